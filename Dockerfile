@@ -13,7 +13,8 @@ COPY --from=build /out/lksms /lksms
 # A new volume gets the owner of the folder.
 COPY --from=build --chown=65532:65532 /out/data /var/lib/lksms
 USER 65532:65532
-ENV APP_HOST=0.0.0.0 APP_PORT=8000 LKSMS_DATA=/var/lib/lksms
+# The image has no /tmp.
+ENV APP_HOST=0.0.0.0 APP_PORT=8000 LKSMS_DATA=/var/lib/lksms TMPDIR=/var/lib/lksms
 VOLUME /var/lib/lksms
 EXPOSE 8000
 STOPSIGNAL SIGTERM

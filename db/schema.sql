@@ -160,6 +160,29 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
+CREATE FUNCTION public.contacts_count() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    most CONSTANT bigint := TG_ARGV[0];
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        UPDATE contact_counts c SET contacts = c.contacts - r.contacts
+        FROM (SELECT o.company_id, count(*) AS contacts FROM removed o GROUP BY o.company_id) r
+        WHERE c.company_id = r.company_id;
+        RETURN NULL;
+    END IF;
+    INSERT INTO contact_counts AS c (company_id, contacts)
+    SELECT a.company_id, count(*) FROM added a GROUP BY a.company_id ORDER BY a.company_id
+    ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts + excluded.contacts;
+    IF EXISTS (SELECT FROM contact_counts c WHERE c.contacts > most AND c.company_id IN (SELECT a.company_id FROM added a)) THEN
+        RAISE EXCEPTION 'contacts holds as many rows of the company as it may' -- as rows_bound
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'rows_bound', TABLE = 'contacts', DETAIL = most::text;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -186,11 +209,29 @@ CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled i
 
 COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
 
+CREATE FUNCTION public.facts_guard() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF current_setting('lksms.facts_version', true) IS DISTINCT FROM TG_ARGV[0] THEN
+        RAISE EXCEPTION 'this server does not know all columns of facts: stop it, and start the version to which the database was upgraded'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
 
 COMMENT ON FUNCTION public.held_due_at() IS 'The due_at of a task that waits until its batch is resumed. It is the largest that queue allows, so no statement takes such a task for due.';
+
+CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN ((at <= now()) OR (at > ((now() + longest_wait) + '00:01:00'::interval)));
+
+COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
@@ -290,13 +331,14 @@ BEGIN
     )
     SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, max(created_at),
         count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), count(*) FILTER (WHERE outcome = 4), -- SUCCESS, FAILED, CANCELLED
-        count(*) FILTER (WHERE event = 'receipt' AND effect = 'delivered'), count(*) FILTER (WHERE event = 'receipt' AND effect = 'undelivered'),
+        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'delivered'),
+        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'undelivered'),
         count(*) FILTER (WHERE event IN ('unreachable', 'simulated')), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
         coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0),
         coalesce(sum(coalesce(lease_segments, segments)) FILTER (WHERE status = 2), 0),
         string_agg(wait_bucket(created_at - entered_at), '') FILTER (WHERE outcome IN (2, 3))
     FROM added
-    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event = 'receipt'
+    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event IN ('receipt', 'past_receipt')
     GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, outcome;
     RETURN NULL;
 END
@@ -366,6 +408,32 @@ $$;
 
 COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
 
+CREATE FUNCTION public.tag_contacts_count() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        UPDATE tags t SET contacts = t.contacts - r.contacts
+        FROM (SELECT o.tag_id, count(*) AS contacts FROM removed o GROUP BY o.tag_id) r
+        WHERE t.id = r.tag_id;
+    ELSE
+        UPDATE tags t SET contacts = t.contacts + a.contacts
+        FROM (SELECT o.tag_id, count(*) AS contacts FROM added o GROUP BY o.tag_id) a
+        WHERE t.id = a.tag_id;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.tags_forget() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO deleted_tags (tag_id) VALUES (OLD.id);
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.task_channel(of_rendering bigint) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -381,13 +449,6 @@ $$;
 CREATE FUNCTION public.task_day_id(day date) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
-
-CREATE FUNCTION public.task_delivery(of_task text) RETURNS smallint
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT CASE min(r.effect) WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint FROM report_logs r
-    WHERE r.task_id = of_task AND r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')
-$$;
 
 CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_rendering bigint, of_user text) RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -415,7 +476,7 @@ BEGIN
         OR EXISTS (
             SELECT FROM renderings l
             JOIN messages m ON m.rendering_id = l.id
-            WHERE l.notification_id = notification AND m.user_id = of_user AND m.task_id > of_task
+            WHERE l.notification_id = notification AND l.id > of_rendering AND m.user_id = of_user
         );
 END
 $$;
@@ -1195,7 +1256,7 @@ COMMENT ON COLUMN public.alert_receiver_states.failing_since IS 'when the first 
 
 COMMENT ON COLUMN public.alert_receiver_states.failures IS 'number of failed calls since the last that succeeded';
 
-COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before';
+COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before: a call failed, or a server is calling';
 
 CREATE TABLE public.alert_receivers (
     id bigint NOT NULL,
@@ -1330,7 +1391,7 @@ COMMENT ON COLUMN public.alerts.fired_at IS 'null: pending, because the conditio
 
 COMMENT ON COLUMN public.alerts.cleared_at IS 'since when the condition does not hold; null: it holds';
 
-COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether the only ways to its receivers are the channel that it is about';
+COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether people can be told only through the channel that it is about, or of an alert about all channels, only through one';
 
 ALTER TABLE public.alerts ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.alerts_id_seq
@@ -1421,6 +1482,284 @@ COMMENT ON COLUMN public.audit.after IS 'of a change: the columns that changed; 
 
 ALTER TABLE public.audit ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.batch_counts (
+    batch_id bigint NOT NULL,
+    sender_no text NOT NULL,
+    waiting bigint DEFAULT 0 NOT NULL,
+    processing bigint DEFAULT 0 NOT NULL,
+    success bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    delivered bigint DEFAULT 0 NOT NULL,
+    undelivered bigint DEFAULT 0 NOT NULL,
+    segments bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.batch_counts IS 'The numbers of tasks of a batch in each state, by the sender that facts name, without what facts still holds. Written by internal/batch, which consumes facts.';
+
+COMMENT ON COLUMN public.batch_counts.sender_no IS 'empty: no sender';
+
+COMMENT ON COLUMN public.batch_counts.segments IS 'short messages of the leases that were reported SUCCESS';
+
+CREATE TABLE public.batch_rows (
+    batch_id bigint NOT NULL,
+    row_no bigint NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    segments smallint NOT NULL,
+    country_no text,
+    code smallint,
+    fault jsonb,
+    task_id text COLLATE pg_catalog."C",
+    CONSTRAINT batch_rows_code_known CHECK (((code >= 1) AND (code <= 7))),
+    CONSTRAINT batch_rows_fault_set CHECK (((code IS NOT NULL) OR (fault IS NULL))),
+    CONSTRAINT batch_rows_tasks_are_valid CHECK (((code IS NULL) OR (task_id IS NULL)))
+)
+WITH (fillfactor='85');
+
+COMMENT ON TABLE public.batch_rows IS 'A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.';
+
+COMMENT ON COLUMN public.batch_rows.batch_id IS 'no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.';
+
+COMMENT ON COLUMN public.batch_rows.row_no IS 'the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact';
+
+COMMENT ON COLUMN public.batch_rows.recipient IS 'the phone number in E.164; as it is in the list if it is not valid';
+
+COMMENT ON COLUMN public.batch_rows.content IS 'the text without signature; empty: it could not be made';
+
+COMMENT ON COLUMN public.batch_rows.code IS 'why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid';
+
+COMMENT ON COLUMN public.batch_rows.fault IS 'the field, the rule that it broke, and the limit of the rule; null: code says everything';
+
+COMMENT ON COLUMN public.batch_rows.task_id IS 'null: the row has not become a task';
+
+CREATE TABLE public.facts (
+    company_id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    response_ms bigint DEFAULT 0 NOT NULL,
+    pending_new integer DEFAULT 0 NOT NULL,
+    pending_retry integer DEFAULT 0 NOT NULL,
+    processing integer DEFAULT 0 NOT NULL,
+    success integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    leases integer DEFAULT 0 NOT NULL,
+    reported_success integer DEFAULT 0 NOT NULL,
+    reported_failed integer DEFAULT 0 NOT NULL,
+    sender_no text,
+    pool_id bigint,
+    message_type smallint,
+    submitted integer DEFAULT 0 NOT NULL,
+    requeued integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    delivered integer DEFAULT 0 NOT NULL,
+    undelivered integer DEFAULT 0 NOT NULL,
+    segments integer DEFAULT 0 NOT NULL,
+    waits bytea,
+    durations bytea,
+    batch_id bigint,
+    country_no text,
+    is_test boolean DEFAULT false NOT NULL
+);
+
+COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
+
+COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
+
+COMMENT ON COLUMN public.facts.at IS 'when it happened: of leases leased_at, of reports created_at, the latest of the row';
+
+COMMENT ON COLUMN public.facts.response_ms IS 'sum over the reports of the milliseconds from claim to report; from recovery to report if the lease had expired';
+
+COMMENT ON COLUMN public.facts.pending_new IS 'difference of the number of tasks PENDING with retry_count 0';
+
+COMMENT ON COLUMN public.facts.pending_retry IS 'difference of the number of tasks PENDING with retry_count above 0';
+
+COMMENT ON COLUMN public.facts.processing IS 'difference of the number of tasks PROCESSING, which the sender holds';
+
+COMMENT ON COLUMN public.facts.success IS 'difference of the number of tasks SUCCESS';
+
+COMMENT ON COLUMN public.facts.failed IS 'difference of the number of tasks FAILED; negative if tasks were requeued';
+
+COMMENT ON COLUMN public.facts.leases IS 'number of leases that the sender took';
+
+COMMENT ON COLUMN public.facts.reported_success IS 'number of leases that the sender ended by reporting SUCCESS';
+
+COMMENT ON COLUMN public.facts.reported_failed IS 'number of leases that the sender ended by reporting FAILED, also those that are retried';
+
+COMMENT ON COLUMN public.facts.sender_no IS 'null: no sender. No foreign key: each claim would lock the sender, and any text is the app_id of tasks that were written by hand';
+
+COMMENT ON COLUMN public.facts.pool_id IS 'as in queue and report_logs; pool_channels has its channel; null: report_logs did not say';
+
+COMMENT ON COLUMN public.facts.message_type IS 'as messages.message_type; null: report_logs did not say';
+
+COMMENT ON COLUMN public.facts.submitted IS 'number of tasks that were stored; also those of people without an address, which failed at once';
+
+COMMENT ON COLUMN public.facts.requeued IS 'number of settled tasks that were put into the queue again';
+
+COMMENT ON COLUMN public.facts.cancelled IS 'number of tasks that became CANCELLED';
+
+COMMENT ON COLUMN public.facts.delivered IS 'number of receipts that said so';
+
+COMMENT ON COLUMN public.facts.undelivered IS 'number of receipts that said so';
+
+COMMENT ON COLUMN public.facts.segments IS 'short messages of the leases that were reported SUCCESS';
+
+COMMENT ON COLUMN public.facts.waits IS 'one byte for each task that was claimed for the first time: wait_bucket of the time since entered_at, in any order; null: none';
+
+COMMENT ON COLUMN public.facts.durations IS 'one byte for each task that became SUCCESS or FAILED: wait_bucket of the time since entered_at, in any order; null: none';
+
+COMMENT ON COLUMN public.facts.batch_id IS 'as messages.batch_id; null: none';
+
+COMMENT ON COLUMN public.facts.country_no IS 'as messages.country_no; null: none';
+
+COMMENT ON COLUMN public.facts.is_test IS 'as messages.is_test';
+
+CREATE VIEW public.batch_totals AS
+ SELECT c.batch_id,
+    c.sender_no,
+    (sum(c.waiting))::bigint AS waiting,
+    (sum(c.processing))::bigint AS processing,
+    (sum(c.success))::bigint AS success,
+    (sum(c.failed))::bigint AS failed,
+    (sum(c.delivered))::bigint AS delivered,
+    (sum(c.undelivered))::bigint AS undelivered,
+    (sum(c.segments))::bigint AS segments
+   FROM ( SELECT batch_counts.batch_id,
+            batch_counts.sender_no,
+            batch_counts.waiting,
+            batch_counts.processing,
+            batch_counts.success,
+            batch_counts.failed,
+            batch_counts.delivered,
+            batch_counts.undelivered,
+            batch_counts.segments
+           FROM public.batch_counts
+        UNION ALL
+         SELECT f.batch_id,
+            COALESCE(f.sender_no, ''::text) AS "coalesce",
+            (f.pending_new + f.pending_retry),
+            f.processing,
+            f.success,
+            f.failed,
+            f.delivered,
+            f.undelivered,
+            f.segments
+           FROM public.facts f
+          WHERE (f.batch_id IS NOT NULL)) c
+  GROUP BY c.batch_id, c.sender_no;
+
+COMMENT ON VIEW public.batch_totals IS 'The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.';
+
+CREATE TABLE public.batches (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    name text NOT NULL,
+    message_type smallint NOT NULL,
+    priority smallint,
+    upload_id bigint,
+    tag text,
+    phone_column text NOT NULL,
+    template_no text,
+    content text NOT NULL,
+    sign text,
+    sender_no text,
+    dedup text NOT NULL,
+    is_test boolean DEFAULT false NOT NULL,
+    is_confirmed boolean DEFAULT false NOT NULL,
+    confirmed_by text,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    status text DEFAULT 'checking'::text NOT NULL,
+    is_held boolean DEFAULT false NOT NULL,
+    is_settled boolean DEFAULT false NOT NULL,
+    is_read boolean DEFAULT false NOT NULL,
+    last_row bigint DEFAULT 0 NOT NULL,
+    rows bigint DEFAULT 0 NOT NULL,
+    valid bigint DEFAULT 0 NOT NULL,
+    invalid bigint DEFAULT 0 NOT NULL,
+    duplicate bigint DEFAULT 0 NOT NULL,
+    blocked bigint DEFAULT 0 NOT NULL,
+    segments bigint DEFAULT 0 NOT NULL,
+    fed_row bigint DEFAULT 0 NOT NULL,
+    fed bigint DEFAULT 0 NOT NULL,
+    fault jsonb,
+    request_id text NOT NULL,
+    source_ip text NOT NULL,
+    user_agent text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    checked_at timestamp with time zone,
+    confirmed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
+    CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
+    CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT batches_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT batches_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+    CONSTRAINT batches_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT batches_rows_counted CHECK (((rows = (((valid + invalid) + duplicate) + blocked)) AND (fed <= valid))),
+    CONSTRAINT batches_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
+    CONSTRAINT batches_source_known CHECK (((upload_id IS NULL) OR (tag IS NULL))),
+    CONSTRAINT batches_status_known CHECK ((status = ANY (ARRAY['checking'::text, 'ready'::text, 'running'::text, 'paused'::text, 'finished'::text, 'cancelled'::text])))
+);
+
+COMMENT ON TABLE public.batches IS 'A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/batch. Every change of status is guarded by the status that it expects.';
+
+COMMENT ON COLUMN public.batches.submitted_by IS 'the username; no foreign key: the configured user is in no table';
+
+COMMENT ON COLUMN public.batches.priority IS 'as messages.priority; null: that of the message type';
+
+COMMENT ON COLUMN public.batches.upload_id IS 'the list; null: it is checked, or the rows come from a tag';
+
+COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; null: a list';
+
+COMMENT ON COLUMN public.batches.phone_column IS 'the column with the phone numbers';
+
+COMMENT ON COLUMN public.batches.template_no IS 'where content is from, for people; null: it was in the request';
+
+COMMENT ON COLUMN public.batches.content IS 'the text, with the names of columns in braces';
+
+COMMENT ON COLUMN public.batches.sender_no IS 'the only sender that may send it; null: any by the routes';
+
+COMMENT ON COLUMN public.batches.dedup IS 'which rows are duplicates: none; those with a phone number of a row before; those with its text, too';
+
+COMMENT ON COLUMN public.batches.is_confirmed IS 'it starts when it is checked; until then nothing is sent';
+
+COMMENT ON COLUMN public.batches.confirmed_by IS 'null: it was not confirmed, or its request confirmed it (auto_confirm)';
+
+COMMENT ON COLUMN public.batches.status IS 'checking, ready, running, paused; finished and cancelled are ends, but a requeue of failed tasks lets a finished one run again';
+
+COMMENT ON COLUMN public.batches.is_held IS 'tasks of it may be held, because it is or was paused';
+
+COMMENT ON COLUMN public.batches.is_settled IS 'a sweep has nothing to do: it waits to be confirmed, or has ended and none of its tasks waits or is leased';
+
+COMMENT ON COLUMN public.batches.is_read IS 'of a tag: the rows are those of the contacts when it began to send';
+
+COMMENT ON COLUMN public.batches.last_row IS 'the last row of the list that is in batch_rows';
+
+COMMENT ON COLUMN public.batches.rows IS 'number of rows in batch_rows: the sum of valid, invalid, duplicate and blocked';
+
+COMMENT ON COLUMN public.batches.segments IS 'short messages of the valid rows';
+
+COMMENT ON COLUMN public.batches.fed_row IS 'the last row that became a task or was refused then: no row up to it is looked at again';
+
+COMMENT ON COLUMN public.batches.fed IS 'number of rows that became tasks';
+
+COMMENT ON COLUMN public.batches.fault IS 'why it was cancelled by itself, as batch_rows.fault; null: it was not';
+
+COMMENT ON COLUMN public.batches.checked_at IS 'when the check was complete';
+
+COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task';
+
+ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.batches_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -1558,6 +1897,79 @@ CREATE TABLE public.company_countries (
 
 COMMENT ON TABLE public.company_countries IS 'A country to which a company may send; a company without rows may send to every country. Written by internal/directory.';
 
+CREATE TABLE public.contact_counts (
+    company_id bigint NOT NULL,
+    contacts bigint NOT NULL,
+    CONSTRAINT contact_counts_contacts_range CHECK ((contacts >= 0))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.contact_counts IS 'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/contact locks the row before it changes contacts or tags of the company, so that these changes wait for each other.';
+
+CREATE TABLE public.contact_import_errors (
+    import_id bigint NOT NULL,
+    row_no bigint NOT NULL,
+    failure jsonb NOT NULL
+);
+
+COMMENT ON TABLE public.contact_import_errors IS 'A row of a list of which nothing was stored; of an import the first 10,000. Written by internal/contact with its portion. It holds no value of the row.';
+
+COMMENT ON COLUMN public.contact_import_errors.failure IS 'the first thing that is wrong: a fault.Field as JSON';
+
+CREATE TABLE public.contact_imports (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    file_name text NOT NULL,
+    upload_id bigint,
+    sheet text NOT NULL,
+    tag text,
+    status text DEFAULT 'running'::text NOT NULL,
+    row_no bigint DEFAULT 0 NOT NULL,
+    rows bigint DEFAULT 0 NOT NULL,
+    added bigint DEFAULT 0 NOT NULL,
+    changed bigint DEFAULT 0 NOT NULL,
+    invalid bigint DEFAULT 0 NOT NULL,
+    failure jsonb,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT contact_imports_failed_says_why CHECK (((status = 'failed'::text) = (failure IS NOT NULL))),
+    CONSTRAINT contact_imports_progress CHECK (((added >= 0) AND (changed >= 0) AND (invalid >= 0) AND (((added + changed) + invalid) <= rows) AND (rows <= row_no))),
+    CONSTRAINT contact_imports_running_has_upload CHECK ((((status = 'running'::text) = (upload_id IS NOT NULL)) AND ((status = 'running'::text) = (finished_at IS NULL)))),
+    CONSTRAINT contact_imports_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'failed'::text])))
+);
+
+COMMENT ON TABLE public.contact_imports IS 'An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.';
+
+COMMENT ON COLUMN public.contact_imports.upload_id IS 'the list; no foreign key: the upload is deleted when the import ends; null: it has ended';
+
+COMMENT ON COLUMN public.contact_imports.sheet IS 'of a workbook; empty: the first that is not hidden';
+
+COMMENT ON COLUMN public.contact_imports.tag IS 'the tag that gets the contacts; null: none';
+
+COMMENT ON COLUMN public.contact_imports.row_no IS 'number of the last row that was worked up, as a spreadsheet program shows it';
+
+COMMENT ON COLUMN public.contact_imports.rows IS 'rows that were worked up, which are not empty';
+
+COMMENT ON COLUMN public.contact_imports.added IS 'contacts that did not exist';
+
+COMMENT ON COLUMN public.contact_imports.changed IS 'contacts that existed and were changed';
+
+COMMENT ON COLUMN public.contact_imports.invalid IS 'rows of which nothing was stored';
+
+COMMENT ON COLUMN public.contact_imports.failure IS 'why the rest of the list could not be read: a fault.Field as JSON; null: it could';
+
+COMMENT ON COLUMN public.contact_imports.created_by IS 'the user; no foreign key: the configured user is in no table';
+
+ALTER TABLE public.contact_imports ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.contact_imports_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.contacts (
     company_id bigint NOT NULL,
     user_id text NOT NULL,
@@ -1566,7 +1978,11 @@ CREATE TABLE public.contacts (
     wechat_openid text,
     email text,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254))))
+    name text,
+    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT contacts_attributes_are_texts CHECK (((jsonb_typeof(attributes) = 'object'::text) AND (NOT (attributes @? '$.*?(@.type() != "string")'::jsonpath)) AND (char_length((attributes)::text) <= 200000))),
+    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254)))),
+    CONSTRAINT contacts_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
 );
 
 COMMENT ON TABLE public.contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/contact.';
@@ -1580,6 +1996,10 @@ COMMENT ON COLUMN public.contacts.dingtalk_name IS 'null: no address on the chan
 COMMENT ON COLUMN public.contacts.wechat_openid IS 'null: no address on the channel wechat';
 
 COMMENT ON COLUMN public.contacts.email IS 'null: no address on the channel email';
+
+COMMENT ON COLUMN public.contacts.name IS 'what messages call the person; null: not known';
+
+COMMENT ON COLUMN public.contacts.attributes IS 'texts by name, for the placeholders of templates';
 
 CREATE TABLE public.countries (
     id bigint NOT NULL,
@@ -1672,6 +2092,12 @@ ALTER TABLE public.default_contents ALTER COLUMN id ADD GENERATED ALWAYS AS IDEN
     CACHE 1
 );
 
+CREATE TABLE public.deleted_tags (
+    tag_id bigint NOT NULL
+);
+
+COMMENT ON TABLE public.deleted_tags IS 'A tag that was deleted, and may still have rows in tag_contacts. Written by a trigger of tags, and deleted by internal/contact after these rows.';
+
 CREATE TABLE public.deliveries (
     id bigint NOT NULL,
     task_id text NOT NULL COLLATE pg_catalog."C",
@@ -1750,86 +2176,6 @@ ALTER TABLE public.events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE TABLE public.facts (
-    company_id bigint NOT NULL,
-    at timestamp with time zone NOT NULL,
-    response_ms bigint DEFAULT 0 NOT NULL,
-    pending_new integer DEFAULT 0 NOT NULL,
-    pending_retry integer DEFAULT 0 NOT NULL,
-    processing integer DEFAULT 0 NOT NULL,
-    success integer DEFAULT 0 NOT NULL,
-    failed integer DEFAULT 0 NOT NULL,
-    leases integer DEFAULT 0 NOT NULL,
-    reported_success integer DEFAULT 0 NOT NULL,
-    reported_failed integer DEFAULT 0 NOT NULL,
-    sender_no text,
-    pool_id bigint,
-    message_type smallint,
-    submitted integer DEFAULT 0 NOT NULL,
-    requeued integer DEFAULT 0 NOT NULL,
-    cancelled integer DEFAULT 0 NOT NULL,
-    delivered integer DEFAULT 0 NOT NULL,
-    undelivered integer DEFAULT 0 NOT NULL,
-    segments integer DEFAULT 0 NOT NULL,
-    waits bytea,
-    durations bytea,
-    batch_id bigint,
-    country_no text,
-    is_test boolean DEFAULT false NOT NULL
-);
-
-COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
-
-COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
-
-COMMENT ON COLUMN public.facts.at IS 'when it happened: of leases leased_at, of reports created_at, the latest of the row';
-
-COMMENT ON COLUMN public.facts.response_ms IS 'sum over the reports of the milliseconds from claim to report; from recovery to report if the lease had expired';
-
-COMMENT ON COLUMN public.facts.pending_new IS 'difference of the number of tasks PENDING with retry_count 0';
-
-COMMENT ON COLUMN public.facts.pending_retry IS 'difference of the number of tasks PENDING with retry_count above 0';
-
-COMMENT ON COLUMN public.facts.processing IS 'difference of the number of tasks PROCESSING, which the sender holds';
-
-COMMENT ON COLUMN public.facts.success IS 'difference of the number of tasks SUCCESS';
-
-COMMENT ON COLUMN public.facts.failed IS 'difference of the number of tasks FAILED; negative if tasks were requeued';
-
-COMMENT ON COLUMN public.facts.leases IS 'number of leases that the sender took';
-
-COMMENT ON COLUMN public.facts.reported_success IS 'number of leases that the sender ended by reporting SUCCESS';
-
-COMMENT ON COLUMN public.facts.reported_failed IS 'number of leases that the sender ended by reporting FAILED, also those that are retried';
-
-COMMENT ON COLUMN public.facts.sender_no IS 'null: no sender. No foreign key: each claim would lock the sender, and any text is the app_id of tasks that were written by hand';
-
-COMMENT ON COLUMN public.facts.pool_id IS 'as in queue and report_logs; pool_channels has its channel; null: report_logs did not say';
-
-COMMENT ON COLUMN public.facts.message_type IS 'as messages.message_type; null: report_logs did not say';
-
-COMMENT ON COLUMN public.facts.submitted IS 'number of tasks that were stored; also those of people without an address, which failed at once';
-
-COMMENT ON COLUMN public.facts.requeued IS 'number of settled tasks that were put into the queue again';
-
-COMMENT ON COLUMN public.facts.cancelled IS 'number of tasks that became CANCELLED';
-
-COMMENT ON COLUMN public.facts.delivered IS 'number of receipts that said so';
-
-COMMENT ON COLUMN public.facts.undelivered IS 'number of receipts that said so';
-
-COMMENT ON COLUMN public.facts.segments IS 'short messages of the leases that were reported SUCCESS';
-
-COMMENT ON COLUMN public.facts.waits IS 'one byte for each task that was claimed for the first time: wait_bucket of the time since entered_at, in any order; null: none';
-
-COMMENT ON COLUMN public.facts.durations IS 'one byte for each task that became SUCCESS or FAILED: wait_bucket of the time since entered_at, in any order; null: none';
-
-COMMENT ON COLUMN public.facts.batch_id IS 'as messages.batch_id; null: none';
-
-COMMENT ON COLUMN public.facts.country_no IS 'as messages.country_no; null: none';
-
-COMMENT ON COLUMN public.facts.is_test IS 'as messages.is_test';
 
 CREATE TABLE public.fair_ranks (
     pool_id bigint NOT NULL,
@@ -2774,11 +3120,13 @@ CREATE TABLE public.settings (
     category text NOT NULL,
     name text NOT NULL,
     value jsonb NOT NULL,
-    updated_by text NOT NULL,
+    updated_by text,
     updated_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.';
+COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.';
+
+COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
 
 CREATE TABLE public.statistics (
     step text NOT NULL,
@@ -2851,6 +3199,38 @@ COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the username; empty
 
 ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.subscribe_messages_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.tag_contacts (
+    tag_id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    user_id text NOT NULL
+);
+
+COMMENT ON TABLE public.tag_contacts IS 'A contact that a tag holds. Written by internal/contact. tag_id has no foreign key: a tag may hold a million contacts, and is deleted at once; a sweep deletes its rows here, which deleted_tags names.';
+
+CREATE TABLE public.tags (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    tag text NOT NULL,
+    contacts bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT tags_contacts_range CHECK ((contacts >= 0)),
+    CONSTRAINT tags_tag_length CHECK (((char_length(tag) >= 1) AND (char_length(tag) <= 100)))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.tags IS 'A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.';
+
+COMMENT ON COLUMN public.tags.contacts IS 'how many contacts it holds';
+
+ALTER TABLE public.tags ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.tags_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -3069,6 +3449,51 @@ ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.upload_parts (
+    upload_id bigint NOT NULL,
+    part integer NOT NULL,
+    bytes bytea NOT NULL,
+    CONSTRAINT upload_parts_bytes_length CHECK (((octet_length(bytes) >= 1) AND (octet_length(bytes) <= 262144)))
+);
+ALTER TABLE ONLY public.upload_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE public.upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/upload.';
+
+COMMENT ON COLUMN public.upload_parts.part IS 'from 0';
+
+CREATE TABLE public.uploads (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    name text NOT NULL,
+    size bigint,
+    used_by text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT uploads_name_length CHECK ((char_length(name) <= 255)),
+    CONSTRAINT uploads_size_not_negative CHECK ((size >= 0)),
+    CONSTRAINT uploads_used_are_complete CHECK (((used_by IS NULL) OR (size IS NOT NULL))),
+    CONSTRAINT uploads_used_by_length CHECK (((char_length(used_by) >= 1) AND (char_length(used_by) <= 100)))
+);
+
+COMMENT ON TABLE public.uploads IS 'A file that a request brought, until it is worked up. Written by internal/upload; the package that works it up deletes it.';
+
+COMMENT ON COLUMN public.uploads.submitted_by IS 'the user who sent it; no foreign key: the configured user is in no table';
+
+COMMENT ON COLUMN public.uploads.name IS 'of the file, as its owner calls it; may be empty';
+
+COMMENT ON COLUMN public.uploads.size IS 'bytes; null: it is still being received, or its request was broken off';
+
+COMMENT ON COLUMN public.uploads.used_by IS 'what needs the file, as in "batch 17"; null: nothing yet, and the file is deleted after an hour';
+
+ALTER TABLE public.uploads ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.uploads_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.user_addresses (
     network text NOT NULL,
     username text NOT NULL,
@@ -3157,6 +3582,15 @@ ALTER TABLE ONLY public.api_keys
 ALTER TABLE ONLY public.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.batch_counts
+    ADD CONSTRAINT batch_counts_pkey PRIMARY KEY (batch_id, sender_no);
+
+ALTER TABLE ONLY public.batch_rows
+    ADD CONSTRAINT batch_rows_pkey PRIMARY KEY (batch_id, row_no);
+
+ALTER TABLE ONLY public.batches
+    ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
 
@@ -3181,6 +3615,15 @@ ALTER TABLE ONLY public.companies
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_pkey PRIMARY KEY (company_id, country_id);
 
+ALTER TABLE ONLY public.contact_counts
+    ADD CONSTRAINT contact_counts_pkey PRIMARY KEY (company_id);
+
+ALTER TABLE ONLY public.contact_import_errors
+    ADD CONSTRAINT contact_import_errors_pkey PRIMARY KEY (import_id, row_no);
+
+ALTER TABLE ONLY public.contact_imports
+    ADD CONSTRAINT contact_imports_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_pkey PRIMARY KEY (company_id, user_id);
 
@@ -3201,6 +3644,9 @@ ALTER TABLE ONLY public.default_contents
 
 ALTER TABLE ONLY public.default_contents
     ADD CONSTRAINT default_contents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.deleted_tags
+    ADD CONSTRAINT deleted_tags_pkey PRIMARY KEY (tag_id);
 
 ALTER TABLE ONLY public.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (id);
@@ -3301,6 +3747,15 @@ ALTER TABLE ONLY public.statistics
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.tag_contacts
+    ADD CONSTRAINT tag_contacts_pkey PRIMARY KEY (tag_id, user_id);
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_company_id_tag_key UNIQUE (company_id, tag);
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.task_counts
     ADD CONSTRAINT task_counts_pkey PRIMARY KEY (company_id);
 
@@ -3322,6 +3777,12 @@ ALTER TABLE ONLY public.templates
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_template_no_key UNIQUE (template_no);
 
+ALTER TABLE ONLY public.upload_parts
+    ADD CONSTRAINT upload_parts_pkey PRIMARY KEY (upload_id, part);
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.user_addresses
     ADD CONSTRAINT user_addresses_pkey PRIMARY KEY (network, username);
 
@@ -3330,8 +3791,6 @@ ALTER TABLE ONLY public.users
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
-
-CREATE INDEX alert_deliveries_end_idx ON public.alert_deliveries USING btree (next_at) WHERE ((told_at IS NOT NULL) AND (end_told_at IS NULL));
 
 CREATE INDEX alerts_level_idx ON public.alerts USING btree (level, id);
 
@@ -3355,9 +3814,27 @@ CREATE INDEX audit_entity_idx ON public.audit USING btree (entity, at, id);
 
 CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, id);
 
+CREATE INDEX batch_rows_wrong_idx ON public.batch_rows USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
+
+CREATE INDEX batches_company_idx ON public.batches USING btree (company_id, id);
+
+CREATE INDEX batches_unsettled_idx ON public.batches USING btree (id) WHERE (NOT is_settled);
+
 CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
+
+CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
+
+CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
+
+CREATE INDEX contacts_dingtalk_name_idx ON public.contacts USING btree (company_id, lower((dingtalk_name COLLATE "C")), user_id) WHERE (dingtalk_name IS NOT NULL);
+
+CREATE INDEX contacts_email_idx ON public.contacts USING btree (company_id, lower((email COLLATE "C")), user_id) WHERE (email IS NOT NULL);
+
+CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phone COLLATE "C", user_id) WHERE (phone IS NOT NULL);
+
+CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
@@ -3463,6 +3940,8 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
+CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
+
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
 
 CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
@@ -3473,7 +3952,13 @@ CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING 
 
 CREATE INDEX subscribe_messages_task_idx ON public.subscribe_messages USING btree (task_id);
 
+CREATE INDEX tag_contacts_contact_idx ON public.tag_contacts USING btree (company_id, user_id);
+
 CREATE INDEX task_jobs_running_idx ON public.task_jobs USING btree (id) WHERE (status = 'running'::text);
+
+CREATE INDEX uploads_company_id_idx ON public.uploads USING btree (company_id);
+
+CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE (used_by IS NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
@@ -3517,7 +4002,9 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, phone, dingtalk_name, wechat_openid, email ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'dingtalk_name,wechat_openid,email');
+CREATE TRIGGER audited AFTER INSERT ON public.contact_imports FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact_import', 'id', 'upload_id,sheet,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.contact_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
 
@@ -3529,11 +4016,13 @@ CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sor
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
+
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 
@@ -3545,6 +4034,10 @@ CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCI
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
 
+CREATE TRIGGER audited_adding AFTER INSERT ON public.settings FOR EACH ROW WHEN ((new.updated_by IS NOT NULL)) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+
+CREATE TRIGGER audited_closing AFTER UPDATE OF openings ON public.sender_states FOR EACH ROW WHEN (((old.openings > 0) AND (new.openings = 0) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'balance,next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,probe_until,granted,attempts_today,attempts_on');
+
 CREATE TRIGGER audited_deletion AFTER DELETE ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(old.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited_opening AFTER INSERT ON public.sender_states FOR EACH ROW WHEN ((new.balance IS NOT NULL)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,openings,rest_until,rest_reason,probe_until,granted,attempts_today,attempts_on');
@@ -3555,11 +4048,15 @@ CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFEREN
 
 CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
+CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
+
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE TRIGGER companies_rows_bound AFTER INSERT ON public.companies REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
-CREATE TRIGGER contacts_rows_bound AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000', 'company_id');
+CREATE TRIGGER contacts_counted AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count('2000000');
+
+CREATE TRIGGER contacts_uncounted AFTER DELETE ON public.contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count();
 
 CREATE TRIGGER countries_rows_bound AFTER INSERT ON public.countries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
@@ -3583,6 +4080,8 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
+CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('2');
+
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
 CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
@@ -3602,6 +4101,14 @@ CREATE TRIGGER report_logs_facts_updated AFTER UPDATE ON public.report_logs REFE
 CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 
 CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
+
+CREATE TRIGGER tag_contacts_counted AFTER INSERT ON public.tag_contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.tag_contacts_count();
+
+CREATE TRIGGER tag_contacts_uncounted AFTER DELETE ON public.tag_contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.tag_contacts_count();
+
+CREATE TRIGGER tags_forgotten AFTER DELETE ON public.tags FOR EACH ROW EXECUTE FUNCTION public.tags_forget();
+
+CREATE TRIGGER tags_rows_bound AFTER INSERT ON public.tags REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 
 CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
 
@@ -3636,6 +4143,12 @@ ALTER TABLE ONLY public.alert_rules
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.batch_counts
+    ADD CONSTRAINT batch_counts_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES public.batches(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.batches
+    ADD CONSTRAINT batches_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
@@ -3650,6 +4163,15 @@ ALTER TABLE ONLY public.company_countries
 
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_country_id_fkey FOREIGN KEY (country_id) REFERENCES public.countries(id);
+
+ALTER TABLE ONLY public.contact_counts
+    ADD CONSTRAINT contact_counts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contact_import_errors
+    ADD CONSTRAINT contact_import_errors_import_id_fkey FOREIGN KEY (import_id) REFERENCES public.contact_imports(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contact_imports
+    ADD CONSTRAINT contact_imports_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
@@ -3702,11 +4224,23 @@ ALTER TABLE ONLY public.senders
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
+ALTER TABLE ONLY public.tag_contacts
+    ADD CONSTRAINT tag_contacts_contact_fkey FOREIGN KEY (company_id, user_id) REFERENCES public.contacts(company_id, user_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
 ALTER TABLE ONLY public.task_job_parts
     ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.template_versions
     ADD CONSTRAINT template_versions_template_id_fkey FOREIGN KEY (template_id) REFERENCES public.templates(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.upload_parts
+    ADD CONSTRAINT upload_parts_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES public.uploads(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

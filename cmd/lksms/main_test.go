@@ -892,6 +892,9 @@ func TestUserCommands(t *testing.T) {
 	if out, err := run("", "add", "phone", "--role=read"); err == nil || !strings.Contains(out, "user.exists") {
 		t.Errorf("a user that exists: %v %s", err, out)
 	}
+	if out, err := run("", "add", "admin", "--role=read"); err == nil || !strings.Contains(out, "BASIC_AUTH_USERNAME") {
+		t.Errorf("the name of the configured admin: %v %s", err, out)
+	}
 	if out, err := run("short\n", "passwd", "phone", "--password-stdin"); err == nil || !strings.Contains(out, "at least 12") {
 		t.Errorf("a short password: %v %s", err, out)
 	}

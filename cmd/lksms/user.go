@@ -52,10 +52,14 @@ type userAddCmd struct {
 	Company  string         `help:"company_no of a submit or read user. Default: the default company for submit, every company for read."`
 	Source   passwordSource `embed:""`
 
+	Admin    string          `name:"basic-auth-username" env:"BASIC_AUTH_USERNAME" default:"admin" help:"User name of the configured admin, which no other user can have."`
 	Database config.Database `embed:""`
 }
 
 func (c *userAddCmd) Run(ctx context.Context) error {
+	if c.Username == c.Admin {
+		return fmt.Errorf("%s is the name of the configured admin (BASIC_AUTH_USERNAME): choose another name", c.Username)
+	}
 	password, generated, err := c.Source.read()
 	if err != nil {
 		return err

@@ -97,14 +97,14 @@ var snapshotInvariants = []invariant{
 		SELECT 'queue ' || q.task_id FROM queue q JOIN messages m USING (task_id)
 		WHERE (
 				q.phone_number, q.recipient, q.content, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.sign,
-				q.rendering_id, q.user_id, q.on_unclear, q.expires_at, q.created_at
+				q.rendering_id, q.user_id, q.on_unclear, q.expires_at, q.created_at, q.batch_id, q.is_test
 			) IS DISTINCT FROM (
 				m.phone_number, m.recipient, m.content, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.sign,
-				m.rendering_id, m.user_id, m.on_unclear, m.expires_at, m.created_at
+				m.rendering_id, m.user_id, m.on_unclear, m.expires_at, m.created_at, m.batch_id, m.is_test
 			)
 		UNION ALL
 		SELECT r.event || ' ' || r.effect || ' of ' || r.task_id FROM report_logs r LEFT JOIN messages m USING (task_id)
-		WHERE r.company_id IS DISTINCT FROM m.company_id`},
+		WHERE (r.company_id, r.batch_id, r.country_no, r.is_test) IS DISTINCT FROM (m.company_id, m.batch_id, m.country_no, m.is_test)`},
 }
 
 // invariants hold when nothing runs.

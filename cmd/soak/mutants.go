@@ -57,8 +57,8 @@ var mutants = []mutant{
 		{ends, " FOR UPDATE) t\n),\njudged AS (", ` FOR UPDATE) t
     UNION ALL
     SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count,
-        i.provider_no, t.company_id, t.recipient, t.rendering_id, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
-        t.updated_at, NULL, NULL, NULL, NULL, clock_timestamp()
+        i.provider_no, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
+        t.updated_at, NULL, NULL, NULL, NULL, t.pool_id, t.message_type, t.segments, NULL, t.batch_id, t.country_no, t.is_test, clock_timestamp()
     FROM input i
     JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
 ),
@@ -112,9 +112,9 @@ judged AS (`},
 			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
 	}},
 	{"requeue", "a requeued task keeps its last lease, so that a late SUCCESS of it ends the new life", []change{
-		{updates, "on_unclear, traceparent\n    )\n    SELECT f.task_id, f.pool_today,",
-			"on_unclear, traceparent, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
-		{updates, "f.on_unclear, f.traceparent\n    FROM fit f\n", `f.on_unclear, f.traceparent,
+		{updates, "traceparent, batch_id, is_test\n    )\n    SELECT f.task_id, f.pool_today,",
+			"traceparent, batch_id, is_test, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
+		{updates, "        f.batch_id, f.is_test\n    FROM fit f\n", `        f.batch_id, f.is_test,
         (SELECT l.lease_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1),
         (SELECT l.app_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1)
     FROM fit f

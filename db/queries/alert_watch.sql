@@ -6,12 +6,22 @@
 -- name: AlertRuleHold :one
 SELECT r.id FROM alert_rules r WHERE r.id = @id AND r.version = @version AND r.is_enabled FOR NO KEY UPDATE;
 
+-- AlertRuleIsMoved reports whether the alerts of a rule were moved on after looked_at, by a server that looked for its condition later.
+-- name: AlertRuleIsMoved :one
+SELECT EXISTS (
+    SELECT FROM alerts a
+    WHERE a.rule_id = @rule_id AND (a.resolved_at IS NULL OR a.resolved_at > @looked_at::timestamptz)
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > @looked_at::timestamptz
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- a later time is that of a clock that was set back
+);
+
 -- AlertsOpen returns the alerts of enabled rules that are not resolved, pending ones included.
 -- name: AlertsOpen :many
 SELECT a.rule_id, a.subject FROM alerts a WHERE a.resolved_at IS NULL ORDER BY a.rule_id, a.subject;
 
 -- AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
--- evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile.
+-- evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile; so does one that began in the future, because
+-- the clock was set back.
 -- name: AlertsFound :exec
 INSERT INTO alerts AS a (rule_id, kind, level, subject, company_no, channel, sender_no, value, threshold)
 SELECT @rule_id, @kind, @level, f.subject, nullif(f.company_no, ''), nullif(f.channel, ''), nullif(f.sender_no, ''), f.value, f.threshold
@@ -23,9 +33,14 @@ ORDER BY f.subject
 ON CONFLICT (rule_id, subject) WHERE resolved_at IS NULL DO UPDATE
 SET value = excluded.value, threshold = excluded.threshold, company_no = excluded.company_no, channel = excluded.channel,
     sender_no = excluded.sender_no, seen_at = now(), cleared_at = NULL,
-    started_at = CASE WHEN a.fired_at IS NULL AND a.seen_at < now() - interval '1 minute' THEN now() ELSE a.started_at END;
+    started_at = CASE
+        WHEN a.fired_at IS NOT NULL THEN a.started_at
+        WHEN a.seen_at < now() - interval '1 minute' THEN now()
+        ELSE least(a.started_at, now())
+    END;
 
--- AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared.
+-- AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared. One that
+-- was cleared in the future, because the clock was set back, is cleared from now on.
 -- name: AlertsLost :exec
 WITH dropped AS (
     DELETE FROM alerts a
@@ -33,7 +48,7 @@ WITH dropped AS (
 )
 UPDATE alerts a
 SET cleared_at = now()
-WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND a.cleared_at IS NULL
+WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(a.cleared_at > now(), true)
     AND NOT a.subject = ANY (@subjects::text[]);
 
 -- AlertsFire lets pending alerts of a rule fire whose condition has held for long enough, and returns how many.
@@ -85,7 +100,8 @@ SELECT 'alert.resolved', e.subject, jsonb_build_object(
 FROM ended e
 ORDER BY e.id;
 
--- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. Such a task ends within a day (keptFor).
+-- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is told for a day, and such a
+-- task ends within another (keptFor).
 -- name: AlertRenderings :many
 SELECT DISTINCT r.id
 FROM alerts a
@@ -93,7 +109,7 @@ JOIN alert_deliveries d ON d.alert_id = a.id
 JOIN alert_receivers v ON v.id = d.receiver_id
 JOIN notifications n ON n.company_id = v.company_id AND n.biz_type = @biz_type AND n.biz_id = a.id AND n.submitted_by = @submitted_by
 JOIN renderings r ON r.notification_id = n.id
-WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '25 hours') AND a.kind = ANY (@kinds::text[])
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND a.kind = ANY (@kinds::text[])
     AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
 ORDER BY r.id;
 
@@ -121,9 +137,10 @@ WHERE p.id = ANY (@pool_ids::bigint[]) AND p.retired_at IS NULL
     )
 ORDER BY p.id;
 
--- SendersSilent returns the apps that are on and have not polled for more than after_seconds. Polls of an app without routes are recorded
--- only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell silent. Those of named
--- are returned in any case; one that never polled counts from its creation.
+-- SendersSilent returns the apps that are on and have not polled for more than after_seconds, the last that fell silent first. Polls of an app
+-- without routes are recorded only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell
+-- silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
+-- creation.
 -- name: SendersSilent :many
 SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s.created_at))::double precision AS seconds,
     coalesce(st.sent_at > st.seen_at - interval '1 day', false)::boolean AS is_used, x.slack::double precision AS slack
@@ -137,8 +154,14 @@ CROSS JOIN LATERAL (
 WHERE s.status = 'on' AND s.kind = 'app'
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => @after_seconds::double precision)
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => sqlc.arg(after_seconds)::double precision + x.slack::double precision)
-    AND (st.sent_at > st.seen_at - interval '1 day' OR s.sender_no = ANY (@named::text[]))
-ORDER BY s.sender_no;
+    AND (
+        (
+            st.sent_at > st.seen_at - interval '1 day'
+            AND st.seen_at >= now() - make_interval(secs => sqlc.arg(gone_seconds)::double precision + x.slack::double precision)
+        )
+        OR s.sender_no = ANY (@named::text[])
+    )
+ORDER BY seconds, s.sender_no;
 
 -- BalancesLow returns the senders that are on and whose balance is at or below most, or their own low_warning.
 -- name: BalancesLow :many

@@ -1,41 +1,46 @@
--- Contacts: people and their addresses.
+-- Contacts: people and their addresses. Every change of contacts and tags begins with ContactsHold.
 
--- ContactAdd creates the contacts that do not exist yet. An empty address is none.
+-- ContactsHold makes changes of the contacts and tags of a company wait for each other until the end of the transaction. It returns how many
+-- contacts the company has.
+-- name: ContactsHold :one
+INSERT INTO contact_counts AS c (company_id, contacts) VALUES (@company_id, 0)
+ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts
+RETURNING c.contacts;
+
+-- ContactAdd creates the contacts that do not exist yet. An empty text is none.
 -- name: ContactAdd :exec
-INSERT INTO contacts (company_id, user_id, phone, dingtalk_name, wechat_openid, email)
-SELECT @company_id, i.user_id, nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''), nullif(i.email, '')
+INSERT INTO contacts (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
+SELECT @company_id, i.user_id, nullif(i.name, ''), nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''),
+    nullif(i.email, ''), i.attributes
 FROM (
-    SELECT unnest(@user_ids::text[]) AS user_id, unnest(@phones::text[]) AS phone, unnest(@dingtalk_names::text[]) AS dingtalk_name,
-        unnest(@wechat_openids::text[]) AS wechat_openid, unnest(@emails::text[]) AS email
+    SELECT unnest(@user_ids::text[]) AS user_id, unnest(@names::text[]) AS name, unnest(@phones::text[]) AS phone,
+        unnest(@dingtalk_names::text[]) AS dingtalk_name, unnest(@wechat_openids::text[]) AS wechat_openid, unnest(@emails::text[]) AS email,
+        unnest(@attributes::jsonb[]) AS attributes
 ) i
 ORDER BY i.user_id
 ON CONFLICT (company_id, user_id) DO NOTHING;
 
--- ContactChange sets the given addresses of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
--- Contacts are locked in the order of user_id, so that two calls for the same people cannot deadlock.
+-- ContactChange sets the given fields of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
 -- name: ContactChange :execrows
 WITH input AS MATERIALIZED (
     SELECT unnest(@user_ids::text[]) AS user_id,
+        unnest(@names::text[]) AS name, unnest(@names_given::boolean[]) AS gives_name,
         unnest(@phones::text[]) AS phone, unnest(@phones_given::boolean[]) AS gives_phone,
         unnest(@dingtalk_names::text[]) AS dingtalk_name, unnest(@dingtalk_names_given::boolean[]) AS gives_dingtalk_name,
         unnest(@wechat_openids::text[]) AS wechat_openid, unnest(@wechat_openids_given::boolean[]) AS gives_wechat_openid,
-        unnest(@emails::text[]) AS email, unnest(@emails_given::boolean[]) AS gives_email
-),
-held AS MATERIALIZED (
-    SELECT o.company_id, o.user_id FROM contacts o
-    WHERE o.company_id = @company_id AND o.user_id = ANY (@user_ids::text[])
-    ORDER BY o.user_id
-    FOR UPDATE
+        unnest(@emails::text[]) AS email, unnest(@emails_given::boolean[]) AS gives_email,
+        unnest(@attributes::jsonb[]) AS attributes, unnest(@attributes_given::boolean[]) AS gives_attributes
 )
 UPDATE contacts c
-SET phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
+SET name = CASE WHEN i.gives_name THEN nullif(i.name, '') ELSE c.name END,
+    phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
     dingtalk_name = CASE WHEN i.gives_dingtalk_name THEN nullif(i.dingtalk_name, '') ELSE c.dingtalk_name END,
     wechat_openid = CASE WHEN i.gives_wechat_openid THEN nullif(i.wechat_openid, '') ELSE c.wechat_openid END,
     email = CASE WHEN i.gives_email THEN nullif(i.email, '') ELSE c.email END,
+    attributes = CASE WHEN i.gives_attributes THEN i.attributes ELSE c.attributes END,
     updated_at = now()
-FROM held h
-JOIN input i ON i.user_id = h.user_id
-WHERE c.company_id = h.company_id AND c.user_id = h.user_id;
+FROM input i
+WHERE c.company_id = @company_id AND c.user_id = i.user_id;
 
 -- name: ContactList :many
 SELECT * FROM contacts
@@ -44,5 +49,180 @@ WHERE company_id = @company_id AND user_id > @after_id
 ORDER BY user_id
 LIMIT @page_limit::integer;
 
+-- ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
+-- phone can. The rows are in the order of terms and of user_id, behind a place in this order: a term and a user_id, for phones a place of their own.
+-- Neither is before what the terms begin with: the places are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
+-- is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
+-- its first one.
+-- name: ContactSearch :many
+WITH found AS (
+    (SELECT lower(c.user_id COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (lower(c.user_id COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
+        AND lower(c.user_id COLLATE "C") < @prefix::text || chr(1114111)
+    ORDER BY 1, 2
+    LIMIT @most::integer)
+    UNION
+    (SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (c.phone COLLATE "C", c.user_id) > (sqlc.narg(number_after)::text, @number_after_id::text)
+        AND c.phone COLLATE "C" < sqlc.narg(number)::text || chr(1114111) AND c.phone IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT @most::integer)
+    UNION
+    (SELECT lower(c.email COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (lower(c.email COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
+        AND lower(c.email COLLATE "C") < @prefix::text || chr(1114111) AND c.email IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT @most::integer)
+    UNION
+    (SELECT lower(c.dingtalk_name COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (lower(c.dingtalk_name COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
+        AND lower(c.dingtalk_name COLLATE "C") < @prefix::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT @most::integer)
+)
+SELECT sqlc.embed(c), f.term::text AS term,
+    (f.term = least(
+        CASE WHEN starts_with(lower(c.user_id COLLATE "C"), @prefix::text) THEN lower(c.user_id COLLATE "C") END,
+        CASE WHEN starts_with(c.phone COLLATE "C", sqlc.narg(number)::text) THEN c.phone COLLATE "C" END,
+        CASE WHEN starts_with(lower(c.email COLLATE "C"), @prefix::text) THEN lower(c.email COLLATE "C") END,
+        CASE WHEN starts_with(lower(c.dingtalk_name COLLATE "C"), @prefix::text) THEN lower(c.dingtalk_name COLLATE "C") END
+    ))::boolean AS is_first
+FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT @most::integer) f
+JOIN contacts c ON c.company_id = @company_id AND c.user_id = f.user_id
+ORDER BY f.term, f.user_id;
+
+-- ContactScanEnd returns the last of the scan_limit user ids behind after_id that a tag holds; tag_id 0: of all contacts of the company. No row:
+-- fewer are left.
+-- name: ContactScanEnd :one
+SELECT s.user_id FROM (
+    (
+        SELECT m.user_id FROM tag_contacts m
+        WHERE m.tag_id = @tag_id::bigint AND m.user_id > @after_id::text
+        ORDER BY m.user_id
+        OFFSET sqlc.arg(scan_limit)::integer - 1 LIMIT 1
+    )
+    UNION ALL
+    (
+        SELECT c.user_id FROM contacts c
+        WHERE @tag_id::bigint = 0 AND c.company_id = @company_id AND c.user_id > @after_id::text
+        ORDER BY c.user_id
+        OFFSET sqlc.arg(scan_limit)::integer - 1 LIMIT 1
+    )
+) s;
+
+-- ContactListTagged looks at the first scan_limit contacts behind after_id that a tag holds (tag_id 0: of all contacts of the company), and returns
+-- those of them that each of tag_ids holds, and none of not_tag_ids.
+-- name: ContactListTagged :many
+SELECT c.*
+FROM (
+    (
+        SELECT m.user_id FROM tag_contacts m
+        WHERE m.tag_id = @tag_id::bigint AND m.user_id > @after_id::text
+        ORDER BY m.user_id
+        LIMIT @scan_limit::integer
+    )
+    UNION ALL
+    (
+        SELECT o.user_id FROM contacts o
+        WHERE @tag_id::bigint = 0 AND o.company_id = @company_id AND o.user_id > @after_id::text
+        ORDER BY o.user_id
+        LIMIT @scan_limit::integer
+    )
+) s
+JOIN contacts c ON c.company_id = @company_id AND c.user_id = s.user_id
+WHERE NOT EXISTS (
+        SELECT FROM unnest(@tag_ids::bigint[]) AS a (tag_id)
+        WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
+    )
+    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id)
+ORDER BY s.user_id
+LIMIT @page_limit::integer;
+
+-- ContactCountTagged looks at scan_limit contacts, and counts those of them that ContactListTagged would return.
+-- name: ContactCountTagged :one
+SELECT count(*)
+FROM (
+    SELECT m.user_id FROM tag_contacts m WHERE m.tag_id = @tag_id::bigint
+    UNION ALL
+    SELECT o.user_id FROM contacts o WHERE @tag_id::bigint = 0 AND o.company_id = @company_id
+    LIMIT @scan_limit::integer
+) s
+WHERE NOT EXISTS (
+        SELECT FROM unnest(@tag_ids::bigint[]) AS a (tag_id)
+        WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
+    )
+    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id);
+
+-- ContactAttributes returns the names of the attributes that contacts of a company have, up to most.
+-- name: ContactAttributes :many
+SELECT DISTINCT k.attribute::text AS attribute
+FROM contacts c
+CROSS JOIN LATERAL jsonb_object_keys(c.attributes) AS k (attribute)
+WHERE c.company_id = @company_id
+ORDER BY attribute
+LIMIT @most::integer;
+
+-- ContactCount returns how many contacts a company has.
+-- name: ContactCount :one
+SELECT coalesce((SELECT c.contacts FROM contact_counts c WHERE c.company_id = @company_id), 0)::bigint AS contacts;
+
 -- name: ContactDelete :execrows
 DELETE FROM contacts WHERE company_id = @company_id AND user_id = @user_id;
+
+-- TagPut creates a tag, unless it exists.
+-- name: TagPut :exec
+INSERT INTO tags (company_id, tag) VALUES (@company_id, @tag) ON CONFLICT (company_id, tag) DO NOTHING;
+
+-- name: TagDelete :execrows
+DELETE FROM tags t WHERE t.company_id = @company_id AND t.tag = @tag;
+
+-- TagList returns tags, newest first; those that hold a contact if user_id is given.
+-- name: TagList :many
+SELECT t.* FROM tags t
+WHERE t.company_id = @company_id AND t.id < @before_id
+    AND (sqlc.narg(tags)::text[] IS NULL OR t.tag = ANY (sqlc.narg(tags)::text[]))
+    AND (sqlc.narg(user_id)::text IS NULL OR t.id IN (
+        SELECT m.tag_id FROM tag_contacts m WHERE m.company_id = @company_id AND m.user_id = sqlc.narg(user_id)::text
+    ))
+ORDER BY t.id DESC
+LIMIT @page_limit::integer;
+
+-- TagAdd puts those of user_ids that are contacts into a tag, and returns how many it did not hold.
+-- name: TagAdd :execrows
+INSERT INTO tag_contacts (tag_id, company_id, user_id)
+SELECT @tag_id::bigint, c.company_id, c.user_id FROM contacts c WHERE c.company_id = @company_id AND c.user_id = ANY (@user_ids::text[])
+ON CONFLICT (tag_id, user_id) DO NOTHING;
+
+-- TagRemove takes contacts out of a tag, and returns how many it held.
+-- name: TagRemove :execrows
+DELETE FROM tag_contacts m WHERE m.tag_id = @tag_id::bigint AND m.user_id = ANY (@user_ids::text[]);
+
+-- TagRecord writes to the audit that the actor of the transaction changed which contacts a tag holds.
+-- name: TagRecord :exec
+INSERT INTO audit (action, entity, entity_key, company_no, before, after)
+SELECT 'changed', 'tag', t.tag, c.company_no, jsonb_build_object('contacts', t.contacts - sqlc.arg(added)::bigint + sqlc.arg(removed)::bigint),
+    jsonb_build_object('contacts', t.contacts, 'added', sqlc.arg(added)::bigint, 'removed', sqlc.arg(removed)::bigint)
+FROM tags t
+JOIN companies c ON c.id = t.company_id
+WHERE t.id = @tag_id;
+
+-- ContactsUnknown returns those of user_ids that are no contacts of a company.
+-- name: ContactsUnknown :many
+SELECT i.user_id::text AS user_id
+FROM unnest(@user_ids::text[]) AS i (user_id)
+WHERE NOT EXISTS (SELECT FROM contacts c WHERE c.company_id = @company_id AND c.user_id = i.user_id)
+ORDER BY i.user_id;
+
+-- DeletedTags returns the tags that were deleted and may still hold contacts.
+-- name: DeletedTags :many
+SELECT d.tag_id FROM deleted_tags d ORDER BY d.tag_id;
+
+-- DeletedTagEmpty takes up to batch_size contacts out of a tag that was deleted. A contact that is deleted just now takes itself out.
+-- name: DeletedTagEmpty :execrows
+DELETE FROM tag_contacts m
+USING (SELECT o.tag_id, o.user_id FROM tag_contacts o WHERE o.tag_id = @tag_id::bigint LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+WHERE m.tag_id = old.tag_id AND m.user_id = old.user_id;
+
+-- DeletedTagForget forgets a tag that was deleted and holds no contact any more.
+-- name: DeletedTagForget :exec
+DELETE FROM deleted_tags d WHERE d.tag_id = @tag_id::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id);

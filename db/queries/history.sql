@@ -13,6 +13,11 @@ SELECT
 FROM task_totals
 WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
 
+-- FactsKnow says which columns of facts this server knows, until the end of the transaction: without that, the trigger facts_guard lets nobody delete
+-- facts.
+-- name: FactsKnow :exec
+SELECT set_config('lksms.facts_version', '2', true);
+
 -- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
 -- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
 -- apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are

@@ -15,13 +15,19 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(company_id)::bigint IS NULL OR m.company_id = sqlc.narg(company_id)::bigint)
             AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
             AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
+            AND (sqlc.narg(message_type)::smallint IS NULL OR m.message_type = sqlc.narg(message_type)::smallint)
             AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
             AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
             AND (sqlc.narg(batch_id)::bigint IS NULL OR (q.batch_id = sqlc.narg(batch_id)::bigint AND m.batch_id = sqlc.narg(batch_id)::bigint))
             AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
             AND (sqlc.narg(sender_no)::text IS NULL OR q.processing_app_id = sqlc.narg(sender_no)::text)
             AND (sqlc.narg(result)::text IS NULL OR starts_with(q.result, sqlc.narg(result)::text))
-            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = task_delivery(m.task_id))
+            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (
+                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+                WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.task_id < @before_id::text
+                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+                HAVING count(*) > 0
+            ))
         UNION ALL
         SELECT m.task_id
         FROM report_logs e
@@ -31,6 +37,7 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(company_id)::bigint IS NULL OR (e.company_id = sqlc.narg(company_id)::bigint AND m.company_id = sqlc.narg(company_id)::bigint))
             AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
             AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
+            AND (sqlc.narg(message_type)::smallint IS NULL OR m.message_type = sqlc.narg(message_type)::smallint)
             AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
             AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
             AND (sqlc.narg(batch_id)::bigint IS NULL OR m.batch_id = sqlc.narg(batch_id)::bigint)
@@ -40,7 +47,12 @@ WITH matching AS MATERIALIZED (
                 OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = sqlc.narg(sender_no)::text)
             )
             AND (sqlc.narg(result)::text IS NULL OR starts_with(e.result, sqlc.narg(result)::text))
-            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = task_delivery(m.task_id))
+            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (
+                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+                WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.task_id < @before_id::text
+                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+                HAVING count(*) > 0
+            ))
     ) x
     LIMIT sqlc.arg(most)::integer + 1
 ),
@@ -65,9 +77,13 @@ parts AS (
 )
 SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM counted c;
 
--- JobsRunning returns how many jobs run.
+-- JobsLock makes others wait who create a job, until the end of the transaction. JobsRunning then counts for all of them.
+-- name: JobsLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0));
+
+-- JobsRunning returns how many jobs run, and how many of them have an action and a filter (same).
 -- name: JobsRunning :one
-SELECT count(*) FROM task_jobs j WHERE j.status = 'running';
+SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = @action::text AND j.filter = @filter::jsonb) AS same FROM task_jobs j WHERE j.status = 'running';
 
 -- JobGet returns a job.
 -- name: JobGet :one

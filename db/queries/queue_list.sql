@@ -5,6 +5,21 @@ SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
+-- TaskOrigins returns what each of some tasks belongs to, in the order of the tasks. The caller has read the tasks and gives what leads there; the
+-- rendering of a task without one is 0. Companies, channels and pools can be deleted while tasks of them are kept.
+-- name: TaskOrigins :many
+SELECT w.company_no, c.channel, r.notification_id
+FROM (
+    SELECT generate_series(1, cardinality(@company_ids::bigint[])) AS place, unnest(@company_ids::bigint[]) AS company_id,
+        unnest(@pool_ids::bigint[]) AS pool_id, unnest(@rendering_ids::bigint[]) AS rendering_id
+) t
+LEFT JOIN companies w ON w.id = t.company_id
+LEFT JOIN pools p ON p.id = t.pool_id
+LEFT JOIN renderings r ON r.id = t.rendering_id
+LEFT JOIN notifications n ON n.id = r.notification_id
+LEFT JOIN channels c ON c.id = coalesce(p.channel_id, n.channel_id)
+ORDER BY t.place;
+
 -- TaskMarks returns what says how long a task waited and took: each lease that has ended, the end of the task, and its row in the queue
 -- (is_waiting), in the order of their times. seen_at is now.
 -- name: TaskMarks :many
@@ -164,6 +179,7 @@ CROSS JOIN LATERAL (
         AND (sqlc.narg(company_id)::bigint IS NULL OR b.company_id = sqlc.narg(company_id)::bigint)
         AND (sqlc.narg(recipient)::text IS NULL OR b.recipient = sqlc.narg(recipient)::text)
         AND (sqlc.narg(source)::text IS NULL OR b.source = sqlc.narg(source)::text)
+        AND (sqlc.narg(message_type)::smallint IS NULL OR b.message_type = sqlc.narg(message_type)::smallint)
         AND (sqlc.narg(created_from)::timestamptz IS NULL OR b.created_at >= sqlc.narg(created_from)::timestamptz)
         AND (sqlc.narg(created_to)::timestamptz IS NULL OR b.created_at < sqlc.narg(created_to)::timestamptz)
         AND (sqlc.narg(status)::smallint IS NULL OR b.status = sqlc.narg(status)::smallint)
@@ -240,3 +256,16 @@ WHERE t.task_id = @task_id;
 SELECT EXISTS (
     SELECT FROM task_partitions p WHERE p.first_id <= @task_id::text AND p.before_id > @task_id::text AND p.dropped_at IS NOT NULL
 )::boolean AS is_dropped;
+
+-- TaskStates returns the states of tasks, without those that were dropped with their partitions. The state is that of the view tasks, see
+-- SubmissionsRepeated. delivery is 0 without a receipt.
+-- name: TaskStates :many
+SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+    coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY (@task_ids::text[]) AND e.outcome IS NOT NULL
+LEFT JOIN report_logs r ON r.task_id = m.task_id AND r.task_id = ANY (@task_ids::text[]) AND r.event = 'receipt'
+WHERE m.task_id = ANY (@task_ids::text[])
+GROUP BY m.task_id, q.task_id, q.lease_until, q.result, e.outcome, e.result
+ORDER BY m.task_id;

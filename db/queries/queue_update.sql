@@ -68,7 +68,8 @@ logged AS (
 SELECT c.task_id FROM cancelled c ORDER BY c.task_id;
 
 -- RequeueHold locks what decides whether tasks of notifications and send-once messages may wait again, until the end of the transaction: a withdrawal
--- or another message to the same people comes before it, and the next statement sees that, or after it. The ids say which rows it locked.
+-- or another message to the same people comes before it, and the next statement sees that, or after it. So does a receipt: see TaskReceiptHold. The
+-- ids say which rows it locked.
 -- name: RequeueHold :many
 WITH about AS MATERIALIZED (
     SELECT m.rendering_id FROM messages m WHERE m.task_id = ANY (@task_ids::text[]) AND m.rendering_id IS NOT NULL
@@ -81,10 +82,18 @@ notified AS MATERIALIZED (
 ),
 sent_once AS MATERIALIZED (
     SELECT s.id FROM subscribe_messages s WHERE s.task_id = ANY (@task_ids::text[]) ORDER BY s.id FOR SHARE
+),
+ended AS MATERIALIZED (
+    SELECT r.id FROM report_logs r
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED
+    ORDER BY r.task_id
+    FOR UPDATE
 )
 SELECT n.id FROM notified n
 UNION ALL
 SELECT s.id FROM sent_once s
+UNION ALL
+SELECT e.id FROM ended e
 ORDER BY id;
 
 -- RequeueSenders returns the pools of one sender that tasks need to wait again: the company, the message type and the sender of each.
@@ -222,6 +231,14 @@ logged AS (
     WHERE o.is_pending
 )
 SELECT count(*) FROM unsettled u WHERE u.is_pending;
+
+-- TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them, so that TaskReceipt sees in which life of a task
+-- its receipt comes, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued: others lock nothing.
+-- name: TaskReceiptHold :many
+SELECT r.id FROM report_logs r
+WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED
+ORDER BY r.task_id
+FOR SHARE;
 
 -- TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
 -- result: each state is stored once, none after delivered, and delivered wins. A receipt that a message of a lease from before a requeue was not

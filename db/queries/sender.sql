@@ -50,7 +50,8 @@ ledger AS (
 )
 SELECT made.id FROM made;
 
--- SenderList returns senders with their remaining limits and their totals.
+-- SenderList returns senders with their remaining limits and their totals. part is a part of their number or name; the case of the letters A to Z
+-- does not matter, in any locale of the database.
 -- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
@@ -70,6 +71,11 @@ JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
+    AND (
+        sqlc.narg(part)::text IS NULL
+        OR strpos(lower(s.sender_no COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
+        OR strpos(lower(s.name COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
+    )
     AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
         SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
         WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
@@ -310,9 +316,10 @@ SELECT
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
--- TimeZoneCheck fails with invalid_parameter_value if a time zone does not exist.
--- name: TimeZoneCheck :one
-SELECT (now() AT TIME ZONE @zone::text)::text AS there;
+-- TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
+-- POSIX, in which UTC+8 is west of Greenwich.
+-- name: TimeZoneExists :one
+SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text);
 
 -- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
 -- come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
@@ -389,3 +396,25 @@ FROM (
 ) r
 WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
 ORDER BY r.reason = '', r.sender_no;
+
+-- SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders: the weight of each, and what
+-- its limits have left, and its funds if it has a balance.
+-- name: SenderLimits :many
+WITH candidates AS MATERIALIZED (
+    SELECT r.sender_id, r.weight::double precision AS weight, r.sort
+    FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
+    WHERE r.pool_id = @pool_id AND r.status = 'on' AND x.is_available
+    UNION ALL
+    SELECT x.sender_id, 1, 0
+    FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
+    WHERE p.id = @pool_id AND p.company_id IS NULL AND x.is_shared AND x.is_available
+)
+SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
+    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at
+FROM candidates c
+JOIN senders s ON s.id = c.sender_id
+JOIN sender_standings x ON x.sender_id = c.sender_id
+WHERE c.sort = (SELECT max(m.sort) FROM candidates m)
+ORDER BY x.sender_no
+LIMIT 100;

@@ -1,20 +1,27 @@
 -- name: SettingList :many
 SELECT * FROM settings ORDER BY category, name;
 
--- SettingPut changes a setting and adds an event with the user, the old and the new value. It does nothing if the value is the same.
+-- SettingStoreDefault stores the default of a setting that is about to get another value for the first time, so that SettingPut changes it: audit
+-- and events have the value before.
+-- name: SettingStoreDefault :exec
+INSERT INTO settings (category, name, value)
+SELECT @category::text, @name::text, @default_value::jsonb
+WHERE @default_value::jsonb <> @value::jsonb
+ON CONFLICT (category, name) DO NOTHING;
+
+-- SettingPut changes a stored setting and adds an event with the user, the old and the new value. It does nothing if the value is the same.
 -- name: SettingPut :exec
-WITH old AS (
-    SELECT s.value FROM settings s WHERE s.category = @category AND s.name = @name
+WITH old AS MATERIALIZED (
+    SELECT s.category, s.name, s.value FROM settings s WHERE s.category = @category AND s.name = @name FOR UPDATE
 ),
 changed AS (
-    INSERT INTO settings (category, name, value, updated_by)
-    VALUES (@category, @name, @value, @updated_by)
-    ON CONFLICT (category, name) DO UPDATE
-    SET value = excluded.value, updated_by = excluded.updated_by, updated_at = now()
-    WHERE settings.value <> excluded.value
-    RETURNING value
+    UPDATE settings s
+    SET value = @value, updated_by = @updated_by::text, updated_at = now()
+    FROM old o
+    WHERE s.category = o.category AND s.name = o.name AND o.value <> @value
+    RETURNING o.value AS value_before, s.value
 )
 INSERT INTO events (event, subject, detail)
 SELECT 'setting.changed', @category::text || '.' || @name::text,
-    jsonb_build_object('by', @updated_by::text, 'from', coalesce((SELECT old.value FROM old), @default_value::jsonb), 'to', changed.value)
-FROM changed;
+    jsonb_build_object('by', @updated_by::text, 'from', c.value_before, 'to', c.value)
+FROM changed c;

@@ -138,17 +138,16 @@ WHERE r.key = ANY (@keys::text[])
 GROUP BY r.at, r.key
 ORDER BY key, at;
 
--- StatisticsSubmitted returns how many tasks were submitted since about two days before a time, tests included: for the difference of two readings with
--- the same time. company_id 0 means all companies.
--- name: StatisticsSubmitted :one
-SELECT (
-    (
-        SELECT coalesce(sum(s.submitted), 0) FROM statistics s
-        WHERE s.step = 'day' AND s.company_id = @company_id AND s.dimension = 'message_type' AND s.at >= sqlc.arg(since)::timestamptz - interval '2 days'
-    ) + (
-        SELECT coalesce(sum(r.submitted), 0) FROM recent_statistics r WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id)
-    )
-)::bigint;
+-- StatisticsEvents returns how many tasks were submitted, succeeded and failed since about two days before a time, tests included: for the difference
+-- of two readings with the same time. company_id 0 means all companies.
+-- name: StatisticsEvents :one
+SELECT coalesce(sum(e.submitted), 0)::bigint AS submitted, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed
+FROM (
+    SELECT s.submitted, s.succeeded, s.failed FROM statistics s
+    WHERE s.step = 'day' AND s.company_id = @company_id AND s.dimension = 'message_type' AND s.at >= sqlc.arg(since)::timestamptz - interval '2 days'
+    UNION ALL
+    SELECT r.submitted, r.succeeded, r.failed FROM recent_statistics r WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id)
+) e;
 
 -- StatisticsCompanies returns the numbers of those companies of ids that exist.
 -- name: StatisticsCompanies :many

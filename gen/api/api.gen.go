@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -167,6 +168,96 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchFormDedup.
+const (
+	None  BatchFormDedup = "none"
+	Phone BatchFormDedup = "phone"
+	Row   BatchFormDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchFormDedup enum.
+func (e BatchFormDedup) Valid() bool {
+	switch e {
+	case None:
+		return true
+	case Phone:
+		return true
+	case Row:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRowStatus.
+const (
+	RowBlocked    BatchRowStatus = "blocked"
+	RowCancelled  BatchRowStatus = "cancelled"
+	RowDelivered  BatchRowStatus = "delivered"
+	RowDuplicate  BatchRowStatus = "duplicate"
+	RowFailed     BatchRowStatus = "failed"
+	RowInvalid    BatchRowStatus = "invalid"
+	RowProcessing BatchRowStatus = "processing"
+	RowSuccess    BatchRowStatus = "success"
+	RowWaiting    BatchRowStatus = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the BatchRowStatus enum.
+func (e BatchRowStatus) Valid() bool {
+	switch e {
+	case RowBlocked:
+		return true
+	case RowCancelled:
+		return true
+	case RowDelivered:
+		return true
+	case RowDuplicate:
+		return true
+	case RowFailed:
+		return true
+	case RowInvalid:
+		return true
+	case RowProcessing:
+		return true
+	case RowSuccess:
+		return true
+	case RowWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchStatus.
+const (
+	BatchCancelled BatchStatus = "cancelled"
+	BatchChecking  BatchStatus = "checking"
+	BatchFinished  BatchStatus = "finished"
+	BatchPaused    BatchStatus = "paused"
+	BatchReady     BatchStatus = "ready"
+	BatchRunning   BatchStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the BatchStatus enum.
+func (e BatchStatus) Valid() bool {
+	switch e {
+	case BatchCancelled:
+		return true
+	case BatchChecking:
+		return true
+	case BatchFinished:
+		return true
+	case BatchPaused:
+		return true
+	case BatchReady:
+		return true
+	case BatchRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Access     Category = "access"
@@ -188,6 +279,27 @@ func (e Category) Valid() bool {
 	case Queue:
 		return true
 	case Sms:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ContactImportStatus.
+const (
+	ImportFailed   ContactImportStatus = "failed"
+	ImportFinished ContactImportStatus = "finished"
+	ImportRunning  ContactImportStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ContactImportStatus enum.
+func (e ContactImportStatus) Valid() bool {
+	switch e {
+	case ImportFailed:
+		return true
+	case ImportFinished:
+		return true
+	case ImportRunning:
 		return true
 	default:
 		return false
@@ -1060,7 +1172,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1483,13 +1595,326 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments
+	// Change The change in segments; not 0
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
 
+// Batch defines model for Batch.
+type Batch struct {
+	BatchID   int64      `json:"batch_id"`
+	CheckedAt *time.Time `json:"checked_at"`
+
+	// CheckedRows The number of the last row of the list that was checked
+	CheckedRows int64      `json:"checked_rows"`
+	CompanyNo   string     `json:"company_no"`
+	ConfirmedAt *time.Time `json:"confirmed_at"`
+
+	// ConfirmedBy null if its request confirmed it
+	ConfirmedBy *string `json:"confirmed_by"`
+
+	// Content The text with its placeholders
+	Content string `json:"content"`
+
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	Counts         BatchCounts    `json:"counts"`
+	CreatedAt      time.Time      `json:"created_at"`
+	Dedup          string         `json:"dedup"`
+	EndedAt        *time.Time     `json:"ended_at"`
+	Estimate       *BatchEstimate `json:"estimate,omitempty"`
+	ExpectSendTime *time.Time     `json:"expect_send_time"`
+	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+	Name        string      `json:"name"`
+	PhoneColumn string      `json:"phone_column"`
+	Priority    *int16      `json:"priority"`
+
+	// Remark Why the list could not be read
+	Remark *string `json:"remark"`
+
+	// Segments The segments of the valid rows
+	Segments int64   `json:"segments"`
+	SenderNo *string `json:"sender_no"`
+
+	// Senders The senders that had tasks of it
+	Senders   []BatchSender `json:"senders"`
+	Sign      *string       `json:"sign"`
+	StartedAt *time.Time    `json:"started_at"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status      BatchStatus `json:"status"`
+	SubmittedBy string      `json:"submitted_by"`
+	Tag         *string     `json:"tag"`
+	TemplateNo  *string     `json:"template_no"`
+	Test        bool        `json:"test"`
+}
+
+// BatchCost defines model for BatchCost.
+type BatchCost struct {
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+}
+
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+type BatchCounts struct {
+	// Blocked The company may not send to their country
+	Blocked int64 `json:"blocked"`
+
+	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
+	Cancelled int64 `json:"cancelled"`
+
+	// Delivered Receipts of providers
+	Delivered  int64 `json:"delivered"`
+	Duplicate  int64 `json:"duplicate"`
+	Failed     int64 `json:"failed"`
+	Invalid    int64 `json:"invalid"`
+	Processing int64 `json:"processing"`
+	Rows       int64 `json:"rows"`
+	Success    int64 `json:"success"`
+
+	// Undelivered Receipts of providers
+	Undelivered int64 `json:"undelivered"`
+	Valid       int64 `json:"valid"`
+
+	// Waiting Not a task yet, or a task that is PENDING
+	Waiting int64 `json:"waiting"`
+}
+
+// BatchCreated defines model for BatchCreated.
+type BatchCreated struct {
+	BatchID int64 `json:"batch_id"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status BatchStatus `json:"status"`
+}
+
+// BatchCreatedResponse defines model for BatchCreatedResponse.
+type BatchCreatedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchCreated `json:"data"`
+}
+
+// BatchEstimate defines model for BatchEstimate.
+type BatchEstimate struct {
+	// Costs The segments that each sender would take of what is left, by the weights of the routes. Empty for a caller of one company.
+	Costs []BatchCost `json:"costs"`
+
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	EarliestEnd *time.Time `json:"earliest_end"`
+
+	// LikelyEnd The end at the pace until now, if that is later
+	LikelyEnd *time.Time `json:"likely_end"`
+}
+
+// BatchForm defines model for BatchForm.
+type BatchForm struct {
+	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchFormDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// File The list as CSV or XLSX
+	File *openapi_types.File `json:"file,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list as a JSON array of objects, in place of `file`
+	Rows *openapi_types.File `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature, placed before the text in 【】
+	Sign *string `json:"sign,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchFormDedup string
+
 // BatchID The batch that the task is from
 type BatchID = int64
+
+// BatchListResponse defines model for BatchListResponse.
+type BatchListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BatchPage `json:"data"`
+}
+
+// BatchPage defines model for BatchPage.
+type BatchPage struct {
+	Items []Batch `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchPreview defines model for BatchPreview.
+type BatchPreview struct {
+	Row  int64  `json:"row"`
+	Code *int16 `json:"code"`
+
+	// Cost As in a dry run of `sendSms`
+	Cost *int `json:"cost,omitempty"`
+
+	// FinalContent The text with its signature; null if the row is not valid
+	FinalContent *string      `json:"final_content"`
+	PhoneNumber  string       `json:"phone_number"`
+	Remark       *string      `json:"remark"`
+	Segments     int          `json:"segments"`
+	Senders      []SenderView `json:"senders"`
+}
+
+// BatchPreviewResponse defines model for BatchPreviewResponse.
+type BatchPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchPreview `json:"data"`
+}
+
+// BatchRequeued defines model for BatchRequeued.
+type BatchRequeued struct {
+	Count int64 `json:"count"`
+
+	// JobID null if no task is FAILED
+	JobID *int64 `json:"job_id"`
+}
+
+// BatchRequeuedResponse defines model for BatchRequeuedResponse.
+type BatchRequeuedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    BatchRequeued `json:"data"`
+}
+
+// BatchResponse defines model for BatchResponse.
+type BatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Batch   `json:"data"`
+}
+
+// BatchRow defines model for BatchRow.
+type BatchRow struct {
+	// Row The number of the row in the list, as a spreadsheet program shows it
+	Row int64 `json:"row"`
+
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	Code *int16 `json:"code"`
+
+	// Content The text, empty if it could not be made
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber In E.164; of an invalid row as it is in the list
+	PhoneNumber string `json:"phone_number"`
+
+	// Remark The reason, in the language of the request
+	Remark *string `json:"remark"`
+
+	// Result The result of the task
+	Result   *string `json:"result"`
+	Segments int16   `json:"segments"`
+
+	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	Status *string `json:"status"`
+	TaskID *string `json:"task_id"`
+}
+
+// BatchRowListResponse defines model for BatchRowListResponse.
+type BatchRowListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchRowPage `json:"data"`
+}
+
+// BatchRowPage defines model for BatchRowPage.
+type BatchRowPage struct {
+	Items []BatchRow `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchRowStatus defines model for BatchRowStatus.
+type BatchRowStatus string
+
+// BatchSender defines model for BatchSender.
+type BatchSender struct {
+	Delivered  int64 `json:"delivered"`
+	Failed     int64 `json:"failed"`
+	Processing int64 `json:"processing"`
+
+	// Segments Segments of the messages that it sent
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+	Success  int64  `json:"success"`
+}
+
+// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1732,8 +2157,17 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	DingtalkName *string `json:"dingtalk_name,omitempty"`
-	Email        *string `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   *map[string]string `json:"attributes,omitempty"`
+	DingtalkName *string            `json:"dingtalk_name,omitempty"`
+	Email        *string            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         *string `json:"name,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -1741,11 +2175,115 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string] `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
+	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string]            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         nullable.Nullable[string] `json:"name,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
+}
+
+// ContactCount defines model for ContactCount.
+type ContactCount struct {
+	Count int64 `json:"count"`
+
+	// Exact False if the count stopped after 1000000 contacts; there may be more
+	Exact bool `json:"exact"`
+}
+
+// ContactCountResponse defines model for ContactCountResponse.
+type ContactCountResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ContactCount `json:"data"`
+}
+
+// ContactImport defines model for ContactImport.
+type ContactImport struct {
+	// Added Contacts that did not exist
+	Added int64 `json:"added"`
+
+	// Changed Contacts that existed and are different now
+	Changed   int64     `json:"changed"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+
+	// Failure What is wrong with the list, in the language of `Accept-Language`
+	Failure    *string    `json:"failure"`
+	FileName   string     `json:"file_name"`
+	FinishedAt *time.Time `json:"finished_at"`
+	ImportID   int64      `json:"import_id"`
+
+	// Invalid Rows of which nothing was stored
+	Invalid int64 `json:"invalid"`
+
+	// Rows Rows that were worked up so far, without empty ones
+	Rows int64 `json:"rows"`
+
+	// Status `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+	Status ContactImportStatus `json:"status"`
+
+	// Tag The tag that gets the contacts
+	Tag *string `json:"tag"`
+}
+
+// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+type ContactImportStatus string
+
+// ContactImportListResponse defines model for ContactImportListResponse.
+type ContactImportListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message           `json:"message"`
+	Data    ContactImportPage `json:"data"`
+}
+
+// ContactImportPage defines model for ContactImportPage.
+type ContactImportPage struct {
+	Items []ContactImport `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ContactImportRequest defines model for ContactImportRequest.
+type ContactImportRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag *TagName `json:"tag,omitempty"`
+}
+
+// ContactImportResponse defines model for ContactImportResponse.
+type ContactImportResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ContactImport `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -2247,6 +2785,46 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
+
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
+}
+
 // MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
 type MessageTemplate struct {
 	ID int64 `json:"id"`
@@ -2320,7 +2898,10 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType          BizType                                   `json:"biz_type"`
+	BizType BizType `json:"biz_type"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo        *No                                       `json:"company_no,omitempty"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -2466,7 +3047,10 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -2560,7 +3144,10 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3119,6 +3706,9 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
+// SearchText defines model for SearchText.
+type SearchText = string
+
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3232,7 +3822,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3299,7 +3889,9 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3338,7 +3930,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3378,7 +3970,9 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3393,7 +3987,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3440,7 +4034,9 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3846,6 +4442,79 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// Tag defines model for Tag.
+type Tag struct {
+	// Contacts How many contacts the tag holds
+	Contacts  int64     `json:"contacts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag TagName `json:"tag"`
+}
+
+// TagChange defines model for TagChange.
+type TagChange struct {
+	Added   int64 `json:"added"`
+	Removed int64 `json:"removed"`
+
+	// Unknown Those of `add` that no contact has
+	Unknown []string `json:"unknown"`
+}
+
+// TagChangeRequest defines model for TagChangeRequest.
+type TagChangeRequest struct {
+	Add *UserIDs `json:"add,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No      `json:"company_no,omitempty"`
+	Remove    *UserIDs `json:"remove,omitempty"`
+}
+
+// TagChangeResponse defines model for TagChangeResponse.
+type TagChangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    TagChange `json:"data"`
+}
+
+// TagListResponse defines model for TagListResponse.
+type TagListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TagPage `json:"data"`
+}
+
+// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+//
+// Example: VIP客户
+type TagName = string
+
+// TagPage defines model for TagPage.
+type TagPage struct {
+	Items []Tag `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TagResponse defines model for TagResponse.
+type TagResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Tag     `json:"data"`
+}
+
 // Task defines model for Task.
 type Task struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
@@ -3855,6 +4524,12 @@ type Task struct {
 
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
+
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
 
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
@@ -3878,6 +4553,9 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -3929,6 +4607,12 @@ type TaskDetail struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3954,6 +4638,9 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4056,6 +4743,9 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4502,7 +5192,9 @@ type TemplateVersionPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TimeZone Example: Asia/Shanghai
+// TimeZone A name of the IANA database
+//
+// Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4716,11 +5408,20 @@ type ID = int64
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// ImportID defines model for ImportId.
+type ImportID = int64
+
 // JobID defines model for JobId.
 type JobID = int64
 
 // ListLimit defines model for ListLimit.
 type ListLimit = int
+
+// NotTagFilter defines model for NotTagFilter.
+type NotTagFilter = []TagName
+
+// OfBatch The batch that the task is from
+type OfBatch = BatchID
 
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
@@ -4740,6 +5441,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// TagFilter defines model for TagFilter.
+type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -4788,7 +5492,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4803,7 +5507,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4863,7 +5567,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4878,13 +5582,16 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListContactsParams defines parameters for ListContacts.
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4914,7 +5621,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4935,7 +5642,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4980,7 +5687,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4988,6 +5695,9 @@ type CreateRouteParams struct {
 type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4998,13 +5708,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5037,7 +5747,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`.
+	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -5067,7 +5777,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5089,13 +5799,13 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TestTemplateParams defines parameters for TestTemplate.
 type TestTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5117,11 +5827,113 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListBatchesParams defines parameters for ListBatches.
+type ListBatchesParams struct {
+	// Status Only batches with this status
+	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateBatchParams defines parameters for CreateBatch.
+type CreateBatchParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// PreviewBatchParams defines parameters for PreviewBatch.
+type PreviewBatchParams struct {
+	// Row The number of the row in the list. Without it, the first valid row is shown.
+	Row *int64 `form:"row,omitempty" json:"row,omitempty"`
+}
+
+// ListBatchRowsParams defines parameters for ListBatchRows.
+type ListBatchRowsParams struct {
+	// Status Only rows with this status. `success` includes those that were delivered.
+	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// SelectContactsParams defines parameters for SelectContacts.
+type SelectContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CountContactsParams defines parameters for CountContacts.
+type CountContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactsParams defines parameters for ExportContacts.
+type ExportContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ImportContactsParams defines parameters for ImportContacts.
+type ImportContactsParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListContactImportsParams defines parameters for ListContactImports.
+type ListContactImportsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetContactImportParams defines parameters for GetContactImport.
+type GetContactImportParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactImportErrorsParams defines parameters for ExportContactImportErrors.
+type ExportContactImportErrorsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -5134,6 +5946,9 @@ type ListNotificationsParams struct {
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5143,13 +5958,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5164,13 +5979,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5184,6 +5999,9 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
+
+	// MessageType Only tasks of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -5247,8 +6065,42 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTagsParams defines parameters for ListTags.
+type ListTagsParams struct {
+	// UserID Only tags that hold this contact
+	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteTagParams defines parameters for DeleteTag.
+type DeleteTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutTagParams defines parameters for PutTag.
+type PutTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListTagContactsParams defines parameters for ListTagContacts.
+type ListTagContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // AppClaimTasksParams defines parameters for AppClaimTasks.
@@ -5350,6 +6202,15 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
+// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
+type CreateBatchMultipartRequestBody = BatchForm
+
+// ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
+type ImportContactsMultipartRequestBody = ContactImportRequest
+
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
+
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
 
@@ -5382,6 +6243,9 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
+
+// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
+type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -5470,7 +6334,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5484,7 +6350,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5762,6 +6630,8 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5909,7 +6779,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -6159,7 +7029,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -6174,7 +7044,8 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -6200,7 +7071,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6217,7 +7089,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6430,6 +7303,94 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListBatches List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatchWithBody Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBatch Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelBatch End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmBatch Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportBatchErrors Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseBatch Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewBatch Show the message of a row, and who would send it
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueBatch Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeBatch Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatchRows List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -6448,6 +7409,72 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountContacts Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportContactsWithBody Import a list of contacts
+	//
+	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+	// `lists` says which files can be read.
+	//
+	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
+	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	//
+	// A company has at most 10 imports at a time; one more gets 409.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+	ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListContactImports List imports of contacts, newest first
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetContactImport Get an import of contacts, and how far it is
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6944,6 +7971,46 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListTags List tags, newest first
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTag Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTag Add a tag, unless it exists
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTagContacts List the contacts that a tag holds, by user id
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// AppTaskStatistics Count tasks by state
 	//
 	// Corresponds with GET /app/api/v1/admin/task-statistics (the `AppTaskStatistics` operationId).
@@ -7005,7 +8072,9 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7029,7 +8098,9 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7607,6 +8678,8 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -7954,7 +9027,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8514,7 +9587,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8539,7 +9612,8 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -8585,7 +9659,8 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8612,7 +9687,8 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9095,6 +10171,204 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 	return c.Client.Do(req)
 }
 
+// ListBatches List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatchWithBody Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBatch Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelBatch End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmBatch Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportBatchErrors Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseBatch Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewBatch Show the message of a row, and who would send it
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueBatch Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeBatch Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatchRows List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TakeCallbackWithBody Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -9114,6 +10388,152 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SelectContacts List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSelectContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountContacts Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportContactsWithBody Import a list of contacts
+//
+// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+// `lists` says which files can be read.
+//
+//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
+//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//
+// A company has at most 10 imports at a time; one more gets 409.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+func (c *Client) ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportContactsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListContactImports List imports of contacts, newest first
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *Client) ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListContactImportsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetContactImport Get an import of contacts, and how far it is
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetContactImportRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9959,6 +11379,106 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTags List tags, newest first
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTag Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTag Add a tag, unless it exists
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTagContacts List the contacts that a tag holds, by user id
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagContactsRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTag Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -11340,6 +12860,18 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12693,6 +14225,18 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14387,6 +15931,512 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
+// NewListBatchesRequest constructs an http.Request for the ListBatches method
+func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
+func NewCreateBatchRequestWithBody(server string, params *CreateBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetBatchRequest constructs an http.Request for the GetBatch method
+func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
+func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
+func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
+func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
+func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
+func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Row != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
+func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
+func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
+func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -14404,6 +16454,537 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/callbacks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
+func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountContactsRequest constructs an http.Request for the CountContacts method
+func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/count")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportContactsRequest constructs an http.Request for the ExportContacts method
+func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/export.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewImportContactsRequestWithBody constructs an http.Request for the ImportContacts method, with any body, and a specified content type
+func NewImportContactsRequestWithBody(server string, params *ImportContactsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/import")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListContactImportsRequest constructs an http.Request for the ListContactImports method
+func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetContactImportRequest constructs an http.Request for the GetContactImport method
+func NewGetContactImportRequest(server string, importID ImportID, params *GetContactImportParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportContactImportErrorsRequest constructs an http.Request for the ExportContactImportErrors method
+func NewExportContactImportErrorsRequest(server string, importID ImportID, params *ExportContactImportErrorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -14474,6 +17055,18 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 		if params.Operator != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "operator", *params.Operator, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14576,6 +17169,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15392,6 +17997,18 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.SenderNo != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -15836,6 +18453,350 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTagsRequest constructs an http.Request for the ListTags method
+func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
+func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTagRequest constructs an http.Request for the PutTag method
+func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
+func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
+func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
+}
+
+// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
+func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -16075,7 +19036,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -16089,7 +19052,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -16393,6 +19358,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -16560,7 +19527,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -16840,7 +19807,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -16857,7 +19824,8 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -16887,7 +19855,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16904,7 +19873,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17141,6 +20111,114 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
 
+	// ListBatchesWithResponse List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
+
+	// CreateBatchWithBodyWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// GetBatchWithResponse Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
+
+	// CancelBatchWithResponse End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
+
+	// ConfirmBatchWithResponse Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
+
+	// ExportBatchErrorsWithResponse Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
+
+	// PauseBatchWithResponse Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
+
+	// PreviewBatchWithResponse Show the message of a row, and who would send it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
+
+	// RequeueBatchWithResponse Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
+
+	// ResumeBatchWithResponse Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
+
+	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
+
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -17159,6 +20237,84 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
+
+	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
+
+	// CountContactsWithResponse Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
+
+	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
+
+	// ImportContactsWithBodyWithResponse Import a list of contacts
+	//
+	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+	// `lists` says which files can be read.
+	//
+	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
+	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	//
+	// A company has at most 10 imports at a time; one more gets 409.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+	ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error)
+
+	// ListContactImportsWithResponse List imports of contacts, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error)
+
+	// GetContactImportWithResponse Get an import of contacts, and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error)
+
+	// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -17680,6 +20836,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
+
+	// ListTagsWithResponse List tags, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
+
+	// DeleteTagWithResponse Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
+
+	// PutTagWithResponse Add a tag, unless it exists
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
+
+	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
+
+	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -25892,6 +29096,1038 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
+type ListBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchCreatedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateBatchResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateBatchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CancelBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CancelBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ConfirmBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ConfirmBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ConfirmBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ConfirmBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ConfirmBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportBatchErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportBatchErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportBatchErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportBatchErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportBatchErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PauseBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PauseBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PauseBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PauseBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PauseBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PauseBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PauseBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PauseBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchPreviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RequeueBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRequeuedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResumeBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResumeBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ResumeBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ResumeBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResumeBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResumeBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchRowsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRowListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListBatchRowsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchRowsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchRowsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchRowsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchRowsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchRowsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchRowsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchRowsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -25975,6 +30211,754 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type SelectContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SelectContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SelectContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SelectContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SelectContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SelectContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SelectContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SelectContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SelectContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SelectContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SelectContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SelectContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactCountResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CountContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CountContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CountContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CountContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CountContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CountContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CountContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CountContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ImportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportContactsResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ImportContactsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ImportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ImportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ImportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ImportContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ImportContactsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ImportContactsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ImportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ImportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ImportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ImportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListContactImportsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListContactImportsResponse) GetJSON200() *ContactImportListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListContactImportsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListContactImportsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListContactImportsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListContactImportsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListContactImportsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListContactImportsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListContactImportsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListContactImportsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListContactImportsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListContactImportsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListContactImportsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetContactImportResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetContactImportResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetContactImportResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetContactImportResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetContactImportResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetContactImportResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetContactImportResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetContactImportResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetContactImportResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetContactImportResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetContactImportResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetContactImportResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetContactImportResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactImportErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactImportErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactImportErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactImportErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactImportErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -25984,6 +30968,8 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -26007,6 +30993,11 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -26067,6 +31058,8 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -26090,6 +31083,11 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -28345,6 +33343,484 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTagsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagsResponse) GetJSON200() *TagListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTagResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutTagResponse) GetJSON200() *TagResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutTagResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTagContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagChangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeTagResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeTagResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -28764,7 +34240,9 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -28784,7 +34262,9 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -29268,6 +34748,8 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -29555,7 +35037,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -30021,7 +35503,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -30044,7 +35526,8 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -30086,7 +35569,8 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30109,7 +35593,8 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30508,6 +35993,180 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 	return ParseDeleteKeyResponse(rsp)
 }
 
+// ListBatchesWithResponse List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
+	rsp, err := c.ListBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchesResponse(rsp)
+}
+
+// CreateBatchWithBodyWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// GetBatchWithResponse Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
+	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBatchResponse(rsp)
+}
+
+// CancelBatchWithResponse End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
+	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelBatchResponse(rsp)
+}
+
+// ConfirmBatchWithResponse Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
+	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmBatchResponse(rsp)
+}
+
+// ExportBatchErrorsWithResponse Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
+	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportBatchErrorsResponse(rsp)
+}
+
+// PauseBatchWithResponse Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
+	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseBatchResponse(rsp)
+}
+
+// PreviewBatchWithResponse Show the message of a row, and who would send it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
+	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewBatchResponse(rsp)
+}
+
+// RequeueBatchWithResponse Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
+	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueBatchResponse(rsp)
+}
+
+// ResumeBatchWithResponse Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
+	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeBatchResponse(rsp)
+}
+
+// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
+	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchRowsResponse(rsp)
+}
+
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -30531,6 +36190,132 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
+}
+
+// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
+	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSelectContactsResponse(rsp)
+}
+
+// CountContactsWithResponse Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
+	rsp, err := c.CountContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountContactsResponse(rsp)
+}
+
+// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error) {
+	rsp, err := c.ExportContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactsResponse(rsp)
+}
+
+// ImportContactsWithBodyWithResponse Import a list of contacts
+//
+// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+// `lists` says which files can be read.
+//
+//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
+//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//
+// A company has at most 10 imports at a time; one more gets 409.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+func (c *ClientWithResponses) ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error) {
+	rsp, err := c.ImportContactsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportContactsResponse(rsp)
+}
+
+// ListContactImportsWithResponse List imports of contacts, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *ClientWithResponses) ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error) {
+	rsp, err := c.ListContactImports(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListContactImportsResponse(rsp)
+}
+
+// GetContactImportWithResponse Get an import of contacts, and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *ClientWithResponses) GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error) {
+	rsp, err := c.GetContactImport(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetContactImportResponse(rsp)
+}
+
+// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error) {
+	rsp, err := c.ExportContactImportErrors(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactImportErrorsResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -31262,6 +37047,90 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
+}
+
+// ListTagsWithResponse List tags, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
+	rsp, err := c.ListTags(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagsResponse(rsp)
+}
+
+// DeleteTagWithResponse Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
+	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTagResponse(rsp)
+}
+
+// PutTagWithResponse Add a tag, unless it exists
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
+	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutTagResponse(rsp)
+}
+
+// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
+	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagContactsResponse(rsp)
+}
+
+// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
+}
+
+// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -38250,6 +44119,873 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
+// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
+func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
+func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchCreatedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
+func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
+func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
+func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
+func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportBatchErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
+func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
+func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
+func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRequeuedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
+func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
+func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchRowsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRowListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
 func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -38284,6 +45020,634 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
+func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SelectContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
+func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactCountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
+func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseImportContactsResponse parses an HTTP response from a ImportContactsWithResponse call
+func ParseImportContactsResponse(rsp *http.Response) (*ImportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
+func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListContactImportsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetContactImportResponse parses an HTTP response from a GetContactImportWithResponse call
+func ParseGetContactImportResponse(rsp *http.Response) (*GetContactImportResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetContactImportResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactImportErrorsResponse parses an HTTP response from a ExportContactImportErrorsWithResponse call
+func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactImportErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactImportErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -38353,6 +45717,13 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -38420,6 +45791,13 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -40340,6 +47718,409 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
+func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
+func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
+func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
+func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
+func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagChangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -40920,9 +48701,66 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
+	// ImportContacts Import a list of contacts
+	// (POST /api/v1/contacts/import)
+	ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -40995,6 +48833,21 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -41934,6 +49787,19 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -42894,6 +50760,19 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -44097,6 +51976,398 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListBatches operation middleware
+func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchesParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatches(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateBatch operation middleware
+func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateBatchParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateBatch(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBatch operation middleware
+func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelBatch operation middleware
+func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ConfirmBatch operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ConfirmBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportBatchErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportBatchErrors(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseBatch operation middleware
+func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewBatch operation middleware
+func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewBatchParams
+
+	// ------------- Optional query parameter "row" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewBatch(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RequeueBatch operation middleware
+func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeBatch operation middleware
+func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatchRows operation middleware
+func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchRowsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatchRows(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -44114,6 +52385,407 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TakeCallback(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SelectContacts operation middleware
+func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SelectContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SelectContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountContacts operation middleware
+func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ImportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ImportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ImportContactsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ImportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListContactImports operation middleware
+func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListContactImportsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListContactImports(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetContactImport operation middleware
+func (siw *ServerInterfaceWrapper) GetContactImport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetContactImportParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetContactImport(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContactImportErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactImportErrorsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContactImportErrors(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -44167,6 +52839,19 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "operator"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "operator", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -44252,6 +52937,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -44777,6 +53475,19 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "sender_no" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -45144,6 +53855,256 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTags operation middleware
+func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTags(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTag operation middleware
+func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTagContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTagContacts(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeTag operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeTag(w, r, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -45450,7 +54411,26 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/import", wrapper.ImportContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -45475,6 +54455,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -56865,6 +65850,1433 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
+type ListBatchesRequestObject struct {
+	Params ListBatchesParams
+}
+
+type ListBatchesResponseObject interface {
+	VisitListBatchesResponse(w http.ResponseWriter) error
+}
+
+type ListBatches200JSONResponse BatchListResponse
+
+func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatchRequestObject struct {
+	Params CreateBatchParams
+	Body   *multipart.Reader
+}
+
+type CreateBatchResponseObject interface {
+	VisitCreateBatchResponse(w http.ResponseWriter) error
+}
+
+type CreateBatch200JSONResponse BatchCreatedResponse
+
+func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type GetBatchResponseObject interface {
+	VisitGetBatchResponse(w http.ResponseWriter) error
+}
+
+type GetBatch200JSONResponse BatchResponse
+
+func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type CancelBatchResponseObject interface {
+	VisitCancelBatchResponse(w http.ResponseWriter) error
+}
+
+type CancelBatch200JSONResponse BatchResponse
+
+func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ConfirmBatchResponseObject interface {
+	VisitConfirmBatchResponse(w http.ResponseWriter) error
+}
+
+type ConfirmBatch200JSONResponse BatchResponse
+
+func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrorsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ExportBatchErrorsResponseObject interface {
+	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportBatchErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type PauseBatchResponseObject interface {
+	VisitPauseBatchResponse(w http.ResponseWriter) error
+}
+
+type PauseBatch200JSONResponse BatchResponse
+
+func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  PreviewBatchParams
+}
+
+type PreviewBatchResponseObject interface {
+	VisitPreviewBatchResponse(w http.ResponseWriter) error
+}
+
+type PreviewBatch200JSONResponse BatchPreviewResponse
+
+func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type RequeueBatchResponseObject interface {
+	VisitRequeueBatchResponse(w http.ResponseWriter) error
+}
+
+type RequeueBatch200JSONResponse BatchRequeuedResponse
+
+func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ResumeBatchResponseObject interface {
+	VisitResumeBatchResponse(w http.ResponseWriter) error
+}
+
+type ResumeBatch200JSONResponse BatchResponse
+
+func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRowsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  ListBatchRowsParams
+}
+
+type ListBatchRowsResponseObject interface {
+	VisitListBatchRowsResponse(w http.ResponseWriter) error
+}
+
+type ListBatchRows200JSONResponse BatchRowListResponse
+
+func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -56994,6 +67406,1065 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type SelectContactsRequestObject struct {
+	Params SelectContactsParams
+}
+
+type SelectContactsResponseObject interface {
+	VisitSelectContactsResponse(w http.ResponseWriter) error
+}
+
+type SelectContacts200JSONResponse ContactListResponse
+
+func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContactsRequestObject struct {
+	Params CountContactsParams
+}
+
+type CountContactsResponseObject interface {
+	VisitCountContactsResponse(w http.ResponseWriter) error
+}
+
+type CountContacts200JSONResponse ContactCountResponse
+
+func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactsRequestObject struct {
+	Params ExportContactsParams
+}
+
+type ExportContactsResponseObject interface {
+	VisitExportContactsResponse(w http.ResponseWriter) error
+}
+
+type ExportContacts200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContacts200TextCsvResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContacts401JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContacts403JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContacts404JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContacts422JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContacts429JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContacts500JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContactsRequestObject struct {
+	Params ImportContactsParams
+	Body   *multipart.Reader
+}
+
+type ImportContactsResponseObject interface {
+	VisitImportContactsResponse(w http.ResponseWriter) error
+}
+
+type ImportContacts200JSONResponse ContactImportResponse
+
+func (response ImportContacts200JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ImportContacts400JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ImportContacts401JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ImportContacts403JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ImportContacts404JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ImportContacts409JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ImportContacts413JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ImportContacts415JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ImportContacts422JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ImportContacts429JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ImportContacts500JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ImportContacts503JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImportsRequestObject struct {
+	Params ListContactImportsParams
+}
+
+type ListContactImportsResponseObject interface {
+	VisitListContactImportsResponse(w http.ResponseWriter) error
+}
+
+type ListContactImports200JSONResponse ContactImportListResponse
+
+func (response ListContactImports200JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListContactImports401JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListContactImports403JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListContactImports404JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListContactImports422JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListContactImports429JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListContactImports500JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListContactImports503JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImportRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   GetContactImportParams
+}
+
+type GetContactImportResponseObject interface {
+	VisitGetContactImportResponse(w http.ResponseWriter) error
+}
+
+type GetContactImport200JSONResponse ContactImportResponse
+
+func (response GetContactImport200JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetContactImport401JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetContactImport403JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetContactImport404JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetContactImport422JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetContactImport429JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetContactImport500JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetContactImport503JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrorsRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   ExportContactImportErrorsParams
+}
+
+type ExportContactImportErrorsResponseObject interface {
+	VisitExportContactImportErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportContactImportErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContactImportErrors200TextCsvResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContactImportErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContactImportErrors401JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContactImportErrors403JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContactImportErrors404JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContactImportErrors422JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContactImportErrors429JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContactImportErrors500JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContactImportErrors503JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -57040,6 +68511,20 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -57146,6 +68631,20 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -60290,6 +71789,666 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
+type ListTagsRequestObject struct {
+	Params ListTagsParams
+}
+
+type ListTagsResponseObject interface {
+	VisitListTagsResponse(w http.ResponseWriter) error
+}
+
+type ListTags200JSONResponse TagListResponse
+
+func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params DeleteTagParams
+}
+
+type DeleteTagResponseObject interface {
+	VisitDeleteTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTag200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params PutTagParams
+}
+
+type PutTagResponseObject interface {
+	VisitPutTagResponse(w http.ResponseWriter) error
+}
+
+type PutTag200JSONResponse TagResponse
+
+func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContactsRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params ListTagContactsParams
+}
+
+type ListTagContactsResponseObject interface {
+	VisitListTagContactsResponse(w http.ResponseWriter) error
+}
+
+type ListTagContacts200JSONResponse ContactListResponse
+
+func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTagRequestObject struct {
+	Tag  TagName `json:"tag"`
+	Body *ChangeTagJSONRequestBody
+}
+
+type ChangeTagResponseObject interface {
+	VisitChangeTagResponse(w http.ResponseWriter) error
+}
+
+type ChangeTag200JSONResponse TagChangeResponse
+
+func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -61043,9 +73202,66 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
+	// ImportContacts Import a list of contacts
+	// (POST /api/v1/contacts/import)
+	ImportContacts(ctx context.Context, request ImportContactsRequestObject) (ImportContactsResponseObject, error)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(ctx context.Context, request GetContactImportRequestObject) (GetContactImportResponseObject, error)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61118,6 +73334,21 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -63559,6 +75790,301 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
+// ListBatches operation middleware
+func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
+	var request ListBatchesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatches")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
+		if err := validResponse.VisitListBatchesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateBatch operation middleware
+func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams) {
+	var request CreateBatchRequestObject
+
+	request.Params = params
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
+		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBatch operation middleware
+func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request GetBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
+		if err := validResponse.VisitGetBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelBatch operation middleware
+func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request CancelBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
+		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmBatch operation middleware
+func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ConfirmBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
+		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportBatchErrors operation middleware
+func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ExportBatchErrorsRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportBatchErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
+		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PauseBatch operation middleware
+func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request PauseBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
+		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewBatch operation middleware
+func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
+	var request PreviewBatchRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
+		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RequeueBatch operation middleware
+func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request RequeueBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
+		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeBatch operation middleware
+func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ResumeBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
+		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatchRows operation middleware
+func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
+	var request ListBatchRowsRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatchRows")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
+		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -63581,6 +76107,228 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
 		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SelectContacts operation middleware
+func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
+	var request SelectContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SelectContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
+		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CountContacts operation middleware
+func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
+	var request CountContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CountContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
+		if err := validResponse.VisitCountContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContacts operation middleware
+func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
+	var request ExportContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContacts(ctx, request.(ExportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactsResponseObject); ok {
+		if err := validResponse.VisitExportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ImportContacts operation middleware
+func (sh *strictHandler) ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams) {
+	var request ImportContactsRequestObject
+
+	request.Params = params
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ImportContacts(ctx, request.(ImportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ImportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ImportContactsResponseObject); ok {
+		if err := validResponse.VisitImportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListContactImports operation middleware
+func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
+	var request ListContactImportsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListContactImports(ctx, request.(ListContactImportsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListContactImports")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListContactImportsResponseObject); ok {
+		if err := validResponse.VisitListContactImportsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetContactImport operation middleware
+func (sh *strictHandler) GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams) {
+	var request GetContactImportRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetContactImport(ctx, request.(GetContactImportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetContactImport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetContactImportResponseObject); ok {
+		if err := validResponse.VisitGetContactImportResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContactImportErrors operation middleware
+func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams) {
+	var request ExportContactImportErrorsRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContactImportErrors(ctx, request.(ExportContactImportErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContactImportErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactImportErrorsResponseObject); ok {
+		if err := validResponse.VisitExportContactImportErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -64278,6 +77026,146 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
+// ListTags operation middleware
+func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
+	var request ListTagsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
+		if err := validResponse.VisitListTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTag operation middleware
+func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
+	var request DeleteTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTag operation middleware
+func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
+	var request PutTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutTagResponseObject); ok {
+		if err := validResponse.VisitPutTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTagContacts operation middleware
+func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
+	var request ListTagContactsRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTagContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
+		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeTag operation middleware
+func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
+	var request ChangeTagRequestObject
+
+	request.Tag = tag
+
+	var body ChangeTagJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
+		if err := validResponse.VisitChangeTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -64412,865 +77300,1027 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bjyNJlh74V2ypASqz2oMZEXnpqoiHnqi8dEVX3joislPdlSm6kW4krcNp5u1mHkxWTQqjhQRoV9rV",
-	"CtDDQtgFpIUgDBYD6HEFrVbzX6SZbu3T/oWFnWNmbu50J52MKEb2qOqhMki6293O/Xzn+95IzjIpmNCq",
-	"d/R9L6M5nTHNcvh0krJcnybmTy56R72M6mkv6gk6Y72jHjW/DnjSi3o5+13Bc5b0jnResKinRlM2o+a9",
-	"scxnVPeOelzoRw96UW/GBZ8Vs97RQdTTi4zhT2zC8t7Hj1HvJMuww4SpUc4zzaXp+WLKiChmQ5YTOSZ6",
-	"yohiImF5hH/TGSNcEJqmhGtFRinlM0WoSEjOMplr1Yt67AOdZanpT83UgGbZYH//oBfhzH5XsHwRTC3L",
-	"1k3sT3I27h31/s69cgHv4a/qHk7CTOcx1Wwi88VLaLdxGUf2ka17c31gh1MqBEtX9YdPbN3dS4kdmTV+",
-	"zmdcN+/WjH4w+xzuGlWXlY042G9e/RRaDceTsDEtUo2v2JbNh/215+mxnGVULF7KttXA3wdCXntBZCF0",
-	"vqon+P0meipyJfPmZY8F+6AHI3gidncly9kVl4UiGZ2wliOPr1RWfUY/PGdioqe9o0O71O5zudhK51xM",
-	"YFytlOKGacRpwmaZ1EyMFt+wxfI6nJC5zBMymkrFBBkuYA1GNE1ZTsYyJ3rKFZGCETMkpnSfnBg6wahm",
-	"ifuOaFmSFjMboCawZmTO9bT8cSiTRQTfcUEOH5CpLHIVkUQyRYQ0307ITOasT041yZkucqHg7THPlSZU",
-	"qLmhY77RKaMJy0kczHLvjGUpXbAk7pML1+8lsyOhpheWw0DIhGlFHhwe4oPmGfxm/0syn/KUBT27mXJl",
-	"aGeWy0nOlOqTV8I3CROXuZ23eRVWliv/xCVb9MnTPJe5nQmSXfe3HJMkX5C8EIrQnJkFIZcs0313CnG2",
-	"5VEJZ202t/t5zKjWLDdt/r1v/7u9v//+8z/pNR3SX8hh6zn9rRzeND97zpXeiEpyzWaqtzFhPNyUML6e",
-	"SsGe8VSzBkrySqQLvCaZecwOLyJTOWdXLCccTs0851oz0TJYeHOAb/a6UjgY1Ut8x4zyjI0Yv2J5K1XN",
-	"7QPryOqm+3YmC83aezW/3niXRbqixyK98Q7PQYRq7RIlrOvwq1IOuqDqsvXaGcHgOuKWbdz080axXLTL",
-	"PoX7eduufPums7e06Vqfs5EUiTIMZE7NRRkTIUH4Abp5RXlKhykLBaH7LYKQeb/z1YHRfDTjypnKpFAM",
-	"ZPjHUoxTPoKBjqTQTMCfNMtSPqJmzPd+q8zAvy/HY55MWO/owf6XUY8Z4m6+yxmFB2G/+kLqwZSlSe9j",
-	"1JsxpYxkYWiamWOWEQF0wjwAbMO8EhElDeUYUWHYAErmhAMvsLzInIKj3v7B1z//xeGvHrzd//UXv3z0",
-	"m2/uv3j48qevvzw7uDCddVsNYEm4HMtUd1TkOROaKE0185zaqA9yDsO1wzHdPZGCbbN2yKH8wqhiNGJK",
-	"dZ+A6ffMbmTbPBwHn1NFRjTPOUuILGDYz2Q+5EnCxHb7fr9p32mhp/2xb7i28UwxMspZwoTmNC3ZPawq",
-	"S8x9SCQwlZ1vePeREVxWM2ESO/FwlEulBoprFpMZoyC+UU0ombMhiNSGbzuByDxmlFMdHiSip7ksJlNC",
-	"yTCXc8XyPjkvRlP3O44pZ79lIyODchDbF2RGF8SoaxOGRzVymu1wQX7+9IJwMUqLhCV9Ej9+dXY+eHV2",
-	"+vPTl+cxSblp0wzAzdEMS/XNcp4KIybRdJuD8dAc6uWDwV2TlSPhOiKK5YYYwHtH5HeF1CxcnAFPyHzK",
-	"BFnI4raowokgvGm4xzDQuBxITDicozFnuMBM6Nz8zYU1S5iXP1MklRNc7Sua8mSrW3h4GCz2mLM0Ub2j",
-	"b+2fyxJWufLc0rOK9IaHdkQFGTKScKMOJb2P76NyG91553bMld08IdAtsW3DE7un3KDjcGWuaGK4aESG",
-	"hcaR4R2a51JMjkkM69bHH2Ji+KkijI6mZhwvaGpEJbbdrjRfAbd2M992nTx6WgBzsExwCNQmOTJ8cVYo",
-	"+AKWlvzi/NXL21tfv8UwDtP4S6mfyUJsuWYPVsoRY2i4vmA5w5EQZSglPLzz9bC9gV1gZFRfLyywDxwF",
-	"hAspn9N8spWQ8ODg/qrDpKUcpND26sPEjbQpCTx6RFSW8ir3kTlRU5lrJsA8qtkHrW7vbMEwgRwJckBe",
-	"8K8iM8AvzF9gnqFkSDXe1AspX1Cx2I56ftkqw5h1nVGxGIwpT4ucqdr6SknMz8T8zBJCtWazTCsyzuUM",
-	"1WKaJDlT6ojofEHohHJBUqpZvuNVdQMFqleRcUZ0xpbHa1Y6MDXVBR1Yl2I0jaNSMAETIlfEGkpJodg7",
-	"oV3HOVOyyEdM9Ul8xnS+2DsZa5bHZMKvLINUVX2o/068E89kvjxmsOUrRoyqC0pEujgyD++RXwElOnl9",
-	"Si7ZQlndYsK0nRvYmvrkJeMggSWyshLA9uaGmhSKJctr4kx3ZqwpNdI0Y5fH8Mg7QQgzY0c7m5mtprku",
-	"XRAgKMCRtWKaM7hSpeYyT/pm9CemY8t+s1xeGQFPK/9MhxHNpMAdE2RKVXkewVykiJwLs7rQNuE6IlSb",
-	"kafMvGsEAEpmXBSa9clbWHTfAMzLNCEajwtIC4VidmOKLALjnpLwQ7WVmT0cueka+S1KyTm4ZmwrOYMl",
-	"MeQAtw2OxdLp9VQ2YRkTCZHCSIiwu2ZRYD2BAKv+O1BE3ghzsWXOv9uWqx+0UgtvKagQicc1hWLGleJi",
-	"QtzJPgIPFaE4WFhfs3Zu14HmUeEO9S3owGvGb1fVmyu20hYauVsRtLrE18yd4iPg/OZ0yZzmPF2Q4J2Q",
-	"5gJXS29h9dYPMwJeZteEDNmImisQmj/oCKlwQjUdUsWOS5+CY9xGAZzL/BKZC26JKjKjIrHkBUs43U7q",
-	"eLhK6ijKLgYz08cAbIdLW/UYu927WGTMC6/1Aex+a+JwXLETZuP6wGIw4dkWwdkNBppzpjUXE/iGJgk3",
-	"z9P0dS4zlmvOVO9oTFPFol4WfPV9TzGluBQDnqRsgMRWLZsGX+APQDBloYGj4EZTwzXJfMpHhs/Y1oD3",
-	"9KIGu64z9D88fPioYut/uGzojfzgZvTDALxTyyP72ny9YhTgXRdGbVFs5Yi++Omj9b4H+5Uc/paNQIaG",
-	"QAOIP6isKh1dCjlPWTJhyYDqio07oZrtaQ62XFGklkihLbfm9YmqDQ1Bnlz/jgtvaLKsLy+yc6t3aTpw",
-	"Ond5PGEpv2K5XRR0EK2zvJvBP8H3Fr1yyWmeU/jMROKXon4U5oZMwQNHJDbCG9yCmNxBt4+8YvndiMTg",
-	"kkC5J4nd54QrM5ckNozEfsVSplkSHxMzU+uG5EZrN5J3h90zD67c/6U3LjkqqmuX6BuOimfKrnDv1r7x",
-	"HJ78GPWkSBcDOReDYOerK/k2EFngNIEDYIg3376FEpWQxDmynIUG+IMRFUtv7JwuyskOpUwZBeEnZzOa",
-	"X3Y6SkZeT6+ueZucL6rbxSjdSF0GCAK2H9/SeqJQ7M8kGbIJBeF3KtMkJEwrj4fSVBfd7tA5PmpeKpBc",
-	"NQyL6tqw3D4fVTaaZFLCv7gkjSMrZjOaN8Y0KGbY2ogRrxmISUFLncP5LBpa1dOcKVihyp7LAv1QLZti",
-	"DYsfo94VTQvWMvE5VWTGqCpyZs241aUwv4MSg0aeqKH/Wn8fQ+fct5UwM+8EhQvurm25N1E1nqcMdQp9",
-	"mW6N3bzC9fFno3ISAxJUvUIBHY2WuNUy2/FXtYF6VMj8+zYeeVK2OHMiX3cppSQUQSjFw9WhFH/v3bti",
-	"f39/vy2eomWcVhujeFSaQh9g8d3hdUEvlfdiCJnhiigtzeliYpQvMs0SpJlgBVBTOQchsxocsnJKZO/v",
-	"v//JnzRdFBi7DaHrzmxfShCO6YdTfPoAe3eflplvlTsviT32IKyjgp5j+CumJbhbLTlClgNctk9ejQk1",
-	"gjAfWyH4CC8rxxs8peYcG0IK8ZNuBaItOYRXLupDX5RGDaPFoYENdGEpmLNnBN13YGhl/Ec3fgT3tzAj",
-	"Gmyz0E1rDA4JpApbLlmN5lWjWirDbJ+AW/ZW4vGNlYqYMKL5txBeMLDj+13BCiOqZRAuYe2ig5xq86Ph",
-	"W4NCgL0rKamp4qmhQVFvSFMqRmyQynkPaM4VN7/r3FF4mE+m1cBaGcykuLp0L9BcAwkLfp6z4VTKS7DQ",
-	"mm/e15cs6n3YMxPZu6IQkaHMjGCabynXFzgr+PxLM7UndmbwzTOc3hnODr56LWX6ppwh8n6Y5rmbJXz3",
-	"FU71OQwc37TTvfCzha/P7JRf+CnhrefqMnzZTb322Fuc/jM3e7eFzy3Tr8R+9b6bAifCXbUfNlmxU/F4",
-	"ygVTfvCn4qmYpFxNg56dhFyenlxgs6Ocaz6ihoexGcsnTIwWm22Yawnpb9kcfH5atukHw5X2wRFL9BOt",
-	"HGuCps0zRreimnYSBF/Tmhtm9Tsv7GP1mw1jK1uxA2i9sq9tV9UJeq7UXRds0gGDUOG1LI590DbsuD4j",
-	"F7AYttY6HxfP17BpTVx3idy3kFE/pQ0161EOQb8b6ZZdeNuIpqllbp0UXLzmA8XFqEHONrxbkBh4zYwK",
-	"OmF5fETgYWTipjfTpYI+t+baU6oGdLXg5lRa7G1E83xBaIv01qirdtbM3UnxGnpA+dYr6e7hjy6W7vub",
-	"EB2KLNn4uBR5N5tQoVg+4Mk1z/8Vy5XduLXzWSlz2ChJp2e59WxWsMz19+PHKTedpvpBd3epHHblRlbW",
-	"ey1FqQs3oazbs9Y8e3k24U1fLV5WG7LfnlTaqw/mFviT6/p2+FSl95vgV55RfFp86zVEJqzTumdchN8e",
-	"1PXwJSK7Rnmt3/oOyqw50RO5500r2ED/pf3jW3zsffjcHp9l0prhqem5N+F6Wgz7Izm7J2nG98yhmDBx",
-	"z4/nY/i6uuTZnsxwVfYyCQF1OOSPUYW/r919r4IvsfT1evi1GcXKqFyuspRiOl9J3Nd28+bseZ3Gr39H",
-	"sVzVaPqql84ZE7+yj7YbZtxBPrPWws0MSEsHd+0sqoagXZ6D25M0Pq0DVCN7IWN/v/6U3AoPuz3+pZpt",
-	"lU42CmJatEwT69HCmHCaGqnHc7iNknGq1sNO5sMdb80tbEmRslY18Ydws26lDArwdgayeqDrjGU+sNFv",
-	"y8fqmczJVM5JKsWk5jKBWIqpTBMyZGOZs7o1t8kBv3yiduEDdRSvOrXTMRFSMDCXTvgVE5ilbwYElntQ",
-	"k00TW7iy8vCitl+25eVYpzlhAnD7fkFcY7ljVNgdAYKgNDcKv9kcDMZNE4xQOib7ljyAu6Lbzllb8vZn",
-	"R8i289NiqV4xlh/S18tTJkYsGRRC83R7f3TFvVk7ihq8k4KLiY0lVEQKfxwb3ZFr3aHbmAECIa42QmHo",
-	"jmIJGS6IOSMu5adPzplICNeEKhLb92MXimrjTbUkCdNspM0RcGlt+BtEeHfYszkXiZyHh23ppZYVabUk",
-	"eDdtzYpgvbWhu7XWe5VoLl+FpXu6dIo6uYBLKlKS8OtZIYqU3YbSX6TslhR+1/ONKPsF6pKfgqIP87oJ",
-	"JT+QVCre9g2U+zs/O7rzs6Nv9/e+PNn7Dd37brD3/s/evesvfVH5rj/Ye3+3+vHzuz/7Y7AQVMS1H9es",
-	"y5ptIn+uj3Wyz15PFgw27mAzU9aqUJNPbuXzT1ljXCnsrlvKb9/DAHa6lnXZe5Oz2iAub/J6RWbdlur8",
-	"cZ3dGxG8183KNNK/4DO2w4mt0ASCewc30uVwTXmWsQSSztx3rZpBCLBT/hdc1P112sO6RRunku727m1j",
-	"Xe6kNPjFul9NUXi0v0FOgBHHtjNVB+LXelvxprblgO36KJzKdt8MF75VE07KxprIQqPxBu4HVwijBroq",
-	"16o06UDHUbs9x4J8rZYNOoed1rhvZ7uy6n1SzKYDdFJnWr3aKLJ2iBf+6cbL3YAOJsew+z43Fl9amRvU",
-	"jRCEqlvFcPB+NZHYueK9e6X7vAu5PXz45eESV1oWH8PshiBsYswtc/dmwg2CJZ65l52HwrbgurtYnYfQ",
-	"hb0uGeO8e2w5Vslm2VVSzBHJ0JCs+B7N+L2rw3tgGVVxlTzVo+K/qJCnqdaZ+tnRvXueTu3Bv4f7f/qz",
-	"v7Mqthx9cl2NI+bp0ycbu4eyDMBZd3glsuyCqsvdW6K6gAW7dJs+ORELwL4g7MOIZZrE/RhPQr8fRz7t",
-	"8c3Zc8S9tIm6Iyk05ZBj0AYhvFJrWLZNuDPTR8tE9WP4zfu7AR9sskfgGpwBZlIgJs3oh1A+grNcc+Qj",
-	"wHFXJgRxWoNgX5sUXsCSsBzfBpAfB3CjD/f3yWhKczrSgBKaM0ACXZIK4Mpvq2qBDEQVs5NbHib86uL3",
-	"wRsCeFNMJCpyAAgem8BOBkC3GjlboKCvs5GbM67zxQBybNt5q0MPBG5vhSedL4xopTSjiRlTfPb04uzX",
-	"gydPn5/8evDi9OWbi6fncWRRw+xpJ5dCzlXgJUL0jdos7h9WcncfPeiozYQun6ks0mQAo1yRAilxHoSS",
-	"Zyenz58+ATyfYwKiu5EmnRjd2mUgUXdL38NbUebvOZTJ7mCSIVEqMSo9NrgdRgthMu00UV6fqr90cCtw",
-	"Xk0P3NQMarhhbkwrJtJs6S+JSONQN3AC2OVqcAFoqWk6AOzstajwpk9UQTwqzPqw17CDYHNxAo1LUiRc",
-	"n4xcBJQTnKzLyLqcJvCXzXzuKkKZhh/7ZvCjbws+PnENunE8Fbopg4yOOgVoBTOBJHndhioOGCbzqSQz",
-	"mqA7GSd5TOJRyo+QjVKLIgN4OPCGo59yNgMlkQvWJy+LNEVQVACEouqSJfASL2ESn39z/uL8CJzsWWaR",
-	"cyQonojf7XiKUX5IziZcaZYjrg5Lx4Qqz/Uht0zJGUPUNVzOCuyGoT5TKgDMrgOQgJb5IJdpGxeUpRkJ",
-	"loDaCIHOSAVjC8jcbOrAtxrScL1HWDGN2DJpitKPYHNixF+9sMZn3CB7Nok0exIjOD1nKgaEIYn4z9Kx",
-	"SoBPoglATZ6QKeB/WjxARBW061qCJcXkjv3ybmx2m2uSSnmpzN5gVMKK9S4v2yYudmz2OmuXsyylI5uQ",
-	"6BfQrVTDIpq17b6AOZvJK7OEF3CAPWYh3pG0mAnlzo47nH1yzkY50xZVHWGZGDyWMZmlDBqIP//88xiR",
-	"BMayyEnCJxzhoWoQkOZh3L1Oq181izVgCFlMMCNcgPRsATG5XpAhM3JHpxxOfKORj+BPg0vW/HNndI4Q",
-	"gqaxbMLf3bPy895pEi/HIa2PZQEYtAHPmtt3gFogYZZr5eBfRnSLJFGURjDPXEMaRUCdwhFVph855uDX",
-	"vbLKtfAJe6ccXWrlhzuOfTBd7l7b9L1eN+ah5Ny3HvRg81lRztjCxN6mDlqKygVRbDKD8kKrTINtFp+9",
-	"2g9NN7sN02ATFIPKicBpNa+WHk3bTA6AWlmmhjvEd3Pl1ymPy9P6in93AV/We9rHhq24GZEDImTCSCIF",
-	"i8ihi/ijgsh8yHVE7uPzYy64mpoXHuAXAFxB6FCYcaXpIiIPsSVNL5nFE5Vi0iePoXCKAiyyQjGCWDTI",
-	"UJSTx3iOKISLbDnu7OBRxQh8+NNHP11nnPQljQIBGzLUDV2Dcz2TgmtphekpVxorKFFEWX/fQKFdmzdL",
-	"plaJGkvHZ2ekyqkNjeHTk0q8SJte5J5c0fzuCL6bz67X0DoQr+VZtHLh+uVwD24Zir4iz1XnixCU7ibD",
-	"phWfCKoBK8KvclMs0t+mmNmGm4IhpjbctWFNwoNQ35FtA0/tATWi1w8EVRP1CsF/VzD7s40YCPrdLQUQ",
-	"LN250Bf2e02xzxGUW5f5/JxuJMx1KwK3RarcEhlbbfzV+eKFv2CfWsBbV6p5U6mfdsd3EknzyR+Hzuu/",
-	"ms6/X7XOOyaLOyaJUjFRRSJacrPVIoA0+6At8Hys2SxLKdRPi4/w15wKlVKEThQAYc5SBAwHXDCHl8u1",
-	"AmuvFIhDDp2SO3HCYlBE4oTtnVzEd+3rZU/WxRFXfLhQuS5QGu8/XO13pHvfvf/+MLr/8c7etyd7v3mP",
-	"X9z/ePdnd/buwDffH378s2/3976Eb1v8tdY1v1X29WZO23Tj4qzH5GC/6oyrKOjrdNa5rYfWoUpZDeIR",
-	"J9Z42G4+kqEbszb9sqTNLbW7yxaMY9nNgwj8y3t8UPOT2Acjclj7wTqXLao/YrTUVfcGrOMVXsx29zuI",
-	"5uCbQ+jHIR1duohBdMN3S1jDHnw4XBM4O3jAIRXS+vd9IiRXzhXTTQe5aads1NM5HbGM5qzNo+nQlIIH",
-	"vUVaFUPAyJOiTyxknPWuTGkCWbcVEre/v/dgOP7ycHz/4U9/Orz/IKGP6P0R+/Lwy2Sf7bMHP73/aG9/",
-	"f7z/6KeU7g/pl/uHw5/uQUjLahPZWl9ycA4if0yrW9d42u11Xl6Ury8uXhOPzVo7FEbwknliduigrPnc",
-	"RC02C/P9BJT3v2W5poxPpnr9asI2vcWHl2ln4J+wGrdtt6plb6lVY/M71m6x091rt0G/19Vu7aW7fe3W",
-	"zemPSrvdMg1jy/vUtmhbKog7IatbLOoPQ27er1q/HVOM26AWb/2qtkYEfKaImtKchZWy+IhFJGdGzbti",
-	"rrw+OpPwLc6MAlLVP9YEiYd+pP7+QUN4+GMpNB1teqITLiaappeDtqTWLvGpGBJ+8KwlTpXNKK9nhx8+",
-	"fNAh1gBkriXYuKgzxmT3sPM5G02pHsiMCXxtk3UIM647uF3d4JpPHuziVl7qpb1cfa2go3tlE/eq7396",
-	"GeDuGG04LXzvk5uOP9sbTgff++Smc/0bt+E6VN//xNZj8xu/azEcOr0FMbzs99piOPK7T0AMh4HsfPNu",
-	"Y+PUruRm7G3Tw2DZZj2NbHUe2dKa2L6blyEQ6KtCof/JyHU2StbMOD4mVBA2y/QCqtVjoXrlrBL4HETK",
-	"LrAULFQ4DWJZVeRqc/CMm1n7aHN0iZBYzVTcDwE2NnGM3w+izfwNwsk0GpbcvDru5BYmooTTdJDlbMw/",
-	"rFeDzOmDJ1cHhkw6qJxn+NSPsR54DfxGe+NTuDF+UVuiQLa1SUGvu2aG0OktMMOy32szw+LTiLL1c7oJ",
-	"m9S1CcFGXvYNSMQniHOz4zAL3OZtpYHNeMiPx+Bmj8GGlP79qv3fMY3eKX1+gsa5x6UP+PpSbZszeRs5",
-	"qXNOEFcDVe04IAlr/b5b1YJRbOBiUjocQZ7U03Fava2VlsupbSZmVHd2t9JGte+dCx0N3V9T9qhdk1sX",
-	"QeozvBnvmL+63Zfign3QHS/DmknsTuveepJ1MrKqhdfm2ZclynRtfZqBFWIX2gaA34pkNKczpoPUHOIa",
-	"aURbWEOCNoAKqO/N7VCOW6QasOeNXjHNPuhjG/0YbmuMNoxgz3y4JD6AqcKAWTOlilBNZlKBwjuDavwB",
-	"nIqyyGv5hKkS3ZBpzcVEgTGkb3dvYNoY/Oc//7dxRA73w4A/hGuBuEHXgl0FyOyyR8zVjeUKalJXgXF+",
-	"/5f/x3/9q//5r/+fv/rDv/iL3//jf/7X//df/uFf/sPf/2//09/8j/+6jvRy+OAaAHCBSNu45EZUIyiq",
-	"+fBRM5/4J9Ug0C8e9ar9Hux9+R5jOPejRx9b+i6F47WAt5vMSYobwjG72RvQdPSfuiqI2w/SF1Jc9TD0",
-	"84RpyrcKcq5nfq/J/KzffFefLmikdTHsIJttg83oZCT+rTQ6TiH0wObb2YjoOqqJzyod81SznCiWspFW",
-	"RDRD7i0Luwg30Fl6eWYexz1ukFxaIotxSvBjP2d0NPXTWY43ztlI5onqWhCDqibb4AlR2iiDZC5zhAbJ",
-	"cjnJ6UwRLckwp2I0JVJERBWjKZgJzWr2hdQDqEYf99YXYoaeGzf9qln92ca064/ORumk7KpNb+qsA7nC",
-	"+WuvBugi2GFYbt+OvKJntC7WbjUK6HLnikTZ6zX1Bzxet642wDCulTfUNS8O8hjDU+0SvyHYuIRXEjJh",
-	"gwS9/ZDjPshSKixk08DlubvPLsHdvag0zYN2/ONNGePux8bq8CCY8RkzQlkJ6AGp9Vbuhmx6SLM/NnQ6",
-	"kLNQrGMiIYlkCsr10PGYjTTU6E8YmQNyTGwHO6A6NtIWYHCUMez9zkHsXHDNqV5/YCqAk4OkyFvKANtU",
-	"qpItwahndAHoASuRHh4ePny0Hp0UNocLz7c7kDJz9LrM8ZV77qM9P00It/C94VNSMAInkszoJfMS+MH+",
-	"/j4JS8wqcmfMr5hLNDDczyEwSIEf7X24C9kWD40c6KRrRe6YfjKWV9qEBzOWKynu9skrwbBFOArpnC4U",
-	"Ok1Z0tnLCfOqOjoPmxydGV2kkq6NP3ltH7M21vX6dDm3c/M8YvnleqMrBkfNvla/WJ1vRJC10eFomVZk",
-	"oQc5m1lE7ubrMGR6zpgg+BzL1XGQuhbBWXI/Oe1ps7vSmHbVWDl6U1jZh/vL56DGMhz3L5M/PIVv5Bwf",
-	"spRysUOGbzoUvtDo7lh+0O9yitaU0aQbciEQ04ms5ipRdRlhOARLSJEZuRYgcboJztD7gKvBzCKjLRu6",
-	"k4KtklXXg3d9yHjO1LXa4GqQFC3jk2JQiFHK6HrCLt7YBw0Fy7nMLapYh4y2Ng0jnrLUKTGI7+MsNBbd",
-	"J6OFAnHCSStmNEmBBcUwRzmlGoxnpqlehDg2KIAMMFOtB5LTiEE6F1Qq0zrtDBv5FRuZMZwH/dqvIOv5",
-	"ue3dfvc1DsJ++qUbi/38Up67EdlvXocDc1258Tn1umgh4G+nTJSrNaeKuMdJSpU+9jUGbA4b1Eg0z3Wm",
-	"47774WINcqXv2Y/HDKGxTVlolrSbXOF3RRI24iCqGcbkUg7pAv70nRxjhPucK0aoWGBUfLL0OG8yxbpq",
-	"AWpVlmMgg9lxlaCbgM1nzknkRNJK9+o4FGeMTOrhCkdUgCRXLtZIzmzOaGdhA4/SrzibN6kx3UB8L6i6",
-	"LCF8VTGb0bxlp1lJhgkXYBJQa1j/tVB0fTKipR3l8DxR9ZStQiYD4uQPW7nXTRwmsMYsMRgw7LQwGDrz",
-	"GRjw2DGhJJGaKJbRnKIAb0uxIlqkINJp9kvrthL9O8vlMGUztHEH/bncf3u1LZY69gtZwGstMDi/1cbI",
-	"rxH/69xauzdNqwdE7oQumqq+kozmGkurolKGvJrmDABCLakmQ2YuiCIWiQxt5EqimX5cpCkx7ZM7by4e",
-	"3yVTesVIRpUyV5GLEQNgA0OOzFNrSmg8XC8Qsg8umKJ9MlyRJJdQ+giwSlG35BqoNDbAksiI1hSyd5CK",
-	"KqO1XvFciplRiaZUkfjr0/OLV2e/Hjw5PYsbqdglY1nL8tqNC0ez4cqh0wNXzhxhs5J+lgj+61cYg0z6",
-	"1ZK8/Y3Wu1FZTeWk7fjAqrrZwERyNjYSA+h2WIrGzMWndSPQK4jaeMos+izm6I+m4N/xdXZYMqkWOcCD",
-	"mSQoLA6hz8huLqRt4SCoBiD8H2At/NoP5jzR04Ytl/NgNbzwi+litNy7PjlxQZw0y1IOmITlz5bvJRKs",
-	"J+wDV5osmA4EMbxKc8YuES5QTxuNPGBAVhkdtVC28ncz2NdS6UnOzn/5HPt3930mr2CAaNmRc1GiX2MD",
-	"RDCWIN3Lcn7FUzZh5PHZ05OLp8RcR90nTyEYOihR5hpX2izVfMpyhn63ftWV9uj+ZmCXS/TzVGiWX9H0",
-	"RYuowe3vCF9r1FjvFsQ0PgHwLlyQGU9TXinm23KYoNZAhzI137DFzdjYOyv7LeHSTfZwGxa2xvb9DfsB",
-	"Inc7SWBm8W4TvOQbtmUsZHNRMhA0ijwzbMiV6gPI4hvywNbm2Zrs2w59dOKBjyIXiG5BihAg34IXYaUO",
-	"xcgMhlZxSH833bt4uwxMdPNARM8ZNarcmjokY5kHtjfLZDAOgFrrRFiZ5PXZq8dPz89PX/58cHH64umr",
-	"Nxe+QMl6crBpQZXnwP58CYT6VuRy7o6JZZRcAfGSdvmPzBRktldkRk4YyTxnAI1N7mCoxnAR342gCAEC",
-	"mJA7gk0wfTlG1mTTDYxwETvAE3gH2LxIyJ1MKt7wBoQi+Des7O26QUHLkVjrSbX1Eo6JNOJMxnIsZXMX",
-	"ZJyyroEtsKXIHd/h/t0+OcGmlRU7zNiCyrQyTcCxQAWJLdPpO6EmrogUR2jElHNXRcCIF87GSYMpISNU",
-	"xQzmlqbl/EHsV2Yv0KgC+NP9Xp0E2B/aoJbhR+8RcXjT3axiK20FsCi1MhddbFjXB8NuwFn6Ifnc6jpJ",
-	"7iyidUHKS3v/cfhw6PCYuq9ciQNztFjSNL/1FzqV84GacxuaWB3Us+ZjDnRVEMh3FRN3MGwQBZt7JXPL",
-	"0cxpbtr9FIZTAp1vUSbAn2N3rarTqyx9BbvJ9gqXZq2kExDk3Zn9Qy6wS+EG+70JV39tBrfr8MfB7Hr7",
-	"dh6n8dyFMG1ek6BTWTRof70lqi50WVpq2DtCm0ZkKos8AvOGIS6gyDr9H8WxzzAcgHwnBavUlxcSYzmX",
-	"eGuG9q61WwMvG6We5QMzjI1ewPFv9gpo6d3e+Ni2qapbbPs1VmRdgtOu0YQ3255PcfSbnJVPcvzdD+6n",
-	"NfymW/SizdAfqwLKa8RYHwsN+xB1aUtRDV2UNcTNgkHo8ZQLo+nKnDwVk5SrKQABnIxGLNN7TpNeDsQM",
-	"IB0PyzFdtOZD+Dj5oMKS0cKg8HfilSn0QRqqyZIl92PCE4IVX2cM26EkSKqqsfjOcvYWQMl8DPU7RaP/",
-	"qoRPboz9DJJZN81ux8qHQftla+/bD0pznZo4jGSKqzE6zkR7xXL/CDjEdfjRCJ5Mm1k12W1f+AIwW7p9",
-	"DM8cfGfRhloCj74rzQXeXh3//OkFwdrRB/doMuPintJUc6X5SMXNZmt411WXFYizW5p8ThSn987NS1PK",
-	"NygnHCBs3fvJXkvZ6TnlejDKueYjmrbXnQVtPfAXglOQxO7F1dabjiXHYShsxvIJE6PFxmPxb97cYKz+",
-	"s2ooVrVzY4Fi4SQvUqZIDG2YgxLXhmrbja0dn14xwOY9rrpbrj+NJvL9ks13bzS3BfqW9/GSLSpAHZR8",
-	"xWgOFYEvGTrobOpSRpWCOH45Jl9RxUeEFua2aEsR+hvg5q4w1tsid6sVWVzD3SlBds92qQAFquLSxr2m",
-	"SoVI3VSRGFXG2FCzCdPe60MyOnFFXaUo3bHwdRe72UvgYiUxpKMZ27ykeog1CEXV619UvusP9t7frX5s",
-	"K6/+UuozRpOFjYtaOgkrwHVaIspypgy7io+IzgHUEqxFWLyWjHg+Krgmw5zRS5Yfk1jIwe8KqWkcwd9g",
-	"uY2PMGIA1B0CpXNVaRPNwZKZkCI7JrHiKRPaRrDRLAOfvRFybD1dw+nTRcCT7fAwPg16xj+hY4C1SasZ",
-	"oKti09zqnflG3Tcv5S9t2+U3z2wXfs1tVz4SqlHkqYB/165D+Zq//ysyesL45Kci2c51NeTfLQXjdiCg",
-	"GyBzRdCHtlLXKirhighiTAgbGYqHYUs1M5Xd/P3oIDqM7kcPoofv1xcCaNzxp9DPW8rtfuPnc1Qc/Odn",
-	"lGOkIn58bA5uGn7z1BqR7etyxuwr7ytr9WjNQm2TE1AGptULL85xVhE5IFYTgoIKMLCI3CcjN42IPFiq",
-	"r1heMb/K267xOQsW+JwFq3vOgqUVSWVdRXJSDuZ9/ab4IxX5E7yywn14V0yXRd7AJksauAqKthssbOeb",
-	"u9sss7DnnRsxw85f0IRds1ZhwpIiS017TeGvF3nBrOe6mqUCwTfmrKe5odqNMWB4SRokDbQczKfS3B7D",
-	"l4be4xkZuWNMQUAEbZgsmD4GByQW94cARxUGsVpLRHfQv+VD3GSADx4bbFBy2vlrGsrEw1Em8+nClcGf",
-	"I1vmY86SY+tcxfAwLiY+a8RhHsLbUClJAQdXmuSyEEmnStWdAm8ruTo2ALceH1FbliiokFU5SpVYWetO",
-	"sgdi3am+CfdKZSo2RPfW3SzhoM4chmVD+gjWDV9dVNzK3Xb1jy2qJh+Dzkm4arclrUn+aEj2MHI3TQcz",
-	"NWnzHGe5vOLolggyXEooiS5n1KgQA48PsPL+gOoIOXLuDjn60aUjzNDwKfodMkUUE/payS7d7p8/E2X0",
-	"exC43rDqsASf2TBiTD3Ac+DTiVzNJ0hpNDS7OTyez5pwXL+GYBpt8znsghtdYsiY8JSrW1jDFry/DLt3",
-	"N6JCVMpNDGLv3U5VjtPSGXYzXn9Jt9cGOnKMLcT6LXOsgTwPWo02Iyj5/ZmCmt6QRTD2Oc0B468ltvbJ",
-	"iUP0BUu8d0JeskUtYvXg8IvtaiZUks2qA38p9RTKYWFi5VK2NAlkDYhVCUgFGS7QMgumOuRN3dOrgdbn",
-	"hQBT4Aprsr2J6JwQ1eEup4g/kzkZFooLQ+IBfuehhRAK0sJRILDvmLZim7rbn9EPT2z+dmx9yS6DPGyg",
-	"+yy30aU2zyNGmSes69lQRI5OKHjAucVBqk6PpqnzSMF2DjElFza6eVnb1tDm/Z6B9BX3byBX94dIk34G",
-	"wiLW7odorUoBf1thc2UaNQbrZSkdsSnEAioSyytDxWYshrCDuHKcMC8hB88aeDW47n6OwnTl9VnKy2Ln",
-	"kqYaJiKXRy7oaD1pvw1t0SXG3Yq2eG7PYYPjxYGlRnggklCAALrOBfkvf/6//Jc//+d4bIKLo8P361hm",
-	"vqYrDeDJjFJTBRD7w7/5D3/9n/7J3/yjv/ybf/bvq0zjcMkOvEkVHhxyC19p0HZu2v4TkYdEgWPZGWhu",
-	"zugWDr+0DFX1Hmciquu8MJTwy9BoVLOILn1XM8w1aVpLd2pHItEPCMQfCk87yY/vKmB4Au9xRQylNuJF",
-	"ZGUiwzjB6WZkZm4OKLJMOJVF3loXdf0Qt7KRhDLF+rJXaNtZg6WQlVIecH/MUuiKM/ZpmmyWhaKt4ocr",
-	"qm5TKApiR8KDiDmBiQkLq+91Kw6s1rMWR/8trF4laDHkD451+PR1B07QRcnO19zrH9BQFvWAP7CEJZse",
-	"11BY7ahNbwxEvYEdr0nYKulfoIN7w2s587piXqViS6e6smm1hHk4U4H10NONzQCuw70KQ8mWGdQPynNu",
-	"GPCcCXOMW0obeGtHo72lvK1rb4PmOr2pEsXtEn158rC/EOM8nIo/Em7y1z8It+c3ciNQt6YOuBFsi6jt",
-	"D3RFXN9fzsW81uHdwNYchG2GidIPovYbsIZfVcHeqnFdtleeE7Sz70Zp8TeyuuhrlryOZ1K7Zt1Pym3e",
-	"lFu/KOomnVLhrFYisGHL68YIhgVzg9P01bh39O023rH65AJD3iqI2uU7ZLM9nf24YmNaMhDoqU3tpsJC",
-	"HZamLS5GaYFixdLsyyJwW61/6X9rcAs2oust38VV29bJJFXXn1WzQx/MCuuEygZaBRZvtEkMEcXLrP0C",
-	"PswYgayAFC0EDZVStj7aMIkmCAKZs0FbUICLNDAPOQF5KTrApitjGzGGAhxXg7Mry3Dve558jF3IQJra",
-	"0zdbXwPBuXRx6dfdPti326GOyq32zkjjK/FqPA6xekFJlONxx/hAVJhemZfsn+ZVaPhNCfrX4PkeWUQm",
-	"X4mgEBgiMrcgbbSS8qGY0EdESBs4Akn9FlXQfwWkBjJf8cbkhggVuk9iUGMckrlt1XuZwBVhB6Ls+1Oq",
-	"SF64180RtW871MBnJ6fPnz5BTB/zWs5UkWqi6CLAc5OFhkwUmB2MdcngaodmjQ8OAkgktlP3fTE0Czj0",
-	"o8d2MLYXwIM8nAu4DrKcjVjCxIgReWXz6/3DZrjWbgv+vgB1LWX0iimzIbIAS1QKeDUJy5hIfJiCHSVS",
-	"JZ6mVaC5fiUUVQOamplLxwPlz82Zfdd/8QwagaM1alL6rEtoA9Oke8PpijeizK2OwTrFJbThT1ri5lro",
-	"qCOigxAtt6VdorPANT5wpGm9SRMeD4jM2jeQSl/LGmO728C2uB1wqE0ZywftUQoYjjzoZh86ZyIJ7EKs",
-	"Mc2kjK4wD3AxQarlscq7IPlfNy5lQ1zEIFGsZZH87y0XpMZ1gg2uX66ocj3rLTfsWXVwYfhIuHNuOypn",
-	"pXIb6mc9DCopz/TadBJDch47w2sNvtHLQJ2qNaAXZ6OnB3lrwmTG8hET2qYf+vROwgWJtdQ0jSP07+5b",
-	"3OGKewCSF8qeha9ctW7jox40vk2GYn3nsaFyZXxgYW36K3fl2spcub/ba3DlaHYnPAYrsFupcbRja5vp",
-	"cefR2b7TGzhdtx+wakaxZQzc9UWrVXN7K/Pk4X54EjazUJi3DMV7yx5Pqf4MbBUzqvvkxMWVP7r/xQMy",
-	"XFhw5V+cv3oZkRmjqshZ4sGv5lOuGUGgSCOBQ6iWLVVP5jnXhrtzAZCmNhouHN3DAH6/XPRtwc/tqVsq",
-	"t7ZFyJ3nrYBp1GJ6wN8MkygUCwHhQm8egP8CtnB3vL4wje8nq8cXyGvdih+getEcYRZK0KjiIUSA5y7L",
-	"QnRNHLrJOS4x1C73oe5kuVmJaiXV2y1h3y1RDyIW2qKwiQeLHrIpTe3ph5haQkcQdl1zSqxxkmDZls2o",
-	"Li+jRTrGd0ItJcyw3FQs8+9Gvt/Gxbti+ZW1TtfyHFaVf/EQ5pMiZx1rA1SyQqNa0deGiGeLlo/bZnuy",
-	"IJ00d7BKYE5JU/s0h7Gs1325+WsAwAFNENHwfYnFiI+HHbrBbQcbJ9OEKT0AqIJWmAOjf6ZSTEojlXVw",
-	"2fj+pMAQcPMMU/iDaZElNvUbkk28eSspGNq2KuP3GSnWioTAz1wROnNdH0b7+/tldGB+5QxF4GrDHt0g",
-	"+o3KSMuClMpJThvjii9gMBmUVjSLVFq+IKHiYN9+r+zOFELzNBymWRKYqBEK9FySmXRIj20aX3UETzFg",
-	"0BkHt5sdb3BlnhfDmRE/kojQVEnrZSm9Aj5sEaHSt+tYFnrFlM7fPH789Px8m6br4ioYmAu9OoWse+EM",
-	"gD8VffJqXB7UKFwiMM9iZQ1BZw1ApULqAZrWuuYFdn12uRYl2O/KDldMfVAZ1vIiYCrQ4X7TaiDUPDpc",
-	"0DhrLscGSZUhYkKt2NiyGoONd6qQxG3CidJQG/nVONwocM9EYS0lON2+roCF3eV5gKvOgZgXWMT4GoaZ",
-	"DK12A4G8rZbj+vTlk9OXP4+WM7EsyGo3A5/ro0VsrfdChURHyEZ9lNV+bt4iVfeKBmtWn129IFLdurN8",
-	"8GuNo1WuZPrumDXzQ8cV6sy6JCRN92qVhLNDCdjJVLuUgl+7MgwNjpRFM3+FeJrvgLwkXF1a4GyRsA+s",
-	"IxqyvcnXrVYm19cbdGBOhvOb9UuZZrYoytYB0nDjHcZkGz1O6MJWOnEyUFkYpN5zkwxvKdsG1RTLijA2",
-	"EsA2sfU8Eaxwo4qOQYkdqGyfOPQ9cd1F52rgiqm1Rhk4udWhwiNYm6EPCK1jRGAuJq5a47LiD9mlrRvb",
-	"VNanbfsgOmZtshw8tFwmyR2vYECuxcpCRPaKVk5L9WZUd7Fy81ZSg90adX23O7fsVnu+pnm3pKW3buN9",
-	"bSHYWowb9tc+OdVkVigNGbSgmYFIA6fbRm+dvD4ll2xxROL0Us3UICZjibVqyXBBHtwnKdOa5SoiCZ9w",
-	"rSIS79lMw0Hcr4dQ1sxnhxvU9DCT2kXomq8w/yffG2ryks7Yx/iTsCG/nkrBXqI2tbSvT+zqQ58IX59Q",
-	"NWXK1S8RxCHHkpRRcE3HP4mPycEB0dLoD6MpzenI7GWfvLXziH8S27Ac6mR4LsiMcpGaHh5PuaB9cgJR",
-	"DIqoqZxjSio+SpWrQ6ac5lpNETy4/8X+Pvxvf3WwbdXQ+u7dT34GRVHM/8he23FJG0tBuboYQSCPy64C",
-	"sor2jio3465oky+qURaTiiHYp09iS1uX2jV365JB5ZgFRMIdl/wQCke6izerhsyMkE2VbNx20DGABqZ/",
-	"5lqBT1/7puDjE9eeW6xX41NH51ro4CrNDh5CfQ1JhK2djcqLUUQ9Gq/5ijXrLdszTs8hWz2zUCR1S5BZ",
-	"V+lxMKMf1tjgXMUdzMhzCMY25xRFlIk09AgkxfmUaiipCAXvbC83ji9qlmrClWb5wAbYDVpNK648KhWA",
-	"Mwg7msk0LSkojhzkP66Ia5klYZFUrsmEaUUe7D9YURJ1gCiEAyzduHZJywI1ZkC1FbbxaBOOsWuuFJ2t",
-	"bIbnsFQDNyph1AWutQ70ctN5xxDrZ6RaPh6z3F8kgjEwxAg9WPuzHn53bZg6P7MyJbmcrNfo/Vc+Gdl/",
-	"E2Yi+y8xDfk9rpy82mWpCtshS3YqbJa9Lk0wGEOTXxRfK1M+19oXq2+srrl6BqXMlo8rfm+kvNPzV+T+",
-	"waNHewd98kqkCy/JgPBkKQAonuh6kNZLXAidLyo5oYaYudfL+lkJpynJcjbmH6ryweOXvdVpNrZEWiP/",
-	"P2OGw35F9Wi6XbhDDg10l/+xQ9fXZlCgSzuIXTfvVzCv3d0YVCOh2x3fGtPz0/HYfG6uFw2/OUkeKq66",
-	"EGWghO/EO7FHgpoHLtfgqFrS3JUAtueSK0ta+/B6GDvu3GPWVIuBBfgY+zClhdLV1oNAcZezIaTN3Ech",
-	"MWVjjQ3YMJE1rzfHyofBDi5aHnWxMv4khnBziCrHDvlEyNyPF0+eLa9gi9oari8lJLsfe7gjWzPLLQ7U",
-	"wg3QibFM9JSlYQn1xnc904uPIO8erk/gywr2EdY34/na1YU6fmXicQxOPSw3jM0kLOVAIs1xKET50YzB",
-	"JSPaxbBjsM8s3KkgJxZxwRakrzVUKwUI7Bot+u8EIYkRALFERSG0F6xgPk5PcEuL5e5hZFDYbqkAfmRF",
-	"oOYTaagwx4lanGq3epjjYLbayEyCDOnoMgqziqD1zxTRRS6qRTXu+GbvVnP6zYTSxExRQH1ykZA7Zb93",
-	"MWGh8f6Uipdbs+oi9d+JQD9qiBN1Hgd/BXtRrwwGtuM1nMKOxugKePbhZTjBvag3CoQVe9ogV95uLDQV",
-	"fnLb0VEvQ0oW4CjD5xLsFz66pAf89DSYEH7zxk/LfXaTw88X5RTxi1M/UdeBmy5+rgAM207d1PHzk2DK",
-	"rtNk6bszvxiedG/HfGmWdYgBO8kyDGFfymRoxf1wMSgIk3Ic6DMP90MjCJBlo7cvhbkBL++S/NtimFhd",
-	"rzFIXLKyFRBkJhIVlUK/TRxxAXkp5bNGnWajMqyI8tBRFSvjJuC1avXYs6cXZ78ePHn6/OTXvmxs5BJa",
-	"LKEwrEuRqQ9YkaAe1WZx/3CVZtapgJuaGorU5m11yq6WFi6FWmZiWRYczmrRm5YuQ922IzKo2dlGWNAu",
-	"eRv1gPoSWBOvzkrU70rfS4ty6OI8jFLqo1gs6T2M7m+vSEKvgcpoPge4U1Uxczm4DIpNrU+bdc/Zy6Oi",
-	"QJYRUHW/noLclCPbEB2LiXwqcnX7IDCtBMFBoT3aRF1giVEJmjwGjiOt1/f8soRsrN0MVun4WpoD81L5",
-	"+olaCd7R6nUvPTUPPWGa8rSmbjQoAObZQBk13UVBPbPe9ZOkmtSX5rUF/nfWgj/1dro49jCOKS9rUoFE",
-	"pKaGInK9xmuyEbPxA9pOA3bTWL2/4ZxbbGM6X7xogwJ9JnOS5CCCWvvckUcCtWzBBcOASXlc5GFEjJPE",
-	"vaffO4CpK5YdKkZTAKMHYFhyOraalC8gJ3OwV0RBROBnioykgFBSTI+19cAqtopvD6L70cPoYD+6vx89",
-	"2o8Ovth/H60oHBIWJ/1irfG2GnjVwoA85TiTCCdSyspDLFhoVhfrLyAA84yLjlKrafLcNQMfsCnz5xk2",
-	"Z/48wSZhDIVutEuE4btdIJbAiGSfX1+7e4tEXZeu2CUkPyyUZ0iCmWTXSOta7ZtOYq2y5SJX5qWaZzoL",
-	"HZjovxXYU6UiYT2d2ay8QqcwGvlQx6+UDIvt+7Z0PnX19bQkCdNsZBQ9MSrynAltf1P9biFFc8Yn0/Wc",
-	"yOzXW3x0yeTm9rIWblY5HpUDGVWqEtkR2D0LANXcom0GbAVD3W0YBnS58xCMstdrhl8gxbn10As7ny6V",
-	"i2dchN8e1NnvD3j7g5u8OuediV/ZR7e+Zc1LtC1C2XX4x8padKs0+kqFuebUrmuwkU+KL1yfkq4in+VU",
-	"37cfjJ0SvN0Tu7d+hRsia8FlXUHVNuIp14rgxpCEX/HEFzogqpi5x/EBVaqjNFk4gfqYHFSNGGuq5a+D",
-	"vw8JQ+NELIEpQXBs2pwZVRk/z5Xl8+uMV00jgBL75/y7tUjCgVHPD8fb+IFCKCOeSGGWHFpdu0CbmtaM",
-	"FHQNV6SDge7MDE1/N+KJ9D03HedgVru6s+dM6N07IcPl3BpSs7nOeeT8JxnN6YzpICjR5paMNL8qIxQD",
-	"pRVLtMjca6/oQomDwt8x0VJWa4vYETngK/TIKBsVRWI1U337yGAmlR785z//tzFWKHXFqdxl8sMUNMWK",
-	"AsMFkCqPQrXIWEQO9/cD2mPHaLqxl00F/SAoFX5dBggEpQwOHoW1Veq2+cMH17LMb1lNh6sSj+spHU3R",
-	"TTelZUU7Q1rAxJOxnMS+mzjyEU0QTAWrDBusXeVsaAoVeDRjXLKF85cFjgBbs8EGZoF7DXHMnDoFmVY2",
-	"FjQOsanMGFwIGrINb0EhgI6O4Y0XNXzH5fPkvHdQhclHPo6mbHTJbKWX0FITDHVOlc/uAg+HjXmsz/DB",
-	"/pflmbDunBhcwy72Eg9XrSKPPeFmNc3igV8Wo8HM4kYQMeBZrnnKZw9y5R91G1yJTwHz797B/oPDvYyC",
-	"yX01WMA1jiaWfYWgvVXFA6xj1fpedYXTWq1+63yb1oJNjT3XqjZt3XFKxaToQOQfT6Vi4rl7+noSOdDi",
-	"tUzWwb2+xqfNe1Mp2ED4GO2VUaxBODdk7GHoZ4tcODO0R2kn1ZQBpEtQggdAleIrlns8yTgiD/HbEEkT",
-	"w/S/wB9mNL9kUM66T05sd7nrDRA6a7WVqM0CkCJdkMRQRBv3ZS7VZwrpXpFPzFlwc+s3FR7wctWXG3v2",
-	"bqb2jQt254Y3eSJnyXxsmoKYmULVw9dvpcKNkkU+arn+aqE0m6GQG/KMUsKpacDXIEiBkLE25zesAAGD",
-	"wxhdtxl98lJqouUEXbHIoyxbiY18ExeKDVwLcXUTUjnhYs+Jctsq+Gsnqxro3guaX6ogbkfB8VG6lAbO",
-	"NdVcaT5SNtCHa0IzmlspCLNTiRQuHEGRRAZhQSAMeEmNpPySQXQQsKSIFCKF2mel/ObkKsMkmNLKBXul",
-	"imHMj6iETVkvrxFTpBgxxz19JDXTylYEW+/zDreo3c1ebutUpokKhd5qcHlN6t3KEV9PEAiJc7uUvzNN",
-	"xuXE7FyTaQ9Qt6CVEKAOxYYOm6tcbV/w3PV+jj31oup3uvJFEBlgvrywjLyW0JMzmkKBu4pcerRcO8md",
-	"8z6JzYImBYbCNT4HaUyGUYwBFUVoll/RtLTMhNfNtTUAz4cLnYkrFzT0PlKfnAypqXNRTfzB2fSinm94",
-	"2UlnVwSljDoCDzo9uyExeIOIvfNlNKCSZEzzY5tPYL/Ucz5izmYCH7r5Z+gVy40sltvrNWgLsbAP4gqB",
-	"MgDBTRifg459LsiMpykvk/63QNMZ0pRa/OAt3t60TMyYTzZLW3RZSu7AgXvcbEZ7GmKfnLNRbkg2nGMt",
-	"c5YQJkb5AkJhDGlXUyPSUEXizz//PIY8NFd6mqvyVxg+Ji5OpdIRiadaZ+ro3j3z8Z55t09+hUmVqGXQ",
-	"EbA/bEFpuiCFsEG+yFSUxGhOShQM0kKylI73UuuFziPo2fB+iH6zq+AGa32DEWA4TXmSMOGSPCGddcjs",
-	"cUXEtzux+TSAD/Fd6Ck2urwZdh/k5EVctul/wuWMm5o0MvLSc1bhTxngDD3C3ek3lTkYSaGKWVMc07mz",
-	"fdTu5WeqDGbAfEF6yUQZD2iPM8QlSU3TiADlydm4EImy2E5l9pR9vL/d3dnGy+4o6GC9WnVqH32hbOZ/",
-	"C/qNz1OzJGIuizQxQgtaw4N8O9WYgcbVAMztyYqowJIwAuISwAyXDAM2SUiEFSKQdKOOEby7Iqgs933J",
-	"RdLFhsvyb8yTPmo0CMtc9epz87CN1ISXudEF1r6FT5nn5Xyg5tw6MWs4Z3AthyyFZF+u/NkLFgskRyGx",
-	"8IPbgXYDfydtz4xpTnNhMW2WNkxULsKYpqlClZQrJA5RkB8SW+T7oNEYcxlHMk+aobo3G66RedYt+BOu",
-	"spQuXppHnaOaXlEOTV8LHmVrzHSlux3LM+tZUIyJ7hgsmUzTPnmTwcYw4aO8QDNECA+8S1jdo1padsvi",
-	"f0hRB8o6ilZPrfQpbeeXLbHb1+Gl0BCsJJS+YKFcLlIL5NpGC9ChUjXuqa9RfePeZdt+tariSkTzcW5L",
-	"g8hxkIZTiqy+OmEF2Hw7yDuzkoPvpFh7Pi74jP3GPOeQzweq1bdTF7SrG13Cmq3e6ZusFgk6ehdY3eRT",
-	"jvWqab5hCBaQ3LD0IHDZIBTLhmaVjL8ql3g+aVcqPBl1BuzrFlboS6lXBEJelXVVmGutYIHVFAKhx5Lk",
-	"Jt5Q0t6wmIHX/iontHbjmvWxbUPVAjllWTmnWRYjesBxkIZvNgb1FBv366IZIOD2iMSpnMQRiRMuJpqm",
-	"l+ZvSc3/52w0pdr8xWaUp7FVTvbUTMUVuyDNsnUGwVqED937rjG4J+p92APwm71Sk3MDa1C/J0zo0+ZC",
-	"GujKajctLXtdflfQdKOKZUF4/XJpZ++XWAasckvR9BvLZ1RYQtd9HAGi4PKzmJ+2YSm2pZM3pIq9yav1",
-	"J4qcN5E+p6w1bBgqlWzDZW7by6FEXWV5BGj5vGitodKgJrYcizLvbqMhuzUqI8N/WxaDbrQxTRlNWk5M",
-	"ypXe+JRZo99Go/Y1AZsL+GgrQjQFK/PxIpytlpfMTHc6oyNkCyKhebI3Z8OplJeqYQlq3Ma22UQFq9YA",
-	"CNoJiM2jZaIyz7lmr0S6QLkE9jvPWiiHYUSy0Oel+ufdZo+aswdaYHfdlYk8ofL9Ns0KiGwDwfrxNv14",
-	"mz7x22TUggpnwLPctC+yZfGzAEZvfYeZVZvKm/nw4f2H63GZsnRxIbuNdHsyEPV0qipJQZrm2nwHGJEp",
-	"H0FqjzCy7vtm1SF3Jo3VuwqraZe/aWuduNZAO34Uj25UPKLalUgsT8mDdefRUdya0U8swMmA2lyIoHhE",
-	"/uR7T1Q+RuRPvkcgSPjTUmn422Zcwt9orO+bAwWf0Slgv/hRXPuRwfxRMJiV+7OCluI2rUAgbF/mcgIz",
-	"pqcyCXt//er8ohf1fv7U/P/1m4vGvn9XMIRB2L5ne1mv0UjTal6HtRXddECkOteZfO18mX6bDlcqJ8uU",
-	"Rk3l/HEZDd4QrLJcNYz+yCR/aCb5I6f5kdN86pxG+VfXP/uD09EGGuhH2DR/tNg2XK+szdhBs+x8gxn/",
-	"aAX88bL/LbrsKcW1ceP9bjoAHFQmBm/Oe5H5/PU3+O/F28b9Mnc8y+Ukp7NztzCuNdh9sC3kHP5N2BVL",
-	"zdFtbOrG7I5428O73VD6xzuTdgt8gH3uHPkg6Paa0Adlha7bxT5wM7oJ8IMfoyb/G4+arNXEOGisiXGd",
-	"sML/JoL/ot6HvYnc88QZQ2H6L+0f30KYxfvwsT0sGQQ0iRq21ZtwPS2G/ZGc3ZM045BsM2Hing+s+Ri+",
-	"ri55tudqjexlErao5G4bRCK+dnnen1w44ie3qn9EsZGf2tptEai5ZXTltqGIn9qKbRhRuG74KG3ucvw/",
-	"eHzjVhGF22AyfWyVwraDqwjSYrolJkAFI6y/ar44JnwcwFHoKVuUUACyEPomQqt/zL75UY78UY78MYnk",
-	"xySS25dNtkuT+ARTErZg2etC0d+vYM67tW3dgl3rrBEyAWCUeD4quCbDnNFLC9hexX9GmgiVRHwZEQT0",
-	"tvHdvkgJvDvPpZiQS7aIQp4KbfgSImioB7AtSn5XSE09EywUS0iRuSTJKU8rZGgu80vVJ2/hewTeimXG",
-	"RByFTyFRt8hDDucohiIJroRmPKXpeGBfdWhJbsJQCUgKFmBHoO+TjFKpoKDdsUOJIKYNqK2JHBaQEyAx",
-	"myoopmAYpM23kGPAXBhziKc3HAMRNfCSxGXrPjm+qeRW5Yia3l0Fxerufi3nRI61paJL+5wxwRKiuKPz",
-	"mOmE0xwXaQBT0iH/BfGfWgrcWnC/zxRiw0dkyCZcmFHbcuUaC+Y1AqzUTeZm3L2o53evK2Q2U/oVvmr+",
-	"/JqmY/j4/iMUo+Fp17ydOpnRmMJhF8A1FpX70n4pz9cj5tQAcyjC5cBdMSKWkCJELtgZ7E2FXC+LExXC",
-	"ATd0PMaDnjMNBaO8OOEkCb+9ZhJyPMYKQrDK3TYYh/RK9NzoXkEjjvzZpvzYf8XZvCmSWgw0vWRNISE1",
-	"1rock+lOUUNJBJFUM84+Ux7EwhbxM1QDEe1cSh1jLp8LAdBaky6XRjJfAWlqcUvrowFxd7uhrIABny5W",
-	"Fv+ZTxeVWlVUGN5g1n+pXJyQA2AThmwKOYA8el8jbUY5EBNkJEaSdfn3CkqlAX5WiQ5Yli+Thc6puLTl",
-	"vByHwQy5CeRcGdoscw2CpM/3wpfplFFXu8u+aq7klCZluVMLLCTCcqcVcLtMyjSED4OWEeRlgHe+2gP+",
-	"FBTFw4pjDb0sDxiLuy6P2Cx6JqG6G4CPragFG/fJM5nj3BKHZosD8Upz4fKJ3wlSSSmuFDPjua1iaxR0",
-	"J6IjfBmcOWBc1SJjjiooW/XUnQn8E44EJAKmmGPnN7cX9WCvfHUyu7IdCcvb6QJJydvp4sx3/na6eCl/",
-	"abuHD8/sAN5OF+duDObdYBhvp4sTO5K30wXi6Xxlx7JKfvVkqYWX6GtW6Klqv4BogQnRN1uSx6PXRp0d",
-	"qXrn9Xh8p9dTBgJMz4alygvm6m9B3jn7wBUYplKXaLrMfbYp1ANgsIO1qLc2AZqnKRkyizXloT0t5l51",
-	"DyPCUsXqcHIrkNi71Aryba8uFtRNo7yg6vKmqnm1Fhg6Z8oZidsK5jVcEkPkfC3vAI2bjgD62tbo5QAs",
-	"bL9DoLkcBL4uMANVZP6WMdiHYLkRBqE2mOWRmEdpml4Xo9TbdhQuIBTUc0Bf5iQpbfuGDt2YSsgc+97W",
-	"MAxmrwB2s4WQxf6BUyweitXz3ZdLWzejC/gzJG3ro6hsZaDVqPjoTWnP+DFMC8hs7+hgKRzQvWU7q1VT",
-	"8bXpgr2qrM2KM7+dRyPM4bqxqlrh2mzQ6NGKVjsuqp/OyoXanXVJudogOzQvoXOmWfhQa8n0CTzlW/kY",
-	"9Szc9LoXv8bHwjdnUnAtc2tNXjlv/2T4PhROW/fqL81D4VuqgyAzC2ZYW2rsFJupTKFcicit5aoNeIyV",
-	"G64b6PXjrrXuWuvS7/KGB+u2syserMNW5RawooDHtG4xedGZNSD7B1eZIIP6H4cP1lUnqYwjBN1eN5TK",
-	"szc6ihAQvHkU4NteWd8Bhhg25Kyo1xunwwev7lh7m1+uS2L1DdaX/ibarC/kNdpsgY5tgJp2+jLsQABf",
-	"WwJrh+i1FdBaVRbEtO1HLhYDsbNmPBFgo3tz8XjlXtbrLx80VzkMq3r8UHfw0WbD+GGu4IaD6HgD1VKo",
-	"zdobCCZMVfo2vDX/2uN3SOIrwhsCxPMSQ7lPXplf51zZoq2d4cZ7UafcyHPrEa4O6nXOZzRfQMtDOros",
-	"siNCZ1BfHMCFrXnSGxJhOcEkeseZRsIQJ3MmwFCtEJrqbuQMhlKx0mCBllulnekWMEhNU5EzXA4X1g4O",
-	"1RWW7aVW4+WKSBGBjRRNyzgPsC1H1nQKfrS6cw3X0tXfAGMgFoYADOtJLovMnhF5ZdRaow2XK1+pN4QP",
-	"h4MDrykYs3F5pCQpzSfMQ7avMIhD09S2iqNE8P85XZTRPBj7YuZn/Up2JY+tPQhWFfbKBdJgCd5gb2sW",
-	"YuuisqFiffKcKxubBUoWS4hgc7NlMOmIcJGwzLwr4I5hl/1GPMGSvH/Z/zIk8Xv2i6W8unNfs6HEJ8Na",
-	"DQO6CUjZGq20rDawLBdaOzQ6v7qVq7V5WgPB5uV7NZpV3heztK+fvnxy+vLnsMsAbiigrJDFpGsOiGnv",
-	"F+rxb9oz+N2pcH127DGXRrswnW6yQA5Tr/s79YoESyvcPPuGEdZ7j6o73ChV++PxjE+KnKlGb+SIpWmj",
-	"Bblc8CEbGcL4+OTl46fPnz990m2RAaS5qWWIM/OOP+vgkfLymFBiVoFb5E+gD8qcKEhc69BlJUOy2ukZ",
-	"GzGeYbVEFy7gxkB5QpTs2IUtCj7IHu43Rc2CvAWcggtr8pzSdBzWfVduQR1/lDl5dnL6/OmTqAT4roLH",
-	"Qlwt3LCkYNuBnpYD//JhNRJhmya+3LIJW12iw2nDFekaG4KAsYO25puOnPkHGDW+bbiZ2wUI20SeXy2c",
-	"gK5EOKJdRwbGg4YhPYXug7Zhe7NCGzkeKyvBq8g0u/XmJMkV4dwOnTlYEOjYY+5uBEqrfE2TVTuKuLcQ",
-	"It21WQv22+WgbIaiK65FIwyJcpU9ZnRBhoz49iwvQvdJl9gFyvVqKlJ6TZZJiHnbutPR143CHBDdH5KM",
-	"4Ki3JiH29e3IR91/7Q9fcM9KvhMeI094lmlFFDDBkINUz0pwt4KdC5YjmFqNSdRIb42MrmbcryVHrypN",
-	"01fj3tG3y8VfmhXLMv7NeVUhTCIiU1nkhuEkdNEx2qfu7G5EfVhjVFySRD6+r8zzzFmWa0JsHdJvZVDS",
-	"TOZsoFhuX14VjoBPlTTd5UW0UNWcb1KK18/qHF9swrnRLAtDDnF3elHPbA9YShet6fk+aLkFcf47G7GX",
-	"0IVqxBSUWwYiwm7A+3YCVbxsu0zVfVh9vHdo1i5VpZ0atutnYWmircVn49KPGkcktoqt+dPH7ZgPYdHL",
-	"GBR3yw8jK82Yr7zkbmOeuSu1gFHIY4y9g1DmqJR4Ql+46RFax4e9tQqFKBtlaavG2jIHRpi3GB5lU9UU",
-	"KEfAQYG0w+UCwqKhk6iMIoSR4iN9cmK4LjMvugADrkj8d7DAJbX3vE8ulixVYMzhImwz1kyhsaG+lmGZ",
-	"XJ5DcWPCVRffPyQgNoWtqhFqe8fEXCBFvI7gSthOaYZR0zWqtCHlQb7RQHgAI36Dhjy9rl0Bc2x9a37C",
-	"Xa7Abdx5ZC+7vviFOhVjuTzPypn4vi36aOCWY13hvfKNbnitYfPVV6tpkaundbPb2Pl42zVtONm729pQ",
-	"56lPvSkH5km+IHkhjmqGfrCSW7OVrWUFgclLNb4q1lqwVaIGG28UTd3kLSyEzpsjuPyYIQIJH3QDgbqa",
-	"lshGhI/JpcDMgOb66jcbo3jz8YY5hhk1xxuW1YLBoRaVFmmfIUGDXIoyUcLwObcd/mcww3OrpZWVZPtN",
-	"a9deH7qyN+6xUDvsRV2IRgVha1UPwXYbhvW0fxBqtOWIwaifrGhtbj1I1sOSsBFPmGWAlbQqro+xcAi4",
-	"kwx/r1j7MQcda880HpJ2O0hlZqE+YG/mHTWVeSk03C19Q3iq6CVTvTbPmcV4XdFjGc9uW7VLYTfPSTOG",
-	"GoO0tezoCJLS9/eNwCWVrbE8ophOVyk/OpIzSzn6G8REu+yVRs3lWqGxy7eVJ+HRPSaGHIKMRkmCS7c6",
-	"dA5wFBI+WnuMc2aeYokLIe+TGKgu1NgP0zNGJS3mmgg5908aFT8+Mt8ivR5aG11Sd22avWhqYMgGYSXa",
-	"sCHnyqcQnZqDLuffy1nGqEuscOGzSCVdhVlDQMukjRhI7+CSLUCQdZG3mBVJcJmGTFUGxmeF6doOjNer",
-	"W4c5jC3Fpy+ZEWrRcApsbMjMc+gfPvGHEmmzm3jODGdlCWZS499hgdxyk3pRr9wH/yFcU/8lLljlGTe9",
-	"9Xh/7rwGlaSqbKdJLDBHvgEXkurRtENYOKRXYLL0St4WRAbMfRl7ZTnasY1lDgMaMGl1yRxkWmgEzKzI",
-	"BOuDwLeoDOqNatu8tehCeZ64Z4P3vDi9MnsUYiucl9u9SvwpWB5VwdrL/9mi6zahWbsMS0yq4jNm48/n",
-	"QaLxlKVJmcRkdhYOkPkpM19ZQgPaNbQfKOF6yraPVmcfMjbSA7zMfMa2r0RZDcrfrg2ErViR7rhk1i7z",
-	"DOFdQ/aVVZ23G0JoC+ioUwDGq5HcwrrzqwyREP4ANSC9JeSYSGGL5wmW2uppekoFEFubgu5MKC5LoCyA",
-	"t4EU+QyqKGKDIE8U+QTEZC3Jl90kyMBJvSobpSIwyzQpBV8r49Cy/iXXXTbH2/C7ld70CgYsNfa09cHI",
-	"mSpS3ZZ1an6rVEDFoZp55gywXhbdOtFAsor11SZ9mWh0P3lNsdsWtkvKF9sLyFGg8nAxSotlbJTW4XSu",
-	"p+qc52ZP3Xm4ds3U9Q/6yJ71j/7wSWRRTzeibrhQvSYxrlFh2rK4aN5455+BEFKagUNxxMriLMfsbGlu",
-	"BYP4MK573eWyCoktRaZK6U/YqOpVaiJZ/kZ7bl7lP+21McMynCFFqjGPgAhXvIiBqOWLi2os/rnEjSts",
-	"tU36fBKISMu3pybNlPfWiT9lCABSEmVhu0tJvM052i3LORgitGA+vwlb8dPQtgZd6fRcdxnAA1nzHRoi",
-	"OLDO4E4VqwMPugUtiVG7G1Adl4mK5mYxIDui5uvfiOT4pjfiYHaMTney0wM+ioQQm7WjtRInkoGksHmv",
-	"qx0zKGGW0Z9WjytFV+xnGfFqo9m7WrUt4e8oNtgoCDOAYCeIjY4JIC/QcgBThktrZmzUYhCMrxHncK3x",
-	"BcepT75y6Co2QEMHDeCQhZzDNuKnYIKhpC/kUCYLUoY4XDeGojyF0fKNqa1CfdeW6VD1Cu/O0xOQjV16",
-	"AiwbXi6CDIzKCutvLh6TBLAp4oFzUL55fvrk2CqIiSLKSFTDBfGk3sUMQzuH+4f3Dw73Dwb7B1///BeH",
-	"v3rwdv/XX/zy0W++uf/i4cufvv7y7OBiw8LHJ3u/oXvfDVqLHwe2NTPFX8hhU+6l7oBdal8/wYe3NBi4",
-	"d4bNFTaS1nCIekl2z/J+K4fER/2gbO7Dh0Ip9f5ho5TaGsTY1meJbGZoNiJ1ViDNBOIUdOyep5rlHZf+",
-	"GT6MnhOupi0sx6fLm6VxTzquorTMsmsQ+9/KoRUUO0VMzmh+2U3CvuQwrk4bMQerJIBpkYTjbtA0lXNA",
-	"HhALgJ3stgGlZO8ko7wQtti7WzuQRXHZuolHv5DDM98KbJxv6BdyeO7a+ujbtfehG6vd8ILgESOKpWia",
-	"nYfHwxwJeye7rFeNvNrDEDkK4s+z33o3ZHu1y30Oovi8nB8Qh8rK1MT28PC3kfKSUAU7i2SijDDsvpuP",
-	"4U2F+3eGbysv5ZZXc13Ca/2igjyIyUYUIkjinz+9IPdoxu9dHdxTM3UPfo375AS2yzmHzGDsjiqfP4H7",
-	"fsfDA+7frbxmJ12+Z4N0bP/SYln51x+UoUZECsTjvQGDeIg00gEB2m78ZtGD7q3u4XFVo/TNKEm/kMNX",
-	"Il2EepL9qq4q1a2Mq9bltXn2pZdtSxNWIDUcXAsgYwtMWG9JWY3xCk9ta05hqnPtRXspd1uJyHa681JE",
-	"Yb/XrEXkJMRbL0bk5pRS0ZTo1CwphJjdFaanAhhqa4AHg03caD/rZKldxWOV0f+65Q38FsXxTnuydEDQ",
-	"CmZXY80q7v4apFTcxjXYDmhoWw1oi6NiPf5oFkS+T4Vz5pd+YMhSWQPOAP+tSwPfUsMoRfeVeFMoU5zh",
-	"w8tYelWpcOW27fh87vxs7p4Z3Qonuik2dIM8KOoBLHIzDEKO6LEwLhthlcuZQ6TkOaach5acb/0sDg5t",
-	"072jXs5GTGD2jP31i/JHB3f08X3HuK3X5sVX41N4tqkU8jqm6ufctk+7PYo7P4ZtYNP7TluKyAF5ffbq",
-	"8dPzc/h0WOZa3Pe5ow8qedJWK9iPDqLD6H704P16N2ir8+S1d8jAJ+/Jsl9Y/Hj76ZnTlM2Hxz7DDdRP",
-	"h6XZsI1G07IfVu6PbeKxf2FL215nsxBXA8Marli7DOe1UK5IjA83S2spFZOiFTHU/Qqh1i4O2IV+xZWA",
-	"5/WJIOZCTWXaHBoKPN/sMGjxDV0hJCRggVTQbn3aCCR0oqPBiHQ03wgdMivyTKrmOrpqxETLL+CV7BAW",
-	"c85E4mJiujvYu6l5dq1CVa+6es0L4B5qyZQIn5AtReipUGmJ69ksL7avfUlxtnG5BxXDqifpsREqMa7G",
-	"VlYKA/1UGbm5CidojeEORMvqCjYse3hTw7MSBcSluszurJXnMbihtRX3jnJv/3NLUrtr7V77Ruq/RM6a",
-	"C5m4nyMyXNQS9NC87JPNZnRBLA65zyWACmAY3pxyZa3PCqpqhWvTidmjpWtGPyC7P7ofVLny97uc1pps",
-	"iWMSf2829COi0JNgKfvkBGgUGUmhAFNHjknKNADGcYHB+dBkRBI+4UY9iQdxROI+ervivdi3AcZClRkh",
-	"w7zLIS6K5rKAUP5KADD5KofH7K9UYHoiJmlYWB8uaL6ACfQrbrPf//d/8Yd/+Q//3//zn/7Xf/cP/vCv",
-	"/sHv/9d/972RBD7+f//xn/7hX/zF7//x/4WTrXrNPG7ddgYwt9Y7Ftltr7sX223HLy0hLRe/XPa/+Ne/",
-	"/9//qr7I+zewxi/lSv15uHA5JcVwxgGwVpHRVMrafYxIIfjvCmZBpSr38BjSdLBcROmzK7OBpPC1gVxz",
-	"e7EnszFP8NCXCr1R5Q3FDRqFCnfVk5vKCRd7bhs6unTv/Ozozs+OKo7dP3v3rr/0ReW7/mDv/d3qx8/v",
-	"/mzlst+ImuZkz9s3F/pZ5bSt2ICtcugCwkMOU08Us46QgLHFR3BKoIoVHU19igjE9NqqIyeC4IggXEVP",
-	"2cycXkOdguPDbd1HDBfmisxzrjUTR8BhbMEeqKuxv//TGCpxnOCXvtF6rYQ4nEpcn4tNlYuPYzJkes7Q",
-	"9zfrk5eyhAslTI1oBkUm42NIn4HVgpP+ThDDLzTlAotcCcYSsFnhbGH2J/YFi6MyTKm47JPX4RpDFhA+",
-	"5YqKsg8ZFQlLbOEOd3Mcae0dHN5/8PCRq8h21Pub//iv/vrf/w9YKI/ZaLIKgveDL7pVLWqmSe0SYGN3",
-	"yGQ2ab4WvvP+Y6cCl++rNXh/q6Ton9H5C0/Yu5bOLW/JzdT4v45+uUIFfCk10XKCemDFJbmhAgjwCDNG",
-	"RWB99QqhTeZw2l+wr/cfrj5EdO+7998fRvc/3tn79mTvN+/xi/sf7/7szt4d+Ob7w49/ZsgxfNtEiD+5",
-	"qsqB9thJRLGPh7plJxUPHr6u3rlil1k1f7dMJtlNrbNPr1r2DWrg3e44Pt6kn3d53xVCravmK98Nn73B",
-	"Utz+sOfsqrn8m0fbbjE+wfFyVRzBDNRbgfS9IgG+ERt4OdOqsynMGRP+NhnAbij7xW/Vivzw4IRtangp",
-	"TSvB6amkEtRMH6VNxG/v+/WHdTsvaHiAVmq1U6mYeO6evmaGnZfZuynH8HQrN6iUwzwO/KmRKxRXL0G1",
-	"ixKYH7vs2M7tDJau3Yap4XUpb9RQlYTRClIqEB8dUhySGRdc6ZxqCVeiXrRnC6vDdvfjBxN5nYcDip4m",
-	"XJkjl8RGSXSib4RkUiqruUKEgKYi6VhuvuvVDi/1H5VQ2KknV5C8xTnot6GymD4YMKdjsImLgb05GPcK",
-	"xnG3aR1DA58ZLvfENggfTsWZaxQ+n7iW8VHf/KcgnFX9Kp1eldeT6urJg+s8F6toz+4p7a2Q2HN3B+sO",
-	"VqsJV7D06FAWGjPKUq60OnZY3Z5TohsEin366grO11OzeVZJ9KMHW1HoLtWum2uRuirXNnxjLmw2WWAJ",
-	"qKuG5QT+8G/+w1//p3/yN//oL//mn/37ndXHrulfYQByJ5oT9a4kT7onb9ruHP1xnwMS5L7yVMi/U/bp",
-	"vvqV7TuYyAVT+jostnt8+B+VyHqNMO8tYrL/uOTjSmmFcJ1W0bhflYpY7RhdOzVtedkKBcVXJFHMIsih",
-	"Qz7MJsYC9qFhcT0+SnCCbw7boFsIxY0FQFxDIy4V3Ib4g7WxA5XIgGAHO5ya2/Hu2s5vzckb9n9D/j9v",
-	"Rbt1NyCfsd/YDNKSpZ8oTu+dT6mYTCnfLrv23k8a82ttlykX7OmVvWTdCzt7hDoxYrkAlrrU/Cb0y1XN",
-	"WReOPmUeqbQMSgeghCGbUGELDhx0A3lZSywbU3NDdMtl0KnxmI30+sjzTOb6KT5r3rpqNaFecky+h0f6",
-	"JEY8OcDGq6IJlRDWE2rUbYcxCsJugMLXJ3EhckZHU0OD4woOihwT+k6EMClBlAC8w5KIKFnt2qbiOUzR",
-	"ICsTxourFo53ShMLFQb1mijXyo6aKsLH7wTXrorT/BhMxx5bCJIW7Ca7Kl5xCBioA8CzKt6MAy7wVd+k",
-	"Rld4rTqcdei6hFqEhbEFG1yuaYl7ECD+WFwl+zdAt9SrOiB4in2YcSgTFexGtX7ECqDARtEYrvFZOV77",
-	"2Q8aPj/2I3c/u+G71/0c7Bd+Ivh+MBv44qmfUtk/zAs+vqlMzj7hZwifz8tpesS1ztG4NYC2jvUZVtXp",
-	"d8UOK1huuMseCTVnFGGDFmUNGzj3EEkD9f+i8F5xRYJdjqrXx9MV27g7rgjsgpB9jSi3qKO0kmj7u4U1",
-	"8+RhFfXCVMgBz5pbPH3tEd82abTFYAVspAYBZK9mE4xWOxnXQRh5F0XIGzZqnBqpcNRri8203PIWAMer",
-	"jPo2MccvZPa6FcnvoorgV0JCl6fFBsHB/TK3QlkQZYAUWsKdgA3vXtT2oqNKsKG9sTZJiGPmwkIiOiEf",
-	"Q3HdJxu4xD7QkU4XjTFby15GqFrhknZcNBIV2I8UrF+NM2JmNF+zNJUEw0gjspBFjtChXBEMNe0tx+kc",
-	"7jds7BvVlJXqq3UViiXO8zkq8txsb1jJJyIJxeKnMyn0dCnbPqGLjhQdCs90e9QWq+n4MIxrCx2vqSSO",
-	"a+5980rmDcJ0mg5G7VHdYfovXArFmKpi5/tsy2RmTh+gdlLDihIrsPoqKfaFRl9KKdSvx9TdEu5go7Qb",
-	"NfCWwIb8+KiXy3QtWTuTGFiiZTYIcUZX3vOAkF0Dd7CLC+KNe25V4sSpMMunsBCg3XeI9e2TcwSYB4+a",
-	"fT9G+kLtM0RLkjDNRho0Mns/bQJGf4sUCz81uwH+3FRORVQ71bUdqO5uGA2wSUqEWb3TJzWMiEcPNglD",
-	"/tOlOOQ/bQxE/tNaJPKftoci46i6mxvsLCqpEg9dArT9fLDM181ruzX1mB53bt/xnV7TqAOk99YtOTib",
-	"mwhTLYl1ze6zgU+qSsUbwg9zNpNXTJWsB7RrqGGNrx6jrMZRVTGrUcIwGergM7006tbExT2ss1etMsBX",
-	"EgJ+8kcQrbiWk2VUqbnM1wIOvXbP7Y773VTUoTn5W2JYrLA10iyzBRLxeMEh5YoMISFLyzIZBj1BrFQr",
-	"0DRoxFILfw0i1IJkMk25mJim+zdYB33VXbsIyqq42YD+jLZFJ8UNWSrFRC1Nyz9de8oWCIB4j0BSBHTH",
-	"stVlabJPTit5buA+l7YqTmrUGYxrtPY/cE7TsIzT5pbolpv8aV+NzYW8NaLU+9Z7s0sWv3P2Lpby89RC",
-	"aTYb0M0TzOrO2aM+ynct3zf+9P5uw3eft+U7BECkbynX7ZWStQR7NuFjV4sSDNFXlANDOSb71fgsb9y4",
-	"v7/OuvFW5gkWab65qwfO+VFhDvu52W4Hjaf46KRAdbkW4oj0BJJoDZFxNxdMozT4EfUTQU5en5JLtiCY",
-	"AOafxwqdGC/t6LliAD4bf3Vyfvp4cPLm4uvB51hJNMvNOoBqZAtmXrGcUCw5ozTNIe8WDiwwXTP+crJT",
-	"rTNw9zCas/ybpjqnJ36glXbgheWGFFPNShzSeHnJEUyV2AcdLY1fvzoPABLxx9jMG9KtTQv4dpk1ll6q",
-	"mRq4DkvJNuNmHh/NBnJb27FWaP6b8xfnhI5GLNOqjDSSZuG+vrh4HWEd9DItj9oq71yQ11LpSc7Of/kc",
-	"OYnF+1MuCt7qpGYLskwBMy1xuqN3whX/mkUh64WgeVvx6p14Jz7//Km4YqnMWP/zz8lTYE6/OH/10sFJ",
-	"2ZxBdGAx++gRib9/B6TnHQbQvnME6F3v6B0W2lbqXS96B+ToXe+o3+9/jPvkxCLb+mbNIrwT1gBtVGvT",
-	"aOxrSylzOlmaqCNMkIzh7T5a/m12utLmThNznmH+WS4nOZ0BFRjmVMBi9YO3scXYphrAasJXPvhinksx",
-	"6ZNfFmYxIFKH6UqZNsMX0DGXSIb+gYSNUgiDyxlO0fQvsVu7NrHzhtn8zIzJLMVUhsdTLsxkZU6eiknK",
-	"1RTu4AkcnD0Xc4TJnHHpcogJT5jQfMyt5mB/MmOXGiJ8QUdYyAJsuxCjV2KF9e1+262mqZJkRHOog2uo",
-	"JyoXU0YTlr8ThMR/d8/KlXunSaWQmEUkw0J8Np+zgkhGHu7fB7+MqmCde0ItSHzGdL7YOxlrlsf2aJ7z",
-	"75irHYwT+/xzmylLAPkcip25AnjkBf/qGOtbmd/gPayXFD72hXmsH7RhJmzGZYbJBXnoBofEVJNHD8g3",
-	"/CuSgQBnfumTE6JSOUd7MJkwrciD/X2/MX0t5cA84JJvAd4hHMPDaH9/HwGjrJToE3/9I/v7ZMZmQ6jx",
-	"VxY/fHB4aM8tuLxMw0ZidGm0flKCKV32d/+QpOyKpYokjGXYZTieQxyQzW82+y41Tfs2JRlvLPYaVBu0",
-	"N9NOwH/vM5xhfsEu2D19Lim40s3SOUH288/JRclRbFEOVtsz89JQJrZEdfA6lsnDAnnPihykZ/sgHC4z",
-	"oCIjWr4TweZaCiPM/pEHh19Wt29WjKZxnzyWSqcLd/oUzsbrD/SSEV3kQtmiXSi4e0schsVC+GP/nag3",
-	"BRWdudIqwuUxwr6tcGi+shM164EHMKoUTvEYLjy37rvq72XQbfROQO41IAUGiREqgiVLDeEJavn5IsmQ",
-	"6FQMsTKgZ13m7Fdcmhg3YJYYATKnVJhDENyhd2LMzV2/f4gLhLsCtcXh6njuguQCrp2hFnz8/7P39k2O",
-	"JOed2FfJQNixu1Q1BujuecOEwu6dmV0Od3dmPd2rpW57ApVAJYDcLmRClYXBgLMTsTpLMiXTJnnW+ew7",
-	"nnW8OIZpW3c6K86kgi/Sh+HOLPmXvoIjn+fJrCyggAbQL/MiXJyW04WqfM/n/fk9pXWfXVzwhSBFlp6X",
-	"3REpn4qEKDCcq4mG6A3cO+gB1z7BV1ts/8kT90OEkQ0igdte1uPo01z74rrO1P+YpzI5Vt1MADHm6Uw7",
-	"SuQTnZ2EwtbVBozBFXnElLYenV2t8OjvNgKic4vulHEDtwzC3zrL7T1pQu7bG6d+p0rHVvd6VtZhFONs",
-	"t4+Wiy6oHEpccpBNEqruAat5OxMcaj1yeso6YqpBzU3tZ44Y3iwiX8hLH8PvdQpfKbAx8DNujhVxZ3hg",
-	"r15hzoJCwLZXGglm/0Mt9pLiDAYy7C9inXHukRoQ9QiLZ5QAGppI99CaYursyMpOx6q4WwS75/EGYHQA",
-	"N2CJ4z2ilC3WbEBLASQQNk212Iq/ocoPvoCfuBqwPEloU8m5NPeGg1LIRF+aXGTo8R8akVr21fH2FPsh",
-	"fonlZIu/rYxf9FyQCNgNelpNRYAXfFxcipZvsyAu7klhBwGPqm9+vn1T0BC3VzJz9xn7s0Nu0eKRcuAO",
-	"6hFAAjnmgWIKi3P7dMQzSMB8+9O92wzeY+BKfpK/QzqBd4PbK3UiRkGGLAjQ9iah3SoTSOMlvYLid+9Y",
-	"FbJ1oA65isXOKOTKKYHsKxXQCoSLMUz2lb1gTtjJOdX+xRIvdmIHXnl1CO1vN96hmjBFgVosHy0pkKqA",
-	"JGRvN98h1uRfxop7dpoQLwNESUGslzQ+Buvt3XcsFaaQsrf33gGi7IaAQWKQV0ducQoMC5lDlysK3GO8",
-	"BC/vxEYJlF8dqwIi/u19gJsv6tv4oj2WL00NQZ7Ak4iNVSqMcequh6aXOXvbxbvZ6xy/g6FkuczB4AEq",
-	"WeAHa9Ua9Wa9AQYG0PN24I6jCq6TabszzRFXY//G1evXQFXHKkDNq1bx0yOh+EjWWrW9eqO+VwPdfwCf",
-	"Ox0TrvMVnoos36FINkx/7gswYnh14l5iByhNfmDffehfpXwBgYniCwpgFa9csU0AGQfMkFNedn6WR4AE",
-	"D9YvGNxuo4F2Lx/9zUdYvV1qdeVzg6o32qdOTSkI51NypYHyXFaaHyjBRpRmXizXs6i232gu6siP/Mon",
-	"io/zgc7kd0SCH+2d/tF7OuvIJBHgItjf3T39i3t4lfH9m6e/f6T1R1yBMfMqLuxp7eciUzzFD/ZWmrez",
-	"b6FFaTwc8mxKB6pYSCAwdjusxCgm9q66ApE570MII/5ce1RcCY5YohCJyZM2T1MsOqCryg0e+M7gkmun",
-	"WVvGZlu2/QHTwWBTX6cyG6fiLeOCa11dqdhddKpe2D1RepKKpO+q36LWTmZ0o9PHnj3HIa+JW8j+SsJQ",
-	"xPJBpsf9QcCoO9MZHkVhiJ2xsbKyYfl0JNje7vVr14Go45xItfalWqVBCcUybBDzXEdhiVbGU61Ei8rI",
-	"Fcs2gKBD5mOO0J9CEjANFEQSEIK1Qz+QGCKUGXIU+CJuaDeAgQ654n2RAUITWUpIiuYnwpBx7HjcaOx1",
-	"x1kK/xBIx3aRgpk4siLmwBLjg6BFcGWA+MfTlE4Y4ZzJTICIy7iLVrKrYvcOeCkuoDO+uD0s+LFQBO9U",
-	"ppMgi4oSZVmbUN5LxHCkc6G6U7DkPfIBne/qZLoC+SNDOgUXFath/wZ1Gn4ggsTpgrwLFk1m9rqZsPfO",
-	"6ie1Vvl7b3uceTrOUrKBtq5cCX+r01BaNxs394ACoH2pNBJ3eOxNNuBGF0MuU3vVQ69ZrTCN09jCG1GM",
-	"DTcEU+qp/ic0PW7aB7u1R0DdN2ARzn35rOzuICfvBmxqDhkM0v6dn2b9ZQmjrGq7jd29nebuTqN51Gy0",
-	"Gvb//zPbBtTwaqlxmmKpIqn6bagk6R4OuGnPHA7yy1Yve5HoVfvOoHobHA2BATfLIVWLBgpnCkc0s4uP",
-	"AjmpGTqrnI23tun+Lmb/RwElRAa+Arv8iKc9nQ0dy78cOaGxAt+/rVUvleiB22/urSQofMgzDP3Zb15d",
-	"ZSJmPMJI7Y9EIvmbKMIcJOhJJ/7oRZgVhRaMg3lk21wqk195GlyfZyjZpCIXS2UcCiOw0gsZSYtsHfw8",
-	"qc8xrzvwwyzzqiJsy5fsjkbgi0s78vunf3Ff5+/psUo2uyNv2MnFjT6PwxtVq4vvi3yVY7Tlj28uf3xF",
-	"r/4bdpPfF/lZrnFZcV5LS3Gn4r4GDWXkolpn6uyDO65wUoMfMBX8sTDM6qYm51M2Vh67Oi7drNjbQbVK",
-	"p1YjjcdZGpPhTasQsmUgKO5koE1O2AUuflXmGDFXBMlHQR0CBrTHDog6Kam9JpdpSqEBPHdm+Xnm+Qnc",
-	"2Xmqt6niVqEole753uaKDEYgb9WYLZl+hdWYC5fptnrPhjznNlHNi1N9xkQDT3FFwGtviBtinIq1XBAw",
-	"96374UzuB7TxwlJeoNvBquATDKahACGFuQ8u0q2ITCGPQar1CUYPBLZ88E8U2TW+FRBNBiLFaIO4pzPv",
-	"pEBXhDTHqrBfExLHgBAEig/pFf+xywKwQ6YRuBgqM8awsAJmxQ9GGnQ6gLPjC4Qo+cJ/8EXw5hcsH2TC",
-	"DHRq38BKmoZ9cay+2NnZmfs/21g84TJv53IoYtsSeSu+AHO8ThO7e8nYoye4CKBUq77I7CBwYigatsg9",
-	"nkMIBzlTIBwtYvFQK5nrTKp+Hbqc8EyBfOHXFYfSzWQuuzwtvEJ2IeEnMRRZX6jutPjti8K/48cO0wKv",
-	"cDsRo3xg34I/wbftgmO+COv8QpjQWHh8lFvlQBqepkX8QoThkzngq9qPUp7DWmBTXxQ9wECsHDXORDvj",
-	"OSwxT9NoftA6c277L2zXE9sZ+sMpWNEu5USqRE8ixllq+WfGzMAOHGvj32I8B08/hBMNx4aSSKCVIreF",
-	"u/LDdqrg2Q+i3Oz4IW4lcj857xUE/pTQIjBuiAJWvnBDyfSQNViuWdNOBOOOZicb+anCAo20TttjBVEV",
-	"iV0h+8Au1MzB83VUPPlx7cCnGOpA3wKs48KzQfh4RqYQOvJFsfRcFdlPA56gP49WPwGAgJ49NO6ijzSA",
-	"FRU34paLQ4f2/FUuLIZ0eOzwfCe2JX+Tiks4s0wdnnLVFe1UT0pDtrOm34BQQJhoR6R6Am8hnkB4P+NU",
-	"T9zti8vIKws7d7Et7TzT404q5kbQlVl3LHPWyQQ/QXewHgkVbEVlu4TKY9oQomPHE26GD6lBD2GXp2mH",
-	"d+11hWhpkTBu2NAeXR9vX3VbFO2j0oz6s5fffbFoaIk0J26xrfZLFyZ1YzNDjITGgy8N62WCQph70p5N",
-	"SLcpEukgZmhshGm5NR9l8jHPRSn839K6b947PHrw8A/bd+49jBfcLFxU3Bqe5UD8wzX0D42nS7rHemIi",
-	"MnuOTcRybc+zVN10DDE2lHDmP2RfwIvlviaiM9D6pE26oe3Ji6tfzMiuuQPTKnuj4e5kogf+bLuj1Qwl",
-	"6PdYHQRcTWe0sd6NnIpeDmYPOQPYOpCjkUjw8gUDgtgl+6wUUt5oOE92EWN8iit6DIn6L9ENHURGl32/",
-	"oQmAdyEXjvRzz+2tcm45c61Vcxw3UMbtXJqPoppf91qrudt4hsWUHBRu2CU1X6KsQRdEbmolbFKC7rxe",
-	"K/Wz12isbYIZp+Ll+JGdFSJccXqyir1FUfoypmMHUiakpK22ZWRSgchK+1aLVe8nDqsccVNr7V2zs5oR",
-	"U2uta/bhOEXU7t3SrmE7sMNdkTgoMHwabCNZZ1Yw5hT2mqiGV7sYh23lPKw4cEBOseCMU7F1Qm+NMd4J",
-	"rQJV9hxNMFee0sVa6nW+B9FVyI8yUYRK+RQCkGpyYOE+QQhyAkKu51gkOaeLHDaoXW9lqeX+6jFBJL5x",
-	"vuo31PV8hiN7ms958VHY8tEtH63ko9u7f2nO6g0u/lm81ONUnKeHmhzLYjjKIZkS8029nua5GMH9gJaM",
-	"5Y3IuLjEnEZYSRGjbB0TqHmAPswgDxlQaoqwa0AvFlPW10wrSgvMBPt8nPQLWAQlJpRIW2efUu4NDFga",
-	"5u61K9wLpurEmbCworn93oXNU3oeju3WTBR9GCvt4+ydBXIy0FA/wEfHg017fde8HXi1Wz7MSl6a+Ofc",
-	"+CbnqYiXe/PHBfryZrpvr1dSQD0PAH80XBHcgtJbs+S2REt3HS0FrKWCBAffB09vbqanvowwgS133Wqp",
-	"2xiDrVqLMQaRY06WSxJPvQBtN4w1mHe5e8YGCbKqC+gmUQGFCCBDlsm5tCD20KvAhVoMUWzgaKXs7Xqq",
-	"++2ET00F9/EhDhXhDbMDTKeuG1CvJQwIQIkBNeiPxiKbFlSNENfXuuyufPKzaFnvDrebdqWqc0cAw97n",
-	"4Gc90lWzCop2lREgTa8egvttjel/CJ88WyFa5BJDS5YzU0JE/expLcxMBKaBbKT0uDP1j+18AWzxelRw",
-	"ZArbm2fJBP4EWHRwMuHPxdzp6lzk3mxEHfDNMbiIyq0B33pkOXxSGrGVIJdzw9WYvpUv23qi2n7WFCyY",
-	"iSHPTorx4s0OlnI5V7e04ZQBuiIIdi7keMBwCb/yBVk0Q9OiTHyQfe2syKt7fX+XGfZ24X661mgw807Z",
-	"YwHCCYmI1/d363t2TUsQuOckIKwTy0Q0eBvMdPZgpjPHMS1gkFeeOtLw7EpAOxAvdx19HA7HvQQV8sqI",
-	"qXu+1Bwoj5iPjeASM/nU7IBcsGH+9RDKD/Ap45SdZa8vAnAFkIIQQD7Pdw+KdmCgZ1L7HOUIdDL3qAY+",
-	"9QFi6mSCdYRVsrsDKwYmtXV1tYPy7C9LY9uyli1rWcpaziOkfbmKCYdqq2NudczNXKcFpSqUSg8OcfZY",
-	"9nGCcMCVmuVd3h04I2cZ/MPHeCEs1zRCxCwX8xUBB4sc7lTkglgjj4sVzYJdRQ4PKwo0ZwDBCzFREMes",
-	"qOUDhUl5FyKsKCYJx9sCQ+6QJwLgncC2ilgfxCzRdjxxmCKQ2HWobR8QPvy57hSAI31hjtXQx3TOQfnJ",
-	"IgSLjPJkkya/sj5W4Crm5c9c3QF6uU5QjhjuO6+CM8Onhg30BKK7XAKYzhKXgEbxzLFQucynMfP/hMKJ",
-	"pbBleI92M45YTPsJ/8Qdtf/EzbT/stsZU2yiK2dJSMmlGFCKnIwhcnq28mU5VNGeF9u0OxH233QmfEmp",
-	"co/4YZgS1fYfU4dlqBmHMFYOV+UjSQtSgO27N8sDPhFTPz3YFfdNl+eiD+h27rtiJegYu7HHlFEVu95B",
-	"xrCH206Y/qITXjlfeGV+QcvEwOihQEzWQLKhBuyZbX+uOxVtFMfcN0AsG1w+uYbYh5nASNcOiqoJn/rC",
-	"1RAYGQTcD4d2fVKpBBNPkFBHLMmwVZ0xLGjhe6AClHhyobG4VQzMl6ekfpzHihvBMq7AD/ZFRYgh2KmA",
-	"zK1ipnJ3EnxSVOGtzuJuKlsxhW3DXkuPn+bITjDbUqWz2udcLTI28W4OReMKcSPARm82Nq/lsMAI5Wbn",
-	"rFC+OiuQidKofX3+qnH79ysHfvVixy1ouM5hBtSvPHhQW3aaS0ffDtDSZ2ewezlLv/hUYLrnilKoPdwH",
-	"+M1pvcPVlAZ8RvYGQq7FgmH0Mj2sNoMuKSt2Sv8U8O/HsKDrXG/U8eto+qRVIhmkFhFN8GQD/mxjtZCa",
-	"K0sE0G/ggHXKk+71XM3qRYoWrn35KzVb9gX1NrrfARUI7kzpeiW1VvN6uZhrrdH85vvfunq098GNWqkm",
-	"a615c7feqO/Wr9cuwqRnr8E6Jj06k1ub3hltevZMSpNblvtYFAEiC2x8JEltYOUrkvSXJN3edi+99im3",
-	"NJN1TzRMfnukz3SkC0jLBYfYL/TCQ1xKt63KeaHtfbkZL4+17FbiHNZa9JtnyX9g/8QMI7A459m0jZiU",
-	"kNwSXV0H6YMm/7KSTPzcPKh4rfXZo9XCd1ZejqhmZF/xHJJV/dzIrLpeiMzZGKNf7OV2Spq8O/zb3I2t",
-	"AbIAEOx6arUaCVxocHSfXXlK/5pJ26hKnihI5Rbm782F+XNGOrAfeQxnsnBmooc1RNY+gYsTMZYfqy2n",
-	"uVxOs81uuDwovnWpeSHQriWq0nG4D2VFzw9+b81IfEdXLiUYP6Qpmwrl/jLPhNrPX3EQlNeWul9OyPyW",
-	"Er72Mvc2SuCVR7s7Pznd1eNaGBxwENTnxmq5HvkIynUDDUY/d1F1u8Jg5zt6/S12OM+1LHZ+9luT3dlM",
-	"dkX9uEU2O7/UqxntZk+7rwI4UcbVgyu83uDW00a4X6BwMBSRc8mM/j0jHouMp0FFRoRBs41hDWMC4IJA",
-	"FNdtZ4rhBBMh+4O8QgAhsyLh17xUs+Io5VKdCqFDXP3g9kd3YUdxZiJZ/GFH9mcEiNrt+3Y7qal34Xds",
-	"p9baW0c0wm4u2yBZsSqbi0ewkBtk39FynVXicSu4osRD53RrZdwKMIWV0ROvFYn26eLLlafFJVvF1OhH",
-	"sDU1vsGmRofQubKpcbVjuMTWuPRcbZnIOTCRrQHxEg2I6xLqTS2I2M/5lu9Y137olNpLsR8GdGJT6dvd",
-	"xUCKrrqqu+uLx5drOdzSta05cCtNn80ceI4CNRarXx58516ao/NVQb7BBV/1HllG8GoF+q56/2Fh1rMM",
-	"0lpuhZvLtiTiwrPOFI3bMindH9qWyutjxp2hxIxsJ++MK4yJh7nOBJZ79r3pDBC66+w9nTGumHgiDSSC",
-	"+bS4XiDn8EwUQN1lAYdA0ca28VTwLACAO6J0p3IpbzbkUuVcKkSepwFhOnpcXNIYs44I1I0+JXlnb17e",
-	"sYexDi+3XZ7ZvNDz8TikGZuLPDh1uI+zRNBnsUdUaQ0zSHaGXKa4VCdCjGjoYDAObI+O5n32lAqCUXw8",
-	"NFhr1Zp7NxsN+E+jKORca9XGzdqzRwTvPWPODJpMpOrnPD1pE0H8jh2x4cqXH6NH/y1Ntd6FhIyi8xu2",
-	"8xsVnVvBpTvgeVuPhIKH+uDd283dPRjWGmILjvYlxGn2bQfn4ITti+Q0qavIhyvT3K3gtRW8NjBjag95",
-	"2S1I21rsY4n4deUp3fOVbJnwzRZx+vUyTbpNW/PILLM9LjsH5ynfnqrf0ki2B+vS7XUbnapood0O9LkR",
-	"z4MipE4AmZUQVuXWnxiR3buD+t15qouPKoiptyItVWbdW29AYApAOqynfrrZbwNTzqhO0kIuCUxxS71Z",
-	"YAroA06K7YhUq75BPGvh4FkK9QwKQ5mcDXneBdTsOJE8bY8y0ZNP4jo79MEpNCjAKcOaWZzhaxEz4+6A",
-	"ccN+r2nFnd+7DqqlYnEm+gAQkYiuTIRphXgTp40Mv3Up/vhRxERqRNUnWHsPv6mze72i76CEVcRkzjqi",
-	"q4fCOHUWmgB1Fuz7PMdCcr6xAFUAZwutI6obKH+loYD+K6BCJk3Tz4e+XhinAw283DidLlc84TMKqlsg",
-	"q2E2Gru1qBacEPuwIMm38Xs7hD6extsHcAfs0VrS7u37c63euFY0+9Xf/cfn/+bXtehcYp6x30sP7Jmd",
-	"7SquihVWpFjo+0vW55Jjnd0Sr+rcwJO/jfzZqsxB5I8jhytyxSWOCvruytPiFq6kLbsRbCN/3mT1Gvn2",
-	"GpE/Kx3DZdr3snO15TKXwWW2pobLNDWsSck3Dg2Cfs43NOhez1ciKulFRaW/nsSWnLoRhboLlAbMRTaU",
-	"ShAqdGTVJCz+bVul1dkgCAnp1iUFIRUk6+KTGKnA0LqE4JJjkbaU9vWW57c+s9cgWOm8dACCkd0xw+Um",
-	"3jv43m0kDavVsZmBLS4AHYtYq8sNdvp4oJV4T6a5yGqvY2xUeRPWsVHPbsVW2Ltk2/bsBiw0cc/t1CnK",
-	"VLWp2+79TEsYJmXYKIhJ4iop2cQjNtAT8VhkoTVaGjbJZJ4LFZTosN8sFp5mwKnr2HVcZ5+4kKpSuLhQ",
-	"UK2yM2XoTYNgLme6dm0ssA6X78RLMxKX3qy9+Ot//9t/+J+/+vU/fP2XP33x3R9+9cu//vpf/8mLH/1P",
-	"z//ixy4qqY2rWxWc5KG6ncQXbUQfXmaGJh0AiENfbVFWkRIBQjWqSdM20CShVSxfzxXEweo1P4NcOLsR",
-	"q4mHMxd2a/bdSn1TFwILBHOWoqOyHBLwjRnJMsHwytOVgqjmKPE2luq1MfbOkp7N5ZFFxt2VTseWAb16",
-	"DGh7Ey/PInx+13BdKfg8TcMHzjzrTcG81xPdnE0GApxIVbxswo1VBPJbbGyEyzEQOfOEBLidHcMiW2wF",
-	"hTknQf75v/k/Xvzbn2x6+15eKuiWCL7xUvi6ZHMrhZ/V9npeNPpUifsKEMD1a7LOlGMtk8qHts2tLLaV",
-	"xbay2OI4qzTVk/mbznLNOlCaL2dadQUb6kyc3/UXj+GjhQUm4WcQgvBG68y0jtWx2vEl9+okgcUtxn1x",
-	"RCtXOcmMXlaJyOqpnrQnPFNS9Yv6hfDUTGTeHUAj3ZTLIcu1PmGcUcFCuwwaY5QnkAbri8aW2s8E5ORC",
-	"M0kmHwvlihp29ThNQCwEwy9XCeuIPle2YftVnd2jOpFU8s4udkQ1o4vmqcRdPNOre9wK6yja/zEYZYCv",
-	"Qz3AOpbR9cUF665mrx20qxmIQ9MZg3rCVHgSq+7aQYJQTPZsbCRoH0oFu3qRQZu8gzHZDm+5a3tQ6dQe",
-	"L6iSnQ8yPe4PitqXSqTYsC8tWB9KY3CBES6xy4cCjgfW7lSa+XfR9E+jn7KJyASzJ3KUuxzofCAUG+rH",
-	"IrG7gAEYRVczPbsChXbhiqdUrLD80JUtpO0ogB31ULCETw0OxrVoO+/JVBhf+zCCuqasqH/oNrESIRUv",
-	"yUrOSbxuq9SYgzcvr4CfG5G7wDpjSwsMuhLQF1Qa8XXzkcIRWMc1SnR3m7tzJv+mv4s8pRW9gLJmVOd3",
-	"IY88CkmMVgLvDmbpALHxyTmeQLFPLeXjaUpEfAh4EXaIqSU+QVKMKzIMHMBXtXW1h+Oici/ODksQTwZC",
-	"Rfa/mXANuBLESHihPGFRqRiTZzw5tG8QIayGhP7YTeSVTr1btcRjZwr49M3da80G/r+oRtMPyui71Qke",
-	"wRFrJ3xaEutrUY3WfEbg3ztqNFpNr0gM59oDpQKOgIsqS3l1B6OUdy3JdEfzAqo1+j1eh6qNioOxpWxn",
-	"omxgrLR32V5wS1zKhM0VRxfoo5ta+hEQO39lNyB3YfnuHaeSLg/Tuh98cuS/uEB2W9Xhaef0IE1ZODdW",
-	"zG17Vs90VhesanEcwxeWB5mveBqvPO3I77St3PhsnTplVcdm6zF+nTzGlUdtvZO20FtVAZngTtnGmAnv",
-	"yu8c2e9XUWrmqjGNK8jtx+N84SneNBWgJ5U0gzlcf280/ec/ff6TX//jr7731S9/+fwvfvxfPbX8yI7y",
-	"2Ys//z9/++PvPf9P33vx3R9AeXfccES5OrzbbDT27d7IHGpj/+bLHwTf/ubLHz7/+d/St2tkF1TN/txj",
-	"zs4ylOWGViuviaQ4utug/K1jaKPwLIEyYiVBRPTAzthIJYxhloIxrSqrD61BMOd4s34sssdSTBZqxp/M",
-	"Qxn2adw92R9nwgXlSh8cjIqu+xX05pwNtcnZPgUBG6bTJKJiLlCtRSW2G/des+FerLP4/btHrDxok2eC",
-	"D2MyzoLubdVllKLRZD2v9L4v8gdushegiy5zDM3X/kf7cRuMusY91GkiTN6ecJm3afq11m79alTLnPje",
-	"4xJUy0Z9H216zd2GfUFbPtNs3qzv2hOGq2nfVzpvW7FsCuY7+tfN4p128MJnTx3LhGwHdh2hiWD2NSNT",
-	"smXCh+ieQ4/ZdeB0oOCEQ9yzqzMSKrETVfaENXeLB1BYrtbai2qjTNtTKlW/1tpvRF7LtVNrNBrPzqYC",
-	"uy0/jabTad2qEWeKQ5qjCtKwoR6Wnd2nKbazuFhzNItcNTvf0cOOFDv+5FUnNADHFtljkWFUEQwKCz2J",
-	"tEceFfDKcYaFDi39kiaIH5KGGd4D/1WXp6klU1DZQg4r6MxDHN0RjOoCCE1xGR46lxXbZbgWaGaoQ7f0",
-	"Wxvyu2qt3bPdI+prdZhPPwAc0/ZibXyxaOnB1Iw26gnwzVRwI1jGFbPUf/X7tVAWwFJqS61ED/GVVdxk",
-	"2NrFZ+4t7hoQrcAftswJ5vnZqh0fjEb3ktfTxQXbt44xmI7E1kxyudY4XPaFfjDalc2Q7OBjlorcQKwH",
-	"RDkkIpVAYtw1fcswYhbeIwYaSK7h3yWEBcs/y5hvOQOKRaBtx6oECDPghilNw9A9CATRE1VnH7kOHW4M",
-	"vkJN9bVDqANXXOJ0hvqxOlYHQ6363mFHvzj9wucY9iFAyuQsNjrLY9BMxkYkdXaXdweYlGhHg/VIWCIf",
-	"y0QkVlaAbsdD56nDF+zKHCvsw+PFgywNY/qUS/DC+3XsaYgOgvzFcZYJlQfFK4VV7XDC0jCeJCKJXPQN",
-	"07BDAmIu7Oe+SYBa74ieS/NBOedYcWUmsAIasfKk8ooXYl2As4ENrbJWERCB+ZFALF4udp6VslzG+mmV",
-	"LmlR2hSJMOTZibAbsEhneRbV8glwiCwxp7Y+D04x099jkXklfLbLTNuTlLWbtc0qA8FOvDJlM9dF6Fi+",
-	"UHDmocXmklWzF7bWstphzvOxqbVq8PGmlYbOKgzjfqwWjgkT3GZkbk1+BRBfRpR1FX5+irR+5am7QDO+",
-	"s/KBnGNGWKRDU7rMkEtlf8Y2W4VhDpgKH3qO77Bi3e8BgS7DyM4waXbQy0U24VliAoA4na1YJRLiHDvC",
-	"ccF5pRudS45jbZ2Br40zcJOrsDhVdNkB2HLDV4wbbm/a5aWHrnPNNsQKhGPwUouIovp0Keh9BaHZVLXR",
-	"vV4Ztc9f5V4vqNRfemeTovsw0lekpuiWVr5xmsM2uuCVTzs9F20j8ClXhgkcgOULazkCTeUBSBcVhnBe",
-	"fk//C2MjWewVr/KofShNfkj9r+J5cP0URSbo7i/wALgfV7vCOJJD/Oi19ALgDNZxA7jd3zrxzmTW94bp",
-	"hfktuMwblqjRaWqVeD4aYRJkX5ocPLB8nOshz2WXp+kUwJJ5WUH3kHnSzvgxTyE0PbWH1pA33CNyDPho",
-	"JJSTuVyuWfxHYzEWdddpe6xOlJ6oNk0JKsboXg8s0rLHmo2o0WjYoRo24I9FONp8IIZGpI+FWYTcd+gc",
-	"ei/TNN0lx3ogn1GeK6TOWYkIUgNbtUGejwAmNaoVWbKUXxck0+Jnnix9TFLMMmNyLoei/R2sVHpgJL9y",
-	"aIn+gEs4fVTDNBig29720ECAjh0AbDKET4gM81SuNhrP/DCOXGlXphVZdkTaW2hUf7YeGb1kozbPczEc",
-	"2enuNq7uRjX+WGRWwHQdwbrsw8b4vcTYLBd116rhRna16sl+rfX0GfzbjK3g5d5dBYNgfiekcZFYGJ0s",
-	"TRsvqXtAx4mPRvYkCW5EESaGPVdvZgR/DfQ486V1RdbGWJfSE63ygc87Co8qtR6eVXx02iGBhCZPE5eu",
-	"iFbtsYJiyrVWDcPD4AT41CojhFraghH9oVB528jviOKj+VMKT/PlTcm+8k1UaxAk+7czQHto1G/eXHYf",
-	"o1quc54S4sRuY6+5MqYExHTDXjb3G1EN97G5C7m5sIONqEZbZ9t9dn4g5e6OrqauUJjF1tOxVT+8p8OH",
-	"3qwk4pymfVx56q/zUm/HgRNrfMABIBMD/gZ3PhDW5crKM4Vb4ZaVZiACAG86yzWLM5FbnhQzqUwu+ELf",
-	"g5dJtpWN3lxvRXisVilstNJpX+zOWHqmtoLQVhDaCkKvuiC0dXJdnpNrPWFjQzcXHoXz9XMd+Eg/b38B",
-	"44JhvUwPsaQwNzmCatXZgULGUyQo4OdoZSV6vbb3zAFeXYb7LGBsF+Y/M6meiGyx+eMq8JqAQjyLamMF",
-	"jGMmjbaCmQBrWNvacaluuC2L37L4LYv/p2zr2PpmX3nf7MXZR654ov70TBJOtbNpiOIJIp4BJTIu6zsz",
-	"uRczurl8zPOyYNLyQo3yFBRFD5AqlAZ0VCt9KLDFOPBQnqZ6YgKMeJBPJgAJOuQnIuyDKdHnuXzsKk3t",
-	"7la4kqCVd2mVXqovqauzTHRxbcM8BBhhrbWz27CtD3l2YlkirqbzA5GkiPkMesTGo8o2yCPlW5HqsZZd",
-	"wZqN/d113Da0Xrh4lyXKBH61XcsWOvYO4WWIZme4KgD0dSdWyCTk+adKAQtW8Ey850OR9EV2d5WCoCm8",
-	"ysS2GuiW/WzMfo6ATmD4PVCeEu0ErI8LZEx4hDeJJPIxCEYICiAygKFcylUE3Rg/kVUxBBCPg2N4hZEv",
-	"16Ecq4bxBMRDbrN6XwoepLPUBJfsLS/jnDUwaFMxr+LaEtDuIiwAcE7QOxdhu6DJPa0ZYax615ZJKkiN",
-	"N7XW/g2rotJPQ/4EFH5TazWv3XjmoVuhoV6OxgEDUbwIAOttDEKM6DeIxOm7F23rHga1PZGJ1TdBLbVb",
-	"0kmFGSF2K/B9rWSuAfa69XSpVgzAPt1MQiBWYc64ZmcOv4mhyPpWpCx+bN7wv5IgUvy2B3E6EHgFUn4m",
-	"dSbzKSxIGURo7xoKf9XBWR4OD2k0Qv20cemCUdoDPTTB3raH2uTtItEW97D0YwhNVfV7KaQbfw+m4Ru+",
-	"ETwuN3k1+KXcWBOlr2SciqQNieillfMmFDM3jea12R/Lfc7/PtPzNVzLdi5MTqv77KzWCbxsp0LTuUu5",
-	"jdQ8ky8hTQs4bp/bL6GSWFdsgkjuoSDLe3ZY6mStEmnS+AFZPRpOuAM6opz/ntWAPZAagBwUH5+IUQ6h",
-	"oAph1wtbvhW90F1gqZkv88B0irjiSkwYKJjzstXH4zJf2FQjNjnPHvM5jXgVWnet0VjPMo/DvVyNdsvg",
-	"tgxuy+DOzOBeVdvH1jJxNsO4KXjIapx2iQECP7vy1BXeeLaKUnObXr6YXPItcVmXuJyJtrjN3ArPlwYC",
-	"6oVnAg/zVW/OS5hey9ThDsCpsOyV139jGRYhc0tBKssEkL3GjNjKk0RiYaSPMzvUXAovygz5k/Chq9VV",
-	"euarcmms83Vp+d9b+vYa0Let7PRmy06zpPccZKmc59Lksrs4Dfw2xgX44nhoPPBFyhC+Ntf6BLJQ7fCM",
-	"yCASMaO0VPyzpzMmwF6Brp/Iwd5HZDSPfBoHIuNnTI/zrh6K+rGaRZ8XT3g3D0GbIzYeOaAqCKyEwdbZ",
-	"ARtpqXKoUApGGe2tIA6pEqfVYhzmguxMGoaY1blIjhXBMQ5logBG0i4AZp5AwTYAx8TgieAzphWsRsKn",
-	"VN3N/tjtCpHgj1AnQDzJ61i49SM0FMD0wJBjF2wXqk1FDGwF8OTmHj2CMlSwqI9FVmcP0Qkx5FA4lBvY",
-	"nVv4VoDBPxUcADaD/mA3bfM8C2DAPjm6XWd34OvwcSlBuDAj1L0NIa6zuJfpYQwNx7lGUM6JTISimp7j",
-	"NGUmFyMcx4FiiG0JEaq+rABmE8PmmRb6VuC8ZWjswhygnphAEhAcMAgviSGG0A5iqDPRxp9irL9nz+zQ",
-	"Hhg7oFT0cnvAYAwfi6wrVC5TWv9YjdM0ZrLHlMZTMeGGDQU348xVSS2iZ92YObN8bmAvAxvI/gBxTCvd",
-	"nhDDMgetzvOi3sKhv5msI/pSFbY8Co8rMqHyErR5FfrnQ8GTosHTEBfsZYM+AUCONh3WHarJkKAQRmI0",
-	"SqGh83gM9kAsLdZjeRKEdyQ8Fzv2MK1SItUOVNitCIZ4iyk9sTuH1RPdNi8YWF7GiN58GClUVMVzCod2",
-	"ITKFGJW6dPXQWxgZGdWEGg8tzabwyMg9T/jUEvfyaCyxtx/sPOaZ7QGo/WEuRh+5r+0f38QW7D/v2FYq",
-	"5nAwR6ZxUY24VaLpPbRK5wN7NFZd5c60NGU3wwI/vCiA4oMUSkBBUA3DsoIVV+Dd6W3f9rvT2771d6c+",
-	"TP3dKYETH2EH704fuC4WYZD7aqIh+nmd3eZpWllQZb+xB8vJXXC/AvP6xYOlE26w3bACMCU+EdMYymkr",
-	"IRLD4s40XjScEzG9qBLC81cHaKej4ZplIh9nag7pGd6iOs3Ol141dKD/1TdstwFKlhza4+fmQX/5sUqV",
-	"i77Ias8upLwpEEJHOps7e42j5rUAHKtgWRixTf/87CnsiAveR6YIj4OQuLnWulx1RQqFW3ajGiSa2H83",
-	"d/fsgBAeHB40G82oloyRX7RHVxu1VqN+Y383fHjzaq21V2/s75Ue3qy1btSv3Yx8hZgbds2ogqqvGtMk",
-	"lXsMZW4KVQoiwq9GNS8yYYEYik23YhIUwGlEtbEKx7tLzgUaabN53T2wo2zWm9f3/YObtdZ+ff/qNahn",
-	"o3OeojNguzTB0ti1Ab7k/UVL8wBmgjD9iTujt8CLJ4dw6k/XfO1bK5CJbUjUJZY14QmboFg6GoG8LxVK",
-	"EyjNoCID4Pd8umZh3Gr1NRN8uLQEOOkWfQ25cWxspXwM2wK2zbqpNsIwmQNr7GplpAnVXfZ2nIsn+RX4",
-	"a4fKlL3TQp0tdrXW4tasNF9R48y/bNWzbx0+uB9Z1QHrFKE/3vn8d+ew/QFRyUUMQNedqaBeKULAVU5j",
-	"OEg7H8Ms47ESWvz0mCp/HddaxzUzGOeJnqjj2rM4mv0R193+VCQSgtvadoG1C/KBOFaMZa5ogg8ycGME",
-	"VKiZdu38oVVUm2OaY4xqoBWdLO2jJWhe9WtgBnpSgphTCkPr2URnJ1guIigJxVOjcTE4LQVV17GnSGQs",
-	"5ycC1WPM+1dsz3eF4lphPKDvfZTqiRAjhJOgFbEM/VhBWXiQiJNU2O9gKUJ9drdBbZH9pJAUBzzt4Qr6",
-	"qhN5OJlUT0zEJgPZHWDhPfZHY57lUJLpWMUfHXy7ffvB/ft3bx/de3D/MIaFb1rlGQV3yLyglImbLCbb",
-	"dz3Xuj0cdwdxnR2Yk+Wn1R7MKq3yECYUVOBbqlUe0hLj5uN8Fp/eW6yBj6SzsuQ+FQV2Z2HtH7T4zkiv",
-	"KOXduLZfkvoaG0l9c+SgJPbV4JcWc8t3rOwVbLGnxzWewzWoymA4rkXHgRJwTKkJx1iD77jWenocFt47",
-	"tqz+2TPYk2Kes9J2Jd9Eqrb1h51bUTze51Lhnbb/AisonukdQ+TMLvg5FsuzZ2Lnc91ZbLP9lu7MGBLJ",
-	"IGj/N6ZYo7qLHopnDHsGzGXVUfZH3JzY1l/lOPvlKpjMxZCUJ8rPciL4ihDG7p1SylIC0vLe1ULeb0S1",
-	"nkxzTIuYB1B+FvkCz4t6a9rePtcdyGe6WuQpUV7viRyNSIPxqb2+ZrR9pu3vMEz8AvSfWmvvul1XSG3u",
-	"4jq7nOkziO90LtZBIIUTvKVDZ8o/sGu4MMVg1aqBC1NCzQnLJ7IrwjxQEiBczS+sEkaCKMnaZWM7OYig",
-	"AXsdmBGp6EJa6ARlIaXRnEiJFNgbMnLX3bHKxEjwvNQQKX3c1SqLsTm8n1b6+1x36uxer6pzZ5Oj6pZY",
-	"EExF4TRkJR7GsYpts9Bhm4Td2MfTUnOWyoos01k9HNjsPJ3c+rnuoCRrtSVM2+qe9DOrJUbM6KFgg7FK",
-	"fN1NcHsFcbxOtUExibNMmJxnpM8EKCJuI3g+vyAigXLLxyp34+HGZca7waPHw0So0DnBVgMwyQF5SUCG",
-	"tdRIFDIz9zXSkOCCzw7EUmkYUbEW5H/FaJextCQ+VuA/ItIMj+Bg4GdKs7FKNHlYZvfWubusFAxuJJh6",
-	"CHiCesRYgfU67lptNYmdZG7n75OM2YF3njXgurFsrIotWFxrjSjiy05DngW0rWB6y9gUMGD0T3z0QavR",
-	"aDSRrH+uO6c1S33vXV+/hyAnt5QYbU+lVVvXSW+mfbgoWNoFy1wVRMORX/d4akSwPNWMt2KN12jTf3z+",
-	"Mk5jZRGnemdLUg8KJhUyzoJ9D8SeENEkG4Ov8hSpZ8FCr3uSPk65Wr1oMpCeIuHC0haJURwBid0irG7j",
-	"fSDeB/gf0xmj6xpUiAb3Il23tWW84qcCY8kHx+1ffbZEybzyFK/n0iDrgtldQF7NeVOw3cbGWtpCejWj",
-	"kzXXJk7noX2dRpUsT9i6Qy4ZwtBSfBcx1+MZRkxspqWtJUd+S3fuJVWZ4PM3+4o9mOujCrkeFumPR/NK",
-	"h10Mqzk6cERIhfQuA7tMslBavMph9Qv7ZYH9DH4IngLg3BLoQqupKZ236QpWgBce5nq0JV5b4rVF1D4r",
-	"tbM3CcndBsStmkitEJ28BFrGx1h2fQRzGGJ5y8HKUPhWX+Qzb1vZawnojD23paDK848WgnveBhoK8FaB",
-	"C8g9be4WjwF20v2wF9VGmbYLbX+ih1cL4Ef3fWN3/7wiN9bUinxwABiMtqbgzdUGsGThmnamtJxnj67w",
-	"d3BsdqTq6YUKgLsJY3PPvnbuN2HOl/z87//0+X/4k69/8Gc1x6ra+JE3CrRdyaW79+/cu/9+bT70EBv4",
-	"6u/+42wbzbk2Hj64fffwsLqZF9/9wfO/+KvZNnZn2zj85LZto3Ic/+9v/8tPZhvYm23gvYN7H969A9LW",
-	"Ge8q7tJpd7WnxxmepDM4ad5UyCdYnER3x0OhchRj7Tpt4OM1QiXLXL1iOEo5FkSpvHrgk6WXKpyylTHv",
-	"9PpssHEQ5Hv1bDG+lYEZXaHEov6u7Z9/f+uVgHRrGBaBrIqsdkvtVJoiEBxSb8ZGuJBE8LqHEgSTqpuO",
-	"E3DOnnMM+OuGcedWex13sV/6raBwRgLmFnKh47hY6s38xr4Ln0zHE6uwu5KUMV5OqCAJgMJiUVlId1Be",
-	"rhetN07TGU8M3WlYji7mpaRc9cfIl78zsAMeZyNt7J9f/++/fP7rf/niX/3s+fd/+Lsv//jrf/0nv/u/",
-	"v/fbv/njr//dH8NVFxBpneo+6PkI3l77+j/84qu//x+f/+lfP//+39UCjTzJeA82y5FxP5Hai3/+07Dt",
-	"F//b3zy10sSzf/zV977+y5+++O7Pn1pS8yz8mGgPjjAcVcglaGw7IJpEtTzjyqTE3iCfp9aqfVOkqWbY",
-	"QcSmlkHa1+0W4yDI0yKdlOcX81wnUnzz0x+/+Lf/sJZ7h5q65AKW4Vl6tDrYcRMqLODtcfl0cycw5V0x",
-	"0CkCJn1Wo/2DpXp0hgMKqe7IhjPBU8qTO+Xc0lCji93vCzm469aWP6M9zJ/D1QoXeBlx60TcOhF9mca8",
-	"4JxrsvWFSsiVp+QFXFSk8SOH2Yw4/iITLIN8S+L9GIbkZAOIpc8HQmYsF09yzFegS4TRq1TEEb+VeYs9",
-	"1jKcmyvgGLFcQ9Z7JxX2n6nWJ2w8wlSUCcTjqnxRlcdAxHgD6zy+qWUbNz/ei2sznnIStlx+y+VfFS6/",
-	"pTaX58A/C6lZV2k9vxKEt1gcXgSCY/FkKGaZAMKBEUbUZiaAa0NYbewJT8yEAgRZSNyUBv9d4uXcFEo9",
-	"BP4Cy47d99A3fZnEt0IW7iwEECkMr8NEwDkkc3OsMJrYQ024VursoOgSGhnyKbTS0z7geJQJyMHRSiyJ",
-	"EnBjqU8yrfptavSWC+HuwbrHxwrgJcI8vSGfQuhzIY6wTDyWYgKyjYFEQSvamIiNVSoMZLNBriCEp4Mm",
-	"3zplTFK1sc24zg6OlZWAAmqwyqzwkxhjpSnsPZ4lz3HEYsdY7L/LZ0dnLLaEP4ayTHbsABhNhSFZhdxn",
-	"L8PI0q1ZKa8iXhoLSJa476aWGj4aZfqxqC4jSbwJ6CyeonIpyYLRQjgtqv8TnSWnmSs8e/L8DBnNP/7q",
-	"e1/94i+ff/fPfvcv/ur5n/3pix/9+Yt/+d1FHOoU3hRWtVybyVxqlcqtqLMVdf4pGDS2xbBebdjEiMSW",
-	"QGq5QLvIlRGy6fXDKJfGUH7q8sKoGAQIQ5Su6zk8u0+ZZdJnFGASHaGS2ccD0T0RAEIIjkmPtejamo6q",
-	"aj/gnM7KmqHi8gwpL+F7tWolQFWSm03BYGrN3b39q9cKZ+nzX/27r/7uz2sbsEKc0mUb+Qc84108Ebu7",
-	"UdFY7Tdf/iBkML/58ofzvAMn73kHzX1t9hiAC50/cffrupzGu57eLNK+pdQbIwZBmdhAHwQ9xsBdwoo0",
-	"5twpdS6Q0p4jmT6EeB4T0FVUgG1XsUP5icAgbQl5iXy/ZXVnJ4Girgxk/hbW8ufsDDofe6jH4OnHtB9s",
-	"XPYVzz2Urod2RQ4zwxdccEtcRKfEEetMGaHqBVBKb5k6+xRm7StDxhHOAfTCsCRwXpCCW1YpHo4RA/Cx",
-	"CHutiLkVJn/pMQGLsh3PiaVFVOkdo2Xti3s3Gg34T2N9umxX7JKZXU8qnrbPh8U5basRARQOZC7gv6zS",
-	"0txtNNuN5jff/9buH+x/2vjDG//dtX/2wd5HV+9f//jmw+ZR7ez140/jZ4jdB7G3W3VlywQ3y5wQCr2a",
-	"Jvfkt+w3vUC1xTlcF2ZYQI05hzk94M7w+yQPTNGeNQ14EkDsKfEEbK+ojORyKFKpqBqxm6gzqs7gWkt0",
-	"3JaWYQEiEfX9B24ibwAy0cY5YrMaQbUJ62wGq41tToHKcQEAROVjsE5kqb8CW9fa5YfS+4APoAruZJ5D",
-	"aOr6wv0cpRwb+HxJ6P0n8MZrX3PcTmOdG4MLs43DPtPph0VceNBxiVeMv64KnbZ7erZiV0KVPV98NEL5",
-	"2wxN2/7RaDTh7BuDXrIa30m16u/4J1Et0ynCckKai50UaTuo4zRpYSAbJuxrpUZdEk3QrJmaXAzbfJ3A",
-	"X7tSl6wi8dQqSN5PRvA9Cxa4pGs6NPsVHWum7RzmvpfyluR61HYFtcAwuIpnqGIfz8+iiNuxmqvIDmQb",
-	"97pVo4q417Ep4eOsQEar2f6Vp+6QLwW+8VR2SyBecQKxlesvL2Ru/Uu4rgj9iTtg5xYwV2cHionhKJ+y",
-	"GO9ZzMaqIwlIXig8TGjLoJr7CCUvej2B1egAyx9MGNJ4BHeVuOL9+UR7pHmtPJ4mANb3dMagEImLouIy",
-	"d/Z0ujgxwpNS30BTAPkznTqcfoDBMLlMU7LU8NwpWCH6pcyX+BBcVJfJeSoqEHMwWuvM0uWCCKyCGLkK",
-	"5IUkuEA8xJC2GSFxTfHvUgOktrT9n4zwtzW6v+oxQi4ySGcuXOhCZMgrJ2K63JT0gX3hAm08H4jpaSYe",
-	"e7kOPr7HYKxboenyjaFu8dEYag9P2T4U+RR6LNfQzUSOu3WJwlZlAATVHZTGoadDmIOr3CPsIBfl+H8g",
-	"pmcJLHOsKNPJGNH2VmY2H4jpZceBrR4MjRX/YAvbrtGoerZn4Lf3xQRWYTWOa8e0ZbhbhrsRw4UzxLhy",
-	"VO4iOOypKcpHSIuYyfXIQNUFqfoXobotyDZ2xG6baPx6JBpveFo357DR2r7KLk/TDu+emCtPfeAd3IFq",
-	"Tv2ezjywPtVaiV0TsatAgg29ZVjc1aon+zFLRE8qgXVdoEovT7xRJcKnIWI/pGFhBpxMhMplPo2wpAdV",
-	"sqMaKzkTT0aimxuqgn/AMtEVcgS5fkOrlYuEqrP4xt8yIZJkEUkYQa0tZwtx7fAsk3YoVMQ/KPCSaz9X",
-	"KGZIpfFgDCNkeK6RApIYAu2hYuEnyi4CqAwQuUFF6q0sVyowzw7Q8uREN66mrPSlnWomPocyLNDykTNW",
-	"WVKU68wuAY4ecyAzwDywZGevARX+S2Oe+RIKtMwtbZIBmi+VuHfBOLjgkKZIdO/6LpTspFL9UGHmagMC",
-	"Po2fEFxquzu65z7jvuBnb5xBxqEZdwf0XS/TQ6SUPEkyYRB7dX/3JkwJ987ktLl2Z7AtrLRNqaVhn3a1",
-	"0ejlsg4jJp7Yf7noKX/AD0FkhoJnkI8J5R+b11hnClGyeDa1Sqe2WwikZ3gBqLCvgUKcVUmMR/xE3KZe",
-	"1g4IwKrk9/UpManfuPKNcq3Bp8e1oenL5LjWYlBY8Gqzuds8rkXsmCIn8Zc7dz+89wcP7xzXnlWXu+9I",
-	"xQGKrqKE4LpCMQ1yzV4WFm711ltPWohgbCqIrs0K15b43gxWKLpjNAt+9qgcsd8V8jFgs0gIGCeiQtea",
-	"+30KGCZykwUsczTupLJblvCUzn3otFkqzhUl+YURrPQdRZ0DYbAiGdAJX/kbOJ/MWCKS8QiV7i5XrANG",
-	"dKrlCBVgIcgALes4CuNi2iv7kznzRbsXCYH3S9NbCbSzI7+DceWzF3JVRe9d+Z0j+z3gRYonoxSUU7IK",
-	"L+pRJmZphxSxGNxxqfJr+7X5uqpQef8evt5sUBVW97d/nWcZny7G9MS11NnqMKKzlObRxeR2qT7g5p9N",
-	"FUeLZLI6iLaDRyrflm1U1hll/vmLrXusMzZW/DVMdz4H7lNQt/LyL4P7DcCHZrI8MW0GgScigKuAUDvT",
-	"5SqsId1olEdWZ4faklyU3aZsoNOE9QRK1mJI8k0MyT9YGVppRWUDnZvwsbACUhCNG8+SPSMoQvsUcncL",
-	"ig86NH76ipKLrCLgsnoYGAtLJadLLYMSH7NM5ONMYc8jPk01T3wZrUx05Ujana0OCj8bhd2Aoi6moNUS",
-	"1yI6uagtS2SUSNdGBq6w0s7sokaTx0hkBvKUqnq3Gzo7ldO8ePfunBs4c7ibIUDz6xZmG85jnXDbLYE/",
-	"Rz9LaTEXht+uTtQ9ePsi18htqkdrqXrYLNNU/oLuduRzfbg5AVUYfsWLiYYaRwZ70irCZKvxyTdkDXGs",
-	"6lhBUv+xOlbf+MYdK+a6Y1v/xjdCg0F5UFQKnA9FUFXFP4pBXm6fiGkMNWfd4EvUGisFW05zrJxJxojH",
-	"IuOps7IYsss40ysZosLWe75ILzrCdIYWFs+KobJ6xDoi1aoPlIw+OFbhlGgFjuRQ2IkjrwV+l41VO5dD",
-	"QYE1QwdjBAYFoSCkB/VP+y19icvWRpuEwU+nwSdQDp7godT0WNGLrjxvmrKR0KNUIOvtCKEs0+wORBKF",
-	"qVPhnkiqeEUzeY/LdJwJg9uI54NNBtoqMErnVoehFlmPy9QwngLXp+OFgT4tprSzv0RQNWes8mxqVxGt",
-	"IGH2L5pljpXbbF/b12p2JFcUecWMp/lAj/uDop5O5toIzgsoFQbzw+45mx2lezmDlJ35cAS2Q/wdi0+7",
-	"6rxwS2K6FYArNkpt8zNnGldhMhAKIbnkEKbmSk3n4gmih3UEBYBJMj2FVytOpOrnPD1BOKyJ6A54HkOc",
-	"lZWxxBMkU20JUFsLfJ2nyCWXCWqe67QcU0XiilXPmlEhDrUakZM+gOy5ZbBE0V/XWqvWaNsP25gRABtS",
-	"ODzt3UOH59Wdxo2dRpM1G63dhotj0tn9Ugo05vq6Z7/4yxdf/uTFd3/w/L///s5Xv/jrF//lJ8//7EvA",
-	"MEKpBG3ytt/xbu3RGoFf4WZcsh8YrjMsbZD0RyJeq1hiWmFoPAjicvXfPntaw8tca9Ve/OXPvvrlz776",
-	"xS+e/+inv/2bn/zuy3/9uz/+X1787Y9f/OjPn//oPz//t1/W/IJZgW4XTk94S9rkd54pCufyr8HlcBZH",
-	"c3jyP+LJqWhQepzbOzrLJbfR/lt3siU3cJ6mjpdWCAYbauiLrJBXoFGz2K92oLBfCpYw83pW7AhWHFl2",
-	"PQywM1h3oLURBngp2ihNlbpNMoO9GMdqpKXKU2HK7p/ZQZDbutTaLQKBUjoRqP4pIRLE8MwwPiVmbxsh",
-	"QLiavIOx0bbhYxWIW4GIQL4TiPohdR/cpHZcOssNkzlw+VCkm8UYKV5FKSoidxdYKlAAABmU5D6qFgou",
-	"eKES29VQgqGZnEthVzQx8jLGgCBBUS1xi9ZGGMRAAQdah4KsYqlkLi2PisEHFts1aydaifA7sFH4o+hz",
-	"3+27ps7u4+LCl1KZnGSEHRZb4pG3rdASt2j8xjV0rRGx/asR22tErHkVpttgTpokfyBQRiucQEMmrrOH",
-	"fhFIPRjxWYfksWLsSGuQTxl+6D1vhXXR8XzomIaEfrrdWxgOjxLZkEslVd81REImHTrYqnqx5K4eKUCM",
-	"2ge8o3Q25GnlJuAew95SXzQ1B1rGzUmwKbTH8ysJkh9K1YnAyHh+IhSLh/xJOyHXXuzWFntFOR4xcWIr",
-	"Mepx3sZ2/Zt2IUORHRPe3Ryr9x2xcEsdB1Pw69NaMm375sJDZRWEB1mCe4g0y+oJR+DohqgWqgpJpxZf",
-	"sS9b/RRUT/sP0lbwCtGKgHMVvhraw4WnJxFZy7nuiZwQ6L6bi0M0slcbVxXE92Ja6GvBJkDahpcJQSmk",
-	"SAbWRGn/LQrqpKB5FGEYOsxNJaU1q+zCFSQ6rRdsbsJDFRdpLdItq225SwQb9CDIt7AnpSP6UpniqATT",
-	"VtD23I4jW1syVL/Wfgg+TiAAm7LXMg4qAceBM39mmez+Rw53ijoGE26pW2n8IvMcPjdlAowHJpgwnCs3",
-	"YWYnHJK+kGUCjmE+EGqRk/0uMfeXqDqF1KZcF2qBnoQCSav8IbjEPBWota41olp4m2utGzdu7Ja0Kfsz",
-	"qUW//f/+5MUvfvD1j//Tb//Tf1hVYSr2sKSMHYEy1mo0fq9xo9Vo1AKoJdQFy+Sv1tprzClfIDgVW7rW",
-	"qgSfURvOSg/WmXCsu0fNfYyU9WPFr5WutW5iLphfrZXWZGaqZ9Up4XS+nspklT54/dXRByukYUAad7HJ",
-	"kMCROM1tqyBuoSXtBBl3allZRURBJwNZh/QVENbPW2t092WR1nibAgsXuFet3C6VG2WMoU8ioRoFwsS3",
-	"AizGKKxNELh3vV0718Co6wydaKxpn+x7fRNR+idc5sCDuTkxt6iqNA7GQTgOdJo48EihQOjKRJ5JUTTd",
-	"IJGgZFdXetKyXRZaluzNW7tRkzURE6kRTs30krzGOaGdu7Cdz/qsXcDm5qE6d1Uya63dXGLwYUcVFld7",
-	"kizzeRQaXXcLUru3oUnzrkouH+UYI2GuXnIkDHVc5Sh9VRnBlq5vjJZI2W9IaHTvQgN2FhJ2l2iyCBgk",
-	"vIm1DQsBXUogwjpy1zYD5bKRNEqc0UU/OdfITIzA2cIXgpNuhMFk/sWBt3cdc6d3C1uuPpECzNhovwFe",
-	"PxmITMTg/Kb3/cX1mBpTMCSUMrG8yYrsuWbibQvL0rIWhd0e0rTmbuPc1BaOdEF8VDHJUkyTg2twqhYF",
-	"e3W0TgVX5xyOegZ+e0erperXoewrq2GN7XEZCJ4QLOKhyHduw4bPH5A7FCtdHIrS0sylAGyjmjZmiLKv",
-	"aG+KgHs86csvPoGA+PClytDUA7x15Kci+z46VrqZgNQunpqI5Vq7kHqrpshMGGcrVOM0nb+T74u8uJDn",
-	"j7FCaCpotahCay8GGaZi3yilYvsRw8L1Rf7gscigygus1hE3J7WolkoD/wRCSwArsKglrJQM7k1b99ow",
-	"gLNCk8PKnZq3DZu2Odd+024Kn4IGGfhdpTnztVmcZjkRHYjhJBbiE4vr7NAVQUDSSIZ+7N6lodm9sNer",
-	"C6Zx9ET5A8lSeUK1EopbCD7SoRHpY2HqBZgEhYUZSyekqrNPM636zEElGYzQQq4KaTJB2DZedB+zl2hy",
-	"oB4VQy8FnUGuJi6DcwJkegKOYHAZytwHHBNrBwX97fibeT56oNJpHLH4kA/FoczF7x/mmezm8Tt1Zu8d",
-	"O/rwMIK8vIx1xEACaPoo00+mYBs5evjJ4dHdO+2PHz749r27h+QcMXxqWPztnfd0NuFZIpKdjzOd6xYb",
-	"5PnIxM7FbO9owuJ2+5va5Lj1bdoO8NjZbuND0R1nIp5B0iq+Ln/mcy4xZM2XqCT4LqzkBD5sU9pqn+5K",
-	"6wulMVDcowQrX57Dr6I7Mm6x7XANnzKpYNQ774m8O9ixa4rBaw8y2ZcqLvuoHCbYHotdKmw308a0jf0u",
-	"yHX3Rzq+/eDhYfvBw3vv37t/GON+93Rmex9lup9xlxEPe6+EhNOEAgQ6PQ+I3pAHtq/Libq4BLSSTtIE",
-	"uxL6n2K8nnX6qS2TVPjIzCLh1m1CtOCzIX/ShizX2Pk1u9xQmsRkIJSdkItoCGuQ2rWERXOhBu5O1dkB",
-	"vgzRgZS+0Ww0vEx5C0x6Q3DhO0lap4ldczvZT13MLa6VPcBkyhHJjv0RkzniA3DJtiCCEQNUdkyeCT6E",
-	"zXAplLrH9hvNImjThRe/y43slrm40XausGfFxR3oCVOaTaRK9IQiR/xMF4Y6hsx9Q2iXAOWtq7NMdHM2",
-	"0JkRrMPznMqhISxKwGcxBX99Tnq5+L9b8aTQHSPyMRPBA6q2hqZxVGKjgU66gsKxtQ6+0cnKhyjyrCri",
-	"uVTk4jcsmwW2ep1M2wATUGvtN25ee1YymAzt6OzSLvb0BBYTwtZIBTeizg4/uX377uEhe3v3HeA47x3c",
-	"+/DuHfb23jv2HuSpKGKd3G8UGjPQ4zRpZyLPpjEbjfMg1qLDuydMqlxj3ByUKYpYMnaRPfHDu0cP/7B9",
-	"5+6HB3/Y/uje/U+OrMhkeQo014a32mRaiV1mQvzRwbfb+OXtB5/cP4rJ74POIEicHo9IRHwIbhxA16Hw",
-	"FHuzBzwbpsKYlhc4dhsNmHYVxAZmXMA6tWVCaRrUGPBN8YR3c1dgjNbzU2L7Mp9/P4eimNw5yTzQK3i0",
-	"SM5w+1HEEeEXGVcEGyvBOmS3JlhxWUTQgBxNhTZJMrAMazhCKVtpXwtN5xQcZGQB00GbTBuFs4f1j2cX",
-	"qYx4gsOccEMeua5+DMkUU5F7YRSWwksCDkoWR00RppRsQm1DVJj9ITx6dnYpN37JZ8v7+IWAOugoUriN",
-	"oKEUPfpNUBCtNBBpsqzEnb0HSudt+17s4VIKXxBnSSbtyMN6c5VN4Qt1adr4RWXeBrqRiZVu7gB0URZP",
-	"A+oU1MP0u4Y5RPY6eLXKYLzTaWUYoFh9u2DaX/9fv3j+/Z9bHhiQCW+K9M7FzeqqgUwE7a0yoVtAJqYQ",
-	"eZdtMpVf//DrX/7otz/70xf/6mdzEyJMgjPPxwk5S2e04V6ctgu7G456ZYEMT/H6Qu6qoGRbPMCtpLZZ",
-	"fE7oz8ISUEhqy9gxC0xyQs16rrwgttNxoPALxDHeHTh+aHmeZWl6otxYIhc+r10sdZB/WGex1enAuB24",
-	"opGbffzgsMA1KMYTs4klAAS4AIq5SFx0C40D8jQxmQPRwOYYNkeoeRgY+rrYoU+sxewJrYpIbsuVpjQT",
-	"meFc6ktY3NmCXPKJLlPPB2qeeiK6hYRgJLAZQtxQSFNpIuCZW0BfnURYazUb+7tnpqPRah3tnT/r+YPa",
-	"s0drk/F37cm+bIMFIatBimAQZlq8iVUQAmvBxnuBje43bgaNZqJn1QvHW/GcUOpjSSQsWy6OAJF4NApl",
-	"yyLO3WirhZCk5XQUgO7caCMjP8qzQgGV9nnFNMkehgKQGrq1bvzT4Jlghx+PLDVtNhoNDNdci32eZuy4",
-	"sXfjxrXGjTl7hysPdzroBZouggwkiuQINGzUoD1mZTLOeCedumw9olwxMkg0EKo8KN1S2ArGRrRd1n4c",
-	"BZ9izComxLngD8DQHO4IZSlOwt4Grv77WIr6eNxo7F5TfCh+H7PS43ciH4CD2T+8m8vHBf6GVXP7ADXq",
-	"KuTW2T010yWLfw/zZ5gZ8a6IWPxff/vb8OSTo/d2bsx2YeWOiWbij8Y8pVK54K2DlE/fKmBkIn5BJ+Xq",
-	"BJIXLU0bSmOk6tfZxynvigEAWkJiIMfa+mC2sS+KJyNOCBNuJX2RWCjjXgIaIU2a507tLk8bJxFjwfMY",
-	"q3xCJX8XaT0KRtOCI+IimSIykICbzwo4dRa7mraxS5K1QmJRhBZOVkbZX8GGQw4ROyhG7ZEkXb6pXTI7",
-	"+bGBr71QBq5VrYR3hXjxSzyRJr9V2ERcxhkehBXq8lsuhW/Hfqkhq6s44nbp5tfeldun95xACgVY3C7I",
-	"QsIiWxLuJEaNt+2FdXAngQlKlMyGzvfmQE9KrbigjsXfB2lh9vNbpcsNweKhGYmgXu284uc//9vf/sP/",
-	"8OJHfxUHff43STZtZ2P1+1asgW4xP0wal/ZxKwT0HWUikd3cQOqbl7dHI6GcoE08ucrQcyhUcjg8OyhH",
-	"VE0KC5Md5FLigE8b54JwM1qVKv/GTGzZxvHqA23saFzV8ZJYH9ypzhRTJ+AAEsIMesPxxody/WxtaqQP",
-	"hbxZQ8JbTJPQQJ5FVGcIe7Ev7t1oNOA/jbCaNbjPUt2XagdaRIGJQvCelrAD3D1qLb5c0pRuVziTJcOB",
-	"ilUpl2p+ySxhLPOtsM3ZUtzP/+H/+d2X/+L5z//2+Xf/8z/+6nu//ZufP//+X7z4Vz/73b//s+ff/19r",
-	"p6yJ0eOsO1MPtVip8tg+LpiTS2Ct5G/Vo13GMtcfJbgk28U4XREw4h9SoQ671nkM+M+sTj/LjEqbTMeT",
-	"juWt1aa05DCu4T29uMwNRNPNpszSj1KSZkU6B0h2zahGEE44p9v3a1GtJxVPg/Lxv/nyB2GN+d98+cP5",
-	"gvK4jr6gfLGevgDZVTszAnastWq/d+NaeXEzPc4DGFrRHyIkRzPyEMOglHLVzvmJKF4kVHxfsex6LapN",
-	"hOwP8lpr11JKn9YYqn5Y1sxylFqrBlQaeOgC3/izqAZetuS0ZZ1du9VXqnKUa6jWlcNe81gu10ZxBVwa",
-	"eRZyeJJY3NnbZmluNVordWHOHg8kHq+6Ug7Oqvk5TildyfLrzJIXa/q1wyHD77GqtPy6ccybft0vy2y/",
-	"B6wnRerRGyYQ2Pmtwwf3mRUHqS0MC2WTgU4hcspqWR3R5WMfv8itomgpppt5l6eplbMpig/08IX6u0QD",
-	"OqnuPCjDUGR+kkIfQRDcyKoIVoHjXVTgCP3P1QQxLNXGCkuAcuTbIA0X+yE0Rq5YHAjgOx+IKSqcMM/A",
-	"okBJtEG3KIhnPkoh2ORjFaJZAuYQjm2J3gDGupeM6Ddrfz+aaJA7TeTqxWmVIE4mk0gjKqRbt+Bk4L1g",
-	"sTQ6hz6AXV6/cRNM9hV9PFqTy72aBvZqueHUxTqr0ODt8bu7gfEd6A4OEf7pRSt/ngpZw1lJytYKIJlU",
-	"ciGRHJKj8fyTWd9RXFlws6JNR/mobXijfq42+OAgrGeBd31uJZythFNIOIGN3hPY9WSdTQ319q5feUp3",
-	"f2nOMkU5rcfC7Eeb5yufAiiwgZIUKqsUXr1C0c1kLJb+PmtDdW2HYdr4BGwnbagHuLDPqzfqV/+Zdy9D",
-	"bJ/7nA4HwUBYBbSURr6Mu5YqeRPKm1T99gLfNupqS2ftYMUqX2r6lwxY2GrPv//D3335xy+++4Pnf/FX",
-	"NQoQa8N2APeZ1dfzpa0a2VcedKjCTnQ2l39Uyy1v94m5Ouepi3ZFJK5lldDdGCdc5sVXdlPPxnLsVboj",
-	"ci7T03gOBMlsk/EvORkfzRpgVBzoCUuttiWx3icYc9eg5pVp93PE+grixixxsxJ0D2cf371/597998nZ",
-	"SvG1kM2EAciYb7ZCXO1IqESqflxRrhk62zKJc2ASl0v4sYMSMXePkHS7v1Yh2ESSVyTP++dBnk+nxWen",
-	"u6tQ3IgpPWG3D+7fvvvhh3fvvFmBrG9auWkgVqXUhsJpDcEgZzQ1zlBq8cS7/SpxFIKSlpCT7DGJnXc8",
-	"GQuXxkvODNCO0SyXu58oWA0zUwkg2fIiwHJGrLa+LlBgXdgNAe2Ca99DxAH51wAnHeRsvOULdYEn95ZP",
-	"o8VXg3onYFMa8EwkrgfLeCix3sVHdOyJBJuTb9bXE6Ov3sLIFjtFAbwKevCTL+L1aNZW46ciYg6VgrKM",
-	"BaXJu576Imcxpc5AYAU6fSp4213cvleOufGBFRNaexH+qy1Ne6izonLjCixphvVI007G3jc243wj0ws5",
-	"suY9bps72aLwE5f+EH5DZUOhgIj7rBnVJoMpAOe2e2MrZc8464r7fi8Ps67oaN1ie+XrUDtHz9nKkLB4",
-	"tE5jMEBA1BZm65L5BO0O0BXuibHESkEgNF+IYA/GTQo0qJTsj0opdIjhTV8DaoXBskVYBMEUBREjD+Th",
-	"0Na5YbIHeorIBFNi0nLKgisJlabQBuUoYlgkQ0ptb9Gx8uAVxI0AokInfPqWIbZQZ/dy4mIOwyvyYYj+",
-	"/pmKYLSZ7EGc7gRTEUcjoTyoOdWPNwM9MQDjQmuYBOFnxCDejhG1OH6nXmQ98g6CQWCaJIBp0MDmU0+P",
-	"1b0eOcfG6kTpifLMic+lNLC3AUUd3XPxWHVTwTNEaOBhtiklkL4TEaIp1O2yq2rZlMyLqgkUeXesCniO",
-	"sn9sv3HTRUpiQBzNANcSybhpBbUuQLODtM64VZI6nNqoM/bxwwe37x4e3rv/flGwoQ7UTsx/R0mywZtU",
-	"ENq/6et1g7jjBQ7v8ITyb0nQALIq+7k7KB5EasANIE6U3h8rwH61d9p1iUsKaUQl4LwuhNjN1EYrS2B2",
-	"M4c8EYDNMw9Km2sPjCuVyQUPR2JvUZLxiaJxlL4MEmp1Bt24ur06s0cz5V2R3KLDwnORFefLni3yE4MT",
-	"Eud3y5dSIylnwiHFlpoNNw/5ax+LlQDSjlZO7IKT5+t4FAKWnI13BUoAUCU6Cyu/ZY9FOIzwKGR6NCod",
-	"GR/6m/ApBR2D+URk7ESM8urEW7jdZ5fINgQfcbjntdJhhv3TE7VOLgfMI3AnPnvzjCDNrRFkiRGkcaFG",
-	"EL/2l2kEIb6xzf7dekU3RHEG+LaiLow3GFCCgM4CQ9u5WmqcqLnUVOPlURQ3HYYXwGxwey/Z1UbDu/zR",
-	"fGJEqyjDBoNBsK+IgTfQRGSEJ2HNByBB2i6GQxQ45iCIVoFm2nt65Kbw6pgqPntaW2qHoFovmegKK/cV",
-	"icZIFTdLz63ucQ96JG0G6LbrnbyyFRnEJV400+QeNrnmOJyTsCIvtlgMvOXLMprtVp2FqtNJOdX64MuA",
-	"5Vv34sspTA6mS1f/KlR/wXhKIdWAEThXrfyMdgmzkBT6KvT2Y0MqdJFo6uhiBDqXwzm8xkY8yyVC8b+t",
-	"oQn6G6NNEz6N2FilwhgWD6TJdTat+3faE5nkg7gAc8ut2mVQj/TQm+/U2aF2aJhWlRnoNGE9ARpyLhB5",
-	"UrEYYmViqlGtCNQxKI7CqRZ4F+r/k8qS2v2QMD2rtAjCgSy/6qGNWezk5l6mh2Rpdo9yHTPFs0xP0Kgh",
-	"DawljUOjQlVO+LSchCDPLREWpsXiUPSNb7EY4lvbMolvhWHIzfAvYdge9LJP2J0dbxi/5cCP2krb1kh3",
-	"n5Zba9zyuOcISeSqgfcCBF0EoiwQDMtN7NbZQZpSvDJqoKmwy27PUVBaBkxTdl1gVxHerDTlKBxxFIw4",
-	"KOJTmjqCijWj8IgAQK1XRwnEGkYuRYArX7mGs5i4UN0UrF4ILYByQj4Qw3mu/aFHYDwFeh58GjhAkIhk",
-	"YYKsygMkJrGOhI/leSz5OVVW+Niu/3syzQFBeslQfREdt3p22KgOLRi3+3HFSEx8/dnSQZCBCXNgiyJF",
-	"OiOkNnvjYFXjOd0wXjRM755YdaQHo5GVrpYOtFgjd4aX7rF7qTQGocZDqKbnbG61qDZWxV+Pohm8S8sY",
-	"7Ec7jzkAfgJnsIO6E7Rg//4kbGX5RFyWpLP/sNvkjAP7W+DsQ2s1fqNSclpCKdnGXgkkTytRBwsCiZkO",
-	"C7VqXQLM1NWLI522NVjqEg0CsatfWWwYJbdDwX+IhGZWDMb5OgtRnb0vH2O9zHxsYrbnEPMsGwcChFBw",
-	"wYKU5/zRB60GSpVV0yZjRTjlIX/yoVD9fAA1DKPaUCr/dzSHe7rKjnYol6FqAI7xrLzqEEO97FZYgcaF",
-	"xAaFQ8DsEQPTJuI+XDAkMJMszYVeNmlXP9CRDyglqzO0xdbZAQoDPUnwkUMPz53q7kkhpBR1SoY8QcOo",
-	"99dQhgvPWSJ7PUi0zVz577AVq0l1uIE01iHl4SvIzlHjXESFzDVTtTUDFEfKj/GYD4eaXDbF0ZYJ+/CD",
-	"w48OWSLRHD7kJ6LlZlSkxSbOzU/x+XqcG0mzgs7qi25lIAiVtqSnsyFoSQnPxQ7YBdc7m26bPEIBbdUt",
-	"oDBlCeyUweV6o6Gdwi4tk//QCpu1FV6+DSLkxRZ5suzeDmqZ6ufle3uSQELZan2Xq/XBqkdMiclFKHZX",
-	"wOKxJH4UDFN0xQD3JH7/bjmHEdtxUaHo1KUi7324UBkDHSuQnzkbinygE5fj0x0IKiOfiZ7Iu6AMoB5A",
-	"eY8I9zHhoKp5f5cnSM715gOZUC8qgQp5zxSa4KwIYifnMQ1QXWk5sNzZZMNCRjE5n6LbNimqu8vMoQCP",
-	"lYEq+uwTcgy7QaFEs295h/fPlqBo3Ss3A2ACmCc5bLHyhshEReitnQqoEPf15EwgfbSU5UTBT7nPUNlr",
-	"+IJaduXw4dUAWeo07FM4DLXWVSuK2M5qrb3GGvl3MNNLzb0Dy2VhK9zEk7aBNfE0HIkNopTOZimkhT+l",
-	"oBAaUB3VKiVKQxCN7A5cmVmQlm4xu7BTNJ8o7eMHApq49SBtPUibBPgCdZ+FvnOH78wQeD6tZ//qs2rW",
-	"Sixxoe30Q0sEDI2Q7JDFIB3qecuyfnoM3L9s5I0QNSsZO6hUYxkPYPGXgOGVRrvUsZrB5TIUgBFGAmNN",
-	"IYeLDw4sBB8oYqWl56VwitBs6QDl4TIDBrxnicdKj0kE4CVoMJmjfw/imb7xjU+R/dS/8Y0Kno+MnKpL",
-	"K6IcxKihoAGxY1SDIIDIxcKA1iYNsyOkrh4skB5s3w40lx5FjlFrBShB3XQMATtWf8KaWDlFzsAInUgB",
-	"zJtW977bRUBbUKyvfegOrgbKQgDZiKZe1Lpg/VK7rYhIPE6FE2/QXkryCrxURNKBQmp3HTVKoboC4r2a",
-	"pX32YgZKaiZnsQEs4rcpHAeC926FlZI0aJperbXNvHOsdkvN+kIBUPEBXhxa6crkYOl3sT5w5P1iJXx6",
-	"rPaqh9dD6dddDnh1H1/tcQMDd6GIx+qABDs3aDxCEJoY8JVCWcZYxEz0eZaAy8GZORAO2WFbjA3pQf78",
-	"ItIi1QK1G29uOTTHHDV4Sq3CHyFYEC57qSppmtDWuoJnWeJs4QjM4YRDNITTaYPQfRfOj+cl19WvBlcH",
-	"SpAGQVdgVi9qnLND/J4COv3JLs0CDhZmhg25VL4UvCu5yllP9vKBWyk7S2+1kcrPG48tXR8oCjYYqyQT",
-	"Caz/SOuULGsTnZ3Qjb3NuwMiDgDca1URF5sJNlKA7HUxj1BMzeoWtnenWWAgK5KMt2PboNi5rVWe6bTF",
-	"lN4BOJD4Hbyvxi0HwjoDEOQ8iEugSMVFGkag0+gn9rImOtA+aEJORZhXBewcD5QPLvU1MIDO9qXJgdBy",
-	"wzjwBypV4ZBSvE+sB9IKnIfIVVQ5VlYLWVTtQum83bPiClqlmo3I8k4+Ghn0hwW9F8UEGU+tkjmNgjJx",
-	"czmExwqZXJ0CLCmyd2FlDreWwfkF5UrmRqS96KyFOwqVae0oCTLjr2DGsX2sbPSxvO/CQi+2CsxLVWC2",
-	"WYCvsJJwSZrBuGNPW0fsFAhKC1SDA2LK6Fv3+XAe6gpFcFc8h6PfKHyXXNGW2Tn3W6XX+YHqVgSJVfp1",
-	"xkYqYQyG3q565z7VWXK1gfbxpa3OOIy8zV2q/Np+YW+XKhd9kS1ukOLHsrZdjXXcUJ8Ykd27s7hhiFde",
-	"06EO0F+rO9RfOQ+BPR3reAj8CS8gbLZl289k/Z9f0bIr4JbzFoNiSn469FD24KdxJiIXkTrrPAjTUMxq",
-	"PoRF1awPHPUBlSYo6zKyqjldcqY7n4tuHgX45fZaxxTnihe3KFlnfOEaqi5NGj2pbJS5hV4/V0U5xOUL",
-	"cLeC+CklyLoeJyIZ480AWfTAj9mKoqqI4kHsd/zb4YOTcQJLK0ZW58FtcE24EgRo2gjanhAqoRPs3SCd",
-	"LmmopSL+Tau2SxmzzVKf4L4NJGMKMsLax763fCK7wrUUVDVHa5LOKOV1HrCwmi9cJlhhR+sTsp55j0LI",
-	"LVrN3b1ohiu1al09zoxou4+L/BdQCZtBa7Wvf/ijr37169/+zd8jJjcKlVC6+krx+Rw7adX2d0MYZ5Rg",
-	"h6MU8pJL57rWqr374MEH9+6/37794P579x5+tA6art2BS4YY3GB5V0oICu6Zz1bBCng4CMr/KdfEI7As",
-	"uAxBSo1LAJIIhFhcjloLXl6yZyEHx8wdkNLm03Y2zMXZ7EScSaXBQ7Iy/GBYOWCLPrj1khR5Np+K24CQ",
-	"MStuAKfdSGR4tFz1uWIvojS57JqFiIP2dB8Wr10AxStwVF391d2g0Gezed3/1c6g3sDN6/Wrp19qAoyz",
-	"RLTx7NHZr/htEA5ONV2gCOFyjoq6NnaQWzl8YxOBXdYKQRyk7dIan0myxtsycjeGJ0OpwLS8s8JNORiN",
-	"XPD2xV0W4sWUEHI9qpGDs63ExD1t7haPMVOWftgr5dzSw6vF9XLfN3b3zwjL69fgtPtSGJ59RD1cHIy2",
-	"3l6Ys10YXNPOdB4jBZ1nfDRaoWjraJ0K+g8pVRLj1CpKrGJwmuwrnYkCuAOhquf1oIPRaFvce1vc+/Uv",
-	"7u0P8ra+9zY+6/Ws770Ju1gtCqsiwnlZdLN0BTv7IoHqoAVykVQmhzIFrBgz5sVW8pbL9j9fCPpgNQUk",
-	"Ye6zzWBnLsJtjADehNpyxsIPbu/WciW7uq0ycxVVtm7h18otjHl9cPE3o04DwdN8sFCF+yb+fCY2vNYu",
-	"2AmL7hghkT57VJr+QHRPCsJGipsr6xRMn+ZUOfXRuJPKLk0eooMWzv0h/Hp5U9/0fKy2XD5Lz5fBUhAf",
-	"O5T9jJeB4Fdbv3LXT2sdbmT3YGwP02ePLBfoCJ6J7AMxdQ+MAGQZ+NMOFUP3KhLKjzAh2v5ci2rjLK21",
-	"aleQYuIQZz94T2cMEaw8qK4q6ni1XNxC4YKyk+/pNNUTBuYO505H88d8Sp/tAKLNMB8Sk42DDkY6TTFm",
-	"FCN0fCBOCJfjg5Znk7UrOgQbuTuOphzZ6tj9CoweYc1MnVm6KPvjrIBoCNPeYanfMownSWbvFC6NSKym",
-	"bAWPEWAPl8YM1KVi3OJJTiGSYYnSOjsIsIXI1RnWi8YQQttwkZBvJ0avROC+ncwXSw+icYPqr8eq+LAz",
-	"ZTKByMYvHL7DF5R1CuLdF+yLY/XFzs6O/z/7ZpxkvJfH7AsWS9XOxGMpJnHE4sdaJiKxzztCqj6bZDLP",
-	"hWL4UfEq801ELKba2aXPHRaqCdRqB6SEjdFX0JI09r4n5SZAMafRuhfYF2F3fgTFR/h+8DeDCl0tH6AK",
-	"ATouhTYY0bEKKtYWpayxWgMZVMCS4RqnAGJswsX94JSHGPUMQaKxJQJSu3BInx2NPZkFdwNgZBE0uVSf",
-	"CwLefB7/W4YiAOBeGx98TQIgjXC2kLJzk4M/P8Q0KL1WNbJD2Vd2QSDMmrOJ6ABrJtgU+6Meh+SGCGL1",
-	"FGeKpgMeY1Fpn/IapoWlEJOl6XY+5kqaAZB16qygJhX9fWIcS0BpMNOpMHWCYsXVixE8BBKXi1htgnMt",
-	"7MqeIE0DhA2KppcZ646zzE6KNgjnM+RS5dxVcdQq511wGfhS9h6s4ci2SzHLOBA7ZzwHDruhGEBHAFon",
-	"YBFhDgLCfWKBS5wORuUHRNqDCvA0LeGsYKyCpZxFDzwTHiseoXMN3AbLD+xlsm+7mHKeQW1+uOv2ExyL",
-	"lUHCpS3hKcGKOfyaiTKtIuEzKi87orShiTkq1hDmRVDHsHYAqWOEwKWdCeP3uRUGsO1xc2YBnkrLgkj6",
-	"8zMpUjNKGx2DA4Feimbmi9jBKp0WJw6+Cdu1ZIkAkAoA1+KMw0sLKYbiKqeMIrhMyPcMsmW3zFSL22Hu",
-	"Q+y+q8NQQNc6yHYs2tk9SXU/CNCpzwJ+yIV07AQQGnTPw6pEzIy7A3uOYjM0ABQUiyGXaRw0OuBKibSq",
-	"TTBzZ3BgLYXoK2mQjYMMKHkKOQfyCcF/lEvF+zFTGxXtH1ghiBIIEFuWd8nFVykaFUnDMmMj3hURJthg",
-	"Ix2ecnTllmSLqo4f4rk0fDpTbsL1iE+9HyyEcwkCMaGViuY/ct8hWJgPDkOEuahgCJaWwIFxsM1EtSwh",
-	"UszvjO+x7HSrPgQkduGoR0KPUmHbFY59KpGGu4N3u2qNINuKsmTyIElB2nUH6pUKD9sIRCnj0jiuoi0L",
-	"Gbp3oFaGTgMOgj9UsT2X2OGrYxLTnwxkKsJRQK4EDoWujGdLPPWLHfK4DPBCgG5Ik9tXH3ssyvDc4AgW",
-	"iO6p5v6wEZ8z45EdktFZ0AxpPs8ePfv/AwAA//8=",
+	"7L3tkxtHmif2r6RxEyFqphrsbr5I7A7HuEU2R5yhSE53S9wZiYdKoBJAThcyMZVZDUJaXoztc8Tey3p3",
+	"w46w47w+ny/s831YO/xtN+7Wvv/ldqT1N/8LjnyezKysN6CAbqG5a+mD2ACq8j2f9+f3fNMbydlcCia0",
+	"6h1905vTjM6YZhl8OklZpp8l5k8ueke9OdXTXtQTdMZ6Rz1qfh3wpBf1MvbbnGcs6R3pLGdRT42mbEbN",
+	"e2OZzajuHfW40A/v96LejAs+y2e9o4Oop5dzhj+xCct6795FvZP5HDtMmBplfK65ND1fTBkR+WzIMiLH",
+	"RE8ZUUwkLIvwbzpjhAtC05RwrcgopXymCBUJydhcZlr1oh57S2fz1PSnZmpA5/PB/v5BL8KZ/TZn2TKY",
+	"2ny+bmI/yti4d9T7B3eLBbyLv6q7OAkzncdUs4nMli+g3cZlHNlHtu7N9YEdTqkQLF3VHz6xdXcvJHZk",
+	"1vg5n3HdvFsz+tbsc7hrVF2WNuJgv3n1U2g1HE/CxjRPNb5iWzYf9teep8dyNqdi+UK2rQb+PhDy2gsi",
+	"c6GzVT3B7zfRU54pmTUveyzYWz0YwROxuyvzjF1xmSsypxPWcuTxldKqz+jb50xM9LR3dPDArrX/wq+2",
+	"0hkXExhYK6m4YSLxLGGzudRMjJa/YMv6QpyQhcwSMppKxQQZLmERRjRNWUbGMiN6yhWRghEzJKZ0n5wY",
+	"QsGoZon7jmhZ0BYzGyAnsGhkwfW0+HEok2UE33FBDu+TqcwzFZFEMkWENN9OyExmrE+eaZIxnWdCwdtj",
+	"nilNqFALQ8h8o1NGE5aROJjl3hmbp3TJkrhPLly/l8yOhJpeWAYDIROmFbl/eNgnT2VmiGDGAhoJ54Fn",
+	"ZMxZmiCFND+abYIPIyk0E9oeHHgwZaYN7Nd0iR3sPyKLqfmtmIhbOK4MLZ5ncpIxpfrkpfAjhHWUmV1G",
+	"8ypsFFf+iUu27JPTLJOZXRgcpPtbjkmSLUmWC5yZkJpcsrnuu1ONi1ecvHARzVlpOd+H9eM9p1qzzLT5",
+	"D7/8T/b+0Zsf/6jXeOZnhsG0n3z4eWMu2XDofy6Hrb38Rg5vmhE/50pvRN65ZjPV25iiH25K0V9IfUEn",
+	"T3mqWQMNfCnSJZxiOtLmllFNhLnpeKAVI5pOFJnKNGkbq5B6oOmkNFqc2xrqfEEnwHbfwYSe4SsHOCH3",
+	"yc+IZhlFjv1y/AnVo2nLzg7Nb9eRRaBxK428mkrBVq4cUMa5eczubESmcsGuWEY43OxFxrVmomXt4M0B",
+	"vtnrOkIY1Qt8x4zyjI0Yv2JZKyfN7APrWOmmR/5M5pq192p+vfEu83RFj3l64x2eg9jc2iVK1deRUQrZ",
+	"d7Nbyuho2nRLj0ms6eQ/Pfkq398/fGj+/CRuOX27vLXuteZlxJFst4B+QNCLumwl+kaevg5lsI2bfj5X",
+	"LBPt08ndz9t25ds3nb2mTUzlnI2kSJQRuxbU0JoxERJ0BhAPrihP6TBlof5wr0V/MO93pj4wmndmXBlT",
+	"cykUgyPzWIpxykcwUCsUmT/pfJ7yETVjvvsbZQb+TTEe82TCekf39x9FPWZkGPNdxig8CPvVN9xlytIE",
+	"zhtTygjkhqOaOc7nRACpNQ+AdGReiYiShviOqDDSDiq0hIPIY0UucwqOevsHn/7s54df3H+9/6uPf/nw",
+	"17+499mDFx+9enR2cGE667YaIHnhctR5/ijPMiMcKk018/Kt0brlAoZrh2O6eyIF22btUBDzC6Py0Ygp",
+	"1X0Cpt8zu5Ft83CC6oIqMqJZxllCZA7DfiqzIU8SJrbb93tN+05zPe2PfcOVjTfUbpSxhAnNaVpItbCq",
+	"LDH3IZHAl3e+4d1HRnBZzYRJ7JSqUSaVGiiuWUxmjApL6ClZsCFooobcO7nfPEaUOV3BQSJ6msl8MiWU",
+	"DDO5UCzrk/N8NHW/45gy9hs2MpobajdLMqNLMppSMWF4VCNnEBouyc9OLwgXozRPWNIn8eOXZ+eDl2fP",
+	"fvbsxXlMUq40qmZujmZYqm+W85kw2gBNtzkYoDzXDwZ3TZaOhOuIKJYZYgDvHZHf5lKzcHEGPCGLKRNk",
+	"KfPbogongvCm4R7DQONiIDHhcI7GnOECM6Ez8zcX1ppnXv5AkVROcLWvaMqTrW7h4WGw2Kjo9o6+tH/W",
+	"hdRi5bmlZyUBGA/tiAoyZCThNE1Z0nv3Jiq20Z13bsdc2s0TVLWJbRue2D3lBssAV+aKJoaLRmSYa28E",
+	"yBhZZFJMjkkM69bHH2IwCyiQzMw4PqOpkTbZdrvSfAXc2s1821Xy6GkBzMEywSFQm+TI8MVZruALWFry",
+	"8/OXLyIiM0KJWaSUaUZMy7e35n7bi7HhKSuNr4ea7VOZiy3X9/5KmWMMDVcXN2M4QqIMVYWHd75Otjew",
+	"vI1klhSCBXvLUZi4kPI5zSZbCRT3D+6tOnhaykEKba8+eNxIppLAo0dEzVNe5lRgVWRgLoMtVlOZaSbA",
+	"HaHZW61u7wDCmIGOCXJAPuOfwAA/Nn+BNZQSMDJE4RyANcPBrLWwv2/etNvyGRXL7Yj0o1ZRyWzJjIrl",
+	"YEx5mmdMVbZGSmJ+JuZnlhCqNZvNtSLjTM7QgEGTJGNKHRGdLQmdUC5ISjXLdrwHbqBAXEui1IjOWH28",
+	"ZgcCO3BVnoJ1yUfTOCrkH1CYuSLWjUFyxb4S2nWcMSXzbMRUn8RnTGfLvZOxZllMJvzK8mFVVrv6X4mv",
+	"xFOZ1cccWc08y1MGukq6PDIP75EvgLidvHpGLtlSWRVmwrSdG1hu++QF4yDoJbK0EsBdF4YQ5Yol9TVx",
+	"dnUz1pQaoZ2xy2N45CtBCDNjRyO4ma2mmS4chCCPICtAadC5Q6hSC5klfTP6E9Ox5fLzTF4ZOVIr/0yH",
+	"Ec2kwB0TZEpVcR7BJqqIXAizutA24ToiVJuRp8y8a+QMSmZc5Jr1yWtYdN8AzMs0IRqPCwgluWJ2Y/J5",
+	"BKZyJeGHciszezgy0zWydRTGM3Cc2lYyBktiiAduGxyL2un1BDphcyYSIoURRGF3zaLAegLtVv2vQN/5",
+	"XJiLLTP+9bbCw0ErtfAGiRKReFzRW2ZcKS4mxJ3sI/AfE4qD9e4Pt+soQQh3qG9B1V4zfruq3iqylVLS",
+	"yBjzoNUaSzR3io9AaDCnS2Y04+mSBO+ENBd4YHoLq7d+mBFwPrsmZMhG1FyB0MpCR0iFE6rpkCp2XHjR",
+	"HM83euZCZpfIXHBLVD43mhhLPmMJp9sJLA9WCSx50cVgZvoYgG2ytlWPsdu9i+WceRm5OgA457M81XxO",
+	"M33X8Ps9M2ErFxhJYPe7F4dDj50IHVfHHntROm6YQWxIknV9yjnL4D2i6aVhXjAxsEXaAUGwC1iazpnW",
+	"XEzgG5ok3LxG01eZaUNzpnpHY5oqFvXmwVff9BRTiksx4EnKBkjOVd3G+Rn+ACRZ5hp4Fh4lavgyWUz5",
+	"yHAy2xpwt17UYON3/rIHhw8ellxmD+pG/8gPbkbfDsA5XR/Zp+brFaOA6Bph9C/FVo7o448ernfh2a/k",
+	"8DdsBAI+BBpB/FFpVenoUshFypIJSwZUl/wdCdVsT3MwSos8tWQQjdIVL21UbmgIEuv6d1x4Uxf/bOTD",
+	"aro0HQSddHk8YSm/YpldlE5eDVjQJ/jesveu6sCIekwkfimqR2FhCCE8cERiIx7CLYjJHXQByiuWfRiR",
+	"GNxTKFklsfuccGXmksTmctqvmNFyk/iYmJnasAGuyZgb2b7D7pkHV+5/7Y1Ljlr02iX6BUetOGVXuHdr",
+	"33gOT76LelKky4FciEGw8+WVfG2FojmThstYG5KWqRGZwNmK1k2ITsFGUCpDCyTLYLnpUOYaaB3oZPFv",
+	"c5abRZ3rKS6yVZMGGdUMQn5omrr2jE4RdiVFsF5DKVNGQULL2Ixml51Oo1Eq0qtrXkjn2ux2twqvZJcB",
+	"ghbgx1fbEpTc/bEmQzahIKFPZZqEtG3lCVOa6rzbNTzHR81LOVK8hmHZXS+G5Xb+yKovgqURoWQuJfyL",
+	"S9I4snw2o1ljVJRihrGOGPHqi5jktFCMnP+moVU9zZiCFSrtuczRJ9eyKdbI+i7qXdE0Zy0TX1BFZoyq",
+	"PGPWpF1eCvM7aFpoxIoa+q/09y50VH5ZilT1PnWgEe7mF3sTlUMCi2jJ0DXu1tjNK1wffzZKJzGgYuUr",
+	"FJDiqMbw6pzLX9UGAlTiFG/a2OxJ0eLMyaXdBZ2CUATRUw9WR0/9w6++yvf39/fbQqhaxmlVRopHpSkI",
+	"CRbfHV4XNld6L4agO66I0tKcLiZG2XKuWQLqHpoq1FQuRB+FmCAebOWUyN4/evOTHzVdFBi7jcLtzq9f",
+	"yI0CEGw3nsHXJCd7ENZRQRdJU1wx4E4VJgSMuk9eGvYjpOZjK4Yf4WXleIOn1JxjQ0ghBNutQLQlh/Aa",
+	"UHXoy8LyYlRNtAIif8Q4r0r3HRhaEU7UjR/B/c3NiAbbLHTTGoNzBqnClktWoXnlIKnSMNsn4Ja9lXj8",
+	"wgpWTBjp/ksItRjY8QWCiZlCIJX0op7hW4NcgFEuKaip4qmhQVFvSFMqRmyQykUPaM4VN7/rzFF4mM9c",
+	"q4E1hZhJcXXpXqCZBhIW/Lxgw6mUl2BGNt+8qS5Z1Hu7Zyayd0UhOkWZGcE0X1OuL3BW8PmXZmpP7Mzg",
+	"m6c4vTOcHXz1Ssr082KGyPthmudulvDdJzjV5zBwfNNO98LPFr4+s1P+zE8Jbz1Xl+HLbuqVx17j9J+6",
+	"2bstfG6ZfikKs/f1FDgR7qr9sMmKPROPp1ww5Qf/TJyKScrVNOjZCdnF6ckENjvKuOYjangYm7FswsRo",
+	"udmGuZaQ/hbNwefTok0/GK60DxSp0U80xazJuzDPGPWMatpJEHxFK26m1e98Zh+r3mwYW9GKHUDrlX1l",
+	"uypP0HOl7upkkxoZZBusZXHsrbaZC9UZudDhsLXW+bjw0IZNa+K6NXLfQkb9lDZUzkcZpA1spJ524W0j",
+	"o8Uhc+ukI+M1HyguRg1ytuHdgsTAa2ZU0AnL4iMCDyMTB52RpqmCPrfm2lOqBnS14Oa0YuxtRLNsSWiL",
+	"9Naoq3ZW7t1J8Up+QPnW6/nu4XcurvCbmxAd8nmy8XHJs25mpVyxbMCTa57/K5Ypu3Fd0hLaZQ4bMer0",
+	"LLeezQqWuf5+/DjlptNUPejuLhXDLt3I0nqvpShV4SaUdXvWIGgvzya86ZPli3JD9tuTUnvVwdwCf3Jd",
+	"3w6fKvV+E/zKM4r3i2+9ctkeK7XuGRfhtwdVPbxGZNcor9Vb30GZNSd6Ive8aQUb6L+wf3yJj70Jn9vD",
+	"dCfMJDY99yZcT/NhfyRndyWd8z1zKCZM3PXjeRe+ri75fE/OcVX25hKCC3HI76ISf1+7+14Fr7H09Xr4",
+	"tRnFyghlruYpXbqkA0vc13bz+dnzKo1f/45imarQ9FUvnTMmvrCPthtm3EE+s9bCzQxItYO7dhZlQ9Au",
+	"z8HtSRrv1wGqkL2Qsb9Zf0puhYfdHv9SzbZKJxsFgTdapol1imF8PE2N1OM53Ea5XWXrYSfz4Y635ha2",
+	"JE9Zq5r4fXhqt1IGBThMA1k90HXGMhvYEL36sXoqMzKVC5JKMam4TCDgYyrThAzZWNo4iMCa2+TDr5+o",
+	"XbhRHcUrT+3ZGNN2F1RBsKJAoA8zIJ+0Dp1t4crKwovaftnqy7FOc0IIgfb9guDLYseosDsCBEFpbhR+",
+	"szkYbJwmGEZ1TPYteQB3Rbeds7bk7c+OkG3np8VSvWIs36evl6dMjFgyyIXm6fb+6JJ7s3IUNXgnBRcT",
+	"G/CoiBT+ODa6I9e6Q7cxAwRCXGWEwtAdxRIyXBJzRlz6U5+cM5EQrglVJLbvxy5e1gbFakkSptlImyPg",
+	"UvzwNwha77BnCy4SuQgPW+2llhVptSR4N23FimC9taG7tdJ7mWjWr0LtntZOUScXcEFFChJ+PStEnrLb",
+	"UPrzlN2Swu96vhFlP0dd8n1Q9GFeN6HkB5JKydu+gXJ/56dHd3569OX+3qOTvV/Tva8He2/+8Kuv+rUv",
+	"St/1B3tvPix//PGHP/27YCEoiWs/rFmXNdtE/lwf62SfvZ4sGAJPbWbKWhVq8t6tfPY+a4wrhd11S/nl",
+	"GxjATteyKntvclYbxOVNXi/JrNtSnb9bZ/dGBO91szKN9C/4jO1wYis0geDewY10iWZTPp+zBDLj3Het",
+	"mkEIdVX8F1zU/XXaw7pFG6eS7vbubWNd7qQ0+MW6V85yeLi/QVqBEce2M1UH4td6W/GmtuWA7foonNJ2",
+	"3wwXvlUTTsrGmkD0OphkzP3gCoEYQVflWhUmHeg4arfnWFy/1bJB57DTCvftbFdWvfeK2XRA4upMq1cb",
+	"RdYO8cI/3Xi5GwDA5Bh23yfw4ksr04u6EYJQdSsZDt6sJhI7V7x3r3SfdyG3hw8eHda4Ul18DLMbgrCJ",
+	"MbfM3ZsJNwiWeOpedh4K24Lr7mJ1HkIX9lozxnn3WD1WySbqlfLgEbzUkKz4Lp3zu1eHd8EyquIyeapG",
+	"xX9cIk9Trefqp0d373o6tQf/Hu7/Zz/9B6tiy9En19U4Yp5+9mRj99B8DvjOO7wS8/kFVZe7t0R1wRt3",
+	"6TZ9ciKWAOdB2NsRm2sS92M8Cf1+HPnMyc/PniPUrc0mBqRDDjkGbSjkK7WGum3CnZk+WibKH8Nv3nwY",
+	"8MEmewSuwRngRwVi0oy+DeUjOMsVRz5ipHdlQhCnNQj2tUnhBcALy/FtAPlxgDD8YH+fjKY0oyMNwMAZ",
+	"A/DfmlQAV35bVQtkIKqYnVx9mPCri98HbwhgbzGRqMihNHgABTsZACBr5GyBgr7ORm7OuM6WA0jTbeet",
+	"DkkRuL0VnnS2NKKV0owmZkzx2enF2a8GT06fn/xq8NmzF59fnJ7HkUVQs6edXAq5UIGXCCFCKrO4d1hK",
+	"/314v6M2E7p8pjJPkwGMsj1eVEucB6Hk6cmz56dPAK/omIDobqRJJ0a3dhlI1N3S9/BWFPl7DnGzO7Bm",
+	"SJQKvE5fXsAOo4UwmXaaKK/HE6gd3BK0WdMDNzWDCoaaG9OKiTRb+gsi0jjUDZwAdrkaXABaapoOAH5/",
+	"bWEJ0yeqIB66Zn3Ya9hBsLk4gcYlyROuT0YuAsoJTtZlZF1OE/jLJk93FaFMw499M/jRtwUfn7gG3ThO",
+	"hW7KIKOjTgFawUwgz163FSYAoJXFVJIZTZhPeZ6wYxKPUn6EbJRaqBtAn4A3HP2UsxkoiVywPnmRpykC",
+	"xALGFVWXLIGXeAEZ+fwX55+dH4GTfT638D4SFM+xx7kyPMUoPyRjE640yxD8h6VjQpXn+ojnJWcMEehw",
+	"OUvYIIb6TKkAYL8OWARaZoNMpm1cUBZmJFgCaiMEOoMdjC3mcrOpA99qSMP1HmHFMN+cpilKP4ItiBF/",
+	"9dIan3GD7Nkk0uxJjPUtOFMxwCDZtHPpWCVgPNEEYDdPyBSwUC02IiIs2nUtEJ1icsd++WFsdptrkkp5",
+	"qczeYFTCivUuLtsmLnZs9jprl7F5Skc2IdEvoFuphkU0a9t9ATM2k1dmCS/gAHv8RrwjaT4Typ0ddzj7",
+	"5JyNMqZtIQXEjmLwmAUmMA3EP/7xj2MEkBrLPCMJn3DEsKrAYZqHcfc6rX7ZLNYAdGSBy4xwAdKzBQfl",
+	"ekmGzMgdnXI48Y1GPoI/DS5Z88+dAT5CEJzGyit/sGfl571nSVyPQ1ofywJYbQM+b27foX6BhFmslUOQ",
+	"GdEtkkRRGsE8cw1pFAF1CkdUmn7kmINf99IqV8In7J1ydKmVH+449sF0uXtt0/d63ZiHgnPfetCDzWdF",
+	"OWMLE3ubOmgpKhdEscnMjPoYwtL2V1oI2ww/e5UfhNSB7LX/5l3znW9DO9gE36B0VnDCzetoY0bKS+Qr",
+	"gHQgU0YolFli2P8BBMqz0eU1kVpcG5lcqC512SB5MZML/5krK78A3Dq21i2srMw7GmJzxZhns+vOz7fS",
+	"BIYkrKRpeKGntO4NwnXHHpzCVl88MCZ5oEeQHaYyTTCurKGp3BbqW1vy5TE+umVQcsKSfN7CTpNrrjhT",
+	"ms+oZp2mceoeNi++nbORHhipHDEHth/C2znPmLrWNCy5R/i9bpzjwiL1teaTolqNglzzAxmXmZV0wht0",
+	"8LDXzX7k6FlL5jGH852nCQlgtjsJL5ZEN59y96sjCoiHDSQl+h6CguHp1qHAj0iSpjSxOj/ghoShNGtP",
+	"JkI7NLFfxSdiC6Sq7Y5hN0sWjjgEoppxrT3RazC+TDrNQLPZPKWadd0abc3LVYtchUsGVa9s/K/HVLIk",
+	"MDhxFR5VET9LU63c2uA+ladSEG27m+XYXyzvU7qsjmTaKTYQqxLVCWCc3GmthAwHvLvC6io8qwIz5elz",
+	"q4jxWKoGrMXwAm96I1eLPCXgLNfLitHljWQkNpsLaKBgoc5nYMYGQhJHJLbFF8yfSY5Aocy6ZoapNCsZ",
+	"H7vHffROvKBcczExb80zOWIAoGI+2boz5k/EYLBtjYykm6ZQiPG1r38IZJMrMmRcTJyME2ExEjivZFER",
+	"gPq9qiRsR7laS57RJRBmAC/GApU8I7ayaEehys2goSeghD7Y8PHJi8enz5+fPkGzgFl/W1APYLOGbCRn",
+	"zJJPh6BrVgMuL+JHdhuShyCqD8lB4IC1wqLkdOQZ/hh0PNEWa6Pbw7yoT9Lh6eJsdbU1WGG7y0W0FZI6",
+	"wk+I72exN1kNe+nq/b+AshhQ8mvpTJD4EY4dV+TV6Ysnz178rMuYqgklyBpwnMX+hcck8newGGNp74rF",
+	"9qclvE/hQS6vdDuxs6b6m1T6thAI2rnvCgdVOIHd2W1Ky7ZL001ZG2mYp1or/BZ1Dq2DdQGStqaXYPBf",
+	"2EOesrGOXNXiBeOTaSE4QxFK1Sens7leWguyLWwsxwCAZ1lFfyNZFkSCJpRgmqWcKT1gooUzQX5Z6DVW",
+	"yJxc4WOWKuYmwzOsFnUFYTRQExaN0hb8TVnDuKvjNaKi4HbWls61hf125YC2hipK+SVLl6tnZiH65nTE",
+	"rDtdyIV1k9vNAuj3G0HswyNUWfTSOFvP5VOZzTbHYZADK0iWglDt0w31ZICvc4Vl2kLoRy/xOGDz2DYM",
+	"g2tGcVprFbGVULBYhRx79wYXZJjRESvX9P/m2//tv/n2T//43f/71//8u//i3/7tv/jHv//r//67//Jf",
+	"fftHf/X7f/9Pv/vv/tdv/+j//O7P/6dqpMjh/WsEkHobSYGiBypBr+4h4qMpyk9GrvIcR6FgZY+4PiIx",
+	"vB9H1u1jwyLDOKRMLqzv65gYibj8LNQKsW4akfjaQ8ckFtiukKaFAOlP4HjduM2Pb5rtJTXLS413w313",
+	"x8OnDRuBHW9Dx3T4kmlmdSeIV795HwD/3xzbYyR5qsjj8y8MmfmD5+d/ELY65AJhf+vUpISqWGu2Es3s",
+	"dM3yebz34PsxMzX4Kz0keZoWMnvpQn37J//82z/+z3//V7/79k/+4tv/4V+ujbxea8tq0mrMb0XBo9DP",
+	"qPrEBV9CzZzSw5TkKqcpBgvcicNgFKOxzeSQp+a4f/dP/tl3f/7vvv2Tv4xIv9//0BW4klh9GNozR4de",
+	"sgb832i19a2S2g90KTYX5HwGgaA165z3UDxaF1fbbmp3x5NCLTkCfBoYP7ADBdHzYEMG7dYc87jb8S2p",
+	"8/V+YcWs0AKczyiiCnPLAWEZMAMA+tSFazghZGVgY0M+/6TlsJhfqM4zFuEMS8gEYEXngvzN7/70b373",
+	"Z9Wt7ELjMfj24Cm20ELxrVWsCquu6QQZFNazbtoFdNg7FuY89s6BD5KGzvgQqoP4kBdsrk9eT6U5p1zY",
+	"GuwZo0UUC/BeZCRSjBiZmTXxIOrIs8FApPqb3+GKea82cftzZcaWtVfCoR/e79Cd0utlEQRkAEpnl5Kh",
+	"4LTGqAjksFWEaosCxhX0aM2uIPU4k2vjOes3G3raraMbuty5o7vo9ZqObnSKvgc+bjOfjF1xtmjfsy08",
+	"MiOpdBs7oSTJliTLISQ65C0NxisuIASxs6fRk9OSzgXyZViztIsitTbodJPiInKxjckjsF23maq7Hzl0",
+	"7HxhdvpdQ+X/ilWpHgxb3ouyowIvUM32v+7I7Zpc2IO+c4oBAVR5k0HMh+92MDD+Rg4bo7SEDxv1ZBwj",
+	"yZsI+YaANS761/a9doY73lG/sLewpTud6C1MUK7gCM1u9oDKouJ/UNJ9InJILPmIyD1vP4zI/VAKflAY",
+	"EiLykFjbdUQ+IhkbQzHV0ESjpXPYoEm9SUPpwq3WGm0YWCYxXLcUSTCjSUuoSVHEZF1OQljRrMp2qphY",
+	"5LR/8PD+MdhNBLEGf1h6qqwg7XKNeRtQXHO0RJGrFK2Hn+tSTwtk3eZezG/eaoD71pWJrovUglNYrEBk",
+	"Y97nRr1QU8agHu4kozOokKNILfVnQ85cO28NrNr7LprkIVucWpsbMsw1ib2HJba76b5ZxmWxxpF7ISGV",
+	"iWUub2x9wEKRMLNh/ZUm0aBRKAhCG8rSQZFuY8/IKhp0C1rFmVzcjmLhOr4J3cKQ7/dDvTiTi3oy9fft",
+	"qOyWV3QmF8/8QM7k4kkwljO5+MQP50wuXvsRmW0KB2Um6Md1JhdP3dDO5OJxMDrTQTFAtzw23qq91NX3",
+	"4eff2HPfHgd3XomB8yYMdCWhKLBFOFxDAcDuEQFdQnUaT1PptHXwdJ+3UPYY7FdcTOIjx5TQqIOxNGDq",
+	"oiLxcTMkNl8t4yMUbMDFYUSbIirXPJILgU1C3K5pMoxW6ZN4To2EZB/AEBZIbGFp0v9KxGMuuJrCA97v",
+	"6J6b0iuG0S3HroBvzkjKNEgVRlsH2NZ+GCx05D1l7ivwYppGm0MugRnHyAliougSSqkXfhu3asAbaAJ1",
+	"AXHSUAzLTA41UZhG6fZ3u/HoFi56sbI8doUffH/W2GM7RYdk0TO2VHRvTgT/+sK6M8qnYR85tQ2Ei8gB",
+	"ETJhJJGCGaHYWnypIDIbchCO4Xk3TyMhwxewPYQOhTn/abo00jK0hAWgtUQ5oE8eg+9cgT07V4xISDW2",
+	"LghnY+UZFvFfzuuIqGXT/r3Djx5+tM68/5hqNpEo8Lr9hENkbhqwi5kUXEu7OVOutMywOiTcwiYHnWvz",
+	"ZiWAVUlwtWu+MxHAJbQ2AntPSkiGrdq6fXJF87uTpdx8dr2GFtrqWphXNmNx/XK4B7fMR1hRgUlny7Di",
+	"+k0Centte1CschNK5t8nNOeGm4Lgxy4Qu74m4UGo7si2kMj2gBqt5nsqohr1csF/mzP7s8WyC/rdLQUQ",
+	"LN25MhX2e01dyhGUW1el/JxuBIB5KwK3RRGXGhlbDUuis+Vn/oK9b1CsXanmTRUlsju+E4zH9/44dF7/",
+	"1XT+zap13jFZ3DFJlIqJ5xtGc/loxTiImLAarc6oUCnFov4CoplYalMloMSJD3NSgEMiBSi82Cm5Eycs",
+	"BkUkTtjeyUX8oX296CkItyjCt5iox5atQsSie1+/+eYwuvfuzt6XJ3u/foNf3Hv34U/v7N2Bb745fPeH",
+	"X+7vPYJvW5DELGjcVnXBNoMTg+jh5u2x2lgV1ueYHOyXYaJKOePrQjcA+mrN6F6bZ6pnz06s8bDdPMZe",
+	"N2Zt+mVJG2DS7i5bMI46AJE2J7xhjw8qCD72wYgcVn6wsGdwmySRokl1X+nj2gAYDkRziES9omnOyJCO",
+	"Lp3PAgHiupn2sAcP1NqWv4oBdxZ5butY25uGC4t6OqMjNqdZq5PQ1fkNHvRYKZCqqQyj7xNbzNw6Eqc0",
+	"ITZUuSBx+/t794fjR4fjew8++mh4735CH9J7I/bo8FGyz/bZ/Y/uPdzb3x/vP/yI0v0hfbR/OPxoD8AW",
+	"V3tu1qKcBecg8se0vHWNp73RJ2wW5dOLi1fEu4FWe9QeY2hlE7XYDID6PVDe/55VQYJUnfWrCdv0Gh+u",
+	"084gddlq3Lbdspa9pVaNze9Yu8VOd6/dBv1eV7u1l+72tVs3p79T2u2WBQK2vE9ti7algrgTsrrFon4/",
+	"5ObNqvXbMcW4DWrx2q9qaxb+B4qoKc28+qdYdsVHLCIZM2reFbOZ+daZhG9xZhSQsv6xBr489CP19w8a",
+	"gMsfY4rAppqWTzVof7EOeNUQt1VaH/ZWKzM9c4oiEMRDMKMjEo+4XkKcTvyjb2xuQ9989y7ukxNM5ZlS",
+	"RQ7M6j0IcZ6LtELM+0N/sBQ6k2nwWJ+cCJsI41AYoT5SkFpxTKiwAWqYMQIRQf73yKgJ8TfvYguzCK+X",
+	"QLu/6Y0g/af33f/4v3/7l//S1xU46n3x7JU1PpdhsztAJCZcTDRNLwdt5a+6IFm7/JWWzBU2o7xaR+7w",
+	"wf0OAVArksh8BINPI5uzTEmBdo9g+8MtN+29K9sqvv3rf/X7v/onDdkpNzBxzGys1sfvMG9bJ7s7vv6C",
+	"jaZUD+ScCXxtk9mEpeU6oMi5wTUTMljoreD4yqRhNYmGXu4W798NXl5nlJ7RuStZtfPKVbXrtuE0y++/",
+	"f+X83E3fcFr43ns3nS036f3cG0+MNpyNS89+z6ZzfRK54TqU33/P1mMLEu1yWrZPdWFvrfxXqe4NNRG4",
+	"SyTNhSZKS6hShznzFgzVJ5lClY2MQRzUEJNI1ydUupwXHMS6ie5SfQiWd7c6BHT8rDhkZe6aJE2wS/Yt",
+	"GwiacAwEZG8xK6ELpFcR97SqZWiRYTgl4FDw8ZiBnUs0V91q6GkL6597pwVp0JZ5aRExuSKLTIpJARKA",
+	"qQoNaRfxyWjE5nrP+e7iLuH9Y56yQat90sUVXgugEUnOgG8BLVaB55ILhThBfDT1ADsLqszdzjpX428E",
+	"Fzjz4G4AM7+Q2SVLSD43GtGYZoUKhtqTFKwrcmdb3K+F1bNRv0zpEmBwLSAWajDANDE01h4bjI09LkKH",
+	"rS+EI4SdXxgXZ1kEyQaxsTaouVtgLF7uIvgVPwfxrvYL22YbagAkTNEJrvmEaVXK+d8cyN0fsiCfpDjc",
+	"DrLSoqAhIQrLjBRpBu4+li5uxcoc3ou1dHDXxuag61swOVd7v7bhOeQo74H5ORjObuypq7F6jsjj8y8i",
+	"wOkxFOLn5y9fdAQ8mTLWYubD3DeAWzJ0cCjlZViEzCF/GeJky5hUowo2gthA6rDavTpBo29l12BpOmzT",
+	"rdy927h3t0JqbovI3CB5eW8Iy8437zY2Tu3KEWVliQ0PgzUcViuGri4ZWlsT23fzMgQesqrCYn8yJNUW",
+	"RDIzjgPLPWJgpamR9qybH58DjKUlofN5CvWESnBitgQ1G/E5D7PwbNwjidVMxZ1BM6uR5vcCD4m/QY8t",
+	"LHOzgp9tsJPbFHDgNB3MMzbmb9f7Fc3pgydXZ1pMOvhwz/CpH5InvIEkK0dzhBvjF7UlrWLbIA/oddfM",
+	"EDq9BWZY9HttZpi/HwWV/JxuIsjj2oRgo7D1DUjEe2fO3nneAm7zttLAZjzkh2Nws8dgQ0r/ZtX+75hG",
+	"75Q+P0G9+HERVH19qbYtOnsbOam7WVYNVLnjgCSsDaTeRsjJFRt4oOD1R5An1dI3reHLpZaLqW0mZpR3",
+	"drfSRrnvnQsdDd1fU/aoXJNbF0GqM7yZcFN/dbsvxQV7qztehjWT2J3WvfUkq2RkVQuvzLMvfChgdX2a",
+	"a+h7aF4ylWmiyJxmdMZ0gHXhMX0bC+uvIUEbVIWv7s3tUI5bpBqw5604esc2nTDc1jiyxSj8nlXQ5BFk",
+	"GiIbp1QRqslMIl74jIplECppvkL3aTYJPG+Kac3FRIExpG93b2DaGPzH3/2bOCKH+2EG3bF11824rmAa",
+	"AVSKPWIOhNBi9pfCKXvf/cW//n/+w3/9+//rP/ztf/tvv/ujP/v9v/+Lv/0X//i7P//jb//p/3yjpRoC",
+	"kbZxyY2oRlBU855OM5/4J+VIxY8f9sr9Huw9eoNJkfvRw3ctfRfCcUNU4PZzkoLdzL252RvQdPRPs0xm",
+	"1xskc02sehj6ecI05VtlDVeLfK+r11K5+TjEUiOti2EH2R78UyHgQA1+I42Okws9sJ5b6z6vZLoWaOWI",
+	"lkgUS9lIq+5xHghM31l6eWoexz1ukFxaUnVxSvBjP2N0NPXTqSfwZmwks6RjyAFCczbh1SttlEGykBni",
+	"51t8S4QQy6gYTYkUEVH5aApmQrOafSH1YCxzkcRrw3Jtz42bftWs/mxVm9cdnY3wmdhVm97UWQdSOba2",
+	"9mqALoIdFm/5kZf0jNbF2q1GAV3uXJEoer2m/oDH69bVBhjGtYA4ugLNADBQeKpdhA9k79rzZUYsEzZI",
+	"MHwWQOMG8xSKhsFzQRAQfHaIce5FW1nVffSPv4nWBos1yHV8xoxQhvFbHpbWyt0AT2dhBYVcBHIWinVM",
+	"JCSRDOMO6HjMRppQfGsBFaDiogwspNlUiiP1O2eFc8E1p3r9gSkCe2f07SDJM6obnTIWm6RgSzDqGV0C",
+	"HN/Kav4PDh88LGdCNeJ4mc3hQm0QZWeOXpc5vnTPvbPnp8Fr+RK+dwX44ESSGb1kXgI/2N/fN/vGx3wE",
+	"a6TInTG/Yi5aDWoCWkhDKfCjvQ8fQrjmAwjW9fk2d0w/c5aV2oQHMQHnwz55KRi2CEchXdClQqcp1p7t",
+	"RFRgXmVH52GTo3NOl6mkawO6X9nHgjI/q/XpYm7n5vlawewuVwyOmn2terE634gABqHD0TKtyFwPMjbj",
+	"TcUF3XUYMr1gTBB8jmXqOMCCieAsuZ+c9rTZXWnEMbFx6d1ZS+mW22PwYL9+Diosw3H/Ak3BU/hGzvF2",
+	"nlIudsjwTYcCKdZOWX7Qbz1CfMposha7vZDxJ7IM/kHVZYThEBi9qyVG+ncTnKH3AVcDCP9vNHQnObtW",
+	"MHS5ut+WAdVqkOQt45NikItRyuh6wi4+tw9WCrt1gIhp0zDiKUudEoN1o2QZf94j8zppxYwmyRFSGUG/",
+	"XEFR01Qv6tmyHYbHDRD6pQb1zbTeANcXC3WfB/3arwBG7Lnt3X73KQ7CfvqlG4v9/EKeuxHZb0pw364r",
+	"Nz6nXuctBPy1K1oGq7WgyoErJySlSh9DYVwC5BFAYbAM+YKqznTcdz9cNl8yQxyNOFX07MdjhtDYpsx1",
+	"U+6FM7lixV6SsBEHUY0X5X99ET3XyTGmjC+4YoSKJaaZJ7XHuW6sqBrUOWqDDQpkMDsuX2wOC8xj9rYV",
+	"SUvdq+NQnDEyqQQQM6qhTi8UMfaLBVjbEC7bWdhYVXWpa1HrC6ouXU1ro3fOZjRr2WlWkGHCBZgE1BrW",
+	"3wUBqRVKyAflW9pRDM8TVU/ZSmQyIE7+sK0uHBVYY2oMBgw7LQyGzjykATx2TChJoETNnGYUBXhGIOFd",
+	"2aoq0mn2bWVLm7uaZ3KYslmR1GP786Uc8WpDFCEX2C/Aaq21wOD8VhsjP0VA7XNr7d40RdqoVYOELpvK",
+	"lJA5zTS0ZJWyAlqepimxpNqC0Stiob3RRq4kmunHeZoS0z658/nF4w8Rb35OlTJXkYsRQ9h4qrR5aqVE",
+	"eO/hg/UCIXvrginaJ8MVSTLMH4RSoKhbWkx7bIAlUOabYhXQzM6fiSueSTEzKtGUKhJ/+uz84uXZrwZP",
+	"np0114W+ZGzesrx248LRbLhy6PTAlXOo/n6WQPeKFcYgkz4xehcVCs9kf6P1blRWUzlpOz6wqm42MBFX",
+	"ysnodhmbg1UjwElDLAwQtW1taZYy2AqsmQD+HZ8sx5KJqyNtWQoczCRBYXEIfUZ2cwEHBQdBNUkZVd/D",
+	"Wvi1Hyx4oqcNWy4XwWp44RfxV2ixd31y4oI46XyecgD5L352uZWySK0kS6YDQQyv0oKxS8Tf19NGIw8Y",
+	"kNWcjlhbSpf73Qz2lVR6krHzXz7H/t19R3ARLdGyIxeiKMqEDRDBWIJ0b57xK56yCSOPz05PLk6JuY66",
+	"T04hGBq3o9S40mapFpDOC+p/pe7rw3sbuJma3OrPbA3/z1pEDVfjH2qkghrr3YKIiyMAL5ULMuNpyhUb",
+	"SdFs2/eH6eOH9yFfed15+gVb3oyNvbOy3xIu3WQPt2Fha2zfv2DfQ+RuJwnMLN5tooH+gm0ZC9kMUQOC",
+	"Rp7NDRuyl+uSLdcmaG1yNTpVF27HEj7x+cuRC0S3qL+Qou3QgDGNXzEyg6GVHNJfT/cuXteRfm8e2fc5",
+	"o0aVw6vagH4KP4BTrbC9WSaDcQDUWie4UBryecckfnX28vHp+fmzFz8bXDz77PTl5xeDz569+Pzi9Dxe",
+	"Tw7Kcs362oXPgf2dupSM6lZkcuEzkJFRcgXES9rlPzJTkPO9fG7khJHMMjYC4egOhmoMl/GHhu86PFpy",
+	"R7AJ4oHFyJriovxu7BBE4R1g8yIhd+ZS8YY3IBTBv2Flb9cNClqOxFpPKhFyKJPlMdYEn7MMODj7EGQc",
+	"6zwmepoxhbtzx3e4/2GfnGDTyoodZmyWyQDsWWrLwAsSW6bTd0JNXBIpjtCIKRdwMCiKF87GSYMpISNU",
+	"+QzmlqbF/EHsV1CmH4wqKRUj8GWUSYD9oa2EN/zoPSLMrkA3q9hKW4Ethp+wcrNrbVgjj87UADOHcgwX",
+	"JCjB9T2BM3Tmc+3Ix2bI7iyidUHKS3v/XeFS6fQB9xXCDODRakYuWH+hU7kYqAW3oYkVAJTmYw50VRAA",
+	"kBETdzBsEAVbeCVzy9EsaCZsqbjbHk7nmtuNUcTuHLtrVZ5eaelLYMi+dGUVM6CRMRYEeXdm/5AL7FK4",
+	"wX5vwtVfmcHtOvxxMLvevp3HaTx3IUztMolFVNpv0FM6yCam/fWWqJaCkoa9Y62QiExlnkVg3jDEBRRZ",
+	"p/+jOPYBhgOQr6Vwtf+tTi8xlrPGW+do71q7NfCyUepZNjDD2OgFHP9mr4CW3u2Nd22bqrrFtl9jRdYl",
+	"OO26PM9m2/M+jn6Ts/Jejr/7wX2/ht98i5R+lbErzhrL4Kf5TJR5W92mVuFgDqGqGzfkSjeWcK7RehyJ",
+	"bf7N6plsZ4f4+w1V0xV8prSMO5MLglO4W8EAj199gixNm0LFBANdGEO84EyGDtK1d4O91RmtN/vCB4dY",
+	"fRl2fshSKSZES8PbfWdNqotSyyYwDrgyVnNzirjAUBOj1BtV3xytojQ/s5klS9TvTFcJWktmc+u53IgO",
+	"rA2FQdi3cARbwDRgqX7cMbcabqmbNv2zNt9mbAtlx6DxUvRlQqA5k3OzOEOXWAKpAmADfzzlgilmXjgV",
+	"k5SrKWCfNIAZ1qM7bFmYw2JMF60pYD41CKzyaKSjJGMjxq9Y4u1HGHZhBEWW1CIuHDYluvdNO5QEeaQV",
+	"raazaWGLYmt8TC6FXIhGl31Rgq3xnAX5+5ueFFByw/aL1lYclOZa13EYvBmXCbPzSl2xzD8CMUA6/Gh0",
+	"bQa19ptcVZ/5ItJberqNmjD42iIWt8Rafl1YSL2LLv7Z6QW5S+f87tXBXZrMuLirNNVcaT5ScbOnDt6F",
+	"E6WnTGCtrsLKfaI4vXtuXppSXuZbD1Ya8AtY9bs/2Xvzk0bL9oJyPRhlXPMRTQeqzcQN7DYIkYA4CBK7",
+	"F1cbrA8fPDrs4L6CobAZyyZMjJYbj8W/eXODsSafVUOx1iw3FpqyTJMsT5kiMbRhDkpcGaptN7auS3rF",
+	"oL7XcdnDfP1pNEmsL9hi937CS9ZiRr5kyxI2ESWfMJqxjGh5yTAmwWZrzqlSkLokx+QTqviI0NzcFm0p",
+	"Qn+D2lsr/JPoJFtju8M13J18Z/dsl6JdYB2rbdwrqlRY7Y8qEqOVLDbUbMK0d3STOZ2wPjEaG5GiiECB",
+	"r7u4Cl4AFyuIIR3N2AY08M5Pj+789KhUYOIPv/qqX/ui9F1/sPfmw/LHH7c4Bl9IfcZosrShoLWTsAJP",
+	"rCWINmPKsKv4iOgMCuOAgZwl4Dgb8WyUc02GGaOXLDsmsZCD3+ZS0ziCv8FZFR9hkBRYeMwVMv94N1AG",
+	"zpuE5PNjEiueMqFt0C6dzyFMyQg5c5mmEHqqWboMIYRxeBiSCz3jn9AxIHml5aT3VeG4bvXOfKPumxfy",
+	"l7bt4puntgu/5rYrH/zZKPKUCghWrkPxmr//K5IYw5SMU5FspyUP+de1/IMOBHQDMMII+tBW6lpFJT7h",
+	"X4Nw9i6qAD3QNH057h19uR7y4U3UXinKMb1S6s9xIOoh+3MxuDRNWdYnLyHCzshNCmJ+ITCTCqwmJQXr",
+	"26g9NjIEGgNLK44Ee1b3o4PoMLoX3Y8evFlf+7TxgJ5CP68pt8cTP5+jnuM/W7Rr9/GxuWdp+M2pdfPZ",
+	"1+WMBQDZxdY+XLOv22RttSGQ75MFzioiB8QqblBDFgYWkXtk5KYRkfuYmkdcgmBIEfwqb7vG5yxY4HMW",
+	"rO45C5ZWJKV1FclJMZg31Yvtb0DkL5xfinVX+2kByV++ugXJXlUuqVvpos6EZrd5wGHPO3czhZ1/RpOm",
+	"6W5Srj5hST5PTXtNCQoXWe5LhJTyCH2diDQzTKYxStdC5tcFIzR0LKbS3J4Cv380tcD9YwryLCjvZMn0",
+	"MYSIUKEWLANKp8I0A2s46Q7LWj/ETS7S4LHuaX2FR71O7/Eok8V0aQNvwI6C/bDk2Ia/YAAvFxOf1+dQ",
+	"aeFtKA6vQOBQmmQyF0kX+bBbakQpm9KmSFQj2CrL4jP2epWjVMpmsA7/Wg2F5lN9Ew7w0lRsEsWtO8LD",
+	"QZ05lOHGEjCZIe3NUTT4o1MT7OofW9xjPgYVmXDVbvpak57XkI5n1ASaDmZq0hbbM8/kFUfHcdnwWhC0",
+	"tWfUaDwDj+Cy8v4UZQTdHXL0o0tHmEPXWEGpJZdPMaGvlY7Y7f75M1HkJwWpRQ2rDkvwgU30wOQwPAc+",
+	"4dN5eSDp3NDs5gQmPmtC2v4Uwh21zbizC25UnyFjwlOuboFnW/D+IjHK3YgSUSk2MciOcjtVOk61M+xm",
+	"vP6Sbq+8dOQY22gh26FgAHketNqYULP4QBHDdEGdGHvUiYDxV6AHoKBqUC3Vh4lcsmUlp+Dg8OPtypKW",
+	"0oErPi1b4MimvtfwLEgga4C3KSAVRsUCQzJYFpE3dQfAAFqf5QIslyuM3/Ymlusx2eHWQTyeyowMc8WF",
+	"IfEAkPbAgrwFwB0oEDjtkCsSW3CF/oy+fWIRNmIb7eMwPsIGus9yG11qc6QHlHlsyEZj5LhICJ1Q51eE",
+	"ZJ/y9GiaOgcabOcQQRNgo5uXtW0NLTLDGUhfcf8G0BS+DyCLpyAsAnAFxtPSS3CSSJJKMUFD1WqgCwyn",
+	"Dusvk1heGSo2YzEEhsWl44SZYxk4AsEJw3X3cxQCSqzHkaiLnTVNNYSKKI5c0NF60n4b2uIXu449qJ2r",
+	"Zj+Rg7OO8EAkoQCBVbAF+Zvf/enf/O7P8NgEF0eH71fRJiPCUpcB7gEkjVJThnj82//l3/3+//5n3/5X",
+	"f/Htn/xVmWkc1szWm9R7xiG38JUGbeem7T8ReUAU+MGdgebmjG7h8AvLUFnvcSaiqs4LQwm/DI1GFQNu",
+	"7buKYa5J06rdqR2JRF3hdzeE690Kfy8QtnaCeNJVIPEMwSNFQRFEJnRkZSjDaMGnaGRs7svBUlKU/dty",
+	"iFvZVEIZZG0X1ha0JiRoXkiFIC1g3llX5Mj308RTF6K2yggpqcZNkTaIBgwP2qrBkGq2tPphL+qkUK9n",
+	"RT50C3WwUhh6yE8cq/GAJA5upotSnulrFm7d3rAW9YCfsMZyv6uPayjcdtS+Ny4tsN7uF1YRKIyATZJa",
+	"QQwDBd5bbYtlqGr1ZZJWO+KlHazgocABC0yPnohsVr8g3LgwbK7O3b5fhnWz9SyYMGe6pXKNN5U0GmuK",
+	"q7v2amiuU3ZDhS7a1YHi5GF/YQmLcCr+SLjJX/8g3J7TyY1A3Zou4UawbcEEf6BLsv5+h1qomxzeDQzV",
+	"QYhqiINxP2q/AWuYVxnLsxzDZnvlGUEj/W40Hn8jy4u+WUx/9Zp1Pym3eVNu/aKom/RohbNamdGCLa8b",
+	"4xc2L6drQEuTa606ucAKuAqBvH6HbA6BMz6XDFQ164KeWuQOKiySbWEX42KU5ihW1GZf1Pjcav0L512D",
+	"T7ERPHVNIkO1RkoXe1ZV+VbN0QBgk1gnYTbQKjCXo0FjiCCNmLRhPswYgaSvFM0LDYWwtj7aMIkmhBmZ",
+	"sUFbRIELUzAPOWm5Flpg0SiwjRjjCI7LgeilZbj7DU/exS7eIE3t6ZutL3Hj/MG49OtuH+zb7VBH5VZ7",
+	"Z6TxpXg5HodQ7KAxyvG4Yywkak8vzUv2T/MqNPx5gena4DYfWcA9X2gmFxhfsrAYnLSU3qKY0EdESBt1",
+	"ApgtFjTWfwWkBoAN8MZkhgjluk9iUGNcoQrbqndRgR/DDkTZ96dUkSx3r5sjat92oLBPT549P32CkG3m",
+	"tYypPNVE0WUA1ylzDVk3MDsYa81aa4dmLREO4U0ktlP3fT40Czj0o8d2MI4ZMgk9Whf4HeYZG7GEiREj",
+	"8srCp/iHzXCt0RechQGoZsroFVNmQ2QOZqkU4MgSNmci8TEOdpRIlXialnFE+6WwWw3pkWYuHQ+UPzdn",
+	"9l3/xVNoBI7WqEnps/6kDeya7g2nK96IMrc6gOsZLqGNndISN9ciAx4RHcR3uS3tEtoFfvWBI03r7Zvw",
+	"eEBk1r6BVPpaphnb3QaGxu1woW16XDZoD3HA0OtBN2PRORNJYCRijSk1RWiGeYCLCVItX4qiS6GW6wa1",
+	"bAh7GyTFtSyS/73lglS4TrDB1csVla5nteWGPSsPLow9CXfObUfprJRuQ/WshxEpxZlemzpjSM5jZ4Wt",
+	"JJB7GahTMR50AW309CBrTQ6ds2zEhLaplj6VlXBBYi01TeMIncP7Fla+5CuARI2iZ+ELE67b+KgHjW+T",
+	"jVndeWyoWBkflViZ/spdubYyV+zv9hpcMZrdCY/BCuxWahzt2Npmetx5aLfv9AZO1+1Hu5pRbBlAd33R",
+	"atXcXsssebAfnoTNLBTmLUPxXrPHU6o/AFvFjOo+OXFB6Q/vfXyfDJcWO//n5y9fRGTGqMozlnhsw8WU",
+	"a0YQB9hI4BDnhTRRkUXGteHuXABitQ2lC0f3IKiuUiz6trUt7KmrVdPcIl7P81aArGsxPeBvhknkioV4",
+	"n6VkJyk0HemN4FjDlMWfrB5fIK91q22D6kVzeFooQaOKh3AInrvUheiKOHSTc6wx1C73oepkuVmJaiXV",
+	"2y1h3y1RD8IX2kK4ia8FMGRTmoapfoSOIGa74pRY4yTBqlybUV1ehI50DA6FUnkYRbOpWObfjXy/jYt3",
+	"xbJm1KiV1b18hYpJnrGOpV9KGbDVIKH27E3cNtuTxWCmmUPNA3NKmtqnOYxlve7LzV8DAEloqgAA3xdQ",
+	"u/h42KEb3HaooDJNmNIDgGVohXQw+icCBzkjlXVw2eSAJMf4cfMMU/iDaZElNs0dMlW8eSvJGdq2SuP3",
+	"6SzWioS4/lwROnNdH0b7+/tFaGF25QxF4GrDHt0g+o3KSMuCFMpJRhuDki9gMHOonGsWqbB8QTbGwb79",
+	"XtmdyYXmaThMsyQwUSMU6IUkM+mAfNs0vvIITjHa0BkHt5sdb3BlnufDmRE/kojQVEnrZSm8Aj7mESth",
+	"bNexzPWKKZ1//vjx6fn5Nk1XxVUwMOd6df5Z97pIgG4t+uTluDioUbhEYJ7FwkmCzhpwqIXUAzStdU0q",
+	"7PpsvdQw2O+KDldMfVAaVn0RMI/ocL9pNbCSCDpc0DhrLscGGZkhOkSllmRdjcHGOxXA4zZbRWkoff9y",
+	"HG4UuGeisFQenG5fNsaiqvMsKJvBgZjnWKP+GoaZOVrtBoI14Je9On3x5NmLn0X1NC6Lod3NwOf6aBFb",
+	"q7049IDN+iiKud28RarqFQ3WrDq7ar27qnWnfvArjaNVLoxpc2e4iR86rlBl1gUhabpXqyScHUrATqba",
+	"pRT8ylXZaXCkLJv5K8TTfA3kJeHq0tZFEAl7yzqC3dubfN1ilHJ9OVkHXGU4v1m/lGlma15tHS0NN95B",
+	"CLfR44QubSErJwMVdZ+qPTfJ8JaybVAstyj4ZSMBbBNbzxOxaDcq2BtUUKMKSysg0qC47qJzNXC1Mluj",
+	"DJzc6op+IDCdoQ8II2REYC4mrhhvXfGH1NTWjW2q2ta2fRAdszbTDh6qY7O64xUMyLVYWojIXtHSaSnf",
+	"jPIulm7eSmqwW6Ou73bnlt1yz9c07xa09NZtvK8s3FyLccP+2ifPNJnlSiPIsNHMQKSB022jt05ePSOX",
+	"bHlE4vRSzdQgJmOJpcjJcEnu3yMp05plKiIJn3CtIhLv2TTFQdyvhlBWzGeHG5RsMpPaReiaykdTwIT7",
+	"0TeGmrygM/Yufi9syK+mUjBEC67v6xO7+tAnVidJqJoy5cpTCeKAwUnKKLim45/Ex+TggGhp9IfRlGZ0",
+	"ZPayT17becQ/iW1YDnUyPBdkRrlITQ+Pp1zQPjmBKAZF1FQuMJ8VH6XKlZlUTnMt5xce3Pt4fx/+t786",
+	"2LZsaP3qq5/8FGpemf+RvbbjkjZW+nNlj4JAHpdqBWQV7R1lbsZdTT5fM6moFRhDsE+fxJa21to1d+uS",
+	"QWGwJUTCHRf8EDDC3MWblUNmRsimCjZuO+gYQAPTP3OtwKdPfVPw8Ylrzy3Wy/EzR+da6OAqzQ4eQn0N",
+	"SQSqeFZ5MYqoRx42X7FmvWV7xuk5ZKtnFmpgbwmo6wr5Dmb07RobnCuohul5Dq3ZJqyiiDKRhh6BpLiY",
+	"Ug0Vc6Geqe3lxrFUzVJNuNIsG9gAu0GracVVv6YCMBVhR+cyTQsKahHqOca0uZZZEtbA5ppMmFbk/v79",
+	"FRWvB4i4OMDKvGuXtKg/ZgZUWWEbjzbhGLvmKo3awpV4Dgs1cKMKdV2gaasoMTedtAyxfkaq5eMxy/xF",
+	"IhgDQ4zQg6Wdq+F318a48zMr8pmLyXqN3n/lM5n9N2Eas/8Sc5jf4MrJq11WIrIdsmSnwmbRa22CwRia",
+	"/KL4WpH/uda+WH5jdUntM6hUWT+u+L2R8p6dvyT3Dh4+3DuwAJdOkgHhyVIAUDxdzQL0EudCZ8tSgqgh",
+	"Zu71ojxiwmlK5hkb87dl+eDxi97qNBtbAbOR/58xw2E/oXo03S7cIYMGusv/2KHrazPY09oOYtfN+xXM",
+	"a3c3BtVI6HbHt8b0fDoem8+NIgiD35wkDwW1XYgyUMKvxFdijwT1HVyuQRDKjbHlWOHdnkuuLGntw+th",
+	"7Lhzj1lTLQYW4GPs7ZTmSpdbDwLFXc6GkDaNH4XElI01NmDDRNa83hwrHwY7uGh51MWK+JMYws0hqhw7",
+	"5BMhMz9ePHm2lIStWW64vpSQ+X7ssZJsSUS3OFDqPEBiBrmFTFma+Hm0vOuZXnwESfhwfQJfVrCPsL5z",
+	"nq1dXSjTWiQex+DUw2ry2EzCUg4k0hyHXBQfzRhcMqJdDDsG+8zSnQpyYuEXYMg5qzRUqfQK7Bot+l8J",
+	"QhIjAGI5jlxoL1jBfJye4JYWWseRQd1S941/I7IiUPOJNFSY40QtJrdbPcxxMFttZCZBhnR0GYVZRdD6",
+	"B4roPBPlAiJ3fLMflhP8zYTSxEzRPGu+I3eKfj/EhIXG+1MoXm7NyovU/0oE+lFDnKjzOPgr2It6RTCw",
+	"Ha/hFHY0RlfAsw8vwwnuRb1RIKzY0wa58nZjoanwk9uOjnoZUrIAhBk+F0jB8NElPeCn02BC+M3nflru",
+	"s5scfr4opohfPPMTdR246eLnEjqx7dRNHT8/CabsOk1q3535xfCkezvmS+fzDjFgJ/M5hrDXMhlaQUBc",
+	"DApipoQVtx7sh0YQIMtGb6+FuQEv75L822KYWF2ON0hcsrIVEGQmEhUVQr9NHHEBeSnls0adZqMq24jy",
+	"0FEVK+Im4LVycfCz04uzXw2enD4/+ZWvCh65hBZLKAzrUmTqA1YkqEeVWdw7XKWZdarPqaaGIrV5W52y",
+	"q6XFTqGWmViWBYezXOCnpctQt+0IK2p2thFTtEveRjWgvkDlxKuzEjK81HdtUQ5dnIdRSn0UiyW9h9G9",
+	"7RVJ6DVQGc3nALSqLGbWg8ugsNb6tFn3nL08KgpkGQGF0KopyE05sg3RsZjIpyJXtAwC0wpEHBTao03U",
+	"BZYYlaCxhJol0ev1Pb8sIRtrN4OVOr6W5sC8VL5+olaCd7R63Uun5qEnTFOeVtSNBgXAPBsoo6a7KKjd",
+	"1rt+klST+tK8tsD/zlrAqF5Pl8ceAzLlRf0tkIjU1FBErtd4TTZiNn5A22nAbhqr9zecc4ttTGfLz9pw",
+	"RJ/KjCQZiKDWPnfkYUQtW3DBMGBSHudZGBHjJHHv6fcOYPuAKilGU0CyB1RZ8mxsNSlfLE9mYK+IgojA",
+	"DxQZSQGhpJgea2uflWwVXx5E96IH0cF+dG8/ergfHXy8/yZaUSQlrD398VrjbTnwqoUBecpxJhFOpJCV",
+	"h1iP1qwuFm9A9OYZFx2lVtPkuWsGPmBT5s8zbM78eYJNwhhy3WiX2BDjD41I9vm1YQLbJOq6dMUuIflh",
+	"UUCocpn7UoXdMjuLOj+dxFplqwGvzEs1z3QWOjDRfyuwp1L1xWo6s1l5hU5hNPKhjl8qjxbb92PrknS1",
+	"BLUkCdNsZBQ9McqzjAltf1P9biFFC8Yn0/WcyOzXa3y0Xkg0d2UhS+FmpeNROpBRqQKTHYHdswBQzS3a",
+	"ZsBWMNTdhmFAlzsPwSh6vWb4BVKcWw+9sPPpUph+xkX47UGV/X6Ptz+4yatz3pn4wj669S1rXqJtEcqu",
+	"wz9W1t1bpdGXquk1p3Zdg428V3zh+pR0Ffkspvqm/WDslODtnti99ivcVBSeFhCr1lDC0ZuNG0MSfsUT",
+	"XyWBqHzmHscHVKGO0mTpBOpjclA2YqwUSNdj558zmo2mF+yt3ixFco22EtKbxvWxdKvA1rHZeGayRVg+",
+	"V1Z8WGcTa5rYZMaEPudfr0UrDmyFfjjedQCERxmpRwqzk9Dq2nXf1GJnhKtreDgd1HRnHmv6uxEHp++5",
+	"6ZYEs9oVKThnQu/etxku59ZInc2l4iPnlpnTjM6YDmIdbcrKSPOrIvAx0IWxbIzMvFKMnpk4qJ0eEy1l",
+	"ud6JHZHD00JHj7LBViRWM9W3jwxmUunBf/zdv4mxyKsrmOUukx+moClWORgugQJ6cKvlnEXkcH8/IGl2",
+	"jKYbe9lU0A9iXeHXRdxBUF7h4GFY76Vq8j+8fy2D/5YVfrgqYL5O6WiK3r8pLarsGdIClqM5y0jsu4kj",
+	"HygFMVqwyrDB2hUfh6bQLoDWkUu2dG64wL9g60jYeC/w2iE8mtPSIIHLhpjGIeSVGYOLbENu5A0zBBDY",
+	"MWryogIbWT9PzikIlaF8QOVoykaXzFafCQ1AwVAXVPmkMXCc2FDK6gzv7z8qzoT1EsXgcXYhnXi4KlWC",
+	"7Ak3q2kWD9y9GGRmFjeCQATPyc1TPimRK/+o2+BS2AtYlfcO9u8f7s0pWPJXM9hrHE0sRQuxgKsKFFh/",
+	"rXXp6hKntcaCrdN4WotINfZcqSS1dccpFZO8A5F/PJWKiefu6esJ+kCL1zJZhyL7Cp82702lYAPhQ79X",
+	"BscGUeKQCIgRpS3i5szQHqWdVFPEpdYQCg+AKsVXLPMwlXFEHuC3IUAnRv9/jD/MaHbJoCJ4n5zY7jLX",
+	"GwB/Vuo9UZtcIEW6JImhiDaczFyqDxTSvTybmLPg5tZvKm7g5apHGzsMb6Yej4uh54Y3eSJnyXxsmoJQ",
+	"nFxVo+JvpeqOknk2arn+aqk0m6GQG/KMQsKpKNbXIEiBkLE2lTisMgGDw9Bftxl98kJqouUEPbzIoyxb",
+	"iY18E+eKDVwLcXkTUjnhYs+JctvaDdZOVjXQvc9odqmCcCAFx0fpQho411RzpflI2fghrgmd08xKQZj0",
+	"SqRwUQ6KJDKINgJhwEtqJOWXDIKOgCVFJBcp1GMr5DcnVxkmwZRWLoYsVQxDiUQpGss6j42YIsWIOe7p",
+	"A7SZVrZK2XpXerhF7d77YlunMk1UKPSWY9YrUu9W/v1q3kFInNul/J1pMi7VZueaTHvcu8XChLh3KGh0",
+	"2Fx5a/si7K73c+ypF5W/06UvgoAD8+WFZeSVPKGM0RSK7pXk0qN6fSZ3zvskNgua5Bhh1/gcZEcZRjEG",
+	"sBWhWXZF08LgE14319YAHCouIicuXdDQqUl9zjNkvC5EOZ8IZ9OLer7huu/PrghKGVVgH/SldgN48AYR",
+	"e+eLIEMlyZhmxzZNwX6pF3zEnM0EPnRz+9ArlhlZLLPXa9AWuWEfxBUCZQBipjDsB+MFuCAznqa8wBLY",
+	"AqRnSFNqYYm3eHvT6jNjPtksG9IlP7kDB153sxnt2Y19cs5GmSHZcI61zFhCmBhlS4iwMaRdTY1IQxWJ",
+	"f/zjH8eQ3ubKYXNV/ArDx3zIqVQ6IvFU67k6unvXfLxr3u2TLzBXE7UMOgL2hy0oTZckFzZ2GJmKkhgk",
+	"SomCQVqkl8Kfb7MPMjaTmBVUqMEwmgiGYoQBiLKzy+JGb32QEWBFTXmSMOGSSSFtdsjs+UVkuTux+TSA",
+	"D/GH0FNslHszjz4Izsu4aNP/hOsbNzVphObac9YCkDLAM3qI29VvKqcwkkLls6Z4qXNnDKlc1A9UETSB",
+	"eYn0koki7tCeb4h/kpqmEQFSlLFxLhJlMaSKLC37eH+7y7SNN9+R1MF6PeuZffQzZREGWlB2fD6cpRkL",
+	"maeJkWLQ6h7k9anGTDeuBmDWT1ZEHxaUEpCdAM644CCwSUIifBGB5B51jCDhJcml3vclF0kXoy7LfmGe",
+	"9NGpQfjnqlefm4dtRCi8zI1ysPYtfMo8LxcDteDWWVrBU4NrOWQpJBVz5c9esFggSgqJBSbcDrRb/Dup",
+	"f2ZMC5oJi51T2zBRughjmqYKdVSukDhEQR5KbBH2g0ZjzJkcySxphgTfbLhGCFq34E+4mqd0+cI86hzi",
+	"9IpyaPpaMCxbY7Mr3e1YnllXg2JMdMd6mcs07ZPP57AxTPhoMlAVESoE7xJWESnXv92y4iBS1IGynqPV",
+	"UyucTNv5fwuM+HW4LDQERQnFMVgol/PUAu220QJ0KKeNe+oLad+4F9u2Xy7luBI5fZzZEiRyHKT7FDKs",
+	"r4JYAlDfDlrPrOTgaynWno8LPmO/Ns85hPWBanX2VCXv8kYX8Gmrd/omS1SC0t4Fvjd5n2PKKqpwGOoF",
+	"JDcscQhcNgj5siFgBeMvyyWeT9qVCk9GlQH7+ogl+lIoGoGQV2ZdJeZaKYxgVYdA6LEkuYk3FLQ3LJrg",
+	"1cHSCa3cuGYFbduQuEBOqWvrdD6PEaXgOEj3NxuDiouNL3ZRExDYe0TiVE7iiMQJFxNN00vzt6Tm/ws2",
+	"mlJt/mIzytPYait7aqbikqGQzufrLISVSCK693VjEFHUe7sHIDt7hWrnBtagj0+Y0M+aC3agb6vd1lR3",
+	"w/w2p+lGldGCMP56PWnvqKgDY7mlaPqNZTMqLKHrPo4AubD+LObBbVjyrXbyhlSxz7NynYs8402kzylr",
+	"DRuGSiXbcJnb9nIoUVepjwBNoRettVoa1MSWY1Hk9200ZLdGRQT6b4oK1I1GpymjScuJSbnSG58yawXc",
+	"aNS+9mBzoSBtRYimoGg+Xoaz1fKSmelOZ3SEbEEkNEv2Fmw4lfJSNSxBhdvYNpuoYNkaAFE8AbF5WCcq",
+	"i4xr9lKkS5RLYL+zeQvlMIxI5vq8UP+8H+1hc5ZCC7yvuzKRJ1S+36ZZAZFtIFg/3KYfbtN7fpuMWlDi",
+	"DHiWm/ZFtiz+PIDrW9/h3KpNxc188ODeg/X4T/N0eSG7jXR7MhD1dKpKyUeaZtp8B1iUKR9BCpEwsu6b",
+	"ZtUhcyaN1bsKq2mXv2lrnbjWQDt+EI9uVDyi2pViLE7J/XXncUj1aNpRqHLUuWIgFEvwUKDmF6I6HpEf",
+	"feMJ0LuI/OgbBKeEPy1Fh79tFij87dLy4QMTAGg2yAV/O5jhi2j575vTCZ/R5WC/+EH2+4Fb/Z3gViv3",
+	"ZwVhxm1aAZvYvszFBGZMT2US9v7q5flFL+r97NT8/9XnF419/zZniN2wfc/2sl6jkabVvA6fzLvRPqQ6",
+	"15l85XyZfpsOVyondUqjpnLxuIg1bwiFqZc6oz9w3O+b4/7AaX7gNO87p1H+1fXPfu90tIEG+hE2zR/N",
+	"vw3Xa95mOaHz+fkGM/7BpPjDZf97dNlTimvjxvv1dADgrUwMPj/vRebzp7/Afy9eN+6XuePzTE4yOjt3",
+	"C+Nag90HQ0XG4d+EXbHUHN3Gpm7MiIm3PbzbDfWKvGdqt2gN2OfO4RqCbq+J11CUFbtdwAY3o5tAbPgh",
+	"JvOHmMxyTGalssdBY2WP6wQt/v8itDDqvd2byD1PrTHQpv/C/vElBHG8CR/bw8JHQKSo4WO9CdfTfNgf",
+	"ydldSecccnsmTNz1YTvvwtfVJZ/vuYope3MJW1Swuw3iHF+5tPL3LtjxvVvVv0ORl+/b2m0RBrpl7Oa2",
+	"gY7v24ptGK+4bvgofu5y/N979ORW8YrbIEu9axXLtkPHCLJwuqU9QB0mrCJrvjgmfBygX+gpWxbIAzIX",
+	"+iYCt39I9vlBsPxBsPwhZ+WHnJX3UFjZLivjPcyA2IKHr4t8f7OCW+/W+nULlq+zRsgGgHHi2Sjnmgwz",
+	"Ri8tDn0Z1hppIhRI8dVREKfchpP72ivw7iKTYkIu2TIKmSy04SujoCkfwL4o+W0uNfVcMVcsIfnc5WRO",
+	"eVoiQwuZXao+eQ3fI/BXLOdMxFH4FBJ1i3zkcJZiqP3gKoPGU5qOB/ZVh9bkJgwFjqRgAXYFekfJKJUK",
+	"mPSxQ6kgpg0oGYocFpAbIDGcKqgRYRikTe+QY8B8GHMI3zccAxE98JLERes+Ob+pkljpiJreXWHI8u5+",
+	"KhdEjrWlorV9njPBEqK4o/OYWIXTHOdpAJPSId0G8ada6vZacMEPFELeR2TIJlyYUdsq7BrrADYCvFSN",
+	"6mbcvajnd68rEjhT+iW+av78lKZj+PjmHdTY4WnXNKEqmdGYMWIXwDUWFfvSfinP1yP2VAB7KML1wF0x",
+	"IpaQIkRO2BnsTolc18WJEuGAGzoe40HPmIY6WF6ccJKE314zCTkeY2EkWOVuG4xDeil6bnQvoRFH/mxT",
+	"fuxfcLZoCtwWA00vWVPQSIW11kNA3SlqqPQgknKC2wfKg2jY2oSGaiCinsvgY8yljyEAW2uOZ20kixVI",
+	"rRaOtToaEHe3G8oKdPPpcmVNo8V0WSrBRYXhDWb9a1XwhBwAmzBkU8gBpO370m8zyoGYICMxkqxL91dQ",
+	"AQ7wuwp0wqIqm8x1RsWlrVLmOAwm5E0gxcvQZplpECR9ehm+TKeMupJk9lVzJac0Kaq4WmAjEVZxLYHr",
+	"zaVMQ/gyaBlBZgZ458s94E9BrT8spNbQS33AWLO2PmKz6HMJResA/GxFidu4T57KDOeWOJBeHIjXonOX",
+	"vvyVIKUM5lKNNp7Z4rxGY3ciOsKnwZkDxlWuneaogrLFXN2ZwD/hSEDeYYopfX5ze1EP9soXXbMr25Gw",
+	"vJ4ukZS8ni7PfOevp8sX8pe2e/jw1A7g9XR57sZg3g2G8Xq6PLEjeT1dIp7PJ3Ysq+RXT5ZaeIm+ZuGh",
+	"svYLABqYf32zlYY8em7U2dWqd15myHd6PWUgwBRtWKosZ66sGKS5s7dcgaUqdXmtde6zTf0hAKMdrEXd",
+	"tfnWPE3JkFmsKw8tajH/ynsYEZYqVoWzWwEw36UEkm97dQ2kbhrlBVWXN1WkrLVu0jlTzmrcVgew4ZIY",
+	"IudLlAdo4HQE0NvWHsgB2Nh+h0B3GQh8XVANygUHWsZgH4LlRtSFymDqIzGP0jS9Lkaqt+0oXECoE+iA",
+	"xsxJUs4qCh26MRUIPfa9rVEfzF4B7GcLIYv9A8+wJipUcPJf1rZuRpfwZ0ja1sdZ2YJHq8H+0b3SnmBk",
+	"mBaQ2d7RQS1g0L1lO6sUifEl94K9Kq3NijO/nYsjTBm7sWJh4dps0OjRilY7LqqfzsqF2p11SbmSJzs0",
+	"L6G3pln4UGvJ9Ak85Vt5F/Us3PW6Fz/Fx8I3Z1JwLTNrTV45b/9k+D7Ug1v36i/NQ+FbqoMgMwtmWFlq",
+	"7BSbKU2hWInIreWqDXiMlSOuGwr2w6617lrr0u/yhgfrtrMrHqzDVuUesKKBx9RuMXnRmTUg+wdXmSCD",
+	"+iOH99dVRymNIwT9XjeU0rM3OooQkLx5FODsXllfAoYYNuSsqNcbp8MnL+9Ye5uP1uXM+garS38TbVYX",
+	"8hpttkDXNkBdO30ZdiCAzy2AvUP03BJorirqfNr2IxecgVBdM54IsNF9fvF45V5Wy0ofNBdvDKuKfF93",
+	"8OFmw/h+ruCGg+h4A1Ut9mbtDQQTpip8G96af+3xOyTzFeENAeJ6geHcJy/NrwuubC3aznDnvahT9uS5",
+	"9QiXB/Uq4zOaLaHlIR1d5vMjQmdQNh3Aja150hsSYTnBJHrHmUbCmCdzJsBQrRAJ68PIGQylYoXBAi23",
+	"SjvTLUCemqYiZ7gcLq0dHKo71O2lVuPlikgRgY0UTcs4D7AtR9Z0Cn60qnMN19LV/wBjIBamAAztSSbz",
+	"uT0j8sqotUYbLla+VO8IHw4HB15TMGbj8khJUppNmIeMX2EQh6apbRVHicUHFnRZRPNg7IuZn/Ur2ZU8",
+	"tvYgWFXYKxdIg5WFg72tWIiti8rGjvXJc65ssBYoWSwhgi3MlsGkI8JFwubmXQF3DLvsN8IXFuT9Uf9R",
+	"SOL37Be1zLtzXzOigEPDWhEDugkm2rqicL7aQV0utHZodH51q8JrM7kGgi2K9yo0q7gvZmlfnb548uzF",
+	"z2CXAUtRQFkjC4HXHBDT3m/GdLbctGfwu1Ph+uzYYyaNdmE63WSBHIRf93eqFRFqK9w8+4YRVnuPyjvc",
+	"KFX74/GUT/KMqUZv5IilaaMFuVjwIRsZwvj45MXj0+fPT590W2TAhG5qGeLMvOPPOnikvDwmlJhV4BZo",
+	"FOiDMicKUts6dFnKoSx3esZGjM+xCKQLF3BjoDwhSnbswtY6H8wf7DeF0YK8BZyCC2vynNJ0HJazV25B",
+	"HX+UGXl68uz56ZOowBMvY9VCoC3csCRn22GsFgN/9KAcibBNE4+2bMJWt+hw2nBFusaGID7toK35piNn",
+	"/gFGjW8bbuZ2AcI2keeXCzegKxGOaNeRgfGgYUin0H3QNmzvPNdGjsfKTvAqMs1uvTlJckV8twODDhYE",
+	"OvYQvxth4CpfU2XVjiLMLsRMd23WYgt3OSibgfaKa9EIQ6JcZZEZXZIhI749y4vQfdIldoFyvZqKFF6T",
+	"Ogkxb1t3Ovq6UZgDovt9khEc9dYkxL6+Hfmo+q/94QvuWcF3wmPkCU+dVkQBEww5SPmsBHcr2LlgOYKp",
+	"VZhEhfRWyOhqxv1KcvSq0jR9Oe4dfVkvPtOsWBbxb86rCmESEZnKPDMMJ6HLjtE+VWd3Iy7EGqNiTRJ5",
+	"96Y0zzNnWa4IsVUEwZVBSTOZsYFimX15VTgCPlXQdJco0UJVM75JKWA/q3N8sQkJR7N5GHKIu9OLemZ7",
+	"wFK6bE3g90HLLQD3X9uIvYQuVSOEodwyEBF2A963EyjDc9tlKu/D6uO9Q7N2oSrt1LBdPQu1ibYWv40L",
+	"P2ockdgqtuZPH7djPoRFN2NQ3C0/jKw0Y77ykruNeeausgNGIY8x9g5CmaNC4gl94aZHaB0f9tYqFKJs",
+	"lKWtWmurKhhh3qJ8FE2Vc6IcAQcF0g6XCwiLhk6iIooQRoqP9MmJ4brMvOgCDLgi8T/AApvU3vM+uahZ",
+	"qsCYw0XYZqyZQmNDdS3DMr08g+LKhKsuvn/ISGwKW1Uj1PaOiblAingdwZXQndI5Rk1XqNKGlAf5RgPh",
+	"AUj6DRry9LpyBcyx9a35CXe5Ardx55G97Pri5+qZGMv6PEtn4pu26KOBW451hf+KN7rBw4bNl18t50mu",
+	"ntbNbmPn423XtOFk725rQ52nOvWmHJgn2ZJkuTiqGPrBSm7NVrZ0FgQm10qKlay1YKtEDTbeKJq6yVuY",
+	"C501R3D5MUMEEj7oBgJ1PS2RjQgfk0uBmQHN9d1vNkbx5uMNMwwzao43LKoVg0MtKizSPkOCBrkURaKE",
+	"4XNuO/zPYIbnVksrKtn2m9auvT51aW/cY6F22Iu6EI0SBteqHoLtNgzrtH8QarTFiMGon6xobWE9SNbD",
+	"krART5hlgKW0Kq6PsU4JuJMMfy9Z+zEpHUvdNB6SdjtIaWahPmBv5h01lVkhNHxY+IbwVNFLpnptnjOL",
+	"AruixyKe3bZql8JunpNmDDUGaavu6Aiy1Pf3jcAlla3xPKKYTlcqfzqSM0s5+hvERLvslUbN5VqhsfXb",
+	"ypPw6B4TQw5BRqMkwaVbHToHwAoJH609xhkzT7HEhZD3SQxUF2r8h+kZo4IWc02EXPgnjYofH5lvkV4P",
+	"rY0uqbo2zV40NTBkg7ASbtiQc+VTiE7NQJfz72VszqhLrHDhs0glXYVbQ0CLpI0YSO/gki1BkHWRt5gV",
+	"SXCZhkyVBsZnuenaDoxXq2uHOYwtxa8vmRFq0XAKbGzIzHPoHz7xhxJps5t4xgxnZQlmUuPfYYHeYpN6",
+	"Ua/YB/8hXFP/JS5Y6Rk3vfWIgO68BoWrymynSSy4oJMmgUBoOtItqZMzc9fdI/YKTLBQd0cXyxZ1QDWd",
+	"rL+9E8wur63LBGtk4ZxK/bcsSREzWAPoRFbRyYY+k1edn84FiiMNxMba82OaJLGHYbDTMddog9DqqlEs",
+	"SaxxEYdaDGPlumwX4UyTLjXksmdPVD1Ofz2gCk6hcwfvVs9vV7pecdR2qQpc0MlusS0v6GTnwJaOGjSb",
+	"VH0UlaaTiOSC/zaHIsiYcY3aB3nmconhtmUyDaMOLeeM78Y2bdvGNQlJEqmR69i31ZyOwJIjcxD++qWC",
+	"c188e/Xt//Gvv/ujvyyHWBx0i/zHrOTDffjno6d3+2/u1DKW3W9vftz62psPf9oYq+F27prYoIbL3Dow",
+	"6AWd7PTI7/i4qwZAaSjK0iG9C9IkEfQkgLEq35sXNuMJZDl8CA74kDHhDJsg/d/bByM+oRNZ4Cdg6FQR",
+	"naXy0ZRQmyJ7A7lbpdFZfaQ6um59rFDRgwBHZxo2BAMV82ObkhXGZSL2Rs2rZVpoRAYvmTbWj3ULOcr7",
+	"Brd5a9lFgXring3e81bBlSAYECLqgvXcq8QLs/VR5ay9aLJRLFygIeCRIVAE5obzGbNpdIsAL2XK0qTI",
+	"xTY7C/fH/DQ3X1l9yfINdRn6EvSUbZ90x97O2UgPUCfhM7Z9/e5ybuF2bSD61grUhpp3voBLgHeN9qqs",
+	"B2C7IYQujY60E8DsDU8Jrl+r9h4+RLQMZgL7OmSpFJOO2gwYmgYF1HyrAxfCRqFUt/cgHRMpbI1jQ06l",
+	"BWKjApRUC93jXE8uu7KoU7yB9e0pFLvGBsEOk2cTMC9qSR51s7wFwX2rsnhLhkajFPp1tbYhWpQpx9px",
+	"606Dj33oViHdbyMsNfa09UnMmMpT3YbWYX4rFarHoZp5Zgww8pbdOtFAI/P1RcFdnWYbtuMt7N22sN3C",
+	"eLG9YTEKTMVcjNK8jinXOpzOZe9d0KHZU3cerl3afv2DPiJ6/aPff/J91NONaGUuxaHJ/NVoaN6yBnzW",
+	"eOefgtRTuM9D2mptmCxDVBtpbgXjCObZ627PKuVmF+SvRHkL0a1UuB32r3zDmiiZv+heqijzwfbK5mER",
+	"9ZBQVZhYQJtLQVmByOdLw2ss3V6TCkrsvU0JeBKIavVLVZGqiuvsxLAiohIJjLJ1UgrDZlusWTfQmGCI",
+	"0IL5/HnYip+GthWEixiydXcEAroqoViGNg5sbN1qUlPyV8IbFgMuRmP5gOq4wH0wF44BNRKV0MmNKJFv",
+	"eiPGZsfoTNF2esBekT5is3a0VvJF6pDkFkZkdZwLSrqFumbN4oUIjf3UAUQ3mj0EYrRnE6I0YYNKzQCC",
+	"nSA22DhAEENHDEwZLq2ZsVEBQUC/RtjotcYXHKc++cSB1dl4Vx00gEMWcgHbiJ+CCYYah5BDmSxJETF6",
+	"3ZDU4hRG9RtTWYXqrtXpUPkK79Lk4snGri0vzxr4Ygz8y8rwn188JglAfcUDF+/1+fNnT46topooooyg",
+	"NVwST+qdgRDaOdw/vHdwuH8w2D/49Gc/P/zi/uv9X338y4e//sW9zx68+OjVo7ODi01StPb3Hp3s/Zru",
+	"fT3Ye/OTH61zVZop/lwOm6AsdAdsePv6CT68peHCvTNsLmmWtEaXFlJtJW3yN3JIfBA1iuw+GjsUXu8d",
+	"NgqvrTkhbX0WQLFDZnFPkxJCrEDYp47d81SzrOPSP8WHMRCFq2kLy/HoQ2Zp3JOOqygt5/NrEPvfyKGV",
+	"H7s5z2h22U3wvuQwrk4bsQBvGmCTkoTjbtA0lQsAchJLQPHutgGFwO8koywHK1+vWGWQRXHZuolHP5fD",
+	"M98KbJxv6OdyeO7aeufbtfehG6vd8ILgESOKpejpXoTHwxwJeye7rFeFvNrDEDkK4s+z33o3ZHu1i30O",
+	"kiK8nB8Qh9LKVMT28PC3kfKCUAU7i2SiSNjovpuP4U2F+3eGbysv5RZXc50vtXpRQR7E3G0KAbnxz04v",
+	"yF0653evDu6qmboLv8Z9cgLb5WJtzGDsjiqfjor7fsejLe9/WHrNTrp4z8Y82/6lhQb1r98vIreJFFje",
+	"4Pp+iQ0dwm7jN0vGcG91zzYoG8dvRkn6uRy+FOky1JPsV1VV6RqG0qrdctWrr8yzL7xYXBjFNndYtiSF",
+	"b4HO720zq9H24altDTRMda6Tbe/zrj3r0OkteNeLfq/tG0bh8j3wD+OcUiqaUs6bhYywekqJX6qgIIg1",
+	"6YOtJ260yHWy/a5iz8qojt0cFr9BSb7TntQOCBrQ7GqsWcXdX4OUitu4BlsGRG2pPG1xVGzsJVoUUWSg",
+	"woVVFq5syBdeA5MF/60D5NlSOSmk/pXInyiOnOHDdVTjskC5ctt2fD53fjZ3z4xuhRPdFBu6QR4U9aBA",
+	"RTMgVYY4/jAuG+ueyZnDBucZgv+ERqAv/SwODm3TvaNexkZMYB6z/fXj4kcHPPnuTccI+lfmxZfjZ/Ds",
+	"utDRJqbq59y2T7s9ijs/hm1lP/adohWRA/Lq7OXj0/Nz+HRYZL3e8yge90uINVah2I8OosPoXnT/zXrH",
+	"aqvf5ZX35cAn7wSzX9hKPvbTU6dkmw+PPdYAaK4O1bxhG42SZj+s3B/bxGP/wpZmwc4WJa4GhjVcsXYZ",
+	"ziuwXJEYH26W1lIqJnkrdrv7FYK2XUaWC8KPS6ln61NyzYWayrQ5SceFsqIBoKErBOcGVLZS3QGfwAvQ",
+	"GuijMCIdzTbC6Z7n2Vwq1pwOOmKi5RdwaHZQWM+ZSJy22t1l303Ns2sVqnrl1WteAPdQS85q+ERzMRyd",
+	"UaHSAmG9WV5sX/uC4mzjxA+KuZZP0mMjVCof2zkpkrs0e6tVkUOzCrFxjc0PRMvyCjYse3hTw7MSBcSl",
+	"vMzurBXnMbihlRX3PnZvOnRLUrlr7Q7/RupfI2fNJeXczxEZLv8/9v69x5Hkyg+Gv0qAeAHNjLLYZFX1",
+	"jQ3DW9PTM2pppqfdVSPJq2owg8wgmVPJCCojWGxOTwPSenchrWVL+1qG/awke2WsYMGQtbbhxxIkrffD",
+	"7HSP9Nd+hQdxzonISDLJIlnV1Zel4R11JTPjHud+fmcGKgEt0z7tf8injCrC+KxOKM6KiWZZqslwraG+",
+	"abg2KzF7NJIN+SNk9629oN6ov9/FtM7IW73F4sd2Q59gPSAWLGWdHWC4fVdJDeiGqscyYSCIPpWYJglN",
+	"RixJ+6lVT+J2HLG4jo6yeCf2bYCdkcLpIVofCuW5uPpSKhZ7Ow+j7rlEoAhMlyWAxVTyfAoTKIfkP/uT",
+	"n3/+V3/6h//2vd//7bc//+tvP/uPf/vYSgJP/vF33/v8hz9/9p1f4WRnA/YJQXgzA5hb60sW2anXyxfb",
+	"qWOXo1EsfrHsP//ps5/8/UZZEWes8T21VH/uTF1277gzTKF0gGbdgVIz99EnjiC8Z+ke3oKEaSzcVbj7",
+	"irxsJX2VRtfcTuzJbJwmeOgLhd6q8pbiBo1CreHyyc1UP5U7bhtW9Aa/8c9bb/zzVskn/OnxcX3uQelZ",
+	"vb3z8M3yn28tSiIJD9l51TQne754c6GfVc4XlX2ietMupj3kMLMp++RDCRhb3IJTAvVEeXfgk3UhSpjq",
+	"vx1IhiOCSBczEEN7ei11Co5PSiW5MQA51WySp8YI2QIOQ6UTocJZo3E9hppoB/jQNzpbtSoOpxLPzoVA",
+	"C+JbMesIMxHoNhzW2T1VpFAxobt8BPW/41uQyAyrBSf9WDLMcEwllhuVQiRgs8LZwuwP6ANCtOtkXJ7U",
+	"2f1wjSEfG99y9d7FoxGXiUiohJq7OY601pq7e/tXr7nauK3a09/99We//i6WLBYUiFaqpbJ/Y7X6kdU0",
+	"abEEWNkdMpl1mp+J/Hn4ZKVS4w+tEtlXO/T4Y61k/QGffOAJu/91R5+kox01winsAKSOyHEhSreECrGd",
+	"qwjH+fTLJSrgPWWYUX3UA0vezDUVQMhDGgouA+urVwgpH8Vpf8G+7l1dfoj4zicPH+9Ge0/e2PnGwc4f",
+	"P8QHe0/e/Odv7LwBTx7vPvnUkmN4WkWIyzvqOqvfo398A197WNrbdDgi/PIRt8Os9VMzGHfqXTW8ovgo",
+	"BU7TF/KKH/uT1Y9GoD2uJKLQ66FuuZKKBy+fV+9cssuijKRS5MNcTtXZl25fL1IDX+2O4+tV+vkq37uS",
+	"9LOq+dJvw3fLivXykyXkV+nVaieyO+y5OK0uxOszkBcYn+B4uXraYAaqLam5sgSKqLJKw3yy2MqmMGdM",
+	"eJ0MYBeUT+O3aglST3DC1jW8FKaV4PSUshBmTB+FTcRv78OzD+tmXtDwAC3VagdKC/m+e/ucsS9eZl9N",
+	"OYa3F3KDUmHyW4E/NXIle2eLgV5GMfInq+zYpdsZiK69CFPD/ULemMG3lFYryLjEfFDIjkiGqUy1yblR",
+	"cCVmyyduYHXY7H48N5HXeTig/HySanvkktgqiU70jZBMKk2aK0QIGC4TfYvZo2lVzUT0OOZNLZeSl408",
+	"vNSvlFC4Uk/23ZJUtGAbSovp4whz3gObuGzTzcGQWTCOu01bMarwXcvl3qEG4Y+78oFrFP4+cC3jq775",
+	"l0E4K/tVVvpUnU+qm01HPMtzsYz2XD6lfSEk9tDdwVkHK2nCJVRj3lFjg8loWaqNvuWqpnhOiW4QKLvu",
+	"61w5X8+MzbNMoq/tb0ShD89m7wuqwktCL6fwjYmkRLTAEjCrGhYT+PxvfvPZ//3XT//sF0+//+tLEg6C",
+	"Oc+lMaxGc6LaqUqT1fM+qTtHf9zfAQlyjzwV8t8UfbpHX6W+g4kcCW3Ow2JXDy1/pUTWc4R5bxCT/WrJ",
+	"x6UiV+E6LaNxXy0UsZljdO6stvllG2sog6eYFoTliw75MBGZm1nD4tkQL8EJvji0hNVCKC4sAOIcGnGh",
+	"4FbEH5wZO1CKDAh2cIVT82K8u9T5C3Pyhv1fkP/PW9FeuBswHYo/rkw+PfAwg5a63T24d8DsSnW4Lssv",
+	"BzrlVw4HXPYHPN0siffKFyvTeGl4WSrFnVO6kDMx6GcD+XSV7IpcAvuda34dWudqHZ4Vuj4QHl++CGAH",
+	"PIaO6HNJZaKaq0HMnElYKzOAQ0zyeYytXk90zdlR6iOVmzv4rv3qdKG59STFHH94pc5iRAEGROMyllFR",
+	"eKTPrWrukOFBMA6wk+ssHstc8O7A0uu4hMKieowfyxIAVhFRAN+IJGJalbumjD+HBB8kf8J4cdXC8Q54",
+	"QshoUGWTp0bTqLlmae9YpsbV3pzcAjOzRzaCBAfaZFd7NQ5hnk2A71ZGu/HwuK5Wr0PinKnpS85fl7eL",
+	"oDRUZsultBbwCgHeEKE60b8BIWa2FhditNDLIoXinsFulKt+LYF3rhSj4Ro/KMZLf/tBw9+3/cjdz274",
+	"7nM/B3rgJ4LfB7OBB3f8lIr+YV7w50elydEbfobw92ExTQ8wt3Lk7gwe3YpVtQoet8C/UdLHvuBQpTx+",
+	"fS44ghZNi8qDcO4h6gaqNkfhvUo1C3Y5Kl8fT1eocXdcET8GEQoraxOgPrOQRNPvBKrmycMy6oVpk+10",
+	"VN3i3fseb26dRhcYt4CNzCAN0dWsAvFaTMZNEHK+itLkjSAzXB2pcFRbFMdJ3PIFlIkpM+oXWSnmSI3u",
+	"L8QRPCrjBxaFPIrTQgFzcL/srdBU+gKQi+bgLWDDi1rVQWZZo+ogHK2oPqxpm5yZJMQ8p5IAGZ1CgGG7",
+	"7i8KchKPeNdk08r4rnmPJNQacwk+LnKJS+xHSVEvxyQJwNwXWaYYhpxGbKrGOSKlppphWGptPqZnt1Gx",
+	"sR/pqgxWX2N1rEXivKTdcZ7b7Q3rL0Ys4ViyfqikGcwl9Sd8uiJFh3KBq71KJQZXfBnGtYE+WFXI0DX3",
+	"sHol8wphOsva3cUR4GGqMFwKLYQuVzzymZnJ0J4+wAzllhUlJLD62nb0QaXfpRDq14RUXh1VYa0UHd32",
+	"VsOKXPqolqvsTLL2QGEQilGjdohyuvSeB4TsHKiHq7grPnLvLUuyuCvt8mks30z7DnHBdXaIZYHA+0bf",
+	"x0hfOL3DjGKJMKJrQCOj+0nJGvUN0jH81GgD/LmZwVssn+qZHSjvbhg5sE76BJZlmMGTuLa/TsjyH83F",
+	"LP9RZdDyH81ELf/R4rBlVyxiVQ5OsyilVVx1ydL0d3Oer9vPLtcsZHu8dFuQ7/ScBiAgvS/c6oOzuYiQ",
+	"1oJYz9h91vBfnQmMj9VRdMF6QLsOil3cQlktRVXFrkaB9mSpg88KM6hbMxcjcZa9apmxvpQ88MVXILLx",
+	"TE424lpPVH4mrtF9997lcb+LilC0J39DvIsltkY+GlFZazxecEhTzTqQvGVUkTiDXiNRqBVoGrRiKYFv",
+	"gwg1ZSOVZans26br61hVz3HXjoLiE242oD+jbdFJcQQvPzct//bMW1QPAWJDAkkRQCSLVuelSahgE+TE",
+	"gatdUS3DzKozGANJ9j9wZPOw+Ob6lugFN/nlvhrrC3lniFIPF96by2Txl87e5Vwun55qI4Ztvn4y2qwj",
+	"t1VH+W7B88qfHr5Z8eytRbkRAd7p13hqqhRlROo1CuzZLO25CuJgiD7lKTCUW6xRjuXyxo29xlnWja+p",
+	"PLnaqBAGznH1wJHfHdvDfmi32yHw6bR7MEZ1edZvBfQEnFeWyLibC6ZRHvyI+olkB/fvshMxxXI+wr+P",
+	"ddUxttrRcy0A4zZ+++Dw7u32wUdHX2q/hfXfR7ldB1CNqMz5qcgZxwo72vAccnThwALTteMvJjswZgTu",
+	"HsFzkX+lqjr9gR9oqR34YL4hLXS1Eoc0Xp2kVECMXnS0NL7/4WGAw4g/xnbekJptW8Cviwyz7EQPddt1",
+	"WEi2o9TO44ndwJQqcpeH8v5XDj84ZLzbFSOji6gkZRfuS0dH9yOmjcpFkcLHse6n/ed9pU0/F4f/4n3k",
+	"JAQrqF3EPOmkdgtGIw3MtIADj46lK9k6jELWCwH2VKf0WB7Lt966I09Fpkai/tZb7A4wpy8ffnjPQU9R",
+	"fiE6sAS92mLx42MgPccYbHvsCNBxrXVc0whTclyLjoEcHdda9Xr9SVxnBwSg65u1i3AsyQBtVWvbaOwr",
+	"gmp7OkWW6BYmU8bwdR0t/5TJro2908yeZ5j/KFf9nA+BCnRyLmGx6sHX2GJMaQmwmvDIB2pMciX7dfYv",
+	"xnYxIKpHmFJxXcsX0DGXKIH+gUR0MwiZywVO0favsFtam9h5wyiXcyTUKMO0h9uDVNrJqpzdkf0s1QO4",
+	"gwdwcHZcfBImfsaFyyFmaSKkSXspaQ70kx27MhANDDrCVI3BtgvxfAWuWJ32m7aaZ1qxLs/zVGAaKioX",
+	"A8ETkR9LxuKv75BcuXM3KZV/JfQyLJ9MuZ8l9DJ2tbEHfhldglT3hFqy+IEw+XTnoGdEHtPRPEw/oTvs",
+	"JvbWW5RVywBgHUrUurLF7IP07VtYzsv+Bt9heajwtRv2tXrQhp2wHZcdZirZVTc4JKaGXdtnX0nfZiMQ",
+	"4OwvdXbAdKYmaA9mfWE02280/MbUjVJt+4JL1IWkcDIV9dJMsDfi4Tgz6Yjn5or9ccfekvjN8nQaDTtS",
+	"twvwnb0Vu1evwXgsscgy2nW75XeNn0pp1HbncOBwIt14wr4giTnNqBKvJed2aEFspxWXgfviFQaAC7wz",
+	"WBuOKu9yzTLRM5bA0NQBBSPs6mrUaDQQV4sEZJ8f7V9pNNhQDDtQlLqo1r2/u0tXFrx9tmErLLtsY7+f",
+	"UmhT9Le3yzJxKjLNEiFGRdFH9/suDojSwO1iK8OzOmVuI7HCXsONQRJCE/DPfSI4zC84gHSc31ccogjs",
+	"gjkZ/q232FHBTKnsiZg5rvajjkpSxHwJPse6zljR+d1xDooDvQj3yg5oPGJGHcvgXBNxlfbosv3dm+WT",
+	"Oxx3B3GdHSqWKNajRu3p0Dgj17XqOQIwURgtbE9fKvtUmWLui2PpP2my9+wRxlFaFdDSaqDhJyJh41Gd",
+	"3VbaZFN372e6hgrYZpxLTdXhUGXyNlAcDgSp1o/lbFP2RwhnjnB3rJoFo41cYXD7Cy233RW8S1Gpbo4H",
+	"3Elz8p9GMzXLXIR0dCxdZeOIGd7XUZjLYp+RX1EHhbANN6k2aRcmrscdLKvtJQh7i0ueZQzfsNuNmKYD",
+	"Lu2BDEjZseylluTu7eJq+bWPkIJ5Jo9UG6ifJdppr7QJsysNLilkjKkXKd4RGZ+KhBghnPGJgiAa3Ejo",
+	"ATciwVdbbP/RI/dDhAEmIgGiW1an6VOjiOdo73E55VmaHMtuLoAn8mymHSmMPV+hzHu1AWNwFdIxC9Ed",
+	"eSXxGu42Atp/i+63dgO3fNpTACt0eQ6BQlBvnPmdmrk+PStyMgpLt9tHy0XEIh2muOQgIiZUywVW83Yu",
+	"OFwbTk9ZR0wVWBsy+5njSTeLACQKlojh9zpFERVwJvgZ18eShCR4ENfZ7cKqKB7ZIyn7biQI2CBOIVQg",
+	"sF+AnRL7i1hnbDy4BgJVYamUEqZGE2kwGrV0nR1ZEfZYFjeMkBI9RASMDhAiLKG+S1S7xZoNaClAccKm",
+	"qSJV8TfUdMIX8BOMedAMCm7DppKPb+4Nh36Ri36qjcgx8GKoRWZZb8ebteyH+CVUVtXF31bVKnouCAXs",
+	"Bj2tpiXAl+4Xl6LFdu3bNCdHZFzDQGtcp4V1Cvzcvrf57nRBUtzWpbm73ti9nUGL1pJUNndujwDUyfE1",
+	"FB5ZbOzTEc8hhfaNr+3dZvAeAwf/I/MmaWo+OMHesBMxCnKcQa2xFwutiblA+p/SK6gU9Y5lofEESqrd",
+	"O3iXTHWulhaIM6kE0oGAP5qlfWnvmxNBDWS5+Po+dmIH3qTg4PnfaLxJBYG4D8q0w9RoNZRJACrJ3mi+",
+	"SWzLv4xVGO00IYoJaJSECLxU+8i4N3bftESZAv3e2HsTaLQbAobuQWYkBStQuF7IK7pcUjgl46XaAk6Y",
+	"T4ERyGNZ1Ad4Yx9qDRTFjXzFJsumpppAa+BJxMYyE1o7I4SvS5Aa9oaLQrS3O34TA/xMasAMBYpy4J1s",
+	"1Rr1Zr0BZh/QvnfgyqNhRCXTdmdqEBll/8bV69fAgIIloJpXrTquRkLyUVpr1fbqjfpeDSwyA/jcaf5w",
+	"u6/wTORmh+ILMYG9L8C05JW8u4kdYKrNgX33gX+VMj4EpvovqH5WvHLFNgFUHVBfznjZeb8eApY/2CRh",
+	"cLuNBlojffw+H40yurlXPtZoEEGr4ZlJIeF8Sg5OMGmUTRkfSsFGBBRQLNeTqLbfaC7qyI/8ykeSj81A",
+	"5eknIsGP9s7+6F2Vd9IkEeC42d/dPfuLu3iV8f2bZ79/pNQHXIKJ+Sou7FntG5FLnuEHeyvN21kd0c43",
+	"Hg55PqUDVSwkEBi7HVaMFBN7V13RUEvGATYbfq49LK4ERzRYiI/lSZtnGQRvjlRVCcoD3xlccuXsHZbP",
+	"2ZZtf8CDMATY1y7Nx5n4gnYhz66oWOwuOlW07J5INclE0nclmNGWQs4NrbJTz63jkNfELeSGJdkoYmaQ",
+	"q3F/EPDtznSGR1FwaGesreismZmOBNvbvX7tOhB1nBMZPHz53lSjwII6sTS+o7BsL+OZksKK86jgUyNZ",
+	"5ofjP4Of7dstV9ncL/IAAkeZjxtDnxiJz64dngs7FBCilQO8SDHSK9dO93bxnnX2gRfuzSAXgo4MbaSV",
+	"psdQjNDL8lid0H5j9zuViNQVrGOdfc1yIhqE63LAE+qAjCK99FRQpJmO2ITnMpV91CBILnd9eIgmy0bQ",
+	"XgWDHHLJ+yIHFDGy0JHawE+EJqPs8bjR2OuO8wz+IZBS7yKN1nHkS9IfBC2C4QPkXbtD4YLYAw0yPeMu",
+	"Ss7O0w4XpAU8Is7o505pIXEISRBkZU4Awrco0c61WcHdRAxHygjZnYIF+aEPJH5bJdMVCDw5cCiorVgN",
+	"+zfYMuAHIrmcSMDbYElneq+bC0tZrEJWa5W/9zbvmafjPCPbe+vKlfC3Og2ldbNxcw9oHNo1SyNxB97S",
+	"Kg3hG2LI08wSs9BbWytcMjS28KwWY8MNQdgHqnoLTY+b9sFu7SHwrw2YoHObPym72Si4YANGPIdeB9AU",
+	"zj+4/rKE0X213cbu3k5zd6fRPGo2Wg37///YtgEl6lpynGVYiSuV/TYUSnUPB1y3Zw4HxQNUL3uRjFj7",
+	"ZFC9DY7uwYCb5VC+RQOFM4UjmtnFh4Ek2AydpM63UNt0fxcLOEcB9UYRZQWB4AOe9VQ+dELN5UhCjRUk",
+	"m9tK9rIUPb/7zb2VRKH3eY4hZ/vNq6tMRI9HmCHwgUhS/joKaQcJRnAQT/dC2opiGcZfPbRtLtU6rjwO",
+	"rs8TlN0yYcRSKY7CV6x8RhbqIksMP0/qc8zrHfhhlnlVEbblS/aOQnCWSzvy+2d/cU+Zd9VYJpvdkdfs",
+	"5OJGX8ThjaoV4veEWeUYbfnj68sfX9Kr/5rd5PeEOc81LpsG1tJS3Km4p0BDGblo6vK5eBd8oUVwBDhh",
+	"M8FPhWZWcdaGT9lYenz1uHSzYm/pVTKbWi06HudZTKZFJUNYoYGgeKeB0obwNVzcdGowUrNIzoiCWhkM",
+	"aI8dEHVSUtW1SbOMQlK4cX6Ieeb5EdzZeaq3qeJWoSiV7vne5ooMRr5v1ZgtmX6J1ZjnLtNt9Z4Nec5t",
+	"oprPT/UZEw08w9kCr70mjpZxJtZyssDctw6WczlY0MYLS/kcHStWBZ9gKBFFZ0nMuXERlkUoDvlEMqVO",
+	"MFwi8FaAB6bI6vKtgGgyEBmGV8Q9lXs3DEXs6WNZ2K8JAWZAyBXFh/SK/9hln6AXA0bgAtj0GGPyCngf",
+	"P5hUo0cE3DmfIjTOp/6DT4M3PwUngh6ozL6B1V41+/RYfrqzszP3f7axeMJT0zbpUMS2JfLHfArmeJUl",
+	"dveSsUftcCFPmZJ9kdtB4MRQNGxRAICBmBVyF0EsYMTioZKpUXkq+3XoklwawbriULp5atIuzwq/l11I",
+	"+EkMRd4Xsjstfvu08GD5scO0wO/dTsTIDOxb8Cd471000KdhLWrvySFcnlvlyCEM+6QIjQjDdg1gANuP",
+	"Mm5gLbCpT4seYCBWjhrnop1zA0vMsyyaH7TKXWDCpxjmx8m/7/xBdiknqUzUJGKcZZZ/5kwP7MB7UJXy",
+	"FuMGYhkgfmo41pS8BK0UOVXclciGiEFIXihi/Oz4IVAncj85/xxEOpVQSjBQiiJ0PnVDydWQNZhRrGkn",
+	"goFWs5ON/FRhgUZKZe2xhLiRxK6QfWAXaubg+Vo/nvy4duBTDOagbwF6dOHZIAxHnWYQHPNpsfRcFll3",
+	"A56gx5JWPwFgip49NO6ijxSAZBU34pbLf4D2/FUuLIZ0eHwAr+3EtuRvUnEJZ5apwzMuu6KdqUlpyHbW",
+	"9BsQCojR7YhMTeAtxLEI72ecqYm7fXEZ8Wdh5y56p21yNe5kYm4E3TTvjlPDOrngJ+jwViMhg62obJfQ",
+	"oHQbgpDseMLN8EFD6CHs8izr8K69rhClLxLGNRvao+vzPKpui6R9lIpRf/byuy8WDS1J9YlbbKv90oXJ",
+	"3Nj0ECPw8eCnmvVyQaHzEDmOaV5FAidERY210C235qM8PeVGlNJOLK370t3Dow8f/Mv2O3cfxAtuFi4q",
+	"bg3PDRD/cA39Q+3pkuqxnpiI3J5jHTGj7HlOZTcbQxQRJTr6D9mn8GK5r4noDJQ6aZNuaHvy4uqnM7Kr",
+	"cSBuZW803J1c9MABb3e0mqEE/R7Lg4CrqZw21ruRXfw7RlIFoMKDdDQSCV6+YEAQnWWfzcb+kye7CPA+",
+	"wxU9BoCIF+iGDsLSy77f0ATAu5CDSfq55/ZWObecudaqOY4bKON2Ls2HUc2ve63V3G08wYJfDq457JKa",
+	"L1HWoAsiN7USfi7By16vlfrZazTWNsGMM/Fi/MjOChGuOD1Zxd4iKW0eYQACKRNSIVfbMjKpQOyofavF",
+	"qvcTh1WOKaq19q7ZWc2IqbXWNftwnCGy/G5p17Ad2OGuSBwEHT4NtpGsMysYcwp7TVTDq12Mw7ZyEVYc",
+	"OCBnWHDGmdg6obfGGO+EloEqe4EmmCuP6WIt9Trfhegq5Ee5KEKlfM4ESDUGWLjPzoIkiJDrORZJzuki",
+	"d7KrhgLgGpf7q8cEzfna+apfU9fzOY7sWT7nxUdhy0e3fLSSj27v/qU5qze4+OfxUo8zcZEeanIsi+HI",
+	"QCopJvt6Pc1zMYKZAi0ZS3CRcXGJOY0wuiJG+Ug6UPMA9ZpB/jvmW/tQcUDNFlPWV0zJIt7643HSL+A4",
+	"pJhQFjPFdLvYsFQzd69dcWkwVSfOhIVV9+33LjGA8hFxbLdm8gTCWGmfSeAskJOBghoXPv4fbNrru+bt",
+	"wKvd8mFK+NJMR+fG14ZnIl7uzR8XqN+b6b69XkkB9TwA/NFwRXALSm/NktsSLd11tBQwvgoSHHwfPL25",
+	"mZ76IsIEttx1q6VuYwy2ai3GGESOOVkuSTz1OWi7YazBvMvdMzZIAZZdQNWJCghOALeyTM6lBbEHXgUu",
+	"1GKIYgNHK6Wr1zPVbyd8qiu4jw9xqAhvmB1gNnXdgHqdwoAADBvQqr45Fvm0oGqE9L/WZXclvp9Ey3p3",
+	"ePG0K1WdOwIY9j4He+wR1ppVEMirjABpevUQ3G9rTP99+OTJCtEilxhaspyZEhLvNx7XwtxLYBrIRkqP",
+	"O1P/2M4XQD6vRwVHprC9eZZMoGOAgQgnE/5czJ2uzkXuzUbUAd8cg4uo3BrwrYeWwyelEVsJcjk3XI3p",
+	"W/myrSay7WdNwYK5GPL8pBgv3uxgKZdzdUsbzhigK75h50KOBwyX8CtfkEU91C3CGgDZ186KvLrX93eZ",
+	"Zm8U7qdrjQbTb5Y9FiCckIh4fX+3vmfXtAS9fEECwjqxTESDt8FM5w9mOncc0wIGeeWxIw1PrgS0A3Ga",
+	"19HH4XDcTVAhr4yYuuvLIYLyiBnnCJ8xkzHODhx0WTCkIZS94FPGKTvLXt9bhJLmoSwhgHye7x4U7cBA",
+	"z6X2OcoR6GTuUQ186gMEEcoF6wirZHcHVgxMauvqagfl2V+WxrZlLVvWspS1XERI+3IVEw7VVsfc6pib",
+	"uU4LSlUolR4c4vyx7OMEYagrNcs7vDtwRs4yvImP8UIcsmmEEGEu5isCDhY5ZK3IBbFGHggsmoXzihz8",
+	"VxRozoD6F6K+IHBbUUMKiufyLkRYUUwSjrcFhtwhTwQAWIFtFcFJiFmi7XjiUFMgsetQ2T4gfPhj1Skg",
+	"VfpCH8uhj+mcwy5MixAsMsqTTZr8yupYgquYlz9z9S7o5TrhaGK477wKzjSfajZQE4jucglgKk9cAhrF",
+	"M8dCmtRMY+b/CQU7S2HL8B7tZhyxmPYT/ok7av+Jm2n/ZbczpthEV0aVELpLMaAUORlD5PRsxdVyqKI9",
+	"L7ZpdyLsv+lM+FJm5R7xwzAlqu0/pg7LYDoOQ60crspHKS1IUeTBvVke8ImY+unBrrhvutyIPsD5ue+K",
+	"laBj7MYeU0ZV7HoHGcMebjth+otOeOV84ZX5BS0TA62GArGAA8mGGrBntv2x6lS0URxz3wCxbHD5GAWx",
+	"DzOBka4dFFUTPvXF1SEwMgi4Hw7t+mSpFEw8QkIdsSTHVlXOsJCK74EKn+LJhcbiVjEwXxaV+nEeK64F",
+	"y7kEP9inFSGGYKcCMreKmcrdSfBJUWXBOou7WdqKKWwb9jr1CHGO7ASzLVXYq33M5SJjE+8aKFZYiBsB",
+	"Jn+zsXkNkQVGKDc7Z4XyVYGBTJRGTUGJ1eP271cO/OrzHbeg4TqHGVC/8uBBbdlpLh19O0Dpn53B7uUs",
+	"/eJTgemeK0qh9nAf4Ddn9Q5XM9UIq6VyzLVYMIxerobVZtAl5ezO6J8C/v0YFnRt1EYdv4qmT1olkkFq",
+	"EdEETzbgzzZWqam5clgAbgcOWKc8qV7P1UpfpGjh2pe/krPlhlBvo/sdUIHgzpSuV1JrNa+XiwjXGs0v",
+	"vfflq0d7X7lRK9UCrjVv7tYb9d369drzMOnZa7COSY/O5Namd06bnj2TqTaW5Z6KIkBkgY2PJKkNrHxF",
+	"kv6SpNvb7qVXPuWWZrLuiYbJb4/0uY50Adq54BD7hV54iEvptlU5L7S9Lzbj5VSl3Uqcw1qLfvMs+av2",
+	"T8wwAouzyadtwtOstb7RjK6ug/RBk39RSSZ+bh5Fvdb6xsPVwndWXo6optO+5AaSVf3cyKy6XojM+Rij",
+	"X+zldkqavDv829yNrQGyABDsemq1GglcaHB0n115TP+aSduoSp4oSOUW5u/1hflzRjqwH3ncabJw5qKH",
+	"RVPWPoGLEzGWH6stp7lcTrPNbrg8KL51qXkh0K4lqtJxuAflbC8Ofm/NSHxHVy4lGD+kKZsK5f4yz4Ta",
+	"z19xEJTXlrpfTMj8lhK+8jL3NkrgpUe7uzg53RUgWxgccBDUhafSoA75CMrEAw1GP3dR7b3CYOc7evUt",
+	"djjPtSx2fvZbk935THZFwbxFNju/1KsZ7WZPuy97OJHaFcArvN7g1lNauF+gYDVUzXPJjP49LU5FzrOg",
+	"BCXCoNnGsHY2AXBBIIrrtjPFcIKJSPsDUyGAkFmR8GteqFlxlPFUngmhQ1z94PYHd2BHcWYiWfxhJ+3P",
+	"CBC12/fsdlJTb8Pv2E6ttbeOaITdXLZBsmJVNhePYCE3yL6j5TqvxONWcEWJh87p1sq4FWAKK6MnXisS",
+	"7bPFlyuPi0u2iqnRj2BranyNTY0OoXNlU+Nqx3CJrXHpudoykQtgIlsD4iUaENcl1JtaELGfiy3fsa79",
+	"0Cm1l2I/DOjEptK3u4uBFF11VXfXF48v13K4pWtbc+BWmj6fOfACBWqszb/QHIhU9ZuOntLrkDlKuToq",
+	"T4pweSMeGYcBr1nPHpKoKGybaqYHaiIdpBTay4YcgKIkFJsn9GUIpcWCwjEUWI8BzkpCvWIEdUSyDXDM",
+	"cRBzioV8bbuWOWnGWceOQiRBgoRAakOIVW5WMJCOwFGzztRbdAh1CuC29CJzJ63jHCusioMOaOCqpMby",
+	"ykVB2G5TMHXCZ6ZELIaIXvsPqHuENQKSVPYNz07adjAx64h+KnUQdG+3EHOWulyLoj6BgSIJB8wo9scF",
+	"ROYQ4uc96Hx3wHPeNVRmmjM9Et2UZ2wouIRcqAPMPXabQUs+yVNjhMRRKDQ8Wx4ff/HGNSolAT/pEe8K",
+	"DX8nXA+ELqdkfGIvyILY82+uvNSHgufdwZF4ZF628PNVuRKch/Xs1XR8tyL3Zdu36e52puhySZMSVadt",
+	"qSTqetwZpogT4KTwcQUFPzQqF1iE3PdGpLTO3lU545KJR6mG9ESfrNkLpG9L7D18fFnspos/to1ngucB",
+	"LOERJeGVS+izIU+l4anEegg0IARJiAu6GGMuHEEN0qckhe/NS+H2MNbh5bbLfpyn0/fHIZneXBDHqcN9",
+	"nGXNHlshovp/mNe0Y6kvLtWJECMaOrgxAou448TfeExl6ihrAxqstWrNvZuNBvynUZQXr7Vq42btycPi",
+	"fnfmTO1Bw9yYPO2ga/1xrYvZIM9+8t+f/uo/BQgCX7173x5wGkUtS/+I5l/vQu4QkdRnP/m3T3/0o/JY",
+	"dmksMORFoyixIEe3NZe1ok94NNNtsRA37ELcqFgIK9p3B9y01UhIeKgO3r7d3N2DYa0h2ONoX0Akc992",
+	"cAFhCn2RnKWXFAJRmf5vVZOtarKBoV95UNhuQWbXYmVLFJQrj+mer2Tth2+2mOyvlvHebdqaR2aZdX7Z",
+	"ObhIWftMCxCNZHuwLt2ivdGpihZatkG1HHETlOl1AsishLAqt/5Ii/zuO6hrXqS14GEFMfV21mW5lv6t",
+	"1yB0C0BP1lOF3ey3oVvnVG3Hzsy2MHTLLfVmoVslS1JHZEr2NSK+CwdgVKiKUDpNg8GqC7jycZLyrD3K",
+	"RS99FNfZoQ/fokGBbQqrynGGr0VMj7sDxjX7YtOKO1+8DmquZHEu+gChkohumgjdChFZzhoZfusMbfhR",
+	"xESmRdUnWJ0Sv6mzu72i76DIW8RSwzqiq4ZCO9UamgDVGjxg3GCpRd9YYALE2ULriHsIimhpKKCLC6gh",
+	"S9P086GvF0ayQQMvNpKtyyVP+IyC6hbIapiNxm4tqgUnxD4sSPJt/N4OoY+n8fYB3AF7tJa0e/veXKs3",
+	"rhXNfvbr//70R39Xiy4kKwD7vfTQt9nZruLMW2FFioW+t2R9LjkbwC3xqu4/PPnb2LityhzExjlyuCJX",
+	"XOLKo++uPC5u4UrashvBNjbudVavkW+vERu30jFcpn0vO1dbLnMZXGZrarhMU8OalHzj4Dno52KD5+72",
+	"fK2ukl5UOPp7Kbbk1I0o1F2geKYR+TCVgnDTI8Y1lce3rdLqbBCmh3TrksL0CpL1/NN8qQTXuoTgkqP1",
+	"tpT21Zbntz6zVyCc76J0AAJa3tHD5Sbed/C920gaVqv0NAPsXUCeFtGIFxzrdgYjvD9QUrybZkbktVcx",
+	"Tqu8CevYqGe3YivsXbJte3YDFpq453bqDGWq2tRt936mJQzZ0mwUxEdxmZRs4hEbqIk4FXlojU61i7YM",
+	"itjYbxYLTzPw7XXsOq6zj1x4VymhQkio59qZMvSmQWCZM127NhZYh8t34oUZiUtv1p794r/8/u//7Wd/",
+	"9/ef//Dnz77zl5/99hef/9WfPvvxv3n6Fz91UUltXN2q4CQPZu8kvmgj+vAic5jpAECmxmqLsoqUCCDD",
+	"US3VbQ1NEp7L8vVcQRysXvNzyIWzG7GaeDhzYbdm363UN3XhuEAwZyk6KsshAd+YkSwTDK88XimIao4S",
+	"b2OpXhlj7yzp2VweWWTcXel0bBnQy8eAtjfx8izCF3cN15WCL9I0fODMs94UzHs90TVsMhDgRKriZROu",
+	"rSJgbrGxFi7fQRjmCQlwOzuGRbbYCgpzQYL80x/9p2c/+dmmt+/FJUtvieBrL4WvSza3Uvh5ba8XRaPP",
+	"lLivAAFcv2rxTMHiMql8YNvcymJbWWwriy2Os8oyNZm/6cwo1oHilQbgCNhQ5eLirr84hY8WlmCFn0EI",
+	"whutct06lsdyxxelrJMEBoAGrnyolaucZEYvy0Tk9UxN2hOey1T2iwqf8FRPUtMdQCPdjKdDZpQ6YZxR",
+	"SU+7DApjlCeQkuvLKpfazwXkB0MzSZ6eCunKfnbVOEtALATDL5cJ64g+l7Zh+1Wd3aVKqlQU0i52RFXV",
+	"i+apCGQ806t73Aorjdr/0RhlgK9Dxcw6Fpr25Tfrrqq1HbSrqolDUzmDittUmhXrUttBglBM9mxsJGgf",
+	"imm7iqpBm7yDMdkOkbxre5AZABtAHXkzyNW4Pyiqw0KJXbv1Urivs8yXJ3IQu/iRkgIH4Qt11oep1rgZ",
+	"CD7a5UMBRwkr4UrF/LvoJqCZTtlE5ILZ0zsyLncbkDeG6lQkdscwWKPoaqZnV+4TsCX8Uyr9WX7oioDS",
+	"1hUwqWooWMKnGgfjWrSd99JMaF9JNIIqwayoJuo2vBKAAy/USo5MvJqrVGyENy+vHKYbkbvsKmdLy3W6",
+	"gurPqdDoq+ZPhSOwjhuVaPQ2z+dcvlB/F3lGK/ocigRS1eyF/PQoJDGWrMLdwYweIDY+kccTKPY1S/ks",
+	"4UWCPwScCzvEzBKfIIHGlewmUByqEe0qecdFHWycHRb0ngyEjOx/c+EacAW9CXeoBzA5ru43Jtp4cggQ",
+	"N0gIqxGH7ruJvNRpeqsWTO1MAZKiuXut2cD/F9Vo+iDeU/1SWp3gERyxdsKnJRWgFtVozWeUg72jRqPV",
+	"9ErHcK49UEDgCLgItIxXdzDKeNeSTHc0n0PtU7/H61C1UXEwtpTtXJQNDJv2LtsLbolLmbARLhXccGOl",
+	"K15SIPyV3YDchcXwd5z6ujyk617wyZH/4jmy26oOzzqnB1nGwrmxYm7bs3qus7pgVYvjGL6wPCB9xdN4",
+	"5XEn/aRt5cYn61T9qzo2W+/yq+Rdrjxq6520hZ6tCngFd8o2xld4O/3kyH6/ilIzV9tsXEFu74/NwlO8",
+	"adpAL5WpHlRAd5GB9U9+/vRnf/ePv/veZ7/97dO/+On/77HlR3aUT55997/+/qffe/rL7z37zg8ADBE3",
+	"HBGxDu80G419uzepAYTEf/jWD4Jv/+Fbf/n0V/+Lvl0jE6Fq9hcen3aeoSw3ylp5TSTF0d0G8G+dSBuF",
+	"cgmUESsJIqIedsY6lUJrZikYU7KyltcaBHOON6tTkZ+mYrJQM/5oHoKxT+Pupf1xLlwAb+oDiVHRdb+C",
+	"3mzYUGnD9ilgWDOVJRGVRoLaRzKx3bj3mg33Yp3F7905YuVBa5MLPozJkAu6t1WXUYpG8/a80vueMB+6",
+	"yT4HXXSZEyn0f3m1M5X9NhiAtXuoskRo057w1LRp+rXWbv1qVMud+N7jKaiWjfo+2vSauw37grJ8ptm8",
+	"Wd+1JwxX074vlWlbsWwK5jv6183inXbwwjceO5YJmRHsOsIYwexrOs3IlgkfoisPvWvXgdOBghMOcc+u",
+	"zkjIxE5U2hPW3C0eQJnGWmsvqo1yZU9pKvu11n4j8lqunVqj0XhyPhXYbflZNJ1O61aNOFfM0hxVSDUb",
+	"qmHZMb6KYltFqsibs/OJGnZSseMPXHXOAzBqkZ+KHAOPYCxYLU1kPXKbgOOOM6wWaslWqoMQo1QzzXvg",
+	"4uryLLPUCcrDpMMK8vIAR3cEo3oO9KW4Aw+cV4vtMlwLtC7UoVv6rQ0pYLXW7vmuD/W1OhKoHwCOaXuf",
+	"Nr5PtPRgYUbTNOKzZ4JrwXIumSX6q1+rhSIA1iNcahx6gK+s4h3D1p5/ct/irgH0Ctxgy3xfno2t2vHB",
+	"aHQ3eTU9W7B969iA6UhsrSOXa4TDZV/o/qJd2QzsDj5mmTBQVgEDIRKRpUBi3DX9gmbELLwjDBQPo+Df",
+	"JRAGqK9QgoUzDCgW4bodyxJmzIBrJhUNgypiqImssw9chw5aBl+hpvrKgdiBBy5xqkL9WB7Lg6GSfe+n",
+	"o1+cWuHTEPsQQ6UNi7XKTQwKyViLpM7u8O4A8xbtaLCoD0vS0zQRUMADuh0PnYMOX7ArcyyxDw9vDyI0",
+	"jOlrPAXnu1/HnoIAIkhxHOe5kCaoACusRocTTjXjSSKSyAXoMAU7JCDUwn7umwRk+I7ouUwglHOOJZd6",
+	"AitAJTBS6fUthMMAHwMbWh2tIg4CUyiBWLxYeD0rZbmk9rPKxdKitCkAYcjzE2E3YJGq8iSqmQlwiDzR",
+	"Z7Y+j18x09+pyL3uPdtlruxJytvN2mbltWAnXpras+uCeCxfKDjz0GJzyarZC1trWaXQcDPWtVYNPt60",
+	"XNd5hWHcj9UiNmGC26TNraWvwOrLibKuws/PkNavPHYXaMZlNlN9a5YZYU0RRRk1Q55K+zO22SrsccBU",
+	"+NBzfAcn634PCHQZaXaGSbODnhH5hOdQSMvJAypfsdQqhEJ2hOOC80o3+pQcx9r6AF8ZH+AmV2FxNumy",
+	"A7Dlhi8ZN9zetMvLIF3nmm0IJwjH4IVW4kX16VIA/gpCs6lqo3q9MrCfv8q9HmxhRZle92hvXd3hJSnM",
+	"u6WVr53msA0qeOkzUy9E2whcyZXRAQdg+cLSk0BTeYDjRbUjnHPf0//C2EgWe8mrPGrvp9ocUv+reB5c",
+	"P0UdCrr7CzwA7sdVq7ra1g/xo0UeCD8ErKTrqRNWzsWCuVBAKJX6EqrllorbYvXDf+rFbXEb1/GFuCuw",
+	"9WSey7fhrfMLc3twmTcs5aOyLJV9Kx9ismg/1Qbc0Hxs1JCbtMuzbAqg0rxspfDQgqmd8SnP4HZB0XBN",
+	"IQH+/g34aCSkEzxdnl38zbEYi7rrtD2WJ1JNZJumBJV1VK8HZvm0x5qNqNFo2KFqLEAejNYMxFCL7FTo",
+	"RQiHh86r+SLt812KLgiEVMoHhrRBKxZCWmSrNjBmBHCyUa3IJqbcwiDpGD/z9Og+iXLLLOomHYr2J1jR",
+	"9UCn/Mqh5XwDnsLpo1qvwQDd9raHGoKT7ABgkyGGROSYo3O10Xjih3HkyvEyJcm8JbLeQs/Ck/V4ySVb",
+	"9i3rGI7sdHcbV3ejGj8VuZWyXUewLvuwMX4vMS7NRRy2ariRXSV7ab/WevwE/q3HVvp0766C1TC/E6l2",
+	"UWgYmZ3qNl5S94COEx+NoM4w16IIkcOeqzczgr8Gapz7csgib2PAT+mJkmbgc67Co0qth2cVH511SCCZ",
+	"y9PEpSuiZHssoQB2rVXD0Dg4AT6tTAshl7agRX8opGnr9BNRfDR/SuGpWd5U2pe+iWo1ihSgdg6oGI36",
+	"zZvL7mNUM8rwjJA5dht7zZWxNyCeHfayud+IariPzV3IS4YdbEQ12jrb7pOLA3N3d3Q1nY1iTbbunq0O",
+	"5t09Pv5oJRHnLBXsymN/nZe6fA6cWOOjLgDBGXBKuHMEsS6XVp4pfCu3rDQDYRB4063iEefCWJ4Us1Rq",
+	"I/hCB4yXSbYVoF5fl014rFYpALXSaV/s01l6praC0FYQ2gpCL7sgtPX0XZ6nbz1hY0NfHx6Fi3X2Hfhw",
+	"R29/AeOCZr1cDdEayrVB8LE6O5DIeIosDfwcTc1Er9d2ITpgsMvwIQaM7bk5EXWmJiJfbP64CrwmoBBP",
+	"otpYAuOYSSGuYCbAGta2dlyqL3LL4rcsfsvi/ynbOrYO6pfeQf387CNXPFF/fC4Jp9rZNETxBNHegBJp",
+	"l/Gea+PFjK5JT7kpCyYtL9RIT0FR9ACpQipAkbXShwRbjANZ5VmmJjrA0gf5ZALQqUN+IsI+mBR9btJT",
+	"V5Frd7fClQStvE2r9EJ9SV2V56KLaxsmY8AIa62d3YZtfcjzE8sScTWdH4gkRUzqUCM2HlW2QR4p30oq",
+	"T1XaFazZ2N9dx21D64WLd1miTOBX27VsoWPvEF6GaHaGqwJlX3diRZqEPP9MKWDBCp6L97wvkr7I76xS",
+	"ODWDV5nYVk3dsp+N2c8R0AnMQQDKU6KdgHPyHBkTHuFNwql8DIIWgqKoNGBNlxI2QTfGT9KqGAKIx8Ex",
+	"vMSon+tQjlXDeALikW5Tm18IFqaz1ASX7AtexjlvYNCmYl7FtSWQ4UWACOCcoHeeh+2CJve4poW26l07",
+	"TTJBaryutfZvWBWVfhryR6Dw61qree3GEw9bCw31DBoHNIQyI/ittzEIMaLfIBKn7160rXsI2PYkTay+",
+	"CWqp3ZJOJvQIcWuB7yuZGgWQ363HS7ViADXq5ikEYhXmjGt25vCbGIq8b0XK4sfmDf8rCSLFb3sQpwOB",
+	"VyDl56nKUzOFBSkDKO1dQ+GvOjjLQwEijUaYozYuXTBKe6CHOtjb9lBp0y6yjXEPSz+GsFxVv5fi2vH3",
+	"YBq+4RvB43KTV4Nfyo01UfpKxplI2pCNX1o5b0LRc9NoXpv9sdzn/O8zPV/DtWwboQ2t7pPzWifwsp0J",
+	"y+cu5TZS81y+hCwroMg9wEEKFde6YhM0dg+DWd6zw1Ina5WSS7UfkNWj4YQ7tCcCPuhZDdiDyAHSQ/Hx",
+	"iRgZCAWVCDlf2PKt6IXuAkvNfIkLpjLEVJdiwkDBnJet7o/LfGFTjVgbnp/yOY14FVp3rdFYzzKPw71c",
+	"jXbL4LYMbsvgzs3gXlbbx9YycT7DuC54yGqcdokBAj+78tgVHXmyilJzm15+Pgn1W+KyLnE5F21xm7kV",
+	"ni8NANULz4Sg5iv+XJQwvZapwx2AMyHpK6//xjIswgWXglSWCSB7jRmxlSdJikWh7ud2qCYVXpQZ8kfh",
+	"Q1enrPTMVyRTWOPs0pLgt/TtFaBvW9np9ZadZknvBchShptUm7S7OBf+NsYF+MKAaDzwBdoQw9codQJZ",
+	"qHZ4WuQQiZhTWir+2VM5E2CvQNdPVNT8RBoa+TQOrAqQMzU2XTUU9WM5i7wvHvGuCZGrIzYeObQuCKyE",
+	"wdbZARupVBqo5ApGGeWtIA6uE6fVYhzmguws1UyPO8PUGJEcS8KkHKaJBCxNuwCYeQLF6gAhFIMngs+Y",
+	"krAaCZ9SZTv7Y7crRII/Qo0E8cjUscDtB2gogOmBIccu2C5U2ooY2Argyc09egQluGBRT0VeZw/QCTHk",
+	"UGCVa9idW/hWUH9gKjigjAb9wW7a5nkeYKF9dHS7zt6Br8PHpQThwoxQ9zaEuM7iXq6GMTQcG4XIpJM0",
+	"EZLqmY6zjGkjRjiOA8kQ4BOz/f1QIZsYNk+30LcC5y1HYxfmAPXEBJKA4IBBeEkMMYR2EEOVizb+FGPt",
+	"QXtmh/bA2AFlomfsAYMx3Bd5V0iTZrT+sRxnWczSHpMKT8WEazYUXI9zVyG2iJ51Y+bM8rmBvQxskPYH",
+	"COZa6faEGJY5WHluiloTh/5mso7op7Kw5VF4XJEJZUr47lUQqA8ET4oGz4KdsJcN+gQUPdp0WPcS8kIQ",
+	"idEohYbOAzHYA7G0UJHlSRDekXAjduxhWqU8rB2osFsRDPEWk2pidw4rR7ptXjAwUwbK3nwYGVSTxXMK",
+	"h3YhPIcYlbp0deNbGBkZ1YQcDy3NpvDIyD1P+NQS9/JoLLG3H+yc8tz2ANT+0IjRB+5r+8eXsAX7z3ds",
+	"KxVzOJgj07ioWtwq0fQeWqXNwB6NVVe5My1N2c2wAFEvir/4IIUSWhJUArGsYMUVeHt627f99vS2b/3t",
+	"qQ9Tf3tKCM1H2MHb0w9dF4tgUHwl1RACvs5u8yyrLCaz39iD5eQuuF+Cef35I8YTeLLdsAI1Jj4R0xjK",
+	"jkshEs3ijv0TMwqK7impAF4uz2g41pBZ6UA0F03lREyfV+nl+WsHdNfRf8VyYca5nIPKhreovrXzw1cN",
+	"HXhH9e3cbYCClg7t0XXzoL/8WFNpRF/ktSfPpSwsEFFHdps7e42j5rUAXaxgdxjtTf/8xmPYERf4jwwV",
+	"HgfhdHOtdbnsigwK3uxGNUhSsf9u7u7ZASG+OjxoNppRLRkjr2mPrjZqrUb9xv5u+PDm1Vprr97Y3ys9",
+	"vFlr3ahfuxn5yjo37JpR5VlfbadJ6voYygMVahhEk1+1sjKJW1hYh+LarYgFhYMaUW0sw/HukmOCRtps",
+	"XncP7Cib9eb1ff/gZq21X9+/eg3qACnDM3QkbJcmWBq7NsDTvK9paQ7BTACnP3Hn9DR40eYQTv3ZWrN9",
+	"awUysQ2nusS6MDxhExRpRyPQFVKJkghKQqgEQfUAPr2AuktYbW1p6XTSS/oK8urY2GoIGPIFLJ91M6WF",
+	"ZqkBttpVUqc6VJXZG7ERj8wV+GuHyru92UJ9L3Y16uLWrCZQURvOv2xVuy8ffngvsmoHFnpCX76LF9id",
+	"K44AaEwu2gC67kwF9UrRBa7iHMNB2vloZhmPle7ix8dUMe241jqu6cHYJGoij2tP4mj2R1x3+1ORhAgu",
+	"b9sFFn8wA3EsGctd1QkfoODGCIhSM+3a+UOrqHLHNMcY5zNKZZ8m1FVSYuA9m6j8RN9CTR0K6Vk5zMqt",
+	"AO1tNTr4yYpozatFUMXs1Km8xTHZ9WI/vOKHHs+0gCnbmaENwmDUH25qF3IaCJvCnkjQDYNiXjzTCneB",
+	"0x4Q2p59WeTM8BOBOj2CFUi25/cZZczC4kHf+9DaEyFGiIFBW2EliWMJdfxBjE8yYb+DPQiV8N0GtUVG",
+	"n0IYHPCsh1vn64WYcDKZmuiITQZpd4CVEtk3xzw3UEzrWMYfHHy9ffvDe/fu3D66++G9Q1zSptX4UduA",
+	"dBHK87jJYjLY141S7eG4O4jr7ECfLL8m9kZUqcKHMKGgZOJSVfiQlhhPHc5n8bW5xRr4KHWmIePzZ2B3",
+	"FlZtQjP1jNiM4uWNa/slcbOxkbg5R4dK8mYNfmkxt3zH0l6AFnt8XOMG7l9V2sVxLToONJdjyqc4xqKJ",
+	"x7XW4+OwUuKxlTGePIE9KeY5K+ZXMmwkp1sn3oVVMeR9nkq80/ZfYLrFM70DNJEW/Pxc1h6FnY9VZ7F9",
+	"+cuqM2P0JOOl/d+Y4qLqLtIpnjFCajDtVWcEHHF9Ylt/mXMClqt8qRFDUtYol8yJ/CtiTrt3SulVCUjn",
+	"e1cL/aIR1XppZjCFYx7x+knkC3Ev6q1pe/tYdSD36mqRU0U5yCfpaEQak09D9rW97TNlf4dh4hegb9Va",
+	"e9ftukIadhfX2eV3n0NdoHOxDloqnOAt+TlXroRdw4XpEKuWeVyYvqpPmJmkXRHmrJLc4Iq0YVk3khNJ",
+	"ti87BsiZBQ3Y68C0yEQXUlgnDp4YRUhK+sDekH+77o5lLkaCm1JDpGRyV1wuxubwflqh72PVqbO7varO",
+	"nf2QypFiBTcZhdNIK7E7jmVsm4UO2yRcxz72l5qzVFbkucrr4cBm5+nE1Y9VB+Vqq51hiln3pJ9brTRi",
+	"Wg0FG4xl4gulgosuiDl2qhRKR5zlQhuek/4UIJ64jeBmfkFEAtL8sTRuPFy7LH6PIQ0rpiNUIJ08qwBE",
+	"5YA8OiC6WmokClGZ+6J2SHDBvwjSaKoZUbEW5KrFaAeytCQ+luDrItIMj+Bg4GdSsbFMFHmDZvfW+bus",
+	"8AsuL5h6CM6CWs1YgqU97lrtOImdQG7n7xOi2YH3njXgurF8LIstqLOvDdJMHEv8LB9LkOu9cbo4PlAk",
+	"ya9A4ga9GCPGHjOeAf5HOx+D4yheXIuPCPCLztCexfqt4LHLuCLwe3TdfPCVVqPRaCIX+Vh1zmqW+t67",
+	"vn4PQbpyKWfcXgKrla+T+U378LwQexcsc1V8EUfxAPToYHmq+XzFGq/Rpv/44kWqxsoSVfXOloQslIMq",
+	"RKoF+x5IWSHYC93GM4SsBQu97km6n3G5elFtoHRFLoqlSSkGuAQUfQs+uw2FglAoYLdM5Yyua1BBHPyU",
+	"dN3WFimLnwr4KR83uH/1yRKd9spjvJ5L488LZvccUo4umoLtNjZWChfSqxkVsLk2cboIZe8sqmR5wtbb",
+	"c8nojpbiu2DCHs8xmGQzpXAtOfLLqnM3qUqSn7/ZV+zBXB9wyfWwSF09mtdx7GJYRdXhRkKWqPeI2GVK",
+	"Cx3JazhWnbFfFrDY4GYhWfwMiV0qU0jrFZZyNdoSry3x2oKNn5fa2ZuE5G4D4lZNpFYI3F6CuuPDT7s+",
+	"uDuMPr3lEHcosq0vzMzbVvZagsdjz20p3vTig6HgnreBhgLyV+Bock+bu8VjQOR0P+xFtVGu7ELbn+jh",
+	"1QIT033f2N2/qMCUNbUiH/sA9qmt5XlztQEMZ7imnSkt5wW5tZAT7KSypxYqAO4mjPVd+9qF34Q5j/XT",
+	"//tnT//mTz//wZ/XHKtq40feKNB21aju3Hvn7r33avORldjAZ7/+77NtNOfaePDh7TuHh9XNPPvOD57+",
+	"xX+ebWN3to3Dj27bNirH8T9//79/NtvA3mwD7x7cff/OOyBtnfOu4i6ddVd7apzjSTqHT+h1RcOCxUlU",
+	"dzwU0qAYa9dp9SuHYYsUCg4XZsEVFMNRxrFWTOXVAxcwvVThA65MB6DXZ+Owgxjmq+cLYa4M/+gKKGFZ",
+	"2d+1/Yvvb70SoW4NzygS6tbOqzRFjDxkJY21cBGX4OQPJQiWym42TsAXfMHh8a8a/J9b7XW8037pt4LC",
+	"OQmYW8iFfupiqTdzU/sufJ4hT6zC7qp1xng5obgmYC2LRRUz3UF5sV603jjLZjwxdKdhObqYspNx2R8j",
+	"X/5kYAc8zkdK2z8//39++/Tv/v2z//B/nn7/L//wrW9//ld/+of/9r3f/+23P//rb8NVFxBInqk+6PmI",
+	"a1/7/G9+89n//ddP/+wXT7//61qgkSc578FmOTLuJ1J79ic/D9t+9h//9rGVJp784+++9/kPf/7sO796",
+	"bEnNk/Bjoj04wnBUIZegse2AaBLVTM6lzoi9QapTrVX7ksgyxbCDiE0tg7Sv2y3GQZCnJXVSnl/MC51I",
+	"8c3Pf/rsJ3+/lnuHmrrk2p7hWXq4Og50E4pP4O1xqYZzJzDjXTFQGWJJfaNG+wdL9fAcBxRQAJAN54Jn",
+	"lEJ4xrmloUbPd7+fy8FdrQzERVV0KM7hajUdvIy4dSJunYi+gqUpOOeabH2hEnLlMXkBF9Wv/MDBWWOJ",
+	"A5ELlkMqKvF+jHpysgFE7JuBSHOqpH/XaJf3jcGyVN8Sv01Ni52qNJybq20ZMaMAEKCTCfvPTKkTNh5h",
+	"po1LgVhUADMQMV7DEpiva0XLzY/34rKVZ5yELZffcvmXhctvqc3lOfDPQ2rWVVovrjrjLRaHF4GQajwZ",
+	"ilkugHBghBG1mQvg2hDFG3vCEzMhAVwX8lJTjf8u8XKuC6Ue4oyBZcfue+ibvkziWyELdxYCCEyG12Ei",
+	"4BxKjT6WGLzsUThcK3V2UHQJjQz5FFrpKR/fPMoFZPooKZZECbix1Ce5kv02NXrLRYz3YN3jYwnIG2E2",
+	"4JBPIdK6EEdYLk5TMQHZRkM6ohVtdMTGMhMacuYgIxGi4UGTb50xplS2sc24zg6OpZWAAmqwyqzwkxhD",
+	"sykQOp4lz3HEYsdY7L/LZ0flLLaEP4aKVXbsgKVNNTNZhdxnL8PI0q1ZKa8iXhpra5a476aWGj4a5epU",
+	"VFfYJN4EdBZPUbnKZsFoMdUVtP2JypOzzBWePXl+hozmH3/3vc9+88On3/nzP/z///PTP/+zZz/+7rN/",
+	"/51FHOoM3hQW/FybyVxqAc+tqLMVdf4pGDS2dcJebkTJiMSWQGp5jnaRKyNk0+uHUS6NofyaS0OjOhkg",
+	"DFF2sOfw7B4lsqU+owBz9giwzT4eiO6JAHxGcEx6GErX1nRUVRYD53Re1gzFqGdIeQn6rFUrYc2S3KwL",
+	"BlNr7u7tX71WOEuf/u6vP/v1d2sbsEKc0mUb+Qc85108Ebu7UdFY7R++9YOQwfzDt/5ynnfg5D3voLmv",
+	"zR4D7KSLJ+5+XZfTeNfT60Xat5R6Y0AkqKAb6IOgx2i4S1isR184pTYCKe0FkulDiOfRAV1FBdh2FTsQ",
+	"owgM0paQl8j3F6zu7CRQ1JWBzN9iSmZTxtk5dD72QI3B049pP9h42pfceJRhj3qLHGaGL7jgljJ6YmfK",
+	"CDQwQIr6gnZIi75oZhzhHEAvDKslm4IU3LJKMeAuAjZH2GtFzK3Q5oXHBCzKdrwglhZREXyMlrUv7t1o",
+	"NOA/jfXpsl2xS2Z2vVTyrH0xLM5pW40IAHcgcwH/ZZWW5m6j2W40v/Tel3e/uv+1xr+88S+u/fFX9j64",
+	"eu/6/ZsPmke185fWP4ufITQhxN5u1ZUtE9wsc0JI9Gpq48lv2W/6HNUW53BdmGEB5fccHPeAO8PvIxOY",
+	"oj1rGvAkQBCU4hHYXlEZMelQZKmkQs1uos6oOgP5naLjtrQMCwCQqO+vuom8BkBIG+eIzWoE1Sas8xms",
+	"NrY5BSrHc8A7Kh+DdSJL/RXYutYuP5TeB3wAVXAn8wJCU9cX7uco5VjD50tC7z+CN175cux2GuvcGFyY",
+	"bRz2uU4/LOLCg45LvGL8dVXotN3T89UBE7Ls+eKjEcrfeqjb9o9GowlnX2v0ktX4TqZkf8c/iWq5yhD8",
+	"E9Jc7KRI20Edp0kLA9kwYV8rNeqSaIJm9VQbMWzzdQJ/7UpdsorEM6sgeT8ZwfcsWOCSrunA+ld0rOm2",
+	"c5j7XspbYtSo7WqNgWFwFc9QxT5enEURt2M1V5EdyDbudatGFXGvY13Cx1mBjFaz/SuP3SFfCnzjqeyW",
+	"QLzkBGIr119eyNz6l3BdEfojd8AuLGCuzg4kE8ORmbIY71nMxrKTEly9kHiY0JaB3xBgvej1BBbqg1IF",
+	"YMJItceJl2i9SCUzE+Xx7JX08J0Ai99TOYM6Ky6KiqfG2dPp4lDZIuobaAoAjWZTV4YAYDC0SbOMLDXc",
+	"OAUrBNtMzRIfgovq0oZnogIxB6O1zi1dLojAKoiRK85eSIILxEMMaZsREtcU/y41QGpL2//JCH9bo/vL",
+	"HiPkIoNU7sKFnosMeeVETJebkr5iX3iONp6viOlZJh57uQ7u32Uw1q3QdPnGULf4aAy1h6dsH4p8Cj1W",
+	"h+jmwuBuXaKwVRkAQSUZU+3A2iHMQQ/UBJ07J2K6KMf/K2J6nsAyx4pylYwRbW9lZvMVMb3sOLDVg6Gx",
+	"oCFsYds1GlXP9hz89p6YwCqsxnHtmLYMd8twN2K4cIYYl47KPQ8Oe2aK8hHSIqaNGmko8pDK/vNQ3RZk",
+	"Gztit000fjUSjTc8rZtz2GhtX2XH6q5icQAH+CgDPV9lgsXoO4mhygdWOIFGvLFkysajTPFEJBFV59Ol",
+	"+vhpXtSGfpu+PWd9q6KaXApF56rDPaizs2ragTziJlXUh/aoYBcAGQYjCfHCXr04E1ggsDpcj2qUIrC0",
+	"+JV7J1cTwA61zVaFQnaV7KWW+QfAw8WzAkK4CEB5/PS//runP/g3T/7xd9/DWJTPfvcfn/2rv376nV9/",
+	"9tu/ePYffvb0O//j2Y//sysrAmvRyZQdDJYoLgoWlysU27/GuEKi1tovgSenRI9aN0OsVPgpnKATqlqz",
+	"1YQbUc01cOMqlg2G72/euPpkNRNNIpLxyBlSoC5+Uloz8WgkuqaN4cGpPaX+eZoLHbw5E3w65PmJMIjc",
+	"7OJLv/+9p//m25/9+ltPv/+Lpz/6TzUXZ9pV2XgIUJbf/dfPfvybp9//lf3JW4Ww+Rmo6CKT4Ob1hito",
+	"DyfAvSApCeHhkjy63JQmW4BOC55AfXVX3JmCnLpD0dYDNUJa7GGow/w498jqKJjFefGhRnDx1wmXcBR6",
+	"GzBxLg2ZlnFhyIRb5uWImwS1uRi8DpqhRGeo01pExANaca4mqJ9nqTYt/GfcSzMRR1DX2JIOLPbqY+il",
+	"4V3ClGax4f24zt5LTwUTj3jXZFPoBl/Wwlchs81DRS6j8gIdX7MBFssNk7pQfG1hgZAwpx4aiQAU215y",
+	"/8swBVIHo+QsyBvyBgZ+LOkbV3mrECEgIx4cIZCjb1cEub8b0FzZNPZGiPkXw3up7MdvuhJfuOiY/KGG",
+	"AtPZjEK/S6qPZQxEIS7lukFuf0f0VC5YTOwFLmfsE+5jPjaqTb9B51a1L8qUQYji7cOv2oX4+vuHX4ct",
+	"5EGFsQ/St2GIzaixfyO6ev0azLYO3wz5lHUE++jo3Z0bEfxP85pt6L23mzcaew201lg5ach1xLQYpl2V",
+	"Qaxbzgzv6FIZPzUpEAYE7Zeusw/tmbF6SkepkyiotasHAhDLC/iEAVx/+xcUX6aTCCCLUE2b8TznUztB",
+	"1flYdA3UVSBMbmiHMz2yn0LTx1IPrEYqhd29Zn3vxp0vNhvxm3QzaN8Z8dAWPEjSPmSZ5IJlSht/lI14",
+	"RIXdPNpAKoNKw3beeDvozKWSdXLeFSCxufLPEC7Is7FPTsnVhE6wD0DuTANsA0hAgRJ4xzLMjYMB4lqr",
+	"XrHUBzAhfwGor97cFUm1m/Xi6m9wDJ9vhspwnJl0xHNzpafy4Y6T7tbgYe+qfHhZlq+SqOk5vSMEtQvg",
+	"yLjwZ2ZswEBc2e5Us47AEpBAubaxRFtj1RSc3Fb5JR5viQQdTr2muLFW4S1q8Mpjd1eeLNTpj8Iy1zkJ",
+	"EnUWC23SITcCqL6d89iIBErhY8F+zAL02rckvZ4CJHJIFkRqLNVkXgF/TxhH2J4vgdjqoltd9DXURc/P",
+	"5FbibltD8WUHvJFQYYkrkWVUbCaoIrFJmmWMYm421FbXEiQ/7CGdrjIUB/zlCpKq9ZPhi/YX6dEP0PML",
+	"BdtOBegniHxGdWokOIgTRaVRizJxlnIBT7t9cO/2nfffv/OOlcydEu70FMwltwK5dprgfDXqW+Vy1fCV",
+	"DpTtIeN9nsoKxzQsy5bVbVndltVtWd22JOCGvPFOYNojMx3PMkt80wKXe12N6skZHA3J3fNgae9aNUqq",
+	"CVOB2TNkahHjhsWzxCMm8NIB15gM70zMoe2OzJsRkypnnmS7EqdREa8dw7ezUKVQT5wMV3A8cHDBBxLN",
+	"pm2jYGQVgd23AwPqluttud6W62253pbrbQznEtD4Cfe+ugvmdoBQretdfbqkQu7tw6+Sq0uir8qBynSm",
+	"RjCVW03KXjhnFA+cQGyUq37Oh5qpkZBBEFHaH0ChbkI1bKEbp6jv6rwzgMJtbz79GHn4GEpmUolADRBS",
+	"kHAY5D50YCa+QXSFzHOuO49GKkfL5B1YkLPZlx3BFVq24nb2VD4ECtpJJYfQoNlqg5V3Mve6rtVbidBH",
+	"zLMCcPg5BrK1zVxeEJ+aSLDjm7lNsjLXBtLnczfIjPhYi+dmj0nUvCEGSleqXCw2xAxElkQuEJZTGOzK",
+	"Rpm7IPxaQQjhB1NN1XpyYfJUJBHdbZNP7W+2M2aUinxPzPLb3DnlK0Bq7ZJtpdat1LqVWrdS61Zq3ZBX",
+	"AhV1YusFS6kBNHpl+iNhRy+ImZk/TXNyppcYU01J82psWGrCeClvFgHWNFATsPtXxYHnalIKAvdSYSrN",
+	"tf0alKpOh+MhpGkRMUmlEX2R1548l4htfOT4gb24zWgFmFVEUT2TXczAzX7xxrUQcXaWsNnVgfr2IZp4",
+	"QMwugJpsgiW+lagvRbcdUGWlICiWo6aH7k7FJmqcJRS3+dKJ1+QOfB4Ctq/UMBP5yjXj7GPVgdhgFHiO",
+	"uD75supgqSxcOYgstsI3hqhiuiXXMw5M+36dxSDfQYiP3Y6hleBJls8Fe/fg7vt33oH4HXbAeqlM9UAk",
+	"ZI7Ix1KT03PODF0KhIvAaGGVBS+TQqglmDKcILncKj0vqT/AuTw3WR3WpdZq7ka1j1UHhParFyLcIMrz",
+	"Mnr0JbcRLlAM9gIClGG5t7LPy26xA0kBFJ9iD4G64S3BXbzU6D879vHwuRArCMoOVH1Baj6W3R0Ll1JQ",
+	"dYftmLbq9lbd3qrbW3V7y3I2TWiDsEGw9jrZrK+YkheseSPRWOAZ8imK4O7xWU+7UaPRoCynQ+V8RT5/",
+	"i+M3Qz4FSy/riYnIGeQUW2YiWQy8DjPgpJJkWHaodKfCNhZkZMYtr7pDqpKB2ArhgidLr0K0xDjLlqSG",
+	"P7AzXiU5HPwBs5nhdRbTjYxZKrvZOClXfAVG6elt/QITyR+oyaudS44/NkMOWltUyiYwKpTe8IWASz5D",
+	"XPoul6wjWJJyYKowl3FmSmaJ5vWQEzQCAu4Ya1BGBhKBn1N28AM1WSdBGK7p1oxxuenEQAAKCd+7ndEh",
+	"TsZFS5ZeqBGjy7Osw7sn+spjL9NAXtCCGDWVs1GuTlMr7GB+aeyaiN0MsaEvaEqa7ccsEb1UCrQnGAUM",
+	"wUOmRmzgy2ljw/APygFNEyFNaqbRsUQLUGqVJcQASw1DcVFDJugOO2C56Ip0hDnIsJYJ60xLjX9Bz9h3",
+	"6S5GTJwK6ZBOXTs8z1M7FAovtD9R50b5uR5L5oMHYAwjtK+4RhBRFUjPIJX9uh3qR9IuAgACIm/zKd+Y",
+	"3ip6hqkxtAe4sj5tVE5Z6UvMx/1YdI1IoOUjB0Xrc7vd6LHCuf06grTTvQZL+FSXxjzzJShpc0ub5Go0",
+	"EoldLKm8rW5IcCiQjwDO3Ou7bKDGucYWAH7lagPKuemZcMJRrlSv8AEPUzk2ImK9cQ71xPW4O6DvKNmM",
+	"G8aTJBdas74wbH/3ps/hzQXm1JmBsDuDbdXZbd9tqU+wo4Dw4GqKR0w8sv/yook74IcAiAfoMpD8DeJI",
+	"8xrEuWgX3aJkNrXdYi4vXoAxShIa5JOqpN4jfiJuUy9rZ/UewnW7p87I533rylslflt7fFwb6n6aHNda",
+	"7Njqa1ebzd3mcS1ix8TY8Jd37rx/96sP3jmuPal2WywLZlk38ZcGee6QGXdJXeqhJy1EMDZNxF2bFa6d",
+	"Ivt6sELRHaMyDepwUI+zK9JTL+JOHVGha839PgU80WnWlTxxNO5kabespzg8jLMVk0ypk0Ix4YZdtaqJ",
+	"+75VQqRiemglQ20QYaMMwEFIVYfq4tWXOrvt8D0sqeJJIhL4hHDF2RiiYuIyep2bQ4WV/FBkomtco2tT",
+	"myPefzfNDEAjn/nyPWXK71epM4E5bWVYSfWyqTGrjZtWfR3Z3Z/mrfx++YC5HloHK8xiVFtf49W2lxCB",
+	"GinwDQrXAkZ+Ggbi+h1cSaqvIGRXyPG0gJzdBvtwxXjj9+4csdnGYhAydRHGYIcZeSxKSPUACsd4BuQp",
+	"iLxNNTuRaiJvMZFpMQc+tBKVjAi+RSGyUFSg4USNRgNsQ5Q9WZVCMpavA+V6+Pyck9eau3v7UQ0AG7zQ",
+	"dQ5zA602rPxZZuFCr9oSrRcAgGu3aAOqdaGUSkCo/NKEAcQWyQQkrHlEJqu8QZACgH/BKP0jbkyedkAh",
+	"tM87op9KvSDJwCqzAAc1jzjlkg0ohITgS9gbqSk1Gf+zOGLxF+1/dux//igmDCjeeRPHLBkfKW1yNbKq",
+	"ttOtI2+cYOnQrgLLxVCdCtCvaYF8MIQT3oaCy8mAcMLIfAKLw7VLYqQO7BisBo1RFw6FrZMLfmKJb8/Z",
+	"Nu20MmEV3oMCZqxRwFH5xUR5cqS0TjuZuAVB2qRL7y7KgfgnQXurczdWUjv9zQsEgS0JvLyEYDikG0lu",
+	"HGD6LpQWIhVYbEt9G4mOpxeOgPQVIEPOx3pF9imXU8IPr1cLeNSvvvIY/9FOkycxIiAP1IT1eI6GQKqa",
+	"zfvHMgaRkF7CQVgSo51TBPD+nInVQehp1oMANLKvFhh7SMEJbg/J3huxvQ3tNImjAJYPrJ3DsUYMj4jF",
+	"tg1LcsE7Y/+RpLJveHbSxl+OJWPxRHQH3LTVSEhoLxZDnmbxmyBrdqbQ63CoJLs9SKXQNLI34qe/+tnT",
+	"7//KfoCBF/ZfPgDA/vGHP/nl57/8n/GbdXYgp3g+gslaqu9Ip7OIqonVx3UxURiDM/eCsZ8Sp8GW7Rch",
+	"qAXWFVnmQCpDEE2/PokSBL8IawT1xew6TIiT2GEKSIPhRQfETbQ4FTnPwBURIS91yCQYVOKcEmmOLDSY",
+	"mONUEHNn/+FM0jhau6gAxBkXOYJxMVUUBZcCQLIA/9HBP77pe4SRYHkyVCQMHlaMCeRZNqd5EBQppgAN",
+	"eSIoL94voHiUEmbkgVNGkJ97PkkXER5xKCiPqe+ONUIwYpX99u7wXNzxInAZA+3A3l3gkDgckMYogKT2",
+	"1bv3n/7yvzz7zq/WVgFwjhde0GSjMSzXQ8rkdAAyVH8st6VFtmiNG4kVeOoCtMZucdHXEheWyQnLq3eV",
+	"zn8FgdnaVYvlWce66tZ+K6RfrnHVMdrgMi3EXb8oSbwkES8rulw6Teszc/jsbvKSWA2fG3/d3plLRoH0",
+	"dqXSpbECb0mve943ZxVQkKMCYh6sTJXoHZi6VGWgw7p+qcfwsA25DLBQKyF1oxLRIz6AcI6d9+lZHKLh",
+	"Nxs+CJUwNbzlrc7uIpaWVIjQXlIwzjCM4f3xICGvDOE4h8lrG1t4+aTA442oXpksoMZDcWYIgRdU95gM",
+	"phdp6AKjUZh8vaDiCYTilMpOeEQedxuDYElU48FWgQUSumPDjIJiGQUgUKlOx4kYmTqLM6X1NGZzRS58",
+	"EinWanC32sG0BHe/xfia9gq7sAwIItm+VD4cZ5zKRtBfQc0HCqvD2OI6i8Ujk/OYrDFuZB0xVbRANIUW",
+	"1KB45EPSoOaHnfooVx3eyaZuJt8cKyN0BYgJ7tL7GG56AcYFIIaWYqxsRrB9+8zry62Kiotoj3OY8YNm",
+	"QHvsMY3hG49rXZFl8F45Qx0T3e2bsF8Q+g2nDeObMGXdUu3iezogtaj27Cf/9umPflT9cTAe187ek3Om",
+	"uJfW+Yy6q5XXsaDoL6utZGvJOE9+vf0/7hNigK4X3ACI+sVlnUpl0h7dVr20cCpki7oiVaz0HflwIETO",
+	"o0b5/EeQ69KcQWYhlrcmtwUkP/lsdBw+uuVwFBqCdVE4ne8vNcyn4y0qt3qvNL2VrDKd9BNMWZylfCsn",
+	"gKSfHNnvwVAjHo0yIHiQ+hct7DFN9NIOKc+mAoxkFoAkqg35o7v4OmaLDlPp/vavQykoHGLVkHAtVV6S",
+	"Y4f80ftC9s2g1rq2D826P5vzUb9RtcqBVn0S2Eubeot1piwRPT7OyA3v4pJ4lom8ziBrC6InNYRvgtuI",
+	"S/QDKQm5ykXwNKX9vvRRQRhnUGs1zxkGhO2sHgGENywp78FWT7j0CsPzxE31WGesUym0doXaAvpf3q/l",
+	"xuyoWvlHrx3lc0bgQANzq+5yGaSBQlRK2Nvzip8uk34tSDs4g+TfsjqD4EnpKwoHT40ugr6BbpQ88aWW",
+	"oWR4zHJhxrnEnkd8iuWfPC5pNx2ldmerE0/Px2U24CqLuchy4Ko5sKpFhowBl1Jka7slKtJsZ3ZRYbbt",
+	"SOQakp2reicn+cq9f6RFfvedxbNZMx033M0wJffMyQG/SoOTdxs4l3ahFsj7tBDogS9/K7Mp3hSI8Grs",
+	"Yd3BS+Rur6BXKdypdZxKW573Il1LpdVf6FRanc+dWdIXC0Ni4Z+wWaYk2rGI3EXOegM4XD66FWkVWqcd",
+	"Z+ilWebjQX3xURJYHfc+lpbeQkDLW2+9IxzoS6pk/a23wpzO8qAoTt9Kt8DaPOg2PIpBjWqfiGkM0WZu",
+	"8CUGhnYCy3yPpcua9bFGaNvRlDrrkX4wVzhsvefpjx2HSxXghXRimzYR64hMyT4Qd/rgWIZTohU4SofC",
+	"ThzFDxAB8rHEEhlRmOkbYmeRKmBfqtOXuGxtTBvV+Ol0Bm4LvxpyOT2W9CJG50Jk0kioEcQ3nwrWEUJa",
+	"OaI7EEnExtKk2Zz0YdVwwMGhmbzL02ycC43biOcDsO+6XCK+smvR4R5jpgYdr1xwrWSLSeVSZLFC81ia",
+	"fGpXsYjA8wpTjtmybrN9zJQWMiFRi+m0L7kZQ5UVM1DjvmsDG6bs2+K8gK5JNUnuurRqmYi8gMCCmQ9H",
+	"kN4dQLAXNaHtLYnpVsS3sFCulLNnGldh4upF2920UxMuxlE8Mq6YMkbdpZQdHF4tH2wI8d4UZhi7iO9Y",
+	"PEIyBfF7C+vyniGqXWQc2BJlEDihUVli/xeMyoAehRKc1dqbUSEhthqRE8iA7LllsETRX9daq9Zo2w/b",
+	"TZgVbAgMCBEHAakJcoh3Gjd2Gk3WbLR2GzXChFL5PUJkQkMqomS4Z7/54bNv/ezZd37w9F99f+ez3/zi",
+	"2f/+2dM//5blBiSowajGtt/xbu0h8N71+fclm5zhOiPkVoFgQlJvq1hiWmEE60q8Fcchdn3jcQ0vc61V",
+	"e/bD//PZb//PZ7/5zdMf//z3f/uzP3zrr/7w7X/37H/99NmPv/v0x//j6U++VfMLZmXcXTg94S3BvZ8D",
+	"tiIEk8Z5zc6lk/8BT8RZtgI1NgATP8MltyWSt6ZqS27gPE0dL60QDDY0WiwyTl+BRvUyPyb2y7ok782p",
+	"ni78WmNZ+GFgXmTdgVJaaAwQB9O1rrJAkMxgL8axHKlUmkzoMkLH7CBcGYOwtVtUVl6qRKDSKIVINFhl",
+	"CIMuZm9YVdEKV5M3MSDdNnwsA3GrlLYJUgNU1SQLiJ2ttuOCSK4UazGEIt1M5mfwKkpRESGSgPEGBQCQ",
+	"QUnug1Buw3imFYPKmrkYpkFJ6VJXNDHKUogBhYnwCOMWrY2Ak5NPAeOkM0Y/epzK1KSWR8UQcx7bNWsn",
+	"SorwOzDb+KMIApwVKuy7us7u4eLCl6nUhmSEHRZb4mHaVmiJWzR+7Rq61ojY/tWI7TUi1rwK020wJ01S",
+	"1peL2ceGdFxnD/wikHow4rOYMceSsSOlEDAWP/TgKEGOJvF86JiGROlftxBf2dXMSWUq+64hEjLp0MFW",
+	"1Ysld3jAcUQPeEeqfMizyk0gbGK7JtQXTY3W2LYQbArt8fxKguSHUnWCeYWGnwjJ4iF/1E4IfSV2a0vp",
+	"FiDHw1BYbCVGNTZtbNe/aRcyFNkTEFjdHKv3HRovdxxMwa9Pa8m07ZsLD5VVED50EFJIs6yecARYRPkp",
+	"oidZqkenFl+xL1v9FFRP+w/SVvAK0YpAwJTG/JAUM40gK6TlUn+InFDJKY/9jAZYDokTsKogvhfTQhcc",
+	"NgHSNrxM2ZYhRcICulL5b1FQJwXNo7fB0GFuMimtWWUXamxW6gWbsxMrVFyktUi3RFJcItigD+3STVIt",
+	"WGrsSaEkUn9UgmlLaHtux5GtLRmqX2s/hFK6KTdAjyG3yO2G/S7AW5pZJrv/Ebo9fcdg1S51m2q/yNzA",
+	"57pMgEuJuK5dP2FmJxySvpBlQtCOGQi5CAfpDjH3F6g6hdSmpEIt0pNQIGmVPwRPqacCtda1RlQLb3Ot",
+	"dePGjd2SNmV/JrXo9//vnz77zQ8+/+kvf//Lv1lVYQoRZgNl7AiUsVaj8cXGjRYEtHiQQtQFy+Sv1tpr",
+	"zClfIDgVW7rWqgSfURvOcUEQv8VYd4+a+wgW7MeKX0tVa90EwOlitVZak5mpnlenhNP5aiqTVfrg9ZdH",
+	"H6yQhgEOlaQ4KzjjQmwVxK2CCFhimJXl1LKyioiCTu6q8aNHLBH6orVGd18WaY23g2TgihNOwec0Sqrt",
+	"LBKqcSF0HIatRCFUcODx9nZto4BR1xn6FVnTPtn3+iYm+hJoO+Lz3wph+mdK7FHgvgShi6rp+aYbJBKU",
+	"7OpSTVq2y0LLSucjcUiT1RGBCKlQuZoMFM4J7dyF7XzWje+SrDeP4Lojk1lr7eYSQ4DGP2dxtSfJMp+H",
+	"odF1tyC1e8BaAx8u4EhxicFIazRYVZcg6GQj0n1HJpcdretClq5ecsiSw2SpcN9uA2Ffu5IsaP3B61EZ",
+	"MHiBgVILucfjMzIRw5u4gUp0eeER6wh324iIS04cLLNfF3Xm/C8zgQjni5EITroWWqd4nhYFfd9xEgS9",
+	"WxiM1UkqsCAYGIlAoJgMRC5i8LDT+/7iWpEAfL1TsFZQzAFTDo8c7GJkNIZspALwMJXMTJwRHXB3EBlo",
+	"Ucj3IU3rjBoQd+wwFox0QWRVMclSZBUJf16foyC7jlKZ4PKC44bPwW/fUXKpjneY9qVV48b2uAwEx3I5",
+	"jy0p3rkNGz5/QN6hOP3iUJSWZi5B8RIpy+vGENO+pL0pgJfxpC+/+FYNCGOkKkOCXQ5glyIWEWkUEZZy",
+	"ARD/PNMRM0q5dI64qPi0pC7Le8IUF/LCRVE+GvlSHtXidViWqih5daNU8sqPGBauL8yHpyKHnElYrSOu",
+	"T2oRJN5AEgxmgkEYJuXmWJrhasfCvWmrXhsGcD4JmVbuzCwx2LTNufbrdlP4FNTUwLlbSrrf7NosLrcx",
+	"ER2ILC0CgB3826EwIWkkbwJ279Eox1aFN2ATJM8b8weSZekJwfgWtxAcsUMtMoSuvH/X51RBQJilE6ms",
+	"s69BBv6Iaz1ReaIxDAy5KqRoBeHyeNF9YGCiyEt7VAy9FNkGmHK4DM7TkKsJeJup7qsP9CbWDlaAN+Iv",
+	"GTP6UGbTOGLxIR+Kw9SIf3Zo8rRr4jfrzN47dvT+IeDIqZx1xCAF4LVRrh5B1lB89OCjw6M777TvP/jw",
+	"63fvHJIHBnDx4q/vvKvyCc8Tkezcz5VRLTYwZqRj58dGTLS43f6S0ga3vk3bAW5BgK87FN1xLuJbuCrk",
+	"Pgq+Ln/ma29gXByFHU5JVwX1RTjMs3CrPSwfrS+g7KG4R0D7FKscrKI7Mm6x7XA1nwLI26Ho7rwrTHew",
+	"Y9cUI+Q+zNN+KuOyI8zBpO1RaVlt6t1cad3W9rsIvflW5PRHOr794YPD9ocP7r53995hHDnoV9s74UG4",
+	"BEC791KkcJpQgEDP6gHRG3LzAn5iULAFl4BW0kmaYLxCJ1eM17NOP7XTJBM+/DPI3ab5RAs+G/JHbah2",
+	"EjvnaZdr4TLvhbQTcmETUEQl1Za6gGEbQe0onsHdqTo7wJfLIHUNL1MG4HTeFqeyRGhToOfZZ7hW9gCT",
+	"KUckO/ZHTKIhoIwWhEliFMyONrngQ9gMV0pD9dh+o1lEhroY5re5TrtlLq6VnSvh07qLO1ATJhWbpDJR",
+	"EwpP8TNdGE8ZMvcNbHNY2xQ7gdyFPBddwwYq11DF0FhyqA23r5b4LJre1uekl2op24onR4XuGJEjmwge",
+	"ULU1NI2jEhsNdNIVFI6tdfC1LlpziCLPqiKeK0lTlSbfUcm0DeWiaq39xs1rpVx5PbSjW44ZHFhMqMZa",
+	"JrgWdXb40e3bdw4P2Ru7bwLHoTLtb+y9ae+ByUQRUOV+o/ibgRpnSTsXJp/GbDQ2QUBHh3dPWCqNwuA8",
+	"KFMe/X/sfWuPG9fd31cZECgsKaMVd1c3c2EUG0lWFOtW7Sp2khU4ZzmH5GSH57BzhqK3tgCnaNogDeC4",
+	"KJqiMJCi6IukfQA/yAv7Qa4fJpFkv8pXePC/nMuQQy7JlTZOwhcCtLszZ879f//9iL+ZROCjW/uPvtu+",
+	"eevu7nfb9+7cf7wPKhPIFGyujU+12bWS2PKH5N7ue21688aDx/f3Ew4uUcQJi/ZHQ1YRH2GsKFM9lL8Y",
+	"8MtM1BfFIJfGtJzCsdVsBqQ4Vao1KuvAeSIEYkrBwcZQbiJZAoaRRGnn07JjWBCq8HkEg4LHmGaD7uGE",
+	"wmasZ9j18MlK9EYh0Mzm8B0tTTDjmU/TQT3aVOr0QGANhqRlK22jdT1dcgaSyTxdGy8yLxSNHuc/mZyk",
+	"KvMdddOy8xeyo5GLNDqWpVNGcSqcJsC6KNc1cRorV7Rw25h6Bn8Itx6MLhfGTTmWamQDmWdKhvlK0ZGU",
+	"Q0MqhV0I7or/olsEhSlRSDZuEXt9iRNl01Nq4obSZRueSxxtno8FiSgtMui5neOZTdEDG5lp0xu1xSEU",
+	"q2ZRunqU0aZyfBDcTvs+AOtWjQqV4Dg4s8pQUpWLJFrdoQHWBvzQbG6CwlAUumh7of3yVwyWE14TzhXp",
+	"gotBmg39D3SNza3mZru5+a3b3976zuV3m9+9/u+ufu+d7XtX7l97+Oajzf0GKUnY3iID2sFr4hjT+4pV",
+	"hvL7T17+9tMvP//Ri59/PjUgxsM49Xgcc/q8Ea24FietwtaKvV5YIaNdvLySO18M39RKrqGZ15raaZKA",
+	"wngW3t4lXbVVDsEZLjmpJiNXThG7SEz3s9Ux0elbedgXxFirx8r2pZ7z11HFJmDTJQzib0PRJM0ePtjz",
+	"eBK+Pwlz1xDQBRrmMrUpNNwPLAalihFihZ0S2KLblR2eNIp1RXuuepdxeZVPFwepdDxJFDBHxJ0uk6Yc",
+	"6+rt+UBN356EKpJhxhP6DDE5KbxTeSAYmZtxv1qNsNHabF7eOvU9Gi/2oe1XL3q+03j2ZOlrnHjEz9hh",
+	"wQy7WIc4Se2OT0rcmoG3YOW1oEYvN98MGi1kF8wLK1tpn3B9ZUUlrHou9vuZgVMQ6pY+md5osEJY07I2",
+	"CgLFrrSQsevlaTGbKuu8YC1ml1IB2Axdezf+MWQm+uFHQ4ZZbVJO6FLi8yRnx/Xt69evNq9P+Tvw7dnJ",
+	"swGyBrkugjInzuQILGyyoB13eToqxGF+bEsC+eZiXktyEKoyGinO+wt8BSMj2xYaIImDVykxlqrubPIH",
+	"cqkPLkoFN04anUOp/tbm1vblK1cPRs3m1lUlBvItKn1PzscTaJuiU2ZPPcgHmLk9pJwvGblgI7qjJj4Z",
+	"Jd+gIp3IDEVHxlHyb957D3/zeP/ti9cnPwF6x1hH8t+PRM7wuAQ4C1qCaxW50gkk4TAX6ggrJOFOG2TG",
+	"ZKq3ET3MRUf2kdgcqw8FI/RaJF35/lAwjIXj7uFhtZW2HD4WcoEtaVFas7s6bBpEgt0zCf7aw3GDnjUM",
+	"etPCLWIzmZihCKMQqOBsRImFBk9sJS4oiYVQJicMEdhZBZeYBQuOhUpIKci9duRMtqgVoQI1ZiUTTRQr",
+	"ZRha1Uq6UEiVh2jH+0RsWRtthDlOC+4DSil6OnFTjaVjfovD1E3PvYU/5OesQop0WwHHq9Ww2JdEK0mp",
+	"6W04sBZTJXBByYrb0MbeLLJKpRWb1DH7/aD2jDiYwsONGemhG4kp/2FcyfMvfv3lH//Li09/kQTf/Ldp",
+	"cdwuRuotUGvwsw45mmtL6Asc6BoWMs06pSGseatvD4dSWUWbZXKdo2dPqnRvcHrkj7j+KvQuOyzYpA6f",
+	"1M8Z6WY8K3XxjYncspWT4vvaQG94H1bV+uBMHR4HnGEMY0PRcDrxoV5vz3Gj1fgPfTvNxuubDbp4/TAZ",
+	"cuRZ3MBt3qavwIMViOfgsDRajVz3MnURWySFiVPwPqgAFNhz1Jp9uDJTOV3hSOZ0B745zAUl/1enDC7G",
+	"qtwK23SL03jxH3/58n/9p+d//P9fffTfnn/x6+c//ue//O6nX372xfOPf/Li559/9X/+8/OP/0fjhDkx",
+	"elR0UPU8NqUctAV2rH45H3rhZKtka+VbfW/niczle4khybbvJ5ozz/jDKLnQhl1qPwbyZ9KmnxRGlUXm",
+	"7cnbcmexIc3ZjEtET19f5QYhORfHEdwflUrQOvB10Ow24wbjRNGYbtxvxI1upkTe9rvgTx/97OX//c2f",
+	"//Bfn//on55//C9/+ugT2sVf/b+ffvnZD1/+7x+++J+f0Tz+5Xc/ffnff/nix1/4+SwyTcG7KzAyBtRs",
+	"tBrfuH61OrmFHpUBBLLsDQj3YzNmPZeNUqHapTiS/kH4G/WeFu9aI26MZdbrl43WFtyUrnYyNP1gN8gC",
+	"JEqj1cBbGmXojNj4s7iBUbb0pGmdnLvFZ6q2l0uY1rXdXnJbzrdGaQZsrXoRSnjWWOzeW5eCri1a0Lqo",
+	"MFAEGo8zXadA6+fX51ijdCHPr3VLvl7XL3SHHb8Hqtbza/sx7fq1f5nn+931jL3wa6JW+vbeg/sRqIPc",
+	"FqWFRuO+zjFzCqysQ9kRI5e/KMBQhBvTjrwj8hz0bM7iQzt8pv2ekQOdTXeR55F1FvryUjboY0yCG4KJ",
+	"AAYcKBhgwDHEICvFmYlybUBZQigl1wZbuPQdhnwUKkoCBfziO/I4YerlstMPPApcqRt8lhTxwmUpBIt8",
+	"oELITENo8tC3OXYDOuv+yrCBk/73/bFGvdPEnHiCwD8IxhlldEfUaLd2wtnB+5rV0vgVfAPF5bXrb6LL",
+	"vuYbT5aUcl9PB3u93nDiZJ1WaXD++K2twPmO9w51Ef/rVCu3n7yuYb0kVW8FXplM95FmAiuwaf+zW9/e",
+	"uJmXZr5Ne/Nx2/jExiv1wQcbYTkPvP3mWsNZazhewwl89O6CXU7XWdVRD2f90gd89ufWLHOW03IiDF5a",
+	"vV75ZEABgsox6JmrJEpb107cWMWWCm1azsImj+JExvVmJeM6Hcm5f590tdq2w2xu+g26WNqdXGSDmd+8",
+	"cn3jyvdcFBpTAO3rvIcYQQLs1Eq1+Twh7O3tTfgBEecy1WvPCIGTSTd31BbirPahTfeQQUdc4/nHn3z1",
+	"0Q9f/Phnz3/yiwbnkbVxOVBITZr15dxWTdZTDgCpxp10usyAuFGCCuDqd3Up8rYjzLrajBujYSpOGvlY",
+	"ZKV/Cxb1dJIJTtxNWYosP0k0YS7Numb/jGv2yfuBvse+Hkc5GGVZiUnBMl3u0q+tzp+60y8Rhs2caCzD",
+	"CIno4a37N+/cv80xWU7DxaInylOmsrQF0m+HUqWZ6iXT6UT0sbUsOTtZcrbygT5QufPtr+iGtz8tcq/z",
+	"zb3gLX75VdziJ1/Zp7+eF7mY40jpcXRj9/6NW3fv3rr595UW+3d2sdOdVimU8CFwTC05peNy4kKX77sg",
+	"4kyWdnaXYYWzg1G2sfZ0JG1RMIdG0NYmJ19p/8Spb55hmhnpEX6a4OV62gPX2iQexgbGRAGHakfM1oiA",
+	"HVSAvOFIrzAuvOOKcunRgKIFPVR9UcjUfgHkE5fp22yLQ9iR6MEKWbPCuirzBuXJwBAlijT8ghu8z/7j",
+	"UUdKl0wFZzEuuGZZctG9/VJPllHChTiYpkEhpKSWWR6W72snA0UftInWdkz/a2emPdCF5yBdQCRNiJ7M",
+	"tNORi7RNhPLYkcNhsen43eohuzh8xRZThO8U+mkGP20Gr23GjXH/GLF+290RKOMToT9/3u+UYQ0Xb62d",
+	"aLt6HBqvMA63MIotba2TBAxeIGoN2nXGcoJXB+8V4S7jjMiNULd+Lfo/uko5baHWANivFOQR7Di/jRgY",
+	"hpiWiLfBeFrL2MGCWIB4YaKsi+aMLGSk5LhlbQrLYpXn2AZXPFKSZUQ3NZyiA+WgMFgaIeCFTsXxG4bF",
+	"wkZ0p2QpZhHBYpfU6M6fqUltm6hFpOGOqbBxOJTK4bDHBwrB7/t6bBAUhucwDZLZWECcSwhoOTm/4Wso",
+	"xSFBS1DRJUJzcMemC1kP1J0uh9pG6kjpsXLCSUwVSETnEPidgn3JSHVyKQrCexBh7SqXo56PGYQVqcZg",
+	"VkFMZaUneuA8vgPlwT6q0bbLzTdt3iWl1/EIaC7pGjetgJ4DDUAsEk1aFa3DWpe6iB4+enDj1t7enfu3",
+	"PcfEBt52cvo9LrkNnkxlnmH1Kj9pL3RSd5zC4cKnyFiXBg2QqILX7UZxkFR9YRC/ovL8SCFcLZxp+0ma",
+	"UixKqsDwdTBhb4LOraqBwWIORCoR6WcaR7fUDss3U6aUIuwJnKK0EGPF/ai8GZTn6gI/Y+madQFbMxcd",
+	"me7wZhGlLPz+gr3FUWcMadL4dhz7G2s5Y4EFu9xsuHgkX3vEr4K4PVpZtQt3nqMe8QpWNpk9izcBAp/o",
+	"IiSrK57KsBvhVij0cFjZMi6ROBXHnMKMXhZZREdyWNaX8eLpPr1GtiKUiYVqb1Q2M66fHqtlKkNwHEFw",
+	"8tk/rK9kc+0rmeMrab5WX4mb+7P0lbB4WZccr0OxK0JHI2acZ7xxfgWuStBF4I97pQ4dq5HO9eg4tZW0",
+	"UgschtgeAs5ldKXZdHkG5GUxsuUJ5rAzhDAWRxhbNDG79Fmnc1lPWCtMORgePB311TqkTjin+3YIXx+P",
+	"xvc/aMx1VzCLTSE7EtRDX91Mt+JqNcH1X9zGL7LRg/e2/TrHeGvKliuyaKLJbWpyyX7YkGNNMa6fDDrl",
+	"88qoYalOc6vzTjnRSeEIzsp1sPKvQ7mOHk7L7BVayehj5TxuBCac4mE/pfvCzLwKHSE/vGzY0vbVrfZe",
+	"jNE0s+CKV6OhKMqM8P/PaWyCf6YU11Qcx9FI5dKYKOlnptTF8YZ7pj3O0rKfeAS5EqwzQ+amw/s8vxHt",
+	"aQvBCRZPX+dp1JVoSJeS4C5VlGCCTsLs24qRJAPaF8Es551RYXTBlk0O65Hh8MC2kQw+WX3U4SlHidWb",
+	"u4UesEPa/qrUSaREUegx+T4yg3PJ/dBkd1WrTEGSMM46XMLStKIkVH2TnSjBpNp2liY7Ye7zZviTNNE2",
+	"fuUyA4YeOv/5jkVcaisNrbGJf1xtrbnjwNYJB8nynHcD2F5Cv/RWSbWJrY1oN885SZoM1VzCtMM+Ckhz",
+	"0IMF84KrSphqlSHHYY/joMcBPVFl6IRkthmHWwRRcZ3VysjZ2PNMBmD2tXM4CcSLvK3oHCM8A9ITyr4c",
+	"TEvtuw728QS8ewx9UAdRI8q8p7Ku+JCFxDIaPhEPwfVzoq7wEOb/7SwvEbZ6TlcdPZCdPeg2mUMz+m3/",
+	"uGD6Jz3+bG4nbKEgWo71n60Yl4t+/B69tA/vzO8Be8Ko9NcTQOmCAergzOO6JlPWaTJrolwcZdHu7g6H",
+	"oN/N7ahfJXuK5u4y+1ClD1KNBshUaJ2DjbgxUv6nJ/EEzCeIJnjp4lOBOKcom6BTN4MW4OfHYSuLrbl1",
+	"VEU3OGoY8kBh9BDd6vSOyjm6ijS9ze0KNqBWcgN9GKzoWgjYunkJPDGLc0KdtDREI0ouicRyg/oF45p+",
+	"g4RtRaHh/koZrcm6sjai29lT4iItRyaJti1QICgSeAUSAl4wIdUx33un1SS9tm7Y7C4JhzwQ79+Vqlf2",
+	"kR8ybgwy5X6Op+BeF1nRQy7hqOuAFX0Lzzqmjs87FaBS2UzggC8FHS8Jqg0sXgYzuoSOmrkl4PMGbbkZ",
+	"7fWBNL26IKfxRrRL6kg3Y9TMgUMlz3XnyKtJnp5lIFLy4LrAEhf2iDJKs24X64sLS60etgK23KEwWL07",
+	"YPgBhUVJalTK2Gt9E4y4BYJXclmQg7rY0xxb8ls7S6O77+zd24vSjPz2A3EkW3ZEvho4tfkIXJagR6XJ",
+	"eFT4sY1ZpzJQxSpL0tXFAO20VJTyInoml9ubdpkcMAMv1Q7eMFUd8ITOlXqlrp0gsEHNuAvqbmOBh2+g",
+	"Evt6ua1A4YBOzTM+nYUBOwl1pLXdebZ2J856HCk5fh2m5SX0uczJh0XXGB8xhHtJbt+qlm5SOzbLlaLP",
+	"TKDfwwNVRGjlBRq8iAay7OvUljZ1+pIp+gvZlWUHzRGyRLjck1BOxgKNRReYcxeSjRG6jCuyzCpYSi6E",
+	"Rk5AUEFgcA7KgQymlsUInqyx9DqKKcUxxZdTz5yfFRb8eKQM3Icb0WOOYNtOkUZzGWSHCyRXEHjtI28G",
+	"eAw4To4sE+GILGRNKjEMBY2Y+3p8KmxCnspqfeS7whXmbDcdjxjMHP3ySgCodRLkK26GRusKqCLwsUZr",
+	"u7lE2SGO9ExLDtF36r2Vq8TyVvBnngSfsUI61el8lTzxJ/AokQvX3lqV+nDM9sk6fUvhi9rSTgQTe0wO",
+	"HKVdokNwJ65jWOsY1iqZyHi7TyL+2c13auQ/V6Z0+cqzetHKInGm9/YuXAKGe8ieUN9JC/beAtHPv0bp",
+	"X3UzxwQWlo4sQqwBwYMUBBU8fKXJM3agJuDIDGeKhCnLRKVk6QAwhEaYCz6pO3OyFHcROU4tjj4eZoS+",
+	"dyLxQOkRqwCigoiWlRRhxMSrCxfeJfGzceFCjcwnQc7M3YpvDhbUyOPA4pjMIMx0skk7aLVlJoIe8qce",
+	"zNAe4NsWK5h/FVtBrRWCI3XyEWYWgf1EVGAlp/hgD61KgcKbZ/e+XUUEmVBRT7scI5oN0oUQqZKczWR1",
+	"4fzlsKwExDzKpVVvyGPL+go+5FP+0CCFVSeLUqqOxMS0zco6OzWDNDVTRolBCOZznDeEWYY7IUGURkvT",
+	"mbXQzPkDtVVp1vEjINEFPjgA7cqUGGuwSUm45d1kpeL4QG3Xd69L2q89HPjoZXq0Kwx23OZMHqhdVuxs",
+	"p2kLYQ5lIFe8sUxJk4XsiSLFoId1cxAKtIX0GBm2g9z+JYBJpkCFhTc7FsSyJAueS8Xoj5jViIe9Qsaa",
+	"p7y0luetSK03nvBIrHJIrnjebVhjYOsOaL+Uuv7R4Ogg82qQHYaOfc8fH+3R+5x56nZ2ZRS4sajSbSAy",
+	"5Wj2LdOsiLpZt+zbmYJROq9Npty4advy8UEutP5IpYVMcf6HWufsWRvr4ohP7A3R6fPlgHjFYIrYJFL0",
+	"kSJSsU3ORA45sC3g69ayoIxbujLOJdCgvHhDq7LQeStS+iKioCTn6bwaOx2EZo34l9PYNYEhlfh6kcCm",
+	"0e/DYU11YH3wgKyJMG0KwBh3lcuCddQfeM/2MlPiRStMJFA+MEOHBYhxUbkuaiu4H2JLJHOgwAqZRfKh",
+	"dNnugrpCXqnNZgyyUwyHhiJywdc9h2IkcjAyj+OAHW+qJvJAkZDb4ExQTkGeSUhi5zLYv2hcZaWReTc+",
+	"LV+JN5mWztNgN/4Cbhz4xsJOH5B9ry35Y23A/FUNmHW54tfYSDgjy2B0CLvtUF70wFEzTINdFsoU3XeF",
+	"ew7hi1RwyxkkKG4UPsvBcBB2NvxWG/d+oDo1aWq1cZ2RyZQ0Zrn47Lu6SK80yT8+t9WJgJHzuWeqvHrZ",
+	"+9szVcqeLGY3yBlsRRtmY5kw1GMjizs3ZzeMGdNLhvQR8WzxkP7XLkIAu2OZCIHb4R65Z81Wfyrv//SM",
+	"VkMBOzZajIYpx+koQtnFP40KGduc2MngQVgvYxaLIcwi8d61tw+aNAGbzRBMcz7kkT78geyUcQDbDsc6",
+	"4UxbOrieqc84vh4m1WaLnk02LjGjqJ8ljw7hCAO4sSCDS0n2riepTEd0MlAX3XV9BlVU+Twigrynny0s",
+	"OjsniFEyBpuHlsE2YZkXyLURtD1mMEar2NtOWlvScEs+A0+rtq1tg2b5mxi+DTRjTnMiymf3tXKcdaRt",
+	"KSBzJ2+SLrg2dxqnsV4unCVG46HWR+w9cxGFUFq0Nre24wmp1Gp09Kgwsm1f9oU6aBJuBq01Xn7y6Z9/",
+	"9/svP/sDQZGTUomM3Zf861PipNW4vBWiV5MGOxjmWEBd2deNVuObDx68c+f+7faNB/ffvvPo3jIgwrAC",
+	"Z4ysuML0LlSSFJwzVy9DxH/UCa5AqlIBMvgXHoagqMdmiWWE/+gPR6OFD89Zs1CCU+0QamnThUMrVgOt",
+	"tiNOZdLQJlkYdTEkTFiDLq6jJL7S5115A6E8JtUNlLQrqQxP5ps+l+AgZqbMOmYm0CLs7j3/2Gu48Tx8",
+	"rKWd3Qr4TTc3r7mf2gXSLLx5bePKyYeaAfDgEm0+e3L6I34DlYMTXRekQtiqJ0/ng8mxaz18VRcBTGuN",
+	"Io7admWOT6VZB6eFWplxKChbvbdosnqPnQVYf8HpuKoUnXJGDtyrNptPkYb7t5dP11suna63zqY7+2y6",
+	"3uxkOj4Zqx3YSx+UoveMLONcEnVQ3R1Nn3AePCTaNKU4BiNxEvqCAnU9H84znGes9KFOjwkuZ9qAu4kd",
+	"2Be9xum4qtf78iz2Ja0W1hD2lt2M6JBZssS4dx9u5ld9Xz+JG8NRjbh6OCpnb8RXde2eDIzQW0dhvsZH",
+	"YDcltIGe83plDIJjlj8RtffyJffyCXrVDfvcQkGRfyDthidmGQ3HzflampyxljOlaeDposy5GAwX8mun",
+	"Kys/K4udJ7MiCPbgwcZJCjnQT2XCNQCsBnGqowtuJiJNk0gqolaiZBLO7GFTGOfBQrTt2ilxCYyZchqW",
+	"y1/BQvSSNKt4CqEuSthvnzDHsKvAzihvifpkYW/tB/uCM8O40loUMhJpKtOaRH78ohWZqzvPy37Fcy7S",
+	"FJZxtNmIG6OtBl4UMMX4y+3GMrw/cEliJ8+a9wcmDN211HX6P68HjmOr8eS0IEtuaLNvuHdJGTcWDubv",
+	"LEF97Uld8ebdF0fBratHJaW04cWFeYCj0v85U6WOsnJV7WZoNRyRDjKFGYgXF3Co7g6HFmXg9flUOWTD",
+	"yCXX4gbnwbeVHNvfbm75XxOkG/9huwIOx7+84r2w9v3m1uVTkla5OTjJePD5iQ76Af2rVJS/9quezq9K",
+	"c3p4PI35SznWYjicl381eR7MAD4ON83smsZHjOlF5YzTb3INY9ZTupAeiJaI3KYl9u5wSC0yZObqUtvG",
+	"ICrMhAF2KwgdwgBVhEDMqPSHmCNeLlB7NxFjbbz81W+ef/wF2C6Y4Exn0eOEc6x0e7VszWcM17jYgHaw",
+	"fuWYyupXGcrvP3n520+//PxHL37++dSAGCv91ONxoaF5I1pxLU5aha0Ve/1sCXAS2sjLK3aLehTXZXxr",
+	"tWpJMUFbcjKhixDXXom4WKxYr6YQfl4RPJuWQ9GTaQT72SNxZ8qUSOIZ+T4TgFutbDnrMoXXwqZRfwOy",
+	"MldDnrsQG/5rqC4g3jqGFz4lLapdu6UqDlCsE5wAj2ztt/6bqh4g+Cc8+KvdTn0pcnLe1Jpw36I/n0oM",
+	"L7UKMGDZGRF29/efVIbfl50jf7Gx4WZJz4Ph85hqhz4cHeZZhwePTriZY3+Efz27oa+6PxabLgfm5Eji",
+	"FZZRD7JeIar8h4vNX/XTHzQOhck6uyPYTN9/AlLgUIpCFu/IY/sLIxECGX+ErlKFZ00yyT7h5sGfG3Fj",
+	"VOSNVuMS3ZjUxckX3tZFRFDrjiRKeZb7li1v8ZnKMPiuznM9JreIrbogv8c08hN8AIsSCTaLMOmCDwx1",
+	"nlNpMRVyuXqtENfZ1bZPYvrVfBBTKe12NNUCaCvuFxD0hL9vNiK4F7PeqPBYoiE+I071GyYSaVrAmaKp",
+	"kSlYyqB4DJFLq9JnvF2m+/14mGuRyhRhyrDffpI6sCNlGhV6DA0XehxHHegX6N84Z2UcDcXIwE+W9mUC",
+	"6g1rPKYmS75fcvkuEm30dW55yjzyNqfhu2Q6pbm8FUbj4SphNvmRGEsL6LWRkW37+ySoFMcsf9Eps6fy",
+	"QPkXD4+jLMWq2w8t+umHjIiGOuWH0YcH6sOLFy+6f/BkkhaiWybRh1GSqXYhn2ZynMRR8lRnqUzh94cy",
+	"U71oXGRlKVVEL/lHI9dEHCXUqerrllDIBLa8hRmnxvgtbCkzcMmk1SbQG8C9tQ9EH4afcz3wL9Hzwc8R",
+	"kua3XPE0Fo9ZeLegRwdq12e9ZR52DZlR2YuD7hPbOBe3UxO2Jo2GPKCKfCxgTuDmybQt1XXIffQlM+NA",
+	"IhcTMY9VKPOxGNNhTL5huDoFLxPjgAFY6+QeMluH/a0r4cBakxBvs/JYXc/2sp6CCUEIABGN5SHqAwwq",
+	"DH/Uo/CO41u4foi2O3zh4BmMrZpoMTeOvXuSgPz4SngqVGb64Zn1V1jdXWGsHCIVtNC5NBvMZ0SzlxC0",
+	"LoLqeRwB5kTyOY/uFjwO8GcZ6SEros6oKGBQvEA0noHIVCn4KvWO9O6Bihw4BgGJ7kO7XE9PHYEx0z6w",
+	"uKK+A4cSKW8QqZvwMYgzB+bIDocQIwLJ4AAvRZ5XUIgp5gfXtf+CKKQjXCT+KYOnAYQQHCZ42uIdiELC",
+	"gPCswyvUF1B8wqmtoI3jjFl057EyLQ9GFlennTgMyK8d+znEcTFfGM4dAk4bKWlqJyAmHO6HwSAnLc4k",
+	"/HllWoiOcnokHjakstAJRi34oXhivETApfJjv+PwnbBduJYYHtyzIFVzWGffGEqoktFu8DCRsDWkC9hp",
+	"BnFRGkdcibgSPqpr+Z8s7yFM4aHoHOW6FxSPbUzmiWQz77EjzOrTXQf5G0dm1OnDPkrMwCCMdiIHIsuT",
+	"oFHiHqprE33rBW5YuCF6KjOkO6DimYkc8TCy9xmaNrg6wz5zGzXt74LmxeAWRNAkOi7mXqOPeUC7rIiG",
+	"oiNjAn+hRg5FLqjMoKLQ1H34Ee1LI44nOFvtF+m3Lkc7hBoOioSxlZrm79n3CErfFS4S/0LsBQLcJbhh",
+	"LPcZ31pwEanIrYz7YjUhfPrDD6Ue5jLmGWKtDxF+eF9Si/7in8rsRvRbt3Qu8WZKb85yyZoZLDpofrCD",
+	"8SMBmSFPrh5ITDQdoRJpRcGFCzf2vnPhAoi4x/tvX7wenaP2iuDAHx6XFjZhIIqj83F0+5ub15vbzejc",
+	"7W++cx5vSXh58yps8lvvd2SOWpQ0AX3uUBSi1FSACas4EHEk4M4ycpB1dA4TX6Av8JCYAWBIOCm60xkV",
+	"hhgPdBdUM6uio36Imq5moCLcI8gmkxg5fGsnCYhLabjv3d1778IFxhvCBkxfyrKChNVHP4onELDlm/ik",
+	"TRexN0O0i7bCKBcIk0Scl7rAQlYzysuN6KYg0t9sIE0MQx7KoiNVSbtTpVEqO9lA5JxMwsS+2CuPdb8D",
+	"2kdf504vgo9Z2sk062Ulsv+KEotH+TYbiHIjuicLkJgdmedIcofQnbo4OtTaQpQLpAYc6yLFLhTyB7Jj",
+	"efAuXPj23oP7Fy7Afo1EUQhUUKj816ooAwldYnZk0Adj7iWCspfFqOxHGEMxDoLJLV5l5gl/w+fjdHQ+",
+	"GoAs1F3ex4IwmnH0TIOx1WxuRLfwzQIphAoZmaNsOJSpP2SuP1330IFy+Uc440P03MK8b0R3VATDrjI1",
+	"D7XJKiYjz0JM6uGmQ5AOe7cZNy9fj69cu4rfjSNBM2H/fqC2t+JrV6/BtVCITgmmFanm3SyXtAdpNcgb",
+	"RXsgsyq9J2REnchxaLjD2xtJY1rR5a2tYFox/hkl8AXGY4OFsFNFk14Rw2hw1t3hiFTGOe1lAPCTdegG",
+	"jEQuHekSTmYhMmO1Xg3DGdhncJp1Hmi49Ic6tdyCIjHqrLJGybgPsxb0AnGGqCss0p3aLHInDEIdvECs",
+	"bdRrMlPCo09d6lko16gHM/wZcMdaYch6uBkNoUtGF0Ez7A569uTZvwYAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -7,6 +7,7 @@ package dbq
 
 import (
 	"context"
+
 	"time"
 )
 
@@ -62,6 +63,16 @@ WITH outranked AS MATERIALIZED (
     JOIN alert_rules w ON w.id = h.rule_id
     WHERE a.resolved_at IS NULL
         AND (e.told_at IS NOT NULL OR (coalesce(w.silenced_until <= now(), true) AND coalesce(e.receiver_id = ANY (w.receivers), true)))
+),
+crowded AS MATERIALIZED (
+    SELECT e.receiver_id
+    FROM alerts o
+    JOIN alert_deliveries e ON e.alert_id = o.id
+    CROSS JOIN LATERAL (VALUES (e.told_at), (e.end_told_at)) AS m (at)
+    WHERE (o.resolved_at IS NULL OR o.resolved_at > now() - interval '1 day')
+        AND m.at > now() - interval '5 minutes' AND m.at < now() + interval '1 minute'
+    GROUP BY e.receiver_id
+    HAVING count(DISTINCT m.at) >= $2::bigint
 )
 SELECT a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel, d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
     coalesce(u.name, '')::text AS rule_name
@@ -70,25 +81,29 @@ JOIN alerts a ON a.id = d.alert_id
 JOIN alert_receivers r ON r.id = d.receiver_id
 LEFT JOIN alert_receiver_states t ON t.receiver_id = r.id
 LEFT JOIN alert_rules u ON u.id = a.rule_id
-WHERE a.id IN (
-        SELECT o.id FROM alerts o WHERE o.resolved_at IS NULL
-        UNION ALL
-        SELECT e.alert_id FROM alert_deliveries e WHERE e.told_at IS NOT NULL AND e.end_told_at IS NULL
-    )
-    AND d.next_at <= now() AND d.end_told_at IS NULL AND coalesce(t.next_call_at <= now(), true)
+CROSS JOIN alert_rank(a.level) AS l (rank)
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
+    AND is_due(d.next_at, interval '1 hour') AND d.end_told_at IS NULL AND coalesce(is_due(t.next_call_at, interval '2 minutes'), true)
     AND CASE
-        WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL AND a.resolved_at > now() - interval '1 day'
+        WHEN r.kind = 'notification' AND a.level = 'warning' AND EXISTS (SELECT FROM crowded c WHERE c.receiver_id = r.id) THEN false
+        WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL
         WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) THEN false
-        WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN d.told_at <= now() - interval '55 seconds'
+        WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN is_due(d.told_at + interval '55 seconds', interval '55 seconds')
         WHEN u.silenced_until > now() THEN false
         WHEN r.kind = 'notification' AND EXISTS (SELECT FROM outranked k WHERE k.alert_id = a.id AND k.receiver_id = r.id) THEN false
         WHEN d.told_at IS NULL THEN r.kind = 'alertmanager' OR a.acknowledged_at IS NULL
-        ELSE a.acknowledged_at IS NULL AND u.repeat_seconds > 0
-            AND d.told_at <= now() - make_interval(secs => u.repeat_seconds::double precision)
+        ELSE a.acknowledged_at IS NULL AND u.repeat_seconds > 0 AND is_due(
+            d.told_at + make_interval(secs => u.repeat_seconds::double precision), make_interval(secs => u.repeat_seconds::double precision)
+        )
     END
-ORDER BY a.id, d.receiver_id
+ORDER BY l.rank DESC, a.id, d.receiver_id
 LIMIT $1::integer
 `
+
+type AlertDeliveriesDueParams struct {
+	BatchSize    int32
+	MessagesMost int64
+}
 
 type AlertDeliveriesDueRow struct {
 	Alert      Alert
@@ -100,12 +115,13 @@ type AlertDeliveriesDueRow struct {
 	RuleName   string
 }
 
-// AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now. is_end: that the alert is resolved, which is told
-// for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is acknowledged or
-// the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told. People are not
-// told of an alert while they are told of a worse one of the same kind and subject.
-func (q *Queries) AlertDeliveriesDue(ctx context.Context, batchSize int32) ([]AlertDeliveriesDueRow, error) {
-	rows, err := q.db.Query(ctx, alertDeliveriesDue, batchSize)
+// AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now, the worst first. is_end: that the alert is resolved,
+// which is told for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
+// acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
+// People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had messages_most
+// messages within five minutes: all of one message have the same time.
+func (q *Queries) AlertDeliveriesDue(ctx context.Context, arg AlertDeliveriesDueParams) ([]AlertDeliveriesDueRow, error) {
+	rows, err := q.db.Query(ctx, alertDeliveriesDue, arg.BatchSize, arg.MessagesMost)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +160,41 @@ func (q *Queries) AlertDeliveriesDue(ctx context.Context, batchSize int32) ([]Al
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const alertDeliveriesHold = `-- name: AlertDeliveriesHold :many
+SELECT d.alert_id
+FROM (SELECT unnest($1::bigint[]) AS alert_id, unnest($2::bigint[]) AS tries) x
+JOIN alert_deliveries d ON d.alert_id = x.alert_id AND d.receiver_id = $3 AND d.tries = x.tries
+ORDER BY d.alert_id
+FOR UPDATE OF d
+`
+
+type AlertDeliveriesHoldParams struct {
+	AlertIds   []int64
+	Tries      []int64
+	ReceiverID int64
+}
+
+// AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. One that is missing has been told by another server meanwhile.
+func (q *Queries) AlertDeliveriesHold(ctx context.Context, arg AlertDeliveriesHoldParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, alertDeliveriesHold, arg.AlertIds, arg.Tries, arg.ReceiverID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var alert_id int64
+		if err := rows.Scan(&alert_id); err != nil {
+			return nil, err
+		}
+		items = append(items, alert_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -212,26 +263,6 @@ func (q *Queries) AlertDeliveriesOpen(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const alertDeliveryHold = `-- name: AlertDeliveryHold :one
-SELECT now()::timestamptz AS at FROM alert_deliveries d
-WHERE d.alert_id = $1 AND d.receiver_id = $2 AND d.tries = $3
-FOR UPDATE
-`
-
-type AlertDeliveryHoldParams struct {
-	AlertID    int64
-	ReceiverID int64
-	Tries      int64
-}
-
-// AlertDeliveryHold locks a delivery, and returns the time of the transaction. No row: another server has told it meanwhile.
-func (q *Queries) AlertDeliveryHold(ctx context.Context, arg AlertDeliveryHoldParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, alertDeliveryHold, arg.AlertID, arg.ReceiverID, arg.Tries)
-	var at time.Time
-	err := row.Scan(&at)
-	return at, err
-}
-
 const alertGuard = `-- name: AlertGuard :exec
 WITH changed AS (
     UPDATE alerts a SET only_own_channel = $1::boolean
@@ -239,7 +270,9 @@ WITH changed AS (
     RETURNING a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel
 )
 INSERT INTO events (event, subject, detail)
-SELECT 'alert.only_channel', c.channel, jsonb_build_object('alert_id', c.id, 'rule_no', c.rule_id, 'kind', c.kind, 'subject', c.subject)
+SELECT 'alert.only_channel', coalesce(c.channel, c.subject), jsonb_build_object(
+    'alert_id', c.id, 'rule_no', c.rule_id, 'kind', c.kind, 'subject', c.subject
+)
 FROM changed c
 WHERE c.only_own_channel
 `
@@ -249,7 +282,8 @@ type AlertGuardParams struct {
 	ID             int64
 }
 
-// AlertGuard records whether an alert about a channel can be told in no other way than that channel. When that becomes so, it is an event.
+// AlertGuard records whether people can be told of an alert in no other way than the channel that it is about, or of one about all channels, through
+// one channel only. When that becomes so, it is an event.
 func (q *Queries) AlertGuard(ctx context.Context, arg AlertGuardParams) error {
 	_, err := q.db.Exec(ctx, alertGuard, arg.OnlyOwnChannel, arg.ID)
 	return err
@@ -257,7 +291,7 @@ func (q *Queries) AlertGuard(ctx context.Context, arg AlertGuardParams) error {
 
 const alertReceiverCalled = `-- name: AlertReceiverCalled :exec
 UPDATE alert_receiver_states s
-SET failing_since = CASE WHEN $1::text IS NOT NULL THEN coalesce(s.failing_since, now()) END,
+SET failing_since = CASE WHEN $1::text IS NOT NULL THEN least(s.failing_since, now()) END,
     failures = CASE WHEN $1::text IS NOT NULL THEN s.failures + 1 ELSE 0 END, error = $1::text,
     next_call_at = CASE WHEN $1::text IS NOT NULL THEN now() + make_interval(secs => least(120, 10 * power(2, least(s.failures, 10))))
         ELSE now() END
@@ -276,8 +310,25 @@ func (q *Queries) AlertReceiverCalled(ctx context.Context, arg AlertReceiverCall
 	return err
 }
 
+const alertReceiverClaim = `-- name: AlertReceiverClaim :execrows
+UPDATE alert_receiver_states s SET next_call_at = now() + interval '30 seconds'
+WHERE s.receiver_id = $1 AND is_due(s.next_call_at, interval '2 minutes')
+`
+
+// AlertReceiverClaim keeps other servers from calling a receiver, for longer than a call takes: of two calls at a time, the one that tells that an
+// alert fires could arrive after the one that tells its end. No row: another server calls it.
+func (q *Queries) AlertReceiverClaim(ctx context.Context, receiverID int64) (int64, error) {
+	result, err := q.db.Exec(ctx, alertReceiverClaim, receiverID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const alertReceiversFailing = `-- name: AlertReceiversFailing :many
-SELECT s.receiver_id FROM alert_receiver_states s WHERE s.failing_since IS NOT NULL AND s.next_call_at <= now() ORDER BY s.receiver_id
+SELECT s.receiver_id FROM alert_receiver_states s
+WHERE s.failing_since IS NOT NULL AND is_due(s.next_call_at, interval '2 minutes')
+ORDER BY s.receiver_id
 `
 
 // AlertReceiversFailing returns the receivers that failed and may be called again.
@@ -302,23 +353,32 @@ func (q *Queries) AlertReceiversFailing(ctx context.Context) ([]int64, error) {
 }
 
 const alertReceiversOf = `-- name: AlertReceiversOf :many
-SELECT r.id FROM alert_deliveries d JOIN alert_receivers r ON r.id = d.receiver_id WHERE d.alert_id = $1 ORDER BY r.id
+SELECT d.alert_id, r.id AS receiver_id
+FROM alert_deliveries d
+JOIN alert_receivers r ON r.id = d.receiver_id
+WHERE d.alert_id = ANY ($1::bigint[])
+ORDER BY d.alert_id, r.id
 `
 
-// AlertReceiversOf returns the receivers of deliveries of an alert, and the channels of each.
-func (q *Queries) AlertReceiversOf(ctx context.Context, alertID int64) ([]int64, error) {
-	rows, err := q.db.Query(ctx, alertReceiversOf, alertID)
+type AlertReceiversOfRow struct {
+	AlertID    int64
+	ReceiverID int64
+}
+
+// AlertReceiversOf returns the receivers to which alerts are told.
+func (q *Queries) AlertReceiversOf(ctx context.Context, alertIds []int64) ([]AlertReceiversOfRow, error) {
+	rows, err := q.db.Query(ctx, alertReceiversOf, alertIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []AlertReceiversOfRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i AlertReceiversOfRow
+		if err := rows.Scan(&i.AlertID, &i.ReceiverID); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ package dbq
 
 import (
 	"context"
-
 	"time"
 )
 
@@ -18,7 +17,7 @@ JOIN alert_deliveries d ON d.alert_id = a.id
 JOIN alert_receivers v ON v.id = d.receiver_id
 JOIN notifications n ON n.company_id = v.company_id AND n.biz_type = $1 AND n.biz_id = a.id AND n.submitted_by = $2
 JOIN renderings r ON r.notification_id = n.id
-WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '25 hours') AND a.kind = ANY ($3::text[])
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND a.kind = ANY ($3::text[])
     AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
 ORDER BY r.id
 `
@@ -29,7 +28,8 @@ type AlertRenderingsParams struct {
 	Kinds       []string
 }
 
-// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. Such a task ends within a day (keptFor).
+// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is told for a day, and such a
+// task ends within another (keptFor).
 func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)
 	if err != nil {
@@ -69,6 +69,28 @@ func (q *Queries) AlertRuleHold(ctx context.Context, arg AlertRuleHoldParams) (i
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const alertRuleIsMoved = `-- name: AlertRuleIsMoved :one
+SELECT EXISTS (
+    SELECT FROM alerts a
+    WHERE a.rule_id = $1 AND (a.resolved_at IS NULL OR a.resolved_at > $2::timestamptz)
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > $2::timestamptz
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- a later time is that of a clock that was set back
+)
+`
+
+type AlertRuleIsMovedParams struct {
+	RuleID   int64
+	LookedAt time.Time
+}
+
+// AlertRuleIsMoved reports whether the alerts of a rule were moved on after looked_at, by a server that looked for its condition later.
+func (q *Queries) AlertRuleIsMoved(ctx context.Context, arg AlertRuleIsMovedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, alertRuleIsMoved, arg.RuleID, arg.LookedAt)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const alertsEnd = `-- name: AlertsEnd :execrows
@@ -144,7 +166,11 @@ ORDER BY f.subject
 ON CONFLICT (rule_id, subject) WHERE resolved_at IS NULL DO UPDATE
 SET value = excluded.value, threshold = excluded.threshold, company_no = excluded.company_no, channel = excluded.channel,
     sender_no = excluded.sender_no, seen_at = now(), cleared_at = NULL,
-    started_at = CASE WHEN a.fired_at IS NULL AND a.seen_at < now() - interval '1 minute' THEN now() ELSE a.started_at END
+    started_at = CASE
+        WHEN a.fired_at IS NOT NULL THEN a.started_at
+        WHEN a.seen_at < now() - interval '1 minute' THEN now()
+        ELSE least(a.started_at, now())
+    END
 `
 
 type AlertsFoundParams struct {
@@ -160,7 +186,8 @@ type AlertsFoundParams struct {
 }
 
 // AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
-// evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile.
+// evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile; so does one that began in the future, because
+// the clock was set back.
 func (q *Queries) AlertsFound(ctx context.Context, arg AlertsFoundParams) error {
 	_, err := q.db.Exec(ctx, alertsFound,
 		arg.RuleID,
@@ -183,7 +210,7 @@ WITH dropped AS (
 )
 UPDATE alerts a
 SET cleared_at = now()
-WHERE a.rule_id = $1 AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND a.cleared_at IS NULL
+WHERE a.rule_id = $1 AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(a.cleared_at > now(), true)
     AND NOT a.subject = ANY ($2::text[])
 `
 
@@ -192,7 +219,8 @@ type AlertsLostParams struct {
 	Subjects []string
 }
 
-// AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared.
+// AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared. One that
+// was cleared in the future, because the clock was set back, is cleared from now on.
 func (q *Queries) AlertsLost(ctx context.Context, arg AlertsLostParams) error {
 	_, err := q.db.Exec(ctx, alertsLost, arg.RuleID, arg.Subjects)
 	return err
@@ -651,13 +679,20 @@ CROSS JOIN LATERAL (
 WHERE s.status = 'on' AND s.kind = 'app'
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $2::double precision)
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $2::double precision + x.slack::double precision)
-    AND (st.sent_at > st.seen_at - interval '1 day' OR s.sender_no = ANY ($3::text[]))
-ORDER BY s.sender_no
+    AND (
+        (
+            st.sent_at > st.seen_at - interval '1 day'
+            AND st.seen_at >= now() - make_interval(secs => $3::double precision + x.slack::double precision)
+        )
+        OR s.sender_no = ANY ($4::text[])
+    )
+ORDER BY seconds, s.sender_no
 `
 
 type SendersSilentParams struct {
 	NotedApart   time.Duration
 	AfterSeconds float64
+	GoneSeconds  float64
 	Named        []string
 }
 
@@ -669,11 +704,17 @@ type SendersSilentRow struct {
 	Slack    float64
 }
 
-// SendersSilent returns the apps that are on and have not polled for more than after_seconds. Polls of an app without routes are recorded
-// only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell silent. Those of named
-// are returned in any case; one that never polled counts from its creation.
+// SendersSilent returns the apps that are on and have not polled for more than after_seconds, the last that fell silent first. Polls of an app
+// without routes are recorded only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell
+// silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
+// creation.
 func (q *Queries) SendersSilent(ctx context.Context, arg SendersSilentParams) ([]SendersSilentRow, error) {
-	rows, err := q.db.Query(ctx, sendersSilent, arg.NotedApart, arg.AfterSeconds, arg.Named)
+	rows, err := q.db.Query(ctx, sendersSilent,
+		arg.NotedApart,
+		arg.AfterSeconds,
+		arg.GoneSeconds,
+		arg.Named,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,13 @@ import (
 )
 
 const contactAdd = `-- name: ContactAdd :exec
-
-INSERT INTO contacts (company_id, user_id, phone, dingtalk_name, wechat_openid, email)
-SELECT $1, i.user_id, nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''), nullif(i.email, '')
+INSERT INTO contacts (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
+SELECT $1, i.user_id, nullif(i.name, ''), nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''),
+    nullif(i.email, ''), i.attributes
 FROM (
-    SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS phone, unnest($4::text[]) AS dingtalk_name,
-        unnest($5::text[]) AS wechat_openid, unnest($6::text[]) AS email
+    SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS name, unnest($4::text[]) AS phone,
+        unnest($5::text[]) AS dingtalk_name, unnest($6::text[]) AS wechat_openid, unnest($7::text[]) AS email,
+        unnest($8::jsonb[]) AS attributes
 ) i
 ORDER BY i.user_id
 ON CONFLICT (company_id, user_id) DO NOTHING
@@ -24,53 +25,91 @@ ON CONFLICT (company_id, user_id) DO NOTHING
 type ContactAddParams struct {
 	CompanyID     int64
 	UserIds       []string
+	Names         []string
 	Phones        []string
 	DingtalkNames []string
 	WechatOpenids []string
 	Emails        []string
+	Attributes    [][]byte
 }
 
-// Contacts: people and their addresses.
-// ContactAdd creates the contacts that do not exist yet. An empty address is none.
+// ContactAdd creates the contacts that do not exist yet. An empty text is none.
 func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
 	_, err := q.db.Exec(ctx, contactAdd,
 		arg.CompanyID,
 		arg.UserIds,
+		arg.Names,
 		arg.Phones,
 		arg.DingtalkNames,
 		arg.WechatOpenids,
 		arg.Emails,
+		arg.Attributes,
 	)
 	return err
 }
 
+const contactAttributes = `-- name: ContactAttributes :many
+SELECT DISTINCT k.attribute::text AS attribute
+FROM contacts c
+CROSS JOIN LATERAL jsonb_object_keys(c.attributes) AS k (attribute)
+WHERE c.company_id = $1
+ORDER BY attribute
+LIMIT $2::integer
+`
+
+type ContactAttributesParams struct {
+	CompanyID int64
+	Most      int32
+}
+
+// ContactAttributes returns the names of the attributes that contacts of a company have, up to most.
+func (q *Queries) ContactAttributes(ctx context.Context, arg ContactAttributesParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, contactAttributes, arg.CompanyID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var attribute string
+		if err := rows.Scan(&attribute); err != nil {
+			return nil, err
+		}
+		items = append(items, attribute)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const contactChange = `-- name: ContactChange :execrows
 WITH input AS MATERIALIZED (
-    SELECT unnest($1::text[]) AS user_id,
-        unnest($2::text[]) AS phone, unnest($3::boolean[]) AS gives_phone,
-        unnest($4::text[]) AS dingtalk_name, unnest($5::boolean[]) AS gives_dingtalk_name,
-        unnest($6::text[]) AS wechat_openid, unnest($7::boolean[]) AS gives_wechat_openid,
-        unnest($8::text[]) AS email, unnest($9::boolean[]) AS gives_email
-),
-held AS MATERIALIZED (
-    SELECT o.company_id, o.user_id FROM contacts o
-    WHERE o.company_id = $10 AND o.user_id = ANY ($1::text[])
-    ORDER BY o.user_id
-    FOR UPDATE
+    SELECT unnest($2::text[]) AS user_id,
+        unnest($3::text[]) AS name, unnest($4::boolean[]) AS gives_name,
+        unnest($5::text[]) AS phone, unnest($6::boolean[]) AS gives_phone,
+        unnest($7::text[]) AS dingtalk_name, unnest($8::boolean[]) AS gives_dingtalk_name,
+        unnest($9::text[]) AS wechat_openid, unnest($10::boolean[]) AS gives_wechat_openid,
+        unnest($11::text[]) AS email, unnest($12::boolean[]) AS gives_email,
+        unnest($13::jsonb[]) AS attributes, unnest($14::boolean[]) AS gives_attributes
 )
 UPDATE contacts c
-SET phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
+SET name = CASE WHEN i.gives_name THEN nullif(i.name, '') ELSE c.name END,
+    phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
     dingtalk_name = CASE WHEN i.gives_dingtalk_name THEN nullif(i.dingtalk_name, '') ELSE c.dingtalk_name END,
     wechat_openid = CASE WHEN i.gives_wechat_openid THEN nullif(i.wechat_openid, '') ELSE c.wechat_openid END,
     email = CASE WHEN i.gives_email THEN nullif(i.email, '') ELSE c.email END,
+    attributes = CASE WHEN i.gives_attributes THEN i.attributes ELSE c.attributes END,
     updated_at = now()
-FROM held h
-JOIN input i ON i.user_id = h.user_id
-WHERE c.company_id = h.company_id AND c.user_id = h.user_id
+FROM input i
+WHERE c.company_id = $1 AND c.user_id = i.user_id
 `
 
 type ContactChangeParams struct {
+	CompanyID          int64
 	UserIds            []string
+	Names              []string
+	NamesGiven         []bool
 	Phones             []string
 	PhonesGiven        []bool
 	DingtalkNames      []string
@@ -79,14 +118,17 @@ type ContactChangeParams struct {
 	WechatOpenidsGiven []bool
 	Emails             []string
 	EmailsGiven        []bool
-	CompanyID          int64
+	Attributes         [][]byte
+	AttributesGiven    []bool
 }
 
-// ContactChange sets the given addresses of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
-// Contacts are locked in the order of user_id, so that two calls for the same people cannot deadlock.
+// ContactChange sets the given fields of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
 func (q *Queries) ContactChange(ctx context.Context, arg ContactChangeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, contactChange,
+		arg.CompanyID,
 		arg.UserIds,
+		arg.Names,
+		arg.NamesGiven,
 		arg.Phones,
 		arg.PhonesGiven,
 		arg.DingtalkNames,
@@ -95,12 +137,62 @@ func (q *Queries) ContactChange(ctx context.Context, arg ContactChangeParams) (i
 		arg.WechatOpenidsGiven,
 		arg.Emails,
 		arg.EmailsGiven,
-		arg.CompanyID,
+		arg.Attributes,
+		arg.AttributesGiven,
 	)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const contactCount = `-- name: ContactCount :one
+SELECT coalesce((SELECT c.contacts FROM contact_counts c WHERE c.company_id = $1), 0)::bigint AS contacts
+`
+
+// ContactCount returns how many contacts a company has.
+func (q *Queries) ContactCount(ctx context.Context, companyID int64) (int64, error) {
+	row := q.db.QueryRow(ctx, contactCount, companyID)
+	var contacts int64
+	err := row.Scan(&contacts)
+	return contacts, err
+}
+
+const contactCountTagged = `-- name: ContactCountTagged :one
+SELECT count(*)
+FROM (
+    SELECT m.user_id FROM tag_contacts m WHERE m.tag_id = $2::bigint
+    UNION ALL
+    SELECT o.user_id FROM contacts o WHERE $2::bigint = 0 AND o.company_id = $3
+    LIMIT $1::integer
+) s
+WHERE NOT EXISTS (
+        SELECT FROM unnest($4::bigint[]) AS a (tag_id)
+        WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
+    )
+    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($5::bigint[]) AND m.user_id = s.user_id)
+`
+
+type ContactCountTaggedParams struct {
+	ScanLimit int32
+	TagID     int64
+	CompanyID int64
+	TagIds    []int64
+	NotTagIds []int64
+}
+
+// ContactCountTagged looks at scan_limit contacts, and counts those of them that ContactListTagged would return.
+func (q *Queries) ContactCountTagged(ctx context.Context, arg ContactCountTaggedParams) (int64, error) {
+	row := q.db.QueryRow(ctx, contactCountTagged,
+		arg.ScanLimit,
+		arg.TagID,
+		arg.CompanyID,
+		arg.TagIds,
+		arg.NotTagIds,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const contactDelete = `-- name: ContactDelete :execrows
@@ -121,7 +213,7 @@ func (q *Queries) ContactDelete(ctx context.Context, arg ContactDeleteParams) (i
 }
 
 const contactList = `-- name: ContactList :many
-SELECT company_id, user_id, phone, dingtalk_name, wechat_openid, email, updated_at FROM contacts
+SELECT company_id, user_id, phone, dingtalk_name, wechat_openid, email, updated_at, name, attributes FROM contacts
 WHERE company_id = $1 AND user_id > $2
     AND ($3::text[] IS NULL OR user_id = ANY ($3::text[]))
 ORDER BY user_id
@@ -157,6 +249,8 @@ func (q *Queries) ContactList(ctx context.Context, arg ContactListParams) ([]Con
 			&i.WechatOpenid,
 			&i.Email,
 			&i.UpdatedAt,
+			&i.Name,
+			&i.Attributes,
 		); err != nil {
 			return nil, err
 		}
@@ -166,4 +260,470 @@ func (q *Queries) ContactList(ctx context.Context, arg ContactListParams) ([]Con
 		return nil, err
 	}
 	return items, nil
+}
+
+const contactListTagged = `-- name: ContactListTagged :many
+SELECT c.company_id, c.user_id, c.phone, c.dingtalk_name, c.wechat_openid, c.email, c.updated_at, c.name, c.attributes
+FROM (
+    (
+        SELECT m.user_id FROM tag_contacts m
+        WHERE m.tag_id = $1::bigint AND m.user_id > $2::text
+        ORDER BY m.user_id
+        LIMIT $3::integer
+    )
+    UNION ALL
+    (
+        SELECT o.user_id FROM contacts o
+        WHERE $1::bigint = 0 AND o.company_id = $4 AND o.user_id > $2::text
+        ORDER BY o.user_id
+        LIMIT $3::integer
+    )
+) s
+JOIN contacts c ON c.company_id = $4 AND c.user_id = s.user_id
+WHERE NOT EXISTS (
+        SELECT FROM unnest($5::bigint[]) AS a (tag_id)
+        WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
+    )
+    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($6::bigint[]) AND m.user_id = s.user_id)
+ORDER BY s.user_id
+LIMIT $7::integer
+`
+
+type ContactListTaggedParams struct {
+	TagID     int64
+	AfterID   string
+	ScanLimit int32
+	CompanyID int64
+	TagIds    []int64
+	NotTagIds []int64
+	PageLimit int32
+}
+
+// ContactListTagged looks at the first scan_limit contacts behind after_id that a tag holds (tag_id 0: of all contacts of the company), and returns
+// those of them that each of tag_ids holds, and none of not_tag_ids.
+func (q *Queries) ContactListTagged(ctx context.Context, arg ContactListTaggedParams) ([]Contact, error) {
+	rows, err := q.db.Query(ctx, contactListTagged,
+		arg.TagID,
+		arg.AfterID,
+		arg.ScanLimit,
+		arg.CompanyID,
+		arg.TagIds,
+		arg.NotTagIds,
+		arg.PageLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Contact
+	for rows.Next() {
+		var i Contact
+		if err := rows.Scan(
+			&i.CompanyID,
+			&i.UserID,
+			&i.Phone,
+			&i.DingtalkName,
+			&i.WechatOpenid,
+			&i.Email,
+			&i.UpdatedAt,
+			&i.Name,
+			&i.Attributes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const contactScanEnd = `-- name: ContactScanEnd :one
+SELECT s.user_id FROM (
+    (
+        SELECT m.user_id FROM tag_contacts m
+        WHERE m.tag_id = $1::bigint AND m.user_id > $2::text
+        ORDER BY m.user_id
+        OFFSET $3::integer - 1 LIMIT 1
+    )
+    UNION ALL
+    (
+        SELECT c.user_id FROM contacts c
+        WHERE $1::bigint = 0 AND c.company_id = $4 AND c.user_id > $2::text
+        ORDER BY c.user_id
+        OFFSET $3::integer - 1 LIMIT 1
+    )
+) s
+`
+
+type ContactScanEndParams struct {
+	TagID     int64
+	AfterID   string
+	ScanLimit int32
+	CompanyID int64
+}
+
+// ContactScanEnd returns the last of the scan_limit user ids behind after_id that a tag holds; tag_id 0: of all contacts of the company. No row:
+// fewer are left.
+func (q *Queries) ContactScanEnd(ctx context.Context, arg ContactScanEndParams) (string, error) {
+	row := q.db.QueryRow(ctx, contactScanEnd,
+		arg.TagID,
+		arg.AfterID,
+		arg.ScanLimit,
+		arg.CompanyID,
+	)
+	var user_id string
+	err := row.Scan(&user_id)
+	return user_id, err
+}
+
+const contactSearch = `-- name: ContactSearch :many
+WITH found AS (
+    (SELECT lower(c.user_id COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (lower(c.user_id COLLATE "C"), c.user_id) > ($5::text, $6::text)
+        AND lower(c.user_id COLLATE "C") < $1::text || chr(1114111)
+    ORDER BY 1, 2
+    LIMIT $3::integer)
+    UNION
+    (SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (c.phone COLLATE "C", c.user_id) > ($7::text, $8::text)
+        AND c.phone COLLATE "C" < $2::text || chr(1114111) AND c.phone IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT $3::integer)
+    UNION
+    (SELECT lower(c.email COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (lower(c.email COLLATE "C"), c.user_id) > ($5::text, $6::text)
+        AND lower(c.email COLLATE "C") < $1::text || chr(1114111) AND c.email IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT $3::integer)
+    UNION
+    (SELECT lower(c.dingtalk_name COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (lower(c.dingtalk_name COLLATE "C"), c.user_id) > ($5::text, $6::text)
+        AND lower(c.dingtalk_name COLLATE "C") < $1::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT $3::integer)
+)
+SELECT c.company_id, c.user_id, c.phone, c.dingtalk_name, c.wechat_openid, c.email, c.updated_at, c.name, c.attributes, f.term::text AS term,
+    (f.term = least(
+        CASE WHEN starts_with(lower(c.user_id COLLATE "C"), $1::text) THEN lower(c.user_id COLLATE "C") END,
+        CASE WHEN starts_with(c.phone COLLATE "C", $2::text) THEN c.phone COLLATE "C" END,
+        CASE WHEN starts_with(lower(c.email COLLATE "C"), $1::text) THEN lower(c.email COLLATE "C") END,
+        CASE WHEN starts_with(lower(c.dingtalk_name COLLATE "C"), $1::text) THEN lower(c.dingtalk_name COLLATE "C") END
+    ))::boolean AS is_first
+FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT $3::integer) f
+JOIN contacts c ON c.company_id = $4 AND c.user_id = f.user_id
+ORDER BY f.term, f.user_id
+`
+
+type ContactSearchParams struct {
+	Prefix        string
+	Number        *string
+	Most          int32
+	CompanyID     int64
+	AfterTerm     string
+	AfterID       string
+	NumberAfter   *string
+	NumberAfterID string
+}
+
+type ContactSearchRow struct {
+	Contact Contact
+	Term    string
+	IsFirst bool
+}
+
+// ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
+// phone can. The rows are in the order of terms and of user_id, behind a place in this order: a term and a user_id, for phones a place of their own.
+// Neither is before what the terms begin with: the places are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
+// is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
+// its first one.
+func (q *Queries) ContactSearch(ctx context.Context, arg ContactSearchParams) ([]ContactSearchRow, error) {
+	rows, err := q.db.Query(ctx, contactSearch,
+		arg.Prefix,
+		arg.Number,
+		arg.Most,
+		arg.CompanyID,
+		arg.AfterTerm,
+		arg.AfterID,
+		arg.NumberAfter,
+		arg.NumberAfterID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ContactSearchRow
+	for rows.Next() {
+		var i ContactSearchRow
+		if err := rows.Scan(
+			&i.Contact.CompanyID,
+			&i.Contact.UserID,
+			&i.Contact.Phone,
+			&i.Contact.DingtalkName,
+			&i.Contact.WechatOpenid,
+			&i.Contact.Email,
+			&i.Contact.UpdatedAt,
+			&i.Contact.Name,
+			&i.Contact.Attributes,
+			&i.Term,
+			&i.IsFirst,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const contactsHold = `-- name: ContactsHold :one
+
+INSERT INTO contact_counts AS c (company_id, contacts) VALUES ($1, 0)
+ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts
+RETURNING c.contacts
+`
+
+// Contacts: people and their addresses. Every change of contacts and tags begins with ContactsHold.
+// ContactsHold makes changes of the contacts and tags of a company wait for each other until the end of the transaction. It returns how many
+// contacts the company has.
+func (q *Queries) ContactsHold(ctx context.Context, companyID int64) (int64, error) {
+	row := q.db.QueryRow(ctx, contactsHold, companyID)
+	var contacts int64
+	err := row.Scan(&contacts)
+	return contacts, err
+}
+
+const contactsUnknown = `-- name: ContactsUnknown :many
+SELECT i.user_id::text AS user_id
+FROM unnest($1::text[]) AS i (user_id)
+WHERE NOT EXISTS (SELECT FROM contacts c WHERE c.company_id = $2 AND c.user_id = i.user_id)
+ORDER BY i.user_id
+`
+
+type ContactsUnknownParams struct {
+	UserIds   []string
+	CompanyID int64
+}
+
+// ContactsUnknown returns those of user_ids that are no contacts of a company.
+func (q *Queries) ContactsUnknown(ctx context.Context, arg ContactsUnknownParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, contactsUnknown, arg.UserIds, arg.CompanyID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var user_id string
+		if err := rows.Scan(&user_id); err != nil {
+			return nil, err
+		}
+		items = append(items, user_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const deletedTagEmpty = `-- name: DeletedTagEmpty :execrows
+DELETE FROM tag_contacts m
+USING (SELECT o.tag_id, o.user_id FROM tag_contacts o WHERE o.tag_id = $1::bigint LIMIT $2::integer FOR UPDATE SKIP LOCKED) old
+WHERE m.tag_id = old.tag_id AND m.user_id = old.user_id
+`
+
+type DeletedTagEmptyParams struct {
+	TagID     int64
+	BatchSize int32
+}
+
+// DeletedTagEmpty takes up to batch_size contacts out of a tag that was deleted. A contact that is deleted just now takes itself out.
+func (q *Queries) DeletedTagEmpty(ctx context.Context, arg DeletedTagEmptyParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deletedTagEmpty, arg.TagID, arg.BatchSize)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const deletedTagForget = `-- name: DeletedTagForget :exec
+DELETE FROM deleted_tags d WHERE d.tag_id = $1::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id)
+`
+
+// DeletedTagForget forgets a tag that was deleted and holds no contact any more.
+func (q *Queries) DeletedTagForget(ctx context.Context, tagID int64) error {
+	_, err := q.db.Exec(ctx, deletedTagForget, tagID)
+	return err
+}
+
+const deletedTags = `-- name: DeletedTags :many
+SELECT d.tag_id FROM deleted_tags d ORDER BY d.tag_id
+`
+
+// DeletedTags returns the tags that were deleted and may still hold contacts.
+func (q *Queries) DeletedTags(ctx context.Context) ([]int64, error) {
+	rows, err := q.db.Query(ctx, deletedTags)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var tag_id int64
+		if err := rows.Scan(&tag_id); err != nil {
+			return nil, err
+		}
+		items = append(items, tag_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const tagAdd = `-- name: TagAdd :execrows
+INSERT INTO tag_contacts (tag_id, company_id, user_id)
+SELECT $1::bigint, c.company_id, c.user_id FROM contacts c WHERE c.company_id = $2 AND c.user_id = ANY ($3::text[])
+ON CONFLICT (tag_id, user_id) DO NOTHING
+`
+
+type TagAddParams struct {
+	TagID     int64
+	CompanyID int64
+	UserIds   []string
+}
+
+// TagAdd puts those of user_ids that are contacts into a tag, and returns how many it did not hold.
+func (q *Queries) TagAdd(ctx context.Context, arg TagAddParams) (int64, error) {
+	result, err := q.db.Exec(ctx, tagAdd, arg.TagID, arg.CompanyID, arg.UserIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const tagDelete = `-- name: TagDelete :execrows
+DELETE FROM tags t WHERE t.company_id = $1 AND t.tag = $2
+`
+
+type TagDeleteParams struct {
+	CompanyID int64
+	Tag       string
+}
+
+func (q *Queries) TagDelete(ctx context.Context, arg TagDeleteParams) (int64, error) {
+	result, err := q.db.Exec(ctx, tagDelete, arg.CompanyID, arg.Tag)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const tagList = `-- name: TagList :many
+SELECT t.id, t.company_id, t.tag, t.contacts, t.created_at FROM tags t
+WHERE t.company_id = $1 AND t.id < $2
+    AND ($3::text[] IS NULL OR t.tag = ANY ($3::text[]))
+    AND ($4::text IS NULL OR t.id IN (
+        SELECT m.tag_id FROM tag_contacts m WHERE m.company_id = $1 AND m.user_id = $4::text
+    ))
+ORDER BY t.id DESC
+LIMIT $5::integer
+`
+
+type TagListParams struct {
+	CompanyID int64
+	BeforeID  int64
+	Tags      []string
+	UserID    *string
+	PageLimit int32
+}
+
+// TagList returns tags, newest first; those that hold a contact if user_id is given.
+func (q *Queries) TagList(ctx context.Context, arg TagListParams) ([]Tag, error) {
+	rows, err := q.db.Query(ctx, tagList,
+		arg.CompanyID,
+		arg.BeforeID,
+		arg.Tags,
+		arg.UserID,
+		arg.PageLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Tag
+	for rows.Next() {
+		var i Tag
+		if err := rows.Scan(
+			&i.ID,
+			&i.CompanyID,
+			&i.Tag,
+			&i.Contacts,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const tagPut = `-- name: TagPut :exec
+INSERT INTO tags (company_id, tag) VALUES ($1, $2) ON CONFLICT (company_id, tag) DO NOTHING
+`
+
+type TagPutParams struct {
+	CompanyID int64
+	Tag       string
+}
+
+// TagPut creates a tag, unless it exists.
+func (q *Queries) TagPut(ctx context.Context, arg TagPutParams) error {
+	_, err := q.db.Exec(ctx, tagPut, arg.CompanyID, arg.Tag)
+	return err
+}
+
+const tagRecord = `-- name: TagRecord :exec
+INSERT INTO audit (action, entity, entity_key, company_no, before, after)
+SELECT 'changed', 'tag', t.tag, c.company_no, jsonb_build_object('contacts', t.contacts - $1::bigint + $2::bigint),
+    jsonb_build_object('contacts', t.contacts, 'added', $1::bigint, 'removed', $2::bigint)
+FROM tags t
+JOIN companies c ON c.id = t.company_id
+WHERE t.id = $3
+`
+
+type TagRecordParams struct {
+	Added   int64
+	Removed int64
+	TagID   int64
+}
+
+// TagRecord writes to the audit that the actor of the transaction changed which contacts a tag holds.
+func (q *Queries) TagRecord(ctx context.Context, arg TagRecordParams) error {
+	_, err := q.db.Exec(ctx, tagRecord, arg.Added, arg.Removed, arg.TagID)
+	return err
+}
+
+const tagRemove = `-- name: TagRemove :execrows
+DELETE FROM tag_contacts m WHERE m.tag_id = $1::bigint AND m.user_id = ANY ($2::text[])
+`
+
+type TagRemoveParams struct {
+	TagID   int64
+	UserIds []string
+}
+
+// TagRemove takes contacts out of a tag, and returns how many it held.
+func (q *Queries) TagRemove(ctx context.Context, arg TagRemoveParams) (int64, error) {
+	result, err := q.db.Exec(ctx, tagRemove, arg.TagID, arg.UserIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

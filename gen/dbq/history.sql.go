@@ -10,6 +10,17 @@ import (
 	"time"
 )
 
+const factsKnow = `-- name: FactsKnow :exec
+SELECT set_config('lksms.facts_version', '2', true)
+`
+
+// FactsKnow says which columns of facts this server knows, until the end of the transaction: without that, the trigger facts_guard lets nobody delete
+// facts.
+func (q *Queries) FactsKnow(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, factsKnow)
+	return err
+}
+
 const factsTake = `-- name: FactsTake :many
 WITH taken AS (
     DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no, pool_id, message_type, submitted, requeued, cancelled, delivered, undelivered, segments, waits, durations, batch_id, country_no, is_test

@@ -211,43 +211,55 @@ WITH matching AS MATERIALIZED (
             AND ($4::bigint IS NULL OR m.company_id = $4::bigint)
             AND ($5::text IS NULL OR m.recipient = $5::text)
             AND ($6::text IS NULL OR m.source = $6::text)
-            AND ($7::timestamptz IS NULL OR m.created_at >= $7::timestamptz)
-            AND ($8::timestamptz IS NULL OR m.created_at < $8::timestamptz)
-            AND ($9::bigint IS NULL OR (q.batch_id = $9::bigint AND m.batch_id = $9::bigint))
-            AND ($10::boolean IS NULL OR m.is_test = $10::boolean)
-            AND ($11::text IS NULL OR q.processing_app_id = $11::text)
-            AND ($12::text IS NULL OR starts_with(q.result, $12::text))
-            AND ($13::smallint IS NULL OR $13::smallint = task_delivery(m.task_id))
+            AND ($7::smallint IS NULL OR m.message_type = $7::smallint)
+            AND ($8::timestamptz IS NULL OR m.created_at >= $8::timestamptz)
+            AND ($9::timestamptz IS NULL OR m.created_at < $9::timestamptz)
+            AND ($10::bigint IS NULL OR (q.batch_id = $10::bigint AND m.batch_id = $10::bigint))
+            AND ($11::boolean IS NULL OR m.is_test = $11::boolean)
+            AND ($12::text IS NULL OR q.processing_app_id = $12::text)
+            AND ($13::text IS NULL OR starts_with(q.result, $13::text))
+            AND ($14::smallint IS NULL OR $14::smallint = (
+                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+                WHERE d.task_id = m.task_id AND d.task_id >= $2::text AND d.task_id < $3::text
+                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+                HAVING count(*) > 0
+            ))
         UNION ALL
         SELECT m.task_id
         FROM report_logs e
         JOIN messages m ON m.task_id = e.task_id
-        WHERE $1::text = 'requeue' AND e.outcome = $14::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
+        WHERE $1::text = 'requeue' AND e.outcome = $15::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
             AND e.task_id >= $2::text AND e.task_id < $3::text AND m.task_id >= $2::text AND m.task_id < $3::text
             AND ($4::bigint IS NULL OR (e.company_id = $4::bigint AND m.company_id = $4::bigint))
             AND ($5::text IS NULL OR m.recipient = $5::text)
             AND ($6::text IS NULL OR m.source = $6::text)
-            AND ($7::timestamptz IS NULL OR m.created_at >= $7::timestamptz)
-            AND ($8::timestamptz IS NULL OR m.created_at < $8::timestamptz)
-            AND ($9::bigint IS NULL OR m.batch_id = $9::bigint)
-            AND ($10::boolean IS NULL OR m.is_test = $10::boolean)
+            AND ($7::smallint IS NULL OR m.message_type = $7::smallint)
+            AND ($8::timestamptz IS NULL OR m.created_at >= $8::timestamptz)
+            AND ($9::timestamptz IS NULL OR m.created_at < $9::timestamptz)
+            AND ($10::bigint IS NULL OR m.batch_id = $10::bigint)
+            AND ($11::boolean IS NULL OR m.is_test = $11::boolean)
             AND (
-                $11::text IS NULL
-                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = $11::text)
+                $12::text IS NULL
+                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = $12::text)
             )
-            AND ($12::text IS NULL OR starts_with(e.result, $12::text))
-            AND ($13::smallint IS NULL OR $13::smallint = task_delivery(m.task_id))
+            AND ($13::text IS NULL OR starts_with(e.result, $13::text))
+            AND ($14::smallint IS NULL OR $14::smallint = (
+                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+                WHERE d.task_id = m.task_id AND d.task_id >= $2::text AND d.task_id < $3::text
+                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+                HAVING count(*) > 0
+            ))
     ) x
-    LIMIT $15::integer + 1
+    LIMIT $16::integer + 1
 ),
 counted AS MATERIALIZED (
     SELECT count(*) AS tasks FROM matching
 ),
 made AS (
     INSERT INTO task_jobs (action, filter, remark, total, created_by)
-    SELECT $1::text, $16::jsonb, nullif($17::text, ''), c.tasks, $18::text
+    SELECT $1::text, $17::jsonb, nullif($18::text, ''), c.tasks, $19::text
     FROM counted c
-    WHERE c.tasks = $19::bigint AND c.tasks BETWEEN 1 AND $15::integer
+    WHERE c.tasks = $20::bigint AND c.tasks BETWEEN 1 AND $16::integer
     RETURNING id
 ),
 parts AS (
@@ -255,7 +267,7 @@ parts AS (
     SELECT j.id, o.part, array_agg(o.task_id ORDER BY o.task_id)
     FROM made j
     CROSS JOIN (
-        SELECT x.task_id COLLATE "C" AS task_id, (row_number() OVER (ORDER BY x.task_id COLLATE "C") - 1) / $20::integer AS part FROM matching x
+        SELECT x.task_id COLLATE "C" AS task_id, (row_number() OVER (ORDER BY x.task_id COLLATE "C") - 1) / $21::integer AS part FROM matching x
     ) o
     GROUP BY j.id, o.part
 )
@@ -269,6 +281,7 @@ type JobPlanParams struct {
 	CompanyID   *int64
 	Recipient   *string
 	Source      *string
+	MessageType *int16
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
 	BatchID     *int64
@@ -302,6 +315,7 @@ func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, e
 		arg.CompanyID,
 		arg.Recipient,
 		arg.Source,
+		arg.MessageType,
 		arg.CreatedFrom,
 		arg.CreatedTo,
 		arg.BatchID,
@@ -361,14 +375,34 @@ func (q *Queries) JobsForget(ctx context.Context, arg JobsForgetParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const jobsRunning = `-- name: JobsRunning :one
-SELECT count(*) FROM task_jobs j WHERE j.status = 'running'
+const jobsLock = `-- name: JobsLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0))
 `
 
-// JobsRunning returns how many jobs run.
-func (q *Queries) JobsRunning(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, jobsRunning)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// JobsLock makes others wait who create a job, until the end of the transaction. JobsRunning then counts for all of them.
+func (q *Queries) JobsLock(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, jobsLock)
+	return err
+}
+
+const jobsRunning = `-- name: JobsRunning :one
+SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = $1::text AND j.filter = $2::jsonb) AS same FROM task_jobs j WHERE j.status = 'running'
+`
+
+type JobsRunningParams struct {
+	Action string
+	Filter []byte
+}
+
+type JobsRunningRow struct {
+	Jobs int64
+	Same int64
+}
+
+// JobsRunning returns how many jobs run, and how many of them have an action and a filter (same).
+func (q *Queries) JobsRunning(ctx context.Context, arg JobsRunningParams) (JobsRunningRow, error) {
+	row := q.db.QueryRow(ctx, jobsRunning, arg.Action, arg.Filter)
+	var i JobsRunningRow
+	err := row.Scan(&i.Jobs, &i.Same)
+	return i, err
 }

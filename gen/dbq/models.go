@@ -36,7 +36,7 @@ type Alert struct {
 	AcknowledgedAt *time.Time
 	AcknowledgedBy *string
 	Remark         *string
-	// whether the only ways to its receivers are the channel that it is about
+	// whether people can be told only through the channel that it is about, or of an alert about all channels, only through one
 	OnlyOwnChannel bool
 }
 
@@ -81,6 +81,107 @@ type Audit struct {
 	After []byte
 }
 
+// A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/batch. Every change of status is guarded by the status that it expects.
+type Batch struct {
+	ID        int64
+	CompanyID int64
+	// the username; no foreign key: the configured user is in no table
+	SubmittedBy string
+	Name        string
+	MessageType int16
+	// as messages.priority; null: that of the message type
+	Priority *int16
+	// the list; null: it is checked, or the rows come from a tag
+	UploadID *int64
+	// whose contacts are the rows; null: a list
+	Tag *string
+	// the column with the phone numbers
+	PhoneColumn string
+	// where content is from, for people; null: it was in the request
+	TemplateNo *string
+	// the text, with the names of columns in braces
+	Content string
+	Sign    *string
+	// the only sender that may send it; null: any by the routes
+	SenderNo *string
+	// which rows are duplicates: none; those with a phone number of a row before; those with its text, too
+	Dedup  string
+	IsTest bool
+	// it starts when it is checked; until then nothing is sent
+	IsConfirmed bool
+	// null: it was not confirmed, or its request confirmed it (auto_confirm)
+	ConfirmedBy    *string
+	ExpectSendTime *time.Time
+	ExpiresAt      *time.Time
+	// checking, ready, running, paused; finished and cancelled are ends, but a requeue of failed tasks lets a finished one run again
+	Status string
+	// tasks of it may be held, because it is or was paused
+	IsHeld bool
+	// a sweep has nothing to do: it waits to be confirmed, or has ended and none of its tasks waits or is leased
+	IsSettled bool
+	// of a tag: the rows are those of the contacts when it began to send
+	IsRead bool
+	// the last row of the list that is in batch_rows
+	LastRow int64
+	// number of rows in batch_rows: the sum of valid, invalid, duplicate and blocked
+	Rows      int64
+	Valid     int64
+	Invalid   int64
+	Duplicate int64
+	Blocked   int64
+	// short messages of the valid rows
+	Segments int64
+	// the last row that became a task or was refused then: no row up to it is looked at again
+	FedRow int64
+	// number of rows that became tasks
+	Fed int64
+	// why it was cancelled by itself, as batch_rows.fault; null: it was not
+	Fault     []byte
+	RequestID string
+	SourceIp  string
+	UserAgent string
+	CreatedAt time.Time
+	// when the check was complete
+	CheckedAt   *time.Time
+	ConfirmedAt *time.Time
+	// when the first row became a task
+	StartedAt *time.Time
+	EndedAt   *time.Time
+}
+
+// A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.
+type BatchRow struct {
+	// no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.
+	BatchID int64
+	// the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact
+	RowNo int64
+	// the phone number in E.164; as it is in the list if it is not valid
+	Recipient string
+	// the text without signature; empty: it could not be made
+	Content   string
+	Segments  int16
+	CountryNo *string
+	// why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid
+	Code *int16
+	// the field, the rule that it broke, and the limit of the rule; null: code says everything
+	Fault []byte
+	// null: the row has not become a task
+	TaskID *string
+}
+
+// The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.
+type BatchTotal struct {
+	BatchID     int64
+	SenderNo    string
+	Waiting     int64
+	Processing  int64
+	Success     int64
+	Failed      int64
+	Delivered   int64
+	Undelivered int64
+	Segments    int64
+}
+
 // A person whom a company may notify, with the addresses on each channel. Written by internal/contact.
 type Contact struct {
 	CompanyID int64
@@ -95,6 +196,40 @@ type Contact struct {
 	// null: no address on the channel email
 	Email     *string
 	UpdatedAt time.Time
+	// what messages call the person; null: not known
+	Name *string
+	// texts by name, for the placeholders of templates
+	Attributes []byte
+}
+
+// An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.
+type ContactImport struct {
+	ID        int64
+	CompanyID int64
+	FileName  string
+	// the list; no foreign key: the upload is deleted when the import ends; null: it has ended
+	UploadID *int64
+	// of a workbook; empty: the first that is not hidden
+	Sheet string
+	// the tag that gets the contacts; null: none
+	Tag    *string
+	Status string
+	// number of the last row that was worked up, as a spreadsheet program shows it
+	RowNo int64
+	// rows that were worked up, which are not empty
+	Rows int64
+	// contacts that did not exist
+	Added int64
+	// contacts that existed and were changed
+	Changed int64
+	// rows of which nothing was stored
+	Invalid int64
+	// why the rest of the list could not be read: a fault.Field as JSON; null: it could
+	Failure []byte
+	// the user; no foreign key: the configured user is in no table
+	CreatedBy  string
+	CreatedAt  time.Time
+	FinishedAt *time.Time
 }
 
 // A country, or any other set of phone numbers that routes can name. Written by internal/directory.
@@ -167,13 +302,24 @@ type SenderLedger struct {
 	CompanyID *int64
 }
 
-// A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.
+// A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.
 type Setting struct {
-	Category  string
-	Name      string
-	Value     []byte
-	UpdatedBy string
+	Category string
+	Name     string
+	Value    []byte
+	// null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table
+	UpdatedBy *string
 	UpdatedAt time.Time
+}
+
+// A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.
+type Tag struct {
+	ID        int64
+	CompanyID int64
+	Tag       string
+	// how many contacts it holds
+	Contacts  int64
+	CreatedAt time.Time
 }
 
 // The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and of a task that ended while it was.

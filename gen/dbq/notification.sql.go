@@ -539,9 +539,10 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 }
 
 const notificationList = `-- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
+SELECT n.id, w.company_no, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
     n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
 FROM notifications n
+JOIN companies w ON w.id = n.company_id
 JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (
     SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
@@ -575,6 +576,7 @@ type NotificationListParams struct {
 
 type NotificationListRow struct {
 	ID            int64
+	CompanyNo     string
 	Channel       string
 	BizType       int16
 	BizID         int64
@@ -617,6 +619,7 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 		var i NotificationListRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.CompanyNo,
 			&i.Channel,
 			&i.BizType,
 			&i.BizID,

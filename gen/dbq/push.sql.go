@@ -7,7 +7,6 @@ package dbq
 
 import (
 	"context"
-
 	"time"
 )
 
@@ -249,7 +248,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.conte
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
-    coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds,
+    coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
 FROM queue t
 JOIN senders s ON s.sender_no = $1
@@ -279,6 +278,7 @@ type TaskOutgoingRow struct {
 	Openings     int64
 	RestSeconds  float64
 	LeaseSeconds float64
+	EnteredAt    *time.Time
 	FailsUnclear bool
 }
 
@@ -308,6 +308,7 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.Openings,
 			&i.RestSeconds,
 			&i.LeaseSeconds,
+			&i.EnteredAt,
 			&i.FailsUnclear,
 		); err != nil {
 			return nil, err

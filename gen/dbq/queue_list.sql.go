@@ -656,18 +656,19 @@ CROSS JOIN LATERAL (
         AND ($5::bigint IS NULL OR b.company_id = $5::bigint)
         AND ($6::text IS NULL OR b.recipient = $6::text)
         AND ($7::text IS NULL OR b.source = $7::text)
-        AND ($8::timestamptz IS NULL OR b.created_at >= $8::timestamptz)
-        AND ($9::timestamptz IS NULL OR b.created_at < $9::timestamptz)
-        AND ($10::smallint IS NULL OR b.status = $10::smallint)
-        AND ($11::text IS NULL OR b.processing_app_id = $11::text)
-        AND ($12::text IS NULL OR starts_with(b.result, $12::text))
-        AND ($13::smallint IS NULL OR b.delivery = $13::smallint)
-        AND ($14::bigint IS NULL OR b.batch_id = $14::bigint)
-        AND ($15::boolean IS NULL OR b.is_test = $15::boolean)
+        AND ($8::smallint IS NULL OR b.message_type = $8::smallint)
+        AND ($9::timestamptz IS NULL OR b.created_at >= $9::timestamptz)
+        AND ($10::timestamptz IS NULL OR b.created_at < $10::timestamptz)
+        AND ($11::smallint IS NULL OR b.status = $11::smallint)
+        AND ($12::text IS NULL OR b.processing_app_id = $12::text)
+        AND ($13::text IS NULL OR starts_with(b.result, $13::text))
+        AND ($14::smallint IS NULL OR b.delivery = $14::smallint)
+        AND ($15::bigint IS NULL OR b.batch_id = $15::bigint)
+        AND ($16::boolean IS NULL OR b.is_test = $16::boolean)
     OFFSET 0
 ) t
 ORDER BY i.task_id DESC
-LIMIT $16::integer
+LIMIT $17::integer
 `
 
 type TaskListOfParams struct {
@@ -678,6 +679,7 @@ type TaskListOfParams struct {
 	CompanyID   *int64
 	Recipient   *string
 	Source      *string
+	MessageType *int16
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
 	Status      *int16
@@ -701,6 +703,7 @@ func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task,
 		arg.CompanyID,
 		arg.Recipient,
 		arg.Source,
+		arg.MessageType,
 		arg.CreatedFrom,
 		arg.CreatedTo,
 		arg.Status,
@@ -818,6 +821,54 @@ func (q *Queries) TaskMarks(ctx context.Context, taskID string) ([]TaskMarksRow,
 	return items, nil
 }
 
+const taskOrigins = `-- name: TaskOrigins :many
+SELECT w.company_no, c.channel, r.notification_id
+FROM (
+    SELECT generate_series(1, cardinality($1::bigint[])) AS place, unnest($1::bigint[]) AS company_id,
+        unnest($2::bigint[]) AS pool_id, unnest($3::bigint[]) AS rendering_id
+) t
+LEFT JOIN companies w ON w.id = t.company_id
+LEFT JOIN pools p ON p.id = t.pool_id
+LEFT JOIN renderings r ON r.id = t.rendering_id
+LEFT JOIN notifications n ON n.id = r.notification_id
+LEFT JOIN channels c ON c.id = coalesce(p.channel_id, n.channel_id)
+ORDER BY t.place
+`
+
+type TaskOriginsParams struct {
+	CompanyIds   []int64
+	PoolIds      []int64
+	RenderingIds []int64
+}
+
+type TaskOriginsRow struct {
+	CompanyNo      *string
+	Channel        *string
+	NotificationID *int64
+}
+
+// TaskOrigins returns what each of some tasks belongs to, in the order of the tasks. The caller has read the tasks and gives what leads there; the
+// rendering of a task without one is 0. Companies, channels and pools can be deleted while tasks of them are kept.
+func (q *Queries) TaskOrigins(ctx context.Context, arg TaskOriginsParams) ([]TaskOriginsRow, error) {
+	rows, err := q.db.Query(ctx, taskOrigins, arg.CompanyIds, arg.PoolIds, arg.RenderingIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskOriginsRow
+	for rows.Next() {
+		var i TaskOriginsRow
+		if err := rows.Scan(&i.CompanyNo, &i.Channel, &i.NotificationID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskPartitions = `-- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
 FROM task_partitions p
@@ -848,6 +899,52 @@ func (q *Queries) TaskPartitions(ctx context.Context, arg TaskPartitionsParams) 
 	for rows.Next() {
 		var i TaskPartitionsRow
 		if err := rows.Scan(&i.FirstID, &i.BeforeID, &i.IsHistory); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskStates = `-- name: TaskStates :many
+SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+    coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($1::text[]) AND e.outcome IS NOT NULL
+LEFT JOIN report_logs r ON r.task_id = m.task_id AND r.task_id = ANY ($1::text[]) AND r.event = 'receipt'
+WHERE m.task_id = ANY ($1::text[])
+GROUP BY m.task_id, q.task_id, q.lease_until, q.result, e.outcome, e.result
+ORDER BY m.task_id
+`
+
+type TaskStatesRow struct {
+	TaskID   string
+	Status   int16
+	Result   *string
+	Delivery int16
+}
+
+// TaskStates returns the states of tasks, without those that were dropped with their partitions. The state is that of the view tasks, see
+// SubmissionsRepeated. delivery is 0 without a receipt.
+func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskStatesRow, error) {
+	rows, err := q.db.Query(ctx, taskStates, taskIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskStatesRow
+	for rows.Next() {
+		var i TaskStatesRow
+		if err := rows.Scan(
+			&i.TaskID,
+			&i.Status,
+			&i.Result,
+			&i.Delivery,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

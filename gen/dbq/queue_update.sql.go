@@ -126,15 +126,24 @@ notified AS MATERIALIZED (
 ),
 sent_once AS MATERIALIZED (
     SELECT s.id FROM subscribe_messages s WHERE s.task_id = ANY ($1::text[]) ORDER BY s.id FOR SHARE
+),
+ended AS MATERIALIZED (
+    SELECT r.id FROM report_logs r
+    WHERE r.task_id = ANY ($1::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED
+    ORDER BY r.task_id
+    FOR UPDATE
 )
 SELECT n.id FROM notified n
 UNION ALL
 SELECT s.id FROM sent_once s
+UNION ALL
+SELECT e.id FROM ended e
 ORDER BY id
 `
 
 // RequeueHold locks what decides whether tasks of notifications and send-once messages may wait again, until the end of the transaction: a withdrawal
-// or another message to the same people comes before it, and the next statement sees that, or after it. The ids say which rows it locked.
+// or another message to the same people comes before it, and the next statement sees that, or after it. So does a receipt: see TaskReceiptHold. The
+// ids say which rows it locked.
 func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, requeueHold, taskIds)
 	if err != nil {
@@ -351,6 +360,35 @@ func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error 
 		arg.LeaseIds,
 	)
 	return err
+}
+
+const taskReceiptHold = `-- name: TaskReceiptHold :many
+SELECT r.id FROM report_logs r
+WHERE r.task_id = ANY ($1::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED
+ORDER BY r.task_id
+FOR SHARE
+`
+
+// TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them, so that TaskReceipt sees in which life of a task
+// its receipt comes, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued: others lock nothing.
+func (q *Queries) TaskReceiptHold(ctx context.Context, taskIds []string) ([]int64, error) {
+	rows, err := q.db.Query(ctx, taskReceiptHold, taskIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskRequeue = `-- name: TaskRequeue :many

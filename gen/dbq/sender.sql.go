@@ -513,6 +513,81 @@ func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListPara
 	return items, nil
 }
 
+const senderLimits = `-- name: SenderLimits :many
+WITH candidates AS MATERIALIZED (
+    SELECT r.sender_id, r.weight::double precision AS weight, r.sort
+    FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
+    WHERE r.pool_id = $1 AND r.status = 'on' AND x.is_available
+    UNION ALL
+    SELECT x.sender_id, 1, 0
+    FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
+    WHERE p.id = $1 AND p.company_id IS NULL AND x.is_shared AND x.is_available
+)
+SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
+    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at
+FROM candidates c
+JOIN senders s ON s.id = c.sender_id
+JOIN sender_standings x ON x.sender_id = c.sender_id
+WHERE c.sort = (SELECT max(m.sort) FROM candidates m)
+ORDER BY x.sender_no
+LIMIT 100
+`
+
+type SenderLimitsRow struct {
+	SenderNo   string
+	Weight     float64
+	IntervalMs int64
+	PerMinute  *int64
+	PerHour    *int64
+	PerDay     *int64
+	PerMonth   *int64
+	MinuteUsed int64
+	HourUsed   int64
+	DayUsed    int64
+	MonthUsed  int64
+	HasBalance bool
+	Funds      int64
+	At         time.Time
+}
+
+// SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders: the weight of each, and what
+// its limits have left, and its funds if it has a balance.
+func (q *Queries) SenderLimits(ctx context.Context, poolID int64) ([]SenderLimitsRow, error) {
+	rows, err := q.db.Query(ctx, senderLimits, poolID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderLimitsRow
+	for rows.Next() {
+		var i SenderLimitsRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.Weight,
+			&i.IntervalMs,
+			&i.PerMinute,
+			&i.PerHour,
+			&i.PerDay,
+			&i.PerMonth,
+			&i.MinuteUsed,
+			&i.HourUsed,
+			&i.DayUsed,
+			&i.MonthUsed,
+			&i.HasBalance,
+			&i.Funds,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const senderList = `-- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
@@ -532,18 +607,24 @@ JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
 WHERE s.id < $1 AND ($2::text IS NULL OR s.sender_no = $2::text)
     AND ($3::text IS NULL OR s.status = $3::text)
-    AND ($4::bigint IS NULL OR EXISTS (
+    AND (
+        $4::text IS NULL
+        OR strpos(lower(s.sender_no COLLATE "C"), lower($4::text COLLATE "C")) > 0
+        OR strpos(lower(s.name COLLATE "C"), lower($4::text COLLATE "C")) > 0
+    )
+    AND ($5::bigint IS NULL OR EXISTS (
         SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
-        WHERE r.sender_id = s.id AND p.company_id = $4::bigint AND p.sender_id IS NULL
+        WHERE r.sender_id = s.id AND p.company_id = $5::bigint AND p.sender_id IS NULL
     ))
 ORDER BY s.id DESC
-LIMIT $5::integer
+LIMIT $6::integer
 `
 
 type SenderListParams struct {
 	BeforeID  int64
 	SenderNo  *string
 	Status    *string
+	Part      *string
 	CompanyID *int64
 	PageLimit int32
 }
@@ -593,12 +674,14 @@ type SenderListRow struct {
 	IsReady         bool
 }
 
-// SenderList returns senders with their remaining limits and their totals.
+// SenderList returns senders with their remaining limits and their totals. part is a part of their number or name; the case of the letters A to Z
+// does not matter, in any locale of the database.
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
 		arg.BeforeID,
 		arg.SenderNo,
 		arg.Status,
+		arg.Part,
 		arg.CompanyID,
 		arg.PageLimit,
 	)
@@ -1080,14 +1163,15 @@ func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const timeZoneCheck = `-- name: TimeZoneCheck :one
-SELECT (now() AT TIME ZONE $1::text)::text AS there
+const timeZoneExists = `-- name: TimeZoneExists :one
+SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = $1::text)
 `
 
-// TimeZoneCheck fails with invalid_parameter_value if a time zone does not exist.
-func (q *Queries) TimeZoneCheck(ctx context.Context, zone string) (string, error) {
-	row := q.db.QueryRow(ctx, timeZoneCheck, zone)
-	var there string
-	err := row.Scan(&there)
-	return there, err
+// TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
+// POSIX, in which UTC+8 is west of Greenwich.
+func (q *Queries) TimeZoneExists(ctx context.Context, zone string) (bool, error) {
+	row := q.db.QueryRow(ctx, timeZoneExists, zone)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }

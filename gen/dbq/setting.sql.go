@@ -40,37 +40,60 @@ func (q *Queries) SettingList(ctx context.Context) ([]Setting, error) {
 }
 
 const settingPut = `-- name: SettingPut :exec
-WITH old AS (
-    SELECT s.value FROM settings s WHERE s.category = $1 AND s.name = $2
+WITH old AS MATERIALIZED (
+    SELECT s.category, s.name, s.value FROM settings s WHERE s.category = $1 AND s.name = $2 FOR UPDATE
 ),
 changed AS (
-    INSERT INTO settings (category, name, value, updated_by)
-    VALUES ($1, $2, $5, $3)
-    ON CONFLICT (category, name) DO UPDATE
-    SET value = excluded.value, updated_by = excluded.updated_by, updated_at = now()
-    WHERE settings.value <> excluded.value
-    RETURNING value
+    UPDATE settings s
+    SET value = $4, updated_by = $3::text, updated_at = now()
+    FROM old o
+    WHERE s.category = o.category AND s.name = o.name AND o.value <> $4
+    RETURNING o.value AS value_before, s.value
 )
 INSERT INTO events (event, subject, detail)
 SELECT 'setting.changed', $1::text || '.' || $2::text,
-    jsonb_build_object('by', $3::text, 'from', coalesce((SELECT old.value FROM old), $4::jsonb), 'to', changed.value)
-FROM changed
+    jsonb_build_object('by', $3::text, 'from', c.value_before, 'to', c.value)
+FROM changed c
 `
 
 type SettingPutParams struct {
-	Category     string
-	Name         string
-	UpdatedBy    string
-	DefaultValue []byte
-	Value        []byte
+	Category  string
+	Name      string
+	UpdatedBy string
+	Value     []byte
 }
 
-// SettingPut changes a setting and adds an event with the user, the old and the new value. It does nothing if the value is the same.
+// SettingPut changes a stored setting and adds an event with the user, the old and the new value. It does nothing if the value is the same.
 func (q *Queries) SettingPut(ctx context.Context, arg SettingPutParams) error {
 	_, err := q.db.Exec(ctx, settingPut,
 		arg.Category,
 		arg.Name,
 		arg.UpdatedBy,
+		arg.Value,
+	)
+	return err
+}
+
+const settingStoreDefault = `-- name: SettingStoreDefault :exec
+INSERT INTO settings (category, name, value)
+SELECT $1::text, $2::text, $3::jsonb
+WHERE $3::jsonb <> $4::jsonb
+ON CONFLICT (category, name) DO NOTHING
+`
+
+type SettingStoreDefaultParams struct {
+	Category     string
+	Name         string
+	DefaultValue []byte
+	Value        []byte
+}
+
+// SettingStoreDefault stores the default of a setting that is about to get another value for the first time, so that SettingPut changes it: audit
+// and events have the value before.
+func (q *Queries) SettingStoreDefault(ctx context.Context, arg SettingStoreDefaultParams) error {
+	_, err := q.db.Exec(ctx, settingStoreDefault,
+		arg.Category,
+		arg.Name,
 		arg.DefaultValue,
 		arg.Value,
 	)

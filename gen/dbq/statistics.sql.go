@@ -101,6 +101,36 @@ func (q *Queries) StatisticsCompanies(ctx context.Context, ids []int64) ([]Stati
 	return items, nil
 }
 
+const statisticsEvents = `-- name: StatisticsEvents :one
+SELECT coalesce(sum(e.submitted), 0)::bigint AS submitted, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed
+FROM (
+    SELECT s.submitted, s.succeeded, s.failed FROM statistics s
+    WHERE s.step = 'day' AND s.company_id = $1 AND s.dimension = 'message_type' AND s.at >= $2::timestamptz - interval '2 days'
+    UNION ALL
+    SELECT r.submitted, r.succeeded, r.failed FROM recent_statistics r WHERE r.company_id = coalesce(nullif($1, 0), r.company_id)
+) e
+`
+
+type StatisticsEventsParams struct {
+	CompanyID int64
+	Since     time.Time
+}
+
+type StatisticsEventsRow struct {
+	Submitted int64
+	Succeeded int64
+	Failed    int64
+}
+
+// StatisticsEvents returns how many tasks were submitted, succeeded and failed since about two days before a time, tests included: for the difference
+// of two readings with the same time. company_id 0 means all companies.
+func (q *Queries) StatisticsEvents(ctx context.Context, arg StatisticsEventsParams) (StatisticsEventsRow, error) {
+	row := q.db.QueryRow(ctx, statisticsEvents, arg.CompanyID, arg.Since)
+	var i StatisticsEventsRow
+	err := row.Scan(&i.Submitted, &i.Succeeded, &i.Failed)
+	return i, err
+}
+
 const statisticsForget = `-- name: StatisticsForget :execrows
 DELETE FROM statistics s
 USING (
@@ -451,31 +481,6 @@ func (q *Queries) StatisticsStage(ctx context.Context, arg StatisticsStageParams
 		arg.Durations,
 	)
 	return err
-}
-
-const statisticsSubmitted = `-- name: StatisticsSubmitted :one
-SELECT (
-    (
-        SELECT coalesce(sum(s.submitted), 0) FROM statistics s
-        WHERE s.step = 'day' AND s.company_id = $1 AND s.dimension = 'message_type' AND s.at >= $2::timestamptz - interval '2 days'
-    ) + (
-        SELECT coalesce(sum(r.submitted), 0) FROM recent_statistics r WHERE r.company_id = coalesce(nullif($1, 0), r.company_id)
-    )
-)::bigint
-`
-
-type StatisticsSubmittedParams struct {
-	CompanyID int64
-	Since     time.Time
-}
-
-// StatisticsSubmitted returns how many tasks were submitted since about two days before a time, tests included: for the difference of two readings with
-// the same time. company_id 0 means all companies.
-func (q *Queries) StatisticsSubmitted(ctx context.Context, arg StatisticsSubmittedParams) (int64, error) {
-	row := q.db.QueryRow(ctx, statisticsSubmitted, arg.CompanyID, arg.Since)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
 }
 
 const statisticsTake = `-- name: StatisticsTake :many

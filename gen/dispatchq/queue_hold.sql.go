@@ -123,3 +123,22 @@ func (q *Queries) TaskUnhold(ctx context.Context, arg TaskUnholdParams) (TaskUnh
 	err := row.Scan(&i.Seen, &i.LastID, &i.PoolIds)
 	return i, err
 }
+
+const tasksWaiting = `-- name: TasksWaiting :one
+SELECT count(*) FROM (
+    SELECT FROM queue t WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL LIMIT $2::integer -- by queue_batch_idx
+) w
+`
+
+type TasksWaitingParams struct {
+	BatchID int64
+	Most    int32
+}
+
+// TasksWaiting returns how many tasks of a batch are PENDING, counted up to most.
+func (q *Queries) TasksWaiting(ctx context.Context, arg TasksWaitingParams) (int64, error) {
+	row := q.db.QueryRow(ctx, tasksWaiting, arg.BatchID, arg.Most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}

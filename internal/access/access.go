@@ -197,6 +197,16 @@ func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	return row, postgres.Wrap("create user", err, nil)
 }
 
+// HasNamesake reports whether a stored user that is not disabled has the name of the configured admin. Its password does not work, its API keys do, and what either of
+// both submits belongs to both.
+func (s *Service) HasNamesake(ctx context.Context) (bool, error) {
+	user, err := s.Get(ctx, s.admin.Username)
+	if errors.Is(err, errNoUser) {
+		return false, nil
+	}
+	return !user.IsDisabled, err
+}
+
 // Get returns one user, or the fault user.not_found.
 func (s *Service) Get(ctx context.Context, username string) (dbq.User, error) {
 	row, err := s.q.UserGet(ctx, username)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
@@ -82,11 +83,14 @@ func (s *Service) late(ctx context.Context, after float64) (rows []dispatchq.Tas
 	return rows, postgres.Wrap("read waits", err, nil)
 }
 
+// waitKinds are the kinds of alerts about waiting tasks.
+var waitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
+
 // tellingOfWaits returns the renderings of waiting tasks that tell alerts about waiting tasks. Their own wait is no reason for an alert: on a channel
 // on which nobody sends, each alert would be the reason for the next one.
 func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 	ids, err := s.q.AlertRenderings(ctx, dbq.AlertRenderingsParams{
-		BizType: BizType, SubmittedBy: submitter, Kinds: []string{WaitTime, QueueDepth, PoolUnserved},
+		BizType: BizType, SubmittedBy: submitter, Kinds: waitKinds,
 	})
 	return ids, postgres.Wrap("read renderings of alerts", err, nil)
 }
@@ -257,11 +261,16 @@ func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, v
 	}, postgres.Wrap("find pools without sender", err, nil)
 }
 
+// goneAfter is for how much longer than the threshold an app is missed. One that is silent for longer is gone, and is missed by rules only that name it.
+const goneAfter = 7 * 24 * time.Hour
+
 // silentSenders finds apps that have stopped polling.
 func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	goneSeconds := func(r dbq.AlertRuleListRow) float64 { return *r.Threshold + goneAfter.Seconds() }
 	p := dbq.SendersSilentParams{AfterSeconds: mostSeconds, NotedApart: sender.SeenApart, Named: []string{}}
 	for _, r := range rules {
 		p.AfterSeconds = min(p.AfterSeconds, *r.Threshold)
+		p.GoneSeconds = max(p.GoneSeconds, goneSeconds(r))
 		if r.SenderNo != nil {
 			p.Named = append(p.Named, *r.SenderNo)
 		}
@@ -269,7 +278,8 @@ func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRo
 	rows, err := s.q.SendersSilent(ctx, p)
 	return func(r dbq.AlertRuleListRow) (found []finding) {
 		for _, row := range rows {
-			if row.Seconds > *r.Threshold+row.Slack && matches(r, "", row.Channel, row.SenderNo) && (row.IsUsed || r.SenderNo != nil) {
+			isMissed := r.SenderNo != nil || row.IsUsed && row.Seconds <= goneSeconds(r)+row.Slack
+			if isMissed && row.Seconds > *r.Threshold+row.Slack && matches(r, "", row.Channel, row.SenderNo) {
 				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: row.Seconds, threshold: r.Threshold})
 			}
 		}

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,6 +55,9 @@ func NewTeller(
 // tellBatch is how many deliveries one run makes.
 const tellBatch = 1000
 
+// messagesMost is after how many messages within five minutes people are told of no more warnings, until some of these messages are older.
+const messagesMost = 3
+
 // callsMost is how many receivers are called at the same time.
 const callsMost = 8
 
@@ -63,7 +67,7 @@ func (t *Teller) Tell(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)
 	}
-	due, err := t.q.AlertDeliveriesDue(ctx, tellBatch)
+	due, err := t.q.AlertDeliveriesDue(ctx, dbq.AlertDeliveriesDueParams{MessagesMost: messagesMost, BatchSize: tellBatch})
 	if err != nil {
 		return 0, postgres.Wrap("find due deliveries", err, nil)
 	}
@@ -93,13 +97,12 @@ func (t *Teller) Tell(ctx context.Context) (int, error) {
 	}
 	// People are told first: it takes milliseconds, and a receiver may hang.
 	told, failures := 0, run.guard(ctx, due)
-	for _, d := range people {
-		isTold, err := run.notify(ctx, d)
+	for _, together := range bunches(people) {
+		n, err := run.notify(ctx, together)
 		if err != nil {
-			failures = errors.Join(failures, fmt.Errorf("alert %d: %w", d.Alert.ID, err))
-		} else if isTold {
-			told++
+			failures = errors.Join(failures, fmt.Errorf("alert %d: %w", together[0].Alert.ID, err))
 		}
+		told += n
 	}
 	n, err := run.call(ctx, calls)
 	return told + n, errors.Join(failures, err)
@@ -109,18 +112,12 @@ func (t *Teller) Tell(ctx context.Context) (int, error) {
 type run struct {
 	*Teller
 	receivers map[int64]dbq.AlertReceiverListRow
-	usable    []string       // channels through which alerts can be told
-	reached   map[place]bool // see reaches
-}
-
-// place is a channel of a receiver.
-type place struct {
-	receiver int64
-	channel  string
+	usable    []string           // channels through which alerts can be told
+	reached   map[int64][]string // by receiver, see reach
 }
 
 func (t *Teller) newRun(ctx context.Context) (*run, error) {
-	r := &run{Teller: t, receivers: map[int64]dbq.AlertReceiverListRow{}, reached: map[place]bool{}}
+	r := &run{Teller: t, receivers: map[int64]dbq.AlertReceiverListRow{}, reached: map[int64][]string{}}
 	rows, err := t.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: math.MaxInt64, PageLimit: math.MaxInt32})
 	if err != nil {
 		return nil, postgres.Wrap("read receivers", err, nil)
@@ -138,80 +135,6 @@ func (t *Teller) newRun(ctx context.Context) (*run, error) {
 	return r, postgres.Wrap("read channels", err, nil)
 }
 
-// reaches reports whether a channel is usable and one of the people has an address on it.
-func (r *run) reaches(ctx context.Context, to dbq.AlertReceiverListRow, channel string) (bool, error) {
-	if !slices.Contains(r.usable, channel) {
-		return false, nil
-	}
-	key := place{to.ID, channel}
-	if reached, known := r.reached[key]; known {
-		return reached, nil
-	}
-	addresses, err := r.contacts.Addresses(ctx, *to.CompanyID, channel, to.UserIds)
-	if err != nil {
-		return false, fmt.Errorf("find addresses: %w", err)
-	}
-	r.reached[key] = slices.ContainsFunc(addresses, func(address string) bool { return address != "" })
-	return r.reached[key], nil
-}
-
-// othersThan returns those of channels, without own, that reach a receiver.
-func (r *run) othersThan(ctx context.Context, own string, to dbq.AlertReceiverListRow, channels []string) (others []string, err error) {
-	for _, channel := range channels {
-		reached, err := r.reaches(ctx, to, channel)
-		if err != nil {
-			return nil, err
-		}
-		if reached && channel != own {
-			others = append(others, channel)
-		}
-	}
-	return others, nil
-}
-
-// ways returns the channels through which people are told of an alert: those of the receiver, and if none of these reaches them but the channel
-// that the alert is about, all others that do. isSafe reports whether another channel reaches them.
-func (r *run) ways(ctx context.Context, a dbq.Alert, to dbq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
-	if a.Channel == nil {
-		return to.Channels, true, nil
-	}
-	others, err := r.othersThan(ctx, *a.Channel, to, to.Channels)
-	if err != nil || len(others) > 0 {
-		return to.Channels, true, err
-	}
-	others, err = r.othersThan(ctx, *a.Channel, to, r.usable)
-	return slices.Concat(to.Channels, others), len(others) > 0, err
-}
-
-// guard records of each alert that is to be told whether the channel that it is about is the only way to its receivers.
-func (r *run) guard(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (failures error) {
-	done := map[int64]bool{}
-	for _, d := range due {
-		if d.Alert.Channel == nil || d.IsEnd || done[d.Alert.ID] {
-			continue
-		}
-		done[d.Alert.ID] = true
-		ids, err := r.q.AlertReceiversOf(ctx, d.Alert.ID)
-		isSafe := false
-		for _, id := range ids {
-			switch to := r.receivers[id]; {
-			case err != nil || isSafe:
-			case to.Kind == ByAlertmanager:
-				isSafe = to.FailingSince == nil
-			case to.Kind == ByNotification:
-				_, isSafe, err = r.ways(ctx, d.Alert, to)
-			}
-		}
-		if err == nil {
-			err = r.q.AlertGuard(ctx, dbq.AlertGuardParams{ID: d.Alert.ID, OnlyOwnChannel: !isSafe})
-		}
-		if err != nil {
-			failures = errors.Join(failures, fmt.Errorf("guard alert %d: %w", d.Alert.ID, err))
-		}
-	}
-	return failures
-}
-
 // phaseOf returns what a delivery tells.
 func phaseOf(d dbq.AlertDeliveriesDueRow) string {
 	switch {
@@ -224,49 +147,72 @@ func phaseOf(d dbq.AlertDeliveriesDueRow) string {
 	}
 }
 
+// singlesMost is up to how many alerts are told to people in a message each, if they are due at the same time and can be told together.
+const singlesMost = 3
+
+// bunches returns what is told in one message each. More than singlesMost deliveries are told together if they have the receiver and the phase in
+// common, and the own channel, so that the same ways are safe for all of them. Alerts about waits are apart, see tellingOfWaits.
+func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow) {
+	type common struct {
+		receiver     int64
+		phase, own   string
+		isAboutWaits bool
+	}
+	of := map[common][]dbq.AlertDeliveriesDueRow{}
+	var order []common
+	for _, d := range due {
+		key := common{d.ReceiverID, phaseOf(d), ownChannel(d.Alert), slices.Contains(waitKinds, d.Alert.Kind)}
+		if of[key] == nil {
+			order = append(order, key)
+		}
+		of[key] = append(of[key], d)
+	}
+	for _, key := range order {
+		if len(of[key]) > singlesMost {
+			all = append(all, of[key])
+		} else {
+			all = slices.AppendSeq(all, slices.Chunk(of[key], 1))
+		}
+	}
+	return all
+}
+
 // keptFor is how long a notification waits for a channel that cannot send: older news of an alert is of no use.
 const keptFor = 24 * time.Hour
 
 // retrySeconds is after how many seconds a failed notification is tried again, doubled with each failure.
 const retrySeconds = 30
 
-// notify tells people of an alert, through each channel by a notification of its own, so that one that fails does not stop the others. The
-// delivery is marked in the same transaction. That an alert fires is told only when it is told through another channel than the one that it is
-// about, if another one reaches the people.
-func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold bool, err error) {
-	to := r.receivers[d.ReceiverID]
-	channels, isSafe, err := r.ways(ctx, d.Alert, to)
+// notify tells people of a bunch of alerts, through each channel by a notification of its own, so that one that fails does not stop the others, and
+// returns how many alerts it told. The deliveries are marked in the same transaction. That alerts fire counts as told when enough channels took it
+// to reach people if the own channel of the alerts fails, if there are enough; until then, those that took it are not used again.
+func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told int, err error) {
+	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
+	channels, isSafe, err := r.ways(ctx, own, to)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	phase, language := phaseOf(d), languageOf(to.Language)
-	payload := map[string]any{
-		"title": cut(language.kinds[d.Alert.Kind]+language.separator+d.Alert.Subject, titleMost),
-		"text":  cut(language.message(d.Alert, phase), textMost),
-		"alert": d.Alert.ID, "phase": phase, "kind": d.Alert.Kind, "level": d.Alert.Level, "subject": d.Alert.Subject,
-		"summary": language.Summary(d.Alert), "rule": d.RuleName,
-	}
-	key := fmt.Sprintf("alert:%d:%s:%d:%d", d.Alert.ID, phase, d.ReceiverID, d.Tries)
-	ownKey := fmt.Sprintf("alert:%d:%s:%d:own:%d", d.Alert.ID, phase, d.ReceiverID, d.Tries-d.Failures) // the same for each try after a failure
 	err = r.db.Tx(ctx, func(ctx context.Context) error {
-		at, err := r.q.AlertDeliveryHold(ctx, dbq.AlertDeliveryHoldParams{AlertID: d.Alert.ID, ReceiverID: to.ID, Tries: d.Tries})
-		if err != nil {
-			if postgres.IsNoRows(err) {
-				return nil
-			}
-			return postgres.Wrap("hold delivery", err, nil)
+		due, err := r.hold(ctx, due)
+		if err != nil || len(due) == 0 {
+			return err
 		}
-		var failures []string
+		at, err := r.q.Now(ctx)
+		if err != nil {
+			return postgres.Wrap("read time", err, nil)
+		}
+		key := dedupKey(due)
+		var took, failures []string
 		for _, channel := range channels {
-			isEnough, dedupKey := true, &key
-			if isSafe && !d.IsEnd && d.Alert.Channel != nil && channel == *d.Alert.Channel {
-				isEnough, dedupKey = false, &ownKey
-			}
-			var outcome notification.Outcome
-			err := r.db.Tx(ctx, func(ctx context.Context) (err error) { // a savepoint
-				outcome, err = r.notifications.Enqueue(ctx, &notification.Announcement{Payload: payload, UserIDs: to.UserIds}, []notification.Notification{{
-					BizType: BizType, BizID: d.Alert.ID, Channel: channel, DedupKey: dedupKey, ExpiresAt: new(at.Add(keptFor)),
+			err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: a notification that failed is not kept, and has not used its key
+				outcome, err := r.notifications.Enqueue(ctx, &notification.Announcement{
+					Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
+				}, []notification.Notification{{
+					BizType: BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
 				}}, queue.Origin{User: submitter, CompanyID: *to.CompanyID, RequestID: "alerts"})
+				if made := outcome.Made; err == nil && !made[0].Deduplicated && made[0].Status == notification.Failed {
+					err = errors.New(reasonOf(made[0]))
+				}
 				return err
 			})
 			switch {
@@ -274,22 +220,48 @@ func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold b
 				return err
 			case err != nil:
 				failures = append(failures, channel+": "+err.Error())
-			case outcome.Made[0].Status == notification.Failed:
-				failures = append(failures, channel+": "+reasonOf(outcome.Made[0]))
 			default:
-				isTold = isTold || isEnough
+				took = append(took, channel)
 			}
 		}
-		return r.mark(ctx, to.ID, []dbq.AlertDeliveriesDueRow{d}, isTold, strings.Join(failures, "; "), retrySeconds)
+		isTold := len(took) > 0
+		if isSafe && !due[0].IsEnd {
+			isTold = areEnough(own, took)
+		}
+		if isTold {
+			told = len(due)
+		}
+		return r.mark(ctx, to.ID, due, isTold, strings.Join(failures, "; "), retrySeconds)
 	})
-	return isTold && err == nil, err
+	if err != nil {
+		return 0, err
+	}
+	return told, nil
 }
 
-// The longest texts of a notification in characters. That of a short message is the smaller one.
-const (
-	titleMost = 100
-	textMost  = 200
-)
+// hold locks deliveries to one receiver until the end of the transaction, and returns those that no other server has told meanwhile.
+func (t *Teller) hold(ctx context.Context, due []dbq.AlertDeliveriesDueRow) ([]dbq.AlertDeliveriesDueRow, error) {
+	p := dbq.AlertDeliveriesHoldParams{}
+	for _, d := range due {
+		p.ReceiverID = d.ReceiverID
+		p.AlertIds = append(p.AlertIds, d.Alert.ID)
+		p.Tries = append(p.Tries, d.Tries)
+	}
+	ids, err := t.q.AlertDeliveriesHold(ctx, p)
+	if err != nil {
+		return nil, postgres.Wrap("hold deliveries", err, nil)
+	}
+	return slices.DeleteFunc(slices.Clone(due), func(d dbq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }), nil
+}
+
+// dedupKey identifies what is told by a bunch of deliveries. It is the same for each try after a failure, and no other once they are told.
+func dedupKey(due []dbq.AlertDeliveriesDueRow) string {
+	var told strings.Builder
+	for _, d := range due {
+		fmt.Fprintf(&told, "%d.%d ", d.Alert.ID, d.Tries-d.Failures)
+	}
+	return fmt.Sprintf("alerts:%s:%d:%x", phaseOf(due[0]), due[0].ReceiverID, sha256.Sum256([]byte(told.String())))
+}
 
 // reasonOf returns why a notification failed at once.
 func reasonOf(made notification.Made) string {
@@ -335,16 +307,30 @@ func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDue
 	return told, failures
 }
 
-// callOne calls one receiver. A refusal is recorded, and is no error.
+// callOne calls one receiver, unless another server does, or has told it all that is due. A refusal is recorded, and is no error.
 func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow) (int, error) {
 	if to.Url == nil {
 		return 0, nil // deleted meanwhile
+	}
+	var claimed int64
+	err := r.db.Tx(ctx, func(ctx context.Context) error {
+		isProbe := len(due) == 0
+		held, err := r.hold(ctx, due)
+		if err != nil || len(held) == 0 && !isProbe {
+			return err
+		}
+		due = held
+		claimed, err = r.q.AlertReceiverClaim(ctx, to.ID)
+		return postgres.Wrap("claim receiver", err, nil)
+	})
+	if err != nil || claimed == 0 {
+		return 0, err
 	}
 	alerts := make([]alertmanager.Alert, len(due))
 	for i, d := range due {
 		alerts[i] = posted(d, languageOf(to.Language))
 	}
-	authorization, err := "", error(nil)
+	authorization := ""
 	if to.SealedAuthorization != nil {
 		authorization, err = r.box.Open(*to.SealedAuthorization, sealOwner(to.ID))
 	}

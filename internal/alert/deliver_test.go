@@ -1,18 +1,26 @@
 package alert_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"lksms/gen/api"
+	"lksms/gen/dbq"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/pgtest"
@@ -415,7 +423,7 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 		w.Exec("UPDATE notifications SET ended_as = 3, next_run_at = NULL")
 		w.Exec("DELETE FROM queue")
 		w.Exec("DELETE FROM renderings; DELETE FROM notifications")
-		w.Exec("DELETE FROM facts")
+		w.Exec("SET LOCAL lksms.facts_version = '2'; DELETE FROM facts")
 	}
 	w.late() // nobody sends mail: the short message is the only way
 	w.tell()
@@ -658,4 +666,213 @@ func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 	if n := w.Count("SELECT tries FROM alert_deliveries WHERE receiver_id = $1", lonely.ReceiverNo); n != 2 {
 		t.Errorf("%d tries", n)
 	}
+}
+
+// An alert about all channels needs two of them: the one that people are told through may be the one that fails.
+func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
+	w := newWatched(t)
+	acme := w.AddCompany("acme", 1)
+	w.only(`{"kind":"queue_depth","level":"warning","company_no":"acme","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
+	w.SubmitMany("x", 1, nil, acme...)
+	w.AddSender(map[string]any{"sender_no": "phone"})
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone}, map[string]any{"user_id": "u2", "email": "u2@example.com"})
+	first := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms"],"user_ids":["u1"]}`)
+	begin := func() {
+		t.Helper()
+		w.Exec("DELETE FROM alerts")
+		w.Exec("DELETE FROM queue WHERE rendering_id IS NOT NULL")
+		w.Exec("DELETE FROM renderings; DELETE FROM notifications")
+		w.polled("phone", "mail")
+		w.evaluate()
+		w.tell()
+	}
+	begin()
+	if a := w.alerts("")[0]; w.toldThrough() != "sms" || !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].DeliveredAt == nil {
+		t.Errorf("told through %s, %+v, %d events", w.toldThrough(), a, w.onlyOwn())
+	}
+	if n := w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel' AND subject = 'acme'"); n != 1 {
+		t.Errorf("%d events", n)
+	}
+	second := addReceiver(w.Bundle, `{"name":"q","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
+	begin() // two people, each on another channel
+	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
+		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+	}
+	w.Expect(200, "", "DELETE", fmt.Sprint(receiversPath, "/", second.ReceiverNo), nil)
+	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
+	begin() // one of two channels is not enough
+	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
+		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+	}
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
+	begin()
+	for range 3 {
+		w.after(100)
+		w.polled("phone", "mail")
+		w.tell()
+	}
+	if d := w.alerts("")[0].Deliveries[0]; d.DeliveredAt != nil || d.Error == nil || w.toldThrough() != "sms" {
+		t.Errorf("told through %s, %+v", w.toldThrough(), d)
+	}
+	for _, task := range w.Claim("phone", 100) { // what sms took counts, whether it arrives or not
+		w.Report(task.TaskID, "phone", 3, nil)
+	}
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${title}","content":"${text}"}`)
+	w.after(3600)
+	w.polled("phone", "mail")
+	w.tell()
+	if d := w.alerts("")[0].Deliveries[0]; d.DeliveredAt == nil || d.Error != nil || w.toldThrough() != "email,sms" {
+		t.Errorf("told through %s, %+v", w.toldThrough(), d)
+	}
+	// An alert about no channel is told as it is.
+	w.only(`{"kind":"partition_missing","level":"critical","threshold":100,"for_seconds":0}`)
+	w.Exec("UPDATE alert_receivers SET channels = '{sms}' WHERE id = $1", first.ReceiverNo)
+	begin()
+	if a := w.alerts("")[0]; w.toldThrough() != "sms" || a.OnlyOwnChannel || w.onlyOwn() != 1 {
+		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+	}
+}
+
+// The receiver of an alert was deleted before its end. After a day nobody looks at such a delivery any more.
+func TestAnEndThatCannotBeToldIsGivenUpAfterADay(t *testing.T) {
+	w, _ := newTelling(t, "")
+	const many = 20_000
+	w.Exec(`WITH made AS (
+			INSERT INTO alerts (rule_id, kind, level, subject, value, started_at, fired_at, resolved_at, ended_by)
+			SELECT 1, 'wait_time', 'warning', 's' || i, 1, now() - interval '3 days', now() - interval '3 days', now() - interval '25 hours', 'condition'
+			FROM generate_series(1, $1) i RETURNING id
+		)
+		INSERT INTO alert_deliveries (alert_id, receiver_id, told_at) SELECT id, 1000, now() - interval '3 days' FROM made`, many)
+	w.Exec("ANALYZE alerts; ANALYZE alert_deliveries")
+	var sql string
+	_, _ = dbq.New(capture{&sql}).AlertDeliveriesDue(t.Context(), dbq.AlertDeliveriesDueParams{MessagesMost: 3, BatchSize: 10})
+	plan := apptest.Scan[string](w.Bundle, "EXPLAIN (ANALYZE, FORMAT JSON) "+strings.NewReplacer("$1", "3", "$2", "10").Replace(sql))
+	var read float64
+	for _, row := range regexp.MustCompile(`"Actual Rows": ([0-9.]+)`).FindAllStringSubmatch(plan, -1) {
+		n, err := strconv.ParseFloat(row[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = max(read, n)
+	}
+	if read >= many || !strings.Contains(plan, "alert_deliveries") {
+		t.Errorf("reads %g rows of %d: %s", read, many, plan)
+	}
+}
+
+// capture notes the statements that are run.
+type capture struct{ sql *string }
+
+func (c capture) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
+	*c.sql = sql
+	return pgconn.CommandTag{}, errors.ErrUnsupported
+}
+
+func (c capture) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error) {
+	*c.sql = sql
+	return nil, errors.ErrUnsupported
+}
+
+func (c capture) QueryRow(context.Context, string, ...any) pgx.Row { panic("no statement of one row") }
+
+// The clock of the database is set back by a day. Whatever was to be done again later is done then, and not after a day.
+func TestAClockThatIsSetBackStopsNoTelling(t *testing.T) {
+	w := newWatched(t)
+	w.only(`{"kind":"queue_depth","level":"critical","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0,"repeat_seconds":600}`)
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	good, bad := newAlertmanager(t), newAlertmanager(t)
+	bad.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"good","kind":"alertmanager","url":"%s/am"}`, good.URL))
+	failing := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"bad","kind":"alertmanager","url":"%s/am"}`, bad.URL))
+	addReceiver(w.Bundle, `{"name":"people","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	nobody := addReceiver(w.Bundle, `{"name":"nobody","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
+	w.Submit("x")
+	w.after(86400)
+	w.polled("mail")
+	w.evaluate()
+	w.tell()
+	state := func() string {
+		return fmt.Sprintf("%d calls, %d failed calls, %d messages, %d tries", len(good.taken()),
+			w.Count("SELECT failures FROM alert_receiver_states WHERE receiver_id = $1", failing.ReceiverNo),
+			w.Count("SELECT count(*) FROM queue WHERE rendering_id IS NOT NULL"),
+			w.Count("SELECT tries FROM alert_deliveries WHERE receiver_id = $1", nobody.ReceiverNo))
+	}
+	if got := state(); got != "1 calls, 1 failed calls, 1 messages, 1 tries" {
+		t.Fatalf("before: %s", got)
+	}
+	w.after(-86400)
+	w.evaluate()
+	w.tell()
+	if got := state(); got != "1 calls, 2 failed calls, 2 messages, 2 tries" {
+		t.Errorf("after: %s", got)
+	}
+	if n := w.Count("SELECT count(*) FROM alert_receiver_states WHERE failing_since > now()"); n != 0 {
+		t.Error("a receiver fails since later")
+	}
+	w.tell()
+	if got := state(); got != "0 calls, 2 failed calls, 2 messages, 2 tries" {
+		t.Errorf("at once: %s", got)
+	}
+}
+
+// A call that tells that an alert fires takes long. Meanwhile the alert ends, and another server tells: its end must not arrive before.
+func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
+	w, _ := newTelling(t, "")
+	am := newAlertmanager(t)
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
+	w.late()
+	w.tell()
+	w.after(60)
+	began, goes := make(chan struct{}), make(chan struct{})
+	am.answers(func(_ http.ResponseWriter, r *http.Request) {
+		close(began)
+		select {
+		case <-goes:
+		case <-r.Context().Done():
+		}
+	})
+	told := make(chan error)
+	go func() {
+		_, err := w.App.Teller.Tell(t.Context())
+		told <- err
+	}()
+	<-began
+	am.answers(nil)
+	am.taken()
+	w.over()
+	if _, err := apptest.Another(w.Bundle).Teller.Tell(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if calls := am.taken(); len(calls) != 0 {
+		t.Errorf("told %+v during a call", calls)
+	}
+	close(goes)
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+	w.tell()
+	if calls := am.taken(); len(calls) != 1 || calls[0][0].EndsAt.IsZero() {
+		t.Errorf("told %+v", calls)
+	}
+}
+
+// The end of an alert is told almost a day late, because the server was stopped, and waits for hours then.
+func TestATaskThatTellsOfAnEndLateIsNotLateItself(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	w.late()
+	w.tell()
+	w.over()
+	w.Exec("DELETE FROM queue WHERE rendering_id IS NOT NULL")
+	w.after(23 * 3600)
+	w.tell()
+	w.after(3 * 3600)
+	if n := w.Count("SELECT count(*) FROM queue WHERE rendering_id IS NOT NULL"); n != 1 {
+		t.Fatalf("%d mails wait", n)
+	}
+	w.evaluate()
+	w.expect()
 }

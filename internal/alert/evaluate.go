@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
@@ -23,7 +24,7 @@ type finding struct {
 }
 
 // alertsMost is the maximum number of alerts of one rule at a time.
-const alertsMost = 100
+const alertsMost = 1000
 
 // Evaluate looks for the conditions of all rules, and moves their alerts on. It returns how many alerts began or ended. A kind whose condition
 // cannot be looked for leaves its alerts as they are. Several servers may evaluate at the same time.
@@ -31,6 +32,10 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return 0, err
+	}
+	lookedAt, err := s.q.Now(ctx)
+	if err != nil {
+		return 0, postgres.Wrap("read time", err, nil)
 	}
 	rules, err := s.enabledRules(ctx)
 	if err != nil {
@@ -60,7 +65,7 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 		for i := 0; err == nil && i < len(found); i++ {
 			var n int
 			rule := byKind[k][i]
-			n, err = s.advance(ctx, rule, chosen(found[i], open[rule.ID]), len(open[rule.ID]) > 0)
+			n, err = s.advance(ctx, rule, lookedAt, chosen(found[i], open[rule.ID]), len(open[rule.ID]) > 0)
 			total += n
 		}
 		if ctx.Err() != nil {
@@ -110,8 +115,8 @@ func chosen(found []finding, open []string) []finding {
 }
 
 // advance moves the alerts of one rule on, and returns how many began to fire or were resolved. Nothing happens if the rule was changed since it
-// was read.
-func (s *Service) advance(ctx context.Context, r dbq.AlertRuleListRow, found []finding, hasOpen bool) (n int, err error) {
+// was read, or if another server looked later than at lookedAt and has moved the alerts on: what this one found may not be true any more.
+func (s *Service) advance(ctx context.Context, r dbq.AlertRuleListRow, lookedAt time.Time, found []finding, hasOpen bool) (n int, err error) {
 	if len(found) == 0 && !hasOpen {
 		return 0, nil
 	}
@@ -129,7 +134,14 @@ func (s *Service) advance(ctx context.Context, r dbq.AlertRuleListRow, found []f
 		if postgres.IsNoRows(err) {
 			return nil
 		}
-		if err == nil && len(found) > 0 {
+		isMoved := false
+		if err == nil {
+			isMoved, err = s.q.AlertRuleIsMoved(ctx, dbq.AlertRuleIsMovedParams{RuleID: r.ID, LookedAt: lookedAt})
+		}
+		if err != nil || isMoved {
+			return err
+		}
+		if len(found) > 0 {
 			err = s.q.AlertsFound(ctx, p)
 		}
 		if err == nil {

@@ -1,6 +1,7 @@
 package alert_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,6 +93,17 @@ func (w *watched) finish(appID string) {
 	}
 }
 
+// silence adds n apps of a channel with numbers that begin with prefix. They sent and polled last an hour ago.
+func (w *watched) silence(channel, prefix string, n int) {
+	w.T.Helper()
+	w.Exec(`WITH made AS (
+			INSERT INTO senders (sender_no, name, channel_id, is_shared) SELECT $2 || i, 'n', c.id, true FROM channels c, generate_series(1, $3) i
+			WHERE c.channel = $1 RETURNING id
+		)
+		INSERT INTO sender_states (sender_id, seen_at, sent_at) SELECT id, now() - interval '1 hour', now() - interval '1 hour' FROM made`,
+		channel, prefix, n)
+}
+
 // notePolls stores the polls of apps, as the sweep does.
 func (w *watched) notePolls() {
 	w.T.Helper()
@@ -167,6 +179,43 @@ func TestAWaitIsOneAlertOfEachLevelFromItsStartToItsEnd(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", `{"wait_warning_seconds":0}`)
 	w.evaluateFor(70)
 	w.expect()
+}
+
+// A server finds a condition, and waits. Meanwhile the condition ends, and another server ends the alert.
+func TestWhatAnotherServerFoundLaterHolds(t *testing.T) {
+	w := newWatched(t)
+	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
+	w.Submit("x")
+	w.evaluate()
+	w.expect("queue_depth warning default")
+	tx, err := w.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM alert_rules WHERE id = $1 FOR NO KEY UPDATE", r.RuleNo); err != nil {
+		t.Fatal(err)
+	}
+	late := make(chan error)
+	go func() {
+		_, err := w.App.Alerts.Evaluate(t.Context())
+		late <- err
+	}()
+	w.AwaitLockWait()
+	w.after(10)
+	if _, err := tx.Exec(t.Context(), "UPDATE alerts SET cleared_at = now(), resolved_at = now(), ended_by = 'condition'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-late; err != nil {
+		t.Error(err)
+	}
+	w.expect()
+	w.after(10)
+	w.evaluate() // this one looks later
+	w.expect("queue_depth warning default")
 }
 
 // Two servers evaluate at the same time.
@@ -277,6 +326,29 @@ func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
 	if n := len(w.alerts("status=resolved")); n != 2 || w.Count("SELECT count(*) FROM alerts") != 2 {
 		t.Errorf("%d alerts", n)
 	}
+}
+
+// The clock of the database is set back by a day: once while an alert is pending, and once while it is about to end.
+func TestAClockThatIsSetBackStopsNoAlert(t *testing.T) {
+	w := newWatched(t)
+	w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":60,"resolve_seconds":60}`)
+	id := w.Submit("x")
+	w.after(3 * 86400)
+	w.evaluate()
+	w.after(-86400)
+	w.evaluate()
+	w.evaluateFor(50)
+	w.expect()
+	w.evaluateFor(10)
+	w.expect("queue_depth warning default")
+	w.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	w.evaluate()
+	w.after(-86400)
+	w.evaluate()
+	w.evaluateFor(50)
+	w.expect("queue_depth warning default")
+	w.evaluateFor(10)
+	w.expect()
 }
 
 func TestAnAlertEndsWithItsRule(t *testing.T) {
@@ -403,6 +475,32 @@ func TestAPhoneThatWasAtWorkAndFellSilentIsMissed(t *testing.T) {
 	if a := w.alerts("status=resolved"); len(a) != 2 || *a[0].SenderNo != "shared" || !strings.Contains(a[0].Summary, "shared has not polled") {
 		t.Errorf("%+v", a)
 	}
+}
+
+// Apps that are gone for ever are missed for a week. More of them than one looks at hide no app that falls silent today.
+func TestAppsThatAreGoneAreNotMissedForEver(t *testing.T) {
+	w := newWatched(t)
+	w.only(`{"kind":"sender_silent","level":"warning","threshold":600,"for_seconds":0,"resolve_seconds":0}`)
+	const week = 7 * 24 * 3600
+	w.silence("sms", "gone", 150)
+	addRule(w.Bundle, `{"kind":"sender_silent","level":"critical","sender_no":"gone1","threshold":600,"for_seconds":0,"resolve_seconds":0}`)
+	w.evaluate()
+	w.silence("sms", "new", 1)
+	w.evaluate()
+	firing := func() int {
+		return w.Count("SELECT count(*) FROM alerts WHERE resolved_at IS NULL AND fired_at IS NOT NULL")
+	}
+	if n := firing(); n != 152 || w.Count("SELECT count(*) FROM alerts WHERE subject = 'new1'") != 1 {
+		t.Errorf("%d fire", n)
+	}
+	w.after(week - 3600 + 600 + 660) // 660: polls of apps without routes are stored at intervals
+	w.evaluate()
+	if n := firing(); n != 152 {
+		t.Errorf("%d fire after a week", n)
+	}
+	w.after(1)
+	w.evaluate()
+	w.expect("sender_silent critical gone1")
 }
 
 func TestTasksThatAreDueLaterAreNoDepth(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/optional"
@@ -16,9 +17,12 @@ type Language struct {
 	kinds     map[string]string
 	summaries map[string]string // ${s}: the subject; ${v}, ${t}: value and threshold, written as the unit of the kind needs
 	separator string
-	firing    string // ${l}, ${summary}, ${at}
-	resolved  string // ${l}, ${summary}, ${at}
-	repeated  string
+	tags      map[string]string // by phase, what a text begins with; ${l}: the level
+	since     string            // ${at}
+	until     string            // ${at}
+	several   string            // ${n}
+	more      string            // ${n}
+	comma     string
 }
 
 // The languages.
@@ -43,7 +47,8 @@ var (
 			PartitionMissing: "tasks of ${v} days from today on have a partition (threshold ${t})",
 			WebhookFailing:   "receiver ${s} has refused alerts for ${v} s (threshold ${t} s)",
 		},
-		separator: ": ", firing: "[${l}] ${summary}, since ${at}", resolved: "[resolved] ${summary}, until ${at}", repeated: "[${l}, still] ${summary}, since ${at}",
+		separator: ": ", tags: map[string]string{firing: "[${l}] ", repeated: "[${l}, still] ", resolved: "[resolved] "},
+		since: ", since ${at}", until: ", until ${at}", several: "${n} alerts", more: "; and ${n} more", comma: "; ",
 	}
 	Chinese = Language{
 		levels: map[string]string{Warning: "警告", Critical: "严重", Emergency: "紧急"},
@@ -65,7 +70,8 @@ var (
 			PartitionMissing: "从今天起只有 ${v} 天有任务分区（阈值 ${t}）",
 			WebhookFailing:   "告警接收方 ${s} 已拒收 ${v} 秒（阈值 ${t} 秒）",
 		},
-		separator: "：", firing: "[${l}] ${summary}，开始于 ${at}", resolved: "[已恢复] ${summary}，恢复于 ${at}", repeated: "[${l}，未恢复] ${summary}，开始于 ${at}",
+		separator: "：", tags: map[string]string{firing: "[${l}] ", repeated: "[${l}，未恢复] ", resolved: "[已恢复] "},
+		since: "，开始于 ${at}", until: "，恢复于 ${at}", several: "${n} 条告警", more: "；另有 ${n} 条", comma: "；",
 	}
 )
 
@@ -91,16 +97,63 @@ const (
 	resolved = "resolved"
 )
 
-// message returns the text that people are told about an alert. zone names no place: operators of several may read it.
+// The longest texts that people are told in characters. That of a short message is the smaller one.
+const (
+	titleMost = 100
+	textMost  = 200
+	nameMost  = 60 // of each of several alerts
+)
+
+// title returns by what an alert is called.
+func (l Language) title(a dbq.Alert) string { return l.kinds[a.Kind] + l.separator + a.Subject }
+
+// tag returns how a text begins that tells of alerts in a phase, the worst of which has a level.
+func (l Language) tag(phase, level string) string {
+	return strings.ReplaceAll(l.tags[phase], "${l}", l.levels[level])
+}
+
+// message returns the text that people are told about an alert. Its time is in UTC, because the readers may live in several time zones.
 func (l Language) message(a dbq.Alert, phase string) string {
-	text, at := l.firing, a.StartedAt
-	switch phase {
-	case repeated:
-		text = l.repeated
-	case resolved:
-		text, at = l.resolved, optional.Or(a.ResolvedAt, a.StartedAt)
+	end, at := l.since, a.StartedAt
+	if phase == resolved {
+		end, at = l.until, optional.Or(a.ResolvedAt, a.StartedAt)
 	}
-	return strings.NewReplacer("${l}", l.levels[a.Level], "${summary}", l.Summary(a), "${at}", at.UTC().Format("2006-01-02 15:04 UTC")).Replace(text)
+	return l.tag(phase, a.Level) + l.Summary(a) + strings.ReplaceAll(end, "${at}", at.UTC().Format("2006-01-02 15:04 UTC"))
+}
+
+// list names as many of several alerts as fit into most characters, and says how many more there are.
+func (l Language) list(due []dbq.AlertDeliveriesDueRow, most int) string {
+	more := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strings.ReplaceAll(l.more, "${n}", strconv.Itoa(n))
+	}
+	text := cut(l.title(due[0].Alert), nameMost)
+	for i, d := range due[1:] {
+		longer := text + l.comma + cut(l.title(d.Alert), nameMost)
+		if utf8.RuneCountInString(longer+more(len(due)-i-2)) > most {
+			return text + more(len(due)-i-1)
+		}
+		text = longer
+	}
+	return text
+}
+
+// payload returns the variables of the template of alerts. The first of several alerts is the worst.
+func (l Language) payload(due []dbq.AlertDeliveriesDueRow) map[string]any {
+	d, phase := due[0], phaseOf(due[0])
+	title, text, summary := l.title(d.Alert), l.message(d.Alert, phase), l.Summary(d.Alert)
+	if len(due) > 1 {
+		title = strings.ReplaceAll(l.several, "${n}", strconv.Itoa(len(due)))
+		head := l.tag(phase, d.Alert.Level) + title + l.separator
+		summary = l.list(due, textMost-utf8.RuneCountInString(head))
+		text = head + summary
+	}
+	return map[string]any{
+		"title": cut(title, titleMost), "text": cut(text, textMost), "phase": phase, "count": len(due),
+		"alert": d.Alert.ID, "kind": d.Alert.Kind, "level": d.Alert.Level, "subject": d.Alert.Subject, "summary": summary, "rule": d.RuleName,
+	}
 }
 
 // languageOf returns the language with a code.

@@ -20,6 +20,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/alert"
 	"lksms/internal/audit"
+	"lksms/internal/batch"
 	"lksms/internal/config"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
@@ -44,6 +45,7 @@ import (
 	"lksms/internal/taskmetric"
 	"lksms/internal/template"
 	"lksms/internal/tracing"
+	"lksms/internal/upload"
 )
 
 // Options configures an App.
@@ -130,6 +132,9 @@ type App struct {
 	Audit         *audit.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Batches       *batch.Service
+	Contacts      *contact.Service
+	Uploads       *upload.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
@@ -164,6 +169,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
+	switch hasNamesake, err := users.HasNamesake(ctx); {
+	case err != nil:
+		db.Close()
+		return nil, err
+	case hasNamesake:
+		o.Log.Warn("a user in the database has the name of the configured admin: set another BASIC_AUTH_USERNAME, or disable the user", "user", o.Username)
+	}
 	answers := idempotency.New(db)
 	templates := template.New(db, settings)
 	if o.Secrets == nil {
@@ -181,18 +193,22 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	changes := audit.New(db, settings)
-	contacts := contact.New(db)
+	uploads := upload.New(db)
+	contacts := contact.New(db, uploads, settings)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
 	teller := alert.NewTeller(db, settings, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)
 	figures := statistics.New(db, settings)
+	jobs := job.New(db, tasks, settings, o.Log)
+	batches := batch.New(db, batch.Services{
+		Tasks: tasks, Jobs: jobs, Templates: templates, Contacts: contacts, Uploads: uploads, Directory: dir, Settings: settings,
+	}, o.Log)
 	counts := history.New(db, settings, history.Options{
-		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts},
+		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts, batches.AddFacts},
 		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
 		Dir:       o.HistoryDir, Forget: forgetter.Forget,
 	})
 	counts.Register(metrics)
-	jobs := job.New(db, tasks, settings, o.Log)
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	dir.OnChanged(receipts.Changed)
@@ -200,7 +216,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs, Batches: batches, Uploads: uploads,
 		Statistics: figures, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
@@ -225,6 +241,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
 		sweep.Job{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
 		sweep.Job{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
+		sweep.Job{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
+		sweep.Job{Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: contacts.Import},
+		sweep.Job{Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: contacts.ForgetImports},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
 		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
 		sweep.Job{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
@@ -233,8 +252,12 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
 		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
 		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
+		sweep.Job{Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Check},
+		sweep.Job{Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Feed},
+		sweep.Job{Name: "forget-batches", Interval: 10 * time.Minute, Run: batches.Forget},
 		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
 		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
+		sweep.Job{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 		sweep.Job{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
 		sweep.Job{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},
@@ -246,7 +269,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Batches: batches, Contacts: contacts, Uploads: uploads, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

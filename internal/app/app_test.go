@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -119,5 +121,25 @@ func TestAServerThatStopsFinishesItsRequests(t *testing.T) {
 	}
 	if err := <-served; err != nil {
 		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestAServerWarnsOfAUserWithTheNameOfItsAdmin(t *testing.T) {
+	b := apptest.New(t)
+	for _, isThere := range []bool{false, true} {
+		if isThere {
+			b.Exec("INSERT INTO users (username, role, password_hash, company_id) VALUES ($1, 'read', '', 1)", apptest.Username)
+		}
+		var log bytes.Buffer
+		options := b.Options
+		options.Log = slog.New(slog.NewTextHandler(&log, nil))
+		second, err := app.New(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(second.Close)
+		if got := strings.Contains(log.String(), "has the name of the configured admin"); got != isThere {
+			t.Errorf("a warning: %v, a user: %v", got, isThere)
+		}
 	}
 }

@@ -1,9 +1,28 @@
 package apptest
 
+import "strings"
+
 // Operation is a sample call of one operation of the contract, and the roles that may call it. The table is written by hand.
 type Operation struct {
-	Method, Path, Body string
-	Roles              string // besides admin; "public": everybody; "callback": providers; "password": those who know the password in the body
+	Method, Path string
+	Body         string // of an operation that takes a form: see Form
+	Roles        string // besides admin; "public": everybody; "callback": providers; "password": those who know the password in the body
+}
+
+// Media returns the Content-Type of the call.
+func (o Operation) Media() string {
+	if strings.HasPrefix(o.Body, "--"+formBoundary) {
+		return FormType
+	}
+	return "application/json"
+}
+
+// Content returns the body of the call, and its headers in front of others.
+func (o Operation) Content(headers ...string) (body any, all []string) {
+	if o.Body == "" {
+		return nil, headers
+	}
+	return o.Body, append([]string{"Content-Type", o.Media()}, headers...)
 }
 
 // Operations has all operations of the contract, by id.
@@ -103,10 +122,34 @@ var Operations = map[string]Operation{
 	"sendOnce":                   {"POST", "/api/v1/subscribe-messages", `{"business_type":"b","business_id":1,"template_type":"t","receiver_user_id":"u","template_id":"x","data":{}}`, "submit"},
 	"listOnce":                   {"GET", "/api/v1/subscribe-messages", "", "submit read"},
 	"onceStatistics":             {"GET", "/api/v1/subscribe-messages/statistics", "", "submit read"},
+	"createBatch":                {"POST", "/api/v1/batches", Form("file", "list.csv", "phone\n13800138000\n", "name", "n", "content", "x"), "submit"},
+	"listBatches":                {"GET", "/api/v1/batches", "", "submit read"},
+	"getBatch":                   {"GET", "/api/v1/batches/9", "", "submit read"},
+	"listBatchRows":              {"GET", "/api/v1/batches/9/rows", "", "submit read"},
+	"exportBatchErrors":          {"GET", "/api/v1/batches/9/errors.csv", "", "submit read"},
+	"previewBatch":               {"GET", "/api/v1/batches/9/preview", "", "submit read"},
+	"confirmBatch":               {"POST", "/api/v1/batches/9/confirm", "", "submit"},
+	"pauseBatch":                 {"POST", "/api/v1/batches/9/pause", "", "submit"},
+	"resumeBatch":                {"POST", "/api/v1/batches/9/resume", "", "submit"},
+	"cancelBatch":                {"POST", "/api/v1/batches/9/cancel", "", "submit"},
+	"requeueBatch":               {"POST", "/api/v1/batches/9/requeue", "", "submit"},
+	"previewList":                {"POST", "/api/v1/lists/preview", Form("file", "list.csv", "a\n1\n"), "submit"},
 	"putContacts":                {"PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"u"}]}`, "submit"},
 	"listContacts":               {"GET", "/api/v1/admin/contacts", "", "submit read"},
 	"getContact":                 {"GET", "/api/v1/admin/contacts/nobody", "", "submit read"},
 	"deleteContact":              {"DELETE", "/api/v1/admin/contacts/nobody", "", "submit"},
+	"selectContacts":             {"GET", "/api/v1/contacts", "", "submit read"},
+	"countContacts":              {"GET", "/api/v1/contacts/count", "", "submit read"},
+	"exportContacts":             {"GET", "/api/v1/contacts/export.csv", "", "submit read"},
+	"importContacts":             {"POST", "/api/v1/contacts/import", Form("file", "contacts.csv", "user_id,name\nu,n\n"), "submit"},
+	"listContactImports":         {"GET", "/api/v1/contacts/imports", "", "submit read"},
+	"getContactImport":           {"GET", "/api/v1/contacts/imports/9", "", "submit read"},
+	"exportContactImportErrors":  {"GET", "/api/v1/contacts/imports/9/errors.csv", "", "submit read"},
+	"listTags":                   {"GET", "/api/v1/tags", "", "submit read"},
+	"putTag":                     {"PUT", "/api/v1/tags/nothing", "", "submit"},
+	"deleteTag":                  {"DELETE", "/api/v1/tags/nobody", "", "submit"},
+	"listTagContacts":            {"GET", "/api/v1/tags/nobody/contacts", "", "submit read"},
+	"changeTag":                  {"POST", "/api/v1/tags/nobody/contacts", `{"add":["u"]}`, "submit"},
 	"takeCallback":               {"POST", "/api/v1/callbacks/nobody", `{}`, "callback"},
 	"listNotificationTemplates":  {"GET", "/api/v1/admin/notification-templates", "", "read"},
 	"putNotificationTemplate":    {"PUT", "/api/v1/admin/notification-templates/99/oa", `{"title":"t","content":"c"}`, ""},
@@ -118,8 +161,8 @@ var Operations = map[string]Operation{
 	"createSession":              {"POST", "/api/v1/session", `{"username":"role-read","password":"wrong"}`, "password"},
 	"getSession":                 {"GET", "/api/v1/session", "", "submit send read"},
 	"deleteSession":              {"DELETE", "/api/v1/session", "", "submit send read"},
-	"getOverview":                {"GET", "/api/v1/admin/overview", "", "submit read"},
-	"streamOverview":             {"GET", "/api/v1/admin/stream?seconds=0", "", "submit read"},
+	"getOverview":                {"GET", "/api/v1/admin/overview", "", "read"},
+	"streamOverview":             {"GET", "/api/v1/admin/stream?seconds=0", "", "read"},
 	"health":                     {"GET", "/health", "", "public"},
 	"ready":                      {"GET", "/ready", "", "public"},
 }

@@ -53,9 +53,22 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 	w.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{
 		map[string]any{"user_id": "of-" + no, "email": no + "@example.com", "dingtalk_name": no},
 	}}, headers...)
+	for _, tag := range []string{"vip", "tag-of-" + no} {
+		w.Expect(200, "", "PUT", "/api/v1/tags/"+tag, nil, headers...)
+	}
+	w.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"of-" + no}}, headers...)
+	list := Form("file", "list-of-"+no+".csv", "user_id,phone\nwrong,12\n")
+	imported := Decode[api.ContactImport](w.T, w.Expect(200, "", "POST", "/api/v1/contacts/import", list, append(headers, "Content-Type", FormType)...))
+	ids["import"] = fmt.Sprint(imported.ImportID)
 	made := Decode[api.NotificationsMade](w.T, w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 3, "biz_id": 1001, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": no}, "user_ids": []string{"of-" + no},
 	}, headers...))
+	list = Form("file", "list.csv", "phone,of\n"+number+","+no+"\n1,"+no+"\n", "name", no, "content", "for {of}")
+	batch := Decode[api.BatchCreated](w.T, w.Expect(200, "", "POST", "/api/v1/batches", list, append([]string{"Content-Type", FormType}, headers...)...))
+	ids["batch"] = fmt.Sprint(batch.BatchID)
+	if _, err := w.App.Batches.Check(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
 	ids["notification"] = fmt.Sprint(made.Items[0].NotificationID)
 	w.Expect(200, "", "POST", "/api/v1/subscribe-messages", map[string]any{
 		"business_type": "b", "business_id": 1, "template_type": no, "receiver_user_id": "of-" + no, "template_id": "x", "data": map[string]any{"k": no},

@@ -47,8 +47,14 @@ func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Audit, error) {
 // recovered is the entity of a recovery by hand.
 const recovered = "recovery"
 
+// recordedWithin is the time for the record of something that has happened already.
+const recordedWithin = 5 * time.Second
+
 // Recovered records that the actor of ctx recovered tasks whose leases ran out. The recovery itself is several transactions, and safe to repeat.
+// The record is written also if the time of the request is over, or its caller has gone.
 func (s *Service) Recovered(ctx context.Context, tasks int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordedWithin)
+	defer cancel()
 	after, err := json.Marshal(map[string]int{"recovered_count": tasks})
 	if err != nil {
 		return fmt.Errorf("write audit: %w", err)

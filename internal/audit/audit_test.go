@@ -14,6 +14,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/apptest"
 	"lksms/internal/audit"
+	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
 	"lksms/internal/receipt/callback"
 )
@@ -71,7 +72,7 @@ func texts(rows []row) []string {
 
 // step is one administrative change, and the rows that it adds.
 type step struct {
-	operation, path, body string // {entity} in a path is the key of the last row of this entity; an empty path is that of apptest.Operations
+	operation, path, body string // {entity} in a path is the key of the last row of this entity; an empty path is that of apptest.Operations; without / at its beginning it is below /api/v1/admin/
 	want                  []string
 	prepare               func(b *apptest.Bundle)
 }
@@ -108,11 +109,15 @@ var steps = []step{
 	{operation: "deleteKey", path: "users/jane/keys/1", want: []string{"deleted api_key jane/1"}},
 	{operation: "updateUser", path: "users/jane", body: `{"company_no":"default"}`, want: []string{"changed user jane"}},
 	{operation: "putSettings", body: `{"queue":{"priority_max_wait_seconds":7},"sms":{"priority_marketing":7}}`, want: []string{
-		"created setting queue/priority_max_wait_seconds", "created setting sms/priority_marketing",
+		"changed setting queue/priority_max_wait_seconds", "changed setting sms/priority_marketing",
 	}},
 	{operation: "putSettingsCategory", path: "settings/sms", body: `{"priority_marketing":6}`, want: []string{"changed setting sms/priority_marketing"}},
 	{operation: "putContacts", body: `{"contacts":[{"user_id":"u","phone":"13800138000"},{"user_id":"v"}]}`, want: []string{"created contact u", "created contact v"}},
 	{operation: "putContacts", body: `{"contacts":[{"user_id":"u","email":"u@example.com"},{"user_id":"v"}]}`, want: []string{"changed contact u"}},
+	{operation: "putTag", path: "/api/v1/tags/vip", want: []string{"created tag vip"}},
+	{operation: "changeTag", path: "/api/v1/tags/vip/contacts", body: `{"add":["u","nobody"],"remove":["v"]}`, want: []string{"changed tag vip"}},
+	{operation: "importContacts", path: "/api/v1/contacts/import", body: apptest.Form("file", "list.csv", "user_id\nw\n"), want: []string{"created contact_import 2"}},
+	{operation: "deleteTag", path: "/api/v1/tags/vip", want: []string{"deleted tag vip"}},
 	{operation: "deleteContact", path: "contacts/u", want: []string{"deleted contact u"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"t","content":"c"}`, want: []string{"created notification_template 99/fax"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"u","content":"c"}`, want: []string{"changed notification_template 99/fax"}},
@@ -158,7 +163,7 @@ func changing(b *apptest.Bundle) map[string]bool {
 				Parameters  []map[string]any
 			}
 			isTrial := func() bool { return o.OperationID == "previewTemplate" || o.OperationID == "testTemplate" } // these set nothing
-			if json.Unmarshal(raw, &o) != nil || o.OperationID == "" || isTrial() || method == "get" || !strings.HasPrefix(path, "/api/v1/admin/") && !slices.Equal(o.Access, []string{"admin"}) {
+			if json.Unmarshal(raw, &o) != nil || o.OperationID == "" || isTrial() || method == "get" || !slices.ContainsFunc([]string{"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags"}, func(start string) bool { return strings.HasPrefix(path, start) }) && !slices.Equal(o.Access, []string{"admin"}) {
 				continue
 			}
 			all[o.OperationID] = slices.ContainsFunc(o.Parameters, func(p map[string]any) bool { return fmt.Sprint(p["$ref"]) == "#/components/parameters/IdempotencyKey" })
@@ -189,7 +194,10 @@ func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
 		}
 		o := apptest.Operations[s.operation]
 		path := o.Path
-		if s.path != "" {
+		switch {
+		case strings.HasPrefix(s.path, "/"):
+			path = s.path
+		case s.path != "":
 			path = "/api/v1/admin/" + s.path
 		}
 		for entity, key := range keys {
@@ -201,6 +209,9 @@ func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
 		}
 		id := fmt.Sprint("request-", i)
 		headers := []string{"X-Request-Id", id}
+		if s.body != "" {
+			headers = append(headers, "Content-Type", apptest.Operation{Body: s.body}.Media())
+		}
 		if isKeyed {
 			headers = append(headers, apptest.KeyHeader, fmt.Sprint("key-", i))
 		}
@@ -253,6 +264,8 @@ func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 	route := b.AddRoute("acme", "s", 1)
 	b.PutContacts(map[string]any{"user_id": "u", "phone": "13800138000"})
 	b.PutSMSTemplate(nil)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", `{"add":["u"]}`)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`)
 	rows := recorded(b, func() {
 		for path, body := range map[string]string{
@@ -262,8 +275,10 @@ func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, body)
 		}
 		b.PutContacts(map[string]any{"user_id": "u", "phone": "+86 138 0013 8000"})
+		b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+		b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", `{"add":["u","nobody"],"remove":["v"]}`)
 		b.PutSMSTemplate(nil)
-		b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`)
+		b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6,"priority_notification":5}`) // 5 is the default
 	})
 	if len(rows) > 0 {
 		t.Errorf("recorded %v", rows)
@@ -301,20 +316,31 @@ func TestARecordSaysWhatChanged(t *testing.T) {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"password":"another password"}`)
 		}, "acme", `{"password_hash":"***"}`, `{"password_hash":"*** (changed)"}`},
 		{"a first phone", func() { b.PutContacts(map[string]any{"user_id": "u", "phone": "13800138000"}) }, "default", `null`,
-			`{"company_no":"default","dingtalk_name":null,"email":null,"phone":"+86138****8000","user_id":"u","wechat_openid":null}`},
+			`{"company_no":"default","dingtalk_name":null,"email":null,"name":null,"phone":"+86138****8000","user_id":"u","wechat_openid":null}`},
 		{"a phone that looks as before", func() { b.PutContacts(map[string]any{"user_id": "u", "phone": "13811118000"}) }, "default",
 			`{"phone":"+86138****8000"}`, `{"phone":"+86138****8000 (changed)"}`},
 		{"a first address", func() { b.PutContacts(map[string]any{"user_id": "u", "email": "u@example.com"}) }, "default", `{"email":null}`, `{"email":"***"}`},
+		{"a first name and attribute", func() {
+			b.PutContacts(map[string]any{"user_id": "u", "name": "张三", "attributes": map[string]string{"city": "杭州"}})
+		}, "default", `{"name":null}`, `{"attributes.city":"***","name":"***"}`},
+		{"another attribute", func() {
+			b.PutContacts(map[string]any{"user_id": "u", "attributes": map[string]string{"city": "上海"}})
+		}, "default", `{"attributes.city":"***"}`, `{"attributes.city":"*** (changed)"}`},
 		{"the filter of a job", func() {
 			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "source": "shop"})
-			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop"},"count":1}`)
+			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop","message_type":"notification"},"count":1}`)
 		}, "", `null`,
-			`{"action":"cancel","filter.phone_number":"138****8000","filter.source":"shop","remark":null,"stopped_by":null,"total":1}`},
+			`{"action":"cancel","filter.message_type":"notification","filter.phone_number":"138****8000","filter.source":"shop","remark":null,"stopped_by":null,"total":1}`},
 		{"a number with dashes", func() {
 			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"138-0013-8000"},"count":1}`)
 		}, "", `null`, `{"action":"cancel","filter.phone_number":"138****8000","remark":null,"stopped_by":null,"total":1}`},
-		{"a setting", func() { b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`) }, "", `null`,
-			`{"category":"sms","name":"priority_marketing","value":6}`},
+		{"the first change of a setting", func() { b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`) }, "",
+			`{"value":8}`, `{"value":6}`},
+		{"the next change of a setting", func() { b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":7}`) }, "",
+			`{"value":6}`, `{"value":7}`},
+		{"a setting that is added by hand", func() {
+			b.Exec("INSERT INTO settings (category, name, value, updated_by) VALUES ('sms', 'priority_notification', '4', 'dba')")
+		}, "", `null`, `{"category":"sms","name":"priority_notification","value":4}`},
 		{"a deleted route", func() { b.Expect(200, "", "DELETE", "/api/v1/admin/routes/1", nil) }, "acme",
 			`{"channel":"sms","company_no":"acme","country_no":null,"message_type":"notification","sender_no":"s","sort":0,"status":"on","weight":5}`, `null`},
 	} {
@@ -510,7 +536,7 @@ func TestTheFieldsOfDriversThatAreShownAreNoSecrets(t *testing.T) {
 		t.Fatalf("read %q", arguments)
 	}
 	for _, kind := range driver.Kinds() {
-		for _, hidden := range append(driver.Secrets(kind), driver.Address(kind), callback.Secret) {
+		for _, hidden := range append(append(driver.Secrets(kind), driver.Addresses(kind)...), callback.Secret) {
 			if slices.Contains(shown, hidden) {
 				t.Errorf("%s of %s is shown", hidden, kind)
 			}
@@ -540,6 +566,66 @@ func TestAKeptSecretIsNotRecordedAsChanged(t *testing.T) {
 		}
 		if after, _ := json.Marshal(rows[0].After); string(after) != c.after {
 			t.Errorf("recorded %s, want %s", after, c.after)
+		}
+	}
+}
+
+// The recovery has happened when it is recorded.
+func TestARecoveryIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
+	b := apptest.New(t)
+	ctx, cancel := context.WithCancel(postgres.As(t.Context(), postgres.Actor{Name: "jane"}))
+	cancel()
+	rows := recorded(b, func() {
+		if err := b.App.Audit.Recovered(ctx, 3); err != nil {
+			t.Error(err)
+		}
+	})
+	if len(rows) != 1 || *rows[0].Entity != "recovery" || rows[0].Actor == nil || *rows[0].Actor != "jane" {
+		t.Errorf("recorded %v", rows)
+	}
+}
+
+// The workers open and close circuit breakers too: that is no administrative change.
+func TestAClosedBreakerIsRecorded(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "s"})
+	open := func() {
+		b.Exec("UPDATE sender_states SET openings = 3, rest_until = now() + interval '1 hour', rest_reason = 'a wrong key'")
+	}
+	if rows := recorded(b, func() { open(); b.Exec("UPDATE sender_states SET openings = 0"); open() }); len(rows) > 0 {
+		t.Errorf("without an actor: %v", rows)
+	}
+	rows := recorded(b, func() { b.Expect(200, "", "PATCH", "/api/v1/admin/senders/s", `{"status":"on"}`) })
+	if got := texts(rows); !slices.Equal(got, []string{"changed sender s"}) {
+		t.Fatalf("recorded %q", got)
+	}
+	if r := rows[0]; *r.Actor != apptest.Username || fmt.Sprint(r.Before["openings"]) != "3" || r.Before["rest_reason"] != "a wrong key" || fmt.Sprint(r.After) != "map[openings:0 rest_reason:<nil> rest_until:<nil>]" {
+		t.Errorf("%v to %v", r.Before, r.After)
+	}
+	if rows := recorded(b, func() { b.Expect(200, "", "PATCH", "/api/v1/admin/senders/s", `{"status":"on"}`) }); len(rows) > 0 {
+		t.Errorf("nothing was closed: %v", rows)
+	}
+}
+
+// A balance bounds what a sender gets: one of 0 stops it.
+func TestASenderGetsABalanceOnlyByAChangeThatIsRecorded(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "s"})
+	const path = "/api/v1/admin/senders/s/balance"
+	if rows := recorded(b, func() { b.Expect(422, "request.invalid", "POST", path, `{"change":0}`) }); len(rows) > 0 {
+		t.Errorf("recorded %v", rows)
+	}
+	b.Submit("x")
+	if got := b.Claim("s", 1); len(got) != 1 {
+		t.Errorf("a sender without a balance got %d tasks", len(got))
+	}
+	rows := recorded(b, func() { b.Expect(200, "", "POST", path, `{"change":5}`) })
+	if got := texts(rows); !slices.Equal(got, []string{"changed sender s", "changed sender_balance s"}) {
+		t.Fatalf("recorded %q", got)
+	}
+	for _, r := range rows {
+		if *r.Entity == "sender" && fmt.Sprint(r.Before, r.After) != "map[has_balance:false] map[has_balance:true]" {
+			t.Errorf("%v to %v", r.Before, r.After)
 		}
 	}
 }

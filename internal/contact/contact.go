@@ -1,10 +1,14 @@
-// Package contact owns the contacts of companies: users and their addresses on each channel.
+// Package contact owns the contacts of companies, users with their addresses on each channel, and the tags that hold contacts.
 package contact
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/mail"
+	"strings"
+
+	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
@@ -12,22 +16,29 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/setting"
+	"lksms/internal/upload"
 )
 
 // Service manages contacts.
 type Service struct {
-	db *postgres.DB
-	q  *dbq.Queries
+	db       *postgres.DB
+	q        *dbq.Queries
+	uploads  *upload.Service
+	settings *setting.Service
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+func New(db *postgres.DB, uploads *upload.Service, settings *setting.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), uploads: uploads, settings: settings}
+}
 
-// Contact holds the addresses of one user. On a change of an existing contact, a nil field is left unchanged, and an
-// empty one is cleared.
+// Contact is what is known of one user. On a change of an existing contact, a nil field is left unchanged, and an empty
+// one is cleared. Attributes that are given replace all others.
 type Contact struct {
-	UserID                                   string
-	Phone, DingTalkName, WeChatOpenID, Email *string
+	UserID                                         string
+	Name, Phone, DingTalkName, WeChatOpenID, Email *string
+	Attributes                                     *map[string]string // an empty text is no attribute
 }
 
 // Put inserts or changes contacts, all or none in one transaction, and returns how many. Faults: request.invalid,
@@ -44,28 +55,26 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
 		}
 		seen[c.UserID] = true
-		if optional.Value(c.Phone) != "" {
-			number, err := phone.Normalise(field("phone"), *c.Phone)
-			if err != nil {
-				return 0, err
-			}
-			c.Phone = &number
+		if err := c.normalise(field); err != nil {
+			return 0, err
 		}
-		if email := optional.Value(c.Email); email != "" {
-			if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
-				return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
-			}
+		attributes, err := encodeAttributes(field("attributes"), optional.Value(c.Attributes))
+		if err != nil {
+			return 0, err
 		}
 		p.UserIds = append(p.UserIds, c.UserID)
+		p.Attributes, p.AttributesGiven = append(p.Attributes, attributes), append(p.AttributesGiven, c.Attributes != nil)
+		addField(&p.Names, &p.NamesGiven, c.Name)
 		addField(&p.Phones, &p.PhonesGiven, c.Phone)
 		addField(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
 		addField(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
 		addField(&p.Emails, &p.EmailsGiven, c.Email)
 	}
 	var n int64
-	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+	err := s.change(ctx, companyID, func(ctx context.Context) (err error) {
 		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{
-			CompanyID: companyID, UserIds: p.UserIds, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids, Emails: p.Emails,
+			CompanyID: companyID, UserIds: p.UserIds, Names: p.Names, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids,
+			Emails: p.Emails, Attributes: p.Attributes,
 		}); err != nil {
 			return postgres.Wrap("add contacts", err, nil)
 		}
@@ -75,10 +84,133 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 	return int(n), err
 }
 
+// change runs do in a transaction in which nobody else changes the contacts and tags of the company.
+func (s *Service) change(ctx context.Context, companyID int64, do func(ctx context.Context) error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.ContactsHold(ctx, companyID); err != nil {
+			return fmt.Errorf("lock contacts: %w", err)
+		}
+		return do(ctx)
+	})
+}
+
+// isEmail reports whether text is a bare e-mail address.
+func isEmail(text string) bool {
+	a, err := mail.ParseAddress(text)
+	return err == nil && a.Address == text
+}
+
+// Bounds of attributes. A constraint of contacts bounds all of them together.
+const (
+	attributesMost     = 50
+	attributeNameMost  = 50  // characters
+	attributeValueMost = 500 // characters
+)
+
+// encodeAttributes returns attributes as JSON, without those that are empty. Fault: request.invalid.
+func encodeAttributes(field string, attributes map[string]string) ([]byte, error) {
+	kept := make(map[string]string, len(attributes))
+	for name, value := range attributes {
+		if f := checkAttribute(field, name, value); f != nil {
+			return nil, f
+		}
+		if value != "" {
+			kept[name] = value
+		}
+	}
+	if len(kept) > attributesMost {
+		return nil, fault.InvalidField(field, fault.TooManyItems, attributesMost)
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return nil, fmt.Errorf("write attributes: %w", err)
+	}
+	return text, nil
+}
+
+// checkAttribute returns what is wrong with an attribute, or nil. A name with a brace could not be the name of a placeholder.
+func checkAttribute(field, name, value string) *fault.Error {
+	isForbidden := func(r rune) bool { return r < ' ' || r == '{' || r == '}' }
+	switch {
+	case name == "":
+		return fault.InvalidField(field, fault.Empty, nil)
+	case utf8.RuneCountInString(name) > attributeNameMost:
+		return fault.InvalidField(field, fault.TooLong, attributeNameMost)
+	case strings.ContainsFunc(name, isForbidden) || strings.TrimSpace(name) != name:
+		return fault.InvalidField(field, fault.BadCharacters, nil)
+	case utf8.RuneCountInString(value) > attributeValueMost:
+		return fault.InvalidField(field+"."+name, fault.TooLong, attributeValueMost)
+	}
+	return nil
+}
+
+// Attributes returns the attributes of a contact.
+func Attributes(c dbq.Contact) (attributes map[string]string, err error) {
+	if err := json.Unmarshal(c.Attributes, &attributes); err != nil {
+		return nil, fmt.Errorf("read attributes: %w", err)
+	}
+	return attributes, nil
+}
+
 // List returns up to limit contacts in the order of user ids, starting behind the user id after.
 func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]dbq.Contact, error) {
 	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list contacts", err, nil)
+}
+
+// Place is a place in the order of a search: behind a field that begins with the text of the search (Term, in lower case) and its contact.
+type Place struct{ Term, UserID string }
+
+// from returns the place behind which terms that begin with prefix are.
+func (p Place) from(prefix string) Place {
+	if p.Term < prefix {
+		return Place{Term: prefix}
+	}
+	return p
+}
+
+// fieldsFound is the number of fields that Search looks at.
+const fieldsFound = 4
+
+// Search returns up to limit contacts of which a field begins with a text, in the order of these fields, each once. The case of the letters A to Z
+// does not matter. The next page starts behind next; nil: there is none. It reads a bounded number of entries, so that there may be fewer contacts,
+// or none, and still a next page.
+func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []dbq.Contact, next *Place, err error) {
+	prefix := strings.Map(lower, text)
+	from := after.from(prefix)
+	p := dbq.ContactSearchParams{
+		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, Most: int32(fieldsFound*limit + 1),
+	}
+	if number := phone.Beginning(text); number != "" {
+		from := after.from(number)
+		p.Number, p.NumberAfter, p.NumberAfterID = &number, &from.Term, from.UserID
+	}
+	rows, err := s.q.ContactSearch(ctx, p)
+	if err != nil {
+		return nil, nil, postgres.Wrap("search contacts", err, nil)
+	}
+	var last Place
+	for _, row := range rows {
+		if row.IsFirst {
+			if len(found) == limit {
+				return found, &last, nil
+			}
+			found = append(found, row.Contact)
+		}
+		last = Place{Term: row.Term, UserID: row.Contact.UserID}
+	}
+	if len(rows) == int(p.Most) {
+		return found, &last, nil
+	}
+	return found, nil, nil
+}
+
+// lower does what PostgreSQL's lower does with the collation C.
+func lower(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r + ('a' - 'A')
+	}
+	return r
 }
 
 var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)
@@ -91,8 +223,10 @@ func (s *Service) Get(ctx context.Context, companyID int64, userID string) (dbq.
 
 // Delete removes a contact. Fault: contact.not_found.
 func (s *Service) Delete(ctx context.Context, companyID int64, userID string) error {
-	n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
-	return postgres.DeletedOne(n, err, "delete contact", errNoContact)
+	return s.change(ctx, companyID, func(ctx context.Context) error {
+		n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
+		return postgres.DeletedOne(n, err, "delete contact", errNoContact)
+	})
 }
 
 // Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a

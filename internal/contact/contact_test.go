@@ -20,9 +20,24 @@ func TestContacts(t *testing.T) {
 
 		"contacts.0.dingtalk_name": {"user_id": "x", "dingtalk_name": "a\nb"},
 		"contacts.0.wechat_openid": {"user_id": "x", "wechat_openid": strings.Repeat("x", 101)},
+
+		"contacts.0.name":            {"user_id": "x", "name": strings.Repeat("张", 101)},
+		"contacts.0.attributes":      {"user_id": "x", "attributes": map[string]any{"": "x"}},
+		"contacts.0.attributes.city": {"user_id": "x", "attributes": map[string]any{"city": 7}},
+		"contacts.0.attributes.long": {"user_id": "x", "attributes": map[string]any{"long": strings.Repeat("张", 501)}},
 	} {
 		if a := b.Expect(422, "request.invalid", "PUT", path, map[string]any{"contacts": []any{contact}}); a.Fields() != field {
 			t.Errorf("%v: wrong fields %s", contact, a.Fields())
+		}
+	}
+	many := map[string]string{}
+	for i := range 51 {
+		many[fmt.Sprint("k", i)] = "v"
+	}
+	for _, attributes := range []map[string]string{{"a{b": "x"}, {"a\nb": "x"}, {" a": "x"}, {strings.Repeat("张", 51): "x"}, many} {
+		body := map[string]any{"contacts": []any{map[string]any{"user_id": "x", "attributes": attributes}}}
+		if a := b.Expect(422, "request.invalid", "PUT", path, body); a.Fields() != "contacts.0.attributes" {
+			t.Errorf("%v: wrong fields %s", attributes, a.Fields())
 		}
 	}
 	for _, c := range []map[string]any{{"user_id": "a", "phone": "138 0013 8000"}, {"user_id": "b"}, {"user_id": "a", "email": "a@example.com"}} {
@@ -40,6 +55,40 @@ func TestContacts(t *testing.T) {
 	b.Expect(404, "contact.not_found", "DELETE", path+"/a", nil)
 	b.Expect(404, "contact.not_found", "GET", path+"/a", nil)
 	b.Expect(404, "company.not_found", "GET", path+"?company_no=nobody", nil)
+}
+
+// Fields that a change leaves out stay. Attributes that it gives replace all others.
+func TestAContactHasANameAndAttributes(t *testing.T) {
+	b := apptest.New(t)
+	put := func(contact string) api.Contact {
+		t.Helper()
+		b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"contacts":[`+contact+`]}`)
+		return apptest.Decode[api.Contact](t, b.Expect(200, "", "GET", "/api/v1/admin/contacts/u", nil))
+	}
+	for _, step := range []struct{ contact, name, attributes string }{
+		{`{"user_id":"u","name":"张三","attributes":{"城市":"杭州","level":"VIP","none":""}}`, "张三", "map[level:VIP 城市:杭州]"},
+		{`{"user_id":"u","email":"u@example.com"}`, "张三", "map[level:VIP 城市:杭州]"},
+		{`{"user_id":"u","attributes":{"level":"1"}}`, "张三", "map[level:1]"},
+		{`{"user_id":"u","name":null}`, "<nil>", "map[level:1]"},
+		{`{"user_id":"u","name":"李四","attributes":{}}`, "李四", "map[]"},
+		{`{"user_id":"u","attributes":{"a":"b"}}`, "李四", "map[a:b]"},
+		{`{"user_id":"u","attributes":null}`, "李四", "map[]"},
+	} {
+		got := put(step.contact)
+		name := "<nil>"
+		if got.Name != nil {
+			name = *got.Name
+		}
+		if name != step.name || fmt.Sprint(*got.Attributes) != step.attributes || strings.Contains(step.contact, "email") && *got.Email != "u@example.com" {
+			t.Errorf("%s: %s %v", step.contact, name, *got.Attributes)
+		}
+	}
+	// SQL by hand cannot go past the bounds either.
+	for _, attributes := range []string{`[]`, `"a"`, `{"a":1}`, `{"a":"b","c":null}`, `{"a":"` + strings.Repeat("x", 200_000) + `"}`} {
+		if _, err := b.DB.Exec(t.Context(), "UPDATE contacts SET attributes = $1", attributes); err == nil {
+			t.Errorf("%.20s was stored", attributes)
+		}
+	}
 }
 
 func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
@@ -84,7 +133,7 @@ func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
 // Concurrent requests that change different fields of new contacts lose nothing.
 func TestConcurrentChangesOfContactsLoseNothing(t *testing.T) {
 	b := apptest.New(t)
-	bodies := []string{`"phone":"13800138000"`, `"email":"u@example.com"`, `"dingtalk_name":"ding"`, `"wechat_openid":"open"`}
+	bodies := []string{`"phone":"13800138000","name":"n"`, `"email":"u@example.com"`, `"dingtalk_name":"ding","attributes":{"a":"b"}`, `"wechat_openid":"open"`}
 	apptest.Together(len(bodies), func(i int) {
 		contacts := make([]string, 50)
 		for n := range contacts {
@@ -96,7 +145,7 @@ func TestConcurrentChangesOfContactsLoseNothing(t *testing.T) {
 		}
 		b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"contacts":[`+strings.Join(contacts, ",")+`]}`)
 	})
-	if n := b.Count("SELECT count(*) FROM contacts WHERE phone IS NOT NULL AND email IS NOT NULL AND dingtalk_name IS NOT NULL AND wechat_openid IS NOT NULL"); n != 50 {
+	if n := b.Count("SELECT count(*) FROM contacts WHERE phone IS NOT NULL AND email IS NOT NULL AND dingtalk_name IS NOT NULL AND wechat_openid IS NOT NULL AND name IS NOT NULL AND attributes <> '{}'"); n != 50 {
 		t.Errorf("%d of 50 contacts have all fields", n)
 	}
 }

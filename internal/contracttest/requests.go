@@ -31,10 +31,14 @@ var Operations = sync.OnceValues(func() ([]Operation, error) {
 	var all []Operation
 	for path, item := range spec.Paths.Map() {
 		for method, o := range item.Operations() {
-			one := Operation{ID: o.OperationID, Method: method, Path: path}
+			// The generated copy of the contract has the names of Go methods, which begin with a capital.
+			one := Operation{ID: strings.ToLower(o.OperationID[:1]) + o.OperationID[1:], Method: method, Path: path}
 			if o.RequestBody != nil {
 				if media := o.RequestBody.Value.Content.Get("application/json"); media != nil {
-					examples := []any{media.Example}
+					var examples []any
+					if media.Example != nil {
+						examples = append(examples, media.Example)
+					}
 					for _, example := range media.Examples {
 						examples = append(examples, example.Value.Value)
 					}

@@ -93,6 +93,7 @@ func TestTheDirectoryNamesTheWrongField(t *testing.T) {
 		{"POST", "senders", map[string]any{"sender_no": "x", "name": "x", "time_zone": "Mars/Olympus"}, "time_zone"},
 		{"POST", "senders", map[string]any{"sender_no": "x", "name": "x", "limits": map[string]any{"per_day": -1}}, "limits.per_day"},
 		{"PATCH", "senders/s", map[string]any{"time_zone": "Mars/Olympus"}, "time_zone"},
+		{"PATCH", "senders/s", map[string]any{"time_zone": "UTC+8"}, "time_zone"}, // of POSIX: west of Greenwich
 		{"PATCH", "senders/s", map[string]any{"status": "asleep"}, "status"},
 		{"POST", "routes", map[string]any{"company_no": "none", "message_type": "marketing", "sender_no": "s"}, "company_no"},
 		{"POST", "routes", map[string]any{"company_no": "default", "message_type": "marketing", "sender_no": "none"}, "sender_no"},

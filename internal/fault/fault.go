@@ -61,14 +61,21 @@ const (
 	TaskExpired            Reason = "task.expired"
 	TaskUnreachable        Reason = "task.unreachable"
 	TaskWithdrawn          Reason = "task.withdrawn"
+	BatchNotFound          Reason = "batch.not_found"
+	BatchRowNotFound       Reason = "batch.row_not_found"
+	BatchWrongStatus       Reason = "batch.wrong_status"
+	BatchNothingToSend     Reason = "batch.nothing_to_send"
 	TaskSenderGone         Reason = "task.sender_gone"
 	JobNotFound            Reason = "job.not_found"
 	JobNotRunning          Reason = "job.not_running"
+	JobAlreadyRunning      Reason = "job.already_running"
 	JobCountChanged        Reason = "job.count_changed" // sets Error.Count
 	SenderIsDriven         Reason = "sender.is_driven"
 	TemplateNotFound       Reason = "template.not_found"
 	NotificationNotFound   Reason = "notification.not_found"
 	ContactNotFound        Reason = "contact.not_found"
+	TagNotFound            Reason = "tag.not_found"
+	ImportNotFound         Reason = "import.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
 	TemplateNotActive      Reason = "template.not_active"
 	TemplateWrongStatus    Reason = "template.wrong_status"
@@ -98,12 +105,15 @@ const (
 
 // Reasons lists every reason.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
-	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, TaskSenderGone, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
-	TemplateNotActive, TemplateWrongStatus, TemplateInReview, TemplateVoided,
-	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
-	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
+	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
+	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
+	TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone,
+	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound,
+	ContactNotFound, TagNotFound, ImportNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
+	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
+	SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse,
+	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -155,21 +165,56 @@ const (
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
 	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
 	RangeEmpty         Rule = "range_empty"
-	RangeTooLong       Rule = "range_too_long"      // days
-	TooManySelected    Rule = "too_many_selected"   // the maximum
+	RangeTooLong       Rule = "range_too_long"    // days
+	TooManySelected    Rule = "too_many_selected" // the maximum
+	MissingColumns     Rule = "missing_columns"   // the names
+	TooManyCells       Rule = "too_many_cells"
 	TooManyCharacters  Rule = "too_many_characters" // Lengths
 	TooManySegments    Rule = "too_many_segments"   // Lengths
 	NothingElseIsKnown Rule = "invalid"
+
+	// Of a file that should be a list.
+	NotAList        Rule = "not_a_list"
+	OldWorkbook     Rule = "old_workbook"
+	Encrypted       Rule = "encrypted"
+	Damaged         Rule = "damaged"
+	DamagedAt       Rule = "damaged_at"    // a Place
+	CutShort        Rule = "cut_short"     // a Place
+	NotText         Rule = "not_text"      // a Place
+	NotAValue       Rule = "not_a_value"   // a Place
+	CellTooLong     Rule = "cell_too_long" // a Place
+	NoHeader        Rule = "no_header"
+	UnnamedColumn   Rule = "unnamed_column"   // a Place
+	DuplicateColumn Rule = "duplicate_column" // the name
+	TooManyColumns  Rule = "too_many_columns" // the maximum
+	TooManyRows     Rule = "too_many_rows"    // the maximum
+	MergedCells     Rule = "merged_cells"     // the cells
+	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
+
+	// Of the columns and rows of a list.
+	NoColumn    Rule = "no_column"    // the name
+	BadColumn   Rule = "bad_column"   // the name
+	BeyondLimit Rule = "beyond_limit" // the maximum
+	Shortened   Rule = "shortened"
 )
 
 // Rules lists every rule.
 var Rules = []Rule{
-	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
-	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
+	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
+	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
-	RangeTooLong, TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, TooUrgent,
+	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
+	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
+	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
+	NoColumn, BadColumn, BeyondLimit, Shortened,
+}
+
+// Place is where in a list something is wrong.
+type Place struct {
+	Row    int64
+	Column string // empty: not known, or the whole row
+	Most   int    // the bound that the place exceeds; 0: none
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders

@@ -85,6 +85,9 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
 	var facts []dbq.FactsTakeRow
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if err := s.q.FactsKnow(ctx); err != nil {
+			return err
+		}
 		facts, err = s.q.FactsTake(ctx, portion)
 		if err != nil || len(facts) == 0 {
 			return err

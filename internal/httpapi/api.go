@@ -15,6 +15,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/alert"
 	"lksms/internal/audit"
+	"lksms/internal/batch"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/history"
@@ -32,6 +33,7 @@ import (
 	"lksms/internal/setting"
 	"lksms/internal/statistics"
 	"lksms/internal/template"
+	"lksms/internal/upload"
 )
 
 // Options says what the door needs beside the services.
@@ -59,6 +61,8 @@ type Server struct {
 	settings  *setting.Service
 	figures   *statistics.Service
 	jobs      *job.Service
+	batches   *batch.Service
+	uploads   *upload.Service
 	now       *overview.Service
 	streams   *stream.Streams
 	options   Options
@@ -86,13 +90,15 @@ type Services struct {
 	Contacts      *contact.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Batches       *batch.Service
+	Uploads       *upload.Service
 	Overview      *overview.Service
 }
 
 // New returns the handler of everything that the server serves.
 func New(services Services, options Options) (http.Handler, error) {
 	guard, err := gate.New(gate.Services{
-		Access: services.Access, Idempotency: services.Idempotency, Receipts: services.Receipts, Queue: services.Queue,
+		Access: services.Access, Idempotency: services.Idempotency, Receipts: services.Receipts, Queue: services.Queue, Uploads: services.Uploads,
 	}, options.Gate)
 	if err != nil {
 		return nil, err
@@ -100,7 +106,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()

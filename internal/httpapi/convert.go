@@ -69,6 +69,14 @@ func messageType(name *api.MessageType) int16 {
 	return queue.Notification
 }
 
+// onlyMessageType is the kept form of a name in a filter; nil if there is none.
+func onlyMessageType(name *api.MessageType) *int16 {
+	if name == nil {
+		return nil
+	}
+	return new(messageType(name))
+}
+
 // set sets a field that a patch gives.
 func set[T any](field *T, to *T) {
 	if to != nil {

@@ -47,8 +47,8 @@ func (s *Server) CreateTaskJob(ctx context.Context, req api.CreateTaskJobRequest
 
 func (s *Server) jobFilter(ctx context.Context, f api.TaskJobFilter) (queue.Filter, error) {
 	filter := queue.Filter{
-		Status: (*int16)(f.Status), PhoneNumber: f.PhoneNumber, Source: f.Source, SenderNo: f.SenderNo, Result: f.Result,
-		BatchID: f.BatchID, Test: f.Test, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
+		Status: (*int16)(f.Status), PhoneNumber: f.PhoneNumber, Source: f.Source, MessageType: onlyMessageType(f.MessageType), SenderNo: f.SenderNo,
+		Result: f.Result, BatchID: f.BatchID, Test: f.Test, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
 	}
 	if f.CompanyNo != nil {
 		company, err := s.companyID(ctx, f.CompanyNo)

@@ -67,8 +67,16 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 	if err != nil {
 		return nil, err
 	}
+	seen := viewer(ctx)
+	if req.Params.CompanyNo != nil {
+		company, err := s.companyID(ctx, req.Params.CompanyNo)
+		if err != nil {
+			return nil, err
+		}
+		seen.CompanyID = &company
+	}
 	rows, end, err := s.notify.List(ctx, notification.Filter{
-		Viewer: viewer(ctx), BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel,
+		Viewer: seen, BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel,
 		UserID: req.Params.UserID, Status: (*int16)(req.Params.Status), Before: before, Limit: limit + 1,
 	})
 	items, next := paging.Page(rows, limit, summaryOf, func(row dbq.NotificationListRow) string { return paging.IDText(row.ID) })
@@ -96,7 +104,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 	})
 	of := summaryOf(n.Summary)
 	one := api.NotificationView{
-		NotificationID: of.NotificationID, Channel: of.Channel, BizType: of.BizType, BizID: of.BizID, DedupKey: of.DedupKey,
+		NotificationID: of.NotificationID, CompanyNo: of.CompanyNo, Channel: of.Channel, BizType: of.BizType, BizID: of.BizID, DedupKey: of.DedupKey,
 		Status: of.Status, People: of.People, Succeeded: of.Succeeded, RetryCount: of.RetryCount, NextRunTime: of.NextRunTime,
 		RepeatMinutes: of.RepeatMinutes, StartedAt: of.StartedAt, ExpiresAt: of.ExpiresAt, Sign: of.Sign, Remark: of.Remark,
 		Operator: of.Operator, CreatedAt: of.CreatedAt, UpdatedAt: of.UpdatedAt,
@@ -107,7 +115,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 
 func summaryOf(n dbq.NotificationListRow) api.NotificationSummary {
 	return api.NotificationSummary{
-		NotificationID: n.ID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, DedupKey: n.DedupKey,
+		NotificationID: n.ID, CompanyNo: n.CompanyNo, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, DedupKey: n.DedupKey,
 		Status: api.NotificationStatus(n.Status), People: n.People, Succeeded: n.Succeeded, RetryCount: n.Retries,
 		NextRunTime: n.NextRunTime, RepeatMinutes: n.RepeatMinutes, StartedAt: n.StartedAt, ExpiresAt: n.ExpiresAt, Sign: n.Sign,
 		Remark: n.Remark, Operator: n.Operator, CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
@@ -116,11 +124,15 @@ func summaryOf(n dbq.NotificationListRow) api.NotificationSummary {
 
 // EndNotifications cancels or ends notifications (S1.6).
 func (s *Server) EndNotifications(ctx context.Context, req api.EndNotificationsRequestObject) (api.EndNotificationsResponseObject, error) {
+	company, err := s.companyID(ctx, req.Body.CompanyNo)
+	if err != nil {
+		return nil, unknownCompany(err)
+	}
 	expected := []int16{notification.Waiting}
 	if req.Body.ExpectedStatuses != nil {
 		expected = convert(*req.Body.ExpectedStatuses, func(e api.NotificationEndRequestExpectedStatuses) int16 { return int16(e) })
 	}
-	n, err := s.notify.End(ctx, gate.Of(ctx).Origin.CompanyID, viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds, nil,
+	n, err := s.notify.End(ctx, company, viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds, nil,
 		int16(req.Body.Status), expected, req.Body.Operator)
 	return api.EndNotifications200JSONResponse(changed(n)), err
 }
@@ -131,6 +143,10 @@ func changed(n int) api.ChangedResponse {
 
 // DeleteNotifications deletes notifications (S1.6).
 func (s *Server) DeleteNotifications(ctx context.Context, req api.DeleteNotificationsRequestObject) (api.DeleteNotificationsResponseObject, error) {
-	n, err := s.notify.Delete(ctx, gate.Of(ctx).Origin.CompanyID, viewer(ctx).Owner, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
+	company, err := s.companyID(ctx, req.Params.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.notify.Delete(ctx, company, viewer(ctx).Owner, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
 	return api.DeleteNotifications200JSONResponse(changed(n)), err
 }

@@ -119,6 +119,11 @@ func TestTheFiguresOfThisMoment(t *testing.T) {
 	if all.FiringAlerts == nil || *all.FiringAlerts != 1 || own.FiringAlerts != nil {
 		t.Errorf("firing alerts %v and %v", all.FiringAlerts, own.FiringAlerts)
 	}
+	// What a submit user sees of its company is what it submitted.
+	submitter := w.AddUser("submitter", "submit", map[string]any{"company_no": "acme"})
+	for _, path := range []string{"/api/v1/admin/overview", "/api/v1/admin/stream?seconds=0"} {
+		w.Expect(403, "auth.forbidden", "GET", path, nil, submitter...)
+	}
 	// A company sees the senders of its routes, which have polled, and no other.
 	if own.Senders.Ready+own.Senders.NotReady != 2 || all.Senders.Ready+all.Senders.NotReady < 3 {
 		t.Errorf("senders of acme %+v, of all %+v", own.Senders, all.Senders)
@@ -155,11 +160,23 @@ func TestRatesAndWaits(t *testing.T) {
 	// A company whose tasks do not wait has no longest wait.
 	b.AddCompany("other", 1)
 	other := b.AddUser("other", "read", map[string]any{"company_no": "other"})
-	for headers, isNone := range map[*[]string]bool{&other: true, new(b.AddUser("default", "submit", nil)): false} {
+	for headers, isNone := range map[*[]string]bool{&other: true, new(b.AddUser("default", "read", map[string]any{"company_no": "default"})): false} {
 		o := apptest.Decode[api.Overview](t, b.Expect(200, "", "GET", "/api/v1/admin/overview", nil, *headers...))
 		if (o.OldestWaitSeconds == nil) != isNone {
 			t.Errorf("the longest wait of %s: %v", pointed(o.CompanyNo), o.OldestWaitSeconds)
 		}
+	}
+	// A task that failed and is requeued has failed all the same.
+	b.Expect(200, "", "POST", "/api/v1/sms/report", map[string]any{"task_id": failed, "app_id": "a", "status": 3})
+	for now.Tasks.Failed == 0 {
+		now = from.overview()
+	}
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+failed+"/requeue", `{}`)
+	for now.Tasks.Failed > 0 {
+		now = from.overview()
+	}
+	if *now.Rates.Failed <= 0 {
+		t.Errorf("failures: %v a second", *now.Rates.Failed)
 	}
 }
 
@@ -225,12 +242,12 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 		}
 	}()
 	urls := []string{b.URL, "http://" + listener.Addr().String()}
-	b.AddUser("user", "submit", nil)
+	b.AddUser("user", "read", map[string]any{"company_no": "default"})
 	b.AddCompany("acme", 1)
 	for name, end := range map[string]func(as []string){
 		"signed out":            func(as []string) { b.Expect(200, "", "DELETE", "/api/v1/session", nil, as...) },
 		"signed out everywhere": func(as []string) { b.Expect(200, "", "DELETE", "/api/v1/session?everywhere=true", nil, as...) },
-		"another role":          func([]string) { b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"role":"send"}`) },
+		"another role":          func([]string) { b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"role":"submit"}`) },
 		"another company":       func([]string) { b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"company_no":"acme"}`) },
 		"idle":                  func([]string) { b.Exec("UPDATE sessions SET last_seen_at = now() - interval '9 hours'") },
 	} {
@@ -247,7 +264,7 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 				t.Errorf("%s: %s", name, got)
 			}
 		}
-		b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"role":"submit","company_no":null}`)
+		b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"role":"read","company_no":"default"}`)
 	}
 	byBasic := openStream(t, b.URL, apptest.Basic("user", apptest.UserPassword)...)
 	byBasic.overview()
@@ -261,7 +278,7 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 func TestAStreamOutlivesTheLimitsOfRequests(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(200, "", "GET", "/api/v1/admin/stream?seconds=18", nil)
-	if !strings.HasSuffix(a.Raw, "event: bye\ndata: {\"reason\":\"over\"}\n\n") || !strings.Contains(a.Raw, "\n\n:\n\n") || strings.Count(a.Raw, "event: overview") > 3 {
+	if !strings.HasSuffix(a.Raw, "event: bye\ndata: {\"reason\":\"over\"}\n\n") || !strings.Contains(a.Raw, "\n\nevent: ping\ndata: {\"current\":true}\n\n") || strings.Count(a.Raw, "event: overview") > 3 {
 		t.Errorf("the stream %s", a.Raw)
 	}
 	if metrics := b.Call("GET", "/metrics", nil).Raw; strings.Contains(metrics, `lksms_http_request_seconds_count{route="GET /api/v1/admin/stream"}`) ||
@@ -280,7 +297,7 @@ func TestStreamsLeaveRoomAndEndWithTheServer(t *testing.T) {
 	stop, served := apptest.ServeUntil(t, b.App, listener)
 	url := "http://" + listener.Addr().String()
 	b.URL = url
-	company := b.AddUser("user", "submit", nil)
+	company := b.AddUser("user", "read", map[string]any{"company_no": "default"})
 	var streams []*events
 	for n := range 10 { // half of them of a company, half of others
 		s := openStream(t, url, [][]string{nil, company}[n%2]...)

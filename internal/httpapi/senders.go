@@ -40,7 +40,7 @@ func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObje
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.senders.List(ctx, ownCompany(ctx), (*string)(req.Params.Status), before, limit+1)
+	rows, err := s.senders.List(ctx, sender.Filter{CompanyID: ownCompany(ctx), Status: (*string)(req.Params.Status), Part: req.Params.Q}, before, limit+1)
 	if err != nil {
 		return nil, err
 	}

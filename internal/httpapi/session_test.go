@@ -50,11 +50,8 @@ func TestASessionActsAsItsUser(t *testing.T) {
 			if o.Roles == "callback" || o.Roles == "password" || id == "deleteSession" {
 				continue
 			}
-			var body any
-			if o.Body != "" {
-				body = o.Body
-			}
-			a := b.Call(o.Method, o.Path, body, as...)
+			body, headers := o.Content(as...)
+			a := b.Call(o.Method, o.Path, body, headers...)
 			if may := slices.Contains(got.Operations, id); a.Status == 401 || may == (a.Status == 403 && a.Body.Error.Reason == "auth.forbidden") {
 				t.Errorf("%s of %s, which it may call: %t: %s", id, name, may, a.Raw)
 			}
@@ -92,7 +89,12 @@ func TestTheCookieOfASession(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM sessions"); n != 1 {
 		t.Errorf("%d sessions", n)
 	}
-
+	// Each proxy of a chain adds the scheme in which it was asked.
+	for schemes, isSecure := range map[string]bool{"https,http": true, "HTTPS , http": true, "http, https": false, "": false} {
+		if cookie, _ := signIn(b, apptest.Username, apptest.Password, "X-Forwarded-Proto", schemes); cookie.Secure != isSecure {
+			t.Errorf("behind proxies of %q: the cookie %s", schemes, cookie)
+		}
+	}
 }
 
 func TestStrangersDoNotSayThatTheySpeakTLS(t *testing.T) {

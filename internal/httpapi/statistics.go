@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
@@ -33,9 +34,12 @@ func (s *Server) ReadStatistics(ctx context.Context, req api.ReadStatisticsReque
 	case p.By == nil:
 		return nil, fault.InvalidField("by", fault.Required, nil)
 	case *p.By == api.ByCompany: // the series of a company is that of its tasks
-		id, err := s.companyID(ctx, p.Key)
+		id, err := s.seriesCompany(ctx, *p.Key)
 		if err != nil {
 			return nil, err
+		}
+		if query.CompanyID != nil && *query.CompanyID != id {
+			return nil, fault.InvalidField("key", fault.NotAllowed, []api.No{*p.CompanyNo})
 		}
 		query.CompanyID, query.Key = &id, nil
 	case *p.By == api.ByMessageType && *p.Key != statistics.Tests:
@@ -59,6 +63,16 @@ func (s *Server) ReadStatistics(ctx context.Context, req api.ReadStatisticsReque
 	return api.ReadStatistics200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
 
+// seriesCompany returns the company of a series by its key: see seriesOf. Callers of a company know only their own.
+func (s *Server) seriesCompany(ctx context.Context, key string) (int64, error) {
+	if number, isDeleted := strings.CutPrefix(key, "#"); isDeleted && ownCompany(ctx) == nil {
+		if id, err := strconv.ParseInt(number, 10, 64); err == nil {
+			return id, nil
+		}
+	}
+	return s.companyID(ctx, &key)
+}
+
 // seriesOf names a series as callers know it.
 func seriesOf(by string, s statistics.Series) api.StatisticsSeries {
 	key := optional.NonZero(s.Key)
@@ -77,19 +91,19 @@ func seriesOf(by string, s statistics.Series) api.StatisticsSeries {
 }
 
 func figuresOf(f statistics.Figures) api.StatisticsFigures {
+	waits, durations := f.Waits.Percentiles(), f.Durations.Percentiles()
 	return api.StatisticsFigures{
 		Submitted: f.Submitted, Requeued: f.Requeued, Claimed: f.Claimed, Succeeded: f.Succeeded, Failed: f.Failed,
 		ReportedFailed: f.ReportedFailed, Cancelled: f.Cancelled, Delivered: f.Delivered, Undelivered: f.Undelivered, Segments: f.Segments,
-		WaitP50: f.Waits.Percentile(0.5), WaitP95: f.Waits.Percentile(0.95), WaitP99: f.Waits.Percentile(0.99),
-		DurationP50: f.Durations.Percentile(0.5), DurationP95: f.Durations.Percentile(0.95), DurationP99: f.Durations.Percentile(0.99),
+		WaitP50: waits.P50, WaitP95: waits.P95, WaitP99: waits.P99, DurationP50: durations.P50, DurationP95: durations.P95, DurationP99: durations.P99,
 	}
 }
 
 func pointOf(p statistics.Point) api.StatisticsPoint {
-	f := figuresOf(p.Figures)
 	return api.StatisticsPoint{
-		At: p.At, Submitted: f.Submitted, Requeued: f.Requeued, Claimed: f.Claimed, Succeeded: f.Succeeded, Failed: f.Failed,
-		ReportedFailed: f.ReportedFailed, Cancelled: f.Cancelled, Delivered: f.Delivered, Undelivered: f.Undelivered, Segments: f.Segments, WaitP50: f.WaitP50, WaitP95: f.WaitP95,
-		WaitP99: f.WaitP99, DurationP50: f.DurationP50, DurationP95: f.DurationP95, DurationP99: f.DurationP99,
+		At: p.At, Submitted: p.Submitted, Requeued: p.Requeued, Claimed: p.Claimed, Succeeded: p.Succeeded, Failed: p.Failed,
+		ReportedFailed: p.ReportedFailed, Cancelled: p.Cancelled, Delivered: p.Delivered, Undelivered: p.Undelivered, Segments: p.Segments,
+		WaitP50: p.Waits.P50, WaitP95: p.Waits.P95, WaitP99: p.Waits.P99,
+		DurationP50: p.Durations.P50, DurationP95: p.Durations.P95, DurationP99: p.Durations.P99,
 	}
 }

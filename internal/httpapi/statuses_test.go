@@ -19,10 +19,7 @@ import (
 func callOperation(b *apptest.Bundle, id string, headers ...string) apptest.Answer {
 	b.T.Helper()
 	o := apptest.Operations[id]
-	var body any
-	if o.Body != "" {
-		body = o.Body
-	}
+	body, headers := o.Content(headers...)
 	return b.Call(o.Method, o.Path, body, headers...)
 }
 
@@ -55,6 +52,7 @@ func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
 	b := apptest.New(t)
 	raw := func(id, body string, headers ...string) apptest.Answer {
 		o := apptest.Operations[id]
+		_, headers = o.Content(headers...)
 		return b.Call(o.Method, o.Path, body, headers...)
 	}
 	for id := range apptest.Operations { // also operations without a body: each answer is checked against the contract
@@ -63,7 +61,13 @@ func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
 	}
 	expectOfAll(b, http.StatusBadRequest, func(id string) apptest.Answer { return raw(id, `{"a":`) })
 	expectOfAll(b, http.StatusUnsupportedMediaType, func(id string) apptest.Answer { return raw(id, `{}`, "Content-Type", "text/csv") })
-	expectOfAll(b, http.StatusRequestEntityTooLarge, func(id string) apptest.Answer { return raw(id, `{"a":"`+strings.Repeat("x", 9<<20)+`"}`) })
+	expectOfAll(b, http.StatusRequestEntityTooLarge, func(id string) apptest.Answer {
+		if o := apptest.Operations[id]; o.Media() == apptest.FormType {
+			boundary, _, _ := strings.Cut(o.Body, "\r\n")
+			return raw(id, boundary+"\r\nX: "+strings.Repeat("x", 9<<20))
+		}
+		return raw(id, `{"a":"`+strings.Repeat("x", 9<<20)+`"}`)
+	})
 	expectOfAll(b, http.StatusUnprocessableEntity, func(id string) apptest.Answer {
 		o := apptest.Operations[id]
 		sign := "?"
@@ -164,14 +168,14 @@ func TestEveryOperationWithAKeyRefusesAConcurrentRequestWithTheKey(t *testing.T)
 			if err != nil || !free {
 				t.Fatalf("%t %v", free, err)
 			}
-			body := bodies[o.OperationID]
-			if body == "" {
-				body = apptest.Operations[o.OperationID].Body
+			body, headers := apptest.Operations[o.OperationID].Content(apptest.KeyHeader, "key")
+			if valid := bodies[o.OperationID]; valid != "" {
+				body = valid
 			}
-			b.Expect(http.StatusConflict, "idempotency.in_flight", apptest.Operations[o.OperationID].Method, apptest.Operations[o.OperationID].Path, body, apptest.KeyHeader, "key")
+			b.Expect(http.StatusConflict, "idempotency.in_flight", apptest.Operations[o.OperationID].Method, apptest.Operations[o.OperationID].Path, body, headers...)
 		}
 	}
-	if calls != 17 {
+	if calls != 18 {
 		t.Errorf("%d operations take a key", calls)
 	}
 }

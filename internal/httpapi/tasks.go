@@ -102,9 +102,9 @@ func submissionOf(body api.SendRequest, raw []byte) queue.Submission {
 // GetTask shows one task (S0.2).
 func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api.GetTaskResponseObject, error) {
 	row, times, err := s.tasks.Detail(ctx, viewer(ctx), req.TaskID)
-	t := taskOf(row)
+	t, err := s.taskAnswer(ctx, row, err)
 	return api.GetTask200JSONResponse{Code: ok, Message: success, Data: api.TaskDetail{
-		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, RetryCount: t.RetryCount,
+		TaskID: t.TaskID, CompanyNo: t.CompanyNo, Channel: t.Channel, NotificationID: t.NotificationID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, RetryCount: t.RetryCount,
 		ProcessingAppID: t.ProcessingAppID, Result: t.Result, DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt,
 		UpdatedAt: t.UpdatedAt, SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: t.MessageType, Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.Test, ExpectSendTime: t.ExpectSendTime, ExpiresAt: t.ExpiresAt,
@@ -123,7 +123,8 @@ func secondsOf(d *time.Duration) *float64 {
 // CancelTask ends a task that no sender holds.
 func (s *Server) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
 	row, err := s.tasks.Cancel(ctx, viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username)
-	return api.CancelTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, err
+	t, err := s.taskAnswer(ctx, row, err)
+	return api.CancelTask200JSONResponse{Code: ok, Message: success, Data: t}, err
 }
 
 // RequeueTask sends a task again that has ended.
@@ -133,7 +134,8 @@ func (s *Server) RequeueTask(ctx context.Context, req api.RequeueTaskRequestObje
 		remark = optional.Value(req.Body.Remark)
 	}
 	row, err := s.tasks.Requeue(ctx, viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username, remark)
-	return api.RequeueTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, err
+	t, err := s.taskAnswer(ctx, row, err)
+	return api.RequeueTask200JSONResponse{Code: ok, Message: success, Data: t}, err
 }
 
 // ListTasks pages through tasks, newest first.
@@ -160,10 +162,15 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 	}
 	page, err := s.tasks.List(ctx, queue.Filter{
 		Viewer: seen,
-		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
+		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, MessageType: onlyMessageType(p.MessageType),
+		SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
 		BatchID: p.BatchID, Test: p.Test, CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
-	items, next := paging.Page(page.Tasks, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
+	if err != nil {
+		return nil, err
+	}
+	rows, next := paging.Page(page.Tasks, limit, func(t dbq.Task) dbq.Task { return t }, func(t dbq.Task) string { return t.TaskID })
+	items, err := s.tasksOf(ctx, rows)
 	if next == nil && page.Before != "" {
 		next = new(paging.CursorOf(page.Before))
 	}
@@ -263,7 +270,32 @@ func reportOf(body api.ReportRequest, raw []byte) queue.Report {
 	return report
 }
 
-func taskOf(t dbq.Task) api.Task {
+// taskAnswer is a task, or the error of reading or changing it.
+func (s *Server) taskAnswer(ctx context.Context, row dbq.Task, err error) (api.Task, error) {
+	if err != nil {
+		return api.Task{}, err
+	}
+	tasks, err := s.tasksOf(ctx, []dbq.Task{row})
+	if err != nil {
+		return api.Task{}, err
+	}
+	return tasks[0], nil
+}
+
+// tasksOf returns the answers for tasks.
+func (s *Server) tasksOf(ctx context.Context, rows []dbq.Task) ([]api.Task, error) {
+	origins, err := s.tasks.Origins(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]api.Task, len(rows))
+	for i, row := range rows {
+		tasks[i] = taskOf(row, origins[i])
+	}
+	return tasks, nil
+}
+
+func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
 	var delivery *api.TaskDelivery
 	if t.Delivery != nil {
 		delivery = new(api.TaskDelivered)
@@ -272,7 +304,8 @@ func taskOf(t dbq.Task) api.Task {
 		}
 	}
 	return api.Task{
-		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
+		TaskID: t.TaskID, CompanyNo: from.CompanyNo, Channel: from.Channel, NotificationID: from.NotificationID,
+		PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
 		Source: t.Source, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
 		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 		SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: messageTypes[t.MessageType], Priority: t.Priority,

@@ -66,7 +66,7 @@ type Plan struct {
 }
 
 // Plan counts the tasks of a filter and, if the caller expects this number, creates a job. Faults: request.invalid, job.count_changed,
-// limit.reached.
+// job.already_running, limit.reached.
 func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	status, err := statusOf(r)
 	if err != nil {
@@ -78,32 +78,37 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	}
 	p := dbq.JobPlanParams{
 		Action: r.Action, FromID: first, BeforeID: before, CompanyID: r.Filter.Viewer.CompanyID, Recipient: recipient, Source: r.Filter.Source,
-		CreatedFrom: r.Filter.CreatedFrom, CreatedTo: r.Filter.CreatedTo, SenderNo: r.Filter.SenderNo, Result: r.Filter.Result,
-		Delivery: r.Filter.Delivery, BatchID: r.Filter.BatchID, IsTest: r.Filter.Test, Status: status, Most: TasksMost, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
+		MessageType: r.Filter.MessageType, CreatedFrom: r.Filter.CreatedFrom, CreatedTo: r.Filter.CreatedTo, SenderNo: r.Filter.SenderNo,
+		Result: r.Filter.Result, Delivery: r.Filter.Delivery, BatchID: r.Filter.BatchID, IsTest: r.Filter.Test,
+		Status: status, Most: TasksMost, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
 		BatchSize: partSize,
 	}
 	var plan Plan
-	err = s.db.Briefly(ctx, func(ctx context.Context) error {
-		if r.Count != nil {
-			switch n, err := s.q.JobsRunning(ctx); {
-			case err != nil:
+	run := func(ctx context.Context) error {
+		return s.db.Briefly(ctx, func(ctx context.Context) error {
+			row, err := s.inParts.JobPlan(ctx, p)
+			if err != nil {
 				return err
-			case n >= runningMost:
-				return fault.AtLimit(runningMost)
 			}
-		}
-		row, err := s.inParts.JobPlan(ctx, p)
-		if err != nil {
+			plan.Count, plan.Capped = min(row.Tasks, TasksMost), row.Tasks > TasksMost
+			if row.JobID == 0 {
+				return nil
+			}
+			job, err := s.q.JobGet(ctx, row.JobID)
+			plan.Job = &job
 			return err
-		}
-		plan.Count, plan.Capped = min(row.Tasks, TasksMost), row.Tasks > TasksMost
-		if row.JobID == 0 {
-			return nil
-		}
-		job, err := s.q.JobGet(ctx, row.JobID)
-		plan.Job = &job
-		return err
-	})
+		})
+	}
+	if r.Count == nil {
+		err = run(ctx)
+	} else {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			if err := s.admit(ctx, r); err != nil {
+				return err
+			}
+			return run(ctx)
+		})
+	}
 	switch {
 	case err != nil:
 		return Plan{}, postgres.Wrap("plan job", err, nil)
@@ -115,6 +120,22 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	changed := fault.New(fault.Conflict, fault.JobCountChanged)
 	changed.Count = &plan.Count
 	return Plan{}, changed
+}
+
+// admit makes the creation of other jobs wait until the end of the transaction of ctx. Faults: job.already_running, limit.reached.
+func (s *Service) admit(ctx context.Context, r Request) error {
+	if err := s.q.JobsLock(ctx); err != nil {
+		return err
+	}
+	switch running, err := s.q.JobsRunning(ctx, dbq.JobsRunningParams{Action: r.Action, Filter: r.Shown}); {
+	case err != nil:
+		return err
+	case running.Same > 0: // the request was sent twice
+		return fault.New(fault.Conflict, fault.JobAlreadyRunning)
+	case running.Jobs >= runningMost:
+		return fault.AtLimit(runningMost)
+	}
+	return nil
 }
 
 // statusOf returns the state of the tasks of a job. Fault: request.invalid for a state that the action does not allow.

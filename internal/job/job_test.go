@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,13 +68,18 @@ func insert(b *apptest.Bundle, prefix string, n, status int) {
 func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
-	b.SubmitMany("x", 8, map[string]any{"source": "shop"})
+	b.SubmitMany("x", 8, map[string]any{"source": "shop", "message_type": "marketing"})
 	for i, task := range b.Take("app", 6) {
 		b.Report(task.TaskID, "app", 3, apptest.Report{"error_message": fmt.Sprint("MK:000", i%2)})
 	}
+	// Two were not delivered, one of them at first, and another one has a receipt from before a requeue.
+	b.Exec(`INSERT INTO report_logs (task_id, company_id, event, effect, created_at)
+		SELECT t.task_id, 1, r.event, r.effect, now() FROM (SELECT task_id, row_number() OVER (ORDER BY task_id) AS n FROM tasks WHERE result LIKE 'MK:0000%') t
+		JOIN (VALUES (1, 'receipt', 'undelivered'), (2, 'receipt', 'undelivered'), (2, 'receipt', 'delivered'), (3, 'past_receipt', 'undelivered')) r (n, event, effect) ON r.n = t.n`)
 	for f, want := range map[string]int64{
-		`{}`: 6, `{"status":3}`: 6, `{"status":4}`: 0, `{"result":"MK:0001"}`: 3, `{"source":"shop"}`: 6, `{"source":"other"}`: 0,
-		`{"sender_no":"app"}`: 6, `{"sender_no":"other"}`: 0, `{"company_no":"default"}`: 6, `{"company_no":"acme"}`: 0, `{"delivery":"delivered"}`: 0,
+		`{}`: 6, `{"status":3}`: 6, `{"status":4}`: 0, `{"result":"MK:0001"}`: 3, `{"source":"shop"}`: 6, `{"source":"other"}`: 0, `{"message_type":"marketing"}`: 6,
+		`{"sender_no":"app"}`: 6, `{"sender_no":"other"}`: 0, `{"company_no":"default"}`: 6, `{"company_no":"acme"}`: 0, `{"delivery":"delivered"}`: 1, `{"delivery":"undelivered"}`: 1,
+		`{"message_type":"notification"}`:  0,
 		`{"phone_number":"138-0013-8000"}`: 6, `{"phone_number":"13900139000"}`: 0, `{"created_from":"2030-01-01T00:00:00Z"}`: 0, `{"created_to":"2001-01-01T00:00:00Z"}`: 0,
 	} {
 		a := b.Expect(200, "", "POST", path, fmt.Sprintf(`{"action":"requeue","filter":%s}`, f))
@@ -116,6 +122,12 @@ func TestAJobChangesTheTasksThatItCounted(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 5, nil)
 	job := start(b, "cancel", filter{})
+	if n := count(b, "cancel", filter{"message_type": "notification"}); n != 5 {
+		t.Errorf("%d notifications wait, want 5", n)
+	}
+	if n := count(b, "cancel", filter{"message_type": "verification"}); n != 0 {
+		t.Errorf("%d verifications wait, want none", n)
+	}
 	held := b.ClaimIDs(1)[0]
 	later := b.Submit("later")
 	run(b, job.JobID, "finished, 4 of 5 done, 1 skipped, 0 failed")
@@ -135,6 +147,7 @@ func TestAFilterThatNoJobCanHaveIsRefused(t *testing.T) {
 		`{"action":"requeue","filter":{"phone_number":"12345678901"}}`: "filter.phone_number",
 		`{"action":"requeue","filter":{"company_no":"nobody"}}`:        "filter.company_no",
 		`{"action":"requeue","filter":{"limit":1}}`:                    "filter.limit",
+		`{"action":"requeue","filter":{"message_type":"spam"}}`:        "filter.message_type",
 		`{"action":"delete","filter":{}}`:                              "action",
 		`{"action":"cancel"}`:                                          "filter",
 		`{"action":"cancel","filter":{},"count":0}`:                    "count",
@@ -145,7 +158,7 @@ func TestAFilterThatNoJobCanHaveIsRefused(t *testing.T) {
 			t.Errorf("%s: fields %q, want %q", body, a.Fields(), field)
 		}
 	}
-	b.Exec(`INSERT INTO task_jobs (action, filter, total, created_by) SELECT 'cancel', '{}', 1, 'x' FROM generate_series(1, 100)`)
+	b.Exec(`INSERT INTO task_jobs (action, filter, total, created_by) SELECT 'cancel', '{"source":"y"}', 1, 'x' FROM generate_series(1, 100)`)
 	b.Submit("x")
 	if a := b.Expect(409, "limit.reached", "POST", path, `{"action":"cancel","filter":{},"count":1}`); a.Body.Error.Limit != 100 {
 		t.Errorf("%s", a.Raw)
@@ -309,6 +322,24 @@ func TestAPartThatFailsIsLeft(t *testing.T) {
 }
 
 // A repeated request with an Idempotency-Key creates one job. A run that is cancelled goes on later.
+// A console may send a confirmed request twice: the second job would requeue what fails again in the first.
+func TestARequestThatIsSentTwiceMakesOneJob(t *testing.T) {
+	b := apptest.New(t)
+	insert(b, "a", 900, 0)
+	body := map[string]any{"action": "cancel", "filter": filter{"source": "bulk"}, "count": 900}
+	var reasons [8]string
+	apptest.Together(len(reasons), func(i int) { reasons[i] = b.Call("POST", path, body).Body.Error.Reason })
+	slices.Sort(reasons[:])
+	if b.Count("SELECT count(*) FROM task_jobs") != 1 || reasons[0] != "" || reasons[1] != "job.already_running" || reasons[1] != reasons[7] {
+		t.Errorf("%d jobs, %q", b.Count("SELECT count(*) FROM task_jobs"), reasons)
+	}
+	insert(b, "b", 1, 0)
+	job := *apptest.Decode[api.TaskJobPlan](t, b.Expect(200, "", "POST", path, map[string]any{"action": "cancel", "filter": filter{}, "count": 901})).Job
+	run(b, job.JobID, "finished, 1 of 901 done, 900 skipped, 0 failed")
+	insert(b, "c", 900, 0)
+	b.Expect(200, "", "POST", path, body)
+}
+
 func TestAJobIsCreatedOnceAndGoesOn(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 900, 0)

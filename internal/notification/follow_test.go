@@ -49,7 +49,7 @@ func TestTheAnswerSaysWhichPeopleCannotBeReachedAndWhy(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	metrics := b.Call("GET", "/metrics", nil).Raw
-	for _, line := range []string{`lksms_notifications_failed_total{reason="parameters"} 1`, `lksms_notification_people_failed_total{reason="no_address"} 1`} {
+	for _, line := range []string{`lksms_notifications_failed_total{reason="parameters"} 1`, `lksms_notifications_failed_total{reason="template"} 0`, `lksms_notification_people_failed_total{reason="no_address"} 1`} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("/metrics has no %s", line)
 		}

@@ -49,11 +49,14 @@ type Service struct {
 
 // New returns a Service. platformURL is the value of ${platformUrl} for payloads that have none; it can be empty.
 func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platformURL string, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
+	failed := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+		Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
+	}, []string{"reason"})
+	for _, reason := range failReasons { // Prometheus sees no increase in a series that begins with the first failure
+		failed.WithLabelValues(reason.label)
+	}
 	return &Service{
-		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL, tracer: tracer,
-		failed: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
-			Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
-		}, []string{"reason"}),
+		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL, tracer: tracer, failed: failed,
 	}
 }
 

@@ -77,6 +77,11 @@ func TestATaskOfANotificationThatIsOverIsNotRequeued(t *testing.T) {
 	runNotifications(b)
 	b.AwaitNotification(id, api.NotificationSuccess)
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(old), nil)
+	// The clock of the server that made the new task may be behind.
+	again := recipientOf(t, b.Notification(id), "u1").TaskID
+	day := len("task_20060102_")
+	b.Exec("UPDATE messages SET task_id = $2 WHERE task_id = $1", again, again[:day]+"00"+again[day+2:])
+	b.Expect(409, "task.withdrawn", "POST", requeuePath(old), nil)
 
 	// A task that was cancelled alone belongs to a notification that goes on.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})

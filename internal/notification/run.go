@@ -177,7 +177,7 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 	title, missing := fill(*n.Title, payload, titleMost)
 	content, more := fill(*n.Content, payload, contentMost)
 	if missing = distinct(append(missing, more...)); len(missing) > 0 {
-		return s.fail(ctx, n.ID, failReason{result.MissingParameters + strings.Join(missing, ", "), "parameters"})
+		return s.fail(ctx, n.ID, failReason{noParameters.remark + strings.Join(missing, ", "), noParameters.label})
 	}
 	if utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost {
 		return s.fail(ctx, n.ID, tooLong)
@@ -279,9 +279,13 @@ var (
 	internalError = failReason{result.Internal, "internal"}
 	expired       = failReason{result.Expired, "expired"}
 	noTemplate    = failReason{result.NoTemplate, "template"}
+	noParameters  = failReason{result.MissingParameters, "parameters"}
 	tooLong       = failReason{result.TooLong, "too_long"}
 	empty         = failReason{result.Empty, "empty"}
 )
+
+// failReasons lists all of them.
+var failReasons = []failReason{internalError, expired, noTemplate, noParameters, tooLong, empty}
 
 // fail records why a notification cannot run now. One with reminders that ran before goes on with the next reminder;
 // any other has failed.

@@ -105,8 +105,8 @@ type reader struct {
 
 // reading has what rates are made of.
 type reading struct {
-	tasks     dbq.TaskStatisticsRow
-	submitted int64 // also those that were cancelled since, which tasks does not count
+	at     time.Time
+	events dbq.StatisticsEventsRow // counts of tasks do not do: a task that is cancelled, requeued or dropped makes them smaller
 }
 
 func (r *reader) read(ctx context.Context) (f Figures, err error) {
@@ -126,7 +126,7 @@ func (r *reader) read(ctx context.Context) (f Figures, err error) {
 		}
 		f.FiringAlerts = &firing
 	}
-	f.Rates, err = r.rates(ctx, f.Tasks)
+	f.Rates, err = r.rates(ctx, f.Tasks.CountedAt)
 	return f, err
 }
 
@@ -150,31 +150,28 @@ func (s *Service) longestWait(ctx context.Context, company *int64) (seconds *flo
 }
 
 // rates compares a reading with the oldest one of the last rateOver. Nil: there is none to compare with.
-func (r *reader) rates(ctx context.Context, tasks dbq.TaskStatisticsRow) (*Rates, error) {
+func (r *reader) rates(ctx context.Context, at time.Time) (*Rates, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.since.IsZero() {
-		r.since = tasks.CountedAt
+		r.since = at
 	}
-	submitted, err := r.service.statistics.Submitted(ctx, r.company, r.since)
+	events, err := r.service.statistics.Events(ctx, r.company, r.since)
 	if err != nil {
 		return nil, err
 	}
-	now := reading{tasks, submitted}
-	for len(r.past) > 0 && tasks.CountedAt.Sub(r.past[0].tasks.CountedAt) > rateOver+Every {
+	for len(r.past) > 0 && at.Sub(r.past[0].at) > rateOver+Every {
 		r.past = r.past[1:]
 	}
-	r.past = append(r.past, now)
+	r.past = append(r.past, reading{at, events})
 	before := r.past[0]
-	seconds := tasks.CountedAt.Sub(before.tasks.CountedAt).Seconds()
+	seconds := at.Sub(before.at).Seconds()
 	if seconds <= 0 {
 		return nil, nil
 	}
-	// Tasks that are dropped with their history, or begin anew, make a number smaller.
-	perSecond := func(now, before int64) float64 { return float64(max(0, now-before)) / seconds }
 	return &Rates{
-		In:     perSecond(now.submitted, before.submitted),
-		Out:    perSecond(now.tasks.SuccessTasks, before.tasks.SuccessTasks),
-		Failed: perSecond(now.tasks.FailedTasks, before.tasks.FailedTasks),
+		In:     float64(events.Submitted-before.events.Submitted) / seconds,
+		Out:    float64(events.Succeeded-before.events.Succeeded) / seconds,
+		Failed: float64(events.Failed-before.events.Failed) / seconds,
 	}, nil
 }

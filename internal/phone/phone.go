@@ -37,6 +37,19 @@ func Normalise(field, number string) (string, error) {
 	return "", fault.InvalidField(field, fault.NotAPhoneNumber, nil)
 }
 
+// Beginning returns how a number in E.164 begins that begins with text, in a notation that Normalise accepts; empty if no number does.
+func Beginning(text string) string {
+	number := separators.Replace(text)
+	switch digits, isFull := strings.CutPrefix(number, "+"); {
+	case number == "" || strings.Trim(digits, "0123456789") != "":
+		return ""
+	case isFull:
+		return number
+	default:
+		return mainland + number
+	}
+}
+
 const mainland = "+86"
 
 var separators = strings.NewReplacer(" ", "", "-", "")

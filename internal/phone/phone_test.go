@@ -144,3 +144,14 @@ func TestRegion(t *testing.T) {
 		t.Error("dial prefixes of regions")
 	}
 }
+
+func TestTheBeginningOfANumberMayBeWrittenAsTheNumber(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"138": "+86138", "138 0013-80": "+86138001380", "+86 138": "+86138", "+1-416": "+1416", "+": "+", "": "", "-": "", "1380a": "", "++1": "", "１３８": "",
+	} {
+		if got := Beginning(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -34,9 +34,6 @@ func isCode(err error, code string) bool {
 // isReferred reports whether err is a deletion of a row that others reference.
 func isReferred(err error) bool { return isCode(err, "23503") }
 
-// IsBadParameter reports whether err is an invalid parameter value (22023).
-func IsBadParameter(err error) bool { return isCode(err, "22023") }
-
 // IsText reports whether PostgreSQL can store s as text: valid UTF-8 without NUL.
 func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 

@@ -109,8 +109,8 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	for i, row := range rows {
 		f := byID[row.TaskID]
 		m := driver.Message{
-			TaskID: row.TaskID, Attempt: row.Attempt, Recipient: f.Recipient, UserID: f.UserID, Content: row.Content,
-			Traceparent: optional.Value(row.Traceparent),
+			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
+			Content: row.Content, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
 		}
 		if f.RenderingID != 0 {
 			// The claimed content is the signature and the beginning of the rendering.

@@ -2,10 +2,12 @@ package push_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"lksms/gen/api"
@@ -90,6 +92,39 @@ func TestAnUnclearMessageKeepsItsLease(t *testing.T) {
 	}
 }
 
+// A provider that recognises a repeat by its key must not do so after a requeue, but must after a retry.
+func TestARequeuedMessageHasAnotherKey(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	config := p.SenderConfig()
+	config["body"] = []string{"${task_id}-${entered_unix_ms}", "${attempt}", "${lease_id}"}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+	keys := func(n int) (got []string) {
+		t.Helper()
+		apptest.Eventually(t, "the message was sent", func() bool { return len(p.Seen()) == n })
+		if err := json.Unmarshal([]byte(p.Seen()[n-1]), &got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	var calls atomic.Int32
+	p.Does(func(w http.ResponseWriter, _ *http.Request) { // for now, for good, and accepted
+		_, _ = io.WriteString(w, []string{`{"code":"8"}`, `{"code":"9"}`, `{"code":"0"}`}[calls.Add(1)-1])
+	})
+	id := b.Submit("x")
+	first := keys(1)
+	retry := keys(2)
+	b.AwaitStatus(id, queue.Failed)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/requeue", `{}`)
+	b.AwaitStatus(id, queue.Success)
+	again := keys(3)
+	if first[0] != retry[0] || first[1] == retry[1] || first[2] == retry[2] {
+		t.Errorf("a retry: %v after %v", retry, first)
+	}
+	if again[0] == first[0] || again[1] != first[1] || again[2] == first[2] || again[2] == retry[2] {
+		t.Errorf("a requeue: %v after %v and %v", again, first, retry)
+	}
+}
+
 func TestASlowProviderHoldsOnlyItsOwnSender(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	release := make(chan struct{})
@@ -171,5 +206,35 @@ func TestAChangedConfigurationCountsAtOnce(t *testing.T) {
 		if len(former.Seen()) != sent {
 			t.Fatal("a message went to the former provider")
 		}
+	}
+}
+
+// The messages of batches go to the URL that the sender has for them, and a batch for this sender alone goes through it.
+func TestTheMessagesOfBatchesGoToTheirOwnURL(t *testing.T) {
+	b, usual := apptest.NewPushing(t, nil)
+	batches := apptest.NewProvider(t)
+	config := usual.SenderConfig()
+	config["batchUrl"] = batches.URL + "/batch?token=hunter3"
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+	if shown := b.GetSender("pushed").Config; shown["batchUrl"] != batches.URL+"/***" {
+		t.Errorf("shown: %v", shown)
+	}
+	if stored := apptest.Scan[string](b, "SELECT config::text FROM senders WHERE sender_no = 'pushed'"); strings.Contains(stored, "hunter3") {
+		t.Errorf("stored: %s", stored)
+	}
+	origin := queue.Origin{User: "admin", CompanyID: 1}
+	made, err := b.App.Tasks.Submit(t.Context(), queue.Submission{
+		PhoneNumber: apptest.Phone, Content: "of a batch", Raw: []byte("{}"), BatchID: 7, SenderNo: "pushed",
+	}, origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.AwaitStatus(made.TaskID, queue.Success)
+	b.AwaitStatus(b.Submit("single"), queue.Success)
+	if got := batches.Seen(); len(got) != 1 || !strings.Contains(got[0], "of a batch") {
+		t.Errorf("the URL for batches got %v", got)
+	}
+	if got := usual.Seen(); len(got) != 1 || !strings.Contains(got[0], "single") {
+		t.Errorf("the usual URL got %v", got)
 	}
 }

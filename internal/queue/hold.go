@@ -71,3 +71,13 @@ func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispat
 	}
 	return nil
 }
+
+// RoomOfBatch returns how many tasks of a batch may be added until most are PENDING.
+func (s *Service) RoomOfBatch(ctx context.Context, batchID int64, most int) (room int, err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
+		n, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, Most: int32(most)})
+		room = most - int(n)
+		return err
+	})
+	return room, postgres.Wrap("count tasks of batch", err, nil)
+}

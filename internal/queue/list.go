@@ -6,6 +6,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
 )
@@ -21,6 +22,17 @@ type Viewer struct {
 func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, error) {
 	row, err := s.inParts.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID})
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
+}
+
+// Origins returns what each of the tasks belongs to, in their order.
+func (s *Service) Origins(ctx context.Context, tasks []dbq.Task) ([]dbq.TaskOriginsRow, error) {
+	var p dbq.TaskOriginsParams
+	for _, t := range tasks {
+		p.CompanyIds, p.PoolIds = append(p.CompanyIds, t.CompanyID), append(p.PoolIds, t.PoolID)
+		p.RenderingIds = append(p.RenderingIds, optional.Value(t.RenderingID))
+	}
+	rows, err := s.q.TaskOrigins(ctx, p)
+	return rows, postgres.Wrap("read what tasks belong to", err, nil)
 }
 
 // Times says when a task first could be claimed and was, and how long it waited and took; nil: not known, or not yet.
@@ -80,6 +92,7 @@ type Filter struct {
 	Status      *int16
 	PhoneNumber *string
 	Source      *string
+	MessageType *int16
 	SenderNo    *string // the sender that holds or settled the task
 	Delivery    *int16  // 1 delivered, 2 undelivered
 	Result      *string // how the result begins
@@ -166,7 +179,7 @@ func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 			}
 			more, err := q.TaskListOf(ctx, dbq.TaskListOfParams{
 				Ids: ids, FromID: ids[len(ids)-1], ToID: ids[0], Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: f.PhoneNumber,
-				Status: f.Status, Source: f.Source, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
+				Status: f.Status, Source: f.Source, MessageType: f.MessageType, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
 				BatchID: f.BatchID, IsTest: f.Test, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit - len(p.Tasks)),
 			})
 			if err != nil {

@@ -324,7 +324,8 @@ func TestListTasks(t *testing.T) {
 	var ids []string
 	for i := range 5 {
 		ids = append(ids, b.SubmitBody(map[string]any{
-			"phone_number": fmt.Sprintf("1380013800%d", i%2), "content": fmt.Sprint(i), "source": fmt.Sprint("s", i%3),
+			"phone_number": fmt.Sprintf("1380013800%d", i%2), "content": fmt.Sprint(i), "source": fmt.Sprint("s", i%3), "priority": 5,
+			"message_type": []string{"verification", "notification", "marketing"}[i%3],
 		}).TaskID)
 	}
 	b.Claim("app", 1) // ids[0]
@@ -335,6 +336,8 @@ func TestListTasks(t *testing.T) {
 		"status=0":                            ids[:4],
 		"status=1":                            ids[4:],
 		"source=s1":                           {ids[0], ids[3]},
+		"message_type=notification":           {ids[0], ids[3]},
+		"message_type=verification&status=1":  {ids[4]},
 		"phone_number=138-0013-8001":          {ids[1], ids[3]},
 		"phone_number=1380013800%30&status=0": {ids[0], ids[2]},
 		"created_from=" + middle:              ids[:3],
@@ -358,7 +361,7 @@ func TestListTasks(t *testing.T) {
 	}
 	for query, field := range map[string]string{
 		"status=5": "status", "status=x": "status", "result=": "result", "limit=0": "limit", "limit=101": "limit", "created_from=yesterday": "created_from",
-		"phone_number=12345678901": "phone_number", "cursor=!!": "cursor", "cursor=" + strings.Repeat("A", 201): "cursor", "source=": "source",
+		"phone_number=12345678901": "phone_number", "cursor=!!": "cursor", "cursor=" + strings.Repeat("A", 1501): "cursor", "source=": "source", "message_type=spam": "message_type",
 	} {
 		if a := b.Expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?"+query, nil); a.Fields() != field {
 			t.Errorf("%s: fields %q, want %q", query, a.Fields(), field)
@@ -370,7 +373,7 @@ func TestListTasks(t *testing.T) {
 func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
-	mine := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "mine", "source": "rare"}, acme...)).TaskID
+	mine := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "mine", "source": "rare", "message_type": "marketing"}, acme...)).TaskID
 	others := func(user, id, created string, n int) {
 		b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, created_at, company_id, submitted_by, source)
 			SELECT $1 || lpad(i::text, 5, '0'), '', '', 'x', $2::timestamptz, (SELECT company_id FROM messages LIMIT 1), $3, 'common' FROM generate_series(1, $4) i`,
@@ -384,16 +387,18 @@ func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
 		t.Errorf("beside tasks of others: %+v", first)
 	}
 	others("user-of-acme", "task_29990102_", "2999-01-02T00:00:00Z", 2500)
-	first := list("limit=2&source=rare")
-	if len(first.Items) != 0 || first.NextCursor == nil {
-		t.Fatalf("the first page has %d tasks, and more behind it: %v", len(first.Items), first.NextCursor != nil)
-	}
-	pages, last := 1, first
-	for ; len(last.Items) == 0 && last.NextCursor != nil; pages++ {
-		last = list("limit=2&source=rare&cursor=" + *last.NextCursor)
-	}
-	if pages != 3 || len(last.Items) != 1 || last.Items[0].TaskID != mine || last.NextCursor != nil {
-		t.Errorf("the last of %d pages is %+v", pages, last)
+	for _, filter := range []string{"source=rare", "message_type=marketing"} {
+		first := list("limit=2&" + filter)
+		if len(first.Items) != 0 || first.NextCursor == nil {
+			t.Fatalf("%s: the first page has %d tasks, and more behind it: %v", filter, len(first.Items), first.NextCursor != nil)
+		}
+		pages, last := 1, first
+		for ; len(last.Items) == 0 && last.NextCursor != nil; pages++ {
+			last = list("limit=2&" + filter + "&cursor=" + *last.NextCursor)
+		}
+		if pages != 3 || len(last.Items) != 1 || last.Items[0].TaskID != mine || last.NextCursor != nil {
+			t.Errorf("%s: the last of %d pages is %+v", filter, pages, last)
+		}
 	}
 	for query, want := range map[string]int{
 		"created_to=2998-01-01T00:00:00Z": 1, "created_from=2000-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z": 0,
@@ -413,12 +418,12 @@ func TestAListHasTheTasksThatMatch(t *testing.T) {
 	// Days 2 to 4 have partitions. The other days are before and after them in the default partition.
 	b.Exec("SELECT task_partitions_ahead('day', '2025-01-02T00:00:00Z', '2025-01-04T00:00:00Z')")
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, company_id, status, processing_app_id, lease_id, lease_until,
-			result)
+			result, message_type)
 		SELECT 'task_20' || 250101 + i % 7 || '_' || lpad(i::text, 4, '0'), '1380013800' || i % 2, '+861380013800' || i % 2, 'x', 's' || i % 3,
 			CASE i % 5 WHEN 0 THEN 'user-of-acme' WHEN 1 THEN 'zoe' ELSE 'admin' END,
 			CASE WHEN i % 5 < 2 THEN (SELECT id FROM companies WHERE company_no = 'acme') ELSE 1 END, i % 11 % 5,
 			CASE WHEN i % 11 % 5 IN (1, 2, 3) THEN 'app' || i % 2 END, CASE WHEN i % 11 % 5 IN (1, 2, 3) THEN i END,
-			CASE WHEN i % 11 % 5 = 1 THEN now() + interval '1 hour' END, 'r' || i % 2 || '_'
+			CASE WHEN i % 11 % 5 = 1 THEN now() + interval '1 hour' END, 'r' || i % 2 || '_', i / 3 % 3
 		FROM generate_series(1, 600) i;
 		INSERT INTO report_logs (task_id, company_id, event, effect)
 		SELECT task_id, company_id, 'receipt', CASE WHEN right(task_id, 1) < '5' THEN 'delivered' ELSE 'undelivered' END FROM tasks WHERE status = 2 AND right(task_id, 1) <> '9';
@@ -440,6 +445,7 @@ func TestAListHasTheTasksThatMatch(t *testing.T) {
 				for _, number := range []string{"", "phone_number = '13800138001'"} {
 					for _, rest := range []string{
 						"", "sender_no = 'app1'", "delivery = 'delivered'", "delivery = 'undelivered'", "company_no = 'acme'", "result = 'r1'",
+						"message_type = 'marketing'",
 					} {
 						query, where := "limit=50", asks.sees
 						for _, one := range []string{status, source, number, rest} {
@@ -450,7 +456,7 @@ func TestAListHasTheTasksThatMatch(t *testing.T) {
 							where += " AND " + strings.NewReplacer(
 								"sender_no", "processing_app_id", "'delivered'", "1", "'undelivered'", "2",
 								"company_no =", "company_id = (SELECT id FROM companies WHERE company_no =", "'acme'", "'acme')",
-								"result = 'r1'", "left(result, 2) = 'r1'",
+								"result = 'r1'", "left(result, 2) = 'r1'", "'marketing'", "2",
 							).Replace(one)
 						}
 						var got []string

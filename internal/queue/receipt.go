@@ -29,6 +29,9 @@ func (s *Service) SettleReceipts(ctx context.Context, all []Final) (left []bool,
 			p.Codes, p.States = append(p.Codes, one.Code), append(p.States, one.State)
 			p.LeaseIds = append(p.LeaseIds, one.LeaseID)
 		}
+		if _, err := s.inParts.TaskReceiptHold(ctx, p.TaskIds); err != nil {
+			return nil, err
+		}
 		return make([]struct{}, len(all)), s.inParts.TaskReceipt(ctx, p)
 	}
 	results, err := apartByDay(ctx, s.db, all, func(one Final) string { return one.TaskID }, store)

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -348,6 +349,56 @@ func TestReceiptsOfTheLifeBefore(t *testing.T) {
 	}
 	if want := []string{"undelivered EARLY", "undelivered LATE", "undelivered NOW", "delivered "}; !slices.Equal(receipts, want) {
 		t.Errorf("receipts in the timeline: %q", receipts)
+	}
+	if undelivered, delivered := b.Count("SELECT sum(undelivered) FROM recent_statistics"), b.Count("SELECT sum(delivered) FROM recent_statistics"); undelivered != 3 || delivered != 1 {
+		t.Errorf("statistics count %d undelivered and %d delivered", undelivered, delivered)
+	}
+}
+
+// Of a receipt and a requeue at the same moment, the second one sees the first.
+func TestAReceiptMeetsARequeue(t *testing.T) {
+	b := apptest.New(t)
+	requeued := func(ctx context.Context, id string) error {
+		_, err := b.App.Tasks.RequeueAll(ctx, []string{id}, "jane", "")
+		return err
+	}
+	receipt := func(lease int64) func(context.Context, string) error {
+		return func(ctx context.Context, id string) error {
+			_, err := b.App.Tasks.SettleReceipts(ctx, []queue.Final{{TaskID: id, SenderNo: "app", Code: "LATE", State: 2, LeaseID: &lease}})
+			return err
+		}
+	}
+	for name, isReceiptFirst := range map[string]bool{"the requeue comes first": false, "the receipt comes first": true} {
+		id := b.Submit("x")
+		lease := b.Claim("app", 1)[0].LeaseID
+		b.Report(id, "app", 3, nil)
+		first, second := requeued, receipt(lease)
+		if isReceiptFirst {
+			first, second = second, first
+		}
+		done := make(chan error, 1)
+		err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
+			if err := first(ctx, id); err != nil {
+				return err
+			}
+			go func() {
+				done <- b.App.DB.Tx(t.Context(), func(ctx context.Context) error { return second(ctx, id) })
+			}()
+			apptest.Eventually(t, "the other one waits or is done", func() bool {
+				return len(done) > 0 || b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+			})
+			return nil
+		})
+		if second := <-done; err != nil || second != nil {
+			t.Fatalf("%s: %v, %v", name, err, second)
+		}
+		if got := b.Task(id); got.Delivery != nil || got.Status != api.TaskPending {
+			t.Errorf("%s: the new life %v has the receipt %v", name, got.Status, optional.Value(got.Delivery))
+		}
+		b.ExpectEffects(id, map[bool][]string{
+			true: {"reported failed", "past_receipt undelivered", "requeued requeued"}, false: {"reported failed", "requeued requeued", "past_receipt undelivered"},
+		}[isReceiptFirst]...)
+		b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
 	}
 }
 

@@ -225,17 +225,8 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if row.priority, err = priority(values.SMS, sub, origin); err != nil {
 		return row, err
 	}
-	now := time.Now()
-	if at := sub.ExpectSendTime; at != nil && at.After(now.AddDate(0, 0, farthest)) {
-		return row, fault.InvalidField("expect_send_time", fault.TooFarAhead, farthest)
-	}
-	if at := sub.ExpiresAt; at != nil {
-		if at.Before(now) || sub.ExpectSendTime != nil && at.Before(*sub.ExpectSendTime) {
-			return row, fault.InvalidField("expires_at", fault.InThePast, nil)
-		}
-		if at.After(now.AddDate(0, 0, 2*farthest)) {
-			return row, fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
-		}
+	if err := checkTimes(sub); err != nil {
+		return row, err
 	}
 	text := template.Rendered{Content: sub.Content}
 	switch {
@@ -275,6 +266,52 @@ func (s *Service) consumeDefault(ctx context.Context, row *newTask) error {
 		return err
 	}
 	return s.complete(ctx, row, text)
+}
+
+// checkTimes checks the times of a submission.
+func checkTimes(sub Submission) error {
+	now := time.Now()
+	if at := sub.ExpectSendTime; at != nil && at.After(now.AddDate(0, 0, farthest)) {
+		return fault.InvalidField("expect_send_time", fault.TooFarAhead, farthest)
+	}
+	if at := sub.ExpiresAt; at != nil {
+		if at.Before(now) || sub.ExpectSendTime != nil && at.Before(*sub.ExpectSendTime) {
+			return fault.InvalidField("expires_at", fault.InThePast, nil)
+		}
+		if at.After(now.AddDate(0, 0, 2*farthest)) {
+			return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
+		}
+	}
+	return nil
+}
+
+// CheckShared checks what messages of one list have in common: priority and times. Fault: request.invalid.
+func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin) error {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := priority(values.SMS, sub, origin); err != nil {
+		return err
+	}
+	return checkTimes(sub)
+}
+
+// Checked is what a submission would become.
+type Checked struct {
+	Recipient string // in E.164
+	CountryNo string // empty: no known country
+	Segments  int    // of the text with the signature of the submission
+}
+
+// Check is Submit of a text, but stores nothing. With a fault, what was found before it is set. asOf is as for prepare.
+func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, origin Origin) (Checked, error) {
+	row, err := s.prepare(ctx, asOf, sub, origin, nil)
+	c := Checked{Recipient: row.recipient, CountryNo: row.place.CountryNo}
+	if sub.Content != "" {
+		c.Segments = row.segments()
+	}
+	return c, err
 }
 
 // The message types, as stored.

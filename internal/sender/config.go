@@ -49,14 +49,9 @@ func secretsOf(kind string) []string {
 	return append([]string{callback.Secret}, driver.Secrets(kind)...)
 }
 
-// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and the URL, which may hold a
+// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and the URLs, which may hold a
 // token.
-func sealedOf(kind string) []string {
-	if address := driver.Address(kind); address != "" {
-		return append(secretsOf(kind), address)
-	}
-	return secretsOf(kind)
-}
+func sealedOf(kind string) []string { return append(secretsOf(kind), driver.Addresses(kind)...) }
 
 // Opened is a configuration with open secrets.
 type Opened struct {
@@ -102,10 +97,10 @@ func sealedIn(value json.RawMessage) (text string, ok bool) {
 	return text, ok
 }
 
-// Show hides the secrets of a configuration, and everything in its URL but the host.
+// Show hides the secrets of a configuration, and everything in its URLs but the host.
 func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
-		if name != driver.Address(kind) {
+		if !driver.IsAddress(kind, name) {
 			return json.RawMessage(`"` + hidden + `"`), nil
 		}
 		opened, err := openField(c.box, senderNo, name, value)
@@ -200,7 +195,7 @@ func (c *Configs) changed(was dbq.SenderListRow, kind string, config []byte) (ch
 }
 
 // checkAndSeal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or
-// given as shown, and a URL given as shown, are taken from before, the stored configuration, which can be nil. They
+// given as shown, and a URL given as shown, are taken from before, the stored configuration, which can be nil. Null removes them. They
 // are not taken over for another provider, and the secret of callbacks not for another way of proof: otherwise a
 // caller that can change a sender, but not see its secrets, could have them sent elsewhere. Faults: request.invalid.
 func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *storedConfig) ([]byte, error) {
@@ -292,16 +287,19 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 		value, given := m.fields[name]
 		was := m.old[name]
 		switch {
+		case string(value) == "null":
+			delete(m.fields, name)
 		case given && !isHidden(value) || !given && m.stored[name] == nil:
 			continue
-		case name != driver.Address(m.kind) && was != nil, given && was != nil && shownAddress(was) == shownAddress(value):
+		case !driver.IsAddress(m.kind, name) && was != nil, given && was != nil && shownAddress(was) == shownAddress(value):
 			m.fields[name] = was
 			m.kept = append(m.kept, name)
-		case name != driver.Address(m.kind) || given:
+		case !driver.IsAddress(m.kind, name) || given:
 			m.missing = append(m.missing, name)
 		}
 	}
-	if slices.Contains(m.missing, driver.Address(m.kind)) { // the URL is of another provider
+	isAddress := func(name string) bool { return driver.IsAddress(m.kind, name) }
+	if slices.ContainsFunc(m.missing, isAddress) { // the URL is of another provider
 		m.missing = append(m.missing, m.kept...)
 	}
 }
@@ -351,7 +349,7 @@ func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 		}
 		sealed, err := c.box.Seal(string(value), sealOwner(senderNo, name))
 		if errors.Is(err, secret.ErrNoKey) {
-			if name == driver.Address(kind) && !holdsCredentials(value) {
+			if driver.IsAddress(kind, name) && !holdsCredentials(value) {
 				return value, nil
 			}
 			return nil, fault.InvalidField("config."+name, fault.NoSecretsKey, nil)
@@ -365,7 +363,7 @@ func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 
 // isOpen reports whether a field is shown as it is: a URL with nothing but a host.
 func isOpen(kind, name string, value json.RawMessage) bool {
-	return name == driver.Address(kind) && !strings.HasSuffix(shownAddress(value), hidden)
+	return driver.IsAddress(kind, name) && !strings.HasSuffix(shownAddress(value), hidden)
 }
 
 // Rotate seals all fields again that the first key did not seal, and returns how many configurations it changed. Each

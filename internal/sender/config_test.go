@@ -49,6 +49,38 @@ func TestSecretsOfSendersAreSealedAndHidden(t *testing.T) {
 	}
 }
 
+func TestNullRemovesASecret(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	const path = "/api/v1/admin/senders/pushed"
+	b.Expect(200, "", "PATCH", path, map[string]any{"config": map[string]any{
+		"url": p.URL, "body": "${content}", "secrets": map[string]any{"password": "hunter2"}, "callbackSecret": "a-long-secret-of-callbacks",
+		"callback": map[string]any{"verify": "hmac", "header": "X-Signature", "number": "id", "state": "state", "delivered": []string{"1"}},
+	}})
+	change := func(config map[string]any) map[string]any {
+		t.Helper()
+		return apptest.Decode[api.Sender](t, b.Expect(200, "", "PATCH", path, map[string]any{"config": config})).Config
+	}
+	shown := b.GetSender("pushed").Config
+	shown["secrets"] = nil
+	shown = change(shown)
+	if _, found := shown["secrets"]; found || shown["callbackSecret"] != "***" {
+		t.Errorf("shown: %v", shown)
+	}
+	// A secret that something needs cannot go alone.
+	shown["callbackSecret"] = nil
+	if a := b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"config": shown}); !strings.Contains(a.Fields(), "callback") {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+	delete(shown, "callback")
+	shown = change(shown)
+	if _, found := shown["callbackSecret"]; found {
+		t.Errorf("shown: %v", shown)
+	}
+	if n := b.Count("SELECT count(*) FROM senders s WHERE s.sender_no = 'pushed' AND (s.config ? 'secrets' OR s.config ? 'callbackSecret')"); n != 0 {
+		t.Error("a removed secret is still in the database")
+	}
+}
+
 func TestWithoutAKeySecretsAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", map[string]any{
@@ -131,6 +163,9 @@ func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 			c["url"], c["values"] = "http://${values.host}/", map[string]any{"host": "localhost"}
 		}), both},
 		"a host that the secret names": {change(func(c map[string]any) { c["url"] = "http://${secrets.password}.example.com" }), both},
+		"a host for batches":          {change(func(c map[string]any) { c["batchUrl"] = thief.URL }), both},
+		"half of a host for batches":  {change(func(c map[string]any) { c["batchUrl"] = thief.URL + "/***" }), "config.batchUrl," + both},
+		"a host for batches by value": {change(func(c map[string]any) { c["batchUrl"] = "http://${secrets.password}.example.com" }), both},
 		"without callbacks": {change(func(c map[string]any) {
 			c["url"] = thief.URL
 			delete(c, "callback")
@@ -166,6 +201,8 @@ func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 	for _, body := range []map[string]any{
 		change(func(c map[string]any) { c["url"], c["timeoutSeconds"] = p.URL+"/v2?x=1", 5 }),
 		change(func(c map[string]any) { c["callback"].(map[string]any)["state"] = "stat" }),
+		change(func(c map[string]any) { c["batchUrl"] = p.URL + "/batch?token=tok1" }),
+		change(func(c map[string]any) { c["batchUrl"] = p.URL + "/***" }),
 		change(func(c map[string]any) {
 			c["callback"].(map[string]any)["verify"], c["callbackSecret"] = "standard-webhooks", apptest.CallbackKey
 		}),

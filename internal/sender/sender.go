@@ -55,8 +55,8 @@ var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
 // checkZone returns request.invalid if the database does not know the time zone.
 func (s *Service) checkZone(ctx context.Context, zone string) error {
-	_, err := dbq.New(s.db.Outside()).TimeZoneCheck(ctx, zone) // not in the transaction of ctx, which an error would abort
-	if postgres.IsBadParameter(err) {
+	isKnown, err := s.q.TimeZoneExists(ctx, zone)
+	if err == nil && !isKnown {
 		return fault.InvalidField("time_zone", fault.NotThere, nil)
 	}
 	return postgres.Wrap("check time zone", err, nil)
@@ -103,10 +103,18 @@ func (s *Service) Get(ctx context.Context, company *int64, no string) (dbq.Sende
 	return postgres.One(rows, err, "get sender", errNoSender)
 }
 
-// List lists up to limit senders with smaller ids than before, newest first; a nil status matches all. A non-nil
-// company restricts the list to the senders of that company's routes.
-func (s *Service) List(ctx context.Context, company *int64, status *string, before int64, limit int) ([]dbq.SenderListRow, error) {
-	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{BeforeID: before, CompanyID: company, Status: status, PageLimit: int32(limit)})
+// Filter selects senders of a list; nil means any.
+type Filter struct {
+	CompanyID *int64 // only senders of this company's routes
+	Status    *string
+	Part      *string // of the number or the name
+}
+
+// List lists up to limit senders with smaller ids than before, newest first.
+func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) ([]dbq.SenderListRow, error) {
+	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
+		BeforeID: before, CompanyID: f.CompanyID, Status: f.Status, Part: f.Part, PageLimit: int32(limit),
+	})
 	return rows, postgres.Wrap("list senders", err, nil)
 }
 

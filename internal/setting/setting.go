@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"lksms/gen/dbq"
@@ -189,15 +191,19 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 		}
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		for category, names := range changes {
-			for name, value := range names {
+		for _, category := range slices.Sorted(maps.Keys(changes)) { // two calls lock the settings in one order
+			for _, name := range slices.Sorted(maps.Keys(changes[category])) {
+				value := changes[category][name]
 				standard, known := defaults[category][name]
 				if !known {
 					return fault.InvalidField(category+"."+name, fault.UnknownField, nil)
 				}
-				if err := s.q.SettingPut(ctx, dbq.SettingPutParams{
-					Category: category, Name: name, Value: value, UpdatedBy: by, DefaultValue: standard,
+				if err := s.q.SettingStoreDefault(ctx, dbq.SettingStoreDefaultParams{
+					Category: category, Name: name, DefaultValue: standard, Value: value,
 				}); err != nil {
+					return fmt.Errorf("store default of setting: %w", err)
+				}
+				if err := s.q.SettingPut(ctx, dbq.SettingPutParams{Category: category, Name: name, Value: value, UpdatedBy: by}); err != nil {
 					return fmt.Errorf("change setting: %w", err)
 				}
 			}
@@ -217,8 +223,8 @@ func (s *Service) checkZone(ctx context.Context, text json.RawMessage) error {
 	if err := json.Unmarshal(text, &zone); err != nil {
 		return fmt.Errorf("read time zone: %w", err)
 	}
-	_, err := dbq.New(s.db.Outside()).TimeZoneCheck(ctx, zone) // not in the transaction of ctx, which an error would abort
-	if postgres.IsBadParameter(err) {
+	isKnown, err := s.q.TimeZoneExists(ctx, zone)
+	if err == nil && !isKnown {
 		return fault.InvalidField("monitoring.time_zone", fault.NotThere, nil)
 	}
 	return postgres.Wrap("check time zone", err, nil)

@@ -28,17 +28,11 @@ func (h *Histogram) Add(buckets []byte) {
 	if len(buckets) == 0 {
 		return
 	}
-	var counts [256]uint64
+	var t tally
 	for _, b := range buckets {
-		counts[b]++
+		t[b]++
 	}
-	added := make(Histogram, 0, min(len(buckets), len(counts)))
-	for b, n := range counts {
-		if n > 0 {
-			added = append(added, bin{byte(b), n})
-		}
-	}
-	h.Merge(added)
+	h.Merge(t.histogram())
 }
 
 // Merge adds all times of another histogram.
@@ -68,20 +62,54 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Percentile returns a time in seconds that this share of the times does not exceed, or nil if there is none: the bound of their bucket.
-func (h Histogram) Percentile(share float64) *float64 {
+// Percentiles are times in seconds that a half, 95 % and 99 % of some times do not exceed: the bounds of their buckets. nil: there are no times.
+type Percentiles struct{ P50, P95, P99 *float64 }
+
+// Percentiles returns those of the times.
+func (h Histogram) Percentiles() Percentiles {
 	count := h.Count()
+	return Percentiles{P50: h.percentile(0.5, count), P95: h.percentile(0.95, count), P99: h.percentile(0.99, count)}
+}
+
+// percentile returns the time that a share of the count times does not exceed.
+func (h Histogram) percentile(share float64, count uint64) *float64 {
 	if count == 0 {
 		return nil
 	}
 	rank := max(1, uint64(math.Ceil(share*float64(count))))
 	for _, b := range h {
 		if b.n >= rank {
-			return new(math.Round(1000*Bound(b.bucket)) / 1000)
+			return &bounds[b.bucket]
 		}
 		rank -= b.n
 	}
 	return nil // never: rank is at most the count
+}
+
+// bounds has the bound of each bucket, rounded to a millisecond. Nobody changes it: percentiles point into it.
+var bounds = func() (all [256]float64) {
+	for b := range all {
+		all[b] = math.Round(1000*Bound(byte(b))) / 1000
+	}
+	return all
+}()
+
+// tally counts times by buckets. Many histograms are added up faster in it than in one of them.
+type tally [256]uint64
+
+func (t *tally) add(h Histogram) {
+	for _, b := range h {
+		t[b.bucket] += b.n
+	}
+}
+
+func (t *tally) histogram() (h Histogram) {
+	for b, n := range t {
+		if n > 0 {
+			h = append(h, bin{byte(b), n})
+		}
+	}
+	return h
 }
 
 // pack returns the histogram as it is stored: for each bucket its number, and a varint.
@@ -96,18 +124,23 @@ func (h Histogram) pack() []byte {
 
 var errHistogram = errors.New("a stored histogram cannot be read")
 
-// unpack reads a stored histogram.
-func unpack(packed []byte) (Histogram, error) {
-	h := make(Histogram, 0, len(packed)/2)
+// addPacked adds the times of a stored histogram.
+func (h *Histogram) addPacked(packed []byte) error {
+	if len(*h) > 0 {
+		var other Histogram
+		err := other.addPacked(packed)
+		h.Merge(other)
+		return err
+	}
 	for len(packed) > 0 {
 		n, size := binary.Uvarint(packed[1:])
 		if size <= 0 {
-			return nil, errHistogram
+			return errHistogram
 		}
-		h = append(h, bin{packed[0], n})
+		*h = append(*h, bin{packed[0], n})
 		packed = packed[1+size:]
 	}
-	return h, nil
+	return nil
 }
 
 // Buckets returns the bucket of each time, ascending.

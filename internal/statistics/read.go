@@ -43,7 +43,9 @@ type Series struct {
 // Point has what happened in one step from At on.
 type Point struct {
 	At time.Time
-	Figures
+	Counts
+	Waits     Percentiles
+	Durations Percentiles
 }
 
 // longest is the longest range of a step in days: as long as its points are kept, and ten years.
@@ -53,9 +55,10 @@ var longest = map[string]int{Minute: 2, Hour: 93, Day: 3660}
 var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day: 23 * time.Hour}
 
 // pointsMost bounds the points of an answer: of a long range, it has fewer series.
-const pointsMost = 40_000
+const pointsMost = 10_000
 
-// Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step.
+// Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step; naming from or to, if a full step
+// is outside the years that answers can show.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -71,7 +74,11 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	switch days := longest[query.Step]; {
 	case length <= 0:
 		return Answer{}, fault.InvalidField("from", fault.RangeEmpty, nil)
-	case length > time.Duration(days)*24*time.Hour+25*time.Hour: // the first and the last step may be partly outside
+	case span.FromAt.UTC().Year() < 1:
+		return Answer{}, fault.InvalidField("from", fault.WrongFormat, nil)
+	case span.ToAt.UTC().Year() > 9999:
+		return Answer{}, fault.InvalidField("to", fault.WrongFormat, nil)
+	case length > time.Duration(days)*24*time.Hour+2*lengths[query.Step]: // the first and the last step may be partly outside
 		return Answer{}, fault.InvalidField("from", fault.RangeTooLong, days)
 	}
 	company, by := int64(AllCompanies), query.By
@@ -116,11 +123,11 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	return answer, err
 }
 
-// Submitted returns how many tasks of a company, or of all if company is nil, were submitted since about two days before a time. It is exact at any
-// moment, and of use as a difference: only two numbers with the same time can be compared.
-func (s *Service) Submitted(ctx context.Context, company *int64, since time.Time) (int64, error) {
-	n, err := s.q.StatisticsSubmitted(ctx, dbq.StatisticsSubmittedParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
-	return n, postgres.Wrap("count submitted tasks", err, nil)
+// Events returns how many tasks of a company, or of all if company is nil, were submitted, succeeded and failed since about two days before a time.
+// The numbers are exact at any moment, never become smaller, and are of use as differences: only those with the same time can be compared.
+func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (dbq.StatisticsEventsRow, error) {
+	row, err := s.q.StatisticsEvents(ctx, dbq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
+	return row, postgres.Wrap("count events", err, nil)
 }
 
 // size is what series are ordered by.
@@ -130,34 +137,50 @@ func (c Counts) size() int64 {
 
 // seriesOf makes series of rows, which are ordered by key and time. One point may come from two rows.
 func seriesOf(rows []dbq.StatisticsPointsRow) (all []Series, err error) {
-	for _, row := range rows {
-		if n := len(all); n == 0 || all[n-1].Key != row.Key {
-			all = append(all, Series{Key: row.Key})
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && rows[n].Key == rows[0].Key {
+			n++
 		}
-		one := &all[len(all)-1]
-		if n := len(one.Points); n == 0 || !one.Points[n-1].At.Equal(row.At) {
-			one.Points = append(one.Points, Point{At: row.At})
+		one, err := oneSeries(rows[:n])
+		if err != nil {
+			return nil, err
 		}
-		point := &one.Points[len(one.Points)-1]
+		all = append(all, one)
+		rows = rows[n:]
+	}
+	return all, nil
+}
+
+// oneSeries makes a series of the rows of one key. The histograms of a point end with it, so that all points use the memory of one.
+func oneSeries(rows []dbq.StatisticsPointsRow) (Series, error) {
+	s := Series{Key: rows[0].Key, Points: make([]Point, 0, len(rows))}
+	var point Figures
+	var waits, durations tally
+	for i, row := range rows {
 		point.Counts.add(Counts{
 			Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
 			ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
 		})
-		if !row.IsPacked {
+		if row.IsPacked {
+			if err := point.addStored(row.Waits, row.Durations); err != nil {
+				return Series{}, err
+			}
+		} else {
 			point.Waits.Add(row.Waits)
 			point.Durations.Add(row.Durations)
+		}
+		if i+1 < len(rows) && rows[i+1].At.Equal(row.At) {
 			continue
 		}
-		if err := point.addStored(row.Waits, row.Durations); err != nil {
-			return nil, err
-		}
+		s.Points = append(s.Points, Point{At: row.At, Counts: point.Counts, Waits: point.Waits.Percentiles(), Durations: point.Durations.Percentiles()})
+		s.Totals.Counts.add(point.Counts)
+		waits.add(point.Waits)
+		durations.add(point.Durations)
+		point = Figures{Waits: point.Waits[:0], Durations: point.Durations[:0]}
 	}
-	for i := range all {
-		for _, p := range all[i].Points {
-			all[i].Totals.add(p.Figures)
-		}
-	}
-	return all, nil
+	s.Totals.Waits, s.Totals.Durations = waits.histogram(), durations.histogram()
+	return s, nil
 }
 
 // nameCompanies sets CompanyNo of series of companies. The series of one company has no key yet.

@@ -3,8 +3,11 @@
 package statistics
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -147,6 +150,14 @@ type place struct {
 	key       string
 }
 
+// compare returns the order of statistics_pkey.
+func (p place) compare(o place) int {
+	return cmp.Or(
+		cmp.Compare(p.step, o.step), cmp.Compare(p.company, o.company), cmp.Compare(p.dimension, o.dimension), cmp.Compare(p.at, o.at),
+		cmp.Compare(p.key, o.key),
+	)
+}
+
 func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, err error) {
 	if err := s.q.StatisticsLock(ctx); err != nil {
 		return 0, err
@@ -206,18 +217,15 @@ func (f *Figures) add(o Figures) {
 
 // addStored adds two stored histograms.
 func (f *Figures) addStored(waits, durations []byte) error {
-	w, err1 := unpack(waits)
-	d, err2 := unpack(durations)
-	f.Waits.Merge(w)
-	f.Durations.Merge(d)
-	return errors.Join(err1, err2)
+	return errors.Join(f.Waits.addPacked(waits), f.Durations.addPacked(durations))
 }
 
 // store adds sums to the rows of statistics. The caller holds StatisticsLock.
 func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 	var rows dbq.StatisticsAddParams
 	added := make([]*Figures, 0, len(sums))
-	for p, f := range sums {
+	for _, p := range slices.SortedFunc(maps.Keys(sums), place.compare) { // rows that are read together are stored side by side
+		f := sums[p]
 		added = append(added, f)
 		rows.Steps = append(rows.Steps, p.step)
 		rows.CompanyIds = append(rows.CompanyIds, p.company)

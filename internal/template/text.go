@@ -62,6 +62,15 @@ func Placeholders(content string) []string { return parse(content).Names() }
 // Names returns the names of the placeholders, each once, in the order in which they first appear, in NFC. The caller must not change them.
 func (t Text) Names() []string { return t.names }
 
+// String returns the text with its placeholders.
+func (t Text) String() string {
+	var out strings.Builder
+	for i, place := range t.places {
+		out.WriteString(t.literals[i] + "{" + t.names[place] + "}")
+	}
+	return out.String() + t.literals[len(t.places)]
+}
+
 // Render replaces each placeholder by the value of its name (S0.8). A value can be blank but not missing, and is not expanded again. Text beyond
 // the maximum length is not built. All errors are faults of the field content.
 func (t Text) Render(value func(name string) (string, bool)) (string, error) {

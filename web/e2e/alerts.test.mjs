@@ -88,8 +88,12 @@ for (const language of languages) {
     await rule.getByRole('button', { name: /^(结束|End)/ }).click()
     await rule.locator('.tag', { hasText: word.silenced }).waitFor({ state: 'hidden' })
 
-    // The condition ends, and so does the alert.
+    // The condition ends, and so does the alert. What is open stays open, although the alert leaves the list of those that fire.
+    await viewer.go('alerts')
+    await alert.getByRole('button', { name: new RegExp(`^(${word.details}|.*：)`) }).first().click()
+    await page.getByRole('dialog').locator('.tag', { hasText: word.firing }).waitFor()
     await server.api('POST', `/api/v1/sms/task/${task.task_id}/cancel`)
+    await page.getByRole('dialog').locator('.tag', { hasText: word.resolved }).waitFor({ timeout: 30_000 })
     await viewer.go('alerts?status=')
     await alert.locator('.tag', { hasText: word.resolved }).waitFor({ timeout: 30_000 })
 

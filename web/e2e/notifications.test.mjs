@@ -137,3 +137,47 @@ test('the template of a business type is written with a preview', async () => {
   await row.waitFor({ state: 'detached' })
   await viewer.finish()
 })
+
+test('an admin ends the notifications of the company that the page shows, and a large business id stays exact', async () => {
+  const submitter = { username: 'acme-notifier', password: 'password-of-acme-notifier' }
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
+  await server.api('POST', '/api/v1/admin/users', { ...submitter, role: 'submit', company_no: 'acme' })
+  const bizId = '9007199254740993' // 2^53 + 1, which a number of JavaScript cannot hold
+  const create = async (as, user_id) => {
+    await server.api('PUT', '/api/v1/admin/contacts', { contacts: [{ user_id, email: `${user_id}@example.com` }] }, as)
+    const answer = await fetch(`${server.url}/api/v1/notifications`, {
+      method: 'POST',
+      headers: { Authorization: `Basic ${Buffer.from(`${as.username}:${as.password}`).toString('base64')}`, 'Content-Type': 'application/json' },
+      body: `{"biz_type": 3, "biz_id": ${bizId}, "channels": ["email"], "payload": {"taskName": "x"}, "user_ids": ["${user_id}"], "next_run_time": "${new Date(Date.now() + 86_400_000).toISOString()}"}`,
+    })
+    assert.equal(answer.status, 200)
+    return (await answer.json()).data.items[0].notification_id
+  }
+  const theirs = await create(submitter, 'of-acme')
+  const own = await create(admin, 'of-default')
+  const status = async (id) => (await server.api('GET', `/api/v1/notifications/${id}`)).status
+
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await viewer.signIn(admin, `notifications?biz_id=${bizId}`)
+  const row = page.getByRole('row').filter({ hasText: 'acme' })
+  await row.getByText(bizId).waitFor()
+  await viewer.checkAccess('notifications of companies')
+  await row.getByRole('link', { name: String(theirs) }).click()
+  await page.getByRole('button', { name: 'Cancel', exact: true }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText(`Company acme: Cancel the notifications of “Task finished ${bizId}”?`).waitFor()
+  await dialog.getByText('1', { exact: true }).waitFor()
+  await dialog.getByRole('button', { name: 'Cancel the notifications' }).click()
+  await page.getByText('The notifications are cancelled.').waitFor()
+  assert.deepEqual([await status(theirs), await status(own)], [3, 0])
+
+  // Meanwhile, somebody else was faster.
+  await page.getByRole('button', { name: 'Send now', exact: true }).click()
+  await dialog.getByRole('button', { name: 'Send now' }).waitFor()
+  await server.api('DELETE', `/api/v1/notifications?company_no=acme&biz_type=3&biz_ids=${bizId}`)
+  await dialog.getByRole('button', { name: 'Send now' }).click()
+  await dialog.getByText('No notification was changed').waitFor()
+  assert.equal(await status(own), 0)
+  await viewer.finish()
+})

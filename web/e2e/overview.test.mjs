@@ -12,8 +12,8 @@ after(async () => {
 })
 
 const words = {
-  zh: { title: '总览', first: '从这里开始', waiting: '排队任务', waits: '正常', sender: '发送方状态', silent: '没有轮询', company: /公司 acme 此刻的情况/ },
-  en: { title: 'Overview', first: 'Start here', waiting: 'Tasks waiting', waits: 'Normal', sender: 'Senders', silent: 'Silent', company: /The company acme at this moment/ },
+  zh: { title: '总览', tasks: '任务', first: '从这里开始', waiting: '排队任务', waits: '正常', sender: '发送方状态', silent: '没有轮询', company: /公司 acme 此刻的情况/ },
+  en: { title: 'Overview', tasks: 'Tasks', first: 'Start here', waiting: 'Tasks waiting', waits: 'Normal', sender: 'Senders', silent: 'Silent', company: /The company acme at this moment/ },
 }
 
 test('an empty installation says what to do first', async () => {
@@ -68,17 +68,54 @@ test('a user of a company sees the figures of that company', async () => {
   const reader = { username: 'acme-reader', password: 'reader-of-acme-password' }
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
   await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read', company_no: 'acme' })
+  for (const language of languages) {
+    const viewer = await openPage(browser, server, { language })
+    await viewer.signIn(reader)
+    await viewer.page.getByText(words[language].company).waitFor()
+    await viewer.page.getByText(words[language].waiting).waitFor()
+    await viewer.page.locator('dl .tile').filter({ hasText: words[language].waiting }).locator('.value', { hasText: /^0$/ }).waitFor()
+    await viewer.checkAccess('overview of a company')
+    await viewer.finish()
+  }
+})
+
+test('a submit user begins with its tasks, and is not offered the figures', async () => {
   const submitter = { username: 'acme-submitter', password: 'submitter-of-acme-password' }
   await server.api('POST', '/api/v1/admin/users', { ...submitter, role: 'submit', company_no: 'acme' })
-  for (const user of [reader, submitter]) {
-    for (const language of languages) {
-      const viewer = await openPage(browser, server, { language })
-      await viewer.signIn(user)
-      await viewer.page.getByText(words[language].company).waitFor()
-      await viewer.page.getByText(words[language].waiting).waitFor()
-      await viewer.page.locator('dl .tile').filter({ hasText: words[language].waiting }).locator('.value', { hasText: /^0$/ }).waitFor()
-      await viewer.checkAccess(`overview of ${user.username}`)
-      await viewer.finish()
-    }
+  for (const language of languages) {
+    const viewer = await openPage(browser, server, { language })
+    await viewer.signIn(submitter)
+    await viewer.page.getByRole('heading', { level: 1, name: words[language].tasks }).waitFor()
+    assert.equal(await viewer.page.getByRole('link', { name: words[language].title }).count(), 0)
+    await viewer.finish()
   }
+})
+
+test('a stream of which nothing arrives is replaced by questions', async () => {
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await page.clock.install()
+  await page.route('**/api/v1/admin/stream', () => {}) // as a proxy that holds the events back
+  await viewer.signIn(admin, 'overview')
+  await page.clock.fastForward(21_000)
+  await page.locator('.live.polling').waitFor()
+  await page.getByText('Every 5 s').waitFor()
+  await viewer.finish()
+})
+
+test('figures that cannot be read are not shown as live, and the first failure is told', async () => {
+  const viewer = await openPage(browser, server, { language: 'en', expected: [/^503 GET /] })
+  const { page } = viewer
+  const says = (event, data) => ({ status: 200, contentType: 'text/event-stream', body: `event: ${event}\ndata: ${JSON.stringify(data)}\n\n` })
+  await page.route('**/api/v1/admin/stream', (route) => route.fulfill(says('ping', { current: false })))
+  const failing = (route) => route.fulfill({ status: 503, contentType: 'application/json', body: JSON.stringify({ code: 503, message: 'The database does not answer.', error: { reason: 'service.unavailable' } }) })
+  await page.route('**/api/v1/admin/overview', failing)
+  await viewer.signIn(admin, 'overview')
+  await page.getByRole('alert').getByText('The database does not answer.').waitFor()
+  await page.getByText('Not current').waitFor()
+  await viewer.checkAccess('overview without figures')
+  await page.unroute('**/api/v1/admin/overview', failing)
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.getByRole('alert').waitFor({ state: 'detached' })
+  await viewer.finish()
 })

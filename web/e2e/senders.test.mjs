@@ -102,6 +102,19 @@ test('a provider keeps its secrets, its balance is topped up, and a test message
   await page.getByText('The circuit breaker opened').waitFor()
   await viewer.checkAccess('sender in trouble')
   await viewer.screenshot('sender', { fullPage: true })
+
+  await page.getByRole('button', { name: 'Edit', exact: true }).click()
+  await form.getByRole('button', { name: 'Replace “Secrets”' }).click()
+  await form.getByRole('button', { name: 'Save' }).click()
+  await form.getByText('Type the new value, or keep the stored one.').waitFor() // nothing is no replacement
+  await form.getByRole('button', { name: 'Keep', exact: false }).first().click()
+  await form.getByRole('button', { name: 'Remove “Secrets”' }).click()
+  await form.getByText('Removed when you save').waitFor()
+  await viewer.checkAccess('removed secret')
+  await form.getByLabel('Body (JSON)').fill('{"to": "${digits}", "text": "${content}"}')
+  await form.getByRole('button', { name: 'Save' }).click()
+  await form.waitFor({ state: 'detached' })
+  assert.equal((await server.api('GET', '/api/v1/admin/senders/provider')).config.secrets, undefined)
   await viewer.finish()
 })
 

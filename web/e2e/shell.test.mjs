@@ -94,8 +94,7 @@ test('signing out everywhere ends the other sessions', async () => {
   await one.page.getByRole('dialog').getByRole('button', { name: words.en.everywhere }).click()
   await one.page.getByRole('button', { name: words.en.button }).waitFor()
   await other.page.getByRole('link', { name: words.en.templates, exact: true }).click()
-  await other.page.getByRole('button', { name: words.en.button }).waitFor()
-  assert.equal(new URL(other.page.url()).searchParams.get('back'), '/templates')
+  await other.page.getByRole('dialog', { name: 'Sign in again' }).waitFor()
   await one.finish()
   await other.finish()
 })
@@ -113,5 +112,130 @@ test('a user sees only what it may do', async () => {
   assert.equal(await page.getByRole('link', { name: words.en.templates, exact: true }).count(), 0)
   await viewer.go('templates')
   await page.getByText('you may not open it').waitFor()
+  await viewer.finish()
+})
+
+test('what was typed is kept when the session ends, and leaving it is asked about', async () => {
+  const viewer = await openPage(browser, server, { language: 'en', expected: [/^401 /] })
+  const { page, context } = viewer
+  await viewer.signIn(admin, 'templates')
+  await page.getByRole('link', { name: words.en.companies, exact: true }).click()
+  await page.getByRole('button', { name: 'Add a company' }).first().click()
+  const form = page.getByRole('dialog', { name: 'Add a company' })
+  await form.getByLabel('Company number').fill('kept')
+  await form.getByLabel('Name').fill('Kept Ltd.')
+  await page.goBack()
+  const question = page.getByRole('dialog', { name: 'Some changes are not saved' })
+  await question.waitFor()
+  await question.locator('button').filter({ hasNotText: 'Discard changes' }).last().click()
+  await question.waitFor({ state: 'detached' })
+  assert.equal(new URL(page.url()).pathname, '/console/companies')
+
+  await context.clearCookies()
+  await form.getByRole('button', { name: 'Save' }).click()
+  const again = page.getByRole('dialog', { name: 'Sign in again' })
+  await again.waitFor()
+  await viewer.checkAccess('sign in again')
+  await viewer.screenshot('sign-in-again')
+  assert.equal(await again.getByLabel('User name').inputValue(), admin.username)
+  await again.getByLabel('Password').fill('wrong')
+  await page.keyboard.press('Enter')
+  await again.getByRole('alert').waitFor()
+  await again.getByLabel('Password').fill(admin.password)
+  await page.keyboard.press('Enter')
+  await again.waitFor({ state: 'detached' })
+  assert.equal(await form.getByLabel('Name').inputValue(), 'Kept Ltd.')
+  await form.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('cell', { name: 'kept', exact: true }).waitFor()
+  await viewer.finish()
+})
+
+test('a tab follows when another user signs in in another one', async () => {
+  const reader = { username: 'second', password: 'password-of-the-second' }
+  await server.api('POST', '/api/v1/admin/users', { ...reader, role: 'read' })
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page, context } = viewer
+  await viewer.signIn(admin, 'tasks?phone_number=13800138000')
+  const other = await context.newPage()
+  await other.goto(`${server.url}/console/companies`)
+  await other.evaluate((body) => fetch('/api/v1/session', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }).then((answer) => answer.text()), reader)
+  await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+  await page.locator('header.top').getByRole('button', { name: reader.username }).waitFor()
+  assert.equal(new URL(page.url()).search, '', 'the address of the former user is not kept')
+  await other.getByRole('button', { name: 'Add a company' }).first().click()
+  await other.getByLabel('Company number').fill('not-mine')
+  await other.getByLabel('Name').fill('Not mine')
+  await other.getByRole('button', { name: 'Save' }).click() // 403
+  await other.locator('header.top').getByRole('button', { name: reader.username }).waitFor()
+  await viewer.finish()
+})
+
+test('after an upgrade, a link loads the page anew', async () => {
+  const viewer = await openPage(browser, server, { language: 'en', expected: [/^404 GET \S+\/assets\//, /dynamically imported module/] })
+  const { page } = viewer
+  await viewer.signIn(admin, 'companies')
+  let gone = 0
+  await page.route('**/assets/TemplatesPage*.js', (route) => (gone++ === 0 ? route.fulfill({ status: 404, body: '' }) : route.continue()))
+  await page.getByRole('link', { name: words.en.templates, exact: true }).click()
+  await page.getByRole('heading', { level: 1, name: words.en.templates }).waitFor()
+  assert.equal(gone, 2)
+  // A server that has no such file at all is not asked for ever.
+  await page.route('**/assets/UsersPage*.js', (route) => (gone++, route.fulfill({ status: 404, body: '' })))
+  await page.getByRole('link', { name: 'Users and keys', exact: true }).click()
+  await page.waitForURL('**/console/users')
+  await page.waitForTimeout(1000)
+  assert.equal(gone, 4)
+  await viewer.finish()
+})
+
+test('a list knows its pages after reloading and going back, and searches again', async () => {
+  for (let i = 0; i < 3; i++) await server.api('POST', '/api/v1/sms/send-batch', { messages: Array.from({ length: 40 }, (_, n) => ({ phone_number: `138${String(i * 100 + n).padStart(8, '0')}`, content: `Page ${i} ${n}` })) })
+  const viewer = await openPage(browser, server, { language: 'en', expected: [] })
+  const { page } = viewer
+  await viewer.signIn(admin, 'tasks')
+  const at = (n) => page.getByText(`Page ${n}`, { exact: true }).waitFor()
+  await at(1)
+  await page.getByRole('button', { name: 'Next' }).click()
+  await at(2)
+  await page.getByRole('button', { name: 'Next' }).click()
+  await at(3)
+  await page.reload()
+  await at(3)
+  await page.goBack()
+  await at(2)
+  await page.getByRole('button', { name: 'Previous' }).click()
+  await at(1)
+  const asked = page.waitForRequest(/\/api\/v1\/sms\/tasks\?/, { timeout: 3000 })
+  await page.getByRole('button', { name: 'Search' }).click() // the same filters
+  await asked
+  await viewer.go('tasks?from=nonsense&to=2020-01-01T00:00:00Z')
+  await page.getByText('Nothing matches').waitFor()
+  await viewer.finish()
+})
+
+test('answers that take longer than the time between refreshes are shown', async () => {
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await viewer.signIn(admin, 'tasks')
+  await page.getByRole('link', { name: 'Page 2 39' }).waitFor()
+  await page.route(/\/api\/v1\/sms\/tasks\?/, async (route) => {
+    const answer = await route.fetch()
+    await new Promise((resolve) => setTimeout(resolve, 6000))
+    await route.fulfill({ response: answer })
+  })
+  let stop = false
+  const sending = (async () => {
+    for (let n = 0; !stop; n++) {
+      await server.api('POST', '/api/v1/sms/send', { phone_number: '13800138099', content: `Slow ${n}` })
+      await new Promise((resolve) => setTimeout(resolve, 1000))
+    }
+  })()
+  try {
+    await page.getByRole('link', { name: /^Slow/ }).first().waitFor({ timeout: 25_000 })
+  } finally {
+    stop = true
+    await sending
+  }
+  await page.unrouteAll({ behavior: 'ignoreErrors' })
   await viewer.finish()
 })

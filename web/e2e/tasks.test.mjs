@@ -72,6 +72,12 @@ test('a task is found by its id, and a wrong filter is named', async () => {
   await page.getByLabel('Phone number or task id').fill('123')
   await page.keyboard.press('Enter')
   await page.getByRole('alert').getByText(/^phone_number: /).waitFor()
+  for (const text of ['oUpF8uMuAJO_M2pxb1Q9zNjWeS6o', 'zhang@example.com']) {
+    await page.getByLabel('Phone number or task id').fill(text)
+    await page.keyboard.press('Enter')
+    await page.getByText('Tasks are found by a phone number or by a task id').last().waitFor()
+    assert.equal(new URL(page.url()).pathname, '/console/tasks')
+  }
   await viewer.checkAccess('wrong filter')
   await viewer.go('tasks/task_20200101_nothing')
   await page.getByRole('alert').getByText('There is no such task').waitFor()
@@ -141,4 +147,40 @@ test('a reader of a company sees its tasks, and no buttons that the API refuses'
     assert.equal(await page.getByRole('link', { name: 'Simulated phone' }).count(), 0)
     await viewer.finish()
   }
+})
+
+test('a task leads to its notification and to its person, and says its company and channel', async () => {
+  const notifier = { username: 'of-beta', password: 'password-of-beta' }
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'beta', name: 'Beta' })
+  await server.api('POST', '/api/v1/admin/users', { ...notifier, role: 'submit', company_no: 'beta' })
+  await server.api('PUT', '/api/v1/admin/contacts', { contacts: [{ user_id: 'wu', email: 'wu@example.com' }] }, notifier)
+  const made = await server.api('POST', '/api/v1/notifications', { biz_type: 3, biz_id: 5, channels: ['email'], payload: { taskName: 'Linked' }, user_ids: ['wu'] }, notifier)
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await viewer.signIn(admin, 'tasks')
+  const row = page.getByRole('row').filter({ hasText: 'Linked' })
+  await row.getByText('email', { exact: true }).waitFor()
+  await row.getByText('beta', { exact: true }).waitFor()
+  await viewer.checkAccess('tasks of companies')
+  await viewer.go('tasks?message_type=marketing')
+  await page.getByText('Nothing matches').waitFor()
+  await viewer.checkAccess('tasks of a type')
+  await viewer.go('tasks?message_type=notification')
+  await row.getByRole('link').first().click()
+  await page.getByRole('link', { name: 'wu', exact: true }).waitFor()
+  assert.match(await page.getByRole('link', { name: 'wu', exact: true }).getAttribute('href'), /company_no=beta/)
+  await viewer.checkAccess('task of a notification')
+  await page.getByRole('link', { name: String(made.items[0].notification_id), exact: true }).click()
+  await page.getByRole('heading', { level: 1, name: 'Notification' }).waitFor()
+  await viewer.finish()
+})
+
+test('a job over no task cannot begin', async () => {
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await viewer.signIn(admin, 'tasks?source=of-nobody')
+  await page.getByRole('button', { name: 'Cancel or requeue many' }).click()
+  await page.getByRole('dialog').getByText('0 tasks').waitFor()
+  assert.ok(await page.getByRole('dialog').getByRole('button', { name: 'Requeue these tasks' }).isDisabled())
+  await viewer.finish()
 })

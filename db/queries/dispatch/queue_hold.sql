@@ -45,3 +45,9 @@ SELECT t.task_id FROM queue t
 WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.task_id > @after_id::text -- by queue_batch_idx
 ORDER BY t.batch_id, t.task_id
 LIMIT @portion::integer;
+
+-- TasksWaiting returns how many tasks of a batch are PENDING, counted up to most.
+-- name: TasksWaiting :one
+SELECT count(*) FROM (
+    SELECT FROM queue t WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL LIMIT @most::integer -- by queue_batch_idx
+) w;

@@ -108,9 +108,13 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 	})
 }
 
-// isAudited reports whether an operation makes administrative changes, which are recorded with the caller.
+// auditedPaths are how the paths of operations begin that change what administrators, or the users of a company for it, set.
+var auditedPaths = []string{"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags"}
+
+// isAudited reports whether an operation makes such changes, which are recorded with the caller.
 func isAudited(operation string) bool {
-	return strings.Contains(operation, " /api/v1/admin/") && !strings.HasPrefix(operation, http.MethodGet+" ")
+	method, path, _ := strings.Cut(operation, " ")
+	return method != http.MethodGet && slices.ContainsFunc(auditedPaths, func(start string) bool { return strings.HasPrefix(path, start) })
 }
 
 // alwaysServed are the operations that are answered even when all connections are taken. The metrics and the documentation are

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,8 @@ type contract struct {
 	parameters map[string][]string // names of the query parameters
 	limits     map[string]limits
 
-	costly  map[string]bool // whether the operation needs a turn
+	forms   map[string]formOf // operations that take a form
+	costly  map[string]bool   // whether the operation needs a turn
 	batches map[string]Batch
 	changes Batch // checks a change of settings
 }
@@ -43,6 +45,11 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load contract: %w", err)
 	}
+	return contractOf(spec)
+})
+
+// contractOf returns what the gate enforces of a contract, which it changes.
+func contractOf(spec *openapi3.T) (*contract, error) {
 	roles, err := rolesOf(spec)
 	if err != nil {
 		return nil, err
@@ -56,6 +63,10 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 	if err != nil {
 		return nil, err
 	}
+	forms, err := formsOf(spec, roles)
+	if err != nil {
+		return nil, err
+	}
 	spec.Paths.Find(callbackPath).Post.RequestBody = nil // any body is valid, and the validator would copy it
 	spec.Servers = nil                                   // the API is served under any name
 	router, err := gorillamux.NewRouter(spec)
@@ -64,10 +75,10 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 	}
 	return &contract{
 		router: router, routes: routesOf(spec), roles: roles, ids: idsOf(spec), keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
-		costly: costlyOperations(spec, maps.Keys(batches)), batches: batches,
+		forms: forms, costly: costlyOperations(spec, maps.Keys(batches), maps.Keys(forms)), batches: batches,
 		changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil
-})
+}
 
 // routesOf returns the operations without path parameters as the validator knows them.
 func routesOf(spec *openapi3.T) map[string]*routers.Route {
@@ -91,6 +102,13 @@ func (c *contract) route(r *http.Request, operation string) (*routers.Route, map
 	route, params, err := c.router.FindRoute(r)
 	if err == nil && operation == "" {
 		err = routers.ErrPathNotFound
+	}
+	for name, escaped := range params { // the library checks a name of any language as it is escaped
+		text, err := url.PathUnescape(escaped)
+		if err != nil {
+			return nil, nil, fault.InvalidField(name, fault.WrongFormat, nil)
+		}
+		params[name] = text
 	}
 	return route, params, err
 }

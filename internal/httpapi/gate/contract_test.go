@@ -45,8 +45,10 @@ func TestEveryOperationIsCompleteInTheContract(t *testing.T) {
 			}
 		}
 		if body := operation.RequestBody; body != nil {
-			if media := body.Value.Content.Get("application/json"); media.Example == nil && len(media.Examples) == 0 {
-				t.Errorf("%s has no example of its body", name)
+			for kind, media := range body.Value.Content {
+				if (kind == "application/json" || kind == formType) && media.Example == nil && len(media.Examples) == 0 {
+					t.Errorf("%s has no example of its body in %s", name, kind)
+				}
 			}
 			for _, status := range []int{400, 413, 422} {
 				if operation.Responses.Status(status) == nil {

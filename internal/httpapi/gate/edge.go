@@ -38,17 +38,18 @@ func (g *Gate) clientIP(r *http.Request) string {
 	return client.WithZone("").String()
 }
 
-// isSecure reports whether the client speaks TLS with this server, or with a trusted proxy in front of it.
+// isSecure reports whether the client speaks TLS with this server, or with a trusted proxy in front of it. Of several schemes, the first is that of the
+// client. A client that forges it changes only its own cookie.
 func (g *Gate) isSecure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}
-	schemes := r.Header.Values("X-Forwarded-Proto")
-	if len(schemes) == 0 {
+	scheme, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	if scheme == "" {
 		return false
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && g.trusts(peer.Addr().Unmap()) && strings.EqualFold(schemes[len(schemes)-1], "https")
+	return err == nil && g.trusts(peer.Addr().Unmap()) && strings.EqualFold(strings.TrimSpace(scheme), "https")
 }
 
 func (g *Gate) trusts(address netip.Addr) bool {

@@ -25,6 +25,7 @@ import (
 	"lksms/internal/queue"
 	"lksms/internal/receipt/callback"
 	"lksms/internal/tracing"
+	"lksms/internal/upload"
 )
 
 // submitOperations are the operations whose rejected requests are stored (S0.14). The handler of the batch stores the messages that it
@@ -74,12 +75,13 @@ type Caller struct {
 
 // Body is the body of a request.
 type Body struct {
-	Raw    []byte // as sent, as far as it could be read; nil: not read
-	Plain  []byte // Raw in the form that the generated types can read
-	Value  any    // Plain as jsonbody.Parse reads it
-	Items  []Item // of a batch
-	Cut    error  // why Raw is incomplete; nil: it is complete
-	Broken error  // why Plain is not JSON; nil: it is
+	Raw    []byte       // as sent, as far as it could be read; of a form: what tells it from another one; nil: not read
+	Plain  []byte       // Raw in the form that the generated types can read
+	Value  any          // Plain as jsonbody.Parse reads it
+	Items  []Item       // of a batch
+	Form   *upload.Form // nil: the body is no form
+	Cut    error        // why Raw is incomplete; nil: it is complete
+	Broken error        // why Plain is not JSON; nil: it is
 }
 
 func (b Body) isWhole() bool { return b.Raw != nil && b.Cut == nil }
@@ -111,6 +113,9 @@ func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
 
 // within moves the deadline: the request ends after limit. A context for it would cost one more timer and one more copy of the request.
 func (x *Exchange) within(limit time.Duration) { x.deadline.Reset(min(limit, time.Until(x.last))) }
+
+// prolong moves the latest end of the request, because its body may take this long.
+func (x *Exchange) prolong(longest time.Duration) { x.last = time.Now().Add(longest + LongestAnswer) }
 
 // Stream says that the answer goes on for as long as the caller reads it: the request has no deadline, and no duration that says anything.
 func (x *Exchange) Stream() {

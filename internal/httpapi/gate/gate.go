@@ -19,6 +19,7 @@ import (
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
 	"lksms/internal/tracing"
+	"lksms/internal/upload"
 )
 
 // The operations whose items have their own outcomes.
@@ -38,6 +39,7 @@ type Services struct {
 	Idempotency *idempotency.Service
 	Receipts    *receipt.Service
 	Queue       *queue.Service // stores rejected submissions
+	Uploads     *upload.Service
 }
 
 // Options are the settings of a Gate.
@@ -57,6 +59,7 @@ type Gate struct {
 	contract  *contract
 	headers   http.Header // of every answer
 	rooms     rooms
+	uploads   *room // in files
 	turns     *turns
 	pace      pace
 	requests  *prometheus.CounterVec
@@ -75,7 +78,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
-		services: services, options: options, contract: contract, headers: headersOf(options), rooms: newRooms(), turns: newTurns(runtime.GOMAXPROCS(0)),
+		services: services, options: options, contract: contract, headers: headersOf(options), rooms: newRooms(), uploads: newRoom(uploadsMost, uploadsOfOne), turns: newTurns(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

@@ -53,7 +53,14 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			return
 		}
 		began := time.Now()
-		done, err := g.receive(w, r, x, limits.bodyBytes)
+		form, isForm := g.contract.forms[x.Operation]
+		var done func()
+		var err error
+		if isForm = isForm && isFormType(r); isForm {
+			done, err = g.receiveForm(w, r, x, form)
+		} else {
+			done, err = g.receive(w, r, x, limits.bodyBytes)
+		}
 		if err != nil {
 			g.Fail(w, r, err)
 			return
@@ -81,7 +88,12 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			g.Fail(w, r, x.Body.Cut)
 			return
 		}
-		if err := g.parse(x); err != nil {
+		if isForm {
+			err = g.parseForm(x, form)
+		} else {
+			err = g.parse(x)
+		}
+		if err != nil {
 			g.Fail(w, r, err)
 			return
 		}

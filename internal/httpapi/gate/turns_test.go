@@ -321,6 +321,7 @@ func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 		"a large message":        {submitter, "POST /api/v1/sms/send", smallBody + 1, true},
 		"a batch":                {submitter, "POST " + sendBatchPath, 100, true},
 		"a list":                 {submitter, "GET /api/v1/sms/tasks", 0, true},
+		"statistics":             {access.Principal{Username: "reads", Role: access.RoleRead, CompanyID: 7}, "GET /api/v1/admin/statistics", 0, true},
 		"a task":                 {submitter, "GET /api/v1/sms/task/{task_id}", 0, false},
 		"a batch without a user": {access.Principal{}, "POST " + sendBatchPath, 100, false},
 		"a batch of an admin":    {access.Principal{Username: "admin", Role: access.RoleAdmin, SeesAll: true}, "POST " + sendBatchPath, 100, false},

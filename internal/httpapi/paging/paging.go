@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"lksms/internal/contact"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
@@ -80,6 +81,33 @@ func TextCursor(cursor *string) (string, error) {
 		return "", nil
 	}
 	return keyOf(*cursor)
+}
+
+// PlaceCursor reads a cursor of a search of contacts.
+func PlaceCursor(cursor *string) (contact.Place, error) {
+	if cursor == nil {
+		return contact.Place{}, nil
+	}
+	key, err := keyOf(*cursor)
+	if err != nil {
+		return contact.Place{}, err
+	}
+	id, term, isPlace := strings.Cut(key, placeSeparator)
+	if !isPlace {
+		return contact.Place{}, errNotACursor
+	}
+	return contact.Place{Term: term, UserID: id}, nil
+}
+
+// placeSeparator is in no user id.
+const placeSeparator = "\n"
+
+// CursorOfPlace returns the cursor after a place of a search; nil for nil.
+func CursorOfPlace(p *contact.Place) *string {
+	if p == nil {
+		return nil
+	}
+	return new(CursorOf(p.UserID + placeSeparator + p.Term))
 }
 
 // TimeCursor reads a cursor of a list that is in the order of a time and, at the same time, of ids.

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// heartbeat is the longest time without anything on the connection, so that proxies keep it.
+	// heartbeat is the longest time without anything on the connection, so that proxies keep it and readers notice when it breaks.
 	heartbeat = 15 * time.Second
 	// writeLimit is how long a reader may take for an event. A server that stops waits longer.
 	writeLimit = 3 * time.Second
@@ -25,6 +25,7 @@ const (
 // Streams are the streams of a server.
 type Streams struct {
 	most, ofCompany int
+	heartbeat       time.Duration // see the constant
 
 	mu        sync.Mutex
 	count     int
@@ -37,7 +38,7 @@ type Streams struct {
 
 // New returns Streams that allows most at once, half of them to one company.
 func New(most int) *Streams {
-	return &Streams{most: most, ofCompany: max(1, most/2), users: map[string]int{}, companies: map[string]int{}, stopping: make(chan struct{})}
+	return &Streams{most: most, ofCompany: max(1, most/2), heartbeat: heartbeat, users: map[string]int{}, companies: map[string]int{}, stopping: make(chan struct{})}
 }
 
 // Stop makes all streams say goodbye and end, which takes them writeLimit at the longest.
@@ -115,16 +116,18 @@ func (s *Streams) serve(ctx context.Context, out *writer, from Source) (bye stri
 	tick := time.NewTicker(from.Every)
 	defer tick.Stop()
 	for {
-		switch err := from.MayRead(); {
-		case isFinal(err):
+		err := from.MayRead()
+		if isFinal(err) {
 			return byeAccess, nil
-		case err == nil:
-			if err := out.event(ctx, from); err != nil {
+		}
+		isCurrent := err == nil
+		if isCurrent {
+			if isCurrent, err = out.event(ctx, from); err != nil {
 				return "", err
 			}
 		}
-		if time.Since(out.last) >= heartbeat {
-			if err := out.send(":\n\n"); err != nil {
+		if time.Since(out.last) >= s.heartbeat {
+			if err := out.send(fmt.Sprintf("event: ping\ndata: {\"current\":%t}\n\n", isCurrent)); err != nil {
 				return "", err
 			}
 		}
@@ -141,7 +144,7 @@ func (s *Streams) serve(ctx context.Context, out *writer, from Source) (bye stri
 		case <-over:
 			return byeOver, nil
 		case <-tick.C:
-		case <-time.After(heartbeat - time.Since(out.last)):
+		case <-time.After(s.heartbeat - time.Since(out.last)):
 		}
 	}
 }
@@ -160,14 +163,17 @@ type writer struct {
 	latest     []byte    // what was sent
 }
 
-// event sends the next event, if it can be read and has changed.
-func (w *writer) event(ctx context.Context, from Source) error {
+// event sends the next event if it has changed, and reports whether it could be read.
+func (w *writer) event(ctx context.Context, from Source) (isCurrent bool, err error) {
 	data, what, err := from.Next(ctx)
-	if err != nil || bytes.Equal(what, w.latest) {
-		return nil //nolint:nilerr // the next try may succeed; meanwhile there is nothing to send
+	if err != nil {
+		return false, nil //nolint:nilerr // the next try may succeed; meanwhile there is nothing to send
+	}
+	if bytes.Equal(what, w.latest) {
+		return true, nil
 	}
 	w.latest = what
-	return w.send("event: " + from.Event + "\ndata: " + string(data) + "\n\n")
+	return true, w.send("event: " + from.Event + "\ndata: " + string(data) + "\n\n")
 }
 
 func (w *writer) send(text string) error {

@@ -98,6 +98,48 @@ func TestOnlyNewsAreSent(t *testing.T) {
 	}
 }
 
+// A reader that hears nothing cannot know whether the figures stay as they are, cannot be read, or do not arrive.
+func TestAQuietStreamSaysWhetherTheLatestEventIsCurrent(t *testing.T) {
+	t.Parallel()
+	s, source, isOut := New(1), numbers(time.Millisecond), atomic.Bool{}
+	s.heartbeat = 5 * time.Millisecond
+	source.Next = func(context.Context) (data, what []byte, err error) {
+		if isOut.Load() {
+			return nil, nil, errors.New("out of reach")
+		}
+		return []byte("1"), []byte("1"), nil
+	}
+	var mayNot atomic.Pointer[error]
+	source.MayRead = func() error {
+		if err := mayNot.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+	url, _ := serve(t, s, source)
+	from := open(t, url)
+	await := func(want string) {
+		t.Helper()
+		for last := ""; last != want; {
+			if last = event(t, from); !strings.HasPrefix(last, "event: ping") {
+				t.Fatalf("%s, want %s", last, want)
+			}
+		}
+	}
+	if got := event(t, from); got != "event: n data: 1" {
+		t.Fatal(got)
+	}
+	const current, stale = `event: ping data: {"current":true}`, `event: ping data: {"current":false}`
+	await(current)
+	isOut.Store(true)
+	await(stale)
+	isOut.Store(false)
+	await(current)
+	unknown := errors.New("nobody knows the rights of the reader")
+	mayNot.Store(&unknown)
+	await(stale)
+}
+
 func TestAStreamEndsWithTheRightsOfItsReader(t *testing.T) {
 	t.Parallel()
 	source, may := numbers(time.Millisecond), atomic.Pointer[error]{}

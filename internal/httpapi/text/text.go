@@ -21,19 +21,20 @@ type Catalogue struct {
 	Recovered   string                  // %d stands for the number of tasks
 	States      [4]string               // names of a task's states, by status code
 	Description [4]string
+	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
 }
 
 var english = &Catalogue{
 	Alerts: alert.English,
 	reasons: map[fault.Reason]string{
-		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON.",
+		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON, or a complete form.",
 		fault.RequestInvalid:         "A field is not valid.",
-		fault.RequestTooLarge:        "The request body is too large: split the request or shorten its texts.",
+		fault.RequestTooLarge:        "The request body is too large: split the request or the file, or shorten its texts.",
 		fault.RequestTooDeep:         "The request body is nested too deeply: use fewer levels of objects and lists.",
 		fault.RequestTooSlow:         "The request body did not arrive in time: send it faster, or split the request.",
 		fault.RequestTooMuch:         "Too many or too large requests of your company are in progress: try again later.",
-		fault.RequestMediaType:       "The Content-Type must be application/json.",
+		fault.RequestMediaType:       "The Content-Type must be application/json, or multipart/form-data for a file.",
 		fault.RequestCrossSite:       "Web pages of other sites may not send this request: add the site to CORS_ORIGINS to allow it.",
 		fault.RouteNotFound:          "There is no such path: check the URL.",
 		fault.RouteMethodNotAllowed:  "This path does not support this HTTP method.",
@@ -56,13 +57,20 @@ var english = &Catalogue{
 		fault.TaskUnreachable:        "The person could not be reached when the task was made: set the notification to waiting, so that it reads the contact again.",
 		fault.TaskSenderGone:         "Only one sender may send the task, and it does not exist any more or does not serve the company.",
 		fault.TaskWithdrawn:          "The task may not be sent any more: its notification has ended, a later message took its place, or its company was deleted.",
+		fault.BatchNotFound:          "There is no such batch.",
+		fault.BatchRowNotFound:       "The batch has no such row, or the row has not been checked yet.",
+		fault.BatchWrongStatus:       "The status of the batch does not allow this.",
+		fault.BatchNothingToSend:     "The batch has no row that can be sent.",
 		fault.JobNotFound:            "There is no such job.",
 		fault.JobNotRunning:          "The job has ended already.",
+		fault.JobAlreadyRunning:      "A job with this action and this filter is running.",
 		fault.JobCountChanged:        "The filter now selects %d tasks: check them, and repeat the request with this count.",
 		fault.SenderIsDriven:         "The server itself runs the sender with this number: apps must use another app_id.",
 		fault.TemplateNotFound:       "There is no such template.",
 		fault.NotificationNotFound:   "There is no such notification.",
 		fault.ContactNotFound:        "There is no such contact.",
+		fault.TagNotFound:            "There is no such tag.",
+		fault.ImportNotFound:         "There is no such import.",
 		fault.TemplateNoneActive:     "No template is active: add a template or enable one.",
 		fault.TemplateNotActive:      "The template is not active: enable it, or choose another one.",
 		fault.TemplateWrongStatus:    "The template cannot be given this status now: error.fields names those that it can be given.",
@@ -136,9 +144,41 @@ var english = &Catalogue{
 		fault.RangeEmpty:         "must be before the end of the range",
 		fault.RangeTooLong:       "is too early for this step: the range has at most %v days",
 		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
+		fault.MissingColumns:     "has placeholders without a column in the list: %v",
 		fault.TooManyCharacters:  "is too long: the text has %v characters, and a message of this type at most %v",
 		fault.TooManySegments:    "is too long: the text takes %v segments, and a message of this type at most %v",
 		fault.NothingElseIsKnown: "is not valid",
+		fault.NotAList:           "is not a list: send CSV, an Excel workbook (.xlsx) or a JSON array of objects",
+		fault.OldWorkbook:        "is a workbook of an old form (.xls): save it as .xlsx or as CSV UTF-8",
+		fault.Encrypted:          "is protected by a password: save it without one",
+		fault.Damaged:            "is damaged or incomplete: save it again and send the new file",
+		fault.DamagedAt:          "is damaged or written wrongly: %v",
+		fault.CutShort:           "ends in the middle of a value: %v",
+		fault.NotText:            "contains bytes that are not text in UTF-8, UTF-16 or GB18030: %v",
+		fault.NotAValue:          "must have one text, number or truth value in each place: %v",
+		fault.CellTooLong:        "has a value that is too long: %v",
+		fault.NoHeader:           "has no header: the first row must name the columns",
+		fault.UnnamedColumn:      "has a column without a name: name or delete it: %v",
+		fault.DuplicateColumn:    "has two columns with the same name: %v",
+		fault.TooManyColumns:     "has too many columns: at most %v",
+		fault.TooManyRows:        "has too many rows: at most %v",
+		fault.MergedCells:        "has merged cells: split them and fill each one: %v",
+		fault.UnpackedTooBig:     "is too large when it is unpacked: at most %v bytes; delete other sheets and pictures, or send CSV",
+		fault.NoColumn:           "has no column %v: add it, or name it in the header",
+		fault.BadColumn:          "has a column whose name cannot be an attribute: %v; a name has at most 50 characters, and no braces",
+		fault.BeyondLimit:        "has more than fits: at most %v are allowed",
+		fault.Shortened:          "was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again",
+		fault.TooManyCells:       "has more cells than the list has columns: put texts that contain the separator into quotes",
+	},
+	place: func(p fault.Place) string {
+		text := fmt.Sprintf("row %d", p.Row)
+		if p.Column != "" {
+			text += ", column " + p.Column
+		}
+		if p.Most > 0 {
+			text += fmt.Sprintf(", at most %d characters", p.Most)
+		}
+		return text
 	},
 	Recovered: "Recovered %d zombie tasks.",
 	States:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
@@ -159,13 +199,13 @@ var english = &Catalogue{
 var chinese = &Catalogue{
 	Alerts: alert.Chinese,
 	reasons: map[fault.Reason]string{
-		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON。",
+		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON 或完整的表单。",
 		fault.RequestInvalid:         "字段不正确。",
-		fault.RequestTooLarge:        "请求体过大：请拆分请求或缩短内容。",
+		fault.RequestTooLarge:        "请求体过大：请拆分请求或文件，或缩短内容。",
 		fault.RequestTooDeep:         "请求体嵌套过深：请减少层级。",
 		fault.RequestTooSlow:         "请求体未能及时到达：请加快发送，或拆分请求。",
 		fault.RequestTooMuch:         "贵公司处理中的请求过多或过大，请稍后再试。",
-		fault.RequestMediaType:       "Content-Type 必须是 application/json。",
+		fault.RequestMediaType:       "Content-Type 必须是 application/json；上传文件时为 multipart/form-data。",
 		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；如需允许，请把该网站加入 CORS_ORIGINS。",
 		fault.RouteNotFound:          "路径不存在，请检查 URL。",
 		fault.RouteMethodNotAllowed:  "此路径不支持该 HTTP 方法。",
@@ -188,13 +228,20 @@ var chinese = &Catalogue{
 		fault.TaskUnreachable:        "创建任务时无法联系到此人：请把通知设为等待，以便重新读取联系人。",
 		fault.TaskSenderGone:         "任务只能由指定的发送方发送，而该发送方已不存在，或不再为该公司服务。",
 		fault.TaskWithdrawn:          "任务不能再发送：其通知已结束，或已有更新的消息，或其公司已删除。",
+		fault.BatchNotFound:          "批次不存在。",
+		fault.BatchRowNotFound:       "批次中没有这一行，或者这一行尚未检查。",
+		fault.BatchWrongStatus:       "批次当前的状态不允许此操作。",
+		fault.BatchNothingToSend:     "批次中没有可以发送的行。",
 		fault.JobNotFound:            "作业不存在。",
 		fault.JobNotRunning:          "作业已经结束。",
+		fault.JobAlreadyRunning:      "相同操作、相同筛选条件的作业正在运行。",
 		fault.JobCountChanged:        "筛选条件现在选中 %d 条任务：请核对后，用此 count 重新请求。",
 		fault.SenderIsDriven:         "此编号的发送方由服务器运行，APP 请使用其他 app_id。",
 		fault.TemplateNotFound:       "模板不存在。",
 		fault.NotificationNotFound:   "通知不存在。",
 		fault.ContactNotFound:        "联系人不存在。",
+		fault.TagNotFound:            "标签不存在。",
+		fault.ImportNotFound:         "导入不存在。",
 		fault.TemplateNoneActive:     "没有启用的模板：请添加或启用一个模板。",
 		fault.TemplateNotActive:      "该模板未启用：请启用它，或选择其他模板。",
 		fault.TemplateWrongStatus:    "该模板目前不能改为此状态；error.fields 列出允许的状态。",
@@ -268,9 +315,41 @@ var chinese = &Catalogue{
 		fault.RangeEmpty:         "必须早于结束时间",
 		fault.RangeTooLong:       "对于该步长过早：时间范围最多 %v 天",
 		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
+		fault.MissingColumns:     "中的占位符在名单里没有对应的列：%v",
 		fault.TooManyCharacters:  "过长：文本有 %v 个字符，该类型的消息最多 %v 个",
 		fault.TooManySegments:    "过长：文本的计费条数为 %v，该类型的消息最多 %v",
 		fault.NothingElseIsKnown: "不正确",
+		fault.NotAList:           "不是名单：请上传 CSV、Excel 工作簿（.xlsx）或由对象组成的 JSON 数组",
+		fault.OldWorkbook:        "是旧格式的工作簿（.xls）：请另存为 .xlsx 或 CSV UTF-8",
+		fault.Encrypted:          "已加密：请取消密码后保存",
+		fault.Damaged:            "已损坏或不完整：请重新保存后再上传",
+		fault.DamagedAt:          "已损坏或格式有误：%v",
+		fault.CutShort:           "在一个值的中间结束：%v",
+		fault.NotText:            "含有不是 UTF-8、UTF-16 或 GB18030 文本的字节：%v",
+		fault.NotAValue:          "每处只能是一个文本、数字或真假值：%v",
+		fault.CellTooLong:        "有过长的值：%v",
+		fault.NoHeader:           "没有表头：第一行必须是列名",
+		fault.UnnamedColumn:      "有一列没有列名，请填写列名或删除该列：%v",
+		fault.DuplicateColumn:    "有两列同名：%v",
+		fault.TooManyColumns:     "列数过多：最多 %v 列",
+		fault.TooManyRows:        "行数过多：最多 %v 行",
+		fault.MergedCells:        "有合并的单元格，请取消合并并逐格填写：%v",
+		fault.UnpackedTooBig:     "解压后过大：最多 %v 字节；请删除其他工作表和图片，或上传 CSV",
+		fault.NoColumn:           "缺少列 %v：请添加该列，或在表头中命名",
+		fault.BadColumn:          "有一列的列名不能作为属性：%v；列名最多 50 个字符，且不能有大括号",
+		fault.BeyondLimit:        "超出上限：最多 %v",
+		fault.Shortened:          "被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写",
+		fault.TooManyCells:       "的单元格多于列数：含有分隔符的文本需要加引号",
+	},
+	place: func(p fault.Place) string {
+		text := fmt.Sprintf("第 %d 行", p.Row)
+		if p.Column != "" {
+			text += fmt.Sprintf("，%s 列", p.Column)
+		}
+		if p.Most > 0 {
+			text += fmt.Sprintf("，最多 %d 个字符", p.Most)
+		}
+		return text
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
 	States:      english.States,
@@ -310,8 +389,8 @@ const (
 	fieldNameMost  = 200 // characters
 )
 
-// shortened cuts a text to at most most characters.
-func shortened(text string, most int) string {
+// Shortened cuts a text to at most most characters.
+func Shortened(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -328,7 +407,7 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 		fields := make([]api.FieldError, min(len(f.Fields), fieldsMost))
 		for i := range fields {
 			field := f.Fields[i]
-			fields[i] = api.FieldError{Field: shortened(field.Name, fieldNameMost), Message: c.rule(field)}
+			fields[i] = api.FieldError{Field: Shortened(field.Name, fieldNameMost), Message: c.rule(field)}
 		}
 		detail.Fields = &fields
 	}
@@ -364,6 +443,9 @@ func (c *Catalogue) Reason(f *fault.Error) string {
 	return text
 }
 
+// Remark returns what is wrong with a field, in one sentence.
+func (c *Catalogue) Remark(f fault.Field) string { return f.Name + " " + c.rule(f) }
+
 // rule returns the text for a wrong field.
 func (c *Catalogue) rule(f fault.Field) string {
 	text := c.rules[f.Rule]
@@ -382,6 +464,8 @@ func (c *Catalogue) rule(f fault.Field) string {
 		limit = strings.Join(words, ", ")
 	case []string:
 		limit = strings.Join(values, ", ")
+	case fault.Place:
+		limit = c.place(values)
 	}
 	return fmt.Sprintf(text, limit)
 }

@@ -27,15 +27,26 @@ import (
 type Message struct {
 	TaskID      string
 	Attempt     int16
-	Recipient   string // the address on the channel
-	UserID      string // user of a notification; can be empty
-	Title       string // title of a notification; can be empty
+	LeaseID     int64      // of this attempt; no other attempt of any task has it
+	EnteredAt   *time.Time // when the task began to wait: the same for each attempt until a requeue; nil: not known
+	Recipient   string     // the address on the channel
+	UserID      string     // user of a notification; can be empty
+	Title       string     // title of a notification; can be empty
 	Content     string
 	TemplateID  string          // the provider's id of the template; can be empty
 	Params      json.RawMessage // JSON object with the values for the template; can be nil
 	Page        string          // page that the message opens; can be empty
 	Traceparent string          // of the submission; empty: none
 	Group       int64           // messages of one group differ only in the recipient; 0: no group
+	IsOfBatch   bool            // the message is from an uploaded list
+}
+
+// enteredUnixMs returns EnteredAt in milliseconds; 0: not known.
+func (m *Message) enteredUnixMs() int64 {
+	if m.EnteredAt == nil {
+		return 0
+	}
+	return m.EnteredAt.UnixMilli()
 }
 
 // Outcome is the result of trying a message: it was sent (OK), it is not known whether it was sent (Unknown), the
@@ -96,7 +107,7 @@ type Driver interface {
 	// after the end of ctx.
 	Send(ctx context.Context, messages []Message, report func(i int, o Outcome))
 
-	// Target identifies the provider that is called. Two targets that differ are two providers, or one of them is
+	// Target identifies the provider that is called, or the providers. Two targets that differ are two providers, or one of them is
 	// called without encryption. Empty: no provider is called.
 	Target() string
 }
@@ -115,20 +126,20 @@ type Tools struct {
 
 // kind describes the drivers of one name.
 type kind struct {
-	secrets []string // top-level fields of the configuration that hold secrets
-	address string   // field with the URL that is called, which may hold a token; empty: none
-	batch   int      // maximum number of messages in one Send
-	merges  bool     // one call sends all messages of a group
-	make    func(config []byte, t Tools) (Driver, error)
+	secrets   []string // top-level fields of the configuration that hold secrets
+	addresses []string // fields with the URLs that are called, which may hold a token
+	batch     int      // maximum number of messages in one Send
+	merges    bool     // one call sends all messages of a group
+	make      func(config []byte, t Tools) (Driver, error)
 }
 
 var kinds = map[string]kind{
-	"log":      {nil, "", 1000, false, newLog},
-	"dingtalk": {nil, "baseUrl", 1000, true, newDingTalk},
-	"oa":       {[]string{"secret"}, "url", 100, false, newOA},
-	"wechat":   {[]string{"appSecret"}, "baseUrl", 100, false, newWeChat},
-	"email":    {[]string{"password"}, "", 100, false, newEmail},
-	"http-sms": {[]string{"secrets"}, "url", 100, false, newHTTPSMS},
+	"log":      {nil, nil, 1000, false, newLog},
+	"dingtalk": {nil, []string{"baseUrl"}, 1000, true, newDingTalk},
+	"oa":       {[]string{"secret"}, []string{"url"}, 100, false, newOA},
+	"wechat":   {[]string{"appSecret"}, []string{"baseUrl"}, 100, false, newWeChat},
+	"email":    {[]string{"password"}, nil, 100, false, newEmail},
+	"http-sms": {[]string{"secrets"}, []string{"url", "batchUrl"}, 100, false, newHTTPSMS},
 }
 
 // Kinds returns the names of the drivers.
@@ -137,8 +148,11 @@ func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 // Secrets returns the fields of a driver's configuration that are stored sealed.
 func Secrets(name string) []string { return kinds[name].secrets }
 
-// Address returns the field of a driver's configuration with the URL that it calls; empty: it has none.
-func Address(name string) string { return kinds[name].address }
+// Addresses returns the fields of a driver's configuration with the URLs that it calls.
+func Addresses(name string) []string { return kinds[name].addresses }
+
+// IsAddress reports whether a field of a driver's configuration has a URL that it calls.
+func IsAddress(name, field string) bool { return slices.Contains(kinds[name].addresses, field) }
 
 // Batch is the maximum number of messages in one Send of a driver.
 func Batch(name string) int { return kinds[name].batch }

@@ -441,12 +441,14 @@ func TestOASignsByStandardWebhooks(t *testing.T) {
 	}
 	p := newProvider(t, says(204, ""))
 	d := makeDriver(t, "oa", map[string]any{"url": p.URL, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})
-	if o := send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "zhang", Title: "t", Content: "c"}}); !o[0].OK {
+	message := driver.Message{TaskID: "task_1", LeaseID: 42, EnteredAt: new(time.Unix(0, 0).UTC()), Recipient: "zhang", Title: "t", Content: "c"}
+	if o := send(t.Context(), d, []driver.Message{message}); !o[0].OK {
 		t.Fatalf("%+v", o)
 	}
 	c := p.seen()[0]
 	want := "v1," + driver.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "task_1", c.header.Get("Webhook-Timestamp"), []byte(c.body))
-	if c.header.Get("Webhook-Id") != "task_1" || c.header.Get("Webhook-Signature") != want || !strings.Contains(c.body, `"to":"zhang"`) {
+	if c.header.Get("Webhook-Id") != "task_1" || c.header.Get("Webhook-Signature") != want || !strings.Contains(c.body, `"to":"zhang"`) ||
+		!strings.Contains(c.body, `"lease_id":42`) || !strings.Contains(c.body, `"entered_at":"1970-01-01T00:00:00Z"`) {
 		t.Errorf("sent %v", c)
 	}
 }
@@ -815,13 +817,13 @@ func TestEmailsOfABatchShareAConnection(t *testing.T) {
 	d := makeDriver(t, "email", config)
 	var messages []driver.Message
 	for i, to := range []string{"a@example.com", "gone@example.com", "full@example.com", "not an address", "b@example.com"} {
-		messages = append(messages, driver.Message{TaskID: fmt.Sprint("task_", i), Recipient: to, Title: "【任务】已完成", Content: "第一行\n第二行"})
+		messages = append(messages, driver.Message{TaskID: fmt.Sprint("task_", i), Recipient: to, EnteredAt: new(time.UnixMilli(1700000000000)), Title: "【任务】已完成", Content: "第一行\n第二行"})
 	}
 	o := send(t.Context(), d, messages)
-	if !o[0].OK || !o[1].Permanent || o[1].Code != "550" || o[2].OK || o[2].Permanent || o[2].Code != "452" || !o[3].Permanent || !o[4].OK {
+	if !o[0].OK || !o[1].Permanent || o[1].Code != "550" || o[2].OK || o[2].Permanent || o[2].Code != "452" || !o[3].Permanent || !o[4].OK || o[4].ProviderNo != "task_4.1700000000000@127.0.0.1" {
 		t.Errorf("%+v", o)
 	}
-	if s.connections != 1 || len(s.mails) != 2 || !strings.Contains(s.mails[0], "Message-ID: <task_0@") || !strings.Contains(s.mails[0], "=?UTF-8?") {
+	if s.connections != 1 || len(s.mails) != 2 || !strings.Contains(s.mails[0], "Message-ID: <task_0.1700000000000@") || !strings.Contains(s.mails[0], "=?UTF-8?") {
 		t.Errorf("%d connections, mails %q", s.connections, s.mails)
 	}
 }
@@ -866,4 +868,58 @@ func TestAnAcceptedMailCountsAsSentIfTheConnectionBreaks(t *testing.T) {
 	if len(s.mails) != 1 {
 		t.Errorf("%d mails, want 1", len(s.mails))
 	}
+}
+
+func TestHTTPSMSSendsBatchesToTheirOwnURL(t *testing.T) {
+	t.Parallel()
+	ok := func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, `{"code":"0"}`) }
+	usual, batches := newProvider(t, ok), newProvider(t, ok)
+	config := func(batchURL string) map[string]any {
+		return map[string]any{"url": usual.URL + "/one", "batchUrl": batchURL, "body": map[string]any{"to": "${recipient}"}}
+	}
+	messages := []driver.Message{{TaskID: "a", Recipient: "+1"}, {TaskID: "b", Recipient: "+2", IsOfBatch: true}}
+	for _, c := range []struct{ batchURL, usual, batches string }{
+		{batches.URL + "/many/${task_id}", "/one", "/many/b"},
+		{"", "/one,/one,/one", "/many/b"},
+	} {
+		for i, got := range send(t.Context(), makeDriver(t, "http-sms", config(c.batchURL)), messages) {
+			if !got.OK {
+				t.Errorf("message %d: %+v", i, got)
+			}
+		}
+		if got := paths(usual); got != c.usual {
+			t.Errorf("the usual URL got %s, want %s", got, c.usual)
+		}
+		if got := paths(batches); got != c.batches {
+			t.Errorf("the URL for batches got %s, want %s", got, c.batches)
+		}
+	}
+	for name, batchURL := range map[string]string{
+		"no URL": "x", "another scheme": "ftp://host/", "a host of the message": "http://${content}/", "a host of a part of the message": "http://${task_id}.example.com",
+		"an unknown value": "http://host/${nothing}", "a folder above": "http://host/a/../b",
+	} {
+		_, err := tryDriver("http-sms", config(batchURL), outbound.Policy{})
+		var refused *fault.Error
+		if !errors.As(err, &refused) || refused.Fields[0].Name != "config.batchUrl" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	one, other := makeDriver(t, "http-sms", config("")), makeDriver(t, "http-sms", config(usual.URL+"/many"))
+	if one.Target() != other.Target() {
+		t.Errorf("another path at the same provider is another target: %s, %s", one.Target(), other.Target())
+	}
+	if both := makeDriver(t, "http-sms", config(batches.URL)); both.Target() == one.Target() {
+		t.Errorf("a second provider is no other target: %s", both.Target())
+	}
+}
+
+// paths returns the paths of all calls so far.
+func paths(p *provider) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	for _, c := range p.calls {
+		all = append(all, c.path)
+	}
+	return strings.Join(all, ",")
 }

@@ -156,11 +156,12 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 		title, _, _ = strings.Cut(m.Content, "\n")
 	}
 	msg.Subject(strings.Join(strings.Fields(title), " ")) // a subject is one line
-	// The id is the same for each attempt, so that the receiver can recognise a repeated message.
-	msg.SetMessageIDWithValue(fmt.Sprintf("%s@%s", m.TaskID, d.config.Host))
+	// The id is the same for each attempt until a requeue, so that the receiver can recognise a repeated message.
+	id := fmt.Sprintf("%s.%d@%s", m.TaskID, m.enteredUnixMs(), d.config.Host)
+	msg.SetMessageIDWithValue(id)
 	msg.SetDate()
 	msg.SetBodyString(mail.TypeTextPlain, m.Content)
-	sent := Outcome{OK: true, ProviderNo: m.TaskID + "@" + d.config.Host}
+	sent := Outcome{OK: true, ProviderNo: id}
 	err := client.Send(msg)
 	var failure *mail.SendError
 	switch {

@@ -22,15 +22,16 @@ import (
 // httpSMS sends short messages through a provider that its configuration describes (S3.7): one call for each message.
 type httpSMS struct {
 	config struct {
-		Method  string            `json:"method"` // empty: POST
-		URL     string            `json:"url"`
-		Headers map[string]string `json:"headers"`
-		Query   map[string]string `json:"query"`
-		Format  string            `json:"format"` // format of the body: json (default), form or none
-		Body    any               `json:"body"`   // placeholders in its texts are replaced
-		Answer  reply             `json:"answer"`
-		Values  map[string]string `json:"values"`  // values of ${values.account}
-		Secrets map[string]string `json:"secrets"` // values of ${secrets.password}
+		Method   string            `json:"method"` // empty: POST
+		URL      string            `json:"url"`
+		BatchURL string            `json:"batchUrl"` // for the messages of uploaded lists; empty: URL
+		Headers  map[string]string `json:"headers"`
+		Query    map[string]string `json:"query"`
+		Format   string            `json:"format"` // format of the body: json (default), form or none
+		Body     any               `json:"body"`   // placeholders in its texts are replaced
+		Answer   reply             `json:"answer"`
+		Values   map[string]string `json:"values"`  // values of ${values.account}
+		Secrets  map[string]string `json:"secrets"` // values of ${secrets.password}
 
 		AtOnce         int     `json:"atOnce"` // number of concurrent calls; 0: 8
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
@@ -93,7 +94,7 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 func (d *httpSMS) check() error {
 	one, other := d.sample("a"), d.sample("b")
 	for name, parts := range map[string]any{
-		"url": d.config.URL, "headers": anyMap(d.config.Headers), "query": anyMap(d.config.Query), "body": d.config.Body,
+		"url": d.config.URL, "batchUrl": d.config.BatchURL, "headers": anyMap(d.config.Headers), "query": anyMap(d.config.Query), "body": d.config.Body,
 	} {
 		if _, err := one.fill(parts); err != nil {
 			return fault.InvalidField("config."+name, fault.MissingParameters, []string{err.Error()})
@@ -102,13 +103,35 @@ func (d *httpSMS) check() error {
 	if _, err := d.headers(one); err != nil {
 		return fault.InvalidField("config.headers", fault.BadCharacters, nil)
 	}
-	to, err := d.address(one)
-	elsewhere, errElsewhere := d.address(other)
-	if err != nil || errElsewhere != nil || to.Scheme != elsewhere.Scheme || to.Host != elsewhere.Host ||
-		to.User.String() != elsewhere.User.String() {
-		return fault.InvalidField("config.url", fault.WrongFormat, nil)
+	for name, configured := range d.urls() {
+		to, err := addressOf(configured, one)
+		elsewhere, errElsewhere := addressOf(configured, other)
+		if err != nil || errElsewhere != nil || to.Scheme != elsewhere.Scheme || to.Host != elsewhere.Host ||
+			to.User.String() != elsewhere.User.String() {
+			return fault.InvalidField("config."+name, fault.WrongFormat, nil)
+		}
+		if err := address(name, to.String()); err != nil {
+			return err
+		}
 	}
-	return address("url", to.String())
+	return nil
+}
+
+// urls returns the configured URLs by the names of their fields.
+func (d *httpSMS) urls() map[string]string {
+	all := map[string]string{"url": d.config.URL}
+	if d.config.BatchURL != "" {
+		all["batchUrl"] = d.config.BatchURL
+	}
+	return all
+}
+
+// urlOf returns the configured URL for a message.
+func (d *httpSMS) urlOf(m Message) string {
+	if m.IsOfBatch && d.config.BatchURL != "" {
+		return d.config.BatchURL
+	}
+	return d.config.URL
 }
 
 // sample returns the values of a message in which every text is the same.
@@ -140,6 +163,7 @@ func (d *httpSMS) filler(m Message) filler {
 	values := map[string]string{
 		"task_id": m.TaskID, "recipient": m.Recipient, "digits": strings.TrimPrefix(m.Recipient, "+"), "content": m.Content,
 		"title": m.Title, "template_id": m.TemplateID, "attempt": strconv.Itoa(int(m.Attempt)),
+		"lease_id": strconv.FormatInt(m.LeaseID, 10), "entered_unix_ms": strconv.FormatInt(m.enteredUnixMs(), 10),
 		"unix": strconv.FormatInt(now.Unix(), 10), "unix_ms": strconv.FormatInt(now.UnixMilli(), 10),
 	}
 	for name, value := range d.config.Values {
@@ -196,11 +220,14 @@ func (f filler) fill(part any) (any, error) {
 }
 
 func (d *httpSMS) Target() string {
-	to, err := d.address(d.sample("a"))
-	if err != nil {
-		return ""
+	var all []string
+	for _, configured := range d.urls() {
+		if to, err := addressOf(configured, d.sample("a")); err == nil {
+			all = append(all, target(to.String()))
+		}
 	}
-	return target(to.String())
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " ")
 }
 
 func (d *httpSMS) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
@@ -225,10 +252,10 @@ var (
 	errLong   = errors.New("the URL is longer than servers accept")
 )
 
-// address builds the URL. Values are escaped, so that they cannot end a part of the URL or change the folder of the
-// path.
-func (d *httpSMS) address(f filler) (*url.URL, error) {
-	text, err := filler{escaped(f.values)}.fill(d.config.URL)
+// addressOf builds a configured URL. Values are escaped, so that they cannot end a part of the URL or change the folder
+// of the path.
+func addressOf(configured string, f filler) (*url.URL, error) {
+	text, err := filler{escaped(f.values)}.fill(configured)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +305,7 @@ func (d *httpSMS) headers(f filler) (http.Header, error) {
 
 func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error) {
 	f := d.filler(m)
-	to, err := d.address(f)
+	to, err := addressOf(d.urlOf(m), f)
 	if err != nil {
 		return nil, err
 	}

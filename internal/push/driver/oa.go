@@ -70,8 +70,8 @@ func (d *oa) Send(ctx context.Context, messages []Message, report func(int, Outc
 // call posts a message. Its webhook-id is the task id, so that the receiver can recognise a repeated message.
 func (d *oa) call(ctx context.Context, m Message) Outcome {
 	body, err := json.Marshal(map[string]any{
-		"id": m.TaskID, "attempt": m.Attempt, "to": m.Recipient, "user_id": m.UserID, "title": m.Title, "content": m.Content,
-		"template_id": m.TemplateID, "params": m.Params,
+		"id": m.TaskID, "attempt": m.Attempt, "lease_id": m.LeaseID, "entered_at": m.EnteredAt, "to": m.Recipient, "user_id": m.UserID,
+		"title": m.Title, "content": m.Content, "template_id": m.TemplateID, "params": m.Params,
 	})
 	if err != nil {
 		return unwritable

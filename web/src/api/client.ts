@@ -2,7 +2,7 @@
 import createClient, { type Middleware } from 'openapi-fetch'
 import type { paths } from './schema'
 import { language, t } from '@/i18n'
-import { onSessionLost } from './lost'
+import { onRefused } from './lost'
 
 /** A failed request. `fields` holds the sentence for each wrong field, by the name of the field. */
 export class ApiError extends Error {
@@ -26,8 +26,27 @@ const headers: Middleware = {
   },
 }
 
+// Numbers of other systems may be larger than JavaScript's numbers are exact (2^53): they stay texts.
+const exact: Middleware = {
+  async onResponse({ response }) {
+    if (!response.headers.get('Content-Type')?.startsWith('application/json')) return undefined
+    const text = await response.text()
+    return new Response(exactNumbers(text), response)
+  },
+}
+
+const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
+
+function exactNumbers(json: string): string {
+  if (!/\d{16}/.test(json)) return json
+  return json.replace(tokens, (token) => (/^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token))
+}
+
+/** A whole number of any size as the value of a query parameter. */
+export const wholeNumber = (text: string): number => text.trim() as unknown as number
+
 export const api = createClient<paths>({ baseUrl: location.origin, credentials: 'same-origin', querySerializer: { array: { style: 'form', explode: true } } })
-api.use(headers)
+api.use(headers, exact)
 
 interface Answer<D> {
   data?: D
@@ -44,7 +63,7 @@ interface Failure {
 /** The `data` of the envelope. */
 export type Data<D> = D extends { data: infer T } ? T : undefined
 
-/** Waits for an answer and returns the `data` of its envelope. A failure is an ApiError; 401 also leads to the sign-in page. */
+/** Waits for an answer and returns the `data` of its envelope. A failure is an ApiError; after 401 the viewer also signs in again. */
 export async function call<D>(request: Promise<Answer<D>>): Promise<Data<D>> {
   let answer: Answer<D>
   try {
@@ -56,7 +75,7 @@ export async function call<D>(request: Promise<Answer<D>>): Promise<Data<D>> {
   if (answer.response.ok) return (answer.data as { data?: unknown } | undefined)?.data as Data<D>
   const failure = (answer.error ?? {}) as Failure
   const { status } = answer.response
-  if (status === 401) onSessionLost.run()
+  if (status === 401 || status === 403) onRefused.run(status)
   const fields = Object.fromEntries((failure.error?.fields ?? []).map((field) => [field.field, field.message]))
   throw new ApiError(
     failure.message || t('common.error.status', { status }),

@@ -1,6 +1,8 @@
 // A form: its values, the sentences of the server at its fields, and its one request at a time.
-import { inject, provide, reactive, ref, shallowRef, computed, nextTick, type InjectionKey } from 'vue'
+import { inject, onScopeDispose, provide, reactive, ref, shallowRef, computed, nextTick, type InjectionKey } from 'vue'
 import { ApiError, asApiError, newKey } from '@/api/client'
+import { t } from '@/i18n'
+import { confirmDanger } from './confirm'
 
 export interface FormState {
   /** The sentence of the server for each wrong field. */
@@ -18,6 +20,22 @@ const formKey: InjectionKey<FormState> = Symbol('form')
 
 /** The form around a field. */
 export const useFormAround = (): FormState | undefined => inject(formKey, undefined)
+
+// Tells of each form whether it shows values that would be lost.
+const forms = new Set<() => boolean>()
+
+const isUnsaved = () => [...forms].some((isTyped) => isTyped())
+
+/** Whether forms may be left: the viewer is asked if values would be lost. */
+export const mayLeaveForms = async (): Promise<boolean> =>
+  !isUnsaved() || confirmDanger({ title: t('common.form.unsaved'), text: t('common.form.leaveText'), button: t('common.form.discard'), run: async () => {} })
+
+/** Lets the page be left without a question. */
+export const forgetForms = () => forms.clear()
+
+addEventListener('beforeunload', (event) => {
+  if (isUnsaved()) event.preventDefault()
+})
 
 export interface FormOptions<V extends object> {
   values: () => V
@@ -64,10 +82,13 @@ export function useForm<V extends object>(options: FormOptions<V>) {
       return true
     } catch (caught) {
       const failure = asApiError(caught)
+      if (failure.status === 401) return false // the viewer signs in again and sends the form again
       Object.assign(errors, failure.fields)
       if (!Object.keys(failure.fields).some((name) => shown.has(name))) error.value = failure
       await nextTick()
-      document.querySelector<HTMLElement>('.el-form-item.is-error :is(input, textarea, select, button)')?.focus()
+      const wrong = document.querySelector<HTMLElement>('.el-form-item.is-error :is(input, textarea, select, button)')
+      for (let around = wrong?.closest('details'); around; around = around.parentElement?.closest('details')) around.open = true
+      wrong?.focus()
       return false
     } finally {
       busy.value = false
@@ -86,5 +107,13 @@ export function useForm<V extends object>(options: FormOptions<V>) {
     submit,
   })
   provide(formKey, form as FormState)
+  const isTyped = () => form.changed && shown.size > 0 // the values of a closed drawer are of no use
+  forms.add(isTyped)
+  onScopeDispose(() => forms.delete(isTyped))
   return form
+}
+
+/** Keeps Enter in a field of one line from submitting a form that sends something to people. */
+export function keepFromSending(event: KeyboardEvent) {
+  if (event.target instanceof HTMLInputElement) event.preventDefault()
 }

@@ -7,7 +7,10 @@ const locale = computed(() => (language.value === 'zh' ? 'zh-CN' : 'en-GB'))
 type Moment = string | number | Date | null | undefined
 
 const full = computed(() => new Intl.DateTimeFormat(locale.value, { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false }))
-const short = computed(() => new Intl.DateTimeFormat(locale.value, { month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', hour12: false }))
+// A month has a name where the order of day and month differs from country to country.
+const month = computed(() => (language.value === 'zh' ? '2-digit' : 'short') as '2-digit' | 'short')
+const short = computed(() => new Intl.DateTimeFormat(locale.value, { month: month.value, day: '2-digit', hour: '2-digit', minute: '2-digit', hour12: false }))
+const shortWithYear = computed(() => new Intl.DateTimeFormat(locale.value, { year: 'numeric', month: month.value, day: '2-digit', hour: '2-digit', minute: '2-digit', hour12: false }))
 const dayOnly = computed(() => new Intl.DateTimeFormat(locale.value, { year: 'numeric', month: '2-digit', day: '2-digit' }))
 const clockOnly = computed(() => new Intl.DateTimeFormat(locale.value, { hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false }))
 const relative = computed(() => new Intl.RelativeTimeFormat(locale.value, { numeric: 'auto' }))
@@ -16,8 +19,9 @@ const write = (format: Intl.DateTimeFormat, value: Moment) => (value === null ||
 
 /** Date and time to the second. */
 export const formatTime = (value: Moment): string => write(full.value, value)
-/** Day, hour and minute, for tables. */
-export const formatShortTime = (value: Moment): string => write(short.value, value)
+/** Day, hour and minute, for tables; with the year if it is not this one. */
+export const formatShortTime = (value: Moment): string =>
+  write(value && new Date(value).getFullYear() !== new Date().getFullYear() ? shortWithYear.value : short.value, value)
 export const formatDay = (value: Moment): string => write(dayOnly.value, value)
 export const formatClock = (value: Moment): string => write(clockOnly.value, value)
 
@@ -36,9 +40,9 @@ export function formatNumber(value: number | null | undefined, digits = 0): stri
   return value === null || value === undefined ? '–' : new Intl.NumberFormat(locale.value, { maximumFractionDigits: digits }).format(value)
 }
 
-/** A share from 0 to 1 as "98.7%". */
+/** A share from 0 to 1 as "98.7%". Only all of it is 100%. */
 export function formatPercent(value: number | null | undefined, digits = 1): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? '–' : new Intl.NumberFormat(locale.value, { style: 'percent', maximumFractionDigits: digits }).format(value)
+  return value === null || value === undefined || !Number.isFinite(value) ? '–' : new Intl.NumberFormat(locale.value, { style: 'percent', maximumFractionDigits: digits }).format(value < 1 ? Math.min(value, 1 - 10 ** -(digits + 2)) : value)
 }
 
 /** Seconds as "1 h 5 min", "12 s", "0.35 s". */

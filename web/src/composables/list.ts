@@ -3,6 +3,8 @@ import { computed, reactive, ref, shallowRef, watch } from 'vue'
 import { useRoute, useRouter } from 'vue-router'
 import { asApiError, type ApiError } from '@/api/client'
 import type { Page } from '@/api/types'
+import { isLost } from '@/session'
+import { useNewest } from './newest'
 
 export interface ListQuery {
   limit: number
@@ -44,43 +46,43 @@ export function useList<T, Filter extends string = never>(options: ListOptions<F
   const filters = reactive(current()) as Record<Filter, string>
   const cursor = computed(() => inAddress('cursor'))
 
-  let asked = 0
-  async function load(quietly = false) {
-    const mine = ++asked
+  const newest = useNewest(async (isNewest, quietly) => {
     if (!quietly) loading.value = true
     const set = Object.fromEntries(Object.entries<string>(current()).filter(([, value]) => value !== '')) as Partial<Record<Filter, string>>
     try {
       const page = await options.load({ limit: options.limit ?? 50, ...(cursor.value ? { cursor: cursor.value } : {}) }, set)
-      if (mine !== asked) return
+      if (!isNewest()) return
       items.value = page.items
       nextCursor.value = page.next_cursor
       error.value = null
       loaded.value = true
     } catch (caught) {
-      if (mine !== asked || (quietly && loaded.value)) return
-      error.value = asApiError(caught)
+      if (!isNewest() || (quietly && loaded.value)) return
+      const failure = asApiError(caught)
+      if (failure.status === 401) return // asked again after signing in
+      error.value = failure
       items.value = []
       nextCursor.value = null
     } finally {
-      if (mine === asked) loading.value = false
+      if (isNewest()) loading.value = false
     }
-  }
+  })
 
-  const go = (wanted: string, push: boolean) => {
-    const query = { ...route.query, cursor: wanted || undefined }
-    return push ? router.push({ query }) : router.replace({ query })
-  }
+  const go = (wanted: string, before: string[]) => router.push({ query: { ...route.query, cursor: wanted || undefined }, state: { cursors: before } })
 
   watch(
     () => (route.path === ownPath ? [cursor.value, ...names.map((name) => route.query[name])].join('\u0000') : null),
     (now) => {
       if (now === null) return // the viewer left the page
       Object.assign(filters, current())
-      if (!cursor.value) before.value = []
-      void load()
+      // The entry of the browser's history, so that the pages are known after reloading and after going back.
+      const known: unknown = history.state?.cursors
+      before.value = cursor.value && Array.isArray(known) ? known.map(String) : []
+      void newest.run()
     },
     { immediate: true },
   )
+  watch(isLost, (lost) => lost || void newest.refresh())
 
   return reactive({
     items,
@@ -93,32 +95,28 @@ export function useList<T, Filter extends string = never>(options: ListOptions<F
     filtered: computed(() => Object.entries<string>(current()).some(([name, value]) => value !== (options.defaults?.[name as Filter] ?? ''))),
     hasNext: computed(() => nextCursor.value !== null),
     hasPrevious: computed(() => cursor.value !== ''),
-    page: computed(() => before.value.length + 1),
-    /** Puts the filters into the address, and shows the first page. */
+    /** The number of the page; null where the address came from elsewhere. */
+    page: computed(() => (cursor.value && before.value.length === 0 ? null : before.value.length + 1)),
+    /** Puts the filters into the address, and shows the first page. The same address loads again. */
     apply: () => {
       const query = Object.fromEntries(
         names.map((name) => [name, filters[name].trim() || (options.defaults?.[name] ? '' : undefined)]).filter(([, value]) => value !== undefined),
       ) as Record<string, string>
       const others = Object.fromEntries(Object.entries(route.query).filter(([name]) => name !== 'cursor' && !(names as readonly string[]).includes(name)))
-      return router.push({ query: { ...others, ...query } }).then(() => undefined)
+      const to = router.resolve({ query: { ...others, ...query } })
+      return to.fullPath === route.fullPath ? newest.run() : router.push(to).then(() => undefined)
     },
     clear: () => {
       const others = Object.fromEntries(Object.entries(route.query).filter(([name]) => name !== 'cursor' && !(names as readonly string[]).includes(name)))
       return router.push({ query: others }).then(() => undefined)
     },
     next: () => {
-      if (nextCursor.value === null) return
-      before.value = [...before.value, cursor.value]
-      return go(nextCursor.value, true)
+      if (nextCursor.value !== null) return go(nextCursor.value, [...before.value, cursor.value])
     },
-    previous: () => {
-      const to = before.value.at(-1) ?? ''
-      before.value = before.value.slice(0, -1)
-      return go(to, true)
-    },
-    reload: () => load(),
+    previous: () => go(before.value.at(-1) ?? '', before.value.slice(0, -1)),
+    reload: newest.run,
     /** Loads again without showing that it loads, for live pages. */
-    refresh: () => load(true),
+    refresh: newest.refresh,
   })
 }
 
@@ -130,7 +128,7 @@ export type List<T> = {
   filtered: boolean
   hasNext: boolean
   hasPrevious: boolean
-  page: number
+  page: number | null
   clear: () => unknown
   next: () => unknown
   previous: () => unknown

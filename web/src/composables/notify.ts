@@ -9,7 +9,7 @@ export const notify = {
   /** Tells of a failed request; it stays until it is closed, because its request_id is needed when asking for help. */
   error: (caught: unknown) => {
     const error = asApiError(caught)
-    if (error.status === 401) return // the sign-in page is shown
+    if (error.status === 401) return // the viewer signs in again
     const details = Object.entries(error.fields).map(([name, sentence]) => `${name}: ${sentence}`)
     const id = error.requestId ? t('common.error.requestId', { id: error.requestId }) : ''
     ElMessage({ type: 'error', message: [error.message, ...details, id].filter(Boolean).join(' '), plain: true, showClose: true, duration: 0 })

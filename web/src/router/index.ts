@@ -1,6 +1,8 @@
 // Every page group has a file src/pages/<group>/routes.ts that exports `pages`. This file collects them.
 import { watch } from 'vue'
 import { createRouter, createWebHistory, type RouteRecordRaw } from 'vue-router'
+import { forgetForms, mayLeaveForms } from '@/composables/form'
+import { recall, recalled } from '@/composables/remember'
 import { language, t } from '@/i18n'
 import { can, restore, session } from '@/session'
 import type { PageDefinition } from './page'
@@ -35,7 +37,8 @@ export const router = createRouter({
 
 let restored = false
 
-router.beforeEach(async (to) => {
+router.beforeEach(async (to, from) => {
+  if (to.path !== from.path && !(await mayLeaveForms())) return false
   if (!restored) {
     try {
       await restore()
@@ -83,10 +86,16 @@ function title() {
 router.afterEach(title)
 watch(language, title)
 
-// The session can end at any time: leave the page, and come back after signing in.
-watch(session, (now, before) => {
-  if (!now && before && router.currentRoute.value.name !== 'sign-in') {
-    const { fullPath } = router.currentRoute.value
-    void router.replace({ name: 'sign-in', query: fullPath === '/' ? {} : { back: fullPath } })
-  }
+// A server that was upgraded has the files of other pages than those that this one names: load the page anew, once.
+let isOutdated = false
+addEventListener('vite:preloadError', () => (isOutdated = true))
+router.onError((_, to) => {
+  const address = router.resolve(to).href
+  if (!isOutdated || recalled('reloaded') === address) return
+  recall('reloaded', address)
+  forgetForms() // the viewer was asked before
+  location.assign(address)
+})
+router.afterEach((_, __, failure) => {
+  if (!failure) recall('reloaded', '')
 })

@@ -8,6 +8,10 @@ const texts: Texts<typeof zh> = {
     password: 'Password',
     button: 'Sign in',
   },
+  again: {
+    title: 'Sign in again',
+    text: 'Your session has ended. Sign in as the same user to return to the page with everything that you typed.',
+  },
   nothing: {
     title: 'No page is available',
     text: 'Your user may not use any page of the console. Ask an administrator.',

@@ -4,6 +4,7 @@ import type zh from '../zh/common'
 const texts: Texts<typeof zh> = {
   save: 'Save',
   cancel: 'Cancel',
+  back: 'Go back',
   close: 'Close',
   add: 'Add',
   edit: 'Edit',
@@ -62,6 +63,8 @@ const texts: Texts<typeof zh> = {
     streamHint: 'The figures update by themselves',
     polling: 'Every 5 s',
     pollingHint: 'The live connection does not work: the page asks every 5 seconds',
+    stale: 'Not current',
+    staleHint: 'The latest figures cannot be read: those shown are from before',
   },
   list: {
     search: 'Search',
@@ -80,6 +83,7 @@ const texts: Texts<typeof zh> = {
     unsaved: 'Some changes are not saved.',
     stay: 'Keep editing',
     discard: 'Discard changes',
+    leaveText: 'What you typed is lost when you leave this page.',
     optional: 'Optional',
   },
   confirm: {

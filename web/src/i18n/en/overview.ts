@@ -23,7 +23,7 @@ const texts: Texts<typeof zh> = {
   },
   in: {
     label: 'Rate in',
-    text: 'Submitted in the last 10 s, less the cancelled',
+    text: 'Submitted in the last 10 s, also those that were cancelled',
   },
   out: {
     label: 'Rate out',

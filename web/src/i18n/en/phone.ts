@@ -26,6 +26,8 @@ const texts: Texts<typeof zh> = {
   messages: 'Messages',
   stillHeld: '{n} messages are not reported: other senders get them when their leases run out. | {n} message is not reported: another sender gets it when its lease runs out. | {n} messages are not reported: other senders get them when their leases run out.',
   notReady: 'The sender cannot claim now (interval, limit or balance):',
+  leftAlone: 'A message was not reported within its lease: claiming has stopped.',
+  hidden: 'The page is in the background: claiming has stopped.',
   switchedOff: 'The sender is switched off:',
   attempt: 'Attempt {attempt}',
   reportOf: 'Report the message to {phone}',
@@ -51,6 +53,7 @@ const texts: Texts<typeof zh> = {
   confirm: {
     title: 'Start claiming?',
     text: 'Tasks are pending. Those that this app_id may send are taken by this page and do not reach their recipients.',
+    unknown: 'Tasks may be waiting. Those that this app_id may send are taken by this page, and reach nobody.',
     things: 'tasks are pending | task is pending | tasks are pending',
   },
   route: {

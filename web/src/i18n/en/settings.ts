@@ -23,7 +23,7 @@ const texts: Texts<typeof zh> = {
     about: 'In which order waiting tasks are sent, and when a sender counts as offline.',
     priority_max_wait_seconds: { label: 'Longest wait of a low priority', hint: 'After this time a waiting task goes first whatever its priority, so that urgent messages cannot hold it back for ever. 0 means never.' },
     sender_silent_after_seconds: { label: 'A sender is offline after', hint: 'A polling sender that did not claim for so long gives its share to the others. It must be longer than the polling interval of the phones.' },
-    register_unknown_senders: { label: 'Register new senders', hint: 'Yes: an app that polls for the first time becomes a sender, and gets tasks once it has a route. No: it gets 404.' },
+    register_unknown_senders: { label: 'Register new senders', hint: 'Yes: an app that polls for the first time becomes a shared sender, and gets every message that no route names. No: it gets 404.' },
   },
   sms: {
     title: 'Messages',
@@ -47,6 +47,13 @@ const texts: Texts<typeof zh> = {
     wait_critical_seconds: { label: 'Waits too long: critical', hint: 'Alerts as critical when a task has waited for longer. 0 means never.' },
     wait_emergency_seconds: { label: 'Waits too long: emergency', hint: 'Alerts as an emergency when a task has waited for longer. 0 means never.' },
     time_zone: { label: 'Time zone of the statistics', hint: 'Such as Asia/Shanghai. A day of the statistics is one of this zone; a change applies to the days after it.' },
+  },
+  shrink: {
+    title: 'Keep it for a shorter time?',
+    tasks: 'Partitions that are older are dropped, and their tasks cannot be restored; without an export, no copy is left.',
+    logs: 'Events, audit records and refused submissions that are older are deleted, and cannot be restored.',
+    things: 'partitions ({bytes} GB) will be dropped',
+    button: 'Keep shorter',
   },
   history: {
     title: 'History',

@@ -76,7 +76,7 @@ const texts: Texts<typeof zh> = {
   onlyShort: 'Only this',
   back: 'Back to every {by}',
   drawn: 'The chart shows the first {n}, the table all of them.',
-  more: '{n} more is left out: choose a shorter range or a company. | {n} more are left out: choose a shorter range or a company.',
+  more: 'Only the 100 largest are shown: {n} more is left out. | Only the 100 largest are shown: {n} more are left out.',
   rows: 'The table shows the newest row; the CSV file has all. | The table shows the newest {n} rows; the CSV file has all.',
   empty: {
     title: 'No tasks in this range',

@@ -63,6 +63,7 @@ const texts: Texts<typeof zh> = {
     use: 'Send it with each request as',
     placeholder: 'key',
     kept: 'Stored: hide the key',
+    lose: { title: 'The key cannot be shown again', text: 'It is shown only this once. Store it first; or close, delete it, and make another one.' },
     empty: 'No API keys yet',
     emptyText: 'Enter a purpose and create the first one.',
     deleteOne: 'Delete the key “{name}”',

@@ -1,6 +1,7 @@
 export default {
   save: '保存',
   cancel: '取消',
+  back: '返回',
   close: '关闭',
   add: '新增',
   edit: '编辑',
@@ -59,6 +60,8 @@ export default {
     streamHint: '数据自动更新',
     polling: '每 5 秒更新',
     pollingHint: '实时连接不可用，每 5 秒查询一次',
+    stale: '未更新',
+    staleHint: '暂时无法读取最新数据，显示的是之前的数据',
   },
   list: {
     search: '查询',
@@ -77,6 +80,7 @@ export default {
     unsaved: '有未保存的修改。',
     stay: '继续编辑',
     discard: '放弃修改',
+    leaveText: '离开此页面后，已填写的内容将丢失。',
     optional: '选填',
   },
   confirm: {

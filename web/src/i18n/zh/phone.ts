@@ -23,6 +23,8 @@ export default {
   messages: '短信',
   stillHeld: '还有 {n} 条没有上报：租约到期后会交给其他发送方。',
   notReady: '发送方现在不能领取（间隔、限额或余额）：',
+  leftAlone: '有短信没有在租约内上报，已停止领取。',
+  hidden: '页面不在前台，已停止领取。',
   switchedOff: '发送方已停用：',
   attempt: '第 {attempt} 次尝试',
   reportOf: '上报发给 {phone} 的短信',
@@ -48,6 +50,7 @@ export default {
   confirm: {
     title: '开始领取？',
     text: '有任务正在等待发送。其中允许由这个 app_id 发送的会被此页取走，不会发给接收人。',
+    unknown: '可能有任务正在等待发送。其中允许由这个 app_id 发送的会被此页取走，不会发给接收人。',
     things: '个任务正在等待',
   },
   route: {

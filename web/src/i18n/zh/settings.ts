@@ -20,7 +20,7 @@ export default {
     about: '等待中的任务按什么顺序发送，以及发送方何时算作离线。',
     priority_max_wait_seconds: { label: '低优先级最长等待', hint: '任务等待超过这段时间后，不论优先级都会最先发送，避免低优先级的短信一直发不出去。0 表示从不。' },
     sender_silent_after_seconds: { label: '发送方离线判定', hint: '轮询发送方超过这段时间没有领取任务，它的份额就让给其他发送方。应长于手机的轮询间隔。' },
-    register_unknown_senders: { label: '自动登记新的发送方', hint: '“是”：应用第一次轮询时自动登记为发送方，但要有路由才会领到任务。“否”：未登记的应用会收到 404。' },
+    register_unknown_senders: { label: '自动登记新的发送方', hint: '“是”：应用第一次轮询时自动登记为共享发送方，可以领取没有路由的所有短信。“否”：未登记的应用会收到 404。' },
   },
   sms: {
     title: '短信',
@@ -44,6 +44,13 @@ export default {
     wait_critical_seconds: { label: '等待过久：严重', hint: '有任务等待超过这段时间时发出严重告警。0 表示从不。' },
     wait_emergency_seconds: { label: '等待过久：紧急', hint: '有任务等待超过这段时间时发出紧急告警。0 表示从不。' },
     time_zone: { label: '统计的时区', hint: '例如 Asia/Shanghai。统计中的一天按此时区计算；修改只影响之后的日子。' },
+  },
+  shrink: {
+    title: '缩短保留时间？',
+    tasks: '超过保留时间的分区会被删除，其中的任务无法恢复；不先导出的，也没有副本。',
+    logs: '超过保留时间的事件、审计和被拒绝的提交会被删除，无法恢复。',
+    things: '个分区（{bytes} GB）即将被删除',
+    button: '缩短',
   },
   history: {
     title: '历史',

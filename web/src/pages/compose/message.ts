@@ -1,9 +1,15 @@
 // What a message is made of: its recipients and the parameters of its template.
 
-/** The numbers of a text, one or several in a line, each once. */
+/** A number without what may be written in several ways. */
+const plain = (number: string): string => number.replace(/[\s-]/g, '').replace(/^\+86(?=1\d{10}$)/, '')
+
+/** The numbers of a text, one or several in a line, each once, as it is written first. */
 export function recipients(text: string): string[] {
   // Spaces may stand inside a number, so that only other characters separate numbers.
-  return [...new Set(text.split(/[\n\r\t,;，；、]+/).map((one) => one.trim()).filter(Boolean))]
+  const all = text.split(/[\n\r\t,;，；、]+/).map((one) => one.trim()).filter(Boolean)
+  const first = new Map<string, string>()
+  for (const one of all) if (!first.has(plain(one))) first.set(plain(one), one)
+  return [...first.values()]
 }
 
 /** Whether the API takes a text as a phone number. */

@@ -35,6 +35,8 @@ export function usePhone() {
     /** The sender, when the viewer may see it; it says why nothing comes. */
     sender: null as Schema<'Sender'> | null,
     answers: 0,
+    /** Why it stopped by itself. */
+    stopped: null as 'leftAlone' | 'hidden' | null,
   })
   let turn = 0
   let claim: AbortController | undefined
@@ -84,6 +86,13 @@ export function usePhone() {
       // The messages come again when their leases run out.
     }
     while (mine === turn) {
+      // Nobody looks: each further message would use an attempt, and fail in the end.
+      const isLeftAlone = phone.held.some((one) => !one.reported && !one.busy && one.lease_id !== undefined && over(one))
+      if (isLeftAlone || document.hidden) {
+        stop()
+        phone.stopped = isLeftAlone ? 'leftAlone' : 'hidden'
+        return
+      }
       const room = phone.most - open().length
       if (room <= 0) {
         // Until one is reported, or a lease runs out.
@@ -120,6 +129,8 @@ export function usePhone() {
     }
     phone.appId = appId
     phone.on = true
+    phone.held = phone.held.filter((one) => one.reported || !over(one))
+    phone.stopped = null
     phone.error = null
     phone.answers = 0
     void run(++turn)

@@ -1,5 +1,7 @@
 // The configuration of a driven sender: its schema in the contract, and the values that a form of it holds.
-import { i18n } from '@/i18n'
+import { toRaw } from 'vue'
+import { ApiError } from '@/api/client'
+import { i18n, t } from '@/i18n'
 
 /** A part of the JSON schema of a configuration. Without a type, any JSON. */
 export interface ConfigSchema {
@@ -23,6 +25,9 @@ export type Config = Record<string, unknown>
 /** What the server shows instead of a secret. */
 export const hiddenSecret = '***'
 
+/** What a form holds for a stored secret that is to be replaced, as long as nothing is typed. Null removes the secret. */
+export class MissingSecret {}
+
 /** Whether a value is an address whose path the server hides. */
 export const isHiddenAddress = (value: unknown): boolean => typeof value === 'string' && value.endsWith('/***')
 
@@ -44,18 +49,22 @@ export const isEmpty = (value: unknown): boolean =>
 
 /** A copy of a configuration in which every group of the schema exists, for a form. */
 export function withGroups(schema: ConfigSchema | undefined, values: Config): Config {
-  const copy: Config = structuredClone(values)
+  const copy: Config = structuredClone(toRaw(values))
   for (const [name, part] of Object.entries(schema?.properties ?? {}))
     if (fieldKind(part) === 'group') copy[name] = withGroups(part, (values[name] ?? {}) as Config)
   return copy
 }
 
-/** The configuration without the fields that say nothing, and without those that the kind does not know. */
+/** The configuration without the fields that say nothing, and without those that the kind does not know. Throws for a secret that is missing. */
 export function cleanConfig(schema: ConfigSchema, values: Config): Config {
   const clean: Config = {}
   for (const [name, part] of Object.entries(schema.properties ?? {})) {
     const value = values[name]
-    if (fieldKind(part) === 'group') {
+    if (part.writeOnly && value === null) clean[name] = null
+    else if (value instanceof MissingSecret) {
+      const sentence = t('senders.form.missingSecret')
+      throw new ApiError(sentence, 422, 'request.invalid', { [`config.${name}`]: sentence })
+    } else if (fieldKind(part) === 'group') {
       if (value === undefined || value === null) continue
       const inner = cleanConfig(part, value as Config)
       if (Object.keys(inner).length > 0) clean[name] = inner

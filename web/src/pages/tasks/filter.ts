@@ -1,28 +1,29 @@
 // The filters of the list of tasks, as they stand in the address, as the API takes them, and in words.
 import type { Schema } from '@/api/types'
-import { resolveRange } from '@/components/TimeRange.vue'
+import { openRange } from '@/components/TimeRange.vue'
 import { formatTime, mask } from '@/composables/format'
 import { t } from '@/i18n'
 
 /** The filters in the address. `range`, `from` and `to` limit the time at which a task was created. */
-export const filterNames = ['phone_number', 'status', 'range', 'from', 'to', 'company_no', 'sender_no', 'delivery', 'source', 'result'] as const
+export const filterNames = ['phone_number', 'status', 'range', 'from', 'to', 'company_no', 'message_type', 'sender_no', 'delivery', 'source', 'result'] as const
 export type FilterName = (typeof filterNames)[number]
 export type AddressFilters = Partial<Record<FilterName, string>>
 export type TaskFilter = Schema<'TaskJobFilter'>
 
-/** The filters as the API takes them. A range that ends now has no end, so that a difference of clocks hides no new task. */
-export function taskFilter({ status, range, from, to, phone_number, company_no, sender_no, delivery, source, result }: AddressFilters): TaskFilter {
-  const times = resolveRange({ range, from, to })
+/** The filters as the API takes them. */
+export function taskFilter({ status, range, from, to, phone_number, company_no, message_type, sender_no, delivery, source, result }: AddressFilters): TaskFilter {
+  const times = openRange({ range, from, to })
   return {
     ...(phone_number ? { phone_number } : {}),
     ...(status ? { status: Number(status) as Schema<'TaskStatus'> } : {}),
     ...(company_no ? { company_no } : {}),
+    ...(message_type ? { message_type: message_type as Schema<'MessageType'> } : {}),
     ...(sender_no ? { sender_no } : {}),
     ...(delivery ? { delivery: delivery as NonNullable<TaskFilter['delivery']> } : {}),
     ...(source ? { source } : {}),
     ...(result ? { result } : {}),
     ...(times.from ? { created_from: times.from } : {}),
-    ...(times.to && !range ? { created_to: times.to } : {}),
+    ...(times.to ? { created_to: times.to } : {}),
   }
 }
 
@@ -42,6 +43,7 @@ export function filterWords(filter: TaskFilter): string[] {
     ['status', filter.status === undefined ? undefined : t(`common.task.${filter.status}`)],
     ['phone_number', filter.phone_number && mask(filter.phone_number)],
     ['company_no', filter.company_no],
+    ['message_type', filter.message_type && t(`common.messageType.${filter.message_type}`)],
     ['sender_no', filter.sender_no],
     ['delivery', filter.delivery && t(`tasks.delivery.${filter.delivery}`)],
     ['source', filter.source],
@@ -52,5 +54,5 @@ export function filterWords(filter: TaskFilter): string[] {
   return words.flatMap(([name, value]) => (value ? [t('tasks.condition', { name: t(`tasks.filters.${name}`), value })] : []))
 }
 
-/** Whether a text looks like a phone number; otherwise it is taken as the id of a task. */
+/** Whether a text looks like a phone number. */
 export const isPhone = (text: string): boolean => /^\+?[0-9][0-9 -]*$/.test(text)

@@ -1,0 +1,229 @@
+-- Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
+
+-- name: BatchCreate :one
+INSERT INTO batches (
+    company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, content, sign, sender_no, dedup, is_test,
+    is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent
+)
+VALUES (
+    @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column,
+    sqlc.narg(template_no), @content, sqlc.narg(sign), sqlc.narg(sender_no), @dedup, @is_test, @is_confirmed, sqlc.narg(expect_send_time),
+    sqlc.narg(expires_at), @request_id, @source_ip, @user_agent
+)
+RETURNING id;
+
+-- BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, of a user, or all.
+-- name: BatchList :many
+SELECT * FROM batches b
+WHERE b.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR b.id = sqlc.narg(id)::bigint)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR b.company_id = sqlc.narg(company_id)::bigint)
+    AND (sqlc.narg(owner)::text IS NULL OR b.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(status)::text IS NULL OR b.status = sqlc.narg(status)::text)
+ORDER BY b.id DESC
+LIMIT @page_limit::integer;
+
+-- BatchTotals returns the figures of batches, by sender.
+-- name: BatchTotals :many
+SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER BY t.batch_id, t.sender_no;
+
+-- BatchCountries returns the segments of the valid rows that have not become tasks, by country. It reads the rows that are left.
+-- name: BatchCountries :many
+SELECT coalesce(r.country_no, '')::text AS country_no, count(*) AS rows, sum(r.segments)::bigint AS segments
+FROM batches b
+JOIN batch_rows r ON r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
+WHERE b.id = @id
+GROUP BY 1
+ORDER BY 1;
+
+-- BatchesUnsettled returns the batches for which a sweep has something to do.
+-- name: BatchesUnsettled :many
+SELECT b.id, b.status, b.is_held FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
+
+-- BatchesChecking returns the batches that are being checked, or wait for it, the smallest first.
+-- name: BatchesChecking :many
+SELECT b.id FROM batches b
+LEFT JOIN uploads u ON u.id = b.upload_id
+WHERE b.status = 'checking' AND NOT b.is_settled
+ORDER BY u.size NULLS FIRST, b.id
+LIMIT @most::integer;
+
+-- BatchHold locks a batch that has a status. No row: it has another one by now. is_due: its rows may be sent now.
+-- name: BatchHold :one
+SELECT sqlc.embed(b), (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
+FROM batches b
+WHERE b.id = @id AND b.status = @status::text
+FOR NO KEY UPDATE; -- NO KEY: facts of its tasks are folded meanwhile
+
+-- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty country_no, and the code 0, mean none.
+-- name: BatchRowsAdd :exec
+INSERT INTO batch_rows (batch_id, row_no, recipient, content, segments, country_no, code, fault)
+SELECT @batch_id, r.row_no, r.recipient, r.content, r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
+FROM (
+    SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
+        unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
+        unnest(@faults::jsonb[]) AS fault
+) r
+ORDER BY r.row_no;
+
+-- BatchChecked counts rows that were added.
+-- name: BatchChecked :exec
+UPDATE batches b
+SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @valid::bigint, invalid = b.invalid + @invalid::bigint,
+    blocked = b.blocked + @blocked::bigint, segments = b.segments + @segments::bigint
+WHERE b.id = @id AND b.status = 'checking';
+
+-- BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, and returns how many rows and segments they are. It sorts all rows.
+-- name: BatchRowsDuplicate :one
+WITH repeated AS (
+    SELECT o.row_no
+    FROM (
+        SELECT r.row_no, row_number() OVER (
+            PARTITION BY r.recipient, CASE WHEN @dedup::text = 'row' THEN r.content END ORDER BY r.row_no
+        ) AS occurrence
+        FROM batch_rows r
+        WHERE r.batch_id = @batch_id AND r.code IS NULL
+    ) o
+    WHERE o.occurrence > 1
+),
+marked AS (
+    UPDATE batch_rows r SET code = 5 -- duplicate
+    FROM repeated p
+    WHERE r.batch_id = @batch_id AND r.row_no = p.row_no
+    RETURNING r.segments
+)
+SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
+
+-- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits.
+-- name: BatchReady :one
+UPDATE batches b
+SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
+    upload_id = NULL, valid = b.valid - @duplicate::bigint, duplicate = @duplicate::bigint, segments = b.segments - @segments::bigint,
+    checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END
+WHERE b.id = @id AND b.status = 'checking'
+RETURNING b.status;
+
+-- BatchUnreadable cancels a batch whose list cannot be read.
+-- name: BatchUnreadable :execrows
+UPDATE batches b
+SET status = 'cancelled', is_settled = true, ended_at = now(), fault = @fault, upload_id = NULL
+WHERE b.id = @id AND b.status = 'checking';
+
+-- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it.
+-- name: BatchReread :exec
+WITH gone AS (
+    DELETE FROM batch_rows r WHERE r.batch_id = @id
+)
+UPDATE batches b
+SET status = 'checking', is_read = true, last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
+WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
+
+-- BatchConfirm lets a batch that was checked be sent.
+-- name: BatchConfirm :execrows
+UPDATE batches b
+SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text
+WHERE b.id = @id AND b.status = 'ready';
+
+-- name: BatchPause :execrows
+UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.status = 'running';
+
+-- name: BatchResume :execrows
+UPDATE batches b SET status = 'running' WHERE b.id = @id AND b.status = 'paused';
+
+-- BatchReleased says that no task of a batch is held any more.
+-- name: BatchReleased :exec
+UPDATE batches b SET is_held = false WHERE b.id = @id AND b.status = 'running' AND b.is_held;
+
+-- BatchCancel ends a batch before all of it was sent, and returns the upload that it does not need any more.
+-- name: BatchCancel :one
+UPDATE batches b
+SET status = 'cancelled', is_settled = b.fed = 0, ended_at = now(), upload_id = NULL
+FROM (SELECT o.id, o.upload_id FROM batches o WHERE o.id = @id FOR UPDATE) was
+WHERE b.id = was.id AND b.status IN ('checking', 'ready', 'running', 'paused')
+RETURNING was.upload_id;
+
+-- BatchRowsNext returns the next valid rows of a batch that the caller has locked.
+-- name: BatchRowsNext :many
+SELECT r.row_no, r.recipient, r.content, r.segments FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NULL
+ORDER BY r.row_no
+LIMIT @portion::integer;
+
+-- BatchRowsFed gives rows their tasks. A row that was refused has an empty task_id, a code and a fault.
+-- name: BatchRowsFed :exec
+UPDATE batch_rows r
+SET task_id = nullif(x.task_id, ''), code = nullif(x.code, 0), fault = x.fault
+FROM (
+    SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@task_ids::text[]) AS task_id, unnest(@codes::smallint[]) AS code,
+        unnest(@faults::jsonb[]) AS fault
+) x
+WHERE r.batch_id = @batch_id AND r.row_no = x.row_no AND r.task_id IS NULL AND r.code IS NULL;
+
+-- BatchFed counts rows that became tasks, or were refused.
+-- name: BatchFed :exec
+UPDATE batches b
+SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - @refused::bigint, invalid = b.invalid + @refused::bigint,
+    segments = b.segments - @refused_segments::bigint, started_at = coalesce(b.started_at, now())
+WHERE b.id = @id AND b.status = 'running';
+
+-- BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
+-- to requeue some.
+-- name: BatchFinish :execrows
+UPDATE batches b
+SET status = CASE WHEN b.status = 'running' THEN 'finished' ELSE b.status END, is_settled = true, is_held = false, ended_at = coalesce(b.ended_at, now())
+WHERE b.id = @id AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
+    AND (b.status = 'cancelled' OR b.expires_at <= now() OR NOT EXISTS (
+        SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
+    ))
+    AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0)
+    AND NOT EXISTS (
+        SELECT FROM task_jobs j WHERE j.status = 'running' AND j.action = 'requeue' AND (j.filter ->> 'batch_id')::bigint = b.id
+    );
+
+-- BatchRuns lets a finished batch run again, because tasks of it were requeued.
+-- name: BatchRuns :execrows
+UPDATE batches b SET status = 'running', is_settled = false, ended_at = NULL WHERE b.id = @id AND b.status = 'finished';
+
+-- BatchRowList returns rows of a batch after a row, all or only the valid ones.
+-- name: BatchRowList :many
+SELECT * FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NULL OR NOT @only_valid::boolean)
+ORDER BY r.row_no
+LIMIT @page_limit::integer;
+
+-- BatchRowsWrong returns rows of a batch with some codes after a row.
+-- name: BatchRowsWrong :many
+SELECT * FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NOT NULL AND r.code = ANY (@codes::smallint[])
+ORDER BY r.row_no
+LIMIT @page_limit::integer;
+
+-- BatchCountsAdd adds facts to the figures of batches. A batch that was deleted has none.
+-- name: BatchCountsAdd :exec
+INSERT INTO batch_counts AS c (batch_id, sender_no, waiting, processing, success, failed, delivered, undelivered, segments)
+SELECT x.batch_id, x.sender_no, sum(x.waiting), sum(x.processing), sum(x.success), sum(x.failed), sum(x.delivered), sum(x.undelivered), sum(x.segments)
+FROM (
+    SELECT unnest(@batch_ids::bigint[]) AS batch_id, unnest(@sender_nos::text[]) AS sender_no, unnest(@waiting::bigint[]) AS waiting,
+        unnest(@processing::bigint[]) AS processing, unnest(@success::bigint[]) AS success, unnest(@failed::bigint[]) AS failed,
+        unnest(@delivered::bigint[]) AS delivered, unnest(@undelivered::bigint[]) AS undelivered, unnest(@segments::bigint[]) AS segments
+) x
+JOIN batches b ON b.id = x.batch_id
+GROUP BY x.batch_id, x.sender_no
+ORDER BY x.batch_id, x.sender_no
+ON CONFLICT (batch_id, sender_no) DO UPDATE
+SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded.processing, success = c.success + excluded.success,
+    failed = c.failed + excluded.failed, delivered = c.delivered + excluded.delivered, undelivered = c.undelivered + excluded.undelivered,
+    segments = c.segments + excluded.segments;
+
+-- BatchesForget deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
+-- name: BatchesForget :execrows
+WITH old AS (
+    SELECT o.id FROM batches o
+    WHERE o.is_settled AND coalesce(o.ended_at, o.checked_at) < now() - @keep::interval
+    ORDER BY o.id
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+),
+gone AS (
+    DELETE FROM batch_rows r USING old WHERE r.batch_id = old.id
+)
+DELETE FROM batches b USING old WHERE b.id = old.id;

@@ -1,0 +1,45 @@
+-- Uploads: files that requests brought.
+
+-- UploadAdd begins an upload, unless the uploads of the company have most bytes already. No row: they do.
+-- name: UploadAdd :one
+INSERT INTO uploads (company_id, submitted_by, name)
+SELECT @company_id, @submitted_by, @name
+WHERE (SELECT coalesce(sum(u.size), 0) FROM uploads u WHERE u.company_id = @company_id) < @most::bigint
+RETURNING id;
+
+-- name: UploadPartAdd :exec
+INSERT INTO upload_parts (upload_id, part, bytes) VALUES (@upload_id, @part, @bytes);
+
+-- UploadComplete says that all parts of an upload are stored.
+-- name: UploadComplete :execrows
+UPDATE uploads u SET size = @size::bigint WHERE u.id = @id AND u.size IS NULL;
+
+-- UploadGet returns a complete upload.
+-- name: UploadGet :one
+SELECT u.name, u.size::bigint AS size FROM uploads u WHERE u.id = @id AND u.size IS NOT NULL;
+
+-- name: UploadPartGet :one
+SELECT p.bytes FROM upload_parts p WHERE p.upload_id = @upload_id AND p.part = @part;
+
+-- UploadUse keeps a complete upload that nothing uses yet from being deleted.
+-- name: UploadUse :execrows
+UPDATE uploads u SET used_by = @used_by::text WHERE u.id = @id AND u.size IS NOT NULL AND u.used_by IS NULL;
+
+-- name: UploadDelete :exec
+DELETE FROM uploads u WHERE u.id = @id;
+
+-- UploadDrop deletes an upload that nothing uses.
+-- name: UploadDrop :exec
+DELETE FROM uploads u WHERE u.id = @id AND u.used_by IS NULL;
+
+-- UploadsForget deletes up to batch_size uploads that nothing uses and that are older than keep.
+-- name: UploadsForget :execrows
+DELETE FROM uploads u
+USING (
+    SELECT o.id FROM uploads o
+    WHERE o.used_by IS NULL AND o.created_at < now() - @keep::interval
+    ORDER BY o.created_at
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+) old
+WHERE u.id = old.id;

@@ -1,0 +1,322 @@
+package batch_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/apptest"
+)
+
+// numbers returns a list of n different phone numbers.
+func numbers(n int) string {
+	var list strings.Builder
+	list.WriteString("phone\n")
+	for i := range n {
+		fmt.Fprintf(&list, "138%08d\n", i)
+	}
+	return list.String()
+}
+
+func queueDue(b *apptest.Bundle) {
+	b.T.Helper()
+	if _, err := b.App.Tasks.Queue(b.T.Context()); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+func TestAPausedBatchWaitsAndGoesOn(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
+	expect(b, get(b, at), "running", "3 rows, 3 valid, 3 waiting")
+	feed(b)
+	b.Claim("app", 1)
+	expect(b, get(b, at, "pause"), "paused", "3 rows, 3 valid, 2 waiting, 1 processing")
+	get(b, at, "pause")
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v of a paused batch", got)
+	}
+	b.ExpireLeases()
+	if b.Recover() != 1 {
+		t.Error("no lease ran out")
+	}
+	feed(b) // holds the retry
+	b.Exec("UPDATE queue SET due_at = now() WHERE due_at < '9999-01-01'")
+	queueDue(b)
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v of a paused batch", got)
+	}
+	expect(b, get(b, at), "paused", "3 rows, 3 valid, 3 waiting")
+	expect(b, get(b, at, "resume"), "running", "3 rows, 3 valid, 3 waiting")
+	queueDue(b)
+	if got := b.Claim("app", 10); len(got) != 3 {
+		t.Errorf("claimed %d after the batch goes on", len(got))
+	}
+}
+
+func TestACancelledBatchTakesBackWhatNoSenderHolds(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	held := b.Claim("app", 2)
+	get(b, at, "pause")
+	expect(b, get(b, at, "cancel"), "cancelled", "3 rows, 3 valid, 2 processing, 1 cancelled")
+	get(b, at, "cancel")
+	b.Report(held[0].TaskID, "app", 2, nil)
+	b.ExpireLeases()
+	if b.Recover() != 1 {
+		t.Error("no lease ran out")
+	}
+	feed(b)
+	expect(b, get(b, at), "cancelled", "3 rows, 3 valid, 1 success, 2 cancelled")
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v of a cancelled batch", got)
+	}
+	feed(b)
+	if n := b.Count("SELECT count(*) FROM batches WHERE is_settled"); n != 1 {
+		t.Error("the batch is not settled")
+	}
+
+	early := create(b, numbers(3), "content", "hello")
+	expect(b, get(b, early, "cancel"), "cancelled", "")
+	check(b)
+	expect(b, get(b, early), "cancelled", "")
+	ready := checked(b, numbers(3), "content", "hello")
+	expect(b, get(b, ready, "cancel"), "cancelled", "3 rows, 3 valid, 3 cancelled")
+	if n := b.Count("SELECT count(*) FROM uploads"); n != 0 {
+		t.Errorf("%d files are kept", n)
+	}
+}
+
+func TestABatchIsSentBetweenItsTimes(t *testing.T) {
+	b := apptest.New(t)
+	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339) }
+	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true", "expect_send_time", in(time.Hour), "expires_at", in(2*time.Hour))
+	feed(b)
+	if n := b.Count("SELECT count(*) FROM messages"); n != 0 {
+		t.Errorf("%d tasks before the time", n)
+	}
+	b.Exec("UPDATE batches SET expect_send_time = now()")
+	feed(b)
+	if got := b.Claim("app", 1); len(got) != 1 {
+		t.Errorf("claimed %d", len(got))
+	}
+	b.Exec("UPDATE batches SET expires_at = now()")
+	b.Exec("UPDATE queue SET expires_at = now()")
+	if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	feed(b)
+	expect(b, get(b, at), "running", "2 rows, 2 valid, 1 processing, 1 failed")
+	unsent := checked(b, numbers(2), "content", "hello", "auto_confirm", "true", "expect_send_time", in(time.Hour), "expires_at", in(2*time.Hour))
+	b.Exec("UPDATE batches SET expect_send_time = now(), expires_at = now()")
+	feed(b)
+	expect(b, get(b, unsent), "finished", "2 rows, 2 valid, 2 cancelled")
+	for field, value := range map[string]string{"expires_at": in(-time.Hour), "expect_send_time": in(500 * 24 * time.Hour)} {
+		a := form(b, 422, apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", field, value))
+		if a.Fields() != field {
+			t.Errorf("%s: wrong fields %s", field, a.Fields())
+		}
+	}
+}
+
+func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	for _, task := range b.Claim("app", 10) {
+		b.Report(task.TaskID, "app", 3, nil)
+	}
+	feed(b)
+	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 failed")
+	again := apptest.Decode[api.BatchRequeued](t, b.Expect(200, "", "POST", at+"/requeue", nil))
+	if again.Count != 2 || again.JobID == nil {
+		t.Fatalf("%+v", again)
+	}
+	feed(b) // before the job
+	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 failed")
+	if n, err := b.App.Jobs.Run(t.Context()); n != 2 || err != nil {
+		t.Fatalf("requeued %d, %v", n, err)
+	}
+	feed(b)
+	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 waiting")
+	for _, task := range b.Claim("app", 10) {
+		b.Report(task.TaskID, "app", 2, nil)
+	}
+	feed(b)
+	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 success")
+	if again := apptest.Decode[api.BatchRequeued](t, b.Expect(200, "", "POST", at+"/requeue", nil)); again.Count != 0 || again.JobID != nil {
+		t.Errorf("%+v", again)
+	}
+	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 success")
+	b.Expect(409, "batch.wrong_status", "POST", create(b, numbers(1), "content", "x")+"/requeue", nil)
+}
+
+func TestRowsAreDuplicatesAsTheBatchSays(t *testing.T) {
+	b := apptest.New(t)
+	const list = "phone,n\n13800138000,a\n13800138000,a\n+8613800138000,b\n138,a\n138,a\n"
+	for dedup, want := range map[string]string{
+		"none": "5 rows, 3 valid, 2 invalid, 3 waiting", "phone": "5 rows, 1 valid, 2 invalid, 2 duplicate, 1 waiting",
+		"row": "5 rows, 2 valid, 2 invalid, 1 duplicate, 2 waiting",
+	} {
+		expect(b, get(b, checked(b, list, "content", "{n}", "dedup", dedup)), "ready", want)
+	}
+}
+
+func TestAListIsAFileRowsOrATag(t *testing.T) {
+	b := apptest.New(t)
+	workbook, err := os.ReadFile("../sheet/testdata/workbooks/openpyxl.xlsx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, list := range map[string]string{
+		"list.xlsx": apptest.Form("file", "list.xlsx", string(workbook), "name", "n", "content", "{姓名}"),
+		"rows":      apptest.Form("rows", "rows.json", `[{"手机号":"13800138000","姓名":"张三"},{"手机号":13900139000,"姓名":"李 & <四>"}]`, "name", "n", "content", "{姓名}"),
+	} {
+		at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200, list)).BatchID)
+		check(b)
+		got := rows(b, at, "")
+		if !strings.Contains(got, `+8613800138000 "张三" waiting`) || !strings.Contains(got, `+8613900139000 "李 & <四>" waiting`) {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+
+	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{
+		map[string]any{"user_id": "a", "phone": "13800138000", "name": "张三", "attributes": map[string]any{"城市": "杭州"}},
+		map[string]any{"user_id": "b", "phone": "13900139000", "name": "李四"}, map[string]any{"user_id": "c", "name": "王五"},
+	}})
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"a", "b", "c"}})
+	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200,
+		apptest.Form("", "", "", "name", "n", "content", "{name}在{城市}", "tag", "vip"))).BatchID)
+	check(b)
+	expect(b, get(b, at), "ready", "3 rows, 1 valid, 2 invalid, 1 waiting")
+	if got := rows(b, at, "?status=waiting"); got != `1 +8613800138000 "张三在杭州" waiting` {
+		t.Error(got)
+	}
+	get(b, at, "confirm")
+	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{ // before it starts
+		map[string]any{"user_id": "b", "attributes": map[string]any{"城市": "上海"}},
+	}})
+	feed(b)
+	check(b)
+	feed(b)
+	expect(b, get(b, at), "running", "3 rows, 2 valid, 1 invalid, 2 waiting")
+	if got := b.Claim("app", 10); len(got) != 2 {
+		t.Errorf("claimed %v", got)
+	}
+	for _, wrong := range []struct{ field, form string }{
+		{"tag", apptest.Form("", "", "", "name", "n", "content", "x", "tag", "nobody")},
+		{"phone_column", apptest.Form("", "", "", "name", "n", "content", "x", "tag", "vip", "phone_column", "x")},
+		{"phone_column", apptest.Form("file", "", "a,b\n1,2\n", "name", "n", "content", "x")},
+		{"phone_column", apptest.Form("file", "", "a,b\n1,2\n", "name", "n", "content", "x", "phone_column", "c")},
+		{"content", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "{x}{y}")},
+		{"content", apptest.Form("file", "", "phone\n1\n", "name", "n")},
+		{"content", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "template_no", "x")},
+		{"template_no", apptest.Form("file", "", "phone\n1\n", "name", "n", "template_no", "x")},
+		{"sender_no", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "sender_no", "nobody")},
+		{"file", apptest.Form("", "", "", "name", "n", "content", "x")},
+		{"file", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "tag", "vip")},
+		{"file", apptest.Form("file", "", "phone,phone\n1\n", "name", "n", "content", "x")},
+		{"name", apptest.Form("file", "", "phone\n1\n", "content", "x")},
+		{"dedup", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "dedup", "x")},
+	} {
+		if a := form(b, 422, wrong.form); a.Fields() != wrong.field {
+			t.Errorf("wrong fields %s, want %s: %s", a.Fields(), wrong.field, a.Raw)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM uploads"); n != 0 {
+		t.Errorf("%d files are kept", n)
+	}
+}
+
+func TestAListThatEndsInTheMiddleCancelsItsBatch(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(3000)+"\"13800138000", "content", "hello", "auto_confirm", "true")
+	got := get(b, at)
+	expect(b, got, "cancelled", "2000 rows, 2000 valid, 2000 cancelled")
+	if got.Remark == nil || *got.Remark != "file ends in the middle of a value: row 3002" {
+		t.Errorf("remark %v", got.Remark)
+	}
+	feed(b)
+	if n := b.Count("SELECT (SELECT count(*) FROM uploads) + (SELECT count(*) FROM messages)"); n != 0 {
+		t.Errorf("%d files and tasks", n)
+	}
+}
+
+func TestABatchHasOneSenderOrATemplate(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "one", "balance": 1000})
+	b.AddSender(map[string]any{"sender_no": "other"})
+	b.AddCompany("acme", 1)
+	b.AddRoute("acme", "other", 1)
+	if a := form(b, 422, apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "sender_no", "other")); a.Fields() != "sender_no" {
+		t.Errorf("wrong fields %s", a.Fields())
+	}
+	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true", "sender_no", "one")
+	if e := get(b, at).Estimate; len(e.Costs) != 1 || e.Costs[0].SenderNo != "one" || e.Costs[0].Segments != 2 {
+		t.Errorf("%+v", e)
+	}
+	feed(b)
+	if got := len(b.Claim("app", 10)); got != 0 {
+		t.Errorf("another sender claimed %d", got)
+	}
+	if got := len(b.Claim("one", 10)); got != 2 {
+		t.Errorf("its sender claimed %d", got)
+	}
+	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
+		"template_no": "T1", "template_name": "n", "template_content": "{name}，您好", "sign": "示例",
+	})
+	key := []string{apptest.KeyHeader, "k"}
+	made := apptest.Form("file", "", "phone,name\n13800138000,张三\n", "name", "n", "template_no", "T1")
+	first, second := form(b, 200, made, key...), form(b, 200, made, key...)
+	if first.Raw != second.Raw {
+		t.Errorf("%s, then %s", first.Raw, second.Raw)
+	}
+	check(b)
+	at = fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, first).BatchID)
+	p := apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", at+"/preview", nil))
+	if *p.FinalContent != "【示例】张三，您好" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestABatchIsSeenByItsCompanyAndChangedByItsUser(t *testing.T) {
+	b := apptest.New(t)
+	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
+	reader := b.AddUser("reader", "read", map[string]any{"company_no": "acme"})
+	colleague := b.AddUser("colleague", "submit", map[string]any{"company_no": "acme"})
+	a := form(b, 200, apptest.Form("file", "", numbers(1), "name", "n", "content", "x"), acme...)
+	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, a).BatchID)
+	check(b)
+	for i, c := range []struct {
+		headers []string
+		sees    bool
+		may     int // change it
+	}{{acme, true, 200}, {reader, true, 403}, {colleague, false, 404}, {beta, false, 404}, {nil, true, 200}} {
+		page := apptest.Decode[api.BatchPage](t, b.Expect(200, "", "GET", path, nil, c.headers...))
+		if (len(page.Items) == 1) != c.sees {
+			t.Errorf("caller %d sees %d batches", i, len(page.Items))
+		}
+		for _, part := range []string{"", "/rows", "/errors.csv", "/preview"} {
+			if got := b.Call("GET", at+part, nil, c.headers...).Status; (got == 200) != c.sees || !c.sees && got != 404 {
+				t.Errorf("caller %d reads %s: %d", i, part, got)
+			}
+		}
+		if c.may != 200 {
+			for _, action := range []string{"confirm", "pause", "resume", "cancel", "requeue"} {
+				if got := b.Call("POST", at+"/"+action, nil, c.headers...).Status; got != c.may {
+					t.Errorf("caller %d gets %d for %s, want %d", i, got, action, c.may)
+				}
+			}
+		}
+	}
+	b.Expect(200, "", "POST", at+"/confirm", nil, acme...)
+	feed(b)
+	if n := b.Count("SELECT count(*) FROM messages m JOIN companies c ON c.id = m.company_id WHERE c.company_no = 'acme' AND m.submitted_by = 'user-of-acme'"); n != 1 {
+		t.Errorf("%d tasks of the company", n)
+	}
+}

@@ -1,0 +1,419 @@
+// Package batch owns uploaded lists of messages: their check, the review of their rows, and how they are fed to the queue (S3.4, B14). Any server
+// works on any batch, and goes on after another one that was killed.
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/contact"
+	"lksms/internal/directory"
+	"lksms/internal/fault"
+	"lksms/internal/job"
+	"lksms/internal/optional"
+	"lksms/internal/postgres"
+	"lksms/internal/queue"
+	"lksms/internal/setting"
+	"lksms/internal/template"
+	"lksms/internal/upload"
+)
+
+// The states of a batch.
+const (
+	Checking  = "checking"
+	Ready     = "ready"
+	Running   = "running"
+	Paused    = "paused"
+	Finished  = "finished"
+	Cancelled = "cancelled"
+)
+
+// Which rows are duplicates: none, those with a phone number of a row before, or those with its text, too.
+const (
+	DedupNone  = "none"
+	DedupPhone = "phone"
+	DedupRow   = "row"
+)
+
+// The codes of rows that are not sent. The first four are those of the document.
+const (
+	WrongNumber int16 = iota + 1
+	WrongContent
+	WrongSegments
+	WrongSign
+	IsDuplicate
+	IsBlocked // the company may not send to the country
+	IsRefused // when it was to become a task
+)
+
+// Services are what a Service uses.
+type Services struct {
+	Tasks     *queue.Service
+	Jobs      *job.Service
+	Templates *template.Service
+	Contacts  *contact.Service
+	Uploads   *upload.Service
+	Directory *directory.Service
+	Settings  *setting.Service
+}
+
+// Service keeps batches. Every method is at most one transaction, except the sweeps and those that say so.
+type Service struct {
+	Services
+
+	db      *postgres.DB
+	q       *dbq.Queries
+	inParts *dbq.Queries // statements that read tasks by their ids
+	log     *slog.Logger
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, services Services, log *slog.Logger) *Service {
+	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), log: log}
+}
+
+// Request is a batch to create, with an upload or a tag.
+type Request struct {
+	Name           string
+	Upload         *upload.Upload
+	Tag            string
+	PhoneColumn    string // empty: the one with a usual name
+	MessageType    int16
+	Priority       *int16
+	TemplateNo     string // or Content
+	Language       string // of the template
+	Content        string // with the names of columns in braces
+	Sign           string
+	SenderNo       string // the only sender that may send it; empty: any by the routes
+	Dedup          string
+	Test           bool
+	AutoConfirm    bool
+	ExpectSendTime *time.Time
+	ExpiresAt      *time.Time
+	Origin         queue.Origin
+}
+
+// Create stores a batch, whose rows are then checked in the background. It opens the list, so that a wrong file, column or placeholder is refused at
+// once. Faults: request.invalid, template.not_active, limit.reached.
+func (s *Service) Create(ctx context.Context, r Request) (dbq.Batch, error) {
+	p, err := s.prepared(ctx, r)
+	if err != nil {
+		return dbq.Batch{}, err
+	}
+	var id int64
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if id, err = s.q.BatchCreate(ctx, p); err != nil || r.Upload == nil {
+			return err
+		}
+		return s.Uploads.Use(ctx, r.Upload.ID, fmt.Sprintf("batch %d", id))
+	})
+	if err != nil {
+		return dbq.Batch{}, postgres.Wrap("create batch", err, nil)
+	}
+	return s.get(ctx, Viewer{}, id)
+}
+
+// prepared checks a request, and returns the batch to store.
+func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreateParams, err error) {
+	p = dbq.BatchCreateParams{
+		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
+		Tag: optional.NonZero(r.Tag), PhoneColumn: r.PhoneColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
+		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
+		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
+		UserAgent: r.Origin.UserAgent,
+	}
+	switch {
+	case (r.Upload == nil) == (r.Tag == ""):
+		return p, fault.InvalidField("file", fault.Required, nil)
+	case (r.TemplateNo == "") == (r.Content == ""):
+		return p, fault.InvalidField("content", fault.Required, nil)
+	}
+	if r.TemplateNo != "" {
+		t, err := s.Templates.Find(ctx, r.Origin.CompanyID, r.TemplateNo)
+		if err != nil {
+			return p, err
+		}
+		text, _ := t.In(r.Language)
+		p.Content = text.String()
+		if p.Sign == nil {
+			p.Sign = optional.NonZero(t.Sign)
+		}
+	}
+	text, err := template.Parse("content", p.Content)
+	if err != nil {
+		return p, err
+	}
+	shared := queue.Submission{MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt}
+	if err := s.Tasks.CheckShared(ctx, shared, r.Origin); err != nil {
+		return p, err
+	}
+	if r.SenderNo != "" {
+		if _, err := s.Directory.SenderPool(ctx, directory.SMS, p.CompanyID, r.MessageType, r.SenderNo); err != nil {
+			return p, err
+		}
+	}
+	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Tag: p.Tag, PhoneColumn: p.PhoneColumn, UploadID: uploadID(r.Upload)})
+	if err != nil {
+		return p, err
+	}
+	defer rows.close()
+	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.phoneColumn()
+	if missing := rows.missing(text.Names()); len(missing) > 0 {
+		return p, fault.InvalidField("content", fault.MissingColumns, missing)
+	}
+	return p, nil
+}
+
+func uploadID(u *upload.Upload) *int64 {
+	if u == nil {
+		return nil
+	}
+	return &u.ID
+}
+
+// Viewer narrows what a call may see, as that of tasks does.
+type Viewer = queue.Viewer
+
+var errNoBatch = fault.New(fault.NotFound, fault.BatchNotFound)
+
+func (s *Service) get(ctx context.Context, viewer Viewer, id int64) (dbq.Batch, error) {
+	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
+		BeforeID: math.MaxInt64, ID: &id, CompanyID: viewer.CompanyID, Owner: viewer.Owner, PageLimit: 1,
+	})
+	return postgres.One(rows, err, "get batch", errNoBatch)
+}
+
+// Standing is a batch and its figures.
+type Standing struct {
+	dbq.Batch
+
+	Counts  Counts
+	Senders []SenderCount // those that have or had tasks of it
+}
+
+// Counts has the numbers of rows of a batch. Rows is the sum of Valid, Invalid, Duplicate and Blocked; Valid that of Waiting, Processing, Success,
+// Failed and Cancelled.
+type Counts struct {
+	Rows, Valid, Invalid, Duplicate, Blocked        int64
+	Waiting, Processing, Success, Failed, Cancelled int64
+	Delivered, Undelivered                          int64
+}
+
+// SenderCount says what a sender did for a batch.
+type SenderCount struct {
+	SenderNo                                            string
+	Processing, Success, Failed, Delivered, Undelivered int64
+	Segments                                            int64 // of the messages that it reported SUCCESS
+}
+
+// Get returns a batch with its figures, which are exact. Fault: batch.not_found.
+func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (Standing, error) {
+	row, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return Standing{}, err
+	}
+	all, err := s.standings(ctx, []dbq.Batch{row})
+	if err != nil {
+		return Standing{}, err
+	}
+	return all[0], nil
+}
+
+// List returns up to limit batches with smaller ids than before, newest first, of one status or of any.
+func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]Standing, error) {
+	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
+		BeforeID: before, CompanyID: viewer.CompanyID, Owner: viewer.Owner, Status: status, PageLimit: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list batches: %w", err)
+	}
+	return s.standings(ctx, rows)
+}
+
+// standings reads the figures of batches. The rows were read a moment before: a row that became a task meanwhile is not counted as waiting twice,
+// because all but waiting is counted, and waiting is the rest.
+func (s *Service) standings(ctx context.Context, rows []dbq.Batch) ([]Standing, error) {
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	totals, err := s.q.BatchTotals(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read figures of batches: %w", err)
+	}
+	of := map[int64][]dbq.BatchTotal{}
+	for _, t := range totals {
+		of[t.BatchID] = append(of[t.BatchID], t)
+	}
+	all := make([]Standing, len(rows))
+	for i, row := range rows {
+		all[i] = standing(row, of[row.ID])
+	}
+	return all, nil
+}
+
+func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
+	st := Standing{Batch: b, Counts: Counts{
+		Rows: b.Rows, Valid: b.Valid, Invalid: b.Invalid, Duplicate: b.Duplicate, Blocked: b.Blocked,
+	}}
+	c, queued := &st.Counts, int64(0)
+	for _, t := range totals {
+		queued += t.Waiting
+		c.Processing += t.Processing
+		c.Success += t.Success
+		c.Failed += t.Failed
+		c.Delivered += t.Delivered
+		c.Undelivered += t.Undelivered
+		if t.SenderNo != "" {
+			st.Senders = append(st.Senders, SenderCount{
+				SenderNo: t.SenderNo, Processing: t.Processing, Success: t.Success, Failed: t.Failed, Delivered: t.Delivered,
+				Undelivered: t.Undelivered, Segments: t.Segments,
+			})
+		}
+	}
+	left := max(0, c.Valid-c.Processing-c.Success-c.Failed)
+	switch b.Status {
+	case Finished, Cancelled: // what never became a task, and what was cancelled
+		c.Waiting = min(left, queued)
+		c.Cancelled = left - c.Waiting
+	default:
+		// A task that was cancelled alone is the only one that is neither counted nor will be: fed tasks that are nowhere else.
+		c.Cancelled = max(0, b.Fed-queued-c.Processing-c.Success-c.Failed)
+		c.Waiting = left - min(left, c.Cancelled)
+	}
+	return st
+}
+
+// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send.
+func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+	row, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return Standing{}, err
+	}
+	if row.Status == Ready && row.Valid == 0 {
+		return Standing{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
+	}
+	n, err := s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, ConfirmedBy: by})
+	return s.changed(ctx, viewer, id, n, err, "confirm batch", Running)
+}
+
+// Pause lets the tasks of a batch that no sender holds wait until Resume. Faults: batch.not_found, batch.wrong_status.
+func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64) (Standing, error) {
+	if _, err := s.get(ctx, viewer, id); err != nil {
+		return Standing{}, err
+	}
+	n, err := s.q.BatchPause(ctx, id)
+	if err == nil && n > 0 {
+		_, err = s.Tasks.HoldBatch(ctx, id) // a sweep does it too, if this server dies here
+	}
+	return s.changed(ctx, viewer, id, n, err, "pause batch", Paused)
+}
+
+// Resume lets a paused batch go on. Faults: batch.not_found, batch.wrong_status.
+func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64) (Standing, error) {
+	if _, err := s.get(ctx, viewer, id); err != nil {
+		return Standing{}, err
+	}
+	n, err := s.q.BatchResume(ctx, id)
+	if err == nil && n > 0 {
+		err = s.release(ctx, id)
+	}
+	return s.changed(ctx, viewer, id, n, err, "resume batch", Running)
+}
+
+// Cancel ends a batch and those of its tasks that no sender holds. Faults: batch.not_found, batch.wrong_status.
+func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
+	if _, err := s.get(ctx, viewer, id); err != nil {
+		return Standing{}, err
+	}
+	n := int64(1)
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		uploadID, err := s.q.BatchCancel(ctx, id)
+		switch {
+		case postgres.IsNoRows(err):
+			n = 0
+			return nil
+		case err != nil || uploadID == nil:
+			return err
+		}
+		return s.Uploads.Delete(ctx, *uploadID)
+	})
+	if err == nil && n > 0 {
+		_, err = s.Tasks.CancelBatch(ctx, id, by)
+	}
+	return s.changed(ctx, viewer, id, n, err, "cancel batch", Cancelled)
+}
+
+// changed returns a batch after a change of n rows. A batch that has the wanted status already, as after a request that was sent twice, is no conflict.
+func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string) (Standing, error) {
+	if err != nil {
+		return Standing{}, postgres.Wrap(act, err, nil)
+	}
+	st, err := s.Get(ctx, viewer, id)
+	if err == nil && n == 0 && st.Status != wanted {
+		return Standing{}, fault.New(fault.Conflict, fault.BatchWrongStatus)
+	}
+	return st, err
+}
+
+// Requeue sends the failed tasks of a batch again, as Requeue of a task does, in the background, and returns how many and the job that does it; no job if
+// none has failed. Faults: batch.not_found, batch.wrong_status, limit.reached.
+func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, remark string) (job.Plan, error) {
+	b, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return job.Plan{}, err
+	}
+	if b.Status != Finished && b.Status != Running && b.Status != Paused {
+		return job.Plan{}, fault.New(fault.Conflict, fault.BatchWrongStatus)
+	}
+	shown, err := json.Marshal(map[string]int64{"batch_id": id})
+	if err != nil {
+		return job.Plan{}, fmt.Errorf("write filter: %w", err)
+	}
+	r := job.Request{
+		Action: job.Requeue, Filter: queue.Filter{BatchID: &id}, Shown: shown, Remark: remark, By: by,
+	}
+	for range planTries {
+		plan, err := s.Jobs.Plan(ctx, r)
+		if err != nil || plan.Count == 0 {
+			return plan, err
+		}
+		r.Count = &plan.Count
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			if _, err := s.q.BatchRuns(ctx, id); err != nil {
+				return postgres.Wrap("run batch again", err, nil)
+			}
+			plan, err = s.Jobs.Plan(ctx, r)
+			return err
+		})
+		var changed *fault.Error
+		if errors.As(err, &changed) && changed.Reason == fault.JobCountChanged {
+			r.Count = nil
+			continue
+		}
+		return plan, err
+	}
+	return job.Plan{}, fault.New(fault.Unavailable, fault.ServiceUnavailable)
+}
+
+// planTries is how often the failed tasks of a batch are counted, of which more fail meanwhile.
+const planTries = 5
+
+// Forget deletes batches that ended longer ago than the setting history.log_days says, with their rows, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	values, err := s.Settings.Get(ctx)
+	keep := values.History.LogsKept()
+	if err != nil || keep == nil {
+		return 0, err
+	}
+	return postgres.InBatches(1, func() (int64, error) {
+		n, err := s.q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: *keep})
+		return n, postgres.Wrap("delete batches", err, nil)
+	})
+}

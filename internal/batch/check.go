@@ -1,0 +1,411 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/optional"
+	"lksms/internal/postgres"
+	"lksms/internal/queue"
+	"lksms/internal/template"
+)
+
+const (
+	checkedAtOnce = 3    // batches that one run reads in turn, so that a short list does not wait for a long one
+	checkedRows   = 2000 // rows that one transaction adds
+	checkLock     = "check-batch-%d"
+)
+
+// Check reads the lists of batches, checks their rows and stores them, until nothing is left, and returns how many rows it checked. A batch whose
+// check was broken off goes on after the last row that is stored. Several servers may run it: each batch is checked by one at a time.
+func (s *Service) Check(ctx context.Context) (int, error) {
+	checked, failures := 0, map[int64]error{} // batches that are left to the next run
+	open := map[int64]*check{}
+	defer func() {
+		for _, c := range open {
+			c.close()
+		}
+	}()
+	for ctx.Err() == nil {
+		ids, err := s.q.BatchesChecking(ctx, int32(checkedAtOnce+len(failures)))
+		if err != nil {
+			return checked, fmt.Errorf("find batches to check: %w", err)
+		}
+		isIdle := true
+		for _, id := range ids {
+			if failures[id] != nil {
+				continue
+			}
+			c := open[id]
+			if c == nil {
+				if len(open) >= checkedAtOnce {
+					continue
+				}
+				if c, err = s.beginCheck(ctx, id); err != nil {
+					failures[id] = err
+					continue
+				}
+				open[id] = c
+			}
+			isIdle = false
+			n, isDone, err := s.checkPortion(ctx, c)
+			checked += n
+			if err != nil {
+				failures[id] = err
+			}
+			if isDone || err != nil {
+				c.close()
+				delete(open, id)
+			}
+		}
+		if isIdle {
+			break
+		}
+	}
+	var all error
+	for id, err := range failures {
+		if !errors.Is(err, errElsewhere) {
+			all = errors.Join(all, fmt.Errorf("check batch %d: %w", id, err))
+		}
+	}
+	return checked, all
+}
+
+var errElsewhere = errors.New("another server checks this batch, or did")
+
+// check is a batch that is being checked.
+type check struct {
+	batch dbq.Batch
+	text  template.Text
+	rows  source
+	lock  interface{ Unlock(context.Context) error }
+}
+
+func (c *check) close() {
+	if c.rows != nil {
+		c.rows.close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), unlockLimit)
+	defer cancel()
+	_ = c.lock.Unlock(ctx) // it ends with its connection
+}
+
+// unlockLimit bounds the release of a lock.
+const unlockLimit = 5 * time.Second
+
+// beginCheck opens the list of a batch behind the rows that are stored.
+func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
+	lock, err := s.db.TryLock(ctx, fmt.Sprintf(checkLock, id))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lock: %w", err)
+	case lock == nil:
+		return nil, errElsewhere
+	}
+	c := &check{lock: lock}
+	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
+		c.text, err = template.Parse("content", c.batch.Content)
+	}
+	if err == nil && c.batch.Status != Checking { // ended since it was found
+		err = errElsewhere
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkPortion checks the next rows of a batch, and ends the check behind the last one.
+func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone bool, err error) {
+	rows, isLast, err := s.read(ctx, c)
+	var unreadable *fault.Error
+	if errors.As(err, &unreadable) && unreadable.Kind == fault.Invalid {
+		return 0, true, s.refuse(ctx, c.batch, unreadable.Fields[0])
+	}
+	if err != nil {
+		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != Checking { // cancelled, and its list was deleted
+			return 0, true, nil
+		}
+		return 0, false, err
+	}
+	p, sums := s.judge(ctx, c, rows)
+	if sums.err != nil {
+		return 0, false, sums.err
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		held, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: c.batch.ID, Status: Checking})
+		if postgres.IsNoRows(err) { // cancelled meanwhile
+			isDone = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if held.Batch.LastRow != c.batch.LastRow {
+			return errors.New("its rows were changed by another server")
+		}
+		if len(rows) > 0 {
+			if err := s.q.BatchRowsAdd(ctx, p); err != nil {
+				return err
+			}
+			if err := s.q.BatchChecked(ctx, sums.BatchCheckedParams); err != nil {
+				return err
+			}
+		}
+		if isLast {
+			isDone = true
+			return s.endCheck(ctx, held.Batch)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, false, postgres.Wrap("store rows", err, nil)
+	}
+	c.batch.LastRow = sums.LastRow
+	return len(rows), isDone, nil
+}
+
+// endCheck marks duplicates, and lets the batch go on. The caller has locked it, and it has all its rows.
+func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
+	var repeated dbq.BatchRowsDuplicateRow
+	if b.Dedup != DedupNone {
+		if repeated, err = s.q.BatchRowsDuplicate(ctx, dbq.BatchRowsDuplicateParams{BatchID: b.ID, Dedup: b.Dedup}); err != nil {
+			return fmt.Errorf("find duplicates: %w", err)
+		}
+	}
+	if _, err := s.q.BatchReady(ctx, dbq.BatchReadyParams{ID: b.ID, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {
+		return fmt.Errorf("end check: %w", err)
+	}
+	if b.UploadID != nil {
+		return s.Uploads.Delete(ctx, *b.UploadID)
+	}
+	return nil
+}
+
+// refuse ends a batch whose list cannot be read.
+func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) error {
+	why, err := encoded(wrong)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		n, err := s.q.BatchUnreadable(ctx, dbq.BatchUnreadableParams{ID: b.ID, Fault: why})
+		if err != nil || n == 0 || b.UploadID == nil {
+			return postgres.Wrap("refuse list", err, nil)
+		}
+		return s.Uploads.Delete(ctx, *b.UploadID)
+	})
+}
+
+// read reads the next rows of a list that are not stored.
+func (s *Service) read(ctx context.Context, c *check) (rows []sourceRow, isLast bool, err error) {
+	if c.rows == nil {
+		if c.rows, err = s.open(ctx, c.batch); err != nil {
+			return nil, false, err
+		}
+	}
+	for len(rows) < checkedRows {
+		row, err := c.rows.next(ctx)
+		if errors.Is(err, io.EOF) {
+			return rows, true, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if row.no > c.batch.LastRow {
+			rows = append(rows, row)
+		}
+	}
+	return rows, false, nil
+}
+
+// sums counts the rows of a portion.
+type sums struct {
+	dbq.BatchCheckedParams
+
+	err error // of the database: the rows could not be judged
+}
+
+// judge checks rows.
+func (s *Service) judge(ctx context.Context, c *check, rows []sourceRow) (p dbq.BatchRowsAddParams, n sums) {
+	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
+	asOf := time.Now()
+	for _, row := range rows {
+		j, err := s.judgeRow(ctx, asOf, c, row)
+		if err != nil {
+			n.err = err
+			return p, n
+		}
+		switch j.code {
+		case 0:
+			n.Valid++
+			n.Segments += int64(j.segments)
+		case IsBlocked:
+			n.Blocked++
+		default:
+			n.Invalid++
+		}
+		n.LastRow = row.no
+		p.RowNos, p.Recipients, p.Contents = append(p.RowNos, row.no), append(p.Recipients, j.recipient), append(p.Contents, j.content)
+		p.Segments, p.CountryNos = append(p.Segments, j.segments), append(p.CountryNos, j.country)
+		p.Codes, p.Faults = append(p.Codes, j.code), append(p.Faults, j.fault)
+	}
+	return p, n
+}
+
+// judged is a row after its check.
+type judged struct {
+	recipient, content, country string
+	segments                    int16
+	code                        int16 // 0: valid
+	fault                       []byte
+}
+
+// shownMost is how many characters of a phone number that is not valid are kept.
+const shownMost = 50
+
+func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row sourceRow) (judged, error) {
+	j := judged{recipient: postgres.Text(strings.TrimSpace(row.phone.Text))}
+	if runes := []rune(j.recipient); len(runes) > shownMost {
+		j.recipient = string(runes[:shownMost])
+	}
+	text, wrong := s.textOf(c, row)
+	j.content = text
+	switch {
+	case row.phone.Lossy:
+		wrong = fault.InvalidField("phone_number", fault.Shortened, nil)
+	case strings.TrimSpace(row.phone.Text) == "":
+		wrong = fault.InvalidField("phone_number", fault.Required, nil)
+	case wrong == nil:
+		sub := submission(c.batch, row.no, row.phone.Text, text)
+		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
+		var known *fault.Error
+		if err != nil && !errors.As(err, &known) {
+			return j, fmt.Errorf("check row %d: %w", row.no, err)
+		}
+		if checked.Recipient != "" {
+			j.recipient = checked.Recipient
+		}
+		j.country, j.segments = checked.CountryNo, int16(min(checked.Segments, segmentsMost))
+		wrong = known
+	}
+	if wrong == nil {
+		return j, nil
+	}
+	j.code = codeOf(wrong)
+	var err error
+	j.fault, err = encoded(wrong.Fields[0])
+	return j, err
+}
+
+// segmentsMost is the largest number of segments that a row shows: one with more is not valid.
+const segmentsMost = 100
+
+// textOf returns the text of a row, or what is wrong with it.
+func (s *Service) textOf(c *check, row sourceRow) (string, *fault.Error) {
+	if row.extra > 0 {
+		return "", fault.InvalidField("row", fault.TooManyCells, nil)
+	}
+	var lossy string
+	text, err := c.text.Render(func(name string) (string, bool) {
+		cell, is := row.value(name)
+		if cell.Lossy {
+			lossy = name
+		}
+		value := strings.TrimSpace(cell.Text)
+		return value, is && value != ""
+	})
+	var wrong *fault.Error
+	switch {
+	case lossy != "":
+		return "", fault.InvalidField(lossy, fault.Shortened, nil)
+	case errors.As(err, &wrong):
+		return "", wrong
+	}
+	return text, nil
+}
+
+// codeOf returns the code of a row with a fault.
+func codeOf(wrong *fault.Error) int16 {
+	if len(wrong.Fields) == 0 {
+		return IsRefused
+	}
+	switch field := wrong.Fields[0]; {
+	case field.Rule == fault.CountryNotServed:
+		return IsBlocked
+	case field.Rule == fault.TooManySegments:
+		return WrongSegments
+	case field.Name == "phone_number":
+		return WrongNumber
+	case field.Name == "sign":
+		return WrongSign
+	default:
+		return WrongContent
+	}
+}
+
+// encoded writes what is wrong with a row or a list as it is stored.
+func encoded(wrong fault.Field) ([]byte, error) {
+	text, err := json.Marshal(wrong)
+	if err != nil {
+		return nil, fmt.Errorf("write fault: %w", err)
+	}
+	return text, nil
+}
+
+// Decoded reads what is wrong with a row or a list; nil: nothing, or its code says everything.
+func Decoded(stored []byte) (*fault.Field, error) {
+	if stored == nil {
+		return nil, nil //nolint:nilnil // no fault
+	}
+	var wrong struct {
+		fault.Field
+
+		Limit json.RawMessage
+	}
+	err := json.Unmarshal(stored, &wrong)
+	if err != nil {
+		return nil, fmt.Errorf("read fault: %w", err)
+	}
+	f := wrong.Field
+	switch f.Rule { // the limits that are not a number, a text or a list of these
+	case fault.TooManyCharacters, fault.TooManySegments:
+		var lengths fault.Lengths
+		err = json.Unmarshal(wrong.Limit, &lengths)
+		f.Limit = lengths
+	case fault.CutShort, fault.NotText, fault.CellTooLong, fault.UnnamedColumn, fault.DamagedAt:
+		var place fault.Place
+		err = json.Unmarshal(wrong.Limit, &place)
+		f.Limit = place
+	default:
+		reader := json.NewDecoder(bytes.NewReader(wrong.Limit))
+		reader.UseNumber()
+		err = reader.Decode(&f.Limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read limit of fault: %w", err)
+	}
+	return &f, nil
+}
+
+// submission returns the message of a row.
+func submission(b dbq.Batch, rowNo int64, number, text string) queue.Submission {
+	return queue.Submission{
+		PhoneNumber: number, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: optional.Value(b.Sign),
+		Test: b.IsTest, BatchID: b.ID, SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, rowNo),
+	}
+}
+
+// originOf returns the request that made a batch. It was checked that its user may ask for its priority.
+func originOf(b dbq.Batch) queue.Origin {
+	return queue.Origin{User: b.SubmittedBy, CompanyID: b.CompanyID, RequestID: b.RequestID, SourceIP: b.SourceIp, UserAgent: b.UserAgent}
+}

@@ -1,0 +1,154 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+	"lksms/internal/optional"
+)
+
+// Estimate says who will send what is left of a batch, and when it can end.
+type Estimate struct {
+	Costs    []Cost
+	Earliest *time.Time // if the senders send nothing else; nil: no sender is available, or none knows a limit
+	Likely   *time.Time // by what was sent until now, or before the start by what waits in front; nil: not known
+}
+
+// Cost is what a sender will take of what is left.
+type Cost struct {
+	SenderNo string
+	Segments int64
+}
+
+// horizon is how far ahead an end is looked for.
+const horizon = 400 * 24 * time.Hour
+
+// Estimate reads what is left of a batch, and the limits of the senders that its routes name today. The shares of senders are those of their weights; what
+// a claim then does depends on who is available.
+func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
+	left, err := s.q.BatchCountries(ctx, st.ID)
+	if err != nil {
+		return Estimate{}, fmt.Errorf("read rows that are left: %w", err)
+	}
+	costs, limits := map[string]float64{}, map[string]dbq.SenderLimitsRow{}
+	var order []string
+	var segments, rows int64
+	for _, country := range left {
+		segments, rows = segments+country.Segments, rows+country.Rows
+		pool, err := s.Directory.PoolOf(ctx, directory.SMS, st.CompanyID, st.MessageType, country.CountryNo, optional.Value(st.SenderNo))
+		if err != nil {
+			return Estimate{}, fmt.Errorf("find pool: %w", err)
+		}
+		senders, err := s.q.SenderLimits(ctx, pool)
+		if err != nil {
+			return Estimate{}, fmt.Errorf("read limits of senders: %w", err)
+		}
+		weights := 0.0
+		for _, one := range senders {
+			weights += one.Weight
+		}
+		for _, one := range senders {
+			if _, known := limits[one.SenderNo]; !known {
+				order = append(order, one.SenderNo)
+			}
+			limits[one.SenderNo] = one
+			costs[one.SenderNo] += float64(country.Segments) * one.Weight / weights
+		}
+	}
+	var e Estimate
+	for _, no := range order {
+		e.Costs = append(e.Costs, Cost{no, int64(math.Round(costs[no]))})
+	}
+	if segments == 0 {
+		return e, nil
+	}
+	all := make([]dbq.SenderLimitsRow, 0, len(order))
+	for _, no := range order {
+		all = append(all, limits[no])
+	}
+	took, isKnown := timeFor(segments, float64(segments)/float64(rows), all)
+	if !isKnown {
+		return e, nil
+	}
+	begin := s.beginOf(st, all)
+	e.Earliest = new(begin.Add(took))
+	e.Likely = e.Earliest
+	settled := st.Counts.Success + st.Counts.Failed
+	if st.StartedAt != nil && st.Status == Running && settled >= knownRows {
+		rate := float64(time.Since(*st.StartedAt)) / float64(settled)
+		if likely := time.Now().Add(time.Duration(rate * float64(st.Counts.Waiting+st.Counts.Processing))); likely.After(*e.Earliest) {
+			e.Likely = &likely
+		}
+	}
+	return e, nil
+}
+
+// knownRows is how many rows must have ended so that their pace says something.
+const knownRows = 100
+
+// beginOf returns when what is left can begin to be sent, by the clock of the database.
+func (s *Service) beginOf(st Standing, all []dbq.SenderLimitsRow) time.Time {
+	begin := time.Now()
+	if len(all) > 0 {
+		begin = all[0].At
+	}
+	if st.ExpectSendTime != nil && st.ExpectSendTime.After(begin) {
+		return *st.ExpectSendTime
+	}
+	return begin
+}
+
+// timeFor returns how long senders need for segments of messages that have perMessage each. It is not known if they have too little money, or no sender
+// is there.
+func timeFor(segments int64, perMessage float64, senders []dbq.SenderLimitsRow) (time.Duration, bool) {
+	within := func(d time.Duration) bool {
+		total := 0.0
+		for _, one := range senders {
+			total += capacity(one, perMessage, d)
+		}
+		return total >= float64(segments)
+	}
+	if !within(horizon) {
+		return 0, false
+	}
+	short, long := time.Duration(0), horizon
+	for long-short > time.Second {
+		if middle := (short + long) / 2; within(middle) {
+			long = middle
+		} else {
+			short = middle
+		}
+	}
+	if within(0) {
+		long = 0
+	}
+	return long, true
+}
+
+// capacity returns how many segments a sender can take within a time: what its limits have left in the windows of now, and all of the later ones.
+func capacity(s dbq.SenderLimitsRow, perMessage float64, d time.Duration) float64 {
+	most := math.Inf(1)
+	if s.IntervalMs > 0 {
+		most = (1 + float64(d/time.Millisecond)/float64(s.IntervalMs)) * perMessage
+	}
+	for _, w := range []struct {
+		limit  *int64
+		used   int64
+		window time.Duration
+	}{
+		{s.PerMinute, s.MinuteUsed, time.Minute}, {s.PerHour, s.HourUsed, time.Hour},
+		{s.PerDay, s.DayUsed, 24 * time.Hour}, {s.PerMonth, s.MonthUsed, 30 * 24 * time.Hour},
+	} {
+		if w.limit != nil {
+			most = min(most, float64(max(0, *w.limit-w.used))+math.Floor(float64(d)/float64(w.window))*float64(*w.limit))
+		}
+	}
+	if s.HasBalance {
+		most = min(most, float64(max(0, s.Funds)))
+	}
+	return most
+}

@@ -1,0 +1,201 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"golang.org/x/text/unicode/norm"
+
+	"lksms/gen/dbq"
+	"lksms/internal/contact"
+	"lksms/internal/fault"
+	"lksms/internal/optional"
+	"lksms/internal/sheet"
+)
+
+// source yields the rows of a batch, in the order of their numbers, the same ones each time it is opened.
+type source interface {
+	phoneColumn() string
+	missing(names []string) []string // those of names that are no column, as far as that is known before the rows are read
+	next(ctx context.Context) (sourceRow, error)
+	close()
+}
+
+// sourceRow is a row as it is in its list.
+type sourceRow struct {
+	no    int64
+	phone sheet.Cell
+	value func(name string) (cell sheet.Cell, is bool)
+	extra int // as sheet.Row.Extra
+}
+
+// open begins to read the rows of a batch. Faults: request.invalid for the list, the column with phone numbers, and the tag.
+func (s *Service) open(ctx context.Context, b dbq.Batch) (source, error) {
+	if b.Tag != nil {
+		return s.openTag(ctx, b)
+	}
+	file, err := s.Uploads.Open(ctx, *b.UploadID)
+	if err != nil {
+		return nil, fmt.Errorf("open list: %w", err)
+	}
+	r, err := sheet.Open(ctx, file, sheet.Options{})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a fault of the list
+	}
+	l := &list{Reader: r, indexes: map[string]int{}}
+	if l.phone, err = phoneIndex(r, b.PhoneColumn); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// usualNames are the names of columns with phone numbers, in the order in which they are looked for.
+var usualNames = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
+
+// phoneIndex returns the index of the column with phone numbers. Without a name it is the one with a usual name, or the only one.
+func phoneIndex(r *sheet.Reader, name string) (int, error) {
+	if name != "" {
+		if i, is := r.Column(name); is {
+			return i, nil
+		}
+		return 0, fault.InvalidField("phone_column", fault.NotThere, nil)
+	}
+	for _, usual := range usualNames {
+		if i, is := r.Column(usual); is {
+			return i, nil
+		}
+	}
+	if len(r.Columns()) == 1 {
+		return 0, nil
+	}
+	return 0, fault.InvalidField("phone_column", fault.Required, nil)
+}
+
+// list is a source of an uploaded list.
+type list struct {
+	*sheet.Reader
+
+	phone   int
+	indexes map[string]int // of columns by the names that the text has for them; -1: none
+}
+
+func (l *list) phoneColumn() string { return l.Columns()[l.phone] }
+
+func (l *list) close() { _ = l.Close() } // nothing can be lost by it
+
+// index returns the index of a column. Names of placeholders are in NFC.
+func (l *list) index(name string) (int, bool) {
+	i, known := l.indexes[name]
+	if !known {
+		column, is := l.Column(name)
+		if i = column; !is {
+			i = slices.IndexFunc(l.Columns(), func(column string) bool { return norm.NFC.String(column) == name })
+		}
+		l.indexes[name] = i
+	}
+	return i, i >= 0
+}
+
+func (l *list) missing(names []string) (missing []string) {
+	for _, name := range names {
+		if _, is := l.index(name); !is {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func (l *list) next(context.Context) (sourceRow, error) {
+	row, err := l.Next()
+	if err != nil {
+		return sourceRow{}, err //nolint:wrapcheck // a fault of the list, or io.EOF
+	}
+	return sourceRow{no: row.No, phone: row.Cells[l.phone], extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
+		i, is := l.index(name)
+		if !is {
+			return sheet.Cell{}, false
+		}
+		return row.Cells[i], true
+	}}, nil
+}
+
+// contactPage is how many contacts one statement reads.
+const contactPage = 1000
+
+// tagged is a source of the contacts of a tag.
+type tagged struct {
+	contacts  *contact.Service
+	selection contact.Selection
+	page      []dbq.Contact
+	after     string
+	isLast    bool
+	no        int64
+}
+
+func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {
+	if b.PhoneColumn != "" && b.PhoneColumn != phoneField {
+		return nil, fault.InvalidField("phone_column", fault.NotAllowed, phoneField)
+	}
+	t := &tagged{contacts: s.Contacts, selection: contact.Selection{CompanyID: b.CompanyID, Tags: []string{*b.Tag}}}
+	if _, err := s.Contacts.GetTag(ctx, b.CompanyID, *b.Tag); err != nil {
+		var missing *fault.Error
+		if errors.As(err, &missing) && missing.Reason == fault.TagNotFound {
+			return nil, fault.InvalidField("tag", fault.NotThere, nil)
+		}
+		return nil, fmt.Errorf("find tag: %w", err)
+	}
+	return t, nil
+}
+
+// phoneField is the field of a contact with the phone number.
+const phoneField = "phone"
+
+func (t *tagged) phoneColumn() string { return phoneField }
+
+// missing cannot know: attributes differ from contact to contact.
+func (t *tagged) missing([]string) []string { return nil }
+
+func (t *tagged) close() {}
+
+func (t *tagged) next(ctx context.Context) (sourceRow, error) {
+	for len(t.page) == 0 {
+		if t.isLast {
+			return sourceRow{}, io.EOF
+		}
+		page, end, err := t.contacts.ListSelected(ctx, t.selection, t.after, contactPage)
+		if err != nil {
+			return sourceRow{}, fmt.Errorf("read contacts: %w", err)
+		}
+		switch {
+		case end != "":
+			t.after = end
+		case len(page) < contactPage:
+			t.isLast = true
+		default:
+			t.after = page[len(page)-1].UserID
+		}
+		t.page = page
+	}
+	c := t.page[0]
+	t.page, t.no = t.page[1:], t.no+1
+	values := map[string]string{}
+	if err := json.Unmarshal(c.Attributes, &values); err != nil {
+		return sourceRow{}, fmt.Errorf("read attributes of contact: %w", err)
+	}
+	for name, value := range map[string]*string{
+		"user_id": &c.UserID, "name": c.Name, phoneField: c.Phone, "email": c.Email, "dingtalk_name": c.DingtalkName, "wechat_openid": c.WechatOpenid,
+	} {
+		if value != nil {
+			values[name] = *value
+		}
+	}
+	return sourceRow{no: t.no, phone: sheet.Cell{Text: optional.Value(c.Phone)}, value: func(name string) (sheet.Cell, bool) {
+		value, is := values[name]
+		return sheet.Cell{Text: value}, is
+	}}, nil
+}

@@ -1,0 +1,262 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"lksms/gen/api"
+	"lksms/internal/batch"
+	"lksms/internal/fault"
+	"lksms/internal/httpapi/csvfile"
+	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
+	"lksms/internal/receipt/callback"
+)
+
+// CreateBatch stores an uploaded list, whose rows are then checked.
+func (s *Server) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObject) (api.CreateBatchResponseObject, error) {
+	f, form, err := gate.FormOf[api.BatchForm](ctx)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.batches.Create(ctx, batch.Request{
+		Name: f.Name, Upload: form.File, Tag: optional.Value(f.Tag), PhoneColumn: optional.Value(f.PhoneColumn), MessageType: messageType(f.MessageType),
+		Priority: f.Priority, TemplateNo: optional.Value(f.TemplateNo), Language: optional.Value(f.Language), Content: optional.Value(f.Content),
+		Sign: optional.Value(f.Sign), SenderNo: optional.Value(f.SenderNo), Dedup: string(optional.Or(f.Dedup, batch.DedupPhone)),
+		Test: optional.Value(f.Test), AutoConfirm: optional.Value(f.AutoConfirm), ExpectSendTime: f.ExpectSendTime, ExpiresAt: f.ExpiresAt,
+		Origin: gate.Of(ctx).Origin,
+	})
+	if err != nil {
+		return nil, err
+	}
+	gate.Of(ctx).Note("batch_id", row.ID)
+	return api.CreateBatch200JSONResponse{Code: ok, Message: success, Data: api.BatchCreated{BatchID: row.ID, Status: api.BatchStatus(row.Status)}}, nil
+}
+
+// GetBatch shows a batch, its figures, and when it will end.
+func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (api.GetBatchResponseObject, error) {
+	st, err := s.batches.Get(ctx, viewer(ctx), req.BatchID)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.batchOf(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.batches.Estimate(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	data.Estimate = &api.BatchEstimate{EarliestEnd: e.Earliest, LikelyEnd: e.Likely, Costs: []api.BatchCost{}}
+	if seesNumbers(ctx) { // of several senders, costs show the weights
+		for _, c := range e.Costs {
+			data.Estimate.Costs = append(data.Estimate.Costs, api.BatchCost{SenderNo: c.SenderNo, Segments: c.Segments})
+		}
+	}
+	return api.GetBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}
+
+// ListBatches pages through batches, newest first.
+func (s *Server) ListBatches(ctx context.Context, req api.ListBatchesRequestObject) (api.ListBatchesResponseObject, error) {
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.batches.List(ctx, viewer(ctx), (*string)(req.Params.Status), before, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := paging.TryPage(rows, limit, func(st batch.Standing) (api.Batch, error) { return s.batchOf(ctx, st) },
+		func(st batch.Standing) string { return paging.IDText(st.ID) })
+	return api.ListBatches200JSONResponse{Code: ok, Message: success, Data: api.BatchPage{Items: items, NextCursor: next}}, err
+}
+
+func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, error) {
+	company, err := s.directory.CompanyNo(ctx, st.CompanyID)
+	if err != nil {
+		return api.Batch{}, err
+	}
+	remark, err := remarkOf(ctx, st.Fault)
+	if err != nil {
+		return api.Batch{}, err
+	}
+	c := st.Counts
+	b := api.Batch{
+		BatchID: st.ID, Name: st.Name, Status: api.BatchStatus(st.Status), Segments: st.Segments, CheckedRows: st.LastRow, CompanyNo: company,
+		SubmittedBy: st.SubmittedBy, MessageType: messageTypes[st.MessageType], Priority: st.Priority, TemplateNo: st.TemplateNo, Content: st.Content,
+		Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, Dedup: st.Dedup, Test: st.IsTest,
+		ExpectSendTime: st.ExpectSendTime, ExpiresAt: st.ExpiresAt, Remark: remark, CreatedAt: st.CreatedAt, CheckedAt: st.CheckedAt,
+		ConfirmedAt: st.ConfirmedAt, ConfirmedBy: st.ConfirmedBy, StartedAt: st.StartedAt, EndedAt: st.EndedAt, Senders: []api.BatchSender{},
+		Counts: api.BatchCounts{
+			Rows: c.Rows, Valid: c.Valid, Invalid: c.Invalid, Duplicate: c.Duplicate, Blocked: c.Blocked, Waiting: c.Waiting, Processing: c.Processing,
+			Success: c.Success, Failed: c.Failed, Cancelled: c.Cancelled, Delivered: c.Delivered, Undelivered: c.Undelivered,
+		},
+	}
+	for _, one := range st.Senders {
+		b.Senders = append(b.Senders, api.BatchSender{
+			SenderNo: one.SenderNo, Segments: one.Segments, Success: one.Success, Failed: one.Failed, Processing: one.Processing, Delivered: one.Delivered,
+		})
+	}
+	return b, nil
+}
+
+// remarkOf says what is wrong with a row or a list, in the language of the request; nil: nothing, or its code says everything.
+func remarkOf(ctx context.Context, stored []byte) (*string, error) {
+	wrong, err := batch.Decoded(stored)
+	if err != nil || wrong == nil {
+		return nil, err
+	}
+	return new(gate.Of(ctx).Text.Remark(*wrong)), nil
+}
+
+// ListBatchRows pages through the rows of a batch, in their order.
+func (s *Server) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequestObject) (api.ListBatchRowsResponseObject, error) {
+	from, err := paging.TextCursor(req.Params.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	after, err := strconv.ParseInt(cmp.Or(from, "0"), 10, 64)
+	if err != nil || from != "" && from != strconv.FormatInt(after, 10) {
+		return nil, fault.InvalidField("cursor", fault.NotACursor, nil)
+	}
+	rows, end, err := s.batches.Rows(ctx, viewer(ctx), req.BatchID, string(optional.Value(req.Params.Status)), after, paging.Size(req.Params.Limit))
+	if err != nil {
+		return nil, err
+	}
+	data := api.BatchRowPage{Items: make([]api.BatchRow, len(rows))}
+	for i, row := range rows {
+		if data.Items[i], err = batchRowOf(ctx, row); err != nil {
+			return nil, err
+		}
+	}
+	if end != 0 {
+		data.NextCursor = new(paging.CursorOf(strconv.FormatInt(end, 10)))
+	}
+	return api.ListBatchRows200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}
+
+func batchRowOf(ctx context.Context, row batch.Row) (api.BatchRow, error) {
+	remark, err := remarkOf(ctx, row.Fault)
+	one := api.BatchRow{
+		Row: row.RowNo, PhoneNumber: row.Recipient, Content: row.Content, Segments: row.Segments, Status: optional.NonZero(row.Status), Code: row.Code,
+		Remark: remark, TaskID: row.TaskID, Result: row.Result,
+	}
+	switch row.Delivery {
+	case callback.Delivered:
+		one.Delivery = new(api.TaskDelivered)
+	case callback.Undelivered:
+		one.Delivery = new(api.TaskUndelivered)
+	}
+	return one, err
+}
+
+// csvAnswer is an answer that is written while it is read from the database.
+type csvAnswer func(http.ResponseWriter) error
+
+// VisitExportBatchErrorsResponse implements api.ExportBatchErrorsResponseObject.
+func (a csvAnswer) VisitExportBatchErrorsResponse(w http.ResponseWriter) error { return a(w) }
+
+// ExportBatchErrors writes the rows that are not sent as CSV.
+func (s *Server) ExportBatchErrors(ctx context.Context, req api.ExportBatchErrorsRequestObject) (api.ExportBatchErrorsResponseObject, error) {
+	seen := viewer(ctx)
+	if _, err := s.batches.Get(ctx, seen, req.BatchID); err != nil {
+		return nil, err
+	}
+	return csvAnswer(func(w http.ResponseWriter) error {
+		name := fmt.Sprintf("batch-%d-errors.csv", req.BatchID)
+		return csvfile.Write(w, name, []string{"row", "phone_number", "content", "code", "remark"}, func(out *csvfile.Writer) error {
+			return s.batches.EachWrong(ctx, seen, req.BatchID, func(rows []batch.Row) error {
+				lines := make([][]string, len(rows))
+				for i, row := range rows {
+					remark, err := remarkOf(ctx, row.Fault)
+					if err != nil {
+						return err
+					}
+					lines[i] = []string{
+						strconv.FormatInt(row.RowNo, 10), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Value(remark),
+					}
+				}
+				return out.Add(lines)
+			})
+		})
+	}), nil
+}
+
+// PreviewBatch shows the message of a row, and who would send it.
+func (s *Server) PreviewBatch(ctx context.Context, req api.PreviewBatchRequestObject) (api.PreviewBatchResponseObject, error) {
+	p, err := s.batches.Preview(ctx, viewer(ctx), req.BatchID, optional.Value(req.Params.Row))
+	if err != nil {
+		return nil, err
+	}
+	remark, err := remarkOf(ctx, p.Fault)
+	if err != nil {
+		return nil, err
+	}
+	data := api.BatchPreview{
+		Row: p.RowNo, PhoneNumber: p.Recipient, Code: optional.NonZero(p.Code), Remark: remark, Senders: []api.SenderView{},
+	}
+	if p.Message != nil {
+		data.FinalContent, data.Segments, data.Senders = &p.Message.Final, p.Message.Segments, candidatesOf(ctx, p.Message.Senders)
+		if seesNumbers(ctx) {
+			data.Cost = &p.Message.Cost
+		}
+	}
+	return api.PreviewBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}
+
+// ConfirmBatch lets a batch that was checked be sent.
+func (s *Server) ConfirmBatch(ctx context.Context, req api.ConfirmBatchRequestObject) (api.ConfirmBatchResponseObject, error) {
+	st, err := s.batches.Confirm(ctx, viewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.batchOf(ctx, st)
+	return api.ConfirmBatch200JSONResponse{Code: ok, Message: success, Data: data}, err
+}
+
+// PauseBatch holds a batch.
+func (s *Server) PauseBatch(ctx context.Context, req api.PauseBatchRequestObject) (api.PauseBatchResponseObject, error) {
+	st, err := s.batches.Pause(ctx, viewer(ctx), req.BatchID)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.batchOf(ctx, st)
+	return api.PauseBatch200JSONResponse{Code: ok, Message: success, Data: data}, err
+}
+
+// ResumeBatch lets a paused batch go on.
+func (s *Server) ResumeBatch(ctx context.Context, req api.ResumeBatchRequestObject) (api.ResumeBatchResponseObject, error) {
+	st, err := s.batches.Resume(ctx, viewer(ctx), req.BatchID)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.batchOf(ctx, st)
+	return api.ResumeBatch200JSONResponse{Code: ok, Message: success, Data: data}, err
+}
+
+// CancelBatch ends a batch before all of it was sent.
+func (s *Server) CancelBatch(ctx context.Context, req api.CancelBatchRequestObject) (api.CancelBatchResponseObject, error) {
+	st, err := s.batches.Cancel(ctx, viewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.batchOf(ctx, st)
+	return api.CancelBatch200JSONResponse{Code: ok, Message: success, Data: data}, err
+}
+
+// RequeueBatch sends the failed messages of a batch again.
+func (s *Server) RequeueBatch(ctx context.Context, req api.RequeueBatchRequestObject) (api.RequeueBatchResponseObject, error) {
+	plan, err := s.batches.Requeue(ctx, viewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username, "")
+	if err != nil {
+		return nil, err
+	}
+	data := api.BatchRequeued{Count: plan.Count}
+	if plan.Job != nil {
+		data.JobID = &plan.Job.ID
+	}
+	return api.RequeueBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}

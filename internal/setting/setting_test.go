@@ -1,0 +1,34 @@
+package setting_test
+
+import (
+	"fmt"
+	"testing"
+
+	"lksms/internal/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+// Users who change the same settings at once wait for each other in one order.
+func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
+	b := apptest.New(t)
+	apptest.Together(4, func(i int) {
+		for n := range 10 {
+			value := (i + n) % 10
+			b.Expect(200, "", "PUT", "/api/v1/admin/settings", fmt.Sprintf(
+				`{"sms":{"priority_verification":%[1]d,"priority_notification":%[1]d,"priority_marketing":%[1]d},"queue":{"priority_max_wait_seconds":%[1]d}}`, value))
+		}
+	})
+	// Each change begins where the one before ended: the first at the default.
+	if n := b.Count(`SELECT count(*) FROM (
+			SELECT before -> 'value' AS was, lag(after -> 'value') OVER (PARTITION BY entity_key ORDER BY id) AS earlier FROM audit WHERE entity = 'setting'
+		) c WHERE was <> earlier`); n > 0 {
+		t.Errorf("%d changes have another value before than the last one set", n)
+	}
+	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'setting' AND action <> 'changed'"); n > 0 {
+		t.Errorf("%d settings were created", n)
+	}
+	if n := b.Count("SELECT count(*) FROM settings WHERE updated_by IS NULL"); n > 0 {
+		t.Errorf("%d defaults are stored", n)
+	}
+}

@@ -1,1 +1,0 @@
-import{Ct as e}from"./_plugin-vue_export-helper-CfxjfYBX.js";var t=e(null);function n(e){return t.value?.answer(!1),new Promise(n=>{t.value={danger:e,answer:n}})}export{n,t};
