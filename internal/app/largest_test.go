@@ -30,6 +30,8 @@ func known() map[string]any {
 		"country": "nobody", "kind": "app", "channel": "oa", "channels": []any{"oa"}, "expect_send_time": soon, "expires_at": nil,
 		"next_run_time": soon, "in_time": soon, "out_time": soon, "started_at": soon, "senders": []any{map[string]any{"sender_no": "nobody"}},
 		"sender_no": "nobody", "time_zone": "Asia/Shanghai", "use_template": false, "role": "submit", "event": "orbit_plan", "password": "a long password",
+		// A message has a text or a template, and a template one state and translations with its own placeholders.
+		"template_no": nil, "params": nil, "language": nil, "is_active": nil, "translations": map[string]any{"en": strings.Repeat("€", 1024)},
 		"config": nil, "wait": nil, "version": nil, "phone": "+8613800138000", "finished_at": soon, "retry_minutes": nil, "dial_prefix": "86", "parent": nil,
 	}
 }

@@ -44,6 +44,8 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	f.Add("sendSms", "", "", "", media, []byte(`{"phone_number":"13800138000","content":"code=1&name=2","use_template":true}`))
+	f.Add("sendSms", "", "", "", media, []byte(`{"phone_number":"13800138000","template_no":"t","params":{"code":1,"name":"x"},"language":"zh-TW"}`))
+	f.Add("previewTemplate", "1", "", "", media, []byte(`{"params":"1;2","message_type":"marketing"}`))
 	f.Add("sendSms", "", "", "key-2", media+"; charset=utf-8", []byte(`{"phone_number":"+86 138-0013-8000","content":"x","dedup_key":"k","source":"s"}`))
 	f.Add("reportTask", "", "", "", media, []byte(`{"task_id":"t","app_id":"a","status":3,"should_retry":true,"lease_id":1,"retry_after_seconds":0}`))
 	f.Add("sendSmsBatch", "", "", "key-3", media, []byte(`{"messages":[{"phone_number":"13800138000","content":"x"},{"phone_number":1},1]}`))
