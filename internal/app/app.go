@@ -169,13 +169,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
-	switch hasNamesake, err := users.HasNamesake(ctx); {
-	case err != nil:
-		db.Close()
-		return nil, err
-	case hasNamesake:
-		o.Log.Warn("a user in the database has the name of the configured admin: set another BASIC_AUTH_USERNAME, or disable the user", "user", o.Username)
-	}
+	warnOfNamesake(ctx, users, o)
 	answers := idempotency.New(db)
 	templates := template.New(db, settings)
 	if o.Secrets == nil {
@@ -272,6 +266,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Batches: batches, Contacts: contacts, Uploads: uploads, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
+}
+
+// warnOfNamesake warns if a user in the database has the name of the configured admin. Without its database a server starts, and does not know.
+func warnOfNamesake(ctx context.Context, users *access.Service, o Options) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	if hasNamesake, err := users.HasNamesake(ctx); err == nil && hasNamesake {
+		o.Log.Warn("a user in the database has the name of the configured admin: set another BASIC_AUTH_USERNAME, or disable the user", "user", o.Username)
+	}
 }
 
 // buildInfo returns the metric that names the version of the program.

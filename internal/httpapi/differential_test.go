@@ -219,7 +219,7 @@ const jsonType = "application/json"
 
 // validPath returns values of path parameters that the operation accepts.
 func validPath(o contracttest.Operation) string {
-	if o.ID == "PutSettingsCategory" {
+	if o.ID == "putSettingsCategory" {
 		return "queue"
 	}
 	return strings.TrimSuffix(strings.Repeat("1/", strings.Count(o.Path, "{")), "/")

@@ -9,7 +9,7 @@ import (
 func TestCellsThatWouldBeComputedAreHarmless(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
-		"": "", "a": "a", "=1+1": "'=1+1", "+86": "'+86", "-1": "'-1", "@a": "'@a", "\tx": "'\tx", "\rx": "'\rx", "'a": "'a", "张=": "张=", " =": " =",
+		"": "", "a": "a", "=1+1": "'=1+1", "+86": "'+86", "-1": "'-1", "@a": "'@a", "\tx": "'\tx", "\rx": "'\rx", "'a": "'a", "张=": "张=", "1=": "1=",
 	} {
 		if got := Harmless(cell); got != want {
 			t.Errorf("%q: %q, want %q", cell, got, want)
