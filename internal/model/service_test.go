@@ -137,9 +137,10 @@ func (s *service) empty(t *rapid.T) {
 		BEGIN
 			SELECT string_agg(quote_ident(c.relname), ', ') INTO names FROM pg_class c
 			WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'tasks'::regclass) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-				AND c.relname NOT IN ('hand', 'schema_migrations', 'channels', 'channel_countries', 'companies', 'countries', 'pools', 'company_countries');
+				AND c.relname NOT IN ('hand', 'schema_migrations', 'channels', 'channel_countries', 'companies', 'countries', 'pools', 'senders', 'company_countries'); -- pools refer to senders
 			EXECUTE 'TRUNCATE ' || names;
 			DELETE FROM pools WHERE company_id IS NOT NULL;
+			DELETE FROM senders;
 			DELETE FROM company_countries;
 			DELETE FROM companies WHERE company_no <> 'default';
 		END $$`)
