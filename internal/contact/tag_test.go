@@ -49,6 +49,7 @@ func TestATagHoldsContacts(t *testing.T) {
 	const path = "/api/v1/tags/VIP%20%E5%AE%A2%E6%88%B7"
 	b.Expect(404, "tag.not_found", "POST", path+"/contacts", `{"add":["a"]}`)
 	b.Expect(404, "tag.not_found", "GET", path+"/contacts", nil)
+	b.Expect(404, "company.not_found", "PUT", path+"?company_no=nobody", nil)
 	for range 2 {
 		if tag := apptest.Decode[api.Tag](t, b.Expect(200, "", "PUT", path, nil)); tag.Tag != "VIP 客户" || tag.Contacts != 0 {
 			t.Errorf("%+v", tag)
