@@ -62,10 +62,10 @@ func TestAJSONArrayThatIsNoListIsExplained(t *testing.T) {
 		`[{"` + strings.Repeat("x", 201) + `":1}]`:                      "file cell_too_long {1 A 200}",
 		`[{"a":"\u0000"}]`: "file not_text {1  0}",
 		`[{"a":"\ud83d"}]`: "file damaged_at {1  0}",
-		`[{"a":"` + strings.Repeat("x", 32_768) + `"}]`:        "file cell_too_long {1 a 32767}",
-		`[{"a":"` + strings.Repeat("x", 100<<20) + `"}]`:       "file cell_too_long {1  32767}",
+		`[{"a":"` + strings.Repeat("x", 32_768) + `"}]`:       "file cell_too_long {1 a 32767}",
+		`[{"a":"` + strings.Repeat("x", 100<<20) + `"}]`:      "file cell_too_long {1  32767}",
 		`[{"a":1},{"a":` + strings.Repeat("[", 10<<20) + `}]`: "file not_a_value {2 a 0}",
-		`[{"a":1` + wide.String() + `}]`:                       "file too_many_columns 200",
+		`[{"a":1` + wide.String() + `}]`:                      "file too_many_columns 200",
 	} {
 		if got, err := read(t, sheet.Bytes("rows.json", []byte(content)), sheet.Options{}); fields(err) != want {
 			t.Errorf("%.100s: %s, want %s; %q", content, fields(err), want, got)
