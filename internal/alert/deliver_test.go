@@ -504,7 +504,7 @@ func TestPeopleAreToldOfTheWorstAlertOfASubject(t *testing.T) {
 	w.finish("phone")
 	expect("[resolved]", "[resolved]", "[resolved]") // of all that they were told of
 
-	// What is not told to somebody outranks nothing.
+	// An alert that a receiver is not told of outranks none of its other alerts.
 	other := addReceiver(w.Bundle, `{"name":"q","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
 	w.Exec("UPDATE alert_rules SET receivers = ARRAY[$1::bigint] WHERE level = 'emergency'", other.ReceiverNo)
 	w.Exec("UPDATE alert_rules SET silenced_until = now() + interval '1 hour' WHERE level = 'critical'")

@@ -119,7 +119,7 @@ func TestTheFiguresOfThisMoment(t *testing.T) {
 	if all.FiringAlerts == nil || *all.FiringAlerts != 1 || own.FiringAlerts != nil {
 		t.Errorf("firing alerts %v and %v", all.FiringAlerts, own.FiringAlerts)
 	}
-	// What a submit user sees of its company is what it submitted.
+	// A submit user sees only the tasks that it submitted, so the overview of its company is closed to it.
 	submitter := w.AddUser("submitter", "submit", map[string]any{"company_no": "acme"})
 	for _, path := range []string{"/api/v1/admin/overview", "/api/v1/admin/stream?seconds=0"} {
 		w.Expect(403, "auth.forbidden", "GET", path, nil, submitter...)
