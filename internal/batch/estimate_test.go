@@ -1,0 +1,57 @@
+package batch_test
+
+import (
+	"testing"
+	"time"
+
+	"lksms/internal/apptest"
+)
+
+// The end of a batch follows from the intervals, limits and balances of the senders that serve it.
+func TestTheEndOfABatchFollowsFromTheLimitsOfItsSenders(t *testing.T) {
+	b := apptest.New(t)
+	apart := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	for no, c := range map[string]struct {
+		limits map[string]any
+		list   string
+		fields []string
+		begin  time.Time // zero: now
+		takes  time.Duration
+	}{
+		"unlimited": {nil, numbers(100), nil, time.Time{}, 0},
+		"interval":  {map[string]any{"interval_ms": 10_000}, numbers(13), nil, time.Time{}, 2 * time.Minute},
+		"long":      {map[string]any{"interval_ms": 10_000}, "phone,text\n13800138000,1\n13800138001,2\n", []string{"content", long + "{text}"}, time.Time{}, 10 * time.Second},
+		"minute":    {map[string]any{"limits": map[string]any{"per_minute": 10}}, numbers(31), nil, time.Time{}, 3 * time.Minute},
+		"both":      {map[string]any{"interval_ms": 1000, "limits": map[string]any{"per_day": 5}}, numbers(11), nil, time.Time{}, 48 * time.Hour},
+		"rich":      {map[string]any{"interval_ms": 1000, "balance": 61}, numbers(61), nil, time.Time{}, time.Minute},
+		"poor":      {map[string]any{"balance": 60}, numbers(61), nil, time.Time{}, -1},
+		"later":     {map[string]any{"interval_ms": 1000}, numbers(61), []string{"expect_send_time", apart.Format(time.RFC3339)}, apart, time.Minute},
+	} {
+		body := map[string]any{"sender_no": no}
+		for k, v := range c.limits {
+			body[k] = v
+		}
+		b.AddSender(body)
+		fields := append([]string{"sender_no", no}, c.fields...)
+		if c.fields == nil || c.fields[0] != "content" {
+			fields = append(fields, "content", "hello")
+		}
+		began := time.Now()
+		e := get(b, checked(b, c.list, fields...)).Estimate
+		switch {
+		case e == nil || (e.EarliestEnd == nil) != (c.takes < 0):
+			t.Errorf("%s: %+v, want %s", no, e, c.takes)
+		case c.takes >= 0:
+			begin, slack := c.begin, time.Second
+			if begin.IsZero() {
+				begin, slack = began, time.Second+time.Since(began)
+			}
+			if off := e.EarliestEnd.Sub(begin.Add(c.takes)); off < -time.Second || off > slack {
+				t.Errorf("%s: ends %s, want %s after %s", no, e.EarliestEnd, c.takes, begin)
+			}
+		}
+	}
+}
+
+// long takes two segments.
+const long = "各位用户，为了给您带来更好的服务，我们的门店将于本周六上午九点在人民广场隆重开业，届时全场商品八折优惠，前一百名进店的顾客还可以领取精美礼品一份，欢迎您携家人和朋友光临，地址见官网"
