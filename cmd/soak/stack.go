@@ -30,7 +30,7 @@ const (
 	maxRetries = 3
 	retryDelay = 600 * time.Millisecond
 	lease      = 3 * time.Second
-	poolSize   = 16 + 2 // connections of one server: its main pool and the small one
+	poolSize   = 16 + 2 + 16 // connections of one server at most: its main pool, the small one, and those of locks
 )
 
 // diskSize is the size of the file system for the database in bytes. Only root can mount one.
