@@ -60,6 +60,9 @@ export async function startServer(environment = {}) {
     server.on('exit', (code) => reject(new Error(`the server ended with ${code}:\n${output}`)))
     setTimeout(() => reject(new Error(`the server did not start:\n${output}`)), 60_000).unref()
   })
+  process.on('exit', (code) => {
+    if (code !== 0) process.stderr.write(`the warnings and errors of the server at ${address}:\n${output.match(/^.*"level":"(WARN|ERROR)".*$/gm)?.slice(-100).join('\n')}\n`)
+  })
   return describe(address, url, async () => {
     const ended = new Promise((resolve) => server.on('exit', resolve))
     server.kill('SIGTERM')
