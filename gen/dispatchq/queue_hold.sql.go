@@ -11,9 +11,12 @@ import (
 
 const taskHold = `-- name: TaskHold :one
 
-WITH waiting AS MATERIALIZED (
+WITH batch AS MATERIALIZED (
+    SELECT b.id FROM batches b WHERE b.id = $1 AND b.status = 'paused' FOR SHARE
+),
+waiting AS MATERIALIZED (
     SELECT t.task_id, t.due_at FROM queue t
-    WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.task_id > $2::text -- PENDING, by queue_batch_idx
+    WHERE t.batch_id = (SELECT b.id FROM batch b) AND t.lease_until IS NULL AND t.task_id > $2::text -- PENDING, by queue_batch_idx
     ORDER BY t.batch_id, t.task_id
     LIMIT $3::integer
     FOR UPDATE
@@ -40,7 +43,9 @@ type TaskHoldRow struct {
 
 // Batches that are paused, resumed and cancelled: their PENDING tasks, in portions in the order of task_id. The rules at the head of queue_claim.sql
 // hold here too. A held task waits unqueued, and is due at held_due_at(): no other statement takes it for due, so a claim does not know of it.
-// TaskHold holds the PENDING tasks of the next portion of a batch after a task. seen is how many tasks the portion has, and last_id its last one.
+// Holding and releasing lock the row of the batch in its status first: a hold that began before the batch was resumed must not end after it, or the
+// tasks would be held for ever.
+// TaskHold holds the PENDING tasks of the next portion of a paused batch after a task. seen is how many tasks the portion has, and last_id its last one.
 func (q *Queries) TaskHold(ctx context.Context, arg TaskHoldParams) (TaskHoldRow, error) {
 	row := q.db.QueryRow(ctx, taskHold, arg.BatchID, arg.AfterID, arg.Portion)
 	var i TaskHoldRow
@@ -83,9 +88,12 @@ func (q *Queries) TaskIDsWaiting(ctx context.Context, arg TaskIDsWaitingParams) 
 }
 
 const taskUnhold = `-- name: TaskUnhold :one
-WITH waiting AS MATERIALIZED (
+WITH batch AS MATERIALIZED (
+    SELECT b.id FROM batches b WHERE b.id = $1 AND b.status = 'running' FOR SHARE
+),
+waiting AS MATERIALIZED (
     SELECT t.task_id, t.due_at FROM queue t
-    WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL AND t.task_id > $2::text -- PENDING, by queue_batch_idx
+    WHERE t.batch_id = (SELECT b.id FROM batch b) AND t.lease_until IS NULL AND t.task_id > $2::text -- PENDING, by queue_batch_idx
     ORDER BY t.batch_id, t.task_id
     LIMIT $3::integer
     FOR UPDATE
@@ -115,7 +123,7 @@ type TaskUnholdRow struct {
 	PoolIds []int64
 }
 
-// TaskUnhold makes the held tasks of the next portion of a batch after a task due now, and returns their pools (pool_ids has one for each task).
+// TaskUnhold makes the held tasks of the next portion of a running batch after a task due now, and returns their pools (pool_ids has one for each task).
 // They are queued like all tasks that come due, and how long they waited before does not count.
 func (q *Queries) TaskUnhold(ctx context.Context, arg TaskUnholdParams) (TaskUnholdRow, error) {
 	row := q.db.QueryRow(ctx, taskUnhold, arg.BatchID, arg.AfterID, arg.Portion)

@@ -80,12 +80,20 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 // cancelledBy is the user who cancels tasks of a cancelled batch that come back from their senders.
 const cancelledBy = "system:batches"
 
-// release lets the held tasks of a running batch go on.
+// release lets the held tasks of a batch go on, unless it is not running any more.
 func (s *Service) release(ctx context.Context, id int64) error {
 	if _, err := s.Tasks.ReleaseBatch(ctx, id); err != nil {
 		return fmt.Errorf("release tasks: %w", err)
 	}
-	return postgres.Wrap("note release", s.q.BatchReleased(ctx, id), nil)
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: id, Status: Running}); postgres.IsNoRows(err) { // paused or cancelled meanwhile
+			return nil
+		} else if err != nil {
+			return err
+		}
+		return s.q.BatchReleased(ctx, id)
+	})
+	return postgres.Wrap("note release", err, nil)
 }
 
 // feedTurn feeds the next rows of a batch, up to fedInTurn, and returns how many.

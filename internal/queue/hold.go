@@ -7,8 +7,8 @@ import (
 	"lksms/internal/postgres"
 )
 
-// HoldBatch lets the PENDING tasks of a batch wait until ReleaseBatch, in portions of their own transactions, and returns how many it held. No
-// sender gets a held task; it still expires, and can be cancelled. A task that a sender holds stays with it: if it is to be retried, it waits
+// HoldBatch lets the PENDING tasks of a paused batch wait until ReleaseBatch, in portions of their own transactions, and returns how many it held. It
+// holds none of a batch that is not paused, or not any more. No sender gets a held task; it still expires, and can be cancelled. A task that a sender holds stays with it: if it is to be retried, it waits
 // like any other until HoldBatch is called again.
 func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err error) {
 	err = s.inPortions(ctx, "hold tasks of batch", func(q *dispatchq.Queries, after string) (seen int64, last string, err error) {
@@ -19,7 +19,7 @@ func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err e
 	return held, err
 }
 
-// ReleaseBatch makes the held tasks of a batch due now, in portions of their own transactions, and returns how many.
+// ReleaseBatch makes the held tasks of a running batch due now, in portions of their own transactions, and returns how many.
 func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int, err error) {
 	news := map[int64]int{}
 	err = s.inPortions(ctx, "release tasks of batch", func(q *dispatchq.Queries, after string) (seen int64, last string, err error) {

@@ -37,17 +37,27 @@ func submitBatch(b *apptest.Bundle, batch int64, n int, more func(*queue.Submiss
 	return ids
 }
 
-// hold holds batch 7.
+// setBatch gives batch 7 a status.
+func setBatch(b *apptest.Bundle, status string) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO batches (id, company_id, submitted_by, name, message_type, phone_column, content, dedup, request_id, source_ip, user_agent, status)
+		OVERRIDING SYSTEM VALUE VALUES (7, 1, 'admin', 'n', 2, '', 'x', 'none', '', '', '', $1)
+		ON CONFLICT (id) DO UPDATE SET status = excluded.status`, status)
+}
+
+// hold pauses batch 7 and holds its tasks.
 func hold(b *apptest.Bundle, want int) {
 	b.T.Helper()
+	setBatch(b, "paused")
 	if n, err := b.App.Tasks.HoldBatch(b.T.Context(), 7); err != nil || n != want {
 		b.T.Errorf("held %d, want %d, %v", n, want, err)
 	}
 }
 
-// release releases batch 7.
+// release lets batch 7 run and releases its tasks.
 func release(b *apptest.Bundle, want int) {
 	b.T.Helper()
+	setBatch(b, "running")
 	if n, err := b.App.Tasks.ReleaseBatch(b.T.Context(), 7); err != nil || n != want {
 		b.T.Errorf("released %d, want %d, %v", n, want, err)
 	}
@@ -252,22 +262,26 @@ func TestHoldsRaceClaims(t *testing.T) {
 			case 0, 1, 2:
 				take(10)
 			case 3, 4:
+				setBatch(b, "paused")
 				if _, err := b.App.Tasks.HoldBatch(t.Context(), 7); err != nil {
 					t.Error(err)
 				}
 			default:
+				setBatch(b, "running")
 				if _, err := b.App.Tasks.ReleaseBatch(t.Context(), 7); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 	})
+	setBatch(b, "paused")
 	if _, err := b.App.Tasks.HoldBatch(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.ClaimIDs(100); len(got) != 0 {
 		t.Errorf("claimed %d tasks that are held", len(got))
 	}
+	setBatch(b, "running")
 	if _, err := b.App.Tasks.ReleaseBatch(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
@@ -288,6 +302,7 @@ func TestAReleaseRacesACancellation(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 1200, nil)
 	hold(b, 1200)
+	setBatch(b, "running")
 	cancelled := make([]int, 3)
 	apptest.Together(3, func(i int) {
 		var err error
@@ -309,6 +324,7 @@ func TestAReleaseRacesACancellation(t *testing.T) {
 func TestAHoldWaitsForAClaim(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 2, nil)
+	setBatch(b, "paused")
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -337,6 +353,45 @@ func TestAHoldWaitsForAClaim(t *testing.T) {
 	}
 	if first, second := b.Task(ids[0]), b.Task(ids[1]); first.Status != 1 || second.DueAt != nil {
 		t.Errorf("%+v, %+v", first, second)
+	}
+}
+
+// A hold that is late must not hold the tasks of a batch that was resumed meanwhile, nor a late release those of one that was paused again.
+func TestAHoldAndAReleaseFollowTheStatusOfTheBatch(t *testing.T) {
+	b := apptest.New(t)
+	submitBatch(b, 7, 2, nil)
+	setBatch(b, "running")
+	if n, err := b.App.Tasks.HoldBatch(t.Context(), 7); n != 0 || err != nil {
+		t.Errorf("held %d of a running batch, %v", n, err)
+	}
+	hold(b, 2)
+	if n, err := b.App.Tasks.ReleaseBatch(t.Context(), 7); n != 0 || err != nil {
+		t.Errorf("released %d of a paused batch, %v", n, err)
+	}
+	// A hold that waits for the change of the status follows it.
+	release(b, 2)
+	setBatch(b, "paused")
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "UPDATE batches SET status = 'running' WHERE id = 7"); err != nil {
+		t.Fatal(err)
+	}
+	held := make(chan int)
+	go func() {
+		n, err := b.App.Tasks.HoldBatch(t.Context(), 7)
+		if err != nil {
+			t.Error(err)
+		}
+		held <- n
+	}()
+	b.AwaitLockWait()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-held; n != 0 {
+		t.Errorf("held %d of a batch that was resumed", n)
 	}
 }
 

@@ -139,6 +139,14 @@ func runDispatch(t *testing.T, url string) {
 	defer db.Close()
 	s := newService(db, queue.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Hour, RetryMaxWait: time.Minute})
 	defer s.Close()
+	setBatch := func(id int, status string) {
+		if _, err := db.Exec(t.Context(), `INSERT INTO batches
+				(id, company_id, submitted_by, name, message_type, phone_column, content, dedup, request_id, source_ip, user_agent, status)
+			OVERRIDING SYSTEM VALUE VALUES ($1, 1, '', 'n', 2, '', 'x', 'none', '', '', '', $2)
+			ON CONFLICT (id) DO UPDATE SET status = excluded.status`, id, status); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for round := range 3 {
 		for i := range 10 {
 			batch := int64(0)
@@ -151,9 +159,11 @@ func runDispatch(t *testing.T, url string) {
 				t.Fatal(err)
 			}
 		}
+		setBatch(1+round, "paused")
 		if n, err := s.HoldBatch(t.Context(), int64(1+round)); err != nil || n != 1 {
 			t.Fatalf("held %d, %v", n, err)
 		}
+		setBatch(1+round, "running")
 		if n, err := s.ReleaseBatch(t.Context(), int64(1+round)); err != nil || n != 1 {
 			t.Fatalf("released %d, %v", n, err)
 		}
