@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/optional"
 )
 
 // invariant is a condition on the history and the database. Its statement returns a text for each violation; $1 is
@@ -18,8 +20,8 @@ type invariant struct {
 	sql  string
 }
 
-// evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled and taken (by the
-// provider) hold the recorded history; cancelled lacks tasks that somebody requeued. task_states and leases are the views tasks and send_logs, read
+// evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled, taken (by the
+// provider), lists and pauses hold the recorded history; cancelled lacks tasks that somebody requeued. task_states and leases are the views tasks and send_logs, read
 // once; ends holds every log row that ended a lease or a task, or began a new life of the task, in the order of the task. life counts the requeues
 // before a lease or a row.
 const evidence = `
@@ -31,6 +33,8 @@ CREATE TEMP TABLE claims (
 CREATE TEMP TABLE report_outcomes (task_id text COLLATE "C", answered int, unknown int);
 CREATE TEMP TABLE cancelled (task_id text COLLATE "C");
 CREATE TEMP TABLE taken (task_id text COLLATE "C", times int);
+CREATE TEMP TABLE lists (batch_id bigint, rows bigint, valid bigint);
+CREATE TEMP TABLE pauses (batch_id bigint, since timestamptz, until timestamptz);
 CREATE TEMP TABLE task_states AS SELECT * FROM tasks;
 CREATE INDEX ON task_states (task_id);
 CREATE TEMP TABLE requeues AS SELECT task_id, created_at FROM report_logs WHERE event = 'requeued';
@@ -319,7 +323,7 @@ func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants) (
 		if err := copyHistory(ctx, conn, h, p); err != nil {
 			return fmt.Errorf("copy history: %w", err)
 		}
-		for _, i := range invariants {
+		for _, i := range slices.Concat(invariants, listInvariants) {
 			v, err := i.check(ctx, conn)
 			if err != nil {
 				return fmt.Errorf("%s: %w", i.name, err)
@@ -372,7 +376,7 @@ func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) e
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var submissions, ids, claims, reportOutcomes, cancelled, taken [][]any
+	var submissions, ids, claims, reportOutcomes, cancelled, taken, lists, pauses [][]any
 	p.mu.Lock()
 	for id, n := range p.accepted {
 		taken = append(taken, []any{id, n})
@@ -396,6 +400,12 @@ func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) e
 		}
 		cancelled = append(cancelled, []any{id})
 	}
+	for _, b := range h.lists {
+		lists = append(lists, []any{b.id, b.rows, b.valid})
+	}
+	for _, p := range h.pauses {
+		pauses = append(pauses, []any{p.batchID, p.since, optional.NonZero(p.until)})
+	}
 	for _, table := range []struct {
 		name    string
 		columns []string
@@ -407,6 +417,8 @@ func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) e
 		{"report_outcomes", []string{"task_id", "answered", "unknown"}, reportOutcomes},
 		{"cancelled", []string{"task_id"}, cancelled},
 		{"taken", []string{"task_id", "times"}, taken},
+		{"lists", []string{"batch_id", "rows", "valid"}, lists},
+		{"pauses", []string{"batch_id", "since", "until"}, pauses},
 	} {
 		if _, err := conn.CopyFrom(ctx, pgx.Identifier{table.name}, table.columns, pgx.CopyFromRows(table.rows)); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,7 +61,9 @@ type history struct {
 	reports   map[string]*reportCount
 	cancelled []string
 	requeued  map[string]bool // tasks that somebody tried to requeue, whatever became of it
-	breaches  []string        // violations visible in the answers themselves
+	lists     []*list         // batches whose creation was answered
+	pauses    []*pausePeriod
+	breaches  []string // violations visible in the answers themselves
 
 	calls       [3]atomic.Int64 // by outcome
 	drainErrors atomic.Int64    // 5xx of a server during its shutdown
@@ -135,6 +138,39 @@ func (h *history) requeue(taskID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.requeued[taskID] = true
+}
+
+// listed records a batch.
+func (h *history) listed(b *list) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lists = append(h.lists, b)
+}
+
+// batches returns all batches.
+func (h *history) batches() []*list {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.lists)
+}
+
+// beginPause records that a batch is paused or cancelled from now on.
+func (h *history) beginPause(b *list) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if b.paused == nil {
+		b.paused = &pausePeriod{batchID: b.id, since: time.Now()}
+		h.pauses = append(h.pauses, b.paused)
+	}
+}
+
+// endPause records that a batch may go on from now on.
+func (h *history) endPause(b *list) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if b.paused != nil {
+		b.paused.until, b.paused = time.Now(), nil
+	}
 }
 
 // accepted returns the number of messages whose acceptance was answered.

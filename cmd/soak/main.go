@@ -26,7 +26,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and check that each is found."`
-	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout or F10."`
+	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout, list, pause or F10."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, even if every invariant holds."`
@@ -152,17 +152,18 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	if err := t.setUp(ctx); err != nil {
 		return err
 	}
+	b := &lists{load: l}
 	n := newNemesis(s.options.Seed, stack, h, s.say)
 	s.began = time.Now()
 	var verdicts []verdict
 	rounds := 0
 	for rounds == 0 || s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
 		rounds++
-		if verdicts, err = s.round(ctx, rounds, stack, l, t, a, n); err != nil {
+		if verdicts, err = s.round(ctx, rounds, stack, l, t, a, b, n); err != nil {
 			return err
 		}
 	}
-	s.summary(rounds, h, l, t, a, n, verdicts)
+	s.summary(rounds, h, l, t, a, b, n, verdicts)
 	if found := broken(verdicts); len(found) > 0 {
 		for _, v := range found {
 			s.findings = append(s.findings, v.name)
@@ -176,7 +177,7 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 const quietLimit = time.Minute
 
 // round runs load with faults, then lets the queue empty without faults, then checks.
-func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, n *nemesis) ([]verdict, error) {
+func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, b *lists, n *nemesis) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
 	defer cease()
 	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
@@ -184,11 +185,12 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var both sync.WaitGroup
-		both.Go(func() { l.run(loading, number) })
-		both.Go(func() { t.run(loading, number) })
-		both.Go(func() { a.run(loading, number) })
-		both.Wait()
+		var all sync.WaitGroup
+		all.Go(func() { l.run(loading, number) })
+		all.Go(func() { t.run(loading, number) })
+		all.Go(func() { a.run(loading, number) })
+		all.Go(func() { b.run(loading, number) })
+		all.Wait()
 	}()
 	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
 	var underLoad []verdict
@@ -203,9 +205,12 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	}
 	quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietLimit)
 	defer cancel()
+	if err := b.settle(quiet); err != nil {
+		l.history.breach("%v", err)
+	}
 	l.drain(quiet, func() bool {
 		counts, err := stack.servers[0].statistics(quiet)
-		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0
+		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0 && b.ended(quiet, stack)
 	})
 	if err := a.restore(context.WithoutCancel(ctx)); err != nil {
 		l.history.breach("%v", err) // the check names the tasks that are lost
@@ -223,7 +228,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	return verdicts, nil
 }
 
-func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, n *nemesis, verdicts []verdict) {
+func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, b *lists, n *nemesis, verdicts []verdict) {
 	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
 	total := 0
 	for _, f := range faults {
@@ -235,6 +240,10 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, 
 		fmt.Printf("  %5d  reports %s\n", l.misdeed[i].Load(), name)
 	}
 	fmt.Printf("  %5d  tasks requeued\n", l.requeues.Load())
+	fmt.Printf("  %5d  lists accepted\n", len(h.batches()))
+	for i, name := range listActNames {
+		fmt.Printf("  %5d  batches %s\n", b.did[i].Load(), name)
+	}
 	fmt.Printf("  %5d  deletions and creations of the route of a country\n", t.flips.Load())
 	fmt.Printf("  %5d  troubles of a provider\n", t.troubles.Load())
 	fmt.Printf("  %5d  wrong passwords\n", t.guesses.Load())

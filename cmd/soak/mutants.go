@@ -29,6 +29,7 @@ var finders = map[string]string{
 	"route":   "no message goes through a sender",
 	"trouble": "no message fails, nor loses an attempt",
 	"lockout": "nobody with the right password",
+	"pause":   "no task of a batch is leased for the first time while",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -47,6 +48,8 @@ const (
 	driving   = "internal/push/deliver.go"
 	answers   = "internal/push/driver/reply.go"
 	verifying = "internal/access/verify.go"
+	batches   = "gen/dbq/batch.sql.go"
+	batching  = "internal/batch/batch.go"
 )
 
 // withoutLease lets a report end a task without a lease: a mutated guard must not end in the error that the answer lacks a lease.
@@ -150,6 +153,12 @@ judged AS (`},
 		return who, err
 	}
 	if a.isKey {`},
+	}},
+	{"list", "two servers feed the same rows of a list", []change{
+		{batches, "WHERE b.id = $1 AND b.status = $2::text\nFOR NO KEY UPDATE", "WHERE b.id = $1 AND b.status = $2::text"},
+	}},
+	{"pause", "only the sweep holds the tasks of a paused batch", []change{
+		{batching, "\t\t_, err = s.Tasks.HoldBatch(ctx, id) // a sweep does it too, if this server dies here\n", ""},
 	}},
 	{"F10", "the log of a claim, which is the time and the limit of its leases, is written after its COMMIT", []change{
 		{claims, "        lease_limit = $8::smallint,\n        updated_at = (SELECT moment.at FROM moment)\n",

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/gen/api"
+)
+
+const (
+	listers  = 6
+	listRows = 300 // of a list, at most
+)
+
+// lists are clients that upload lists, and confirm, pause, resume, cancel and requeue the batches.
+type lists struct {
+	load   *load
+	serial atomic.Int64
+	did    [listActs]atomic.Int64
+}
+
+type listAct int
+
+const (
+	confirmList listAct = iota
+	pauseList
+	resumeList
+	cancelList
+	requeueList
+	listActs
+)
+
+var listActNames = [listActs]string{"confirmed", "paused", "resumed", "cancelled", "requeued"}
+
+// list is a batch that was answered.
+type list struct {
+	id          int64
+	rows, valid int
+	paused      *pausePeriod // whose end is not known
+}
+
+// pausePeriod is a period in which no task of a batch may be leased for the first time, because its pause or cancellation was answered.
+type pausePeriod struct {
+	batchID      int64
+	since, until time.Time // until is zero: for ever
+}
+
+// run makes batches until ctx ends. A batch is left as it is then; settle ends it.
+func (s *lists) run(ctx context.Context, round int) {
+	var all sync.WaitGroup
+	for i := range listers {
+		rng := rand.New(rand.NewPCG(s.load.seed, uint64(round)<<16|uint64(1<<13+i)))
+		all.Go(func() {
+			for pause(ctx, time.Duration(rng.IntN(1000))*time.Millisecond) {
+				if b := s.create(rng); b != nil {
+					s.direct(ctx, rng, b)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// create uploads a list, again until it is answered. nil: it was not.
+func (s *lists) create(rng *rand.Rand) *list {
+	key := fmt.Sprintf("soak-%d-list-%d", s.load.seed, s.serial.Add(1))
+	var rows strings.Builder
+	b := list{}
+	rows.WriteString("phone,text\n")
+	for n := 1 + rng.IntN(listRows); b.rows < n; {
+		b.rows++
+		text := fmt.Sprint(key, "-", b.rows)
+		switch rng.IntN(20) {
+		case 0:
+			rows.WriteString("123,x\n")
+		case 1:
+			b.rows++
+			fmt.Fprintf(&rows, "13900000000,%s\n", text) // and again below, which is a duplicate
+			fallthrough
+		default:
+			b.valid++
+			fmt.Fprintf(&rows, "13900000000,%s\n", text)
+			s.load.history.submitted(text, unknown, "")
+		}
+	}
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	fields := [][2]string{
+		{"name", key}, {"content", "{text}"}, {"dedup", "row"}, {"auto_confirm", fmt.Sprint(rng.IntN(3) == 0)},
+		{"message_type", []string{"notification", "marketing"}[rng.IntN(2)]},
+	}
+	for _, f := range fields {
+		w.WriteField(f[0], f[1]) //nolint:errcheck // a buffer takes everything
+	}
+	file, _ := w.CreateFormFile("file", "list.csv") //nolint:errcheck // a buffer takes everything
+	file.Write([]byte(rows.String()))               //nolint:errcheck // a buffer takes everything
+	w.Close()                                       //nolint:errcheck // a buffer takes everything
+	for range keyedTries {
+		res, err := s.load.any(rng).CreateBatchWithBodyWithResponse(call(), &api.CreateBatchParams{IdempotencyKey: &key}, w.FormDataContentType(), bytes.NewReader(form.Bytes()))
+		status := 0
+		if err == nil {
+			status = res.StatusCode()
+		}
+		s.load.history.calls[outcomeOf(status, err)].Add(1)
+		if status == http.StatusOK {
+			b.id = res.JSON200.Data.BatchID
+			s.load.history.listed(&b)
+			return &b
+		}
+		time.Sleep(time.Duration(10+rng.IntN(200)) * time.Millisecond)
+	}
+	return nil
+}
+
+// direct acts on a batch until it has ended, or ctx has.
+func (s *lists) direct(ctx context.Context, rng *rand.Rand, b *list) {
+	for pause(ctx, time.Duration(20+rng.IntN(400))*time.Millisecond) {
+		switch s.status(rng, b) {
+		case api.BatchReady:
+			s.do(rng, b, confirmList)
+		case api.BatchRunning:
+			switch rng.IntN(12) {
+			case 0, 1, 2:
+				s.do(rng, b, pauseList)
+			case 3:
+				s.do(rng, b, cancelList)
+			case 4:
+				s.do(rng, b, requeueList)
+			}
+		case api.BatchPaused:
+			s.do(rng, b, []listAct{resumeList, resumeList, resumeList, cancelList, pauseList}[rng.IntN(5)])
+		case api.BatchFinished:
+			if rng.IntN(2) == 0 {
+				s.do(rng, b, requeueList)
+			}
+			return
+		case api.BatchCancelled:
+			return
+		}
+	}
+}
+
+// status returns the status of a batch; empty: no server answered.
+func (s *lists) status(rng *rand.Rand, b *list) api.BatchStatus {
+	res, err := s.load.any(rng).GetBatchWithResponse(call(), b.id)
+	if err != nil || res.JSON200 == nil {
+		return ""
+	}
+	return res.JSON200.Data.Status
+}
+
+// do acts on a batch, and reports whether that was answered.
+func (s *lists) do(rng *rand.Rand, b *list, act listAct) bool {
+	client := s.load.any(rng)
+	status, err := 0, error(nil)
+	note := func(res interface{ StatusCode() int }, failure error) {
+		if err = failure; err == nil {
+			status = res.StatusCode()
+		}
+	}
+	if act == resumeList {
+		s.load.history.endPause(b)
+	}
+	switch act {
+	case confirmList:
+		res, err := client.ConfirmBatchWithResponse(call(), b.id)
+		note(res, err)
+	case pauseList:
+		res, err := client.PauseBatchWithResponse(call(), b.id)
+		note(res, err)
+	case resumeList:
+		res, err := client.ResumeBatchWithResponse(call(), b.id)
+		note(res, err)
+	case cancelList:
+		res, err := client.CancelBatchWithResponse(call(), b.id)
+		note(res, err)
+	case requeueList:
+		res, err := client.RequeueBatchWithResponse(call(), b.id)
+		note(res, err)
+	}
+	o := outcomeOf(status, err)
+	s.load.history.calls[o].Add(1)
+	if o != answered {
+		return false
+	}
+	s.did[act].Add(1)
+	if act == pauseList || act == cancelList {
+		s.load.history.beginPause(b)
+	}
+	return true
+}
+
+// settle lets every batch go on, so that it ends.
+func (s *lists) settle(ctx context.Context) error {
+	rng := rand.New(rand.NewPCG(s.load.seed, 1<<14))
+	for _, b := range s.load.history.batches() {
+		for goesOn := false; !goesOn; {
+			if !pause(ctx, 20*time.Millisecond) {
+				return fmt.Errorf("batch %d does not go on: %w", b.id, ctx.Err())
+			}
+			switch s.status(rng, b) {
+			case api.BatchReady:
+				s.do(rng, b, confirmList)
+			case api.BatchPaused:
+				s.do(rng, b, resumeList)
+			case api.BatchRunning, api.BatchFinished, api.BatchCancelled:
+				goesOn = true
+			}
+		}
+	}
+	return nil
+}
+
+// ended reports whether nothing is left of any batch.
+func (s *lists) ended(ctx context.Context, stack *stack) bool {
+	left := 1
+	err := stack.query(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT (SELECT count(*) FROM batches WHERE NOT is_settled OR status = 'ready')
+			+ (SELECT count(*) FROM task_jobs WHERE status = 'running')`).Scan(&left)
+	})
+	return err == nil && left == 0
+}
+
+// listInvariants hold when nothing runs. lists has the batches whose creation was answered.
+var listInvariants = []invariant{
+	{"every row of a list became one task at most, as it was checked, and every task of a batch has its row", `
+		SELECT 'batch ' || coalesce(r.batch_id, m.batch_id) || ', row ' || coalesce(r.row_no::text, 'none') || ', ' || coalesce(m.task_id, r.task_id)
+		FROM (SELECT * FROM batch_rows WHERE task_id IS NOT NULL) r
+			FULL JOIN (SELECT * FROM messages WHERE batch_id IS NOT NULL) m USING (task_id)
+		WHERE (r.batch_id, r.content, r.recipient) IS DISTINCT FROM (m.batch_id, m.content, m.recipient)
+		UNION ALL
+		SELECT task_id || ' of ' || count(*) || ' rows' FROM batch_rows WHERE task_id IS NOT NULL GROUP BY task_id HAVING count(*) > 1`},
+	{"every list that was accepted was checked whole, and all of its valid rows were sent unless it was cancelled", `
+		SELECT 'batch ' || l.batch_id || ' is ' || coalesce(b.status, 'missing') || ': ' || (b.rows, b.valid, b.fed)::text
+			|| ', want ' || (l.rows, l.valid)::text
+		FROM lists l LEFT JOIN batches b ON b.id = l.batch_id
+		WHERE b.id IS NULL OR NOT b.is_settled
+			OR b.status <> 'cancelled' AND (b.status, b.rows, b.valid, b.fed) IS DISTINCT FROM ('finished', l.rows, l.valid, l.valid)`},
+	{"the figures of a batch equal its rows and tasks", `
+		SELECT 'batch ' || b.id || ' is ' || b.status || ': ' || (b.rows, b.valid, b.fed, f.*)::text || ', the rows and tasks ' || (r.*, t.*)::text
+		FROM batches b
+			CROSS JOIN LATERAL (
+				SELECT coalesce(sum(waiting), 0) AS waiting, coalesce(sum(processing), 0) AS processing, coalesce(sum(success), 0) AS success,
+					coalesce(sum(failed), 0) AS failed
+				FROM batch_totals WHERE batch_id = b.id
+			) f
+			CROSS JOIN LATERAL (
+				SELECT count(*) AS rows, count(*) FILTER (WHERE code IS NULL) AS valid, count(task_id) AS fed FROM batch_rows WHERE batch_id = b.id
+			) r
+			LEFT JOIN (
+				SELECT batch_id, count(*) FILTER (WHERE status = 0) AS waiting, count(*) FILTER (WHERE status = 1) AS processing,
+					count(*) FILTER (WHERE status = 2) AS success, count(*) FILTER (WHERE status = 3) AS failed
+				FROM task_states WHERE batch_id IS NOT NULL GROUP BY batch_id
+			) t ON t.batch_id = b.id
+		WHERE (b.rows, b.valid, b.fed) <> (r.rows, r.valid, r.fed)
+			OR (f.waiting, f.processing, f.success, f.failed)
+				<> (coalesce(t.waiting, 0), coalesce(t.processing, 0), coalesce(t.success, 0), coalesce(t.failed, 0))`},
+	{"no task of a batch is leased for the first time while the batch is paused, or after it was cancelled", `
+		SELECT l.task_id || ' of batch ' || p.batch_id || ' at ' || l.created_at || ', paused from ' || p.since || ' to ' || coalesce(p.until::text, 'the end')
+		FROM pauses p
+			JOIN messages m ON m.batch_id = p.batch_id
+			JOIN leases l USING (task_id)
+		WHERE l.created_at > p.since AND (p.until IS NULL OR l.created_at < p.until)
+			AND NOT EXISTS (SELECT FROM leases o WHERE o.task_id = l.task_id AND o.id < l.id)`},
+}
