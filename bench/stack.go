@@ -163,10 +163,10 @@ func (s *stack) exec(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
-// empty deletes all tasks, with their submissions, logs, counts, facts and ranks.
+// empty deletes all tasks, with their submissions, logs, counts, facts and ranks, and all batches.
 func (s *stack) empty(ctx context.Context) error {
 	return s.exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts, statistics_staged, statistics,
-		fair_ranks`)
+		fair_ranks, batches, batch_rows, batch_counts`)
 }
 
 func (s *stack) settings(ctx context.Context) (map[string]string, error) {
