@@ -40,6 +40,7 @@ const (
 	AlertSenderSilent     AlertKind = "sender_silent"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
+	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -66,6 +67,8 @@ func (e AlertKind) Valid() bool {
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
+		return true
+	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -300,6 +303,39 @@ func (e ContactImportStatus) Valid() bool {
 	case ImportFinished:
 		return true
 	case ImportRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DifferenceKind.
+const (
+	MissingHere    DifferenceKind = "missing_here"
+	MissingThere   DifferenceKind = "missing_there"
+	NearMidnight   DifferenceKind = "near_midnight"
+	Repeated       DifferenceKind = "repeated"
+	SegmentsDiffer DifferenceKind = "segments_differ"
+	StatusDiffers  DifferenceKind = "status_differs"
+	Unreadable     DifferenceKind = "unreadable"
+)
+
+// Valid indicates whether the value is a known member of the DifferenceKind enum.
+func (e DifferenceKind) Valid() bool {
+	switch e {
+	case MissingHere:
+		return true
+	case MissingThere:
+		return true
+	case NearMidnight:
+		return true
+	case Repeated:
+		return true
+	case SegmentsDiffer:
+		return true
+	case StatusDiffers:
+		return true
+	case Unreadable:
 		return true
 	default:
 		return false
@@ -609,6 +645,45 @@ func (e RecipientStatus) Valid() bool {
 	}
 }
 
+// Defines values for ReconciliationSource.
+const (
+	SourceFile  ReconciliationSource = "file"
+	SourceTotal ReconciliationSource = "total"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationSource enum.
+func (e ReconciliationSource) Valid() bool {
+	switch e {
+	case SourceFile:
+		return true
+	case SourceTotal:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationStatus.
+const (
+	ReconciliationFailed   ReconciliationStatus = "failed"
+	ReconciliationFinished ReconciliationStatus = "finished"
+	ReconciliationRunning  ReconciliationStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationStatus enum.
+func (e ReconciliationStatus) Valid() bool {
+	switch e {
+	case ReconciliationFailed:
+		return true
+	case ReconciliationFinished:
+		return true
+	case ReconciliationRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReportEffect.
 const (
 	EffectCancelled   ReportEffect = "cancelled"
@@ -813,6 +888,24 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyResting:
 		return true
 	case WhySilent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StatementUnit.
+const (
+	UnitMessages StatementUnit = "messages"
+	UnitSegments StatementUnit = "segments"
+)
+
+// Valid indicates whether the value is a known member of the StatementUnit enum.
+func (e StatementUnit) Valid() bool {
+	switch e {
+	case UnitMessages:
+		return true
+	case UnitSegments:
 		return true
 	default:
 		return false
@@ -2411,6 +2504,55 @@ type CountryResponse struct {
 	Data    Country `json:"data"`
 }
 
+// DailyTotal defines model for DailyTotal.
+type DailyTotal struct {
+	// Accepted Of these, the ones that were reported SUCCESS: the provider accepted the message
+	Accepted int64 `json:"accepted"`
+
+	// Attempted Attempts that their sender reported
+	Attempted int64 `json:"attempted"`
+
+	// CompanyNo A deleted company is `#` and a number
+	CompanyNo string `json:"company_no"`
+
+	// Cost Of these segments, in 1/10000 of the currency
+	Cost int64 `json:"cost"`
+
+	// CountryNo Null if the recipient has no country, as outside of SMS
+	CountryNo *string            `json:"country_no"`
+	Day       openapi_types.Date `json:"day"`
+
+	// Delivered Of the messages that were accepted on this day, those with a receipt that says so
+	Delivered int64 `json:"delivered"`
+
+	// MessageType As in `MessageType`; null if it is not known
+	MessageType *string `json:"message_type"`
+
+	// Segments Segments of the accepted messages
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+}
+
+// DailyTotalListResponse defines model for DailyTotalListResponse.
+type DailyTotalListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    DailyTotalPage `json:"data"`
+}
+
+// DailyTotalPage defines model for DailyTotalPage.
+type DailyTotalPage struct {
+	// Currency The setting `monitoring.currency`
+	Currency string       `json:"currency"`
+	Items    []DailyTotal `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
 	// CompanyNo Example: acme
@@ -2489,6 +2631,49 @@ type DefaultContentText = string
 //
 // Example: 86
 type DialPrefix = string
+
+// Difference defines model for Difference.
+type Difference struct {
+	// AcceptedAt When its attempt was reported
+	AcceptedAt *time.Time     `json:"accepted_at"`
+	Kind       DifferenceKind `json:"kind"`
+
+	// Number The provider's number of the message; null if the row has none that can be read
+	Number *string `json:"number"`
+
+	// Ours What is known here: the state (`accepted`, `delivered`, `undelivered`, or `failed` if the attempt was reported FAILED), of `segments_differ` the segments, of `repeated` the number of messages
+	Ours *string `json:"ours"`
+
+	// Row The row of the file, as a spreadsheet program shows it; null if the file has none
+	Row *int64 `json:"row"`
+
+	// TaskID The task of the message, if there is one. Of `missing_here`: one of another day
+	TaskID *string `json:"task_id"`
+
+	// Theirs The same in the file: the text of its status column, the segments, or the number of rows. Of `unreadable`: why, in the language of `Accept-Language`
+	Theirs *string `json:"theirs"`
+}
+
+// DifferenceKind defines model for DifferenceKind.
+type DifferenceKind string
+
+// DifferenceListResponse defines model for DifferenceListResponse.
+type DifferenceListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    DifferencePage `json:"data"`
+}
+
+// DifferencePage defines model for DifferencePage.
+type DifferencePage struct {
+	Items []Difference `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
 
 // DisplayName defines model for DisplayName.
 type DisplayName = string
@@ -2840,7 +3025,12 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
-	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics`. A change applies to days from then on
+	// Currency The currency of the prices of senders and of the costs of daily totals. A change converts nothing
+	//
+	// Example: CNY
+	Currency *string `json:"currency,omitempty"`
+
+	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics` and of daily totals. A change applies to days from then on
 	//
 	// Example: Asia/Shanghai
 	TimeZone *string `json:"time_zone,omitempty"`
@@ -3469,6 +3659,159 @@ type QueueSettings struct {
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
 
+// Reconciliation defines model for Reconciliation.
+type Reconciliation struct {
+	CreatedAt time.Time          `json:"created_at"`
+	CreatedBy string             `json:"created_by"`
+	Day       openapi_types.Date `json:"day"`
+
+	// Differences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+	Differences ReconciliationDifferences `json:"differences"`
+
+	// Failure What is wrong with the file, in the language of `Accept-Language`
+	Failure    *string    `json:"failure"`
+	FileName   *string    `json:"file_name"`
+	FinishedAt *time.Time `json:"finished_at"`
+
+	// Matched Numbers of the file for which there is an accepted message of the day
+	Matched int64 `json:"matched"`
+
+	// Matches Whether nothing differs; null until it is finished
+	Matches *bool `json:"matches"`
+
+	// NearMidnight Messages that were accepted within five minutes of midnight and are not in the file; no difference
+	NearMidnight     int64 `json:"near_midnight"`
+	ReconciliationID int64 `json:"reconciliation_id"`
+
+	// Rows Rows of the file that were read so far, without empty ones
+	Rows     int64                `json:"rows"`
+	SenderNo string               `json:"sender_no"`
+	Source   ReconciliationSource `json:"source"`
+
+	// Status `failed`: the file could not be read to its end, as `failure` says
+	Status ReconciliationStatus `json:"status"`
+
+	// Unit What a total counts; messages by default, and of a file always
+	Unit StatementUnit `json:"unit"`
+}
+
+// ReconciliationSource defines model for Reconciliation.Source.
+type ReconciliationSource string
+
+// ReconciliationStatus `failed`: the file could not be read to its end, as `failure` says
+type ReconciliationStatus string
+
+// ReconciliationDifferences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+type ReconciliationDifferences struct {
+	// MissingHere Numbers of the file for which there is no message, or only one of another day
+	MissingHere int64 `json:"missing_here"`
+
+	// MissingThere Messages that were accepted on the day and are not in the file
+	MissingThere int64 `json:"missing_there"`
+
+	// Repeated Numbers that are in more rows of the file than there are messages with them
+	Repeated int64 `json:"repeated"`
+
+	// SegmentsDiffer Numbers with other segments
+	SegmentsDiffer int64 `json:"segments_differ"`
+
+	// StatusDiffers Numbers with another state, or whose attempt was reported FAILED here
+	StatusDiffers int64               `json:"status_differs"`
+	Total         ReconciliationTotal `json:"total"`
+
+	// Unreadable Rows that could not be compared: without a number, or with values that are lost
+	Unreadable int64 `json:"unreadable"`
+}
+
+// ReconciliationForm defines model for ReconciliationForm.
+type ReconciliationForm struct {
+	// Day The day of the statement
+	Day openapi_types.Date `json:"day"`
+
+	// DeliveredValues Values of `status_column` that mean delivered
+	DeliveredValues *[]string `json:"delivered_values,omitempty"`
+
+	// File The messages that the provider accepted on that day: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// NumberColumn The column with the provider's number of a message
+	NumberColumn *string `json:"number_column,omitempty"`
+
+	// PendingValues Values of `status_column` that mean that it is not known yet
+	PendingValues *[]string `json:"pending_values,omitempty"`
+
+	// SegmentsColumn The column with the segments of a message; they are not compared by default
+	SegmentsColumn *string `json:"segments_column,omitempty"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+
+	// StatusColumn The column with the state of a message; states are not compared by default
+	StatusColumn *string `json:"status_column,omitempty"`
+}
+
+// ReconciliationListResponse defines model for ReconciliationListResponse.
+type ReconciliationListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message            `json:"message"`
+	Data    ReconciliationPage `json:"data"`
+}
+
+// ReconciliationPage defines model for ReconciliationPage.
+type ReconciliationPage struct {
+	Items []Reconciliation `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReconciliationRequest defines model for ReconciliationRequest.
+type ReconciliationRequest struct {
+	// Day The day of the statement
+	Day openapi_types.Date `json:"day"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Total What the provider says it accepted on that day
+	Total int64 `json:"total"`
+
+	// Unit What a total counts; messages by default, and of a file always
+	Unit *StatementUnit `json:"unit,omitempty"`
+}
+
+// ReconciliationResponse defines model for ReconciliationResponse.
+type ReconciliationResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    Reconciliation `json:"data"`
+}
+
+// ReconciliationTotal defines model for ReconciliationTotal.
+type ReconciliationTotal struct {
+	// Ours What was accepted on the day. Of a file: messages with a number that are in the file, or should be
+	Ours int64 `json:"ours"`
+
+	// Tests Of `ours`, those of test messages, which daily totals leave out; 0 for a file
+	Tests int64 `json:"tests"`
+
+	// Theirs What the provider says. Of a file: its different numbers
+	Theirs int64 `json:"theirs"`
+}
+
 // RecoverResponse defines model for RecoverResponse.
 type RecoverResponse struct {
 	// Code The HTTP status
@@ -3866,6 +4209,9 @@ type Sender struct {
 	// SeenAt The time of the last poll. Up to ten minutes late if no route names the sender.
 	SeenAt *time.Time `json:"seen_at"`
 
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice *int64 `json:"segment_price"`
+
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size"`
 
@@ -3958,6 +4304,9 @@ type SenderPatch struct {
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice nullable.Nullable[int64] `json:"segment_price,omitempty"`
+
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize nullable.Nullable[int64] `json:"segment_size,omitempty"`
 
@@ -4016,6 +4365,9 @@ type SenderRequest struct {
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice *int64 `json:"segment_price,omitempty"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
@@ -4233,6 +4585,9 @@ type Sort = float64
 
 // Source Example: system_a
 type Source = string
+
+// StatementUnit What a total counts; messages by default, and of a file always
+type StatementUnit string
 
 // Statistics defines model for Statistics.
 type Statistics struct {
@@ -5431,6 +5786,9 @@ type PhoneFilter = PhoneNumber
 // ReceiverNo defines model for ReceiverNo.
 type ReceiverNo = int64
 
+// ReconciliationID defines model for ReconciliationId.
+type ReconciliationID = int64
+
 // RouteNo defines model for RouteNo.
 type RouteNo = int64
 
@@ -5625,6 +5983,54 @@ type CreateCountryParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListDailyTotalsParams defines parameters for ListDailyTotals.
+type ListDailyTotalsParams struct {
+	// DayFrom The first day; all days if it is left out
+	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
+
+	// DayTo The last day, which is included; all days if it is left out
+	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
+
+	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// MessageType Only of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
+
+	// CountryNo Only to this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportDailyTotalsParams defines parameters for ExportDailyTotals.
+type ExportDailyTotalsParams struct {
+	// DayFrom The first day; all days if it is left out
+	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
+
+	// DayTo The last day, which is included; all days if it is left out
+	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
+
+	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// MessageType Only of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
+
+	// CountryNo Only to this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+}
+
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
 	// CompanyNo Only default contents of this company
@@ -5668,6 +6074,45 @@ type ListPartitionsParams struct {
 
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListReconciliationsParams defines parameters for ListReconciliations.
+type ListReconciliationsParams struct {
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// Day Only of this day
+	Day *openapi_types.Date `form:"day,omitempty" json:"day,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateReconciliationParams defines parameters for CreateReconciliation.
+type CreateReconciliationParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReconciliationDifferencesParams defines parameters for ListReconciliationDifferences.
+type ListReconciliationDifferencesParams struct {
+	// Kind Only of this kind
+	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportReconciliationDifferencesParams defines parameters for ExportReconciliationDifferences.
+type ExportReconciliationDifferencesParams struct {
+	// Kind Only of this kind
+	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
 // ListRoutesParams defines parameters for ListRoutes.
@@ -6157,6 +6602,12 @@ type UpdateDefaultContentJSONRequestBody = DefaultContentPatch
 // PutNotificationTemplateJSONRequestBody defines body for PutNotificationTemplate for application/json ContentType.
 type PutNotificationTemplateJSONRequestBody = NotificationTemplateRequest
 
+// CreateReconciliationJSONRequestBody defines body for CreateReconciliation for application/json ContentType.
+type CreateReconciliationJSONRequestBody = ReconciliationRequest
+
+// CreateReconciliationMultipartRequestBody defines body for CreateReconciliation for multipart/form-data ContentType.
+type CreateReconciliationMultipartRequestBody = ReconciliationForm
+
 // CreateRouteJSONRequestBody defines body for CreateRoute for application/json ContentType.
 type CreateRouteJSONRequestBody = RouteRequest
 
@@ -6414,6 +6865,7 @@ type ClientInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -6440,6 +6892,7 @@ type ClientInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -6714,6 +7167,29 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
 	UpdateCountry(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDailyTotals List what senders did on each day, newest first
+	//
+	// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+	// compared with.
+	//
+	// - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+	//   submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+	//   was accepted, whenever they come.
+	// - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+	// - Test messages are left out. What happened within the last seconds may be missing.
+	//
+	// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+	ListDailyTotals(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	//
+	// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+	ExportDailyTotals(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDefaultContents List default contents, newest first
 	//
 	// Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
@@ -6824,6 +7300,92 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReconciliations List reconciliations, newest first
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+	ListReconciliations(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReconciliationWithBody Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithBody(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliation(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReconciliation Get a reconciliation, and how far it is
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+	GetReconciliation(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	//
+	// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+	ListReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	//
+	// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+	ExportReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RecoverTasks Recover all tasks whose lease ran out
 	//
@@ -8222,6 +8784,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -8258,6 +8821,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -8882,6 +9446,49 @@ func (c *Client) UpdateCountry(ctx context.Context, countryNo CountryNo, body Up
 	return c.Client.Do(req)
 }
 
+// ListDailyTotals List what senders did on each day, newest first
+//
+// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+// compared with.
+//
+//   - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+//     submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+//     was accepted, whenever they come.
+//   - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+//   - Test messages are left out. What happened within the last seconds may be missing.
+//
+// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+//
+// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+func (c *Client) ListDailyTotals(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDailyTotalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportDailyTotals Get what senders did on each day as CSV, newest first
+//
+// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+//
+// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+func (c *Client) ExportDailyTotals(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportDailyTotalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListDefaultContents List default contents, newest first
 //
 // Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
@@ -9133,6 +9740,152 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 // Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReconciliations List reconciliations, newest first
+//
+// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+func (c *Client) ListReconciliations(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReconciliationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReconciliationWithBody Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *Client) CreateReconciliationWithBody(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReconciliationRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReconciliation Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *Client) CreateReconciliation(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReconciliationRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReconciliation Get a reconciliation, and how far it is
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+func (c *Client) GetReconciliation(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReconciliationRequest(c.Server, reconciliationID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+//
+// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+func (c *Client) ListReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReconciliationDifferencesRequest(c.Server, reconciliationID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+//
+// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+func (c *Client) ExportReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportReconciliationDifferencesRequest(c.Server, reconciliationID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13308,6 +14061,258 @@ func NewUpdateCountryRequestWithBody(server string, countryNo CountryNo, content
 	return req, nil
 }
 
+// NewListDailyTotalsRequest constructs an http.Request for the ListDailyTotals method
+func NewListDailyTotalsRequest(server string, params *ListDailyTotalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/daily-totals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DayFrom != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_from", *params.DayFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DayTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_to", *params.DayTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CountryNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportDailyTotalsRequest constructs an http.Request for the ExportDailyTotals method
+func NewExportDailyTotalsRequest(server string, params *ExportDailyTotalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/daily-totals.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DayFrom != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_from", *params.DayFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DayTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_to", *params.DayTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CountryNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListDefaultContentsRequest constructs an http.Request for the ListDefaultContents method
 func NewListDefaultContentsRequest(server string, params *ListDefaultContentsParams) (*http.Request, error) {
 	var err error
@@ -13897,6 +14902,331 @@ func NewGetOverviewRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReconciliationsRequest constructs an http.Request for the ListReconciliations method
+func NewListReconciliationsRequest(server string, params *ListReconciliationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Day != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day", *params.Day, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateReconciliationRequest calls the generic CreateReconciliation builder with application/json body
+func NewCreateReconciliationRequest(server string, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateReconciliationRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateReconciliationRequestWithBody constructs an http.Request for the CreateReconciliation method, with any body, and a specified content type
+func NewCreateReconciliationRequestWithBody(server string, params *CreateReconciliationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetReconciliationRequest constructs an http.Request for the GetReconciliation method
+func NewGetReconciliationRequest(server string, reconciliationID ReconciliationID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReconciliationDifferencesRequest constructs an http.Request for the ListReconciliationDifferences method
+func NewListReconciliationDifferencesRequest(server string, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s/differences", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportReconciliationDifferencesRequest constructs an http.Request for the ExportReconciliationDifferences method
+func NewExportReconciliationDifferencesRequest(server string, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s/differences.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -19122,6 +20452,7 @@ type ClientWithResponsesInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -19148,6 +20479,7 @@ type ClientWithResponsesInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -19454,6 +20786,33 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
 	UpdateCountryWithResponse(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateCountryResponse, error)
 
+	// ListDailyTotalsWithResponse List what senders did on each day, newest first
+	//
+	// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+	// compared with.
+	//
+	// - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+	//   submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+	//   was accepted, whenever they come.
+	// - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+	// - Test messages are left out. What happened within the last seconds may be missing.
+	//
+	// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+	ListDailyTotalsWithResponse(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*ListDailyTotalsResponse, error)
+
+	// ExportDailyTotalsWithResponse Get what senders did on each day as CSV, newest first
+	//
+	// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+	ExportDailyTotalsWithResponse(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*ExportDailyTotalsResponse, error)
+
 	// ListDefaultContentsWithResponse List default contents, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -19582,6 +20941,100 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
+
+	// ListReconciliationsWithResponse List reconciliations, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+	ListReconciliationsWithResponse(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*ListReconciliationsResponse, error)
+
+	// CreateReconciliationWithBodyWithResponse Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithBodyWithResponse(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error)
+
+	// CreateReconciliationWithResponse Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithResponse(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error)
+
+	// GetReconciliationWithResponse Get a reconciliation, and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+	GetReconciliationWithResponse(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*GetReconciliationResponse, error)
+
+	// ListReconciliationDifferencesWithResponse List the messages about which a provider's file and LKSMS differ
+	//
+	// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+	ListReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ListReconciliationDifferencesResponse, error)
+
+	// ExportReconciliationDifferencesWithResponse Get the messages about which a provider's file and LKSMS differ, as CSV
+	//
+	// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+	ExportReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ExportReconciliationDifferencesResponse, error)
 
 	// RecoverTasksWithResponse Recover all tasks whose lease ran out
 	//
@@ -24094,6 +25547,179 @@ func (r UpdateCountryResponse) ContentType() string {
 	return ""
 }
 
+type ListDailyTotalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DailyTotalListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON200() *DailyTotalListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDailyTotalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDailyTotalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDailyTotalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDailyTotalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportDailyTotalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportDailyTotalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportDailyTotalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportDailyTotalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportDailyTotalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListDefaultContentsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -25210,6 +26836,463 @@ func (r GetOverviewResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReconciliationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReconciliationsResponse) GetJSON200() *ReconciliationListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReconciliationsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReconciliationsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReconciliationsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReconciliationsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReconciliationsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReconciliationsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReconciliationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReconciliationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReconciliationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReconciliationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateReconciliationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateReconciliationResponse) GetJSON200() *ReconciliationResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateReconciliationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateReconciliationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateReconciliationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateReconciliationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateReconciliationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateReconciliationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateReconciliationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateReconciliationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateReconciliationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateReconciliationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateReconciliationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateReconciliationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateReconciliationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateReconciliationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReconciliationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReconciliationResponse) GetJSON200() *ReconciliationResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetReconciliationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetReconciliationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetReconciliationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetReconciliationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetReconciliationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetReconciliationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetReconciliationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReconciliationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReconciliationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReconciliationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReconciliationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReconciliationDifferencesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DifferenceListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON200() *DifferenceListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReconciliationDifferencesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReconciliationDifferencesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReconciliationDifferencesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReconciliationDifferencesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportReconciliationDifferencesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportReconciliationDifferencesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportReconciliationDifferencesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportReconciliationDifferencesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportReconciliationDifferencesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -34368,6 +36451,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -34400,6 +36484,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -34916,6 +37001,45 @@ func (c *ClientWithResponses) UpdateCountryWithResponse(ctx context.Context, cou
 	return ParseUpdateCountryResponse(rsp)
 }
 
+// ListDailyTotalsWithResponse List what senders did on each day, newest first
+//
+// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+// compared with.
+//
+//   - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+//     submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+//     was accepted, whenever they come.
+//   - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+//   - Test messages are left out. What happened within the last seconds may be missing.
+//
+// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+func (c *ClientWithResponses) ListDailyTotalsWithResponse(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*ListDailyTotalsResponse, error) {
+	rsp, err := c.ListDailyTotals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDailyTotalsResponse(rsp)
+}
+
+// ExportDailyTotalsWithResponse Get what senders did on each day as CSV, newest first
+//
+// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+func (c *ClientWithResponses) ExportDailyTotalsWithResponse(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*ExportDailyTotalsResponse, error) {
+	rsp, err := c.ExportDailyTotals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportDailyTotalsResponse(rsp)
+}
+
 // ListDefaultContentsWithResponse List default contents, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -35133,6 +37257,136 @@ func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEd
 		return nil, err
 	}
 	return ParseGetOverviewResponse(rsp)
+}
+
+// ListReconciliationsWithResponse List reconciliations, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+func (c *ClientWithResponses) ListReconciliationsWithResponse(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*ListReconciliationsResponse, error) {
+	rsp, err := c.ListReconciliations(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReconciliationsResponse(rsp)
+}
+
+// CreateReconciliationWithBodyWithResponse Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *ClientWithResponses) CreateReconciliationWithBodyWithResponse(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error) {
+	rsp, err := c.CreateReconciliationWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReconciliationResponse(rsp)
+}
+
+// CreateReconciliationWithResponse Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *ClientWithResponses) CreateReconciliationWithResponse(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error) {
+	rsp, err := c.CreateReconciliation(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReconciliationResponse(rsp)
+}
+
+// GetReconciliationWithResponse Get a reconciliation, and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+func (c *ClientWithResponses) GetReconciliationWithResponse(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*GetReconciliationResponse, error) {
+	rsp, err := c.GetReconciliation(ctx, reconciliationID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReconciliationResponse(rsp)
+}
+
+// ListReconciliationDifferencesWithResponse List the messages about which a provider's file and LKSMS differ
+//
+// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+func (c *ClientWithResponses) ListReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ListReconciliationDifferencesResponse, error) {
+	rsp, err := c.ListReconciliationDifferences(ctx, reconciliationID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReconciliationDifferencesResponse(rsp)
+}
+
+// ExportReconciliationDifferencesWithResponse Get the messages about which a provider's file and LKSMS differ, as CSV
+//
+// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+func (c *ClientWithResponses) ExportReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ExportReconciliationDifferencesResponse, error) {
+	rsp, err := c.ExportReconciliationDifferences(ctx, reconciliationID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportReconciliationDifferencesResponse(rsp)
 }
 
 // RecoverTasksWithResponse Recover all tasks whose lease ran out
@@ -39897,6 +42151,149 @@ func ParseUpdateCountryResponse(rsp *http.Response) (*UpdateCountryResponse, err
 	return response, nil
 }
 
+// ParseListDailyTotalsResponse parses an HTTP response from a ListDailyTotalsWithResponse call
+func ParseListDailyTotalsResponse(rsp *http.Response) (*ListDailyTotalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDailyTotalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DailyTotalListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportDailyTotalsResponse parses an HTTP response from a ExportDailyTotalsWithResponse call
+func ParseExportDailyTotalsResponse(rsp *http.Response) (*ExportDailyTotalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportDailyTotalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListDefaultContentsResponse parses an HTTP response from a ListDefaultContentsWithResponse call
 func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -40805,6 +43202,388 @@ func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) 
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReconciliationsResponse parses an HTTP response from a ListReconciliationsWithResponse call
+func ParseListReconciliationsResponse(rsp *http.Response) (*ListReconciliationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReconciliationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateReconciliationResponse parses an HTTP response from a CreateReconciliationWithResponse call
+func ParseCreateReconciliationResponse(rsp *http.Response) (*CreateReconciliationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateReconciliationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReconciliationResponse parses an HTTP response from a GetReconciliationWithResponse call
+func ParseGetReconciliationResponse(rsp *http.Response) (*GetReconciliationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReconciliationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReconciliationDifferencesResponse parses an HTTP response from a ListReconciliationDifferencesWithResponse call
+func ParseListReconciliationDifferencesResponse(rsp *http.Response) (*ListReconciliationDifferencesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReconciliationDifferencesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DifferenceListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportReconciliationDifferencesResponse parses an HTTP response from a ExportReconciliationDifferencesWithResponse call
+func ParseExportReconciliationDifferencesResponse(rsp *http.Response) (*ExportReconciliationDifferencesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportReconciliationDifferencesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -48545,6 +51324,12 @@ type ServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
+	// ListDailyTotals List what senders did on each day, newest first
+	// (GET /api/v1/admin/daily-totals)
+	ListDailyTotals(w http.ResponseWriter, r *http.Request, params ListDailyTotalsParams)
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// (GET /api/v1/admin/daily-totals.csv)
+	ExportDailyTotals(w http.ResponseWriter, r *http.Request, params ExportDailyTotalsParams)
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams)
@@ -48581,6 +51366,21 @@ type ServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListReconciliations List reconciliations, newest first
+	// (GET /api/v1/admin/reconciliations)
+	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// (POST /api/v1/admin/reconciliations)
+	CreateReconciliation(w http.ResponseWriter, r *http.Request, params CreateReconciliationParams)
+	// GetReconciliation Get a reconciliation, and how far it is
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
+	GetReconciliation(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID)
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
+	ListReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ListReconciliationDifferencesParams)
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
+	ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ExportReconciliationDifferencesParams)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
@@ -50104,6 +52904,228 @@ func (siw *ServerInterfaceWrapper) UpdateCountry(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ListDailyTotals operation middleware
+func (siw *ServerInterfaceWrapper) ListDailyTotals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDailyTotalsParams
+
+	// ------------- Optional query parameter "day_from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_from", r.URL.Query(), &params.DayFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day_to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_to", r.URL.Query(), &params.DayTo, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListDailyTotals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportDailyTotals operation middleware
+func (siw *ServerInterfaceWrapper) ExportDailyTotals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportDailyTotalsParams
+
+	// ------------- Optional query parameter "day_from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_from", r.URL.Query(), &params.DayFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day_to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_to", r.URL.Query(), &params.DayTo, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportDailyTotals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListDefaultContents operation middleware
 func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r *http.Request) {
 
@@ -50528,6 +53550,255 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReconciliations operation middleware
+func (siw *ServerInterfaceWrapper) ListReconciliations(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReconciliationsParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day", r.URL.Query(), &params.Day, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReconciliations(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateReconciliation operation middleware
+func (siw *ServerInterfaceWrapper) CreateReconciliation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateReconciliationParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateReconciliation(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetReconciliation operation middleware
+func (siw *ServerInterfaceWrapper) GetReconciliation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetReconciliation(w, r, reconciliationID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReconciliationDifferences operation middleware
+func (siw *ServerInterfaceWrapper) ListReconciliationDifferences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReconciliationDifferencesParams
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReconciliationDifferences(w, r, reconciliationID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportReconciliationDifferences operation middleware
+func (siw *ServerInterfaceWrapper) ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportReconciliationDifferencesParams
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportReconciliationDifferences(w, r, reconciliationID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -54359,6 +57630,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.DeleteCountry)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.GetCountry)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.UpdateCountry)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/daily-totals", wrapper.ListDailyTotals)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/daily-totals.csv", wrapper.ExportDailyTotals)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/default-sms", wrapper.ListDefaultContents)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/default-sms", wrapper.CreateDefaultContent)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}", wrapper.DeleteDefaultContent)
@@ -54371,6 +57644,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.ListReconciliations)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.CreateReconciliation)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}", wrapper.GetReconciliation)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}/differences", wrapper.ListReconciliationDifferences)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}/differences.csv", wrapper.ExportReconciliationDifferences)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/recover-zombie-tasks", wrapper.RecoverTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.ListRoutes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.CreateRoute)
@@ -58906,6 +62184,252 @@ func (response UpdateCountry503JSONResponse) VisitUpdateCountryResponse(w http.R
 	return err
 }
 
+type ListDailyTotalsRequestObject struct {
+	Params ListDailyTotalsParams
+}
+
+type ListDailyTotalsResponseObject interface {
+	VisitListDailyTotalsResponse(w http.ResponseWriter) error
+}
+
+type ListDailyTotals200JSONResponse DailyTotalListResponse
+
+func (response ListDailyTotals200JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListDailyTotals401JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListDailyTotals403JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDailyTotals404JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListDailyTotals422JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListDailyTotals429JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListDailyTotals500JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListDailyTotals503JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotalsRequestObject struct {
+	Params ExportDailyTotalsParams
+}
+
+type ExportDailyTotalsResponseObject interface {
+	VisitExportDailyTotalsResponse(w http.ResponseWriter) error
+}
+
+type ExportDailyTotals200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportDailyTotals200TextCsvResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportDailyTotals401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportDailyTotals401JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportDailyTotals403JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportDailyTotals404JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportDailyTotals422JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportDailyTotals429JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportDailyTotals500JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportDailyTotals503JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContentsRequestObject struct {
 	Params ListDefaultContentsParams
 }
@@ -60422,6 +63946,644 @@ func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.Respo
 type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationsRequestObject struct {
+	Params ListReconciliationsParams
+}
+
+type ListReconciliationsResponseObject interface {
+	VisitListReconciliationsResponse(w http.ResponseWriter) error
+}
+
+type ListReconciliations200JSONResponse ReconciliationListResponse
+
+func (response ListReconciliations200JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReconciliations401JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReconciliations403JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReconciliations422JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReconciliations429JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReconciliations500JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReconciliations503JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliationRequestObject struct {
+	Params        CreateReconciliationParams
+	JSONBody      *CreateReconciliationJSONRequestBody
+	MultipartBody *multipart.Reader
+}
+
+type CreateReconciliationResponseObject interface {
+	VisitCreateReconciliationResponse(w http.ResponseWriter) error
+}
+
+type CreateReconciliation200JSONResponse ReconciliationResponse
+
+func (response CreateReconciliation200JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateReconciliation400JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateReconciliation401JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateReconciliation403JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateReconciliation409JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateReconciliation413JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateReconciliation415JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateReconciliation422JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateReconciliation429JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateReconciliation500JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateReconciliation503JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliationRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+}
+
+type GetReconciliationResponseObject interface {
+	VisitGetReconciliationResponse(w http.ResponseWriter) error
+}
+
+type GetReconciliation200JSONResponse ReconciliationResponse
+
+func (response GetReconciliation200JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetReconciliation401JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetReconciliation403JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetReconciliation404JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetReconciliation422JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetReconciliation429JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetReconciliation500JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetReconciliation503JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferencesRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+	Params           ListReconciliationDifferencesParams
+}
+
+type ListReconciliationDifferencesResponseObject interface {
+	VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error
+}
+
+type ListReconciliationDifferences200JSONResponse DifferenceListResponse
+
+func (response ListReconciliationDifferences200JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReconciliationDifferences401JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReconciliationDifferences403JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListReconciliationDifferences404JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReconciliationDifferences422JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReconciliationDifferences429JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReconciliationDifferences500JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReconciliationDifferences503JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferencesRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+	Params           ExportReconciliationDifferencesParams
+}
+
+type ExportReconciliationDifferencesResponseObject interface {
+	VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error
+}
+
+type ExportReconciliationDifferences200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportReconciliationDifferences200TextCsvResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportReconciliationDifferences401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportReconciliationDifferences401JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportReconciliationDifferences403JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportReconciliationDifferences404JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportReconciliationDifferences422JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportReconciliationDifferences429JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportReconciliationDifferences500JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportReconciliationDifferences503JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -73046,6 +77208,12 @@ type StrictServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(ctx context.Context, request UpdateCountryRequestObject) (UpdateCountryResponseObject, error)
+	// ListDailyTotals List what senders did on each day, newest first
+	// (GET /api/v1/admin/daily-totals)
+	ListDailyTotals(ctx context.Context, request ListDailyTotalsRequestObject) (ListDailyTotalsResponseObject, error)
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// (GET /api/v1/admin/daily-totals.csv)
+	ExportDailyTotals(ctx context.Context, request ExportDailyTotalsRequestObject) (ExportDailyTotalsResponseObject, error)
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(ctx context.Context, request ListDefaultContentsRequestObject) (ListDefaultContentsResponseObject, error)
@@ -73082,6 +77250,21 @@ type StrictServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListReconciliations List reconciliations, newest first
+	// (GET /api/v1/admin/reconciliations)
+	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// (POST /api/v1/admin/reconciliations)
+	CreateReconciliation(ctx context.Context, request CreateReconciliationRequestObject) (CreateReconciliationResponseObject, error)
+	// GetReconciliation Get a reconciliation, and how far it is
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
+	GetReconciliation(ctx context.Context, request GetReconciliationRequestObject) (GetReconciliationResponseObject, error)
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
+	ListReconciliationDifferences(ctx context.Context, request ListReconciliationDifferencesRequestObject) (ListReconciliationDifferencesResponseObject, error)
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
+	ExportReconciliationDifferences(ctx context.Context, request ExportReconciliationDifferencesRequestObject) (ExportReconciliationDifferencesResponseObject, error)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
@@ -74321,6 +78504,58 @@ func (sh *strictHandler) UpdateCountry(w http.ResponseWriter, r *http.Request, c
 	}
 }
 
+// ListDailyTotals operation middleware
+func (sh *strictHandler) ListDailyTotals(w http.ResponseWriter, r *http.Request, params ListDailyTotalsParams) {
+	var request ListDailyTotalsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDailyTotals(ctx, request.(ListDailyTotalsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDailyTotals")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListDailyTotalsResponseObject); ok {
+		if err := validResponse.VisitListDailyTotalsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportDailyTotals operation middleware
+func (sh *strictHandler) ExportDailyTotals(w http.ResponseWriter, r *http.Request, params ExportDailyTotalsParams) {
+	var request ExportDailyTotalsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportDailyTotals(ctx, request.(ExportDailyTotalsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportDailyTotals")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportDailyTotalsResponseObject); ok {
+		if err := validResponse.VisitExportDailyTotalsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListDefaultContents operation middleware
 func (sh *strictHandler) ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams) {
 	var request ListDefaultContentsRequestObject
@@ -74645,6 +78880,156 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReconciliations operation middleware
+func (sh *strictHandler) ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams) {
+	var request ListReconciliationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReconciliations(ctx, request.(ListReconciliationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReconciliations")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReconciliationsResponseObject); ok {
+		if err := validResponse.VisitListReconciliationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateReconciliation operation middleware
+func (sh *strictHandler) CreateReconciliation(w http.ResponseWriter, r *http.Request, params CreateReconciliationParams) {
+	var request CreateReconciliationRequestObject
+
+	request.Params = params
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+
+		var body CreateReconciliationJSONRequestBody
+		if err := runtime.BindJSONBody(r, &body); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+		request.JSONBody = &body
+
+	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		if reader, err := r.MultipartReader(); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+			return
+		} else {
+			request.MultipartBody = reader
+		}
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateReconciliation(ctx, request.(CreateReconciliationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateReconciliation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateReconciliationResponseObject); ok {
+		if err := validResponse.VisitCreateReconciliationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetReconciliation operation middleware
+func (sh *strictHandler) GetReconciliation(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID) {
+	var request GetReconciliationRequestObject
+
+	request.ReconciliationID = reconciliationID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetReconciliation(ctx, request.(GetReconciliationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetReconciliation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetReconciliationResponseObject); ok {
+		if err := validResponse.VisitGetReconciliationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReconciliationDifferences operation middleware
+func (sh *strictHandler) ListReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ListReconciliationDifferencesParams) {
+	var request ListReconciliationDifferencesRequestObject
+
+	request.ReconciliationID = reconciliationID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReconciliationDifferences(ctx, request.(ListReconciliationDifferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReconciliationDifferences")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReconciliationDifferencesResponseObject); ok {
+		if err := validResponse.VisitListReconciliationDifferencesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportReconciliationDifferences operation middleware
+func (sh *strictHandler) ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ExportReconciliationDifferencesParams) {
+	var request ExportReconciliationDifferencesRequestObject
+
+	request.ReconciliationID = reconciliationID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportReconciliationDifferences(ctx, request.(ExportReconciliationDifferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportReconciliationDifferences")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportReconciliationDifferencesResponseObject); ok {
+		if err := validResponse.VisitExportReconciliationDifferencesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -77300,1027 +81685,1104 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rcyNJth/2r6Shjdie3SKaZD9mmgzHmtPN3uFuT3cvyZnW7kwLlUAlgFwWMrGVWURjRq1Y23LE1ctX",
-	"CjvCDlmWZYUt68O1w990Q5Kt/0V3Z6+/+V9w5DmZWVkvoABywL7XMx+mCaAq33ne53e+7Y3kbC4FE1r1",
-	"jr7tzWlGZ0yzDD6dpCzTZ4n5k4veUW9O9bQX9QSdsd5Rj5pfBzzpRb2M/S7nGUt6RzrLWdRToymbUfPe",
-	"WGYzqntHPS7044e9qDfjgs/yWe/oIOrp5ZzhT2zCst7791HvZD7HDhOmRhmfay5Nz5dTRkQ+G7KMyDHR",
-	"U0YUEwnLIvybzhjhgtA0JVwrMkopnylCRUIyNpeZVr2ox97R2Tw1/amZGtD5fLC/f9CLcGa/y1m2DKY2",
-	"n6+b2I8yNu4d9f7G/WIB7+Ov6j5OwkznKdVsIrPlS2i3cRlH9pGte3N9YIdTKgRLV/WHT2zd3UuJHZk1",
-	"fsFnXDfv1oy+M/sc7hpVV6WNONhvXv0UWg3Hk7AxzVONr9iWzYf9tefpqZzNqVi+lG2rgb8PhLzxgshc",
-	"6GxVT/D7bfSUZ0pmzcseC/ZOD0bwROzuyjxj11zmiszphLUceXyltOoz+u4FExM97R0dPLJr7b/wq610",
-	"xsUEBtZKKm6ZSJwlbDaXmonR8pdsWV+IE7KQWUJGU6mYIMMlLMKIpinLyFhmRE+5IlIwYobElO6TE0Mo",
-	"GNUscd8RLQvaYmYD5AQWjSy4nhY/DmWyjOA7LsjhQzKVeaYikkimiJDm2wmZyYz1yZkmGdN5JhS8PeaZ",
-	"0oQKtTCEzDc6ZTRhGYmDWe6ds3lKlyyJ++TS9XvF7Eio6YVlMBAyYVqRh4eHffJcZoYIZiygkXAeeEbG",
-	"nKUJUkjzo9km+DCSQjOh7cGBB1Nm2sB+TZfYwf4Tspia34qJuIXjytDieSYnGVOqT14JP0JYR5nZZTSv",
-	"wkZx5Z+4Yss+Oc0ymdmFwUG6v+WYJNmSZLnAmQmpyRWb67471bh4xckLF9GclZbzfVg/3nOqNctMm3/r",
-	"q/9k7++8/cmPeo1nfmYYTPvJh5835pINh/4Xctjay2/l8LYZ8Quu9EbknWs2U72NKfrhphT9pdSXdPKc",
-	"p5o10MBXIl3CKaYjbW4Z1USYm44HWjGi6USRqUyTtrEKqQeaTkqjxbmtoc6XdAJs9z1M6AxfOcAJuU9+",
-	"RjTLKHLsV+NPqR5NW3Z2aH67iSwCjVtp5PVUCrZy5YAyzs1jdmcjMpULds0ywuFmLzKuNRMtawdvDvDN",
-	"XtcRwqhe4jtmlOdsxPg1y1o5aWYfWMdKNz3y5zLXrL1X8+utd5mnK3rM01vv8ALE5tYuUaq+iYxSyL6b",
-	"3VJGR9OmW3pMYk0n/+nJ1/n+/uFj8+enccvp2+Wtda81LyOOZLsF9AOCXtRVK9E38vRNKINt3PTzhWKZ",
-	"aJ9O7n7etivfvunsDW1iKhdsJEWijNi1oIbWjImQoDOAeHBNeUqHKQv1hwct+oN5vzP1gdG8N+PKmJpL",
-	"oRgcmadSjFM+goFaocj8SefzlI+oGfP93yoz8G+L8ZgnE9Y7erj/JOoxI8OY7zJG4UHYr77hLlOWJnDe",
-	"mFJGIDcc1cxxPicCSK15AKQj80pElDTEd0SFkXZQoSUcRB4rcplTcNTbP/js5784/PLhm/1ff/Krx7/5",
-	"5YPPH738+PWT84NL01m31QDJC5ejzvNHeZYZ4VBpqpmXb43WLRcwXDsc090zKdg2a4eCmF8YlY9GTKnu",
-	"EzD9ntuNbJuHE1QXVJERzTLOEiJzGPZzmQ15kjCx3b4/aNp3mutpf+wbrmy8oXajjCVMaE7TQqqFVWWJ",
-	"uQ+JBL688w3vPjKCy2omTGKnVI0yqdRAcc1iMmNUWEJPyYINQRM15N7J/eYxoszpCg4S0dNM5pMpoWSY",
-	"yYViWZ9c5KOp+x3HlLHfspHR3FC7WZIZXZLRlIoJw6MaOYPQcEl+fnpJuBilecKSPomfvjq/GLw6P/v5",
-	"2cuLmKRcaVTN3BzNsFTfLOeZMNoATbc5GKA81w8Gd02WjoTriCiWGWIA7x2R3+VSs3BxBjwhiykTZCnz",
-	"u6IKJ4LwpuEew0DjYiAx4XCOxpzhAjOhM/M3F9aaZ17+sSKpnOBqX9OUJ1vdwsPDYLFR0e0dfWX/rAup",
-	"xcpzS89KAjAe2hEVZMhIwmmasqT3/m1UbKM779yOubSbJ6hqE9s2PLF7yg2WAa7MFU0MF43IMNfeCJAx",
-	"ssikmByTGNatjz/EYBZQIJmZcXxOUyNtsu12pfkKuLWb+bar5NHTApiDZYJDoDbJkeGLs1zBF7C05BcX",
-	"r15GRGaEErNIKdOMmJbvbs39thdjw1NWGl8PNdvnMhdbru/DlTLHGBquLm7GcIREGaoKD+98nWxvYHkb",
-	"ySwpBAv2jqMwcSnlC5pNthIoHh48WHXwtJSDFNpeffC4kUwlgUePiJqnvMypwKrIwFwGW6ymMtNMgDtC",
-	"s3da3d0BhDEDHRPkgHzOP4UBfmL+AmsoJWBkiMI5AGuGg1lrYX/fvGm35XMqltsR6SetopLZkhkVy8GY",
-	"8jTPmKpsjZTE/EzMzywhVGs2m2tFxpmcoQGDJknGlDoiOlsSOqFckJRqlu14D9xAgbiWRKkRnbH6eM0O",
-	"BHbgqjwF65KPpnFUyD+gMHNFrBuD5Ip9LbTrOGNK5tmIqT6Jz5nOlnsnY82ymEz4teXDqqx29b8WX4vn",
-	"MquPObKaeZanDHSVdHlkHt4jXwJxO3l9Rq7YUlkVZsK0nRtYbvvkJeMg6CWytBLAXReGEOWKJfU1cXZ1",
-	"M9aUGqGdsatjeORrQQgzY0cjuJmtppkuHIQgjyArQGnQuUOoUguZJX0z+hPTseXy80xeGzlSK/9MhxHN",
-	"pMAdE2RKVXEewSaqiFwIs7rQNuE6IlSbkafMvGvkDEpmXOSa9ckbWHTfAMzLNCEajwsIJblidmPyeQSm",
-	"ciXhh3IrM3s4MtM1snUUxjNwnNpWMgZLYogHbhsci9rp9QQ6YXMmEiKFEURhd82iwHoC7Vb9r0Hf+UKY",
-	"iy0z/s22wsNBK7XwBokSkXha0VtmXCkuJsSd7CPwHxOKg/XuD7frKEEId6jvQNVeM367qt4qspVS0sgY",
-	"86DVGks0d4qPQGgwp0tmNOPpkgTvhDQXeGB6B6u3fpgRcD67JmTIRtRcgdDKQkdIhROq6ZAqdlx40RzP",
-	"N3rmQmZXyFxwS1Q+N5oYSz5nCafbCSyPVgksedHFYGb6GIBtsrZVT7HbvcvlnHkZuToAOOezPNV8TjN9",
-	"3/D7PTNhKxcYSWD3uxeHQ4+dCB1Xxx57UTpumEFsSJJ1fco5y+A9oumVYV4wMbBF2gFBsAtYmi6Y1lxM",
-	"4BuaJNy8RtPXmWlDc6Z6R2OaKhb15sFX3/YUU4pLMeBJygZIzlXdxvk5/gAkWeYaeBYeJWr4MllM+chw",
-	"MtsacLde1GDjd/6yR4ePHpdcZo/qRv/ID25G3w3AOV0f2Wfm6xWjgOgaYfQvxVaO6JOPH6934dmv5PC3",
-	"bAQCPgQaQfxRaVXp6ErIRcqSCUsGVJf8HQnVbE9zMEqLPLVkEI3SFS9tVG5oCBLr+ndceFMX/2zkw2q6",
-	"NB0EnXR5PGEpv2aZXZROXg1Y0Gf43rL3vurAiHpMJH4pqkdhYQghPHBEYiMewi2IyT10Acprln0UkRjc",
-	"UyhZJbH7nHBl5pLE5nLar5jRcpP4mJiZ2rABrsmYG9m+w+6ZB1fuf+2NK45a9Nol+iVHrThl17h3a994",
-	"AU++j3pSpMuBXIhBsPPllXxjhaI5k4bLWBuSlqkRmcDZitZNiE7BRlAqQwsky2C56VDmGmgd6GTx73KW",
-	"m0Wd6ykuslWTBhnVDEJ+aJq69oxOEXYlRbBeQylTRkFCy9iMZledTqNRKtLrG15I59rsdrcKr2SXAYIW",
-	"4MdX2xKU3P2xJkM2oSChT2WahLRt5QlTmuq82zW8wEfNSzlSvIZh2V0vhuV2/siqL4KlEaFkLiX8i0vS",
-	"OLJ8NqNZY1SUYoaxjhjx6ouY5LRQjJz/pqFVPc2YghUq7bnM0SfXsinWyPo+6l3TNGctE19QRWaMqjxj",
-	"1qRdXgrzO2haaMSKGvqv9Pc+dFR+VYpU9T51oBHu5hd7E5VDAotoydA17tbYzStcH382SicxoGLlKxSQ",
-	"4qjG8Oqcy1/VBgJU4hRv29jsSdHizMml3QWdglAE0VOPVkdP/a2vv8739/f320KoWsZpVUaKR6UpCAkW",
-	"3x1eFzZXei+GoDuuiNLSnC4mRtlyrlkC6h6aKtRULkQfhZggHmzllMje33n70x81XRQYu43C7c6vX8qN",
-	"AhBsN57B1yQnexDWUUEXSVNcMeBOFSYEjLpPXhn2I6TmYyuGH+Fl5XiDp9ScY0NIIQTbrUC0JYfwGlB1",
-	"6MvC8mJUTbQCIn/EOK9K9x0YWhFO1I0fwf3NzYgG2yx00xqDcwapwpZLVqF55SCp0jDbJ+CWvZV4/NIK",
-	"VkwY6f4rCLUY2PEFgomZQiCV9KKe4VuDXIBRLimoqeKpoUFRb0hTKkZskMpFD2jONTe/68xReJjPXKuB",
-	"NYWYSXF15V6gmQYSFvy8YMOplFdgRjbfvK0uWdR7t2cmsndNITpFmRnBNN9Qri9xVvD5V2Zqz+zM4Jvn",
-	"OL1znB189VrK9Itihsj7YZoXbpbw3ac41RcwcHzTTvfSzxa+PrdT/txPCW89V1fhy27qlcfe4PSfu9m7",
-	"LXxhmX4pCrP3zRQ4Ee6q/bDJip2Jp1MumPKDPxOnYpJyNQ16dkJ2cXoygc2OMq75iBoexmYsmzAxWm62",
-	"Ya4lpL9Fc/D5tGjTD4Yr7QNFavQTTTFr8i7MM0Y9o5p2EgRf04qbafU7n9vHqjcbxla0YgfQemVf267K",
-	"E/Rcqbs62aRGBtkGa1kce6dt5kJ1Ri50OGytdT4uPLRh05q4bo3ct5BRP6UNlfNRBmkDG6mnXXjbyGhx",
-	"yNw66ch4zQeKi1GDnG14tyAx8JoZFXTCsviIwMPIxEFnpGmqoM+tufaUqgFdLbg5rRh7G9EsWxLaIr01",
-	"6qqdlXt3UrySH1C+9Xq+e/i9iyv89jZEh3yebHxc8qybWSlXLBvw5Ibn/5plym5cl7SEdpnDRow6Pcut",
-	"Z7OCZa6/Hz9Ouek0VQ+6u0vFsEs3srTeaylKVbgJZd2eNQjay7MJb/p0+bLckP32pNRedTB3wJ9c13fD",
-	"p0q93wa/8oziw+Jbr122x0qte8ZF+O1BVQ+vEdk1ymv11ndQZs2Jnsg9b1rBBvov7R9f4WNvw+f2MN0J",
-	"M4lNz70J19N82B/J2X1J53zPHIoJE/f9eN6Hr6srPt+Tc1yVvbmE4EIc8vuoxN/X7r5XwWssfb0efmNG",
-	"sTJCmat5Spcu6cAS97XdfHH+okrj17+jWKYqNH3VSxeMiS/to+2GGXeQz621cDMDUu3grp1F2RC0y3Nw",
-	"d5LGh3WAKmQvZOxv15+SO+Fhd8e/VLOt0slGQeCNlmlinWIYH09TI/V4DrdRblfZetjJfLjjrbmDLclT",
-	"1qomfh+e2q2UQQEO00BWD3SdscwGNkSvfqyey4xM5YKkUkwqLhMI+JjKNCFDNpY2DiKw5jb58Osnahdu",
-	"VEfxylM7G2Pa7oIqCFYUCPRhBuST1qGzLVxZWXhR2y9bfTnWaU4IIdC+XxB8WewYFXZHgCAozY3CbzYH",
-	"g43TBMOojsm+JQ/grui2c9aWvP3ZEbLt/LRYqleM5fv09fKUiRFLBrnQPN3eH11yb1aOogbvpOBiYgMe",
-	"FZHCH8dGd+Rad+g2ZoBAiKuMUBi6o1hChktizohLf+qTCyYSwjWhisT2/djFy9qgWC1JwjQbaXMEXIof",
-	"/gZB6x32bMFFIhfhYau91LIirZYE76atWBGstzZ0t1Z6LxPN+lWo3dPaKerkAi6oSEHCb2aFyFN2F0p/",
-	"nrI7Uvhdz7ei7OeoS34Iij7M6zaU/EBSKXnbN1Du7/3s6N7Pjr7a33tysvcbuvfNYO/t3/76637ti9J3",
-	"/cHe24/KH3/y0c/+KlgISuLaD2vWZc02kT/XxzrZZ28mC4bAU5uZslaFmnxwK599yBrjSmF33VJ+9RYG",
-	"sNO1rMrem5zVBnF5k9dLMuu2VOev1tm9FcF73axMI/1LPmM7nNgKTSC4d3AjXaLZlM/nLIHMOPddq2YQ",
-	"Ql0V/wUXdX+d9rBu0cappLu9e9tYlzspDX6xHpSzHB7vb5BWYMSx7UzVgfi13la8qW05YLs+Cqe03bfD",
-	"he/UhJOysSYQvQ4mGXM/uEIgRtBVuVaFSQc6jtrtORbXb7Vs0DnstMJ9O9uVVe+DYjYdkLg60+rVRpG1",
-	"Q7z0Tzde7gYAMDmG3fcJvPjSyvSiboQgVN1KhoO3q4nEzhXv3SvdF13I7eGjJ4c1rlQXH8PshiBsYswt",
-	"c/dmwg2CJZ67l52HwrbgurtcnYfQhb3WjHHePVaPVbKJeqU8eAQvNSQrvk/n/P714X2wjKq4TJ6qUfGf",
-	"lMjTVOu5+tnR/fueTu3Bv4f7/9nP/saq2HL0yXU1jpinz55t7B6azwHfeYdXYj6/pOpq95aoLnjjLt2m",
-	"T07EEuA8CHs3YnNN4n6MJ6HfjyOfOfnF+QuEurXZxIB0yCHHoA2FfKXWULdNuDPTR8tE+WP4zduPAj7Y",
-	"ZI/ANTgH/KhATJrRd6F8BGe54shHjPSuTAjitAbBvjYpvAB4YTm+DSA/DhCGH+3vk9GUZnSkARg4YwD+",
-	"W5MK4Mpvq2qBDEQVs5OrDxN+dfH74A0B7C0mEhU5lAYPoGAnAwBkjZwtUNDX2cjNGdfZcgBpuu281SEp",
-	"Are3wpPOlka0UprRxIwpPj+9PP/14Nnpi5NfDz4/e/nF5elFHFkENXvayZWQCxV4iRAipDKLB4el9N/H",
-	"DztqM6HLZyrzNBnAKNvjRbXEeRBKnp+cvTh9BnhFxwREdyNNOjG6tctAou6Wvoe3osjfc4ib3YE1Q6JU",
-	"4HX68gJ2GC2EybTTRHk9nkDt4JagzZoeuK0ZVDDU3JhWTKTZ0l8QkcahbuAEsMvV4ALQUtN0APD7awtL",
-	"mD5RBfHQNevDXsMOgs3FCTQuSZ5wfTJyEVBOcLIuI+tymsBfNnm6qwhlGn7qm8GPvi34+Mw16MZxKnRT",
-	"BhkddQrQCmYCefa6rTABAK0sppLMaMJ8yvOEHZN4lPIjZKPUQt0A+gS84einnM1ASeSC9cnLPE0RIBYw",
-	"rqi6Ygm8xAvIyBe/vPj84gic7PO5hfeRoHiOPc6V4SlG+SEZm3ClWYbgPywdE6o810c8LzljiECHy1nC",
-	"BjHUZ0oFAPt1wCLQMhtkMm3jgrIwI8ESUBsh0BnsYGwxl5tNHfhWQxqu9wgrhvnmNE1R+hFsQYz4q5fW",
-	"+IwbZM8mkWZPYqxvwZmKAQbJpp1LxyoB44kmALt5QqaAhWqxERFh0a5rgegUk3v2y49is9tck1TKK2X2",
-	"BqMSVqx3cdk2cbFjszdZu4zNUzqyCYl+Ad1KNSyiWdvuC5ixmbw2S3gJB9jjN+IdSfOZUO7suMPZJxds",
-	"lDFtCykgdhSDxywwgWkg/slPfhIjgNRY5hlJ+IQjhlUFDtM8jLvXafXLZrEGoCMLXGaEC5CeLTgo10sy",
-	"ZEbu6JTDiW808hH8aXDFmn/uDPARguA0Vl75m3tWft47S+J6HNL6WBbAahvweXP7DvULJMxirRyCzIhu",
-	"kSSK0gjmmWtIowioUzii0vQjxxz8updWuRI+Ye+Uo0ut/HDHsQ+my91rm77Xm8Y8FJz7zoMebD4ryhlb",
-	"mNjb1EFLUbkgik1mZtTHEJa2v9JC2Gb42av8IKQOZK/9t++b73wb2sEm+Aals4ITbl5HGzNSXiJfAaQD",
-	"mTJCocwSw/4PIFCeja5uiNTi2sjkQnWpywbJi5lc+M9cWfkF4NaxtW5hZWXe0RCbK8Y8m910fr6VJjAk",
-	"YSVNwws9pXVvEK479uAUtvrigTHJAz2C7DCVaYJxZQ1N5bZQ39qSL0/x0S2DkhOW5PMWdprccMWZ0nxG",
-	"Nes0jVP3sHnx3ZyN9MBI5Yg5sP0Q3s15xtSNpmHJPcLvdeMclxaprzWfFNVqFOSaH8i4zKykE96gg8e9",
-	"bvYjR89aMo85nO88TUgAs91JeLEkuvmUu18dUUA8bCAp0fcQFAxPtw4FfkSSNKWJ1fkBNyQMpVl7MhHa",
-	"oYn9Kj4RWyBVbXcMu1mycMQhENWMa+2JXoPxZdJpBprN5inVrOvWaGterlrkKlwyqHpl4389ppIlgcGJ",
-	"q/CoivhZmmrl1gb3qTyVgmjb3SzH/mJ5n9JldSTTTrGBWJWoTgDj5E5rJWQ44N0VVlfhWRWYKU+fW0WM",
-	"p1I1YC2GF3jTG7la5CkBZ7leVowubyQjsdlcQAMFC3U+AzM2EJI4IrEtvmD+THIECmXWNTNMpVnJ+Ng9",
-	"7qN34gXlmouJeWueyREDABXzydadMX8iBoNta2Qk3TSFQoxvfP1DIJtckSHjYuJknAiLkcB5JYuKANTv",
-	"VSVhO8rVWvKMLoEwA3gxFqjkGbGVRTsKVW4GDT0BJfTBhk9PXj49ffHi9BmaBcz624J6AJs1ZCM5Y5Z8",
-	"OgRdsxpweRE/stuQPARRfUgOAgesFRYlpyPP8Meg44m2WBvdHuZFfZIOTxdnq6utwQrbXS6irZDUEX5C",
-	"fD+Lvclq2EtX7/8llMWAkl9LZ4LEj3DsuCKvT18+O3v58y5jqiaUIGvAcRb7Fx6TyN/BYoylvSsW25+W",
-	"8D6FB7m80u3Ezprqb1Pp20IgaOe+KxxU4QR2Z7cpLdsuTTdlbaRhnmqt8FvUObQO1gVI2ppegcF/YQ95",
-	"ysY6clWLF4xPpoXgDEUoVZ+czuZ6aS3ItrCxHAMAnmUV/Y1kWRAJmlCCaZZypvSAiRbOBPlloddYIXNy",
-	"hY9ZqpibDM+wWtQ1hNFATVg0SlvwN2UN466O14iKgttZWzrXFvbblQPaGqoo5VcsXa6emYXom9MRs+50",
-	"IRfWTW43C6DfbwWxD49QZdFL42w9l89lNtsch0EOrCBZCkK1TzfUkwG+zhWWaQuhH73E44DNY9swDK4Z",
-	"xWmtVcRWQsFiFXLs3RtckGFGR6xc0//b7/63/+a7f/yP3v+///4f/vG/+Nd/+U//7h/+/X//x//yX3z3",
-	"J3/+h3/39//43/2v3/3J//nHf/Y/VSNFDh/eIIDU20gKFD1QCXp1DxEfTVF+MnKV5zgKBSt7xPURieH9",
-	"OLJuHxsWGcYhZXJhfV/HxEjE5WehVoh104jE1x46JrHAdoU0LQRIfwLH68ZtfnzbbC+pWV5qvBvuuzse",
-	"Pm3YCOx4Gzqmw5dMM6s7Qbz6zfsA+P/m2B4jyVNFnl58acjM33xx8TfDVodcIOxvnZqUUBVrzVaimZ2u",
-	"WT6PDx59P2amBn+lhyRP00JmL12o7/70H373j/7zP/z577/70z/77n/452sjr9faspq0GvNbUfAo9DOq",
-	"PnHBl1Azp/QwJbnKaYrBAvfiMBjFaGwzOeSpOe5//Hv/4I//7N9+96f/JiL9fv8jV+BKYvVhaM8cHXrF",
-	"GvB/o9XWt0pqP9Cl2FyQixkEgtasc95D8WRdXG27qd0dTwq15AjwaWD8wA4URM+DDRm0W3PM427Ht6TO",
-	"1/uFFbNCC3A+o4gqzC0HhGXADADoUxeu4YSQlYGNDfn8k5bDYn6hOs9YhDMsIROAFZ0L8he//8d/8ft/",
-	"Ut3KLjQeg28PnmMLLRTfWsWqsOqaTpBBYT3rpl1Ah71jYc5j7xz4IGnojA+hOogPecHm+uTNVJpzyoWt",
-	"wZ4xWkSxAO9FRiLFiJGZWRMPoo48GwxEqr/5Ha6Y92oTtz9XZmxZeyUc+vHDDt0pvV4WQUAGoHR2KRkK",
-	"TmuMikAOW0WotihgXEGP1uwKUo8zuTaes36zoafdOrqhy507uoteb+joRqfoB+DjNvPJ2DVni/Y928Ij",
-	"M5JKt7ETSpJsSbIcQqJD3tJgvOICQhA7exo9OS3pXCBfhjVLuyhSa4NONykuIhfbmDwC23Wbqbr7kUPH",
-	"zpdmp983VP6vWJXqwbDlvSg7KvAC1Wz/647crsmFPeg7pxgQQJU3GcR8+G4HA+Nv5bAxSkv4sFFPxjGS",
-	"vImQbwhY46J/bd9rZ7jjHfULewdbutOJ3sEE5QqO0OxmD6gsKv4HJd0nIofEko+IPPD2w4g8DKXgR4Uh",
-	"ISKPibVdR+RjkrExFFMNTTRaOocNmtSbNJQu3Gqt0YaBZRLDdUuRBDOatISaFEVM1uUkhBXNqmyniolF",
-	"TvsHjx8eg91EEGvwh6WnygrSLteYtwHFNUdLFLlK0Xr4uS71tEDWbe7F/OatBrhvXZnoukgtOIXFCkQ2",
-	"5n1u1As1ZQzq4U4yOoMKOYrUUn825My189bAqr3vokkessWptbkhw1yT2HtYYrub7ptlXBZrHLkXElKZ",
-	"WObyxtYHLBQJMxvWX2kSDRqFgiC0oSwdFOk29oysokF3oFWcy8XdKBau49vQLQz5/jDUi3O5qCdTf9+O",
-	"ym55RedyceYHci4Xz4KxnMvFp34453Lxxo/IbFM4KDNBP65zuXjuhnYuF0+D0ZkOigG65bHxVu2lrr4P",
-	"P//Gnvv2OLiLSgycN2GgKwlFgS3C4RoKAHaPCOgSqtN4mkqnrYOn+6KFssdgv+JiEh85poRGHYylAVMX",
-	"FYmPmyGx+WoZH6FgAy4OI9oUUbnmkVwIbBLidk2TYbRKn8RzaiQk+wCGsEBiC0uT/tciHnPB1RQe8H5H",
-	"99yUXjOMbjl2BXxzRlKmQaow2jrAtvbDYKEj7ylzX4EX0zTaHHIJzDhGThATRZdQSr3w27hVA95AE6gL",
-	"iJOGYlhmcqiJwjRKt7/bjUe3cNGLleWxK/zg+7PGHtspOiSLnrGlontzIvg3l9adUT4N+8ipbSBcRA6I",
-	"kAkjiRTMCMXW4ksFkdmQg3AMz7t5GgkZvoDtIXQozPlP06WRlqElLACtJcoBffIUfOcK7Nm5YkRCqrF1",
-	"QTgbK8+wiP9yXkdELZv2Hxx+/Pjjdeb9p1SziUSB1+0nHCJz04BdzKTgWtrNmXKlZYbVIeEWNjnoXJu3",
-	"KwGsSoKrXfOdiQAuobUR2HtSQjJs1dbtkyua350s5eaz6zW00FY3wryyGYvrl8M9uGU+wooKTDpbhhXX",
-	"bxPQ22vbg2KVm1Ay/zqhOTfcFAQ/doHY9TUJD0J1R7aFRLYH1Gg131MR1aiXC/67nNmfLZZd0O9uKYBg",
-	"6c6VqbDfG+pSjqDcuSrl53QrAMxbEbgtirjUyNhqWBKdLT/3F+xDg2LtSjVvqyiR3fGdYDx+8Meh8/qv",
-	"pvNvV63zjsnijkmiVEy82DCay0crxkHEhNVodUaFSikW9RcQzcRSmyoBJU58mJMCHBIpQOHFTsm9OGEx",
-	"KCJxwvZOLuOP7OtFT0G4RRG+xUQ9tmwVIhbd++btt4fRg/f39r462fvNW/ziwfuPfnZv7x588+3h+7/9",
-	"1f7eE/i2BUnMgsZtVRdsMzgxiB5u3h6rjVVhfY7JwX4ZJqqUM74udAOgr9aM7o15pnr27MQaD9vtY+x1",
-	"Y9amX5a0ASbt7rIF46gDEGlzwhv2+KCC4GMfjMhh5QcLewa3SRIpmlT3lT6uDYDhQDSHSNRrmuaMDOno",
-	"yvksECCum2kPe/BArW35qxhwZ5Hnto61vW24sKinMzpic5q1Ogldnd/gQY+VAqmayjD6PrHFzK0jcUoT",
-	"YkOVCxK3v7/3cDh+cjh+8Ojjj4cPHib0MX0wYk8OnyT7bJ89/PjB4739/fH+448p3R/SJ/uHw4/3AGxx",
-	"tedmLcpZcA4if0zLW9d42ht9wmZRPru8fE28G2i1R+0phlY2UYvNAKg/AOX9r1kVJEjVWb+asE1v8OE6",
-	"7QxSl63Gbdsta9lbatXY/I61W+x099pt0O9NtVt76e5eu3Vz+iul3W5ZIGDL+9S2aFsqiDshq1ss6vdD",
-	"bt6uWr8dU4y7oBZv/Kq2ZuH/WBE1pZlX/xTLrvmIRSRjRs27ZjYz3zqT8C3OjAJS1j/WwJeHfqT+/kED",
-	"cPlTTBHYVNPyqQbtL9YBrxritkrrw95pZaZnTlEEgngIZnRE4hHXS4jTiX/0rc1t6Jvv3sd9coKpPFOq",
-	"yIFZvUchznORVoh5f+gPlkJnMg0e65MTYRNhHAoj1EcKUiuOCRU2QA0zRiAiyP8eGTUh/vZ9bGEW4fUS",
-	"aPe3vRGk//T++D/+79/9m3/u6woc9b48e22Nz2XY7A4QiQkXE03Tq0Fb+asuSNYuf6Ulc4XNKK/WkTt8",
-	"9LBDANSKJDIfweDTyOYsU1Kg3SPY/nDLTXvvy7aK7/79v/jDn/+9huyUW5g4ZjZW6+N3mLetk90dX3/B",
-	"RlOqB3LOBL62yWzC0nIdUOTc4JoJGSz0VnB8ZdKwmkRDL/eL9+8HL68zSs/o3JWs2nnlqtp123Ca5fc/",
-	"vHJ+7qZvOC1874Obzpab9GHujSdGG87GpWd/YNO5OYnccB3K739g67EFiXY5LdunurB3Vv6rVPeGmgjc",
-	"JZLmQhOlJVSpw5x5C4bqk0yhykbGIA5qiEmk6xMqXc4LDmLdRHepPgTLu1sdAjo+Kw5ZmbsmSRPskn3L",
-	"BoImHAMB2TvMSugC6VXEPa1qGVpkGE4JOBR8PGZg5xLNVbcaetrC+ufeaUEatGVeWkRMrsgik2JSgARg",
-	"qkJD2kV8Mhqxud5zvru4S3j/mKds0GqfdHGFNwJoRJIz4FtAi1XgueRCIU4QH009wM6CKnO3s87V+BvB",
-	"Bc49uBvAzC9kdsUSks+NRjSmWaGCofYkBeuK3NkW92th9WzUL1O6BBhcC4iFGgwwTQyNtccGY2OPi9Bh",
-	"6wvhCGHnF8bFWRZBskFsrA1q7hYYi5e7CH7Fz0G8q/3CttmGGgAJU3SCaz5hWpVy/jcHcveHLMgnKQ63",
-	"g6y0KGhIiMIyI0WagbuPpYtbsTKH92ItHdy1sTno+g5MztXeb2x4DjnKB2B+DoazG3vqaqyeI/L04ssI",
-	"cHoMhfjFxauXHQFPpoy1mPkw9w3glgwdHEp5FRYhc8hfhjjZMibVqIKNIDaQOqx2r07Q6FvZNViaDtt0",
-	"J3fvLu7dnZCauyIyt0hePhjCsvPNu4uNU7tyRFlZYsPDYA2H1Yqhq0uG1tbE9t28DIGHrKqw2J8MSbUF",
-	"kcyM48ByjxhYaWqkPevmx+cAY2lJ6HyeQj2hEpyYLUHNRnzOwyw8G/dIYjVTcWfQzGqk+YPAQ+Jv0FML",
-	"y9ys4Gcb7OQ2BRw4TQfzjI35u/V+RXP64MnVmRaTDj7cc3zqh+QJbyDJytEc4cb4RW1Jq9g2yAN63TUz",
-	"hE7vgBkW/d6YGeYfRkElP6fbCPK4MSHYKGx9AxLxwZmzd563gNu8rTSwGQ/54Rjc7jHYkNK/XbX/O6bR",
-	"O6XPz1AvfloEVd9cqm2Lzt5GTupullUDVe44IAlrA6m3EXJyxQYeKHj9EeRJtfRNa/hyqeViapuJGeWd",
-	"3a20Ue5750JHQ/c3lD0q1+TORZDqDG8n3NRf3e5Lccne6Y6XYc0kdqd1bz3JKhlZ1cJr8+xLHwpYXZ/m",
-	"GvoempdMZZooMqcZnTEdYF14TN/GwvprSNAGVeGre3M3lOMOqQbseSuO3rFNJwy3NY5sMQq/ZxU0eQSZ",
-	"hsjGKVWEajKTiBc+o2IZhEqar9B9mk0Cz5tiWnMxUWAM6dvdG5g2Bv/x9/8qjsjhfphBd2zddTOuK5hG",
-	"AJVij5gDIbSY/aVwyt4f/+xf/j//4b/+w//1H/7yv/3Xf/yTf/KHf/dnf/lP/+4f/9k/+u7v/8+3Wqoh",
-	"EGkbl9yIagRFNe/pNPOJf1qOVPzkca/c78Hek7eYFLkfPX7f0nchHDdEBW4/JynY7dyb270BTUf/NMtk",
-	"drNBMtfEqoehn2dMU75V1nC1yPe6ei2Vm49DLDXSuhh2kO3BPxUCDtTgt9LoOLnQA+u5te7zSqZrgVaO",
-	"aIlEsZSNtOoe54HA9J2ll+fmcdzjBsmlJVUXpwQ/9jNGR1M/nXoCb8ZGMks6hhwgNGcTXr3SRhkkC5kh",
-	"fr7Ft0QIsYyK0ZRIERGVj6ZgJjSr2RdSD8YyF0m8NizX9ty46dfN6s9WtXnd0dkIn4ldt+lNnXUglWNr",
-	"a68G6CLYYfGWH3lJz2hdrN1qFNDlzhWJotcb6g94vO5cbYBh3AiIoyvQDAADhafaRfhA9q49X2bEMmGD",
-	"BMNnATRuME+haBg8FwQBwWeHGOdetJVV3Uf/+NtobbBYg1zHZ8wIZRi/5WFprdwN8HQWVlDIRSBnoVjH",
-	"REISyTDugI7HbKQJxbcWUAEqLsrAQppNpThSv3NWOBdcc6rXH5gisHdG3w2SPKO60SljsUkKtgSjntEl",
-	"wPGtrOb/6PDR43ImVCOOl9kcLtQGUXbm6HWZ4yv33Ht7fhq8lq/ge1eAD04kmdEr5iXwg/39fbNvfMxH",
-	"sEaK3Bvza+ai1aAmoIU0lAI/2vvwEYRrPoJgXZ9vc8/0M2dZqU14EBNwPuqTV4Jhi3AU0gVdKnSaYu3Z",
-	"TkQF5lV2dB42OTrndJlKujag+7V9LCjzs1qfLuZ2YZ6vFczucsXgqNnXqher840IYBA6HC3Tisz1IGMz",
-	"3lRc0F2HIdMLxgTB51imjgMsmAjOkvvJaU+b3ZVGHBMbl96dtZRuuT0Gj/br56DCMhz3L9AUPIVv5Bzv",
-	"5inlYocM33QokGLtlOUH/dYjxKeMJmux2wsZfyLL4B9UXUUYDoHRu1pipH83wRl6H3A1gPD/RkN3krMb",
-	"BUOXq/ttGVCtBkneMj4pBrkYpYyuJ+ziC/tgpbBbB4iYNg0jnrLUKTFYN0qW8ec9Mq+TVsxokhwhlRH0",
-	"yxUUNU31op4t22F43AChX2pQ30zrDXB9sVD3RdCv/QpgxF7Y3u13n+Eg7KdfubHYzy/lhRuR/aYE9+26",
-	"cuNz6nXeQsDfuKJlsFoLqhy4ckJSqvQxFMYlQB4BFAbLkC+o6kzHfffDZfMlM8TRiFNFz348ZgiNbcpc",
-	"N+VeOJMrVuwlCRtxENV4Uf7XF9FznRxjyviCK0aoWGKaeVJ7nOvGiqpBnaM22KBABrPj8sXmsMA8Zm9b",
-	"kbTUvToOxRkjk0oAMaMa6vRCEWO/WIC1DeGynYWNVVWXuha1vqTqytW0NnrnbEazlp1mBRkmXIBJQK1h",
-	"/V0QkFqhhHxQvqUdxfA8UfWUrUQmA+LkD9vqwlGBNabGYMCw08Jg6MxDGsBjx4SSBErUzGlGUYBnBBLe",
-	"la2qIp1m31a2tLmreSaHKZsVST22P1/KEa82RBFygf0CrNZaCwzOb7Ux8jME1L6w1u5NU6SNWjVI6LKp",
-	"TAmZ00xDS1YpK6DlaZoSS6otGL0iFtobbeRKopl+nKcpMe2Te19cPv0I8ebnVClzFbkYMYSNp0qbp1ZK",
-	"hA8eP1ovELJ3LpiifTJckSTD/EEoBYq6pcW0xwZYAmW+KVYBzez8mbjmmRQzoxJNqSLxZ2cXl6/Ofz14",
-	"dnbeXBf6irF5y/LajQtHs+HKodMDV86h+vtZAt0rVhiDTPrE6F1UKDyT/Y3Wu1FZTeWk7fjAqrrZwERc",
-	"KSej22VsDlaNACcNsTBA1La1pVnKYCuwZgL4d3yyHEsmro60ZSlwMJMEhcUh9BnZzQUcFBwE1SRlVH0P",
-	"a+HXfrDgiZ42bLlcBKvhhV/EX6HF3vXJiQvipPN5ygHkv/jZ5VbKIrWSLJkOBDG8SgvGrhB/X08bjTxg",
-	"QFZzOmJtKV3udzPY11LpScYufvUC+3f3HcFFtETLjlyIoigTNkAEYwnSvXnGr3nKJow8PT89uTwl5jrq",
-	"PjmFYGjcjlLjSpulWkA6L6j/lbqvjx9s4GZqcquf2Rr+n7eIGq7GP9RIBTXWuwURF0cAXioXZMbTlCs2",
-	"kqLZtu8P0yePH0K+8rrz9Eu2vB0be2dlvyVcuskebsPC1ti+f8m+h8jdThKYWby7RAP9JdsyFrIZogYE",
-	"jTybGzZkL9cVW65N0NrkanSqLtyOJXzi85cjF4huUX8hRduhAWMav2JkBkMrOaS/me5dvqkj/d4+su8L",
-	"Ro0qh1e1Af0UfgCnWmF7s0wG4wCotU5woTTk845J/Pr81dPTi4uzlz8fXJ59fvrqi8vB52cvv7g8vYjX",
-	"k4OyXLO+duELYH+nLiWjuhWZXPgMZGSUXAHxknb5j8wU5Hwvnxs5YSSzjI1AOLqHoRrDZfyR4bsOj5bc",
-	"E2yCeGAxsqa4KL8bOwRReAfYvEjIvblUvOENCEXwb1jZ23WDgpYjsdaTSoQcymR5jDXB5ywDDs4+AhnH",
-	"Oo+JnmZM4e7c8x3uf9QnJ9i0smKHGZtlMgB7ltoy8ILElun0nVATl0SKIzRiygUcDIrihbNx0mBKyAhV",
-	"PoO5pWkxfxD7FZTpB6NKSsUIfBllEmB/aCvhDT96jwizK9DNKrbSVmCL4Ses3OxaG9bIozM1wMyhHMMF",
-	"CUpwfU/gDJ35XDvysRmyO4toXZDyyt5/V7hUOn3AfYUwA3i0mpEL1l/oVC4GasFtaGIFAKX5mANdFQQA",
-	"ZMTEHQwbRMEWXsnccjQLmglbKu6uh9O55nZjFLE7x+5aladXWvoSGLIvXVnFDGhkjAVB3p3ZP+QCuxRu",
-	"sN/bcPVXZnC3Dn8czK63b+dxGi9cCFO7TGIRlfYb9JQOsolpf70lqqWgpGHvWCskIlOZZxGYNwxxAUXW",
-	"6f8ojv0YwwHIN1K42v9Wp5cYy1njrXO0d63dGnjZKPUsG5hhbPQCjn+zV0BL7/bG+7ZNVd1i22+wIusS",
-	"nHZdnmez7fkQR7/JWfkgx9/94H5Yw2++RUq/ztg1Z41l8NN8Jsq8rW5Tq3Awh1DVjRtypRtLONdoPY7E",
-	"Nv929Uy2s0P89Yaq6Qo+U1rGnckFwSncrWCAx68+QZamTaFigoEujCFecCZDB+nau8He6YzWm33pg0Os",
-	"vgw7P2SpFBOipeHtvrMm1UWpZRMYB1wZq7k5RVxgqIlR6o2qb45WUZqf2cySJep3pqsErSWzufVcbkQH",
-	"1obCIOxbOIItYBqwVD/umFsNt9RNm/55m28ztoWyY9B4KfoyIdCcyblZnKFLLIFUAbCBP51ywRQzL5yK",
-	"ScrVFLBPGsAM69EdtizMYTGmy9YUMJ8aBFZ5NNJRkrER49cs8fYjDLswgiJLahEXDpsS3fumHUqCPNKK",
-	"VtPZtLBFsTU+JldCLkSjy74owdZ4zoL8/U1PCii5YftFaysOSnOt6zgM3ozLhNl5pa5Z5h+BGCAdfjS6",
-	"NoNa+02uqs99EektPd1GTRh8YxGLW2ItvykspN5FF//89JLcp3N+//rgPk1mXNxXmmquNB+puNlTB+/C",
-	"idJTJrBWV2HlPlGc3r8wL00pL/OtRysN+AWs+v2f7r39aaNle0G5HowyrvmIpgPVZuIGdhuESEAcBInd",
-	"i6sN1oePnhx2cF/BUNiMZRMmRsuNx+LfvL3BWJPPqqFYa5YbC01ZpkmWp0yRGNowByWuDNW2G1vXJb1m",
-	"UN/ruOxhvvk0miTWl2yxez/hFWsxI1+xZQmbiJJPGc1YRrS8YhiTYLM151QpSF2SY/IpVXxEaG5ui7YU",
-	"ob9B7a0V/kl0kq2x3eEa7k6+s3u2S9EusI7VNu41VSqs9kcVidFKFhtqNmHaO7rJnE5YnxiNjUhRRKDA",
-	"111cBS+BixXEkI5mbAMaeO9nR/d+dlQqMPG3v/66X/ui9F1/sPf2o/LHn7Q4Bl9Kfc5osrShoLWTsAJP",
-	"rCWINmPKsKv4iOgMCuOAgZwl4Dgb8WyUc02GGaNXLDsmsZCD3+VS0ziCv8FZFR9hkBRYeMwVMv94N1AG",
-	"zpuE5PNjEiueMqFt0C6dzyFMyQg5c5mmEHqqWboMIYRxeBiSCz3jn9AxIHml5aT3VeG4bvXOfaPum5fy",
-	"V7bt4pvntgu/5rYrH/zZKPKUCghWrkPxmr//K5IYw5SMU5FspyUP+Te1/IMOBHQDMMII+tBW6lpFJT7l",
-	"34Bw9j7aGOiBvZuzkaGQGNlZseTbw7IfHUSH0YPoYfTo7frio40n5BT6eUO5PR/4+QIVDf/Zwk27j0/N",
-	"QU/Db06tn82+LmcsQKgu1vbxmoXdJm2qDQJ8nyxwVhE5IFZzgiKuMLCIPCAjN42IPMTcOOIy9MIr6Vd5",
-	"2zW+YMECX7BgdS9YsLQiKa2rSE6Kwbyt3ix/BCN/4v1SrLtbzwtM/PLdKWjmqnpF3WoHdb7pu03EDXve",
-	"uZ8n7PxzmjRNd5N68QlL8nlq2mvKELjMcl+jo5TI5ws1pJmh8o1hshazvi6ZoKVhMZXm9hQA+qOpRc4f",
-	"UxAoQXsmS6aPIUaDCrVgGcSAqzDO31ouuuOi1g9xk48yeKx7Xl3h0q5L0XiUyWK6tJEvYMjAflhybONP",
-	"MIKWi4lPrHOwsPA2VGdXwPGVJpnMRdJFQOuWm1BKZ7Q5CtUQssqyREFV/tJRKqUTWI97rYhB86m+DQ90",
-	"aSo2i+HOPdHhoM4dzG9jDZbMkPbmMBb80cnpdvWPLfAwH4OOSrhqtz2tyY9ryIczcjpNBzM1aQuumWfy",
-	"mqPntmz5LAja2jNqVI6Bh1BZeX+KOn7uDjn60aUjTGJrLGHUkkynmNA3ygfsdv/8mSgShILcnoZVhyX4",
-	"sc20wOwsPAc+49K5WSDr29Ds5gwiPmuCuv4M4g21TXmzC250jyFjwlOubpFfW/D+IjPJ3YgSUSk2MUhP",
-	"cjtVOk61M+xmvP6Sbq89dOQY26gB28FQAHketBp5RjRN4QIbpguJVmMP+xAw/kruP1Q0DcqV+jiNK7as",
-	"BPUfHH6yXV3QUj5uxalkKwzZ3PMaoAQJZA1w9wSkggyXaMkF0x7ypu4IFEDrs1yA6XCF9dnexHJBJDvc",
-	"OorGc5mRYa64MCQeEMoeWZS1ADkDBQL7DlSrtegG/Rl998xCXMQ23MaBbIQNdJ/lNrrU5lALKPPYmInG",
-	"0G2REDqhzrEH2Tbl6dE0dR4s2M4hohbARjcva9saWmiEc5C+4v4twBl8H0gSz0FYBOQIDGilV+ClkCSV",
-	"YoKWotVIExjPHBZAJrG8NlRsxmKIzIpLxwlTtzLwxIEXhOvu5yhEdFgP5FAXO2uaaojVUBy5oKP1pP0u",
-	"tMUvd+38r52rZkeNw5OO8EAkoQCBZagF+Yvf/+O/+P0/wWMTXBwdvl+Fe4wIS10KtkdwNEpNGWPxL/+X",
-	"f/uH//sffPdf/dl3f/rnZaZxWLMbb1JwGYfcwlcatJ3btv9E5BFR4Ih2BprbM7qFwy8sQ2W9x5mIqjov",
-	"DCX8MjQaVSyote8qhrkmTat2p3YkEnXFv90QL3crALxA2NoJ5EhXgcQzBA/VBFUImdCRlaEMowWnnpGx",
-	"ua/HSklRd2/LIW5lUwllkLVdWFvQmpiceSEVgrSAiV9doRs/TBNPXYjaKiWjpBo3hbogHC88aMv2Qq7X",
-	"0uqHvaiTQr2eFfnYKdTBSnHgIT9xrMYjgji8ly5KeaZvWDl1e8Na1AN+whrr7a4+rqFw21H73hjbf73d",
-	"L4TxL4yATZJaQQwDBd5bbYtlqGr1ZZJWO+KlHawAksABC0yPnohsVkAg3Lgwbq3O3b5fhnW7BSWYMGe6",
-	"pXSMN5U0GmuKq7v2amiuU3ZLlSba1YHi5GF/YQ2JcCr+SLjJ3/wg3J3TyY1A3Zku4UawbcUCf6BLsv5+",
-	"h2KkmxzeDQzVQYxoCETxMGq/AWuYVxlMsxxEZnvlGUEj/W40Hn8jy4u+WVB99Zp1Pyl3eVPu/KKo2/Ro",
-	"hbNamVKCLa8b45c2MYam6atx7+irbVxr1ckFVsBVEOD1O2SD+J3xuWSgqlkX9NRCZ1BhoWQLuxgXozRH",
-	"saI2+6LI5lbrXzjvGnyKjeilazIJqkVKutizqsq3ao4GAJvEOgmzgVaBuRwNGkNEScSsCfNhxghkXaVo",
-	"XmioRLX10YZJNEG8yIwN2iIKXJiCechJy7XQAgsHYYv6YxzBcTkSvLQM97/lyfvYxRukqT19s/U1Zpw/",
-	"GJd+3e2Dfbsb6qjcau+MNL4Sr8bjEAsdNEY5HncMRkTt6ZV5yf5pXoWGvyhAVRvc5iOLeOcrveQC40sW",
-	"FgSTlvJLFBP6iAhpo04ANMWitvqvgNQAsgDemMwQoVz3SQxqjKsUYVv1LirwY9iBKPv+lCqS5e51c0Tt",
-	"2w6V9fnJ2YvTZ4iZZl7LmMpTTRRdBniZMteQ9gKzg7HWrLV2aNYS4SDWRGI7dd/nQ7OAQz96bAcDiSGV",
-	"z8Nlgd9hnrERS5gYMSKvLX6Jf9gM1xp9wVkYoFqmjF4zZTZE5mCWSgEPLGFzJhIf42BHiVSJp2kZyLNf",
-	"invVkJ9o5tLxQPlzc27f9V88h0bgaI2alD7rT9rArunecLrirShzqwO4znAJbeyUlri5FprviOggvstt",
-	"aZfQLvCrDxxpWm/fhMcDIrP2DaTSNzLN2O42MDRuB8xs89OyQXuIA8Y+D7oZiy6YSAIjEWvMaSlCM8wD",
-	"XEyQavlaEF0qpdw0qGVD3NkgK61lkfzvLRekwnWCDa5erqh0PastN+xZeXBh7Em4c247SmeldBuqZz2M",
-	"SCnO9NrcFUNynjorbCWD28tAnarhoAtoo6cHWWt25pxlIya0zXX0uaSECxJrqWkaR+gc3re47iVfAWRK",
-	"FD0LXxlw3cZHPWh8m3TI6s5jQ8XK+KjEyvRX7sqNlblif7fX4IrR7E54DFZgt1LjaMfWNtPjzkO7fae3",
-	"cLruPtrVjGLLALqbi1ar5vZGZsmj/fAkbGahMG8ZiveGPZ1S/WOwVcyo7pMTF5T++MEnD8lwacHrf3Hx",
-	"6mVEZoyqPGOJBxdcTLlmBIF4jQQOcV5IExVZZFwb7s4FQEbbULpwdI+C8ibFom9bXMKeulo5yy3i9Txv",
-	"Bcy4FtMD/maYRK5YCLgZuvYAXH2kN8JDDXMGf7p6fIG81q24DKoXzeFpoQSNKh7iEXjuUheiK+LQbc6x",
-	"xlC73Ieqk+V2JaqVVG+3hH23RD0IX2gL4SYejH/IpjS1px8CcgkdQcx2xSmxxkmCZbE2o7q8CB3pGBwK",
-	"teowimZTscy/G/l+GxfvmmXNsE0ry2v5EhGTPGMda6+UUlCrQUIN4dK2Gglum+3JgiDTzMHWgTklTe3T",
-	"HMayXvfl5q8BoBQ0QfDD9wXWLT4edugGtx0sp0wTpvQAcBFaMRWM/onIPc5IZR1cNjkgyTF+3DzDFP5g",
-	"WmSJzTOHTBVv3kpyhrat0vh9Oou1IiGwPleEzlzXh9H+/n4RWphdO0MRuNqwRzeIfqMy0rIghXKS0cag",
-	"5EsYzBxK15pFKixfkI1xsG+/V3ZncqF5Gg7TLAlM1AgFeiHJTDok3TaNrzyCU4w2dMbB7WbHG1yZF/lw",
-	"ZsSPJCI0VdJ6WQqvgI95xFIU23Usc71iShdfPH16enGxTdNVcRUMzLlenX/WvTARwEuLPnk1Lg5qFC4R",
-	"mGexcpGgswYgaCH1AE1rXZMKuz5br/UL9ruiwxVTH5SGVV8EzCM63G9aDSzlgQ4XNM6ay7FBRmYIz1Ap",
-	"5lhXY7DxThXouM1WURpqz78ahxsF7pkorFUHp9vXbbGw5jwL6lZwIOY5Fom/gWFmjla7gWANAGKvT18+",
-	"O3v586iexmVBrLsZ+FwfLWJrtRcqJDpCNuqjqKZ2+xapqlc0WLPq7KoF56rWnfrBrzSOVrkwps2d4SZ+",
-	"6LhClVkXhKTpXq2ScHYoATuZapdS8GtX5qbBkbJs5q8QT/MNkJeEqytbmEAk7B3riDZvb/JNq0HK9fVc",
-	"HXKU4fxm/VKmmS06tXW0NNx4h+HbRo8TurSVpJwMVBReqvbcJMNbyrZBtdqi4paNBLBNbD1PBIPdqGJu",
-	"UMKMKqxtgFB/4qaLztXAFatsjTJwcquruoHIcIY+II6PEYG5mLhquHXFH1JTWze2qWxa2/ZBdMzaTDt4",
-	"qA6O6o5XMCDXYmkhIntFS6elfDPKu1i6eSupwW6Nur7bnVt2yz3f0Lxb0NI7t/G+tnhvLcYN+2ufnGky",
-	"y5VGlF+jmYFIA6fbRm+dvD4jV2x5ROL0Ss3UICZjibXAyXBJHj4gKdOaZSoiCZ9wrSIS79k0xUHcr4ZQ",
-	"VsxnhxvUTDKT2kXomspHUwBl+9G3hpq8pDP2Pv4gbMivp1IwhOut7+szu/rQJ5YHSaiaMuXqQwnikLlJ",
-	"yii4puOfxsfk4IBoafSH0ZRmdGT2sk/e2HnEP41tWA51MjwXZEa5SE0PT6dc0D45gSgGRdRULjCfFR+l",
-	"ytV5VE5zLecXHjz4ZH8f/re/Oti2bGj9+uuf/gyKTpn/kb2245I2ltpzdYeCQB6XagVkFe0dZW7GXVE8",
-	"X7SoKNYXQ7BPn8SWttbaNXfrikFlriVEwh0X/BAK87qLNyuHzIyQTRVs3HbQMYAGpn/uWoFPn/mm4OMz",
-	"155brFfjM0fnWujgKs0OHkJ9DUkEqnhWeTGKqIf+NV+xZr1le8bpOWSrZxaKUG+JaOsq6Q5m9N0aG5yr",
-	"aIbpeQ4u2SasoogykYYegaS4mFINJWuhoKjt5dbBTM1STbjSLBvYALtBq2nFlZ+mAkANYUfnMk0LCmoh",
-	"4jnGtLmWWRIWoeaaTJhW5OH+wxUlpwcIeTjA0rhrl7QoAGYGVFlhG4824Ri75kp92sqReA4LNXCjEnFd",
-	"sGGrKDG3nbQMsX5GquXjMcv8RSIYA0OM0IO1lavhdzfGuPMzK/KZi8l6jd5/5TOZ/TdhGrP/EnOY3+LK",
-	"yetdlgKyHbJkp8Jm0WttgsEYmvyi+FqR/7nWvlh+Y3VN63MoFVk/rvi9kfLOLl6RBwePH+8d9MkrkS69",
-	"JAPCk6UAoHi6ogHoJc6FzpalBFFDzNzrRX3ChNOUzDM25u/K8sHTl73VaTa2BGUj/z9nhsN+SvVoul24",
-	"QwYNdJf/sUPX12a4o7UdxK6b9yuY1+5uDKqR0O2Ob43p+XQ8Np+b6/HDb06Sh4rWLkQZKOHX4muxR4IC",
-	"Cy7XIAjlxthyLLFuzyVXlrT24fUwdty5x6ypFgML8DH2bkpzpcutB4HiLmdDSJvGj0JiysYaG7BhImte",
-	"b46VD4MdXLQ86mJF/EkM4eYQVY4d8omQmR8vnjxby8EWDTdcX0rIfD/2WEm2JqFbHKg1HkAhYxn+KUsT",
-	"P4+Wdz3Ti48gCR+uT+DLCvYR1nfOs7WrC3VSi8TjGJx6WM4dm0lYyoFEmuOQi+KjGYNLRrSLYcdgn1m6",
-	"U0FOLPwCDDlnlYYqpVaBXaNF/2tBSGIEQKyHkQvtBSuYj9MT3NJC6zgyKBzqvvFvRFYEaj6RhgpznKgF",
-	"xXarhzkOZquNzCTIkI6uojCrCFr/sSI6z0S5gsc93+xH5QR/M6E0MVM0z5rvyL2i348wYaHx/hSKl1uz",
-	"8iL1vxaBftQQJ+o8Dv4K9qJeEQxsx2s4hR2N0RXw7MPLcIJ7UW8UCCv2tEGuvN1YaCr85Lajo16GlCwA",
-	"YYbPBVIwfHRJD/jpNJgQfvOFn5b77CaHny+LKeIXZ36irgM3XfxcQie2nbqp4+dnwZRdp0ntu3O/GJ50",
-	"b8d86XzeIQbsZD7HEPZaJkMrCIiLQUHMlLDk1aP90AgCZNno7bUwN+DlXZJ/WwwTq+vhBolLVrYCgsxE",
-	"oqJC6LeJIy4gL6V81qjTbFTmGlEeOqpiRdwEvFauzn1+enn+68Gz0xcnv/ZluSOX0GIJhWFdikx9wIoE",
-	"9agyiweHqzSzTgUy1dRQpDZvq1N2tbTYKdQyE8uy4HCWK+y0dBnqth1hRc3ONmKKdsnbqAbUF6iceHVW",
-	"QoaX+q4tyqGL8zBKqY9isaT3MHqwvSIJvQYqo/kcgFaVxcx6cBlUtlqfNuues5dHRYEsI6ASWTUFuSlH",
-	"tiE6FhP5VOSqhkFgWoGIg0J7tIm6wBKjEjTWMLMker2+55clZGPtZrBSxzfSHJiXytdP1Erwjlave+nU",
-	"PPSMacrTirrRoACYZwNl1HQXBcXTejdPkmpSX5rXFvjfeQsY1Zvp8thjQKa8KIAFEpGaGorI9RqvyUbM",
-	"xg9oOw3YTWP1/oZzbrGN6Wz5eRuO6HOZkSQDEdTa5448jKhlCy4YBkzK4zwLI2KcJO49/d4BbB9QJcVo",
-	"Ckj2gCpLzsZWk/LV6mQG9oooiAj8sSIjKSCUFNNjbfGxkq3iq4PoQfQoOtiPHuxHj/ejg0/230YrqpSE",
-	"xZ8/WWu8LQdetTAgTznOJcKJFLLyEAvCmtXF4g2I3jzjoqPUapq8cM3AB2zK/HmOzZk/T7BJGEOuG+0S",
-	"G2L8oRHJPr82TGCbRF2XrtglJD+sygdlJnNfK7BbZmdRaKeTWKtsOd6Veanmmc5CByb6bwX2VCp/WE1n",
-	"Niuv0CmMRj7U8Uv1yWL7fmxdkq6Yn5YkYZqNjKInRnmWMaHtb6rfLaRowfhkup4Tmf16g4/WK3nmri5j",
-	"KdysdDxKBzIqlUCyI7B7FgCquUXbDNgKhrrbMAzocuchGEWvNwy/QIpz56EXdj5dKsPPuAi/Paiy3+/x",
-	"9gc3eXXOOxNf2ke3vmXNS7QtQtlN+MfKwnerNPpSObvm1K4bsJEPii/cnJKuIp/FVN+2H4ydErzdE7s3",
-	"foWbqrLTAmLVGko4erNxY0jCr3niqyQQlc/c4/iAKtRRmiydQH1MDspGjJUC6Xrs/AtGs9H0kr3Tm6VI",
-	"rtFWQnrTuD6WbhXYOjYbz0y2CMvnyooP62xiTRObzJjQF/ybtWjFga3QD8e7DoDwKCP1SGF2Elpdu+6b",
-	"WuyMcHUDD6eDmu7MY01/t+Lg9D033ZJgVrsiBRdM6N37NsPl3Bqps7lWe+TcMnOa0RnTQayjTVkZaX5d",
-	"BD4GujCWjZGZV4rRMxMHxctjoqUs1zuxI3J4WujoUTbYisRqpvr2kcFMKj34j7//VzFWWXUFs9xl8sMU",
-	"NMUqB8MlUEAPbrWcs4gc7u8HJM2O0XRjL5sK+kGsK/y6iDsIyiscPA7rvVRN/ocPb2Tw37LCD1cFzNcp",
-	"HU3R+zelRZU9Q1rAcjRnGYl9N3HkA6UgRgtWGTZYu+rf0BTaBdA6csWWzg0X+BdsHQkb7wVeO4RHc1oa",
-	"JHDZENM4hLwyY3CRbciNvGGGAAI7Rk1eVmAj6+fJOQWhMpQPqBxN2eiK2eozoQEoGOqCKp80Bo4TG0pZ",
-	"neHD/SfFmbBeohg8zi6kEw9XpUqQPeFmNc3igbsXg8zM4kYQiOA5uXnKJyVy5R91G1wKewGr8t7B/sPD",
-	"vTkFS/5qBnuDo4mlaCEWcFWBAuuvtS5dXeK01liwdRpPaxGpxp4rlaS27jilYpJ3IPJPp1Ix8cI9fTNB",
-	"H2jxWibrUGRf49PmvakUbCB86PfK4NggShwSATGitEXcnBnao7STaoq41BpC4QFQpfiaZR6mMo7II/w2",
-	"BOjE6P9P8IcZza4YlOTukxPbXeZ6A+DPSr0napMLpEiXJDEU0YaTmUv1Y4V0L88m5iy4ufWbiht4uerJ",
-	"xg7D26nH42LoueFNnshZMh+bpiAUJ1fVqPg7qbqjZJ6NWq6/WirNZijkhjyjkHAqivUNCFIgZKxNJQ6r",
-	"TMDgMPTXbUafvJSaaDlBDy/yKMtWYiPfxLliA9dCXN6EVE642HOi3LZ2g7WTVQ1073OaXakgHEjB8VG6",
-	"kAYuNNVcaT5SNn6Ia0LnNLNSECa9EilclIMiiQyijUAY8JIaSfkVg6AjYEkRyUUK9dgK+c3JVYZJMKWV",
-	"iyFLFcNQIlGKxrLOYyOmSDFijnv6AG2mla1Stt6VHm5Ru/e+2NapTBMVCr3lmPWK1LuVf7+adxAS53Yp",
-	"f2eajEu12bkm0x73brEwIe4dChodNlfe2r4Iu+v9AnvqReXvdOmLIODAfHlpGXklTyhjNIWieyW59Khe",
-	"n8md8z6JzYImOUbYNT4H2VGGUYwBbEVoll3TtDD4hNfNtTUAh4qLyIlLFzR0alKf8wwZrwtRzifC2fSi",
-	"nm+47vuzK4JSRhXYB32p3QAevEHE3vkiyFBJMqbZsU1TsF/qBR8xZzOBD93cPvSaZUYWy+z1GrRFbtgH",
-	"cYVAGYCYKQz7wXgBLsiMpykvsAS2AOkZ0pRaWOIt3t60+syYTzbLhnTJT+7AgdfdbEZ7dmOfXLBRZkg2",
-	"nGMtM5YQJkbZEiJsDGlXUyPSUEXin/zkJzGkt7ly2FwVv8LwMR9yKpWOSDzVeq6O7t83H++bd/vkS8zV",
-	"RC2DjoD9YQtK0yXJhY0dRqaiJAaJUqJgkBbppfDn2+yDjM0kZgUVajCMJoKhGGEAouzssrjRWx9kBFhR",
-	"U54kTLhkUkibHTJ7fhFZ7l5sPg3gQ/wR9BQb5d7Mow+C8zIu2vQ/4frGTU0aobn2nLUApAzwjB7jdvWb",
-	"yimMpFD5rCle6sIZQyoX9ceqCJrAvER6xUQRd2jPN8Q/SU3TiAApytg4F4myGFJFlpZ9vL/dZdrGm+9I",
-	"6mC9nnVmH/1cWYSBFpQdnw9nacZC5mlipBi0ugd5faox042rAZj1kxXRhwWlBGQngDMuOAhskpAIX0Qg",
-	"uUcdI0h4SXKp933FRdLFqMuyX5onfXRqEP656tUX5mEbEQovc6McrH0LnzLPy8VALbh1llbw1OBaDlkK",
-	"ScVc+bMXLBaIkkJigQm3A+0W/07qnxnTgmbCYufUNkyULsKYpqlCHZUrJA5RkIcSW4T9oNEYcyZHMkua",
-	"IcE3G64RgtYt+DOu5ildvjSPOoc4vaYcmr4RDMvW2OxKdzuW59bVoBgT3bFe5jJN++SLOWwMEz6aDFRF",
-	"hArBu4RVRMr1b7esOIgUdaCs52j11Aon03b+3wIjfh0uCw1BUUJxDBbK5Ty1QLtttAAdymnjnvpC2rfu",
-	"xbbtl0s5rkROH2e2BIkcB+k+hQzrqyCWANS3g9YzKzn4Roq15+OSz9hvzHMOYX2gWp09Vcm7vNEFfNrq",
-	"nb7NEpWgtHeB700+5JiyiiochnoByQ1LHAKXDUK+bAhYwfjLconnk3alwpNRZcC+PmKJvhSKRiDklVlX",
-	"iblWCiNY1SEQeixJbuINBe0NiyZ4dbB0Qis3rllB2zYkLpBT6to6nc9jRCk4DtL9zcag4mLji13UBAT2",
-	"HpE4lZM4InHCxUTT9Mr8Lan5/4KNplSbv9iM8jS22sqemqm4ZCik8/k6C2ElkojufdMYRBT13u0ByM5e",
-	"odq5gTXo4xMm9FlzwQ70bbXbmupumN/lNN2oMloQxl+vJ+0dFXVgLLcUTb+xbEaFJXTdxxEgF9afxTy4",
-	"DUu+1U7ekCr2RVauc5FnvIn0OWWtYcNQqWQbLnPbXg4l6ir1EaAp9LK1VkuDmthyLIr8vo2G7NaoiED/",
-	"bVGButHoNGU0aTkxKVd641NmrYAbjdrXHmwuFKStCNEUFM3Hy3C2Wl4xM93pjI6QLYiEZsnegg2nUl6p",
-	"hiWocBvbZhMVLFsDIIonIDaP60RlkXHNXol0iXIJ7Hc2b6EchhHJXF8U6p/3oz1uzlJogfd1VybyhMr3",
-	"2zQrILINBOuH2/TDbfrAb5NRC0qcAc9y077IlsWfB3B96zucW7WpuJmPHj14tB7/aZ4uL2W3kW5PBqKe",
-	"TlUp+UjTTJvvAIsy5SNIIRJG1n3brDpkzqSxeldhNe3yN22tE9caaMcP4tGtikdUu1KMxSl5uO48Dqke",
-	"TTsKVY46VwyEYgkeCtT8QlTHI/Kjbz0Beh+RH32L4JTwp6Xo8LfNAoW/XVo+fGACAM0GueDvBjN8ES3/",
-	"fXM64TO6HOwXP8h+P3CrvxLcauX+rCDMuE0rYBPbl7mYwIzpqUzC3l+/urjsRb2fn5r/v/7isrHv3+UM",
-	"sRu279le1hs00rSaN+GTeTfah1TnJpOvnC/Tb9PhSuWkTmnUVC6eFrHmDaEw9VJn9AeO+31z3B84zQ+c",
-	"5kPnNMq/uv7Z752ONtBAP8Km+aP5t+F6zdssJ3Q+v9hgxj+YFH+47H+NLntKcW3ceL+ZDgC8lYnBFxe9",
-	"yHz+7Jf47+Wbxv0yd3yeyUlGZxduYVxrsPtgqMg4/Juwa5aao9vY1K0ZMfG2h3e7oV6R90ztFq0B+9w5",
-	"XEPQ7Q3xGoqyYncL2OBmdBuIDT/EZP4Qk1mOyaxU9jhorOxxk6DF/1+EFka9d3sTueepNQba9F/aP76C",
-	"II634WN7WPgIiBQ1fKw34XqaD/sjObsv6ZxDbs+Eifs+bOd9+Lq64vM9VzFlby5hiwp2t0Gc42uXVv7B",
-	"BTt+cKv6Vyjy8kNbuy3CQLeM3dw20PFDW7EN4xXXDR/Fz12O/3uPntwqXnEbZKn3rWLZdugYQRZOt7QH",
-	"qMOEVWTNF8eEjwP0Cz1lywJ5QOZC30bg9g/JPj8Ilj8Ilj/krPyQs/IBCivbZWV8gBkQW/DwdZHvb1dw",
-	"691av+7A8nXeCNkAME48G+Vck2HG6JXFoS/DWiNNhAIpvjoK4pTbcHJfewXeXWRSTMgVW0Yhk4U2fGUU",
-	"NOUD2Bclv8ulpp4r5oolJJ+7nMwpT0tkaCGzK9Unb+B7BP6K5ZyJOAqfQqJukY8czlIMtR9cZdB4StPx",
-	"wL7q0JrchKHAkRQswK5A7ygZpVIBkz52KBXEtAElQ5HDAnIDJIZTBTUiDIO06R1yDJgPYw7h+4ZjIKIH",
-	"XpK4aN0n5zdVEisdUdO7KwxZ3t3P5ILIsbZUtLbPcyZYQhR3dB4Tq3Ca4zwNYFI6pNsg/lRL3V4LLvhj",
-	"hZD3ERmyCRdm1LYKu8Y6gI0AL1Wjuhl3L+r53euKBM6UfoWvmj8/o+kYPr59DzV2eNo1TahKZjRmjNgF",
-	"cI1Fxb60X8qL9Yg9FcAeinA9cFeMiCWkCJETdga7UyLXdXGiRDjgho7HeNAzpqEOlhcnnCTht9dMQo7H",
-	"WBgJVrnbBuOQXomeG90raMSRP9uUH/uXnC2aArfFQNMr1hQ0UmGt9RBQd4oaKj2IpJzg9mPlQTRsbUJD",
-	"NRBRz2XwMebSxxCArTXHszaSxQqkVgvHWh0NiLvbDWUFuvl0ubKm0WK6LJXgosLwBrP+tSp4Qg6ATRiy",
-	"KeQA0vZ96bcZ5UBMkJEYSdal+yuoAAf4XQU6YVGVTeY6o+LKVilzHAYT8iaQ4mVos8w0CJI+vQxfplNG",
-	"XUky+6q5klOaFFVcLbCRCKu4lsD15lKmIXwZtIwgMwO88+Ue8Keg1h8WUmvopT5grFlbH7FZ9LmEonUA",
-	"fraixG3cJ89lhnNLHEgvDsRr0blLX/5akFIGc6lGG89scV6jsTsRHeHT4MwB4yrXTnNUQdliru5M4J9w",
-	"JCDvMMWUPr+5vagHe+WLrtmV7UhY3kyXSEreTJfnvvM30+VL+SvbPXx4bgfwZrq8cGMw7wbDeDNdntiR",
-	"vJkuEc/nUzuWVfKrJ0stvETfsPBQWfsFAA3Mv77dSkMePTfq7GrVOy8z5Du9mTIQYIo2LFWWM1dWDNLc",
-	"2TuuwFKVurzWOvfZpv4QgNEO1qLu2nxrnqZkyCzWlYcWtZh/5T2MCEsVq8LZrQCY71ICybe9ugZSN43y",
-	"kqqr2ypS1lo36YIpZzVuqwPYcEkMkfMlygM0cDoC6G1rD+QAbGy/Q6C7DAS+LqgG5YIDLWOwD8FyI+pC",
-	"ZTD1kZhHaZreFCPV23YULiDUCXRAY+YkKWcVhQ7dmAqEHvve1qgPZq8A9rOFkMX+gTOsiQoVnPyXta2b",
-	"0SX8GZK29XFWtuDRarB/dK+0JxgZpgVktnd0UAsYdG/ZzipFYnzJvWCvSmuz4sxv5+IIU8ZurVhYuDYb",
-	"NHq0otWOi+qns3KhdmddUq7kyQ7NS+itaRY+1FoyfQJP+VbeRz0Ld73uxc/wsfDNmRRcy8xak1fO2z8Z",
-	"vg/14Na9+ivzUPiW6iDIzIIZVpYaO8VmSlMoViJya7lqA55i5YibhoL9sGutu9a69Lu84cG67eyKB+uw",
-	"VbkHrGjgMbVbTF50Zg3I/sFVJsig/sjhw3XVUUrjCEG/1w2l9OytjiIEJG8eBTi7V9aXgCGGDTkr6s3G",
-	"6fDJyzvW3uaTdTmzvsHq0t9Gm9WFvEGbLdC1DVDXTl+GHQjgcwtg7xA9twSaq4o6n7b9yAVnIFTXjCcC",
-	"bHRfXD5duZfVstIHzcUbw6oi39cdfLzZML6fK7jhIDreQFWLvVl7A8GEqQrfhrfm33j8Dsl8RXhDgLhe",
-	"YDj3ySvz64IrW4u2M9x5L+qUPXlhPcLlQb3O+IxmS2h5SEdX+fyI0BmUTQdwY2ue9IZEWE4wid5zppEw",
-	"5smcCTBUK0TC+ihyBkOpWGGwQMut0s50C5CnpqnIGS6HS2sHh+oOdXup1Xi5IlJEYCNF0zLOA2zLkTWd",
-	"gh+t6lzDtXT1P8AYiIUpAEN7ksl8bs+IvDZqrdGGi5Uv1TvCh8PBgdcUjNm4PFKSlGYT5iHjVxjEoWlq",
-	"W8VRYvGBBV0W0TwY+2LmZ/1KdiWPrT0IVhX2ygXSYGXhYG8rFmLrorKxY33ygisbrAVKFkuIYAuzZTDp",
-	"iHCRsLl5V8Adwy77jfCFBXl/0n8Skvg9+0Ut8+7C14wo4NCwVsSAboKJtq4onK92UJcLrR0anV/dqvDa",
-	"TK6BYIvivQrNKu6LWdrXpy+fnb38OewyYCkKKGtkIfCaA2La+82Yzpab9gx+dypcnx17zKTRLkynmyyQ",
-	"g/Dr/k61IkJthZtn3zDCau9ReYcbpWp/PJ7zSZ4x1eiNHLE0bbQgFws+ZCNDGJ+evHx6+uLF6bNuiwyY",
-	"0E0tQ5yZd/xZB4+UV8eEErMK3AKNAn1Q5kRBaluHLks5lOVOz9mI8TkWgXThAm4MlCdEyY5d2Frng/mj",
-	"/aYwWpC3gFNwYU2eU5qOw3L2yi2o448yI89Pzl6cPosKPPEyVi0E2sINS3K2HcZqMfAnj8qRCNs08WTL",
-	"Jmx1iw6nDVeka2wI4tMO2ppvOnLmH2DU+LbhZm4XIGwTeX65cAO6EuGIdh0ZGA8ahnQK3Qdtw/bOc23k",
-	"eKzsBK8i0+zWm5MkV8R3OzDoYEGgYw/xuxEGrvI1VVbtKMLsQsx012YttnCXg7IZaK+4EY0wJMpVFpnR",
-	"JRky4tuzvAjdJ11iFyjXq6lI4TWpkxDztnWno68bhTkgut8nGcFRb01C7OvbkY+q/9ofvuCeFXwnPEae",
-	"8NRpRRQwwZCDlM9KcLeCnQuWI5hahUlUSG+FjK5m3K8lR68qTdNX497RV/XiM82KZRH/5ryqECYRkanM",
-	"M8NwErrsGO1TdXY34kKsMSrWJJH3b0vzPHeW5YoQW0UQXBmUNJMZGyiW2ZdXhSPgUwVNd4kSLVQ145uU",
-	"AvazusAXm5BwNJuHIYe4O72oZ7YHLKXL1gR+H7TcAnD/jY3YS+hSNUIYyi0DEWE34H07gTI8t12m8j6s",
-	"Pt47NGsXqtJODdvVs1CbaGvx27jwo8YRia1ia/70cTvmQ1h0MwbF3fLDyEoz5isvuduYZ+4qO2AU8hhj",
-	"7yCUOSokntAXbnqE1vFhb61CIcpGWdqqtbaqghHmLcpH0VQ5J8oRcFAg7XC5gLBo6CQqoghhpPhIn5wY",
-	"rsvMiy7AgCsS/w0ssEntPe+Ty5qlCow5XIRtxpopNDZU1zIs08szKK5MuOri+4eMxKawVTVCbe+YmAuk",
-	"iNcRXAndKZ1j1HSFKm1IeZBvNBAegKTfoCFPrytXwBxb35qfcJcrcBd3HtnLri9+rs7EWNbnWToT37ZF",
-	"Hw3ccqwr/Fe80Q0eNmy+/Go5T3L1tG53Gzsfb7umDSd7d1sb6jzVqTflwDzLliTLxVHF0A9Wcmu2sqWz",
-	"IDC5VlKsZK0FWyVqsPFG0dRN3sJc6Kw5gsuPGSKQ8EE3EKjraYlsRPiYXAnMDGiu7367MYq3H2+YYZhR",
-	"c7xhUa0YHGpRYZH2GRI0yKUoEiUMn3Pb4X8GMzy3WlpRybbftHbt9alLe+MeC7XDXtSFaJQwuFb1EGy3",
-	"YVin/YNQoy1GDEb9ZEVrC+tBsh6WhI14wiwDLKVVcX2MdUrAnWT4e8naj0npWOqm8ZC020FKMwv1AXsz",
-	"76mpzAqh4aPCN4Snil4x1WvznFkU2BU9FvHstlW7FHbznDRjqDFIW3VHR5Clvr9vBC6pbI3nEcV0ulL5",
-	"05GcWcrR3yAm2mWvNGouNwqNrd9WnoRH95gYcggyGiUJLt3q0DkAVkj4aO0xzph5iiUuhLxPYqC6UOM/",
-	"TM8YFbSYayLkwj9pVPz4yHyL9HpobXRJ1bVp9qKpgSEbhJVww4acK59CdGoGupx/L2NzRl1ihQufRSrp",
-	"KtwaAlokbcRAegdXbAmCrIu8xaxIgss0ZKo0MD7LTdd2YLxaXTvMYWwpfn3FjFCLhlNgY0NmnkP/8Ik/",
-	"lEib3cQzZjgrSzCTGv8OC/QWm9SLesU++A/hmvovccFKz7jprUcEdOc1KFxVZjtNYsElnTQJBELTkW5J",
-	"nZyZu+4esVdggoW6O7pYtqgDqulk/e2dYHZ5bV0mWCML51Tqv2VJipjBGkAnsopONvSZvO78dC5QHGkg",
-	"NtaeH9MkiT0Mg52OuUYbhFZXjWJJYo2LONRiGCvXZbsIZ5p0qSGXnT1T9Tj99YAqOIXOHbxfPb9d6XrF",
-	"UdulKnBJJ7vFtrykk50DWzpq0GxS9VFUmk4ikgv+uxyKIGPGNWof5MzlEsNty2QaRh1azhnfj23ato1r",
-	"EpIkUiPXsW+rOR2BJUfmIPz1SwXnvjx7/d3/8S//+Cf/phxicdAt8h+zkg/34Z+Pn9/vv71Xy1h2v739",
-	"Setrbz/6WWOshtu5G2KDGi5z58Cgl3Sy0yO/4+OuGgCloShLh/QuSJNE0JMAxqp8b17ajCeQ5fAhOOBD",
-	"xoQzbIL0/2AfjPiETmSBn4ChU0V0lspHU0Jtiuwt5G6VRmf1kerouvWxQkUPAhydadgQDFTMj21KVhiX",
-	"idgbNa+WaaERGbxk2lg/1i3kKO8b3OatZRcF6pl7NnjPWwVXgmBAiKgL1nOvEi/M1keVs/aiyUaxcIGG",
-	"gEeGQBGYG85nzKbRLQK8lClLkyIX2+ws3B/z09x8ZfUlyzfUVehL0FO2fdIdezdnIz1AnYTP2Pb1u8u5",
-	"hdu1gehbK1Abat75Ai4B3jXaq7IegO2GELo0OtJOALM3PCW4fq3ae/gQ0TKYCezrkKVSTDpqM2BoGhRQ",
-	"860OXAgbhVLd3oN0TKSwNY4NOZUWiI0KUFItdI9zPbnsyqJO8QbWt+dQ7BobBDtMnk3AvKgledLN8hYE",
-	"963K4i0ZGo1S6NfV2oZoUaYca8etOw0+9qFbhXS/jbDU2NPWJzFjKk91G1qH+a1UqB6HauaZMcDIW3br",
-	"RAONzNcXBXd1mm3Yjrewd9vCdgvj5faGxSgwFXMxSvM6plzrcDqXvXdBh2ZP3Xm4cWn79Q/6iOj1j37/",
-	"yfdRTzeilbkUhybzV6Ohecsa8FnjnX8OUk/hPg9pq7VhsgxRbaS5FYwjmGevuz2rlJtdkL8S5S1Et1Lh",
-	"dti/8g1romT+onuposwH2yubh0XUQ0JVYWIBbS4FZQUiny8Nr7F0e00qKLH3NiXgWSCq1S9VRaoqrrMT",
-	"w4qISiQwytZJKQybbbFm3UBjgiFCC+bzF2ErfhraVhAuYsjW3REI6KqEYhnaOLCxdatJTclfCW9YDLgY",
-	"jeUDquMC98FcOAbUSFRCJzeiRL7pjRibHaMzRdvpAXtF+ojN2tFayRepQ5JbGJHVcS4o6RbqmjWLFyI0",
-	"9lMHEN1o9hCI0Z5NiNKEDSo1Awh2gthg4wBBDB0xMGW4tGbGRgUEAf0GYaM3Gl9wnPrkUwdWZ+NdddAA",
-	"DlnIBWwjfgomGGocQg5lsiRFxOhNQ1KLUxjVb0xlFaq7VqdD5Su8S5OLJxu7trycNfDFGPiXleG/uHxK",
-	"EoD6igcu3uuLF2fPjq2imiiijKA1XBJP6p2BENo53D98cHC4fzDYP/js5784/PLhm/1ff/Krx7/55YPP",
-	"H738+PWT84PLTVK09veenOz9hu59M9h7+9MfrXNVmin+Qg6boCx0B2x4+/oJPryl4cK9M2wuaZa0RpcW",
-	"Um0lbfK3ckh8EDWK7D4aOxReHxw2Cq+tOSFtfRZAsUNmcU+TEkKsQNinjt3zVLOs49I/x4cxEIWraQvL",
-	"8ehDZmnck46rKC3n8xsQ+9/KoZUfuznPaHbVTfC+4jCuThuxAG8aYJOShONu0DSVCwByEktA8e62AYXA",
-	"7ySjLAcrX69YZZBFcdm6iUe/kMNz3wpsnG/oF3J44dp679u196Ebq93wguARI4ql6OlehMfDHAl7J7us",
-	"V4W82sMQOQriz7Pfejdke7WLfQ6SIrycHxCH0spUxPbw8LeR8oJQBTuLZKJI2Oi+m0/hTYX7d45vKy/l",
-	"FldznS+1elFBHsTcbQoBufHPTy/JfTrn968P7quZug+/xn1yAtvlYm3MYOyOKp+Oivt+z6Mt739Ues1O",
-	"unjPxjzb/qWFBvWvPywit4kUWN7g5n6JDR3CbuM3S8Zwb3XPNigbx29HSfqFHL4S6TLUk+xXVVXpBobS",
-	"qt1y1auvzbMvvVhcGMU2d1i2JIVvgc7vbTOr0fbhqW0NNEx1rpNt7/OuPevQ6R1414t+b+wbRuHyA/AP",
-	"45xSKppSzpuFjLB6SolfqqAgiDXpg60nbrTIdbL9rmLPyqiO3RwWv0VJvtOe1A4IGtDsaqxZxd1fg5SK",
-	"u7gGWwZEbak8bXFUbOwlWhRRZKDChVUWrmzIF14DkwX/rQPk2VI5KaT+lcifKI6c48N1VOOyQLly23Z8",
-	"Pnd+NnfPjO6EE90WG7pFHhT1oEBFMyBVhjj+MC4b657JmcMG5xmC/4RGoK/8LA4ObdO9o17GRkxgHrP9",
-	"9ZPiRwc8+f5txwj61+bFV+MzeHZd6GgTU/Vzbtun3R7FnR/DtrIf+07RisgBeX3+6unpxQV8OiyyXh94",
-	"FI+HJcQaq1DsRwfRYfQgevh2vWO11e/y2vty4JN3gtkvbCUf++m5U7LNh6ceawA0V4dq3rCNRkmzH1bu",
-	"j23iqX9hS7NgZ4sSVwPDGq5ZuwznFViuSIwPN0trKRWTvBW73f0KQdsuI8sF4cel1LP1KbnmQk1l2pyk",
-	"40JZ0QDQ0BWCcwMqW6nugE/gBWgN9FEYkY5mG+F0z/NsLhVrTgcdMdHyCzg0OyisF0wkTlvt7rLvpubZ",
-	"tQpVvfLqNS+Ae6glZzV8orkYjs6oUGmBsN4sL7avfUFxtnHiB8VcyyfpqREqlY/tnBTJXZq906rIoVmF",
-	"2LjG5geiZXkFG5Y9vKnhWYkC4lJeZnfWivMY3NDKinsfuzcduiWp3LV2h38j9a+Rs+aScu7niAyXFagE",
-	"tEz7tP8ZXRJbEcZndUJxVkw0S7myhmsF9U3DtenE7NFINqPvkN0f/X/s/XuPI8mVHwx/lQDxApoZZbHJ",
-	"quobG4a3pqdn1NJMT7urRpJX1WAGmUEyp5IRVEaw2JyeBqT17kJay5b2tQz7WUn2yljBgiFrbcOPJUha",
-	"74fZ6R7pr/0KD+KcE5GRZJJFsqqrL0vDO+pKZsY9zv38zl5Qb9Tf72JaZ+St3mLxY7uhT7AeEAuWss4O",
-	"MNy+q6QGdEPVY5kwEESfSkyThCYjlqT91KoncTuOWFxHR1m8E/s2wM5I4fQQrQ+F8lxcfSkVi72dh1H3",
-	"XCJQBKbLEsBiKnk+hQmUQ/Kf/cnPP/+rP/3Df/ve7//225//9bef/ce/fWwlgSf/+Lvvff7Dnz/7zq9w",
-	"srMB+4QgvJkBzK31JYvs1Ovli+3UscvRKBa/WPaf//TZT/5+o6yIM9b4nlqqP3emLrt33BmmUDpAs+5A",
-	"qZn76BNHEN6zdA9vQcI0Fu4q3H1FXraSvkqja24n9mQ2ThM89IVCb1V5S3GDRqHWcPnkZqqfyh23DSt6",
-	"g9/45603/nmr5BP+9Pi4Pveg9Kze3nn4ZvnPtxYlkYSH7LxqmpM9X7y50M8q54vKPlG9aRfTHnKY2ZR9",
-	"8qEEjC1uwSmBeqK8O/DJuhAlTPXfDiTDEUGkixmIoT29ljoFxyelktwYgJxqNslTY4RsAYeh0olQ4azR",
-	"uB5DTbQDfOgbna1aFYdTiWfnQqAF8a2YdYSZCHQbDuvsnipSqJjQXT6C+t/xLUhkhtWCk34sGWY4phLL",
-	"jUohErBZ4Wxh9gf0ASHadTIuT+rsfrjGkI+Nb7l67+LRiMtEJFRCzd0cR1przd29/avXXG3cVu3p7/76",
-	"s19/F0sWCwpEK9VS2b+xWv3Iapq0WAKs7A6ZzDrNz0T+PHyyUqnxh1aJ7KsdevyxVrL+gE8+8ITd/7qj",
-	"T9LRjhrhFHYAUkfkuBClW0KF2M5VhON8+uUSFfCeMsyoPuqBJW/mmgog5CENBZeB9dUrhJSP4rS/YF/3",
-	"ri4/RHznk4ePd6O9J2/sfONg548f4oO9J2/+8zd23oAnj3effGrJMTytIsTlHXWd1e/RP76Brz0s7W06",
-	"HBF++YjbYdb6qRmMO/WuGl5RfJQCp+kLecWP/cnqRyPQHlcSUej1ULdcScWDl8+rdy7ZZVFGUinyYS6n",
-	"6uxLt68XqYGvdsfx9Sr9fJXvXUn6WdV86bfhu2XFevnJEvKr9Gq1E9kd9lycVhfi9RnIC4xPcLxcPW0w",
-	"A9WW1FxZAkVUWaVhPllsZVOYMya8TgawC8qn8Vu1BKknOGHrGl4K00pwekpZCDOmj8Im4rf34dmHdTMv",
-	"aHiAlmq1A6WFfN+9fc7YFy+zr6Ycw9sLuUGpMPmtwJ8auZK9s8VAL6MY+ZNVduzS7QxE116EqeF+IW/M",
-	"4FtKqxVkXGI+KGRHJMNUptrk3Ci4ErPlEzewOmx2P56byOs8HFB+Pkm1PXJJbJVEJ/pGSCaVJs0VIgQM",
-	"l4m+xezRtKpmInoc86aWS8nLRh5e6ldKKFypJ/tuSSpasA2lxfRxhDnvgU1ctunmYMgsGMfdpq0YVfiu",
-	"5XLvUIPwx135wDUKfx+4lvFV3/zLIJyV/SorfarOJ9XNpiOe5blYRnsun9K+EBJ76O7grIOVNOESqjHv",
-	"qLHBZLQs1UbfclVTPKdENwiUXfd1rpyvZ8bmWSbR1/Y3otCHZ7P3BVXhJaGXU/jGRFIiWmAJmFUNiwl8",
-	"/je/+ez//uunf/aLp9//9SUJB8Gc59IYVqM5Ue1UpcnqeZ/UnaM/7u+ABLlHngr5b4o+3aOvUt/BRI6E",
-	"NudhsauHlr9SIus5wrw3iMl+teTjUpGrcJ2W0bivForYzDE6d1bb/LKNNZTBU0wLwvJFh3yYiMzNrGHx",
-	"bIiX4ARfHFrCaiEUFxYAcQ6NuFBwK+IPzowdKEUGBDu4wql5Md5d6vyFOXnD/i/I/+etaC/cDZgOxR9X",
-	"Jp8eeJhBS93uHtw7YHalOlyX5ZcDnfIrhwMu+wOebpbEe+WLlWm8NLwsleLOKV3ImRj0s4F8ukp2RS6B",
-	"/c41vw6tc7UOzwpdHwiPL18EsAMeQ0f0uaQyUc3VIGbOJKyVGcAhJvk8xlavJ7rm7Cj1kcrNHXzXfnW6",
-	"0Nx6kmKOP7xSZzGiAAOicRnLqCg80udWNXfI8CAYB9jJdRaPZS54d2DpdVxCYVE9xo9lCQCriCiAb0QS",
-	"Ma3KXVPGn0OCD5I/Yby4auF4BzwhZDSosslTo2nUXLO0dyxT42pvTm6BmdkjG0GCA22yq70ahzDPJsB3",
-	"K6PdeHhcV6vXIXHO1PQl56/L20VQGiqz5VJaC3iFAG+IUJ3o34AQM1uLCzFa6GWRQnHPYDfKVb+WwDtX",
-	"itFwjR8U46W//aDh79t+5O5nN3z3uZ8DPfATwe+D2cCDO35KRf8wL/jzo9Lk6A0/Q/j7sJimB5hbOXJ3",
-	"Bo9uxapaBY9b4N8o6WNfcKhSHr8+FxxBi6ZF5UE49xB1A1Wbo/BepZoFuxyVr4+nK9S4O66IH4MIhZW1",
-	"CVCfWUii6XcCVfPkYRn1wrTJdjqqbvHufY83t06jC4xbwEZmkIboalaBeC0m4yYIOV9FafJGkBmujlQ4",
-	"qi2K4yRu+QLKxJQZ9YusFHOkRvcX4ggelfEDi0IexWmhgDm4X/ZWaCp9AchFc/AWsOFFreogs6xRdRCO",
-	"VlQf1rRNzkwSYp5TSYCMTiHAsF33FwU5iUe8a7JpZXzXvEcSao25BB8XucQl9qOkqJdjkgRg7ossUwxD",
-	"TiM2VeMckVJTzTAstTYf07PbqNjYj3RVBquvsTrWInFe0u44z+32hvUXI5ZwLFk/VNIM5pL6Ez5dkaJD",
-	"ucDVXqUSgyu+DOPaQB+sKmTomntYvZJ5hTCdZe3u4gjwMFUYLoUWQpcrHvnMzGRoTx9ghnLLihISWH1t",
-	"O/qg0u9SCPVrQiqvjqqwVoqObnurYUUufVTLVXYmWXugMAjFqFE7RDldes8DQnYO1MNV3BUfufeWJVnc",
-	"lXb5NJZvpn2HuOA6O8SyQOB9o+9jpC+c3mFGsUQY0TWgkdH9pGSN+gbpGH5qtAH+3MzgLZZP9cwOlHc3",
-	"jBxYJ30CyzLM4Elc218nZPmP5mKW/6gyaPmPZqKW/2hx2LIrFrEqB6dZlNIqrrpkafq7Oc/X7WeXaxay",
-	"PV66Lch3ek4DEJDeF271wdlcREhrQaxn7D5r+K/OBMbH6ii6YD2gXQfFLm6hrJaiqmJXo0B7stTBZ4UZ",
-	"1K2Zi5E4y161zFhfSh744isQ2XgmJxtxrScqPxPX6L577/K430VFKNqTvyHexRJbIx+NqKw1Hi84pKlm",
-	"HUjeMqpInEGvkSjUCjQNWrGUwLdBhJqykcqyVPZt0/V1rKrnuGtHQfEJNxvQn9G26KQ4gpefm5Z/e+Yt",
-	"qocAsSGBpAggkkWr89IkVLAJcuLA1a6olmFm1RmMgST7HziyeVh8c31L9IKb/HJfjfWFvDNEqYcL781l",
-	"svhLZ+9yLpdPT7URwzZfPxlt1pHbqqN8t+B55U8P36x49tai3IgA7/RrPDVVijIi9RoF9myW9lwFcTBE",
-	"n/IUGMot1ijHcnnjxl7jLOvG11SeXG1UCAPnuHrgyO+O7WE/tNvtEPh02j0Yo7o867cCegLOK0tk3M0F",
-	"0ygPfkT9RLKD+3fZiZhiOR/h38e66hhb7ei5FoBxG799cHj3dvvgo6Mvtd/C+u+j3K4DqEZU5vxU5Ixj",
-	"hR1teA45unBggena8ReTHRgzAneP4LnIv1JVnf7AD7TUDnww35AWulqJQxqvTlIqIEYvOloa3//wMMBh",
-	"xB9jO29IzbYt4NdFhll2ooe67TosJNtRaufxxG5gShW5y0N5/yuHHxwy3u2KkdFFVJKyC/elo6P7EdNG",
-	"5aJI4eNY99P+877Spp+Lw3/xPnISghXULmKedFK7BaORBmZawIFHx9KVbB1GIeuFAHuqU3osj+Vbb92R",
-	"pyJTI1F/6y12B5jTlw8/vOegpyi/EB1Ygl5tsfjxMZCeYwy2PXYE6LjWOq5phCk5rkXHQI6Oa616vf4k",
-	"rrMDAtD1zdpFOJZkgLaqtW009hVBtT2dIkt0C5MpY/i6jpZ/ymTXxt5pZs8zzH+Uq37Oh0AFOjmXsFj1",
-	"4GtsMaa0BFhNeOQDNSa5kv06+xdjuxgQ1SNMqbiu5QvomEuUQP9AIroZhMzlAqdo+1fYLa1N7LxhlMs5",
-	"EmqUYdrD7UEq7WRVzu7IfpbqAdzBAzg4Oy4+CRM/48LlELM0EdKkvZQ0B/rJjl0ZiAYGHWGqxmDbhXi+",
-	"AlesTvtNW80zrViX53kqMA0VlYuB4InIjyVj8dd3SK7cuZuUyr8SehmWT6bczxJ6Gbva2AO/jC5BqntC",
-	"LVn8QJh8unPQMyKP6Wgepp/QHXYTe+styqplALAOJWpd2WL2Qfr2LSznZX+D77A8VPjaDftaPWjDTtiO",
-	"yw4zleyqGxwSU8Ou7bOvpG+zEQhw9pc6O2A6UxO0B7O+MJrtNxp+Y+pGqbZ9wSXqQlI4mYp6aSbYG/Fw",
-	"nJl0xHNzxf64Y29J/GZ5Oo2GHanbBfjO3ordq9dgPJZYZBntut3yu8ZPpTRqu3M4cDiRbjxhX5DEnGZU",
-	"ideSczu0ILbTisvAffEKA8AF3hmsDUeVd7lmmegZS2Bo6oCCEXZ1NWo0GoirRQKyz4/2rzQabCiGHShK",
-	"XVTr3t/dpSsL3j7bsBWWXbax308ptCn629tlmTgVmWaJEKOi6KP7fRcHRGngdrGV4VmdMreRWGGv4cYg",
-	"CaEJ+Oc+ERzmFxxAOs7vKw5RBHbBnAz/1lvsqGCmVPZEzBxX+1FHJSlivgSfY11nrOj87jgHxYFehHtl",
-	"BzQeMaOOZXCuibhKe3TZ/u7N8skdjruDuM4OFUsU61Gj9nRonJHrWvUcAZgojBa2py+VfapMMffFsfSf",
-	"NNl79gjjKK0KaGk10PATkbDxqM5uK22yqbv3M11DBWwzzqWm6nCoMnkbKA4HglTrx3K2KfsjhDNHuDtW",
-	"zYLRRq4wuP2FltvuCt6lqFQ3xwPupDn5T6OZmmUuQjo6lq6yccQM7+sozGWxz8ivqINC2IabVJu0CxPX",
-	"4w6W1fYShL3FJc8yhm/Y7UZM0wGX9kAGpOxY9lJLcvd2cbX82kdIwTyTR6oN1M8S7bRX2oTZlQaXFDLG",
-	"1IsU74iMT0VCjBDO+ERBEA1uJPSAG5Hgqy22/+iR+yHCABORANEtq9P0qVHEc7T3uJzyLE2OZTcXwBN5",
-	"NtOOFMaer1DmvdqAMbgK6ZiF6I68kngNdxsB7b9F91u7gVs+7SmAFbo8h0AhqDfO/E7NXJ+eFTkZhaXb",
-	"7aPlImKRDlNcchARE6rlAqt5Oxccrg2np6wjpgqsDZn9zPGkm0UAEgVLxPB7naKICjgT/IzrY0lCEjyI",
-	"6+x2YVUUj+yRlH03EgRsEKcQKhDYL8BOif1FrDM2HlwDgaqwVEoJU6OJNBiNWrrOjqwIeyyLG0ZIiR4i",
-	"AkYHCBGWUN8lqt1izQa0FKA4YdNUkar4G2o64Qv4CcY8aAYFt2FTycc394ZDv8hFP9VG5Bh4MdQis6y3",
-	"481a9kP8Eiqr6uJvq2oVPReEAnaDnlbTEuBL94tL0WK79m2akyMyrmGgNa7TwjoFfm7f23x3uiApbuvS",
-	"3F1v7N7OoEVrSSqbO7dHAOrk+BoKjyw29umI55BC+8bX9m4zeI+Bg/+ReZM0NR+cYG/YiRgFOc6g1tiL",
-	"hdbEXCD9T+kVVIp6x7LQeAIl1e4dvEumOldLC8SZVALpQMAfzdK+tPfNiaAGslx8fR87sQNvUnDw/G80",
-	"3qSCQNwHZdpharQayiQAlWRvNN8ktuVfxiqMdpoQxQQ0SkIEXqp9ZNwbu29aokyBfm/svQk02g0BQ/cg",
-	"M5KCFShcL+QVXS4pnJLxUm0BJ8ynwAjksSzqA7yxD7UGiuJGvmKTZVNTTaA18CRiY5kJrZ0RwtclSA17",
-	"w0Uh2tsdv4kBfiY1YIYCRTnwTrZqjXqz3gCzD2jfO3Dl0TCikmm7MzWIjLJ/4+r1a2BAwRJQzatWHVcj",
-	"IfkorbVqe/VGfa8GFpkBfO40f7jdV3gmcrND8YWYwN4XYFrySt7dxA4w1ebAvvvAv0oZHwJT/RdUPyte",
-	"uWKbAKoOqC9nvOy8Xw8Byx9skjC43UYDrZE+fp+PRhnd3CsfazSIoNXwzKSQcD4lByeYNMqmjA+lYCMC",
-	"CiiW60lU2280F3XkR37lI8nHZqDy9BOR4Ed7Z3/0rso7aZIIcNzs7+6e/cVdvMr4/s2z3z9S6gMuwcR8",
-	"FRf2rPaNyCXP8IO9lebtrI5o5xsPhzyf0oEqFhIIjN0OK0aKib2rrmioJeMAmw0/1x4WV4IjGizEx/Kk",
-	"zbMMgjdHqqoE5YHvDC65cvYOy+dsy7Y/4EEYAuxrl+bjTHxBu5BnV1QsdhedKlp2T6SaZCLpuxLMaEsh",
-	"54ZW2ann1nHIa+IWcsOSbBQxM8jVuD8I+HZnOsOjKDi0M9ZWdNbMTEeC7e1ev3YdiDrOiQwevnxvqlFg",
-	"QZ1YGt9RWLaX8UxJYcV5VPCpkSzzw/Gfwc/27ZarbO4XeQCBo8zHjaFPjMRn1w7PhR0KCNHKAV6kGOmV",
-	"a6d7u3jPOvvAC/dmkAtBR4Y20krTYyhG6GV5rE5ov7H7nUpE6grWsc6+ZjkRDcJ1OeAJdUBGkV56KijS",
-	"TEdswnOZyj5qECSXuz48RJNlI2ivgkEOueR9kQOKGFnoSG3gJ0KTUfZ43Gjsdcd5Bv8QSKl3kUbrOPIl",
-	"6Q+CFsHwAfKu3aFwQeyBBpmecRclZ+dphwvSAh4RZ/Rzp7SQOIQkCLIyJwDhW5Ro59qs4G4ihiNlhOxO",
-	"wYL80AcSv62S6QoEnhw4FNRWrIb9G2wZ8AORXE4k4G2wpDO9182FpSxWIau1yt97m/fM03Geke29deVK",
-	"+FudhtK62bi5BzQO7ZqlkbgDb2mVhvANMeRpZolZ6K2tFS4ZGlt4Voux4YYg7ANVvYWmx037YLf2EPjX",
-	"BkzQuc2flN1sFFywASOeQ68DaArnH1x/WcLovtpuY3dvp7m702geNRuthv3/f2zbgBJ1LTnOMqzElcp+",
-	"GwqluocDrtszh4PiAaqXvUhGrH0yqN4GR/dgwM1yKN+igcKZwhHN7OLDQBJshk5S51uobbq/iwWco4B6",
-	"o4iygkDwAc96Kh86oeZyJKHGCpLNbSV7WYqe3/3m3kqi0Ps8x5Cz/ebVVSaixyPMEPhAJCl/HYW0gwQj",
-	"OIineyFtRbEM468e2jaXah1XHgfX5wnKbpkwYqkUR+ErVj4jC3WRJYafJ/U55vUO/DDLvKoI2/Ile0ch",
-	"OMulHfn9s7+4p8y7aiyTze7Ia3ZycaMv4vBG1Qrxe8Kscoy2/PH15Y8v6dV/zW7ye8Kc5xqXTQNraSnu",
-	"VNxToKGMXDR1+Vy8C77QIjgCnLCZ4KdCM6s4a8OnbCw9vnpculmxt/QqmU2tFh2P8ywm06KSIazQQFC8",
-	"00BpQ/gaLm46NRipWSRnREGtDAa0xw6IOimp6tqkWUYhKdw4P8Q88/wI7uw81dtUcatQlEr3fG9zRQYj",
-	"37dqzJZMv8RqzHOX6bZ6z4Y85zZRzeen+oyJBp7hbIHXXhNHyzgTazlZYO5bB8u5HCxo44WlfI6OFauC",
-	"TzCUiKKzJObcuAjLIhSHfCKZUicYLhF4K8ADU2R1+VZANBmIDMMr4p7KvRuGIvb0sSzs14QAMyDkiuJD",
-	"esV/7LJP0IsBI3ABbHqMMXkFvI8fTKrRIwLunE8RGudT/8GnwZufghNBD1Rm38Bqr5p9eiw/3dnZmfs/",
-	"21g84alpm3QoYtsS+WM+BXO8yhK7e8nYo3a4kKdMyb7I7SBwYigatigAwEDMCrmLIBYwYvFQydSoPJX9",
-	"OnRJLo1gXXEo3Tw1aZdnhd/LLiT8JIYi7wvZnRa/fVp4sPzYYVrg924nYmQG9i34E7z3Lhro07AWtffk",
-	"EC7PrXLkEIZ9UoRGhGG7BjCA7UcZN7AW2NSnRQ8wECtHjXPRzrmBJeZZFs0PWuUuMOFTDPPj5N93/iC7",
-	"lJNUJmoSMc4yyz9zpgd24D2oSnmLcQOxDBA/NRxrSl6CVoqcKu5KZEPEICQvFDF+dvwQqBO5n5x/DiKd",
-	"SiglGChFETqfuqHkasgazCjWtBPBQKvZyUZ+qrBAI6Wy9lhC3EhiV8g+sAs1c/B8rR9Pflw78CkGc9C3",
-	"AD268GwQhqNOMwiO+bRYei6LrLsBT9BjSaufADBFzx4ad9FHCkCyihtxy+U/QHv+KhcWQzo8PoDXdmJb",
-	"8jepuIQzy9ThGZdd0c7UpDRkO2v6DQgFxOh2RKYm8BbiWIT3M87UxN2+uIz4s7BzF73TNrkadzIxN4Ju",
-	"mnfHqWGdXPATdHirkZDBVlS2S2hQug1BSHY84Wb4oCH0EHZ5lnV4115XiNIXCeOaDe3R9XkeVbdF0j5K",
-	"xag/e/ndF4uGlqT6xC221X7pwmRubHqIEfh48FPNermg0HmIHMc0ryKBE6KixlrollvzUZ6eciNKaSeW",
-	"1n3p7uHRhw/+Zfuduw/iBTcLFxW3hucGiH+4hv6h9nRJ9VhPTERuz7GOmFH2PKeym40hiogSHf2H7FN4",
-	"sdzXRHQGSp20STe0PXlx9dMZ2dU4ELeyNxruTi564IC3O1rNUIJ+j+VBwNVUThvr3cgu/h0jqQJQ4UE6",
-	"GokEL18wIIjOss9mY//Jk10EeJ/hih4DQMQLdEMHYell329oAuBdyMEk/dxze6ucW85ca9Ucxw2UcTuX",
-	"5sOo5te91mruNp5gwS8H1xx2Sc2XKGvQBZGbWgk/l+Blr9dK/ew1GmubYMaZeDF+ZGeFCFecnqxib5GU",
-	"No8wAIGUCamQq20ZmVQgdtS+1WLV+4nDKscU1Vp71+ysZsTUWuuafTjOEFl+t7Rr2A7scFckDoIOnwbb",
-	"SNaZFYw5hb0mquHVLsZhW7kIKw4ckDMsOONMbJ3QW2OMd0LLQJW9QBPMlcd0sZZ6ne9CdBXyo1wUoVI+",
-	"ZwKkGgMs3GdnQRJEyPUciyTndJE72VVDAXCNy/3VY4LmfO181a+p6/kcR/Ysn/Pio7Dlo1s+WslHt3f/",
-	"0pzVG1z883ipx5m4SA81OZbFcGQglRSTfb2e5rkYwUyBlowluMi4uMScRhhdEaN8JB2oeYB6zSD/HfOt",
-	"fag4oGaLKesrpmQRb/3xOOkXcBxSTCiLmWK6XWxYqpm71664NJiqE2fCwqr79nuXGED5iDi2WzN5AmGs",
-	"tM8kcBbIyUBBjQsf/w827fVd83bg1W75MCV8aaajc+NrwzMRL/fmjwvU7810316vpIB6HgD+aLgiuAWl",
-	"t2bJbYmW7jpaChhfBQkOvg+e3txMT30RYQJb7rrVUrcxBlu1FmMMIsecLJcknvoctN0w1mDe5e4ZG6QA",
-	"yy6g6kQFBCeAW1km59KC2AOvAhdqMUSxgaOV0tXrmeq3Ez7VFdzHhzhUhDfMDjCbum5AvU5hQACGDWhV",
-	"3xyLfFpQNUL6X+uyuxLfT6JlvTu8eNqVqs4dAQx7n4M99ghrzSoI5FVGgDS9egjutzWm/z588mSFaJFL",
-	"DC1ZzkwJifcbj2th7iUwDWQjpcedqX9s5wsgn9ejgiNT2N48SybQMcBAhJMJfy7mTlfnIvdmI+qAb47B",
-	"RVRuDfjWQ8vhk9KIrQS5nBuuxvStfNlWE9n2s6ZgwVwMeX5SjBdvdrCUy7m6pQ1nDNAV37BzIccDhkv4",
-	"lS/Ioh7qFmENgOxrZ0Ve3ev7u0yzNwr307VGg+k3yx4LEE5IRLy+v1vfs2tagl6+IAFhnVgmosHbYKbz",
-	"BzOdO45pAYO88tiRhidXAtqBOM3r6ONwOO4mqJBXRkzd9eUQQXnEjHOEz5jJGGcHDrosGNIQyl7wKeOU",
-	"nWWv7y1CSfNQlhBAPs93D4p2YKDnUvsc5Qh0MveoBj71AYII5YJ1hFWyuwMrBia1dXW1g/LsL0tj27KW",
-	"LWtZylouIqR9uYoJh2qrY251zM1cpwWlKpRKDw5x/lj2cYIw1JWa5R3eHTgjZxnexMd4IQ7ZNEKIMBfz",
-	"FQEHixyyVuSCWCMPBBbNwnlFDv4rCjRnQP0LUV8QuK2oIQXFc3kXIqwoJgnH2wJD7pAnAgCswLaK4CTE",
-	"LNF2PHGoKZDYdahsHxA+/LHqFJAqfaGP5dDHdM5hF6ZFCBYZ5ckmTX5ldSzBVczLn7l6F/RynXA0Mdx3",
-	"XgVnmk81G6gJRHe5BDCVJy4BjeKZYyFNaqYx8/+Egp2lsGV4j3YzjlhM+wn/xB21/8TNtP+y2xlTbKIr",
-	"o0oI3aUYUIqcjCFyerbiajlU0Z4X27Q7EfbfdCZ8KbNyj/hhmBLV9h9Th2UwHYehVg5X5aOUFqQo8uDe",
-	"LA/4REz99GBX3DddbkQf4Pzcd8VK0DF2Y48poyp2vYOMYQ+3nTD9RSe8cr7wyvyClomBVkOBWMCBZEMN",
-	"2DPb/lh1KtoojrlvgFg2uHyMgtiHmcBI1w6Kqgmf+uLqEBgZBNwPh3Z9slQKJh4hoY5YkmOrKmdYSMX3",
-	"QIVP8eRCY3GrGJgvi0r9OI8V14LlXIIf7NOKEEOwUwGZW8VM5e4k+KSosmCdxd0sbcUUtg17nXqEOEd2",
-	"gtmWKuzVPuZykbGJdw0UKyzEjQCTv9nYvIbIAiOUm52zQvmqwEAmSqOmoMTqcfv3Kwd+9fmOW9BwncMM",
-	"qF958KC27DSXjr4doPTPzmD3cpZ+8anAdM8VpVB7uA/wm7N6h6uZaoTVUjnmWiwYRi9Xw2oz6JJydmf0",
-	"TwH/fgwLujZqo45fRdMnrRLJILWIaIInG/BnG6vU1Fw5LAC3AwesU55Ur+dqpS9StHDty1/J2XJDqLfR",
-	"/Q6oQHBnStcrqbWa18tFhGuN5pfe+/LVo72v3KiVagHXmjd36436bv167XmY9Ow1WMekR2dya9M7p03P",
-	"nslUG8tyT0URILLAxkeS1AZWviJJf0nS7W330iufckszWfdEw+S3R/pcR7oA7VxwiP1CLzzEpXTbqpwX",
-	"2t4Xm/FyqtJuJc5hrUW/eZb8VfsnZhiBxdnk0zbhadZa32hGV9dB+qDJv6gkEz83j6Jea33j4WrhOysv",
-	"R1TTaV9yA8mqfm5kVl0vROZ8jNEv9nI7JU3eHf5t7sbWAFkACHY9tVqNBC40OLrPrjymf82kbVQlTxSk",
-	"cgvz9/rC/DkjHdiPPO40WThz0cOiKWufwMWJGMuP1ZbTXC6n2WY3XB4U37rUvBBo1xJV6Tjcg3K2Fwe/",
-	"t2YkvqMrlxKMH9KUTYVyf5lnQu3nrzgIymtL3S8mZH5LCV95mXsbJfDSo91dnJzuCpAtDA44COrCU2lQ",
-	"h3wEZeKBBqOfu6j2XmGw8x29+hY7nOdaFjs/+63J7nwmu6Jg3iKbnV/q1Yx2s6fdlz2cSO0K4BVeb3Dr",
-	"KS3cL1CwGqrmuWRG/54WpyLnWVCCEmHQbGNYO5sAuCAQxXXbmWI4wUSk/YGpEEDIrEj4NS/UrDjKeCrP",
-	"hNAhrn5w+4M7sKM4M5Es/rCT9mcEiNrte3Y7qam34Xdsp9baW0c0wm4u2yBZsSqbi0ewkBtk39FynVfi",
-	"cSu4osRD53RrZdwKMIWV0ROvFYn22eLLlcfFJVvF1OhHsDU1vsamRofQubKpcbVjuMTWuPRcbZnIBTCR",
-	"rQHxEg2I6xLqTS2I2M/Flu9Y137olNpLsR8GdGJT6dvdxUCKrrqqu+uLx5drOdzSta05cCtNn88ceIEC",
-	"NdbmX2gORKr6TUdP6XXIHKVcHZUnRbi8EY+Mw4DXrGcPSVQUtk010wM1kQ5SCu1lQw5AURKKzRP6MoTS",
-	"YkHhGAqsxwBnJaFeMYI6ItkGOOY4iDnFQr62XcucNOOsY0chkiBBQiC1IcQqNysYSEfgqFln6i06hDoF",
-	"cFt6kbmT1nGOFVbFQQc0cFVSY3nloiBstymYOuEzUyIWQ0Sv/QfUPcIaAUkq+4ZnJ207mJh1RD+VOgi6",
-	"t1uIOUtdrkVRn8BAkYQDZhT74wIicwjx8x50vjvgOe8aKjPNmR6JbsozNhRcQi7UAeYeu82gJZ/kqTFC",
-	"4igUGp4tj4+/eOMalZKAn/SId4WGvxOuB0KXUzI+sRdkQez5N1de6kPB8+7gSDwyL1v4+apcCc7DevZq",
-	"Or5bkfuy7dt0dztTdLmkSYmq07ZUEnU97gxTxAlwUvi4goIfGpULLELueyNSWmfvqpxxycSjVEN6ok/W",
-	"7AXStyX2Hj6+LHbTxR/bxjPB8wCW8IiS8Mol9NmQp9LwVGI9BBoQgiTEBV2MMReOoAbpU5LC9+alcHsY",
-	"6/By22U/ztPp++OQTG8uiOPU4T7OsmaPrRBR/T/Ma9qx1BeX6kSIEQ0d3BiBRdxx4m88pjJ1lLUBDdZa",
-	"tebezUYD/tMoyovXWrVxs/bkYXG/O3Om9qBhbkyedtC1/rjWxWyQZz/5709/9Z8CBIGv3r1vDziNopal",
-	"f0Tzr3chd4hI6rOf/NunP/pReSy7NBYY8qJRlFiQo9uay1rRJzya6bZYiBt2IW5ULIQV7bsDbtpqJCQ8",
-	"VAdv327u7sGw1hDscbQvIJK5bzu4gDCFvkjO0ksKgahM/7eqyVY12cDQrzwobLcgs2uxsiUKypXHdM9X",
-	"svbDN1tM9lfLeO82bc0js8w6v+wcXKSsfaYFiEayPViXbtHe6FRFCy3boFqOuAnK9DoBZFZCWJVbf6RF",
-	"fvcd1DUv0lrwsIKYejvrslxL/9ZrELoFoCfrqcJu9tvQrXOqtmNnZlsYuuWWerPQrZIlqSMyJfsaEd+F",
-	"AzAqVEUonabBYNUFXPk4SXnWHuWilz6K6+zQh2/RoMA2hVXlOMPXIqbH3QHjmn2xacWdL14HNVeyOBd9",
-	"gFBJRDdNhG6FiCxnjQy/dYY2/ChiItOi6hOsTonf1NndXtF3UOQtYqlhHdFVQ6Gdag1NgGoNHjBusNSi",
-	"bywwAeJsoXXEPQRFtDQU0MUF1JClafr50NcLI9mggRcbydblkid8RkF1C2Q1zEZjtxbVghNiHxYk+TZ+",
-	"b4fQx9N4+wDugD1aS9q9fW+u1RvXimY/+/V/f/qjv6tFF5IVgP1eeujb7GxXceatsCLFQt9bsj6XnA3g",
-	"lnhV9x+e/G1s3FZlDmLjHDlckSsuceXRd1ceF7dwJW3ZjWAbG/c6q9fIt9eIjVvpGC7Tvpedqy2XuQwu",
-	"szU1XKapYU1KvnHwHPRzscFzd3u+VldJLyoc/b0UW3LqRhTqLlA804h8mEpBuOkR45rK49tWaXU2CNND",
-	"unVJYXoFyXr+ab5UgmtdQnDJ0XpbSvtqy/Nbn9krEM53UToAAS3v6OFyE+87+N5tJA2rVXqaAfYuIE+L",
-	"aMQLjnU7gxHeHygp3k0zI/LaqxinVd6EdWzUs1uxFfYu2bY9uwELTdxzO3WGMlVt6rZ7P9MShmxpNgri",
-	"o7hMSjbxiA3URJyKPLRGp9pFWwZFbOw3i4WnGfj2OnYd19lHLryrlFAhJNRz7UwZetMgsMyZrl0bC6zD",
-	"5TvxwozEpTdrz37xX37/9//2s7/7+89/+PNn3/nLz377i8//6k+f/fjfPP2Ln7qopDaublVwkgezdxJf",
-	"tBF9eJE5zHQAIFNjtUVZRUoEkOGoluq2hiYJz2X5eq4gDlav+TnkwtmNWE08nLmwW7PvVuqbunBcIJiz",
-	"FB2V5ZCAb8xIlgmGVx6vFEQ1R4m3sVSvjLF3lvRsLo8sMu6udDq2DOjlY0Dbm3h5FuGLu4brSsEXaRo+",
-	"cOZZbwrmvZ7oGjYZCHAiVfGyCddWETC32FgLl+8gDPOEBLidHcMiW2wFhbkgQf7pj/7Ts5/8bNPb9+KS",
-	"pbdE8LWXwtclm1sp/Ly214ui0WdK3FeAAK5ftXimYHGZVD6wbW5lsa0stpXFFsdZZZmazN90ZhTrQPFK",
-	"A3AEbKhycXHXX5zCRwtLsMLPIAThjVa5bh3LY7nji1LWSQIDQANXPtTKVU4yo5dlIvJ6pibtCc9lKvtF",
-	"hU94qiep6Q6gkW7G0yEzSp0wzqikp10GhTHKE0jJ9WWVS+3nAvKDoZkkT0+FdGU/u2qcJSAWguGXy4R1",
-	"RJ9L27D9qs7uUiVVKgppFzuiqupF81QEMp7p1T1uhZVG7f9ojDLA16FiZh0LTfvym3VX1doO2lXVxKGp",
-	"nEHFbSrNinWp7SBBKCZ7NjYStA/FtF1F1aBN3sGYbIdI3rU9yAyADaCOvBnkatwfFNVhocSu3Xop3NdZ",
-	"5ssTOYhd/EhJgYPwhTrrw1Rr3AwEH+3yoYCjhJVwpWL+XXQT0EynbCJywezpHRmXuw3IG0N1KhK7Yxis",
-	"UXQ107Mr9wnYEv4plf4sP3RFQGnrCphUNRQs4VONg3Et2s57aSa0ryQaQZVgVlQTdRteCcCBF2olRyZe",
-	"zVUqNsKbl1cO043IXXaVs6XlOl1B9edUaPRV86fCEVjHjUo0epvncy5fqL+LPKMVfQ5FAqlq9kJ+ehSS",
-	"GEtW4e5gRg8QG5/I4wkU+5qlfJbwIsEfAs6FHWJmiU+QQONKdhMoDtWIdpW846IONs4OC3pPBkJG9r+5",
-	"cA24gt6EO9QDmBxX9xsTbTw5BIgbJITViEP33URe6jS9VQumdqYASdHcvdZs4P+LajR9EO+pfimtTvAI",
-	"jlg74dOSClCLarTmM8rB3lGj0Wp6pWM41x4oIHAEXARaxqs7GGW8a0mmO5rPofap3+N1qNqoOBhbynYu",
-	"ygaGTXuX7QW3xKVM2AiXCm64sdIVLykQ/spuQO7CYvg7Tn1dHtJ1L/jkyH/xHNltVYdnndODLGPh3Fgx",
-	"t+1ZPddZXbCqxXEMX1gekL7iabzyuJN+0rZy45N1qv5VHZutd/lV8i5XHrX1TtpCz1YFvII7ZRvjK7yd",
-	"fnJkv19FqZmrbTauILf3x2bhKd40baCXylQPKqC7yMD6Jz9/+rO/+8fffe+z3/726V/89P/32PIjO8on",
-	"z777X3//0+89/eX3nn3nBwCGiBuOiFiHd5qNxr7dm9QAQuI/fOsHwbf/8K2/fPqr/0XfrpGJUDX7C49P",
-	"O89QlhtlrbwmkuLobgP4t06kjUK5BMqIlQQRUQ87Y51KoTWzFIwpWVnLaw2COceb1anIT1MxWagZfzQP",
-	"wdincffS/jgXLoA39YHEqOi6X0FvNmyotGH7FDCsmcqSiEojQe0jmdhu3HvNhnuxzuL37hyx8qC1yQUf",
-	"xmTIBd3bqssoRaN5e17pfU+YD91kn4MuusyJFPq/vNqZyn4bDMDaPVRZIrRpT3hq2jT9Wmu3fjWq5U58",
-	"7/EUVMtGfR9tes3dhn1BWT7TbN6s79oThqtp35fKtK1YNgXzHf3rZvFOO3jhG48dy4TMCHYdYYxg9jWd",
-	"ZmTLhA/RlYfetevA6UDBCYe4Z1dnJGRiJyrtCWvuFg+gTGOttRfVRrmypzSV/VprvxF5LddOrdFoPDmf",
-	"Cuy2/CyaTqd1q0acK2Zpjiqkmg3VsOwYX0WxrSJV5M3Z+UQNO6nY8QeuOucBGLXIT0WOgUcwFqyWJrIe",
-	"uU3AcccZVgu1ZCvVQYhRqpnmPXBxdXmWWeoE5WHSYQV5eYCjO4JRPQf6UtyBB86rxXYZrgVaF+rQLf3W",
-	"hhSwWmv3fNeH+lodCdQPAMe0vU8b3ydaerAwo2ka8dkzwbVgOZfMEv3Vr9VCEQDrES41Dj3AV1bxjmFr",
-	"zz+5b3HXAHoFbrBlvi/Pxlbt+GA0upu8mp4t2L51bMB0JLbWkcs1wuGyL3R/0a5sBnYHH7NMGCirgIEQ",
-	"ichSIDHumn5BM2IW3hEGiodR8O8SCAPUVyjBwhkGFItw3Y5lCTNmwDWTioZBFTHURNbZB65DBy2Dr1BT",
-	"feVA7MADlzhVoX4sj+XBUMm+99PRL06t8GmIfYih0obFWuUmBoVkrEVSZ3d4d4B5i3Y0WNSHJelpmggo",
-	"4AHdjofOQYcv2JU5ltiHh7cHERrG9DWegvPdr2NPQQARpDiO81xIE1SAFVajwwmnmvEkEUnkAnSYgh0S",
-	"EGphP/dNAjJ8R/RcJhDKOceSSz2BFaASGKn0+hbCYYCPgQ2tjlYRB4EplEAsXiy8npWyXFL7WeViaVHa",
-	"FIAw5PmJsBuwSFV5EtXMBDhEnugzW5/Hr5jp71TkXvee7TJX9iTl7WZts/JasBMvTe3ZdUE8li8UnHlo",
-	"sblk1eyFrbWsUmi4GetaqwYfb1qu67zCMO7HahGbMMFt0ubW0ldg9eVEWVfh52dI61ceuws04zKbqb41",
-	"y4ywpoiijJohT6X9GdtsFfY4YCp86Dm+g5N1vwcEuow0O8Ok2UHPiHzCcyik5eQBla9YahVCITvCccF5",
-	"pRt9So5jbX2Ar4wPcJOrsDibdNkB2HLDl4wbbm/a5WWQrnPNNoQThGPwQivxovp0KQB/BaHZVLVRvV4Z",
-	"2M9f5V4PtrCiTK97tLeu7vCSFObd0srXTnPYBhW89JmpF6JtBK7kyuiAA7B8YelJoKk8wPGi2hHOue/p",
-	"f2FsJIu95FUetfdTbQ6p/1U8D66fog4F3f0FHgD346pVXW3rh/jRIg+EHwJW0vXUCSvnYsFcKCCUSn0J",
-	"1XJLxW2x+uE/9eK2uI3r+ELcFdh6Ms/l2/DW+YW5PbjMG5byUVmWyr6VDzFZtJ9qA25oPjZqyE3a5Vk2",
-	"BVBpXrZSeGjB1M74lGdwu6BouKaQAH//Bnw0EtIJni7PLv7mWIxF3XXaHssTqSayTVOCyjqq1wOzfNpj",
-	"zUbUaDTsUDUWIA9GawZiqEV2KvQihMND59V8kfb5LkUXBEIq5QND2qAVCyEtslUbGDMCONmoVmQTU25h",
-	"kHSMn3l6dJ9EuWUWdZMORfsTrOh6oFN+5dByvgFP4fRRrddggG5720MNwUl2ALDJEEMicszRudpoPPHD",
-	"OHLleJmSZN4SWW+hZ+HJerzkki37lnUMR3a6u42ru1GNn4rcStmuI1iXfdgYv5cYl+YiDls13Miukr20",
-	"X2s9fgL/1mMrfbp3V8FqmN+JVLsoNIzMTnUbL6l7QMeJj0ZQZ5hrUYTIYc/VmxnBXwM1zn05ZJG3MeCn",
-	"9ERJM/A5V+FRpdbDs4qPzjokkMzlaeLSFVGyPZZQALvWqmFoHJwAn1amhZBLW9CiPxTStHX6iSg+mj+l",
-	"8NQsbyrtS99EtRpFClA7B1SMRv3mzWX3MaoZZXhGyBy7jb3mytgbEM8Oe9ncb0Q13MfmLuQlww42ohpt",
-	"nW33ycWBubs7uprORrEmW3fPVgfz7h4ff7SSiHOWCnblsb/OS10+B06s8VEXgOAMOCXcOYJYl0srzxS+",
-	"lVtWmoEwCLzpVvGIc2EsT4pZKrURfKEDxssk2wpQr6/LJjxWqxSAWum0L/bpLD1TW0FoKwhtBaGXXRDa",
-	"evouz9O3nrCxoa8Pj8LFOvsOfLijt7+AcUGzXq6GaA3l2iD4WJ0dSGQ8RZYGfo6mZqLXa7sQHTDYZfgQ",
-	"A8b23JyIOlMTkS82f1wFXhNQiCdRbSyBccykEFcwE2ANa1s7LtUXuWXxWxa/ZfH/lG0dWwf1S++gfn72",
-	"kSueqD8+l4RT7WwaoniCaG9AibTLeM+18WJG16Sn3JQFk5YXaqSnoCh6gFQhFaDIWulDgi3GgazyLFMT",
-	"HWDpg3wyAejUIT8RYR9Mij436amryLW7W+FKglbeplV6ob6krspz0cW1DZMxYIS11s5uw7Y+5PmJZYm4",
-	"ms4PRJIiJnWoERuPKtsgj5RvJZWnKu0K1mzs767jtqH1wsW7LFEm8KvtWrbQsXcIL0M0O8NVgbKvO7Ei",
-	"TUKef6YUsGAFz8V73hdJX+R3VimcmsGrTGyrpm7Zz8bs5wjoBOYgAOUp0U7AOXmOjAmP8CbhVD4GQQtB",
-	"UVQasKZLCZugG+MnaVUMAcTj4BheYtTPdSjHqmE8AfFIt6nNLwQL01lqgkv2BS/jnDcwaFMxr+LaEsjw",
-	"IkAEcE7QO8/DdkGTe1zTQlv1rp0mmSA1Xtda+zesiko/DfkjUPh1rdW8duOJh62FhnoGjQMaQpkR/Nbb",
-	"GIQY0W8QidN3L9rWPQRse5ImVt8EtdRuSScTeoS4tcD3lUyNAsjv1uOlWjGAGnXzFAKxCnPGNTtz+E0M",
-	"Rd63ImXxY/OG/5UEkeK3PYjTgcArkPLzVOWpmcKClAGU9q6h8FcdnOWhAJFGI8xRG5cuGKU90EMd7G17",
-	"qLRpF9nGuIelH0NYrqrfS3Ht+HswDd/wjeBxucmrwS/lxpoofSXjTCRtyMYvrZw3oei5aTSvzf5Y7nP+",
-	"95mer+Fato3Qhlb3yXmtE3jZzoTlc5dyG6l5Ll9ClhVQ5B7gIIWKa12xCRq7h8Es79lhqZO1Ssml2g/I",
-	"6tFwwh3aEwEf9KwG7EHkAOmh+PhEjAyEgkqEnC9s+Vb0QneBpWa+xAVTGWKqSzFhoGDOy1b3x2W+sKlG",
-	"rA3PT/mcRrwKrbvWaKxnmcfhXq5Gu2VwWwa3ZXDnZnAvq+1ja5k4n2FcFzxkNU67xACBn1157IqOPFlF",
-	"qblNLz+fhPotcVmXuJyLtrjN3ArPlwaA6oVnQlDzFX8uSphey9ThDsCZkPSV139jGRbhgktBKssEkL3G",
-	"jNjKkyTFolD3cztUkwovygz5o/Chq1NWeuYrkimscXZpSfBb+vYK0Let7PR6y06zpPcCZCnDTapN2l2c",
-	"C38b4wJ8YUA0HvgCbYjha5Q6gSxUOzwtcohEzCktFf/sqZwJsFeg6ycqan4iDY18GgdWBciZGpuuGor6",
-	"sZxF3hePeNeEyNURG48cWhcEVsJg6+yAjVQqDVRyBaOM8lYQB9eJ02oxDnNBdpZqpsedYWqMSI4lYVIO",
-	"00QClqZdAMw8gWJ1gBCKwRPBZ0xJWI2ET6mynf2x2xUiwR+hRoJ4ZOpY4PYDNBTA9MCQYxdsFyptRQxs",
-	"BfDk5h49ghJcsKinIq+zB+iEGHIosMo17M4tfCuoPzAVHFBGg/5gN23zPA+w0D46ul1n78DX4eNSgnBh",
-	"Rqh7G0JcZ3EvV8MYGo6NQmTSSZoISfVMx1nGtBEjHMeBZAjwidn+fqiQTQybp1voW4HzlqOxC3OAemIC",
-	"SUBwwCC8JIYYQjuIocpFG3+KsfagPbNDe2DsgDLRM/aAwRjui7wrpEkzWv9YjrMsZmmPSYWnYsI1Gwqu",
-	"x7mrEFtEz7oxc2b53MBeBjZI+wMEc610e0IMyxysPDdFrYlDfzNZR/RTWdjyKDyuyIQyJXz3KgjUB4In",
-	"RYNnwU7YywZ9AooebTqsewl5IYjEaJRCQ+eBGOyBWFqoyPIkCO9IuBE79jCtUh7WDlTYrQiGeItJNbE7",
-	"h5Uj3TYvGJgpA2VvPowMqsniOYVDuxCeQ4xKXbq68S2MjIxqQo6HlmZTeGTknid8aol7eTSW2NsPdk55",
-	"bnsAan9oxOgD97X940vYgv3nO7aVijkczJFpXFQtbpVoeg+t0mZgj8aqq9yZlqbsZliAqBfFX3yQQgkt",
-	"CSqBWFaw4gq8Pb3t2357etu3/vbUh6m/PSWE5iPs4O3ph66LRTAovpJqCAFfZ7d5llUWk9lv7MFychfc",
-	"L8G8/vwR4wk82W5YgRoTn4hpDGXHpRCJZnHH/okZBUX3lFQAL5dnNBxryKx0IJqLpnIips+r9PL8tQO6",
-	"6+i/Yrkw41zOQWXDW1Tf2vnhq4YOvKP6du42QEFLh/bounnQX36sqTSiL/Lak+dSFhaIqCO7zZ29xlHz",
-	"WoAuVrA7jPamf37jMeyIC/xHhgqPg3C6uda6XHZFBgVvdqMaJKnYfzd39+yAEF8dHjQbzaiWjJHXtEdX",
-	"G7VWo35jfzd8ePNqrbVXb+zvlR7erLVu1K/djHxlnRt2zajyrK+20yR1fQzlgQo1DKLJr1pZmcQtLKxD",
-	"ce1WxILCQY2oNpbheHfJMUEjbTavuwd2lM168/q+f3Cz1tqv71+9BnWAlOEZOhK2SxMsjV0b4Gne17Q0",
-	"h2AmgNOfuHN6Grxocwin/myt2b61ApnYhlNdYl0YnrAJirSjEegKqURJBCUhVIKgegCfXkDdJay2trR0",
-	"OuklfQV5dWxsNQQM+QKWz7qZ0kKz1ABb7SqpUx2qyuyN2IhH5gr8tUPl3d5sob4Xuxp1cWtWE6ioDedf",
-	"tqrdlw8/vBdZtQMLPaEv38UL7M4VRwA0JhdtAF13poJ6pegCV3GO4SDtfDSzjMdKd/HjY6qYdlxrHdf0",
-	"YGwSNZHHtSdxNPsjrrv9qUhCBJe37QKLP5iBOJaM5a7qhA9QcGMERKmZdu38oVVUuWOaY4zzGaWyTxPq",
-	"Kikx8J5NVH6ib6GmDoX0rBxm5VaA9rYaHfxkRbTm1SKoYnbqVN7imOx6sR9e8UOPZ1rAlO3M0AZhMOoP",
-	"N7ULOQ2ETWFPJOiGQTEvnmmFu8BpDwhtz74scmb4iUCdHsEKJNvz+4wyZmHxoO99aO2JECPEwKCtsJLE",
-	"sYQ6/iDGJ5mw38EehEr4boPaIqNPIQwOeNbDrfP1Qkw4mUxNdMQmg7Q7wEqJ7JtjnhsopnUs4w8Ovt6+",
-	"/eG9e3duH9398N4hLmnTavyobUC6COV53GQxGezrRqn2cNwdxHV2oE+WXxN7I6pU4UOYUFAycakqfEhL",
-	"jKcO57P42txiDXyUOtOQ8fkzsDsLqzahmXpGbEbx8sa1/ZK42dhI3JyjQyV5swa/tJhbvmNpL0CLPT6u",
-	"cQP3ryrt4rgWHQeayzHlUxxj0cTjWuvxcVgp8djKGE+ewJ4U85wV8ysZNpLTrRPvwqoY8j5PJd5p+y8w",
-	"3eKZ3gGaSAt+fi5rj8LOx6qz2L78ZdWZMXqS8dL+b0xxUXUX6RTPGCE1mPaqMwKOuD6xrb/MOQHLVb7U",
-	"iCEpa5RL5kT+FTGn3Tul9KoEpPO9q4V+0YhqvTQzmMIxj3j9JPKFuBf11rS9faw6kHt1tcipohzkk3Q0",
-	"Io3JpyH72t72mbK/wzDxC9C3aq2963ZdIQ27i+vs8rvPoS7QuVgHLRVO8Jb8nCtXwq7hwnSIVcs8Lkxf",
-	"1SfMTNKuCHNWSW5wRdqwrBvJiSTblx0D5MyCBux1YFpkogsprBMHT4wiJCV9YG/Iv113xzIXI8FNqSFS",
-	"MrkrLhdjc3g/rdD3serU2d1eVefOfkjlSLGCm4zCaaSV2B3HMrbNQodtEq5jH/tLzVkqK/Jc5fVwYLPz",
-	"dOLqx6qDcrXVzjDFrHvSz61WGjGthoINxjLxhVLBRRfEHDtVCqUjznKhDc9JfwoQT9xGcDO/ICIBaf5Y",
-	"Gjcerl0Wv8eQhhXTESqQTp5VAKJyQB4dEF0tNRKFqMx9UTskuOBfBGk01YyoWAty1WK0A1laEh9L8HUR",
-	"aYZHcDDwM6nYWCaKvEGze+v8XVb4BZcXTD0EZ0GtZizB0h53rXacxE4gt/P3CdHswHvPGnDdWD6WxRbU",
-	"2dcGaSaOJX6WjyXI9d44XRwfKJLkVyBxg16MEWOPGc8A/6Odj8FxFC+uxUcE+EVnaM9i/Vbw2GVcEfg9",
-	"um4++Eqr0Wg0kYt8rDpnNUt9711fv4cgXbmUM24vgdXK18n8pn14Xoi9C5a5Kr6Io3gAenSwPNV8vmKN",
-	"12jTf3zxIlVjZYmqemdLQhbKQRUi1YJ9D6SsEOyFbuMZQtaChV73JN3PuFy9qDZQuiIXxdKkFANcAoq+",
-	"BZ/dhkJBKBSwW6ZyRtc1qCAOfkq6bmuLlMVPBfyUjxvcv/pkiU575TFez6Xx5wWzew4pRxdNwXYbGyuF",
-	"C+nVjArYXJs4XYSydxZVsjxh6+25ZHRHS/FdMGGP5xhMsplSuJYc+WXVuZtUJcnP3+wr9mCuD7jkelik",
-	"rh7N6zh2Mayi6nAjIUvUe0TsMqWFjuQ1HKvO2C8LWGxws5AsfobELpUppPUKS7kabYnXlnhtwcbPS+3s",
-	"TUJytwFxqyZSKwRuL0Hd8eGnXR/cHUaf3nKIOxTZ1hdm5m0rey3B47HnthRvevHBUHDP20BDAfkrcDS5",
-	"p83d4jEgcrof9qLaKFd2oe1P9PBqgYnpvm/s7l9UYMqaWpGPfQD71NbyvLnaAIYzXNPOlJbzgtxayAl2",
-	"UtlTCxUAdxPG+q597cJvwpzH+un//bOnf/Onn//gz2uOVbXxI28UaLtqVHfuvXP33nu1+chKbOCzX//3",
-	"2Taac208+PD2ncPD6maefecHT//iP8+2sTvbxuFHt20bleP4n7//3z+bbWBvtoF3D+6+f+cdkLbOeVdx",
-	"l866qz01zvEkncMn9LqiYcHiJKo7HgppUIy167T6lcOwRQoFhwuz4AqK4SjjWCum8uqBC5heqvABV6YD",
-	"0OuzcdhBDPPV84UwV4Z/dAWUsKzs79r+xfe3XolQt4ZnFAl1a+dVmiJGHrKSxlq4iEtw8ocSBEtlNxsn",
-	"4Au+4PD4Vw3+z632Ot5pv/RbQeGcBMwt5EI/dbHUm7mpfRc+z5AnVmF31TpjvJxQXBOwlsWiipnuoLxY",
-	"L1pvnGUznhi607AcXUzZybjsj5EvfzKwAx7nI6Xtn5//P799+nf//tl/+D9Pv/+Xf/jWtz//qz/9w3/7",
-	"3u//9tuf//W34aoLCCTPVB/0fMS1r33+N7/57P/+66d/9oun3/91LdDIk5z3YLMcGfcTqT37k5+HbT/7",
-	"j3/72EoTT/7xd9/7/Ic/f/adXz22pOZJ+DHRHhxhOKqQS9DYdkA0iWom51JnxN4g1anWqn1JZJli2EHE",
-	"ppZB2tftFuMgyNOSOinPL+aFTqT45uc/ffaTv1/LvUNNXXJtz/AsPVwdB7oJxSfw9rhUw7kTmPGuGKgM",
-	"saS+UaP9g6V6eI4DCigAyIZzwTNKITzj3NJQo+e738/l4K5WBuKiKjoU53C1mg5eRtw6EbdORF/B0hSc",
-	"c022vlAJufKYvICL6ld+4OCsscSByAXLIRWVeD9GPTnZACL2zUCkOVXSv2u0y/vGYFmqb4nfpqbFTlUa",
-	"zs3VtoyYUQAI0MmE/Wem1AkbjzDTxqVALCqAGYgYr2EJzNe1ouXmx3tx2cozTsKWy2+5/MvC5bfU5vIc",
-	"+OchNesqrRdXnfEWi8OLQEg1ngzFLBdAODDCiNrMBXBtiOKNPeGJmZAArgt5qanGf5d4OdeFUg9xxsCy",
-	"Y/c99E1fJvGtkIU7CwEEJsPrMBFwDqVGH0sMXvYoHK6VOjsouoRGhnwKrfSUj28e5QIyfZQUS6IE3Fjq",
-	"k1zJfpsaveUixnuw7vGxBOSNMBtwyKcQaV2IIywXp6mYgGyjIR3RijY6YmOZCQ05c5CRCNHwoMm3zhhT",
-	"KtvYZlxnB8fSSkABNVhlVvhJjKHZFAgdz5LnOGKxYyz23+Wzo3IWW8IfQ8UqO3bA0qaamaxC7rOXYWTp",
-	"1qyUVxEvjbU1S9x3U0sNH41ydSqqK2wSbwI6i6eoXGWzYLSY6gra/kTlyVnmCs+ePD9DRvOPv/veZ7/5",
-	"4dPv/Pkf/v//+emf/9mzH3/32b//ziIOdQZvCgt+rs1kLrWA51bU2Yo6/xQMGts6YS83omREYksgtTxH",
-	"u8iVEbLp9cMol8ZQfs2loVGdDBCGKDvYc3h2jxLZUp9RgDl7BNhmHw9E90QAPiM4Jj0MpWtrOqoqi4Fz",
-	"Oi9rhmLUM6S8BH3WqpWwZklu1gWDqTV39/avXiucpU9/99ef/fq7tQ1YIU7pso38A57zLp6I3d2oaKz2",
-	"D9/6Qchg/uFbfznPO3DynnfQ3NdmjwF20sUTd7+uy2m86+n1Iu1bSr0xIBJU0A30QdBjNNwlLNajL5xS",
-	"G4GU9gLJ9CHE8+iArqICbLuKHYhRBAZpS8hL5PsLVnd2EijqykDmbzElsynj7Bw6H3ugxuDpx7QfbDzt",
-	"S248yrBHvUUOM8MXXHBLGT2xM2UEGhggRX1BO6RFXzQzjnAOoBeG1ZJNQQpuWaUYcBcBmyPstSLmVmjz",
-	"wmMCFmU7XhBLi6gIPkbL2hf3bjQa8J/G+nTZrtglM7teKnnWvhgW57StRgSAO5C5gP+ySktzt9FsN5pf",
-	"eu/Lu1/d/1rjX974F9f++Ct7H1y9d/3+zQfNo9r5S+ufxc8QmhBib7fqypYJbpY5ISR6NbXx5LfsN32O",
-	"aotzuC7MsIDyew6Oe8Cd4feRCUzRnjUNeBIgCErxCGyvqIyYdCiyVFKhZjdRZ1SdgfxO0XFbWoYFAEjU",
-	"91fdRF4DIKSNc8RmNYJqE9b5DFYb25wCleM54B2Vj8E6kaX+Cmxda5cfSu8DPoAquJN5AaGp6wv3c5Ry",
-	"rOHzJaH3H8Ebr3w5djuNdW4MLsw2Dvtcpx8WceFBxyVeMf66KnTa7un56oAJWfZ88dEI5W891G37R6PR",
-	"hLOvNXrJanwnU7K/459EtVxlCP4JaS52UqTtoI7TpIWBbJiwr5UadUk0QbN6qo0Ytvk6gb92pS5ZReKZ",
-	"VZC8n4zgexYscEnXdGD9KzrWdNs5zH0v5S0xatR2tcbAMLiKZ6hiHy/OoojbsZqryA5kG/e6VaOKuNex",
-	"LuHjrEBGq9n+lcfukC8FvvFUdksgXnICsZXrLy9kbv1LuK4I/ZE7YBcWMFdnB5KJ4chMWYz3LGZj2UkJ",
-	"rl5IPExoy8BvCLBe9HoCC/VBqQIwYaTa48RLtF6kkpmJ8nj2Snr4ToDF76mcQZ0VF0XFU+Ps6XRxqGwR",
-	"9Q00BYBGs6krQwAwGNqkWUaWGm6cghWCbaZmiQ/BRXVpwzNRgZiD0Vrnli4XRGAVxMgVZy8kwQXiIYa0",
-	"zQiJa4p/lxogtaXt/2SEv63R/WWPEXKRQSp34ULPRYa8ciKmy01JX7EvPEcbz1fE9CwTj71cB/fvMhjr",
-	"Vmi6fGOoW3w0htrDU7YPRT6FHqtDdHNhcLcuUdiqDICgkoypdmDtEOagB2qCzp0TMV2U4/8VMT1PYJlj",
-	"RblKxoi2tzKz+YqYXnYc2OrB0FjQELaw7RqNqmd7Dn57T0xgFVbjuHZMW4a7ZbgbMVw4Q4xLR+WeB4c9",
-	"M0X5CGkR00aNNBR5SGX/eahuC7KNHbHbJhq/GonGG57WzTlstLavsmN1V7E4gAN8lIGerzLBYvSdxFDl",
-	"AyucQCPeWDJl41GmeCKSiKrz6VJ9/DQvakO/Td+es75VUU0uhaJz1eEe1NlZNe1AHnGTKupDe1SwC4AM",
-	"g5GEeGGvXpwJLBBYHa5HNUoRWFr8yr2Tqwlgh9pmq0Ihu0r2Usv8A+Dh4lkBIVwEoDx++l//3dMf/Jsn",
-	"//i772Esyme/+4/P/tVfP/3Orz/77V88+w8/e/qd//Hsx//ZlRWBtehkyg4GSxQXBYvLFYrtX2NcIVFr",
-	"7ZfAk1OiR62bIVYq/BRO0AlVrdlqwo2o5hq4cRXLBsP3N29cfbKaiSYRyXjkDClQFz8prZl4NBJd08bw",
-	"4NSeUv88zYUO3pwJPh3y/EQYRG528aXf/97Tf/Ptz379raff/8XTH/2nmosz7apsPAQoy+/+62c//s3T",
-	"7//K/uStQtj8DFR0kUlw83rDFbSHE+BekJSE8HBJHl1uSpMtQKcFT6C+uivuTEFO3aFo64EaIS32MNRh",
-	"fpx7ZHUUzOK8+FAjuPjrhEs4Cr0NmDiXhkzLuDBkwi3zcsRNgtpcDF4HzVCiM9RpLSLiAa04VxPUz7NU",
-	"mxb+M+6lmYgjqGtsSQcWe/Ux9NLwLmFKs9jwflxn76WngolHvGuyKXSDL2vhq5DZ5qEil1F5gY6v2QCL",
-	"5YZJXSi+trBASJhTD41EAIptL7n/ZZgCqYNRchbkDXkDAz+W9I2rvFWIEJARD44QyNG3K4Lc3w1ormwa",
-	"eyPE/IvhvVT24zddiS9cdEz+UEOB6WxGod8l1ccyBqIQl3LdILe/I3oqFywm9gKXM/YJ9zEfG9Wm36Bz",
-	"q9oXZcogRPH24VftQnz9/cOvwxbyoMLYB+nbMMRm1Ni/EV29fg1mW4dvhnzKOoJ9dPTuzo0I/qd5zTb0",
-	"3tvNG429BlprrJw05DpiWgzTrsog1i1nhnd0qYyfmhQIA4L2S9fZh/bMWD2lo9RJFNTa1QMBiOUFfMIA",
-	"rr/9C4ov00kEkEWops14nvOpnaDqfCy6BuoqECY3tMOZHtlPoeljqQdWI5XC7l6zvnfjzhebjfhNuhm0",
-	"74x4aAseJGkfskxywTKljT/KRjyiwm4ebSCVQaVhO2+8HXTmUsk6Oe8KkNhc+WcIF+TZ2Cen5GpCJ9gH",
-	"IHemAbYBJKBACbxjGebGwQBxrVWvWOoDmJC/ANRXb+6KpNrNenH1NziGzzdDZTjOTDriubnSU/lwx0l3",
-	"JdlvbenKXolaq2bJRr2rT2ubCRZVHH899vquyoeXZZQrScFeCHE0qnYBwgKeiTOTSWAgrqJ4qllHYHVK",
-	"IKrbMKetHW0K/nerl5P4YekXHU69piS0Vk0wavDKY3dXniw0NxyFFbhzknHqLBbapENuBDAkO+exEQlU",
-	"6QdaTgmK3jAgyeRAsRs55DEio5BqMm8beE8YR3OfL4HYqslbNfk1VJPPz+RW4m5bG/Zlx+KRUGGJK5Fl",
-	"1LkmqL2xSZpljMKBNlSk15JxP+whna6yYQf85QqSqvXz9Iv2F6n4D9ApDbXkTgWoTgjKRiV0JPiuE0VV",
-	"W4sKdpZyAU+7fXDv9p3337/zjlUanH3AqVCY5m51Be2U1PlC2bfKlbThKx3YAYaM93kqK3zmsCxbVrdl",
-	"dVtWt2V122qFG/LGO4HVkSyIPMss8U0LyPB1NaonZ3A0JHfPg6W9a9UoqSZMBRbZkKlFjBsWzxKPmHBV",
-	"B1xjnr6zfodmRbK8RkyqnHmS7aqvRkUoeQzfzqKoQqlzsqnB8cDBBR9ItOi2jYKRVcSc3w5su1uut+V6",
-	"W6635Xpbrrcx0kxA4yfcuxEvmNsBeLYGJ8Li4r23D79KXjiJbjSHd9OZGsFUbjUpe+GcUTzwT7FRrvo5",
-	"H2qmRkIG8U1pfwA1xAlwsYUepqL0rHMcAUC4vfn0Y+SRbSjPSiUCNUDIjsJhkGfT4az4BtFLM8+57jwa",
-	"qRwtk3dgQc5mX3YEV2jZitvZU/kQKGgnlRyilmYLIVbeydzrulZvJUIfMc8KwBfpGMjWNnN58YVqIsGO",
-	"b+Y2ycpcG0ifz90gM+JjLZ6bPSZR84YYqKqpcrHYEDMQWRK5GF1OEborG2XugvBrBSFERkw1FRLKhclT",
-	"kUR0t00+tb/ZzphRKvI9MctvcxcvUIGfa5dsK7Vupdat1LqVWrdS64a8EqioE1svWEoNUNsrMzMJ1npB",
-	"OM/8aZqTM73EmGrK51djw1IThnJ5swiwpoGagN2/KkQ9V5NSfLqXClNpru3XoIp2OhwPIYOMiEkqjeiL",
-	"vPbkuQST4yPHD+zFbUYrIMAiwOuZ7GIGCfeLN66FYLizhM2uDpTeD4HOA2J2AdRkE5jzrUR9KbrtgIo+",
-	"BfG6HDU9dHcqNlHjLKGQ0pdOvCZ34PMQsH0RiZmgXK4ZZx+rDoQto8BzxPXJl1UHq3jhykHQsxW+MXoW",
-	"M0G5nnFg2vfrLAb5DkJ87HYMrQRPsnwu2LsHd9+/8w7E77AD1ktlqgciIXNEPpaanJ5zZuhSIFwERgur",
-	"LHiZFKJAwZThBMnlVul5Sf0BzuW5yeqwLrVWczeqfaw6ILRfvRDhBgGol9GjL7mNcIFisBcQOw3LvZV9",
-	"XnaLHUgKoPgUewjUDW8J7uKlRv/ZsY+Hz4VYQbx4oOoLUvOxIvBYuGyHqjtsx7RVt7fq9lbd3qrbW5az",
-	"aa4dhA2CtdfJZn3FlLxgzRuJxgLPkM+eBHePT8jajRqNBiVgHSrnK/KpZRy/GfIpWHpZT0xEziDd2TIT",
-	"yWLgdZicJ5Ukw7IDzDsVtrEgWTRuedUdsqgMxFYIFzxZehWiJcZZtiRr/YGd8Sp56+APmE1ar7OYbmTM",
-	"UtnNxkm5GC0wSk9v6xeY4/5ATV7tNHf8sRly0NqiKjuBUaH0hq9RXPIZ4tJ3uWQdwZKUA1OFuYwzUzJL",
-	"NK+HnKAREHDHWIMKN5Cj/JwSlx+oyTq5y3BNt2aMy810BgJQSPje7YwOcTIuWrL0Qo0YXZ5lHd490Vce",
-	"e5kG8oIWxKipnI1ydZpaYQdTX2PXROxmiA19QVM+bz9mieilUqA9wShgCB7NNWIDX+kbG4Z/UHpqmghp",
-	"UjONjiVagFKrLCE8WWoYiosaklR32AHLRVekI0yPhrVMWGdaavwLesa+S3cxYuJUSAfC6trheZ7aoVB4",
-	"of2JOjfKz/VYMh88AGMYoX3FNYJgr0B6Bqns1+1QP5J2EQCrEHmbz0bHzFvRM0yNoT2AvPUZrXLKSl9i",
-	"qvDHomtEAi0fOZRcn3buRo/F1+3XEWTE7jVYwqe6NOaZL0FJm1vaJFejkUjsYknlbXVDQmqBfARw5l7f",
-	"ZQM1zjW2AMgwVxtQaU7PhBOOcqV6hQ94mMqxERHrjXModa7H3QF9R8lm3DCeJLnQmvWFYfu7N316cS4w",
-	"p84MhN0ZbKvObvtuS32CHQWEB1fuPGLikf2XF03cAT8ErD4AvoG8dBBHmtcgzkW76BYls6ntFtOM8QKM",
-	"UZLQIJ9U5Rsf8RNxm3pZO+H4EK7bPXVGqvFbV94q8dva4+PaUPfT5LjWYsdWX7vabO42j2sROybGhr+8",
-	"c+f9u1998M5x7Um122JZMMu6ib80yHOHzLhL6lIPPWkhgrFpIu7arHDtFNnXgxWK7hiVaVCHg1KhXZGe",
-	"ehF36ogKXWvu9yngiU6zruSJo3EnS7tlPcVBdZytmGRKnRSKCTfsqlVN3PetElgW00MrGWqD4B9lbBAC",
-	"0TpUF6++1NltBz1iSRVPEpHAJwR5zsYQFROXgfXcHCqs5IciE13jGl2b2hzx/rtpZgC1+cyX7ylTfr9K",
-	"nQnMaSsjXqqXTY1Zbdy06uvI7v40b+X3y8fy9ag/WPwWo9r6Gq+2vYSIIUmBb1BTF+D70zAQ1+/gSlJ9",
-	"BSG7Qo6nBeTsNtiHK8Ybv3fniM02FoOQqYswBjvMyMNkQqoHUDjGMyBPQeRtqtmJVBN5i4lMizlcpJWo",
-	"ZETIMgpBj6ICqCdqNBpgG6LsyaoUkrF8HSjXw+fnnLzW3N3bj2oA2OCFrnOYG2i1YeXPMgsXetWWaL0A",
-	"bF67RRtQrQulVAJC5ZcmDCC2SCYgYc2DRVnlDYIUAJcMRukfcWPytAMKoX3eEf1U6gVJBlaZBaSqeTAs",
-	"l2xAISQEX8LeSE2pyfifxRGLv2j/s2P/80cxwVPxzps4Zsn4SGmTq5FVtZ1uHXnjBEuHdhVYLobqVIB+",
-	"TQvkgyGc8DYUXE4GBGFG5hNYHK5dEiN1YMdgNWiMunAAcZ1c8BNLfHvOtmmnlQmr8B4UCGiNAinLLybK",
-	"kyOlddrJxC0I0iZdendRDsQ/Cdpbnbuxktrpb14gCGxJ4OUlBMMh3Uhy44AgeKG0EKnAYlvq20h0PL1w",
-	"BKSvALRyPtYrsk+5nBK0eb1awKN+9ZXH+I92mjyJEZx5oCasx3M0BFJBb94/ljGIhPQSDsKSGO2cIgBF",
-	"6EysDt1Psx4EoJF9tYD/QwpOSIBI9t6I7W1op0kcBYiBYO0cjjVieEQstm1YkgveGfuPJJV9w7OTNv5y",
-	"LBmLJ6I74KatRkJCe7EY8jSL3wRZszOFXodDJdntQSqFppG9ET/91c+efv9X9gMMvLD/8gEA9o8//Mkv",
-	"P//l/4zfrLMDOcXzEUzWUn1HOp1FVE2sPq6LicIYnLkXjP2UOA22bL8IQZmyrsgyh58Z4nv69UmUIGRI",
-	"WCMofWbXYUKcxA5TQBoMLzogbqLFqch5Bq6ICHmpQybBoBLnlEhzZKHBxByngpg7+w9nksbR2kUFjNC4",
-	"yBGMi6miKLgUm5IF0JQOmfJN3yOMBCunoSJh8LBiTCDPsjnNg1BSMQVoyBNBefF+AcWjlOAsD5wygvzc",
-	"80m6iPCIQ617TH13rBGCEavst3eH5+KOFwwZSfiPboEIAxICSGpfvXv/6S//y7Pv/GptFQDneOG1VjYa",
-	"w3I9pExOByBD9cdyW/Vki9a4kViBpy5Aa+wWF30tcWGZnLC8sFjp/FcQmK1dtViedayrbu23QvrlGlcd",
-	"ow0u00JI+IuSxEsS8bJ60KXTtD4zh8/uJi+J1fC58dftnblkFEhvVypdGivwlvS6531zVgEFOSrQ78HK",
-	"VInegalLVQY6LDmYegwP25DLAAu1ElI3KhE94gMI59h5n57FIVB/s+GDUAlTw1ve6uwuYmlJheDxJQXj",
-	"DMMY3h8PEvLKEI5zmLy2sYWXTwo83ojqlckCajwUZ4YQeEHhkclgepGGLjAahcnXC4qxQChOqSKGR+Rx",
-	"tzEIlkQ1HmwVWLuhOzbMKKjjUQAClUqInIiRqbM4U1pPYzZXf8MnkWIZCXerHUxLcPdbjK9pr7ALy4Ag",
-	"ku1L5cNxxqmiBf0VlKOgsDqMLa6zWDwyOY/JGuNG1hFTRQtEU2hBeYxHPiQNypHYqY9y1eGdbOpm8s2x",
-	"MkJXgJjgLr2P4aYXYFzwxSVWNiPYvn3m9eUWbMVFtMc5zPhBM6A99pjG8I3Hta7IMnivnKGOie72Tdgv",
-	"CP2G04bxTZiybql28T0dkFpUe/aTf/v0Rz+q/jgYj2tn78k5U9xL63xGSdjK61hQ9JfVVrK1ZJwnv97+",
-	"H/cJMUDXC24ARP3isk6lMmmPbqteWtMVskVd/SxW+o58OBAi51GjfP4jyHVpziCzECtvk9sCkp98NjoO",
-	"H91yOAoNwboonM73lxrm0/EWVYK9V5reSlaZTvoJpizOUr6VE0DST47s92CoEY9GGRA8SP2LFvaYJnpp",
-	"h5RnUwFGMgtAEtWG/NFdfB2zRYepdH/716FKFQ6xaki4liovybFD/uh9IftmUGtd24dm3Z/N+ajfqFrl",
-	"QKs+CeylTb3FOlOWiB4fZ+SGd3FJPMtEXmeQtQXRkxrCN8FtxCX6gZSEXOUieJrSfl/6qCCMM6i1mucM",
-	"A8J2Vo8AwhuWlPdgqydcevHjeeKmeqwz1qkUWrsacgH9L+/XcmN2VK38o9eO8jkjcKCBuVV3uQzSQCEq",
-	"JeztecVPl0m/FqQdnEHyb1mdQfCk9BWFg6dGF0HfQDdKnvhSy1DNPGa5MONcYs8jPsXyTx6XtJuOUruz",
-	"1Ymn5+MyG3CVxVxkOXDVHFjVIkPGgEspsrXdEhVptjO7qDDbdiRyDcnOVb2Tk3zl3j/SIr/7zuLZrJmO",
-	"G+5mmJJ75uSAX6XBybsNnEu7UAvkfVoI9MCXv5XZFG8KRHg19rAk4iVyt1fQqxTu1DpOpS3Pe5GupdLq",
-	"L3Qqrc7nzqw2jIUhsfBP2CxTEu1YRO4iZ70BHC4f3Yq0Cq3TjjP00izz8aC+LioJrI57H0tLbyGg5a23",
-	"3hEO9CVVsv7WW2FOZ3lQFKdvpVtgbR50Gx7FoEa1T8Q0hmgzN/gSA0M7gWW+x9JlzfpYI7TtaEqd9Ug/",
-	"mCsctt7z9MeOw6UK8EI6sU2biHVEpmQfiDt9cCzDKdEKHKVDYSeO4geIAPlYYomMKMz0DbGzSBWwL9Xp",
-	"S1y2NqaNavx0OgO3hV8NuZweS3oRo3MhMmkk1Ajim08F6wghrRzRHYgkYmNp0mxO+rBqOODg0Eze5Wk2",
-	"zoXGbcTzAdh3XS4RX9m16HCPMVODjlcuuFayxaRyKbJYPHosTT61q1hE4HmFKcdsWbfZPmZKC5mQqMV0",
-	"2pfcjKHKihmocd+1gQ1T9m1xXkDXpJokd11atUxEXkBgwcyHI0jvDiDYi3LV9pbEdCviW1jDV8rZM42r",
-	"MHGlrO1u2qkJF+MoHhlX5xmj7lLKDg6vlg82hHhvCjOMXcR3LB4hmYL4vYUlg88Q1S4yDmyJMgic0Kgs",
-	"sf8LRmVAj0IJzmrtzaiQEFuNyAlkQPbcMlii6K9rrVVrtO2H7SbMCjYEBoSIg4DUBDnEO40bO40mazZa",
-	"u40aYUKp/B4hMqEhFVEy3LPf/PDZt3727Ds/ePqvvr/z2W9+8ex//+zpn3/LcgMS1GBUY9vveLf2EHjv",
-	"+vz7kk3OcJ0RcqtAMCGpt1UsMa0wgnUl3orjELu+8biGl7nWqj374f/57Lf/57Pf/Obpj3/++7/92R++",
-	"9Vd/+Pa/e/a/fvrsx999+uP/8fQn36r5BbMy7i6cnvCW4N7PAVsRgknjvGbn0sn/gCfiLFuBGhuAiZ/h",
-	"ktsSyVtTtSU3cJ6mjpdWCAYbGi0WGaevQKN6mR8T+2VdkvfmVE8Xfq2xYv0wMC+y7kApLTQGiIPpWldZ",
-	"IEhmsBfjWI5UKk0mdBmhY3YQroxB2NotqngvVSJQaZRCJBqsMoRBF7M3rKpohavJmxiQbhs+loG4VUrb",
-	"BKkBqmqSBcTOVttxQSRXirUYQpFuJvMzeBWlqIgQScB4gwIAyKAk90Eot2E804pBZc1cDNOgpHSpK5oY",
-	"ZSnEgMJEeIRxi9ZGwMnJp4Bx0hmjHz1OZWpSy6NiiDmP7Zq1EyVF+B2YbfxRBAHOChX2XV1n93Bx4ctU",
-	"akMywg6LLfEwbSu0xC0av3YNXWtEbP9qxPYaEWtehek2mJMmKevLxexjQzquswd+EUg9GPFZzJhjydiR",
-	"UggYix96cJQgR5N4PnRMQ6L0r1uIr+xq5qQylX3XEAmZdOhgq+rFkjs84DiiB7wjVT7kWeUmEDaxXRPq",
-	"i6ZGa2xbCDaF9nh+JUHyQ6k6wbxCw0+EZPGQP2onhL4Su7WldAuQ42EoLLYSoxqbNrbr37QLGYrsCQis",
-	"bo7V+w6NlzsOpuDXp7Vk2vbNhYfKKggfOggppFlWTzgCLKL8FNGTLNWjU4uv2Jetfgqqp/0HaSt4hWhF",
-	"IGBKY35IiplGkBXScqk/RE6o5JTHfkYDLIfECVhVEN+LaaELDpsAaRtepmzLkCJhAV2p/LcoqJOC5tHb",
-	"YOgwN5mU1qyyCzU2K/WCzdmJFSou0lqkWyIpLhFs0Id26SapFiw19qRQEqk/KsG0JbQ9t+PI1pYM1a+1",
-	"H0Ip3ZQboMeQW+R2w34X4C3NLJPd/wjdnr5jsGqXuk21X2Ru4HNdJsClRFzXrp8wsxMOSV/IMiFoxwyE",
-	"XISDdIeY+wtUnUJqU1KhFulJKJC0yh+Cp9RTgVrrWiOqhbe51rpx48ZuSZuyP5Na9Pv/90+f/eYHn//0",
-	"l7//5d+sqjCFCLOBMnYEylir0fhi40YLAlo8SCHqgmXyV2vtNeaULxCcii1da1WCz6gN57ggiN9irLtH",
-	"zX0EC/Zjxa+lqrVuAuB0sVorrcnMVM+rU8LpfDWVySp98PrLow9WSMMAh0pSnBWccSG2CuJWQQQsMczK",
-	"cmpZWUVEQSd31fjRI5YIfdFao7svi7TG20EycIU7z+mHX9CFooV28LhwtMUhtuBsiEoUVoZ006Ui0SKh",
-	"YhlCx2H8SxRiDgeuc28gNwo4fp2hg5I17ZN9r7hixjChvyPQ/60Q73+mVh9lAEiQ3qgsn2+6QbJFyUAv",
-	"1aRluyzUtXQ+pIdUYh0RGpEKtbTJQOGc0GBeGOFn4wFctvbmoWB3ZDJr9t1c9Ahg/edMt/ZIWi72MLTe",
-	"7hY0ew94dOAMBkAqLvHIrNFgVYGDoJONeMAdmVx22K+Lfbp6ybFPDtylwg+8jah97Wq7oBkJr0dl5OEF",
-	"RlwtZEOPz0hpDG/iBrrV5cVZrCMlbkMrLjkDscx+Xfiac+TMRDScL9giOOlaaJ3ieVoUPX7HSRD0bmF5",
-	"ViepwMpiYG0CgWIyELmIwVVP7/uLa0UCcBpPwexBwQtMOWBzMLCR9RnSmgrkxFQyM3HWeADwQYihRbHj",
-	"hzStM4pJ3LHDWDDSBSFaxSRLIVok/HnFkKL1OkplgssLDkA+B799R8mlyuJh2pdWHxzb4zIQHOvuPLak",
-	"eOc2bPj8AXmHAv6LQ1FamrlMx0ukLK8bQ0z7kvamQHDGk7784ls1IAy2qowtdsmEXQp9RMhShGrKBdQK",
-	"4JmOmFHK5YXERemoJQVe3hOmuJAXLory0cjXBKkWr8P6VkXtrBul2ll+xLBwfWE+PBU5JF/Cah1xfVKL",
-	"IIMHsmkwpQziOSnJx9IMV4QW7k1b9dowgPNJyLRyZ6abwaZtzrVft5vCp6CmBl7iUvb+Ztdmcd2OiehA",
-	"iGoRSexw5A6FCUkjuSWwew9rObYqvAHjIrnwmD+QLEtPCA+4uIXg0R1qkSEG5v27PjkLIsssnUhlnX0N",
-	"UvlHXOuJyhON8WTIVSHXK4i7x4vuIwwTRe7eo2LopRA5AKfDZXAui1xNwG1NBWR9xDixdrACvBF/yZjR",
-	"hzKbxhGLD/lQHKZG/LNDk6ddE79ZZ/besaP3DwGQTuWsIwYpILiNcvUI0o/iowcfHR7dead9/8GHX797",
-	"55BcOQCwF399512VT3ieiGTnfq6MarGBMSMdO4c4gqvF7faXlDa49W3aDvAvAg7eoeiOcxHfwlUhP1Tw",
-	"dfkzX8QDA+wofnFKuiqoL8KBp4Vb7fH9aH0Brg/FPULsp6DnYBXdkXGLbYer+RTQ4g5Fd+ddYbqDHbum",
-	"GGr3YZ72UxmXPWoOb22PatRqU+/mSuu2tt9FGBZgRU5/pOPbHz44bH/44O57d+8dxpHDkLW9E7CEyyS0",
-	"ey9FCqcJBQh00R4QvSF/MQAxBpVfcAloJZ2kCcYr9JbFeD3r9FM7TTLh40iDJHCaT7TgsyF/1IayKbHz",
-	"wna5Fi6FX0g7IRd/AdVYUm2pC1jIER2PAiPcnaqzA3y5jHbX8DJlgHLnbXEqS4Q2BQyffYZrZQ8wmXJE",
-	"smN/xGwcQtxoQbwlhtPsaJMLPoTNcDU5VI/tN5pFiKkLhn6b67Rb5uJa2bkS0K27uAM1YVKxSSoTNaE4",
-	"Fz/ThYGZIXPfwDaHRVKxE0iCyHPRNWygcg3lEI0lh9pw+2qJz6LpbX1OeqmWsq14clTojhF5xIngAVVb",
-	"Q9M4KrHRQCddQeHYWgdf6+o3hyjyrCriudo2Vfn2HZVM21B3qtbab9y8Vkq610M7uuXgw4HFhIq1ZYJr",
-	"UWeHH92+fefwkL2x+yZwHKr3/sbem/YemEwUkVnuNwrkGahxlrRzYfJpzEZjE0SGdHj3hKXSKIzyg3rn",
-	"ERaCRhb44M7Rg/+PvW/tjeO6+/sqgwUKS3pG1JLUzUsYBSPJehTrVlOKnYTCzuHO4e6Es+ds58xozdoC",
-	"nKJpgzSA46JoisJAiqIvkraAi7ywi1w/TCLJfpWvUPwv5zK7s8vdpcQ4yb4QIJIzZ879f//9vtu9eevu",
-	"7ne79+7cf/wIVCaQKdhcF5/qsmslsXUUyb3d97v05o0Hj+8/Sji4RBEnrP6vRqwivouxokz1Uf5i5DAz",
-	"0UAUw1wa03EKx1a7HbDr1DnbqD4E54mgjCmXBxtDuYmsCxhGEqWdT0uzYdGswucRVQoeY74OuocTCpux",
-	"nmHXw2c90RuFQDObw3e0NMGMZz7fB/VoUyv4A4E1HJGWrbSN1vV1yalMJvO8b7zIvFA0epz/ZHKS6hR6",
-	"1E1L81/InkZS0+hYlk4ZxalwmgDrolwgxfmwXBrDbWMOG/wh3HowulwYN+VY85ENZZ4pGSY+RUdSjgyp",
-	"FHYhuCv+i24RFOZWIWu5hf71tVKUlk85jhtKl114LnH8ez4WJKK0yKDndo5nNkUPbGSmS280VplQ0JtF",
-	"6epRRpsT8mFwOz3yAVi3alTxBMfBmVWGsrNcJNHqDi2wNuCHdnsTFIai0EXXC+2Xv2LUnfCacK5IF1wM",
-	"8nXof6BrbG61N7vtzX++/e2t71x+r/3d6//q6vfe2b535f61h2++u/moRUoStrfIgHbwmjjGPMFilaH8",
-	"/tOXv/3sqy9+9OLnX0wNiIE1Tj0eR8E+b0QrrsVJq7C1Yq8XVshoFy+v5M4Xwze1kmuM57WmdppsojCe",
-	"hbd3SVdtnYxwhktOqsnIlVPELhJl/mx1TPQGVh4OBFHf6rGyfWkmD3acswnYdAmzAdhQNEmzhw/2PDCF",
-	"70/CJDiEmIGGuUxtCg33A6tKqfSE6GWnBLY4PJQ9njSKdUV7rgyYAX6VzzsHqXQ8yTgwR8SdLpOmHOv6",
-	"7flATd+eBE+SYcYT+gwxOSm8U3kgGJmbcb9ajbDV2Wxf3jr1PRov9qHtVy96vtN69mTpa5wIyc/YYcFU",
-	"vVjQOMkRj09K3JqBt2DltaBGL7ffDBot5CGYF1a20j7hQs2aSlj3XDwaZAZOQahb+qx8o8EKYU3L2iiI",
-	"OLvSQsaul6cFf6qt84JFnYeUCsBm6Nq78Y8hM9EPX40Yr7VNOaFLic+TnB3Xt69fv9q+PuXvwLdnZ+EG",
-	"EB3kugjqpTiTI7CwyYJ2JOhpVYiD/NjWFvLNxQSZ5CBUZVQpzvsLfAWVkV2LMZDEwauUGEvlezb5A0nZ",
-	"hxelghsnjc6hVH9rc2v78pWr+1W7vXVViaF8i2rok/PxBGyn6JXZU48WAmZuH7nrS4ZA2IjuqIlPRsk/",
-	"UbVPZEaiJ+Mo+Rfvv4+/efzo7YvXJz8BesdYR/JfVyJnnF1CrgUtwbWKpOuEtnCQC3WEpZZwpw0zYzLV",
-	"34ge5qInB8iQjmWMgqF+LSSv/GAkGA/DkQDxsCgdugaLwpa0KK3ZXR82DSLB7pkEf+1xvUHPGgW96eAW",
-	"sZlMTHWEUQhUcDaixGKMJ7akF5TEQiiTExgJ7KyCa9WCBceKJ+Qm5F47lidbHYsJ3RqzkolvipUyDK1q",
-	"JV0opE5otON9IrY+jjbCHKcF9wGlFD2duKnGGjS/xWHqpufe4ijyc1YhRd6ugCzWaljsS6KVpNT0LhxY",
-	"C84SuKBkzW1oY28WoqXWik3qmP1+UMRGZE7h4caM9NCNRFNkYFzJ8y9//dUf/8OLz36RBN/8l2lx3C0q",
-	"9RaoNfhZB0HNRSr0BQ50jQqZZr3SEGi91bdHI6msos0yucnRsydVujc8PYRI3HwVepcdVn5Sh0/q54x0",
-	"M56VpvjGRG7ZyknxA22gN7wP62p9cKYOjgPyMcbDoWg4nfhQr7fnuNVp/ZuBnWbj9c0WXbx+mIxd8ixu",
-	"4Tbv0lfgwRpWdHBYWp1WrvuZuogtksLEKXgf1pAO7DnqzD5cmamdrnAkc7oD3xzlgpL/61MGF2NdboVt",
-	"usVpvfi3v3z53/7d8z/+768//k/Pv/z18x//37/87qdfff7l809+8uLnX3z9P/7980/+S+uEOTG6Knqo",
-	"eh6bUg67AjvWvJwPvXCy5baN8q25t/NE5vK9xJBk1/cTzZln/GGUXGjDLrUfA/kzadNPCqPaIvP25G25",
-	"s9iQ5mzGJaKnr69ygyChi+MI7o9aSWkTijtodptxiwGnaEw37rfi1mGmRN71u+BPH//s5f/8zZ//8B+f",
-	"/+j/PP/k//3p409pF3/9v3761ec/fPnff/jiv35O8/iX3/305X/+5Ysff+nns8g0Be+uwMgYmbPVaf3T",
-	"9av1yS10VQZYyrI/JACRzZj1XDZKheqW4kj6B+Fv1HtavGutuDWWWX9QtjpbcFO6IszQ9IPdIAuQKK1O",
-	"C29plKEzYuPP4hZG2dKTpnVy7hafqcZeLmFaN3Z7yW053xqlGbBF70Uo4VljsXtvXVO6tmhB66LCQBFo",
-	"PM50nUK/n1+fY43ShTy/1i35el2/0B12/O6rRs+v7ce069f+ZZ7vd9dT/8KviaPp23sP7kegDnJblBYa",
-	"jQc6x8wpsLIOZE9ULn9RgKEIN6YdeU/kOejZnMWHdvhM+z0jBzqb7iLPI+ss9OWlbNDHmAQ3AhMBDDhQ",
-	"MMCAY6xCVoozE+XagLKEmEyuDbZw6TuMHSlUlAQK+MV35HHCHM5lbxB4FLhSN/gsKeKFy1IIFnlfhdib",
-	"hmDpoW9z7AZ01v2V8Qcn/e+Pxhr1ThNz4gkiCCGqZ5TRHdGg3doJZwfva1ZL41fwDRSX166/iS77hm88",
-	"WVLKfTMd7M16w4mTdVqlwfnjt7YC5zveO9RF/K9Trdx+8rqG9ZLUvRV4ZTJvSJoJrMCm/c9ufXvjZl6a",
-	"+Tbtzcdt4xMbr9QHH2yE5Tzw9ptrDWet4XgNJ/DRuwt2OV1nVUc9nPVLH/LZn1uzzFlOy4kweGn1euWT",
-	"AQUIc8egZ66WKG1dO3FrFVsqtGk5C5s8ihMZ15u1jOu0knP/PulqtW2H2dz0G3SxdHu5yIYzv3nl+saV",
-	"77koNKYA2td5DzGCBNiptWrzeULY29ub8ANC12Wq350RAieTbu6oLVZa40Ob7iGDjrjW808+/frjH774",
-	"8c+e/+QXLc4j6+JyoJCaNOvLua2arK8cklKDO+l0mQFxqwQVwNXv6lLkXce8dbUdt6pRKk4a+VhkpX8L",
-	"FvV0kglO3E1Ziiw/STRhLs26Zv+Ma/bJ+4G+x4EeRzkYZVmJScEyXe7Sb6zOn7rTLxGGzZxoLMMIiejh",
-	"rfs379y/zTFZTsPFoifKU6aytAXSb0dSpZnqJ9PpRPSxtSw5O1lytvKBPlC78+2v6Ia3Py1yr/PNveAt",
-	"fvlV3OInX9mnv54XuZjjSOlxdGP3/o1bd+/euvn3lRb7d3ax051WK5TwIXBMLTml43LiQpcfuCDiTLp3",
-	"dpdhhbPDY7ax9rSStiiYQyNoa5OTr7R/4tQ3T1XN1PaIY03wcn3tEXBtEg+DDGOigEO1I4pshNIOKkA8",
-	"zB7GhXdcUS49GnC9oIdqIAqZ2i+AfOIyfZttcQA7Ej1YIf1WWFdl3qA8GRiiRJGGX3CD99l/POpI6ZI5",
-	"5SzGBdcsSy66t1/qyzJKuBAH0zQohJQ0UtTD8n3jZKAYgDbR2Y7pf93MdIe68GSmC4ikCdGTmW5auUjb",
-	"RCiPHTkcFpuO360esovDV2wxRfhOoZ9m8NNm8Npm3BoPjhE0uHtYgTI+Efrz5/1OGdZw8dbaibbrx6H1",
-	"CuNwC8Ph0tY6ScDgBaLWoF1nLCd4dfBeEe4yzoglCXXr16L/o6uU0xYaDYBHtYI8wi/ntxEDwxBlExFA",
-	"GM+PGTtYEIs0L0yUHaI5IwsZKTnuWJvC0mHlObbBFY+UZBnRTQ2naF85KAyWRgh4oVNx/IZhsbAR3SlZ",
-	"illEsNglNbrzZxpS2yZqEWm4YypsHI2kcoDu8b5CFP2BHhsEheE5TINkNhYQ5xJCbE7Ob/gaSnFA0BJU",
-	"dInQHNyx6ULWfXXnkENtlTpSeqyccBJTBRLROUSQp2BfUqleLkVBeA8irF3lctTzMYOwImcZzCqIqaz0",
-	"jBGcx7evPNhHPdp2uf2mzbuk9DoeAc0lXeOmE/B8oAGIRaJJp6Z1WOtSF9HDdx/cuLW3d+f+bU9WsYG3",
-	"nZx+j0tugydTmWdYvcpP2gud1B2ncLjwKVLfpUEDJKrgdbtRHCTVQBjEr6g9XymEq4UzbT9JU4pFSTUY",
-	"vh4m7E3wwtU1MFjMoUglIv1M4+iW2mH5ZsqUUoQ9gVOUFmKsuB+1N4PyXF3gZyzvsy5ga+aiJ9Md3iyi",
-	"lIXfX7C3OOqMIU0a346jkWMtZyywYJebDReP5GufiFoQt0crq3bhznMcJl7ByiazZ/EmQOATXYSsd8VT",
-	"GXYj3AqFHo1qW8YlEqfimFOY0csii+hIjsrmMl483afXyFaEMrGY763aZsb102O1TGUIjiMITj77h/WV",
-	"bK59JXN8Je3X6itxc3+WvhIWL+uS43UodkXoaMSM89Q5zq/AVQm6CPxxr9ShYzXSuR4dp7aSVmqBwxDb",
-	"Q8C5jK602y7PgLwsRnY8Ux12hhDG4ghjiyZmlz7rdC7rCWuFKQfDg6ejvtqE1Ann9JEdwjfHo/H9D1tz",
-	"3RVMh1PIngT10Fc30624Wk1w8xe38Yts9OC9bb/OMd6GsuWaLJpocpuaXLIfNuTYUIzrJ4NO+bwyaliq",
-	"09zqvFNOdFI4prRyHaz863C3o4fTUoSFVjL6WDmPG4EJpwjdT+m+MDOvQsfsDy8btrR9dau9F2M0zSy4",
-	"4tVoJIoyI/z/cxqb4J8pxTUVx3FUqVwaEyWDzJS6ON5wz3THWVoOEo8gV4J1ZsjcdHif5zeiPW0hOMHi",
-	"Geg8jQ4lGtKlJLhLFSWYoJMwjbdiJMmA9kUwXXqvKowu2LLJYT0yHB7YNpLBJ+uPOjzlKLF682Ghh+yQ",
-	"tr8qdRIpURR6TL6PzOBccj802V31KlOQJIyzDpewNJ0oCVXfZCdKMKm2m6XJTpj7vBn+JE20jV+5zICh",
-	"B85/vmMRl7pKQ2ts4h/XW2vvOLB1wkGyhOkheQ+hXwZ8PbUmtjai3TznJGkyVHMJ0w77KCDNQQ8WzAuu",
-	"KmGq1YYchz2Ogx4HPEe1oROS2WYcbhFExXVWKyNnY88zGYDZN87hJBAvEsCic4zwDEhPKAdyOC217zrY",
-	"xxPw7jH0QR1EjSjznsqm4kMWEsto+EQ8BNfPibrCQ5j/t7O8RNjqOV119EB29qDbZA7N6Lf944Lpn/T4",
-	"s7mdsIWCaDk2f7ZmXC768Xv00iN4Z34P2BNGpb+eAEoXDFAHZx7XNZmyTpNZE+XiKIt2d3c0Av1ubkf9",
-	"KtlTNHeX2YdqfZCqGiLloXUOtuJWpfxPT+IJmE8QTfDSxacCcU5RNkGnbgYtwM+Pw1YWW3PrqIpucNQw",
-	"5IHC6CG61ekdlXN0Ffl+29s1bECt5Ab6MFjRtRCwTfMSeGIW54Q6aWmIj5RcEoklGfULxjX9BpnfikLD",
-	"/ZUyWpN1ZW1Et7OnRGpaViaJti1QICgSeAUSAl4wIfUx33un0ya9tmnY7C4JhzwUH9yVql8OkGgybg0z",
-	"5X6Op+BeF1nRAy7haOqAFX0Lzzqmjs87FaBS2UzggC8FHS8Jqg0sXoYzuoSOmrkl4PMGbUke7fWBfL+6",
-	"IKfxRrRL6shhxqiZQ4dKnuvekVeTPD3LUKTkwXWBJS7sEWWUZoeHWF9cWI72sBWw5Q6EwerdIcMPKCxK",
-	"UlUpY6/1TVDrFgheyWVBDupiT3NsyW/tLI3uvrN3by9KM/LbD8WR7NgR+Wrg1OYjcFmCrkqT8ajwYxuz",
-	"TmWgitWW5FAXQ7TTUlHKi+iZXG5v2mVywAy8VDt4w9R1wBM6V+qVunaCwAY14y6ou60FHr6BSuzr5bYC",
-	"hQM6Nc/4dBYG7CTUkdZ259nanTjrcaTk+HWYlpfQ5zInHxZdY3zEEO4luX2rXrpJ7dgsV4o+MxN/Hw9U",
-	"EaGVF2jwIhrKcqBTW9rUG0jm+i/koSx7aI6QJcLlnoRyMhZoLLrAnLuQbIzQZVyRZVbDUnIhNHICggoC",
-	"g3NQDmQwdSxG8GSNpddRTCmOKb6cegr+rLDgx5UycB9uRI85gm07RRrNZZAdLpBcQ+C1j7wZ4DHgODmy",
-	"TIQjspANqcQwFDRi7uvxqbAJeSrr9ZHvCVeYs912PGIwc/TLKwGg1kmQr7gZWp0roIrAx1qd7fYSZYc4",
-	"0jMtOUTfqfdWrhLLW8GfeRJ8xgrpVKfzVfLEn8CjRC5ce2vV6sMx2yfrDSyFL2pLOxFM7DE5cJR2iQ7B",
-	"nbiOYa1jWKtkIuPtPon4ZzffqZH/XJnS5SvPmkUri8SZ3tu7cAkY7iF7Qn0nLdh7B0Q//xqlf93NHBNY",
-	"WFpZhFgDggcpCGp4+EqTZ2xfTcCRGc4UCVOWiUrJ0gFgCI0wF3xSd+ZkKe4icpxaHH08zAh970TivtIV",
-	"qwCihoiWlRRhxMSrCxfeI/GzceFCg8wnQc7M3YpvDhbUyOPA4pjMIMx0skk7aLVlJoIe8qcezNAe4NsW",
-	"K5h/FVtBrRWCI/XyCjOLwH4iKrCSU3ywh1alQOHNs3vfriKCTKior12OEc0G6UKIVEnOZrK6cP5yWFYC",
-	"Yq5yadUb8tiyvoIP+ZQ/NEhh1cmilKonMTFts7bOTs0gTc2UUWIQgvkc5w1hluFOSBCl0dJ0Zi00c35f",
-	"bdWadfwISHSBDw5BuzIlxhpsUhJueTdZqTjeV9vN3Tsk7dceDnz0Mj16KAx23OZM7qtdVuxsp2kLYQ5l",
-	"IFe8sUxJk4XsiyLFoId1cxAKtIX0qAzbQW7/EsAkU6DCwpsdC2JZkgXPpWL0R8xqxMNeI2PNU15ay/NW",
-	"pNYbT3gkVjkkVzzvNqwxsHUHtF9K3fxocHSQeTXIDkPHvuePj/bofc48dTu7NgrcWFTpNhSZcjT7lmlW",
-	"RIfZYTmwMwWjdF6bTLlx07bl44NcaINKpYVMcf5HWufsWRvr4ohP7A3RG/DlgHjFYIrYJFL0kSJSsU3O",
-	"RA45sC3g69ayoIxbujLOJdCgvHhDq7LQeSdS+iKioCTn6bwaOx2EZo34l9PYNYEhlfh6kcCm0R/AYU11",
-	"YH3wgKyJMG0KwBh3lcuCddQfeM/2M1PiRStMJFA+MEOHBYhxUblD1FZwP8SWSGZfgRUyi+RD6bJ7COoK",
-	"eaU22zHITjEaGYrIBV/3HIqRyMHIPI4Ddrypmsh9RUJugzNBOQV5JiGJnctg/6JxlZVG5ofxaflKvMm0",
-	"dJ4Gu/EXcOPANxZ2+oDse23JH2sD5q9qwKzLFb/BRsIZWQbVAey2A3nRA0fNMA12WShTdN8V7jmEL1LB",
-	"LWeQoLhR+CwHw0HY2fBbY9z7geo1pKk1xnUqkylpzHLx2fd0kV5pk398bqsTASPnc89UefWy97dnqpR9",
-	"WcxukDPYii7MxjJhqMdGFnduzm4YM6aXDOkj4tniIf1vXIQAdscyEQK3wz1yz5qt/lTe/+kZrYcCdmy0",
-	"GA1TjtNRhPIQ/1QVMrY5sZPBg7BexiwWQ5hF4r1rbx80aQI2mxGY5nzII33wA9kr4wC2HY51wpm2dHA9",
-	"U59xfD1Mqs0WPZtsXGJGUT9LHh3CEQZwY0EGl5LsXU9SmVZ0MlAX3XV9BlVU+Twigrynny0sOjsniFEy",
-	"BpuHlsE2YZkXyLURtD1mMEar2NtOWlvScEs+A0+rrq1tg2b5mxi+DTRjTnMiymf3tXKc9aRtKSBzJ2+S",
-	"Lrg2dxqnsVkunCVG44HWR+w9cxGFUFp0Nre24wmp1Gn1dFUY2bUv+0IdNAk3g9ZaLz/97M+/+/1Xn/+B",
-	"oMhJqUTG7kv+9Slx0mld3grRq0mDHY5yLKCu7etWp/WtBw/euXP/dvfGg/tv33n33jIgwrACZ4ysuML0",
-	"LlSSFJwzVy9DxH/UCa5AqlMBMvgXHoagqMdmiWWE/+gPR6uDD89Zs1CCU+0QamnThUMrVgOttiNOZdLQ",
-	"JlkYdTEkTFiDLq6jJL7S5z15A6E8JtUNlLQrqQxP5ps+l+AgZqbMemYm0CLs7j3/2Gu48Tx8rKWd3Qr4",
-	"TTc3r7mfugXSLLx5bePKyYeaAfDgEm0/e3L6I34DlYMTXRekQtiqJ0/ng8mxaz18VRcBTGuDIo7adm2O",
-	"T6VZB6eFWplxKChbvb9osnqfnQVYf8HpuKoUvXJGDtyrNptPkYb7t5dP118una6/zqY7+2y6/uxkOj4Z",
-	"qx3YSx+Wov+MLONcEnVQ0x1Nn3AePCTaNKU4BiNxEvqCAnV9H84znGes9IFOjwkuZ9qAu4kdeCT6rdNx",
-	"Va/35VnsS1otrCHsL7sZ0SGzZIlx/z7czK/6vn4St0ZVg7h6WJWzN+KrunZPBkbor6Mw3+AjsJsS2kDf",
-	"eb0yBsExy5+Ixnv5knv5BL3qhn1uoaDIP5B2wxOzjIbj5nwtTc5Yy5nSNPB0UeZcDIYL+bXTlZWflcXO",
-	"k1kRBHvwYOMkhRzqpzLhGgBWgzjV0QU3E5GmSSQVUStRMgln9rApjPNgIdp27ZS4BMZMOQ3L5a9gIXpJ",
-	"mlU8hVAXJey3T5hj2FVgZ5S3RH2ysLf2gwPBmWFcaS0KGYk0lWlDIj9+0YrM1Z3n5aDmORdpCstYbbbi",
-	"VrXVwosCphh/ud1ahvcHLkns5Fnz/sCEobuWuk7/5/XAcWy1npwWZMkNbfYN9x4p48bCwfydJaivPakr",
-	"3ryPxFFw6+qqpJQ2vLgwD7Aq/Z8zVeooK1fVbkZWwxHpMFOYgXhxAYfq7mhkUQZen0+VQzaMXHItbnEe",
-	"fFfJsf3t5pb/NUG68R+2a+Bw/Msr3gtr329vXT4laZWbg5OMB5+f6KAf0L9KRflrv+rp/Ko0pwfH05i/",
-	"lGMtRqN5+VeT58EM4eNw08yuaXyXMb2onHH6Ta5hzPpKF9ID0RKR27TE3h2NqEWGzFxdatsYRI2ZMMBu",
-	"BaFDGKCKEIgZlf4Ac8TLBWrvJmKsrZe/+s3zT74E2wUTnOksepxwjpVur5at+YzhGhcb0A7WrxxTWf0q",
-	"Q/n9py9/+9lXX/zoxc+/mBoQY6WfejwuNDRvRCuuxUmrsLVir58tAU5CG3l5xW5Rj+K6jG+tVi0pJmhL",
-	"TiZ0EeLaKxEXixXrNRTCzyuCZ9NyJPoyjWA/eyTuTJkSSTwj32cCcGuULWddpvBa2DSab0BW5hrIcxdi",
-	"w38N1QXEW8fwwqekRbVrt1TFAYp1ghPgka391n9T1QME/4QHf7XbaSBFTs6bRhPun+nPpxLDS60CDFj2",
-	"KsLu/v6T2vAHsnfkLzY23CzpeTB8HlPj0EfVQZ71ePDohJs59nfxr2c39FX3x2LT5cCcHEm8wjLqYdYv",
-	"RJ3/cLH5q3/6w9aBMFlvt4LN9P0nIAUOpChk8Y48tr8wEiGQ8UfoKlV4NiSTPCLcPPhzK25VRd7qtC7R",
-	"jUldnHzhbV1EBLXuSKKUZ7nv2PIWn6kMgz/Uea7H5BaxVRfk95hGfoIPYFEiwWYRJl3wgZHOcyotpkIu",
-	"V68V4jq72vZJTL+GD2Iqpd2Opl4AbcX9AoKe8PfNRgT3YtavCo8lGuIz4lS/YSKRpgWcKZoamYKlDIrH",
-	"CLm0an3G22W6349HuRapTBGmDPvtJ6kHO1KmUaHH0HChx3HUg36B/o1zVsbRSFQGfrK0LxNQb1jjMTVZ",
-	"8oOSy3eRaGOgc8tT5pG3OQ3fJdMpzeWtMBoPVwmzyY/EWFpAr1VGdu3vk6BSHLP8Ra/Mnsp95V88OI6y",
-	"FKtuP7Lopx8xIhrqlB9FH+2rjy5evOj+wZNJWojDMok+ipJMdQv5NJPjJI6SpzpLZQq/P5CZ6kfjIitL",
-	"qSJ6yT8auSbiKKFO1V+3hEImsOUtzDg1xm9hS5mBSyatN4HeAO6tfSD6KPyc64F/iZ4Pfo6QNL/jiqex",
-	"eMzCuwU92le7Pust87BryIzKXhx0n9jGubidmrA1aTTkIVXkYwFzAjdPpm2prkPuoy+ZGQcSuZiIeaxG",
-	"mY/FmA5j8g3D1Sl4mRgHDMBaJ/eQ2Trsb10JB9aahHibtceaeraX9RVMCEIAiGgsD1AfYFBh+KOuwjuO",
-	"b+HmIdru8IWDZzC2aqLF3Dj27kkC8uMr4alQmRmEZ9ZfYU13hbFyiFTQQufSbDCfEc1eQtC6CKrncQSY",
-	"E8nnPLpb8DjAn2Wkh6yIelVRwKB4gWg8Q5GpUvBV6h3ph/sqcuAYBCT6CNrlenrqCIyZ9oHFFfUdOJBI",
-	"eYNI3YSPQZw5MEd2OIQYEUgGB3gp8ryGQkwxP7iu/RdEIR3hIvFPGTwNIITgMMHTFu9AFBIGhGcdXqG+",
-	"gOITTm0NbRxnzKI7j5XpeDCyuD7txGFAfu3YzyGOi/nCcO4QcNpISVM7ATHhcD8MBjlpcSbhz2vTQnSU",
-	"0yPxsCG1hU4wasEPxRPjJQIulR/7HYfvhO3CtcTw4J4FqZ7DOvvGUEKVjHaDh4mErSFdwE4ziIvSOOJK",
-	"xJXwUV3L/2R5D2EKD0TvKNf9oHhsYzJPJJt5jx1hVp8+dJC/cWSq3gD2UWKGBmG0EzkUWZ4EjRL3UFOb",
-	"6FsvcMPCDdFXmSHdARXPTOSIh5F9wNC0wdUZ9pnbaGh/FzQvBrcggibRczH3Bn3MA9plRTQSPRkT+As1",
-	"ciByQWUGNYWm6cPv0r404niCs9V+kX7rcrRDqOGgSBhbaWj+nn2PoPRd4SLxL8ReIMBdghvGcp/xrQUX",
-	"kYrcyrgv1hPCpz/8UOpRLmOeIdb6EOGH9yW16C/+qcxuRL91S+cSb6b05iyXrJnBooPmBzsYPxKQGfLk",
-	"6qHERNMKlUgrCi5cuLH3nQsXQMQ9fvT2xevROWqvCA78wXFpYROGojg6H0e3v7V5vb3djs7d/tY75/GW",
-	"hJc3r8Imv/VBT+aoRUkT0OeORCFKTQWYsIpDEUcC7iwjh1lP5zDxBfoCD4gZAIaEk6J7vaowxHigD0E1",
-	"syo66oeo6WoGKsI9gmwyiZGjt3aSgLiUhvv+3b33L1xgvCFswAykLGtIWAP0o3gCAVu+iU/adBF7M0S7",
-	"aCtUuUCYJOK81AUWspoqLzeim4JIf7OhNDEMeSSLnlQl7U6VRqnsZUORczIJE/tirzzW/Q5oHwOdO70I",
-	"PmZpJ9Osn5XI/itKLB7l22woyo3onixAYvZkniPJHUJ36uLoQGsLUS6QGnCsixS7UMgfyJ7lwbtw4dt7",
-	"D+5fuAD7NRJFIVBBofJfq6IMJXSJ2ZFBH4y5lwjKXhZVOYgwhmIcBJNbvNrME/6Gz8fp6bwagizUh7yP",
-	"BWE04+iZBmOr3d6IbuGbBVIIFTIyR9loJFN/yFx/Dt1D+8rlH+GMj9BzC/O+Ed1REQy7ztQ80iarmYw8",
-	"CzGph5sOQTrs3Wbcvnw9vnLtKn43jgTNhP37vtreiq9dvQbXQiF6JZhWpJofZrmkPUirQd4o2gOZVek9",
-	"ISPqRI5Dwx3efiWN6USXt7aCacX4Z5TAFxiPDRbCThVNek0Mo8HZdIcjUhnntJcBwE/WoxswErl0pEs4",
-	"mYXIjNV6NQxnaJ/BadZ5oOHSH5rUcguKxKizyhol4wHMWtALxBmirrBId2qzyJ0wCHXwArG2Ua/JTAmP",
-	"PnWpZ6Fcox7M8GfAHWuFIevhphpBl4wugmbYHfTsybP/HwAA//8=",
+	"7L1bkxxJdib2V1zJMRv0TFSiqnCZ7iqTjdBAYQYcNICpqm5w2I3N8MrwzPSpSPeccI9KZDexNpJWZtwL",
+	"RdIkM8lW1Gq1Jq32gZLpjbRdSvtfltNDvekvrPk57h4et4zIrEIWhtv90KjMjPDLcffj5/qdbwZjOV9I",
+	"wYRWg6NvBgua0TnTLINPj1KW6WeJ+ZOLwdFgQfVsEA0EnbPB0YCaX0c8GUSDjP0q5xlLBkc6y1k0UOMZ",
+	"m1Pz3kRmc6oHRwMu9MP7g2gw54LP8/ng6CAa6NWC4U9syrLBu3fR4NFigR0mTI0zvtBcmp7PZ4yIfH7B",
+	"MiInRM8YUUwkLIvwbzpnhAtC05Rwrcg4pXyuCBUJydhCZloNogF7S+eL1PSn5mpEF4vR/v7BIMKZ/Spn",
+	"2SqY2mLRNbHvZWwyOBr83t2CgHfxV3UXJ2Gm85hqNpXZ6gW020jGsX1k695cH9jhjArB0nX94RNbd/dC",
+	"YkeGxs/5nOvm1ZrTt2adw1Wj6rK0EAf7zdRPodVwPAmb0DzV+Ipt2XzY79xPj+V8QcXqhWyjBv4+EvLa",
+	"BJG50Nm6nuD3m+gpz5TMmskeC/ZWj8bwROzOyiJjV1zmiizolLVseXylRPU5ffuciameDY4OHlha+y88",
+	"tZXOuJjCwFpZxQ0ziWcJmy+kZmK8+hlb1QnxiCxllpDxTComyMUKiDCmacoyMpEZ0TOuiBSMmCExpYfk",
+	"kWEUjGqWuO+IlgVvMbMBdgJEI0uuZ8WPFzJZRfAdF+TwPpnJPFMRSSRTREjz7ZTMZcaG5JkmGdN5JhS8",
+	"PeGZ0oQKtTSMzDc6YzRhGYmDWe6dskVKVyyJh+Tc9XvJ7Eio6YVlMBAyZVqR+4eHQ/JUZoYJZizgkbAf",
+	"eEYmnKUJckjzo1km+DCWQjOh7caBB1Nm2sB+TZfYwf4nZDkzvxUTcYTjyvDiRSanGVNqSF4KP0Kgo8ws",
+	"Gc2rsFBc+Scu2WpITrJMZpYwOEj3t5yQJFuRLBc4MyE1uWQLPXS7GolX7LyQiGavtOzvw/r2XlCtWWba",
+	"/Adf/md7//DND743aNzzc3PBtO98+HnjW7Jh0/++vGjt5Zfy4qYv4udc6Y3YO9dsrgYbc/TDTTn6C6nP",
+	"6fQpTzVr4IEvRbqCXUzH2pwyqokwJx03tGJE06kiM5kmbWMVUo80nZZGi3Pr4M7ndArX7juY0DN85QAn",
+	"5D75GdEso3hjv5x8SvV41rKyF+a368gi0LiVRl7NpGBrKQeccWEesysbkZlcsiuWEQ4ne5lxrZlooR28",
+	"OcI3B31HCKN6ge+YUZ6yMeNXLGu9STP7QNdVuumWP2VjKcY85dSQpPWwZaXHbuJon8pcs/bpml9vfK55",
+	"uqbHPL3xDs9AXm/tEsX56whHhdC9GXtgdDxrYg/HJNZ0+p8/+irf3z98aP78NG7Z9rtkF+61ZjLiSLYj",
+	"oB8Q9KIuWw+AEeSvw5Js46afzxXLRPt0cvfztl359k1nr2nTbXZmjnOijLy3pIbJTYiQoKyAXHJFeUov",
+	"UhYqLvdaFBfzfm+2B6N5Z8aVMbWQQjHYMo+lmKR8DAO10pj5ky4WKR8Dx7n7S2UG/k0xHvNkwgZH9/c/",
+	"iQbMCE/mu4xReBDWa2iutRlLE9hvTCmjCZir3MxxsSACeLx5AMQy80pElDRcf0yFEbNQkyYcZC0r65ld",
+	"cDTYP/jpT37/8Iv7r/d/8fHPH/7hz+599uDFj159cnpwbjrrRw0Q+ZAcdWFjnGeZkUqVppp5wdqo+3IJ",
+	"w7XDMd09kYJtQzuUAD1hVD4eM6X6T8D0e2oXsm0eTkJeUkXGNMs4S4jMYdhPZXbBk4SJ7db9XtO601zP",
+	"hhPfcGXhDbcbZyxhQnOaFuI0UJUl5jwkEgSCnS94/5ERJKuZMImdNjfOpFIjxTWLyZxRYRk9JUt2ASqw",
+	"YfdO4TCPEWV2V7CRiJ5lMp/OCCUXmVwqlg3JWT6eud9xTBn7JRsblRHVqhWZ0xUZz6iYMtyqkbNEXazI",
+	"T07OCRfjNE9YMiTx45enZ6OXp89+8uzFWUxSrjTqhG6OZlhqaMj5TBg1hKbbbAzQ2usbg7smS1vCdUQU",
+	"ywwzgPeOyK9yqVlInBFPyHLGBFnJ/La4wiNBeNNwj2GgcTGQmHDYRxPOkMBM6Mz8zYU1I5qXv69IKqdI",
+	"7Sua8mSrU3h4GBAbNezB0Zf2z7p0XFCeW35Wkrxx046pIBeMJJymKUsG795ExTK6/c7tmEur+Qh1fGLb",
+	"hid2z7nBJMGVOaKJuUUjcpFrb33IGFlmUkyPSQx0G+IPMdgjFEhmZhyf0dRIm2y7VWk+Ao52c992lT16",
+	"XgBzsJfgBXCb5Mjci/NcwRdAWvL7Zy9fRERmhBJDpJRpRkzLt0dzv+zF2HCXlcY3QJX6qczFlvS9v1bm",
+	"mEDDVeJmDEdIlOGq8PDO6WR7A5PfWGZJIViwtxyFiXMpn9NsupVAcf/g3rqNp6UcpdD2+o3HjWQqCTx6",
+	"RNQi5eWbCsyZDOx0sMRqJjPNBPhBNHur1e1tQBgz8DFBDshn/FMY4MfmLzDDUgLWjSicA1zNsDFrLezv",
+	"mzftsnxGxWo7Jv1Jq6hklmROxWo0oTzNM6YqSyMlMT8T8zNLCNWazRdakUkm52g5oUmSMaWOiM5WhE4p",
+	"FySlmmU7XgM3UGCuJVFqTOesPl6zAoEBuipPAV3y8SyOCvkHFGauiPWfkFyxr4R2HWdMyTwbMzUk8SnT",
+	"2Wrv0USzLCZTfmXvYVVWu4Zfia/EU5nVxxxZzTzLUwa6Sro6Mg/vkS+AuT169YxcspWyKsyUaTs3MBkP",
+	"yQvGQdBLZIkScLsuDSPKFUvqNHEGfTPWlBqhnbHLY3jkK0EIM2NH67uZraaZLjyTII/gVYDSoPPDUKWW",
+	"MkuGZvSPTMf2ll9k8srIkVr5Z3qMaC4FrpggM6qK/QjGWEXkUhjqQtuE64hQbUaeMvOukTMomXORazYk",
+	"r4HovgGYl2lCNG4XEEpyxezC5IsIbPRKwg/lVuZ2c2Sma7zWURjPwGNrW8kYkMQwD1w22Ba13esZdMIW",
+	"TCRECiOIwuoaogA9gXer4Veg73wuzMGWGf96W+HhoJVbeINEiUk8rugtc64UF1PidvYROK4JxcF6v4tb",
+	"dZQghNvUt6Bqd4zfUtVbRbZSShovxjxotXYlmjPFxyA0mN0lM5rxdEWCd0KeC3dgegvU6x5mBDefpQm5",
+	"YGNqjkBoZaFj5MIJ1fSCKnZcuO/cnW/0zKXMLvFywSVR+cJoYiz5jCWcbiewPFgnsORFF6O56WMEtsna",
+	"Uj3GbvfOVwvmZeTqAGCfz/NU8wXN9F1z3++ZCVu5wEgCu1+9OBx67ETouDr22IvSccMMYsOSrM9VLlgG",
+	"7xFNL83lBRMDW6QdEETZgKXpjGnNxRS+oUnCzWs0fZWZNjRnanA0oali0WARfPXNQDGl0AuRshGyc1W3",
+	"cX6GPwBLlrmGOwu3EjX3MlnO+NjcZLY1uN0GUYON3znqHhw+eFjy1T2oG/0jP7g5fTsCr3h9ZD81X68Z",
+	"BYT1CKN/KbZ2RB//6GG379B+JS9+ycYg4EOEEwQ+lahKx5dCLlOWTFkyorrk70ioZnuag1Fa5Kllg2iU",
+	"rriHo3JDFyCxdr/j4qr6eI8iH8/Tp+kg2qXP4wlL+RXLLFF6eTWAoE/wvdXgXdWBEQ2YSDwpqlthaRgh",
+	"PHBEYiMewimIyR30Pcorln0UkRjcUyhZJbH7nHBl5pLE5nDar5jRcpP4mJiZ2ngFrsmEG9m+x+qZB9eu",
+	"f+2NS45adCeJfsZRK07ZFa5d5xvP4cl30UCKdDWSSzEKVr5MyddWKFowaW4Za0PSMjUiE3h50boJYTHY",
+	"CEplaIFkGZCbXshcA68DnSz+Vc5yQ9SFniGRrZo0yqhmEGtE09S1Z3SKsCspAnpdSJkyChJaxuY0u+y1",
+	"G41SkV5d80A612a/s1V4JfsMELQAP77akqDk7rc1uWBTChL6TKZJyNvW7jClqc77HcMzfNS8lCPHaxiW",
+	"XfViWG7lj6z6IlgaEUoWUsK/SJLGkeXzOc0aw7EUMxfrmBGvvohpTgvFyPlvGlrVs4wpoFBpzWWOPrmW",
+	"RbFG1nfR4IqmOWuZ+JIqMmdU5RmzJu0yKczvoGmhEStq6L/S37vQUfllKUTW+9SBR7iTX6xNVI5FLMI0",
+	"Q9e4o7GbV0gfvzdKOzHgYuUjFLDiqHbh1W8uf1QbGFDppnjTds0+KlqcO7m0v6BTMIogbOvB+rCtf/DV",
+	"V/n+/v5+W+xWyzitykhxqzRFPwHx3eZ18Xql92KI9uOKKC3N7mJinK0WmiWg7qGpQs3kUgxRiAkC0dZO",
+	"iez9wzc//F7TQYGx2/Df/vf1C7lRAILtxl/wNcnJboQuLuhCeIojBrdT5RKCi3pIXprrR0jNJ1YMP8LD",
+	"yvEEz6jZx4aRQuy3o0C05Q3hNaDq0FeF5cWommgFxPsRA8wq3fe40Io4pn73EZzfHMKOtiF0E43BOYNc",
+	"YUuSVXheOTqrNMz2CTiytzKPn1nBigkj3X8JoRYjO75AMDFTCKSSQTQw99YoF2CUSwpuqnhqeFA0uKAp",
+	"FWM2SuVyADznipvfdeY4PMxnodXImkLMpLi6dC/QTAMLC35esouZlJdgRsZvwBtsmN4o4ZMJy0IuackY",
+	"Dd7umcntXVGIWFFmljD115Trc5wpfP65me4TO1v45ilO+RRnDF+9kjL9vJg1ygMw9TM3c/juU5z+c5gM",
+	"vmlJcO4pAF+fWjJ85qeJnICry/BlR47KY6+RJE8tRd64ZX1uBYFSSOjg6xncTrjS9sMmFHsmHs+4YMoP",
+	"/pk4EdOUq1nQsxO8ix2VCWx2nHHNx9Tca2zOsikT49VmC+ZaQp5cNAefT4o2/WC40j54pMZT0TzTkQRi",
+	"njEqG9W0l3D4ilZcT+vf+cw+Vj3tMLaiFTuA1mP8ynZVnqC/qfqrmE2qZZD60HntsbfaplFUZ+TimMPW",
+	"WufjYlUbFq3pJq5dAS2s1U9pQ4V9nEEOw0Yqa5/7bmw0O7zweunNeMxHiotxg+xt7nNBYrh/5lTQKcvi",
+	"IwIP48UOeiRNUwV9bn2Tz6ga0fXCnNOUsbcxzbIVoS0SXaP+2lvhdzvFK/4B5+vW/d3D71ys4Tc3IU7k",
+	"i2Tj7ZJn/UxNuWLZiCfX3P9XLFN24foEUrfLITaK1Olejp7NSpc5/n78OOWm3VTd6O4sFcMuncgSvTs5",
+	"SlXgCeXfgTUS2sOzyd306epFuSH77aNSe9XB3ML95Lq+nXuq1PtN3Ff+oviw7q1XLvVkrSY+5yL89qCq",
+	"m9eYbIdCWz31PRRcs6Oncs+bW7CB4Qv7x5f42JvwuT3MvcK0ZtPzYMr1LL8YjuX8rqQLvmc2xZSJu348",
+	"78LX1SVf7MkFUmVvISHgEIf8Lird752r79Xy2pXerZtf+6JYG7XM1SKlK5eIYJl7Zzefnz6v8vjud5TR",
+	"e8o8fd1LZ4yJL+yj7cYat5FPrQVxM6NSbeN2zqJsHNrlPrg9SePD2kAVthde7G+6d8mt3GG3d3+pZvul",
+	"k42CYBwt08Q6yjBmnqZG6vE33Eb5XmWLYi+T4o6X5haWJE9Zq5r4Pry3WymDApyogawe6DoTmY1s2F59",
+	"Wz2VGZnJJUmlmFbcKBAEMpNpQi7YRNrYiMDC2+TXr++oXbhWHccrT+3ZBHOIl1RBAKNA1BEzIJ9BD51t",
+	"4d7KwoPaftjq5OjSnBDPoH29ICCzWDEq7IoAQ1CaG4XfLA4GIKcJhlYdk33LHsCF0W/lrH15+70jZNv+",
+	"abFerxnL+/T/8pSJMUtGudA83d5HXXJ5VraiBo+l4GJqgyAVkcJvx0YXZaeLdBszQCDEVUYoDN9RLCEX",
+	"K2L2iEuJGpIzJhLCNaGKxPb92MXQ2kBZLUnCNBtrswVc2h/+BoHsPdZsyUUil+Fmq73UQpFWS4J33Vas",
+	"CNaDG7pgK72XmWb9KNTOaW0X9XILF1ykYOHXs0LkKbsNpT9P2S0p/K7nG1H2c9QlPwRFH+Z1E0p+IKmU",
+	"PPAbKPd3fnx058dHX+7vffJo7w/p3tejvTd/9NVXw9oXpe+Go703H5U//uCjH/8uWAhK4tp3NOtDs03k",
+	"z+74J/vs9WTBEAVrM1PWuvCTD47y2YesMa4VdrtI+eUbGMBOaVmVvTfZqw3i8iavl2TWbbnO79bevRHB",
+	"u2tWppHhOZ+zHU5sjSYQnDs4kS75bMYXC5ZAtpz7rlUzCHG3iv+Cg7rfpT10EW2SSrrbs7eNdbmX0uCJ",
+	"da+c+fBwf4NUAyOObWeqDsSvblvxprbl4Nr1UTil5b6ZW/hWTTgpm2gCEe1gkjHngytEhQRdlWtVmHSg",
+	"46jdnmNBBtfLBr1DUSu3b2+7shp8UJdND3Su3rx6vVGkc4jn/unGw90ACiYnsPo+qRdfWpty1I8RhKpb",
+	"yXDwZj2T2LnivXul+6wPuz188Mlh7Vaqi49hxkMQNjHh9nL3ZsINgiWeupedh8K24Lo7X5+b0Od6rRnj",
+	"vHusHqtkk/dKufGIpGpYVnyXLvjdq8O7YBlVcZk9VSPlPy6xp5nWC/Xjo7t3PZ/ag38P9/+LH//eunhz",
+	"9Mn1NY6Yp5892dg9tFgA2PQOj8RicU7V5e4tUX3Az10KzpA8EiuA+CDs7ZgtNImHMe6E4TCOfDbl56fP",
+	"EXfXZhgD+iGHvIM2SPS1WkPdNuH2zBAtE+WP4TdvPgruwSZ7BNLgFDClAjFpTt+G8hHs5YojHwHb+15C",
+	"EKc1Cta1SeEFEAx749ug8uMA7vjB/j4Zz2hGxxpQijMGSMQ1qQCO/LaqFshAVDE7ufow4VcX0w/eEMDj",
+	"YiJRkUNu8KAKdjIAStZ4swUKepeN3Oxxna1GkLrbfrc6dEW47a3wpLOVEa2UZjQxY4pPT85PfzF6cvL8",
+	"0S9Gnz178fn5yVkcWVQ1u9vJpZBLFXiJEDakMot7h6WU4If3e2ozoctnJvM0GcEo2+NFtcR5EEqePnr2",
+	"/OQJYBgdExDdjTTpxOjWLgOJul9KH56KIqfPoXD2B9sMmVKB4elrHdhhtDAm004T5/UYA7WNW4I7a3rg",
+	"pmZQwVVzY1ozkWZLf8FEGoe6gRPAkqvBBaClpukIagF0VrkwfaIK4uFsusNeww6CxcUJNJIkT7h+NHYR",
+	"UE5wsi4j63Kawl82obqvCGUafuybwY++Lfj4xDXoxnEidFNWGR33CtAKZgK597qtSgKAryxnksxpwnwa",
+	"9JQdk3ic8iO8RqmFvwFECnjD8U85n4OSyAUbkhd5miJoLOBeUXXJEniJFzCSz3929tnZETjZFwsL+SNB",
+	"8Zx47Ctzpxjlh2RsypVmGQICsXRCqPK3PmJ8yTlDVDokZwkvxHCfGRUA9tcDn0DLbJTJtO0WlIUZCUhA",
+	"bYRAbwCEicVhbjZ14FsNqbneI6wY5qDTNEXpR7AlMeKvXlnjMy6Q3ZtEmjWJsdgGZyoGaCSbii7dVQm4",
+	"TzQBKM5HZAb4qBYvEVEXLV0LlKeY3LFffhSb1eaapFJeKrM2GJWwht7FYdvExY7NXod2GVukdGyTFD0B",
+	"HaUaiGho25+AGZvLK0PCc9jAHtMRz0iaz4Vye8dtziE5Y+OMaVvVAfGkGDxmwQpMA/EPfvCDGEGlJjLP",
+	"SMKnHHGtKhCZ5mFcvV7UL5vFGsCPLJiZES5AeraAoVyvyAUzckevvE58o/EewZ9Gl6z5596gHyEwTmMZ",
+	"mD/Ys/Lz3rMkrschdceyAH7biC+a23dIYCBhFrRyqDJjukXiKEojmHuuIY0i4E7hiErTj9zl4OleonIl",
+	"fMKeKceXWu/DHcc+mC53r236Xq8b81Dc3Lce9GDzWVHO2MLE3qYOWo7KBVFsOjejPoawtP21FsI2w89e",
+	"5QchdSB77b9513zm2xAQNsE8KO0VnHAzHW3MSJlEvhxJDzZlhEKZJeb6P4BAeTa+vCZ6i2sjk0vVp0gc",
+	"JC9mcuk/c2XlF4Bgx9b6hZWV746G2Fwx4dn8uvPzrTQBJAkraZq70HNa9wbhumcPTmGrEw+MSR78EWSH",
+	"mUwTjCtraCq3VQM76888xke3DEpOWJIvWq7T5JoUZ0rzOdWs1zRO3MPmxbcLNtYjI5UjDsH2Q3i74BlT",
+	"15qGZfcIydfv5ji36H2t+aSoVqMg1/xAxmVmJZ3wBB08HPSzHzl+1pJ5zGF/52lCAujtXsKLZdHNu9z9",
+	"6pgCYmQDS4neQ1AwPN06FPgRWdKMJlbnByyRMJSmc2citEPT9av4VGyBXrXdNuxnycIRh+BUc661Z3oN",
+	"xpdprxloNl+kVLO+S6OteblqkavckkEJLhv/63GWLAsMdlzljqqIn6WpVk5tcJ7KUymYtl3Ncuwvlvwp",
+	"HVbHMu0UG5hViesE0E5ut1ZChoO7u3LVVe6sCvSU58+tIsZjqRrwF8MDvOmJXC/ylMC0XC9rRpc3spHY",
+	"LC4ghIKFOp+DGRsYSRyR2BZkMH8mOYKHMuuauUiloWR87B730TvxknLNxdS8tcjkmAGAivlka9GYPxGD",
+	"wbY1NpJumkJVyNe+GCOwTa7IBeNi6mScCAuUwH4ly4oANBxUJWE7yvVa8pyugDEDoDFWy+QZsWVOewpV",
+	"bgYNPQEn9MGGjx+9eHzy/PnJEzQLGPrb6n4ApXXBxnLOLPt0qLqGGnB4EVOy35A8LFF9SA4CB6wVFiWn",
+	"553ht0HPHW2xNvo9zIuaJT2eLvZWX1uDFbb7HERbNakn/IR4P8TehBr20NX7fwGlMqAM2MqZIPEjbDuu",
+	"yKuTF0+evfhJnzFVE0rwasBxFusXbpPIn8FijKW1K4jtd0t4nsKNXKZ0O7OzpvqbVPq2EAjab981Dqpw",
+	"Aruz25TItkvTTVkbaZin6hR+i9qH1sG6BElb00sw+C/tJk/ZREeuhPKS8emsEJyhMKUakpP5Qq+sBdlW",
+	"WZYTAMWzV8VwI1kWRIIm5GCapZwpPWKi5WaC/LLQa6zwcnJVmFmqmJsMz7CC1BWE0UCBWjRKW0A4ZQ3j",
+	"rrbXmIritrO2dK4tFLgrEbQ1VFHKL1m6Wj8zC9u3oGNm3elCLq2b3C4WwMHfCIofbqEK0UvjbN2XT2U2",
+	"3xyHQY6sIFkKQrVPN9SYgXudKyzdFsJBeonHgZ3HtmEYXDOKU6dVxFZHwQIWcuLdG1yQi4yOWamu/eCb",
+	"b/+P/+7bP/uTd///3/yz3/5X/+bv/vk/+s3f/I+//a//5bd//Ne/+Xf/5Lf/w//+7R//37/9i/+lGily",
+	"eP8aAaTeRlKg6IFKMKh7iPh4hvKTkav8jaNQsLJbXB+RGN6PI+v2sWGRYRxSJpfW93VMjERcfhbqh1g3",
+	"jUh8PaJjEgtsV0jTQoD0J3C8btzmxzfN9pKa5aV2d8N5d9vDpw0bgR1PQ890+JJpZn0niGG/eR9QEqA5",
+	"tsdI8lSRx2dfGDbzB8/P/iBs9YILhAKuc5MSqmKt2Uo0s9M1y/vx3oP3Y2Zq8Fd6mPI0LWT20oH69k//",
+	"2bd/8l/+5q9//e2f/uW3/9O/6Iy87rRlNWk15reiCFLoZ1RD4oIvoY5O6WFKcpXTFIMF7sRhMIrR2Oby",
+	"gqdmu//2H//T3/7Fv/32T/8qIsPh8CNX9EpiRWJoz2wdeskaMIGj9da3Smo/8KXYHJCzOQSC1qxz3kPx",
+	"SVdcbbup3W1PCvXlCNzTcPHDdaAgeh5syKDdmm0e99u+JXW+3i9QzAotcPMZRVRhbjmgLgNmAECfunAN",
+	"J4SsDWxsyOeftmwW8wvVecYinGEJmQCs6FyQv/31n/3tr/+8upR9eDwG3x48xRZaOL61ilWh1jWd4gWF",
+	"Na6bVgEd9u4Kcx5758AHSUNn/AIqhviQF2xuSF7PpNmnXNiC8BmjRRQL3L14kUgxZmRuaOKB1fHOBgOR",
+	"Gm5+hivmvdrE7c+VGdurvRIO/fB+j+6U7pZFEJABOJ0lJUPBqcOoCOywVYRqiwJGCnoEZ1ekepLJznjO",
+	"+smGnnbr6IYud+7oLnq9pqMbnaIfgI/bzCdjV5wt29dsC4/MWCrddp1QkmQrkuUQEh3eLQ3GKy4gBLG3",
+	"p9Gz05LOBfJlWMe0jyLVGXS6ScERudzG5BHYrttM1f23HDp2vjArXdt3datSPRi2vBZlRwUeoJrtv2vL",
+	"7Zpd2I2+c44BAVR5k0HMh+/2MDD+Ul40RmkJHzbq2ThGkjcx8g0Ba1z0r+27c4Y7XlFP2FtY0p1O9BYm",
+	"KNfcCM1u9oDLouJ/UNJ9InJILPuIyD1vP4zI/VAKflAYEiLykFjbdUR+RDI2gQKroYlGS+ewQZN6k4bS",
+	"57bqNNowsExiuG4pkmBOk5ZQk6KwSVdOQljlrHrtVDGxyMnw4OH9Y7CbCGIN/kB6qqwg7XKNeRtQXHO0",
+	"RJGrFHXDz/WpsQWybnMv5jdvNcB163uJdkVqwS4sKBDZmPeFUS/UjDGokTvN6Byq5ihSS/3Z8Gau7beG",
+	"q9r7LprkIVuwWpsTcpFrEnsPS2xX032zistijWP3QkIqE8tc3lh3wEKRMLNhTZYm0aBRKAhCG8rSQZFu",
+	"Y/fIOh50C1rFqVzejmLhOr4J3cKw7w9DvTiVy3oy9ft2VPbLKzqVy2d+IKdy+SQYy6lcfuqHcyqXr/2I",
+	"zDKFgzIT9OM6lcunbmincvk4GJ3poBigI4+Nt2ovf/U+/Pwbe+7b4+DOKjFw3oSBriQUBbYIh2soCtg/",
+	"IqBPqE7jbirtth6e7rMWzh6D/YqLaXzkLiU06mAsDZi6qEh83AyJzVer+AgFG3BxGNGmiMo1j+RCYJMQ",
+	"t2uaDKNVhiReUCMh2QcwhAUSW1iaDL8S8YQLrmbwgPc7uudm9IphdMuxK+qbM5IyDVKF0dYBtnUYBgsd",
+	"eU+Z+wq8mKbR5pBLuIxjvAliougKyqsXfhtHNbgbaAK1AnHSUCDLTA41UZhG6fT3O/HoFi56sbI8doUf",
+	"fH/W2GM7RYdk0TO2VHRvdgT/+ty6M8q7YR9vahsIF5EDImTCSCIFM0KxtfhSQWR2wUE4hufdPI2EDF/A",
+	"8hB6Icz+T9OVkZahJSwKrSXKAUPyGHznCuzZuWJEQqqxdUE4GyvPsLD/alFHRC2b9u8d/ujhj7rM+4+p",
+	"ZlOJAq9bT9hE5qTBdTGXgmtpF2fGlZYZVoyEU9jkoHNt3qwEsC4JrnbMdyYCuITWRmDvaQnJsFVbt0+u",
+	"aX53spSbz65paKGtroV5ZTMWu8nhHtwyH2FNBSadrcIq7DcJ6O217VFB5SaUzL9PaM4NJwXBj10gdp0m",
+	"4Uaorsi2kMh2gxqt5j0VVo0GueC/ypn92WLZBf3ulgMIlu5cmQr7vaYu5RjKratSfk43AsC8FYPboohL",
+	"jY2thyXR2eozf8A+NCjWvlzzpooS2RXfCcbjB78detN/PZ9/s47OO2aLO2aJUjHxfMNoLh+tGAcRE1aj",
+	"1RkVKqVY6F9ANBNLbaoElDjxYU4KcEikAIUXOyV34oTFoIjECdt7dB5/ZF8vegrCLYrwLSbqsWXrELHo",
+	"3tdvvjmM7r27s/flo70/fINf3Hv30Y/v7N2Bb745fPdHX+7vfQLftiCJWdC4reqCbQYnBtHDzctjtbEq",
+	"rM8xOdgvw0SVcsa7QjcA+qpjdK/NM9W9ZyfWuNluHmOv32Vt+mVJG2DS7g5bMI46AJE2O7xhjQ8qCD72",
+	"wYgcVn6wsGdwmiSRokl1X+vj2gAYDkRziES9omnOyAUdXzqfBQLE9TPtYQ8eqLUtfxUD7izy3NaxtjcN",
+	"FxYNdEbHbEGzViehq/MbPOixUiBVU5mLfkhsMXPrSJzRhNhQ5YLF7e/v3b+YfHI4uffgRz+6uHc/oQ/p",
+	"vTH75PCTZJ/ts/s/uvdwb39/sv/wR5TuX9BP9g8vfrQHYIvrPTedKGfBPoj8Ni0vXeNub/QJG6L89Pz8",
+	"FfFuoPUetccYWtnELTYDoP4AlPe/Z1WQIFWnm5qwTK/x4TrvDFKXrcZt2y1r2Vtq1dj8jrVb7HT32m3Q",
+	"73W1W3vobl+7dXP6ndJutywQsOV5aiPalgriTtjqFkR9P+zmzTr67Zhj3Aa3eO2p2pqF/31F1IxmXv1T",
+	"LLviYxaRjBk174rZzHzrTMK3ODMKSFn/6IAvD/1Iw/2DBuDyx5gisKmm5VMN2l+sA141xG2V6MPeamWm",
+	"Z3ZRBIJ4CGZ0ROIx1yuI04m/943NbRia797FQ/IIU3lmVJEDQ70HIc5zkVaIeX/oD5ZCZzINHhuSR8Im",
+	"wjgURqiPFKRWHBMqbIAaZoxARJD/PTJqQvzNu9jCLMLrJdDubwZjSP8Z/PZ//j+//at/4esKHA2+ePbK",
+	"Gp/LsNk9IBITLqaappejtvJXfZCsXf5KS+YKm1NerSN3+OB+jwCoNUlkPoLBp5EtWKakQLtHsPzhkpv2",
+	"3pVtFd/+zb/8zV//44bslBuYOGY2Vuvj95i3rZPdH19/ycYzqkdywQS+tslswtJyPVDk3OCaGRkQeis4",
+	"vjJrWM+ioZe7xft3g5e7jNJzunAlq3Zeuap23DacZvn9D6+cnzvpG04L3/vgprPlIn2Ya+OZ0YazcenZ",
+	"H9h0rs8iN6RD+f0PjB5bsGiX07J9qgt7a+W/SnVvqInAXSJpLjRRWkKVOsyZt2CoPskUqmxkDOKgLjCJ",
+	"tDuh0uW84CC6JrpL9SEg7251COj4WbHJyrdrkjTBLtm3bCBowjEQkL3FrIQ+kF5F3NO6lqFFhuGUgEPB",
+	"JxMGdi7RXHWroactrH/unRakQVvmpUXE5IosMymmBUgApio0pF3Ej8ZjttB7zncX9wnvn/CUjVrtky6u",
+	"8FoAjchyRnwLaLEKPJdcKsQJ4uOZB9hZUmXOdta7Gn8juMCpB3cDmPmlzC5ZQvKF0YgmNCtUMNSepGB9",
+	"kTvb4n4trJ6N+mVKlwCDawGxUIMBpomhsXbbYGzscRE6bH0hHCHsPGFcnGURJBvExtqg5n6BsXi4i+BX",
+	"/BzEu9ovbJttqAGQMEWnSPMp06qU8785kLvfZEE+SbG5HWSlRUFDRhSWGSnSDNx5LB3cipU5PBedfHDX",
+	"xuag61swOVd7v7bhObxRPgDzczCc3dhT12P1HJHHZ19EgNNjOMTvn7180RPwZMZYi5kPc98AbsnwwQsp",
+	"L8MiZA75yzAnW8akGlWwEcQGcof17tUpGn0rqwak6bFMt3L2buPc3QqruS0mc4Ps5YNhLDtfvNtYOLUr",
+	"R5SVJTbcDNZwWK0Yur5kaI0mtu9mMgQesqrCYn8yLNUWRDIzjgPLPWJgpamR9qybH58DjKUVoYtFCvWE",
+	"SnBitgQ1G/MFD7PwbNwjidVcxb1BM6uR5vcCD4k/QY8tLHOzgp9tsJLbFHDgNB0tMjbhb7v9imb3wZPr",
+	"My2mPXy4p/jUd8kT3kCSlaM5woXxRG1Jq9g2yAN63fVlCJ3ewmVY9HvtyzD/MAoq+TndRJDHtRnBRmHr",
+	"G7CID86cvfO8BVzmbaWBze6Q77bBzW6DDTn9m3Xrv2MevVP+/ITydHUuNU2bSsyO2UI3Ga5fgnCmWOSy",
+	"JFSpBqZZfZaQs88fPz45O7PhBrZgAXGthiAL/WyVNpS3aUCP8CflgSB55iKx3XC2qWlWBdR0dUJdvQ+u",
+	"SPx7vjSui0NuKAvWBCLoiBgASHFBDu6C78fLvyDljPsWDylxnQo4cwgj6ORsCOkR0onoYLuVuVY8AZv9",
+	"2WdnfUzoCV3VZMM1UFLtO6oCuoE1ad1+kbbsc0JXFQTuDAtj4EuKrhRRsh/BqujNjajBAWxzgFvEvZXp",
+	"UsiluF4Rrir4iJ+0I8j1gUcqLCKhtUqgIbpIpQ5TiX8W5zAqeES5ukYJU1HpDtazW1G46Hfn0nCl6/pU",
+	"3WlvSS3RmospiQv8iaF7I246b5vJ18FV8N5F7ICtdUnbT9By+7hI+7m+3aUtf2gbTb6/41CNVLnjQGjt",
+	"TPXZRg3PFRt5KPtuIYknVY7QmmBTarmY2maKcHlld8wESn3vnhHUu7+mdlw5JreuJFdneDMJEf7o9ifF",
+	"OXurex6Gjknszi689SSrbGRdC6/Msy98sHqVPtVoDwbR8h48nsxkmiiyoBmdMx2gMXnU+WMC9Ch73zpY",
+	"UAvDedNjbW6Hc9wi14A1b0V6PbYJ7+GyxpEtl+TXrFLvBMsgQOy9UQyoJnOJFS3mRt0pgvnNVxjgk02D",
+	"2BAroSgw1w/t6o1MG6P/8Ot/HUfkcD/M8T62ASVzriuoewDmZbeYg8m1VWVKAf+D3/7lv/r//v1/+5v/",
+	"59//3X//b377x3/+m3/3l3/3z//Rb//iT779J//rjRYTCowujSRPOE0JGhN8LI6ZT/zDciz9xw8H5X4P",
+	"9j55g2n7+9HDdy19YyDYmLXr6I31eF4j5ZRLwYZgpCZ9eKOAqUsukm6Lkxvyz8zTgOXUDAR8HtgGvq8q",
+	"ELh2N9Qx8FFtFQxVvjEVm9RClnlT8WEXzwbaHJmxjKHhQmmqGbkTO0pDCVMPbBuROKgkGANsoC9Jagfc",
+	"RH2LbP5RZGsHoLo0wpi/2B4mZxYwj2RsAZIV/laQKVAQtwceDurBT3jKekANl5fEvOTXZBu09lIqe1Mk",
+	"lrqs7Alb5Y1lzCyaFGxIXk5IPMe89JH5IT4CAA8AmMZcL1R6u0GFZ4y31qemcxaAHdtNAizTwlBifJct",
+	"JhNVlzKrrF8mlwqHngtDbjOw+IgsZ6ubiqKsXDdwfP15jCwQcpFUH3IUe1Y8RRovpfJRD0ATw7WA0iv4",
+	"UdvPSCe75cOK0fYrcL/hpgcwMEcdED5pNprzREAy4Ju1PHPHeoXvd/c6Rbnr6+oTxaVz+7pE4L9oSNza",
+	"/lKXgt3M1rjZRW6iwUmWyex6g2SuiXUPQz9PmKZ8K2AnnBdTLqC6q6RmZXPjEEuNtBLDDrI9P6Nyv4M4",
+	"/Et5MYQHRja41kY4V8CIioJSCGhPFEvZWKv+ofhYO6z3cXtqHsc1bjhuLWhKOCX4cZgxOp756dQxljI2",
+	"llnS046M1ROaPCBKGxZMljLDEmdWLkCU54yK8YxIERGVj2cQyWGoORRSjyYyF0ncmTlpe25c9Ktm+982",
+	"0Td+62wEocuu2gyHvY2AKsfWOo8G3MXYYfGWH3nJ0NZKrN1efdDlzm+9otdrXni4vW79roNhXAsrsS8W",
+	"KGC3hrvayW0gC9r9ZUYsEzZKULAHXO/RIoW6zvBckKcBnx2ot3sRahsW7fjH30Sd+TwNegCfG3XKptj4",
+	"yiFOqJaJR34XchkYGtCuwURCEsnQaUcnEzbWhOJbS3AnxnawI6oBCaFSv3bYG7iLC6451d0bpsi9nNO3",
+	"oyTPqG6Mm7PwkcW1BKOe0xUgpjcWOnRQFQ8OHzwsg1U0Qi2bxeFCbZAIZbZenzm+dM+9s/unQbN6Cd+7",
+	"GumwI8mcXjJvgjrY398368YnfAw0UuTOhF8xl1AEZdst6rwU+NGeh4/AP/8AvOrev3zH9LNgWalNeBAx",
+	"Ej4akpdGdzQtwlZIl3SlMK6VJb0DUWFe5VjUw6ZY1AVdpZJ2mlVe2ceCSqzrDcrF3M7M85jwlemNjhhs",
+	"Nfta9WD1PhGBet9ja5lWZK5HGZvzpvrv7jhcML1kTBB8jmXqOIDrjGAvuZ+c+XCzs9IINWlTh/tfLaVT",
+	"brfBg/36PqhcGe72L3Rzz+Ebb463i5RyscML33QokGPt9MoP+q0bRGeMJp3ltQoZfyrL+IxUXUYYDoMJ",
+	"llpiMnbPECXT+4irEWRoN3p6k5xdK1+1XIB9y5xXNUrylvFJMcrFOGW0m7GLz+2DldrbPVA82zSMeMZS",
+	"p8RgaV9ZLhHmi6c4acWMJsmx6g3iMqdUg/XINDWIBrayornjRhjiUqvGxLTeoPQKG5sxnAX92q8A6fm5",
+	"7d1+91MchP30czcW+/mFPHMjst+UKjK5rtz4nHqdrzP4e2qhvRkfJylV+pikbKIJsEcIYBLsimXmud58",
+	"3Hd/0RKkYpijEaeKnv14zBAa25R5Y1Cf8znC74okbMxBVDMXk4NZdXXOXSfHiOq15IoRKlaIBJbUHudN",
+	"vshSKdo2ZNdABrPj8vXAMSYQAbasSFrqXh2H4oyRSaUKPBhGkiuIBeWQIKOxt7CxrjBumOndBRVra0GB",
+	"tjqf06xlpVnBhgkXYBJQHVd/H5DaVrRXnzdteUcxPM9UPWcrscmAOfnNtr62b2CNqV0wYNhpuWDonBV+",
+	"FJZCBaoEqoguaEZRgGcEMMmULXwpnWZfo1twnza6zC5SNi9wF2x/3hmBRxsSvbjAfgH5uNMCg/Nbb4z8",
+	"KdY8OrPu3k1RrIxaNUroqqmSJFnQTENLVikrqn/RNCWWVdt6YYrY6kvoJFYS/dSTPE2JaZ/c+fz88UdY",
+	"EmxBlTJHkYsxw8peVGnrEWqXCO89fNAtELK3Lt69fTJckSRDiBcp0pXVLW3ZMWyAJZERrSkgFiIXVUZr",
+	"veKZFHMXrRv/9NnZ+cvTX4yePDuNG7nYJWOLFvLahQtHsyHl0CGFlHMeLz9L4HsFhTEPYEiM3kWFwj05",
+	"3IjejcpqKqdt2weo6mYDE3HVdo1u5/xJAZQ1whWCqI27zMZ4R7asHQQ4eE8cS6YoQVJ3pcDGTBIUFi9W",
+	"GJ2MiwtQlTgIqknKqHoPtPC0Hy15omcNSy6XATW88IsQmbRYuyF55PLs6GKRcqjDVvzs4G9kgX5DVkwH",
+	"ghgepSVjl1giTc8ajTxgQFYLOmZtvl73uxnsK6n0NGNnP3+O/bvzjviPWqJlRy5FETSADRDBWKJs6gG/",
+	"4imbMvL49OTR+Qkxx1EPyQnkq+JylBpX2pBqic5lo/4Py7EkD+9t4GZqiit7JjTLrmj6WYuowe3vZJLJ",
+	"OaixPi4GoUsFlLTggsx5mnLFxlI02/b9Zvr44X2AlOraTz9jq5uxsfdW9lsyWpvs4TZzp8P2/TP2HpIr",
+	"e0lghni3WbDhZ2zLdLVmFFEQNPJsYa4he7gu2aoTQ2OToxHOsxXguL3cyyMfHBG5ZBBbmAVzcmzBFu5S",
+	"beYwtFJE1tezvfPX9WIsN1985TmjRpXDo9qQAQI/gFOtsL3ZSwYD4ai1TnChNEAuTUj86vTl45Ozs2cv",
+	"fjI6f/bZycvPz0efPXvx+fnJWdzNDspyTXeMznO4/k5c1nx1KYIoIntRYmSO/VKxIzMFudjLF0ZOGMss",
+	"Y2MQju5grOLFKv7I3Ls+YuqOYFOEbI7xarIZ4Ua4iF2RB3gHrnmRkDsLqXjDGxCL59+wsrcPzAJBy7FY",
+	"60klQl7IZHVMpBFnFiyDG5x9BDKOdR4TPcuYwtW54zvc/2hIfEIaih1mbPaSAWRqQN3VMypIbC+doRNq",
+	"4pJIgSFMhrJmY1AUL5yNkwZTwotQ5XOYW5oW8wexX5m1QKNKSsUYfBllFmB/aOYC9kfvEWGWAv2sYmtt",
+	"BUCUOU1YudlOG9bYA+g2IIGjHMMFCRKR3hN+Xu97rr04zXkQJIjWBSkv64FjuE3dVy7Z0myt5uzG7gOd",
+	"yuVILbmNza9gVDZvc+CrggDGp5i6jWGDKNjSK5lbjmZJM2Gred/2cGydf3M7bob1VkC3DSJ/rMrTK5G+",
+	"VK/G9gqHplPSCRjy7sz+4S2wS+EG+70JV39lBrfr8MfB7Hr5dh6n8dyFMLXLJBb0dr9BT+khm5j2uy1R",
+	"LWm35nrHco4Rmck8i8C8YZgLKLJO/0dx7PsYDkC+lsKFpludXmIyQ+1uXaC9q3Np4GWj1LNsZIax0Qs4",
+	"/s1eAS293xvv2hZV9UvuugZFujAodl1BdbPl+RBHv8le+SDH33/jfljDbz5FSr/K2BVnyyb2n+ZzUb7b",
+	"6ja1yg3mQIT73YZc6VPZ4DOq8XociW3+zfqZbGeH+PuNJtoXH7RExp3JBcEu3K1ggNuvPkGWpk2hYoKB",
+	"LowhXrAnQwdp59lgb3VGm+BRXHCI1Zdh5S9YKsWUaIkgKbazJtVFqVUTXiIcGau5OUXc4pgYpd6o+mZr",
+	"BQlFNrVyhfqd6SpBa8l8YT2XG/GBzlAYm/4VjGALJD1MIsIVc9RwpG5a9M/afJuxysdjphRm0lH0ZUKg",
+	"OZMLQ5wLl1kJqQJgA38844IpZl44EdOUqxnAUzZkStWjO2zlzsNiTOetOdA+Nxas8miks+AzVwVUiw27",
+	"MIIiS2oRF658ALr3TTuUBEAKFa2mt2lhi3rYfOKBa+r7qKiS3bjPAoi1TXcKKLlh+0VrazbKeSM+TxwG",
+	"b8Zlxuy8Ulcs849ADJAOPxpdm2kzqyZX1WceZ2VLT/d6PBf3q1uXRcbHGE/iQk2MAuLDSxQGyCaUA36q",
+	"pqkKfHZjKa5YBhkqUHigZON+/OIXFQt36aaquLPAoH2vORfZKD6jr22ZnJbo0a8Lm693OsY/OTknd+mC",
+	"3706uEuTORd3laaaK83HKnYTbZlb4I+E9uDc6BkTWDS6mOcjxendM/PSjPLyjB+sdVMU9b3u/nDvzQ8b",
+	"p76kXI/GGdd8TNORajPk+yRRbwq/YimJ3YvrzfKHDz457OGkg6GwOcumZv9sPBb/5s0Nxhq21g3F2uw8",
+	"xFXKMk2yPGWKxNCG2TxxZai23dg6aOkVgxzj47If/frTaJLLX7Dl7r2hl6yFW1yyVQkkl5JPGc1YRrS8",
+	"ZBh5YUEZFlQpSNCSE/IpVXxMaG5Oi7Z8b7hBEeg1Xlh0BXZYKJGGu5Ni7ZrtUoANbIC1hXtFlQrLzlNF",
+	"YrQFxoabTZn27nyyoFM2JADTJ0URZwNf93GIvIC7umCGdDxnG/DAOz8+uvPjo1Klwz/66qth7YvSd8PR",
+	"3puPyh9/0OL+fCH1KaPJyga81nbCGmDrllDhjClzKcdHRGdQoRXcACwB9+CYZ+Oca3KRMXrJsmMSCzn6",
+	"VS41jSP4G1xy8RGGgoEdyxwh8493dmXgokpIvjgmseIpE9qGJtPFwuIdaLKQaQoBtpqlq7CWDQ4PA4+h",
+	"Z/wTOgZI6bSMbbMu6NhR79Q36r55IX9u2y6+eWq78DS3Xa2HCCxVsq8chxAb0J7/NamaYeLJiUi2swVc",
+	"8K9rWRZ9IB37o+JH0IfDflzHJT7lX4MIWkMI7cZzYm8XbGw4JMavVvwVdrPsRwfRYXQvuh89eBN1xs83",
+	"7pAT6Oc15XZ/4OczVKf8Z1v3yH18bDZ6Gn5zYr2J9nU5Z0GppIK2DzsIu01yWFstqn2yxFlF5IBY/TAi",
+	"hwRhViJyj4zdNCJyHzMAictDDI+kp/K2ND5jAYHPWEDdMxaQViQluorkUTGYN9WT5bdg5He8J0XX2Xpa",
+	"FGcrn52CZ64rnNuviG3vk77bdOOw5517s8LOP6NJ03QxVasn+jdL8kVq2mvKgzjPcl8sspSu6CsGppnh",
+	"8o3BwLZ4Wl0yQXvKcibN6SkquY1ntoTbhIJAiXBIK6aPIRKFCrVkGUS6qzCbwdpn+hfoqG/iJk9s8Fj/",
+	"7MHCcd+AdARbmSxnKxvfA+Ya7IclxzbKBuOEuZj69EFXnwTe5sIGkGumNMlkLnrhTvXLwCglbdpMjGqg",
+	"XIUsPjFwUNlKpaQJG1dQq6bXvKtvws9emorN1bh1f3s4qFOHg91YDDQzrL05WAd/dHK6pf6xrYDDJ4hN",
+	"5sDEGhEo1mcBNmT9GTmdpqO5mraFEHXBqPXZo0blGHmgmLXnpygo786Q4x+9sMggVa+xlm5LyqBiQl8r",
+	"67Hf+fN7okiDWotNhiT4vs0nwRw03Ac+r9Q5kyC33fBs1WZaU83x+3KibWKfJbjRPS4YE55z9Ytv2+Lu",
+	"D4DB7IkoMZViEYMkLLdSpe1U28Nuxt2HdHvtoeeNsY0asB3YBrDnUauRZ0zTFA6wuXQhnWziwS2Ci7+C",
+	"cDAkj1z1LfBP+GiUS7aqpC4cHH7cHKC9B/8ePG2ByipnHVdcZ7bUrc2wr8FmkEDWAKdWwCrIxQotuWDa",
+	"w7upP84G8PosF2A6XGORtiexXJnXDreOFfJUZuQiV1wYFg9ApA8smGqAD4ICgX0HCkFYDIfhnL59YoE8",
+	"YhtU5KBEwgb6z3IbXWpzQAmUeWxkSGOAukgInVLnvoScovL0aJo6Px0s5wViM8BCN5O1jYYWAOIUpK94",
+	"eAOgDe8DL+MpCIuAj4Fhu/QSvBSSpFJMLTLkWjwNjNpepHTMZhAUrkgsrwwXmzP0isSl7YQJahn4G8EL",
+	"wnX/fRTiVnTDVdTFzpqmGiJSFFsu6Kibtd+GtvjFrkMcavuq2VHjChtFuCGSUIAAvs4F+dtf/9nf/vrP",
+	"cdsEB0eH71dRnSPCUpdo7oGajVJThlL+u//t3/7m//2n3/43f/ntn/51+dI4rNmNq7LWuhsFh9xyrzRo",
+	"Ozdt/4nIA6LA3e4MNDdndAuHX1iGynqPMxFVdV4YSvhlaDSqWFBr31UMc02aVu1M7Ugk6gtzvyEs/lYw",
+	"f4GwtRNglb4Cib8QPCAVlMNnQkdWhjIXLTj1jIzNzYbGK5YUBeC3HOJWNpVQBunswtqCOiKPFoVUCNIC",
+	"prf1Baj8ME08dSFqq8STkmrcFNCDqPvwIIIVYUbbyuqHg6iXQt19FfkIMdTBStHu4X3irhqPe+JQbfoo",
+	"5VnHuX6PhrVoAPcJS1iy6XYNhdue2vfGJXy67X5htZ7CCNgkqRXMMFDgvdW2IENVqy+ztNoWL61gBXYF",
+	"NlhgevRMZLM6QeHChdF59dvt/V5YN1s3igmzp1tqmHpTSaOxpji63VD2XKfshgpKtasDxc7D/sJSUeFU",
+	"/JZwk7/+Rrg9p5Mbgbo1XcKNYNvCRH5Dl2T9/c449s027waG6iASNoTbuB+1n4COy6sMGVoOIrO98oyg",
+	"kX43Go8/kWWib5Y6UD1m/XfKbZ6UWz8o6iY9WuGs1ibOYMtdY/zCpv/QNH05GRx9uY1rrTq5wAq4Dui8",
+	"foZsqoIzPpcMVDXrAtZitXBmAJhb2MW4GKc5ihW12fsqtNvRv3DeNfgUGzFaO/IlqrXI+tizqsq3ao4G",
+	"AJtEl4TZwKvAXI4GjQvEgsTcEPNhzgjklqVoXmgoOLn11oZJNAHZyIyN2iIKXJiCechJy7XQAgt64Sok",
+	"gSHluBwdXiLD3W948i528QZpanffvLuUnPMHI+m7Th+s2+1wR+WovTPW+FK8nExCxHfQGOVk0jMYEbWn",
+	"l+Yl+6d5FRr+vICObXCbjy2uny/olguML1laqE9ayqJRTOgjIqSNOgFoGItN678CVgP4CXhiMsOEcj0k",
+	"Magxrh6GbdW7qMCPsXT10fD9GVUky93rZovatx32LNbsQmQ481rGVJ7aitMeFVTmGpJ7YHYw1pq11g7N",
+	"WiIckJxIbKfu+/zCEPDCjx7bwUBiSFj0oGDgd1hkbMwSJsaMyCuL0uIfhsJUaPQFZ2GA3ZkyesWUWRCZ",
+	"g1kqBdSzhC2YSHyMgx0lciWepmW40mEp7lVDFqaZS88N5ffNqX3Xf/EUGoGt1VT+zvmTNrBrujecrngj",
+	"ytz6AK5nSEIbO6UlLq4FIDwiOojvckvaJ7QL/Oojx5q67ZvweMBkOt9ALn0t04yrI97f0Lgd/LTNwstG",
+	"7SEOGPs86mcsOmMiCYxErDGnpQjNMA9wMUWu5Ste9KvYfr2glg3RdYPcuxYi+d9bDkjl1gkWuHq4otLx",
+	"rLbcsGblwYWxJ+HKueUo7ZXSaaju9TAipdjTnbkrhuU8dlbYSp66l4F61fxBF9BGT4+y1hzUBcvGTGhX",
+	"EdBlzBIuSAy5c3GEzuF9i15f8hVApkTRs/AFgLsWPhpA49skfVZXHhsqKOOjEivTX7sq11bmivXdXoMr",
+	"RrM74TGgwG6lxl0XU3x5G2UUX95QAcWXH0TpRDOKLQPori9arZvba5klD/bDnbCZhcK8ZTjea/Z4RvX3",
+	"wVYxp3pIHrmg9If3Pr5PLlYWov/3z16+iMicUZVnLPEQissZ14wg3LCRwCHOC3miIsuMa3O7cwHA2DaU",
+	"Lhzdg6CIS0H0bUto2F1Xq1q9Rbyev1sBGa/F9IC/mUsiVyyEFQ1dewAhP9Ybob6GOYM/XD++QF7rV0IH",
+	"1Yvm8LRQgkYVD1EX/O1SF6Ir4tBNzrF2ofY5D1Uny81KVGu53m4Z+26ZehC+0BbCTXzJgQs2o6nd/RCQ",
+	"S+gYYrYrTokOJwkW/9qM6/IidKRncChU5MMomk3FMv9u5PttJN4Vy5rBqdYWEfOFMKZ5xnpWmCmloFaD",
+	"hBrCpW3NFVw225OFeqaZA+cDc0qa2qd5v1rpE27+GgFKQVOhAfi+QPTFx8MO3eC2Ax+VacKUHgEuQium",
+	"gtE/EZ/IGamsg8smByQ5xo+bZ5jCH0yLLLF55pCp4s1bSc7QtlUav09nsVYkLB/AFaFz1/VhtL+/X4QW",
+	"ZlfOUASuNuzRDWLYqIy0EKRQTjLaGJR8DoNZQIFeQ6TC8gXZGAf79ntlVyYXmqfhMA1JYKJGKNBLSebS",
+	"4QW3aXzlEZxgtKEzDm43O97gyjzLL+ZG/EgiQlMlrZel8Ar4mEcsuLFdxzLXa6Z09vnjxydnZ9s0XRVX",
+	"wcCc6/X5Z/3LLwGItoC6+X6jRiGJwDyL9ZkEnTfAXQupR2ha65tU2PfZekVjsN8VHa6Z+qg0rDoRMI/o",
+	"cL+JGliwBB0uaJw1h2ODjMwQnqFSsrKuxmDjverscZutojTVDNYsWChwz0RhRT7Y3b46jQVv51lQnYMD",
+	"M8+FHq45pj3WdIFWu5FgDTBpr05ePHn24idRPY3LQnX3M/C5PlrE1movVEh0hGzUR1Ez7uYtUlWvaECz",
+	"6uyqZfWq1p36xq80jla5MKbN7eGm+9DdCtXLumAkTedqnYSzQwnYyVS7lIJfuWI+DY6UVfP9CvE0XwN7",
+	"Sbi6tOUXRMLesp6Y+vYkX7fmpeyuWuuQo8zNb+iXMs1saa2to6XhxDuk4jZ+nNCVrZflZKCivFS15yYZ",
+	"3nK2DWryFnXFbCSAbWLreSLk7UZ1gYNCbVRhBQcENBTXJTpXI1eSszXKwMmtrrYIIsMZ/oA4PkYE5mLq",
+	"av7WFX9ITW1d2KbicG3LB9ExnZl28FAdAtZtr2BArsUSISJ7REu7pXwyyqtYOnlrucFujbq+251bdss9",
+	"X9O8W/DSW7fxvrJ4by3GDfvrkDzTZJ4rjVjGRjMDkQZ2t43eevTqGblkqyMSp5dqrkYxmUiseE4uVuT+",
+	"PZIyrVmmIpLwKdcqIvGeTVMcxcNqCGXFfHa4QWUoM6ldhK6pfDwDULbvfWO4yQs6Z+/iD8KG/GomBUNQ",
+	"4vq6PrHUhz4RJjShasaUq4IliMMfJymj4JqOfxgfk4MDoqXRH8YzmtGxWcsheW3nEf8wtmE51MnwXJA5",
+	"5SI1PTyecUGH5BFEMSiiZnKJ+az4KFWumqVymms5v/Dg3sf7+/C//fXBtmVD61df/fDHUFrL/I/stW2X",
+	"tLGgoKuuFATyuFQrYKto7yjfZtyV/vOlmYqShDEE+wxJbHlrrV1zti4Z1B9bQSTccXEfQvlhd/Dm5ZCZ",
+	"MV5TxTVuO+gZQAPTP3WtwKef+qbg4xPXniPWy8kzx+da+OA6zQ4eQn0NWQSqeFZ5MYqoBzg2X7FmvWX7",
+	"i9PfkK2eWSi1vSVur6sXPJrTtx02OFe3DdPzHCi0TVhFEWUqDT8CSXE5oxoK80LZVNvLjYOZGlJNudIs",
+	"G9kAu1GracUV2aYCQA1hRRcyTQsOaoHwOca0uZZZEpba5ppMmVbk/v79NYW1Rwh5OMICwJ0kLcqcmQFV",
+	"KGzj0aYcY9dcQVNbHxP3YaEGblQIrw82bBUl5qaTliHWz0i1fDJhmT9IBGNgiBF6sIJ0Nfzu2hh3fmZF",
+	"PnMxWa/R+698JrP/Jkxj9l9iDvMbpJwUY55y2qyJbhN+597BQnP16Dy6qrXVGMUHxGZizPqgBAWzeBK8",
+	"aOPmLCxf9bBhNYllJsU0rN2dssjXGA7Q2psw7HuorCkbOTTVHk8LrmbXjfKjGtIgW6oqqMIXlLJyhcsM",
+	"mIphPjDTAEa/ABDvZ2fAMazhcA73BVe57BFAscfRon3KAUsTjGajOU8En84adObPXGJ3YdP0UzQLb+RB",
+	"fsU8goqcENcYFrWrV4Y4NkpvsUf7ZkqHG3UDED1bQqY8q1O5LC9mMbuM0YQoSSY0KypUIiiRFH2NRWvQ",
+	"ac2vMs9QYHCCkwskq5RSWRu8Do2c2xfx01N4fQ0EqUtYOCpmPpZ5irUcLuzktYSLiAkEUIwtG0CZMZT2",
+	"cmGLAAYbrmYiXTeHMvc59e2Vv39atF75oQCOyAW6qNfGwmqq2ZwJ/bngusG/Ud1gUQktGA+wXTrbYcik",
+	"gmxkd4TLnLhgL9VDZ3dpwXBLN0EltzRkdG+ab/QWjl7bDZ+uQJAjF1LPiOLmKsYBY4Q+uCZQHShSoyyT",
+	"L4A1keU43+NxoXMZLQFz+qF+6RXLqE97qTs8wM4opiMQsrflv0I6tgsJFVKkK1e41zkk+vNhOyDdPKJ1",
+	"fNGmGrjSew0ssC/PwzL/7fTwbjOj4MoMSuDUGJuwBDLPeZwOd2nP+zI0rDA4wg3SPiJo14mtm9SsxdNj",
+	"21cdHbjVBFdcUFTWV0KG2jVoRLQebWLVtx5D8fHB/SUn5MPAiAwPxSu38daBJSsxXXd2jgJNAc8QzsxM",
+	"OCzmZNYxlUpvUd/I3TOl01bd67W1qC9/sDdLU+5mSE9lNt9Qi201bpsD5jwVjrf3MXQnLOVXRvUbIVnr",
+	"rX+B5IawdKQFFs2y9TuMlkt8K6FreqM6al2+6fYqcvMS99FBLnqFC1Gw/m9dcA63oZ18W+yS+a1QAhqT",
+	"4mmA3bpRvnjhmr3OUtlQClcAz2NBv7eV8+dlE8r5itghwY4xUdbdIT7Gp616Xx+SlqTTdTzu0WKByTYf",
+	"SOFBz5k2IqsGQJ8STeE7dZNUXVNnwoocvBd/3K0Tq9z3zj1ZDd1f051Vscrcuk+rouFslcFw4/ff5uff",
+	"S0QNdqDS7QM5xFw33kJr7ZdrimY3IFBdW9urn0+cYp81vJ3DeYsH89ytfnm+Mm82xFOUvxvUIRvoaFjh",
+	"UUUV8WpjqNIURkWZETUDofmirxDPVFPA88sJic3A4wDvA7Dx3HAiq1SGNfwwt5zIXB+TfRtW3F+Ng7A/",
+	"1ff0lGjEtfKWMu18sVvI/bBUfiSOOG0rf7XLOv62Q5bsfINjr7UJBmNoSvfB1wpYw86w2fIbxeiahzXl",
+	"TTXC8Hsjnjw7e0nuHTx8uHcwJC9FuvIOergIrGML4qlcxV/tTDnZqoR7yK5Y5l4vpKWE05QsMjbhb4eV",
+	"2puD9ehRUG7zsLnc5ino4p9SPZ5tdweiMr+JHGCed31tVk6rtoLYdfN6BfPa3YlBwwZ0u+NTY3o+mUzM",
+	"50aRhMFvTiphV4ZtWf4PDr6vxFdijwTVkcsWafAzI2QKxDW4fcmV9RgO4fUQEsVlfdgIZMyXw8fY2xnN",
+	"lS63HuCfOCgiIS06LWoEKZtobMBmP3a83gwBE+bwORAYDDEq0ipjQFEBsBTskE+FzPx4cec5YxaYWwCY",
+	"VEoAdD32riCsL5s44kxy5dugiwW648mMpYmfR8u73pcbHwG2LByfIEUjWEeg74JnndQ1d1hc4GnGkKuy",
+	"oEq5Tr0hxWyHXBQfzRj83ejNeYi1D8+s3K4gjyyqMAw5Z5WGbFiYsw6CFxoD1b8ShCSSKasG5kL7eAGY",
+	"jwt/caSF1nFkuYJR4Tf+DSc+NO9Iw4U5TtTWenTUQ+ges9RTfmWUZDq+jEKwLGj9+4roPBPl8tt3fLMf",
+	"lXFr0cxopmieNd+RO0W/H6GVv/H8FPFEjmZlIg2/EoEjqAH+wAXS+yMIdkKHcWHHa24KO5pBNLB7H16G",
+	"HTyIBuPAB2932yCw30FT4Se3HD39T8jJgtqC8LkogAcfHZYPfjoJJoTffO6n5T67yeHn82KK+MUzP1HX",
+	"gZsufi4V3bOduqnj5yfBlF2nSe27U08Mz7q3u3zpYtEjtdkrizWAnlZsa+eoQLdXaDZ6sB/G9gFbvmSL",
+	"usEI7vI+mJYt8XZw7FoBPgM8LitbAUNmIlFREcti8ZBcnnlKeaNTJQzN6Que3TPCqEgHhNeiMAc+Pj05",
+	"P/3F6MnJ80e/GH327MXn5ydnceRwmiyjMFeXIjOfhykh6qcyi3uH6wKO9vvMCnW4tiQiF+GgpYUEp853",
+	"g1cWbM6yja47vqFvtSyzso2lsvrAEVXdLEWxKTw6aythlvquEeXQpS9G5F6RnGlZ72F0b/v4KOg1iIQy",
+	"nwOXelnMrOdMW/W+K8LSmwGsHB0FsoxgqgFZswn6sQH0AfHplA84gnzrAugdhfZoE3WBJUYlaDIauhup",
+	"W9/zZAmvsfbozlLH19IcmJfKuydqJXjHq7teOjEPPWGa8rSibjQoAObZQBk13UUgU3mM9utifzWpL820",
+	"hfvvtKXGwuvZ6tiXNkq5KOrNGIlIzQxH5N1+gA0uGz+g7TRgN4316xvOuSXkU2erz9rKYz2VGUkyEEFt",
+	"2OmRj+2y14LL8YRI6UmehYmeThL3CWw+r8k+oEqK0QziSKBYGnk2sZqU0b8Aw1FmYK+IgkT37ysylgIQ",
+	"EhD1kS4WKWeqZKv48iC6Fz2IDvaje/vRw/3o4OP9N9Ga4tuhEfrjTuNz2fPXcgF5znEq01KkFyYV2Ngi",
+	"rEmMRQnnXPSNmpIpO3PNwAdsyvx5is2ZPx9hkzCGXDfaJTYsXYNGJPt8ZzDlNgGwDoWvD9KMNWe4IgiQ",
+	"Jd8XQGQrH6jMup0O5pneQgfi125VwyAaXLFMNdoKnwlDeYXeTDTyoY4/JAAuxDVE9dn3Y2d+x2fMGU+Y",
+	"ZmOj6IlxnoHhGX9Tw3727iVzoaRrOZVZr9f4aM3k5taykkVd2h6lDVmO1bMjsGsWROY5om1WrwGGumPH",
+	"rOly9/5Y3+t13bDAcW7f+4rzsfLr2st2zkX47UH1+n2Ppz84yeuhXJn4wj669SlrJtG2hTeuc38EUtWD",
+	"japUeMCyYSti2TWukQ/qXrg+J13HPoupvmnfGDtleLtndq9Zc9oDRjbRonKYNZRwTNLChSEJv+KJL/5L",
+	"VD53j+MDqlBHabJyAvUxOSgbMTqiIrpKwp4xmo1n5+yt3gz5r0NbCflNI30s3ypiEC3IHCQReLQZrqz4",
+	"0GUTa5oYBMSd8a87i/AFtsJ6SKQLZFcQDG7D7DrpvqnFzghX1/BwuviD3nes6e9GHJy+56ZTEsxqV6zg",
+	"jAm9e99mSM6tC1A14I2wtzpybpkFzeic6VImAyAxjTW/KvL5A13YJh5lXilGz0zs4TCFjImWslzG247I",
+	"lYlAR4+yOcQkVnM1tI+M5lLp0X/49b+OScrn3J7j4jD5YQqaYvHeixVwQF+zYbVgETnc3w9Ymh2j6cYH",
+	"whb9YAkHG+paRGkWVYMPHoZlzKsm/8P71zL4b1m4nquiesUJHc/Q+zejilCLsWBYC1iOFiwjse8mLpLI",
+	"IPUYqAwLDLM2PUBTaBdA68glWzk3XOBfsOWRbVgteO2w6ofT0mwyBJZ4Dys5mDG4hG28jbxhhkBhUYw7",
+	"Oq9UQ6rvJ+cUNDMJomdnbHzJbFH10AAUDHVJlcdCA8eJRQiozvD+/ifFnrBeohg8zg6pADdXpfi93eGG",
+	"moZ4Qb6PIW4EgQj+JjdPeaw9yNrER90Cl8JewKq8d7B//3BvQcGSv/6CvcbWZG8XbKwhxX1d3V3rr7Uu",
+	"XV26aa2xYGt0qqBwcI+eqV3p63bsUoU7L5GZVEy4JOJrCvrAizsvWVcc7RU+bd6bScFGwiOarMV8CMBP",
+	"AN8OgRJaxM254T3KhfkFcAu1wjsHwJXiK5b56ktxRB7gt2HdKQS1+Rh/mNPskpkrIB6SR7a7LAi7FKUz",
+	"z6FOFWDmQB5dYjiiDSczh+r7Cvlenk3NXnBzGzbV7PVy1ScbOwxvpsy8g4bh5m7yTM6y+dg0BaE4uaqC",
+	"vdxKMfkiP7hh2iul2RyF3PDOaMyveXA953ggZHQiZIbFk2FwiGjhFmNIXkhNtJyihxfvKHutxEa+iXPF",
+	"Rq6FuLwIqZxysedEuW3tBp2TVU3p7zS7VEE4kILtU4QLD8mZpporzcfKZbtqQhc0s1IQYjkSKVyUgyKJ",
+	"DKKNQBjwkhpJ+SWDoCO4kiKSi5QpZTVQkN+cXGUuCaa0cjFkqWIYSiRK0VjWeWzEFCnGzN2eHneEaaPR",
+	"Dnu50sMlavfeF8s6k2miQqG3DMVSkXq38u9X4XRC5twu5e9Mk3EIUjvXZNrhXGyJJ4BzgTr9h0VZgRB7",
+	"Zdu4gqL3M+xpEJW/06UvgoAD8+W5vcgrsAUZo6mRJuKSXBrkECAWlpFJcJ8PSWwImuQYYdf4HIB+mYti",
+	"AhjiQrPsyqeoV46ba2sEDhUXkROXDmjo1KQeyhOAHJeiDJOFsxlEA99w3fdnKYJSRhWvHn2p/XCLvUHE",
+	"nvkiyBBhLo4t+o79Ui/52Cf/w4d+bh96xTIji2X2eI3aIjfsg0ghUAYgZgrDfjBegAsy52nKC4jcLbDn",
+	"L2hKbbW9Ld7etKj6hE83A/lzmF4eISbjV8wsRjto35CcsXHGLCiDUaBYQpgYZyuIsDGsXc2MSEMViX/w",
+	"gx/EgNpGkyQze5Sr4lcYPsL8zaTSEYlnWi/U0d275uNd8+6Q2NRa1DLoGK4/bEFpuiK5sLHDeKkoiUGi",
+	"lCgYpE/9dKYLm32QsblEsKtCDYbRRDAUIwxAlJ0lixu99UFGUALBZpLarHhAg7xgdv9iwZQ7sfk0gg/x",
+	"R9BTbJR7M48hCM6ruGjT/4T0jZuaNEJz7TlrAUgZwPQ/xOUaNlUJHkuh8nlTvNSZM4ZUDur3VRE0gXB7",
+	"9JKJIu7Q7m+If5KaphEBVpSxSS4SZUsjFJAC9vHhdodpG2++Y6mjbj3rmX30M2WBc1vA4z3Mm+UZS8gJ",
+	"mzKkWwhXpxoB3LgagVk/WRN9WHBKKFgAVfoqGfdCIio/geQedYy1L0uSS73vSy6SPkZdlv3MPOmjU4Pw",
+	"z3WvPjcP24hQeJkb5aDzLXzKPC+XI7Xk1llaKRMCx/KCpYCVyZXfewGxQJQUEnFI3Aq0W/x7qX9mTEua",
+	"CQsJX1swUToIE5qmCnVUrpA5REEeSmwLxwaNxggFOJZZ0lzpcrPhOrSydQR/wtUipasX5lHnEKdXlEPT",
+	"10Iv27rkqNL9tuWpdTUoxkR/CPOFTNMh+XwBC8OEjyYDVRERsPEsYXHsYkcNtzYoWfPyaJHxMeuTeImV",
+	"h10dY3gZhJCDu+CB87HdYGkdr8ideC4F19J0OHTfxh8dkfsP9s2W2h/u338wJE/CHFLU98ZSaYVG9OMi",
+	"6sZGsUGEnb014dZ1vF4QCFrpkz69sYXF0kpZL9v6bVA45LbzlRdlYrug2WmIix6KrrCpXH5YS3WXjTaL",
+	"NTF17/8z8+R78fjb9otCvZ3FUyeZrUIuJ0FqVCHvQwsMapIENVS3q65jKDn6WorO/XHO5+wPzXMOMmCk",
+	"Wh1jVS2lvNAFqtb6lW5XR7aJqXMx3h0V/JIPOf5uDdCBxalzmo2VSILwOBsuVwhJZRnOyxSWUuHOqAor",
+	"9lxV+EuhlAUCcfmaLwkiVVZeqZVs1a5AYLTXWdO9WtxbYR1lr0qXdmzlBDYrt9uGEwYyXt3SQReLGIGL",
+	"jwMEYLNQqPTZ2GwXcQJB0UckTuU0jkiccDHVNL00f0tq/r9k4xnV5i82pzyNraa3p+YqLhlZ6WLRZV2t",
+	"RGHRva8bA7Ciwds9wN3fK9RiN7AGW8aUCf2suYY3+gXb7XR1F9avcpqWQyjqht5KSKJPgWhBv2r8yZOi",
+	"6TeWzamwjK//OIJiRvVnMYdwkwabgv0uqGKfZ+XS13nGG6GIraLbsGCokLMNydy2lhcyaUY7tmbk89by",
+	"7Q0qdsu2KHIjNxqyo1ERvf9L5eWwRoPdjNGkZcekXOmNd5m1oG406sxhVTdjz2orUjQFlPPJqoxKe8nM",
+	"dGdzOsZrQiQ0S/aW7GIm5aVqIEHl9rFtNnHBsiUFIUALZvOwzlSWGdfspUhXKKfAemeLFs5hLiaZ67NC",
+	"dfai8sPmDI+Win/uyESeUfl+m2YFTLaBYX13mr47TR/4aTJqQulmwL3ctC6yhfiLoIJPd4cLq0YVJ/PB",
+	"g3sPuktCLNLVuew30u3ZQDTQKEj4xC1NM22+g/JUKR9D+pUwsu+bZlUic+ag9as6s1CuhvxNS+vEtQbe",
+	"8Z14dKPiEdUvrb+o2CX3u/bjBdXjWU+hynHninFVrMC7g5pgWOjpiHzvG8+A3kXke99gvSr403J0+Ntm",
+	"0MLfDtIAPjABNU5GueBvR3N8Eb0mQ7M74TO6a+wX38l+391WvxO31dr1WcOYcZnWVFJqJ3MxgTnTM5mE",
+	"vb96eXY+iAY/OTH/f/X5eWPfv8oZ4l5s37M9rNdopIma17kn8368r8Bv3nbylf1l+m3aXKmc1jmNmsnl",
+	"4yJOvyGMqNaOpN/duO/7xv3upvnupvnQbxrlX+1+9r3z0QYe6EfYNH80/zYcr0Wb5YQuFmcbzPg7k+J3",
+	"h/3v0WFPKdLGjffr2QiAb5kYfX42iMznn/4M/z1/3bhe5owvMjnN6PzMEca1BqsPhoqMw78Ju2Kp2bqN",
+	"Td2YERNPe3i26+R75z1Tu0W6wD53DnURdHtNrAsbpHvrYBduRjeBdvFdPOt38azleNZKse+DxmLf1wn4",
+	"/E8iLDMavN2byj3PrTHwZvjC/vElBHW8CR/b43NnJ19Qc48NplzP8ovhWM7vSrrgkBc1ZeKuD+N5F76u",
+	"LvlizxVR31tIWKLiutsgRvSVS8n/4AJFPziq/g5FrX5otNsihHbLuNfvgkR/R7fIthGrH9w8Ngs87Ro+",
+	"6g27HP97D4PdKvB0Gzi1d63y9HaQMEHqWb9cH6iWqzRPU/jimPBJAPlSKQGYC30T2QrfZbh9pxF8pxF8",
+	"l6j1XaLWd1Lmf4KpSB9g2s8W8k5XusebNZLNbk28t2DePW3EdAGcN56Nc67JRcbopatRXcK9rxZqN99i",
+	"IQObM+GLM2Ht40yKKblkqygUSLD0qSudhP4qQAOk5Fe51NRLELliCckXLml7hqX7i7w3mV2qIXkN3yMy",
+	"YCwXTMRR+BRegBYazQGxxVAcJnZvzWg6GdlXHZybmzBUQJOCBeA2GAJAxqlUINAcOxgbYtrAUq8gjQC0",
+	"CyBHUAVFZIwwYVmKnAAozIRDjoq5XRHyBw9JXLTu0TuaSg2Wa48umLkWGhAmfiqXRE60vXFq67xggiVE",
+	"cXcnYjYhTnOSpwGOUo8cMwSoa95hQR10COiIyAWbcmFGjYF+AN2HG7rdpeY8R2bcg2jgV69vqQCm9Et8",
+	"1fz5U5pO4OMbKKKredo3N67KZjSmRVkCuMaiYl3aD+VZN6RXBdGLIp4XnBUjjgopQmiVneFyldh1XfQq",
+	"MQ44oZMJbvSMaSiU50UvJ3X55TWTkJMJVk4DKvdbYBzSSzFwo3sJjTj2Z5vyY/+Cs2VTdoIYGbGjKTKq",
+	"crXW45zdLmooBSOSclbn95VH2bHFSw3XQMhNl7bKmMuZRITG1iTw2kiWa6CcLV5zdTSgGmw3lDXlD2ar",
+	"tUXPlrNVqUYfFeZuMPSvlckUcgTXhGGbQo4A18PXhpxTDswELxIj9Ts8EAUlIgHgr4AvLco2ylxnVFza",
+	"MobuhsEs1CnkMRreLDMNQrfPocSX6YxRV7PQvmqO5IwmCOxqdDaLfGZhNe1TIfrmQso0xDeElhGFaoRn",
+	"vtwD/hQUA8VKiw291AeseMqEro/YEH0hoaoloCPabY6PlwuvxUPyFApQG33UoXjjQLzFIXf4Bl8JUoI4",
+	"KBVx5BnmdoJ1w6kziK8Iew4urnJxRccVlEYm4PYE/glbApJtU8xb9Ys7iAawVr4qo6VsT8byerZCVvJ6",
+	"tjr1nb+erV7In9vu4cNTO4DXs9WZG4N5NxjG69nqkR3J69kKAb8+tWNZJ796ttRyl+hrViYrWwoAYQdB",
+	"B262FJmH1456xxPondch851eTxkIQIcbSJXlzNUdBGwH9pYrsOqlLnm7fvtsU6AM0KpHnbDcFmSApym5",
+	"YBYMz2MPW1DQ8hpGhKWKVfEu11Sg6FMjzbe9vkhaP43ynKrLm6pi2FpY7YwpZ2FvKxTacEgMk6OLRa1c",
+	"AB0DNr+1nXJAPrffIRJmBgJfHyiPckWSljHYh4DcCDVSGUx9JGCNSdPrgih7O5hCAkIhUYdEaHaSchZk",
+	"NP/YMRUQXva9raFOzFoBLnALI4v9A8+waDKUePNf1pZuTlfwZ8jauoMJbUW09dVA0BXVnkVnLi1gs4Oj",
+	"g1pUrHvLdlapIuVrcgZrVaLNmj2/nTsozIu8sWqCIW02aPRoTas9ieqns5ZQu7MuKVcTaYfmJfRsNQsf",
+	"qpNNP4KnfCvvooHFw+968af4WPhmYf7tnLd/MnwfCkZ2vfpz81D4luohyMyDGVZIjZ1iM6UpFJSIHC3X",
+	"LcBjLC1z3XjH71atddVaSb/LEx7QbWdHPKDDVvVgsOSJB91vMXnRuTUg+wfXmSADJ8vh/a7ySaVxhFUB",
+	"uoZSevZGRxFWLGgeBQQGrC1AA0MMG3JW1OuN0xUwKK9Ye5ufdCWG+warpL+JNquEvEabLdjWDVj4Tl+G",
+	"FQjwtQvk/xBeu4SqrYpCwLb9yAWyoGdxzhMBNrrPzx+vXctq3fmDNZ5E9X7P4MPNhvF+juCGg+h5AlUt",
+	"TqnzBFrPtfdteGv+tcfvSh2sCQUJSjIUIO9D8tL8uuTKFqvuXQ9hEPVKET6zHuHyoF5lfE6zFbR8QceX",
+	"+eKI0LkUU4z2ceZJb0gEcoJJ9I4zjYTxYWZPgKFaIdzbR5EzGErFCoMFWm6VdqZbwEQ2TUXOcHmxsnZw",
+	"KP9St5dajZcrIkUENlI0LeM8wLYcWdMp+NGqzjWkpSsQBMZArFwDIPvTTOYLu0fklVFrjTZcUL5UEA0f",
+	"DgcHXlMwZiN5pCQpzabM15RYYxCHpqltFUeJ1UmWdFVEPmGckJmf9StZSh5bexBQFdbKBR3ZSIlibSsW",
+	"YuuisnF2Q/KcKxvYBkoWS4hgS7NkMOmIcJGwhXlXwBnDLoeNmJ0Fe/9k+EnI4vfsF7X00jNfVKbA/MNi",
+	"MiO6CfBfV9VITTUzrONzwXVLvAvFOBRbY+C4OLjVEnJA7QlPGaHpkq5Cj1lgVXW8qqdl2wzss+Jt8/HM",
+	"t2BngAVd6pKttaSj+65foXGbcDkSbFm8V+G6xYk3m+PVyYsnz178BCgAEKgCKrdZpMrm8Kf2fjOms9Wm",
+	"PUPkABWuz549ZtLoR6bTTQjkkDb7v1Mt+lKjcPPsG0ZY7T0qr3CjXuC3x1M+zTOmGv2pY5amjTbwguAX",
+	"bGxY++NHLx6fPH9+8qQfkQH2vqlliCr0rkvropLy8phQYqjALT4wcDhldhRkoPbospTqXO70lI0ZX2Cd",
+	"Wxfw4MZAeUKU7NlFjra30eLBflPQNEiMcNdxYY22M5pOvCUeqGoJ6m54mZGnj549P3kSFSUTyhDTEFYN",
+	"JyzJ2XbQyMXAP3lQjqXYpolPtmzCFvDpsduQIn2jWxBWetTWfNOWM/+AqIFvm/vYrQIE6aLUUq5Ng85Q",
+	"2KJ9Rwbmj4YhnUD3QduwvItcG00Ei9fBq3jt9+vN3y/t0fwO7z4gCHTskbk3gq5WvmzUuhVFdGyIkO/b",
+	"rIUE77NRNsPaFtfiEYZFueJJc7oiF4z49uxdhA6gPtEXlOv1XKTw+9RZiHnbBgSgtx7FUWC675ON4Ki3",
+	"ZiH29e3YR9UD7zdfcM6KeyfcRp7x1HlFFFyC4Q1S3ivB2QpWLiBHMLXKJVFhvRU2uv7ifiU5+oVpmr6c",
+	"DI6+rNfXalaNiwg+5xeGQI+IzGSemQsnoaue8UpVd30jfEuHWbQmibwry6+nzjZeEWKrQJ9rw6rmMmMj",
+	"xTL78rqACnyq4OkuLaaFq2Z8k2rnflZn+GITYJVmizBoEldnEA3M8oCtd9WKs+HDrlvqUnxtYw4TVEPq",
+	"bcgtQylhNeB9O4Eyqr4lU3kd1m/vHRrmC1Vpp6b56l6oTbS1vndceILjiMRWNTd/+sgj8yGsKxyD6cHe",
+	"h5GVZsxXXnK3UdvcFa/BOOoJRg9CMHZUSDyhN9/0CK3jw97ehkKUjRO1hbltMRQjzFswnqKpcgacY+Cg",
+	"QNrhcgGB3dBJVMRBwkjxkSF5ZG5dZl50IRJckfj3sIYwted8SM5rtjYwR3ERthlrptBcUqVlWImcZ1A/",
+	"nnDVJ3oB8k+bAm/VGLW9Y2IOkCJeR3BVwmd0gXHfFa60IefBe6OB8WBaTf+GPL+uHAGzbX1rfsJ9jsBt",
+	"nHm8XnZ98HP1TExkfZ6lPfFNW/zUyJGjq7Zp8UY/FOew+fKr5azY9dO62WXsvb0tTRt29u6WNtR5qlNv",
+	"yuJ5kq1IloujiqsC7PzWbGWrA0Joda1qYsneDNZW1GDjjeLBm/ydudBZcwyaHzPEUOGDbiBQutgy2Yjw",
+	"CbkUmNvQAD1341GWNx8xmWGgVHPEZFGQHVyCUWFT9zkeNMgGKVI9zD3nlsP/DI4EbrW0olj3sIl27SX4",
+	"S2vjHgu1w0HUh2mUoPLW9RAst7mwToYHoUZbjBjcEsma1pbWB2Z9RAkb84TZC7CUGMb1MZYTAoeYud9L",
+	"/gqEIMAKVY2bpN0OUppZqA/Yk3lHzWRWCA0fFd4t3FX0kqlBm+/PgjWv6bGIyLetWlK4VFkrzRhuDNJW",
+	"3VUTYBLs7xuBSypbxn5MMSGwVOF5LOeWcww3iOp2+TeNmsu1gnvrp5Un4dY9JoYdgoxGSYKkWx/8BzAa",
+	"CR93buOMmadY4oLghyQGrjsyRAsTTMYFL+aaCLn0TxoVPz4y3yK/vrA2uqTqnDVr0dTABRuFxb7Dhlww",
+	"AoX42gx0Of9exhaMutQQFwCMXNIV8TYMtEg7iYH1ji7ZCgRZFzuMeZ0EyXTBVGlgfJ6bru3AOLQaSNBh",
+	"FmZLff9LZoRaNJzCNXbBzHPo4X7kNyXyZjfxjJmblSWYN49/hzXIi0UaRINiHfyHkKb+SyRY6Rk3vW7g",
+	"Trdfg3pz5WunSSw4p9MmgUBoOtYtyZ9zc9bdI/YITMlMps11xG+m1LGm0+7TO0UsgRpdpljKDudU6r+F",
+	"JEXUYw1HF6+KXjb0ubzq/XQuUBxpYDbWnh/TJIk96IadjjlGGwSHV41iSWKNizjUYhhr6bJdjDZN+pR+",
+	"zJ49UfVMg274HJxC7w7erZ/frnS9YqvtUhU4p9PdQtCe0+nO8WcdN2g2qfo4ME2nEckF/1UOdd4xZxy1",
+	"D/LMZUPDactkGsZN2pszvhvbxHMbmSUkSaQNr7BvqwUdgyVH5iD8DUt1Ib949urb/+tf/faP/6ocJHLQ",
+	"L3cB86oP9+GfHz29O3xzp5Zz7X5784PW19589OPGaBO3cteE8DW3zK3j957T6X9k72+b3Eiy+1D8q2Qg",
+	"FLEzs9Ug0N18Al9YPRzOLHdmOBS7Z1fabQqVQCWAmi5kQpWJBjEcRmj9lxwree1d/a987WtJlvaGFd5w",
+	"SJbvDV9rr7SSPoyGnNUrfYUbec7JrCyg8NjN5pBGhDTLLlTlc57n8ztXeuSv+LjrCtx3qJ20RoIaJHoi",
+	"bEsAWla+Nw8oZwtkOXwJDnhHCOkMmyD9HzTAiM94XxUIEBj8VcSX6XF3wDgl+V5C9llpdKSPzI5uvT6W",
+	"qOhBiKYzDVuCgYr5HUoqCyNLET1kzqtlW6gE8C+ZNlaPdQs5yvsGt/lquo4C9Z57N/jOWwWXwnhAkKsL",
+	"N3SfMi/Mzo9qLBbXOreKhQuVBPQ5hLrA7PZ0KCgRcBIgvgxElhTZ5HZn4f7Yn0b2URIEzUH7gS/BDMT2",
+	"aYPiyUh0TRt1knQoFm7MhtmR27WBWGtLcCfmvPMF4AN8a7VXTR6A7YYQujTWpJ1Qc8LylOD6LdTew5cQ",
+	"iMvNBPa1IzIl+2tqM2BoahcVIRY6cCHwFSrsew/SHaYkIYNZcqoIdo9LUFIJfMi5nlx+aFFefAPr2/tQ",
+	"ox4bBDvMOO+DedEodns9y1sQ3LcsD7lkaLRKoV9Xsg2BqRdrzmOJx1Wnwcc+LLzscwcS7QoQiAc9bX0S",
+	"c6HHmVmEN2J/87FJwOYEAk/mAD4BZHCtTgzQyPHqWv6unDqF7XgL+3pbuNjCeLK9YTEKTMWp7GbjeQTB",
+	"hcPBKvFrbKoLOrR76s7D1pvqoOlWv+hjule/+vLhA6KaqcRbc0kaVeavSkNzUD9/bRFgrEVeeeffB6mn",
+	"cJ+HtJVsmCJHXB5lb4VIEbq1tr49q5RdXpC/EuUtRLfA/kX7V75hVZTMX3QvVZT5YEnYKi1gcYrLhGqG",
+	"iQW0uRSUFYh8dC5plyukghJ7X6QEvBeIavOXakaqKq6zh8f0EZVIYDSVMyoMm4tizdZLDgiGCC3Yvz8N",
+	"W/HTMFTou4ghW3VHIKBrJhTL0sY2xdYtJzUlfyV8QSh2MRrL29zEBXKFvXACqJGcCZ3ciBL5pjdibDRG",
+	"Z4qm6QF7RfqIzdJoSfJF6pCMCQhleZwLSrqFukZm8UKExn7m4WI3mj0EYizOh0RpgoJK7QCCnWAUbBxg",
+	"oKEjBqYMl9bO2KqAIKBfIGz0QuMLjlOdvevg9ije1QQN4JClmsA24l/BBEONQ6qOSqasiBi9aEhqcQqj",
+	"+RszswqzuzZPh8pX+CpNLp5sXLXl5X4FX4yBf5EM/+nJXZYAWFncdvFen350/707pKgmmmkraHWmzJN6",
+	"ZyCEdvYb+wfN/Uaz3Wh+64Nv73/n8LuN37j1aze+9+HBx9cf3Hx4+1HzZJMks8be7aO97/G9z9t7j7/5",
+	"K6tclXaK31adKjAOs0YlAPr8CF/e0nDhvulUVx5MFkaXFlLtTOLnZ6rDfBA1iuw+GjsUXg/2K4XXhTkh",
+	"i/osoG47gpBbkxLGrUTgqjW7TzMj8jWX/n18GQNRUj1YwHI8fpJdGvem4yraqNHoAsT+M9Uh+XE95xnP",
+	"z9YTvM9SGNdaGzEBbxqgq7Ikxd3gWaYmAEUlp4DZvt4GFAK/k4zyMVj5asUqgyyKy7aeePRt1XnkW4GN",
+	"8w19W3WOXVvPfLt0H9ZjtRteEDxiTIsMPd2T8HjYI0F3cp31miGvdBgiR0H8efZb74ZMV7vY5yApwsv5",
+	"AXEorcyM2B4e/kWkvCBUwc4imSgSNtbfzbvwpcb9e4Rfay/lFldzlS919qKCPIjZ5xwCcuMP7p2wa3yU",
+	"XjtvXtNDfQ1+jevsCLbLxdrYwdCOap+Oivv+lseLbrxd+owmXXxHMc/UvyJwU//5YRG5zZTEYhYX90ts",
+	"6BB2G79ZMob7av1sg7Jx/HKUpG+rzicym4Z6Ej2aVZUuYCidtVsu+/ShffeBF4sLo9jmDssFae1b1Bfw",
+	"tpnl9QLgrW0NNEKvXc6e7vNVe9ah01fgXS/6vbBvGIXLr4F/GOeUcVmVcl4tZIS1ckr8UgflX8ikD7ae",
+	"uNIit5btdxl71lZ1XM9h8RlK8mvtydwBQQMarcaKVbz6a5Bx+SquwZYBUVsqT1scFYq9RIsiigxcurDK",
+	"wpUN+cLr1J5ZBSm0pXJSSP1LsUtRHHmEL8/jMpcFyqXbdsXn88rP5tUzo1fCiS6LDV0iD4pqUGKjGlIr",
+	"x0oEMC6Kdc/V0KGbpznCF4VGoO/7WTT3qelaq5aLrpCYx0y/3ip+dNCZzx6vGUH/0H74Se8+vLsqdLSK",
+	"qfo5L9qnqz2KV34MFxUuaThFK2JN9vDRJ3fvHR/DX/tF1uuBR/E4LCHWkELRiJrRfnQQHT5e7Vhd6Hd5",
+	"6H058Jd3gtEDqkVEf73vlGz7x12PNQCaq8Nlr9hGq6TRH0v3h5q46z/Y0iy4tkUp1W3LGs7FYhnOK7Cp",
+	"ZjG+XC2tZVz2xwvR592vELTtMrJcEH5cSj1bnZJrL9RAZdVJOi6UFQ0AFV0hvDjgypUqJ/gEXoDWQB+F",
+	"Fel4vhHS+Gicj5QW1emgXSEX/AIOzTUU1mMhE6etru+yX0/No7UKVb3y6lUvgHtpQc5q+EZ1OR+Tc6mz",
+	"AiO+Wl5cvPYFxdnGiR+U7i2fpLuAFOdjO/tFcpcRT4wucmiWYU6usPmBaFlewYplD29qeFaigLiUl9md",
+	"teI8Bjd0ZsW9j92bDt2SzNy1xQ7/Suo/R86qi+K5nyPWmc5AJaBl2qf9D/mUUU0bn9UJpXgx0SxLNRmu",
+	"NVSzDddmLWaPRrIhf4LsvnUQVJf197uY1oq81Tssfmo39BlWNGLBUtbZEYbbd5XUgM+oeiwTBoLoU4lp",
+	"ktBkxJK0n1r1JG7HEYvr6CiL92LfBtgZKZweovWh1J+Lqy+lYrF38zDqnksEisB0WYKITCXPpzCBckj+",
+	"i3/5s6/+4+/803/90S//6gdf/dkPXvyHv3pqJYFn//yLH331hz978cO/xsnOBuwTBvJ2BjC31lcsslOv",
+	"Vy+2U8cuR6NY/GLZf/bTF3/yD1tlRaxY4wdqqf7cmbrs3nFnmELxA826A6Vm7qNPHEGA0tI9vAMJ01h6",
+	"rHD3FXnZSvo6k665vdiT2ThN8NAXCr1V5S3FDRqFytLlk5upfir33Das6Q1+61+03voXrZJP+IvT0/rc",
+	"g9Kzenvv8dvlP99ZlEQSHrKLqmlO9nz15kI/q5wvKlxF1cVdTHvIYWZT9smHEjC2uAWnBCqi8u7AJ+tC",
+	"lDBVsDuSDEcEkS5mIIb29FrqFBwfV2EYA5BTzSZ5aoyQLeAwVPwRarQ1GjdjqOp2hA99o7N1t+JwKvHs",
+	"XAi0IL4Ts44wE4Fuw2GdPVBFChUTustHUO09vgOJzLBacNJPJcMMx1RiwVQpRAI2K5wtzP6IPiBEu07G",
+	"5VmdPQzXGPKx8S1L8u29EU9GXCYioSJw7uY40lpr7h8cXr/hqvu2as9/8Wdf/vz3sEC1oEC0UjWYw1vr",
+	"VcCspkmLJcDK7pDJbNL8TOTP42drFZZ/bJXIvtqjx59pJeuP+ORjT9j9r3v6LB3tqRFOYQ8gdUSOC1G6",
+	"JVRK7kJlRC6mXy5RAR8ow4zqox5Y8mZuqABCHtJQcBlYX71CSPkoTvsL9vXg+vJDxPc+f/x0Pzp49tbe",
+	"94/2vvcYHxw8e/tfvLX3Fjx5uv/sC0uO4WkVIS7vqOus/oD+8X187XFpb9PhiBDYR9wOs9ZPzWDcqXfV",
+	"8JrioxQ4TV/Ia37sz9Y/GoH2uJaIQq+HuuVaKh68fFG9c8kuizKSSpEPczV1c792+3qZGvh6dxxfr9LP",
+	"1/keQQPmVfOl34bvlhXr5SdLyO/Qq9VOZHfYc3FeXUrYZyAvMD7B8XIVwcEMVFtSNWYJFFFlnYn5ZLG1",
+	"TWHOmPAmGcAuKZ/Gb9USpJ7ghG1qeClMK8HpKWUhzJg+CpuI397Hqw/rdl7Q8AAt1WoHSgv5kXv7grEv",
+	"XmZfTzmGtxdyg1Jp9TuBPzVyRYdny5leRTn1Z+vs2JXbGYiuvQpTw8NC3pjBt5RWK8i4xHxQyI5IhqlM",
+	"tcm5UXAlZgtAbmF12O5+vDSR13k4oIB+kmp75JLYKolO9I2QTCpNmitECBguE32H2aMZlBNZKSUvG3l4",
+	"qV8roXCtnuy7JalowTaUFtPHEea8BzZx2aabgyGzYBx3m7ZmVOH7lsu9Rw3CH/flI9co/H3kWsZXffNf",
+	"B+Gs7FdZ61N1MaluNh1xlediGe25ekr7SkjssbuDFUWJwlLtYI3hHTU2mIyWpdroO65qiueU6AaBwvG+",
+	"Upfz9czYPMsk+sbhVhT6eDV7X1DXXhJ6OYVvTCQlogWWgFnVsJjAV//5b778+3/9/Hf/4vmPf35FwkEw",
+	"57k0hvVoTlQ7V2myft4ndefoj/s7IEHukadC/puiT/foO9R3MJEToc1FWOz6oeWvlch6gTDvLWKyXy/5",
+	"uFTkKlynZTTuO4UiNnOMLpzVNr9sYw2F/BTTgrB80SEfJiJzM2tYXA3xEpzgy0NLWC+E4tICIC6gERcK",
+	"bkX8wcrYgVJkQLCDa5yaV+Pdpc5fmZM37P+S/H/eivbK3YDpUHyvMvn0yMMMWup2/+jBEbMr1eG6LL8c",
+	"6ZRfOx5w2R/wdLsk3mvfrEzjpeFlqRT3zulCzsSgrwby6SrZFbkE9jvX/Ca0ztU6XBW6PhAeX74IYAc8",
+	"ho7oc0lloprrQcysJKyVGcAhJvk8xlavJ7pmdZT6SOXmHr5rvzpfaG49SzHHH16psxhRgAHRuIxlVBQe",
+	"6XOrmjtkeBCMA+zkOovHMhe8O7D0Oi6hsKge46eyBIBVRBTANyKJmFblrinjzyHBB8mfMF5ctXC8A54Q",
+	"MhpU2eSp0TRqrlnaO5WpcbU3J3fAzOyRjSDBgTbZVY+NQ5hnE+C7ldFuPDyuqzbskDhnqhKT89fl7SIo",
+	"DZXZcimtBbxCgDdEqE70b0CIma3FhRgt9LJIobhnsBvlql9L4J0rxWi4xo+K8dLfftDw910/cvezG777",
+	"3M+BHviJ4PfBbODBPT+lon+YF/z5aWly9IafIfx9XEzTA8ytHbk7g0e3ZlWtgsct8G+U9LFvOFQpj1+f",
+	"C46gRdOi8iCce4i6gbrTUXivUs2CXY7K18fTFWrcHVfEj0GEwsraBKjPLCTR9DuBqnnysIx6YdpkOx1V",
+	"t3j/oceb26TRBcYtYCMzSEN0NatAvBaTcROEnK+jNHkjyAxXRyoc1RbFcRK3fAVlYsqM+lVWijlRo4cL",
+	"cQRPyviBRSGP4rRQwBzcL3srNJW+AOSiOXgL2PCi2naQWdaoOggna6oPG9omZyYJMc+pJEBGpxBg2K77",
+	"i4KcxBPeNdm0Mr5r3iMJtcZcgo+LXOIS+1FS1MsxSQIw90WWKYYhpxGbqnGOSKmpZhiWWpuP6dlvVGzs",
+	"p7oqg9XXWB1rkTgvaXec53Z7w/qLEUs4Ft0fKmkGc0n9CZ+uSdGhXOB6r1KJwTVfhnFtoQ9WFTJ0zT2u",
+	"Xsm8QpjOsnZ3cQR4mCoMl0ILocsVj3xmZjK0pw8wQ7llRQkJrL62HX1Q6XcphPoNIZXXR1XYKEVHt73V",
+	"sCKXPqrlKltJ1h4pDEIxatQOUU6X3vOAkF0A9XAdd8Wn7r1lSRb3pV0+jeWbad8hLrjOjrEsEHjf6PsY",
+	"6Qund5hRLBFGdA1oZHQ/KVmjvkU6hp8abYA/NzN4i+VTPbMD5d0NIwc2SZ/AsgwzeBI3DjcJWf7VuZjl",
+	"X60MWv7VmajlX10ctuyKRazLwWkWpbSK6y5Zmv5uzvN1+9nVmoVsj1duC/KdXtAABKT3lVt9cDaXEdJa",
+	"EOsZu88G/quVwPhYHUUXrAe066DYxR2U1VJUVexqFGhPljr4rDCDujVzMRKr7FXLjPWl5IFvvgaRjSs5",
+	"2YhrPVH5Slyjh+69q+N+lxWhaE/+lngXS2yNfDSistZ4vOCQppp1IHnLqCJxBr1GolAr0DRoxVIC3wYR",
+	"aspGKstS2bdN1zexql7grp0ExSfcbEB/Rtuik+IIXn5uWv7tmbeoHgLEhgSSIoBIFq3OS5NQwSbIiQNX",
+	"u6JahplVZzAGkux/4MjmYfHNzS3RC27y1/tqbC7krRClHi+8N1fJ4q+cvcu5XD491UYM23zzZLRZR26r",
+	"jvLdgueVPz1+u+LZO4tyIwK80+/y1FQpyojUaxTYs1nacxXEwRB9zlNgKHdYoxzL5Y0bB41V1o3vqjy5",
+	"3qgQBi5w9cCR3x3bw35st9sh8Om0ezRGdXnWbwX0BJxXlsi4mwumUR78iPqJZEcP77MzMcVyPsK/j3XV",
+	"Mbba0XMtAOM2fvfo+P7d9tGnJ99qv4P130e5XQdQjajM+bnIGccKO9rwHHJ04cAC07XjLyY7MGYE7h7B",
+	"c5F/WFWd/sgPtNQOfDDfkBa6WolDGq/OUiogRi86Who//OQ4wGHEH2M7b0jNti3g10WGWXamh7rtOiwk",
+	"21Fq5/HMbmBKFbnLQ/now+OPjxnvdsXI6CIqSdmF+9bJycOIaaNyUaTwcaz7af/5UGnTz8Xxr32EnIRg",
+	"BbWLmCed1G7BaKSBmRZw4NGpdCVbh1HIeiHAnuqUnspT+c479+S5yNRI1N95h90D5vTt408eOOgpyi9E",
+	"B5agV1ssfnoKpOcUg21PHQE6rbVOaxphSk5r0SmQo9Naq16vP4vr7IgAdH2zdhFOJRmgrWptG419RVBt",
+	"T6fIEt3CZMoYvq6j5Z8y2bWxd5rZ8wzzH+Wqn/MhUIFOziUsVj34GluMKS0BVhMe+UCNSa5kv85+bWwX",
+	"A6J6hCkV17V8AR1ziRLoH0hEN4OQuVzgFG3/CrultYmdN4xyOUdCjTJMe7g7SKWdrMrZPdnPUj2AO3gE",
+	"B2fPxSdh4mdcuBxiliZCmrSXkuZAP9mxKwPRwKAjTNUYbLsQz1fgitVpv2mreaYV6/I8TwWmoaJyMRA8",
+	"EfmpZCz+9T2SK/fuJ6Xyr4RehuWTKfezhF7GrjcOwC+jS5DqnlBLFj8SJp/uHfWMyGM6msfp53SH3cTe",
+	"eYeyahkArEOJWle2mH2cvnsHy3nZ3+A7LA8VvnbLvlYP2rATtuOyw0wlu+4Gh8TUsBuH7MP0XTYCAc7+",
+	"UmdHTGdqgvZg1hdGs8NGw29M3SjVti+4RF1ICidTUS/NBHsrHo4zk454bq7ZH/fsLYnfLk+n0bAjdbsA",
+	"39lbsX/9BozHEosso123W37f+KmURm13DgcOJ9KNJ+wLkpjTjCrxWnJuhxbEdlpxGbgvXmEAuMA7g7Xh",
+	"qPIu1ywTPWMJDE0dUDDCrq5HjUYDcbVIQPb50f6VRoMNxbADRamLat2H+/t0ZcHbZxu2wrLLNvb7KYU2",
+	"RX8H+ywT5yLTLBFiVBR9dL/v44AoDdwutjI8q1PmNhIr7DXcGCQhNAH/3CeCw/yCA0jH+SPFIYrALpiT",
+	"4d95h50UzJTKnoiZ42o/6qgkRcyX4HOs64wVnd8f56A40Itwr+yAxiNm1KkMzjURV2mPLjvcv10+ucNx",
+	"dxDX2bFiiWI9atSeDo0zcl2rniMAE4XRwvb0pbJPlSnmvjiV/pMm+8AeYRylVQEtrQYafiYSNh7V2V2l",
+	"TTZ1936ma6iAbca51FQdDlUmbwPF4UCQav1UzjZlf4Rw5gh3x6pZMNrIFQa3v9By213BuxSV6uZ4wJ00",
+	"J/9pNFOzzEVIR6fSVTaOmOF9HYW5LPYZ+RV1UAjbcJNqk3Zh4nrcwbLaXoKwt7jkWcbwDbvdiGk64NIe",
+	"yICUncpeaknuwT6ull/7CCmYZ/JItYH6WaKd9kqbMLvS4JJCxph6keI9kfGpSIgRwhmfKAiiwY2EHnAj",
+	"Eny1xQ6fPHE/RBhgIhIgumV1mj41iniO9h6Xc56lyans5gJ4Is9m2pHC2PMVyrzXGzAGVyEdsxDdkVcS",
+	"r+F+I6D9d+h+azdwy6c9BbBCl+cQKAT1xpnfqZnr07MiJ6OwdLt9tFxELNJhiksOImJCtVxgNe/mgsO1",
+	"4fSUdcRUgbUhs585nnS7CECiYIkYfq9TFFEBZ4KfcX0qSUiCB3Gd3S2siuKJPZKy70aCgA3iHEIFAvsF",
+	"2Cmxv4h1xsaDayBQFZZKKWFqNJEGo1FL19mJFWFPZXHDCCnRQ0TA6AAhwhLq+0S1W6zZgJYCFCdsmipS",
+	"FX9DTSd8AT/BmAfNoOA2bCr5+ObecOgXuein2ogcAy+GWmSW9Xa8Wct+iF9CZVVd/G1VraLnglDAbtDT",
+	"aloCfOlhcSlabN++TXNyRMY1DLTGdVpYp8DP7Xub704XJMVtXZq7643d2xm0aC1JZXPn9gRAnRxfQ+GR",
+	"xcY+HfEcUmjf+u7BXQbvMXDwPzFvk6bmgxPsDTsToyDHGdQae7HQmpgLpP8pvYJKUe9UFhpPoKTavYN3",
+	"yVTnammBOJNKIB0I+KNZ2pf2vjkR1ECWi6/vYyd25E0KDp7/rcbbVBCI+6BMO0yNVkOZBKCS7K3m28S2",
+	"/MtYhdFOE6KYgEZJiMBLtY+Me2v/bUuUKdDvrYO3gUa7IWDoHmRGUrACheuFvKLLJYVTMl6qLeCE+RQY",
+	"gTyVRX2Atw6h1kBR3MhXbLJsaqoJtAaeRGwsM6G1M0L4ugSpYW+5KER7u+O3McDPpAbMUKAoB97JVq1R",
+	"b9YbYPYB7XsPrjwaRlQybXemBpFRDm9dv3kDDChYAqp53arjaiQkH6W1Vu2g3qgf1MAiM4DPneYPt/sa",
+	"z0Ru9ii+EBPY+wJMS17Ju5/YAabaHNl3H/lXKeNDYKr/gupnxSvXbBNA1QH1ZcXLzvv1GLD8wSYJg9tv",
+	"NNAa6eP3+WiU0c299plGgwhaDVcmhYTzKTk4waRRNmV8IgUbEVBAsVzPotpho7moIz/ya59KPjYDlaef",
+	"iwQ/Olj90fsq76RJIsBxc7i/v/qL+3iV8f3bq98/UepjLsHEfB0XdlX7RuSSZ/jBwVrzdlZHtPONh0Oe",
+	"T+lAFQsJBMZuhxUjxcTeVVc01JJxgM2Gn2uPiyvBEQ0W4mN50uZZBsGbI1VVgvLIdwaXXDl7h+VztmXb",
+	"H/AgDAH2tUvzcSa+oV3IsysqFruLThUtu2dSTTKR9F0JZrSlkHNDq+zcc+s45DVxC7lhSTaKmBnkatwf",
+	"BHy7M53hURQc2hlrKzprZqYjwQ72b964CUQd50QGD1++N9UosKBOLI3vKCzby3impLDiPCr41EiW+eH4",
+	"z+Bn+3bLVTb3izyAwFHm48bQJ0bis2uH58IOBYRo5QAvUoz0yrXTvV28Z5197IV7M8iFoCNDG2ml6TEU",
+	"I/SyPFYntN/Y/U4lInUF61hn37WciAbhuhzwhDogo0gvPRcUaaYjNuG5TGUfNQiSy10fHqLJshG0V8Eg",
+	"h1zyvsgBRYwsdKQ28DOhySh7Om40DrrjPIN/CKTU+0ijdRz5kvRHQYtg+AB51+5QuCD2QINMz7iLkrPz",
+	"tMMFaQGPiDP6uVNaSBxCEgRZmROA8C1KtHNjVnA/EcORMkJ2p2BBfuwDid9VyXQNAk8OHApqK1bD/g22",
+	"DPiBSC4nEvAuWNKZPujmwlIWq5DVWuXvvc175uk4z8j23rp2LfytTkNp3W7cPgAah3bN0kjcgbe0SkP4",
+	"hhjyNLPELPTW1gqXDI0tPKvF2HBDEPaBqt5C0+OmfbBfewz8awsm6Nzmz8puNgou2IIRz6HXATSF8w9u",
+	"vixhdF9tv7F/sNfc32s0T5qNVsP+3/dsG1CiriXHWYaVuFLZb0OhVPdwwHV75nBQPED1shfJiLXPB9Xb",
+	"4OgeDLhZDuVbNFA4UziimV18HEiCzdBJ6nwLtW33d7GAcxJQbxRR1hAIPuZZT+VDJ9RcjSTUWEOyuatk",
+	"L0vR83vYPFhLFPqI5xhydti8vs5E9HiEGQIfiyTlb6KQdpRgBAfxdC+krSmWYfzVY9vmUq3j2tPg+jxD",
+	"2S0TRiyV4ih8xcpnZKEussTw86Q+x7zegx9mmVcVYVu+ZO8pBGe5siN/uPqLB8q8r8Yy2e6OvGEnFzf6",
+	"Mg5vVK0QfyDMOsdoxx/fXP74Nb36b9hN/kCYi1zjsmlgIy3FnYoHCjSUkYumLp+L98EXWgRHgBM2E/xc",
+	"aGYVZ234lI2lx1ePSzcr9pZeJbOp1aLjcZ7FZFpUMoQVGgiKdxoobQhfw8VNpwYjNYvkjCiolcGA9tgB",
+	"USclVV2bNMsoJIUb54eYZ56fwp2dp3rbKm4VilLpnh9sr8hg5PtOjdmR6a+xGvPSZbqd3rMlz7lLVPPl",
+	"qT5jooErnC3w2hviaBlnYiMnC8x952C5kIMFbbywlC/RsWJV8AmGElF0lsScGxdhWYTikE8kU+oMwyUC",
+	"bwV4YIqsLt8KiCYDkWF4RdxTuXfDUMSePpWF/ZoQYAaEXFF8SK/4j132CXoxYAQugE2PMSavgPfxg0k1",
+	"ekTAnfMFQuN84T/4InjzC3Ai6IHK7BtY7VWzL07lF3t7e3P/bxuLJzw1bZMORWxbIn/MF2COV1lidy8Z",
+	"e9QOF/KUKdkXuR0ETgxFwxYFABiIWSF3EcQCRiweKpkalaeyX4cuyaURrCsOpZunJu3yrPB72YWEn8RQ",
+	"5H0hu9Pity8KD5YfO0wL/N7tRIzMwL4Ff4L33kUDfRHWovaeHMLluVOOHMKwT4rQiDBs1wAGsP0o4wbW",
+	"Apv6ougBBmLlqHEu2jk3sMQ8y6L5QavcBSZ8gWF+nPz7zh9kl3KSykRNIsZZZvlnzvTADrwHVSnvMG4g",
+	"lgHip4ZjTclL0EqRU8VdiWyIGITkhSLGz44fAnUi95Pzz0GkUwmlBAOlKELnCzeUXA1ZgxnFmnYiGGg1",
+	"O9nITxUWaKRU1h5LiBtJ7ArZB3ahZg6er/XjyY9rBz7FYA76FqBHF54NwnDUaQbBMV8US89lkXU34Al6",
+	"LGn1EwCm6NlD4y76SAFIVnEj7rj8B2jPX+XCYkiHxwfw2k5sS/4mFZdwZpk6POOyK9qZmpSGbGdNvwGh",
+	"gBjdjsjUBN5CHIvwfsaZmrjbF5cRfxZ27qJ32iZX404m5kbQTfPuODWskwt+hg5vNRIy2IrKdgkNSrch",
+	"CMmOJ9wMHzSEHsIuz7IO79rrClH6ImFcs6E9uj7Po+q2SNpHqRj1Zy+/+2LR0JJUn7nFttovXZjMjU0P",
+	"MQIfD36qWS8XFDoPkeOY5lUkcEJU1FgL3XJrPsrTc25EKe3E0rpv3T8++eTRb7Tfu/8oXnCzcFFxa3hu",
+	"gPiHa+gfak+XVI/1xETk9hzriBllz3Mqu9kYoogo0dF/yL6AF8t9TURnoNRZm3RD25MXV7+YkV2NA3Er",
+	"e6Ph7uSiBw54u6PVDKXcrzbcCHuQ20na60F1LX9OIFGHT4H1iULgkKkeUAin7KZZimF9NK6ETyPPnyzF",
+	"vEmrYgcHbAH7EbILJ6T8V8V5OZVHAedVOR0+7+p2MfoY7RUAHw/S0cgO0xKIYNEggsw+m81PIG97EYS+",
+	"wl0+BhCLV+gqD0Lny/7p0EzBu5AnSjYEL5HUohpID7VWzUkFgcHAzqX5OKr5da+1mvuNZ1iUzEFKh11S",
+	"8yXqH3RBJLFWwvglCNybtVI/B43GxmaicSZeja/bWUrCFacn69iEJKX2I1RBIAlDuuZ6W0ZmH4hvtW+1",
+	"WPV+4rDKcU+11sENO6sZUbrWumEfjjNEv98v7Rq2AzvcFYmDycOnwTaSBWkNg1NhU4pqeLWLcdhWLsPS",
+	"BAdkhZVpnImdo3xnMPKOchmo25doJrr2lC7WUs/4fYgAQ36UiyKcy+d1gORlQMzwGWSQqBFyPcciyYFe",
+	"5Hd21VAApORyn/qY4EPfOH/6G+oev8CRXeUXX3wUdnx0x0cr+eju7l+ZQ32Li38RT/o4E5fpRSfntxiO",
+	"DKS7YkKy19M8FyMoLNDksUwYGUCXmPwIRyxilDOlAzUPkLkZ5OhjTrgPZwdkbzFlfcWULGLCPxsn/QIy",
+	"RIoJZVpT3LmLX0s1c/faFcAGc3rizGxmkMo+fO+SFyhnEsd2ZyaXIYzn9tkOzko6GSiow+FzFMDuvnn4",
+	"gB14dehAmLa+NBvThRpowzMRL484GBfI5Nvpvr1eSQH1PAB85nBFcAtKb82S2xIt3Xe0FHDIChIcfB88",
+	"vb2dnvoqQhl23HWnpe7iIHZqLcZBRI45WS5JPPUlaLthPMR8WIBnbJCmLLuA/BMVMKEAwGWZnEtdYo+8",
+	"ClyoxRBpB85gSqmvZ6rfTvhUV3AfH4ZREYIxO8Bs6roB9TqFAQFgNyBq/dZY5NOCqlE1go0uuytD/ixa",
+	"1rvDtKddqercEcCw9zloZo8C16yCaV5nBEjTq4fgfttg+h/BJ8/WiGi5wvCX5cyU0IK//7QW5ocC00A2",
+	"UnrcmfrHdr4ARHozKjgyhRbOs2QCRgOcRjiZ8Odi7nR9LrpwNuoP+OYY3Fjl1oBvPbYcPimN2EqQy7nh",
+	"ekzfypdtNZFtP2sKaMzFkOdnxXjxZgdLuZyrW9qwYoCuQIidCzkeMKTDr3xBFvVQtwgPAWRfOyvyPN88",
+	"3GeavVW4n240Gky/XfZYgHBCIuLNw/36gV3TEjz0JQkIm8RbEQ3eBVxdPODqwrFWCxjktaeONDy7FtAO",
+	"xJLeRB+Hw3E/QYW8Mqrrvi/ZCMojZsUjxMdMVjs7cvBqwZCGUJqDTxmnDDJ7fe8QkpuH24Qg93m+e1S0",
+	"AwO9kNrnKEegk7lHNfD7DxDoKBesI6yS3R1YMTCpbaqrHZVnf1Ua24617FjLUtZyGWH3y1VMOFQ7HXOn",
+	"Y27nOi0oVaFUegCLi8fbjxOEyq7ULO/x7sAZOcsQLD6uCLHSphHCmLk4owg4WOTQvyIXaBt5sLJoFnIs",
+	"chBlUaA5AzJhiEyD4HJFnSso8Mu7YcAUjrcFhtwhTwSAbIFtFQFUiFmi7XjikF0g+exY2T4gxPkz1Slg",
+	"X/pCn8qhjzudw1dMizAxMsqTTZr8yupUgquYlz9zNTno5TphfWJI8rwKzjSfajZQE4hAc0lqKk9ckhzF",
+	"XMdCmtRMY+b/CUVFS6HV8B7tZhyxmPYT/ok7av+Jm2n/ZbczpvhJV+qVUMRLcaoU3Rm7ELdSVdhyOKU9",
+	"L7ZpdyLsv+lM+HJr5R7xwzBtq+0/pg7LgD8O560cUstHKS1IUYjCvVke8JmY+unBrrhvutyIPkAOuu+K",
+	"laBj7MYeU9ZX7HoHGcMebjth+otOeOV84ZX5BS0TA62GAvGKA8mGGrBntv2Z6lS0URxz3wCxbHD5GAWx",
+	"DzPBm64dFFUTPvUF4CF4M0gKGA7t+mSpFEw8QUIdsSTHVlXOsNiL74GKs+LJhcbiVjEwX7qV+nEeK64F",
+	"y7kEP9gXFSGGYKcCMreOmcrdSfBJUfXDOou7WdqKKbQc9jr1KHaO7ASzLVUBrH3G5SJjE+8aKKhYiBtB",
+	"3YBmY/s6JwuMUG52zgrlKxcDmSiNmoISq8ft368c+PWXO25Bw3UOM6B+5cGD2rLXXDr6dlBJYHYG+1ez",
+	"9ItPBaakrimF2sN9hN+s6h2uZqoR+kvlmA+yYBi9XA2rzaBLSu6t6J+SEvwYFnRt1FYdv46mT1olkkFq",
+	"EdEETzbgzzZW0qm5kl0AwAcOWKc8qV7P1XNfpGjh2pe/krMlkVBvo/sdUIHgzpSuV1JrNW+WCx3XGs1v",
+	"ffDt6ycHH96qleoV15q39+uN+n79Zu1lmPTsNdjEpEdncmfTu6BNz57JVBvLcs9FESCywMZHktQWVr4C",
+	"SGBJYvBd99JrnxZMM9n0RMPkd0f6Qke6ABZdcIj9Qi88xKWU4KqcF9reV5vxcq7SbiUWY61Fv3mW/B37",
+	"J2ZBgcXZ5NM2YX7WWt9vRtc3QSOhyb+qJBM/N4/0Xmt9//F64TtrL0dU02lfcgMJtX5uZFbdLETmYozR",
+	"L/ZyOyVN3h3+Xe7GzgBZgBx2PbVajwQuNDi6z649pX/NpG1UJU8UpHIHRfjmQhE6Ix3Yjzw2Nlk4c9HD",
+	"wi4bn8DFiRjLj9WO01wtp9llN1wdXOCm1LwQaDcSVek4PICSu5cHEbhhJL6jK1cSjB/SlG2Fcn+ZZ0Lt",
+	"5684CMobS92vJmR+Rwlfe5l7FyXwtUfkuzw53RVJWxgccBTUrqfypQ6dCUrZAw1GP3dRkb7CYOc7ev0t",
+	"djjPjSx2fvY7k93FTHZFUb9FNju/1OsZ7WZPuy/NOJHaFekrvN7g1lNauF+gqDZU9nPJjP49Lc5FzrOg",
+	"TCZCtdnGsL43gYRBIIrrtjPFcIKJSPsDUyGAkFmR8GteqVlxlPFUroTQIa5+dPfje7CjODORLP6wk/Zn",
+	"BIja3Qd2O6mpd+F3bKfWOthENMJurtogWbEq24tHsJBbZN/Rcl1U4nEruKbEQ+d0Z2XcCTCFldETrzWJ",
+	"9mrx5drT4pKtY2r0I9iZGt9gU6NDEV3b1LjeMVxia1x6rnZM5BKYyM6AeIUGxE0J9bYWROznckuMbGo/",
+	"dErtldgPAzqxrfTt7mIgRVdd1f3NxeOrtRzu6NrOHLiTpi9mDrxEgRqyGhabA5Gq/pajp/Q6ZI5Sro7K",
+	"kyJc3ognxuHUa9azhyQqiu+mmumBmkgHKYX2siEHoCgJBfEJIRpCabHocQxF4GOAs5JQUxlBHZFsA2R0",
+	"HMScYrFh265lTppx1rGjEEmQICGQ2hBilZsVDKQjcNSsM/UWHUKdArgtvcjcSes4xwqr4qADGrguqbG8",
+	"clEQttsUTJ3wmSkRiyGi1/4DajNhHYMklX3Ds7O2HUzMOqKfSh0E3dstxJylLteiqKFgoJDDETOKfa+A",
+	"yBxC/LwHxu8OeM67hkphc6ZHopvyjA0Fl5ALdYS5x24zaMkneWqMkDgKhYZny+Pjb966QeUu4Cc94l2h",
+	"CXBbD4Qup2R8bi/Igtjz31p7qY8Fz7uDE/HEfN3Cz9flSnAeNrNX0/HdidxXbd+mu9uZosslTUpUnbal",
+	"kqjrcWeYIk6Ak8LHFRT82KhcYKF03xuR0jp7X+WMSyaepBrSE32yZi+Qvi2x9/DxZbGbLv7YNp4Jngew",
+	"hCeUhFcu88+GPJWGpxJrNtCAECQhLuhijLlwBDVIn5IUfjAvhdvDWIeX2y77cZ5OPxyHZHp7QRynDvdx",
+	"ljV7bIWIahRiXtOepb64VGdCjGjo4MYILOKOE3//KZXSo6wNaLDWqjUPbjca8J9GUQK91qqNm7Vnj4v7",
+	"3ZkztQcNc2PytIOu9ae1LmaDvPiTv3z+1/8pQBD4zv2H9oDTKGpZ+qs0/3oXcoeIpL74k3/7/I/+qDyW",
+	"fRoLDHnRKEosyNFtzWWt6BMezXRbLMQtuxC3KhbCivbdATdtNRISHqqjd+829w9gWBsI9jjaVxDJ3Lcd",
+	"XEKYQl8kq/SSQiAq0/+darJTTbYw9CsPCtstyOxGrGyJgnLtKd3ztaz98M0Ok/31Mt67TdvwyCyzzi87",
+	"B5cpa6+0ANFIdgfryi3aW52qaKFlG1TLETdBKWEngMxKCOty60+1yO+/h7rmZVoLHlcQU29nXZZr6d96",
+	"A0K3APRkM1XYzX4XunVB1XbszGwLQ7fcUm8XulWyJHVEpmRfI+K7cABGhaoI5d00GKy6gCsfJynP2qNc",
+	"9NIncZ0d+/AtGhTYprDyHWf4WsT0uDtgXLNvNq24882boOZKFueiDxAqieimidCtEJFl1cjwW2dow48i",
+	"JjItqj7BCpr4TZ3d7xV9B0XeIpYa1hFdNRTaqdbQBKjW4AHjBstB+sYCEyDOFlpH3ENQREtDAV1cQJ1b",
+	"mqafD329MJINGni1kWxdLnnCZxRUt0BWw2w09mtRLTgh9mFBku/i93YIfTyNd4/gDtijtaTduw/mWr11",
+	"o2j2y5//5fM/+rtadClZAdjvlYe+zc52HWfeGitSLPSDJetzxdkAbonXdf/hyd/Fxu1U5iA2zpHDNbni",
+	"ElcefXftaXEL19KW3Qh2sXFvsnqNfHuD2Li1juEy7XvZudpxmavgMjtTw1WaGjak5FsHz0E/lxs8d7/n",
+	"a3WV9KLC0d9LsSWnbkSh7gLFM43Ih6kUhJseMa6phL9tlVZnizA9pFtXFKZXkKyXn+ZLJbg2JQRXHK23",
+	"o7Svtzy/85m9BuF8l6UDJDzNpntGGZ4tLyyVqwkQZwjLS/g0KA7poL7pIhWQyyXDFTdGDEdGgwFsCiEi",
+	"ALrNsQQUlMKAuI9Rrs5TKDHJJeuIUwkd5QIjugDbeo8dAd4w1bnysNKEmD1UMjUqT2W/btKhaH+upIjr",
+	"7Ei6Qcxa2AC7WBIuOJTJQoTqXBAucWpajBcTpHDFU8kY2v/tOwRpOkwTmfYHBkMFu10xsj8CUCfZxlyA",
+	"HLePEj6ts9gXeYhx0QDgXKQjYyc4P0QzEGnuhmNHMeHa9xWxyUBIcS5yrLXZVUNRt2sWd5U2YPWLtejb",
+	"Bdexq7npnrRHedoVcSEH0EoMeALNYpMTkROjtd2lkjWvNRuNRsNOLe6O81zI7jSuMyyP0gjMkNA8jOYE",
+	"bKs4BV2KGKqz79reB3w0EpK23VXj5tpQHRXtQgGHqdZ2q+3BOKpMQwcuD8GmcM5xA4J8dDyRENdYCALE",
+	"I/BNFCPs3jkhoChe6oul2SWvLwCefs/esxO8Zivgp09CSO07EIaV8Km28g2eH7dOC+IWEz5tL4fsXQet",
+	"98StNtx1uhmapbKbjRORbDmuZXi+a2MIO+Rkv313eZbNhY31hYHQL5AoKS5MIST3y4+wdUNcCp5dVElZ",
+	"G9p2NLqfrOwUVrG6S7pvbXplvV4/xo9O7DeL+gZCCnviOFP1InvhcNNFfl0gnR31A0H1N+w6BBjPSKBr",
+	"rSZ8QsyIHhyU8ZdrVAIBkl20qbWuH944sF9VuAf4tCTq1qKiBFGt1WzeuhmVN75lBWBfO8FuBbEDO5Dm",
+	"Yal+T82x43bzZYA1F3RxE5crySs7i8XVOmhBXsOzoVmSJlYgKeTBBT7b3HLrbpqleNiWGTaWSqf1rj5f",
+	"KKFCCV81ARYQf3DvhC1uJ64HghBUa0uNl8nc7WUDkQuqFtNT4xzctEM7ijnufg8KWuz4+46/7/j7tvx9",
+	"NSM24om5RhSgaHj2PFVaX3bM4lWYt5fxCsY1u3v8nZfDMlBs2tPD5TFr7+F7d/GIrVe6eqZSmZ6lVJdP",
+	"elYIsg8HSor308yIvPY6Jp6VN2ETCXB2K3bX+4plwdkNWHiZ53ZqhXe4OnbP7v1MS5iDptkoSPjiMikF",
+	"+UVsoCbOFObizlLt0keDqrz2m8XeoJl6dHXsOq6zT12+WgkhQsgE4ummzjyYyr43grk2FoS7le/EK4t6",
+	"K71Ze/EX/+cv/+Hffvl3//DVH/7sxQ//4Mu//Yuv/uPvvPjjf/P893/q0qzauLpV2Va+Op9zYUVb0YdX",
+	"CcoWauPrLco6bi+omhTVUt3W0CQB1C5fzzX8W9VrfhE1fWYj1vN3zVzYXRzbzo01dfnF6NSYoejo/Q8J",
+	"+NaMZJlgeO3pWllhc5R4lxz22kSvzZKe7eWRRdFqa52OHQP6+jGg3U28uhC3y7uGm0rBlxnrduTizXxs",
+	"G+/1RNewyUCA3bGKl004mAfNHTbWwgE4CFN4kIHb2TEsCi6roDCXJMg//6P/9OJP/nzb2/fq0N92RPCN",
+	"l8I3JZs7KfyiwWSXRaNXStzXgAACLvxWxLyyiOYj2+ZOFtvJYjtZbHHiWJapyfxNZ0axDkT4GcBXZEOV",
+	"i8u7/uIcQ0oWuOzvwc8gBOGNVrluYXBnTJGcdZLAAKHRRXdaucpJZvSyTERez9SkPeG5TGU/jkpP9SQ1",
+	"3QE00s14OmRGqTPGWYdn3E7bKKYw6XoCwZ9mkAs9UFm5/VwA4Bk0k+TpuZAuNrKrxlkCYiEYfrlMWEf0",
+	"ubQN269cHKSPJrWLHbGxNGkWNN9VGAE606t73ArDMe3/aEybwNd5JnJT76U5TR//zoVW2TkuoGTwjIam",
+	"cmZbItQ1Pe58ZuXZlIRismdjI0H7SmbTNhUSCtvkHYzudCXWurYHmUF4plFZYpdUjfsDCrvEtwCfU0nh",
+	"vs4yX2/Z1QzCj5Sk+NURz01qj0+dYj7tokA1lS4fCjhKGMggFfPvopuAZkqhq0WorN0sgBIdqnOR2B3D",
+	"7JOiq5mexRPcRADL9E+TXI1Gsw/TIb3aKteH0WooMLQCBuNatJ330kzoiFFzdoVOJWOuIb/hlSGmeKHW",
+	"cmTi1fTuy7NUJgt8l/BmyW055E8+ErJvBrXW9UZUG6bS/dkEhctSrVqr9pvf/83T03Gj0Wg8fudXNg79",
+	"cJdd5StCLPDgLhpgs3GxEb5u/lQ4Apu4UYlG74BLLuQL9XeRZ7SiC72hdLCXJPi1eZZVsdNBqo3Kp0tD",
+	"4DyJgayI3OMRA7HxyCSeQLHvWspnCS8S/CHEs9shZhDXXyCCUOcO5deIvsqnLKbH8UwGhmYaqNtASEhG",
+	"yIVrwHKYMzEyFD0PSREDNQGsFYoy8+QQMHuREFZDKD90E/la4w4t1yuK6ODOFDA2m/s3IJWiAW/h9EG8",
+	"R2hPtzrBIzhi7YogYFrzGeXg4KTRaDW90jGcaw8UEDgCLqUu49UdjDLetSTTHc2XEB/s93gTqjYqDsaO",
+	"sl2IslHmEYoKlriUCRsBbcMNN5TVFRA7f2W3IHdSGR+hvufU1+UhXQ+CT078Fy+R3VZ1uOqcHmUZC+fG",
+	"irntzuqFzuqCVS2OY/iC3iyqsPo0XnvaST+HWNtn156S7rKGX7nq2Oy8y6+Td7nyqG120hZ6tirwIt0p",
+	"2xow8t308yK6e9Ni7eMKcvtwbBae4m1xEHqpTPWgAoucDKz/8mfP//zv/vkXP/ryb//2+e//9FeeWn5k",
+	"R/nsxe/9l1/+9EfP/9uPXvzwJ1DdATccIb6P7zUbjUO7N6mBkg//+Ns/Cb79x9/+g+d//X/TtxtAK1TN",
+	"/tLj0y4ylOVGWSuviaQ4ujtEgp0TaatQLoEyYiVBxHydzlinUmhMW2FKVhYn34BgzvFmdS7y81RMFmrG",
+	"n+rK5CEDeVj9cS5cAG+al1LC/a+gNxs2VNqwQ59+rrIkolrPUMwZUx3ce82Ge7FelZGmTS74MCZDLuje",
+	"RXo9mrfnld4PhPnETfYl6KLLnEih/8urnanst8EArN1DlSVCm/aEp6ZN06+19uvXo1ruxPceT0G1bNQP",
+	"0abX3G/YF5TlM83m7fr+M5eACu9LZdpWLJuC+Y7+dbt4px288P2njmVCZgS7ibjMMPuaTjOyZYbZreBd",
+	"uwmcDhSccIiQbzsSMrETlfaENfeLB7kw9g4cRLVRruwpTWW/1jpsRF7LhTzfRuPZxVRgt+WraDqd1p0a",
+	"caGYpTmqkGo2VMOyY3wdxbaKVJUTm5Zrs49m3l3Hrv9K0xITPl2cGbppWujrZnkv79YmxqrZM7G7vhey",
+	"Asws54VzDMk+tSgv6YSfASL2Igwj9G1aXkSeW065RoDnsw5uUVEFSrsownFm6uyI9ca5GYj8VBadY3fQ",
+	"KEcnI0uhwha+OrM6dxyEn9BUgzHVzKlh3oZfRDjyKYKhCw1gO++8c4TJte+8w9769vEnD95usRgeQG79",
+	"QE3YEAp4EchP5Ar1sXgsU9NiBQqRf9c9iggY3C2jw1FygDwAm3TfnEqXfenwodBxXbyOZBxrmVHFy4gZ",
+	"oU2R6x6xjuhyF6VZwE8hEBPIZkYpFAm51BOqVRhshluNXpoJuxiWwL3dgn0u4WaVAKQqJxhhYuyvf3T8",
+	"63a17KreIe9xn8UZZJ25nUm7A3QYE1IW1K+kYIMANct12pmG/wx7/4b26XKEs9Th3bN+jsU4rcgOO5Of",
+	"ixxd2TOrYM/fWLM4H0sKv+AyOZUVYu/M7bz2tPygnSbPaHr2RPQ4QWYR6NdJKYcvlSzGv9pdlY2HMiYM",
+	"fFdmFEtd2l8cINRYj3kGKPbsrdgDm0gVRywe6j6WwHQ59PhXJ/0c/5ELM84lvHwqGYtf/M8fvvjBX331",
+	"i//9+Y//2v7+1Z/+5Zf/8NPi7xf/zw9e/Pf/gX/U6/W36+y7g9QIrEjJOCwu48F8KGgBi4fa+22PToGc",
+	"5XbI3SF7uLDYHsCQjaB46UAIw/TAKp1SJOytZv3g1r1vNhtvRwD7NZb2LUs6McoEoTXdnSuWEakSPgXt",
+	"xx0mh8aJOz7zgaVC8HqLcQYWHIDj8Fg0bXimY6jtCeBp/qfI4bjFTrp270pl2FQYdibVBEC3poRE7O+Q",
+	"O9RJikE4PM/Tc1Fnd7kWbAj0WSqWpL2eyAWUkbXnCNu3g5ivWMjBnaGKWqZxl2eZvROxO1xIzb+hWdxV",
+	"spf23dl7795H97/z6L0I/3Hv0b33gHzHL374k+e//6dEzI/u3r338OS9iN178OiTT0/uwYH69MGHDz75",
+	"7gN6/Y//61d/+ue4SUdzuHMFfRuPIGRFsoEa5w6BTuXkWZ0h2g4h1dIMuLupcRe/zj6RVe0j9JodXi89",
+	"F2yYyrFBiupg7nBGKYbF0+LYDvDAScHztns19kVfi81oFUfHcU/kSU8MDX2KNXtTpLKH+/uUJZbwqedZ",
+	"rt+xGeciYr1cDd1imABtJQUgC8Mh9ChyRAFHi6VwPR4dhOYHJyABrDnb4qmEqB1yzWJf9g3vIj8qLABI",
+	"ncMLxADx0HL3O3Dkh3aMLu8YLn2JICJObiY8hOCpdE73eqb67YRPdVwVEIS5xGWp9JXmEle4jxegTEU1",
+	"2CPUntfWkstTLUyxUW04zkxqKes1y5b3nLVj+djszoFKQgcT0IcKoCyifLVW7Zf/7ae//B//74s/+emL",
+	"f/ffF89py2m8r/LhpSdakLE9my23OR/zXBm0vH/SaLYa151diN7p2BX8jEuxAI/MX3joncL32gORCzDr",
+	"uAcGn+zb+Y2g5VqrESw7tlNrHUY1YkH4RMNrdG6e1tTYPmk2b9+OaiDr4c8DkdLzW8+iWsEMay17zno8",
+	"zQCF2dm3MuHKjc4eAycjL1qafbs0SHUBge32Tfen9nHdJdII45uThWqtW1EtVxMa85Ibo9U4h1AM2Fe3",
+	"OPA3OVXsfFNTQASBollhlXoWLOO2h6NxiYejMXc4GqsOR2OtwwGzocNxcIHD4R4sORFuPfyJaGx5HG66",
+	"49BY5yzgjC90GLYmv8tNlTPK9w4XYOdMsjILykgOFtrrxpoCkFDmA6lt4iRVXTbMrmPVIUdS8VOWDlNM",
+	"VPAui8Prz1Zab6uU14UW3Q+EuaAwVv6ccqJ2UsBOCthJATsp4I2RAnaBbFcHzlBefzTOlMyu27tLtuGd",
+	"12YoQHUpih5a0s9SmUSBcafZiBqNhsfjRxvfjC3FmavJ5IpugerUgvJBfi8Y2MXZ9nIv6pJcLPppzSRd",
+	"P+YP7WevFYb6PGT6ogTnA0tQYV1aMwwiqvmUaftZc7/R3Gs0Go3mTbvhQPwLQHYgqI6IG67PMHYQ/uW+",
+	"xqyMNvy32eadbiJ6tYJjYKrD6hEfBiOe5VmLxrzfLMbcdINt3lprqPvzQ63tvxQkd3/gNsLxLK6Wdz6p",
+	"3Er9aVDshNI2e0WE345PXGkOSFGnBRzMuDE8dCCCU8FykI8+PP74mPkT/YoYyEXQ4jfsKl6ECf8GMpGX",
+	"CtQd8v/dJb/yqLct73hEaN6XfNfPRb73uRp2UrHn4zIXhOCAOzY/Fznic8EN6ExZarTIej4CpysYJwem",
+	"lQ7DWk4s1UzzHiBBdHmWgZNOTsFNN3+5H+HoTmBUL0H6KXjwIwf+wPYZrgUm4dVrqBeiVx3iVGqt/Yux",
+	"b+prlc5WyM5+ADimXdza1heQlh6ClDCDG53RmeBasJxLKrqxbvTpwkj5XI1X5VA+wlfWCTbF1l4+Bv7i",
+	"rl1RipcX7vrahaHahdko+hT3e8durzhKFZZ9cXAq7sqKItCV3PAI22aZMBCXilGnFGhVZMB8QwexLogX",
+	"Afk5RsG/S8WXLf+Mi9IuMUsNA4qloeTh9FSWasUPOARc4TAgmE0zNZF19rHr0JWUx1eoqb5y1TgBqCJx",
+	"GTVY13GoZN/DWdAvLvvGh332wdKsDYu1yk0M1qCxFkmd3ePdAYbZ2NFMBBToTFIr2CQuGlKPhy7aB1+w",
+	"K3MqsQ8fJAaZJjCm7/IUwnb9OvYU4GwVdaTcPjugDZpwqhlPIO6UcKyYyl2UT1QWxYbqXISRTCjnnEoM",
+	"wCwialPp05IwyAsLrA65nC6JDrKjeWVBQUD7rJTlSgqVXQ0B3B7vDu0wZ0rYDXl+JuwGLMroeRbVzAQ4",
+	"RJ7ola3Pl9VbVTJvgeEdz46Vxzawm9udeJXlDRYuwjrAhcsXCs48tNhc6q7ITeCzqbVq8PFmxbzDxb+Y",
+	"MIz7sR6wIUxwF8Owi2EAqMUkcXR+TX6+Qlq/9tRdoBlkifKBnGNGwDmIoeZiyFNpf8Y2W+XYVkgVoatP",
+	"Ycz+94BAu58qmTQ76hmRT3ie6KI+ueVOLuPW8Xzl81DyhOWiZ1k/qN2QwUBccF7pRugFx7F2UBmvDVTG",
+	"NldhcdGFZQdgxw2/Ztxwd9Ou0Je/wTUrNMjNnBC2yQfqMgsrYDIRHVlKI6JSC3CFBSHBUuIKqk/apFlG",
+	"znxuXJ3+O8hZJqkWVj9dXMqN3q9rwzMRL6q9UBCabVUb1euVlI7iKvd6sIXudgbvuEcHm+oOr64kw45W",
+	"vtmaww5752tfwOFStI0AcaXSZ34Eli821iJ3iXNFuUuhg6TIgP4Xxkay2Ete5VH7KNXmmPpfx/Pg+iHa",
+	"nmrKQF7kAXA/rneFcSTH+NEiD4QfAihKsadOsdV5YttxDLj5PJXkkTTiiXH4uYXulQljZ8qOrBL0vaLA",
+	"0BBgqn3CZHfAc941lHPNmR6JbsozyKRNZb8OsGdEs9ECtmAtfmuDZeB5d3AinpjX0xWC27iJL8RdgZ0n",
+	"80K+DW+dXwiBjcu8nXdjpLIslX0rH2JNhX6qDbih+dioITdpl2fZFKISeNlK4ZPpUzvjc57B7cLsDwoJ",
+	"8PdvwEcjIZ3g6RE6fmssxqLuOm2PJaSlt2lKAHuhej0wy6c9H5Q6GmlMYg5GawZiqEV2LvSiQsDHzqv5",
+	"Ku3zXYouCIRUKpsB6PpWLKRgxoExI6i6HtWKohsEwR/U5sDPPD16SKLc0nRgh4ViD4BO+bVjy/kGPIXT",
+	"h9QuHKDb3vZQA4aXHYBP8RmJHKGsr0NyMQ3DkmUsO6oov38gst5Cz8KzzXjJFVv2LesYjux09xvX96Ma",
+	"Pxe5lbJdR7Auh7Axfi8x9NUB87VquJGIbVBrPX0G/9ZjK326d9cpaTS/E6l2YG0IYJrqNl5S94COEx+N",
+	"7EkSXIsCSQ57rt7MCP4aqHHu3rN/Y8BP6YmSZuADXsOjSq2HZxUfrTokEEnraeLSFVGyPZbdTPC81qoh",
+	"ghycAI++roWQS1ugoOH2KE+LjXMPdfp58Gz+6MJTs7z9tC99E9W6FWlF7RwqSjXqkGC18JJS0g1Vtdpv",
+	"HDTXrluV+Oz85mEjquHmNvehpgdsayOq0X7adp+FKt3F9Dh3cddT5CgAZecD2ilm3gfkg5LWkntW6WXX",
+	"nvrrvNQPdORkHR+KIc6xXpRh3APJdLm0Qk7hcLljRRyIjSAsJ6MA8cgyqpilUhvBF3plvKDyBrplNr41",
+	"b6ofJzxWC914m572xY6epWdqJx3tpKOddPRaSkc7n+DV+QQ3k0C29AriUbhct+CRD4z0lhoC4/RoaxnX",
+	"Bqt51tmRRG5U5HPg55qgLIGIb+xsdJU2r8LbGHC7l+Zu1JmaiHyxoeQ6MKCAQgD+AXCTmZocFRwG+MXG",
+	"dpEr9Vru+P6O7+/4/s4qsvNvv27+7ZdnSbnmKf3TC4k91b6qIcosWFMVkR5cXZlcGy97dE16DsjJgbTS",
+	"8pKO9GQV5REQNaRC4Fgz4BKsNq6UOc8yNdGFBEWQvlCgfMjPRNgHk6LPTXru8Gf39ys8UdDKu7RKr9QV",
+	"1VV5Lrq4tmEuB4yw1trbB7CkIc/PLJ/UVVjuhGs1YuNRZRvk0PKtpPJcpV3Bmo3D/U28PrReuHhXJd8E",
+	"brl9yxYAbgsvQzQ7w7WkFESaQlkjTUJBYKVosGAFL8R7PhJJX+T3pMmnqxhQBq8yAWlFO/azYz/bsJ8T",
+	"oBOYwgCUp0Q7AY7yJTImPMLbRGP5EAYtBAVhacBVL+V7gsLsK2JUh2Thjfs619behHKsGwUUEI90lxn9",
+	"StCGnPkmuGTf8DLOReOKthXzKq4tlfJfgvl67N55GQYNmtzTmhZaIzBRJki317XW4S3Ah8SfhvwJWAF0",
+	"rdW8ceuZLw4PDfUMWgw0REJjiXlveBBiRL9BIE/fvWhb94XW25M0sfomlfoydneh0EmtVQO+7ysbwWQg",
+	"O7oLQv6D36gtV5OhlmA3TyGwqzB63LBLAb+Jocj7trnix+Yt/ytJJsVvBxD3A4FcIPbnqcpTM4UVKtct",
+	"PLiB0mB1sJevwItEG6sLtnEtg1HaEz7UwWa3h0qbdpG9jJta+jGshln1eylOHn8PpuEbvhU8Ljd5Pfil",
+	"3FgTxbFknImkDdn9pZULcFZnp9G8Mftjuc/532d6voFr2SY0VpCTL2quwNu3shquu6W7yM8LeRyyzC9l",
+	"AZiQStZTeVeUKDWt9xpV18YV0s9xqZNNPApULAYGZBVrOOEOPYqAFKDSja/dCsgRxcdnYmQgtBS+laaw",
+	"+FtZDJ0Klpph5DagGWYJRnGLCRYdmhe2Ho7LjGJbFVkbnp/zORV5HVp3o9HYzH6Pw71aFXfH8XYcb8fx",
+	"Lp/jfV2tIzvbxcVM57pgKuux3iUmCvzs2tMuN6Kv8umzddSeu/Tyy8nY3xGXTYnLhWiL28ydNH1lkKxe",
+	"miaINnf5Lk263sgY4g7AAz4U6PcaV1z/QJgtXf+thVos21+KbVkmgBw0ZuRYniQgsfHsYW6HalLhRZkh",
+	"fxI+hOiPYSpLz3x9ctX5THSvEJ9rR99eA/q2k53ebNlplvRegixluEm1SbuLk+3vYuSA6qGRQRe1WTIl",
+	"+wQSbJQ6gzRXrC6fp1i2FvNe8U9feJycQ4g4KUUWkVk9KmoLT0dQOViNTVcNRf1UYqRCf5xTCVvxhHdN",
+	"CI0dUflhH48Jg62zIzZSqTSsI+xotXvFfuLwQHFaLcZhLr6Orx53hqkxIjmVBHrpaiHBAmAWC5Q2BghS",
+	"DK8IPmNKuuL6uGTwY7crROJqx2NtYSoo/jHVM3ZlY2DB9u3nOoKSyriEtw/okf0vLuq5yOvsEbophlAb",
+	"2PZl53sH3+JFFeCp4ABjGvQHu2mbL5Wa/vTkbp29B1/PVqD2GciFXaHubQhxncW9XA1jLB5tFEKfTtIE",
+	"qoAbxXrjLGPaiBGO40iGJdyLoUK6MmyebqH3Bc5bjtYvzCfqiQkkFMEBgwCUGEIP7SCGKhdt/Cko4w6F",
+	"/cMC2zCGhyLvCml8heRYjrMsZmmPSYWnYsI1Gwqux1Ag3E6tCLp1Y+bM8rmBvQxskPYHiBZb6RiFKBcT",
+	"HGpYWm7cC3V27G8m64h+KgvjHgXQFVlVpgQgX4Wx+kjwpGhwFa6FvWzQJ8D00abDupegHYJYjUYponQe",
+	"6cEeiNqsoBLyQsuTIAAk4Ubs2cNUi+YKNURVAxV2K4Ih3mFSTezOQdUov80LBmbKSNzbDyMTsm8GeE7h",
+	"0C7E/xCjUpeJ6PFxZvuE2MmoJuR4aGk2BVBG7nnCp5a4l0djib39YO+c57YHoPbHRow+dl/bP76FLdh/",
+	"vmdbqZjD0RyZxkXVVBvc0fQemqnNwB6NdVe5My1N2c2wQGl3Uc3OnjcLxxTViBWsuQLvTu/6tt+d3vWt",
+	"vzv10e3vTgkC+gQ7eHf6ietiEc4KsroZjPk6u8uzTOTkIQ4uODtsHGB9eJcTIMHe/vIh6Qmd2W5YAUsT",
+	"n4lpXGf3DZNCJJrFHfsnJiIU3VMuArxcntFwrCFL06F0LprKmSjv9pA/+QguR6HS+L8hS8NKS7VW7Te/",
+	"/5unp+NGo9F4/M6vrHvtgO46+q9YLsw4l3NY3PAWsnnvqa8aOvCO6tu5DwUSn6RDe3TdPOgvP9ZUGtEX",
+	"+Vq1aTZXwoCIOrLb3DtonDRvBPBlBbujYoz4z+8/hR1x+QLIULGemVncWpfLrsgyS6r3oxrktkDd0P0D",
+	"OyAEcMdCoo1mVEvGyGvao+uNWqtRv3W4Hz68fb3WOqg3Dg9KD2/XWrfqN25jIUtBlUUFCvRt9+ygSer6",
+	"eKa0JsSbX7eyMolbrn6mF7GgcGYjqo1lON59ckzQSJvNm+6BHWWz3rx56B/crrUO64fXb9jdhAB5dCTs",
+	"liZYGrs2wNO882lplsFMiKc/cRf0NHjR5hhO/Wqt2b61BpnYBVxdYeEZnmApbYQ7goQ7lERQEkIlCMoT",
+	"8OkGFWgo2qpC9c0FHy6ty0Z6SV9BOh4bWw0Bg8KA5bNuprTQLDXAVrtK6lSHqjJ7K4YSZPDXHnYYv91C",
+	"fS9W5yI/T8Ukbs1qAhV14PzLVrX79vEnDyKrdmAlKXTuuwCC/bnqCwD35MIPoOvOVFCvFG4gZEKweTBI",
+	"Ox/NLOOx0l389LSGOYSntdZpTQ/GJlETeVp7FkezP+K625+K3EXwgdsusLqEGYhTyVjuylr4iAU3RoCs",
+	"mmnXzh9aRZU7pjnGOJ9RKvs0oa6SEkPz2UTlZ/oOauoTu0BWDrNyK2CHu4rtIKI1rxdRFrNTp/oZp2TX",
+	"i/3wih+gYjJM2c4MbRAG4wJxU7uQ9UA4F/ZEgm4YVAvjmVa4C5z2gOD87MsiZ4afCdTpEfhAsgO/zyhj",
+	"FhYP+t4H354JMUI8DdoKK0mcyo7oqiGI8Ukm7HewB6ESvt+gtsjoUwiDA571cOt8QRITTiZTEx25sm25",
+	"YJz91pjnBqp1ncr446Nfb9/95MGDe3dP7n/y4BiXtGk1ftQ2IKGEMkFus5gM9nWjVHs47g7iOjvSZ8uv",
+	"ib0RVarwMUzoE3pvlSp8TEuMp87XAF1wbe6wBj5KnWmoKAoMu7OwLBSaqWfEZhQvb904LImbja3EzTk6",
+	"VJI3a/BLi7nlO5X2ArTY09MaN3D/qhIzTmvRaaC5nFLGxSkUgNWntdbT09pIyCSV/bYUk1MrYzx7Bnuy",
+	"YTVGJKc7J96FnXjehtrnqcQ7bf8Fpls803tAE2nBL85l7VHY+0x1FtuXv606M0ZPMl7a/40pUKruQp/i",
+	"GSOkBtNedc7ACddntvWvc9bA+sWnablI5F8T1Nq9U0rASkA6P7he6BeNqNZLM4NJHvOQ2s8iX6h/UW9N",
+	"29tnqgPZWdeLrCvKUj5LRyPSmKpq/2uj7O8wTCp8bfWtWuvg5kuoDk3nYhM4VjjBO/JzoWwKu4YLEybW",
+	"rSO5MMFVnzEzSbsizGolucFVgcO6cSQnkmxfdgyQMwsasNeBaZGJLiS5Thz+MYqQlBaCvSH/dt2dylyM",
+	"BDelhkjJ5K56XYzN4f20Qt9nqlNn93tVnTv7IdU7xRJxMgqnkVZCfpzK2DYLHbZJuI59MDA1Z6msyHOV",
+	"18OBzc7TiaufqQ7K1a5Aeod3z/q51UojptVQsMFYJr4SK7jogiBkp0qhdMRZLrThOelPAVCK2whu5hdE",
+	"JCDNn0rjxsO1y/P3INWwYjpCBdLJswqwV47IowOiq6VGohCVua+ahwQX/IsgjaaaERVrQTZbjHYgS0vi",
+	"Uwm+LiLN8AgOBn4mFRvLRJE3aHZvnb/LCr/g8oKph5guqNWMJVja467VjpPYCeR2/j5lmh1571kDrhvL",
+	"x7LYgjr77iDNxKnEz/KxBLneG6eL4wNVmPwKJG7Qi6Fl7DHjGcCGtPMxOI7ixcX+iAC/6hzuWTDhCh67",
+	"jCsCv0fXzccfthqNRhO5yGeqs6pZ6vvg5uY9BAnNpaxyewmsVr5Jbjjtw8uCBF6wzFXxRRzFA9Cjg+Wp",
+	"5vMVa7xBm/7jyxepGmtLVNU7WxKyUA6qEKkW7HsgZYVwMHQbVwhZCxZ605P0MONy/ardQOmK5BRLk1IM",
+	"cAko+g7IdhcKBaFQwG6Zyhld16BEOfgp6bptLFIWPxWoVT5u8PD6syU67bWneD2Xxp8XzO4l5CBdNgXb",
+	"b2ytFC6kVzMqYHNj4nQZyt4qqmR5ws7bc8WgkJbiu2DCHs8xmGQ7pXAjOfLbqnM/qUqjn7/Z1+zB3ByS",
+	"yfWwSF09mddx7GJYRdXBTULaqPeI2GVKCx3JazhWnbFfFhDb4GYhWXyFxC6VKaT1Cku5Gu2I14547YDL",
+	"L0rt7E1CcrcFcasmUmsEbi/B5fHhp10f3B1Gn95xmDwU2dYXZuZtK3stQeyx57YUb3r5wVBwz9tAQwEb",
+	"LHA0uafN/eIxAHm6Hw6i2ihXdqHtT/TweoGa6b5v7B9eVmDKhlqRj30A+9TO8ry92gCGM1zTzpSW85Lc",
+	"WsgJ9lLZUwsVAHcTxvq+fe3Sb8Kcx/r53//u8//8O1/95F/VHKtq40feKNB25a7uPXjv/oMPavORldjA",
+	"lz//y9k2mnNtPPrk7r3j4+pmXvzwJ89//09n29ifbeP407u2jcpx/F+//B9/PtvAwWwD7x/d/+jeeyBt",
+	"XfCu4i6tuqs9Nc7xJF3AJ/Sm4mXB4iSqOx4KaVCMteu0/pXDsEUKBYcLs+AKiuEo41h3pvLqgQuYXqrw",
+	"AVemA9Drs3HYQQzz9YuFMFeGf3QF1Mis7O/G4eX3t1kNUreGK6qQurXzKk0RIw9ZSWMtXMQlOPlDCYKl",
+	"spuNE/AFX3J4/OsGEOhWexPvtF/6naBwQQLmFnKhn7pY6u3c1L4Ln2fIE6uwu3KgMV5OqN4JaMxiUUlO",
+	"d1BerRetN86yGU8M3WlYji6m7GRc9sfIlz8f2AGP85HS9s+v/o+/ff53/+7Fv/+fz3/8B//02z/46j/+",
+	"zj/91x/98q9+8NWf/QCuuoBA8kz1Qc9H5PvaV//5b778+3/9/Hf/4vmPf14LNPIk5z3YLEfG/URqL/7l",
+	"z8K2X/yHv3pqpYln//yLH331hz978cO/fmpJzbPwY6I9OMJwVCGXoLHtgWgS1UzOpc6IvUGqU61V+5bI",
+	"MsWwg4hNLYO0r9stxkGQpyV1Up5fzEudSPHNz3764k/+YSP3DjV1xcVDw7P0eH2k6CbUrMDb41IN505g",
+	"xrtioDLEkvp+jfYPlurxBQ4ooAAgG84FzyiFcMW5paFGL3e/X8rBXa9QxGXVfCjO4XpVH7yMuHMi7pyI",
+	"vhqmKTjnhmx9oRJy7Sl5ARfVwvzYAV5jEQSRC5ZDKirxfox6crIBROybgUhzKtV/32iX943BslQrE79N",
+	"TYudqzScm6uTGTGjABCgkwn7z0ypMzYeYaaNS4FYVEwzEDHewHKab2p1zO2P9+ISmCtOwo7L77j814XL",
+	"76jN1TnwL0JqNlVaL6+o4x0WhxeBkGo8GYpZLoBwYIQRtZkL4NoQxRt7whMzIQFtF/JSU43/LvFyrgul",
+	"HuKMgWXH7nvom75M4jshC3cWAghMhtdhIuAcSo0+lRi87FE4XCt1dlR0CY0M+RRa6Skf3zzKBWT6KCmW",
+	"RAm4sdQnuZL9NjV6x0WM92Dd41MJyBthNuCQTyHSuhBHWC7OUzEB2UZDOqIVbXTExjITGnLmICMRouFB",
+	"k2+tGFMq29hmXGdHp9JKQAE1WGdW+EmModkUCB3Pkuc4YrFjLPbf5bOjchZbwh9DTSs7dgDXplKbrELu",
+	"s5dhZOnWrJRXES+NJTlL3HdbSw0fjXJ1LqoLcxJvAjqLp6hcnLNgtJjqCtr+ROXJKnOFZ0+enyGj+edf",
+	"/OjLv/nD5z/8V//0///T5//qd1/88e+9+Hc/XMShVvCmsE7oxkzmSut+7kSdnajzv4JBY1dJ7OuNKBmR",
+	"2BJILS/RLnJthGx68zDKpTGU33VpaFQ4A4Qhyg72HJ49oES21GcUYM4eAbbZxwPRPROAzwiOSQ9D6dqa",
+	"jqrqZOCcLsqaoYb1DCkvQZ+1aiWsWZKbdcFgas39g8PrNwpn6fNf/NmXP/+92hasEKd01Ub+Ac95F0/E",
+	"/n5UNFb7x9/+Schg/vG3/2Ced+DkPe+guW/MHgPspMsn7n5dl9N419ObRdp3lHprQCSosRvog6DHaLhL",
+	"WL1HXzqlNgIp7SWS6WOI59EBXUUF2HYVOxCjCAzSlpCXyPc3rO7sJFDUlYHM32FKZlPG2QV0PvZIjcHT",
+	"j2k/2Hjal9x4lGGPeoscZoYvuOCWMnpiZ8oINDBAivqGdkiLvqxmHOEcQC8M6ymbghTcsUox4C4CNkfY",
+	"a0XMrdDmlccELMp2vCSWFlGZfIyWtS8e3Go04D+NzemyXbErZna9VPKsfTkszmlbjQgAdyBzAf9llZbm",
+	"fqPZbjS/9cG3979z+N3Gb9z6tRvf+/Dg4+sPbj68/ah5Urt48f1V/AyhCSH2dqeu7JjgdpkTQqJXUxtP",
+	"fst+05eotjiH68IMC6jH5+C4B9wZfp+YwBTtWdOAJwGCoBRPwPaKyohJhyJLJZVydhN1RtUZyO8UHbel",
+	"ZVgAgER9f8dN5A0AQto6R2xWI6g2YV3MYLW1zSlQOV4C3lH5GGwSWeqvwM61dvWh9D7gA6iCO5mXEJq6",
+	"uXA/RynHGj5fEnr/Kbzx2hdst9PY5MbgwuzisC90+mERFx50XOI146+rQqftnl6sDpiQZc8XH41Q/tZD",
+	"3bZ/NBpNOPtao5esxvcyJft7/klUy1WG4J+Q5mInRdoO6jhNWhjIhgn7WqtRl0QTNKun2ohhm28S+GtX",
+	"6opVJJ5ZBcn7yQi+Z8ECl3RNB9a/pmNNt53D3PdS3hKjRm1XawwMg+t4hir28fIsirgd67mK7EB2ca87",
+	"NaqIex3rEj7OGmS0mu1fe+oO+VLgG09ldwTia04gdnL91YXMbX4JNxWhP3UH7NIC5ursSDIxHJkpi/Ge",
+	"xWwsOynB1QuJhwltGfgNAdaLXk9goT4oVQAmjFR7nHiJ1otUMjNRHs9eSQ/fCbD4PZUzqLPioqh4apw9",
+	"nS4OlS2ivoGmANBoNnVlCAAGQ5s0y8hSw41TsEKwzdQs8SG4qC5teCYqEHMwWuvC0uWCCKyCGLni7IUk",
+	"uEA8xJC2GSFxQ/HvSgOkdrT9fxnhb2d0/7rHCLnIIJW7cKGXIkNeOxPT5aakD+0LL9HG86GYrjLx2Mt1",
+	"9PA+g7HuhKarN4a6xUdjqD08ZftQ5FPosTpENxcGd+sKha3KAAgqyZhqB9YOYQ56oCbo3DkT00U5/h+K",
+	"6UUCyxwrylUyRrS9tZnNh2J61XFg6wdDY0FD2MK2azSqnu0F+O0DMYFVWI/j2jHtGO6O4W7FcOEMMS4d",
+	"lXsZHHZlivIJ0iKmjRppKPKQyv7LUN0WZBs7YrdLNH49Eo23PK3bc9hoY19lx+quYnEAB/goAz1fZYLF",
+	"6DuJocoHVjiBRryxZMrGo0zxRCQRVefTpfr4aV7Uhn6Xvr1gfauimlwKReeqwz2os1U17UAecZMq6kN7",
+	"VLBLgAyDkYR4Ya9fnAksEFgdbkY1ShFYWvzKvZOrCWCH2marQiG7SvZSy/wD4OHiWQEhXASgPH3+X/63",
+	"5z/5N8/++Rc/wliUL3/xH178//7s+Q9//uXf/v6Lf//nz3/431/88Z+6siKwFp1M2cFgieKiYHG5QrH9",
+	"a4wrJGqtwxJ4ckr0qHU7xEqFn8IJOqGqNVtNuBHVXAO3rmPZYPj+9q3rz9Yz0SQiGY+cIQXq4ielNRNP",
+	"RqJr2hgenNpT6p+nudDBmzPBp0OenwmDyM0uvvTHP3r+b37w5c9/+/mP/+L5H/2nmosz7apsPAQoy9/7",
+	"1y/++G+e//iv7U/eKoTNz0BFF5kEt282XEF7OAHuBUlJCI+X5NHlpjTZAnRa8ATqq7vizhTk1B2Kth6o",
+	"EdJiD0Md5se5R1ZHwSzOyw81gou/SbiEo9C7gIkLaci0jAtDJtwyL0fcJKjNxeB10AwlOkOd1iIiHtCK",
+	"czVB/TxLtWnhP+Nemok4grrGlnRgsVcfQy8N7xKmNIsN78d19kF6Lph4wrsmm0I3+LIWvgqZbR4qchmV",
+	"F+j4mg2wWG6Y1IXiawsLhIQ59dBIBKDY9pL7X4YpkDoYJWdB3pA3MPBTSd+4yluFCAEZ8eAIgRx9uyLI",
+	"/d2A5sqmsbdCzL8Y3ktlP37blfjCRcfkDzUUmM5mFPpdUn0qYyAKcSnXDXL7O6KncsFiYi9wOWOfcB/z",
+	"sVFt+g06t6p9UaYMQhTvHn/HLsSvf3T867CFPKgw9nH6LgyxGTUOb0XXb96A2dbhmyGfso5gn568v3cr",
+	"gv9p3rANffBu81bjoIHWGisnDbmOmBbDtKsyiHXLmeEdXSrjpyYFwoCg/dJ19ok9M1ZP6Sh1FgW1dvVA",
+	"AGJ5AZ8wgOtv/4Liy3QSAWQRqmkznud8aieoOp+JroG6CoTJDe1wpkf2U2j6VOqB1UilsLvXrB/cuvfN",
+	"ZiN+m24G7TsjHtqCB0nahyyTXLBMaeOPshFPqLCbRxtIZVBp2M4bbweduVSyTs67AiQ2V/4ZwgV5NvbJ",
+	"Kbma0An2AcidaYBtAAkoUALvVIa5cTBAXGvVK5b6CCbkLwD11Zu7Iql2s15c/Q2O4cvNUBmOM5OOeG6u",
+	"9VQ+3HPSXUn221i6slei1qpZslHv6vPadoJFFcffjL2+r/LhVRnlSlKwF0IcjapdgrCAZ2JlMgkMxFUU",
+	"TzXrCKxOCUR1F+a0s6NNwf9u9XISPyz9osOpN5SENqoJRg1ee+ruyrOF5oaTsAJ3TjJOncVCm3TIjQCG",
+	"ZOc8NiKBKv1AyylB0RsGJJkcKHYjhzxGZBRSTeZtAx8I42juyyUQOzV5pya/gWryxZncWtxtZ8O+6lg8",
+	"EioscSWyjDrXBLU3NkmzjFE40JaK9EYy7ic9pNNVNuyAv1xDUrV5nn7R/iIV/xE6paGW3LkA1QlB2aiE",
+	"jgTfdaKoamtRwc5SLuBpd48e3L330Uf33rNKg7MPOBUK09ytrqCdkjpfKPtOuZI2fKUDO8CQ8T5PZYXP",
+	"HJZlx+p2rG7H6nasbletcEveeC+wOpIFkWeZJb5pARm+qUb1bAVHQ3L3Mlja+1aNkmrCVGCRDZlaxLhh",
+	"8SzxiAlXdcA15uk763doViTLa8Skypkn2a76alSEksfw7SyKKpQ6J5saHA8cXPCBRItu2ygYWUXM+d3A",
+	"trvjejuut+N6O66343pbI80ENH7CvRvxkrkdgGdrcCIsLt579/g75IWT6EZzeDedqRFM5VaTshfOGcUD",
+	"/xQb5aqf86FmaiRkEN+U9gdQQ5wAF1voYSpKzzrHEQCE25tPP0Ye2YbyrFQiUAOE7CgcBnk2Hc6KbxC9",
+	"NPOc696TkcrRMnkPFmQ1+7IjuEbLVtzOnsqHQEE7qeQQtTRbCLHyTuZe17V6KxH6iHlWAL5Ix0B2tpmr",
+	"iy9UEwl2fDO3SVbm2kL6fOkGmREfa/HS7DGJmjfEQFVNlYvFhpiByJLIxehyitBd2yhzH4RfKwghMmKq",
+	"qZBQLkyeiiSiu23yqf3NdsaMUpHviVl+m7t4gQr8XLtkO6l1J7XupNad1LqTWrfklUBFndh6yVJqgNpe",
+	"mZlJsNYLwnnmT9OcnOklxlRTPr8aG5aaMJTLm0WANQ3UBOz+VSHquZqU4tO9VJhKc+OwBlW00+F4CBlk",
+	"RExSaURf5LVnLyWYHB85fmAvbjNaAwEWAV5XsosZJNxv3roRguHOEja7OlB6PwQ6D4jZJVCTbWDOdxL1",
+	"lei2Ayr6FMTrctT00N2p2ESNs4RCSr924jW5A1+GgO2LSMwE5XLNOPtMdSBsGQWeE67Pvq06WMULVw6C",
+	"nq3wjdGzmAnK9YwD075fZzHIdxDiY7djaCV4kuVzwd4/uv/RvfcgfocdsV4qUz0QCZkj8rHU5PScM0OX",
+	"AuEiMFpYZcHLpBAFCqYMJ0gut0rPS+qPcC4vTVaHdam1mvtR7TPVAaH9+qUINwhAvYwefctthAsUg72A",
+	"2GlY7p3s83W32IGkAIpPsYdA3fCW4C5eafSfHft4+FKIFcSLB6q+IDUfKwKPhct2qLrDdkw7dXunbu/U",
+	"7Z26vWM52+baQdggWHudbNZXTMlL1ryRaCzwDPnsSXD3+ISs/ajRaFAC1rFyviKfWsbxmyGfgqWX9cRE",
+	"5AzSnS0zkSwGXofJeVJJMiw7wLxzYRsLkkXjllfdIYvKQGyFcMGTpVchWmKcZUuy1h/ZGa+Ttw7+gNmk",
+	"9TqL6UbGLJXdbJyUi9ECo/T0tn6JOe6P1OT1TnPHH5shB60tqrITGBVKb/gaxSWfIS59l0vWESxJOTBV",
+	"mMs4MyWzRPNmyAkaAQF3jDWocAM5yi8pcfmRmmySuwzXdGfGuNpMZyAAhYTv3c7oECfjoiVLr9SI0eVZ",
+	"1uHdM33tqZdpIC9oQYyaytkoV+epFXYw9TV2TcRuhtjQNzTl8/ZjloheKgXaE4wChuDRXCM28JW+sWH4",
+	"B6WnpomQJjXT6FSiBSi1yhLCk6WGobioIUl1jx2xXHRFOsL0aFjLhHWmpca/oWfsu3QXIybOhXQgrK4d",
+	"nuepHQqFF9qfqHOj/FxPJfPBAzCGEdpXXCMI9gqkZ5DKft0O9VNpFwGwCpG3+Wx0zLwVPcPUGNoDyFuf",
+	"0SqnrPQlpgp/JrpGJNDyiUPJ9WnnbvRYfN1+HUFG7EGDJXyqS2Oe+RKUtLmlTXI1GonELpZU3lY3JKQW",
+	"yEcAZ+7NfTZQ41xjC4AMc70Bleb0TDjhKFeqV/iAh6kcGxGx3jiHUud63B3Qd5Rsxg3jSZILrVlfGHa4",
+	"f9unF+cCc+rMQNidwbbq7K7vttQn2FFAeHDlziMmnth/edHEHfBjwOoD4BvISwdxpHkD4ly0i25RMpva",
+	"bjHNGC/AGCUJDfJJVb7xCT8Td6mXjROOj+G6PVArUo3fufZOid/Wnp7WhrqfJqe1Fju1+tr1ZnO/eVqL",
+	"2CkxNvzlvXsf3f/Oo/dOa8+q3RbLglk2TfylQV44ZMZdUpd66EkLEYxtE3E3ZoUbp8i+GaxQdMeoTIM6",
+	"HJQK7Yr03Iu4U0dU6Fpzv08BT3SadSVPHI07Wdot6ykOqmO1YpIpdVYoJtyw61Y1cd+3SmBZTA+tZKgN",
+	"gn+UsUEIROtYXb76Umd3HfSIJVU8SUQCnxDkORtDVExcBtZzc6iwkh+LTHSNa3RjanPC+++nmQHU5pUv",
+	"P1Cm/H6VOhOY09ZGvFRfNzVmvXHTqm8iu/vTvJPfrx7L16P+YPHb/4+99+9x40jvxN9KgcAXK2l7xpwZ",
+	"SZY5ML43K8lexbKk04zXTnYEdpFdQ3amWcV0NUUxtgBvLsnt5YLz7l1wOSQOcgmyQHIX7OaCO/vgZJMX",
+	"k5Vs/5W3cHh+VHU12eSQHGns9fKP9Wpmuqurnqp6fj+fh7LaepauNlxCwpDkxDfsqYvw/WmYiOt3cCmt",
+	"voaRvcKBpzns7Cb6h2vmG795+0hMDxajkmnLNAaYZuRhMrHUAzmckBmypyDzNrXiVJux3hcqs2oGF2kp",
+	"Lhkxsowh0KOoBOqJms0m+oa4erKuhGSkvwmc69HLC05e39nduxo1ELDBK13ncDcwtZHyZ7mFS7tqw7S+",
+	"Amxe2KI1uNYL5VQKU+UXFgwQtkimsGDNg0WB8YZJCohLhrP0v5JFkacdNAjh9x3VS7WdU2QAxiwiVc2C",
+	"YbliA04hYfgScSktKkPGr8eRiL8N/9mC//ybmOGpZOcyzVkLOTS2yM0QTG1nW0feOSHSAVBB5GpgHiu0",
+	"r5lAPhnCKW8DJfW4zxBm7D5B4kjrihj5AzAHsKAp68IBxHVyJU+B+Z443yYsK1Ng8B6UCGjNEinLE5P0",
+	"yaGxNu1kah+TtNmW3p1XA/ErwXvrazeWMjv9zQsUgQ0LvLiCYDyka2luEhEEXygvJC4w35f6HWI6nl84",
+	"BtIzCFo5m+sVwW+lnjC0+Xa9gsffta+8T/9op8nTmMCZ+2YsTmROjkBu6C17xzpGlZAfokkAi7EuKIJQ",
+	"hM7F6tD9rDjBBDT2r5bwf8TBGQmQ2N6lGG5DO03iKEAMRG/nYGQJwyMSMYwBLBejM/CPJNW9QmanbfrL",
+	"sRYiHqtuXxZtM1Qax4vVQKZZfBl1zc4EvzoYGC1u9lOtLM/sUvzs0588++hTeIESL+BfPgEAfvjyd376",
+	"+U//V3x5WxzoCZ2PYLHA9R3rdB5RMwZ73JYLxTk4dy86+7lwGn3ZnghBm7KuyjKHnxnie3r6JEYxMiTS",
+	"CFufAR3GLElgmgrLYGT5AZYmVj1WucwwFBGRLHXIJJRU4oISaU4iNFiYk1SYcwf/cC5pmi0QFTFC47JG",
+	"MC6XSqrgQmxKEUBTOmTKy/6LOBPqnEaGREGHlXICZZbNWB6MkkolQAOZKK6L9wRUT1KGszxwxgjJcy8n",
+	"+SLiryT2uqfSdycaMRmxzn97Z3Au6fiCISMZ/9ERiDEgMYGk8b07D5799C+f//DTlU0AWuML77Wy1hwW",
+	"2yFVdtpHHao30puuJxu0xrXUCjp1AVpjt7zoK6kLi/SExY3FKue/hsFs/KoleVbxrjrab5T0i3WuOkEb",
+	"XKa5kPAvShOvaMSL+kFXTtPqwhxfu5N8TbyGL02+bu7MBaNAer9S5dKAwlux6172zVkGFOSoRL9HL1Mt",
+	"egeVLtU56KjlYOoxPGAgVwEWWiVsbtQiesQHmM6xdZd/F4dA/TtNn4TKmBre87Yt7hCWljYEHl8xMM5w",
+	"jNH98SAhvzSM4xwur01u4cWzAo83Yk6qbIEsHs4zIwi8oPHIuD95kY4udBqFxddzmrFgKk6lI4ZH5HG3",
+	"MUiWJDMefRXUu6E7KkRhsI9HCQhUaSFyqobFtogzY+0kFjP9N3wRKbWRcLfawbQEd78l5Ir+CiCsQIbI",
+	"vi+TD0aZ5I4W/FPQjoLT6ii3eFvE6kmRy5i9MW5mHTUxTCBeQgvbYzzxKWnYjgSWPsxNR3ayiVvJb41M",
+	"oWwNiAnt0l1KN30BzgXfXGJpNwJ821deX2zDViIiHOew4ofcgHDsqYzh++83uirL8LlqhToVusOTuF+Y",
+	"+o2njfKbqGQduHb5Ph+QRtR4/mf/6dmf/mn9y8F83Dh7T89Z4l6h8xktYWuvY8nRv66+ko0n4zz19fA/",
+	"6QtikK+X0gCZ+ourOtWmSE/4ttqFPV2xWtT1zxKV9ziGgylyHjXK1z+iXpfmAisLqfM2hy2w+MlXo9P0",
+	"KSxHs7CYrEvK6ez30kL4crx5nWDvVZa3lFemk/42lSxOc76lC0DS3z6C99FRo54MM2R4WPoXzf1imtiF",
+	"H+Q6mxowkmkAkqgxkE/u0ONULTpItfvZP45dqmiKdVMiWpq8oscO5JO7SveKfqN1/SoO637cmc36jepN",
+	"DvLqs8Je2dR90ZmIRJ3IUcZheJeXJLNM5dsCq7Ywe9Ji+iaGjaSmOJDRWKtcJk9z2e/XPiuI8gwarZ1z",
+	"pgHROMtnANENS6p7sLETLrz58SxzMyeiM7KpVta6HnIB/6/u12JndlRv/FPUjus5IwygobvVdqUOykAx",
+	"KyX82svKn66yfqvYOjiD5e+DzaBkUnmL08HTwpZJ38g3KpH4ysjYzTwWuSpGuaYvD+WE2j95XNJuOkxh",
+	"Z+sLT88nZdaQKvOlyGLgqhmwqnmOjL7UWmUrhyVqymyndtFQte1Q5RaLneu+zkHypb/+jlX5nVvzV7Ni",
+	"OW64m2FJ7pmLQ3mVBifvJkou61ItSPZZpSgCX31XZxO6KZjh1dyjlogXKN1+CaNK4U6tElTayLyvMrRU",
+	"of7coNLycu7MbsPUGJIa/4TDCqPJj8XsLnLeG8Th8tmtxKvIO+0kw0maZT4f1PdFZYXVSe9jDfwWE1qu",
+	"XLmlHOhLavT2lSthTWd1UpynD9otijYPuo2/itGMap+qSYzZZm7yFQFGfgIQvsfaVc36XCPy7VgunfVI",
+	"P1QrHI5+4vkPzMOVCshSO4Ghi0h0VGZ0D5k7v3CswyUxBY7SgYKFk/qBKkA+0tQiIworfUPsLDYF4KFt",
+	"fpPI1qayUUuvTqbgtuitgdSTY80PUnYuZiYNlRlifvNjJTpKadAjun2VRGKkizSb0T7ADEccHF7JGzLN",
+	"RrmytI10PhD7ris14Su7ER3uMVVq8PHKlbRGt4Q2rkSWmkePdJFPgIplBp43mHKqlnWb7XOmrNIJq1rC",
+	"pj0tixF2WSn6ZtRzY9DAXH1bnhe0NbknyR1XVq0TlZcQWLjywRDLuwMI9rJdNdySmG9FvE89fLWePtNE",
+	"hbFrZQ27CUtTLsdRPSlcn2fKuku5Oji8Wj7ZEPO9Oc0wdhnfsXpCbArz9+a2DD5DVXuReWALjEGUhIXJ",
+	"Evh/dCojehRpcGC170SlhthqRk4hQ7bnyABM0V/XRqvRbMOL7R1cFW4ITogQBxGpCWuIt5o3tpo7YqfZ",
+	"2m02GBPK5PcYkYkcqYSS4X732R89//Anz3/4o2f/7qOtX3z2t8//90+e/f6HIA1YUcNZjeC7o93GI5S9",
+	"q8vvC3Y543UmyK0SwYS13lZJYqYwgXUl3ovjELu+/36DLnOj1Xj+R5/84h8++cVnnz37+K+/+NlPvvzw",
+	"T778wX95/vd/8fzj//Ds47979mcfNjzBQMfdxdMT3hLa+xlgK0YwaZ7X7Vw5+W/LRJ3lKzCjAmHip6Tk",
+	"pkXyxlUN7AbP08TJ0hrFYE2nxTzn9Cs4qF0Ux6Tvii7rezOmp0u/ttSxfhC4F0W3b4xVlhLE0XVt6zwQ",
+	"rDPAxTjWQ5PqIlO2itAxPQnXxiAcbZ873muTKDIatVKJRa8MY9DF4hKYiqBcjS9TQjoMfKwDdatStola",
+	"A3bVZA8IrNbCvDCTK6VeDKFKN1X5GTxKWlTEiCTovCEFAHVQ1vswlbsQMrNGYGfNXA3SoKV05VO8MK5S",
+	"iBGFifEI4xbTRuHJySeIcdIZURw9TnVapCCjYsw5j4Fm7cRoFb6Hbht/FFGBA6UCnrXb4h4RF99MtS1Y",
+	"R9gSMTCPog1KS9zi+Vs30PVmJK5ei8ReMxI713C5TeG0Sa76cjn7NJCNt8VDTwQ2D4ZyGjPmWAtxZAwB",
+	"xtKLHhwlqNFkmY8f5ilx+dc+4Su7njmpTnXPDcRKJh863KrtkuQODziO+Beyo00+kFntJjA2MdCEv8VL",
+	"YxrDCMGm8B7PUhI1P9KqE6orLOSp0iIeyCfthNFXYkdbLrdAPR6nImLQGM2oaNO4/kkgZKiyJ6iwujXW",
+	"7zsOXv1wsARPn9aCZcOTcw8VGAj3HYQU8SywE44Qiyh/TOhJwPX41NIj8DDYp2h6wj/YWqErxBTBhClL",
+	"9SEpVRphVUjLlf4wO+GWUx77mRywEgsnkKqovpfLohAcDYHaNj7M1ZYhR6IGutr4d0lRZwPNo7fh1HFt",
+	"OqnQrPYTZlQs9RUaDhZWmrjEa4lvqaS8RLhB94F049QqkRZwUriI1B+VYNkax57ZcRJrC6bqae2nUCk3",
+	"lQXyY6wtcrsB7wV4S1Nkgv2PKOzpP4xe7cpnU+uJLAt83VYZcKUQ143rFyxgwSHrC0UmJu0UfaXn4SDd",
+	"ZuH+FZpOIbepmFDz7CRSSFrVFzFS6rlAo3W9GTXC29xo3bhxY7diTcGf2Sz64v/87vPPfvT5X/z0i5/+",
+	"1bIGU4gwGxhjR2iMtZrNbzdvtDChxYMUki1YZX+N1l5zxvhCxanc0pWoErzGY7jABUP8lnPdPdq5SmDB",
+	"fq70tjaN1msIOF1SaymaTC31vDYlns5fTmOyzh589etjD9ZowwiHylocKM5EiI2BuDEQEUuMqrKcWVY1",
+	"EUnRyV03foqIJcq+aKvR3Zd5VuPNoBi4Jpzn7MNv2dLQIj94XAba4hBbcDpFJQo7Q7rlcpNolXCzDGXj",
+	"MP8lCjGHg9C5d5AXBiX+tqAApdiB31z1hitVDDP6OwH974d4/1O9+rgCQKP2xm35/NBN1i0qDnptxi34",
+	"ZGmupbMpPWwS24jRiExopY37htZEDvPSCT+dD+CqtddPBbutk2m37/qqRwDrP+O6hSMJUuxR6L3dLXn2",
+	"HsroIBiMgFRS05FZYcC6BgfBR9aSAbd1ctFpvy736doF5z45cJeaOPAmo/Yb19uF3Eh0PWozD19gxtVc",
+	"MfT+GSWN4U1cw7a6uDyLVbTETWrFBVcgVsWvS19zgZypjIbzJVsEJ90qa1M6T/Oyx287DYKfLT3P5jRV",
+	"1FkMvU2oUIz7Klcxhur5eX9xQSXAoPEE3R6cvCCMAzZHBxt7n7GsqUROTLUoxs4bjwA+BDE0L3f8kJd1",
+	"RjOJ2zCNOTOdk6JVLrKSosXKnzcMOVuvY0ympH7BCcjnkLe3jF5oLB6mPQ324AiOS19J6rvzPrDirZu4",
+	"4bMH5BYn/JeHokKamUrHC+Qs3zSBmPY0702J4EwnffHFBzMgTLaqzS12xYRdTn0kyFKCasoV9gqQmY1E",
+	"YYyrC4nL1lELGry8qYryQr5wVVQOh74nSL16Hfa3Kntn3aj0zvIzRsL1VHH/scqx+BKpdSTtaSPCCh6s",
+	"pqGSMszn5CIf4BmuCS3em7Y5aeMEzqchM+XOLDfDTVtfan/TboqcoJkaRIkr1fvrXZv5fTvGqoMpqmUm",
+	"scORO1RFyBo5LEGf97CWIzDhC3QucghP+AMpsvSU8YDLW4gR3YFVGWFgPrjji7Mwswz4RKq3xbtYyj+U",
+	"1o5NnljKJyOpirVeQd49XXSfYZgYDvcelVOvpMghOB2RwYUscjPGsDU3kPUZ4yza0QtwKf5uUQzv62wS",
+	"RyI+lAN1mBbq9cMiT7tFfHlbwL0TR3cPEZDO5KKj+ikiuA1z8wTLj+Kjh+8cHt2+1X7w8P57d24fcigH",
+	"Afbi97beMPlY5olKth7kpjAt0S+KoY1dQJzA1eJ2+7vGFrT1bd4OjC8iDt6h6o5yFe8TVTgOFbxdfc03",
+	"8aAEO85fnLCtiuaLcuBp4VZ7fD+mL8L1kbrHiP2c9BxQ0R0ZR2yYrpUTRIs7VN2tN1TR7W8BTSnV7n6e",
+	"9lIdVyNqDm9tj3vU2mK7mxtr2xbeiygtAFROf6Tjm/cfHrbvP7zz5p17h3HkMGTh6wws4SoJYe+1SvE0",
+	"kQJBIdoD5jccL0YgxqDzC5GAKek0TXReUbQspuu5zX9qp0mmfB5pUATO64nmvDaQT9rYNiV2UdiutMqV",
+	"8CsNC3L5F9iNJbXAXdBDTuh4nBjh7tS2OKCHq2h3Ta9TBih33hdnskTZooThg98RreAAsytHJVvwR6rG",
+	"YcSNFuZbUjrNli1yJQe4Ga4nhzkRV5s7ZYqpS4b+jrRptyrFrYG1MtCtu7h9MxbaiHGqEzPmPBe/0rmJ",
+	"maFwX8M3R01S6SNYBJHnqluIvskttkMsgB3aQsKjFTlLrrfVJemFeso26slRaTtGHBFnhodcbQVL46gi",
+	"RgObdAmDY+Md/EZ3vzkklWdZFc/1tqmrt++YZNLGvlON1tXma9crRfd2ALNbDD4ceEy4WVumpFXb4vCd",
+	"mzdvHx6KS7uXUeJwv/dLe5fhHhSZKjOz3N84kadvRlnSzlWRT2IxHBVBZkhHdk9FqgtDWX7Y7zyiRtAk",
+	"Ah/ePnr46+1bt+8e/Hr77Tv33jkClQlkCg7Xxqfa7FqJXR1F/PbBe2168+b9d+4dxRxcoogTVv+Phqwi",
+	"PsRYUap7KH8xcpha0Zf5IFPWtrzCsdtsBt11qj3bqD4E6URQxpTLg4Oh3MSuCxhGkoWjp2uz4dCswucR",
+	"VQoe434dxIdjCpuxnuH2o8x6ojdyiWY2h+9oawKKp2W+D+rRtlLwBwJrMCQtWxsXreuZglOZbFr2feNN",
+	"5o2i1SP942kiVVvo0TRdm/9cdQ02NRUTVXhlFEnhNQHWRblAivNhuTSGx8YcNvhDePRgdZm0nuRY85EO",
+	"VJZqFSY+iVOlhpZUCrcRPJXyi34TNOZWYddyB/1b1kpRWj7lOG5rU7Thudj33ytjQVIkeQozdzSeOxQ9",
+	"sJ3aNr1RW2VCQW8WpetHGV1OyPsBdzoqA7B+16jiCa6DN6ssZWf5SKLTHRpgbcAPzeYOKAx5bvJ2KbQ/",
+	"/xtG3QnZhHdF+uBikK9D/wJdY2e3udNu7nz3zV/b/d7Vd5u/fuPfXv+Nt/bevnbv1QevPdw5apCShOMt",
+	"s6B9ZBMTzBPM11nKz3/8+T98/MUnv/f8jz+ZWRADa5x7Pb4F+6IVrbkXZ+3C7pqzXloho1O8upK7WAzf",
+	"MlptMJ43mtp5sonCeBZy74JYbbUZ4RyXnNLTkSuviG1Ry/z56pjs9p087EtqfWvG2s2lvnmw7zkbg00X",
+	"czcAF4omafbg/mEJTFHOJ+YmOISYgYa5SlwKDc8Dq0qp9ITay84IbHlyorpMNIp1iUNfBswAv7rMOwep",
+	"NJnuOLBAxJ0vk6YYmyr3vK9nuSfBk6SY8YQ+Q0xOCnkqLwQjc3P4q9MIG62d5tXdc/PRaLkP7b140fO9",
+	"xtNHK7Nxakh+wQ4LbtWLBY3TPeLxSYVHM/AWrL0XNOjV5mvBoLk6AfPCyVY6J1yoWVEJq56Lo35q4RaE",
+	"umWZlW8NWCGsaTkbBRFn19rIyM/yvOBPlX1esqjzhFIB2AzdeDd+NWQm+uFHQ8ZrbVJO6Eri8yxnx429",
+	"GzeuN2/M+Dvw7flZuAFEB7kugnopzuQILGyyoH0T9GSUy042cbWFzLm4QSY5CHUhRprz/gJfwciqtsMY",
+	"iKPgVUqMpfI9l/yBTdkHW0oDx0nEJZTqr+/s7l29dv141GzuXtdyoF6nGvr4cjQF2ym7Rfq4RAsBM7eH",
+	"vesLhkDYFnf01CdF/G2q9hF2KLsqEvH/9957+Jt3jt7YujH9CdA7xkao3xrJjHF2CbkWtAQ/KjZdJ7SF",
+	"Tib1KZZaAk8bpNamurctHmSyq/rYIR3LGCVD/TpIXvVkKBkPwzcB4mVROnQFFoUtaVk4s7u6bFpEjNOz",
+	"Mf66xPUGPWsYzKaFR8RlMnGrI4xCoIKzLWKHMR67kl5QEnOpbUZgJHCycq5VCzYcK56wNyHP2nd5ctWx",
+	"mNBtMCuZ+k2xUoahVaOVD4VUGxrtlz4RVx9HB2GB04LngFKKno49qbEGrTziQLpZ2jscRX7OKaTYtyto",
+	"Fus0LPYl0U5SanobLqwDZwlcUKriNnSxNwfRUhnFJXXMfz8oYqNmTuHlxoz00I1EJLKwrvjZp3//xT//",
+	"++cf/3kcfPP/T/JJOx/p10Gtwc96CGouUqEvcKBrmKsk7RaWQOudvj0cKu0UbZbJdY6eQ6WTw8H5IUSi",
+	"elZYuuyw8pMmfNY856SbMVXq4htTuWVrJ8X3jYXZ8DmsqvXBnepMguZjjIdD0XC68aFe7+5xo9X47b4j",
+	"sy31zQYx3nKZjF3yNGrgMW/TV+DBClZ0cFkarUZmeqnewhFJYeIUvPcrSAfuHrXmX67UVm5XuJIF04Fv",
+	"DjNJyf9VkgFjrMqtcEy/OY3nv/PXn//J7z775//55Yf/+dmnf//sh3/3r//4h1/87NNnH/3B8z/+5Mu/",
+	"/P1nH/3Xxhk0sWaUd1H1nNhCDdoSJ1a/nQ9K4eTKbWvlW/1sF4nM1WeJIcl2OU80Z57yh1FyoQ270nkM",
+	"5M+0TT8tjCqbzMeTj+X+cktacBhXiJ6+vMoNgoTOJwL4R6WktA7FHTS7najBgFO0ppv3GlHjJNUya5en",
+	"4F8+/NHnf/XZL/7pPz77vb999tH//ZcPf0yn+Mv/8Ydf/OwHn//3Hzz/bz8jOv7rP/7h53/0189/+GlJ",
+	"zzw1FLy7BitjZM5Gq/HtG9erxM3NqAiwlFVvQAAiOxHruWyUSt0u5KkqH4S/0exp815tRI2xSnv9otHa",
+	"BU7pizBD0w9Og8pBojRaDeTSKEPnxMafRg2MsiVnkXWadstTqnaWK5jWtdNe8VgutkaJAq7oPQ8lPGss",
+	"7uxtako3Fi1oXVQYKAONx5uuM+j3i+tznFG6lOfXuSVfrusXpsOO32Nd6/l185h1/bq/LPL9HpStf+HX",
+	"1KPp1w7v3xOgDvJYlBYqxn2TYeYUWFkd1ZUjn78owVAEjulW3pVZBno2Z/GhHT7Xfk/Jgc6mu8wy4ZyF",
+	"ZXkpG/QRJsENwUQAAw4UDDDgGKuQleLUisxYUJYQk8mPwRYufYexI6UWcaCAb72lJjH3cC66/cCjwJW6",
+	"wWdJEc99lkKwycc6xN60BEsPc1tgN6Cz7ivGH5z2vx+NDeqdNuLEE0QQQlRPkRKPqNFuHcHZwfuS1dLo",
+	"BXwDxeWrN15Dl33NNx6tKOW+ng72er3hTGKdV2nw/vjd3cD5jnyHpoj/9KqVP0+lruG8JFVvBbJM7huS",
+	"pBIrsOn8s1vfcdy0lGblmI7z8dj4xPYL9cEHB2E1D7z75kbD2Wg4pYYT+Og9g11N11nXUQ93/ZX3+e4v",
+	"rFnmLKfVRBi8tH698tmAAoS5Y9EzV0mUdq6dqLGOLRXatJyFTR7FqYzrnUrGdTJSC/8+7Wp1Y4fZ3PQb",
+	"dLG0u5lMB3O/ee3G9rXf8FFoTAF0r/MZYgQJsFMr1eaLhHBpb+/ADwhdl+pee04InEy6hat2WGm1D+34",
+	"hyw64hrPPvrxlx/+4PkPf/TsD/68wXlkbdwOFFLTZn2xcFSb9rRHUqpxJ50vMyBqFKAC+PpdU8is7Ttv",
+	"XW9GjdEwkWetfCzTonwLNvV8kglu3C1VyDQ7SzRhLs2mZv+Ca/bJ+4G+x74ZiwyMsrTApGCVrMb0a6vz",
+	"Z3j6K4RhsyAayzBCUjy4fe/WnXtvckyW03Cx6InylKksbYn026HSSap78Ww6EX1sI0suTpZcrHygD1R4",
+	"vvsVcXj30zJ8nTn3klz86ovg4mez7POz52UYcyS0GYubB/du3r579/atb1Za7DeMsRNPqxRKlCFwTC05",
+	"p+NyiqGrJz6IOLfdO7vLsMLZ4zG7WHsyUq4omEMjaGuTk69wf+LUt7JVNbe2RxxrgpfrmRIB1yXxMMgw",
+	"Jgp4VDtqkY1Q2kEFSAmzh3HhfV+US48GvV7QQ9WXuUrcF0A+cZm+y7bowIlED1bYfiusq7LfojwZWKJC",
+	"kYZf8Isvs/941UKbgnvKOYwLrllWXHTvvtRThYi5EAfTNCiEFNe2qIft+9rJQNkHbaK1F9G/2qltD0xe",
+	"NjNdQiRNiZ7UtpORj7RNhfLYkcNhsdn43fohuyh8xRVThO/k5nEKP+0Er+1EjXF/gqDB7ZMRKONTob/y",
+	"vt8pwhouPlr7Yq96HRovMA63NBwuHa2zBAwyEL0B7bpgOcG7g3xFemacUpck1K1fiv6PrlJOW6g1AI4q",
+	"BXmEX85vIwaGpZZN1ADClv0xIw8L4pDmpRXpCZozKldCq3HL2RSuHVaW4Rhc8UhJloI4NdyiY+2hMFga",
+	"IeCFSeTkW5bFwra4U7AUc4hgkU9q9PfP1qS2TdUi0nLHVNg4HCrtAd2jY40o+n0ztggKwzRMgmQ2FhCX",
+	"YkJsji9vlzWUskPQElR0idAcPLHZQtZjfeeEQ20jfarNWHvhJGcKJMQlRJCnYF880t1MyZzwHmRYu8rl",
+	"qJcjBmHFnmVAVRBTaVF2jOA8vmNdgn1Uo21Xm6+5vEtKr+MVEC2JjdtW0OcDDUAsEo1bFa3DWZcmFw8e",
+	"3r95+/Dwzr03y2YV28jt1Ox7XHIbPJmoLMXqVX7SMXRSd7zC4cOn2PouCQYgUQWvu4PiIan60iJ+ReX5",
+	"kUa4WrjT7pNEUixKqsDwdTFhb6ovXFUDg80cyEQh0s8sjm5hPJZvqm2hZDgTuEVJLsea51F5MyjPNTl+",
+	"xvV9NjkczUx2VbLPh0UWKi/PF5wtjjpjSJPWt+/byLGWM5ZYsMvDhptH8rVHjVoQt8dop3bhyfM9TEoF",
+	"K53OnkVOgMAnJg+73uWPVTiN8CjkZjisHBmfSJzICacwo5dF5eJUDYv6Ml683efXyNaEMnGY743KYcb9",
+	"M2O9SmUIriMITj79lfWV7Gx8JQt8Jc2X6ivxtL9IXwmLl03J8SYUuyZ0NGLGla1zvF+BqxJMHvjjXqhD",
+	"x2mkCz06Xm0lrdQBhyG2h4R7Ka41mz7PgLwsVrXKTnU4GUIYiwTGFm3ELn3W6XzWE9YKUw5GCZ6O+mod",
+	"Uifc0yO3hK+PR+P77zcWuiu4HU6uugrUw7K6mbjiejXB9V/cwy+y0YN8232dY7w1ZcsVWTQ15B4NueI8",
+	"XMixphi3JAbd8kVl1LBV5+HqfFLOdFL4TmnFJlj51fRuRw+naxEWWsnoY+U8bgQmnGnofk73hZ3LCn1n",
+	"f3jZsqVdVrc6vhihaebAFa+LocyLlPD/Lxkcgn+mFNdETiIx0pmyVsT91BYmn2z7Z9rjNCn6cYkgV4B1",
+	"Zsnc9Hifl7fFoXEQnGDx9E2WiBOFhnShCO5SixgTdGJu460ZSTJo+yK5XXp3lFuTs2WTwX6kuDywbRSD",
+	"T1Yf9XjKInZ680luBuyQdr8qTCy0zHMzJt9HapGWPA9Ddle1yhQkCeOsAxNWtiXiUPWN90WMSbXtNIn3",
+	"w9znnfAnZcUefuUqA4Z2vP983yEutbWB0djEn1RHa+57sHXCQXIN08PmPYR+GfTrqQyxuy0OsoyTpMlQ",
+	"zRSQHc5R0DQHPVhAF9xVwlSrLDkKZxwFMw76HFWWTkhmO1F4RBAV11utjJyNM09VAGZfS8NpIF5sAIvO",
+	"McIzID2h6KvBrNS+62Efz8C7x9AHTRA1orT0VNYVH7KQWEXDp8ZDwH7O1BUeAP3fSLMCYasXTNW3B3LU",
+	"g2mTOTRn3u6PS6Z/0uNPF07CFQqi5Vj/2YpxuezH36aXjuCdxTNgTxiV/pYNoEzOAHVw53Ff4xnrNJ5H",
+	"KB9HWXa6B8Mh6HcLJ1rukrtFC0+Ze6gyB6VHA2x56JyDjagx0uVPj6IpmE8QTfDS1mOJOKcom2BSt4IR",
+	"4Od3wlGW23PnqBI3OWoY9oHC6CG61ekdnXF0Ffv9Nvcq2IBGq230YbCi6yBg6+gSeGKW7wl11tZQP1Jy",
+	"ScSuyWi5YVzTb7HzW54b4F8JozU5V9a2eDN9TE1Ni5GNxZ4DCgRFAlkgIeAFBKmu+e23Wk3Sa+uWze6S",
+	"cMkD+eSu0r2ij40mo8Yg1f7naAbudZkd7XAJR90EnOhbmuqYOr7oVoBK5TKBg34p6HiJUW1g8TKYMyV0",
+	"1CwsAV+0aNfk0bEP7PdrcnIab4sDUkdOUkbNHHhU8sx0T0s1qWzPMpAJeXB9YIkLe2QhkvTkBOuLc9ej",
+	"PRwFbLmOtFi9O2D4AY1FSXpUqKjU+qZa6+YIXsllQR7q4tBwbKk82mki7r51+PahSFLy2w/kqWq5FZXV",
+	"wInLR+CyBDMqbMqrwo9tz7uVgSpW2ZITkw/QTktkobbQM7na2XTb5IEZeKv2kcNUdcAzJleYtaZ2hsAG",
+	"NeMuqLuNJR6+iUrsy+1tBQoHTGqR8ektDDhJqCNt7M6LtTuR6pHQavwyTMtX0OeyIB8WXWN8xRDuJX7z",
+	"drV0k8ZxWa4UfeZO/D28ULlAKy/Q4KUYqKJvElfa1O0r7vWfqxNVdNEcIUuEyz0J5WQs0Vj0gTnPkFyM",
+	"0GdckWVWwVLyITRyAoIKAovzUA5kMLUcRvB0jWWpo9hCTii+nJQt+NPcgR+PtAV+uC3e4Qi2mxRpNFdB",
+	"dvhAcgWB1z3yWoDHgOvkyDI1HFG5qkklhqWgEXPPjM+FTcikrNZHvit9Yc5e0/cRA8rRL68FgFpnQb7i",
+	"YWi0roEqAh9rtPaaK5Qd4kovtOQQfaelt3KdWN4a/syz4DPWSKc6n6+SCX9GHyVy4TquVakPx2yftNt3",
+	"LXxRW9oXQNgJOXC08YkOAU/cxLA2Max1MpGRu08j/rnDd27kP1+mdPXa03rRyiJxrvf2LjAByzNkT2g5",
+	"SQf23gLRz79G6V91M0cEFpaMHEKsBcGDLQgqePjakGfsWE/BkVnOFAlTlqmVkmsHgCE0wlwok7pTL0vx",
+	"FJHj1OHo42VG6HsvEo+1GbEKICuIaGlBEUZMvLpy5V0SP9tXrtTIfBLk3LlbM+dgQY19HFgckxmEmU4u",
+	"aQetttQKmCF/6v4c7QG+7bCC+VeRE9RGIzhSNxthZhHYT9QKrOAUH5yhUylQeDN177ldRJAJLXrG5xgR",
+	"NUgXQqRKcjaT1YX0y2BbCYh5lCmn3pDHlvUVfKhM+UODFHadLEqluwoT03Yq++zVDNLUbCFiixDMlzhv",
+	"CLMM98MGUQYtTW/WwjCXj/VuZVjfHwEbXeCDA9CubIGxBpeUhEfeEyuRk2O9Vz+9E9J+3eXAR6/SoyfS",
+	"4sRdzuSxPmDFzk2ajhDmUAZypTSWKWkyVz2ZJxj0cG4OQoF2kB4jy3aQP78EMMktUGHj7b4DsSzIgudS",
+	"MfojZjXiZa80Y80S3lrX5y1PnDee8EicckiueD5tWGPg6g7ovBSm/tHg6mDn1SA7DB37Zf94cUjvc+ap",
+	"P9mVVeDBokq3gUy1b7PvOs1KcZKeFH1HKVil99qk2q+bji1fH+yF1h/pJFcJ0n9oTMaetbHJT/nG3pTd",
+	"PjMHxCsGU8QlkaKPFJGKXXIm9pAD2wK+7iwLyrgllnEphgHV1k2ji9xkLaHNFqKgxJfpvlpHDkKzRvzL",
+	"WeyawJCKy3qRwKYxT+CyJiawPnhBzkSYNQVgjQfaZ8H61h/IZ3upLZDRSiskygfu0OEAYnxU7gS1FTwP",
+	"kWskc6zBCpnX5EObon0C6gp5pXaaEchOORxaisgFXy97KAqZgZE5iYLueDM1kceahNw2Z4JyCvLchiSO",
+	"lsH5ReMqLazKTqLz9ispTaaV8zTYjb+EGwe+sbTTB2TfS0v+2BgwX6kBsylX/BobCRdkGYw6cNo6aqsE",
+	"jppjGhywUKbovi/c8whfpIK7nkGS4kbhsxwMB2Hnwm+1ce/7uluTplYb1xnZVCtrV4vPvmvy5FqT/OML",
+	"R50KGHmfe6qL61dLf3uqC9VT+fwBOYMtbwM1VglDvWNVfufW/IExY3rFkD4ini0f0v/aRQjgdKwSIfAn",
+	"vETu2XSrP5f3f5ai1VDAvosWo2HKcTqKUJ7gn0a5ilxO7HTwIKyXscvFEOY18T5w3AdNmqCbzRBMc77k",
+	"wnR+U3WLKIBth2sdc6YtXdyyU5/1/Xq4qTZb9GyycYkZRf1c8+gQjjCAGwsyuLRi73qcqGRENwN10QM/",
+	"Z1BFdZlHRJD39LODRWfnBHWUjMDmoW1wQ7jOC+TaCMYeMxijU+zdJJ0taXmkMgPP6LarbYNh+ZsYvg00",
+	"Y05zopbP/mvFOO0qN1LQzJ28SSbn2txZnMZ6uXCRGI0dY07Ze+YjCqG0aO3s7kVTUqnV6JpRblXbvVwW",
+	"6qBJuBOM1vj8xx//4h9//sXP/omgyEmpxI7dr5Svz4iTVuPqboheTRrsYJhhAXXlXDdaje/cv//WnXtv",
+	"tm/ev/fGnYdvrwIiDDtwwciKa5B3qZKk4J75ehlq/EeT4AqkaitABv/CyxAU9bgssZTwH8vL0Wjhwwv2",
+	"LJTgVDuEWtps4dCa1UDrnYhzmTR0SJZGXQwbJmxAFzdRkrLS5111E6E8ptUNlLRrqQyPFps+r8BFTG2R",
+	"du1coEU43YflYy+B45Xwsa7t7G7Q33Rn51X/UzvHNguvvbp97exLzQB4wESbTx+d/4rfROXgTNcFqRCu",
+	"6qls54PJsRs9fF0XAZC1RhFHbbtC43Np1sFtoVHmXArKVu8tm6zeY2cB1l9wOq4uZLeYkwP3os3mc6Th",
+	"/vLl0/VWS6frbbLpLj6brjc/mY5vxnoX9pX3C9l7SpZxpqh1UB2Ppk94Dx422rSFnICROA19QYG6XhnO",
+	"s5xnrE3HJBOCy5k14G7hBI5kr3G+XtWbc3kR55J2C2sIe6seRnTIrFhi3LsHnPlF8+tHUWM4qhFXD0bF",
+	"/IP4otju2cAIvU0U5mt8BQ4SQhvoea9XyiA4dvUbUcuXX/Evn6FX3XTPLRUU+RXSbpgwq2g4nuYbaXLB",
+	"Ws6MpoG3izLnIjBcyK+drK38rC12Hs2LILiLBwcnztXAPFYx1wCwGsSpjj64GcskiYXS1FqJkkk4s4dN",
+	"YaSDg2g7cCTxCYyp9hqWz1/BQvSCNKtoBqFOxOy3j7nHsK/ATilviebkYG/dB/uSM8O40lrmSsgkUUlN",
+	"Ij9+0YnM9Z3nRb/iOZdJAts42mlEjdFuAxkFkBh/uddYpe8PMEmc5EX3/QGCobuWpk7/5v3Adew2Hp0X",
+	"ZMkvbT6He5eUcevgYL5hCeobT+qanPdIngZc14wKSmlDxoV5gKOi/HOqCyPSYl3tZug0HJkMUo0ZiFtL",
+	"OFQPhkOHMvDyfKocsmHkklejBufBt7Uau9/u7Ja/Jkg3/sNeBRyOf3mt9MK695u7V8/ZtMrT4CzjocxP",
+	"9NAP6F+lovyNX/V8flWiaWcyi/lLOdZyOFyUfzV9H+wAPg6cZn5N40PG9KJyxtk3uYYx7WmTqxKIlhq5",
+	"zUrsg+GQRmTIzPWltotBVDoTBtitIHQIA1QTAjGj0ncwR7xYovZuKsba+PxvPnv20adgu2CCM93FEiec",
+	"Y6V762VrPmW4xuUWtI/1KxMqq19nKT//8ef/8PEXn/ze8z/+ZGZBjJV+7vX40NCiFa25F2ftwu6as366",
+	"AjgJHeTVFbtlPYqbMr6NWrWimKAjOZ3QRYhrL0RcLFesV1MIv6gInk3LoeypRMB5LpG4U20LbOIpyjkT",
+	"gFutbLnoMoWX0k2jngOyMlfTPHepbvgvobqA+tYxvPA526K6vVup4gDFOsEJ8Mo2futfquoBgn/Ci78e",
+	"d+ormZHzptaE+y79+VxieKVdgAWr7oiwu7//qLL8vuqeloyNDTfX9DxYPq+pdunDUSdLu7x4dMLNXftD",
+	"/OvFLX3d87EcuTyYk28Sr7GMepD2clntf7gc/aqffr/RkTbtHozgMH3/EUiBjpK5yt9SE/cLqxACGX+E",
+	"qVKFZ00yyRHh5sGfG1FjlGeNVuMV4pg0xekX3jC5IKh13yRKl13uW668pcxUhsWfmCwzY3KLuKoL8nvM",
+	"Ij/BB7AokWCzCJMu+MDQZBmVFlMhl6/XCnGdfW37NKZfzQcxldIdR1stgHbifglBT/j7dlsAX0x7o7zE",
+	"Eg3xGZHU37JCJkkOd4pIoxKwlEHxGGIvrcqckbvMzvudYWZkohKEKcN5l0TqwolUicjNGAbOzTgSXZgX",
+	"6N9IsyISQzmy8JNr+zIF9YY1HjPEUk8KLt/FRht9k7k+ZSXyNqfh+2Q6bbi8FVZTwlUCNfmRCEsL6LWR",
+	"VW33+zioFMcsf9kt0sfqWJcvdiYiTbDq9gOHfvoBI6KhTvmB+OBYf7C1teX/B0/GSS5Pilh8IOJUt3P1",
+	"OFXjOBLxY5MmKoHfd1Sqe2Kcp0WhtKCXykeFHyISMU2q+rprKGQDW97BjNNg/BaOlFpgMkl1CPQG8Gzd",
+	"A+KD8HN+BuVL9Hzws8Cm+S1fPI3FYw7eLZjRsT4os97SEnYNO6OyFwfdJ25wLm6nIVxNGi15QBX5WMAc",
+	"A+dJjSvV9ch99CU750JiLybqPFZpmY/FmB5j8luWq1OQmVgPDMBaJ8+Qu3W43/oSDqw1CfE2K4/Vzeww",
+	"7WkgCEIASDFWHdQHGFQY/mhGIY9jLly/RDcdZjh4ByOnJjrMjUnpniQgP2YJj6VObT+8syULq/neu45T",
+	"gzhK0kQY9nUiJLTreZgWRNhcuQp9eM3hWyIS9HalIM/obpqlrsXaDIOyTviR3pubTNltbqJEWxYTni8i",
+	"+ZXgBdyIqUy09Kx3EoDeMrxEmovuKM+BknwqaEEDmepCMv8uvfcnx1p4RA5CLz2CcbmInyYChKbD58BM",
+	"ywl0FPbZQXhwAuWgRj1AXbccgqkIxJFH2ZRZVoE+pkAjyIjyCzJXvssjNb2yeAVB8sENhqcdyILMFSwI",
+	"GQy8QnMBbSskbQXiHCnmIKXH2rZKBLSoSnZqnEDO9KikIa6Lm5Qh7RDl2ipFpJ3CtfBgIxYjq7Q505jr",
+	"FbJQD8zZlZRYJZWNjjFUwg9FU+ulrl86m5QnDt8JxwVeyJjkZeulauLsfDalpS4YYgdvMEl4S7fLkRlk",
+	"VGF9t0wEsyhDya7plGu2CCTsyO5pZnpBxdr2dHJKOpd5nmIqoTnxOMORsKNuH85RbAcWsbtjNZBpFgeD",
+	"UsOjujHRoZ/jgYVL39OpJYUFtd1UZgjCkT5hPNyAX4dz5jFqxj8AdY8RNagrlOz6QH+NElii6KW5GMqu",
+	"ighxhgbpyExSbUNFi6r78EM6l1ZOphrFui/Sb31ieIhvHDBCHKVm+Lfde4Tf76slqelDVEoh4CV4YFzD",
+	"NeZawIi08Dvjv1jNQp/98ANlhpmKmEKsaiKsEJ9LGrGUNjPp5Ai567fOZ/vMKOtp5mQFbDqom3CC8SNB",
+	"B0UmrhkozG4doebqRMGVKzcPv3flCsjVd47e2LohLtF4eXDhO5PCYTUMZH56ORJvfmfnRnOvKS69+Z23",
+	"LiOXhJd3rsMhv/2kqzJU3ZQNevYOZS4LQ1WfsIsDGQkJPMuqQdo1GRA+Rwdkh9oRwJKQKKbbHeWW2iyY",
+	"E9AHnV2ASimq14bRkfCMYAub2Krh6/tx0C2Vlvve3cP3rlxhkCMcwPaVKirwW3103pRdC1zNKD7pclQc",
+	"ZxAHaKCMMonYTNRo0+RYPWtHWbEtbknqNJwOlI1gyUOVd5Uu6HTqRCSqmw5kxhks3E0YZ1UC7O+DytM3",
+	"mVfG4GOu12WS9tICWw7LAitWmZsNZLEt3lY5SMyuyjLsrId4oSY/7RjjcNEl9iMcmzzBKeTqN1XXNd+7",
+	"cuXXDu/fu3IFzquQeS5RK6KaY6cXDRRMiVsygxIa8SwRCb7IR0VfYODGetwnv3kVyhPoR5kE1DXZaACy",
+	"0JzwOZYEDI2r594bu83mtriNb+bYtyhXwp6mw6FKykvm53PiHzrWPukJKT5EdzHQfVvc0QKWXW0PPTQ2",
+	"rdipTIWIdNIdD1sdzm4nal69EV179Tp+NxKSKOH+fqz3dqNXr78KbCGX3QLsObIHTtJM0Rmk3SAXGJ2B",
+	"1NkRZRdI1Il84w5/eXsjZW1LXN3dDciKQVcRwxcYBA42wpGKiF4Rw2jl1vFwhEfjRPoiQBVKu8QBhcyU",
+	"7/SExMxlap2qbWA5A/cMktlkgVpNf6izBRwSE0PdamcJjftAtWAWCG5EU2GR7nV1mXlhECr+OQJ8o16T",
+	"2gIefezz3UK5RjOY40QBHuuEIevhdjSEKVmTB8OwD+rpo6f/LwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
