@@ -44,6 +44,9 @@ func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
 	ask(422, "request.invalid", "total", map[string]any{"sender_no": "app", "day": day(b, 0)})
 	ask(422, "request.invalid", "total", map[string]any{"sender_no": "app", "day": day(b, 0), "total": -1})
 	ask(422, "request.invalid", "unit", map[string]any{"sender_no": "app", "day": day(b, 0), "total": 1, "unit": "yuan"})
+	ask(422, "request.invalid", "day", total("app", "2026-02-30"))
+	ask(422, "request.invalid", "day", total("app", "0000-01-01"))
+	ask(422, "request.invalid", "day", total("app", "9999-12-31"))
 	ask(403, "auth.forbidden", "", total("app", day(b, 0)), reader...)
 	began(b)
 	ask(422, "request.invalid", "day", total("app", day(b, 41)))
@@ -56,11 +59,12 @@ func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
 		"file":            form("", "day", day(b, 0)),
 		"number_column":   form("a,b\n1,2\n", "day", day(b, 0)),
 		"day":             form("msgid\n1\n", "day", day(b, -1)),
+		"day ":            form("msgid\n1\n", "day", "2026-02-30"),
 		"status_column":   form("msgid\n1\n", "day", day(b, 0), "status_column", "state"),
 		"segments_column": form("msgid\n1\n", "day", day(b, 0), "segments_column", "n"),
 		"unit":            form("msgid\n1\n", "day", day(b, 0), "unit", "segments"), // no field of the form
 	} {
-		ask(422, "request.invalid", field, body, "Content-Type", apptest.FormType)
+		ask(422, "request.invalid", strings.TrimSpace(field), body, "Content-Type", apptest.FormType)
 	}
 	// Two columns with usual names: which of them is meant?
 	ask(422, "request.invalid", "number_column", form("msgid,sid\n1,2\n", "day", day(b, 0)), "Content-Type", apptest.FormType)
@@ -80,7 +84,14 @@ func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", path+"/1/differences?kind=x", nil)
 	b.Expect(422, "request.invalid", "GET", path+"/1/differences.csv?kind=x", nil)
 	b.Expect(422, "request.invalid", "GET", path+"/x", nil)
-	b.Expect(422, "request.invalid", "GET", path+"?day=x", nil)
+	for _, day := range []string{"x", "2026-02-30", "2026-01-011", "0000-01-01"} {
+		b.Expect(422, "request.invalid", "GET", path+"?day="+day, nil)
+		b.Expect(422, "request.invalid", "GET", totalsPath+"?day_to="+day, nil)
+	}
+	for _, day := range []string{"0001-01-01", "9999-12-31"} {
+		b.Expect(200, "", "GET", path+"?day="+day, nil)
+		b.Expect(200, "", "GET", totalsPath+"?day_to="+day, nil)
+	}
 }
 
 // A sender that is off, or retired, still has days.
