@@ -40,6 +40,7 @@ const (
 	AlertSenderSilent     AlertKind = "sender_silent"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
+	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -66,6 +67,8 @@ func (e AlertKind) Valid() bool {
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
+		return true
+	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -300,6 +303,39 @@ func (e ContactImportStatus) Valid() bool {
 	case ImportFinished:
 		return true
 	case ImportRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DifferenceKind.
+const (
+	MissingHere    DifferenceKind = "missing_here"
+	MissingThere   DifferenceKind = "missing_there"
+	NearMidnight   DifferenceKind = "near_midnight"
+	Repeated       DifferenceKind = "repeated"
+	SegmentsDiffer DifferenceKind = "segments_differ"
+	StatusDiffers  DifferenceKind = "status_differs"
+	Unreadable     DifferenceKind = "unreadable"
+)
+
+// Valid indicates whether the value is a known member of the DifferenceKind enum.
+func (e DifferenceKind) Valid() bool {
+	switch e {
+	case MissingHere:
+		return true
+	case MissingThere:
+		return true
+	case NearMidnight:
+		return true
+	case Repeated:
+		return true
+	case SegmentsDiffer:
+		return true
+	case StatusDiffers:
+		return true
+	case Unreadable:
 		return true
 	default:
 		return false
@@ -609,6 +645,45 @@ func (e RecipientStatus) Valid() bool {
 	}
 }
 
+// Defines values for ReconciliationSource.
+const (
+	SourceFile  ReconciliationSource = "file"
+	SourceTotal ReconciliationSource = "total"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationSource enum.
+func (e ReconciliationSource) Valid() bool {
+	switch e {
+	case SourceFile:
+		return true
+	case SourceTotal:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationStatus.
+const (
+	ReconciliationFailed   ReconciliationStatus = "failed"
+	ReconciliationFinished ReconciliationStatus = "finished"
+	ReconciliationRunning  ReconciliationStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationStatus enum.
+func (e ReconciliationStatus) Valid() bool {
+	switch e {
+	case ReconciliationFailed:
+		return true
+	case ReconciliationFinished:
+		return true
+	case ReconciliationRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReportEffect.
 const (
 	EffectCancelled   ReportEffect = "cancelled"
@@ -813,6 +888,24 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyResting:
 		return true
 	case WhySilent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StatementUnit.
+const (
+	UnitMessages StatementUnit = "messages"
+	UnitSegments StatementUnit = "segments"
+)
+
+// Valid indicates whether the value is a known member of the StatementUnit enum.
+func (e StatementUnit) Valid() bool {
+	switch e {
+	case UnitMessages:
+		return true
+	case UnitSegments:
 		return true
 	default:
 		return false
@@ -2411,6 +2504,55 @@ type CountryResponse struct {
 	Data    Country `json:"data"`
 }
 
+// DailyTotal defines model for DailyTotal.
+type DailyTotal struct {
+	// Accepted Of these, the ones that were reported SUCCESS: the provider accepted the message
+	Accepted int64 `json:"accepted"`
+
+	// Attempted Attempts that their sender reported
+	Attempted int64 `json:"attempted"`
+
+	// CompanyNo A deleted company is `#` and a number
+	CompanyNo string `json:"company_no"`
+
+	// Cost Of these segments, in 1/10000 of the currency
+	Cost int64 `json:"cost"`
+
+	// CountryNo Null if the recipient has no country, as outside of SMS
+	CountryNo *string            `json:"country_no"`
+	Day       openapi_types.Date `json:"day"`
+
+	// Delivered Of the messages that were accepted on this day, those with a receipt that says so
+	Delivered int64 `json:"delivered"`
+
+	// MessageType As in `MessageType`; null if it is not known
+	MessageType *string `json:"message_type"`
+
+	// Segments Segments of the accepted messages
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+}
+
+// DailyTotalListResponse defines model for DailyTotalListResponse.
+type DailyTotalListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    DailyTotalPage `json:"data"`
+}
+
+// DailyTotalPage defines model for DailyTotalPage.
+type DailyTotalPage struct {
+	// Currency The setting `monitoring.currency`
+	Currency string       `json:"currency"`
+	Items    []DailyTotal `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
 	// CompanyNo Example: acme
@@ -2489,6 +2631,49 @@ type DefaultContentText = string
 //
 // Example: 86
 type DialPrefix = string
+
+// Difference defines model for Difference.
+type Difference struct {
+	// AcceptedAt When its attempt was reported
+	AcceptedAt *time.Time     `json:"accepted_at"`
+	Kind       DifferenceKind `json:"kind"`
+
+	// Number The provider's number of the message; null if the row has none that can be read
+	Number *string `json:"number"`
+
+	// Ours What is known here: the state (`accepted`, `delivered`, `undelivered`, or `failed` if the attempt was reported FAILED), of `segments_differ` the segments, of `repeated` the number of messages
+	Ours *string `json:"ours"`
+
+	// Row The row of the file, as a spreadsheet program shows it; null if the file has none
+	Row *int64 `json:"row"`
+
+	// TaskID The task of the message, if there is one. Of `missing_here`: one of another day
+	TaskID *string `json:"task_id"`
+
+	// Theirs The same in the file: the text of its status column, the segments, or the number of rows. Of `unreadable`: why, in the language of `Accept-Language`
+	Theirs *string `json:"theirs"`
+}
+
+// DifferenceKind defines model for DifferenceKind.
+type DifferenceKind string
+
+// DifferenceListResponse defines model for DifferenceListResponse.
+type DifferenceListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    DifferencePage `json:"data"`
+}
+
+// DifferencePage defines model for DifferencePage.
+type DifferencePage struct {
+	Items []Difference `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
 
 // DisplayName defines model for DisplayName.
 type DisplayName = string
@@ -2840,7 +3025,12 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
-	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics`. A change applies to days from then on
+	// Currency The currency of the prices of senders and of the costs of daily totals. A change converts nothing
+	//
+	// Example: CNY
+	Currency *string `json:"currency,omitempty"`
+
+	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics` and of daily totals. A change applies to days from then on
 	//
 	// Example: Asia/Shanghai
 	TimeZone *string `json:"time_zone,omitempty"`
@@ -3469,6 +3659,159 @@ type QueueSettings struct {
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
 
+// Reconciliation defines model for Reconciliation.
+type Reconciliation struct {
+	CreatedAt time.Time          `json:"created_at"`
+	CreatedBy string             `json:"created_by"`
+	Day       openapi_types.Date `json:"day"`
+
+	// Differences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+	Differences ReconciliationDifferences `json:"differences"`
+
+	// Failure What is wrong with the file, in the language of `Accept-Language`
+	Failure    *string    `json:"failure"`
+	FileName   *string    `json:"file_name"`
+	FinishedAt *time.Time `json:"finished_at"`
+
+	// Matched Numbers of the file for which there is an accepted message of the day
+	Matched int64 `json:"matched"`
+
+	// Matches Whether nothing differs; null until it is finished
+	Matches *bool `json:"matches"`
+
+	// NearMidnight Messages that were accepted within five minutes of midnight and are not in the file; no difference
+	NearMidnight     int64 `json:"near_midnight"`
+	ReconciliationID int64 `json:"reconciliation_id"`
+
+	// Rows Rows of the file that were read so far, without empty ones
+	Rows     int64                `json:"rows"`
+	SenderNo string               `json:"sender_no"`
+	Source   ReconciliationSource `json:"source"`
+
+	// Status `failed`: the file could not be read to its end, as `failure` says
+	Status ReconciliationStatus `json:"status"`
+
+	// Unit What a total counts; messages by default, and of a file always
+	Unit StatementUnit `json:"unit"`
+}
+
+// ReconciliationSource defines model for Reconciliation.Source.
+type ReconciliationSource string
+
+// ReconciliationStatus `failed`: the file could not be read to its end, as `failure` says
+type ReconciliationStatus string
+
+// ReconciliationDifferences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+type ReconciliationDifferences struct {
+	// MissingHere Numbers of the file for which there is no message, or only one of another day
+	MissingHere int64 `json:"missing_here"`
+
+	// MissingThere Messages that were accepted on the day and are not in the file
+	MissingThere int64 `json:"missing_there"`
+
+	// Repeated Numbers that are in more rows of the file than there are messages with them
+	Repeated int64 `json:"repeated"`
+
+	// SegmentsDiffer Numbers with other segments
+	SegmentsDiffer int64 `json:"segments_differ"`
+
+	// StatusDiffers Numbers with another state, or whose attempt was reported FAILED here
+	StatusDiffers int64               `json:"status_differs"`
+	Total         ReconciliationTotal `json:"total"`
+
+	// Unreadable Rows that could not be compared: without a number, or with values that are lost
+	Unreadable int64 `json:"unreadable"`
+}
+
+// ReconciliationForm defines model for ReconciliationForm.
+type ReconciliationForm struct {
+	// Day The day of the statement
+	Day openapi_types.Date `json:"day"`
+
+	// DeliveredValues Values of `status_column` that mean delivered
+	DeliveredValues *[]string `json:"delivered_values,omitempty"`
+
+	// File The messages that the provider accepted on that day: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// NumberColumn The column with the provider's number of a message
+	NumberColumn *string `json:"number_column,omitempty"`
+
+	// PendingValues Values of `status_column` that mean that it is not known yet
+	PendingValues *[]string `json:"pending_values,omitempty"`
+
+	// SegmentsColumn The column with the segments of a message; they are not compared by default
+	SegmentsColumn *string `json:"segments_column,omitempty"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+
+	// StatusColumn The column with the state of a message; states are not compared by default
+	StatusColumn *string `json:"status_column,omitempty"`
+}
+
+// ReconciliationListResponse defines model for ReconciliationListResponse.
+type ReconciliationListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message            `json:"message"`
+	Data    ReconciliationPage `json:"data"`
+}
+
+// ReconciliationPage defines model for ReconciliationPage.
+type ReconciliationPage struct {
+	Items []Reconciliation `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReconciliationRequest defines model for ReconciliationRequest.
+type ReconciliationRequest struct {
+	// Day The day of the statement
+	Day openapi_types.Date `json:"day"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Total What the provider says it accepted on that day
+	Total int64 `json:"total"`
+
+	// Unit What a total counts; messages by default, and of a file always
+	Unit *StatementUnit `json:"unit,omitempty"`
+}
+
+// ReconciliationResponse defines model for ReconciliationResponse.
+type ReconciliationResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    Reconciliation `json:"data"`
+}
+
+// ReconciliationTotal defines model for ReconciliationTotal.
+type ReconciliationTotal struct {
+	// Ours What was accepted on the day. Of a file: messages with a number that are in the file, or should be
+	Ours int64 `json:"ours"`
+
+	// Tests Of `ours`, those of test messages, which daily totals leave out; 0 for a file
+	Tests int64 `json:"tests"`
+
+	// Theirs What the provider says. Of a file: its different numbers
+	Theirs int64 `json:"theirs"`
+}
+
 // RecoverResponse defines model for RecoverResponse.
 type RecoverResponse struct {
 	// Code The HTTP status
@@ -3866,6 +4209,9 @@ type Sender struct {
 	// SeenAt The time of the last poll. Up to ten minutes late if no route names the sender.
 	SeenAt *time.Time `json:"seen_at"`
 
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice *int64 `json:"segment_price"`
+
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size"`
 
@@ -3958,6 +4304,9 @@ type SenderPatch struct {
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice nullable.Nullable[int64] `json:"segment_price,omitempty"`
+
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize nullable.Nullable[int64] `json:"segment_size,omitempty"`
 
@@ -4016,6 +4365,9 @@ type SenderRequest struct {
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice *int64 `json:"segment_price,omitempty"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
@@ -4233,6 +4585,9 @@ type Sort = float64
 
 // Source Example: system_a
 type Source = string
+
+// StatementUnit What a total counts; messages by default, and of a file always
+type StatementUnit string
 
 // Statistics defines model for Statistics.
 type Statistics struct {
@@ -5431,6 +5786,9 @@ type PhoneFilter = PhoneNumber
 // ReceiverNo defines model for ReceiverNo.
 type ReceiverNo = int64
 
+// ReconciliationID defines model for ReconciliationId.
+type ReconciliationID = int64
+
 // RouteNo defines model for RouteNo.
 type RouteNo = int64
 
@@ -5625,6 +5983,54 @@ type CreateCountryParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListDailyTotalsParams defines parameters for ListDailyTotals.
+type ListDailyTotalsParams struct {
+	// DayFrom The first day; all days if it is left out
+	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
+
+	// DayTo The last day, which is included; all days if it is left out
+	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
+
+	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// MessageType Only of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
+
+	// CountryNo Only to this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportDailyTotalsParams defines parameters for ExportDailyTotals.
+type ExportDailyTotalsParams struct {
+	// DayFrom The first day; all days if it is left out
+	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
+
+	// DayTo The last day, which is included; all days if it is left out
+	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
+
+	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// MessageType Only of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
+
+	// CountryNo Only to this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+}
+
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
 	// CompanyNo Only default contents of this company
@@ -5668,6 +6074,45 @@ type ListPartitionsParams struct {
 
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListReconciliationsParams defines parameters for ListReconciliations.
+type ListReconciliationsParams struct {
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// Day Only of this day
+	Day *openapi_types.Date `form:"day,omitempty" json:"day,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateReconciliationParams defines parameters for CreateReconciliation.
+type CreateReconciliationParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReconciliationDifferencesParams defines parameters for ListReconciliationDifferences.
+type ListReconciliationDifferencesParams struct {
+	// Kind Only of this kind
+	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportReconciliationDifferencesParams defines parameters for ExportReconciliationDifferences.
+type ExportReconciliationDifferencesParams struct {
+	// Kind Only of this kind
+	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
 // ListRoutesParams defines parameters for ListRoutes.
@@ -6157,6 +6602,12 @@ type UpdateDefaultContentJSONRequestBody = DefaultContentPatch
 // PutNotificationTemplateJSONRequestBody defines body for PutNotificationTemplate for application/json ContentType.
 type PutNotificationTemplateJSONRequestBody = NotificationTemplateRequest
 
+// CreateReconciliationJSONRequestBody defines body for CreateReconciliation for application/json ContentType.
+type CreateReconciliationJSONRequestBody = ReconciliationRequest
+
+// CreateReconciliationMultipartRequestBody defines body for CreateReconciliation for multipart/form-data ContentType.
+type CreateReconciliationMultipartRequestBody = ReconciliationForm
+
 // CreateRouteJSONRequestBody defines body for CreateRoute for application/json ContentType.
 type CreateRouteJSONRequestBody = RouteRequest
 
@@ -6414,6 +6865,7 @@ type ClientInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -6440,6 +6892,7 @@ type ClientInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -6714,6 +7167,29 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
 	UpdateCountry(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDailyTotals List what senders did on each day, newest first
+	//
+	// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+	// compared with.
+	//
+	// - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+	//   submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+	//   was accepted, whenever they come.
+	// - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+	// - Test messages are left out. What happened within the last seconds may be missing.
+	//
+	// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+	ListDailyTotals(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	//
+	// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+	ExportDailyTotals(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDefaultContents List default contents, newest first
 	//
 	// Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
@@ -6824,6 +7300,92 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReconciliations List reconciliations, newest first
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+	ListReconciliations(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReconciliationWithBody Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithBody(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliation(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReconciliation Get a reconciliation, and how far it is
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+	GetReconciliation(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	//
+	// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+	ListReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	//
+	// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+	ExportReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RecoverTasks Recover all tasks whose lease ran out
 	//
@@ -8222,6 +8784,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -8258,6 +8821,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -8882,6 +9446,49 @@ func (c *Client) UpdateCountry(ctx context.Context, countryNo CountryNo, body Up
 	return c.Client.Do(req)
 }
 
+// ListDailyTotals List what senders did on each day, newest first
+//
+// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+// compared with.
+//
+//   - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+//     submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+//     was accepted, whenever they come.
+//   - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+//   - Test messages are left out. What happened within the last seconds may be missing.
+//
+// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+//
+// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+func (c *Client) ListDailyTotals(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDailyTotalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportDailyTotals Get what senders did on each day as CSV, newest first
+//
+// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+//
+// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+func (c *Client) ExportDailyTotals(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportDailyTotalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListDefaultContents List default contents, newest first
 //
 // Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
@@ -9133,6 +9740,152 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 // Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReconciliations List reconciliations, newest first
+//
+// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+func (c *Client) ListReconciliations(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReconciliationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReconciliationWithBody Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *Client) CreateReconciliationWithBody(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReconciliationRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReconciliation Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *Client) CreateReconciliation(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReconciliationRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReconciliation Get a reconciliation, and how far it is
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+func (c *Client) GetReconciliation(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReconciliationRequest(c.Server, reconciliationID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+//
+// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+func (c *Client) ListReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReconciliationDifferencesRequest(c.Server, reconciliationID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+//
+// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+func (c *Client) ExportReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportReconciliationDifferencesRequest(c.Server, reconciliationID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13308,6 +14061,258 @@ func NewUpdateCountryRequestWithBody(server string, countryNo CountryNo, content
 	return req, nil
 }
 
+// NewListDailyTotalsRequest constructs an http.Request for the ListDailyTotals method
+func NewListDailyTotalsRequest(server string, params *ListDailyTotalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/daily-totals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DayFrom != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_from", *params.DayFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DayTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_to", *params.DayTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CountryNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportDailyTotalsRequest constructs an http.Request for the ExportDailyTotals method
+func NewExportDailyTotalsRequest(server string, params *ExportDailyTotalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/daily-totals.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DayFrom != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_from", *params.DayFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DayTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_to", *params.DayTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CountryNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListDefaultContentsRequest constructs an http.Request for the ListDefaultContents method
 func NewListDefaultContentsRequest(server string, params *ListDefaultContentsParams) (*http.Request, error) {
 	var err error
@@ -13897,6 +14902,331 @@ func NewGetOverviewRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReconciliationsRequest constructs an http.Request for the ListReconciliations method
+func NewListReconciliationsRequest(server string, params *ListReconciliationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Day != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day", *params.Day, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateReconciliationRequest calls the generic CreateReconciliation builder with application/json body
+func NewCreateReconciliationRequest(server string, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateReconciliationRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateReconciliationRequestWithBody constructs an http.Request for the CreateReconciliation method, with any body, and a specified content type
+func NewCreateReconciliationRequestWithBody(server string, params *CreateReconciliationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetReconciliationRequest constructs an http.Request for the GetReconciliation method
+func NewGetReconciliationRequest(server string, reconciliationID ReconciliationID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReconciliationDifferencesRequest constructs an http.Request for the ListReconciliationDifferences method
+func NewListReconciliationDifferencesRequest(server string, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s/differences", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportReconciliationDifferencesRequest constructs an http.Request for the ExportReconciliationDifferences method
+func NewExportReconciliationDifferencesRequest(server string, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s/differences.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -19122,6 +20452,7 @@ type ClientWithResponsesInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -19148,6 +20479,7 @@ type ClientWithResponsesInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -19454,6 +20786,33 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
 	UpdateCountryWithResponse(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateCountryResponse, error)
 
+	// ListDailyTotalsWithResponse List what senders did on each day, newest first
+	//
+	// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+	// compared with.
+	//
+	// - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+	//   submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+	//   was accepted, whenever they come.
+	// - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+	// - Test messages are left out. What happened within the last seconds may be missing.
+	//
+	// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+	ListDailyTotalsWithResponse(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*ListDailyTotalsResponse, error)
+
+	// ExportDailyTotalsWithResponse Get what senders did on each day as CSV, newest first
+	//
+	// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+	ExportDailyTotalsWithResponse(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*ExportDailyTotalsResponse, error)
+
 	// ListDefaultContentsWithResponse List default contents, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -19582,6 +20941,100 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
+
+	// ListReconciliationsWithResponse List reconciliations, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+	ListReconciliationsWithResponse(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*ListReconciliationsResponse, error)
+
+	// CreateReconciliationWithBodyWithResponse Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithBodyWithResponse(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error)
+
+	// CreateReconciliationWithResponse Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithResponse(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error)
+
+	// GetReconciliationWithResponse Get a reconciliation, and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+	GetReconciliationWithResponse(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*GetReconciliationResponse, error)
+
+	// ListReconciliationDifferencesWithResponse List the messages about which a provider's file and LKSMS differ
+	//
+	// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+	ListReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ListReconciliationDifferencesResponse, error)
+
+	// ExportReconciliationDifferencesWithResponse Get the messages about which a provider's file and LKSMS differ, as CSV
+	//
+	// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+	ExportReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ExportReconciliationDifferencesResponse, error)
 
 	// RecoverTasksWithResponse Recover all tasks whose lease ran out
 	//
@@ -24094,6 +25547,179 @@ func (r UpdateCountryResponse) ContentType() string {
 	return ""
 }
 
+type ListDailyTotalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DailyTotalListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON200() *DailyTotalListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDailyTotalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDailyTotalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDailyTotalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDailyTotalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportDailyTotalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportDailyTotalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportDailyTotalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportDailyTotalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportDailyTotalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListDefaultContentsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -25210,6 +26836,463 @@ func (r GetOverviewResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReconciliationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReconciliationsResponse) GetJSON200() *ReconciliationListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReconciliationsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReconciliationsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReconciliationsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReconciliationsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReconciliationsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReconciliationsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReconciliationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReconciliationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReconciliationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReconciliationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateReconciliationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateReconciliationResponse) GetJSON200() *ReconciliationResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateReconciliationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateReconciliationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateReconciliationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateReconciliationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateReconciliationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateReconciliationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateReconciliationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateReconciliationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateReconciliationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateReconciliationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateReconciliationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateReconciliationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateReconciliationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateReconciliationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReconciliationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReconciliationResponse) GetJSON200() *ReconciliationResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetReconciliationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetReconciliationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetReconciliationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetReconciliationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetReconciliationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetReconciliationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetReconciliationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReconciliationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReconciliationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReconciliationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReconciliationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReconciliationDifferencesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DifferenceListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON200() *DifferenceListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReconciliationDifferencesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReconciliationDifferencesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReconciliationDifferencesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReconciliationDifferencesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportReconciliationDifferencesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportReconciliationDifferencesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportReconciliationDifferencesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportReconciliationDifferencesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportReconciliationDifferencesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -34368,6 +36451,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -34400,6 +36484,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -34916,6 +37001,45 @@ func (c *ClientWithResponses) UpdateCountryWithResponse(ctx context.Context, cou
 	return ParseUpdateCountryResponse(rsp)
 }
 
+// ListDailyTotalsWithResponse List what senders did on each day, newest first
+//
+// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+// compared with.
+//
+//   - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+//     submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+//     was accepted, whenever they come.
+//   - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+//   - Test messages are left out. What happened within the last seconds may be missing.
+//
+// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+func (c *ClientWithResponses) ListDailyTotalsWithResponse(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*ListDailyTotalsResponse, error) {
+	rsp, err := c.ListDailyTotals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDailyTotalsResponse(rsp)
+}
+
+// ExportDailyTotalsWithResponse Get what senders did on each day as CSV, newest first
+//
+// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+func (c *ClientWithResponses) ExportDailyTotalsWithResponse(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*ExportDailyTotalsResponse, error) {
+	rsp, err := c.ExportDailyTotals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportDailyTotalsResponse(rsp)
+}
+
 // ListDefaultContentsWithResponse List default contents, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -35133,6 +37257,136 @@ func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEd
 		return nil, err
 	}
 	return ParseGetOverviewResponse(rsp)
+}
+
+// ListReconciliationsWithResponse List reconciliations, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+func (c *ClientWithResponses) ListReconciliationsWithResponse(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*ListReconciliationsResponse, error) {
+	rsp, err := c.ListReconciliations(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReconciliationsResponse(rsp)
+}
+
+// CreateReconciliationWithBodyWithResponse Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *ClientWithResponses) CreateReconciliationWithBodyWithResponse(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error) {
+	rsp, err := c.CreateReconciliationWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReconciliationResponse(rsp)
+}
+
+// CreateReconciliationWithResponse Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *ClientWithResponses) CreateReconciliationWithResponse(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error) {
+	rsp, err := c.CreateReconciliation(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReconciliationResponse(rsp)
+}
+
+// GetReconciliationWithResponse Get a reconciliation, and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+func (c *ClientWithResponses) GetReconciliationWithResponse(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*GetReconciliationResponse, error) {
+	rsp, err := c.GetReconciliation(ctx, reconciliationID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReconciliationResponse(rsp)
+}
+
+// ListReconciliationDifferencesWithResponse List the messages about which a provider's file and LKSMS differ
+//
+// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+func (c *ClientWithResponses) ListReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ListReconciliationDifferencesResponse, error) {
+	rsp, err := c.ListReconciliationDifferences(ctx, reconciliationID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReconciliationDifferencesResponse(rsp)
+}
+
+// ExportReconciliationDifferencesWithResponse Get the messages about which a provider's file and LKSMS differ, as CSV
+//
+// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+func (c *ClientWithResponses) ExportReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ExportReconciliationDifferencesResponse, error) {
+	rsp, err := c.ExportReconciliationDifferences(ctx, reconciliationID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportReconciliationDifferencesResponse(rsp)
 }
 
 // RecoverTasksWithResponse Recover all tasks whose lease ran out
@@ -39897,6 +42151,149 @@ func ParseUpdateCountryResponse(rsp *http.Response) (*UpdateCountryResponse, err
 	return response, nil
 }
 
+// ParseListDailyTotalsResponse parses an HTTP response from a ListDailyTotalsWithResponse call
+func ParseListDailyTotalsResponse(rsp *http.Response) (*ListDailyTotalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDailyTotalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DailyTotalListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportDailyTotalsResponse parses an HTTP response from a ExportDailyTotalsWithResponse call
+func ParseExportDailyTotalsResponse(rsp *http.Response) (*ExportDailyTotalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportDailyTotalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListDefaultContentsResponse parses an HTTP response from a ListDefaultContentsWithResponse call
 func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -40805,6 +43202,388 @@ func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) 
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReconciliationsResponse parses an HTTP response from a ListReconciliationsWithResponse call
+func ParseListReconciliationsResponse(rsp *http.Response) (*ListReconciliationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReconciliationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateReconciliationResponse parses an HTTP response from a CreateReconciliationWithResponse call
+func ParseCreateReconciliationResponse(rsp *http.Response) (*CreateReconciliationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateReconciliationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReconciliationResponse parses an HTTP response from a GetReconciliationWithResponse call
+func ParseGetReconciliationResponse(rsp *http.Response) (*GetReconciliationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReconciliationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReconciliationDifferencesResponse parses an HTTP response from a ListReconciliationDifferencesWithResponse call
+func ParseListReconciliationDifferencesResponse(rsp *http.Response) (*ListReconciliationDifferencesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReconciliationDifferencesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DifferenceListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportReconciliationDifferencesResponse parses an HTTP response from a ExportReconciliationDifferencesWithResponse call
+func ParseExportReconciliationDifferencesResponse(rsp *http.Response) (*ExportReconciliationDifferencesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportReconciliationDifferencesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -48545,6 +51324,12 @@ type ServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
+	// ListDailyTotals List what senders did on each day, newest first
+	// (GET /api/v1/admin/daily-totals)
+	ListDailyTotals(w http.ResponseWriter, r *http.Request, params ListDailyTotalsParams)
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// (GET /api/v1/admin/daily-totals.csv)
+	ExportDailyTotals(w http.ResponseWriter, r *http.Request, params ExportDailyTotalsParams)
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams)
@@ -48581,6 +51366,21 @@ type ServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListReconciliations List reconciliations, newest first
+	// (GET /api/v1/admin/reconciliations)
+	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// (POST /api/v1/admin/reconciliations)
+	CreateReconciliation(w http.ResponseWriter, r *http.Request, params CreateReconciliationParams)
+	// GetReconciliation Get a reconciliation, and how far it is
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
+	GetReconciliation(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID)
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
+	ListReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ListReconciliationDifferencesParams)
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
+	ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ExportReconciliationDifferencesParams)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
@@ -50104,6 +52904,228 @@ func (siw *ServerInterfaceWrapper) UpdateCountry(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ListDailyTotals operation middleware
+func (siw *ServerInterfaceWrapper) ListDailyTotals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDailyTotalsParams
+
+	// ------------- Optional query parameter "day_from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_from", r.URL.Query(), &params.DayFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day_to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_to", r.URL.Query(), &params.DayTo, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListDailyTotals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportDailyTotals operation middleware
+func (siw *ServerInterfaceWrapper) ExportDailyTotals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportDailyTotalsParams
+
+	// ------------- Optional query parameter "day_from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_from", r.URL.Query(), &params.DayFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day_to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_to", r.URL.Query(), &params.DayTo, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportDailyTotals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListDefaultContents operation middleware
 func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r *http.Request) {
 
@@ -50528,6 +53550,255 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReconciliations operation middleware
+func (siw *ServerInterfaceWrapper) ListReconciliations(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReconciliationsParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day", r.URL.Query(), &params.Day, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReconciliations(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateReconciliation operation middleware
+func (siw *ServerInterfaceWrapper) CreateReconciliation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateReconciliationParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateReconciliation(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetReconciliation operation middleware
+func (siw *ServerInterfaceWrapper) GetReconciliation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetReconciliation(w, r, reconciliationID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReconciliationDifferences operation middleware
+func (siw *ServerInterfaceWrapper) ListReconciliationDifferences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReconciliationDifferencesParams
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReconciliationDifferences(w, r, reconciliationID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportReconciliationDifferences operation middleware
+func (siw *ServerInterfaceWrapper) ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportReconciliationDifferencesParams
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportReconciliationDifferences(w, r, reconciliationID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -54359,6 +57630,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.DeleteCountry)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.GetCountry)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.UpdateCountry)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/daily-totals", wrapper.ListDailyTotals)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/daily-totals.csv", wrapper.ExportDailyTotals)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/default-sms", wrapper.ListDefaultContents)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/default-sms", wrapper.CreateDefaultContent)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}", wrapper.DeleteDefaultContent)
@@ -54371,6 +57644,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.ListReconciliations)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.CreateReconciliation)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}", wrapper.GetReconciliation)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}/differences", wrapper.ListReconciliationDifferences)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}/differences.csv", wrapper.ExportReconciliationDifferences)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/recover-zombie-tasks", wrapper.RecoverTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.ListRoutes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.CreateRoute)
@@ -58906,6 +62184,252 @@ func (response UpdateCountry503JSONResponse) VisitUpdateCountryResponse(w http.R
 	return err
 }
 
+type ListDailyTotalsRequestObject struct {
+	Params ListDailyTotalsParams
+}
+
+type ListDailyTotalsResponseObject interface {
+	VisitListDailyTotalsResponse(w http.ResponseWriter) error
+}
+
+type ListDailyTotals200JSONResponse DailyTotalListResponse
+
+func (response ListDailyTotals200JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListDailyTotals401JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListDailyTotals403JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDailyTotals404JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListDailyTotals422JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListDailyTotals429JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListDailyTotals500JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListDailyTotals503JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotalsRequestObject struct {
+	Params ExportDailyTotalsParams
+}
+
+type ExportDailyTotalsResponseObject interface {
+	VisitExportDailyTotalsResponse(w http.ResponseWriter) error
+}
+
+type ExportDailyTotals200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportDailyTotals200TextCsvResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportDailyTotals401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportDailyTotals401JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportDailyTotals403JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportDailyTotals404JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportDailyTotals422JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportDailyTotals429JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportDailyTotals500JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportDailyTotals503JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContentsRequestObject struct {
 	Params ListDefaultContentsParams
 }
@@ -60422,6 +63946,644 @@ func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.Respo
 type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationsRequestObject struct {
+	Params ListReconciliationsParams
+}
+
+type ListReconciliationsResponseObject interface {
+	VisitListReconciliationsResponse(w http.ResponseWriter) error
+}
+
+type ListReconciliations200JSONResponse ReconciliationListResponse
+
+func (response ListReconciliations200JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReconciliations401JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReconciliations403JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReconciliations422JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReconciliations429JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReconciliations500JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReconciliations503JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliationRequestObject struct {
+	Params        CreateReconciliationParams
+	JSONBody      *CreateReconciliationJSONRequestBody
+	MultipartBody *multipart.Reader
+}
+
+type CreateReconciliationResponseObject interface {
+	VisitCreateReconciliationResponse(w http.ResponseWriter) error
+}
+
+type CreateReconciliation200JSONResponse ReconciliationResponse
+
+func (response CreateReconciliation200JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateReconciliation400JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateReconciliation401JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateReconciliation403JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateReconciliation409JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateReconciliation413JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateReconciliation415JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateReconciliation422JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateReconciliation429JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateReconciliation500JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateReconciliation503JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliationRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+}
+
+type GetReconciliationResponseObject interface {
+	VisitGetReconciliationResponse(w http.ResponseWriter) error
+}
+
+type GetReconciliation200JSONResponse ReconciliationResponse
+
+func (response GetReconciliation200JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetReconciliation401JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetReconciliation403JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetReconciliation404JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetReconciliation422JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetReconciliation429JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetReconciliation500JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetReconciliation503JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferencesRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+	Params           ListReconciliationDifferencesParams
+}
+
+type ListReconciliationDifferencesResponseObject interface {
+	VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error
+}
+
+type ListReconciliationDifferences200JSONResponse DifferenceListResponse
+
+func (response ListReconciliationDifferences200JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReconciliationDifferences401JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReconciliationDifferences403JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListReconciliationDifferences404JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReconciliationDifferences422JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReconciliationDifferences429JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReconciliationDifferences500JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReconciliationDifferences503JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferencesRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+	Params           ExportReconciliationDifferencesParams
+}
+
+type ExportReconciliationDifferencesResponseObject interface {
+	VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error
+}
+
+type ExportReconciliationDifferences200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportReconciliationDifferences200TextCsvResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportReconciliationDifferences401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportReconciliationDifferences401JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportReconciliationDifferences403JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportReconciliationDifferences404JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportReconciliationDifferences422JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportReconciliationDifferences429JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportReconciliationDifferences500JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportReconciliationDifferences503JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -73046,6 +77208,12 @@ type StrictServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(ctx context.Context, request UpdateCountryRequestObject) (UpdateCountryResponseObject, error)
+	// ListDailyTotals List what senders did on each day, newest first
+	// (GET /api/v1/admin/daily-totals)
+	ListDailyTotals(ctx context.Context, request ListDailyTotalsRequestObject) (ListDailyTotalsResponseObject, error)
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// (GET /api/v1/admin/daily-totals.csv)
+	ExportDailyTotals(ctx context.Context, request ExportDailyTotalsRequestObject) (ExportDailyTotalsResponseObject, error)
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(ctx context.Context, request ListDefaultContentsRequestObject) (ListDefaultContentsResponseObject, error)
@@ -73082,6 +77250,21 @@ type StrictServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListReconciliations List reconciliations, newest first
+	// (GET /api/v1/admin/reconciliations)
+	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// (POST /api/v1/admin/reconciliations)
+	CreateReconciliation(ctx context.Context, request CreateReconciliationRequestObject) (CreateReconciliationResponseObject, error)
+	// GetReconciliation Get a reconciliation, and how far it is
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
+	GetReconciliation(ctx context.Context, request GetReconciliationRequestObject) (GetReconciliationResponseObject, error)
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
+	ListReconciliationDifferences(ctx context.Context, request ListReconciliationDifferencesRequestObject) (ListReconciliationDifferencesResponseObject, error)
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
+	ExportReconciliationDifferences(ctx context.Context, request ExportReconciliationDifferencesRequestObject) (ExportReconciliationDifferencesResponseObject, error)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
@@ -74321,6 +78504,58 @@ func (sh *strictHandler) UpdateCountry(w http.ResponseWriter, r *http.Request, c
 	}
 }
 
+// ListDailyTotals operation middleware
+func (sh *strictHandler) ListDailyTotals(w http.ResponseWriter, r *http.Request, params ListDailyTotalsParams) {
+	var request ListDailyTotalsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDailyTotals(ctx, request.(ListDailyTotalsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDailyTotals")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListDailyTotalsResponseObject); ok {
+		if err := validResponse.VisitListDailyTotalsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportDailyTotals operation middleware
+func (sh *strictHandler) ExportDailyTotals(w http.ResponseWriter, r *http.Request, params ExportDailyTotalsParams) {
+	var request ExportDailyTotalsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportDailyTotals(ctx, request.(ExportDailyTotalsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportDailyTotals")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportDailyTotalsResponseObject); ok {
+		if err := validResponse.VisitExportDailyTotalsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListDefaultContents operation middleware
 func (sh *strictHandler) ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams) {
 	var request ListDefaultContentsRequestObject
@@ -74645,6 +78880,156 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReconciliations operation middleware
+func (sh *strictHandler) ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams) {
+	var request ListReconciliationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReconciliations(ctx, request.(ListReconciliationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReconciliations")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReconciliationsResponseObject); ok {
+		if err := validResponse.VisitListReconciliationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateReconciliation operation middleware
+func (sh *strictHandler) CreateReconciliation(w http.ResponseWriter, r *http.Request, params CreateReconciliationParams) {
+	var request CreateReconciliationRequestObject
+
+	request.Params = params
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+
+		var body CreateReconciliationJSONRequestBody
+		if err := runtime.BindJSONBody(r, &body); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+		request.JSONBody = &body
+
+	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		if reader, err := r.MultipartReader(); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+			return
+		} else {
+			request.MultipartBody = reader
+		}
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateReconciliation(ctx, request.(CreateReconciliationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateReconciliation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateReconciliationResponseObject); ok {
+		if err := validResponse.VisitCreateReconciliationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetReconciliation operation middleware
+func (sh *strictHandler) GetReconciliation(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID) {
+	var request GetReconciliationRequestObject
+
+	request.ReconciliationID = reconciliationID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetReconciliation(ctx, request.(GetReconciliationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetReconciliation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetReconciliationResponseObject); ok {
+		if err := validResponse.VisitGetReconciliationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReconciliationDifferences operation middleware
+func (sh *strictHandler) ListReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ListReconciliationDifferencesParams) {
+	var request ListReconciliationDifferencesRequestObject
+
+	request.ReconciliationID = reconciliationID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReconciliationDifferences(ctx, request.(ListReconciliationDifferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReconciliationDifferences")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReconciliationDifferencesResponseObject); ok {
+		if err := validResponse.VisitListReconciliationDifferencesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportReconciliationDifferences operation middleware
+func (sh *strictHandler) ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ExportReconciliationDifferencesParams) {
+	var request ExportReconciliationDifferencesRequestObject
+
+	request.ReconciliationID = reconciliationID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportReconciliationDifferences(ctx, request.(ExportReconciliationDifferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportReconciliationDifferences")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportReconciliationDifferencesResponseObject); ok {
+		if err := validResponse.VisitExportReconciliationDifferencesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -77300,1027 +81685,1104 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rcyNJth/2r6Shjdie3SKaZD9mmgzHmtPN3uFuT3cvyZnW7kwLlUAlgFwWMrGVWURjRq1Y23LE1ctX",
-	"CjvCDlmWZYUt68O1w990Q5Kt/0V3Z6+/+V9w5DmZWVkvoABywL7XMx+mCaAq33ne53e+7Y3kbC4FE1r1",
-	"jr7tzWlGZ0yzDD6dpCzTZ4n5k4veUW9O9bQX9QSdsd5Rj5pfBzzpRb2M/S7nGUt6RzrLWdRToymbUfPe",
-	"WGYzqntHPS7044e9qDfjgs/yWe/oIOrp5ZzhT2zCst7791HvZD7HDhOmRhmfay5Nz5dTRkQ+G7KMyDHR",
-	"U0YUEwnLIvybzhjhgtA0JVwrMkopnylCRUIyNpeZVr2ox97R2Tw1/amZGtD5fLC/f9CLcGa/y1m2DKY2",
-	"n6+b2I8yNu4d9f7G/WIB7+Ov6j5OwkznKdVsIrPlS2i3cRlH9pGte3N9YIdTKgRLV/WHT2zd3UuJHZk1",
-	"fsFnXDfv1oy+M/sc7hpVV6WNONhvXv0UWg3Hk7AxzVONr9iWzYf9tefpqZzNqVi+lG2rgb8PhLzxgshc",
-	"6GxVT/D7bfSUZ0pmzcseC/ZOD0bwROzuyjxj11zmiszphLUceXyltOoz+u4FExM97R0dPLJr7b/wq610",
-	"xsUEBtZKKm6ZSJwlbDaXmonR8pdsWV+IE7KQWUJGU6mYIMMlLMKIpinLyFhmRE+5IlIwYobElO6TE0Mo",
-	"GNUscd8RLQvaYmYD5AQWjSy4nhY/DmWyjOA7LsjhQzKVeaYikkimiJDm2wmZyYz1yZkmGdN5JhS8PeaZ",
-	"0oQKtTCEzDc6ZTRhGYmDWe6ds3lKlyyJ++TS9XvF7Eio6YVlMBAyYVqRh4eHffJcZoYIZiygkXAeeEbG",
-	"nKUJUkjzo9km+DCSQjOh7cGBB1Nm2sB+TZfYwf4Tspia34qJuIXjytDieSYnGVOqT14JP0JYR5nZZTSv",
-	"wkZx5Z+4Yss+Oc0ymdmFwUG6v+WYJNmSZLnAmQmpyRWb67471bh4xckLF9GclZbzfVg/3nOqNctMm3/r",
-	"q/9k7++8/cmPeo1nfmYYTPvJh5835pINh/4Xctjay2/l8LYZ8Quu9EbknWs2U72NKfrhphT9pdSXdPKc",
-	"p5o10MBXIl3CKaYjbW4Z1USYm44HWjGi6USRqUyTtrEKqQeaTkqjxbmtoc6XdAJs9z1M6AxfOcAJuU9+",
-	"RjTLKHLsV+NPqR5NW3Z2aH67iSwCjVtp5PVUCrZy5YAyzs1jdmcjMpULds0ywuFmLzKuNRMtawdvDvDN",
-	"XtcRwqhe4jtmlOdsxPg1y1o5aWYfWMdKNz3y5zLXrL1X8+utd5mnK3rM01vv8ALE5tYuUaq+iYxSyL6b",
-	"3VJGR9OmW3pMYk0n/+nJ1/n+/uFj8+enccvp2+Wtda81LyOOZLsF9AOCXtRVK9E38vRNKINt3PTzhWKZ",
-	"aJ9O7n7etivfvunsDW1iKhdsJEWijNi1oIbWjImQoDOAeHBNeUqHKQv1hwct+oN5vzP1gdG8N+PKmJpL",
-	"oRgcmadSjFM+goFaocj8SefzlI+oGfP93yoz8G+L8ZgnE9Y7erj/JOoxI8OY7zJG4UHYr77hLlOWJnDe",
-	"mFJGIDcc1cxxPicCSK15AKQj80pElDTEd0SFkXZQoSUcRB4rcplTcNTbP/js5784/PLhm/1ff/Krx7/5",
-	"5YPPH738+PWT84NL01m31QDJC5ejzvNHeZYZ4VBpqpmXb43WLRcwXDsc090zKdg2a4eCmF8YlY9GTKnu",
-	"EzD9ntuNbJuHE1QXVJERzTLOEiJzGPZzmQ15kjCx3b4/aNp3mutpf+wbrmy8oXajjCVMaE7TQqqFVWWJ",
-	"uQ+JBL688w3vPjKCy2omTGKnVI0yqdRAcc1iMmNUWEJPyYINQRM15N7J/eYxoszpCg4S0dNM5pMpoWSY",
-	"yYViWZ9c5KOp+x3HlLHfspHR3FC7WZIZXZLRlIoJw6MaOYPQcEl+fnpJuBilecKSPomfvjq/GLw6P/v5",
-	"2cuLmKRcaVTN3BzNsFTfLOeZMNoATbc5GKA81w8Gd02WjoTriCiWGWIA7x2R3+VSs3BxBjwhiykTZCnz",
-	"u6IKJ4LwpuEew0DjYiAx4XCOxpzhAjOhM/M3F9aaZ17+sSKpnOBqX9OUJ1vdwsPDYLFR0e0dfWX/rAup",
-	"xcpzS89KAjAe2hEVZMhIwmmasqT3/m1UbKM779yOubSbJ6hqE9s2PLF7yg2WAa7MFU0MF43IMNfeCJAx",
-	"ssikmByTGNatjz/EYBZQIJmZcXxOUyNtsu12pfkKuLWb+bar5NHTApiDZYJDoDbJkeGLs1zBF7C05BcX",
-	"r15GRGaEErNIKdOMmJbvbs39thdjw1NWGl8PNdvnMhdbru/DlTLHGBquLm7GcIREGaoKD+98nWxvYHkb",
-	"ySwpBAv2jqMwcSnlC5pNthIoHh48WHXwtJSDFNpeffC4kUwlgUePiJqnvMypwKrIwFwGW6ymMtNMgDtC",
-	"s3da3d0BhDEDHRPkgHzOP4UBfmL+AmsoJWBkiMI5AGuGg1lrYX/fvGm35XMqltsR6SetopLZkhkVy8GY",
-	"8jTPmKpsjZTE/EzMzywhVGs2m2tFxpmcoQGDJknGlDoiOlsSOqFckJRqlu14D9xAgbiWRKkRnbH6eM0O",
-	"BHbgqjwF65KPpnFUyD+gMHNFrBuD5Ip9LbTrOGNK5tmIqT6Jz5nOlnsnY82ymEz4teXDqqx29b8WX4vn",
-	"MquPObKaeZanDHSVdHlkHt4jXwJxO3l9Rq7YUlkVZsK0nRtYbvvkJeMg6CWytBLAXReGEOWKJfU1cXZ1",
-	"M9aUGqGdsatjeORrQQgzY0cjuJmtppkuHIQgjyArQGnQuUOoUguZJX0z+hPTseXy80xeGzlSK/9MhxHN",
-	"pMAdE2RKVXEewSaqiFwIs7rQNuE6IlSbkafMvGvkDEpmXOSa9ckbWHTfAMzLNCEajwsIJblidmPyeQSm",
-	"ciXhh3IrM3s4MtM1snUUxjNwnNpWMgZLYogHbhsci9rp9QQ6YXMmEiKFEURhd82iwHoC7Vb9r0Hf+UKY",
-	"iy0z/s22wsNBK7XwBokSkXha0VtmXCkuJsSd7CPwHxOKg/XuD7frKEEId6jvQNVeM367qt4qspVS0sgY",
-	"86DVGks0d4qPQGgwp0tmNOPpkgTvhDQXeGB6B6u3fpgRcD67JmTIRtRcgdDKQkdIhROq6ZAqdlx40RzP",
-	"N3rmQmZXyFxwS1Q+N5oYSz5nCafbCSyPVgksedHFYGb6GIBtsrZVT7HbvcvlnHkZuToAOOezPNV8TjN9",
-	"3/D7PTNhKxcYSWD3uxeHQ4+dCB1Xxx57UTpumEFsSJJ1fco5y+A9oumVYV4wMbBF2gFBsAtYmi6Y1lxM",
-	"4BuaJNy8RtPXmWlDc6Z6R2OaKhb15sFX3/YUU4pLMeBJygZIzlXdxvk5/gAkWeYaeBYeJWr4MllM+chw",
-	"MtsacLde1GDjd/6yR4ePHpdcZo/qRv/ID25G3w3AOV0f2Wfm6xWjgOgaYfQvxVaO6JOPH6934dmv5PC3",
-	"bAQCPgQaQfxRaVXp6ErIRcqSCUsGVJf8HQnVbE9zMEqLPLVkEI3SFS9tVG5oCBLr+ndceFMX/2zkw2q6",
-	"NB0EnXR5PGEpv2aZXZROXg1Y0Gf43rL3vurAiHpMJH4pqkdhYQghPHBEYiMewi2IyT10Acprln0UkRjc",
-	"UyhZJbH7nHBl5pLE5nLar5jRcpP4mJiZ2rABrsmYG9m+w+6ZB1fuf+2NK45a9Nol+iVHrThl17h3a994",
-	"AU++j3pSpMuBXIhBsPPllXxjhaI5k4bLWBuSlqkRmcDZitZNiE7BRlAqQwsky2C56VDmGmgd6GTx73KW",
-	"m0Wd6ykuslWTBhnVDEJ+aJq69oxOEXYlRbBeQylTRkFCy9iMZledTqNRKtLrG15I59rsdrcKr2SXAYIW",
-	"4MdX2xKU3P2xJkM2oSChT2WahLRt5QlTmuq82zW8wEfNSzlSvIZh2V0vhuV2/siqL4KlEaFkLiX8i0vS",
-	"OLJ8NqNZY1SUYoaxjhjx6ouY5LRQjJz/pqFVPc2YghUq7bnM0SfXsinWyPo+6l3TNGctE19QRWaMqjxj",
-	"1qRdXgrzO2haaMSKGvqv9Pc+dFR+VYpU9T51oBHu5hd7E5VDAotoydA17tbYzStcH382SicxoGLlKxSQ",
-	"4qjG8Oqcy1/VBgJU4hRv29jsSdHizMml3QWdglAE0VOPVkdP/a2vv8739/f320KoWsZpVUaKR6UpCAkW",
-	"3x1eFzZXei+GoDuuiNLSnC4mRtlyrlkC6h6aKtRULkQfhZggHmzllMje33n70x81XRQYu43C7c6vX8qN",
-	"AhBsN57B1yQnexDWUUEXSVNcMeBOFSYEjLpPXhn2I6TmYyuGH+Fl5XiDp9ScY0NIIQTbrUC0JYfwGlB1",
-	"6MvC8mJUTbQCIn/EOK9K9x0YWhFO1I0fwf3NzYgG2yx00xqDcwapwpZLVqF55SCp0jDbJ+CWvZV4/NIK",
-	"VkwY6f4rCLUY2PEFgomZQiCV9KKe4VuDXIBRLimoqeKpoUFRb0hTKkZskMpFD2jONTe/68xReJjPXKuB",
-	"NYWYSXF15V6gmQYSFvy8YMOplFdgRjbfvK0uWdR7t2cmsndNITpFmRnBNN9Qri9xVvD5V2Zqz+zM4Jvn",
-	"OL1znB189VrK9Itihsj7YZoXbpbw3ac41RcwcHzTTvfSzxa+PrdT/txPCW89V1fhy27qlcfe4PSfu9m7",
-	"LXxhmX4pCrP3zRQ4Ee6q/bDJip2Jp1MumPKDPxOnYpJyNQ16dkJ2cXoygc2OMq75iBoexmYsmzAxWm62",
-	"Ya4lpL9Fc/D5tGjTD4Yr7QNFavQTTTFr8i7MM0Y9o5p2EgRf04qbafU7n9vHqjcbxla0YgfQemVf267K",
-	"E/Rcqbs62aRGBtkGa1kce6dt5kJ1Ri50OGytdT4uPLRh05q4bo3ct5BRP6UNlfNRBmkDG6mnXXjbyGhx",
-	"yNw66ch4zQeKi1GDnG14tyAx8JoZFXTCsviIwMPIxEFnpGmqoM+tufaUqgFdLbg5rRh7G9EsWxLaIr01",
-	"6qqdlXt3UrySH1C+9Xq+e/i9iyv89jZEh3yebHxc8qybWSlXLBvw5Ibn/5plym5cl7SEdpnDRow6Pcut",
-	"Z7OCZa6/Hz9Ouek0VQ+6u0vFsEs3srTeaylKVbgJZd2eNQjay7MJb/p0+bLckP32pNRedTB3wJ9c13fD",
-	"p0q93wa/8oziw+Jbr122x0qte8ZF+O1BVQ+vEdk1ymv11ndQZs2Jnsg9b1rBBvov7R9f4WNvw+f2MN0J",
-	"M4lNz70J19N82B/J2X1J53zPHIoJE/f9eN6Hr6srPt+Tc1yVvbmE4EIc8vuoxN/X7r5XwWssfb0efmNG",
-	"sTJCmat5Spcu6cAS97XdfHH+okrj17+jWKYqNH3VSxeMiS/to+2GGXeQz621cDMDUu3grp1F2RC0y3Nw",
-	"d5LGh3WAKmQvZOxv15+SO+Fhd8e/VLOt0slGQeCNlmlinWIYH09TI/V4DrdRblfZetjJfLjjrbmDLclT",
-	"1qomfh+e2q2UQQEO00BWD3SdscwGNkSvfqyey4xM5YKkUkwqLhMI+JjKNCFDNpY2DiKw5jb58Osnahdu",
-	"VEfxylM7G2Pa7oIqCFYUCPRhBuST1qGzLVxZWXhR2y9bfTnWaU4IIdC+XxB8WewYFXZHgCAozY3CbzYH",
-	"g43TBMOojsm+JQ/grui2c9aWvP3ZEbLt/LRYqleM5fv09fKUiRFLBrnQPN3eH11yb1aOogbvpOBiYgMe",
-	"FZHCH8dGd+Rad+g2ZoBAiKuMUBi6o1hChktizohLf+qTCyYSwjWhisT2/djFy9qgWC1JwjQbaXMEXIof",
-	"/gZB6x32bMFFIhfhYau91LIirZYE76atWBGstzZ0t1Z6LxPN+lWo3dPaKerkAi6oSEHCb2aFyFN2F0p/",
-	"nrI7Uvhdz7ei7OeoS34Iij7M6zaU/EBSKXnbN1Du7/3s6N7Pjr7a33tysvcbuvfNYO/t3/76637ti9J3",
-	"/cHe24/KH3/y0c/+KlgISuLaD2vWZc02kT/XxzrZZ28mC4bAU5uZslaFmnxwK599yBrjSmF33VJ+9RYG",
-	"sNO1rMrem5zVBnF5k9dLMuu2VOev1tm9FcF73axMI/1LPmM7nNgKTSC4d3AjXaLZlM/nLIHMOPddq2YQ",
-	"Ql0V/wUXdX+d9rBu0cappLu9e9tYlzspDX6xHpSzHB7vb5BWYMSx7UzVgfi13la8qW05YLs+Cqe03bfD",
-	"he/UhJOysSYQvQ4mGXM/uEIgRtBVuVaFSQc6jtrtORbXb7Vs0DnstMJ9O9uVVe+DYjYdkLg60+rVRpG1",
-	"Q7z0Tzde7gYAMDmG3fcJvPjSyvSiboQgVN1KhoO3q4nEzhXv3SvdF13I7eGjJ4c1rlQXH8PshiBsYswt",
-	"c/dmwg2CJZ67l52HwrbgurtcnYfQhb3WjHHePVaPVbKJeqU8eAQvNSQrvk/n/P714X2wjKq4TJ6qUfGf",
-	"lMjTVOu5+tnR/fueTu3Bv4f7/9nP/saq2HL0yXU1jpinz55t7B6azwHfeYdXYj6/pOpq95aoLnjjLt2m",
-	"T07EEuA8CHs3YnNN4n6MJ6HfjyOfOfnF+QuEurXZxIB0yCHHoA2FfKXWULdNuDPTR8tE+WP4zduPAj7Y",
-	"ZI/ANTgH/KhATJrRd6F8BGe54shHjPSuTAjitAbBvjYpvAB4YTm+DSA/DhCGH+3vk9GUZnSkARg4YwD+",
-	"W5MK4Mpvq2qBDEQVs5OrDxN+dfH74A0B7C0mEhU5lAYPoGAnAwBkjZwtUNDX2cjNGdfZcgBpuu281SEp",
-	"Are3wpPOlka0UprRxIwpPj+9PP/14Nnpi5NfDz4/e/nF5elFHFkENXvayZWQCxV4iRAipDKLB4el9N/H",
-	"DztqM6HLZyrzNBnAKNvjRbXEeRBKnp+cvTh9BnhFxwREdyNNOjG6tctAou6Wvoe3osjfc4ib3YE1Q6JU",
-	"4HX68gJ2GC2EybTTRHk9nkDt4JagzZoeuK0ZVDDU3JhWTKTZ0l8QkcahbuAEsMvV4ALQUtN0APD7awtL",
-	"mD5RBfHQNevDXsMOgs3FCTQuSZ5wfTJyEVBOcLIuI+tymsBfNnm6qwhlGn7qm8GPvi34+Mw16MZxKnRT",
-	"BhkddQrQCmYCefa6rTABAK0sppLMaMJ8yvOEHZN4lPIjZKPUQt0A+gS84einnM1ASeSC9cnLPE0RIBYw",
-	"rqi6Ygm8xAvIyBe/vPj84gic7PO5hfeRoHiOPc6V4SlG+SEZm3ClWYbgPywdE6o810c8LzljiECHy1nC",
-	"BjHUZ0oFAPt1wCLQMhtkMm3jgrIwI8ESUBsh0BnsYGwxl5tNHfhWQxqu9wgrhvnmNE1R+hFsQYz4q5fW",
-	"+IwbZM8mkWZPYqxvwZmKAQbJpp1LxyoB44kmALt5QqaAhWqxERFh0a5rgegUk3v2y49is9tck1TKK2X2",
-	"BqMSVqx3cdk2cbFjszdZu4zNUzqyCYl+Ad1KNSyiWdvuC5ixmbw2S3gJB9jjN+IdSfOZUO7suMPZJxds",
-	"lDFtCykgdhSDxywwgWkg/slPfhIjgNRY5hlJ+IQjhlUFDtM8jLvXafXLZrEGoCMLXGaEC5CeLTgo10sy",
-	"ZEbu6JTDiW808hH8aXDFmn/uDPARguA0Vl75m3tWft47S+J6HNL6WBbAahvweXP7DvULJMxirRyCzIhu",
-	"kSSK0gjmmWtIowioUzii0vQjxxz8updWuRI+Ye+Uo0ut/HDHsQ+my91rm77Xm8Y8FJz7zoMebD4ryhlb",
-	"mNjb1EFLUbkgik1mZtTHEJa2v9JC2Gb42av8IKQOZK/9t++b73wb2sEm+Aals4ITbl5HGzNSXiJfAaQD",
-	"mTJCocwSw/4PIFCeja5uiNTi2sjkQnWpywbJi5lc+M9cWfkF4NaxtW5hZWXe0RCbK8Y8m910fr6VJjAk",
-	"YSVNwws9pXVvEK479uAUtvrigTHJAz2C7DCVaYJxZQ1N5bZQ39qSL0/x0S2DkhOW5PMWdprccMWZ0nxG",
-	"Nes0jVP3sHnx3ZyN9MBI5Yg5sP0Q3s15xtSNpmHJPcLvdeMclxaprzWfFNVqFOSaH8i4zKykE96gg8e9",
-	"bvYjR89aMo85nO88TUgAs91JeLEkuvmUu18dUUA8bCAp0fcQFAxPtw4FfkSSNKWJ1fkBNyQMpVl7MhHa",
-	"oYn9Kj4RWyBVbXcMu1mycMQhENWMa+2JXoPxZdJpBprN5inVrOvWaGterlrkKlwyqHpl4389ppIlgcGJ",
-	"q/CoivhZmmrl1gb3qTyVgmjb3SzH/mJ5n9JldSTTTrGBWJWoTgDj5E5rJWQ44N0VVlfhWRWYKU+fW0WM",
-	"p1I1YC2GF3jTG7la5CkBZ7leVowubyQjsdlcQAMFC3U+AzM2EJI4IrEtvmD+THIECmXWNTNMpVnJ+Ng9",
-	"7qN34gXlmouJeWueyREDABXzydadMX8iBoNta2Qk3TSFQoxvfP1DIJtckSHjYuJknAiLkcB5JYuKANTv",
-	"VSVhO8rVWvKMLoEwA3gxFqjkGbGVRTsKVW4GDT0BJfTBhk9PXj49ffHi9BmaBcz624J6AJs1ZCM5Y5Z8",
-	"OgRdsxpweRE/stuQPARRfUgOAgesFRYlpyPP8Meg44m2WBvdHuZFfZIOTxdnq6utwQrbXS6irZDUEX5C",
-	"fD+Lvclq2EtX7/8llMWAkl9LZ4LEj3DsuCKvT18+O3v58y5jqiaUIGvAcRb7Fx6TyN/BYoylvSsW25+W",
-	"8D6FB7m80u3Ezprqb1Pp20IgaOe+KxxU4QR2Z7cpLdsuTTdlbaRhnmqt8FvUObQO1gVI2ppegcF/YQ95",
-	"ysY6clWLF4xPpoXgDEUoVZ+czuZ6aS3ItrCxHAMAnmUV/Y1kWRAJmlCCaZZypvSAiRbOBPlloddYIXNy",
-	"hY9ZqpibDM+wWtQ1hNFATVg0SlvwN2UN466O14iKgttZWzrXFvbblQPaGqoo5VcsXa6emYXom9MRs+50",
-	"IRfWTW43C6DfbwWxD49QZdFL42w9l89lNtsch0EOrCBZCkK1TzfUkwG+zhWWaQuhH73E44DNY9swDK4Z",
-	"xWmtVcRWQsFiFXLs3RtckGFGR6xc0//b7/63/+a7f/yP3v+///4f/vG/+Nd/+U//7h/+/X//x//yX3z3",
-	"J3/+h3/39//43/2v3/3J//nHf/Y/VSNFDh/eIIDU20gKFD1QCXp1DxEfTVF+MnKV5zgKBSt7xPURieH9",
-	"OLJuHxsWGcYhZXJhfV/HxEjE5WehVoh104jE1x46JrHAdoU0LQRIfwLH68ZtfnzbbC+pWV5qvBvuuzse",
-	"Pm3YCOx4Gzqmw5dMM6s7Qbz6zfsA+P/m2B4jyVNFnl58acjM33xx8TfDVodcIOxvnZqUUBVrzVaimZ2u",
-	"WT6PDx59P2amBn+lhyRP00JmL12o7/70H373j/7zP/z577/70z/77n/452sjr9faspq0GvNbUfAo9DOq",
-	"PnHBl1Azp/QwJbnKaYrBAvfiMBjFaGwzOeSpOe5//Hv/4I//7N9+96f/JiL9fv8jV+BKYvVhaM8cHXrF",
-	"GvB/o9XWt0pqP9Cl2FyQixkEgtasc95D8WRdXG27qd0dTwq15AjwaWD8wA4URM+DDRm0W3PM427Ht6TO",
-	"1/uFFbNCC3A+o4gqzC0HhGXADADoUxeu4YSQlYGNDfn8k5bDYn6hOs9YhDMsIROAFZ0L8he//8d/8ft/",
-	"Ut3KLjQeg28PnmMLLRTfWsWqsOqaTpBBYT3rpl1Ah71jYc5j7xz4IGnojA+hOogPecHm+uTNVJpzyoWt",
-	"wZ4xWkSxAO9FRiLFiJGZWRMPoo48GwxEqr/5Ha6Y92oTtz9XZmxZeyUc+vHDDt0pvV4WQUAGoHR2KRkK",
-	"TmuMikAOW0WotihgXEGP1uwKUo8zuTaes36zoafdOrqhy507uoteb+joRqfoB+DjNvPJ2DVni/Y928Ij",
-	"M5JKt7ETSpJsSbIcQqJD3tJgvOICQhA7exo9OS3pXCBfhjVLuyhSa4NONykuIhfbmDwC23Wbqbr7kUPH",
-	"zpdmp983VP6vWJXqwbDlvSg7KvAC1Wz/647crsmFPeg7pxgQQJU3GcR8+G4HA+Nv5bAxSkv4sFFPxjGS",
-	"vImQbwhY46J/bd9rZ7jjHfULewdbutOJ3sEE5QqO0OxmD6gsKv4HJd0nIofEko+IPPD2w4g8DKXgR4Uh",
-	"ISKPibVdR+RjkrExFFMNTTRaOocNmtSbNJQu3Gqt0YaBZRLDdUuRBDOatISaFEVM1uUkhBXNqmyniolF",
-	"TvsHjx8eg91EEGvwh6WnygrSLteYtwHFNUdLFLlK0Xr4uS71tEDWbe7F/OatBrhvXZnoukgtOIXFCkQ2",
-	"5n1u1As1ZQzq4U4yOoMKOYrUUn825My189bAqr3vokkessWptbkhw1yT2HtYYrub7ptlXBZrHLkXElKZ",
-	"WObyxtYHLBQJMxvWX2kSDRqFgiC0oSwdFOk29oysokF3oFWcy8XdKBau49vQLQz5/jDUi3O5qCdTf9+O",
-	"ym55RedyceYHci4Xz4KxnMvFp34453Lxxo/IbFM4KDNBP65zuXjuhnYuF0+D0ZkOigG65bHxVu2lrr4P",
-	"P//Gnvv2OLiLSgycN2GgKwlFgS3C4RoKAHaPCOgSqtN4mkqnrYOn+6KFssdgv+JiEh85poRGHYylAVMX",
-	"FYmPmyGx+WoZH6FgAy4OI9oUUbnmkVwIbBLidk2TYbRKn8RzaiQk+wCGsEBiC0uT/tciHnPB1RQe8H5H",
-	"99yUXjOMbjl2BXxzRlKmQaow2jrAtvbDYKEj7ylzX4EX0zTaHHIJzDhGThATRZdQSr3w27hVA95AE6gL",
-	"iJOGYlhmcqiJwjRKt7/bjUe3cNGLleWxK/zg+7PGHtspOiSLnrGlontzIvg3l9adUT4N+8ipbSBcRA6I",
-	"kAkjiRTMCMXW4ksFkdmQg3AMz7t5GgkZvoDtIXQozPlP06WRlqElLACtJcoBffIUfOcK7Nm5YkRCqrF1",
-	"QTgbK8+wiP9yXkdELZv2Hxx+/Pjjdeb9p1SziUSB1+0nHCJz04BdzKTgWtrNmXKlZYbVIeEWNjnoXJu3",
-	"KwGsSoKrXfOdiQAuobUR2HtSQjJs1dbtkyua350s5eaz6zW00FY3wryyGYvrl8M9uGU+wooKTDpbhhXX",
-	"bxPQ22vbg2KVm1Ay/zqhOTfcFAQ/doHY9TUJD0J1R7aFRLYH1Gg131MR1aiXC/67nNmfLZZd0O9uKYBg",
-	"6c6VqbDfG+pSjqDcuSrl53QrAMxbEbgtirjUyNhqWBKdLT/3F+xDg2LtSjVvqyiR3fGdYDx+8Meh8/qv",
-	"pvNvV63zjsnijkmiVEy82DCay0crxkHEhNVodUaFSikW9RcQzcRSmyoBJU58mJMCHBIpQOHFTsm9OGEx",
-	"KCJxwvZOLuOP7OtFT0G4RRG+xUQ9tmwVIhbd++btt4fRg/f39r462fvNW/ziwfuPfnZv7x588+3h+7/9",
-	"1f7eE/i2BUnMgsZtVRdsMzgxiB5u3h6rjVVhfY7JwX4ZJqqUM74udAOgr9aM7o15pnr27MQaD9vtY+x1",
-	"Y9amX5a0ASbt7rIF46gDEGlzwhv2+KCC4GMfjMhh5QcLewa3SRIpmlT3lT6uDYDhQDSHSNRrmuaMDOno",
-	"yvksECCum2kPe/BArW35qxhwZ5Hnto61vW24sKinMzpic5q1Ogldnd/gQY+VAqmayjD6PrHFzK0jcUoT",
-	"YkOVCxK3v7/3cDh+cjh+8Ojjj4cPHib0MX0wYk8OnyT7bJ89/PjB4739/fH+448p3R/SJ/uHw4/3AGxx",
-	"tedmLcpZcA4if0zLW9d42ht9wmZRPru8fE28G2i1R+0phlY2UYvNAKg/AOX9r1kVJEjVWb+asE1v8OE6",
-	"7QxSl63Gbdsta9lbatXY/I61W+x099pt0O9NtVt76e5eu3Vz+iul3W5ZIGDL+9S2aFsqiDshq1ss6vdD",
-	"bt6uWr8dU4y7oBZv/Kq2ZuH/WBE1pZlX/xTLrvmIRSRjRs27ZjYz3zqT8C3OjAJS1j/WwJeHfqT+/kED",
-	"cPlTTBHYVNPyqQbtL9YBrxritkrrw95pZaZnTlEEgngIZnRE4hHXS4jTiX/0rc1t6Jvv3sd9coKpPFOq",
-	"yIFZvUchznORVoh5f+gPlkJnMg0e65MTYRNhHAoj1EcKUiuOCRU2QA0zRiAiyP8eGTUh/vZ9bGEW4fUS",
-	"aPe3vRGk//T++D/+79/9m3/u6woc9b48e22Nz2XY7A4QiQkXE03Tq0Fb+asuSNYuf6Ulc4XNKK/WkTt8",
-	"9LBDANSKJDIfweDTyOYsU1Kg3SPY/nDLTXvvy7aK7/79v/jDn/+9huyUW5g4ZjZW6+N3mLetk90dX3/B",
-	"RlOqB3LOBL62yWzC0nIdUOTc4JoJGSz0VnB8ZdKwmkRDL/eL9+8HL68zSs/o3JWs2nnlqtp123Ca5fc/",
-	"vHJ+7qZvOC1874Obzpab9GHujSdGG87GpWd/YNO5OYnccB3K739g67EFiXY5LdunurB3Vv6rVPeGmgjc",
-	"JZLmQhOlJVSpw5x5C4bqk0yhykbGIA5qiEmk6xMqXc4LDmLdRHepPgTLu1sdAjo+Kw5ZmbsmSRPskn3L",
-	"BoImHAMB2TvMSugC6VXEPa1qGVpkGE4JOBR8PGZg5xLNVbcaetrC+ufeaUEatGVeWkRMrsgik2JSgARg",
-	"qkJD2kV8Mhqxud5zvru4S3j/mKds0GqfdHGFNwJoRJIz4FtAi1XgueRCIU4QH009wM6CKnO3s87V+BvB",
-	"Bc49uBvAzC9kdsUSks+NRjSmWaGCofYkBeuK3NkW92th9WzUL1O6BBhcC4iFGgwwTQyNtccGY2OPi9Bh",
-	"6wvhCGHnF8bFWRZBskFsrA1q7hYYi5e7CH7Fz0G8q/3CttmGGgAJU3SCaz5hWpVy/jcHcveHLMgnKQ63",
-	"g6y0KGhIiMIyI0WagbuPpYtbsTKH92ItHdy1sTno+g5MztXeb2x4DjnKB2B+DoazG3vqaqyeI/L04ssI",
-	"cHoMhfjFxauXHQFPpoy1mPkw9w3glgwdHEp5FRYhc8hfhjjZMibVqIKNIDaQOqx2r07Q6FvZNViaDtt0",
-	"J3fvLu7dnZCauyIyt0hePhjCsvPNu4uNU7tyRFlZYsPDYA2H1Yqhq0uG1tbE9t28DIGHrKqw2J8MSbUF",
-	"kcyM48ByjxhYaWqkPevmx+cAY2lJ6HyeQj2hEpyYLUHNRnzOwyw8G/dIYjVTcWfQzGqk+YPAQ+Jv0FML",
-	"y9ys4Gcb7OQ2BRw4TQfzjI35u/V+RXP64MnVmRaTDj7cc3zqh+QJbyDJytEc4cb4RW1Jq9g2yAN63TUz",
-	"hE7vgBkW/d6YGeYfRkElP6fbCPK4MSHYKGx9AxLxwZmzd563gNu8rTSwGQ/54Rjc7jHYkNK/XbX/O6bR",
-	"O6XPz1AvfloEVd9cqm2Lzt5GTupullUDVe44IAlrA6m3EXJyxQYeKHj9EeRJtfRNa/hyqeViapuJGeWd",
-	"3a20Ue5750JHQ/c3lD0q1+TORZDqDG8n3NRf3e5Lccne6Y6XYc0kdqd1bz3JKhlZ1cJr8+xLHwpYXZ/m",
-	"GvoempdMZZooMqcZnTEdYF14TN/GwvprSNAGVeGre3M3lOMOqQbseSuO3rFNJwy3NY5sMQq/ZxU0eQSZ",
-	"hsjGKVWEajKTiBc+o2IZhEqar9B9mk0Cz5tiWnMxUWAM6dvdG5g2Bv/x9/8qjsjhfphBd2zddTOuK5hG",
-	"AJVij5gDIbSY/aVwyt4f/+xf/j//4b/+w//1H/7yv/3Xf/yTf/KHf/dnf/lP/+4f/9k/+u7v/8+3Wqoh",
-	"EGkbl9yIagRFNe/pNPOJf1qOVPzkca/c78Hek7eYFLkfPX7f0nchHDdEBW4/JynY7dyb270BTUf/NMtk",
-	"drNBMtfEqoehn2dMU75V1nC1yPe6ei2Vm49DLDXSuhh2kO3BPxUCDtTgt9LoOLnQA+u5te7zSqZrgVaO",
-	"aIlEsZSNtOoe54HA9J2ll+fmcdzjBsmlJVUXpwQ/9jNGR1M/nXoCb8ZGMks6hhwgNGcTXr3SRhkkC5kh",
-	"fr7Ft0QIsYyK0ZRIERGVj6ZgJjSr2RdSD8YyF0m8NizX9ty46dfN6s9WtXnd0dkIn4ldt+lNnXUglWNr",
-	"a68G6CLYYfGWH3lJz2hdrN1qFNDlzhWJotcb6g94vO5cbYBh3AiIoyvQDAADhafaRfhA9q49X2bEMmGD",
-	"BMNnATRuME+haBg8FwQBwWeHGOdetJVV3Uf/+NtobbBYg1zHZ8wIZRi/5WFprdwN8HQWVlDIRSBnoVjH",
-	"REISyTDugI7HbKQJxbcWUAEqLsrAQppNpThSv3NWOBdcc6rXH5gisHdG3w2SPKO60SljsUkKtgSjntEl",
-	"wPGtrOb/6PDR43ImVCOOl9kcLtQGUXbm6HWZ4yv33Ht7fhq8lq/ge1eAD04kmdEr5iXwg/39fbNvfMxH",
-	"sEaK3Bvza+ai1aAmoIU0lAI/2vvwEYRrPoJgXZ9vc8/0M2dZqU14EBNwPuqTV4Jhi3AU0gVdKnSaYu3Z",
-	"TkQF5lV2dB42OTrndJlKujag+7V9LCjzs1qfLuZ2YZ6vFczucsXgqNnXqher840IYBA6HC3Tisz1IGMz",
-	"3lRc0F2HIdMLxgTB51imjgMsmAjOkvvJaU+b3ZVGHBMbl96dtZRuuT0Gj/br56DCMhz3L9AUPIVv5Bzv",
-	"5inlYocM33QokGLtlOUH/dYjxKeMJmux2wsZfyLL4B9UXUUYDoHRu1pipH83wRl6H3A1gPD/RkN3krMb",
-	"BUOXq/ttGVCtBkneMj4pBrkYpYyuJ+ziC/tgpbBbB4iYNg0jnrLUKTFYN0qW8ec9Mq+TVsxokhwhlRH0",
-	"yxUUNU31op4t22F43AChX2pQ30zrDXB9sVD3RdCv/QpgxF7Y3u13n+Eg7KdfubHYzy/lhRuR/aYE9+26",
-	"cuNz6nXeQsDfuKJlsFoLqhy4ckJSqvQxFMYlQB4BFAbLkC+o6kzHfffDZfMlM8TRiFNFz348ZgiNbcpc",
-	"N+VeOJMrVuwlCRtxENV4Uf7XF9FznRxjyviCK0aoWGKaeVJ7nOvGiqpBnaM22KBABrPj8sXmsMA8Zm9b",
-	"kbTUvToOxRkjk0oAMaMa6vRCEWO/WIC1DeGynYWNVVWXuha1vqTqytW0NnrnbEazlp1mBRkmXIBJQK1h",
-	"/V0QkFqhhHxQvqUdxfA8UfWUrUQmA+LkD9vqwlGBNabGYMCw08Jg6MxDGsBjx4SSBErUzGlGUYBnBBLe",
-	"la2qIp1m31a2tLmreSaHKZsVST22P1/KEa82RBFygf0CrNZaCwzOb7Ux8jME1L6w1u5NU6SNWjVI6LKp",
-	"TAmZ00xDS1YpK6DlaZoSS6otGL0iFtobbeRKopl+nKcpMe2Te19cPv0I8ebnVClzFbkYMYSNp0qbp1ZK",
-	"hA8eP1ovELJ3LpiifTJckSTD/EEoBYq6pcW0xwZYAmW+KVYBzez8mbjmmRQzoxJNqSLxZ2cXl6/Ofz14",
-	"dnbeXBf6irF5y/LajQtHs+HKodMDV86h+vtZAt0rVhiDTPrE6F1UKDyT/Y3Wu1FZTeWk7fjAqrrZwERc",
-	"KSej22VsDlaNACcNsTBA1La1pVnKYCuwZgL4d3yyHEsmro60ZSlwMJMEhcUh9BnZzQUcFBwE1SRlVH0P",
-	"a+HXfrDgiZ42bLlcBKvhhV/EX6HF3vXJiQvipPN5ygHkv/jZ5VbKIrWSLJkOBDG8SgvGrhB/X08bjTxg",
-	"QFZzOmJtKV3udzPY11LpScYufvUC+3f3HcFFtETLjlyIoigTNkAEYwnSvXnGr3nKJow8PT89uTwl5jrq",
-	"PjmFYGjcjlLjSpulWkA6L6j/lbqvjx9s4GZqcquf2Rr+n7eIGq7GP9RIBTXWuwURF0cAXioXZMbTlCs2",
-	"kqLZtu8P0yePH0K+8rrz9Eu2vB0be2dlvyVcuskebsPC1ti+f8m+h8jdThKYWby7RAP9JdsyFrIZogYE",
-	"jTybGzZkL9cVW65N0NrkanSqLtyOJXzi85cjF4huUX8hRduhAWMav2JkBkMrOaS/me5dvqkj/d4+su8L",
-	"Ro0qh1e1Af0UfgCnWmF7s0wG4wCotU5woTTk845J/Pr81dPTi4uzlz8fXJ59fvrqi8vB52cvv7g8vYjX",
-	"k4OyXLO+duELYH+nLiWjuhWZXPgMZGSUXAHxknb5j8wU5Hwvnxs5YSSzjI1AOLqHoRrDZfyR4bsOj5bc",
-	"E2yCeGAxsqa4KL8bOwRReAfYvEjIvblUvOENCEXwb1jZ23WDgpYjsdaTSoQcymR5jDXB5ywDDs4+AhnH",
-	"Oo+JnmZM4e7c8x3uf9QnJ9i0smKHGZtlMgB7ltoy8ILElun0nVATl0SKIzRiygUcDIrihbNx0mBKyAhV",
-	"PoO5pWkxfxD7FZTpB6NKSsUIfBllEmB/aCvhDT96jwizK9DNKrbSVmCL4Ses3OxaG9bIozM1wMyhHMMF",
-	"CUpwfU/gDJ35XDvysRmyO4toXZDyyt5/V7hUOn3AfYUwA3i0mpEL1l/oVC4GasFtaGIFAKX5mANdFQQA",
-	"ZMTEHQwbRMEWXsnccjQLmglbKu6uh9O55nZjFLE7x+5aladXWvoSGLIvXVnFDGhkjAVB3p3ZP+QCuxRu",
-	"sN/bcPVXZnC3Dn8czK63b+dxGi9cCFO7TGIRlfYb9JQOsolpf70lqqWgpGHvWCskIlOZZxGYNwxxAUXW",
-	"6f8ojv0YwwHIN1K42v9Wp5cYy1njrXO0d63dGnjZKPUsG5hhbPQCjn+zV0BL7/bG+7ZNVd1i22+wIusS",
-	"nHZdnmez7fkQR7/JWfkgx9/94H5Yw2++RUq/ztg1Z41l8NN8Jsq8rW5Tq3Awh1DVjRtypRtLONdoPY7E",
-	"Nv929Uy2s0P89Yaq6Qo+U1rGnckFwSncrWCAx68+QZamTaFigoEujCFecCZDB+nau8He6YzWm33pg0Os",
-	"vgw7P2SpFBOipeHtvrMm1UWpZRMYB1wZq7k5RVxgqIlR6o2qb45WUZqf2cySJep3pqsErSWzufVcbkQH",
-	"1obCIOxbOIItYBqwVD/umFsNt9RNm/55m28ztoWyY9B4KfoyIdCcyblZnKFLLIFUAbCBP51ywRQzL5yK",
-	"ScrVFLBPGsAM69EdtizMYTGmy9YUMJ8aBFZ5NNJRkrER49cs8fYjDLswgiJLahEXDpsS3fumHUqCPNKK",
-	"VtPZtLBFsTU+JldCLkSjy74owdZ4zoL8/U1PCii5YftFaysOSnOt6zgM3ozLhNl5pa5Z5h+BGCAdfjS6",
-	"NoNa+02uqs99EektPd1GTRh8YxGLW2ItvykspN5FF//89JLcp3N+//rgPk1mXNxXmmquNB+puNlTB+/C",
-	"idJTJrBWV2HlPlGc3r8wL00pL/OtRysN+AWs+v2f7r39aaNle0G5HowyrvmIpgPVZuIGdhuESEAcBInd",
-	"i6sN1oePnhx2cF/BUNiMZRMmRsuNx+LfvL3BWJPPqqFYa5YbC01ZpkmWp0yRGNowByWuDNW2G1vXJb1m",
-	"UN/ruOxhvvk0miTWl2yxez/hFWsxI1+xZQmbiJJPGc1YRrS8YhiTYLM151QpSF2SY/IpVXxEaG5ui7YU",
-	"ob9B7a0V/kl0kq2x3eEa7k6+s3u2S9EusI7VNu41VSqs9kcVidFKFhtqNmHaO7rJnE5YnxiNjUhRRKDA",
-	"111cBS+BixXEkI5mbAMaeO9nR/d+dlQqMPG3v/66X/ui9F1/sPf2o/LHn7Q4Bl9Kfc5osrShoLWTsAJP",
-	"rCWINmPKsKv4iOgMCuOAgZwl4Dgb8WyUc02GGaNXLDsmsZCD3+VS0ziCv8FZFR9hkBRYeMwVMv94N1AG",
-	"zpuE5PNjEiueMqFt0C6dzyFMyQg5c5mmEHqqWboMIYRxeBiSCz3jn9AxIHml5aT3VeG4bvXOfaPum5fy",
-	"V7bt4pvntgu/5rYrH/zZKPKUCghWrkPxmr//K5IYw5SMU5FspyUP+Te1/IMOBHQDMMII+tBW6lpFJT7l",
-	"34Bw9j7aGOiBvZuzkaGQGNlZseTbw7IfHUSH0YPoYfTo7frio40n5BT6eUO5PR/4+QIVDf/Zwk27j0/N",
-	"QU/Db06tn82+LmcsQKgu1vbxmoXdJm2qDQJ8nyxwVhE5IFZzgiKuMLCIPCAjN42IPMTcOOIy9MIr6Vd5",
-	"2zW+YMECX7BgdS9YsLQiKa2rSE6Kwbyt3ix/BCN/4v1SrLtbzwtM/PLdKWjmqnpF3WoHdb7pu03EDXve",
-	"uZ8n7PxzmjRNd5N68QlL8nlq2mvKELjMcl+jo5TI5ws1pJmh8o1hshazvi6ZoKVhMZXm9hQA+qOpRc4f",
-	"UxAoQXsmS6aPIUaDCrVgGcSAqzDO31ouuuOi1g9xk48yeKx7Xl3h0q5L0XiUyWK6tJEvYMjAflhybONP",
-	"MIKWi4lPrHOwsPA2VGdXwPGVJpnMRdJFQOuWm1BKZ7Q5CtUQssqyREFV/tJRKqUTWI97rYhB86m+DQ90",
-	"aSo2i+HOPdHhoM4dzG9jDZbMkPbmMBb80cnpdvWPLfAwH4OOSrhqtz2tyY9ryIczcjpNBzM1aQuumWfy",
-	"mqPntmz5LAja2jNqVI6Bh1BZeX+KOn7uDjn60aUjTGJrLGHUkkynmNA3ygfsdv/8mSgShILcnoZVhyX4",
-	"sc20wOwsPAc+49K5WSDr29Ds5gwiPmuCuv4M4g21TXmzC250jyFjwlOubpFfW/D+IjPJ3YgSUSk2MUhP",
-	"cjtVOk61M+xmvP6Sbq89dOQY26gB28FQAHketBp5RjRN4QIbpguJVmMP+xAw/kruP1Q0DcqV+jiNK7as",
-	"BPUfHH6yXV3QUj5uxalkKwzZ3PMaoAQJZA1w9wSkggyXaMkF0x7ypu4IFEDrs1yA6XCF9dnexHJBJDvc",
-	"OorGc5mRYa64MCQeEMoeWZS1ADkDBQL7DlSrtegG/Rl998xCXMQ23MaBbIQNdJ/lNrrU5lALKPPYmInG",
-	"0G2REDqhzrEH2Tbl6dE0dR4s2M4hohbARjcva9saWmiEc5C+4v4twBl8H0gSz0FYBOQIDGilV+ClkCSV",
-	"YoKWotVIExjPHBZAJrG8NlRsxmKIzIpLxwlTtzLwxIEXhOvu5yhEdFgP5FAXO2uaaojVUBy5oKP1pP0u",
-	"tMUvd+38r52rZkeNw5OO8EAkoQCBZagF+Yvf/+O/+P0/wWMTXBwdvl+Fe4wIS10KtkdwNEpNGWPxL/+X",
-	"f/uH//sffPdf/dl3f/rnZaZxWLMbb1JwGYfcwlcatJ3btv9E5BFR4Ih2BprbM7qFwy8sQ2W9x5mIqjov",
-	"DCX8MjQaVSyote8qhrkmTat2p3YkEnXFv90QL3crALxA2NoJ5EhXgcQzBA/VBFUImdCRlaEMowWnnpGx",
-	"ua/HSklRd2/LIW5lUwllkLVdWFvQmpiceSEVgrSAiV9doRs/TBNPXYjaKiWjpBo3hbogHC88aMv2Qq7X",
-	"0uqHvaiTQr2eFfnYKdTBSnHgIT9xrMYjgji8ly5KeaZvWDl1e8Na1AN+whrr7a4+rqFw21H73hjbf73d",
-	"L4TxL4yATZJaQQwDBd5bbYtlqGr1ZZJWO+KlHawAksABC0yPnohsVkAg3Lgwbq3O3b5fhnW7BSWYMGe6",
-	"pXSMN5U0GmuKq7v2amiuU3ZLlSba1YHi5GF/YQ2JcCr+SLjJ3/wg3J3TyY1A3Zku4UawbcUCf6BLsv5+",
-	"h2KkmxzeDQzVQYxoCETxMGq/AWuYVxlMsxxEZnvlGUEj/W40Hn8jy4u+WVB99Zp1Pyl3eVPu/KKo2/Ro",
-	"hbNamVKCLa8b45c2MYam6atx7+irbVxr1ckFVsBVEOD1O2SD+J3xuWSgqlkX9NRCZ1BhoWQLuxgXozRH",
-	"saI2+6LI5lbrXzjvGnyKjeilazIJqkVKutizqsq3ao4GAJvEOgmzgVaBuRwNGkNEScSsCfNhxghkXaVo",
-	"XmioRLX10YZJNEG8yIwN2iIKXJiCechJy7XQAgsHYYv6YxzBcTkSvLQM97/lyfvYxRukqT19s/U1Zpw/",
-	"GJd+3e2Dfbsb6qjcau+MNL4Sr8bjEAsdNEY5HncMRkTt6ZV5yf5pXoWGvyhAVRvc5iOLeOcrveQC40sW",
-	"FgSTlvJLFBP6iAhpo04ANMWitvqvgNQAsgDemMwQoVz3SQxqjKsUYVv1LirwY9iBKPv+lCqS5e51c0Tt",
-	"2w6V9fnJ2YvTZ4iZZl7LmMpTTRRdBniZMteQ9gKzg7HWrLV2aNYS4SDWRGI7dd/nQ7OAQz96bAcDiSGV",
-	"z8Nlgd9hnrERS5gYMSKvLX6Jf9gM1xp9wVkYoFqmjF4zZTZE5mCWSgEPLGFzJhIf42BHiVSJp2kZyLNf",
-	"invVkJ9o5tLxQPlzc27f9V88h0bgaI2alD7rT9rArunecLrirShzqwO4znAJbeyUlri5FprviOggvstt",
-	"aZfQLvCrDxxpWm/fhMcDIrP2DaTSNzLN2O42MDRuB8xs89OyQXuIA8Y+D7oZiy6YSAIjEWvMaSlCM8wD",
-	"XEyQavlaEF0qpdw0qGVD3NkgK61lkfzvLRekwnWCDa5erqh0PastN+xZeXBh7Em4c247SmeldBuqZz2M",
-	"SCnO9NrcFUNynjorbCWD28tAnarhoAtoo6cHWWt25pxlIya0zXX0uaSECxJrqWkaR+gc3re47iVfAWRK",
-	"FD0LXxlw3cZHPWh8m3TI6s5jQ8XK+KjEyvRX7sqNlblif7fX4IrR7E54DFZgt1LjaMfWNtPjzkO7fae3",
-	"cLruPtrVjGLLALqbi1ar5vZGZsmj/fAkbGahMG8ZiveGPZ1S/WOwVcyo7pMTF5T++MEnD8lwacHrf3Hx",
-	"6mVEZoyqPGOJBxdcTLlmBIF4jQQOcV5IExVZZFwb7s4FQEbbULpwdI+C8ibFom9bXMKeulo5yy3i9Txv",
-	"Bcy4FtMD/maYRK5YCLgZuvYAXH2kN8JDDXMGf7p6fIG81q24DKoXzeFpoQSNKh7iEXjuUheiK+LQbc6x",
-	"xlC73Ieqk+V2JaqVVG+3hH23RD0IX2gL4SYejH/IpjS1px8CcgkdQcx2xSmxxkmCZbE2o7q8CB3pGBwK",
-	"teowimZTscy/G/l+GxfvmmXNsE0ry2v5EhGTPGMda6+UUlCrQUIN4dK2Gglum+3JgiDTzMHWgTklTe3T",
-	"HMayXvfl5q8BoBQ0QfDD9wXWLT4edugGtx0sp0wTpvQAcBFaMRWM/onIPc5IZR1cNjkgyTF+3DzDFP5g",
-	"WmSJzTOHTBVv3kpyhrat0vh9Oou1IiGwPleEzlzXh9H+/n4RWphdO0MRuNqwRzeIfqMy0rIghXKS0cag",
-	"5EsYzBxK15pFKixfkI1xsG+/V3ZncqF5Gg7TLAlM1AgFeiHJTDok3TaNrzyCU4w2dMbB7WbHG1yZF/lw",
-	"ZsSPJCI0VdJ6WQqvgI95xFIU23Usc71iShdfPH16enGxTdNVcRUMzLlenX/WvTARwEuLPnk1Lg5qFC4R",
-	"mGexcpGgswYgaCH1AE1rXZMKuz5br/UL9ruiwxVTH5SGVV8EzCM63G9aDSzlgQ4XNM6ay7FBRmYIz1Ap",
-	"5lhXY7DxThXouM1WURpqz78ahxsF7pkorFUHp9vXbbGw5jwL6lZwIOY5Fom/gWFmjla7gWANAGKvT18+",
-	"O3v586iexmVBrLsZ+FwfLWJrtRcqJDpCNuqjqKZ2+xapqlc0WLPq7KoF56rWnfrBrzSOVrkwps2d4SZ+",
-	"6LhClVkXhKTpXq2ScHYoATuZapdS8GtX5qbBkbJs5q8QT/MNkJeEqytbmEAk7B3riDZvb/JNq0HK9fVc",
-	"HXKU4fxm/VKmmS06tXW0NNx4h+HbRo8TurSVpJwMVBReqvbcJMNbyrZBtdqi4paNBLBNbD1PBIPdqGJu",
-	"UMKMKqxtgFB/4qaLztXAFatsjTJwcquruoHIcIY+II6PEYG5mLhquHXFH1JTWze2qWxa2/ZBdMzaTDt4",
-	"qA6O6o5XMCDXYmkhIntFS6elfDPKu1i6eSupwW6Nur7bnVt2yz3f0Lxb0NI7t/G+tnhvLcYN+2ufnGky",
-	"y5VGlF+jmYFIA6fbRm+dvD4jV2x5ROL0Ss3UICZjibXAyXBJHj4gKdOaZSoiCZ9wrSIS79k0xUHcr4ZQ",
-	"VsxnhxvUTDKT2kXomspHUwBl+9G3hpq8pDP2Pv4gbMivp1IwhOut7+szu/rQJ5YHSaiaMuXqQwnikLlJ",
-	"yii4puOfxsfk4IBoafSH0ZRmdGT2sk/e2HnEP41tWA51MjwXZEa5SE0PT6dc0D45gSgGRdRULjCfFR+l",
-	"ytV5VE5zLecXHjz4ZH8f/re/Oti2bGj9+uuf/gyKTpn/kb2245I2ltpzdYeCQB6XagVkFe0dZW7GXVE8",
-	"X7SoKNYXQ7BPn8SWttbaNXfrikFlriVEwh0X/BAK87qLNyuHzIyQTRVs3HbQMYAGpn/uWoFPn/mm4OMz",
-	"155brFfjM0fnWujgKs0OHkJ9DUkEqnhWeTGKqIf+NV+xZr1le8bpOWSrZxaKUG+JaOsq6Q5m9N0aG5yr",
-	"aIbpeQ4u2SasoogykYYegaS4mFINJWuhoKjt5dbBTM1STbjSLBvYALtBq2nFlZ+mAkANYUfnMk0LCmoh",
-	"4jnGtLmWWRIWoeaaTJhW5OH+wxUlpwcIeTjA0rhrl7QoAGYGVFlhG4824Ri75kp92sqReA4LNXCjEnFd",
-	"sGGrKDG3nbQMsX5GquXjMcv8RSIYA0OM0IO1lavhdzfGuPMzK/KZi8l6jd5/5TOZ/TdhGrP/EnOY3+LK",
-	"yetdlgKyHbJkp8Jm0WttgsEYmvyi+FqR/7nWvlh+Y3VN63MoFVk/rvi9kfLOLl6RBwePH+8d9MkrkS69",
-	"JAPCk6UAoHi6ogHoJc6FzpalBFFDzNzrRX3ChNOUzDM25u/K8sHTl73VaTa2BGUj/z9nhsN+SvVoul24",
-	"QwYNdJf/sUPX12a4o7UdxK6b9yuY1+5uDKqR0O2Ob43p+XQ8Np+b6/HDb06Sh4rWLkQZKOHX4muxR4IC",
-	"Cy7XIAjlxthyLLFuzyVXlrT24fUwdty5x6ypFgML8DH2bkpzpcutB4HiLmdDSJvGj0JiysYaG7BhImte",
-	"b46VD4MdXLQ86mJF/EkM4eYQVY4d8omQmR8vnjxby8EWDTdcX0rIfD/2WEm2JqFbHKg1HkAhYxn+KUsT",
-	"P4+Wdz3Ti48gCR+uT+DLCvYR1nfOs7WrC3VSi8TjGJx6WM4dm0lYyoFEmuOQi+KjGYNLRrSLYcdgn1m6",
-	"U0FOLPwCDDlnlYYqpVaBXaNF/2tBSGIEQKyHkQvtBSuYj9MT3NJC6zgyKBzqvvFvRFYEaj6RhgpznKgF",
-	"xXarhzkOZquNzCTIkI6uojCrCFr/sSI6z0S5gsc93+xH5QR/M6E0MVM0z5rvyL2i348wYaHx/hSKl1uz",
-	"8iL1vxaBftQQJ+o8Dv4K9qJeEQxsx2s4hR2N0RXw7MPLcIJ7UW8UCCv2tEGuvN1YaCr85Lajo16GlCwA",
-	"YYbPBVIwfHRJD/jpNJgQfvOFn5b77CaHny+LKeIXZ36irgM3XfxcQie2nbqp4+dnwZRdp0ntu3O/GJ50",
-	"b8d86XzeIQbsZD7HEPZaJkMrCIiLQUHMlLDk1aP90AgCZNno7bUwN+DlXZJ/WwwTq+vhBolLVrYCgsxE",
-	"oqJC6LeJIy4gL6V81qjTbFTmGlEeOqpiRdwEvFauzn1+enn+68Gz0xcnv/ZluSOX0GIJhWFdikx9wIoE",
-	"9agyiweHqzSzTgUy1dRQpDZvq1N2tbTYKdQyE8uy4HCWK+y0dBnqth1hRc3ONmKKdsnbqAbUF6iceHVW",
-	"QoaX+q4tyqGL8zBKqY9isaT3MHqwvSIJvQYqo/kcgFaVxcx6cBlUtlqfNuues5dHRYEsI6ASWTUFuSlH",
-	"tiE6FhP5VOSqhkFgWoGIg0J7tIm6wBKjEjTWMLMker2+55clZGPtZrBSxzfSHJiXytdP1Erwjlave+nU",
-	"PPSMacrTirrRoACYZwNl1HQXBcXTejdPkmpSX5rXFvjfeQsY1Zvp8thjQKa8KIAFEpGaGorI9RqvyUbM",
-	"xg9oOw3YTWP1/oZzbrGN6Wz5eRuO6HOZkSQDEdTa5448jKhlCy4YBkzK4zwLI2KcJO49/d4BbB9QJcVo",
-	"Ckj2gCpLzsZWk/LV6mQG9oooiAj8sSIjKSCUFNNjbfGxkq3iq4PoQfQoOtiPHuxHj/ejg0/230YrqpSE",
-	"xZ8/WWu8LQdetTAgTznOJcKJFLLyEAvCmtXF4g2I3jzjoqPUapq8cM3AB2zK/HmOzZk/T7BJGEOuG+0S",
-	"G2L8oRHJPr82TGCbRF2XrtglJD+sygdlJnNfK7BbZmdRaKeTWKtsOd6Veanmmc5CByb6bwX2VCp/WE1n",
-	"Niuv0CmMRj7U8Uv1yWL7fmxdkq6Yn5YkYZqNjKInRnmWMaHtb6rfLaRowfhkup4Tmf16g4/WK3nmri5j",
-	"KdysdDxKBzIqlUCyI7B7FgCquUXbDNgKhrrbMAzocuchGEWvNwy/QIpz56EXdj5dKsPPuAi/Paiy3+/x",
-	"9gc3eXXOOxNf2ke3vmXNS7QtQtlN+MfKwnerNPpSObvm1K4bsJEPii/cnJKuIp/FVN+2H4ydErzdE7s3",
-	"foWbqrLTAmLVGko4erNxY0jCr3niqyQQlc/c4/iAKtRRmiydQH1MDspGjJUC6Xrs/AtGs9H0kr3Tm6VI",
-	"rtFWQnrTuD6WbhXYOjYbz0y2CMvnyooP62xiTRObzJjQF/ybtWjFga3QD8e7DoDwKCP1SGF2Elpdu+6b",
-	"WuyMcHUDD6eDmu7MY01/t+Lg9D033ZJgVrsiBRdM6N37NsPl3Bqps7lWe+TcMnOa0RnTQayjTVkZaX5d",
-	"BD4GujCWjZGZV4rRMxMHxctjoqUs1zuxI3J4WujoUTbYisRqpvr2kcFMKj34j7//VzFWWXUFs9xl8sMU",
-	"NMUqB8MlUEAPbrWcs4gc7u8HJM2O0XRjL5sK+kGsK/y6iDsIyiscPA7rvVRN/ocPb2Tw37LCD1cFzNcp",
-	"HU3R+zelRZU9Q1rAcjRnGYl9N3HkA6UgRgtWGTZYu+rf0BTaBdA6csWWzg0X+BdsHQkb7wVeO4RHc1oa",
-	"JHDZENM4hLwyY3CRbciNvGGGAAI7Rk1eVmAj6+fJOQWhMpQPqBxN2eiK2eozoQEoGOqCKp80Bo4TG0pZ",
-	"neHD/SfFmbBeohg8zi6kEw9XpUqQPeFmNc3igbsXg8zM4kYQiOA5uXnKJyVy5R91G1wKewGr8t7B/sPD",
-	"vTkFS/5qBnuDo4mlaCEWcFWBAuuvtS5dXeK01liwdRpPaxGpxp4rlaS27jilYpJ3IPJPp1Ix8cI9fTNB",
-	"H2jxWibrUGRf49PmvakUbCB86PfK4NggShwSATGitEXcnBnao7STaoq41BpC4QFQpfiaZR6mMo7II/w2",
-	"BOjE6P9P8IcZza4YlOTukxPbXeZ6A+DPSr0napMLpEiXJDEU0YaTmUv1Y4V0L88m5iy4ufWbiht4uerJ",
-	"xg7D26nH42LoueFNnshZMh+bpiAUJ1fVqPg7qbqjZJ6NWq6/WirNZijkhjyjkHAqivUNCFIgZKxNJQ6r",
-	"TMDgMPTXbUafvJSaaDlBDy/yKMtWYiPfxLliA9dCXN6EVE642HOi3LZ2g7WTVQ1073OaXakgHEjB8VG6",
-	"kAYuNNVcaT5SNn6Ia0LnNLNSECa9EilclIMiiQyijUAY8JIaSfkVg6AjYEkRyUUK9dgK+c3JVYZJMKWV",
-	"iyFLFcNQIlGKxrLOYyOmSDFijnv6AG2mla1Stt6VHm5Ru/e+2NapTBMVCr3lmPWK1LuVf7+adxAS53Yp",
-	"f2eajEu12bkm0x73brEwIe4dChodNlfe2r4Iu+v9AnvqReXvdOmLIODAfHlpGXklTyhjNIWieyW59Khe",
-	"n8md8z6JzYImOUbYNT4H2VGGUYwBbEVoll3TtDD4hNfNtTUAh4qLyIlLFzR0alKf8wwZrwtRzifC2fSi",
-	"nm+47vuzK4JSRhXYB32p3QAevEHE3vkiyFBJMqbZsU1TsF/qBR8xZzOBD93cPvSaZUYWy+z1GrRFbtgH",
-	"cYVAGYCYKQz7wXgBLsiMpykvsAS2AOkZ0pRaWOIt3t60+syYTzbLhnTJT+7AgdfdbEZ7dmOfXLBRZkg2",
-	"nGMtM5YQJkbZEiJsDGlXUyPSUEXin/zkJzGkt7ly2FwVv8LwMR9yKpWOSDzVeq6O7t83H++bd/vkS8zV",
-	"RC2DjoD9YQtK0yXJhY0dRqaiJAaJUqJgkBbppfDn2+yDjM0kZgUVajCMJoKhGGEAouzssrjRWx9kBFhR",
-	"U54kTLhkUkibHTJ7fhFZ7l5sPg3gQ/wR9BQb5d7Mow+C8zIu2vQ/4frGTU0aobn2nLUApAzwjB7jdvWb",
-	"yimMpFD5rCle6sIZQyoX9ceqCJrAvER6xUQRd2jPN8Q/SU3TiAApytg4F4myGFJFlpZ9vL/dZdrGm+9I",
-	"6mC9nnVmH/1cWYSBFpQdnw9nacZC5mlipBi0ugd5faox042rAZj1kxXRhwWlBGQngDMuOAhskpAIX0Qg",
-	"uUcdI0h4SXKp933FRdLFqMuyX5onfXRqEP656tUX5mEbEQovc6McrH0LnzLPy8VALbh1llbw1OBaDlkK",
-	"ScVc+bMXLBaIkkJigQm3A+0W/07qnxnTgmbCYufUNkyULsKYpqlCHZUrJA5RkIcSW4T9oNEYcyZHMkua",
-	"IcE3G64RgtYt+DOu5ildvjSPOoc4vaYcmr4RDMvW2OxKdzuW59bVoBgT3bFe5jJN++SLOWwMEz6aDFRF",
-	"hArBu4RVRMr1b7esOIgUdaCs52j11Aon03b+3wIjfh0uCw1BUUJxDBbK5Ty1QLtttAAdymnjnvpC2rfu",
-	"xbbtl0s5rkROH2e2BIkcB+k+hQzrqyCWANS3g9YzKzn4Roq15+OSz9hvzHMOYX2gWp09Vcm7vNEFfNrq",
-	"nb7NEpWgtHeB700+5JiyiiochnoByQ1LHAKXDUK+bAhYwfjLconnk3alwpNRZcC+PmKJvhSKRiDklVlX",
-	"iblWCiNY1SEQeixJbuINBe0NiyZ4dbB0Qis3rllB2zYkLpBT6to6nc9jRCk4DtL9zcag4mLji13UBAT2",
-	"HpE4lZM4InHCxUTT9Mr8Lan5/4KNplSbv9iM8jS22sqemqm4ZCik8/k6C2ElkojufdMYRBT13u0ByM5e",
-	"odq5gTXo4xMm9FlzwQ70bbXbmupumN/lNN2oMloQxl+vJ+0dFXVgLLcUTb+xbEaFJXTdxxEgF9afxTy4",
-	"DUu+1U7ekCr2RVauc5FnvIn0OWWtYcNQqWQbLnPbXg4l6ir1EaAp9LK1VkuDmthyLIr8vo2G7NaoiED/",
-	"bVGButHoNGU0aTkxKVd641NmrYAbjdrXHmwuFKStCNEUFM3Hy3C2Wl4xM93pjI6QLYiEZsnegg2nUl6p",
-	"hiWocBvbZhMVLFsDIIonIDaP60RlkXHNXol0iXIJ7Hc2b6EchhHJXF8U6p/3oz1uzlJogfd1VybyhMr3",
-	"2zQrILINBOuH2/TDbfrAb5NRC0qcAc9y077IlsWfB3B96zucW7WpuJmPHj14tB7/aZ4uL2W3kW5PBqKe",
-	"TlUp+UjTTJvvAIsy5SNIIRJG1n3brDpkzqSxeldhNe3yN22tE9caaMcP4tGtikdUu1KMxSl5uO48Dqke",
-	"TTsKVY46VwyEYgkeCtT8QlTHI/Kjbz0Beh+RH32L4JTwp6Xo8LfNAoW/XVo+fGACAM0GueDvBjN8ES3/",
-	"fXM64TO6HOwXP8h+P3CrvxLcauX+rCDMuE0rYBPbl7mYwIzpqUzC3l+/urjsRb2fn5r/v/7isrHv3+UM",
-	"sRu279le1hs00rSaN+GTeTfah1TnJpOvnC/Tb9PhSuWkTmnUVC6eFrHmDaEw9VJn9AeO+31z3B84zQ+c",
-	"5kPnNMq/uv7Z752ONtBAP8Km+aP5t+F6zdssJ3Q+v9hgxj+YFH+47H+NLntKcW3ceL+ZDgC8lYnBFxe9",
-	"yHz+7Jf47+Wbxv0yd3yeyUlGZxduYVxrsPtgqMg4/Juwa5aao9vY1K0ZMfG2h3e7oV6R90ztFq0B+9w5",
-	"XEPQ7Q3xGoqyYncL2OBmdBuIDT/EZP4Qk1mOyaxU9jhorOxxk6DF/1+EFka9d3sTueepNQba9F/aP76C",
-	"II634WN7WPgIiBQ1fKw34XqaD/sjObsv6ZxDbs+Eifs+bOd9+Lq64vM9VzFlby5hiwp2t0Gc42uXVv7B",
-	"BTt+cKv6Vyjy8kNbuy3CQLeM3dw20PFDW7EN4xXXDR/Fz12O/3uPntwqXnEbZKn3rWLZdugYQRZOt7QH",
-	"qMOEVWTNF8eEjwP0Cz1lywJ5QOZC30bg9g/JPj8Ilj8Ilj/krPyQs/IBCivbZWV8gBkQW/DwdZHvb1dw",
-	"691av+7A8nXeCNkAME48G+Vck2HG6JXFoS/DWiNNhAIpvjoK4pTbcHJfewXeXWRSTMgVW0Yhk4U2fGUU",
-	"NOUD2Bclv8ulpp4r5oolJJ+7nMwpT0tkaCGzK9Unb+B7BP6K5ZyJOAqfQqJukY8czlIMtR9cZdB4StPx",
-	"wL7q0JrchKHAkRQswK5A7ygZpVIBkz52KBXEtAElQ5HDAnIDJIZTBTUiDIO06R1yDJgPYw7h+4ZjIKIH",
-	"XpK4aN0n5zdVEisdUdO7KwxZ3t3P5ILIsbZUtLbPcyZYQhR3dB4Tq3Ca4zwNYFI6pNsg/lRL3V4LLvhj",
-	"hZD3ERmyCRdm1LYKu8Y6gI0AL1Wjuhl3L+r53euKBM6UfoWvmj8/o+kYPr59DzV2eNo1TahKZjRmjNgF",
-	"cI1Fxb60X8qL9Yg9FcAeinA9cFeMiCWkCJETdga7UyLXdXGiRDjgho7HeNAzpqEOlhcnnCTht9dMQo7H",
-	"WBgJVrnbBuOQXomeG90raMSRP9uUH/uXnC2aArfFQNMr1hQ0UmGt9RBQd4oaKj2IpJzg9mPlQTRsbUJD",
-	"NRBRz2XwMebSxxCArTXHszaSxQqkVgvHWh0NiLvbDWUFuvl0ubKm0WK6LJXgosLwBrP+tSp4Qg6ATRiy",
-	"KeQA0vZ96bcZ5UBMkJEYSdal+yuoAAf4XQU6YVGVTeY6o+LKVilzHAYT8iaQ4mVos8w0CJI+vQxfplNG",
-	"XUky+6q5klOaFFVcLbCRCKu4lsD15lKmIXwZtIwgMwO88+Ue8Keg1h8WUmvopT5grFlbH7FZ9LmEonUA",
-	"fraixG3cJ89lhnNLHEgvDsRr0blLX/5akFIGc6lGG89scV6jsTsRHeHT4MwB4yrXTnNUQdliru5M4J9w",
-	"JCDvMMWUPr+5vagHe+WLrtmV7UhY3kyXSEreTJfnvvM30+VL+SvbPXx4bgfwZrq8cGMw7wbDeDNdntiR",
-	"vJkuEc/nUzuWVfKrJ0stvETfsPBQWfsFAA3Mv77dSkMePTfq7GrVOy8z5Du9mTIQYIo2LFWWM1dWDNLc",
-	"2TuuwFKVurzWOvfZpv4QgNEO1qLu2nxrnqZkyCzWlYcWtZh/5T2MCEsVq8LZrQCY71ICybe9ugZSN43y",
-	"kqqr2ypS1lo36YIpZzVuqwPYcEkMkfMlygM0cDoC6G1rD+QAbGy/Q6C7DAS+LqgG5YIDLWOwD8FyI+pC",
-	"ZTD1kZhHaZreFCPV23YULiDUCXRAY+YkKWcVhQ7dmAqEHvve1qgPZq8A9rOFkMX+gTOsiQoVnPyXta2b",
-	"0SX8GZK29XFWtuDRarB/dK+0JxgZpgVktnd0UAsYdG/ZzipFYnzJvWCvSmuz4sxv5+IIU8ZurVhYuDYb",
-	"NHq0otWOi+qns3KhdmddUq7kyQ7NS+itaRY+1FoyfQJP+VbeRz0Ld73uxc/wsfDNmRRcy8xak1fO2z8Z",
-	"vg/14Na9+ivzUPiW6iDIzIIZVpYaO8VmSlMoViJya7lqA55i5YibhoL9sGutu9a69Lu84cG67eyKB+uw",
-	"VbkHrGjgMbVbTF50Zg3I/sFVJsig/sjhw3XVUUrjCEG/1w2l9OytjiIEJG8eBTi7V9aXgCGGDTkr6s3G",
-	"6fDJyzvW3uaTdTmzvsHq0t9Gm9WFvEGbLdC1DVDXTl+GHQjgcwtg7xA9twSaq4o6n7b9yAVnIFTXjCcC",
-	"bHRfXD5duZfVstIHzcUbw6oi39cdfLzZML6fK7jhIDreQFWLvVl7A8GEqQrfhrfm33j8Dsl8RXhDgLhe",
-	"YDj3ySvz64IrW4u2M9x5L+qUPXlhPcLlQb3O+IxmS2h5SEdX+fyI0BmUTQdwY2ue9IZEWE4wid5zppEw",
-	"5smcCTBUK0TC+ihyBkOpWGGwQMut0s50C5CnpqnIGS6HS2sHh+oOdXup1Xi5IlJEYCNF0zLOA2zLkTWd",
-	"gh+t6lzDtXT1P8AYiIUpAEN7ksl8bs+IvDZqrdGGi5Uv1TvCh8PBgdcUjNm4PFKSlGYT5iHjVxjEoWlq",
-	"W8VRYvGBBV0W0TwY+2LmZ/1KdiWPrT0IVhX2ygXSYGXhYG8rFmLrorKxY33ygisbrAVKFkuIYAuzZTDp",
-	"iHCRsLl5V8Adwy77jfCFBXl/0n8Skvg9+0Ut8+7C14wo4NCwVsSAboKJtq4onK92UJcLrR0anV/dqvDa",
-	"TK6BYIvivQrNKu6LWdrXpy+fnb38OewyYCkKKGtkIfCaA2La+82Yzpab9gx+dypcnx17zKTRLkynmyyQ",
-	"g/Dr/k61IkJthZtn3zDCau9ReYcbpWp/PJ7zSZ4x1eiNHLE0bbQgFws+ZCNDGJ+evHx6+uLF6bNuiwyY",
-	"0E0tQ5yZd/xZB4+UV8eEErMK3AKNAn1Q5kRBaluHLks5lOVOz9mI8TkWgXThAm4MlCdEyY5d2Frng/mj",
-	"/aYwWpC3gFNwYU2eU5qOw3L2yi2o448yI89Pzl6cPosKPPEyVi0E2sINS3K2HcZqMfAnj8qRCNs08WTL",
-	"Jmx1iw6nDVeka2wI4tMO2ppvOnLmH2DU+LbhZm4XIGwTeX65cAO6EuGIdh0ZGA8ahnQK3Qdtw/bOc23k",
-	"eKzsBK8i0+zWm5MkV8R3OzDoYEGgYw/xuxEGrvI1VVbtKMLsQsx012YttnCXg7IZaK+4EY0wJMpVFpnR",
-	"JRky4tuzvAjdJ11iFyjXq6lI4TWpkxDztnWno68bhTkgut8nGcFRb01C7OvbkY+q/9ofvuCeFXwnPEae",
-	"8NRpRRQwwZCDlM9KcLeCnQuWI5hahUlUSG+FjK5m3K8lR68qTdNX497RV/XiM82KZRH/5ryqECYRkanM",
-	"M8NwErrsGO1TdXY34kKsMSrWJJH3b0vzPHeW5YoQW0UQXBmUNJMZGyiW2ZdXhSPgUwVNd4kSLVQ145uU",
-	"AvazusAXm5BwNJuHIYe4O72oZ7YHLKXL1gR+H7TcAnD/jY3YS+hSNUIYyi0DEWE34H07gTI8t12m8j6s",
-	"Pt47NGsXqtJODdvVs1CbaGvx27jwo8YRia1ia/70cTvmQ1h0MwbF3fLDyEoz5isvuduYZ+4qO2AU8hhj",
-	"7yCUOSokntAXbnqE1vFhb61CIcpGWdqqtbaqghHmLcpH0VQ5J8oRcFAg7XC5gLBo6CQqoghhpPhIn5wY",
-	"rsvMiy7AgCsS/w0ssEntPe+Ty5qlCow5XIRtxpopNDZU1zIs08szKK5MuOri+4eMxKawVTVCbe+YmAuk",
-	"iNcRXAndKZ1j1HSFKm1IeZBvNBAegKTfoCFPrytXwBxb35qfcJcrcBd3HtnLri9+rs7EWNbnWToT37ZF",
-	"Hw3ccqwr/Fe80Q0eNmy+/Go5T3L1tG53Gzsfb7umDSd7d1sb6jzVqTflwDzLliTLxVHF0A9Wcmu2sqWz",
-	"IDC5VlKsZK0FWyVqsPFG0dRN3sJc6Kw5gsuPGSKQ8EE3EKjraYlsRPiYXAnMDGiu7367MYq3H2+YYZhR",
-	"c7xhUa0YHGpRYZH2GRI0yKUoEiUMn3Pb4X8GMzy3WlpRybbftHbt9alLe+MeC7XDXtSFaJQwuFb1EGy3",
-	"YVin/YNQoy1GDEb9ZEVrC+tBsh6WhI14wiwDLKVVcX2MdUrAnWT4e8naj0npWOqm8ZC020FKMwv1AXsz",
-	"76mpzAqh4aPCN4Snil4x1WvznFkU2BU9FvHstlW7FHbznDRjqDFIW3VHR5Clvr9vBC6pbI3nEcV0ulL5",
-	"05GcWcrR3yAm2mWvNGouNwqNrd9WnoRH95gYcggyGiUJLt3q0DkAVkj4aO0xzph5iiUuhLxPYqC6UOM/",
-	"TM8YFbSYayLkwj9pVPz4yHyL9HpobXRJ1bVp9qKpgSEbhJVww4acK59CdGoGupx/L2NzRl1ihQufRSrp",
-	"KtwaAlokbcRAegdXbAmCrIu8xaxIgss0ZKo0MD7LTdd2YLxaXTvMYWwpfn3FjFCLhlNgY0NmnkP/8Ik/",
-	"lEib3cQzZjgrSzCTGv8OC/QWm9SLesU++A/hmvovccFKz7jprUcEdOc1KFxVZjtNYsElnTQJBELTkW5J",
-	"nZyZu+4esVdggoW6O7pYtqgDqulk/e2dYHZ5bV0mWCML51Tqv2VJipjBGkAnsopONvSZvO78dC5QHGkg",
-	"NtaeH9MkiT0Mg52OuUYbhFZXjWJJYo2LONRiGCvXZbsIZ5p0qSGXnT1T9Tj99YAqOIXOHbxfPb9d6XrF",
-	"UdulKnBJJ7vFtrykk50DWzpq0GxS9VFUmk4ikgv+uxyKIGPGNWof5MzlEsNty2QaRh1azhnfj23ato1r",
-	"EpIkUiPXsW+rOR2BJUfmIPz1SwXnvjx7/d3/8S//+Cf/phxicdAt8h+zkg/34Z+Pn9/vv71Xy1h2v739",
-	"Setrbz/6WWOshtu5G2KDGi5z58Cgl3Sy0yO/4+OuGgCloShLh/QuSJNE0JMAxqp8b17ajCeQ5fAhOOBD",
-	"xoQzbIL0/2AfjPiETmSBn4ChU0V0lspHU0Jtiuwt5G6VRmf1kerouvWxQkUPAhydadgQDFTMj21KVhiX",
-	"idgbNa+WaaERGbxk2lg/1i3kKO8b3OatZRcF6pl7NnjPWwVXgmBAiKgL1nOvEi/M1keVs/aiyUaxcIGG",
-	"gEeGQBGYG85nzKbRLQK8lClLkyIX2+ws3B/z09x8ZfUlyzfUVehL0FO2fdIdezdnIz1AnYTP2Pb1u8u5",
-	"hdu1gehbK1Abat75Ai4B3jXaq7IegO2GELo0OtJOALM3PCW4fq3ae/gQ0TKYCezrkKVSTDpqM2BoGhRQ",
-	"860OXAgbhVLd3oN0TKSwNY4NOZUWiI0KUFItdI9zPbnsyqJO8QbWt+dQ7BobBDtMnk3AvKgledLN8hYE",
-	"963K4i0ZGo1S6NfV2oZoUaYca8etOw0+9qFbhXS/jbDU2NPWJzFjKk91G1qH+a1UqB6HauaZMcDIW3br",
-	"RAONzNcXBXd1mm3Yjrewd9vCdgvj5faGxSgwFXMxSvM6plzrcDqXvXdBh2ZP3Xm4cWn79Q/6iOj1j37/",
-	"yfdRTzeilbkUhybzV6Ohecsa8FnjnX8OUk/hPg9pq7VhsgxRbaS5FYwjmGevuz2rlJtdkL8S5S1Et1Lh",
-	"dti/8g1romT+onuposwH2yubh0XUQ0JVYWIBbS4FZQUiny8Nr7F0e00qKLH3NiXgWSCq1S9VRaoqrrMT",
-	"w4qISiQwytZJKQybbbFm3UBjgiFCC+bzF2ErfhraVhAuYsjW3REI6KqEYhnaOLCxdatJTclfCW9YDLgY",
-	"jeUDquMC98FcOAbUSFRCJzeiRL7pjRibHaMzRdvpAXtF+ojN2tFayRepQ5JbGJHVcS4o6RbqmjWLFyI0",
-	"9lMHEN1o9hCI0Z5NiNKEDSo1Awh2gthg4wBBDB0xMGW4tGbGRgUEAf0GYaM3Gl9wnPrkUwdWZ+NdddAA",
-	"DlnIBWwjfgomGGocQg5lsiRFxOhNQ1KLUxjVb0xlFaq7VqdD5Su8S5OLJxu7trycNfDFGPiXleG/uHxK",
-	"EoD6igcu3uuLF2fPjq2imiiijKA1XBJP6p2BENo53D98cHC4fzDYP/js5784/PLhm/1ff/Krx7/55YPP",
-	"H738+PWT84PLTVK09veenOz9hu59M9h7+9MfrXNVmin+Qg6boCx0B2x4+/oJPryl4cK9M2wuaZa0RpcW",
-	"Um0lbfK3ckh8EDWK7D4aOxReHxw2Cq+tOSFtfRZAsUNmcU+TEkKsQNinjt3zVLOs49I/x4cxEIWraQvL",
-	"8ehDZmnck46rKC3n8xsQ+9/KoZUfuznPaHbVTfC+4jCuThuxAG8aYJOShONu0DSVCwByEktA8e62AYXA",
-	"7ySjLAcrX69YZZBFcdm6iUe/kMNz3wpsnG/oF3J44dp679u196Ebq93wguARI4ql6OlehMfDHAl7J7us",
-	"V4W82sMQOQriz7Pfejdke7WLfQ6SIrycHxCH0spUxPbw8LeR8oJQBTuLZKJI2Oi+m0/hTYX7d45vKy/l",
-	"FldznS+1elFBHsTcbQoBufHPTy/JfTrn968P7quZug+/xn1yAtvlYm3MYOyOKp+Oivt+z6Mt739Ues1O",
-	"unjPxjzb/qWFBvWvPywit4kUWN7g5n6JDR3CbuM3S8Zwb3XPNigbx29HSfqFHL4S6TLUk+xXVVXpBobS",
-	"qt1y1auvzbMvvVhcGMU2d1i2JIVvgc7vbTOr0fbhqW0NNEx1rpNt7/OuPevQ6R1414t+b+wbRuHyA/AP",
-	"45xSKppSzpuFjLB6SolfqqAgiDXpg60nbrTIdbL9rmLPyqiO3RwWv0VJvtOe1A4IGtDsaqxZxd1fg5SK",
-	"u7gGWwZEbak8bXFUbOwlWhRRZKDChVUWrmzIF14DkwX/rQPk2VI5KaT+lcifKI6c48N1VOOyQLly23Z8",
-	"Pnd+NnfPjO6EE90WG7pFHhT1oEBFMyBVhjj+MC4b657JmcMG5xmC/4RGoK/8LA4ObdO9o17GRkxgHrP9",
-	"9ZPiRwc8+f5txwj61+bFV+MzeHZd6GgTU/Vzbtun3R7FnR/DtrIf+07RisgBeX3+6unpxQV8OiyyXh94",
-	"FI+HJcQaq1DsRwfRYfQgevh2vWO11e/y2vty4JN3gtkvbCUf++m5U7LNh6ceawA0V4dq3rCNRkmzH1bu",
-	"j23iqX9hS7NgZ4sSVwPDGq5ZuwznFViuSIwPN0trKRWTvBW73f0KQdsuI8sF4cel1LP1KbnmQk1l2pyk",
-	"40JZ0QDQ0BWCcwMqW6nugE/gBWgN9FEYkY5mG+F0z/NsLhVrTgcdMdHyCzg0OyisF0wkTlvt7rLvpubZ",
-	"tQpVvfLqNS+Ae6glZzV8orkYjs6oUGmBsN4sL7avfUFxtnHiB8VcyyfpqREqlY/tnBTJXZq906rIoVmF",
-	"2LjG5geiZXkFG5Y9vKnhWYkC4lJeZnfWivMY3NDKinsfuzcduiWp3LV2h38j9a+Rs+aScu7niAyXFagE",
-	"tEz7tP8ZXRJbEcZndUJxVkw0S7myhmsF9U3DtenE7NFINqPvkN0f/X/s/XuPI8mVHwx/lQDxApoZZbHJ",
-	"quobG4a3pqdn1NJMT7urRpJX1WAGmUEyp5IRVEaw2JyeBqT17kJay5b2tQz7WUn2yljBgiFrbcOPJUha",
-	"74fZ6R7pr/0KD+KcE5GRZJJFsqqrL0vDO+pKZsY9zv38zl5Qb9Tf72JaZ+St3mLxY7uhT7AeEAuWss4O",
-	"MNy+q6QGdEPVY5kwEESfSkyThCYjlqT91KoncTuOWFxHR1m8E/s2wM5I4fQQrQ+F8lxcfSkVi72dh1H3",
-	"XCJQBKbLEsBiKnk+hQmUQ/Kf/cnPP/+rP/3Df/ve7//225//9bef/ce/fWwlgSf/+Lvvff7Dnz/7zq9w",
-	"srMB+4QgvJkBzK31JYvs1Ovli+3UscvRKBa/WPaf//TZT/5+o6yIM9b4nlqqP3emLrt33BmmUDpAs+5A",
-	"qZn76BNHEN6zdA9vQcI0Fu4q3H1FXraSvkqja24n9mQ2ThM89IVCb1V5S3GDRqHWcPnkZqqfyh23DSt6",
-	"g9/45603/nmr5BP+9Pi4Pveg9Kze3nn4ZvnPtxYlkYSH7LxqmpM9X7y50M8q54vKPlG9aRfTHnKY2ZR9",
-	"8qEEjC1uwSmBeqK8O/DJuhAlTPXfDiTDEUGkixmIoT29ljoFxyelktwYgJxqNslTY4RsAYeh0olQ4azR",
-	"uB5DTbQDfOgbna1aFYdTiWfnQqAF8a2YdYSZCHQbDuvsnipSqJjQXT6C+t/xLUhkhtWCk34sGWY4phLL",
-	"jUohErBZ4Wxh9gf0ASHadTIuT+rsfrjGkI+Nb7l67+LRiMtEJFRCzd0cR1przd29/avXXG3cVu3p7/76",
-	"s19/F0sWCwpEK9VS2b+xWv3Iapq0WAKs7A6ZzDrNz0T+PHyyUqnxh1aJ7KsdevyxVrL+gE8+8ITd/7qj",
-	"T9LRjhrhFHYAUkfkuBClW0KF2M5VhON8+uUSFfCeMsyoPuqBJW/mmgog5CENBZeB9dUrhJSP4rS/YF/3",
-	"ri4/RHznk4ePd6O9J2/sfONg548f4oO9J2/+8zd23oAnj3effGrJMTytIsTlHXWd1e/RP76Brz0s7W06",
-	"HBF++YjbYdb6qRmMO/WuGl5RfJQCp+kLecWP/cnqRyPQHlcSUej1ULdcScWDl8+rdy7ZZVFGUinyYS6n",
-	"6uxLt68XqYGvdsfx9Sr9fJXvXUn6WdV86bfhu2XFevnJEvKr9Gq1E9kd9lycVhfi9RnIC4xPcLxcPW0w",
-	"A9WW1FxZAkVUWaVhPllsZVOYMya8TgawC8qn8Vu1BKknOGHrGl4K00pwekpZCDOmj8Im4rf34dmHdTMv",
-	"aHiAlmq1A6WFfN+9fc7YFy+zr6Ycw9sLuUGpMPmtwJ8auZK9s8VAL6MY+ZNVduzS7QxE116EqeF+IW/M",
-	"4FtKqxVkXGI+KGRHJMNUptrk3Ci4ErPlEzewOmx2P56byOs8HFB+Pkm1PXJJbJVEJ/pGSCaVJs0VIgQM",
-	"l4m+xezRtKpmInoc86aWS8nLRh5e6ldKKFypJ/tuSSpasA2lxfRxhDnvgU1ctunmYMgsGMfdpq0YVfiu",
-	"5XLvUIPwx135wDUKfx+4lvFV3/zLIJyV/SorfarOJ9XNpiOe5blYRnsun9K+EBJ76O7grIOVNOESqjHv",
-	"qLHBZLQs1UbfclVTPKdENwiUXfd1rpyvZ8bmWSbR1/Y3otCHZ7P3BVXhJaGXU/jGRFIiWmAJmFUNiwl8",
-	"/je/+ez//uunf/aLp9//9SUJB8Gc59IYVqM5Ue1UpcnqeZ/UnaM/7u+ABLlHngr5b4o+3aOvUt/BRI6E",
-	"NudhsauHlr9SIus5wrw3iMl+teTjUpGrcJ2W0bivForYzDE6d1bb/LKNNZTBU0wLwvJFh3yYiMzNrGHx",
-	"bIiX4ARfHFrCaiEUFxYAcQ6NuFBwK+IPzowdKEUGBDu4wql5Md5d6vyFOXnD/i/I/+etaC/cDZgOxR9X",
-	"Jp8eeJhBS93uHtw7YHalOlyX5ZcDnfIrhwMu+wOebpbEe+WLlWm8NLwsleLOKV3ImRj0s4F8ukp2RS6B",
-	"/c41vw6tc7UOzwpdHwiPL18EsAMeQ0f0uaQyUc3VIGbOJKyVGcAhJvk8xlavJ7rm7Cj1kcrNHXzXfnW6",
-	"0Nx6kmKOP7xSZzGiAAOicRnLqCg80udWNXfI8CAYB9jJdRaPZS54d2DpdVxCYVE9xo9lCQCriCiAb0QS",
-	"Ma3KXVPGn0OCD5I/Yby4auF4BzwhZDSosslTo2nUXLO0dyxT42pvTm6BmdkjG0GCA22yq70ahzDPJsB3",
-	"K6PdeHhcV6vXIXHO1PQl56/L20VQGiqz5VJaC3iFAG+IUJ3o34AQM1uLCzFa6GWRQnHPYDfKVb+WwDtX",
-	"itFwjR8U46W//aDh79t+5O5nN3z3uZ8DPfATwe+D2cCDO35KRf8wL/jzo9Lk6A0/Q/j7sJimB5hbOXJ3",
-	"Bo9uxapaBY9b4N8o6WNfcKhSHr8+FxxBi6ZF5UE49xB1A1Wbo/BepZoFuxyVr4+nK9S4O66IH4MIhZW1",
-	"CVCfWUii6XcCVfPkYRn1wrTJdjqqbvHufY83t06jC4xbwEZmkIboalaBeC0m4yYIOV9FafJGkBmujlQ4",
-	"qi2K4yRu+QLKxJQZ9YusFHOkRvcX4ggelfEDi0IexWmhgDm4X/ZWaCp9AchFc/AWsOFFreogs6xRdRCO",
-	"VlQf1rRNzkwSYp5TSYCMTiHAsF33FwU5iUe8a7JpZXzXvEcSao25BB8XucQl9qOkqJdjkgRg7ossUwxD",
-	"TiM2VeMckVJTzTAstTYf07PbqNjYj3RVBquvsTrWInFe0u44z+32hvUXI5ZwLFk/VNIM5pL6Ez5dkaJD",
-	"ucDVXqUSgyu+DOPaQB+sKmTomntYvZJ5hTCdZe3u4gjwMFUYLoUWQpcrHvnMzGRoTx9ghnLLihISWH1t",
-	"O/qg0u9SCPVrQiqvjqqwVoqObnurYUUufVTLVXYmWXugMAjFqFE7RDldes8DQnYO1MNV3BUfufeWJVnc",
-	"lXb5NJZvpn2HuOA6O8SyQOB9o+9jpC+c3mFGsUQY0TWgkdH9pGSN+gbpGH5qtAH+3MzgLZZP9cwOlHc3",
-	"jBxYJ30CyzLM4Elc218nZPmP5mKW/6gyaPmPZqKW/2hx2LIrFrEqB6dZlNIqrrpkafq7Oc/X7WeXaxay",
-	"PV66Lch3ek4DEJDeF271wdlcREhrQaxn7D5r+K/OBMbH6ii6YD2gXQfFLm6hrJaiqmJXo0B7stTBZ4UZ",
-	"1K2Zi5E4y161zFhfSh744isQ2XgmJxtxrScqPxPX6L577/K430VFKNqTvyHexRJbIx+NqKw1Hi84pKlm",
-	"HUjeMqpInEGvkSjUCjQNWrGUwLdBhJqykcqyVPZt0/V1rKrnuGtHQfEJNxvQn9G26KQ4gpefm5Z/e+Yt",
-	"qocAsSGBpAggkkWr89IkVLAJcuLA1a6olmFm1RmMgST7HziyeVh8c31L9IKb/HJfjfWFvDNEqYcL781l",
-	"svhLZ+9yLpdPT7URwzZfPxlt1pHbqqN8t+B55U8P36x49tai3IgA7/RrPDVVijIi9RoF9myW9lwFcTBE",
-	"n/IUGMot1ijHcnnjxl7jLOvG11SeXG1UCAPnuHrgyO+O7WE/tNvtEPh02j0Yo7o867cCegLOK0tk3M0F",
-	"0ygPfkT9RLKD+3fZiZhiOR/h38e66hhb7ei5FoBxG799cHj3dvvgo6Mvtd/C+u+j3K4DqEZU5vxU5Ixj",
-	"hR1teA45unBggena8ReTHRgzAneP4LnIv1JVnf7AD7TUDnww35AWulqJQxqvTlIqIEYvOloa3//wMMBh",
-	"xB9jO29IzbYt4NdFhll2ooe67TosJNtRaufxxG5gShW5y0N5/yuHHxwy3u2KkdFFVJKyC/elo6P7EdNG",
-	"5aJI4eNY99P+877Spp+Lw3/xPnISghXULmKedFK7BaORBmZawIFHx9KVbB1GIeuFAHuqU3osj+Vbb92R",
-	"pyJTI1F/6y12B5jTlw8/vOegpyi/EB1Ygl5tsfjxMZCeYwy2PXYE6LjWOq5phCk5rkXHQI6Oa616vf4k",
-	"rrMDAtD1zdpFOJZkgLaqtW009hVBtT2dIkt0C5MpY/i6jpZ/ymTXxt5pZs8zzH+Uq37Oh0AFOjmXsFj1",
-	"4GtsMaa0BFhNeOQDNSa5kv06+xdjuxgQ1SNMqbiu5QvomEuUQP9AIroZhMzlAqdo+1fYLa1N7LxhlMs5",
-	"EmqUYdrD7UEq7WRVzu7IfpbqAdzBAzg4Oy4+CRM/48LlELM0EdKkvZQ0B/rJjl0ZiAYGHWGqxmDbhXi+",
-	"AlesTvtNW80zrViX53kqMA0VlYuB4InIjyVj8dd3SK7cuZuUyr8SehmWT6bczxJ6Gbva2AO/jC5BqntC",
-	"LVn8QJh8unPQMyKP6Wgepp/QHXYTe+styqplALAOJWpd2WL2Qfr2LSznZX+D77A8VPjaDftaPWjDTtiO",
-	"yw4zleyqGxwSU8Ou7bOvpG+zEQhw9pc6O2A6UxO0B7O+MJrtNxp+Y+pGqbZ9wSXqQlI4mYp6aSbYG/Fw",
-	"nJl0xHNzxf64Y29J/GZ5Oo2GHanbBfjO3ordq9dgPJZYZBntut3yu8ZPpTRqu3M4cDiRbjxhX5DEnGZU",
-	"ideSczu0ILbTisvAffEKA8AF3hmsDUeVd7lmmegZS2Bo6oCCEXZ1NWo0GoirRQKyz4/2rzQabCiGHShK",
-	"XVTr3t/dpSsL3j7bsBWWXbax308ptCn629tlmTgVmWaJEKOi6KP7fRcHRGngdrGV4VmdMreRWGGv4cYg",
-	"CaEJ+Oc+ERzmFxxAOs7vKw5RBHbBnAz/1lvsqGCmVPZEzBxX+1FHJSlivgSfY11nrOj87jgHxYFehHtl",
-	"BzQeMaOOZXCuibhKe3TZ/u7N8skdjruDuM4OFUsU61Gj9nRonJHrWvUcAZgojBa2py+VfapMMffFsfSf",
-	"NNl79gjjKK0KaGk10PATkbDxqM5uK22yqbv3M11DBWwzzqWm6nCoMnkbKA4HglTrx3K2KfsjhDNHuDtW",
-	"zYLRRq4wuP2FltvuCt6lqFQ3xwPupDn5T6OZmmUuQjo6lq6yccQM7+sozGWxz8ivqINC2IabVJu0CxPX",
-	"4w6W1fYShL3FJc8yhm/Y7UZM0wGX9kAGpOxY9lJLcvd2cbX82kdIwTyTR6oN1M8S7bRX2oTZlQaXFDLG",
-	"1IsU74iMT0VCjBDO+ERBEA1uJPSAG5Hgqy22/+iR+yHCABORANEtq9P0qVHEc7T3uJzyLE2OZTcXwBN5",
-	"NtOOFMaer1DmvdqAMbgK6ZiF6I68kngNdxsB7b9F91u7gVs+7SmAFbo8h0AhqDfO/E7NXJ+eFTkZhaXb",
-	"7aPlImKRDlNcchARE6rlAqt5Oxccrg2np6wjpgqsDZn9zPGkm0UAEgVLxPB7naKICjgT/IzrY0lCEjyI",
-	"6+x2YVUUj+yRlH03EgRsEKcQKhDYL8BOif1FrDM2HlwDgaqwVEoJU6OJNBiNWrrOjqwIeyyLG0ZIiR4i",
-	"AkYHCBGWUN8lqt1izQa0FKA4YdNUkar4G2o64Qv4CcY8aAYFt2FTycc394ZDv8hFP9VG5Bh4MdQis6y3",
-	"481a9kP8Eiqr6uJvq2oVPReEAnaDnlbTEuBL94tL0WK79m2akyMyrmGgNa7TwjoFfm7f23x3uiApbuvS",
-	"3F1v7N7OoEVrSSqbO7dHAOrk+BoKjyw29umI55BC+8bX9m4zeI+Bg/+ReZM0NR+cYG/YiRgFOc6g1tiL",
-	"hdbEXCD9T+kVVIp6x7LQeAIl1e4dvEumOldLC8SZVALpQMAfzdK+tPfNiaAGslx8fR87sQNvUnDw/G80",
-	"3qSCQNwHZdpharQayiQAlWRvNN8ktuVfxiqMdpoQxQQ0SkIEXqp9ZNwbu29aokyBfm/svQk02g0BQ/cg",
-	"M5KCFShcL+QVXS4pnJLxUm0BJ8ynwAjksSzqA7yxD7UGiuJGvmKTZVNTTaA18CRiY5kJrZ0RwtclSA17",
-	"w0Uh2tsdv4kBfiY1YIYCRTnwTrZqjXqz3gCzD2jfO3Dl0TCikmm7MzWIjLJ/4+r1a2BAwRJQzatWHVcj",
-	"IfkorbVqe/VGfa8GFpkBfO40f7jdV3gmcrND8YWYwN4XYFrySt7dxA4w1ebAvvvAv0oZHwJT/RdUPyte",
-	"uWKbAKoOqC9nvOy8Xw8Byx9skjC43UYDrZE+fp+PRhnd3CsfazSIoNXwzKSQcD4lByeYNMqmjA+lYCMC",
-	"CiiW60lU2280F3XkR37lI8nHZqDy9BOR4Ed7Z3/0rso7aZIIcNzs7+6e/cVdvMr4/s2z3z9S6gMuwcR8",
-	"FRf2rPaNyCXP8IO9lebtrI5o5xsPhzyf0oEqFhIIjN0OK0aKib2rrmioJeMAmw0/1x4WV4IjGizEx/Kk",
-	"zbMMgjdHqqoE5YHvDC65cvYOy+dsy7Y/4EEYAuxrl+bjTHxBu5BnV1QsdhedKlp2T6SaZCLpuxLMaEsh",
-	"54ZW2ann1nHIa+IWcsOSbBQxM8jVuD8I+HZnOsOjKDi0M9ZWdNbMTEeC7e1ev3YdiDrOiQwevnxvqlFg",
-	"QZ1YGt9RWLaX8UxJYcV5VPCpkSzzw/Gfwc/27ZarbO4XeQCBo8zHjaFPjMRn1w7PhR0KCNHKAV6kGOmV",
-	"a6d7u3jPOvvAC/dmkAtBR4Y20krTYyhG6GV5rE5ov7H7nUpE6grWsc6+ZjkRDcJ1OeAJdUBGkV56KijS",
-	"TEdswnOZyj5qECSXuz48RJNlI2ivgkEOueR9kQOKGFnoSG3gJ0KTUfZ43Gjsdcd5Bv8QSKl3kUbrOPIl",
-	"6Q+CFsHwAfKu3aFwQeyBBpmecRclZ+dphwvSAh4RZ/Rzp7SQOIQkCLIyJwDhW5Ro59qs4G4ihiNlhOxO",
-	"wYL80AcSv62S6QoEnhw4FNRWrIb9G2wZ8AORXE4k4G2wpDO9182FpSxWIau1yt97m/fM03Geke29deVK",
-	"+FudhtK62bi5BzQO7ZqlkbgDb2mVhvANMeRpZolZ6K2tFS4ZGlt4Voux4YYg7ANVvYWmx037YLf2EPjX",
-	"BkzQuc2flN1sFFywASOeQ68DaArnH1x/WcLovtpuY3dvp7m702geNRuthv3/f2zbgBJ1LTnOMqzElcp+",
-	"GwqluocDrtszh4PiAaqXvUhGrH0yqN4GR/dgwM1yKN+igcKZwhHN7OLDQBJshk5S51uobbq/iwWco4B6",
-	"o4iygkDwAc96Kh86oeZyJKHGCpLNbSV7WYqe3/3m3kqi0Ps8x5Cz/ebVVSaixyPMEPhAJCl/HYW0gwQj",
-	"OIineyFtRbEM468e2jaXah1XHgfX5wnKbpkwYqkUR+ErVj4jC3WRJYafJ/U55vUO/DDLvKoI2/Ile0ch",
-	"OMulHfn9s7+4p8y7aiyTze7Ia3ZycaMv4vBG1Qrxe8Kscoy2/PH15Y8v6dV/zW7ye8Kc5xqXTQNraSnu",
-	"VNxToKGMXDR1+Vy8C77QIjgCnLCZ4KdCM6s4a8OnbCw9vnpculmxt/QqmU2tFh2P8ywm06KSIazQQFC8",
-	"00BpQ/gaLm46NRipWSRnREGtDAa0xw6IOimp6tqkWUYhKdw4P8Q88/wI7uw81dtUcatQlEr3fG9zRQYj",
-	"37dqzJZMv8RqzHOX6bZ6z4Y85zZRzeen+oyJBp7hbIHXXhNHyzgTazlZYO5bB8u5HCxo44WlfI6OFauC",
-	"TzCUiKKzJObcuAjLIhSHfCKZUicYLhF4K8ADU2R1+VZANBmIDMMr4p7KvRuGIvb0sSzs14QAMyDkiuJD",
-	"esV/7LJP0IsBI3ABbHqMMXkFvI8fTKrRIwLunE8RGudT/8GnwZufghNBD1Rm38Bqr5p9eiw/3dnZmfs/",
-	"21g84alpm3QoYtsS+WM+BXO8yhK7e8nYo3a4kKdMyb7I7SBwYigatigAwEDMCrmLIBYwYvFQydSoPJX9",
-	"OnRJLo1gXXEo3Tw1aZdnhd/LLiT8JIYi7wvZnRa/fVp4sPzYYVrg924nYmQG9i34E7z3Lhro07AWtffk",
-	"EC7PrXLkEIZ9UoRGhGG7BjCA7UcZN7AW2NSnRQ8wECtHjXPRzrmBJeZZFs0PWuUuMOFTDPPj5N93/iC7",
-	"lJNUJmoSMc4yyz9zpgd24D2oSnmLcQOxDBA/NRxrSl6CVoqcKu5KZEPEICQvFDF+dvwQqBO5n5x/DiKd",
-	"SiglGChFETqfuqHkasgazCjWtBPBQKvZyUZ+qrBAI6Wy9lhC3EhiV8g+sAs1c/B8rR9Pflw78CkGc9C3",
-	"AD268GwQhqNOMwiO+bRYei6LrLsBT9BjSaufADBFzx4ad9FHCkCyihtxy+U/QHv+KhcWQzo8PoDXdmJb",
-	"8jepuIQzy9ThGZdd0c7UpDRkO2v6DQgFxOh2RKYm8BbiWIT3M87UxN2+uIz4s7BzF73TNrkadzIxN4Ju",
-	"mnfHqWGdXPATdHirkZDBVlS2S2hQug1BSHY84Wb4oCH0EHZ5lnV4115XiNIXCeOaDe3R9XkeVbdF0j5K",
-	"xag/e/ndF4uGlqT6xC221X7pwmRubHqIEfh48FPNermg0HmIHMc0ryKBE6KixlrollvzUZ6eciNKaSeW",
-	"1n3p7uHRhw/+Zfuduw/iBTcLFxW3hucGiH+4hv6h9nRJ9VhPTERuz7GOmFH2PKeym40hiogSHf2H7FN4",
-	"sdzXRHQGSp20STe0PXlx9dMZ2dU4ELeyNxruTi564IC3O1rNUIJ+j+VBwNVUThvr3cgu/h0jqQJQ4UE6",
-	"GokEL18wIIjOss9mY//Jk10EeJ/hih4DQMQLdEMHYell329oAuBdyMEk/dxze6ucW85ca9Ucxw2UcTuX",
-	"5sOo5te91mruNp5gwS8H1xx2Sc2XKGvQBZGbWgk/l+Blr9dK/ew1GmubYMaZeDF+ZGeFCFecnqxib5GU",
-	"No8wAIGUCamQq20ZmVQgdtS+1WLV+4nDKscU1Vp71+ysZsTUWuuafTjOEFl+t7Rr2A7scFckDoIOnwbb",
-	"SNaZFYw5hb0mquHVLsZhW7kIKw4ckDMsOONMbJ3QW2OMd0LLQJW9QBPMlcd0sZZ6ne9CdBXyo1wUoVI+",
-	"ZwKkGgMs3GdnQRJEyPUciyTndJE72VVDAXCNy/3VY4LmfO181a+p6/kcR/Ysn/Pio7Dlo1s+WslHt3f/",
-	"0pzVG1z883ipx5m4SA81OZbFcGQglRSTfb2e5rkYwUyBlowluMi4uMScRhhdEaN8JB2oeYB6zSD/HfOt",
-	"fag4oGaLKesrpmQRb/3xOOkXcBxSTCiLmWK6XWxYqpm71664NJiqE2fCwqr79nuXGED5iDi2WzN5AmGs",
-	"tM8kcBbIyUBBjQsf/w827fVd83bg1W75MCV8aaajc+NrwzMRL/fmjwvU7810316vpIB6HgD+aLgiuAWl",
-	"t2bJbYmW7jpaChhfBQkOvg+e3txMT30RYQJb7rrVUrcxBlu1FmMMIsecLJcknvoctN0w1mDe5e4ZG6QA",
-	"yy6g6kQFBCeAW1km59KC2AOvAhdqMUSxgaOV0tXrmeq3Ez7VFdzHhzhUhDfMDjCbum5AvU5hQACGDWhV",
-	"3xyLfFpQNUL6X+uyuxLfT6JlvTu8eNqVqs4dAQx7n4M99ghrzSoI5FVGgDS9egjutzWm/z588mSFaJFL",
-	"DC1ZzkwJifcbj2th7iUwDWQjpcedqX9s5wsgn9ejgiNT2N48SybQMcBAhJMJfy7mTlfnIvdmI+qAb47B",
-	"RVRuDfjWQ8vhk9KIrQS5nBuuxvStfNlWE9n2s6ZgwVwMeX5SjBdvdrCUy7m6pQ1nDNAV37BzIccDhkv4",
-	"lS/Ioh7qFmENgOxrZ0Ve3ev7u0yzNwr307VGg+k3yx4LEE5IRLy+v1vfs2tagl6+IAFhnVgmosHbYKbz",
-	"BzOdO45pAYO88tiRhidXAtqBOM3r6ONwOO4mqJBXRkzd9eUQQXnEjHOEz5jJGGcHDrosGNIQyl7wKeOU",
-	"nWWv7y1CSfNQlhBAPs93D4p2YKDnUvsc5Qh0MveoBj71AYII5YJ1hFWyuwMrBia1dXW1g/LsL0tj27KW",
-	"LWtZylouIqR9uYoJh2qrY251zM1cpwWlKpRKDw5x/lj2cYIw1JWa5R3eHTgjZxnexMd4IQ7ZNEKIMBfz",
-	"FQEHixyyVuSCWCMPBBbNwnlFDv4rCjRnQP0LUV8QuK2oIQXFc3kXIqwoJgnH2wJD7pAnAgCswLaK4CTE",
-	"LNF2PHGoKZDYdahsHxA+/LHqFJAqfaGP5dDHdM5hF6ZFCBYZ5ckmTX5ldSzBVczLn7l6F/RynXA0Mdx3",
-	"XgVnmk81G6gJRHe5BDCVJy4BjeKZYyFNaqYx8/+Egp2lsGV4j3YzjlhM+wn/xB21/8TNtP+y2xlTbKIr",
-	"o0oI3aUYUIqcjCFyerbiajlU0Z4X27Q7EfbfdCZ8KbNyj/hhmBLV9h9Th2UwHYehVg5X5aOUFqQo8uDe",
-	"LA/4REz99GBX3DddbkQf4Pzcd8VK0DF2Y48poyp2vYOMYQ+3nTD9RSe8cr7wyvyClomBVkOBWMCBZEMN",
-	"2DPb/lh1KtoojrlvgFg2uHyMgtiHmcBI1w6Kqgmf+uLqEBgZBNwPh3Z9slQKJh4hoY5YkmOrKmdYSMX3",
-	"QIVP8eRCY3GrGJgvi0r9OI8V14LlXIIf7NOKEEOwUwGZW8VM5e4k+KSosmCdxd0sbcUUtg17nXqEOEd2",
-	"gtmWKuzVPuZykbGJdw0UKyzEjQCTv9nYvIbIAiOUm52zQvmqwEAmSqOmoMTqcfv3Kwd+9fmOW9BwncMM",
-	"qF958KC27DSXjr4doPTPzmD3cpZ+8anAdM8VpVB7uA/wm7N6h6uZaoTVUjnmWiwYRi9Xw2oz6JJydmf0",
-	"TwH/fgwLujZqo45fRdMnrRLJILWIaIInG/BnG6vU1Fw5LAC3AwesU55Ur+dqpS9StHDty1/J2XJDqLfR",
-	"/Q6oQHBnStcrqbWa18tFhGuN5pfe+/LVo72v3KiVagHXmjd36436bv167XmY9Ow1WMekR2dya9M7p03P",
-	"nslUG8tyT0URILLAxkeS1AZWviJJf0nS7W330iufckszWfdEw+S3R/pcR7oA7VxwiP1CLzzEpXTbqpwX",
-	"2t4Xm/FyqtJuJc5hrUW/eZb8VfsnZhiBxdnk0zbhadZa32hGV9dB+qDJv6gkEz83j6Jea33j4WrhOysv",
-	"R1TTaV9yA8mqfm5kVl0vROZ8jNEv9nI7JU3eHf5t7sbWAFkACHY9tVqNBC40OLrPrjymf82kbVQlTxSk",
-	"cgvz9/rC/DkjHdiPPO40WThz0cOiKWufwMWJGMuP1ZbTXC6n2WY3XB4U37rUvBBo1xJV6Tjcg3K2Fwe/",
-	"t2YkvqMrlxKMH9KUTYVyf5lnQu3nrzgIymtL3S8mZH5LCV95mXsbJfDSo91dnJzuCpAtDA44COrCU2lQ",
-	"h3wEZeKBBqOfu6j2XmGw8x29+hY7nOdaFjs/+63J7nwmu6Jg3iKbnV/q1Yx2s6fdlz2cSO0K4BVeb3Dr",
-	"KS3cL1CwGqrmuWRG/54WpyLnWVCCEmHQbGNYO5sAuCAQxXXbmWI4wUSk/YGpEEDIrEj4NS/UrDjKeCrP",
-	"hNAhrn5w+4M7sKM4M5Es/rCT9mcEiNrte3Y7qam34Xdsp9baW0c0wm4u2yBZsSqbi0ewkBtk39FynVfi",
-	"cSu4osRD53RrZdwKMIWV0ROvFYn22eLLlcfFJVvF1OhHsDU1vsamRofQubKpcbVjuMTWuPRcbZnIBTCR",
-	"rQHxEg2I6xLqTS2I2M/Flu9Y137olNpLsR8GdGJT6dvdxUCKrrqqu+uLx5drOdzSta05cCtNn88ceIEC",
-	"NdbmX2gORKr6TUdP6XXIHKVcHZUnRbi8EY+Mw4DXrGcPSVQUtk010wM1kQ5SCu1lQw5AURKKzRP6MoTS",
-	"YkHhGAqsxwBnJaFeMYI6ItkGOOY4iDnFQr62XcucNOOsY0chkiBBQiC1IcQqNysYSEfgqFln6i06hDoF",
-	"cFt6kbmT1nGOFVbFQQc0cFVSY3nloiBstymYOuEzUyIWQ0Sv/QfUPcIaAUkq+4ZnJ207mJh1RD+VOgi6",
-	"t1uIOUtdrkVRn8BAkYQDZhT74wIicwjx8x50vjvgOe8aKjPNmR6JbsozNhRcQi7UAeYeu82gJZ/kqTFC",
-	"4igUGp4tj4+/eOMalZKAn/SId4WGvxOuB0KXUzI+sRdkQez5N1de6kPB8+7gSDwyL1v4+apcCc7DevZq",
-	"Or5bkfuy7dt0dztTdLmkSYmq07ZUEnU97gxTxAlwUvi4goIfGpULLELueyNSWmfvqpxxycSjVEN6ok/W",
-	"7AXStyX2Hj6+LHbTxR/bxjPB8wCW8IiS8Mol9NmQp9LwVGI9BBoQgiTEBV2MMReOoAbpU5LC9+alcHsY",
-	"6/By22U/ztPp++OQTG8uiOPU4T7OsmaPrRBR/T/Ma9qx1BeX6kSIEQ0d3BiBRdxx4m88pjJ1lLUBDdZa",
-	"tebezUYD/tMoyovXWrVxs/bkYXG/O3Om9qBhbkyedtC1/rjWxWyQZz/5709/9Z8CBIGv3r1vDziNopal",
-	"f0Tzr3chd4hI6rOf/NunP/pReSy7NBYY8qJRlFiQo9uay1rRJzya6bZYiBt2IW5ULIQV7bsDbtpqJCQ8",
-	"VAdv327u7sGw1hDscbQvIJK5bzu4gDCFvkjO0ksKgahM/7eqyVY12cDQrzwobLcgs2uxsiUKypXHdM9X",
-	"svbDN1tM9lfLeO82bc0js8w6v+wcXKSsfaYFiEayPViXbtHe6FRFCy3boFqOuAnK9DoBZFZCWJVbf6RF",
-	"fvcd1DUv0lrwsIKYejvrslxL/9ZrELoFoCfrqcJu9tvQrXOqtmNnZlsYuuWWerPQrZIlqSMyJfsaEd+F",
-	"AzAqVEUonabBYNUFXPk4SXnWHuWilz6K6+zQh2/RoMA2hVXlOMPXIqbH3QHjmn2xacWdL14HNVeyOBd9",
-	"gFBJRDdNhG6FiCxnjQy/dYY2/ChiItOi6hOsTonf1NndXtF3UOQtYqlhHdFVQ6Gdag1NgGoNHjBusNSi",
-	"bywwAeJsoXXEPQRFtDQU0MUF1JClafr50NcLI9mggRcbydblkid8RkF1C2Q1zEZjtxbVghNiHxYk+TZ+",
-	"b4fQx9N4+wDugD1aS9q9fW+u1RvXimY/+/V/f/qjv6tFF5IVgP1eeujb7GxXceatsCLFQt9bsj6XnA3g",
-	"lnhV9x+e/G1s3FZlDmLjHDlckSsuceXRd1ceF7dwJW3ZjWAbG/c6q9fIt9eIjVvpGC7Tvpedqy2XuQwu",
-	"szU1XKapYU1KvnHwHPRzscFzd3u+VldJLyoc/b0UW3LqRhTqLlA804h8mEpBuOkR45rK49tWaXU2CNND",
-	"unVJYXoFyXr+ab5UgmtdQnDJ0XpbSvtqy/Nbn9krEM53UToAAS3v6OFyE+87+N5tJA2rVXqaAfYuIE+L",
-	"aMQLjnU7gxHeHygp3k0zI/LaqxinVd6EdWzUs1uxFfYu2bY9uwELTdxzO3WGMlVt6rZ7P9MShmxpNgri",
-	"o7hMSjbxiA3URJyKPLRGp9pFWwZFbOw3i4WnGfj2OnYd19lHLryrlFAhJNRz7UwZetMgsMyZrl0bC6zD",
-	"5TvxwozEpTdrz37xX37/9//2s7/7+89/+PNn3/nLz377i8//6k+f/fjfPP2Ln7qopDaublVwkgezdxJf",
-	"tBF9eJE5zHQAIFNjtUVZRUoEkOGoluq2hiYJz2X5eq4gDlav+TnkwtmNWE08nLmwW7PvVuqbunBcIJiz",
-	"FB2V5ZCAb8xIlgmGVx6vFEQ1R4m3sVSvjLF3lvRsLo8sMu6udDq2DOjlY0Dbm3h5FuGLu4brSsEXaRo+",
-	"cOZZbwrmvZ7oGjYZCHAiVfGyCddWETC32FgLl+8gDPOEBLidHcMiW2wFhbkgQf7pj/7Ts5/8bNPb9+KS",
-	"pbdE8LWXwtclm1sp/Ly214ui0WdK3FeAAK5ftXimYHGZVD6wbW5lsa0stpXFFsdZZZmazN90ZhTrQPFK",
-	"A3AEbKhycXHXX5zCRwtLsMLPIAThjVa5bh3LY7nji1LWSQIDQANXPtTKVU4yo5dlIvJ6pibtCc9lKvtF",
-	"hU94qiep6Q6gkW7G0yEzSp0wzqikp10GhTHKE0jJ9WWVS+3nAvKDoZkkT0+FdGU/u2qcJSAWguGXy4R1",
-	"RJ9L27D9qs7uUiVVKgppFzuiqupF81QEMp7p1T1uhZVG7f9ojDLA16FiZh0LTfvym3VX1doO2lXVxKGp",
-	"nEHFbSrNinWp7SBBKCZ7NjYStA/FtF1F1aBN3sGYbIdI3rU9yAyADaCOvBnkatwfFNVhocSu3Xop3NdZ",
-	"5ssTOYhd/EhJgYPwhTrrw1Rr3AwEH+3yoYCjhJVwpWL+XXQT0EynbCJywezpHRmXuw3IG0N1KhK7Yxis",
-	"UXQ107Mr9wnYEv4plf4sP3RFQGnrCphUNRQs4VONg3Et2s57aSa0ryQaQZVgVlQTdRteCcCBF2olRyZe",
-	"zVUqNsKbl1cO043IXXaVs6XlOl1B9edUaPRV86fCEVjHjUo0epvncy5fqL+LPKMVfQ5FAqlq9kJ+ehSS",
-	"GEtW4e5gRg8QG5/I4wkU+5qlfJbwIsEfAs6FHWJmiU+QQONKdhMoDtWIdpW846IONs4OC3pPBkJG9r+5",
-	"cA24gt6EO9QDmBxX9xsTbTw5BIgbJITViEP33URe6jS9VQumdqYASdHcvdZs4P+LajR9EO+pfimtTvAI",
-	"jlg74dOSClCLarTmM8rB3lGj0Wp6pWM41x4oIHAEXARaxqs7GGW8a0mmO5rPofap3+N1qNqoOBhbynYu",
-	"ygaGTXuX7QW3xKVM2AiXCm64sdIVLykQ/spuQO7CYvg7Tn1dHtJ1L/jkyH/xHNltVYdnndODLGPh3Fgx",
-	"t+1ZPddZXbCqxXEMX1gekL7iabzyuJN+0rZy45N1qv5VHZutd/lV8i5XHrX1TtpCz1YFvII7ZRvjK7yd",
-	"fnJkv19FqZmrbTauILf3x2bhKd40baCXylQPKqC7yMD6Jz9/+rO/+8fffe+z3/726V/89P/32PIjO8on",
-	"z777X3//0+89/eX3nn3nBwCGiBuOiFiHd5qNxr7dm9QAQuI/fOsHwbf/8K2/fPqr/0XfrpGJUDX7C49P",
-	"O89QlhtlrbwmkuLobgP4t06kjUK5BMqIlQQRUQ87Y51KoTWzFIwpWVnLaw2COceb1anIT1MxWagZfzQP",
-	"wdincffS/jgXLoA39YHEqOi6X0FvNmyotGH7FDCsmcqSiEojQe0jmdhu3HvNhnuxzuL37hyx8qC1yQUf",
-	"xmTIBd3bqssoRaN5e17pfU+YD91kn4MuusyJFPq/vNqZyn4bDMDaPVRZIrRpT3hq2jT9Wmu3fjWq5U58",
-	"7/EUVMtGfR9tes3dhn1BWT7TbN6s79oThqtp35fKtK1YNgXzHf3rZvFOO3jhG48dy4TMCHYdYYxg9jWd",
-	"ZmTLhA/RlYfetevA6UDBCYe4Z1dnJGRiJyrtCWvuFg+gTGOttRfVRrmypzSV/VprvxF5LddOrdFoPDmf",
-	"Cuy2/CyaTqd1q0acK2Zpjiqkmg3VsOwYX0WxrSJV5M3Z+UQNO6nY8QeuOucBGLXIT0WOgUcwFqyWJrIe",
-	"uU3AcccZVgu1ZCvVQYhRqpnmPXBxdXmWWeoE5WHSYQV5eYCjO4JRPQf6UtyBB86rxXYZrgVaF+rQLf3W",
-	"hhSwWmv3fNeH+lodCdQPAMe0vU8b3ydaerAwo2ka8dkzwbVgOZfMEv3Vr9VCEQDrES41Dj3AV1bxjmFr",
-	"zz+5b3HXAHoFbrBlvi/Pxlbt+GA0upu8mp4t2L51bMB0JLbWkcs1wuGyL3R/0a5sBnYHH7NMGCirgIEQ",
-	"ichSIDHumn5BM2IW3hEGiodR8O8SCAPUVyjBwhkGFItw3Y5lCTNmwDWTioZBFTHURNbZB65DBy2Dr1BT",
-	"feVA7MADlzhVoX4sj+XBUMm+99PRL06t8GmIfYih0obFWuUmBoVkrEVSZ3d4d4B5i3Y0WNSHJelpmggo",
-	"4AHdjofOQYcv2JU5ltiHh7cHERrG9DWegvPdr2NPQQARpDiO81xIE1SAFVajwwmnmvEkEUnkAnSYgh0S",
-	"EGphP/dNAjJ8R/RcJhDKOceSSz2BFaASGKn0+hbCYYCPgQ2tjlYRB4EplEAsXiy8npWyXFL7WeViaVHa",
-	"FIAw5PmJsBuwSFV5EtXMBDhEnugzW5/Hr5jp71TkXvee7TJX9iTl7WZts/JasBMvTe3ZdUE8li8UnHlo",
-	"sblk1eyFrbWsUmi4GetaqwYfb1qu67zCMO7HahGbMMFt0ubW0ldg9eVEWVfh52dI61ceuws04zKbqb41",
-	"y4ywpoiijJohT6X9GdtsFfY4YCp86Dm+g5N1vwcEuow0O8Ok2UHPiHzCcyik5eQBla9YahVCITvCccF5",
-	"pRt9So5jbX2Ar4wPcJOrsDibdNkB2HLDl4wbbm/a5WWQrnPNNoQThGPwQivxovp0KQB/BaHZVLVRvV4Z",
-	"2M9f5V4PtrCiTK97tLeu7vCSFObd0srXTnPYBhW89JmpF6JtBK7kyuiAA7B8YelJoKk8wPGi2hHOue/p",
-	"f2FsJIu95FUetfdTbQ6p/1U8D66fog4F3f0FHgD346pVXW3rh/jRIg+EHwJW0vXUCSvnYsFcKCCUSn0J",
-	"1XJLxW2x+uE/9eK2uI3r+ELcFdh6Ms/l2/DW+YW5PbjMG5byUVmWyr6VDzFZtJ9qA25oPjZqyE3a5Vk2",
-	"BVBpXrZSeGjB1M74lGdwu6BouKaQAH//Bnw0EtIJni7PLv7mWIxF3XXaHssTqSayTVOCyjqq1wOzfNpj",
-	"zUbUaDTsUDUWIA9GawZiqEV2KvQihMND59V8kfb5LkUXBEIq5QND2qAVCyEtslUbGDMCONmoVmQTU25h",
-	"kHSMn3l6dJ9EuWUWdZMORfsTrOh6oFN+5dByvgFP4fRRrddggG5720MNwUl2ALDJEEMicszRudpoPPHD",
-	"OHLleJmSZN4SWW+hZ+HJerzkki37lnUMR3a6u42ru1GNn4rcStmuI1iXfdgYv5cYl+YiDls13Miukr20",
-	"X2s9fgL/1mMrfbp3V8FqmN+JVLsoNIzMTnUbL6l7QMeJj0ZQZ5hrUYTIYc/VmxnBXwM1zn05ZJG3MeCn",
-	"9ERJM/A5V+FRpdbDs4qPzjokkMzlaeLSFVGyPZZQALvWqmFoHJwAn1amhZBLW9CiPxTStHX6iSg+mj+l",
-	"8NQsbyrtS99EtRpFClA7B1SMRv3mzWX3MaoZZXhGyBy7jb3mytgbEM8Oe9ncb0Q13MfmLuQlww42ohpt",
-	"nW33ycWBubs7uprORrEmW3fPVgfz7h4ff7SSiHOWCnblsb/OS10+B06s8VEXgOAMOCXcOYJYl0srzxS+",
-	"lVtWmoEwCLzpVvGIc2EsT4pZKrURfKEDxssk2wpQr6/LJjxWqxSAWum0L/bpLD1TW0FoKwhtBaGXXRDa",
-	"evouz9O3nrCxoa8Pj8LFOvsOfLijt7+AcUGzXq6GaA3l2iD4WJ0dSGQ8RZYGfo6mZqLXa7sQHTDYZfgQ",
-	"A8b23JyIOlMTkS82f1wFXhNQiCdRbSyBccykEFcwE2ANa1s7LtUXuWXxWxa/ZfH/lG0dWwf1S++gfn72",
-	"kSueqD8+l4RT7WwaoniCaG9AibTLeM+18WJG16Sn3JQFk5YXaqSnoCh6gFQhFaDIWulDgi3GgazyLFMT",
-	"HWDpg3wyAejUIT8RYR9Mij436amryLW7W+FKglbeplV6ob6krspz0cW1DZMxYIS11s5uw7Y+5PmJZYm4",
-	"ms4PRJIiJnWoERuPKtsgj5RvJZWnKu0K1mzs767jtqH1wsW7LFEm8KvtWrbQsXcIL0M0O8NVgbKvO7Ei",
-	"TUKef6YUsGAFz8V73hdJX+R3VimcmsGrTGyrpm7Zz8bs5wjoBOYgAOUp0U7AOXmOjAmP8CbhVD4GQQtB",
-	"UVQasKZLCZugG+MnaVUMAcTj4BheYtTPdSjHqmE8AfFIt6nNLwQL01lqgkv2BS/jnDcwaFMxr+LaEsjw",
-	"IkAEcE7QO8/DdkGTe1zTQlv1rp0mmSA1Xtda+zesiko/DfkjUPh1rdW8duOJh62FhnoGjQMaQpkR/Nbb",
-	"GIQY0W8QidN3L9rWPQRse5ImVt8EtdRuSScTeoS4tcD3lUyNAsjv1uOlWjGAGnXzFAKxCnPGNTtz+E0M",
-	"Rd63ImXxY/OG/5UEkeK3PYjTgcArkPLzVOWpmcKClAGU9q6h8FcdnOWhAJFGI8xRG5cuGKU90EMd7G17",
-	"qLRpF9nGuIelH0NYrqrfS3Ht+HswDd/wjeBxucmrwS/lxpoofSXjTCRtyMYvrZw3oei5aTSvzf5Y7nP+",
-	"95mer+Fato3Qhlb3yXmtE3jZzoTlc5dyG6l5Ll9ClhVQ5B7gIIWKa12xCRq7h8Es79lhqZO1Ssml2g/I",
-	"6tFwwh3aEwEf9KwG7EHkAOmh+PhEjAyEgkqEnC9s+Vb0QneBpWa+xAVTGWKqSzFhoGDOy1b3x2W+sKlG",
-	"rA3PT/mcRrwKrbvWaKxnmcfhXq5Gu2VwWwa3ZXDnZnAvq+1ja5k4n2FcFzxkNU67xACBn1157IqOPFlF",
-	"qblNLz+fhPotcVmXuJyLtrjN3ArPlwaA6oVnQlDzFX8uSphey9ThDsCZkPSV139jGRbhgktBKssEkL3G",
-	"jNjKkyTFolD3cztUkwovygz5o/Chq1NWeuYrkimscXZpSfBb+vYK0Let7PR6y06zpPcCZCnDTapN2l2c",
-	"C38b4wJ8YUA0HvgCbYjha5Q6gSxUOzwtcohEzCktFf/sqZwJsFeg6ycqan4iDY18GgdWBciZGpuuGor6",
-	"sZxF3hePeNeEyNURG48cWhcEVsJg6+yAjVQqDVRyBaOM8lYQB9eJ02oxDnNBdpZqpsedYWqMSI4lYVIO",
-	"00QClqZdAMw8gWJ1gBCKwRPBZ0xJWI2ET6mynf2x2xUiwR+hRoJ4ZOpY4PYDNBTA9MCQYxdsFyptRQxs",
-	"BfDk5h49ghJcsKinIq+zB+iEGHIosMo17M4tfCuoPzAVHFBGg/5gN23zPA+w0D46ul1n78DX4eNSgnBh",
-	"Rqh7G0JcZ3EvV8MYGo6NQmTSSZoISfVMx1nGtBEjHMeBZAjwidn+fqiQTQybp1voW4HzlqOxC3OAemIC",
-	"SUBwwCC8JIYYQjuIocpFG3+KsfagPbNDe2DsgDLRM/aAwRjui7wrpEkzWv9YjrMsZmmPSYWnYsI1Gwqu",
-	"x7mrEFtEz7oxc2b53MBeBjZI+wMEc610e0IMyxysPDdFrYlDfzNZR/RTWdjyKDyuyIQyJXz3KgjUB4In",
-	"RYNnwU7YywZ9AooebTqsewl5IYjEaJRCQ+eBGOyBWFqoyPIkCO9IuBE79jCtUh7WDlTYrQiGeItJNbE7",
-	"h5Uj3TYvGJgpA2VvPowMqsniOYVDuxCeQ4xKXbq68S2MjIxqQo6HlmZTeGTknid8aol7eTSW2NsPdk55",
-	"bnsAan9oxOgD97X940vYgv3nO7aVijkczJFpXFQtbpVoeg+t0mZgj8aqq9yZlqbsZliAqBfFX3yQQgkt",
-	"CSqBWFaw4gq8Pb3t2357etu3/vbUh6m/PSWE5iPs4O3ph66LRTAovpJqCAFfZ7d5llUWk9lv7MFychfc",
-	"L8G8/vwR4wk82W5YgRoTn4hpDGXHpRCJZnHH/okZBUX3lFQAL5dnNBxryKx0IJqLpnIips+r9PL8tQO6",
-	"6+i/Yrkw41zOQWXDW1Tf2vnhq4YOvKP6du42QEFLh/bounnQX36sqTSiL/Lak+dSFhaIqCO7zZ29xlHz",
-	"WoAuVrA7jPamf37jMeyIC/xHhgqPg3C6uda6XHZFBgVvdqMaJKnYfzd39+yAEF8dHjQbzaiWjJHXtEdX",
-	"G7VWo35jfzd8ePNqrbVXb+zvlR7erLVu1K/djHxlnRt2zajyrK+20yR1fQzlgQo1DKLJr1pZmcQtLKxD",
-	"ce1WxILCQY2oNpbheHfJMUEjbTavuwd2lM168/q+f3Cz1tqv71+9BnWAlOEZOhK2SxMsjV0b4Gne17Q0",
-	"h2AmgNOfuHN6Grxocwin/myt2b61ApnYhlNdYl0YnrAJirSjEegKqURJBCUhVIKgegCfXkDdJay2trR0",
-	"OuklfQV5dWxsNQQM+QKWz7qZ0kKz1ABb7SqpUx2qyuyN2IhH5gr8tUPl3d5sob4Xuxp1cWtWE6ioDedf",
-	"tqrdlw8/vBdZtQMLPaEv38UL7M4VRwA0JhdtAF13poJ6pegCV3GO4SDtfDSzjMdKd/HjY6qYdlxrHdf0",
-	"YGwSNZHHtSdxNPsjrrv9qUhCBJe37QKLP5iBOJaM5a7qhA9QcGMERKmZdu38oVVUuWOaY4zzGaWyTxPq",
-	"Kikx8J5NVH6ib6GmDoX0rBxm5VaA9rYaHfxkRbTm1SKoYnbqVN7imOx6sR9e8UOPZ1rAlO3M0AZhMOoP",
-	"N7ULOQ2ETWFPJOiGQTEvnmmFu8BpDwhtz74scmb4iUCdHsEKJNvz+4wyZmHxoO99aO2JECPEwKCtsJLE",
-	"sYQ6/iDGJ5mw38EehEr4boPaIqNPIQwOeNbDrfP1Qkw4mUxNdMQmg7Q7wEqJ7JtjnhsopnUs4w8Ovt6+",
-	"/eG9e3duH9398N4hLmnTavyobUC6COV53GQxGezrRqn2cNwdxHV2oE+WXxN7I6pU4UOYUFAycakqfEhL",
-	"jKcO57P42txiDXyUOtOQ8fkzsDsLqzahmXpGbEbx8sa1/ZK42dhI3JyjQyV5swa/tJhbvmNpL0CLPT6u",
-	"cQP3ryrt4rgWHQeayzHlUxxj0cTjWuvxcVgp8djKGE+ewJ4U85wV8ysZNpLTrRPvwqoY8j5PJd5p+y8w",
-	"3eKZ3gGaSAt+fi5rj8LOx6qz2L78ZdWZMXqS8dL+b0xxUXUX6RTPGCE1mPaqMwKOuD6xrb/MOQHLVb7U",
-	"iCEpa5RL5kT+FTGn3Tul9KoEpPO9q4V+0YhqvTQzmMIxj3j9JPKFuBf11rS9faw6kHt1tcipohzkk3Q0",
-	"Io3JpyH72t72mbK/wzDxC9C3aq2963ZdIQ27i+vs8rvPoS7QuVgHLRVO8Jb8nCtXwq7hwnSIVcs8Lkxf",
-	"1SfMTNKuCHNWSW5wRdqwrBvJiSTblx0D5MyCBux1YFpkogsprBMHT4wiJCV9YG/Iv113xzIXI8FNqSFS",
-	"MrkrLhdjc3g/rdD3serU2d1eVefOfkjlSLGCm4zCaaSV2B3HMrbNQodtEq5jH/tLzVkqK/Jc5fVwYLPz",
-	"dOLqx6qDcrXVzjDFrHvSz61WGjGthoINxjLxhVLBRRfEHDtVCqUjznKhDc9JfwoQT9xGcDO/ICIBaf5Y",
-	"Gjcerl0Wv8eQhhXTESqQTp5VAKJyQB4dEF0tNRKFqMx9UTskuOBfBGk01YyoWAty1WK0A1laEh9L8HUR",
-	"aYZHcDDwM6nYWCaKvEGze+v8XVb4BZcXTD0EZ0GtZizB0h53rXacxE4gt/P3CdHswHvPGnDdWD6WxRbU",
-	"2dcGaSaOJX6WjyXI9d44XRwfKJLkVyBxg16MEWOPGc8A/6Odj8FxFC+uxUcE+EVnaM9i/Vbw2GVcEfg9",
-	"um4++Eqr0Wg0kYt8rDpnNUt9711fv4cgXbmUM24vgdXK18n8pn14Xoi9C5a5Kr6Io3gAenSwPNV8vmKN",
-	"12jTf3zxIlVjZYmqemdLQhbKQRUi1YJ9D6SsEOyFbuMZQtaChV73JN3PuFy9qDZQuiIXxdKkFANcAoq+",
-	"BZ/dhkJBKBSwW6ZyRtc1qCAOfkq6bmuLlMVPBfyUjxvcv/pkiU575TFez6Xx5wWzew4pRxdNwXYbGyuF",
-	"C+nVjArYXJs4XYSydxZVsjxh6+25ZHRHS/FdMGGP5xhMsplSuJYc+WXVuZtUJcnP3+wr9mCuD7jkelik",
-	"rh7N6zh2Mayi6nAjIUvUe0TsMqWFjuQ1HKvO2C8LWGxws5AsfobELpUppPUKS7kabYnXlnhtwcbPS+3s",
-	"TUJytwFxqyZSKwRuL0Hd8eGnXR/cHUaf3nKIOxTZ1hdm5m0rey3B47HnthRvevHBUHDP20BDAfkrcDS5",
-	"p83d4jEgcrof9qLaKFd2oe1P9PBqgYnpvm/s7l9UYMqaWpGPfQD71NbyvLnaAIYzXNPOlJbzgtxayAl2",
-	"UtlTCxUAdxPG+q597cJvwpzH+un//bOnf/Onn//gz2uOVbXxI28UaLtqVHfuvXP33nu1+chKbOCzX//3",
-	"2Taac208+PD2ncPD6maefecHT//iP8+2sTvbxuFHt20bleP4n7//3z+bbWBvtoF3D+6+f+cdkLbOeVdx",
-	"l866qz01zvEkncMn9LqiYcHiJKo7HgppUIy167T6lcOwRQoFhwuz4AqK4SjjWCum8uqBC5heqvABV6YD",
-	"0OuzcdhBDPPV84UwV4Z/dAWUsKzs79r+xfe3XolQt4ZnFAl1a+dVmiJGHrKSxlq4iEtw8ocSBEtlNxsn",
-	"4Au+4PD4Vw3+z632Ot5pv/RbQeGcBMwt5EI/dbHUm7mpfRc+z5AnVmF31TpjvJxQXBOwlsWiipnuoLxY",
-	"L1pvnGUznhi607AcXUzZybjsj5EvfzKwAx7nI6Xtn5//P799+nf//tl/+D9Pv/+Xf/jWtz//qz/9w3/7",
-	"3u//9tuf//W34aoLCCTPVB/0fMS1r33+N7/57P/+66d/9oun3/91LdDIk5z3YLMcGfcTqT37k5+HbT/7",
-	"j3/72EoTT/7xd9/7/Ic/f/adXz22pOZJ+DHRHhxhOKqQS9DYdkA0iWom51JnxN4g1anWqn1JZJli2EHE",
-	"ppZB2tftFuMgyNOSOinPL+aFTqT45uc/ffaTv1/LvUNNXXJtz/AsPVwdB7oJxSfw9rhUw7kTmPGuGKgM",
-	"saS+UaP9g6V6eI4DCigAyIZzwTNKITzj3NJQo+e738/l4K5WBuKiKjoU53C1mg5eRtw6EbdORF/B0hSc",
-	"c022vlAJufKYvICL6ld+4OCsscSByAXLIRWVeD9GPTnZACL2zUCkOVXSv2u0y/vGYFmqb4nfpqbFTlUa",
-	"zs3VtoyYUQAI0MmE/Wem1AkbjzDTxqVALCqAGYgYr2EJzNe1ouXmx3tx2cozTsKWy2+5/MvC5bfU5vIc",
-	"+OchNesqrRdXnfEWi8OLQEg1ngzFLBdAODDCiNrMBXBtiOKNPeGJmZAArgt5qanGf5d4OdeFUg9xxsCy",
-	"Y/c99E1fJvGtkIU7CwEEJsPrMBFwDqVGH0sMXvYoHK6VOjsouoRGhnwKrfSUj28e5QIyfZQUS6IE3Fjq",
-	"k1zJfpsaveUixnuw7vGxBOSNMBtwyKcQaV2IIywXp6mYgGyjIR3RijY6YmOZCQ05c5CRCNHwoMm3zhhT",
-	"KtvYZlxnB8fSSkABNVhlVvhJjKHZFAgdz5LnOGKxYyz23+Wzo3IWW8IfQ8UqO3bA0qaamaxC7rOXYWTp",
-	"1qyUVxEvjbU1S9x3U0sNH41ydSqqK2wSbwI6i6eoXGWzYLSY6gra/kTlyVnmCs+ePD9DRvOPv/veZ7/5",
-	"4dPv/Pkf/v//+emf/9mzH3/32b//ziIOdQZvCgt+rs1kLrWA51bU2Yo6/xQMGts6YS83omREYksgtTxH",
-	"u8iVEbLp9cMol8ZQfs2loVGdDBCGKDvYc3h2jxLZUp9RgDl7BNhmHw9E90QAPiM4Jj0MpWtrOqoqi4Fz",
-	"Oi9rhmLUM6S8BH3WqpWwZklu1gWDqTV39/avXiucpU9/99ef/fq7tQ1YIU7pso38A57zLp6I3d2oaKz2",
-	"D9/6Qchg/uFbfznPO3DynnfQ3NdmjwF20sUTd7+uy2m86+n1Iu1bSr0xIBJU0A30QdBjNNwlLNajL5xS",
-	"G4GU9gLJ9CHE8+iArqICbLuKHYhRBAZpS8hL5PsLVnd2EijqykDmbzElsynj7Bw6H3ugxuDpx7QfbDzt",
-	"S248yrBHvUUOM8MXXHBLGT2xM2UEGhggRX1BO6RFXzQzjnAOoBeG1ZJNQQpuWaUYcBcBmyPstSLmVmjz",
-	"wmMCFmU7XhBLi6gIPkbL2hf3bjQa8J/G+nTZrtglM7teKnnWvhgW57StRgSAO5C5gP+ySktzt9FsN5pf",
-	"eu/Lu1/d/1rjX974F9f++Ct7H1y9d/3+zQfNo9r5S+ufxc8QmhBib7fqypYJbpY5ISR6NbXx5LfsN32O",
-	"aotzuC7MsIDyew6Oe8Cd4feRCUzRnjUNeBIgCErxCGyvqIyYdCiyVFKhZjdRZ1SdgfxO0XFbWoYFAEjU",
-	"91fdRF4DIKSNc8RmNYJqE9b5DFYb25wCleM54B2Vj8E6kaX+Cmxda5cfSu8DPoAquJN5AaGp6wv3c5Ry",
-	"rOHzJaH3H8Ebr3w5djuNdW4MLsw2Dvtcpx8WceFBxyVeMf66KnTa7un56oAJWfZ88dEI5W891G37R6PR",
-	"hLOvNXrJanwnU7K/459EtVxlCP4JaS52UqTtoI7TpIWBbJiwr5UadUk0QbN6qo0Ytvk6gb92pS5ZReKZ",
-	"VZC8n4zgexYscEnXdGD9KzrWdNs5zH0v5S0xatR2tcbAMLiKZ6hiHy/OoojbsZqryA5kG/e6VaOKuNex",
-	"LuHjrEBGq9n+lcfukC8FvvFUdksgXnICsZXrLy9kbv1LuK4I/ZE7YBcWMFdnB5KJ4chMWYz3LGZj2UkJ",
-	"rl5IPExoy8BvCLBe9HoCC/VBqQIwYaTa48RLtF6kkpmJ8nj2Snr4ToDF76mcQZ0VF0XFU+Ps6XRxqGwR",
-	"9Q00BYBGs6krQwAwGNqkWUaWGm6cghWCbaZmiQ/BRXVpwzNRgZiD0Vrnli4XRGAVxMgVZy8kwQXiIYa0",
-	"zQiJa4p/lxogtaXt/2SEv63R/WWPEXKRQSp34ULPRYa8ciKmy01JX7EvPEcbz1fE9CwTj71cB/fvMhjr",
-	"Vmi6fGOoW3w0htrDU7YPRT6FHqtDdHNhcLcuUdiqDICgkoypdmDtEOagB2qCzp0TMV2U4/8VMT1PYJlj",
-	"RblKxoi2tzKz+YqYXnYc2OrB0FjQELaw7RqNqmd7Dn57T0xgFVbjuHZMW4a7ZbgbMVw4Q4xLR+WeB4c9",
-	"M0X5CGkR00aNNBR5SGX/eahuC7KNHbHbJhq/GonGG57WzTlstLavsmN1V7E4gAN8lIGerzLBYvSdxFDl",
-	"AyucQCPeWDJl41GmeCKSiKrz6VJ9/DQvakO/Td+es75VUU0uhaJz1eEe1NlZNe1AHnGTKupDe1SwC4AM",
-	"g5GEeGGvXpwJLBBYHa5HNUoRWFr8yr2Tqwlgh9pmq0Ihu0r2Usv8A+Dh4lkBIVwEoDx++l//3dMf/Jsn",
-	"//i772Esyme/+4/P/tVfP/3Orz/77V88+w8/e/qd//Hsx//ZlRWBtehkyg4GSxQXBYvLFYrtX2NcIVFr",
-	"7ZfAk1OiR62bIVYq/BRO0AlVrdlqwo2o5hq4cRXLBsP3N29cfbKaiSYRyXjkDClQFz8prZl4NBJd08bw",
-	"4NSeUv88zYUO3pwJPh3y/EQYRG528aXf/97Tf/Ptz379raff/8XTH/2nmosz7apsPAQoy+/+62c//s3T",
-	"7//K/uStQtj8DFR0kUlw83rDFbSHE+BekJSE8HBJHl1uSpMtQKcFT6C+uivuTEFO3aFo64EaIS32MNRh",
-	"fpx7ZHUUzOK8+FAjuPjrhEs4Cr0NmDiXhkzLuDBkwi3zcsRNgtpcDF4HzVCiM9RpLSLiAa04VxPUz7NU",
-	"mxb+M+6lmYgjqGtsSQcWe/Ux9NLwLmFKs9jwflxn76WngolHvGuyKXSDL2vhq5DZ5qEil1F5gY6v2QCL",
-	"5YZJXSi+trBASJhTD41EAIptL7n/ZZgCqYNRchbkDXkDAz+W9I2rvFWIEJARD44QyNG3K4Lc3w1ormwa",
-	"eyPE/IvhvVT24zddiS9cdEz+UEOB6WxGod8l1ccyBqIQl3LdILe/I3oqFywm9gKXM/YJ9zEfG9Wm36Bz",
-	"q9oXZcogRPH24VftQnz9/cOvwxbyoMLYB+nbMMRm1Ni/EV29fg1mW4dvhnzKOoJ9dPTuzo0I/qd5zTb0",
-	"3tvNG429BlprrJw05DpiWgzTrsog1i1nhnd0qYyfmhQIA4L2S9fZh/bMWD2lo9RJFNTa1QMBiOUFfMIA",
-	"rr/9C4ov00kEkEWops14nvOpnaDqfCy6BuoqECY3tMOZHtlPoeljqQdWI5XC7l6zvnfjzhebjfhNuhm0",
-	"74x4aAseJGkfskxywTKljT/KRjyiwm4ebSCVQaVhO2+8HXTmUsk6Oe8KkNhc+WcIF+TZ2Cen5GpCJ9gH",
-	"IHemAbYBJKBACbxjGebGwQBxrVWvWOoDmJC/ANRXb+6KpNrNenH1NziGzzdDZTjOTDriubnSU/lwx0l3",
-	"JdlvbenKXolaq2bJRr2rT2ubCRZVHH899vquyoeXZZQrScFeCHE0qnYBwgKeiTOTSWAgrqJ4qllHYHVK",
-	"IKrbMKetHW0K/nerl5P4YekXHU69piS0Vk0wavDKY3dXniw0NxyFFbhzknHqLBbapENuBDAkO+exEQlU",
-	"6QdaTgmK3jAgyeRAsRs55DEio5BqMm8beE8YR3OfL4HYqslbNfk1VJPPz+RW4m5bG/Zlx+KRUGGJK5Fl",
-	"1LkmqL2xSZpljMKBNlSk15JxP+whna6yYQf85QqSqvXz9Iv2F6n4D9ApDbXkTgWoTgjKRiV0JPiuE0VV",
-	"W4sKdpZyAU+7fXDv9p3337/zjlUanH3AqVCY5m51Be2U1PlC2bfKlbThKx3YAYaM93kqK3zmsCxbVrdl",
-	"dVtWt2V122qFG/LGO4HVkSyIPMss8U0LyPB1NaonZ3A0JHfPg6W9a9UoqSZMBRbZkKlFjBsWzxKPmHBV",
-	"B1xjnr6zfodmRbK8RkyqnHmS7aqvRkUoeQzfzqKoQqlzsqnB8cDBBR9ItOi2jYKRVcSc3w5su1uut+V6",
-	"W6635Xpbrrcx0kxA4yfcuxEvmNsBeLYGJ8Li4r23D79KXjiJbjSHd9OZGsFUbjUpe+GcUTzwT7FRrvo5",
-	"H2qmRkIG8U1pfwA1xAlwsYUepqL0rHMcAUC4vfn0Y+SRbSjPSiUCNUDIjsJhkGfT4az4BtFLM8+57jwa",
-	"qRwtk3dgQc5mX3YEV2jZitvZU/kQKGgnlRyilmYLIVbeydzrulZvJUIfMc8KwBfpGMjWNnN58YVqIsGO",
-	"b+Y2ycpcG0ifz90gM+JjLZ6bPSZR84YYqKqpcrHYEDMQWRK5GF1OEborG2XugvBrBSFERkw1FRLKhclT",
-	"kUR0t00+tb/ZzphRKvI9MctvcxcvUIGfa5dsK7Vupdat1LqVWrdS64a8EqioE1svWEoNUNsrMzMJ1npB",
-	"OM/8aZqTM73EmGrK51djw1IThnJ5swiwpoGagN2/KkQ9V5NSfLqXClNpru3XoIp2OhwPIYOMiEkqjeiL",
-	"vPbkuQST4yPHD+zFbUYrIMAiwOuZ7GIGCfeLN66FYLizhM2uDpTeD4HOA2J2AdRkE5jzrUR9KbrtgIo+",
-	"BfG6HDU9dHcqNlHjLKGQ0pdOvCZ34PMQsH0RiZmgXK4ZZx+rDoQto8BzxPXJl1UHq3jhykHQsxW+MXoW",
-	"M0G5nnFg2vfrLAb5DkJ87HYMrQRPsnwu2LsHd9+/8w7E77AD1ktlqgciIXNEPpaanJ5zZuhSIFwERgur",
-	"LHiZFKJAwZThBMnlVul5Sf0BzuW5yeqwLrVWczeqfaw6ILRfvRDhBgGol9GjL7mNcIFisBcQOw3LvZV9",
-	"XnaLHUgKoPgUewjUDW8J7uKlRv/ZsY+Hz4VYQbx4oOoLUvOxIvBYuGyHqjtsx7RVt7fq9lbd3qrbW5az",
-	"aa4dhA2CtdfJZn3FlLxgzRuJxgLPkM+eBHePT8jajRqNBiVgHSrnK/KpZRy/GfIpWHpZT0xEziDd2TIT",
-	"yWLgdZicJ5Ukw7IDzDsVtrEgWTRuedUdsqgMxFYIFzxZehWiJcZZtiRr/YGd8Sp56+APmE1ar7OYbmTM",
-	"UtnNxkm5GC0wSk9v6xeY4/5ATV7tNHf8sRly0NqiKjuBUaH0hq9RXPIZ4tJ3uWQdwZKUA1OFuYwzUzJL",
-	"NK+HnKAREHDHWIMKN5Cj/JwSlx+oyTq5y3BNt2aMy810BgJQSPje7YwOcTIuWrL0Qo0YXZ5lHd490Vce",
-	"e5kG8oIWxKipnI1ydZpaYQdTX2PXROxmiA19QVM+bz9mieilUqA9wShgCB7NNWIDX+kbG4Z/UHpqmghp",
-	"UjONjiVagFKrLCE8WWoYiosaklR32AHLRVekI0yPhrVMWGdaavwLesa+S3cxYuJUSAfC6trheZ7aoVB4",
-	"of2JOjfKz/VYMh88AGMYoX3FNYJgr0B6Bqns1+1QP5J2EQCrEHmbz0bHzFvRM0yNoT2AvPUZrXLKSl9i",
-	"qvDHomtEAi0fOZRcn3buRo/F1+3XEWTE7jVYwqe6NOaZL0FJm1vaJFejkUjsYknlbXVDQmqBfARw5l7f",
-	"ZQM1zjW2AMgwVxtQaU7PhBOOcqV6hQ94mMqxERHrjXModa7H3QF9R8lm3DCeJLnQmvWFYfu7N316cS4w",
-	"p84MhN0ZbKvObvtuS32CHQWEB1fuPGLikf2XF03cAT8ErD4AvoG8dBBHmtcgzkW76BYls6ntFtOM8QKM",
-	"UZLQIJ9U5Rsf8RNxm3pZO+H4EK7bPXVGqvFbV94q8dva4+PaUPfT5LjWYsdWX7vabO42j2sROybGhr+8",
-	"c+f9u1998M5x7Um122JZMMu6ib80yHOHzLhL6lIPPWkhgrFpIu7arHDtFNnXgxWK7hiVaVCHg1KhXZGe",
-	"ehF36ogKXWvu9yngiU6zruSJo3EnS7tlPcVBdZytmGRKnRSKCTfsqlVN3PetElgW00MrGWqD4B9lbBAC",
-	"0TpUF6++1NltBz1iSRVPEpHAJwR5zsYQFROXgfXcHCqs5IciE13jGl2b2hzx/rtpZgC1+cyX7ylTfr9K",
-	"nQnMaSsjXqqXTY1Zbdy06uvI7v40b+X3y8fy9ag/WPwWo9r6Gq+2vYSIIUmBb1BTF+D70zAQ1+/gSlJ9",
-	"BSG7Qo6nBeTsNtiHK8Ybv3fniM02FoOQqYswBjvMyMNkQqoHUDjGMyBPQeRtqtmJVBN5i4lMizlcpJWo",
-	"ZETIMgpBj6ICqCdqNBpgG6LsyaoUkrF8HSjXw+fnnLzW3N3bj2oA2OCFrnOYG2i1YeXPMgsXetWWaL0A",
-	"bF67RRtQrQulVAJC5ZcmDCC2SCYgYc2DRVnlDYIUAJcMRukfcWPytAMKoX3eEf1U6gVJBlaZBaSqeTAs",
-	"l2xAISQEX8LeSE2pyfifxRGLv2j/s2P/80cxwVPxzps4Zsn4SGmTq5FVtZ1uHXnjBEuHdhVYLobqVIB+",
-	"TQvkgyGc8DYUXE4GBGFG5hNYHK5dEiN1YMdgNWiMunAAcZ1c8BNLfHvOtmmnlQmr8B4UCGiNAinLLybK",
-	"kyOlddrJxC0I0iZdendRDsQ/Cdpbnbuxktrpb14gCGxJ4OUlBMMh3Uhy44AgeKG0EKnAYlvq20h0PL1w",
-	"BKSvALRyPtYrsk+5nBK0eb1awKN+9ZXH+I92mjyJEZx5oCasx3M0BFJBb94/ljGIhPQSDsKSGO2cIgBF",
-	"6EysDt1Psx4EoJF9tYD/QwpOSIBI9t6I7W1op0kcBYiBYO0cjjVieEQstm1YkgveGfuPJJV9w7OTNv5y",
-	"LBmLJ6I74KatRkJCe7EY8jSL3wRZszOFXodDJdntQSqFppG9ET/91c+efv9X9gMMvLD/8gEA9o8//Mkv",
-	"P//l/4zfrLMDOcXzEUzWUn1HOp1FVE2sPq6LicIYnLkXjP2UOA22bL8IQZmyrsgyh58Z4nv69UmUIGRI",
-	"WCMofWbXYUKcxA5TQBoMLzogbqLFqch5Bq6ICHmpQybBoBLnlEhzZKHBxByngpg7+w9nksbR2kUFjNC4",
-	"yBGMi6miKLgUm5IF0JQOmfJN3yOMBCunoSJh8LBiTCDPsjnNg1BSMQVoyBNBefF+AcWjlOAsD5wygvzc",
-	"80m6iPCIQ617TH13rBGCEavst3eH5+KOFwwZSfiPboEIAxICSGpfvXv/6S//y7Pv/GptFQDneOG1VjYa",
-	"w3I9pExOByBD9cdyW/Vki9a4kViBpy5Aa+wWF30tcWGZnLC8sFjp/FcQmK1dtViedayrbu23QvrlGlcd",
-	"ow0u00JI+IuSxEsS8bJ60KXTtD4zh8/uJi+J1fC58dftnblkFEhvVypdGivwlvS6531zVgEFOSrQ78HK",
-	"VInegalLVQY6LDmYegwP25DLAAu1ElI3KhE94gMI59h5n57FIVB/s+GDUAlTw1ve6uwuYmlJheDxJQXj",
-	"DMMY3h8PEvLKEI5zmLy2sYWXTwo83ojqlckCajwUZ4YQeEHhkclgepGGLjAahcnXC4qxQChOqSKGR+Rx",
-	"tzEIlkQ1HmwVWLuhOzbMKKjjUQAClUqInIiRqbM4U1pPYzZXf8MnkWIZCXerHUxLcPdbjK9pr7ALy4Ag",
-	"ku1L5cNxxqmiBf0VlKOgsDqMLa6zWDwyOY/JGuNG1hFTRQtEU2hBeYxHPiQNypHYqY9y1eGdbOpm8s2x",
-	"MkJXgJjgLr2P4aYXYFzwxSVWNiPYvn3m9eUWbMVFtMc5zPhBM6A99pjG8I3Hta7IMnivnKGOie72Tdgv",
-	"CP2G04bxTZiybql28T0dkFpUe/aTf/v0Rz+q/jgYj2tn78k5U9xL63xGSdjK61hQ9JfVVrK1ZJwnv97+",
-	"H/cJMUDXC24ARP3isk6lMmmPbqteWtMVskVd/SxW+o58OBAi51GjfP4jyHVpziCzECtvk9sCkp98NjoO",
-	"H91yOAoNwboonM73lxrm0/EWVYK9V5reSlaZTvoJpizOUr6VE0DST47s92CoEY9GGRA8SP2LFvaYJnpp",
-	"h5RnUwFGMgtAEtWG/NFdfB2zRYepdH/716FKFQ6xaki4liovybFD/uh9IftmUGtd24dm3Z/N+ajfqFrl",
-	"QKs+CeylTb3FOlOWiB4fZ+SGd3FJPMtEXmeQtQXRkxrCN8FtxCX6gZSEXOUieJrSfl/6qCCMM6i1mucM",
-	"A8J2Vo8AwhuWlPdgqydcevHjeeKmeqwz1qkUWrsacgH9L+/XcmN2VK38o9eO8jkjcKCBuVV3uQzSQCEq",
-	"JeztecVPl0m/FqQdnEHyb1mdQfCk9BWFg6dGF0HfQDdKnvhSy1DNPGa5MONcYs8jPsXyTx6XtJuOUruz",
-	"1Ymn5+MyG3CVxVxkOXDVHFjVIkPGgEspsrXdEhVptjO7qDDbdiRyDcnOVb2Tk3zl3j/SIr/7zuLZrJmO",
-	"G+5mmJJ75uSAX6XBybsNnEu7UAvkfVoI9MCXv5XZFG8KRHg19rAk4iVyt1fQqxTu1DpOpS3Pe5GupdLq",
-	"L3Qqrc7nzqw2jIUhsfBP2CxTEu1YRO4iZ70BHC4f3Yq0Cq3TjjP00izz8aC+LioJrI57H0tLbyGg5a23",
-	"3hEO9CVVsv7WW2FOZ3lQFKdvpVtgbR50Gx7FoEa1T8Q0hmgzN/gSA0M7gWW+x9JlzfpYI7TtaEqd9Ug/",
-	"mCsctt7z9MeOw6UK8EI6sU2biHVEpmQfiDt9cCzDKdEKHKVDYSeO4geIAPlYYomMKMz0DbGzSBWwL9Xp",
-	"S1y2NqaNavx0OgO3hV8NuZweS3oRo3MhMmkk1Ajim08F6wghrRzRHYgkYmNp0mxO+rBqOODg0Eze5Wk2",
-	"zoXGbcTzAdh3XS4RX9m16HCPMVODjlcuuFayxaRyKbJYPHosTT61q1hE4HmFKcdsWbfZPmZKC5mQqMV0",
-	"2pfcjKHKihmocd+1gQ1T9m1xXkDXpJokd11atUxEXkBgwcyHI0jvDiDYi3LV9pbEdCviW1jDV8rZM42r",
-	"MHGlrO1u2qkJF+MoHhlX5xmj7lLKDg6vlg82hHhvCjOMXcR3LB4hmYL4vYUlg88Q1S4yDmyJMgic0Kgs",
-	"sf8LRmVAj0IJzmrtzaiQEFuNyAlkQPbcMlii6K9rrVVrtO2H7SbMCjYEBoSIg4DUBDnEO40bO40mazZa",
-	"u40aYUKp/B4hMqEhFVEy3LPf/PDZt3727Ds/ePqvvr/z2W9+8ex//+zpn3/LcgMS1GBUY9vveLf2EHjv",
-	"+vz7kk3OcJ0RcqtAMCGpt1UsMa0wgnUl3orjELu+8biGl7nWqj374f/57Lf/57Pf/Obpj3/++7/92R++",
-	"9Vd/+Pa/e/a/fvrsx999+uP/8fQn36r5BbMy7i6cnvCW4N7PAVsRgknjvGbn0sn/gCfiLFuBGhuAiZ/h",
-	"ktsSyVtTtSU3cJ6mjpdWCAYbGi0WGaevQKN6mR8T+2VdkvfmVE8Xfq2xYv0wMC+y7kApLTQGiIPpWldZ",
-	"IEhmsBfjWI5UKk0mdBmhY3YQroxB2NotqngvVSJQaZRCJBqsMoRBF7M3rKpohavJmxiQbhs+loG4VUrb",
-	"BKkBqmqSBcTOVttxQSRXirUYQpFuJvMzeBWlqIgQScB4gwIAyKAk90Eot2E804pBZc1cDNOgpHSpK5oY",
-	"ZSnEgMJEeIRxi9ZGwMnJp4Bx0hmjHz1OZWpSy6NiiDmP7Zq1EyVF+B2YbfxRBAHOChX2XV1n93Bx4ctU",
-	"akMywg6LLfEwbSu0xC0av3YNXWtEbP9qxPYaEWtehek2mJMmKevLxexjQzquswd+EUg9GPFZzJhjydiR",
-	"UggYix96cJQgR5N4PnRMQ6L0r1uIr+xq5qQylX3XEAmZdOhgq+rFkjs84DiiB7wjVT7kWeUmEDaxXRPq",
-	"i6ZGa2xbCDaF9nh+JUHyQ6k6wbxCw0+EZPGQP2onhL4Su7WldAuQ42EoLLYSoxqbNrbr37QLGYrsCQis",
-	"bo7V+w6NlzsOpuDXp7Vk2vbNhYfKKggfOggppFlWTzgCLKL8FNGTLNWjU4uv2Jetfgqqp/0HaSt4hWhF",
-	"IGBKY35IiplGkBXScqk/RE6o5JTHfkYDLIfECVhVEN+LaaELDpsAaRtepmzLkCJhAV2p/LcoqJOC5tHb",
-	"YOgwN5mU1qyyCzU2K/WCzdmJFSou0lqkWyIpLhFs0Id26SapFiw19qRQEqk/KsG0JbQ9t+PI1pYM1a+1",
-	"H0Ip3ZQboMeQW+R2w34X4C3NLJPd/wjdnr5jsGqXuk21X2Ru4HNdJsClRFzXrp8wsxMOSV/IMiFoxwyE",
-	"XISDdIeY+wtUnUJqU1KhFulJKJC0yh+Cp9RTgVrrWiOqhbe51rpx48ZuSZuyP5Na9Pv/90+f/eYHn//0",
-	"l7//5d+sqjCFCLOBMnYEylir0fhi40YLAlo8SCHqgmXyV2vtNeaULxCcii1da1WCz6gN57ggiN9irLtH",
-	"zX0EC/Zjxa+lqrVuAuB0sVorrcnMVM+rU8LpfDWVySp98PrLow9WSMMAh0pSnBWccSG2CuJWQQQsMczK",
-	"cmpZWUVEQSd31fjRI5YIfdFao7svi7TG20EycIU7z+mHX9CFooV28LhwtMUhtuBsiEoUVoZ006Ui0SKh",
-	"YhlCx2H8SxRiDgeuc28gNwo4fp2hg5I17ZN9r7hixjChvyPQ/60Q73+mVh9lAEiQ3qgsn2+6QbJFyUAv",
-	"1aRluyzUtXQ+pIdUYh0RGpEKtbTJQOGc0GBeGOFn4wFctvbmoWB3ZDJr9t1c9Ahg/edMt/ZIWi72MLTe",
-	"7hY0ew94dOAMBkAqLvHIrNFgVYGDoJONeMAdmVx22K+Lfbp6ybFPDtylwg+8jah97Wq7oBkJr0dl5OEF",
-	"RlwtZEOPz0hpDG/iBrrV5cVZrCMlbkMrLjkDscx+Xfiac+TMRDScL9giOOlaaJ3ieVoUPX7HSRD0bmF5",
-	"ViepwMpiYG0CgWIyELmIwVVP7/uLa0UCcBpPwexBwQtMOWBzMLCR9RnSmgrkxFQyM3HWeADwQYihRbHj",
-	"hzStM4pJ3LHDWDDSBSFaxSRLIVok/HnFkKL1OkplgssLDkA+B799R8mlyuJh2pdWHxzb4zIQHOvuPLak",
-	"eOc2bPj8AXmHAv6LQ1FamrlMx0ukLK8bQ0z7kvamQHDGk7784ls1IAy2qowtdsmEXQp9RMhShGrKBdQK",
-	"4JmOmFHK5YXERemoJQVe3hOmuJAXLory0cjXBKkWr8P6VkXtrBul2ll+xLBwfWE+PBU5JF/Cah1xfVKL",
-	"IIMHsmkwpQziOSnJx9IMV4QW7k1b9dowgPNJyLRyZ6abwaZtzrVft5vCp6CmBl7iUvb+Ztdmcd2OiehA",
-	"iGoRSexw5A6FCUkjuSWwew9rObYqvAHjIrnwmD+QLEtPCA+4uIXg0R1qkSEG5v27PjkLIsssnUhlnX0N",
-	"UvlHXOuJyhON8WTIVSHXK4i7x4vuIwwTRe7eo2LopRA5AKfDZXAui1xNwG1NBWR9xDixdrACvBF/yZjR",
-	"hzKbxhGLD/lQHKZG/LNDk6ddE79ZZ/besaP3DwGQTuWsIwYpILiNcvUI0o/iowcfHR7dead9/8GHX797",
-	"55BcOQCwF399512VT3ieiGTnfq6MarGBMSMdO4c4gqvF7faXlDa49W3aDvAvAg7eoeiOcxHfwlUhP1Tw",
-	"dfkzX8QDA+wofnFKuiqoL8KBp4Vb7fH9aH0Brg/FPULsp6DnYBXdkXGLbYer+RTQ4g5Fd+ddYbqDHbum",
-	"GGr3YZ72UxmXPWoOb22PatRqU+/mSuu2tt9FGBZgRU5/pOPbHz44bH/44O57d+8dxpHDkLW9E7CEyyS0",
-	"ey9FCqcJBQh00R4QvSF/MQAxBpVfcAloJZ2kCcYr9JbFeD3r9FM7TTLh40iDJHCaT7TgsyF/1IayKbHz",
-	"wna5Fi6FX0g7IRd/AdVYUm2pC1jIER2PAiPcnaqzA3y5jHbX8DJlgHLnbXEqS4Q2BQyffYZrZQ8wmXJE",
-	"smN/xGwcQtxoQbwlhtPsaJMLPoTNcDU5VI/tN5pFiKkLhn6b67Rb5uJa2bkS0K27uAM1YVKxSSoTNaE4",
-	"Fz/ThYGZIXPfwDaHRVKxE0iCyHPRNWygcg3lEI0lh9pw+2qJz6LpbX1OeqmWsq14clTojhF5xIngAVVb",
-	"Q9M4KrHRQCddQeHYWgdf6+o3hyjyrCriudo2Vfn2HZVM21B3qtbab9y8Vkq610M7uuXgw4HFhIq1ZYJr",
-	"UWeHH92+fefwkL2x+yZwHKr3/sbem/YemEwUkVnuNwrkGahxlrRzYfJpzEZjE0SGdHj3hKXSKIzyg3rn",
-	"ERaCRhb44M7Rg/+PvW/tjeO6+/sqgwUKS3pG1JLUzUsYBSPJehTrVlOKnYTCzuHO4e6Es+ds58xozdoC",
-	"nKJpgzSA46JoisJAiqIvkraAi7ywi1w/TCLJfpWvUPwv5zK7s8vdpcQ4yb4QIJIzZ879f//9vtu9eevu",
-	"7ne79+7cf/wIVCaQKdhcF5/qsmslsXUUyb3d97v05o0Hj+8/Sji4RBEnrP6vRqwivouxokz1Uf5i5DAz",
-	"0UAUw1wa03EKx1a7HbDr1DnbqD4E54mgjCmXBxtDuYmsCxhGEqWdT0uzYdGswucRVQoeY74OuocTCpux",
-	"nmHXw2c90RuFQDObw3e0NMGMZz7fB/VoUyv4A4E1HJGWrbSN1vV1yalMJvO8b7zIvFA0epz/ZHKS6hR6",
-	"1E1L81/InkZS0+hYlk4ZxalwmgDrolwgxfmwXBrDbWMOG/wh3HowulwYN+VY85ENZZ4pGSY+RUdSjgyp",
-	"FHYhuCv+i24RFOZWIWu5hf71tVKUlk85jhtKl114LnH8ez4WJKK0yKDndo5nNkUPbGSmS280VplQ0JtF",
-	"6epRRpsT8mFwOz3yAVi3alTxBMfBmVWGsrNcJNHqDi2wNuCHdnsTFIai0EXXC+2Xv2LUnfCacK5IF1wM",
-	"8nXof6BrbG61N7vtzX++/e2t71x+r/3d6//q6vfe2b535f61h2++u/moRUoStrfIgHbwmjjGPMFilaH8",
-	"/tOXv/3sqy9+9OLnX0wNiIE1Tj0eR8E+b0QrrsVJq7C1Yq8XVshoFy+v5M4Xwze1kmuM57WmdppsojCe",
-	"hbd3SVdtnYxwhktOqsnIlVPELhJl/mx1TPQGVh4OBFHf6rGyfWkmD3acswnYdAmzAdhQNEmzhw/2PDCF",
-	"70/CJDiEmIGGuUxtCg33A6tKqfSE6GWnBLY4PJQ9njSKdUV7rgyYAX6VzzsHqXQ8yTgwR8SdLpOmHOv6",
-	"7flATd+eBE+SYcYT+gwxOSm8U3kgGJmbcb9ajbDV2Wxf3jr1PRov9qHtVy96vtN69mTpa5wIyc/YYcFU",
-	"vVjQOMkRj09K3JqBt2DltaBGL7ffDBot5CGYF1a20j7hQs2aSlj3XDwaZAZOQahb+qx8o8EKYU3L2iiI",
-	"OLvSQsaul6cFf6qt84JFnYeUCsBm6Nq78Y8hM9EPX40Yr7VNOaFLic+TnB3Xt69fv9q+PuXvwLdnZ+EG",
-	"EB3kugjqpTiTI7CwyYJ2JOhpVYiD/NjWFvLNxQSZ5CBUZVQpzvsLfAWVkV2LMZDEwauUGEvlezb5A0nZ",
-	"hxelghsnjc6hVH9rc2v78pWr+1W7vXVViaF8i2rok/PxBGyn6JXZU48WAmZuH7nrS4ZA2IjuqIlPRsk/",
-	"UbVPZEaiJ+Mo+Rfvv4+/efzo7YvXJz8BesdYR/JfVyJnnF1CrgUtwbWKpOuEtnCQC3WEpZZwpw0zYzLV",
-	"34ge5qInB8iQjmWMgqF+LSSv/GAkGA/DkQDxsCgdugaLwpa0KK3ZXR82DSLB7pkEf+1xvUHPGgW96eAW",
-	"sZlMTHWEUQhUcDaixGKMJ7akF5TEQiiTExgJ7KyCa9WCBceKJ+Qm5F47lidbHYsJ3RqzkolvipUyDK1q",
-	"JV0opE5otON9IrY+jjbCHKcF9wGlFD2duKnGGjS/xWHqpufe4ijyc1YhRd6ugCzWaljsS6KVpNT0LhxY",
-	"C84SuKBkzW1oY28WoqXWik3qmP1+UMRGZE7h4caM9NCNRFNkYFzJ8y9//dUf/8OLz36RBN/8l2lx3C0q",
-	"9RaoNfhZB0HNRSr0BQ50jQqZZr3SEGi91bdHI6msos0yucnRsydVujc8PYRI3HwVepcdVn5Sh0/q54x0",
-	"M56VpvjGRG7ZyknxA22gN7wP62p9cKYOjgPyMcbDoWg4nfhQr7fnuNVp/ZuBnWbj9c0WXbx+mIxd8ixu",
-	"4Tbv0lfgwRpWdHBYWp1WrvuZuogtksLEKXgf1pAO7DnqzD5cmamdrnAkc7oD3xzlgpL/61MGF2NdboVt",
-	"usVpvfi3v3z53/7d8z/+768//k/Pv/z18x//37/87qdfff7l809+8uLnX3z9P/7980/+S+uEOTG6Knqo",
-	"eh6bUg67AjvWvJwPvXCy5baN8q25t/NE5vK9xJBk1/cTzZln/GGUXGjDLrUfA/kzadNPCqPaIvP25G25",
-	"s9iQ5mzGJaKnr69ygyChi+MI7o9aSWkTijtodptxiwGnaEw37rfi1mGmRN71u+BPH//s5f/8zZ//8B+f",
-	"/+j/PP/k//3p409pF3/9v3761ec/fPnff/jiv35O8/iX3/305X/+5Ysff+nns8g0Be+uwMgYmbPVaf3T",
-	"9av1yS10VQZYyrI/JACRzZj1XDZKheqW4kj6B+Fv1HtavGutuDWWWX9QtjpbcFO6IszQ9IPdIAuQKK1O",
-	"C29plKEzYuPP4hZG2dKTpnVy7hafqcZeLmFaN3Z7yW053xqlGbBF70Uo4VljsXtvXVO6tmhB66LCQBFo",
-	"PM50nUK/n1+fY43ShTy/1i35el2/0B12/O6rRs+v7ce069f+ZZ7vd9dT/8KviaPp23sP7kegDnJblBYa",
-	"jQc6x8wpsLIOZE9ULn9RgKEIN6YdeU/kOejZnMWHdvhM+z0jBzqb7iLPI+ss9OWlbNDHmAQ3AhMBDDhQ",
-	"MMCAY6xCVoozE+XagLKEmEyuDbZw6TuMHSlUlAQK+MV35HHCHM5lbxB4FLhSN/gsKeKFy1IIFnlfhdib",
-	"hmDpoW9z7AZ01v2V8Qcn/e+Pxhr1ThNz4gkiCCGqZ5TRHdGg3doJZwfva1ZL41fwDRSX166/iS77hm88",
-	"WVLKfTMd7M16w4mTdVqlwfnjt7YC5zveO9RF/K9Trdx+8rqG9ZLUvRV4ZTJvSJoJrMCm/c9ufXvjZl6a",
-	"+Tbtzcdt4xMbr9QHH2yE5Tzw9ptrDWet4XgNJ/DRuwt2OV1nVUc9nPVLH/LZn1uzzFlOy4kweGn1euWT",
-	"AQUIc8egZ66WKG1dO3FrFVsqtGk5C5s8ihMZ15u1jOu0knP/PulqtW2H2dz0G3SxdHu5yIYzv3nl+saV",
-	"77koNKYA2td5DzGCBNiptWrzeULY29ub8ANC12Wq350RAieTbu6oLVZa40Ob7iGDjrjW808+/frjH774",
-	"8c+e/+QXLc4j6+JyoJCaNOvLua2arK8cklKDO+l0mQFxqwQVwNXv6lLkXce8dbUdt6pRKk4a+VhkpX8L",
-	"FvV0kglO3E1Ziiw/STRhLs26Zv+Ma/bJ+4G+x4EeRzkYZVmJScEyXe7Sb6zOn7rTLxGGzZxoLMMIiejh",
-	"rfs379y/zTFZTsPFoifKU6aytAXSb0dSpZnqJ9PpRPSxtSw5O1lytvKBPlC78+2v6Ia3Py1yr/PNveAt",
-	"fvlV3OInX9mnv54XuZjjSOlxdGP3/o1bd+/euvn3lRb7d3ax051WK5TwIXBMLTml43LiQpcfuCDiTLp3",
-	"dpdhhbPDY7ax9rSStiiYQyNoa5OTr7R/4tQ3T1XN1PaIY03wcn3tEXBtEg+DDGOigEO1I4pshNIOKkA8",
-	"zB7GhXdcUS49GnC9oIdqIAqZ2i+AfOIyfZttcQA7Ej1YIf1WWFdl3qA8GRiiRJGGX3CD99l/POpI6ZI5",
-	"5SzGBdcsSy66t1/qyzJKuBAH0zQohJQ0UtTD8n3jZKAYgDbR2Y7pf93MdIe68GSmC4ikCdGTmW5auUjb",
-	"RCiPHTkcFpuO360esovDV2wxRfhOoZ9m8NNm8Npm3BoPjhE0uHtYgTI+Efrz5/1OGdZw8dbaibbrx6H1",
-	"CuNwC8Ph0tY6ScDgBaLWoF1nLCd4dfBeEe4yzoglCXXr16L/o6uU0xYaDYBHtYI8wi/ntxEDwxBlExFA",
-	"GM+PGTtYEIs0L0yUHaI5IwsZKTnuWJvC0mHlObbBFY+UZBnRTQ2naF85KAyWRgh4oVNx/IZhsbAR3SlZ",
-	"illEsNglNbrzZxpS2yZqEWm4YypsHI2kcoDu8b5CFP2BHhsEheE5TINkNhYQ5xJCbE7Ob/gaSnFA0BJU",
-	"dInQHNyx6ULWfXXnkENtlTpSeqyccBJTBRLROUSQp2BfUqleLkVBeA8irF3lctTzMYOwImcZzCqIqaz0",
-	"jBGcx7evPNhHPdp2uf2mzbuk9DoeAc0lXeOmE/B8oAGIRaJJp6Z1WOtSF9HDdx/cuLW3d+f+bU9WsYG3",
-	"nZx+j0tugydTmWdYvcpP2gud1B2ncLjwKVLfpUEDJKrgdbtRHCTVQBjEr6g9XymEq4UzbT9JU4pFSTUY",
-	"vh4m7E3wwtU1MFjMoUglIv1M4+iW2mH5ZsqUUoQ9gVOUFmKsuB+1N4PyXF3gZyzvsy5ga+aiJ9Md3iyi",
-	"lIXfX7C3OOqMIU0a346jkWMtZyywYJebDReP5GufiFoQt0crq3bhznMcJl7ByiazZ/EmQOATXYSsd8VT",
-	"GXYj3AqFHo1qW8YlEqfimFOY0csii+hIjsrmMl483afXyFaEMrGY763aZsb102O1TGUIjiMITj77h/WV",
-	"bK59JXN8Je3X6itxc3+WvhIWL+uS43UodkXoaMSM89Q5zq/AVQm6CPxxr9ShYzXSuR4dp7aSVmqBwxDb",
-	"Q8C5jK602y7PgLwsRnY8Ux12hhDG4ghjiyZmlz7rdC7rCWuFKQfDg6ejvtqE1Ann9JEdwjfHo/H9D1tz",
-	"3RVMh1PIngT10Fc30624Wk1w8xe38Yts9OC9bb/OMd6GsuWaLJpocpuaXLIfNuTYUIzrJ4NO+bwyaliq",
-	"09zqvFNOdFI4prRyHaz863C3o4fTUoSFVjL6WDmPG4EJpwjdT+m+MDOvQsfsDy8btrR9dau9F2M0zSy4",
-	"4tVoJIoyI/z/cxqb4J8pxTUVx3FUqVwaEyWDzJS6ON5wz3THWVoOEo8gV4J1ZsjcdHif5zeiPW0hOMHi",
-	"Geg8jQ4lGtKlJLhLFSWYoJMwjbdiJMmA9kUwXXqvKowu2LLJYT0yHB7YNpLBJ+uPOjzlKLF682Ghh+yQ",
-	"tr8qdRIpURR6TL6PzOBccj802V31KlOQJIyzDpewNJ0oCVXfZCdKMKm2m6XJTpj7vBn+JE20jV+5zICh",
-	"B85/vmMRl7pKQ2ts4h/XW2vvOLB1wkGyhOkheQ+hXwZ8PbUmtjai3TznJGkyVHMJ0w77KCDNQQ8WzAuu",
-	"KmGq1YYchz2Ogx4HPEe1oROS2WYcbhFExXVWKyNnY88zGYDZN87hJBAvEsCic4zwDEhPKAdyOC217zrY",
-	"xxPw7jH0QR1EjSjznsqm4kMWEsto+EQ8BNfPibrCQ5j/t7O8RNjqOV119EB29qDbZA7N6Lf944Lpn/T4",
-	"s7mdsIWCaDk2f7ZmXC768Xv00iN4Z34P2BNGpb+eAEoXDFAHZx7XNZmyTpNZE+XiKIt2d3c0Av1ubkf9",
-	"KtlTNHeX2YdqfZCqGiLloXUOtuJWpfxPT+IJmE8QTfDSxacCcU5RNkGnbgYtwM+Pw1YWW3PrqIpucNQw",
-	"5IHC6CG61ekdlXN0Ffl+29s1bECt5Ab6MFjRtRCwTfMSeGIW54Q6aWmIj5RcEoklGfULxjX9BpnfikLD",
-	"/ZUyWpN1ZW1Et7OnRGpaViaJti1QICgSeAUSAl4wIfUx33un0ya9tmnY7C4JhzwUH9yVql8OkGgybg0z",
-	"5X6Op+BeF1nRAy7haOqAFX0Lzzqmjs87FaBS2UzggC8FHS8Jqg0sXoYzuoSOmrkl4PMGbUke7fWBfL+6",
-	"IKfxRrRL6shhxqiZQ4dKnuvekVeTPD3LUKTkwXWBJS7sEWWUZoeHWF9cWI72sBWw5Q6EwerdIcMPKCxK",
-	"UlUpY6/1TVDrFgheyWVBDupiT3NsyW/tLI3uvrN3by9KM/LbD8WR7NgR+Wrg1OYjcFmCrkqT8ajwYxuz",
-	"TmWgitWW5FAXQ7TTUlHKi+iZXG5v2mVywAy8VDt4w9R1wBM6V+qVunaCwAY14y6ou60FHr6BSuzr5bYC",
-	"hQM6Nc/4dBYG7CTUkdZ259nanTjrcaTk+HWYlpfQ5zInHxZdY3zEEO4luX2rXrpJ7dgsV4o+MxN/Hw9U",
-	"EaGVF2jwIhrKcqBTW9rUG0jm+i/koSx7aI6QJcLlnoRyMhZoLLrAnLuQbIzQZVyRZVbDUnIhNHICggoC",
-	"g3NQDmQwdSxG8GSNpddRTCmOKb6cegr+rLDgx5UycB9uRI85gm07RRrNZZAdLpBcQ+C1j7wZ4DHgODmy",
-	"TIQjspANqcQwFDRi7uvxqbAJeSrr9ZHvCVeYs912PGIwc/TLKwGg1kmQr7gZWp0roIrAx1qd7fYSZYc4",
-	"0jMtOUTfqfdWrhLLW8GfeRJ8xgrpVKfzVfLEn8CjRC5ce2vV6sMx2yfrDSyFL2pLOxFM7DE5cJR2iQ7B",
-	"nbiOYa1jWKtkIuPtPon4ZzffqZH/XJnS5SvPmkUri8SZ3tu7cAkY7iF7Qn0nLdh7B0Q//xqlf93NHBNY",
-	"WFpZhFgDggcpCGp4+EqTZ2xfTcCRGc4UCVOWiUrJ0gFgCI0wF3xSd+ZkKe4icpxaHH08zAh970TivtIV",
-	"qwCihoiWlRRhxMSrCxfeI/GzceFCg8wnQc7M3YpvDhbUyOPA4pjMIMx0skk7aLVlJoIe8qcezNAe4NsW",
-	"K5h/FVtBrRWCI/XyCjOLwH4iKrCSU3ywh1alQOHNs3vfriKCTKior12OEc0G6UKIVEnOZrK6cP5yWFYC",
-	"Yq5yadUb8tiyvoIP+ZQ/NEhh1cmilKonMTFts7bOTs0gTc2UUWIQgvkc5w1hluFOSBCl0dJ0Zi00c35f",
-	"bdWadfwISHSBDw5BuzIlxhpsUhJueTdZqTjeV9vN3Tsk7dceDnz0Mj16KAx23OZM7qtdVuxsp2kLYQ5l",
-	"IFe8sUxJk4XsiyLFoId1cxAKtIX0qAzbQW7/EsAkU6DCwpsdC2JZkgXPpWL0R8xqxMNeI2PNU15ay/NW",
-	"pNYbT3gkVjkkVzzvNqwxsHUHtF9K3fxocHSQeTXIDkPHvuePj/bofc48dTu7NgrcWFTpNhSZcjT7lmlW",
-	"RIfZYTmwMwWjdF6bTLlx07bl44NcaINKpYVMcf5HWufsWRvr4ohP7A3RG/DlgHjFYIrYJFL0kSJSsU3O",
-	"RA45sC3g69ayoIxbujLOJdCgvHhDq7LQeSdS+iKioCTn6bwaOx2EZo34l9PYNYEhlfh6kcCm0R/AYU11",
-	"YH3wgKyJMG0KwBh3lcuCddQfeM/2M1PiRStMJFA+MEOHBYhxUblD1FZwP8SWSGZfgRUyi+RD6bJ7COoK",
-	"eaU22zHITjEaGYrIBV/3HIqRyMHIPI4Ddrypmsh9RUJugzNBOQV5JiGJnctg/6JxlZVG5ofxaflKvMm0",
-	"dJ4Gu/EXcOPANxZ2+oDse23JH2sD5q9qwKzLFb/BRsIZWQbVAey2A3nRA0fNMA12WShTdN8V7jmEL1LB",
-	"LWeQoLhR+CwHw0HY2fBbY9z7geo1pKk1xnUqkylpzHLx2fd0kV5pk398bqsTASPnc89UefWy97dnqpR9",
-	"WcxukDPYii7MxjJhqMdGFnduzm4YM6aXDOkj4tniIf1vXIQAdscyEQK3wz1yz5qt/lTe/+kZrYcCdmy0",
-	"GA1TjtNRhPIQ/1QVMrY5sZPBg7BexiwWQ5hF4r1rbx80aQI2mxGY5nzII33wA9kr4wC2HY51wpm2dHA9",
-	"U59xfD1Mqs0WPZtsXGJGUT9LHh3CEQZwY0EGl5LsXU9SmVZ0MlAX3XV9BlVU+Twigrynny0sOjsniFEy",
-	"BpuHlsE2YZkXyLURtD1mMEar2NtOWlvScEs+A0+rrq1tg2b5mxi+DTRjTnMiymf3tXKc9aRtKSBzJ2+S",
-	"Lrg2dxqnsVkunCVG44HWR+w9cxGFUFp0Nre24wmp1Gn1dFUY2bUv+0IdNAk3g9ZaLz/97M+/+/1Xn/+B",
-	"oMhJqUTG7kv+9Slx0mld3grRq0mDHY5yLKCu7etWp/WtBw/euXP/dvfGg/tv33n33jIgwrACZ4ysuML0",
-	"LlSSFJwzVy9DxH/UCa5AqlMBMvgXHoagqMdmiWWE/+gPR6uDD89Zs1CCU+0QamnThUMrVgOttiNOZdLQ",
-	"JlkYdTEkTFiDLq6jJL7S5z15A6E8JtUNlLQrqQxP5ps+l+AgZqbMemYm0CLs7j3/2Gu48Tx8rKWd3Qr4",
-	"TTc3r7mfugXSLLx5bePKyYeaAfDgEm0/e3L6I34DlYMTXRekQtiqJ0/ng8mxaz18VRcBTGuDIo7adm2O",
-	"T6VZB6eFWplxKChbvb9osnqfnQVYf8HpuKoUvXJGDtyrNptPkYb7t5dP118una6/zqY7+2y6/uxkOj4Z",
-	"qx3YSx+Wov+MLONcEnVQ0x1Nn3AePCTaNKU4BiNxEvqCAnV9H84znGes9IFOjwkuZ9qAu4kdeCT6rdNx",
-	"Va/35VnsS1otrCHsL7sZ0SGzZIlx/z7czK/6vn4St0ZVg7h6WJWzN+KrunZPBkbor6Mw3+AjsJsS2kDf",
-	"eb0yBsExy5+Ixnv5knv5BL3qhn1uoaDIP5B2wxOzjIbj5nwtTc5Yy5nSNPB0UeZcDIYL+bXTlZWflcXO",
-	"k1kRBHvwYOMkhRzqpzLhGgBWgzjV0QU3E5GmSSQVUStRMgln9rApjPNgIdp27ZS4BMZMOQ3L5a9gIXpJ",
-	"mlU8hVAXJey3T5hj2FVgZ5S3RH2ysLf2gwPBmWFcaS0KGYk0lWlDIj9+0YrM1Z3n5aDmORdpCstYbbbi",
-	"VrXVwosCphh/ud1ahvcHLkns5Fnz/sCEobuWuk7/5/XAcWy1npwWZMkNbfYN9x4p48bCwfydJaivPakr",
-	"3ryPxFFw6+qqpJQ2vLgwD7Aq/Z8zVeooK1fVbkZWwxHpMFOYgXhxAYfq7mhkUQZen0+VQzaMXHItbnEe",
-	"fFfJsf3t5pb/NUG68R+2a+Bw/Msr3gtr329vXT4laZWbg5OMB5+f6KAf0L9KRflrv+rp/Ko0pwfH05i/",
-	"lGMtRqN5+VeT58EM4eNw08yuaXyXMb2onHH6Ta5hzPpKF9ID0RKR27TE3h2NqEWGzFxdatsYRI2ZMMBu",
-	"BaFDGKCKEIgZlf4Ac8TLBWrvJmKsrZe/+s3zT74E2wUTnOksepxwjpVur5at+YzhGhcb0A7WrxxTWf0q",
-	"Q/n9py9/+9lXX/zoxc+/mBoQY6WfejwuNDRvRCuuxUmrsLVir58tAU5CG3l5xW5Rj+K6jG+tVi0pJmhL",
-	"TiZ0EeLaKxEXixXrNRTCzyuCZ9NyJPoyjWA/eyTuTJkSSTwj32cCcGuULWddpvBa2DSab0BW5hrIcxdi",
-	"w38N1QXEW8fwwqekRbVrt1TFAYp1ghPgka391n9T1QME/4QHf7XbaSBFTs6bRhPun+nPpxLDS60CDFj2",
-	"KsLu/v6T2vAHsnfkLzY23CzpeTB8HlPj0EfVQZ71ePDohJs59nfxr2c39FX3x2LT5cCcHEm8wjLqYdYv",
-	"RJ3/cLH5q3/6w9aBMFlvt4LN9P0nIAUOpChk8Y48tr8wEiGQ8UfoKlV4NiSTPCLcPPhzK25VRd7qtC7R",
-	"jUldnHzhbV1EBLXuSKKUZ7nv2PIWn6kMgz/Uea7H5BaxVRfk95hGfoIPYFEiwWYRJl3wgZHOcyotpkIu",
-	"V68V4jq72vZJTL+GD2Iqpd2Opl4AbcX9AoKe8PfNRgT3YtavCo8lGuIz4lS/YSKRpgWcKZoamYKlDIrH",
-	"CLm0an3G22W6349HuRapTBGmDPvtJ6kHO1KmUaHH0HChx3HUg36B/o1zVsbRSFQGfrK0LxNQb1jjMTVZ",
-	"8oOSy3eRaGOgc8tT5pG3OQ3fJdMpzeWtMBoPVwmzyY/EWFpAr1VGdu3vk6BSHLP8Ra/Mnsp95V88OI6y",
-	"FKtuP7Lopx8xIhrqlB9FH+2rjy5evOj+wZNJWojDMok+ipJMdQv5NJPjJI6SpzpLZQq/P5CZ6kfjIitL",
-	"qSJ6yT8auSbiKKFO1V+3hEImsOUtzDg1xm9hS5mBSyatN4HeAO6tfSD6KPyc64F/iZ4Pfo6QNL/jiqex",
-	"eMzCuwU92le7Pust87BryIzKXhx0n9jGubidmrA1aTTkIVXkYwFzAjdPpm2prkPuoy+ZGQcSuZiIeaxG",
-	"mY/FmA5j8g3D1Sl4mRgHDMBaJ/eQ2Trsb10JB9aahHibtceaeraX9RVMCEIAiGgsD1AfYFBh+KOuwjuO",
-	"b+HmIdru8IWDZzC2aqLF3Dj27kkC8uMr4alQmRmEZ9ZfYU13hbFyiFTQQufSbDCfEc1eQtC6CKrncQSY",
-	"E8nnPLpb8DjAn2Wkh6yIelVRwKB4gWg8Q5GpUvBV6h3ph/sqcuAYBCT6CNrlenrqCIyZ9oHFFfUdOJBI",
-	"eYNI3YSPQZw5MEd2OIQYEUgGB3gp8ryGQkwxP7iu/RdEIR3hIvFPGTwNIITgMMHTFu9AFBIGhGcdXqG+",
-	"gOITTm0NbRxnzKI7j5XpeDCyuD7txGFAfu3YzyGOi/nCcO4QcNpISVM7ATHhcD8MBjlpcSbhz2vTQnSU",
-	"0yPxsCG1hU4wasEPxRPjJQIulR/7HYfvhO3CtcTw4J4FqZ7DOvvGUEKVjHaDh4mErSFdwE4ziIvSOOJK",
-	"xJXwUV3L/2R5D2EKD0TvKNf9oHhsYzJPJJt5jx1hVp8+dJC/cWSq3gD2UWKGBmG0EzkUWZ4EjRL3UFOb",
-	"6FsvcMPCDdFXmSHdARXPTOSIh5F9wNC0wdUZ9pnbaGh/FzQvBrcggibRczH3Bn3MA9plRTQSPRkT+As1",
-	"ciByQWUGNYWm6cPv0r404niCs9V+kX7rcrRDqOGgSBhbaWj+nn2PoPRd4SLxL8ReIMBdghvGcp/xrQUX",
-	"kYrcyrgv1hPCpz/8UOpRLmOeIdb6EOGH9yW16C/+qcxuRL91S+cSb6b05iyXrJnBooPmBzsYPxKQGfLk",
-	"6qHERNMKlUgrCi5cuLH3nQsXQMQ9fvT2xevROWqvCA78wXFpYROGojg6H0e3v7V5vb3djs7d/tY75/GW",
-	"hJc3r8Imv/VBT+aoRUkT0OeORCFKTQWYsIpDEUcC7iwjh1lP5zDxBfoCD4gZAIaEk6J7vaowxHigD0E1",
-	"syo66oeo6WoGKsI9gmwyiZGjt3aSgLiUhvv+3b33L1xgvCFswAykLGtIWAP0o3gCAVu+iU/adBF7M0S7",
-	"aCtUuUCYJOK81AUWspoqLzeim4JIf7OhNDEMeSSLnlQl7U6VRqnsZUORczIJE/tirzzW/Q5oHwOdO70I",
-	"PmZpJ9Osn5XI/itKLB7l22woyo3onixAYvZkniPJHUJ36uLoQGsLUS6QGnCsixS7UMgfyJ7lwbtw4dt7",
-	"D+5fuAD7NRJFIVBBofJfq6IMJXSJ2ZFBH4y5lwjKXhZVOYgwhmIcBJNbvNrME/6Gz8fp6bwagizUh7yP",
-	"BWE04+iZBmOr3d6IbuGbBVIIFTIyR9loJFN/yFx/Dt1D+8rlH+GMj9BzC/O+Ed1REQy7ztQ80iarmYw8",
-	"CzGph5sOQTrs3Wbcvnw9vnLtKn43jgTNhP37vtreiq9dvQbXQiF6JZhWpJofZrmkPUirQd4o2gOZVek9",
-	"ISPqRI5Dwx3efiWN6USXt7aCacX4Z5TAFxiPDRbCThVNek0Mo8HZdIcjUhnntJcBwE/WoxswErl0pEs4",
-	"mYXIjNV6NQxnaJ/BadZ5oOHSH5rUcguKxKizyhol4wHMWtALxBmirrBId2qzyJ0wCHXwArG2Ua/JTAmP",
-	"PnWpZ6Fcox7M8GfAHWuFIevhphpBl4wugmbYHfTsybP/HwAA//8=",
+	"7L1bkxxJdib2V1zJMRv0TFSiqnCZ7iqTjdBAYQYcNICpqm5w2I3N8MrwzPSpSPeccI9KZDexNpJWZtwL",
+	"RdIkM8lW1Gq1Jq32gZLpjbRdSvtfltNDvekvrPk57h4et4zIrEIWhtv90KjMjPDLcffj5/qdbwZjOV9I",
+	"wYRWg6NvBgua0TnTLINPj1KW6WeJ+ZOLwdFgQfVsEA0EnbPB0YCaX0c8GUSDjP0q5xlLBkc6y1k0UOMZ",
+	"m1Pz3kRmc6oHRwMu9MP7g2gw54LP8/ng6CAa6NWC4U9syrLBu3fR4NFigR0mTI0zvtBcmp7PZ4yIfH7B",
+	"MiInRM8YUUwkLIvwbzpnhAtC05Rwrcg4pXyuCBUJydhCZloNogF7S+eL1PSn5mpEF4vR/v7BIMKZ/Spn",
+	"2SqY2mLRNbHvZWwyOBr83t2CgHfxV3UXJ2Gm85hqNpXZ6gW020jGsX1k695cH9jhjArB0nX94RNbd/dC",
+	"YkeGxs/5nOvm1ZrTt2adw1Wj6rK0EAf7zdRPodVwPAmb0DzV+Ipt2XzY79xPj+V8QcXqhWyjBv4+EvLa",
+	"BJG50Nm6nuD3m+gpz5TMmskeC/ZWj8bwROzOyiJjV1zmiizolLVseXylRPU5ffuciameDY4OHlha+y88",
+	"tZXOuJjCwFpZxQ0ziWcJmy+kZmK8+hlb1QnxiCxllpDxTComyMUKiDCmacoyMpEZ0TOuiBSMmCExpYfk",
+	"kWEUjGqWuO+IlgVvMbMBdgJEI0uuZ8WPFzJZRfAdF+TwPpnJPFMRSSRTREjz7ZTMZcaG5JkmGdN5JhS8",
+	"PeGZ0oQKtTSMzDc6YzRhGYmDWe6dskVKVyyJh+Tc9XvJ7Eio6YVlMBAyZVqR+4eHQ/JUZoYJZizgkbAf",
+	"eEYmnKUJckjzo1km+DCWQjOh7caBB1Nm2sB+TZfYwf4nZDkzvxUTcYTjyvDiRSanGVNqSF4KP0Kgo8ws",
+	"Gc2rsFBc+Scu2WpITrJMZpYwOEj3t5yQJFuRLBc4MyE1uWQLPXS7GolX7LyQiGavtOzvw/r2XlCtWWba",
+	"/Adf/md7//DND743aNzzc3PBtO98+HnjW7Jh0/++vGjt5Zfy4qYv4udc6Y3YO9dsrgYbc/TDTTn6C6nP",
+	"6fQpTzVr4IEvRbqCXUzH2pwyqokwJx03tGJE06kiM5kmbWMVUo80nZZGi3Pr4M7ndArX7juY0DN85QAn",
+	"5D75GdEso3hjv5x8SvV41rKyF+a368gi0LiVRl7NpGBrKQeccWEesysbkZlcsiuWEQ4ne5lxrZlooR28",
+	"OcI3B31HCKN6ge+YUZ6yMeNXLGu9STP7QNdVuumWP2VjKcY85dSQpPWwZaXHbuJon8pcs/bpml9vfK55",
+	"uqbHPL3xDs9AXm/tEsX56whHhdC9GXtgdDxrYg/HJNZ0+p8/+irf3z98aP78NG7Z9rtkF+61ZjLiSLYj",
+	"oB8Q9KIuWw+AEeSvw5Js46afzxXLRPt0cvfztl359k1nr2nTbXZmjnOijLy3pIbJTYiQoKyAXHJFeUov",
+	"UhYqLvdaFBfzfm+2B6N5Z8aVMbWQQjHYMo+lmKR8DAO10pj5ky4WKR8Dx7n7S2UG/k0xHvNkwgZH9/c/",
+	"iQbMCE/mu4xReBDWa2iutRlLE9hvTCmjCZir3MxxsSACeLx5AMQy80pElDRcf0yFEbNQkyYcZC0r65ld",
+	"cDTYP/jpT37/8Iv7r/d/8fHPH/7hz+599uDFj159cnpwbjrrRw0Q+ZAcdWFjnGeZkUqVppp5wdqo+3IJ",
+	"w7XDMd09kYJtQzuUAD1hVD4eM6X6T8D0e2oXsm0eTkJeUkXGNMs4S4jMYdhPZXbBk4SJ7db9XtO601zP",
+	"hhPfcGXhDbcbZyxhQnOaFuI0UJUl5jwkEgSCnS94/5ERJKuZMImdNjfOpFIjxTWLyZxRYRk9JUt2ASqw",
+	"YfdO4TCPEWV2V7CRiJ5lMp/OCCUXmVwqlg3JWT6eud9xTBn7JRsblRHVqhWZ0xUZz6iYMtyqkbNEXazI",
+	"T07OCRfjNE9YMiTx45enZ6OXp89+8uzFWUxSrjTqhG6OZlhqaMj5TBg1hKbbbAzQ2usbg7smS1vCdUQU",
+	"ywwzgPeOyK9yqVlInBFPyHLGBFnJ/La4wiNBeNNwj2GgcTGQmHDYRxPOkMBM6Mz8zYU1I5qXv69IKqdI",
+	"7Sua8mSrU3h4GBAbNezB0Zf2z7p0XFCeW35Wkrxx046pIBeMJJymKUsG795ExTK6/c7tmEur+Qh1fGLb",
+	"hid2z7nBJMGVOaKJuUUjcpFrb33IGFlmUkyPSQx0G+IPMdgjFEhmZhyf0dRIm2y7VWk+Ao52c992lT16",
+	"XgBzsJfgBXCb5Mjci/NcwRdAWvL7Zy9fRERmhBJDpJRpRkzLt0dzv+zF2HCXlcY3QJX6qczFlvS9v1bm",
+	"mEDDVeJmDEdIlOGq8PDO6WR7A5PfWGZJIViwtxyFiXMpn9NsupVAcf/g3rqNp6UcpdD2+o3HjWQqCTx6",
+	"RNQi5eWbCsyZDOx0sMRqJjPNBPhBNHur1e1tQBgz8DFBDshn/FMY4MfmLzDDUgLWjSicA1zNsDFrLezv",
+	"mzftsnxGxWo7Jv1Jq6hklmROxWo0oTzNM6YqSyMlMT8T8zNLCNWazRdakUkm52g5oUmSMaWOiM5WhE4p",
+	"FySlmmU7XgM3UGCuJVFqTOesPl6zAoEBuipPAV3y8SyOCvkHFGauiPWfkFyxr4R2HWdMyTwbMzUk8SnT",
+	"2Wrv0USzLCZTfmXvYVVWu4Zfia/EU5nVxxxZzTzLUwa6Sro6Mg/vkS+AuT169YxcspWyKsyUaTs3MBkP",
+	"yQvGQdBLZIkScLsuDSPKFUvqNHEGfTPWlBqhnbHLY3jkK0EIM2NH67uZraaZLjyTII/gVYDSoPPDUKWW",
+	"MkuGZvSPTMf2ll9k8srIkVr5Z3qMaC4FrpggM6qK/QjGWEXkUhjqQtuE64hQbUaeMvOukTMomXORazYk",
+	"r4HovgGYl2lCNG4XEEpyxezC5IsIbPRKwg/lVuZ2c2Sma7zWURjPwGNrW8kYkMQwD1w22Ba13esZdMIW",
+	"TCRECiOIwuoaogA9gXer4Veg73wuzMGWGf96W+HhoJVbeINEiUk8rugtc64UF1PidvYROK4JxcF6v4tb",
+	"dZQghNvUt6Bqd4zfUtVbRbZSShovxjxotXYlmjPFxyA0mN0lM5rxdEWCd0KeC3dgegvU6x5mBDefpQm5",
+	"YGNqjkBoZaFj5MIJ1fSCKnZcuO/cnW/0zKXMLvFywSVR+cJoYiz5jCWcbiewPFgnsORFF6O56WMEtsna",
+	"Uj3GbvfOVwvmZeTqAGCfz/NU8wXN9F1z3++ZCVu5wEgCu1+9OBx67ETouDr22IvSccMMYsOSrM9VLlgG",
+	"7xFNL83lBRMDW6QdEETZgKXpjGnNxRS+oUnCzWs0fZWZNjRnanA0oali0WARfPXNQDGl0AuRshGyc1W3",
+	"cX6GPwBLlrmGOwu3EjX3MlnO+NjcZLY1uN0GUYON3znqHhw+eFjy1T2oG/0jP7g5fTsCr3h9ZD81X68Z",
+	"BYT1CKN/KbZ2RB//6GG379B+JS9+ycYg4EOEEwQ+lahKx5dCLlOWTFkyorrk70ioZnuag1Fa5Kllg2iU",
+	"rriHo3JDFyCxdr/j4qr6eI8iH8/Tp+kg2qXP4wlL+RXLLFF6eTWAoE/wvdXgXdWBEQ2YSDwpqlthaRgh",
+	"PHBEYiMewimIyR30Pcorln0UkRjcUyhZJbH7nHBl5pLE5nDar5jRcpP4mJiZ2ngFrsmEG9m+x+qZB9eu",
+	"f+2NS45adCeJfsZRK07ZFa5d5xvP4cl30UCKdDWSSzEKVr5MyddWKFowaW4Za0PSMjUiE3h50boJYTHY",
+	"CEplaIFkGZCbXshcA68DnSz+Vc5yQ9SFniGRrZo0yqhmEGtE09S1Z3SKsCspAnpdSJkyChJaxuY0u+y1",
+	"G41SkV5d80A612a/s1V4JfsMELQAP77akqDk7rc1uWBTChL6TKZJyNvW7jClqc77HcMzfNS8lCPHaxiW",
+	"XfViWG7lj6z6IlgaEUoWUsK/SJLGkeXzOc0aw7EUMxfrmBGvvohpTgvFyPlvGlrVs4wpoFBpzWWOPrmW",
+	"RbFG1nfR4IqmOWuZ+JIqMmdU5RmzJu0yKczvoGmhEStq6L/S37vQUfllKUTW+9SBR7iTX6xNVI5FLMI0",
+	"Q9e4o7GbV0gfvzdKOzHgYuUjFLDiqHbh1W8uf1QbGFDppnjTds0+KlqcO7m0v6BTMIogbOvB+rCtf/DV",
+	"V/n+/v5+W+xWyzitykhxqzRFPwHx3eZ18Xql92KI9uOKKC3N7mJinK0WmiWg7qGpQs3kUgxRiAkC0dZO",
+	"iez9wzc//F7TQYGx2/Df/vf1C7lRAILtxl/wNcnJboQuLuhCeIojBrdT5RKCi3pIXprrR0jNJ1YMP8LD",
+	"yvEEz6jZx4aRQuy3o0C05Q3hNaDq0FeF5cWommgFxPsRA8wq3fe40Io4pn73EZzfHMKOtiF0E43BOYNc",
+	"YUuSVXheOTqrNMz2CTiytzKPn1nBigkj3X8JoRYjO75AMDFTCKSSQTQw99YoF2CUSwpuqnhqeFA0uKAp",
+	"FWM2SuVyADznipvfdeY4PMxnodXImkLMpLi6dC/QTAMLC35esouZlJdgRsZvwBtsmN4o4ZMJy0IuackY",
+	"Dd7umcntXVGIWFFmljD115Trc5wpfP65me4TO1v45ilO+RRnDF+9kjL9vJg1ygMw9TM3c/juU5z+c5gM",
+	"vmlJcO4pAF+fWjJ85qeJnICry/BlR47KY6+RJE8tRd64ZX1uBYFSSOjg6xncTrjS9sMmFHsmHs+4YMoP",
+	"/pk4EdOUq1nQsxO8ix2VCWx2nHHNx9Tca2zOsikT49VmC+ZaQp5cNAefT4o2/WC40j54pMZT0TzTkQRi",
+	"njEqG9W0l3D4ilZcT+vf+cw+Vj3tMLaiFTuA1mP8ynZVnqC/qfqrmE2qZZD60HntsbfaplFUZ+TimMPW",
+	"WufjYlUbFq3pJq5dAS2s1U9pQ4V9nEEOw0Yqa5/7bmw0O7zweunNeMxHiotxg+xt7nNBYrh/5lTQKcvi",
+	"IwIP48UOeiRNUwV9bn2Tz6ga0fXCnNOUsbcxzbIVoS0SXaP+2lvhdzvFK/4B5+vW/d3D71ys4Tc3IU7k",
+	"i2Tj7ZJn/UxNuWLZiCfX3P9XLFN24foEUrfLITaK1Olejp7NSpc5/n78OOWm3VTd6O4sFcMuncgSvTs5",
+	"SlXgCeXfgTUS2sOzyd306epFuSH77aNSe9XB3ML95Lq+nXuq1PtN3Ff+oviw7q1XLvVkrSY+5yL89qCq",
+	"m9eYbIdCWz31PRRcs6Oncs+bW7CB4Qv7x5f42JvwuT3MvcK0ZtPzYMr1LL8YjuX8rqQLvmc2xZSJu348",
+	"78LX1SVf7MkFUmVvISHgEIf8Lird752r79Xy2pXerZtf+6JYG7XM1SKlK5eIYJl7Zzefnz6v8vjud5TR",
+	"e8o8fd1LZ4yJL+yj7cYat5FPrQVxM6NSbeN2zqJsHNrlPrg9SePD2kAVthde7G+6d8mt3GG3d3+pZvul",
+	"k42CYBwt08Q6yjBmnqZG6vE33Eb5XmWLYi+T4o6X5haWJE9Zq5r4Pry3WymDApyogawe6DoTmY1s2F59",
+	"Wz2VGZnJJUmlmFbcKBAEMpNpQi7YRNrYiMDC2+TXr++oXbhWHccrT+3ZBHOIl1RBAKNA1BEzIJ9BD51t",
+	"4d7KwoPaftjq5OjSnBDPoH29ICCzWDEq7IoAQ1CaG4XfLA4GIKcJhlYdk33LHsCF0W/lrH15+70jZNv+",
+	"abFerxnL+/T/8pSJMUtGudA83d5HXXJ5VraiBo+l4GJqgyAVkcJvx0YXZaeLdBszQCDEVUYoDN9RLCEX",
+	"K2L2iEuJGpIzJhLCNaGKxPb92MXQ2kBZLUnCNBtrswVc2h/+BoHsPdZsyUUil+Fmq73UQpFWS4J33Vas",
+	"CNaDG7pgK72XmWb9KNTOaW0X9XILF1ykYOHXs0LkKbsNpT9P2S0p/K7nG1H2c9QlPwRFH+Z1E0p+IKmU",
+	"PPAbKPd3fnx058dHX+7vffJo7w/p3tejvTd/9NVXw9oXpe+Go703H5U//uCjH/8uWAhK4tp3NOtDs03k",
+	"z+74J/vs9WTBEAVrM1PWuvCTD47y2YesMa4VdrtI+eUbGMBOaVmVvTfZqw3i8iavl2TWbbnO79bevRHB",
+	"u2tWppHhOZ+zHU5sjSYQnDs4kS75bMYXC5ZAtpz7rlUzCHG3iv+Cg7rfpT10EW2SSrrbs7eNdbmX0uCJ",
+	"da+c+fBwf4NUAyOObWeqDsSvblvxprbl4Nr1UTil5b6ZW/hWTTgpm2gCEe1gkjHngytEhQRdlWtVmHSg",
+	"46jdnmNBBtfLBr1DUSu3b2+7shp8UJdND3Su3rx6vVGkc4jn/unGw90ACiYnsPo+qRdfWpty1I8RhKpb",
+	"yXDwZj2T2LnivXul+6wPuz188Mlh7Vaqi49hxkMQNjHh9nL3ZsINgiWeupedh8K24Lo7X5+b0Od6rRnj",
+	"vHusHqtkk/dKufGIpGpYVnyXLvjdq8O7YBlVcZk9VSPlPy6xp5nWC/Xjo7t3PZ/ag38P9/+LH//eunhz",
+	"9Mn1NY6Yp5892dg9tFgA2PQOj8RicU7V5e4tUX3Az10KzpA8EiuA+CDs7ZgtNImHMe6E4TCOfDbl56fP",
+	"EXfXZhgD+iGHvIM2SPS1WkPdNuH2zBAtE+WP4TdvPgruwSZ7BNLgFDClAjFpTt+G8hHs5YojHwHb+15C",
+	"EKc1Cta1SeEFEAx749ug8uMA7vjB/j4Zz2hGxxpQijMGSMQ1qQCO/LaqFshAVDE7ufow4VcX0w/eEMDj",
+	"YiJRkUNu8KAKdjIAStZ4swUKepeN3Oxxna1GkLrbfrc6dEW47a3wpLOVEa2UZjQxY4pPT85PfzF6cvL8",
+	"0S9Gnz178fn5yVkcWVQ1u9vJpZBLFXiJEDakMot7h6WU4If3e2ozoctnJvM0GcEo2+NFtcR5EEqePnr2",
+	"/OQJYBgdExDdjTTpxOjWLgOJul9KH56KIqfPoXD2B9sMmVKB4elrHdhhtDAm004T5/UYA7WNW4I7a3rg",
+	"pmZQwVVzY1ozkWZLf8FEGoe6gRPAkqvBBaClpukIagF0VrkwfaIK4uFsusNeww6CxcUJNJIkT7h+NHYR",
+	"UE5wsi4j63Kawl82obqvCGUafuybwY++Lfj4xDXoxnEidFNWGR33CtAKZgK597qtSgKAryxnksxpwnwa",
+	"9JQdk3ic8iO8RqmFvwFECnjD8U85n4OSyAUbkhd5miJoLOBeUXXJEniJFzCSz3929tnZETjZFwsL+SNB",
+	"8Zx47Ctzpxjlh2RsypVmGQICsXRCqPK3PmJ8yTlDVDokZwkvxHCfGRUA9tcDn0DLbJTJtO0WlIUZCUhA",
+	"bYRAbwCEicVhbjZ14FsNqbneI6wY5qDTNEXpR7AlMeKvXlnjMy6Q3ZtEmjWJsdgGZyoGaCSbii7dVQm4",
+	"TzQBKM5HZAb4qBYvEVEXLV0LlKeY3LFffhSb1eaapFJeKrM2GJWwht7FYdvExY7NXod2GVukdGyTFD0B",
+	"HaUaiGho25+AGZvLK0PCc9jAHtMRz0iaz4Vye8dtziE5Y+OMaVvVAfGkGDxmwQpMA/EPfvCDGEGlJjLP",
+	"SMKnHHGtKhCZ5mFcvV7UL5vFGsCPLJiZES5AeraAoVyvyAUzckevvE58o/EewZ9Gl6z5596gHyEwTmMZ",
+	"mD/Ys/Lz3rMkrschdceyAH7biC+a23dIYCBhFrRyqDJjukXiKEojmHuuIY0i4E7hiErTj9zl4OleonIl",
+	"fMKeKceXWu/DHcc+mC53r236Xq8b81Dc3Lce9GDzWVHO2MLE3qYOWo7KBVFsOjejPoawtP21FsI2w89e",
+	"5QchdSB77b9513zm2xAQNsE8KO0VnHAzHW3MSJlEvhxJDzZlhEKZJeb6P4BAeTa+vCZ6i2sjk0vVp0gc",
+	"JC9mcuk/c2XlF4Bgx9b6hZWV746G2Fwx4dn8uvPzrTQBJAkraZq70HNa9wbhumcPTmGrEw+MSR78EWSH",
+	"mUwTjCtraCq3VQM76888xke3DEpOWJIvWq7T5JoUZ0rzOdWs1zRO3MPmxbcLNtYjI5UjDsH2Q3i74BlT",
+	"15qGZfcIydfv5ji36H2t+aSoVqMg1/xAxmVmJZ3wBB08HPSzHzl+1pJ5zGF/52lCAujtXsKLZdHNu9z9",
+	"6pgCYmQDS4neQ1AwPN06FPgRWdKMJlbnByyRMJSmc2citEPT9av4VGyBXrXdNuxnycIRh+BUc661Z3oN",
+	"xpdprxloNl+kVLO+S6OteblqkavckkEJLhv/63GWLAsMdlzljqqIn6WpVk5tcJ7KUymYtl3Ncuwvlvwp",
+	"HVbHMu0UG5hViesE0E5ut1ZChoO7u3LVVe6sCvSU58+tIsZjqRrwF8MDvOmJXC/ylMC0XC9rRpc3spHY",
+	"LC4ghIKFOp+DGRsYSRyR2BZkMH8mOYKHMuuauUiloWR87B730TvxknLNxdS8tcjkmAGAivlka9GYPxGD",
+	"wbY1NpJumkJVyNe+GCOwTa7IBeNi6mScCAuUwH4ly4oANBxUJWE7yvVa8pyugDEDoDFWy+QZsWVOewpV",
+	"bgYNPQEn9MGGjx+9eHzy/PnJEzQLGPrb6n4ApXXBxnLOLPt0qLqGGnB4EVOy35A8LFF9SA4CB6wVFiWn",
+	"553ht0HPHW2xNvo9zIuaJT2eLvZWX1uDFbb7HERbNakn/IR4P8TehBr20NX7fwGlMqAM2MqZIPEjbDuu",
+	"yKuTF0+evfhJnzFVE0rwasBxFusXbpPIn8FijKW1K4jtd0t4nsKNXKZ0O7OzpvqbVPq2EAjab981Dqpw",
+	"Aruz25TItkvTTVkbaZin6hR+i9qH1sG6BElb00sw+C/tJk/ZREeuhPKS8emsEJyhMKUakpP5Qq+sBdlW",
+	"WZYTAMWzV8VwI1kWRIIm5GCapZwpPWKi5WaC/LLQa6zwcnJVmFmqmJsMz7CC1BWE0UCBWjRKW0A4ZQ3j",
+	"rrbXmIritrO2dK4tFLgrEbQ1VFHKL1m6Wj8zC9u3oGNm3elCLq2b3C4WwMHfCIofbqEK0UvjbN2XT2U2",
+	"3xyHQY6sIFkKQrVPN9SYgXudKyzdFsJBeonHgZ3HtmEYXDOKU6dVxFZHwQIWcuLdG1yQi4yOWamu/eCb",
+	"b/+P/+7bP/uTd///3/yz3/5X/+bv/vk/+s3f/I+//a//5bd//Ne/+Xf/5Lf/w//+7R//37/9i/+lGily",
+	"eP8aAaTeRlKg6IFKMKh7iPh4hvKTkav8jaNQsLJbXB+RGN6PI+v2sWGRYRxSJpfW93VMjERcfhbqh1g3",
+	"jUh8PaJjEgtsV0jTQoD0J3C8btzmxzfN9pKa5aV2d8N5d9vDpw0bgR1PQ890+JJpZn0niGG/eR9QEqA5",
+	"tsdI8lSRx2dfGDbzB8/P/iBs9YILhAKuc5MSqmKt2Uo0s9M1y/vx3oP3Y2Zq8Fd6mPI0LWT20oH69k//",
+	"2bd/8l/+5q9//e2f/uW3/9O/6Iy87rRlNWk15reiCFLoZ1RD4oIvoY5O6WFKcpXTFIMF7sRhMIrR2Oby",
+	"gqdmu//2H//T3/7Fv/32T/8qIsPh8CNX9EpiRWJoz2wdeskaMIGj9da3Smo/8KXYHJCzOQSC1qxz3kPx",
+	"SVdcbbup3W1PCvXlCNzTcPHDdaAgeh5syKDdmm0e99u+JXW+3i9QzAotcPMZRVRhbjmgLgNmAECfunAN",
+	"J4SsDWxsyOeftmwW8wvVecYinGEJmQCs6FyQv/31n/3tr/+8upR9eDwG3x48xRZaOL61ilWh1jWd4gWF",
+	"Na6bVgEd9u4Kcx5758AHSUNn/AIqhviQF2xuSF7PpNmnXNiC8BmjRRQL3L14kUgxZmRuaOKB1fHOBgOR",
+	"Gm5+hivmvdrE7c+VGdurvRIO/fB+j+6U7pZFEJABOJ0lJUPBqcOoCOywVYRqiwJGCnoEZ1ekepLJznjO",
+	"+smGnnbr6IYud+7oLnq9pqMbnaIfgI/bzCdjV5wt29dsC4/MWCrddp1QkmQrkuUQEh3eLQ3GKy4gBLG3",
+	"p9Gz05LOBfJlWMe0jyLVGXS6ScERudzG5BHYrttM1f23HDp2vjArXdt3datSPRi2vBZlRwUeoJrtv2vL",
+	"7Zpd2I2+c44BAVR5k0HMh+/2MDD+Ul40RmkJHzbq2ThGkjcx8g0Ba1z0r+27c4Y7XlFP2FtY0p1O9BYm",
+	"KNfcCM1u9oDLouJ/UNJ9InJILPuIyD1vP4zI/VAKflAYEiLykFjbdUR+RDI2gQKroYlGS+ewQZN6k4bS",
+	"57bqNNowsExiuG4pkmBOk5ZQk6KwSVdOQljlrHrtVDGxyMnw4OH9Y7CbCGIN/kB6qqwg7XKNeRtQXHO0",
+	"RJGrFHXDz/WpsQWybnMv5jdvNcB163uJdkVqwS4sKBDZmPeFUS/UjDGokTvN6Byq5ihSS/3Z8Gau7beG",
+	"q9r7LprkIVuwWpsTcpFrEnsPS2xX032zistijWP3QkIqE8tc3lh3wEKRMLNhTZYm0aBRKAhCG8rSQZFu",
+	"Y/fIOh50C1rFqVzejmLhOr4J3cKw7w9DvTiVy3oy9ft2VPbLKzqVy2d+IKdy+SQYy6lcfuqHcyqXr/2I",
+	"zDKFgzIT9OM6lcunbmincvk4GJ3poBigI4+Nt2ovf/U+/Pwbe+7b4+DOKjFw3oSBriQUBbYIh2soCtg/",
+	"IqBPqE7jbirtth6e7rMWzh6D/YqLaXzkLiU06mAsDZi6qEh83AyJzVer+AgFG3BxGNGmiMo1j+RCYJMQ",
+	"t2uaDKNVhiReUCMh2QcwhAUSW1iaDL8S8YQLrmbwgPc7uudm9IphdMuxK+qbM5IyDVKF0dYBtnUYBgsd",
+	"eU+Z+wq8mKbR5pBLuIxjvAliougKyqsXfhtHNbgbaAK1AnHSUCDLTA41UZhG6fT3O/HoFi56sbI8doUf",
+	"fH/W2GM7RYdk0TO2VHRvdgT/+ty6M8q7YR9vahsIF5EDImTCSCIFM0KxtfhSQWR2wUE4hufdPI2EDF/A",
+	"8hB6Icz+T9OVkZahJSwKrSXKAUPyGHznCuzZuWJEQqqxdUE4GyvPsLD/alFHRC2b9u8d/ujhj7rM+4+p",
+	"ZlOJAq9bT9hE5qTBdTGXgmtpF2fGlZYZVoyEU9jkoHNt3qwEsC4JrnbMdyYCuITWRmDvaQnJsFVbt0+u",
+	"aX53spSbz65paKGtroV5ZTMWu8nhHtwyH2FNBSadrcIq7DcJ6O217VFB5SaUzL9PaM4NJwXBj10gdp0m",
+	"4Uaorsi2kMh2gxqt5j0VVo0GueC/ypn92WLZBf3ulgMIlu5cmQr7vaYu5RjKratSfk43AsC8FYPboohL",
+	"jY2thyXR2eozf8A+NCjWvlzzpooS2RXfCcbjB78detN/PZ9/s47OO2aLO2aJUjHxfMNoLh+tGAcRE1aj",
+	"1RkVKqVY6F9ANBNLbaoElDjxYU4KcEikAIUXOyV34oTFoIjECdt7dB5/ZF8vegrCLYrwLSbqsWXrELHo",
+	"3tdvvjmM7r27s/flo70/fINf3Hv30Y/v7N2Bb745fPdHX+7vfQLftiCJWdC4reqCbQYnBtHDzctjtbEq",
+	"rM8xOdgvw0SVcsa7QjcA+qpjdK/NM9W9ZyfWuNluHmOv32Vt+mVJG2DS7g5bMI46AJE2O7xhjQ8qCD72",
+	"wYgcVn6wsGdwmiSRokl1X+vj2gAYDkRziES9omnOyAUdXzqfBQLE9TPtYQ8eqLUtfxUD7izy3NaxtjcN",
+	"FxYNdEbHbEGzViehq/MbPOixUiBVU5mLfkhsMXPrSJzRhNhQ5YLF7e/v3b+YfHI4uffgRz+6uHc/oQ/p",
+	"vTH75PCTZJ/ts/s/uvdwb39/sv/wR5TuX9BP9g8vfrQHYIvrPTedKGfBPoj8Ni0vXeNub/QJG6L89Pz8",
+	"FfFuoPUetccYWtnELTYDoP4AlPe/Z1WQIFWnm5qwTK/x4TrvDFKXrcZt2y1r2Vtq1dj8jrVb7HT32m3Q",
+	"73W1W3vobl+7dXP6ndJutywQsOV5aiPalgriTtjqFkR9P+zmzTr67Zhj3Aa3eO2p2pqF/31F1IxmXv1T",
+	"LLviYxaRjBk174rZzHzrTMK3ODMKSFn/6IAvD/1Iw/2DBuDyx5gisKmm5VMN2l+sA141xG2V6MPeamWm",
+	"Z3ZRBIJ4CGZ0ROIx1yuI04m/943NbRia797FQ/IIU3lmVJEDQ70HIc5zkVaIeX/oD5ZCZzINHhuSR8Im",
+	"wjgURqiPFKRWHBMqbIAaZoxARJD/PTJqQvzNu9jCLMLrJdDubwZjSP8Z/PZ//j+//at/4esKHA2+ePbK",
+	"Gp/LsNk9IBITLqaappejtvJXfZCsXf5KS+YKm1NerSN3+OB+jwCoNUlkPoLBp5EtWKakQLtHsPzhkpv2",
+	"3pVtFd/+zb/8zV//44bslBuYOGY2Vuvj95i3rZPdH19/ycYzqkdywQS+tslswtJyPVDk3OCaGRkQeis4",
+	"vjJrWM+ioZe7xft3g5e7jNJzunAlq3Zeuap23DacZvn9D6+cnzvpG04L3/vgprPlIn2Ya+OZ0YazcenZ",
+	"H9h0rs8iN6RD+f0PjB5bsGiX07J9qgt7a+W/SnVvqInAXSJpLjRRWkKVOsyZt2CoPskUqmxkDOKgLjCJ",
+	"tDuh0uW84CC6JrpL9SEg7251COj4WbHJyrdrkjTBLtm3bCBowjEQkL3FrIQ+kF5F3NO6lqFFhuGUgEPB",
+	"JxMGdi7RXHWroactrH/unRakQVvmpUXE5IosMymmBUgApio0pF3Ej8ZjttB7zncX9wnvn/CUjVrtky6u",
+	"8FoAjchyRnwLaLEKPJdcKsQJ4uOZB9hZUmXOdta7Gn8juMCpB3cDmPmlzC5ZQvKF0YgmNCtUMNSepGB9",
+	"kTvb4n4trJ6N+mVKlwCDawGxUIMBpomhsXbbYGzscRE6bH0hHCHsPGFcnGURJBvExtqg5n6BsXi4i+BX",
+	"/BzEu9ovbJttqAGQMEWnSPMp06qU8785kLvfZEE+SbG5HWSlRUFDRhSWGSnSDNx5LB3cipU5PBedfHDX",
+	"xuag61swOVd7v7bhObxRPgDzczCc3dhT12P1HJHHZ19EgNNjOMTvn7180RPwZMZYi5kPc98AbsnwwQsp",
+	"L8MiZA75yzAnW8akGlWwEcQGcof17tUpGn0rqwak6bFMt3L2buPc3QqruS0mc4Ps5YNhLDtfvNtYOLUr",
+	"R5SVJTbcDNZwWK0Yur5kaI0mtu9mMgQesqrCYn8yLNUWRDIzjgPLPWJgpamR9qybH58DjKUVoYtFCvWE",
+	"SnBitgQ1G/MFD7PwbNwjidVcxb1BM6uR5vcCD4k/QY8tLHOzgp9tsJLbFHDgNB0tMjbhb7v9imb3wZPr",
+	"My2mPXy4p/jUd8kT3kCSlaM5woXxRG1Jq9g2yAN63fVlCJ3ewmVY9HvtyzD/MAoq+TndRJDHtRnBRmHr",
+	"G7CID86cvfO8BVzmbaWBze6Q77bBzW6DDTn9m3Xrv2MevVP+/ITydHUuNU2bSsyO2UI3Ga5fgnCmWOSy",
+	"JFSpBqZZfZaQs88fPz45O7PhBrZgAXGthiAL/WyVNpS3aUCP8CflgSB55iKx3XC2qWlWBdR0dUJdvQ+u",
+	"SPx7vjSui0NuKAvWBCLoiBgASHFBDu6C78fLvyDljPsWDylxnQo4cwgj6ORsCOkR0onoYLuVuVY8AZv9",
+	"2WdnfUzoCV3VZMM1UFLtO6oCuoE1ad1+kbbsc0JXFQTuDAtj4EuKrhRRsh/BqujNjajBAWxzgFvEvZXp",
+	"UsiluF4Rrir4iJ+0I8j1gUcqLCKhtUqgIbpIpQ5TiX8W5zAqeES5ukYJU1HpDtazW1G46Hfn0nCl6/pU",
+	"3WlvSS3RmospiQv8iaF7I246b5vJ18FV8N5F7ICtdUnbT9By+7hI+7m+3aUtf2gbTb6/41CNVLnjQGjt",
+	"TPXZRg3PFRt5KPtuIYknVY7QmmBTarmY2maKcHlld8wESn3vnhHUu7+mdlw5JreuJFdneDMJEf7o9ifF",
+	"OXurex6Gjknszi689SSrbGRdC6/Msy98sHqVPtVoDwbR8h48nsxkmiiyoBmdMx2gMXnU+WMC9Ch73zpY",
+	"UAvDedNjbW6Hc9wi14A1b0V6PbYJ7+GyxpEtl+TXrFLvBMsgQOy9UQyoJnOJFS3mRt0pgvnNVxjgk02D",
+	"2BAroSgw1w/t6o1MG6P/8Ot/HUfkcD/M8T62ASVzriuoewDmZbeYg8m1VWVKAf+D3/7lv/r//v1/+5v/",
+	"59//3X//b377x3/+m3/3l3/3z//Rb//iT779J//rjRYTCowujSRPOE0JGhN8LI6ZT/zDciz9xw8H5X4P",
+	"9j55g2n7+9HDdy19YyDYmLXr6I31eF4j5ZRLwYZgpCZ9eKOAqUsukm6Lkxvyz8zTgOXUDAR8HtgGvq8q",
+	"ELh2N9Qx8FFtFQxVvjEVm9RClnlT8WEXzwbaHJmxjKHhQmmqGbkTO0pDCVMPbBuROKgkGANsoC9Jagfc",
+	"RH2LbP5RZGsHoLo0wpi/2B4mZxYwj2RsAZIV/laQKVAQtwceDurBT3jKekANl5fEvOTXZBu09lIqe1Mk",
+	"lrqs7Alb5Y1lzCyaFGxIXk5IPMe89JH5IT4CAA8AmMZcL1R6u0GFZ4y31qemcxaAHdtNAizTwlBifJct",
+	"JhNVlzKrrF8mlwqHngtDbjOw+IgsZ6ubiqKsXDdwfP15jCwQcpFUH3IUe1Y8RRovpfJRD0ATw7WA0iv4",
+	"UdvPSCe75cOK0fYrcL/hpgcwMEcdED5pNprzREAy4Ju1PHPHeoXvd/c6Rbnr6+oTxaVz+7pE4L9oSNza",
+	"/lKXgt3M1rjZRW6iwUmWyex6g2SuiXUPQz9PmKZ8K2AnnBdTLqC6q6RmZXPjEEuNtBLDDrI9P6Nyv4M4",
+	"/Et5MYQHRja41kY4V8CIioJSCGhPFEvZWKv+ofhYO6z3cXtqHsc1bjhuLWhKOCX4cZgxOp756dQxljI2",
+	"llnS046M1ROaPCBKGxZMljLDEmdWLkCU54yK8YxIERGVj2cQyWGoORRSjyYyF0ncmTlpe25c9Ktm+982",
+	"0Td+62wEocuu2gyHvY2AKsfWOo8G3MXYYfGWH3nJ0NZKrN1efdDlzm+9otdrXni4vW79roNhXAsrsS8W",
+	"KGC3hrvayW0gC9r9ZUYsEzZKULAHXO/RIoW6zvBckKcBnx2ot3sRahsW7fjH30Sd+TwNegCfG3XKptj4",
+	"yiFOqJaJR34XchkYGtCuwURCEsnQaUcnEzbWhOJbS3AnxnawI6oBCaFSv3bYG7iLC6451d0bpsi9nNO3",
+	"oyTPqG6Mm7PwkcW1BKOe0xUgpjcWOnRQFQ8OHzwsg1U0Qi2bxeFCbZAIZbZenzm+dM+9s/unQbN6Cd+7",
+	"GumwI8mcXjJvgjrY398368YnfAw0UuTOhF8xl1AEZdst6rwU+NGeh4/AP/8AvOrev3zH9LNgWalNeBAx",
+	"Ej4akpdGdzQtwlZIl3SlMK6VJb0DUWFe5VjUw6ZY1AVdpZJ2mlVe2ceCSqzrDcrF3M7M85jwlemNjhhs",
+	"Nfta9WD1PhGBet9ja5lWZK5HGZvzpvrv7jhcML1kTBB8jmXqOIDrjGAvuZ+c+XCzs9IINWlTh/tfLaVT",
+	"brfBg/36PqhcGe72L3Rzz+Ebb463i5RyscML33QokGPt9MoP+q0bRGeMJp3ltQoZfyrL+IxUXUYYDoMJ",
+	"llpiMnbPECXT+4irEWRoN3p6k5xdK1+1XIB9y5xXNUrylvFJMcrFOGW0m7GLz+2DldrbPVA82zSMeMZS",
+	"p8RgaV9ZLhHmi6c4acWMJsmx6g3iMqdUg/XINDWIBrayornjRhjiUqvGxLTeoPQKG5sxnAX92q8A6fm5",
+	"7d1+91MchP30czcW+/mFPHMjst+UKjK5rtz4nHqdrzP4e2qhvRkfJylV+pikbKIJsEcIYBLsimXmud58",
+	"3Hd/0RKkYpijEaeKnv14zBAa25R5Y1Cf8znC74okbMxBVDMXk4NZdXXOXSfHiOq15IoRKlaIBJbUHudN",
+	"vshSKdo2ZNdABrPj8vXAMSYQAbasSFrqXh2H4oyRSaUKPBhGkiuIBeWQIKOxt7CxrjBumOndBRVra0GB",
+	"tjqf06xlpVnBhgkXYBJQHVd/H5DaVrRXnzdteUcxPM9UPWcrscmAOfnNtr62b2CNqV0wYNhpuWDonBV+",
+	"FJZCBaoEqoguaEZRgGcEMMmULXwpnWZfo1twnza6zC5SNi9wF2x/3hmBRxsSvbjAfgH5uNMCg/Nbb4z8",
+	"KdY8OrPu3k1RrIxaNUroqqmSJFnQTENLVikrqn/RNCWWVdt6YYrY6kvoJFYS/dSTPE2JaZ/c+fz88UdY",
+	"EmxBlTJHkYsxw8peVGnrEWqXCO89fNAtELK3Lt69fTJckSRDiBcp0pXVLW3ZMWyAJZERrSkgFiIXVUZr",
+	"veKZFHMXrRv/9NnZ+cvTX4yePDuNG7nYJWOLFvLahQtHsyHl0CGFlHMeLz9L4HsFhTEPYEiM3kWFwj05",
+	"3IjejcpqKqdt2weo6mYDE3HVdo1u5/xJAZQ1whWCqI27zMZ4R7asHQQ4eE8cS6YoQVJ3pcDGTBIUFi9W",
+	"GJ2MiwtQlTgIqknKqHoPtPC0Hy15omcNSy6XATW88IsQmbRYuyF55PLs6GKRcqjDVvzs4G9kgX5DVkwH",
+	"ghgepSVjl1giTc8ajTxgQFYLOmZtvl73uxnsK6n0NGNnP3+O/bvzjviPWqJlRy5FETSADRDBWKJs6gG/",
+	"4imbMvL49OTR+Qkxx1EPyQnkq+JylBpX2pBqic5lo/4Py7EkD+9t4GZqiit7JjTLrmj6WYuowe3vZJLJ",
+	"OaixPi4GoUsFlLTggsx5mnLFxlI02/b9Zvr44X2AlOraTz9jq5uxsfdW9lsyWpvs4TZzp8P2/TP2HpIr",
+	"e0lghni3WbDhZ2zLdLVmFFEQNPJsYa4he7gu2aoTQ2OToxHOsxXguL3cyyMfHBG5ZBBbmAVzcmzBFu5S",
+	"beYwtFJE1tezvfPX9WIsN1985TmjRpXDo9qQAQI/gFOtsL3ZSwYD4ai1TnChNEAuTUj86vTl45Ozs2cv",
+	"fjI6f/bZycvPz0efPXvx+fnJWdzNDspyTXeMznO4/k5c1nx1KYIoIntRYmSO/VKxIzMFudjLF0ZOGMss",
+	"Y2MQju5grOLFKv7I3Ls+YuqOYFOEbI7xarIZ4Ua4iF2RB3gHrnmRkDsLqXjDGxCL59+wsrcPzAJBy7FY",
+	"60klQl7IZHVMpBFnFiyDG5x9BDKOdR4TPcuYwtW54zvc/2hIfEIaih1mbPaSAWRqQN3VMypIbC+doRNq",
+	"4pJIgSFMhrJmY1AUL5yNkwZTwotQ5XOYW5oW8wexX5m1QKNKSsUYfBllFmB/aOYC9kfvEWGWAv2sYmtt",
+	"BUCUOU1YudlOG9bYA+g2IIGjHMMFCRKR3hN+Xu97rr04zXkQJIjWBSkv64FjuE3dVy7Z0myt5uzG7gOd",
+	"yuVILbmNza9gVDZvc+CrggDGp5i6jWGDKNjSK5lbjmZJM2Gred/2cGydf3M7bob1VkC3DSJ/rMrTK5G+",
+	"VK/G9gqHplPSCRjy7sz+4S2wS+EG+70JV39lBrfr8MfB7Hr5dh6n8dyFMLXLJBb0dr9BT+khm5j2uy1R",
+	"LWm35nrHco4Rmck8i8C8YZgLKLJO/0dx7PsYDkC+lsKFpludXmIyQ+1uXaC9q3Np4GWj1LNsZIax0Qs4",
+	"/s1eAS293xvv2hZV9UvuugZFujAodl1BdbPl+RBHv8le+SDH33/jfljDbz5FSr/K2BVnyyb2n+ZzUb7b",
+	"6ja1yg3mQIT73YZc6VPZ4DOq8XociW3+zfqZbGeH+PuNJtoXH7RExp3JBcEu3K1ggNuvPkGWpk2hYoKB",
+	"LowhXrAnQwdp59lgb3VGm+BRXHCI1Zdh5S9YKsWUaIkgKbazJtVFqVUTXiIcGau5OUXc4pgYpd6o+mZr",
+	"BQlFNrVyhfqd6SpBa8l8YT2XG/GBzlAYm/4VjGALJD1MIsIVc9RwpG5a9M/afJuxysdjphRm0lH0ZUKg",
+	"OZMLQ5wLl1kJqQJgA38844IpZl44EdOUqxnAUzZkStWjO2zlzsNiTOetOdA+Nxas8miks+AzVwVUiw27",
+	"MIIiS2oRF658ALr3TTuUBEAKFa2mt2lhi3rYfOKBa+r7qKiS3bjPAoi1TXcKKLlh+0VrazbKeSM+TxwG",
+	"b8Zlxuy8Ulcs849ADJAOPxpdm2kzqyZX1WceZ2VLT/d6PBf3q1uXRcbHGE/iQk2MAuLDSxQGyCaUA36q",
+	"pqkKfHZjKa5YBhkqUHigZON+/OIXFQt36aaquLPAoH2vORfZKD6jr22ZnJbo0a8Lm693OsY/OTknd+mC",
+	"3706uEuTORd3laaaK83HKnYTbZlb4I+E9uDc6BkTWDS6mOcjxendM/PSjPLyjB+sdVMU9b3u/nDvzQ8b",
+	"p76kXI/GGdd8TNORajPk+yRRbwq/YimJ3YvrzfKHDz457OGkg6GwOcumZv9sPBb/5s0Nxhq21g3F2uw8",
+	"xFXKMk2yPGWKxNCG2TxxZai23dg6aOkVgxzj47If/frTaJLLX7Dl7r2hl6yFW1yyVQkkl5JPGc1YRrS8",
+	"ZBh5YUEZFlQpSNCSE/IpVXxMaG5Oi7Z8b7hBEeg1Xlh0BXZYKJGGu5Ni7ZrtUoANbIC1hXtFlQrLzlNF",
+	"YrQFxoabTZn27nyyoFM2JADTJ0URZwNf93GIvIC7umCGdDxnG/DAOz8+uvPjo1Klwz/66qth7YvSd8PR",
+	"3puPyh9/0OL+fCH1KaPJyga81nbCGmDrllDhjClzKcdHRGdQoRXcACwB9+CYZ+Oca3KRMXrJsmMSCzn6",
+	"VS41jSP4G1xy8RGGgoEdyxwh8493dmXgokpIvjgmseIpE9qGJtPFwuIdaLKQaQoBtpqlq7CWDQ4PA4+h",
+	"Z/wTOgZI6bSMbbMu6NhR79Q36r55IX9u2y6+eWq78DS3Xa2HCCxVsq8chxAb0J7/NamaYeLJiUi2swVc",
+	"8K9rWRZ9IB37o+JH0IfDflzHJT7lX4MIWkMI7cZzYm8XbGw4JMavVvwVdrPsRwfRYXQvuh89eBN1xs83",
+	"7pAT6Oc15XZ/4OczVKf8Z1v3yH18bDZ6Gn5zYr2J9nU5Z0GppIK2DzsIu01yWFstqn2yxFlF5IBY/TAi",
+	"hwRhViJyj4zdNCJyHzMAictDDI+kp/K2ND5jAYHPWEDdMxaQViQluorkUTGYN9WT5bdg5He8J0XX2Xpa",
+	"FGcrn52CZ64rnNuviG3vk77bdOOw5517s8LOP6NJ03QxVasn+jdL8kVq2mvKgzjPcl8sspSu6CsGppnh",
+	"8o3BwLZ4Wl0yQXvKcibN6SkquY1ntoTbhIJAiXBIK6aPIRKFCrVkGUS6qzCbwdpn+hfoqG/iJk9s8Fj/",
+	"7MHCcd+AdARbmSxnKxvfA+Ya7IclxzbKBuOEuZj69EFXnwTe5sIGkGumNMlkLnrhTvXLwCglbdpMjGqg",
+	"XIUsPjFwUNlKpaQJG1dQq6bXvKtvws9emorN1bh1f3s4qFOHg91YDDQzrL05WAd/dHK6pf6xrYDDJ4hN",
+	"5sDEGhEo1mcBNmT9GTmdpqO5mraFEHXBqPXZo0blGHmgmLXnpygo786Q4x+9sMggVa+xlm5LyqBiQl8r",
+	"67Hf+fN7okiDWotNhiT4vs0nwRw03Ac+r9Q5kyC33fBs1WZaU83x+3KibWKfJbjRPS4YE55z9Ytv2+Lu",
+	"D4DB7IkoMZViEYMkLLdSpe1U28Nuxt2HdHvtoeeNsY0asB3YBrDnUauRZ0zTFA6wuXQhnWziwS2Ci7+C",
+	"cDAkj1z1LfBP+GiUS7aqpC4cHH7cHKC9B/8ePG2ByipnHVdcZ7bUrc2wr8FmkEDWAKdWwCrIxQotuWDa",
+	"w7upP84G8PosF2A6XGORtiexXJnXDreOFfJUZuQiV1wYFg9ApA8smGqAD4ICgX0HCkFYDIfhnL59YoE8",
+	"YhtU5KBEwgb6z3IbXWpzQAmUeWxkSGOAukgInVLnvoScovL0aJo6Px0s5wViM8BCN5O1jYYWAOIUpK94",
+	"eAOgDe8DL+MpCIuAj4Fhu/QSvBSSpFJMLTLkWjwNjNpepHTMZhAUrkgsrwwXmzP0isSl7YQJahn4G8EL",
+	"wnX/fRTiVnTDVdTFzpqmGiJSFFsu6Kibtd+GtvjFrkMcavuq2VHjChtFuCGSUIAAvs4F+dtf/9nf/vrP",
+	"cdsEB0eH71dRnSPCUpdo7oGajVJThlL+u//t3/7m//2n3/43f/ntn/51+dI4rNmNq7LWuhsFh9xyrzRo",
+	"Ozdt/4nIA6LA3e4MNDdndAuHX1iGynqPMxFVdV4YSvhlaDSqWFBr31UMc02aVu1M7Ugk6gtzvyEs/lYw",
+	"f4GwtRNglb4Cib8QPCAVlMNnQkdWhjIXLTj1jIzNzYbGK5YUBeC3HOJWNpVQBunswtqCOiKPFoVUCNIC",
+	"prf1Baj8ME08dSFqq8STkmrcFNCDqPvwIIIVYUbbyuqHg6iXQt19FfkIMdTBStHu4X3irhqPe+JQbfoo",
+	"5VnHuX6PhrVoAPcJS1iy6XYNhdue2vfGJXy67X5htZ7CCNgkqRXMMFDgvdW2IENVqy+ztNoWL61gBXYF",
+	"NlhgevRMZLM6QeHChdF59dvt/V5YN1s3igmzp1tqmHpTSaOxpji63VD2XKfshgpKtasDxc7D/sJSUeFU",
+	"/JZwk7/+Rrg9p5Mbgbo1XcKNYNvCRH5Dl2T9/c449s027waG6iASNoTbuB+1n4COy6sMGVoOIrO98oyg",
+	"kX43Go8/kWWib5Y6UD1m/XfKbZ6UWz8o6iY9WuGs1ibOYMtdY/zCpv/QNH05GRx9uY1rrTq5wAq4Dui8",
+	"foZsqoIzPpcMVDXrAtZitXBmAJhb2MW4GKc5ihW12fsqtNvRv3DeNfgUGzFaO/IlqrXI+tizqsq3ao4G",
+	"AJtEl4TZwKvAXI4GjQvEgsTcEPNhzgjklqVoXmgoOLn11oZJNAHZyIyN2iIKXJiCechJy7XQAgt64Sok",
+	"gSHluBwdXiLD3W948i528QZpanffvLuUnPMHI+m7Th+s2+1wR+WovTPW+FK8nExCxHfQGOVk0jMYEbWn",
+	"l+Yl+6d5FRr+vICObXCbjy2uny/olguML1laqE9ayqJRTOgjIqSNOgFoGItN678CVgP4CXhiMsOEcj0k",
+	"Magxrh6GbdW7qMCPsXT10fD9GVUky93rZovatx32LNbsQmQ481rGVJ7aitMeFVTmGpJ7YHYw1pq11g7N",
+	"WiIckJxIbKfu+/zCEPDCjx7bwUBiSFj0oGDgd1hkbMwSJsaMyCuL0uIfhsJUaPQFZ2GA3ZkyesWUWRCZ",
+	"g1kqBdSzhC2YSHyMgx0lciWepmW40mEp7lVDFqaZS88N5ffNqX3Xf/EUGoGt1VT+zvmTNrBrujecrngj",
+	"ytz6AK5nSEIbO6UlLq4FIDwiOojvckvaJ7QL/Oojx5q67ZvweMBkOt9ALn0t04yrI97f0Lgd/LTNwstG",
+	"7SEOGPs86mcsOmMiCYxErDGnpQjNMA9wMUWu5Ste9KvYfr2glg3RdYPcuxYi+d9bDkjl1gkWuHq4otLx",
+	"rLbcsGblwYWxJ+HKueUo7ZXSaaju9TAipdjTnbkrhuU8dlbYSp66l4F61fxBF9BGT4+y1hzUBcvGTGhX",
+	"EdBlzBIuSAy5c3GEzuF9i15f8hVApkTRs/AFgLsWPhpA49skfVZXHhsqKOOjEivTX7sq11bmivXdXoMr",
+	"RrM74TGgwG6lxl0XU3x5G2UUX95QAcWXH0TpRDOKLQPori9arZvba5klD/bDnbCZhcK8ZTjea/Z4RvX3",
+	"wVYxp3pIHrmg9If3Pr5PLlYWov/3z16+iMicUZVnLPEQissZ14wg3LCRwCHOC3miIsuMa3O7cwHA2DaU",
+	"Lhzdg6CIS0H0bUto2F1Xq1q9Rbyev1sBGa/F9IC/mUsiVyyEFQ1dewAhP9Ybob6GOYM/XD++QF7rV0IH",
+	"1Yvm8LRQgkYVD1EX/O1SF6Ir4tBNzrF2ofY5D1Uny81KVGu53m4Z+26ZehC+0BbCTXzJgQs2o6nd/RCQ",
+	"S+gYYrYrTokOJwkW/9qM6/IidKRncChU5MMomk3FMv9u5PttJN4Vy5rBqdYWEfOFMKZ5xnpWmCmloFaD",
+	"hBrCpW3NFVw225OFeqaZA+cDc0qa2qd5v1rpE27+GgFKQVOhAfi+QPTFx8MO3eC2Ax+VacKUHgEuQium",
+	"gtE/EZ/IGamsg8smByQ5xo+bZ5jCH0yLLLF55pCp4s1bSc7QtlUav09nsVYkLB/AFaFz1/VhtL+/X4QW",
+	"ZlfOUASuNuzRDWLYqIy0EKRQTjLaGJR8DoNZQIFeQ6TC8gXZGAf79ntlVyYXmqfhMA1JYKJGKNBLSebS",
+	"4QW3aXzlEZxgtKEzDm43O97gyjzLL+ZG/EgiQlMlrZel8Ar4mEcsuLFdxzLXa6Z09vnjxydnZ9s0XRVX",
+	"wcCc6/X5Z/3LLwGItoC6+X6jRiGJwDyL9ZkEnTfAXQupR2ha65tU2PfZekVjsN8VHa6Z+qg0rDoRMI/o",
+	"cL+JGliwBB0uaJw1h2ODjMwQnqFSsrKuxmDjverscZutojTVDNYsWChwz0RhRT7Y3b46jQVv51lQnYMD",
+	"M8+FHq45pj3WdIFWu5FgDTBpr05ePHn24idRPY3LQnX3M/C5PlrE1movVEh0hGzUR1Ez7uYtUlWvaECz",
+	"6uyqZfWq1p36xq80jla5MKbN7eGm+9DdCtXLumAkTedqnYSzQwnYyVS7lIJfuWI+DY6UVfP9CvE0XwN7",
+	"Sbi6tOUXRMLesp6Y+vYkX7fmpeyuWuuQo8zNb+iXMs1saa2to6XhxDuk4jZ+nNCVrZflZKCivFS15yYZ",
+	"3nK2DWryFnXFbCSAbWLreSLk7UZ1gYNCbVRhBQcENBTXJTpXI1eSszXKwMmtrrYIIsMZ/oA4PkYE5mLq",
+	"av7WFX9ITW1d2KbicG3LB9ExnZl28FAdAtZtr2BArsUSISJ7REu7pXwyyqtYOnlrucFujbq+251bdss9",
+	"X9O8W/DSW7fxvrJ4by3GDfvrkDzTZJ4rjVjGRjMDkQZ2t43eevTqGblkqyMSp5dqrkYxmUiseE4uVuT+",
+	"PZIyrVmmIpLwKdcqIvGeTVMcxcNqCGXFfHa4QWUoM6ldhK6pfDwDULbvfWO4yQs6Z+/iD8KG/GomBUNQ",
+	"4vq6PrHUhz4RJjShasaUq4IliMMfJymj4JqOfxgfk4MDoqXRH8YzmtGxWcsheW3nEf8wtmE51MnwXJA5",
+	"5SI1PTyecUGH5BFEMSiiZnKJ+az4KFWumqVymms5v/Dg3sf7+/C//fXBtmVD61df/fDHUFrL/I/stW2X",
+	"tLGgoKuuFATyuFQrYKto7yjfZtyV/vOlmYqShDEE+wxJbHlrrV1zti4Z1B9bQSTccXEfQvlhd/Dm5ZCZ",
+	"MV5TxTVuO+gZQAPTP3WtwKef+qbg4xPXniPWy8kzx+da+OA6zQ4eQn0NWQSqeFZ5MYqoBzg2X7FmvWX7",
+	"i9PfkK2eWSi1vSVur6sXPJrTtx02OFe3DdPzHCi0TVhFEWUqDT8CSXE5oxoK80LZVNvLjYOZGlJNudIs",
+	"G9kAu1GracUV2aYCQA1hRRcyTQsOaoHwOca0uZZZEpba5ppMmVbk/v79NYW1Rwh5OMICwJ0kLcqcmQFV",
+	"KGzj0aYcY9dcQVNbHxP3YaEGblQIrw82bBUl5qaTliHWz0i1fDJhmT9IBGNgiBF6sIJ0Nfzu2hh3fmZF",
+	"PnMxWa/R+698JrP/Jkxj9l9iDvMbpJwUY55y2qyJbhN+597BQnP16Dy6qrXVGMUHxGZizPqgBAWzeBK8",
+	"aOPmLCxf9bBhNYllJsU0rN2dssjXGA7Q2psw7HuorCkbOTTVHk8LrmbXjfKjGtIgW6oqqMIXlLJyhcsM",
+	"mIphPjDTAEa/ABDvZ2fAMazhcA73BVe57BFAscfRon3KAUsTjGajOU8En84adObPXGJ3YdP0UzQLb+RB",
+	"fsU8goqcENcYFrWrV4Y4NkpvsUf7ZkqHG3UDED1bQqY8q1O5LC9mMbuM0YQoSSY0KypUIiiRFH2NRWvQ",
+	"ac2vMs9QYHCCkwskq5RSWRu8Do2c2xfx01N4fQ0EqUtYOCpmPpZ5irUcLuzktYSLiAkEUIwtG0CZMZT2",
+	"cmGLAAYbrmYiXTeHMvc59e2Vv39atF75oQCOyAW6qNfGwmqq2ZwJ/bngusG/Ud1gUQktGA+wXTrbYcik",
+	"gmxkd4TLnLhgL9VDZ3dpwXBLN0EltzRkdG+ab/QWjl7bDZ+uQJAjF1LPiOLmKsYBY4Q+uCZQHShSoyyT",
+	"L4A1keU43+NxoXMZLQFz+qF+6RXLqE97qTs8wM4opiMQsrflv0I6tgsJFVKkK1e41zkk+vNhOyDdPKJ1",
+	"fNGmGrjSew0ssC/PwzL/7fTwbjOj4MoMSuDUGJuwBDLPeZwOd2nP+zI0rDA4wg3SPiJo14mtm9SsxdNj",
+	"21cdHbjVBFdcUFTWV0KG2jVoRLQebWLVtx5D8fHB/SUn5MPAiAwPxSu38daBJSsxXXd2jgJNAc8QzsxM",
+	"OCzmZNYxlUpvUd/I3TOl01bd67W1qC9/sDdLU+5mSE9lNt9Qi201bpsD5jwVjrc3GLpLsXCNSS8pvzKa",
+	"4AipXO/sC6Q+RKkjabCGli3nYZRe4lsJPdUblVXrclW3F5Wbl5iRDlLTK0yJgjNg6/pzuCvt5NtCmcxv",
+	"hU7QmCNPAyjXjdLHC0/tdZbKRla4engeGvq9rZw/PptQzhfIDgl2jHmz7krxIT9txfz6kLQkrK5jeY8W",
+	"C8y9+UDqEHpGtRFZNeD7lGgK36mbpOqashNWAuG92OVufVrlvnfu2Gro/prerYqR5tZdXBWFZ6uEhvd9",
+	"HW7ODry81GAlKl1GkGHMdeOltNa6uaakdgM+1bV1wfpxxSn2WdLbOau3eE7P3eqX5yvzZjM9Rem8QVmy",
+	"YZCGMx5VFBWvVIYKT2FylBlRMxCpL/qK+Ew1hUO/nJDYDDwO0EAAOc8NJ7IqZ1jhDzPPicz1Mdm3Qcf9",
+	"lTwIClR9T0+JRlwrb0fTzlO7hVYAS+VH4ojTtvJXu6zybztkyc43OPZam2AwhqZkIHytAD3sDKotv1GM",
+	"rnlYU95UQQy/N9LKs7OX5N7Bw4d7B0PyUqQr776He8G6vSDaytUD1s7Qk61KqIjsimXu9UJ4SjhNySJj",
+	"E/52WKnMOViPLQXFOA+bi3Gegqb+KdXj2XZXIqr6m4gF5nnX12bFtmoriF03r1cwr92dGDR7QLc7PjWm",
+	"55PJxHxulFAY/OaEFHZl2Jbl/+D++0p8JfZIUDu5bK8GLzQCqkDUg9uXXFl/4hBeDwFTXE6IjU/GbDp8",
+	"jL2d0VzpcusBOooDKhLSYteigpCyicYGbG5kx+vNADFhhp+DiMEApCLpMgaMFYBSwQ75VMjMjxd3njN1",
+	"gTEGYEulBLjXY+8owuqziSPOJFe+DbpYoLOezFia+Hm0vOs9vfERIM/C8QkSOIJ1BPoueNZJXXOHxQXa",
+	"ZgyZLAuqlOvU21XMdshF8dGMwd+N3tiHSPzwzMrtCvLIYg7DkHNWacgGjTnbIfioMYz9K0FIIpmyWmEu",
+	"tI8mgPm44BhHWmgdR5YrGBV+499w4kPzjjRcmONEbSVIRz0E9jFLPeVXRmem48sohNKC1r+viM4zUS7O",
+	"fcc3+1EZ1RaNkGaK5lnzHblT9PsR+gAaz08RbeRoVibS8CsRuIkawBFcmL0/gmBFdAgYdrzmprCjGUQD",
+	"u/fhZdjBg2gwDjz0drcNAnMeNBV+csvR0zuFnCyoPAifi/J48NEh/eCnk2BC+M3nflrus5scfj4vpohf",
+	"PPMTdR246eLnUkk+26mbOn5+EkzZdZrUvjv1xPCse7vLly4WPRKfvbJYg+9pRb52bgx0ioVWpAf7YeQf",
+	"sOVLtqjbj+Au74N42RKNB8euFf4zQOuyshUwZCYSFRWRLhYtyWWhp5Q3ulzCwJ2+0No944+KZEF4LQoz",
+	"5OPTk/PTX4yenDx/9IvRZ89efH5+chZHDsXJMgpzdSky81maEmKCKrO4d7guHGm/z6xQh2tLMXLxD1pa",
+	"wHDqPDt4ZcHmLJvsuqMf+tbSMivbWEirD1hR1QlTlKLCo7O2Tmap7xpRDl1yY0TuFamblvUeRve2j56C",
+	"XoM4KfM5cLiXxcx6RrVV77viL70ZwMrRUSDLCKYacDebgCEbICEQvU75cCTIxi5g4FFojzZRF1hiVIIm",
+	"G6K7kbr1PU+W8Bprj/0sdXwtzYF5qbx7olaCd7y666UT89ATpilPK+pGgwJgng2UUdNdBDKVR3C/LjJY",
+	"k/rSTFu4/05bKjC8nq2OfeGjlIuiGo2RiNTMcETe7RbY4LLxA9pOA3bTWL++4ZxbAkJ1tvqsrXjWU5mR",
+	"JAMR1AalHvnIL3stuAxQiKOe5FmYBuokcZ/e5rOe7AOqpBjNIMoESqmRZxOrSRn9CxAeZQb2iihIg/++",
+	"ImMpAD8BMSHpYpFypkq2ii8PonvRg+hgP7q3Hz3cjw4+3n8TrSnNHRqhP+40PpcdgS0XkOccpzItxYFh",
+	"yoGNPMKKxViycM5F35gqmbIz1wx8wKbMn6fYnPnzETYJY8h1o11iw8I2aESyz3eGWm4THusw+vrg0Fhz",
+	"hiuRADn0feFFtnKJyqzb6WCe6S10ILrtVhUOosEVy1SjrfCZMJRX6NxEIx/q+EMC0ENcQ8yffT925nd8",
+	"xpzxhGk2NoqeGOcZGJ7xNzXsZ+9eMhdoupZTmfV6jY/WTG5uLSs51qXtUdqQ5Ug+OwK7ZkHcniPaZtUc",
+	"YKg79tOaLnfvnvW9XtcrCxzn9p2xOB8rv669bOdchN8eVK/f93j6g5O8HuiViS/so1ufsmYSbVuW4zr3",
+	"RyBVPdiohoWHMxu24pld4xr5oO6F63PSdeyzmOqb9o2xU4a3e2b3mjUnRWCgEy3qillDCccULlwYkvAr",
+	"nvjSwETlc/c4PqAKdZQmKydQH5ODshGjIyqiq2DsGaPZeHbO3urNcAE7tJWQ3zTSx/KtIiTRQtBBioHH",
+	"ouHKig9dNrGmiUF83Bn/urNEX2ArrEdIujB3BaHiNuquk+6bWuyMcHUND6eLP+h9x5r+bsTB6XtuOiXB",
+	"rHbFCs6Y0Lv3bYbk3Lo8VQMaCXurI+eWWdCMzpku5TkATtNY86si2z/QhW1aUuaVYvTMxB4sU8iYaCnL",
+	"Rb7tiFwRCXT0KJthTGI1V0P7yGgulR79h1//65ikfM7tOS4Okx+moCmW9r1YAQf0FR1WCxaRw/39gKXZ",
+	"MZpufFxs0Q8WeLCRr0XQZlFT+OBhWOS8avI/vH8tg/+WZe25KmpbnNDxDL1/M6oItQgMhrWA5WjBMhL7",
+	"buIixQwSk4HKsMAwa9MDNIV2AbSOXLKVc8MF/gVbPNlG2YLXDmuCOC3NpkpgAfiwzoMZg0vnxtvIG2YI",
+	"lB3FuKPzSq2k+n5yTkEzkyCYdsbGl8yWXA8NQMFQl1R5pDRwnFj8gOoM7+9/UuwJ6yWKwePscAxwc1VK",
+	"49sdbqhpiBdkAxniRhCI4G9y85RH4oOcTnzULXAp7AWsynsH+/cP9xYULPnrL9hrbE32dsHGGhLg11Xl",
+	"tf5a69LVpZvWGgu2xq4Kygr36Jnalb5uxy6RuPMSmUnFhEsxvqagD7y485J1pdNe4dPmvZkUbCQ83sla",
+	"RIgAGgXQ7xBGoUXcnBveo1yYXwDGUCvLcwBcKb5ima/NFEfkAX4bVqVCyJuP8Yc5zS6ZuQLiIXlku8uC",
+	"sEtROvMcqlgBog5k2SWGI9pwMnOovq+Q7+XZ1OwFN7dhU0VfL1d9srHD8GaK0DvgGG7uJs/kLJuPTVMQ",
+	"ipOrKhTMrZSaL7KHG6a9UprNUcgN74zGdJsH13OOB0JGJ35mWFoZBod4F24xhuSF1ETLKXp48Y6y10ps",
+	"5Js4V2zkWojLi5DKKRd7TpTb1m7QOVnVlBxPs0sVhAMp2D5FuPCQnGmqudJ8rFwurCZ0QTMrBSHSI5HC",
+	"RTkoksgg2giEAS+pkZRfMgg6gispIrlImVJWAwX5zclV5pJgSisXQ5YqhqFEohSNZZ3HRkyRYszc7elR",
+	"SZg2Gu2wlys9XKJ2732xrDOZJioUestALRWpdyv/fhVsJ2TO7VL+zjQZhy+1c02mHezFFoACsBeo4n9Y",
+	"FB0IkVm2jSsoej/DngZR+Ttd+iIIODBfntuLvAJqkDGaGmkiLsmlQQ4BImUZmQT3+ZDEhqBJjhF2jc8B",
+	"JJi5KCaAMC40y658AnvluLm2RuBQcRE5cemAhk5N6oE+AeZxKcogWjibQTTwDdd9f5YiKGVU0ezRl9oP",
+	"1dgbROyZL4IMEQTj2GLz2C/1ko89NAB86Of2oVcsM7JYZo/XqC1ywz6IFAJlAGKmMOwH4wW4IHOeprwA",
+	"0N0Cmf6CptTW4tvi7U1Lrk/4dDMIQIf45fFjMn7FzGK0Q/oNyRkbZ8xCNhgFiiWEiXG2gggbw9rVzIg0",
+	"VJH4Bz/4QQyYbjRJMrNHuSp+heEjCOBMKh2ReKb1Qh3dvWs+3jXvDonNtEUtg47h+sMWlKYrkgsbO4yX",
+	"ipIYJEqJgkH6TFBnurDZBxmbS4TCKtRgGE0EQzHCAETZWbK40VsfZAQFEmxiqc2ZB6zIC2b3L5ZTuROb",
+	"TyP4EH8EPcVGuTfzGILgvIqLNv1PSN+4qUkjNNeesxaAlAGI/0NcrmFTDeGxFCqfN8VLnTljSOWgfl8V",
+	"QRMIxkcvmSjiDu3+hvgnqWkaEWBFGZvkIlG2cEIBOGAfH253mLbx5juWOurWs57ZRz9TFla3BVreg8BZ",
+	"nrGEnLApQ7qFYHaqEd6NqxGY9ZM10YcFp4RyBlDDr5KALyRi9hNI7lHHWBmzJLnU+77kIulj1GXZz8yT",
+	"Pjo1CP9c9+pz87CNCIWXuVEOOt/Cp8zzcjlSS26dpZUiInAsL1gKSJpc+b0XEAtESSERpcStQLvFv5f6",
+	"Z8a0pJmwgPG1BROlgzChaapQR+UKmUMU5KHEtqxs0GiMQIFjmSXNdTA3G67DMltH8CdcLVK6emEedQ5x",
+	"ekU5NH0tbLOtC5Iq3W9bnlpXg2JM9Ac4X8g0HZLPF7AwTPhoMlAVER8bzxKWzi521HBrg5I1L48WGR+z",
+	"PomXWJfYVTmGl0EIObgLHjgf2w2W1vGK3InnUnAtTYdD92380RG5/2DfbKn94f79B0PyJMwhRX1vLJVW",
+	"aEQ/LqJubBQbRNjZWxNuXcfrBYGglT7p0xtbWCytlPWyrd8GhUNuO195UUS2C7idhqjpoegKm8rlh7XU",
+	"ftlos1gTU/f+PzNPvhePv22/KOPbWVp1ktka5XISpEYV8j60wKBiSVBhdbvaO4aSo6+l6Nwf53zO/tA8",
+	"5yADRqrVMVbVUsoLXWBurV/pdnVkm5g6F+PdUd8v+ZDj79YAHVgUO6fZWIkkCI+z4XKFkFSW4bxMYSkV",
+	"7oyqsGLPVYW/FEpZIBCXr/mSIFJl5ZVKylbtCgRGe5013avFvRVWWfaqdGnHVk5gs3K7bThhIOPVLR10",
+	"sYgR1vg4wAc2C4VKn43NdhEnEBR9ROJUTuOIxAkXU03TS/O3pOb/SzaeUW3+YnPK09hqentqruKSkZUu",
+	"Fl3W1UoUFt37ujEAKxq83QNU/r1CLXYDa7BlTJnQz5orfKNfsN1OV3dh/SqnaTmEom7orYQk+hSIFjCs",
+	"xp88KZp+Y9mcCsv4+o8jKHVUfxZzCDdpsCnY74Iq9nlWLoydZ7wRqNgqug0Lhgo525DMbWt5IZNmLGRr",
+	"Rj5vLe7eoGK3bIsiN3KjITsaFdH7v1ReDms02M0YTVp2TMqV3niXWQvqRqPOHJJ1MzKttiJFU0A5n6zK",
+	"mLWXzEx3NqdjvCZEQrNkb8kuZlJeqgYSVG4f22YTFyxbUhAgtGA2D+tMZZlxzV6KdIVyCqx3tmjhHOZi",
+	"krk+K1RnLyo/bM7waKkH6I5M5BmV77dpVsBkGxjWd6fpu9P0gZ8moyaUbgbcy03rIluIvwjq+3R3uLBq",
+	"VHEyHzy496C7YMQiXZ3LfiPdng1EA42ChE/c0jTT5jsoXpXyMaRfCSP7vmlWJTJnDlq/qjML9GrI37S0",
+	"Tlxr4B3fiUc3Kh5R/dL6i4pdcr9rP15QPZ71FKocd64YV8UKvDuoCYZloI7I977xDOhdRL73DVazgj8t",
+	"R4e/bQYt/O0gDeADE1ABZZQL/nY0xxfRazI0uxM+o7vGfvGd7PfdbfU7cVutXZ81jBmXaU2dpXYyFxOY",
+	"Mz2TSdj7q5dn54No8JMT8/9Xn5839v2rnCHuxfY928N6jUaaqHmdezLvx/sKOOdtJ1/ZX6bfps2Vymmd",
+	"06iZXD4u4vQbwohq7Uj63Y37vm/c726a726aD/2mUf7V7mffOx9t4IF+hE3zR/Nvw/FatFlO6GJxtsGM",
+	"vzMpfnfY/x4d9pQibdx4v56NAPiWidHnZ4PIfP7pz/Df89eN62XO+CKT04zOzxxhXGuw+mCoyDj8m7Ar",
+	"lpqt29jUjRkx8bSHZ7tOvnfeM7VbpAvsc+dQF0G318S6sEG6tw524WZ0E2gX38WzfhfPWo5nrZQCP2gs",
+	"BX6dgM//JMIyo8Hbvanc89waA2+GL+wfX0JQx5vwsT0+d3byBTX32GDK9Sy/GI7l/K6kCw55UVMm7vow",
+	"nnfh6+qSL/ZcifW9hYQlKq67DWJEX7mU/A8uUPSDo+rvUNTqh0a7LUJot4x7/S5I9Hd0i2wbsfrBzWOz",
+	"wNOu4aPesMvxv/cw2K0CT7eBU3vXKk9vBwkTpJ71y/WBWrpK8zSFL44JnwSQL5WKgLnQN5Gt8F2G23ca",
+	"wXcawXeJWt8lan0nZf4nmIr0Aab9bCHvdKV7vFkj2ezWxHsL5t3TRkwXwHnj2TjnmlxkjF66ktUl3Ptq",
+	"GXfzLRYysDkTvjgTlkLOpJiSS7aKQoEES5+60knorwI0QEp+lUtNvQSRK5aQfOGStmdY2L/Ie5PZpRqS",
+	"1/A9IgPGcsFEHIVP4QVoodEcEFsMxWFi99aMppORfdXBubkJQwU0KVgAboMhAGScSgUCzbGDsSGmDSz1",
+	"CtIIQLsAcgRVUETGCBOWpcgJgMJMOOSomNsVIX/wkMRF6x69o6nUYLn26IKZa6EBYeKncknkRNsbp7bO",
+	"CyZYQhR3dyJmE+I0J3ka4Cj1yDFDgLrmHRaURYeAjohcsCkXZtQY6AfQfbih211qznNkxj2IBn71+pYK",
+	"YEq/xFfNnz+l6QQ+voEiupqnfXPjqmxGY1qUJYBrLCrWpf1QnnVDelUQvSjiecFZMeKokCKEVtkZLleJ",
+	"XddFrxLjgBM6meBGz5iGQnle9HJSl19eMwk5mWDlNKByvwXGIb0UAze6l9CIY3+2KT/2LzhbNmUniJER",
+	"O5oioypXaz3O2e2ihlIwIilndX5feZQdW7zUcA2E3HRpq4y5nElEaGxNAq+NZLkGytniNVdHA6rBdkNZ",
+	"U/5gtlpb9Gw5W5Vq9FFh7gZD/1qZTCFHcE0YtinkCHA9fG3IOeXATPAiMVK/wwNRUCISAP4K+NKibKPM",
+	"dUbFpS1j6G4YzEKdQh6j4c0y0yB0+xxKfJnOGHU1C+2r5kjOaILArkZns8hnFlbTPhWiby6kTEN8Q2gZ",
+	"UahGeObLPeBPQTFQrLTY0Et9wIqnTOj6iA3RFxKqWgI6ot3m+Hi58Fo8JE+hALXRRx2KNw7EWxxyh2/w",
+	"lSAliINSEUeeYW4nWDecOoP4irDn4OIqF1d0XEFpZAJuT+CfsCUg2TbFvFW/uINoAGvlqzJayvZkLK9n",
+	"K2Qlr2erU9/569nqhfy57R4+PLUDeD1bnbkxmHeDYbyerR7ZkbyerRDw61M7lnXyq2dLLXeJvmZlsrKl",
+	"ABB2EHTgZkuReXjtqHc8gd55HTLf6fWUgQB0uIFUWc5c3UHAdmBvuQKrXuqSt+u3zzYFygCtetQJy21B",
+	"BniakgtmwfA89rAFBS2vYURYqlgV73JNBYo+NdJ82+uLpPXTKM+purypKoathdXOmHIW9rZCoQ2HxDA5",
+	"uljUygXQMWDzW9spB+Rz+x0iYWYg8PWB8ihXJGkZg30IyI1QI5XB1EcC1pg0vS6IsreDKSQgFBJ1SIRm",
+	"JylnQUbzjx1TAeFl39sa6sSsFeACtzCy2D/wDIsmQ4k3/2Vt6eZ0BX+GrK07mNBWRFtfDQRdUe1ZdObS",
+	"AjY7ODqoRcW6t2xnlSpSviZnsFYl2qzZ89u5g8K8yBurJhjSZoNGj9a02pOofjprCbU765JyNZF2aF5C",
+	"z1az8KE62fQjeMq38i4aWDz8rhd/io+Fbxbm3855+yfD96FgZNerPzcPhW+pHoLMPJhhhdTYKTZTmkJB",
+	"icjRct0CPMbSMteNd/xu1VpXrZX0uzzhAd12dsQDOmxVDwZLnnjQ/RaTF51bA7J/cJ0JMnCyHN7vKp9U",
+	"GkdYFaBrKKVnb3QUYcWC5lFAYMDaAjQwxLAhZ0W93jhdAYPyirW3+UlXYrhvsEr6m2izSshrtNmCbd2A",
+	"he/0ZViBAF+7QP4P4bVLqNqqKARs249cIAt6Fuc8EWCj+/z88dq1rNadP1jjSVTv9ww+3GwY7+cIbjiI",
+	"nidQ1eKUOk+g9Vx734a35l97/K7UwZpQkKAkQwHyPiQvza9Lrmyx6t71EAZRrxThM+sRLg/qVcbnNFtB",
+	"yxd0fJkvjgidSzHFaB9nnvSGRCAnmETvONNIGB9m9gQYqhXCvX0UOYOhVKwwWKDlVmlnugVMZNNU5AyX",
+	"FytrB4fyL3V7qdV4uSJSRGAjRdMyzgNsy5E1nYIfrepcQ1q6AkFgDMTKNQCyP81kvrB7RF4ZtdZowwXl",
+	"SwXR8OFwcOA1BWM2kkdKktJsynxNiTUGcWia2lZxlFidZElXReQTxgmZ+Vm/kqXksbUHAVVhrVzQkY2U",
+	"KNa2YiG2LiobZzckz7mygW2gZLGECLY0SwaTjggXCVuYdwWcMexy2IjZWbD3T4afhCx+z35RSy8980Vl",
+	"Csw/LCYzopsA/3VVjdRUM8M6Phdct8S7UIxDsTUGjouDWy0hB9Se8JQRmi7pKvSYBVZVx6t6WrbNwD4r",
+	"3jYfz3wLdgZY0KUu2VpLOrrv+hUatwmXI8GWxXsVrluceLM5Xp28ePLsxU+AAgCBKqBym0WqbA5/au83",
+	"YzpbbdozRA5Q4frs2WMmjX5kOt2EQA5ps/871aIvNQo3z75hhNXeo/IKN+oFfns85dM8Y6rRnzpmadpo",
+	"Ay8IfsHGhrU/fvTi8cnz5ydP+hEZYO+bWoaoQu+6tC4qKS+PCSWGCtziAwOHU2ZHQQZqjy5Lqc7lTk/Z",
+	"mPEF1rl1AQ9uDJQnRMmeXeRoexstHuw3BU2DxAh3HRfWaDuj6cRb4oGqlqDuhpcZefro2fOTJ1FRMqEM",
+	"MQ1h1XDCkpxtB41cDPyTB+VYim2a+GTLJmwBnx67DSnSN7oFYaVHbc03bTnzD4ga+La5j90qQJAuSi3l",
+	"2jToDIUt2ndkYP5oGNIJdB+0Dcu7yLXRRLB4HbyK136/3vz90h7N7/DuA4JAxx6ZeyPoauXLRq1bUUTH",
+	"hgj5vs1aSPA+G2UzrG1xLR5hWJQrnjSnK3LBiG/P3kXoAOoTfUG5Xs9FCr9PnYWYt21AAHrrURwFpvs+",
+	"2QiOemsWYl/fjn1UPfB+8wXnrLh3wm3kGU+dV0TBJRjeIOW9EpytYOUCcgRTq1wSFdZbYaPrL+5XkqNf",
+	"mKbpy8ng6Mt6fa1m1biI4HN+YQj0iMhM5pm5cBK66hmvVHXXN8K3dJhFa5LIu7L8eups4xUhtgr0uTas",
+	"ai4zNlIssy+vC6jApwqe7tJiWrhqxjepdu5ndYYvNgFWabYIgyZxdQbRwCwP2HpXrTgbPuy6pS7F1zbm",
+	"MEE1pN6G3DKUElYD3rcTKKPqWzKV12H99t6hYb5QlXZqmq/uhdpEW+t7x4UnOI5IbFVz86ePPDIfwrrC",
+	"MZge7H0YWWnGfOUldxu1zV3xGoyjnmD0IARjR4XEE3rzTY/QOj7s7W0oRNk4UVuY2xZDMcK8BeMpmipn",
+	"wDkGDgqkHS4XENgNnURFHCSMFB8Zkkfm1mXmRRciwRWJfw9rCFN7zofkvGZrA3MUF2GbsWYKzSVVWoaV",
+	"yHkG9eMJV32iFyD/tCnwVo1R2zsm5gAp4nUEVyV8RhcY913hShtyHrw3GhgPptX0b8jz68oRMNvWt+Yn",
+	"3OcI3MaZx+tl1wc/V8/ERNbnWdoT37TFT40cObpqmxZv9ENxDpsvv1rOil0/rZtdxt7b29K0YWfvbmlD",
+	"nac69aYsnifZimS5OKq4KsDOb81WtjoghFbXqiaW7M1gbUUNNt4oHrzJ35kLnTXHoPkxQwwVPugGAqWL",
+	"LZONCJ+QS4G5DQ3QczceZXnzEZMZBko1R0wWBdnBJRgVNnWf40GDbJAi1cPcc245/M/gSOBWSyuKdQ+b",
+	"aNdegr+0Nu6xUDscRH2YRgkqb10PwXKbC+tkeBBqtMWIwS2RrGltaX1g1keUsDFPmL0AS4lhXB9jOSFw",
+	"iJn7veSvQAgCrFDVuEna7SClmYX6gD2Zd9RMZoXQ8FHh3cJdRS+ZGrT5/ixY85oei4h826olhUuVtdKM",
+	"4cYgbdVdNQEmwf6+EbiksmXsxxQTAksVnsdybjnHcIOobpd/06i5XCu4t35aeRJu3WNi2CHIaJQkSLr1",
+	"wX8Ao5Hwcec2zph5iiUuCH5IYuC6I0O0MMFkXPBiromQS/+kUfHjI/Mt8usLa6NLqs5ZsxZNDVywUVjs",
+	"O2zIBSNQiK/NQJfz72VswahLDXEBwMglXRFvw0CLtJMYWO/okq1AkHWxw5jXSZBMF0yVBsbnuenaDoxD",
+	"q4EEHWZhttT3v2RGqEXDKVxjF8w8hx7uR35TIm92E8+YuVlZgnnz+HdYg7xYpEE0KNbBfwhp6r9EgpWe",
+	"cdPrBu50+zWoN1e+dprEgnM6bRIIhKZj3ZL8OTdn3T1ij8CUzGTaXEf8ZkodazrtPr1TxBKo0WWKpexw",
+	"TqX+W0hSRD3WcHTxquhlQ5/Lq95P5wLFkQZmY+35MU2S2INu2OmYY7RBcHjVKJYk1riIQy2GsZYu28Vo",
+	"06RP6cfs2RNVzzTohs/BKfTu4N36+e1K1yu22i5VgXM63S0E7Tmd7hx/1nGDZpOqjwPTdBqRXPBf5VDn",
+	"HXPGUfsgz1w2NJy2TKZh3KS9OeO7sU08t5FZQpJE2vAK+7Za0DFYcmQOwt+wVBfyi2evvv2//tVv//iv",
+	"ykEiB/1yFzCv+nAf/vnR07vDN3dqOdfutzc/aH3tzUc/bow2cSt3TQhfc8vcOn7vOZ3+R/b+tsmNJLsP",
+	"xb9KBkIROzNbDQLdzSfwhdXD4cxyZ4ZDsXt2pd2mUAlUAqjpQiZUmWgQw2GE1n/JsZLX3tX/yte+lmRp",
+	"b1jhDYdk+d7wtfZKK+nDaMhZvdJXuJHnnMzKAgqP3WwOaURIs+xCVT7neT6/c6VH/oqPu67AfYfaSWsk",
+	"qEGiJ8K2BKBl5XvzgHK2QJbDl+CAd4SQzrAJ0v9BA4z4jPdVgQCBwV9FfJkedweMU5LvJWSflUZH+sjs",
+	"6NbrY4mKHoRoOtOwJRiomN+hpLIwshTRQ+a8WraFSgD/kmlj9Vi3kKO8b3Cbr6brKFDvuXeD77xVcCmM",
+	"BwS5unBD9ynzwuz8qMZica1zq1i4UElAn0OoC8xuT4eCEgEnAeLLQGRJkU1udxbuj/1pZB8lQdActB/4",
+	"EsxAbJ82KJ6MRNe0USdJh2LhxmyYHbldG4i1tgR3Ys47XwA+wLdWe9XkAdhuCKFLY03aCTUnLE8Jrt9C",
+	"7T18CYG43ExgXzsiU7K/pjYDhqZ2URFioQMXAl+hwr73IN1hShIymCWnimD3uAQllcCHnOvJ5YcW5cU3",
+	"sL69DzXqsUGww4zzPpgXjWK317O8BcF9y/KQS4ZGqxT6dSXbEJh6seY8lnhcdRp87MPCyz53INGuAIF4",
+	"0NPWJzEXepyZRXgj9jcfmwRsTiDwZA7gE0AG1+rEAI0cr67l78qpU9iOt7Cvt4WLLYwn2xsWo8BUnMpu",
+	"Np5HEFw4HKwSv8amuqBDu6fuPGy9qQ6abvWLPqZ79asvHz4gqplKvDWXpFFl/qo0NAf189cWAcZa5JV3",
+	"/n2Qegr3eUhbyYYpcsTlUfZWiBShW2vr27NK2eUF+StR3kJ0C+xftH/lG1ZFyfxF91JFmQ+WhK3SAhan",
+	"uEyoZphYQJtLQVmByEfnkna5QioosfdFSsB7gag2f6lmpKriOnt4TB9RiQRGUzmjwrC5KNZsveSAYIjQ",
+	"gv3707AVPw1Dhb6LGLJVdwQCumZCsSxtbFNs3XJSU/JXwheEYhejsbzNTVwgV9gLJ4AayZnQyY0okW96",
+	"I8ZGY3SmaJoesFekj9gsjZYkX6QOyZiAUJbHuaCkW6hrZBYvRGjsZx4udqPZQyDG4nxIlCYoqNQOINgJ",
+	"RsHGAQYaOmJgynBp7YytCggC+gXCRi80vuA41dm7Dm6P4l1N0AAOWaoJbCP+FUww1Dik6qhkyoqI0YuG",
+	"pBanMJq/MTOrMLtr83SofIWv0uTiycZVW17uV/DFGPgXyfCfntxlCYCVxW0X7/XpR/ffu0OKaqKZtoJW",
+	"Z8o8qXcGQmhnv7F/0NxvNNuN5rc++Pb+dw6/2/iNW79243sfHnx8/cHNh7cfNU82STJr7N0+2vse3/u8",
+	"vff4m7+yylVpp/ht1akC4zBrVAKgz4/w5S0NF+6bTnXlwWRhdGkh1c4kfn6mOswHUaPI7qOxQ+H1YL9S",
+	"eF2YE7KozwLqtiMIuTUpYdxKBK5as/s0MyJfc+nfx5cxECXVgwUsx+Mn2aVxbzquoo0ajS5A7D9THZIf",
+	"13Oe8fxsPcH7LIVxrbURE/CmAboqS1LcDZ5lagJQVHIKmO3rbUAh8DvJKB+Dla9WrDLIorhs64lH31ad",
+	"R74V2Djf0LdV59i19cy3S/dhPVa74QXBI8a0yNDTPQmPhz0SdCfXWa8Z8kqHIXIUxJ9nv/VuyHS1i30O",
+	"kiK8nB8Qh9LKzIjt4eFfRMoLQhXsLJKJImFj/d28C19q3L9H+LX2Um5xNVf5UmcvKsiDmH3OISA3/uDe",
+	"CbvGR+m18+Y1PdTX4Ne4zo5gu1ysjR0M7aj26ai47295vOjG26XPaNLFdxTzTP0rAjf1nx8WkdtMSSxm",
+	"cXG/xIYOYbfxmyVjuK/WzzYoG8cvR0n6tup8IrNpqCfRo1lV6QKG0lm75bJPH9p3H3ixuDCKbe6wXJDW",
+	"vkV9AW+bWV4vAN7a1kAj9Nrl7Ok+X7VnHTp9Bd71ot8L+4ZRuPwa+IdxThmXVSnn1UJGWCunxC91UP6F",
+	"TPpg64krLXJr2X6XsWdtVcf1HBafoSS/1p7MHRA0oNFqrFjFq78GGZev4hpsGRC1pfK0xVGh2Eu0KKLI",
+	"wKULqyxc2ZAvvE7tmVWQQlsqJ4XUvxS7FMWRR/jyPC5zWaBcum1XfD6v/GxePTN6JZzostjQJfKgqAYl",
+	"NqohtXKsRADjolj3XA0dunmaI3xRaAT6vp9Fc5+arrVquegKiXnM9Out4kcHnfns8ZoR9A/th5/07sO7",
+	"q0JHq5iqn/Oifbrao3jlx3BR4ZKGU7Qi1mQPH31y997xMfy1X2S9HngUj8MSYg0pFI2oGe1HB9Hh49WO",
+	"1YV+l4felwN/eScYPaBaRPTX+07Jtn/c9VgDoLk6XPaKbbRKGv2xdH+oibv+gy3NgmtblFLdtqzhXCyW",
+	"4bwCm2oW48vV0lrGZX+8EH3e/QpB2y4jywXhx6XUs9UpufZCDVRWnaTjQlnRAFDRFcKLA65cqXKCT+AF",
+	"aA30UViRjucbIY2PxvlIaVGdDtoVcsEv4NBcQ2E9FjJx2ur6Lvv11Dxaq1DVK69e9QK4lxbkrIZvVJfz",
+	"MTmXOisw4qvlxcVrX1CcbZz4Qene8km6C0hxPrazXyR3GfHE6CKHZhnm5AqbH4iW5RWsWPbwpoZnJQqI",
+	"S3mZ3VkrzmNwQ2dW3PvYvenQLcnMXVvs8K+k/nPkrLoonvs5Yp3pDFQCWqZ92v+QTxnVtPFZnVCKFxPN",
+	"slST4VpDNdtwbdZi9mgkG/InyO5bB0F1WX+/i2mtyFu9w+KndkOfYUUjFixlnR1huH1XSQ34jKrHMmEg",
+	"iD6VmCYJTUYsSfupVU/idhyxuI6Osngv9m2AnZHC6SFaH0r9ubj6UioWezcPo+65RKAITJcliMhU8nwK",
+	"EyiH5L/4lz/76j/+zj/91x/98q9+8NWf/eDFf/irp1YSePbPv/jRV3/4sxc//Guc7GzAPmEgb2cAc2t9",
+	"xSI79Xr1Yjt17HI0isUvlv1nP33xJ/+wVVbEijV+oJbqz52py+4dd4YpFD/QrDtQauY++sQRBCgt3cM7",
+	"kDCNpccKd1+Rl62krzPpmtuLPZmN0wQPfaHQW1XeUtygUagsXT65meqncs9tw5re4Lf+Reutf9Eq+YS/",
+	"OD2tzz0oPau39x6/Xf7znUVJJOEhu6ia5mTPV28u9LPK+aLCVVRd3MW0hxxmNmWffCgBY4tbcEqgIirv",
+	"DnyyLkQJUwW7I8lwRBDpYgZiaE+vpU7B8XEVhjEAOdVskqfGCNkCDkPFH6FGW6NxM4aqbkf40Dc6W3cr",
+	"DqcSz86FQAviOzHrCDMR6DYc1tkDVaRQMaG7fATV3uM7kMgMqwUn/VQyzHBMJRZMlUIkYLPC2cLsj+gD",
+	"QrTrZFye1dnDcI0hHxvfsiTf3hvxZMRlIhIqAudujiOtteb+weH1G666b6v2/Bd/9uXPfw8LVAsKRCtV",
+	"gzm8tV4FzGqatFgCrOwOmcwmzc9E/jx+tlZh+cdWieyrPXr8mVay/ohPPvaE3f+6p8/S0Z4a4RT2AFJH",
+	"5LgQpVtCpeQuVEbkYvrlEhXwgTLMqD7qgSVv5oYKIOQhDQWXgfXVK4SUj+K0v2BfD64vP0R87/PHT/ej",
+	"g2dv7X3/aO97j/HBwbO3/8Vbe2/Bk6f7z76w5BieVhHi8o66zuoP6B/fx9cel/Y2HY4IgX3E7TBr/dQM",
+	"xp16Vw2vKT5KgdP0hbzmx/5s/aMRaI9riSj0eqhbrqXiwcsX1TuX7LIoI6kU+TBXUzf3a7evl6mBr3fH",
+	"8fUq/Xyd7xE0YF41X/pt+G5ZsV5+soT8Dr1a7UR2hz0X59WlhH0G8gLjExwvVxEczEC1JVVjlkARVdaZ",
+	"mE8WW9sU5owJb5IB7JLyafxWLUHqCU7YpoaXwrQSnJ5SFsKM6aOwifjtfbz6sG7nBQ0P0FKtdqC0kB+5",
+	"ty8Y++Jl9vWUY3h7ITcolVa/E/hTI1d0eLac6VWUU3+2zo5duZ2B6NqrMDU8LOSNGXxLabWCjEvMB4Xs",
+	"iGSYylSbnBsFV2K2AOQWVoft7sdLE3mdhwMK6Ceptkcuia2S6ETfCMmk0qS5QoSA4TLRd5g9mkE5kZVS",
+	"8rKRh5f6tRIK1+rJvluSihZsQ2kxfRxhzntgE5dtujkYMgvGcbdpa0YVvm+53HvUIPxxXz5yjcLfR65l",
+	"fNU3/3UQzsp+lbU+VReT6mbTEVd5LpbRnquntK+ExB67O1hRlCgs1Q7WGN5RY4PJaFmqjb7jqqZ4Tolu",
+	"ECgc7yt1OV/PjM2zTKJvHG5FoY9Xs/cFde0loZdT+MZEUiJaYAmYVQ2LCXz1n//my7//189/9y+e//jn",
+	"VyQcBHOeS2NYj+ZEtXOVJuvnfVJ3jv64vwMS5B55KuS/Kfp0j75DfQcTORHaXITFrh9a/lqJrBcI894i",
+	"Jvv1ko9LRa7CdVpG475TKGIzx+jCWW3zyzbWUMhPMS0Iyxcd8mEiMjezhsXVEC/BCb48tIT1QiguLQDi",
+	"AhpxoeBWxB+sjB0oRQYEO7jGqXk13l3q/JU5ecP+L8n/561or9wNmA7F9yqTT488zKClbvePHhwxu1Id",
+	"rsvyy5FO+bXjAZf9AU+3S+K99s3KNF4aXpZKce+cLuRMDPpqIJ+ukl2RS2C/c81vQutcrcNVoesD4fHl",
+	"iwB2wGPoiD6XVCaquR7EzErCWpkBHGKSz2Ns9Xqia1ZHqY9Ubu7hu/ar84Xm1rMUc/zhlTqLEQUYEI3L",
+	"WEZF4ZE+t6q5Q4YHwTjATq6zeCxzwbsDS6/jEgqL6jF+KksAWEVEAXwjkohpVe6aMv4cEnyQ/AnjxVUL",
+	"xzvgCSGjQZVNnhpNo+aapb1TmRpXe3NyB8zMHtkIEhxok1312DiEeTYBvlsZ7cbD47pqww6Jc6YqMTl/",
+	"Xd4ugtJQmS2X0lrAKwR4Q4TqRP8GhJjZWlyI0UIvixSKewa7Ua76tQTeuVKMhmv8qBgv/e0HDX/f9SN3",
+	"P7vhu8/9HOiBnwh+H8wGHtzzUyr6h3nBn5+WJkdv+BnC38fFND3A3NqRuzN4dGtW1Sp43AL/Rkkf+4ZD",
+	"lfL49bngCFo0LSoPwrmHqBuoOx2F9yrVLNjlqHx9PF2hxt1xRfwYRCisrE2A+sxCEk2/E6iaJw/LqBem",
+	"TbbTUXWL9x96vLlNGl1g3AI2MoM0RFezCsRrMRk3Qcj5OkqTN4LMcHWkwlFtURwncctXUCamzKhfZaWY",
+	"EzV6uBBH8KSMH1gU8ihOCwXMwf2yt0JT6QtALpqDt4ANL6ptB5lljaqDcLKm+rChbXJmkhDznEoCZHQK",
+	"AYbtur8oyEk84V2TTSvju+Y9klBrzCX4uMglLrEfJUW9HJMkAHNfZJliGHIasaka54iUmmqGYam1+Zie",
+	"/UbFxn6qqzJYfY3VsRaJ85J2x3lutzesvxixhGPR/aGSZjCX1J/w6ZoUHcoFrvcqlRhc82UY1xb6YFUh",
+	"Q9fc4+qVzCuE6SxrdxdHgIepwnAptBC6XPHIZ2YmQ3v6ADOUW1aUkMDqa9vRB5V+l0Ko3xBSeX1UhY1S",
+	"dHTbWw0rcumjWq6ylWTtkcIgFKNG7RDldOk9DwjZBVAP13FXfOreW5ZkcV/a5dNYvpn2HeKC6+wYywKB",
+	"942+j5G+cHqHGcUSYUTXgEZG95OSNepbpGP4qdEG+HMzg7dYPtUzO1De3TByYJP0CSzLMIMnceNwk5Dl",
+	"X52LWf7VyqDlX52JWv7VxWHLrljEuhycZlFKq7jukqXp7+Y8X7efXa1ZyPZ45bYg3+kFDUBAel+51Qdn",
+	"cxkhrQWxnrH7bOC/WgmMj9VRdMF6QLsOil3cQVktRVXFrkaB9mSpg88KM6hbMxcjscpetcxYX0oe+OZr",
+	"ENm4kpONuNYTla/ENXro3rs67ndZEYr25G+Jd7HE1shHIyprjccLDmmqWQeSt4wqEmfQayQKtQJNg1Ys",
+	"JfBtEKGmbKSyLJV923R9E6vqBe7aSVB8ws0G9Ge0LTopjuDl56bl3555i+ohQGxIICkCiGTR6rw0CRVs",
+	"gpw4cLUrqmWYWXUGYyDJ/geObB4W39zcEr3gJn+9r8bmQt4KUerxwntzlSz+ytm7nMvl01NtxLDNN09G",
+	"m3Xktuoo3y14XvnT47crnr2zKDciwDv9Lk9NlaKMSL1GgT2bpT1XQRwM0ec8BYZyhzXKsVzeuHHQWGXd",
+	"+K7Kk+uNCmHgAlcPHPndsT3sx3a7HQKfTrtHY1SXZ/1WQE/AeWWJjLu5YBrlwY+on0h29PA+OxNTLOcj",
+	"/PtYVx1jqx091wIwbuN3j47v320ffXryrfY7WP99lNt1ANWIypyfi5xxrLCjDc8hRxcOLDBdO/5isgNj",
+	"RuDuETwX+YdV1emP/EBL7cAH8w1poauVOKTx6iylAmL0oqOl8cNPjgMcRvwxtvOG1GzbAn5dZJhlZ3qo",
+	"267DQrIdpXYez+wGplSRuzyUjz48/viY8W5XjIwuopKUXbhvnZw8jJg2KhdFCh/Hup/2nw+VNv1cHP/a",
+	"R8hJCFZQu4h50kntFoxGGphpAQcenUpXsnUYhawXAuypTumpPJXvvHNPnotMjUT9nXfYPWBO3z7+5IGD",
+	"nqL8QnRgCXq1xeKnp0B6TjHY9tQRoNNa67SmEabktBadAjk6rbXq9fqzuM6OCEDXN2sX4VSSAdqq1rbR",
+	"2FcE1fZ0iizRLUymjOHrOlr+KZNdG3unmT3PMP9Rrvo5HwIV6ORcwmLVg6+xxZjSEmA14ZEP1JjkSvbr",
+	"7NfGdjEgqkeYUnFdyxfQMZcogf6BRHQzCJnLBU7R9q+wW1qb2HnDKJdzJNQow7SHu4NU2smqnN2T/SzV",
+	"A7iDR3Bw9lx8EiZ+xoXLIWZpIqRJeylpDvSTHbsyEA0MOsJUjcG2C/F8Ba5YnfabtppnWrEuz/NUYBoq",
+	"KhcDwRORn0rG4l/fI7ly735SKv9K6GVYPplyP0voZex64wD8MroEqe4JtWTxI2Hy6d5Rz4g8pqN5nH5O",
+	"d9hN7J13KKuWAcA6lKh1ZYvZx+m7d7Ccl/0NvsPyUOFrt+xr9aANO2E7LjvMVLLrbnBITA27ccg+TN9l",
+	"IxDg7C91dsR0piZoD2Z9YTQ7bDT8xtSNUm37gkvUhaRwMhX10kywt+LhODPpiOfmmv1xz96S+O3ydBoN",
+	"O1K3C/CdvRX712/AeCyxyDLadbvl942fSmnUdudw4HAi3XjCviCJOc2oEq8l53ZoQWynFZeB++IVBoAL",
+	"vDNYG44q73LNMtEzlsDQ1AEFI+zqetRoNBBXiwRknx/tX2k02FAMO1CUuqjWfbi/T1cWvH22YSssu2xj",
+	"v59SaFP0d7DPMnEuMs0SIUZF0Uf3+z4OiNLA7WIrw7M6ZW4jscJew41BEkIT8M99IjjMLziAdJw/Uhyi",
+	"COyCORn+nXfYScFMqeyJmDmu9qOOSlLEfAk+x7rOWNH5/XEOigO9CPfKDmg8YkadyuBcE3GV9uiyw/3b",
+	"5ZM7HHcHcZ0dK5Yo1qNG7enQOCPXteo5AjBRGC1sT18q+1SZYu6LU+k/abIP7BHGUVoV0NJqoOFnImHj",
+	"UZ3dVdpkU3fvZ7qGCthmnEtN1eFQZfI2UBwOBKnWT+VsU/ZHCGeOcHesmgWjjVxhcPsLLbfdFbxLUalu",
+	"jgfcSXPyn0YzNctchHR0Kl1l44gZ3tdRmMtin5FfUQeFsA03qTZpFyauxx0sq+0lCHuLS55lDN+w242Y",
+	"pgMu7YEMSNmp7KWW5B7s42r5tY+Qgnkmj1QbqJ8l2mmvtAmzKw0uKWSMqRcp3hMZn4qEGCGc8YmCIBrc",
+	"SOgBNyLBV1vs8MkT90OEASYiAaJbVqfpU6OI52jvcTnnWZqcym4ugCfybKYdKYw9X6HMe70BY3AV0jEL",
+	"0R15JfEa7jcC2n+H7rd2A7d82lMAK3R5DoFCUG+c+Z2auT49K3IyCku320fLRcQiHaa45CAiJlTLBVbz",
+	"bi44XBtOT1lHTBVYGzL7meNJt4sAJAqWiOH3OkURFXAm+BnXp5KEJHgQ19ndwqoontgjKftuJAjYIM4h",
+	"VCCwX4CdEvuLWGdsPLgGAlVhqZQSpkYTaTAatXSdnVgR9lQWN4yQEj1EBIwOECIsob5PVLvFmg1oKUBx",
+	"wqapIlXxN9R0whfwE4x50AwKbsOmko9v7g2HfpGLfqqNyDHwYqhFZllvx5u17If4JVRW1cXfVtUqei4I",
+	"BewGPa2mJcCXHhaXosX27ds0J0dkXMNAa1ynhXUK/Ny+t/nudEFS3Nalubve2L2dQYvWklQ2d25PANTJ",
+	"8TUUHlls7NMRzyGF9q3vHtxl8B4DB/8T8zZpaj44wd6wMzEKcpxBrbEXC62JuUD6n9IrqBT1TmWh8QRK",
+	"qt07eJdMda6WFogzqQTSgYA/mqV9ae+bE0ENZLn4+j52YkfepODg+d9qvE0FgbgPyrTD1Gg1lEkAKsne",
+	"ar5NbMu/jFUY7TQhiglolIQIvFT7yLi39t+2RJkC/d46eBtotBsChu5BZiQFK1C4XsgrulxSOCXjpdoC",
+	"TphPgRHIU1nUB3jrEGoNFMWNfMUmy6ammkBr4EnExjITWjsjhK9LkBr2lotCtLc7fhsD/ExqwAwFinLg",
+	"nWzVGvVmvQFmH9C+9+DKo2FEJdN2Z2oQGeXw1vWbN8CAgiWgmtetOq5GQvJRWmvVDuqN+kENLDID+Nxp",
+	"/nC7r/FM5GaP4gsxgb0vwLTklbz7iR1gqs2RffeRf5UyPgSm+i+ofla8cs02AVQdUF9WvOy8X48Byx9s",
+	"kjC4/UYDrZE+fp+PRhnd3GufaTSIoNVwZVJIOJ+SgxNMGmVTxidSsBEBBRTL9SyqHTaaizryI7/2qeRj",
+	"M1B5+rlI8KOD1R+9r/JOmiQCHDeH+/urv7iPVxnfv736/ROlPuYSTMzXcWFXtW9ELnmGHxysNW9ndUQ7",
+	"33g45PmUDlSxkEBg7HZYMVJM7F11RUMtGQfYbPi59ri4EhzRYCE+lidtnmUQvDlSVSUoj3xncMmVs3dY",
+	"Pmdbtv0BD8IQYF+7NB9n4hvahTy7omKxu+hU0bJ7JtUkE0nflWBGWwo5N7TKzj23jkNeE7eQG5Zko4iZ",
+	"Qa7G/UHAtzvTGR5FwaGdsbais2ZmOhLsYP/mjZtA1HFOZPDw5XtTjQIL6sTS+I7Csr2MZ0oKK86jgk+N",
+	"ZJkfjv8MfrZvt1xlc7/IAwgcZT5uDH1iJD67dngu7FBAiFYO8CLFSK9cO93bxXvW2cdeuDeDXAg6MrSR",
+	"VpoeQzFCL8tjdUL7jd3vVCJSV7COdfZdy4loEK7LAU+oAzKK9NJzQZFmOmITnstU9lGDILnc9eEhmiwb",
+	"QXsVDHLIJe+LHFDEyEJHagM/E5qMsqfjRuOgO84z+IdASr2PNFrHkS9JfxS0CIYPkHftDoULYg80yPSM",
+	"uyg5O087XJAW8Ig4o587pYXEISRBkJU5AQjfokQ7N2YF9xMxHCkjZHcKFuTHPpD4XZVM1yDw5MChoLZi",
+	"NezfYMuAH4jkciIB74IlnemDbi4sZbEKWa1V/t7bvGeejvOMbO+ta9fC3+o0lNbtxu0DoHFo1yyNxB14",
+	"S6s0hG+IIU8zS8xCb22tcMnQ2MKzWowNNwRhH6jqLTQ9btoH+7XHwL+2YILObf6s7Gaj4IItGPEceh1A",
+	"Uzj/4ObLEkb31fYb+wd7zf29RvOk2Wg17P99z7YBJepacpxlWIkrlf02FEp1Dwdct2cOB8UDVC97kYxY",
+	"+3xQvQ2O7sGAm+VQvkUDhTOFI5rZxceBJNgMnaTOt1Dbdn8XCzgnAfVGEWUNgeBjnvVUPnRCzdVIQo01",
+	"JJu7SvayFD2/h82DtUShj3iOIWeHzevrTESPR5gh8LFIUv4mCmlHCUZwEE/3QtqaYhnGXz22bS7VOq49",
+	"Da7PM5TdMmHEUimOwlesfEYW6iJLDD9P6nPM6z34YZZ5VRG25Uv2nkJwlis78oerv3igzPtqLJPt7sgb",
+	"dnJxoy/j8EbVCvEHwqxzjHb88c3lj1/Tq/+G3eQPhLnINS6bBjbSUtypeKBAQxm5aOryuXgffKFFcAQ4",
+	"YTPBz4VmVnHWhk/ZWHp89bh0s2Jv6VUym1otOh7nWUymRSVDWKGBoHingdKG8DVc3HRqMFKzSM6IgloZ",
+	"DGiPHRB1UlLVtUmzjEJSuHF+iHnm+Snc2Xmqt63iVqEole75wfaKDEa+79SYHZn+GqsxL12m2+k9W/Kc",
+	"u0Q1X57qMyYauMLZAq+9IY6WcSY2crLA3HcOlgs5WNDGC0v5Eh0rVgWfYCgRRWdJzLlxEZZFKA75RDKl",
+	"zjBcIvBWgAemyOryrYBoMhAZhlfEPZV7NwxF7OlTWdivCQFmQMgVxYf0iv/YZZ+gFwNG4ALY9Bhj8gp4",
+	"Hz+YVKNHBNw5XyA0zhf+gy+CN78AJ4IeqMy+gdVeNfviVH6xt7c39/+2sXjCU9M26VDEtiXyx3wB5niV",
+	"JXb3krFH7XAhT5mSfZHbQeDEUDRsUQCAgZgVchdBLGDE4qGSqVF5Kvt16JJcGsG64lC6eWrSLs8Kv5dd",
+	"SPhJDEXeF7I7LX77ovBg+bHDtMDv3U7EyAzsW/AneO9dNNAXYS1q78khXJ475cghDPukCI0Iw3YNYADb",
+	"jzJuYC2wqS+KHmAgVo4a56KdcwNLzLMsmh+0yl1gwhcY5sfJv+/8QXYpJ6lM1CRinGWWf+ZMD+zAe1CV",
+	"8g7jBmIZIH5qONaUvAStFDlV3JXIhohBSF4oYvzs+CFQJ3I/Of8cRDqVUEowUIoidL5wQ8nVkDWYUaxp",
+	"J4KBVrOTjfxUYYFGSmXtsYS4kcSukH1gF2rm4PlaP578uHbgUwzmoG8BenTh2SAMR51mEBzzRbH0XBZZ",
+	"dwOeoMeSVj8BYIqePTTuoo8UgGQVN+KOy3+A9vxVLiyGdHh8AK/txLbkb1JxCWeWqcMzLruinalJach2",
+	"1vQbEAqI0e2ITE3gLcSxCO9nnKmJu31xGfFnYecueqdtcjXuZGJuBN00745Twzq54Gfo8FYjIYOtqGyX",
+	"0KB0G4KQ7HjCzfBBQ+gh7PIs6/Cuva4QpS8SxjUb2qPr8zyqboukfZSKUX/28rsvFg0tSfWZW2yr/dKF",
+	"ydzY9BAj8PHgp5r1ckGh8xA5jmleRQInREWNtdAtt+ajPD3nRpTSTiyt+9b945NPHv1G+737j+IFNwsX",
+	"FbeG5waIf7iG/qH2dEn1WE9MRG7PsY6YUfY8p7KbjSGKiBId/YfsC3ix3NdEdAZKnbVJN7Q9eXH1ixnZ",
+	"1TgQt7I3Gu5OLnrggLc7Ws1Qyv1qw42wB7mdpL0eVNfy5wQSdfgUWJ8oBA6Z6gGFcMpumqUY1kfjSvg0",
+	"8vzJUsybtCp2cMAWsB8hu3BCyn9VnJdTeRRwXpXT4fOubhejj9FeAfDxIB2N7DAtgQgWDSLI7LPZ/ATy",
+	"thdB6Cvc5WMAsXiFrvIgdL7snw7NFLwLeaJkQ/ASSS2qgfRQa9WcVBAYDOxcmo+jml/3Wqu533iGRckc",
+	"pHTYJTVfov5BF0QSayWMX4LAvVkr9XPQaGxsJhpn4tX4up2lJFxxerKOTUhSaj9CFQSSMKRrrrdlZPaB",
+	"+Fb7VotV7ycOqxz3VGsd3LCzmhGla60b9uE4Q/T7/dKuYTuww12ROJg8fBpsI1mQ1jA4FTalqIZXuxiH",
+	"beUyLE1wQFZYmcaZ2DnKdwYj7yiXgbp9iWaia0/pYi31jN+HCDDkR7kowrl8XgdIXgbEDJ9BBokaIddz",
+	"LJIc6EV+Z1cNBUBKLvepjwk+9I3zp7+h7vELHNlVfvHFR2HHR3d8tJKP7u7+lTnUt7j4F/GkjzNxmV50",
+	"cn6L4chAuismJHs9zXMxgsICTR7LhJEBdInJj3DEIkY5UzpQ8wCZm0GOPuaE+3B2QPYWU9ZXTMkiJvyz",
+	"cdIvIEOkmFCmNcWdu/i1VDN3r10BbDCnJ87MZgap7MP3LnmBciZxbHdmchnCeG6f7eCspJOBgjocPkcB",
+	"7O6bhw/YgVeHDoRp60uzMV2ogTY8E/HyiINxgUy+ne7b65UUUM8DwGcOVwS3oPTWLLkt0dJ9R0sBh6wg",
+	"wcH3wdPb2+mpryKUYcddd1rqLg5ip9ZiHETkmJPlksRTX4K2G8ZDzIcFeMYGacqyC8g/UQETCgBclsm5",
+	"1CX2yKvAhVoMkXbgDKaU+nqm+u2ET3UF9/FhGBUhGLMDzKauG1CvUxgQAHYDotZvjUU+LagaVSPY6LK7",
+	"MuTPomW9O0x72pWqzh0BDHufg2b2KHDNKpjmdUaANL16CO63Dab/EXzybI2IlisMf1nOTAkt+PtPa2F+",
+	"KDANZCOlx52pf2znC0CkN6OCI1No4TxLJmA0wGmEkwl/LuZO1+eiC2ej/oBvjsGNVW4N+NZjy+GT0oit",
+	"BLmcG67H9K182VYT2fazpoDGXAx5flaMF292sJTLubqlDSsG6AqE2LmQ4wFDOvzKF2RRD3WL8BBA9rWz",
+	"Is/zzcN9ptlbhfvpRqPB9NtljwUIJyQi3jzcrx/YNS3BQ1+SgLBJvBXR4F3A1cUDri4ca7WAQV576kjD",
+	"s2sB7UAs6U30cTgc9xNUyCujuu77ko2gPGJWPEJ8zGS1syMHrxYMaQilOfiUccogs9f3DiG5ebhNCHKf",
+	"57tHRTsw0AupfY5yBDqZe1QDv/8AgY5ywTrCKtndgRUDk9qmutpRefZXpbHtWMuOtSxlLZcRdr9cxYRD",
+	"tdMxdzrmdq7TglIVSqUHsLh4vP04QajsSs3yHu8OnJGzDMHi44oQK20aIYyZizOKgINFDv0rcoG2kQcr",
+	"i2YhxyIHURYFmjMgE4bINAguV9S5ggK/vBsGTOF4W2DIHfJEAMgW2FYRQIWYJdqOJw7ZBZLPjpXtA0Kc",
+	"P1OdAvalL/SpHPq40zl8xbQIEyOjPNmkya+sTiW4inn5M1eTg16uE9YnhiTPq+BM86lmAzWBCDSXpKby",
+	"xCXJUcx1LKRJzTRm/p9QVLQUWg3v0W7GEYtpP+GfuKP2n7iZ9l92O2OKn3SlXglFvBSnStGdsQtxK1WF",
+	"LYdT2vNim3Ynwv6bzoQvt1buET8M07ba/mPqsAz443DeyiG1fJTSghSFKNyb5QGfiamfHuyK+6bLjegD",
+	"5KD7rlgJOsZu7DFlfcWud5Ax7OG2E6a/6IRXzhdemV/QMjHQaigQrziQbKgBe2bbn6lORRvFMfcNEMsG",
+	"l49REPswE7zp2kFRNeFTXwAegjeDpIDh0K5PlkrBxBMk1BFLcmxV5QyLvfgeqDgrnlxoLG4VA/OlW6kf",
+	"57HiWrCcS/CDfVERYgh2KiBz65ip3J0EnxRVP6yzuJulrZhCy2GvU49i58hOMNtSFcDaZ1wuMjbxroGC",
+	"ioW4EdQNaDa2r3OywAjlZuesUL5yMZCJ0qgpKLF63P79yoFff7njFjRc5zAD6lcePKgte82lo28HlQRm",
+	"Z7B/NUu/+FRgSuqaUqg93Ef4zare4WqmGqG/VI75IAuG0cvVsNoMuqTk3or+KSnBj2FB10Zt1fHraPqk",
+	"VSIZpBYRTfBkA/5sYyWdmivZBQB84IB1ypPq9Vw990WKFq59+Ss5WxIJ9Ta63wEVCO5M6XoltVbzZrnQ",
+	"ca3R/NYH375+cvDhrVqpXnGteXu/3qjv12/WXoZJz16DTUx6dCZ3Nr0L2vTsmUy1sSz3XBQBIgtsfCRJ",
+	"bWHlK4AEliQG33UvvfZpwTSTTU80TH53pC90pAtg0QWH2C/0wkNcSgmuynmh7X21GS/nKu1WYjHWWvSb",
+	"Z8nfsX9iFhRYnE0+bRPmZ631/WZ0fRM0Epr8q0oy8XPzSO+11vcfrxe+s/ZyRDWd9iU3kFDr50Zm1c1C",
+	"ZC7GGP1iL7dT0uTd4d/lbuwMkAXIYddTq/VI4EKDo/vs2lP610zaRlXyREEqd1CEby4UoTPSgf3IY2OT",
+	"hTMXPSzssvEJXJyIsfxY7TjN1XKaXXbD1cEFbkrNC4F2I1GVjsMDKLl7eRCBG0biO7pyJcH4IU3ZVij3",
+	"l3km1H7+ioOgvLHU/WpC5neU8LWXuXdRAl97RL7Lk9NdkbSFwQFHQe16Kl/q0JmglD3QYPRzFxXpKwx2",
+	"vqPX32KH89zIYudnvzPZXcxkVxT1W2Sz80u9ntFu9rT70owTqV2RvsLrDW49pYX7BYpqQ2U/l8zo39Pi",
+	"XOQ8C8pkIlSbbQzrexNIGASiuG47UwwnmIi0PzAVAgiZFQm/5pWaFUcZT+VKCB3i6kd3P74HO4ozE8ni",
+	"Dztpf0aAqN19YLeTmnoXfsd2aq2DTUQj7OaqDZIVq7K9eAQLuUX2HS3XRSUet4JrSjx0TndWxp0AU1gZ",
+	"PfFak2ivFl+uPS0u2TqmRj+CnanxDTY1OhTRtU2N6x3DJbbGpedqx0QugYnsDIhXaEDclFBva0HEfi63",
+	"xMim9kOn1F6J/TCgE9tK3+4uBlJ01VXd31w8vlrL4Y6u7cyBO2n6YubASxSoIathsTkQqepvOXpKr0Pm",
+	"KOXqqDwpwuWNeGIcTr1mPXtIoqL4bqqZHqiJdJBSaC8bcgCKklAQnxCiIZQWix7HUAQ+BjgrCTWVEdQR",
+	"yTZARsdBzCkWG7btWuakGWcdOwqRBAkSAqkNIVa5WcFAOgJHzTpTb9Eh1CmA29KLzJ20jnOssCoOOqCB",
+	"65IayysXBWG7TcHUCZ+ZErEYInrtP6A2E9YxSFLZNzw7a9vBxKwj+qnUQdC93ULMWepyLYoaCgYKORwx",
+	"o9j3CojMIcTPe2D87oDnvGuoFDZneiS6Kc/YUHAJuVBHmHvsNoOWfJKnxgiJo1BoeLY8Pv7mrRtU7gJ+",
+	"0iPeFZoAt/VA6HJKxuf2giyIPf+ttZf6WPC8OzgRT8zXLfx8Xa4E52EzezUd353IfdX2bbq7nSm6XNKk",
+	"RNVpWyqJuh53hiniBDgpfFxBwY+NygUWSve9ESmts/dVzrhk4kmqIT3RJ2v2AunbEnsPH18Wu+nij23j",
+	"meB5AEt4Qkl45TL/bMhTaXgqsWYDDQhBEuKCLsaYC0dQg/QpSeEH81K4PYx1eLntsh/n6fTDcUimtxfE",
+	"cepwH2dZs8dWiKhGIeY17Vnqi0t1JsSIhg5ujMAi7jjx959SKT3K2oAGa61a8+B2owH/aRQl0Gut2rhZ",
+	"e/a4uN+dOVN70DA3Jk876Fp/WutiNsiLP/nL53/9nwIEge/cf2gPOI2ilqW/SvOvdyF3iEjqiz/5t8//",
+	"6I/KY9mnscCQF42ixIIc3dZc1oo+4dFMt8VC3LILcatiIaxo3x1w01YjIeGhOnr3bnP/AIa1gWCPo30F",
+	"kcx928ElhCn0RbJKLykEojL936kmO9VkC0O/8qCw3YLMbsTKligo157SPV/L2g/f7DDZXy/jvdu0DY/M",
+	"Muv8snNwmbL2SgsQjWR3sK7cor3VqYoWWrZBtRxxE5QSdgLIrISwLrf+VIv8/nuoa16mteBxBTH1dtZl",
+	"uZb+rTcgdAtATzZThd3sd6FbF1Rtx87MtjB0yy31dqFbJUtSR2RK9jUivgsHYFSoilDeTYPBqgu48nGS",
+	"8qw9ykUvfRLX2bEP36JBgW0KK99xhq9FTI+7A8Y1+2bTijvfvAlqrmRxLvoAoZKIbpoI3QoRWVaNDL91",
+	"hjb8KGIi06LqE6ygid/U2f1e0XdQ5C1iqWEd0VVDoZ1qDU2Aag0eMG6wHKRvLDAB4myhdcQ9BEW0NBTQ",
+	"xQXUuaVp+vnQ1wsj2aCBVxvJ1uWSJ3xGQXULZDXMRmO/FtWCE2IfFiT5Ln5vh9DH03j3CO6APVpL2r37",
+	"YK7VWzeKZr/8+V8+/6O/q0WXkhWA/V556NvsbNdx5q2xIsVCP1iyPlecDeCWeF33H578XWzcTmUOYuMc",
+	"OVyTKy5x5dF3154Wt3AtbdmNYBcb9yar18i3N4iNW+sYLtO+l52rHZe5Ci6zMzVcpalhQ0q+dfAc9HO5",
+	"wXP3e75WV0kvKhz9vRRbcupGFOouUDzTiHyYSkG46RHjmkr421ZpdbYI00O6dUVhegXJevlpvlSCa1NC",
+	"cMXRejtK+3rL8zuf2WsQzndZOkDC02y6Z5Th2fLCUrmaAHGGsLyET4PikA7qmy5SAblcMlxxY8RwZDQY",
+	"wKYQIgKg2xxLQEEpDIj7GOXqPIUSk1yyjjiV0FEuMKILsK332BHgDVOdKw8rTYjZQyVTo/JU9usmHYr2",
+	"50qKuM6OpBvErIUNsIsl4YJDmSxEqM4F4RKnpsV4MUEKVzyVjKH9375DkKbDNJFpf2AwVLDbFSP7IwB1",
+	"km3MBchx+yjh0zqLfZGHGBcNAM5FOjJ2gvNDNAOR5m44dhQTrn1fEZsMhBTnIsdam101FHW7ZnFXaQNW",
+	"v1iLvl1wHbuam+5Je5SnXREXcgCtxIAn0Cw2ORE5MVrbXSpZ81qz0Wg07NTi7jjPhexO4zrD8iiNwAwJ",
+	"zcNoTsC2ilPQpYihOvuu7X3ARyMhadtdNW6uDdVR0S4UcJhqbbfaHoyjyjR04PIQbArnHDcgyEfHEwlx",
+	"jYUgQDwC30Qxwu6dEwKK4qW+WJpd8voC4On37D07wWu2An76JITUvgNhWAmfaivf4Plx67QgbjHh0/Zy",
+	"yN5aVIaXXgO898QtPlx9uiiapbKbjRORbDnMZfC+WwwSglsdrrLf3Ls8y+aCyvrCQGAYyJsUNaYQsPvl",
+	"x9+6IS6F1i5qqKwNfDsa3U9WdgqrWN0l3cY2vbJerx/jRyf2m0V9A5mFPXF8q3qRvei46SK/LoDPjjaC",
+	"GPsbdh0CBGgk37VWEz4hVkUPDsrozDUqkACpMNrUWtcPbxzYryqcB3xaEoRrUVGgqNZqNm/djMob37Li",
+	"sa+sYLeCmIUdSPOwVN2n5ph1u/kyoJwLqrmJQ5akmZ0942rdtyDN4dnQLEkTK64U0uICj25ueXk3zVI8",
+	"bMvMHktl13pXny+UX6HAr5oAC4g/uHfCFrcT1wMxCWq5pcZLbO72soHIBdWS6alxDk7coR3FHO+/B+Uu",
+	"dtx/x/133P/lcP/VbNqIJ+Ya0Yei4dnzVGm52bGSV2EaX8ZJGNfs7vF3Xg5DQaFqTw+Xx7u9h+/dxSO2",
+	"XtnrmSpnepZSXT7pWSHmPhwoKd5PMyPy2uuYtFbehE3kw9mt2F3vK5YUZzdg4WWe26kVnuXquD+79zMt",
+	"Yf6aZqMgWYzLpBQgGLGBmjgzmotZS7VLPQ0q+tpvFnuSZmrZ1bHruM4+dbluJXQJIROIxZs602Iq+96A",
+	"5tpYECpXvhOvLGKu9GbtxV/8n7/8h3/75d/9w1d/+LMXP/yDL//2L776j7/z4o//zfPf/6lL0Wrj6lZl",
+	"avnKfs79FW1FH14loFuoq6+3KOu4zKDiUlRLdVtDkwRuu3w91/CNVa/5RZT4mY1Yz1c2c2F3MXA7F9jU",
+	"5SajQ2SGomPkQEjAt2YkywTDa0/Xyiibo8S7xLLXJvJtlvRsL48sinRb63TsGNDXjwHtbuLVhcdd3jXc",
+	"VAq+zDi5Ixer5uPieK8nuoZNBgLsjlW8bMLBPGjusLEWDvxBmML7DNzOjmFRYFoFhbkkQf75H/2nF3/y",
+	"59vevleHHLcjgm+8FL4p2dxJ4RcNRLssGr1S4r4GBBAw5bci5pUFOB/ZNney2E4W28lii5POskxN5m86",
+	"M4p1IDrQADYjG6pcXN71F+cYcLLAoX8PfgYhCG+0ynULA0NjigKtkwQG6I4uMtTKVU4yo5dlIvJ6pibt",
+	"Cc9lKvtxVHqqJ6npDqCRbsbTITNKnTHOOjzjdtpGMYUJ2xMIHDWDXOiBysrt5wLA0qCZJE/PhXRxlV01",
+	"zhIQC8Hwy2XCOqLPpW3YfuViKH0kql3siI2lSbOg+a7C6NGZXt3jVhjKaf9HY8oFvs4zkZt6L81p+vh3",
+	"LrTKznEBJYNnNDSVM9sSIbbpceczK8+mJBSTPRsbCdpXMpu2qQhR2CbvYGSoK8/WtT3IDEI7jcoSu6Rq",
+	"3B9QyCa+BdieSgr3dZb5Ws2u3hB+pCTFvo54blJ7fOoUL2oXBSqxdPlQwFHCuAapmH8X3QQ0Uwp7LcJs",
+	"7WYBDOlQnYvE7hhmrhRdzfQsnuAmAtCmf5rkajSafZgO6dVWubaMVkOBkRYwGNei7byXZkJHjJqzK3Qq",
+	"GXMN+Q2vDE/FC7WWIxOvpndfnqUyWeC7hDdLbssgpON6I6oNU+kjPEDhslSr1qr95vd/8/R03Gg0Go/f",
+	"+ZXapqEf7rKrfEWIBR7cRQNsNi42wtfNnwpHYBM3KtHoHejJhXyh/i7yjFZ0oTeUDvaS5MA2z7IqdjpI",
+	"tVH5dGmAnCcxkFGReyxjIDYe1cQTKPZdS/ks4UWCP4RYeDvEDHICCjQR6twhBBvRV/mUxfQ4nsne0EwD",
+	"dRsICYkMuXANWA5zJkaGIu8hoWKgJoDTQkFnnhwC3i8Swmr45YduIl9rzKLlekURO9yZAj5nc/8GpGE0",
+	"4C2cPoj3CAvqVid4BEesXREiTGs+oxwcnDQaraZXOoZz7YECAkfApeNlvLqDUca7lmS6o/kSoof9Hm9C",
+	"1UbFwdhRtgtRNspaQlHBEpcyYSOQbrjhhjLCAmLnr+wW5E4q4+PX95z6ujyk60HwyYn/4iWy26oOV53T",
+	"oyxj4dxYMbfdWb3QWV2wqsVxDF/Qm0UVVp/Ga0876ecQa/vs2lPSXdbwK1cdm513+XXyLlcetc1O2kLP",
+	"VgXWpDtlW4NNvpt+XkR3b1rofVxBbh+OzcJTvC2GQi+VqR5U4JiTgfVf/uz5n//dP//iR1/+7d8+//2f",
+	"/spTy4/sKJ+9+L3/8suf/uj5f/vRix/+BCpD4IYjPPjxvWajcWj3JjVQLuIff/snwbf/+Nt/8Pyv/2/6",
+	"dgNYhqrZX3p82kWGstwoa+U1kRRHd4dmsHMibRXKJVBGrCSImK/TGetUCo1pK0zJysLmGxDMOd6szkV+",
+	"norJQs34U12ZPGQgS6s/zoUL4E3zUjq5/xX0ZsOGSht26FPXVZZEVCcaCkFjqoN7r9lwL9ar8tW0yQUf",
+	"xmTIBd27SM1H8/a80vuBMJ+4yb4EXXSZEyn0f3m1M5X9NhiAtXuoskRo057w1LRp+rXWfv16VMud+N7j",
+	"KaiWjfoh2vSa+w37grJ8ptm8Xd9/5tJT4X2pTNuKZVMw39G/bhfvtIMXvv/UsUzIjGA3EdMZZl/TaUa2",
+	"zDD3FbxrN4HTgYITDhGycUdCJnai0p6w5n7xIBfG3oGDqDbKlT2lqezXWoeNyGu5kAXcaDy7mArstnwV",
+	"TafTulMjLhSzNEcVUs2Galh2jK+j2FaRqnJi03Jt9tHMu+vY9V9pWmLCp4sTRS+YJfq6GeLLm7eJ7Wr2",
+	"iOxu84WMAjPLeeGUQzJXLUpTOuFnAK69CA4JXZ2WNZEjl1PqEUADrQOBVBSU0i6ocJyZOjtivXFuBiI/",
+	"lUXn2B00ytHnyFIo1oWvzqzOHYcGKDSVc0w1c1qZN+kXAY98irjqQgNuzzvvHGGu7TvvsLe+ffzJg7db",
+	"LIYHkIg/UBM2hFpghBcUuZp/LB7L1LRYAWjk33WPIsIYd8voIJkctg8gMN03p9IlYzqoKfRjF68jVcey",
+	"aFQ8M2JGaFNkwkesI7rcBW0WSFaI6QSimlEKJUQu9YTKHgab4Vajl2bCLoald2+3YJ9LEFwlLKrKCUaY",
+	"J/vrHx3/ul0tu6p3yJncZ3EGSWhuZ9LuAP3HBLoFpTAp9iAA4HKddqbhP8Pev6F99hxBNnV496yfY11P",
+	"K8HDzuTnIkfP9swq2PM31izOx5KiMbhMTmWFFDxzO689LT9op8kzmp49ET1O6FuEH3ZSSulLJYvxr3ZX",
+	"ZeOhjAlO31UsxaqZ9heHLTXWY54BID57K/YoKFLFEYuHuo/VNF1KPf7VST/Hf+TCjHMJL59KxuIX//OH",
+	"L37wV1/94n9//uO/tr9/9ad/+eU//LT4+8X/84MX//1/4B/1ev3tOvvuIDUCi1syDovLeDAfimHAOqT2",
+	"ftujU4BwuR1yd8geLqzbB4hmI6iDOhDCMD2wOqgUCXurWT+4de+bzcbbESCIjaV9y5JODDpBlE5354pl",
+	"RKqET0EZcofJAXvijs98YKkQvN5inIFBB7A7PHBNG57pGMqEAg6b/ylykHCxE7bdu1IZNhWGnUk1Afyu",
+	"KYEa+zvkDnWSYkwOz/P0XNTZXa4FGwJ9loolaa8ncgEVae05wvbtIOaLH3LwbqiiLGrc5Vlm70TsDhdS",
+	"829oFneV7KV9d/beu/fR/e88ei/Cf9x7dO89IN/xix/+5Pnv/ykR86O7d+89PHkvYvcePPrk05N7cKA+",
+	"ffDhg0+++4Be/+P/+tWf/jlu0tEchF1B38YjiGCRbKDGuQOzUzk5WmeItgNbtTQD7m5q3MWvs09kVfuI",
+	"4maH10vPBRumcmyQojrEPJxRilHytDi2AzxwUvC87V6Nff3YYjNaxdFx3BN50hNDQ59i+d8Uqezh/j4l",
+	"jSV86nmW63dsxrmIWC9XQ7cYJoBmSQHXwnCIRIocUcDRYlVdD20HkfrBCUgAts62eCohiIc8tdiXfcN7",
+	"zI8KgwBS5/ACMQBPtNz9Dhz5oR2jS0OGS18iiAi5mwmPRngqnQ++nql+O+FTHVfFB2FqcVkqfaWpxRXe",
+	"5AWQVFEN9giV6bWV5vJUC8tsVBuOM5NaynrNsuU9Z/xYPja7c6CS0MEEqKICVYsoX61V++V/++kv/8f/",
+	"++JPfvri3/33xXPachrvq3x46XkXZHvPZit3zodAV8Yw7580mq3GdWcmonc6dgU/41IsAC/zFx56p2i+",
+	"9kDkAqw87oHBJ/t2fiNoudZqBMuO7dRah1GNWBA+0fAanZunNTW2T5rN27ejGsh6+PNApPT81rOoVjDD",
+	"Wsuesx5PMwB0duauTLjKpbPHwMnIi5Zm/3ug5FqqC3Btt2+6P7UP8y6RRhjfnCxUa92Karma0JiX3Bit",
+	"xjlEZsC+usWBv8nHYuebmgIxCBTNCiPVs2AZtz0cjUs8HI25w9FYdTgaax0OmA0djoMLHA73YMmJcOvh",
+	"T0Rjy+Nw0x2HxjpnAWd8ocOwNfldbrmcUb53MAE735KVWVBGcgjTXjfWFI+EMh9IbRMnqeqynXYdqw75",
+	"lYqfsnSYYt6C92AcXn+20phbpbwuNPB+IMwFhbHy55QitZMCdlLATgrYSQFvjBSwi2u7OqyG8vqjcaZk",
+	"dt3eXbIN77w2QwGqq1r00JJ+lsokCow7zUbUaDQ8tD/a+GZsKc5cTSZXdAtUZxqUD/J7wcAuzraXO1WX",
+	"pGbRT2vm7Poxf2g/e60A1+fx1RflOx9Yggrr0pphEFHNZ1Dbz5r7jeZeo9FoNG/aDQfiX6C3A0F1RNxw",
+	"fYahhPAv9zUmabThv80273QT0asVHAMzH1aP+DAY8SzPWjTm/WYx5qYbbPPWWkPdnx9qbf+lwL77A7cR",
+	"rGdxtbzzSeVW6k+DuimUxdkrAv52fOJKU0KKki/gYMaN4aEDEZwKloN89OHxx8fMn+hXxEAuAi2/YVfx",
+	"IgD5N5CJvFTc7pD/7y75lQfBbXnHIwL3vuS7fi7yvc/VsJOKPR+muSAEB9yx+bnIEa4LbkBnylKjRdbz",
+	"EThdwTg5MK10GJaFYqlmmvcAGKLLswycdHIKbrr5y/0IR3cCo3oJ0k/Bgx85LAi2z3AtMCevXkO9EL3q",
+	"EKdSa+1fjH1TX6t0tkJ29gPAMe3i1ra+gLT0EKSECd3ojM4E14LlXFJJjnWDURcGzudqvCql8hG+sk7s",
+	"Kbb28iHxF3ftalS8vOjX1y4M1S7MRtGnuN87dnvFUaqw7IuDU3FXVtSTruSGR9g2y4SBuFSMOqVAqyIh",
+	"5hs6iHVB+AhI1zEK/l2q42z5Z1xUeolZahhQLA3VE6enslR2fsAh4AqHAcFsmqmJrLOPXYeuOj2+Qk31",
+	"lSvsCbgViUuwwRKRQyX7Ht2CfnHJOD7ssw+WZm1YrFVuYrAGjbVI6uwe7w4wzMaOZiKg1meSWsEmcdGQ",
+	"ejx00T74gl2ZU4l9+CAxSDyBMX2XpxC269expwB2qyg65fbZ4W7QhFPNeAJxpwRrxVTuonyisig2VOci",
+	"jGRCOedUYgBmEVGbSp+lhEFeWKt1yOV0SXSQHc0rCwoC2melLFdhqOxqCND3eHcISQPlendDnp8JuwGL",
+	"EnyeRTUzAQ6RJ3pl6/M1+FbV11tgeMezY+WxDezmdideZbWDhYuwDo7h8oWCMw8tNpe6K3IT+GxqrRp8",
+	"vFld8HDxLyYM436sh3MIE9zFMOxiGAB5MUkcnV+Tn6+Q1q89dRdoBmiifCDnmBFwDmKouRjyVNqfsc1W",
+	"ObYVUkXo6lMYs/89INDup0omzY56RuQTnie6KHVuuZNLwHU8X/k8lDxhuehZ1g9qN2QwEBecV7oRicFx",
+	"rB1yxmuDnLHNVVhcg2HZAdhxw68ZN9zdtCv05W9wzQoNcjMnhG3ygbrMOguYTERHltKIqPICXGFBwLCU",
+	"uILqkzZplpEznxtX8v8OcpZJqoXVTxdXdqP369rwTMSLSjEUhGZb1Ub1eiWlo7jKvR5sobudwTvu0cGm",
+	"usOrq9Cwo5Vvtuawg+L52tdzuBRtIwBgqfSZH4Hli421yF3iXFH9UuggKTKg/4WxkSz2kld51D5KtTmm",
+	"/tfxPLh+iLanmjKQF3kA3I/rXWEcyTF+tMgD4YcAilLsqVNsdZ7YdhwDjD5PJXkkjXhiHJxuoXtlwtiZ",
+	"siOrBH2vqDc0BNRqnzDZHfCcdw3lXHOmR6Kb8gwyaVPZrwMKGtFstIAtWIvf2mAZeN4dnIgn5vV0heA2",
+	"buILcVdg58m8kG/DW+cXImLjMm/n3RipLEtl38qHWGKhn2oDbmg+NmrITdrlWTaFqARetlL4ZPrUzvic",
+	"Z3C7MPuDQgL8/Rvw0UhIJ3h6hI7fGouxqLtO22MJaeltmhLAXqheD8zyac8HpY5GGpOYg9GagRhqkZ0L",
+	"vagu8LHzar5K+3yXogsCIZWqaADYvhULKZhxYMwIirBHtaIGByHyB6U68DNPjx6SKLc0HdhhodgDoFN+",
+	"7dhyvgFP4fQhtQsH6La3PdQA6WUH4FN8RiJHZOvrkFxMw7BkGauQKsrvH4ist9Cz8GwzXnLFln3LOoYj",
+	"O939xvX9qMbPRW6lbNcRrMshbIzfSwx9dTh9rRpuJGIb1FpPn8G/9dhKn+7ddSocze9Eqh12G+KZprqN",
+	"l9Q9oOPERyN7kgTXogCWw56rNzOCvwZqnLv37N8Y8FN6oqQZ+IDX8KhS6+FZxUerDglE0nqauHRFlGyP",
+	"ZTcTPK+1aggoByfAg7FrIeTSFihouD3K02Lj3EOdfh48mz+68NQsbz/tS99EtW5FWlE7hwJTjTokWC28",
+	"pJR0Q0Wu9hsHzbXLWCU+O7952IhquLnNfSjxAdvaiGq0n7bdZ6FKdzE9zl3c9RQ5CkDZ+YB2ipn3Afmg",
+	"pLXknlV62bWn/jov9QMdOVnHh2KIcywfZRj3QDJdLq2QUzhc7lgRB2IjCMvJKEA8sowqZqnURvCFXhkv",
+	"qLyBbpmNb82b6scJj9VCN96mp32xo2fpmdpJRzvpaCcdvZbS0c4neHU+wc0kkC29gngULtcteOQDI72l",
+	"hsA4PdpaxrXB4p51diSRGxX5HPi5JihLIOIbOxtd4c2r8DYG3O6luRt1piYiX2wouQ4MKKAQgH8A3GSm",
+	"REcFhwF+sbFd5Eq9lju+v+P7O76/s4rs/Nuvm3/75VlSrnlK//RCYk+1r2qIMguWWEWkB1dmJtfGyx5d",
+	"k54DcnIgrbS8pCM9WUV5BEQNqRA41gy4BKuNq2zOs0xNdCFBEaQv1Csf8jMR9sGk6HOTnjv82f39Ck8U",
+	"tPIurdIrdUV1VZ6LLq5tmMsBI6y19vYBLGnI8zPLJ3UVljvhWo3YeFTZBjm0fCupPFdpV7Bm43B/E68P",
+	"rRcu3lXJN4Fbbt+yBYDbwssQzc5wLSkFkaZQ1kiTUBBYKRosWMEL8Z6PRNIX+T1p8ukqBpTBq0xAWtGO",
+	"/ezYzzbs5wToBKYwAOUp0U6Ao3yJjAmP8DbRWD6EQQtBQVgacNVL+Z6gMPuKGNUhWXjjvs6ltjehHOtG",
+	"AQXEI91lRr8StCFnvgku2Te8jHPRuKJtxbyKa0uV/Zdgvh67d16GQYMm97SmhdYITJQJ0u11rXV4C/Ah",
+	"8achfwJWAF1rNW/ceuZrxUNDPYMWAw2R0Fhx3hsehBjRbxDI03cv2tZ93fX2JE2svkmVv4zdXSh0UmvV",
+	"gO/7ykYwGciO7oKQ/+A3asvVZCgt2M1TCOwqjB437FLAb2Io8r5trvixecv/SpJJ8dsBxP1AIBeI/Xmq",
+	"8tRMYYXKZQwPbqA0WB3s5QvyItHGYoNtXMtglPaED3Ww2e2h0qZdZC/jppZ+DItjVv1eipPH34Np+IZv",
+	"BY/LTV4Pfik31kRxLBlnImlDdn9p5QKc1dlpNG/M/ljuc/73mZ5v4Fq2CY0V5OSLmivw9q0sjutu6S7y",
+	"80IehyzzS1kAJqSS9VTeFSVKTeu9RtW1cYX0c1zqZBOPAhWLgQFZxRpOuEOPIiAFqHTjS7kCckTx8ZkY",
+	"GQgthW+lKSz+VhZDp4KlZhi5DWiGWYJR3GKCRYfmha2H4zKj2FZF1obn53xORV6H1t1oNDaz3+Nwr1bF",
+	"3XG8HcfbcbzL53hfV+vIznZxMdO5LpjKeqx3iYkCP7v2tMuN6Kt8+mwdtecuvfxyMvZ3xGVT4nIh2uI2",
+	"cydNXxkkq5emCaLNXb5Lk643Moa4A/CADwX6vcYV1z8QZkvXf2uhFqv4l2JblgkgB40ZOZYnCUhsPHuY",
+	"26GaVHhRZsifhA8h+mOYytIzX59cdT4T3SvE59rRt9eAvu1kpzdbdpolvZcgSxluUm3S7uJk+7sYOaB6",
+	"aGTQRW2WTMk+gQQbpc4gzRWry+cplq3FvFf80xceJ+cQIk5KkUVkVo+K2sLTEVQOVmPTVUNRP5UYqdAf",
+	"51TCVjzhXRNCY0dUftjHY8Jg6+yIjVQqDesIO1rtXrGfODxQnFaLcZiLr+Orx51haoxITiWBXrpaSLAA",
+	"mMUCpY0BghTDK4LPmJKuuD4uGfzY7QqRuNrxWFuYCop/TPWMXdkYWLB9+7mOoKQyLuHtA3pk/4uLei7y",
+	"OnuEbooh1Aa2fdn53sG3eFEFeCo4wJgG/cFu2uZLpaY/PblbZ+/B17MVqH0GcmFXqHsbQlxncS9XwxiL",
+	"RxuF0KeTNIEq4Eax3jjLmDZihOM4kmEJ92KokK4Mm6db6H2B85aj9QvziXpiAglFcMAgACWG0EM7iKHK",
+	"RRt/Csq4Q2H/sMA2jOGhyLtCGl8hOZbjLItZ2mNS4amYcM2GgusxFAi3UyuCbt2YObN8bmAvAxuk/QGi",
+	"xVY6RiHKxQSHGpaWG/dCnR37m8k6op/KwrhHAXRFVpUpAchXYaw+EjwpGlyFa2EvG/QJMH206bDuJWiH",
+	"IFajUYoonUd6sAeiNiuohLzQ8iQIAEm4EXv2MNWiuUINUdVAhd2KYIh3mFQTu3NQNcpv84KBmTIS9/bD",
+	"yITsmwGeUzi0C/E/xKjUZSJ6fJzZPiF2MqoJOR5amk0BlJF7nvCpJe7l0Vhibz/YO+e57QGo/bERo4/d",
+	"1/aPb2EL9p/v2VYq5nA0R6ZxUTXVBnc0vYdmajOwR2PdVe5MS1N2MyxQ2l1Us7PnzcIxRTViBWuuwLvT",
+	"u77td6d3fevvTn10+7tTgoA+wQ7enX7iuliEs4KsbgZjvs7u8iwTOXmIgwvODhsHWB/e5QRIsLe/fEh6",
+	"Qme2G1bA0sRnYhrX2X3DpBCJZnHH/omJCEX3lIsAL5dnNBxryNJ0KJ2LpnImyrs95E8+gstRqDT+b8jS",
+	"sNJSrVX7ze//5unpuNFoNB6/8yvrXjugu47+K5YLM87lHBY3vIVs3nvqq4YOvKP6du5DgcQn6dAeXTcP",
+	"+suPNZVG9EW+Vm2azZUwIKKO7Db3DhonzRsBfFnB7qgYI/7z+09hR1y+ADJUrGdmFrfW5bIrssyS6v2o",
+	"BrktUDd0/8AOCAHcsZBooxnVkjHymvboeqPWatRvHe6HD29fr7UO6o3Dg9LD27XWrfqN21jIUlBlUYEC",
+	"fds9O2iSuj6eKa0J8ebXraxM4parn+lFLCic2YhqYxmOd58cEzTSZvOme2BH2aw3bx76B7drrcP64fUb",
+	"djchQB4dCbulCZbGrg3wNO98WpplMBPi6U/cBT0NXrQ5hlO/Wmu2b61BJnYBV1dYeIYnWEob4Y4g4Q4l",
+	"EZSEUAmC8gR8ukEFGoq2qlB9c8GHS+uykV7SV5COx8ZWQ8CgMGD5rJspLTRLDbDVrpI61aGqzN6KoQQZ",
+	"/LWHHcZvt1Dfi9W5yM9TMYlbs5pARR04/7JV7b59/MmDyKodWEkKnfsugGB/rvoCwD258APoujMV1CuF",
+	"GwiZEGweDNLORzPLeKx0Fz89rWEO4WmtdVrTg7FJ1ESe1p7F0eyPuO72pyJ3EXzgtgusLmEG4lQylruy",
+	"Fj5iwY0RIKtm2rXzh1ZR5Y5pjjHOZ5TKPk2oq6TE0Hw2UfmZvoOa+sQukJXDrNwK2OGuYjuIaM3rRZTF",
+	"7NSpfsYp2fViP7ziB6iYDFO2M0MbhMG4QNzULmQ9EM6FPZGgGwbVwnimFe4Cpz0gOD/7ssiZ4WcCdXoE",
+	"PpDswO8zypiFxYO+98G3Z0KMEE+DtsJKEqeyI7pqCGJ8kgn7HexBqITvN6gtMvoUwuCAZz3cOl+QxIST",
+	"ydRER65sWy4YZ7815rmBal2nMv746Nfbdz958ODe3ZP7nzw4xiVtWo0ftQ1IKKFMkNssJoN93SjVHo67",
+	"g7jOjvTZ8mtib0SVKnwME/qE3lulCh/TEuOp8zVAF1ybO6yBj1JnGiqKAsPuLCwLhWbqGbEZxctbNw5L",
+	"4mZjK3Fzjg6V5M0a/NJibvlOpb0ALfb0tMYN3L+qxIzTWnQaaC6nlHFxCgVg9Wmt9fS0NhIySWW/LcXk",
+	"1MoYz57BnmxYjRHJ6c6Jd2Ennreh9nkq8U7bf4HpFs/0HtBEWvCLc1l7FPY+U53F9uVvq86M0ZOMl/Z/",
+	"YwqUqrvQp3jGCKnBtFedM3DC9Zlt/eucNbB+8WlaLhL51wS1du+UErASkM4Prhf6RSOq9dLMYJLHPKT2",
+	"s8gX6l/UW9P29pnqQHbW9SLrirKUz9LRiDSmqtr/2ij7OwyTCl9bfavWOrj5EqpD07nYBI4VTvCO/Fwo",
+	"m8Ku4cKEiXXrSC5McNVnzEzSrgizWklucFXgsG4cyYkk25cdA+TMggbsdWBaZKILSa4Th3+MIiSlhWBv",
+	"yL9dd6cyFyPBTakhUjK5q14XY3N4P63Q95nq1Nn9XlXnzn5I9U6xRJyMwmmklZAfpzK2zUKHbRKuYx8M",
+	"TM1ZKivyXOX1cGCz83Ti6meqg3K1K5De4d2zfm610ohpNRRsMJaJr8QKLrogCNmpUigdcZYLbXhO+lMA",
+	"lOI2gpv5BREJSPOn0rjxcO3y/D1INayYjlCBdPKsAuyVI/LogOhqqZEoRGXuq+YhwQX/IkijqWZExVqQ",
+	"zRajHcjSkvhUgq+LSDM8goOBn0nFxjJR5A2a3Vvn77LCL7i8YOohpgtqNWMJlva4a7XjJHYCuZ2/T5lm",
+	"R9571oDrxvKxLLagzr47SDNxKvGzfCxBrvfG6eL4QBUmvwKJG/RiaBl7zHgGsCHtfAyOo3hxsT8iwK86",
+	"h3sWTLiCxy7jisDv0XXz8YetRqPRRC7ymeqsapb6Pri5eQ9BQnMpq9xeAquVb5IbTvvwsiCBFyxzVXwR",
+	"R/EA9Ohgear5fMUab9Cm//jyRarG2hJV9c6WhCyUgypEqgX7HkhZIRwM3cYVQtaChd70JD3MuFy/ajdQ",
+	"uiI5xdKkFANcAoq+A7LdhUJBKBSwW6ZyRtc1KFEOfkq6bhuLlMVPBWqVjxs8vP5siU577Slez6Xx5wWz",
+	"ewk5SJdNwfYbWyuFC+nVjArY3Jg4XYayt4oqWZ6w8/ZcMSikpfgumLDHcwwm2U4p3EiO/Lbq3E+q0ujn",
+	"b/Y1ezA3h2RyPSxSV0/mdRy7GFZRdXCTkDbqPSJ2mdJCR/IajlVn7JcFxDa4WUgWXyGxS2UKab3CUq5G",
+	"O+K1I1474PKLUjt7k5DcbUHcqonUGoHbS3B5fPhp1wd3h9GndxwmD0W29YWZedvKXksQe+y5LcWbXn4w",
+	"FNzzNtBQwAYLHE3uaXO/eAxAnu6Hg6g2ypVdaPsTPbxeoGa67xv7h5cVmLKhVuRjH8A+tbM8b682gOEM",
+	"17QzpeW8JLcWcoK9VPbUQgXA3YSxvm9fu/SbMOexfv73v/v8P//OVz/5VzXHqtr4kTcKtF25q3sP3rv/",
+	"4IPafGQlNvDlz/9yto3mXBuPPrl77/i4upkXP/zJ89//09k29mfbOP70rm2jchz/1y//x5/PNnAw28D7",
+	"R/c/uvceSFsXvKu4S6vuak+NczxJF/AJval4WbA4ieqOh0IaFGPtOq1/5TBskULB4cIsuIJiOMo41p2p",
+	"vHrgAqaXKnzAlekA9PpsHHYQw3z9YiHMleEfXQE1Miv7u3F4+f1tVoPUreGKKqRu7bxKU8TIQ1bSWAsX",
+	"cQlO/lCCYKnsZuMEfMGXHB7/ugEEutXexDvtl34nKFyQgLmFXOinLpZ6Oze178LnGfLEKuyuHGiMlxOq",
+	"dwIas1hUktMdlFfrReuNs2zGE0N3Gpajiyk7GZf9MfLlzwd2wON8pLT986v/42+f/92/e/Hv/+fzH//B",
+	"P/32D776j7/zT//1R7/8qx989Wc/gKsuIJA8U33Q8xH5vvbVf/6bL//+Xz//3b94/uOf1wKNPMl5DzbL",
+	"kXE/kdqLf/mzsO0X/+Gvnlpp4tk//+JHX/3hz1788K+fWlLzLPyYaA+OMBxVyCVobHsgmkQ1k3OpM2Jv",
+	"kOpUa9W+JbJMMewgYlPLIO3rdotxEORpSZ2U5xfzUidSfPOzn774k3/YyL1DTV1x8dDwLD1eHym6CTUr",
+	"8Pa4VMO5E5jxrhioDLGkvl+j/YOlenyBAwooAMiGc8EzSiFccW5pqNHL3e+XcnDXKxRxWTUfinO4XtUH",
+	"LyPunIg7J6KvhmkKzrkhW1+ohFx7Sl7ARbUwP3aA11gEQeSC5ZCKSrwfo56cbAAR+2Yg0pxK9d832uV9",
+	"Y7As1crEb1PTYucqDefm6mRGzCgABOhkwv4zU+qMjUeYaeNSIBYV0wxEjDewnOabWh1z++O9uATmipOw",
+	"4/I7Lv914fI7anN1DvyLkJpNldbLK+p4h8XhRSCkGk+GYpYLIBwYYURt5gK4NkTxxp7wxExIQNuFvNRU",
+	"479LvJzrQqmHOGNg2bH7HvqmL5P4TsjCnYUAApPhdZgIOIdSo08lBi97FA7XSp0dFV1CI0M+hVZ6ysc3",
+	"j3IBmT5KiiVRAm4s9UmuZL9Njd5xEeM9WPf4VALyRpgNOORTiLQuxBGWi/NUTEC20ZCOaEUbHbGxzISG",
+	"nDnISIRoeNDkWyvGlMo2thnX2dGptBJQQA3WmRV+EmNoNgVCx7PkOY5Y7BiL/Xf57KicxZbwx1DTyo4d",
+	"wLWp1CarkPvsZRhZujUr5VXES2NJzhL33dZSw0ejXJ2L6sKcxJuAzuIpKhfnLBgtprqCtj9RebLKXOHZ",
+	"k+dnyGj++Rc/+vJv/vD5D//VP/3///T5v/rdF3/8ey/+3Q8XcagVvCmsE7oxk7nSup87UWcn6vyvYNDY",
+	"VRL7eiNKRiS2BFLLS7SLXBshm948jHJpDOV3XRoaFc4AYYiygz2HZw8okS31GQWYs0eAbfbxQHTPBOAz",
+	"gmPSw1C6tqajqjoZOKeLsmaoYT1DykvQZ61aCWuW5GZdMJhac//g8PqNwln6/Bd/9uXPf6+2BSvEKV21",
+	"kX/Ac97FE7G/HxWN1f7xt38SMph//O0/mOcdOHnPO2juG7PHADvp8om7X9flNN719GaR9h2l3hoQCWrs",
+	"Bvog6DEa7hJW79GXTqmNQEp7iWT6GOJ5dEBXUQG2XcUOxCgCg7Ql5CXy/Q2rOzsJFHVlIPN3mJLZlHF2",
+	"AZ2PPVJj8PRj2g82nvYlNx5l2KPeIoeZ4QsuuKWMntiZMgINDJCivqEd0qIvqxlHOAfQC8N6yqYgBXes",
+	"Ugy4i4DNEfZaEXMrtHnlMQGLsh0viaVFVCYfo2Xtiwe3Gg34T2NzumxX7IqZXS+VPGtfDotz2lYjAsAd",
+	"yFzAf1mlpbnfaLYbzW998O397xx+t/Ebt37txvc+PPj4+oObD28/ap7ULl58fxU/Q2hCiL3dqSs7Jrhd",
+	"5oSQ6NXUxpPfst/0JaotzuG6MMMC6vE5OO4Bd4bfJyYwRXvWNOBJgCAoxROwvaIyYtKhyFJJpZzdRJ1R",
+	"dQbyO0XHbWkZFgAgUd/fcRN5A4CQts4Rm9UIqk1YFzNYbW1zClSOl4B3VD4Gm0SW+iuwc61dfSi9D/gA",
+	"quBO5iWEpm4u3M9RyrGGz5eE3n8Kb7z2BdvtNDa5MbgwuzjsC51+WMSFBx2XeM3466rQabunF6sDJmTZ",
+	"88VHI5S/9VC37R+NRhPOvtboJavxvUzJ/p5/EtVylSH4J6S52EmRtoM6TpMWBrJhwr7WatQl0QTN6qk2",
+	"YtjmmwT+2pW6YhWJZ1ZB8n4ygu9ZsMAlXdOB9a/pWNNt5zD3vZS3xKhR29UaA8PgOp6hin28PIsibsd6",
+	"riI7kF3c606NKuJex7qEj7MGGa1m+9eeukO+FPjGU9kdgfiaE4idXH91IXObX8JNRehP3QG7tIC5OjuS",
+	"TAxHZspivGcxG8tOSnD1QuJhQlsGfkOA9aLXE1ioD0oVgAkj1R4nXqL1IpXMTJTHs1fSw3cCLH5P5Qzq",
+	"rLgoKp4aZ0+ni0Nli6hvoCkANJpNXRkCgMHQJs0ystRw4xSsEGwzNUt8CC6qSxueiQrEHIzWurB0uSAC",
+	"qyBGrjh7IQkuEA8xpG1GSNxQ/LvSAKkdbf9fRvjbGd2/7jFCLjJI5S5c6KXIkNfOxHS5KelD+8JLtPF8",
+	"KKarTDz2ch09vM9grDuh6eqNoW7x0RhqD0/ZPhT5FHqsDtHNhcHdukJhqzIAgkoyptqBtUOYgx6oCTp3",
+	"zsR0UY7/h2J6kcAyx4pylYwRbW9tZvOhmF51HNj6wdBY0BC2sO0ajapnewF++0BMYBXW47h2TDuGu2O4",
+	"WzFcOEOMS0flXgaHXZmifIK0iGmjRhqKPKSy/zJUtwXZxo7Y7RKNX49E4y1P6/YcNtrYV9mxuqtYHMAB",
+	"PspAz1eZYDH6TmKo8oEVTqARbyyZsvEoUzwRSUTV+XSpPn6aF7Wh36VvL1jfqqgml0LRuepwD+psVU07",
+	"kEfcpIr60B4V7BIgw2AkIV7Y6xdnAgsEVoebUY1SBJYWv3Lv5GoC2KG22apQyK6SvdQy/wB4uHhWQAgX",
+	"AShPn/+X/+35T/7Ns3/+xY8wFuXLX/yHF/+/P3v+w59/+be//+Lf//nzH/73F3/8p66sCKxFJ1N2MFii",
+	"uChYXK5QbP8a4wqJWuuwBJ6cEj1q3Q6xUuGncIJOqGrNVhNuRDXXwK3rWDYYvr996/qz9Uw0iUjGI2dI",
+	"gbr4SWnNxJOR6Jo2hgen9pT652kudPDmTPDpkOdnwiBys4sv/fGPnv+bH3z5899+/uO/eP5H/6nm4ky7",
+	"KhsPAcry9/71iz/+m+c//mv7k7cKYfMzUNFFJsHtmw1X0B5OgHtBUhLC4yV5dLkpTbYAnRY8gfrqrrgz",
+	"BTl1h6KtB2qEtNjDUIf5ce6R1VEwi/PyQ43g4m8SLuEo9C5g4kIaMi3jwpAJt8zLETcJanMxeB00Q4nO",
+	"UKe1iIgHtOJcTVA/z1JtWvjPuJdmIo6grrElHVjs1cfQS8O7hCnNYsP7cZ19kJ4LJp7wrsmm0A2+rIWv",
+	"Qmabh4pcRuUFOr5mAyyWGyZ1ofjawgIhYU49NBIBKLa95P6XYQqkDkbJWZA35A0M/FTSN67yViFCQEY8",
+	"OEIgR9+uCHJ/N6C5smnsrRDzL4b3UtmP33YlvnDRMflDDQWmsxmFfpdUn8oYiEJcynWD3P6O6KlcsJjY",
+	"C1zO2Cfcx3xsVJt+g86tal+UKYMQxbvH37EL8esfHf86bCEPKox9nL4LQ2xGjcNb0fWbN2C2dfhmyKes",
+	"I9inJ+/v3Yrgf5o3bEMfvNu81ThooLXGyklDriOmxTDtqgxi3XJmeEeXyvipSYEwIGi/dJ19Ys+M1VM6",
+	"Sp1FQa1dPRCAWF7AJwzg+tu/oPgynUQAWYRq2oznOZ/aCarOZ6JroK4CYXJDO5zpkf0Umj6VemA1Uins",
+	"7jXrB7fufbPZiN+mm0H7zoiHtuBBkvYhyyQXLFPa+KNsxBMq7ObRBlIZVBq288bbQWculayT864Aic2V",
+	"f4ZwQZ6NfXJKriZ0gn0AcmcaYBtAAgqUwDuVYW4cDBDXWvWKpT6CCfkLQH315q5Iqt2sF1d/g2P4cjNU",
+	"huPMpCOem2s9lQ/3nHRXkv02lq7slai1apZs1Lv6vLadYFHF8Tdjr++rfHhVRrmSFOyFEEejapcgLOCZ",
+	"WJlMAgNxFcVTzToCq1MCUd2FOe3saFPwv1u9nMQPS7/ocOoNJaGNaoJRg9eeurvybKG54SSswJ2TjFNn",
+	"sdAmHXIjgCHZOY+NSKBKP9BySlD0hgFJJgeK3cghjxEZhVSTedvAB8I4mvtyCcROTd6pyW+gmnxxJrcW",
+	"d9vZsK86Fo+ECktciSyjzjVB7Y1N0ixjFA60pSK9kYz7SQ/pdJUNO+Av15BUbZ6nX7S/SMV/hE5pqCV3",
+	"LkB1QlA2KqEjwXedKKraWlSws5QLeNrdowd373300b33rNLg7ANOhcI0d6sraKekzhfKvlOupA1f6cAO",
+	"MGS8z1NZ4TOHZdmxuh2r27G6HavbVSvckjfeC6yOZEHkWWaJb1pAhm+qUT1bwdGQ3L0Mlva+VaOkmjAV",
+	"WGRDphYxblg8SzxiwlUdcI15+s76HZoVyfIaMaly5km2q74aFaHkMXw7i6IKpc7JpgbHAwcXfCDRots2",
+	"CkZWEXN+N7Dt7rjejuvtuN6O6+243tZIMwGNn3DvRrxkbgfg2RqcCIuL9949/g554SS60RzeTWdqBFO5",
+	"1aTshXNG8cA/xUa56ud8qJkaCRnEN6X9AdQQJ8DFFnqYitKzznEEAOH25tOPkUe2oTwrlQjUACE7CodB",
+	"nk2Hs+IbRC/NPOe692SkcrRM3oMFWc2+7Aiu0bIVt7On8iFQ0E4qOUQtzRZCrLyTudd1rd5KhD5inhWA",
+	"L9IxkJ1t5uriC9VEgh3fzG2Slbm2kD5fukFmxMdavDR7TKLmDTFQVVPlYrEhZiCyJHIxupwidNc2ytwH",
+	"4dcKQoiMmGoqJJQLk6ciiehum3xqf7OdMaNU5Htilt/mLl6gAj/XLtlOat1JrTupdSe17qTWLXklUFEn",
+	"tl6ylBqgtldmZhKs9YJwnvnTNCdneokx1ZTPr8aGpSYM5fJmEWBNAzUBu39ViHquJqX4dC8VptLcOKxB",
+	"Fe10OB5CBhkRk1Qa0Rd57dlLCSbHR44f2IvbjNZAgEWA15XsYgYJ95u3boRguLOEza4OlN4Pgc4DYnYJ",
+	"1GQbmPOdRH0luu2Aij4F8bocNT10dyo2UeMsoZDSr514Te7AlyFg+yISM0G5XDPOPlMdCFtGgeeE67Nv",
+	"qw5W8cKVg6BnK3xj9CxmgnI948C079dZDPIdhPjY7RhaCZ5k+Vyw94/uf3TvPYjfYUesl8pUD0RC5oh8",
+	"LDU5PefM0KVAuAiMFlZZ8DIpRIGCKcMJksut0vOS+iOcy0uT1WFdaq3mflT7THVAaL9+KcINAlAvo0ff",
+	"chvhAsVgLyB2GpZ7J/t83S12ICmA4lPsIVA3vCW4i1ca/WfHPh6+FGIF8eKBqi9IzceKwGPhsh2q7rAd",
+	"007d3qnbO3V7p27vWM62uXYQNgjWXieb9RVT8pI1byQaCzxDPnsS3D0+IWs/ajQalIB1rJyvyKeWcfxm",
+	"yKdg6WU9MRE5g3Rny0wki4HXYXKeVJIMyw4w71zYxoJk0bjlVXfIojIQWyFc8GTpVYiWGGfZkqz1R3bG",
+	"6+Stgz9gNmm9zmK6kTFLZTcbJ+VitMAoPb2tX2KO+yM1eb3T3PHHZshBa4uq7ARGhdIbvkZxyWeIS9/l",
+	"knUES1IOTBXmMs5MySzRvBlygkZAwB1jDSrcQI7yS0pcfqQmm+QuwzXdmTGuNtMZCEAh4Xu3MzrEybho",
+	"ydIrNWJ0eZZ1ePdMX3vqZRrIC1oQo6ZyNsrVeWqFHUx9jV0TsZshNvQNTfm8/ZglopdKgfYEo4AheDTX",
+	"iA18pW9sGP5B6alpIqRJzTQ6lWgBSq2yhPBkqWEoLmpIUt1jRywXXZGOMD0a1jJhnWmp8W/oGfsu3cWI",
+	"iXMhHQira4fneWqHQuGF9ifq3Cg/11PJfPAAjGGE9hXXCIK9AukZpLJft0P9VNpFAKxC5G0+Gx0zb0XP",
+	"MDWG9gDy1me0yikrfYmpwp+JrhEJtHziUHJ92rkbPRZft19HkBF70GAJn+rSmGe+BCVtbmmTXI1GIrGL",
+	"JZW31Q0JqQXyEcCZe3OfDdQ419gCIMNcb0ClOT0TTjjKleoVPuBhKsdGRKw3zqHUuR53B/QdJZtxw3iS",
+	"5EJr1heGHe7f9unFucCcOjMQdmewrTq767st9Ql2FBAeXLnziIkn9l9eNHEH/Biw+gD4BvLSQRxp3oA4",
+	"F+2iW5TMprZbTDPGCzBGSUKDfFKVb3zCz8Rd6mXjhONjuG4P1IpU43euvVPit7Wnp7Wh7qfJaa3FTq2+",
+	"dr3Z3G+e1iJ2SowNf3nv3kf3v/PovdPas2q3xbJglk0Tf2mQFw6ZcZfUpR560kIEY9tE3I1Z4cYpsm8G",
+	"KxTdMSrToA4HpUK7Ij33Iu7UERW61tzvU8ATnWZdyRNH406Wdst6ioPqWK2YZEqdFYoJN+y6VU3c960S",
+	"WBbTQysZaoPgH2VsEALROlaXr77U2V0HPWJJFU8SkcAnBHnOxhAVE5eB9dwcKqzkxyITXeMa3ZjanPD+",
+	"+2lmALV55csPlCm/X6XOBOa0tREv1ddNjVlv3LTqm8ju/jTv5Perx/L1qD9Y/Baj2voar7a9hP8fe+/f",
+	"48aR3om/lQKBL1bS9ow5M5Isc2B8b1aSvYplSacZr53sCOwiu4bsTLOK6WqKYmwB3lyS28sF59274HJI",
+	"HOQSZIHkLtjNBXf2wckmLyYr2f4rb+Hw/KjqarLJITnS2OvlH+vVzHRXVz1V9fx+Pg9hSHLiG/bURfj+",
+	"NEzE9Tu4lFZfw8he4cDTHHZ2E/3DNfON37x9JKYHi1HJtGUaA0wz8jCZWOqBHE7IDNlTkHmbWnGqzVjv",
+	"C5VZNYOLtBSXjBhZxhDoUVQC9UTNZhN9Q1w9WVdCMtLfBM716OUFJ6/v7O5djRoI2OCVrnO4G5jaSPmz",
+	"3MKlXbVhWl8BNi9s0Rpc64VyKoWp8gsLBghbJFNYsObBosB4wyQFxCXDWfpfyaLI0w4ahPD7juql2s4p",
+	"MgBjFpGqZsGwXLEBp5AwfIm4lBaVIePX40jE34b/bMF//k3M8FSyc5nmrIUcGlvkZgimtrOtI++cEOkA",
+	"qCByNTCPFdrXTCCfDOGUt4GSetxnCDN2nyBxpHVFjPwBmANY0JR14QDiOrmSp8B8T5xvE5aVKTB4D0oE",
+	"tGaJlOWJSfrk0FibdjK1j0nabEvvzquB+JXgvfW1G0uZnf7mBYrAhgVeXEEwHtK1NDeJCIIvlBcSF5jv",
+	"S/0OMR3PLxwD6RkErZzN9Yrgt1JPGNp8u17B4+/aV96nf7TT5GlM4Mx9MxYnMidHIDf0lr1jHaNKyA/R",
+	"JIDFWBcUQShC52J16H5WnGACGvtXS/g/4uCMBEhs71IMt6GdJnEUIAait3MwsoThEYkYxgCWi9EZ+EeS",
+	"6l4hs9M2/eVYCxGPVbcvi7YZKo3jxWog0yy+jLpmZ4JfHQyMFjf7qVaWZ3YpfvbpT5599Cm8QIkX8C+f",
+	"AAA/fPk7P/38p/8rvrwtDvSEzkewWOD6jnU6j6gZgz1uy4XiHJy7F539XDiNvmxPhKBNWVdlmcPPDPE9",
+	"PX0SoxgZEmmErc+ADmOWJDBNhWUwsvwASxOrHqtcZhiKiEiWOmQSSipxQYk0JxEaLMxJKsy5g384lzTN",
+	"FoiKGKFxWSMYl0slVXAhNqUIoCkdMuVl/0WcCXVOI0OioMNKOYEyy2YsD0ZJpRKggUwU18V7AqonKcNZ",
+	"HjhjhOS5l5N8EfFXEnvdU+m7E42YjFjnv70zOJd0fMGQkYz/6AjEGJCYQNL43p0Hz376l89/+OnKJgCt",
+	"8YX3WllrDovtkCo77aMO1RvpTdeTDVrjWmoFnboArbFbXvSV1IVFesLixmKV81/DYDZ+1ZI8q3hXHe03",
+	"SvrFOledoA0u01xI+BeliVc04kX9oCunaXVhjq/dSb4mXsOXJl83d+aCUSC9X6lyaUDhrdh1L/vmLAMK",
+	"clSi36OXqRa9g0qX6hx01HIw9RgeMJCrAAutEjY3ahE94gNM59i6y7+LQ6D+naZPQmVMDe952xZ3CEtL",
+	"GwKPrxgYZzjG6P54kJBfGsZxDpfXJrfw4lmBxxsxJ1W2QBYP55kRBF7QeGTcn7xIRxc6jcLi6znNWDAV",
+	"p9IRwyPyuNsYJEuSGY++Curd0B0VojDYx6MEBKq0EDlVw2JbxJmxdhKLmf4bvoiU2ki4W+1gWoK73xJy",
+	"RX8FEFYgQ2Tfl8kHo0xyRwv+KWhHwWl1lFu8LWL1pMhlzN4YN7OOmhgmEC+hhe0xnviUNGxHAksf5qYj",
+	"O9nEreS3RqZQtgbEhHbpLqWbvgDngm8usbQbAb7tK68vtmErERGOc1jxQ25AOPZUxvD99xtdlWX4XLVC",
+	"nQrd4UncL0z9xtNG+U1Usg5cu3yfD0gjajz/s//07E//tP7lYD5unL2n5yxxr9D5jJawtdex5OhfV1/J",
+	"xpNxnvp6+J/0BTHI10tpgEz9xVWdalOkJ3xb7cKerlgt6vpnicp7HMPBFDmPGuXrH1GvS3OBlYXUeZvD",
+	"Flj85KvRafoUlqNZWEzWJeV09ntpIXw53rxOsPcqy1vKK9NJf5tKFqc539IFIOlvH8H76KhRT4YZMjws",
+	"/YvmfjFN7MIPcp1NDRjJNABJ1BjIJ3focaoWHaTa/ewfxy5VNMW6KREtTV7RYwfyyV2le0W/0bp+FYd1",
+	"P+7MZv1G9SYHefVZYa9s6r7oTESiTuQo4zC8y0uSWabybYFVW5g9aTF9E8NGUlMcyGisVS6Tp7ns92uf",
+	"FUR5Bo3WzjnTgGic5TOA6IYl1T3Y2AkX3vx4lrmZE9EZ2VQra10PuYD/V/drsTM7qjf+KWrH9ZwRBtDQ",
+	"3Wq7UgdloJiVEn7tZeVPV1m/VWwdnMHy98FmUDKpvMXp4Glhy6Rv5BuVSHxlZOxmHotcFaNc05eHckLt",
+	"nzwuaTcdprCz9YWn55Mya0iV+VJkMXDVDFjVPEdGX2qtspXDEjVltlO7aKjadqhyi8XOdV/nIPnSX3/H",
+	"qvzOrfmrWbEcN9zNsCT3zMWhvEqDk3cTJZd1qRYk+6xSFIGvvquzCd0UzPBq7lFLxAuUbr+EUaVwp1YJ",
+	"Km1k3lcZWqpQf25QaXk5d2a3YWoMSY1/wmGF0eTHYnYXOe8N4nD57FbiVeSddpLhJM0ynw/q+6Kywuqk",
+	"97EGfosJLVeu3FIO9CU1evvKlbCmszopztMH7RZFmwfdxl/FaEa1T9UkxmwzN/mKACM/AQjfY+2qZn2u",
+	"Efl2LJfOeqQfqhUORz/x/Afm4UoFZKmdwNBFJDoqM7qHzJ1fONbhkpgCR+lAwcJJ/UAVIB9papERhZW+",
+	"IXYWmwLw0Da/SWRrU9mopVcnU3Bb9NZA6smx5gcpOxczk4bKDDG/+bESHaU06BHdvkoiMdJFms1oH2CG",
+	"Iw4Or+QNmWajXFnaRjofiH3XlZrwld2IDveYKjX4eOVKWqNbQhtXIkvNo0e6yCdAxTIDzxtMOVXLus32",
+	"OVNW6YRVLWHTnpbFCLusFH0z6rkxaGCuvi3PC9qa3JPkjiur1onKSwgsXPlgiOXdAQR72a4abknMtyLe",
+	"px6+Wk+faaLC2LWyht2EpSmX46ieFK7PM2XdpVwdHF4tn2yI+d6cZhi7jO9YPSE2hfl7c1sGn6Gqvcg8",
+	"sAXGIErCwmQJ/D86lRE9ijQ4sNp3olJDbDUjp5Ah23NkAKbor2uj1Wi24cX2Dq4KNwQnRIiDiNSENcRb",
+	"zRtbzR2x02ztNhuMCWXye4zIRI5UQslwv/vsj55/+JPnP/zRs3/30dYvPvvb5//7J89+/0OQBqyo4axG",
+	"8N3RbuMRyt7V5fcFu5zxOhPkVolgwlpvqyQxU5jAuhLvxXGIXd9/v0GXudFqPP+jT37xD5/84rPPnn38",
+	"11/87CdffvgnX/7gvzz/+794/vF/ePbx3z37sw8bnmCg4+7i6QlvCe39DLAVI5g0z+t2rpz8t2WizvIV",
+	"mFGBMPFTUnLTInnjqgZ2g+dp4mRpjWKwptNinnP6FRzULopj0ndFl/W9GdPTpV9b6lg/CNyLots3xipL",
+	"CeLourZ1HgjWGeBiHOuhSXWRKVtF6JiehGtjEI62zx3vtUkUGY1aqcSiV4Yx6GJxCUxFUK7GlykhHQY+",
+	"1oG6VSnbRK0Bu2qyBwRWa2FemMmVUi+GUKWbqvwMHiUtKmJEEnTekAKAOijrfZjKXQiZWSOws2auBmnQ",
+	"UrryKV4YVynEiMLEeIRxi2mj8OTkE8Q46Ywojh6nOi1SkFEx5pzHQLN2YrQK30O3jT+KqMCBUgHP2m1x",
+	"j4iLb6baFqwjbIkYmEfRBqUlbvH8rRvoejMSV69FYq8ZiZ1ruNymcNokV325nH0ayMbb4qEnApsHQzmN",
+	"GXOshTgyhgBj6UUPjhLUaLLMxw/zlLj8a5/wlV3PnFSnuucGYiWTDx1u1XZJcocHHEf8C9nRJh/IrHYT",
+	"GJsYaMLf4qUxjWGEYFN4j2cpiZofadUJ1RUW8lRpEQ/kk3bC6Cuxoy2XW6Aej1MRMWiMZlS0aVz/JBAy",
+	"VNkTVFjdGuv3HQevfjhYgqdPa8Gy4cm5hwoMhPsOQop4FtgJR4hFlD8m9CTgenxq6RF4GOxTND3hH2yt",
+	"0BViimDClKX6kJQqjbAqpOVKf5idcMspj/1MDliJhRNIVVTfy2VRCI6GQG0bH+Zqy5AjUQNdbfy7pKiz",
+	"gebR23DquDadVGhW+wkzKpb6Cg0HCytNXOK1xLdUUl4i3KD7QLpxapVICzgpXETqj0qwbI1jz+w4ibUF",
+	"U/W09lOolJvKAvkx1ha53YD3ArylKTLB/kcU9vQfRq925bOp9USWBb5uqwy4UojrxvULFrDgkPWFIhOT",
+	"doq+0vNwkG6zcP8KTaeQ21RMqHl2EikkreqLGCn1XKDRut6MGuFtbrRu3LixW7Gm4M9sFn3xf373+Wc/",
+	"+vwvfvrFT/9qWYMpRJgNjLEjNMZazea3mzdamNDiQQrJFqyyv0ZrrzljfKHiVG7pSlQJXuMxXOCCIX7L",
+	"ue4e7VwlsGA/V3pbm0brNQScLqm1FE2mlnpemxJP5y+nMVlnD7769bEHa7RhhENlLQ4UZyLExkDcGIiI",
+	"JUZVWc4sq5qIpOjkrhs/RcQSZV+01ejuyzyr8WZQDFwTznP24bdsaWiRHzwuA21xiC04naIShZ0h3XK5",
+	"SbRKuFmGsnGY/xKFmMNB6Nw7yAuDEn9bUIBS7MBvrnrDlSqGGf2dgP73Q7z/qV59XAGgUXvjtnx+6Cbr",
+	"FhUHvTbjFnyyNNfS2ZQeNoltxGhEJrTSxn1DayKHeemEn84HcNXa66eC3dbJtNt3fdUjgPWfcd3CkQQp",
+	"9ij03u6WPHsPZXQQDEZAKqnpyKwwYF2Dg+Aja8mA2zq56LRfl/t07YJznxy4S00ceJNR+43r7UJuJLoe",
+	"tZmHLzDjaq4Yev+MksbwJq5hW11cnsUqWuImteKCKxCr4telr7lAzlRGw/mSLYKTbpW1KZ2nednjt50G",
+	"wc+WnmdzmirqLIbeJlQoxn2VqxhD9fy8v7igEmDQeIJuD05eEMYBm6ODjb3PWNZUIiemWhRj541HAB+C",
+	"GJqXO37IyzqjmcRtmMacmc5J0SoXWUnRYuXPG4acrdcxJlNSv+AE5HPI21tGLzQWD9OeBntwBMelryT1",
+	"3XkfWPHWTdzw2QNyixP+y0NRIc1MpeMFcpZvmkBMe5r3pkRwppO++OKDGRAmW9XmFrtiwi6nPhJkKUE1",
+	"5Qp7BcjMRqIwxtWFxGXrqAUNXt5URXkhX7gqKodD3xOkXr0O+1uVvbNuVHpn+Rkj4XqquP9Y5Vh8idQ6",
+	"kva0EWEFD1bTUEkZ5nNykQ/wDNeEFu9N25y0cQLn05CZcmeWm+GmrS+1v2k3RU7QTA2ixJXq/fWuzfy+",
+	"HWPVwRTVMpPY4cgdqiJkjRyWoM97WMsRmPAFOhc5hCf8gRRZesp4wOUtxIjuwKqMMDAf3PHFWZhZBnwi",
+	"1dviXSzlH0prxyZPLOWTkVTFWq8g754uus8wTAyHe4/KqVdS5BCcjsjgQha5GWPYmhvI+oxxFu3oBbgU",
+	"f7cohvd1NokjER/KgTpMC/X6YZGn3SK+vC3g3omju4cISGdy0VH9FBHchrl5guVH8dHDdw6Pbt9qP3h4",
+	"/707tw85lIMAe/F7W2+YfCzzRCVbD3JTmJboF8XQxi4gTuBqcbv9XWML2vo2bwfGFxEH71B1R7mK94kq",
+	"HIcK3q6+5pt4UIId5y9O2FZF80U58LRwqz2+H9MX4fpI3WPEfk56DqjojowjNkzXygmixR2q7tYbquj2",
+	"t4CmlGp3P097qY6rETWHt7bHPWptsd3NjbVtC+9FlBYAKqc/0vHN+w8P2/cf3nnzzr3DOHIYsvB1BpZw",
+	"lYSw91qleJpIgaAQ7QHzG44XIxBj0PmFSMCUdJomOq8oWhbT9dzmP7XTJFM+jzQoAuf1RHNeG8gnbWyb",
+	"ErsobFda5Ur4lYYFufwL7MaSWuAu6CEndDxOjHB3alsc0MNVtLum1ykDlDvvizNZomxRwvDB74hWcIDZ",
+	"laOSLfgjVeMw4kYL8y0pnWbLFrmSA9wM15PDnIirzZ0yxdQlQ39H2rRbleLWwFoZ6NZd3L4ZC23EONWJ",
+	"GXOei1/p3MTMULiv4ZujJqn0ESyCyHPVLUTf5BbbIRbADm0h4dGKnCXX2+qS9EI9ZRv15Ki0HSOOiDPD",
+	"Q662gqVxVBGjgU26hMGx8Q5+o7vfHJLKs6yK53rb1NXbd0wyaWPfqUbravO165WiezuA2S0GHw48Jtys",
+	"LVPSqm1x+M7Nm7cPD8Wl3csocbjf+6W9y3APikyVmVnub5zI0zejLGnnqsgnsRiOiiAzpCO7pyLVhaEs",
+	"P+x3HlEjaBKBD28fPfz19q3bdw9+vf32nXvvHIHKBDIFh2vjU212rcSujiJ+++C9Nr158/47945iDi5R",
+	"xAmr/0dDVhEfYqwo1T2Uvxg5TK3oy3yQKWtbXuHYbTaD7jrVnm1UH4J0IihjyuXBwVBuYtcFDCPJwtHT",
+	"tdlwaFbh84gqBY9xvw7iwzGFzVjPcPtRZj3RG7lEM5vDd7Q1AcXTMt8H9WhbKfgDgTUYkpatjYvW9UzB",
+	"qUw2Lfu+8SbzRtHqkf7xNJGqLfRomq7Nf666BpuaiokqvDKKpPCaAOuiXCDF+bBcGsNjYw4b/CE8erC6",
+	"TFpPcqz5SAcqS7UKE5/EqVJDSyqF2wieSvlFvwkac6uwa7mD/i1rpSgtn3Ict7Up2vBc7PvvlbEgKZI8",
+	"hZk7Gs8dih7YTm2b3qitMqGgN4vS9aOMLifk/YA7HZUBWL9rVPEE18GbVZays3wk0ekODbA24IdmcwcU",
+	"hjw3ebsU2p//DaPuhGzCuyJ9cDHI16F/ga6xs9vcaTd3vvvmr+1+7+q7zV+/8W+v/8Zbe29fu/fqg9ce",
+	"7hw1SEnC8ZZZ0D6yiQnmCebrLOXnP/78Hz7+4pPfe/7Hn8wsiIE1zr0e34J90YrW3IuzdmF3zVkvrZDR",
+	"KV5dyV0shm8ZrTYYzxtN7TzZRGE8C7l3Qay22oxwjktO6enIlVfEtqhl/nx1THb7Th72JbW+NWPt5lLf",
+	"PNj3nI3Bpou5G4ALRZM0e3D/sASmKOcTcxMcQsxAw1wlLoWG54FVpVR6Qu1lZwS2PDlRXSYaxbrEoS8D",
+	"ZoBfXeadg1SaTHccWCDizpdJU4xNlXve17Pck+BJUsx4Qp8hJieFPJUXgpG5OfzVaYSN1k7z6u65+Wi0",
+	"3If2Xrzo+V7j6aOV2Tg1JL9ghwW36sWCxuke8fikwqMZeAvW3gsa9GrztWDQXJ2AeeFkK50TLtSsqIRV",
+	"z8VRP7VwC0LdsszKtwasENa0nI2CiLNrbWTkZ3le8KfKPi9Z1HlCqQBshm68G78aMhP98KMh47U2KSd0",
+	"JfF5lrPjxt6NG9ebN2b8Hfj2/CzcAKKDXBdBvRRncgQWNlnQvgl6MsplJ5u42kLmXNwgkxyEuhAjzXl/",
+	"ga9gZFXbYQzEUfAqJcZS+Z5L/sCm7IMtpYHjJOISSvXXd3b3rl67fjxqNnevazlQr1MNfXw5moLtlN0i",
+	"fVyihYCZ28Pe9QVDIGyLO3rqkyL+NlX7CDuUXRWJ+P977z38zTtHb2zdmP4E6B1jI9RvjWTGOLuEXAta",
+	"gh8Vm64T2kInk/oUSy2Bpw1Sa1Pd2xYPMtlVfeyQjmWMkqF+HSSvejKUjIfhmwDxsigdugKLwpa0LJzZ",
+	"XV02LSLG6dkYf13ieoOeNQxm08Ij4jKZuNURRiFQwdkWscMYj11JLyiJudQ2IzASOFk516oFG44VT9ib",
+	"kGftuzy56lhM6DaYlUz9plgpw9Cq0cqHQqoNjfZLn4irj6ODsMBpwXNAKUVPx57UWINWHnEg3SztHY4i",
+	"P+cUUuzbFTSLdRoW+5JoJyk1vQ0X1oGzBC4oVXEbutibg2ipjOKSOua/HxSxUTOn8HJjRnroRiISWVhX",
+	"/OzTv//in//984//PA6++f8n+aSdj/TroNbgZz0ENRep0Bc40DXMVZJ2C0ug9U7fHg6Vdoo2y+Q6R8+h",
+	"0snh4PwQIlE9Kyxddlj5SRM+a55z0s2YKnXxjancsrWT4vvGwmz4HFbV+uBOdSZB8zHGw6FoON34UK93",
+	"97jRavx235HZlvpmgxhvuUzGLnkaNfCYt+kr8GAFKzq4LI1WIzO9VG/hiKQwcQre+xWkA3ePWvMvV2or",
+	"tytcyYLpwDeHmaTk/yrJgDFW5VY4pt+cxvPf+evP/+R3n/3z//zyw//87NO/f/bDv/vXf/zDL3726bOP",
+	"/uD5H3/y5V/+/rOP/mvjDJpYM8q7qHpObKEGbYkTq9/OB6VwcuW2tfKtfraLRObqs8SQZLucJ5ozT/nD",
+	"KLnQhl3pPAbyZ9qmnxZGlU3m48nHcn+5JS04jCtET19e5QZBQucTAfyjUlJah+IOmt1O1GDAKVrTzXuN",
+	"qHGSapm1y1PwLx/+6PO/+uwX//Qfn/3e3z776P/+y4c/plP85f/4wy9+9oPP//sPnv+3nxEd//Uf//Dz",
+	"P/rr5z/8tKRnnhoK3l2DlTEyZ6PV+PaN61Xi5mZUBFjKqjcgAJGdiPVcNkqlbhfyVJUPwt9o9rR5rzai",
+	"xlilvX7RaO0Cp/RFmKHpB6dB5SBRGq0GcmmUoXNi40+jBkbZkrPIOk275SlVO8sVTOvaaa94LBdbo0QB",
+	"V/SehxKeNRZ39jY1pRuLFrQuKgyUgcbjTdcZ9PvF9TnOKF3K8+vcki/X9QvTYcfvsa71/Lp5zLp+3V8W",
+	"+X4Pyta/8Gvq0fRrh/fvCVAHeSxKCxXjvskwcwqsrI7qypHPX5RgKALHdCvvyiwDPZuz+NAOn2u/p+RA",
+	"Z9NdZplwzsKyvJQN+giT4IZgIoABBwoGGHCMVchKcWpFZiwoS4jJ5MdgC5e+w9iRUos4UMC33lKTmHs4",
+	"F91+4FHgSt3gs6SI5z5LIdjkYx1ib1qCpYe5LbAb0Fn3FeMPTvvfj8YG9U4bceIJIgghqqdIiUfUaLeO",
+	"4OzgfclqafQCvoHi8tUbr6HLvuYbj1aUcl9PB3u93nAmsc6rNHh//O5u4HxHvkNTxH961cqfp1LXcF6S",
+	"qrcCWSb3DUlSiRXYdP7Zre84blpKs3JMx/l4bHxi+4X64IODsJoH3n1zo+FsNJxSwwl89J7BrqbrrOuo",
+	"h7v+yvt89xfWLHOW02oiDF5av175bEABwtyx6JmrJEo7107UWMeWCm1azsImj+JUxvVOJeM6GamFf592",
+	"tbqxw2xu+g26WNrdTKaDud+8dmP72m/4KDSmALrX+QwxggTYqZVq80VCuLS3d+AHhK5Lda89JwROJt3C",
+	"VTustNqHdvxDFh1xjWcf/fjLD3/w/Ic/evYHf97gPLI2bgcKqWmzvlg4qk172iMp1biTzpcZEDUKUAF8",
+	"/a4pZNb2nbeuN6PGaJjIs1Y+lmlRvgWbej7JBDfulipkmp0lmjCXZlOzf8E1++T9QN9j34xFBkZZWmBS",
+	"sEpWY/q11fkzPP0VwrBZEI1lGCEpHty+d+vOvTc5JstpuFj0RHnKVJa2RPrtUOkk1b14Np2IPraRJRcn",
+	"Sy5WPtAHKjzf/Yo4vPtpGb7OnHtJLn71RXDxs1n2+dnzMow5EtqMxc2Dezdv3717+9Y3Ky32G8bYiadV",
+	"CiXKEDimlpzTcTnF0NUTH0Sc2+6d3WVY4ezxmF2sPRkpVxTMoRG0tcnJV7g/cepb2aqaW9sjjjXBy/VM",
+	"iYDrkngYZBgTBTyqHbXIRijtoAKkhNnDuPC+L8qlR4NeL+ih6stcJe4LIJ+4TN9lW3TgRKIHK2y/FdZV",
+	"2W9RngwsUaFIwy/4xZfZf7xqoU3BPeUcxgXXLCsuundf6qlCxFyIg2kaFEKKa1vUw/Z97WSg7IM20dqL",
+	"6F/t1LYHJi+bmS4hkqZET2rbychH2qZCeezI4bDYbPxu/ZBdFL7iiinCd3LzOIWfdoLXdqLGuD9B0OD2",
+	"yQiU8anQX3nf7xRhDRcfrX2xV70OjRcYh1saDpeO1lkCBhmI3oB2XbCc4N1BviI9M06pSxLq1i9F/0dX",
+	"Kact1BoAR5WCPMIv57cRA8NSyyZqAGHL/piRhwVxSPPSivQEzRmVK6HVuOVsCtcOK8twDK54pCRLQZwa",
+	"btGx9lAYLI0Q8MIkcvIty2JhW9wpWIo5RLDIJzX6+2drUtumahFpuWMqbBwOlfaA7tGxRhT9vhlbBIVh",
+	"GiZBMhsLiEsxITbHl7fLGkrZIWgJKrpEaA6e2Gwh67G+c8KhtpE+1WasvXCSMwUS4hIiyFOwLx7pbqZk",
+	"TngPMqxd5XLUyxGDsGLPMqAqiKm0KDtGcB7fsS7BPqrRtqvN11zeJaXX8QqIlsTGbSvo84EGIBaJxq2K",
+	"1uGsS5OLBw/v37x9eHjn3ptls4pt5HZq9j0uuQ2eTFSWYvUqP+kYOqk7XuHw4VNsfZcEA5CogtfdQfGQ",
+	"VH1pEb+i8vxII1wt3Gn3SSIpFiVVYPi6mLA31ReuqoHBZg5kohDpZxZHtzAeyzfVtlAynAncoiSXY83z",
+	"qLwZlOeaHD/j+j6bHI5mJrsq2efDIguVl+cLzhZHnTGkSevb923kWMsZSyzY5WHDzSP52qNGLYjbY7RT",
+	"u/Dk+R4mpYKVTmfPIidA4BOTh13v8scqnEZ4FHIzHFaOjE8kTuSEU5jRy6JycaqGRX0ZL97u82tka0KZ",
+	"OMz3RuUw4/6ZsV6lMgTXEQQnn/7K+kp2Nr6SBb6S5kv1lXjaX6SvhMXLpuR4E4pdEzoaMePK1jner8BV",
+	"CSYP/HEv1KHjNNKFHh2vtpJW6oDDENtDwr0U15pNn2dAXharWmWnOpwMIYxFAmOLNmKXPut0PusJa4Up",
+	"B6MET0d9tQ6pE+7pkVvC18ej8f33GwvdFdwOJ1ddBephWd1MXHG9muD6L+7hF9noQb7tvs4x3pqy5Yos",
+	"mhpyj4ZccR4u5FhTjFsSg275ojJq2KrzcHU+KWc6KXyntGITrPxqerejh9O1CAutZPSxch43AhPONHQ/",
+	"p/vCzmWFvrM/vGzZ0i6rWx1fjNA0c+CK18VQ5kVK+P+XDA7BP1OKayInkRjpTFkr4n5qC5NPtv0z7XGa",
+	"FP24RJArwDqzZG56vM/L2+LQOAhOsHj6JkvEiUJDulAEd6lFjAk6Mbfx1owkGbR9kdwuvTvKrcnZsslg",
+	"P1JcHtg2isEnq496PGURO735JDcDdki7XxUmFlrmuRmT7yO1SEuehyG7q1plCpKEcdaBCSvbEnGo+sb7",
+	"Isak2naaxPth7vNO+JOyYg+/cpUBQzvef77vEJfa2sBobOJPqqM19z3YOuEguYbpYfMeQr8M+vVUhtjd",
+	"FgdZxknSZKhmCsgO5yhomoMeLKAL7iphqlWWHIUzjoIZB32OKksnJLOdKDwiiIrrrVZGzsaZpyoAs6+l",
+	"4TQQLzaARecY4RmQnlD01WBWat/1sI9n4N1j6IMmiBpRWnoq64oPWUisouFT4yFgP2fqCg+A/m+kWYGw",
+	"1Qum6tsDOerBtMkcmjNv98cl0z/p8acLJ+EKBdFyrP9sxbhc9uNv00tH8M7iGbAnjEp/ywZQJmeAOrjz",
+	"uK/xjHUazyOUj6MsO92D4RD0u4UTLXfJ3aKFp8w9VJmD0qMBtjx0zsFG1Bjp8qdH0RTMJ4gmeGnrsUSc",
+	"U5RNMKlbwQjw8zvhKMvtuXNUiZscNQz7QGH0EN3q9I7OOLqK/X6bexVsQKPVNvowWNF1ELB1dAk8Mcv3",
+	"hDpra6gfKbkkYtdktNwwrum32Pktzw3wr4TRmpwra1u8mT6mpqbFyMZizwEFgiKBLJAQ8AKCVNf89lut",
+	"Jum1dctmd0m45IF8clfpXtHHRpNRY5Bq/3M0A/e6zI52uISjbgJO9C1NdUwdX3QrQKVymcBBvxR0vMSo",
+	"NrB4GcyZEjpqFpaAL1q0a/Lo2Af2+zU5OY23xQGpIycpo2YOPCp5ZrqnpZpUtmcZyIQ8uD6wxIU9shBJ",
+	"enKC9cW569EejgK2XEdarN4dMPyAxqIkPSpUVGp9U611cwSv5LIgD3VxaDi2VB7tNBF33zp8+1AkKfnt",
+	"B/JUtdyKymrgxOUjcFmCGRU25VXhx7bn3cpAFatsyYnJB2inJbJQW+iZXO1sum3ywAy8VfvIYao64BmT",
+	"K8xaUztDYIOacRfU3cYSD99EJfbl9rYChQMmtcj49BYGnCTUkTZ258XanUj1SGg1fhmm5Svoc1mQD4uu",
+	"Mb5iCPcSv3m7WrpJ47gsV4o+cyf+Hl6oXKCVF2jwUgxU0TeJK23q9hX3+s/ViSq6aI6QJcLlnoRyMpZo",
+	"LPrAnGdILkboM67IMqtgKfkQGjkBQQWBxXkoBzKYWg4jeLrGstRRbCEnFF9Oyhb8ae7Aj0faAj/cFu9w",
+	"BNtNijSaqyA7fCC5gsDrHnktwGPAdXJkmRqOqFzVpBLDUtCIuWfG58ImZFJW6yPflb4wZ6/p+4gB5eiX",
+	"1wJArbMgX/EwNFrXQBWBjzVae80Vyg5xpRdacoi+09JbuU4sbw1/5lnwGWukU53PV8mEP6OPErlwHdeq",
+	"1Idjtk/a7bsWvqgt7Qsg7IQcONr4RIeAJ25iWJsY1jqZyMjdpxH/3OE7N/KfL1O6eu1pvWhlkTjXe3sX",
+	"mIDlGbIntJykA3tvgejnX6P0r7qZIwILS0YOIdaC4MEWBBU8fG3IM3asp+DILGeKhCnL1ErJtQPAEBph",
+	"LpRJ3amXpXiKyHHqcPTxMiP0vReJx9qMWAWQFUS0tKAIIyZeXbnyLomf7StXamQ+CXLu3K2Zc7Cgxj4O",
+	"LI7JDMJMJ5e0g1ZbagXMkD91f472AN92WMH8q8gJaqMRHKmbjTCzCOwnagVWcIoPztCpFCi8mbr33C4i",
+	"yIQWPeNzjIgapAshUiU5m8nqQvplsK0ExDzKlFNvyGPL+go+VKb8oUEKu04WpdJdhYlpO5V99moGaWq2",
+	"ELFFCOZLnDeEWYb7YYMog5amN2thmMvHercyrO+PgI0u8MEBaFe2wFiDS0rCI++JlcjJsd6rn94Jab/u",
+	"cuCjV+nRE2lx4i5n8lgfsGLnJk1HCHMoA7lSGsuUNJmrnswTDHo4NwehQDtIj5FlO8ifXwKY5BaosPF2",
+	"34FYFmTBc6kY/RGzGvGyV5qxZglvrevzlifOG094JE45JFc8nzasMXB1B3ReClP/aHB1sPNqkB2Gjv2y",
+	"f7w4pPc589Sf7Moq8GBRpdtAptq32XedZqU4SU+KvqMUrNJ7bVLt103Hlq8P9kLrj3SSqwTpPzQmY8/a",
+	"2OSnfGNvym6fmQPiFYMp4pJI0UeKSMUuORN7yIFtAV93lgVl3BLLuBTDgGrrptFFbrKW0GYLUVDiy3Rf",
+	"rSMHoVkj/uUsdk1gSMVlvUhg05gncFkTE1gfvCBnIsyaArDGA+2zYH3rD+SzvdQWyGilFRLlA3focAAx",
+	"Pip3gtoKnofINZI51mCFzGvyoU3RPgF1hbxSO80IZKccDi1F5IKvlz0UhczAyJxEQXe8mZrIY01Cbpsz",
+	"QTkFeW5DEkfL4PyicZUWVmUn0Xn7lZQm08p5GuzGX8KNA99Y2ukDsu+lJX9sDJiv1IDZlCt+jY2EC7IM",
+	"Rh04bR21VQJHzTENDlgoU3TfF+55hC9SwV3PIElxo/BZDoaDsHPht9q4933drUlTq43rjGyqlbWrxWff",
+	"NXlyrUn+8YWjTgWMvM891cX1q6W/PdWF6ql8/oCcwZa3gRqrhKHesSq/c2v+wJgxvWJIHxHPlg/pf+0i",
+	"BHA6VokQ+BNeIvdsutWfy/s/S9FqKGDfRYvRMOU4HUUoT/BPo1xFLid2OngQ1svY5WII85p4HzjugyZN",
+	"0M1mCKY5X3JhOr+pukUUwLbDtY4505Yubtmpz/p+PdxUmy16Ntm4xIyifq55dAhHGMCNBRlcWrF3PU5U",
+	"MqKbgbrogZ8zqKK6zCMiyHv62cGis3OCOkpGYPPQNrghXOcFcm0EY48ZjNEp9m6Szpa0PFKZgWd029W2",
+	"wbD8TQzfBpoxpzlRy2f/tWKcdpUbKWjmTt4kk3Nt7ixOY71cuEiMxo4xp+w98xGFUFq0dnb3oimp1Gp0",
+	"zSi3qu1eLgt10CTcCUZrfP7jj3/xjz//4mf/RFDkpFRix+5XytdnxEmrcXU3RK8mDXYwzLCAunKuG63G",
+	"d+7ff+vOvTfbN+/fe+POw7dXARGGHbhgZMU1yLtUSVJwz3y9DDX+o0lwBVK1FSCDf+FlCIp6XJZYSviP",
+	"5eVotPDhBXsWSnCqHUItbbZwaM1qoPVOxLlMGjokS6Muhg0TNqCLmyhJWenzrrqJUB7T6gZK2rVUhkeL",
+	"TZ9X4CKmtki7di7QIpzuw/Kxl8DxSvhY13Z2N+hvurPzqv+pnWObhdde3b529qVmADxgos2nj85/xW+i",
+	"cnCm64JUCFf1VLbzweTYjR6+rosAyFqjiKO2XaHxuTTr4LbQKHMuBWWr95ZNVu+xswDrLzgdVxeyW8zJ",
+	"gXvRZvM50nB/+fLpequl0/U22XQXn03Xm59MxzdjvQv7yvuF7D0lyzhT1DqojkfTJ7wHDxtt2kJOwEic",
+	"hr6gQF2vDOdZzjPWpmOSCcHlzBpwt3ACR7LXOF+v6s25vIhzSbuFNYS9VQ8jOmRWLDHu3QPO/KL59aOo",
+	"MRzViKsHo2L+QXxRbPdsYITeJgrzNb4CBwmhDfS81ytlEBy7+o2o5cuv+JfP0KtuuueWCor8Cmk3TJhV",
+	"NBxP8400uWAtZ0bTwNtFmXMRGC7k107WVn7WFjuP5kUQ3MWDgxPnamAeq5hrAFgN4lRHH9yMZZLEQmlq",
+	"rUTJJJzZw6Yw0sFBtB04kvgExlR7Dcvnr2AhekGaVTSDUCdi9tvH3GPYV2CnlLdEc3Kwt+6DfcmZYVxp",
+	"LXMlZJKopCaRH7/oROb6zvOiX/GcyySBbRztNKLGaLeBjAJIjL/ca6zS9weYJE7yovv+AMHQXUtTp3/z",
+	"fuA6dhuPzguy5Jc2n8O9S8q4dXAw37AE9Y0ndU3OeyRPA65rRgWltCHjwjzAUVH+OdWFEWmxrnYzdBqO",
+	"TAapxgzErSUcqgfDoUMZeHk+VQ7ZMHLJq1GD8+DbWo3db3d2y18TpBv/Ya8CDse/vFZ6Yd37zd2r52xa",
+	"5WlwlvFQ5id66Af0r1JR/savej6/KtG0M5nF/KUcazkcLsq/mr4PdgAfB04zv6bxIWN6UTnj7Jtcw5j2",
+	"tMlVCURLjdxmJfbBcEgjMmTm+lLbxSAqnQkD7FYQOoQBqgmBmFHpO5gjXixRezcVY218/jefPfvoU7Bd",
+	"MMGZ7mKJE86x0r31sjWfMlzjcgvax/qVCZXVr7OUn//483/4+ItPfu/5H38ysyDGSj/3enxoaNGK1tyL",
+	"s3Zhd81ZP10BnIQO8uqK3bIexU0Z30atWlFM0JGcTugixLUXIi6WK9arKYRfVATPpuVQ9lQi4DyXSNyp",
+	"tgU28RTlnAnArVa2XHSZwkvpplHPAVmZq2meu1Q3/JdQXUB96xhe+JxtUd3erVRxgGKd4AR4ZRu/9S9V",
+	"9QDBP+HFX4879ZXMyHlTa8J9l/58LjG80i7AglV3RNjd339UWX5fdU9LxsaGm2t6Hiyf11S79OGok6Vd",
+	"Xjw64eau/SH+9eKWvu75WI5cHszJN4nXWEY9SHu5rPY/XI5+1U+/3+hIm3YPRnCYvv8IpEBHyVzlb6mJ",
+	"+4VVCIGMP8JUqcKzJpnkiHDz4M+NqDHKs0ar8QpxTJri9AtvmFwQ1LpvEqXLLvctV95SZirD4k9Mlpkx",
+	"uUVc1QX5PWaRn+ADWJRIsFmESRd8YGiyjEqLqZDL12uFuM6+tn0a06/mg5hK6Y6jrRZAO3G/hKAn/H27",
+	"LYAvpr1RXmKJhviMSOpvWSGTJIc7RaRRCVjKoHgMsZdWZc7IXWbn/c4wMzJRCcKU4bxLInXhRKpE5GYM",
+	"A+dmHIkuzAv0b6RZEYmhHFn4ybV9mYJ6wxqPGWKpJwWX72Kjjb7JXJ+yEnmb0/B9Mp02XN4KqynhKoGa",
+	"/EiEpQX02siqtvt9HFSKY5a/7BbpY3Wsyxc7E5EmWHX7gUM//YAR0VCn/EB8cKw/2Nra8v+DJ+MklydF",
+	"LD4QcarbuXqcqnEcifixSROVwO87KtU9Mc7TolBa0Evlo8IPEYmYJlV93TUUsoEt72DGaTB+C0dKLTCZ",
+	"pDoEegN4tu4B8UH4OT+D8iV6PvhZYNP8li+exuIxB+8WzOhYH5RZb2kJu4adUdmLg+4TNzgXt9MQriaN",
+	"ljyginwsYI6B86TGlep65D76kp1zIbEXE3Ueq7TMx2JMjzH5LcvVKchMrAcGYK2TZ8jdOtxvfQkH1pqE",
+	"eJuVx+pmdpj2NBAEIQCkGKsO6gMMKgx/NKOQxzEXrl+imw4zHLyDkVMTHebGpHRPEpAfs4THUqe2H97Z",
+	"koXVfO9dx6lBHCVpIgz7OhES2vU8TAsibK5chT685vAtEQl6u1KQZ3Q3zVLXYm2GQVkn/EjvzU2m7DY3",
+	"UaItiwnPF5H8SvACbsRUJlp61jsJQG8ZXiLNRXeU50BJPhW0oIFMdSGZf5fe+5NjLTwiB6GXHsG4XMRP",
+	"EwFC0+FzYKblBDoK++wgPDiBclCjHqCuWw7BVATiyKNsyiyrQB9ToBFkRPkFmSvf5ZGaXlm8giD54AbD",
+	"0w5kQeYKFoQMBl6huYC2FZK2AnGOFHOQ0mNtWyUCWlQlOzVOIGd6VNIQ18VNypB2iHJtlSLSTuFaeLAR",
+	"i5FV2pxpzPUKWagH5uxKSqySykbHGCrhh6Kp9VLXL51NyhOH74TjAi9kTPKy9VI1cXY+m9JSFwyxgzeY",
+	"JLyl2+XIDDKqsL5bJoJZlKFk13TKNVsEEnZk9zQzvaBibXs6OSWdyzxPMZXQnHic4UjYUbcP5yi2A4vY",
+	"3bEayDSLg0Gp4VHdmOjQz/HAwqXv6dSSwoLabiozBOFInzAebsCvwznzGDXjH4C6x4ga1BVKdn2gv0YJ",
+	"LFH00lwMZVdFhDhDg3RkJqm2oaJF1X34IZ1LKydTjWLdF+m3PjE8xDcOGCGOUjP82+49wu/31ZLU9CEq",
+	"pRDwEjwwruEacy1gRFr4nfFfrGahz374gTLDTEVMIVY1EVaIzyWNWEqbmXRyhNz1W+ezfWaU9TRzsgI2",
+	"HdRNOMH4kaCDIhPXDBRmt45Qc3Wi4MqVm4ffu3IF5Oo7R29s3RCXaLw8uPCdSeGwGgYyP70ciTe/s3Oj",
+	"udcUl978zluXkUvCyzvX4ZDfftJVGapuygY9e4cyl4Whqk/YxYGMhASeZdUg7ZoMCJ+jA7JD7QhgSUgU",
+	"0+2OckttFswJ6IPOLkClFNVrw+hIeEawhU1s1fD1/TjolkrLfe/u4XtXrjDIEQ5g+0oVFfitPjpvyq4F",
+	"rmYUn3Q5Ko4ziAM0UEaZRGwmarRpcqyetaOs2Ba3JHUaTgfKRrDkocq7Shd0OnUiEtVNBzLjDBbuJoyz",
+	"KgH290Hl6ZvMK2PwMdfrMkl7aYEth2WBFavMzQay2BZvqxwkZldlGXbWQ7xQk592jHG46BL7EY5NnuAU",
+	"cvWbquua71258muH9+9duQLnVcg8l6gVUc2x04sGCqbELZlBCY14logEX+Sjoi8wcGM97pPfvArlCfSj",
+	"TALqmmw0AFloTvgcSwKGxtVz743dZnNb3MY3c+xblCthT9PhUCXlJfPzOfEPHWuf9IQUH6K7GOi+Le5o",
+	"AcuutoceGptW7FSmQkQ66Y6HrQ5ntxM1r96Irr16Hb8bCUmUcH8/1nu70avXXwW2kMtuAfYc2QMnaabo",
+	"DNJukAuMzkDq7IiyCyTqRL5xh7+8vZGytiWu7u4GZMWgq4jhCwwCBxvhSEVEr4hhtHLreDjCo3EifRGg",
+	"CqVd4oBCZsp3ekJi5jK1TtU2sJyBewbJbLJAraY/1NkCDomJoW61s4TGfaBaMAsEN6KpsEj3urrMvDAI",
+	"Ff8cAb5Rr0ltAY8+9vluoVyjGcxxogCPdcKQ9XA7GsKUrMmDYdgH9fTR0/8XAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

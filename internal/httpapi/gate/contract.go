@@ -39,8 +39,9 @@ type contract struct {
 // readContract reads the contract once for all servers of a process, because reading takes longer than the rest of a start.
 // Nobody changes the contract afterwards.
 var readContract = sync.OnceValues(func() (*contract, error) {
-	// The library's own check is a pattern that accepts the 30th of February.
+	// The library's own checks are patterns that accept the 30th of February.
 	openapi3.DefineStringFormatValidator("date-time", openapi3.NewCallbackValidator(checkTime))
+	openapi3.DefineStringFormatValidator("date", openapi3.NewCallbackValidator(checkDay))
 	spec, err := api.GetSpec()
 	if err != nil {
 		return nil, fmt.Errorf("load contract: %w", err)
@@ -166,6 +167,18 @@ func checkTime(text string) error {
 	}
 	if year := at.UTC().Year(); year < 1 || year > 9999 {
 		return fmt.Errorf("the year %d is not between 1 and 9999", year)
+	}
+	return nil
+}
+
+// checkDay rejects text that is not a day of the years 1 to 9999.
+func checkDay(text string) error {
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return fmt.Errorf("read day: %w", err)
+	}
+	if day.Year() < 1 {
+		return fmt.Errorf("the year %d is not between 1 and 9999", day.Year())
 	}
 	return nil
 }
