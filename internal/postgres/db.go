@@ -25,11 +25,15 @@ import (
 type DB struct {
 	pool    *pgxpool.Pool
 	outside *pgxpool.Pool
+	locks   *pgxpool.Pool     // apart: holders of locks wait for connections of pool, and would else hold all of them
 	inParts pgx.QueryExecMode // of InPartitions
 }
 
 // outsideConns is the number of connections for Outside.
 const outsideConns = 2
+
+// lockConns is the number of locks that a server can hold at a time. One more waits.
+const lockConns = 16
 
 // maxConns is the minimum size of the main pool, for a URL whose pool_max_conns is smaller or not set. A few
 // statements at a time keep a small server busy; more would only queue inside it.
@@ -61,23 +65,30 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		_, err := conn.Exec(ctx, "SELECT set_config('jit', 'off', false), set_config('datestyle', 'ISO', false)")
 		return err
 	}
-	small := cfg.Copy()
-	small.MaxConns, small.MinConns = outsideConns, 0
 	db := &DB{inParts: unnamed(cfg.ConnConfig)}
-	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
-		return nil, fmt.Errorf("open pool: %w", redact(err))
-	}
-	if db.outside, err = pgxpool.NewWithConfig(ctx, small); err != nil {
-		db.pool.Close()
-		return nil, fmt.Errorf("open pool: %w", redact(err))
+	for _, p := range []struct {
+		pool  **pgxpool.Pool
+		conns int32
+	}{{&db.pool, cfg.MaxConns}, {&db.outside, outsideConns}, {&db.locks, lockConns}} {
+		own := cfg.Copy()
+		if own.MaxConns = p.conns; p.pool != &db.pool {
+			own.MinConns = 0
+		}
+		if *p.pool, err = pgxpool.NewWithConfig(ctx, own); err != nil {
+			db.Close()
+			return nil, fmt.Errorf("open pool: %w", redact(err))
+		}
 	}
 	return db, nil
 }
 
 // Close waits until every connection is returned, and closes them.
 func (db *DB) Close() {
-	db.pool.Close()
-	db.outside.Close()
+	for _, pool := range []*pgxpool.Pool{db.pool, db.outside, db.locks} {
+		if pool != nil { // Open failed before it
+			pool.Close()
+		}
+	}
 }
 
 // Outside returns connections for statements of package dbq that must not run in the transaction of ctx. They are few, and

@@ -20,7 +20,7 @@ const lockSpace = 0x6c6b7377 // "lksw"
 
 // TryLock takes a named lock, or returns nil if another server holds it.
 func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
-	conn, err := db.pool.Acquire(ctx)
+	conn, err := db.locks.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}

@@ -591,3 +591,24 @@ func TestADispatchStatementIsRefusedInsideAnotherTransaction(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestJobsThatHoldLocksLeaveConnectionsForTheirStatements(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), pgtest.NewEmpty(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for i := range 16 { // as many as the main pool has connections
+		lock, err := db.TryLock(ctx, fmt.Sprint("job ", i))
+		if err != nil || lock == nil {
+			t.Fatalf("lock %d: %v, %v", i, lock, err)
+		}
+		defer func() { _ = lock.Unlock(ctx) }()
+	}
+	if _, err := db.Exec(ctx, "SELECT 1"); err != nil {
+		t.Errorf("a statement of a job: %v", err)
+	}
+}
