@@ -78,7 +78,7 @@ const texts: Texts<typeof zh> = {
     begun: 'Begun',
     ended: 'Ended',
     errors: 'Download errors',
-    errorsOf: 'Download the errors of {name}',
+    errorsOf: 'Download errors: {name}',
     empty: 'No imports yet',
     emptyText: 'Upload a list as CSV, XLSX or JSON to add or change many contacts at once.',
     statuses: {

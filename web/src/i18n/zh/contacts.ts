@@ -75,7 +75,7 @@ export default {
     begun: '开始',
     ended: '结束',
     errors: '下载错误',
-    errorsOf: '下载 {name} 的错误',
+    errorsOf: '下载错误：{name}',
     empty: '还没有导入过',
     emptyText: '上传 CSV、XLSX 或 JSON 名单，一次新增或修改许多联系人。',
     statuses: {
