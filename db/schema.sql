@@ -326,20 +326,29 @@ CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     AS $$
 BEGIN
     INSERT INTO facts (
-        company_id, pool_id, message_type, country_no, batch_id, is_test, sender_no, at, success, failed, cancelled, delivered, undelivered, submitted,
-        reported_success, reported_failed, response_ms, segments, durations
+        company_id, pool_id, message_type, country_no, batch_id, is_test, sender_no, at, accepted_at, success, failed, cancelled, delivered,
+        undelivered, submitted, reported_success, reported_failed, response_ms, segments, durations
     )
-    SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, max(created_at),
-        count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), count(*) FILTER (WHERE outcome = 4), -- SUCCESS, FAILED, CANCELLED
-        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'delivered'),
-        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'undelivered'),
-        count(*) FILTER (WHERE event IN ('unreachable', 'simulated')), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
-        coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0),
-        coalesce(sum(coalesce(lease_segments, segments)) FILTER (WHERE status = 2), 0),
-        string_agg(wait_bucket(created_at - entered_at), '') FILTER (WHERE outcome IN (2, 3))
-    FROM added
-    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event IN ('receipt', 'past_receipt')
-    GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, outcome;
+    SELECT n.company_id, n.pool_id, n.message_type, n.country_no, n.batch_id, n.is_test, n.app_id, max(n.created_at), n.accepted_at,
+        count(*) FILTER (WHERE n.outcome = 2), count(*) FILTER (WHERE n.outcome = 3), -- SUCCESS, FAILED
+        count(*) FILTER (WHERE n.outcome = 4), -- CANCELLED
+        count(*) FILTER (WHERE n.event IN ('receipt', 'past_receipt') AND n.effect = 'delivered'),
+        count(*) FILTER (WHERE n.event IN ('receipt', 'past_receipt') AND n.effect = 'undelivered'),
+        count(*) FILTER (WHERE n.event IN ('unreachable', 'simulated')), count(*) FILTER (WHERE n.status = 2), count(*) FILTER (WHERE n.status = 3),
+        coalesce(
+            sum(greatest(0, extract(epoch FROM n.created_at - coalesce(n.leased_at, n.due_at)) * 1000)) FILTER (WHERE n.status IS NOT NULL), 0
+        ),
+        coalesce(sum(coalesce(n.lease_segments, n.segments)) FILTER (WHERE n.status = 2), 0),
+        string_agg(wait_bucket(n.created_at - n.entered_at), '') FILTER (WHERE n.outcome IN (2, 3))
+    FROM (
+        SELECT a.*, CASE WHEN a.event IN ('receipt', 'past_receipt') AND a.effect = 'delivered' THEN (
+            SELECT date_trunc('minute', max(d.created_at), 'UTC') FROM deliveries d
+            WHERE d.task_id = a.task_id AND d.sender_no = a.app_id AND d.provider_no IS NOT NULL
+        ) END AS accepted_at
+        FROM added a
+        WHERE a.outcome IS NOT NULL OR (a.status IS NOT NULL AND a.effect = 'retry') OR a.event IN ('receipt', 'past_receipt')
+    ) n
+    GROUP BY n.company_id, n.pool_id, n.message_type, n.country_no, n.batch_id, n.is_test, n.app_id, n.accepted_at, n.outcome;
     RETURN NULL;
 END
 $$;
@@ -1317,7 +1326,7 @@ CREATE TABLE public.alert_rules (
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT alert_rules_kind_known CHECK ((kind = ANY (ARRAY['wait_time'::text, 'queue_depth'::text, 'failure_rate'::text, 'pool_unserved'::text, 'sender_silent'::text, 'balance_low'::text, 'provider_trouble'::text, 'receipts_missing'::text, 'disk_low'::text, 'partition_missing'::text, 'webhook_failing'::text]))),
+    CONSTRAINT alert_rules_kind_known CHECK ((kind = ANY (ARRAY['wait_time'::text, 'queue_depth'::text, 'failure_rate'::text, 'pool_unserved'::text, 'sender_silent'::text, 'balance_low'::text, 'provider_trouble'::text, 'receipts_missing'::text, 'disk_low'::text, 'partition_missing'::text, 'webhook_failing'::text, 'statement_differs'::text]))),
     CONSTRAINT alert_rules_level_known CHECK ((level = ANY (ARRAY['warning'::text, 'critical'::text, 'emergency'::text]))),
     CONSTRAINT alert_rules_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT alert_rules_seconds_range CHECK (((for_seconds >= 0) AND (resolve_seconds >= 0) AND (repeat_seconds >= 0) AND (window_seconds > 0)))
@@ -1565,7 +1574,8 @@ CREATE TABLE public.facts (
     durations bytea,
     batch_id bigint,
     country_no text,
-    is_test boolean DEFAULT false NOT NULL
+    is_test boolean DEFAULT false NOT NULL,
+    accepted_at timestamp with time zone
 );
 
 COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
@@ -1619,6 +1629,8 @@ COMMENT ON COLUMN public.facts.batch_id IS 'as messages.batch_id; null: none';
 COMMENT ON COLUMN public.facts.country_no IS 'as messages.country_no; null: none';
 
 COMMENT ON COLUMN public.facts.is_test IS 'as messages.is_test';
+
+COMMENT ON COLUMN public.facts.accepted_at IS 'of receipts that say delivered: the minute in which the provider accepted the message; null: of anything else, or the provider gave no number';
 
 CREATE VIEW public.batch_totals AS
  SELECT c.batch_id,
@@ -2047,6 +2059,52 @@ CREATE TABLE public.credentials_version (
 COMMENT ON TABLE public.credentials_version IS 'One row: the last transaction that changed users or API keys. Written by triggers of these tables. Servers compare it with the version of the credentials in their memory. No row: nothing was changed yet.';
 
 COMMENT ON COLUMN public.credentials_version.is_only IS 'always true: as the primary key it allows only one row';
+
+CREATE TABLE public.daily_totals (
+    id bigint NOT NULL,
+    day date NOT NULL,
+    company_id bigint NOT NULL,
+    sender_no text NOT NULL,
+    message_type text NOT NULL,
+    country_no text NOT NULL,
+    is_test boolean NOT NULL,
+    attempted bigint NOT NULL,
+    accepted bigint NOT NULL,
+    delivered bigint NOT NULL,
+    segments bigint NOT NULL,
+    cost bigint NOT NULL
+);
+
+COMMENT ON TABLE public.daily_totals IS 'What a sender did for a company on one day of the setting monitoring.time_zone, in messages of one type to one country. Tests are apart: no company sees them, but a provider counts them. Written by internal/reconcile alone, in the transaction that deletes the facts; kept for ever.';
+
+COMMENT ON COLUMN public.daily_totals.day IS 'on which the attempts ended: the day on which the provider accepted them';
+
+COMMENT ON COLUMN public.daily_totals.company_id IS 'no foreign key: the row outlives the company';
+
+COMMENT ON COLUMN public.daily_totals.sender_no IS 'no foreign key, as facts.sender_no';
+
+COMMENT ON COLUMN public.daily_totals.message_type IS 'as messages.message_type; empty: not known';
+
+COMMENT ON COLUMN public.daily_totals.country_no IS 'empty: none, as outside of SMS';
+
+COMMENT ON COLUMN public.daily_totals.attempted IS 'leases that the sender ended by a report';
+
+COMMENT ON COLUMN public.daily_totals.accepted IS 'of these, reported SUCCESS';
+
+COMMENT ON COLUMN public.daily_totals.delivered IS 'receipts that said so, on the day on which their message was accepted';
+
+COMMENT ON COLUMN public.daily_totals.segments IS 'of the accepted messages';
+
+COMMENT ON COLUMN public.daily_totals.cost IS 'of the segments, by the price that the sender had when they were counted; in 1/10000 of the currency';
+
+ALTER TABLE public.daily_totals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.daily_totals_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE public.dedup_keys (
     company_id bigint NOT NULL,
@@ -2644,6 +2702,167 @@ UNION ALL
 
 COMMENT ON VIEW public.recent_statistics IS 'What is not in statistics yet: staged minutes, and the facts that are not folded. One statement that reads this view and statistics counts everything once.';
 
+CREATE TABLE public.reconciliation_differences (
+    reconciliation_id bigint NOT NULL,
+    id bigint NOT NULL,
+    kind text NOT NULL,
+    provider_no text,
+    row_no bigint,
+    task_id text COLLATE pg_catalog."C",
+    accepted_at timestamp with time zone,
+    ours text,
+    theirs text,
+    CONSTRAINT reconciliation_differences_kind_known CHECK ((kind = ANY (ARRAY['missing_here'::text, 'missing_there'::text, 'status_differs'::text, 'segments_differ'::text, 'repeated'::text, 'unreadable'::text, 'near_midnight'::text])))
+);
+
+COMMENT ON TABLE public.reconciliation_differences IS 'A message about which a provider''s file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/reconcile with its portion.';
+
+COMMENT ON COLUMN public.reconciliation_differences.provider_no IS 'null: the row of the file has none that can be read';
+
+COMMENT ON COLUMN public.reconciliation_differences.row_no IS 'of the file, as a spreadsheet program shows it; null: the file has no such row';
+
+COMMENT ON COLUMN public.reconciliation_differences.task_id IS 'null: no attempt has the number. No foreign key: tasks leave with their partitions';
+
+COMMENT ON COLUMN public.reconciliation_differences.accepted_at IS 'when the attempt was reported; of missing_here, on another day';
+
+COMMENT ON COLUMN public.reconciliation_differences.ours IS 'the state, the segments or the number of messages that LKSMS has, by kind; null: none';
+
+COMMENT ON COLUMN public.reconciliation_differences.theirs IS 'the same of the file; of unreadable why, a fault.Rule';
+
+ALTER TABLE public.reconciliation_differences ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.reconciliation_differences_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.reconciliation_rows (
+    reconciliation_id bigint NOT NULL,
+    provider_no text NOT NULL COLLATE pg_catalog."C",
+    row_no bigint NOT NULL,
+    copies bigint NOT NULL,
+    status text,
+    segments bigint
+);
+
+COMMENT ON TABLE public.reconciliation_rows IS 'A message of a provider''s file that is being compared. Written by internal/reconcile, which deletes it when the file is compared.';
+
+COMMENT ON COLUMN public.reconciliation_rows.row_no IS 'the first row that has the number, as a spreadsheet program shows it';
+
+COMMENT ON COLUMN public.reconciliation_rows.copies IS 'how many rows have the number';
+
+COMMENT ON COLUMN public.reconciliation_rows.status IS 'as in the last of these rows; null: not compared';
+
+COMMENT ON COLUMN public.reconciliation_rows.segments IS 'sum of these rows; null: not compared';
+
+CREATE TABLE public.reconciliations (
+    id bigint NOT NULL,
+    sender_no text NOT NULL,
+    day date NOT NULL,
+    from_at timestamp with time zone NOT NULL,
+    to_at timestamp with time zone NOT NULL,
+    unit text,
+    ours bigint DEFAULT 0 NOT NULL,
+    theirs bigint DEFAULT 0 NOT NULL,
+    tests bigint DEFAULT 0 NOT NULL,
+    file_name text,
+    upload_id bigint,
+    sheet text DEFAULT ''::text NOT NULL,
+    number_column text DEFAULT ''::text NOT NULL,
+    status_column text DEFAULT ''::text NOT NULL,
+    segments_column text DEFAULT ''::text NOT NULL,
+    delivered_values text[] DEFAULT '{}'::text[] NOT NULL,
+    pending_values text[] DEFAULT '{}'::text[] NOT NULL,
+    status text NOT NULL,
+    phase text,
+    row_no bigint DEFAULT 0 NOT NULL,
+    after_no text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    after_at timestamp with time zone,
+    after_id bigint DEFAULT 0 NOT NULL,
+    rows bigint DEFAULT 0 NOT NULL,
+    matched bigint DEFAULT 0 NOT NULL,
+    missing_here bigint DEFAULT 0 NOT NULL,
+    missing_there bigint DEFAULT 0 NOT NULL,
+    status_differs bigint DEFAULT 0 NOT NULL,
+    segments_differ bigint DEFAULT 0 NOT NULL,
+    repeated bigint DEFAULT 0 NOT NULL,
+    unreadable bigint DEFAULT 0 NOT NULL,
+    near_midnight bigint DEFAULT 0 NOT NULL,
+    differences bigint GENERATED ALWAYS AS (
+CASE
+    WHEN (unit IS NULL) THEN (((((missing_here + missing_there) + status_differs) + segments_differ) + repeated) + unreadable)
+    ELSE abs((ours - theirs))
+END) STORED NOT NULL,
+    failure jsonb,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT reconciliations_day_bounds CHECK ((to_at > from_at)),
+    CONSTRAINT reconciliations_ended_has_time CHECK (((status = 'running'::text) = (finished_at IS NULL))),
+    CONSTRAINT reconciliations_failed_says_why CHECK (((status <> 'failed'::text) OR (failure IS NOT NULL))),
+    CONSTRAINT reconciliations_phase_known CHECK ((((status = 'running'::text) = (phase IS NOT NULL)) AND (phase = ANY (ARRAY['read'::text, 'match'::text, 'search'::text, 'clear'::text])))),
+    CONSTRAINT reconciliations_reading_has_upload CHECK ((COALESCE((phase = 'read'::text), false) = (upload_id IS NOT NULL))),
+    CONSTRAINT reconciliations_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'failed'::text]))),
+    CONSTRAINT reconciliations_unit_known CHECK ((((unit = ANY (ARRAY['messages'::text, 'segments'::text])) AND (file_name IS NULL)) OR ((unit IS NULL) AND (file_name IS NOT NULL))))
+);
+
+COMMENT ON TABLE public.reconciliations IS 'What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.';
+
+COMMENT ON COLUMN public.reconciliations.sender_no IS 'no foreign key: the row outlives the sender';
+
+COMMENT ON COLUMN public.reconciliations.from_at IS 'the beginning of the day, by the setting monitoring.time_zone when it was created';
+
+COMMENT ON COLUMN public.reconciliations.unit IS 'of ours and theirs, if the provider gave a total; null: it gave a file, of messages';
+
+COMMENT ON COLUMN public.reconciliations.ours IS 'of a total daily_totals, tests included; of a file the messages with a number that it has, or should have';
+
+COMMENT ON COLUMN public.reconciliations.theirs IS 'of a file its different numbers';
+
+COMMENT ON COLUMN public.reconciliations.tests IS 'of ours, those of tests; 0 for a file';
+
+COMMENT ON COLUMN public.reconciliations.upload_id IS 'the file; no foreign key: it is deleted when it was read; null: it was';
+
+COMMENT ON COLUMN public.reconciliations.sheet IS 'of a workbook; empty: the first that is not hidden';
+
+COMMENT ON COLUMN public.reconciliations.number_column IS 'the column with the provider''s numbers';
+
+COMMENT ON COLUMN public.reconciliations.status_column IS 'empty: states are not compared';
+
+COMMENT ON COLUMN public.reconciliations.segments_column IS 'empty: segments are not compared';
+
+COMMENT ON COLUMN public.reconciliations.delivered_values IS 'values of status_column that mean delivered, in lower case';
+
+COMMENT ON COLUMN public.reconciliations.pending_values IS 'values of status_column that are not final, in lower case; all others mean undelivered';
+
+COMMENT ON COLUMN public.reconciliations.phase IS 'read: the file goes to reconciliation_rows; match: the attempts of these rows are looked for; search: attempts of the day without a row are; clear: the rows are deleted; null: it has ended';
+
+COMMENT ON COLUMN public.reconciliations.row_no IS 'read: the last row of the file that is stored';
+
+COMMENT ON COLUMN public.reconciliations.after_no IS 'match: the last number that was looked for';
+
+COMMENT ON COLUMN public.reconciliations.after_at IS 'search: with after_id the last attempt that was looked at; null: none';
+
+COMMENT ON COLUMN public.reconciliations.rows IS 'rows of the file that were read, without empty ones';
+
+COMMENT ON COLUMN public.reconciliations.near_midnight IS 'attempts within minutes of the day''s ends without a row: no difference, a neighbouring statement may have them';
+
+COMMENT ON COLUMN public.reconciliations.differences IS 'by how much ours and theirs differ, or of a file how often; 0: the day matches';
+
+COMMENT ON COLUMN public.reconciliations.failure IS 'why the file could not be read to its end: a fault.Field as JSON';
+
+COMMENT ON COLUMN public.reconciliations.created_by IS 'the user; no foreign key: the configured user is in no table';
+
+ALTER TABLE public.reconciliations ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.reconciliations_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.renderings_id_seq
     START WITH 1
@@ -2911,9 +3130,11 @@ CREATE TABLE public.senders (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     on_unclear text DEFAULT 'retry'::text NOT NULL,
     is_self_registered boolean DEFAULT false NOT NULL,
+    segment_price bigint,
     CONSTRAINT senders_kind_length CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 50))),
     CONSTRAINT senders_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
     CONSTRAINT senders_numbers_range CHECK ((((interval_ms >= 0) AND (interval_ms <= 86400000)) AND ((lease_seconds >= 1) AND (lease_seconds <= 86400)) AND ((segment_size >= 1) AND (segment_size <= 1000)) AND (per_minute >= 0) AND (per_hour >= 0) AND (per_day >= 0) AND (per_month >= 0))),
+    CONSTRAINT senders_segment_price_range CHECK (((segment_price >= 0) AND (segment_price <= 1000000000))),
     CONSTRAINT senders_sender_no_length CHECK (((char_length(sender_no) >= 1) AND (char_length(sender_no) <= 50))),
     CONSTRAINT senders_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 50))),
     CONSTRAINT senders_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text, 'retired'::text])))
@@ -2962,6 +3183,8 @@ COMMENT ON COLUMN public.senders.version IS 'incremented by each update; a calle
 COMMENT ON COLUMN public.senders.on_unclear IS 'after an attempt with an unknown outcome, when its lease has expired: retry sends the message again, fail ends the task';
 
 COMMENT ON COLUMN public.senders.is_self_registered IS 'an app created it by polling; also false for senders older than this column';
+
+COMMENT ON COLUMN public.senders.segment_price IS 'what the provider takes for a segment, in 1/10000 of the currency in the setting monitoring.currency; null: not known, and costs nothing';
 
 CREATE VIEW public.sender_standings AS
  SELECT s.id AS sender_id,
@@ -3636,6 +3859,12 @@ ALTER TABLE ONLY public.countries
 ALTER TABLE ONLY public.credentials_version
     ADD CONSTRAINT credentials_version_pkey PRIMARY KEY (is_only);
 
+ALTER TABLE ONLY public.daily_totals
+    ADD CONSTRAINT daily_totals_key UNIQUE (company_id, day, sender_no, message_type, country_no, is_test);
+
+ALTER TABLE ONLY public.daily_totals
+    ADD CONSTRAINT daily_totals_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.dedup_keys
     ADD CONSTRAINT dedup_keys_pkey PRIMARY KEY (company_id, submitted_by, dedup_key);
 
@@ -3698,6 +3927,15 @@ ALTER TABLE ONLY public.receipts
 
 ALTER TABLE ONLY public.receipts
     ADD CONSTRAINT receipts_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.reconciliation_differences
+    ADD CONSTRAINT reconciliation_differences_pkey PRIMARY KEY (reconciliation_id, id);
+
+ALTER TABLE ONLY public.reconciliation_rows
+    ADD CONSTRAINT reconciliation_rows_pkey PRIMARY KEY (reconciliation_id, provider_no);
+
+ALTER TABLE ONLY public.reconciliations
+    ADD CONSTRAINT reconciliations_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.renderings
     ADD CONSTRAINT renderings_pkey PRIMARY KEY (id);
@@ -3838,6 +4076,10 @@ CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lo
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
+CREATE INDEX daily_totals_day_idx ON public.daily_totals USING btree (day, id);
+
+CREATE INDEX deliveries_created_at_idx ON public.deliveries USING brin (created_at) WITH (pages_per_range='32', autosummarize='true');
+
 CREATE INDEX deliveries_provider_no_idx ON public.deliveries USING btree (sender_no, provider_no) WHERE (provider_no IS NOT NULL);
 
 CREATE INDEX deliveries_task_idx ON public.deliveries USING btree (task_id);
@@ -3903,6 +4145,14 @@ CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_un
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE INDEX receipts_sender_idx ON public.receipts USING btree (sender_no, id);
+
+CREATE INDEX reconciliation_differences_kind_idx ON public.reconciliation_differences USING btree (reconciliation_id, kind, id);
+
+CREATE INDEX reconciliations_day_idx ON public.reconciliations USING btree (sender_no, day, id) WHERE (status = 'finished'::text);
+
+CREATE INDEX reconciliations_finished_at_idx ON public.reconciliations USING btree (finished_at);
+
+CREATE INDEX reconciliations_running_idx ON public.reconciliations USING btree (id) WHERE (status = 'running'::text);
 
 CREATE INDEX renderings_created_at_idx ON public.renderings USING brin (created_at);
 
@@ -4012,6 +4262,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_num
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
+CREATE TRIGGER audited AFTER INSERT ON public.reconciliations FOR EACH ROW EXECUTE FUNCTION public.audit_change('reconciliation', 'id', 'from_at,to_at,upload_id,sheet,number_column,status_column,segments_column,delivered_values,pending_values,status,phase,row_no,after_no,after_at,after_id,rows,matched,missing_here,missing_there,status_differs,segments_differ,repeated,unreadable,near_midnight,failure,created_by,finished_at');
+
 CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(new.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
@@ -4080,7 +4332,7 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
-CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('2');
+CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('3');
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -4205,6 +4457,12 @@ ALTER TABLE ONLY public.pools
 
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
+
+ALTER TABLE ONLY public.reconciliation_differences
+    ADD CONSTRAINT reconciliation_differences_reconciliation_id_fkey FOREIGN KEY (reconciliation_id) REFERENCES public.reconciliations(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.reconciliation_rows
+    ADD CONSTRAINT reconciliation_rows_reconciliation_id_fkey FOREIGN KEY (reconciliation_id) REFERENCES public.reconciliations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_fkey FOREIGN KEY (pool_id) REFERENCES public.pools(id);

@@ -16,18 +16,19 @@ WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id
 -- FactsKnow says which columns of facts this server knows, until the end of the transaction: without that, the trigger facts_guard lets nobody delete
 -- facts.
 -- name: FactsKnow :exec
-SELECT set_config('lksms.facts_version', '2', true);
+SELECT set_config('lksms.facts_version', '3', true);
 
 -- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
 -- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
 -- apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
--- empty if they are not known, or nothing ended, and country_no is empty if there is none; waits and durations have one byte for each task.
+-- empty if they are not known, or nothing ended, and country_no is empty if there is none; waits and durations have one byte for each task. Receipts that say
+-- delivered are apart for each accepted_at.
 -- name: FactsTake :many
 WITH taken AS (
     DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT @portion::integer)) RETURNING *
 )
 SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coalesce(t.message_type::text, '')::text AS message_type,
-    coalesce(t.country_no, '')::text AS country_no, t.batch_id, t.is_test,
+    coalesce(t.country_no, '')::text AS country_no, t.batch_id, t.is_test, t.accepted_at,
     fact_outcome(t.success, t.failed, t.cancelled)::text AS outcome, date_trunc('minute', t.at, 'UTC')::timestamptz AS minute,
     max(t.at)::timestamptz AS at, count(*) AS facts,
     sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
@@ -39,7 +40,7 @@ SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coal
     coalesce(string_agg(t.durations, ''), '')::bytea AS durations
 FROM taken t
 LEFT JOIN pool_channels p ON p.pool_id = t.pool_id
-GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, t.country_no, t.batch_id, t.is_test,
+GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, t.country_no, t.batch_id, t.is_test, t.accepted_at,
     fact_outcome(t.success, t.failed, t.cancelled), date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
 ORDER BY t.company_id, t.sender_no;
 

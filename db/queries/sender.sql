@@ -27,13 +27,13 @@ SELECT on_unclear FROM senders WHERE sender_no = @sender_no;
 WITH made AS (
     INSERT INTO senders (
         sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
-        lease_seconds, sign, segment_size, low_warning, low_switch, config, on_unclear, has_balance
+        lease_seconds, sign, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
     )
     VALUES (
         @sender_no, @name, (SELECT c.id FROM channels c WHERE c.channel = @channel), @kind, @status, @sort::double precision,
         @is_shared, @interval_ms, sqlc.narg(per_minute), sqlc.narg(per_hour), sqlc.narg(per_day), sqlc.narg(per_month), @time_zone,
         sqlc.narg(lease_seconds), sqlc.narg(sign), sqlc.narg(segment_size), sqlc.narg(low_warning), sqlc.narg(low_switch), @config,
-        @on_unclear, sqlc.narg(balance)::bigint IS NOT NULL
+        @on_unclear, sqlc.narg(balance)::bigint IS NOT NULL, sqlc.narg(segment_price)
     )
     RETURNING id
 ),
@@ -56,7 +56,7 @@ SELECT made.id FROM made;
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
-    s.low_switch, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
+    s.low_switch, s.segment_price, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
@@ -96,7 +96,7 @@ changed AS (
         interval_ms = @interval_ms, per_minute = sqlc.narg(per_minute), per_hour = sqlc.narg(per_hour), per_day = sqlc.narg(per_day),
         per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds), sign = sqlc.narg(sign),
         segment_size = sqlc.narg(segment_size), low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
-        config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
+        segment_price = sqlc.narg(segment_price), config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
     FROM before b
     WHERE s.id = b.id AND s.version = @version
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,

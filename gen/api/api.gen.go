@@ -40,6 +40,7 @@ const (
 	AlertSenderSilent     AlertKind = "sender_silent"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
+	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -66,6 +67,8 @@ func (e AlertKind) Valid() bool {
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
+		return true
+	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -300,6 +303,39 @@ func (e ContactImportStatus) Valid() bool {
 	case ImportFinished:
 		return true
 	case ImportRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DifferenceKind.
+const (
+	MissingHere    DifferenceKind = "missing_here"
+	MissingThere   DifferenceKind = "missing_there"
+	NearMidnight   DifferenceKind = "near_midnight"
+	Repeated       DifferenceKind = "repeated"
+	SegmentsDiffer DifferenceKind = "segments_differ"
+	StatusDiffers  DifferenceKind = "status_differs"
+	Unreadable     DifferenceKind = "unreadable"
+)
+
+// Valid indicates whether the value is a known member of the DifferenceKind enum.
+func (e DifferenceKind) Valid() bool {
+	switch e {
+	case MissingHere:
+		return true
+	case MissingThere:
+		return true
+	case NearMidnight:
+		return true
+	case Repeated:
+		return true
+	case SegmentsDiffer:
+		return true
+	case StatusDiffers:
+		return true
+	case Unreadable:
 		return true
 	default:
 		return false
@@ -609,6 +645,45 @@ func (e RecipientStatus) Valid() bool {
 	}
 }
 
+// Defines values for ReconciliationSource.
+const (
+	SourceFile  ReconciliationSource = "file"
+	SourceTotal ReconciliationSource = "total"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationSource enum.
+func (e ReconciliationSource) Valid() bool {
+	switch e {
+	case SourceFile:
+		return true
+	case SourceTotal:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationStatus.
+const (
+	ReconciliationFailed   ReconciliationStatus = "failed"
+	ReconciliationFinished ReconciliationStatus = "finished"
+	ReconciliationRunning  ReconciliationStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationStatus enum.
+func (e ReconciliationStatus) Valid() bool {
+	switch e {
+	case ReconciliationFailed:
+		return true
+	case ReconciliationFinished:
+		return true
+	case ReconciliationRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReportEffect.
 const (
 	EffectCancelled   ReportEffect = "cancelled"
@@ -813,6 +888,24 @@ func (e SenderViewWhy) Valid() bool {
 	case WhyResting:
 		return true
 	case WhySilent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StatementUnit.
+const (
+	UnitMessages StatementUnit = "messages"
+	UnitSegments StatementUnit = "segments"
+)
+
+// Valid indicates whether the value is a known member of the StatementUnit enum.
+func (e StatementUnit) Valid() bool {
+	switch e {
+	case UnitMessages:
+		return true
+	case UnitSegments:
 		return true
 	default:
 		return false
@@ -2411,6 +2504,55 @@ type CountryResponse struct {
 	Data    Country `json:"data"`
 }
 
+// DailyTotal defines model for DailyTotal.
+type DailyTotal struct {
+	// Accepted Of these, the ones that were reported SUCCESS: the provider accepted the message
+	Accepted int64 `json:"accepted"`
+
+	// Attempted Attempts that their sender reported
+	Attempted int64 `json:"attempted"`
+
+	// CompanyNo A deleted company is `#` and a number
+	CompanyNo string `json:"company_no"`
+
+	// Cost Of these segments, in 1/10000 of the currency
+	Cost int64 `json:"cost"`
+
+	// CountryNo Null if the recipient has no country, as outside of SMS
+	CountryNo *string            `json:"country_no"`
+	Day       openapi_types.Date `json:"day"`
+
+	// Delivered Of the messages that were accepted on this day, those with a receipt that says so
+	Delivered int64 `json:"delivered"`
+
+	// MessageType As in `MessageType`; null if it is not known
+	MessageType *string `json:"message_type"`
+
+	// Segments Segments of the accepted messages
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+}
+
+// DailyTotalListResponse defines model for DailyTotalListResponse.
+type DailyTotalListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    DailyTotalPage `json:"data"`
+}
+
+// DailyTotalPage defines model for DailyTotalPage.
+type DailyTotalPage struct {
+	// Currency The setting `monitoring.currency`
+	Currency string       `json:"currency"`
+	Items    []DailyTotal `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
 // DefaultContent defines model for DefaultContent.
 type DefaultContent struct {
 	// CompanyNo Example: acme
@@ -2489,6 +2631,49 @@ type DefaultContentText = string
 //
 // Example: 86
 type DialPrefix = string
+
+// Difference defines model for Difference.
+type Difference struct {
+	// AcceptedAt When its attempt was reported
+	AcceptedAt *time.Time     `json:"accepted_at"`
+	Kind       DifferenceKind `json:"kind"`
+
+	// Number The provider's number of the message; null if the row has none that can be read
+	Number *string `json:"number"`
+
+	// Ours What is known here: the state (`accepted`, `delivered`, `undelivered`, or `failed` if the attempt was reported FAILED), of `segments_differ` the segments, of `repeated` the number of messages
+	Ours *string `json:"ours"`
+
+	// Row The row of the file, as a spreadsheet program shows it; null if the file has none
+	Row *int64 `json:"row"`
+
+	// TaskID The task of the message, if there is one. Of `missing_here`: one of another day
+	TaskID *string `json:"task_id"`
+
+	// Theirs The same in the file: the text of its status column, the segments, or the number of rows. Of `unreadable`: why, in the language of `Accept-Language`
+	Theirs *string `json:"theirs"`
+}
+
+// DifferenceKind defines model for DifferenceKind.
+type DifferenceKind string
+
+// DifferenceListResponse defines model for DifferenceListResponse.
+type DifferenceListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    DifferencePage `json:"data"`
+}
+
+// DifferencePage defines model for DifferencePage.
+type DifferencePage struct {
+	Items []Difference `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
 
 // DisplayName defines model for DisplayName.
 type DisplayName = string
@@ -2787,11 +2972,8 @@ type LimitsPatch struct {
 
 // ListPreview defines model for ListPreview.
 type ListPreview struct {
-	Columns []string `json:"columns"`
-
-	// Encoding The encoding that was found in a text: `UTF-8`, `UTF-16` or `GB18030`; null for a workbook
-	Encoding *string   `json:"encoding"`
-	Rows     []ListRow `json:"rows"`
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
 }
 
 // ListPreviewRequest defines model for ListPreviewRequest.
@@ -2843,7 +3025,12 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
-	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics`. A change applies to days from then on
+	// Currency The currency of the prices of senders and of the costs of daily totals. A change converts nothing
+	//
+	// Example: CNY
+	Currency *string `json:"currency,omitempty"`
+
+	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics` and of daily totals. A change applies to days from then on
 	//
 	// Example: Asia/Shanghai
 	TimeZone *string `json:"time_zone,omitempty"`
@@ -3472,6 +3659,159 @@ type QueueSettings struct {
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
 
+// Reconciliation defines model for Reconciliation.
+type Reconciliation struct {
+	CreatedAt time.Time          `json:"created_at"`
+	CreatedBy string             `json:"created_by"`
+	Day       openapi_types.Date `json:"day"`
+
+	// Differences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+	Differences ReconciliationDifferences `json:"differences"`
+
+	// Failure What is wrong with the file, in the language of `Accept-Language`
+	Failure    *string    `json:"failure"`
+	FileName   *string    `json:"file_name"`
+	FinishedAt *time.Time `json:"finished_at"`
+
+	// Matched Numbers of the file for which there is an accepted message of the day
+	Matched int64 `json:"matched"`
+
+	// Matches Whether nothing differs; null until it is finished
+	Matches *bool `json:"matches"`
+
+	// NearMidnight Messages that were accepted within five minutes of midnight and are not in the file; no difference
+	NearMidnight     int64 `json:"near_midnight"`
+	ReconciliationID int64 `json:"reconciliation_id"`
+
+	// Rows Rows of the file that were read so far, without empty ones
+	Rows     int64                `json:"rows"`
+	SenderNo string               `json:"sender_no"`
+	Source   ReconciliationSource `json:"source"`
+
+	// Status `failed`: the file could not be read to its end, as `failure` says
+	Status ReconciliationStatus `json:"status"`
+
+	// Unit What a total counts; messages by default, and of a file always
+	Unit StatementUnit `json:"unit"`
+}
+
+// ReconciliationSource defines model for Reconciliation.Source.
+type ReconciliationSource string
+
+// ReconciliationStatus `failed`: the file could not be read to its end, as `failure` says
+type ReconciliationStatus string
+
+// ReconciliationDifferences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+type ReconciliationDifferences struct {
+	// MissingHere Numbers of the file for which there is no message, or only one of another day
+	MissingHere int64 `json:"missing_here"`
+
+	// MissingThere Messages that were accepted on the day and are not in the file
+	MissingThere int64 `json:"missing_there"`
+
+	// Repeated Numbers that are in more rows of the file than there are messages with them
+	Repeated int64 `json:"repeated"`
+
+	// SegmentsDiffer Numbers with other segments
+	SegmentsDiffer int64 `json:"segments_differ"`
+
+	// StatusDiffers Numbers with another state, or whose attempt was reported FAILED here
+	StatusDiffers int64               `json:"status_differs"`
+	Total         ReconciliationTotal `json:"total"`
+
+	// Unreadable Rows that could not be compared: without a number, or with values that are lost
+	Unreadable int64 `json:"unreadable"`
+}
+
+// ReconciliationForm defines model for ReconciliationForm.
+type ReconciliationForm struct {
+	// Day The day of the statement
+	Day openapi_types.Date `json:"day"`
+
+	// DeliveredValues Values of `status_column` that mean delivered
+	DeliveredValues *[]string `json:"delivered_values,omitempty"`
+
+	// File The messages that the provider accepted on that day: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// NumberColumn The column with the provider's number of a message
+	NumberColumn *string `json:"number_column,omitempty"`
+
+	// PendingValues Values of `status_column` that mean that it is not known yet
+	PendingValues *[]string `json:"pending_values,omitempty"`
+
+	// SegmentsColumn The column with the segments of a message; they are not compared by default
+	SegmentsColumn *string `json:"segments_column,omitempty"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+
+	// StatusColumn The column with the state of a message; states are not compared by default
+	StatusColumn *string `json:"status_column,omitempty"`
+}
+
+// ReconciliationListResponse defines model for ReconciliationListResponse.
+type ReconciliationListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message            `json:"message"`
+	Data    ReconciliationPage `json:"data"`
+}
+
+// ReconciliationPage defines model for ReconciliationPage.
+type ReconciliationPage struct {
+	Items []Reconciliation `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReconciliationRequest defines model for ReconciliationRequest.
+type ReconciliationRequest struct {
+	// Day The day of the statement
+	Day openapi_types.Date `json:"day"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo AppID `json:"sender_no"`
+
+	// Total What the provider says it accepted on that day
+	Total int64 `json:"total"`
+
+	// Unit What a total counts; messages by default, and of a file always
+	Unit *StatementUnit `json:"unit,omitempty"`
+}
+
+// ReconciliationResponse defines model for ReconciliationResponse.
+type ReconciliationResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    Reconciliation `json:"data"`
+}
+
+// ReconciliationTotal defines model for ReconciliationTotal.
+type ReconciliationTotal struct {
+	// Ours What was accepted on the day. Of a file: messages with a number that are in the file, or should be
+	Ours int64 `json:"ours"`
+
+	// Tests Of `ours`, those of test messages, which daily totals leave out; 0 for a file
+	Tests int64 `json:"tests"`
+
+	// Theirs What the provider says. Of a file: its different numbers
+	Theirs int64 `json:"theirs"`
+}
+
 // RecoverResponse defines model for RecoverResponse.
 type RecoverResponse struct {
 	// Code The HTTP status
@@ -3869,6 +4209,9 @@ type Sender struct {
 	// SeenAt The time of the last poll. Up to ten minutes late if no route names the sender.
 	SeenAt *time.Time `json:"seen_at"`
 
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice *int64 `json:"segment_price"`
+
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size"`
 
@@ -3961,6 +4304,9 @@ type SenderPatch struct {
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice nullable.Nullable[int64] `json:"segment_price,omitempty"`
+
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize nullable.Nullable[int64] `json:"segment_size,omitempty"`
 
@@ -4019,6 +4365,9 @@ type SenderRequest struct {
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+
+	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	SegmentPrice *int64 `json:"segment_price,omitempty"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
@@ -4236,6 +4585,9 @@ type Sort = float64
 
 // Source Example: system_a
 type Source = string
+
+// StatementUnit What a total counts; messages by default, and of a file always
+type StatementUnit string
 
 // Statistics defines model for Statistics.
 type Statistics struct {
@@ -5434,6 +5786,9 @@ type PhoneFilter = PhoneNumber
 // ReceiverNo defines model for ReceiverNo.
 type ReceiverNo = int64
 
+// ReconciliationID defines model for ReconciliationId.
+type ReconciliationID = int64
+
 // RouteNo defines model for RouteNo.
 type RouteNo = int64
 
@@ -5628,6 +5983,54 @@ type CreateCountryParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListDailyTotalsParams defines parameters for ListDailyTotals.
+type ListDailyTotalsParams struct {
+	// DayFrom The first day; all days if it is left out
+	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
+
+	// DayTo The last day, which is included; all days if it is left out
+	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
+
+	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// MessageType Only of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
+
+	// CountryNo Only to this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportDailyTotalsParams defines parameters for ExportDailyTotals.
+type ExportDailyTotalsParams struct {
+	// DayFrom The first day; all days if it is left out
+	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
+
+	// DayTo The last day, which is included; all days if it is left out
+	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
+
+	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// MessageType Only of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
+
+	// CountryNo Only to this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+}
+
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
 	// CompanyNo Only default contents of this company
@@ -5671,6 +6074,45 @@ type ListPartitionsParams struct {
 
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListReconciliationsParams defines parameters for ListReconciliations.
+type ListReconciliationsParams struct {
+	// SenderNo Only of this sender
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// Day Only of this day
+	Day *openapi_types.Date `form:"day,omitempty" json:"day,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateReconciliationParams defines parameters for CreateReconciliation.
+type CreateReconciliationParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReconciliationDifferencesParams defines parameters for ListReconciliationDifferences.
+type ListReconciliationDifferencesParams struct {
+	// Kind Only of this kind
+	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportReconciliationDifferencesParams defines parameters for ExportReconciliationDifferences.
+type ExportReconciliationDifferencesParams struct {
+	// Kind Only of this kind
+	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
 // ListRoutesParams defines parameters for ListRoutes.
@@ -6160,6 +6602,12 @@ type UpdateDefaultContentJSONRequestBody = DefaultContentPatch
 // PutNotificationTemplateJSONRequestBody defines body for PutNotificationTemplate for application/json ContentType.
 type PutNotificationTemplateJSONRequestBody = NotificationTemplateRequest
 
+// CreateReconciliationJSONRequestBody defines body for CreateReconciliation for application/json ContentType.
+type CreateReconciliationJSONRequestBody = ReconciliationRequest
+
+// CreateReconciliationMultipartRequestBody defines body for CreateReconciliation for multipart/form-data ContentType.
+type CreateReconciliationMultipartRequestBody = ReconciliationForm
+
 // CreateRouteJSONRequestBody defines body for CreateRoute for application/json ContentType.
 type CreateRouteJSONRequestBody = RouteRequest
 
@@ -6417,6 +6865,7 @@ type ClientInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -6443,6 +6892,7 @@ type ClientInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -6717,6 +7167,29 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
 	UpdateCountry(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDailyTotals List what senders did on each day, newest first
+	//
+	// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+	// compared with.
+	//
+	// - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+	//   submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+	//   was accepted, whenever they come.
+	// - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+	// - Test messages are left out. What happened within the last seconds may be missing.
+	//
+	// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+	ListDailyTotals(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	//
+	// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+	ExportDailyTotals(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDefaultContents List default contents, newest first
 	//
 	// Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
@@ -6827,6 +7300,92 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReconciliations List reconciliations, newest first
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+	ListReconciliations(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReconciliationWithBody Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithBody(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliation(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReconciliation Get a reconciliation, and how far it is
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+	GetReconciliation(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	//
+	// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+	ListReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	//
+	// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+	ExportReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RecoverTasks Recover all tasks whose lease ran out
 	//
@@ -8225,6 +8784,7 @@ func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParam
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -8261,6 +8821,7 @@ func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAler
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -8885,6 +9446,49 @@ func (c *Client) UpdateCountry(ctx context.Context, countryNo CountryNo, body Up
 	return c.Client.Do(req)
 }
 
+// ListDailyTotals List what senders did on each day, newest first
+//
+// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+// compared with.
+//
+//   - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+//     submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+//     was accepted, whenever they come.
+//   - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+//   - Test messages are left out. What happened within the last seconds may be missing.
+//
+// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+//
+// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+func (c *Client) ListDailyTotals(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDailyTotalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportDailyTotals Get what senders did on each day as CSV, newest first
+//
+// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+//
+// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+func (c *Client) ExportDailyTotals(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportDailyTotalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListDefaultContents List default contents, newest first
 //
 // Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
@@ -9136,6 +9740,152 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 // Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReconciliations List reconciliations, newest first
+//
+// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+func (c *Client) ListReconciliations(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReconciliationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReconciliationWithBody Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *Client) CreateReconciliationWithBody(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReconciliationRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReconciliation Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *Client) CreateReconciliation(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReconciliationRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReconciliation Get a reconciliation, and how far it is
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+func (c *Client) GetReconciliation(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReconciliationRequest(c.Server, reconciliationID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+//
+// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+func (c *Client) ListReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReconciliationDifferencesRequest(c.Server, reconciliationID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+//
+// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+func (c *Client) ExportReconciliationDifferences(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportReconciliationDifferencesRequest(c.Server, reconciliationID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13311,6 +14061,258 @@ func NewUpdateCountryRequestWithBody(server string, countryNo CountryNo, content
 	return req, nil
 }
 
+// NewListDailyTotalsRequest constructs an http.Request for the ListDailyTotals method
+func NewListDailyTotalsRequest(server string, params *ListDailyTotalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/daily-totals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DayFrom != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_from", *params.DayFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DayTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_to", *params.DayTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CountryNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportDailyTotalsRequest constructs an http.Request for the ExportDailyTotals method
+func NewExportDailyTotalsRequest(server string, params *ExportDailyTotalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/daily-totals.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DayFrom != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_from", *params.DayFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DayTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day_to", *params.DayTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CountryNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "country_no", *params.CountryNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListDefaultContentsRequest constructs an http.Request for the ListDefaultContents method
 func NewListDefaultContentsRequest(server string, params *ListDefaultContentsParams) (*http.Request, error) {
 	var err error
@@ -13900,6 +14902,331 @@ func NewGetOverviewRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReconciliationsRequest constructs an http.Request for the ListReconciliations method
+func NewListReconciliationsRequest(server string, params *ListReconciliationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Day != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "day", *params.Day, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateReconciliationRequest calls the generic CreateReconciliation builder with application/json body
+func NewCreateReconciliationRequest(server string, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateReconciliationRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateReconciliationRequestWithBody constructs an http.Request for the CreateReconciliation method, with any body, and a specified content type
+func NewCreateReconciliationRequestWithBody(server string, params *CreateReconciliationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetReconciliationRequest constructs an http.Request for the GetReconciliation method
+func NewGetReconciliationRequest(server string, reconciliationID ReconciliationID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReconciliationDifferencesRequest constructs an http.Request for the ListReconciliationDifferences method
+func NewListReconciliationDifferencesRequest(server string, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s/differences", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportReconciliationDifferencesRequest constructs an http.Request for the ExportReconciliationDifferences method
+func NewExportReconciliationDifferencesRequest(server string, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reconciliation_id", reconciliationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliations/%s/differences.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -19125,6 +20452,7 @@ type ClientWithResponsesInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -19151,6 +20479,7 @@ type ClientWithResponsesInterface interface {
 	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 	//
 	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 	//
@@ -19457,6 +20786,33 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/admin/countries/{country_no} (the `UpdateCountry` operationId).
 	UpdateCountryWithResponse(ctx context.Context, countryNo CountryNo, body UpdateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateCountryResponse, error)
 
+	// ListDailyTotalsWithResponse List what senders did on each day, newest first
+	//
+	// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+	// compared with.
+	//
+	// - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+	//   submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+	//   was accepted, whenever they come.
+	// - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+	// - Test messages are left out. What happened within the last seconds may be missing.
+	//
+	// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+	ListDailyTotalsWithResponse(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*ListDailyTotalsResponse, error)
+
+	// ExportDailyTotalsWithResponse Get what senders did on each day as CSV, newest first
+	//
+	// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+	ExportDailyTotalsWithResponse(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*ExportDailyTotalsResponse, error)
+
 	// ListDefaultContentsWithResponse List default contents, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -19585,6 +20941,100 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
 	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
+
+	// ListReconciliationsWithResponse List reconciliations, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+	ListReconciliationsWithResponse(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*ListReconciliationsResponse, error)
+
+	// CreateReconciliationWithBodyWithResponse Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithBodyWithResponse(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error)
+
+	// CreateReconciliationWithResponse Compare what a provider says of a day with what was sent
+	//
+	// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+	// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+	//
+	// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+	// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+	//
+	// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+	// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+	// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+	//
+	// - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+	//   `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+	//   spreadsheet shortened (1.38E+10), is `unreadable`.
+	// - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+	//   delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+	//   that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+	//   UNKNOWN and `未知`.
+	// - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+	//   five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+	//
+	// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+	// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+	// `history.log_days`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+	CreateReconciliationWithResponse(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error)
+
+	// GetReconciliationWithResponse Get a reconciliation, and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+	GetReconciliationWithResponse(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*GetReconciliationResponse, error)
+
+	// ListReconciliationDifferencesWithResponse List the messages about which a provider's file and LKSMS differ
+	//
+	// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+	ListReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ListReconciliationDifferencesResponse, error)
+
+	// ExportReconciliationDifferencesWithResponse Get the messages about which a provider's file and LKSMS differ, as CSV
+	//
+	// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+	ExportReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ExportReconciliationDifferencesResponse, error)
 
 	// RecoverTasksWithResponse Recover all tasks whose lease ran out
 	//
@@ -24097,6 +25547,179 @@ func (r UpdateCountryResponse) ContentType() string {
 	return ""
 }
 
+type ListDailyTotalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DailyTotalListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON200() *DailyTotalListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListDailyTotalsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDailyTotalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDailyTotalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDailyTotalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDailyTotalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportDailyTotalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportDailyTotalsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportDailyTotalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportDailyTotalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportDailyTotalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportDailyTotalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListDefaultContentsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -25213,6 +26836,463 @@ func (r GetOverviewResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReconciliationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReconciliationsResponse) GetJSON200() *ReconciliationListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReconciliationsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReconciliationsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReconciliationsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReconciliationsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReconciliationsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReconciliationsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReconciliationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReconciliationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReconciliationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReconciliationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateReconciliationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateReconciliationResponse) GetJSON200() *ReconciliationResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateReconciliationResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateReconciliationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateReconciliationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateReconciliationResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateReconciliationResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateReconciliationResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateReconciliationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateReconciliationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateReconciliationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateReconciliationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateReconciliationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateReconciliationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateReconciliationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateReconciliationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReconciliationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReconciliationResponse) GetJSON200() *ReconciliationResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetReconciliationResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetReconciliationResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetReconciliationResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetReconciliationResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetReconciliationResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetReconciliationResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetReconciliationResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReconciliationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReconciliationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReconciliationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReconciliationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReconciliationDifferencesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DifferenceListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON200() *DifferenceListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListReconciliationDifferencesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReconciliationDifferencesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReconciliationDifferencesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReconciliationDifferencesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReconciliationDifferencesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportReconciliationDifferencesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportReconciliationDifferencesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportReconciliationDifferencesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportReconciliationDifferencesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportReconciliationDifferencesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportReconciliationDifferencesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -34371,6 +36451,7 @@ func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, pa
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -34403,6 +36484,7 @@ func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Co
 // | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
 // | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
 // | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+// | `statement_differs` | sender and day | the newest finished reconciliation of the day, of the last 7 days, has more differences | differences | channel, sender |
 //
 // A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
 //
@@ -34919,6 +37001,45 @@ func (c *ClientWithResponses) UpdateCountryWithResponse(ctx context.Context, cou
 	return ParseUpdateCountryResponse(rsp)
 }
 
+// ListDailyTotalsWithResponse List what senders did on each day, newest first
+//
+// One row for each day, company, sender, message type and country with attempts. They are what a statement of a provider can be
+// compared with.
+//
+//   - A day is one of the setting `monitoring.time_zone`. An attempt belongs to the day on which its sender reported it: a message that was
+//     submitted before midnight and accepted after it is of the later day. `delivered` counts receipts on the day on which their message
+//     was accepted, whenever they come.
+//   - `cost` is `segments` by the `segment_price` that the sender had when they were counted, in 1/10000 of `currency`. It is 0 without a price.
+//   - Test messages are left out. What happened within the last seconds may be missing.
+//
+// A user with a company gets the totals of that company. They begin with the version that has this operation, and are kept for ever.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/daily-totals (the `ListDailyTotals` operationId).
+func (c *ClientWithResponses) ListDailyTotalsWithResponse(ctx context.Context, params *ListDailyTotalsParams, reqEditors ...RequestEditorFn) (*ListDailyTotalsResponse, error) {
+	rsp, err := c.ListDailyTotals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDailyTotalsResponse(rsp)
+}
+
+// ExportDailyTotalsWithResponse Get what senders did on each day as CSV, newest first
+//
+// The rows of `GET /api/v1/admin/daily-totals`. `cost` is in units of the currency here, with four decimals.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/daily-totals.csv (the `ExportDailyTotals` operationId).
+func (c *ClientWithResponses) ExportDailyTotalsWithResponse(ctx context.Context, params *ExportDailyTotalsParams, reqEditors ...RequestEditorFn) (*ExportDailyTotalsResponse, error) {
+	rsp, err := c.ExportDailyTotals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportDailyTotalsResponse(rsp)
+}
+
 // ListDefaultContentsWithResponse List default contents, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -35136,6 +37257,136 @@ func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEd
 		return nil, err
 	}
 	return ParseGetOverviewResponse(rsp)
+}
+
+// ListReconciliationsWithResponse List reconciliations, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations (the `ListReconciliations` operationId).
+func (c *ClientWithResponses) ListReconciliationsWithResponse(ctx context.Context, params *ListReconciliationsParams, reqEditors ...RequestEditorFn) (*ListReconciliationsResponse, error) {
+	rsp, err := c.ListReconciliations(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReconciliationsResponse(rsp)
+}
+
+// CreateReconciliationWithBodyWithResponse Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *ClientWithResponses) CreateReconciliationWithBodyWithResponse(ctx context.Context, params *CreateReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error) {
+	rsp, err := c.CreateReconciliationWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReconciliationResponse(rsp)
+}
+
+// CreateReconciliationWithResponse Compare what a provider says of a day with what was sent
+//
+// Takes a statement of a provider about one sender and one day of the setting `monitoring.time_zone`, and keeps the result. A further
+// statement about the same day is a further reconciliation; the newest that is finished says whether the day matches.
+//
+// **A total** (JSON): `total` is how many messages, or with `unit: segments` how many segments, the provider accepted on that day. It
+// is compared with the accepted ones of all companies, tests included, because the provider counts them too. The answer has the result.
+//
+// **A file** (form): one row for each message that the provider accepted, CSV, XLSX or JSON; the tag `lists` says which files can be read. It is
+// compared message by message by the provider's number, in the background, on any server: the answer has the status `running`, and
+// `GET /api/v1/admin/reconciliations/{reconciliation_id}` says how far it is.
+//
+//   - The number is in `number_column`, else in the only column with a usual name (`provider_no`, `msgid`, `message_id`, `bizid`, `return_no`,
+//     `消息编号`, `短信编号`, `流水号`, ...). White space around a number is no part of it. A row without a number, or with one that a
+//     spreadsheet shortened (1.38E+10), is `unreadable`.
+//   - With `segments_column`, the segments are compared. With `status_column`, the states are: a value of `delivered_values` means
+//     delivered, one of `pending_values` not yet known, any other that the message did not arrive. Case makes no difference. The values
+//     that are left out are those of the `callback` in the sender's `config`, else DELIVRD, DELIVERED and `成功`, and ACCEPTD, ENROUTE,
+//     UNKNOWN and `未知`.
+//   - A message that was accepted up to an hour before or after the day matches if the file has its number. One that was accepted within
+//     five minutes of midnight, and is not in the file, is `near_midnight`, and no difference: the statement of the next day may have it.
+//
+// 422 for a day that is in the future, from before the first daily total, or, with a file, whose messages or those of the day before
+// were dropped from the history. At most 10 files are compared at a time; one more gets 409. A reconciliation is deleted after
+// `history.log_days`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliations (the `CreateReconciliation` operationId).
+func (c *ClientWithResponses) CreateReconciliationWithResponse(ctx context.Context, params *CreateReconciliationParams, body CreateReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReconciliationResponse, error) {
+	rsp, err := c.CreateReconciliation(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReconciliationResponse(rsp)
+}
+
+// GetReconciliationWithResponse Get a reconciliation, and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id} (the `GetReconciliation` operationId).
+func (c *ClientWithResponses) GetReconciliationWithResponse(ctx context.Context, reconciliationID ReconciliationID, reqEditors ...RequestEditorFn) (*GetReconciliationResponse, error) {
+	rsp, err := c.GetReconciliation(ctx, reconciliationID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReconciliationResponse(rsp)
+}
+
+// ListReconciliationDifferencesWithResponse List the messages about which a provider's file and LKSMS differ
+//
+// Of each kind, the first 10,000 are kept. The reconciliation has the number of all.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences (the `ListReconciliationDifferences` operationId).
+func (c *ClientWithResponses) ListReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ListReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ListReconciliationDifferencesResponse, error) {
+	rsp, err := c.ListReconciliationDifferences(ctx, reconciliationID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReconciliationDifferencesResponse(rsp)
+}
+
+// ExportReconciliationDifferencesWithResponse Get the messages about which a provider's file and LKSMS differ, as CSV
+//
+// The rows of `GET /api/v1/admin/reconciliations/{reconciliation_id}/differences`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv (the `ExportReconciliationDifferences` operationId).
+func (c *ClientWithResponses) ExportReconciliationDifferencesWithResponse(ctx context.Context, reconciliationID ReconciliationID, params *ExportReconciliationDifferencesParams, reqEditors ...RequestEditorFn) (*ExportReconciliationDifferencesResponse, error) {
+	rsp, err := c.ExportReconciliationDifferences(ctx, reconciliationID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportReconciliationDifferencesResponse(rsp)
 }
 
 // RecoverTasksWithResponse Recover all tasks whose lease ran out
@@ -39900,6 +42151,149 @@ func ParseUpdateCountryResponse(rsp *http.Response) (*UpdateCountryResponse, err
 	return response, nil
 }
 
+// ParseListDailyTotalsResponse parses an HTTP response from a ListDailyTotalsWithResponse call
+func ParseListDailyTotalsResponse(rsp *http.Response) (*ListDailyTotalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDailyTotalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DailyTotalListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportDailyTotalsResponse parses an HTTP response from a ExportDailyTotalsWithResponse call
+func ParseExportDailyTotalsResponse(rsp *http.Response) (*ExportDailyTotalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportDailyTotalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListDefaultContentsResponse parses an HTTP response from a ListDefaultContentsWithResponse call
 func ParseListDefaultContentsResponse(rsp *http.Response) (*ListDefaultContentsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -40808,6 +43202,388 @@ func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) 
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReconciliationsResponse parses an HTTP response from a ListReconciliationsWithResponse call
+func ParseListReconciliationsResponse(rsp *http.Response) (*ListReconciliationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReconciliationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateReconciliationResponse parses an HTTP response from a CreateReconciliationWithResponse call
+func ParseCreateReconciliationResponse(rsp *http.Response) (*CreateReconciliationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateReconciliationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReconciliationResponse parses an HTTP response from a GetReconciliationWithResponse call
+func ParseGetReconciliationResponse(rsp *http.Response) (*GetReconciliationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReconciliationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReconciliationDifferencesResponse parses an HTTP response from a ListReconciliationDifferencesWithResponse call
+func ParseListReconciliationDifferencesResponse(rsp *http.Response) (*ListReconciliationDifferencesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReconciliationDifferencesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DifferenceListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportReconciliationDifferencesResponse parses an HTTP response from a ExportReconciliationDifferencesWithResponse call
+func ParseExportReconciliationDifferencesResponse(rsp *http.Response) (*ExportReconciliationDifferencesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportReconciliationDifferencesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -48548,6 +51324,12 @@ type ServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
+	// ListDailyTotals List what senders did on each day, newest first
+	// (GET /api/v1/admin/daily-totals)
+	ListDailyTotals(w http.ResponseWriter, r *http.Request, params ListDailyTotalsParams)
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// (GET /api/v1/admin/daily-totals.csv)
+	ExportDailyTotals(w http.ResponseWriter, r *http.Request, params ExportDailyTotalsParams)
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams)
@@ -48584,6 +51366,21 @@ type ServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListReconciliations List reconciliations, newest first
+	// (GET /api/v1/admin/reconciliations)
+	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// (POST /api/v1/admin/reconciliations)
+	CreateReconciliation(w http.ResponseWriter, r *http.Request, params CreateReconciliationParams)
+	// GetReconciliation Get a reconciliation, and how far it is
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
+	GetReconciliation(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID)
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
+	ListReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ListReconciliationDifferencesParams)
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
+	ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ExportReconciliationDifferencesParams)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
@@ -50107,6 +52904,228 @@ func (siw *ServerInterfaceWrapper) UpdateCountry(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ListDailyTotals operation middleware
+func (siw *ServerInterfaceWrapper) ListDailyTotals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDailyTotalsParams
+
+	// ------------- Optional query parameter "day_from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_from", r.URL.Query(), &params.DayFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day_to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_to", r.URL.Query(), &params.DayTo, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListDailyTotals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportDailyTotals operation middleware
+func (siw *ServerInterfaceWrapper) ExportDailyTotals(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportDailyTotalsParams
+
+	// ------------- Optional query parameter "day_from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_from", r.URL.Query(), &params.DayFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day_to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day_to", r.URL.Query(), &params.DayTo, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day_to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day_to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportDailyTotals(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListDefaultContents operation middleware
 func (siw *ServerInterfaceWrapper) ListDefaultContents(w http.ResponseWriter, r *http.Request) {
 
@@ -50531,6 +53550,255 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReconciliations operation middleware
+func (siw *ServerInterfaceWrapper) ListReconciliations(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReconciliationsParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "day" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "day", r.URL.Query(), &params.Day, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "day"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "day", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReconciliations(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateReconciliation operation middleware
+func (siw *ServerInterfaceWrapper) CreateReconciliation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateReconciliationParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateReconciliation(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetReconciliation operation middleware
+func (siw *ServerInterfaceWrapper) GetReconciliation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetReconciliation(w, r, reconciliationID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReconciliationDifferences operation middleware
+func (siw *ServerInterfaceWrapper) ListReconciliationDifferences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReconciliationDifferencesParams
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReconciliationDifferences(w, r, reconciliationID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportReconciliationDifferences operation middleware
+func (siw *ServerInterfaceWrapper) ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "reconciliation_id" -------------
+	var reconciliationID ReconciliationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "reconciliation_id", r.PathValue("reconciliation_id"), &reconciliationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reconciliation_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportReconciliationDifferencesParams
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportReconciliationDifferences(w, r, reconciliationID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -54362,6 +57630,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.DeleteCountry)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.GetCountry)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/countries/{country_no}", wrapper.UpdateCountry)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/daily-totals", wrapper.ListDailyTotals)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/daily-totals.csv", wrapper.ExportDailyTotals)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/default-sms", wrapper.ListDefaultContents)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/default-sms", wrapper.CreateDefaultContent)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}", wrapper.DeleteDefaultContent)
@@ -54374,6 +57644,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.ListReconciliations)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.CreateReconciliation)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}", wrapper.GetReconciliation)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}/differences", wrapper.ListReconciliationDifferences)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}/differences.csv", wrapper.ExportReconciliationDifferences)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/recover-zombie-tasks", wrapper.RecoverTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.ListRoutes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.CreateRoute)
@@ -58909,6 +62184,252 @@ func (response UpdateCountry503JSONResponse) VisitUpdateCountryResponse(w http.R
 	return err
 }
 
+type ListDailyTotalsRequestObject struct {
+	Params ListDailyTotalsParams
+}
+
+type ListDailyTotalsResponseObject interface {
+	VisitListDailyTotalsResponse(w http.ResponseWriter) error
+}
+
+type ListDailyTotals200JSONResponse DailyTotalListResponse
+
+func (response ListDailyTotals200JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListDailyTotals401JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListDailyTotals403JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListDailyTotals404JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListDailyTotals422JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListDailyTotals429JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListDailyTotals500JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDailyTotals503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListDailyTotals503JSONResponse) VisitListDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotalsRequestObject struct {
+	Params ExportDailyTotalsParams
+}
+
+type ExportDailyTotalsResponseObject interface {
+	VisitExportDailyTotalsResponse(w http.ResponseWriter) error
+}
+
+type ExportDailyTotals200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportDailyTotals200TextCsvResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportDailyTotals401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportDailyTotals401JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportDailyTotals403JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportDailyTotals404JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportDailyTotals422JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportDailyTotals429JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportDailyTotals500JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportDailyTotals503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportDailyTotals503JSONResponse) VisitExportDailyTotalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDefaultContentsRequestObject struct {
 	Params ListDefaultContentsParams
 }
@@ -60425,6 +63946,644 @@ func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.Respo
 type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationsRequestObject struct {
+	Params ListReconciliationsParams
+}
+
+type ListReconciliationsResponseObject interface {
+	VisitListReconciliationsResponse(w http.ResponseWriter) error
+}
+
+type ListReconciliations200JSONResponse ReconciliationListResponse
+
+func (response ListReconciliations200JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReconciliations401JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReconciliations403JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReconciliations422JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReconciliations429JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReconciliations500JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliations503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReconciliations503JSONResponse) VisitListReconciliationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliationRequestObject struct {
+	Params        CreateReconciliationParams
+	JSONBody      *CreateReconciliationJSONRequestBody
+	MultipartBody *multipart.Reader
+}
+
+type CreateReconciliationResponseObject interface {
+	VisitCreateReconciliationResponse(w http.ResponseWriter) error
+}
+
+type CreateReconciliation200JSONResponse ReconciliationResponse
+
+func (response CreateReconciliation200JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateReconciliation400JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateReconciliation401JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateReconciliation403JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateReconciliation409JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateReconciliation413JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateReconciliation415JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateReconciliation422JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateReconciliation429JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateReconciliation500JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateReconciliation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateReconciliation503JSONResponse) VisitCreateReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliationRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+}
+
+type GetReconciliationResponseObject interface {
+	VisitGetReconciliationResponse(w http.ResponseWriter) error
+}
+
+type GetReconciliation200JSONResponse ReconciliationResponse
+
+func (response GetReconciliation200JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetReconciliation401JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetReconciliation403JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetReconciliation404JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetReconciliation422JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetReconciliation429JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetReconciliation500JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReconciliation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetReconciliation503JSONResponse) VisitGetReconciliationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferencesRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+	Params           ListReconciliationDifferencesParams
+}
+
+type ListReconciliationDifferencesResponseObject interface {
+	VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error
+}
+
+type ListReconciliationDifferences200JSONResponse DifferenceListResponse
+
+func (response ListReconciliationDifferences200JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReconciliationDifferences401JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReconciliationDifferences403JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListReconciliationDifferences404JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReconciliationDifferences422JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReconciliationDifferences429JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReconciliationDifferences500JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReconciliationDifferences503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReconciliationDifferences503JSONResponse) VisitListReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferencesRequestObject struct {
+	ReconciliationID ReconciliationID `json:"reconciliation_id"`
+	Params           ExportReconciliationDifferencesParams
+}
+
+type ExportReconciliationDifferencesResponseObject interface {
+	VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error
+}
+
+type ExportReconciliationDifferences200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportReconciliationDifferences200TextCsvResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportReconciliationDifferences401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportReconciliationDifferences401JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportReconciliationDifferences403JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportReconciliationDifferences404JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportReconciliationDifferences422JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportReconciliationDifferences429JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportReconciliationDifferences500JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportReconciliationDifferences503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportReconciliationDifferences503JSONResponse) VisitExportReconciliationDifferencesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -73049,6 +77208,12 @@ type StrictServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(ctx context.Context, request UpdateCountryRequestObject) (UpdateCountryResponseObject, error)
+	// ListDailyTotals List what senders did on each day, newest first
+	// (GET /api/v1/admin/daily-totals)
+	ListDailyTotals(ctx context.Context, request ListDailyTotalsRequestObject) (ListDailyTotalsResponseObject, error)
+	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// (GET /api/v1/admin/daily-totals.csv)
+	ExportDailyTotals(ctx context.Context, request ExportDailyTotalsRequestObject) (ExportDailyTotalsResponseObject, error)
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(ctx context.Context, request ListDefaultContentsRequestObject) (ListDefaultContentsResponseObject, error)
@@ -73085,6 +77250,21 @@ type StrictServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListReconciliations List reconciliations, newest first
+	// (GET /api/v1/admin/reconciliations)
+	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
+	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// (POST /api/v1/admin/reconciliations)
+	CreateReconciliation(ctx context.Context, request CreateReconciliationRequestObject) (CreateReconciliationResponseObject, error)
+	// GetReconciliation Get a reconciliation, and how far it is
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
+	GetReconciliation(ctx context.Context, request GetReconciliationRequestObject) (GetReconciliationResponseObject, error)
+	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
+	ListReconciliationDifferences(ctx context.Context, request ListReconciliationDifferencesRequestObject) (ListReconciliationDifferencesResponseObject, error)
+	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
+	ExportReconciliationDifferences(ctx context.Context, request ExportReconciliationDifferencesRequestObject) (ExportReconciliationDifferencesResponseObject, error)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
@@ -74324,6 +78504,58 @@ func (sh *strictHandler) UpdateCountry(w http.ResponseWriter, r *http.Request, c
 	}
 }
 
+// ListDailyTotals operation middleware
+func (sh *strictHandler) ListDailyTotals(w http.ResponseWriter, r *http.Request, params ListDailyTotalsParams) {
+	var request ListDailyTotalsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDailyTotals(ctx, request.(ListDailyTotalsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDailyTotals")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListDailyTotalsResponseObject); ok {
+		if err := validResponse.VisitListDailyTotalsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportDailyTotals operation middleware
+func (sh *strictHandler) ExportDailyTotals(w http.ResponseWriter, r *http.Request, params ExportDailyTotalsParams) {
+	var request ExportDailyTotalsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportDailyTotals(ctx, request.(ExportDailyTotalsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportDailyTotals")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportDailyTotalsResponseObject); ok {
+		if err := validResponse.VisitExportDailyTotalsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListDefaultContents operation middleware
 func (sh *strictHandler) ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams) {
 	var request ListDefaultContentsRequestObject
@@ -74648,6 +78880,156 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReconciliations operation middleware
+func (sh *strictHandler) ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams) {
+	var request ListReconciliationsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReconciliations(ctx, request.(ListReconciliationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReconciliations")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReconciliationsResponseObject); ok {
+		if err := validResponse.VisitListReconciliationsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateReconciliation operation middleware
+func (sh *strictHandler) CreateReconciliation(w http.ResponseWriter, r *http.Request, params CreateReconciliationParams) {
+	var request CreateReconciliationRequestObject
+
+	request.Params = params
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+
+		var body CreateReconciliationJSONRequestBody
+		if err := runtime.BindJSONBody(r, &body); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+		request.JSONBody = &body
+
+	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		if reader, err := r.MultipartReader(); err != nil {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+			return
+		} else {
+			request.MultipartBody = reader
+		}
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateReconciliation(ctx, request.(CreateReconciliationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateReconciliation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateReconciliationResponseObject); ok {
+		if err := validResponse.VisitCreateReconciliationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetReconciliation operation middleware
+func (sh *strictHandler) GetReconciliation(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID) {
+	var request GetReconciliationRequestObject
+
+	request.ReconciliationID = reconciliationID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetReconciliation(ctx, request.(GetReconciliationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetReconciliation")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetReconciliationResponseObject); ok {
+		if err := validResponse.VisitGetReconciliationResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReconciliationDifferences operation middleware
+func (sh *strictHandler) ListReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ListReconciliationDifferencesParams) {
+	var request ListReconciliationDifferencesRequestObject
+
+	request.ReconciliationID = reconciliationID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReconciliationDifferences(ctx, request.(ListReconciliationDifferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReconciliationDifferences")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReconciliationDifferencesResponseObject); ok {
+		if err := validResponse.VisitListReconciliationDifferencesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportReconciliationDifferences operation middleware
+func (sh *strictHandler) ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ExportReconciliationDifferencesParams) {
+	var request ExportReconciliationDifferencesRequestObject
+
+	request.ReconciliationID = reconciliationID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportReconciliationDifferences(ctx, request.(ExportReconciliationDifferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportReconciliationDifferences")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportReconciliationDifferencesResponseObject); ok {
+		if err := validResponse.VisitExportReconciliationDifferencesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -77303,1028 +81685,1104 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3tkxtHmif2r6RxEzHUTDXY3XyR2B2OcYtsSpyhSE53S9wZiYdKoBJAThcyMZVZDUJaXoztc8Tey3p3",
-	"w46w47w+ny/s831YO/xtN+7Wvv/ldqT1N/8LjnyezKysN6CAbqG5a+mD2ACq8j2f9+f3fNMbydlcCia0",
-	"6h1905vTjM6YZhl8OklZpp8l5k8ueke9OdXTXtQTdMZ6Rz1qfh3wpBf1MvbbnGcs6R3pLGdRT42mbEbN",
-	"e2OZzajuHfW40A/v96LejAs+y2e9o4Oop5dzhj+xCct6795FvZP5HDtMmBplfK65ND1fTBkR+WzIMiLH",
-	"RE8ZUUwkLIvwbzpjhAtC05RwrcgopXymCBUJydhcZlr1oh57S2fz1PSnZmpA5/PB/v5BL8KZ/TZn2TKY",
-	"2ny+bmI/yti4d9T7B3eLBbyLv6q7OAkzncdUs4nMli+g3cZlHNlHtu7N9YEdTqkQLF3VHz6xdXcvJHZk",
-	"1vg5n3HdvFsz+tbsc7hrVF2WNuJgv3n1U2g1HE/CxjRPNb5iWzYf9teep8dyNqdi+UK2rQb+PhDy2gsi",
-	"c6GzVT3B7zfRU54pmTUveyzYWz0YwROxuyvzjF1xmSsypxPWcuTxldKqz+jb50xM9LR3dPDArrX/wq+2",
-	"0hkXExhYK6m4YSLxLGGzudRMjJa/YMv6QpyQhcwSMppKxQQZLmERRjRNWUbGMiN6yhWRghEzJKZ0n5wY",
-	"QsGoZon7jmhZ0BYzGyAnsGhkwfW0+HEok2UE33FBDu+TqcwzFZFEMkWENN9OyExmrE+eaZIxnWdCwdtj",
-	"nilNqFALQ8h8o1NGE5aROJjl3hmbp3TJkrhPLly/l8yOhJpeWAYDIROmFbl/eNgnT2VmiGDGAhoJ54Fn",
-	"ZMxZmiCFND+abYIPIyk0E9oeHHgwZaYN7Nd0iR3sPyKLqfmtmIhbOK4MLZ5ncpIxpfrkpfAjhHWUmV1G",
-	"8ypsFFf+iUu27JPTLJOZXRgcpPtbjkmSLUmWC5yZkJpcsrnuu1ONi1ecvHARzVlpOd+H9eM9p1qzzLT5",
-	"D7/8T/b+0Zuf/KjXeOZnhsG0n3z4eWMu2XDofy6Hrb38Rg5vmhE/50pvRN65ZjPV25iiH25K0V9IfUEn",
-	"T3mqWQMNfCnSJZxiOtLmllFNhLnpeKAVI5pOFJnKNGkbq5B6oOmkNFqc2xrqfEEnwHbfwYSe4SsHOCH3",
-	"yc+IZhlFjv1y/DHVo2nLzg7Nb9eRRaBxK428mkrBVq4cUMa5eczubESmcsGuWEY43OxFxrVmomXt4M0B",
-	"vtnrOkIY1Qt8x4zyjI0Yv2JZKyfN7APrWOmmR/5M5pq192p+vfEu83RFj3l64x2eg9jc2iVK1deRUQrZ",
-	"d7Nbyuho2nRLj0ms6eQ/Pfkq398/fGj+/DhuOX27vLXuteZlxJFst4B+QNCLumwl+kaevg5lsI2bfj5X",
-	"LBPt08ndz9t25ds3nb2mTUzlnI2kSJQRuxbU0JoxERJ0BhAPrihP6TBlof5wr0V/MO93pj4wmndmXBlT",
-	"cykUgyPzWIpxykcwUCsUmT/pfJ7yETVjvvsbZQb+TTEe82TCekf39x9FPWZkGPNdxig8CPvVN9xlytIE",
-	"zhtTygjkhqOaOc7nRACpNQ+AdGReiYiShviOqDDSDiq0hIPIY0UucwqOevsHn37y88Mv7r/e/9VHv3z4",
-	"61/c++zBiw9fPTo7uDCddVsNkLxwOeo8f5RnmREOlaaaefnWaN1yAcO1wzHdPZGCbbN2KIj5hVH5aMSU",
-	"6j4B0++Z3ci2eThBdUEVGdEs4ywhModhP5XZkCcJE9vt+72mfae5nvbHvuHKxhtqN8pYwoTmNC2kWlhV",
-	"lpj7kEjgyzvf8O4jI7isZsIkdkrVKJNKDRTXLCYzRoUl9JQs2BA0UUPundxvHiPKnK7gIBE9zWQ+mRJK",
-	"hplcKJb1yXk+mrrfcUwZ+w0bGc0NtZslmdElGU2pmDA8qpEzCA2X5JPTC8LFKM0TlvRJ/Pjl2fng5dmz",
-	"T569OI9JypVG1czN0QxL9c1yPhNGG6DpNgcDlOf6weCuydKRcB0RxTJDDOC9I/LbXGoWLs6AJ2QxZYIs",
-	"ZX5bVOFEEN403GMYaFwMJCYcztGYM1xgJnRm/ubCWvPMyz9WJJUTXO0rmvJkq1t4eBgsNiq6vaMv7Z91",
-	"IbVYeW7pWUkAxkM7ooIMGUk4TVOW9N69iYptdOed2zGXdvMEVW1i24Yndk+5wTLAlbmiieGiERnm2hsB",
-	"MkYWmRSTYxLDuvXxhxjMAgokMzOOz2hqpE223a40XwG3djPfdpU8eloAc7BMcAjUJjkyfHGWK/gClpb8",
-	"/Pzli4jIjFBiFillmhHT8u2tud/2Ymx4ykrj66Fm+1TmYsv1vb9S5hhDw9XFzRiOkChDVeHhna+T7Q0s",
-	"byOZJYVgwd5yFCYupHxOs8lWAsX9g3urDp6WcpBC26sPHjeSqSTw6BFR85SXORVYFRmYy2CL1VRmmglw",
-	"R2j2VqvbO4AwZqBjghyQz/jHMMCPzF9gDaUEjAxROAdgzXAway3s75s37bZ8RsVyOyL9qFVUMlsyo2I5",
-	"GFOe5hlTla2RkpififmZJYRqzWZzrcg4kzM0YNAkyZhSR0RnS0InlAuSUs2yHe+BGygQ15IoNaIzVh+v",
-	"2YHADlyVp2Bd8tE0jgr5BxRmroh1Y5Bcsa+Edh1nTMk8GzHVJ/EZ09ly72SsWRaTCb+yfFiV1a7+V+Ir",
-	"8VRm9TFHVjPP8pSBrpIuj8zDe+QLIG4nr56RS7ZUVoWZMG3nBpbbPnnBOAh6iSytBHDXhSFEuWJJfU2c",
-	"Xd2MNaVGaGfs8hge+UoQwszY0QhuZqtppgsHIcgjyApQGnTuEKrUQmZJ34z+xHRsufw8k1dGjtTKP9Nh",
-	"RDMpcMcEmVJVnEewiSoiF8KsLrRNuI4I1WbkKTPvGjmDkhkXuWZ98hoW3TcA8zJNiMbjAkJJrpjdmHwe",
-	"galcSfih3MrMHo7MdI1sHYXxDByntpWMwZIY4oHbBseidno9gU7YnImESGEEUdhdsyiwnkC7Vf8r0Hc+",
-	"F+Ziy4x/va3wcNBKLbxBokQkHlf0lhlXiosJcSf7CPzHhOJgvfvD7TpKEMId6ltQtdeM366qt4pspZQ0",
-	"MsY8aLXGEs2d4iMQGszpkhnNeLokwTshzQUemN7C6q0fZgScz64JGbIRNVcgtLLQEVLhhGo6pIodF140",
-	"x/ONnrmQ2SUyF9wSlc+NJsaSz1jC6XYCy4NVAktedDGYmT4GYJusbdVj7HbvYjlnXkauDgDO+SxPNZ/T",
-	"TN81/H7PTNjKBUYS2P3uxeHQYydCx9Wxx16UjhtmEBuSZF2fcs4yeI9oemmYF0wMbJF2QBDsApamc6Y1",
-	"FxP4hiYJN6/R9FVm2tCcqd7RmKaKRb158NU3PcWU4lIMeJKyAZJzVbdxfoY/AEmWuQaehUeJGr5MFlM+",
-	"MpzMtgbcrRc12Pidv+zB4YOHJZfZg7rRP/KDm9G3A3BO10f2qfl6xSggukYY/UuxlSP66MOH61149is5",
-	"/A0bgYAPgUYQf1RaVTq6FHKRsmTCkgHVJX9HQjXb0xyM0iJPLRlEo3TFSxuVGxqCxLr+HRfe1MU/G/mw",
-	"mi5NB0EnXR5PWMqvWGYXpZNXAxb0Cb637L2rOjCiHhOJX4rqUVgYQggPHJHYiIdwC2JyB12A8oplH0Qk",
-	"BvcUSlZJ7D4nXJm5JLG5nPYrZrTcJD4mZqY2bIBrMuZGtu+we+bBlftfe+OSoxa9dol+wVErTtkV7t3a",
-	"N57Dk++inhTpciAXYhDsfHklX1uhaM6k4TLWhqRlakQmcLaidROiU7ARlMrQAskyWG46lLkGWgc6Wfzb",
-	"nOVmUed6iots1aRBRjWDkB+apq49o1OEXUkRrNdQypRRkNAyNqPZZafTaJSK9OqaF9K5NrvdrcIr2WWA",
-	"oAX48dW2BCV3f6zJkE0oSOhTmSYhbVt5wpSmOu92Dc/xUfNSjhSvYVh214thuZ0/suqLYGlEKJlLCf/i",
-	"kjSOLJ/NaNYYFaWYYawjRrz6IiY5LRQj579paFVPM6ZghUp7LnP0ybVsijWyvot6VzTNWcvEF1SRGaMq",
-	"z5g1aZeXwvwOmhYasaKG/iv9vQsdlV+WIlW9Tx1ohLv5xd5E5ZDAIloydI27NXbzCtfHn43SSQyoWPkK",
-	"BaQ4qjG8OufyV7WBAJU4xZs2NntStDhzcml3QacgFEH01IPV0VP/8Kuv8v39/f22EKqWcVqVkeJRaQpC",
-	"gsV3h9eFzZXeiyHojiuitDSni4lRtpxrloC6h6YKNZUL0UchJogHWzklsveP3vz0R00XBcZuo3C78+sX",
-	"cqMABNuNZ/A1yckehHVU0EXSFFcMuFOFCQGj7pOXhv0IqfnYiuFHeFk53uApNefYEFIIwXYrEG3JIbwG",
-	"VB36srC8GFUTrYDIHzHOq9J9B4ZWhBN140dwf3MzosE2C920xuCcQaqw5ZJVaF45SKo0zPYJuGVvJR6/",
-	"sIIVE0a6/xJCLQZ2fIFgYqYQSCW9qGf41iAXYJRLCmqqeGpoUNQb0pSKERukctEDmnPFze86cxQe5jPX",
-	"amBNIWZSXF26F2imgYQFPy/YcCrlJZiRzTdvqksW9d7umYnsXVGITlFmRjDN15TrC5wVfP6lmdoTOzP4",
-	"5ilO7wxnB1+9kjL9vJgh8n6Y5rmbJXz3MU71OQwc37TTvfCzha/P7JQ/81PCW8/VZfiym3rlsdc4/adu",
-	"9m4Ln1umX4rC7H09BU6Eu2o/bLJiz8TjKRdM+cE/E6diknI1DXp2QnZxejKBzY4yrvmIGh7GZiybMDFa",
-	"brZhriWkv0Vz8Pm0aNMPhivtA0Vq9BNNMWvyLswzRj2jmnYSBF/Riptp9Tuf2ceqNxvGVrRiB9B6ZV/Z",
-	"rsoT9FypuzrZpEYG2QZrWRx7q23mQnVGLnQ4bK11Pi48tGHTmrhujdy3kFE/pQ2V81EGaQMbqaddeNvI",
-	"aHHI3DrpyHjNB4qLUYOcbXi3IDHwmhkVdMKy+IjAw8jEQWekaaqgz6259pSqAV0tuDmtGHsb0SxbEtoi",
-	"vTXqqp2Ve3dSvJIfUL71er57+J2LK/zmJkSHfJ5sfFzyrJtZKVcsG/Dkmuf/imXKblyXtIR2mcNGjDo9",
-	"y61ns4Jlrr8fP0656TRVD7q7S8WwSzeytN5rKUpVuAll3Z41CNrLswlv+nj5otyQ/fak1F51MLfAn1zX",
-	"t8OnSr3fBL/yjOL94luvXLbHSq17xkX47UFVD68R2TXKa/XWd1BmzYmeyD1vWsEG+i/sH1/iY2/C5/Yw",
-	"3QkziU3PvQnX03zYH8nZXUnnfM8cigkTd/143oWvq0s+35NzXJW9uYTgQhzyu6jE39fuvlfBayx9vR5+",
-	"bUaxMkKZq3lKly7pwBL3td18fva8SuPXv6NYpio0fdVL54yJL+yj7YYZd5DPrLVwMwNS7eCunUXZELTL",
-	"c3B7ksb7dYAqZC9k7G/Wn5Jb4WG3x79Us63SyUZB4I2WaWKdYhgfT1Mj9XgOt1FuV9l62Ml8uOOtuYUt",
-	"yVPWqiZ+H57arZRBAQ7TQFYPdJ2xzAY2RK9+rJ7KjEzlgqRSTCouEwj4mMo0IUM2ljYOIrDmNvnw6ydq",
-	"F25UR/HKU3s2xrTdBVUQrCgQ6MMMyCetQ2dbuLKy8KK2X7b6cqzTnBBCoH2/IPiy2DEq7I4AQVCaG4Xf",
-	"bA4GG6cJhlEdk31LHsBd0W3nrC15+7MjZNv5abFUrxjL9+nr5SkTI5YMcqF5ur0/uuTerBxFDd5JwcXE",
-	"BjwqIoU/jo3uyLXu0G3MAIEQVxmhMHRHsYQMl8ScEZf+1CfnTCSEa0IVie37sYuXtUGxWpKEaTbS5gi4",
-	"FD/8DYLWO+zZgotELsLDVnupZUVaLQneTVuxIlhvbehurfReJpr1q1C7p7VT1MkFXFCRgoRfzwqRp+w2",
-	"lP48Zbek8Lueb0TZz1GXfB8UfZjXTSj5gaRS8rZvoNzf+dnRnZ8dfbm/9+hk79d07+vB3ps//Oqrfu2L",
-	"0nf9wd6bD8off/LBz/4uWAhK4toPa9ZlzTaRP9fHOtlnrycLhsBTm5myVoWavHcrn73PGuNKYXfdUn75",
-	"Bgaw07Wsyt6bnNUGcXmT10sy67ZU5+/W2b0RwXvdrEwj/Qs+Yzuc2ApNILh3cCNdotmUz+csgcw4912r",
-	"ZhBCXRX/BRd1f532sG7Rxqmku71721iXOykNfrHulbMcHu5vkFZgxLHtTNWB+LXeVrypbTlguz4Kp7Td",
-	"N8OFb9WEk7KxJhC9DiYZcz+4QiBG0FW5VoVJBzqO2u05FtdvtWzQOey0wn0725VV771iNh2QuDrT6tVG",
-	"kbVDvPBPN17uBgAwOYbd9wm8+NLK9KJuhCBU3UqGgzericTOFe/dK93nXcjt4YNHhzWuVBcfw+yGIGxi",
-	"zC1z92bCDYIlnrqXnYfCtuC6u1idh9CFvdaMcd49Vo9Vsol6pTx4BC81JCu+S+f87tXhXbCMqrhMnqpR",
-	"8R+VyNNU67n62dHdu55O7cG/h/v/2c/+warYcvTJdTWOmKefPdnYPTSfA77zDq/EfH5B1eXuLVFd8MZd",
-	"uk2fnIglwHkQ9nbE5prE/RhPQr8fRz5z8vOz5wh1a7OJAemQQ45BGwr5Sq2hbptwZ6aPlonyx/CbNx8E",
-	"fLDJHoFrcAb4UYGYNKNvQ/kIznLFkY8Y6V2ZEMRpDYJ9bVJ4AfDCcnwbQH4cIAw/2N8noynN6EgDMHDG",
-	"APy3JhXAld9W1QIZiCpmJ1cfJvzq4vfBGwLYW0wkKnIoDR5AwU4GAMgaOVugoK+zkZszrrPlANJ023mr",
-	"Q1IEbm+FJ50tjWilNKOJGVN8dnpx9qvBk9PnJ78afPbsxecXp+dxZBHU7Gknl0IuVOAlQoiQyizuHZbS",
-	"fx/e76jNhC6fqczTZACjbI8X1RLnQSh5evLs+ekTwCs6JiC6G2nSidGtXQYSdbf0PbwVRf6eQ9zsDqwZ",
-	"EqUCr9OXF7DDaCFMpp0myuvxBGoHtwRt1vTATc2ggqHmxrRiIs2W/oKINA51AyeAXa4GF4CWmqYDgN9f",
-	"W1jC9IkqiIeuWR/2GnYQbC5OoHFJ8oTrk5GLgHKCk3UZWZfTBP6yydNdRSjT8GPfDH70bcHHJ65BN45T",
-	"oZsyyOioU4BWMBPIs9dthQkAaGUxlWRGE+ZTnifsmMSjlB8hG6UW6gbQJ+ANRz/lbAZKIhesT17kaYoA",
-	"sYBxRdUlS+AlXkBGPv/F+WfnR+Bkn88tvI8ExXPsca4MTzHKD8nYhCvNMgT/YemYUOW5PuJ5yRlDBDpc",
-	"zhI2iKE+UyoA2K8DFoGW2SCTaRsXlIUZCZaA2giBzmAHY4u53GzqwLca0nC9R1gxzDenaYrSj2ALYsRf",
-	"vbTGZ9wgezaJNHsSY30LzlQMMEg27Vw6VgkYTzQB2M0TMgUsVIuNiAiLdl0LRKeY3LFffhCb3eaapFJe",
-	"KrM3GJWwYr2Ly7aJix2bvc7aZWye0pFNSPQL6FaqYRHN2nZfwIzN5JVZwgs4wB6/Ee9Ims+EcmfHHc4+",
-	"OWejjGlbSAGxoxg8ZoEJTAPxT37ykxgBpMYyz0jCJxwxrCpwmOZh3L1Oq182izUAHVngMiNcgPRswUG5",
-	"XpIhM3JHpxxOfKORj+BPg0vW/HNngI8QBKex8sof7Fn5ee9ZEtfjkNbHsgBW24DPm9t3qF8gYRZr5RBk",
-	"RnSLJFGURjDPXEMaRUCdwhGVph855uDXvbTKlfAJe6ccXWrlhzuOfTBd7l7b9L1eN+ah4Ny3HvRg81lR",
-	"ztjCxN6mDlqKygVRbDIzoz6GsLT9lRbCNsPPXuUHIXUge+2/edd859vQDjbBNyidFZxw8zramJHyEvkK",
-	"IB3IlBEKZZYY9n8AgfJsdHlNpBbXRiYXqktdNkhezOTCf+bKyi8At46tdQsrK/OOhthcMebZ7Lrz8600",
-	"gSEJK2kaXugprXuDcN2xB6ew1RcPjEke6BFkh6lME4wra2gqt4X61pZ8eYyPbhmUnLAkn7ew0+SaK86U",
-	"5jOqWadpnLqHzYtv52ykB0YqR8yB7Yfwds4zpq41DUvuEX6vG+e4sEh9rfmkqFajINf8QMZlZiWd8AYd",
-	"POx1sx85etaSeczhfOdpQgKY7U7CiyXRzafc/eqIAuJhA0mJvoegYHi6dSjwI5KkKU2szg+4IWEozdqT",
-	"idAOTexX8YnYAqlqu2PYzZKFIw6BqGZca0/0Gowvk04z0Gw2T6lmXbdGW/Ny1SJX4ZJB1Ssb/+sxlSwJ",
-	"DE5chUdVxM/SVCu3NrhP5akURNvuZjn2F8v7lC6rI5l2ig3EqkR1Ahgnd1orIcMB766wugrPqsBMefrc",
-	"KmI8lqoBazG8wJveyNUiTwk4y/WyYnR5IxmJzeYCGihYqPMZmLGBkMQRiW3xBfNnkiNQKLOumWEqzUrG",
-	"x+5xH70TLyjXXEzMW/NMjhgAqJhPtu6M+RMxGGxbIyPppikUYnzt6x8C2eSKDBkXEyfjRFiMBM4rWVQE",
-	"oH6vKgnbUa7Wkmd0CYQZwIuxQCXPiK0s2lGocjNo6AkooQ82fHzy4vHp8+enT9AsYNbfFtQD2KwhG8kZ",
-	"s+TTIeia1YDLi/iR3YbkIYjqQ3IQOGCtsCg5HXmGPwYdT7TF2uj2MC/qk3R4ujhbXW0NVtjuchFthaSO",
-	"8BPi+1nsTVbDXrp6/y+gLAaU/Fo6EyR+hGPHFXl1+uLJsxefdBlTNaEEWQOOs9i/8JhE/g4WYyztXbHY",
-	"/rSE9yk8yOWVbid21lR/k0rfFgJBO/dd4aAKJ7A7u01p2XZpuilrIw3zVGuF36LOoXWwLkDS1vQSDP4L",
-	"e8hTNtaRq1q8YHwyLQRnKEKp+uR0NtdLa0G2hY3lGADwLKvobyTLgkjQhBJMs5QzpQdMtHAmyC8LvcYK",
-	"mZMrfMxSxdxkeIbVoq4gjAZqwqJR2oK/KWsYd3W8RlQU3M7a0rm2sN+uHNDWUEUpv2TpcvXMLETfnI6Y",
-	"dacLubBucrtZAP1+I4h9eIQqi14aZ+u5fCqz2eY4DHJgBclSEKp9uqGeDPB1rrBMWwj96CUeB2we24Zh",
-	"cM0oTmutIrYSCharkGPv3uCCDDM6YuWa/t98+7/9N9/+6R+/+3//+p9/91/827/9F//493/933/3X/6r",
-	"b//or37/7//pd//d//rtH/2f3/35/1SNFDm8f40AUm8jKVD0QCXo1T1EfDRF+cnIVZ7jKBSs7BHXRySG",
-	"9+PIun1sWGQYh5TJhfV9HRMjEZefhVoh1k0jEl976JjEAtsV0rQQIP0JHK8bt/nxTbO9pGZ5qfFuuO/u",
-	"ePi0YSOw423omA5fMs2s7gTx6jfvA+D/m2N7jCRPFXl8/oUhM3/w/PwPwlaHXCDsb52alFAVa81Wopmd",
-	"rlk+j/cefD9mpgZ/pYckT9NCZi9dqG//5J9/+8f/+e//6nff/slffPs//Mu1kddrbVlNWo35rSh4FPoZ",
-	"VZ+44EuomVN6mJJc5TTFYIE7cRiMYjS2mRzy1Bz37/7JP/vuz//dt3/ylxHp9/sfuAJXEqsPQ3vm6NBL",
-	"1oD/G622vlVS+4EuxeaCnM8gELRmnfMeikfr4mrbTe3ueFKoJUeATwPjB3agIHoebMig3ZpjHnc7viV1",
-	"vt4vrJgVWoDzGUVUYW45ICwDZgBAn7pwDSeErAxsbMjnn7QcFvML1XnGIpxhCZkArOhckL/53Z/+ze/+",
-	"rLqVXWg8Bt8ePMUWWii+tYpVYdU1nSCDwnrWTbuADnvHwpzH3jnwQdLQGR9CdRAf8oLN9cnrqTTnlAtb",
-	"gz1jtIhiAd6LjESKESMzsyYeRB15NhiIVH/zO1wx79Umbn+uzNiy9ko49MP7HbpTer0sgoAMQOnsUjIU",
-	"nNYYFYEctopQbVHAuIIerdkVpB5ncm08Z/1mQ0+7dXRDlzt3dBe9XtPRjU7R98DHbeaTsSvOFu17toVH",
-	"ZiSVbmMnlCTZkmQ5hESHvKXBeMUFhCB29jR6clrSuUC+DGuWdlGk1gadblJcRC62MXkEtus2U3X3I4eO",
-	"nS/MTr9rqPxfsSrVg2HLe1F2VOAFqtn+1x25XZMLe9B3TjEggCpvMoj58N0OBsbfyGFjlJbwYaOejGMk",
-	"eRMh3xCwxkX/2r7XznDHO+oX9ha2dKcTvYUJyhUcodnNHlBZVPwPSrpPRA6JJR8RuefthxG5H0rBDwpD",
-	"QkQeEmu7jsiHJGNjKKYammi0dA4bNKk3aShduNVaow0DyySG65YiCWY0aQk1KYqYrMtJCCuaVdlOFROL",
-	"nPYPHt4/BruJINbgD0tPlRWkXa4xbwOKa46WKHKVovXwc13qaYGs29yL+c1bDXDfujLRdZFacAqLFYhs",
-	"zPvcqBdqyhjUw51kdAYVchSppf5syJlr562BVXvfRZM8ZItTa3NDhrkmsfewxHY33TfLuCzWOHIvJKQy",
-	"sczlja0PWCgSZjasv9IkGjQKBUFoQ1k6KNJt7BlZRYNuQas4k4vbUSxcxzehWxjy/X6oF2dyUU+m/r4d",
-	"ld3yis7k4pkfyJlcPAnGciYXH/vhnMnFaz8is03hoMwE/bjO5OKpG9qZXDwORmc6KAbolsfGW7WXuvo+",
-	"/Pwbe+7b4+DOKzFw3oSBriQUBbYIh2soANg9IqBLqE7jaSqdtg6e7vMWyh6D/YqLSXzkmBIadTCWBkxd",
-	"VCQ+bobE5qtlfISCDbg4jGhTROWaR3IhsEmI2zVNhtEqfRLPqZGQ7AMYwgKJLSxN+l+JeMwFV1N4wPsd",
-	"3XNTesUwuuXYFfDNGUmZBqnCaOsA29oPg4WOvKfMfQVeTNNoc8glMOMYOUFMFF1CKfXCb+NWDXgDTaAu",
-	"IE4aimGZyaEmCtMo3f5uNx7dwkUvVpbHrvCD788ae2yn6JAsesaWiu7NieBfX1h3Rvk07COntoFwETkg",
-	"QiaMJFIwIxRbiy8VRGZDDsIxPO/maSRk+AK2h9ChMOc/TZdGWoaWsAC0ligH9Mlj8J0rsGfnihEJqcbW",
-	"BeFsrDzDIv7LeR0RtWzav3f44cMP15n3H1PNJhIFXrefcIjMTQN2MZOCa2k3Z8qVlhlWh4Rb2OSgc23e",
-	"rASwKgmuds13JgK4hNZGYO9JCcmwVVu3T65ofneylJvPrtfQQltdC/PKZiyuXw734Jb5CCsqMOlsGVZc",
-	"v0lAb69tD4pVbkLJ/PuE5txwUxD82AVi19ckPAjVHdkWEtkeUKPVfE9FVKNeLvhvc2Z/tlh2Qb+7pQCC",
-	"pTtXpsJ+r6lLOYJy66qUn9ONADBvReC2KOJSI2OrYUl0tvzMX7D3DYq1K9W8qaJEdsd3gvH43h+Hzuu/",
-	"ms6/WbXOOyaLOyaJUjHxfMNoLh+tGAcRE1aj1RkVKqVY1F9ANBNLbaoElDjxYU4KcEikAIUXOyV34oTF",
-	"oIjECds7uYg/sK8XPQXhFkX4FhP12LJViFh07+s33xxG997d2fvyZO/Xb/CLe+8++NmdvTvwzTeH7/7w",
-	"y/29R/BtC5KYBY3bqi7YZnBiED3cvD1WG6vC+hyTg/0yTFQpZ3xd6AZAX60Z3WvzTPXs2Yk1Hrabx9jr",
-	"xqxNvyxpA0za3WULxlEHINLmhDfs8UEFwcc+GJHDyg8W9gxukyRSNKnuK31cGwDDgWgOkahXNM0ZGdLR",
-	"pfNZIEBcN9Me9uCBWtvyVzHgziLPbR1re9NwYVFPZ3TE5jRrdRK6Or/Bgx4rBVI1lWH0fWKLmVtH4pQm",
-	"xIYqFyRuf3/v/nD86HB878GHHw7v3U/oQ3pvxB4dPkr22T67/+G9h3v7++P9hx9Suj+kj/YPhx/uAdji",
-	"as/NWpSz4BxE/piWt67xtDf6hM2ifHpx8Yp4N9Bqj9pjDK1sohabAVC/B8r737MqSJCqs341YZte48N1",
-	"2hmkLluN27Zb1rK31Kqx+R1rt9jp7rXboN/rarf20t2+duvm9HdKu92yQMCW96lt0bZUEHdCVrdY1O+H",
-	"3LxZtX47phi3QS1e+1VtzcL/sSJqSjOv/imWXfERi0jGjJp3xWxmvnUm4VucGQWkrH+sgS8P/Uj9/YMG",
-	"4PLHmCKwqablUw3aX6wDXjXEbZXWh73VykzPnKIIBPEQzOiIxCOulxCnE//oG5vb0DffvYv75ARTeaZU",
-	"kQOzeg9CnOcirRDz/tAfLIXOZBo81icnwibCOBRGqI8UpFYcEypsgBpmjEBEkP89MmpC/M272MIswusl",
-	"0O5veiNI/+l99z/+79/+5b/0dQWOel88e2WNz2XY7A4QiQkXE03Ty0Fb+asuSNYuf6Ulc4XNKK/WkTt8",
-	"cL9DANSKJDIfweDTyOYsU1Kg3SPY/nDLTXvvyraKb//6X/3+r/5JQ3bKDUwcMxur9fE7zNvWye6Or79g",
-	"oynVAzlnAl/bZDZhabkOKHJucM2EDBZ6Kzi+MmlYTaKhl7vF+3eDl9cZpWd07kpW7bxyVe26bTjN8vvv",
-	"Xzk/d9M3nBa+995NZ8tNej/3xhOjDWfj0rPfs+lcn0RuuA7l99+z9diCRLuclu1TXdhbK/9VqntDTQTu",
-	"EklzoYnSEqrUYc68BUP1SaZQZSNjEAc1xCTS9QmVLucFB7FuortUH4Ll3a0OAR0/Kw5ZmbsmSRPskn3L",
-	"BoImHAMB2VvMSugC6VXEPa1qGVpkGE4JOBR8PGZg5xLNVbcaetrC+ufeaUEatGVeWkRMrsgik2JSgARg",
-	"qkJD2kV8Mhqxud5zvru4S3j/mKds0GqfdHGF1wJoRJIz4FtAi1XgueRCIU4QH009wM6CKnO3s87V+BvB",
-	"Bc48uBvAzC9kdskSks+NRjSmWaGCofYkBeuK3NkW92th9WzUL1O6BBhcC4iFGgwwTQyNtccGY2OPi9Bh",
-	"6wvhCGHnF8bFWRZBskFsrA1q7hYYi5e7CH7Fz0G8q/3CttmGGgAJU3SCaz5hWpVy/jcHcveHLMgnKQ63",
-	"g6y0KGhIiMIyI0WagbuPpYtbsTKH92ItHdy1sTno+hZMztXer214DjnKe2B+DoazG3vqaqyeI/L4/IsI",
-	"cHoMhfj5+csXHQFPpoy1mPkw9w3glgwdHEp5GRYhc8hfhjjZMibVqIKNIDaQOqx2r07Q6FvZNViaDtt0",
-	"K3fvNu7drZCa2yIyN0he3hvCsvPNu42NU7tyRFlZYsPDYA2H1Yqhq0uG1tbE9t28DIGHrKqw2J8MSbUF",
-	"kcyM48ByjxhYaWqkPevmx+cAY2lJ6HyeQj2hEpyYLUHNRnzOwyw8G/dIYjVTcWfQzGqk+b3AQ+Jv0GML",
-	"y9ys4Gcb7OQ2BRw4TQfzjI352/V+RXP64MnVmRaTDj7cM3zqh+QJbyDJytEc4cb4RW1Jq9g2yAN63TUz",
-	"hE5vgRkW/V6bGebvR0ElP6ebCPK4NiHYKGx9AxLx3pmzd563gNu8rTSwGQ/54Rjc7DHYkNK/WbX/O6bR",
-	"O6XPT1AvflwEVV9fqm2Lzt5GTupullUDVe44IAlrA6m3EXJyxQYeKHj9EeRJtfRNa/hyqeViapuJGeWd",
-	"3a20Ue5750JHQ/fXlD0q1+TWRZDqDG8m3NRf3e5LccHe6o6XYc0kdqd1bz3JKhlZ1cIr8+wLHwpYXZ/m",
-	"GvoempdMZZooMqcZnTEdYF14TN/GwvprSNAGVeGre3M7lOMWqQbseSuO3rFNJwy3NY5sMQq/ZxU0eQSZ",
-	"hsjGKVWEajKTiBc+o2IZhEqar9B9mk0Cz5tiWnMxUWAM6dvdG5g2Bv/xd/8mjsjhfphBd2zddTOuK5hG",
-	"AJVij5gDIbSY/aVwyt53f/Gv/5//8F///v/6D3/73/7b7/7oz37/7//ib//FP/7uz//423/6P99oqYZA",
-	"pG1cciOqERTVvKfTzCf+aTlS8aOHvXK/B3uP3mBS5H708F1L34Vw3BAVuP2cpGA3c29u9gY0Hf3TLJPZ",
-	"9QbJXBOrHoZ+njBN+VZZw9Ui3+vqtVRuPg6x1EjrYthBtgf/VAg4UIPfSKPj5EIPrOfWus8rma4FWjmi",
-	"JRLFUjbSqnucBwLTd5ZenprHcY8bJJeWVF2cEvzYzxgdTf106gm8GRvJLOkYcoDQnE149UobZZAsZIb4",
-	"+RbfEiHEMipGUyJFRFQ+moKZ0KxmX0g9GMtcJPHasFzbc+OmXzWrP1vV5nVHZyN8JnbVpjd11oFUjq2t",
-	"vRqgi2CHxVt+5CU9o3WxdqtRQJc7VySKXq+pP+DxunW1AYZxLSCOrkAzAAwUnmoX4QPZu/Z8mRHLhA0S",
-	"DJ8F0LjBPIWiYfBcEAQEnx1inHvRVlZ1H/3jb6K1wWINch2fMSOUYfyWh6W1cjfA01lYQSEXgZyFYh0T",
-	"CUkkw7gDOh6zkSYU31pABai4KAMLaTaV4kj9zlnhXHDNqV5/YIrA3hl9O0jyjOpGp4zFJinYEox6RpcA",
-	"x7eymv+DwwcPy5lQjTheZnO4UBtE2Zmj12WOL91z7+z5afBavoTvXQE+OJFkRi+Zl8AP9vf3zb7xMR/B",
-	"GilyZ8yvmItWg5qAFtJQCvxo78MHEK75AIJ1fb7NHdPPnGWlNuFBTMD5oE9eCoYtwlFIF3Sp0GmKtWc7",
-	"ERWYV9nRedjk6JzTZSrp2oDuV/axoMzPan26mNu5eb5WMLvLFYOjZl+rXqzONyKAQehwtEwrMteDjM14",
-	"U3FBdx2GTC8YEwSfY5k6DrBgIjhL7ienPW12VxpxTGxcenfWUrrl9hg82K+fgwrLcNy/QFPwFL6Rc7yd",
-	"p5SLHTJ806FAirVTlh/0W48QnzKarMVuL2T8iSyDf1B1GWE4BEbvaomR/t0EZ+h9wNUAwv8bDd1Jzq4V",
-	"DF2u7rdlQLUaJHnL+KQY5GKUMrqesIvP7YOVwm4dIGLaNIx4ylKnxGDdKFnGn/fIvE5aMaNJcoRURtAv",
-	"V1DUNNWLerZsh+FxA4R+qUF9M603wPXFQt3nQb/2K4ARe257t999ioOwn37pxmI/v5DnbkT2mxLct+vK",
-	"jc+p13kLAX/tipbBai2ocuDKCUmp0sdQGJcAeQRQGCxDvqCqMx333Q+XzZfMEEcjThU9+/GYITS2KXPd",
-	"lHvhTK5YsZckbMRBVONF+V9fRM91cowp4wuuGKFiiWnmSe1xrhsrqgZ1jtpggwIZzI7LF5vDAvOYvW1F",
-	"0lL36jgUZ4xMKgHEjGqo0wtFjP1iAdY2hMt2FjZWVV3qWtT6gqpLV9Pa6J2zGc1adpoVZJhwASYBtYb1",
-	"d0FAaoUS8kH5lnYUw/NE1VO2EpkMiJM/bKsLRwXWmBqDAcNOC4OhMw9pAI8dE0oSKFEzpxlFAZ4RSHhX",
-	"tqqKdJp9W9nS5q7mmRymbFYk9dj+fClHvNoQRcgF9guwWmstMDi/1cbITxFQ+9xauzdNkTZq1SChy6Yy",
-	"JWROMw0tWaWsgJanaUosqbZg9IpYaG+0kSuJZvpxnqbEtE/ufH7x+APEm59TpcxV5GLEEDaeKm2eWikR",
-	"3nv4YL1AyN66YIr2yXBFkgzzB6EUKOqWFtMeG2AJlPmmWAU0s/Nn4opnUsyMSjSlisSfPju/eHn2q8GT",
-	"Z2fNdaEvGZu3LK/duHA0G64cOj1w5Ryqv58l0L1ihTHIpE+M3kWFwjPZ32i9G5XVVE7ajg+sqpsNTMSV",
-	"cjK6XcbmYNUIcNIQCwNEbVtbmqUMtgJrJoB/xyfLsWTi6khblgIHM0lQWBxCn5HdXMBBwUFQTVJG1few",
-	"Fn7tBwue6GnDlstFsBpe+EX8FVrsXZ+cuCBOOp+nHED+i59dbqUsUivJkulAEMOrtGDsEvH39bTRyAMG",
-	"ZDWnI9aW0uV+N4N9JZWeZOz8l8+xf3ffEVxES7TsyIUoijJhA0QwliDdm2f8iqdswsjjs9OTi1NirqPu",
-	"k1MIhsbtKDWutFmqBaTzgvpfqfv68N4GbqYmt/ozW8P/sxZRw9X4hxqpoMZ6tyDi4gjAS+WCzHiacsVG",
-	"UjTb9v1h+ujhfchXXneefsGWN2Nj76zst4RLN9nDbVjYGtv3L9j3ELnbSQIzi3ebaKC/YFvGQjZD1ICg",
-	"kWdzw4bs5bpky7UJWptcjU7VhduxhE98/nLkAtEt6i+kaDs0YEzjV4zMYGglh/TX072L13Wk35tH9n3O",
-	"qFHl8Ko2oJ/CD+BUK2xvlslgHAC11gkulIZ83jGJX529fHx6fv7sxSeDi2efnb78/GLw2bMXn1+cnsfr",
-	"yUFZrllfu/A5sL9Tl5JR3YpMLnwGMjJKroB4Sbv8R2YKcr6Xz42cMJJZxkYgHN3BUI3hMv7A8F2HR0vu",
-	"CDZBPLAYWVNclN+NHYIovANsXiTkzlwq3vAGhCL4N6zs7bpBQcuRWOtJJUIOZbI8xprgc5YBB2cfgIxj",
-	"ncdETzOmcHfu+A73P+iTE2xaWbHDjM0yGYA9S20ZeEFiy3T6TqiJSyLFERox5QIOBkXxwtk4aTAlZIQq",
-	"n8Hc0rSYP4j9Csr0g1ElpWIEvowyCbA/tJXwhh+9R4TZFehmFVtpK7DF8BNWbnatDWvk0ZkaYOZQjuGC",
-	"BCW4vidwhs58rh352AzZnUW0Lkh5ae+/K1wqnT7gvkKYATxazcgF6y90KhcDteA2NLECgNJ8zIGuCgIA",
-	"MmLiDoYNomALr2RuOZoFzYQtFXfbw+lcc7sxitidY3etytMrLX0JDNmXrqxiBjQyxoIg787sH3KBXQo3",
-	"2O9NuPorM7hdhz8OZtfbt/M4jecuhKldJrGISvsNekoH2cS0v94S1VJQ0rB3rBUSkanMswjMG4a4gCLr",
-	"9H8Ux36M4QDkaylc7X+r00uM5azx1jnau9ZuDbxslHqWDcwwNnoBx7/ZK6Cld3vjXdumqm6x7ddYkXUJ",
-	"Trsuz7PZ9ryPo9/krLyX4+9+cN+v4TffIqVfZeyKs8Yy+Gk+E2XeVrepVTgYEyOZNIpRGAeFv1q0KmqU",
-	"TqM7cWH0M/ZWH5H484unex/FEf5x8DA28mf8yccHH+3f23eVwVEjcQAvHcuqb8CludKNpaWrYRJuspFf",
-	"LNvTm9WLvZ2p5O83mk5XfJzSMu5MdAkuym5lFzyJ9QmyNG2KZhMMLgdGocGZDH2466/vW53RerMvfPyK",
-	"Velh54csleYuSyN++M6atCullk14IXBlrHLpbAUCo2EyuQBrhDlaVgQyJ8ImvyxRBTVdJWjQmc2tc7X7",
-	"XDNc15XROohMF45gCySJDCL3ccfcarilbtr0z9rcr7Gt5R2DUo4UE2PhmZybxRm63BfIZgAz/eMpF0wx",
-	"88KpmKRcTQGepQFvsR6AYivXHBZjumjNUvPZS+A4QDsiJRkbMX7FEm/iwsgQI8uypBYU4uAzMQLBtENJ",
-	"kOpaUbw6Wz+2qAfHx+RSyIVojCooqsQ1nrMAYmDTkwJ6eNh+0dqKg9JcjjsO40vjMmF2jrMrlvlHIExJ",
-	"hx9nNLtk2syqyZv2ma9zvaUz3mgyg68tqHJLOOjXhRHXexHjT04vyF0653evDu7SZMbFXaWp5krzkYqb",
-	"nYnwLpwoPWUCy4kVhvgTxendc/PSlPIy33qw0sdQIL/f/enem582Gt8XlOvBKOOaj2g6UG1WeGC3QRQH",
-	"hGqQ2L242qZ++ODRYQcPGwyFzVg2YWK03Hgs/s2bG4y1Sq0aijW4ubHQlGWaZHnKFImhDXNQ4spQbbux",
-	"9a7SKwYlyI7LTvDrT6NJqH7BFrt3ZV6yFkv3JVuW4JMo+ZjRjGVEy0uGYRM2oXROlYLsKjkmH1PFR4Tm",
-	"5rZoSxH6G5QHW+FCRT/eGvMiruHu5Du7Z7sU7QIDXm3jXlGlwoKEVJEYDXmxoWYTpr0vnszphPWJUSqJ",
-	"FEWQDHzdRTN6AVysIIZ0NGMb0MA7Pzu687OjUg2MP/zqq37ti9J3/cHemw/KH3/S4rt8IfUZo8nSRqvW",
-	"TsIKyLOWON+MKcOu4iOiM6jdAzZ8loBvb8SzUc41GWaMXrLsmMRCDn6bS02NSirkAPxp8RHGcYERylwh",
-	"84/3VGXgX0pIPj8mseIpE9rGFdP5HCKpjJAzl2kK0bGapcsQ5RiHh1HD0DP+CR0D2FhazstfFTHsVu/M",
-	"N+q+eSF/adsuvnlqu/Brbrvy8amNIk+pxmHlOhSv+fu/Is8yzBo5Fcl2WvKQf11LkehAQDfAS4ygD22l",
-	"rlVU4mP+NQhn76KNsSjY2zkbGQqJwacVZ4M9LPvRQXQY3YvuRw/erK+P2nhCTqGf15Tb84Gfz1HR8J8t",
-	"Irb7+Ngc9DT85tS6Au3rcsYCEO1ibR+uWdhtMrvaUMr3yQJnFZEDYjUnqDMLA4vIPTJy04jIfUzfIy6J",
-	"MLySfpW3XeNzFizwOQtW95wFSyuS0rqK5KQYzJvqzfJHMPIn3i/Furv1tIDtL9+dgmauKqnUrbxR55u+",
-	"21zhsOedu6LCzj+jSdN0Nylpn7Akn6emvaYkhoss92VESrmGvpZEmhkq3xjJa2H165IJWhoWU2luT4Hx",
-	"P5pacP8xBYEStGeyZPoYwkioUAuWQZi6ClMRrOWiO3Rr/RA3uVGDx7qn/hVe97oUjUeZLKZLG5wDhgzs",
-	"hyXH1iCNQb5cTHzun0OuhbehgLwCjq80yWQuki4CWrf0iVLGpU2jqEa5VZbFZ/X1KkeplPFggwJqdRaa",
-	"T/VNOMlLU7GJFrfuLA8HdeaQiBvLxGSGtDdH2uCPTk63q39ssZH5GHRUwlW77WlNCl9Dyp6R02k6mKlJ",
-	"W/zPPJNXHJ3LZctnQdDWnlGjcgw8ysvK+1OUGnR3yNGPTn4cyLNrrLLUku+nmNDXSlnsdv/8mShymIL0",
-	"o4ZVhyX4sU0GwQQyPAc+KdS5WSAx3dDs5iQnPmtC4/4UQiK1zcqzC250jyFjwlOubsFpW/D+InnK3YgS",
-	"USk2McigcjtVOk61M+xmvP6Sbq89dOQY26gB2yFlAHketBp5RjRN4QIbpgu5YGOPTBEw/go8ARRdDSqq",
-	"+lCSS7as5B0cHH60XenSUspwxalkiyDZ9Pga5gUJZA1w9wSkggyXaMkF0x7ypu4gGUDrs1yA6XCF9dne",
-	"xHLNJjvcOtDHU5mRYa64MCQeQNQeWCC4ANwDBQL7DhTUtQAM/Rl9+8SicMQ2IsjhgIQNdJ/lNrrU5mgQ",
-	"KPPYsI7G6HKREDqhzrEHCUHl6dE0dR4s2M4hAivARjcva9saWvSGM5C+4v4NIC58H2AXT0FYBHALjLml",
-	"l+ClkCSVYoKWotVgGBhyHdZoJrG8MlRsxmIIHotLxwmzyzLwxIEXhOvu5ygEnViPNVEXO2uaaggnURy5",
-	"oKP1pP02tMUvdu38r52rZkeNg7yO8EAkoQCBlbIF+Zvf/enf/O7P8NgEF0eH71cRKSPCUpcl7kEmjVJT",
-	"hoH82//l3/3+//5n3/5Xf/Htn/xVmWkc1uzGm9SExiG38JUGbeem7T8ReUAUOKKdgebmjG7h8AvLUFnv",
-	"cSaiqs4LQwm/DI1GFQtq7buKYa5J06rdqR2JRF0hejeE9N0Koy8QtnaCitJVIPEMwaNJQaFEJnRkZSjD",
-	"aMGpZ2Rs7kvGUlKUBtxyiFvZVEIZZG0X1ha0JiZnXkiFIC1gblpXdMn308RTF6K2yhopqcZNoS6IGAwP",
-	"2srCkI62tPphL+qkUK9nRT52CnWwUqh6yE8cq/GgJQ6SpotSnulrFnfd3rAW9YCfsMaSwKuPayjcdtS+",
-	"Ny4/sN7uF1YaKIyATZJaQQwDBd5bbYtlqGr1ZZJWO+KlHaxgpsABC0yPnohsVuMg3Lgwbq3O3b5fhnWz",
-	"NS+YMGe6pbqNN5U0GmuKq7v2amiuU3ZDxTDa1YHi5GF/YZmLcCr+SLjJX/8g3J7TyY1A3Zou4UawbVEF",
-	"f6BLsv5+h3qpmxzeDQzVQYxoiJVxP2q/AWuYVxnvsxxEZnvlGUEj/W40Hn8jy4u+WVB99Zp1Pym3eVNu",
-	"/aKom/RohbNamV2CLa8b4xc2d4em6ctx7+jLbVxr1ckFVsBVKOX1O2SD+J3xuWSgqlkX9NSie1Bh0W4L",
-	"uxgXozRHsaI2+6IO6FbrXzjvGnyKjQCrazIJqnVUutizqsq3ao4GAJvEOgmzgVaBuRwNGkMEcsSsCfNh",
-	"xggkhqVoXmgolrX10YZJNKHQyIwN2iIKXJiCechJy7XQAotYgW3EGEdwXI4ELy3D3W948i528QZpak/f",
-	"bH0ZHOcPxqVfd/tg326HOiq32jsjjS/Fy/E4hGsHjVGOxx2DEVF7emlesn+aV6Hhzwvc1wa3+ciC8vli",
-	"NLnA+JKFxemkpfwSxYQ+IkLaqBPAdbHAsv4rIDUAfoA3JjNEKNd9EoMa44pZ2Fa9iwr8GHYgyr4/pYpk",
-	"uXvdHFH7tgOOfXry7PnpE4R1M69lTOWpJoouA0hPmWtIe4HZwVhr1lo7NGuJcChwIrGduu/zoVnAoR89",
-	"toOBxJDK5xG9wO8wz9iIJUyMGJFXFmLFP2yGa42+4CwMgDdTRq+YMhsiczBLpQBZlrA5E4mPcbCjRKrE",
-	"07SMNdovxb1qyE80c+l4oPy5ObPv+i+eQiNwtEZNSp/1J21g13RvOF3xRpS51QFcz3AJbeyUlri5Fj3w",
-	"iOggvsttaZfQLvCrDxxpWm/fhMcDIrP2DaTS1zLN2O42MDRuhx1t89OyQXuIA8Y+D7oZi86ZSAIjEWvM",
-	"aSlCM8wDXEyQavlyFV2KuVw3qGVDaNwgK61lkfzvLRekwnWCDa5erqh0PastN+xZeXBh7Em4c247Smel",
-	"dBuqZz2MSCnO9NrcFUNyHjsrbCWD28tAnQr2oAtoo6cHWWt25pxlIya0zXX0uaSECxJrqWkaR+gc3rfQ",
-	"8yVfAWRKFD0LX7xw3cZHPWh8m3TI6s5jQ8XK+KjEyvRX7sq1lblif7fX4IrR7E54DFZgt1LjaMfWNtPj",
-	"zkO7fac3cLpuP9rVjGLLALrri1ar5vZaZsmD/fAkbGahMG8ZiveaPZ5S/WOwVcyo7pMTF5T+8N5H98lw",
-	"afH1f37+8kVEZoyqPGOJxz9cTLlmBLGCjQQOcV5IExVZZFwb7s4FoFrbULpwdA+CCizFom9b/8KeulrF",
-	"zS3i9TxvBVi7FtMD/maYRK5YiAkauvYA/32kN4JsDXMGf7p6fIG81q3+DaoXzeFpoQSNKh7iEXjuUhei",
-	"K+LQTc6xxlC73Ieqk+VmJaqVVG+3hH23RD0IX2gL4Sa+XsCQTWlqTz8E5BI6gpjtilNijZMEK3dtRnV5",
-	"ETrSMTgUyulhFM2mYpl/N/L9Ni7eFcuakaVWVgDzVSwmecY6locppaBWg4QawqVtwRTcNtuTxWmmGQtB",
-	"ptLUPs1hLOt1X27+GgBKQVOVAPi+gOPFx0uoVnZw2yGHyjRhSg8AF6EVU8Hon4jc44xU1sFlkwOSHOPH",
-	"zTNM4Q+mRZbYPHPIVPHmrSRnaNsqjd+ns1grEmL/c0XozHV9GO3v7xehhdmVMxSBqw17dIPoNyojLQtS",
-	"KCcZbQxKvoDBzKG6rlmkwvIF2RgH+/Z7ZXcmF5qn4TDNksBEjVCgF5LMpAP7bdP4yiM4xWhDZxzcbna8",
-	"wZV5ng9nRvxIIkJTJa2XpfAK+JhHrJaxXccy1yumdP7548en5+fbNF0VV8HAnOvV+WfdaycBArbok5fj",
-	"4qBG4RKBeRaLKwk6a8CqFlIP0LTWNamw67P1csRgvys6XDH1QWlY9UXAPKLD/abVwGoj6HBB46y5HBtk",
-	"ZIbwDJV6k3U1BhvvVCSP22wVpaE8/stxuFHgnonCcnpwun1pGYu8zrOgtAYHYp5jHftrGGbmaLUbCNYA",
-	"IPbq9MWTZy8+ieppXBZnu5uBz/XRIrZWe6FCoiNkoz6Kgm83b5GqekWDNavOrloTr2rdqR/8SuNolQtj",
-	"2twZbuKHjitUmXVBSJru1SoJZ4cSsJOpdikFv3KVeBocKctm/grxNF8DeUm4urS1E0TC3rKOgPj2Jl+3",
-	"YKVcX3LWIUcZzm/WL2Wa2bpYW0dLw413MMNt9DihS1vsyslARW2oas9NMrylbBsU1C2KgtlIANvE1vNE",
-	"vNqNivoGVdaowvILCPUnrrvoXA1cPc3WKAMnt7rCIIgMZ+gD4vgYEZiLiSvYW1f8ITW1dWObKru1bR9E",
-	"x6zNtIOH6uCo7ngFA3ItlhYisle0dFrKN6O8i6Wbt5Ia7Nao67vduWW33PM1zbsFLb11G+8ri/fWYtyw",
-	"v/bJM01mudKI8ms0MxBp4HTb6K2TV8/IJVsekTi9VDM1iMlYYrlyMlyS+/dIyrRmmYpIwidcq4jEezZN",
-	"cRD3qyGUFfPZ4QZlncykdhG6pvLRFEDZfvSNoSYv6Iy9i98LG/KrqRQM4Xrr+/rErj70iRVMEqqmTLkS",
-	"VoI48HCSMgqu6fin8TE5OCBaGv1hNKUZHZm97JPXdh7xT2MblkOdDM8FmVEuUtPD4ykXtE9OIIpBETWV",
-	"C8xnxUepcqUoldNcy/mFB/c+2t+H/+2vDrYtG1q/+uqnP4O6WOZ/ZK/tuKSN1QBdaaQgkMelWgFZRXtH",
-	"mZtxV7fP11Uq6gnGEOzTJ7GlrbV2zd26ZFA8bAmRcMcFP4Tawe7izcohMyNkUwUbtx10DKCB6Z+5VuDT",
-	"p74p+PjEtecW6+X4maNzLXRwlWYHD6G+hiQCVTyrvBhF1EP/mq9Ys96yPeP0HLLVMwt1srdEtHXFfgcz",
-	"+naNDc4VXcP0PAeXbBNWUUSZSEOPQFJcTKmGqrpQ89T2cuNgpmapJlxplg1sgN2g1bTiKmRTAaCGsKNz",
-	"maYFBbUQ8Rxj2lzLLAnrZHNNJkwrcn///oqq2AOEPBxg9d61S1rUKDMDqqywjUebcIxdc9VIbXFLPIeF",
-	"GrhRFbsu2LBVlJibTlqGWD8j1fLxmGX+IhGMgSFG6MHyz9Xwu2tj3PmZFfnMxWS9Ru+/8pnM/pswjdl/",
-	"iTnMb3Dl5NUuqxXZDlmyU2Gz6LU2wWAMTX5RfK3I/1xrXyy/sbrs9hlUs6wfV/zeSHnPzl+SewcPH+4d",
-	"9MlLkS69JAPCk6UAoHi6ogHoJc6FzpalBFFDzNzrRQnFhNOUzDM25m/L8sHjF73VaTa2SmYj/z9jhsN+",
-	"TPVoul24QwYNdJf/sUPX12a4o7UdxK6b9yuY1+5uDKqR0O2Ob43p+XQ8Np+bK8/Ab06Sh6LbLkQZKOFX",
-	"4iuxR4ICCy7XIAjlxthyrAJvzyVXlrT24fUwdty5x6ypFgML8DH2dkpzpcutB4HiLmdDSJvGj0JiysYa",
-	"G7BhImteb46VD4MdXLQ86mJF/EkM4eYQVY4d8omQmR8vnjxby8HWNTdcX0rIfD/2WEm2bKJbHCiHHkAh",
-	"g9xCpixN/Dxa3vVMLz6CJHy4PoEvK9hHWN85z9auLpRyLRKPY3DqYcV5bCZhKQcSaY5DLoqPZgwuGdEu",
-	"hh2DfWbpTgU5sfALMOScVRqqVIMFdo0W/a8EIYkRALEeRi60F6xgPk5PcEsLrePIoLap+8a/EVkRqPlE",
-	"GirMcaIWFNutHuY4mK02MpMgQzq6jMKsImj9x4roPBPlCh53fLMflBP8zYTSxEzRPGu+I3eKfj/AhIXG",
-	"+1MoXm7NyovU/0oE+lFDnKjzOPgr2It6RTCwHa/hFHY0RlfAsw8vwwnuRb1RIKzY0wa58nZjoanwk9uO",
-	"jnoZUrIAhBk+F0jB8NElPeCn02BC+M3nflrus5scfr4opohfPPMTdR246eLnEjqx7dRNHT8/CabsOk1q",
-	"3535xfCkezvmS+fzDjFgJ/M5hrDXMhlaQUBcDApipoQlrx7sh0YQIMtGb6+FuQEv75L822KYWF2yN0hc",
-	"srIVEGQmEhUVQr9NHHEBeSnls0adZqNK3Ijy0FEVK+Im4LVyAfGz04uzXw2enD4/+ZWvHB65hBZLKAzr",
-	"UmTqA1YkqEeVWdw7XKWZdarhqaaGIrV5W52yq6XFTqGWmViWBYezXGGnpctQt+0IK2p2thFTtEveRjWg",
-	"vkDlxKuzEjK81HdtUQ5dnIdRSn0UiyW9h9G97RVJ6DVQGc3nALSqLGbWg8ugstX6tFn3nL08KgpkGQGV",
-	"yKopyE05sg3RsZjIpyJXNQwC0wpEHBTao03UBZYYlaCxhpkl0ev1Pb8sIRtrN4OVOr6W5sC8VL5+olaC",
-	"d7R63Uun5qEnTFOeVtSNBgXAPBsoo6a7KCie1rt+klST+tK8tsD/zlrAqF5Pl8ceAzLlRQEskIjU1FBE",
-	"rtd4TTZiNn5A22nAbhqr9zecc4ttTGfLz9pwRJ/KjCQZiKDWPnfkYUQtW3DBMGBSHudZGBHjJHHv6fcO",
-	"YPuAKilGU0CyB1RZ8mxsNSlfrU5mYK+IgojAHysykgJCSTE91hYfK9kqvjyI7kUPooP96N5+9HA/Ovho",
-	"/020okpJWJ/6o7XG23LgVQsD8pTjTCKcSCErD7FmrVldLN6A6M0zLjpKrabJc9cMfMCmzJ9n2Jz58wSb",
-	"hDHkutEusSHGHxqR7PNrwwS2SdR16YpdQvLDqnxQZjL3tQK7ZXYWhXY6ibXKVgxemZdqnuksdGCi/1Zg",
-	"T6Xyh9V0ZrPyCp3CaORDHb9Unyy278fWJemK+WlJEqbZyCh6YpRnGRPa/qb63UKKFoxPpus5kdmv1/ho",
-	"vZJn7uoylsLNSsejdCCjUgkkOwK7ZwGgmlu0zYCtYKi7DcOALnceglH0es3wC6Q4tx56YefTpXj9jIvw",
-	"24Mq+/0eb39wk1fnvDPxhX1061vWvETbIpRdh3+sLHy3SqMvlbNrTu26Bht5r/jC9SnpKvJZTPVN+8HY",
-	"KcHbPbF77Ve4qSo7LSBWraGEozcbN4Yk/IonvkoCUfnMPY4PqEIdpcnSCdTH5KBsxFgpkK7Hzj9nNBtN",
-	"L9hbvVmK5BptJaQ3jetj6VaBrWOz8cxki7B8rqz4sM4m1jSxyYwJfc6/XotWHNgK/XC86wAIjzJSjxRm",
-	"J6HVteu+qcXOCFfX8HA6qOnOPNb0dyMOTt9z0y0JZrUrUnDOhN69bzNczq2ROptrtUfOLTOnGZ0xHcQ6",
-	"2pSVkeZXReBjoAtj2RiZeaUYPTNxULw8JlrKcr0TOyKHp4WOHmWDrUisZqpvHxnMpNKD//i7fxNjlVVX",
-	"MMtdJj9MQVOscjBcAgX04FbLOYvI4f5+QNLsGE039rKpoB/EusKvi7iDoLzCwcOw3kvV5H94/1oG/y0r",
-	"/HBVwHyd0tEUvX9TWlTZM6QFLEdzlpHYdxNHPlAKYrRglWGDtav+DU2hXQCtI5ds6dxwgX/B1pGw8V7g",
-	"tUN4NKelQQKXDTGNQ8grMwYX2YbcyBtmCCCwY9TkRQU2sn6enFMQKkP5gMrRlI0uma0+ExqAgqEuqPJJ",
-	"Y+A4saGU1Rne339UnAnrJYrB4+xCOvFwVaoE2RNuVtMsHrh7McjMLG4EgQiek5unfFIiV/5Rt8GlsBew",
-	"Ku8d7N8/3JtTsOSvZrDXOJpYihZiAVcVKLD+WuvS1SVOa40FW6fxtBaRauy5Uklq645TKiZ5ByL/eCoV",
-	"E8/d09cT9IEWr2WyDkX2FT5t3ptKwQbCh36vDI4NosQhERAjSlvEzZmhPUo7qaaIS60hFB4AVYqvWOZh",
-	"KuOIPMBvQ4BOjP7/CH+Y0eySQUnuPjmx3WWuNwD+rNR7oja5QIp0SRJDEW04mblUP1ZI9/JsYs6Cm1u/",
-	"qbiBl6sebewwvJl6PC6Gnhve5ImcJfOxaQpCcXJVjYq/lao7SubZqOX6q6XSbIZCbsgzCgmnolhfgyAF",
-	"QsbaVOKwygQMDkN/3Wb0yQupiZYT9PAij7JsJTbyTZwrNnAtxOVNSOWEiz0nym1rN1g7WdVA9z6j2aUK",
-	"woEUHB+lC2ngXFPNleYjZeOHuCZ0TjMrBWHSK5HCRTkoksgg2giEAS+pkZRfMgg6ApYUkVykUI+tkN+c",
-	"XGWYBFNauRiyVDEMJRKlaCzrPDZiihQj5rinD9BmWtkqZetd6eEWtXvvi22dyjRRodBbjlmvSL1b+fer",
-	"eQchcW6X8nemybhUm51rMu1x7xYLE+LeoaDRYXPlre2LsLvez7GnXlT+Tpe+CAIOzJcXlpFX8oQyRlMo",
-	"uleSS4/q9ZncOe+T2CxokmOEXeNzkB1lGMUYwFaEZtkVTQuDT3jdXFsDcKi4iJy4dEFDpyb1Oc+Q8boQ",
-	"5XwinE0v6vmG674/uyIoZVSBfdCX2g3gwRtE7J0vggyVJGOaHds0BfulXvARczYT+NDN7UOvWGZkscxe",
-	"r0Fb5IZ9EFcIlAGImcKwH4wX4ILMeJryAktgC5CeIU2phSXe4u1Nq8+M+WSzbEiX/OQOHHjdzWa0Zzf2",
-	"yTkbZYZkwznWMmMJYWKULSHCxpB2NTUiDVUk/slPfhJDepsrh81V8SsMH/Mhp1LpiMRTrefq6O5d8/Gu",
-	"ebdPvsBcTdQy6AjYH7agNF2SXNjYYWQqSmKQKCUKBmmRXgp/vs0+yNhMYlZQoQbDaCIYihEGIMrOLosb",
-	"vfVBRoAVNeVJwoRLJoW02SGz5xeR5e7E5tMAPsQfQE+xUe7NPPogOC/jok3/E65v3NSkEZprz1kLQMoA",
-	"z+ghble/qZzCSAqVz5ripc6dMaRyUX+siqAJzEukl0wUcYf2fEP8k9Q0jQiQooyNc5EoiyFVZGnZx/vb",
-	"XaZtvPmOpA7W61nP7KOfKYsw0IKy4/PhLM1YyDxNjBSDVvcgr081ZrpxNQCzfrIi+rCglIDsBHDGBQeB",
-	"TRIS4YsIJPeoYwQJL0ku9b4vuUi6GHVZ9gvzpI9ODcI/V7363DxsI0LhZW6Ug7Vv4VPmebkYqAW3ztIK",
-	"nhpcyyFLIamYK3/2gsUCUVJILDDhdqDd4t9J/TNjWtBMWOyc2oaJ0kUY0zRVqKNyhcQhCvJQYouwHzQa",
-	"Y87kSGZJMyT4ZsM1QtC6BX/C1TylyxfmUecQp1eUQ9PXgmHZGptd6W7H8sy6GhRjojvWy1ymaZ98PoeN",
-	"YcJHk4GqiFAheJewiki5/u2WFQeRog6U9RytnlrhZNrO/1tgxK/DZaEhKEoojsFCuZynFmi3jRagQzlt",
-	"3FNfSPvGvdi2/XIpx5XI6ePMliCR4yDdp5BhfRXEEoD6dtB6ZiUHX0ux9nxc8Bn7tXnOIawPVKuzpyp5",
-	"lze6gE9bvdM3WaISlPYu8L3J+xxTVlGFw1AvILlhiUPgskHIlw0BKxh/WS7xfNKuVHgyqgzY10cs0ZdC",
-	"0QiEvDLrKjHXSmEEqzoEQo8lyU28oaC9YdEErw6WTmjlxjUraNuGxAVySl1bp/N5jCgFx0G6v9kYVFxs",
-	"fLGLmoDA3iMSp3ISRyROuJhoml6avyU1/1+w0ZRq8xebUZ7GVlvZUzMVlwyFdD5fZyGsRBLRva8bg4ii",
-	"3ts9ANnZK1Q7N7AGfXzChH7WXLADfVvttqa6G+a3OU03qowWhPHX60l7R0UdGMstRdNvLJtRYQld93EE",
-	"yIX1ZzEPbsOSb7WTN6SKfZ6V61zkGW8ifU5Za9gwVCrZhsvctpdDibpKfQRoCr1ordXSoCa2HIsiv2+j",
-	"Ibs1KiLQf1NUoG40Ok0ZTVpOTMqV3viUWSvgRqP2tQebCwVpK0I0BUXz8TKcrZaXzEx3OqMjZAsioVmy",
-	"t2DDqZSXqmEJKtzGttlEBcvWAIjiCYjNwzpRWWRcs5ciXaJcAvudzVsoh2FEMtfnhfrn/WgPm7MUWuB9",
-	"3ZWJPKHy/TbNCohsA8H64Tb9cJve89tk1IISZ8Cz3LQvsmXx5wFc3/oO51ZtKm7mgwf3HqzHf5qnywvZ",
-	"baTbk4Gop1NVSj7SNNPmO8CiTPkIUoiEkXXfNKsOmTNprN5VWE27/E1b68S1Btrxg3h0o+IR1a4UY3FK",
-	"7q87j0OqR9OOQpWjzhUDoViChwI1vxDV8Yj86BtPgN5F5EffIDgl/GkpOvxts0Dhb5eWDx+YAECzQS74",
-	"28EMX0TLf9+cTviMLgf7xQ+y3w/c6u8Et1q5PysIM27TCtjE9mUuJjBjeiqTsPdXL88velHvk1Pz/1ef",
-	"XzT2/ducIXbD9j3by3qNRppW8zp8Mu9G+5DqXGfylfNl+m06XKmc1CmNmsrF4yLWvCEUpl7qjP7Acb9v",
-	"jvsDp/mB07zvnEb5V9c/+73T0QYa6EfYNH80/zZcr3mb5YTO5+cbzPgHk+IPl/3v0WVPKa6NG+/X0wGA",
-	"tzIx+Py8F5nPn/4C/7143bhf5o7PMznJ6OzcLYxrDXYfDBUZh38TdsVSc3Qbm7oxIybe9vBuN9Qr8p6p",
-	"3aI1YJ87h2sIur0mXkNRVux2ARvcjG4CseGHmMwfYjLLMZmVyh4HjZU9rhO0+P+L0MKo93ZvIvc8tcZA",
-	"m/4L+8eXEMTxJnxsDwsfAZGiho/1JlxP82F/JGd3JZ1zyO2ZMHHXh+28C19Xl3y+5yqm7M0lbFHB7jaI",
-	"c3zl0srfu2DH925V/w5FXr5va7dFGOiWsZvbBjq+byu2YbziuuGj+LnL8X/v0ZNbxStugyz1rlUs2w4d",
-	"I8jC6Zb2AHWYsIqs+eKY8HGAfqGnbFkgD8hc6JsI3P4h2ecHwfIHwfKHnJUfclbeQ2Flu6yM9zADYgse",
-	"vi7y/c0Kbr1b69ctWL7OGiEbAMaJZ6OcazLMGL20OPRlWGukiVAgxVdHQZxyG07ua6/Au4tMigm5ZMso",
-	"ZLLQhq+MgqZ8APui5Le51NRzxVyxhORzl5M55WmJDC1kdqn65DV8j8BfsZwzEUfhU0jULfKRw1mKofaD",
-	"qwwaT2k6HthXHVqTmzAUOJKCBdgV6B0lo1QqYNLHDqWCmDagZChyWEBugMRwqqBGhGGQNr1DjgHzYcwh",
-	"fN9wDET0wEsSF6375PymSmKlI2p6d4Uhy7v7qVwQOdaWitb2ec4ES4jijs5jYhVOc5ynAUxKh3QbxJ9q",
-	"qdtrwQV/rBDyPiJDNuHCjNpWYddYB7AR4KVqVDfj7kU9v3tdkcCZ0i/xVfPnpzQdw8c376DGDk+7pglV",
-	"yYzGjBG7AK6xqNiX9kt5vh6xpwLYQxGuB+6KEbGEFCFyws5gd0rkui5OlAgH3NDxGA96xjTUwfLihJMk",
-	"/PaaScjxGAsjwSp322Ac0kvRc6N7CY048meb8mP/grNFU+C2GGh6yZqCRiqstR4C6k5RQ6UHkZQT3H6s",
-	"PIiGrU1oqAYi6rkMPsZc+hgCsLXmeNZGsliB1GrhWKujAXF3u6GsQDefLlfWNFpMl6USXFQY3mDWv1YF",
-	"T8gBsAlDNoUcQNq+L/02oxyICTISI8m6dH8FFeAAv6tAJyyqsslcZ1Rc2ipljsNgQt4EUrwMbZaZBkHS",
-	"p5fhy3TKqCtJZl81V3JKk6KKqwU2EmEV1xK43lzKNIQvg5YRZGaAd77cA/4U1PrDQmoNvdQHjDVr6yM2",
-	"iz6XULQOwM9WlLiN++SpzHBuiQPpxYF4LTp36ctfCVLKYC7VaOOZLc5rNHYnoiN8Gpw5YFzl2mmOKihb",
-	"zNWdCfwTjgTkHaaY0uc3txf1YK980TW7sh0Jy+vpEknJ6+nyzHf+erp8IX9pu4cPT+0AXk+X524M5t1g",
-	"GK+nyxM7ktfTJeL5fGzHskp+9WSphZfoaxYeKmu/AKCB+dc3W2nIo+dGnV2teudlhnyn11MGAkzRhqXK",
-	"cubKikGaO3vLFViqUpfXWuc+29QfAjDawVrUXZtvzdOUDJnFuvLQohbzr7yHEWGpYlU4uxUA811KIPm2",
-	"V9dA6qZRXlB1eVNFylrrJp0z5azGbXUAGy6JIXK+RHmABk5HAL1t7YEcgI3tdwh0l4HA1wXVoFxwoGUM",
-	"9iFYbkRdqAymPhLzKE3T62KketuOwgWEOoEOaMycJOWsotChG1OB0GPf2xr1wewVwH62ELLYP/AMa6JC",
-	"BSf/ZW3rZnQJf4akbX2clS14tBrsH90r7QlGhmkBme0dHdQCBt1btrNKkRhfci/Yq9LarDjz27k4wpSx",
-	"GysWFq7NBo0erWi146L66axcqN1Zl5QrebJD8xJ6a5qFD7WWTJ/AU76Vd1HPwl2ve/FTfCx8cyYF1zKz",
-	"1uSV8/ZPhu9DPbh1r/7SPBS+pToIMrNghpWlxk6xmdIUipWI3Fqu2oDHWDniuqFgP+xa6661Lv0ub3iw",
-	"bju74sE6bFXuASsaeEztFpMXnVkDsn9wlQkyqD9yeH9ddZTSOELQ73VDKT17o6MIAcmbRwHO7pX1JWCI",
-	"YUPOinq9cTp88vKOtbf5aF3OrG+wuvQ30WZ1Ia/RZgt0bQPUtdOXYQcC+NwC2DtEzy2B5qqizqdtP3LB",
-	"GQjVNeOJABvd5xePV+5ltaz0QXPxxrCqyPd1Bx9uNozv5wpuOIiON1DVYm/W3kAwYarCt+Gt+dcev0My",
-	"XxHeECCuFxjOffLS/Lrgytai7Qx33os6ZU+eW49weVCvMj6j2RJaHtLRZT4/InQGZdMB3NiaJ70hEZYT",
-	"TKJ3nGkkjHkyZwIM1QqRsD6InMFQKlYYLNByq7Qz3QLkqWkqcobL4dLawaG6Q91eajVerogUEdhI0bSM",
-	"8wDbcmRNp+BHqzrXcC1d/Q8wBmJhCsDQnmQyn9szIq+MWmu04WLlS/WO8OFwcOA1BWM2Lo+UJKXZhHnI",
-	"+BUGcWia2lZxlFh8YEGXRTQPxr6Y+Vm/kl3JY2sPglWFvXKBNFhZONjbioXYuqhs7FifPOfKBmuBksUS",
-	"ItjCbBlMOiJcJGxu3hVwx7DLfiN8YUHeH/UfhSR+z35Ry7w79zUjCjg0rBUxoJtgoq0rCuerHdTlQmuH",
-	"RudXtyq8NpNrINiieK9Cs4r7Ypb21emLJ89efAK7DFiKAsoaWQi85oCY9n4zprPlpj2D350K12fHHjNp",
-	"tAvT6SYL5CD8ur9TrYhQW+Hm2TeMsNp7VN7hRqnaH4+nfJJnTDV6I0csTRstyMWCD9nIEMbHJy8enz5/",
-	"fvqk2yIDJnRTyxBn5h1/1sEj5eUxocSsArdAo0AflDlRkNrWoctSDmW50zM2YnyORSBduIAbA+UJUbJj",
-	"F7bW+WD+YL8pjBbkLeAUXFiT55Sm47CcvXIL6vijzMjTk2fPT59EBZ54GasWAm3hhiU52w5jtRj4owfl",
-	"SIRtmni0ZRO2ukWH04Yr0jU2BPFpB23NNx058w8wanzbcDO3CxC2iTy/XLgBXYlwRLuODIwHDUM6he6D",
-	"tmF757k2cjxWdoJXkWl2681Jkiviux0YdLAg0LGH+N0IA1f5miqrdhRhdiFmumuzFlu4y0HZDLRXXItG",
-	"GBLlKovM6JIMGfHtWV6E7pMusQuU69VUpPCa1EmIedu609HXjcIcEN3vk4zgqLcmIfb17chH1X/tD19w",
-	"zwq+Ex4jT3jqtCIKmGDIQcpnJbhbwc4FyxFMrcIkKqS3QkZXM+5XkqNXlabpy3Hv6Mt68ZlmxbKIf3Ne",
-	"VQiTiMhU5plhOAlddoz2qTq7G3Eh1hgVa5LIuzeleZ45y3JFiK0iCK4MSprJjA0Uy+zLq8IR8KmCprtE",
-	"iRaqmvFNSgH7WZ3ji01IOJrNw5BD3J1e1DPbA5bSZWsCvw9abgG4/9pG7CV0qRohDOWWgYiwG/C+nUAZ",
-	"ntsuU3kfVh/vHZq1C1Vpp4bt6lmoTbS1+G1c+FHjiMRWsTV/+rgd8yEsuhmD4m75YWSlGfOVl9xtzDN3",
-	"lR0wCnmMsXcQyhwVEk/oCzc9Quv4sLdWoRBloyxt1VpbVcEI8xblo2iqnBPlCDgokHa4XEBYNHQSFVGE",
-	"MFJ8pE9ODNdl5kUXYMAVif8BFtik9p73yUXNUgXGHC7CNmPNFBobqmsZlunlGRRXJlx18f1DRmJT2Koa",
-	"obZ3TMwFUsTrCK6E7pTOMWq6QpU2pDzINxoID0DSb9CQp9eVK2COrW/NT7jLFbiNO4/sZdcXP1fPxFjW",
-	"51k6E9+0RR8N3HKsK/xXvNENHjZsvvxqOU9y9bRudhs7H2+7pg0ne3dbG+o81ak35cA8yZYky8VRxdAP",
-	"VnJrtrKlsyAwuVZSrGStBVslarDxRtHUTd7CXOisOYLLjxkikPBBNxCo62mJbET4mFwKzAxoru9+szGK",
-	"Nx9vmGGYUXO8YVGtGBxqUWGR9hkSNMilKBIlDJ9z2+F/BjM8t1paUcm237R27fWpS3vjHgu1w17UhWiU",
-	"MLhW9RBst2FYp/2DUKMtRgxG/WRFawvrQbIeloSNeMIsAyylVXF9jHVKwJ1k+HvJ2o9J6VjqpvGQtNtB",
-	"SjML9QF7M++oqcwKoeGDwjeEp4peMtVr85xZFNgVPRbx7LZVuxR285w0Y6gxSFt1R0eQpb6/bwQuqWyN",
-	"5xHFdLpS+dORnFnK0d8gJtplrzRqLtcKja3fVp6ER/eYGHIIMholCS7d6tA5AFZI+GjtMc6YeYolLoS8",
-	"T2KgulDjP0zPGBW0mGsi5MI/aVT8+Mh8i/R6aG10SdW1afaiqYEhG4SVcMOGnCufQnRqBrqcfy9jc0Zd",
-	"YoULn0Uq6SrcGgJaJG3EQHoHl2wJgqyLvMWsSILLNGSqNDA+y03XdmC8Wl07zGFsKX59yYxQi4ZTYGND",
-	"Zp5D//CJP5RIm93EM2Y4K0swkxr/Dgv0FpvUi3rFPvgP4Zr6L3HBSs+46a1HBHTnNShcVWY7TWLBBZ00",
-	"CQRC05FuSZ2cmbvuHrFXYIKFuju6WLaoA6rpZP3tnWB2eW1dJlgjC+dU6r9lSYqYwRpAJ7KKTjb0mbzq",
-	"/HQuUBxpIDbWnh/TJIk9DIOdjrlGG4RWV41iSWKNizjUYhgr12W7CGeadKkhlz17oupx+usBVXAKnTt4",
-	"t3p+u9L1iqO2S1Xggk52i215QSc7B7Z01KDZpOqjqDSdRCQX/Lc5FEHGjGvUPsgzl0sMty2TaRh1aDln",
-	"fDe2ads2rklIkkiNXMe+reZ0BJYcmYPw1y8VnPvi2atv/49//d0f/WU5xOKgW+Q/ZiUf7sM/Hz69239z",
-	"p5ax7H5785PW19588LPGWA23c9fEBjVc5taBQS/oZKdHfsfHXTUASkNRlg7pXZAmiaAnAYxV+d68sBlP",
-	"IMvhQ3DAh4wJZ9gE6f/ePhjxCZ3IAj8BQ6eK6CyVj6aE2hTZG8jdKo3O6iPV0XXrY4WKHgQ4OtOwIRio",
-	"mB/blKwwLhOxN2peLdNCIzJ4ybSxfqxbyFHeN7jNW8suCtQT92zwnrcKrgTBgBBRF6znXiVemK2PKmft",
-	"RZONYuECDQGPDIEiMDecz5hNo1sEeClTliZFLrbZWbg/5qe5+crqS5ZvqMvQl6CnbPukO/Z2zkZ6gDoJ",
-	"n7Ht63eXcwu3awPRt1agNtS88wVcArxrtFdlPQDbDSF0aXSknQBmb3hKcP1atffwIaJlMBPY1yFLpZh0",
-	"1GbA0DQooOZbHbgQNgqlur0H6ZhIYWscG3IqLRAbFaCkWuge53py2ZVFneINrG9Podg1Ngh2mDybgHlR",
-	"S/Kom+UtCO5blcVbMjQapdCvq7UN0aJMOdaOW3cafOxDtwrpfhthqbGnrU9ixlSe6ja0DvNbqVA9DtXM",
-	"M2OAkbfs1okGGpmvLwru6jTbsB1vYe+2he0WxovtDYtRYCrmYpTmdUy51uF0Lnvvgg7NnrrzcO3S9usf",
-	"9BHR6x/9/pPvo55uRCtzKQ5N5q9GQ/OWNeCzxjv/FKSewn0e0lZrw2QZotpIcysYRzDPXnd7Vik3uyB/",
-	"JcpbiG6lwu2wf+Ub1kTJ/EX3UkWZD7ZXNg+LqIeEqsLEAtpcCsoKRD5fGl5j6faaVFBi721KwJNAVKtf",
-	"qopUVVxnJ4YVEZVIYJStk1IYNttizbqBxgRDhBbM58/DVvw0tK0gXMSQrbsjENBVCcUytHFgY+tWk5qS",
-	"vxLesBhwMRrLB1THBe6DuXAMqJGohE5uRIl80xsxNjtGZ4q20wP2ivQRm7WjtZIvUocktzAiq+NcUNIt",
-	"1DVrFi9EaOynDiC60ewhEKM9mxClCRtUagYQ7ASxwcYBghg6YmDKcGnNjI0KCAL6NcJGrzW+4Dj1yccO",
-	"rM7Gu+qgARyykAvYRvwUTDDUOIQcymRJiojR64akFqcwqt+YyipUd61Oh8pXeJcmF082dm15edbAF2Pg",
-	"X1aG//ziMUkA6iseuHivz58/e3JsFdVEEWUEreGSeFLvDITQzuH+4b2Dw/2Dwf7Bp5/8/PCL+6/3f/XR",
-	"Lx/++hf3Pnvw4sNXj84OLjZJ0drfe3Sy92u69/Vg781Pf7TOVWmm+HM5bIKy0B2w4e3rJ/jwloYL986w",
-	"uaRZ0hpdWki1lbTJ38gh8UHUKLL7aOxQeL132Ci8tuaEtPVZAMUOmcU9TUoIsQJhnzp2z1PNso5L/xQf",
-	"xkAUrqYtLMejD5mlcU86rqK0nM+vQex/I4dWfuzmPKPZZTfB+5LDuDptxAK8aYBNShKOu0HTVC4AyEks",
-	"AcW72wYUAr+TjLIcrHy9YpVBFsVl6yYe/VwOz3wrsHG+oZ/L4blr651v196Hbqx2wwuCR4wolqKnexEe",
-	"D3Mk7J3ssl4V8moPQ+QoiD/PfuvdkO3VLvY5SIrwcn5AHEorUxHbw8PfRsoLQhXsLJKJImGj+24+hjcV",
-	"7t8Zvq28lFtczXW+1OpFBXkQc7cpBOTGn5xekLt0zu9eHdxVM3UXfo375AS2y8XamMHYHVU+HRX3/Y5H",
-	"W97/oPSanXTxno15tv1LCw3qX79fRG4TKbC8wfX9Ehs6hN3Gb5aM4d7qnm1QNo7fjJL0czl8KdJlqCfZ",
-	"r6qq0jUMpVW75apXX5lnX3ixuDCKbe6wbEkK3wKd39tmVqPtw1PbGmiY6lwn297nXXvWodNb8K4X/V7b",
-	"N4zC5XvgH8Y5pVQ0pZw3Cxlh9ZQSv1RBQRBr0gdbT9xoketk+13FnpVRHbs5LH6DknynPakdEDSg2dVY",
-	"s4q7vwYpFbdxDbYMiNpSedriqNjYS7QooshAhQurLFzZkC+8BiYL/lsHyLOlclJI/SuRP1EcOcOH66jG",
-	"ZYFy5bbt+Hzu/GzunhndCie6KTZ0gzwo6kGBimZAqgxx/GFcNtY9kzOHDc4zBP8JjUBf+lkcHNqme0e9",
-	"jI2YwDxm++tHxY8OePLdm44R9K/Miy/Hz+DZdaGjTUzVz7ltn3Z7FHd+DNvKfuw7RSsiB+TV2cvHp+fn",
-	"8OmwyHq951E87pcQa6xCsR8dRIfRvej+m/WO1Va/yyvvy4FP3glmv7CVfOynp07JNh8ee6wB0FwdqnnD",
-	"NholzX5YuT+2icf+hS3Ngp0tSlwNDGu4Yu0ynFdguSIxPtwsraVUTPJW7Hb3KwRtu4wsF4Qfl1LP1qfk",
-	"mgs1lWlzko4LZUUDQENXCM4NqGylugM+gRegNdBHYUQ6mm2E0z3Ps7lUrDkddMREyy/g0OygsJ4zkTht",
-	"tbvLvpuaZ9cqVPXKq9e8AO6hlpzV8InmYjg6o0KlBcJ6s7zYvvYFxdnGiR8Ucy2fpMdGqFQ+tnNSJHdp",
-	"9lar/4+9f+9xJLnyg+GvEiBeQDOjLDZZVX1jw/DW9PSMWprpaXfVSPKqGswgM0jGVDKCykgWm9PTgLTe",
-	"XUhr2dK+lmE/K8leGStYMGStbfixBEnr/TA73SP9tV/hQZxzIjKSTLJIVnX1ZWl4R13JzLjHuZ/fKXJo",
-	"liE2nmHzA9GyvIIVyx7e1PCsRAFxKS+zO2vFeQxu6MyKex+7Nx26JZm5a4sd/pXUf46cVZeUcz9HrDOd",
-	"gUpAy7RP+x/yKaOKMD6rE4qzYqJZKg0Zrg3UNw3XZiVmj0ayIX+E7L61F9Qb9fe7mNYZeau3WPzYbugT",
-	"rAfEgqWsswMMt+9qZQDdUPdYKnIIopcK0yShyYglsi+tehK344jFdXSUxTuxbwPsjBROD9H6UCjPxdWX",
-	"UrHY21kYdc8VAkVguiwBLErFsylMoByS/+xPfv75X/3pH/7b937/t9/+/K+//ew//u1jKwk8+cfffe/z",
-	"H/782Xd+hZOdDdgnBOHNDGBurS9ZZKdeL19sp45djkax+MWy//ynz37y9xtlRZyxxvf0Uv25M3XZvePO",
-	"UELpAMO6A61n7qNPHEF4z9I9vAUJ01i4q3D3FXnZWvkqja65ndiT2VgmeOgLhd6q8pbiBo1CreHyyU11",
-	"X6odtw0reoPf+OetN/55q+QT/vT4uD73oPSs3t55+Gb5z7cWJZGEh+y8apqTPV+8udDPKuOLyj5RvWkX",
-	"0x5ymNmUffKhBIwtbsEpgXqivDvwyboQJUz13w4UwxFBpEs+EEN7ei11Co6PpJLcGIAsDZtkMs+FagGH",
-	"odKJUOGs0bgeQ020A3zoG52tWhWHU4ln50KgBfGtmHVEPhHoNhzW2T1dpFAxYbp8BPW/41uQyAyrBSf9",
-	"WDHMcJQKy40qIRKwWeFsYfYH9AEh2nVSrk7q7H64xpCPjW+5eu/i0YirRCRUQs3dHEdaa83dvf2r11xt",
-	"3Fbt6e/++rNffxdLFgsKRCvVUtm/sVr9yGqatFgCrOwOmcw6zc9E/jx8slKp8YdWiezrHXr8sdGq/oBP",
-	"PvCE3f+6Y07kaEePcAo7AKkjMlyI0i2hQmznKsJxPv1yiQp4T+cs133UA0vezDUVQMhDGgquAuurVwgp",
-	"H8Vpf8G+7l1dfoj4zicPH+9Ge0/e2PnGwc4fP8QHe0/e/Odv7LwBTx7vPvnUkmN4WkWIyzvqOqvfo398",
-	"A197WNpbORwRfvmI22HW+jIfjDv1rh5e0XwkgdP0hbrix/5k9aMRaI8riSj0eqhbrqTiwcvn1TuX7LIo",
-	"I6kU+TCXU3X2pdvXi9TAV7vj+HqVfr7K964k/axqvvTb8N2yYr38ZAn1VXq12onsDnsmTqsL8foM5AXG",
-	"Jzherp42mIFqS2quLIEiqqzSMJ8strIpzBkTXicD2AXl0/itWoLUE5ywdQ0vhWklOD2lLIQZ00dhE/Hb",
-	"+/Dsw7qZFzQ8QEu12oE2Qr3v3j5n7IuX2VdTjuHthdygVJj8VuBPjVzJ3tlioJdRjPzJKjt26XYGomsv",
-	"wtRwv5A3ZvAtldUKUq4wHxSyI5KhVNLkGc81XInZ8okbWB02ux/PTeR1Hg4oP59IY49cElsl0Ym+EZJJ",
-	"bUhzhQiBnKvE3GL2aFpVMxE9jnlTy6XkZSMPL/UrJRSu1JN9tyQVLdiG0mL6OMKM98Amrtp0czBkFozj",
-	"btNWjCp813K5d6hB+OOueuAahb8PXMv4qm/+ZRDOyn6VlT7V55PqZtMRz/JcLKM9l09pXwiJPXR3cNbB",
-	"SppwCdWYd/Q4x2S0VJrc3HJVUzynRDcIlF33da6cr2fG5lkm0df2N6LQh2ez9wVV4RWhl1P4xkRRIlpg",
-	"CZhVDYsJfP43v/ns//7rp3/2i6ff//UlCQfBnOfSGFajOVHtVMtk9bxP6s7RH/d3QILcI0+F/DdFn+7R",
-	"V6nvYCJHwuTnYbGrh5a/UiLrOcK8N4jJfrXk41KRq3CdltG4rxaK2MwxOndW2/yyjQ2UwdPMCMLyRYd8",
-	"mIjM81nD4tkQL8EJvji0hNVCKC4sAOIcGnGh4FbEH5wZO1CKDAh2cIVT82K8u9T5C3Pyhv1fkP/PW9Fe",
-	"uBtQDsUfVyafHniYQUvd7h7cO2B2pTrclOWXAyP5lcMBV/0Bl5sl8V75YmUaLw0vlUrcOaULORODfjaQ",
-	"T1errsgUsN+55tehda7W4Vmh6wPh8eWLAHbAY+iIPldUJqq5GsTMmYS1MgM4xCSfx9jq9UQ3PztKfaSz",
-	"/A6+a786XWhuPZGY4w+v1FmMKMCAaFzGMioKj/S5Vc0dMjwIxgF2cp3FY5UJ3h1Yeh2XUFh0j/FjVQLA",
-	"KiIK4BuRRMzocteU8eeQ4IPkTxgvrlo43gFPCBkNqmxymRsaNTdM9o6VzF3tzcktMDN7ZCNIcKBNdrVX",
-	"4xDmOQ/w3cpoNx4e19XqdUicMzV9yfnr8nYRlIbKbLmU1gJeIcAbIlQn+jcgxMzW4kKMFnpZSCjuGexG",
-	"uerXEnjnSjEarvGDYrz0tx80/H3bj9z97IbvPvdzoAd+Ivh9MBt4cMdPqegf5gV/flSaHL3hZwh/HxbT",
-	"9ABzK0fuzuDRrVhVq+BxC/wbJX3sCw5VyuPXZ4IjaNG0qDwI5x6ibqBqcxTeK2lYsMtR+fp4ukKNu+OK",
-	"+DGIUFhZmwD1mYUkmn4nUDVPHpZRL0ybbMtRdYt373u8uXUaXWDcAjYygzREV7MKxGsxGc+DkPNVlCZv",
-	"BJnh6kiFo9qiOE7ili+gTEyZUb/ISjFHenR/IY7gURk/sCjkUZwWCpiD+2VvhaHSF4BcNAdvARte1KoO",
-	"MssaVQfhaEX1YU3b5MwkIeZZKgJkdAoBhu26vyjISTzi3TydVsZ3zXskodaYS/BxkUtcYT9aiXo5JkkA",
-	"5r5IU80w5DRiUz3OEClVGoZhqbX5mJ7dRsXGfmSqMlh9jdWxEYnzknbHWWa3N6y/GLGEY8n6oVb5YC6p",
-	"P+HTFSk6lAtc7VUqMbjiyzCuDfTBqkKGrrmH1SuZVQjTadruLo4AD1OF4VIYIUy54pHPzEyG9vQBZii3",
-	"rCghgdXXtqMPKv0uhVC/JqTy6qgKa6XomLa3Glbk0ke1TKdnkrUHGoNQcj1qhyinS+95QMjOgXq4irvi",
-	"I/fesiSLu8oun8HyzbTvEBdcZ4dYFgi8b/R9jPSF0zss1ywRuejmoJHR/aRkjfoG6Rh+arQB/tzM4C2W",
-	"T/XMDpR3N4wcWCd9AssyzOBJXNtfJ2T5j+Zilv+oMmj5j2ailv9ocdiyKxaxKgenWZTSKq66ZGn6uznP",
-	"1+1nl2sWsj1eui3Id3pOAxCQ3hdu9cHZXERIa0GsZ+w+a/ivzgTGx+oopmA9oF0HxS5uoawmUVWxq1Gg",
-	"PVnq4LPCctStmYuROMtetcxYX0oe+OIrENl4JicbcWMmOjsT1+i+e+/yuN9FRSjak78h3sUSWyMfjais",
-	"NR4vOKTSsA4kb+W6SJxBr5Eo1Ao0DVqxlMC3QYSaspFOU6n6tun6OlbVc9y1o6D4hJsN6M9oW3RSHMHL",
-	"z03Lvz3zFtVDgNiQQFIEEMmi1XlpEirYBDlx4GrXVMswteoMxkCS/Q8c2Twsvrm+JXrBTX65r8b6Qt4Z",
-	"otTDhffmMln8pbN3NZfLZ6YmF8M2Xz8ZbdaR26qjfLfgeeVPD9+sePbWotyIAO/0a1zmVYoyIvXmGuzZ",
-	"TPZcBXEwRJ9yCQzlFmuUY7m8cWOvcZZ142s6S642KoSBc1w9cOR3x/awH9rtdgh8RnYPxqguz/qtgJ6A",
-	"88oSGXdzwTTKgx9RP1Hs4P5ddiKmWM5H+PexrjrGVjt6bgRg3MZvHxzevd0++OjoS+23sP77KLPrAKoR",
-	"lTk/FRnjWGHH5DyDHF04sMB07fiLyQ7yfATuHsEzkX2lqjr9gR9oqR34YL4hI0y1Eoc0Xp9IKiBGLzpa",
-	"Gt//8DDAYcQfYztvSM22LeDXRYZZemKGpu06LCTbkbTzeGI3UFJF7vJQ3v/K4QeHjHe7YpSbIipJ24X7",
-	"0tHR/YiZXGeiSOHjWPfT/vO+Nnk/E4f/4n3kJAQraFzEPOmkdgtGIwPMtIADj46VK9k6jELWCwH2VKf0",
-	"WB2rt966o05Fqkei/tZb7A4wpy8ffnjPQU9RfiE6sAS92mLx42MgPccYbHvsCNBxrXVcMwhTclyLjoEc",
-	"Hdda9Xr9SVxnBwSg65u1i3CsyABtVWvbaOwrghp7OkWamBYmU8bwdR0t/5TJbnJ7p5k9zzD/Uab7GR8C",
-	"FehkXMFi1YOvscWY0hJgNeGRD9SYZFr16+xfjO1iQFSPyEvFdS1fQMdcogX6BxLRTSFkLhM4Rdu/xm5p",
-	"bWLnDaNczpHQoxTTHm4PpLKT1Rm7o/qpNAO4gwdwcHZcfBImfsaFyyFmMhEqlz1JmgP9ZMeuc4gGBh1h",
-	"qsdg24V4vgJXrE77TVvNU6NZl2eZFJiGisrFQPBEZMeKsfjrOyRX7txNSuVfCb0MyydT7mcJvYxdbeyB",
-	"X8aUINU9oVYsfiDybLpz0MtFFtPRPJSf0B12E3vrLcqqZQCwDiVqXdli9oF8+xaW87K/wXdYHip87YZ9",
-	"rR60YSdsx2WHKRW76gaHxDRn1/bZV+TbbAQCnP2lzg6YSfUE7cGsL3LD9hsNvzH1XOu2fcEl6kJSOJmK",
-	"ejIV7I14OE5zOeJZfsX+uGNvSfxmeTqNhh2p2wX4zt6K3avXYDyWWKQp7brd8ru5n0pp1HbncOBwIt14",
-	"wr4giVmmVInXknM7tCC204rLwH3xCgPABd4ZrA1HlXe5Yano5ZbA0NQBBSPs6mrUaDQQV4sEZJ8f7V9p",
-	"NNhQDDtQlLqo1r2/u0tXFrx9tmErLLtsY7+fSpi86G9vl6XiVKSGJUKMiqKP7vddHBClgdvF1jlP65S5",
-	"jcQKew03BkkITcA/94ngML/gANJxfl9ziCKwC+Zk+LfeYkcFM6WyJ2LmuNqPOjqRiPkSfI51nbGi87vj",
-	"DBQHehHulR3QeMRyfayCc03EVdmjy/Z3b5ZP7nDcHcR1dqhZolmPGrWnw+CMXNe65wjARGO0sD19UvWp",
-	"MsXcF8fKf9Jk79kjjKO0KqCl1UDDT0TCxqM6u61Nnk7dvZ/pGipg5+NMGaoOhyqTt4HicCBItX6sZpuy",
-	"P0I4c4S7Y9UsGG3kCoPbX2i57a7gXYpKdXM84I7MyH8azdQscxHS0bFylY0jlvO+icJcFvuM/IomKISd",
-	"81yaXHZh4mbcwbLaXoKwt7jkWcbwDbvdiGk64MoeyICUHauetCR3bxdXy699hBTMM3mk2kD9LNGWvdIm",
-	"zK40uKSQMUovUrwjUj4VCTFCOOMTDUE0uJHQA25Egq+22P6jR+6HCANMRAJEt6xO06e5Jp5jvMfllKcy",
-	"OVbdTABP5OlMO0rk9nyFMu/VBozBVUjHLER35LXCa7jbCGj/Lbrfxg3c8mlPAazQ5TkECkG9cep3aub6",
-	"9KzIySgs3W4fLRcRCzmUuOQgIiZUywVW83YmOFwbTk9ZR0w1WBtS+5njSTeLACQKlojh9zpFERVwJvgZ",
-	"N8eKhCR4ENfZ7cKqKB7ZI6n6biQI2CBOIVQgsF+AnRL7i1hnnHtwDQSqwlIpJUyNJtJgNGqZOjuyIuyx",
-	"Km4YISV6iAgYHSBEWEJ9l6h2izUb0FKA4oRNU0Wq4m+o6YQv4CcY82AYFNyGTSUf39wbDv0iE31pcpFh",
-	"4MXQiNSy3o43a9kP8UuorGqKv62qVfRcEArYDXpaTUuAL90vLkWL7dq3aU6OyLiGgda4TgvrFPi5fW/z",
-	"3ZmCpLitk5m73ti9nUGL1pJUNndujwDUyfE1FB5ZnNunI55BCu0bX9u7zeA9Bg7+R/mbpKn54AR7w07E",
-	"KMhxBrXGXiy0JmYC6b+kV1Ap6h2rQuMJlFS7d/AumepcLS0QZ6QC0oGAP4bJvrL3zYmgOWS5+Po+dmIH",
-	"3qTg4PnfaLxJBYG4D8q0wzRoNVRJACrJ3mi+SWzLv4xVGO00IYoJaJSCCDxpfGTcG7tvWqJMgX5v7L0J",
-	"NNoNAUP3IDOSghUoXC/kFV2uKJyS8VJtASfMS2AE6lgV9QHe2IdaA0VxI1+xybKpqSHQGngSsbFKhTHO",
-	"COHrEsicveGiEO3tjt/EAL9c5mCGAkU58E62ao16s94Asw9o3ztw5dEwopNpuzPNERll/8bV69fAgIIl",
-	"oJpXrTquR0Lxkay1anv1Rn2vBhaZAXzuNH+43Vd4KrJ8h+ILMYG9L8C05JW8u4kdoDT5gX33gX+VMj4E",
-	"pvovqH5WvHLFNgFUHVBfznjZeb8eApY/2CRhcLuNBlojffw+H41SurlXPjZoEEGr4ZlJIeF8Sg5OMGmU",
-	"TRkfKsFGBBRQLNeTqLbfaC7qyI/8ykeKj/OBzuQnIsGP9s7+6F2ddWSSCHDc7O/unv3FXbzK+P7Ns98/",
-	"0voDrsDEfBUX9qz2c5EpnuIHeyvN21kd0c43Hg55NqUDVSwkEBi7HVaMFBN7V13RUEvGATYbfq49LK4E",
-	"RzRYiI/lSZunKQRvjnRVCcoD3xlccu3sHZbP2ZZtf8CDMATY1y7Nxqn4gnEhz66oWOwuOlW07J4oPUlF",
-	"0nclmNGWQs4No9NTz63jkNfELeSGJdkoYvkg0+P+IODbnekMj6Lg0M7YWNHZsHw6Emxv9/q160DUcU5k",
-	"8PDle6VBgQV1YpX7jsKyvYynWgkrzqOCT42kqR+O/wx+tm+3XGVzv8gDCBxlPm4MfWIkPrt2eCbsUECI",
-	"1g7wQmKkV2ac7u3iPevsAy/c54NMCDoytJFWmh5DMUIvy2N1QvuN3W+pEKkrWMc6+5rlRDQI1+WAJ9QB",
-	"GUV68lRQpJmJ2IRnSqo+ahAkl7s+PESTZSNor4JBDrnifZEBihhZ6Eht4CfCkFH2eNxo7HXHWQr/EEip",
-	"d5FGmzjyJekPghbB8AHyrt2hcEHsgQaZnnEXJWfnaYcL0gIeEWf0c6e0kDiEIgiyMicA4VuUaOfarOBu",
-	"IoYjnQvVnYIF+aEPJH5bJ9MVCDw5cCiorVgN+zfYMuAHIrmcSMDbYElnZq+bCUtZrEJWa5W/9zbvmafj",
-	"LCXbe+vKlfC3Og2ldbNxcw9oHNo1SyNxB97SKgPhG2LIZWqJWeitrRUuGRpbeFaLseGGIOwDVb2FpsdN",
-	"+2C39hD41wZM0LnNn5TdbBRcsAEjnkOvA2gK5x9cf1nC6L7abmN3b6e5u9NoHjUbrYb9/39s24ASdS01",
-	"TlOsxCVVvw2FUt3DATftmcNB8QDVy14kI9Y+GVRvg6N7MOBmOZRv0UDhTOGIZnbxYSAJNkMnqfMt1Dbd",
-	"38UCzlFAvVFEWUEg+ICnPZ0NnVBzOZJQYwXJ5rZWvVSi53e/ubeSKPQ+zzDkbL95dZWJmPEIMwQ+EInk",
-	"r6OQdpBgBAfxdC+krSiWYfzVQ9vmUq3jyuPg+jxB2S0VuVgqxVH4ipXPyEJdZInh50l9jnm9Az/MMq8q",
-	"wrZ8yd7RCM5yaUd+/+wv7un8XT1WyWZ35DU7ubjRF3F4o2qF+D2Rr3KMtvzx9eWPL+nVf81u8nsiP881",
-	"LpsG1tJS3Km4p0FDGblo6vK5eBd8oUVwBDhhU8FPhWFWcTY5n7Kx8vjqcelmxd7Sq1U6tVp0PM7SmEyL",
-	"WoWwQgNB8U4DbXLC13Bx0zLHSM0iOSMKamUwoD12QNRJSVU3uUxTCknhufNDzDPPj+DOzlO9TRW3CkWp",
-	"dM/3NldkMPJ9q8ZsyfRLrMY8d5luq/dsyHNuE9V8fqrPmGjgGc4WeO01cbSMU7GWkwXmvnWwnMvBgjZe",
-	"WMrn6FixKvgEQ4koOkthzo2LsCxCccgnkmp9guESgbcCPDBFVpdvBUSTgUgxvCLu6cy7YShizxyrwn5N",
-	"CDADQq4oPqRX/Mcu+wS9GDACF8BmxhiTV8D7+MFIgx4RcOd8itA4n/oPPg3e/BScCGagU/sGVns17NNj",
-	"9enOzs7c/9nG4gmXeTuXQxHblsgf8ymY43Wa2N1Lxh61w4U8pVr1RWYHgRND0bBFAQA5xKyQuwhiASMW",
-	"D7WSuc6k6tehS3JpBOuKQ+lmMpddnhZ+L7uQ8JMYiqwvVHda/PZp4cHyY4dpgd+7nYhRPrBvwZ/gvXfR",
-	"QJ+Gtai9J4dweW6VI4cw7JMiNCIM280BA9h+lPIc1gKb+rToAQZi5ahxJtoZz2GJeZpG84PWmQtM+BTD",
-	"/Dj5950/yC7lRKpETyLGWWr5Z8bMwA68B1UpbzGeQywDxE8Nx4aSl6CVIqeKuxLZEDEIyQtFjJ8dPwTq",
-	"RO4n55+DSKcSSgkGSlGEzqduKJkesgbLNWvaiWCg1exkIz9VWKCR1ml7rCBuJLErZB/YhZo5eL7Wjyc/",
-	"rh34FIM56FuAHl14NgjD0cgUgmM+LZaeqyLrbsAT9FjS6icATNGzh8Zd9JEGkKziRtxy+Q/Qnr/KhcWQ",
-	"Do8P4LWd2Jb8TSou4cwydXjKVVe0Uz0pDdnOmn4DQgExuh2R6gm8hTgW4f2MUz1xty8uI/4s7NxF77Tz",
-	"TI87qZgbQVdm3bHMWScT/AQd3nokVLAVle0SGpRpQxCSHU+4GT5oCD2EXZ6mHd611xWi9EXCuGFDe3R9",
-	"nkfVbVG0j0oz6s9efvfFoqEl0py4xbbaL12Y1I3NDDECHw++NKyXCQqdh8hxTPMqEjghKmpshGm5NR9l",
-	"8pTnopR2Ymndl+4eHn344F+237n7IF5ws3BRcWt4lgPxD9fQPzSeLuke64mJyOw5NhHLtT3PUnXTMUQR",
-	"UaKj/5B9Ci+W+5qIzkDrkzbphrYnL65+OiO75g7EreyNhruTiR444O2OVjOUoN9jdRBwNZ3Rxno3sot/",
-	"x0iqAFR4IEcjkeDlCwYE0Vn22WzsP3myiwDvM1zRYwCIeIFu6CAsvez7DU0AvAs5mKSfe25vlXPLmWut",
-	"muO4gTJu59J8GNX8utdazd3GEyz45eCawy6p+RJlDbogclMr4ecSvOz1WqmfvUZjbRPMOBUvxo/srBDh",
-	"itOTVewtitLmEQYgkDIhFXK1LSOTCsSO2rdarHo/cVjlmKJaa++andWMmFprXbMPxykiy++Wdg3bgR3u",
-	"isRB0OHTYBvJOrOCMaew10Q1vNrFOGwrF2HFgQNyhgVnnIqtE3prjPFOaBWoshdogrnymC7WUq/zXYiu",
-	"Qn6UiSJUyudMgFSTAwv32VmQBBFyPcciyTld5E529VAAXONyf/WYoDlfO1/1a+p6PseRPcvnvPgobPno",
-	"lo9W8tHt3b80Z/UGF/88XupxKi7SQ02OZTEc5ZBKism+Xk/zXIxgpkBLxhJcZFxcYk4jjK6IUT6SCdQ8",
-	"QL1mkP+O+dY+VBxQs8WU9TXTqoi3/nic9As4DiUmlMVMMd0uNkwa5u61Ky4NpurEmbCw6r793iUGUD4i",
-	"ju3WTJ5AGCvtMwmcBXIy0FDjwsf/g017fde8HXi1Wz5MCV+a6ejc+CbnqYiXe/PHBer3Zrpvr1dSQD0P",
-	"AH80XBHcgtJbs+S2REt3HS0FjK+CBAffB09vbqanvogwgS133Wqp2xiDrVqLMQaRY06WSxJPfQ7abhhr",
-	"MO9y94wNUoBVF1B1ogKCE8CtLJNzaUHsgVeBC7UYotjA0Urp6vVU99sJn5oK7uNDHCrCG2YHmE5dN6Be",
-	"SxgQgGEDWtU3xyKbFlSNkP7XuuyuxPeTaFnvDi+edqWqc0cAw97nYI89wlqzCgJ5lREgTa8egvttjem/",
-	"D588WSFa5BJDS5YzU0Li/cbjWph7CUwD2UjpcWfqH9v5Asjn9ajgyBS2N8+SCXQMMBDhZMKfi7nT1bnI",
-	"vdmIOuCbY3ARlVsDvvXQcvikNGIrQS7nhqsxfStftvVEtf2sKVgwE0OenRTjxZsdLOVyrm5pwxkDdMU3",
-	"7FzI8YDhEn7lC7JohqZFWAMg+9pZkVf3+v4uM+yNwv10rdFg5s2yxwKEExIRr+/v1vfsmpagly9IQFgn",
-	"lolo8DaY6fzBTOeOY1rAIK88dqThyZWAdiBO8zr6OByOuwkq5JURU3d9OURQHjHjHOEzZjLG2YGDLguG",
-	"NISyF3zKOGVn2et7i1DSPJQlBJDP892Doh0Y6LnUPkc5Ap3MPaqBT32AIEKZYB1hlezuwIqBSW1dXe2g",
-	"PPvL0ti2rGXLWpaylosIaV+uYsKh2uqYWx1zM9dpQakKpdKDQ5w/ln2cIAx1pWZ5h3cHzshZhjfxMV6I",
-	"QzaNECLMxXxFwMEih6wVuSDWyAOBRbNwXpGD/4oCzRlQ/0LUFwRuK2pIQfFc3oUIK4pJwvG2wJA75IkA",
-	"ACuwrSI4CTFLtB1PHGoKJHYdatsHhA9/rDsFpEpfmGM19DGdc9iFsgjBIqM82aTJr6yPFbiKefkzV++C",
-	"Xq4TjiaG+86r4MzwqWEDPYHoLpcAprPEJaBRPHMsVC7zacz8P6FgZylsGd6j3YwjFtN+wj9xR+0/cTPt",
-	"v+x2xhSb6MqoEkJ3KQaUIidjiJyerbhaDlW058U27U6E/TedCV/KrNwjfhimRLX9x9RhGUzHYaiVw1X5",
-	"SNKCFEUe3JvlAZ+IqZ8e7Ir7pstz0Qc4P/ddsRJ0jN3YY8qoil3vIGPYw20nTH/RCa+cL7wyv6BlYmD0",
-	"UCAWcCDZUAP2zLY/1p2KNopj7hsglg0un1xD7MNMYKRrB0XVhE99cXUIjAwC7odDuz6pVIKJR0ioI5Zk",
-	"2KrOGBZS8T1Q4VM8udBY3CoG5suiUj/OY8WNYBlX4Af7tCLEEOxUQOZWMVO5Owk+KaosWGdxN5WtmMK2",
-	"Ya+lR4hzZCeYbanCXu1jrhYZm3g3h2KFhbgRYPI3G5vXEFlghHKzc1YoXxUYyERp1BSUWD1u/37lwK8+",
-	"33ELGq5zmAH1Kw8e1Jad5tLRtwOU/tkZ7F7O0i8+FZjuuaIUag/3AX5zVu9wNaVBWC2dYa7FgmH0Mj2s",
-	"NoMuKWd3Rv8U8O/HsKDrXG/U8ato+qRVIhmkFhFN8GQD/mxjlZqaK4cF4HbggHXKk+71XK30RYoWrn35",
-	"KzVbbgj1NrrfARUI7kzpeiW1VvN6uYhwrdH80ntfvnq095UbtVIt4Frz5m69Ud+tX689D5OevQbrmPTo",
-	"TG5teue06dkzKU1uWe6pKAJEFtj4SJLawMpXJOkvSbq97V565VNuaSbrnmiY/PZIn+tIF6CdCw6xX+iF",
-	"h7iUbluV80Lb+2IzXk617FbiHNZa9JtnyV+1f2KGEVic82zaJjzNWusbzejqOkgfNPkXlWTi5+ZR1Gut",
-	"bzxcLXxn5eWIakb2Fc8hWdXPjcyq64XInI8x+sVebqekybvDv83d2BogCwDBrqdWq5HAhQZH99mVx/Sv",
-	"mbSNquSJglRuYf5eX5g/Z6QD+5HHnSYLZyZ6WDRl7RO4OBFj+bHacprL5TTb7IbLg+Jbl5oXAu1aoiod",
-	"h3tQzvbi4PfWjMR3dOVSgvFDmrKpUO4v80yo/fwVB0F5ban7xYTMbynhKy9zb6MEXnq0u4uT010BsoXB",
-	"AQdBXXgqDeqQj6BMPNBg9HMX1d4rDHa+o1ffYofzXMti52e/Ndmdz2RXFMxbZLPzS72a0W72tPuyhxNl",
-	"XAG8wusNbj1thPsFClZD1TyXzOjfM+JUZDwNSlAiDJptDGtnEwAXBKK4bjtTDCeYCNkf5BUCCJkVCb/m",
-	"hZoVRymX6kwIHeLqB7c/uAM7ijMTyeIPO7I/I0DUbt+z20lNvQ2/Yzu11t46ohF2c9kGyYpV2Vw8goXc",
-	"IPuOluu8Eo9bwRUlHjqnWyvjVoAprIyeeK1ItM8WX648Li7ZKqZGP4KtqfE1NjU6hM6VTY2rHcMltsal",
-	"52rLRC6AiWwNiJdoQFyXUG9qQcR+LrZ8x7r2Q6fUXor9MKATm0rf7i4GUnTVVd1dXzy+XMvhlq5tzYFb",
-	"afp85sALFKixNv9CcyBS1W86ekqvQ+Yo5eroLCnC5XPxKHcY8Ib17CGJisK20jAz0BPlIKXQXjbkABSl",
-	"oNg8oS9DKC0WFI6hwHoMcFYK6hUjqCOSbYBjjoOYUyzka9u1zMkwzjp2FCIJEiQEUhtCrHKzgoF0BI6a",
-	"dabeokOoUwC3ZRaZO2kd51hhVRx0QANXJTWWVy4KwnabgqkTPjMlYjFE9Np/QN0jrBGQSNXPeXrStoOJ",
-	"WUf0pTJB0L3dQsxZ6nIjivoEORRJOGC5Zn9cQGQOIX7eg853Bzzj3ZzKTHNmRqIrecqGgivIhTrA3GO3",
-	"GbTkk0zmuVA4Co2GZ8vj4y/euEalJOAnM+JdYeDvhJuBMOWUjE/sBVkQe/7NlZf6UPCsOzgSj/KXLfx8",
-	"Va4E52E9ezUd363Ifdn2bbq7nSm6XGRSouq0LZVE3Yw7Q4k4AU4KH1dQ8MNcZwKLkPveiJTW2bs6Y1wx",
-	"8UgaSE/0yZq9QPq2xN7Dx5fFbrr4Y9t4KngWwBIeURJeuYQ+G3Kpci4V1kOgASFIQlzQxRhz4QhqkD4l",
-	"KXxvXgq3h7EOL7dd9uM8nb4/Dsn05oI4Th3u4yxr9tgKEdX/w7ymHUt9calOhBjR0MGNEVjEHSf+xmMq",
-	"U0dZG9BgrVVr7t1sNOA/jaK8eK1VGzdrTx4W97szZ2oPGuZ5nskOutYf17qYDfLsJ//96a/+U4Ag8NW7",
-	"9+0Bp1HUUvlHNP96F3KHiKQ++8m/ffqjH5XHsktjgSEvGkWJBTm6bbiqFX3Co5lui4W4YRfiRsVCWNG+",
-	"O+B5W4+Egof64O3bzd09GNYagj2O9gVEMvdtBxcQptAXyVl6SSEQlen/VjXZqiYbGPq1B4XtFmR2LVa2",
-	"REG58pju+UrWfvhmi8n+ahnv3aateWSWWeeXnYOLlLXPtADRSLYH69It2hudqmihZRtUyxHPgzK9TgCZ",
-	"lRBW5dYfGZHdfQd1zYu0FjysIKbezros19K/9RqEbgHoyXqqsJv9NnTrnKrt2JnZFoZuuaXeLHSrZEnq",
-	"iFSrvkHEd+EAjApVEUqnGTBYdQFXPk4kT9ujTPTko7jODn34Fg0KbFNYVY4zfC1iZtwdMG7YF5tW3Pni",
-	"dVBzFYsz0QcIlUR0ZSJMK0RkOWtk+K0ztOFHEROpEVWfYHVK/KbO7vaKvoMibxGTOeuIrh4K41RraAJU",
-	"a/CA8RxLLfrGAhMgzhZaR9xDUERLQwFdXEANWZqmnw99vTCSDRp4sZFsXa54wmcUVLdAVsNsNHZrUS04",
-	"IfZhQZJv4/d2CH08jbcP4A7Yo7Wk3dv35lq9ca1o9rNf//enP/q7WnQhWQHY76WHvs3OdhVn3gorUiz0",
-	"vSXrc8nZAG6JV3X/4cnfxsZtVeYgNs6RwxW54hJXHn135XFxC1fSlt0ItrFxr7N6jXx7jdi4lY7hMu17",
-	"2bnacpnL4DJbU8NlmhrWpOQbB89BPxcbPHe352t1lfSiwtHfk9iSUzeiUHeB4pm5yIZSCcJNjxg3VB7f",
-	"tkqrs0GYHtKtSwrTK0jW80/zpRJc6xKCS47W21LaV1ue3/rMXoFwvovSAQhoeccMl5t438H3biNpWK3S",
-	"0wywdwF5WkQjXnCs2xmM8P5AK/GuTHOR1V7FOK3yJqxjo57diq2wd8m27dkNWGjintupM5SpalO33fuZ",
-	"ljBky7BREB/FVVKyiUdsoCfiVGShNVoaF20ZFLGx3ywWnmbg2+vYdVxnH7nwrlJChVBQz7UzZehNg8Ay",
-	"Z7p2bSywDpfvxAszEpferD37xX/5/d//28/+7u8//+HPn33nLz/77S8+/6s/ffbjf/P0L37qopLauLpV",
-	"wUkezN5JfNFG9OFF5jDTAYBMjdUWZRUpEUCGo5o0bQNNEp7L8vVcQRysXvNzyIWzG7GaeDhzYbdm363U",
-	"N3XhuEAwZyk6KsshAd+YkSwTDK88XimIao4Sb2OpXhlj7yzp2VweWWTcXel0bBnQy8eAtjfx8izCF3cN",
-	"15WCL9I0fODMs94UzHs90c3ZZCDAiVTFyybcWEUgv8XGRrh8B5EzT0iA29kxLLLFVlCYCxLkn/7oPz37",
-	"yc82vX0vLll6SwRfeyl8XbK5lcLPa3u9KBp9psR9BQjg+lWLZwoWl0nlA9vmVhbbymJbWWxxnFWa6sn8",
-	"TWe5Zh0oXpkDHAEb6kxc3PUXp/DRwhKs8DMIQXijdWZax+pY7fiilHWSwADQwJUPtXKVk8zoZZWIrJ7q",
-	"SXvCMyVVv6jwCU/NRObdATTSTbkcslzrE8YZlfS0y6AxRnkCKbm+rHKp/UxAfjA0k2TyVChX9rOrx2kC",
-	"YiEYfrlKWEf0ubIN26/q7C5VUqWikHaxI6qqXjRPRSDjmV7d41ZYadT+j8EoA3wdKmbWsdC0L79Zd1Wt",
-	"7aBdVU0cms4YVNym0qxYl9oOEoRismdjI0H7UEzbVVQN2uQdjMl2iORd24NKAdgA6sjng0yP+4OiOiyU",
-	"2LVbr4T7Ok19eSIHsYsfaSVwEL5QZ30ojcHNQPDRLh8KOEpYCVdp5t9FNwHNdMomIhPMnt5R7nK3AXlj",
-	"qE9FYncMgzWKrmZ6duU+AVvCP6XSn+WHrggobV0Bk6qHgiV8anAwrkXbeU+mwvhKohFUCWZFNVG34ZUA",
-	"HHihVnJk4tVcpWIjvHl55TDdiNxl1xlbWq7TFVR/ToVGXzV/KhyBddyoRKO3eT7n8oX6u8hTWtHnUCSQ",
-	"qmYv5KdHIYmxZBXuDmb0ALHxiTyeQLGvWcpnCS8S/CHgXNghppb4BAk0rmQ3geJQjWhXyTsu6mDj7LCg",
-	"92QgVGT/mwnXgCvoTbhDPYDJcXW/MdHGk0OAuEFCWI04dN9N5KVO01u1YGpnCpAUzd1rzQb+v6hG0wfx",
-	"nuqX0uoEj+CItRM+LakAtahGaz6jHOwdNRqtplc6hnPtgQICR8BFoKW8uoNRyruWZLqj+Rxqn/o9Xoeq",
-	"jYqDsaVs56JsYNi0d9lecEtcyoSNcKnghudWuuIlBcJf2Q3IXVgMf8epr8tDuu4Fnxz5L54ju63q8Kxz",
-	"epCmLJwbK+a2PavnOqsLVrU4juELywPSVzyNVx535CdtKzc+WafqX9Wx2XqXXyXvcuVRW++kLfRsVcAr",
-	"uFO2Mb7C2/KTI/v9KkrNXG2zcQW5vT/OF57iTdMGelJJM6iA7iID65/8/OnP/u4ff/e9z37726d/8dP/",
-	"32PLj+wonzz77n/9/U+/9/SX33v2nR8AGCJuOCJiHd5pNhr7dm9kDgiJ//CtHwTf/sO3/vLpr/4XfbtG",
-	"JkLV7C88Pu08Q1lulLXymkiKo7sN4N86kTYK5RIoI1YSREQ97IyNVMIYZikY06qyltcaBHOON+tTkZ1K",
-	"MVmoGX80D8HYp3H3ZH+cCRfAK30gMSq67lfQm3M21CZn+xQwbJhOk4hKI0HtI5XYbtx7zYZ7sc7i9+4c",
-	"sfKgTZ4JPozJkAu6t1WXUYpG8/a80vueyD90k30OuugyJ1Lo//Jqp1T9NhiAjXuo00SYvD3hMm/T9Gut",
-	"3frVqJY58b3HJaiWjfo+2vSauw37grZ8ptm8Wd+1JwxX076vdN62YtkUzHf0r5vFO+3ghW88diwTMiPY",
-	"dYQxgtnXjEzJlgkfoisPvWvXgdOBghMOcc+uzkioxE5U2RPW3C0eQJnGWmsvqo0ybU+pVP1aa78ReS3X",
-	"Tq3RaDw5nwrstvwsmk6ndatGnCtmaY4qSMOGelh2jK+i2FaRKvLm7Hyihx0pdvyBq855AEYtslORYeAR",
-	"jAWrpYm0R24TcNxxhtVCLdmSJggxkoYZ3gMXV5enqaVOUB5GDivIywMc3RGM6jnQl+IOPHBeLbbLcC3Q",
-	"ulCHbum3NqSA1Vq757s+1NfqSKB+ADim7X3a+D7R0oOFGU3TiM+eCm4Ey7hiluivfq0WigBYj3CpcegB",
-	"vrKKdwxbe/7JfYu7BtArcIMt8315NrZqxwej0d3k1fRswfatYwOmI7G1jlyuEQ6XfaH7i3ZlM7A7+Jil",
-	"IoeyChgIkYhUAolx1/QLhhGz8I4wUDxyDf8ugTBAfYUSLFzOgGIRrtuxKmHGDLhhStMwqCKGnqg6+8B1",
-	"6KBl8BVqqq8diB144BKnKtSP1bE6GGrV9346+sWpFT4NsQ8xVCZnsdFZHoNCMjYiqbM7vDvAvEU7Gizq",
-	"wxJ5KhMBBTyg2/HQOejwBbsyxwr78PD2IELDmL7GJTjf/Tr2NAQQQYrjOMuEyoMKsMJqdDhhaRhPEpFE",
-	"LkCHadghAaEW9nPfJCDDd0TPZQKhnHOsuDITWAEqgSGV17cQDgN8DGxodbSKOAhMoQRi8WLh9ayU5ZLa",
-	"zyoXS4vSpgCEIc9OhN2ARarKk6iWT4BDZIk5s/V5/IqZ/k5F5nXv2S4zbU9S1m7WNiuvBTvx0tSeXRfE",
-	"Y/lCwZmHFptLVs1e2FrLKoU5z8em1qrBx5uW6zqvMIz7sVrEJkxwm7S5tfQVWH0ZUdZV+PkZ0vqVx+4C",
-	"zbjMZqpvzTIjrCmiKaNmyKWyP2ObrcIeB0yFDz3Hd3Cy7veAQJeRZmeYNDvo5SKb8AwKaTl5QGcrllqF",
-	"UMiOcFxwXulGn5LjWFsf4CvjA9zkKizOJl12ALbc8CXjhtubdnkZpOtcsw3hBOEYvNBKvKg+XQrAX0Fo",
-	"NlVtdK9XBvbzV7nXgy2sKNPrHu2tqzu8JIV5t7TytdMctkEFL31m6oVoG4EruTI64AAsX1h6EmgqD3C8",
-	"qHaEc+57+l8YG8lir3iVR+19afJD6n8Vz4Prp6hDQXd/gQfA/bhqVVfb+iF+tMgD4YeAlXQ9dcLKuVgw",
-	"FwoISWUuoVpuqbgtVj/8p17cFrdxHV+IuwJbT+a5fBveOr8wtweXecNSPjpNpepb+RCTRfvS5OCG5uNc",
-	"D3kuuzxNpwAqzctWCg8tKO2MT3kKtwuKhhsKCfD3b8BHI6Gc4Ony7OJvjsVY1F2n7bE6UXqi2jQlqKyj",
-	"ez0wy8seazaiRqNhh2qwAHkw2nwghkakp8IsQjg8dF7NF2mf71J0QSCkUj4wpA1asRDSIlu1QZ6PAE42",
-	"qhXZxJRbGCQd42eeHt0nUW6ZRT2XQ9H+BCu6HhjJrxxazjfgEk4f1XoNBui2tz00EJxkBwCbDDEkIsMc",
-	"nauNxhM/jCNXjpdpReYtkfYWehaerMdLLtmyb1nHcGSnu9u4uhvV+KnIrJTtOoJ12YeN8XuJcWku4rBV",
-	"w43satWT/Vrr8RP4txlb6dO9uwpWw/xOSOOi0DAyW5o2XlL3gI4TH42gzjA3ogiRw56rNzOCvwZ6nPly",
-	"yCJrY8BP6YlW+cDnXIVHlVoPzyo+OuuQQDKXp4lLV0Sr9lhBAexaq4ahcXACfFqZEUItbcGI/lCovG3k",
-	"J6L4aP6UwtN8eVOyr3wT1WoUKUDtDFAxGvWbN5fdx6iW65ynhMyx29hrroy9AfHssJfN/UZUw31s7kJe",
-	"MuxgI6rR1tl2n1wcmLu7o6vpbBRrsnX3bHUw7+7x8UcriThnqWBXHvvrvNTlc+DEGh91AQjOgFPCnSOI",
-	"dbmy8kzhW7llpRkIg8CbbhWPOBO55Ukxk8rkgi90wHiZZFsB6vV12YTHapUCUCud9sU+naVnaisIbQWh",
-	"rSD0sgtCW0/f5Xn61hM2NvT14VG4WGffgQ939PYXMC4Y1sv0EK2h3OQIPlZnBwoZT5GlgZ+jqZno9dou",
-	"RAcMdhk+xICxPTcnokn1RGSLzR9XgdcEFOJJVBsrYBwzKcQVzARYw9rWjkv1RW5Z/JbFb1n8P2Vbx9ZB",
-	"/dI7qJ+ffeSKJ+qPzyXhVDubhiieINobUCLjMt4zk3sxo5vLU56XBZOWF2qUp6AoeoBUoTSgyFrpQ4Et",
-	"xoGs8jTVExNg6YN8MgHo1CE/EWEfTIk+z+Wpq8i1u1vhSoJW3qZVeqG+pK7OMtHFtQ2TMWCEtdbObsO2",
-	"PuTZiWWJuJrOD0SSIiZ16BEbjyrbII+Ub0WqUy27gjUb+7vruG1ovXDxLkuUCfxqu5YtdOwdwssQzc5w",
-	"VaDs606skEnI88+UAhas4Ll4z/si6YvsziqFU1N4lYlt1dQt+9mY/RwBncAcBKA8JdoJOCfPkTHhEd4k",
-	"nMrHIBghKIrKANZ0KWETdGP8RFbFEEA8Do7hJUb9XIdyrBrGExAPuU1tfiFYmM5SE1yyL3gZ57yBQZuK",
-	"eRXXlkCGFwEigHOC3nketgua3OOaEcaqd22ZpILUeFNr7d+wKir9NOSPQOE3tVbz2o0nHrYWGurlaBww",
-	"EMqM4LfexiDEiH6DSJy+e9G27iFg2xOZWH0T1FK7JZ1UmBHi1gLf10rmGiC/W4+XasUAatTNJARiFeaM",
-	"a3bm8JsYiqxvRcrix+YN/ysJIsVvexCnA4FXIOVnUmcyn8KClAGU9q6h8FcdnOWhAJFGI8xRG5cuGKU9",
-	"0EMT7G17qE3eLrKNcQ9LP4awXFW/l+La8fdgGr7hG8HjcpNXg1/KjTVR+krGqUjakI1fWjlvQjFz02he",
-	"m/2x3Of87zM9X8O1bOfC5LS6T85rncDLdiYsn7uU20jNc/kS0rSAIvcABxIqrnXFJmjsHgazvGeHpU7W",
-	"KiUnjR+Q1aPhhDu0JwI+6FkN2IPIAdJD8fGJGOUQCqoQcr6w5VvRC90Flpr5EhdMp4iprsSEgYI5L1vd",
-	"H5f5wqYascl5dsrnNOJVaN21RmM9yzwO93I12i2D2zK4LYM7N4N7WW0fW8vE+QzjpuAhq3HaJQYI/OzK",
-	"Y1d05MkqSs1tevn5JNRvicu6xOVctMVt5lZ4vjQAVC88E4Kar/hzUcL0WqYOdwDOhKSvvP4by7AIF1wK",
-	"UlkmgOw1ZsRWniQSi0Ldz+xQcym8KDPkj8KHrk5Z6ZmvSKaxxtmlJcFv6dsrQN+2stPrLTvNkt4LkKVy",
-	"nkuTy+7iXPjbGBfgCwOi8cAXaEMM31zrE8hCtcMzIoNIxIzSUvHPns6YAHsFun6iouYn0tDIp3FgVYCM",
-	"6XHe1UNRP1azyPviEe/mIXJ1xMYjh9YFgZUw2Do7YCMtVQ6VXMEoo70VxMF14rRajMNckJ1Jw8y4M5R5",
-	"LpJjRZiUQ5kowNK0C4CZJ1CsDhBCMXgi+IxpBauR8ClVtrM/drtCJPgj1EgQj/I6Frj9AA0FMD0w5NgF",
-	"24VKWxEDWwE8ublHj6AEFyzqqcjq7AE6IYYcCqxyA7tzC98K6g9MBQeU0aA/2E3bPM8CLLSPjm7X2Tvw",
-	"dfi4lCBcmBHq3oYQ11ncy/QwhobjXCMy6UQmQlE903GaMpOLEY7jQDEE+MRsfz9UyCaGzTMt9K3AecvQ",
-	"2IU5QD0xgSQgOGAQXhJDDKEdxFBnoo0/xVh70J7ZoT0wdkCp6OX2gMEY7ousK1QuU1r/WI3TNGayx5TG",
-	"UzHhhg0FN+PMVYgtomfdmDmzfG5gLwMbyP4AwVwr3Z4QwzIHK8/zotbEob+ZrCP6UhW2PAqPKzKh8hK+",
-	"exUE6gPBk6LBs2An7GWDPgFFjzYd1r2EvBBEYjRKoaHzQAz2QCwtVGR5EoR3JDwXO/YwrVIe1g5U2K0I",
-	"hniLKT2xO4eVI902LxhYXgbK3nwYKVSTxXMKh3YhPIcYlbp0deNbGBkZ1YQaDy3NpvDIyD1P+NQS9/Jo",
-	"LLG3H+yc8sz2ANT+MBejD9zX9o8vYQv2n+/YVirmcDBHpnFRjbhVouk9tErnA3s0Vl3lzrQ0ZTfDAkS9",
-	"KP7igxRKaElQCcSyghVX4O3pbd/229PbvvW3pz5M/e0pITQfYQdvTz90XSyCQfGVVEMI+Dq7zdO0spjM",
-	"fmMPlpO74H4F5vXnjxhP4Ml2wwrUmPhETGMoO66ESAyLO/ZPzCgouqekAni5PKPh2EBmpQPRXDSVEzF9",
-	"XqWX568d0F1H/zXLRD7O1BxUNrxF9a2dH75q6MA7qm/nbgMUNDm0R9fNg/7yY5UqF32R1Z48l7KwQEQd",
-	"2W3u7DWOmtcCdLGC3WG0N/3zG49hR1zgPzJUeByE08211uWqK1IoeLMb1SBJxf67ubtnB4T46vCg2WhG",
-	"tWSMvKY9utqotRr1G/u74cObV2utvXpjf6/08GatdaN+7WbkK+vcsGtGlWd9tZ0mqetjKA9UqGEQTX7V",
-	"ysokbmFhHYprtyIWFA5qRLWxCse7S44JGmmzed09sKNs1pvX9/2Dm7XWfn3/6jWoA6RznqIjYbs0wdLY",
-	"tQGe5n1NS3MIZgI4/Yk7p6fBizaHcOrP1prtWyuQiW041SXWheEJm6BIOxqBriAVSiIoCaESBNUD+PQC",
-	"6i5htbWlpdNJL+lryKtjY6shYMgXsHzWTbURhskc2GpXKyNNqCqzN+JcPMqvwF87VN7tzRbqe7GrURe3",
-	"ZjWBitpw/mWr2n358MN7kVU7sNAT+vJdvMDuXHEEQGNy0QbQdWcqqFeKLnAV5xgO0s7HMMt4rHQXPz6m",
-	"imnHtdZxzQzGeaIn6rj2JI5mf8R1tz8VSYjg8rZdYPGHfCCOFWOZqzrhAxTcGAFRaqZdO39oFVXumOYY",
-	"43xGUvVpQl2tFAbes4nOTswt1NShkJ6Vw6zcCtDeVqODn6yI1rxaBFXMTp3KWxyTXS/2wyt+6PHUCJiy",
-	"nRnaIHKM+sNN7UJOA2FT2BMJumFQzIunRuMucNoDQtuzL4uM5fxEoE6PYAWK7fl9RhmzsHjQ9z609kSI",
-	"EWJg0FZYSeJYQR1/EOOTVNjvYA9CJXy3QW2R0acQBgc87eHW+XoheTiZVE9MxCYD2R1gpUT2zTHPciim",
-	"daziDw6+3r794b17d24f3f3w3iEuadNq/KhtQLoI5XncZDEZ7Ou51u3huDuI6+zAnCy/JvZGVKnChzCh",
-	"oGTiUlX4kJYYTx3OZ/G1ucUa+Eg601Du82dgdxZWbUIz9YzYjOLljWv7JXGzsZG4OUeHSvJmDX5pMbd8",
-	"x8pegBZ7fFzjOdy/qrSL41p0HGgux5RPcYxFE49rrcfHYaXEYytjPHkCe1LMc1bMr2TYSE63TrwLq2LI",
-	"+1wqvNP2X2C6xTO9AzSRFvz8XNYehZ2PdWexffnLujNj9CTjpf3fmOKi6i7SKZ4xQhow7VVnBBxxc2Jb",
-	"f5lzAparfDIXQ1LWKJfMifwrYk67d0rpVQlI53tXC/2iEdV6Ms0xhWMe8fpJ5AtxL+qtaXv7WHcg9+pq",
-	"kVNFOcgncjQijcmnIfva3vaZtr/DMPEL0Ldqrb3rdl0hDbuL6+zyu8+hLtC5WActFU7wlvycK1fCruHC",
-	"dIhVyzwuTF81JyyfyK4Ic1ZJbnBF2rCsG8mJJNuXHQPkzIIG7HVgRqSiCymsEwdPjCIkJX1gb8i/XXfH",
-	"KhMjwfNSQ6RkcldcLsbm8H5aoe9j3amzu72qzp39kMqRYgU3FYXTkJXYHccqts1Ch20SrmMf+0vNWSor",
-	"skxn9XBgs/N04urHuoNytdXOMMWse9LPrFYaMaOHgg3GKvGFUsFFF8QcO1UKpSPOMmFynpH+FCCeuI3g",
-	"+fyCiASk+WOVu/Fw47L4PYY0rJiJUIF08qwGEJUD8uiA6GqpkShEZe6L2iHBBf8iSKPSMKJiLchVi9EO",
-	"ZGlJfKzA10WkGR7BwcDPlGZjlWjyBs3urfN3WeEXXF4w9RCcBbWasQJLe9y12nESO4Hczt8nRLMD7z1r",
-	"wHVj2VgVW1BnXxvIVBwr/CwbK5DrvXG6OD5QJMmvQOIGvRgjxh4zngL+Rzsbg+MoXlyLjwjwi87QnsX6",
-	"reCxy7gi8Ht03XzwlVaj0WgiF/lYd85qlvreu75+D0G6ciln3F4Cq5Wvk/lN+/C8EHsXLHNVfBFH8QD0",
-	"6GB5qvl8xRqv0ab/+OJFqsbKElX1zpaELJSDKkSqBfseSFkh2AvdxjOErAULve5Jup9ytXpRbaB0RS6K",
-	"pUkSA1wCir4Fn92GQkEoFLBbpjNG1zWoIA5+Srpua4uUxU8F/JSPG9y/+mSJTnvlMV7PpfHnBbN7DilH",
-	"F03BdhsbK4UL6dWMCthcmzhdhLJ3FlWyPGHr7blkdEdL8V0wYY9nGEyymVK4lhz5Zd25m1Qlyc/f7Cv2",
-	"YK4PuOR6WKSuHs3rOHYxrKLqcCMhS9R7ROwyyUJH8hqOVWfslwUsNrhZSBY/Q2JXOi+k9QpLuR5tideW",
-	"eG3Bxs9L7exNQnK3AXGrJlIrBG4vQd3x4addH9wdRp/ecog7FNnWF/nM21b2WoLHY89tKd704oOh4J63",
-	"gYYC8lfgaHJPm7vFY0DkdD/sRbVRpu1C25/o4dUCE9N939jdv6jAlDW1Ih/7APapreV5c7UBDGe4pp0p",
-	"LecFubWQE+xI1dMLFQB3E8bmrn3twm/CnMf66f/9s6d/86ef/+DPa45VtfEjbxRou2pUd+69c/fee7X5",
-	"yEps4LNf//fZNppzbTz48Padw8PqZp595wdP/+I/z7axO9vG4Ue3bRuV4/ifv//fP5ttYG+2gXcP7r5/",
-	"5x2Qts55V3GXzrqrPT3O8CSdwyf0uqJhweIkujseCpWjGGvXafUrh2GLFAoOF2bBFRTDUcqxVkzl1QMX",
-	"ML1U4QOuTAeg12fjsIMY5qvnC2GuDP/oCihhWdnftf2L72+9EqFuDc8oEurWzqs0RYw8ZCWNjXARl+Dk",
-	"DyUIJlU3HSfgC77g8PhXDf7PrfY63mm/9FtB4ZwEzC3kQj91sdSbual9Fz7PkCdWYXfVOmO8nFBcE7CW",
-	"xaKKme6gvFgvWm+cpjOeGLrTsBxdTNlJueqPkS9/MrADHmcjbeyfn/8/v336d//+2X/4P0+//5d/+Na3",
-	"P/+rP/3Df/ve7//225//9bfhqgsIJE91H/R8xLWvff43v/ns//7rp3/2i6ff/3Ut0MiTjPdgsxwZ9xOp",
-	"PfuTn4dtP/uPf/vYShNP/vF33/v8hz9/9p1fPbak5kn4MdEeHGE4qpBL0Nh2QDSJannGlUmJvUGqU61V",
-	"+5JIU82wg4hNLYO0r9stxkGQp0U6Kc8v5oVOpPjm5z999pO/X8u9Q01dcm3P8Cw9XB0HugnFJ/D2uFTD",
-	"uROY8q4Y6BSxpL5Ro/2DpXp4jgMKKADIhjPBU0ohPOPc0lCj57vfz+XgrlYG4qIqOhTncLWaDl5G3DoR",
-	"t05EX8EyLzjnmmx9oRJy5TF5ARfVr/zAwVljiQORCZZBKirxfox6crIBROznAyEzqqR/Nzcu7xuDZam+",
-	"JX4r8xY71TKcm6ttGbFcAyBAJxX2n6nWJ2w8wkwblwKxqABmIGK8hiUwX9eKlpsf78VlK884CVsuv+Xy",
-	"LwuX31Kby3Pgn4fUrKu0Xlx1xlssDi8CIdV4MhSzTADhwAgjajMTwLUhijf2hCdmQgG4LuSlSoP/LvFy",
-	"bgqlHuKMgWXH7nvom75M4lshC3cWAghMhtdhIuAckrk5Vhi87FE4XCt1dlB0CY0M+RRa6Wkf3zzKBGT6",
-	"aCWWRAm4sdQnmVb9NjV6y0WM92Dd42MFyBthNuCQTyHSuhBHWCZOpZiAbGMgHdGKNiZiY5UKAzlzkJEI",
-	"0fCgybfOGJNUbWwzrrODY2UloIAarDIr/CTG0GwKhI5nyXMcsdgxFvvv8tnRGYst4Y+hYpUdO2BpU81M",
-	"ViH32cswsnRrVsqriJfG2pol7ruppYaPRpk+FdUVNok3AZ3FU1SuslkwWkx1BW1/orPkLHOFZ0+enyGj",
-	"+cfffe+z3/zw6Xf+/A/////89M//7NmPv/vs339nEYc6gzeFBT/XZjKXWsBzK+psRZ1/CgaNbZ2wlxtR",
-	"MiKxJZBanqNd5MoI2fT6YZRLYyi/5tLQqE4GCEOUHew5PLtHiWzSZxRgzh4BttnHA9E9EYDPCI5JD0Pp",
-	"2pqOqspi4JzOy5qhGPUMKS9Bn7VqJaxZkptNwWBqzd29/avXCmfp09/99We//m5tA1aIU7psI/+AZ7yL",
-	"J2J3Nyoaq/3Dt34QMph/+NZfzvMOnLznHTT3tdljgJ108cTdr+tyGu96er1I+5ZSbwyIBBV0A30Q9BgD",
-	"dwmL9ZgLp9S5QEp7gWT6EOJ5TEBXUQG2XcUOxCgCg7Ql5CXy/QWrOzsJFHVlIPO3mFbplHF2Dp2PPdBj",
-	"8PRj2g82LvuK5x5l2KPeIoeZ4QsuuKWMntiZMgINDJCivmAc0qIvmhlHOAfQC8NqyXlBCm5ZpRhwFwGb",
-	"I+y1IuZWmPyFxwQsyna8IJYWURF8jJa1L+7daDTgP4316bJdsUtmdj2peNq+GBbntK1GBIA7kLmA/7JK",
-	"S3O30Ww3ml9678u7X93/WuNf3vgX1/74K3sfXL13/f7NB82j2vlL65/FzxCaEGJvt+rKlgluljkhFHo1",
-	"Te7Jb9lv+hzVFudwXZhhAeX3HBz3gDvD76M8MEV71jTgSYAgqMQjsL2iMpLLoUilokLNbqLOqDoD+S3R",
-	"cVtahgUASNT3V91EXgMgpI1zxGY1gmoT1vkMVhvbnAKV4zngHZWPwTqRpf4KbF1rlx9K7wM+gCq4k3kB",
-	"oanrC/dzlHJs4PMlofcfwRuvfDl2O411bgwuzDYO+1ynHxZx4UHHJV4x/roqdNru6fnqgAlV9nzx0Qjl",
-	"bzM0bftHo9GEs28MeslqfCfVqr/jn0S1TKcI/glpLnZSpO2gjtOkhYFsmLCvlRp1STRBs2ZqcjFs83UC",
-	"f+1KXbKKxFOrIHk/GcH3LFjgkq7pwPpXdKyZtnOY+17KW5LrUdvVGgPD4CqeoYp9vDiLIm7Haq4iO5Bt",
-	"3OtWjSriXsemhI+zAhmtZvtXHrtDvhT4xlPZLYF4yQnEVq6/vJC59S/huiL0R+6AXVjAXJ0dKCaGo3zK",
-	"YrxnMRurjiS4eqHwMKEtA78hwHrR6wks1AelCsCEIY3HiVdovZCK5RPt8ey18vCdAIvf0xmDOisuiorL",
-	"3NnT6eJQ2SLqG2gKAI2mU1eGAGAwTC7TlCw1PHcKVgi2KfMlPgQX1WVynooKxByM1jq3dLkgAqsgRq44",
-	"eyEJLhAPMaRtRkhcU/y71ACpLW3/JyP8bY3uL3uMkIsM0pkLF3ouMuSVEzFdbkr6in3hOdp4viKmZ5l4",
-	"7OU6uH+XwVi3QtPlG0Pd4qMx1B6esn0o8in0WB2im4kcd+sSha3KAAgqySiNA2uHMAcz0BN07pyI6aIc",
-	"/6+I6XkCyxwrynQyRrS9lZnNV8T0suPAVg+GxoKGsIVt12hUPdtz8Nt7YgKrsBrHtWPaMtwtw92I4cIZ",
-	"Ylw5Kvc8OOyZKcpHSIuYyfXIQJEHqfrPQ3VbkG3siN020fjVSDTe8LRuzmGjtX2VHau7isUBHOCjDPR8",
-	"nQoWo+8khiofWOEEGvHGkikbj1LNE5FEVJ3PlOrjy6yoDf02fXvO+lZFNTkJReeqwz2os7Nq2oE84iZV",
-	"1If2qGAXABkGIwnxwl69OBNYILA6XI9qlCKwtPiVeyfTE8AOtc1WhUJ2tepJy/wD4OHiWQEhXASgPH76",
-	"X//d0x/8myf/+LvvYSzKZ7/7j8/+1V8//c6vP/vtXzz7Dz97+p3/8ezH/9mVFYG16KTaDgZLFBcFi8sV",
-	"iu1fY1whUWvtl8CTJdGj1s0QKxV+CifohKrWbDXhRlRzDdy4imWD4fubN64+Wc1Ek4hkPHKGFKiLn5TW",
-	"TDwaiW7exvBgaU+pfy4zYYI3Z4JPhzw7ETkiN7v40u9/7+m/+fZnv/7W0+//4umP/lPNxZl2dToeApTl",
-	"d//1sx//5un3f2V/8lYhbH4GKrrIJLh5veEK2sMJcC8oSkJ4uCSPLstLky1ApwVPoL66K+5MQU7doWib",
-	"gR4hLfYw1GF+nHtkdRTM4rz4UCO4+OuESzgKvQ2YOJeGTMu4MGTCLfNyxE2C2lwMXgfNUKIz1GktIuIB",
-	"rTjTE9TPU2nyFv4z7slUxBHUNbakA4u9+hh6lfMuYUqzOOf9uM7ek6eCiUe8m6dT6AZfNsJXIbPNQ0Wu",
-	"XGcFOr5hAyyWGyZ1ofjawgIhYU49NBIBKLa95P6XoQRSB6PkLMgb8gYGfqzoG1d5qxAhICMeHCGQo29X",
-	"BLm/G9Bc2TT2Roj5F8N7UvXjN12JL1x0TP7QQ4HpbLlGv4s0xyoGohCXct0gt78jejoTLCb2Apcz9gn3",
-	"MR/nuk2/QedWtS/KlEGI4u3Dr9qF+Pr7h1+HLeRBhbEP5NswxGbU2L8RXb1+DWZbh2+GfMo6gn109O7O",
-	"jQj+p3nNNvTe280bjb0GWmusnDTkJmJGDGVXpxDrlrGcd0ypjJ+eFAgDgvbL1NmH9sxYPaWj9UkU1No1",
-	"AwGI5QV8wgCuv/0Lii/TSQSQRaimzXiW8amdoO58LLo51FUgTG5ohzMzsp9C08fKDKxGqoTdvWZ978ad",
-	"LzYb8Zt0M2jfGfHQFjxIZB+yTDLBUm1yf5Rz8YgKu3m0AamCSsN23ng76MxJxToZ7wqQ2Fz5ZwgX5OnY",
-	"J6dkekIn2Acgd6YBtgEkoEAJvGMV5sbBAHGtda9Y6gOYkL8A1Fdv7opI42a9uPobHMPnm6EyHKe5HPEs",
-	"v9LT2XDHSXcl2W9t6cpeiVqrZslGvWtOa5sJFlUcfz32+q7OhpdllCtJwV4IcTSqdgHCAp6JM5NJYCCu",
-	"org0rCOwOiUQ1W2Y09aONgX/u9XLSfyw9IsOp1lTElqrJhg1eOWxuytPFpobjsIK3BnJOHUWC5PLIc8F",
-	"MCQ753EuEqjSD7ScEhS9YUCRyYFiNzLIY0RGofRk3jbwnsgdzX2+BGKrJm/V5NdQTT4/k1uJu21t2Jcd",
-	"i0dChSWuRJZR55qg9sYmMk0ZhQNtqEivJeN+2EM6XWXDDvjLFSRV6+fpF+0vUvEfoFMaasmdClCdEJSN",
-	"Sugo8F0nmqq2FhXsLOUCnnb74N7tO++/f+cdqzQ4+4BToTDN3eoKximp84Wyb5UracNXJrADDBnvc6kq",
-	"fOawLFtWt2V1W1a3ZXXbaoUb8sY7gdWRLIg8TS3xlQVk+Loa1ZMzOBqSu+fB0t61apTSE6YDi2zI1CLG",
-	"cxbPEo+YcFUH3GCevrN+h2ZFsrxGTOmMeZLtqq9GRSh5DN/OoqhCqXOyqcHxwMEFHyi06LZzDSOriDm/",
-	"Hdh2t1xvy/W2XG/L9bZcb2OkmYDGT7h3I14wtwPwbANOhMXFe28ffpW8cArdaA7vpjPNBdOZ1aTshXNG",
-	"8cA/xUaZ7md8aJgeCRXEN8n+AGqIE+BiCz1MRelZ5zgCgHB78+nHyCPbUJ6VTgRqgJAdhcMgz6bDWfEN",
-	"opdmnnPdeTTSGVom78CCnM2+7Aiu0LIVt7OnsyFQ0I5UHKKWZgshVt7JzOu6Vm8lQh8xzwrAF+kYyNY2",
-	"c3nxhXqiwI6fz22Slbk2kD6fu0FmxMdGPDd7TKLnDTFQVVNnYrEhZiDSJHIxupwidFc2ytwF4dcKQoiM",
-	"KA0VEspEnkmRRHS382xqf7OdsVzryPfELL/NXLxABX6uXbKt1LqVWrdS61Zq3UqtG/JKoKJObL1gKTVA",
-	"ba/MzCRY6wXhPPOnaU7O9BKjNJTPr8c5k3kYyuXNIsCaBnoCdv+qEPVMT0rx6V4qlCq/tl+DKtpyOB5C",
-	"BhkRE6ly0RdZ7clzCSbHR44f2IvbjFZAgEWA1zPZxQwS7hdvXAvBcGcJm10dKL0fAp0HxOwCqMkmMOdb",
-	"ifpSdNsBFX0K4nU5anro7tRsosdpQiGlL514Te7A5yFg+yISM0G53DDOPtYdCFtGgeeIm5Mv6w5W8cKV",
-	"g6BnK3xj9CxmgnIz48C079dZDPIdhPjY7RhaCZ5k+Uywdw/uvn/nHYjfYQesJ5U0A5GQOSIbK0NOzzkz",
-	"dCkQLgKjhVUWvEwKUaBgynCC5HKr9Lyk/gDn8txkdViXWqu5G9U+1h0Q2q9eiHCDANTL6NGX3Ea4QDHY",
-	"C4idhuXeyj4vu8UOJAVQfIo9BOqGtwR38VKj/+zYx8PnQqwgXjxQ9QWp+VgReCxctkPVHbZj2qrbW3V7",
-	"q25v1e0ty9k01w7CBsHa62SzvmZaXbDmjURjgWfIZ0+Cu8cnZO1GjUaDErAOtfMV+dQyjt8M+RQsvawn",
-	"JiJjkO5smYliMfA6TM5TWpFh2QHmnQrbWJAsGre86g5ZVDnEVggXPFl6FaIlxmm6JGv9gZ3xKnnr4A+Y",
-	"TVqvs5huZMyk6qbjpFyMFhilp7f1C8xxf6Anr3aaO/7YDDlobVGVncCoUHrD1ygu+Qxx6btcsY5gieTA",
-	"VGEu4zQvmSWa10NO0AgIuGOsQYUbyFF+TonLD/RkndxluKZbM8blZjoDASgkfO92Roc4GRctWXqhRowu",
-	"T9MO756YK4+9TAN5QQti1HTGRpk+lVbYwdTX2DURuxliQ18wlM/bj1kielIJtCfkGhiCR3ON2MBX+saG",
-	"4R+UnioToXKZT6NjhRYgaZUlhCeTOUNx0UCS6g47YJnoCjnC9GhYy4R1pqXGv2Bm7Lt0FyMmToVyIKyu",
-	"HZ5l0g6FwgvtT9R5rv1cjxXzwQMwhhHaV1wjCPYKpGcgVb9uh/qRsosAWIXI23w2Ombeil7O9BjaA8hb",
-	"n9Gqpqz0JaYKfyy6uUig5SOHkuvTzt3osfi6/TqCjNi9Bkv41JTGPPMlKGlzS5tkejQSiV0spb2tbkhI",
-	"LZCPAM7c67tsoMeZwRYAGeZqAyrNmZlwwlGmda/wAQ+lGuciYr1xBqXOzbg7oO8o2YznjCdJJoxhfZGz",
-	"/d2bPr04E5hTlw+E3Rlsq85u+25LfYIdBYQHV+48YuKR/ZcXTdwBPwSsPgC+gbx0EEea1yDOxbjoFq3S",
-	"qe0W04zxAoxRkjAgn1TlGx/xE3Gbelk74fgQrts9fUaq8VtX3irx29rj49rQ9GVyXGuxY6uvXW02d5vH",
-	"tYgdE2PDX9658/7drz5457j2pNptsSyYZd3EXxrkuUNm3CV1qYeetBDB2DQRd21WuHaK7OvBCkV3jMo0",
-	"qMNBqdCukKdexJ06okLXmvt9Cnii06wreeJo3Ellt6ynOKiOsxWTVOuTQjHhObtqVRP3fasElsXM0EqG",
-	"JkfwjzI2CIFoHeqLV1/q7LaDHrGkiieJSOATgjxnY4iKicvAem4OFVbyQ5GKbu4aXZvaHPH+uzLNAbX5",
-	"zJfv6bz8fpU6E5jTVka81C+bGrPauGnV15Hd/Wneyu+Xj+XrUX+w+C1GtfUNXm17CRFDkgLfoKYuwPfL",
-	"MBDX7+BKUn0FIbtCjqcF5Ow22Icrxhu/d+eIzTYWg5BpijAGO8zIw2RCqgdQOMZTIE9B5K007ETpibrF",
-	"RGrEHC7SSlQyImQZjaBHUQHUEzUaDbANUfZkVQrJWL0OlOvh83NOXmvu7u1HNQBs8ELXOcwNtNqw8meZ",
-	"hQu9aku0XgA2r92iDajWhVIqAaHySxMGEFskFZCw5sGirPIGQQqASwaj9I94nmeyAwqhfd4RfanMgiQD",
-	"q8wCUtU8GJZLNqAQEoIvYW/IvNRk/M/iiMVftP/Zsf/5o5jgqXjnTRyzYnykTZ7pkVW1nW4deeMEk0O7",
-	"CiwTQ30qQL+mBfLBEE54GwquJgOCMCPzCSwONy6JkTqwY7AaNEZdOIC4Tib4iSW+PWfbtNNKhVV4DwoE",
-	"tEaBlOUXE+XJkTZGdlJxC4K0SZfeXZQD8U+C9lbnbqykdvqbFwgCWxJ4eQnBcEg3ktw4IAheKC1EKrDY",
-	"lvo2Eh1PLxwB6WsArZyP9YrsU66mBG1erxbwqF9z5TH+oy2TJzGCMw/0hPV4hoZAKujN+8cqBpGQXsJB",
-	"WBJjnFMEoAididWh+xnWgwA0sq8W8H9IwQkJEMneG7G9DW2ZxFGAGAjWzuHYIIZHxGLbhiW54J2x/0ik",
-	"6uc8PWnjL8eKsXgiugOet/VIKGgvFkMu0/hNkDU7U+h1ONSK3R5IJQyN7I346a9+9vT7v7IfYOCF/ZcP",
-	"ALB//OFPfvn5L/9n/GadHagpno9gspbqO9LpLKJ6YvVxU0wUxuDMvWDsp8RpsGX7RQjKlHVFmjr8zBDf",
-	"069PogUhQ8IaQekzuw4T4iR2mALSYHjRAXETI05FxlNwRUTISx0yCQaVOKeEzJCFBhNznApi7uw/nEka",
-	"R2sXFTBC4yJHMC6miqLgUmxKFkBTOmTKN32PMBKsnIaKRI6HFWMCeZrOaR6EkoopQEOeCMqL9wsoHkmC",
-	"szxwygjyc88n6SLCIw617jH13bFGCEasst/eHZ6LO14wZCThP7oFIgxICCCpffXu/ae//C/PvvOrtVUA",
-	"nOOF11rZaAzL9ZAyOR2ADNUfq23Vky1a40ZiBZ66AK2xW1z0tcSFZXLC8sJipfNfQWC2dtViedaxrrq1",
-	"3wrpl2tcdYw2uEwLIeEvShIvScTL6kGXTtP6zBw+u5u8JFbD58Zft3fmklEgvV2pdGmswFvS6573zVkF",
-	"FOSoQL8HK1MlegemLlUZ6LDkoPQYHrYhlwEWaiWkblQiesQHEM6x8z49i0Og/mbDB6ESpoa3vNXZXcTS",
-	"UhrB40sKxhmGMbw/HiTklSEc5zB5bWMLL58UeLwR3SuTBdR4KM4MIfCCwiOTwfQiDV1gNAqTrxcUY4FQ",
-	"nFJFDI/I425jECyJajzYKrB2Q3ecs1xDHY8CEKhUQuREjPI6i1NtzDRmc/U3fBIplpFwt9rBtAR3v8X4",
-	"mvYKu7AMCCLZvnQ2HKecKlrQX0E5Cgqrw9jiOovFozzjMVlj3Mg6YqppgWgKLSiP8ciHpEE5Ejv1UaY7",
-	"vJNO3Uy+Oda5MBUgJrhL72O46QUYF3xxiZXNCLZvn3l9uQVbcRHtcQ4zftAMaI+9UF2dQCJTjcq+1FxC",
-	"1Dce17oiTeHjcto6Zr/D53YTIR4cjiAGPWEeuyXlxfd0ampR7dlP/u3TH/2o+uNgkK6dvSfnzHsvLf4Z",
-	"dWIr72hB5l9WA8rWvHGepHv7f9xnyQCxL1gEUPqLS0VVOpc9usJmaaFXSCF1RbVY6Tty7EDcnIeS8kmR",
-	"IOzJjEG6IZbjJl8GZET5FHUcPvrqcBQGInhRYp3vT+bM5+gtKg97rzS9lUw1HfkJ5jHOksOVs0LkJ0f2",
-	"e7DeiEejFKgg5ANGC3uUiVnaISXfVCCUzKKSRLUhf3QXX8cU0qFU7m//OpSuwiFWDQnXUmcl4XbIH70v",
-	"VD8f1FrX9qFZ92dzPhQ4qtZD0NRPUnxpU2+xzpQlosfHKfnmXbAST1OR1RmkckFIpYGYTvAlcYXOIa0g",
-	"gbmIqKZc4Jc+VAiDD2qt5jljg7Cd1cOC8IYl5T3YKg+XXhF5nrjpHuuMjVTCGFdYLqD/5f1abuGOqi0C",
-	"6MqjJM8IvGpggzVdroLcUAhVCXt7XkHVZdJvBKkMZ5D8W1aREDwpfUUx4jI3RSQ40I2Se77UMpQ4j1km",
-	"8nGmsOcRn2JNKA9W2pUjaXe2Ohv1fFxmA66ymIssR7OaQ7BaZN0YcKVEuravoiL3dmYXNabgjkRmIAO6",
-	"qnfynK/c+0dGZHffWTybNXN0w90M83TPnBzwKxmcvNvAuYyLv0DeZ4RAt3z5W5VO8aZA2FdjD+skXiJ3",
-	"ewVdTeFOreNp2vK8F+lvKq3+Qk/T6nzuzBLEWC0SqwGFzTKt0LhF5C5yJh0A5/Ihr0ir0GTtOENPpqkP",
-	"EvXFUklgddz7WFl6C1Eub731jnBIMFKr+ltvhYme5UFR8L6VboG1eSRueBSDGtU+EdMYQtDc4EsMDO0E",
-	"lvkeK5dK6wOQ0OBjKJ/Ww/9gAnHYes/THzsOlz/AC+nENp1HrCNSrfpA3OmDYxVOiVbgSA6FnTiKHyAC",
-	"ZGOFdTOiMP03BNQiVcC+VKcvcdnamEtq8NPpDAYXfjXkanqs6EUM2YVwpZHQIwh6PhWsI4SyckR3IJKI",
-	"jVUu0znpw6rhAI5DM3mXy3ScCYPbiOcDAPG6XCHosmvRgSFj+gYdr0xwo1WLKe3yZrGi9Fjl2dSuYhGW",
-	"5xWmDFNo3Wb7QCojVEKiFjOyr3g+htIr+UCP+64NbJhScovzAromFSq563KtVSKyAhcLZj4cQc53gMte",
-	"1LC2tySmWxHfwsK+Ss2eaVyFiatvbXfTTk24wEfxKHfFnzEUT1LKcHi1fAQiBIFT7GHswsBj8QjJFAT1",
-	"LawjfIaodpHBYUuUQeCEuU4T+79gaQZIKZTgrNbejAoJsdWInEAGZM8tgyWK/rrWWrVG237YbsKsYENg",
-	"QAhDCPBNkFi807ix02iyZqO126gRUJTO7hFMExpSETrDPfvND59962fPvvODp//q+zuf/eYXz/73z57+",
-	"+bcsNyBBDUY1tv2Od2sPgfeuz78v2Q4N1xlxuApYE5J6W8US0wojglfirTgOxusbj2t4mWut2rMf/p/P",
-	"fvt/PvvNb57++Oe//9uf/eFbf/WHb/+7Z//rp89+/N2nP/4fT3/yrZpfMCvj7sLpCW8J7v0c2hXBmjTO",
-	"a3YunfwPeCLOshXocQ7Y8TNccls3eWuqtuQGztPU8dIKwWBDo8Ui4/QVaNQsc25iv6xL8t6c6ulisg2W",
-	"sR8G5kXWHWhthMGocTBdmyoLBMkM9mIcq5GWKk+FKcN2zA7C1TYIW7tFZfCVTgQqjUqIxIBVhoDpYvaG",
-	"VRWtcDV5E6PUbcPHKhC3SrmcIDVAqU2ygNjZGjsuCO+SWKAhFOlm0kGDV1GKigimBIw3KACADEpyH8R3",
-	"54ynRjMot5mJoQzqTJe6oolR6kIM0EwEUhi3aG0EnJxsCsAnnTE612OpZC4tj4ohED22a9ZOtBLhd2C2",
-	"8UcRBDgrVNh3TZ3dw8WFL6UyOckIOyy2xCNvW6ElbtH4jWvoWiNi+1cjtteIWPMqTLfBnDRJqWAukB8b",
-	"MnGdPfCLQOrBiM8CyRwrxo60RhRZ/NAjpgSJm8TzoWMaEuWE3ULQZVdIRyqp+q4hEjLp0MFW1YsldyDB",
-	"cUQPeEfpbMjTyk0gwGK7JtQXTY3W2LYQbArt8fxKguSHUnWCyYY5PxGKxUP+qJ0QJEvs1pZyMECOh6Gw",
-	"2EqMepy3sV3/pl3IUGRPQGB1c6zed2i83HEwBb8+rSXTtm8uPFRWQfjQ4UohzbJ6whEAFGWnCKlkqR6d",
-	"WnzFvmz1U1A97T9IW8ErRCsCUVQGk0Ykph9BqkjL5QMROaE6VB4QGg2wHLIpYFVBfC+mhS44bAKkbXiZ",
-	"UjBDioRVdZX236KgTgqah3SDocPcVFJas8ou9DhfqRdszk6sUHGR1iLdEklxiWCDPrRLN5FGMJnbk0KZ",
-	"pf6oBNNW0PbcjiNbWzJUv9Z+CKUcVJ4DPYaEI7cb9rsAhGlmmez+R+j29B2DVbvUrTR+kXkOn5syAS5l",
-	"57p2/YSZnXBI+kKWCZE8+UCoReBId4i5v0DVKaQ2JRVqkZ6EAkmr/CF4Sj0VqLWuNaJaeJtrrRs3buyW",
-	"tCn7M6lFv/9///TZb37w+U9/+ftf/s2qClMIOxsoY0egjLUajS82brQgoMUjF6IuWCZ/tdZeY075AsGp",
-	"2NK1ViX4jNpwjgvC/S3GunvU3EcEYT9W/FrpWusmoFAXq7XSmsxM9bw6JZzOV1OZrNIHr788+mCFNAwY",
-	"qSTFWcEZF2KrIG4VRAAYw1Qtp5aVVUQUdDJXoh89YokwF601uvuySGu8HWQIV7jznH74BVMoWmgHjwtH",
-	"WxwCDs6GqERhuUg3XaocLRKqoCFMHMa/RCEQceA69wbyXAPHrzN0ULKmfbLvFVdMIyZIeET/vxUWAZgp",
-	"4EdpAQqkN6rV55tukGxRMtArPWnZLgt1Tc6H9JBKbCKCKNKhljYZaJwTGswLI/xsPIBL4d48FOyOSmbN",
-	"vpuLHgHW/5zp1h5Jy8Uehtbb3YJm7wGPDpzBgFLFFR6ZNRqsqnoQdLIRD7ijksuOBXaxT1cvOfbJIb5U",
-	"+IG3EbWvXcEXNCPh9aiMPLzAiKuFbOjxGXmO4U3cQLe6vDiLdaTEbWjFJaclltmvC19zjpyZiIbzBVsE",
-	"J90IYySep0XR43ecBEHvFpZnfSIFlhsDaxMIFJOByEQMrnp6319cKxKA03gKZg8KXmDaoZ2DgY2sz5Dr",
-	"VMApSsXyibPGA6oP4g4tih0/pGmdUWHijh3GgpEuCNEqJlkK0SLhzyuGFK3X0ToVXF1wAPI5+O07Wi1V",
-	"Fg9lX1l9cGyPy0BwLMbz2JLinduw4fMH5B0K+C8ORWlp5tIfL5GyvG4MUfYV7U0B64wnffnFt2pAGGxV",
-	"GVvsMgy7FPqIOKaI35QJKCDAUxOxXGuXFxIX9aSWVH15T+TFhbxwUZSPRr5QSLV4HRa9Kgpq3SgV1PIj",
-	"hoXri/zDU5FBRias1hE3J7UIMnggmwZTyiCek5J8LM1wlWnh3rR1rw0DOJ+ETCt3ZroZbNrmXPt1uyl8",
-	"Cmpq4CUupfRvdm0WF/OYiA6EqBaRxA5c7lDkIWkktwR277Eux1aFz8G4SC485g8kS+UJgQQXtxA8ukMj",
-	"UgTGvH/XJ2dBZJmlE1LV2dcgv3/EjZnoLDEYT4ZcFXK9grh7vOg+wjDR5O49KoZeCpEDxDpcBueyyPQE",
-	"3NZUVdZHjBNrByvAG/GX8nz0oUqnccTiQz4UhzIX/+wwz2Q3j9+sM3vv2NH7h4BSpzPWEQMJsG6jTD+C",
-	"9KP46MFHh0d33mnff/Dh1+/eOSRXDqDuxV/feVdnE54lItm5n+lct9ggz0cmdg5xRFyL2+0vaZPj1rdp",
-	"O8C/COB4h6I7zkR8C1eF/FDB1+XPfGUPDLCj+MUp6aqgvgiHqBZutQf9o/UFDD8U9wjGn4Keg1V0R8Yt",
-	"th2u4VOAkDsU3Z13Rd4d7Ng1xVC7DzPZlyoue9QcCNseFa41eb2baWPaxn4XYViAFTn9kY5vf/jgsP3h",
-	"g7vv3b13GEcOWNb2TmgTLpPQ7r0SEk4TChDooj0gekP+YkBnDMrB4BLQSjpJE4xX6C2L8XrW6ae2TFLh",
-	"40iDzHCaT7TgsyF/1IZaKrHzwna5ES6vXyg7IRd/ASVapLHUBSzkCJlHgRHuTtXZAb5chsBreJkygL7z",
-	"tjidJsLkBTaffYZrZQ8wmXJEsmN/xGwcguFoQbwlhtPsmDwTfAib4Qp16B7bbzSLEFMXDP02N7Jb5uJG",
-	"27kS+q27uAM9YUqziVSJnlCci5/pwsDMkLlvYJvDyqnYCSRBZJno5mygMwM1EnNLDk3O7aslPoumt/U5",
-	"6aVayrbiyVGhO0bkESeCB1RtDU3jqMRGA510BYVjax18rUviHKLIs6qI5wreVOXbd3QybUMxqlprv3Hz",
-	"Winp3gzt6JYjEgcWE6rglgr+/7H3rT1uXPfdX2VA4IElZbTi7upmLowHm5WsKNbt0a5iJ1mBc5ZzSE52",
-	"eIbPnBnRrC3AKZo2SAM4LoqmKAykKPoiaQu4yAu7yPXDJJLsV/kKxf9yLkMOuSRX2jgJXwjQ7s6cOff/",
-	"/ffTciPYf7S3d3N/Pzi3dR4lDpPAn9s+D+egSKXLzDJ/40SeflamcTuXRT6OgmFZeJkhR6JzHCSqyCjL",
-	"D0nQQ2KHJhH48ObBw2+2b9y8s/vN9t3b9x4dgMoEMgWba+NTbXatRKaOIrq7+06b3ty7/+jeQcTBJYo4",
-	"YfV/OWQV8SHGihLVQ/mLkcNEB32RD1KpdcsqHFvNpke5UyVyo/oQnCfCN6ZcHmwM5SZSMWAYSRRmPg33",
-	"hoG48p9HqCl4jEk86B6OKGzGeoZZD5f1RG/kAs1sDt/R0ngznrh8H9SjdaXgDwTWYEhatspMtK6XFZzK",
-	"pBNHBseLzAtFo8f5jyYnqcqrR9003P+57GTIdBqMZWGVUZwKqwmwLsoFUpwPy6Ux3DbmsMEf/K0Ho0uF",
-	"tlOONR/JQKaJkn7iU3As5VCTSmEWgrvivmgXQWFuFVKZGzxgVytFafmU47ihsqINz0WWlM/FgkQQ5wn0",
-	"3MzxzKbogY1Et+mN2ioTCnqzKF09ymhyQt7zbqcDF4C1q0YVT3AcrFmlKTvLRhKN7tAAawN+aDY3QWHI",
-	"8yxvO6H94mcMxeNfE9YVaYOLXr4O/Q90jc2t5ma7ufm1W1/f+sblt5vfvP7/rn7rre27V+5de/D6w82D",
-	"BilJ2N4iA9rBa2KMeYL5KkP59Ucvfvnx559+7/mPP50aEANrnHo8lpd93ohWXIuTVmFrxV4vrJDRLl5e",
-	"yZ0vhm9kSq6Bn9ea2mmyifx4Ft7eBV21VYbCGS45qSYjV1YRu0g8+rPVMdHpG3nYF8SHm42U6Us9o7Al",
-	"oo3ApouYIsCEokmaPbi/74ApXH8iZsYhxAw0zGVsUmi4H1hVSqUnxDk7JbBFtys7PGkU6wr2bRkwo/4q",
-	"l3cOUmk8SUMwR8SdLpOmGGXV2/O+mr49CZ4kwYwn9BlicpJ/p/JAMDI34341GmGjtdm8vHXqezRc7EPb",
-	"L1/0fKPx9PHS1zixlJ+xw4L5e7GgcZI4Hp+UuDU9b8HKa0GNXm6+7jWayy6YF0a20j7hQs2KSlj1XBz0",
-	"Ew2nwNctXVa+zsAKYU3L2CgIQ7vSQoa2l6cFf6qs84JFnV1KBWAzdO3d+MuQmeiHL4cM4tqknNClxOdJ",
-	"zo7r29evX21en/J34Nuzs3A9iA5yXXj1UpzJ4VnYZEFbZvS4zMVROja1hXxzMWsmOQhVEZSK8/48X0Gp",
-	"ZdtgDESh9yolxlL5nkn+QKb2wUVEKJVxcA6l+hubW9uXr1w9LJvNratKDOQbVEMfnQ8nYDtFp0ieOLQQ",
-	"MHN7SGhfMATCRnBbTXwyiL5C1T6BHoqODIPo/7zzDv7m0cGbF69PfgL0jlEWyP9fipTBdwnOFrQE2yoy",
-	"sRPawlEq1DGWWsKdNki0TlRvI3iQio7sI206ljEKxv81OL3y3aFgPAzLDMTDonToCiwKW9KiMGZ3ddg0",
-	"iAi7pyP8tQP7Bj1r6PWmhVvEZDIx/xFGIVDB2QgiAzwemZJeUBJzoXRKYCSws3KuVfMWHCuekLCQe22p",
-	"n0x1LCZ0Z5iVTCRUrJRhaDVT0oZCqixHO84nYurjaCPMcVpwH1BK0dORnWqsQXNbHKZueu4NjiI/ZxRS",
-	"JPPyGGSNhsW+JFpJSk1vw4E14CyeC0pW3IYm9mYgWiqtmKSO2e97RWzE8OQfbsxI991INEUaxhU9++zn",
-	"n//2755//JPI++b/jfNxOy/VG6DW4GctLjUXqdAXONA1zGWcdApNSPZG3x4OpTKKNsvkOkfPvlTx/uD0",
-	"ECJh/VXoXHZY+UkdPqmfM9LNeFbq4hsTuWUrJ8X3Mw294X1YVeu9M3U09hjJGA+HouF04n293pzjRqvx",
-	"V30zzdrpmw26eN0wGbvkadjAbd6mr8CDFaxo77A0Wo006yXqIrZIChOn4L1XQTow56g1+3AlunK6/JHM",
-	"6Q58c5gKSv6vThlcjFW55bdpF6fx/K9/+uJf/ubZb//ziw/+4dlnP3/2/f/+w69++Pknnz378AfPf/zp",
-	"F//2t88+/KfGCXOiszLvoOo51oUctAV2rH45HzjhZMpta+VbfW/niczle4khybbrJ5ozT/nDKLnQhl1q",
-	"P3ryZ9KmnxRGlUXm7cnbcmexIc3ZjEtET19d5QZBQufjAO6PSklpHbQ7aHabYYMBp2hMe/caYaObKJG2",
-	"3S743Qc/evHvv/j9b/7+2ff+69mH//O7Dz6iXfzFf/zw80++++Jfv/v8nz+hefzDr3744h9/+vz7n7n5",
-	"zJOMgndXYGSMzNloNb5y/Wp1cvOsLDwsZdkbEIDIZsh6LhulQrULcSzdg/A36j0t3rVG2BjJpNcvGq0t",
-	"uCltEaZv+sFukDlIlEargbc0ytAZsfGnYQOjbPFJ0zo5d4vPVG0vlzCta7u95Lacb43SDJii99yX8Kyx",
-	"mL23rildW7SgdVFhoPA0Hmu6TqHfz6/PMUbpQp5f45Z8ta5f6A47fg9VrefX9GPa9Wv+Ms/3u+v4gOHX",
-	"RNz09f379wJQB7ktSgsNRv0sxcwpsLKOZEeUNn9RgKEIN6YZeUekKejZnMWHdvhM+z0hBzqb7iJNA+Ms",
-	"dOWlbNCHmAQ3BBMBDDhQMMCAY6xCVooTHaSZBmUJMZlsG2zh0ncYO1KoIPIU8ItvyXHExM5Fp+95FLhS",
-	"1/ssKeK5zVLwFvlQ+dibmmDpoW9z7AZ01v2R8Qcn/e8Howz1Th1y4gkiCCGqZ5DQHVGj3ZoJZwfvK1ZL",
-	"w5fwDRSX166/ji77mm88XlLKfTkd7PV6w4mTdVqlwfrjt7Y85zveO9RF/K9Vrex+crqG8ZJUvRV4ZTJv",
-	"SJwIrMCm/c9ufXPjJk6auTbNzcdt4xMbL9UH722E5Tzw5ptrDWet4TgNx/PR2wt2OV1nVUc9nPVL7/HZ",
-	"n1uzzFlOy4kweGn1euWTAQUIc0ejZ66SKG1cO2FjFVvKt2k5C5s8ihMZ15uVjOu4lHP/PulqNW372dz0",
-	"G3SxtDupSAYzv3nl+saVb9koNKYAmtd5DzGCBNiplWrzeULY2dub8ANC1yWq154RAieTbu6oDVZa7UOb",
-	"9iGNjrjGsw8/+uKD7z7//o+e/eAnDc4ja+NyoJCaNOuLua3qpKcsklKNO+l0mQFhowAVwNbvZoVI25Z5",
-	"62ozbJTDWJw08pFICvcWLOrpJBOcuBuyEEl6kmjCXJp1zf4Z1+yT9wN9j/1sFKRglCUFJgXLeLlLv7Y6",
-	"f+pOv0QYNnOisQwjJIIHN+/duH3vFsdkOQ0Xi54oT5nK0hZIvx1KFSeqF02nE9HH1rLk7GTJ2coH+kDl",
-	"zje/ohve/LTIvc4394K3+OWXcYuffGWf/npe5GIOA5WNgr3de3s379y5eePPKy32z+xipzutUijhQuCY",
-	"WnJKx+XEhS7ftUHEmRzw7C7DCmeLx2xi7XEpTVEwh0bQ1iYnX2H+xKlvjr+a+e4Rx5rg5XqZQ8A1STwM",
-	"MoyJAhbVjnizEUrbqwBxMHsYF96xRbn0qMf1gh6qvshlbL4A8onL9E22xRHsSPRg+fRbfl2Vfo3yZGCI",
-	"EkUafsEO3mX/8agDlRXMKWcwLrhmWXLRvflSTxZBxIU4mKZBIaSolrcelu9LJwNFH7SJ1nZI/2snuj3I",
-	"ckdmuoBImhA9iW7HpY20TYTy2JHDYbHp+N3qIbvQf8UUU/jv5NmTBH7a9F7bDBuj/hhBg9vdEpTxidCf",
-	"O++3C7+Gi7fWTrBdPQ6NlxiHWxgOl7bWSQIGLxC1Bu06YznBq4P3irCXcUIsSahbvxL9H12lnLZQawAc",
-	"VAryCL+c30YMDE2UTUQAoR0/ZmhhQQzSvNBB0kVzRuYyUHLUMjaFocNKU2yDKx4pyTKgmxpO0aGyUBgs",
-	"jRDwIovF+DXNYmEjuF2wFDOIYKFNarTnT9ektk3UItJwR1TYOBxKZQHdw0OFKPr9bKQRFIbnMPaS2VhA",
-	"nIsIsTk6v+FqKMURQUtQ0SVCc3DHpgtZD9XtLofaSnWsspGywklMFUgE5xBBnoJ9Uak6qRQ54T0Iv3aV",
-	"y1HPhwzCipxlMKsgppLCMUZwHt+hcmAf1Wjb5ebrJu+S0ut4BDSXdI3rlsfzgQYgFolGrYrWYazLLA8e",
-	"PLy/d3N///a9W46sYgNvOzn9Hpfcek/GMk2wepWfNBc6qTtW4bDhU6S+i70GSFTB62ajWEiqvtCIX1F5",
-	"vlQIVwtn2nySphSLkiowfB1M2JvghatqYLCYAxFLRPqZxtEtMovlmyhdSOH3BE5RnIuR4n5U3vTKc7Mc",
-	"P2N4n7MctmYqOjLe4c0iCpm7/QV7i6POGNKk8e1YGjnWckYCC3a5WX/xSL72iKgFcXsyZdQu3HmWw8Qp",
-	"WMlk9izeBAh8kuU+613+RPrd8LdCng2HlS1jE4ljMeYUZvSyyDw4lsOivowXT/fpNbIVoUwM5nujsplx",
-	"/bKRWqYyBMfhBSef/sX6SjbXvpI5vpLmK/WV2Lk/S18Ji5d1yfE6FLsidDRixjnqHOtX4KqELPf8cS/V",
-	"oWM00rkeHau2klZqgMMQ20PAuQyuNJs2z4C8LFq2HFMddoYQxsIAY4s6ZJc+63Q26wlrhSkHw4Gno75a",
-	"h9QJ5/TADOHL49H49nuNue4KpsPJZUeCeuiqm+lWXK0muP6L2/hFNnrw3jZf5xhvTdlyRRZNNLlNTS7Z",
-	"DxNyrCnGdZNBp3xeGTUs1Wludd4pJzopLFNasQ5W/nG429HDaSjCfCsZfaycx43AhFOE7qd0X+iZV6Fl",
-	"9oeXNVvarrrV3IshmmYGXPFqMBR5kRD+/7kMm+CfKcU1FuMwKFUqtQ6ifqKLLB9v2GfaoyQu+pFDkCvA",
-	"OtNkblq8z/MbwX5mIDjB4ulnaRx0JRrShSS4SxVEmKATMY23YiRJj/ZFMF16p8x1lrNlk8J6JDg8sG0k",
-	"g09WH7V4ykFk9OZung3YIW1+VWRRoESeZyPyfSQa55L7kZHdVa0yBUnCOOtwCUvdCiJf9Y12ggiTattJ",
-	"HO34uc+b/k9SB9v4lcsMGHpk/ec7BnGprTJojU38cbW15o4FWyccJEOY7pP3EPqlx9dTaWJrI9hNU06S",
-	"JkM1lTDtsI880hz0YMG84KoSplplyKHf49DrscdzVBk6IZlthv4WQVRca7Uycjb2PJEemH3tHE4C8SIB",
-	"LDrHCM+A9ISiLwfTUvuOhX08Ae8eQx/UQdSIEueprCs+ZCGxjIZPxENw/ZyoKzyA+X8zSQuErZ7TVUsP",
-	"ZGYPuk3m0Ix+mz8umP5Jjz+d2wlTKIiWY/1nK8bloh+/Sy8dwDvze8CeMCr9dQRQWc4AdXDmcV2jKes0",
-	"mjVRNo6yaHd3h0PQ7+Z21K2SOUVzd5l5qNIHqcoBUh4a52AjbJTK/fQ4nID5BNEEL118IhDnFGUTdOqG",
-	"1wL8/MhvZbE1N46qYI+jhj4PFEYP0a1O76iUo6vI99vcrmADZkpuoA+DFV0DAVs3L54nZnFOqJOWhvhI",
-	"ySURGZJRt2Bc06+R+S3PM7i/YkZrMq6sjeBW8oRITYtSR8G2AQoERQKvQELA8yakOua7b7WapNfWDZvd",
-	"Jf6QB+LdO1L1ij4STYaNQaLsz+EU3OsiK3rEJRx1HTCib+FZx9TxeacCVCqTCezxpaDjJUK1gcXLYEaX",
-	"0FEztwR83qANyaO5PpDvN8vJabwR7JI60k0YNXNgUcnTrHPs1CRHzzIQMXlwbWCJC3tEEcRJt4v1xbnh",
-	"aPdbAVvuSGis3h0w/IDCoiRVFjJ0Wt8EtW6O4JVcFmShLvYzji25rZ3EwZ239u/uB3FCfvuBOJYtMyJX",
-	"DRybfAQuS8jKQic8KvzYxqxT6alilSXpZvkA7bRYFPIieiaX25tmmSwwAy/VDt4wVR3whM4V2UpdO0Fg",
-	"g5pxB9TdxgIP76ES+2q5rUDhgE7NMz6thQE7CXWktd15tnYnznoYKDl6FablJfS5zMmHRdcYHzGEe4lu",
-	"3ayWblI7JsuVos/MxN/DA5UHaOV5GrwIBrLoZ7Epber0JXP957Iriw6aI2SJcLknoZyMBBqLNjBnLyQT",
-	"I7QZV2SZVbCUbAiNnICggsDgLJQDGUwtgxE8WWPpdBRdiDHFl2NHwZ/kBvy4VBruw43gEUewTadIo7kM",
-	"ssMGkisIvOaR1z08BhwnR5aJcETmsiaVGIaCRsy9bHQqbEKeymp95NvCFuZsNy2PGMwc/fKKB6h1EuQr",
-	"boZG6wqoIvCxRmu7uUTZIY70TEsO0XfqvJWrxPJW8GeeBJ+xQjrV6XyVPPEn8CiRC9fcWpX6cMz2STp9",
-	"Q+GL2tJOABM7JgeOymyig3cnrmNY6xjWKpnIeLtPIv6ZzXdq5D9bpnT5ytN60coicab39g5cApp7yJ5Q",
-	"10kD9t4C0c+/RulfdTOHBBYWlwYhVoPgQQqCCh6+ysgzdqgm4Mg0Z4r4KctEpWToADCERpgLLqk7sbIU",
-	"dxE5Tg2OPh5mhL63IvFQZSWrAKKCiJYUFGHExKsLF94m8bNx4UKNzCdBzszdim8OFtTI48DimMwgzHQy",
-	"STtotSU6gB7yp+7P0B7g2wYrmH8VGkGdKQRH6qQlZhaB/URUYAWn+GAPjUqBwptn955ZRQSZUEEvszlG",
-	"NBukCyFSJTmbyerC+UthWQmIuUylUW/IY8v6Cj7kUv7QIIVVJ4tSqo7ExLTNyjpbNYM0NV0EkUYI5nOc",
-	"N4RZhjs+QVSGlqY1a6GZ84dqq9Ks5UdAogt8cADalS4w1mCSknDL28mKxfhQbdd3r0varzkc+OhlerQr",
-	"NHbc5Eweql1W7EynaQthDqUnV5yxTEmTueyJPMagh3FzEAq0gfQoNdtBdv8SwCRToMLC6x0DYlmQBc+l",
-	"YvRHzGrEw14hY01jXlrD85bHxhtPeCRGOSRXPO82rDEwdQe0X4qs/lHv6CDzqpcdho59xx8f7NP7nHlq",
-	"d3ZlFLixqNJtIBJlafYN06wIukm36JuZglFar02i7Lhp2/LxQS60fqniXMY4/8MsS9mzNsryYz6xe6LT",
-	"58sB8YrBFDFJpOgjRaRik5yJHHJgW8DXjWVBGbd0ZZyLoEF5cS9TRZ6lrUBlFxEFJTpP51Wb6SA0a8S/",
-	"nMau8QypyNWLeDZN9i4c1jjzrA8ekDERpk0BGOOuslmwlvoD79leogu8aIUOBMoHZugwADE2KtdFbQX3",
-	"Q2iIZA4VWCGzSD5UVrS7oK6QV2qzGYLsFMOhpoic93XHoRiIFIzMceix403VRB4qEnIbnAnKKcgzCUnM",
-	"XHr7F42rpNAy7Yan5StxJtPSeRrsxl/AjQPfWNjpA7LvlSV/rA2YP6oBsy5X/BIbCWdkGZRHsNuO5EUH",
-	"HDXDNNhloUzRfVu4ZxG+SAU3nEGC4kb+sxwMB2Fnwm+1ce/7qlOTplYb1yl1oqTWy8Vn387y+EqT/ONz",
-	"W50IGFmfe6KKq5edvz1RhezJfHaDnMGWt2E2lglDPdIyv31jdsOYMb1kSB8RzxYP6X/pIgSwO5aJENgd",
-	"7pB71mz1p/L+T89oNRSwY6LFaJhynI4ilF38U5nL0OTETgYP/HoZvVgMYRaJ9665fdCk8dhshmCa8yEP",
-	"sqPvyE4RerDtcKwjzrSlg+uY+rTl62FSbbbo2WTjEjOK+hnyaB+O0IMb8zK4lGTvehTLuKSTgbroru0z",
-	"qKLK5RER5D39bGDR2TlBjJIh2Dy0DKYJw7xArg2v7RGDMRrF3nTS2JKaW3IZeJlqm9o2aJa/ieFbTzPm",
-	"NCeifLZfK0ZJR5qWPDJ38iZlOdfmTuM01suFs8RoPMqyY/ae2YiCLy1am1vb4YRUajU6WZlr2TYvu0Id",
-	"NAk3vdYaLz76+Pe/+vXnn/yGoMhJqUTG7kvu9Slx0mpc3vLRq0mDHQxTLKCu7OtGq/HV+/ffun3vVnvv",
-	"/r03bz+8uwyIMKzAGSMrrjC9C5UkeefM1ssQ8R91giuQqlSADP6Fh8Er6jFZYgnhP7rD0Wjhw3PWzJfg",
-	"VDuEWtp04dCK1UCr7YhTmTS0SRZGXfQJE9agi+soiav0eVvuIZTHpLqBknYlleHxfNPnEhzERBdJR88E",
-	"WoTdve8eewU3noOPNbSzWx6/6ebmNftTO0eahdevbVw5+VAzAB5cos2nj09/xPdQOTjRdUEqhKl6cnQ+",
-	"mBy71sNXdRHAtNYo4qhtV+b4VJq1d1qolRmHgrLVe4smq/fYWYD1F5yOqwrRKWbkwL1ss/kUabh/evl0",
-	"veXS6XrrbLqzz6brzU6m45Ox2oG99F4hek/JMk4lUQfV3dH0CevBQ6JNXYgxGImT0BcUqOu5cJ7mPGOV",
-	"HWXxmOBypg24G9iBA9FrnI6rer0vz2Jf0mphDWFv2c2IDpklS4x79+Bmftn39eOwMSxrxNWDspi9EV/W",
-	"tXsyMEJvHYX5Eh+B3ZjQBnrW65UwCI5e/kTU3suX7Msn6FV75rmFgiJ/QdoNT8wyGo6d87U0OWMtZ0rT",
-	"wNNFmXMhGC7k145XVn5WFjuPZ0UQzMGDjRPlcpA9kRHXALAaxKmONrgZiTiOAqmIWomSSTizh01hnAcD",
-	"0bZrpsQmMCbKalg2fwUL0QvSrMIphLogYr99xBzDtgI7obwl6pOBvTUf7AvODONKa5HLQMSxjGsS+fGL",
-	"RmSu7jwv+hXPuYhjWMZysxE2yq0GXhQwxfjL7cYyvD9wSWInz5r3ByYM3bXUdfo/rweOY6vx+LQgS3Zo",
-	"s2+4t0kZ1wYO5s8sQX3tSV3x5j0Qx96tm5UFpbThxYV5gGXh/pyoIguSYlXtZmg0HBEPEoUZiBcXcKju",
-	"DocGZeDV+VQ5ZMPIJdfCBufBt5Ucmd9ubrlfE6Qb/2G7Ag7Hv7zivLDm/ebW5VOSVtk5OMl4cPmJFvoB",
-	"/atUlL/2q57Or0pzejSexvylHGsxHM7Lv5o8D3oAH4ebZnZN40PG9KJyxuk3uYYx6akslw6IlojcpiX2",
-	"7nBILTJk5upS28QgKsyEHnYrCB3CAFWEQMyo9EeYI14sUHs3EWNtvPjZL559+BnYLpjgTGfR4YRzrHR7",
-	"tWzNpwzXuNiAdrB+ZUxl9asM5dcfvfjlx59/+r3nP/50akCMlX7q8djQ0LwRrbgWJ63C1oq9froEOAlt",
-	"5OUVu0U9iusyvrVataSYoC05mdBFiGsvRVwsVqxXUwg/rwieTcuh6Mk4gP3skLgTpQsk8QxcnwnArVa2",
-	"nHWZwith06i/AVmZqyHPXYgN/xVUFxBvHcMLn5IW1azdUhUHKNYJToBHtvZb/0lVDxD8Ex781W6nvhQp",
-	"OW9qTbiv0Z9PJYaXWgUYsOyUhN397ceV4fdl59hdbGy4GdJzb/g8ptqhD8ujNOnw4NEJN3PsD/GvZzf0",
-	"VffHYtNlwZwsSbzCMupB0stFlf9wsfmrfvq9xpHQSWe3hM307ccgBY6kyGX+lhybX2iJEMj4I3SVKjxr",
-	"kkkOCDcP/twIG2WeNlqNS3RjUhcnX3gzywOCWrckUcqx3LdMeYvLVIbBd7M0zUbkFjFVF+T3mEZ+gg9g",
-	"USLBZhEmnfeBYZamVFpMhVy2XsvHdba17ZOYfjUfxFRKsx11tQDaiPsFBD3h7+uNAO7FpFfmDkvUx2fE",
-	"qX5NByKOczhTNDUyBksZFI8hcmlV+oy3y3S/Hw3TTMQyRpgy7LebpA7sSBkHeTaChvNsFAYd6Bfo3zhn",
-	"RRgMRanhJ0P7MgH1hjUeU5Ml3y24fBeJNvpZanjKHPI2p+HbZDqVcXkrjMbBVcJs8iMhlhbQa6WWbfP7",
-	"yKsUxyx/0SmSJ/JQuRePxkESY9Xt+wb99H1GREOd8v3g/UP1/sWLF+0/eDKKc9EtouD9IEpUO5dPEjmK",
-	"wiB6kiWxjOH3RzJRvWCUJ0UhVUAvuUcD20QYRNSp6uuGUEh7tryBGafG+C1sKdFwycTVJtAbwL01DwTv",
-	"+5+zPXAv0fPezwGS5rds8TQWjxl4N69Hh2rXZb0lDnYNmVHZi4PuE9M4F7dTE6YmjYY8oIp8LGCO4OZJ",
-	"MlOqa5H76Et6xoFELiZiHqtQ5mMxpsWYfE1zdQpeJtoCA7DWyT1ktg7zW1vCgbUmPt5m5bG6nu0nPQUT",
-	"ghAAIhjJI9QHGFQY/piV/h3Ht3D9EE13+MLBMxgaNdFgboyde5KA/PhKeCJUovv+mXVXWN1doY0cIhU0",
-	"z1KpN5jPiGYvImhdBNVzOALMieRyHu0tOPbwZxnpIcmDTpnnMCheIBrPQCSqEHyVOkd691AFFhyDgEQP",
-	"oF2up6eOwJhpHxhcUdeBI4mUN4jUTfgYxJkDc2SGQ4gRnmSwgJciTSsoxBTzg+vafUHk0hIuEv+UxtMA",
-	"QggOEzxt8A5ELmFAeNbhFeoLKD7+1FbQxnHGDLrzSOmWAyMLq9NOHAbk1w7dHOK4mC8M5w4Bp7WUNLUT",
-	"EBMW90NjkJMWZxL+vDItREc5PRIHG1JZ6AijFvxQODFeIuBS6djtOHzHbxeuJYYHdyxI1RzW2TeGEqpg",
-	"tBs8TCRsNekCZppBXBTaElciroSL6hr+J8N7CFN4JDrHadbzisc2JvNEkpn32DFm9WVdC/kbBrrs9GEf",
-	"RXqgEUY7kgORpJHXKHEP1bWJvvUcNyzcED2VaNIdUPFMRIp4GMm7DE3rXZ1+n7mNmvZ3QfNicAsiaBId",
-	"G3Ov0cccoF2SB0PRkSGBv1AjRyIVVGZQUWjqPvyQ9qUW4wnOVvNF+q3N0fahhr0iYWylpvm75j2C0reF",
-	"i8S/EDqBAHcJbhjDfca3FlxEKrArY79YTQif/vADmQ1TGfIMsdaHCD+8L6lFd/FPZXYj+q1dOpt4M6U3",
-	"J6lkzQwWHTQ/2MH4EY/MkCc3G0hMNC1RiTSi4MKFvf1vXLgAIu7RwZsXrwfnqL3cO/BH48LAJgxEfnw+",
-	"DG59dfN6c7sZnLv11bfO4y0JL29ehU1+892OTFGLktqjzx2KXBQZFWDCKg5EGAi4s7QcJJ0shYnP0Rd4",
-	"RMwAMCSclKzTKXNNjAdZF1Qzo6KjfoiabsZARbhHkE0m0nL4xk7kEZfScN+5s//OhQuMN4QN6L6URQUJ",
-	"q49+FEcgYMo38UmTLmJuhmAXbYUyFQiTRJyXWY6FrLpMi43ghiDS32QgdQhDHsq8I1VBu1PFQSw7yUCk",
-	"nEzCxL7YK4d1vwPaRz9LrV4EHzO0k3HSSwpk/xUFFo/ybTYQxUZwV+YgMTsyTZHkDqE7s/z4KMsMRLlA",
-	"asBRlsfYhVx+R3YMD96FC1/fv3/vwgXYr4HIc4EKCpX/GhVlIKFLzI4M+mDIvURQ9iIvi36AMRRtIZjs",
-	"4lVmnvA3XD5OJ0vLAcjCrMv7WBBGM46eaTC2ms2N4Ca+mSOFUC4DfZwMhzJ2h8z2p2sfOlQ2/whnfIie",
-	"W5j3jeC2CmDYVabmYaaTisnIsxCSerhpEaT93m2GzcvXwyvXruJ3w0DQTJi/H6rtrfDa1WtwLeSiU4Bp",
-	"Rap5N0kl7UFaDfJG0R5IjErvCBlRJ7IcGvbw9kqpdSu4vLXlTSvGP4MIvsB4bLAQZqpo0itiGA3Oujsc",
-	"kco4p73wAH6SDt2AgUilJV3CycxFoo3Wm8FwBuYZnOYs9TRc+kOdWm5AkRh1VhmjZNSHWfN6gThD1BUW",
-	"6VZtFqkVBr4OniPWNuo1iS7g0Sc29cyXa9SDGf4MuGONMGQ9XJdD6JLOcq8Zdgc9ffz0fwMAAP//",
+	"7L1bkxxJdib2V1zJMRv0TFSiqnCZ7iqTjdBAYQYcNICpqm5w2I3N8MrwzPSpSPeccI9KZDexNpJWZtwL",
+	"RdIkM8lW1Gq1Jq32gZLpjbRdSvtfltNDvekvrPk57h4et4zIrEIWhtv90KjMjPDLcffj5/qdbwZjOV9I",
+	"wYRWg6NvBgua0TnTLINPj1KW6WeJ+ZOLwdFgQfVsEA0EnbPB0YCaX0c8GUSDjP0q5xlLBkc6y1k0UOMZ",
+	"m1Pz3kRmc6oHRwMu9MP7g2gw54LP8/ng6CAa6NWC4U9syrLBu3fR4NFigR0mTI0zvtBcmp7PZ4yIfH7B",
+	"MiInRM8YUUwkLIvwbzpnhAtC05Rwrcg4pXyuCBUJydhCZloNogF7S+eL1PSn5mpEF4vR/v7BIMKZ/Spn",
+	"2SqY2mLRNbHvZWwyOBr83t2CgHfxV3UXJ2Gm85hqNpXZ6gW020jGsX1k695cH9jhjArB0nX94RNbd/dC",
+	"YkeGxs/5nOvm1ZrTt2adw1Wj6rK0EAf7zdRPodVwPAmb0DzV+Ipt2XzY79xPj+V8QcXqhWyjBv4+EvLa",
+	"BJG50Nm6nuD3m+gpz5TMmskeC/ZWj8bwROzOyiJjV1zmiizolLVseXylRPU5ffuciameDY4OHlha+y88",
+	"tZXOuJjCwFpZxQ0ziWcJmy+kZmK8+hlb1QnxiCxllpDxTComyMUKiDCmacoyMpEZ0TOuiBSMmCExpYfk",
+	"kWEUjGqWuO+IlgVvMbMBdgJEI0uuZ8WPFzJZRfAdF+TwPpnJPFMRSSRTREjz7ZTMZcaG5JkmGdN5JhS8",
+	"PeGZ0oQKtTSMzDc6YzRhGYmDWe6dskVKVyyJh+Tc9XvJ7Eio6YVlMBAyZVqR+4eHQ/JUZoYJZizgkbAf",
+	"eEYmnKUJckjzo1km+DCWQjOh7caBB1Nm2sB+TZfYwf4nZDkzvxUTcYTjyvDiRSanGVNqSF4KP0Kgo8ws",
+	"Gc2rsFBc+Scu2WpITrJMZpYwOEj3t5yQJFuRLBc4MyE1uWQLPXS7GolX7LyQiGavtOzvw/r2XlCtWWba",
+	"/Adf/md7//DND743aNzzc3PBtO98+HnjW7Jh0/++vGjt5Zfy4qYv4udc6Y3YO9dsrgYbc/TDTTn6C6nP",
+	"6fQpTzVr4IEvRbqCXUzH2pwyqokwJx03tGJE06kiM5kmbWMVUo80nZZGi3Pr4M7ndArX7juY0DN85QAn",
+	"5D75GdEso3hjv5x8SvV41rKyF+a368gi0LiVRl7NpGBrKQeccWEesysbkZlcsiuWEQ4ne5lxrZlooR28",
+	"OcI3B31HCKN6ge+YUZ6yMeNXLGu9STP7QNdVuumWP2VjKcY85dSQpPWwZaXHbuJon8pcs/bpml9vfK55",
+	"uqbHPL3xDs9AXm/tEsX56whHhdC9GXtgdDxrYg/HJNZ0+p8/+irf3z98aP78NG7Z9rtkF+61ZjLiSLYj",
+	"oB8Q9KIuWw+AEeSvw5Js46afzxXLRPt0cvfztl359k1nr2nTbXZmjnOijLy3pIbJTYiQoKyAXHJFeUov",
+	"UhYqLvdaFBfzfm+2B6N5Z8aVMbWQQjHYMo+lmKR8DAO10pj5ky4WKR8Dx7n7S2UG/k0xHvNkwgZH9/c/",
+	"iQbMCE/mu4xReBDWa2iutRlLE9hvTCmjCZir3MxxsSACeLx5AMQy80pElDRcf0yFEbNQkyYcZC0r65ld",
+	"cDTYP/jpT37/8Iv7r/d/8fHPH/7hz+599uDFj159cnpwbjrrRw0Q+ZAcdWFjnGeZkUqVppp5wdqo+3IJ",
+	"w7XDMd09kYJtQzuUAD1hVD4eM6X6T8D0e2oXsm0eTkJeUkXGNMs4S4jMYdhPZXbBk4SJ7db9XtO601zP",
+	"hhPfcGXhDbcbZyxhQnOaFuI0UJUl5jwkEgSCnS94/5ERJKuZMImdNjfOpFIjxTWLyZxRYRk9JUt2ASqw",
+	"YfdO4TCPEWV2V7CRiJ5lMp/OCCUXmVwqlg3JWT6eud9xTBn7JRsblRHVqhWZ0xUZz6iYMtyqkbNEXazI",
+	"T07OCRfjNE9YMiTx45enZ6OXp89+8uzFWUxSrjTqhG6OZlhqaMj5TBg1hKbbbAzQ2usbg7smS1vCdUQU",
+	"ywwzgPeOyK9yqVlInBFPyHLGBFnJ/La4wiNBeNNwj2GgcTGQmHDYRxPOkMBM6Mz8zYU1I5qXv69IKqdI",
+	"7Sua8mSrU3h4GBAbNezB0Zf2z7p0XFCeW35Wkrxx046pIBeMJJymKUsG795ExTK6/c7tmEur+Qh1fGLb",
+	"hid2z7nBJMGVOaKJuUUjcpFrb33IGFlmUkyPSQx0G+IPMdgjFEhmZhyf0dRIm2y7VWk+Ao52c992lT16",
+	"XgBzsJfgBXCb5Mjci/NcwRdAWvL7Zy9fRERmhBJDpJRpRkzLt0dzv+zF2HCXlcY3QJX6qczFlvS9v1bm",
+	"mEDDVeJmDEdIlOGq8PDO6WR7A5PfWGZJIViwtxyFiXMpn9NsupVAcf/g3rqNp6UcpdD2+o3HjWQqCTx6",
+	"RNQi5eWbCsyZDOx0sMRqJjPNBPhBNHur1e1tQBgz8DFBDshn/FMY4MfmLzDDUgLWjSicA1zNsDFrLezv",
+	"mzftsnxGxWo7Jv1Jq6hklmROxWo0oTzNM6YqSyMlMT8T8zNLCNWazRdakUkm52g5oUmSMaWOiM5WhE4p",
+	"FySlmmU7XgM3UGCuJVFqTOesPl6zAoEBuipPAV3y8SyOCvkHFGauiPWfkFyxr4R2HWdMyTwbMzUk8SnT",
+	"2Wrv0USzLCZTfmXvYVVWu4Zfia/EU5nVxxxZzTzLUwa6Sro6Mg/vkS+AuT169YxcspWyKsyUaTs3MBkP",
+	"yQvGQdBLZIkScLsuDSPKFUvqNHEGfTPWlBqhnbHLY3jkK0EIM2NH67uZraaZLjyTII/gVYDSoPPDUKWW",
+	"MkuGZvSPTMf2ll9k8srIkVr5Z3qMaC4FrpggM6qK/QjGWEXkUhjqQtuE64hQbUaeMvOukTMomXORazYk",
+	"r4HovgGYl2lCNG4XEEpyxezC5IsIbPRKwg/lVuZ2c2Sma7zWURjPwGNrW8kYkMQwD1w22Ba13esZdMIW",
+	"TCRECiOIwuoaogA9gXer4Veg73wuzMGWGf96W+HhoJVbeINEiUk8rugtc64UF1PidvYROK4JxcF6v4tb",
+	"dZQghNvUt6Bqd4zfUtVbRbZSShovxjxotXYlmjPFxyA0mN0lM5rxdEWCd0KeC3dgegvU6x5mBDefpQm5",
+	"YGNqjkBoZaFj5MIJ1fSCKnZcuO/cnW/0zKXMLvFywSVR+cJoYiz5jCWcbiewPFgnsORFF6O56WMEtsna",
+	"Uj3GbvfOVwvmZeTqAGCfz/NU8wXN9F1z3++ZCVu5wEgCu1+9OBx67ETouDr22IvSccMMYsOSrM9VLlgG",
+	"7xFNL83lBRMDW6QdEETZgKXpjGnNxRS+oUnCzWs0fZWZNjRnanA0oali0WARfPXNQDGl0AuRshGyc1W3",
+	"cX6GPwBLlrmGOwu3EjX3MlnO+NjcZLY1uN0GUYON3znqHhw+eFjy1T2oG/0jP7g5fTsCr3h9ZD81X68Z",
+	"BYT1CKN/KbZ2RB//6GG379B+JS9+ycYg4EOEEwQ+lahKx5dCLlOWTFkyorrk70ioZnuag1Fa5Kllg2iU",
+	"rriHo3JDFyCxdr/j4qr6eI8iH8/Tp+kg2qXP4wlL+RXLLFF6eTWAoE/wvdXgXdWBEQ2YSDwpqlthaRgh",
+	"PHBEYiMewimIyR30Pcorln0UkRjcUyhZJbH7nHBl5pLE5nDar5jRcpP4mJiZ2ngFrsmEG9m+x+qZB9eu",
+	"f+2NS45adCeJfsZRK07ZFa5d5xvP4cl30UCKdDWSSzEKVr5MyddWKFowaW4Za0PSMjUiE3h50boJYTHY",
+	"CEplaIFkGZCbXshcA68DnSz+Vc5yQ9SFniGRrZo0yqhmEGtE09S1Z3SKsCspAnpdSJkyChJaxuY0u+y1",
+	"G41SkV5d80A612a/s1V4JfsMELQAP77akqDk7rc1uWBTChL6TKZJyNvW7jClqc77HcMzfNS8lCPHaxiW",
+	"XfViWG7lj6z6IlgaEUoWUsK/SJLGkeXzOc0aw7EUMxfrmBGvvohpTgvFyPlvGlrVs4wpoFBpzWWOPrmW",
+	"RbFG1nfR4IqmOWuZ+JIqMmdU5RmzJu0yKczvoGmhEStq6L/S37vQUfllKUTW+9SBR7iTX6xNVI5FLMI0",
+	"Q9e4o7GbV0gfvzdKOzHgYuUjFLDiqHbh1W8uf1QbGFDppnjTds0+KlqcO7m0v6BTMIogbOvB+rCtf/DV",
+	"V/n+/v5+W+xWyzitykhxqzRFPwHx3eZ18Xql92KI9uOKKC3N7mJinK0WmiWg7qGpQs3kUgxRiAkC0dZO",
+	"iez9wzc//F7TQYGx2/Df/vf1C7lRAILtxl/wNcnJboQuLuhCeIojBrdT5RKCi3pIXprrR0jNJ1YMP8LD",
+	"yvEEz6jZx4aRQuy3o0C05Q3hNaDq0FeF5cWommgFxPsRA8wq3fe40Io4pn73EZzfHMKOtiF0E43BOYNc",
+	"YUuSVXheOTqrNMz2CTiytzKPn1nBigkj3X8JoRYjO75AMDFTCKSSQTQw99YoF2CUSwpuqnhqeFA0uKAp",
+	"FWM2SuVyADznipvfdeY4PMxnodXImkLMpLi6dC/QTAMLC35esouZlJdgRsZvwBtsmN4o4ZMJy0IuackY",
+	"Dd7umcntXVGIWFFmljD115Trc5wpfP65me4TO1v45ilO+RRnDF+9kjL9vJg1ygMw9TM3c/juU5z+c5gM",
+	"vmlJcO4pAF+fWjJ85qeJnICry/BlR47KY6+RJE8tRd64ZX1uBYFSSOjg6xncTrjS9sMmFHsmHs+4YMoP",
+	"/pk4EdOUq1nQsxO8ix2VCWx2nHHNx9Tca2zOsikT49VmC+ZaQp5cNAefT4o2/WC40j54pMZT0TzTkQRi",
+	"njEqG9W0l3D4ilZcT+vf+cw+Vj3tMLaiFTuA1mP8ynZVnqC/qfqrmE2qZZD60HntsbfaplFUZ+TimMPW",
+	"WufjYlUbFq3pJq5dAS2s1U9pQ4V9nEEOw0Yqa5/7bmw0O7zweunNeMxHiotxg+xt7nNBYrh/5lTQKcvi",
+	"IwIP48UOeiRNUwV9bn2Tz6ga0fXCnNOUsbcxzbIVoS0SXaP+2lvhdzvFK/4B5+vW/d3D71ys4Tc3IU7k",
+	"i2Tj7ZJn/UxNuWLZiCfX3P9XLFN24foEUrfLITaK1Olejp7NSpc5/n78OOWm3VTd6O4sFcMuncgSvTs5",
+	"SlXgCeXfgTUS2sOzyd306epFuSH77aNSe9XB3ML95Lq+nXuq1PtN3Ff+oviw7q1XLvVkrSY+5yL89qCq",
+	"m9eYbIdCWz31PRRcs6Oncs+bW7CB4Qv7x5f42JvwuT3MvcK0ZtPzYMr1LL8YjuX8rqQLvmc2xZSJu348",
+	"78LX1SVf7MkFUmVvISHgEIf8Lird752r79Xy2pXerZtf+6JYG7XM1SKlK5eIYJl7Zzefnz6v8vjud5TR",
+	"e8o8fd1LZ4yJL+yj7cYat5FPrQVxM6NSbeN2zqJsHNrlPrg9SePD2kAVthde7G+6d8mt3GG3d3+pZvul",
+	"k42CYBwt08Q6yjBmnqZG6vE33Eb5XmWLYi+T4o6X5haWJE9Zq5r4Pry3WymDApyogawe6DoTmY1s2F59",
+	"Wz2VGZnJJUmlmFbcKBAEMpNpQi7YRNrYiMDC2+TXr++oXbhWHccrT+3ZBHOIl1RBAKNA1BEzIJ9BD51t",
+	"4d7KwoPaftjq5OjSnBDPoH29ICCzWDEq7IoAQ1CaG4XfLA4GIKcJhlYdk33LHsCF0W/lrH15+70jZNv+",
+	"abFerxnL+/T/8pSJMUtGudA83d5HXXJ5VraiBo+l4GJqgyAVkcJvx0YXZaeLdBszQCDEVUYoDN9RLCEX",
+	"K2L2iEuJGpIzJhLCNaGKxPb92MXQ2kBZLUnCNBtrswVc2h/+BoHsPdZsyUUil+Fmq73UQpFWS4J33Vas",
+	"CNaDG7pgK72XmWb9KNTOaW0X9XILF1ykYOHXs0LkKbsNpT9P2S0p/K7nG1H2c9QlPwRFH+Z1E0p+IKmU",
+	"PPAbKPd3fnx058dHX+7vffJo7w/p3tejvTd/9NVXw9oXpe+Go703H5U//uCjH/8uWAhK4tp3NOtDs03k",
+	"z+74J/vs9WTBEAVrM1PWuvCTD47y2YesMa4VdrtI+eUbGMBOaVmVvTfZqw3i8iavl2TWbbnO79bevRHB",
+	"u2tWppHhOZ+zHU5sjSYQnDs4kS75bMYXC5ZAtpz7rlUzCHG3iv+Cg7rfpT10EW2SSrrbs7eNdbmX0uCJ",
+	"da+c+fBwf4NUAyOObWeqDsSvblvxprbl4Nr1UTil5b6ZW/hWTTgpm2gCEe1gkjHngytEhQRdlWtVmHSg",
+	"46jdnmNBBtfLBr1DUSu3b2+7shp8UJdND3Su3rx6vVGkc4jn/unGw90ACiYnsPo+qRdfWpty1I8RhKpb",
+	"yXDwZj2T2LnivXul+6wPuz188Mlh7Vaqi49hxkMQNjHh9nL3ZsINgiWeupedh8K24Lo7X5+b0Od6rRnj",
+	"vHusHqtkk/dKufGIpGpYVnyXLvjdq8O7YBlVcZk9VSPlPy6xp5nWC/Xjo7t3PZ/ag38P9/+LH//eunhz",
+	"9Mn1NY6Yp5892dg9tFgA2PQOj8RicU7V5e4tUX3Az10KzpA8EiuA+CDs7ZgtNImHMe6E4TCOfDbl56fP",
+	"EXfXZhgD+iGHvIM2SPS1WkPdNuH2zBAtE+WP4TdvPgruwSZ7BNLgFDClAjFpTt+G8hHs5YojHwHb+15C",
+	"EKc1Cta1SeEFEAx749ug8uMA7vjB/j4Zz2hGxxpQijMGSMQ1qQCO/LaqFshAVDE7ufow4VcX0w/eEMDj",
+	"YiJRkUNu8KAKdjIAStZ4swUKepeN3Oxxna1GkLrbfrc6dEW47a3wpLOVEa2UZjQxY4pPT85PfzF6cvL8",
+	"0S9Gnz178fn5yVkcWVQ1u9vJpZBLFXiJEDakMot7h6WU4If3e2ozoctnJvM0GcEo2+NFtcR5EEqePnr2",
+	"/OQJYBgdExDdjTTpxOjWLgOJul9KH56KIqfPoXD2B9sMmVKB4elrHdhhtDAm004T5/UYA7WNW4I7a3rg",
+	"pmZQwVVzY1ozkWZLf8FEGoe6gRPAkqvBBaClpukIagF0VrkwfaIK4uFsusNeww6CxcUJNJIkT7h+NHYR",
+	"UE5wsi4j63Kawl82obqvCGUafuybwY++Lfj4xDXoxnEidFNWGR33CtAKZgK597qtSgKAryxnksxpwnwa",
+	"9JQdk3ic8iO8RqmFvwFECnjD8U85n4OSyAUbkhd5miJoLOBeUXXJEniJFzCSz3929tnZETjZFwsL+SNB",
+	"8Zx47Ctzpxjlh2RsypVmGQICsXRCqPK3PmJ8yTlDVDokZwkvxHCfGRUA9tcDn0DLbJTJtO0WlIUZCUhA",
+	"bYRAbwCEicVhbjZ14FsNqbneI6wY5qDTNEXpR7AlMeKvXlnjMy6Q3ZtEmjWJsdgGZyoGaCSbii7dVQm4",
+	"TzQBKM5HZAb4qBYvEVEXLV0LlKeY3LFffhSb1eaapFJeKrM2GJWwht7FYdvExY7NXod2GVukdGyTFD0B",
+	"HaUaiGho25+AGZvLK0PCc9jAHtMRz0iaz4Vye8dtziE5Y+OMaVvVAfGkGDxmwQpMA/EPfvCDGEGlJjLP",
+	"SMKnHHGtKhCZ5mFcvV7UL5vFGsCPLJiZES5AeraAoVyvyAUzckevvE58o/EewZ9Gl6z5596gHyEwTmMZ",
+	"mD/Ys/Lz3rMkrschdceyAH7biC+a23dIYCBhFrRyqDJjukXiKEojmHuuIY0i4E7hiErTj9zl4OleonIl",
+	"fMKeKceXWu/DHcc+mC53r236Xq8b81Dc3Lce9GDzWVHO2MLE3qYOWo7KBVFsOjejPoawtP21FsI2w89e",
+	"5QchdSB77b9513zm2xAQNsE8KO0VnHAzHW3MSJlEvhxJDzZlhEKZJeb6P4BAeTa+vCZ6i2sjk0vVp0gc",
+	"JC9mcuk/c2XlF4Bgx9b6hZWV746G2Fwx4dn8uvPzrTQBJAkraZq70HNa9wbhumcPTmGrEw+MSR78EWSH",
+	"mUwTjCtraCq3VQM76888xke3DEpOWJIvWq7T5JoUZ0rzOdWs1zRO3MPmxbcLNtYjI5UjDsH2Q3i74BlT",
+	"15qGZfcIydfv5ji36H2t+aSoVqMg1/xAxmVmJZ3wBB08HPSzHzl+1pJ5zGF/52lCAujtXsKLZdHNu9z9",
+	"6pgCYmQDS4neQ1AwPN06FPgRWdKMJlbnByyRMJSmc2citEPT9av4VGyBXrXdNuxnycIRh+BUc661Z3oN",
+	"xpdprxloNl+kVLO+S6OteblqkavckkEJLhv/63GWLAsMdlzljqqIn6WpVk5tcJ7KUymYtl3Ncuwvlvwp",
+	"HVbHMu0UG5hViesE0E5ut1ZChoO7u3LVVe6sCvSU58+tIsZjqRrwF8MDvOmJXC/ylMC0XC9rRpc3spHY",
+	"LC4ghIKFOp+DGRsYSRyR2BZkMH8mOYKHMuuauUiloWR87B730TvxknLNxdS8tcjkmAGAivlka9GYPxGD",
+	"wbY1NpJumkJVyNe+GCOwTa7IBeNi6mScCAuUwH4ly4oANBxUJWE7yvVa8pyugDEDoDFWy+QZsWVOewpV",
+	"bgYNPQEn9MGGjx+9eHzy/PnJEzQLGPrb6n4ApXXBxnLOLPt0qLqGGnB4EVOy35A8LFF9SA4CB6wVFiWn",
+	"553ht0HPHW2xNvo9zIuaJT2eLvZWX1uDFbb7HERbNakn/IR4P8TehBr20NX7fwGlMqAM2MqZIPEjbDuu",
+	"yKuTF0+evfhJnzFVE0rwasBxFusXbpPIn8FijKW1K4jtd0t4nsKNXKZ0O7OzpvqbVPq2EAjab981Dqpw",
+	"Aruz25TItkvTTVkbaZin6hR+i9qH1sG6BElb00sw+C/tJk/ZREeuhPKS8emsEJyhMKUakpP5Qq+sBdlW",
+	"WZYTAMWzV8VwI1kWRIIm5GCapZwpPWKi5WaC/LLQa6zwcnJVmFmqmJsMz7CC1BWE0UCBWjRKW0A4ZQ3j",
+	"rrbXmIritrO2dK4tFLgrEbQ1VFHKL1m6Wj8zC9u3oGNm3elCLq2b3C4WwMHfCIofbqEK0UvjbN2XT2U2",
+	"3xyHQY6sIFkKQrVPN9SYgXudKyzdFsJBeonHgZ3HtmEYXDOKU6dVxFZHwQIWcuLdG1yQi4yOWamu/eCb",
+	"b/+P/+7bP/uTd///3/yz3/5X/+bv/vk/+s3f/I+//a//5bd//Ne/+Xf/5Lf/w//+7R//37/9i/+lGily",
+	"eP8aAaTeRlKg6IFKMKh7iPh4hvKTkav8jaNQsLJbXB+RGN6PI+v2sWGRYRxSJpfW93VMjERcfhbqh1g3",
+	"jUh8PaJjEgtsV0jTQoD0J3C8btzmxzfN9pKa5aV2d8N5d9vDpw0bgR1PQ890+JJpZn0niGG/eR9QEqA5",
+	"tsdI8lSRx2dfGDbzB8/P/iBs9YILhAKuc5MSqmKt2Uo0s9M1y/vx3oP3Y2Zq8Fd6mPI0LWT20oH69k//",
+	"2bd/8l/+5q9//e2f/uW3/9O/6Iy87rRlNWk15reiCFLoZ1RD4oIvoY5O6WFKcpXTFIMF7sRhMIrR2Oby",
+	"gqdmu//2H//T3/7Fv/32T/8qIsPh8CNX9EpiRWJoz2wdeskaMIGj9da3Smo/8KXYHJCzOQSC1qxz3kPx",
+	"SVdcbbup3W1PCvXlCNzTcPHDdaAgeh5syKDdmm0e99u+JXW+3i9QzAotcPMZRVRhbjmgLgNmAECfunAN",
+	"J4SsDWxsyOeftmwW8wvVecYinGEJmQCs6FyQv/31n/3tr/+8upR9eDwG3x48xRZaOL61ilWh1jWd4gWF",
+	"Na6bVgEd9u4Kcx5758AHSUNn/AIqhviQF2xuSF7PpNmnXNiC8BmjRRQL3L14kUgxZmRuaOKB1fHOBgOR",
+	"Gm5+hivmvdrE7c+VGdurvRIO/fB+j+6U7pZFEJABOJ0lJUPBqcOoCOywVYRqiwJGCnoEZ1ekepLJznjO",
+	"+smGnnbr6IYud+7oLnq9pqMbnaIfgI/bzCdjV5wt29dsC4/MWCrddp1QkmQrkuUQEh3eLQ3GKy4gBLG3",
+	"p9Gz05LOBfJlWMe0jyLVGXS6ScERudzG5BHYrttM1f23HDp2vjArXdt3datSPRi2vBZlRwUeoJrtv2vL",
+	"7Zpd2I2+c44BAVR5k0HMh+/2MDD+Ul40RmkJHzbq2ThGkjcx8g0Ba1z0r+27c4Y7XlFP2FtY0p1O9BYm",
+	"KNfcCM1u9oDLouJ/UNJ9InJILPuIyD1vP4zI/VAKflAYEiLykFjbdUR+RDI2gQKroYlGS+ewQZN6k4bS",
+	"57bqNNowsExiuG4pkmBOk5ZQk6KwSVdOQljlrHrtVDGxyMnw4OH9Y7CbCGIN/kB6qqwg7XKNeRtQXHO0",
+	"RJGrFHXDz/WpsQWybnMv5jdvNcB163uJdkVqwS4sKBDZmPeFUS/UjDGokTvN6Byq5ihSS/3Z8Gau7beG",
+	"q9r7LprkIVuwWpsTcpFrEnsPS2xX032zistijWP3QkIqE8tc3lh3wEKRMLNhTZYm0aBRKAhCG8rSQZFu",
+	"Y/fIOh50C1rFqVzejmLhOr4J3cKw7w9DvTiVy3oy9ft2VPbLKzqVy2d+IKdy+SQYy6lcfuqHcyqXr/2I",
+	"zDKFgzIT9OM6lcunbmincvk4GJ3poBigI4+Nt2ovf/U+/Pwbe+7b4+DOKjFw3oSBriQUBbYIh2soCtg/",
+	"IqBPqE7jbirtth6e7rMWzh6D/YqLaXzkLiU06mAsDZi6qEh83AyJzVer+AgFG3BxGNGmiMo1j+RCYJMQ",
+	"t2uaDKNVhiReUCMh2QcwhAUSW1iaDL8S8YQLrmbwgPc7uudm9IphdMuxK+qbM5IyDVKF0dYBtnUYBgsd",
+	"eU+Z+wq8mKbR5pBLuIxjvAliougKyqsXfhtHNbgbaAK1AnHSUCDLTA41UZhG6fT3O/HoFi56sbI8doUf",
+	"fH/W2GM7RYdk0TO2VHRvdgT/+ty6M8q7YR9vahsIF5EDImTCSCIFM0KxtfhSQWR2wUE4hufdPI2EDF/A",
+	"8hB6Icz+T9OVkZahJSwKrSXKAUPyGHznCuzZuWJEQqqxdUE4GyvPsLD/alFHRC2b9u8d/ujhj7rM+4+p",
+	"ZlOJAq9bT9hE5qTBdTGXgmtpF2fGlZYZVoyEU9jkoHNt3qwEsC4JrnbMdyYCuITWRmDvaQnJsFVbt0+u",
+	"aX53spSbz65paKGtroV5ZTMWu8nhHtwyH2FNBSadrcIq7DcJ6O217VFB5SaUzL9PaM4NJwXBj10gdp0m",
+	"4Uaorsi2kMh2gxqt5j0VVo0GueC/ypn92WLZBf3ulgMIlu5cmQr7vaYu5RjKratSfk43AsC8FYPboohL",
+	"jY2thyXR2eozf8A+NCjWvlzzpooS2RXfCcbjB78detN/PZ9/s47OO2aLO2aJUjHxfMNoLh+tGAcRE1aj",
+	"1RkVKqVY6F9ANBNLbaoElDjxYU4KcEikAIUXOyV34oTFoIjECdt7dB5/ZF8vegrCLYrwLSbqsWXrELHo",
+	"3tdvvjmM7r27s/flo70/fINf3Hv30Y/v7N2Bb745fPdHX+7vfQLftiCJWdC4reqCbQYnBtHDzctjtbEq",
+	"rM8xOdgvw0SVcsa7QjcA+qpjdK/NM9W9ZyfWuNluHmOv32Vt+mVJG2DS7g5bMI46AJE2O7xhjQ8qCD72",
+	"wYgcVn6wsGdwmiSRokl1X+vj2gAYDkRziES9omnOyAUdXzqfBQLE9TPtYQ8eqLUtfxUD7izy3NaxtjcN",
+	"FxYNdEbHbEGzViehq/MbPOixUiBVU5mLfkhsMXPrSJzRhNhQ5YLF7e/v3b+YfHI4uffgRz+6uHc/oQ/p",
+	"vTH75PCTZJ/ts/s/uvdwb39/sv/wR5TuX9BP9g8vfrQHYIvrPTedKGfBPoj8Ni0vXeNub/QJG6L89Pz8",
+	"FfFuoPUetccYWtnELTYDoP4AlPe/Z1WQIFWnm5qwTK/x4TrvDFKXrcZt2y1r2Vtq1dj8jrVb7HT32m3Q",
+	"73W1W3vobl+7dXP6ndJutywQsOV5aiPalgriTtjqFkR9P+zmzTr67Zhj3Aa3eO2p2pqF/31F1IxmXv1T",
+	"LLviYxaRjBk174rZzHzrTMK3ODMKSFn/6IAvD/1Iw/2DBuDyx5gisKmm5VMN2l+sA141xG2V6MPeamWm",
+	"Z3ZRBIJ4CGZ0ROIx1yuI04m/943NbRia797FQ/IIU3lmVJEDQ70HIc5zkVaIeX/oD5ZCZzINHhuSR8Im",
+	"wjgURqiPFKRWHBMqbIAaZoxARJD/PTJqQvzNu9jCLMLrJdDubwZjSP8Z/PZ//j+//at/4esKHA2+ePbK",
+	"Gp/LsNk9IBITLqaappejtvJXfZCsXf5KS+YKm1NerSN3+OB+jwCoNUlkPoLBp5EtWKakQLtHsPzhkpv2",
+	"3pVtFd/+zb/8zV//44bslBuYOGY2Vuvj95i3rZPdH19/ycYzqkdywQS+tslswtJyPVDk3OCaGRkQeis4",
+	"vjJrWM+ioZe7xft3g5e7jNJzunAlq3Zeuap23DacZvn9D6+cnzvpG04L3/vgprPlIn2Ya+OZ0YazcenZ",
+	"H9h0rs8iN6RD+f0PjB5bsGiX07J9qgt7a+W/SnVvqInAXSJpLjRRWkKVOsyZt2CoPskUqmxkDOKgLjCJ",
+	"tDuh0uW84CC6JrpL9SEg7251COj4WbHJyrdrkjTBLtm3bCBowjEQkL3FrIQ+kF5F3NO6lqFFhuGUgEPB",
+	"JxMGdi7RXHWroactrH/unRakQVvmpUXE5IosMymmBUgApio0pF3Ej8ZjttB7zncX9wnvn/CUjVrtky6u",
+	"8FoAjchyRnwLaLEKPJdcKsQJ4uOZB9hZUmXOdta7Gn8juMCpB3cDmPmlzC5ZQvKF0YgmNCtUMNSepGB9",
+	"kTvb4n4trJ6N+mVKlwCDawGxUIMBpomhsXbbYGzscRE6bH0hHCHsPGFcnGURJBvExtqg5n6BsXi4i+BX",
+	"/BzEu9ovbJttqAGQMEWnSPMp06qU8785kLvfZEE+SbG5HWSlRUFDRhSWGSnSDNx5LB3cipU5PBedfHDX",
+	"xuag61swOVd7v7bhObxRPgDzczCc3dhT12P1HJHHZ19EgNNjOMTvn7180RPwZMZYi5kPc98AbsnwwQsp",
+	"L8MiZA75yzAnW8akGlWwEcQGcof17tUpGn0rqwak6bFMt3L2buPc3QqruS0mc4Ps5YNhLDtfvNtYOLUr",
+	"R5SVJTbcDNZwWK0Yur5kaI0mtu9mMgQesqrCYn8yLNUWRDIzjgPLPWJgpamR9qybH58DjKUVoYtFCvWE",
+	"SnBitgQ1G/MFD7PwbNwjidVcxb1BM6uR5vcCD4k/QY8tLHOzgp9tsJLbFHDgNB0tMjbhb7v9imb3wZPr",
+	"My2mPXy4p/jUd8kT3kCSlaM5woXxRG1Jq9g2yAN63fVlCJ3ewmVY9HvtyzD/MAoq+TndRJDHtRnBRmHr",
+	"G7CID86cvfO8BVzmbaWBze6Q77bBzW6DDTn9m3Xrv2MevVP+/ITydHUuNU2bSsyO2UI3Ga5fgnCmWOSy",
+	"JFSpBqZZfZaQs88fPz45O7PhBrZgAXGthiAL/WyVNpS3aUCP8CflgSB55iKx3XC2qWlWBdR0dUJdvQ+u",
+	"SPx7vjSui0NuKAvWBCLoiBgASHFBDu6C78fLvyDljPsWDylxnQo4cwgj6ORsCOkR0onoYLuVuVY8AZv9",
+	"2WdnfUzoCV3VZMM1UFLtO6oCuoE1ad1+kbbsc0JXFQTuDAtj4EuKrhRRsh/BqujNjajBAWxzgFvEvZXp",
+	"UsiluF4Rrir4iJ+0I8j1gUcqLCKhtUqgIbpIpQ5TiX8W5zAqeES5ukYJU1HpDtazW1G46Hfn0nCl6/pU",
+	"3WlvSS3RmospiQv8iaF7I246b5vJ18FV8N5F7ICtdUnbT9By+7hI+7m+3aUtf2gbTb6/41CNVLnjQGjt",
+	"TPXZRg3PFRt5KPtuIYknVY7QmmBTarmY2maKcHlld8wESn3vnhHUu7+mdlw5JreuJFdneDMJEf7o9ifF",
+	"OXurex6Gjknszi689SSrbGRdC6/Msy98sHqVPtVoDwbR8h48nsxkmiiyoBmdMx2gMXnU+WMC9Ch73zpY",
+	"UAvDedNjbW6Hc9wi14A1b0V6PbYJ7+GyxpEtl+TXrFLvBMsgQOy9UQyoJnOJFS3mRt0pgvnNVxjgk02D",
+	"2BAroSgw1w/t6o1MG6P/8Ot/HUfkcD/M8T62ASVzriuoewDmZbeYg8m1VWVKAf+D3/7lv/r//v1/+5v/",
+	"59//3X//b377x3/+m3/3l3/3z//Rb//iT779J//rjRYTCowujSRPOE0JGhN8LI6ZT/zDciz9xw8H5X4P",
+	"9j55g2n7+9HDdy19YyDYmLXr6I31eF4j5ZRLwYZgpCZ9eKOAqUsukm6Lkxvyz8zTgOXUDAR8HtgGvq8q",
+	"ELh2N9Qx8FFtFQxVvjEVm9RClnlT8WEXzwbaHJmxjKHhQmmqGbkTO0pDCVMPbBuROKgkGANsoC9Jagfc",
+	"RH2LbP5RZGsHoLo0wpi/2B4mZxYwj2RsAZIV/laQKVAQtwceDurBT3jKekANl5fEvOTXZBu09lIqe1Mk",
+	"lrqs7Alb5Y1lzCyaFGxIXk5IPMe89JH5IT4CAA8AmMZcL1R6u0GFZ4y31qemcxaAHdtNAizTwlBifJct",
+	"JhNVlzKrrF8mlwqHngtDbjOw+IgsZ6ubiqKsXDdwfP15jCwQcpFUH3IUe1Y8RRovpfJRD0ATw7WA0iv4",
+	"UdvPSCe75cOK0fYrcL/hpgcwMEcdED5pNprzREAy4Ju1PHPHeoXvd/c6Rbnr6+oTxaVz+7pE4L9oSNza",
+	"/lKXgt3M1rjZRW6iwUmWyex6g2SuiXUPQz9PmKZ8K2AnnBdTLqC6q6RmZXPjEEuNtBLDDrI9P6Nyv4M4",
+	"/Et5MYQHRja41kY4V8CIioJSCGhPFEvZWKv+ofhYO6z3cXtqHsc1bjhuLWhKOCX4cZgxOp756dQxljI2",
+	"llnS046M1ROaPCBKGxZMljLDEmdWLkCU54yK8YxIERGVj2cQyWGoORRSjyYyF0ncmTlpe25c9Ktm+982",
+	"0Td+62wEocuu2gyHvY2AKsfWOo8G3MXYYfGWH3nJ0NZKrN1efdDlzm+9otdrXni4vW79roNhXAsrsS8W",
+	"KGC3hrvayW0gC9r9ZUYsEzZKULAHXO/RIoW6zvBckKcBnx2ot3sRahsW7fjH30Sd+TwNegCfG3XKptj4",
+	"yiFOqJaJR34XchkYGtCuwURCEsnQaUcnEzbWhOJbS3AnxnawI6oBCaFSv3bYG7iLC6451d0bpsi9nNO3",
+	"oyTPqG6Mm7PwkcW1BKOe0xUgpjcWOnRQFQ8OHzwsg1U0Qi2bxeFCbZAIZbZenzm+dM+9s/unQbN6Cd+7",
+	"GumwI8mcXjJvgjrY398368YnfAw0UuTOhF8xl1AEZdst6rwU+NGeh4/AP/8AvOrev3zH9LNgWalNeBAx",
+	"Ej4akpdGdzQtwlZIl3SlMK6VJb0DUWFe5VjUw6ZY1AVdpZJ2mlVe2ceCSqzrDcrF3M7M85jwlemNjhhs",
+	"Nfta9WD1PhGBet9ja5lWZK5HGZvzpvrv7jhcML1kTBB8jmXqOIDrjGAvuZ+c+XCzs9IINWlTh/tfLaVT",
+	"brfBg/36PqhcGe72L3Rzz+Ebb463i5RyscML33QokGPt9MoP+q0bRGeMJp3ltQoZfyrL+IxUXUYYDoMJ",
+	"llpiMnbPECXT+4irEWRoN3p6k5xdK1+1XIB9y5xXNUrylvFJMcrFOGW0m7GLz+2DldrbPVA82zSMeMZS",
+	"p8RgaV9ZLhHmi6c4acWMJsmx6g3iMqdUg/XINDWIBrayornjRhjiUqvGxLTeoPQKG5sxnAX92q8A6fm5",
+	"7d1+91MchP30czcW+/mFPHMjst+UKjK5rtz4nHqdrzP4e2qhvRkfJylV+pikbKIJsEcIYBLsimXmud58",
+	"3Hd/0RKkYpijEaeKnv14zBAa25R5Y1Cf8znC74okbMxBVDMXk4NZdXXOXSfHiOq15IoRKlaIBJbUHudN",
+	"vshSKdo2ZNdABrPj8vXAMSYQAbasSFrqXh2H4oyRSaUKPBhGkiuIBeWQIKOxt7CxrjBumOndBRVra0GB",
+	"tjqf06xlpVnBhgkXYBJQHVd/H5DaVrRXnzdteUcxPM9UPWcrscmAOfnNtr62b2CNqV0wYNhpuWDonBV+",
+	"FJZCBaoEqoguaEZRgGcEMMmULXwpnWZfo1twnza6zC5SNi9wF2x/3hmBRxsSvbjAfgH5uNMCg/Nbb4z8",
+	"KdY8OrPu3k1RrIxaNUroqqmSJFnQTENLVikrqn/RNCWWVdt6YYrY6kvoJFYS/dSTPE2JaZ/c+fz88UdY",
+	"EmxBlTJHkYsxw8peVGnrEWqXCO89fNAtELK3Lt69fTJckSRDiBcp0pXVLW3ZMWyAJZERrSkgFiIXVUZr",
+	"veKZFHMXrRv/9NnZ+cvTX4yePDuNG7nYJWOLFvLahQtHsyHl0CGFlHMeLz9L4HsFhTEPYEiM3kWFwj05",
+	"3IjejcpqKqdt2weo6mYDE3HVdo1u5/xJAZQ1whWCqI27zMZ4R7asHQQ4eE8cS6YoQVJ3pcDGTBIUFi9W",
+	"GJ2MiwtQlTgIqknKqHoPtPC0Hy15omcNSy6XATW88IsQmbRYuyF55PLs6GKRcqjDVvzs4G9kgX5DVkwH",
+	"ghgepSVjl1giTc8ajTxgQFYLOmZtvl73uxnsK6n0NGNnP3+O/bvzjviPWqJlRy5FETSADRDBWKJs6gG/",
+	"4imbMvL49OTR+Qkxx1EPyQnkq+JylBpX2pBqic5lo/4Py7EkD+9t4GZqiit7JjTLrmj6WYuowe3vZJLJ",
+	"OaixPi4GoUsFlLTggsx5mnLFxlI02/b9Zvr44X2AlOraTz9jq5uxsfdW9lsyWpvs4TZzp8P2/TP2HpIr",
+	"e0lghni3WbDhZ2zLdLVmFFEQNPJsYa4he7gu2aoTQ2OToxHOsxXguL3cyyMfHBG5ZBBbmAVzcmzBFu5S",
+	"beYwtFJE1tezvfPX9WIsN1985TmjRpXDo9qQAQI/gFOtsL3ZSwYD4ai1TnChNEAuTUj86vTl45Ozs2cv",
+	"fjI6f/bZycvPz0efPXvx+fnJWdzNDspyTXeMznO4/k5c1nx1KYIoIntRYmSO/VKxIzMFudjLF0ZOGMss",
+	"Y2MQju5grOLFKv7I3Ls+YuqOYFOEbI7xarIZ4Ua4iF2RB3gHrnmRkDsLqXjDGxCL59+wsrcPzAJBy7FY",
+	"60klQl7IZHVMpBFnFiyDG5x9BDKOdR4TPcuYwtW54zvc/2hIfEIaih1mbPaSAWRqQN3VMypIbC+doRNq",
+	"4pJIgSFMhrJmY1AUL5yNkwZTwotQ5XOYW5oW8wexX5m1QKNKSsUYfBllFmB/aOYC9kfvEWGWAv2sYmtt",
+	"BUCUOU1YudlOG9bYA+g2IIGjHMMFCRKR3hN+Xu97rr04zXkQJIjWBSkv64FjuE3dVy7Z0myt5uzG7gOd",
+	"yuVILbmNza9gVDZvc+CrggDGp5i6jWGDKNjSK5lbjmZJM2Gred/2cGydf3M7bob1VkC3DSJ/rMrTK5G+",
+	"VK/G9gqHplPSCRjy7sz+4S2wS+EG+70JV39lBrfr8MfB7Hr5dh6n8dyFMLXLJBb0dr9BT+khm5j2uy1R",
+	"LWm35nrHco4Rmck8i8C8YZgLKLJO/0dx7PsYDkC+lsKFpludXmIyQ+1uXaC9q3Np4GWj1LNsZIax0Qs4",
+	"/s1eAS293xvv2hZV9UvuugZFujAodl1BdbPl+RBHv8le+SDH33/jfljDbz5FSr/K2BVnyyb2n+ZzUb7b",
+	"6ja1yg3mQIT73YZc6VPZ4DOq8XociW3+zfqZbGeH+PuNJtoXH7RExp3JBcEu3K1ggNuvPkGWpk2hYoKB",
+	"LowhXrAnQwdp59lgb3VGm+BRXHCI1Zdh5S9YKsWUaIkgKbazJtVFqVUTXiIcGau5OUXc4pgYpd6o+mZr",
+	"BQlFNrVyhfqd6SpBa8l8YT2XG/GBzlAYm/4VjGALJD1MIsIVc9RwpG5a9M/afJuxysdjphRm0lH0ZUKg",
+	"OZMLQ5wLl1kJqQJgA38844IpZl44EdOUqxnAUzZkStWjO2zlzsNiTOetOdA+Nxas8miks+AzVwVUiw27",
+	"MIIiS2oRF658ALr3TTuUBEAKFa2mt2lhi3rYfOKBa+r7qKiS3bjPAoi1TXcKKLlh+0VrazbKeSM+TxwG",
+	"b8Zlxuy8Ulcs849ADJAOPxpdm2kzqyZX1WceZ2VLT/d6PBf3q1uXRcbHGE/iQk2MAuLDSxQGyCaUA36q",
+	"pqkKfHZjKa5YBhkqUHigZON+/OIXFQt36aaquLPAoH2vORfZKD6jr22ZnJbo0a8Lm693OsY/OTknd+mC",
+	"3706uEuTORd3laaaK83HKnYTbZlb4I+E9uDc6BkTWDS6mOcjxendM/PSjPLyjB+sdVMU9b3u/nDvzQ8b",
+	"p76kXI/GGdd8TNORajPk+yRRbwq/YimJ3YvrzfKHDz457OGkg6GwOcumZv9sPBb/5s0Nxhq21g3F2uw8",
+	"xFXKMk2yPGWKxNCG2TxxZai23dg6aOkVgxzj47If/frTaJLLX7Dl7r2hl6yFW1yyVQkkl5JPGc1YRrS8",
+	"ZBh5YUEZFlQpSNCSE/IpVXxMaG5Oi7Z8b7hBEeg1Xlh0BXZYKJGGu5Ni7ZrtUoANbIC1hXtFlQrLzlNF",
+	"YrQFxoabTZn27nyyoFM2JADTJ0URZwNf93GIvIC7umCGdDxnG/DAOz8+uvPjo1Klwz/66qth7YvSd8PR",
+	"3puPyh9/0OL+fCH1KaPJyga81nbCGmDrllDhjClzKcdHRGdQoRXcACwB9+CYZ+Oca3KRMXrJsmMSCzn6",
+	"VS41jSP4G1xy8RGGgoEdyxwh8493dmXgokpIvjgmseIpE9qGJtPFwuIdaLKQaQoBtpqlq7CWDQ4PA4+h",
+	"Z/wTOgZI6bSMbbMu6NhR79Q36r55IX9u2y6+eWq78DS3Xa2HCCxVsq8chxAb0J7/NamaYeLJiUi2swVc",
+	"8K9rWRZ9IB37o+JH0IfDflzHJT7lX4MIWkMI7cZzYm8XbGw4JMavVvwVdrPsRwfRYXQvuh89eBN1xs83",
+	"7pAT6Oc15XZ/4OczVKf8Z1v3yH18bDZ6Gn5zYr2J9nU5Z0GppIK2DzsIu01yWFstqn2yxFlF5IBY/TAi",
+	"hwRhViJyj4zdNCJyHzMAictDDI+kp/K2ND5jAYHPWEDdMxaQViQluorkUTGYN9WT5bdg5He8J0XX2Xpa",
+	"FGcrn52CZ64rnNuviG3vk77bdOOw5517s8LOP6NJ03QxVasn+jdL8kVq2mvKgzjPcl8sspSu6CsGppnh",
+	"8o3BwLZ4Wl0yQXvKcibN6SkquY1ntoTbhIJAiXBIK6aPIRKFCrVkGUS6qzCbwdpn+hfoqG/iJk9s8Fj/",
+	"7MHCcd+AdARbmSxnKxvfA+Ya7IclxzbKBuOEuZj69EFXnwTe5sIGkGumNMlkLnrhTvXLwCglbdpMjGqg",
+	"XIUsPjFwUNlKpaQJG1dQq6bXvKtvws9emorN1bh1f3s4qFOHg91YDDQzrL05WAd/dHK6pf6xrYDDJ4hN",
+	"5sDEGhEo1mcBNmT9GTmdpqO5mraFEHXBqPXZo0blGHmgmLXnpygo786Q4x+9sMggVa+xlm5LyqBiQl8r",
+	"67Hf+fN7okiDWotNhiT4vs0nwRw03Ac+r9Q5kyC33fBs1WZaU83x+3KibWKfJbjRPS4YE55z9Ytv2+Lu",
+	"D4DB7IkoMZViEYMkLLdSpe1U28Nuxt2HdHvtoeeNsY0asB3YBrDnUauRZ0zTFA6wuXQhnWziwS2Ci7+C",
+	"cDAkj1z1LfBP+GiUS7aqpC4cHH7cHKC9B/8ePG2ByipnHVdcZ7bUrc2wr8FmkEDWAKdWwCrIxQotuWDa",
+	"w7upP84G8PosF2A6XGORtiexXJnXDreOFfJUZuQiV1wYFg9ApA8smGqAD4ICgX0HCkFYDIfhnL59YoE8",
+	"YhtU5KBEwgb6z3IbXWpzQAmUeWxkSGOAukgInVLnvoScovL0aJo6Px0s5wViM8BCN5O1jYYWAOIUpK94",
+	"eAOgDe8DL+MpCIuAj4Fhu/QSvBSSpFJMLTLkWjwNjNpepHTMZhAUrkgsrwwXmzP0isSl7YQJahn4G8EL",
+	"wnX/fRTiVnTDVdTFzpqmGiJSFFsu6Kibtd+GtvjFrkMcavuq2VHjChtFuCGSUIAAvs4F+dtf/9nf/vrP",
+	"cdsEB0eH71dRnSPCUpdo7oGajVJThlL+u//t3/7m//2n3/43f/ntn/51+dI4rNmNq7LWuhsFh9xyrzRo",
+	"Ozdt/4nIA6LA3e4MNDdndAuHX1iGynqPMxFVdV4YSvhlaDSqWFBr31UMc02aVu1M7Ugk6gtzvyEs/lYw",
+	"f4GwtRNglb4Cib8QPCAVlMNnQkdWhjIXLTj1jIzNzYbGK5YUBeC3HOJWNpVQBunswtqCOiKPFoVUCNIC",
+	"prf1Baj8ME08dSFqq8STkmrcFNCDqPvwIIIVYUbbyuqHg6iXQt19FfkIMdTBStHu4X3irhqPe+JQbfoo",
+	"5VnHuX6PhrVoAPcJS1iy6XYNhdue2vfGJXy67X5htZ7CCNgkqRXMMFDgvdW2IENVqy+ztNoWL61gBXYF",
+	"NlhgevRMZLM6QeHChdF59dvt/V5YN1s3igmzp1tqmHpTSaOxpji63VD2XKfshgpKtasDxc7D/sJSUeFU",
+	"/JZwk7/+Rrg9p5Mbgbo1XcKNYNvCRH5Dl2T9/c449s027waG6iASNoTbuB+1n4COy6sMGVoOIrO98oyg",
+	"kX43Go8/kWWib5Y6UD1m/XfKbZ6UWz8o6iY9WuGs1ibOYMtdY/zCpv/QNH05GRx9uY1rrTq5wAq4Dui8",
+	"foZsqoIzPpcMVDXrAtZitXBmAJhb2MW4GKc5ihW12fsqtNvRv3DeNfgUGzFaO/IlqrXI+tizqsq3ao4G",
+	"AJtEl4TZwKvAXI4GjQvEgsTcEPNhzgjklqVoXmgoOLn11oZJNAHZyIyN2iIKXJiCechJy7XQAgt64Sok",
+	"gSHluBwdXiLD3W948i528QZpanffvLuUnPMHI+m7Th+s2+1wR+WovTPW+FK8nExCxHfQGOVk0jMYEbWn",
+	"l+Yl+6d5FRr+vICObXCbjy2uny/olguML1laqE9ayqJRTOgjIqSNOgFoGItN678CVgP4CXhiMsOEcj0k",
+	"Magxrh6GbdW7qMCPsXT10fD9GVUky93rZovatx32LNbsQmQ481rGVJ7aitMeFVTmGpJ7YHYw1pq11g7N",
+	"WiIckJxIbKfu+/zCEPDCjx7bwUBiSFj0oGDgd1hkbMwSJsaMyCuL0uIfhsJUaPQFZ2GA3ZkyesWUWRCZ",
+	"g1kqBdSzhC2YSHyMgx0lciWepmW40mEp7lVDFqaZS88N5ffNqX3Xf/EUGoGt1VT+zvmTNrBrujecrngj",
+	"ytz6AK5nSEIbO6UlLq4FIDwiOojvckvaJ7QL/Oojx5q67ZvweMBkOt9ALn0t04yrI97f0Lgd/LTNwstG",
+	"7SEOGPs86mcsOmMiCYxErDGnpQjNMA9wMUWu5Ste9KvYfr2glg3RdYPcuxYi+d9bDkjl1gkWuHq4otLx",
+	"rLbcsGblwYWxJ+HKueUo7ZXSaaju9TAipdjTnbkrhuU8dlbYSp66l4F61fxBF9BGT4+y1hzUBcvGTGhX",
+	"EdBlzBIuSAy5c3GEzuF9i15f8hVApkTRs/AFgLsWPhpA49skfVZXHhsqKOOjEivTX7sq11bmivXdXoMr",
+	"RrM74TGgwG6lxl0XU3x5G2UUX95QAcWXH0TpRDOKLQPori9arZvba5klD/bDnbCZhcK8ZTjea/Z4RvX3",
+	"wVYxp3pIHrmg9If3Pr5PLlYWov/3z16+iMicUZVnLPEQissZ14wg3LCRwCHOC3miIsuMa3O7cwHA2DaU",
+	"Lhzdg6CIS0H0bUto2F1Xq1q9Rbyev1sBGa/F9IC/mUsiVyyEFQ1dewAhP9Ybob6GOYM/XD++QF7rV0IH",
+	"1Yvm8LRQgkYVD1EX/O1SF6Ir4tBNzrF2ofY5D1Uny81KVGu53m4Z+26ZehC+0BbCTXzJgQs2o6nd/RCQ",
+	"S+gYYrYrTokOJwkW/9qM6/IidKRncChU5MMomk3FMv9u5PttJN4Vy5rBqdYWEfOFMKZ5xnpWmCmloFaD",
+	"hBrCpW3NFVw225OFeqaZA+cDc0qa2qd5v1rpE27+GgFKQVOhAfi+QPTFx8MO3eC2Ax+VacKUHgEuQium",
+	"gtE/EZ/IGamsg8smByQ5xo+bZ5jCH0yLLLF55pCp4s1bSc7QtlUav09nsVYkLB/AFaFz1/VhtL+/X4QW",
+	"ZlfOUASuNuzRDWLYqIy0EKRQTjLaGJR8DoNZQIFeQ6TC8gXZGAf79ntlVyYXmqfhMA1JYKJGKNBLSebS",
+	"4QW3aXzlEZxgtKEzDm43O97gyjzLL+ZG/EgiQlMlrZel8Ar4mEcsuLFdxzLXa6Z09vnjxydnZ9s0XRVX",
+	"wcCc6/X5Z/3LLwGItoC6+X6jRiGJwDyL9ZkEnTfAXQupR2ha65tU2PfZekVjsN8VHa6Z+qg0rDoRMI/o",
+	"cL+JGliwBB0uaJw1h2ODjMwQnqFSsrKuxmDjverscZutojTVDNYsWChwz0RhRT7Y3b46jQVv51lQnYMD",
+	"M8+FHq45pj3WdIFWu5FgDTBpr05ePHn24idRPY3LQnX3M/C5PlrE1movVEh0hGzUR1Ez7uYtUlWvaECz",
+	"6uyqZfWq1p36xq80jla5MKbN7eGm+9DdCtXLumAkTedqnYSzQwnYyVS7lIJfuWI+DY6UVfP9CvE0XwN7",
+	"Sbi6tOUXRMLesp6Y+vYkX7fmpeyuWuuQo8zNb+iXMs1saa2to6XhxDuk4jZ+nNCVrZflZKCivFS15yYZ",
+	"3nK2DWryFnXFbCSAbWLreSLk7UZ1gYNCbVRhBQcENBTXJTpXI1eSszXKwMmtrrYIIsMZ/oA4PkYE5mLq",
+	"av7WFX9ITW1d2KbicG3LB9ExnZl28FAdAtZtr2BArsUSISJ7REu7pXwyyqtYOnlrucFujbq+251bdss9",
+	"X9O8W/DSW7fxvrJ4by3GDfvrkDzTZJ4rjVjGRjMDkQZ2t43eevTqGblkqyMSp5dqrkYxmUiseE4uVuT+",
+	"PZIyrVmmIpLwKdcqIvGeTVMcxcNqCGXFfHa4QWUoM6ldhK6pfDwDULbvfWO4yQs6Z+/iD8KG/GomBUNQ",
+	"4vq6PrHUhz4RJjShasaUq4IliMMfJymj4JqOfxgfk4MDoqXRH8YzmtGxWcsheW3nEf8wtmE51MnwXJA5",
+	"5SI1PTyecUGH5BFEMSiiZnKJ+az4KFWumqVymms5v/Dg3sf7+/C//fXBtmVD61df/fDHUFrL/I/stW2X",
+	"tLGgoKuuFATyuFQrYKto7yjfZtyV/vOlmYqShDEE+wxJbHlrrV1zti4Z1B9bQSTccXEfQvlhd/Dm5ZCZ",
+	"MV5TxTVuO+gZQAPTP3WtwKef+qbg4xPXniPWy8kzx+da+OA6zQ4eQn0NWQSqeFZ5MYqoBzg2X7FmvWX7",
+	"i9PfkK2eWSi1vSVur6sXPJrTtx02OFe3DdPzHCi0TVhFEWUqDT8CSXE5oxoK80LZVNvLjYOZGlJNudIs",
+	"G9kAu1GracUV2aYCQA1hRRcyTQsOaoHwOca0uZZZEpba5ppMmVbk/v79NYW1Rwh5OMICwJ0kLcqcmQFV",
+	"KGzj0aYcY9dcQVNbHxP3YaEGblQIrw82bBUl5qaTliHWz0i1fDJhmT9IBGNgiBF6sIJ0Nfzu2hh3fmZF",
+	"PnMxWa/R+698JrP/Jkxj9l9iDvMbpJwUY55y2qyJbhN+597BQnP16Dy6qrXVGMUHxGZizPqgBAWzeBK8",
+	"aOPmLCxf9bBhNYllJsU0rN2dssjXGA7Q2psw7HuorCkbOTTVHk8LrmbXjfKjGtIgW6oqqMIXlLJyhcsM",
+	"mIphPjDTAEa/ABDvZ2fAMazhcA73BVe57BFAscfRon3KAUsTjGajOU8En84adObPXGJ3YdP0UzQLb+RB",
+	"fsU8goqcENcYFrWrV4Y4NkpvsUf7ZkqHG3UDED1bQqY8q1O5LC9mMbuM0YQoSSY0KypUIiiRFH2NRWvQ",
+	"ac2vMs9QYHCCkwskq5RSWRu8Do2c2xfx01N4fQ0EqUtYOCpmPpZ5irUcLuzktYSLiAkEUIwtG0CZMZT2",
+	"cmGLAAYbrmYiXTeHMvc59e2Vv39atF75oQCOyAW6qNfGwmqq2ZwJ/bngusG/Ud1gUQktGA+wXTrbYcik",
+	"gmxkd4TLnLhgL9VDZ3dpwXBLN0EltzRkdG+ab/QWjl7bDZ+uQJAjF1LPiOLmKsYBY4Q+uCZQHShSoyyT",
+	"L4A1keU43+NxoXMZLQFz+qF+6RXLqE97qTs8wM4opiMQsrflv0I6tgsJFVKkK1e41zkk+vNhOyDdPKJ1",
+	"fNGmGrjSew0ssC/PwzL/7fTwbjOj4MoMSuDUGJuwBDLPeZwOd2nP+zI0rDA4wg3SPiJo14mtm9SsxdNj",
+	"21cdHbjVBFdcUFTWV0KG2jVoRLQebWLVtx5D8fHB/SUn5MPAiAwPxSu38daBJSsxXXd2jgJNAc8QzsxM",
+	"OCzmZNYxlUpvUd/I3TOl01bd67W1qC9/sDdLU+5mSE9lNt9Qi201bpsD5jwVjrf3MXQnLOVXRvUbIVnr",
+	"rX+B5IawdKQFFs2y9TuMlkt8K6FreqM6al2+6fYqcvMS99FBLnqFC1Gw/m9dcA63oZ18W+yS+a1QAhqT",
+	"4mmA3bpRvnjhmr3OUtlQClcAz2NBv7eV8+dlE8r5itghwY4xUdbdIT7Gp616Xx+SlqTTdTzu0WKByTYf",
+	"SOFBz5k2IqsGQJ8STeE7dZNUXVNnwoocvBd/3K0Tq9z3zj1ZDd1f051Vscrcuk+rouFslcFw4/ff5uff",
+	"S0QNdqDS7QM5xFw33kJr7ZdrimY3IFBdW9urn0+cYp81vJ3DeYsH89ytfnm+Mm82xFOUvxvUIRvoaFjh",
+	"UUUV8WpjqNIURkWZETUDofmirxDPVFPA88sJic3A4wDvA7Dx3HAiq1SGNfwwt5zIXB+TfRtW3F+Ng7A/",
+	"1ff0lGjEtfKWMu18sVvI/bBUfiSOOG0rf7XLOv62Q5bsfINjr7UJBmNoSvfB1wpYw86w2fIbxeiahzXl",
+	"TTXC8Hsjnjw7e0nuHTx8uHcwJC9FuvIOergIrGML4qlcxV/tTDnZqoR7yK5Y5l4vpKWE05QsMjbhb4eV",
+	"2puD9ehRUG7zsLnc5ino4p9SPZ5tdweiMr+JHGCed31tVk6rtoLYdfN6BfPa3YlBwwZ0u+NTY3o+mUzM",
+	"50aRhMFvTiphV4ZtWf4PDr6vxFdijwTVkcsWafAzI2QKxDW4fcmV9RgO4fUQEsVlfdgIZMyXw8fY2xnN",
+	"lS63HuCfOCgiIS06LWoEKZtobMBmP3a83gwBE+bwORAYDDEq0ipjQFEBsBTskE+FzPx4cec5YxaYWwCY",
+	"VEoAdD32riCsL5s44kxy5dugiwW648mMpYmfR8u73pcbHwG2LByfIEUjWEeg74JnndQ1d1hc4GnGkKuy",
+	"oEq5Tr0hxWyHXBQfzRj83ejNeYi1D8+s3K4gjyyqMAw5Z5WGbFiYsw6CFxoD1b8ShCSSKasG5kL7eAGY",
+	"jwt/caSF1nFkuYJR4Tf+DSc+NO9Iw4U5TtTWenTUQ+ges9RTfmWUZDq+jEKwLGj9+4roPBPl8tt3fLMf",
+	"lXFr0cxopmieNd+RO0W/H6GVv/H8FPFEjmZlIg2/EoEjqAH+wAXS+yMIdkKHcWHHa24KO5pBNLB7H16G",
+	"HTyIBuPAB2932yCw30FT4Se3HD39T8jJgtqC8LkogAcfHZYPfjoJJoTffO6n5T67yeHn82KK+MUzP1HX",
+	"gZsufi4V3bOduqnj5yfBlF2nSe27U08Mz7q3u3zpYtEjtdkrizWAnlZsa+eoQLdXaDZ6sB/G9gFbvmSL",
+	"usEI7vI+mJYt8XZw7FoBPgM8LitbAUNmIlFREcti8ZBcnnlKeaNTJQzN6Que3TPCqEgHhNeiMAc+Pj05",
+	"P/3F6MnJ80e/GH327MXn5ydnceRwmiyjMFeXIjOfhykh6qcyi3uH6wKO9vvMCnW4tiQiF+GgpYUEp853",
+	"g1cWbM6yja47vqFvtSyzso2lsvrAEVXdLEWxKTw6aythlvquEeXQpS9G5F6RnGlZ72F0b/v4KOg1iIQy",
+	"nwOXelnMrOdMW/W+K8LSmwGsHB0FsoxgqgFZswn6sQH0AfHplA84gnzrAugdhfZoE3WBJUYlaDIauhup",
+	"W9/zZAmvsfbozlLH19IcmJfKuydqJXjHq7teOjEPPWGa8rSibjQoAObZQBk13UUgU3mM9utifzWpL820",
+	"hfvvtKXGwuvZ6tiXNkq5KOrNGIlIzQxH5N1+gA0uGz+g7TRgN4316xvOuSXkU2erz9rKYz2VGUkyEEFt",
+	"2OmRj+2y14LL8YRI6UmehYmeThL3CWw+r8k+oEqK0QziSKBYGnk2sZqU0b8Aw1FmYK+IgkT37ysylgIQ",
+	"EhD1kS4WKWeqZKv48iC6Fz2IDvaje/vRw/3o4OP9N9Ga4tuhEfrjTuNz2fPXcgF5znEq01KkFyYV2Ngi",
+	"rEmMRQnnXPSNmpIpO3PNwAdsyvx5is2ZPx9hkzCGXDfaJTYsXYNGJPt8ZzDlNgGwDoWvD9KMNWe4IgiQ",
+	"Jd8XQGQrH6jMup0O5pneQgfi125VwyAaXLFMNdoKnwlDeYXeTDTyoY4/JAAuxDVE9dn3Y2d+x2fMGU+Y",
+	"ZmOj6IlxnoHhGX9Tw3727iVzoaRrOZVZr9f4aM3k5taykkVd2h6lDVmO1bMjsGsWROY5om1WrwGGumPH",
+	"rOly9/5Y3+t13bDAcW7f+4rzsfLr2st2zkX47UH1+n2Ppz84yeuhXJn4wj669SlrJtG2hTeuc38EUtWD",
+	"japUeMCyYSti2TWukQ/qXrg+J13HPoupvmnfGDtleLtndq9Zc9oDRjbRonKYNZRwTNLChSEJv+KJL/5L",
+	"VD53j+MDqlBHabJyAvUxOSgbMTqiIrpKwp4xmo1n5+yt3gz5r0NbCflNI30s3ypiEC3IHCQReLQZrqz4",
+	"0GUTa5oYBMSd8a87i/AFtsJ6SKQLZFcQDG7D7DrpvqnFzghX1/BwuviD3nes6e9GHJy+56ZTEsxqV6zg",
+	"jAm9e99mSM6tC1A14I2wtzpybpkFzeic6VImAyAxjTW/KvL5A13YJh5lXilGz0zs4TCFjImWslzG247I",
+	"lYlAR4+yOcQkVnM1tI+M5lLp0X/49b+OScrn3J7j4jD5YQqaYvHeixVwQF+zYbVgETnc3w9Ymh2j6cYH",
+	"whb9YAkHG+paRGkWVYMPHoZlzKsm/8P71zL4b1m4nquiesUJHc/Q+zejilCLsWBYC1iOFiwjse8mLpLI",
+	"IPUYqAwLDLM2PUBTaBdA68glWzk3XOBfsOWRbVgteO2w6ofT0mwyBJZ4Dys5mDG4hG28jbxhhkBhUYw7",
+	"Oq9UQ6rvJ+cUNDMJomdnbHzJbFH10AAUDHVJlcdCA8eJRQiozvD+/ifFnrBeohg8zg6pADdXpfi93eGG",
+	"moZ4Qb6PIW4EgQj+JjdPeaw9yNrER90Cl8JewKq8d7B//3BvQcGSv/6CvcbWZG8XbKwhxX1d3V3rr7Uu",
+	"XV26aa2xYGt0qqBwcI+eqV3p63bsUoU7L5GZVEy4JOJrCvrAizsvWVcc7RU+bd6bScFGwiOarMV8CMBP",
+	"AN8OgRJaxM254T3KhfkFcAu1wjsHwJXiK5b56ktxRB7gt2HdKQS1+Rh/mNPskpkrIB6SR7a7LAi7FKUz",
+	"z6FOFWDmQB5dYjiiDSczh+r7Cvlenk3NXnBzGzbV7PVy1ScbOwxvpsy8g4bh5m7yTM6y+dg0BaE4uaqC",
+	"vdxKMfkiP7hh2iul2RyF3PDOaMyveXA953ggZHQiZIbFk2FwiGjhFmNIXkhNtJyihxfvKHutxEa+iXPF",
+	"Rq6FuLwIqZxysedEuW3tBp2TVU3p7zS7VEE4kILtU4QLD8mZpporzcfKZbtqQhc0s1IQYjkSKVyUgyKJ",
+	"DKKNQBjwkhpJ+SWDoCO4kiKSi5QpZTVQkN+cXGUuCaa0cjFkqWIYSiRK0VjWeWzEFCnGzN2eHneEaaPR",
+	"Dnu50sMlavfeF8s6k2miQqG3DMVSkXq38u9X4XRC5twu5e9Mk3EIUjvXZNrhXGyJJ4BzgTr9h0VZgRB7",
+	"Zdu4gqL3M+xpEJW/06UvgoAD8+W5vcgrsAUZo6mRJuKSXBrkECAWlpFJcJ8PSWwImuQYYdf4HIB+mYti",
+	"AhjiQrPsyqeoV46ba2sEDhUXkROXDmjo1KQeyhOAHJeiDJOFsxlEA99w3fdnKYJSRhWvHn2p/XCLvUHE",
+	"nvkiyBBhLo4t+o79Ui/52Cf/w4d+bh96xTIji2X2eI3aIjfsg0ghUAYgZgrDfjBegAsy52nKC4jcLbDn",
+	"L2hKbbW9Ld7etKj6hE83A/lzmF4eISbjV8wsRjto35CcsXHGLCiDUaBYQpgYZyuIsDGsXc2MSEMViX/w",
+	"gx/EgNpGkyQze5Sr4lcYPsL8zaTSEYlnWi/U0d275uNd8+6Q2NRa1DLoGK4/bEFpuiK5sLHDeKkoiUGi",
+	"lCgYpE/9dKYLm32QsblEsKtCDYbRRDAUIwxAlJ0lixu99UFGUALBZpLarHhAg7xgdv9iwZQ7sfk0gg/x",
+	"R9BTbJR7M48hCM6ruGjT/4T0jZuaNEJz7TlrAUgZwPQ/xOUaNlUJHkuh8nlTvNSZM4ZUDur3VRE0gXB7",
+	"9JKJIu7Q7m+If5KaphEBVpSxSS4SZUsjFJAC9vHhdodpG2++Y6mjbj3rmX30M2WBc1vA4z3Mm+UZS8gJ",
+	"mzKkWwhXpxoB3LgagVk/WRN9WHBKKFgAVfoqGfdCIio/geQedYy1L0uSS73vSy6SPkZdlv3MPOmjU4Pw",
+	"z3WvPjcP24hQeJkb5aDzLXzKPC+XI7Xk1llaKRMCx/KCpYCVyZXfewGxQJQUEnFI3Aq0W/x7qX9mTEua",
+	"CQsJX1swUToIE5qmCnVUrpA5REEeSmwLxwaNxggFOJZZ0lzpcrPhOrSydQR/wtUipasX5lHnEKdXlEPT",
+	"10Iv27rkqNL9tuWpdTUoxkR/CPOFTNMh+XwBC8OEjyYDVRERsPEsYXHsYkcNtzYoWfPyaJHxMeuTeImV",
+	"h10dY3gZhJCDu+CB87HdYGkdr8ideC4F19J0OHTfxh8dkfsP9s2W2h/u338wJE/CHFLU98ZSaYVG9OMi",
+	"6sZGsUGEnb014dZ1vF4QCFrpkz69sYXF0kpZL9v6bVA45LbzlRdlYrug2WmIix6KrrCpXH5YS3WXjTaL",
+	"NTF17/8z8+R78fjb9otCvZ3FUyeZrUIuJ0FqVCHvQwsMapIENVS3q65jKDn6WorO/XHO5+wPzXMOMmCk",
+	"Wh1jVS2lvNAFqtb6lW5XR7aJqXMx3h0V/JIPOf5uDdCBxalzmo2VSILwOBsuVwhJZRnOyxSWUuHOqAor",
+	"9lxV+EuhlAUCcfmaLwkiVVZeqZVs1a5AYLTXWdO9WtxbYR1lr0qXdmzlBDYrt9uGEwYyXt3SQReLGIGL",
+	"jwMEYLNQqPTZ2GwXcQJB0UckTuU0jkiccDHVNL00f0tq/r9k4xnV5i82pzyNraa3p+YqLhlZ6WLRZV2t",
+	"RGHRva8bA7Ciwds9wN3fK9RiN7AGW8aUCf2suYY3+gXb7XR1F9avcpqWQyjqht5KSKJPgWhBv2r8yZOi",
+	"6TeWzamwjK//OIJiRvVnMYdwkwabgv0uqGKfZ+XS13nGG6GIraLbsGCokLMNydy2lhcyaUY7tmbk89by",
+	"7Q0qdsu2KHIjNxqyo1ERvf9L5eWwRoPdjNGkZcekXOmNd5m1oG406sxhVTdjz2orUjQFlPPJqoxKe8nM",
+	"dGdzOsZrQiQ0S/aW7GIm5aVqIEHl9rFtNnHBsiUFIUALZvOwzlSWGdfspUhXKKfAemeLFs5hLiaZ67NC",
+	"dfai8sPmDI+Win/uyESeUfl+m2YFTLaBYX13mr47TR/4aTJqQulmwL3ctC6yhfiLoIJPd4cLq0YVJ/PB",
+	"g3sPuktCLNLVuew30u3ZQDTQKEj4xC1NM22+g/JUKR9D+pUwsu+bZlUic+ag9as6s1CuhvxNS+vEtQbe",
+	"8Z14dKPiEdUvrb+o2CX3u/bjBdXjWU+hynHninFVrMC7g5pgWOjpiHzvG8+A3kXke99gvSr403J0+Ntm",
+	"0MLfDtIAPjABNU5GueBvR3N8Eb0mQ7M74TO6a+wX38l+391WvxO31dr1WcOYcZnWVFJqJ3MxgTnTM5mE",
+	"vb96eXY+iAY/OTH/f/X5eWPfv8oZ4l5s37M9rNdopIma17kn8368r8Bv3nbylf1l+m3aXKmc1jmNmsnl",
+	"4yJOvyGMqNaOpN/duO/7xv3upvnupvnQbxrlX+1+9r3z0QYe6EfYNH80/zYcr0Wb5YQuFmcbzPg7k+J3",
+	"h/3v0WFPKdLGjffr2QiAb5kYfX42iMznn/4M/z1/3bhe5owvMjnN6PzMEca1BqsPhoqMw78Ju2Kp2bqN",
+	"Td2YERNPe3i26+R75z1Tu0W6wD53DnURdHtNrAsbpHvrYBduRjeBdvFdPOt38azleNZKse+DxmLf1wn4",
+	"/E8iLDMavN2byj3PrTHwZvjC/vElBHW8CR/b43NnJ19Qc48NplzP8ovhWM7vSrrgkBc1ZeKuD+N5F76u",
+	"LvlizxVR31tIWKLiutsgRvSVS8n/4AJFPziq/g5FrX5otNsihHbLuNfvgkR/R7fIthGrH9w8Ngs87Ro+",
+	"6g27HP97D4PdKvB0Gzi1d63y9HaQMEHqWb9cH6iWqzRPU/jimPBJAPlSKQGYC30T2QrfZbh9pxF8pxF8",
+	"l6j1XaLWd1Lmf4KpSB9g2s8W8k5XusebNZLNbk28t2DePW3EdAGcN56Nc67JRcbopatRXcK9rxZqN99i",
+	"IQObM+GLM2Ht40yKKblkqygUSLD0qSudhP4qQAOk5Fe51NRLELliCckXLml7hqX7i7w3mV2qIXkN3yMy",
+	"YCwXTMRR+BRegBYazQGxxVAcJnZvzWg6GdlXHZybmzBUQJOCBeA2GAJAxqlUINAcOxgbYtrAUq8gjQC0",
+	"CyBHUAVFZIwwYVmKnAAozIRDjoq5XRHyBw9JXLTu0TuaSg2Wa48umLkWGhAmfiqXRE60vXFq67xggiVE",
+	"cXcnYjYhTnOSpwGOUo8cMwSoa95hQR10COiIyAWbcmFGjYF+AN2HG7rdpeY8R2bcg2jgV69vqQCm9Et8",
+	"1fz5U5pO4OMbKKKredo3N67KZjSmRVkCuMaiYl3aD+VZN6RXBdGLIp4XnBUjjgopQmiVneFyldh1XfQq",
+	"MQ44oZMJbvSMaSiU50UvJ3X55TWTkJMJVk4DKvdbYBzSSzFwo3sJjTj2Z5vyY/+Cs2VTdoIYGbGjKTKq",
+	"crXW45zdLmooBSOSclbn95VH2bHFSw3XQMhNl7bKmMuZRITG1iTw2kiWa6CcLV5zdTSgGmw3lDXlD2ar",
+	"tUXPlrNVqUYfFeZuMPSvlckUcgTXhGGbQo4A18PXhpxTDswELxIj9Ts8EAUlIgHgr4AvLco2ylxnVFza",
+	"MobuhsEs1CnkMRreLDMNQrfPocSX6YxRV7PQvmqO5IwmCOxqdDaLfGZhNe1TIfrmQso0xDeElhGFaoRn",
+	"vtwD/hQUA8VKiw291AeseMqEro/YEH0hoaoloCPabY6PlwuvxUPyFApQG33UoXjjQLzFIXf4Bl8JUoI4",
+	"KBVx5BnmdoJ1w6kziK8Iew4urnJxRccVlEYm4PYE/glbApJtU8xb9Ys7iAawVr4qo6VsT8byerZCVvJ6",
+	"tjr1nb+erV7In9vu4cNTO4DXs9WZG4N5NxjG69nqkR3J69kKAb8+tWNZJ796ttRyl+hrViYrWwoAYQdB",
+	"B262FJmH1456xxPondch851eTxkIQIcbSJXlzNUdBGwH9pYrsOqlLnm7fvtsU6AM0KpHnbDcFmSApym5",
+	"YBYMz2MPW1DQ8hpGhKWKVfEu11Sg6FMjzbe9vkhaP43ynKrLm6pi2FpY7YwpZ2FvKxTacEgMk6OLRa1c",
+	"AB0DNr+1nXJAPrffIRJmBgJfHyiPckWSljHYh4DcCDVSGUx9JGCNSdPrgih7O5hCAkIhUYdEaHaSchZk",
+	"NP/YMRUQXva9raFOzFoBLnALI4v9A8+waDKUePNf1pZuTlfwZ8jauoMJbUW09dVA0BXVnkVnLi1gs4Oj",
+	"g1pUrHvLdlapIuVrcgZrVaLNmj2/nTsozIu8sWqCIW02aPRoTas9ieqns5ZQu7MuKVcTaYfmJfRsNQsf",
+	"qpNNP4KnfCvvooHFw+968af4WPhmYf7tnLd/MnwfCkZ2vfpz81D4luohyMyDGVZIjZ1iM6UpFJSIHC3X",
+	"LcBjLC1z3XjH71atddVaSb/LEx7QbWdHPKDDVvVgsOSJB91vMXnRuTUg+wfXmSADJ8vh/a7ySaVxhFUB",
+	"uoZSevZGRxFWLGgeBQQGrC1AA0MMG3JW1OuN0xUwKK9Ye5ufdCWG+warpL+JNquEvEabLdjWDVj4Tl+G",
+	"FQjwtQvk/xBeu4SqrYpCwLb9yAWyoGdxzhMBNrrPzx+vXctq3fmDNZ5E9X7P4MPNhvF+juCGg+h5AlUt",
+	"TqnzBFrPtfdteGv+tcfvSh2sCQUJSjIUIO9D8tL8uuTKFqvuXQ9hEPVKET6zHuHyoF5lfE6zFbR8QceX",
+	"+eKI0LkUU4z2ceZJb0gEcoJJ9I4zjYTxYWZPgKFaIdzbR5EzGErFCoMFWm6VdqZbwEQ2TUXOcHmxsnZw",
+	"KP9St5dajZcrIkUENlI0LeM8wLYcWdMp+NGqzjWkpSsQBMZArFwDIPvTTOYLu0fklVFrjTZcUL5UEA0f",
+	"DgcHXlMwZiN5pCQpzabM15RYYxCHpqltFUeJ1UmWdFVEPmGckJmf9StZSh5bexBQFdbKBR3ZSIlibSsW",
+	"YuuisnF2Q/KcKxvYBkoWS4hgS7NkMOmIcJGwhXlXwBnDLoeNmJ0Fe/9k+EnI4vfsF7X00jNfVKbA/MNi",
+	"MiO6CfBfV9VITTUzrONzwXVLvAvFOBRbY+C4OLjVEnJA7QlPGaHpkq5Cj1lgVXW8qqdl2wzss+Jt8/HM",
+	"t2BngAVd6pKttaSj+65foXGbcDkSbFm8V+G6xYk3m+PVyYsnz178BCgAEKgCKrdZpMrm8Kf2fjOms9Wm",
+	"PUPkABWuz549ZtLoR6bTTQjkkDb7v1Mt+lKjcPPsG0ZY7T0qr3CjXuC3x1M+zTOmGv2pY5amjTbwguAX",
+	"bGxY++NHLx6fPH9+8qQfkQH2vqlliCr0rkvropLy8phQYqjALT4wcDhldhRkoPbospTqXO70lI0ZX2Cd",
+	"Wxfw4MZAeUKU7NlFjra30eLBflPQNEiMcNdxYY22M5pOvCUeqGoJ6m54mZGnj549P3kSFSUTyhDTEFYN",
+	"JyzJ2XbQyMXAP3lQjqXYpolPtmzCFvDpsduQIn2jWxBWetTWfNOWM/+AqIFvm/vYrQIE6aLUUq5Ng85Q",
+	"2KJ9Rwbmj4YhnUD3QduwvItcG00Ei9fBq3jt9+vN3y/t0fwO7z4gCHTskbk3gq5WvmzUuhVFdGyIkO/b",
+	"rIUE77NRNsPaFtfiEYZFueJJc7oiF4z49uxdhA6gPtEXlOv1XKTw+9RZiHnbBgSgtx7FUWC675ON4Ki3",
+	"ZiH29e3YR9UD7zdfcM6KeyfcRp7x1HlFFFyC4Q1S3ivB2QpWLiBHMLXKJVFhvRU2uv7ifiU5+oVpmr6c",
+	"DI6+rNfXalaNiwg+5xeGQI+IzGSemQsnoaue8UpVd30jfEuHWbQmibwry6+nzjZeEWKrQJ9rw6rmMmMj",
+	"xTL78rqACnyq4OkuLaaFq2Z8k2rnflZn+GITYJVmizBoEldnEA3M8oCtd9WKs+HDrlvqUnxtYw4TVEPq",
+	"bcgtQylhNeB9O4Eyqr4lU3kd1m/vHRrmC1Vpp6b56l6oTbS1vndceILjiMRWNTd/+sgj8yGsKxyD6cHe",
+	"h5GVZsxXXnK3UdvcFa/BOOoJRg9CMHZUSDyhN9/0CK3jw97ehkKUjRO1hbltMRQjzFswnqKpcgacY+Cg",
+	"QNrhcgGB3dBJVMRBwkjxkSF5ZG5dZl50IRJckfj3sIYwted8SM5rtjYwR3ERthlrptBcUqVlWImcZ1A/",
+	"nnDVJ3oB8k+bAm/VGLW9Y2IOkCJeR3BVwmd0gXHfFa60IefBe6OB8WBaTf+GPL+uHAGzbX1rfsJ9jsBt",
+	"nHm8XnZ98HP1TExkfZ6lPfFNW/zUyJGjq7Zp8UY/FOew+fKr5azY9dO62WXsvb0tTRt29u6WNtR5qlNv",
+	"yuJ5kq1IloujiqsC7PzWbGWrA0Joda1qYsneDNZW1GDjjeLBm/ydudBZcwyaHzPEUOGDbiBQutgy2Yjw",
+	"CbkUmNvQAD1341GWNx8xmWGgVHPEZFGQHVyCUWFT9zkeNMgGKVI9zD3nlsP/DI4EbrW0olj3sIl27SX4",
+	"S2vjHgu1w0HUh2mUoPLW9RAst7mwToYHoUZbjBjcEsma1pbWB2Z9RAkb84TZC7CUGMb1MZYTAoeYud9L",
+	"/gqEIMAKVY2bpN0OUppZqA/Yk3lHzWRWCA0fFd4t3FX0kqlBm+/PgjWv6bGIyLetWlK4VFkrzRhuDNJW",
+	"3VUTYBLs7xuBSypbxn5MMSGwVOF5LOeWcww3iOp2+TeNmsu1gnvrp5Un4dY9JoYdgoxGSYKkWx/8BzAa",
+	"CR93buOMmadY4oLghyQGrjsyRAsTTMYFL+aaCLn0TxoVPz4y3yK/vrA2uqTqnDVr0dTABRuFxb7Dhlww",
+	"AoX42gx0Of9exhaMutQQFwCMXNIV8TYMtEg7iYH1ji7ZCgRZFzuMeZ0EyXTBVGlgfJ6bru3AOLQaSNBh",
+	"FmZLff9LZoRaNJzCNXbBzHPo4X7kNyXyZjfxjJmblSWYN49/hzXIi0UaRINiHfyHkKb+SyRY6Rk3vW7g",
+	"Trdfg3pz5WunSSw4p9MmgUBoOtYtyZ9zc9bdI/YITMlMps11xG+m1LGm0+7TO0UsgRpdpljKDudU6r+F",
+	"JEXUYw1HF6+KXjb0ubzq/XQuUBxpYDbWnh/TJIk96IadjjlGGwSHV41iSWKNizjUYhhr6bJdjDZN+pR+",
+	"zJ49UfVMg274HJxC7w7erZ/frnS9YqvtUhU4p9PdQtCe0+nO8WcdN2g2qfo4ME2nEckF/1UOdd4xZxy1",
+	"D/LMZUPDactkGsZN2pszvhvbxHMbmSUkSaQNr7BvqwUdgyVH5iD8DUt1Ib949urb/+tf/faP/6ocJHLQ",
+	"L3cB86oP9+GfHz29O3xzp5Zz7X5784PW19589OPGaBO3cteE8DW3zK3j957T6X9k72+b3Eiy+1D8q2Qg",
+	"FLEzs9Ug0N18Al9YPRzOLHdmOBS7Z1fabQqVQCWAmi5kQpWJBjEcRmj9lxwree1d/a987WtJlvaGFd5w",
+	"SJbvDV9rr7SSPoyGnNUrfYUbec7JrCyg8NjN5pBGhDTLLlTlc57n8ztXeuSv+LjrCtx3qJ20RoIaJHoi",
+	"bEsAWla+Nw8oZwtkOXwJDnhHCOkMmyD9HzTAiM94XxUIEBj8VcSX6XF3wDgl+V5C9llpdKSPzI5uvT6W",
+	"qOhBiKYzDVuCgYr5HUoqCyNLET1kzqtlW6gE8C+ZNlaPdQs5yvsGt/lquo4C9Z57N/jOWwWXwnhAkKsL",
+	"N3SfMi/Mzo9qLBbXOreKhQuVBPQ5hLrA7PZ0KCgRcBIgvgxElhTZ5HZn4f7Yn0b2URIEzUH7gS/BDMT2",
+	"aYPiyUh0TRt1knQoFm7MhtmR27WBWGtLcCfmvPMF4AN8a7VXTR6A7YYQujTWpJ1Qc8LylOD6LdTew5cQ",
+	"iMvNBPa1IzIl+2tqM2BoahcVIRY6cCHwFSrsew/SHaYkIYNZcqoIdo9LUFIJfMi5nlx+aFFefAPr2/tQ",
+	"ox4bBDvMOO+DedEodns9y1sQ3LcsD7lkaLRKoV9Xsg2BqRdrzmOJx1Wnwcc+LLzscwcS7QoQiAc9bX0S",
+	"c6HHmVmEN2J/87FJwOYEAk/mAD4BZHCtTgzQyPHqWv6unDqF7XgL+3pbuNjCeLK9YTEKTMWp7GbjeQTB",
+	"hcPBKvFrbKoLOrR76s7D1pvqoOlWv+hjule/+vLhA6KaqcRbc0kaVeavSkNzUD9/bRFgrEVeeeffB6mn",
+	"cJ+HtJVsmCJHXB5lb4VIEbq1tr49q5RdXpC/EuUtRLfA/kX7V75hVZTMX3QvVZT5YEnYKi1gcYrLhGqG",
+	"iQW0uRSUFYh8dC5plyukghJ7X6QEvBeIavOXakaqKq6zh8f0EZVIYDSVMyoMm4tizdZLDgiGCC3Yvz8N",
+	"W/HTMFTou4ghW3VHIKBrJhTL0sY2xdYtJzUlfyV8QSh2MRrL29zEBXKFvXACqJGcCZ3ciBL5pjdibDRG",
+	"Z4qm6QF7RfqIzdJoSfJF6pCMCQhleZwLSrqFukZm8UKExn7m4WI3mj0EYizOh0RpgoJK7QCCnWAUbBxg",
+	"oKEjBqYMl9bO2KqAIKBfIGz0QuMLjlOdvevg9ije1QQN4JClmsA24l/BBEONQ6qOSqasiBi9aEhqcQqj",
+	"+RszswqzuzZPh8pX+CpNLp5sXLXl5X4FX4yBf5EM/+nJXZYAWFncdvFen350/707pKgmmmkraHWmzJN6",
+	"ZyCEdvYb+wfN/Uaz3Wh+64Nv73/n8LuN37j1aze+9+HBx9cf3Hx4+1HzZJMks8be7aO97/G9z9t7j7/5",
+	"K6tclXaK31adKjAOs0YlAPr8CF/e0nDhvulUVx5MFkaXFlLtTOLnZ6rDfBA1iuw+GjsUXg/2K4XXhTkh",
+	"i/osoG47gpBbkxLGrUTgqjW7TzMj8jWX/n18GQNRUj1YwHI8fpJdGvem4yraqNHoAsT+M9Uh+XE95xnP",
+	"z9YTvM9SGNdaGzEBbxqgq7Ikxd3gWaYmAEUlp4DZvt4GFAK/k4zyMVj5asUqgyyKy7aeePRt1XnkW4GN",
+	"8w19W3WOXVvPfLt0H9ZjtRteEDxiTIsMPd2T8HjYI0F3cp31miGvdBgiR0H8efZb74ZMV7vY5yApwsv5",
+	"AXEorcyM2B4e/kWkvCBUwc4imSgSNtbfzbvwpcb9e4Rfay/lFldzlS919qKCPIjZ5xwCcuMP7p2wa3yU",
+	"XjtvXtNDfQ1+jevsCLbLxdrYwdCOap+Oivv+lseLbrxd+owmXXxHMc/UvyJwU//5YRG5zZTEYhYX90ts",
+	"6BB2G79ZMob7av1sg7Jx/HKUpG+rzicym4Z6Ej2aVZUuYCidtVsu+/ShffeBF4sLo9jmDssFae1b1Bfw",
+	"tpnl9QLgrW0NNEKvXc6e7vNVe9ah01fgXS/6vbBvGIXLr4F/GOeUcVmVcl4tZIS1ckr8UgflX8ikD7ae",
+	"uNIit5btdxl71lZ1XM9h8RlK8mvtydwBQQMarcaKVbz6a5Bx+SquwZYBUVsqT1scFYq9RIsiigxcurDK",
+	"wpUN+cLr1J5ZBSm0pXJSSP1LsUtRHHmEL8/jMpcFyqXbdsXn88rP5tUzo1fCiS6LDV0iD4pqUGKjGlIr",
+	"x0oEMC6Kdc/V0KGbpznCF4VGoO/7WTT3qelaq5aLrpCYx0y/3ip+dNCZzx6vGUH/0H74Se8+vLsqdLSK",
+	"qfo5L9qnqz2KV34MFxUuaThFK2JN9vDRJ3fvHR/DX/tF1uuBR/E4LCHWkELRiJrRfnQQHT5e7Vhd6Hd5",
+	"6H058Jd3gtEDqkVEf73vlGz7x12PNQCaq8Nlr9hGq6TRH0v3h5q46z/Y0iy4tkUp1W3LGs7FYhnOK7Cp",
+	"ZjG+XC2tZVz2xwvR592vELTtMrJcEH5cSj1bnZJrL9RAZdVJOi6UFQ0AFV0hvDjgypUqJ/gEXoDWQB+F",
+	"Fel4vhHS+Gicj5QW1emgXSEX/AIOzTUU1mMhE6etru+yX0/No7UKVb3y6lUvgHtpQc5q+EZ1OR+Tc6mz",
+	"AiO+Wl5cvPYFxdnGiR+U7i2fpLuAFOdjO/tFcpcRT4wucmiWYU6usPmBaFlewYplD29qeFaigLiUl9md",
+	"teI8Bjd0ZsW9j92bDt2SzNy1xQ7/Suo/R86qi+K5nyPWmc5AJaBl2qf9D/mUUU0bn9UJpXgx0SxLNRmu",
+	"NVSzDddmLWaPRrIhf4LsvnUQVJf197uY1oq81Tssfmo39BlWNGLBUtbZEYbbd5XUgM+oeiwTBoLoU4lp",
+	"ktBkxJK0n1r1JG7HEYvr6CiL92LfBtgZKZweovWh1J+Lqy+lYrF38zDqnksEisB0WYKITCXPpzCBckj+",
+	"i3/5s6/+4+/803/90S//6gdf/dkPXvyHv3pqJYFn//yLH331hz978cO/xsnOBuwTBvJ2BjC31lcsslOv",
+	"Vy+2U8cuR6NY/GLZf/bTF3/yD1tlRaxY4wdqqf7cmbrs3nFnmELxA826A6Vm7qNPHEGA0tI9vAMJ01h6",
+	"rHD3FXnZSvo6k665vdiT2ThN8NAXCr1V5S3FDRqFytLlk5upfir33Das6Q1+61+03voXrZJP+IvT0/rc",
+	"g9Kzenvv8dvlP99ZlEQSHrKLqmlO9nz15kI/q5wvKlxF1cVdTHvIYWZT9smHEjC2uAWnBCqi8u7AJ+tC",
+	"lDBVsDuSDEcEkS5mIIb29FrqFBwfV2EYA5BTzSZ5aoyQLeAwVPwRarQ1GjdjqOp2hA99o7N1t+JwKvHs",
+	"XAi0IL4Ts44wE4Fuw2GdPVBFChUTustHUO09vgOJzLBacNJPJcMMx1RiwVQpRAI2K5wtzP6IPiBEu07G",
+	"5VmdPQzXGPKx8S1L8u29EU9GXCYioSJw7uY40lpr7h8cXr/hqvu2as9/8Wdf/vz3sEC1oEC0UjWYw1vr",
+	"VcCspkmLJcDK7pDJbNL8TOTP42drFZZ/bJXIvtqjx59pJeuP+ORjT9j9r3v6LB3tqRFOYQ8gdUSOC1G6",
+	"JVRK7kJlRC6mXy5RAR8ow4zqox5Y8mZuqABCHtJQcBlYX71CSPkoTvsL9vXg+vJDxPc+f/x0Pzp49tbe",
+	"94/2vvcYHxw8e/tfvLX3Fjx5uv/sC0uO4WkVIS7vqOus/oD+8X187XFpb9PhiBDYR9wOs9ZPzWDcqXfV",
+	"8JrioxQ4TV/Ia37sz9Y/GoH2uJaIQq+HuuVaKh68fFG9c8kuizKSSpEPczV1c792+3qZGvh6dxxfr9LP",
+	"1/keQQPmVfOl34bvlhXr5SdLyO/Qq9VOZHfYc3FeXUrYZyAvMD7B8XIVwcEMVFtSNWYJFFFlnYn5ZLG1",
+	"TWHOmPAmGcAuKZ/Gb9USpJ7ghG1qeClMK8HpKWUhzJg+CpuI397Hqw/rdl7Q8AAt1WoHSgv5kXv7grEv",
+	"XmZfTzmGtxdyg1Jp9TuBPzVyRYdny5leRTn1Z+vs2JXbGYiuvQpTw8NC3pjBt5RWK8i4xHxQyI5IhqlM",
+	"tcm5UXAlZgtAbmF12O5+vDSR13k4oIB+kmp75JLYKolO9I2QTCpNmitECBguE32H2aMZlBNZKSUvG3l4",
+	"qV8roXCtnuy7JalowTaUFtPHEea8BzZx2aabgyGzYBx3m7ZmVOH7lsu9Rw3CH/flI9co/H3kWsZXffNf",
+	"B+Gs7FdZ61N1MaluNh1xlediGe25ekr7SkjssbuDFUWJwlLtYI3hHTU2mIyWpdroO65qiueU6AaBwvG+",
+	"Upfz9czYPMsk+sbhVhT6eDV7X1DXXhJ6OYVvTCQlogWWgFnVsJjAV//5b778+3/9/Hf/4vmPf35FwkEw",
+	"57k0hvVoTlQ7V2myft4ndefoj/s7IEHukadC/puiT/foO9R3MJEToc1FWOz6oeWvlch6gTDvLWKyXy/5",
+	"uFTkKlynZTTuO4UiNnOMLpzVNr9sYw2F/BTTgrB80SEfJiJzM2tYXA3xEpzgy0NLWC+E4tICIC6gERcK",
+	"bkX8wcrYgVJkQLCDa5yaV+Pdpc5fmZM37P+S/H/eivbK3YDpUHyvMvn0yMMMWup2/+jBEbMr1eG6LL8c",
+	"6ZRfOx5w2R/wdLsk3mvfrEzjpeFlqRT3zulCzsSgrwby6SrZFbkE9jvX/Ca0ztU6XBW6PhAeX74IYAc8",
+	"ho7oc0lloprrQcysJKyVGcAhJvk8xlavJ7pmdZT6SOXmHr5rvzpfaG49SzHHH16psxhRgAHRuIxlVBQe",
+	"6XOrmjtkeBCMA+zkOovHMhe8O7D0Oi6hsKge46eyBIBVRBTANyKJmFblrinjzyHBB8mfMF5ctXC8A54Q",
+	"MhpU2eSp0TRqrlnaO5WpcbU3J3fAzOyRjSDBgTbZVY+NQ5hnE+C7ldFuPDyuqzbskDhnqhKT89fl7SIo",
+	"DZXZcimtBbxCgDdEqE70b0CIma3FhRgt9LJIobhnsBvlql9L4J0rxWi4xo+K8dLfftDw910/cvezG777",
+	"3M+BHviJ4PfBbODBPT+lon+YF/z5aWly9IafIfx9XEzTA8ytHbk7g0e3ZlWtgsct8G+U9LFvOFQpj1+f",
+	"C46gRdOi8iCce4i6gbrTUXivUs2CXY7K18fTFWrcHVfEj0GEwsraBKjPLCTR9DuBqnnysIx6YdpkOx1V",
+	"t3j/oceb26TRBcYtYCMzSEN0NatAvBaTcROEnK+jNHkjyAxXRyoc1RbFcRK3fAVlYsqM+lVWijlRo4cL",
+	"cQRPyviBRSGP4rRQwBzcL3srNJW+AOSiOXgL2PCi2naQWdaoOggna6oPG9omZyYJMc+pJEBGpxBg2K77",
+	"i4KcxBPeNdm0Mr5r3iMJtcZcgo+LXOIS+1FS1MsxSQIw90WWKYYhpxGbqnGOSKmpZhiWWpuP6dlvVGzs",
+	"p7oqg9XXWB1rkTgvaXec53Z7w/qLEUs4Ft0fKmkGc0n9CZ+uSdGhXOB6r1KJwTVfhnFtoQ9WFTJ0zT2u",
+	"Xsm8QpjOsnZ3cQR4mCoMl0ILocsVj3xmZjK0pw8wQ7llRQkJrL62HX1Q6XcphPoNIZXXR1XYKEVHt73V",
+	"sCKXPqrlKltJ1h4pDEIxatQOUU6X3vOAkF0A9XAdd8Wn7r1lSRb3pV0+jeWbad8hLrjOjrEsEHjf6PsY",
+	"6Qund5hRLBFGdA1oZHQ/KVmjvkU6hp8abYA/NzN4i+VTPbMD5d0NIwc2SZ/AsgwzeBI3DjcJWf7VuZjl",
+	"X60MWv7VmajlX10ctuyKRazLwWkWpbSK6y5Zmv5uzvN1+9nVmoVsj1duC/KdXtAABKT3lVt9cDaXEdJa",
+	"EOsZu88G/quVwPhYHUUXrAe066DYxR2U1VJUVexqFGhPljr4rDCDujVzMRKr7FXLjPWl5IFvvgaRjSs5",
+	"2YhrPVH5Slyjh+69q+N+lxWhaE/+lngXS2yNfDSistZ4vOCQppp1IHnLqCJxBr1GolAr0DRoxVIC3wYR",
+	"aspGKstS2bdN1zexql7grp0ExSfcbEB/Rtuik+IIXn5uWv7tmbeoHgLEhgSSIoBIFq3OS5NQwSbIiQNX",
+	"u6JahplVZzAGkux/4MjmYfHNzS3RC27y1/tqbC7krRClHi+8N1fJ4q+cvcu5XD491UYM23zzZLRZR26r",
+	"jvLdgueVPz1+u+LZO4tyIwK80+/y1FQpyojUaxTYs1nacxXEwRB9zlNgKHdYoxzL5Y0bB41V1o3vqjy5",
+	"3qgQBi5w9cCR3x3bw35st9sh8Om0ezRGdXnWbwX0BJxXlsi4mwumUR78iPqJZEcP77MzMcVyPsK/j3XV",
+	"Mbba0XMtAOM2fvfo+P7d9tGnJ99qv4P130e5XQdQjajM+bnIGccKO9rwHHJ04cAC07XjLyY7MGYE7h7B",
+	"c5F/WFWd/sgPtNQOfDDfkBa6WolDGq/OUiogRi86Who//OQ4wGHEH2M7b0jNti3g10WGWXamh7rtOiwk",
+	"21Fq5/HMbmBKFbnLQ/now+OPjxnvdsXI6CIqSdmF+9bJycOIaaNyUaTwcaz7af/5UGnTz8Xxr32EnIRg",
+	"BbWLmCed1G7BaKSBmRZw4NGpdCVbh1HIeiHAnuqUnspT+c479+S5yNRI1N95h90D5vTt408eOOgpyi9E",
+	"B5agV1ssfnoKpOcUg21PHQE6rbVOaxphSk5r0SmQo9Naq16vP4vr7IgAdH2zdhFOJRmgrWptG419RVBt",
+	"T6fIEt3CZMoYvq6j5Z8y2bWxd5rZ8wzzH+Wqn/MhUIFOziUsVj34GluMKS0BVhMe+UCNSa5kv85+bWwX",
+	"A6J6hCkV17V8AR1ziRLoH0hEN4OQuVzgFG3/CrultYmdN4xyOUdCjTJMe7g7SKWdrMrZPdnPUj2AO3gE",
+	"B2fPxSdh4mdcuBxiliZCmrSXkuZAP9mxKwPRwKAjTNUYbLsQz1fgitVpv2mreaYV6/I8TwWmoaJyMRA8",
+	"EfmpZCz+9T2SK/fuJ6Xyr4RehuWTKfezhF7GrjcOwC+jS5DqnlBLFj8SJp/uHfWMyGM6msfp53SH3cTe",
+	"eYeyahkArEOJWle2mH2cvnsHy3nZ3+A7LA8VvnbLvlYP2rATtuOyw0wlu+4Gh8TUsBuH7MP0XTYCAc7+",
+	"UmdHTGdqgvZg1hdGs8NGw29M3SjVti+4RF1ICidTUS/NBHsrHo4zk454bq7ZH/fsLYnfLk+n0bAjdbsA",
+	"39lbsX/9BozHEosso123W37f+KmURm13DgcOJ9KNJ+wLkpjTjCrxWnJuhxbEdlpxGbgvXmEAuMA7g7Xh",
+	"qPIu1ywTPWMJDE0dUDDCrq5HjUYDcbVIQPb50f6VRoMNxbADRamLat2H+/t0ZcHbZxu2wrLLNvb7KYU2",
+	"RX8H+ywT5yLTLBFiVBR9dL/v44AoDdwutjI8q1PmNhIr7DXcGCQhNAH/3CeCw/yCA0jH+SPFIYrALpiT",
+	"4d95h50UzJTKnoiZ42o/6qgkRcyX4HOs64wVnd8f56A40Itwr+yAxiNm1KkMzjURV2mPLjvcv10+ucNx",
+	"dxDX2bFiiWI9atSeDo0zcl2rniMAE4XRwvb0pbJPlSnmvjiV/pMm+8AeYRylVQEtrQYafiYSNh7V2V2l",
+	"TTZ1936ma6iAbca51FQdDlUmbwPF4UCQav1UzjZlf4Rw5gh3x6pZMNrIFQa3v9By213BuxSV6uZ4wJ00",
+	"J/9pNFOzzEVIR6fSVTaOmOF9HYW5LPYZ+RV1UAjbcJNqk3Zh4nrcwbLaXoKwt7jkWcbwDbvdiGk64NIe",
+	"yICUncpeaknuwT6ull/7CCmYZ/JItYH6WaKd9kqbMLvS4JJCxph6keI9kfGpSIgRwhmfKAiiwY2EHnAj",
+	"Eny1xQ6fPHE/RBhgIhIgumV1mj41iniO9h6Xc56lyans5gJ4Is9m2pHC2PMVyrzXGzAGVyEdsxDdkVcS",
+	"r+F+I6D9d+h+azdwy6c9BbBCl+cQKAT1xpnfqZnr07MiJ6OwdLt9tFxELNJhiksOImJCtVxgNe/mgsO1",
+	"4fSUdcRUgbUhs585nnS7CECiYIkYfq9TFFEBZ4KfcX0qSUiCB3Gd3S2siuKJPZKy70aCgA3iHEIFAvsF",
+	"2Cmxv4h1xsaDayBQFZZKKWFqNJEGo1FL19mJFWFPZXHDCCnRQ0TA6AAhwhLq+0S1W6zZgJYCFCdsmipS",
+	"FX9DTSd8AT/BmAfNoOA2bCr5+ObecOgXuein2ogcAy+GWmSW9Xa8Wct+iF9CZVVd/G1VraLnglDAbtDT",
+	"aloCfOlhcSlabN++TXNyRMY1DLTGdVpYp8DP7Xub704XJMVtXZq7643d2xm0aC1JZXPn9gRAnRxfQ+GR",
+	"xcY+HfEcUmjf+u7BXQbvMXDwPzFvk6bmgxPsDTsToyDHGdQae7HQmpgLpP8pvYJKUe9UFhpPoKTavYN3",
+	"yVTnammBOJNKIB0I+KNZ2pf2vjkR1ECWi6/vYyd25E0KDp7/rcbbVBCI+6BMO0yNVkOZBKCS7K3m28S2",
+	"/MtYhdFOE6KYgEZJiMBLtY+Me2v/bUuUKdDvrYO3gUa7IWDoHmRGUrACheuFvKLLJYVTMl6qLeCE+RQY",
+	"gTyVRX2Atw6h1kBR3MhXbLJsaqoJtAaeRGwsM6G1M0L4ugSpYW+5KER7u+O3McDPpAbMUKAoB97JVq1R",
+	"b9YbYPYB7XsPrjwaRlQybXemBpFRDm9dv3kDDChYAqp53arjaiQkH6W1Vu2g3qgf1MAiM4DPneYPt/sa",
+	"z0Ru9ii+EBPY+wJMS17Ju5/YAabaHNl3H/lXKeNDYKr/gupnxSvXbBNA1QH1ZcXLzvv1GLD8wSYJg9tv",
+	"NNAa6eP3+WiU0c299plGgwhaDVcmhYTzKTk4waRRNmV8IgUbEVBAsVzPotpho7moIz/ya59KPjYDlaef",
+	"iwQ/Olj90fsq76RJIsBxc7i/v/qL+3iV8f3bq98/UepjLsHEfB0XdlX7RuSSZ/jBwVrzdlZHtPONh0Oe",
+	"T+lAFQsJBMZuhxUjxcTeVVc01JJxgM2Gn2uPiyvBEQ0W4mN50uZZBsGbI1VVgvLIdwaXXDl7h+VztmXb",
+	"H/AgDAH2tUvzcSa+oV3IsysqFruLThUtu2dSTTKR9F0JZrSlkHNDq+zcc+s45DVxC7lhSTaKmBnkatwf",
+	"BHy7M53hURQc2hlrKzprZqYjwQ72b964CUQd50QGD1++N9UosKBOLI3vKCzby3impLDiPCr41EiW+eH4",
+	"z+Bn+3bLVTb3izyAwFHm48bQJ0bis2uH58IOBYRo5QAvUoz0yrXTvV28Z5197IV7M8iFoCNDG2ml6TEU",
+	"I/SyPFYntN/Y/U4lInUF61hn37WciAbhuhzwhDogo0gvPRcUaaYjNuG5TGUfNQiSy10fHqLJshG0V8Eg",
+	"h1zyvsgBRYwsdKQ28DOhySh7Om40DrrjPIN/CKTU+0ijdRz5kvRHQYtg+AB51+5QuCD2QINMz7iLkrPz",
+	"tMMFaQGPiDP6uVNaSBxCEgRZmROA8C1KtHNjVnA/EcORMkJ2p2BBfuwDid9VyXQNAk8OHApqK1bD/g22",
+	"DPiBSC4nEvAuWNKZPujmwlIWq5DVWuXvvc175uk4z8j23rp2LfytTkNp3W7cPgAah3bN0kjcgbe0SkP4",
+	"hhjyNLPELPTW1gqXDI0tPKvF2HBDEPaBqt5C0+OmfbBfewz8awsm6Nzmz8puNgou2IIRz6HXATSF8w9u",
+	"vixhdF9tv7F/sNfc32s0T5qNVsP+3/dsG1CiriXHWYaVuFLZb0OhVPdwwHV75nBQPED1shfJiLXPB9Xb",
+	"4OgeDLhZDuVbNFA4UziimV18HEiCzdBJ6nwLtW33d7GAcxJQbxRR1hAIPuZZT+VDJ9RcjSTUWEOyuatk",
+	"L0vR83vYPFhLFPqI5xhydti8vs5E9HiEGQIfiyTlb6KQdpRgBAfxdC+krSmWYfzVY9vmUq3j2tPg+jxD",
+	"2S0TRiyV4ih8xcpnZKEussTw86Q+x7zegx9mmVcVYVu+ZO8pBGe5siN/uPqLB8q8r8Yy2e6OvGEnFzf6",
+	"Mg5vVK0QfyDMOsdoxx/fXP74Nb36b9hN/kCYi1zjsmlgIy3FnYoHCjSUkYumLp+L98EXWgRHgBM2E/xc",
+	"aGYVZ234lI2lx1ePSzcr9pZeJbOp1aLjcZ7FZFpUMoQVGgiKdxoobQhfw8VNpwYjNYvkjCiolcGA9tgB",
+	"USclVV2bNMsoJIUb54eYZ56fwp2dp3rbKm4VilLpnh9sr8hg5PtOjdmR6a+xGvPSZbqd3rMlz7lLVPPl",
+	"qT5jooErnC3w2hviaBlnYiMnC8x952C5kIMFbbywlC/RsWJV8AmGElF0lsScGxdhWYTikE8kU+oMwyUC",
+	"bwV4YIqsLt8KiCYDkWF4RdxTuXfDUMSePpWF/ZoQYAaEXFF8SK/4j132CXoxYAQugE2PMSavgPfxg0k1",
+	"ekTAnfMFQuN84T/4InjzC3Ai6IHK7BtY7VWzL07lF3t7e3P/bxuLJzw1bZMORWxbIn/MF2COV1lidy8Z",
+	"e9QOF/KUKdkXuR0ETgxFwxYFABiIWSF3EcQCRiweKpkalaeyX4cuyaURrCsOpZunJu3yrPB72YWEn8RQ",
+	"5H0hu9Pity8KD5YfO0wL/N7tRIzMwL4Ff4L33kUDfRHWovaeHMLluVOOHMKwT4rQiDBs1wAGsP0o4wbW",
+	"Apv6ougBBmLlqHEu2jk3sMQ8y6L5QavcBSZ8gWF+nPz7zh9kl3KSykRNIsZZZvlnzvTADrwHVSnvMG4g",
+	"lgHip4ZjTclL0EqRU8VdiWyIGITkhSLGz44fAnUi95Pzz0GkUwmlBAOlKELnCzeUXA1ZgxnFmnYiGGg1",
+	"O9nITxUWaKRU1h5LiBtJ7ArZB3ahZg6er/XjyY9rBz7FYA76FqBHF54NwnDUaQbBMV8US89lkXU34Al6",
+	"LGn1EwCm6NlD4y76SAFIVnEj7rj8B2jPX+XCYkiHxwfw2k5sS/4mFZdwZpk6POOyK9qZmpSGbGdNvwGh",
+	"gBjdjsjUBN5CHIvwfsaZmrjbF5cRfxZ27qJ32iZX404m5kbQTfPuODWskwt+hg5vNRIy2IrKdgkNSrch",
+	"CMmOJ9wMHzSEHsIuz7IO79rrClH6ImFcs6E9uj7Po+q2SNpHqRj1Zy+/+2LR0JJUn7nFttovXZjMjU0P",
+	"MQIfD36qWS8XFDoPkeOY5lUkcEJU1FgL3XJrPsrTc25EKe3E0rpv3T8++eTRb7Tfu/8oXnCzcFFxa3hu",
+	"gPiHa+gfak+XVI/1xETk9hzriBllz3Mqu9kYoogo0dF/yL6AF8t9TURnoNRZm3RD25MXV7+YkV2NA3Er",
+	"e6Ph7uSiBw54u6PVDKXcrzbcCHuQ20na60F1LX9OIFGHT4H1iULgkKkeUAin7KZZimF9NK6ETyPPnyzF",
+	"vEmrYgcHbAH7EbILJ6T8V8V5OZVHAedVOR0+7+p2MfoY7RUAHw/S0cgO0xKIYNEggsw+m81PIG97EYS+",
+	"wl0+BhCLV+gqD0Lny/7p0EzBu5AnSjYEL5HUohpID7VWzUkFgcHAzqX5OKr5da+1mvuNZ1iUzEFKh11S",
+	"8yXqH3RBJLFWwvglCNybtVI/B43GxmaicSZeja/bWUrCFacn69iEJKX2I1RBIAlDuuZ6W0ZmH4hvtW+1",
+	"WPV+4rDKcU+11sENO6sZUbrWumEfjjNEv98v7Rq2AzvcFYmDycOnwTaSBWkNg1NhU4pqeLWLcdhWLsPS",
+	"BAdkhZVpnImdo3xnMPKOchmo25doJrr2lC7WUs/4fYgAQ36UiyKcy+d1gORlQMzwGWSQqBFyPcciyYFe",
+	"5Hd21VAApORyn/qY4EPfOH/6G+oev8CRXeUXX3wUdnx0x0cr+eju7l+ZQ32Li38RT/o4E5fpRSfntxiO",
+	"DKS7YkKy19M8FyMoLNDksUwYGUCXmPwIRyxilDOlAzUPkLkZ5OhjTrgPZwdkbzFlfcWULGLCPxsn/QIy",
+	"RIoJZVpT3LmLX0s1c/faFcAGc3rizGxmkMo+fO+SFyhnEsd2ZyaXIYzn9tkOzko6GSiow+FzFMDuvnn4",
+	"gB14dehAmLa+NBvThRpowzMRL484GBfI5Nvpvr1eSQH1PAB85nBFcAtKb82S2xIt3Xe0FHDIChIcfB88",
+	"vb2dnvoqQhl23HWnpe7iIHZqLcZBRI45WS5JPPUlaLthPMR8WIBnbJCmLLuA/BMVMKEAwGWZnEtdYo+8",
+	"ClyoxRBpB85gSqmvZ6rfTvhUV3AfH4ZREYIxO8Bs6roB9TqFAQFgNyBq/dZY5NOCqlE1go0uuytD/ixa",
+	"1rvDtKddqercEcCw9zloZo8C16yCaV5nBEjTq4fgfttg+h/BJ8/WiGi5wvCX5cyU0IK//7QW5ocC00A2",
+	"UnrcmfrHdr4ARHozKjgyhRbOs2QCRgOcRjiZ8Odi7nR9LrpwNuoP+OYY3Fjl1oBvPbYcPimN2EqQy7nh",
+	"ekzfypdtNZFtP2sKaMzFkOdnxXjxZgdLuZyrW9qwYoCuQIidCzkeMKTDr3xBFvVQtwgPAWRfOyvyPN88",
+	"3GeavVW4n240Gky/XfZYgHBCIuLNw/36gV3TEjz0JQkIm8RbEQ3eBVxdPODqwrFWCxjktaeONDy7FtAO",
+	"xJLeRB+Hw3E/QYW8Mqrrvi/ZCMojZsUjxMdMVjs7cvBqwZCGUJqDTxmnDDJ7fe8QkpuH24Qg93m+e1S0",
+	"AwO9kNrnKEegk7lHNfD7DxDoKBesI6yS3R1YMTCpbaqrHZVnf1Ua24617FjLUtZyGWH3y1VMOFQ7HXOn",
+	"Y27nOi0oVaFUegCLi8fbjxOEyq7ULO/x7sAZOcsQLD6uCLHSphHCmLk4owg4WOTQvyIXaBt5sLJoFnIs",
+	"chBlUaA5AzJhiEyD4HJFnSso8Mu7YcAUjrcFhtwhTwSAbIFtFQFUiFmi7XjikF0g+exY2T4gxPkz1Slg",
+	"X/pCn8qhjzudw1dMizAxMsqTTZr8yupUgquYlz9zNTno5TphfWJI8rwKzjSfajZQE4hAc0lqKk9ckhzF",
+	"XMdCmtRMY+b/CUVFS6HV8B7tZhyxmPYT/ok7av+Jm2n/ZbczpvhJV+qVUMRLcaoU3Rm7ELdSVdhyOKU9",
+	"L7ZpdyLsv+lM+HJr5R7xwzBtq+0/pg7LgD8O560cUstHKS1IUYjCvVke8JmY+unBrrhvutyIPkAOuu+K",
+	"laBj7MYeU9ZX7HoHGcMebjth+otOeOV84ZX5BS0TA62GAvGKA8mGGrBntv2Z6lS0URxz3wCxbHD5GAWx",
+	"DzPBm64dFFUTPvUF4CF4M0gKGA7t+mSpFEw8QUIdsSTHVlXOsNiL74GKs+LJhcbiVjEwX7qV+nEeK64F",
+	"y7kEP9gXFSGGYKcCMreOmcrdSfBJUfXDOou7WdqKKbQc9jr1KHaO7ASzLVUBrH3G5SJjE+8aKKhYiBtB",
+	"3YBmY/s6JwuMUG52zgrlKxcDmSiNmoISq8ft368c+PWXO25Bw3UOM6B+5cGD2rLXXDr6dlBJYHYG+1ez",
+	"9ItPBaakrimF2sN9hN+s6h2uZqoR+kvlmA+yYBi9XA2rzaBLSu6t6J+SEvwYFnRt1FYdv46mT1olkkFq",
+	"EdEETzbgzzZW0qm5kl0AwAcOWKc8qV7P1XNfpGjh2pe/krMlkVBvo/sdUIHgzpSuV1JrNW+WCx3XGs1v",
+	"ffDt6ycHH96qleoV15q39+uN+n79Zu1lmPTsNdjEpEdncmfTu6BNz57JVBvLcs9FESCywMZHktQWVr4C",
+	"SGBJYvBd99JrnxZMM9n0RMPkd0f6Qke6ABZdcIj9Qi88xKWU4KqcF9reV5vxcq7SbiUWY61Fv3mW/B37",
+	"J2ZBgcXZ5NM2YX7WWt9vRtc3QSOhyb+qJBM/N4/0Xmt9//F64TtrL0dU02lfcgMJtX5uZFbdLETmYozR",
+	"L/ZyOyVN3h3+Xe7GzgBZgBx2PbVajwQuNDi6z649pX/NpG1UJU8UpHIHRfjmQhE6Ix3Yjzw2Nlk4c9HD",
+	"wi4bn8DFiRjLj9WO01wtp9llN1wdXOCm1LwQaDcSVek4PICSu5cHEbhhJL6jK1cSjB/SlG2Fcn+ZZ0Lt",
+	"5684CMobS92vJmR+Rwlfe5l7FyXwtUfkuzw53RVJWxgccBTUrqfypQ6dCUrZAw1GP3dRkb7CYOc7ev0t",
+	"djjPjSx2fvY7k93FTHZFUb9FNju/1OsZ7WZPuy/NOJHaFekrvN7g1lNauF+gqDZU9nPJjP49Lc5FzrOg",
+	"TCZCtdnGsL43gYRBIIrrtjPFcIKJSPsDUyGAkFmR8GteqVlxlPFUroTQIa5+dPfje7CjODORLP6wk/Zn",
+	"BIja3Qd2O6mpd+F3bKfWOthENMJurtogWbEq24tHsJBbZN/Rcl1U4nEruKbEQ+d0Z2XcCTCFldETrzWJ",
+	"9mrx5drT4pKtY2r0I9iZGt9gU6NDEV3b1LjeMVxia1x6rnZM5BKYyM6AeIUGxE0J9bYWROznckuMbGo/",
+	"dErtldgPAzqxrfTt7mIgRVdd1f3NxeOrtRzu6NrOHLiTpi9mDrxEgRqyGhabA5Gq/pajp/Q6ZI5Sro7K",
+	"kyJc3ognxuHUa9azhyQqiu+mmumBmkgHKYX2siEHoCgJBfEJIRpCabHocQxF4GOAs5JQUxlBHZFsA2R0",
+	"HMScYrFh265lTppx1rGjEEmQICGQ2hBilZsVDKQjcNSsM/UWHUKdArgtvcjcSes4xwqr4qADGrguqbG8",
+	"clEQttsUTJ3wmSkRiyGi1/4DajNhHYMklX3Ds7O2HUzMOqKfSh0E3dstxJylLteiqKFgoJDDETOKfa+A",
+	"yBxC/LwHxu8OeM67hkphc6ZHopvyjA0Fl5ALdYS5x24zaMkneWqMkDgKhYZny+Pjb966QeUu4Cc94l2h",
+	"CXBbD4Qup2R8bi/Igtjz31p7qY8Fz7uDE/HEfN3Cz9flSnAeNrNX0/HdidxXbd+mu9uZosslTUpUnbal",
+	"kqjrcWeYIk6Ak8LHFRT82KhcYKF03xuR0jp7X+WMSyaepBrSE32yZi+Qvi2x9/DxZbGbLv7YNp4Jngew",
+	"hCeUhFcu88+GPJWGpxJrNtCAECQhLuhijLlwBDVIn5IUfjAvhdvDWIeX2y77cZ5OPxyHZHp7QRynDvdx",
+	"ljV7bIWIahRiXtOepb64VGdCjGjo4MYILOKOE3//KZXSo6wNaLDWqjUPbjca8J9GUQK91qqNm7Vnj4v7",
+	"3ZkztQcNc2PytIOu9ae1LmaDvPiTv3z+1/8pQBD4zv2H9oDTKGpZ+qs0/3oXcoeIpL74k3/7/I/+qDyW",
+	"fRoLDHnRKEosyNFtzWWt6BMezXRbLMQtuxC3KhbCivbdATdtNRISHqqjd+829w9gWBsI9jjaVxDJ3Lcd",
+	"XEKYQl8kq/SSQiAq0/+darJTTbYw9CsPCtstyOxGrGyJgnLtKd3ztaz98M0Ok/31Mt67TdvwyCyzzi87",
+	"B5cpa6+0ANFIdgfryi3aW52qaKFlG1TLETdBKWEngMxKCOty60+1yO+/h7rmZVoLHlcQU29nXZZr6d96",
+	"A0K3APRkM1XYzX4XunVB1XbszGwLQ7fcUm8XulWyJHVEpmRfI+K7cABGhaoI5d00GKy6gCsfJynP2qNc",
+	"9NIncZ0d+/AtGhTYprDyHWf4WsT0uDtgXLNvNq24882boOZKFueiDxAqieimidCtEJFl1cjwW2dow48i",
+	"JjItqj7BCpr4TZ3d7xV9B0XeIpYa1hFdNRTaqdbQBKjW4AHjBstB+sYCEyDOFlpH3ENQREtDAV1cQJ1b",
+	"mqafD329MJINGni1kWxdLnnCZxRUt0BWw2w09mtRLTgh9mFBku/i93YIfTyNd4/gDtijtaTduw/mWr11",
+	"o2j2y5//5fM/+rtadClZAdjvlYe+zc52HWfeGitSLPSDJetzxdkAbonXdf/hyd/Fxu1U5iA2zpHDNbni",
+	"ElcefXftaXEL19KW3Qh2sXFvsnqNfHuD2Li1juEy7XvZudpxmavgMjtTw1WaGjak5FsHz0E/lxs8d7/n",
+	"a3WV9KLC0d9LsSWnbkSh7gLFM43Ih6kUhJseMa6phL9tlVZnizA9pFtXFKZXkKyXn+ZLJbg2JQRXHK23",
+	"o7Svtzy/85m9BuF8l6UDJDzNpntGGZ4tLyyVqwkQZwjLS/g0KA7poL7pIhWQyyXDFTdGDEdGgwFsCiEi",
+	"ALrNsQQUlMKAuI9Rrs5TKDHJJeuIUwkd5QIjugDbeo8dAd4w1bnysNKEmD1UMjUqT2W/btKhaH+upIjr",
+	"7Ei6Qcxa2AC7WBIuOJTJQoTqXBAucWpajBcTpHDFU8kY2v/tOwRpOkwTmfYHBkMFu10xsj8CUCfZxlyA",
+	"HLePEj6ts9gXeYhx0QDgXKQjYyc4P0QzEGnuhmNHMeHa9xWxyUBIcS5yrLXZVUNRt2sWd5U2YPWLtejb",
+	"Bdexq7npnrRHedoVcSEH0EoMeALNYpMTkROjtd2lkjWvNRuNRsNOLe6O81zI7jSuMyyP0gjMkNA8jOYE",
+	"bKs4BV2KGKqz79reB3w0EpK23VXj5tpQHRXtQgGHqdZ2q+3BOKpMQwcuD8GmcM5xA4J8dDyRENdYCALE",
+	"I/BNFCPs3jkhoChe6oul2SWvLwCefs/esxO8Zivgp09CSO07EIaV8Km28g2eH7dOC+IWEz5tL4fsXQet",
+	"98StNtx1uhmapbKbjRORbDmuZXi+a2MIO+Rkv313eZbNhY31hYHQL5AoKS5MIST3y4+wdUNcCp5dVElZ",
+	"G9p2NLqfrOwUVrG6S7pvbXplvV4/xo9O7DeL+gZCCnviOFP1InvhcNNFfl0gnR31A0H1N+w6BBjPSKBr",
+	"rSZ8QsyIHhyU8ZdrVAIBkl20qbWuH944sF9VuAf4tCTq1qKiBFGt1WzeuhmVN75lBWBfO8FuBbEDO5Dm",
+	"Yal+T82x43bzZYA1F3RxE5crySs7i8XVOmhBXsOzoVmSJlYgKeTBBT7b3HLrbpqleNiWGTaWSqf1rj5f",
+	"KKFCCV81ARYQf3DvhC1uJ64HghBUa0uNl8nc7WUDkQuqFtNT4xzctEM7ijnufg8KWuz4+46/7/j7tvx9",
+	"NSM24om5RhSgaHj2PFVaX3bM4lWYt5fxCsY1u3v8nZfDMlBs2tPD5TFr7+F7d/GIrVe6eqZSmZ6lVJdP",
+	"elYIsg8HSor308yIvPY6Jp6VN2ETCXB2K3bX+4plwdkNWHiZ53ZqhXe4OnbP7v1MS5iDptkoSPjiMikF",
+	"+UVsoCbOFObizlLt0keDqrz2m8XeoJl6dHXsOq6zT12+WgkhQsgE4ummzjyYyr43grk2FoS7le/EK4t6",
+	"K71Ze/EX/+cv/+Hffvl3//DVH/7sxQ//4Mu//Yuv/uPvvPjjf/P893/q0qzauLpV2Va+Op9zYUVb0YdX",
+	"CcoWauPrLco6bi+omhTVUt3W0CQB1C5fzzX8W9VrfhE1fWYj1vN3zVzYXRzbzo01dfnF6NSYoejo/Q8J",
+	"+NaMZJlgeO3pWllhc5R4lxz22kSvzZKe7eWRRdFqa52OHQP6+jGg3U28uhC3y7uGm0rBlxnrduTizXxs",
+	"G+/1RNewyUCA3bGKl004mAfNHTbWwgE4CFN4kIHb2TEsCi6roDCXJMg//6P/9OJP/nzb2/fq0N92RPCN",
+	"l8I3JZs7KfyiwWSXRaNXStzXgAACLvxWxLyyiOYj2+ZOFtvJYjtZbHHiWJapyfxNZ0axDkT4GcBXZEOV",
+	"i8u7/uIcQ0oWuOzvwc8gBOGNVrluYXBnTJGcdZLAAKHRRXdaucpJZvSyTERez9SkPeG5TGU/jkpP9SQ1",
+	"3QE00s14OmRGqTPGWYdn3E7bKKYw6XoCwZ9mkAs9UFm5/VwA4Bk0k+TpuZAuNrKrxlkCYiEYfrlMWEf0",
+	"ubQN269cHKSPJrWLHbGxNGkWNN9VGAE606t73ArDMe3/aEybwNd5JnJT76U5TR//zoVW2TkuoGTwjIam",
+	"cmZbItQ1Pe58ZuXZlIRismdjI0H7SmbTNhUSCtvkHYzudCXWurYHmUF4plFZYpdUjfsDCrvEtwCfU0nh",
+	"vs4yX2/Z1QzCj5Sk+NURz01qj0+dYj7tokA1lS4fCjhKGMggFfPvopuAZkqhq0WorN0sgBIdqnOR2B3D",
+	"7JOiq5mexRPcRADL9E+TXI1Gsw/TIb3aKteH0WooMLQCBuNatJ330kzoiFFzdoVOJWOuIb/hlSGmeKHW",
+	"cmTi1fTuy7NUJgt8l/BmyW055E8+ErJvBrXW9UZUG6bS/dkEhctSrVqr9pvf/83T03Gj0Wg8fudXNg79",
+	"cJdd5StCLPDgLhpgs3GxEb5u/lQ4Apu4UYlG74BLLuQL9XeRZ7SiC72hdLCXJPi1eZZVsdNBqo3Kp0tD",
+	"4DyJgayI3OMRA7HxyCSeQLHvWspnCS8S/CHEs9shZhDXXyCCUOcO5deIvsqnLKbH8UwGhmYaqNtASEhG",
+	"yIVrwHKYMzEyFD0PSREDNQGsFYoy8+QQMHuREFZDKD90E/la4w4t1yuK6ODOFDA2m/s3IJWiAW/h9EG8",
+	"R2hPtzrBIzhi7YogYFrzGeXg4KTRaDW90jGcaw8UEDgCLqUu49UdjDLetSTTHc2XEB/s93gTqjYqDsaO",
+	"sl2IslHmEYoKlriUCRsBbcMNN5TVFRA7f2W3IHdSGR+hvufU1+UhXQ+CT078Fy+R3VZ1uOqcHmUZC+fG",
+	"irntzuqFzuqCVS2OY/iC3iyqsPo0XnvaST+HWNtn156S7rKGX7nq2Oy8y6+Td7nyqG120hZ6tirwIt0p",
+	"2xow8t308yK6e9Ni7eMKcvtwbBae4m1xEHqpTPWgAoucDKz/8mfP//zv/vkXP/ryb//2+e//9FeeWn5k",
+	"R/nsxe/9l1/+9EfP/9uPXvzwJ1DdATccIb6P7zUbjUO7N6mBkg//+Ns/Cb79x9/+g+d//X/TtxtAK1TN",
+	"/tLj0y4ylOVGWSuviaQ4ujtEgp0TaatQLoEyYiVBxHydzlinUmhMW2FKVhYn34BgzvFmdS7y81RMFmrG",
+	"n+rK5CEDeVj9cS5cAG+al1LC/a+gNxs2VNqwQ59+rrIkolrPUMwZUx3ce82Ge7FelZGmTS74MCZDLuje",
+	"RXo9mrfnld4PhPnETfYl6KLLnEih/8urnanst8EArN1DlSVCm/aEp6ZN06+19uvXo1ruxPceT0G1bNQP",
+	"0abX3G/YF5TlM83m7fr+M5eACu9LZdpWLJuC+Y7+dbt4px288P2njmVCZgS7ibjMMPuaTjOyZYbZreBd",
+	"uwmcDhSccIiQbzsSMrETlfaENfeLB7kw9g4cRLVRruwpTWW/1jpsRF7LhTzfRuPZxVRgt+WraDqd1p0a",
+	"caGYpTmqkGo2VMOyY3wdxbaKVJUTm5Zrs49m3l3Hrv9K0xITPl2cGbppWujrZnkv79YmxqrZM7G7vhey",
+	"Asws54VzDMk+tSgv6YSfASL2Igwj9G1aXkSeW065RoDnsw5uUVEFSrsownFm6uyI9ca5GYj8VBadY3fQ",
+	"KEcnI0uhwha+OrM6dxyEn9BUgzHVzKlh3oZfRDjyKYKhCw1gO++8c4TJte+8w9769vEnD95usRgeQG79",
+	"QE3YEAp4EchP5Ar1sXgsU9NiBQqRf9c9iggY3C2jw1FygDwAm3TfnEqXfenwodBxXbyOZBxrmVHFy4gZ",
+	"oU2R6x6xjuhyF6VZwE8hEBPIZkYpFAm51BOqVRhshluNXpoJuxiWwL3dgn0u4WaVAKQqJxhhYuyvf3T8",
+	"63a17KreIe9xn8UZZJ25nUm7A3QYE1IW1K+kYIMANct12pmG/wx7/4b26XKEs9Th3bN+jsU4rcgOO5Of",
+	"ixxd2TOrYM/fWLM4H0sKv+AyOZUVYu/M7bz2tPygnSbPaHr2RPQ4QWYR6NdJKYcvlSzGv9pdlY2HMiYM",
+	"fFdmFEtd2l8cINRYj3kGKPbsrdgDm0gVRywe6j6WwHQ59PhXJ/0c/5ELM84lvHwqGYtf/M8fvvjBX331",
+	"i//9+Y//2v7+1Z/+5Zf/8NPi7xf/zw9e/Pf/gX/U6/W36+y7g9QIrEjJOCwu48F8KGgBi4fa+22PToGc",
+	"5XbI3SF7uLDYHsCQjaB46UAIw/TAKp1SJOytZv3g1r1vNhtvRwD7NZb2LUs6McoEoTXdnSuWEakSPgXt",
+	"xx0mh8aJOz7zgaVC8HqLcQYWHIDj8Fg0bXimY6jtCeBp/qfI4bjFTrp270pl2FQYdibVBEC3poRE7O+Q",
+	"O9RJikE4PM/Tc1Fnd7kWbAj0WSqWpL2eyAWUkbXnCNu3g5ivWMjBnaGKWqZxl2eZvROxO1xIzb+hWdxV",
+	"spf23dl7795H97/z6L0I/3Hv0b33gHzHL374k+e//6dEzI/u3r338OS9iN178OiTT0/uwYH69MGHDz75",
+	"7gN6/Y//61d/+ue4SUdzuHMFfRuPIGRFsoEa5w6BTuXkWZ0h2g4h1dIMuLupcRe/zj6RVe0j9JodXi89",
+	"F2yYyrFBiupg7nBGKYbF0+LYDvDAScHztns19kVfi81oFUfHcU/kSU8MDX2KNXtTpLKH+/uUJZbwqedZ",
+	"rt+xGeciYr1cDd1imABtJQUgC8Mh9ChyRAFHi6VwPR4dhOYHJyABrDnb4qmEqB1yzWJf9g3vIj8qLABI",
+	"ncMLxADx0HL3O3Dkh3aMLu8YLn2JICJObiY8hOCpdE73eqb67YRPdVwVEIS5xGWp9JXmEle4jxegTEU1",
+	"2CPUntfWkstTLUyxUW04zkxqKes1y5b3nLVj+djszoFKQgcT0IcKoCyifLVW7Zf/7ae//B//74s/+emL",
+	"f/ffF89py2m8r/LhpSdakLE9my23OR/zXBm0vH/SaLYa151diN7p2BX8jEuxAI/MX3joncL32gORCzDr",
+	"uAcGn+zb+Y2g5VqrESw7tlNrHUY1YkH4RMNrdG6e1tTYPmk2b9+OaiDr4c8DkdLzW8+iWsEMay17zno8",
+	"zQCF2dm3MuHKjc4eAycjL1qafbs0SHUBge32Tfen9nHdJdII45uThWqtW1EtVxMa85Ibo9U4h1AM2Fe3",
+	"OPA3OVXsfFNTQASBollhlXoWLOO2h6NxiYejMXc4GqsOR2OtwwGzocNxcIHD4R4sORFuPfyJaGx5HG66",
+	"49BY5yzgjC90GLYmv8tNlTPK9w4XYOdMsjILykgOFtrrxpoCkFDmA6lt4iRVXTbMrmPVIUdS8VOWDlNM",
+	"VPAui8Prz1Zab6uU14UW3Q+EuaAwVv6ccqJ2UsBOCthJATsp4I2RAnaBbFcHzlBefzTOlMyu27tLtuGd",
+	"12YoQHUpih5a0s9SmUSBcafZiBqNhsfjRxvfjC3FmavJ5IpugerUgvJBfi8Y2MXZ9nIv6pJcLPppzSRd",
+	"P+YP7WevFYb6PGT6ogTnA0tQYV1aMwwiqvmUaftZc7/R3Gs0Go3mTbvhQPwLQHYgqI6IG67PMHYQ/uW+",
+	"xqyMNvy32eadbiJ6tYJjYKrD6hEfBiOe5VmLxrzfLMbcdINt3lprqPvzQ63tvxQkd3/gNsLxLK6Wdz6p",
+	"3Er9aVDshNI2e0WE345PXGkOSFGnBRzMuDE8dCCCU8FykI8+PP74mPkT/YoYyEXQ4jfsKl6ECf8GMpGX",
+	"CtQd8v/dJb/yqLct73hEaN6XfNfPRb73uRp2UrHn4zIXhOCAOzY/Fznic8EN6ExZarTIej4CpysYJwem",
+	"lQ7DWk4s1UzzHiBBdHmWgZNOTsFNN3+5H+HoTmBUL0H6KXjwIwf+wPYZrgUm4dVrqBeiVx3iVGqt/Yux",
+	"b+prlc5WyM5+ADimXdza1heQlh6ClDCDG53RmeBasJxLKrqxbvTpwkj5XI1X5VA+wlfWCTbF1l4+Bv7i",
+	"rl1RipcX7vrahaHahdko+hT3e8durzhKFZZ9cXAq7sqKItCV3PAI22aZMBCXilGnFGhVZMB8QwexLogX",
+	"Afk5RsG/S8WXLf+Mi9IuMUsNA4qloeTh9FSWasUPOARc4TAgmE0zNZF19rHr0JWUx1eoqb5y1TgBqCJx",
+	"GTVY13GoZN/DWdAvLvvGh332wdKsDYu1yk0M1qCxFkmd3ePdAYbZ2NFMBBToTFIr2CQuGlKPhy7aB1+w",
+	"K3MqsQ8fJAaZJjCm7/IUwnb9OvYU4GwVdaTcPjugDZpwqhlPIO6UcKyYyl2UT1QWxYbqXISRTCjnnEoM",
+	"wCwialPp05IwyAsLrA65nC6JDrKjeWVBQUD7rJTlSgqVXQ0B3B7vDu0wZ0rYDXl+JuwGLMroeRbVzAQ4",
+	"RJ7ola3Pl9VbVTJvgeEdz46Vxzawm9udeJXlDRYuwjrAhcsXCs48tNhc6q7ITeCzqbVq8PFmxbzDxb+Y",
+	"MIz7sR6wIUxwF8Owi2EAqMUkcXR+TX6+Qlq/9tRdoBlkifKBnGNGwDmIoeZiyFNpf8Y2W+XYVkgVoatP",
+	"Ycz+94BAu58qmTQ76hmRT3ie6KI+ueVOLuPW8Xzl81DyhOWiZ1k/qN2QwUBccF7pRugFx7F2UBmvDVTG",
+	"NldhcdGFZQdgxw2/Ztxwd9Ou0Je/wTUrNMjNnBC2yQfqMgsrYDIRHVlKI6JSC3CFBSHBUuIKqk/apFlG",
+	"znxuXJ3+O8hZJqkWVj9dXMqN3q9rwzMRL6q9UBCabVUb1euVlI7iKvd6sIXudgbvuEcHm+oOr64kw45W",
+	"vtmaww5752tfwOFStI0AcaXSZ34Eli821iJ3iXNFuUuhg6TIgP4Xxkay2Ete5VH7KNXmmPpfx/Pg+iHa",
+	"nmrKQF7kAXA/rneFcSTH+NEiD4QfAihKsadOsdV5YttxDLj5PJXkkTTiiXH4uYXulQljZ8qOrBL0vaLA",
+	"0BBgqn3CZHfAc941lHPNmR6JbsozyKRNZb8OsGdEs9ECtmAtfmuDZeB5d3AinpjX0xWC27iJL8RdgZ0n",
+	"80K+DW+dXwiBjcu8nXdjpLIslX0rH2JNhX6qDbih+dioITdpl2fZFKISeNlK4ZPpUzvjc57B7cLsDwoJ",
+	"8PdvwEcjIZ3g6RE6fmssxqLuOm2PJaSlt2lKAHuhej0wy6c9H5Q6GmlMYg5GawZiqEV2LvSiQsDHzqv5",
+	"Ku3zXYouCIRUKpsB6PpWLKRgxoExI6i6HtWKohsEwR/U5sDPPD16SKLc0nRgh4ViD4BO+bVjy/kGPIXT",
+	"h9QuHKDb3vZQA4aXHYBP8RmJHKGsr0NyMQ3DkmUsO6oov38gst5Cz8KzzXjJFVv2LesYjux09xvX96Ma",
+	"Pxe5lbJdR7Auh7Axfi8x9NUB87VquJGIbVBrPX0G/9ZjK326d9cpaTS/E6l2YG0IYJrqNl5S94COEx+N",
+	"7EkSXIsCSQ57rt7MCP4aqHHu3rN/Y8BP6YmSZuADXsOjSq2HZxUfrTokEEnraeLSFVGyPZbdTPC81qoh",
+	"ghycAI++roWQS1ugoOH2KE+LjXMPdfp58Gz+6MJTs7z9tC99E9W6FWlF7RwqSjXqkGC18JJS0g1Vtdpv",
+	"HDTXrluV+Oz85mEjquHmNvehpgdsayOq0X7adp+FKt3F9Dh3cddT5CgAZecD2ilm3gfkg5LWkntW6WXX",
+	"nvrrvNQPdORkHR+KIc6xXpRh3APJdLm0Qk7hcLljRRyIjSAsJ6MA8cgyqpilUhvBF3plvKDyBrplNr41",
+	"b6ofJzxWC914m572xY6epWdqJx3tpKOddPRaSkc7n+DV+QQ3k0C29AriUbhct+CRD4z0lhoC4/RoaxnX",
+	"Bqt51tmRRG5U5HPg55qgLIGIb+xsdJU2r8LbGHC7l+Zu1JmaiHyxoeQ6MKCAQgD+AXCTmZocFRwG+MXG",
+	"dpEr9Vru+P6O7+/4/s4qsvNvv27+7ZdnSbnmKf3TC4k91b6qIcosWFMVkR5cXZlcGy97dE16DsjJgbTS",
+	"8pKO9GQV5REQNaRC4Fgz4BKsNq6UOc8yNdGFBEWQvlCgfMjPRNgHk6LPTXru8Gf39ys8UdDKu7RKr9QV",
+	"1VV5Lrq4tmEuB4yw1trbB7CkIc/PLJ/UVVjuhGs1YuNRZRvk0PKtpPJcpV3Bmo3D/U28PrReuHhXJd8E",
+	"brl9yxYAbgsvQzQ7w7WkFESaQlkjTUJBYKVosGAFL8R7PhJJX+T3pMmnqxhQBq8yAWlFO/azYz/bsJ8T",
+	"oBOYwgCUp0Q7AY7yJTImPMLbRGP5EAYtBAVhacBVL+V7gsLsK2JUh2Thjfs619behHKsGwUUEI90lxn9",
+	"StCGnPkmuGTf8DLOReOKthXzKq4tlfJfgvl67N55GQYNmtzTmhZaIzBRJki317XW4S3Ah8SfhvwJWAF0",
+	"rdW8ceuZLw4PDfUMWgw0REJjiXlveBBiRL9BIE/fvWhb94XW25M0sfomlfoydneh0EmtVQO+7ysbwWQg",
+	"O7oLQv6D36gtV5OhlmA3TyGwqzB63LBLAb+Jocj7trnix+Yt/ytJJsVvBxD3A4FcIPbnqcpTM4UVKtct",
+	"PLiB0mB1sJevwItEG6sLtnEtg1HaEz7UwWa3h0qbdpG9jJta+jGshln1eylOHn8PpuEbvhU8Ljd5Pfil",
+	"3FgTxbFknImkDdn9pZULcFZnp9G8Mftjuc/532d6voFr2SY0VpCTL2quwNu3shquu6W7yM8LeRyyzC9l",
+	"AZiQStZTeVeUKDWt9xpV18YV0s9xqZNNPApULAYGZBVrOOEOPYqAFKDSja/dCsgRxcdnYmQgtBS+laaw",
+	"+FtZDJ0Klpph5DagGWYJRnGLCRYdmhe2Ho7LjGJbFVkbnp/zORV5HVp3o9HYzH6Pw71aFXfH8XYcb8fx",
+	"Lp/jfV2tIzvbxcVM57pgKuux3iUmCvzs2tMuN6Kv8umzddSeu/Tyy8nY3xGXTYnLhWiL28ydNH1lkKxe",
+	"miaINnf5Lk263sgY4g7AAz4U6PcaV1z/QJgtXf+thVos21+KbVkmgBw0ZuRYniQgsfHsYW6HalLhRZkh",
+	"fxI+hOiPYSpLz3x9ctX5THSvEJ9rR99eA/q2k53ebNlplvRegixluEm1SbuLk+3vYuSA6qGRQRe1WTIl",
+	"+wQSbJQ6gzRXrC6fp1i2FvNe8U9feJycQ4g4KUUWkVk9KmoLT0dQOViNTVcNRf1UYqRCf5xTCVvxhHdN",
+	"CI0dUflhH48Jg62zIzZSqTSsI+xotXvFfuLwQHFaLcZhLr6Orx53hqkxIjmVBHrpaiHBAmAWC5Q2BghS",
+	"DK8IPmNKuuL6uGTwY7crROJqx2NtYSoo/jHVM3ZlY2DB9u3nOoKSyriEtw/okf0vLuq5yOvsEbophlAb",
+	"2PZl53sH3+JFFeCp4ABjGvQHu2mbL5Wa/vTkbp29B1/PVqD2GciFXaHubQhxncW9XA1jLB5tFEKfTtIE",
+	"qoAbxXrjLGPaiBGO40iGJdyLoUK6MmyebqH3Bc5bjtYvzCfqiQkkFMEBgwCUGEIP7SCGKhdt/Cko4w6F",
+	"/cMC2zCGhyLvCml8heRYjrMsZmmPSYWnYsI1Gwqux1Ag3E6tCLp1Y+bM8rmBvQxskPYHiBZb6RiFKBcT",
+	"HGpYWm7cC3V27G8m64h+KgvjHgXQFVlVpgQgX4Wx+kjwpGhwFa6FvWzQJ8D00abDupegHYJYjUYponQe",
+	"6cEeiNqsoBLyQsuTIAAk4Ubs2cNUi+YKNURVAxV2K4Ih3mFSTezOQdUov80LBmbKSNzbDyMTsm8GeE7h",
+	"0C7E/xCjUpeJ6PFxZvuE2MmoJuR4aGk2BVBG7nnCp5a4l0djib39YO+c57YHoPbHRow+dl/bP76FLdh/",
+	"vmdbqZjD0RyZxkXVVBvc0fQemqnNwB6NdVe5My1N2c2wQGl3Uc3OnjcLxxTViBWsuQLvTu/6tt+d3vWt",
+	"vzv10e3vTgkC+gQ7eHf6ietiEc4KsroZjPk6u8uzTOTkIQ4uODtsHGB9eJcTIMHe/vIh6Qmd2W5YAUsT",
+	"n4lpXGf3DZNCJJrFHfsnJiIU3VMuArxcntFwrCFL06F0LprKmSjv9pA/+QguR6HS+L8hS8NKS7VW7Te/",
+	"/5unp+NGo9F4/M6vrHvtgO46+q9YLsw4l3NY3PAWsnnvqa8aOvCO6tu5DwUSn6RDe3TdPOgvP9ZUGtEX",
+	"+Vq1aTZXwoCIOrLb3DtonDRvBPBlBbujYoz4z+8/hR1x+QLIULGemVncWpfLrsgyS6r3oxrktkDd0P0D",
+	"OyAEcMdCoo1mVEvGyGvao+uNWqtRv3W4Hz68fb3WOqg3Dg9KD2/XWrfqN25jIUtBlUUFCvRt9+ygSer6",
+	"eKa0JsSbX7eyMolbrn6mF7GgcGYjqo1lON59ckzQSJvNm+6BHWWz3rx56B/crrUO64fXb9jdhAB5dCTs",
+	"liZYGrs2wNO882lplsFMiKc/cRf0NHjR5hhO/Wqt2b61BpnYBVxdYeEZnmApbYQ7goQ7lERQEkIlCMoT",
+	"8OkGFWgo2qpC9c0FHy6ty0Z6SV9BOh4bWw0Bg8KA5bNuprTQLDXAVrtK6lSHqjJ7K4YSZPDXHnYYv91C",
+	"fS9W5yI/T8Ukbs1qAhV14PzLVrX79vEnDyKrdmAlKXTuuwCC/bnqCwD35MIPoOvOVFCvFG4gZEKweTBI",
+	"Ox/NLOOx0l389LSGOYSntdZpTQ/GJlETeVp7FkezP+K625+K3EXwgdsusLqEGYhTyVjuylr4iAU3RoCs",
+	"mmnXzh9aRZU7pjnGOJ9RKvs0oa6SEkPz2UTlZ/oOauoTu0BWDrNyK2CHu4rtIKI1rxdRFrNTp/oZp2TX",
+	"i/3wih+gYjJM2c4MbRAG4wJxU7uQ9UA4F/ZEgm4YVAvjmVa4C5z2gOD87MsiZ4afCdTpEfhAsgO/zyhj",
+	"FhYP+t4H354JMUI8DdoKK0mcyo7oqiGI8Ukm7HewB6ESvt+gtsjoUwiDA571cOt8QRITTiZTEx25sm25",
+	"YJz91pjnBqp1ncr446Nfb9/95MGDe3dP7n/y4BiXtGk1ftQ2IKGEMkFus5gM9nWjVHs47g7iOjvSZ8uv",
+	"ib0RVarwMUzoE3pvlSp8TEuMp87XAF1wbe6wBj5KnWmoKAoMu7OwLBSaqWfEZhQvb904LImbja3EzTk6",
+	"VJI3a/BLi7nlO5X2ArTY09MaN3D/qhIzTmvRaaC5nFLGxSkUgNWntdbT09pIyCSV/bYUk1MrYzx7Bnuy",
+	"YTVGJKc7J96FnXjehtrnqcQ7bf8Fpls803tAE2nBL85l7VHY+0x1FtuXv606M0ZPMl7a/40pUKruQp/i",
+	"GSOkBtNedc7ACddntvWvc9bA+sWnablI5F8T1Nq9U0rASkA6P7he6BeNqNZLM4NJHvOQ2s8iX6h/UW9N",
+	"29tnqgPZWdeLrCvKUj5LRyPSmKpq/2uj7O8wTCp8bfWtWuvg5kuoDk3nYhM4VjjBO/JzoWwKu4YLEybW",
+	"rSO5MMFVnzEzSbsizGolucFVgcO6cSQnkmxfdgyQMwsasNeBaZGJLiS5Thz+MYqQlBaCvSH/dt2dylyM",
+	"BDelhkjJ5K56XYzN4f20Qt9nqlNn93tVnTv7IdU7xRJxMgqnkVZCfpzK2DYLHbZJuI59MDA1Z6msyHOV",
+	"18OBzc7TiaufqQ7K1a5Aeod3z/q51UojptVQsMFYJr4SK7jogiBkp0qhdMRZLrThOelPAVCK2whu5hdE",
+	"JCDNn0rjxsO1y/P3INWwYjpCBdLJswqwV47IowOiq6VGohCVua+ahwQX/IsgjaaaERVrQTZbjHYgS0vi",
+	"Uwm+LiLN8AgOBn4mFRvLRJE3aHZvnb/LCr/g8oKph5guqNWMJVja467VjpPYCeR2/j5lmh1571kDrhvL",
+	"x7LYgjr77iDNxKnEz/KxBLneG6eL4wNVmPwKJG7Qi6Fl7DHjGcCGtPMxOI7ixcX+iAC/6hzuWTDhCh67",
+	"jCsCv0fXzccfthqNRhO5yGeqs6pZ6vvg5uY9BAnNpaxyewmsVr5Jbjjtw8uCBF6wzFXxRRzFA9Cjg+Wp",
+	"5vMVa7xBm/7jyxepGmtLVNU7WxKyUA6qEKkW7HsgZYVwMHQbVwhZCxZ605P0MONy/ardQOmK5BRLk1IM",
+	"cAko+g7IdhcKBaFQwG6Zyhld16BEOfgp6bptLFIWPxWoVT5u8PD6syU67bWneD2Xxp8XzO4l5CBdNgXb",
+	"b2ytFC6kVzMqYHNj4nQZyt4qqmR5ws7bc8WgkJbiu2DCHs8xmGQ7pXAjOfLbqnM/qUqjn7/Z1+zB3ByS",
+	"yfWwSF09mddx7GJYRdXBTULaqPeI2GVKCx3JazhWnbFfFhDb4GYhWXyFxC6VKaT1Cku5Gu2I14547YDL",
+	"L0rt7E1CcrcFcasmUmsEbi/B5fHhp10f3B1Gn95xmDwU2dYXZuZtK3stQeyx57YUb3r5wVBwz9tAQwEb",
+	"LHA0uafN/eIxAHm6Hw6i2ihXdqHtT/TweoGa6b5v7B9eVmDKhlqRj30A+9TO8ry92gCGM1zTzpSW85Lc",
+	"WsgJ9lLZUwsVAHcTxvq+fe3Sb8Kcx/r53//u8//8O1/95F/VHKtq40feKNB25a7uPXjv/oMPavORldjA",
+	"lz//y9k2mnNtPPrk7r3j4+pmXvzwJ89//09n29ifbeP407u2jcpx/F+//B9/PtvAwWwD7x/d/+jeeyBt",
+	"XfCu4i6tuqs9Nc7xJF3AJ/Sm4mXB4iSqOx4KaVCMteu0/pXDsEUKBYcLs+AKiuEo41h3pvLqgQuYXqrw",
+	"AVemA9Drs3HYQQzz9YuFMFeGf3QF1Mis7O/G4eX3t1kNUreGK6qQurXzKk0RIw9ZSWMtXMQlOPlDCYKl",
+	"spuNE/AFX3J4/OsGEOhWexPvtF/6naBwQQLmFnKhn7pY6u3c1L4Ln2fIE6uwu3KgMV5OqN4JaMxiUUlO",
+	"d1BerRetN86yGU8M3WlYji6m7GRc9sfIlz8f2AGP85HS9s+v/o+/ff53/+7Fv/+fz3/8B//02z/46j/+",
+	"zj/91x/98q9+8NWf/QCuuoBA8kz1Qc9H5PvaV//5b778+3/9/Hf/4vmPf14LNPIk5z3YLEfG/URqL/7l",
+	"z8K2X/yHv3pqpYln//yLH331hz978cO/fmpJzbPwY6I9OMJwVCGXoLHtgWgS1UzOpc6IvUGqU61V+5bI",
+	"MsWwg4hNLYO0r9stxkGQpyV1Up5fzEudSPHNz3764k/+YSP3DjV1xcVDw7P0eH2k6CbUrMDb41IN505g",
+	"xrtioDLEkvp+jfYPlurxBQ4ooAAgG84FzyiFcMW5paFGL3e/X8rBXa9QxGXVfCjO4XpVH7yMuHMi7pyI",
+	"vhqmKTjnhmx9oRJy7Sl5ARfVwvzYAV5jEQSRC5ZDKirxfox6crIBROybgUhzKtV/32iX943BslQrE79N",
+	"TYudqzScm6uTGTGjABCgkwn7z0ypMzYeYaaNS4FYVEwzEDHewHKab2p1zO2P9+ISmCtOwo7L77j814XL",
+	"76jN1TnwL0JqNlVaL6+o4x0WhxeBkGo8GYpZLoBwYIQRtZkL4NoQxRt7whMzIQFtF/JSU43/LvFyrgul",
+	"HuKMgWXH7nvom75M4jshC3cWAghMhtdhIuAcSo0+lRi87FE4XCt1dlR0CY0M+RRa6Skf3zzKBWT6KCmW",
+	"RAm4sdQnuZL9NjV6x0WM92Dd41MJyBthNuCQTyHSuhBHWC7OUzEB2UZDOqIVbXTExjITGnLmICMRouFB",
+	"k2+tGFMq29hmXGdHp9JKQAE1WGdW+EmModkUCB3Pkuc4YrFjLPbf5bOjchZbwh9DTSs7dgDXplKbrELu",
+	"s5dhZOnWrJRXES+NJTlL3HdbSw0fjXJ1LqoLcxJvAjqLp6hcnLNgtJjqCtr+ROXJKnOFZ0+enyGj+edf",
+	"/OjLv/nD5z/8V//0///T5//qd1/88e+9+Hc/XMShVvCmsE7oxkzmSut+7kSdnajzv4JBY1dJ7OuNKBmR",
+	"2BJILS/RLnJthGx68zDKpTGU33VpaFQ4A4Qhyg72HJ49oES21GcUYM4eAbbZxwPRPROAzwiOSQ9D6dqa",
+	"jqrqZOCcLsqaoYb1DCkvQZ+1aiWsWZKbdcFgas39g8PrNwpn6fNf/NmXP/+92hasEKd01Ub+Ac95F0/E",
+	"/n5UNFb7x9/+Schg/vG3/2Ced+DkPe+guW/MHgPspMsn7n5dl9N419ObRdp3lHprQCSosRvog6DHaLhL",
+	"WL1HXzqlNgIp7SWS6WOI59EBXUUF2HYVOxCjCAzSlpCXyPc3rO7sJFDUlYHM32FKZlPG2QV0PvZIjcHT",
+	"j2k/2Hjal9x4lGGPeoscZoYvuOCWMnpiZ8oINDBAivqGdkiLvqxmHOEcQC8M6ymbghTcsUox4C4CNkfY",
+	"a0XMrdDmlccELMp2vCSWFlGZfIyWtS8e3Go04D+NzemyXbErZna9VPKsfTkszmlbjQgAdyBzAf9llZbm",
+	"fqPZbjS/9cG3979z+N3Gb9z6tRvf+/Dg4+sPbj68/ah5Urt48f1V/AyhCSH2dqeu7JjgdpkTQqJXUxtP",
+	"fst+05eotjiH68IMC6jH5+C4B9wZfp+YwBTtWdOAJwGCoBRPwPaKyohJhyJLJZVydhN1RtUZyO8UHbel",
+	"ZVgAgER9f8dN5A0AQto6R2xWI6g2YV3MYLW1zSlQOV4C3lH5GGwSWeqvwM61dvWh9D7gA6iCO5mXEJq6",
+	"uXA/RynHGj5fEnr/Kbzx2hdst9PY5MbgwuzisC90+mERFx50XOI146+rQqftnl6sDpiQZc8XH41Q/tZD",
+	"3bZ/NBpNOPtao5esxvcyJft7/klUy1WG4J+Q5mInRdoO6jhNWhjIhgn7WqtRl0QTNKun2ohhm28S+GtX",
+	"6opVJJ5ZBcn7yQi+Z8ECl3RNB9a/pmNNt53D3PdS3hKjRm1XawwMg+t4hir28fIsirgd67mK7EB2ca87",
+	"NaqIex3rEj7OGmS0mu1fe+oO+VLgG09ldwTia04gdnL91YXMbX4JNxWhP3UH7NIC5ursSDIxHJkpi/Ge",
+	"xWwsOynB1QuJhwltGfgNAdaLXk9goT4oVQAmjFR7nHiJ1otUMjNRHs9eSQ/fCbD4PZUzqLPioqh4apw9",
+	"nS4OlS2ivoGmANBoNnVlCAAGQ5s0y8hSw41TsEKwzdQs8SG4qC5teCYqEHMwWuvC0uWCCKyCGLni7IUk",
+	"uEA8xJC2GSFxQ/HvSgOkdrT9fxnhb2d0/7rHCLnIIJW7cKGXIkNeOxPT5aakD+0LL9HG86GYrjLx2Mt1",
+	"9PA+g7HuhKarN4a6xUdjqD08ZftQ5FPosTpENxcGd+sKha3KAAgqyZhqB9YOYQ56oCbo3DkT00U5/h+K",
+	"6UUCyxwrylUyRrS9tZnNh2J61XFg6wdDY0FD2MK2azSqnu0F+O0DMYFVWI/j2jHtGO6O4W7FcOEMMS4d",
+	"lXsZHHZlivIJ0iKmjRppKPKQyv7LUN0WZBs7YrdLNH49Eo23PK3bc9hoY19lx+quYnEAB/goAz1fZYLF",
+	"6DuJocoHVjiBRryxZMrGo0zxRCQRVefTpfr4aV7Uhn6Xvr1gfauimlwKReeqwz2os1U17UAecZMq6kN7",
+	"VLBLgAyDkYR4Ya9fnAksEFgdbkY1ShFYWvzKvZOrCWCH2marQiG7SvZSy/wD4OHiWQEhXASgPH3+X/63",
+	"5z/5N8/++Rc/wliUL3/xH178//7s+Q9//uXf/v6Lf//nz3/431/88Z+6siKwFp1M2cFgieKiYHG5QrH9",
+	"a4wrJGqtwxJ4ckr0qHU7xEqFn8IJOqGqNVtNuBHVXAO3rmPZYPj+9q3rz9Yz0SQiGY+cIQXq4ielNRNP",
+	"RqJr2hgenNpT6p+nudDBmzPBp0OenwmDyM0uvvTHP3r+b37w5c9/+/mP/+L5H/2nmosz7apsPAQoy9/7",
+	"1y/++G+e//iv7U/eKoTNz0BFF5kEt282XEF7OAHuBUlJCI+X5NHlpjTZAnRa8ATqq7vizhTk1B2Kth6o",
+	"EdJiD0Md5se5R1ZHwSzOyw81gou/SbiEo9C7gIkLaci0jAtDJtwyL0fcJKjNxeB10AwlOkOd1iIiHtCK",
+	"czVB/TxLtWnhP+Nemok4grrGlnRgsVcfQy8N7xKmNIsN78d19kF6Lph4wrsmm0I3+LIWvgqZbR4qchmV",
+	"F+j4mg2wWG6Y1IXiawsLhIQ59dBIBKDY9pL7X4YpkDoYJWdB3pA3MPBTSd+4yluFCAEZ8eAIgRx9uyLI",
+	"/d2A5sqmsbdCzL8Y3ktlP37blfjCRcfkDzUUmM5mFPpdUn0qYyAKcSnXDXL7O6KncsFiYi9wOWOfcB/z",
+	"sVFt+g06t6p9UaYMQhTvHn/HLsSvf3T867CFPKgw9nH6LgyxGTUOb0XXb96A2dbhmyGfso5gn568v3cr",
+	"gv9p3rANffBu81bjoIHWGisnDbmOmBbDtKsyiHXLmeEdXSrjpyYFwoCg/dJ19ok9M1ZP6Sh1FgW1dvVA",
+	"AGJ5AZ8wgOtv/4Liy3QSAWQRqmkznud8aieoOp+JroG6CoTJDe1wpkf2U2j6VOqB1UilsLvXrB/cuvfN",
+	"ZiN+m24G7TsjHtqCB0nahyyTXLBMaeOPshFPqLCbRxtIZVBp2M4bbweduVSyTs67AiQ2V/4ZwgV5NvbJ",
+	"Kbma0An2AcidaYBtAAkoUALvVIa5cTBAXGvVK5b6CCbkLwD11Zu7Iql2s15c/Q2O4cvNUBmOM5OOeG6u",
+	"9VQ+3HPSXUn221i6slei1qpZslHv6vPadoJFFcffjL2+r/LhVRnlSlKwF0IcjapdgrCAZ2JlMgkMxFUU",
+	"TzXrCKxOCUR1F+a0s6NNwf9u9XISPyz9osOpN5SENqoJRg1ee+ruyrOF5oaTsAJ3TjJOncVCm3TIjQCG",
+	"ZOc8NiKBKv1AyylB0RsGJJkcKHYjhzxGZBRSTeZtAx8I42juyyUQOzV5pya/gWryxZncWtxtZ8O+6lg8",
+	"EioscSWyjDrXBLU3NkmzjFE40JaK9EYy7ic9pNNVNuyAv1xDUrV5nn7R/iIV/xE6paGW3LkA1QlB2aiE",
+	"jgTfdaKoamtRwc5SLuBpd48e3L330Uf33rNKg7MPOBUK09ytrqCdkjpfKPtOuZI2fKUDO8CQ8T5PZYXP",
+	"HJZlx+p2rG7H6nasbletcEveeC+wOpIFkWeZJb5pARm+qUb1bAVHQ3L3Mlja+1aNkmrCVGCRDZlaxLhh",
+	"8SzxiAlXdcA15uk763doViTLa8Skypkn2a76alSEksfw7SyKKpQ6J5saHA8cXPCBRItu2ygYWUXM+d3A",
+	"trvjejuut+N6O66343pbI80ENH7CvRvxkrkdgGdrcCIsLt579/g75IWT6EZzeDedqRFM5VaTshfOGcUD",
+	"/xQb5aqf86FmaiRkEN+U9gdQQ5wAF1voYSpKzzrHEQCE25tPP0Ye2YbyrFQiUAOE7CgcBnk2Hc6KbxC9",
+	"NPOc696TkcrRMnkPFmQ1+7IjuEbLVtzOnsqHQEE7qeQQtTRbCLHyTuZe17V6KxH6iHlWAL5Ix0B2tpmr",
+	"iy9UEwl2fDO3SVbm2kL6fOkGmREfa/HS7DGJmjfEQFVNlYvFhpiByJLIxehyitBd2yhzH4RfKwghMmKq",
+	"qZBQLkyeiiSiu23yqf3NdsaMUpHviVl+m7t4gQr8XLtkO6l1J7XupNad1LqTWrfklUBFndh6yVJqgNpe",
+	"mZlJsNYLwnnmT9OcnOklxlRTPr8aG5aaMJTLm0WANQ3UBOz+VSHquZqU4tO9VJhKc+OwBlW00+F4CBlk",
+	"RExSaURf5LVnLyWYHB85fmAvbjNaAwEWAV5XsosZJNxv3roRguHOEja7OlB6PwQ6D4jZJVCTbWDOdxL1",
+	"lei2Ayr6FMTrctT00N2p2ESNs4RCSr924jW5A1+GgO2LSMwE5XLNOPtMdSBsGQWeE67Pvq06WMULVw6C",
+	"nq3wjdGzmAnK9YwD075fZzHIdxDiY7djaCV4kuVzwd4/uv/RvfcgfocdsV4qUz0QCZkj8rHU5PScM0OX",
+	"AuEiMFpYZcHLpBAFCqYMJ0gut0rPS+qPcC4vTVaHdam1mvtR7TPVAaH9+qUINwhAvYwefctthAsUg72A",
+	"2GlY7p3s83W32IGkAIpPsYdA3fCW4C5eafSfHft4+FKIFcSLB6q+IDUfKwKPhct2qLrDdkw7dXunbu/U",
+	"7Z26vWM52+baQdggWHudbNZXTMlL1ryRaCzwDPnsSXD3+ISs/ajRaFAC1rFyviKfWsbxmyGfgqWX9cRE",
+	"5AzSnS0zkSwGXofJeVJJMiw7wLxzYRsLkkXjllfdIYvKQGyFcMGTpVchWmKcZUuy1h/ZGa+Ttw7+gNmk",
+	"9TqL6UbGLJXdbJyUi9ECo/T0tn6JOe6P1OT1TnPHH5shB60tqrITGBVKb/gaxSWfIS59l0vWESxJOTBV",
+	"mMs4MyWzRPNmyAkaAQF3jDWocAM5yi8pcfmRmmySuwzXdGfGuNpMZyAAhYTv3c7oECfjoiVLr9SI0eVZ",
+	"1uHdM33tqZdpIC9oQYyaytkoV+epFXYw9TV2TcRuhtjQNzTl8/ZjloheKgXaE4wChuDRXCM28JW+sWH4",
+	"B6WnpomQJjXT6FSiBSi1yhLCk6WGobioIUl1jx2xXHRFOsL0aFjLhHWmpca/oWfsu3QXIybOhXQgrK4d",
+	"nuepHQqFF9qfqHOj/FxPJfPBAzCGEdpXXCMI9gqkZ5DKft0O9VNpFwGwCpG3+Wx0zLwVPcPUGNoDyFuf",
+	"0SqnrPQlpgp/JrpGJNDyiUPJ9WnnbvRYfN1+HUFG7EGDJXyqS2Oe+RKUtLmlTXI1GonELpZU3lY3JKQW",
+	"yEcAZ+7NfTZQ41xjC4AMc70Bleb0TDjhKFeqV/iAh6kcGxGx3jiHUud63B3Qd5Rsxg3jSZILrVlfGHa4",
+	"f9unF+cCc+rMQNidwbbq7K7vttQn2FFAeHDlziMmnth/edHEHfBjwOoD4BvISwdxpHkD4ly0i25RMpva",
+	"bjHNGC/AGCUJDfJJVb7xCT8Td6mXjROOj+G6PVArUo3fufZOid/Wnp7WhrqfJqe1Fju1+tr1ZnO/eVqL",
+	"2CkxNvzlvXsf3f/Oo/dOa8+q3RbLglk2TfylQV44ZMZdUpd66EkLEYxtE3E3ZoUbp8i+GaxQdMeoTIM6",
+	"HJQK7Yr03Iu4U0dU6Fpzv08BT3SadSVPHI07Wdot6ykOqmO1YpIpdVYoJtyw61Y1cd+3SmBZTA+tZKgN",
+	"gn+UsUEIROtYXb76Umd3HfSIJVU8SUQCnxDkORtDVExcBtZzc6iwkh+LTHSNa3RjanPC+++nmQHU5pUv",
+	"P1Cm/H6VOhOY09ZGvFRfNzVmvXHTqm8iu/vTvJPfrx7L16P+YPHb/4+99+9x40jvxN9KgcAXK2l7xpwZ",
+	"SZY5ML43K8lexbKk04zXTnYEdpFdQ3amWcV0NUUxtgBvLsnt5YLz7l1wOSQOcgmyQHIX7OaCO/vgZJMX",
+	"k5Vs/5W3cHh+VHU12eSQHGns9fKP9Wpmuqurnqp6fj+fh7LaepauNlxCwpDkxDfsqYvw/WmYiOt3cCmt",
+	"voaRvcKBpzns7Cb6h2vmG795+0hMDxajkmnLNAaYZuRhMrHUAzmckBmypyDzNrXiVJux3hcqs2oGF2kp",
+	"Lhkxsowh0KOoBOqJms0m+oa4erKuhGSkvwmc69HLC05e39nduxo1ELDBK13ncDcwtZHyZ7mFS7tqw7S+",
+	"Amxe2KI1uNYL5VQKU+UXFgwQtkimsGDNg0WB8YZJCohLhrP0v5JFkacdNAjh9x3VS7WdU2QAxiwiVc2C",
+	"YbliA04hYfgScSktKkPGr8eRiL8N/9mC//ybmOGpZOcyzVkLOTS2yM0QTG1nW0feOSHSAVBB5GpgHiu0",
+	"r5lAPhnCKW8DJfW4zxBm7D5B4kjrihj5AzAHsKAp68IBxHVyJU+B+Z443yYsK1Ng8B6UCGjNEinLE5P0",
+	"yaGxNu1kah+TtNmW3p1XA/ErwXvrazeWMjv9zQsUgQ0LvLiCYDyka2luEhEEXygvJC4w35f6HWI6nl84",
+	"BtIzCFo5m+sVwW+lnjC0+Xa9gsffta+8T/9op8nTmMCZ+2YsTmROjkBu6C17xzpGlZAfokkAi7EuKIJQ",
+	"hM7F6tD9rDjBBDT2r5bwf8TBGQmQ2N6lGG5DO03iKEAMRG/nYGQJwyMSMYwBLBejM/CPJNW9QmanbfrL",
+	"sRYiHqtuXxZtM1Qax4vVQKZZfBl1zc4EvzoYGC1u9lOtLM/sUvzs0588++hTeIESL+BfPgEAfvjyd376",
+	"+U//V3x5WxzoCZ2PYLHA9R3rdB5RMwZ73JYLxTk4dy86+7lwGn3ZnghBm7KuyjKHnxnie3r6JEYxMiTS",
+	"CFufAR3GLElgmgrLYGT5AZYmVj1WucwwFBGRLHXIJJRU4oISaU4iNFiYk1SYcwf/cC5pmi0QFTFC47JG",
+	"MC6XSqrgQmxKEUBTOmTKy/6LOBPqnEaGREGHlXICZZbNWB6MkkolQAOZKK6L9wRUT1KGszxwxgjJcy8n",
+	"+SLiryT2uqfSdycaMRmxzn97Z3Au6fiCISMZ/9ERiDEgMYGk8b07D5799C+f//DTlU0AWuML77Wy1hwW",
+	"2yFVdtpHHao30puuJxu0xrXUCjp1AVpjt7zoK6kLi/SExY3FKue/hsFs/KoleVbxrjrab5T0i3WuOkEb",
+	"XKa5kPAvShOvaMSL+kFXTtPqwhxfu5N8TbyGL02+bu7MBaNAer9S5dKAwlux6172zVkGFOSoRL9HL1Mt",
+	"egeVLtU56KjlYOoxPGAgVwEWWiVsbtQiesQHmM6xdZd/F4dA/TtNn4TKmBre87Yt7hCWljYEHl8xMM5w",
+	"jNH98SAhvzSM4xwur01u4cWzAo83Yk6qbIEsHs4zIwi8oPHIuD95kY4udBqFxddzmrFgKk6lI4ZH5HG3",
+	"MUiWJDMefRXUu6E7KkRhsI9HCQhUaSFyqobFtogzY+0kFjP9N3wRKbWRcLfawbQEd78l5Ir+CiCsQIbI",
+	"vi+TD0aZ5I4W/FPQjoLT6ii3eFvE6kmRy5i9MW5mHTUxTCBeQgvbYzzxKWnYjgSWPsxNR3ayiVvJb41M",
+	"oWwNiAnt0l1KN30BzgXfXGJpNwJ821deX2zDViIiHOew4ofcgHDsqYzh++83uirL8LlqhToVusOTuF+Y",
+	"+o2njfKbqGQduHb5Ph+QRtR4/mf/6dmf/mn9y8F83Dh7T89Z4l6h8xktYWuvY8nRv66+ko0n4zz19fA/",
+	"6QtikK+X0gCZ+ourOtWmSE/4ttqFPV2xWtT1zxKV9ziGgylyHjXK1z+iXpfmAisLqfM2hy2w+MlXo9P0",
+	"KSxHs7CYrEvK6ez30kL4crx5nWDvVZa3lFemk/42lSxOc76lC0DS3z6C99FRo54MM2R4WPoXzf1imtiF",
+	"H+Q6mxowkmkAkqgxkE/u0ONULTpItfvZP45dqmiKdVMiWpq8oscO5JO7SveKfqN1/SoO637cmc36jepN",
+	"DvLqs8Je2dR90ZmIRJ3IUcZheJeXJLNM5dsCq7Ywe9Ji+iaGjaSmOJDRWKtcJk9z2e/XPiuI8gwarZ1z",
+	"pgHROMtnANENS6p7sLETLrz58SxzMyeiM7KpVta6HnIB/6/u12JndlRv/FPUjus5IwygobvVdqUOykAx",
+	"KyX82svKn66yfqvYOjiD5e+DzaBkUnmL08HTwpZJ38g3KpH4ysjYzTwWuSpGuaYvD+WE2j95XNJuOkxh",
+	"Z+sLT88nZdaQKvOlyGLgqhmwqnmOjL7UWmUrhyVqymyndtFQte1Q5RaLneu+zkHypb/+jlX5nVvzV7Ni",
+	"OW64m2FJ7pmLQ3mVBifvJkou61ItSPZZpSgCX31XZxO6KZjh1dyjlogXKN1+CaNK4U6tElTayLyvMrRU",
+	"of7coNLycu7MbsPUGJIa/4TDCqPJj8XsLnLeG8Th8tmtxKvIO+0kw0maZT4f1PdFZYXVSe9jDfwWE1qu",
+	"XLmlHOhLavT2lSthTWd1UpynD9otijYPuo2/itGMap+qSYzZZm7yFQFGfgIQvsfaVc36XCPy7VgunfVI",
+	"P1QrHI5+4vkPzMOVCshSO4Ghi0h0VGZ0D5k7v3CswyUxBY7SgYKFk/qBKkA+0tQiIworfUPsLDYF4KFt",
+	"fpPI1qayUUuvTqbgtuitgdSTY80PUnYuZiYNlRlifvNjJTpKadAjun2VRGKkizSb0T7ADEccHF7JGzLN",
+	"RrmytI10PhD7ris14Su7ER3uMVVq8PHKlbRGt4Q2rkSWmkePdJFPgIplBp43mHKqlnWb7XOmrNIJq1rC",
+	"pj0tixF2WSn6ZtRzY9DAXH1bnhe0NbknyR1XVq0TlZcQWLjywRDLuwMI9rJdNdySmG9FvE89fLWePtNE",
+	"hbFrZQ27CUtTLsdRPSlcn2fKuku5Oji8Wj7ZEPO9Oc0wdhnfsXpCbArz9+a2DD5DVXuReWALjEGUhIXJ",
+	"Evh/dCojehRpcGC170SlhthqRk4hQ7bnyABM0V/XRqvRbMOL7R1cFW4ITogQBxGpCWuIt5o3tpo7YqfZ",
+	"2m02GBPK5PcYkYkcqYSS4X732R89//Anz3/4o2f/7qOtX3z2t8//90+e/f6HIA1YUcNZjeC7o93GI5S9",
+	"q8vvC3Y543UmyK0SwYS13lZJYqYwgXUl3ovjELu+/36DLnOj1Xj+R5/84h8++cVnnz37+K+/+NlPvvzw",
+	"T778wX95/vd/8fzj//Ds47979mcfNjzBQMfdxdMT3hLa+xlgK0YwaZ7X7Vw5+W/LRJ3lKzCjAmHip6Tk",
+	"pkXyxlUN7AbP08TJ0hrFYE2nxTzn9Cs4qF0Ux6Tvii7rezOmp0u/ttSxfhC4F0W3b4xVlhLE0XVt6zwQ",
+	"rDPAxTjWQ5PqIlO2itAxPQnXxiAcbZ873muTKDIatVKJRa8MY9DF4hKYiqBcjS9TQjoMfKwDdatStola",
+	"A3bVZA8IrNbCvDCTK6VeDKFKN1X5GTxKWlTEiCTovCEFAHVQ1vswlbsQMrNGYGfNXA3SoKV05VO8MK5S",
+	"iBGFifEI4xbTRuHJySeIcdIZURw9TnVapCCjYsw5j4Fm7cRoFb6Hbht/FFGBA6UCnrXb4h4RF99MtS1Y",
+	"R9gSMTCPog1KS9zi+Vs30PVmJK5ei8ReMxI713C5TeG0Sa76cjn7NJCNt8VDTwQ2D4ZyGjPmWAtxZAwB",
+	"xtKLHhwlqNFkmY8f5ilx+dc+4Su7njmpTnXPDcRKJh863KrtkuQODziO+Beyo00+kFntJjA2MdCEv8VL",
+	"YxrDCMGm8B7PUhI1P9KqE6orLOSp0iIeyCfthNFXYkdbLrdAPR6nImLQGM2oaNO4/kkgZKiyJ6iwujXW",
+	"7zsOXv1wsARPn9aCZcOTcw8VGAj3HYQU8SywE44Qiyh/TOhJwPX41NIj8DDYp2h6wj/YWqErxBTBhClL",
+	"9SEpVRphVUjLlf4wO+GWUx77mRywEgsnkKqovpfLohAcDYHaNj7M1ZYhR6IGutr4d0lRZwPNo7fh1HFt",
+	"OqnQrPYTZlQs9RUaDhZWmrjEa4lvqaS8RLhB94F049QqkRZwUriI1B+VYNkax57ZcRJrC6bqae2nUCk3",
+	"lQXyY6wtcrsB7wV4S1Nkgv2PKOzpP4xe7cpnU+uJLAt83VYZcKUQ143rFyxgwSHrC0UmJu0UfaXn4SDd",
+	"ZuH+FZpOIbepmFDz7CRSSFrVFzFS6rlAo3W9GTXC29xo3bhxY7diTcGf2Sz64v/87vPPfvT5X/z0i5/+",
+	"1bIGU4gwGxhjR2iMtZrNbzdvtDChxYMUki1YZX+N1l5zxvhCxanc0pWoErzGY7jABUP8lnPdPdq5SmDB",
+	"fq70tjaN1msIOF1SaymaTC31vDYlns5fTmOyzh589etjD9ZowwiHylocKM5EiI2BuDEQEUuMqrKcWVY1",
+	"EUnRyV03foqIJcq+aKvR3Zd5VuPNoBi4Jpzn7MNv2dLQIj94XAba4hBbcDpFJQo7Q7rlcpNolXCzDGXj",
+	"MP8lCjGHg9C5d5AXBiX+tqAApdiB31z1hitVDDP6OwH974d4/1O9+rgCQKP2xm35/NBN1i0qDnptxi34",
+	"ZGmupbMpPWwS24jRiExopY37htZEDvPSCT+dD+CqtddPBbutk2m37/qqRwDrP+O6hSMJUuxR6L3dLXn2",
+	"HsroIBiMgFRS05FZYcC6BgfBR9aSAbd1ctFpvy736doF5z45cJeaOPAmo/Yb19uF3Eh0PWozD19gxtVc",
+	"MfT+GSWN4U1cw7a6uDyLVbTETWrFBVcgVsWvS19zgZypjIbzJVsEJ90qa1M6T/Oyx287DYKfLT3P5jRV",
+	"1FkMvU2oUIz7Klcxhur5eX9xQSXAoPEE3R6cvCCMAzZHBxt7n7GsqUROTLUoxs4bjwA+BDE0L3f8kJd1",
+	"RjOJ2zCNOTOdk6JVLrKSosXKnzcMOVuvY0ympH7BCcjnkLe3jF5oLB6mPQ324AiOS19J6rvzPrDirZu4",
+	"4bMH5BYn/JeHokKamUrHC+Qs3zSBmPY0702J4EwnffHFBzMgTLaqzS12xYRdTn0kyFKCasoV9gqQmY1E",
+	"YYyrC4nL1lELGry8qYryQr5wVVQOh74nSL16Hfa3Kntn3aj0zvIzRsL1VHH/scqx+BKpdSTtaSPCCh6s",
+	"pqGSMszn5CIf4BmuCS3em7Y5aeMEzqchM+XOLDfDTVtfan/TboqcoJkaRIkr1fvrXZv5fTvGqoMpqmUm",
+	"scORO1RFyBo5LEGf97CWIzDhC3QucghP+AMpsvSU8YDLW4gR3YFVGWFgPrjji7Mwswz4RKq3xbtYyj+U",
+	"1o5NnljKJyOpirVeQd49XXSfYZgYDvcelVOvpMghOB2RwYUscjPGsDU3kPUZ4yza0QtwKf5uUQzv62wS",
+	"RyI+lAN1mBbq9cMiT7tFfHlbwL0TR3cPEZDO5KKj+ikiuA1z8wTLj+Kjh+8cHt2+1X7w8P57d24fcigH",
+	"Afbi97beMPlY5olKth7kpjAt0S+KoY1dQJzA1eJ2+7vGFrT1bd4OjC8iDt6h6o5yFe8TVTgOFbxdfc03",
+	"8aAEO85fnLCtiuaLcuBp4VZ7fD+mL8L1kbrHiP2c9BxQ0R0ZR2yYrpUTRIs7VN2tN1TR7W8BTSnV7n6e",
+	"9lIdVyNqDm9tj3vU2mK7mxtr2xbeiygtAFROf6Tjm/cfHrbvP7zz5p17h3HkMGTh6wws4SoJYe+1SvE0",
+	"kQJBIdoD5jccL0YgxqDzC5GAKek0TXReUbQspuu5zX9qp0mmfB5pUATO64nmvDaQT9rYNiV2UdiutMqV",
+	"8CsNC3L5F9iNJbXAXdBDTuh4nBjh7tS2OKCHq2h3Ta9TBih33hdnskTZooThg98RreAAsytHJVvwR6rG",
+	"YcSNFuZbUjrNli1yJQe4Ga4nhzkRV5s7ZYqpS4b+jrRptyrFrYG1MtCtu7h9MxbaiHGqEzPmPBe/0rmJ",
+	"maFwX8M3R01S6SNYBJHnqluIvskttkMsgB3aQsKjFTlLrrfVJemFeso26slRaTtGHBFnhodcbQVL46gi",
+	"RgObdAmDY+Md/EZ3vzkklWdZFc/1tqmrt++YZNLGvlON1tXma9crRfd2ALNbDD4ceEy4WVumpFXb4vCd",
+	"mzdvHx6KS7uXUeJwv/dLe5fhHhSZKjOz3N84kadvRlnSzlWRT2IxHBVBZkhHdk9FqgtDWX7Y7zyiRtAk",
+	"Ah/ePnr46+1bt+8e/Hr77Tv33jkClQlkCg7Xxqfa7FqJXR1F/PbBe2168+b9d+4dxRxcoogTVv+Phqwi",
+	"PsRYUap7KH8xcpha0Zf5IFPWtrzCsdtsBt11qj3bqD4E6URQxpTLg4Oh3MSuCxhGkoWjp2uz4dCswucR",
+	"VQoe434dxIdjCpuxnuH2o8x6ojdyiWY2h+9oawKKp2W+D+rRtlLwBwJrMCQtWxsXreuZglOZbFr2feNN",
+	"5o2i1SP942kiVVvo0TRdm/9cdQ02NRUTVXhlFEnhNQHWRblAivNhuTSGx8YcNvhDePRgdZm0nuRY85EO",
+	"VJZqFSY+iVOlhpZUCrcRPJXyi34TNOZWYddyB/1b1kpRWj7lOG5rU7Thudj33ytjQVIkeQozdzSeOxQ9",
+	"sJ3aNr1RW2VCQW8WpetHGV1OyPsBdzoqA7B+16jiCa6DN6ssZWf5SKLTHRpgbcAPzeYOKAx5bvJ2KbQ/",
+	"/xtG3QnZhHdF+uBikK9D/wJdY2e3udNu7nz3zV/b/d7Vd5u/fuPfXv+Nt/bevnbv1QevPdw5apCShOMt",
+	"s6B9ZBMTzBPM11nKz3/8+T98/MUnv/f8jz+ZWRADa5x7Pb4F+6IVrbkXZ+3C7pqzXloho1O8upK7WAzf",
+	"MlptMJ43mtp5sonCeBZy74JYbbUZ4RyXnNLTkSuviG1Ry/z56pjs9p087EtqfWvG2s2lvnmw7zkbg00X",
+	"czcAF4omafbg/mEJTFHOJ+YmOISYgYa5SlwKDc8Dq0qp9ITay84IbHlyorpMNIp1iUNfBswAv7rMOwep",
+	"NJnuOLBAxJ0vk6YYmyr3vK9nuSfBk6SY8YQ+Q0xOCnkqLwQjc3P4q9MIG62d5tXdc/PRaLkP7b140fO9",
+	"xtNHK7Nxakh+wQ4LbtWLBY3TPeLxSYVHM/AWrL0XNOjV5mvBoLk6AfPCyVY6J1yoWVEJq56Lo35q4RaE",
+	"umWZlW8NWCGsaTkbBRFn19rIyM/yvOBPlX1esqjzhFIB2AzdeDd+NWQm+uFHQ8ZrbVJO6Eri8yxnx429",
+	"GzeuN2/M+Dvw7flZuAFEB7kugnopzuQILGyyoH0T9GSUy042cbWFzLm4QSY5CHUhRprz/gJfwciqtsMY",
+	"iKPgVUqMpfI9l/yBTdkHW0oDx0nEJZTqr+/s7l29dv141GzuXtdyoF6nGvr4cjQF2ym7Rfq4RAsBM7eH",
+	"vesLhkDYFnf01CdF/G2q9hF2KLsqEvH/9957+Jt3jt7YujH9CdA7xkao3xrJjHF2CbkWtAQ/KjZdJ7SF",
+	"Tib1KZZaAk8bpNamurctHmSyq/rYIR3LGCVD/TpIXvVkKBkPwzcB4mVROnQFFoUtaVk4s7u6bFpEjNOz",
+	"Mf66xPUGPWsYzKaFR8RlMnGrI4xCoIKzLWKHMR67kl5QEnOpbUZgJHCycq5VCzYcK56wNyHP2nd5ctWx",
+	"mNBtMCuZ+k2xUoahVaOVD4VUGxrtlz4RVx9HB2GB04LngFKKno49qbEGrTziQLpZ2jscRX7OKaTYtyto",
+	"Fus0LPYl0U5SanobLqwDZwlcUKriNnSxNwfRUhnFJXXMfz8oYqNmTuHlxoz00I1EJLKwrvjZp3//xT//",
+	"++cf/3kcfPP/T/JJOx/p10Gtwc96CGouUqEvcKBrmKsk7RaWQOudvj0cKu0UbZbJdY6eQ6WTw8H5IUSi",
+	"elZYuuyw8pMmfNY856SbMVXq4htTuWVrJ8X3jYXZ8DmsqvXBnepMguZjjIdD0XC68aFe7+5xo9X47b4j",
+	"sy31zQYx3nKZjF3yNGrgMW/TV+DBClZ0cFkarUZmeqnewhFJYeIUvPcrSAfuHrXmX67UVm5XuJIF04Fv",
+	"DjNJyf9VkgFjrMqtcEy/OY3nv/PXn//J7z775//55Yf/+dmnf//sh3/3r//4h1/87NNnH/3B8z/+5Mu/",
+	"/P1nH/3Xxhk0sWaUd1H1nNhCDdoSJ1a/nQ9K4eTKbWvlW/1sF4nM1WeJIcl2OU80Z57yh1FyoQ270nkM",
+	"5M+0TT8tjCqbzMeTj+X+cktacBhXiJ6+vMoNgoTOJwL4R6WktA7FHTS7najBgFO0ppv3GlHjJNUya5en",
+	"4F8+/NHnf/XZL/7pPz77vb999tH//ZcPf0yn+Mv/8Ydf/OwHn//3Hzz/bz8jOv7rP/7h53/0189/+GlJ",
+	"zzw1FLy7BitjZM5Gq/HtG9erxM3NqAiwlFVvQAAiOxHruWyUSt0u5KkqH4S/0exp815tRI2xSnv9otHa",
+	"BU7pizBD0w9Og8pBojRaDeTSKEPnxMafRg2MsiVnkXWadstTqnaWK5jWtdNe8VgutkaJAq7oPQ8lPGss",
+	"7uxtako3Fi1oXVQYKAONx5uuM+j3i+tznFG6lOfXuSVfrusXpsOO32Nd6/l185h1/bq/LPL9HpStf+HX",
+	"1KPp1w7v3xOgDvJYlBYqxn2TYeYUWFkd1ZUjn78owVAEjulW3pVZBno2Z/GhHT7Xfk/Jgc6mu8wy4ZyF",
+	"ZXkpG/QRJsENwUQAAw4UDDDgGKuQleLUisxYUJYQk8mPwRYufYexI6UWcaCAb72lJjH3cC66/cCjwJW6",
+	"wWdJEc99lkKwycc6xN60BEsPc1tgN6Cz7ivGH5z2vx+NDeqdNuLEE0QQQlRPkRKPqNFuHcHZwfuS1dLo",
+	"BXwDxeWrN15Dl33NNx6tKOW+ng72er3hTGKdV2nw/vjd3cD5jnyHpoj/9KqVP0+lruG8JFVvBbJM7huS",
+	"pBIrsOn8s1vfcdy0lGblmI7z8dj4xPYL9cEHB2E1D7z75kbD2Wg4pYYT+Og9g11N11nXUQ93/ZX3+e4v",
+	"rFnmLKfVRBi8tH698tmAAoS5Y9EzV0mUdq6dqLGOLRXatJyFTR7FqYzrnUrGdTJSC/8+7Wp1Y4fZ3PQb",
+	"dLG0u5lMB3O/ee3G9rXf8FFoTAF0r/MZYgQJsFMr1eaLhHBpb+/ADwhdl+pee04InEy6hat2WGm1D+34",
+	"hyw64hrPPvrxlx/+4PkPf/TsD/68wXlkbdwOFFLTZn2xcFSb9rRHUqpxJ50vMyBqFKAC+PpdU8is7Ttv",
+	"XW9GjdEwkWetfCzTonwLNvV8kglu3C1VyDQ7SzRhLs2mZv+Ca/bJ+4G+x74ZiwyMsrTApGCVrMb0a6vz",
+	"Z3j6K4RhsyAayzBCUjy4fe/WnXtvckyW03Cx6InylKksbYn026HSSap78Ww6EX1sI0suTpZcrHygD1R4",
+	"vvsVcXj30zJ8nTn3klz86ovg4mez7POz52UYcyS0GYubB/du3r579/atb1Za7DeMsRNPqxRKlCFwTC05",
+	"p+NyiqGrJz6IOLfdO7vLsMLZ4zG7WHsyUq4omEMjaGuTk69wf+LUt7JVNbe2RxxrgpfrmRIB1yXxMMgw",
+	"Jgp4VDtqkY1Q2kEFSAmzh3HhfV+US48GvV7QQ9WXuUrcF0A+cZm+y7bowIlED1bYfiusq7LfojwZWKJC",
+	"kYZf8Isvs/941UKbgnvKOYwLrllWXHTvvtRThYi5EAfTNCiEFNe2qIft+9rJQNkHbaK1F9G/2qltD0xe",
+	"NjNdQiRNiZ7UtpORj7RNhfLYkcNhsdn43fohuyh8xRVThO/k5nEKP+0Er+1EjXF/gqDB7ZMRKONTob/y",
+	"vt8pwhouPlr7Yq96HRovMA63NBwuHa2zBAwyEL0B7bpgOcG7g3xFemacUpck1K1fiv6PrlJOW6g1AI4q",
+	"BXmEX85vIwaGpZZN1ADClv0xIw8L4pDmpRXpCZozKldCq3HL2RSuHVaW4Rhc8UhJloI4NdyiY+2hMFga",
+	"IeCFSeTkW5bFwra4U7AUc4hgkU9q9PfP1qS2TdUi0nLHVNg4HCrtAd2jY40o+n0ztggKwzRMgmQ2FhCX",
+	"YkJsji9vlzWUskPQElR0idAcPLHZQtZjfeeEQ20jfarNWHvhJGcKJMQlRJCnYF880t1MyZzwHmRYu8rl",
+	"qJcjBmHFnmVAVRBTaVF2jOA8vmNdgn1Uo21Xm6+5vEtKr+MVEC2JjdtW0OcDDUAsEo1bFa3DWZcmFw8e",
+	"3r95+/Dwzr03y2YV28jt1Ox7XHIbPJmoLMXqVX7SMXRSd7zC4cOn2PouCQYgUQWvu4PiIan60iJ+ReX5",
+	"kUa4WrjT7pNEUixKqsDwdTFhb6ovXFUDg80cyEQh0s8sjm5hPJZvqm2hZDgTuEVJLsea51F5MyjPNTl+",
+	"xvV9NjkczUx2VbLPh0UWKi/PF5wtjjpjSJPWt+/byLGWM5ZYsMvDhptH8rVHjVoQt8dop3bhyfM9TEoF",
+	"K53OnkVOgMAnJg+73uWPVTiN8CjkZjisHBmfSJzICacwo5dF5eJUDYv6Ml683efXyNaEMnGY743KYcb9",
+	"M2O9SmUIriMITj79lfWV7Gx8JQt8Jc2X6ivxtL9IXwmLl03J8SYUuyZ0NGLGla1zvF+BqxJMHvjjXqhD",
+	"x2mkCz06Xm0lrdQBhyG2h4R7Ka41mz7PgLwsVrXKTnU4GUIYiwTGFm3ELn3W6XzWE9YKUw5GCZ6O+mod",
+	"Uifc0yO3hK+PR+P77zcWuiu4HU6uugrUw7K6mbjiejXB9V/cwy+y0YN8232dY7w1ZcsVWTQ15B4NueI8",
+	"XMixphi3JAbd8kVl1LBV5+HqfFLOdFL4TmnFJlj51fRuRw+naxEWWsnoY+U8bgQmnGnofk73hZ3LCn1n",
+	"f3jZsqVdVrc6vhihaebAFa+LocyLlPD/Lxkcgn+mFNdETiIx0pmyVsT91BYmn2z7Z9rjNCn6cYkgV4B1",
+	"Zsnc9Hifl7fFoXEQnGDx9E2WiBOFhnShCO5SixgTdGJu460ZSTJo+yK5XXp3lFuTs2WTwX6kuDywbRSD",
+	"T1Yf9XjKInZ680luBuyQdr8qTCy0zHMzJt9HapGWPA9Ddle1yhQkCeOsAxNWtiXiUPWN90WMSbXtNIn3",
+	"w9znnfAnZcUefuUqA4Z2vP983yEutbWB0djEn1RHa+57sHXCQXIN08PmPYR+GfTrqQyxuy0OsoyTpMlQ",
+	"zRSQHc5R0DQHPVhAF9xVwlSrLDkKZxwFMw76HFWWTkhmO1F4RBAV11utjJyNM09VAGZfS8NpIF5sAIvO",
+	"McIzID2h6KvBrNS+62Efz8C7x9AHTRA1orT0VNYVH7KQWEXDp8ZDwH7O1BUeAP3fSLMCYasXTNW3B3LU",
+	"g2mTOTRn3u6PS6Z/0uNPF07CFQqi5Vj/2YpxuezH36aXjuCdxTNgTxiV/pYNoEzOAHVw53Ff4xnrNJ5H",
+	"KB9HWXa6B8Mh6HcLJ1rukrtFC0+Ze6gyB6VHA2x56JyDjagx0uVPj6IpmE8QTfDS1mOJOKcom2BSt4IR",
+	"4Od3wlGW23PnqBI3OWoY9oHC6CG61ekdnXF0Ffv9Nvcq2IBGq230YbCi6yBg6+gSeGKW7wl11tZQP1Jy",
+	"ScSuyWi5YVzTb7HzW54b4F8JozU5V9a2eDN9TE1Ni5GNxZ4DCgRFAlkgIeAFBKmu+e23Wk3Sa+uWze6S",
+	"cMkD+eSu0r2ij40mo8Yg1f7naAbudZkd7XAJR90EnOhbmuqYOr7oVoBK5TKBg34p6HiJUW1g8TKYMyV0",
+	"1CwsAV+0aNfk0bEP7PdrcnIab4sDUkdOUkbNHHhU8sx0T0s1qWzPMpAJeXB9YIkLe2QhkvTkBOuLc9ej",
+	"PRwFbLmOtFi9O2D4AY1FSXpUqKjU+qZa6+YIXsllQR7q4tBwbKk82mki7r51+PahSFLy2w/kqWq5FZXV",
+	"wInLR+CyBDMqbMqrwo9tz7uVgSpW2ZITkw/QTktkobbQM7na2XTb5IEZeKv2kcNUdcAzJleYtaZ2hsAG",
+	"NeMuqLuNJR6+iUrsy+1tBQoHTGqR8ektDDhJqCNt7M6LtTuR6pHQavwyTMtX0OeyIB8WXWN8xRDuJX7z",
+	"drV0k8ZxWa4UfeZO/D28ULlAKy/Q4KUYqKJvElfa1O0r7vWfqxNVdNEcIUuEyz0J5WQs0Vj0gTnPkFyM",
+	"0GdckWVWwVLyITRyAoIKAovzUA5kMLUcRvB0jWWpo9hCTii+nJQt+NPcgR+PtAV+uC3e4Qi2mxRpNFdB",
+	"dvhAcgWB1z3yWoDHgOvkyDI1HFG5qkklhqWgEXPPjM+FTcikrNZHvit9Yc5e0/cRA8rRL68FgFpnQb7i",
+	"YWi0roEqAh9rtPaaK5Qd4kovtOQQfaelt3KdWN4a/syz4DPWSKc6n6+SCX9GHyVy4TquVakPx2yftNt3",
+	"LXxRW9oXQNgJOXC08YkOAU/cxLA2Max1MpGRu08j/rnDd27kP1+mdPXa03rRyiJxrvf2LjAByzNkT2g5",
+	"SQf23gLRz79G6V91M0cEFpaMHEKsBcGDLQgqePjakGfsWE/BkVnOFAlTlqmVkmsHgCE0wlwok7pTL0vx",
+	"FJHj1OHo42VG6HsvEo+1GbEKICuIaGlBEUZMvLpy5V0SP9tXrtTIfBLk3LlbM+dgQY19HFgckxmEmU4u",
+	"aQetttQKmCF/6v4c7QG+7bCC+VeRE9RGIzhSNxthZhHYT9QKrOAUH5yhUylQeDN177ldRJAJLXrG5xgR",
+	"NUgXQqRKcjaT1YX0y2BbCYh5lCmn3pDHlvUVfKhM+UODFHadLEqluwoT03Yq++zVDNLUbCFiixDMlzhv",
+	"CLMM98MGUQYtTW/WwjCXj/VuZVjfHwEbXeCDA9CubIGxBpeUhEfeEyuRk2O9Vz+9E9J+3eXAR6/SoyfS",
+	"4sRdzuSxPmDFzk2ajhDmUAZypTSWKWkyVz2ZJxj0cG4OQoF2kB4jy3aQP78EMMktUGHj7b4DsSzIgudS",
+	"MfojZjXiZa80Y80S3lrX5y1PnDee8EicckiueD5tWGPg6g7ovBSm/tHg6mDn1SA7DB37Zf94cUjvc+ap",
+	"P9mVVeDBokq3gUy1b7PvOs1KcZKeFH1HKVil99qk2q+bji1fH+yF1h/pJFcJ0n9oTMaetbHJT/nG3pTd",
+	"PjMHxCsGU8QlkaKPFJGKXXIm9pAD2wK+7iwLyrgllnEphgHV1k2ji9xkLaHNFqKgxJfpvlpHDkKzRvzL",
+	"WeyawJCKy3qRwKYxT+CyJiawPnhBzkSYNQVgjQfaZ8H61h/IZ3upLZDRSiskygfu0OEAYnxU7gS1FTwP",
+	"kWskc6zBCpnX5EObon0C6gp5pXaaEchOORxaisgFXy97KAqZgZE5iYLueDM1kceahNw2Z4JyCvLchiSO",
+	"lsH5ReMqLazKTqLz9ispTaaV8zTYjb+EGwe+sbTTB2TfS0v+2BgwX6kBsylX/BobCRdkGYw6cNo6aqsE",
+	"jppjGhywUKbovi/c8whfpIK7nkGS4kbhsxwMB2Hnwm+1ce/7uluTplYb1xnZVCtrV4vPvmvy5FqT/OML",
+	"R50KGHmfe6qL61dLf3uqC9VT+fwBOYMtbwM1VglDvWNVfufW/IExY3rFkD4ini0f0v/aRQjgdKwSIfAn",
+	"vETu2XSrP5f3f5ai1VDAvosWo2HKcTqKUJ7gn0a5ilxO7HTwIKyXscvFEOY18T5w3AdNmqCbzRBMc77k",
+	"wnR+U3WLKIBth2sdc6YtXdyyU5/1/Xq4qTZb9GyycYkZRf1c8+gQjjCAGwsyuLRi73qcqGRENwN10QM/",
+	"Z1BFdZlHRJD39LODRWfnBHWUjMDmoW1wQ7jOC+TaCMYeMxijU+zdJJ0taXmkMgPP6LarbYNh+ZsYvg00",
+	"Y05zopbP/mvFOO0qN1LQzJ28SSbn2txZnMZ6uXCRGI0dY07Ze+YjCqG0aO3s7kVTUqnV6JpRblXbvVwW",
+	"6qBJuBOM1vj8xx//4h9//sXP/omgyEmpxI7dr5Svz4iTVuPqboheTRrsYJhhAXXlXDdaje/cv//WnXtv",
+	"tm/ev/fGnYdvrwIiDDtwwciKa5B3qZKk4J75ehlq/EeT4AqkaitABv/CyxAU9bgssZTwH8vL0Wjhwwv2",
+	"LJTgVDuEWtps4dCa1UDrnYhzmTR0SJZGXQwbJmxAFzdRkrLS5111E6E8ptUNlLRrqQyPFps+r8BFTG2R",
+	"du1coEU43YflYy+B45Xwsa7t7G7Q33Rn51X/UzvHNguvvbp97exLzQB4wESbTx+d/4rfROXgTNcFqRCu",
+	"6qls54PJsRs9fF0XAZC1RhFHbbtC43Np1sFtoVHmXArKVu8tm6zeY2cB1l9wOq4uZLeYkwP3os3mc6Th",
+	"/vLl0/VWS6frbbLpLj6brjc/mY5vxnoX9pX3C9l7SpZxpqh1UB2Ppk94Dx422rSFnICROA19QYG6XhnO",
+	"s5xnrE3HJBOCy5k14G7hBI5kr3G+XtWbc3kR55J2C2sIe6seRnTIrFhi3LsHnPlF8+tHUWM4qhFXD0bF",
+	"/IP4otju2cAIvU0U5mt8BQ4SQhvoea9XyiA4dvUbUcuXX/Evn6FX3XTPLRUU+RXSbpgwq2g4nuYbaXLB",
+	"Ws6MpoG3izLnIjBcyK+drK38rC12Hs2LILiLBwcnztXAPFYx1wCwGsSpjj64GcskiYXS1FqJkkk4s4dN",
+	"YaSDg2g7cCTxCYyp9hqWz1/BQvSCNKtoBqFOxOy3j7nHsK/ATilviebkYG/dB/uSM8O40lrmSsgkUUlN",
+	"Ij9+0YnM9Z3nRb/iOZdJAts42mlEjdFuAxkFkBh/uddYpe8PMEmc5EX3/QGCobuWpk7/5v3Adew2Hp0X",
+	"ZMkvbT6He5eUcevgYL5hCeobT+qanPdIngZc14wKSmlDxoV5gKOi/HOqCyPSYl3tZug0HJkMUo0ZiFtL",
+	"OFQPhkOHMvDyfKocsmHkklejBufBt7Uau9/u7Ja/Jkg3/sNeBRyOf3mt9MK695u7V8/ZtMrT4CzjocxP",
+	"9NAP6F+lovyNX/V8flWiaWcyi/lLOdZyOFyUfzV9H+wAPg6cZn5N40PG9KJyxtk3uYYx7WmTqxKIlhq5",
+	"zUrsg+GQRmTIzPWltotBVDoTBtitIHQIA1QTAjGj0ncwR7xYovZuKsba+PxvPnv20adgu2CCM93FEiec",
+	"Y6V762VrPmW4xuUWtI/1KxMqq19nKT//8ef/8PEXn/ze8z/+ZGZBjJV+7vX40NCiFa25F2ftwu6as366",
+	"AjgJHeTVFbtlPYqbMr6NWrWimKAjOZ3QRYhrL0RcLFesV1MIv6gInk3LoeypRMB5LpG4U20LbOIpyjkT",
+	"gFutbLnoMoWX0k2jngOyMlfTPHepbvgvobqA+tYxvPA526K6vVup4gDFOsEJ8Mo2futfquoBgn/Ci78e",
+	"d+ormZHzptaE+y79+VxieKVdgAWr7oiwu7//qLL8vuqeloyNDTfX9DxYPq+pdunDUSdLu7x4dMLNXftD",
+	"/OvFLX3d87EcuTyYk28Sr7GMepD2clntf7gc/aqffr/RkTbtHozgMH3/EUiBjpK5yt9SE/cLqxACGX+E",
+	"qVKFZ00yyRHh5sGfG1FjlGeNVuMV4pg0xekX3jC5IKh13yRKl13uW668pcxUhsWfmCwzY3KLuKoL8nvM",
+	"Ij/BB7AokWCzCJMu+MDQZBmVFlMhl6/XCnGdfW37NKZfzQcxldIdR1stgHbifglBT/j7dlsAX0x7o7zE",
+	"Eg3xGZHU37JCJkkOd4pIoxKwlEHxGGIvrcqckbvMzvudYWZkohKEKcN5l0TqwolUicjNGAbOzTgSXZgX",
+	"6N9IsyISQzmy8JNr+zIF9YY1HjPEUk8KLt/FRht9k7k+ZSXyNqfh+2Q6bbi8FVZTwlUCNfmRCEsL6LWR",
+	"VW33+zioFMcsf9kt0sfqWJcvdiYiTbDq9gOHfvoBI6KhTvmB+OBYf7C1teX/B0/GSS5Pilh8IOJUt3P1",
+	"OFXjOBLxY5MmKoHfd1Sqe2Kcp0WhtKCXykeFHyISMU2q+rprKGQDW97BjNNg/BaOlFpgMkl1CPQG8Gzd",
+	"A+KD8HN+BuVL9Hzws8Cm+S1fPI3FYw7eLZjRsT4os97SEnYNO6OyFwfdJ25wLm6nIVxNGi15QBX5WMAc",
+	"A+dJjSvV9ch99CU750JiLybqPFZpmY/FmB5j8luWq1OQmVgPDMBaJ8+Qu3W43/oSDqw1CfE2K4/Vzeww",
+	"7WkgCEIASDFWHdQHGFQY/mhGIY9jLly/RDcdZjh4ByOnJjrMjUnpniQgP2YJj6VObT+8syULq/neu45T",
+	"gzhK0kQY9nUiJLTreZgWRNhcuQp9eM3hWyIS9HalIM/obpqlrsXaDIOyTviR3pubTNltbqJEWxYTni8i",
+	"+ZXgBdyIqUy09Kx3EoDeMrxEmovuKM+BknwqaEEDmepCMv8uvfcnx1p4RA5CLz2CcbmInyYChKbD58BM",
+	"ywl0FPbZQXhwAuWgRj1AXbccgqkIxJFH2ZRZVoE+pkAjyIjyCzJXvssjNb2yeAVB8sENhqcdyILMFSwI",
+	"GQy8QnMBbSskbQXiHCnmIKXH2rZKBLSoSnZqnEDO9KikIa6Lm5Qh7RDl2ipFpJ3CtfBgIxYjq7Q505jr",
+	"FbJQD8zZlZRYJZWNjjFUwg9FU+ulrl86m5QnDt8JxwVeyJjkZeulauLsfDalpS4YYgdvMEl4S7fLkRlk",
+	"VGF9t0wEsyhDya7plGu2CCTsyO5pZnpBxdr2dHJKOpd5nmIqoTnxOMORsKNuH85RbAcWsbtjNZBpFgeD",
+	"UsOjujHRoZ/jgYVL39OpJYUFtd1UZgjCkT5hPNyAX4dz5jFqxj8AdY8RNagrlOz6QH+NElii6KW5GMqu",
+	"ighxhgbpyExSbUNFi6r78EM6l1ZOphrFui/Sb31ieIhvHDBCHKVm+Lfde4Tf76slqelDVEoh4CV4YFzD",
+	"NeZawIi08Dvjv1jNQp/98ANlhpmKmEKsaiKsEJ9LGrGUNjPp5Ai567fOZ/vMKOtp5mQFbDqom3CC8SNB",
+	"B0UmrhkozG4doebqRMGVKzcPv3flCsjVd47e2LohLtF4eXDhO5PCYTUMZH56ORJvfmfnRnOvKS69+Z23",
+	"LiOXhJd3rsMhv/2kqzJU3ZQNevYOZS4LQ1WfsIsDGQkJPMuqQdo1GRA+Rwdkh9oRwJKQKKbbHeWW2iyY",
+	"E9AHnV2ASimq14bRkfCMYAub2Krh6/tx0C2Vlvve3cP3rlxhkCMcwPaVKirwW3103pRdC1zNKD7pclQc",
+	"ZxAHaKCMMonYTNRo0+RYPWtHWbEtbknqNJwOlI1gyUOVd5Uu6HTqRCSqmw5kxhks3E0YZ1UC7O+DytM3",
+	"mVfG4GOu12WS9tICWw7LAitWmZsNZLEt3lY5SMyuyjLsrId4oSY/7RjjcNEl9iMcmzzBKeTqN1XXNd+7",
+	"cuXXDu/fu3IFzquQeS5RK6KaY6cXDRRMiVsygxIa8SwRCb7IR0VfYODGetwnv3kVyhPoR5kE1DXZaACy",
+	"0JzwOZYEDI2r594bu83mtriNb+bYtyhXwp6mw6FKykvm53PiHzrWPukJKT5EdzHQfVvc0QKWXW0PPTQ2",
+	"rdipTIWIdNIdD1sdzm4nal69EV179Tp+NxKSKOH+fqz3dqNXr78KbCGX3QLsObIHTtJM0Rmk3SAXGJ2B",
+	"1NkRZRdI1Il84w5/eXsjZW1LXN3dDciKQVcRwxcYBA42wpGKiF4Rw2jl1vFwhEfjRPoiQBVKu8QBhcyU",
+	"7/SExMxlap2qbWA5A/cMktlkgVpNf6izBRwSE0PdamcJjftAtWAWCG5EU2GR7nV1mXlhECr+OQJ8o16T",
+	"2gIefezz3UK5RjOY40QBHuuEIevhdjSEKVmTB8OwD+rpo6f/LwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -11,7 +11,7 @@ import (
 )
 
 const factsKnow = `-- name: FactsKnow :exec
-SELECT set_config('lksms.facts_version', '2', true)
+SELECT set_config('lksms.facts_version', '3', true)
 `
 
 // FactsKnow says which columns of facts this server knows, until the end of the transaction: without that, the trigger facts_guard lets nobody delete
@@ -23,10 +23,10 @@ func (q *Queries) FactsKnow(ctx context.Context) error {
 
 const factsTake = `-- name: FactsTake :many
 WITH taken AS (
-    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no, pool_id, message_type, submitted, requeued, cancelled, delivered, undelivered, segments, waits, durations, batch_id, country_no, is_test
+    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no, pool_id, message_type, submitted, requeued, cancelled, delivered, undelivered, segments, waits, durations, batch_id, country_no, is_test, accepted_at
 )
 SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coalesce(t.message_type::text, '')::text AS message_type,
-    coalesce(t.country_no, '')::text AS country_no, t.batch_id, t.is_test,
+    coalesce(t.country_no, '')::text AS country_no, t.batch_id, t.is_test, t.accepted_at,
     fact_outcome(t.success, t.failed, t.cancelled)::text AS outcome, date_trunc('minute', t.at, 'UTC')::timestamptz AS minute,
     max(t.at)::timestamptz AS at, count(*) AS facts,
     sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
@@ -38,7 +38,7 @@ SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coal
     coalesce(string_agg(t.durations, ''), '')::bytea AS durations
 FROM taken t
 LEFT JOIN pool_channels p ON p.pool_id = t.pool_id
-GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, t.country_no, t.batch_id, t.is_test,
+GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, t.country_no, t.batch_id, t.is_test, t.accepted_at,
     fact_outcome(t.success, t.failed, t.cancelled), date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
 ORDER BY t.company_id, t.sender_no
 `
@@ -51,6 +51,7 @@ type FactsTakeRow struct {
 	CountryNo       string
 	BatchID         *int64
 	IsTest          bool
+	AcceptedAt      *time.Time
 	Outcome         string
 	Minute          time.Time
 	At              time.Time
@@ -77,7 +78,8 @@ type FactsTakeRow struct {
 // FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
 // transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
 // apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
-// empty if they are not known, or nothing ended, and country_no is empty if there is none; waits and durations have one byte for each task.
+// empty if they are not known, or nothing ended, and country_no is empty if there is none; waits and durations have one byte for each task. Receipts that say
+// delivered are apart for each accepted_at.
 func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow, error) {
 	rows, err := q.db.Query(ctx, factsTake, portion)
 	if err != nil {
@@ -95,6 +97,7 @@ func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow,
 			&i.CountryNo,
 			&i.BatchID,
 			&i.IsTest,
+			&i.AcceptedAt,
 			&i.Outcome,
 			&i.Minute,
 			&i.At,

@@ -280,6 +280,88 @@ type Event struct {
 	CreatedAt time.Time
 }
 
+// What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.
+type Reconciliation struct {
+	ID int64
+	// no foreign key: the row outlives the sender
+	SenderNo string
+	Day      time.Time
+	// the beginning of the day, by the setting monitoring.time_zone when it was created
+	FromAt time.Time
+	ToAt   time.Time
+	// of ours and theirs, if the provider gave a total; null: it gave a file, of messages
+	Unit *string
+	// of a total daily_totals, tests included; of a file the messages with a number that it has, or should have
+	Ours int64
+	// of a file its different numbers
+	Theirs int64
+	// of ours, those of tests; 0 for a file
+	Tests    int64
+	FileName *string
+	// the file; no foreign key: it is deleted when it was read; null: it was
+	UploadID *int64
+	// of a workbook; empty: the first that is not hidden
+	Sheet string
+	// the column with the provider's numbers
+	NumberColumn string
+	// empty: states are not compared
+	StatusColumn string
+	// empty: segments are not compared
+	SegmentsColumn string
+	// values of status_column that mean delivered, in lower case
+	DeliveredValues []string
+	// values of status_column that are not final, in lower case; all others mean undelivered
+	PendingValues []string
+	Status        string
+	// read: the file goes to reconciliation_rows; match: the attempts of these rows are looked for; search: attempts of the day without a row are; clear: the rows are deleted; null: it has ended
+	Phase *string
+	// read: the last row of the file that is stored
+	RowNo int64
+	// match: the last number that was looked for
+	AfterNo string
+	// search: with after_id the last attempt that was looked at; null: none
+	AfterAt *time.Time
+	AfterID int64
+	// rows of the file that were read, without empty ones
+	Rows           int64
+	Matched        int64
+	MissingHere    int64
+	MissingThere   int64
+	StatusDiffers  int64
+	SegmentsDiffer int64
+	Repeated       int64
+	Unreadable     int64
+	// attempts within minutes of the day's ends without a row: no difference, a neighbouring statement may have them
+	NearMidnight int64
+	// by how much ours and theirs differ, or of a file how often; 0: the day matches
+	Differences int64
+	// why the file could not be read to its end: a fault.Field as JSON
+	Failure []byte
+	// the user; no foreign key: the configured user is in no table
+	CreatedBy  string
+	CreatedAt  time.Time
+	FinishedAt *time.Time
+}
+
+// A message about which a provider's file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/reconcile with its portion.
+type ReconciliationDifference struct {
+	ReconciliationID int64
+	ID               int64
+	Kind             string
+	// null: the row of the file has none that can be read
+	ProviderNo *string
+	// of the file, as a spreadsheet program shows it; null: the file has no such row
+	RowNo *int64
+	// null: no attempt has the number. No foreign key: tasks leave with their partitions
+	TaskID *string
+	// when the attempt was reported; of missing_here, on another day
+	AcceptedAt *time.Time
+	// the state, the segments or the number of messages that LKSMS has, by kind; null: none
+	Ours *string
+	// the same of the file; of unreadable why, a fault.Rule
+	Theirs *string
+}
+
 // A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). No foreign keys: each charge would lock rows of senders and send_logs.
 type SenderLedger struct {
 	ID       int64

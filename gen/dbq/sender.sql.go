@@ -215,13 +215,13 @@ const senderCreate = `-- name: SenderCreate :one
 WITH made AS (
     INSERT INTO senders (
         sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
-        lease_seconds, sign, segment_size, low_warning, low_switch, config, on_unclear, has_balance
+        lease_seconds, sign, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
     )
     VALUES (
         $1, $2, (SELECT c.id FROM channels c WHERE c.channel = $3), $4, $5, $6::double precision,
         $7, $8, $9, $10, $11, $12, $13,
         $14, $15, $16, $17, $18, $19,
-        $20, $21::bigint IS NOT NULL
+        $20, $21::bigint IS NOT NULL, $22
     )
     RETURNING id
 ),
@@ -232,7 +232,7 @@ state AS (
 ledger AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
     SELECT made.id, $21::bigint, $21::bigint, $17, $18,
-        'opening balance', $22::text
+        'opening balance', $23::text
     FROM made
     WHERE $21::bigint IS NOT NULL
 )
@@ -261,6 +261,7 @@ type SenderCreateParams struct {
 	Config       []byte
 	OnUnclear    string
 	Balance      *int64
+	SegmentPrice *int64
 	Username     string
 }
 
@@ -287,6 +288,7 @@ func (q *Queries) SenderCreate(ctx context.Context, arg SenderCreateParams) (int
 		arg.Config,
 		arg.OnUnclear,
 		arg.Balance,
+		arg.SegmentPrice,
 		arg.Username,
 	)
 	var id int64
@@ -592,7 +594,7 @@ const senderList = `-- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
-    s.low_switch, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
+    s.low_switch, s.segment_price, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
@@ -649,6 +651,7 @@ type SenderListRow struct {
 	SegmentSize     *int64
 	LowWarning      *int64
 	LowSwitch       *int64
+	SegmentPrice    *int64
 	Config          []byte
 	OnUnclear       string
 	Version         int64
@@ -712,6 +715,7 @@ func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]Sende
 			&i.SegmentSize,
 			&i.LowWarning,
 			&i.LowSwitch,
+			&i.SegmentPrice,
 			&i.Config,
 			&i.OnUnclear,
 			&i.Version,
@@ -857,15 +861,15 @@ changed AS (
         interval_ms = $7, per_minute = $8, per_hour = $9, per_day = $10,
         per_month = $11, time_zone = $12, lease_seconds = $13, sign = $14,
         segment_size = $15, low_warning = $16, low_switch = $17,
-        config = coalesce($18, s.config), on_unclear = $19, version = s.version + 1, updated_at = now()
+        segment_price = $18, config = coalesce($19, s.config), on_unclear = $20, version = s.version + 1, updated_at = now()
     FROM before b
-    WHERE s.id = b.id AND s.version = $20
+    WHERE s.id = b.id AND s.version = $21
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
-        b.low_switch AS low_switch_before, $21::boolean AS is_mended
+        b.low_switch AS low_switch_before, $22::boolean AS is_mended
 ),
 noted AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
-    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $22::text
+    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', $23::text
     FROM changed c
     CROSS JOIN LATERAL (SELECT sender_id, next_available_at, last_taken, last_taken_at, balance, minute_used, hour_used, day_used, month_used, seen_at, sent_at, attempts, succeeded, failed, response_ms, shared_last_turn, shared_next_turn, openings, rest_until, rest_reason, probe_until, granted, attempts_today, attempts_on FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
     WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
@@ -907,6 +911,7 @@ type SenderUpdateParams struct {
 	SegmentSize  *int64
 	LowWarning   *int64
 	LowSwitch    *int64
+	SegmentPrice *int64
 	Config       []byte
 	OnUnclear    string
 	Version      int64
@@ -936,6 +941,7 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		arg.SegmentSize,
 		arg.LowWarning,
 		arg.LowSwitch,
+		arg.SegmentPrice,
 		arg.Config,
 		arg.OnUnclear,
 		arg.Version,

@@ -403,3 +403,22 @@ func (s *Service) failingReceivers(ctx context.Context, rules []dbq.AlertRuleLis
 		return found
 	}, postgres.Wrap("find failing receivers", err, nil)
 }
+
+// differKept is for how long a reconciliation that found differences is an alert, unless a later one of its day finds none.
+const differKept = 7 * 24 * time.Hour
+
+// differingStatements finds days that do not match what the provider says of them.
+func (s *Service) differingStatements(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	rows, err := s.q.StatementsDiffer(ctx, differKept)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if float64(row.Differences) > *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{
+					subject: joined(row.SenderNo, row.Day.Format(time.DateOnly)), channel: row.Channel, sender: row.SenderNo, value: float64(row.Differences),
+					threshold: r.Threshold,
+				})
+			}
+		}
+		return found
+	}, postgres.Wrap("find statements that differ", err, nil)
+}

@@ -423,7 +423,7 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 		w.Exec("UPDATE notifications SET ended_as = 3, next_run_at = NULL")
 		w.Exec("DELETE FROM queue")
 		w.Exec("DELETE FROM renderings; DELETE FROM notifications")
-		w.Exec("SET LOCAL lksms.facts_version = '2'; DELETE FROM facts")
+		w.Exec("SET LOCAL lksms.facts_version = '3'; DELETE FROM facts")
 	}
 	w.late() // nobody sends mail: the short message is the only way
 	w.tell()

@@ -186,6 +186,8 @@ func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListR
 		look = s.missingPartitions
 	case WebhookFailing:
 		look = s.failingReceivers
+	case StatementDiffers:
+		look = s.differingStatements
 	default:
 		return nil, nil // a rule of a newer version of this program
 	}

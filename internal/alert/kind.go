@@ -20,6 +20,7 @@ const (
 	DiskLow          = "disk_low"
 	PartitionMissing = "partition_missing"
 	WebhookFailing   = "webhook_failing"
+	StatementDiffers = "statement_differs"
 )
 
 // The levels of rules.
@@ -67,6 +68,7 @@ var kinds = map[string]kind{
 	DiskLow:          {hasThreshold: true, threshold: new(0.1), most: 1, forSeconds: 60},
 	PartitionMissing: {hasThreshold: true, threshold: new(2.0), most: 365, forSeconds: 1800},
 	WebhookFailing:   {hasThreshold: true, threshold: new(300.0), most: mostSeconds},
+	StatementDiffers: {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{byChannel, bySender}},
 }
 
 // resolveSeconds is for how long a condition must not hold before an alert is resolved, of a rule that does not say.

@@ -33,6 +33,7 @@ var (
 			WaitTime: "wait time", QueueDepth: "queue depth", FailureRate: "failure rate", PoolUnserved: "no sender for waiting tasks",
 			SenderSilent: "silent sender", BalanceLow: "low balance", ProviderTrouble: "provider in trouble", ReceiptsMissing: "receipts missing",
 			DiskLow: "little disk space", PartitionMissing: "partition missing", WebhookFailing: "alert receiver refuses calls",
+			StatementDiffers: "statement does not match",
 		},
 		summaries: map[string]string{
 			WaitTime:         "${s}: a task has waited for ${v} s (threshold ${t} s)",
@@ -46,6 +47,7 @@ var (
 			DiskLow:          "${s}: ${v}% of the disk is free (threshold ${t}%)",
 			PartitionMissing: "tasks of ${v} days from today on have a partition (threshold ${t})",
 			WebhookFailing:   "receiver ${s} has refused alerts for ${v} s (threshold ${t} s)",
+			StatementDiffers: "${s}: the provider's statement differs by ${v} (threshold ${t})",
 		},
 		separator: ": ", tags: map[string]string{firing: "[${l}] ", repeated: "[${l}, still] ", resolved: "[resolved] "},
 		since: ", since ${at}", until: ", until ${at}", several: "${n} alerts", more: "; and ${n} more", comma: "; ",
@@ -56,6 +58,7 @@ var (
 			WaitTime: "等待时间", QueueDepth: "排队数量", FailureRate: "失败率", PoolUnserved: "任务无可用发送方",
 			SenderSilent: "发送方失联", BalanceLow: "余额不足", ProviderTrouble: "服务商异常", ReceiptsMissing: "回执缺失",
 			DiskLow: "磁盘空间不足", PartitionMissing: "缺少分区", WebhookFailing: "告警接收方拒收",
+			StatementDiffers: "对账不一致",
 		},
 		summaries: map[string]string{
 			WaitTime:         "${s}：有任务已等待 ${v} 秒（阈值 ${t} 秒）",
@@ -69,6 +72,7 @@ var (
 			DiskLow:          "${s}：磁盘剩余 ${v}%（阈值 ${t}%）",
 			PartitionMissing: "从今天起只有 ${v} 天有任务分区（阈值 ${t}）",
 			WebhookFailing:   "告警接收方 ${s} 已拒收 ${v} 秒（阈值 ${t} 秒）",
+			StatementDiffers: "${s}：与服务商对账单相差 ${v}（阈值 ${t}）",
 		},
 		separator: "：", tags: map[string]string{firing: "[${l}] ", repeated: "[${l}，未恢复] ", resolved: "[已恢复] "},
 		since: "，开始于 ${at}", until: "，恢复于 ${at}", several: "${n} 条告警", more: "；另有 ${n} 条", comma: "；",

@@ -37,6 +37,7 @@ import (
 	"lksms/internal/push"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
+	"lksms/internal/reconcile"
 	"lksms/internal/secret"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
@@ -131,6 +132,7 @@ type App struct {
 	Alerts        *alert.Service
 	Audit         *audit.Service
 	Statistics    *statistics.Service
+	Reconcile     *reconcile.Service
 	Jobs          *job.Service
 	Batches       *batch.Service
 	Contacts      *contact.Service
@@ -197,8 +199,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 	batches := batch.New(db, batch.Services{
 		Tasks: tasks, Jobs: jobs, Templates: templates, Contacts: contacts, Uploads: uploads, Directory: dir, Settings: settings,
 	}, o.Log)
+	statements := reconcile.New(db, reconcile.Services{Uploads: uploads, Settings: settings})
 	counts := history.New(db, settings, history.Options{
-		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts, batches.AddFacts},
+		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts, batches.AddFacts, statements.AddFacts},
 		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
 		Dir:       o.HistoryDir, Forget: forgetter.Forget,
 	})
@@ -211,7 +214,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs, Batches: batches, Uploads: uploads,
-		Statistics: figures, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
+		Statistics: figures, Reconcile: statements, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
 		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
@@ -249,6 +252,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Check},
 		sweep.Job{Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Feed},
 		sweep.Job{Name: "forget-batches", Interval: 10 * time.Minute, Run: batches.Forget},
+		sweep.Job{Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: statements.Run},
+		sweep.Job{Name: "forget-reconciliations", Interval: 10 * time.Minute, Run: statements.Forget},
 		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
 		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
 		sweep.Job{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
@@ -263,7 +268,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Batches: batches, Contacts: contacts, Uploads: uploads, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Uploads: uploads, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

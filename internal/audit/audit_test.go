@@ -122,9 +122,9 @@ var steps = []step{
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"t","content":"c"}`, want: []string{"created notification_template 99/fax"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"u","content":"c"}`, want: []string{"changed notification_template 99/fax"}},
 	{operation: "deleteNotificationTemplate", path: "notification-templates/99/fax", want: []string{"deleted notification_template 99/fax"}},
-	{operation: "createAlertRule", body: `{"kind":"queue_depth","level":"warning","threshold":5,"company_no":"acme"}`, want: []string{"created alert_rule 15"}},
-	{operation: "updateAlertRule", path: "alert-rules/{alert_rule}", body: `{"threshold":6}`, want: []string{"changed alert_rule 15"}},
-	{operation: "deleteAlertRule", path: "alert-rules/{alert_rule}", want: []string{"deleted alert_rule 15"}},
+	{operation: "createAlertRule", body: `{"kind":"queue_depth","level":"warning","threshold":5,"company_no":"acme"}`, want: []string{"created alert_rule 16"}},
+	{operation: "updateAlertRule", path: "alert-rules/{alert_rule}", body: `{"threshold":6}`, want: []string{"changed alert_rule 16"}},
+	{operation: "deleteAlertRule", path: "alert-rules/{alert_rule}", want: []string{"deleted alert_rule 16"}},
 	{operation: "createAlertReceiver", body: `{"name":"n","kind":"alertmanager","url":"http://127.0.0.1:9093"}`, want: []string{"created alert_receiver 2"}},
 	{operation: "updateAlertReceiver", path: "alert-receivers/{alert_receiver}", body: `{"name":"m"}`, want: []string{"changed alert_receiver 2"}},
 	{operation: "deleteAlertReceiver", path: "alert-receivers/{alert_receiver}", want: []string{"deleted alert_receiver 2"}},
@@ -135,6 +135,7 @@ var steps = []step{
 		b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","source":"of the job","dedup_key":"of the job"}`)
 	}},
 	{operation: "stopTaskJob", path: "task-jobs/{task_job}/stop", want: []string{"changed task_job 2"}},
+	{operation: "createReconciliation", path: "reconciliations", body: `{"sender_no":"paid","day":"` + reconciledDay() + `","total":1}`, want: []string{"created reconciliation 2"}},
 	{operation: "deleteCompany", path: "companies/acme", want: []string{"changed company acme", "deleted company acme"}},
 	{operation: "deleteChannel", path: "channels/fax", want: []string{"changed channel fax", "deleted channel fax"}},
 	{operation: "deleteCountry", path: "countries/NZ", want: []string{"deleted country NZ"}},
@@ -758,3 +759,6 @@ func TestOldChangesAreForgotten(t *testing.T) {
 		t.Errorf("%d rows are left of %d", n, before)
 	}
 }
+
+// reconciledDay is a day of a statement: today, where days begin by default.
+func reconciledDay() string { return time.Now().UTC().Add(8 * time.Hour).Format(time.DateOnly) }

@@ -1,7 +1,6 @@
 package contact
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -95,47 +94,11 @@ func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit
 	all := make([]ImportError, len(rows))
 	for i, row := range rows {
 		all[i].Row = row.RowNo
-		if all[i].Fault, err = ReadFailure(row.Failure); err != nil {
+		if all[i].Fault, err = fault.Decode(row.Failure); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
-}
-
-// failure is a field of a fault as it is stored.
-type failure struct {
-	Name  string       `json:"name"`
-	Rule  fault.Rule   `json:"rule"`
-	Limit any          `json:"limit,omitempty"`
-	Place *fault.Place `json:"place,omitempty"` // the limit, if it is one
-}
-
-// encodeFailure returns the first field of a fault as JSON.
-func encodeFailure(f *fault.Error) []byte {
-	one := f.Fields[0]
-	stored := failure{Name: one.Name, Rule: one.Rule, Limit: one.Limit}
-	if place, is := one.Limit.(fault.Place); is {
-		stored.Limit, stored.Place = nil, &place
-	}
-	text, err := json.Marshal(stored)
-	if err != nil {
-		panic(err) // texts and numbers
-	}
-	return text
-}
-
-// ReadFailure reads the failure of an import or of one of its rows.
-func ReadFailure(text []byte) (*fault.Error, error) {
-	var stored failure
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&stored); err != nil {
-		return nil, fmt.Errorf("read failure of import: %w", err)
-	}
-	if stored.Place != nil {
-		stored.Limit = *stored.Place
-	}
-	return fault.InvalidField(stored.Name, stored.Rule, stored.Limit), nil
 }
 
 // list is a list that is being read.
@@ -469,7 +432,7 @@ func (s *Service) end(ctx context.Context, r *running, wrong *fault.Error) error
 		if len(wrong.Fields) == 0 { // limit.reached
 			wrong = fault.InvalidField("file", fault.BeyondLimit, wrong.Limit)
 		}
-		p.Failure = encodeFailure(wrong)
+		p.Failure = wrong.Encode()
 	}
 	if err := s.q.ImportEnd(ctx, p); err != nil {
 		return fmt.Errorf("end import: %w", err)
@@ -518,7 +481,7 @@ func (s *Service) storePortion(ctx context.Context, r *running, p portion) error
 		}
 		slices.SortFunc(p.errors, func(a, b rowError) int { return cmp.Compare(a.row, b.row) })
 		for _, e := range p.errors {
-			counted.ErrorRows, counted.Failures = append(counted.ErrorRows, e.row), append(counted.Failures, encodeFailure(e.fault))
+			counted.ErrorRows, counted.Failures = append(counted.ErrorRows, e.row), append(counted.Failures, e.fault.Encode())
 		}
 		if err := s.q.ImportAdvance(ctx, counted); err != nil {
 			return fmt.Errorf("count rows of import: %w", err)

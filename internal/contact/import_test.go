@@ -11,6 +11,7 @@ import (
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/contact"
+	"lksms/internal/fault"
 	"lksms/internal/upload"
 )
 
@@ -194,7 +195,7 @@ func TestAListThatBreaksOffIsImportedUpToThere(t *testing.T) {
 	if counts(i) != "failed: 6000 rows, 6000 added, 0 changed, 0 invalid" {
 		t.Error(counts(i), string(i.Failure))
 	}
-	wrong, err := contact.ReadFailure(i.Failure)
+	wrong, err := fault.Decode(i.Failure)
 	if err != nil || fmt.Sprint(wrong.Fields[0]) != "{file cut_short {6002  0}}" {
 		t.Errorf("%v, %v", wrong.Fields, err)
 	}

@@ -76,6 +76,7 @@ const (
 	ContactNotFound        Reason = "contact.not_found"
 	TagNotFound            Reason = "tag.not_found"
 	ImportNotFound         Reason = "import.not_found"
+	ReconciliationNotFound Reason = "reconciliation.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
 	TemplateNotActive      Reason = "template.not_active"
 	TemplateWrongStatus    Reason = "template.wrong_status"
@@ -110,7 +111,7 @@ var Reasons = []Reason{
 	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone,
 	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound,
-	ContactNotFound, TagNotFound, ImportNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
+	ContactNotFound, TagNotFound, ImportNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
 	SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse,
 	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
@@ -158,7 +159,10 @@ const (
 	BelowZero          Rule = "below_zero"
 	InThePast          Rule = "in_the_past"
 	TooFarAhead        Rule = "too_far_ahead" // days
-	TooUrgent          Rule = "too_urgent"    // the most urgent priority
+	InTheFuture        Rule = "in_the_future"
+	NotCounted         Rule = "not_counted"
+	WasDropped         Rule = "was_dropped"
+	TooUrgent          Rule = "too_urgent" // the most urgent priority
 	NoSecretsKey       Rule = "no_secrets_key"
 	MadeLikeAKey       Rule = "made_like_a_key"
 	GiveAgain          Rule = "give_again"
@@ -203,7 +207,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, TooUrgent,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, InTheFuture, NotCounted, WasDropped, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,

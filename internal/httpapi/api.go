@@ -29,6 +29,7 @@ import (
 	"lksms/internal/overview"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
+	"lksms/internal/reconcile"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/statistics"
@@ -60,6 +61,7 @@ type Server struct {
 	contacts  *contact.Service
 	settings  *setting.Service
 	figures   *statistics.Service
+	reconcile *reconcile.Service
 	jobs      *job.Service
 	batches   *batch.Service
 	uploads   *upload.Service
@@ -89,6 +91,7 @@ type Services struct {
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Statistics    *statistics.Service
+	Reconcile     *reconcile.Service
 	Jobs          *job.Service
 	Batches       *batch.Service
 	Uploads       *upload.Service
@@ -106,7 +109,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()

@@ -155,7 +155,7 @@ func importOf(ctx context.Context, i dbq.ContactImport) (api.ContactImport, erro
 	if i.Failure == nil {
 		return one, nil
 	}
-	failed, err := contact.ReadFailure(i.Failure)
+	failed, err := fault.Decode(i.Failure)
 	if err == nil {
 		one.Failure = new(whatIsWrong(ctx, failed))
 	}

@@ -27,7 +27,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 		Sort: optional.Value(req.Body.Sort), IsShared: optional.Or(req.Body.IsShared, true), IntervalMs: optional.Value(req.Body.IntervalMs),
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
 		TimeZone: optional.Or(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
-		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, Config: config,
+		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, SegmentPrice: req.Body.SegmentPrice, Config: config,
 		OnUnclear: string(optional.Or(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Caller.User.Username,
 	})
 	answer, err := s.senderAnswer(row, err)
@@ -80,6 +80,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 		setNullable(&to.SegmentSize, p.SegmentSize)
 		setNullable(&to.LowWarning, p.LowWarning)
 		setNullable(&to.LowSwitch, p.LowSwitch)
+		setNullable(&to.SegmentPrice, p.SegmentPrice)
 		set(&to.OnUnclear, (*string)(p.OnUnclear))
 		to.Config = config
 		to.IsMended = config != nil || p.Kind != nil || p.Status != nil
@@ -127,7 +128,7 @@ func (s *Server) senderOf(row dbq.SenderListRow) (api.Sender, error) {
 		Limits: api.Limits{PerMinute: row.PerMinute, PerHour: row.PerHour, PerDay: row.PerDay, PerMonth: row.PerMonth},
 		Used:   api.Used{Minute: row.MinuteUsed, Hour: row.HourUsed, Day: row.DayUsed, Month: row.MonthUsed}, TimeZone: row.TimeZone,
 		LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SegmentSize: row.SegmentSize, Balance: row.Balance, LowWarning: row.LowWarning,
-		LowSwitch: row.LowSwitch, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
+		LowSwitch: row.LowSwitch, SegmentPrice: row.SegmentPrice, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
 		Attempts: row.Attempts, TotalSent: row.Succeeded, Version: row.Version, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	if row.Balance != nil {

@@ -128,6 +128,7 @@ type Settings struct {
 	LeaseSeconds, SegmentSize               *int64
 	Sign                                    *string
 	LowWarning, LowSwitch                   *int64
+	SegmentPrice                            *int64 // in 1/10000 of the currency
 	Config                                  []byte // nil: it stays
 	IsMended                                bool   // the circuit breaker is closed, because what was changed may have mended the sender
 }
@@ -158,7 +159,7 @@ func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change fun
 		Name: was.Name, Kind: was.Kind, Status: was.Status, TimeZone: was.TimeZone, OnUnclear: was.OnUnclear, Sort: was.Sort,
 		IsShared: was.IsShared, IntervalMs: was.IntervalMs, PerMinute: was.PerMinute, PerHour: was.PerHour, PerDay: was.PerDay,
 		PerMonth: was.PerMonth, LeaseSeconds: was.LeaseSeconds, SegmentSize: was.SegmentSize, Sign: was.Sign,
-		LowWarning: was.LowWarning, LowSwitch: was.LowSwitch,
+		LowWarning: was.LowWarning, LowSwitch: was.LowSwitch, SegmentPrice: was.SegmentPrice,
 	}
 	change(&to)
 	if to.Config != nil || to.Kind != was.Kind {
@@ -171,7 +172,7 @@ func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change fun
 		SenderNo: was.SenderNo, Version: was.Version, Name: to.Name, Kind: to.Kind, Status: to.Status, TimeZone: to.TimeZone,
 		OnUnclear: to.OnUnclear, Sort: to.Sort, IsShared: to.IsShared, IntervalMs: to.IntervalMs, PerMinute: to.PerMinute,
 		PerHour: to.PerHour, PerDay: to.PerDay, PerMonth: to.PerMonth, LeaseSeconds: to.LeaseSeconds, SegmentSize: to.SegmentSize,
-		Sign: to.Sign, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, Config: to.Config, IsMended: to.IsMended,
+		Sign: to.Sign, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, SegmentPrice: to.SegmentPrice, Config: to.Config, IsMended: to.IsMended,
 	}, err
 }
 

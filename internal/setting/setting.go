@@ -60,7 +60,8 @@ type Monitoring struct {
 	WaitWarning   int64  `json:"wait_warning_seconds"`
 	WaitCritical  int64  `json:"wait_critical_seconds"`
 	WaitEmergency int64  `json:"wait_emergency_seconds"`
-	TimeZone      string `json:"time_zone"` // of the days of statistics
+	TimeZone      string `json:"time_zone"` // of the days of statistics and of daily totals
+	Currency      string `json:"currency"`  // of the prices of senders, and of costs
 }
 
 // History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
@@ -88,7 +89,7 @@ func defaultValues() Values {
 			ContentMostVerification: 200, ContentMostNotification: 200, ContentMostMarketing: 200,
 			SegmentsMostVerification: 16, SegmentsMostNotification: 16, SegmentsMostMarketing: 16,
 		},
-		Monitoring: Monitoring{WaitWarning: 300, WaitCritical: 600, WaitEmergency: 1800, TimeZone: "Asia/Shanghai"},
+		Monitoring: Monitoring{WaitWarning: 300, WaitCritical: 600, WaitEmergency: 1800, TimeZone: "Asia/Shanghai", Currency: "CNY"},
 		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180},
 		Access:     Access{SessionIdleMinutes: 8 * 60, SessionMaxHours: 7 * 24},
 	}

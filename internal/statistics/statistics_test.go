@@ -375,7 +375,7 @@ func TestReadersSeeEachEventOnceWhileItMoves(t *testing.T) {
 		movers.Go(func() {
 			for range 10 {
 				// One fact at a time: what moves is staged, and rolled up with what others staged.
-				b.Exec(`SET LOCAL lksms.facts_version = '2'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
+				b.Exec(`SET LOCAL lksms.facts_version = '3'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
 					INSERT INTO facts SELECT * FROM one`)
 				fold(b)
 				rollUp(b)

@@ -76,6 +76,7 @@ const texts: Texts<typeof zh> = {
     disk_low: 'Disk low',
     partition_missing: 'Partition missing',
     webhook_failing: 'Receiver of alerts fails',
+    statement_differs: 'Statement does not match',
   },
   kindHints: {
     wait_time: 'The oldest due task of a channel has waited for longer.',
@@ -89,6 +90,7 @@ const texts: Texts<typeof zh> = {
     disk_low: 'A smaller share is free of a disk that a server uses.',
     partition_missing: 'The partitions of fewer days are ready, today included.',
     webhook_failing: 'A receiver of the kind Alertmanager has refused calls for longer.',
+    statement_differs: 'The newest statement of a provider about a day has more differences.',
   },
   thresholds: {
     wait_time: 'Waits longer than',
@@ -102,6 +104,7 @@ const texts: Texts<typeof zh> = {
     disk_low: 'Less is free than',
     partition_missing: 'Fewer days than',
     webhook_failing: 'Fails for longer than',
+    statement_differs: 'More differences than',
   },
   emptyThreshold: {
     wait_time: 'Empty: the time of the level in the settings.',
@@ -124,10 +127,11 @@ const texts: Texts<typeof zh> = {
     disk_low: 'Less than {threshold} of a disk is free',
     partition_missing: 'Partitions are ready for fewer than {threshold} days',
     webhook_failing: 'A receiver has failed for longer than {threshold}',
+    statement_differs: 'A statement has more than {threshold} differences',
   },
   rules: {
     title: 'Alert rules',
-    hint: 'The service ships with 13 rules, which are on. Change, silence or disable them, and add rules for a company, a channel or a sender.',
+    hint: 'The service ships with 14 rules, which are on. Change, silence or disable them, and add rules for a company, a channel or a sender.',
     add: 'Add a rule',
     name: 'Name',
     nameHint: 'Empty: it is called by its kind and level.',

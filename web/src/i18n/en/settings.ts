@@ -47,6 +47,7 @@ const texts: Texts<typeof zh> = {
     wait_critical_seconds: { label: 'Waits too long: critical', hint: 'Alerts as critical when a task has waited for longer. 0 means never.' },
     wait_emergency_seconds: { label: 'Waits too long: emergency', hint: 'Alerts as an emergency when a task has waited for longer. 0 means never.' },
     time_zone: { label: 'Time zone of the statistics', hint: 'Such as Asia/Shanghai. A day of the statistics is one of this zone; a change applies to the days after it.' },
+    currency: { label: 'Currency', hint: 'Three letters, such as CNY: of the prices of senders and of the costs of a day. A change converts nothing.' },
   },
   shrink: {
     title: 'Keep it for a shorter time?',

@@ -73,6 +73,7 @@ export default {
     disk_low: '磁盘空间不足',
     partition_missing: '缺少分区',
     webhook_failing: '告警接收方拒收',
+    statement_differs: '对账不一致',
   },
   kindHints: {
     wait_time: '某个通道中等待最久的到期任务超过阈值。',
@@ -86,6 +87,7 @@ export default {
     disk_low: '服务器所用磁盘的剩余空间比例低于阈值。',
     partition_missing: '已准备好分区的天数（含今天）少于阈值。',
     webhook_failing: 'Alertmanager 类型的接收方持续拒收超过阈值。',
+    statement_differs: '某天最新一次对账与服务商的差异超过阈值。',
   },
   thresholds: {
     wait_time: '等待超过',
@@ -99,6 +101,7 @@ export default {
     disk_low: '剩余空间低于',
     partition_missing: '天数少于',
     webhook_failing: '拒收超过',
+    statement_differs: '差异超过',
   },
   emptyThreshold: {
     wait_time: '不填：使用系统设置中该级别的等待时间。',
@@ -121,10 +124,11 @@ export default {
     disk_low: '磁盘剩余空间低于 {threshold}',
     partition_missing: '准备好的分区少于 {threshold} 天',
     webhook_failing: '接收方拒收超过 {threshold}',
+    statement_differs: '对账差异超过 {threshold}',
   },
   rules: {
     title: '告警规则',
-    hint: '系统自带 13 条规则，默认启用。可以修改、静默、停用，也可以为某家公司、通道或发送方新增规则。',
+    hint: '系统自带 14 条规则，默认启用。可以修改、静默、停用，也可以为某家公司、通道或发送方新增规则。',
     add: '新增规则',
     name: '名称',
     nameHint: '不填：按规则类型和级别显示。',

@@ -44,6 +44,7 @@ export default {
     wait_critical_seconds: { label: '等待过久：严重', hint: '有任务等待超过这段时间时发出严重告警。0 表示从不。' },
     wait_emergency_seconds: { label: '等待过久：紧急', hint: '有任务等待超过这段时间时发出紧急告警。0 表示从不。' },
     time_zone: { label: '统计的时区', hint: '例如 Asia/Shanghai。统计中的一天按此时区计算；修改只影响之后的日子。' },
+    currency: { label: '币种', hint: '三个字母，例如 CNY。用于发送方的单价和每日费用；修改不会换算。' },
   },
   shrink: {
     title: '缩短保留时间？',

@@ -10,7 +10,7 @@ export type Receiver = Schema<'AlertReceiver'>
 export type Kind = Schema<'AlertKind'>
 export type Level = Schema<'AlertLevel'>
 
-type Unit = 'seconds' | 'tasks' | 'share' | 'segments' | 'messages' | 'days'
+type Unit = 'seconds' | 'tasks' | 'share' | 'segments' | 'messages' | 'days' | 'differences'
 export type Filter = 'company_no' | 'channel' | 'sender_no'
 
 interface Traits {
@@ -36,6 +36,7 @@ export const kinds: Record<Kind, Traits> = {
   disk_low: { unit: 'share', filters: [] },
   partition_missing: { unit: 'days', filters: [] },
   webhook_failing: { unit: 'seconds', filters: [] },
+  statement_differs: { unit: 'differences', filters: senders },
 }
 
 export const levels: Level[] = ['warning', 'critical', 'emergency']

@@ -44,6 +44,7 @@ export const definitions: Record<Category, Record<string, Definition>> = {
     wait_critical_seconds: { standard: 600, kind: 'seconds', least: 0, most: month, zeroIsNever: true },
     wait_emergency_seconds: { standard: 1800, kind: 'seconds', least: 0, most: month, zeroIsNever: true },
     time_zone: { standard: 'Asia/Shanghai', kind: 'text', most: 50 },
+    currency: { standard: 'CNY', kind: 'text', most: 3 },
   },
   history: {
     partition_width: { standard: 'day', kind: 'choice', choices: ['day', 'week', 'month'] },

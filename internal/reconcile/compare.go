@@ -1,0 +1,243 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"lksms/gen/dbq"
+)
+
+const (
+	// neighbouring is how long before or after a day a message may have been accepted that its provider counts on this day: both read other clocks, and
+	// an answer takes its time.
+	neighbouring = time.Hour
+
+	// nearEnds is how close to midnight a message may have been accepted that its provider may count on the neighbouring day.
+	nearEnds = 5 * time.Minute
+)
+
+// The states of an attempt.
+const (
+	accepted    = "accepted" // and no receipt came
+	delivered   = "delivered"
+	undelivered = "undelivered"
+	failed      = "failed" // its sender reported FAILED
+)
+
+// lease names an attempt.
+type lease struct {
+	taskID string
+	id     int64
+}
+
+// attempt is what is known of an attempt.
+type attempt struct {
+	lease
+	at       time.Time
+	state    string
+	segments int64 // 0: not known
+}
+
+// states fills in what is known of attempts. One whose report is not found is accepted: it has a number of its provider.
+func (s *Service) states(ctx context.Context, all []*attempt) error {
+	if len(all) == 0 {
+		return nil
+	}
+	ids := make([]string, len(all))
+	byLease := map[lease][]*attempt{}
+	for i, a := range all {
+		a.state, ids[i] = accepted, a.taskID
+		byLease[a.lease] = append(byLease[a.lease], a)
+	}
+	rows, err := s.inParts.AttemptStates(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("read reports: %w", err)
+	}
+	receipts := map[string]string{} // by task
+	for _, row := range rows {
+		if row.Event != "reported" {
+			if receipts[row.TaskID] != delivered { // delivered wins
+				receipts[row.TaskID] = row.Effect
+			}
+			continue
+		}
+		for _, a := range byLease[lease{row.TaskID, row.LeaseID}] {
+			if row.Segments > 0 {
+				a.segments = row.Segments
+			}
+			if a.state = accepted; row.Status != statusSuccess {
+				a.state = failed
+			}
+		}
+	}
+	for _, a := range all {
+		if receipt, has := receipts[a.taskID]; has && a.state == accepted {
+			a.state = receipt
+		}
+	}
+	return nil
+}
+
+// statusSuccess is the status of a report SUCCESS.
+const statusSuccess = 2
+
+// match compares the next rows of a file with the attempts that have their numbers.
+func (s *Service) match(ctx context.Context, r dbq.Reconciliation) error {
+	rows, err := s.q.StatementRows(ctx, dbq.StatementRowsParams{ID: r.ID, AfterNo: r.AfterNo, Portion: matchPortion})
+	if err != nil {
+		return fmt.Errorf("read rows: %w", err)
+	}
+	st := stepOf(r)
+	if len(rows) < matchPortion {
+		st.move.Phase = searching
+	}
+	if len(rows) > 0 {
+		st.move.AfterNo = rows[len(rows)-1].ProviderNo
+		if err := s.compare(ctx, r, st, rows); err != nil {
+			return err
+		}
+	}
+	return s.store(ctx, r, st, nil)
+}
+
+// compare compares rows of a file with attempts.
+func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) error {
+	numbers := make([]string, len(rows))
+	for i, row := range rows {
+		numbers[i] = row.ProviderNo
+	}
+	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers})
+	if err != nil {
+		return fmt.Errorf("find attempts: %w", err)
+	}
+	byNumber := map[string][]*attempt{} // those of the day
+	elsewhere := map[string]*attempt{}
+	var ofDay []*attempt
+	for _, f := range found {
+		one := &attempt{lease: lease{f.TaskID, f.LeaseID}, at: f.CreatedAt}
+		if f.CreatedAt.Before(r.FromAt.Add(-neighbouring)) || !f.CreatedAt.Before(r.ToAt.Add(neighbouring)) {
+			elsewhere[f.ProviderNo] = one
+			continue
+		}
+		ofDay, byNumber[f.ProviderNo] = append(ofDay, one), append(byNumber[f.ProviderNo], one)
+	}
+	if err := s.states(ctx, ofDay); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		all := byNumber[row.ProviderNo]
+		if len(all) == 0 {
+			d := difference{number: row.ProviderNo, row: row.RowNo, theirs: row.Status}
+			if one := elsewhere[row.ProviderNo]; one != nil {
+				d.taskID, d.acceptedAt = one.taskID, &one.at
+			}
+			st.add(r, missingHere, d)
+			continue
+		}
+		st.move.Matched++
+		st.move.Ours++
+		compareRow(r, st, row, all)
+	}
+	return nil
+}
+
+// compareRow compares a row with the attempts that have its number.
+func compareRow(r dbq.Reconciliation, st *step, row dbq.StatementRowsRow, all []*attempt) {
+	of := func(a *attempt, ours, theirs string) difference {
+		return difference{number: row.ProviderNo, row: row.RowNo, taskID: a.taskID, acceptedAt: &a.at, ours: ours, theirs: theirs}
+	}
+	if row.Copies > int64(len(all)) {
+		st.add(r, repeated, of(all[0], strconv.Itoa(len(all)), strconv.FormatInt(row.Copies, 10)))
+	}
+	var segments int64
+	areKnown := true
+	for _, a := range all {
+		segments += a.segments
+		areKnown = areKnown && a.segments > 0
+	}
+	if row.Segments != nil && areKnown && *row.Segments != segments {
+		st.add(r, segmentsDiffer, of(all[0], strconv.FormatInt(segments, 10), strconv.FormatInt(*row.Segments, 10)))
+	}
+	for _, a := range all {
+		if statusIsOther(r, a.state, row.Status) {
+			st.add(r, statusDiffers, of(a, a.state, row.Status))
+			return // a number counts once
+		}
+	}
+}
+
+// statusIsOther reports whether the state of an attempt contradicts the one of a file. A state that is not final contradicts none.
+func statusIsOther(r dbq.Reconciliation, ours, theirs string) bool {
+	isUndelivered := theirs != "" && !isAny(r.DeliveredValues, theirs) && !isAny(r.PendingValues, theirs)
+	switch {
+	case ours == failed:
+		return !isUndelivered // the provider has accepted it
+	case theirs == "" || isAny(r.PendingValues, theirs):
+		return false
+	case isUndelivered:
+		return ours != undelivered
+	default:
+		return ours != delivered
+	}
+}
+
+// search looks for accepted attempts in the next part of the day that are not in the file.
+func (s *Service) search(ctx context.Context, r dbq.Reconciliation) error {
+	from, afterID := r.FromAt, r.AfterID
+	if r.AfterAt != nil {
+		from = *r.AfterAt
+	}
+	to := from.Add(slice)
+	if to.After(r.ToAt) {
+		to = r.ToAt
+	}
+	if r.AfterAt == nil {
+		afterID = -1 // nothing was looked at: an attempt of this moment counts
+	}
+	rows, err := s.q.AttemptsUnlisted(ctx, dbq.AttemptsUnlistedParams{
+		FromAt: from, ToAt: to, AfterAt: from, AfterID: afterID, SenderNo: r.SenderNo, ReconciliationID: r.ID, Portion: slicePortion,
+	})
+	if err != nil {
+		return fmt.Errorf("search for attempts: %w", err)
+	}
+	st := stepOf(r)
+	if len(rows) == slicePortion {
+		last := rows[len(rows)-1]
+		st.move.AfterAt, st.move.AfterID = &last.CreatedAt, last.ID
+	} else {
+		st.move.AfterAt, st.move.AfterID = &to, -1
+	}
+	if len(rows) < slicePortion && !to.Before(r.ToAt) {
+		st.move.Phase = clearing
+	}
+	if err := s.list(ctx, r, st, rows); err != nil {
+		return err
+	}
+	return s.store(ctx, r, st, nil)
+}
+
+// list adds accepted attempts that are not in the file.
+func (s *Service) list(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.AttemptsUnlistedRow) error {
+	all := make([]*attempt, len(rows))
+	for i, row := range rows {
+		all[i] = &attempt{lease: lease{row.TaskID, row.LeaseID}, at: row.CreatedAt}
+	}
+	if err := s.states(ctx, all); err != nil {
+		return err
+	}
+	for i, a := range all {
+		if a.state == failed {
+			continue
+		}
+		kind := missingThere
+		if a.at.Before(r.FromAt.Add(nearEnds)) || !a.at.Before(r.ToAt.Add(-nearEnds)) {
+			kind = nearMidnight
+		} else {
+			st.move.Ours++
+		}
+		st.add(r, kind, difference{number: rows[i].ProviderNo, taskID: a.taskID, acceptedAt: &a.at, ours: a.state})
+	}
+	return nil
+}
