@@ -306,6 +306,24 @@ func (e ContactImportStatus) Valid() bool {
 	}
 }
 
+// Defines values for ErasureStatus.
+const (
+	ErasureFinished ErasureStatus = "finished"
+	ErasureRunning  ErasureStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ErasureStatus enum.
+func (e ErasureStatus) Valid() bool {
+	switch e {
+	case ErasureFinished:
+		return true
+	case ErasureRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EventRequestEvent.
 const (
 	NodeDone     EventRequestEvent = "node_done"
@@ -2500,6 +2518,125 @@ type DoneResponse struct {
 
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
+}
+
+// Erasure defines model for Erasure.
+type Erasure struct {
+	// Counts How many rows were erased so far, by their kind
+	Counts    ErasureCounts `json:"counts"`
+	CreatedAt time.Time     `json:"created_at"`
+	CreatedBy string        `json:"created_by"`
+	ErasureID int64         `json:"erasure_id"`
+
+	// Exports Folders of exports of history that have erased tasks. Their files are not changed.
+	Exports []string `json:"exports"`
+
+	// ExportsNotSearched Folders of exports whose tasks have been dropped. They may have the person. A list of erasures leaves them out.
+	ExportsNotSearched []string   `json:"exports_not_searched"`
+	FinishedAt         *time.Time `json:"finished_at"`
+
+	// Held Tasks that senders hold, and lists that are being read, for which the erasure waits
+	Held   int64         `json:"held"`
+	Status ErasureStatus `json:"status"`
+}
+
+// ErasureStatus defines model for Erasure.Status.
+type ErasureStatus string
+
+// ErasureCounts How many rows were erased so far, by their kind
+type ErasureCounts struct {
+	// Answers Answers that were stored for an `Idempotency-Key`
+	Answers int64 `json:"answers"`
+
+	// Attempts Calls of providers that lost the recipient
+	Attempts int64 `json:"attempts"`
+
+	// Audit Changes in the audit that lost their values
+	Audit int64 `json:"audit"`
+
+	// BatchRows Rows of batches that lost their number and their text
+	BatchRows int64 `json:"batch_rows"`
+
+	// Callbacks Bodies of callbacks in which the address was hidden
+	Callbacks int64 `json:"callbacks"`
+
+	// Contacts Contacts that were deleted
+	Contacts int64 `json:"contacts"`
+
+	// DedupKeys Dedup keys that are free again
+	DedupKeys int64 `json:"dedup_keys"`
+
+	// DefaultContents Default contents that were deleted
+	DefaultContents int64 `json:"default_contents"`
+
+	// Notifications Notifications that named the person
+	Notifications int64 `json:"notifications"`
+
+	// Receipts Receipts of providers that were deleted
+	Receipts int64 `json:"receipts"`
+
+	// Reports Reports of senders, and receipts that were matched, that lost their texts
+	Reports int64 `json:"reports"`
+
+	// SendOnce Messages that are sent once, whose receiver got a pseudonym
+	SendOnce int64 `json:"send_once"`
+
+	// Submissions Submissions that were refused, or repeated a message, that lost their number and their text
+	Submissions int64 `json:"submissions"`
+
+	// Tags Tags that these contacts left
+	Tags int64 `json:"tags"`
+
+	// TaskJobs Jobs that lost the phone number of their filter
+	TaskJobs int64 `json:"task_jobs"`
+
+	// Tasks Tasks that lost their recipient and their text
+	Tasks int64 `json:"tasks"`
+
+	// TasksCancelled Tasks that waited, and were cancelled
+	TasksCancelled int64 `json:"tasks_cancelled"`
+
+	// Texts Texts of notifications that were for the person only
+	Texts int64 `json:"texts"`
+}
+
+// ErasureListResponse defines model for ErasureListResponse.
+type ErasureListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ErasurePage `json:"data"`
+}
+
+// ErasurePage defines model for ErasurePage.
+type ErasurePage struct {
+	Items []Erasure `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ErasureRequest At least one of `user_id`, `phone` and `email` is needed.
+type ErasureRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No     `json:"company_no,omitempty"`
+	Email     *string `json:"email,omitempty"`
+
+	// Phone A phone number in any notation
+	Phone  *string `json:"phone,omitempty"`
+	UserID *UserID `json:"user_id,omitempty"`
+}
+
+// ErasureResponse defines model for ErasureResponse.
+type ErasureResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Erasure `json:"data"`
 }
 
 // Error defines model for Error.
@@ -5889,6 +6026,28 @@ type CountContactsParams struct {
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ListErasuresParams defines parameters for ListErasures.
+type ListErasuresParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// EraseContactsParams defines parameters for EraseContacts.
+type EraseContactsParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// GetErasureParams defines parameters for GetErasure.
+type GetErasureParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // ExportContactsParams defines parameters for ExportContacts.
 type ExportContactsParams struct {
 	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
@@ -6204,6 +6363,9 @@ type CreateKeyJSONRequestBody = KeyRequest
 
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
+
+// EraseContactsJSONRequestBody defines body for EraseContacts for application/json ContentType.
+type EraseContactsJSONRequestBody = ErasureRequest
 
 // ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
 type ImportContactsMultipartRequestBody = ContactImportRequest
@@ -7424,6 +7586,62 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListErasures List erasures, newest first
+	//
+	// An erasure does not say whom it was about.
+	//
+	// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+	ListErasures(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseContactsWithBody Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithBody(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseContacts Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContacts(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetErasure Get an erasure, and what it has erased
+	//
+	// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+	GetErasure(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	//
 	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -7840,6 +8058,7 @@ type ClientInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -7865,6 +8084,7 @@ type ClientInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -10432,6 +10652,102 @@ func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams,
 	return c.Client.Do(req)
 }
 
+// ListErasures List erasures, newest first
+//
+// An erasure does not say whom it was about.
+//
+// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+func (c *Client) ListErasures(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListErasuresRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseContactsWithBody Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *Client) EraseContactsWithBody(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseContactsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseContacts Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *Client) EraseContacts(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseContactsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetErasure Get an erasure, and what it has erased
+//
+// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+func (c *Client) GetErasure(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetErasureRequest(c.Server, erasureID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ExportContacts Export the contacts that some tags hold and others do not, as CSV
 //
 // The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -11148,6 +11464,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -11183,6 +11500,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -16653,6 +16971,200 @@ func NewCountContactsRequest(server string, params *CountContactsParams) (*http.
 	return req, nil
 }
 
+// NewListErasuresRequest constructs an http.Request for the ListErasures method
+func NewListErasuresRequest(server string, params *ListErasuresParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEraseContactsRequest calls the generic EraseContacts builder with application/json body
+func NewEraseContactsRequest(server string, params *EraseContactsParams, body EraseContactsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEraseContactsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewEraseContactsRequestWithBody constructs an http.Request for the EraseContacts method, with any body, and a specified content type
+func NewEraseContactsRequestWithBody(server string, params *EraseContactsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetErasureRequest constructs an http.Request for the GetErasure method
+func NewGetErasureRequest(server string, erasureID int64, params *GetErasureParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "erasure_id", erasureID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewExportContactsRequest constructs an http.Request for the ExportContacts method
 func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
 	var err error
@@ -20256,6 +20768,66 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
 
+	// ListErasuresWithResponse List erasures, newest first
+	//
+	// An erasure does not say whom it was about.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+	ListErasuresWithResponse(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*ListErasuresResponse, error)
+
+	// EraseContactsWithBodyWithResponse Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithBodyWithResponse(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error)
+
+	// EraseContactsWithResponse Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithResponse(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error)
+
+	// GetErasureWithResponse Get an erasure, and what it has erased
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+	GetErasureWithResponse(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*GetErasureResponse, error)
+
 	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
 	//
 	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -20696,6 +21268,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -20721,6 +21294,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -30391,6 +30965,304 @@ func (r CountContactsResponse) ContentType() string {
 	return ""
 }
 
+type ListErasuresResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListErasuresResponse) GetJSON200() *ErasureListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListErasuresResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListErasuresResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListErasuresResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListErasuresResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListErasuresResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListErasuresResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListErasuresResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListErasuresResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListErasuresResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListErasuresResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListErasuresResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EraseContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EraseContactsResponse) GetJSON200() *ErasureResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r EraseContactsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r EraseContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r EraseContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r EraseContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r EraseContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r EraseContactsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r EraseContactsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r EraseContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EraseContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r EraseContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EraseContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r EraseContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EraseContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EraseContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EraseContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetErasureResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetErasureResponse) GetJSON200() *ErasureResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetErasureResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetErasureResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetErasureResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetErasureResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetErasureResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetErasureResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetErasureResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetErasureResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetErasureResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetErasureResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetErasureResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ExportContactsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -36222,6 +37094,90 @@ func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, par
 	return ParseCountContactsResponse(rsp)
 }
 
+// ListErasuresWithResponse List erasures, newest first
+//
+// An erasure does not say whom it was about.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+func (c *ClientWithResponses) ListErasuresWithResponse(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*ListErasuresResponse, error) {
+	rsp, err := c.ListErasures(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListErasuresResponse(rsp)
+}
+
+// EraseContactsWithBodyWithResponse Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *ClientWithResponses) EraseContactsWithBodyWithResponse(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error) {
+	rsp, err := c.EraseContactsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseContactsResponse(rsp)
+}
+
+// EraseContactsWithResponse Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *ClientWithResponses) EraseContactsWithResponse(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error) {
+	rsp, err := c.EraseContacts(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseContactsResponse(rsp)
+}
+
+// GetErasureWithResponse Get an erasure, and what it has erased
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+func (c *ClientWithResponses) GetErasureWithResponse(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*GetErasureResponse, error) {
+	rsp, err := c.GetErasure(ctx, erasureID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetErasureResponse(rsp)
+}
+
 // ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
 //
 // The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -36842,6 +37798,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -36873,6 +37830,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -45204,6 +46162,259 @@ func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, err
 	return response, nil
 }
 
+// ParseListErasuresResponse parses an HTTP response from a ListErasuresWithResponse call
+func ParseListErasuresResponse(rsp *http.Response) (*ListErasuresResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListErasuresResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEraseContactsResponse parses an HTTP response from a EraseContactsWithResponse call
+func ParseEraseContactsResponse(rsp *http.Response) (*EraseContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EraseContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetErasureResponse parses an HTTP response from a GetErasureWithResponse call
+func ParseGetErasureResponse(rsp *http.Response) (*GetErasureResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetErasureResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
 func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -48743,6 +49954,15 @@ type ServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
+	// ListErasures List erasures, newest first
+	// (GET /api/v1/contacts/erasures)
+	ListErasures(w http.ResponseWriter, r *http.Request, params ListErasuresParams)
+	// EraseContacts Erase a person
+	// (POST /api/v1/contacts/erasures)
+	EraseContacts(w http.ResponseWriter, r *http.Request, params EraseContactsParams)
+	// GetErasure Get an erasure, and what it has erased
+	// (GET /api/v1/contacts/erasures/{erasure_id})
+	GetErasure(w http.ResponseWriter, r *http.Request, erasureID int64, params GetErasureParams)
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
@@ -52538,6 +53758,148 @@ func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ListErasures operation middleware
+func (siw *ServerInterfaceWrapper) ListErasures(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListErasuresParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListErasures(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EraseContacts operation middleware
+func (siw *ServerInterfaceWrapper) EraseContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EraseContactsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EraseContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetErasure operation middleware
+func (siw *ServerInterfaceWrapper) GetErasure(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "erasure_id" -------------
+	var erasureID int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "erasure_id", r.PathValue("erasure_id"), &erasureID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "erasure_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetErasureParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetErasure(w, r, erasureID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ExportContacts operation middleware
 func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
 
@@ -54425,6 +55787,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/erasures", wrapper.ListErasures)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/erasures", wrapper.EraseContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/erasures/{erasure_id}", wrapper.GetErasure)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/import", wrapper.ImportContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
@@ -67646,6 +69011,424 @@ func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.R
 	return err
 }
 
+type ListErasuresRequestObject struct {
+	Params ListErasuresParams
+}
+
+type ListErasuresResponseObject interface {
+	VisitListErasuresResponse(w http.ResponseWriter) error
+}
+
+type ListErasures200JSONResponse ErasureListResponse
+
+func (response ListErasures200JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListErasures401JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListErasures403JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListErasures404JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListErasures422JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListErasures429JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListErasures500JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListErasures503JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContactsRequestObject struct {
+	Params EraseContactsParams
+	Body   *EraseContactsJSONRequestBody
+}
+
+type EraseContactsResponseObject interface {
+	VisitEraseContactsResponse(w http.ResponseWriter) error
+}
+
+type EraseContacts200JSONResponse ErasureResponse
+
+func (response EraseContacts200JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts400JSONResponse struct{ MalformedJSONResponse }
+
+func (response EraseContacts400JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response EraseContacts401JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response EraseContacts403JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response EraseContacts404JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response EraseContacts409JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response EraseContacts413JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response EraseContacts415JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response EraseContacts422JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response EraseContacts429JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response EraseContacts500JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response EraseContacts503JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasureRequestObject struct {
+	ErasureID int64 `json:"erasure_id"`
+	Params    GetErasureParams
+}
+
+type GetErasureResponseObject interface {
+	VisitGetErasureResponse(w http.ResponseWriter) error
+}
+
+type GetErasure200JSONResponse ErasureResponse
+
+func (response GetErasure200JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetErasure401JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetErasure403JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetErasure404JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetErasure422JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetErasure429JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetErasure500JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetErasure503JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ExportContactsRequestObject struct {
 	Params ExportContactsParams
 }
@@ -73244,6 +75027,15 @@ type StrictServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
+	// ListErasures List erasures, newest first
+	// (GET /api/v1/contacts/erasures)
+	ListErasures(ctx context.Context, request ListErasuresRequestObject) (ListErasuresResponseObject, error)
+	// EraseContacts Erase a person
+	// (POST /api/v1/contacts/erasures)
+	EraseContacts(ctx context.Context, request EraseContactsRequestObject) (EraseContactsResponseObject, error)
+	// GetErasure Get an erasure, and what it has erased
+	// (GET /api/v1/contacts/erasures/{erasure_id})
+	GetErasure(ctx context.Context, request GetErasureRequestObject) (GetErasureResponseObject, error)
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
@@ -76166,6 +77958,92 @@ func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, p
 	}
 }
 
+// ListErasures operation middleware
+func (sh *strictHandler) ListErasures(w http.ResponseWriter, r *http.Request, params ListErasuresParams) {
+	var request ListErasuresRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListErasures(ctx, request.(ListErasuresRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListErasures")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListErasuresResponseObject); ok {
+		if err := validResponse.VisitListErasuresResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EraseContacts operation middleware
+func (sh *strictHandler) EraseContacts(w http.ResponseWriter, r *http.Request, params EraseContactsParams) {
+	var request EraseContactsRequestObject
+
+	request.Params = params
+
+	var body EraseContactsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EraseContacts(ctx, request.(EraseContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EraseContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EraseContactsResponseObject); ok {
+		if err := validResponse.VisitEraseContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetErasure operation middleware
+func (sh *strictHandler) GetErasure(w http.ResponseWriter, r *http.Request, erasureID int64, params GetErasureParams) {
+	var request GetErasureRequestObject
+
+	request.ErasureID = erasureID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetErasure(ctx, request.(GetErasureRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetErasure")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetErasureResponseObject); ok {
+		if err := validResponse.VisitGetErasureResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ExportContacts operation middleware
 func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
 	var request ExportContactsRequestObject
@@ -77300,1027 +79178,1051 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rcyNJth/2r6Shjdie3SKaZD9mmgzHmtPN3uFuT3cvyZnW7kwLlUAlgFwWMrGVWURjRq1Y23LE1ctX",
-	"CjvCDlmWZYUt68O1w990Q5Kt/0V3Z6+/+V9w5DmZWVkvoABywL7XMx+mCaAq33ne53e+7Y3kbC4FE1r1",
-	"jr7tzWlGZ0yzDD6dpCzTZ4n5k4veUW9O9bQX9QSdsd5Rj5pfBzzpRb2M/S7nGUt6RzrLWdRToymbUfPe",
-	"WGYzqntHPS7044e9qDfjgs/yWe/oIOrp5ZzhT2zCst7791HvZD7HDhOmRhmfay5Nz5dTRkQ+G7KMyDHR",
-	"U0YUEwnLIvybzhjhgtA0JVwrMkopnylCRUIyNpeZVr2ox97R2Tw1/amZGtD5fLC/f9CLcGa/y1m2DKY2",
-	"n6+b2I8yNu4d9f7G/WIB7+Ov6j5OwkznKdVsIrPlS2i3cRlH9pGte3N9YIdTKgRLV/WHT2zd3UuJHZk1",
-	"fsFnXDfv1oy+M/sc7hpVV6WNONhvXv0UWg3Hk7AxzVONr9iWzYf9tefpqZzNqVi+lG2rgb8PhLzxgshc",
-	"6GxVT/D7bfSUZ0pmzcseC/ZOD0bwROzuyjxj11zmiszphLUceXyltOoz+u4FExM97R0dPLJr7b/wq610",
-	"xsUEBtZKKm6ZSJwlbDaXmonR8pdsWV+IE7KQWUJGU6mYIMMlLMKIpinLyFhmRE+5IlIwYobElO6TE0Mo",
-	"GNUscd8RLQvaYmYD5AQWjSy4nhY/DmWyjOA7LsjhQzKVeaYikkimiJDm2wmZyYz1yZkmGdN5JhS8PeaZ",
-	"0oQKtTCEzDc6ZTRhGYmDWe6ds3lKlyyJ++TS9XvF7Eio6YVlMBAyYVqRh4eHffJcZoYIZiygkXAeeEbG",
-	"nKUJUkjzo9km+DCSQjOh7cGBB1Nm2sB+TZfYwf4Tspia34qJuIXjytDieSYnGVOqT14JP0JYR5nZZTSv",
-	"wkZx5Z+4Yss+Oc0ymdmFwUG6v+WYJNmSZLnAmQmpyRWb67471bh4xckLF9GclZbzfVg/3nOqNctMm3/r",
-	"q/9k7++8/cmPeo1nfmYYTPvJh5835pINh/4Xctjay2/l8LYZ8Quu9EbknWs2U72NKfrhphT9pdSXdPKc",
-	"p5o10MBXIl3CKaYjbW4Z1USYm44HWjGi6USRqUyTtrEKqQeaTkqjxbmtoc6XdAJs9z1M6AxfOcAJuU9+",
-	"RjTLKHLsV+NPqR5NW3Z2aH67iSwCjVtp5PVUCrZy5YAyzs1jdmcjMpULds0ywuFmLzKuNRMtawdvDvDN",
-	"XtcRwqhe4jtmlOdsxPg1y1o5aWYfWMdKNz3y5zLXrL1X8+utd5mnK3rM01vv8ALE5tYuUaq+iYxSyL6b",
-	"3VJGR9OmW3pMYk0n/+nJ1/n+/uFj8+enccvp2+Wtda81LyOOZLsF9AOCXtRVK9E38vRNKINt3PTzhWKZ",
-	"aJ9O7n7etivfvunsDW1iKhdsJEWijNi1oIbWjImQoDOAeHBNeUqHKQv1hwct+oN5vzP1gdG8N+PKmJpL",
-	"oRgcmadSjFM+goFaocj8SefzlI+oGfP93yoz8G+L8ZgnE9Y7erj/JOoxI8OY7zJG4UHYr77hLlOWJnDe",
-	"mFJGIDcc1cxxPicCSK15AKQj80pElDTEd0SFkXZQoSUcRB4rcplTcNTbP/js5784/PLhm/1ff/Krx7/5",
-	"5YPPH738+PWT84NL01m31QDJC5ejzvNHeZYZ4VBpqpmXb43WLRcwXDsc090zKdg2a4eCmF8YlY9GTKnu",
-	"EzD9ntuNbJuHE1QXVJERzTLOEiJzGPZzmQ15kjCx3b4/aNp3mutpf+wbrmy8oXajjCVMaE7TQqqFVWWJ",
-	"uQ+JBL688w3vPjKCy2omTGKnVI0yqdRAcc1iMmNUWEJPyYINQRM15N7J/eYxoszpCg4S0dNM5pMpoWSY",
-	"yYViWZ9c5KOp+x3HlLHfspHR3FC7WZIZXZLRlIoJw6MaOYPQcEl+fnpJuBilecKSPomfvjq/GLw6P/v5",
-	"2cuLmKRcaVTN3BzNsFTfLOeZMNoATbc5GKA81w8Gd02WjoTriCiWGWIA7x2R3+VSs3BxBjwhiykTZCnz",
-	"u6IKJ4LwpuEew0DjYiAx4XCOxpzhAjOhM/M3F9aaZ17+sSKpnOBqX9OUJ1vdwsPDYLFR0e0dfWX/rAup",
-	"xcpzS89KAjAe2hEVZMhIwmmasqT3/m1UbKM779yOubSbJ6hqE9s2PLF7yg2WAa7MFU0MF43IMNfeCJAx",
-	"ssikmByTGNatjz/EYBZQIJmZcXxOUyNtsu12pfkKuLWb+bar5NHTApiDZYJDoDbJkeGLs1zBF7C05BcX",
-	"r15GRGaEErNIKdOMmJbvbs39thdjw1NWGl8PNdvnMhdbru/DlTLHGBquLm7GcIREGaoKD+98nWxvYHkb",
-	"ySwpBAv2jqMwcSnlC5pNthIoHh48WHXwtJSDFNpeffC4kUwlgUePiJqnvMypwKrIwFwGW6ymMtNMgDtC",
-	"s3da3d0BhDEDHRPkgHzOP4UBfmL+AmsoJWBkiMI5AGuGg1lrYX/fvGm35XMqltsR6SetopLZkhkVy8GY",
-	"8jTPmKpsjZTE/EzMzywhVGs2m2tFxpmcoQGDJknGlDoiOlsSOqFckJRqlu14D9xAgbiWRKkRnbH6eM0O",
-	"BHbgqjwF65KPpnFUyD+gMHNFrBuD5Ip9LbTrOGNK5tmIqT6Jz5nOlnsnY82ymEz4teXDqqx29b8WX4vn",
-	"MquPObKaeZanDHSVdHlkHt4jXwJxO3l9Rq7YUlkVZsK0nRtYbvvkJeMg6CWytBLAXReGEOWKJfU1cXZ1",
-	"M9aUGqGdsatjeORrQQgzY0cjuJmtppkuHIQgjyArQGnQuUOoUguZJX0z+hPTseXy80xeGzlSK/9MhxHN",
-	"pMAdE2RKVXEewSaqiFwIs7rQNuE6IlSbkafMvGvkDEpmXOSa9ckbWHTfAMzLNCEajwsIJblidmPyeQSm",
-	"ciXhh3IrM3s4MtM1snUUxjNwnNpWMgZLYogHbhsci9rp9QQ6YXMmEiKFEURhd82iwHoC7Vb9r0Hf+UKY",
-	"iy0z/s22wsNBK7XwBokSkXha0VtmXCkuJsSd7CPwHxOKg/XuD7frKEEId6jvQNVeM367qt4qspVS0sgY",
-	"86DVGks0d4qPQGgwp0tmNOPpkgTvhDQXeGB6B6u3fpgRcD67JmTIRtRcgdDKQkdIhROq6ZAqdlx40RzP",
-	"N3rmQmZXyFxwS1Q+N5oYSz5nCafbCSyPVgksedHFYGb6GIBtsrZVT7HbvcvlnHkZuToAOOezPNV8TjN9",
-	"3/D7PTNhKxcYSWD3uxeHQ4+dCB1Xxx57UTpumEFsSJJ1fco5y+A9oumVYV4wMbBF2gFBsAtYmi6Y1lxM",
-	"4BuaJNy8RtPXmWlDc6Z6R2OaKhb15sFX3/YUU4pLMeBJygZIzlXdxvk5/gAkWeYaeBYeJWr4MllM+chw",
-	"MtsacLde1GDjd/6yR4ePHpdcZo/qRv/ID25G3w3AOV0f2Wfm6xWjgOgaYfQvxVaO6JOPH6934dmv5PC3",
-	"bAQCPgQaQfxRaVXp6ErIRcqSCUsGVJf8HQnVbE9zMEqLPLVkEI3SFS9tVG5oCBLr+ndceFMX/2zkw2q6",
-	"NB0EnXR5PGEpv2aZXZROXg1Y0Gf43rL3vurAiHpMJH4pqkdhYQghPHBEYiMewi2IyT10Acprln0UkRjc",
-	"UyhZJbH7nHBl5pLE5nLar5jRcpP4mJiZ2rABrsmYG9m+w+6ZB1fuf+2NK45a9Nol+iVHrThl17h3a994",
-	"AU++j3pSpMuBXIhBsPPllXxjhaI5k4bLWBuSlqkRmcDZitZNiE7BRlAqQwsky2C56VDmGmgd6GTx73KW",
-	"m0Wd6ykuslWTBhnVDEJ+aJq69oxOEXYlRbBeQylTRkFCy9iMZledTqNRKtLrG15I59rsdrcKr2SXAYIW",
-	"4MdX2xKU3P2xJkM2oSChT2WahLRt5QlTmuq82zW8wEfNSzlSvIZh2V0vhuV2/siqL4KlEaFkLiX8i0vS",
-	"OLJ8NqNZY1SUYoaxjhjx6ouY5LRQjJz/pqFVPc2YghUq7bnM0SfXsinWyPo+6l3TNGctE19QRWaMqjxj",
-	"1qRdXgrzO2haaMSKGvqv9Pc+dFR+VYpU9T51oBHu5hd7E5VDAotoydA17tbYzStcH382SicxoGLlKxSQ",
-	"4qjG8Oqcy1/VBgJU4hRv29jsSdHizMml3QWdglAE0VOPVkdP/a2vv8739/f320KoWsZpVUaKR6UpCAkW",
-	"3x1eFzZXei+GoDuuiNLSnC4mRtlyrlkC6h6aKtRULkQfhZggHmzllMje33n70x81XRQYu43C7c6vX8qN",
-	"AhBsN57B1yQnexDWUUEXSVNcMeBOFSYEjLpPXhn2I6TmYyuGH+Fl5XiDp9ScY0NIIQTbrUC0JYfwGlB1",
-	"6MvC8mJUTbQCIn/EOK9K9x0YWhFO1I0fwf3NzYgG2yx00xqDcwapwpZLVqF55SCp0jDbJ+CWvZV4/NIK",
-	"VkwY6f4rCLUY2PEFgomZQiCV9KKe4VuDXIBRLimoqeKpoUFRb0hTKkZskMpFD2jONTe/68xReJjPXKuB",
-	"NYWYSXF15V6gmQYSFvy8YMOplFdgRjbfvK0uWdR7t2cmsndNITpFmRnBNN9Qri9xVvD5V2Zqz+zM4Jvn",
-	"OL1znB189VrK9Itihsj7YZoXbpbw3ac41RcwcHzTTvfSzxa+PrdT/txPCW89V1fhy27qlcfe4PSfu9m7",
-	"LXxhmX4pCrP3zRQ4Ee6q/bDJip2Jp1MumPKDPxOnYpJyNQ16dkJ2cXoygc2OMq75iBoexmYsmzAxWm62",
-	"Ya4lpL9Fc/D5tGjTD4Yr7QNFavQTTTFr8i7MM0Y9o5p2EgRf04qbafU7n9vHqjcbxla0YgfQemVf267K",
-	"E/Rcqbs62aRGBtkGa1kce6dt5kJ1Ri50OGytdT4uPLRh05q4bo3ct5BRP6UNlfNRBmkDG6mnXXjbyGhx",
-	"yNw66ch4zQeKi1GDnG14tyAx8JoZFXTCsviIwMPIxEFnpGmqoM+tufaUqgFdLbg5rRh7G9EsWxLaIr01",
-	"6qqdlXt3UrySH1C+9Xq+e/i9iyv89jZEh3yebHxc8qybWSlXLBvw5Ibn/5plym5cl7SEdpnDRow6Pcut",
-	"Z7OCZa6/Hz9Ouek0VQ+6u0vFsEs3srTeaylKVbgJZd2eNQjay7MJb/p0+bLckP32pNRedTB3wJ9c13fD",
-	"p0q93wa/8oziw+Jbr122x0qte8ZF+O1BVQ+vEdk1ymv11ndQZs2Jnsg9b1rBBvov7R9f4WNvw+f2MN0J",
-	"M4lNz70J19N82B/J2X1J53zPHIoJE/f9eN6Hr6srPt+Tc1yVvbmE4EIc8vuoxN/X7r5XwWssfb0efmNG",
-	"sTJCmat5Spcu6cAS97XdfHH+okrj17+jWKYqNH3VSxeMiS/to+2GGXeQz621cDMDUu3grp1F2RC0y3Nw",
-	"d5LGh3WAKmQvZOxv15+SO+Fhd8e/VLOt0slGQeCNlmlinWIYH09TI/V4DrdRblfZetjJfLjjrbmDLclT",
-	"1qomfh+e2q2UQQEO00BWD3SdscwGNkSvfqyey4xM5YKkUkwqLhMI+JjKNCFDNpY2DiKw5jb58Osnahdu",
-	"VEfxylM7G2Pa7oIqCFYUCPRhBuST1qGzLVxZWXhR2y9bfTnWaU4IIdC+XxB8WewYFXZHgCAozY3CbzYH",
-	"g43TBMOojsm+JQ/grui2c9aWvP3ZEbLt/LRYqleM5fv09fKUiRFLBrnQPN3eH11yb1aOogbvpOBiYgMe",
-	"FZHCH8dGd+Rad+g2ZoBAiKuMUBi6o1hChktizohLf+qTCyYSwjWhisT2/djFy9qgWC1JwjQbaXMEXIof",
-	"/gZB6x32bMFFIhfhYau91LIirZYE76atWBGstzZ0t1Z6LxPN+lWo3dPaKerkAi6oSEHCb2aFyFN2F0p/",
-	"nrI7Uvhdz7ei7OeoS34Iij7M6zaU/EBSKXnbN1Du7/3s6N7Pjr7a33tysvcbuvfNYO/t3/76637ti9J3",
-	"/cHe24/KH3/y0c/+KlgISuLaD2vWZc02kT/XxzrZZ28mC4bAU5uZslaFmnxwK599yBrjSmF33VJ+9RYG",
-	"sNO1rMrem5zVBnF5k9dLMuu2VOev1tm9FcF73axMI/1LPmM7nNgKTSC4d3AjXaLZlM/nLIHMOPddq2YQ",
-	"Ql0V/wUXdX+d9rBu0cappLu9e9tYlzspDX6xHpSzHB7vb5BWYMSx7UzVgfi13la8qW05YLs+Cqe03bfD",
-	"he/UhJOysSYQvQ4mGXM/uEIgRtBVuVaFSQc6jtrtORbXb7Vs0DnstMJ9O9uVVe+DYjYdkLg60+rVRpG1",
-	"Q7z0Tzde7gYAMDmG3fcJvPjSyvSiboQgVN1KhoO3q4nEzhXv3SvdF13I7eGjJ4c1rlQXH8PshiBsYswt",
-	"c/dmwg2CJZ67l52HwrbgurtcnYfQhb3WjHHePVaPVbKJeqU8eAQvNSQrvk/n/P714X2wjKq4TJ6qUfGf",
-	"lMjTVOu5+tnR/fueTu3Bv4f7/9nP/saq2HL0yXU1jpinz55t7B6azwHfeYdXYj6/pOpq95aoLnjjLt2m",
-	"T07EEuA8CHs3YnNN4n6MJ6HfjyOfOfnF+QuEurXZxIB0yCHHoA2FfKXWULdNuDPTR8tE+WP4zduPAj7Y",
-	"ZI/ANTgH/KhATJrRd6F8BGe54shHjPSuTAjitAbBvjYpvAB4YTm+DSA/DhCGH+3vk9GUZnSkARg4YwD+",
-	"W5MK4Mpvq2qBDEQVs5OrDxN+dfH74A0B7C0mEhU5lAYPoGAnAwBkjZwtUNDX2cjNGdfZcgBpuu281SEp",
-	"Are3wpPOlka0UprRxIwpPj+9PP/14Nnpi5NfDz4/e/nF5elFHFkENXvayZWQCxV4iRAipDKLB4el9N/H",
-	"DztqM6HLZyrzNBnAKNvjRbXEeRBKnp+cvTh9BnhFxwREdyNNOjG6tctAou6Wvoe3osjfc4ib3YE1Q6JU",
-	"4HX68gJ2GC2EybTTRHk9nkDt4JagzZoeuK0ZVDDU3JhWTKTZ0l8QkcahbuAEsMvV4ALQUtN0APD7awtL",
-	"mD5RBfHQNevDXsMOgs3FCTQuSZ5wfTJyEVBOcLIuI+tymsBfNnm6qwhlGn7qm8GPvi34+Mw16MZxKnRT",
-	"BhkddQrQCmYCefa6rTABAK0sppLMaMJ8yvOEHZN4lPIjZKPUQt0A+gS84einnM1ASeSC9cnLPE0RIBYw",
-	"rqi6Ygm8xAvIyBe/vPj84gic7PO5hfeRoHiOPc6V4SlG+SEZm3ClWYbgPywdE6o810c8LzljiECHy1nC",
-	"BjHUZ0oFAPt1wCLQMhtkMm3jgrIwI8ESUBsh0BnsYGwxl5tNHfhWQxqu9wgrhvnmNE1R+hFsQYz4q5fW",
-	"+IwbZM8mkWZPYqxvwZmKAQbJpp1LxyoB44kmALt5QqaAhWqxERFh0a5rgegUk3v2y49is9tck1TKK2X2",
-	"BqMSVqx3cdk2cbFjszdZu4zNUzqyCYl+Ad1KNSyiWdvuC5ixmbw2S3gJB9jjN+IdSfOZUO7suMPZJxds",
-	"lDFtCykgdhSDxywwgWkg/slPfhIjgNRY5hlJ+IQjhlUFDtM8jLvXafXLZrEGoCMLXGaEC5CeLTgo10sy",
-	"ZEbu6JTDiW808hH8aXDFmn/uDPARguA0Vl75m3tWft47S+J6HNL6WBbAahvweXP7DvULJMxirRyCzIhu",
-	"kSSK0gjmmWtIowioUzii0vQjxxz8updWuRI+Ye+Uo0ut/HDHsQ+my91rm77Xm8Y8FJz7zoMebD4ryhlb",
-	"mNjb1EFLUbkgik1mZtTHEJa2v9JC2Gb42av8IKQOZK/9t++b73wb2sEm+Aals4ITbl5HGzNSXiJfAaQD",
-	"mTJCocwSw/4PIFCeja5uiNTi2sjkQnWpywbJi5lc+M9cWfkF4NaxtW5hZWXe0RCbK8Y8m910fr6VJjAk",
-	"YSVNwws9pXVvEK479uAUtvrigTHJAz2C7DCVaYJxZQ1N5bZQ39qSL0/x0S2DkhOW5PMWdprccMWZ0nxG",
-	"Nes0jVP3sHnx3ZyN9MBI5Yg5sP0Q3s15xtSNpmHJPcLvdeMclxaprzWfFNVqFOSaH8i4zKykE96gg8e9",
-	"bvYjR89aMo85nO88TUgAs91JeLEkuvmUu18dUUA8bCAp0fcQFAxPtw4FfkSSNKWJ1fkBNyQMpVl7MhHa",
-	"oYn9Kj4RWyBVbXcMu1mycMQhENWMa+2JXoPxZdJpBprN5inVrOvWaGterlrkKlwyqHpl4389ppIlgcGJ",
-	"q/CoivhZmmrl1gb3qTyVgmjb3SzH/mJ5n9JldSTTTrGBWJWoTgDj5E5rJWQ44N0VVlfhWRWYKU+fW0WM",
-	"p1I1YC2GF3jTG7la5CkBZ7leVowubyQjsdlcQAMFC3U+AzM2EJI4IrEtvmD+THIECmXWNTNMpVnJ+Ng9",
-	"7qN34gXlmouJeWueyREDABXzydadMX8iBoNta2Qk3TSFQoxvfP1DIJtckSHjYuJknAiLkcB5JYuKANTv",
-	"VSVhO8rVWvKMLoEwA3gxFqjkGbGVRTsKVW4GDT0BJfTBhk9PXj49ffHi9BmaBcz624J6AJs1ZCM5Y5Z8",
-	"OgRdsxpweRE/stuQPARRfUgOAgesFRYlpyPP8Meg44m2WBvdHuZFfZIOTxdnq6utwQrbXS6irZDUEX5C",
-	"fD+Lvclq2EtX7/8llMWAkl9LZ4LEj3DsuCKvT18+O3v58y5jqiaUIGvAcRb7Fx6TyN/BYoylvSsW25+W",
-	"8D6FB7m80u3Ezprqb1Pp20IgaOe+KxxU4QR2Z7cpLdsuTTdlbaRhnmqt8FvUObQO1gVI2ppegcF/YQ95",
-	"ysY6clWLF4xPpoXgDEUoVZ+czuZ6aS3ItrCxHAMAnmUV/Y1kWRAJmlCCaZZypvSAiRbOBPlloddYIXNy",
-	"hY9ZqpibDM+wWtQ1hNFATVg0SlvwN2UN466O14iKgttZWzrXFvbblQPaGqoo5VcsXa6emYXom9MRs+50",
-	"IRfWTW43C6DfbwWxD49QZdFL42w9l89lNtsch0EOrCBZCkK1TzfUkwG+zhWWaQuhH73E44DNY9swDK4Z",
-	"xWmtVcRWQsFiFXLs3RtckGFGR6xc0//b7/63/+a7f/yP3v+///4f/vG/+Nd/+U//7h/+/X//x//yX3z3",
-	"J3/+h3/39//43/2v3/3J//nHf/Y/VSNFDh/eIIDU20gKFD1QCXp1DxEfTVF+MnKV5zgKBSt7xPURieH9",
-	"OLJuHxsWGcYhZXJhfV/HxEjE5WehVoh104jE1x46JrHAdoU0LQRIfwLH68ZtfnzbbC+pWV5qvBvuuzse",
-	"Pm3YCOx4Gzqmw5dMM6s7Qbz6zfsA+P/m2B4jyVNFnl58acjM33xx8TfDVodcIOxvnZqUUBVrzVaimZ2u",
-	"WT6PDx59P2amBn+lhyRP00JmL12o7/70H373j/7zP/z577/70z/77n/452sjr9faspq0GvNbUfAo9DOq",
-	"PnHBl1Azp/QwJbnKaYrBAvfiMBjFaGwzOeSpOe5//Hv/4I//7N9+96f/JiL9fv8jV+BKYvVhaM8cHXrF",
-	"GvB/o9XWt0pqP9Cl2FyQixkEgtasc95D8WRdXG27qd0dTwq15AjwaWD8wA4URM+DDRm0W3PM427Ht6TO",
-	"1/uFFbNCC3A+o4gqzC0HhGXADADoUxeu4YSQlYGNDfn8k5bDYn6hOs9YhDMsIROAFZ0L8he//8d/8ft/",
-	"Ut3KLjQeg28PnmMLLRTfWsWqsOqaTpBBYT3rpl1Ah71jYc5j7xz4IGnojA+hOogPecHm+uTNVJpzyoWt",
-	"wZ4xWkSxAO9FRiLFiJGZWRMPoo48GwxEqr/5Ha6Y92oTtz9XZmxZeyUc+vHDDt0pvV4WQUAGoHR2KRkK",
-	"TmuMikAOW0WotihgXEGP1uwKUo8zuTaes36zoafdOrqhy507uoteb+joRqfoB+DjNvPJ2DVni/Y928Ij",
-	"M5JKt7ETSpJsSbIcQqJD3tJgvOICQhA7exo9OS3pXCBfhjVLuyhSa4NONykuIhfbmDwC23Wbqbr7kUPH",
-	"zpdmp983VP6vWJXqwbDlvSg7KvAC1Wz/647crsmFPeg7pxgQQJU3GcR8+G4HA+Nv5bAxSkv4sFFPxjGS",
-	"vImQbwhY46J/bd9rZ7jjHfULewdbutOJ3sEE5QqO0OxmD6gsKv4HJd0nIofEko+IPPD2w4g8DKXgR4Uh",
-	"ISKPibVdR+RjkrExFFMNTTRaOocNmtSbNJQu3Gqt0YaBZRLDdUuRBDOatISaFEVM1uUkhBXNqmyniolF",
-	"TvsHjx8eg91EEGvwh6WnygrSLteYtwHFNUdLFLlK0Xr4uS71tEDWbe7F/OatBrhvXZnoukgtOIXFCkQ2",
-	"5n1u1As1ZQzq4U4yOoMKOYrUUn825My189bAqr3vokkessWptbkhw1yT2HtYYrub7ptlXBZrHLkXElKZ",
-	"WObyxtYHLBQJMxvWX2kSDRqFgiC0oSwdFOk29oysokF3oFWcy8XdKBau49vQLQz5/jDUi3O5qCdTf9+O",
-	"ym55RedyceYHci4Xz4KxnMvFp34453Lxxo/IbFM4KDNBP65zuXjuhnYuF0+D0ZkOigG65bHxVu2lrr4P",
-	"P//Gnvv2OLiLSgycN2GgKwlFgS3C4RoKAHaPCOgSqtN4mkqnrYOn+6KFssdgv+JiEh85poRGHYylAVMX",
-	"FYmPmyGx+WoZH6FgAy4OI9oUUbnmkVwIbBLidk2TYbRKn8RzaiQk+wCGsEBiC0uT/tciHnPB1RQe8H5H",
-	"99yUXjOMbjl2BXxzRlKmQaow2jrAtvbDYKEj7ylzX4EX0zTaHHIJzDhGThATRZdQSr3w27hVA95AE6gL",
-	"iJOGYlhmcqiJwjRKt7/bjUe3cNGLleWxK/zg+7PGHtspOiSLnrGlontzIvg3l9adUT4N+8ipbSBcRA6I",
-	"kAkjiRTMCMXW4ksFkdmQg3AMz7t5GgkZvoDtIXQozPlP06WRlqElLACtJcoBffIUfOcK7Nm5YkRCqrF1",
-	"QTgbK8+wiP9yXkdELZv2Hxx+/Pjjdeb9p1SziUSB1+0nHCJz04BdzKTgWtrNmXKlZYbVIeEWNjnoXJu3",
-	"KwGsSoKrXfOdiQAuobUR2HtSQjJs1dbtkyua350s5eaz6zW00FY3wryyGYvrl8M9uGU+wooKTDpbhhXX",
-	"bxPQ22vbg2KVm1Ay/zqhOTfcFAQ/doHY9TUJD0J1R7aFRLYH1Gg131MR1aiXC/67nNmfLZZd0O9uKYBg",
-	"6c6VqbDfG+pSjqDcuSrl53QrAMxbEbgtirjUyNhqWBKdLT/3F+xDg2LtSjVvqyiR3fGdYDx+8Meh8/qv",
-	"pvNvV63zjsnijkmiVEy82DCay0crxkHEhNVodUaFSikW9RcQzcRSmyoBJU58mJMCHBIpQOHFTsm9OGEx",
-	"KCJxwvZOLuOP7OtFT0G4RRG+xUQ9tmwVIhbd++btt4fRg/f39r462fvNW/ziwfuPfnZv7x588+3h+7/9",
-	"1f7eE/i2BUnMgsZtVRdsMzgxiB5u3h6rjVVhfY7JwX4ZJqqUM74udAOgr9aM7o15pnr27MQaD9vtY+x1",
-	"Y9amX5a0ASbt7rIF46gDEGlzwhv2+KCC4GMfjMhh5QcLewa3SRIpmlT3lT6uDYDhQDSHSNRrmuaMDOno",
-	"yvksECCum2kPe/BArW35qxhwZ5Hnto61vW24sKinMzpic5q1Ogldnd/gQY+VAqmayjD6PrHFzK0jcUoT",
-	"YkOVCxK3v7/3cDh+cjh+8Ojjj4cPHib0MX0wYk8OnyT7bJ89/PjB4739/fH+448p3R/SJ/uHw4/3AGxx",
-	"tedmLcpZcA4if0zLW9d42ht9wmZRPru8fE28G2i1R+0phlY2UYvNAKg/AOX9r1kVJEjVWb+asE1v8OE6",
-	"7QxSl63Gbdsta9lbatXY/I61W+x099pt0O9NtVt76e5eu3Vz+iul3W5ZIGDL+9S2aFsqiDshq1ss6vdD",
-	"bt6uWr8dU4y7oBZv/Kq2ZuH/WBE1pZlX/xTLrvmIRSRjRs27ZjYz3zqT8C3OjAJS1j/WwJeHfqT+/kED",
-	"cPlTTBHYVNPyqQbtL9YBrxritkrrw95pZaZnTlEEgngIZnRE4hHXS4jTiX/0rc1t6Jvv3sd9coKpPFOq",
-	"yIFZvUchznORVoh5f+gPlkJnMg0e65MTYRNhHAoj1EcKUiuOCRU2QA0zRiAiyP8eGTUh/vZ9bGEW4fUS",
-	"aPe3vRGk//T++D/+79/9m3/u6woc9b48e22Nz2XY7A4QiQkXE03Tq0Fb+asuSNYuf6Ulc4XNKK/WkTt8",
-	"9LBDANSKJDIfweDTyOYsU1Kg3SPY/nDLTXvvy7aK7/79v/jDn/+9huyUW5g4ZjZW6+N3mLetk90dX3/B",
-	"RlOqB3LOBL62yWzC0nIdUOTc4JoJGSz0VnB8ZdKwmkRDL/eL9+8HL68zSs/o3JWs2nnlqtp123Ca5fc/",
-	"vHJ+7qZvOC1874Obzpab9GHujSdGG87GpWd/YNO5OYnccB3K739g67EFiXY5LdunurB3Vv6rVPeGmgjc",
-	"JZLmQhOlJVSpw5x5C4bqk0yhykbGIA5qiEmk6xMqXc4LDmLdRHepPgTLu1sdAjo+Kw5ZmbsmSRPskn3L",
-	"BoImHAMB2TvMSugC6VXEPa1qGVpkGE4JOBR8PGZg5xLNVbcaetrC+ufeaUEatGVeWkRMrsgik2JSgARg",
-	"qkJD2kV8Mhqxud5zvru4S3j/mKds0GqfdHGFNwJoRJIz4FtAi1XgueRCIU4QH009wM6CKnO3s87V+BvB",
-	"Bc49uBvAzC9kdsUSks+NRjSmWaGCofYkBeuK3NkW92th9WzUL1O6BBhcC4iFGgwwTQyNtccGY2OPi9Bh",
-	"6wvhCGHnF8bFWRZBskFsrA1q7hYYi5e7CH7Fz0G8q/3CttmGGgAJU3SCaz5hWpVy/jcHcveHLMgnKQ63",
-	"g6y0KGhIiMIyI0WagbuPpYtbsTKH92ItHdy1sTno+g5MztXeb2x4DjnKB2B+DoazG3vqaqyeI/L04ssI",
-	"cHoMhfjFxauXHQFPpoy1mPkw9w3glgwdHEp5FRYhc8hfhjjZMibVqIKNIDaQOqx2r07Q6FvZNViaDtt0",
-	"J3fvLu7dnZCauyIyt0hePhjCsvPNu4uNU7tyRFlZYsPDYA2H1Yqhq0uG1tbE9t28DIGHrKqw2J8MSbUF",
-	"kcyM48ByjxhYaWqkPevmx+cAY2lJ6HyeQj2hEpyYLUHNRnzOwyw8G/dIYjVTcWfQzGqk+YPAQ+Jv0FML",
-	"y9ys4Gcb7OQ2BRw4TQfzjI35u/V+RXP64MnVmRaTDj7cc3zqh+QJbyDJytEc4cb4RW1Jq9g2yAN63TUz",
-	"hE7vgBkW/d6YGeYfRkElP6fbCPK4MSHYKGx9AxLxwZmzd563gNu8rTSwGQ/54Rjc7jHYkNK/XbX/O6bR",
-	"O6XPz1AvfloEVd9cqm2Lzt5GTupullUDVe44IAlrA6m3EXJyxQYeKHj9EeRJtfRNa/hyqeViapuJGeWd",
-	"3a20Ue5750JHQ/c3lD0q1+TORZDqDG8n3NRf3e5Lccne6Y6XYc0kdqd1bz3JKhlZ1cJr8+xLHwpYXZ/m",
-	"GvoempdMZZooMqcZnTEdYF14TN/GwvprSNAGVeGre3M3lOMOqQbseSuO3rFNJwy3NY5sMQq/ZxU0eQSZ",
-	"hsjGKVWEajKTiBc+o2IZhEqar9B9mk0Cz5tiWnMxUWAM6dvdG5g2Bv/x9/8qjsjhfphBd2zddTOuK5hG",
-	"AJVij5gDIbSY/aVwyt4f/+xf/j//4b/+w//1H/7yv/3Xf/yTf/KHf/dnf/lP/+4f/9k/+u7v/8+3Wqoh",
-	"EGkbl9yIagRFNe/pNPOJf1qOVPzkca/c78Hek7eYFLkfPX7f0nchHDdEBW4/JynY7dyb270BTUf/NMtk",
-	"drNBMtfEqoehn2dMU75V1nC1yPe6ei2Vm49DLDXSuhh2kO3BPxUCDtTgt9LoOLnQA+u5te7zSqZrgVaO",
-	"aIlEsZSNtOoe54HA9J2ll+fmcdzjBsmlJVUXpwQ/9jNGR1M/nXoCb8ZGMks6hhwgNGcTXr3SRhkkC5kh",
-	"fr7Ft0QIsYyK0ZRIERGVj6ZgJjSr2RdSD8YyF0m8NizX9ty46dfN6s9WtXnd0dkIn4ldt+lNnXUglWNr",
-	"a68G6CLYYfGWH3lJz2hdrN1qFNDlzhWJotcb6g94vO5cbYBh3AiIoyvQDAADhafaRfhA9q49X2bEMmGD",
-	"BMNnATRuME+haBg8FwQBwWeHGOdetJVV3Uf/+NtobbBYg1zHZ8wIZRi/5WFprdwN8HQWVlDIRSBnoVjH",
-	"REISyTDugI7HbKQJxbcWUAEqLsrAQppNpThSv3NWOBdcc6rXH5gisHdG3w2SPKO60SljsUkKtgSjntEl",
-	"wPGtrOb/6PDR43ImVCOOl9kcLtQGUXbm6HWZ4yv33Ht7fhq8lq/ge1eAD04kmdEr5iXwg/39fbNvfMxH",
-	"sEaK3Bvza+ai1aAmoIU0lAI/2vvwEYRrPoJgXZ9vc8/0M2dZqU14EBNwPuqTV4Jhi3AU0gVdKnSaYu3Z",
-	"TkQF5lV2dB42OTrndJlKujag+7V9LCjzs1qfLuZ2YZ6vFczucsXgqNnXqher840IYBA6HC3Tisz1IGMz",
-	"3lRc0F2HIdMLxgTB51imjgMsmAjOkvvJaU+b3ZVGHBMbl96dtZRuuT0Gj/br56DCMhz3L9AUPIVv5Bzv",
-	"5inlYocM33QokGLtlOUH/dYjxKeMJmux2wsZfyLL4B9UXUUYDoHRu1pipH83wRl6H3A1gPD/RkN3krMb",
-	"BUOXq/ttGVCtBkneMj4pBrkYpYyuJ+ziC/tgpbBbB4iYNg0jnrLUKTFYN0qW8ec9Mq+TVsxokhwhlRH0",
-	"yxUUNU31op4t22F43AChX2pQ30zrDXB9sVD3RdCv/QpgxF7Y3u13n+Eg7KdfubHYzy/lhRuR/aYE9+26",
-	"cuNz6nXeQsDfuKJlsFoLqhy4ckJSqvQxFMYlQB4BFAbLkC+o6kzHfffDZfMlM8TRiFNFz348ZgiNbcpc",
-	"N+VeOJMrVuwlCRtxENV4Uf7XF9FznRxjyviCK0aoWGKaeVJ7nOvGiqpBnaM22KBABrPj8sXmsMA8Zm9b",
-	"kbTUvToOxRkjk0oAMaMa6vRCEWO/WIC1DeGynYWNVVWXuha1vqTqytW0NnrnbEazlp1mBRkmXIBJQK1h",
-	"/V0QkFqhhHxQvqUdxfA8UfWUrUQmA+LkD9vqwlGBNabGYMCw08Jg6MxDGsBjx4SSBErUzGlGUYBnBBLe",
-	"la2qIp1m31a2tLmreSaHKZsVST22P1/KEa82RBFygf0CrNZaCwzOb7Ux8jME1L6w1u5NU6SNWjVI6LKp",
-	"TAmZ00xDS1YpK6DlaZoSS6otGL0iFtobbeRKopl+nKcpMe2Te19cPv0I8ebnVClzFbkYMYSNp0qbp1ZK",
-	"hA8eP1ovELJ3LpiifTJckSTD/EEoBYq6pcW0xwZYAmW+KVYBzez8mbjmmRQzoxJNqSLxZ2cXl6/Ofz14",
-	"dnbeXBf6irF5y/LajQtHs+HKodMDV86h+vtZAt0rVhiDTPrE6F1UKDyT/Y3Wu1FZTeWk7fjAqrrZwERc",
-	"KSej22VsDlaNACcNsTBA1La1pVnKYCuwZgL4d3yyHEsmro60ZSlwMJMEhcUh9BnZzQUcFBwE1SRlVH0P",
-	"a+HXfrDgiZ42bLlcBKvhhV/EX6HF3vXJiQvipPN5ygHkv/jZ5VbKIrWSLJkOBDG8SgvGrhB/X08bjTxg",
-	"QFZzOmJtKV3udzPY11LpScYufvUC+3f3HcFFtETLjlyIoigTNkAEYwnSvXnGr3nKJow8PT89uTwl5jrq",
-	"PjmFYGjcjlLjSpulWkA6L6j/lbqvjx9s4GZqcquf2Rr+n7eIGq7GP9RIBTXWuwURF0cAXioXZMbTlCs2",
-	"kqLZtu8P0yePH0K+8rrz9Eu2vB0be2dlvyVcuskebsPC1ti+f8m+h8jdThKYWby7RAP9JdsyFrIZogYE",
-	"jTybGzZkL9cVW65N0NrkanSqLtyOJXzi85cjF4huUX8hRduhAWMav2JkBkMrOaS/me5dvqkj/d4+su8L",
-	"Ro0qh1e1Af0UfgCnWmF7s0wG4wCotU5woTTk845J/Pr81dPTi4uzlz8fXJ59fvrqi8vB52cvv7g8vYjX",
-	"k4OyXLO+duELYH+nLiWjuhWZXPgMZGSUXAHxknb5j8wU5Hwvnxs5YSSzjI1AOLqHoRrDZfyR4bsOj5bc",
-	"E2yCeGAxsqa4KL8bOwRReAfYvEjIvblUvOENCEXwb1jZ23WDgpYjsdaTSoQcymR5jDXB5ywDDs4+AhnH",
-	"Oo+JnmZM4e7c8x3uf9QnJ9i0smKHGZtlMgB7ltoy8ILElun0nVATl0SKIzRiygUcDIrihbNx0mBKyAhV",
-	"PoO5pWkxfxD7FZTpB6NKSsUIfBllEmB/aCvhDT96jwizK9DNKrbSVmCL4Ses3OxaG9bIozM1wMyhHMMF",
-	"CUpwfU/gDJ35XDvysRmyO4toXZDyyt5/V7hUOn3AfYUwA3i0mpEL1l/oVC4GasFtaGIFAKX5mANdFQQA",
-	"ZMTEHQwbRMEWXsnccjQLmglbKu6uh9O55nZjFLE7x+5aladXWvoSGLIvXVnFDGhkjAVB3p3ZP+QCuxRu",
-	"sN/bcPVXZnC3Dn8czK63b+dxGi9cCFO7TGIRlfYb9JQOsolpf70lqqWgpGHvWCskIlOZZxGYNwxxAUXW",
-	"6f8ojv0YwwHIN1K42v9Wp5cYy1njrXO0d63dGnjZKPUsG5hhbPQCjn+zV0BL7/bG+7ZNVd1i22+wIusS",
-	"nHZdnmez7fkQR7/JWfkgx9/94H5Yw2++RUq/ztg1Z41l8NN8Jsq8rW5Tq3Awh1DVjRtypRtLONdoPY7E",
-	"Nv929Uy2s0P89Yaq6Qo+U1rGnckFwSncrWCAx68+QZamTaFigoEujCFecCZDB+nau8He6YzWm33pg0Os",
-	"vgw7P2SpFBOipeHtvrMm1UWpZRMYB1wZq7k5RVxgqIlR6o2qb45WUZqf2cySJep3pqsErSWzufVcbkQH",
-	"1obCIOxbOIItYBqwVD/umFsNt9RNm/55m28ztoWyY9B4KfoyIdCcyblZnKFLLIFUAbCBP51ywRQzL5yK",
-	"ScrVFLBPGsAM69EdtizMYTGmy9YUMJ8aBFZ5NNJRkrER49cs8fYjDLswgiJLahEXDpsS3fumHUqCPNKK",
-	"VtPZtLBFsTU+JldCLkSjy74owdZ4zoL8/U1PCii5YftFaysOSnOt6zgM3ozLhNl5pa5Z5h+BGCAdfjS6",
-	"NoNa+02uqs99EektPd1GTRh8YxGLW2ItvykspN5FF//89JLcp3N+//rgPk1mXNxXmmquNB+puNlTB+/C",
-	"idJTJrBWV2HlPlGc3r8wL00pL/OtRysN+AWs+v2f7r39aaNle0G5HowyrvmIpgPVZuIGdhuESEAcBInd",
-	"i6sN1oePnhx2cF/BUNiMZRMmRsuNx+LfvL3BWJPPqqFYa5YbC01ZpkmWp0yRGNowByWuDNW2G1vXJb1m",
-	"UN/ruOxhvvk0miTWl2yxez/hFWsxI1+xZQmbiJJPGc1YRrS8YhiTYLM151QpSF2SY/IpVXxEaG5ui7YU",
-	"ob9B7a0V/kl0kq2x3eEa7k6+s3u2S9EusI7VNu41VSqs9kcVidFKFhtqNmHaO7rJnE5YnxiNjUhRRKDA",
-	"111cBS+BixXEkI5mbAMaeO9nR/d+dlQqMPG3v/66X/ui9F1/sPf2o/LHn7Q4Bl9Kfc5osrShoLWTsAJP",
-	"rCWINmPKsKv4iOgMCuOAgZwl4Dgb8WyUc02GGaNXLDsmsZCD3+VS0ziCv8FZFR9hkBRYeMwVMv94N1AG",
-	"zpuE5PNjEiueMqFt0C6dzyFMyQg5c5mmEHqqWboMIYRxeBiSCz3jn9AxIHml5aT3VeG4bvXOfaPum5fy",
-	"V7bt4pvntgu/5rYrH/zZKPKUCghWrkPxmr//K5IYw5SMU5FspyUP+Te1/IMOBHQDMMII+tBW6lpFJT7l",
-	"34Bw9j7aGOiBvZuzkaGQGNlZseTbw7IfHUSH0YPoYfTo7frio40n5BT6eUO5PR/4+QIVDf/Zwk27j0/N",
-	"QU/Db06tn82+LmcsQKgu1vbxmoXdJm2qDQJ8nyxwVhE5IFZzgiKuMLCIPCAjN42IPMTcOOIy9MIr6Vd5",
-	"2zW+YMECX7BgdS9YsLQiKa2rSE6Kwbyt3ix/BCN/4v1SrLtbzwtM/PLdKWjmqnpF3WoHdb7pu03EDXve",
-	"uZ8n7PxzmjRNd5N68QlL8nlq2mvKELjMcl+jo5TI5ws1pJmh8o1hshazvi6ZoKVhMZXm9hQA+qOpRc4f",
-	"UxAoQXsmS6aPIUaDCrVgGcSAqzDO31ouuuOi1g9xk48yeKx7Xl3h0q5L0XiUyWK6tJEvYMjAflhybONP",
-	"MIKWi4lPrHOwsPA2VGdXwPGVJpnMRdJFQOuWm1BKZ7Q5CtUQssqyREFV/tJRKqUTWI97rYhB86m+DQ90",
-	"aSo2i+HOPdHhoM4dzG9jDZbMkPbmMBb80cnpdvWPLfAwH4OOSrhqtz2tyY9ryIczcjpNBzM1aQuumWfy",
-	"mqPntmz5LAja2jNqVI6Bh1BZeX+KOn7uDjn60aUjTGJrLGHUkkynmNA3ygfsdv/8mSgShILcnoZVhyX4",
-	"sc20wOwsPAc+49K5WSDr29Ds5gwiPmuCuv4M4g21TXmzC250jyFjwlOubpFfW/D+IjPJ3YgSUSk2MUhP",
-	"cjtVOk61M+xmvP6Sbq89dOQY26gB28FQAHketBp5RjRN4QIbpguJVmMP+xAw/kruP1Q0DcqV+jiNK7as",
-	"BPUfHH6yXV3QUj5uxalkKwzZ3PMaoAQJZA1w9wSkggyXaMkF0x7ypu4IFEDrs1yA6XCF9dnexHJBJDvc",
-	"OorGc5mRYa64MCQeEMoeWZS1ADkDBQL7DlSrtegG/Rl998xCXMQ23MaBbIQNdJ/lNrrU5lALKPPYmInG",
-	"0G2REDqhzrEH2Tbl6dE0dR4s2M4hohbARjcva9saWmiEc5C+4v4twBl8H0gSz0FYBOQIDGilV+ClkCSV",
-	"YoKWotVIExjPHBZAJrG8NlRsxmKIzIpLxwlTtzLwxIEXhOvu5yhEdFgP5FAXO2uaaojVUBy5oKP1pP0u",
-	"tMUvd+38r52rZkeNw5OO8EAkoQCBZagF+Yvf/+O/+P0/wWMTXBwdvl+Fe4wIS10KtkdwNEpNGWPxL/+X",
-	"f/uH//sffPdf/dl3f/rnZaZxWLMbb1JwGYfcwlcatJ3btv9E5BFR4Ih2BprbM7qFwy8sQ2W9x5mIqjov",
-	"DCX8MjQaVSyote8qhrkmTat2p3YkEnXFv90QL3crALxA2NoJ5EhXgcQzBA/VBFUImdCRlaEMowWnnpGx",
-	"ua/HSklRd2/LIW5lUwllkLVdWFvQmpiceSEVgrSAiV9doRs/TBNPXYjaKiWjpBo3hbogHC88aMv2Qq7X",
-	"0uqHvaiTQr2eFfnYKdTBSnHgIT9xrMYjgji8ly5KeaZvWDl1e8Na1AN+whrr7a4+rqFw21H73hjbf73d",
-	"L4TxL4yATZJaQQwDBd5bbYtlqGr1ZZJWO+KlHawAksABC0yPnohsVkAg3Lgwbq3O3b5fhnW7BSWYMGe6",
-	"pXSMN5U0GmuKq7v2amiuU3ZLlSba1YHi5GF/YQ2JcCr+SLjJ3/wg3J3TyY1A3Zku4UawbcUCf6BLsv5+",
-	"h2KkmxzeDQzVQYxoCETxMGq/AWuYVxlMsxxEZnvlGUEj/W40Hn8jy4u+WVB99Zp1Pyl3eVPu/KKo2/Ro",
-	"hbNamVKCLa8b45c2MYam6atx7+irbVxr1ckFVsBVEOD1O2SD+J3xuWSgqlkX9NRCZ1BhoWQLuxgXozRH",
-	"saI2+6LI5lbrXzjvGnyKjeilazIJqkVKutizqsq3ao4GAJvEOgmzgVaBuRwNGkNEScSsCfNhxghkXaVo",
-	"XmioRLX10YZJNEG8yIwN2iIKXJiCechJy7XQAgsHYYv6YxzBcTkSvLQM97/lyfvYxRukqT19s/U1Zpw/",
-	"GJd+3e2Dfbsb6qjcau+MNL4Sr8bjEAsdNEY5HncMRkTt6ZV5yf5pXoWGvyhAVRvc5iOLeOcrveQC40sW",
-	"FgSTlvJLFBP6iAhpo04ANMWitvqvgNQAsgDemMwQoVz3SQxqjKsUYVv1LirwY9iBKPv+lCqS5e51c0Tt",
-	"2w6V9fnJ2YvTZ4iZZl7LmMpTTRRdBniZMteQ9gKzg7HWrLV2aNYS4SDWRGI7dd/nQ7OAQz96bAcDiSGV",
-	"z8Nlgd9hnrERS5gYMSKvLX6Jf9gM1xp9wVkYoFqmjF4zZTZE5mCWSgEPLGFzJhIf42BHiVSJp2kZyLNf",
-	"invVkJ9o5tLxQPlzc27f9V88h0bgaI2alD7rT9rArunecLrirShzqwO4znAJbeyUlri5FprviOggvstt",
-	"aZfQLvCrDxxpWm/fhMcDIrP2DaTSNzLN2O42MDRuB8xs89OyQXuIA8Y+D7oZiy6YSAIjEWvMaSlCM8wD",
-	"XEyQavlaEF0qpdw0qGVD3NkgK61lkfzvLRekwnWCDa5erqh0PastN+xZeXBh7Em4c247SmeldBuqZz2M",
-	"SCnO9NrcFUNynjorbCWD28tAnarhoAtoo6cHWWt25pxlIya0zXX0uaSECxJrqWkaR+gc3re47iVfAWRK",
-	"FD0LXxlw3cZHPWh8m3TI6s5jQ8XK+KjEyvRX7sqNlblif7fX4IrR7E54DFZgt1LjaMfWNtPjzkO7fae3",
-	"cLruPtrVjGLLALqbi1ar5vZGZsmj/fAkbGahMG8ZiveGPZ1S/WOwVcyo7pMTF5T++MEnD8lwacHrf3Hx",
-	"6mVEZoyqPGOJBxdcTLlmBIF4jQQOcV5IExVZZFwb7s4FQEbbULpwdI+C8ibFom9bXMKeulo5yy3i9Txv",
-	"Bcy4FtMD/maYRK5YCLgZuvYAXH2kN8JDDXMGf7p6fIG81q24DKoXzeFpoQSNKh7iEXjuUheiK+LQbc6x",
-	"xlC73Ieqk+V2JaqVVG+3hH23RD0IX2gL4SYejH/IpjS1px8CcgkdQcx2xSmxxkmCZbE2o7q8CB3pGBwK",
-	"teowimZTscy/G/l+GxfvmmXNsE0ry2v5EhGTPGMda6+UUlCrQUIN4dK2Gglum+3JgiDTzMHWgTklTe3T",
-	"HMayXvfl5q8BoBQ0QfDD9wXWLT4edugGtx0sp0wTpvQAcBFaMRWM/onIPc5IZR1cNjkgyTF+3DzDFP5g",
-	"WmSJzTOHTBVv3kpyhrat0vh9Oou1IiGwPleEzlzXh9H+/n4RWphdO0MRuNqwRzeIfqMy0rIghXKS0cag",
-	"5EsYzBxK15pFKixfkI1xsG+/V3ZncqF5Gg7TLAlM1AgFeiHJTDok3TaNrzyCU4w2dMbB7WbHG1yZF/lw",
-	"ZsSPJCI0VdJ6WQqvgI95xFIU23Usc71iShdfPH16enGxTdNVcRUMzLlenX/WvTARwEuLPnk1Lg5qFC4R",
-	"mGexcpGgswYgaCH1AE1rXZMKuz5br/UL9ruiwxVTH5SGVV8EzCM63G9aDSzlgQ4XNM6ay7FBRmYIz1Ap",
-	"5lhXY7DxThXouM1WURpqz78ahxsF7pkorFUHp9vXbbGw5jwL6lZwIOY5Fom/gWFmjla7gWANAGKvT18+",
-	"O3v586iexmVBrLsZ+FwfLWJrtRcqJDpCNuqjqKZ2+xapqlc0WLPq7KoF56rWnfrBrzSOVrkwps2d4SZ+",
-	"6LhClVkXhKTpXq2ScHYoATuZapdS8GtX5qbBkbJs5q8QT/MNkJeEqytbmEAk7B3riDZvb/JNq0HK9fVc",
-	"HXKU4fxm/VKmmS06tXW0NNx4h+HbRo8TurSVpJwMVBReqvbcJMNbyrZBtdqi4paNBLBNbD1PBIPdqGJu",
-	"UMKMKqxtgFB/4qaLztXAFatsjTJwcquruoHIcIY+II6PEYG5mLhquHXFH1JTWze2qWxa2/ZBdMzaTDt4",
-	"qA6O6o5XMCDXYmkhIntFS6elfDPKu1i6eSupwW6Nur7bnVt2yz3f0Lxb0NI7t/G+tnhvLcYN+2ufnGky",
-	"y5VGlF+jmYFIA6fbRm+dvD4jV2x5ROL0Ss3UICZjibXAyXBJHj4gKdOaZSoiCZ9wrSIS79k0xUHcr4ZQ",
-	"VsxnhxvUTDKT2kXomspHUwBl+9G3hpq8pDP2Pv4gbMivp1IwhOut7+szu/rQJ5YHSaiaMuXqQwnikLlJ",
-	"yii4puOfxsfk4IBoafSH0ZRmdGT2sk/e2HnEP41tWA51MjwXZEa5SE0PT6dc0D45gSgGRdRULjCfFR+l",
-	"ytV5VE5zLecXHjz4ZH8f/re/Oti2bGj9+uuf/gyKTpn/kb2245I2ltpzdYeCQB6XagVkFe0dZW7GXVE8",
-	"X7SoKNYXQ7BPn8SWttbaNXfrikFlriVEwh0X/BAK87qLNyuHzIyQTRVs3HbQMYAGpn/uWoFPn/mm4OMz",
-	"155brFfjM0fnWujgKs0OHkJ9DUkEqnhWeTGKqIf+NV+xZr1le8bpOWSrZxaKUG+JaOsq6Q5m9N0aG5yr",
-	"aIbpeQ4u2SasoogykYYegaS4mFINJWuhoKjt5dbBTM1STbjSLBvYALtBq2nFlZ+mAkANYUfnMk0LCmoh",
-	"4jnGtLmWWRIWoeaaTJhW5OH+wxUlpwcIeTjA0rhrl7QoAGYGVFlhG4824Ri75kp92sqReA4LNXCjEnFd",
-	"sGGrKDG3nbQMsX5GquXjMcv8RSIYA0OM0IO1lavhdzfGuPMzK/KZi8l6jd5/5TOZ/TdhGrP/EnOY3+LK",
-	"yetdlgKyHbJkp8Jm0WttgsEYmvyi+FqR/7nWvlh+Y3VN63MoFVk/rvi9kfLOLl6RBwePH+8d9MkrkS69",
-	"JAPCk6UAoHi6ogHoJc6FzpalBFFDzNzrRX3ChNOUzDM25u/K8sHTl73VaTa2BGUj/z9nhsN+SvVoul24",
-	"QwYNdJf/sUPX12a4o7UdxK6b9yuY1+5uDKqR0O2Ob43p+XQ8Np+b6/HDb06Sh4rWLkQZKOHX4muxR4IC",
-	"Cy7XIAjlxthyLLFuzyVXlrT24fUwdty5x6ypFgML8DH2bkpzpcutB4HiLmdDSJvGj0JiysYaG7BhImte",
-	"b46VD4MdXLQ86mJF/EkM4eYQVY4d8omQmR8vnjxby8EWDTdcX0rIfD/2WEm2JqFbHKg1HkAhYxn+KUsT",
-	"P4+Wdz3Ti48gCR+uT+DLCvYR1nfOs7WrC3VSi8TjGJx6WM4dm0lYyoFEmuOQi+KjGYNLRrSLYcdgn1m6",
-	"U0FOLPwCDDlnlYYqpVaBXaNF/2tBSGIEQKyHkQvtBSuYj9MT3NJC6zgyKBzqvvFvRFYEaj6RhgpznKgF",
-	"xXarhzkOZquNzCTIkI6uojCrCFr/sSI6z0S5gsc93+xH5QR/M6E0MVM0z5rvyL2i348wYaHx/hSKl1uz",
-	"8iL1vxaBftQQJ+o8Dv4K9qJeEQxsx2s4hR2N0RXw7MPLcIJ7UW8UCCv2tEGuvN1YaCr85Lajo16GlCwA",
-	"YYbPBVIwfHRJD/jpNJgQfvOFn5b77CaHny+LKeIXZ36irgM3XfxcQie2nbqp4+dnwZRdp0ntu3O/GJ50",
-	"b8d86XzeIQbsZD7HEPZaJkMrCIiLQUHMlLDk1aP90AgCZNno7bUwN+DlXZJ/WwwTq+vhBolLVrYCgsxE",
-	"oqJC6LeJIy4gL6V81qjTbFTmGlEeOqpiRdwEvFauzn1+enn+68Gz0xcnv/ZluSOX0GIJhWFdikx9wIoE",
-	"9agyiweHqzSzTgUy1dRQpDZvq1N2tbTYKdQyE8uy4HCWK+y0dBnqth1hRc3ONmKKdsnbqAbUF6iceHVW",
-	"QoaX+q4tyqGL8zBKqY9isaT3MHqwvSIJvQYqo/kcgFaVxcx6cBlUtlqfNuues5dHRYEsI6ASWTUFuSlH",
-	"tiE6FhP5VOSqhkFgWoGIg0J7tIm6wBKjEjTWMLMker2+55clZGPtZrBSxzfSHJiXytdP1Erwjlave+nU",
-	"PPSMacrTirrRoACYZwNl1HQXBcXTejdPkmpSX5rXFvjfeQsY1Zvp8thjQKa8KIAFEpGaGorI9RqvyUbM",
-	"xg9oOw3YTWP1/oZzbrGN6Wz5eRuO6HOZkSQDEdTa5448jKhlCy4YBkzK4zwLI2KcJO49/d4BbB9QJcVo",
-	"Ckj2gCpLzsZWk/LV6mQG9oooiAj8sSIjKSCUFNNjbfGxkq3iq4PoQfQoOtiPHuxHj/ejg0/230YrqpSE",
-	"xZ8/WWu8LQdetTAgTznOJcKJFLLyEAvCmtXF4g2I3jzjoqPUapq8cM3AB2zK/HmOzZk/T7BJGEOuG+0S",
-	"G2L8oRHJPr82TGCbRF2XrtglJD+sygdlJnNfK7BbZmdRaKeTWKtsOd6Veanmmc5CByb6bwX2VCp/WE1n",
-	"Niuv0CmMRj7U8Uv1yWL7fmxdkq6Yn5YkYZqNjKInRnmWMaHtb6rfLaRowfhkup4Tmf16g4/WK3nmri5j",
-	"KdysdDxKBzIqlUCyI7B7FgCquUXbDNgKhrrbMAzocuchGEWvNwy/QIpz56EXdj5dKsPPuAi/Paiy3+/x",
-	"9gc3eXXOOxNf2ke3vmXNS7QtQtlN+MfKwnerNPpSObvm1K4bsJEPii/cnJKuIp/FVN+2H4ydErzdE7s3",
-	"foWbqrLTAmLVGko4erNxY0jCr3niqyQQlc/c4/iAKtRRmiydQH1MDspGjJUC6Xrs/AtGs9H0kr3Tm6VI",
-	"rtFWQnrTuD6WbhXYOjYbz0y2CMvnyooP62xiTRObzJjQF/ybtWjFga3QD8e7DoDwKCP1SGF2Elpdu+6b",
-	"WuyMcHUDD6eDmu7MY01/t+Lg9D033ZJgVrsiBRdM6N37NsPl3Bqps7lWe+TcMnOa0RnTQayjTVkZaX5d",
-	"BD4GujCWjZGZV4rRMxMHxctjoqUs1zuxI3J4WujoUTbYisRqpvr2kcFMKj34j7//VzFWWXUFs9xl8sMU",
-	"NMUqB8MlUEAPbrWcs4gc7u8HJM2O0XRjL5sK+kGsK/y6iDsIyiscPA7rvVRN/ocPb2Tw37LCD1cFzNcp",
-	"HU3R+zelRZU9Q1rAcjRnGYl9N3HkA6UgRgtWGTZYu+rf0BTaBdA6csWWzg0X+BdsHQkb7wVeO4RHc1oa",
-	"JHDZENM4hLwyY3CRbciNvGGGAAI7Rk1eVmAj6+fJOQWhMpQPqBxN2eiK2eozoQEoGOqCKp80Bo4TG0pZ",
-	"neHD/SfFmbBeohg8zi6kEw9XpUqQPeFmNc3igbsXg8zM4kYQiOA5uXnKJyVy5R91G1wKewGr8t7B/sPD",
-	"vTkFS/5qBnuDo4mlaCEWcFWBAuuvtS5dXeK01liwdRpPaxGpxp4rlaS27jilYpJ3IPJPp1Ix8cI9fTNB",
-	"H2jxWibrUGRf49PmvakUbCB86PfK4NggShwSATGitEXcnBnao7STaoq41BpC4QFQpfiaZR6mMo7II/w2",
-	"BOjE6P9P8IcZza4YlOTukxPbXeZ6A+DPSr0napMLpEiXJDEU0YaTmUv1Y4V0L88m5iy4ufWbiht4uerJ",
-	"xg7D26nH42LoueFNnshZMh+bpiAUJ1fVqPg7qbqjZJ6NWq6/WirNZijkhjyjkHAqivUNCFIgZKxNJQ6r",
-	"TMDgMPTXbUafvJSaaDlBDy/yKMtWYiPfxLliA9dCXN6EVE642HOi3LZ2g7WTVQ1073OaXakgHEjB8VG6",
-	"kAYuNNVcaT5SNn6Ia0LnNLNSECa9EilclIMiiQyijUAY8JIaSfkVg6AjYEkRyUUK9dgK+c3JVYZJMKWV",
-	"iyFLFcNQIlGKxrLOYyOmSDFijnv6AG2mla1Stt6VHm5Ru/e+2NapTBMVCr3lmPWK1LuVf7+adxAS53Yp",
-	"f2eajEu12bkm0x73brEwIe4dChodNlfe2r4Iu+v9AnvqReXvdOmLIODAfHlpGXklTyhjNIWieyW59Khe",
-	"n8md8z6JzYImOUbYNT4H2VGGUYwBbEVoll3TtDD4hNfNtTUAh4qLyIlLFzR0alKf8wwZrwtRzifC2fSi",
-	"nm+47vuzK4JSRhXYB32p3QAevEHE3vkiyFBJMqbZsU1TsF/qBR8xZzOBD93cPvSaZUYWy+z1GrRFbtgH",
-	"cYVAGYCYKQz7wXgBLsiMpykvsAS2AOkZ0pRaWOIt3t60+syYTzbLhnTJT+7AgdfdbEZ7dmOfXLBRZkg2",
-	"nGMtM5YQJkbZEiJsDGlXUyPSUEXin/zkJzGkt7ly2FwVv8LwMR9yKpWOSDzVeq6O7t83H++bd/vkS8zV",
-	"RC2DjoD9YQtK0yXJhY0dRqaiJAaJUqJgkBbppfDn2+yDjM0kZgUVajCMJoKhGGEAouzssrjRWx9kBFhR",
-	"U54kTLhkUkibHTJ7fhFZ7l5sPg3gQ/wR9BQb5d7Mow+C8zIu2vQ/4frGTU0aobn2nLUApAzwjB7jdvWb",
-	"yimMpFD5rCle6sIZQyoX9ceqCJrAvER6xUQRd2jPN8Q/SU3TiAApytg4F4myGFJFlpZ9vL/dZdrGm+9I",
-	"6mC9nnVmH/1cWYSBFpQdnw9nacZC5mlipBi0ugd5faox042rAZj1kxXRhwWlBGQngDMuOAhskpAIX0Qg",
-	"uUcdI0h4SXKp933FRdLFqMuyX5onfXRqEP656tUX5mEbEQovc6McrH0LnzLPy8VALbh1llbw1OBaDlkK",
-	"ScVc+bMXLBaIkkJigQm3A+0W/07qnxnTgmbCYufUNkyULsKYpqlCHZUrJA5RkIcSW4T9oNEYcyZHMkua",
-	"IcE3G64RgtYt+DOu5ildvjSPOoc4vaYcmr4RDMvW2OxKdzuW59bVoBgT3bFe5jJN++SLOWwMEz6aDFRF",
-	"hArBu4RVRMr1b7esOIgUdaCs52j11Aon03b+3wIjfh0uCw1BUUJxDBbK5Ty1QLtttAAdymnjnvpC2rfu",
-	"xbbtl0s5rkROH2e2BIkcB+k+hQzrqyCWANS3g9YzKzn4Roq15+OSz9hvzHMOYX2gWp09Vcm7vNEFfNrq",
-	"nb7NEpWgtHeB700+5JiyiiochnoByQ1LHAKXDUK+bAhYwfjLconnk3alwpNRZcC+PmKJvhSKRiDklVlX",
-	"iblWCiNY1SEQeixJbuINBe0NiyZ4dbB0Qis3rllB2zYkLpBT6to6nc9jRCk4DtL9zcag4mLji13UBAT2",
-	"HpE4lZM4InHCxUTT9Mr8Lan5/4KNplSbv9iM8jS22sqemqm4ZCik8/k6C2ElkojufdMYRBT13u0ByM5e",
-	"odq5gTXo4xMm9FlzwQ70bbXbmupumN/lNN2oMloQxl+vJ+0dFXVgLLcUTb+xbEaFJXTdxxEgF9afxTy4",
-	"DUu+1U7ekCr2RVauc5FnvIn0OWWtYcNQqWQbLnPbXg4l6ir1EaAp9LK1VkuDmthyLIr8vo2G7NaoiED/",
-	"bVGButHoNGU0aTkxKVd641NmrYAbjdrXHmwuFKStCNEUFM3Hy3C2Wl4xM93pjI6QLYiEZsnegg2nUl6p",
-	"hiWocBvbZhMVLFsDIIonIDaP60RlkXHNXol0iXIJ7Hc2b6EchhHJXF8U6p/3oz1uzlJogfd1VybyhMr3",
-	"2zQrILINBOuH2/TDbfrAb5NRC0qcAc9y077IlsWfB3B96zucW7WpuJmPHj14tB7/aZ4uL2W3kW5PBqKe",
-	"TlUp+UjTTJvvAIsy5SNIIRJG1n3brDpkzqSxeldhNe3yN22tE9caaMcP4tGtikdUu1KMxSl5uO48Dqke",
-	"TTsKVY46VwyEYgkeCtT8QlTHI/Kjbz0Beh+RH32L4JTwp6Xo8LfNAoW/XVo+fGACAM0GueDvBjN8ES3/",
-	"fXM64TO6HOwXP8h+P3CrvxLcauX+rCDMuE0rYBPbl7mYwIzpqUzC3l+/urjsRb2fn5r/v/7isrHv3+UM",
-	"sRu279le1hs00rSaN+GTeTfah1TnJpOvnC/Tb9PhSuWkTmnUVC6eFrHmDaEw9VJn9AeO+31z3B84zQ+c",
-	"5kPnNMq/uv7Z752ONtBAP8Km+aP5t+F6zdssJ3Q+v9hgxj+YFH+47H+NLntKcW3ceL+ZDgC8lYnBFxe9",
-	"yHz+7Jf47+Wbxv0yd3yeyUlGZxduYVxrsPtgqMg4/Juwa5aao9vY1K0ZMfG2h3e7oV6R90ztFq0B+9w5",
-	"XEPQ7Q3xGoqyYncL2OBmdBuIDT/EZP4Qk1mOyaxU9jhorOxxk6DF/1+EFka9d3sTueepNQba9F/aP76C",
-	"II634WN7WPgIiBQ1fKw34XqaD/sjObsv6ZxDbs+Eifs+bOd9+Lq64vM9VzFlby5hiwp2t0Gc42uXVv7B",
-	"BTt+cKv6Vyjy8kNbuy3CQLeM3dw20PFDW7EN4xXXDR/Fz12O/3uPntwqXnEbZKn3rWLZdugYQRZOt7QH",
-	"qMOEVWTNF8eEjwP0Cz1lywJ5QOZC30bg9g/JPj8Ilj8Ilj/krPyQs/IBCivbZWV8gBkQW/DwdZHvb1dw",
-	"691av+7A8nXeCNkAME48G+Vck2HG6JXFoS/DWiNNhAIpvjoK4pTbcHJfewXeXWRSTMgVW0Yhk4U2fGUU",
-	"NOUD2Bclv8ulpp4r5oolJJ+7nMwpT0tkaCGzK9Unb+B7BP6K5ZyJOAqfQqJukY8czlIMtR9cZdB4StPx",
-	"wL7q0JrchKHAkRQswK5A7ygZpVIBkz52KBXEtAElQ5HDAnIDJIZTBTUiDIO06R1yDJgPYw7h+4ZjIKIH",
-	"XpK4aN0n5zdVEisdUdO7KwxZ3t3P5ILIsbZUtLbPcyZYQhR3dB4Tq3Ca4zwNYFI6pNsg/lRL3V4LLvhj",
-	"hZD3ERmyCRdm1LYKu8Y6gI0AL1Wjuhl3L+r53euKBM6UfoWvmj8/o+kYPr59DzV2eNo1TahKZjRmjNgF",
-	"cI1Fxb60X8qL9Yg9FcAeinA9cFeMiCWkCJETdga7UyLXdXGiRDjgho7HeNAzpqEOlhcnnCTht9dMQo7H",
-	"WBgJVrnbBuOQXomeG90raMSRP9uUH/uXnC2aArfFQNMr1hQ0UmGt9RBQd4oaKj2IpJzg9mPlQTRsbUJD",
-	"NRBRz2XwMebSxxCArTXHszaSxQqkVgvHWh0NiLvbDWUFuvl0ubKm0WK6LJXgosLwBrP+tSp4Qg6ATRiy",
-	"KeQA0vZ96bcZ5UBMkJEYSdal+yuoAAf4XQU6YVGVTeY6o+LKVilzHAYT8iaQ4mVos8w0CJI+vQxfplNG",
-	"XUky+6q5klOaFFVcLbCRCKu4lsD15lKmIXwZtIwgMwO88+Ue8Keg1h8WUmvopT5grFlbH7FZ9LmEonUA",
-	"fraixG3cJ89lhnNLHEgvDsRr0blLX/5akFIGc6lGG89scV6jsTsRHeHT4MwB4yrXTnNUQdliru5M4J9w",
-	"JCDvMMWUPr+5vagHe+WLrtmV7UhY3kyXSEreTJfnvvM30+VL+SvbPXx4bgfwZrq8cGMw7wbDeDNdntiR",
-	"vJkuEc/nUzuWVfKrJ0stvETfsPBQWfsFAA3Mv77dSkMePTfq7GrVOy8z5Du9mTIQYIo2LFWWM1dWDNLc",
-	"2TuuwFKVurzWOvfZpv4QgNEO1qLu2nxrnqZkyCzWlYcWtZh/5T2MCEsVq8LZrQCY71ICybe9ugZSN43y",
-	"kqqr2ypS1lo36YIpZzVuqwPYcEkMkfMlygM0cDoC6G1rD+QAbGy/Q6C7DAS+LqgG5YIDLWOwD8FyI+pC",
-	"ZTD1kZhHaZreFCPV23YULiDUCXRAY+YkKWcVhQ7dmAqEHvve1qgPZq8A9rOFkMX+gTOsiQoVnPyXta2b",
-	"0SX8GZK29XFWtuDRarB/dK+0JxgZpgVktnd0UAsYdG/ZzipFYnzJvWCvSmuz4sxv5+IIU8ZurVhYuDYb",
-	"NHq0otWOi+qns3KhdmddUq7kyQ7NS+itaRY+1FoyfQJP+VbeRz0Ld73uxc/wsfDNmRRcy8xak1fO2z8Z",
-	"vg/14Na9+ivzUPiW6iDIzIIZVpYaO8VmSlMoViJya7lqA55i5YibhoL9sGutu9a69Lu84cG67eyKB+uw",
-	"VbkHrGjgMbVbTF50Zg3I/sFVJsig/sjhw3XVUUrjCEG/1w2l9OytjiIEJG8eBTi7V9aXgCGGDTkr6s3G",
-	"6fDJyzvW3uaTdTmzvsHq0t9Gm9WFvEGbLdC1DVDXTl+GHQjgcwtg7xA9twSaq4o6n7b9yAVnIFTXjCcC",
-	"bHRfXD5duZfVstIHzcUbw6oi39cdfLzZML6fK7jhIDreQFWLvVl7A8GEqQrfhrfm33j8Dsl8RXhDgLhe",
-	"YDj3ySvz64IrW4u2M9x5L+qUPXlhPcLlQb3O+IxmS2h5SEdX+fyI0BmUTQdwY2ue9IZEWE4wid5zppEw",
-	"5smcCTBUK0TC+ihyBkOpWGGwQMut0s50C5CnpqnIGS6HS2sHh+oOdXup1Xi5IlJEYCNF0zLOA2zLkTWd",
-	"gh+t6lzDtXT1P8AYiIUpAEN7ksl8bs+IvDZqrdGGi5Uv1TvCh8PBgdcUjNm4PFKSlGYT5iHjVxjEoWlq",
-	"W8VRYvGBBV0W0TwY+2LmZ/1KdiWPrT0IVhX2ygXSYGXhYG8rFmLrorKxY33ygisbrAVKFkuIYAuzZTDp",
-	"iHCRsLl5V8Adwy77jfCFBXl/0n8Skvg9+0Ut8+7C14wo4NCwVsSAboKJtq4onK92UJcLrR0anV/dqvDa",
-	"TK6BYIvivQrNKu6LWdrXpy+fnb38OewyYCkKKGtkIfCaA2La+82Yzpab9gx+dypcnx17zKTRLkynmyyQ",
-	"g/Dr/k61IkJthZtn3zDCau9ReYcbpWp/PJ7zSZ4x1eiNHLE0bbQgFws+ZCNDGJ+evHx6+uLF6bNuiwyY",
-	"0E0tQ5yZd/xZB4+UV8eEErMK3AKNAn1Q5kRBaluHLks5lOVOz9mI8TkWgXThAm4MlCdEyY5d2Frng/mj",
-	"/aYwWpC3gFNwYU2eU5qOw3L2yi2o448yI89Pzl6cPosKPPEyVi0E2sINS3K2HcZqMfAnj8qRCNs08WTL",
-	"Jmx1iw6nDVeka2wI4tMO2ppvOnLmH2DU+LbhZm4XIGwTeX65cAO6EuGIdh0ZGA8ahnQK3Qdtw/bOc23k",
-	"eKzsBK8i0+zWm5MkV8R3OzDoYEGgYw/xuxEGrvI1VVbtKMLsQsx012YttnCXg7IZaK+4EY0wJMpVFpnR",
-	"JRky4tuzvAjdJ11iFyjXq6lI4TWpkxDztnWno68bhTkgut8nGcFRb01C7OvbkY+q/9ofvuCeFXwnPEae",
-	"8NRpRRQwwZCDlM9KcLeCnQuWI5hahUlUSG+FjK5m3K8lR68qTdNX497RV/XiM82KZRH/5ryqECYRkanM",
-	"M8NwErrsGO1TdXY34kKsMSrWJJH3b0vzPHeW5YoQW0UQXBmUNJMZGyiW2ZdXhSPgUwVNd4kSLVQ145uU",
-	"AvazusAXm5BwNJuHIYe4O72oZ7YHLKXL1gR+H7TcAnD/jY3YS+hSNUIYyi0DEWE34H07gTI8t12m8j6s",
-	"Pt47NGsXqtJODdvVs1CbaGvx27jwo8YRia1ia/70cTvmQ1h0MwbF3fLDyEoz5isvuduYZ+4qO2AU8hhj",
-	"7yCUOSokntAXbnqE1vFhb61CIcpGWdqqtbaqghHmLcpH0VQ5J8oRcFAg7XC5gLBo6CQqoghhpPhIn5wY",
-	"rsvMiy7AgCsS/w0ssEntPe+Ty5qlCow5XIRtxpopNDZU1zIs08szKK5MuOri+4eMxKawVTVCbe+YmAuk",
-	"iNcRXAndKZ1j1HSFKm1IeZBvNBAegKTfoCFPrytXwBxb35qfcJcrcBd3HtnLri9+rs7EWNbnWToT37ZF",
-	"Hw3ccqwr/Fe80Q0eNmy+/Go5T3L1tG53Gzsfb7umDSd7d1sb6jzVqTflwDzLliTLxVHF0A9Wcmu2sqWz",
-	"IDC5VlKsZK0FWyVqsPFG0dRN3sJc6Kw5gsuPGSKQ8EE3EKjraYlsRPiYXAnMDGiu7367MYq3H2+YYZhR",
-	"c7xhUa0YHGpRYZH2GRI0yKUoEiUMn3Pb4X8GMzy3WlpRybbftHbt9alLe+MeC7XDXtSFaJQwuFb1EGy3",
-	"YVin/YNQoy1GDEb9ZEVrC+tBsh6WhI14wiwDLKVVcX2MdUrAnWT4e8naj0npWOqm8ZC020FKMwv1AXsz",
-	"76mpzAqh4aPCN4Snil4x1WvznFkU2BU9FvHstlW7FHbznDRjqDFIW3VHR5Clvr9vBC6pbI3nEcV0ulL5",
-	"05GcWcrR3yAm2mWvNGouNwqNrd9WnoRH95gYcggyGiUJLt3q0DkAVkj4aO0xzph5iiUuhLxPYqC6UOM/",
-	"TM8YFbSYayLkwj9pVPz4yHyL9HpobXRJ1bVp9qKpgSEbhJVww4acK59CdGoGupx/L2NzRl1ihQufRSrp",
-	"KtwaAlokbcRAegdXbAmCrIu8xaxIgss0ZKo0MD7LTdd2YLxaXTvMYWwpfn3FjFCLhlNgY0NmnkP/8Ik/",
-	"lEib3cQzZjgrSzCTGv8OC/QWm9SLesU++A/hmvovccFKz7jprUcEdOc1KFxVZjtNYsElnTQJBELTkW5J",
-	"nZyZu+4esVdggoW6O7pYtqgDqulk/e2dYHZ5bV0mWCML51Tqv2VJipjBGkAnsopONvSZvO78dC5QHGkg",
-	"NtaeH9MkiT0Mg52OuUYbhFZXjWJJYo2LONRiGCvXZbsIZ5p0qSGXnT1T9Tj99YAqOIXOHbxfPb9d6XrF",
-	"UdulKnBJJ7vFtrykk50DWzpq0GxS9VFUmk4ikgv+uxyKIGPGNWof5MzlEsNty2QaRh1azhnfj23ato1r",
-	"EpIkUiPXsW+rOR2BJUfmIPz1SwXnvjx7/d3/8S//+Cf/phxicdAt8h+zkg/34Z+Pn9/vv71Xy1h2v739",
-	"Setrbz/6WWOshtu5G2KDGi5z58Cgl3Sy0yO/4+OuGgCloShLh/QuSJNE0JMAxqp8b17ajCeQ5fAhOOBD",
-	"xoQzbIL0/2AfjPiETmSBn4ChU0V0lspHU0Jtiuwt5G6VRmf1kerouvWxQkUPAhydadgQDFTMj21KVhiX",
-	"idgbNa+WaaERGbxk2lg/1i3kKO8b3OatZRcF6pl7NnjPWwVXgmBAiKgL1nOvEi/M1keVs/aiyUaxcIGG",
-	"gEeGQBGYG85nzKbRLQK8lClLkyIX2+ws3B/z09x8ZfUlyzfUVehL0FO2fdIdezdnIz1AnYTP2Pb1u8u5",
-	"hdu1gehbK1Abat75Ai4B3jXaq7IegO2GELo0OtJOALM3PCW4fq3ae/gQ0TKYCezrkKVSTDpqM2BoGhRQ",
-	"860OXAgbhVLd3oN0TKSwNY4NOZUWiI0KUFItdI9zPbnsyqJO8QbWt+dQ7BobBDtMnk3AvKgledLN8hYE",
-	"963K4i0ZGo1S6NfV2oZoUaYca8etOw0+9qFbhXS/jbDU2NPWJzFjKk91G1qH+a1UqB6HauaZMcDIW3br",
-	"RAONzNcXBXd1mm3Yjrewd9vCdgvj5faGxSgwFXMxSvM6plzrcDqXvXdBh2ZP3Xm4cWn79Q/6iOj1j37/",
-	"yfdRTzeilbkUhybzV6Ohecsa8FnjnX8OUk/hPg9pq7VhsgxRbaS5FYwjmGevuz2rlJtdkL8S5S1Et1Lh",
-	"dti/8g1romT+onuposwH2yubh0XUQ0JVYWIBbS4FZQUiny8Nr7F0e00qKLH3NiXgWSCq1S9VRaoqrrMT",
-	"w4qISiQwytZJKQybbbFm3UBjgiFCC+bzF2ErfhraVhAuYsjW3REI6KqEYhnaOLCxdatJTclfCW9YDLgY",
-	"jeUDquMC98FcOAbUSFRCJzeiRL7pjRibHaMzRdvpAXtF+ojN2tFayRepQ5JbGJHVcS4o6RbqmjWLFyI0",
-	"9lMHEN1o9hCI0Z5NiNKEDSo1Awh2gthg4wBBDB0xMGW4tGbGRgUEAf0GYaM3Gl9wnPrkUwdWZ+NdddAA",
-	"DlnIBWwjfgomGGocQg5lsiRFxOhNQ1KLUxjVb0xlFaq7VqdD5Su8S5OLJxu7trycNfDFGPiXleG/uHxK",
-	"EoD6igcu3uuLF2fPjq2imiiijKA1XBJP6p2BENo53D98cHC4fzDYP/js5784/PLhm/1ff/Krx7/55YPP",
-	"H738+PWT84PLTVK09veenOz9hu59M9h7+9MfrXNVmin+Qg6boCx0B2x4+/oJPryl4cK9M2wuaZa0RpcW",
-	"Um0lbfK3ckh8EDWK7D4aOxReHxw2Cq+tOSFtfRZAsUNmcU+TEkKsQNinjt3zVLOs49I/x4cxEIWraQvL",
-	"8ehDZmnck46rKC3n8xsQ+9/KoZUfuznPaHbVTfC+4jCuThuxAG8aYJOShONu0DSVCwByEktA8e62AYXA",
-	"7ySjLAcrX69YZZBFcdm6iUe/kMNz3wpsnG/oF3J44dp679u196Ebq93wguARI4ql6OlehMfDHAl7J7us",
-	"V4W82sMQOQriz7Pfejdke7WLfQ6SIrycHxCH0spUxPbw8LeR8oJQBTuLZKJI2Oi+m0/hTYX7d45vKy/l",
-	"FldznS+1elFBHsTcbQoBufHPTy/JfTrn968P7quZug+/xn1yAtvlYm3MYOyOKp+Oivt+z6Mt739Ues1O",
-	"unjPxjzb/qWFBvWvPywit4kUWN7g5n6JDR3CbuM3S8Zwb3XPNigbx29HSfqFHL4S6TLUk+xXVVXpBobS",
-	"qt1y1auvzbMvvVhcGMU2d1i2JIVvgc7vbTOr0fbhqW0NNEx1rpNt7/OuPevQ6R1414t+b+wbRuHyA/AP",
-	"45xSKppSzpuFjLB6SolfqqAgiDXpg60nbrTIdbL9rmLPyqiO3RwWv0VJvtOe1A4IGtDsaqxZxd1fg5SK",
-	"u7gGWwZEbak8bXFUbOwlWhRRZKDChVUWrmzIF14DkwX/rQPk2VI5KaT+lcifKI6c48N1VOOyQLly23Z8",
-	"Pnd+NnfPjO6EE90WG7pFHhT1oEBFMyBVhjj+MC4b657JmcMG5xmC/4RGoK/8LA4ObdO9o17GRkxgHrP9",
-	"9ZPiRwc8+f5txwj61+bFV+MzeHZd6GgTU/Vzbtun3R7FnR/DtrIf+07RisgBeX3+6unpxQV8OiyyXh94",
-	"FI+HJcQaq1DsRwfRYfQgevh2vWO11e/y2vty4JN3gtkvbCUf++m5U7LNh6ceawA0V4dq3rCNRkmzH1bu",
-	"j23iqX9hS7NgZ4sSVwPDGq5ZuwznFViuSIwPN0trKRWTvBW73f0KQdsuI8sF4cel1LP1KbnmQk1l2pyk",
-	"40JZ0QDQ0BWCcwMqW6nugE/gBWgN9FEYkY5mG+F0z/NsLhVrTgcdMdHyCzg0OyisF0wkTlvt7rLvpubZ",
-	"tQpVvfLqNS+Ae6glZzV8orkYjs6oUGmBsN4sL7avfUFxtnHiB8VcyyfpqREqlY/tnBTJXZq906rIoVmF",
-	"2LjG5geiZXkFG5Y9vKnhWYkC4lJeZnfWivMY3NDKinsfuzcduiWp3LV2h38j9a+Rs+aScu7niAyXFagE",
-	"tEz7tP8ZXRJbEcZndUJxVkw0S7myhmsF9U3DtenE7NFINqPvkN0f/X/s/XuPI8mVHwx/lQDxApoZZbHJ",
-	"quobG4a3pqdn1NJMT7urRpJX1WAGmUEyp5IRVEaw2JyeBqT17kJay5b2tQz7WUn2yljBgiFrbcOPJUha",
-	"74fZ6R7pr/0KD+KcE5GRZJJFsqqrL0vDO+pKZsY9zv38zl5Qb9Tf72JaZ+St3mLxY7uhT7AeEAuWss4O",
-	"MNy+q6QGdEPVY5kwEESfSkyThCYjlqT91KoncTuOWFxHR1m8E/s2wM5I4fQQrQ+F8lxcfSkVi72dh1H3",
-	"XCJQBKbLEsBiKnk+hQmUQ/Kf/cnPP/+rP/3Df/ve7//225//9bef/ce/fWwlgSf/+Lvvff7Dnz/7zq9w",
-	"srMB+4QgvJkBzK31JYvs1Ovli+3UscvRKBa/WPaf//TZT/5+o6yIM9b4nlqqP3emLrt33BmmUDpAs+5A",
-	"qZn76BNHEN6zdA9vQcI0Fu4q3H1FXraSvkqja24n9mQ2ThM89IVCb1V5S3GDRqHWcPnkZqqfyh23DSt6",
-	"g9/45603/nmr5BP+9Pi4Pveg9Kze3nn4ZvnPtxYlkYSH7LxqmpM9X7y50M8q54vKPlG9aRfTHnKY2ZR9",
-	"8qEEjC1uwSmBeqK8O/DJuhAlTPXfDiTDEUGkixmIoT29ljoFxyelktwYgJxqNslTY4RsAYeh0olQ4azR",
-	"uB5DTbQDfOgbna1aFYdTiWfnQqAF8a2YdYSZCHQbDuvsnipSqJjQXT6C+t/xLUhkhtWCk34sGWY4phLL",
-	"jUohErBZ4Wxh9gf0ASHadTIuT+rsfrjGkI+Nb7l67+LRiMtEJFRCzd0cR1przd29/avXXG3cVu3p7/76",
-	"s19/F0sWCwpEK9VS2b+xWv3Iapq0WAKs7A6ZzDrNz0T+PHyyUqnxh1aJ7KsdevyxVrL+gE8+8ITd/7qj",
-	"T9LRjhrhFHYAUkfkuBClW0KF2M5VhON8+uUSFfCeMsyoPuqBJW/mmgog5CENBZeB9dUrhJSP4rS/YF/3",
-	"ri4/RHznk4ePd6O9J2/sfONg548f4oO9J2/+8zd23oAnj3effGrJMTytIsTlHXWd1e/RP76Brz0s7W06",
-	"HBF++YjbYdb6qRmMO/WuGl5RfJQCp+kLecWP/cnqRyPQHlcSUej1ULdcScWDl8+rdy7ZZVFGUinyYS6n",
-	"6uxLt68XqYGvdsfx9Sr9fJXvXUn6WdV86bfhu2XFevnJEvKr9Gq1E9kd9lycVhfi9RnIC4xPcLxcPW0w",
-	"A9WW1FxZAkVUWaVhPllsZVOYMya8TgawC8qn8Vu1BKknOGHrGl4K00pwekpZCDOmj8Im4rf34dmHdTMv",
-	"aHiAlmq1A6WFfN+9fc7YFy+zr6Ycw9sLuUGpMPmtwJ8auZK9s8VAL6MY+ZNVduzS7QxE116EqeF+IW/M",
-	"4FtKqxVkXGI+KGRHJMNUptrk3Ci4ErPlEzewOmx2P56byOs8HFB+Pkm1PXJJbJVEJ/pGSCaVJs0VIgQM",
-	"l4m+xezRtKpmInoc86aWS8nLRh5e6ldKKFypJ/tuSSpasA2lxfRxhDnvgU1ctunmYMgsGMfdpq0YVfiu",
-	"5XLvUIPwx135wDUKfx+4lvFV3/zLIJyV/SorfarOJ9XNpiOe5blYRnsun9K+EBJ76O7grIOVNOESqjHv",
-	"qLHBZLQs1UbfclVTPKdENwiUXfd1rpyvZ8bmWSbR1/Y3otCHZ7P3BVXhJaGXU/jGRFIiWmAJmFUNiwl8",
-	"/je/+ez//uunf/aLp9//9SUJB8Gc59IYVqM5Ue1UpcnqeZ/UnaM/7u+ABLlHngr5b4o+3aOvUt/BRI6E",
-	"NudhsauHlr9SIus5wrw3iMl+teTjUpGrcJ2W0bivForYzDE6d1bb/LKNNZTBU0wLwvJFh3yYiMzNrGHx",
-	"bIiX4ARfHFrCaiEUFxYAcQ6NuFBwK+IPzowdKEUGBDu4wql5Md5d6vyFOXnD/i/I/+etaC/cDZgOxR9X",
-	"Jp8eeJhBS93uHtw7YHalOlyX5ZcDnfIrhwMu+wOebpbEe+WLlWm8NLwsleLOKV3ImRj0s4F8ukp2RS6B",
-	"/c41vw6tc7UOzwpdHwiPL18EsAMeQ0f0uaQyUc3VIGbOJKyVGcAhJvk8xlavJ7rm7Cj1kcrNHXzXfnW6",
-	"0Nx6kmKOP7xSZzGiAAOicRnLqCg80udWNXfI8CAYB9jJdRaPZS54d2DpdVxCYVE9xo9lCQCriCiAb0QS",
-	"Ma3KXVPGn0OCD5I/Yby4auF4BzwhZDSosslTo2nUXLO0dyxT42pvTm6BmdkjG0GCA22yq70ahzDPJsB3",
-	"K6PdeHhcV6vXIXHO1PQl56/L20VQGiqz5VJaC3iFAG+IUJ3o34AQM1uLCzFa6GWRQnHPYDfKVb+WwDtX",
-	"itFwjR8U46W//aDh79t+5O5nN3z3uZ8DPfATwe+D2cCDO35KRf8wL/jzo9Lk6A0/Q/j7sJimB5hbOXJ3",
-	"Bo9uxapaBY9b4N8o6WNfcKhSHr8+FxxBi6ZF5UE49xB1A1Wbo/BepZoFuxyVr4+nK9S4O66IH4MIhZW1",
-	"CVCfWUii6XcCVfPkYRn1wrTJdjqqbvHufY83t06jC4xbwEZmkIboalaBeC0m4yYIOV9FafJGkBmujlQ4",
-	"qi2K4yRu+QLKxJQZ9YusFHOkRvcX4ggelfEDi0IexWmhgDm4X/ZWaCp9AchFc/AWsOFFreogs6xRdRCO",
-	"VlQf1rRNzkwSYp5TSYCMTiHAsF33FwU5iUe8a7JpZXzXvEcSao25BB8XucQl9qOkqJdjkgRg7ossUwxD",
-	"TiM2VeMckVJTzTAstTYf07PbqNjYj3RVBquvsTrWInFe0u44z+32hvUXI5ZwLFk/VNIM5pL6Ez5dkaJD",
-	"ucDVXqUSgyu+DOPaQB+sKmTomntYvZJ5hTCdZe3u4gjwMFUYLoUWQpcrHvnMzGRoTx9ghnLLihISWH1t",
-	"O/qg0u9SCPVrQiqvjqqwVoqObnurYUUufVTLVXYmWXugMAjFqFE7RDldes8DQnYO1MNV3BUfufeWJVnc",
-	"lXb5NJZvpn2HuOA6O8SyQOB9o+9jpC+c3mFGsUQY0TWgkdH9pGSN+gbpGH5qtAH+3MzgLZZP9cwOlHc3",
-	"jBxYJ30CyzLM4Elc218nZPmP5mKW/6gyaPmPZqKW/2hx2LIrFrEqB6dZlNIqrrpkafq7Oc/X7WeXaxay",
-	"PV66Lch3ek4DEJDeF271wdlcREhrQaxn7D5r+K/OBMbH6ii6YD2gXQfFLm6hrJaiqmJXo0B7stTBZ4UZ",
-	"1K2Zi5E4y161zFhfSh744isQ2XgmJxtxrScqPxPX6L577/K430VFKNqTvyHexRJbIx+NqKw1Hi84pKlm",
-	"HUjeMqpInEGvkSjUCjQNWrGUwLdBhJqykcqyVPZt0/V1rKrnuGtHQfEJNxvQn9G26KQ4gpefm5Z/e+Yt",
-	"qocAsSGBpAggkkWr89IkVLAJcuLA1a6olmFm1RmMgST7HziyeVh8c31L9IKb/HJfjfWFvDNEqYcL781l",
-	"svhLZ+9yLpdPT7URwzZfPxlt1pHbqqN8t+B55U8P36x49tai3IgA7/RrPDVVijIi9RoF9myW9lwFcTBE",
-	"n/IUGMot1ijHcnnjxl7jLOvG11SeXG1UCAPnuHrgyO+O7WE/tNvtEPh02j0Yo7o867cCegLOK0tk3M0F",
-	"0ygPfkT9RLKD+3fZiZhiOR/h38e66hhb7ei5FoBxG799cHj3dvvgo6Mvtd/C+u+j3K4DqEZU5vxU5Ixj",
-	"hR1teA45unBggena8ReTHRgzAneP4LnIv1JVnf7AD7TUDnww35AWulqJQxqvTlIqIEYvOloa3//wMMBh",
-	"xB9jO29IzbYt4NdFhll2ooe67TosJNtRaufxxG5gShW5y0N5/yuHHxwy3u2KkdFFVJKyC/elo6P7EdNG",
-	"5aJI4eNY99P+877Spp+Lw3/xPnISghXULmKedFK7BaORBmZawIFHx9KVbB1GIeuFAHuqU3osj+Vbb92R",
-	"pyJTI1F/6y12B5jTlw8/vOegpyi/EB1Ygl5tsfjxMZCeYwy2PXYE6LjWOq5phCk5rkXHQI6Oa616vf4k",
-	"rrMDAtD1zdpFOJZkgLaqtW009hVBtT2dIkt0C5MpY/i6jpZ/ymTXxt5pZs8zzH+Uq37Oh0AFOjmXsFj1",
-	"4GtsMaa0BFhNeOQDNSa5kv06+xdjuxgQ1SNMqbiu5QvomEuUQP9AIroZhMzlAqdo+1fYLa1N7LxhlMs5",
-	"EmqUYdrD7UEq7WRVzu7IfpbqAdzBAzg4Oy4+CRM/48LlELM0EdKkvZQ0B/rJjl0ZiAYGHWGqxmDbhXi+",
-	"AlesTvtNW80zrViX53kqMA0VlYuB4InIjyVj8dd3SK7cuZuUyr8SehmWT6bczxJ6Gbva2AO/jC5BqntC",
-	"LVn8QJh8unPQMyKP6Wgepp/QHXYTe+styqplALAOJWpd2WL2Qfr2LSznZX+D77A8VPjaDftaPWjDTtiO",
-	"yw4zleyqGxwSU8Ou7bOvpG+zEQhw9pc6O2A6UxO0B7O+MJrtNxp+Y+pGqbZ9wSXqQlI4mYp6aSbYG/Fw",
-	"nJl0xHNzxf64Y29J/GZ5Oo2GHanbBfjO3ordq9dgPJZYZBntut3yu8ZPpTRqu3M4cDiRbjxhX5DEnGZU",
-	"ideSczu0ILbTisvAffEKA8AF3hmsDUeVd7lmmegZS2Bo6oCCEXZ1NWo0GoirRQKyz4/2rzQabCiGHShK",
-	"XVTr3t/dpSsL3j7bsBWWXbax308ptCn629tlmTgVmWaJEKOi6KP7fRcHRGngdrGV4VmdMreRWGGv4cYg",
-	"CaEJ+Oc+ERzmFxxAOs7vKw5RBHbBnAz/1lvsqGCmVPZEzBxX+1FHJSlivgSfY11nrOj87jgHxYFehHtl",
-	"BzQeMaOOZXCuibhKe3TZ/u7N8skdjruDuM4OFUsU61Gj9nRonJHrWvUcAZgojBa2py+VfapMMffFsfSf",
-	"NNl79gjjKK0KaGk10PATkbDxqM5uK22yqbv3M11DBWwzzqWm6nCoMnkbKA4HglTrx3K2KfsjhDNHuDtW",
-	"zYLRRq4wuP2FltvuCt6lqFQ3xwPupDn5T6OZmmUuQjo6lq6yccQM7+sozGWxz8ivqINC2IabVJu0CxPX",
-	"4w6W1fYShL3FJc8yhm/Y7UZM0wGX9kAGpOxY9lJLcvd2cbX82kdIwTyTR6oN1M8S7bRX2oTZlQaXFDLG",
-	"1IsU74iMT0VCjBDO+ERBEA1uJPSAG5Hgqy22/+iR+yHCABORANEtq9P0qVHEc7T3uJzyLE2OZTcXwBN5",
-	"NtOOFMaer1DmvdqAMbgK6ZiF6I68kngNdxsB7b9F91u7gVs+7SmAFbo8h0AhqDfO/E7NXJ+eFTkZhaXb",
-	"7aPlImKRDlNcchARE6rlAqt5Oxccrg2np6wjpgqsDZn9zPGkm0UAEgVLxPB7naKICjgT/IzrY0lCEjyI",
-	"6+x2YVUUj+yRlH03EgRsEKcQKhDYL8BOif1FrDM2HlwDgaqwVEoJU6OJNBiNWrrOjqwIeyyLG0ZIiR4i",
-	"AkYHCBGWUN8lqt1izQa0FKA4YdNUkar4G2o64Qv4CcY8aAYFt2FTycc394ZDv8hFP9VG5Bh4MdQis6y3",
-	"481a9kP8Eiqr6uJvq2oVPReEAnaDnlbTEuBL94tL0WK79m2akyMyrmGgNa7TwjoFfm7f23x3uiApbuvS",
-	"3F1v7N7OoEVrSSqbO7dHAOrk+BoKjyw29umI55BC+8bX9m4zeI+Bg/+ReZM0NR+cYG/YiRgFOc6g1tiL",
-	"hdbEXCD9T+kVVIp6x7LQeAIl1e4dvEumOldLC8SZVALpQMAfzdK+tPfNiaAGslx8fR87sQNvUnDw/G80",
-	"3qSCQNwHZdpharQayiQAlWRvNN8ktuVfxiqMdpoQxQQ0SkIEXqp9ZNwbu29aokyBfm/svQk02g0BQ/cg",
-	"M5KCFShcL+QVXS4pnJLxUm0BJ8ynwAjksSzqA7yxD7UGiuJGvmKTZVNTTaA18CRiY5kJrZ0RwtclSA17",
-	"w0Uh2tsdv4kBfiY1YIYCRTnwTrZqjXqz3gCzD2jfO3Dl0TCikmm7MzWIjLJ/4+r1a2BAwRJQzatWHVcj",
-	"IfkorbVqe/VGfa8GFpkBfO40f7jdV3gmcrND8YWYwN4XYFrySt7dxA4w1ebAvvvAv0oZHwJT/RdUPyte",
-	"uWKbAKoOqC9nvOy8Xw8Byx9skjC43UYDrZE+fp+PRhnd3CsfazSIoNXwzKSQcD4lByeYNMqmjA+lYCMC",
-	"CiiW60lU2280F3XkR37lI8nHZqDy9BOR4Ed7Z3/0rso7aZIIcNzs7+6e/cVdvMr4/s2z3z9S6gMuwcR8",
-	"FRf2rPaNyCXP8IO9lebtrI5o5xsPhzyf0oEqFhIIjN0OK0aKib2rrmioJeMAmw0/1x4WV4IjGizEx/Kk",
-	"zbMMgjdHqqoE5YHvDC65cvYOy+dsy7Y/4EEYAuxrl+bjTHxBu5BnV1QsdhedKlp2T6SaZCLpuxLMaEsh",
-	"54ZW2ann1nHIa+IWcsOSbBQxM8jVuD8I+HZnOsOjKDi0M9ZWdNbMTEeC7e1ev3YdiDrOiQwevnxvqlFg",
-	"QZ1YGt9RWLaX8UxJYcV5VPCpkSzzw/Gfwc/27ZarbO4XeQCBo8zHjaFPjMRn1w7PhR0KCNHKAV6kGOmV",
-	"a6d7u3jPOvvAC/dmkAtBR4Y20krTYyhG6GV5rE5ov7H7nUpE6grWsc6+ZjkRDcJ1OeAJdUBGkV56KijS",
-	"TEdswnOZyj5qECSXuz48RJNlI2ivgkEOueR9kQOKGFnoSG3gJ0KTUfZ43Gjsdcd5Bv8QSKl3kUbrOPIl",
-	"6Q+CFsHwAfKu3aFwQeyBBpmecRclZ+dphwvSAh4RZ/Rzp7SQOIQkCLIyJwDhW5Ro59qs4G4ihiNlhOxO",
-	"wYL80AcSv62S6QoEnhw4FNRWrIb9G2wZ8AORXE4k4G2wpDO9182FpSxWIau1yt97m/fM03Geke29deVK",
-	"+FudhtK62bi5BzQO7ZqlkbgDb2mVhvANMeRpZolZ6K2tFS4ZGlt4Voux4YYg7ANVvYWmx037YLf2EPjX",
-	"BkzQuc2flN1sFFywASOeQ68DaArnH1x/WcLovtpuY3dvp7m702geNRuthv3/f2zbgBJ1LTnOMqzElcp+",
-	"GwqluocDrtszh4PiAaqXvUhGrH0yqN4GR/dgwM1yKN+igcKZwhHN7OLDQBJshk5S51uobbq/iwWco4B6",
-	"o4iygkDwAc96Kh86oeZyJKHGCpLNbSV7WYqe3/3m3kqi0Ps8x5Cz/ebVVSaixyPMEPhAJCl/HYW0gwQj",
-	"OIineyFtRbEM468e2jaXah1XHgfX5wnKbpkwYqkUR+ErVj4jC3WRJYafJ/U55vUO/DDLvKoI2/Ile0ch",
-	"OMulHfn9s7+4p8y7aiyTze7Ia3ZycaMv4vBG1Qrxe8Kscoy2/PH15Y8v6dV/zW7ye8Kc5xqXTQNraSnu",
-	"VNxToKGMXDR1+Vy8C77QIjgCnLCZ4KdCM6s4a8OnbCw9vnpculmxt/QqmU2tFh2P8ywm06KSIazQQFC8",
-	"00BpQ/gaLm46NRipWSRnREGtDAa0xw6IOimp6tqkWUYhKdw4P8Q88/wI7uw81dtUcatQlEr3fG9zRQYj",
-	"37dqzJZMv8RqzHOX6bZ6z4Y85zZRzeen+oyJBp7hbIHXXhNHyzgTazlZYO5bB8u5HCxo44WlfI6OFauC",
-	"TzCUiKKzJObcuAjLIhSHfCKZUicYLhF4K8ADU2R1+VZANBmIDMMr4p7KvRuGIvb0sSzs14QAMyDkiuJD",
-	"esV/7LJP0IsBI3ABbHqMMXkFvI8fTKrRIwLunE8RGudT/8GnwZufghNBD1Rm38Bqr5p9eiw/3dnZmfs/",
-	"21g84alpm3QoYtsS+WM+BXO8yhK7e8nYo3a4kKdMyb7I7SBwYigatigAwEDMCrmLIBYwYvFQydSoPJX9",
-	"OnRJLo1gXXEo3Tw1aZdnhd/LLiT8JIYi7wvZnRa/fVp4sPzYYVrg924nYmQG9i34E7z3Lhro07AWtffk",
-	"EC7PrXLkEIZ9UoRGhGG7BjCA7UcZN7AW2NSnRQ8wECtHjXPRzrmBJeZZFs0PWuUuMOFTDPPj5N93/iC7",
-	"lJNUJmoSMc4yyz9zpgd24D2oSnmLcQOxDBA/NRxrSl6CVoqcKu5KZEPEICQvFDF+dvwQqBO5n5x/DiKd",
-	"SiglGChFETqfuqHkasgazCjWtBPBQKvZyUZ+qrBAI6Wy9lhC3EhiV8g+sAs1c/B8rR9Pflw78CkGc9C3",
-	"AD268GwQhqNOMwiO+bRYei6LrLsBT9BjSaufADBFzx4ad9FHCkCyihtxy+U/QHv+KhcWQzo8PoDXdmJb",
-	"8jepuIQzy9ThGZdd0c7UpDRkO2v6DQgFxOh2RKYm8BbiWIT3M87UxN2+uIz4s7BzF73TNrkadzIxN4Ju",
-	"mnfHqWGdXPATdHirkZDBVlS2S2hQug1BSHY84Wb4oCH0EHZ5lnV4115XiNIXCeOaDe3R9XkeVbdF0j5K",
-	"xag/e/ndF4uGlqT6xC221X7pwmRubHqIEfh48FPNermg0HmIHMc0ryKBE6KixlrollvzUZ6eciNKaSeW",
-	"1n3p7uHRhw/+Zfuduw/iBTcLFxW3hucGiH+4hv6h9nRJ9VhPTERuz7GOmFH2PKeym40hiogSHf2H7FN4",
-	"sdzXRHQGSp20STe0PXlx9dMZ2dU4ELeyNxruTi564IC3O1rNUIJ+j+VBwNVUThvr3cgu/h0jqQJQ4UE6",
-	"GokEL18wIIjOss9mY//Jk10EeJ/hih4DQMQLdEMHYell329oAuBdyMEk/dxze6ucW85ca9Ucxw2UcTuX",
-	"5sOo5te91mruNp5gwS8H1xx2Sc2XKGvQBZGbWgk/l+Blr9dK/ew1GmubYMaZeDF+ZGeFCFecnqxib5GU",
-	"No8wAIGUCamQq20ZmVQgdtS+1WLV+4nDKscU1Vp71+ysZsTUWuuafTjOEFl+t7Rr2A7scFckDoIOnwbb",
-	"SNaZFYw5hb0mquHVLsZhW7kIKw4ckDMsOONMbJ3QW2OMd0LLQJW9QBPMlcd0sZZ6ne9CdBXyo1wUoVI+",
-	"ZwKkGgMs3GdnQRJEyPUciyTndJE72VVDAXCNy/3VY4LmfO181a+p6/kcR/Ysn/Pio7Dlo1s+WslHt3f/",
-	"0pzVG1z883ipx5m4SA81OZbFcGQglRSTfb2e5rkYwUyBlowluMi4uMScRhhdEaN8JB2oeYB6zSD/HfOt",
-	"fag4oGaLKesrpmQRb/3xOOkXcBxSTCiLmWK6XWxYqpm71664NJiqE2fCwqr79nuXGED5iDi2WzN5AmGs",
-	"tM8kcBbIyUBBjQsf/w827fVd83bg1W75MCV8aaajc+NrwzMRL/fmjwvU7810316vpIB6HgD+aLgiuAWl",
-	"t2bJbYmW7jpaChhfBQkOvg+e3txMT30RYQJb7rrVUrcxBlu1FmMMIsecLJcknvoctN0w1mDe5e4ZG6QA",
-	"yy6g6kQFBCeAW1km59KC2AOvAhdqMUSxgaOV0tXrmeq3Ez7VFdzHhzhUhDfMDjCbum5AvU5hQACGDWhV",
-	"3xyLfFpQNUL6X+uyuxLfT6JlvTu8eNqVqs4dAQx7n4M99ghrzSoI5FVGgDS9egjutzWm/z588mSFaJFL",
-	"DC1ZzkwJifcbj2th7iUwDWQjpcedqX9s5wsgn9ejgiNT2N48SybQMcBAhJMJfy7mTlfnIvdmI+qAb47B",
-	"RVRuDfjWQ8vhk9KIrQS5nBuuxvStfNlWE9n2s6ZgwVwMeX5SjBdvdrCUy7m6pQ1nDNAV37BzIccDhkv4",
-	"lS/Ioh7qFmENgOxrZ0Ve3ev7u0yzNwr307VGg+k3yx4LEE5IRLy+v1vfs2tagl6+IAFhnVgmosHbYKbz",
-	"BzOdO45pAYO88tiRhidXAtqBOM3r6ONwOO4mqJBXRkzd9eUQQXnEjHOEz5jJGGcHDrosGNIQyl7wKeOU",
-	"nWWv7y1CSfNQlhBAPs93D4p2YKDnUvsc5Qh0MveoBj71AYII5YJ1hFWyuwMrBia1dXW1g/LsL0tj27KW",
-	"LWtZylouIqR9uYoJh2qrY251zM1cpwWlKpRKDw5x/lj2cYIw1JWa5R3eHTgjZxnexMd4IQ7ZNEKIMBfz",
-	"FQEHixyyVuSCWCMPBBbNwnlFDv4rCjRnQP0LUV8QuK2oIQXFc3kXIqwoJgnH2wJD7pAnAgCswLaK4CTE",
-	"LNF2PHGoKZDYdahsHxA+/LHqFJAqfaGP5dDHdM5hF6ZFCBYZ5ckmTX5ldSzBVczLn7l6F/RynXA0Mdx3",
-	"XgVnmk81G6gJRHe5BDCVJy4BjeKZYyFNaqYx8/+Egp2lsGV4j3YzjlhM+wn/xB21/8TNtP+y2xlTbKIr",
-	"o0oI3aUYUIqcjCFyerbiajlU0Z4X27Q7EfbfdCZ8KbNyj/hhmBLV9h9Th2UwHYehVg5X5aOUFqQo8uDe",
-	"LA/4REz99GBX3DddbkQf4Pzcd8VK0DF2Y48poyp2vYOMYQ+3nTD9RSe8cr7wyvyClomBVkOBWMCBZEMN",
-	"2DPb/lh1KtoojrlvgFg2uHyMgtiHmcBI1w6Kqgmf+uLqEBgZBNwPh3Z9slQKJh4hoY5YkmOrKmdYSMX3",
-	"QIVP8eRCY3GrGJgvi0r9OI8V14LlXIIf7NOKEEOwUwGZW8VM5e4k+KSosmCdxd0sbcUUtg17nXqEOEd2",
-	"gtmWKuzVPuZykbGJdw0UKyzEjQCTv9nYvIbIAiOUm52zQvmqwEAmSqOmoMTqcfv3Kwd+9fmOW9BwncMM",
-	"qF958KC27DSXjr4doPTPzmD3cpZ+8anAdM8VpVB7uA/wm7N6h6uZaoTVUjnmWiwYRi9Xw2oz6JJydmf0",
-	"TwH/fgwLujZqo45fRdMnrRLJILWIaIInG/BnG6vU1Fw5LAC3AwesU55Ur+dqpS9StHDty1/J2XJDqLfR",
-	"/Q6oQHBnStcrqbWa18tFhGuN5pfe+/LVo72v3KiVagHXmjd36436bv167XmY9Ow1WMekR2dya9M7p03P",
-	"nslUG8tyT0URILLAxkeS1AZWviJJf0nS7W330iufckszWfdEw+S3R/pcR7oA7VxwiP1CLzzEpXTbqpwX",
-	"2t4Xm/FyqtJuJc5hrUW/eZb8VfsnZhiBxdnk0zbhadZa32hGV9dB+qDJv6gkEz83j6Jea33j4WrhOysv",
-	"R1TTaV9yA8mqfm5kVl0vROZ8jNEv9nI7JU3eHf5t7sbWAFkACHY9tVqNBC40OLrPrjymf82kbVQlTxSk",
-	"cgvz9/rC/DkjHdiPPO40WThz0cOiKWufwMWJGMuP1ZbTXC6n2WY3XB4U37rUvBBo1xJV6Tjcg3K2Fwe/",
-	"t2YkvqMrlxKMH9KUTYVyf5lnQu3nrzgIymtL3S8mZH5LCV95mXsbJfDSo91dnJzuCpAtDA44COrCU2lQ",
-	"h3wEZeKBBqOfu6j2XmGw8x29+hY7nOdaFjs/+63J7nwmu6Jg3iKbnV/q1Yx2s6fdlz2cSO0K4BVeb3Dr",
-	"KS3cL1CwGqrmuWRG/54WpyLnWVCCEmHQbGNYO5sAuCAQxXXbmWI4wUSk/YGpEEDIrEj4NS/UrDjKeCrP",
-	"hNAhrn5w+4M7sKM4M5Es/rCT9mcEiNrte3Y7qam34Xdsp9baW0c0wm4u2yBZsSqbi0ewkBtk39FynVfi",
-	"cSu4osRD53RrZdwKMIWV0ROvFYn22eLLlcfFJVvF1OhHsDU1vsamRofQubKpcbVjuMTWuPRcbZnIBTCR",
-	"rQHxEg2I6xLqTS2I2M/Flu9Y137olNpLsR8GdGJT6dvdxUCKrrqqu+uLx5drOdzSta05cCtNn88ceIEC",
-	"NdbmX2gORKr6TUdP6XXIHKVcHZUnRbi8EY+Mw4DXrGcPSVQUtk010wM1kQ5SCu1lQw5AURKKzRP6MoTS",
-	"YkHhGAqsxwBnJaFeMYI6ItkGOOY4iDnFQr62XcucNOOsY0chkiBBQiC1IcQqNysYSEfgqFln6i06hDoF",
-	"cFt6kbmT1nGOFVbFQQc0cFVSY3nloiBstymYOuEzUyIWQ0Sv/QfUPcIaAUkq+4ZnJ207mJh1RD+VOgi6",
-	"t1uIOUtdrkVRn8BAkYQDZhT74wIicwjx8x50vjvgOe8aKjPNmR6JbsozNhRcQi7UAeYeu82gJZ/kqTFC",
-	"4igUGp4tj4+/eOMalZKAn/SId4WGvxOuB0KXUzI+sRdkQez5N1de6kPB8+7gSDwyL1v4+apcCc7DevZq",
-	"Or5bkfuy7dt0dztTdLmkSYmq07ZUEnU97gxTxAlwUvi4goIfGpULLELueyNSWmfvqpxxycSjVEN6ok/W",
-	"7AXStyX2Hj6+LHbTxR/bxjPB8wCW8IiS8Mol9NmQp9LwVGI9BBoQgiTEBV2MMReOoAbpU5LC9+alcHsY",
-	"6/By22U/ztPp++OQTG8uiOPU4T7OsmaPrRBR/T/Ma9qx1BeX6kSIEQ0d3BiBRdxx4m88pjJ1lLUBDdZa",
-	"tebezUYD/tMoyovXWrVxs/bkYXG/O3Om9qBhbkyedtC1/rjWxWyQZz/5709/9Z8CBIGv3r1vDziNopal",
-	"f0Tzr3chd4hI6rOf/NunP/pReSy7NBYY8qJRlFiQo9uay1rRJzya6bZYiBt2IW5ULIQV7bsDbtpqJCQ8",
-	"VAdv327u7sGw1hDscbQvIJK5bzu4gDCFvkjO0ksKgahM/7eqyVY12cDQrzwobLcgs2uxsiUKypXHdM9X",
-	"svbDN1tM9lfLeO82bc0js8w6v+wcXKSsfaYFiEayPViXbtHe6FRFCy3boFqOuAnK9DoBZFZCWJVbf6RF",
-	"fvcd1DUv0lrwsIKYejvrslxL/9ZrELoFoCfrqcJu9tvQrXOqtmNnZlsYuuWWerPQrZIlqSMyJfsaEd+F",
-	"AzAqVEUonabBYNUFXPk4SXnWHuWilz6K6+zQh2/RoMA2hVXlOMPXIqbH3QHjmn2xacWdL14HNVeyOBd9",
-	"gFBJRDdNhG6FiCxnjQy/dYY2/ChiItOi6hOsTonf1NndXtF3UOQtYqlhHdFVQ6Gdag1NgGoNHjBusNSi",
-	"bywwAeJsoXXEPQRFtDQU0MUF1JClafr50NcLI9mggRcbydblkid8RkF1C2Q1zEZjtxbVghNiHxYk+TZ+",
-	"b4fQx9N4+wDugD1aS9q9fW+u1RvXimY/+/V/f/qjv6tFF5IVgP1eeujb7GxXceatsCLFQt9bsj6XnA3g",
-	"lnhV9x+e/G1s3FZlDmLjHDlckSsuceXRd1ceF7dwJW3ZjWAbG/c6q9fIt9eIjVvpGC7Tvpedqy2XuQwu",
-	"szU1XKapYU1KvnHwHPRzscFzd3u+VldJLyoc/b0UW3LqRhTqLlA804h8mEpBuOkR45rK49tWaXU2CNND",
-	"unVJYXoFyXr+ab5UgmtdQnDJ0XpbSvtqy/Nbn9krEM53UToAAS3v6OFyE+87+N5tJA2rVXqaAfYuIE+L",
-	"aMQLjnU7gxHeHygp3k0zI/LaqxinVd6EdWzUs1uxFfYu2bY9uwELTdxzO3WGMlVt6rZ7P9MShmxpNgri",
-	"o7hMSjbxiA3URJyKPLRGp9pFWwZFbOw3i4WnGfj2OnYd19lHLryrlFAhJNRz7UwZetMgsMyZrl0bC6zD",
-	"5TvxwozEpTdrz37xX37/9//2s7/7+89/+PNn3/nLz377i8//6k+f/fjfPP2Ln7qopDaublVwkgezdxJf",
-	"tBF9eJE5zHQAIFNjtUVZRUoEkOGoluq2hiYJz2X5eq4gDlav+TnkwtmNWE08nLmwW7PvVuqbunBcIJiz",
-	"FB2V5ZCAb8xIlgmGVx6vFEQ1R4m3sVSvjLF3lvRsLo8sMu6udDq2DOjlY0Dbm3h5FuGLu4brSsEXaRo+",
-	"cOZZbwrmvZ7oGjYZCHAiVfGyCddWETC32FgLl+8gDPOEBLidHcMiW2wFhbkgQf7pj/7Ts5/8bNPb9+KS",
-	"pbdE8LWXwtclm1sp/Ly214ui0WdK3FeAAK5ftXimYHGZVD6wbW5lsa0stpXFFsdZZZmazN90ZhTrQPFK",
-	"A3AEbKhycXHXX5zCRwtLsMLPIAThjVa5bh3LY7nji1LWSQIDQANXPtTKVU4yo5dlIvJ6pibtCc9lKvtF",
-	"hU94qiep6Q6gkW7G0yEzSp0wzqikp10GhTHKE0jJ9WWVS+3nAvKDoZkkT0+FdGU/u2qcJSAWguGXy4R1",
-	"RJ9L27D9qs7uUiVVKgppFzuiqupF81QEMp7p1T1uhZVG7f9ojDLA16FiZh0LTfvym3VX1doO2lXVxKGp",
-	"nEHFbSrNinWp7SBBKCZ7NjYStA/FtF1F1aBN3sGYbIdI3rU9yAyADaCOvBnkatwfFNVhocSu3Xop3NdZ",
-	"5ssTOYhd/EhJgYPwhTrrw1Rr3AwEH+3yoYCjhJVwpWL+XXQT0EynbCJywezpHRmXuw3IG0N1KhK7Yxis",
-	"UXQ107Mr9wnYEv4plf4sP3RFQGnrCphUNRQs4VONg3Et2s57aSa0ryQaQZVgVlQTdRteCcCBF2olRyZe",
-	"zVUqNsKbl1cO043IXXaVs6XlOl1B9edUaPRV86fCEVjHjUo0epvncy5fqL+LPKMVfQ5FAqlq9kJ+ehSS",
-	"GEtW4e5gRg8QG5/I4wkU+5qlfJbwIsEfAs6FHWJmiU+QQONKdhMoDtWIdpW846IONs4OC3pPBkJG9r+5",
-	"cA24gt6EO9QDmBxX9xsTbTw5BIgbJITViEP33URe6jS9VQumdqYASdHcvdZs4P+LajR9EO+pfimtTvAI",
-	"jlg74dOSClCLarTmM8rB3lGj0Wp6pWM41x4oIHAEXARaxqs7GGW8a0mmO5rPofap3+N1qNqoOBhbynYu",
-	"ygaGTXuX7QW3xKVM2AiXCm64sdIVLykQ/spuQO7CYvg7Tn1dHtJ1L/jkyH/xHNltVYdnndODLGPh3Fgx",
-	"t+1ZPddZXbCqxXEMX1gekL7iabzyuJN+0rZy45N1qv5VHZutd/lV8i5XHrX1TtpCz1YFvII7ZRvjK7yd",
-	"fnJkv19FqZmrbTauILf3x2bhKd40baCXylQPKqC7yMD6Jz9/+rO/+8fffe+z3/726V/89P/32PIjO8on",
-	"z777X3//0+89/eX3nn3nBwCGiBuOiFiHd5qNxr7dm9QAQuI/fOsHwbf/8K2/fPqr/0XfrpGJUDX7C49P",
-	"O89QlhtlrbwmkuLobgP4t06kjUK5BMqIlQQRUQ87Y51KoTWzFIwpWVnLaw2COceb1anIT1MxWagZfzQP",
-	"wdincffS/jgXLoA39YHEqOi6X0FvNmyotGH7FDCsmcqSiEojQe0jmdhu3HvNhnuxzuL37hyx8qC1yQUf",
-	"xmTIBd3bqssoRaN5e17pfU+YD91kn4MuusyJFPq/vNqZyn4bDMDaPVRZIrRpT3hq2jT9Wmu3fjWq5U58",
-	"7/EUVMtGfR9tes3dhn1BWT7TbN6s79oThqtp35fKtK1YNgXzHf3rZvFOO3jhG48dy4TMCHYdYYxg9jWd",
-	"ZmTLhA/RlYfetevA6UDBCYe4Z1dnJGRiJyrtCWvuFg+gTGOttRfVRrmypzSV/VprvxF5LddOrdFoPDmf",
-	"Cuy2/CyaTqd1q0acK2Zpjiqkmg3VsOwYX0WxrSJV5M3Z+UQNO6nY8QeuOucBGLXIT0WOgUcwFqyWJrIe",
-	"uU3AcccZVgu1ZCvVQYhRqpnmPXBxdXmWWeoE5WHSYQV5eYCjO4JRPQf6UtyBB86rxXYZrgVaF+rQLf3W",
-	"hhSwWmv3fNeH+lodCdQPAMe0vU8b3ydaerAwo2ka8dkzwbVgOZfMEv3Vr9VCEQDrES41Dj3AV1bxjmFr",
-	"zz+5b3HXAHoFbrBlvi/Pxlbt+GA0upu8mp4t2L51bMB0JLbWkcs1wuGyL3R/0a5sBnYHH7NMGCirgIEQ",
-	"ichSIDHumn5BM2IW3hEGiodR8O8SCAPUVyjBwhkGFItw3Y5lCTNmwDWTioZBFTHURNbZB65DBy2Dr1BT",
-	"feVA7MADlzhVoX4sj+XBUMm+99PRL06t8GmIfYih0obFWuUmBoVkrEVSZ3d4d4B5i3Y0WNSHJelpmggo",
-	"4AHdjofOQYcv2JU5ltiHh7cHERrG9DWegvPdr2NPQQARpDiO81xIE1SAFVajwwmnmvEkEUnkAnSYgh0S",
-	"EGphP/dNAjJ8R/RcJhDKOceSSz2BFaASGKn0+hbCYYCPgQ2tjlYRB4EplEAsXiy8npWyXFL7WeViaVHa",
-	"FIAw5PmJsBuwSFV5EtXMBDhEnugzW5/Hr5jp71TkXvee7TJX9iTl7WZts/JasBMvTe3ZdUE8li8UnHlo",
-	"sblk1eyFrbWsUmi4GetaqwYfb1qu67zCMO7HahGbMMFt0ubW0ldg9eVEWVfh52dI61ceuws04zKbqb41",
-	"y4ywpoiijJohT6X9GdtsFfY4YCp86Dm+g5N1vwcEuow0O8Ok2UHPiHzCcyik5eQBla9YahVCITvCccF5",
-	"pRt9So5jbX2Ar4wPcJOrsDibdNkB2HLDl4wbbm/a5WWQrnPNNoQThGPwQivxovp0KQB/BaHZVLVRvV4Z",
-	"2M9f5V4PtrCiTK97tLeu7vCSFObd0srXTnPYBhW89JmpF6JtBK7kyuiAA7B8YelJoKk8wPGi2hHOue/p",
-	"f2FsJIu95FUetfdTbQ6p/1U8D66fog4F3f0FHgD346pVXW3rh/jRIg+EHwJW0vXUCSvnYsFcKCCUSn0J",
-	"1XJLxW2x+uE/9eK2uI3r+ELcFdh6Ms/l2/DW+YW5PbjMG5byUVmWyr6VDzFZtJ9qA25oPjZqyE3a5Vk2",
-	"BVBpXrZSeGjB1M74lGdwu6BouKaQAH//Bnw0EtIJni7PLv7mWIxF3XXaHssTqSayTVOCyjqq1wOzfNpj",
-	"zUbUaDTsUDUWIA9GawZiqEV2KvQihMND59V8kfb5LkUXBEIq5QND2qAVCyEtslUbGDMCONmoVmQTU25h",
-	"kHSMn3l6dJ9EuWUWdZMORfsTrOh6oFN+5dByvgFP4fRRrddggG5720MNwUl2ALDJEEMicszRudpoPPHD",
-	"OHLleJmSZN4SWW+hZ+HJerzkki37lnUMR3a6u42ru1GNn4rcStmuI1iXfdgYv5cYl+YiDls13Miukr20",
-	"X2s9fgL/1mMrfbp3V8FqmN+JVLsoNIzMTnUbL6l7QMeJj0ZQZ5hrUYTIYc/VmxnBXwM1zn05ZJG3MeCn",
-	"9ERJM/A5V+FRpdbDs4qPzjokkMzlaeLSFVGyPZZQALvWqmFoHJwAn1amhZBLW9CiPxTStHX6iSg+mj+l",
-	"8NQsbyrtS99EtRpFClA7B1SMRv3mzWX3MaoZZXhGyBy7jb3mytgbEM8Oe9ncb0Q13MfmLuQlww42ohpt",
-	"nW33ycWBubs7uprORrEmW3fPVgfz7h4ff7SSiHOWCnblsb/OS10+B06s8VEXgOAMOCXcOYJYl0srzxS+",
-	"lVtWmoEwCLzpVvGIc2EsT4pZKrURfKEDxssk2wpQr6/LJjxWqxSAWum0L/bpLD1TW0FoKwhtBaGXXRDa",
-	"evouz9O3nrCxoa8Pj8LFOvsOfLijt7+AcUGzXq6GaA3l2iD4WJ0dSGQ8RZYGfo6mZqLXa7sQHTDYZfgQ",
-	"A8b23JyIOlMTkS82f1wFXhNQiCdRbSyBccykEFcwE2ANa1s7LtUXuWXxWxa/ZfH/lG0dWwf1S++gfn72",
-	"kSueqD8+l4RT7WwaoniCaG9AibTLeM+18WJG16Sn3JQFk5YXaqSnoCh6gFQhFaDIWulDgi3GgazyLFMT",
-	"HWDpg3wyAejUIT8RYR9Mij436amryLW7W+FKglbeplV6ob6krspz0cW1DZMxYIS11s5uw7Y+5PmJZYm4",
-	"ms4PRJIiJnWoERuPKtsgj5RvJZWnKu0K1mzs767jtqH1wsW7LFEm8KvtWrbQsXcIL0M0O8NVgbKvO7Ei",
-	"TUKef6YUsGAFz8V73hdJX+R3VimcmsGrTGyrpm7Zz8bs5wjoBOYgAOUp0U7AOXmOjAmP8CbhVD4GQQtB",
-	"UVQasKZLCZugG+MnaVUMAcTj4BheYtTPdSjHqmE8AfFIt6nNLwQL01lqgkv2BS/jnDcwaFMxr+LaEsjw",
-	"IkAEcE7QO8/DdkGTe1zTQlv1rp0mmSA1Xtda+zesiko/DfkjUPh1rdW8duOJh62FhnoGjQMaQpkR/Nbb",
-	"GIQY0W8QidN3L9rWPQRse5ImVt8EtdRuSScTeoS4tcD3lUyNAsjv1uOlWjGAGnXzFAKxCnPGNTtz+E0M",
-	"Rd63ImXxY/OG/5UEkeK3PYjTgcArkPLzVOWpmcKClAGU9q6h8FcdnOWhAJFGI8xRG5cuGKU90EMd7G17",
-	"qLRpF9nGuIelH0NYrqrfS3Ht+HswDd/wjeBxucmrwS/lxpoofSXjTCRtyMYvrZw3oei5aTSvzf5Y7nP+",
-	"95mer+Fato3Qhlb3yXmtE3jZzoTlc5dyG6l5Ll9ClhVQ5B7gIIWKa12xCRq7h8Es79lhqZO1Ssml2g/I",
-	"6tFwwh3aEwEf9KwG7EHkAOmh+PhEjAyEgkqEnC9s+Vb0QneBpWa+xAVTGWKqSzFhoGDOy1b3x2W+sKlG",
-	"rA3PT/mcRrwKrbvWaKxnmcfhXq5Gu2VwWwa3ZXDnZnAvq+1ja5k4n2FcFzxkNU67xACBn1157IqOPFlF",
-	"qblNLz+fhPotcVmXuJyLtrjN3ArPlwaA6oVnQlDzFX8uSphey9ThDsCZkPSV139jGRbhgktBKssEkL3G",
-	"jNjKkyTFolD3cztUkwovygz5o/Chq1NWeuYrkimscXZpSfBb+vYK0Let7PR6y06zpPcCZCnDTapN2l2c",
-	"C38b4wJ8YUA0HvgCbYjha5Q6gSxUOzwtcohEzCktFf/sqZwJsFeg6ycqan4iDY18GgdWBciZGpuuGor6",
-	"sZxF3hePeNeEyNURG48cWhcEVsJg6+yAjVQqDVRyBaOM8lYQB9eJ02oxDnNBdpZqpsedYWqMSI4lYVIO",
-	"00QClqZdAMw8gWJ1gBCKwRPBZ0xJWI2ET6mynf2x2xUiwR+hRoJ4ZOpY4PYDNBTA9MCQYxdsFyptRQxs",
-	"BfDk5h49ghJcsKinIq+zB+iEGHIosMo17M4tfCuoPzAVHFBGg/5gN23zPA+w0D46ul1n78DX4eNSgnBh",
-	"Rqh7G0JcZ3EvV8MYGo6NQmTSSZoISfVMx1nGtBEjHMeBZAjwidn+fqiQTQybp1voW4HzlqOxC3OAemIC",
-	"SUBwwCC8JIYYQjuIocpFG3+KsfagPbNDe2DsgDLRM/aAwRjui7wrpEkzWv9YjrMsZmmPSYWnYsI1Gwqu",
-	"x7mrEFtEz7oxc2b53MBeBjZI+wMEc610e0IMyxysPDdFrYlDfzNZR/RTWdjyKDyuyIQyJXz3KgjUB4In",
-	"RYNnwU7YywZ9AooebTqsewl5IYjEaJRCQ+eBGOyBWFqoyPIkCO9IuBE79jCtUh7WDlTYrQiGeItJNbE7",
-	"h5Uj3TYvGJgpA2VvPowMqsniOYVDuxCeQ4xKXbq68S2MjIxqQo6HlmZTeGTknid8aol7eTSW2NsPdk55",
-	"bnsAan9oxOgD97X940vYgv3nO7aVijkczJFpXFQtbpVoeg+t0mZgj8aqq9yZlqbsZliAqBfFX3yQQgkt",
-	"CSqBWFaw4gq8Pb3t2357etu3/vbUh6m/PSWE5iPs4O3ph66LRTAovpJqCAFfZ7d5llUWk9lv7MFychfc",
-	"L8G8/vwR4wk82W5YgRoTn4hpDGXHpRCJZnHH/okZBUX3lFQAL5dnNBxryKx0IJqLpnIips+r9PL8tQO6",
-	"6+i/Yrkw41zOQWXDW1Tf2vnhq4YOvKP6du42QEFLh/bounnQX36sqTSiL/Lak+dSFhaIqCO7zZ29xlHz",
-	"WoAuVrA7jPamf37jMeyIC/xHhgqPg3C6uda6XHZFBgVvdqMaJKnYfzd39+yAEF8dHjQbzaiWjJHXtEdX",
-	"G7VWo35jfzd8ePNqrbVXb+zvlR7erLVu1K/djHxlnRt2zajyrK+20yR1fQzlgQo1DKLJr1pZmcQtLKxD",
-	"ce1WxILCQY2oNpbheHfJMUEjbTavuwd2lM168/q+f3Cz1tqv71+9BnWAlOEZOhK2SxMsjV0b4Gne17Q0",
-	"h2AmgNOfuHN6Grxocwin/myt2b61ApnYhlNdYl0YnrAJirSjEegKqURJBCUhVIKgegCfXkDdJay2trR0",
-	"OuklfQV5dWxsNQQM+QKWz7qZ0kKz1ABb7SqpUx2qyuyN2IhH5gr8tUPl3d5sob4Xuxp1cWtWE6ioDedf",
-	"tqrdlw8/vBdZtQMLPaEv38UL7M4VRwA0JhdtAF13poJ6pegCV3GO4SDtfDSzjMdKd/HjY6qYdlxrHdf0",
-	"YGwSNZHHtSdxNPsjrrv9qUhCBJe37QKLP5iBOJaM5a7qhA9QcGMERKmZdu38oVVUuWOaY4zzGaWyTxPq",
-	"Kikx8J5NVH6ib6GmDoX0rBxm5VaA9rYaHfxkRbTm1SKoYnbqVN7imOx6sR9e8UOPZ1rAlO3M0AZhMOoP",
-	"N7ULOQ2ETWFPJOiGQTEvnmmFu8BpDwhtz74scmb4iUCdHsEKJNvz+4wyZmHxoO99aO2JECPEwKCtsJLE",
-	"sYQ6/iDGJ5mw38EehEr4boPaIqNPIQwOeNbDrfP1Qkw4mUxNdMQmg7Q7wEqJ7JtjnhsopnUs4w8Ovt6+",
-	"/eG9e3duH9398N4hLmnTavyobUC6COV53GQxGezrRqn2cNwdxHV2oE+WXxN7I6pU4UOYUFAycakqfEhL",
-	"jKcO57P42txiDXyUOtOQ8fkzsDsLqzahmXpGbEbx8sa1/ZK42dhI3JyjQyV5swa/tJhbvmNpL0CLPT6u",
-	"cQP3ryrt4rgWHQeayzHlUxxj0cTjWuvxcVgp8djKGE+ewJ4U85wV8ysZNpLTrRPvwqoY8j5PJd5p+y8w",
-	"3eKZ3gGaSAt+fi5rj8LOx6qz2L78ZdWZMXqS8dL+b0xxUXUX6RTPGCE1mPaqMwKOuD6xrb/MOQHLVb7U",
-	"iCEpa5RL5kT+FTGn3Tul9KoEpPO9q4V+0YhqvTQzmMIxj3j9JPKFuBf11rS9faw6kHt1tcipohzkk3Q0",
-	"Io3JpyH72t72mbK/wzDxC9C3aq2963ZdIQ27i+vs8rvPoS7QuVgHLRVO8Jb8nCtXwq7hwnSIVcs8Lkxf",
-	"1SfMTNKuCHNWSW5wRdqwrBvJiSTblx0D5MyCBux1YFpkogsprBMHT4wiJCV9YG/Iv113xzIXI8FNqSFS",
-	"MrkrLhdjc3g/rdD3serU2d1eVefOfkjlSLGCm4zCaaSV2B3HMrbNQodtEq5jH/tLzVkqK/Jc5fVwYLPz",
-	"dOLqx6qDcrXVzjDFrHvSz61WGjGthoINxjLxhVLBRRfEHDtVCqUjznKhDc9JfwoQT9xGcDO/ICIBaf5Y",
-	"Gjcerl0Wv8eQhhXTESqQTp5VAKJyQB4dEF0tNRKFqMx9UTskuOBfBGk01YyoWAty1WK0A1laEh9L8HUR",
-	"aYZHcDDwM6nYWCaKvEGze+v8XVb4BZcXTD0EZ0GtZizB0h53rXacxE4gt/P3CdHswHvPGnDdWD6WxRbU",
-	"2dcGaSaOJX6WjyXI9d44XRwfKJLkVyBxg16MEWOPGc8A/6Odj8FxFC+uxUcE+EVnaM9i/Vbw2GVcEfg9",
-	"um4++Eqr0Wg0kYt8rDpnNUt9711fv4cgXbmUM24vgdXK18n8pn14Xoi9C5a5Kr6Io3gAenSwPNV8vmKN",
-	"12jTf3zxIlVjZYmqemdLQhbKQRUi1YJ9D6SsEOyFbuMZQtaChV73JN3PuFy9qDZQuiIXxdKkFANcAoq+",
-	"BZ/dhkJBKBSwW6ZyRtc1qCAOfkq6bmuLlMVPBfyUjxvcv/pkiU575TFez6Xx5wWzew4pRxdNwXYbGyuF",
-	"C+nVjArYXJs4XYSydxZVsjxh6+25ZHRHS/FdMGGP5xhMsplSuJYc+WXVuZtUJcnP3+wr9mCuD7jkelik",
-	"rh7N6zh2Mayi6nAjIUvUe0TsMqWFjuQ1HKvO2C8LWGxws5AsfobELpUppPUKS7kabYnXlnhtwcbPS+3s",
-	"TUJytwFxqyZSKwRuL0Hd8eGnXR/cHUaf3nKIOxTZ1hdm5m0rey3B47HnthRvevHBUHDP20BDAfkrcDS5",
-	"p83d4jEgcrof9qLaKFd2oe1P9PBqgYnpvm/s7l9UYMqaWpGPfQD71NbyvLnaAIYzXNPOlJbzgtxayAl2",
-	"UtlTCxUAdxPG+q597cJvwpzH+un//bOnf/Onn//gz2uOVbXxI28UaLtqVHfuvXP33nu1+chKbOCzX//3",
-	"2Taac208+PD2ncPD6maefecHT//iP8+2sTvbxuFHt20bleP4n7//3z+bbWBvtoF3D+6+f+cdkLbOeVdx",
-	"l866qz01zvEkncMn9LqiYcHiJKo7HgppUIy167T6lcOwRQoFhwuz4AqK4SjjWCum8uqBC5heqvABV6YD",
-	"0OuzcdhBDPPV84UwV4Z/dAWUsKzs79r+xfe3XolQt4ZnFAl1a+dVmiJGHrKSxlq4iEtw8ocSBEtlNxsn",
-	"4Au+4PD4Vw3+z632Ot5pv/RbQeGcBMwt5EI/dbHUm7mpfRc+z5AnVmF31TpjvJxQXBOwlsWiipnuoLxY",
-	"L1pvnGUznhi607AcXUzZybjsj5EvfzKwAx7nI6Xtn5//P799+nf//tl/+D9Pv/+Xf/jWtz//qz/9w3/7",
-	"3u//9tuf//W34aoLCCTPVB/0fMS1r33+N7/57P/+66d/9oun3/91LdDIk5z3YLMcGfcTqT37k5+HbT/7",
-	"j3/72EoTT/7xd9/7/Ic/f/adXz22pOZJ+DHRHhxhOKqQS9DYdkA0iWom51JnxN4g1anWqn1JZJli2EHE",
-	"ppZB2tftFuMgyNOSOinPL+aFTqT45uc/ffaTv1/LvUNNXXJtz/AsPVwdB7oJxSfw9rhUw7kTmPGuGKgM",
-	"saS+UaP9g6V6eI4DCigAyIZzwTNKITzj3NJQo+e738/l4K5WBuKiKjoU53C1mg5eRtw6EbdORF/B0hSc",
-	"c022vlAJufKYvICL6ld+4OCsscSByAXLIRWVeD9GPTnZACL2zUCkOVXSv2u0y/vGYFmqb4nfpqbFTlUa",
-	"zs3VtoyYUQAI0MmE/Wem1AkbjzDTxqVALCqAGYgYr2EJzNe1ouXmx3tx2cozTsKWy2+5/MvC5bfU5vIc",
-	"+OchNesqrRdXnfEWi8OLQEg1ngzFLBdAODDCiNrMBXBtiOKNPeGJmZAArgt5qanGf5d4OdeFUg9xxsCy",
-	"Y/c99E1fJvGtkIU7CwEEJsPrMBFwDqVGH0sMXvYoHK6VOjsouoRGhnwKrfSUj28e5QIyfZQUS6IE3Fjq",
-	"k1zJfpsaveUixnuw7vGxBOSNMBtwyKcQaV2IIywXp6mYgGyjIR3RijY6YmOZCQ05c5CRCNHwoMm3zhhT",
-	"KtvYZlxnB8fSSkABNVhlVvhJjKHZFAgdz5LnOGKxYyz23+Wzo3IWW8IfQ8UqO3bA0qaamaxC7rOXYWTp",
-	"1qyUVxEvjbU1S9x3U0sNH41ydSqqK2wSbwI6i6eoXGWzYLSY6gra/kTlyVnmCs+ePD9DRvOPv/veZ7/5",
-	"4dPv/Pkf/v//+emf/9mzH3/32b//ziIOdQZvCgt+rs1kLrWA51bU2Yo6/xQMGts6YS83omREYksgtTxH",
-	"u8iVEbLp9cMol8ZQfs2loVGdDBCGKDvYc3h2jxLZUp9RgDl7BNhmHw9E90QAPiM4Jj0MpWtrOqoqi4Fz",
-	"Oi9rhmLUM6S8BH3WqpWwZklu1gWDqTV39/avXiucpU9/99ef/fq7tQ1YIU7pso38A57zLp6I3d2oaKz2",
-	"D9/6Qchg/uFbfznPO3DynnfQ3NdmjwF20sUTd7+uy2m86+n1Iu1bSr0xIBJU0A30QdBjNNwlLNajL5xS",
-	"G4GU9gLJ9CHE8+iArqICbLuKHYhRBAZpS8hL5PsLVnd2EijqykDmbzElsynj7Bw6H3ugxuDpx7QfbDzt",
-	"S248yrBHvUUOM8MXXHBLGT2xM2UEGhggRX1BO6RFXzQzjnAOoBeG1ZJNQQpuWaUYcBcBmyPstSLmVmjz",
-	"wmMCFmU7XhBLi6gIPkbL2hf3bjQa8J/G+nTZrtglM7teKnnWvhgW57StRgSAO5C5gP+ySktzt9FsN5pf",
-	"eu/Lu1/d/1rjX974F9f++Ct7H1y9d/3+zQfNo9r5S+ufxc8QmhBib7fqypYJbpY5ISR6NbXx5LfsN32O",
-	"aotzuC7MsIDyew6Oe8Cd4feRCUzRnjUNeBIgCErxCGyvqIyYdCiyVFKhZjdRZ1SdgfxO0XFbWoYFAEjU",
-	"91fdRF4DIKSNc8RmNYJqE9b5DFYb25wCleM54B2Vj8E6kaX+Cmxda5cfSu8DPoAquJN5AaGp6wv3c5Ry",
-	"rOHzJaH3H8Ebr3w5djuNdW4MLsw2Dvtcpx8WceFBxyVeMf66KnTa7un56oAJWfZ88dEI5W891G37R6PR",
-	"hLOvNXrJanwnU7K/459EtVxlCP4JaS52UqTtoI7TpIWBbJiwr5UadUk0QbN6qo0Ytvk6gb92pS5ZReKZ",
-	"VZC8n4zgexYscEnXdGD9KzrWdNs5zH0v5S0xatR2tcbAMLiKZ6hiHy/OoojbsZqryA5kG/e6VaOKuNex",
-	"LuHjrEBGq9n+lcfukC8FvvFUdksgXnICsZXrLy9kbv1LuK4I/ZE7YBcWMFdnB5KJ4chMWYz3LGZj2UkJ",
-	"rl5IPExoy8BvCLBe9HoCC/VBqQIwYaTa48RLtF6kkpmJ8nj2Snr4ToDF76mcQZ0VF0XFU+Ps6XRxqGwR",
-	"9Q00BYBGs6krQwAwGNqkWUaWGm6cghWCbaZmiQ/BRXVpwzNRgZiD0Vrnli4XRGAVxMgVZy8kwQXiIYa0",
-	"zQiJa4p/lxogtaXt/2SEv63R/WWPEXKRQSp34ULPRYa8ciKmy01JX7EvPEcbz1fE9CwTj71cB/fvMhjr",
-	"Vmi6fGOoW3w0htrDU7YPRT6FHqtDdHNhcLcuUdiqDICgkoypdmDtEOagB2qCzp0TMV2U4/8VMT1PYJlj",
-	"RblKxoi2tzKz+YqYXnYc2OrB0FjQELaw7RqNqmd7Dn57T0xgFVbjuHZMW4a7ZbgbMVw4Q4xLR+WeB4c9",
-	"M0X5CGkR00aNNBR5SGX/eahuC7KNHbHbJhq/GonGG57WzTlstLavsmN1V7E4gAN8lIGerzLBYvSdxFDl",
-	"AyucQCPeWDJl41GmeCKSiKrz6VJ9/DQvakO/Td+es75VUU0uhaJz1eEe1NlZNe1AHnGTKupDe1SwC4AM",
-	"g5GEeGGvXpwJLBBYHa5HNUoRWFr8yr2Tqwlgh9pmq0Ihu0r2Usv8A+Dh4lkBIVwEoDx++l//3dMf/Jsn",
-	"//i772Esyme/+4/P/tVfP/3Orz/77V88+w8/e/qd//Hsx//ZlRWBtehkyg4GSxQXBYvLFYrtX2NcIVFr",
-	"7ZfAk1OiR62bIVYq/BRO0AlVrdlqwo2o5hq4cRXLBsP3N29cfbKaiSYRyXjkDClQFz8prZl4NBJd08bw",
-	"4NSeUv88zYUO3pwJPh3y/EQYRG528aXf/97Tf/Ptz379raff/8XTH/2nmosz7apsPAQoy+/+62c//s3T",
-	"7//K/uStQtj8DFR0kUlw83rDFbSHE+BekJSE8HBJHl1uSpMtQKcFT6C+uivuTEFO3aFo64EaIS32MNRh",
-	"fpx7ZHUUzOK8+FAjuPjrhEs4Cr0NmDiXhkzLuDBkwi3zcsRNgtpcDF4HzVCiM9RpLSLiAa04VxPUz7NU",
-	"mxb+M+6lmYgjqGtsSQcWe/Ux9NLwLmFKs9jwflxn76WngolHvGuyKXSDL2vhq5DZ5qEil1F5gY6v2QCL",
-	"5YZJXSi+trBASJhTD41EAIptL7n/ZZgCqYNRchbkDXkDAz+W9I2rvFWIEJARD44QyNG3K4Lc3w1ormwa",
-	"eyPE/IvhvVT24zddiS9cdEz+UEOB6WxGod8l1ccyBqIQl3LdILe/I3oqFywm9gKXM/YJ9zEfG9Wm36Bz",
-	"q9oXZcogRPH24VftQnz9/cOvwxbyoMLYB+nbMMRm1Ni/EV29fg1mW4dvhnzKOoJ9dPTuzo0I/qd5zTb0",
-	"3tvNG429BlprrJw05DpiWgzTrsog1i1nhnd0qYyfmhQIA4L2S9fZh/bMWD2lo9RJFNTa1QMBiOUFfMIA",
-	"rr/9C4ov00kEkEWops14nvOpnaDqfCy6BuoqECY3tMOZHtlPoeljqQdWI5XC7l6zvnfjzhebjfhNuhm0",
-	"74x4aAseJGkfskxywTKljT/KRjyiwm4ebSCVQaVhO2+8HXTmUsk6Oe8KkNhc+WcIF+TZ2Cen5GpCJ9gH",
-	"IHemAbYBJKBACbxjGebGwQBxrVWvWOoDmJC/ANRXb+6KpNrNenH1NziGzzdDZTjOTDriubnSU/lwx0l3",
-	"JdlvbenKXolaq2bJRr2rT2ubCRZVHH899vquyoeXZZQrScFeCHE0qnYBwgKeiTOTSWAgrqJ4qllHYHVK",
-	"IKrbMKetHW0K/nerl5P4YekXHU69piS0Vk0wavDKY3dXniw0NxyFFbhzknHqLBbapENuBDAkO+exEQlU",
-	"6QdaTgmK3jAgyeRAsRs55DEio5BqMm8beE8YR3OfL4HYqslbNfk1VJPPz+RW4m5bG/Zlx+KRUGGJK5Fl",
-	"1LkmqL2xSZpljMKBNlSk15JxP+whna6yYQf85QqSqvXz9Iv2F6n4D9ApDbXkTgWoTgjKRiV0JPiuE0VV",
-	"W4sKdpZyAU+7fXDv9p3337/zjlUanH3AqVCY5m51Be2U1PlC2bfKlbThKx3YAYaM93kqK3zmsCxbVrdl",
-	"dVtWt2V122qFG/LGO4HVkSyIPMss8U0LyPB1NaonZ3A0JHfPg6W9a9UoqSZMBRbZkKlFjBsWzxKPmHBV",
-	"B1xjnr6zfodmRbK8RkyqnHmS7aqvRkUoeQzfzqKoQqlzsqnB8cDBBR9ItOi2jYKRVcSc3w5su1uut+V6",
-	"W6635Xpbrrcx0kxA4yfcuxEvmNsBeLYGJ8Li4r23D79KXjiJbjSHd9OZGsFUbjUpe+GcUTzwT7FRrvo5",
-	"H2qmRkIG8U1pfwA1xAlwsYUepqL0rHMcAUC4vfn0Y+SRbSjPSiUCNUDIjsJhkGfT4az4BtFLM8+57jwa",
-	"qRwtk3dgQc5mX3YEV2jZitvZU/kQKGgnlRyilmYLIVbeydzrulZvJUIfMc8KwBfpGMjWNnN58YVqIsGO",
-	"b+Y2ycpcG0ifz90gM+JjLZ6bPSZR84YYqKqpcrHYEDMQWRK5GF1OEborG2XugvBrBSFERkw1FRLKhclT",
-	"kUR0t00+tb/ZzphRKvI9MctvcxcvUIGfa5dsK7Vupdat1LqVWrdS64a8EqioE1svWEoNUNsrMzMJ1npB",
-	"OM/8aZqTM73EmGrK51djw1IThnJ5swiwpoGagN2/KkQ9V5NSfLqXClNpru3XoIp2OhwPIYOMiEkqjeiL",
-	"vPbkuQST4yPHD+zFbUYrIMAiwOuZ7GIGCfeLN66FYLizhM2uDpTeD4HOA2J2AdRkE5jzrUR9KbrtgIo+",
-	"BfG6HDU9dHcqNlHjLKGQ0pdOvCZ34PMQsH0RiZmgXK4ZZx+rDoQto8BzxPXJl1UHq3jhykHQsxW+MXoW",
-	"M0G5nnFg2vfrLAb5DkJ87HYMrQRPsnwu2LsHd9+/8w7E77AD1ktlqgciIXNEPpaanJ5zZuhSIFwERgur",
-	"LHiZFKJAwZThBMnlVul5Sf0BzuW5yeqwLrVWczeqfaw6ILRfvRDhBgGol9GjL7mNcIFisBcQOw3LvZV9",
-	"XnaLHUgKoPgUewjUDW8J7uKlRv/ZsY+Hz4VYQbx4oOoLUvOxIvBYuGyHqjtsx7RVt7fq9lbd3qrbW5az",
-	"aa4dhA2CtdfJZn3FlLxgzRuJxgLPkM+eBHePT8jajRqNBiVgHSrnK/KpZRy/GfIpWHpZT0xEziDd2TIT",
-	"yWLgdZicJ5Ukw7IDzDsVtrEgWTRuedUdsqgMxFYIFzxZehWiJcZZtiRr/YGd8Sp56+APmE1ar7OYbmTM",
-	"UtnNxkm5GC0wSk9v6xeY4/5ATV7tNHf8sRly0NqiKjuBUaH0hq9RXPIZ4tJ3uWQdwZKUA1OFuYwzUzJL",
-	"NK+HnKAREHDHWIMKN5Cj/JwSlx+oyTq5y3BNt2aMy810BgJQSPje7YwOcTIuWrL0Qo0YXZ5lHd490Vce",
-	"e5kG8oIWxKipnI1ydZpaYQdTX2PXROxmiA19QVM+bz9mieilUqA9wShgCB7NNWIDX+kbG4Z/UHpqmghp",
-	"UjONjiVagFKrLCE8WWoYiosaklR32AHLRVekI0yPhrVMWGdaavwLesa+S3cxYuJUSAfC6trheZ7aoVB4",
-	"of2JOjfKz/VYMh88AGMYoX3FNYJgr0B6Bqns1+1QP5J2EQCrEHmbz0bHzFvRM0yNoT2AvPUZrXLKSl9i",
-	"qvDHomtEAi0fOZRcn3buRo/F1+3XEWTE7jVYwqe6NOaZL0FJm1vaJFejkUjsYknlbXVDQmqBfARw5l7f",
-	"ZQM1zjW2AMgwVxtQaU7PhBOOcqV6hQ94mMqxERHrjXModa7H3QF9R8lm3DCeJLnQmvWFYfu7N316cS4w",
-	"p84MhN0ZbKvObvtuS32CHQWEB1fuPGLikf2XF03cAT8ErD4AvoG8dBBHmtcgzkW76BYls6ntFtOM8QKM",
-	"UZLQIJ9U5Rsf8RNxm3pZO+H4EK7bPXVGqvFbV94q8dva4+PaUPfT5LjWYsdWX7vabO42j2sROybGhr+8",
-	"c+f9u1998M5x7Um122JZMMu6ib80yHOHzLhL6lIPPWkhgrFpIu7arHDtFNnXgxWK7hiVaVCHg1KhXZGe",
-	"ehF36ogKXWvu9yngiU6zruSJo3EnS7tlPcVBdZytmGRKnRSKCTfsqlVN3PetElgW00MrGWqD4B9lbBAC",
-	"0TpUF6++1NltBz1iSRVPEpHAJwR5zsYQFROXgfXcHCqs5IciE13jGl2b2hzx/rtpZgC1+cyX7ylTfr9K",
-	"nQnMaSsjXqqXTY1Zbdy06uvI7v40b+X3y8fy9ag/WPwWo9r6Gq+2vYSIIUmBb1BTF+D70zAQ1+/gSlJ9",
-	"BSG7Qo6nBeTsNtiHK8Ybv3fniM02FoOQqYswBjvMyMNkQqoHUDjGMyBPQeRtqtmJVBN5i4lMizlcpJWo",
-	"ZETIMgpBj6ICqCdqNBpgG6LsyaoUkrF8HSjXw+fnnLzW3N3bj2oA2OCFrnOYG2i1YeXPMgsXetWWaL0A",
-	"bF67RRtQrQulVAJC5ZcmDCC2SCYgYc2DRVnlDYIUAJcMRukfcWPytAMKoX3eEf1U6gVJBlaZBaSqeTAs",
-	"l2xAISQEX8LeSE2pyfifxRGLv2j/s2P/80cxwVPxzps4Zsn4SGmTq5FVtZ1uHXnjBEuHdhVYLobqVIB+",
-	"TQvkgyGc8DYUXE4GBGFG5hNYHK5dEiN1YMdgNWiMunAAcZ1c8BNLfHvOtmmnlQmr8B4UCGiNAinLLybK",
-	"kyOlddrJxC0I0iZdendRDsQ/Cdpbnbuxktrpb14gCGxJ4OUlBMMh3Uhy44AgeKG0EKnAYlvq20h0PL1w",
-	"BKSvALRyPtYrsk+5nBK0eb1awKN+9ZXH+I92mjyJEZx5oCasx3M0BFJBb94/ljGIhPQSDsKSGO2cIgBF",
-	"6EysDt1Psx4EoJF9tYD/QwpOSIBI9t6I7W1op0kcBYiBYO0cjjVieEQstm1YkgveGfuPJJV9w7OTNv5y",
-	"LBmLJ6I74KatRkJCe7EY8jSL3wRZszOFXodDJdntQSqFppG9ET/91c+efv9X9gMMvLD/8gEA9o8//Mkv",
-	"P//l/4zfrLMDOcXzEUzWUn1HOp1FVE2sPq6LicIYnLkXjP2UOA22bL8IQZmyrsgyh58Z4nv69UmUIGRI",
-	"WCMofWbXYUKcxA5TQBoMLzogbqLFqch5Bq6ICHmpQybBoBLnlEhzZKHBxByngpg7+w9nksbR2kUFjNC4",
-	"yBGMi6miKLgUm5IF0JQOmfJN3yOMBCunoSJh8LBiTCDPsjnNg1BSMQVoyBNBefF+AcWjlOAsD5wygvzc",
-	"80m6iPCIQ617TH13rBGCEavst3eH5+KOFwwZSfiPboEIAxICSGpfvXv/6S//y7Pv/GptFQDneOG1VjYa",
-	"w3I9pExOByBD9cdyW/Vki9a4kViBpy5Aa+wWF30tcWGZnLC8sFjp/FcQmK1dtViedayrbu23QvrlGlcd",
-	"ow0u00JI+IuSxEsS8bJ60KXTtD4zh8/uJi+J1fC58dftnblkFEhvVypdGivwlvS6531zVgEFOSrQ78HK",
-	"VInegalLVQY6LDmYegwP25DLAAu1ElI3KhE94gMI59h5n57FIVB/s+GDUAlTw1ve6uwuYmlJheDxJQXj",
-	"DMMY3h8PEvLKEI5zmLy2sYWXTwo83ojqlckCajwUZ4YQeEHhkclgepGGLjAahcnXC4qxQChOqSKGR+Rx",
-	"tzEIlkQ1HmwVWLuhOzbMKKjjUQAClUqInIiRqbM4U1pPYzZXf8MnkWIZCXerHUxLcPdbjK9pr7ALy4Ag",
-	"ku1L5cNxxqmiBf0VlKOgsDqMLa6zWDwyOY/JGuNG1hFTRQtEU2hBeYxHPiQNypHYqY9y1eGdbOpm8s2x",
-	"MkJXgJjgLr2P4aYXYFzwxSVWNiPYvn3m9eUWbMVFtMc5zPhBM6A99pjG8I3Hta7IMnivnKGOie72Tdgv",
-	"CP2G04bxTZiybql28T0dkFpUe/aTf/v0Rz+q/jgYj2tn78k5U9xL63xGSdjK61hQ9JfVVrK1ZJwnv97+",
-	"H/cJMUDXC24ARP3isk6lMmmPbqteWtMVskVd/SxW+o58OBAi51GjfP4jyHVpziCzECtvk9sCkp98NjoO",
-	"H91yOAoNwboonM73lxrm0/EWVYK9V5reSlaZTvoJpizOUr6VE0DST47s92CoEY9GGRA8SP2LFvaYJnpp",
-	"h5RnUwFGMgtAEtWG/NFdfB2zRYepdH/716FKFQ6xaki4liovybFD/uh9IftmUGtd24dm3Z/N+ajfqFrl",
-	"QKs+CeylTb3FOlOWiB4fZ+SGd3FJPMtEXmeQtQXRkxrCN8FtxCX6gZSEXOUieJrSfl/6qCCMM6i1mucM",
-	"A8J2Vo8AwhuWlPdgqydcevHjeeKmeqwz1qkUWrsacgH9L+/XcmN2VK38o9eO8jkjcKCBuVV3uQzSQCEq",
-	"JeztecVPl0m/FqQdnEHyb1mdQfCk9BWFg6dGF0HfQDdKnvhSy1DNPGa5MONcYs8jPsXyTx6XtJuOUruz",
-	"1Ymn5+MyG3CVxVxkOXDVHFjVIkPGgEspsrXdEhVptjO7qDDbdiRyDcnOVb2Tk3zl3j/SIr/7zuLZrJmO",
-	"G+5mmJJ75uSAX6XBybsNnEu7UAvkfVoI9MCXv5XZFG8KRHg19rAk4iVyt1fQqxTu1DpOpS3Pe5GupdLq",
-	"L3Qqrc7nzqw2jIUhsfBP2CxTEu1YRO4iZ70BHC4f3Yq0Cq3TjjP00izz8aC+LioJrI57H0tLbyGg5a23",
-	"3hEO9CVVsv7WW2FOZ3lQFKdvpVtgbR50Gx7FoEa1T8Q0hmgzN/gSA0M7gWW+x9JlzfpYI7TtaEqd9Ug/",
-	"mCsctt7z9MeOw6UK8EI6sU2biHVEpmQfiDt9cCzDKdEKHKVDYSeO4geIAPlYYomMKMz0DbGzSBWwL9Xp",
-	"S1y2NqaNavx0OgO3hV8NuZweS3oRo3MhMmkk1Ajim08F6wghrRzRHYgkYmNp0mxO+rBqOODg0Eze5Wk2",
-	"zoXGbcTzAdh3XS4RX9m16HCPMVODjlcuuFayxaRyKbJYPHosTT61q1hE4HmFKcdsWbfZPmZKC5mQqMV0",
-	"2pfcjKHKihmocd+1gQ1T9m1xXkDXpJokd11atUxEXkBgwcyHI0jvDiDYi3LV9pbEdCviW1jDV8rZM42r",
-	"MHGlrO1u2qkJF+MoHhlX5xmj7lLKDg6vlg82hHhvCjOMXcR3LB4hmYL4vYUlg88Q1S4yDmyJMgic0Kgs",
-	"sf8LRmVAj0IJzmrtzaiQEFuNyAlkQPbcMlii6K9rrVVrtO2H7SbMCjYEBoSIg4DUBDnEO40bO40mazZa",
-	"u40aYUKp/B4hMqEhFVEy3LPf/PDZt3727Ds/ePqvvr/z2W9+8ex//+zpn3/LcgMS1GBUY9vveLf2EHjv",
-	"+vz7kk3OcJ0RcqtAMCGpt1UsMa0wgnUl3orjELu+8biGl7nWqj374f/57Lf/57Pf/Obpj3/++7/92R++",
-	"9Vd/+Pa/e/a/fvrsx999+uP/8fQn36r5BbMy7i6cnvCW4N7PAVsRgknjvGbn0sn/gCfiLFuBGhuAiZ/h",
-	"ktsSyVtTtSU3cJ6mjpdWCAYbGi0WGaevQKN6mR8T+2VdkvfmVE8Xfq2xYv0wMC+y7kApLTQGiIPpWldZ",
-	"IEhmsBfjWI5UKk0mdBmhY3YQroxB2NotqngvVSJQaZRCJBqsMoRBF7M3rKpohavJmxiQbhs+loG4VUrb",
-	"BKkBqmqSBcTOVttxQSRXirUYQpFuJvMzeBWlqIgQScB4gwIAyKAk90Eot2E804pBZc1cDNOgpHSpK5oY",
-	"ZSnEgMJEeIRxi9ZGwMnJp4Bx0hmjHz1OZWpSy6NiiDmP7Zq1EyVF+B2YbfxRBAHOChX2XV1n93Bx4ctU",
-	"akMywg6LLfEwbSu0xC0av3YNXWtEbP9qxPYaEWtehek2mJMmKevLxexjQzquswd+EUg9GPFZzJhjydiR",
-	"UggYix96cJQgR5N4PnRMQ6L0r1uIr+xq5qQylX3XEAmZdOhgq+rFkjs84DiiB7wjVT7kWeUmEDaxXRPq",
-	"i6ZGa2xbCDaF9nh+JUHyQ6k6wbxCw0+EZPGQP2onhL4Su7WldAuQ42EoLLYSoxqbNrbr37QLGYrsCQis",
-	"bo7V+w6NlzsOpuDXp7Vk2vbNhYfKKggfOggppFlWTzgCLKL8FNGTLNWjU4uv2Jetfgqqp/0HaSt4hWhF",
-	"IGBKY35IiplGkBXScqk/RE6o5JTHfkYDLIfECVhVEN+LaaELDpsAaRtepmzLkCJhAV2p/LcoqJOC5tHb",
-	"YOgwN5mU1qyyCzU2K/WCzdmJFSou0lqkWyIpLhFs0Id26SapFiw19qRQEqk/KsG0JbQ9t+PI1pYM1a+1",
-	"H0Ip3ZQboMeQW+R2w34X4C3NLJPd/wjdnr5jsGqXuk21X2Ru4HNdJsClRFzXrp8wsxMOSV/IMiFoxwyE",
-	"XISDdIeY+wtUnUJqU1KhFulJKJC0yh+Cp9RTgVrrWiOqhbe51rpx48ZuSZuyP5Na9Pv/90+f/eYHn//0",
-	"l7//5d+sqjCFCLOBMnYEylir0fhi40YLAlo8SCHqgmXyV2vtNeaULxCcii1da1WCz6gN57ggiN9irLtH",
-	"zX0EC/Zjxa+lqrVuAuB0sVorrcnMVM+rU8LpfDWVySp98PrLow9WSMMAh0pSnBWccSG2CuJWQQQsMczK",
-	"cmpZWUVEQSd31fjRI5YIfdFao7svi7TG20EycIU7z+mHX9CFooV28LhwtMUhtuBsiEoUVoZ006Ui0SKh",
-	"YhlCx2H8SxRiDgeuc28gNwo4fp2hg5I17ZN9r7hixjChvyPQ/60Q73+mVh9lAEiQ3qgsn2+6QbJFyUAv",
-	"1aRluyzUtXQ+pIdUYh0RGpEKtbTJQOGc0GBeGOFn4wFctvbmoWB3ZDJr9t1c9Ahg/edMt/ZIWi72MLTe",
-	"7hY0ew94dOAMBkAqLvHIrNFgVYGDoJONeMAdmVx22K+Lfbp6ybFPDtylwg+8jah97Wq7oBkJr0dl5OEF",
-	"RlwtZEOPz0hpDG/iBrrV5cVZrCMlbkMrLjkDscx+Xfiac+TMRDScL9giOOlaaJ3ieVoUPX7HSRD0bmF5",
-	"ViepwMpiYG0CgWIyELmIwVVP7/uLa0UCcBpPwexBwQtMOWBzMLCR9RnSmgrkxFQyM3HWeADwQYihRbHj",
-	"hzStM4pJ3LHDWDDSBSFaxSRLIVok/HnFkKL1OkplgssLDkA+B799R8mlyuJh2pdWHxzb4zIQHOvuPLak",
-	"eOc2bPj8AXmHAv6LQ1FamrlMx0ukLK8bQ0z7kvamQHDGk7784ls1IAy2qowtdsmEXQp9RMhShGrKBdQK",
-	"4JmOmFHK5YXERemoJQVe3hOmuJAXLory0cjXBKkWr8P6VkXtrBul2ll+xLBwfWE+PBU5JF/Cah1xfVKL",
-	"IIMHsmkwpQziOSnJx9IMV4QW7k1b9dowgPNJyLRyZ6abwaZtzrVft5vCp6CmBl7iUvb+Ztdmcd2OiehA",
-	"iGoRSexw5A6FCUkjuSWwew9rObYqvAHjIrnwmD+QLEtPCA+4uIXg0R1qkSEG5v27PjkLIsssnUhlnX0N",
-	"UvlHXOuJyhON8WTIVSHXK4i7x4vuIwwTRe7eo2LopRA5AKfDZXAui1xNwG1NBWR9xDixdrACvBF/yZjR",
-	"hzKbxhGLD/lQHKZG/LNDk6ddE79ZZ/besaP3DwGQTuWsIwYpILiNcvUI0o/iowcfHR7dead9/8GHX797",
-	"55BcOQCwF399512VT3ieiGTnfq6MarGBMSMdO4c4gqvF7faXlDa49W3aDvAvAg7eoeiOcxHfwlUhP1Tw",
-	"dfkzX8QDA+wofnFKuiqoL8KBp4Vb7fH9aH0Brg/FPULsp6DnYBXdkXGLbYer+RTQ4g5Fd+ddYbqDHbum",
-	"GGr3YZ72UxmXPWoOb22PatRqU+/mSuu2tt9FGBZgRU5/pOPbHz44bH/44O57d+8dxpHDkLW9E7CEyyS0",
-	"ey9FCqcJBQh00R4QvSF/MQAxBpVfcAloJZ2kCcYr9JbFeD3r9FM7TTLh40iDJHCaT7TgsyF/1IayKbHz",
-	"wna5Fi6FX0g7IRd/AdVYUm2pC1jIER2PAiPcnaqzA3y5jHbX8DJlgHLnbXEqS4Q2BQyffYZrZQ8wmXJE",
-	"smN/xGwcQtxoQbwlhtPsaJMLPoTNcDU5VI/tN5pFiKkLhn6b67Rb5uJa2bkS0K27uAM1YVKxSSoTNaE4",
-	"Fz/ThYGZIXPfwDaHRVKxE0iCyHPRNWygcg3lEI0lh9pw+2qJz6LpbX1OeqmWsq14clTojhF5xIngAVVb",
-	"Q9M4KrHRQCddQeHYWgdf6+o3hyjyrCriudo2Vfn2HZVM21B3qtbab9y8Vkq610M7uuXgw4HFhIq1ZYJr",
-	"UWeHH92+fefwkL2x+yZwHKr3/sbem/YemEwUkVnuNwrkGahxlrRzYfJpzEZjE0SGdHj3hKXSKIzyg3rn",
-	"ERaCRhb44M7Rg/+PvW/tjeO6+/sqgwUKS3pG1JLUzUsYBSPJehTrVlOKnYTCzuHO4e6Es+ds58xozdoC",
-	"nKJpgzSA46JoisJAiqIvkraAi7ywi1w/TCLJfpWvUPwv5zK7s8vdpcQ4yb4QIJIzZ879f//9vtu9eevu",
-	"7ne79+7cf/wIVCaQKdhcF5/qsmslsXUUyb3d97v05o0Hj+8/Sji4RBEnrP6vRqwivouxokz1Uf5i5DAz",
-	"0UAUw1wa03EKx1a7HbDr1DnbqD4E54mgjCmXBxtDuYmsCxhGEqWdT0uzYdGswucRVQoeY74OuocTCpux",
-	"nmHXw2c90RuFQDObw3e0NMGMZz7fB/VoUyv4A4E1HJGWrbSN1vV1yalMJvO8b7zIvFA0epz/ZHKS6hR6",
-	"1E1L81/InkZS0+hYlk4ZxalwmgDrolwgxfmwXBrDbWMOG/wh3HowulwYN+VY85ENZZ4pGSY+RUdSjgyp",
-	"FHYhuCv+i24RFOZWIWu5hf71tVKUlk85jhtKl114LnH8ez4WJKK0yKDndo5nNkUPbGSmS280VplQ0JtF",
-	"6epRRpsT8mFwOz3yAVi3alTxBMfBmVWGsrNcJNHqDi2wNuCHdnsTFIai0EXXC+2Xv2LUnfCacK5IF1wM",
-	"8nXof6BrbG61N7vtzX++/e2t71x+r/3d6//q6vfe2b535f61h2++u/moRUoStrfIgHbwmjjGPMFilaH8",
-	"/tOXv/3sqy9+9OLnX0wNiIE1Tj0eR8E+b0QrrsVJq7C1Yq8XVshoFy+v5M4Xwze1kmuM57WmdppsojCe",
-	"hbd3SVdtnYxwhktOqsnIlVPELhJl/mx1TPQGVh4OBFHf6rGyfWkmD3acswnYdAmzAdhQNEmzhw/2PDCF",
-	"70/CJDiEmIGGuUxtCg33A6tKqfSE6GWnBLY4PJQ9njSKdUV7rgyYAX6VzzsHqXQ8yTgwR8SdLpOmHOv6",
-	"7flATd+eBE+SYcYT+gwxOSm8U3kgGJmbcb9ajbDV2Wxf3jr1PRov9qHtVy96vtN69mTpa5wIyc/YYcFU",
-	"vVjQOMkRj09K3JqBt2DltaBGL7ffDBot5CGYF1a20j7hQs2aSlj3XDwaZAZOQahb+qx8o8EKYU3L2iiI",
-	"OLvSQsaul6cFf6qt84JFnYeUCsBm6Nq78Y8hM9EPX40Yr7VNOaFLic+TnB3Xt69fv9q+PuXvwLdnZ+EG",
-	"EB3kugjqpTiTI7CwyYJ2JOhpVYiD/NjWFvLNxQSZ5CBUZVQpzvsLfAWVkV2LMZDEwauUGEvlezb5A0nZ",
-	"hxelghsnjc6hVH9rc2v78pWr+1W7vXVViaF8i2rok/PxBGyn6JXZU48WAmZuH7nrS4ZA2IjuqIlPRsk/",
-	"UbVPZEaiJ+Mo+Rfvv4+/efzo7YvXJz8BesdYR/JfVyJnnF1CrgUtwbWKpOuEtnCQC3WEpZZwpw0zYzLV",
-	"34ge5qInB8iQjmWMgqF+LSSv/GAkGA/DkQDxsCgdugaLwpa0KK3ZXR82DSLB7pkEf+1xvUHPGgW96eAW",
-	"sZlMTHWEUQhUcDaixGKMJ7akF5TEQiiTExgJ7KyCa9WCBceKJ+Qm5F47lidbHYsJ3RqzkolvipUyDK1q",
-	"JV0opE5otON9IrY+jjbCHKcF9wGlFD2duKnGGjS/xWHqpufe4ijyc1YhRd6ugCzWaljsS6KVpNT0LhxY",
-	"C84SuKBkzW1oY28WoqXWik3qmP1+UMRGZE7h4caM9NCNRFNkYFzJ8y9//dUf/8OLz36RBN/8l2lx3C0q",
-	"9RaoNfhZB0HNRSr0BQ50jQqZZr3SEGi91bdHI6msos0yucnRsydVujc8PYRI3HwVepcdVn5Sh0/q54x0",
-	"M56VpvjGRG7ZyknxA22gN7wP62p9cKYOjgPyMcbDoWg4nfhQr7fnuNVp/ZuBnWbj9c0WXbx+mIxd8ixu",
-	"4Tbv0lfgwRpWdHBYWp1WrvuZuogtksLEKXgf1pAO7DnqzD5cmamdrnAkc7oD3xzlgpL/61MGF2NdboVt",
-	"usVpvfi3v3z53/7d8z/+768//k/Pv/z18x//37/87qdfff7l809+8uLnX3z9P/7980/+S+uEOTG6Knqo",
-	"eh6bUg67AjvWvJwPvXCy5baN8q25t/NE5vK9xJBk1/cTzZln/GGUXGjDLrUfA/kzadNPCqPaIvP25G25",
-	"s9iQ5mzGJaKnr69ygyChi+MI7o9aSWkTijtodptxiwGnaEw37rfi1mGmRN71u+BPH//s5f/8zZ//8B+f",
-	"/+j/PP/k//3p409pF3/9v3761ec/fPnff/jiv35O8/iX3/305X/+5Ysff+nns8g0Be+uwMgYmbPVaf3T",
-	"9av1yS10VQZYyrI/JACRzZj1XDZKheqW4kj6B+Fv1HtavGutuDWWWX9QtjpbcFO6IszQ9IPdIAuQKK1O",
-	"C29plKEzYuPP4hZG2dKTpnVy7hafqcZeLmFaN3Z7yW053xqlGbBF70Uo4VljsXtvXVO6tmhB66LCQBFo",
-	"PM50nUK/n1+fY43ShTy/1i35el2/0B12/O6rRs+v7ce069f+ZZ7vd9dT/8KviaPp23sP7kegDnJblBYa",
-	"jQc6x8wpsLIOZE9ULn9RgKEIN6YdeU/kOejZnMWHdvhM+z0jBzqb7iLPI+ss9OWlbNDHmAQ3AhMBDDhQ",
-	"MMCAY6xCVoozE+XagLKEmEyuDbZw6TuMHSlUlAQK+MV35HHCHM5lbxB4FLhSN/gsKeKFy1IIFnlfhdib",
-	"hmDpoW9z7AZ01v2V8Qcn/e+Pxhr1ThNz4gkiCCGqZ5TRHdGg3doJZwfva1ZL41fwDRSX166/iS77hm88",
-	"WVLKfTMd7M16w4mTdVqlwfnjt7YC5zveO9RF/K9Trdx+8rqG9ZLUvRV4ZTJvSJoJrMCm/c9ufXvjZl6a",
-	"+Tbtzcdt4xMbr9QHH2yE5Tzw9ptrDWet4XgNJ/DRuwt2OV1nVUc9nPVLH/LZn1uzzFlOy4kweGn1euWT",
-	"AQUIc8egZ66WKG1dO3FrFVsqtGk5C5s8ihMZ15u1jOu0knP/PulqtW2H2dz0G3SxdHu5yIYzv3nl+saV",
-	"77koNKYA2td5DzGCBNiptWrzeULY29ub8ANC12Wq350RAieTbu6oLVZa40Ob7iGDjrjW808+/frjH774",
-	"8c+e/+QXLc4j6+JyoJCaNOvLua2arK8cklKDO+l0mQFxqwQVwNXv6lLkXce8dbUdt6pRKk4a+VhkpX8L",
-	"FvV0kglO3E1Ziiw/STRhLs26Zv+Ma/bJ+4G+x4EeRzkYZVmJScEyXe7Sb6zOn7rTLxGGzZxoLMMIiejh",
-	"rfs379y/zTFZTsPFoifKU6aytAXSb0dSpZnqJ9PpRPSxtSw5O1lytvKBPlC78+2v6Ia3Py1yr/PNveAt",
-	"fvlV3OInX9mnv54XuZjjSOlxdGP3/o1bd+/euvn3lRb7d3ax051WK5TwIXBMLTml43LiQpcfuCDiTLp3",
-	"dpdhhbPDY7ax9rSStiiYQyNoa5OTr7R/4tQ3T1XN1PaIY03wcn3tEXBtEg+DDGOigEO1I4pshNIOKkA8",
-	"zB7GhXdcUS49GnC9oIdqIAqZ2i+AfOIyfZttcQA7Ej1YIf1WWFdl3qA8GRiiRJGGX3CD99l/POpI6ZI5",
-	"5SzGBdcsSy66t1/qyzJKuBAH0zQohJQ0UtTD8n3jZKAYgDbR2Y7pf93MdIe68GSmC4ikCdGTmW5auUjb",
-	"RCiPHTkcFpuO360esovDV2wxRfhOoZ9m8NNm8Npm3BoPjhE0uHtYgTI+Efrz5/1OGdZw8dbaibbrx6H1",
-	"CuNwC8Ph0tY6ScDgBaLWoF1nLCd4dfBeEe4yzoglCXXr16L/o6uU0xYaDYBHtYI8wi/ntxEDwxBlExFA",
-	"GM+PGTtYEIs0L0yUHaI5IwsZKTnuWJvC0mHlObbBFY+UZBnRTQ2naF85KAyWRgh4oVNx/IZhsbAR3SlZ",
-	"illEsNglNbrzZxpS2yZqEWm4YypsHI2kcoDu8b5CFP2BHhsEheE5TINkNhYQ5xJCbE7Ob/gaSnFA0BJU",
-	"dInQHNyx6ULWfXXnkENtlTpSeqyccBJTBRLROUSQp2BfUqleLkVBeA8irF3lctTzMYOwImcZzCqIqaz0",
-	"jBGcx7evPNhHPdp2uf2mzbuk9DoeAc0lXeOmE/B8oAGIRaJJp6Z1WOtSF9HDdx/cuLW3d+f+bU9WsYG3",
-	"nZx+j0tugydTmWdYvcpP2gud1B2ncLjwKVLfpUEDJKrgdbtRHCTVQBjEr6g9XymEq4UzbT9JU4pFSTUY",
-	"vh4m7E3wwtU1MFjMoUglIv1M4+iW2mH5ZsqUUoQ9gVOUFmKsuB+1N4PyXF3gZyzvsy5ga+aiJ9Md3iyi",
-	"lIXfX7C3OOqMIU0a346jkWMtZyywYJebDReP5GufiFoQt0crq3bhznMcJl7ByiazZ/EmQOATXYSsd8VT",
-	"GXYj3AqFHo1qW8YlEqfimFOY0csii+hIjsrmMl483afXyFaEMrGY763aZsb102O1TGUIjiMITj77h/WV",
-	"bK59JXN8Je3X6itxc3+WvhIWL+uS43UodkXoaMSM89Q5zq/AVQm6CPxxr9ShYzXSuR4dp7aSVmqBwxDb",
-	"Q8C5jK602y7PgLwsRnY8Ux12hhDG4ghjiyZmlz7rdC7rCWuFKQfDg6ejvtqE1Ann9JEdwjfHo/H9D1tz",
-	"3RVMh1PIngT10Fc30624Wk1w8xe38Yts9OC9bb/OMd6GsuWaLJpocpuaXLIfNuTYUIzrJ4NO+bwyaliq",
-	"09zqvFNOdFI4prRyHaz863C3o4fTUoSFVjL6WDmPG4EJpwjdT+m+MDOvQsfsDy8btrR9dau9F2M0zSy4",
-	"4tVoJIoyI/z/cxqb4J8pxTUVx3FUqVwaEyWDzJS6ON5wz3THWVoOEo8gV4J1ZsjcdHif5zeiPW0hOMHi",
-	"Geg8jQ4lGtKlJLhLFSWYoJMwjbdiJMmA9kUwXXqvKowu2LLJYT0yHB7YNpLBJ+uPOjzlKLF682Ghh+yQ",
-	"tr8qdRIpURR6TL6PzOBccj802V31KlOQJIyzDpewNJ0oCVXfZCdKMKm2m6XJTpj7vBn+JE20jV+5zICh",
-	"B85/vmMRl7pKQ2ts4h/XW2vvOLB1wkGyhOkheQ+hXwZ8PbUmtjai3TznJGkyVHMJ0w77KCDNQQ8WzAuu",
-	"KmGq1YYchz2Ogx4HPEe1oROS2WYcbhFExXVWKyNnY88zGYDZN87hJBAvEsCic4zwDEhPKAdyOC217zrY",
-	"xxPw7jH0QR1EjSjznsqm4kMWEsto+EQ8BNfPibrCQ5j/t7O8RNjqOV119EB29qDbZA7N6Lf944Lpn/T4",
-	"s7mdsIWCaDk2f7ZmXC768Xv00iN4Z34P2BNGpb+eAEoXDFAHZx7XNZmyTpNZE+XiKIt2d3c0Av1ubkf9",
-	"KtlTNHeX2YdqfZCqGiLloXUOtuJWpfxPT+IJmE8QTfDSxacCcU5RNkGnbgYtwM+Pw1YWW3PrqIpucNQw",
-	"5IHC6CG61ekdlXN0Ffl+29s1bECt5Ab6MFjRtRCwTfMSeGIW54Q6aWmIj5RcEoklGfULxjX9BpnfikLD",
-	"/ZUyWpN1ZW1Et7OnRGpaViaJti1QICgSeAUSAl4wIfUx33un0ya9tmnY7C4JhzwUH9yVql8OkGgybg0z",
-	"5X6Op+BeF1nRAy7haOqAFX0Lzzqmjs87FaBS2UzggC8FHS8Jqg0sXoYzuoSOmrkl4PMGbUke7fWBfL+6",
-	"IKfxRrRL6shhxqiZQ4dKnuvekVeTPD3LUKTkwXWBJS7sEWWUZoeHWF9cWI72sBWw5Q6EwerdIcMPKCxK",
-	"UlUpY6/1TVDrFgheyWVBDupiT3NsyW/tLI3uvrN3by9KM/LbD8WR7NgR+Wrg1OYjcFmCrkqT8ajwYxuz",
-	"TmWgitWW5FAXQ7TTUlHKi+iZXG5v2mVywAy8VDt4w9R1wBM6V+qVunaCwAY14y6ou60FHr6BSuzr5bYC",
-	"hQM6Nc/4dBYG7CTUkdZ259nanTjrcaTk+HWYlpfQ5zInHxZdY3zEEO4luX2rXrpJ7dgsV4o+MxN/Hw9U",
-	"EaGVF2jwIhrKcqBTW9rUG0jm+i/koSx7aI6QJcLlnoRyMhZoLLrAnLuQbIzQZVyRZVbDUnIhNHICggoC",
-	"g3NQDmQwdSxG8GSNpddRTCmOKb6cegr+rLDgx5UycB9uRI85gm07RRrNZZAdLpBcQ+C1j7wZ4DHgODmy",
-	"TIQjspANqcQwFDRi7uvxqbAJeSrr9ZHvCVeYs912PGIwc/TLKwGg1kmQr7gZWp0roIrAx1qd7fYSZYc4",
-	"0jMtOUTfqfdWrhLLW8GfeRJ8xgrpVKfzVfLEn8CjRC5ce2vV6sMx2yfrDSyFL2pLOxFM7DE5cJR2iQ7B",
-	"nbiOYa1jWKtkIuPtPon4ZzffqZH/XJnS5SvPmkUri8SZ3tu7cAkY7iF7Qn0nLdh7B0Q//xqlf93NHBNY",
-	"WFpZhFgDggcpCGp4+EqTZ2xfTcCRGc4UCVOWiUrJ0gFgCI0wF3xSd+ZkKe4icpxaHH08zAh970TivtIV",
-	"qwCihoiWlRRhxMSrCxfeI/GzceFCg8wnQc7M3YpvDhbUyOPA4pjMIMx0skk7aLVlJoIe8qcezNAe4NsW",
-	"K5h/FVtBrRWCI/XyCjOLwH4iKrCSU3ywh1alQOHNs3vfriKCTKior12OEc0G6UKIVEnOZrK6cP5yWFYC",
-	"Yq5yadUb8tiyvoIP+ZQ/NEhh1cmilKonMTFts7bOTs0gTc2UUWIQgvkc5w1hluFOSBCl0dJ0Zi00c35f",
-	"bdWadfwISHSBDw5BuzIlxhpsUhJueTdZqTjeV9vN3Tsk7dceDnz0Mj16KAx23OZM7qtdVuxsp2kLYQ5l",
-	"IFe8sUxJk4XsiyLFoId1cxAKtIX0qAzbQW7/EsAkU6DCwpsdC2JZkgXPpWL0R8xqxMNeI2PNU15ay/NW",
-	"pNYbT3gkVjkkVzzvNqwxsHUHtF9K3fxocHSQeTXIDkPHvuePj/bofc48dTu7NgrcWFTpNhSZcjT7lmlW",
-	"RIfZYTmwMwWjdF6bTLlx07bl44NcaINKpYVMcf5HWufsWRvr4ohP7A3RG/DlgHjFYIrYJFL0kSJSsU3O",
-	"RA45sC3g69ayoIxbujLOJdCgvHhDq7LQeSdS+iKioCTn6bwaOx2EZo34l9PYNYEhlfh6kcCm0R/AYU11",
-	"YH3wgKyJMG0KwBh3lcuCddQfeM/2M1PiRStMJFA+MEOHBYhxUblD1FZwP8SWSGZfgRUyi+RD6bJ7COoK",
-	"eaU22zHITjEaGYrIBV/3HIqRyMHIPI4Ddrypmsh9RUJugzNBOQV5JiGJnctg/6JxlZVG5ofxaflKvMm0",
-	"dJ4Gu/EXcOPANxZ2+oDse23JH2sD5q9qwKzLFb/BRsIZWQbVAey2A3nRA0fNMA12WShTdN8V7jmEL1LB",
-	"LWeQoLhR+CwHw0HY2fBbY9z7geo1pKk1xnUqkylpzHLx2fd0kV5pk398bqsTASPnc89UefWy97dnqpR9",
-	"WcxukDPYii7MxjJhqMdGFnduzm4YM6aXDOkj4tniIf1vXIQAdscyEQK3wz1yz5qt/lTe/+kZrYcCdmy0",
-	"GA1TjtNRhPIQ/1QVMrY5sZPBg7BexiwWQ5hF4r1rbx80aQI2mxGY5nzII33wA9kr4wC2HY51wpm2dHA9",
-	"U59xfD1Mqs0WPZtsXGJGUT9LHh3CEQZwY0EGl5LsXU9SmVZ0MlAX3XV9BlVU+Twigrynny0sOjsniFEy",
-	"BpuHlsE2YZkXyLURtD1mMEar2NtOWlvScEs+A0+rrq1tg2b5mxi+DTRjTnMiymf3tXKc9aRtKSBzJ2+S",
-	"Lrg2dxqnsVkunCVG44HWR+w9cxGFUFp0Nre24wmp1Gn1dFUY2bUv+0IdNAk3g9ZaLz/97M+/+/1Xn/+B",
-	"oMhJqUTG7kv+9Slx0mld3grRq0mDHY5yLKCu7etWp/WtBw/euXP/dvfGg/tv33n33jIgwrACZ4ysuML0",
-	"LlSSFJwzVy9DxH/UCa5AqlMBMvgXHoagqMdmiWWE/+gPR6uDD89Zs1CCU+0QamnThUMrVgOttiNOZdLQ",
-	"JlkYdTEkTFiDLq6jJL7S5z15A6E8JtUNlLQrqQxP5ps+l+AgZqbMemYm0CLs7j3/2Gu48Tx8rKWd3Qr4",
-	"TTc3r7mfugXSLLx5bePKyYeaAfDgEm0/e3L6I34DlYMTXRekQtiqJ0/ng8mxaz18VRcBTGuDIo7adm2O",
-	"T6VZB6eFWplxKChbvb9osnqfnQVYf8HpuKoUvXJGDtyrNptPkYb7t5dP118una6/zqY7+2y6/uxkOj4Z",
-	"qx3YSx+Wov+MLONcEnVQ0x1Nn3AePCTaNKU4BiNxEvqCAnV9H84znGes9IFOjwkuZ9qAu4kdeCT6rdNx",
-	"Va/35VnsS1otrCHsL7sZ0SGzZIlx/z7czK/6vn4St0ZVg7h6WJWzN+KrunZPBkbor6Mw3+AjsJsS2kDf",
-	"eb0yBsExy5+Ixnv5knv5BL3qhn1uoaDIP5B2wxOzjIbj5nwtTc5Yy5nSNPB0UeZcDIYL+bXTlZWflcXO",
-	"k1kRBHvwYOMkhRzqpzLhGgBWgzjV0QU3E5GmSSQVUStRMgln9rApjPNgIdp27ZS4BMZMOQ3L5a9gIXpJ",
-	"mlU8hVAXJey3T5hj2FVgZ5S3RH2ysLf2gwPBmWFcaS0KGYk0lWlDIj9+0YrM1Z3n5aDmORdpCstYbbbi",
-	"VrXVwosCphh/ud1ahvcHLkns5Fnz/sCEobuWuk7/5/XAcWy1npwWZMkNbfYN9x4p48bCwfydJaivPakr",
-	"3ryPxFFw6+qqpJQ2vLgwD7Aq/Z8zVeooK1fVbkZWwxHpMFOYgXhxAYfq7mhkUQZen0+VQzaMXHItbnEe",
-	"fFfJsf3t5pb/NUG68R+2a+Bw/Msr3gtr329vXT4laZWbg5OMB5+f6KAf0L9KRflrv+rp/Ko0pwfH05i/",
-	"lGMtRqN5+VeT58EM4eNw08yuaXyXMb2onHH6Ta5hzPpKF9ID0RKR27TE3h2NqEWGzFxdatsYRI2ZMMBu",
-	"BaFDGKCKEIgZlf4Ac8TLBWrvJmKsrZe/+s3zT74E2wUTnOksepxwjpVur5at+YzhGhcb0A7WrxxTWf0q",
-	"Q/n9py9/+9lXX/zoxc+/mBoQY6WfejwuNDRvRCuuxUmrsLVir58tAU5CG3l5xW5Rj+K6jG+tVi0pJmhL",
-	"TiZ0EeLaKxEXixXrNRTCzyuCZ9NyJPoyjWA/eyTuTJkSSTwj32cCcGuULWddpvBa2DSab0BW5hrIcxdi",
-	"w38N1QXEW8fwwqekRbVrt1TFAYp1ghPgka391n9T1QME/4QHf7XbaSBFTs6bRhPun+nPpxLDS60CDFj2",
-	"KsLu/v6T2vAHsnfkLzY23CzpeTB8HlPj0EfVQZ71ePDohJs59nfxr2c39FX3x2LT5cCcHEm8wjLqYdYv",
-	"RJ3/cLH5q3/6w9aBMFlvt4LN9P0nIAUOpChk8Y48tr8wEiGQ8UfoKlV4NiSTPCLcPPhzK25VRd7qtC7R",
-	"jUldnHzhbV1EBLXuSKKUZ7nv2PIWn6kMgz/Uea7H5BaxVRfk95hGfoIPYFEiwWYRJl3wgZHOcyotpkIu",
-	"V68V4jq72vZJTL+GD2Iqpd2Opl4AbcX9AoKe8PfNRgT3YtavCo8lGuIz4lS/YSKRpgWcKZoamYKlDIrH",
-	"CLm0an3G22W6349HuRapTBGmDPvtJ6kHO1KmUaHH0HChx3HUg36B/o1zVsbRSFQGfrK0LxNQb1jjMTVZ",
-	"8oOSy3eRaGOgc8tT5pG3OQ3fJdMpzeWtMBoPVwmzyY/EWFpAr1VGdu3vk6BSHLP8Ra/Mnsp95V88OI6y",
-	"FKtuP7Lopx8xIhrqlB9FH+2rjy5evOj+wZNJWojDMok+ipJMdQv5NJPjJI6SpzpLZQq/P5CZ6kfjIitL",
-	"qSJ6yT8auSbiKKFO1V+3hEImsOUtzDg1xm9hS5mBSyatN4HeAO6tfSD6KPyc64F/iZ4Pfo6QNL/jiqex",
-	"eMzCuwU92le7Pust87BryIzKXhx0n9jGubidmrA1aTTkIVXkYwFzAjdPpm2prkPuoy+ZGQcSuZiIeaxG",
-	"mY/FmA5j8g3D1Sl4mRgHDMBaJ/eQ2Trsb10JB9aahHibtceaeraX9RVMCEIAiGgsD1AfYFBh+KOuwjuO",
-	"b+HmIdru8IWDZzC2aqLF3Dj27kkC8uMr4alQmRmEZ9ZfYU13hbFyiFTQQufSbDCfEc1eQtC6CKrncQSY",
-	"E8nnPLpb8DjAn2Wkh6yIelVRwKB4gWg8Q5GpUvBV6h3ph/sqcuAYBCT6CNrlenrqCIyZ9oHFFfUdOJBI",
-	"eYNI3YSPQZw5MEd2OIQYEUgGB3gp8ryGQkwxP7iu/RdEIR3hIvFPGTwNIITgMMHTFu9AFBIGhGcdXqG+",
-	"gOITTm0NbRxnzKI7j5XpeDCyuD7txGFAfu3YzyGOi/nCcO4QcNpISVM7ATHhcD8MBjlpcSbhz2vTQnSU",
-	"0yPxsCG1hU4wasEPxRPjJQIulR/7HYfvhO3CtcTw4J4FqZ7DOvvGUEKVjHaDh4mErSFdwE4ziIvSOOJK",
-	"xJXwUV3L/2R5D2EKD0TvKNf9oHhsYzJPJJt5jx1hVp8+dJC/cWSq3gD2UWKGBmG0EzkUWZ4EjRL3UFOb",
-	"6FsvcMPCDdFXmSHdARXPTOSIh5F9wNC0wdUZ9pnbaGh/FzQvBrcggibRczH3Bn3MA9plRTQSPRkT+As1",
-	"ciByQWUGNYWm6cPv0r404niCs9V+kX7rcrRDqOGgSBhbaWj+nn2PoPRd4SLxL8ReIMBdghvGcp/xrQUX",
-	"kYrcyrgv1hPCpz/8UOpRLmOeIdb6EOGH9yW16C/+qcxuRL91S+cSb6b05iyXrJnBooPmBzsYPxKQGfLk",
-	"6qHERNMKlUgrCi5cuLH3nQsXQMQ9fvT2xevROWqvCA78wXFpYROGojg6H0e3v7V5vb3djs7d/tY75/GW",
-	"hJc3r8Imv/VBT+aoRUkT0OeORCFKTQWYsIpDEUcC7iwjh1lP5zDxBfoCD4gZAIaEk6J7vaowxHigD0E1",
-	"syo66oeo6WoGKsI9gmwyiZGjt3aSgLiUhvv+3b33L1xgvCFswAykLGtIWAP0o3gCAVu+iU/adBF7M0S7",
-	"aCtUuUCYJOK81AUWspoqLzeim4JIf7OhNDEMeSSLnlQl7U6VRqnsZUORczIJE/tirzzW/Q5oHwOdO70I",
-	"PmZpJ9Osn5XI/itKLB7l22woyo3onixAYvZkniPJHUJ36uLoQGsLUS6QGnCsixS7UMgfyJ7lwbtw4dt7",
-	"D+5fuAD7NRJFIVBBofJfq6IMJXSJ2ZFBH4y5lwjKXhZVOYgwhmIcBJNbvNrME/6Gz8fp6bwagizUh7yP",
-	"BWE04+iZBmOr3d6IbuGbBVIIFTIyR9loJFN/yFx/Dt1D+8rlH+GMj9BzC/O+Ed1REQy7ztQ80iarmYw8",
-	"CzGph5sOQTrs3Wbcvnw9vnLtKn43jgTNhP37vtreiq9dvQbXQiF6JZhWpJofZrmkPUirQd4o2gOZVek9",
-	"ISPqRI5Dwx3efiWN6USXt7aCacX4Z5TAFxiPDRbCThVNek0Mo8HZdIcjUhnntJcBwE/WoxswErl0pEs4",
-	"mYXIjNV6NQxnaJ/BadZ5oOHSH5rUcguKxKizyhol4wHMWtALxBmirrBId2qzyJ0wCHXwArG2Ua/JTAmP",
-	"PnWpZ6Fcox7M8GfAHWuFIevhphpBl4wugmbYHfTsybP/HwAA//8=",
+	"7L1bkyNHlib2V1zYNmOxOxKVmXUhK9NkrWRdmtksVlVnJlnTTdYiHAgH4J0Bd3S4R6JATq21pJXZ7GU0",
+	"MyaZSbYarVZr0mofRjK9zdjuSPtfdpo9etNfkPk57h4eNyCATCJrRuQDKwFE+N3P/Xzn295IzuZSMKFV",
+	"7+jb3pxmdMY0y+DTScoyfZqYP7noHfXmVE97UU/QGesd9aj5dcCTXtTL2G9ynrGkd6SznEU9NZqyGTXv",
+	"jWU2o7p31ONCP7zfi3ozLvgsn/WODqKeXs4Z/sQmLOu9exf1TuZz7DBhapTxuebS9HwxZUTksyHLiBwT",
+	"PWVEMZGwLMK/6YwRLghNU8K1IqOU8pkiVCQkY3OZadWLeuwtnc1T05+aqQGdzwf7+we9CGf2m5xly2Bq",
+	"8/m6if0oY+PeUe8f3C0W8C7+qu7iJMx0HlPNJjJbvoB2G5dxZB/ZujfXB3Y4pUKwdFV/+MTW3b2Q2JFZ",
+	"4+d8xnXzbs3oW7PP4a5RdVnaiIP95tVPodVwPAkb0zzV+Ipt2XzYX3ueHsvZnIrlC9m2Gvj7QMhrL4jM",
+	"hc5W9QS/30RPeaZk1rzssWBv9WAET8TurswzdsVlrsicTljLkcdXSqs+o2+fMzHR097RwQO71v4Lv9pK",
+	"Z1xMYGCtpOKGicRpwmZzqZkYLT9jy/pCnJCFzBIymkrFBBkuYRFGNE1ZRsYyI3rKFZGCETMkpnSfnBhC",
+	"wahmifuOaFnQFjMbICewaGTB9bT4cSiTZQTfcUEO75OpzDMVkUQyRYQ0307ITGasT041yZjOM6Hg7THP",
+	"lCZUqIUhZL7RKaMJy0gczHLvjM1TumRJ3CcXrt9LZkdCTS8sg4GQCdOK3D887JNnMjNEMGMBjYTzwDMy",
+	"5ixNkEKaH802wYeRFJoJbQ8OPJgy0wb2a7rEDvYfkcXU/FZMxC0cV4YWzzM5yZhSffJS+BHCOsrMLqN5",
+	"FTaKK//EJVv2ydMsk5ldGByk+1uOSZItSZYLnJmQmlyyue67U42LV5y8cBHNWWk534f14z2nWrPMtPkP",
+	"v/pP9v7Rmx//qNd45meGwbSffPh5Yy7ZcOh/LoetvfxaDm+aET/nSm9E3rlmM9XbmKIfbkrRX0h9QSfP",
+	"eKpZAw18KdIlnGI60uaWUU2Euel4oBUjmk4Umco0aRurkHqg6aQ0WpzbGup8QSfAdt/BhE7xlQOckPvk",
+	"Z0SzjCLHfjn+hOrRtGVnh+a368gi0LiVRl5NpWArVw4o49w8Znc2IlO5YFcsIxxu9iLjWjPRsnbw5gDf",
+	"7HUdIYzqBb5jRnnGRoxfsayVk2b2gXWsdNMjfyZzzdp7Nb/eeJd5uqLHPL3xDs9BbG7tEqXq68gohey7",
+	"2S1ldDRtuqXHJNZ08p+efJ3v7x8+NH9+Erecvl3eWvda8zLiSLZbQD8g6EVdthJ9I09fhzLYxk0/XyiW",
+	"ifbp5O7nbbvy7ZvOXtMmpnLORlIkyohdC2pozZgICToDiAdXlKd0mLJQf7jXoj+Y9ztTHxjNOzOujKm5",
+	"FIrBkXksxTjlIxioFYrMn3Q+T/mImjHf/bUyA/+2GI95MmG9o/v7j6IeMzKM+S5jFB6E/eob7jJlaQLn",
+	"jSllBHLDUc0c53MigNSaB0A6Mq9ERElDfEdUGGkHFVrCQeSxIpc5BUe9/YNPf/bzwy/vv97/5ce/ePir",
+	"z+59/uDFR68enR1cmM66rQZIXrgcdZ4/yrPMCIdKU828fGu0brmA4drhmO6eSMG2WTsUxPzCqHw0Ykp1",
+	"n4Dp98xuZNs8nKC6oIqMaJZxlhCZw7CfyWzIk4SJ7fb9XtO+01xP+2PfcGXjDbUbZSxhQnOaFlItrCpL",
+	"zH1IJPDlnW9495ERXFYzYRI7pWqUSaUGimsWkxmjwhJ6ShZsCJqoIfdO7jePEWVOV3CQiJ5mMp9MCSXD",
+	"TC4Uy/rkPB9N3e84poz9mo2M5obazZLM6JKMplRMGB7VyBmEhkvys6cXhItRmics6ZP48cuz88HLs9Of",
+	"nb44j0nKlUbVzM3RDEv1zXKeCqMN0HSbgwHKc/1gcNdk6Ui4johimSEG8N4R+U0uNQsXZ8ATspgyQZYy",
+	"vy2qcCIIbxruMQw0LgYSEw7naMwZLjATOjN/c2GteeblDxRJ5QRX+4qmPNnqFh4eBouNim7v6Cv7Z11I",
+	"LVaeW3pWEoDx0I6oIENGEk7TlCW9d2+iYhvdeed2zKXdPEFVm9i24YndU26wDHBlrmhiuGhEhrn2RoCM",
+	"kUUmxeSYxLBuffwhBrOAAsnMjONzmhppk223K81XwK3dzLddJY+eFsAcLBMcArVJjgxfnOUKvoClJT8/",
+	"f/kiIjIjlJhFSplmxLR8e2vut70YG56y0vh6qNk+k7nYcn3vr5Q5xtBwdXEzhiMkylBVeHjn62R7A8vb",
+	"SGZJIViwtxyFiQspn9NsspVAcf/g3qqDp6UcpND26oPHjWQqCTx6RNQ85WVOBVZFBuYy2GI1lZlmAtwR",
+	"mr3V6vYOIIwZ6JggB+Rz/gkM8GPzF1hDKQEjQxTOAVgzHMxaC/v75k27LZ9TsdyOSD9qFZXMlsyoWA7G",
+	"lKd5xlRla6Qk5mdifmYJoVqz2VwrMs7kDA0YNEkyptQR0dmS0AnlgqRUs2zHe+AGCsS1JEqN6IzVx2t2",
+	"ILADV+UpWJd8NI2jQv4BhZkrYt0YJFfsa6FdxxlTMs9GTPVJfMZ0ttw7GWuWxWTCrywfVmW1q/+1+Fo8",
+	"k1l9zJHVzLM8ZaCrpMsj8/Ae+RKI28mrU3LJlsqqMBOm7dzActsnLxgHQS+RpZUA7rowhChXLKmvibOr",
+	"m7Gm1AjtjF0ewyNfC0KYGTsawc1sNc104SAEeQRZAUqDzh1ClVrILOmb0Z+Yji2Xn2fyysiRWvlnOoxo",
+	"JgXumCBTqorzCDZRReRCmNWFtgnXEaHajDxl5l0jZ1Ay4yLXrE9ew6L7BmBepgnReFxAKMkVsxuTzyMw",
+	"lSsJP5RbmdnDkZmuka2jMJ6B49S2kjFYEkM8cNvgWNROryfQCZszkRApjCAKu2sWBdYTaLfqfw36zhfC",
+	"XGyZ8W+2FR4OWqmFN0iUiMTjit4y40pxMSHuZB+B/5hQHKx3f7hdRwlCuEN9C6r2mvHbVfVWka2UkkbG",
+	"mAet1liiuVN8BEKDOV0yoxlPlyR4J6S5wAPTW1i99cOMgPPZNSFDNqLmCoRWFjpCKpxQTYdUsePCi+Z4",
+	"vtEzFzK7ROaCW6LyudHEWPI5SzjdTmB5sEpgyYsuBjPTxwBsk7Wteozd7l0s58zLyNUBwDmf5anmc5rp",
+	"u4bf75kJW7nASAK73704HHrsROi4OvbYi9JxwwxiQ5Ks61POWQbvEU0vDfOCiYEt0g4Igl3A0nTOtOZi",
+	"At/QJOHmNZq+ykwbmjPVOxrTVLGoNw+++ranmFJcigFPUjZAcq7qNs7P8QcgyTLXwLPwKFHDl8liykeG",
+	"k9nWgLv1ogYbv/OXPTh88LDkMntQN/pHfnAz+nYAzun6yD41X68YBUTXCKN/KbZyRB9/9HC9C89+JYe/",
+	"ZiMQ8CHQCOKPSqtKR5dCLlKWTFgyoLrk70ioZnuag1Fa5Kklg2iUrnhpo3JDQ5BY17/jwpu6+GcjH1bT",
+	"pekg6KTL4wlL+RXL7KJ08mrAgj7B95a9d1UHRtRjIvFLUT0KC0MI4YEjEhvxEG5BTO6gC1BesezDiMTg",
+	"nkLJKond54QrM5ckNpfTfsWMlpvEx8TM1IYNcE3G3Mj2HXbPPLhy/2tvXHLUotcu0WccteKUXeHerX3j",
+	"OTz5LupJkS4HciEGwc6XV/K1FYrmTBouY21IWqZGZAJnK1o3IToFG0GpDC2QLIPlpkOZa6B1oJPFv8lZ",
+	"bhZ1rqe4yFZNGmRUMwj5oWnq2jM6RdiVFMF6DaVMGQUJLWMzml12Oo1GqUivrnkhnWuz290qvJJdBgha",
+	"gB9fbUtQcvfHmgzZhIKEPpVpEtK2lSdMaarzbtfwHB81L+VI8RqGZXe9GJbb+SOrvgiWRoSSuZTwLy5J",
+	"48jy2YxmjVFRihnGOmLEqy9iktNCMXL+m4ZW9TRjClaotOcyR59cy6ZYI+u7qHdF05y1THxBFZkxqvKM",
+	"WZN2eSnM76BpoREraui/0t+70FH5VSlS1fvUgUa4m1/sTVQOCSyiJUPXuFtjN69wffzZKJ3EgIqVr1BA",
+	"iqMaw6tzLn9VGwhQiVO8aWOzJ0WLMyeXdhd0CkIRRE89WB099Q+//jrf39/fbwuhahmnVRkpHpWmICRY",
+	"fHd4Xdhc6b0Ygu64IkpLc7qYGGXLuWYJqHtoqlBTuRB9FGKCeLCVUyJ7/+jNT37UdFFg7DYKtzu/fiE3",
+	"CkCw3XgGX5Oc7EFYRwVdJE1xxYA7VZgQMOo+eWnYj5Caj60YfoSXleMNnlJzjg0hhRBstwLRlhzCa0DV",
+	"oS8Ly4tRNdEKiPwR47wq3XdgaEU4UTd+BPc3NyMabLPQTWsMzhmkClsuWYXmlYOkSsNsn4Bb9lbi8ZkV",
+	"rJgw0v1XEGoxsOMLBBMzhUAq6UU9w7cGuQCjXFJQU8VTQ4Oi3pCmVIzYIJWLHtCcK25+15mj8DCfuVYD",
+	"awoxk+Lq0r1AMw0kLPh5wYZTKS/BjGy+eVNdsqj3ds9MZO+KQnSKMjOCab6mXF/grODzL8zUntiZwTfP",
+	"cHpnODv46pWU6RfFDJH3wzTP3Szhu09wqs9h4Pimne6Fny18fWan/LmfEt56ri7Dl93UK4+9xuk/c7N3",
+	"W/jcMv1SFGbvmylwItxV+2GTFTsVj6dcMOUHfyqeiknK1TTo2QnZxenJBDY7yrjmI2p4GJuxbMLEaLnZ",
+	"hrmWkP4WzcHnp0WbfjBcaR8oUqOfaIpZk3dhnjHqGdW0kyD4ilbcTKvf+dw+Vr3ZMLaiFTuA1iv7ynZV",
+	"nqDnSt3VySY1Msg2WMvi2FttMxeqM3Khw2FrrfNx4aENm9bEdWvkvoWM+iltqJyPMkgb2Eg97cLbRkaL",
+	"Q+bWSUfGaz5QXIwa5GzDuwWJgdfMqKATlsVHBB5GJg46I01TBX1uzbWnVA3oasHNacXY24hm2ZLQFumt",
+	"UVftrNy7k+KV/IDyrdfz3cPvXFzhtzchOuTzZOPjkmfdzEq5YtmAJ9c8/1csU3bjuqQltMscNmLU6Vlu",
+	"PZsVLHP9/fhxyk2nqXrQ3V0qhl26kaX1XktRqsJNKOv2rEHQXp5NeNMnyxflhuy3J6X2qoO5Bf7kur4d",
+	"PlXq/Sb4lWcU7xffeuWyPVZq3TMuwm8Pqnp4jciuUV6rt76DMmtO9ETuedMKNtB/Yf/4Ch97Ez63h+lO",
+	"mElseu5NuJ7mw/5Izu5KOud75lBMmLjrx/MufF1d8vmenOOq7M0lBBfikN9FJf6+dve9Cl5j6ev18Gsz",
+	"ipURylzNU7p0SQeWuK/t5ouz51Uav/4dxTJVoemrXjpnTHxpH203zLiDfGathZsZkGoHd+0syoagXZ6D",
+	"25M03q8DVCF7IWN/s/6U3AoPuz3+pZptlU42CgJvtEwT6xTD+HiaGqnHc7iNcrvK1sNO5sMdb80tbEme",
+	"slY18fvw1G6lDApwmAayeqDrjGU2sCF69WP1TGZkKhcklWJScZlAwMdUpgkZsrG0cRCBNbfJh18/Ubtw",
+	"ozqKV57a6RjTdhdUQbCiQKAPMyCftA6dbeHKysKL2n7Z6suxTnNCCIH2/YLgy2LHqLA7AgRBaW4UfrM5",
+	"GGycJhhGdUz2LXkAd0W3nbO25O3PjpBt56fFUr1iLN+nr5enTIxYMsiF5un2/uiSe7NyFDV4JwUXExvw",
+	"qIgU/jg2uiPXukO3MQMEQlxlhMLQHcUSMlwSc0Zc+lOfnDOREK4JVSS278cuXtYGxWpJEqbZSJsj4FL8",
+	"8DcIWu+wZwsuErkID1vtpZYVabUkeDdtxYpgvbWhu7XSe5lo1q9C7Z7WTlEnF3BBRQoSfj0rRJ6y21D6",
+	"85TdksLver4RZT9HXfJ9UPRhXjeh5AeSSsnbvoFyf+enR3d+evTV/t6jk71f0b1vBntv/vDrr/u1L0rf",
+	"9Qd7bz4sf/zxhz/9u2AhKIlrP6xZlzXbRP5cH+tkn72eLBgCT21myloVavLerXz2PmuMK4XddUv51RsY",
+	"wE7Xsip7b3JWG8TlTV4vyazbUp2/W2f3RgTvdbMyjfQv+IztcGIrNIHg3sGNdIlmUz6fswQy49x3rZpB",
+	"CHVV/Bdc1P112sO6RRunku727m1jXe6kNPjFulfOcni4v0FagRHHtjNVB+LXelvxprblgO36KJzSdt8M",
+	"F75VE07KxppA9DqYZMz94AqBGEFX5VoVJh3oOGq351hcv9WyQeew0wr37WxXVr33itl0QOLqTKtXG0XW",
+	"DvHCP914uRsAwOQYdt8n8OJLK9OLuhGCUHUrGQ7erCYSO1e8d690n3cht4cPHh3WuFJdfAyzG4KwiTG3",
+	"zN2bCTcIlnjmXnYeCtuC6+5idR5CF/ZaM8Z591g9Vskm6pXy4BG81JCs+C6d87tXh3fBMqriMnmqRsV/",
+	"XCJPU63n6qdHd+96OrUH/x7u/2c//QerYsvRJ9fVOGKePn2ysXtoPgd85x1eifn8gqrL3VuiuuCNu3Sb",
+	"PjkRS4DzIOztiM01ifsxnoR+P4585uQXZ88R6tZmEwPSIYccgzYU8pVaQ9024c5MHy0T5Y/hN28+DPhg",
+	"kz0C1+AM8KMCMWlG34byEZzliiMfMdK7MiGI0xoE+9qk8ALgheX4NoD8OEAYfrC/T0ZTmtGRBmDgjAH4",
+	"b00qgCu/raoFMhBVzE6uPkz41cXvgzcEsLeYSFTkUBo8gIKdDACQNXK2QEFfZyM3Z1xnywGk6bbzVoek",
+	"CNzeCk86WxrRSmlGEzOm+OzpxdkvB0+ePj/55eDz0xdfXDw9jyOLoGZPO7kUcqECLxFChFRmce+wlP77",
+	"8H5HbSZ0+UxlniYDGGV7vKiWOA9CybOT0+dPnwBe0TEB0d1Ik06Mbu0ykKi7pe/hrSjy9xziZndgzZAo",
+	"FXidvryAHUYLYTLtNFFejydQO7glaLOmB25qBhUMNTemFRNptvQXRKRxqBs4AexyNbgAtNQ0HQD8/trC",
+	"EqZPVEE8dM36sNewg2BzcQKNS5InXJ+MXASUE5ysy8i6nCbwl02e7ipCmYYf+2bwo28LPj5xDbpxPBW6",
+	"KYOMjjoFaAUzgTx73VaYAIBWFlNJZjRhPuV5wo5JPEr5EbJRaqFuAH0C3nD0U85moCRywfrkRZ6mCBAL",
+	"GFdUXbIEXuIFZOTzz84/Pz8CJ/t8buF9JCieY49zZXiKUX5IxiZcaZYh+A9Lx4Qqz/URz0vOGCLQ4XKW",
+	"sEEM9ZlSAcB+HbAItMwGmUzbuKAszEiwBNRGCHQGOxhbzOVmUwe+1ZCG6z3CimG+OU1TlH4EWxAj/uql",
+	"NT7jBtmzSaTZkxjrW3CmYoBBsmnn0rFKwHiiCcBunpApYKFabEREWLTrWiA6xeSO/fLD2Ow21ySV8lKZ",
+	"vcGohBXrXVy2TVzs2Ox11i5j85SObEKiX0C3Ug2LaNa2+wJmbCavzBJewAH2+I14R9J8JpQ7O+5w9sk5",
+	"G2VM20IKiB3F4DELTGAaiH/84x/HCCA1lnlGEj7hiGFVgcM0D+PudVr9slmsAejIApcZ4QKkZwsOyvWS",
+	"DJmROzrlcOIbjXwEfxpcsuafOwN8hCA4jZVX/mDPys97p0lcj0NaH8sCWG0DPm9u36F+gYRZrJVDkBnR",
+	"LZJEURrBPHMNaRQBdQpHVJp+5JiDX/fSKlfCJ+ydcnSplR/uOPbBdLl7bdP3et2Yh4Jz33rQg81nRTlj",
+	"CxN7mzpoKSoXRLHJzIz6GMLS9ldaCNsMP3uVH4TUgey1/+Zd851vQzvYBN+gdFZwws3raGNGykvkK4B0",
+	"IFNGKJRZYtj/AQTKs9HlNZFaXBuZXKguddkgeTGTC/+ZKyu/ANw6ttYtrKzMOxpic8WYZ7Przs+30gSG",
+	"JKykaXihp7TuDcJ1xx6cwlZfPDAmeaBHkB2mMk0wrqyhqdwW6ltb8uUxPrplUHLCknzewk6Ta644U5rP",
+	"qGadpvHUPWxefDtnIz0wUjliDmw/hLdznjF1rWlYco/we904x4VF6mvNJ0W1GgW55gcyLjMr6YQ36OBh",
+	"r5v9yNGzlsxjDuc7TxMSwGx3El4siW4+5e5XRxQQDxtISvQ9BAXD061DgR+RJE1pYnV+wA0JQ2nWnkyE",
+	"dmhiv4pPxBZIVdsdw26WLBxxCEQ141p7otdgfJl0moFms3lKNeu6Ndqal6sWuQqXDKpe2fhfj6lkSWBw",
+	"4io8qiJ+lqZaubXBfSpPpSDadjfLsb9Y3qd0WR3JtFNsIFYlqhPAOLnTWgkZDnh3hdVVeFYFZsrT51YR",
+	"47FUDViL4QXe9EauFnlKwFmulxWjyxvJSGw2F9BAwUKdz8CMDYQkjkhsiy+YP5McgUKZdc0MU2lWMj52",
+	"j/vonXhBueZiYt6aZ3LEAEDFfLJ1Z8yfiMFg2xoZSTdNoRDja1//EMgmV2TIuJg4GSfCYiRwXsmiIgD1",
+	"e1VJ2I5ytZY8o0sgzABejAUqeUZsZdGOQpWbQUNPQAl9sOHjkxePnz5//vQJmgXM+tuCegCbNWQjOWOW",
+	"fDoEXbMacHkRP7LbkDwEUX1IDgIHrBUWJacjz/DHoOOJtlgb3R7mRX2SDk8XZ6urrcEK210uoq2Q1BF+",
+	"Qnw/i73JathLV+//BZTFgJJfS2eCxI9w7Lgir56+eHL64mddxlRNKEHWgOMs9i88JpG/g8UYS3tXLLY/",
+	"LeF9Cg9yeaXbiZ011d+k0reFQNDOfVc4qMIJ7M5uU1q2XZpuytpIwzzVWuG3qHNoHawLkLQ1vQSD/8Ie",
+	"8pSNdeSqFi8Yn0wLwRmKUKo+eTqb66W1INvCxnIMAHiWVfQ3kmVBJGhCCaZZypnSAyZaOBPkl4VeY4XM",
+	"yRU+ZqlibjI8w2pRVxBGAzVh0Shtwd+UNYy7Ol4jKgpuZ23pXFvYb1cOaGuoopRfsnS5emYWom9OR8y6",
+	"04VcWDe53SyAfr8RxD48QpVFL42z9Vw+k9lscxwGObCCZCkI1T7dUE8G+DpXWKYthH70Eo8DNo9twzC4",
+	"ZhSntVYRWwkFi1XIsXdvcEGGGR2xck3/b7/73/6b7/70j9/9v3/9z3//X/zbv/0X//h3f/3f//6//Fff",
+	"/dFf/e7f/9Pf/3f/63d/9H/+/s//p2qkyOH9awSQehtJgaIHKkGv7iHioynKT0au8hxHoWBlj7g+IjG8",
+	"H0fW7WPDIsM4pEwurO/rmBiJuPws1AqxbhqR+NpDxyQW2K6QpoUA6U/geN24zY9vmu0lNctLjXfDfXfH",
+	"w6cNG4Edb0PHdPiSaWZ1J4hXv3kfAP/fHNtjJHmqyOPzLw2Z+YPn538QtjrkAmF/69SkhKpYa7YSzex0",
+	"zfJ5vPfg+zEzNfgrPSR5mhYye+lCffcn//y7P/7Pf/dXv/3uT/7iu//hX66NvF5ry2rSasxvRcGj0M+o",
+	"+sQFX0LNnNLDlOQqpykGC9yJw2AUo7HN5JCn5rj//p/8s9//+b/77k/+MiL9fv9DV+BKYvVhaM8cHXrJ",
+	"GvB/o9XWt0pqP9Cl2FyQ8xkEgtasc95D8WhdXG27qd0dTwq15AjwaWD8wA4URM+DDRm0W3PM427Ht6TO",
+	"1/uFFbNCC3A+o4gqzC0HhGXADADoUxeu4YSQlYGNDfn8k5bDYn6hOs9YhDMsIROAFZ0L8je//dO/+e2f",
+	"VbeyC43H4NuDZ9hCC8W3VrEqrLqmE2RQWM+6aRfQYe9YmPPYOwc+SBo640OoDuJDXrC5Pnk9leaccmFr",
+	"sGeMFlEswHuRkUgxYmRm1sSDqCPPBgOR6m9+hyvmvdrE7c+VGVvWXgmHfni/Q3dKr5dFEJABKJ1dSoaC",
+	"0xqjIpDDVhGqLQoYV9CjNbuC1ONMro3nrN9s6Gm3jm7ocueO7qLXazq60Sn6Hvi4zXwydsXZon3PtvDI",
+	"jKTSbeyEkiRbkiyHkOiQtzQYr7iAEMTOnkZPTks6F8iXYc3SLorU2qDTTYqLyMU2Jo/Adt1mqu5+5NCx",
+	"86XZ6XcNlf8rVqV6MGx5L8qOCrxANdv/uiO3a3JhD/rOKQYEUOVNBjEfvtvBwPhrOWyM0hI+bNSTcYwk",
+	"byLkGwLWuOhf2/faGe54R/3C3sKW7nSitzBBuYIjNLvZAyqLiv9BSfeJyCGx5CMi97z9MCL3Qyn4QWFI",
+	"iMhDYm3XEfmIZGwMxVRDE42WzmGDJvUmDaULt1prtGFgmcRw3VIkwYwmLaEmRRGTdTkJYUWzKtupYmKR",
+	"p/2Dh/ePwW4iiDX4w9JTZQVpl2vM24DimqMlilylaD38XJd6WiDrNvdifvNWA9y3rkx0XaQWnMJiBSIb",
+	"8z436oWaMgb1cCcZnUGFHEVqqT8bcubaeWtg1d530SQP2eLU2tyQYa5J7D0ssd1N980yLos1jtwLCalM",
+	"LHN5Y+sDFoqEmQ3rrzSJBo1CQRDaUJYOinQbe0ZW0aBb0CrO5OJ2FAvX8U3oFoZ8vx/qxZlc1JOpv29H",
+	"Zbe8ojO5OPUDOZOLJ8FYzuTiEz+cM7l47UdktikclJmgH9eZXDxzQzuTi8fB6EwHxQDd8th4q/ZSV9+H",
+	"n39jz317HNx5JQbOmzDQlYSiwBbhcA0FALtHBHQJ1Wk8TaXT1sHTfd5C2WOwX3ExiY8cU0KjDsbSgKmL",
+	"isTHzZDYfLWMj1CwAReHEW2KqFzzSC4ENglxu6bJMFqlT+I5NRKSfQBDWCCxhaVJ/2sRj7ngagoPeL+j",
+	"e25KrxhGtxy7Ar45IynTIFUYbR1gW/thsNCR95S5r8CLaRptDrkEZhwjJ4iJoksopV74bdyqAW+gCdQF",
+	"xElDMSwzOdREYRql29/txqNbuOjFyvLYFX7w/Vljj+0UHZJFz9hS0b05EfybC+vOKJ+GfeTUNhAuIgdE",
+	"yISRRApmhGJr8aWCyGzIQTiG5908jYQMX8D2EDoU5vyn6dJIy9ASFoDWEuWAPnkMvnMF9uxcMSIh1di6",
+	"IJyNlWdYxH85ryOilk379w4/evjROvP+Y6rZRKLA6/YTDpG5acAuZlJwLe3mTLnSMsPqkHALmxx0rs2b",
+	"lQBWJcHVrvnORACX0NoI7D0pIRm2auv2yRXN706WcvPZ9RpaaKtrYV7ZjMX1y+Ee3DIfYUUFJp0tw4rr",
+	"Nwno7bXtQbHKTSiZf5/QnBtuCoIfu0Ds+pqEB6G6I9tCItsDarSa76mIatTLBf9NzuzPFssu6He3FECw",
+	"dOfKVNjvNXUpR1BuXZXyc7oRAOatCNwWRVxqZGw1LInOlp/7C/a+QbF2pZo3VZTI7vhOMB7f++PQef1X",
+	"0/k3q9Z5x2RxxyRRKiaebxjN5aMV4yBiwmq0OqNCpRSL+guIZmKpTZWAEic+zEkBDokUoPBip+ROnLAY",
+	"FJE4YXsnF/GH9vWipyDcogjfYqIeW7YKEYvuffPm28Po3rs7e1+d7P3qDX5x792HP72zdwe++fbw3R9+",
+	"tb/3CL5tQRKzoHFb1QXbDE4Mooebt8dqY1VYn2NysF+GiSrljK8L3QDoqzWje22eqZ49O7HGw3bzGHvd",
+	"mLXplyVtgEm7u2zBOOoARNqc8IY9Pqgg+NgHI3JY+cHCnsFtkkSKJtV9pY9rA2A4EM0hEvWKpjkjQzq6",
+	"dD4LBIjrZtrDHjxQa1v+KgbcWeS5rWNtbxouLOrpjI7YnGatTkJX5zd40GOlQKqmMoy+T2wxc+tInNKE",
+	"2FDlgsTt7+/dH44fHY7vPfjoo+G9+wl9SO+N2KPDR8k+22f3P7r3cG9/f7z/8CNK94f00f7h8KM9AFtc",
+	"7blZi3IWnIPIH9Py1jWe9kafsFmUTy8uXhHvBlrtUXuMoZVN1GIzAOr3QHn/e1YFCVJ11q8mbNNrfLhO",
+	"O4PUZatx23bLWvaWWjU2v2PtFjvdvXYb9Htd7dZeutvXbt2c/k5pt1sWCNjyPrUt2pYK4k7I6haL+v2Q",
+	"mzer1m/HFOM2qMVrv6qtWfgfKKKmNPPqn2LZFR+xiGTMqHlXzGbmW2cSvsWZUUDK+sca+PLQj9TfP2gA",
+	"Ln+MKQKbalo+1aD9xTrgVUPcVml92FutzPTMKYpAEA/BjI5IPOJ6CXE68Y++tbkNffPdu7hPTjCVZ0oV",
+	"OTCr9yDEeS7SCjHvD/3BUuhMpsFjfXIibCKMQ2GE+khBasUxocIGqGHGCEQE+d8joybE376LLcwivF4C",
+	"7f62N4L0n97v/8f//bu//Je+rsBR78vTV9b4XIbN7gCRmHAx0TS9HLSVv+qCZO3yV1oyV9iM8moducMH",
+	"9zsEQK1IIvMRDD6NbM4yJQXaPYLtD7fctPeubKv47q//1e/+6p80ZKfcwMQxs7FaH7/DvG2d7O74+gs2",
+	"mlI9kHMm8LVNZhOWluuAIucG10zIYKG3guMrk4bVJBp6uVu8fzd4eZ1RekbnrmTVzitX1a7bhtMsv//+",
+	"lfNzN33DaeF77910ttyk93NvPDHacDYuPfs9m871SeSG61B+/z1bjy1ItMtp2T7Vhb218l+lujfUROAu",
+	"kTQXmigtoUod5sxbMFSfZApVNjIGcVBDTCJdn1Dpcl5wEOsmukv1IVje3eoQ0PFpccjK3DVJmmCX7Fs2",
+	"EDThGAjI3mJWQhdIryLuaVXL0CLDcErAoeDjMQM7l2iuutXQ0xbWP/dOC9KgLfPSImJyRRaZFJMCJABT",
+	"FRrSLuKT0YjN9Z7z3cVdwvvHPGWDVvukiyu8FkAjkpwB3wJarALPJRcKcYL4aOoBdhZUmbudda7G3wgu",
+	"cObB3QBmfiGzS5aQfG40ojHNChUMtScpWFfkzra4XwurZ6N+mdIlwOBaQCzUYIBpYmisPTYYG3tchA5b",
+	"XwhHCDu/MC7OsgiSDWJjbVBzt8BYvNxF8Ct+DuJd7Re2zTbUAEiYohNc8wnTqpTzvzmQuz9kQT5Jcbgd",
+	"ZKVFQUNCFJYZKdIM3H0sXdyKlTm8F2vp4K6NzUHXt2ByrvZ+bcNzyFHeA/NzMJzd2FNXY/UckcfnX0aA",
+	"02MoxM/PX77oCHgyZazFzIe5bwC3ZOjgUMrLsAiZQ/4yxMmWMalGFWwEsYHUYbV7dYJG38quwdJ02KZb",
+	"uXu3ce9uhdTcFpG5QfLy3hCWnW/ebWyc2pUjysoSGx4GazisVgxdXTK0tia27+ZlCDxkVYXF/mRIqi2I",
+	"ZGYcB5Z7xMBKUyPtWTc/PgcYS0tC5/MU6gmV4MRsCWo24nMeZuHZuEcSq5mKO4NmViPN7wUeEn+DHltY",
+	"5mYFP9tgJ7cp4MBpOphnbMzfrvcrmtMHT67OtJh08OGe4VM/JE94A0lWjuYIN8YvaktaxbZBHtDrrpkh",
+	"dHoLzLDo99rMMH8/Cir5Od1EkMe1CcFGYesbkIj3zpy987wF3OZtpYHNeMgPx+Bmj8GGlP7Nqv3fMY3e",
+	"KX1+gnrx4yKo+vpSbVt09jZyUnezrBqocscBSVgbSL2NkJMrNvBAweuPIE+qpW9aw5dLLRdT20zMKO/s",
+	"bqWNct87Fzoaur+m7FG5JrcuglRneDPhpv7qdl+KC/ZWd7wMayaxO61760lWyciqFl6ZZ1/4UMDq+jTX",
+	"0PfQvGQq00SROc3ojOkA68Jj+jYW1l9DgjaoCl/dm9uhHLdINWDPW3H0jm06YbitcWSLUfg9q6DJI8g0",
+	"RDZOqSJUk5lEvPAZFcsgVNJ8he7TbBJ43hTTmouJAmNI3+7ewLQx+I+//TdxRA73wwy6Y+uum3FdwTQC",
+	"qBR7xBwIocXsL4VT9n7/F//6//kP//Xv/q//8Lf/7b/9/R/92e/+/V/87b/4x7//8z/+7p/+zzdaqiEQ",
+	"aRuX3IhqBEU17+k084l/Uo5U/Phhr9zvwd6jN5gUuR89fNfSdyEcN0QFbj8nKdjN3JubvQFNR/9pRpV1",
+	"8jeoMWu5o339eiVN18QhMOyju5+evTVKSIMR8xmGPJs7YZ8xf1oYH1d38ooR0yNLHCTVBeAMjXlqQc2F",
+	"9DXxS2bJugOpWrMH+xwIqQeK0Ww0bQoNaRjkAmvNFyBXQ8YESTKIG7LG1Rld4m9FtG+fnKBN1jSFi6hI",
+	"yugVQJuxGZG53mwGNxJ2MWXp6hJ3rlyRIVOYJGpmEdS/KxDIMJ49qE+P00T8sU3jIFaEInSLQLC3oQhB",
+	"sF/4GIQ31RsanO0gPABWKCio6Q50yxG6TkBA+QLXduVTuUAWBSEcEIFiL4cLP/EFpC65SGq1E6lQi8aC",
+	"ryf4QxDZghEhWDlLkPg0YbO51EyMlnufsWXcbTNtzmeTA4Omabl+HvadSqXLHoiOPeVJU5o7+mg8KCo8",
+	"Ve6IZ5iI3PF4Ysm3FbFBcoyVEJiq9RNUHMIvjATStRhlmg7p6LKh109kwm3hJ/eQmW5xCWmSZEwpCIBC",
+	"P3zXquKFX2xVuBwcl4SlTHevY5nk88ElWza0/cT8RsxvBYEZZ4whWGDX9kHucoAPjb3AEw49euuZCKn5",
+	"mI8AtEI11mEqfrY1QemMJQFX6BiMZitOdqxFue10ME++sRfPny07sLVOXe9FhzM4/VDVtXz8zWnfoIz1",
+	"QIpRg4b2eQkNFGLXmNBQ0iWynBkGdcUyMoE6mXPF8kSK5axj3z65vgmbtPgxmLLFEQeoyozNgd4T6oT8",
+	"6CYJgaaTppJHdKJ86RVVhMdBicSuDavLwa/lsKH1n8thlTqHLmOr06BQVinyt7o/tVLuCBbMM4Mt10xd",
+	"qkG3er5GUmFWzIG9DdGAu/QFh7zeA2T9yTERdYoA3TirAhIFqCO1lR/Vh0XCQanP3S18cdcDLh3QmZDl",
+	"uFlVyV14T0ucsYECl+9ViQVEXiwJT6Fj6SukpN2aUm2nO7ehhv1e03jqtMtbt5o6ybyjpbEiq2qjNRk9",
+	"SmA8u80ggeLkUBcSS5BDohYk0grGkqZS4pvaLFuTQwPbxL1VuZXVumAlMsoFMaK9kBru17ribNdNxHy3",
+	"al92fKl2fKEymV1vasw1sXpumcyeMG3OzBbzw+kx5TIi1tXErUwfh1hqpHUx7CDbE6wqRnKwuP5aDvvw",
+	"wMBaX2yKQgVNrKgIh9IBUSxlRjTpnEuDxf86E7ln5nHc4wY61wKHhlOCH/sZo6Opn04dJC1jI5klqqtE",
+	"TVVT/NUJUZoOU8ggQS3b1hBBmPaMitGUSBERlY+mEIplVrMvpB6MZS6SeG3qs+25cdOvml3M24TP+aOz",
+	"EQY2u2rzTXc2K6ocW1t7NcCYgx0Wb/mRlww0rYu1Y1Hj6jactUWv1xUzrt4L1ywM41pgp13BfAF8OTzV",
+	"znQJ4qw9XyA+J2yQYIoyAPMP5ikUZofngkQr+OxQ+d2LUJy0aKfdGFq3DDf4zviMEaN8eDMR1AOwWgiU",
+	"ALClG4RcBL4sdJ0xkZBEMsztoOMxGxlFG95CFTy2gx1QDRJYpQB1vzPyHhdcc6rXH5gieXpG3w6SPEMh",
+	"qm4/QPzXgi3BqGd0CSUPGiuVOqyZB4cPHpbRZppNQgkbcKE2yGQ0R6/LHF+6597Z89Ogab6E76HWsWAE",
+	"TiSZ0UvmvZwH+/v7FTX0zpiDFwMyAg33c2UjpMCP9j58CIL1A0iI9pgmd0w/c5aV2oQHUZf9sE9eGkHd",
+	"tAhHIV3QpcLA9IrLZuXczfvlYPLDpmDyOV2mkq6Vgl/Zx4JSyqvl/2Ju5+Z59FRkeqMrBkfNvla9WJ1v",
+	"RAA12cUewWdM5nqQsRkXSft1GDK9YEwQfI5l6jjA243gLLmfnId6s7vSiBVrVZburKV0y+0xeLBfPwdV",
+	"v47l/gVipafwjZzj7TylXOyQ4ZsOBVKsnbL8oN96Fv6U0WRtfbxCxp/IMsAqVZcRppxghrSWiKbQ0aFj",
+	"eh9wNQCIhcZgwiRn1/J8srdznjF1vaR1NUjylvFJMcjFKGV0PWEXX9gHK8XzO8DwtmkY8ZSlTonB2tyy",
+	"XOPPVz9y0ooZTZKjlRCB1VOK9lzrAbWlUQ2PG6AboFZOjWm9Qe0kNjJjOA/6tV8BVPtz27v97lMchP30",
+	"CzcW+/mFPHcjst+USqq5rtz4nHqdtxDw164wPKzWgipXwCohKVX6GCzrBMgjAO8KdsUy81xnOu67xziL",
+	"+iUzxNGIU0XPfjxmCI1tylw3GbhdWBv8rkjCRhxENcOYHE4yXcKfvpNjhOVbcMXALgVQfkntcd4U7laq",
+	"Jd0GzRzIYHZcvqA/mOUsQp4VSUvdq+NQnDEyKURkmOZGVIAkVywW1DODlOTOwsaqytZhiMI6rGdbzA20",
+	"1dmMZi07zQoyDK5ba164Lsp0K1yzj2ywtKMYnieqnrKVyGRAnPxhW12cO7DG1BgMGHZaGAydedhIeOyY",
+	"UJJAGeA5zSgK8IwAqKCylWul0+xr6xbw03pX80wOUzYrgFNsf65ggb3a4FrhAvuFiIG1Fhic3+qAr08x",
+	"2uncRhRuCkNn1KpBQpsc6SdkTjMNLZUilmjGAO3Rkmpb8E/5uCuIQ1QS40zGeZoS0z6588XF4w8xpGlO",
+	"FYSccDFiWJqPKm2eWikR3nv4YL1AiAE1qyfDlYu1AjeZ1S1t3UBsgCUQCUMBchSpqDJa6xXPpJgZlWhK",
+	"FYk/PT2/eHn2y8GT07O4kYpdMjZvWV67ceFoNlw5DCzFlXOVE/0sge4VK4yJPH1i9C4qFJ7J/kbr3ais",
+	"pnLSdnxgVd1sYCKuXDY6/q2bO3DrwQ8gauMps6EHka1LCTG0HpCIJROUIKljKXAwkwSFxSH0GdnNBaxZ",
+	"HAS13p+bXwu/9oMFT/R0RfQVDMQLv4hxS4u965MTlyhL5/OUQyHF4meHXyUL+CqyZDoQxPAqLRi7xBqH",
+	"etpo5AEDsprTEWuDzXG/m8G+kkpPMnb+i+c2tNIeYARw1RItO3IhisLX2AC4z5DuzTN+xVM2YeTx2dOT",
+	"i6fEXEfdJ08h4Ry3o9S40mapFgCZBup/v+zWenhvg1DeJo/VqdAsu6Lp5y2iBre/k3EmZ6DG+tBrxB4W",
+	"UJOGCzLjacoVG0nRbNv3h+njh/cBE27defqMLW/Gxt5Z2W9JSW+yh9vUuzW278/Y95Ad3UkCM4t3mxVX",
+	"PmNb5ps2wwCDoJFnc8OG7OW6ZMu1IDibXI1wnq0I5e31mk48Rlzkkv1tZSWAwXMVlxAqUUGYF2pnRdD/",
+	"N9O9i9f1ako3Xz3pOaNGlcOr2lBhBn6ohCJbJoO5FtRaJ7hQGjDTxiR+dfby8dPz89MXPxtcnH7+9OUX",
+	"F4PPT198cfH0PF5PDspyTYvVILipz4H9PXWwF9WtyOTCo7who+TKhTvA8h+ZKcj5Xj43csJIZhkbgXB0",
+	"B9Nhhsv4Q8N3Xc0fckewCWKux8iaLKSDES5iV6UF3gE2LxJyZy4Vb3gD0j38G1b2dt2goOVIrPWkEiGH",
+	"MlkeQ5AemIrh9Q9BxrHOY6KnGVO4O3d8h/sf9smJjU6yYocZWxD8h7DZekoFiS3T6TuhJi6JFEdoxJQL",
+	"jGlG8cLZOGkwJWSEKp/B3NK0mD8GCpu9QKNKSsWI1cNK7A/NVMD+6D0izK5Ax/DjVbYCWJQZTVi52bU2",
+	"rJFHwG6A8kc5hgsSlDn/ngAwO/O59upSZsjuLKJ1QcpLe/9x+HDo8Ji6r4ogTpE0x/mtv9CpXAzUgtv0",
+	"z2oKSeMxB7oqCID0iok7GDaIgi28krnlaBY0E7Yc/20PB8uzA3fcDKyxwF6EAEO8VuXplZa+VHDK9gqX",
+	"Zq2kExDk3Zn9Qy6wS+EG+70JV39lBrfr8MfB7Hr7dh6n8dyFMLXLJBa1er9BT+kgm5j21YZBmeeOlhr2",
+	"jvVYIzKVeRaBecMQF1Bknf6P4tgHGA5AvpGCHRMzNKfTS8yXrfHWOdq71m4NvGyUepYNzDA2egHHv9kr",
+	"oKV3e+Nd26aqbvgB11iRdSAyuy6BvNn2vI+j3+SsvJfj735w36/hN98ipV9l7IqzRRP5T/OZKPO2tSm2",
+	"LtOvGzfkSp/JBp9RjdbjSGzzb1bPZDs7xN9vOOCuAL+lZdyZXBCcwt0KBnj86hNkadoUKiYw7whDvOBM",
+	"bphArzPakPTog0Osvgw7P2SpFBOipeHtvrMm1UWpZVPKKVwZq7k5RVxgqIlR6h0UgJUvzImw6B1L1O9M",
+	"VwlaS2Zz67nciA6sDYVBaP1wBFukcGUQFo875lbDLXXTpn/e5tuMVT4aMaVi0Hgp+jIh0JzJuVmcoQPv",
+	"gFQBsIE/nnLBFDMvPBWTlKsp4Ms2FIyoR3fY0ruHxZguWmF2PPwKWOXRSEdd3mbi7UcYdmEERZbUIi5c",
+	"/Q9075t2KAmwuipaTWfTwhYF7fmYXAq5EI0u+6LMfeM5CzASNz0poOSG7RetrTgoF/B97bCEwZtxmTA7",
+	"r9QVy/wjlVxAIN/ZJdNmVk2uqs+l4FqaT1t6uo2aMPimMY3Kx1p+U1hIvYsu/tnTC3KXzvndq4O7NJlx",
+	"cVdpqrnSfKTiZk8dvAsnSk+ZwHrohZX7RHF699y8NKW8zLcerDTgF6Xr7v5k781PGi3bC8r1YJRxzUc0",
+	"Hag2Ezew2yBEAuIgSOxeXG2wPnzw6LCD+wqGwmYsmzAxWm48Fv/mzQ3GmnxWDcVas9xYaMoyTbI8ZYrE",
+	"0IY5KHFlqLbdOICcEaCQljzM159Gk8T6gi127ye8ZC1m5Eu2LOE/U/IJoxnLiJaXDGMSLCLWnCoFqUty",
+	"TD6hio8Izc1t0ZYi9Deob77CP4lOsjW2O1zD3cl3ds92KdoF1rHaxr2iSqEcBGIRJIuhlSw21GzCtHd0",
+	"kzmdsD4xGhuRoohAga+7uApeABcriCEdzdgGNPDOT4/u/PSoVMTzD7/+ul/7ovRdf7D35sPyxx+3OAZf",
+	"SH3GaLK0oaC1k7ACs70liDZjyrCr+IjoDIoPg4GcJeA4G/FslHNNhhmjlyw7JrGQg9/kUtM4gr/BWRUf",
+	"YZAUWHjMFTL/eDdQBs6bhOTzYxIrnjKhbdAunc8hTMkIOXOZphB6qhkAA3hsJBwehuRCz/gndAxo6WkZ",
+	"WHBVOK5bvTPfqPvmhfyFbbv45pntwq+57coHfzaKPIGkeFC9DsVr/v6vSGIMUzKeimQ7LXnIv6nlH3Qg",
+	"oBsUfIigD22lrlVU4hP+DQhn76LNE9PfztnIUEiM7KxY8u1h2Y8OosPoXnQ/evAmWhtZ3oyoBf28ptye",
+	"D/x8joqG/2xLermPjwPwCfzmqfWz2dfljAVVwIq1fbhmYbdJm2ors7YPyB9cTCJyQKzmFJFDgiXPInKv",
+	"AAKJyH3MjSMuQy+8kn6Vt13jcxYs8DkLVvecBUsrktK6iuSkGEwN18wfwcifeL8U6+7Ws6LuYPnuFDRz",
+	"FRRBt/rMnW/6bhNxw5537ucJO/+cJk3TxSSmjsD2LMnnqWmvEQIny30d1FIiny+GmWaGyjeGydq6gHXJ",
+	"BC0Ni6k0t6coUoj4UFSRMQWBErRnsmT6GGI0EA4GYsBVGOdvLRfda8/UD3GTjzJ4rHteXeHSrkvReJTJ",
+	"Yrq0kS9gyMB+WHJs408wghaREzGxzpXegbe5sKHVmilNMpkDnN9aAa1bbkIpndHmKFRDyCrL4lPmepWj",
+	"VEonsB73WqHI5lN9Ex7o0lRsFsOte6LDQZ15IMOmOreZIe3NYSwWts/K6Xb1j21xJz4GHZVw1W57WpMf",
+	"15APZ+R0mg5matIWXOMg5j5QFctnQdDWnlGjcgw8hMrK+xNAYtk75OhHl44wia2xTHRLMp1iQl8rH7Db",
+	"/fNnokgQCnJ7GlYdluADm2mB2Vl4DnzGpXOzQNa3odnNGUR8xlpwReVY25Q3u+BG9wBkW0e5ukV+bcH7",
+	"i8wkdyNKRKXYxCA9ye1U6TjVzrCb8fpLur320JFjbKMGbAdD4bHVWkL6aJrCBTZMFxKtxh72IWD8ldz/",
+	"PjlxheXAcu/jNC7ZshLUf3D4cXPo8h78e/CsBai7nI9bQ9KEKs4297wGKEECWQPcPQGpsKC4Ak17yJu6",
+	"I1AArc9yAabDFdZnexPLRaftcOsoGs9kRoa54sKQeECBf2CR7APkDBQI7DumrdiiG/Rn9O0TC3ER23Ab",
+	"B7IRNtB9ltvoUptDLaDMY2MmGkO3RYJAr7i1kG1Tnh5NU+fBKrC37UY3L2vbGlpohDOQvuL+DcAZfB9I",
+	"Es9AWATkCAxopZfgpZAklWKClqLVSBMYzzxP6YhNLZh5LK8MFZs5qLzSccLUrQw8ceAF4br7OQoRHdYD",
+	"OdTFzpqmGmI1FEcu6Gg9ab8NbfHLXTv/a+eq2VHjanZFeCCSUIAAus4F+Zvf/unf/PbP8NgEF0eH71dL",
+	"akSEpS4F21fJMEpNuY7F3/4v/+53//c/++6/+ovv/uSv1gEcVmWtVRwFh9zCVxq0nZu2/0TkAVHgiHYG",
+	"mpszuoXDLyxDZb3HmYiqOi8MJfwyNBpVLKi17yqGuSZNq3andiQSda0xtGFNoq0A8AJhayeQI10FEs8Q",
+	"PFSTQ8uOrAxlGK0FrdYZNwcaWSyc4jxjbVR//RC3sqmEMsjaLqwtaE1MzryQCkFawMSvrtCN76eJpy5E",
+	"bZWSUVKNm0JdsOQRPIgwPpjrtWwGrm9TqNezIh87hTpYKQ485CeO1XhEEIf30kUpz/Q1y6Rsb1iLesBP",
+	"WMKSTY9rKNx21L43rp+43u4XlkosjIBNklpBDAMF3ltti2WoavVlklY74qUdrACSwAELTI+eiGxWpDHc",
+	"uDBurc7dvl+GdbNFO5kwZ7qlPK83lTQaa4qru/ZqaK5TdkPVPNvVgeLkYX9hnc5wKv5IuMlf/yDcntPJ",
+	"jUDdmi7hRrBtVUh/oEuy/v7+ejzzTQ7vBobqIEY0BKK4H7XfgDXMq6Gmgw8iK4pjoJF+NxqPv5HlRd8s",
+	"qL56zbqflNu8Kbd+UdRNerTCWa1MKcGW143xS5sYQ9P05bh39NU2rrXq5AIr4CoI8PodskH8vvJJaKCq",
+	"WRf01EJnUGGhZAu7GBejNEexojZ7Xzlmu/UvnHcNPsVG9NI1mQTVQrBd7FlV5Vs1RwOATWKdhNlWfwYN",
+	"GkNEScSsCfNhxghkXaVoXmio9r310YZJNEG8yIwN2iIKXJiCechJy7XQAgsHgW3EGEdwXI4ELy3D3W95",
+	"8i528QZpak/fbH0dX+cPxqVfd/tg326HOiq32jsjjS/Fy/E4xEIHjVGOxx2DEVF7emlesn+aV6HhLwpQ",
+	"1Qa3+cgi3vlqurnA+JKFBcGkpfwSxYQ+IkLaqBMATbGorf4rIDWALIA3JjNEKNd9EoMa4ypF2Fa9iwr8",
+	"GHYgyr4/pYpkuXvdHFH7tkNlfXZy+vzpE8RMM69lTOWpJoouA7xMmWtIe4HZwVhr1lo7NGuJcBBrIrGd",
+	"uu/zoVnAoR89toOBxJDK5+GywO8wz9iIJUyMGJFXFr/EP2yGa42+4CwMUC1tmVOOCTyLKU8BDyxhcyYS",
+	"H+NgR4lUiadpGcizX4p71ZCfaObS8UD5c3Nm3/VfPING4GiNmpQ+60/awK7p3nC64o0oc6sDuE5thUuM",
+	"ndISN9dC8x0RHcR3uS3tEtoFfvWBI03r7ZvweEBk1r6BVPpaphnb3QaGxu2AmV1dwUF7iIMtidbNWHTO",
+	"RBIYiVhjTksRmmEe4GKCVMvXguhWTfF6QS0b4s4GWWkti+R/b7kgFa4TbHD1ckWl61ltuWHPyoMLY0/C",
+	"nXPbUTorpdtQPethREpxptfmrhiS89hZYSsZ3F4G6lQNB11AGz09yFqzM+csGzGhba6jzyUlXJBYS03T",
+	"OELn8L7FdS/5CiBTougZxc8uGx/1oPFt0iGrO48NFSvjoxIr01+5K9dW5or93V6DK0azO+ExWIHdSo2j",
+	"HVvbTI87D+32nd7A6br9aFczii0D6K4vWq2a22uZJQ/2w5OwmYXCvGUo3mv2eEr1B2CrmFHdJycuKP3h",
+	"vY/vk+HSgtf//Pzli4jMGNQ0TDy44GLKNSMIxAt1ZbmeWpVckUXGteHuXABktA2lC0f3IChvUiz6tsUl",
+	"7KkroW0c3t8qXs/zVsCMazE94G+GSeSKhYCboWvP1q3dCA81zBn8yerxbVgZ03qnWsLTQgkaVTzEI/Dc",
+	"pS5EV8Shm5xjjaF2uQ9VJ8vNSlQrqd5uCftuiXoQvtAWwk08GP+QTWlqTz8E5BJbuLnilFjjJMGyWJtR",
+	"XV6EjnQMDoVadRhFs6lY5t+NfL+Ni3fFsmbYppXltXyJiEmesY61V0opqNUgoYZwaVuNBLfN9mRBkGnm",
+	"YOvAnJKm9mkOY1mv+3Lz1wBQCpog+OH7AusWHw87dIPbDpZTpglTegC4CK2YCkb/ROQeZ6SyDi6bHJDk",
+	"GD9unmEKf8Ai6jbPHDJVvHkryRnatkrj9+ks1oqEwPpcETpzXR9G+/v7RWhhduUMReBqwx7dIPqNykjL",
+	"ghTKSUYbg5KxOvwcSteaRSosX5CNcbBvv1d2Z3KheRoO0ywJTNQIBXohyUw6JN02ja88gqcYbeiMg9vN",
+	"jje4Ms/z4cyIH0lEaKqk9bIUXgEf84ilKLbrWOZ6xZTOv3j8+On5+TZNV8VVMDDnenX+WffCRAAvLfrk",
+	"5bg4qFG4RGCexcpFgs4agKCF1AM0rXVNKuz6bL3WL9jvig5XTH1QGlZ9ETCP6HC/aTWwlAc6XNA4ay7H",
+	"BhmZITxDpZhjXY3BxjtVoOM2W0VpqhnsWbBR4J6Jwlp1cLp93RYLa86zoG4FB2KeC91fcU077OkcrXYD",
+	"wRoAxF49ffHk9MXPonoalwWx7mbgc320iK3VXqiQ6AjZqI+imtrNW6SqXtFgzaqzqxacq1p36ge/0jha",
+	"5cKYNneGm/ih4wpVZl0QkqZ7tUrC2aEE7GSqXUrBr1yZmwZHyrKZv0I8zTdAXhKuLm1hApGwt6wj2ry9",
+	"ydetBinX13N1yFGG85v1S5lmtujU1tHScOMdhm8bPU7o0laScjJQUXip2nOTDG8p2wbVaouKWzYSwDax",
+	"9TwRDHajirlBCTOqsLYBQv2J6y46VwNXrLI1ysDJra7qBiLDGfqAOD5GBOZi4qrh1hV/SE1t3dimsmlt",
+	"2wfRMWsz7eChOjiqO17BgFyLpYWI7BUtnZbyzSjvYunmraQGuzXq+m53btkt93xN825BS2/dxvvK4r21",
+	"GDfsr31yqsksVxpRfo1mBiINnG4bvXXy6pRcsuURidNLNVODmIwl1gInwyW5f4+kTGuWqYgkfMK1iki8",
+	"Z9MUB3G/GkJZMZ8dblAzyUxqF6FrKh9NAZTtR98aavKCzti7+L2wIb+aSsEQrre+r0/s6kOfWB4koWrK",
+	"lKsPJYhD5iYpo+Cajn8SH5ODA6Kl0R9GU5rRkdnLPnlt5xH/JLZhOdTJ8FyQGeUiNT08nnJB++QEohgU",
+	"UVO5wHxWfJQqV+dROc21nF94cO/j/X343/7qYNuyofXrr3/yUyg6Zf5H9tqOS9pYas/VHQoCeVyqFZBV",
+	"tHeUuRl3RfF80aKiWF8MwT59ElvaWmvX3K1LBpW5lhAJd1zwQyjM6y7erBwyM0I2VbBx20HHABqY/plr",
+	"BT596puCj09ce26xXo5PHZ1roYOrNDt4CPU1JBGo4lnlxSiiHvrXfMWa9ZbtGafnkK2eWShCvSWirauk",
+	"O5jRt2tscK6iGabnObhkm7CKIspEGnoEkuJiSjWUrIWCoraXGwczNUs14UqzbGAD7AatphVXfpoKADWE",
+	"HZ3LNC0oqIWI5xjT5lpmSViEmmsyYVqR+/v3V5ScHiDk4QBL465d0qIAmBlQZYVtPNqEY+yaK/VpK0fi",
+	"OSzUwI1KxHXBhq2ixNx00jLE+hmplo/HLPMXiWAMDDFCD9ZWrobfXRvjzs+syGcuJus1ev+Vz2T234Rp",
+	"zP5LzGF+gysnr3ZZCsh2yJKdCptFr7UJBmNo8ovia0X+51r7YvmN1TWtz6BUZP244vdGyjs9f0nuHTx8",
+	"uHfQJy9FuvSSDAhPlgKA4umKBqCXOBc6W5YSRA0xc68X9QkTTlMyz9iYvy3LB49f9Fan2dgSlI38/4wZ",
+	"DvsJ1aPpduEOGTTQXf7HDl1fm+GO1nYQu27er2Beu7sxqEZCtzu+Nabnp+Ox+dxcjx9+c5I8VLR2IcpA",
+	"Cb8WX4s9EhRYcLkGQSg3xpZjiXV7LrmypLUPr4ex4849Zk21GFiAj7G3U5orXW49CBR3ORtC2jR+FBJT",
+	"NtbYgA0TWfN6c6x8GOzgouVRFyviT2IIN4eocuyQT4TM/Hjx5NlaDrZouOH6UkLm+7HHSrI1Cd3iQK3x",
+	"AAoZy/BPWZr4ebS865lefARJ+HB9Al9WsI+wvnOerV1dqJNaJB7H4NTDcu7YTMJSDiTSHIdcFB/NGFwy",
+	"ol0MOwb7zNKdCnJi4RdgyDmrNFQptQrsGi36XwtCEiMAYj2MXGgvWMF8nJ7glhZax5FB4VD3jX8jsiJQ",
+	"84k0VJjjRC0otls9zHEwW21kJkGGdHQZhVlF0PoHiug8E+UKHnd8sx+WE/zNhNLETNE8a74jd4p+P8SE",
+	"hcb7Uyhebs3Ki9T/WgT6UUOcqPM4+CvYi3pFMLAdr+EUdjRGV8CzDy/DCe5FvVEgrNjTBrnydmOhqfCT",
+	"246OehlSsgCEGT4XSMHw0SU94KenwYTwmy/8tNxnNzn8fFFMEb849RN1Hbjp4ucSOrHt1E0dPz8Jpuw6",
+	"TWrfnfnF8KR7O+ZL5/MOMWAn8zmGsNcyGVpBQFwMCmKmhCWvHuyHRhAgy0Zvr4W5AS/vkvzbYphYXQ83",
+	"SFyyshUQZCYSFRVCv00ccQF5KeWzRp1mozLXiPLQURUr4ibgtXJ17rOnF2e/HDx5+vzkl74sd+QSWiyh",
+	"MKxLkakPWJGgHlVmce9wlWbWqUCmmhqK1OZtdcqulhY7hVpmYlkWHM5yhZ2WLkPdtiOsqNnZRkzRLnkb",
+	"1YD6ApUTr85KyPBS37VFOXRxHkYp9VEslvQeRve2VySh10BlNJ8D0KqymFkPLoPKVuvTZt1z9vKoKJBl",
+	"BFQiq6YgN+XINkTHYiKfilzVMAhMKxBxUGiPNlEXWGJUgsYaZpZEr9f3/LKEbKzdDFbq+FqaA/NS+fqJ",
+	"Wgne0ep1Lz01Dz1hmvK0om40KADm2UAZNd1FQfG03vWTpJrUl+a1Bf531gJG9Xq6PPYYkCkvCmCBRKSm",
+	"hiJyvcZrshGz8QPaTgN201i9v+GcW2xjOlt+3oYj+kxmJMlABLX2uSMPI2rZgguGAZPyOM/CiBgniXtP",
+	"v3cA2wdUSTGaApI9oMqS07HVpHy1OpmBvSIKIgI/UGQkBYSSYnqsLT5WslV8dRDdix5EB/vRvf3o4X50",
+	"8PH+m2hFlZKw+PPHa4235cCrFgbkKceZRDiRQlYeYkFYs7pYvAHRm2dcdJRaTZPnrhn4gE2ZP8+wOfPn",
+	"CTYJY8h1o11iQ4w/NCLZ59eGCWyTqOvSFbuE5IdV+aDMZO5rBXbL7CwK7XQSa5Utx7syL9U801nowET/",
+	"rcCeSuUPq+nMZuUVOoXRyIc6fqk+WWzfj61L0hXz05IkTLORUfTEKM8yJrT9TfW7hRQtGJ9M13Mis1+v",
+	"8dF6Jc/c1WUshZuVjkfpQEalEkh2BHbPAkA1t2ibAVvBUHcbhgFd7jwEo+j1muEXSHFuPfTCzqdLZfgZ",
+	"F+G3B1X2+z3e/uAmr855Z+JL++jWt6x5ibZFKLsO/1hZ+G6VRl8qZ9ec2nUNNvJe8YXrU9JV5LOY6pv2",
+	"g7FTgrd7Yvfar3BTVXZaQKxaQwlHbzZuDEn4FU98lQSi8pl7HB9QhTpKk6UTqI/JQdmIsVIgXY+df85o",
+	"NppesLd6sxTJNdpKSG8a18fSrQJbx2bjmckWYflcWfFhnU2saWKTGRP6nH+zFq04sBX64XjXARAeZaQe",
+	"KcxOQqtr131Ti50Rrq7h4XRQ0515rOnvRhycvuemWxLMalek4JwJvXvfZricWyN1Ntdqj5xbZk4zOmM6",
+	"iHW0KSsjza+KwMdAF8ayMTLzSjF6ZuKgeHlMtJTleid2RA5PCx09ygZbkVjNVN8+MphJpQf/8bf/JsYq",
+	"q65glrtMfpiCpljlYLgECujBrZZzFpHD/f2ApNkxmm7sZVNBP4h1hV8XcQdBeYWDh2G9l6rJ//D+tQz+",
+	"W1b44aqA+XpKR1P0/k1pUWXPkBawHM1ZRmLfTRz5QCmI0YJVhg3Wrvo3NIV2AbSOXLKlc8MF/gVbR8LG",
+	"e4HXDuHRnJYGCVw2xDQOIa/MGFxkG3Ijb5ghgMCOUZMXFdjI+nlyTkGoDOUDKkdTNrpktvpMaAAKhrqg",
+	"yieNgePEhlJWZ3h//1FxJqyXKAaPswvpxMNVqRJkT7hZTbN44O7FIDOzuBEEInhObp7ySYlc+UfdBpfC",
+	"XsCqvHewf/9wb07Bkr+awV7jaGIpWogFXFWgwPprrUtXlzitNRZsncbTWkSqsedKJamtO06pmOQdiPzj",
+	"qVRMPHdPX0/QB1q8lsk6FNlX+LR5byoFGwgf+r0yODaIEodEQIwobRE3Z4b2KO2kmiIutYZQeABUKb5i",
+	"mYepjCPyAL8NATox+v9j/GFGs0sGJbn75MR2l7neAPizUu+J2uQCKdIlSQxFtOFk5lJ9oJDu5dnEnAU3",
+	"t35TcQMvVz3a2GF4M/V4XAw9N7zJEzlL5mPTFITi5KoaFX8rVXeUzLNRy/VXS6XZDIXckGcUEk5Fsb4G",
+	"QQqEjLWpxGGVCRgchv66zeiTF1ITLSfo4UUeZdlKbOSbOFds4FqIy5uQygkXe06U29ZusHayqoHufU6z",
+	"SxWEAyk4PkoX0sC5pporzUfKxg9xTeicZlYKwqRXIoWLclAkkUG0EQgDXlIjKb9kEHQELCkiuUihHlsh",
+	"vzm5yjAJprRyMWSpYhhKJErRWNZ5bMQUKUbMcU8foM20slXK1rvSwy1q994X2zqVaaJCobccs16Rerfy",
+	"71fzDkLi3C7l70yTcak2O9dk2uPeLRYmxL1DQaPD5spb2xdhd72fY0+9qPydLn0RBByYLy8sI6/kCWWM",
+	"plB0rySXHtXrM7lz3iexWdAkxwi7xucgO8owijGArQjNsiuaFgaf8Lq5tgbgUHEROXHpgoZOTepzniHj",
+	"dSHK+UQ4m17U8w3XfX92RVDKqAL7oC+1G8CDN4jYO18EGSpJxjQ7tmkK9ku94CPmbCbwoZvbh16xzMhi",
+	"mb1eg7bIDfsgrhAoAxAzhWE/GC/ABZnxNOUFlsAWID1DmlILS7zF25tWnxnzyWbZkC75yR048LqbzWjP",
+	"buyTczbKDMmGc6xlxhLCxChbQoSNIe1qakQaqkj84x//OIb0NlcOm6viVxg+5kNOpdIRiadaz9XR3bvm",
+	"413zbp98ibmaqGXQEbA/bEFpuiS5sLHDyFSUxCBRShQM0iK9FP58m32QsZnErKBCDYbRRDAUIwxAlJ1d",
+	"Fjd664OMACtqypOECZdMCmmzQ2bPLyLL3YnNpwF8iD+EnmKj3Jt59EFwXsZFm/4nXN+4qUkjNNeesxaA",
+	"lAGe0UPcrn5TOYWRFCqfNcVLnTtjSOWifqCKoAnMS6SXTBRxh/Z8Q/yT1DSNCJCijI1zkSiLIVVkadnH",
+	"+9tdpm28+Y6kDtbrWaf20c+VRRhoQdnx+XCWZixkniZGikGre5DXpxoz3bgagFk/WRF9WFBKQHYCOOOC",
+	"g8AmCYnwRQSSe9QxgoSXJJd635dcJF2Muiz7zDzpo1OD8M9Vrz43D9uIUHiZG+Vg7Vv4lHleLgZqwa2z",
+	"tIKnBtdyyFJIKubKn71gsUCUFBILTLgdaLf4d1L/zJgWNBMWO6e2YaJ0EcY0TRXqqFwhcYiCPJTYIuwH",
+	"jcaYMzmSWdIMCb7ZcI0QtG7Bn3A1T+nyhXnUOcTpFeXQ9LVgWLbGZle627E8s64GxZjojvUyl2naJ1/M",
+	"YWOY8NFkoCoiVAjeJawiUq5/u2XFQaSoA2U9R6unVjiZtvP/Fhjx63BZaAiKEopjsFAu56kF2m2jBehQ",
+	"Thv31BfSvnEvtm2/XMpxJXL6OLMlSOQ4SPcpZFhfBbEEoL4dtJ5ZycE3Uqw9Hxd8xn5lnnMI6wPV6uyp",
+	"St7ljS7g01bv9E2WqASlvQt8b/I+x5RVVOEw1AtIbljiELhsEPJlQ8AKxl+WSzyftCsVnowqA/b1EUv0",
+	"pVA0AiGvzLpKzLVSGMGqDoHQY0lyE28oaG9YNMGrg6UTWrlxzQratiFxgZxS19bpfB4jSsFxkO5vNgYV",
+	"Fxtf7KImILD3iMSpnMQRiRMuJpqml+ZvSc3/F2w0pdr8xWaUp7HVVvbUTMUlQyGdz9dZCCuRRHTvm8Yg",
+	"oqj3dg9AdvYK1c4NrEEfnzChT5sLdqBvq93WVHfD/Can6UaV0YIw/no9ae+oqANjuaVo+o1lMyosoes+",
+	"jgC5sP4s5sFtWPKtdvKGVLEvsnKdizzjTaTPKWsNG4ZKJdtwmdv2cihRV6mPAE2hF621WhrUxJZjUeT3",
+	"bTRkt0ZFBPqviwrUjUanKaNJy4lJudIbnzJrBdxo1L72YHOhIG1FiKagaD5ehrPV8pKZ6U5ndIRsQSQ0",
+	"S/YWbDiV8lI1LEGF29g2m6hg2RoAUTwBsXlYJyqLjGv2UqRLlEtgv7N5C+UwjEjm+rxQ/7wf7WFzlkIL",
+	"vK+7MpEnVL7fplkBkW0gWD/cph9u03t+m4xaUOIMeJab9kW2LP48gOtb3+Hcqk3FzXzw4N6D9fhP83R5",
+	"IbuNdHsyEPV0qkrJR5pm2nwHWJQpH0EKkTCy7ptm1SFzJo3VuwqraZe/aWuduNZAO34Qj25UPKLalWIs",
+	"Tsn9dedxSPVo2lGoctS5YiAUS/BQoOYXojoekR996wnQu4j86FsEp4Q/LUWHv20WKPzt0vLhAxMAaDbI",
+	"BX87mOGLaPnvm9MJn9HlYL/4Qfb7gVv9neBWK/dnBWHGbVoBm9i+zMUEZkxPZRL2/url+UUv6v3sqfn/",
+	"qy8uGvv+Tc4Qu2H7nu1lvUYjTat5HT6Zd6N9SHWuM/nK+TL9Nh2uVE7qlEZN5eJxEWveEApTL3VGf+C4",
+	"3zfH/YHT/MBp3ndOo/yr65/93uloAw30I2yaP5p/G67XvM1yQufz8w1m/INJ8YfL/vfosqcU18aN95vp",
+	"AMBbmRh8cd6LzOdPP8N/L1437pe54/NMTjI6O3cL41qD3QdDRcbh34RdsdQc3cambsyIibc9vNsN9Yq8",
+	"Z2q3aA3Y587hGoJur4nXUJQVu13ABjejm0Bs+CEm84eYzHJMZqWyx0FjZY/rBC3+/yK0MOq93ZvIPU+t",
+	"MdCm/8L+8RUEcbwJH9vDwkdApKjhY70J19N82B/J2V1J5xxyeyZM3PVhO+/C19Uln++5iil7cwlbVLC7",
+	"DeIcX7m08vcu2PG9W9W/Q5GX79vabREGumXs5raBju/bim0Yr7hu+Ch+7nL833v05FbxitsgS71rFcu2",
+	"Q8cIsnC6pT1AHSasImu+OCZ8HKBf6ClbFsgDMhf6JgK3f0j2+UGw/EGw/CFn5YeclfdQWNkuK+M9zIDY",
+	"goevi3x/s4Jb79b6dQuWr7NGyAaAceLZKOeaDDNGLy0OfRnWGmkiFEjx1VEQp9yGk/vaK/DuIpNiQi7Z",
+	"MgqZLLThK6OgKR/Avij5TS419VwxVywh+dzlZE55WiJDC5ldqj55Dd8j8Fcs50zEUfgUEnWLfORwlmKo",
+	"/eAqg8ZTmo4H9lWH1uQmDAWOpGABdgV6R8kolQqY9LFDqSCmDSgZihwWkBsgMZwqqBFhGKRN75BjwHwY",
+	"cwjfNxwDET3wksRF6z45v6mSWOmImt5dYcjy7n4qF0SOtaWitX2eM8ESorij85hYhdMc52kAk9Ih3Qbx",
+	"p1rq9lpwwQ8UQt5HZMgmXJhR2yrsGusANgK8VI3qZty9qOd3rysSOFP6Jb5q/vyUpmP4+OYd1Njhadc0",
+	"oSqZ0ZgxYhfANRYV+9J+Kc/XI/ZUAHsowvXAXTEilpAiRE7YGexOiVzXxYkS4YAbOh7jQc+YhjpYXpxw",
+	"koTfXjMJOR5jYSRY5W4bjEN6KXpudC+hEUf+bFN+7F9ytmgK3BYDTS9ZU9BIhbXWQ0DdKWqo9CCScoLb",
+	"B8qDaNjahIZqIKKey+BjzKWPIQBba45nbSSLFUitFo61OhoQd7cbygp08+lyZU2jxXRZKsFFheENZv1r",
+	"VfCEHACbMGRTyAGk7fvSbzPKgZggIzGSrEv3V1ABDvC7CnTCoiqbzHVGxaWtUuY4DCbkTSDFy9BmmWkQ",
+	"JH16Gb5Mp4y6kmT2VXMlpzQpqrhaYCMRVnEtgevNpUxD+DJoGUFmBnjnyz3gT0GtPyyk1tBLfcBYs7Y+",
+	"YrPocwlF6wD8bEWJ27hPnskM55Y4kF4ciNeic5e+/LUgpQzmUo02ntnivEZjdyI6wqfBmQPGVa6d5qiC",
+	"ssVc3ZnAP+FIQN5hiil9fnN7UQ/2yhddsyvbkbC8ni6RlLyeLs9856+nyxfyF7Z7+PDMDuD1dHnuxmDe",
+	"DYbxero8sSN5PV0ins8ndiyr5FdPllp4ib5m4aGy9gsAGph/fbOVhjx6btTZ1ap3XmbId3o9ZSDAFG1Y",
+	"qixnrqwYpLmzt1yBpSp1ea117rNN/SEAox2sRd21+dY8TcmQWawrDy1qMf/KexgRlipWhbNbATDfpQSS",
+	"b3t1DaRuGuUFVZc3VaSstW7SOVPOatxWB7Dhkhgi50uUB2jgdATQ29YeyAHY2H6HQHcZCHxdUA3KBQda",
+	"xmAfguVG1IXKYOojMY/SNL0uRqq37ShcQKgT6IDGzElSzioKHboxFQg99r2tUR/MXgHsZwshi/0Dp1gT",
+	"FSo4+S9rWzejS/gzJG3r46xswaPVYP/oXmlPMDJMC8hs7+igFjDo3rKdVYrE+JJ7wV6V1mbFmd/OxRGm",
+	"jN1YsbBwbTZo9GhFqx0X1U9n5ULtzrqkXMmTHZqX0FvTLHyotWT6BJ7yrbyLehbuet2Ln+Jj4ZszKbiW",
+	"mbUmr5y3fzJ8H+rBrXv1F+ah8C3VQZCZBTOsLDV2is2UplCsROTWctUGPMbKEdcNBfth11p3rXXpd3nD",
+	"g3Xb2RUP1mGrcg9Y0cBjareYvOjMGpD9g6tMkEH9kcP766qjlMYRgn6vG0rp2RsdRQhI3jwKcHavrC8B",
+	"QwwbclbU643T4ZOXd6y9zUfrcmZ9g9Wlv4k2qwt5jTZboGsboK6dvgw7EMDnFsDeIXpuCTRXFXU+bfuR",
+	"C85AqK4ZTwTY6L64eLxyL6tlpQ+aizeGVUW+rzv4cLNhfD9XcMNBdLyBqhZ7s/YGgglTFb4Nb82/9vgd",
+	"kvmK8IYAcb3AcO6Tl+bXBVe2Fm1nuPNe1Cl78tx6hMuDepXxGc2W0PKQji7z+RGhMyibDuDG1jzpDYmw",
+	"nGASveNMI2HMkzkTYKhWiIT1YeQMhlKxwmCBllulnekWIE9NU5EzXA6X1g4O1R3q9lKr8XJFpIjARoqm",
+	"ZZwH2JYjazoFP1rVuYZr6ep/gDEQC1MAhvYkk/ncnhF5ZdRaow0XK1+qd4QPh4MDrykYs3F5pCQpzSbM",
+	"Q8avMIhD09S2iqPE4gMLuiyieTD2xczP+pXsSh5bexCsKuyVC6TBysLB3lYsxNZFZWPH+uQ5VzZYC5Qs",
+	"lhDBFmbLYNIR4SJhc/OugDuGXfYb4QsL8v6o/ygk8Xv2i1rm3bmvGVHAoWGtiAHdBBNtXVE4X+2gLhda",
+	"OzQ6v7pV4bWZXAPBFsV7FZpV3BeztK+evnhy+uJnsMuApSigrJGFwGsOiGnvN2M6W27aM/jdqXB9duwx",
+	"k0a7MJ1uskAOwq/7O9WKCLUVbp59wwirvUflHW6Uqv3xeMYnecZUozdyxNK00YJcLPiQjQxhfHzy4vHT",
+	"58+fPum2yIAJ3dQyxJl5x5918Eh5eUwoMavALdAo0AdlThSktnXospRDWe70jI0Yn2MRSBcu4MZAeUKU",
+	"7NiFrXU+mD/YbwqjBXkLOAUX1uQ5pek4LGev3II6/igz8uzk9PnTJ1GBJ17GqoVAW7hhSc62w1gtBv7o",
+	"QTkSYZsmHm3ZhK1u0eG04Yp0jQ1BfNpBW/NNR878A4wa3zbczO0ChG0izy8XbkBXIhzRriMD40HDkJ5C",
+	"90HbsL3zXBs5His7wavINLv15iTJFfHdDgw6WBDo2EP8boSBq3xNlVU7ijC7EDPdtVmLLdzloGwG2iuu",
+	"RSMMiXKVRWZ0SYaM+PYsL0L3SZfYBcr1aipSeE3qJMS8bd3p6OtGYQ6I7vdJRnDUW5MQ+/p25KPqv/aH",
+	"L7hnBd8Jj5EnPHVaEQVMMOQg5bMS3K1g54LlCKZWYRIV0lsho6sZ9yvJ0atK0/TluHf0Vb34TLNiWcS/",
+	"Oa8qhElEZCrzzDCchC47RvtUnd2NuBBrjIo1SeTdm9I8z5xluSLEVhEEVwYlzWTGBopl9uVV4Qj4VEHT",
+	"XaJEC1XN+CalgP2szvHFJiQczeZhyCHuTi/qme0BS+myNYHfBy23ANx/YyP2ErpUjRCGcstARNgNeN9O",
+	"oAzPbZepvA+rj/cOzdqFqrRTw3b1LNQm2lr8Ni78qHFEYqvYmj993I75EBbdjEFxt/wwstKM+cpL7jbm",
+	"mbvKDhiFPMbYOwhljgqJJ/SFmx6hdXzYW6tQiLJRlrZqra2qYIR5i/JRNFXOiXIEHBRIO1wuICwaOomK",
+	"KEIYKT7SJyeG6zLzogsw4IrE/wALbFJ7z/vkomapAmMOF2GbsWYKjQ3VtQzL9PIMiisTrrr4/iEjsSls",
+	"VY1Q2zsm5gIp4nUEV0J3SucYNV2hShtSHuQbDYQHIOk3aMjT68oVMMfWt+Yn3OUK3MadR/ay64ufq1Mx",
+	"lvV5ls7Et23RRwO3HOsK/xVvdIOHDZsvv1rOk1w9rZvdxs7H265pw8ne3daGOk916k05ME+yJclycVQx",
+	"9IOV3JqtbOksCEyulRQrWWvBVokabLxRNHWTtzAXOmuO4PJjhggkfNANBOp6WiIbET4mlwIzA5rru99s",
+	"jOLNxxtmGGbUHG9YVCsGh1pUWKR9hgQNcimKRAnD59x2+J/BDM+tllZUsu03rV17ferS3rjHQu2wF3Uh",
+	"GiUMrlU9BNttGNbT/kGo0RYjBqN+sqK1hfUgWQ9LwkY8YZYBltKquD7GOiXgTjL8vWTtx6R0LHXTeEja",
+	"7SClmYX6gL2Zd9RUZoXQ8GHhG8JTRS+Z6rV5ziwK7Ioei3h226pdCrt5Tpox1BikrbqjI8hS3983ApdU",
+	"tsbziGI6Xan86UjOLOXobxAT7bJXGjWXa4XG1m8rT8Kje0wMOQQZjZIEl2516BwAKyR8tPYYZ8w8xRIX",
+	"Qt4nMVBdqPEfpmeMClrMNRFy4Z80Kn58ZL5Fej20Nrqk6to0e9HUwJANwkq4YUPOlU8hOjUDXc6/l7E5",
+	"oy6xwoXPIpV0FW4NAS2SNmIgvYNLtgRB1kXeYlYkwWUaMlUaGJ/lpms7MF6trh3mMLYUv75kRqhFwymw",
+	"sSEzz6F/+MQfSqTNbuIZM5yVJZhJjX+HBXqLTepFvWIf/IdwTf2XuGClZ9z01iMCuvMaFK4qs50mseCC",
+	"TpoEAqHpSLekTs7MXXeP2CswwULdHV0sW9QB1XSy/vZOMLu8ti4TrJGFcyr137IkRcxgDaATWUUnG/pM",
+	"XnV+OhcojjQQG2vPj2mSxB6GwU7HXKMNQqurRrEkscZFHGoxjJXrsl2EM0261JDLTp+oepz+ekAVnELn",
+	"Dt6tnt+udL3iqO1SFbigk91iW17Qyc6BLR01aDap+igqTScRyQX/TQ5FkDHjGrUPcupyieG2ZTINow4t",
+	"54zvxjZt28Y1CUkSqZHr2LfVnI7AkiNzEP76pYJzX56++u7/+Ne//6O/LIdYHHSL/Mes5MN9+OejZ3f7",
+	"b+7UMpbdb29+3Pramw9/2hir4XbumtighsvcOjDoBZ3s9Mjv+LirBkBpKMrSIb0L0iQR9CSAsSrfmxc2",
+	"4wlkOXwIDviQMeEMmyD939sHIz6hE1ngJ2DoVBGdpfLRlFCbInsDuVul0Vl9pDq6bn2sUNGDAEdnGjYE",
+	"AxXzY5uSFcZlIvZGzatlWmhEBi+ZNtaPdQs5yvsGt3lr2UWBeuKeDd7zVsGVIBgQIuqC9dyrxAuz9VHl",
+	"rL1oslEsXKAh4JEhUATmhvMZs2l0iwAvZcrSpMjFNjsL98f8NDdfWX3J8g11GfoS9JRtn3TH3s7ZSA9Q",
+	"J+Eztn397nJu4XZtIPrWCtSGmne+gEuAd432qqwHYLshhC6NjrQTwOwNTwmuX6v2Hj5EtAxmAvs6ZKkU",
+	"k47aDBiaBgXUfKsDF8JGoVS39yAdEylsjWNDTqUFYqMClFQL3eNcTy67sqhTvIH17RkUu8YGwQ6TZxMw",
+	"L2pJHnWzvAXBfauyeEuGRqMU+nW1tiFalCnH2nHrToOPfehWId1vIyw19rT1ScyYylPdhtZhfisVqseh",
+	"mnlmDDDylt060UAj8/VFwV2dZhu24y3s3baw3cJ4sb1hMQpMxVyM0ryOKdc6nM5l713QodlTdx6uXdp+",
+	"/YM+Inr9o99/8n3U041oZS7Focn81Who3rIGfNZ455+B1FO4z0Paam2YLENUG2luBeMI5tnrbs8q5WYX",
+	"5K9EeQvRrVS4HfavfMOaKJm/6F6qKPPB9srmYRH1kFBVmFhAm0tBWYHI50vDayzdXpMKSuy9TQl4Eohq",
+	"9UtVkaqK6+zEsCKiEgmMsnVSCsNmW6xZN9CYYIjQgvn8RdiKn4a2FYSLGLJ1dwQCuiqhWIY2Dmxs3WpS",
+	"U/JXwhsWAy5GY/mA6rjAfTAXjgE1EpXQyY0okW96I8Zmx+hM0XZ6wF6RPmKzdrRW8kXqkOQWRmR1nAtK",
+	"uoW6Zs3ihQiN/dQBRDeaPQRitGcTojRhg0rNAIKdIDbYOEAQQ0cMTBkurZmxUQFBQL9G2Oi1xhccpz75",
+	"xIHV2XhXHTSAQxZyAduIn4IJhhqHkEOZLEkRMXrdkNTiFEb1G1NZhequ1elQ+Qrv0uTiycauLS+nDXwx",
+	"Bv5lZfgvLh6TBKC+4oGL9/ri+emTY6uoJoooI2gNl8STemcghHYO9w/vHRzuHwz2Dz792c8Pv7z/ev+X",
+	"H//i4a8+u/f5gxcfvXp0dnCxSYrW/t6jk71f0b1vBntvfvKjda5KM8Wfy2ETlIXugA1vXz/Bh7c0XLh3",
+	"hs0lzZLW6NJCqq2kTf5aDokPokaR3Udjh8LrvcNG4bU1J6StzwIodsgs7mlSQogVCPvUsXueapZ1XPpn",
+	"+DAGonA1bWE5Hn3ILI170nEVpeV8fg1i/2s5tPJjN+cZzS67Cd6XHMbVaSMW4E0DbFKScNwNmqZyAUBO",
+	"Ygko3t02oBD4nWSU5WDl6xWrDLIoLls38ejncnjmW4GN8w39XA7PXVvvfLv2PnRjtRteEDxiRLEUPd2L",
+	"8HiYI2HvZJf1qpBXexgiR0H+P/bevceR5LoT/SoB4gKaGWWxyKrqFxsXq5qenlFLMz3trhrJ66kGM8gM",
+	"kjmVjKAyksXm9BQgeW1DsmVLvqvF+lqSbS0srLCQ5d3FXkuQZPvDeLpH+stf4SLOOREZSSZZJOvRD+Vi",
+	"PepKZsY7zvv8jjvPbuvtkOlq5/vsJUU4Od8jDoWVmRHb/cO/iJTnhMrbWSQTecLG6rt5B77UuH8P8Wvt",
+	"pNz8ap7lS529qCAPYu42h4Dc8J27h2ybj+Ltk+a2Hupt+DWss33YLhtrYwZDO6pdOiru+2sObbnxeuEz",
+	"mnT+HcU8U/+KoEHd53t55DZTEssbnN8vsaZD2G78eskY9qvVsw2KxvGLUZK+pDrvy2Tq60n0aFZVOoeh",
+	"dNZuuezTB+bd+04szo1i6zssFySFb4DO72wzy9H24a1NDTRCr1wnm+7zVXvWodPn4F3P+z23bxiFyxfA",
+	"P4xzSrgsSzkvFzL86ikFfqm9giBk0gdbT1hqkVvJ9ruMPWujOq7msPgIJfmV9mTugKABjVbjjFW8+muQ",
+	"cPk8rsGGAVEbKk8bHBWKvUSLIooMXNqwytyVDfnCZ8Bkwf87C5BnQ+Ukl/qXIn+iOPIQX55HNS4KlEu3",
+	"7YrP55WfzatnRs+FE10UG7pAHhTUoEBFOSBVijj+MC6KdU/V0GKDxymC//hGoA/dLJo71HStVUtFV0jM",
+	"Y6Zfb+Y/WuDJ00crRtA/MB++37sH754VOlrGVN2cF+3T1R7FKz+Gi8p+NKyiFbAme/Dw/Tt3Dw7gr508",
+	"63XXoXjsFRBrSKFoBM1gJ9gN9h6d7Vhd6Hd54Hw58JdzgtEDquRDf71tlWzzxx2HNQCaq0U1L9lGo6TR",
+	"H0v3h5q44z7Y0Cy4skUp1m3DGk7EYhnOKbCxZiG+XC6tJVz2xwux2+2vELRtM7JsEH5YSD07OyXXXKiB",
+	"SsqTdGwoKxoASrpCcG5AZSvUHXAJvACtgT4KI9LxdC2c7tE4HSktytNBu0Iu+AUcmisorAdCRlZbXd1l",
+	"v5qaR2vlq3rF1StfAPvSgpxV/43yYjhZyqVOcoT1cnlx8drnFGcTJ75XzLV4ku4YoVK72M5+ntyViceZ",
+	"znNoliE2nmHzA9GyuIIly+7fVP+sBB5xKS6zPWv5efRu6MyKOx+7Mx3aJZm5a4sd/qXUf46clZeUsz8H",
+	"rDOdgUpAy7RL+x/yKaOKMC6rE4qzYqJZEmsyXGuob+qvzUrMHo1kQ/4Y2X1r16s36u53Pq0z8lZvs/CJ",
+	"2dBTrAfEvKWss30Mt+8qqQHdUPVYIjIIoo8lpklCkwGL4n5s1JOwHQYsrKOjLNwKXRtgZ6RweojWh0J5",
+	"Nq6+kIrF3kz9qHsuESgC02UJYDGWPJ3CBIoh+c/+8Cef/fUf/fZ/fPs3//iNz/7uG8/+6h+fGEng9N9/",
+	"/e3PvveTZ9/8OU52NmCfEIQ3M4DZtb5ikZ16vXqxnTq2ORr54ufL/pMfPfvhv26UFXHGGt9XS/XnztRm",
+	"9447wxhKB2jWHSg1cx9d4gjCexbu4W1ImMbCXbm7L8/LVtJVabTNbYWOzIZxhIc+V+iNKm8ortco1Bou",
+	"ntxE9WO5ZbdhRW/wa/+h9dp/aBV8wp8cHdXnHhSe1dtbj14v/vnGoiQS/5CdV02zsufzNxe6WaV8Udkn",
+	"qjdtY9p9DjObsk8+FI+xhS04JVBPlHcHLlkXooSp/tu+ZDgiiHTJBmJoTq+hTt7xiakkNwYgx5pN0jjL",
+	"hGwBh6HSiVDhrNG4EUJNtH186BqdrVoV+lMJZ+dCoAXh7ZB1RDYR6DYc1tl9ladQMaG7fAT1v8PbkMgM",
+	"qwUn/UgyzHCMJZYblUJEYLPC2cLs9+kDQrTrJFwe19kDf40hHxvfsvXexeMRl5GIqISavTmWtNaaO7t7",
+	"167b2rit2tNf/92nv/gWliwWFIhWqKWyd3O1+pHlNGmxBFjaHTKZdZqfifx5dLpSqfFHRonsqy16/JFW",
+	"sv6QT95zhN39uqWP49GWGuEUtgBSR6S4EIVbQoXYzlWE43z65RIV8L7KWKb6qAcWvJlrKoCQhzQUXHrW",
+	"V6cQUj6K1f68fd29tvwQ8a2PHz3ZCXZPX9v6cH/rDx7hg93T1//Da1uvwZMnO6efGHIMT8sIcXFHbWf1",
+	"+/SPD/G1R4W9jYcjwi8fcTPMWj/OBuNOvauG24qPYuA0fSG33dhPVz8anva4kohCr/u65UoqHrx8Xr1z",
+	"yS6LIpJKng9zNVVnX7h9vUgNfLU7jq+X6eerfG9L0s+q5ku/9d8tKtbLT5aQX6FXy53I9rCn4qS8EK/L",
+	"QF5gfILjZetpgxmotqTmyhIootIqDfPJYiubwqwx4VUygF1QPo3bqiVIPd4JW9fwkptWvNNTyEKYMX3k",
+	"NhG3vY/OPqybeUH9A7RUqx0oLeS79u1zxr44mX015RjeXsgNCoXJb3v+1MCW7J0tBnoVxchPV9mxK7cz",
+	"EF17HqaGB7m8MYNvKY1WkHCJ+aCQHRENYxnrLOWZgisxWz5xA6vDZvfj0kRe6+GA8vNRrM2Ri0KjJFrR",
+	"N0AyqTRprhAhkHEZ6dvMHE2jakaixzFvarmUvGzk/qV+qYTClXoy7xakogXbUFhMF0eY8h7YxGWbbg6G",
+	"zIJx3G7ailGFbxsu9xY1CH/ckw9to/D3vm0ZX3XNvwjCWdGvstKn6nxS3Ww64lmei2W05+op7XMhsQf2",
+	"Ds46WEkTLqAa844aZ5iMlsQ607dt1RTHKdENAmXXXZ0r6+uZsXkWSfT1vY0o9MHZ7H1BVXhJ6OUUvjGR",
+	"lIjmWQJmVcN8Ap/9/S8//Zc/e/rHP336nV9ckXDgzXkujWE1mhPUTlQcrZ73Sd1Z+mP/9kiQfeSokPsm",
+	"79M++gr17U3kUOjsPCx29dDyl0pkPUeY9wYx2S+XfFwocuWv0zIa95VcEZs5RufOaptftrGGMniKaUFY",
+	"vuiQ9xOReTZrWDwb4sU7wReHlrBaCMWFBUCcQyPOFdyS+IMzYwcKkQHeDq5wap6Pd5c6f25OXr//C/L/",
+	"OSvac3cDxkPxB6XJp/sOZtBQt3v79/eZWakO10X5ZV/HfPtgwGV/wOPNkni3P1+axkvDS2Ip7p7QhZyJ",
+	"QT8byKerZFekEtjvXPPr0Dpb6/Cs0PWBcPjyeQA74DF0RJ9LKhPVXA1i5kzCWpoB7GOSz2Ns9Xqim50d",
+	"pT5SaXYX3zVfnSw0tx7HmOMPr9RZiCjAgGhcxDLKC4/0uVHNLTI8CMYednKdhWOZCt4dGHodFlBYVI/x",
+	"I1kAwMojCuAbEQVMq2LXlPFnkeC95E8YL66aP94BjwgZDaps8jjTNGquWdw7knFma29OboOZ2SEbQYID",
+	"bbKtvRr6MM+Zh+9WRLtx8Li2Vq9F4pyp6UvOX5u3i6A0VGbLprTm8Aoe3hChOtG/ASFmthYXYrTQyyKG",
+	"4p7ebhSrfi2Bdy4Vo+EaP8zHS3+7QcPfd9zI7c92+PZzNwd64CaC33uzgQd33ZTy/mFe8OcHhcnRG26G",
+	"8PdBPk0HMLdy5O4MHt2KVbVyHrfAv1HQxz5nUaUcfn0qOIIWTfPKg3DuIeoGqjYH/r2KNfN2OSheH0dX",
+	"qHF7XBE/BhEKS2sToD6zkETT7wSq5sjDMuqFaZPteFTe4r0HDm9unUYXGLeAjcwgDdHVLAPxWkzGMy/k",
+	"fBWlyRlBZrg6UuGgtiiOk7jlcygTU2TUz7NSzKEaPViII3hYxA/MC3nkp4UC5uB+mVuhqfQFIBfNwVvA",
+	"hue1qr3MskbZQThcUX1Y0zY5M0mIeY4lATJahQDDdu1fFOQkHvNulkxL47vmPZJQa8wm+NjIJS6xHyVF",
+	"vRiTJABzXySJYhhyGrCpGqeIlBprhmGptfmYnp1GycZ+oMsyWF2N1bEWkfWSdsdparbXr78YsIhjyfqh",
+	"ktlgLqk/4tMVKTqUC1ztVSoxuOLLMK4N9MGyQoa2uUflK5mWCNNJ0u4ujgD3U4XhUmghdLHikcvMjIbm",
+	"9AFmKDesKCKB1dW2ow9K/S65UL8mpPLqqAprpejotrMaluTSB7VUJWeStYcKg1AyNWr7KKdL77lHyM6B",
+	"eriKu+ID+96yJIt70iyfxvLNtO8QF1xnB1gWCLxv9H2I9IXTOyxTLBKZ6GagkdH9pGSN+gbpGG5qtAHu",
+	"3MzgLRZP9cwOFHfXjxxYJ30CyzLM4Elc31snZPkLczHLXygNWv7CTNTyFxaHLdtiEatycJpFIa3imk2W",
+	"pr+b83zdfHa1ZiHT45Xbglyn5zQAAel97lYfnM1FhLTmxHrG7rOG/+pMYHysjqJz1gPatVfs4jbKajGq",
+	"KmY1crQnQx1cVliGujWzMRJn2auWGesLyQOffwkiG8/kZCOu9USlZ+IaPbDvXR33u6gIRXPyN8S7WGJr",
+	"5KMRlbXG4wWHNNasA8lbmcoTZ9BrJHK1Ak2DRiwl8G0QoaZspJIkln3TdH0dq+o57tqhV3zCzgb0Z7Qt",
+	"WimO4OXnpuXennmL6iFAbIgnKQKIZN7qvDQJFWy8nDhwtSuqZZgYdQZjIMn+B45s7hffXN8SveAmv9hX",
+	"Y30h7wxR6tHCe3OVLP7K2bucy+XTU52JYZuvn4w268ht1VG+W/C89KdHr5c8e2NRboSHd/pVHmdlijIi",
+	"9WYK7Nks7tkK4mCIPuExMJTbrFGM5XLGjd3GWdaNr6o0utYoEQbOcfXAkd8dm8N+YLbbIvDpuLs/RnV5",
+	"1m8F9AScV4bI2JsLplHu/Yj6iWT7D+6xYzHFcj7CvY911TG22tJzLQDjNnxz/+Denfb+B4dfbL+B9d9H",
+	"qVkHUI2ozPmJSBnHCjs64ynk6MKBBaZrxp9PdpBlI3D3CJ6K9Mtl1en33UAL7cAH8w1pocuVOKTx6jim",
+	"AmL0oqWl4YP3DzwcRvwxNPOG1GzTAn6dZ5glx3qo27bDXLIdxWYep2YDY6rIXRzKu18+eO+A8W5XjDKd",
+	"RyUps3BfPDx8EDCdqVTkKXwc636afz5QOuun4uD33kVOQrCC2kbMk05qtmA00sBMczjw4Ejakq3DwGe9",
+	"EGBPdUqP5JF844278kQkaiTqb7zB7gJz+tLB+/ct9BTlF6IDS9CrLRY+OQLSc4TBtkeWAB3VWkc1jTAl",
+	"R7XgCMjRUa1Vr9dPwzrbJwBd16xZhCNJBmijWptGQ1cRVJvTKZJItzCZMoSv62j5p0x2nZk7zcx5hvmP",
+	"UtVP+RCoQCflEhar7n2NLYaUlgCrCY9coMYkVbJfZ783NosBUT0iKxTXNXwBHXOREugfiEQ3gZC5VOAU",
+	"Tf8Ku6W1Ca03jHI5R0KNEkx7uDOIpZmsStld2U9iPYA7uA8HZ8vGJ2HiZ5i7HEIWR0JmcS8mzYF+MmNX",
+	"GUQDg44wVWOw7UI8X44rVqf9pq3miVasy9M0FpiGisrFQPBIpEeSsfD3t0iu3LoXFcq/EnoZlk+m3M8C",
+	"ehm71tgFv4wuQKo7Qi1Z+FBk6XRrv5eJNKSjeRB/THfYTuyNNyirlgHAOpSotWWL2Xvxm7exnJf5Db7D",
+	"8lD+azfNa3WvDTNhMy4zzFiya3ZwSEwzdn2PfTl+k41AgDO/1Nk+04maoD2Y9UWm2V6j4TamninVNi/Y",
+	"RF1ICidTUS9OBHstHI6TLB7xNNs2P26ZWxK+XpxOo2FGancBvjO3YufadRiPIRZJQrtutvxe5qZSGLXZ",
+	"ORw4nEg7Hr8vSGKOE6rEa8i5GZoX22nEZeC+eIUB4ALvDNaGo8q7XLNE9DJDYGjqgILhd3UtaDQaiKtF",
+	"ArLLj3avNBpsKIYdKEqdV+ve29mhKwvePtOwEZZttrHbTyl0lve3u8MScSISzSIhRnnRR/v7Dg6I0sDN",
+	"YquMJ3XK3EZihb36G4MkhCbgnrtEcJifdwDpOL+rOEQRmAWzMvwbb7DDnJlS2RMxc1zNRx0VxYj54n2O",
+	"dZ2xovPb4xQUB3oR7pUZ0HjEMnUkvXNNxFWao8v2dm4VT+5w3B2EdXagWKRYjxo1p0PjjGzXqmcJwERh",
+	"tLA5fbHsU2WKuS+OpPukyd4xRxhHaVRAQ6uBhh+LiI1HdXZH6SyZ2ns/0zVUwM7GqdRUHQ5VJmcDxeFA",
+	"kGr9SM42ZX6EcOYAd8eoWTDawBYGN7/QcptdwbsUFOrmOMCdOCX/aTBTs8xGSAdH0lY2DljG+zrwc1nM",
+	"M/Iraq8QdsazWGdxFyauxx0sq+0kCHOLC55lDN8w242YpgMuzYH0SNmR7MWG5O7u4Gq5tQ+Qgjkmj1Qb",
+	"qJ8h2nGvsAmzKw0uKWSMsRMp3hIJn4qIGCGc8YmCIBrcSOgBNyLCV1ts7/Fj+0OAASYiAqJbVKfp00wR",
+	"z9HO43LCkzg6kt1UAE/kyUw7UmTmfPky77UGjMFWSMcsRHvklcRruNPwaP9tut/aDtzwaUcBjNDlOAQK",
+	"Qb1x4nZq5vr0jMjJKCzdbB8tFxGLeBjjkoOIGFEtF1jNO6ngcG04PWUdMVVgbUjMZ5Yn3coDkChYIoTf",
+	"6xRFlMOZ4GdcH0kSkuBBWGd3cquieGyOpOzbkSBggziBUAHPfgF2SuwvYJ1x5sA1EKgKS6UUMDWaSIPR",
+	"qKXr7NCIsEcyv2GElOggImB0gBBhCPU9otot1mxASx6KEzZNFanyv6GmE76An2DMg2ZQcBs2lXx8c29Y",
+	"9ItU9GOdiRQDL4ZaJIb1dpxZy3yIX0JlVZ3/bVStvOecUMBu0NNyWgJ86UF+KVpsx7xNc7JExjYMtMZ2",
+	"mlunwM/tepvvTuckxW5dnNrrjd2bGbRoLUlls+f2EECdLF9D4ZGFmXk64imk0L721d07DN5j4OB/nL1O",
+	"mpoLTjA37FiMvBxnUGvMxUJrYiqQ/sf0CipFvSOZazyekmr2Dt4lU52tpQXiTCyBdCDgj2ZxX5r7ZkXQ",
+	"DLJcXH0fM7F9Z1Kw8PyvNV6ngkDcBWWaYWq0GsrIA5VkrzVfJ7blXsYqjGaaEMUENEpCBF6sXWTcazuv",
+	"G6JMgX6v7b4ONNoOAUP3IDOSghUoXM/nFV0uKZyS8UJtASvMx8AI5JHM6wO8tge1BvLiRq5ik2FTU02g",
+	"NfAkYGOZCK2tEcLVJYgz9pqNQjS3O3wdA/yyOAMzFCjKnneyVWvUm/UGmH1A+96CK4+GERVN251phsgo",
+	"ezev3bgOBhQsAdW8ZtRxNRKSj+Jaq7Zbb9R3a2CRGcDnVvOH273NE5FmWxRfiAnsfQGmJafk3YvMAGOd",
+	"7Zt3H7pXKeNDYKr/gupn+Svbpgmg6oD6csbL1vv1CLD8wSYJg9tpNNAa6eL3+WiU0M3d/kijQQSthmcm",
+	"hfjzKTg4waRRNGW8LwUbEVBAvlynQW2v0VzUkRv59geSj7OBSuOPRYQf7Z790dsq7cRRJMBxs7ezc/YX",
+	"9/Aq4/u3zn7/UKn3uAQT8zVc2LPaz0QqeYIf7K40b2t1RDvfeDjk6ZQOVL6QQGDMdhgxUkzMXbVFQw0Z",
+	"B9hs+Ln2KL8SHNFgIT6WR22eJBC8OVJlJSj3XWdwyZW1dxg+Z1o2/QEPwhBgV7s0HSfic9qGPNuiYqG9",
+	"6FTRsnss1SQRUd+WYEZbCjk3tEpOHLcOfV4TtpAbFmSjgGWDVI37A49vd6YzPIqCQztjbURnzbLpSLDd",
+	"nRvXbwBRxzmRwcOV7401CiyoE8vMdeSX7WU8UVIYcR4VfGokSdxw3Gfws3m7ZSubu0UeQOAoc3Fj6BMj",
+	"8dm2w1NhhgJCtLKAFzFGeqXa6t423rPO3nPCfTZIhaAjQxtppOkxFCN0sjxWJzTfmP2OJSJ1eetYZ181",
+	"nIgGYbsc8Ig6IKNILz4RFGmmAzbhqYxlHzUIksttHw6iybARtFfBIIdc8r5IAUWMLHSkNvBjockoezRu",
+	"NHa74zSBfwik1DtIo3UYuJL0+16LYPgAedfskL8g5kCDTM+4jZIz8zTDBWkBj4g1+tlTmkscQhIEWZET",
+	"gPAtCrRzbVZwLxLDkcqE7E7BgvzIBRK/qaLpCgSeHDgU1JavhvkbbBnwA5FcTiTgTbCkM73bTYWhLEYh",
+	"q7WK3zub98zTcZqQ7b21ve3/VqehtG41bu0CjUO7ZmEk9sAbWqUhfEMMeZwYYuZ7a2u5S4bG5p/VfGy4",
+	"IQj7QFVvoelx0zzYqT0C/rUBE7Ru89Oim42CCzZgxHPodQBNYf2D6y+LH91X22ns7G41d7YazcNmo9Uw",
+	"//8PTBtQoq4lx0mClbhi2W9DoVT7cMB1e+ZwUDxA+bLnyYi1jwfl22DpHgy4WQzlWzRQOFM4opldfORJ",
+	"gk3fSWp9C7VN93exgHPoUW8UUVYQCN7jSU+lQyvUXI0k1FhBsrmjZC+J0fO719xdSRR6l6cYcrbXvLbK",
+	"RPR4hBkC74ko5q+ikLYfYQQH8XQnpK0olmH81SPT5lKtY/uJd31OUXZLRCaWSnEUvmLkM7JQ51li+HlU",
+	"n2Neb8EPs8yrjLAtX7K3FIKzXNmR3zv7i/sqe1uNZbTZHXnFTi5u9EUc3qBcIX5HZKsco4o/vrr88QW9",
+	"+q/YTX5HZOe5xkXTwFpaij0V9xVoKCMbTV08F2+DLzQPjgAnbCL4idDMKM4641M2lg5fPSzcrNBZepVM",
+	"pkaLDsdpEpJpUUkfVmggKN5poHRG+Bo2bjrOMFIzT84IvFoZDGiPGRB1UlDVdRYnCYWk8Mz6IeaZ5wdw",
+	"Z+ep3qaKW4miVLjnu5srMhj5XqkxFZl+gdWYS5fpKr1nQ55zh6jm5ak+Y6KBZzhb4LVXxNEyTsRaThaY",
+	"e+VgOZeDBW28sJSX6FgxKvgEQ4koOktizo2NsMxDccgnkih1jOESnrcCPDB5VpdrBUSTgUgwvCLsqdS5",
+	"YShiTx/J3H5NCDADQq7IP6RX3Mc2+wS9GDACG8CmxxiTl8P7uMHEGj0i4M75BKFxPnEffOK9+Qk4EfRA",
+	"JeYNrPaq2SdH8pOtra25/zONhRMeZ+0sHorQtET+mE/AHK+SyOxeNHaoHTbkKVGyL1IzCJwYioYtCgDI",
+	"IGaF3EUQCxiwcKhknKk0lv06dEkuDW9dcSjdNM7iLk9yv5dZSPhJDEXaF7I7zX/7JPdgubHDtMDv3Y7E",
+	"KBuYt+BP8N7baKBP/FrUzpNDuDy3i5FDGPZJERoBhu1mgAFsPkp4BmuBTX2S9wADMXLUOBXtlGewxDxJ",
+	"gvlBq9QGJnyCYX6c/PvWH2SWchLLSE0Cxlli+GfK9MAMvAdVKW8znkEsA8RPDceakpeglTynitsS2RAx",
+	"CMkLeYyfGT8E6gT2J+ufg0inAkoJBkpRhM4ndiipGrIGyxRrmolgoNXsZAM3VVigkVJJeywhbiQyK2Qe",
+	"mIWaOXiu1o8jP7Yd+BSDOehbgB5deDYIw1HHCQTHfJIvPZd51t2AR+ixpNWPAJiiZw6NvegjBSBZ+Y24",
+	"bfMfoD13lXOLIR0eF8BrOjEtuZuUX8KZZerwhMuuaCdqUhiymTX9BoQCYnQ7IlETeAtxLPz7GSZqYm9f",
+	"WET8Wdi5jd5pZ6kadxIxN4JunHbHccY6qeDH6PBWIyG9rShtl9CgdBuCkMx4/M1wQUPoIezyJOnwrrmu",
+	"EKUvIsY1G5qj6/I8ym6LpH2UilF/5vLbLxYNLYr1sV1so/3ShUns2PQQI/Dx4Mea9VJBofMQOY5pXnkC",
+	"J0RFjbXQLbvmozQ+4ZkopJ0YWvfFeweH7z/8j+237j0MF9wsXFTcGp5mQPz9NXQPtaNLqsd6YiJSc451",
+	"wDJlznMsu8kYoogo0dF9yD6BF4t9TURnoNRxm3RD05MTVz+ZkV0zC+JW9EbD3UlFDxzwZkfLGYrX75Hc",
+	"97iaSmljnRvZxr9jJJUHKjyIRyMR4eXzBgTRWebZbOw/ebLzAO8zXNFjAIh4jm5oLyy96Pv1TQC8CzmY",
+	"pJ87bm+Uc8OZa62a5bieMm7m0nwU1Ny611rNncYpFvyycM1+l9R8gbJ6XRC5qRXwcwle9kat0M9uo7G2",
+	"CWaciOfjR7ZWCH/F6ckq9hZJafMIA+BJmZAKudqWkUkFYkfNWy1Wvp84rGJMUa21e93MakZMrbWum4fj",
+	"BJHldwq7hu3ADndFZCHo8Km3jWSdWcGYk9trghpe7XwcppWLsOLAATnDgjNOROWErowxzgktPVX2Ak0w",
+	"20/oYi31Ot+D6CrkR6nIQ6VczgRINRmwcJedBUkQPtezLJKc03nuZFcNBcA1LvdXjwma85XzVb+irudz",
+	"HNmzfM6Lj0LFRys+WspHq7t/Zc7qDS7+ebzU40RcpIeaHMtiOMoglRSTfZ2e5rgYwUyBlowluMi4uMSc",
+	"RhhdAaN8JO2peYB6zSD/HfOtXag4oGaLKesrpmQeb/3ROOrncBxSTCiLmWK6bWxYrJm917a4NJiqI2vC",
+	"wqr75nubGED5iDi22zN5An6stMsksBbIyUBBjQsX/w827fVd82bg5W55PyV8aaajdePrjCciXO7NH+eo",
+	"35vpvr1eQQF1PAD80XBFcAsKb82S2wIt3bG0FDC+chLsfe89vbWZnvo8wgQq7lppqVWMQaXWYoxBYJmT",
+	"4ZLEUy9B2/VjDeZd7o6xQQqw7AKqTpBDcAK4lWFyNi2IPXQqcK4WQxQbOFopXb2eqH474lNdwn1ciENJ",
+	"eMPsAJOp7QbU6xgGBGDYgFb1tbFIpzlVI6T/tS67LfF9Gizr3eLF066UdW4JoN/7HOyxQ1hrlkEgrzIC",
+	"pOnlQ7C/rTH9d+GT0xWiRa4wtGQ5MyUk3g+f1PzcS2AayEYKjztT99jMF0A+bwQ5R6awvXmWTKBjgIEI",
+	"JxP+XMydrs1F7s1G1AHfHIOLqNga8K1HhsNHhREbCXI5N1yN6Rv5sq0msu1mTcGCqRjy9DgfL95sbymX",
+	"c3VDG84YoC2+YeZCjgcMl3Arn5NFPdQtwhoA2dfMiry6N/Z2mGav5e6n640G068XPRYgnJCIeGNvp75r",
+	"1rQAvXxBAsI6sUxEg6tgpvMHM507jmkBg9x+YknD6bZHOxCneR19HA7HvQgV8tKIqXuuHCIoj5hxjvAZ",
+	"MxnjbN9Cl3lDGkLZCz5lnLKzzPW9TShpDsoSAsjn+e5+3g4M9Fxqn6Ucnk5mH9XApz5AEKFUsI4wSnZ3",
+	"YMTAqLaurrZfnP1VaWwVa6lYy1LWchEh7ctVTDhUlY5Z6ZibuU5zSpUrlQ4c4vyx7OMIYahLNcu7vDuw",
+	"Rs4ivImL8UIcsmmAEGE25isADhZYZK3ABrEGDggsmIXzCiz8V+BpzoD656O+IHBbXkMKiufyLkRYUUwS",
+	"jrcFhtwhjwQAWIFtFcFJiFmi7XhiUVMgsetAmT4gfPgj1ckhVfpCH8mhi+mcwy6M8xAsMsqTTZr8yupI",
+	"gquYFz+z9S7o5TrhaGK477wKzjSfajZQE4jusglgKo1sAhrFM4dCZnE2DZn7JxTsLIQtw3u0m2HAQtpP",
+	"+CfuqPknbqb5l9nOkGITbRlVQuguxIBS5GQIkdOzFVeLoYrmvJim7Ykw/6Yz4UqZFXvED/2UqLb7mDos",
+	"gulYDLViuCofxbQgeZEH+2ZxwMdi6qYHu2K/6fJM9AHOz36XrwQdYzv2kDKqQts7yBjmcJsJ0190wkvn",
+	"C6/ML2iRGGg1FIgF7Ek21IA5s+2PVKekjfyYuwaIZYPLJ1MQ+zATGGnbQVE14lNXXB0CI72A++HQrE8S",
+	"S8HEYyTUAYtSbFWlDAupuB6o8CmeXGgsbOUDc2VRqR/rseJasJRL8IN9UhJiCHYqIHOrmKnsnQSfFFUW",
+	"rLOwm8StkMK2Ya9jhxBnyY4320KFvdpHXC4yNvFuBsUKc3HDw+RvNjavIbLACGVnZ61QriowkInCqCko",
+	"sXzc7v3SgV+73HELGq51mAH1Kw4e1Jat5tLRtz2U/tkZ7FzN0i8+FZjuuaIUag73Pn5zVu9wNWONsFoq",
+	"xVyLBcPopWpYbgZdUs7ujP4p4N+NYUHXmdqo45fR9EmrRDJILSCa4MgG/NnGKjU1Ww4LwO3AAWuVJ9Xr",
+	"2VrpixQtXPviV3K23BDqbXS/PSrg3ZnC9YpqreaNYhHhWqP5xXe+dO1w98s3a4VawLXmrZ16o75Tv1G7",
+	"DJOeuQbrmPToTFY2vXPa9MyZjHVmWO6JyANEFtj4SJLawMqXJ+kvSbq9Y1966VNuaSbrnmiYfHWkz3Wk",
+	"c9DOBYfYLfTCQ1xIty3LeaHtfb4ZLycq7pbiHNZa9JtjyV8xf2KGEVics3TaJjzNWuvDZnBtHaQPmvzz",
+	"SjJxc3Mo6rXWh49WC99ZeTmCmo77kmeQrOrmRmbV9UJkzscY3WIvt1PS5O3hr3I3KgNkDiDYddRqNRK4",
+	"0OBoP9t+Qv+aSdsoS57ISWUF8/fqwvxZIx3YjxzuNFk4U9HDoilrn8DFiRjLj1XFaa6W01TZDVcHxbcu",
+	"Nc8F2rVEVToO96Gc7cXB760ZiW/pypUE4/s0ZVOh3F3mmVD7+SsOgvLaUvfzCZmvKOFLL3NXUQIvPNrd",
+	"xcnptgDZwuCAfa8uPJUGtchHUCYeaDD6ufNq7yUGO9fRy2+xw3muZbFzs69Mducz2eUF8xbZ7NxSr2a0",
+	"mz3truzhRGpbAC/3eoNbT2lhf4GC1VA1zyYzuve0OBEpT7wSlAiDZhrD2tkEwAWBKLbbzhTDCSYi7g+y",
+	"EgGEzIqEX/NczYqjhMfyTAgd4ur7d967CzuKMxPR4g87cX9GgKjduW+2k5p6E37Hdmqt3XVEI+zmqg2S",
+	"JauyuXgEC7lB9h0t13klHruCK0o8dE4rK2MlwORWRke8ViTaZ4sv20/yS7aKqdGNoDI1vsKmRovQubKp",
+	"cbVjuMTWuPRcVUzkAphIZUC8QgPiuoR6Uwsi9nOx5TvWtR9apfZK7IcendhU+rZ30ZOiy67qzvri8dVa",
+	"Diu6VpkDK2n6fObACxSosTb/QnMgUtWvWXpKr0PmKOXqqDTKw+Uz8TizGPCa9cwhCfLCtrFmeqAm0kJK",
+	"ob1syAEoSkKxeUJfhlBaLCgcQoH1EOCsJNQrRlBHJNsAxxx6MadYyNe0a5iTZpx1zChE5CVICKQ2hFhl",
+	"ZwUD6QgcNetMnUWHUKcAbksvMnfSOs6xwrI4aI8GrkpqDK9cFIRtNwVTJ1xmSsBCiOg1/4C6R1gjIIpl",
+	"P+PJcdsMJmQd0Y+l9oLuzRZizlKXa5HXJ8igSMI+yxT7gxwicwjx8w50vjvgKe9mVGaaMz0S3ZgnbCi4",
+	"hFyofcw9tptBSz5J4ywTEkeh0PBseHz4+ZvXqZQE/KRHvCs0/B1xPRC6mJLxsbkgC2LPv7byUh8InnYH",
+	"h+Jx9qKFn6/KleA8rGevpuNbidxXbd+mu9uZossljgpUnballKjrcWcYI06AlcLHJRT8IFOpwCLkrjci",
+	"pXX2tkoZl0w8jjWkJ7pkzZ4nfRti7+Dji2I3XfyxaTwRPPVgCQ8pCa9YQp8NeSwzHkush0ADQpCEMKeL",
+	"IebCEdQgfUpS+O68FG4OYx1ebtvsx3k6/WDsk+nNBXGcOtzHWdbssBUCqv+HeU1bhvriUh0LMaKhgxvD",
+	"s4hbTvzhEypTR1kb0GCtVWvu3mo04D+NvLx4rVUbN2unj/L73ZkztXsN8yxL4w661p/UupgN8uyH//D0",
+	"53/jIQh85d4Dc8BpFLUk/gLNv96F3CEiqc9++BdPv//94lh2aCww5EWjKLAgS7c1l7W8T3g0022+EDfN",
+	"QtwsWQgj2ncHPGurkZDwUO2/eae5swvDWkOwx9E+h0jmvungAsIU+iI6Sy/JBaIi/a9Uk0o12cDQrxwo",
+	"bDcns2uxsiUKyvYTuucrWfvhmwqT/eUy3ttNW/PILLPOLzsHFylrn2kBopFUB+vKLdobnapgoWUbVMsR",
+	"z7wyvVYAmZUQVuXWH2iR3nsLdc2LtBY8KiGmzs66LNfSvfUKhG4B6Ml6qrCdfRW6dU7VdmzNbAtDt+xS",
+	"bxa6VbAkdUSiZF8j4ruwAEa5qgil0zQYrLqAKx9GMU/ao1T04sdhnR248C0aFNimsKocZ/hawPS4O2Bc",
+	"s883jbjz+Rug5koWpqIPECqR6MaR0C0fkeWskeG31tCGHwVMJFqUfYLVKfGbOrvXy/v2irwFLM5YR3TV",
+	"UGirWkMToFqDB4xnWGrRNeaZAHG20DriHoIiWhgK6OICasjSNN186OuFkWzQwPONZOtyySM+o6DaBTIa",
+	"ZqOxUwtq3gkxD3OSfAe/N0Po42m8sw93wBytJe3euT/X6s3rebOf/uIfnn7/n2vBhWQFYL9XHvo2O9tV",
+	"nHkrrEi+0PeXrM8VZwPYJV7V/Ycnv4qNq1RmLzbOksMVueISVx59t/0kv4Uract2BFVs3KusXiPfXiM2",
+	"bqVjuEz7XnauKi5zFVymMjVcpalhTUq+cfAc9HOxwXP3eq5WV0Evyh39vRhbsupG4OsuUDwzE+kwloJw",
+	"0wPGNZXHN63S6mwQpod064rC9HKSdflpvlSCa11CcMXRehWlfbnl+cpn9hKE812UDkBAy1t6uNzE+xa+",
+	"dwdJw2qVnmaAvXPI0zwa8YJj3c5ghA8GSoq34yQTae1ljNMqbsI6NurZraiEvSu2bc9uwEIT99xOnaFM",
+	"lZu6zd7PtIQhW5qNvPgoLqOCTTxgAzURJyL1rdGxttGWXhEb881i4WkGvr2OXYd19oEN7yokVAgJ9Vw7",
+	"U4beNAgss6Zr28YC63DxTjw3I3Hhzdqzn/633/zrX3z6z//62fd+8uybf/npr3762V//0bMf/PnTP/2R",
+	"jUpq4+qWBSc5MHsr8QUb0YfnmcNMBwAyNVZblFWkRAAZDmqxbmtokvBclq/nCuJg+ZqfQy6c3YjVxMOZ",
+	"C1uZfSupb2rDcYFgzlJ0VJZ9Ar4xI1kmGG4/WSmIao4SV7FUL42xd5b0bC6PLDLurnQ6Kgb04jGg6iZe",
+	"nUX44q7hulLwRZqG96151pmCea8nuhmbDAQ4kcp42YRrowhkt9lYC5vvIDLmCAlwOzOGRbbYEgpzQYL8",
+	"0+//zbMf/njT2/f8kqUrIvjKS+Hrks1KCj+v7fWiaPSZEvc2EMD1qxbPFCwuksqHps1KFqtksUoWWxxn",
+	"lSRqMn/TWaZYB4pXZgBHwIYqFRd3/cUJfLSwBCv8DEIQ3miV6taRPJJbrihlnSQwADSw5UONXGUlM3pZ",
+	"RiKtJ2rSnvBUxrKfV/iEp3oSZ90BNNJNeDxkmVLHjDMq6WmWQWGM8gRScl1Z5UL7qYD8YGgmSuMTIW3Z",
+	"z64aJxGIhWD45TJiHdHn0jRsvqqze1RJlYpCmsUOqKp63jwVgQxnerWPW36lUfM/GqMM8HWomFnHQtOu",
+	"/GbdVrU2g7ZVNXFoKmVQcZtKs2JdajNIEIrJno2NeO1DMW1bUdVrk3cwJtsikndNDzIBYAOoI58NUjXu",
+	"D/LqsFBi12y9FPbrJHHliSzELn6kpMBBuEKd9WGsNW4Ggo92+VDAUcJKuFIx9y66CWimUzYRqWDm9I4y",
+	"m7sNyBtDdSIis2MYrJF3NdOzLfcJ2BLuKZX+LD60RUBp63KYVDUULOJTjYOxLZrOe3EitKskGkCVYJZX",
+	"E7UbXgrAgRdqJUcmXs1VKjbCm1dXDtOOyF52lbKl5TptQfVLKjT6svlT4Qis40YlGl3l+ZzLF+ruIk9o",
+	"RS+hSCBVzV7ITw99EmPIKtwdzOgBYuMSeRyBYl81lM8QXiT4Q8C5MENMDPHxEmhsyW4CxaEa0baSd5jX",
+	"wcbZYUHvyUDIwPw3FbYBW9CbcId6AJNj635joo0jhwBxg4SwHHHogZ3IC52mt2rB1M4UICmaO9ebDfx/",
+	"QY2mD+I91S+l1fEewRFrR3xaUAFqQY3WfEY52D1sNFpNp3QM59oDBQSOgI1AS3h5B6OEdw3JtEfzEmqf",
+	"uj1eh6qN8oNRUbZzUTYwbJq7bC64IS5Fwka4VHDDMyNd8YIC4a7sBuTOL4a/ZdXX5SFd971PDt0Xl8hu",
+	"yzo865zuJwnz58byuVVn9VxndcGq5sfRf2F5QPqKp3H7SSf+uG3kxtN1qv6VHZvKu/wyeZdLj9p6J22h",
+	"Z6sEXsGeso3xFd6MPz4036+i1MzVNhuXkNsH42zhKd40baAXy1gPSqC7yMD6hz95+uN//vdff/vTX/3q",
+	"6Z/+6P96YviRGeXps2/999/86NtPf/btZ9/8LoAh4oYjItbB3WajsWf2Js4AIfHfvv5d79t/+/pfPv35",
+	"/6Zv18hEKJv9hcennWcoy42yRl4TUX50qwD+yom0USiXQBmxlCAi6mFnrGMptGaGgjElS2t5rUEw53iz",
+	"OhHpSSwmCzXjD+YhGPs07l7cH6fCBvDGLpAYFV37K+jNGRsqnbE9ChjWTCVRQKWRoPaRjEw39r1mw75Y",
+	"Z+E7dw9ZcdA6SwUfhmTIBd3bqMsoRaN5e17pfUdk79vJXoIuusyJ5Pu/nNoZy34bDMDaPlRJJHTWnvA4",
+	"a9P0a62d+rWgllrxvcdjUC0b9T206TV3GuYFZfhMs3mrvmNOGK6meV+qrG3EsimY7+hft/J32t4LHz6x",
+	"LBMyI9gNhDGC2dd0nJAtEz5EVx56124ApwMFxx/irlmdkZCRmag0J6y5kz+AMo211m5QG6XKnNJY9mut",
+	"vUbgtFwztUajcXo+Fdhu+Vk0nU5rpUacK2ZpjirEmg3VsOgYX0WxLSNV5M3Z+lgNO7HYcgeuPOcBGLVI",
+	"T0SKgUcwFqyWJpIeuU3AcccZVgs1ZCvWXohRrJnmPXBxdXmSGOoE5WHiYQl5eYijO4RRXQJ9ye/AQ+vV",
+	"YjsM1wKtC3Xoln5rQwpYrbVzvutDfa2OBOoGgGOq7tPG94mWHizMaJpGfPZEcC1YyiUzRH/1a7VQBMB6",
+	"hEuNQw/xlVW8Y9ja5Sf3Le4aQK/ADbbM9+XY2Kod749G96KX07MF27eODZiORGUduVojHC77QvcX7cpm",
+	"YHfwMUtEBmUVMBAiEkkMJMZe089pRszCOcJA8cgU/LsAwgD1FQqwcBkDikW4bkeygBkz4JpJRcOgihhq",
+	"IuvsPduhhZbBV6ipvrIgduCBi6yqUD+SR3J/qGTf+enoF6tWuDTEPsRQ6YyFWqVZCArJWIuozu7y7gDz",
+	"Fs1osKgPi+KTOBJQwAO6HQ+tgw5fMCtzJLEPB28PIjSM6as8Bue7W8eeggAiSHEcp6mQmVcBVhiNDicc",
+	"a8ajSESBDdBhCnZIQKiF+dw1CcjwHdGzmUAo5xxJLvUEVoBKYMTS6VsIhwE+BjY0OlpJHASmUAKxeL7w",
+	"ekbKskntZ5WLpUVpUwDCkKfHwmzAIlXlNKhlE+AQaaTPbH0ev2KmvxOROt17tstUmZOUtpu1zcprwU68",
+	"MLVn1wXxWL5QcOahxeaSVTMXttYySmHGs7GutWrw8ablus4rDON+rBaxCROskjYrS1+O1ZcSZV2Fn58h",
+	"rW8/sRdoxmU2U31rlhlhTRFFGTVDHkvzM7bZyu1xwFT40HF8Cydrf/cIdBFpdoZJs/1eJtIJT6GQlpUH",
+	"VLpiqVUIhewIywXnlW70KVmOVfkAXxof4CZXYXE26bIDUHHDF4wbVjft6jJI17lmG8IJwjF4rpV4UX26",
+	"EoC/nNBsqtqoXq8I7Oeucq8HW1hSptc+2l1Xd3hBCvNWtPKV0xyqoIIXPjP1QrQNz5VcGh2wD5YvLD0J",
+	"NJV7OF5UO8I69x39z42NZLGXvMyj9m6sswPqfxXPg+0nr0NBd3+BB8D+uGpVV9P6AX60yAPhhoCVdB11",
+	"wsq5WDAXCgjFUl9BtdxCcVusfvi7XtwWt3EdX4i9ApUn81y+DWedX5jbg8u8YSkflSSx7Bv5EJNF+7HO",
+	"wA3Nx5ka8izu8iSZAqg0L1opHLRgbGZ8whO4XVA0XFNIgLt/Az4aCWkFT5tnF35tLMaibjttj+WxVBPZ",
+	"pilBZR3V64FZPu6xZiNoNBpmqBoLkHujzQZiqEVyIvQihMMD69V8nvb5LkUXeEIq5QND2qARCyEtslUb",
+	"ZNkI4GSDWp5NTLmFXtIxfubo0QMS5ZZZ1LN4KNofY0XXfR3z7QPD+QY8htNHtV69AdrtbQ81BCeZAcAm",
+	"QwyJSDFH51qjceqGcWjL8TIlybwlkt5Cz8Lperzkii37hnUMR2a6O41rO0GNn4jUSNm2I1iXPdgYt5cY",
+	"l2YjDls13Miukr24X2s9OYV/67GRPu27q2A1zO9ErG0UGkZmx7qNl9Q+oOPERyOoM8y1yEPksOfyzQzg",
+	"r4Eap64cskjbGPBTeKJkNnA5V/5Rpdb9s4qPzjokkMzlaOLSFVGyPZZQALvWqmFoHJwAl1amhZBLW9Ci",
+	"PxQya+v4Y5F/NH9K4Wm2vKm4L10T5WoUKUDtFFAxGvVbt5bdx6CWqYwnhMyx09htroy9AfHssJfNvUZQ",
+	"w31s7kBeMuxgI6jR1pl2Ty8OzN3e0dV0Noo1qdw9lQ7m3D0u/mglEecsFWz7ibvOS10++1ascVEXgOAM",
+	"OCXcOoJYl0sjz+S+ldtGmoEwCLzpRvEIU5EZnhSyWOpM8IUOGCeTVBWgXl2XjX+sVikAtdJpX+zTWXqm",
+	"KkGoEoQqQehFF4QqT9/VefrWEzY29PXhUbhYZ9++C3d09hcwLmjWS9UQraFcZwg+Vmf7EhlPnqWBn6Op",
+	"mej12i5ECwx2FT5Ej7FdmhNRJ2oi0sXmj2vAazwKcRrUxhIYx0wKcQkzAdawtrXjSn2RFYuvWHzF4n+X",
+	"bR2Vg/qFd1Bfnn1k2xH1J+eScMqdTUMUTxDtDSiRthnvqc6cmNHN4hOeFQWTlhNqpKOgKHqAVCEVoMga",
+	"6UOCLcaCrPIkURPtYemDfDIB6NQhPxZ+H0yKPs/iE1uRa2enxJUErbxJq/RcfUldlaaii2vrJ2PACGut",
+	"rZ2GaX3I02PDEnE1rR+IJEVM6lAjNh6VtkEeKddKLE9U3BWs2djbWcdtQ+uFi3dVooznV9sxbKFj7hBe",
+	"hmB2hqsCZd+wYkUc+Tz/TClgwQqei/e8K6K+SO+uUjg1gVeZqKqmVuxnY/ZzCHQCcxCA8hRoJ+CcXCJj",
+	"wiO8STiVi0HQQlAUlQas6ULCJujG+ElcFkMA8Tg4hhcY9XMdyrFqGI9HPOIqtfm5YGFaS413yT7nZJzz",
+	"BgZtKuaVXFsCGV4EiADOCXrnMmwXNLknNS20Ue/acZQIUuN1rbV306io9NOQPwaFX9dazes3Tx1sLTTU",
+	"y9A4oCGUGcFvnY1BiBH9BpE4ffuiad1BwLYncWT0TVBLzZZ0EqFHiFsLfF/JOFMA+d16slQrBlCjbhpD",
+	"IFZuzrhuZg6/iaFI+0akzH9s3nS/kiCS/7YLcToQeAVSfhqrNM6msCBFAKXd6yj8lQdnOShApNEIc9TG",
+	"pfNGaQ70UHt72x4qnbXzbGPcw8KPPixX2e+FuHb83ZuGa/im97jY5DXvl2JjTZS+onEiojZk4xdWzplQ",
+	"9Nw0mtdnfyz2Of/7TM/XcS3bmdAZre7pea0TeNnOhOWzl7KK1DyXLyFJcihyB3AQQ8W1rtgEjd3BYBb3",
+	"7KDQyVql5GLtBmT0aDjhFu2JgA96RgN2IHKA9JB/fCxGGYSCSoScz235RvRCd4GhZq7EBVMJYqpLMWGg",
+	"YM7LVg/GRb6wqUasM56e8DmNeBVad73RWM8yj8O9Wo22YnAVg6sY3LkZ3Itq+6gsE+czjOuch6zGaZcY",
+	"IPCz7Se26MjpKkrNHXr5chLqK+KyLnE5F22xm1kJz1cGgOqEZ0JQcxV/LkqYXsvUYQ/AmZD0pdd/YxkW",
+	"4YILQSrLBJDdxozYyqMoxqJQD1Iz1CwWTpQZ8sf+Q1unrPDMVSRTWOPsypLgK/r2EtC3SnZ6tWWnWdJ7",
+	"AbJUxrNYZ3F3cS78HYwLcIUB0XjgCrQhhm+m1DFkoZrhaZFCJGJKaan4Z0+lTIC9Al0/QV7zE2lo4NI4",
+	"sCpAytQ466qhqB/JWeR98Zh3Mx+5OmDjkUXrgsBKGGyd7bORimUGlVzBKKOcFcTCdeK0WozDXJCdxZrp",
+	"cWcYZ5mIjiRhUg7jSAKWplkAzDyBYnWAEIrBE95nTElYjYhPqbKd+bHbFSLCH6FGgnic1bHA7XtoKIDp",
+	"gSHHLNgOVNoKGNgK4MmtXXoEJbhgUU9EWmcP0Qkx5FBglWvYndv4lld/YCo4oIx6/cFumuZ56mGhfXB4",
+	"p87egq/9x4UE4dyMUHc2hLDOwl6qhiE0HGYKkUkncSQk1TMdJwnTmRjhOPYlQ4BPzPZ3Q4VsYtg83ULf",
+	"Cpy3FI1dmAPUExNIAoIDBuElIcQQmkEMVSra+FOItQfNmR2aA2MGlIheZg4YjOGBSLtCZnFC6x/KcZKE",
+	"LO4xqfBUTLhmQ8H1OLUVYvPoWTtmzgyfG5jLwAZxf4BgrqVuT4hhmYOV51lea+LA3UzWEf1Y5rY8Co/L",
+	"M6GyAr57GQTqQ8GjvMGzYCfMZYM+AUWPNh3WvYC84EViNAqhofNADOZALC1UZHgShHdEPBNb5jCtUh7W",
+	"DFSYrfCGeJtJNTE7h5Uj7TYvGFhWBMrefBgJVJPFcwqHdiE8hxgVurR141sYGRnUhBwPDc2m8MjAPo/4",
+	"1BD34mgMsTcfbJ3w1PQA1P4gE6P37Nfmjy9iC+afb5lWSuawP0emcVG1uF2g6T20SmcDczRWXeXOtDBl",
+	"O8McRD0v/uKCFApoSVAJxLCCFVfgzekd1/ab0zuu9TenLkz9zSkhNB9iB29O37ddLIJBcZVUfQj4OrvD",
+	"k6S0mMxeYxeWk9vgfgnm9ctHjCfwZLNhOWpMeCymIZQdl0JEmoUd8ydmFOTdU1IBvFyc0XCsIbPSgmgu",
+	"msqxmF5W6eX5awd019J/xVKRjVM5B5UNb1F9a+uHLxs68I7y27nTAAUtHpqja+dBf7mxxjITfZHWTi+l",
+	"LCwQUUt2m1u7jcPmdQ9dLGd3GO1N//zwCeyIDfxHhgqPvXC6uda6XHZFAgVvdoIaJKmYfzd3ds2AEF8d",
+	"HjQbzaAWjZHXtEfXGrVWo35zb8d/eOtarbVbb+ztFh7eqrVu1q/fClxlnZtmzajyrKu20yR1fQzlgXI1",
+	"DKLJrxlZmcQtLKxDce1GxILCQY2gNpb+eHfIMUEjbTZv2AdmlM1688aee3Cr1tqr7127DnWAVMYTdCRU",
+	"S+MtjVkb4GnO17Q0h2AmgNOduHN6GpxocwCn/myt2by1ApmowqmusC4Mj9gERdrRCHSFWKIkgpIQKkFQ",
+	"PYBPL6DuElZbW1o6nfSSvoK8OjY2GgKGfAHLZ91EaaFZnAFb7SqpY+2ryuy1MBOPs234a4vKu73eQn0v",
+	"tDXqwtasJlBSG869bFS7Lx28fz8wagcWekJfvo0X2JkrjgBoTDbaALruTAX1StEFtuIcw0Ga+WhmGI+R",
+	"7sInR1Qx7ajWOqrpwTiL1EQe1U7DYPZHXHfzU56ECC5v0wUWf8gG4kgyltqqEy5AwY4REKVm2jXzh1ZR",
+	"5Q5pjiHOZxTLPk2oq6TEwHs2Uemxvo2aOhTSM3KYkVsB2ttodPCTEdGa1/KgitmpU3mLI7LrhW54+Q89",
+	"nmgBUzYzQxtEhlF/uKldyGkgbApzIkE39Ip58UQr3AVOe0Boe+ZlkbKMHwvU6RGsQLJdt88oY+YWD/re",
+	"hdYeCzFCDAzaCiNJHEmo4w9ifJQI8x3sga+E7zSoLTL65MLggCc93DpXLyTzJ5OoiQ7YZBB3B1gpkX1t",
+	"zNMMimkdyfC9/d9v33n//v27dw7vvX//AJe0aTR+1DYgXYTyPG6xkAz29Uyp9nDcHYR1tq+Pl18TcyPK",
+	"VOEDmJBXMnGpKnxAS4ynDuez+NrcZg18FFvTUObyZ2B3FlZtQjP1jNiM4uXN63sFcbOxkbg5R4cK8mYN",
+	"fmkxu3xH0lyAFntyVOMZ3L+ytIujWnDkaS5HlE9xhEUTj2qtJ0d+pcQjI2OcnsKe5POcFfNLGTaS08qJ",
+	"d2FVDHmfxxLvtPkXmG7xTG8BTaQFPz+XNUdh6yPVWWxf/pLqzBg9yXhp/jekuKi6jXQKZ4yQGkx75RkB",
+	"h1wfm9Zf5JyA5SpfnIkhKWuUS2ZF/hUxp+07hfSqCKTz3Wu5ftEIar04yTCFYx7x+jRwhbgX9dY0vX2k",
+	"OpB7dS3PqaIc5ON4NCKNyaUhu9re5pkyv8Mw8QvQt2qt3RtmXSENu4vrbPO7z6Eu0LlYBy0VTnBFfs6V",
+	"K2HWcGE6xKplHhemr+pjlk3irvBzVklusEXasKwbyYkk2xcdA+TMggbMdWBaJKILKawTC0+MIiQlfWBv",
+	"yL9td0cyFSPBs0JDpGRyW1wuxObwfhqh7yPVqbN7vbLOrf2QypFiBTcZ+NOIS7E7jmRomoUO2yRchy72",
+	"l5ozVFakqUrr/sBm52nF1Y9UB+Vqo51hiln3uJ8arTRgWg0FG4xl5AqlgovOizm2qhRKR5ylQmc8Jf3J",
+	"QzyxG8Gz+QUREUjzRzKz4+HaZvE7DGlYMR2gAmnlWQUgKvvk0QHR1VAjkYvK3BW1Q4IL/kWQRmPNiIq1",
+	"IFctRDuQoSXhkQRfF5FmeAQHAz+Tio1lpMgbNLu31t9lhF9wecHUfXAW1GrGEiztYddox1FoBXIzf5cQ",
+	"zfad96wB142lY5lvQZ19dRAn4kjiZ+lYglzvjNP58YEiSW4FIjvoxRgx5pjxBPA/2ukYHEfh4lp8RICf",
+	"d4b2LNZvCY9dxhWB36Pr5r0vtxqNRhO5yEeqc1az1PfujfV78NKVCznj5hIYrXydzG/ah8tC7F2wzGXx",
+	"RRzFA9CjveUp5/Mla7xGm+7jixepGitLVOU7WxCyUA4qEakW7LsnZflgL3QbzxCyFiz0uifpQcLl6kW1",
+	"gdLluSiGJsUY4OJR9Ap8tgqFglAoYLdMpYyuq1dBHPyUdN3WFinzn3L4KRc3uHftdIlOu/0Er+fS+POc",
+	"2V1CytFFU7CdxsZK4UJ6NaMCNtcmTheh7J1FlQxPqLw9V4zuaCi+DSbs8RSDSTZTCteSI7+kOveisiT5",
+	"+Zu9bQ7m+oBLtodF6urhvI5jFsMoqhY3ErJEnUfELFOc60hOwzHqjPkyh8UGNwvJ4mdI7FJlubReYilX",
+	"o4p4VcSrAhs/L7UzNwnJ3QbErZxIrRC4vQR1x4Wfdl1wtx99etsi7lBkW19kM28b2WsJHo85t4V404sP",
+	"hoJ73gYaCshfnqPJPm3u5I8BkdP+sBvURqkyC21+oofXckxM+31jZ++iAlPW1Ipc7APYpyrL8+ZqAxjO",
+	"cE07U1rOC3JrISfYimVPLVQA7E0Y63vmtQu/CXMe66f/8sdP//6PPvvun9Qsq2rjR84o0LbVqO7ef+ve",
+	"/Xdq85GV2MCnv/iH2Taac208fP/O3YOD8maeffO7T//0b2fb2Jlt4+CDO6aN0nH8r9/8nx/PNrA728Db",
+	"+/fevfsWSFvnvKu4S2fd1Z4ap3iSzuETelXRsGBxItUdD4XMUIw167T6lcOwRQoFhwuz4AqK4SjhWCum",
+	"9OqBC5heKvEBl6YD0OuzcdheDPO184Uwl4Z/dAWUsCzt7/rexfe3XolQu4ZnFAm1a+dUmjxGHrKSxlrY",
+	"iEtw8vsSBItlNxlH4Au+4PD4lw3+z672Ot5pt/SVoHBOAmYXcqGfOl/qzdzUrguXZ8gjo7Dbap0hXk4o",
+	"rglYy2JRxUx7UJ6vF603TpIZTwzdaViOLqbsJFz2x8iXPx6YAY/TkdLmz8/+3189/ef/8uy//tPT7/zl",
+	"b7/+jc/++o9++z++/Zt//MZnf/cNuOoCAskT1Qc9H3Hta5/9/S8//Zc/e/rHP336nV/UPI08SnkPNsuS",
+	"cTeR2rM//Inf9rO/+scnRpo4/fdff/uz7/3k2Td//sSQmlP/Y6I9OEJ/VD6XoLFtgWgS1LKUS50Qe4NU",
+	"p1qr9kWRJIphBwGbGgZpXjdbjIMgT0tspTy3mBc6kfybn/zo2Q//dS33DjV1xbU9/bP0aHUc6CYUn8Db",
+	"Y1MN505gwrtioBLEkvqwRvsHS/XoHAcUUACQDaeCJ5RCeMa5paEGl7vfl3JwVysDcVEVHfJzuFpNBycj",
+	"Vk7EyonoKlhmOedck60vVEK2n5AXcFH9yvcsnDWWOBCpYCmkohLvx6gnKxtAxH42EHFKlfTvZdrmfWOw",
+	"LNW3xG/jrMVOVOzPzda2DFimABCgkwjzz0SpYzYeYaaNTYFYVADTEzFewRKYr2pFy82P9+KylWechIrL",
+	"V1z+ReHyFbW5Ogf+eUjNukrrxVVnvM1C/yIQUo0jQyFLBRAOjDCiNlMBXBuieENHeEImJIDrQl5qrPHf",
+	"BV7Oda7UQ5wxsOzQfg9905dReNtn4dZCAIHJ8DpMBJxDcaaPJAYvOxQO20qd7eddQiNDPoVWesrFN49S",
+	"AZk+SoolUQJ2LPVJqmS/TY3ethHjPVj38EgC8oafDTjkU4i0zsURloqTWExAttGQjmhEGx2wsUyEhpw5",
+	"yEiEaHjQ5FtnjCmWbWwzrLP9I2kkII8arDIr/CTE0GwKhA5nyXMYsNAyFvPv4tlRKQsN4Q+hYpUZO2Bp",
+	"U81MViL3mcswMnRrVsoriZfG2poF7ruppYaPRqk6EeUVNok3AZ3FU1SsspkzWkx1BW1/otLoLHOFY0+O",
+	"nyGj+fdff/vTX37v6Tf/5Lf/z98+/ZM/fvaDbz37L99cxKHO4E1+wc+1mcyVFvCsRJ1K1PldMGhUdcJe",
+	"bETJgMQWT2q5RLvI9gjZ9PphlEtjKL9q09CoTgYIQ5Qd7Dg8u0+JbLHLKMCcPQJsM48HonssAJ8RHJMO",
+	"htK2NR2VlcXAOZ2XNUMx6hlSXoA+a9UKWLMkN+ucwdSaO7t7167nztKnv/67T3/xrdoGrBCndNVG/gFP",
+	"eRdPxM5OkDdW+7evf9dnMP/29b+c5x04ecc7aO5rs0cPO+niibtb1+U03vb0apH2ilJvDIgEFXQ9fRD0",
+	"GA13CYv16Aun1JlASnuBZPoA4nm0R1dRATZdhRbEKACDtCHkBfL9OaM7WwkUdWUg87eZksmUcXYOnY89",
+	"VGPw9GPaDzYe9yXPHMqwQ71FDjPDF2xwSxE9sTNlBBroIUV9TlukRVc0MwxwDqAX+tWSs5wU3DZKMeAu",
+	"AjaH32tJzK3Q2XOPCViU7XhBLC2gIvgYLWte3L3ZaMB/GuvTZbNiV8zserHkSftiWJzVthoBAO5A5gL+",
+	"yygtzZ1Gs91ofvGdL+18Ze+rjf948/eu/8GXd9+7dv/Gg1sPm4e185fWP4ufITQhxN5W6krFBDfLnBAS",
+	"vZo6c+S36De9RLXFOlwXZlhA+T0Lxz3g1vD7OPNM0Y41DXjkIQhK8Rhsr6iMZPFQJLGkQs12otaoOgP5",
+	"HaPjtrAMCwCQqO+v2Im8AkBIG+eIzWoE5Sas8xmsNrY5eSrHJeAdFY/BOpGl7gpUrrWrD6V3AR9AFezJ",
+	"vIDQ1PWF+zlKOdbw+ZLQ+w/gjZe+HLuZxjo3BhemisM+1+mHRVx40HGJV4y/LgudNnt6vjpgQhY9X3w0",
+	"QvlbD3Xb/NFoNOHsa41eshrfSpTsb7knQS1VCYJ/QpqLmRRpO6jjNGlhIBvG72ulRm0SjdesnupMDNt8",
+	"ncBfs1JXrCLxxChIzk9G8D0LFriga1qw/hUda7ptHeaul+KWZGrUtrXGwDC4imeoZB8vzqKI27Gaq8gM",
+	"pIp7rdSoPO51rAv4OCuQ0XK2v/3EHvKlwDeOylYE4gUnEJVcf3Uhc+tfwnVF6A/sAbuwgLk625dMDEfZ",
+	"lIV4z0I2lp2Y4OqFxMOEtgz8hgDrRa8nsFAflCoAE0asHU68ROtFLFk2UQ7PXkkH3wmw+D2VMqizYqOo",
+	"eJxZezpdHCpbRH0DTQGg0WRqyxAADIbO4iQhSw3PrILlg23G2RIfgo3q0hlPRAliDkZrnVu6XBCBlRMj",
+	"W5w9lwQXiIcY0jYjJK4p/l1pgFRF239nhL/K6P6ixwjZyCCV2nChS5Eht4/FdLkp6cvmhUu08XxZTM8y",
+	"8ZjLtf/gHoOxVkLT1RtD7eKjMdQcnqJ9KHAp9FgdopuKDHfrCoWt0gAIKskYawvWDmEOeqAm6Nw5FtNF",
+	"Of5fFtPzBJZZVpSqaIxoeyszmy+L6VXHga0eDI0FDWEL27bRoHy25+C398UEVmE1jmvGVDHciuFuxHDh",
+	"DDEuLZW7DA57ZoryIdIipjM10lDkIZb9y1DdFmQbW2JXJRq/HInGG57WzTlssLavsmN0V7E4gAN8lJ6e",
+	"rxLBQvSdhFDlAyucQCPOWDJl41GieCSigKrz6UJ9/DjNa0O/Sd+es75VXk0uhqJz5eEe1NlZNe1AHrGT",
+	"yutDO1SwC4AMg5H4eGEvX5wJLBBYHW4ENUoRWFr8yr6Tqglgh5pmy0Ihu0r2YsP8PeDh/FkOIZwHoDx5",
+	"+t//89Pv/vnpv//62xiL8umv/+rZf/q7p9/8xae/+tNn//XHT7/5P5/94G9tWRFYi06izGCwRHFesLhY",
+	"odj8NcYVErXWXgE8OSZ61LrlY6XCT/4ErVDVmq0m3AhqtoGb17BsMHx/6+a109VMNJGIxiNrSIG6+FFh",
+	"zcTjkehmbQwPjs0pdc/jVGjvzZng0yFPj0WGyM02vvQ7337659/49Bdff/qdnz79/t/UbJxpVyXjIUBZ",
+	"fuvPnv3gl0+/83Pzk7MKYfMzUNF5JsGtGw1b0B5OgH1BUhLCoyV5dGlWmGwOOi14BPXVbXFnCnLqDkVb",
+	"D9QIabGDofbz4+wjo6NgFufFhxrBxV8nXMJS6Cpg4lwaMi3jwpAJu8zLETcJanMxeB00Q4nOUKc1j4gH",
+	"tOJUTVA/T2KdtfCfYS9ORBhAXWNDOrDYq4uhlxnvEqY0CzPeD+vsnfhEMPGYd7NkCt3gy1q4KmSmeajI",
+	"lak0R8fXbIDFcv2kLhRfW1ggxM+ph0YCAMU2l9z9MoyB1MEoOfPyhpyBgR9J+sZW3spFCMiIB0cI5Oib",
+	"FUHubwc0VzaNveZj/oXwXiz74eu2xBcuOiZ/qKHAdLZMod8l1kcyBKIQFnLdILe/I3oqFSwk9gKXM3QJ",
+	"9yEfZ6pNv0HnRrXPy5RBiOKdg6+Yhfj9dw9+H7aQexXG3ovfhCE2g8bezeDajesw2zp8M+RT1hHsg8O3",
+	"t24G8D/N66ahd95s3mzsNtBaY+SkIdcB02IYd1UCsW4py3hHF8r4qUmOMCBov3SdvW/OjNFTOkodB16t",
+	"XT0QgFiewycM4Pqbv6D4Mp1EAFmEatqMpymfmgmqzkeim0FdBcLkhnY40yPzKTR9JPXAaKRSmN1r1ndv",
+	"3v18sxG+TjeD9p0RD23BgyjuQ5ZJKliidOaOciYeU2E3hzYQS6/SsJk33g46c7FknZR3BUhstvwzhAvy",
+	"ZOySU1I1oRPsApA7Uw/bABJQoATekfRz42CAuNaqly/1PkzIXQDqqzd3RWJtZ724+hscw8vNUBmOkywe",
+	"8TTb7ql0uGWlu4Lst7Z0Za5ErVUzZKPe1Se1zQSLMo6/Hnt9W6XDqzLKFaRgJ4RYGlW7AGEBz8SZySQw",
+	"EFtRPNasI7A6JRDVKsypsqNNwf9u9HISPwz9osOp15SE1qoJRg1uP7F35XShueHQr8CdkoxTZ6HQWTzk",
+	"mQCGZOY8zkQEVfqBllOCojMMSDI5UOxGCnmMyCikmszbBt4RmaW5l0sgKjW5UpNfQTX5/ExuJe5W2bCv",
+	"OhaPhApDXIkso841Qe2NTeIkYRQOtKEivZaM+34P6XSZDdvjL9tIqtbP08/bX6TiP0SnNNSSOxGgOiEo",
+	"G5XQkeC7jhRVbc0r2BnKBTztzv79O3fffffuW0ZpsPYBq0JhmrvRFbRVUucLZd8uVtKGr7RnBxgy3uex",
+	"LPGZw7JUrK5idRWrq1hdVa1wQ95417M6kgWRJ4khvnEOGb6uRnV6BkdDcncZLO1to0ZJNWHKs8j6TC1g",
+	"PGPhLPEICVd1wDXm6Vvrt29WJMtrwKRKmSPZtvpqkIeSh/DtLIoqlDonmxocDxyc94FEi247UzCykpjz",
+	"O55tt+J6FderuF7F9SqutzHSjEfjJ9y5ES+Y2wF4tgYnwuLivXcOvkJeOIluNIt305lmgqnUaFLmwlmj",
+	"uOefYqNU9VM+1EyNhPTim+L+AGqIE+BiCz1MeelZ6zgCgHBz8+nHwCHbUJ6VigRqgJAdhcMgz6bFWXEN",
+	"opdmnnPdfTxSKVom78KCnM2+zAi2adny29lT6RAoaCeWHKKWZgshlt7J1Om6Rm8lQh8wxwrAF2kZSGWb",
+	"ubr4QjWRYMfP5jbJyFwbSJ+XbpAZ8bEWl2aPidS8IQaqaqpULDbEDEQSBTZGl1OE7spGmXsg/BpBCJER",
+	"Y02FhFKRpbGIArrbWTo1v5nOWKZU4Hpiht+mNl6gBD/XLFkltVZSayW1VlJrJbVuyCuBilqx9YKlVA+1",
+	"vTQzk2CtF4TzzJ+mOTnTSYyxpnx+Nc5YnPmhXM4sAqxpoCZg9y8LUU/VpBCf7qTCWGbX92pQRTsejoeQ",
+	"QUbEJJaZ6Iu0dnopweT4yPIDc3GbwQoIsAjweia7mEHC/fzN6z4Y7ixhM6sDpfd9oHOPmF0ANdkE5ryS",
+	"qK9Etx1Q0ScvXpejpofuTsUmapxEFFL6wonX5A68DAHbFZGYCcrlmnH2kepA2DIKPIdcH39JdbCKF64c",
+	"BD0b4RujZzETlOsZB6Z5v85CkO8gxMdsx9BI8CTLp4K9vX/v3btvQfwO22e9WMZ6ICIyR6RjqcnpOWeG",
+	"LgTCBWC0MMqCk0khChRMGVaQXG6VnpfUH+JcLk1Wh3WptZo7Qe0j1QGh/dqFCDcIQL2MHn3RboQNFIO9",
+	"gNhpWO5K9nnRLXYgKYDik+8hUDe8JbiLVxr9Z8Y+Hl4KsYJ4cU/VF6TmY0XgsbDZDmV32IypUrcrdbtS",
+	"tyt1u2I5m+baQdggWHutbNZXTMkL1ryRaCzwDLnsSXD3uISsnaDRaFAC1oGyviKXWsbxmyGfgqWX9cRE",
+	"pAzSnQ0zkSwEXofJeVJJMixbwLwTYRrzkkXDllPdIYsqg9gKYYMnC69CtMQ4SZZkrT80M14lbx38AbNJ",
+	"63UW0o0MWSy7yTgqFqMFRunobf0Cc9wfqsnLneaOPzZ9DlpbVGXHMyoU3nA1igs+Q1z6LpesI1gUc2Cq",
+	"MJdxkhXMEs0bPidoeATcMlavwg3kKF9S4vJDNVkndxmuaWXGuNpMZyAAuYTv3M7oECfjoiFLz9WI0eVJ",
+	"0uHdY739xMk0kBe0IEZNpWyUqpPYCDuY+hraJkI7Q2zoc5ryefshi0QvlgLtCZkChuDQXAM2cJW+sWH4",
+	"B6WnxpGQWZxNgyOJFqDYKEsITxZnDMVFDUmqW2yfpaIr4hGmR8NaRqwzLTT+OT1j36W7GDBxIqQFYbXt",
+	"8DSNzVAovND8RJ1nys31SDIXPABjGKF9xTaCYK9Aegax7NfNUD+QZhEAqxB5m8tGx8xb0cuYGkN7AHnr",
+	"MlrllBW+xFThj0Q3ExG0fGhRcl3auR09Fl83XweQEbvbYBGf6sKYZ74EJW1uaaNUjUYiMosllbPVDQmp",
+	"BfIRwJl7Y4cN1DjV2AIgw1xrQKU5PRNOOEqV6uU+4GEsx5kIWG+cQqlzPe4O6DtKNuMZ41GUCq1ZX2Rs",
+	"b+eWSy9OBebUZQNhdgbbqrM7rttCn2BHAeHBljsPmHhs/uVEE3vADwCrD4BvIC8dxJHmdYhz0Ta6Rclk",
+	"arrFNGO8AGOUJDTIJ2X5xof8WNyhXtZOOD6A63ZfnZFq/Mb2GwV+W3tyVBvqfhwd1VrsyOhr15rNneZR",
+	"LWBHxNjwl7fuvnvvKw/fOqqdlrstlgWzrJv4S4M8d8iMvaQ29dCRFiIYmybirs0K106RfTVYoeiOUZkG",
+	"ddgrFdoV8YkTcaeWqNC15m6fPJ5oNetSnjgad5K4W9RTLFTH2YpJotRxrpjwjF0zqon9vlUAy2J6aCRD",
+	"nSH4RxEbhEC0DtTFqy91dsdCjxhSxaNIRPAJQZ6zMUTFhEVgPTuHEiv5gUhEN7ONrk1tDnn/7TjJALX5",
+	"zJfvq6z4fpk645nTVka8VC+aGrPauGnV15Hd3Wmu5Perx/J1qD9Y/Baj2voar7a5hIghSYFvUFMX4Ptj",
+	"PxDX7eBKUn0JIdsmx9MCcnYH7MMl4w3fuXvIZhsLQcjUeRiDGWbgYDIh1QMoHOMJkCcv8jbW7FiqibzN",
+	"RKLFHC7SSlQyIGQZhaBHQQ7UEzQaDbANUfZkWQrJWL4KlOvR5Tknrzd3dveCGgA2OKHrHOYGWm1Y+bPM",
+	"wrleVRGt54DNa7ZoA6p1oZRKpFyP0yVApvuS0TsQbYCB0nzKJgM1tGl7vGM031Ib7F3b/tzl/x2XLGhh",
+	"1pEs3F5Vl/RqJQu78AtBENe7h4uc8OZICA0g/lPC4sNAeroWkDFq7Tw9o7mIVCtZZ/cy1lcAnDgfbxSY",
+	"p+ZjhNcm7WWcnoCZjLNuyvXg9pEslT0cedh+Qv9qx9FpiMjBAzVhPZ6ilQrbRc83m9gkJ/MRWLmO5BYL",
+	"jaQFFZ4QBQ5rLSCGHXWIiBk23ALbdMEXucPFeV2tUY8sSxih4bVXZyE4DkLT0pFkLBRDHic4AlxoZ6yj",
+	"QgrYUgsSk4t0GZS9OCPwxCTxRqZYnNXZfsYSwTVU3wbPhRCRiG4zbTriCXRqBgFilxkA7Z9ZnILOiDjq",
+	"hD4JtbMIoNmctzr7KnrxvRgvF1tQZ/sYNbYgBQM3hECf44yBN9+M6bVwIJIotDtoxLnXbzOtUPgzAmie",
+	"K4OBYQB3aIb+No7bbr9hVDrj0xbjOJRjIUZoG87iodlV808cmP03emgc2KYaZ101JE07UdoiH4puPIoh",
+	"hIpehIrodTN+YlMCM1bMgmBiC6N4ORpqnBQOkniMuGUuBciVJQvxJx26WunO5wfnwOtM52+3pcraWvC0",
+	"OxBR8VNCRGS0a9BIRwhpbbOBWWxoXyo4k10uidEKMKkCPviAzkJ+dI6kxeY0JAHLcjmCAXClMKPcWh5n",
+	"oBPokmM4n0hnZrmx/L4WsOIZAjSGnziHIUUiE0WBwutc9jVfow4JMeALr0WyZu/LJXSiutZWTVS+KgdS",
+	"wRhuBsBh7rMTHNYVYJZrEAURYVn1Vjr6CzSCEc8GuUKQN1mbvZ2bZ2S8EMaByyATlWJwxThvMifQ6OyG",
+	"aCWQ01FAuFhdHYSMpcn9iAOaCBiCA3buqRQTCgBDHIbqHvEsS+MOOG/N847ox1IvAAQA6VI8zkqAqy0w",
+	"AKV7ENQoey3OCk2G/3cYsPDz5j9b5j9fCAlKmndexzFLxo12lKqRUWOsHzxwgQQsHppVYKkYqhMBvnBa",
+	"IJe4YB0tQ8HlZEBw46QYweJwbS0X1IEZgxGJMUPCgrl3UsGPjUrRs3FIZlpGNAdZ36KVN3JUa7eYKJaP",
+	"lNZxJxG3IaGa/N47i/AKfifspOU4Cyu5iJ025hntK4J3dbIDHNKNvCwc0P4vlBYiFVgc9/QmEh1HL2Yk",
+	"6DPtJPVyZwz1q7ef4D8WmUMw0irj/SMZgvZML+EgeqCGUgAj6dEYs2OR+DXrQbIYxULlUP1IwQm1H8ne",
+	"a86wEnjo/hCZNBxr1FcDFpo2DMlFg0jAwiiW/Ywnx238BcwjE9Ed8KytRkJCe2QveR38Qp0p2qKGSrI7",
+	"g1gKTSN7LXz68x8//c7PzQeYJGH+5YL1zR+//cOfffaz/xW+Xmf7csqslmona6i+JZ02eklNGI8inU8U",
+	"xmBDsyAwj0DOwBTgFsErKd4VSWJrXfi1ONz6OIs2rhGYWsw6TIiTmGEKgKzgnvkKuYm16qRqogPkpRZF",
+	"FI0oNoAwTpGFehOznAry48w/bPgYjtYsKtTzCHM8nzCfKrptltaRYF4ZCVtF4nXXI4wEq5yj0y/Dw4r5",
+	"ewXLlxf2GFi4jiGPBFkS3AKKxzGVntgvmCvzqh50EeERB1MQwtRZ1giJg2VGiHvDc3HHCy7vQLUa7AJR",
+	"vQZI9qh95d6Dpz/7b8+++fO13XU4x+dki5gZw3JVo0hOByBD9ceVSaIySWwmVuCp8yordPOLfgHWCSI6",
+	"S4uAF85/5alcSh7W8Vfata+E9Kt1V1pG612mC/JcLrlhvkS8zPpXOE3rM3P47F5Ue5mMeBvw1+rOXLkl",
+	"j+xKhUtjBN6CXnfZN2cVAM/DvFIdWJlKkTYRZqTMQKcHaqIdFhI25JsvrVZC6kYp+ma4D6kXW+/Ss9Av",
+	"qtdsuIRRwr90ljcIVRgAkAgWeisoGGcYxvD+OEDPl4ZwnMPkVeUBXj0pcNig4E/3yAJqPJQThnD1XpHQ",
+	"yWB6kYYuMBr5QGkLCqdC2kyheqVDz7W30UtsRDUebBVYZ7E7zlimoOZmDt5bKPd5LEZZnYWJ0nqaRzTk",
+	"vVnAJwxwsLfaxlN4d7/F+Jr2igAdLCmGJHNm9MZxwqn6JP3llY6k0CjMA4agjCzlLqSFRtYRU0ULRFOA",
+	"QBXx2KWPQelQM/VRqjq8k0ztTL42VpnQJYCjuEvvYmroBRgXXCHIlc0Ipm+HknbBRoSzwphhEc1x9tE5",
+	"0Axojj1CDnz4pNYVSQLvFWM4EJTOvAn7BWnacNowFwnh5QzVzr+nA1ILas9++BdPv//98o+98dh2dk/P",
+	"CUdXWOflglz5dcwp+otqK6ksGefBwjP/xx14BdD1nBsAUb84hCipsrhHt1Ujb0hEJkokRgg5s7WuWeE7",
+	"8uFAOptDePbiCQ/BgA0oQOxYTJ3bAoBKHHIcDh/dcjgKDYm1KJzO9xdneRDnPEF9C1q4X5jeSlaZTvwx",
+	"wgstCxZZCtYQf3xovgdDjXg8SoDgAUxPsLDHONJLOyRMjJIwldnQlKA25I/v4euI7DSMpf3bvQ4VpRfH",
+	"seBaqrQgxw7543eF7GeDWuv6HjRr/2zOZ+gG5SoHWvVJYC9s6m3WmbJI9Pg4ITe8zSHiSSLSOgOEFch0",
+	"1JBqCW4jG62oJOCK5YnOBNH1wmfwYJxBrdU8Z8oOtrN6tg7FBxf3oNITrrCQAGxACXFTPdYZ61gKrW29",
+	"d4/+F/druTE7KFf+0WtH2EsBONDA3Kq7XHqQTRCV4vd2WbnORdKvBWkHZ5D820ZnEDwqfEWp2xi+Twna",
+	"QDcKnvhCy9tPwP+eimycSux5xKdYqtnVEKGgcV2eoHQ+LrMBV1nMRZaDTK8cxjjgUopkbbdECSTWzC4q",
+	"TJFwwaNlvduI7FV7/0CL9N5bi2ezJnSWv5s+fNaZkwN+FXsn7w5wLm1DLZD3aSHQA1/8ViZTvCkQ4dXY",
+	"hei6q+RuL6FXyd+pdZxKFc97nq6lwuovdCqtzufOzIm7AxClWKTXb5YpiXYsIneBtd5A+o+LbrUZcoce",
+	"Z+jFSeLiQS00pxVYLfc+kobeQkDLG2+8JSxAa6xk/Y03fPyl4qB6eVYNsDZXIAsehaBGtY/FNIRoMzv4",
+	"AgNDO4FhvkfS5uy4WCO07WiCuXKovIjr5bee5wKZcdi0fp5LJ6bpLGAdkSjZB+JOHxxJf0q0AofxUJiJ",
+	"o/gBIkA6lljOMvBRuXyca1IFzEt1+hKXrY0QTxo/nc5AY+NXQy6nR5JepIQ1niRsJNQI4ptt/lRqNlpE",
+	"ARvLLE7mpA/IepMRZSG+8cbbPE7GqdC4jXg+AKfeTxmDFm2NIkRVoOOVCq6VbDGpbKpgAPxhLLN0alYx",
+	"j8BzClOKyFZ2s/M0aiEjErWYjvuSZ2OoiJoN1Lhv28CGCSkrPy+ga1L90HsWAk1GIs3hqmHmwxFAsXnl",
+	"0ijWamcHbklItyI0ItkoMc3PnGlcBSpcjjl8ZmrCxjiKxxlIlB1BUXcxIXn5V8sFG0K8N4UZhjbiOxSP",
+	"kUxB/F5JCBhSgTNEtSvKRgNOmKkkMv8LRmVAekYJzmjtzSCXEFuNwApkQPbsMhii6K5rrVVrtM2H7SbM",
+	"CjYEBoTVAQBVGfC+tho3txpN1my0dho1wm9W6X1CT0ZDKiJa2me//N6zr//42Te/+/Q/fWfr01/+9Nn/",
+	"+fHTP/m64QYkqMGoxqbf8U7tEfDe9fn3FZuc4TojPHaONkpSbytfYlphBNaOnBXHomt/+KSGl7nWqj37",
+	"3j99+qt/+vSXv3z6g5/85h9//Nuv//Vvv/Gfn/3vHz37wbee/uB/Pv3h1wu5huMdOD3+LcG9nwOhJrTR",
+	"xnnNzoWT/x6PzkwIogzaWS75gkfpVUF3VyTLwXmaWl5aIhhsaLRYZJzehkb1Mj8m9su6JO/NqZ42/FpD",
+	"lDtASlrzIusOlNJCY4A4mK51mQWCZAZzMY7kSMUyS4QuomnODsKWHPRbu43qHZMqEqg0SiEiDVYZwosP",
+	"2WtGVTTC1eR1DEg3DR9JT9wqQCyB1GCEPGsBMbPVZlwQyRVj3URfpJtBafJeRSkqIPRQMN6gAKAJ9EDa",
+	"UO6M8UQrIx6ZroYx4PaRd9bviiZmcRwAMZlqB4QtWhsLXAG5650x+tHDWMZZbHhUCDHnoVmzdqSk8L/D",
+	"fHZ7FEGAM0KFeVfX2X1cXPgyljojGWGLhYZ4ZG0jtIQtGr+2DV1vBGzvWsB2GwFrXoPpNpiVJinry8bs",
+	"Y0M6rLOHbhFIPRjxWXzXI8nYoVJY3AU/dECmHp4S8XzomIZE6V+3sRaSrW8bS8jdx4ZIyKRDB1tVz5fc",
+	"1u4JA3rAO1KlQ56UbgLVETJrQn3R1GiNTQveptAez68kSH4oVUeYV5jxYyFZOOSP2xEhpYZ2bSndAuR4",
+	"GAoLjcSoxlkb23VvmoX0RfYIBFY7x/J9h8aLHXtTcOvTWjJt8+bCQ2UUhPct3DPSLKMnHAJucHqCSMdd",
+	"RBoxjeEr5mWjn4Lqaf5B2gpeIVoRCJhCYA1zuPD0RCJt2dQfIieEnOLqNKEBlkPiBKwqiO/5tNAFh02A",
+	"tA0vU7alT5E0rIlU7lsU1ElBc0jrMHSYm4wKa1bahRpnK/WCzZmJ5Sou0lqkWyLKLxFs0Ptm6SaxFizO",
+	"zEmhJFJ3VLxpS2h7bseRrS0ZqltrN4RCuinPgB5DbpHdDfOdh408s0xm/wN0e7qOwapd6DbWbpE5ALDQ",
+	"mrktLSTi2nbdhAHqxCd9Pssk0CAhF2EW3yXm/hxVJ5/aFFSoRXoSCiSt4ofgKXVUoNa63ghq/m2utW7e",
+	"vLlT0KbMz6QW/eb/+6Nnv/zuZz/62W9+9verKkx+NRhPGTsEZazVaHy+cbMFAS2uoADqgkXyV2vtNuaU",
+	"LxCc8i1da1W8z6gN67igcjz5WHcOm3tY2MeNFb+Wqta6BcWh8tVaaU1mpnpenRJO58upTJbpgzdeHH2w",
+	"RBoGACSS4ozgjAtRKYiVggi435iVZdWyooqIgg64tqy+AsL6RWuN9r4s0hrveMnAJe48qx9+TueKFtrB",
+	"w9zRFvp1AGZDVIIc9CyWdrohQtKLiApbCh368S+BjxXmuc59tDjD8esMHZSsaZ7sOcUVM4YnPsbbbb82",
+	"3wyoG2UASJDeqIS+a7pBskXBQC/VpGW6zNW1+P9n73t73DjS/L5KgUCwkq6H5sxIsjwDIxiPxlqtJY0i",
+	"jtbe2xHYRXYN2TvNKqarWxRhC9gNssnisoDPQZANggUuCPLiLgmwwb2wg7vduw9zJ8v76r7CoZ7nqT9N",
+	"NjkkR5r1efnCgDXsP1XVVc//5/ebLekhl1hHhBysQi9tPFA4JwyY+yD8dD2A7dZevxTsSCbTYd/1TY+A",
+	"gm8mdGu2pNFiz8Lo7Y6X2bugo4NkMIBHc4lbZoUH1pERBi9ZSwccyeSqy35t7dOtK659suAuNXngTUXt",
+	"d46HFcNIeDxqKw/fYMXVXDX06QUtjeFJXMO3uro6i1WsxE1pxRV3IFbVry1fs4mcqYqGyxVbBDtdC61T",
+	"3E/zqsePrAVB1/rIszpPBbKAQ7QJDIrxQOQihlQ9Xe8OrjEJIGk8gbAHFS8wZUnIIMBG0Wdoa/IsB6lk",
+	"xdhG4wHAByGG5tWOt2laFxA/HhGSb91I55Ro+UlWSrTI+HOOIVXrdZXKBJdvuAD5Evr2rpILncV22pfG",
+	"HyzNdhkIjhy5nxpRvHUIH3x2g9ylgn+/KSpLM9PpeIWS5bumENO+pG/j2ZZwpy8++MYNCIut5kD9YzNh",
+	"j0ofkV4EoZpyAbx+PNMRK5SyfSGxp3leQMZ6TxT+QL5xU5SPRo6/s968DrmoPc/1nQrPtRsxLFxfFMfP",
+	"RQ7Nl7BaJ1yfNyLo4IFuGmwpg3pOavIxMoNkRA7npqPOOjCAy1nItHIXtpvBR1tfa3/XTgpSVIRZ4kr3",
+	"/nrHZj7H5lh0oUTVVxJbHLm2KELRSGkJfL2DtSyNC19AcJFSeMxtSJal58Td408hZHSHWmSIgfn4vmvO",
+	"gsoyIydS2WQfQyv/iGs9VnmisZ4MtSr0egV193jQXYVhoijde+KHXimRA3A6XAabssjVGNLWkOBMC1cx",
+	"TqodogDX4u8XxehYZpM4YnGbD0U7LcT77SJPe0V8vcnMuWMnD9oASKdy1hWDFBDcRrl6Ae1H8cmTp+2T",
+	"o7udx0+OP7l/1KZUDgDsxZ9sfajyMc8TkWw9zlWh9tigKEY6tglxBFeLO53vK13gp+/Q5/A0AW3RK3MR",
+	"7+OqUB4quLt6myPcxAI7ql+ckK8K7ouw4Gnhp3b4frS+ANeH5h6x61HRc7CKdsvYxTbD1XwCaHFt0dv6",
+	"UBS9wZZZUyy1O87TfirjakbN4q3tstjyoPZypXVHm/siLAswJqfb0vHh8ZN25/jJ/Xv3H7XjyGLImrcT",
+	"sITtJDTfXooUdhMaEJiiPSB5Q/liAGIMWFpxCWglraUJwSvMlsV4PJv0UydNMuHqSIMmcJpPNOe2IX/R",
+	"AYrT2GZhe1w7+F4hzYRs/QUwp6baSBeIkCM6HhVG2DPVZAd4cRXtruVsygDlzsXiVJYIXXgYPvM3XCuz",
+	"gSmUI5It8yN24xDixh7UW2I5zZYucsGH8DEsf6Y6Yzdb277E1BZDf8B12qtqca2QiwKAbu3BHagxk4qN",
+	"U5moMdW5uJnOLcwMlfu6+P70EmiCyHPRK9hA5VqwLi8KIw51wc2lFT2LobfVNemVRso25smJ9x0jyoiT",
+	"wAOptoKncVJRo4FPuoTDsYkOfqeZatto8ixr4lke2rp++65KJh3giG7s3Wy9d7vSdK+HZnSLwYeDiAkR",
+	"q2eCa9Fk7aeHh0ftNru2cx00zocH9x8c3WXXdq+bc1Bkwldm2d+okGegyizp5KLIJzEblUVQGdLlvXOW",
+	"ykJhlR/Q3UQsKW0dUvzk6OTJjzp3jx4c/Kjz8P6jpyfGZDI6BR7Xgas6FFqJbR9F/PDgkw7eeXj89NFJ",
+	"TMklzDhB9385IhPxCeSKUtkH/QuZw1SzAc+HGXApWYNjp9UKmHCr/OrYHwLrhFDGWMsDDwO9CQyJkEbi",
+	"hV1PS4lp0azC6wFVylxG3Jooh2NMm5GdYb+Hr3rCO3IObjal7/DTBCue+nofsKN1peHPKKzhCK1sqWy2",
+	"rq8KKmXSqedop49MHwpnD+sfTy9Sle4ehznmmtJ+PfUcWj8monDGKCyFswTIFuUBPRTQFMjEkQNBDZv5",
+	"Idx6ZnYZ127JoecjHYoslSIsfEKaJ0tvhW+nofg3uo8gobZqILLEQf/6Xiksy8cax6ZURQeoqRxXvs8F",
+	"cZbkqRm5XeO5j8ILmqnu4B21XSaY9CZVun6W0daEfBpIpxOfgHVfTVsmK+9WaazOcplEazs0jLdh/tFq",
+	"bRuDIc9V3vFK+/VfEepOKCZcKNIlF4N6Hfw/Y2ts77S2O63t79/7wc4Pb37c+tGdf3P7Tz/afXjr0buP",
+	"33uyfdJAIwmet8yE9kFMTKBOMF9nKr/74vXf/vqbL3/+9a++nJkQAWtcej7WyFk4ozW/xUVfYWfNUS9t",
+	"kOEuXt3IXayG7yopNhjPG0vtMtVEYT4LpHeBotYbbEZIzwnJCTmduXKG2FaXF73BAnOM9wZWHw44cgmq",
+	"sfQ0g1Tsr2zld9At2WSx8eliYgOwqWjUZo+P2x6Ywo8nJhIcRMwAx9xTVdI4oKsUW09+AsVEMwqbn52J",
+	"Hi0a5rpY27UBE8Cv9HXnRitNphkHFqi4y1XSFGNVlZ7HclZ6RpYIs1AYM4TipFCm0kQgMzdHvlqLsLG3",
+	"3bq5c2k5Gi33ot03r3p+2Hj5bGUx/oHZ2VcdsIBIk8CGxqAo1l8pYGsG0YK1vwU+9GbrveChuTgrkToL",
+	"dCvuE2rUrJiE1cjFCdC3jkahbemr8rUyXghZWtZHAcTZtT5k5EZ5WfCnyndesqnzDEsByA3dRDf+OHQm",
+	"xOHLEeG1trAmdCX1eVGw487unTu3W3dm4h1w9/wq3ACiA0MXQb8UVXIEHjZ60I7IOilz3s0mtreQJFeM",
+	"ChIDhLJgpbTMvD5WUGrRsRgDcRTcioWx2L5niz8iwIvdEtJInIRdA63+/vbO7s1bt0/LVmvntuRD8T72",
+	"0MfXoynYTt4r0uceLcS4uX0g0C4IAqHJ7supV7L4T7Dbh+kR74mIxf/qk0/gL09PPty6M/0KY3eMFRP/",
+	"tiSqaMrWQYOqe6p5M6EtdDMuz6HV0si0Yap1KvtN9jjjPWGWgNoYOUH9Wkhe8WLECQ/DkQDRtLAcugKL",
+	"Qp40L6zbXZ02TiKG4ekY/uxxvY2dNQpGswdbxFYyEdURZCHAwGmy2GKMx7al1xiJOZc6QzASs7Ny6lUL",
+	"Pjh0PAE3IY3asTzZ7lgo6FZQlYx8U2SUQWpVSeFSIVVCo30fE7H9cbgRFgQtaAygpfDq2C019KD5LW6W",
+	"bnbtLY4iXWcNUuDtsl8h9RYWxZLwS2JpesccWAvOEoSgRCVsaHNvFqKl8hRb1DH//qCJDcmcwsMNFelh",
+	"GAmXSJt5xa+++utv/v4/fv3rv4iDd/7rJJ908lK+b8waeK2DoKYmFXwDJbpGuUjSnuOaJ3t7NBLSGtqk",
+	"k+sCPW0hk/bw8hAiUb0o9CE76PzEAV80zjnlZrQqdfmNqdqytYviB0qb0dA+rJr1wZnqTgLyMcLDwWw4",
+	"nvjQrrfnGIi57TJrb282UPD6aRJ2ycsIib47+JYZvu/gsDT2Gpnqp3ILnogGE5XgfVpBOrDnaG/+4Up1",
+	"5XSFM1kwHPPOUcax+L+6ZEYwVvVW+Ez3cRpf/7u/fP3f//2rv/8/v//pf3711V+/+sX/+6ff/vKb33z1",
+	"6vM/+/pXX/7+f/6HV5//18YFa6JVmffA9JzoQgw7HAZW/zkfe+Vk221r9Vv9aBepzNVHCSnJjh8nuDMv",
+	"6cWgucCHXWk/Bvpn2qefVkaVj0zbk7bl/nJTWrAZV8ievr3ODYSEzifMyI9KS2kdirux7LajBgFO4ZwO",
+	"HzWixlkqedbxu+Affvrnr//X3/zj3/2nVz//v68+////8NMvcBf//n//8pvf/Oz1//jZ1//tN7iO//Tb",
+	"X77+L3/59S++8uuZpwqTd7fMzAiZs7HX+JM7t6uLm6uyCLCURX+IACLbEdm55JRy2Sn4ufAXmt9w9Pjx",
+	"3m1EjbFI+4OisbdjJKVrwgxdP7MbRG40SmOvAVIadOic3PjLqAFZtuSiZZ1eu+VXqnaUK7jWtcNecVsu",
+	"9kZxBWzTex5qeLJY7N7b9JRuPFpjdWFjIA8sHue6zqDfL+7PsU7pUpFfG5Z8u6FfMxwK/J7K2sivHcds",
+	"6Nf+sij2e+Cpf82fkaPpB+3jR8yYg/QsLAtl44HKoHLKeFld0eOlq1/kxlE0EtPOvMezzNjZVMUHfvhc",
+	"/5247cl151nGbLDQt5eSQx9BEdzIuAjGgTMGhnHgCKuQjOJUs0xpYywBJpN7Bnm4+B7CjuSSxYEBvvWR",
+	"mMTE4Vz0BkFEgTp1g9eiIZ67KoXgI5/KEHtTIyy9GdsCvwGCdX9g/MHp+PvJWIHdqSMqPAEEIUD1ZCnK",
+	"iBrr1i44BXjfslkavYF3gLp89857ELKvecezFbXctzPAXm83XLhYlzUaXDx+ZycIvoPcwSHC/zrTyu0n",
+	"b2vYKEk1WgEik3hDkpRDBzbufwrrW4mbem3mn2klHz0brmi+0Rh8sBFWi8Dbd24snI2F4y2cIEbvBOxq",
+	"ts66gXpz1t/5lM7+wp5lqnJaTYWZm9bvV74YUAAxdzRE5iqF0ja0EzXW8aVCn5aqsDGiOFVxvV2puE5K",
+	"sfD36VCrfXZYzY1/gRBLp5fxdDj3nbfuNG/9qctCQwmgvZ32ECFIGD+10m2+SAl7f3vb/AOg61LZ78xJ",
+	"gaNLt3DWFiut9qJtd5GGQFzj1edf/P6nP/v6F3/+6s/+okF1ZB34HKCkpt36YuFTddqXDkmpJpx0ucqA",
+	"qFEYE8D176qCZx3HvHW7FTXKUcIvmvmYp4W/y3zUy2kmc+LuioKn2UWqCWppNj37V9yzj9EPiD0O1Jhl",
+	"xilLCygKFslqQr+2O39Gpr+DGDYLsrEEI8TZ46NHd+8/ukc5WSrDhaYnrFPGtrQlym9HQiap7Mez5UT4",
+	"so0uuTpdcrX6AV9Qkfn2Tyjh7b+WkeskuZeU4jffhBS/WGRfXjwvI5gjJtWYHR48Ojx68ODo7nerLPY7",
+	"JthRplUaJXwKHEpLLhm4nBLo4oVLIs6le6dwGXQ4Ozxmm2tPSmGbgik1Ar42BvkK+xOVvnmqaqK2Bxxr",
+	"hJfrK4+Aa4t4CGQYCgUcqh1SZAOUdtAB4mH2IC+875py8dKA6wUiVAOei8S+wegnatO31RZdsyMhghXS",
+	"b4V9Vfp7WCdjpihApcEb3OR99R/NmklVEKecxbignmVBTff2TX1RsJgacaBMA1NIcS1Fvfl83zodyAfG",
+	"mtjbjfD/OqnuDFXuyUyXUElTqifVnaR0mbapVB4FcigtNpu/Wz9lF4W32GaK8J5cPU/Nv7aD27ajxngw",
+	"AdDgzllpjPGp1J8/7/eLsIeLttY+260eh8YbzMMtDYeLW+siBQMCRG5Au65YT9DXAbnCnTBOkSUJbOu3",
+	"Yv9DqJTKFmodgJNKQx7il9PdgIGhkbIJCSC058eMHCyIRZrnmqVn4M6IXDApxnvWp7B0WFkGz6CORyyy",
+	"ZCipzSk6lQ4Kg7QRAF6ohE++p0ktNNn9grSYRQSLXFGjO3+6prRtqhcRpzvGxsbRSEgH6B6dSkDRH6ix",
+	"BlAYWsMkKGYjBXEtRsTm+HrT91DyLkJLYNMlQHPQwGYbWU/l/TNKtZXyXKqxdMqJzzRIsGuAII/JvriU",
+	"vUzwHPEeeNi7Su2o1yMCYQXOMrOqRk2lhWeMoDq+U+nBPqrZtput92zdJZbX0QxwLVGM672A5wMcQGgS",
+	"jfcqVof1LlXOHj85Pjxqt+8/uufJKpog7cTsfdRyG1yZiCyF7lW60gp0NHecweHSp0B9lwQPQFVlbrcb",
+	"xUFSDbgG/Irq9TnX7m3usdPnAXc9XhvcXErAujUCwY4Xvwd0NFUw/HpQ7TdFKlc138xOGPJEAEzQLAhv",
+	"oRwQcCp1IXg4EnMEk5yPJY2jcmfQ26tyeI0ljVa52dcZ74lkn3YaL0TuN6eZO6WsIR+K89t3HHRkIo05",
+	"dPvSY8Mvj8q5jywvAPqjpLXZYNs6AhRvnaXTpbcgRgA1ReUhZV7+XITDCPdRrkajyn5zVcgJn1D9M4Ro",
+	"RM7Oxaio7wEG0XB5c25NHBQLGN+onAT4fmosV2krgXkEmc2Xf7SBlu1NoGVBoKX1VgMtbu2vMtBCumnT",
+	"r7zJ466JOw2Ac553xwUlqKVB5UEw741Gg6w5uzAc5GxeNGkt6hgAg3BzLtmtVssVKWCIRos9T3MHg0F4",
+	"sohBYlJHlA8gg9CVTEGjMRZweOR1MHbrYD7NOT2xU/j2hEN+/GljYayDuHRy0RPGtvSt0SgV12sorn/j",
+	"LryRPCaQ2/btlCCu6Xmu6KKpR+7iI1cch81X1nTy+sXAU76oB9t8qstIddopF0Y4HM1ascl0/mGI3yE8",
+	"avnFQhcbArRUBA6ohjNs8JeMfei5ovBYCkTINDdrctN9a6yVixG4ZhaZ8TYb8bxIkTzgmoJH0L+xPjbh",
+	"k4iVMhNas3iQ6kLlk6a7pjNOk2IQe/i5wnhnGn1VBxZ6vcnayuJ3Go9noLKEnQnwwguBWJmSxVDdExMH",
+	"uCQYyoAzhhPXeq/MtcrJs8nM90hhesa3EYRcWb3UgTGz2NrNZ7kaUjTb/qlQMZM8z9UYAyephrWkcSj0",
+	"u6otqkaTEEi7EcJC77E4NH3jfRZDRW4nTeL9sHB6O/yX0GwX3nKT0Ea7Lvi+b+GaOlKZp1F8YFJ9Wmvf",
+	"IbUjiJJlWw+ZfxA6MyD7qTxip8kOsowqrNFRzYRZdrOPAsYdCASYdYGvioBslSlH4YijYMQBSVJl6giD",
+	"th2FWwQgdZ3XSrDbMPJUBEj4tWs4jeIL7LEQWUMwBLQTioEYzmrtBw4z8gKwfMib4ADBIkp9mLOuc5GU",
+	"xCoWPrIWGfFzoa3w2Kz/h2lWAOb1gqE6biG7embY6A7NGbf9ccnaUbz85cJB2C5D8BzrX1txLpd9+UO8",
+	"6cTcs3gEFEbDvmHPHqVyQrczZx6+azzjncbzFsolYZYd7sFoZOy7hQP1X8meooW7zF5UGYOQ5RD4Em1k",
+	"sRE1Sun/9Syawgg1qsnctPWcA0gq6CYzqLvBE8y/n4ZPWe6b20AVO6SUY0giBalHiMnjPTKj1CyQBbd2",
+	"K8CCSoomxDDI0LX4sXXrEkRilieUuujTIJkphiRiy1DqPxgBAmigjctzZeRXQlBPNpTVZPfS58iIWpQ6",
+	"ZrsWZdAYEiACET4vWJDqnB9+tNdCu7Zu2hQuCac85C8eCNkvBsBSGTWGqXT/jmawYpf5ol3q/6gbgFV9",
+	"S6861J0vOhXGpLJlxAHZCgReYjAbSL0M5wwJAjUL+8cXTdoyRFrxAWTBKsegcZMdoDlylhLk5tBBmmeq",
+	"d+7NJM/tMuQJRnBdVoq6gnjBkvTsDJqTc0vwHj7F+HJdrqH1d0jYBRI6mmRZiMhbfVO8vDkgX1JPkcPJ",
+	"aCtKTPmtnSbswUfth22WpBi3H/JzsWdn5FuJE1vMQD0Nqix0SrOClzXnncrAFKt8kjOVD8FPS3ghtiAy",
+	"udretJ/JoTrQp9oHCVO1AS8YXKHWGtoFCtuYGQ+MudtY4uJDMGLfLjGWMTjMoBY5n87DMDsJbKSN33m1",
+	"fiesesSkGL8N1/IdiLksKKaF0BgdMcCKie8dVfs+8Tm2RBZT10Tj34cDlTPw8gILnrOhKAYqsX1RvYHQ",
+	"8OsoF2ei6IE7gp4I9YoiRMqYg7PoEnNOINkcoSvXQs+sAsTkUmgYBDQmiJmcw4FAh2nPAgxPN2h6G0UX",
+	"fILJ6cTz96e5RU4upTbysMmeUvrbDgotmptGd7gsdAW+117yXgDmAPOktDSylYhc1NQhm6mAE/NIjS8F",
+	"bEhLWW2u/Ji7rp7dliMhMyuHf7wVoHFdhBcLm6Gxd8uYIuZljb3d1go9izDTK+1XhNipj1auk8tbI555",
+	"EfbGGrVYl4tV0sJfQMKEIVwrtSrN5VAqlPYGlv8XrKV9ZhZ2ggEcqVyVRCATNzmsTQ5rnTJmkO7TcIF2",
+	"810aNtD1ON289bJetZJKnBu9fWCEgKYRUiTUD9Iixe8Z1U9/Bu1fDTNHiDSWlBZeVhvFA/wFFTB9qTAy",
+	"diqnsMw0VYqE9c7Iw2S5BCCFhoANviI8dboUdhEGTi0IPxxmwM13KvFUqpJMAF6BU0sLzDBC1daNGx+j",
+	"+mneuFGj81GRE+23JMlBihpIIEgdoxsEZVK2aAe8tlQzM0J61fEc68G82wIN058iq6iVBGSlXlZCZZHx",
+	"n5BHrKASHxihNSlAedPqPrJfERAqJOsrV2OEq4G2EMBcYrAZvS5Yv8x8VkRxLjNhzRuM2JK9Ahf5ekFw",
+	"SM1XR49SyJ6Aqrbtynd2ZgZaarpgsQb85mtUNwQlivshu5QCT9O5teYx10/lTuWxjlwBWDLgwqGxrnQB",
+	"uQZblARb3i1Wwiencrd+eGdo/drDAZfexEvPuIaB24LLU3lAhp0dNG4hKMAM9Ip3lrHiMhd9nieQ9LBh",
+	"DoSQtnggpSY/yO1fRKck/lTz4fW+RcAs0IOnPjP8EUoi4bBXmFyzhD6tJYnLExuNRzATaxxiKJ52GzQo",
+	"2KYF3C+Fqr80ODpA2xpUh0Fg35PPszbeT2WrbmdXZgEbC9vkhjyVjqPf0tRydpaeFQO7UmaWLmqTSjdv",
+	"3LZ0fIBIbVDKJBcJrP9IqYwia2OVn9OJPeS9AQkHADs2roitQIUYKcAc28pOIKAzvoV5u/UssFwXRca1",
+	"2DxQbB0qWeQq22NSbQGESnwdz6u2y4FQ2ACeOQt8EzhSsW82CXwa9cIc1kQF3gdNyLoIs66AmeOBdCW0",
+	"jjcE5Gw/1QUIWq4ZB/1A9B4WXcZl5c7AWoH9EFkWmlNpvJB5DCFSFZ0zY65gVGq7FRndyUcjjRm54O2e",
+	"gJHxzDiZkyig1ptpqDyVqOSaVAlK9ctz2UzsWgb7F5yrtNAiO4suS3biXaaV6zQojL9EGMe8Y+mgj9F9",
+	"b634Y+PA/EEdmE2v47fYSbgiz6Dsmt3WFVsedWqOa3BAShmz+67rz8GDoQluCYc45o3CaykZbpSdTb/V",
+	"5r2PZa+mTK02r1PqVAqtV8vPfqzy5FYL4+MLnzqVMHIx91QWt2/6eHsqC9EX+fwHUgVb3jGrsUoa6qkW",
+	"+f278x8MFdMrpvQBLm35lP63LkNgdscqGQK3wz3sz4bq/lLR/9kVraYC9m22GBxTytNhhvIMfipzEdma",
+	"2OnkQdgvo5fLIcxjAD+w0gdcmoAKZ2RcczrkTHV/InpFFGC+m2MdU6UtHlxP86cd2Q8xcpNHTy4b9adh",
+	"1s8yT4dYhgFWWVDBJQVF1+NEJCWeDLBFD9yYjSkqfR0R4uXjvy2mOgUnkI4yMj4Pfgb7CEvbgKGN4Nlj",
+	"QnK0hr0dpPUlNT3JV+Ap2bGNceax9E5I3waWMZU5IV+0e1sxTnvCPilggsdoksqpsXcW5LFeL1wlwGNX",
+	"qXOKnrmMQqgt9rZ3dqMprbTX6Kky16Jjb/aNOuASbgdPa7z+4tf/+NvfffObv0McczQqge77HX/7jDrZ",
+	"a9zcCaGv0YIdjjLovq7s68Ze44Pj44/uP7rXOTx+9OH9Jw9XQSA2X+CKYRnXWN6lWpKCc+b6ZZA1EAdB",
+	"HUhVHkFCDoPDEDT12CqxFMEj/eFo7MHFC75ZqMGxdwistNnGoTW7gdbbEZdyaXCTLA3ZGLItbBAbN1kS",
+	"3+nzsTgEHJBpcwM07Vomw7PFrs875iCmukh7ei5Ko9ndbX/ZW5B4HnvWctbuBOSo29vvun91cuBoeO/d",
+	"5q2LDzWh5xkh2nr57PJH/BCMgwtDF2hC2K4nzwUExbEbO3zdEIFZ1hpDHKztyhpfyrIOTgs+Zc6hwGr1",
+	"/rLF6n0KFkD/BZXjyoL3ijk1cG/abb5EGe6/vHq6/mrldP1NNd3VV9P15xfT0clY78C+82nB+y/RM84E",
+	"8g7VyWh8hYvgAUunLvjEOInT0BeYqOv7dJ6mOmOpuiqZINbOrAN3FwZwwvuNyxFdb/blVexL/FrQQ9hf",
+	"dTNCQGbFFuP+IyOZ37S8fhY1RmWNunpcFvM34psSuxcDI/Q3WZhv8RE4SBBtoO+iXimB4OjVT0StXH7H",
+	"3XyBXXVor1sqKfJHZN3Qwqxi4bg132iTK7ZyZiwNOF1YORcZxwXj2snaxs/aaufZvAyCPXhm48S5GKrn",
+	"IqYeADKDqNTRJTdjniQxExJ5mbCYhCp7yBWGdbD4bgd2SVwBYyqdheXqV6ARvUDLKpqBt2Mxxe1jIih2",
+	"Hdgp1i3hmCxmrn3hgFNlGHVa81wwniQiqSnkhzdalbl+8LwYVCLnPEnMZyy3G1Gj3GmAoDBLDH/cbaxC",
+	"GmSEJAzyqkmDzIJBuBaHjv9P3wPmsdN4dlmQJTe1+RLuYzTGtYWD+Y4VqG8iqWtK3hN+HkhdVRZY0gaC",
+	"C+oAy8L/nMpCsbRY17oZWQuHJ8NUQgXi1hIB1YPRyKIMvL2YKqVsCLnk3ahBdfAdKcb2r9s7/s8I6UY/",
+	"7FbA4eiPt3wU1t7f2rl5ScYrtwYXOQ++PtFBP0B8FZvyN3HVy8VVcU27k1nAYKyx5qPRovqr6fOgh+bl",
+	"RtLM72l8Qphe2M44eyf1MKZ9qXLhUWyRBW5WYx+MRvhEgsxcX2vbHESF1jBAaDVKBzFAJcIXE6R9F2rE",
+	"iyV676ZyrI3Xf/U3rz7/yvguUOCMZ9GDjFOudHe9as2XBNe43IT2oX9lgm3160zld1+8/ttff/Plz7/+",
+	"1ZczEyKg9UvPx6WGFs1ozW9x0VfYWXPUL1cAJ8GNvLpht2xEcdPGtzGrVlQTuCWnC7oQce2NqIvlmvVq",
+	"GuEXNcGTaznifZEws589jHcqdQEMoMyPGQHcanXLVbcpvBUqjnoJSMZcDfPuUlT6b6G7AEnvCF74kpyq",
+	"9tut1HEAah3hBGhmm7j1v6juAYR/goO/nnQaCJ5h8KbWhfs+/nwpNbzSVzATFr0Ssbt//Kwy/YHonXvB",
+	"Ro6bZUwPpk9zqp36qOxmaY8mD0G4uXN/Ar9e3dTX3R/LLZcDc3IM8xLaqIdpP+dV8sTl1q/66k8bXa7T",
+	"3kFpNtOPnxkt0BU8F/lHYmL/oAVAIMM/zVCxw7OmmOQEcfPMz42oUeZZY6/xDkpMHOL0DR+qnCHUumOY",
+	"kp4if8+2t/AK+8SZyjI1xrCI7brAuMcs8pN5ATQlImwWYtIFLxipLMPWYmzkcv1aIa6z622fxvSreSGU",
+	"UtrtqKsN0FbdL6HoEX9fN5mRi2m/zD2WaIjPCEv9Pc14kuTmTOHSiMR4ysbwGAERV2XMIF1mx/10lCme",
+	"iARgymDcfpF6ZkeKhOVqbB6cq3HEemZcxv6GNSsiNuKlNv+ynDFTUG/Q4zGzWOJFQe27QLQxUJklOfPI",
+	"21SG74rppKL2VjMbD1dpVpMuiaC1AG8rtejYv8dBpzhU+fNekT4Xp9Lf2J2wNIGu288s+ulnhIgGNuVn",
+	"7LNT+dnW1pb7z1wZJzk/K2L2GYtT2cnF81SM44jFz1WaiMT8vStS2WfjPC0KIRne5C9l7hERi3FQ1dst",
+	"G5EOfHkLM44Po7vgSak2QiapPgKiATRaewH7LHydG4G/Ca8P/s2AcX/PNU9D85iFdwtGdCoPfNVb6mHX",
+	"gFaVojgQPrEPp+Z2fITtScMpD7EjHxqYYyN5UmVbdR1yH75JzzmQQOSEtGUVvn1oxnQYk9/T1J0CwkQ7",
+	"YACyOmmExNZh/+paOKDXJMTbrFxWN7J22pdmQQACgLOx6II9QKDC5kdVhjKOpHD9FO1wSODAGYysmWgx",
+	"NyY+PIlAfiQSnnOZ6kF4Zr0Iq5MV2uohNEFzlQndJDIkXL0YoXUBVM/jCBChkq95dFJwEuDPEtJDmrNe",
+	"medmUvSBcD5DnsqCkyj1gfSzU8kcOAYCiZ6Y51I/PQ7EzBn3gcUV9QPoCqC8AaRuxMdAzhyzRnY6iBgR",
+	"aAYHeMmzrIJCjDk/I679G3guHFsjkldpOA1GCZnDZK62eAc8F2ZCcNbNLTgWY/iES1tBG4cVs+jOY6n3",
+	"PBhZVF125DDAuHbk1xDmRWRjsHYAOK2FwKWdgphwuB8akpz4cabhzyvLglyWszPxsCGVDx1D1oIuiqbm",
+	"i+xdMpv4HQf3hM81YongwT0LUrWGdb7EkFwWhHYDhwmVrUZbwC6zUReFdqyXgCvhs7qW/8mSJpol7PLe",
+	"eab6QfNYc7pOJJ0rx86hqk+dOcjfiOmyNzD7KNZDDTDasRjyNIuDhyL3UN0zIbaew4Y1EqIvU422Axie",
+	"Kc8ADyN9QdC0gegMx0zPqHn+gbG8CNwCCZp4z+Xca+wxD2iX5mzEeyJC8Bd8SJdnHNsMKgZN3Yuf4L7U",
+	"fDJF+GrfiH91Ndoh1HDQJAxPqXn8Q3sfQum7xkXkX4i8QjCyBDaM5T4jqWUEkWTuy7g3VgvCZ1/8WKhR",
+	"JiJaIbL6AOGH9iU+0Qv+mcpuQL91n84V3szYzWkmyDIzH91YfmYHw0sCJkRaXDUUUGhaghFpVcGNG4ft",
+	"H964YVTc05MPt+6wa/i8PDjw3UlhYROGPD+/HrF7H2zfae222LV7H3x0HaSkuXn7ttnkRy96IgMrSuiA",
+	"e3fEc14obMA0X3HII8aNzNJimPZUZhY+h1hgF5kBzJRgUVSvV+YaGQ/UmTHNrIkO9iFYuoqAimCPAJtM",
+	"rMXo/f04YD3F6X7yoP3JjRuENwQP0AMhigoS1gDiKJ5AwLZvwpW2XMRKBnYAvkKZcYBJQsJMlUMjqy6z",
+	"osnucmQMTodCR2bKI5H3hCxwd8qEJaKXDnlGxSTECgyj8lj3+8b6GKjM2UXmZZazMkn7aQHUwbyA5lGS",
+	"ZkNeNNlDkRuN2RNZBiR3AN2p8vOuUhainAOv4FjlCQwhFz8RPcuDd+PGD9rHj27cMPuV8TznYKBg+681",
+	"UYbCDImolY09GNEoAZS9yMtiwCCHoh0Ek/t4lZVH/A1fj9NTWTk0ulCd0T7miNEMsycajJ1Wq8mO4M4c",
+	"KIRywfR5OhqJxB8yN54zd9GpdPVHsOIjiNyadW+y+5KZaVdpnkdKpxWXkVYhQvNw2yFIh6Pbjlo370S3",
+	"3r0N740Yx5Wwv5/K3Z3o3dvvGrGQ815hXCs0zc/STOAexK+B0SjcA6k16T0hI9hEjkPDHd5+KbTeYzd3",
+	"doJlhfwni80bCI/NfAi7VLjoFTUMDmedDAekMqppLwKAn7SHEpDxTDjSJVjMnKfaWr3KTGdor4FlVllg",
+	"4eIPdWa5BUUi1FlpnZLxwKxaMArAGcKhkEp3ZjPPnDIIbfAcsLbBrkl1YS597krPQr2GI5gTzzAy1ipD",
+	"ssN1OTJD0ioPHkPhoJfPXv5zAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

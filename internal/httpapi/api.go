@@ -18,6 +18,7 @@ import (
 	"lksms/internal/batch"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
+	"lksms/internal/erasure"
 	"lksms/internal/history"
 	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
@@ -58,6 +59,7 @@ type Server struct {
 	receipts  *receipt.Service
 	notify    *notification.Service
 	contacts  *contact.Service
+	erasures  *erasure.Service
 	settings  *setting.Service
 	figures   *statistics.Service
 	jobs      *job.Service
@@ -88,6 +90,7 @@ type Services struct {
 	Receipts      *receipt.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
+	Erasures      *erasure.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
 	Batches       *batch.Service
@@ -106,7 +109,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, figures: services.Statistics, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
