@@ -342,6 +342,24 @@ func (e DifferenceKind) Valid() bool {
 	}
 }
 
+// Defines values for ErasureStatus.
+const (
+	ErasureFinished ErasureStatus = "finished"
+	ErasureRunning  ErasureStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ErasureStatus enum.
+func (e ErasureStatus) Valid() bool {
+	switch e {
+	case ErasureFinished:
+		return true
+	case ErasureRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EventRequestEvent.
 const (
 	NodeDone     EventRequestEvent = "node_done"
@@ -2687,6 +2705,125 @@ type DoneResponse struct {
 	Message Message `json:"message"`
 }
 
+// Erasure defines model for Erasure.
+type Erasure struct {
+	// Counts How many rows were erased so far, by their kind
+	Counts    ErasureCounts `json:"counts"`
+	CreatedAt time.Time     `json:"created_at"`
+	CreatedBy string        `json:"created_by"`
+	ErasureID int64         `json:"erasure_id"`
+
+	// Exports Folders of exports of history that have erased tasks. Their files are not changed.
+	Exports []string `json:"exports"`
+
+	// ExportsNotSearched Folders of exports whose tasks have been dropped. They may have the person. A list of erasures leaves them out.
+	ExportsNotSearched []string   `json:"exports_not_searched"`
+	FinishedAt         *time.Time `json:"finished_at"`
+
+	// Held Tasks that senders hold, and lists that are being read, for which the erasure waits
+	Held   int64         `json:"held"`
+	Status ErasureStatus `json:"status"`
+}
+
+// ErasureStatus defines model for Erasure.Status.
+type ErasureStatus string
+
+// ErasureCounts How many rows were erased so far, by their kind
+type ErasureCounts struct {
+	// Answers Answers that were stored for an `Idempotency-Key`
+	Answers int64 `json:"answers"`
+
+	// Attempts Calls of providers that lost the recipient
+	Attempts int64 `json:"attempts"`
+
+	// Audit Changes in the audit that lost their values
+	Audit int64 `json:"audit"`
+
+	// BatchRows Rows of batches that lost their number and their text
+	BatchRows int64 `json:"batch_rows"`
+
+	// Callbacks Bodies of callbacks in which the address was hidden
+	Callbacks int64 `json:"callbacks"`
+
+	// Contacts Contacts that were deleted
+	Contacts int64 `json:"contacts"`
+
+	// DedupKeys Dedup keys that are free again
+	DedupKeys int64 `json:"dedup_keys"`
+
+	// DefaultContents Default contents that were deleted
+	DefaultContents int64 `json:"default_contents"`
+
+	// Notifications Notifications that named the person
+	Notifications int64 `json:"notifications"`
+
+	// Receipts Receipts of providers that were deleted
+	Receipts int64 `json:"receipts"`
+
+	// Reports Reports of senders, and receipts that were matched, that lost their texts
+	Reports int64 `json:"reports"`
+
+	// SendOnce Messages that are sent once, whose receiver got a pseudonym
+	SendOnce int64 `json:"send_once"`
+
+	// Submissions Submissions that were refused, or repeated a message, that lost their number and their text
+	Submissions int64 `json:"submissions"`
+
+	// Tags Tags that these contacts left
+	Tags int64 `json:"tags"`
+
+	// TaskJobs Jobs that lost the phone number of their filter
+	TaskJobs int64 `json:"task_jobs"`
+
+	// Tasks Tasks that lost their recipient and their text
+	Tasks int64 `json:"tasks"`
+
+	// TasksCancelled Tasks that waited, and were cancelled
+	TasksCancelled int64 `json:"tasks_cancelled"`
+
+	// Texts Texts of notifications that were for the person only
+	Texts int64 `json:"texts"`
+}
+
+// ErasureListResponse defines model for ErasureListResponse.
+type ErasureListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ErasurePage `json:"data"`
+}
+
+// ErasurePage defines model for ErasurePage.
+type ErasurePage struct {
+	Items []Erasure `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ErasureRequest At least one of `user_id`, `phone` and `email` is needed.
+type ErasureRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No     `json:"company_no,omitempty"`
+	Email     *string `json:"email,omitempty"`
+
+	// Phone A phone number in any notation
+	Phone  *string `json:"phone,omitempty"`
+	UserID *UserID `json:"user_id,omitempty"`
+}
+
+// ErasureResponse defines model for ErasureResponse.
+type ErasureResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Erasure `json:"data"`
+}
+
 // Error defines model for Error.
 type Error struct {
 	// Code The HTTP status
@@ -2972,8 +3109,11 @@ type LimitsPatch struct {
 
 // ListPreview defines model for ListPreview.
 type ListPreview struct {
-	Columns []string  `json:"columns"`
-	Rows    []ListRow `json:"rows"`
+	Columns []string `json:"columns"`
+
+	// Encoding The encoding that was found in a text: `UTF-8`, `UTF-16` or `GB18030`; null for a workbook
+	Encoding *string   `json:"encoding"`
+	Rows     []ListRow `json:"rows"`
 }
 
 // ListPreviewRequest defines model for ListPreviewRequest.
@@ -6334,6 +6474,28 @@ type CountContactsParams struct {
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ListErasuresParams defines parameters for ListErasures.
+type ListErasuresParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// EraseContactsParams defines parameters for EraseContacts.
+type EraseContactsParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// GetErasureParams defines parameters for GetErasure.
+type GetErasureParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // ExportContactsParams defines parameters for ExportContacts.
 type ExportContactsParams struct {
 	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
@@ -6655,6 +6817,9 @@ type CreateKeyJSONRequestBody = KeyRequest
 
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
+
+// EraseContactsJSONRequestBody defines body for EraseContacts for application/json ContentType.
+type EraseContactsJSONRequestBody = ErasureRequest
 
 // ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
 type ImportContactsMultipartRequestBody = ContactImportRequest
@@ -7986,6 +8151,62 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListErasures List erasures, newest first
+	//
+	// An erasure does not say whom it was about.
+	//
+	// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+	ListErasures(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseContactsWithBody Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithBody(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseContacts Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContacts(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetErasure Get an erasure, and what it has erased
+	//
+	// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+	GetErasure(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	//
 	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -8402,6 +8623,7 @@ type ClientInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -8427,6 +8649,7 @@ type ClientInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -11185,6 +11408,102 @@ func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams,
 	return c.Client.Do(req)
 }
 
+// ListErasures List erasures, newest first
+//
+// An erasure does not say whom it was about.
+//
+// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+func (c *Client) ListErasures(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListErasuresRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseContactsWithBody Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *Client) EraseContactsWithBody(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseContactsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseContacts Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *Client) EraseContacts(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseContactsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetErasure Get an erasure, and what it has erased
+//
+// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+func (c *Client) GetErasure(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetErasureRequest(c.Server, erasureID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ExportContacts Export the contacts that some tags hold and others do not, as CSV
 //
 // The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -11901,6 +12220,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -11936,6 +12256,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -17983,6 +18304,200 @@ func NewCountContactsRequest(server string, params *CountContactsParams) (*http.
 	return req, nil
 }
 
+// NewListErasuresRequest constructs an http.Request for the ListErasures method
+func NewListErasuresRequest(server string, params *ListErasuresParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEraseContactsRequest calls the generic EraseContacts builder with application/json body
+func NewEraseContactsRequest(server string, params *EraseContactsParams, body EraseContactsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEraseContactsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewEraseContactsRequestWithBody constructs an http.Request for the EraseContacts method, with any body, and a specified content type
+func NewEraseContactsRequestWithBody(server string, params *EraseContactsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetErasureRequest constructs an http.Request for the GetErasure method
+func NewGetErasureRequest(server string, erasureID int64, params *GetErasureParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "erasure_id", erasureID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewExportContactsRequest constructs an http.Request for the ExportContacts method
 func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
 	var err error
@@ -21709,6 +22224,66 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
 
+	// ListErasuresWithResponse List erasures, newest first
+	//
+	// An erasure does not say whom it was about.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+	ListErasuresWithResponse(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*ListErasuresResponse, error)
+
+	// EraseContactsWithBodyWithResponse Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithBodyWithResponse(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error)
+
+	// EraseContactsWithResponse Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithResponse(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error)
+
+	// GetErasureWithResponse Get an erasure, and what it has erased
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+	GetErasureWithResponse(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*GetErasureResponse, error)
+
 	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
 	//
 	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -22149,6 +22724,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -22174,6 +22750,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -32474,6 +33051,304 @@ func (r CountContactsResponse) ContentType() string {
 	return ""
 }
 
+type ListErasuresResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListErasuresResponse) GetJSON200() *ErasureListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListErasuresResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListErasuresResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListErasuresResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListErasuresResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListErasuresResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListErasuresResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListErasuresResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListErasuresResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListErasuresResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListErasuresResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListErasuresResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EraseContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EraseContactsResponse) GetJSON200() *ErasureResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r EraseContactsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r EraseContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r EraseContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r EraseContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r EraseContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r EraseContactsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r EraseContactsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r EraseContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EraseContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r EraseContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EraseContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r EraseContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EraseContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EraseContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EraseContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetErasureResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetErasureResponse) GetJSON200() *ErasureResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetErasureResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetErasureResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetErasureResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetErasureResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetErasureResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetErasureResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetErasureResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetErasureResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetErasureResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetErasureResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetErasureResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ExportContactsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -38476,6 +39351,90 @@ func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, par
 	return ParseCountContactsResponse(rsp)
 }
 
+// ListErasuresWithResponse List erasures, newest first
+//
+// An erasure does not say whom it was about.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+func (c *ClientWithResponses) ListErasuresWithResponse(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*ListErasuresResponse, error) {
+	rsp, err := c.ListErasures(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListErasuresResponse(rsp)
+}
+
+// EraseContactsWithBodyWithResponse Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *ClientWithResponses) EraseContactsWithBodyWithResponse(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error) {
+	rsp, err := c.EraseContactsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseContactsResponse(rsp)
+}
+
+// EraseContactsWithResponse Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *ClientWithResponses) EraseContactsWithResponse(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error) {
+	rsp, err := c.EraseContacts(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseContactsResponse(rsp)
+}
+
+// GetErasureWithResponse Get an erasure, and what it has erased
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+func (c *ClientWithResponses) GetErasureWithResponse(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*GetErasureResponse, error) {
+	rsp, err := c.GetErasure(ctx, erasureID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetErasureResponse(rsp)
+}
+
 // ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
 //
 // The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -39096,6 +40055,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -39127,6 +40087,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -47983,6 +48944,259 @@ func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, err
 	return response, nil
 }
 
+// ParseListErasuresResponse parses an HTTP response from a ListErasuresWithResponse call
+func ParseListErasuresResponse(rsp *http.Response) (*ListErasuresResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListErasuresResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEraseContactsResponse parses an HTTP response from a EraseContactsWithResponse call
+func ParseEraseContactsResponse(rsp *http.Response) (*EraseContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EraseContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetErasureResponse parses an HTTP response from a GetErasureWithResponse call
+func ParseGetErasureResponse(rsp *http.Response) (*GetErasureResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetErasureResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
 func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -51543,6 +52757,15 @@ type ServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
+	// ListErasures List erasures, newest first
+	// (GET /api/v1/contacts/erasures)
+	ListErasures(w http.ResponseWriter, r *http.Request, params ListErasuresParams)
+	// EraseContacts Erase a person
+	// (POST /api/v1/contacts/erasures)
+	EraseContacts(w http.ResponseWriter, r *http.Request, params EraseContactsParams)
+	// GetErasure Get an erasure, and what it has erased
+	// (GET /api/v1/contacts/erasures/{erasure_id})
+	GetErasure(w http.ResponseWriter, r *http.Request, erasureID int64, params GetErasureParams)
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
@@ -55809,6 +57032,148 @@ func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ListErasures operation middleware
+func (siw *ServerInterfaceWrapper) ListErasures(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListErasuresParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListErasures(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EraseContacts operation middleware
+func (siw *ServerInterfaceWrapper) EraseContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EraseContactsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EraseContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetErasure operation middleware
+func (siw *ServerInterfaceWrapper) GetErasure(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "erasure_id" -------------
+	var erasureID int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "erasure_id", r.PathValue("erasure_id"), &erasureID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "erasure_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetErasureParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetErasure(w, r, erasureID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ExportContacts operation middleware
 func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
 
@@ -57703,6 +59068,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/erasures", wrapper.ListErasures)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/erasures", wrapper.EraseContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/erasures/{erasure_id}", wrapper.GetErasure)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/import", wrapper.ImportContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
@@ -71808,6 +73176,424 @@ func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.R
 	return err
 }
 
+type ListErasuresRequestObject struct {
+	Params ListErasuresParams
+}
+
+type ListErasuresResponseObject interface {
+	VisitListErasuresResponse(w http.ResponseWriter) error
+}
+
+type ListErasures200JSONResponse ErasureListResponse
+
+func (response ListErasures200JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListErasures401JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListErasures403JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListErasures404JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListErasures422JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListErasures429JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListErasures500JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListErasures503JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContactsRequestObject struct {
+	Params EraseContactsParams
+	Body   *EraseContactsJSONRequestBody
+}
+
+type EraseContactsResponseObject interface {
+	VisitEraseContactsResponse(w http.ResponseWriter) error
+}
+
+type EraseContacts200JSONResponse ErasureResponse
+
+func (response EraseContacts200JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts400JSONResponse struct{ MalformedJSONResponse }
+
+func (response EraseContacts400JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response EraseContacts401JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response EraseContacts403JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response EraseContacts404JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response EraseContacts409JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response EraseContacts413JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response EraseContacts415JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response EraseContacts422JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response EraseContacts429JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response EraseContacts500JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response EraseContacts503JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasureRequestObject struct {
+	ErasureID int64 `json:"erasure_id"`
+	Params    GetErasureParams
+}
+
+type GetErasureResponseObject interface {
+	VisitGetErasureResponse(w http.ResponseWriter) error
+}
+
+type GetErasure200JSONResponse ErasureResponse
+
+func (response GetErasure200JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetErasure401JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetErasure403JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetErasure404JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetErasure422JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetErasure429JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetErasure500JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetErasure503JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ExportContactsRequestObject struct {
 	Params ExportContactsParams
 }
@@ -77427,6 +79213,15 @@ type StrictServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
+	// ListErasures List erasures, newest first
+	// (GET /api/v1/contacts/erasures)
+	ListErasures(ctx context.Context, request ListErasuresRequestObject) (ListErasuresResponseObject, error)
+	// EraseContacts Erase a person
+	// (POST /api/v1/contacts/erasures)
+	EraseContacts(ctx context.Context, request EraseContactsRequestObject) (EraseContactsResponseObject, error)
+	// GetErasure Get an erasure, and what it has erased
+	// (GET /api/v1/contacts/erasures/{erasure_id})
+	GetErasure(ctx context.Context, request GetErasureRequestObject) (GetErasureResponseObject, error)
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
@@ -80551,6 +82346,92 @@ func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, p
 	}
 }
 
+// ListErasures operation middleware
+func (sh *strictHandler) ListErasures(w http.ResponseWriter, r *http.Request, params ListErasuresParams) {
+	var request ListErasuresRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListErasures(ctx, request.(ListErasuresRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListErasures")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListErasuresResponseObject); ok {
+		if err := validResponse.VisitListErasuresResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EraseContacts operation middleware
+func (sh *strictHandler) EraseContacts(w http.ResponseWriter, r *http.Request, params EraseContactsParams) {
+	var request EraseContactsRequestObject
+
+	request.Params = params
+
+	var body EraseContactsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EraseContacts(ctx, request.(EraseContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EraseContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EraseContactsResponseObject); ok {
+		if err := validResponse.VisitEraseContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetErasure operation middleware
+func (sh *strictHandler) GetErasure(w http.ResponseWriter, r *http.Request, erasureID int64, params GetErasureParams) {
+	var request GetErasureRequestObject
+
+	request.ErasureID = erasureID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetErasure(ctx, request.(GetErasureRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetErasure")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetErasureResponseObject); ok {
+		if err := validResponse.VisitGetErasureResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ExportContacts operation middleware
 func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
 	var request ExportContactsRequestObject
@@ -81685,1104 +83566,1129 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkxxJdib2V1zJMRv0TFSiqnCZ7iqTjdBAYQYcNICpqm5w2I3N8MrwzPSpSPeccI9KZDexNpJWZtwL",
-	"RdIkM8lW1Gq1Jq32gZLpjbRdSvtfltNDvekvrPk57h4et4zIrEIWhtv90KjMjPDLcffj5/qdbwZjOV9I",
-	"wYRWg6NvBgua0TnTLINPj1KW6WeJ+ZOLwdFgQfVsEA0EnbPB0YCaX0c8GUSDjP0q5xlLBkc6y1k0UOMZ",
-	"m1Pz3kRmc6oHRwMu9MP7g2gw54LP8/ng6CAa6NWC4U9syrLBu3fR4NFigR0mTI0zvtBcmp7PZ4yIfH7B",
-	"MiInRM8YUUwkLIvwbzpnhAtC05Rwrcg4pXyuCBUJydhCZloNogF7S+eL1PSn5mpEF4vR/v7BIMKZ/Spn",
-	"2SqY2mLRNbHvZWwyOBr83t2CgHfxV3UXJ2Gm85hqNpXZ6gW020jGsX1k695cH9jhjArB0nX94RNbd/dC",
-	"YkeGxs/5nOvm1ZrTt2adw1Wj6rK0EAf7zdRPodVwPAmb0DzV+Ipt2XzY79xPj+V8QcXqhWyjBv4+EvLa",
-	"BJG50Nm6nuD3m+gpz5TMmskeC/ZWj8bwROzOyiJjV1zmiizolLVseXylRPU5ffuciameDY4OHlha+y88",
-	"tZXOuJjCwFpZxQ0ziWcJmy+kZmK8+hlb1QnxiCxllpDxTComyMUKiDCmacoyMpEZ0TOuiBSMmCExpYfk",
-	"kWEUjGqWuO+IlgVvMbMBdgJEI0uuZ8WPFzJZRfAdF+TwPpnJPFMRSSRTREjz7ZTMZcaG5JkmGdN5JhS8",
-	"PeGZ0oQKtTSMzDc6YzRhGYmDWe6dskVKVyyJh+Tc9XvJ7Eio6YVlMBAyZVqR+4eHQ/JUZoYJZizgkbAf",
-	"eEYmnKUJckjzo1km+DCWQjOh7caBB1Nm2sB+TZfYwf4nZDkzvxUTcYTjyvDiRSanGVNqSF4KP0Kgo8ws",
-	"Gc2rsFBc+Scu2WpITrJMZpYwOEj3t5yQJFuRLBc4MyE1uWQLPXS7GolX7LyQiGavtOzvw/r2XlCtWWba",
-	"/Adf/md7//DND743aNzzc3PBtO98+HnjW7Jh0/++vGjt5Zfy4qYv4udc6Y3YO9dsrgYbc/TDTTn6C6nP",
-	"6fQpTzVr4IEvRbqCXUzH2pwyqokwJx03tGJE06kiM5kmbWMVUo80nZZGi3Pr4M7ndArX7juY0DN85QAn",
-	"5D75GdEso3hjv5x8SvV41rKyF+a368gi0LiVRl7NpGBrKQeccWEesysbkZlcsiuWEQ4ne5lxrZlooR28",
-	"OcI3B31HCKN6ge+YUZ6yMeNXLGu9STP7QNdVuumWP2VjKcY85dSQpPWwZaXHbuJon8pcs/bpml9vfK55",
-	"uqbHPL3xDs9AXm/tEsX56whHhdC9GXtgdDxrYg/HJNZ0+p8/+irf3z98aP78NG7Z9rtkF+61ZjLiSLYj",
-	"oB8Q9KIuWw+AEeSvw5Js46afzxXLRPt0cvfztl359k1nr2nTbXZmjnOijLy3pIbJTYiQoKyAXHJFeUov",
-	"UhYqLvdaFBfzfm+2B6N5Z8aVMbWQQjHYMo+lmKR8DAO10pj5ky4WKR8Dx7n7S2UG/k0xHvNkwgZH9/c/",
-	"iQbMCE/mu4xReBDWa2iutRlLE9hvTCmjCZir3MxxsSACeLx5AMQy80pElDRcf0yFEbNQkyYcZC0r65ld",
-	"cDTYP/jpT37/8Iv7r/d/8fHPH/7hz+599uDFj159cnpwbjrrRw0Q+ZAcdWFjnGeZkUqVppp5wdqo+3IJ",
-	"w7XDMd09kYJtQzuUAD1hVD4eM6X6T8D0e2oXsm0eTkJeUkXGNMs4S4jMYdhPZXbBk4SJ7db9XtO601zP",
-	"hhPfcGXhDbcbZyxhQnOaFuI0UJUl5jwkEgSCnS94/5ERJKuZMImdNjfOpFIjxTWLyZxRYRk9JUt2ASqw",
-	"YfdO4TCPEWV2V7CRiJ5lMp/OCCUXmVwqlg3JWT6eud9xTBn7JRsblRHVqhWZ0xUZz6iYMtyqkbNEXazI",
-	"T07OCRfjNE9YMiTx45enZ6OXp89+8uzFWUxSrjTqhG6OZlhqaMj5TBg1hKbbbAzQ2usbg7smS1vCdUQU",
-	"ywwzgPeOyK9yqVlInBFPyHLGBFnJ/La4wiNBeNNwj2GgcTGQmHDYRxPOkMBM6Mz8zYU1I5qXv69IKqdI",
-	"7Sua8mSrU3h4GBAbNezB0Zf2z7p0XFCeW35Wkrxx046pIBeMJJymKUsG795ExTK6/c7tmEur+Qh1fGLb",
-	"hid2z7nBJMGVOaKJuUUjcpFrb33IGFlmUkyPSQx0G+IPMdgjFEhmZhyf0dRIm2y7VWk+Ao52c992lT16",
-	"XgBzsJfgBXCb5Mjci/NcwRdAWvL7Zy9fRERmhBJDpJRpRkzLt0dzv+zF2HCXlcY3QJX6qczFlvS9v1bm",
-	"mEDDVeJmDEdIlOGq8PDO6WR7A5PfWGZJIViwtxyFiXMpn9NsupVAcf/g3rqNp6UcpdD2+o3HjWQqCTx6",
-	"RNQi5eWbCsyZDOx0sMRqJjPNBPhBNHur1e1tQBgz8DFBDshn/FMY4MfmLzDDUgLWjSicA1zNsDFrLezv",
-	"mzftsnxGxWo7Jv1Jq6hklmROxWo0oTzNM6YqSyMlMT8T8zNLCNWazRdakUkm52g5oUmSMaWOiM5WhE4p",
-	"FySlmmU7XgM3UGCuJVFqTOesPl6zAoEBuipPAV3y8SyOCvkHFGauiPWfkFyxr4R2HWdMyTwbMzUk8SnT",
-	"2Wrv0USzLCZTfmXvYVVWu4Zfia/EU5nVxxxZzTzLUwa6Sro6Mg/vkS+AuT169YxcspWyKsyUaTs3MBkP",
-	"yQvGQdBLZIkScLsuDSPKFUvqNHEGfTPWlBqhnbHLY3jkK0EIM2NH67uZraaZLjyTII/gVYDSoPPDUKWW",
-	"MkuGZvSPTMf2ll9k8srIkVr5Z3qMaC4FrpggM6qK/QjGWEXkUhjqQtuE64hQbUaeMvOukTMomXORazYk",
-	"r4HovgGYl2lCNG4XEEpyxezC5IsIbPRKwg/lVuZ2c2Sma7zWURjPwGNrW8kYkMQwD1w22Ba13esZdMIW",
-	"TCRECiOIwuoaogA9gXer4Veg73wuzMGWGf96W+HhoJVbeINEiUk8rugtc64UF1PidvYROK4JxcF6v4tb",
-	"dZQghNvUt6Bqd4zfUtVbRbZSShovxjxotXYlmjPFxyA0mN0lM5rxdEWCd0KeC3dgegvU6x5mBDefpQm5",
-	"YGNqjkBoZaFj5MIJ1fSCKnZcuO/cnW/0zKXMLvFywSVR+cJoYiz5jCWcbiewPFgnsORFF6O56WMEtsna",
-	"Uj3GbvfOVwvmZeTqAGCfz/NU8wXN9F1z3++ZCVu5wEgCu1+9OBx67ETouDr22IvSccMMYsOSrM9VLlgG",
-	"7xFNL83lBRMDW6QdEETZgKXpjGnNxRS+oUnCzWs0fZWZNjRnanA0oali0WARfPXNQDGl0AuRshGyc1W3",
-	"cX6GPwBLlrmGOwu3EjX3MlnO+NjcZLY1uN0GUYON3znqHhw+eFjy1T2oG/0jP7g5fTsCr3h9ZD81X68Z",
-	"BYT1CKN/KbZ2RB//6GG379B+JS9+ycYg4EOEEwQ+lahKx5dCLlOWTFkyorrk70ioZnuag1Fa5Kllg2iU",
-	"rriHo3JDFyCxdr/j4qr6eI8iH8/Tp+kg2qXP4wlL+RXLLFF6eTWAoE/wvdXgXdWBEQ2YSDwpqlthaRgh",
-	"PHBEYiMewimIyR30Pcorln0UkRjcUyhZJbH7nHBl5pLE5nDar5jRcpP4mJiZ2ngFrsmEG9m+x+qZB9eu",
-	"f+2NS45adCeJfsZRK07ZFa5d5xvP4cl30UCKdDWSSzEKVr5MyddWKFowaW4Za0PSMjUiE3h50boJYTHY",
-	"CEplaIFkGZCbXshcA68DnSz+Vc5yQ9SFniGRrZo0yqhmEGtE09S1Z3SKsCspAnpdSJkyChJaxuY0u+y1",
-	"G41SkV5d80A612a/s1V4JfsMELQAP77akqDk7rc1uWBTChL6TKZJyNvW7jClqc77HcMzfNS8lCPHaxiW",
-	"XfViWG7lj6z6IlgaEUoWUsK/SJLGkeXzOc0aw7EUMxfrmBGvvohpTgvFyPlvGlrVs4wpoFBpzWWOPrmW",
-	"RbFG1nfR4IqmOWuZ+JIqMmdU5RmzJu0yKczvoGmhEStq6L/S37vQUfllKUTW+9SBR7iTX6xNVI5FLMI0",
-	"Q9e4o7GbV0gfvzdKOzHgYuUjFLDiqHbh1W8uf1QbGFDppnjTds0+KlqcO7m0v6BTMIogbOvB+rCtf/DV",
-	"V/n+/v5+W+xWyzitykhxqzRFPwHx3eZ18Xql92KI9uOKKC3N7mJinK0WmiWg7qGpQs3kUgxRiAkC0dZO",
-	"iez9wzc//F7TQYGx2/Df/vf1C7lRAILtxl/wNcnJboQuLuhCeIojBrdT5RKCi3pIXprrR0jNJ1YMP8LD",
-	"yvEEz6jZx4aRQuy3o0C05Q3hNaDq0FeF5cWommgFxPsRA8wq3fe40Io4pn73EZzfHMKOtiF0E43BOYNc",
-	"YUuSVXheOTqrNMz2CTiytzKPn1nBigkj3X8JoRYjO75AMDFTCKSSQTQw99YoF2CUSwpuqnhqeFA0uKAp",
-	"FWM2SuVyADznipvfdeY4PMxnodXImkLMpLi6dC/QTAMLC35esouZlJdgRsZvwBtsmN4o4ZMJy0IuackY",
-	"Dd7umcntXVGIWFFmljD115Trc5wpfP65me4TO1v45ilO+RRnDF+9kjL9vJg1ygMw9TM3c/juU5z+c5gM",
-	"vmlJcO4pAF+fWjJ85qeJnICry/BlR47KY6+RJE8tRd64ZX1uBYFSSOjg6xncTrjS9sMmFHsmHs+4YMoP",
-	"/pk4EdOUq1nQsxO8ix2VCWx2nHHNx9Tca2zOsikT49VmC+ZaQp5cNAefT4o2/WC40j54pMZT0TzTkQRi",
-	"njEqG9W0l3D4ilZcT+vf+cw+Vj3tMLaiFTuA1mP8ynZVnqC/qfqrmE2qZZD60HntsbfaplFUZ+TimMPW",
-	"WufjYlUbFq3pJq5dAS2s1U9pQ4V9nEEOw0Yqa5/7bmw0O7zweunNeMxHiotxg+xt7nNBYrh/5lTQKcvi",
-	"IwIP48UOeiRNUwV9bn2Tz6ga0fXCnNOUsbcxzbIVoS0SXaP+2lvhdzvFK/4B5+vW/d3D71ys4Tc3IU7k",
-	"i2Tj7ZJn/UxNuWLZiCfX3P9XLFN24foEUrfLITaK1Olejp7NSpc5/n78OOWm3VTd6O4sFcMuncgSvTs5",
-	"SlXgCeXfgTUS2sOzyd306epFuSH77aNSe9XB3ML95Lq+nXuq1PtN3Ff+oviw7q1XLvVkrSY+5yL89qCq",
-	"m9eYbIdCWz31PRRcs6Oncs+bW7CB4Qv7x5f42JvwuT3MvcK0ZtPzYMr1LL8YjuX8rqQLvmc2xZSJu348",
-	"78LX1SVf7MkFUmVvISHgEIf8Lird752r79Xy2pXerZtf+6JYG7XM1SKlK5eIYJl7Zzefnz6v8vjud5TR",
-	"e8o8fd1LZ4yJL+yj7cYat5FPrQVxM6NSbeN2zqJsHNrlPrg9SePD2kAVthde7G+6d8mt3GG3d3+pZvul",
-	"k42CYBwt08Q6yjBmnqZG6vE33Eb5XmWLYi+T4o6X5haWJE9Zq5r4Pry3WymDApyogawe6DoTmY1s2F59",
-	"Wz2VGZnJJUmlmFbcKBAEMpNpQi7YRNrYiMDC2+TXr++oXbhWHccrT+3ZBHOIl1RBAKNA1BEzIJ9BD51t",
-	"4d7KwoPaftjq5OjSnBDPoH29ICCzWDEq7IoAQ1CaG4XfLA4GIKcJhlYdk33LHsCF0W/lrH15+70jZNv+",
-	"abFerxnL+/T/8pSJMUtGudA83d5HXXJ5VraiBo+l4GJqgyAVkcJvx0YXZaeLdBszQCDEVUYoDN9RLCEX",
-	"K2L2iEuJGpIzJhLCNaGKxPb92MXQ2kBZLUnCNBtrswVc2h/+BoHsPdZsyUUil+Fmq73UQpFWS4J33Vas",
-	"CNaDG7pgK72XmWb9KNTOaW0X9XILF1ykYOHXs0LkKbsNpT9P2S0p/K7nG1H2c9QlPwRFH+Z1E0p+IKmU",
-	"PPAbKPd3fnx058dHX+7vffJo7w/p3tejvTd/9NVXw9oXpe+Go703H5U//uCjH/8uWAhK4tp3NOtDs03k",
-	"z+74J/vs9WTBEAVrM1PWuvCTD47y2YesMa4VdrtI+eUbGMBOaVmVvTfZqw3i8iavl2TWbbnO79bevRHB",
-	"u2tWppHhOZ+zHU5sjSYQnDs4kS75bMYXC5ZAtpz7rlUzCHG3iv+Cg7rfpT10EW2SSrrbs7eNdbmX0uCJ",
-	"da+c+fBwf4NUAyOObWeqDsSvblvxprbl4Nr1UTil5b6ZW/hWTTgpm2gCEe1gkjHngytEhQRdlWtVmHSg",
-	"46jdnmNBBtfLBr1DUSu3b2+7shp8UJdND3Su3rx6vVGkc4jn/unGw90ACiYnsPo+qRdfWpty1I8RhKpb",
-	"yXDwZj2T2LnivXul+6wPuz188Mlh7Vaqi49hxkMQNjHh9nL3ZsINgiWeupedh8K24Lo7X5+b0Od6rRnj",
-	"vHusHqtkk/dKufGIpGpYVnyXLvjdq8O7YBlVcZk9VSPlPy6xp5nWC/Xjo7t3PZ/ag38P9/+LH//eunhz",
-	"9Mn1NY6Yp5892dg9tFgA2PQOj8RicU7V5e4tUX3Az10KzpA8EiuA+CDs7ZgtNImHMe6E4TCOfDbl56fP",
-	"EXfXZhgD+iGHvIM2SPS1WkPdNuH2zBAtE+WP4TdvPgruwSZ7BNLgFDClAjFpTt+G8hHs5YojHwHb+15C",
-	"EKc1Cta1SeEFEAx749ug8uMA7vjB/j4Zz2hGxxpQijMGSMQ1qQCO/LaqFshAVDE7ufow4VcX0w/eEMDj",
-	"YiJRkUNu8KAKdjIAStZ4swUKepeN3Oxxna1GkLrbfrc6dEW47a3wpLOVEa2UZjQxY4pPT85PfzF6cvL8",
-	"0S9Gnz178fn5yVkcWVQ1u9vJpZBLFXiJEDakMot7h6WU4If3e2ozoctnJvM0GcEo2+NFtcR5EEqePnr2",
-	"/OQJYBgdExDdjTTpxOjWLgOJul9KH56KIqfPoXD2B9sMmVKB4elrHdhhtDAm004T5/UYA7WNW4I7a3rg",
-	"pmZQwVVzY1ozkWZLf8FEGoe6gRPAkqvBBaClpukIagF0VrkwfaIK4uFsusNeww6CxcUJNJIkT7h+NHYR",
-	"UE5wsi4j63Kawl82obqvCGUafuybwY++Lfj4xDXoxnEidFNWGR33CtAKZgK597qtSgKAryxnksxpwnwa",
-	"9JQdk3ic8iO8RqmFvwFECnjD8U85n4OSyAUbkhd5miJoLOBeUXXJEniJFzCSz3929tnZETjZFwsL+SNB",
-	"8Zx47Ctzpxjlh2RsypVmGQICsXRCqPK3PmJ8yTlDVDokZwkvxHCfGRUA9tcDn0DLbJTJtO0WlIUZCUhA",
-	"bYRAbwCEicVhbjZ14FsNqbneI6wY5qDTNEXpR7AlMeKvXlnjMy6Q3ZtEmjWJsdgGZyoGaCSbii7dVQm4",
-	"TzQBKM5HZAb4qBYvEVEXLV0LlKeY3LFffhSb1eaapFJeKrM2GJWwht7FYdvExY7NXod2GVukdGyTFD0B",
-	"HaUaiGho25+AGZvLK0PCc9jAHtMRz0iaz4Vye8dtziE5Y+OMaVvVAfGkGDxmwQpMA/EPfvCDGEGlJjLP",
-	"SMKnHHGtKhCZ5mFcvV7UL5vFGsCPLJiZES5AeraAoVyvyAUzckevvE58o/EewZ9Gl6z5596gHyEwTmMZ",
-	"mD/Ys/Lz3rMkrschdceyAH7biC+a23dIYCBhFrRyqDJjukXiKEojmHuuIY0i4E7hiErTj9zl4OleonIl",
-	"fMKeKceXWu/DHcc+mC53r236Xq8b81Dc3Lce9GDzWVHO2MLE3qYOWo7KBVFsOjejPoawtP21FsI2w89e",
-	"5QchdSB77b9513zm2xAQNsE8KO0VnHAzHW3MSJlEvhxJDzZlhEKZJeb6P4BAeTa+vCZ6i2sjk0vVp0gc",
-	"JC9mcuk/c2XlF4Bgx9b6hZWV746G2Fwx4dn8uvPzrTQBJAkraZq70HNa9wbhumcPTmGrEw+MSR78EWSH",
-	"mUwTjCtraCq3VQM76888xke3DEpOWJIvWq7T5JoUZ0rzOdWs1zRO3MPmxbcLNtYjI5UjDsH2Q3i74BlT",
-	"15qGZfcIydfv5ji36H2t+aSoVqMg1/xAxmVmJZ3wBB08HPSzHzl+1pJ5zGF/52lCAujtXsKLZdHNu9z9",
-	"6pgCYmQDS4neQ1AwPN06FPgRWdKMJlbnByyRMJSmc2citEPT9av4VGyBXrXdNuxnycIRh+BUc661Z3oN",
-	"xpdprxloNl+kVLO+S6OteblqkavckkEJLhv/63GWLAsMdlzljqqIn6WpVk5tcJ7KUymYtl3Ncuwvlvwp",
-	"HVbHMu0UG5hViesE0E5ut1ZChoO7u3LVVe6sCvSU58+tIsZjqRrwF8MDvOmJXC/ylMC0XC9rRpc3spHY",
-	"LC4ghIKFOp+DGRsYSRyR2BZkMH8mOYKHMuuauUiloWR87B730TvxknLNxdS8tcjkmAGAivlka9GYPxGD",
-	"wbY1NpJumkJVyNe+GCOwTa7IBeNi6mScCAuUwH4ly4oANBxUJWE7yvVa8pyugDEDoDFWy+QZsWVOewpV",
-	"bgYNPQEn9MGGjx+9eHzy/PnJEzQLGPrb6n4ApXXBxnLOLPt0qLqGGnB4EVOy35A8LFF9SA4CB6wVFiWn",
-	"553ht0HPHW2xNvo9zIuaJT2eLvZWX1uDFbb7HERbNakn/IR4P8TehBr20NX7fwGlMqAM2MqZIPEjbDuu",
-	"yKuTF0+evfhJnzFVE0rwasBxFusXbpPIn8FijKW1K4jtd0t4nsKNXKZ0O7OzpvqbVPq2EAjab981Dqpw",
-	"Aruz25TItkvTTVkbaZin6hR+i9qH1sG6BElb00sw+C/tJk/ZREeuhPKS8emsEJyhMKUakpP5Qq+sBdlW",
-	"WZYTAMWzV8VwI1kWRIIm5GCapZwpPWKi5WaC/LLQa6zwcnJVmFmqmJsMz7CC1BWE0UCBWjRKW0A4ZQ3j",
-	"rrbXmIritrO2dK4tFLgrEbQ1VFHKL1m6Wj8zC9u3oGNm3elCLq2b3C4WwMHfCIofbqEK0UvjbN2XT2U2",
-	"3xyHQY6sIFkKQrVPN9SYgXudKyzdFsJBeonHgZ3HtmEYXDOKU6dVxFZHwQIWcuLdG1yQi4yOWamu/eCb",
-	"b/+P/+7bP/uTd///3/yz3/5X/+bv/vk/+s3f/I+//a//5bd//Ne/+Xf/5Lf/w//+7R//37/9i/+lGily",
-	"eP8aAaTeRlKg6IFKMKh7iPh4hvKTkav8jaNQsLJbXB+RGN6PI+v2sWGRYRxSJpfW93VMjERcfhbqh1g3",
-	"jUh8PaJjEgtsV0jTQoD0J3C8btzmxzfN9pKa5aV2d8N5d9vDpw0bgR1PQ890+JJpZn0niGG/eR9QEqA5",
-	"tsdI8lSRx2dfGDbzB8/P/iBs9YILhAKuc5MSqmKt2Uo0s9M1y/vx3oP3Y2Zq8Fd6mPI0LWT20oH69k//",
-	"2bd/8l/+5q9//e2f/uW3/9O/6Iy87rRlNWk15reiCFLoZ1RD4oIvoY5O6WFKcpXTFIMF7sRhMIrR2Oby",
-	"gqdmu//2H//T3/7Fv/32T/8qIsPh8CNX9EpiRWJoz2wdeskaMIGj9da3Smo/8KXYHJCzOQSC1qxz3kPx",
-	"SVdcbbup3W1PCvXlCNzTcPHDdaAgeh5syKDdmm0e99u+JXW+3i9QzAotcPMZRVRhbjmgLgNmAECfunAN",
-	"J4SsDWxsyOeftmwW8wvVecYinGEJmQCs6FyQv/31n/3tr/+8upR9eDwG3x48xRZaOL61ilWh1jWd4gWF",
-	"Na6bVgEd9u4Kcx5758AHSUNn/AIqhviQF2xuSF7PpNmnXNiC8BmjRRQL3L14kUgxZmRuaOKB1fHOBgOR",
-	"Gm5+hivmvdrE7c+VGdurvRIO/fB+j+6U7pZFEJABOJ0lJUPBqcOoCOywVYRqiwJGCnoEZ1ekepLJznjO",
-	"+smGnnbr6IYud+7oLnq9pqMbnaIfgI/bzCdjV5wt29dsC4/MWCrddp1QkmQrkuUQEh3eLQ3GKy4gBLG3",
-	"p9Gz05LOBfJlWMe0jyLVGXS6ScERudzG5BHYrttM1f23HDp2vjArXdt3datSPRi2vBZlRwUeoJrtv2vL",
-	"7Zpd2I2+c44BAVR5k0HMh+/2MDD+Ul40RmkJHzbq2ThGkjcx8g0Ba1z0r+27c4Y7XlFP2FtY0p1O9BYm",
-	"KNfcCM1u9oDLouJ/UNJ9InJILPuIyD1vP4zI/VAKflAYEiLykFjbdUR+RDI2gQKroYlGS+ewQZN6k4bS",
-	"57bqNNowsExiuG4pkmBOk5ZQk6KwSVdOQljlrHrtVDGxyMnw4OH9Y7CbCGIN/kB6qqwg7XKNeRtQXHO0",
-	"RJGrFHXDz/WpsQWybnMv5jdvNcB163uJdkVqwS4sKBDZmPeFUS/UjDGokTvN6Byq5ihSS/3Z8Gau7beG",
-	"q9r7LprkIVuwWpsTcpFrEnsPS2xX032zistijWP3QkIqE8tc3lh3wEKRMLNhTZYm0aBRKAhCG8rSQZFu",
-	"Y/fIOh50C1rFqVzejmLhOr4J3cKw7w9DvTiVy3oy9ft2VPbLKzqVy2d+IKdy+SQYy6lcfuqHcyqXr/2I",
-	"zDKFgzIT9OM6lcunbmincvk4GJ3poBigI4+Nt2ovf/U+/Pwbe+7b4+DOKjFw3oSBriQUBbYIh2soCtg/",
-	"IqBPqE7jbirtth6e7rMWzh6D/YqLaXzkLiU06mAsDZi6qEh83AyJzVer+AgFG3BxGNGmiMo1j+RCYJMQ",
-	"t2uaDKNVhiReUCMh2QcwhAUSW1iaDL8S8YQLrmbwgPc7uudm9IphdMuxK+qbM5IyDVKF0dYBtnUYBgsd",
-	"eU+Z+wq8mKbR5pBLuIxjvAliougKyqsXfhtHNbgbaAK1AnHSUCDLTA41UZhG6fT3O/HoFi56sbI8doUf",
-	"fH/W2GM7RYdk0TO2VHRvdgT/+ty6M8q7YR9vahsIF5EDImTCSCIFM0KxtfhSQWR2wUE4hufdPI2EDF/A",
-	"8hB6Icz+T9OVkZahJSwKrSXKAUPyGHznCuzZuWJEQqqxdUE4GyvPsLD/alFHRC2b9u8d/ujhj7rM+4+p",
-	"ZlOJAq9bT9hE5qTBdTGXgmtpF2fGlZYZVoyEU9jkoHNt3qwEsC4JrnbMdyYCuITWRmDvaQnJsFVbt0+u",
-	"aX53spSbz65paKGtroV5ZTMWu8nhHtwyH2FNBSadrcIq7DcJ6O217VFB5SaUzL9PaM4NJwXBj10gdp0m",
-	"4Uaorsi2kMh2gxqt5j0VVo0GueC/ypn92WLZBf3ulgMIlu5cmQr7vaYu5RjKratSfk43AsC8FYPboohL",
-	"jY2thyXR2eozf8A+NCjWvlzzpooS2RXfCcbjB78detN/PZ9/s47OO2aLO2aJUjHxfMNoLh+tGAcRE1aj",
-	"1RkVKqVY6F9ANBNLbaoElDjxYU4KcEikAIUXOyV34oTFoIjECdt7dB5/ZF8vegrCLYrwLSbqsWXrELHo",
-	"3tdvvjmM7r27s/flo70/fINf3Hv30Y/v7N2Bb745fPdHX+7vfQLftiCJWdC4reqCbQYnBtHDzctjtbEq",
-	"rM8xOdgvw0SVcsa7QjcA+qpjdK/NM9W9ZyfWuNluHmOv32Vt+mVJG2DS7g5bMI46AJE2O7xhjQ8qCD72",
-	"wYgcVn6wsGdwmiSRokl1X+vj2gAYDkRziES9omnOyAUdXzqfBQLE9TPtYQ8eqLUtfxUD7izy3NaxtjcN",
-	"FxYNdEbHbEGzViehq/MbPOixUiBVU5mLfkhsMXPrSJzRhNhQ5YLF7e/v3b+YfHI4uffgRz+6uHc/oQ/p",
-	"vTH75PCTZJ/ts/s/uvdwb39/sv/wR5TuX9BP9g8vfrQHYIvrPTedKGfBPoj8Ni0vXeNub/QJG6L89Pz8",
-	"FfFuoPUetccYWtnELTYDoP4AlPe/Z1WQIFWnm5qwTK/x4TrvDFKXrcZt2y1r2Vtq1dj8jrVb7HT32m3Q",
-	"73W1W3vobl+7dXP6ndJutywQsOV5aiPalgriTtjqFkR9P+zmzTr67Zhj3Aa3eO2p2pqF/31F1IxmXv1T",
-	"LLviYxaRjBk174rZzHzrTMK3ODMKSFn/6IAvD/1Iw/2DBuDyx5gisKmm5VMN2l+sA141xG2V6MPeamWm",
-	"Z3ZRBIJ4CGZ0ROIx1yuI04m/943NbRia797FQ/IIU3lmVJEDQ70HIc5zkVaIeX/oD5ZCZzINHhuSR8Im",
-	"wjgURqiPFKRWHBMqbIAaZoxARJD/PTJqQvzNu9jCLMLrJdDubwZjSP8Z/PZ//j+//at/4esKHA2+ePbK",
-	"Gp/LsNk9IBITLqaappejtvJXfZCsXf5KS+YKm1NerSN3+OB+jwCoNUlkPoLBp5EtWKakQLtHsPzhkpv2",
-	"3pVtFd/+zb/8zV//44bslBuYOGY2Vuvj95i3rZPdH19/ycYzqkdywQS+tslswtJyPVDk3OCaGRkQeis4",
-	"vjJrWM+ioZe7xft3g5e7jNJzunAlq3Zeuap23DacZvn9D6+cnzvpG04L3/vgprPlIn2Ya+OZ0YazcenZ",
-	"H9h0rs8iN6RD+f0PjB5bsGiX07J9qgt7a+W/SnVvqInAXSJpLjRRWkKVOsyZt2CoPskUqmxkDOKgLjCJ",
-	"tDuh0uW84CC6JrpL9SEg7251COj4WbHJyrdrkjTBLtm3bCBowjEQkL3FrIQ+kF5F3NO6lqFFhuGUgEPB",
-	"JxMGdi7RXHWroactrH/unRakQVvmpUXE5IosMymmBUgApio0pF3Ej8ZjttB7zncX9wnvn/CUjVrtky6u",
-	"8FoAjchyRnwLaLEKPJdcKsQJ4uOZB9hZUmXOdta7Gn8juMCpB3cDmPmlzC5ZQvKF0YgmNCtUMNSepGB9",
-	"kTvb4n4trJ6N+mVKlwCDawGxUIMBpomhsXbbYGzscRE6bH0hHCHsPGFcnGURJBvExtqg5n6BsXi4i+BX",
-	"/BzEu9ovbJttqAGQMEWnSPMp06qU8785kLvfZEE+SbG5HWSlRUFDRhSWGSnSDNx5LB3cipU5PBedfHDX",
-	"xuag61swOVd7v7bhObxRPgDzczCc3dhT12P1HJHHZ19EgNNjOMTvn7180RPwZMZYi5kPc98AbsnwwQsp",
-	"L8MiZA75yzAnW8akGlWwEcQGcof17tUpGn0rqwak6bFMt3L2buPc3QqruS0mc4Ps5YNhLDtfvNtYOLUr",
-	"R5SVJTbcDNZwWK0Yur5kaI0mtu9mMgQesqrCYn8yLNUWRDIzjgPLPWJgpamR9qybH58DjKUVoYtFCvWE",
-	"SnBitgQ1G/MFD7PwbNwjidVcxb1BM6uR5vcCD4k/QY8tLHOzgp9tsJLbFHDgNB0tMjbhb7v9imb3wZPr",
-	"My2mPXy4p/jUd8kT3kCSlaM5woXxRG1Jq9g2yAN63fVlCJ3ewmVY9HvtyzD/MAoq+TndRJDHtRnBRmHr",
-	"G7CID86cvfO8BVzmbaWBze6Q77bBzW6DDTn9m3Xrv2MevVP+/ITydHUuNU2bSsyO2UI3Ga5fgnCmWOSy",
-	"JFSpBqZZfZaQs88fPz45O7PhBrZgAXGthiAL/WyVNpS3aUCP8CflgSB55iKx3XC2qWlWBdR0dUJdvQ+u",
-	"SPx7vjSui0NuKAvWBCLoiBgASHFBDu6C78fLvyDljPsWDylxnQo4cwgj6ORsCOkR0onoYLuVuVY8AZv9",
-	"2WdnfUzoCV3VZMM1UFLtO6oCuoE1ad1+kbbsc0JXFQTuDAtj4EuKrhRRsh/BqujNjajBAWxzgFvEvZXp",
-	"UsiluF4Rrir4iJ+0I8j1gUcqLCKhtUqgIbpIpQ5TiX8W5zAqeES5ukYJU1HpDtazW1G46Hfn0nCl6/pU",
-	"3WlvSS3RmospiQv8iaF7I246b5vJ18FV8N5F7ICtdUnbT9By+7hI+7m+3aUtf2gbTb6/41CNVLnjQGjt",
-	"TPXZRg3PFRt5KPtuIYknVY7QmmBTarmY2maKcHlld8wESn3vnhHUu7+mdlw5JreuJFdneDMJEf7o9ifF",
-	"OXurex6Gjknszi689SSrbGRdC6/Msy98sHqVPtVoDwbR8h48nsxkmiiyoBmdMx2gMXnU+WMC9Ch73zpY",
-	"UAvDedNjbW6Hc9wi14A1b0V6PbYJ7+GyxpEtl+TXrFLvBMsgQOy9UQyoJnOJFS3mRt0pgvnNVxjgk02D",
-	"2BAroSgw1w/t6o1MG6P/8Ot/HUfkcD/M8T62ASVzriuoewDmZbeYg8m1VWVKAf+D3/7lv/r//v1/+5v/",
-	"59//3X//b377x3/+m3/3l3/3z//Rb//iT779J//rjRYTCowujSRPOE0JGhN8LI6ZT/zDciz9xw8H5X4P",
-	"9j55g2n7+9HDdy19YyDYmLXr6I31eF4j5ZRLwYZgpCZ9eKOAqUsukm6Lkxvyz8zTgOXUDAR8HtgGvq8q",
-	"ELh2N9Qx8FFtFQxVvjEVm9RClnlT8WEXzwbaHJmxjKHhQmmqGbkTO0pDCVMPbBuROKgkGANsoC9Jagfc",
-	"RH2LbP5RZGsHoLo0wpi/2B4mZxYwj2RsAZIV/laQKVAQtwceDurBT3jKekANl5fEvOTXZBu09lIqe1Mk",
-	"lrqs7Alb5Y1lzCyaFGxIXk5IPMe89JH5IT4CAA8AmMZcL1R6u0GFZ4y31qemcxaAHdtNAizTwlBifJct",
-	"JhNVlzKrrF8mlwqHngtDbjOw+IgsZ6ubiqKsXDdwfP15jCwQcpFUH3IUe1Y8RRovpfJRD0ATw7WA0iv4",
-	"UdvPSCe75cOK0fYrcL/hpgcwMEcdED5pNprzREAy4Ju1PHPHeoXvd/c6Rbnr6+oTxaVz+7pE4L9oSNza",
-	"/lKXgt3M1rjZRW6iwUmWyex6g2SuiXUPQz9PmKZ8K2AnnBdTLqC6q6RmZXPjEEuNtBLDDrI9P6Nyv4M4",
-	"/Et5MYQHRja41kY4V8CIioJSCGhPFEvZWKv+ofhYO6z3cXtqHsc1bjhuLWhKOCX4cZgxOp756dQxljI2",
-	"llnS046M1ROaPCBKGxZMljLDEmdWLkCU54yK8YxIERGVj2cQyWGoORRSjyYyF0ncmTlpe25c9Ktm+982",
-	"0Td+62wEocuu2gyHvY2AKsfWOo8G3MXYYfGWH3nJ0NZKrN1efdDlzm+9otdrXni4vW79roNhXAsrsS8W",
-	"KGC3hrvayW0gC9r9ZUYsEzZKULAHXO/RIoW6zvBckKcBnx2ot3sRahsW7fjH30Sd+TwNegCfG3XKptj4",
-	"yiFOqJaJR34XchkYGtCuwURCEsnQaUcnEzbWhOJbS3AnxnawI6oBCaFSv3bYG7iLC6451d0bpsi9nNO3",
-	"oyTPqG6Mm7PwkcW1BKOe0xUgpjcWOnRQFQ8OHzwsg1U0Qi2bxeFCbZAIZbZenzm+dM+9s/unQbN6Cd+7",
-	"GumwI8mcXjJvgjrY398368YnfAw0UuTOhF8xl1AEZdst6rwU+NGeh4/AP/8AvOrev3zH9LNgWalNeBAx",
-	"Ej4akpdGdzQtwlZIl3SlMK6VJb0DUWFe5VjUw6ZY1AVdpZJ2mlVe2ceCSqzrDcrF3M7M85jwlemNjhhs",
-	"Nfta9WD1PhGBet9ja5lWZK5HGZvzpvrv7jhcML1kTBB8jmXqOIDrjGAvuZ+c+XCzs9IINWlTh/tfLaVT",
-	"brfBg/36PqhcGe72L3Rzz+Ebb463i5RyscML33QokGPt9MoP+q0bRGeMJp3ltQoZfyrL+IxUXUYYDoMJ",
-	"llpiMnbPECXT+4irEWRoN3p6k5xdK1+1XIB9y5xXNUrylvFJMcrFOGW0m7GLz+2DldrbPVA82zSMeMZS",
-	"p8RgaV9ZLhHmi6c4acWMJsmx6g3iMqdUg/XINDWIBrayornjRhjiUqvGxLTeoPQKG5sxnAX92q8A6fm5",
-	"7d1+91MchP30czcW+/mFPHMjst+UKjK5rtz4nHqdrzP4e2qhvRkfJylV+pikbKIJsEcIYBLsimXmud58",
-	"3Hd/0RKkYpijEaeKnv14zBAa25R5Y1Cf8znC74okbMxBVDMXk4NZdXXOXSfHiOq15IoRKlaIBJbUHudN",
-	"vshSKdo2ZNdABrPj8vXAMSYQAbasSFrqXh2H4oyRSaUKPBhGkiuIBeWQIKOxt7CxrjBumOndBRVra0GB",
-	"tjqf06xlpVnBhgkXYBJQHVd/H5DaVrRXnzdteUcxPM9UPWcrscmAOfnNtr62b2CNqV0wYNhpuWDonBV+",
-	"FJZCBaoEqoguaEZRgGcEMMmULXwpnWZfo1twnza6zC5SNi9wF2x/3hmBRxsSvbjAfgH5uNMCg/Nbb4z8",
-	"KdY8OrPu3k1RrIxaNUroqqmSJFnQTENLVikrqn/RNCWWVdt6YYrY6kvoJFYS/dSTPE2JaZ/c+fz88UdY",
-	"EmxBlTJHkYsxw8peVGnrEWqXCO89fNAtELK3Lt69fTJckSRDiBcp0pXVLW3ZMWyAJZERrSkgFiIXVUZr",
-	"veKZFHMXrRv/9NnZ+cvTX4yePDuNG7nYJWOLFvLahQtHsyHl0CGFlHMeLz9L4HsFhTEPYEiM3kWFwj05",
-	"3IjejcpqKqdt2weo6mYDE3HVdo1u5/xJAZQ1whWCqI27zMZ4R7asHQQ4eE8cS6YoQVJ3pcDGTBIUFi9W",
-	"GJ2MiwtQlTgIqknKqHoPtPC0Hy15omcNSy6XATW88IsQmbRYuyF55PLs6GKRcqjDVvzs4G9kgX5DVkwH",
-	"ghgepSVjl1giTc8ajTxgQFYLOmZtvl73uxnsK6n0NGNnP3+O/bvzjviPWqJlRy5FETSADRDBWKJs6gG/",
-	"4imbMvL49OTR+Qkxx1EPyQnkq+JylBpX2pBqic5lo/4Py7EkD+9t4GZqiit7JjTLrmj6WYuowe3vZJLJ",
-	"OaixPi4GoUsFlLTggsx5mnLFxlI02/b9Zvr44X2AlOraTz9jq5uxsfdW9lsyWpvs4TZzp8P2/TP2HpIr",
-	"e0lghni3WbDhZ2zLdLVmFFEQNPJsYa4he7gu2aoTQ2OToxHOsxXguL3cyyMfHBG5ZBBbmAVzcmzBFu5S",
-	"beYwtFJE1tezvfPX9WIsN1985TmjRpXDo9qQAQI/gFOtsL3ZSwYD4ai1TnChNEAuTUj86vTl45Ozs2cv",
-	"fjI6f/bZycvPz0efPXvx+fnJWdzNDspyTXeMznO4/k5c1nx1KYIoIntRYmSO/VKxIzMFudjLF0ZOGMss",
-	"Y2MQju5grOLFKv7I3Ls+YuqOYFOEbI7xarIZ4Ua4iF2RB3gHrnmRkDsLqXjDGxCL59+wsrcPzAJBy7FY",
-	"60klQl7IZHVMpBFnFiyDG5x9BDKOdR4TPcuYwtW54zvc/2hIfEIaih1mbPaSAWRqQN3VMypIbC+doRNq",
-	"4pJIgSFMhrJmY1AUL5yNkwZTwotQ5XOYW5oW8wexX5m1QKNKSsUYfBllFmB/aOYC9kfvEWGWAv2sYmtt",
-	"BUCUOU1YudlOG9bYA+g2IIGjHMMFCRKR3hN+Xu97rr04zXkQJIjWBSkv64FjuE3dVy7Z0myt5uzG7gOd",
-	"yuVILbmNza9gVDZvc+CrggDGp5i6jWGDKNjSK5lbjmZJM2Gred/2cGydf3M7bob1VkC3DSJ/rMrTK5G+",
-	"VK/G9gqHplPSCRjy7sz+4S2wS+EG+70JV39lBrfr8MfB7Hr5dh6n8dyFMLXLJBb0dr9BT+khm5j2uy1R",
-	"LWm35nrHco4Rmck8i8C8YZgLKLJO/0dx7PsYDkC+lsKFpludXmIyQ+1uXaC9q3Np4GWj1LNsZIax0Qs4",
-	"/s1eAS293xvv2hZV9UvuugZFujAodl1BdbPl+RBHv8le+SDH33/jfljDbz5FSr/K2BVnyyb2n+ZzUb7b",
-	"6ja1yg3mQIT73YZc6VPZ4DOq8XociW3+zfqZbGeH+PuNJtoXH7RExp3JBcEu3K1ggNuvPkGWpk2hYoKB",
-	"LowhXrAnQwdp59lgb3VGm+BRXHCI1Zdh5S9YKsWUaIkgKbazJtVFqVUTXiIcGau5OUXc4pgYpd6o+mZr",
-	"BQlFNrVyhfqd6SpBa8l8YT2XG/GBzlAYm/4VjGALJD1MIsIVc9RwpG5a9M/afJuxysdjphRm0lH0ZUKg",
-	"OZMLQ5wLl1kJqQJgA38844IpZl44EdOUqxnAUzZkStWjO2zlzsNiTOetOdA+Nxas8miks+AzVwVUiw27",
-	"MIIiS2oRF658ALr3TTuUBEAKFa2mt2lhi3rYfOKBa+r7qKiS3bjPAoi1TXcKKLlh+0VrazbKeSM+TxwG",
-	"b8Zlxuy8Ulcs849ADJAOPxpdm2kzqyZX1WceZ2VLT/d6PBf3q1uXRcbHGE/iQk2MAuLDSxQGyCaUA36q",
-	"pqkKfHZjKa5YBhkqUHigZON+/OIXFQt36aaquLPAoH2vORfZKD6jr22ZnJbo0a8Lm693OsY/OTknd+mC",
-	"3706uEuTORd3laaaK83HKnYTbZlb4I+E9uDc6BkTWDS6mOcjxendM/PSjPLyjB+sdVMU9b3u/nDvzQ8b",
-	"p76kXI/GGdd8TNORajPk+yRRbwq/YimJ3YvrzfKHDz457OGkg6GwOcumZv9sPBb/5s0Nxhq21g3F2uw8",
-	"xFXKMk2yPGWKxNCG2TxxZai23dg6aOkVgxzj47If/frTaJLLX7Dl7r2hl6yFW1yyVQkkl5JPGc1YRrS8",
-	"ZBh5YUEZFlQpSNCSE/IpVXxMaG5Oi7Z8b7hBEeg1Xlh0BXZYKJGGu5Ni7ZrtUoANbIC1hXtFlQrLzlNF",
-	"YrQFxoabTZn27nyyoFM2JADTJ0URZwNf93GIvIC7umCGdDxnG/DAOz8+uvPjo1Klwz/66qth7YvSd8PR",
-	"3puPyh9/0OL+fCH1KaPJyga81nbCGmDrllDhjClzKcdHRGdQoRXcACwB9+CYZ+Oca3KRMXrJsmMSCzn6",
-	"VS41jSP4G1xy8RGGgoEdyxwh8493dmXgokpIvjgmseIpE9qGJtPFwuIdaLKQaQoBtpqlq7CWDQ4PA4+h",
-	"Z/wTOgZI6bSMbbMu6NhR79Q36r55IX9u2y6+eWq78DS3Xa2HCCxVsq8chxAb0J7/NamaYeLJiUi2swVc",
-	"8K9rWRZ9IB37o+JH0IfDflzHJT7lX4MIWkMI7cZzYm8XbGw4JMavVvwVdrPsRwfRYXQvuh89eBN1xs83",
-	"7pAT6Oc15XZ/4OczVKf8Z1v3yH18bDZ6Gn5zYr2J9nU5Z0GppIK2DzsIu01yWFstqn2yxFlF5IBY/TAi",
-	"hwRhViJyj4zdNCJyHzMAictDDI+kp/K2ND5jAYHPWEDdMxaQViQluorkUTGYN9WT5bdg5He8J0XX2Xpa",
-	"FGcrn52CZ64rnNuviG3vk77bdOOw5517s8LOP6NJ03QxVasn+jdL8kVq2mvKgzjPcl8sspSu6CsGppnh",
-	"8o3BwLZ4Wl0yQXvKcibN6SkquY1ntoTbhIJAiXBIK6aPIRKFCrVkGUS6qzCbwdpn+hfoqG/iJk9s8Fj/",
-	"7MHCcd+AdARbmSxnKxvfA+Ya7IclxzbKBuOEuZj69EFXnwTe5sIGkGumNMlkLnrhTvXLwCglbdpMjGqg",
-	"XIUsPjFwUNlKpaQJG1dQq6bXvKtvws9emorN1bh1f3s4qFOHg91YDDQzrL05WAd/dHK6pf6xrYDDJ4hN",
-	"5sDEGhEo1mcBNmT9GTmdpqO5mraFEHXBqPXZo0blGHmgmLXnpygo786Q4x+9sMggVa+xlm5LyqBiQl8r",
-	"67Hf+fN7okiDWotNhiT4vs0nwRw03Ac+r9Q5kyC33fBs1WZaU83x+3KibWKfJbjRPS4YE55z9Ytv2+Lu",
-	"D4DB7IkoMZViEYMkLLdSpe1U28Nuxt2HdHvtoeeNsY0asB3YBrDnUauRZ0zTFA6wuXQhnWziwS2Ci7+C",
-	"cDAkj1z1LfBP+GiUS7aqpC4cHH7cHKC9B/8ePG2ByipnHVdcZ7bUrc2wr8FmkEDWAKdWwCrIxQotuWDa",
-	"w7upP84G8PosF2A6XGORtiexXJnXDreOFfJUZuQiV1wYFg9ApA8smGqAD4ICgX0HCkFYDIfhnL59YoE8",
-	"YhtU5KBEwgb6z3IbXWpzQAmUeWxkSGOAukgInVLnvoScovL0aJo6Px0s5wViM8BCN5O1jYYWAOIUpK94",
-	"eAOgDe8DL+MpCIuAj4Fhu/QSvBSSpFJMLTLkWjwNjNpepHTMZhAUrkgsrwwXmzP0isSl7YQJahn4G8EL",
-	"wnX/fRTiVnTDVdTFzpqmGiJSFFsu6Kibtd+GtvjFrkMcavuq2VHjChtFuCGSUIAAvs4F+dtf/9nf/vrP",
-	"cdsEB0eH71dRnSPCUpdo7oGajVJThlL+u//t3/7m//2n3/43f/ntn/51+dI4rNmNq7LWuhsFh9xyrzRo",
-	"Ozdt/4nIA6LA3e4MNDdndAuHX1iGynqPMxFVdV4YSvhlaDSqWFBr31UMc02aVu1M7Ugk6gtzvyEs/lYw",
-	"f4GwtRNglb4Cib8QPCAVlMNnQkdWhjIXLTj1jIzNzYbGK5YUBeC3HOJWNpVQBunswtqCOiKPFoVUCNIC",
-	"prf1Baj8ME08dSFqq8STkmrcFNCDqPvwIIIVYUbbyuqHg6iXQt19FfkIMdTBStHu4X3irhqPe+JQbfoo",
-	"5VnHuX6PhrVoAPcJS1iy6XYNhdue2vfGJXy67X5htZ7CCNgkqRXMMFDgvdW2IENVqy+ztNoWL61gBXYF",
-	"NlhgevRMZLM6QeHChdF59dvt/V5YN1s3igmzp1tqmHpTSaOxpji63VD2XKfshgpKtasDxc7D/sJSUeFU",
-	"/JZwk7/+Rrg9p5Mbgbo1XcKNYNvCRH5Dl2T9/c449s027waG6iASNoTbuB+1n4COy6sMGVoOIrO98oyg",
-	"kX43Go8/kWWib5Y6UD1m/XfKbZ6UWz8o6iY9WuGs1ibOYMtdY/zCpv/QNH05GRx9uY1rrTq5wAq4Dui8",
-	"foZsqoIzPpcMVDXrAtZitXBmAJhb2MW4GKc5ihW12fsqtNvRv3DeNfgUGzFaO/IlqrXI+tizqsq3ao4G",
-	"AJtEl4TZwKvAXI4GjQvEgsTcEPNhzgjklqVoXmgoOLn11oZJNAHZyIyN2iIKXJiCechJy7XQAgt64Sok",
-	"gSHluBwdXiLD3W948i528QZpanffvLuUnPMHI+m7Th+s2+1wR+WovTPW+FK8nExCxHfQGOVk0jMYEbWn",
-	"l+Yl+6d5FRr+vICObXCbjy2uny/olguML1laqE9ayqJRTOgjIqSNOgFoGItN678CVgP4CXhiMsOEcj0k",
-	"Magxrh6GbdW7qMCPsXT10fD9GVUky93rZovatx32LNbsQmQ481rGVJ7aitMeFVTmGpJ7YHYw1pq11g7N",
-	"WiIckJxIbKfu+/zCEPDCjx7bwUBiSFj0oGDgd1hkbMwSJsaMyCuL0uIfhsJUaPQFZ2GA3ZkyesWUWRCZ",
-	"g1kqBdSzhC2YSHyMgx0lciWepmW40mEp7lVDFqaZS88N5ffNqX3Xf/EUGoGt1VT+zvmTNrBrujecrngj",
-	"ytz6AK5nSEIbO6UlLq4FIDwiOojvckvaJ7QL/Oojx5q67ZvweMBkOt9ALn0t04yrI97f0Lgd/LTNwstG",
-	"7SEOGPs86mcsOmMiCYxErDGnpQjNMA9wMUWu5Ste9KvYfr2glg3RdYPcuxYi+d9bDkjl1gkWuHq4otLx",
-	"rLbcsGblwYWxJ+HKueUo7ZXSaaju9TAipdjTnbkrhuU8dlbYSp66l4F61fxBF9BGT4+y1hzUBcvGTGhX",
-	"EdBlzBIuSAy5c3GEzuF9i15f8hVApkTRs/AFgLsWPhpA49skfVZXHhsqKOOjEivTX7sq11bmivXdXoMr",
-	"RrM74TGgwG6lxl0XU3x5G2UUX95QAcWXH0TpRDOKLQPori9arZvba5klD/bDnbCZhcK8ZTjea/Z4RvX3",
-	"wVYxp3pIHrmg9If3Pr5PLlYWov/3z16+iMicUZVnLPEQissZ14wg3LCRwCHOC3miIsuMa3O7cwHA2DaU",
-	"Lhzdg6CIS0H0bUto2F1Xq1q9Rbyev1sBGa/F9IC/mUsiVyyEFQ1dewAhP9Ybob6GOYM/XD++QF7rV0IH",
-	"1Yvm8LRQgkYVD1EX/O1SF6Ir4tBNzrF2ofY5D1Uny81KVGu53m4Z+26ZehC+0BbCTXzJgQs2o6nd/RCQ",
-	"S+gYYrYrTokOJwkW/9qM6/IidKRncChU5MMomk3FMv9u5PttJN4Vy5rBqdYWEfOFMKZ5xnpWmCmloFaD",
-	"hBrCpW3NFVw225OFeqaZA+cDc0qa2qd5v1rpE27+GgFKQVOhAfi+QPTFx8MO3eC2Ax+VacKUHgEuQium",
-	"gtE/EZ/IGamsg8smByQ5xo+bZ5jCH0yLLLF55pCp4s1bSc7QtlUav09nsVYkLB/AFaFz1/VhtL+/X4QW",
-	"ZlfOUASuNuzRDWLYqIy0EKRQTjLaGJR8DoNZQIFeQ6TC8gXZGAf79ntlVyYXmqfhMA1JYKJGKNBLSebS",
-	"4QW3aXzlEZxgtKEzDm43O97gyjzLL+ZG/EgiQlMlrZel8Ar4mEcsuLFdxzLXa6Z09vnjxydnZ9s0XRVX",
-	"wcCc6/X5Z/3LLwGItoC6+X6jRiGJwDyL9ZkEnTfAXQupR2ha65tU2PfZekVjsN8VHa6Z+qg0rDoRMI/o",
-	"cL+JGliwBB0uaJw1h2ODjMwQnqFSsrKuxmDjverscZutojTVDNYsWChwz0RhRT7Y3b46jQVv51lQnYMD",
-	"M8+FHq45pj3WdIFWu5FgDTBpr05ePHn24idRPY3LQnX3M/C5PlrE1movVEh0hGzUR1Ez7uYtUlWvaECz",
-	"6uyqZfWq1p36xq80jla5MKbN7eGm+9DdCtXLumAkTedqnYSzQwnYyVS7lIJfuWI+DY6UVfP9CvE0XwN7",
-	"Sbi6tOUXRMLesp6Y+vYkX7fmpeyuWuuQo8zNb+iXMs1saa2to6XhxDuk4jZ+nNCVrZflZKCivFS15yYZ",
-	"3nK2DWryFnXFbCSAbWLreSLk7UZ1gYNCbVRhBQcENBTXJTpXI1eSszXKwMmtrrYIIsMZ/oA4PkYE5mLq",
-	"av7WFX9ITW1d2KbicG3LB9ExnZl28FAdAtZtr2BArsUSISJ7REu7pXwyyqtYOnlrucFujbq+251bdss9",
-	"X9O8W/DSW7fxvrJ4by3GDfvrkDzTZJ4rjVjGRjMDkQZ2t43eevTqGblkqyMSp5dqrkYxmUiseE4uVuT+",
-	"PZIyrVmmIpLwKdcqIvGeTVMcxcNqCGXFfHa4QWUoM6ldhK6pfDwDULbvfWO4yQs6Z+/iD8KG/GomBUNQ",
-	"4vq6PrHUhz4RJjShasaUq4IliMMfJymj4JqOfxgfk4MDoqXRH8YzmtGxWcsheW3nEf8wtmE51MnwXJA5",
-	"5SI1PTyecUGH5BFEMSiiZnKJ+az4KFWumqVymms5v/Dg3sf7+/C//fXBtmVD61df/fDHUFrL/I/stW2X",
-	"tLGgoKuuFATyuFQrYKto7yjfZtyV/vOlmYqShDEE+wxJbHlrrV1zti4Z1B9bQSTccXEfQvlhd/Dm5ZCZ",
-	"MV5TxTVuO+gZQAPTP3WtwKef+qbg4xPXniPWy8kzx+da+OA6zQ4eQn0NWQSqeFZ5MYqoBzg2X7FmvWX7",
-	"i9PfkK2eWSi1vSVur6sXPJrTtx02OFe3DdPzHCi0TVhFEWUqDT8CSXE5oxoK80LZVNvLjYOZGlJNudIs",
-	"G9kAu1GracUV2aYCQA1hRRcyTQsOaoHwOca0uZZZEpba5ppMmVbk/v79NYW1Rwh5OMICwJ0kLcqcmQFV",
-	"KGzj0aYcY9dcQVNbHxP3YaEGblQIrw82bBUl5qaTliHWz0i1fDJhmT9IBGNgiBF6sIJ0Nfzu2hh3fmZF",
-	"PnMxWa/R+698JrP/Jkxj9l9iDvMbpJwUY55y2qyJbhN+597BQnP16Dy6qrXVGMUHxGZizPqgBAWzeBK8",
-	"aOPmLCxf9bBhNYllJsU0rN2dssjXGA7Q2psw7HuorCkbOTTVHk8LrmbXjfKjGtIgW6oqqMIXlLJyhcsM",
-	"mIphPjDTAEa/ABDvZ2fAMazhcA73BVe57BFAscfRon3KAUsTjGajOU8En84adObPXGJ3YdP0UzQLb+RB",
-	"fsU8goqcENcYFrWrV4Y4NkpvsUf7ZkqHG3UDED1bQqY8q1O5LC9mMbuM0YQoSSY0KypUIiiRFH2NRWvQ",
-	"ac2vMs9QYHCCkwskq5RSWRu8Do2c2xfx01N4fQ0EqUtYOCpmPpZ5irUcLuzktYSLiAkEUIwtG0CZMZT2",
-	"cmGLAAYbrmYiXTeHMvc59e2Vv39atF75oQCOyAW6qNfGwmqq2ZwJ/bngusG/Ud1gUQktGA+wXTrbYcik",
-	"gmxkd4TLnLhgL9VDZ3dpwXBLN0EltzRkdG+ab/QWjl7bDZ+uQJAjF1LPiOLmKsYBY4Q+uCZQHShSoyyT",
-	"L4A1keU43+NxoXMZLQFz+qF+6RXLqE97qTs8wM4opiMQsrflv0I6tgsJFVKkK1e41zkk+vNhOyDdPKJ1",
-	"fNGmGrjSew0ssC/PwzL/7fTwbjOj4MoMSuDUGJuwBDLPeZwOd2nP+zI0rDA4wg3SPiJo14mtm9SsxdNj",
-	"21cdHbjVBFdcUFTWV0KG2jVoRLQebWLVtx5D8fHB/SUn5MPAiAwPxSu38daBJSsxXXd2jgJNAc8QzsxM",
-	"OCzmZNYxlUpvUd/I3TOl01bd67W1qC9/sDdLU+5mSE9lNt9Qi201bpsD5jwVjrf3MXQnLOVXRvUbIVnr",
-	"rX+B5IawdKQFFs2y9TuMlkt8K6FreqM6al2+6fYqcvMS99FBLnqFC1Gw/m9dcA63oZ18W+yS+a1QAhqT",
-	"4mmA3bpRvnjhmr3OUtlQClcAz2NBv7eV8+dlE8r5itghwY4xUdbdIT7Gp616Xx+SlqTTdTzu0WKByTYf",
-	"SOFBz5k2IqsGQJ8STeE7dZNUXVNnwoocvBd/3K0Tq9z3zj1ZDd1f051Vscrcuk+rouFslcFw4/ff5uff",
-	"S0QNdqDS7QM5xFw33kJr7ZdrimY3IFBdW9urn0+cYp81vJ3DeYsH89ytfnm+Mm82xFOUvxvUIRvoaFjh",
-	"UUUV8WpjqNIURkWZETUDofmirxDPVFPA88sJic3A4wDvA7Dx3HAiq1SGNfwwt5zIXB+TfRtW3F+Ng7A/",
-	"1ff0lGjEtfKWMu18sVvI/bBUfiSOOG0rf7XLOv62Q5bsfINjr7UJBmNoSvfB1wpYw86w2fIbxeiahzXl",
-	"TTXC8Hsjnjw7e0nuHTx8uHcwJC9FuvIOergIrGML4qlcxV/tTDnZqoR7yK5Y5l4vpKWE05QsMjbhb4eV",
-	"2puD9ehRUG7zsLnc5ino4p9SPZ5tdweiMr+JHGCed31tVk6rtoLYdfN6BfPa3YlBwwZ0u+NTY3o+mUzM",
-	"50aRhMFvTiphV4ZtWf4PDr6vxFdijwTVkcsWafAzI2QKxDW4fcmV9RgO4fUQEsVlfdgIZMyXw8fY2xnN",
-	"lS63HuCfOCgiIS06LWoEKZtobMBmP3a83gwBE+bwORAYDDEq0ipjQFEBsBTskE+FzPx4cec5YxaYWwCY",
-	"VEoAdD32riCsL5s44kxy5dugiwW648mMpYmfR8u73pcbHwG2LByfIEUjWEeg74JnndQ1d1hc4GnGkKuy",
-	"oEq5Tr0hxWyHXBQfzRj83ejNeYi1D8+s3K4gjyyqMAw5Z5WGbFiYsw6CFxoD1b8ShCSSKasG5kL7eAGY",
-	"jwt/caSF1nFkuYJR4Tf+DSc+NO9Iw4U5TtTWenTUQ+ges9RTfmWUZDq+jEKwLGj9+4roPBPl8tt3fLMf",
-	"lXFr0cxopmieNd+RO0W/H6GVv/H8FPFEjmZlIg2/EoEjqAH+wAXS+yMIdkKHcWHHa24KO5pBNLB7H16G",
-	"HTyIBuPAB2932yCw30FT4Se3HD39T8jJgtqC8LkogAcfHZYPfjoJJoTffO6n5T67yeHn82KK+MUzP1HX",
-	"gZsufi4V3bOduqnj5yfBlF2nSe27U08Mz7q3u3zpYtEjtdkrizWAnlZsa+eoQLdXaDZ6sB/G9gFbvmSL",
-	"usEI7vI+mJYt8XZw7FoBPgM8LitbAUNmIlFREcti8ZBcnnlKeaNTJQzN6Que3TPCqEgHhNeiMAc+Pj05",
-	"P/3F6MnJ80e/GH327MXn5ydnceRwmiyjMFeXIjOfhykh6qcyi3uH6wKO9vvMCnW4tiQiF+GgpYUEp853",
-	"g1cWbM6yja47vqFvtSyzso2lsvrAEVXdLEWxKTw6aythlvquEeXQpS9G5F6RnGlZ72F0b/v4KOg1iIQy",
-	"nwOXelnMrOdMW/W+K8LSmwGsHB0FsoxgqgFZswn6sQH0AfHplA84gnzrAugdhfZoE3WBJUYlaDIauhup",
-	"W9/zZAmvsfbozlLH19IcmJfKuydqJXjHq7teOjEPPWGa8rSibjQoAObZQBk13UUgU3mM9utifzWpL820",
-	"hfvvtKXGwuvZ6tiXNkq5KOrNGIlIzQxH5N1+gA0uGz+g7TRgN4316xvOuSXkU2erz9rKYz2VGUkyEEFt",
-	"2OmRj+2y14LL8YRI6UmehYmeThL3CWw+r8k+oEqK0QziSKBYGnk2sZqU0b8Aw1FmYK+IgkT37ysylgIQ",
-	"EhD1kS4WKWeqZKv48iC6Fz2IDvaje/vRw/3o4OP9N9Ga4tuhEfrjTuNz2fPXcgF5znEq01KkFyYV2Ngi",
-	"rEmMRQnnXPSNmpIpO3PNwAdsyvx5is2ZPx9hkzCGXDfaJTYsXYNGJPt8ZzDlNgGwDoWvD9KMNWe4IgiQ",
-	"Jd8XQGQrH6jMup0O5pneQgfi125VwyAaXLFMNdoKnwlDeYXeTDTyoY4/JAAuxDVE9dn3Y2d+x2fMGU+Y",
-	"ZmOj6IlxnoHhGX9Tw3727iVzoaRrOZVZr9f4aM3k5taykkVd2h6lDVmO1bMjsGsWROY5om1WrwGGumPH",
-	"rOly9/5Y3+t13bDAcW7f+4rzsfLr2st2zkX47UH1+n2Ppz84yeuhXJn4wj669SlrJtG2hTeuc38EUtWD",
-	"japUeMCyYSti2TWukQ/qXrg+J13HPoupvmnfGDtleLtndq9Zc9oDRjbRonKYNZRwTNLChSEJv+KJL/5L",
-	"VD53j+MDqlBHabJyAvUxOSgbMTqiIrpKwp4xmo1n5+yt3gz5r0NbCflNI30s3ypiEC3IHCQReLQZrqz4",
-	"0GUTa5oYBMSd8a87i/AFtsJ6SKQLZFcQDG7D7DrpvqnFzghX1/BwuviD3nes6e9GHJy+56ZTEsxqV6zg",
-	"jAm9e99mSM6tC1A14I2wtzpybpkFzeic6VImAyAxjTW/KvL5A13YJh5lXilGz0zs4TCFjImWslzG247I",
-	"lYlAR4+yOcQkVnM1tI+M5lLp0X/49b+OScrn3J7j4jD5YQqaYvHeixVwQF+zYbVgETnc3w9Ymh2j6cYH",
-	"whb9YAkHG+paRGkWVYMPHoZlzKsm/8P71zL4b1m4nquiesUJHc/Q+zejilCLsWBYC1iOFiwjse8mLpLI",
-	"IPUYqAwLDLM2PUBTaBdA68glWzk3XOBfsOWRbVgteO2w6ofT0mwyBJZ4Dys5mDG4hG28jbxhhkBhUYw7",
-	"Oq9UQ6rvJ+cUNDMJomdnbHzJbFH10AAUDHVJlcdCA8eJRQiozvD+/ifFnrBeohg8zg6pADdXpfi93eGG",
-	"moZ4Qb6PIW4EgQj+JjdPeaw9yNrER90Cl8JewKq8d7B//3BvQcGSv/6CvcbWZG8XbKwhxX1d3V3rr7Uu",
-	"XV26aa2xYGt0qqBwcI+eqV3p63bsUoU7L5GZVEy4JOJrCvrAizsvWVcc7RU+bd6bScFGwiOarMV8CMBP",
-	"AN8OgRJaxM254T3KhfkFcAu1wjsHwJXiK5b56ktxRB7gt2HdKQS1+Rh/mNPskpkrIB6SR7a7LAi7FKUz",
-	"z6FOFWDmQB5dYjiiDSczh+r7Cvlenk3NXnBzGzbV7PVy1ScbOwxvpsy8g4bh5m7yTM6y+dg0BaE4uaqC",
-	"vdxKMfkiP7hh2iul2RyF3PDOaMyveXA953ggZHQiZIbFk2FwiGjhFmNIXkhNtJyihxfvKHutxEa+iXPF",
-	"Rq6FuLwIqZxysedEuW3tBp2TVU3p7zS7VEE4kILtU4QLD8mZpporzcfKZbtqQhc0s1IQYjkSKVyUgyKJ",
-	"DKKNQBjwkhpJ+SWDoCO4kiKSi5QpZTVQkN+cXGUuCaa0cjFkqWIYSiRK0VjWeWzEFCnGzN2eHneEaaPR",
-	"Dnu50sMlavfeF8s6k2miQqG3DMVSkXq38u9X4XRC5twu5e9Mk3EIUjvXZNrhXGyJJ4BzgTr9h0VZgRB7",
-	"Zdu4gqL3M+xpEJW/06UvgoAD8+W5vcgrsAUZo6mRJuKSXBrkECAWlpFJcJ8PSWwImuQYYdf4HIB+mYti",
-	"AhjiQrPsyqeoV46ba2sEDhUXkROXDmjo1KQeyhOAHJeiDJOFsxlEA99w3fdnKYJSRhWvHn2p/XCLvUHE",
-	"nvkiyBBhLo4t+o79Ui/52Cf/w4d+bh96xTIji2X2eI3aIjfsg0ghUAYgZgrDfjBegAsy52nKC4jcLbDn",
-	"L2hKbbW9Ld7etKj6hE83A/lzmF4eISbjV8wsRjto35CcsXHGLCiDUaBYQpgYZyuIsDGsXc2MSEMViX/w",
-	"gx/EgNpGkyQze5Sr4lcYPsL8zaTSEYlnWi/U0d275uNd8+6Q2NRa1DLoGK4/bEFpuiK5sLHDeKkoiUGi",
-	"lCgYpE/9dKYLm32QsblEsKtCDYbRRDAUIwxAlJ0lixu99UFGUALBZpLarHhAg7xgdv9iwZQ7sfk0gg/x",
-	"R9BTbJR7M48hCM6ruGjT/4T0jZuaNEJz7TlrAUgZwPQ/xOUaNlUJHkuh8nlTvNSZM4ZUDur3VRE0gXB7",
-	"9JKJIu7Q7m+If5KaphEBVpSxSS4SZUsjFJAC9vHhdodpG2++Y6mjbj3rmX30M2WBc1vA4z3Mm+UZS8gJ",
-	"mzKkWwhXpxoB3LgagVk/WRN9WHBKKFgAVfoqGfdCIio/geQedYy1L0uSS73vSy6SPkZdlv3MPOmjU4Pw",
-	"z3WvPjcP24hQeJkb5aDzLXzKPC+XI7Xk1llaKRMCx/KCpYCVyZXfewGxQJQUEnFI3Aq0W/x7qX9mTEua",
-	"CQsJX1swUToIE5qmCnVUrpA5REEeSmwLxwaNxggFOJZZ0lzpcrPhOrSydQR/wtUipasX5lHnEKdXlEPT",
-	"10Iv27rkqNL9tuWpdTUoxkR/CPOFTNMh+XwBC8OEjyYDVRERsPEsYXHsYkcNtzYoWfPyaJHxMeuTeImV",
-	"h10dY3gZhJCDu+CB87HdYGkdr8ideC4F19J0OHTfxh8dkfsP9s2W2h/u338wJE/CHFLU98ZSaYVG9OMi",
-	"6sZGsUGEnb014dZ1vF4QCFrpkz69sYXF0kpZL9v6bVA45LbzlRdlYrug2WmIix6KrrCpXH5YS3WXjTaL",
-	"NTF17/8z8+R78fjb9otCvZ3FUyeZrUIuJ0FqVCHvQwsMapIENVS3q65jKDn6WorO/XHO5+wPzXMOMmCk",
-	"Wh1jVS2lvNAFqtb6lW5XR7aJqXMx3h0V/JIPOf5uDdCBxalzmo2VSILwOBsuVwhJZRnOyxSWUuHOqAor",
-	"9lxV+EuhlAUCcfmaLwkiVVZeqZVs1a5AYLTXWdO9WtxbYR1lr0qXdmzlBDYrt9uGEwYyXt3SQReLGIGL",
-	"jwMEYLNQqPTZ2GwXcQJB0UckTuU0jkiccDHVNL00f0tq/r9k4xnV5i82pzyNraa3p+YqLhlZ6WLRZV2t",
-	"RGHRva8bA7Ciwds9wN3fK9RiN7AGW8aUCf2suYY3+gXb7XR1F9avcpqWQyjqht5KSKJPgWhBv2r8yZOi",
-	"6TeWzamwjK//OIJiRvVnMYdwkwabgv0uqGKfZ+XS13nGG6GIraLbsGCokLMNydy2lhcyaUY7tmbk89by",
-	"7Q0qdsu2KHIjNxqyo1ERvf9L5eWwRoPdjNGkZcekXOmNd5m1oG406sxhVTdjz2orUjQFlPPJqoxKe8nM",
-	"dGdzOsZrQiQ0S/aW7GIm5aVqIEHl9rFtNnHBsiUFIUALZvOwzlSWGdfspUhXKKfAemeLFs5hLiaZ67NC",
-	"dfai8sPmDI+Win/uyESeUfl+m2YFTLaBYX13mr47TR/4aTJqQulmwL3ctC6yhfiLoIJPd4cLq0YVJ/PB",
-	"g3sPuktCLNLVuew30u3ZQDTQKEj4xC1NM22+g/JUKR9D+pUwsu+bZlUic+ag9as6s1CuhvxNS+vEtQbe",
-	"8Z14dKPiEdUvrb+o2CX3u/bjBdXjWU+hynHninFVrMC7g5pgWOjpiHzvG8+A3kXke99gvSr403J0+Ntm",
-	"0MLfDtIAPjABNU5GueBvR3N8Eb0mQ7M74TO6a+wX38l+391WvxO31dr1WcOYcZnWVFJqJ3MxgTnTM5mE",
-	"vb96eXY+iAY/OTH/f/X5eWPfv8oZ4l5s37M9rNdopIma17kn8368r8Bv3nbylf1l+m3aXKmc1jmNmsnl",
-	"4yJOvyGMqNaOpN/duO/7xv3upvnupvnQbxrlX+1+9r3z0QYe6EfYNH80/zYcr0Wb5YQuFmcbzPg7k+J3",
-	"h/3v0WFPKdLGjffr2QiAb5kYfX42iMznn/4M/z1/3bhe5owvMjnN6PzMEca1BqsPhoqMw78Ju2Kp2bqN",
-	"Td2YERNPe3i26+R75z1Tu0W6wD53DnURdHtNrAsbpHvrYBduRjeBdvFdPOt38azleNZKse+DxmLf1wn4",
-	"/E8iLDMavN2byj3PrTHwZvjC/vElBHW8CR/b43NnJ19Qc48NplzP8ovhWM7vSrrgkBc1ZeKuD+N5F76u",
-	"LvlizxVR31tIWKLiutsgRvSVS8n/4AJFPziq/g5FrX5otNsihHbLuNfvgkR/R7fIthGrH9w8Ngs87Ro+",
-	"6g27HP97D4PdKvB0Gzi1d63y9HaQMEHqWb9cH6iWqzRPU/jimPBJAPlSKQGYC30T2QrfZbh9pxF8pxF8",
-	"l6j1XaLWd1Lmf4KpSB9g2s8W8k5XusebNZLNbk28t2DePW3EdAGcN56Nc67JRcbopatRXcK9rxZqN99i",
-	"IQObM+GLM2Ht40yKKblkqygUSLD0qSudhP4qQAOk5Fe51NRLELliCckXLml7hqX7i7w3mV2qIXkN3yMy",
-	"YCwXTMRR+BRegBYazQGxxVAcJnZvzWg6GdlXHZybmzBUQJOCBeA2GAJAxqlUINAcOxgbYtrAUq8gjQC0",
-	"CyBHUAVFZIwwYVmKnAAozIRDjoq5XRHyBw9JXLTu0TuaSg2Wa48umLkWGhAmfiqXRE60vXFq67xggiVE",
-	"cXcnYjYhTnOSpwGOUo8cMwSoa95hQR10COiIyAWbcmFGjYF+AN2HG7rdpeY8R2bcg2jgV69vqQCm9Et8",
-	"1fz5U5pO4OMbKKKredo3N67KZjSmRVkCuMaiYl3aD+VZN6RXBdGLIp4XnBUjjgopQmiVneFyldh1XfQq",
-	"MQ44oZMJbvSMaSiU50UvJ3X55TWTkJMJVk4DKvdbYBzSSzFwo3sJjTj2Z5vyY/+Cs2VTdoIYGbGjKTKq",
-	"crXW45zdLmooBSOSclbn95VH2bHFSw3XQMhNl7bKmMuZRITG1iTw2kiWa6CcLV5zdTSgGmw3lDXlD2ar",
-	"tUXPlrNVqUYfFeZuMPSvlckUcgTXhGGbQo4A18PXhpxTDswELxIj9Ts8EAUlIgHgr4AvLco2ylxnVFza",
-	"MobuhsEs1CnkMRreLDMNQrfPocSX6YxRV7PQvmqO5IwmCOxqdDaLfGZhNe1TIfrmQso0xDeElhGFaoRn",
-	"vtwD/hQUA8VKiw291AeseMqEro/YEH0hoaoloCPabY6PlwuvxUPyFApQG33UoXjjQLzFIXf4Bl8JUoI4",
-	"KBVx5BnmdoJ1w6kziK8Iew4urnJxRccVlEYm4PYE/glbApJtU8xb9Ys7iAawVr4qo6VsT8byerZCVvJ6",
-	"tjr1nb+erV7In9vu4cNTO4DXs9WZG4N5NxjG69nqkR3J69kKAb8+tWNZJ796ttRyl+hrViYrWwoAYQdB",
-	"B262FJmH1456xxPondch851eTxkIQIcbSJXlzNUdBGwH9pYrsOqlLnm7fvtsU6AM0KpHnbDcFmSApym5",
-	"YBYMz2MPW1DQ8hpGhKWKVfEu11Sg6FMjzbe9vkhaP43ynKrLm6pi2FpY7YwpZ2FvKxTacEgMk6OLRa1c",
-	"AB0DNr+1nXJAPrffIRJmBgJfHyiPckWSljHYh4DcCDVSGUx9JGCNSdPrgih7O5hCAkIhUYdEaHaSchZk",
-	"NP/YMRUQXva9raFOzFoBLnALI4v9A8+waDKUePNf1pZuTlfwZ8jauoMJbUW09dVA0BXVnkVnLi1gs4Oj",
-	"g1pUrHvLdlapIuVrcgZrVaLNmj2/nTsozIu8sWqCIW02aPRoTas9ieqns5ZQu7MuKVcTaYfmJfRsNQsf",
-	"qpNNP4KnfCvvooHFw+968af4WPhmYf7tnLd/MnwfCkZ2vfpz81D4luohyMyDGVZIjZ1iM6UpFJSIHC3X",
-	"LcBjLC1z3XjH71atddVaSb/LEx7QbWdHPKDDVvVgsOSJB91vMXnRuTUg+wfXmSADJ8vh/a7ySaVxhFUB",
-	"uoZSevZGRxFWLGgeBQQGrC1AA0MMG3JW1OuN0xUwKK9Ye5ufdCWG+warpL+JNquEvEabLdjWDVj4Tl+G",
-	"FQjwtQvk/xBeu4SqrYpCwLb9yAWyoGdxzhMBNrrPzx+vXctq3fmDNZ5E9X7P4MPNhvF+juCGg+h5AlUt",
-	"TqnzBFrPtfdteGv+tcfvSh2sCQUJSjIUIO9D8tL8uuTKFqvuXQ9hEPVKET6zHuHyoF5lfE6zFbR8QceX",
-	"+eKI0LkUU4z2ceZJb0gEcoJJ9I4zjYTxYWZPgKFaIdzbR5EzGErFCoMFWm6VdqZbwEQ2TUXOcHmxsnZw",
-	"KP9St5dajZcrIkUENlI0LeM8wLYcWdMp+NGqzjWkpSsQBMZArFwDIPvTTOYLu0fklVFrjTZcUL5UEA0f",
-	"DgcHXlMwZiN5pCQpzabM15RYYxCHpqltFUeJ1UmWdFVEPmGckJmf9StZSh5bexBQFdbKBR3ZSIlibSsW",
-	"YuuisnF2Q/KcKxvYBkoWS4hgS7NkMOmIcJGwhXlXwBnDLoeNmJ0Fe/9k+EnI4vfsF7X00jNfVKbA/MNi",
-	"MiO6CfBfV9VITTUzrONzwXVLvAvFOBRbY+C4OLjVEnJA7QlPGaHpkq5Cj1lgVXW8qqdl2wzss+Jt8/HM",
-	"t2BngAVd6pKttaSj+65foXGbcDkSbFm8V+G6xYk3m+PVyYsnz178BCgAEKgCKrdZpMrm8Kf2fjOms9Wm",
-	"PUPkABWuz549ZtLoR6bTTQjkkDb7v1Mt+lKjcPPsG0ZY7T0qr3CjXuC3x1M+zTOmGv2pY5amjTbwguAX",
-	"bGxY++NHLx6fPH9+8qQfkQH2vqlliCr0rkvropLy8phQYqjALT4wcDhldhRkoPbospTqXO70lI0ZX2Cd",
-	"Wxfw4MZAeUKU7NlFjra30eLBflPQNEiMcNdxYY22M5pOvCUeqGoJ6m54mZGnj549P3kSFSUTyhDTEFYN",
-	"JyzJ2XbQyMXAP3lQjqXYpolPtmzCFvDpsduQIn2jWxBWetTWfNOWM/+AqIFvm/vYrQIE6aLUUq5Ng85Q",
-	"2KJ9Rwbmj4YhnUD3QduwvItcG00Ei9fBq3jt9+vN3y/t0fwO7z4gCHTskbk3gq5WvmzUuhVFdGyIkO/b",
-	"rIUE77NRNsPaFtfiEYZFueJJc7oiF4z49uxdhA6gPtEXlOv1XKTw+9RZiHnbBgSgtx7FUWC675ON4Ki3",
-	"ZiH29e3YR9UD7zdfcM6KeyfcRp7x1HlFFFyC4Q1S3ivB2QpWLiBHMLXKJVFhvRU2uv7ifiU5+oVpmr6c",
-	"DI6+rNfXalaNiwg+5xeGQI+IzGSemQsnoaue8UpVd30jfEuHWbQmibwry6+nzjZeEWKrQJ9rw6rmMmMj",
-	"xTL78rqACnyq4OkuLaaFq2Z8k2rnflZn+GITYJVmizBoEldnEA3M8oCtd9WKs+HDrlvqUnxtYw4TVEPq",
-	"bcgtQylhNeB9O4Eyqr4lU3kd1m/vHRrmC1Vpp6b56l6oTbS1vndceILjiMRWNTd/+sgj8yGsKxyD6cHe",
-	"h5GVZsxXXnK3UdvcFa/BOOoJRg9CMHZUSDyhN9/0CK3jw97ehkKUjRO1hbltMRQjzFswnqKpcgacY+Cg",
-	"QNrhcgGB3dBJVMRBwkjxkSF5ZG5dZl50IRJckfj3sIYwted8SM5rtjYwR3ERthlrptBcUqVlWImcZ1A/",
-	"nnDVJ3oB8k+bAm/VGLW9Y2IOkCJeR3BVwmd0gXHfFa60IefBe6OB8WBaTf+GPL+uHAGzbX1rfsJ9jsBt",
-	"nHm8XnZ98HP1TExkfZ6lPfFNW/zUyJGjq7Zp8UY/FOew+fKr5azY9dO62WXsvb0tTRt29u6WNtR5qlNv",
-	"yuJ5kq1IloujiqsC7PzWbGWrA0Joda1qYsneDNZW1GDjjeLBm/ydudBZcwyaHzPEUOGDbiBQutgy2Yjw",
-	"CbkUmNvQAD1341GWNx8xmWGgVHPEZFGQHVyCUWFT9zkeNMgGKVI9zD3nlsP/DI4EbrW0olj3sIl27SX4",
-	"S2vjHgu1w0HUh2mUoPLW9RAst7mwToYHoUZbjBjcEsma1pbWB2Z9RAkb84TZC7CUGMb1MZYTAoeYud9L",
-	"/gqEIMAKVY2bpN0OUppZqA/Yk3lHzWRWCA0fFd4t3FX0kqlBm+/PgjWv6bGIyLetWlK4VFkrzRhuDNJW",
-	"3VUTYBLs7xuBSypbxn5MMSGwVOF5LOeWcww3iOp2+TeNmsu1gnvrp5Un4dY9JoYdgoxGSYKkWx/8BzAa",
-	"CR93buOMmadY4oLghyQGrjsyRAsTTMYFL+aaCLn0TxoVPz4y3yK/vrA2uqTqnDVr0dTABRuFxb7Dhlww",
-	"AoX42gx0Of9exhaMutQQFwCMXNIV8TYMtEg7iYH1ji7ZCgRZFzuMeZ0EyXTBVGlgfJ6bru3AOLQaSNBh",
-	"FmZLff9LZoRaNJzCNXbBzHPo4X7kNyXyZjfxjJmblSWYN49/hzXIi0UaRINiHfyHkKb+SyRY6Rk3vW7g",
-	"Trdfg3pz5WunSSw4p9MmgUBoOtYtyZ9zc9bdI/YITMlMps11xG+m1LGm0+7TO0UsgRpdpljKDudU6r+F",
-	"JEXUYw1HF6+KXjb0ubzq/XQuUBxpYDbWnh/TJIk96IadjjlGGwSHV41iSWKNizjUYhhr6bJdjDZN+pR+",
-	"zJ49UfVMg274HJxC7w7erZ/frnS9YqvtUhU4p9PdQtCe0+nO8WcdN2g2qfo4ME2nEckF/1UOdd4xZxy1",
-	"D/LMZUPDactkGsZN2pszvhvbxHMbmSUkSaQNr7BvqwUdgyVH5iD8DUt1Ib949urb/+tf/faP/6ocJHLQ",
-	"L3cB86oP9+GfHz29O3xzp5Zz7X5784PW19589OPGaBO3cteE8DW3zK3j957T6X9k72+b3Eiy+1D8q2Qg",
-	"FLEzs9Ug0N18Al9YPRzOLHdmOBS7Z1fabQqVQCWAmi5kQpWJBjEcRmj9lxwree1d/a987WtJlvaGFd5w",
-	"SJbvDV9rr7SSPoyGnNUrfYUbec7JrCyg8NjN5pBGhDTLLlTlc57n8ztXeuSv+LjrCtx3qJ20RoIaJHoi",
-	"bEsAWla+Nw8oZwtkOXwJDnhHCOkMmyD9HzTAiM94XxUIEBj8VcSX6XF3wDgl+V5C9llpdKSPzI5uvT6W",
-	"qOhBiKYzDVuCgYr5HUoqCyNLET1kzqtlW6gE8C+ZNlaPdQs5yvsGt/lquo4C9Z57N/jOWwWXwnhAkKsL",
-	"N3SfMi/Mzo9qLBbXOreKhQuVBPQ5hLrA7PZ0KCgRcBIgvgxElhTZ5HZn4f7Yn0b2URIEzUH7gS/BDMT2",
-	"aYPiyUh0TRt1knQoFm7MhtmR27WBWGtLcCfmvPMF4AN8a7VXTR6A7YYQujTWpJ1Qc8LylOD6LdTew5cQ",
-	"iMvNBPa1IzIl+2tqM2BoahcVIRY6cCHwFSrsew/SHaYkIYNZcqoIdo9LUFIJfMi5nlx+aFFefAPr2/tQ",
-	"ox4bBDvMOO+DedEodns9y1sQ3LcsD7lkaLRKoV9Xsg2BqRdrzmOJx1Wnwcc+LLzscwcS7QoQiAc9bX0S",
-	"c6HHmVmEN2J/87FJwOYEAk/mAD4BZHCtTgzQyPHqWv6unDqF7XgL+3pbuNjCeLK9YTEKTMWp7GbjeQTB",
-	"hcPBKvFrbKoLOrR76s7D1pvqoOlWv+hjule/+vLhA6KaqcRbc0kaVeavSkNzUD9/bRFgrEVeeeffB6mn",
-	"cJ+HtJVsmCJHXB5lb4VIEbq1tr49q5RdXpC/EuUtRLfA/kX7V75hVZTMX3QvVZT5YEnYKi1gcYrLhGqG",
-	"iQW0uRSUFYh8dC5plyukghJ7X6QEvBeIavOXakaqKq6zh8f0EZVIYDSVMyoMm4tizdZLDgiGCC3Yvz8N",
-	"W/HTMFTou4ghW3VHIKBrJhTL0sY2xdYtJzUlfyV8QSh2MRrL29zEBXKFvXACqJGcCZ3ciBL5pjdibDRG",
-	"Z4qm6QF7RfqIzdJoSfJF6pCMCQhleZwLSrqFukZm8UKExn7m4WI3mj0EYizOh0RpgoJK7QCCnWAUbBxg",
-	"oKEjBqYMl9bO2KqAIKBfIGz0QuMLjlOdvevg9ije1QQN4JClmsA24l/BBEONQ6qOSqasiBi9aEhqcQqj",
-	"+RszswqzuzZPh8pX+CpNLp5sXLXl5X4FX4yBf5EM/+nJXZYAWFncdvFen350/707pKgmmmkraHWmzJN6",
-	"ZyCEdvYb+wfN/Uaz3Wh+64Nv73/n8LuN37j1aze+9+HBx9cf3Hx4+1HzZJMks8be7aO97/G9z9t7j7/5",
-	"K6tclXaK31adKjAOs0YlAPr8CF/e0nDhvulUVx5MFkaXFlLtTOLnZ6rDfBA1iuw+GjsUXg/2K4XXhTkh",
-	"i/osoG47gpBbkxLGrUTgqjW7TzMj8jWX/n18GQNRUj1YwHI8fpJdGvem4yraqNHoAsT+M9Uh+XE95xnP",
-	"z9YTvM9SGNdaGzEBbxqgq7Ikxd3gWaYmAEUlp4DZvt4GFAK/k4zyMVj5asUqgyyKy7aeePRt1XnkW4GN",
-	"8w19W3WOXVvPfLt0H9ZjtRteEDxiTIsMPd2T8HjYI0F3cp31miGvdBgiR0H8efZb74ZMV7vY5yApwsv5",
-	"AXEorcyM2B4e/kWkvCBUwc4imSgSNtbfzbvwpcb9e4Rfay/lFldzlS919qKCPIjZ5xwCcuMP7p2wa3yU",
-	"XjtvXtNDfQ1+jevsCLbLxdrYwdCOap+Oivv+lseLbrxd+owmXXxHMc/UvyJwU//5YRG5zZTEYhYX90ts",
-	"6BB2G79ZMob7av1sg7Jx/HKUpG+rzicym4Z6Ej2aVZUuYCidtVsu+/ShffeBF4sLo9jmDssFae1b1Bfw",
-	"tpnl9QLgrW0NNEKvXc6e7vNVe9ah01fgXS/6vbBvGIXLr4F/GOeUcVmVcl4tZIS1ckr8UgflX8ikD7ae",
-	"uNIit5btdxl71lZ1XM9h8RlK8mvtydwBQQMarcaKVbz6a5Bx+SquwZYBUVsqT1scFYq9RIsiigxcurDK",
-	"wpUN+cLr1J5ZBSm0pXJSSP1LsUtRHHmEL8/jMpcFyqXbdsXn88rP5tUzo1fCiS6LDV0iD4pqUGKjGlIr",
-	"x0oEMC6Kdc/V0KGbpznCF4VGoO/7WTT3qelaq5aLrpCYx0y/3ip+dNCZzx6vGUH/0H74Se8+vLsqdLSK",
-	"qfo5L9qnqz2KV34MFxUuaThFK2JN9vDRJ3fvHR/DX/tF1uuBR/E4LCHWkELRiJrRfnQQHT5e7Vhd6Hd5",
-	"6H058Jd3gtEDqkVEf73vlGz7x12PNQCaq8Nlr9hGq6TRH0v3h5q46z/Y0iy4tkUp1W3LGs7FYhnOK7Cp",
-	"ZjG+XC2tZVz2xwvR592vELTtMrJcEH5cSj1bnZJrL9RAZdVJOi6UFQ0AFV0hvDjgypUqJ/gEXoDWQB+F",
-	"Fel4vhHS+Gicj5QW1emgXSEX/AIOzTUU1mMhE6etru+yX0/No7UKVb3y6lUvgHtpQc5q+EZ1OR+Tc6mz",
-	"AiO+Wl5cvPYFxdnGiR+U7i2fpLuAFOdjO/tFcpcRT4wucmiWYU6usPmBaFlewYplD29qeFaigLiUl9md",
-	"teI8Bjd0ZsW9j92bDt2SzNy1xQ7/Suo/R86qi+K5nyPWmc5AJaBl2qf9D/mUUU0bn9UJpXgx0SxLNRmu",
-	"NVSzDddmLWaPRrIhf4LsvnUQVJf197uY1oq81Tssfmo39BlWNGLBUtbZEYbbd5XUgM+oeiwTBoLoU4lp",
-	"ktBkxJK0n1r1JG7HEYvr6CiL92LfBtgZKZweovWh1J+Lqy+lYrF38zDqnksEisB0WYKITCXPpzCBckj+",
-	"i3/5s6/+4+/803/90S//6gdf/dkPXvyHv3pqJYFn//yLH331hz978cO/xsnOBuwTBvJ2BjC31lcsslOv",
-	"Vy+2U8cuR6NY/GLZf/bTF3/yD1tlRaxY4wdqqf7cmbrs3nFnmELxA826A6Vm7qNPHEGA0tI9vAMJ01h6",
-	"rHD3FXnZSvo6k665vdiT2ThN8NAXCr1V5S3FDRqFytLlk5upfir33Das6Q1+61+03voXrZJP+IvT0/rc",
-	"g9Kzenvv8dvlP99ZlEQSHrKLqmlO9nz15kI/q5wvKlxF1cVdTHvIYWZT9smHEjC2uAWnBCqi8u7AJ+tC",
-	"lDBVsDuSDEcEkS5mIIb29FrqFBwfV2EYA5BTzSZ5aoyQLeAwVPwRarQ1GjdjqOp2hA99o7N1t+JwKvHs",
-	"XAi0IL4Ts44wE4Fuw2GdPVBFChUTustHUO09vgOJzLBacNJPJcMMx1RiwVQpRAI2K5wtzP6IPiBEu07G",
-	"5VmdPQzXGPKx8S1L8u29EU9GXCYioSJw7uY40lpr7h8cXr/hqvu2as9/8Wdf/vz3sEC1oEC0UjWYw1vr",
-	"VcCspkmLJcDK7pDJbNL8TOTP42drFZZ/bJXIvtqjx59pJeuP+ORjT9j9r3v6LB3tqRFOYQ8gdUSOC1G6",
-	"JVRK7kJlRC6mXy5RAR8ow4zqox5Y8mZuqABCHtJQcBlYX71CSPkoTvsL9vXg+vJDxPc+f/x0Pzp49tbe",
-	"94/2vvcYHxw8e/tfvLX3Fjx5uv/sC0uO4WkVIS7vqOus/oD+8X187XFpb9PhiBDYR9wOs9ZPzWDcqXfV",
-	"8JrioxQ4TV/Ia37sz9Y/GoH2uJaIQq+HuuVaKh68fFG9c8kuizKSSpEPczV1c792+3qZGvh6dxxfr9LP",
-	"1/keQQPmVfOl34bvlhXr5SdLyO/Qq9VOZHfYc3FeXUrYZyAvMD7B8XIVwcEMVFtSNWYJFFFlnYn5ZLG1",
-	"TWHOmPAmGcAuKZ/Gb9USpJ7ghG1qeClMK8HpKWUhzJg+CpuI397Hqw/rdl7Q8AAt1WoHSgv5kXv7grEv",
-	"XmZfTzmGtxdyg1Jp9TuBPzVyRYdny5leRTn1Z+vs2JXbGYiuvQpTw8NC3pjBt5RWK8i4xHxQyI5IhqlM",
-	"tcm5UXAlZgtAbmF12O5+vDSR13k4oIB+kmp75JLYKolO9I2QTCpNmitECBguE32H2aMZlBNZKSUvG3l4",
-	"qV8roXCtnuy7JalowTaUFtPHEea8BzZx2aabgyGzYBx3m7ZmVOH7lsu9Rw3CH/flI9co/H3kWsZXffNf",
-	"B+Gs7FdZ61N1MaluNh1xlediGe25ekr7SkjssbuDFUWJwlLtYI3hHTU2mIyWpdroO65qiueU6AaBwvG+",
-	"Upfz9czYPMsk+sbhVhT6eDV7X1DXXhJ6OYVvTCQlogWWgFnVsJjAV//5b778+3/9/Hf/4vmPf35FwkEw",
-	"57k0hvVoTlQ7V2myft4ndefoj/s7IEHukadC/puiT/foO9R3MJEToc1FWOz6oeWvlch6gTDvLWKyXy/5",
-	"uFTkKlynZTTuO4UiNnOMLpzVNr9sYw2F/BTTgrB80SEfJiJzM2tYXA3xEpzgy0NLWC+E4tICIC6gERcK",
-	"bkX8wcrYgVJkQLCDa5yaV+Pdpc5fmZM37P+S/H/eivbK3YDpUHyvMvn0yMMMWup2/+jBEbMr1eG6LL8c",
-	"6ZRfOx5w2R/wdLsk3mvfrEzjpeFlqRT3zulCzsSgrwby6SrZFbkE9jvX/Ca0ztU6XBW6PhAeX74IYAc8",
-	"ho7oc0lloprrQcysJKyVGcAhJvk8xlavJ7pmdZT6SOXmHr5rvzpfaG49SzHHH16psxhRgAHRuIxlVBQe",
-	"6XOrmjtkeBCMA+zkOovHMhe8O7D0Oi6hsKge46eyBIBVRBTANyKJmFblrinjzyHBB8mfMF5ctXC8A54Q",
-	"MhpU2eSp0TRqrlnaO5WpcbU3J3fAzOyRjSDBgTbZVY+NQ5hnE+C7ldFuPDyuqzbskDhnqhKT89fl7SIo",
-	"DZXZcimtBbxCgDdEqE70b0CIma3FhRgt9LJIobhnsBvlql9L4J0rxWi4xo+K8dLfftDw910/cvezG777",
-	"3M+BHviJ4PfBbODBPT+lon+YF/z5aWly9IafIfx9XEzTA8ytHbk7g0e3ZlWtgsct8G+U9LFvOFQpj1+f",
-	"C46gRdOi8iCce4i6gbrTUXivUs2CXY7K18fTFWrcHVfEj0GEwsraBKjPLCTR9DuBqnnysIx6YdpkOx1V",
-	"t3j/oceb26TRBcYtYCMzSEN0NatAvBaTcROEnK+jNHkjyAxXRyoc1RbFcRK3fAVlYsqM+lVWijlRo4cL",
-	"cQRPyviBRSGP4rRQwBzcL3srNJW+AOSiOXgL2PCi2naQWdaoOggna6oPG9omZyYJMc+pJEBGpxBg2K77",
-	"i4KcxBPeNdm0Mr5r3iMJtcZcgo+LXOIS+1FS1MsxSQIw90WWKYYhpxGbqnGOSKmpZhiWWpuP6dlvVGzs",
-	"p7oqg9XXWB1rkTgvaXec53Z7w/qLEUs4Ft0fKmkGc0n9CZ+uSdGhXOB6r1KJwTVfhnFtoQ9WFTJ0zT2u",
-	"Xsm8QpjOsnZ3cQR4mCoMl0ILocsVj3xmZjK0pw8wQ7llRQkJrL62HX1Q6XcphPoNIZXXR1XYKEVHt73V",
-	"sCKXPqrlKltJ1h4pDEIxatQOUU6X3vOAkF0A9XAdd8Wn7r1lSRb3pV0+jeWbad8hLrjOjrEsEHjf6PsY",
-	"6Qund5hRLBFGdA1oZHQ/KVmjvkU6hp8abYA/NzN4i+VTPbMD5d0NIwc2SZ/AsgwzeBI3DjcJWf7VuZjl",
-	"X60MWv7VmajlX10ctuyKRazLwWkWpbSK6y5Zmv5uzvN1+9nVmoVsj1duC/KdXtAABKT3lVt9cDaXEdJa",
-	"EOsZu88G/quVwPhYHUUXrAe066DYxR2U1VJUVexqFGhPljr4rDCDujVzMRKr7FXLjPWl5IFvvgaRjSs5",
-	"2YhrPVH5Slyjh+69q+N+lxWhaE/+lngXS2yNfDSistZ4vOCQppp1IHnLqCJxBr1GolAr0DRoxVIC3wYR",
-	"aspGKstS2bdN1zexql7grp0ExSfcbEB/Rtuik+IIXn5uWv7tmbeoHgLEhgSSIoBIFq3OS5NQwSbIiQNX",
-	"u6JahplVZzAGkux/4MjmYfHNzS3RC27y1/tqbC7krRClHi+8N1fJ4q+cvcu5XD491UYM23zzZLRZR26r",
-	"jvLdgueVPz1+u+LZO4tyIwK80+/y1FQpyojUaxTYs1nacxXEwRB9zlNgKHdYoxzL5Y0bB41V1o3vqjy5",
-	"3qgQBi5w9cCR3x3bw35st9sh8Om0ezRGdXnWbwX0BJxXlsi4mwumUR78iPqJZEcP77MzMcVyPsK/j3XV",
-	"Mbba0XMtAOM2fvfo+P7d9tGnJ99qv4P130e5XQdQjajM+bnIGccKO9rwHHJ04cAC07XjLyY7MGYE7h7B",
-	"c5F/WFWd/sgPtNQOfDDfkBa6WolDGq/OUiogRi86Who//OQ4wGHEH2M7b0jNti3g10WGWXamh7rtOiwk",
-	"21Fq5/HMbmBKFbnLQ/now+OPjxnvdsXI6CIqSdmF+9bJycOIaaNyUaTwcaz7af/5UGnTz8Xxr32EnIRg",
-	"BbWLmCed1G7BaKSBmRZw4NGpdCVbh1HIeiHAnuqUnspT+c479+S5yNRI1N95h90D5vTt408eOOgpyi9E",
-	"B5agV1ssfnoKpOcUg21PHQE6rbVOaxphSk5r0SmQo9Naq16vP4vr7IgAdH2zdhFOJRmgrWptG419RVBt",
-	"T6fIEt3CZMoYvq6j5Z8y2bWxd5rZ8wzzH+Wqn/MhUIFOziUsVj34GluMKS0BVhMe+UCNSa5kv85+bWwX",
-	"A6J6hCkV17V8AR1ziRLoH0hEN4OQuVzgFG3/CrultYmdN4xyOUdCjTJMe7g7SKWdrMrZPdnPUj2AO3gE",
-	"B2fPxSdh4mdcuBxiliZCmrSXkuZAP9mxKwPRwKAjTNUYbLsQz1fgitVpv2mreaYV6/I8TwWmoaJyMRA8",
-	"EfmpZCz+9T2SK/fuJ6Xyr4RehuWTKfezhF7GrjcOwC+jS5DqnlBLFj8SJp/uHfWMyGM6msfp53SH3cTe",
-	"eYeyahkArEOJWle2mH2cvnsHy3nZ3+A7LA8VvnbLvlYP2rATtuOyw0wlu+4Gh8TUsBuH7MP0XTYCAc7+",
-	"UmdHTGdqgvZg1hdGs8NGw29M3SjVti+4RF1ICidTUS/NBHsrHo4zk454bq7ZH/fsLYnfLk+n0bAjdbsA",
-	"39lbsX/9BozHEosso123W37f+KmURm13DgcOJ9KNJ+wLkpjTjCrxWnJuhxbEdlpxGbgvXmEAuMA7g7Xh",
-	"qPIu1ywTPWMJDE0dUDDCrq5HjUYDcbVIQPb50f6VRoMNxbADRamLat2H+/t0ZcHbZxu2wrLLNvb7KYU2",
-	"RX8H+ywT5yLTLBFiVBR9dL/v44AoDdwutjI8q1PmNhIr7DXcGCQhNAH/3CeCw/yCA0jH+SPFIYrALpiT",
-	"4d95h50UzJTKnoiZ42o/6qgkRcyX4HOs64wVnd8f56A40Itwr+yAxiNm1KkMzjURV2mPLjvcv10+ucNx",
-	"dxDX2bFiiWI9atSeDo0zcl2rniMAE4XRwvb0pbJPlSnmvjiV/pMm+8AeYRylVQEtrQYafiYSNh7V2V2l",
-	"TTZ1936ma6iAbca51FQdDlUmbwPF4UCQav1UzjZlf4Rw5gh3x6pZMNrIFQa3v9By213BuxSV6uZ4wJ00",
-	"J/9pNFOzzEVIR6fSVTaOmOF9HYW5LPYZ+RV1UAjbcJNqk3Zh4nrcwbLaXoKwt7jkWcbwDbvdiGk64NIe",
-	"yICUncpeaknuwT6ull/7CCmYZ/JItYH6WaKd9kqbMLvS4JJCxph6keI9kfGpSIgRwhmfKAiiwY2EHnAj",
-	"Eny1xQ6fPHE/RBhgIhIgumV1mj41iniO9h6Xc56lyans5gJ4Is9m2pHC2PMVyrzXGzAGVyEdsxDdkVcS",
-	"r+F+I6D9d+h+azdwy6c9BbBCl+cQKAT1xpnfqZnr07MiJ6OwdLt9tFxELNJhiksOImJCtVxgNe/mgsO1",
-	"4fSUdcRUgbUhs585nnS7CECiYIkYfq9TFFEBZ4KfcX0qSUiCB3Gd3S2siuKJPZKy70aCgA3iHEIFAvsF",
-	"2Cmxv4h1xsaDayBQFZZKKWFqNJEGo1FL19mJFWFPZXHDCCnRQ0TA6AAhwhLq+0S1W6zZgJYCFCdsmipS",
-	"FX9DTSd8AT/BmAfNoOA2bCr5+ObecOgXuein2ogcAy+GWmSW9Xa8Wct+iF9CZVVd/G1VraLnglDAbtDT",
-	"aloCfOlhcSlabN++TXNyRMY1DLTGdVpYp8DP7Xub704XJMVtXZq7643d2xm0aC1JZXPn9gRAnRxfQ+GR",
-	"xcY+HfEcUmjf+u7BXQbvMXDwPzFvk6bmgxPsDTsToyDHGdQae7HQmpgLpP8pvYJKUe9UFhpPoKTavYN3",
-	"yVTnammBOJNKIB0I+KNZ2pf2vjkR1ECWi6/vYyd25E0KDp7/rcbbVBCI+6BMO0yNVkOZBKCS7K3m28S2",
-	"/MtYhdFOE6KYgEZJiMBLtY+Me2v/bUuUKdDvrYO3gUa7IWDoHmRGUrACheuFvKLLJYVTMl6qLeCE+RQY",
-	"gTyVRX2Atw6h1kBR3MhXbLJsaqoJtAaeRGwsM6G1M0L4ugSpYW+5KER7u+O3McDPpAbMUKAoB97JVq1R",
-	"b9YbYPYB7XsPrjwaRlQybXemBpFRDm9dv3kDDChYAqp53arjaiQkH6W1Vu2g3qgf1MAiM4DPneYPt/sa",
-	"z0Ru9ii+EBPY+wJMS17Ju5/YAabaHNl3H/lXKeNDYKr/gupnxSvXbBNA1QH1ZcXLzvv1GLD8wSYJg9tv",
-	"NNAa6eP3+WiU0c299plGgwhaDVcmhYTzKTk4waRRNmV8IgUbEVBAsVzPotpho7moIz/ya59KPjYDlaef",
-	"iwQ/Olj90fsq76RJIsBxc7i/v/qL+3iV8f3bq98/UepjLsHEfB0XdlX7RuSSZ/jBwVrzdlZHtPONh0Oe",
-	"T+lAFQsJBMZuhxUjxcTeVVc01JJxgM2Gn2uPiyvBEQ0W4mN50uZZBsGbI1VVgvLIdwaXXDl7h+VztmXb",
-	"H/AgDAH2tUvzcSa+oV3IsysqFruLThUtu2dSTTKR9F0JZrSlkHNDq+zcc+s45DVxC7lhSTaKmBnkatwf",
-	"BHy7M53hURQc2hlrKzprZqYjwQ72b964CUQd50QGD1++N9UosKBOLI3vKCzby3impLDiPCr41EiW+eH4",
-	"z+Bn+3bLVTb3izyAwFHm48bQJ0bis2uH58IOBYRo5QAvUoz0yrXTvV28Z5197IV7M8iFoCNDG2ml6TEU",
-	"I/SyPFYntN/Y/U4lInUF61hn37WciAbhuhzwhDogo0gvPRcUaaYjNuG5TGUfNQiSy10fHqLJshG0V8Eg",
-	"h1zyvsgBRYwsdKQ28DOhySh7Om40DrrjPIN/CKTU+0ijdRz5kvRHQYtg+AB51+5QuCD2QINMz7iLkrPz",
-	"tMMFaQGPiDP6uVNaSBxCEgRZmROA8C1KtHNjVnA/EcORMkJ2p2BBfuwDid9VyXQNAk8OHApqK1bD/g22",
-	"DPiBSC4nEvAuWNKZPujmwlIWq5DVWuXvvc175uk4z8j23rp2LfytTkNp3W7cPgAah3bN0kjcgbe0SkP4",
-	"hhjyNLPELPTW1gqXDI0tPKvF2HBDEPaBqt5C0+OmfbBfewz8awsm6Nzmz8puNgou2IIRz6HXATSF8w9u",
-	"vixhdF9tv7F/sNfc32s0T5qNVsP+3/dsG1CiriXHWYaVuFLZb0OhVPdwwHV75nBQPED1shfJiLXPB9Xb",
-	"4OgeDLhZDuVbNFA4UziimV18HEiCzdBJ6nwLtW33d7GAcxJQbxRR1hAIPuZZT+VDJ9RcjSTUWEOyuatk",
-	"L0vR83vYPFhLFPqI5xhydti8vs5E9HiEGQIfiyTlb6KQdpRgBAfxdC+krSmWYfzVY9vmUq3j2tPg+jxD",
-	"2S0TRiyV4ih8xcpnZKEussTw86Q+x7zegx9mmVcVYVu+ZO8pBGe5siN/uPqLB8q8r8Yy2e6OvGEnFzf6",
-	"Mg5vVK0QfyDMOsdoxx/fXP74Nb36b9hN/kCYi1zjsmlgIy3FnYoHCjSUkYumLp+L98EXWgRHgBM2E/xc",
-	"aGYVZ234lI2lx1ePSzcr9pZeJbOp1aLjcZ7FZFpUMoQVGgiKdxoobQhfw8VNpwYjNYvkjCiolcGA9tgB",
-	"USclVV2bNMsoJIUb54eYZ56fwp2dp3rbKm4VilLpnh9sr8hg5PtOjdmR6a+xGvPSZbqd3rMlz7lLVPPl",
-	"qT5jooErnC3w2hviaBlnYiMnC8x952C5kIMFbbywlC/RsWJV8AmGElF0lsScGxdhWYTikE8kU+oMwyUC",
-	"bwV4YIqsLt8KiCYDkWF4RdxTuXfDUMSePpWF/ZoQYAaEXFF8SK/4j132CXoxYAQugE2PMSavgPfxg0k1",
-	"ekTAnfMFQuN84T/4InjzC3Ai6IHK7BtY7VWzL07lF3t7e3P/bxuLJzw1bZMORWxbIn/MF2COV1lidy8Z",
-	"e9QOF/KUKdkXuR0ETgxFwxYFABiIWSF3EcQCRiweKpkalaeyX4cuyaURrCsOpZunJu3yrPB72YWEn8RQ",
-	"5H0hu9Pity8KD5YfO0wL/N7tRIzMwL4Ff4L33kUDfRHWovaeHMLluVOOHMKwT4rQiDBs1wAGsP0o4wbW",
-	"Apv6ougBBmLlqHEu2jk3sMQ8y6L5QavcBSZ8gWF+nPz7zh9kl3KSykRNIsZZZvlnzvTADrwHVSnvMG4g",
-	"lgHip4ZjTclL0EqRU8VdiWyIGITkhSLGz44fAnUi95Pzz0GkUwmlBAOlKELnCzeUXA1ZgxnFmnYiGGg1",
-	"O9nITxUWaKRU1h5LiBtJ7ArZB3ahZg6er/XjyY9rBz7FYA76FqBHF54NwnDUaQbBMV8US89lkXU34Al6",
-	"LGn1EwCm6NlD4y76SAFIVnEj7rj8B2jPX+XCYkiHxwfw2k5sS/4mFZdwZpk6POOyK9qZmpSGbGdNvwGh",
-	"gBjdjsjUBN5CHIvwfsaZmrjbF5cRfxZ27qJ32iZX404m5kbQTfPuODWskwt+hg5vNRIy2IrKdgkNSrch",
-	"CMmOJ9wMHzSEHsIuz7IO79rrClH6ImFcs6E9uj7Po+q2SNpHqRj1Zy+/+2LR0JJUn7nFttovXZjMjU0P",
-	"MQIfD36qWS8XFDoPkeOY5lUkcEJU1FgL3XJrPsrTc25EKe3E0rpv3T8++eTRb7Tfu/8oXnCzcFFxa3hu",
-	"gPiHa+gfak+XVI/1xETk9hzriBllz3Mqu9kYoogo0dF/yL6AF8t9TURnoNRZm3RD25MXV7+YkV2NA3Er",
-	"e6Ph7uSiBw54u6PVDKXcrzbcCHuQ20na60F1LX9OIFGHT4H1iULgkKkeUAin7KZZimF9NK6ETyPPnyzF",
-	"vEmrYgcHbAH7EbILJ6T8V8V5OZVHAedVOR0+7+p2MfoY7RUAHw/S0cgO0xKIYNEggsw+m81PIG97EYS+",
-	"wl0+BhCLV+gqD0Lny/7p0EzBu5AnSjYEL5HUohpID7VWzUkFgcHAzqX5OKr5da+1mvuNZ1iUzEFKh11S",
-	"8yXqH3RBJLFWwvglCNybtVI/B43GxmaicSZeja/bWUrCFacn69iEJKX2I1RBIAlDuuZ6W0ZmH4hvtW+1",
-	"WPV+4rDKcU+11sENO6sZUbrWumEfjjNEv98v7Rq2AzvcFYmDycOnwTaSBWkNg1NhU4pqeLWLcdhWLsPS",
-	"BAdkhZVpnImdo3xnMPKOchmo25doJrr2lC7WUs/4fYgAQ36UiyKcy+d1gORlQMzwGWSQqBFyPcciyYFe",
-	"5Hd21VAApORyn/qY4EPfOH/6G+oev8CRXeUXX3wUdnx0x0cr+eju7l+ZQ32Li38RT/o4E5fpRSfntxiO",
-	"DKS7YkKy19M8FyMoLNDksUwYGUCXmPwIRyxilDOlAzUPkLkZ5OhjTrgPZwdkbzFlfcWULGLCPxsn/QIy",
-	"RIoJZVpT3LmLX0s1c/faFcAGc3rizGxmkMo+fO+SFyhnEsd2ZyaXIYzn9tkOzko6GSiow+FzFMDuvnn4",
-	"gB14dehAmLa+NBvThRpowzMRL484GBfI5Nvpvr1eSQH1PAB85nBFcAtKb82S2xIt3Xe0FHDIChIcfB88",
-	"vb2dnvoqQhl23HWnpe7iIHZqLcZBRI45WS5JPPUlaLthPMR8WIBnbJCmLLuA/BMVMKEAwGWZnEtdYo+8",
-	"ClyoxRBpB85gSqmvZ6rfTvhUV3AfH4ZREYIxO8Bs6roB9TqFAQFgNyBq/dZY5NOCqlE1go0uuytD/ixa",
-	"1rvDtKddqercEcCw9zloZo8C16yCaV5nBEjTq4fgfttg+h/BJ8/WiGi5wvCX5cyU0IK//7QW5ocC00A2",
-	"UnrcmfrHdr4ARHozKjgyhRbOs2QCRgOcRjiZ8Odi7nR9LrpwNuoP+OYY3Fjl1oBvPbYcPimN2EqQy7nh",
-	"ekzfypdtNZFtP2sKaMzFkOdnxXjxZgdLuZyrW9qwYoCuQIidCzkeMKTDr3xBFvVQtwgPAWRfOyvyPN88",
-	"3GeavVW4n240Gky/XfZYgHBCIuLNw/36gV3TEjz0JQkIm8RbEQ3eBVxdPODqwrFWCxjktaeONDy7FtAO",
-	"xJLeRB+Hw3E/QYW8Mqrrvi/ZCMojZsUjxMdMVjs7cvBqwZCGUJqDTxmnDDJ7fe8QkpuH24Qg93m+e1S0",
-	"AwO9kNrnKEegk7lHNfD7DxDoKBesI6yS3R1YMTCpbaqrHZVnf1Ua24617FjLUtZyGWH3y1VMOFQ7HXOn",
-	"Y27nOi0oVaFUegCLi8fbjxOEyq7ULO/x7sAZOcsQLD6uCLHSphHCmLk4owg4WOTQvyIXaBt5sLJoFnIs",
-	"chBlUaA5AzJhiEyD4HJFnSso8Mu7YcAUjrcFhtwhTwSAbIFtFQFUiFmi7XjikF0g+exY2T4gxPkz1Slg",
-	"X/pCn8qhjzudw1dMizAxMsqTTZr8yupUgquYlz9zNTno5TphfWJI8rwKzjSfajZQE4hAc0lqKk9ckhzF",
-	"XMdCmtRMY+b/CUVFS6HV8B7tZhyxmPYT/ok7av+Jm2n/ZbczpvhJV+qVUMRLcaoU3Rm7ELdSVdhyOKU9",
-	"L7ZpdyLsv+lM+HJr5R7xwzBtq+0/pg7LgD8O560cUstHKS1IUYjCvVke8JmY+unBrrhvutyIPkAOuu+K",
-	"laBj7MYeU9ZX7HoHGcMebjth+otOeOV84ZX5BS0TA62GAvGKA8mGGrBntv2Z6lS0URxz3wCxbHD5GAWx",
-	"DzPBm64dFFUTPvUF4CF4M0gKGA7t+mSpFEw8QUIdsSTHVlXOsNiL74GKs+LJhcbiVjEwX7qV+nEeK64F",
-	"y7kEP9gXFSGGYKcCMreOmcrdSfBJUfXDOou7WdqKKbQc9jr1KHaO7ASzLVUBrH3G5SJjE+8aKKhYiBtB",
-	"3YBmY/s6JwuMUG52zgrlKxcDmSiNmoISq8ft368c+PWXO25Bw3UOM6B+5cGD2rLXXDr6dlBJYHYG+1ez",
-	"9ItPBaakrimF2sN9hN+s6h2uZqoR+kvlmA+yYBi9XA2rzaBLSu6t6J+SEvwYFnRt1FYdv46mT1olkkFq",
-	"EdEETzbgzzZW0qm5kl0AwAcOWKc8qV7P1XNfpGjh2pe/krMlkVBvo/sdUIHgzpSuV1JrNW+WCx3XGs1v",
-	"ffDt6ycHH96qleoV15q39+uN+n79Zu1lmPTsNdjEpEdncmfTu6BNz57JVBvLcs9FESCywMZHktQWVr4C",
-	"SGBJYvBd99JrnxZMM9n0RMPkd0f6Qke6ABZdcIj9Qi88xKWU4KqcF9reV5vxcq7SbiUWY61Fv3mW/B37",
-	"J2ZBgcXZ5NM2YX7WWt9vRtc3QSOhyb+qJBM/N4/0Xmt9//F64TtrL0dU02lfcgMJtX5uZFbdLETmYozR",
-	"L/ZyOyVN3h3+Xe7GzgBZgBx2PbVajwQuNDi6z649pX/NpG1UJU8UpHIHRfjmQhE6Ix3Yjzw2Nlk4c9HD",
-	"wi4bn8DFiRjLj9WO01wtp9llN1wdXOCm1LwQaDcSVek4PICSu5cHEbhhJL6jK1cSjB/SlG2Fcn+ZZ0Lt",
-	"5684CMobS92vJmR+Rwlfe5l7FyXwtUfkuzw53RVJWxgccBTUrqfypQ6dCUrZAw1GP3dRkb7CYOc7ev0t",
-	"djjPjSx2fvY7k93FTHZFUb9FNju/1OsZ7WZPuy/NOJHaFekrvN7g1lNauF+gqDZU9nPJjP49Lc5FzrOg",
-	"TCZCtdnGsL43gYRBIIrrtjPFcIKJSPsDUyGAkFmR8GteqVlxlPFUroTQIa5+dPfje7CjODORLP6wk/Zn",
-	"BIja3Qd2O6mpd+F3bKfWOthENMJurtogWbEq24tHsJBbZN/Rcl1U4nEruKbEQ+d0Z2XcCTCFldETrzWJ",
-	"9mrx5drT4pKtY2r0I9iZGt9gU6NDEV3b1LjeMVxia1x6rnZM5BKYyM6AeIUGxE0J9bYWROznckuMbGo/",
-	"dErtldgPAzqxrfTt7mIgRVdd1f3NxeOrtRzu6NrOHLiTpi9mDrxEgRqyGhabA5Gq/pajp/Q6ZI5Sro7K",
-	"kyJc3ognxuHUa9azhyQqiu+mmumBmkgHKYX2siEHoCgJBfEJIRpCabHocQxF4GOAs5JQUxlBHZFsA2R0",
-	"HMScYrFh265lTppx1rGjEEmQICGQ2hBilZsVDKQjcNSsM/UWHUKdArgtvcjcSes4xwqr4qADGrguqbG8",
-	"clEQttsUTJ3wmSkRiyGi1/4DajNhHYMklX3Ds7O2HUzMOqKfSh0E3dstxJylLteiqKFgoJDDETOKfa+A",
-	"yBxC/LwHxu8OeM67hkphc6ZHopvyjA0Fl5ALdYS5x24zaMkneWqMkDgKhYZny+Pjb966QeUu4Cc94l2h",
-	"CXBbD4Qup2R8bi/Igtjz31p7qY8Fz7uDE/HEfN3Cz9flSnAeNrNX0/HdidxXbd+mu9uZosslTUpUnbal",
-	"kqjrcWeYIk6Ak8LHFRT82KhcYKF03xuR0jp7X+WMSyaepBrSE32yZi+Qvi2x9/DxZbGbLv7YNp4Jngew",
-	"hCeUhFcu88+GPJWGpxJrNtCAECQhLuhijLlwBDVIn5IUfjAvhdvDWIeX2y77cZ5OPxyHZHp7QRynDvdx",
-	"ljV7bIWIahRiXtOepb64VGdCjGjo4MYILOKOE3//KZXSo6wNaLDWqjUPbjca8J9GUQK91qqNm7Vnj4v7",
-	"3ZkztQcNc2PytIOu9ae1LmaDvPiTv3z+1/8pQBD4zv2H9oDTKGpZ+qs0/3oXcoeIpL74k3/7/I/+qDyW",
-	"fRoLDHnRKEosyNFtzWWt6BMezXRbLMQtuxC3KhbCivbdATdtNRISHqqjd+829w9gWBsI9jjaVxDJ3Lcd",
-	"XEKYQl8kq/SSQiAq0/+darJTTbYw9CsPCtstyOxGrGyJgnLtKd3ztaz98M0Ok/31Mt67TdvwyCyzzi87",
-	"B5cpa6+0ANFIdgfryi3aW52qaKFlG1TLETdBKWEngMxKCOty60+1yO+/h7rmZVoLHlcQU29nXZZr6d96",
-	"A0K3APRkM1XYzX4XunVB1XbszGwLQ7fcUm8XulWyJHVEpmRfI+K7cABGhaoI5d00GKy6gCsfJynP2qNc",
-	"9NIncZ0d+/AtGhTYprDyHWf4WsT0uDtgXLNvNq24882boOZKFueiDxAqieimidCtEJFl1cjwW2dow48i",
-	"JjItqj7BCpr4TZ3d7xV9B0XeIpYa1hFdNRTaqdbQBKjW4AHjBstB+sYCEyDOFlpH3ENQREtDAV1cQJ1b",
-	"mqafD329MJINGni1kWxdLnnCZxRUt0BWw2w09mtRLTgh9mFBku/i93YIfTyNd4/gDtijtaTduw/mWr11",
-	"o2j2y5//5fM/+rtadClZAdjvlYe+zc52HWfeGitSLPSDJetzxdkAbonXdf/hyd/Fxu1U5iA2zpHDNbni",
-	"ElcefXftaXEL19KW3Qh2sXFvsnqNfHuD2Li1juEy7XvZudpxmavgMjtTw1WaGjak5FsHz0E/lxs8d7/n",
-	"a3WV9KLC0d9LsSWnbkSh7gLFM43Ih6kUhJseMa6phL9tlVZnizA9pFtXFKZXkKyXn+ZLJbg2JQRXHK23",
-	"o7Svtzy/85m9BuF8l6UDJDzNpntGGZ4tLyyVqwkQZwjLS/g0KA7poL7pIhWQyyXDFTdGDEdGgwFsCiEi",
-	"ALrNsQQUlMKAuI9Rrs5TKDHJJeuIUwkd5QIjugDbeo8dAd4w1bnysNKEmD1UMjUqT2W/btKhaH+upIjr",
-	"7Ei6Qcxa2AC7WBIuOJTJQoTqXBAucWpajBcTpHDFU8kY2v/tOwRpOkwTmfYHBkMFu10xsj8CUCfZxlyA",
-	"HLePEj6ts9gXeYhx0QDgXKQjYyc4P0QzEGnuhmNHMeHa9xWxyUBIcS5yrLXZVUNRt2sWd5U2YPWLtejb",
-	"Bdexq7npnrRHedoVcSEH0EoMeALNYpMTkROjtd2lkjWvNRuNRsNOLe6O81zI7jSuMyyP0gjMkNA8jOYE",
-	"bKs4BV2KGKqz79reB3w0EpK23VXj5tpQHRXtQgGHqdZ2q+3BOKpMQwcuD8GmcM5xA4J8dDyRENdYCALE",
-	"I/BNFCPs3jkhoChe6oul2SWvLwCefs/esxO8Zivgp09CSO07EIaV8Km28g2eH7dOC+IWEz5tL4fsXQet",
-	"98StNtx1uhmapbKbjRORbDmuZXi+a2MIO+Rkv313eZbNhY31hYHQL5AoKS5MIST3y4+wdUNcCp5dVElZ",
-	"G9p2NLqfrOwUVrG6S7pvbXplvV4/xo9O7DeL+gZCCnviOFP1InvhcNNFfl0gnR31A0H1N+w6BBjPSKBr",
-	"rSZ8QsyIHhyU8ZdrVAIBkl20qbWuH944sF9VuAf4tCTq1qKiBFGt1WzeuhmVN75lBWBfO8FuBbEDO5Dm",
-	"Yal+T82x43bzZYA1F3RxE5crySs7i8XVOmhBXsOzoVmSJlYgKeTBBT7b3HLrbpqleNiWGTaWSqf1rj5f",
-	"KKFCCV81ARYQf3DvhC1uJ64HghBUa0uNl8nc7WUDkQuqFtNT4xzctEM7ijnufg8KWuz4+46/7/j7tvx9",
-	"NSM24om5RhSgaHj2PFVaX3bM4lWYt5fxCsY1u3v8nZfDMlBs2tPD5TFr7+F7d/GIrVe6eqZSmZ6lVJdP",
-	"elYIsg8HSor308yIvPY6Jp6VN2ETCXB2K3bX+4plwdkNWHiZ53ZqhXe4OnbP7v1MS5iDptkoSPjiMikF",
-	"+UVsoCbOFObizlLt0keDqrz2m8XeoJl6dHXsOq6zT12+WgkhQsgE4ummzjyYyr43grk2FoS7le/EK4t6",
-	"K71Ze/EX/+cv/+Hffvl3//DVH/7sxQ//4Mu//Yuv/uPvvPjjf/P893/q0qzauLpV2Va+Op9zYUVb0YdX",
-	"CcoWauPrLco6bi+omhTVUt3W0CQB1C5fzzX8W9VrfhE1fWYj1vN3zVzYXRzbzo01dfnF6NSYoejo/Q8J",
-	"+NaMZJlgeO3pWllhc5R4lxz22kSvzZKe7eWRRdFqa52OHQP6+jGg3U28uhC3y7uGm0rBlxnrduTizXxs",
-	"G+/1RNewyUCA3bGKl004mAfNHTbWwgE4CFN4kIHb2TEsCi6roDCXJMg//6P/9OJP/nzb2/fq0N92RPCN",
-	"l8I3JZs7KfyiwWSXRaNXStzXgAACLvxWxLyyiOYj2+ZOFtvJYjtZbHHiWJapyfxNZ0axDkT4GcBXZEOV",
-	"i8u7/uIcQ0oWuOzvwc8gBOGNVrluYXBnTJGcdZLAAKHRRXdaucpJZvSyTERez9SkPeG5TGU/jkpP9SQ1",
-	"3QE00s14OmRGqTPGWYdn3E7bKKYw6XoCwZ9mkAs9UFm5/VwA4Bk0k+TpuZAuNrKrxlkCYiEYfrlMWEf0",
-	"ubQN269cHKSPJrWLHbGxNGkWNN9VGAE606t73ArDMe3/aEybwNd5JnJT76U5TR//zoVW2TkuoGTwjIam",
-	"cmZbItQ1Pe58ZuXZlIRismdjI0H7SmbTNhUSCtvkHYzudCXWurYHmUF4plFZYpdUjfsDCrvEtwCfU0nh",
-	"vs4yX2/Z1QzCj5Sk+NURz01qj0+dYj7tokA1lS4fCjhKGMggFfPvopuAZkqhq0WorN0sgBIdqnOR2B3D",
-	"7JOiq5mexRPcRADL9E+TXI1Gsw/TIb3aKteH0WooMLQCBuNatJ330kzoiFFzdoVOJWOuIb/hlSGmeKHW",
-	"cmTi1fTuy7NUJgt8l/BmyW055E8+ErJvBrXW9UZUG6bS/dkEhctSrVqr9pvf/83T03Gj0Wg8fudXNg79",
-	"cJdd5StCLPDgLhpgs3GxEb5u/lQ4Apu4UYlG74BLLuQL9XeRZ7SiC72hdLCXJPi1eZZVsdNBqo3Kp0tD",
-	"4DyJgayI3OMRA7HxyCSeQLHvWspnCS8S/CHEs9shZhDXXyCCUOcO5deIvsqnLKbH8UwGhmYaqNtASEhG",
-	"yIVrwHKYMzEyFD0PSREDNQGsFYoy8+QQMHuREFZDKD90E/la4w4t1yuK6ODOFDA2m/s3IJWiAW/h9EG8",
-	"R2hPtzrBIzhi7YogYFrzGeXg4KTRaDW90jGcaw8UEDgCLqUu49UdjDLetSTTHc2XEB/s93gTqjYqDsaO",
-	"sl2IslHmEYoKlriUCRsBbcMNN5TVFRA7f2W3IHdSGR+hvufU1+UhXQ+CT078Fy+R3VZ1uOqcHmUZC+fG",
-	"irntzuqFzuqCVS2OY/iC3iyqsPo0XnvaST+HWNtn156S7rKGX7nq2Oy8y6+Td7nyqG120hZ6tirwIt0p",
-	"2xow8t308yK6e9Ni7eMKcvtwbBae4m1xEHqpTPWgAoucDKz/8mfP//zv/vkXP/ryb//2+e//9FeeWn5k",
-	"R/nsxe/9l1/+9EfP/9uPXvzwJ1DdATccIb6P7zUbjUO7N6mBkg//+Ns/Cb79x9/+g+d//X/TtxtAK1TN",
-	"/tLj0y4ylOVGWSuviaQ4ujtEgp0TaatQLoEyYiVBxHydzlinUmhMW2FKVhYn34BgzvFmdS7y81RMFmrG",
-	"n+rK5CEDeVj9cS5cAG+al1LC/a+gNxs2VNqwQ59+rrIkolrPUMwZUx3ce82Ge7FelZGmTS74MCZDLuje",
-	"RXo9mrfnld4PhPnETfYl6KLLnEih/8urnanst8EArN1DlSVCm/aEp6ZN06+19uvXo1ruxPceT0G1bNQP",
-	"0abX3G/YF5TlM83m7fr+M5eACu9LZdpWLJuC+Y7+dbt4px288P2njmVCZgS7ibjMMPuaTjOyZYbZreBd",
-	"uwmcDhSccIiQbzsSMrETlfaENfeLB7kw9g4cRLVRruwpTWW/1jpsRF7LhTzfRuPZxVRgt+WraDqd1p0a",
-	"caGYpTmqkGo2VMOyY3wdxbaKVJUTm5Zrs49m3l3Hrv9K0xITPl2cGbppWujrZnkv79YmxqrZM7G7vhey",
-	"Asws54VzDMk+tSgv6YSfASL2Igwj9G1aXkSeW065RoDnsw5uUVEFSrsownFm6uyI9ca5GYj8VBadY3fQ",
-	"KEcnI0uhwha+OrM6dxyEn9BUgzHVzKlh3oZfRDjyKYKhCw1gO++8c4TJte+8w9769vEnD95usRgeQG79",
-	"QE3YEAp4EchP5Ar1sXgsU9NiBQqRf9c9iggY3C2jw1FygDwAm3TfnEqXfenwodBxXbyOZBxrmVHFy4gZ",
-	"oU2R6x6xjuhyF6VZwE8hEBPIZkYpFAm51BOqVRhshluNXpoJuxiWwL3dgn0u4WaVAKQqJxhhYuyvf3T8",
-	"63a17KreIe9xn8UZZJ25nUm7A3QYE1IW1K+kYIMANct12pmG/wx7/4b26XKEs9Th3bN+jsU4rcgOO5Of",
-	"ixxd2TOrYM/fWLM4H0sKv+AyOZUVYu/M7bz2tPygnSbPaHr2RPQ4QWYR6NdJKYcvlSzGv9pdlY2HMiYM",
-	"fFdmFEtd2l8cINRYj3kGKPbsrdgDm0gVRywe6j6WwHQ59PhXJ/0c/5ELM84lvHwqGYtf/M8fvvjBX331",
-	"i//9+Y//2v7+1Z/+5Zf/8NPi7xf/zw9e/Pf/gX/U6/W36+y7g9QIrEjJOCwu48F8KGgBi4fa+22PToGc",
-	"5XbI3SF7uLDYHsCQjaB46UAIw/TAKp1SJOytZv3g1r1vNhtvRwD7NZb2LUs6McoEoTXdnSuWEakSPgXt",
-	"xx0mh8aJOz7zgaVC8HqLcQYWHIDj8Fg0bXimY6jtCeBp/qfI4bjFTrp270pl2FQYdibVBEC3poRE7O+Q",
-	"O9RJikE4PM/Tc1Fnd7kWbAj0WSqWpL2eyAWUkbXnCNu3g5ivWMjBnaGKWqZxl2eZvROxO1xIzb+hWdxV",
-	"spf23dl7795H97/z6L0I/3Hv0b33gHzHL374k+e//6dEzI/u3r338OS9iN178OiTT0/uwYH69MGHDz75",
-	"7gN6/Y//61d/+ue4SUdzuHMFfRuPIGRFsoEa5w6BTuXkWZ0h2g4h1dIMuLupcRe/zj6RVe0j9JodXi89",
-	"F2yYyrFBiupg7nBGKYbF0+LYDvDAScHztns19kVfi81oFUfHcU/kSU8MDX2KNXtTpLKH+/uUJZbwqedZ",
-	"rt+xGeciYr1cDd1imABtJQUgC8Mh9ChyRAFHi6VwPR4dhOYHJyABrDnb4qmEqB1yzWJf9g3vIj8qLABI",
-	"ncMLxADx0HL3O3Dkh3aMLu8YLn2JICJObiY8hOCpdE73eqb67YRPdVwVEIS5xGWp9JXmEle4jxegTEU1",
-	"2CPUntfWkstTLUyxUW04zkxqKes1y5b3nLVj+djszoFKQgcT0IcKoCyifLVW7Zf/7ae//B//74s/+emL",
-	"f/ffF89py2m8r/LhpSdakLE9my23OR/zXBm0vH/SaLYa151diN7p2BX8jEuxAI/MX3joncL32gORCzDr",
-	"uAcGn+zb+Y2g5VqrESw7tlNrHUY1YkH4RMNrdG6e1tTYPmk2b9+OaiDr4c8DkdLzW8+iWsEMay17zno8",
-	"zQCF2dm3MuHKjc4eAycjL1qafbs0SHUBge32Tfen9nHdJdII45uThWqtW1EtVxMa85Ibo9U4h1AM2Fe3",
-	"OPA3OVXsfFNTQASBollhlXoWLOO2h6NxiYejMXc4GqsOR2OtwwGzocNxcIHD4R4sORFuPfyJaGx5HG66",
-	"49BY5yzgjC90GLYmv8tNlTPK9w4XYOdMsjILykgOFtrrxpoCkFDmA6lt4iRVXTbMrmPVIUdS8VOWDlNM",
-	"VPAui8Prz1Zab6uU14UW3Q+EuaAwVv6ccqJ2UsBOCthJATsp4I2RAnaBbFcHzlBefzTOlMyu27tLtuGd",
-	"12YoQHUpih5a0s9SmUSBcafZiBqNhsfjRxvfjC3FmavJ5IpugerUgvJBfi8Y2MXZ9nIv6pJcLPppzSRd",
-	"P+YP7WevFYb6PGT6ogTnA0tQYV1aMwwiqvmUaftZc7/R3Gs0Go3mTbvhQPwLQHYgqI6IG67PMHYQ/uW+",
-	"xqyMNvy32eadbiJ6tYJjYKrD6hEfBiOe5VmLxrzfLMbcdINt3lprqPvzQ63tvxQkd3/gNsLxLK6Wdz6p",
-	"3Er9aVDshNI2e0WE345PXGkOSFGnBRzMuDE8dCCCU8FykI8+PP74mPkT/YoYyEXQ4jfsKl6ECf8GMpGX",
-	"CtQd8v/dJb/yqLct73hEaN6XfNfPRb73uRp2UrHn4zIXhOCAOzY/Fznic8EN6ExZarTIej4CpysYJwem",
-	"lQ7DWk4s1UzzHiBBdHmWgZNOTsFNN3+5H+HoTmBUL0H6KXjwIwf+wPYZrgUm4dVrqBeiVx3iVGqt/Yux",
-	"b+prlc5WyM5+ADimXdza1heQlh6ClDCDG53RmeBasJxLKrqxbvTpwkj5XI1X5VA+wlfWCTbF1l4+Bv7i",
-	"rl1RipcX7vrahaHahdko+hT3e8durzhKFZZ9cXAq7sqKItCV3PAI22aZMBCXilGnFGhVZMB8QwexLogX",
-	"Afk5RsG/S8WXLf+Mi9IuMUsNA4qloeTh9FSWasUPOARc4TAgmE0zNZF19rHr0JWUx1eoqb5y1TgBqCJx",
-	"GTVY13GoZN/DWdAvLvvGh332wdKsDYu1yk0M1qCxFkmd3ePdAYbZ2NFMBBToTFIr2CQuGlKPhy7aB1+w",
-	"K3MqsQ8fJAaZJjCm7/IUwnb9OvYU4GwVdaTcPjugDZpwqhlPIO6UcKyYyl2UT1QWxYbqXISRTCjnnEoM",
-	"wCwialPp05IwyAsLrA65nC6JDrKjeWVBQUD7rJTlSgqVXQ0B3B7vDu0wZ0rYDXl+JuwGLMroeRbVzAQ4",
-	"RJ7ola3Pl9VbVTJvgeEdz46Vxzawm9udeJXlDRYuwjrAhcsXCs48tNhc6q7ITeCzqbVq8PFmxbzDxb+Y",
-	"MIz7sR6wIUxwF8Owi2EAqMUkcXR+TX6+Qlq/9tRdoBlkifKBnGNGwDmIoeZiyFNpf8Y2W+XYVkgVoatP",
-	"Ycz+94BAu58qmTQ76hmRT3ie6KI+ueVOLuPW8Xzl81DyhOWiZ1k/qN2QwUBccF7pRugFx7F2UBmvDVTG",
-	"NldhcdGFZQdgxw2/Ztxwd9Ou0Je/wTUrNMjNnBC2yQfqMgsrYDIRHVlKI6JSC3CFBSHBUuIKqk/apFlG",
-	"znxuXJ3+O8hZJqkWVj9dXMqN3q9rwzMRL6q9UBCabVUb1euVlI7iKvd6sIXudgbvuEcHm+oOr64kw45W",
-	"vtmaww5752tfwOFStI0AcaXSZ34Eli821iJ3iXNFuUuhg6TIgP4Xxkay2Ete5VH7KNXmmPpfx/Pg+iHa",
-	"nmrKQF7kAXA/rneFcSTH+NEiD4QfAihKsadOsdV5YttxDLj5PJXkkTTiiXH4uYXulQljZ8qOrBL0vaLA",
-	"0BBgqn3CZHfAc941lHPNmR6JbsozyKRNZb8OsGdEs9ECtmAtfmuDZeB5d3AinpjX0xWC27iJL8RdgZ0n",
-	"80K+DW+dXwiBjcu8nXdjpLIslX0rH2JNhX6qDbih+dioITdpl2fZFKISeNlK4ZPpUzvjc57B7cLsDwoJ",
-	"8PdvwEcjIZ3g6RE6fmssxqLuOm2PJaSlt2lKAHuhej0wy6c9H5Q6GmlMYg5GawZiqEV2LvSiQsDHzqv5",
-	"Ku3zXYouCIRUKpsB6PpWLKRgxoExI6i6HtWKohsEwR/U5sDPPD16SKLc0nRgh4ViD4BO+bVjy/kGPIXT",
-	"h9QuHKDb3vZQA4aXHYBP8RmJHKGsr0NyMQ3DkmUsO6oov38gst5Cz8KzzXjJFVv2LesYjux09xvX96Ma",
-	"Pxe5lbJdR7Auh7Axfi8x9NUB87VquJGIbVBrPX0G/9ZjK326d9cpaTS/E6l2YG0IYJrqNl5S94COEx+N",
-	"7EkSXIsCSQ57rt7MCP4aqHHu3rN/Y8BP6YmSZuADXsOjSq2HZxUfrTokEEnraeLSFVGyPZbdTPC81qoh",
-	"ghycAI++roWQS1ugoOH2KE+LjXMPdfp58Gz+6MJTs7z9tC99E9W6FWlF7RwqSjXqkGC18JJS0g1Vtdpv",
-	"HDTXrluV+Oz85mEjquHmNvehpgdsayOq0X7adp+FKt3F9Dh3cddT5CgAZecD2ilm3gfkg5LWkntW6WXX",
-	"nvrrvNQPdORkHR+KIc6xXpRh3APJdLm0Qk7hcLljRRyIjSAsJ6MA8cgyqpilUhvBF3plvKDyBrplNr41",
-	"b6ofJzxWC914m572xY6epWdqJx3tpKOddPRaSkc7n+DV+QQ3k0C29AriUbhct+CRD4z0lhoC4/RoaxnX",
-	"Bqt51tmRRG5U5HPg55qgLIGIb+xsdJU2r8LbGHC7l+Zu1JmaiHyxoeQ6MKCAQgD+AXCTmZocFRwG+MXG",
-	"dpEr9Vru+P6O7+/4/s4qsvNvv27+7ZdnSbnmKf3TC4k91b6qIcosWFMVkR5cXZlcGy97dE16DsjJgbTS",
-	"8pKO9GQV5REQNaRC4Fgz4BKsNq6UOc8yNdGFBEWQvlCgfMjPRNgHk6LPTXru8Gf39ys8UdDKu7RKr9QV",
-	"1VV5Lrq4tmEuB4yw1trbB7CkIc/PLJ/UVVjuhGs1YuNRZRvk0PKtpPJcpV3Bmo3D/U28PrReuHhXJd8E",
-	"brl9yxYAbgsvQzQ7w7WkFESaQlkjTUJBYKVosGAFL8R7PhJJX+T3pMmnqxhQBq8yAWlFO/azYz/bsJ8T",
-	"oBOYwgCUp0Q7AY7yJTImPMLbRGP5EAYtBAVhacBVL+V7gsLsK2JUh2Thjfs619behHKsGwUUEI90lxn9",
-	"StCGnPkmuGTf8DLOReOKthXzKq4tlfJfgvl67N55GQYNmtzTmhZaIzBRJki317XW4S3Ah8SfhvwJWAF0",
-	"rdW8ceuZLw4PDfUMWgw0REJjiXlveBBiRL9BIE/fvWhb94XW25M0sfomlfoydneh0EmtVQO+7ysbwWQg",
-	"O7oLQv6D36gtV5OhlmA3TyGwqzB63LBLAb+Jocj7trnix+Yt/ytJJsVvBxD3A4FcIPbnqcpTM4UVKtct",
-	"PLiB0mB1sJevwItEG6sLtnEtg1HaEz7UwWa3h0qbdpG9jJta+jGshln1eylOHn8PpuEbvhU8Ljd5Pfil",
-	"3FgTxbFknImkDdn9pZULcFZnp9G8Mftjuc/532d6voFr2SY0VpCTL2quwNu3shquu6W7yM8LeRyyzC9l",
-	"AZiQStZTeVeUKDWt9xpV18YV0s9xqZNNPApULAYGZBVrOOEOPYqAFKDSja/dCsgRxcdnYmQgtBS+laaw",
-	"+FtZDJ0Klpph5DagGWYJRnGLCRYdmhe2Ho7LjGJbFVkbnp/zORV5HVp3o9HYzH6Pw71aFXfH8XYcb8fx",
-	"Lp/jfV2tIzvbxcVM57pgKuux3iUmCvzs2tMuN6Kv8umzddSeu/Tyy8nY3xGXTYnLhWiL28ydNH1lkKxe",
-	"miaINnf5Lk263sgY4g7AAz4U6PcaV1z/QJgtXf+thVos21+KbVkmgBw0ZuRYniQgsfHsYW6HalLhRZkh",
-	"fxI+hOiPYSpLz3x9ctX5THSvEJ9rR99eA/q2k53ebNlplvRegixluEm1SbuLk+3vYuSA6qGRQRe1WTIl",
-	"+wQSbJQ6gzRXrC6fp1i2FvNe8U9feJycQ4g4KUUWkVk9KmoLT0dQOViNTVcNRf1UYqRCf5xTCVvxhHdN",
-	"CI0dUflhH48Jg62zIzZSqTSsI+xotXvFfuLwQHFaLcZhLr6Orx53hqkxIjmVBHrpaiHBAmAWC5Q2BghS",
-	"DK8IPmNKuuL6uGTwY7crROJqx2NtYSoo/jHVM3ZlY2DB9u3nOoKSyriEtw/okf0vLuq5yOvsEbophlAb",
-	"2PZl53sH3+JFFeCp4ABjGvQHu2mbL5Wa/vTkbp29B1/PVqD2GciFXaHubQhxncW9XA1jLB5tFEKfTtIE",
-	"qoAbxXrjLGPaiBGO40iGJdyLoUK6MmyebqH3Bc5bjtYvzCfqiQkkFMEBgwCUGEIP7SCGKhdt/Cko4w6F",
-	"/cMC2zCGhyLvCml8heRYjrMsZmmPSYWnYsI1Gwqux1Ag3E6tCLp1Y+bM8rmBvQxskPYHiBZb6RiFKBcT",
-	"HGpYWm7cC3V27G8m64h+KgvjHgXQFVlVpgQgX4Wx+kjwpGhwFa6FvWzQJ8D00abDupegHYJYjUYponQe",
-	"6cEeiNqsoBLyQsuTIAAk4Ubs2cNUi+YKNURVAxV2K4Ih3mFSTezOQdUov80LBmbKSNzbDyMTsm8GeE7h",
-	"0C7E/xCjUpeJ6PFxZvuE2MmoJuR4aGk2BVBG7nnCp5a4l0djib39YO+c57YHoPbHRow+dl/bP76FLdh/",
-	"vmdbqZjD0RyZxkXVVBvc0fQemqnNwB6NdVe5My1N2c2wQGl3Uc3OnjcLxxTViBWsuQLvTu/6tt+d3vWt",
-	"vzv10e3vTgkC+gQ7eHf6ietiEc4KsroZjPk6u8uzTOTkIQ4uODtsHGB9eJcTIMHe/vIh6Qmd2W5YAUsT",
-	"n4lpXGf3DZNCJJrFHfsnJiIU3VMuArxcntFwrCFL06F0LprKmSjv9pA/+QguR6HS+L8hS8NKS7VW7Te/",
-	"/5unp+NGo9F4/M6vrHvtgO46+q9YLsw4l3NY3PAWsnnvqa8aOvCO6tu5DwUSn6RDe3TdPOgvP9ZUGtEX",
-	"+Vq1aTZXwoCIOrLb3DtonDRvBPBlBbujYoz4z+8/hR1x+QLIULGemVncWpfLrsgyS6r3oxrktkDd0P0D",
-	"OyAEcMdCoo1mVEvGyGvao+uNWqtRv3W4Hz68fb3WOqg3Dg9KD2/XWrfqN25jIUtBlUUFCvRt9+ygSer6",
-	"eKa0JsSbX7eyMolbrn6mF7GgcGYjqo1lON59ckzQSJvNm+6BHWWz3rx56B/crrUO64fXb9jdhAB5dCTs",
-	"liZYGrs2wNO882lplsFMiKc/cRf0NHjR5hhO/Wqt2b61BpnYBVxdYeEZnmApbYQ7goQ7lERQEkIlCMoT",
-	"8OkGFWgo2qpC9c0FHy6ty0Z6SV9BOh4bWw0Bg8KA5bNuprTQLDXAVrtK6lSHqjJ7K4YSZPDXHnYYv91C",
-	"fS9W5yI/T8Ukbs1qAhV14PzLVrX79vEnDyKrdmAlKXTuuwCC/bnqCwD35MIPoOvOVFCvFG4gZEKweTBI",
-	"Ox/NLOOx0l389LSGOYSntdZpTQ/GJlETeVp7FkezP+K625+K3EXwgdsusLqEGYhTyVjuylr4iAU3RoCs",
-	"mmnXzh9aRZU7pjnGOJ9RKvs0oa6SEkPz2UTlZ/oOauoTu0BWDrNyK2CHu4rtIKI1rxdRFrNTp/oZp2TX",
-	"i/3wih+gYjJM2c4MbRAG4wJxU7uQ9UA4F/ZEgm4YVAvjmVa4C5z2gOD87MsiZ4afCdTpEfhAsgO/zyhj",
-	"FhYP+t4H354JMUI8DdoKK0mcyo7oqiGI8Ukm7HewB6ESvt+gtsjoUwiDA571cOt8QRITTiZTEx25sm25",
-	"YJz91pjnBqp1ncr446Nfb9/95MGDe3dP7n/y4BiXtGk1ftQ2IKGEMkFus5gM9nWjVHs47g7iOjvSZ8uv",
-	"ib0RVarwMUzoE3pvlSp8TEuMp87XAF1wbe6wBj5KnWmoKAoMu7OwLBSaqWfEZhQvb904LImbja3EzTk6",
-	"VJI3a/BLi7nlO5X2ArTY09MaN3D/qhIzTmvRaaC5nFLGxSkUgNWntdbT09pIyCSV/bYUk1MrYzx7Bnuy",
-	"YTVGJKc7J96FnXjehtrnqcQ7bf8Fpls803tAE2nBL85l7VHY+0x1FtuXv606M0ZPMl7a/40pUKruQp/i",
-	"GSOkBtNedc7ACddntvWvc9bA+sWnablI5F8T1Nq9U0rASkA6P7he6BeNqNZLM4NJHvOQ2s8iX6h/UW9N",
-	"29tnqgPZWdeLrCvKUj5LRyPSmKpq/2uj7O8wTCp8bfWtWuvg5kuoDk3nYhM4VjjBO/JzoWwKu4YLEybW",
-	"rSO5MMFVnzEzSbsizGolucFVgcO6cSQnkmxfdgyQMwsasNeBaZGJLiS5Thz+MYqQlBaCvSH/dt2dylyM",
-	"BDelhkjJ5K56XYzN4f20Qt9nqlNn93tVnTv7IdU7xRJxMgqnkVZCfpzK2DYLHbZJuI59MDA1Z6msyHOV",
-	"18OBzc7TiaufqQ7K1a5Aeod3z/q51UojptVQsMFYJr4SK7jogiBkp0qhdMRZLrThOelPAVCK2whu5hdE",
-	"JCDNn0rjxsO1y/P3INWwYjpCBdLJswqwV47IowOiq6VGohCVua+ahwQX/IsgjaaaERVrQTZbjHYgS0vi",
-	"Uwm+LiLN8AgOBn4mFRvLRJE3aHZvnb/LCr/g8oKph5guqNWMJVja467VjpPYCeR2/j5lmh1571kDrhvL",
-	"x7LYgjr77iDNxKnEz/KxBLneG6eL4wNVmPwKJG7Qi6Fl7DHjGcCGtPMxOI7ixcX+iAC/6hzuWTDhCh67",
-	"jCsCv0fXzccfthqNRhO5yGeqs6pZ6vvg5uY9BAnNpaxyewmsVr5Jbjjtw8uCBF6wzFXxRRzFA9Cjg+Wp",
-	"5vMVa7xBm/7jyxepGmtLVNU7WxKyUA6qEKkW7HsgZYVwMHQbVwhZCxZ605P0MONy/ardQOmK5BRLk1IM",
-	"cAko+g7IdhcKBaFQwG6Zyhld16BEOfgp6bptLFIWPxWoVT5u8PD6syU67bWneD2Xxp8XzO4l5CBdNgXb",
-	"b2ytFC6kVzMqYHNj4nQZyt4qqmR5ws7bc8WgkJbiu2DCHs8xmGQ7pXAjOfLbqnM/qUqjn7/Z1+zB3ByS",
-	"yfWwSF09mddx7GJYRdXBTULaqPeI2GVKCx3JazhWnbFfFhDb4GYhWXyFxC6VKaT1Cku5Gu2I14547YDL",
-	"L0rt7E1CcrcFcasmUmsEbi/B5fHhp10f3B1Gn95xmDwU2dYXZuZtK3stQeyx57YUb3r5wVBwz9tAQwEb",
-	"LHA0uafN/eIxAHm6Hw6i2ihXdqHtT/TweoGa6b5v7B9eVmDKhlqRj30A+9TO8ry92gCGM1zTzpSW85Lc",
-	"WsgJ9lLZUwsVAHcTxvq+fe3Sb8Kcx/r53//u8//8O1/95F/VHKtq40feKNB25a7uPXjv/oMPavORldjA",
-	"lz//y9k2mnNtPPrk7r3j4+pmXvzwJ89//09n29ifbeP407u2jcpx/F+//B9/PtvAwWwD7x/d/+jeeyBt",
-	"XfCu4i6tuqs9Nc7xJF3AJ/Sm4mXB4iSqOx4KaVCMteu0/pXDsEUKBYcLs+AKiuEo41h3pvLqgQuYXqrw",
-	"AVemA9Drs3HYQQzz9YuFMFeGf3QF1Mis7O/G4eX3t1kNUreGK6qQurXzKk0RIw9ZSWMtXMQlOPlDCYKl",
-	"spuNE/AFX3J4/OsGEOhWexPvtF/6naBwQQLmFnKhn7pY6u3c1L4Ln2fIE6uwu3KgMV5OqN4JaMxiUUlO",
-	"d1BerRetN86yGU8M3WlYji6m7GRc9sfIlz8f2AGP85HS9s+v/o+/ff53/+7Fv/+fz3/8B//02z/46j/+",
-	"zj/91x/98q9+8NWf/QCuuoBA8kz1Qc9H5PvaV//5b778+3/9/Hf/4vmPf14LNPIk5z3YLEfG/URqL/7l",
-	"z8K2X/yHv3pqpYln//yLH331hz978cO/fmpJzbPwY6I9OMJwVCGXoLHtgWgS1UzOpc6IvUGqU61V+5bI",
-	"MsWwg4hNLYO0r9stxkGQpyV1Up5fzEudSPHNz3764k/+YSP3DjV1xcVDw7P0eH2k6CbUrMDb41IN505g",
-	"xrtioDLEkvp+jfYPlurxBQ4ooAAgG84FzyiFcMW5paFGL3e/X8rBXa9QxGXVfCjO4XpVH7yMuHMi7pyI",
-	"vhqmKTjnhmx9oRJy7Sl5ARfVwvzYAV5jEQSRC5ZDKirxfox6crIBROybgUhzKtV/32iX943BslQrE79N",
-	"TYudqzScm6uTGTGjABCgkwn7z0ypMzYeYaaNS4FYVEwzEDHewHKab2p1zO2P9+ISmCtOwo7L77j814XL",
-	"76jN1TnwL0JqNlVaL6+o4x0WhxeBkGo8GYpZLoBwYIQRtZkL4NoQxRt7whMzIQFtF/JSU43/LvFyrgul",
-	"HuKMgWXH7nvom75M4jshC3cWAghMhtdhIuAcSo0+lRi87FE4XCt1dlR0CY0M+RRa6Skf3zzKBWT6KCmW",
-	"RAm4sdQnuZL9NjV6x0WM92Dd41MJyBthNuCQTyHSuhBHWC7OUzEB2UZDOqIVbXTExjITGnLmICMRouFB",
-	"k2+tGFMq29hmXGdHp9JKQAE1WGdW+EmModkUCB3Pkuc4YrFjLPbf5bOjchZbwh9DTSs7dgDXplKbrELu",
-	"s5dhZOnWrJRXES+NJTlL3HdbSw0fjXJ1LqoLcxJvAjqLp6hcnLNgtJjqCtr+ROXJKnOFZ0+enyGj+edf",
-	"/OjLv/nD5z/8V//0///T5//qd1/88e+9+Hc/XMShVvCmsE7oxkzmSut+7kSdnajzv4JBY1dJ7OuNKBmR",
-	"2BJILS/RLnJthGx68zDKpTGU33VpaFQ4A4Qhyg72HJ49oES21GcUYM4eAbbZxwPRPROAzwiOSQ9D6dqa",
-	"jqrqZOCcLsqaoYb1DCkvQZ+1aiWsWZKbdcFgas39g8PrNwpn6fNf/NmXP/+92hasEKd01Ub+Ac95F0/E",
-	"/n5UNFb7x9/+Schg/vG3/2Ced+DkPe+guW/MHgPspMsn7n5dl9N419ObRdp3lHprQCSosRvog6DHaLhL",
-	"WL1HXzqlNgIp7SWS6WOI59EBXUUF2HYVOxCjCAzSlpCXyPc3rO7sJFDUlYHM32FKZlPG2QV0PvZIjcHT",
-	"j2k/2Hjal9x4lGGPeoscZoYvuOCWMnpiZ8oINDBAivqGdkiLvqxmHOEcQC8M6ymbghTcsUox4C4CNkfY",
-	"a0XMrdDmlccELMp2vCSWFlGZfIyWtS8e3Go04D+NzemyXbErZna9VPKsfTkszmlbjQgAdyBzAf9llZbm",
-	"fqPZbjS/9cG3979z+N3Gb9z6tRvf+/Dg4+sPbj68/ah5Urt48f1V/AyhCSH2dqeu7JjgdpkTQqJXUxtP",
-	"fst+05eotjiH68IMC6jH5+C4B9wZfp+YwBTtWdOAJwGCoBRPwPaKyohJhyJLJZVydhN1RtUZyO8UHbel",
-	"ZVgAgER9f8dN5A0AQto6R2xWI6g2YV3MYLW1zSlQOV4C3lH5GGwSWeqvwM61dvWh9D7gA6iCO5mXEJq6",
-	"uXA/RynHGj5fEnr/Kbzx2hdst9PY5MbgwuzisC90+mERFx50XOI146+rQqftnl6sDpiQZc8XH41Q/tZD",
-	"3bZ/NBpNOPtao5esxvcyJft7/klUy1WG4J+Q5mInRdoO6jhNWhjIhgn7WqtRl0QTNKun2ohhm28S+GtX",
-	"6opVJJ5ZBcn7yQi+Z8ECl3RNB9a/pmNNt53D3PdS3hKjRm1XawwMg+t4hir28fIsirgd67mK7EB2ca87",
-	"NaqIex3rEj7OGmS0mu1fe+oO+VLgG09ldwTia04gdnL91YXMbX4JNxWhP3UH7NIC5ursSDIxHJkpi/Ge",
-	"xWwsOynB1QuJhwltGfgNAdaLXk9goT4oVQAmjFR7nHiJ1otUMjNRHs9eSQ/fCbD4PZUzqLPioqh4apw9",
-	"nS4OlS2ivoGmANBoNnVlCAAGQ5s0y8hSw41TsEKwzdQs8SG4qC5teCYqEHMwWuvC0uWCCKyCGLni7IUk",
-	"uEA8xJC2GSFxQ/HvSgOkdrT9fxnhb2d0/7rHCLnIIJW7cKGXIkNeOxPT5aakD+0LL9HG86GYrjLx2Mt1",
-	"9PA+g7HuhKarN4a6xUdjqD08ZftQ5FPosTpENxcGd+sKha3KAAgqyZhqB9YOYQ56oCbo3DkT00U5/h+K",
-	"6UUCyxwrylUyRrS9tZnNh2J61XFg6wdDY0FD2MK2azSqnu0F+O0DMYFVWI/j2jHtGO6O4W7FcOEMMS4d",
-	"lXsZHHZlivIJ0iKmjRppKPKQyv7LUN0WZBs7YrdLNH49Eo23PK3bc9hoY19lx+quYnEAB/goAz1fZYLF",
-	"6DuJocoHVjiBRryxZMrGo0zxRCQRVefTpfr4aV7Uhn6Xvr1gfauimlwKReeqwz2os1U17UAecZMq6kN7",
-	"VLBLgAyDkYR4Ya9fnAksEFgdbkY1ShFYWvzKvZOrCWCH2marQiG7SvZSy/wD4OHiWQEhXASgPH3+X/63",
-	"5z/5N8/++Rc/wliUL3/xH178//7s+Q9//uXf/v6Lf//nz3/431/88Z+6siKwFp1M2cFgieKiYHG5QrH9",
-	"a4wrJGqtwxJ4ckr0qHU7xEqFn8IJOqGqNVtNuBHVXAO3rmPZYPj+9q3rz9Yz0SQiGY+cIQXq4ielNRNP",
-	"RqJr2hgenNpT6p+nudDBmzPBp0OenwmDyM0uvvTHP3r+b37w5c9/+/mP/+L5H/2nmosz7apsPAQoy9/7",
-	"1y/++G+e//iv7U/eKoTNz0BFF5kEt282XEF7OAHuBUlJCI+X5NHlpjTZAnRa8ATqq7vizhTk1B2Kth6o",
-	"EdJiD0Md5se5R1ZHwSzOyw81gou/SbiEo9C7gIkLaci0jAtDJtwyL0fcJKjNxeB10AwlOkOd1iIiHtCK",
-	"czVB/TxLtWnhP+Nemok4grrGlnRgsVcfQy8N7xKmNIsN78d19kF6Lph4wrsmm0I3+LIWvgqZbR4qchmV",
-	"F+j4mg2wWG6Y1IXiawsLhIQ59dBIBKDY9pL7X4YpkDoYJWdB3pA3MPBTSd+4yluFCAEZ8eAIgRx9uyLI",
-	"/d2A5sqmsbdCzL8Y3ktlP37blfjCRcfkDzUUmM5mFPpdUn0qYyAKcSnXDXL7O6KncsFiYi9wOWOfcB/z",
-	"sVFt+g06t6p9UaYMQhTvHn/HLsSvf3T867CFPKgw9nH6LgyxGTUOb0XXb96A2dbhmyGfso5gn568v3cr",
-	"gv9p3rANffBu81bjoIHWGisnDbmOmBbDtKsyiHXLmeEdXSrjpyYFwoCg/dJ19ok9M1ZP6Sh1FgW1dvVA",
-	"AGJ5AZ8wgOtv/4Liy3QSAWQRqmkznud8aieoOp+JroG6CoTJDe1wpkf2U2j6VOqB1UilsLvXrB/cuvfN",
-	"ZiN+m24G7TsjHtqCB0nahyyTXLBMaeOPshFPqLCbRxtIZVBp2M4bbweduVSyTs67AiQ2V/4ZwgV5NvbJ",
-	"Kbma0An2AcidaYBtAAkoUALvVIa5cTBAXGvVK5b6CCbkLwD11Zu7Iql2s15c/Q2O4cvNUBmOM5OOeG6u",
-	"9VQ+3HPSXUn221i6slei1qpZslHv6vPadoJFFcffjL2+r/LhVRnlSlKwF0IcjapdgrCAZ2JlMgkMxFUU",
-	"TzXrCKxOCUR1F+a0s6NNwf9u9XISPyz9osOpN5SENqoJRg1ee+ruyrOF5oaTsAJ3TjJOncVCm3TIjQCG",
-	"ZOc8NiKBKv1AyylB0RsGJJkcKHYjhzxGZBRSTeZtAx8I42juyyUQOzV5pya/gWryxZncWtxtZ8O+6lg8",
-	"EioscSWyjDrXBLU3NkmzjFE40JaK9EYy7ic9pNNVNuyAv1xDUrV5nn7R/iIV/xE6paGW3LkA1QlB2aiE",
-	"jgTfdaKoamtRwc5SLuBpd48e3L330Uf33rNKg7MPOBUK09ytrqCdkjpfKPtOuZI2fKUDO8CQ8T5PZYXP",
-	"HJZlx+p2rG7H6nasbletcEveeC+wOpIFkWeZJb5pARm+qUb1bAVHQ3L3Mlja+1aNkmrCVGCRDZlaxLhh",
-	"8SzxiAlXdcA15uk763doViTLa8Skypkn2a76alSEksfw7SyKKpQ6J5saHA8cXPCBRItu2ygYWUXM+d3A",
-	"trvjejuut+N6O66343pbI80ENH7CvRvxkrkdgGdrcCIsLt579/g75IWT6EZzeDedqRFM5VaTshfOGcUD",
-	"/xQb5aqf86FmaiRkEN+U9gdQQ5wAF1voYSpKzzrHEQCE25tPP0Ye2YbyrFQiUAOE7CgcBnk2Hc6KbxC9",
-	"NPOc696TkcrRMnkPFmQ1+7IjuEbLVtzOnsqHQEE7qeQQtTRbCLHyTuZe17V6KxH6iHlWAL5Ix0B2tpmr",
-	"iy9UEwl2fDO3SVbm2kL6fOkGmREfa/HS7DGJmjfEQFVNlYvFhpiByJLIxehyitBd2yhzH4RfKwghMmKq",
-	"qZBQLkyeiiSiu23yqf3NdsaMUpHviVl+m7t4gQr8XLtkO6l1J7XupNad1LqTWrfklUBFndh6yVJqgNpe",
-	"mZlJsNYLwnnmT9OcnOklxlRTPr8aG5aaMJTLm0WANQ3UBOz+VSHquZqU4tO9VJhKc+OwBlW00+F4CBlk",
-	"RExSaURf5LVnLyWYHB85fmAvbjNaAwEWAV5XsosZJNxv3roRguHOEja7OlB6PwQ6D4jZJVCTbWDOdxL1",
-	"lei2Ayr6FMTrctT00N2p2ESNs4RCSr924jW5A1+GgO2LSMwE5XLNOPtMdSBsGQWeE67Pvq06WMULVw6C",
-	"nq3wjdGzmAnK9YwD075fZzHIdxDiY7djaCV4kuVzwd4/uv/RvfcgfocdsV4qUz0QCZkj8rHU5PScM0OX",
-	"AuEiMFpYZcHLpBAFCqYMJ0gut0rPS+qPcC4vTVaHdam1mvtR7TPVAaH9+qUINwhAvYwefctthAsUg72A",
-	"2GlY7p3s83W32IGkAIpPsYdA3fCW4C5eafSfHft4+FKIFcSLB6q+IDUfKwKPhct2qLrDdkw7dXunbu/U",
-	"7Z26vWM52+baQdggWHudbNZXTMlL1ryRaCzwDPnsSXD3+ISs/ajRaFAC1rFyviKfWsbxmyGfgqWX9cRE",
-	"5AzSnS0zkSwGXofJeVJJMiw7wLxzYRsLkkXjllfdIYvKQGyFcMGTpVchWmKcZUuy1h/ZGa+Ttw7+gNmk",
-	"9TqL6UbGLJXdbJyUi9ECo/T0tn6JOe6P1OT1TnPHH5shB60tqrITGBVKb/gaxSWfIS59l0vWESxJOTBV",
-	"mMs4MyWzRPNmyAkaAQF3jDWocAM5yi8pcfmRmmySuwzXdGfGuNpMZyAAhYTv3c7oECfjoiVLr9SI0eVZ",
-	"1uHdM33tqZdpIC9oQYyaytkoV+epFXYw9TV2TcRuhtjQNzTl8/ZjloheKgXaE4wChuDRXCM28JW+sWH4",
-	"B6WnpomQJjXT6FSiBSi1yhLCk6WGobioIUl1jx2xXHRFOsL0aFjLhHWmpca/oWfsu3QXIybOhXQgrK4d",
-	"nuepHQqFF9qfqHOj/FxPJfPBAzCGEdpXXCMI9gqkZ5DKft0O9VNpFwGwCpG3+Wx0zLwVPcPUGNoDyFuf",
-	"0SqnrPQlpgp/JrpGJNDyiUPJ9WnnbvRYfN1+HUFG7EGDJXyqS2Oe+RKUtLmlTXI1GonELpZU3lY3JKQW",
-	"yEcAZ+7NfTZQ41xjC4AMc70Bleb0TDjhKFeqV/iAh6kcGxGx3jiHUud63B3Qd5Rsxg3jSZILrVlfGHa4",
-	"f9unF+cCc+rMQNidwbbq7K7vttQn2FFAeHDlziMmnth/edHEHfBjwOoD4BvISwdxpHkD4ly0i25RMpva",
-	"bjHNGC/AGCUJDfJJVb7xCT8Td6mXjROOj+G6PVArUo3fufZOid/Wnp7WhrqfJqe1Fju1+tr1ZnO/eVqL",
-	"2CkxNvzlvXsf3f/Oo/dOa8+q3RbLglk2TfylQV44ZMZdUpd66EkLEYxtE3E3ZoUbp8i+GaxQdMeoTIM6",
-	"HJQK7Yr03Iu4U0dU6Fpzv08BT3SadSVPHI07Wdot6ykOqmO1YpIpdVYoJtyw61Y1cd+3SmBZTA+tZKgN",
-	"gn+UsUEIROtYXb76Umd3HfSIJVU8SUQCnxDkORtDVExcBtZzc6iwkh+LTHSNa3RjanPC+++nmQHU5pUv",
-	"P1Cm/H6VOhOY09ZGvFRfNzVmvXHTqm8iu/vTvJPfrx7L16P+YPHb/4+99+9x40jvxN9KgcAXK2l7xpwZ",
-	"SZY5ML43K8lexbKk04zXTnYEdpFdQ3amWcV0NUUxtgBvLsnt5YLz7l1wOSQOcgmyQHIX7OaCO/vgZJMX",
-	"k5Vs/5W3cHh+VHU12eSQHGns9fKP9Wpmuqurnqp6fj+fh7LaepauNlxCwpDkxDfsqYvw/WmYiOt3cCmt",
-	"voaRvcKBpzns7Cb6h2vmG795+0hMDxajkmnLNAaYZuRhMrHUAzmckBmypyDzNrXiVJux3hcqs2oGF2kp",
-	"Lhkxsowh0KOoBOqJms0m+oa4erKuhGSkvwmc69HLC05e39nduxo1ELDBK13ncDcwtZHyZ7mFS7tqw7S+",
-	"Amxe2KI1uNYL5VQKU+UXFgwQtkimsGDNg0WB8YZJCohLhrP0v5JFkacdNAjh9x3VS7WdU2QAxiwiVc2C",
-	"YbliA04hYfgScSktKkPGr8eRiL8N/9mC//ybmOGpZOcyzVkLOTS2yM0QTG1nW0feOSHSAVBB5GpgHiu0",
-	"r5lAPhnCKW8DJfW4zxBm7D5B4kjrihj5AzAHsKAp68IBxHVyJU+B+Z443yYsK1Ng8B6UCGjNEinLE5P0",
-	"yaGxNu1kah+TtNmW3p1XA/ErwXvrazeWMjv9zQsUgQ0LvLiCYDyka2luEhEEXygvJC4w35f6HWI6nl84",
-	"BtIzCFo5m+sVwW+lnjC0+Xa9gsffta+8T/9op8nTmMCZ+2YsTmROjkBu6C17xzpGlZAfokkAi7EuKIJQ",
-	"hM7F6tD9rDjBBDT2r5bwf8TBGQmQ2N6lGG5DO03iKEAMRG/nYGQJwyMSMYwBLBejM/CPJNW9QmanbfrL",
-	"sRYiHqtuXxZtM1Qax4vVQKZZfBl1zc4EvzoYGC1u9lOtLM/sUvzs0588++hTeIESL+BfPgEAfvjyd376",
-	"+U//V3x5WxzoCZ2PYLHA9R3rdB5RMwZ73JYLxTk4dy86+7lwGn3ZnghBm7KuyjKHnxnie3r6JEYxMiTS",
-	"CFufAR3GLElgmgrLYGT5AZYmVj1WucwwFBGRLHXIJJRU4oISaU4iNFiYk1SYcwf/cC5pmi0QFTFC47JG",
-	"MC6XSqrgQmxKEUBTOmTKy/6LOBPqnEaGREGHlXICZZbNWB6MkkolQAOZKK6L9wRUT1KGszxwxgjJcy8n",
-	"+SLiryT2uqfSdycaMRmxzn97Z3Au6fiCISMZ/9ERiDEgMYGk8b07D5799C+f//DTlU0AWuML77Wy1hwW",
-	"2yFVdtpHHao30puuJxu0xrXUCjp1AVpjt7zoK6kLi/SExY3FKue/hsFs/KoleVbxrjrab5T0i3WuOkEb",
-	"XKa5kPAvShOvaMSL+kFXTtPqwhxfu5N8TbyGL02+bu7MBaNAer9S5dKAwlux6172zVkGFOSoRL9HL1Mt",
-	"egeVLtU56KjlYOoxPGAgVwEWWiVsbtQiesQHmM6xdZd/F4dA/TtNn4TKmBre87Yt7hCWljYEHl8xMM5w",
-	"jNH98SAhvzSM4xwur01u4cWzAo83Yk6qbIEsHs4zIwi8oPHIuD95kY4udBqFxddzmrFgKk6lI4ZH5HG3",
-	"MUiWJDMefRXUu6E7KkRhsI9HCQhUaSFyqobFtogzY+0kFjP9N3wRKbWRcLfawbQEd78l5Ir+CiCsQIbI",
-	"vi+TD0aZ5I4W/FPQjoLT6ii3eFvE6kmRy5i9MW5mHTUxTCBeQgvbYzzxKWnYjgSWPsxNR3ayiVvJb41M",
-	"oWwNiAnt0l1KN30BzgXfXGJpNwJ821deX2zDViIiHOew4ofcgHDsqYzh++83uirL8LlqhToVusOTuF+Y",
-	"+o2njfKbqGQduHb5Ph+QRtR4/mf/6dmf/mn9y8F83Dh7T89Z4l6h8xktYWuvY8nRv66+ko0n4zz19fA/",
-	"6QtikK+X0gCZ+ourOtWmSE/4ttqFPV2xWtT1zxKV9ziGgylyHjXK1z+iXpfmAisLqfM2hy2w+MlXo9P0",
-	"KSxHs7CYrEvK6ez30kL4crx5nWDvVZa3lFemk/42lSxOc76lC0DS3z6C99FRo54MM2R4WPoXzf1imtiF",
-	"H+Q6mxowkmkAkqgxkE/u0ONULTpItfvZP45dqmiKdVMiWpq8oscO5JO7SveKfqN1/SoO637cmc36jepN",
-	"DvLqs8Je2dR90ZmIRJ3IUcZheJeXJLNM5dsCq7Ywe9Ji+iaGjaSmOJDRWKtcJk9z2e/XPiuI8gwarZ1z",
-	"pgHROMtnANENS6p7sLETLrz58SxzMyeiM7KpVta6HnIB/6/u12JndlRv/FPUjus5IwygobvVdqUOykAx",
-	"KyX82svKn66yfqvYOjiD5e+DzaBkUnmL08HTwpZJ38g3KpH4ysjYzTwWuSpGuaYvD+WE2j95XNJuOkxh",
-	"Z+sLT88nZdaQKvOlyGLgqhmwqnmOjL7UWmUrhyVqymyndtFQte1Q5RaLneu+zkHypb/+jlX5nVvzV7Ni",
-	"OW64m2FJ7pmLQ3mVBifvJkou61ItSPZZpSgCX31XZxO6KZjh1dyjlogXKN1+CaNK4U6tElTayLyvMrRU",
-	"of7coNLycu7MbsPUGJIa/4TDCqPJj8XsLnLeG8Th8tmtxKvIO+0kw0maZT4f1PdFZYXVSe9jDfwWE1qu",
-	"XLmlHOhLavT2lSthTWd1UpynD9otijYPuo2/itGMap+qSYzZZm7yFQFGfgIQvsfaVc36XCPy7VgunfVI",
-	"P1QrHI5+4vkPzMOVCshSO4Ghi0h0VGZ0D5k7v3CswyUxBY7SgYKFk/qBKkA+0tQiIworfUPsLDYF4KFt",
-	"fpPI1qayUUuvTqbgtuitgdSTY80PUnYuZiYNlRlifvNjJTpKadAjun2VRGKkizSb0T7ADEccHF7JGzLN",
-	"RrmytI10PhD7ris14Su7ER3uMVVq8PHKlbRGt4Q2rkSWmkePdJFPgIplBp43mHKqlnWb7XOmrNIJq1rC",
-	"pj0tixF2WSn6ZtRzY9DAXH1bnhe0NbknyR1XVq0TlZcQWLjywRDLuwMI9rJdNdySmG9FvE89fLWePtNE",
-	"hbFrZQ27CUtTLsdRPSlcn2fKuku5Oji8Wj7ZEPO9Oc0wdhnfsXpCbArz9+a2DD5DVXuReWALjEGUhIXJ",
-	"Evh/dCojehRpcGC170SlhthqRk4hQ7bnyABM0V/XRqvRbMOL7R1cFW4ITogQBxGpCWuIt5o3tpo7YqfZ",
-	"2m02GBPK5PcYkYkcqYSS4X732R89//Anz3/4o2f/7qOtX3z2t8//90+e/f6HIA1YUcNZjeC7o93GI5S9",
-	"q8vvC3Y543UmyK0SwYS13lZJYqYwgXUl3ovjELu+/36DLnOj1Xj+R5/84h8++cVnnz37+K+/+NlPvvzw",
-	"T778wX95/vd/8fzj//Ds47979mcfNjzBQMfdxdMT3hLa+xlgK0YwaZ7X7Vw5+W/LRJ3lKzCjAmHip6Tk",
-	"pkXyxlUN7AbP08TJ0hrFYE2nxTzn9Cs4qF0Ux6Tvii7rezOmp0u/ttSxfhC4F0W3b4xVlhLE0XVt6zwQ",
-	"rDPAxTjWQ5PqIlO2itAxPQnXxiAcbZ873muTKDIatVKJRa8MY9DF4hKYiqBcjS9TQjoMfKwDdatStola",
-	"A3bVZA8IrNbCvDCTK6VeDKFKN1X5GTxKWlTEiCTovCEFAHVQ1vswlbsQMrNGYGfNXA3SoKV05VO8MK5S",
-	"iBGFifEI4xbTRuHJySeIcdIZURw9TnVapCCjYsw5j4Fm7cRoFb6Hbht/FFGBA6UCnrXb4h4RF99MtS1Y",
-	"R9gSMTCPog1KS9zi+Vs30PVmJK5ei8ReMxI713C5TeG0Sa76cjn7NJCNt8VDTwQ2D4ZyGjPmWAtxZAwB",
-	"xtKLHhwlqNFkmY8f5ilx+dc+4Su7njmpTnXPDcRKJh863KrtkuQODziO+Beyo00+kFntJjA2MdCEv8VL",
-	"YxrDCMGm8B7PUhI1P9KqE6orLOSp0iIeyCfthNFXYkdbLrdAPR6nImLQGM2oaNO4/kkgZKiyJ6iwujXW",
-	"7zsOXv1wsARPn9aCZcOTcw8VGAj3HYQU8SywE44Qiyh/TOhJwPX41NIj8DDYp2h6wj/YWqErxBTBhClL",
-	"9SEpVRphVUjLlf4wO+GWUx77mRywEgsnkKqovpfLohAcDYHaNj7M1ZYhR6IGutr4d0lRZwPNo7fh1HFt",
-	"OqnQrPYTZlQs9RUaDhZWmrjEa4lvqaS8RLhB94F049QqkRZwUriI1B+VYNkax57ZcRJrC6bqae2nUCk3",
-	"lQXyY6wtcrsB7wV4S1Nkgv2PKOzpP4xe7cpnU+uJLAt83VYZcKUQ143rFyxgwSHrC0UmJu0UfaXn4SDd",
-	"ZuH+FZpOIbepmFDz7CRSSFrVFzFS6rlAo3W9GTXC29xo3bhxY7diTcGf2Sz64v/87vPPfvT5X/z0i5/+",
-	"1bIGU4gwGxhjR2iMtZrNbzdvtDChxYMUki1YZX+N1l5zxvhCxanc0pWoErzGY7jABUP8lnPdPdq5SmDB",
-	"fq70tjaN1msIOF1SaymaTC31vDYlns5fTmOyzh589etjD9ZowwiHylocKM5EiI2BuDEQEUuMqrKcWVY1",
-	"EUnRyV03foqIJcq+aKvR3Zd5VuPNoBi4Jpzn7MNv2dLQIj94XAba4hBbcDpFJQo7Q7rlcpNolXCzDGXj",
-	"MP8lCjGHg9C5d5AXBiX+tqAApdiB31z1hitVDDP6OwH974d4/1O9+rgCQKP2xm35/NBN1i0qDnptxi34",
-	"ZGmupbMpPWwS24jRiExopY37htZEDvPSCT+dD+CqtddPBbutk2m37/qqRwDrP+O6hSMJUuxR6L3dLXn2",
-	"HsroIBiMgFRS05FZYcC6BgfBR9aSAbd1ctFpvy736doF5z45cJeaOPAmo/Yb19uF3Eh0PWozD19gxtVc",
-	"MfT+GSWN4U1cw7a6uDyLVbTETWrFBVcgVsWvS19zgZypjIbzJVsEJ90qa1M6T/Oyx287DYKfLT3P5jRV",
-	"1FkMvU2oUIz7Klcxhur5eX9xQSXAoPEE3R6cvCCMAzZHBxt7n7GsqUROTLUoxs4bjwA+BDE0L3f8kJd1",
-	"RjOJ2zCNOTOdk6JVLrKSosXKnzcMOVuvY0ympH7BCcjnkLe3jF5oLB6mPQ324AiOS19J6rvzPrDirZu4",
-	"4bMH5BYn/JeHokKamUrHC+Qs3zSBmPY0702J4EwnffHFBzMgTLaqzS12xYRdTn0kyFKCasoV9gqQmY1E",
-	"YYyrC4nL1lELGry8qYryQr5wVVQOh74nSL16Hfa3Kntn3aj0zvIzRsL1VHH/scqx+BKpdSTtaSPCCh6s",
-	"pqGSMszn5CIf4BmuCS3em7Y5aeMEzqchM+XOLDfDTVtfan/TboqcoJkaRIkr1fvrXZv5fTvGqoMpqmUm",
-	"scORO1RFyBo5LEGf97CWIzDhC3QucghP+AMpsvSU8YDLW4gR3YFVGWFgPrjji7Mwswz4RKq3xbtYyj+U",
-	"1o5NnljKJyOpirVeQd49XXSfYZgYDvcelVOvpMghOB2RwYUscjPGsDU3kPUZ4yza0QtwKf5uUQzv62wS",
-	"RyI+lAN1mBbq9cMiT7tFfHlbwL0TR3cPEZDO5KKj+ikiuA1z8wTLj+Kjh+8cHt2+1X7w8P57d24fcigH",
-	"Afbi97beMPlY5olKth7kpjAt0S+KoY1dQJzA1eJ2+7vGFrT1bd4OjC8iDt6h6o5yFe8TVTgOFbxdfc03",
-	"8aAEO85fnLCtiuaLcuBp4VZ7fD+mL8L1kbrHiP2c9BxQ0R0ZR2yYrpUTRIs7VN2tN1TR7W8BTSnV7n6e",
-	"9lIdVyNqDm9tj3vU2mK7mxtr2xbeiygtAFROf6Tjm/cfHrbvP7zz5p17h3HkMGTh6wws4SoJYe+1SvE0",
-	"kQJBIdoD5jccL0YgxqDzC5GAKek0TXReUbQspuu5zX9qp0mmfB5pUATO64nmvDaQT9rYNiV2UdiutMqV",
-	"8CsNC3L5F9iNJbXAXdBDTuh4nBjh7tS2OKCHq2h3Ta9TBih33hdnskTZooThg98RreAAsytHJVvwR6rG",
-	"YcSNFuZbUjrNli1yJQe4Ga4nhzkRV5s7ZYqpS4b+jrRptyrFrYG1MtCtu7h9MxbaiHGqEzPmPBe/0rmJ",
-	"maFwX8M3R01S6SNYBJHnqluIvskttkMsgB3aQsKjFTlLrrfVJemFeso26slRaTtGHBFnhodcbQVL46gi",
-	"RgObdAmDY+Md/EZ3vzkklWdZFc/1tqmrt++YZNLGvlON1tXma9crRfd2ALNbDD4ceEy4WVumpFXb4vCd",
-	"mzdvHx6KS7uXUeJwv/dLe5fhHhSZKjOz3N84kadvRlnSzlWRT2IxHBVBZkhHdk9FqgtDWX7Y7zyiRtAk",
-	"Ah/ePnr46+1bt+8e/Hr77Tv33jkClQlkCg7Xxqfa7FqJXR1F/PbBe2168+b9d+4dxRxcoogTVv+Phqwi",
-	"PsRYUap7KH8xcpha0Zf5IFPWtrzCsdtsBt11qj3bqD4E6URQxpTLg4Oh3MSuCxhGkoWjp2uz4dCswucR",
-	"VQoe434dxIdjCpuxnuH2o8x6ojdyiWY2h+9oawKKp2W+D+rRtlLwBwJrMCQtWxsXreuZglOZbFr2feNN",
-	"5o2i1SP942kiVVvo0TRdm/9cdQ02NRUTVXhlFEnhNQHWRblAivNhuTSGx8YcNvhDePRgdZm0nuRY85EO",
-	"VJZqFSY+iVOlhpZUCrcRPJXyi34TNOZWYddyB/1b1kpRWj7lOG5rU7Thudj33ytjQVIkeQozdzSeOxQ9",
-	"sJ3aNr1RW2VCQW8WpetHGV1OyPsBdzoqA7B+16jiCa6DN6ssZWf5SKLTHRpgbcAPzeYOKAx5bvJ2KbQ/",
-	"/xtG3QnZhHdF+uBikK9D/wJdY2e3udNu7nz3zV/b/d7Vd5u/fuPfXv+Nt/bevnbv1QevPdw5apCShOMt",
-	"s6B9ZBMTzBPM11nKz3/8+T98/MUnv/f8jz+ZWRADa5x7Pb4F+6IVrbkXZ+3C7pqzXloho1O8upK7WAzf",
-	"MlptMJ43mtp5sonCeBZy74JYbbUZ4RyXnNLTkSuviG1Ry/z56pjs9p087EtqfWvG2s2lvnmw7zkbg00X",
-	"czcAF4omafbg/mEJTFHOJ+YmOISYgYa5SlwKDc8Dq0qp9ITay84IbHlyorpMNIp1iUNfBswAv7rMOwep",
-	"NJnuOLBAxJ0vk6YYmyr3vK9nuSfBk6SY8YQ+Q0xOCnkqLwQjc3P4q9MIG62d5tXdc/PRaLkP7b140fO9",
-	"xtNHK7Nxakh+wQ4LbtWLBY3TPeLxSYVHM/AWrL0XNOjV5mvBoLk6AfPCyVY6J1yoWVEJq56Lo35q4RaE",
-	"umWZlW8NWCGsaTkbBRFn19rIyM/yvOBPlX1esqjzhFIB2AzdeDd+NWQm+uFHQ8ZrbVJO6Eri8yxnx429",
-	"GzeuN2/M+Dvw7flZuAFEB7kugnopzuQILGyyoH0T9GSUy042cbWFzLm4QSY5CHUhRprz/gJfwciqtsMY",
-	"iKPgVUqMpfI9l/yBTdkHW0oDx0nEJZTqr+/s7l29dv141GzuXtdyoF6nGvr4cjQF2ym7Rfq4RAsBM7eH",
-	"vesLhkDYFnf01CdF/G2q9hF2KLsqEvH/9957+Jt3jt7YujH9CdA7xkao3xrJjHF2CbkWtAQ/KjZdJ7SF",
-	"Tib1KZZaAk8bpNamurctHmSyq/rYIR3LGCVD/TpIXvVkKBkPwzcB4mVROnQFFoUtaVk4s7u6bFpEjNOz",
-	"Mf66xPUGPWsYzKaFR8RlMnGrI4xCoIKzLWKHMR67kl5QEnOpbUZgJHCycq5VCzYcK56wNyHP2nd5ctWx",
-	"mNBtMCuZ+k2xUoahVaOVD4VUGxrtlz4RVx9HB2GB04LngFKKno49qbEGrTziQLpZ2jscRX7OKaTYtyto",
-	"Fus0LPYl0U5SanobLqwDZwlcUKriNnSxNwfRUhnFJXXMfz8oYqNmTuHlxoz00I1EJLKwrvjZp3//xT//",
-	"++cf/3kcfPP/T/JJOx/p10Gtwc96CGouUqEvcKBrmKsk7RaWQOudvj0cKu0UbZbJdY6eQ6WTw8H5IUSi",
-	"elZYuuyw8pMmfNY856SbMVXq4htTuWVrJ8X3jYXZ8DmsqvXBnepMguZjjIdD0XC68aFe7+5xo9X47b4j",
-	"sy31zQYx3nKZjF3yNGrgMW/TV+DBClZ0cFkarUZmeqnewhFJYeIUvPcrSAfuHrXmX67UVm5XuJIF04Fv",
-	"DjNJyf9VkgFjrMqtcEy/OY3nv/PXn//J7z775//55Yf/+dmnf//sh3/3r//4h1/87NNnH/3B8z/+5Mu/",
-	"/P1nH/3Xxhk0sWaUd1H1nNhCDdoSJ1a/nQ9K4eTKbWvlW/1sF4nM1WeJIcl2OU80Z57yh1FyoQ270nkM",
-	"5M+0TT8tjCqbzMeTj+X+cktacBhXiJ6+vMoNgoTOJwL4R6WktA7FHTS7najBgFO0ppv3GlHjJNUya5en",
-	"4F8+/NHnf/XZL/7pPz77vb999tH//ZcPf0yn+Mv/8Ydf/OwHn//3Hzz/bz8jOv7rP/7h53/0189/+GlJ",
-	"zzw1FLy7BitjZM5Gq/HtG9erxM3NqAiwlFVvQAAiOxHruWyUSt0u5KkqH4S/0exp815tRI2xSnv9otHa",
-	"BU7pizBD0w9Og8pBojRaDeTSKEPnxMafRg2MsiVnkXWadstTqnaWK5jWtdNe8VgutkaJAq7oPQ8lPGss",
-	"7uxtako3Fi1oXVQYKAONx5uuM+j3i+tznFG6lOfXuSVfrusXpsOO32Nd6/l185h1/bq/LPL9HpStf+HX",
-	"1KPp1w7v3xOgDvJYlBYqxn2TYeYUWFkd1ZUjn78owVAEjulW3pVZBno2Z/GhHT7Xfk/Jgc6mu8wy4ZyF",
-	"ZXkpG/QRJsENwUQAAw4UDDDgGKuQleLUisxYUJYQk8mPwRYufYexI6UWcaCAb72lJjH3cC66/cCjwJW6",
-	"wWdJEc99lkKwycc6xN60BEsPc1tgN6Cz7ivGH5z2vx+NDeqdNuLEE0QQQlRPkRKPqNFuHcHZwfuS1dLo",
-	"BXwDxeWrN15Dl33NNx6tKOW+ng72er3hTGKdV2nw/vjd3cD5jnyHpoj/9KqVP0+lruG8JFVvBbJM7huS",
-	"pBIrsOn8s1vfcdy0lGblmI7z8dj4xPYL9cEHB2E1D7z75kbD2Wg4pYYT+Og9g11N11nXUQ93/ZX3+e4v",
-	"rFnmLKfVRBi8tH698tmAAoS5Y9EzV0mUdq6dqLGOLRXatJyFTR7FqYzrnUrGdTJSC/8+7Wp1Y4fZ3PQb",
-	"dLG0u5lMB3O/ee3G9rXf8FFoTAF0r/MZYgQJsFMr1eaLhHBpb+/ADwhdl+pee04InEy6hat2WGm1D+34",
-	"hyw64hrPPvrxlx/+4PkPf/TsD/68wXlkbdwOFFLTZn2xcFSb9rRHUqpxJ50vMyBqFKAC+PpdU8is7Ttv",
-	"XW9GjdEwkWetfCzTonwLNvV8kglu3C1VyDQ7SzRhLs2mZv+Ca/bJ+4G+x74ZiwyMsrTApGCVrMb0a6vz",
-	"Z3j6K4RhsyAayzBCUjy4fe/WnXtvckyW03Cx6InylKksbYn026HSSap78Ww6EX1sI0suTpZcrHygD1R4",
-	"vvsVcXj30zJ8nTn3klz86ovg4mez7POz52UYcyS0GYubB/du3r579/atb1Za7DeMsRNPqxRKlCFwTC05",
-	"p+NyiqGrJz6IOLfdO7vLsMLZ4zG7WHsyUq4omEMjaGuTk69wf+LUt7JVNbe2RxxrgpfrmRIB1yXxMMgw",
-	"Jgp4VDtqkY1Q2kEFSAmzh3HhfV+US48GvV7QQ9WXuUrcF0A+cZm+y7bowIlED1bYfiusq7LfojwZWKJC",
-	"kYZf8Isvs/941UKbgnvKOYwLrllWXHTvvtRThYi5EAfTNCiEFNe2qIft+9rJQNkHbaK1F9G/2qltD0xe",
-	"NjNdQiRNiZ7UtpORj7RNhfLYkcNhsdn43fohuyh8xRVThO/k5nEKP+0Er+1EjXF/gqDB7ZMRKONTob/y",
-	"vt8pwhouPlr7Yq96HRovMA63NBwuHa2zBAwyEL0B7bpgOcG7g3xFemacUpck1K1fiv6PrlJOW6g1AI4q",
-	"BXmEX85vIwaGpZZN1ADClv0xIw8L4pDmpRXpCZozKldCq3HL2RSuHVaW4Rhc8UhJloI4NdyiY+2hMFga",
-	"IeCFSeTkW5bFwra4U7AUc4hgkU9q9PfP1qS2TdUi0nLHVNg4HCrtAd2jY40o+n0ztggKwzRMgmQ2FhCX",
-	"YkJsji9vlzWUskPQElR0idAcPLHZQtZjfeeEQ20jfarNWHvhJGcKJMQlRJCnYF880t1MyZzwHmRYu8rl",
-	"qJcjBmHFnmVAVRBTaVF2jOA8vmNdgn1Uo21Xm6+5vEtKr+MVEC2JjdtW0OcDDUAsEo1bFa3DWZcmFw8e",
-	"3r95+/Dwzr03y2YV28jt1Ox7XHIbPJmoLMXqVX7SMXRSd7zC4cOn2PouCQYgUQWvu4PiIan60iJ+ReX5",
-	"kUa4WrjT7pNEUixKqsDwdTFhb6ovXFUDg80cyEQh0s8sjm5hPJZvqm2hZDgTuEVJLsea51F5MyjPNTl+",
-	"xvV9NjkczUx2VbLPh0UWKi/PF5wtjjpjSJPWt+/byLGWM5ZYsMvDhptH8rVHjVoQt8dop3bhyfM9TEoF",
-	"K53OnkVOgMAnJg+73uWPVTiN8CjkZjisHBmfSJzICacwo5dF5eJUDYv6Ml683efXyNaEMnGY743KYcb9",
-	"M2O9SmUIriMITj79lfWV7Gx8JQt8Jc2X6ivxtL9IXwmLl03J8SYUuyZ0NGLGla1zvF+BqxJMHvjjXqhD",
-	"x2mkCz06Xm0lrdQBhyG2h4R7Ka41mz7PgLwsVrXKTnU4GUIYiwTGFm3ELn3W6XzWE9YKUw5GCZ6O+mod",
-	"Uifc0yO3hK+PR+P77zcWuiu4HU6uugrUw7K6mbjiejXB9V/cwy+y0YN8232dY7w1ZcsVWTQ15B4NueI8",
-	"XMixphi3JAbd8kVl1LBV5+HqfFLOdFL4TmnFJlj51fRuRw+naxEWWsnoY+U8bgQmnGnofk73hZ3LCn1n",
-	"f3jZsqVdVrc6vhihaebAFa+LocyLlPD/Lxkcgn+mFNdETiIx0pmyVsT91BYmn2z7Z9rjNCn6cYkgV4B1",
-	"Zsnc9Hifl7fFoXEQnGDx9E2WiBOFhnShCO5SixgTdGJu460ZSTJo+yK5XXp3lFuTs2WTwX6kuDywbRSD",
-	"T1Yf9XjKInZ680luBuyQdr8qTCy0zHMzJt9HapGWPA9Ddle1yhQkCeOsAxNWtiXiUPWN90WMSbXtNIn3",
-	"w9znnfAnZcUefuUqA4Z2vP983yEutbWB0djEn1RHa+57sHXCQXIN08PmPYR+GfTrqQyxuy0OsoyTpMlQ",
-	"zRSQHc5R0DQHPVhAF9xVwlSrLDkKZxwFMw76HFWWTkhmO1F4RBAV11utjJyNM09VAGZfS8NpIF5sAIvO",
-	"McIzID2h6KvBrNS+62Efz8C7x9AHTRA1orT0VNYVH7KQWEXDp8ZDwH7O1BUeAP3fSLMCYasXTNW3B3LU",
-	"g2mTOTRn3u6PS6Z/0uNPF07CFQqi5Vj/2YpxuezH36aXjuCdxTNgTxiV/pYNoEzOAHVw53Ff4xnrNJ5H",
-	"KB9HWXa6B8Mh6HcLJ1rukrtFC0+Ze6gyB6VHA2x56JyDjagx0uVPj6IpmE8QTfDS1mOJOKcom2BSt4IR",
-	"4Od3wlGW23PnqBI3OWoY9oHC6CG61ekdnXF0Ffv9Nvcq2IBGq230YbCi6yBg6+gSeGKW7wl11tZQP1Jy",
-	"ScSuyWi5YVzTb7HzW54b4F8JozU5V9a2eDN9TE1Ni5GNxZ4DCgRFAlkgIeAFBKmu+e23Wk3Sa+uWze6S",
-	"cMkD+eSu0r2ij40mo8Yg1f7naAbudZkd7XAJR90EnOhbmuqYOr7oVoBK5TKBg34p6HiJUW1g8TKYMyV0",
-	"1CwsAV+0aNfk0bEP7PdrcnIab4sDUkdOUkbNHHhU8sx0T0s1qWzPMpAJeXB9YIkLe2QhkvTkBOuLc9ej",
-	"PRwFbLmOtFi9O2D4AY1FSXpUqKjU+qZa6+YIXsllQR7q4tBwbKk82mki7r51+PahSFLy2w/kqWq5FZXV",
-	"wInLR+CyBDMqbMqrwo9tz7uVgSpW2ZITkw/QTktkobbQM7na2XTb5IEZeKv2kcNUdcAzJleYtaZ2hsAG",
-	"NeMuqLuNJR6+iUrsy+1tBQoHTGqR8ektDDhJqCNt7M6LtTuR6pHQavwyTMtX0OeyIB8WXWN8xRDuJX7z",
-	"drV0k8ZxWa4UfeZO/D28ULlAKy/Q4KUYqKJvElfa1O0r7vWfqxNVdNEcIUuEyz0J5WQs0Vj0gTnPkFyM",
-	"0GdckWVWwVLyITRyAoIKAovzUA5kMLUcRvB0jWWpo9hCTii+nJQt+NPcgR+PtAV+uC3e4Qi2mxRpNFdB",
-	"dvhAcgWB1z3yWoDHgOvkyDI1HFG5qkklhqWgEXPPjM+FTcikrNZHvit9Yc5e0/cRA8rRL68FgFpnQb7i",
-	"YWi0roEqAh9rtPaaK5Qd4kovtOQQfaelt3KdWN4a/syz4DPWSKc6n6+SCX9GHyVy4TquVakPx2yftNt3",
-	"LXxRW9oXQNgJOXC08YkOAU/cxLA2Max1MpGRu08j/rnDd27kP1+mdPXa03rRyiJxrvf2LjAByzNkT2g5",
-	"SQf23gLRz79G6V91M0cEFpaMHEKsBcGDLQgqePjakGfsWE/BkVnOFAlTlqmVkmsHgCE0wlwok7pTL0vx",
-	"FJHj1OHo42VG6HsvEo+1GbEKICuIaGlBEUZMvLpy5V0SP9tXrtTIfBLk3LlbM+dgQY19HFgckxmEmU4u",
-	"aQetttQKmCF/6v4c7QG+7bCC+VeRE9RGIzhSNxthZhHYT9QKrOAUH5yhUylQeDN177ldRJAJLXrG5xgR",
-	"NUgXQqRKcjaT1YX0y2BbCYh5lCmn3pDHlvUVfKhM+UODFHadLEqluwoT03Yq++zVDNLUbCFiixDMlzhv",
-	"CLMM98MGUQYtTW/WwjCXj/VuZVjfHwEbXeCDA9CubIGxBpeUhEfeEyuRk2O9Vz+9E9J+3eXAR6/SoyfS",
-	"4sRdzuSxPmDFzk2ajhDmUAZypTSWKWkyVz2ZJxj0cG4OQoF2kB4jy3aQP78EMMktUGHj7b4DsSzIgudS",
-	"MfojZjXiZa80Y80S3lrX5y1PnDee8EicckiueD5tWGPg6g7ovBSm/tHg6mDn1SA7DB37Zf94cUjvc+ap",
-	"P9mVVeDBokq3gUy1b7PvOs1KcZKeFH1HKVil99qk2q+bji1fH+yF1h/pJFcJ0n9oTMaetbHJT/nG3pTd",
-	"PjMHxCsGU8QlkaKPFJGKXXIm9pAD2wK+7iwLyrgllnEphgHV1k2ji9xkLaHNFqKgxJfpvlpHDkKzRvzL",
-	"WeyawJCKy3qRwKYxT+CyJiawPnhBzkSYNQVgjQfaZ8H61h/IZ3upLZDRSiskygfu0OEAYnxU7gS1FTwP",
-	"kWskc6zBCpnX5EObon0C6gp5pXaaEchOORxaisgFXy97KAqZgZE5iYLueDM1kceahNw2Z4JyCvLchiSO",
-	"lsH5ReMqLazKTqLz9ispTaaV8zTYjb+EGwe+sbTTB2TfS0v+2BgwX6kBsylX/BobCRdkGYw6cNo6aqsE",
-	"jppjGhywUKbovi/c8whfpIK7nkGS4kbhsxwMB2Hnwm+1ce/7uluTplYb1xnZVCtrV4vPvmvy5FqT/OML",
-	"R50KGHmfe6qL61dLf3uqC9VT+fwBOYMtbwM1VglDvWNVfufW/IExY3rFkD4ini0f0v/aRQjgdKwSIfAn",
-	"vETu2XSrP5f3f5ai1VDAvosWo2HKcTqKUJ7gn0a5ilxO7HTwIKyXscvFEOY18T5w3AdNmqCbzRBMc77k",
-	"wnR+U3WLKIBth2sdc6YtXdyyU5/1/Xq4qTZb9GyycYkZRf1c8+gQjjCAGwsyuLRi73qcqGRENwN10QM/",
-	"Z1BFdZlHRJD39LODRWfnBHWUjMDmoW1wQ7jOC+TaCMYeMxijU+zdJJ0taXmkMgPP6LarbYNh+ZsYvg00",
-	"Y05zopbP/mvFOO0qN1LQzJ28SSbn2txZnMZ6uXCRGI0dY07Ze+YjCqG0aO3s7kVTUqnV6JpRblXbvVwW",
-	"6qBJuBOM1vj8xx//4h9//sXP/omgyEmpxI7dr5Svz4iTVuPqboheTRrsYJhhAXXlXDdaje/cv//WnXtv",
-	"tm/ev/fGnYdvrwIiDDtwwciKa5B3qZKk4J75ehlq/EeT4AqkaitABv/CyxAU9bgssZTwH8vL0Wjhwwv2",
-	"LJTgVDuEWtps4dCa1UDrnYhzmTR0SJZGXQwbJmxAFzdRkrLS5111E6E8ptUNlLRrqQyPFps+r8BFTG2R",
-	"du1coEU43YflYy+B45Xwsa7t7G7Q33Rn51X/UzvHNguvvbp97exLzQB4wESbTx+d/4rfROXgTNcFqRCu",
-	"6qls54PJsRs9fF0XAZC1RhFHbbtC43Np1sFtoVHmXArKVu8tm6zeY2cB1l9wOq4uZLeYkwP3os3mc6Th",
-	"/vLl0/VWS6frbbLpLj6brjc/mY5vxnoX9pX3C9l7SpZxpqh1UB2Ppk94Dx422rSFnICROA19QYG6XhnO",
-	"s5xnrE3HJBOCy5k14G7hBI5kr3G+XtWbc3kR55J2C2sIe6seRnTIrFhi3LsHnPlF8+tHUWM4qhFXD0bF",
-	"/IP4otju2cAIvU0U5mt8BQ4SQhvoea9XyiA4dvUbUcuXX/Evn6FX3XTPLRUU+RXSbpgwq2g4nuYbaXLB",
-	"Ws6MpoG3izLnIjBcyK+drK38rC12Hs2LILiLBwcnztXAPFYx1wCwGsSpjj64GcskiYXS1FqJkkk4s4dN",
-	"YaSDg2g7cCTxCYyp9hqWz1/BQvSCNKtoBqFOxOy3j7nHsK/ATilviebkYG/dB/uSM8O40lrmSsgkUUlN",
-	"Ij9+0YnM9Z3nRb/iOZdJAts42mlEjdFuAxkFkBh/uddYpe8PMEmc5EX3/QGCobuWpk7/5v3Adew2Hp0X",
-	"ZMkvbT6He5eUcevgYL5hCeobT+qanPdIngZc14wKSmlDxoV5gKOi/HOqCyPSYl3tZug0HJkMUo0ZiFtL",
-	"OFQPhkOHMvDyfKocsmHkklejBufBt7Uau9/u7Ja/Jkg3/sNeBRyOf3mt9MK695u7V8/ZtMrT4CzjocxP",
-	"9NAP6F+lovyNX/V8flWiaWcyi/lLOdZyOFyUfzV9H+wAPg6cZn5N40PG9KJyxtk3uYYx7WmTqxKIlhq5",
-	"zUrsg+GQRmTIzPWltotBVDoTBtitIHQIA1QTAjGj0ncwR7xYovZuKsba+PxvPnv20adgu2CCM93FEiec",
-	"Y6V762VrPmW4xuUWtI/1KxMqq19nKT//8ef/8PEXn/ze8z/+ZGZBjJV+7vX40NCiFa25F2ftwu6as366",
-	"AjgJHeTVFbtlPYqbMr6NWrWimKAjOZ3QRYhrL0RcLFesV1MIv6gInk3LoeypRMB5LpG4U20LbOIpyjkT",
-	"gFutbLnoMoWX0k2jngOyMlfTPHepbvgvobqA+tYxvPA526K6vVup4gDFOsEJ8Mo2futfquoBgn/Ci78e",
-	"d+ormZHzptaE+y79+VxieKVdgAWr7oiwu7//qLL8vuqeloyNDTfX9DxYPq+pdunDUSdLu7x4dMLNXftD",
-	"/OvFLX3d87EcuTyYk28Sr7GMepD2clntf7gc/aqffr/RkTbtHozgMH3/EUiBjpK5yt9SE/cLqxACGX+E",
-	"qVKFZ00yyRHh5sGfG1FjlGeNVuMV4pg0xekX3jC5IKh13yRKl13uW668pcxUhsWfmCwzY3KLuKoL8nvM",
-	"Ij/BB7AokWCzCJMu+MDQZBmVFlMhl6/XCnGdfW37NKZfzQcxldIdR1stgHbifglBT/j7dlsAX0x7o7zE",
-	"Eg3xGZHU37JCJkkOd4pIoxKwlEHxGGIvrcqckbvMzvudYWZkohKEKcN5l0TqwolUicjNGAbOzTgSXZgX",
-	"6N9IsyISQzmy8JNr+zIF9YY1HjPEUk8KLt/FRht9k7k+ZSXyNqfh+2Q6bbi8FVZTwlUCNfmRCEsL6LWR",
-	"VW33+zioFMcsf9kt0sfqWJcvdiYiTbDq9gOHfvoBI6KhTvmB+OBYf7C1teX/B0/GSS5Pilh8IOJUt3P1",
-	"OFXjOBLxY5MmKoHfd1Sqe2Kcp0WhtKCXykeFHyISMU2q+rprKGQDW97BjNNg/BaOlFpgMkl1CPQG8Gzd",
-	"A+KD8HN+BuVL9Hzws8Cm+S1fPI3FYw7eLZjRsT4os97SEnYNO6OyFwfdJ25wLm6nIVxNGi15QBX5WMAc",
-	"A+dJjSvV9ch99CU750JiLybqPFZpmY/FmB5j8luWq1OQmVgPDMBaJ8+Qu3W43/oSDqw1CfE2K4/Vzeww",
-	"7WkgCEIASDFWHdQHGFQY/mhGIY9jLly/RDcdZjh4ByOnJjrMjUnpniQgP2YJj6VObT+8syULq/neu45T",
-	"gzhK0kQY9nUiJLTreZgWRNhcuQp9eM3hWyIS9HalIM/obpqlrsXaDIOyTviR3pubTNltbqJEWxYTni8i",
-	"+ZXgBdyIqUy09Kx3EoDeMrxEmovuKM+BknwqaEEDmepCMv8uvfcnx1p4RA5CLz2CcbmInyYChKbD58BM",
-	"ywl0FPbZQXhwAuWgRj1AXbccgqkIxJFH2ZRZVoE+pkAjyIjyCzJXvssjNb2yeAVB8sENhqcdyILMFSwI",
-	"GQy8QnMBbSskbQXiHCnmIKXH2rZKBLSoSnZqnEDO9KikIa6Lm5Qh7RDl2ipFpJ3CtfBgIxYjq7Q505jr",
-	"FbJQD8zZlZRYJZWNjjFUwg9FU+ulrl86m5QnDt8JxwVeyJjkZeulauLsfDalpS4YYgdvMEl4S7fLkRlk",
-	"VGF9t0wEsyhDya7plGu2CCTsyO5pZnpBxdr2dHJKOpd5nmIqoTnxOMORsKNuH85RbAcWsbtjNZBpFgeD",
-	"UsOjujHRoZ/jgYVL39OpJYUFtd1UZgjCkT5hPNyAX4dz5jFqxj8AdY8RNagrlOz6QH+NElii6KW5GMqu",
-	"ighxhgbpyExSbUNFi6r78EM6l1ZOphrFui/Sb31ieIhvHDBCHKVm+Lfde4Tf76slqelDVEoh4CV4YFzD",
-	"NeZawIi08Dvjv1jNQp/98ANlhpmKmEKsaiKsEJ9LGrGUNjPp5Ai567fOZ/vMKOtp5mQFbDqom3CC8SNB",
-	"B0UmrhkozG4doebqRMGVKzcPv3flCsjVd47e2LohLtF4eXDhO5PCYTUMZH56ORJvfmfnRnOvKS69+Z23",
-	"LiOXhJd3rsMhv/2kqzJU3ZQNevYOZS4LQ1WfsIsDGQkJPMuqQdo1GRA+Rwdkh9oRwJKQKKbbHeWW2iyY",
-	"E9AHnV2ASimq14bRkfCMYAub2Krh6/tx0C2Vlvve3cP3rlxhkCMcwPaVKirwW3103pRdC1zNKD7pclQc",
-	"ZxAHaKCMMonYTNRo0+RYPWtHWbEtbknqNJwOlI1gyUOVd5Uu6HTqRCSqmw5kxhks3E0YZ1UC7O+DytM3",
-	"mVfG4GOu12WS9tICWw7LAitWmZsNZLEt3lY5SMyuyjLsrId4oSY/7RjjcNEl9iMcmzzBKeTqN1XXNd+7",
-	"cuXXDu/fu3IFzquQeS5RK6KaY6cXDRRMiVsygxIa8SwRCb7IR0VfYODGetwnv3kVyhPoR5kE1DXZaACy",
-	"0JzwOZYEDI2r594bu83mtriNb+bYtyhXwp6mw6FKykvm53PiHzrWPukJKT5EdzHQfVvc0QKWXW0PPTQ2",
-	"rdipTIWIdNIdD1sdzm4nal69EV179Tp+NxKSKOH+fqz3dqNXr78KbCGX3QLsObIHTtJM0Rmk3SAXGJ2B",
-	"1NkRZRdI1Il84w5/eXsjZW1LXN3dDciKQVcRwxcYBA42wpGKiF4Rw2jl1vFwhEfjRPoiQBVKu8QBhcyU",
-	"7/SExMxlap2qbWA5A/cMktlkgVpNf6izBRwSE0PdamcJjftAtWAWCG5EU2GR7nV1mXlhECr+OQJ8o16T",
-	"2gIefezz3UK5RjOY40QBHuuEIevhdjSEKVmTB8OwD+rpo6f/LwAA//8=",
+	"7L1bkyM5lib2VyBOm3VWtwczIvLSVREma0XlpSu78tYRkZXTU5VLB+kgiQ4nwHbAg8mqybWWtDKbvYxm",
+	"xiQzyVaj1UomrfZhZKa3Hdsdaf/LTleP3vQX1nAOAIffSCcjkpE9m/VQGSTdcTkADs71O9/1RnI2l4IJ",
+	"rXpH3/XmNKMzplkGn05SluknifmTi95Rb071tBf1BJ2x3lGPml8HPOlFvYz9OucZS3pHOstZ1FOjKZtR",
+	"895YZjOqe0c9LvT9u72oN+OCz/JZ7+gg6unlnOFPbMKy3rt3Ue9kPscOE6ZGGZ9rLk3P51NGRD4bsozI",
+	"MdFTRhQTCcsi/JvOGOGC0DQlXCsySimfKUJFQjI2l5lWvajH3tLZPDX9qZka0Pl8sL9/0ItwZr/OWbYM",
+	"pjafr5vYDzI27h31/uB2QcDb+Ku6jZMw03lANZvIbPkc2m0k48g+snVvrg/scEqFYOmq/vCJrbt7LrEj",
+	"Q+OnfMZ182rN6FuzzuGqUXVRWoiD/Wbqp9BqOJ6EjWmeanzFtmw+7K/dTw/kbE7F8rlsowb+PhDyygSR",
+	"udDZqp7g9+voKc+UzJrJHgv2Vg9G8ETszso8Y5dc5orM6YS1bHl8pUT1GX37lImJnvaODu5ZWvsvPLWV",
+	"zriYwMBaWcU1M4knCZvNpWZitPySLeuEOCELmSVkNJWKCTJcAhFGNE1ZRsYyI3rKFZGCETMkpnSfnBhG",
+	"wahmifuOaFnwFjMbYCdANLLgelr8OJTJMoLvuCCHd8lU5pmKSCKZIkKabydkJjPWJ080yZjOM6Hg7THP",
+	"lCZUqIVhZL7RKaMJy0gczHLvlM1TumRJ3Cfnrt8LZkdCTS8sg4GQCdOK3D087JPHMjNMMGMBj4T9wDMy",
+	"5ixNkEOaH80ywYeRFJoJbTcOPJgy0wb2a7rEDvY/I4up+a2YiCMcV4YXzzM5yZhSffJC+BECHWVmyWhe",
+	"hYXiyj9xwZZ98ijLZGYJg4N0f8sxSbIlyXKBMxNSkws21323q5F4xc4LiWj2Ssv+Pqxv7znVmmWmzX/w",
+	"9X+29w/f/OgHvcY9PzMXTPvOh583viUbNv3P5bC1l1/J4XVfxE+50huxd67ZTPU25uiHm3L051Kf08lj",
+	"nmrWwANfiHQJu5iOtDllVBNhTjpuaMWIphNFpjJN2sYqpB5oOimNFue2hjuf0wlcu+9gQk/wlQOckPvk",
+	"Z0SzjOKN/WL8OdWjacvKDs1vV5FFoHErjbycSsFWUg4449w8Zlc2IlO5YJcsIxxO9iLjWjPRQjt4c4Bv",
+	"9rqOEEb1HN8xozxlI8YvWdZ6k2b2gXVX6aZb/pSNpBjxlFNDktbDlpUeu46jfSpzzdqna3699rnm6Yoe",
+	"8/TaOzwDeb21SxTnryIcFUL3ZuyB0dG0iT0ck1jTyX9+8k2+v3943/z5edyy7XfJLtxrzWTEkWxHQD8g",
+	"6EVdtB4AI8hfhSXZxk0/rxTLRPt0cvfztl359k1nr2nTbXZmjnOijLy3oIbJjYmQoKyAXHJJeUqHKQsV",
+	"lzstiot5vzPbg9G8M+PKmJpLoRhsmQdSjFM+goFaacz8SefzlI+A49z+lTID/64Yj3kyYb2ju/ufRT1m",
+	"hCfzXcYoPAjr1TfX2pSlCew3ppTRBMxVbuY4nxMBPN48AGKZeSUiShquP6LCiFmoSRMOspaV9cwuOOrt",
+	"H3zxs58ffnX39f4vP/3F/T/68s6ze89/8vKz04Nz01k3aoDIh+SoCxujPMuMVKo01cwL1kbdlwsYrh2O",
+	"6e6hFGwb2qEE6Amj8tGIKdV9AqbfU7uQbfNwEvKCKjKiWcZZQmQOw34ssyFPEia2W/c7TetOcz3tj33D",
+	"lYU33G6UsYQJzWlaiNNAVZaY85BIEAh2vuDdR0aQrGbCJHba3CiTSg0U1ywmM0aFZfSULNgQVGDD7p3C",
+	"YR4jyuyuYCMRPc1kPpkSSoaZXCiW9clZPpq633FMGfsVGxmVEdWqJZnRJRlNqZgw3KqRs0QNl+Rnj84J",
+	"F6M0T1jSJ/GDF6dngxenT3725PlZTFKuNOqEbo5mWKpvyPlEGDWEpttsDNDa6xuDuyZLW8J1RBTLDDOA",
+	"947Ir3OpWUicAU/IYsoEWcr8prjCiSC8abjHMNC4GEhMOOyjMWdIYCZ0Zv7mwpoRzcs/VCSVE6T2JU15",
+	"stUpPDwMiI0adu/oa/tnXTouKM8tPytJ3rhpR1SQISMJp2nKkt67N1GxjG6/czvm0mqeoI5PbNvwxO45",
+	"N5gkuDJHNDG3aESGufbWh4yRRSbF5JjEQLc+/hCDPUKBZGbG8YymRtpk261K8xFwtJv5tqvs0fMCmIO9",
+	"BIfAbZIjcy/OcgVfAGnJz89ePI+IzAglhkgp04yYlm+O5n7Zi7HhLiuNr4cq9WOZiy3pe3elzDGGhqvE",
+	"zRiOkCjDVeHhndPJ9gYmv5HMkkKwYG85ChPnUj6l2WQrgeLuwZ1VG09LOUih7dUbjxvJVBJ49IioecrL",
+	"NxWYMxnY6WCJ1VRmmgnwg2j2Vqub24AwZuBjghyQZ/xzGOCn5i8ww1IC1o0onANczbAxay3s75s37bI8",
+	"o2K5HZP+rFVUMksyo2I5GFOe5hlTlaWRkpififmZJYRqzWZzrcg4kzO0nNAkyZhSR0RnS0InlAuSUs2y",
+	"Ha+BGygw15IoNaIzVh+vWYHAAF2Vp4Au+WgaR4X8AwozV8T6T0iu2DdCu44zpmSejZjqk/iU6Wy5dzLW",
+	"LIvJhF/ae1iV1a7+N+Ib8Vhm9TFHVjPP8pSBrpIuj8zDe+QrYG4nL5+QC7ZUVoWZMG3nBibjPnnOOAh6",
+	"iSxRAm7XhWFEuWJJnSbOoG/GmlIjtDN2cQyPfCMIYWbsaH03s9U004VnEuQRvApQGnR+GKrUQmZJ34z+",
+	"xHRsb/l5Ji+NHKmVf6bDiGZS4IoJMqWq2I9gjFVELoShLrRNuI4I1WbkKTPvGjmDkhkXuWZ98hqI7huA",
+	"eZkmRON2AaEkV8wuTD6PwEavJPxQbmVmN0dmusZrHYXxDDy2tpWMAUkM88Blg21R272eQSdszkRCpDCC",
+	"KKyuIQrQE3i36n8D+s4rYQ62zPi32woPB63cwhskSkziQUVvmXGluJgQt7OPwHFNKA7W+13cqqMEIdym",
+	"vgFVe834LVW9VWQrpaTxYsyDVmtXojlTfARCg9ldMqMZT5ckeCfkuXAHpjdAvfXDjODmszQhQzai5giE",
+	"VhY6Qi6cUE2HVLHjwn3n7nyjZy5kdoGXCy6JyudGE2PJM5Zwup3Acm+VwJIXXQxmpo8B2CZrS/UAu907",
+	"X86Zl5GrA4B9PstTzec007fNfb9nJmzlAiMJ7H714nDosROh4+rYYy9Kxw0ziA1Lsj5XOWcZvEc0vTCX",
+	"F0wMbJF2QBBlA5amM6Y1FxP4hiYJN6/R9GVm2tCcqd7RmKaKRb158NV3PcWUQi9EygbIzlXdxvkMfwCW",
+	"LHMNdxZuJWruZbKY8pG5yWxrcLv1ogYbv3PU3Tu8d7/kq7tXN/pHfnAz+nYAXvH6yL4wX68YBYT1CKN/",
+	"KbZyRJ/+5P5636H9Sg5/xUYg4EOEEwQ+lahKRxdCLlKWTFgyoLrk70ioZnuag1Fa5Kllg2iUrriHo3JD",
+	"Q5BY17/j4qq6eI8iH8/Tpekg2qXL4wlL+SXLLFE6eTWAoA/xvWXvXdWBEfWYSDwpqlthYRghPHBEYiMe",
+	"wimIyS30PcpLln0SkRjcUyhZJbH7nHBl5pLE5nDar5jRcpP4mJiZ2ngFrsmYG9m+w+qZB1euf+2NC45a",
+	"9FoSfclRK07ZJa7d2jeewpPvop4U6XIgF2IQrHyZkq+tUDRn0twy1oakZWpEJvDyonUTwmKwEZTK0ALJ",
+	"MiA3HcpcA68DnSz+dc5yQ9S5niKRrZo0yKhmEGtE09S1Z3SKsCspAnoNpUwZBQktYzOaXXTajUapSC+v",
+	"eCCda7Pb2Sq8kl0GCFqAH19tSVBy99uaDNmEgoQ+lWkS8raVO0xpqvNux/AMHzUv5cjxGoZlV70Yllv5",
+	"I6u+CJZGhJK5lPAvkqRxZPlsRrPGcCzFzMU6YsSrL2KS00Ixcv6bhlb1NGMKKFRac5mjT65lUayR9V3U",
+	"u6RpzlomvqCKzBhVecasSbtMCvM7aFpoxIoa+q/09y50VH5dCpH1PnXgEe7kF2sTlWMRizDN0DXuaOzm",
+	"FdLH743STgy4WPkIBaw4ql149ZvLH9UGBlS6Kd60XbMnRYszJ5d2F3QKRhGEbd1bHbb1D775Jt/f399v",
+	"i91qGadVGSlulaboJyC+27wuXq/0XgzRflwRpaXZXUyMsuVcswTUPTRVqKlciD4KMUEg2sopkb1/+ObH",
+	"P2g6KDB2G/7b/b5+LjcKQLDd+Au+JjnZjbCOC7oQnuKIwe1UuYTgou6TF+b6EVLzsRXDj/CwcjzBU2r2",
+	"sWGkEPvtKBBteUN4Dag69GVheTGqJloB8X7EALNK9x0utCKOqdt9BOc3h7CjbQjdRGNwziBX2JJkFZ5X",
+	"js4qDbN9Ao7srczjSytYMWGk+68h1GJgxxcIJmYKgVTSi3rm3hrkAoxyScFNFU8ND4p6Q5pSMWKDVC56",
+	"wHMuufldZ47Dw3zmWg2sKcRMiqsL9wLNNLCw4OcFG06lvAAzMn4D3mDD9AYJH49ZFnJJS8ao93bPTG7v",
+	"kkLEijKzhKm/plyf40zh8y/MdB/a2cI3j3HKpzhj+OqllOmrYtYoD8DUz9zM4bvPcfpPYTL4piXBuacA",
+	"fH1qyfDMTxM5AVcX4cuOHJXHXiNJHluKvHHL+tQKAqWQ0N63U7idcKXth00o9kQ8mHLBlB/8E/FITFKu",
+	"pkHPTvAudlQmsNlRxjUfUXOvsRnLJkyMlpstmGsJeXLRHHx+VLTpB8OV9sEjNZ6K5pk1SSDmGaOyUU07",
+	"CYcvacX1tPqdZ/ax6mmHsRWt2AG0HuOXtqvyBP1N1V3FbFItg9SHtdcee6ttGkV1Ri6OOWytdT4uVrVh",
+	"0Zpu4toV0MJa/ZQ2VNhHGeQwbKSydrnvRkazwwuvk96Mx3yguBg1yN7mPhckhvtnRgWdsCw+IvAwXuyg",
+	"R9I0VdDn1jf5lKoBXS3MOU0ZexvRLFsS2iLRNeqvnRV+t1O84h9wvvW6v3v4nYs1/O46xIl8nmy8XfKs",
+	"m6kpVywb8OSK+/+SZcouXJdA6nY5xEaROt3L0bNZ6TLH348fp9y0m6ob3Z2lYtilE1mi91qOUhV4Qvm3",
+	"Z42E9vBscjd9vnxebsh+e1JqrzqYG7ifXNc3c0+Ver+O+8pfFB/WvfXSpZ6s1MRnXITfHlR18xqTXaPQ",
+	"Vk99BwXX7OiJ3PPmFmyg/9z+8TU+9iZ8bg9zrzCt2fTcm3A9zYf9kZzdlnTO98ymmDBx24/nXfi6uuDz",
+	"PTlHquzNJQQc4pDfRaX7fe3qe7W8dqWv182vfFGsjFrmap7SpUtEsMx9bTevTp9Wefz6d5TRe8o8fdVL",
+	"Z4yJr+yj7cYat5FPrQVxM6NSbeOunUXZOLTLfXBzksaHtYEqbC+82N+s3yU3cofd3P2lmu2XTjYKgnG0",
+	"TBPrKMOYeZoaqcffcBvle5Utip1MijtemhtYkjxlrWri+/DebqUMCnCiBrJ6oOuMZTawYXv1bfVYZmQq",
+	"FySVYlJxo0AQyFSmCRmysbSxEYGFt8mvX99Ru3CtOo5XntqTMeYQL6iCAEaBqCNmQD6DHjrbwr2VhQe1",
+	"/bDVybFOc0I8g/b1goDMYsWosCsCDEFpbhR+szgYgJwmGFp1TPYtewAXRreVs/bl7feOkG37p8V6vWIs",
+	"79P/y1MmRiwZ5ELzdHsfdcnlWdmKGjyWgouJDYJURAq/HRtdlGtdpNuYAQIhrjJCYfiOYgkZLonZIy4l",
+	"qk/OmEgI14QqEtv3YxdDawNltSQJ02ykzRZwaX/4GwSyd1izBReJXISbrfZSC0VaLQnedVuxIlgPbuiC",
+	"rfReZpr1o1A7p7Vd1MktXHCRgoVfzQqRp+wmlP48ZTek8Luer0XZz1GX/BAUfZjXdSj5gaRS8sBvoNzf",
+	"+unRrZ8efb2/99nJ3h/RvW8He2/++Jtv+rUvSt/1B3tvPil//NEnP/19sBCUxLWPNOtCs03kz/XxT/bZ",
+	"q8mCIQrWZqasVeEnHxzlsw9ZY1wp7K4j5ddvYAA7pWVV9t5krzaIy5u8XpJZt+U6v19791oE73WzMo30",
+	"z/mM7XBiKzSB4NzBiXTJZ1M+n7MEsuXcd62aQYi7VfwXHNT9ddrDOqKNU0l3e/a2sS53Uho8se6UMx/u",
+	"72+QamDEse1M1YH4td5WvKltObh2fRROabmv5xa+URNOysaaQEQ7mGTM+eAKUSFBV+VaFSYd6Dhqt+dY",
+	"kMHVskHnUNTK7dvZrqx6H9Rl0wGdqzOvXm0UWTvEc/904+FuAAWTY1h9n9SLL61MOerGCELVrWQ4eLOa",
+	"Sexc8d690n3Whd0e3vvssHYr1cXHMOMhCJsYc3u5ezPhBsESj93LzkNhW3Ddna/OTehyvdaMcd49Vo9V",
+	"ssl7pdx4RFI1LCu+Tef89uXhbbCMqrjMnqqR8p+W2NNU67n66dHt255P7cG/h/v/xU//YFW8OfrkuhpH",
+	"zNNPHm7sHprPAWx6h0diPj+n6mL3lqgu4OcuBadPTsQSID4Ieztic03ifow7od+PI59N+er0KeLu2gxj",
+	"QD/kkHfQBom+Umuo2ybcnumjZaL8MfzmzSfBPdhkj0AanAKmVCAmzejbUD6CvVxx5CNge9dLCOK0BsG6",
+	"Nim8AIJhb3wbVH4cwB3f298noynN6EgDSnHGAIm4JhXAkd9W1QIZiCpmJ1cfJvzqYvrBGwJ4XEwkKnLI",
+	"DR5UwU4GQMkab7ZAQV9nIzd7XGfLAaTutt+tDl0RbnsrPOlsaUQrpRlNzJji00fnp78cPHz09OSXg2dP",
+	"nr86f3QWRxZVze52ciHkQgVeIoQNqczizmEpJfj+3Y7aTOjymco8TQYwyvZ4US1xHoSSxydPnj56CBhG",
+	"xwREdyNNOjG6tctAou6W0oenosjpcyic3cE2Q6ZUYHj6Wgd2GC2MybTTxHk9xkBt45bgzpoeuK4ZVHDV",
+	"3JhWTKTZ0l8wkcahbuAEsORqcAFoqWk6gFoAa6tcmD5RBfFwNuvDXsMOgsXFCTSSJE+4Phm5CCgnOFmX",
+	"kXU5TeAvm1DdVYQyDT/wzeBH3xZ8fOgadON4JHRTVhkddQrQCmYCufe6rUoCgK8sppLMaMJ8GvSEHZN4",
+	"lPIjvEaphb8BRAp4w/FPOZuBksgF65PneZoiaCzgXlF1wRJ4iRcwkk+/PHt2dgRO9vncQv5IUDzHHvvK",
+	"3ClG+SEZm3ClWYaAQCwdE6r8rY8YX3LGEJUOyVnCCzHcZ0oFgP11wCfQMhtkMm27BWVhRgISUBsh0BkA",
+	"YWxxmJtNHfhWQ2qu9wgrhjnoNE1R+hFsQYz4q5fW+IwLZPcmkWZNYiy2wZmKARrJpqJLd1UC7hNNAIrz",
+	"hEwBH9XiJSLqoqVrgfIUk1v2y09is9pck1TKC2XWBqMSVtC7OGybuNix2avQLmPzlI5skqInoKNUAxEN",
+	"bbsTMGMzeWlIeA4b2GM64hlJ85lQbu+4zdknZ2yUMW2rOiCeFIPHLFiBaSD+0Y9+FCOo1FjmGUn4hCOu",
+	"VQUi0zyMq9eJ+mWzWAP4kQUzM8IFSM8WMJTrJRkyI3d0yuvENxrvEfxpcMGaf+4M+hEC4zSWgfnDPSs/",
+	"7z1J4noc0vpYFsBvG/B5c/sOCQwkzIJWDlVmRLdIHEVpBHPPNaRRBNwpHFFp+pG7HDzdS1SuhE/YM+X4",
+	"Uut9uOPYB9Pl7rVN3+tVYx6Km/vGgx5sPivKGVuY2NvUQctRuSCKTWZm1McQlra/0kLYZvjZq/wgpA5k",
+	"r/0375rPfBsCwiaYB6W9ghNupqONGSmTyJcj6cCmjFAos8Rc/wcQKM9GF1dEb3FtZHKhuhSJg+TFTC78",
+	"Z66s/AIQ7Nhat7Cy8t3REJsrxjybXXV+vpUmgCRhJU1zF3pO694gXHfswSlsdeKBMcmDP4LsMJVpgnFl",
+	"DU3ltmrg2vozD/DRLYOSE5bk85brNLkixZnSfEY16zSNR+5h8+LbORvpgZHKEYdg+yG8nfOMqStNw7J7",
+	"hOTrdnOcW/S+1nxSVKtRkGt+IOMys5JOeIIO7ve62Y8cP2vJPOawv/M0IQH0difhxbLo5l3ufnVMATGy",
+	"gaVE7yEoGJ5uHQr8iCxpShOr8wOWSBhKs3ZnIrRD0/Wr+ERsgV613TbsZsnCEYfgVDOutWd6DcaXSacZ",
+	"aDabp1SzrkujrXm5apGr3JJBCS4b/+txliwLDHZc5Y6qiJ+lqVZObXCeylMpmLZdzXLsL5b8KR1WxzLt",
+	"FBuYVYnrBNBObrdWQoaDu7ty1VXurAr0lOfPrSLGA6ka8BfDA7zpiVwt8pTAtFwvK0aXN7KR2CwuIISC",
+	"hTqfgRkbGEkckdgWZDB/JjmChzLrmhmm0lAyPnaP++ideEG55mJi3ppncsQAQMV8srVozJ+IwWDbGhlJ",
+	"N02hKuRrX4wR2CZXZMi4mDgZJ8ICJbBfyaIiAPV7VUnYjnK1ljyjS2DMAGiM1TJ5RmyZ045ClZtBQ0/A",
+	"CX2w4YOT5w8ePX366CGaBQz9bXU/gNIaspGcMcs+HaquoQYcXsSU7DYkD0tUH5KDwAFrhUXJ6Xhn+G3Q",
+	"cUdbrI1uD/OiZkmHp4u91dXWYIXtLgfRVk3qCD8h3g+xN6GGPXT1/p9DqQwoA7Z0Jkj8CNuOK/Ly0fOH",
+	"T57/rMuYqgkleDXgOIv1C7dJ5M9gMcbS2hXE9rslPE/hRi5Tup3ZWVP9dSp9WwgE7bfvCgdVOIHd2W1K",
+	"ZNul6aasjTTMU60Vfovah9bBugBJW9MLMPgv7CZP2VhHroTygvHJtBCcoTCl6pNHs7leWguyrbIsxwCK",
+	"Z6+K/kayLIgETcjBNEs5U3rARMvNBPlloddY4eXkqjCzVDE3GZ5hBalLCKOBArVolLaAcMoaxl1trxEV",
+	"xW1nbelcWyhwVyJoa6iilF+wdLl6Zha2b05HzLrThVxYN7ldLICDvxYUP9xCFaKXxtm6Lx/LbLY5DoMc",
+	"WEGyFIRqn26oMQP3OldYui2Eg/QSjwM7j23DMLhmFKe1VhFbHQULWMixd29wQYYZHbFSXfved9//n//d",
+	"93/+p+/+/7/5Z7/7r/713/3zf/Tbv/kff/df/8vv/+Svf/vv/snv/of/4/s/+b9/95f/SzVS5PDuFQJI",
+	"vY2kQNEDlaBX9xDx0RTlJyNX+RtHoWBlt7g+IjG8H0fW7WPDIsM4pEwurO/rmBiJuPws1A+xbhqR+HpE",
+	"xyQW2K6QpoUA6U/geN24zY9vmu0lNctL7e6G8+62h08bNgI7noaO6fAl08zqThDDfvM+oCRAc2yPkeSp",
+	"Ig/OvjJs5g+fnv1h2OqQC4QCrnOTEqpirdlKNLPTNcv78c6992NmavBXepjyNC1k9tKB+v7P/tn3f/pf",
+	"/vavf/P9n/3V9//Tv1gbeb3WltWk1ZjfiiJIoZ9R9YkLvoQ6OqWHKclVTlMMFrgVh8EoRmObySFPzXb/",
+	"3T/+p7/7y3/7/Z/9m4j0+/1PXNEriRWJoT2zdegFa8AEjlZb3yqp/cCXYnNAzmYQCFqzznkPxWfr4mrb",
+	"Te1ue1KoL0fgnoaLH64DBdHzYEMG7dZs87jb9i2p8/V+gWJWaIGbzyiiCnPLAXUZMAMA+tSFazghZGVg",
+	"Y0M+/6Rls5hfqM4zFuEMS8gEYEXngvztb/78b3/zF9Wl7MLjMfj24DG20MLxrVWsCrWu6QQvKKxx3bQK",
+	"6LB3V5jz2DsHPkgaOuNDqBjiQ16wuT55PZVmn3JhC8JnjBZRLHD34kUixYiRmaGJB1bHOxsMRKq/+Rmu",
+	"mPdqE7c/V2Zsr/ZKOPT9ux26U3q9LIKADMDpLCkZCk5rjIrADltFqLYoYKSgR3B2RarHmVwbz1k/2dDT",
+	"bh3d0OXOHd1Fr1d0dKNT9APwcZv5ZOySs0X7mm3hkRlJpduuE0qSbEmyHEKiw7ulwXjFBYQgdvY0enZa",
+	"0rlAvgzrmHZRpNYGnW5ScEQutjF5BLbrNlN19y2Hjp2vzErX9l3dqlQPhi2vRdlRgQeoZvtft+V2zS7s",
+	"Rt85x4AAqrzJIObDdzsYGH8lh41RWsKHjXo2jpHkTYx8Q8AaF/1r+147wx2vqCfsDSzpTid6AxOUK26E",
+	"Zjd7wGVR8T8o6T4ROSSWfUTkjrcfRuRuKAXfKwwJEblPrO06Ij8hGRtDgdXQRKOlc9igSb1JQ+lyW601",
+	"2jCwTGK4bimSYEaTllCTorDJupyEsMpZ9dqpYmKRR/2D+3ePwW4iiDX4A+mpsoK0yzXmbUBxzdESRa5S",
+	"tB5+rkuNLZB1m3sxv3mrAa5b10t0XaQW7MKCApGNeZ8b9UJNGYMauZOMzqBqjiK11J8Nb+bafmu4qr3v",
+	"okkesgWrtTkhw1yT2HtYYrua7ptlXBZrHLsXElKZWObyxtYHLBQJMxvWZGkSDRqFgiC0oSwdFOk2do+s",
+	"4kE3oFWcysXNKBau4+vQLQz7/jDUi1O5qCdTv29HZbe8olO5eOIHcioXD4OxnMrF5344p3Lx2o/ILFM4",
+	"KDNBP65TuXjshnYqFw+C0ZkOigE68th4q/byV+/Dz7+x5749Du6sEgPnTRjoSkJRYItwuIaigN0jArqE",
+	"6jTuptJu6+DpPmvh7DHYr7iYxEfuUkKjDsbSgKmLisTHzZDYfLWMj1CwAReHEW2KqFzzSC4ENglxu6bJ",
+	"MFqlT+I5NRKSfQBDWCCxhaVJ/xsRj7ngagoPeL+je25KLxlGtxy7or45IynTIFUYbR1gW/thsNCR95S5",
+	"r8CLaRptDrmEyzjGmyAmii6hvHrht3FUg7uBJlArECcNBbLM5FAThWmUTn+3E49u4aIXK8tjV/jB92eN",
+	"PbZTdEgWPWNLRfdmR/Bvz607o7wb9vGmtoFwETkgQiaMJFIwIxRbiy8VRGZDDsIxPO/maSRk+AKWh9Ch",
+	"MPs/TZdGWoaWsCi0ligH9MkD8J0rsGfnihEJqcbWBeFsrDzDwv7LeR0RtWzav3P4k/s/WWfef0A1m0gU",
+	"eN16wiYyJw2ui5kUXEu7OFOutMywYiScwiYHnWvzeiWAVUlwtWO+MxHAJbQ2AntPSkiGrdq6fXJF87uT",
+	"pdx8dk1DC211Jcwrm7G4nhzuwS3zEVZUYNLZMqzCfp2A3l7bHhRUbkLJ/PuE5txwUhD82AVi12kSboTq",
+	"imwLiWw3qNFq3lNh1aiXC/7rnNmfLZZd0O9uOYBg6c6VqbDfK+pSjqHcuCrl53QtAMxbMbgtirjU2Nhq",
+	"WBKdLZ/5A/ahQbF25ZrXVZTIrvhOMB4/+O3Qmf6r+fybVXTeMVvcMUuUiomnG0Zz+WjFOIiYsBqtzqhQ",
+	"KcVC/wKimVhqUyWgxIkPc1KAQyIFKLzYKbkVJywGRSRO2N7JefyJfb3oKQi3KMK3mKjHlq1CxKJ73775",
+	"7jC68+7W3tcne3/0Br+48+6Tn97auwXffHf47o+/3t/7DL5tQRKzoHFb1QXbDE4Mooebl8dqY1VYn2Ny",
+	"sF+GiSrljK8L3QDoqzWje22eqe49O7HGzXb9GHvdLmvTL0vaAJN2d9iCcdQBiLTZ4Q1rfFBB8LEPRuSw",
+	"8oOFPYPTJIkUTar7Sh/XBsBwIJpDJOolTXNGhnR04XwWCBDXzbSHPXig1rb8VQy4s8hzW8faXjdcWNTT",
+	"GR2xOc1anYSuzm/woMdKgVRNZS76PrHFzK0jcUoTYkOVCxa3v793dzj+7HB8595PfjK8czeh9+mdEfvs",
+	"8LNkn+2zuz+5c39vf3+8f/8nlO4P6Wf7h8Of7AHY4mrPzVqUs2AfRH6blpeucbc3+oQNUb44P39JvBto",
+	"tUftAYZWNnGLzQCoPwDl/e9ZFSRI1VlPTVim1/hwnXcGqctW47btlrXsLbVqbH7H2i12unvtNuj3qtqt",
+	"PXQ3r926Of1eabdbFgjY8jy1EW1LBXEnbHULor4fdvNmFf12zDFuglu89lRtzcL/oSJqSjOv/imWXfIR",
+	"i0jGjJp3yWxmvnUm4VucGQWkrH+sgS8P/Uj9/YMG4PIHmCKwqablUw3aX6wDXjXEbZXow95qZaZndlEE",
+	"gngIZnRE4hHXS4jTiX/wnc1t6Jvv3sV9coKpPFOqyIGh3r0Q57lIK8S8P/QHS6EzmQaP9cmJsIkwDoUR",
+	"6iMFqRXHhAoboIYZIxAR5H+PjJoQf/cutjCL8HoJtPu73gjSf3q/+5//r+//zb/wdQWOel89eWmNz2XY",
+	"7A4QiQkXE03Ti0Fb+asuSNYuf6Ulc4XNKK/WkTu8d7dDANSKJDIfweDTyOYsU1Kg3SNY/nDJTXvvyraK",
+	"7//mX/72r/9xQ3bKNUwcMxur9fE7zNvWye6Or79goynVAzlnAl/bZDZhabkOKHJucM2MDAi9FRxfmTWs",
+	"ZtHQy+3i/dvBy+uM0jM6dyWrdl65qnbcNpxm+f0Pr5yfO+kbTgvf++Cms+UifZhr45nRhrNx6dkf2HSu",
+	"ziI3pEP5/Q+MHluwaJfTsn2qC3tr5b9KdW+oicBdImkuNFFaQpU6zJm3YKg+yRSqbGQM4qCGmES6PqHS",
+	"5bzgINZNdJfqQ0De3eoQ0PGTYpOVb9ckaYJdsm/ZQNCEYyAge4tZCV0gvYq4p1UtQ4sMwykBh4KPxwzs",
+	"XKK56lZDT1tY/9w7LUiDtsxLi4jJFVlkUkwKkABMVWhIu4hPRiM213vOdxd3Ce8f85QNWu2TLq7wSgCN",
+	"yHIGfAtosQo8l1woxAnio6kH2FlQZc521rkafyO4wKkHdwOY+YXMLlhC8rnRiMY0K1Qw1J6kYF2RO9vi",
+	"fi2sno36ZUqXAINrAbFQgwGmiaGxdttgbOxxETpsfSEcIew8YVycZREkG8TG2qDmboGxeLiL4Ff8HMS7",
+	"2i9sm22oAZAwRSdI8wnTqpTzvzmQu99kQT5JsbkdZKVFQUNGFJYZKdIM3HksHdyKlTk8F2v54K6NzUHX",
+	"N2ByrvZ+ZcNzeKN8AObnYDi7saeuxuo5Ig/OvooAp8dwiJ+fvXjeEfBkyliLmQ9z3wBuyfDBoZQXYREy",
+	"h/xlmJMtY1KNKtgIYgO5w2r36gSNvpVVA9J0WKYbOXs3ce5uhNXcFJO5RvbywTCWnS/eTSyc2pUjysoS",
+	"G24GazisVgxdXTK0RhPbdzMZAg9ZVWGxPxmWagsimRnHgeUeMbDS1Eh71s2PzwHG0pLQ+TyFekIlODFb",
+	"gpqN+JyHWXg27pHEaqbizqCZ1UjzO4GHxJ+gBxaWuVnBzzZYyW0KOHCaDuYZG/O36/2KZvfBk6szLSYd",
+	"fLin+NTH5AlvIMnK0RzhwniitqRVbBvkAb3u+jKETm/gMiz6vfJlmH8YBZX8nK4jyOPKjGCjsPUNWMQH",
+	"Z87eed4CLvO20sBmd8jHbXC922BDTv9m1frvmEfvlD8/pDxdnktN06YSsyM2102G6xcgnCkWuSwJVaqB",
+	"aVafJeTs1YMHj87ObLiBLVhAXKshyEI3W6UN5W0a0An+pDwQJM9cJLYbzjY1zaqAmq5OqKv3wRWJ/8CX",
+	"xnVxyA1lwZpABB0RAwApLsjBbfD9ePkXpJxR1+IhJa5TAWcOYQSdnA0hPUI6ER1stzLXiidgsz97dtbF",
+	"hJ7QZU02XAEl1b6jKqAbWJPW7Rdpyz4ndFlB4M6wMAa+pOhSESW7EayK3tyIGhzANge4RdxbmS6EXIir",
+	"FeGqgo/4STuCXB14pMIiElqrBBqii1TqMJX4Z3EOo4JHlKtrlDAVlV7DenYrChf97lwarnRdn6o77S2p",
+	"JVpzMSFxgT/Rd2/ETedtM/k6uAreu4gdsLV10vZDtNw+KNJ+rm53acsf2kaT7+44VANV7jgQWtem+myj",
+	"hueKDTyU/XohiSdVjtCaYFNquZjaZopweWV3zARKfe+eEdS7v6J2XDkmN64kV2d4PQkR/uh2J8U5e6s7",
+	"HoY1k9idXXjrSVbZyKoWXppnn/tg9Sp9qtEeDKLlPXg8mco0UWROMzpjOkBj8qjzxwToUfa+rWFBLQzn",
+	"TYe1uRnOcYNcA9a8Fen12Ca8h8saR7Zckl+zSr0TLIMAsfdGMaCazCRWtJgZdacI5jdfYYBPNgliQ6yE",
+	"osBc37erNzBtDP7Db/5VHJHD/TDH+9gGlMy4rqDuAZiX3WIOJtdWlSkF/Pd+91f/2//37//b3/4///7v",
+	"/vt//bs/+Yvf/ru/+rt//o9+95d/+v0/+V+vtZhQYHRpJHnCaUrQmOBjccx84h+XY+k/vd8r93uw99kb",
+	"TNvfj+6/a+kbA8FGrF1Hb6zH8xopp1wKNgQjNenDGwVMXXCRrLc4uSF/aZ4GLKdmIODzwDbwQ1WBwLW7",
+	"oY6Bj2qrYKjyjajYpBayzJuKD7t4NtDmyJRlDA0XSlPNyK3YURpKmHpg24jEQSXBGGADfUlSO+Am6ltk",
+	"808iWzsA1aUBxvzF9jA5s4B5JGNzkKzwt4JMgYK4PfBwUA9+zFPWAWq4vCTmJb8m26C1l1LZmyKx1EVl",
+	"T9gqbyxjZtGkYH3yYkziGealD8wP8REAeADANOZ6odK7HlR4ynhrfWo6YwHYsd0kwDItDCXGd9liMlF1",
+	"KbPK+mVyoXDouTDkNgOLj8hiuryuKMrKdQPH15/HyAIhF0n1IUexZ8VTpPFSKh/1ADQxXAsovYIftf2M",
+	"dLJbPqwYbb8C9xtuegADc9QB4ZNmgxlPBCQDvlnJM3esV/h+d69TlLu+qj5RXDo3r0sE/ouGxK3tL3Up",
+	"2PVsjetd5CYaPMqosnHYDZ6mtctpX7fVu99PqDjDPrqHUrO35jJsYLSPMSvVMDz7jPnTIq3inY8wvxnE",
+	"EljU4HMw+xumjGjBQrrogKQUOVLn99WyqtjnQEg9UIxmo2mTybphkAuwSgc4xEPGBEkySO2w8S8zusTf",
+	"ioTMPjnBsBnTFBJRkZTRSzCEsxmRud5sBtcSGT9l6eoq5K6irJHTEcfHzCIoUV6ARGPKMYbGm4nbaSJE",
+	"9Kah6iuixbsFidvTUESJ2y98mPib6gkN9nYQwQ0UitwRLDZ0yxa6Ssx2+QDXVuULuUAdDaLswXFiD4fL",
+	"EPA1fq0AUNEjhFqwJpnnBH8IHDIYtI/FjQWJnyRsNpeaidFy70u2jDfy5TXFmNE0LZc4x75TqXTZedWx",
+	"pzxpQiLDMDpftwKeKnfEM8SK6rg9sSr3ivQNOcZidUzV+gmKwuIXRp7s6PKjaTqko4uGXj+XCbe1ed1D",
+	"ZrrFIaRJkjGlQDHBUOmubsYidHFVRhNsF+sz7dYy1OwdXLBlQ9sPzW/E/FYwmHHGGOK5d20fDA8Ok6+x",
+	"F3jCFfjZeiZCaj7mI8AVVI2lcoufsQ/DnZLgVuiYL4S+z6ZNZ39pOEubTwf11sZe/P1srwO8Cdy4gg5n",
+	"sPuTqLb9zW7fwMM5kNYUUh7Js5LvGNKLmNBQdTOyNzMM6pJlZCI1oWSuWJ5IsZx17NvjnzV5cIsfS7EQ",
+	"UOoJ9D6nzBBa6LDXyAg0nTSprHRSBEWoIoMJqth3bVhdDH4lhw2t/1wOq9w5jOq1KjsKZZU67Kv7Uyvl",
+	"joBgRSTDdjRTF2pQ1F5Y1amRVJgVc2Btw4ItXfqCTV7vAYBZ5JiIOkeAbpxZHZkClPrdKtTVZ67BRqnP",
+	"3RG+OOvBLR3wmfDKcbOqsrvwnJZuxgYOXD5XpSsg8mJJuAvdlb5CStqtzm873bnCH/Z7RW3faZc3ruo7",
+	"ybyjq60aBWa0JqNHodkvtkn+ceRK98PpjQFLA7COBGMJaodXc9q14vcEtok7q+BvqpFmJTbKBTGivZAa",
+	"zte6+tlXxcp5t2pddnyodnygMpldbWrMNbF6bpnMHjJt9swW88PpMeWS1lfbe2vTxyGWGmklhh1kOwZG",
+	"xYcCLsdfyWEfHhhY64vNIq8APhdFu1E6IIqlzIgmneEOsD57Zyb32DyOa9zA51oQq3FK8GM/Y3Q09dOp",
+	"41hnbCSzRHWVqKlqSpE5IUrTYQpJ/qhlW98LVtLKqBhNiRQRUfloCtkyhpp9IfVgLHORxGvRqWzPjYt+",
+	"2RxjtU2Gk986G5UpYpdtwVmdzYoqx9bWHg0w5mCHxVt+5CUDTSuxdixqXN5EtFLR61XFjMsPIjYJhnGl",
+	"ehRd661AfZxwVzvTJYizdn+B+JywQYLOU6idNpinVDixN8DCgM+ucJp7UWmaBe20G0PrluEGXyufMWKU",
+	"D28mQu+rdVzKxFfXE3IRBHNg7AgTCUkkw8BoOh6zkVG04S1UwWM72AHVIIEh3pHHRu93BkfngmtO9foN",
+	"U+BbzejbQZJnKETV7QdYoqO4lmDUM7qEqnRNTN3Dgd47vHe/DAjabBJK2IALtQHYjNl6Xeb4wj33zu6f",
+	"Bk3zBXxv7ikjWsKOJDN6wXyYz8H+/n5FDb015uDFANAWc/u5yn5S4Ed7Hj4BwfoeZC74GP5bpp85y0pt",
+	"woOoy37SJy+MoG5ahK2QLuhSYe5wxWWzcu7m/XK+72FTvu+cLlNJ10rBL+1jNtVovfxfzO3MPI+eikxv",
+	"dMRgq9nXqger84kIQii62CP4jMlcDzI2s3775uMwZHrBmCD4HMvUcVASJYK95H5yIVqbnZXGch5WZel+",
+	"tZROud0G9/br+6Dq17G3fxH/4Dl8483xdp5SLnZ44ZsOBXKsnV75Qb/1oLMpo8naEuaFjD+R5RoYVF1E",
+	"mHKEIFZaIuBdR4eO6X3A1QBQ8Bqj6ZOcXcnzyd7OecbU1XDF1CDJW8YnxSAXo5TR9YxdvLIPQrVjLjMA",
+	"OO5Urb1Nw4inLHVKDNjmwgL25gz7ArVOWjGjSXK0EmLtq5SiPdd6QKE+KgogA3QD1CpeM603KG/LRmYM",
+	"Z0G/9iuopvXU9m6/+wIHYT/9wo3Ffn4uz9yI7DelqteuKzc+p17nq4IqPbUwpg8fJylV+hgs6wTYIySJ",
+	"CXbJMvNcZz7uux+2JAIZ5mjEqaJnPx4zhMY2Zd6YOOniuuF3RRI24iCqmYvJlbKhS/jTd3KMyOkLrhjY",
+	"pQBtPak9zpvivV2WmVpVPSeQwey4XDakzbtEEHMrkpa6V8ehOGNkUojIcFGiRpIriAUlpwE1qrOwgVvp",
+	"K84aq9IXIQrryvHYetugrc5mNGtZaVawYXDdWvPCVQsBtVbU8ZENlncUw/NM1XO2EpsMmJPfbMVaN90w",
+	"gTWmdsGAYaflgqEzVsSqshSqfCdSE8XmNKMowDMCuO8KYz8t6nwT3YL7tDEseZiyWYFtafvzAZ94tMG1",
+	"wgX2CxEDay0wOL/VAV9fYLTTmQ2p3xQp3KhVg4Q2OdJPyJxmGloqRSzRjAEgv2XVtia78nFXEIivJMaZ",
+	"jPM0JaZ9cuvV+YNPMKRpThWEnHAxYlg9nSpto27bJcI79++tFwgxoGb1ZLhysVbgJrO6pS3tjg2wBCJh",
+	"KFSFQC6qjNZ6yTMpZi4jOv7iydn5i9NfDh4+OY0budgFY/MW8tqFC0ezIeUw6Bcp56KK/SyB7xUURqyF",
+	"PjF6FxUK92R/I3o3KqupnLRtH6Cqmw1MxLq5rePfurkDtx78AKI27jIbeoDO1NEUkkh8tDNLJihBUnel",
+	"wMZMEhQWh0vMAMfFhXIgOAhqvT/XTwtP+8GCJ3q6IvoKBuKFXyxDQou165MTh2VE5/OUQ6374mcHMSwL",
+	"hGGyZDoQxPAoLRi7wDL0etpo5AEDsprTEWuLp3e/m8G+lEpPMnb2i6c2tNJuYKyxoSVaduRCFIkZ2AC4",
+	"z5SFd+CXPGUTRh6cPjo5f0TMcdR98ggwwXA5So0rbUi1wAB+o/73y26t+3c2COVt8lg9EZpllzR91iJq",
+	"cPs7GWdyBmqszz3C8jACyoZyQWY8TbliIymabft+M316/y7Adq/bT1+y5fXY2Dsr+y2oYU32cIuOssb2",
+	"/SV7DwBWnSQwQ7ybLIr5JdsSEqi5UgsIGnk2N9eQPVwXbLkWp3SToxHOs7WIVHtJ3ROfgBI5wA1b/BZx",
+	"T2xRXO7gTGYwtFLW27fTvfPX9YK311/g9imjRpXDo9qAsgE/VEKR7SWDyYbUWie4UBpgrcckfnn64sGj",
+	"s7Mnz382OH/y7NGLV+eDZ0+evzp/dBavZwdluWZ9HtRTuP4eOWTC6lIEmVr2osTsJ/ulYkdmCnK+l8+N",
+	"nDCSWcZGIBzdwnzQ4TL+xNy7PivtlmATLIsV49VkUfeMcBG7QprwDlzzIiG35lLxhjcg39G/YWVvn/wG",
+	"gpZjsdaTSoQcymR5DEF6YCqG1z8BGcc6j4meZkzh6tzyHe5/0ice9AfFDjO2IPgPKxvpKRUktpdO3wk1",
+	"cUmkwDQxQ1mIaUbxwtk4aTAlvAhVPoO5pWkxfwwUNmuBRpWUihGrh5XYH5q5gP3Re0SYpUDH8ONVtgIg",
+	"yowmrNzsWhvWyBcpaqi2hnIMFyQAe3lPNQo633PtBYDPg0RMtC5IeVFPzsNt6r4qgjhF0hznt/5Ap3Ix",
+	"UAtu8Q+qKSSN2xz4qiBQR0VM3MawQRRs4ZXMLUezoBmkPXwAw8nYjGZQXHpDPP0CHh8CDPFYladXIn2p",
+	"JrDtFQ7NWkknYMi7M/uHt8AuhRvs9zpc/ZUZ3KzDHwez6+XbeZzGUxfC1C6T2MJC+w16SgfZxLSvNgzK",
+	"9NBm5nqfgVMxIlOZZxGYNwxzAUXW6f8ojv0QwwHIt1K49H+r00sEjKjdrXO0d61dGnjZKPUsG5hhbPQC",
+	"jn+zV0BL7/bGu7ZFVd0AdK5AkXU4n7CTdlmLbaPl+RBHv8le+SDH333jfljDbz5FSr/M2CVniyb2n+Yz",
+	"Ub7b1icJi5FMGsUojIPCX13uiFE6je7EhdHP2Ft9ROJX54/3Po0j/OPgfgzYIT/7/ODT/Tv7DmgSNRJX",
+	"56QjyMcGtzRX+lQ2+LKqYRJuspEnlu3pzWpib2cq+ftdVKZrmZgSGXcmugQHZbeyC+7E+gRZmjZFswlM",
+	"jcIoNNiTG+b464w2oeS6+BWr0sPKD1kqzVmWiJVrO2vSrpRaNmXFwpGxyqWzFVg420wuPFpBgCtjEbaW",
+	"qIKarhI06Mzm1rnafa6tuD9ltCUzkmAEW2SZIZYMrpijhiN106I/a3O/xiofjZhSCKiEHBNj4ZmcG+IM",
+	"HcAWZDOAmf7BlAummHnhkZikXE2hSkkDYE49AEVmibk+DosxnbdC4XmINHAcoB2RutRSj9hrI0OMLMuS",
+	"WlCIqyKJEQimHUoCPM2K4tXZ+tFqwz2vwAg5FzagKDn84vo+siNqBhQuIe1vulNADw/bL1pbsVHOG2Ga",
+	"4zC+NC4zZuc4u2SZf6SSrgjsO7tg2syqyZv2zMPtbumMXw3r63516zLP+IiFCdWgI/kIGIUxvAnlUEZH",
+	"01QFbsWRFJcsgyQaqD9ZMsM/eP7LihG+mqAWWuTB5n6nGZLO6GaDbxtz13yA67eFWdr7ReOfPTont+mc",
+	"3748uE2TGRe3laaaK81HKnYTbZlb4DKF9uDc6CkTBBaxmOeJ4vT2mXlpSnl5xvdWelKKMu+3f7z35seN",
+	"U19QrgejjGs+oulAtfkaPFaYt9ZfspTE7sXVnoPDe58ddvAjwlDYjGUTs382Hot/8/oGY21vq4ZizYoe",
+	"6TxlmSZZnjJFYmjDbJ64MlTbbhxg/wiwDJRc/VefRpPq8Jwtdu+wvWAt3OKCLUu1kij5nNGMZUTLC4bB",
+	"IRabc06VghwyOSafU8VHhObmtGjL9/pNA9zcUYzeyjVGVKTh7qRYu2a7FGADM2Vt4V5SpVDaA+EPsvbQ",
+	"XBkbbjZh2kcckDmdsD6Bag1SFKFA8HUX/e853NUFM6QjWKauPPDWT49u/fQo4IR7b/74m2/6tS9K3/UH",
+	"e28+KX/8UYuH9rnUp4wmSxuTW9sJK+qbtUQzZ0yZSzk+IjqT+TBl4KlgCXgwRzwb5VyTYcboBcuOSSzk",
+	"4Ne51NQo3kIOwGsYH2G0GpjazBEy/3h/XAZetITk82MSK54yoW30NJ3PLeylJnOZphADrBkgNHiQKhwe",
+	"xkZDz/gndAyVxdIyxPGquGhHvVPfqPvmufyFbbv45rHtwtPcdrW6UkQgDx9Uj0NYIsKe/xXZpGFuzCOR",
+	"bGcLGPJva4kgXSp7dC+OGEEfrgTIKi7xOf8WRNBaoZgOCAFv52xkOCSG2FZcKnaz7EcH0WF0J7ob3XsT",
+	"rQ3xb4Y2g35eU273B34+Q3XKf7blr93HBwEKCH7zyDo87etyxoKK2QVt768h7Db5a20lyfcBgoWLSUQO",
+	"iNUPI3JIEG03IncKRJaI3MUkReJSJcMj6am8LY3PWEDgMxZQ94wFpBVJia4iOSkGUwOY81sw8jvek2Ld",
+	"2Xpc1Ogvn52CZ67ChFh917sHO5/03WZEhz3v3OEWdv6MJk3TxWyyjkXgWJLPU9NeIxZRljMHuFzKqIRA",
+	"UbPX08xw+cZ4ZVtDvy6ZoD1lMZXm9BQF/RGoiyoypiBQIir2kuljCJZBXB4IxldhwoW1z3Sv01rfxE3O",
+	"4uCx7gmORWxBA+A1bGWymC5tCBKYa7AflhxbszuGMiOEJWY4ujK18DYXNsZdM6VJJnPRCX68W5JIKa/U",
+	"JotUY/kqZPG5i73KVirlddjQB7sh1u3q6wgFKE3FppPceEhAOKhTjyhZT3VEiMSWeCKLn2jldEv9Y1sI",
+	"mY8Rot5hyjeCZKxOVGxITDRyOk0HMzVpi3Jah6bfZY8alWPgsWxWnp8Am8yeIcc/OnmrIJvQw8l0yGpU",
+	"TOgrJWZ2O39+TxSZWish6pEEP7QpL5gmh/vAp746ZxKk3xuerdpMay0Ar3Ksbe6hJbjRPQBi2HGubiF4",
+	"W9z9AT68PRElplIsYpAn5laqtJ1qe9jNeP0h3V576HhjbKMGbIcH4kHuWkzCNE3hAJtLFzLexh5/I7j4",
+	"KyAMfXLiirCDf8IHzFywZSW74uDw0+YY8j349+BxC2J6OTG6Bmk6NXelBQGoIXuQQNYAp1bAKiw6sUDT",
+	"Ht5N3aFAgNdnuQDT4QqLtD2J6LIR5eHW4Uwey4wMc8WFYfFQj+aerakTQJigQGDfgXqgFmaiP6NvH1qs",
+	"kdjGPTm0k7CB7rPcRpfaHPMCZR4bvNIYQy8SRNzFpYW0p/L0aJo6P10Bgm4XupmsbTS0GBWnIH3F/WvA",
+	"lXgfkB6PQVgECA+MLKYX4KWQJJViYguErIT8wMDyeUpHbGpR5WN5abjYzGEWlrYT5tBl4G8ELwjX3fdR",
+	"CK2xHlGjLnbWNNUQNKPYckFH61n7TWiLX+06xKG2r5odNa6+dYQbIgkFCODrXJC//c2f/+1v/gK3TXBw",
+	"dPh+tbhXRFjqcuF9vS6j1JQrav3d//5vf/v//tPv/5u/+v7P/nod0mRV1lp1o+CQW+6VBm3nuu0/EblH",
+	"FLjbnYHm+oxu4fALy1BZ73EmoqrOC0MJvwyNRhULau27imGuSdOqnakdiURdqx1uWB1xKyTCQNjaCfZL",
+	"V4HEXwgeM8vBlkdWhjIXrUUP1xk3GxqvWNjFeca2ruK2nU0llEHWdmFtQWsij+aFVAjSAmbgdcXQ/DBN",
+	"PHUhaqvcmJJq3BTQg8UX4UHEU8Kku2VzBYE2hXr9VeQjxFAHKwXkh/eJu2o8NIsD3umilGf6ivVqtjes",
+	"RT24T1jCkk23ayjcdtS+N67kvN7uFxZtLoyATZJawQwDBd5bbQsyVLX6MkurbfHSClaQYWCDBaZHz0Q2",
+	"KxcdLlwYnVe/3d7vhXW95cOZMHs6acYJ86aSRmNNcXTXVzTkOmXXVFe8XR0odh72F1YMD6fit4Sb/NU3",
+	"ws05ndwI1I3pEm4E29an9hu6JOvv768Hlt9k825gqA4iYUNEkLtR+wlYc3k1FNfwQWRFlRI00u9G4/En",
+	"skz0zVIHqses+065yZNy4wdFXadHK5zVyhwabHndGL+yGUo0TV+Me0dfb+Naq04usAKuwmKvnyGbquBL",
+	"0IQGqpp1QU8thgkVFtO3sItxMUpzFCtqs/clfLajf+G8a/ApNsLIrsmXqJak72LPqirfqjkaAGwS6yTM",
+	"tkJAaNAYIlwl5oaYDzNGIP0tRfNCXd7cfmvDJJqwdmTGBm0RBS5MwTzkpOVaaIHF5XCFssGQclyODi+R",
+	"4fZ3PHkXu3iDNLW7b9YQ69DiD0bSrzt9sG43wx2Vo/bOWOML8WI8DkHpQWOU43HHYETUnl6Yl+yf5lVo",
+	"+FWBbtvgNh9Z6EFf1z8XGF+ysGiktJRFo5jQR0RIG3UC6DUWPtd/BawGIB7wxGSGCeW6T2JQY1zJDtuq",
+	"d1GBH2PhyuTj+1OqSJa7180WtW87eFws3Y7gdea1jKk81UTRZQBcKnMNyT0wOxhrzVprh2YtEQ7rTiS2",
+	"U/d9PjQEHPrRYzsYSAwJix63DPwO84yNWMLEiBF5aYFk/MNQnxyNvuAsDOBFbb1ZjmlKiylPAZgtYXMm",
+	"Eh/jYEeJXImnaRlRtV+Ke9WQhWnm0nFD+X1zat/1XzyGRmBrjZqUPutP2sCu6d5wuuK1KHOrA7ie2FKj",
+	"GDulJS6uxUg8IjqI73JL2iW0C/zqA8ea1ts34fGAyax9A7n0lUwztrsNDI3bIWS7Ao+D9hAHW5uum7Ho",
+	"jIkkMBKxxpyWIjTDPMDFBLmWL8rRrazl1YJaNgQADnLvWojkf285IJVbJ1jg6uGKSsez2nLDmpUHF8ae",
+	"hCvnlqO0V0qnobrXw4iUYk+vzV0xLOeBs8JW8tS9DNSpLBG6gDZ6epC15qDOWTZiQtuMTp8xS7ggMeTO",
+	"xRE6h/ctwH7JVwCZEkXPKH52WfioB41vk/RZXXlsqKCMj0qsTH/lqlxZmSvWd3sNrhjN7oTHgAK7lRpH",
+	"O7a2mR53HtrtO72G3XXz0a5mFFsG0F1dtFo1t9cyS+7thzthMwuFectwvNfswZTqH4KtYkZ1n5y4oPT7",
+	"dz69S4ZLW0Xg52cvnkdkxqC4ZOJRHhdTrhlBRGQo8Mv11Krkiiwyrs3tzgVgd9tQunB094I6MwXRt63y",
+	"YXddCVPk8O5W8Xr+bgXwvhbTA/5mLolcsRD5NHTt2QLCGwHThjmDP149vg1LlFrvVEt4WihBo4qHqAv+",
+	"dqkL0RVx6DrnWLtQu5yHqpPleiWqlVxvt4x9t0w9CF9oC+EmvirCkE1panc/BOQSW0G74pRY4yTB+mSb",
+	"cV1ehI50DA6FooEYRbOpWObfjXy/jcS7ZFkzftbKOme+Vsckz1jHIjilFNRqkFBDuLQtC4PLZnuyaNQ0",
+	"YyGUVprapzmMZb3uy81fA0ApaKqFAN8XoMP4eAm7yw5uO3xUmSZM6QHgIrRiKhj9E/GJnJHKOrhsckCS",
+	"Y/y4eYYp/AGr2ds8c8hU8eatJGdo2yqN36ezWCsSVjjgitCZ6/ow2t/fL0ILs0tnKAJXG/boBtFvVEZa",
+	"CFIoJxltDErGMv1zqCFsiFRYviAb42Dffq/syuRC8zQcpiEJTNQIBXohyUw6SOM2ja88gkcYbeiMg9vN",
+	"jje4Ms/y4cyIH0lEaKqk9bIUXgEf84g1QbbrWOZ6xZTOXj148OjsbJumq+IqGJhzvTr/rHuFKMD5Fn3y",
+	"Ylxs1CgkEZhnsYSUoLMGRG4h9QBNa12TCrs+Wy+6DPa7osMVUx+UhlUnAuYRHe43UQNrqqDDBY2z5nBs",
+	"kJEZwjNUqmrW1RhsvFMpQG6zVZSmmsGaBQsF7pkoLBoIu9sX0LH48jwLCohwYOa50P0Vx7TDms7RajcQ",
+	"rAEm7eWj5w+fPP9ZVE/jsmji3Qx8ro8WsbXaCxUSHSEb9VGUtbt+i1TVKxrQrDq7auW/qnWnvvErjaNV",
+	"Loxpc3u46T50t0L1si4YSdO5WiXh7FACdjLVLqXgl67eUIMjZdl8v0I8zbfAXhKuLmyFCJGwt6wj7L89",
+	"yVctyynXF9Z1yFHm5jf0S5lmtvrX1tHScOIdmHIbP07o0pb0cjJQUQGr2nOTDG852wZlg4vSZzYSwDax",
+	"9TwRlXej0sVBLTmqsMgEAhqKqxKdq4GrGtoaZeDkVlf+BJHhDH9AHB8jAnMxcWWJ64o/pKa2LmxT/bq2",
+	"5YPomLWZdvBQHQLWba9gQK7FEiEie0RLu6V8MsqrWDp5K7nBbo26vtudW3bLPV/RvFvw0hu38b60eG8t",
+	"xg37a5880WSWK41YxkYzA5EGdreN3jp5+YRcsOURidMLNVODmIwlFmUnwyW5e4ekTGuWqYgkfMK1iki8",
+	"Z9MUB3G/GkJZMZ8dblC8ykxqF6FrKh9NAZTtB98ZbvKczti7+IOwIb+cSsEQlLi+rg8t9aFPhAlNqJoy",
+	"5Qp1CeIg0knKKLim4x/Hx+TggGhp9IfRlGZ0ZNayT17becQ/jm1YDnUyPBdkRrlITQ8PplzQPjmBKAZF",
+	"1FQuMJ8VH6XKFdxUTnMt5xce3Pl0fx/+t7862LZsaP3mmx//FKp/mf+RvbbtkjbWPHQFoIJAHpdqBWwV",
+	"7R3l24y76oS+elRRNTGGYJ8+iS1vrbVrztYFgxJpS4iEOy7uQ6iQ7A7erBwyM8JrqrjGbQcdA2hg+qeu",
+	"Ffj0hW8KPj507TlivRg/cXyuhQ+u0uzgIdTXkEWgimeVF6OIeoBj8xVr1lu2vzj9DdnqmYVq4Fvi9rqS",
+	"xoMZfbvGBudKy2F6ngOFtgmrKKJMpOFHICkuplRD7WCo7Gp7uXYwU0OqCVeaZQMbYDdoNa24OuBUAKgh",
+	"rOhcpmnBQS0QPseYNtcyS8Jq4FyTCdOK3N2/u6L29wAhDwdYo3gtSYtKbGZAFQrbeLQJx9g1V3PVlvDE",
+	"fViogRvV6uuCDVtFibnupGWI9TNSLR+PWeYPEsEYGGKEHixyXQ2/uzLGnZ9Zkc9cTNZr9P4rn8nsvwnT",
+	"mP2XmMP8BiknxYinnDZrotuE37l3sBZePTqPLmttNUbxAbGZGLEuKEHBLB4GL9q4OQvLVz1sWE1ikUkx",
+	"CcuLpyzyZZADtPYmDPsOKmvKBg5NtcPTgqvpVaP8qIY0yJaqCqrwBaWsXIQzA6ZimA/MNIDRLwDEu9kZ",
+	"cAwrOJzDfcFVLnsEUOxxtGifcsDSBKPZYMYTwSfTBp35mUvsLmyafopm4Y08yC+ZR1CRY+Iaw7p79coQ",
+	"x0bpLfZo10zpcKNuAKJnq8mUZ3UqF+XFLGaXMZoQJcmYZkURTQQlkqKrsWgFOq35VeYZCgxOcHKBZJVS",
+	"KiuD16GRc/sifnoMr6+AIHUJC0fFzEcyT7GWw9BOXku4iJhAAMXYsgGUGUNpLxe2TmGw4Wom0lVzKHOf",
+	"U99e+fvHReuVHwrgiFygi3plLKymms2Y0K8E1w3+jeoGi0powXiA7dLZDkMmFWQjuyNc5sQFe6keOrtL",
+	"C4ZbugkquaUho3vTfKO3cPTabvh8CYIcGUo9JYqbqxgHjBH64JpAdaBIjbJMvgDWRJbjfI/Hhc5ltATM",
+	"6YcSq5csoz7tpe7wADujmAxAyN6W/wrp2C4kVEiRLl1tYeeQ6M6H7YB084hW8UWbauCqAzawwK48b86a",
+	"I/EdPbzbzCi4MoMSODXGJiyBzHMep8Nd2rOuDA2LIA5wg7SPCNp1YusmZXXx9Nj21ZoO3GqCKy6oe+uL",
+	"NUPtGjQiWo82sepbh6H4+ODukhPyYWBEhofildt468CSlZiuOztHgaaAZwhnZiYcFnMy65hKpbeob+Tu",
+	"mdJpq+712lrUlz/Ym6Upr2dIj2U221CLbTVumwPmPBWOt3cxdCcs5ZdG9RsgWeutf4XkhrB0pAUWzbL1",
+	"O4yWS3wroWt6ozpq63zT7VXkZiXuo4Nc9AoXomD937rgHG5DO/m22CXzW6EENCbF0wC7daN88cI1e5Wl",
+	"sqEUrgCex4J+byvnz8smlPNFu0OCHWOirLtDfIxPW/W+LiQtSaereNzJfI7JNh9I4UHPmTYiqwZAnxJN",
+	"4Tt1nVRdUWfCihy8E3/crROr3PfOPVkN3V/RnVWxyty4T6ui4WyVwXDt99/m599LRA12oNLtAznEXDfe",
+	"QivtlyvqejcgUF1Z26ufT5xilzW8mcN5gwfz3K1+eb4ybzbE23rBDeqQDXQ0rPCooop4tTFUaQqjosyI",
+	"moLQPOwqxDPVFPD8YkxiM/A4wPsAbDw3nMgqlWENP8wtJzLXx2TfhhV3V+Mg7E91PT0lGnGtvKVMO1/s",
+	"FnI/LJUfiSNO28pfsmy3uxzF6F1vcOy1NsFgDE3pPvhaAWu4Nmy2/EYxuuZhTXhTjTD83ognT85ekDsH",
+	"9+/vHfTJC5EuvYMeLgLr2IJ4KlfxVztTTrYs4R6yS5a51wtpKeE0JfOMjfnbfqX2Zm81ehSU2zxsLrd5",
+	"Crr451SPptvdgajMbyIHmOddX5uV06qtIHbdvF7BvHZ3YtCwAd3u+NSYnh+Nx+Zzc9l4+M1JJezSsC3L",
+	"/8HB9434RuyRoDpy2SINfmaETIG4BrcvubIewz68HkKiuKwPG4GM+XL4GHs7pbnS5dYD/BMHRSSkRadF",
+	"jSBlY40N2OzHNa83Q8CEOXwOBAZDjIq0yhhQVAAsBTvkEyEzP17cec6YBeYWACaVEgBdj70rCOvLJo44",
+	"41z5Nuh8ju54MmVp4ufR8q735cZHgC0LxydI0QjWEeg759la6po7LC7wNGPIVZlTpVyn3pBitkMuio9m",
+	"DP5u9OY8xNqHZ5ZuV5ATiyoMQ85ZpSEbFuasg+CFxkD1bwQhiWTKqoG50D5eAObjwl8caaF1HFmuYFT4",
+	"jX/DiQ/NO9JwYY4TtbUeHfUQuscs9YRfGiWZji6iECwLWv+hIjrPRLn89i3f7Cdl3Fo0M5opmmfNd+RW",
+	"0e8naOVvPD9FPJGjWZlI/W9E4AhqgD9wgfT+CIKd0GFc2PGam8KOphf17N6Hl2EH96LeKPDB293WC+x3",
+	"0FT4yS1HR/8TcrKgtiB8LgrgwUeH5YOfHgUTwm9e+Wm5z25y+Pm8mCJ+8cRP1HXgpoufS0X3bKdu6vj5",
+	"YTBl12lS++7UE8Oz7u0uXzqfd0ht9spiDaCnFdvaOSrQ7RWaje7th7F9wJYv2LxuMIK7vAumZUu8HRy7",
+	"VoDPAI/LylbAkJlIVFTEslg8JJdnnlLe6FQJQ3O6gmd3jDAq0gHhtSjMgY9PH52f/nLw8NHTk18Onj15",
+	"/ur80VkcOZwmyyjM1aXI1OdhSoj6qczizuGqgKP9LrNCHa4tichFOGhpIcGp893glQWbs2yjWx/f0LVa",
+	"llnZxlJZXeCIqm6WotgUHp2VlTBLfdeIcujSFyNyp0jOtKz3MLqzfXwU9BpEQpnPgUu9LGbWc6ater8u",
+	"wtKbAawcHQWyjGCqAVmzCfqxAfQB8emUDziCfOsC6B2F9mgTdYElRiVoMhq6G2m9vufJEl5j7dGdpY6v",
+	"pDkwL5Wvn6iV4B2vXvfSI/PQQ6YpTyvqRoMCYJ4NlFHTXQQylcdovyr2V5P60kxbuP9OW2osvJ4uj31p",
+	"o5SLot6MkYjU1HBEvt4PsMFl4we0nQbsprF6fcM5t4R86mz5rK081mOZkSQDEdSGnR752C57LbgcT4iU",
+	"HudZmOjpJHGfwObzmuwDqqQYTSGOBIqlkSdjq0kZ/QswHGUG9oooSHT/oSIjKQAhAVEf6XyecqZKtoqv",
+	"D6I70b3oYD+6sx/d348OPt1/E60ovh0aoT9da3wue/5aLiDPOU5lWor0wqQCG1uENYmxKOGMi65RUzJl",
+	"Z64Z+IBNmT9PsTnz5wk2CWPIdaNdYsPSNWhEss+vDabcJgDWofB1QZqx5gxXBAGy5LsCiGzlA5XZeqeD",
+	"eaaz0IH4tVvVMIh6lyxTjbbCJ8JQXqE3E418qOP3CYALcQ1Rffb92Jnf8RlzxhOm2cgoemKUZ2B4xt9U",
+	"v5u9e8FcKOlKTmXW6zU+WjO5ubWsZFGXtkdpQ5Zj9ewI7JoFkXmOaJvVa4Ch7tgxa7rcvT/W93pVNyxw",
+	"nJv3vuJ8rPy68rKdcRF+e1C9ft/j6Q9O8mooVya+so9ufcqaSbRt4Y2r3B+BVHVvoyoVHrCs34pYdoVr",
+	"5IO6F67OSVexz2Kqb9o3xk4Z3u6Z3WvWnPaAkU20qBxmDSUck7RwYUjCL3nii/8Slc/c4/iAKtRRmiyd",
+	"QH1MDspGjDVREetKwp4xmo2m5+yt3gz5b422EvKbRvpYvlXEIFqQOUgi8GgzXFnxYZ1NrGliEBB3xr9d",
+	"W4QvsBXWQyJdILuCYHAbZreW7pta7IxwdQUPp4s/6HzHmv6uxcHpe246JcGsdsUKzpjQu/dthuTcugBV",
+	"A94Ie6sj55aZ04zOmC5lMgAS00jzyyKfP9CFbeJR5pVi9MzEHg5TyJhoKctlvO2IXJkIdPQom0NMYjVT",
+	"ffvIYCaVHvyH3/yrmKR8xu05Lg6TH6agKRbvHS6BA/qaDcs5i8jh/n7A0uwYTTc+ELboB0s42FDXIkqz",
+	"qBp8cD8sY141+R/evZLBf8vC9VwV1Sse0dEUvX9Tqgi1GAuGtYDlaM4yEvtu4iKJDFKPgcqwwDBr0wM0",
+	"hXYBtI5csKVzwwX+BVse2YbVgtcOq344Lc0mQ2CJ97CSgxmDS9jG28gbZggUFsW4o/NKNaT6fnJOQTOT",
+	"IHp2ykYXzBZVDw1AwVAXVHksNHCcWISA6gzv7n9W7AnrJYrB4+yQCnBzVYrf2x1uqGmIF+T7GOJGEIjg",
+	"b3LzlMfag6xNfNQtcCnsBazKewf7dw/35hQs+asv2CtsTfZ2zkYaUtxX1d21/lrr0tWlm9YaC7ZGpwoK",
+	"B3fomdqVvmrHLlV47SUylYoJl0R8RUEfePHaS9YVR3uJT5v3plKwgfCIJisxHwLwE8C3Q6CEFnFzZniP",
+	"cmF+AdxCrfDOAXCl+JJlvvpSHJF7+G1YdwpBbT7FH2Y0u2DmCoj75MR2lwVhl6J05jnUqQLMHMijSwxH",
+	"tOFk5lD9UCHfy7OJ2Qtubv2mmr1ervpsY4fh9ZSZd9Aw3NxNnslZNh+bpiAUJ1dVsJcbKSZf5Ac3THup",
+	"NJuhkBveGY35Nfeu5hwPhIy1CJlh8WQYHCJauMXok+dSEy0n6OHFO8peK7GRb+JcsYFrIS4vQionXOw5",
+	"UW5bu8Hayaqm9HeaXaggHEjB9inChfvkTFPNleYj5bJdNaFzmlkpCLEciRQuykGRRAbRRiAMeEmNpPyC",
+	"QdARXEkRyUXKlLIaKMhvTq4ylwRTWrkYslQxDCUSpWgs6zw2YooUI+ZuT487wrTRaPudXOnhErV774tl",
+	"nco0UaHQW4ZiqUi9W/n3q3A6IXNul/J3psk4BKmdazLtcC62xBPAuUCd/sOirECIvbJtXEHR+xn21IvK",
+	"3+nSF0HAgfny3F7kFdiCjNHUSBNxSS4NcggQC8vIJLjP+yQ2BE1yjLBrfA5Av8xFMQYMcaFZdulT1CvH",
+	"zbU1AIeKi8iJSwc0dGpSD+UJQI4LUYbJwtn0op5vuO77sxRBKaOKV4++1G64xd4gYs98EWSIMBfHFn3H",
+	"fqkXfOST/+FDN7cPvWSZkcUye7wGbZEb9kGkECgDEDOFYT8YL8AFmfE05QVE7hbY80OaUlttb4u3Ny2q",
+	"PuaTzUD+HKaXR4jJ+CUzi9EO2tcnZ2yUMQvKYBQolhAmRtkSImwMa1dTI9JQReIf/ehHMaC20STJzB7l",
+	"qvgVho8wf1OpdETiqdZzdXT7tvl427zbJza1FrUMOoLrD1tQmi5JLmzsMF4qSmKQKCUKBulTP53pwmYf",
+	"ZGwmEeyqUINhNBEMxQgDEGVnyeJGb32QEZRAsJmkNise0CCHzO5fLJhyKzafBvAh/gR6io1yb+bRB8F5",
+	"GRdt+p+QvnFTk0Zorj1nLQApA5j++7hc/aYqwSMpVD5ripc6c8aQykH9oSqCJhBuj14wUcQd2v0N8U9S",
+	"0zQiwIoyNs5FomxphAJSwD7e3+4wbePNdyx1sF7PemIffaYscG4LeLyHebM8YwE5YROGdAvh6lQjgBtX",
+	"AzDrJyuiDwtOCQULoEpfJeNeSETlJ5Dco46x9mVJcqn3fcFF0sWoy7IvzZM+OjUI/1z16lPzsI0IhZe5",
+	"UQ7WvoVPmeflYqAW3DpLK2VC4FgOWQpYmVz5vRcQC0RJIRGHxK1Au8W/k/pnxrSgmbCQ8LUFE6WDMKZp",
+	"qlBH5QqZQxTkocS2cGzQaIxQgCOZJc2VLjcbrkMrW0Xwh1zNU7p8bh51DnF6STk0fSX0sq1LjirdbVue",
+	"WleDYkx0hzCfyzTtk1dzWBgmfDQZqIqIgI1nCYtjFzuqv7VByZqXB/OMj1iXxEusPOzqGMPLIIQc3AYP",
+	"nI/tBkvraEluxTMpuJamw777Nv7kiNy9t2+21H5//+69PnkY5pCivjeSSis0oh8XUTc2ig0i7OytCbeu",
+	"4/WCQNBKl/TpjS0sllbKetlWb4PCIbedr7woE7sOmp2GuOih6AqbyuWHtVR32WizWBPT+v1/Zp58Lx5/",
+	"235RqHdt8dRxZquQy3GQGlXI+9ACg5okQQ3V7arrGEoOvpVi7f445zP2R+Y5BxkwUK2OsaqWUl7oAlVr",
+	"9Uq3qyPbxNS5GO81FfySDzn+bgXQgcWpc5qNlUiC8DgbLlcISWUZzssUllLhzqgKK/ZcVfhLoZQFAnH5",
+	"mi8JIlVWXqmVbNWuQGC011nTvVrcW2EdZa9Kl3Zs5QQ2K7fbhhMGMl7d0kHn8xiBi48DBGCzUKj02dhs",
+	"F3ECQdFHJE7lJI5InHAx0TS9MH9Lav6/YKMp1eYvNqM8ja2mt6dmKi4ZWel8vs66WonConvfNgZgRb23",
+	"e4C7v1eoxW5gDbaMCRP6SXMNb/QLttvp6i6sX+c0LYdQ1A29lZBEnwLRgn7V+JMnRdNvLJtRYRlf93EE",
+	"xYzqz2IO4SYNNgX7Dalir7Jy6es8441QxFbRbVgwVMjZhmRuW8uhTJrRjq0Z+by1fHuDit2yLYrcyI2G",
+	"7GhURO//Snk5rNFgN2U0adkxKVd6411mLagbjTpzWNXN2LPaihRNAeV8vCyj0l4wM93pjI7wmhAJzZK9",
+	"BRtOpbxQDSSo3D62zSYuWLakIARowWzu15nKIuOavRDpEuUUWO9s3sI5zMUkc31WqM5eVL7fnOHRUvHP",
+	"HZnIMyrfb9OsgMk2MKyPp+njafrAT5NRE0o3A+7lpnWRLcSfBxV81nc4t2pUcTLv3btzb31JiHm6PJfd",
+	"Rro9G4h6GgUJn7ilaabNd1CeKuUjSL8SRvZ906xKZM4ctHpVpxbK1ZC/aWmduNbAOz6KR9cqHlH9wvqL",
+	"il1yd91+HFI9mnYUqhx3rhhXxRK8O6gJhoWejsgPvvMM6F1EfvAd1quCPy1Hh79tBi387SAN4AMTUONk",
+	"kAv+djDDF9Fr0je7Ez6ju8Z+8VH2+3hb/V7cVivXZwVjxmVaUUmpnczFBGZMT2US9v7yxdl5L+r97JH5",
+	"/8tX5419/zpniHuxfc/2sF6hkSZqXuWezLvxvgK/edvJV/aX6bdpc6VyUuc0aioXD4o4/YYwolo7kn68",
+	"cd/3jfvxpvl403zoN43yr65/9r3z0QYe6EfYNH80/zYcr3mb5YTO52cbzPijSfHjYf97dNhTirRx4/12",
+	"OgDgWyYGr856kfn8xZf47/nrxvUyZ3yeyUlGZ2eOMK41WH0wVGQc/k3YJUvN1m1s6tqMmHjaw7NdJ987",
+	"75naLdIF9rlzqIug2ytiXdgg3RsHu3Azug60i4/xrB/jWcvxrJVi3weNxb6vEvD5n0RYZtR7uzeRe55b",
+	"Y+BN/7n942sI6ngTPrbHZ85OPqfmHutNuJ7mw/5Izm5LOueQFzVh4rYP43kXvq4u+HzPFVHfm0tYouK6",
+	"2yBG9KVLyf/gAkU/OKr+HkWtfmi02yKEdsu4149Bor+nW2TbiNUPbh6bBZ6uGz7qDbsc/3sPg90q8HQb",
+	"OLV3rfL0dpAwQepZt1wfqJarNE9T+OKY8HEA+VIpAZgLfR3ZCh8z3D5qBB81go+JWh8TtT5Kmf8JpiJ9",
+	"gGk/W8g769I93qyQbHZr4r0B8+5pI6YL4LzxbJRzTYYZoxeuRnUJ975aqN18i4UMbM6EL86EtY8zKSbk",
+	"gi2jUCDB0qeudBL6qwANkJJf51JTL0HkiiUkn7uk7SmW7i/y3mR2ofrkNXyPyICxnDMRR+FTeAFaaDQH",
+	"xBZDcZjYvTWl6XhgX3Vwbm7CUAFNChaA22AIABmlUoFAc+xgbIhpA0u9gjQC0C6AHEEVFJExwoRlKXIM",
+	"oDBjDjkq5nZFyB88JHHRukfvaCo1WK49OmfmWmhAmPhCLogca3vj1NZ5zgRLiOLuTsRsQpzmOE8DHKUO",
+	"OWYIUNe8w4I66BDQEZEhm3BhRo2BfgDdhxu63aXmPEdm3L2o51eva6kApvQLfNX8+QVNx/DxDRTR1Tzt",
+	"mhtXZTMa06IsAVxjUbEu7YfybD2kVwXRiyKeF5wVI44KKUJolZ3hcpXYdV30KjEOOKHjMW70jGkolOdF",
+	"Lyd1+eU1k5DjMVZOAyp3W2Ac0gvRc6N7AY049meb8mP/irNFU3aCGBixoykyqnK11uOc3S5qKAUjknJW",
+	"5w+VR9mxxUsN10DITZe2ypjLmUSExtYk8NpIFiugnC1ec3U0oBpsN5QV5Q+my5VFzxbTZalGHxXmbjD0",
+	"r5XJFHIA14Rhm0IOANfD14acUQ7MBC8SI/U7PBAFJSIB4K+ALy3KNspcZ1Rc2DKG7obBLNQJ5DEa3iwz",
+	"DUK3z6HEl+mUUVez0L5qjuSUJgjsanQ2i3xmYTXtUyH65lzKNMQ3hJYRhWqAZ77cA/4UFAPFSosNvdQH",
+	"rHjKhK6P2BB9LqGqJaAj2m2Oj5cLr8V98hgKUBt91KF440C8xSF3+AbfCFKCOCgVceQZ5naCdcOpM4iv",
+	"CHsOLq5ycUXHFZRGJuD2BP4JWwKSbVPMW/WL24t6sFa+KqOlbEfG8nq6RFbyero89Z2/ni6fy1/Y7uHD",
+	"YzuA19PlmRuDeTcYxuvp8sSO5PV0iYBfn9uxrJJfPVtquUv0FSuTlS0FgLCDoAPXW4rMw2tHneMJ9M7r",
+	"kPlOr6YMBKDDDaTKcubqDgK2A3vLFVj1Upe8Xb99tilQBmjVg7Ww3BZkgKcpGTILhuexhy0oaHkNI8JS",
+	"xap4lysqUHSpkebbXl0krZtGeU7VxXVVMWwtrHbGlLOwtxUKbTgkhsnR+bxWLoCOAJvf2k45IJ/b7xAJ",
+	"MwOBrwuUR7kiScsY7ENAboQaqQymPhKwxqTpVUGUvR1MIQGhkKhDIjQ7STkLMpp/7JgKCC/73tZQJ2at",
+	"ABe4hZHF/oEnWDQZSrz5L2tLN6NL+DNkbeuDCW1FtNXVQNAV1Z5FZy4tYLO9o4NaVKx7y3ZWqSLla3IG",
+	"a1WizYo9v507KMyLvLZqgiFtNmj0aEWrHYnqp7OSULuzLilXE2mH5iX0bDULH2otmz6Bp3wr76KexcNf",
+	"9+IX+Fj4ZmH+XTtv/2T4PhSMXPfqL8xD4VuqgyAzC2ZYITV2is2UplBQInK0XLUAD7C0zFXjHT+uWuuq",
+	"tZJ+lyc8oNvOjnhAh63qwWDJEw+632LyojNrQPYPrjJBBk6Ww7vryieVxhFWBVg3lNKz1zqKsGJB8ygg",
+	"MGBlARoYYtiQs6JebZyugEF5xdrb/GxdYrhvsEr662izSsgrtNmCbd2Ahe/0ZViBAF+7QP4P4bVLqNqq",
+	"KARs249cIAt6Fmc8EWCje3X+YOVaVuvOH6zwJKr3ewbvbzaM93MENxxExxOoanFKa0+g9Vx734a35l95",
+	"/K7UwYpQkKAkQwHy3icvzK8Lrmyx6s71EHpRpxThM+sRLg/qZcZnNFtCy0M6usjnR4TOpJhgtI8zT3pD",
+	"IpATTKK3nGkkjA8zewIM1Qrh3j6JnMFQKlYYLNByq7Qz3QImsmkqcobL4dLawaH8S91eajVerogUEdhI",
+	"0bSM8wDbcmRNp+BHqzrXkJauQBAYA7FyDYDsTzKZz+0ekZdGrTXacEH5UkE0fDgcHHhNwZiN5JGSpDSb",
+	"MF9TYoVBHJqmtlUcJVYnWdBlEfmEcUJmftavZCl5bO1BQFVYKxd0ZCMlirWtWIiti8rG2fXJU65sYBso",
+	"WSwhgi3MksGkI8JFwubmXQFnDLvsN2J2Fuz9s/5nIYvfs1/U0kvPfFGZAvMPi8kM6CbAf+uqRmqqmWEd",
+	"rwTXLfEuFONQbI2B4+LgVkvIAbXHPGWEpgu6DD1mgVXV8aqOlm0zsGfF2+bjmW/BzgALutQlW2tJR/dd",
+	"t0LjNuFyINiieK/CdYsTbzbHy0fPHz55/jOgAECgCqjcZpEqm8Of2vvNmM6Wm/YMkQNUuD479phJox+Z",
+	"TjchkEPa7P5OtehLjcLNs28YYbX3qLzCjXqB3x6P+STPmGr0p45YmjbawAuCD9nIsPYHJ88fPHr69NHD",
+	"bkQG2PumliGq0LsurYtKyotjQomhArf4wMDhlNlRkIHaoctSqnO501M2YnyOdW5dwIMbA+UJUbJjFzna",
+	"3gbze/tNQdMgMcJdx4U12k5pOvaWeKCqJai74WVGHp88efroYVSUTChDTENYNZywJGfbQSMXA//sXjmW",
+	"YpsmPtuyCVvAp8NuQ4p0jW5BWOlBW/NNW878A6IGvm3uY7cKEKSLUku5Ng06Q2GLdh0ZmD8ahvQIug/a",
+	"huWd59poIli8Dl7Fa79bb/5+aY/md3j3AUGgY4/MvRF0tfJlo1atKKJjQ4R812YtJHiXjbIZ1ra4Eo8w",
+	"LMoVT5rRJRky4tuzdxE6gLpEX1CuV3ORwu9TZyHmbRsQgN56FEeB6b5PNoKj3pqF2Ne3Yx9VD7zffME5",
+	"K+6dcBt5xlPnFVFwCYY3SHmvBGcrWLmAHMHUKpdEhfVW2Ojqi/ul5OgXpmn6Ytw7+rpeX6tZNS4i+Jxf",
+	"GAI9IjKVeWYunIQuO8YrVd31jfAta8yiNUnkXVl+PXW28YoQWwX6XBlWNZMZGyiW2ZdXBVTgUwVPd2kx",
+	"LVw145tUO/ezOsMXmwCrNJuHQZO4Or2oZ5YHbL3LVpwNH3bdUpfiWxtzmKAaUm9DbhlKCasB79sJlFH1",
+	"LZnK67B6e+/QMF+oSjs1zVf3Qm2irfW948ITHEcktqq5+dNHHpkPYV3hGEwP9j6MrDRjvvKSu43a5q54",
+	"DcZRjzF6EIKxo0LiCb35pkdoHR/29jYUomycqC3MbYuhGGHegvEUTZUz4BwDBwXSDpcLCOyGTqIiDhJG",
+	"io/0yYm5dZl50YVIcEXiP8AawtSe8z45r9nawBzFRdhmrJlCc0mVlmElcp5B/XjCVZfoBcg/bQq8VSPU",
+	"9o6JOUCKeB3BVQmf0jnGfVe40oacB++NBsaDaTXdG/L8unIEzLb1rfkJdzkCN3Hm8XrZ9cHP1RMxlvV5",
+	"lvbEd23xUwNHjnW1TYs3uqE4h82XXy1nxa6e1vUuY+ftbWnasLN3t7ShzlOdelMWz8NsSbJcHFVcFWDn",
+	"t2YrWx0QQqtrVRP/I3vv3uTIkd2HfpUMhCKW5Fajge6eF+YPqTkccoeP4Wi6SUrLHqESqARQ7EImtrLQ",
+	"GHA4Ebu+koOS197VvfK1r6X1ah1WeMMhWb43fL17pZX0YcQZrv7SV7iR55zMygKq8OrHcMaIkJbThap8",
+	"53mf3ynYm8HaihpsuFY8eJm/cyyztDwGzY0ZYqjwRTsQKF1MRDZgcY+dSsxtKIGeu/Aoy4uPmEwxUKo8",
+	"YjIvyA4uwSC3qbscD+5lg+SpHobP2e1wP4MjISYtLS/WXS9bu+oS/IW9sa/52mEtWIVoFKDyFvXgbbdh",
+	"WHfrTV+jzUcMboloQWsT8oGRjygS3TgSxAALiWFxdhvLCYFDzPD3gr8CIQiwQlXpIam2gxRm5usDdDNf",
+	"0wOV5kLD67l3C08VPxW6VuX7I7DmBT3mEfnUKi2FTZUlacZQY5C25l01HiZBo2EELqWpjH2XY0JgocJz",
+	"Vw2JctTXiOq2+Telmsu5gnvnb2sc+Uf3NjPkEGQ0ziJcusXBfwCjEcXdpcc4FeYtEdkg+DoLgeq2zaL5",
+	"CSbdnBbHGZNq4t40Kn7YMk+RXnfIRhfNOmfNXpQ10BFtv9i335ANRuAQX5uCLue+S8VIcJsaYgOAkUra",
+	"It6GgOZpJyGQ3vapmIIga2OHMa+T4TJ1hC4MLB6OTdc0sBha9SRoPwuzor7/qTBCLRpOgY11hHkPPdyH",
+	"7lAibbYTT4XhrCLCvHn8t1+DPN+kWlDL98H94a+pe4gLVnjHTm85cKc9r169uSLbKRMLjnm/TCCQGe9m",
+	"FcmfQ3PX7St0BfpsoJLyOuIXU+o44/3lt7ePWAJz69LHUnY4p0L/FUuSRz3O4egiq1jJhj5UZyu/PZYo",
+	"jpQQG7LnhzyKQge6QdMx12iN4PBZo1gUkXERh5oPY+G6bBajzaNVSj+m997S85kGy+FzcAord/B08fyu",
+	"StfLj9pVqgLHvH+1ELTHvH/l+LOWGpSbVF0cWMb7ARvL+HtjqPOOOeOofbB7NhsabluqEj9ukjhnuBtS",
+	"4jlFZknFIkXhFfS1HvEuWHLUGIS/eqEu5Mf3Hjz7b//p+Ze/KAaJNFfLXcC86r0G/OfG27v1R6/N5Vzb",
+	"3x69UfnZo9d/szTaxO7cOSF8DZd54fi9x7x/pUf+io+7LsF9h9pJKySoQaInwrZ4oGXFe3OfcrZAlsOX",
+	"4IB3hJDWsAnS/34DjPiM91WOAIHBX3l8mR53B4xTku8FZJ8VRkf6yOzoVutjgYruhWha07AhGKiY36ak",
+	"Mj+yFNFD5rxapoVSAP+CaWP5WDeQo5xvcJOvpqsoUG/Zd73vnFVwIYwHBLnacEP7KXPC7PyoxqK61rlR",
+	"LGyoJKDPIdQFZrfHQ0GJgBMP8WUgkijPJjc7C/fH/DQyjyIvaA7a93wJ2UBsnjYoHo9EN2ujThIPReXG",
+	"rJkduVkbiLW2AHdizjufAz7At0Z71eQB2GwIvktjRdoJNScMT/GuX6X27r+EQFx2JrCvHZEo2V9RmwFD",
+	"UzuvCFHpwIXAV6iw7zxIt5mShAxmyKki2D0uQUkl8CHrerL5oXl58TWsb29DjXpsEOww47QP5sVMsVur",
+	"Wd684L5FecgFQ6NRCt26km0ITL1Ycx5LPC47DS72ofKyzx1ItCtAIB70tPFJTIUeJ1kV3oj5zcUmAZsT",
+	"CDyZAvgEkMGVOsmARo6X1/K35dQpbMdZ2FfbwmoL4/HmhsXAMxXHspuM5xEEK4eDVeJX2FQbdGj21J6H",
+	"jTfVQtMtf9HFdC9/9fLhA4JaVoq3ZpM0ysxfpYZmr37+yiLAWIu09M6/DVJP7j73aSvZMEWKuDzK3AoR",
+	"I3RrbXV7ViG7PCd/Bcqbi26e/Yv2r3jDyiiZu+hOqijywYKwVVjA/BQXCdUME/NocyEoyxP56FzSLpdI",
+	"BQX2XqUEvOWJavOXakaqyq+zg8d0EZVIYDSVM8oNm1WxZqslB3hDhBbM3x/5rbhpZFToO48hW3ZHIKBr",
+	"JhTL0MY2xdYtJjUFfyV8QSh2IRrL2zwLc+QKc+EEUCM5Ezq5FiVyTa/F2GiM1hRN0wP2ivQRm6XRkuSL",
+	"1CEaExDK4jgXlHRzdY3M4rkIjf3Mw8WuNXsIxKjOh0RpgoJKzQC8nWAUbOxhoKEjBqYMl9bM2KiAIKCf",
+	"I2z0XOPzjlOdvWnh9ijeNfMawCFLNYFtxL+8Cfoah1QdFU1ZHjF63pDU/BQG8zdmZhVmd22eDhWv8FWa",
+	"XBzZuGrLy70SvhgC/yIZ/qPjOywCsLKwbeO9Pnr/3lu3SVGNNNNG0OpMmSP11kAI7ew19vabe41mu9H8",
+	"zjvv7n188Enjd2/+9vXvvrf/wbX7Nx7cetg8XifJrLFz63Dnu3zn8/bOo2//xjJXpZniu6pTBsaRrVAJ",
+	"gD4/xJc3NFzYbzrllQejyujSXKqdSfz8THWYC6JGkd1FY/vC6/5eqfBamRNS1WcOddsRhNwaFTBuJQJX",
+	"rdh9nGQiXXHp38aXMRAl1oMKluPwk8zS2DctV9GZGo3OQew/Ux2SH1dznvH0dDXB+zSGca20ERPwpgG6",
+	"Koti3A2eJGoCUFRyCpjtq21ALvBbySgdg5Wvlq8yyKK4bKuJR++qzkPXCmyca+hd1TmybT117dJ9WI3V",
+	"rnlB8IgxLRL0dE/842GOBN3JVdZrhrzSYQgsBXHn2W29HTJd7XyfvaQIJ+d7xKGwMjNiu3/4q0h5Tqi8",
+	"nUUykSdsrL6bd+BLjfv3EL/WTsrNr+YyX+rsRQV5ELPPOQTkhu/cPWa7fBTvnjV39VDvwq9hnR3CdtlY",
+	"GzMY2lHt0lFx319zeNGN1wuf0aTz7yjmmfpXBG7qPj/II7eZkljM4vx+iTUdwnbj10vGsF+tnm1QNI5f",
+	"jJL0rup8KJOpryfRo1lV6RyG0lm75aJPH5h37zuxODeKre+wrEhr36C+gLPNLK4XAG9taqAReuVy9nSf",
+	"r9qzDp2+AO963u+5fcMoXH4D/MM4p4TLspTzciHDr5VT4JfaK/9CJn2w9YSlFrmVbL+L2LM2quNqDovP",
+	"UJJfaU/mDgga0Gg1lqzi1V+DhMsXcQ02DIjaUHna4KhQ7CVaFFFk4NKGVeaubMgXXqX2zDJIoQ2Vk1zq",
+	"X4hdiuLIQ3x5Hpe5KFAu3LYrPp9Xfjavnhm9EE50UWzoAnlQUIMSG+WQWilWIoBxUax7qoYW3TxOEb7I",
+	"NwJ96mbR3KOma61aKrpCYh4z/Xoz/9FCZz59tGIE/QPz4Ye9e/DustDRMqbq5ly1T1d7FK/8GFYVLmlY",
+	"RStgTfbg4Yd37h4dwV97edbrvkPxOCgg1pBC0QiawV6wHxw8Wu5YrfS7PHC+HPjLOcHoAdUior/etkq2",
+	"+eOOwxoAzdXispdso1HS6I+F+0NN3HEfbGgWXNmiFOu2YQ1nolqGcwpsrFmIL5dLawmX/XEl+rz9FYK2",
+	"bUaWDcIPC6lny1NyzYUaqKQ8SceGsqIBoKQrhBcHXLlC5QSXwAvQGuijMCIdT9dCGh+N05HSojwdtCtk",
+	"xS/g0FxBYT0SMrLa6uou+9XUPForX9Urrl75AtiXKnJW/TfKy/lkKZc6yTHiy+XF6rXPKc4mTnyvdG/x",
+	"JN0BpDgX29nPk7sy8TjTeQ7NIszJJTY/EC2LK1iy7P5N9c9K4BGX4jLbs5afR++Gzqy487E706Fdkpm7",
+	"Vu3wL6X+c+SsvCie/TlgnekMVAJapl3a/5BPGdW0cVmdUIoXE82SWJPhWkM1W39tVmL2aCQb8sfI7lv7",
+	"XnVZd7/zaS3JW73NwidmQ59iRSPmLWWdHWK4fVdJDfiMqscSkUEQfSwxTRKaDFgU92OjnoTtMGBhHR1l",
+	"4U7o2gA7I4XTQ7Q+lPqzcfWFVCz2ZupH3XOJQBGYLksQkbHk6RQmUAzJf/4vfv71f/j9f/qvP/z1X//g",
+	"6z//wfN//9dPjCTw9J9/9cOv/+Tnz7/8BU52NmCfMJA3M4DZtb5ikZ16vXqxnTq2ORr54ufL/vOfPf/J",
+	"P2yUFbFkje+rhfpzZ2qze8edYQzFDzTrDpSauY8ucQQBSgv38DYkTGPpsdzdl+dlK+nqTNrmdkJHZsM4",
+	"wkOfK/RGlTcU12sUKksXT26i+rHcsduwojf4td9svfabrYJP+IuTk/rcg8Kzenvn0evFP9+oSiLxD9l5",
+	"1TQre754c6GbVcqrCldRdXEb0+5zmNmUffKheIwtbMEpgYqovDtwyboQJUwV7A4lwxFBpEs2EENzeg11",
+	"8o6PrTCMAcixZpM0zjIhW8BhqPgj1GhrNG6EUNXtEB+6RmfrboX+VMLZuRBoQXg7ZB2RTQS6DYd1dl/l",
+	"KVRM6C4fQbX38DYkMsNqwUk/kQwzHGOJBVOlEBHYrHC2MPtD+oAQ7ToJl6d19sBfY8jHxrdsdX/xeMRl",
+	"JCIqAmdvjiWttebe/sG167a6b6v27Fd//tUv/xALVAsKRCtUgzm4uVoFzHKaVC0BlnaHTGad5mcifx49",
+	"Xamw/COjRPbVDj3+TCtZf8gnHzjC7n7d0afxaEeNcAo7AKkjUlyIwi2hUnLnKiNyPv1ygQp4X2UsU33U",
+	"AwvezDUVQMhDGgouPeurUwgpH8Vqf96+7l9bfIj4zuePnuwF+09f2/n0cOe7j/DB/tPXf/O1ndfgyZO9",
+	"p18YcgxPywhxcUdtZ/X79I9P8bVHhb2NhyNCYB9xM8xaP84G4069q4a7io9i4DR9IXfd2J+ufjQ87XEl",
+	"EYVe93XLlVQ8ePm8eueCXRZFJJU8H+Zq6uZ+4/b1IjXw1e44vl6mn6/yPYIGzKvmC7/13y0q1otPlpAf",
+	"06vlTmR72FNxVl5K2GUgVxif4HjZiuBgBqotqBqzAIqotM7EfLLYyqYwa0x4lQxgF5RP47ZqAVKPd8LW",
+	"NbzkphXv9BSyEGZMH7lNxG3vo+WHdTMvqH+AFmq1A6WFfN++fc7YFyezr6Ycw9uV3KBQWv22508NbNHh",
+	"2XKmV1FO/ekqO3bldgaiay/C1PAglzdm8C2l0QoSLjEfFLIjomEsY52lPFNwJWYLQG5gddjsflyayGs9",
+	"HFBAP4q1OXJRaJREK/oGSCaVJs0VIgQyLiN9m5mj6ZUTWSolLxq5f6lfKqFwpZ7MuwWpqGIbCovp4ghT",
+	"3gObuGzTzcGQWTCO201bMarwbcPl3qIG4Y978qFtFP4+tC3jq675b4JwVvSrrPSpOp9UN5uOuMxzsYj2",
+	"XD2lfSEk9sjewZKiRH6pdrDG8I4aZ5iMlsQ607dt1RTHKdENAoXjXaUu6+uZsXkWSfT1g40o9NFy9l5R",
+	"114SejmFb0wkJaJ5loBZ1TCfwNf/+W+++vt/9ewP/vLZj355RcKBN+e5NIbVaE5QO1NxtHreJ3Vn6Y/9",
+	"2yNB9pGjQu6bvE/76GPq25vIsdDZeVjs6qHlL5XIeo4w7w1isl8u+bhQ5Mpfp0U07uNcEZs5RufOaptf",
+	"trGGQn6KaUFYvuiQ9xOReTZrWFwO8eKd4ItDS1gthOLCAiDOoRHnCm5J/MHS2IFCZIC3gyucmhfj3aXO",
+	"X5iT1+//gvx/zor2wt2A8VB8tzT59NDBDBrqdu/w/iEzK9Xhuii/HOqY7x4NuOwPeLxZEu/ut0vTeGl4",
+	"SSzF3TO6kDMx6MuBfLpKdkUqgf3ONb8OrbO1DpeFrg+Ew5fPA9gBj6Ej+lxSmajmahAzSwlraQawj0k+",
+	"j7HV64lutjxKfaTS7C6+a746qzS3nsaY4w+v1FmIKMCAaFzEMsoLj/S5Uc0tMjwIxh52cp2FY5kK3h0Y",
+	"eh0WUFhUj/ETWQDAyiMK4BsRBUyrYteU8WeR4L3kTxgvrpo/3gGPCBkNqmzyONM0aq5Z3DuRcWZrb05u",
+	"g5nZIRtBggNtsq0eG/owz5mH71ZEu3HwuLbasEXinKlKTM5fm7eLoDRUZsumtObwCh7eEKE60b8BIWa2",
+	"FhditNDLIobint5uFKt+LYB3LhWj4Ro/zMdLf7tBw9933Mjtz3b49nM3B3rgJoLfe7OBB3fdlPL+YV7w",
+	"50eFydEbbobw91E+TQcwt3Lk7gwe3YpVtXIeV+HfKOhj37KoUg6/PhUcQYumeeVBOPcQdQN1pwP/XsWa",
+	"ebscFK+PoyvUuD2uiB+DCIWltQlQn6kk0fQ7gao58rCIemHaZDselbd474HDm1un0QrjFrCRGaQhuppl",
+	"IF7VZDzzQs5XUZqcEWSGqyMVDmpVcZzELV9AmZgio36RlWKO1ehBJY7gcRE/MC/kkZ8WCpiD+2VuhabS",
+	"F4BcNAdvARueV9v2MssaZQfheEX1YU3b5MwkIeY5lgTIaBUCDNu1f1GQk3jMu1kyLY3vmvdIQq0xm+Bj",
+	"I5e4xH6UFPViTJIAzH2RJIphyGnApmqcIlJqrBmGpdbmY3r2GiUb+5Euy2B1NVbHWkTWS9odp6nZXr/+",
+	"YsAijkX3h0pmg7mk/ohPV6ToUC5wtVepxOCKL8O4NtAHywoZ2uYela9kWiJMJ0m7Wx0B7qcKw6XQQuhi",
+	"xSOXmRkNzekDzFBuWFFEAqurbUcflPpdcqF+TUjl1VEV1krR0W1nNSzJpQ9qqUqWkrWHCoNQMjVq+yin",
+	"C++5R8jOgXq4irviI/veoiSLe9Isn8byzbTvEBdcZ0dYFgi8b/R9iPSF0zssUywSmehmoJHR/aRkjfoG",
+	"6RhuarQB7tzM4C0WT/XMDhR3148cWCd9AssyzOBJXD9YJ2T5t+Ziln+rNGj5t2ailn+rOmzZFotYlYPT",
+	"LAppFddssjT93Zzn6+azqzULmR6v3BbkOj2nAQhI7wu3+uBsLiKkNSfWM3afNfxXS4HxsTqKzlkPaNde",
+	"sYvbKKvFqKqY1cjRngx1cFlhGerWzMZILLNXLTLWF5IHvv0SRDYu5WQjrvVEpUtxjR7Y966O+11UhKI5",
+	"+RviXSywNfLRiMpa4/GCQxpr1oHkrUzliTPoNRK5WoGmQSOWEvg2iFBTNlJJEsu+abq+jlX1HHft2Cs+",
+	"YWcD+jPaFq0UR/Dyc9Nyb8+8RfUQIDbEkxQBRDJvdV6ahAo2Xk4cuNoV1TJMjDqDMZBk/wNHNveLb65v",
+	"ia64yd/sq7G+kLdElHpUeW+uksVfOXuXc7l8eqozMWzz9ZPRZh25rTrKdxXPS3969HrJszeqciM8vNNP",
+	"eJyVKcqI1JspsGezuGcriIMh+ozHwFBus0YxlssZN/Yby6wbn6g0utYoEQbOcfXAkd8dm8N+ZLbbIvDp",
+	"uHs4RnV51m8F9AScV4bI2JsLplHu/Yj6iWSHD+6xUzHFcj7CvY911TG22tJzLQDjNnzz8OjenfbhR8ff",
+	"ab+B9d9HqVkHUI2ozPmZSBnHCjs64ynk6MKBBaZrxp9PdpBlI3D3CJ6K9L2y6vSHbqCFduCD+Ya00OVK",
+	"HNJ4dRpTATF60dLS8MGHRx4OI/4YmnlDarZpAb/OM8ySUz3UbdthLtmOYjOPp2YDY6rIXRzK++8dfXDE",
+	"eLcrRpnOo5KUWbjvHB8/CJjOVCryFD6OdT/NPx8onfVTcfTb7yMnIVhBbSPmSSc1WzAaaWCmORx4cCJt",
+	"ydZh4LNeCLCnOqUn8kS+8cZdeSYSNRL1N95gd4E5vXv04X0LPUX5hejAEvRqi4VPToD0nGCw7YklQCe1",
+	"1klNI0zJSS04AXJ0UmvV6/WnYZ0dEoCua9YswokkA7RRrU2joasIqs3pFEmkW5hMGcLXdbT8Uya7zsyd",
+	"ZuY8w/xHqeqnfAhUoJNyCYtV977GFkNKS4DVhEcuUGOSKtmvs98em8WAqB6RFYrrGr6AjrlICfQPRKKb",
+	"QMhcKnCKpn+F3dLahNYbRrmcI6FGCaY93BnE0kxWpeyu7CexHsAdPISDs2PjkzDxM8xdDiGLIyGzuBeT",
+	"5kA/mbGrDKKBQUeYqjHYdiGeL8cVq9N+01bzRCvW5WkaC0xDReViIHgk0hPJWPg7OyRX7tyLCuVfCb0M",
+	"yydT7mcBvYxda+yDX0YXINUdoZYsfCiydLpz2MtEGtLRPIo/pztsJ/bGG5RVywBgHUrU2rLF7IP4zdtY",
+	"zsv8Bt9heSj/tZvmtbrXhpmwGZcZZizZNTs4JKYZu37A3ovfZCMQ4MwvdXbIdKImaA9mfZFpdtBouI2p",
+	"Z0q1zQs2UReSwslU1IsTwV4Lh+Mki0c8zXbNjzvmloSvF6fTaJiR2l2A78yt2Lt2HcZjiEWS0K6bLb+X",
+	"uakURm12DgcOJ9KOx+8LkpjjhCrxGnJuhubFdhpxGbgvXmEAuMA7g7XhqPIu1ywRvcwQGJo6oGD4XV0L",
+	"Go0G4mqRgOzyo90rjQYbimEHilLn1boP9vboyoK3zzRshGWbbez2Uwqd5f3t77FEnIlEs0iIUV700f6+",
+	"hwOiNHCz2CrjSZ0yt5FYYa/+xiAJoQm45y4RHObnHUA6zu8rDlEEZsGsDP/GG+w4Z6ZU9kTMHFfzUUdF",
+	"MWK+eJ9jXWes6Pz2OAXFgV6Ee2UGNB6xTJ1I71wTcZXm6LKDvVvFkzscdwdhnR0pFinWo0bN6dA4I9u1",
+	"6lkCMFEYLWxOXyz7VJli7osT6T5psnfMEcZRGhXQ0Gqg4aciYuNRnd1ROkum9t7PdA0VsLNxKjVVh0OV",
+	"ydlAcTgQpFo/kbNNmR8hnDnA3TFqFow2sIXBzS+03GZX8C4Fhbo5DnAnTsl/GszULLMR0sGJtJWNA5bx",
+	"vg78XBbzjPyK2iuEnfEs1lnchYnrcQfLajsJwtzigmcZwzfMdiOm6YBLcyA9UnYie7Ehuft7uFpu7QOk",
+	"YI7JI9UG6meIdtwrbMLsSoNLChlj7ESKt0TCpyIiRghnfKIgiAY3EnrAjYjw1RY7ePzY/hBggImIgOgW",
+	"1Wn6NFPEc7TzuJzxJI5OZDcVwBN5MtOOFJk5X77Me60BY7AV0jEL0R55JfEa7jU82n+b7re2Azd82lEA",
+	"I3Q5DoFCUG+cuJ2auT49I3IyCks320fLRcQiHsa45CAiRlTLBVbzTio4XBtOT1lHTBVYGxLzmeVJt/IA",
+	"JAqWCOH3OkUR5XAm+BnXJ5KEJHgQ1tmd3KooHpsjKft2JAjYIM4gVMCzX4CdEvsLWGecOXANBKrCUikF",
+	"TI0m0mA0auk6OzYi7InMbxghJTqICBgdIEQYQn2PqHaLNRvQkofihE1TRar8b6jphC/gJxjzoBkU3IZN",
+	"JR/f3BsW/SIV/VhnIsXAi6EWiWG9HWfWMh/il1BZVed/G1Ur7zknFLAb9LSclgBfepBfihbbM2/TnCyR",
+	"sQ0DrbGd5tYp8HO73ua70zlJsVsXp/Z6Y/dmBi1aS1LZ7Lk9BlAny9dQeGRhZp6OeAoptK99sn+HwXsM",
+	"HPyPs9dJU3PBCeaGnYqRl+MMao25WGhNTAXS/5heQaWodyJzjcdTUs3ewbtkqrO1tECciSWQDgT80Szu",
+	"S3PfrAiaQZaLq+9jJnboTAoWnv+1xutUEIi7oEwzTI1WQxl5oJLstebrxLbcy1iF0UwTopiARkmIwIu1",
+	"i4x7be91Q5Qp0O+1/deBRtshYOgeZEZSsAKF6/m8osslhVMyXqgtYIX5GBiBPJF5fYDXDqDWQF7cyFVs",
+	"Mmxqqgm0Bp4EbCwTobU1Qri6BHHGXrNRiOZ2h69jgF8WZ2CGAkXZ8062ao16s94Asw9o3ztw5dEwoqJp",
+	"uzPNEBnl4Oa1G9fBgIIloJrXjDquRkLyUVxr1fbrjfp+DSwyA/jcav5wu3d5ItJsh+ILMYG9L8C05JS8",
+	"e5EZYKyzQ/PuQ/cqZXwITPWvqH6Wv7JrmgCqDqgvS1623q9HgOUPNkkY3F6jgdZIF7/PR6OEbu7uZxoN",
+	"Img1XJoU4s+n4OAEk0bRlPGhFGxEQAH5cj0NageNZlVHbuS7H0k+zgYqjT8XEX60v/yjt1XaiaNIgOPm",
+	"YG9v+Rf38Crj+7eWv3+s1Adcgon5Gi7ssvYzkUqe4Af7K83bWh3RzjceDnk6pQOVLyQQGLMdRowUE3NX",
+	"bdFQQ8YBNht+rj3KrwRHNFiIj+VRmycJBG+OVFkJykPXGVxyZe0dhs+Zlk1/wIMwBNjVLk3HifiWtiHP",
+	"tqhYaC86VbTsnko1SUTUtyWY0ZZCzg2tkjPHrUOf14Qt5IYF2Shg2SBV4/7A49ud6QyPouDQzlgb0Vmz",
+	"bDoSbH/vxvUbQNRxTmTwcOV7Y40CC+rEMnMd+WV7GU+UFEacRwWfGkkSNxz3Gfxs3m7ZyuZukQcQOMpc",
+	"3Bj6xEh8tu3wVJihgBCtLOBFjJFeqba6t433rLMPnHCfDVIh6MjQRhppegzFCJ0sj9UJzTdmv2OJSF3e",
+	"OtbZJ4YT0SBslwMeUQdkFOnFZ4IizXTAJjyVseyjBkFyue3DQTQZNoL2KhjkkEveFymgiJGFjtQGfio0",
+	"GWVPxo3GfnecJvAPgZR6D2m0DgNXkv7QaxEMHyDvmh3yF8QcaJDpGbdRcmaeZrggLeARsUY/e0pziUNI",
+	"giArcgIQvkWBdq7NCu5FYjhSmZDdKViQH7lA4jdVNF2BwJMDh4La8tUwf4MtA34gksuJBLwJlnSm97up",
+	"MJTFKGS1VvF7Z/OeeTpOE7K9t3Z3/d/qNJTWrcatfaBxaNcsjMQeeEOrNIRviCGPE0PMfG9tLXfJ0Nj8",
+	"s5qPDTcEYR+o6i00PW6aB3u1R8C/NmCC1m3+tOhmo+CCDRjxHHodQFNY/+D6y+JH99X2Gnv7O829nUbz",
+	"uNloNcz/fde0ASXqWnKcJFiJK5b9NhRKtQ8HXLdnDgfFA5Qve56MWPt8UL4Nlu7BgJvFUL6qgcKZwhHN",
+	"7OIjTxJs+k5S61uobbq/1QLOsUe9UURZQSD4gCc9lQ6tUHM1klBjBcnmjpK9JEbP70FzfyVR6H2eYsjZ",
+	"QfPaKhPR4xFmCHwgopi/ikLaYYQRHMTTnZC2oliG8VePTJsLtY7dJ971eYqyWyIysVCKo/AVI5+RhTrP",
+	"EsPPo/oc83oLfphlXmWEbfGSvaUQnOXKjvzB8i/uq+xtNZbRZnfkFTu5uNEXcXiDcoX4HZGtcoy2/PHV",
+	"5Y/f0Kv/it3kd0R2nmtcNA2spaXYU3FfgYYystHUxXPxNvhC8+AIcMImgp8JzYzirDM+ZWPp8NXDws0K",
+	"naVXyWRqtOhwnCYhmRaV9GGFBoLinQZKZ4SvYeOm4wwjNfPkjMCrlcGA9pgBUScFVV1ncZJQSArPrB9i",
+	"nnl+BHd2nuptqriVKEqFe76/uSKDke9bNWZLpr/Basyly3RbvWdDnnOHqOblqT5jooFLnC3w2iviaBkn",
+	"Yi0nC8x962A5l4MFbbywlJfoWDEq+ARDiSg6S2LOjY2wzENxyCeSKHWK4RKetwI8MHlWl2sFRJOBSDC8",
+	"Iuyp1LlhKGJPn8jcfk0IMANCrsg/pFfcxzb7BL0YMAIbwKbHGJOXw/u4wcQaPSLgzvkCoXG+cB984b35",
+	"BTgR9EAl5g2s9qrZFyfyi52dnbn/N42FEx5n7SweitC0RP6YL8Acr5LI7F40dqgdNuQpUbIvUjMInBiK",
+	"hi0KAMggZoXcRRALGLBwqGScqTSW/Tp0SS4Nb11xKN00zuIuT3K/l1lI+EkMRdoXsjvNf/si92C5scO0",
+	"wO/djsQoG5i34E/w3ttooC/8WtTOk0O4PLeLkUMY9kkRGgGG7WaAAWw+SngGa4FNfZH3AAMxctQ4Fe2U",
+	"Z7DEPEmC+UGr1AYmfIFhfpz8+9YfZJZyEstITQLGWWL4Z8r0wAy8B1UpbzOeQSwDxE8Nx5qSl6CVPKeK",
+	"2xLZEDEIyQt5jJ8ZPwTqBPYn65+DSKcCSgkGSlGEzhd2KKkasgbLFGuaiWCg1exkAzdVWKCRUkl7LCFu",
+	"JDIrZB6YhZo5eK7WjyM/th34FIM56FuAHq08G4ThqOMEgmO+yJeeyzzrbsAj9FjS6kcATNEzh8Ze9JEC",
+	"kKz8Rty2+Q/QnrvKucWQDo8L4DWdmJbcTcov4cwydXjCZVe0EzUpDNnMmn4DQgExuh2RqAm8hTgW/v0M",
+	"EzWxty8sIv5Udm6jd9pZqsadRMyNoBun3XGcsU4q+Ck6vNVISG8rStslNCjdhiAkMx5/M1zQEHoIuzxJ",
+	"OrxrritE6YuIcc2G5ui6PI+y2yJpH6Vi1J+5/PaLqqFFsT61i220X7owiR2bHmIEPh78WLNeKih0HiLH",
+	"Mc0rT+CEqKixFrpl13yUxmc8E4W0E0PrvnPv6PjDh7/bfuvew7DiZuGi4tbwNAPi76+he6gdXVI91hMT",
+	"kZpzrAOWKXOeY9lNxhBFRImO7kP2BbxY7GsiOgOlTtukG5qenLj6xYzsmlkQt6I3Gu5OKnrggDc7Ws5Q",
+	"iv3qjGfCHOR2FPd6UF3LnRNI1OFTYH0iFzhkrAcUwim7cRJjWB+NK+LTwPEnQzFv0KqYwQFbwH6E7MIJ",
+	"Kf5Vcl5O5KHHeVVKh8+5um2MPkZ7ecDHg3g0MsM0BMJbNIggM89m8xPI254HoS9xl48BxOIFusq90Pmi",
+	"f9o3U/Au5ImSDcFJJLWgBtJDrVWzUoFnMDBzaT4Kam7da63mXuMpFiWzkNJ+l9R8gfp7XRBJrBUwfgkC",
+	"90at0M9+o7G2mWiciBfj67aWEn/F6ckqNiFJqf0IVeBJwpCuudqWkdkH4lvNWy1Wvp84rGLcU621f93M",
+	"akaUrrWum4fjBNHv9wq7hu3ADndFZGHy8Km3jWRBWsHglNuUghpe7XwcppWLsDTBAVliZRonYuso3xqM",
+	"nKNceur2BZqJdp/QxVroGb8HEWDIj1KRh3O5vA6QvDIQM1wGGSRq+FzPskhyoOf5nV01FAApudinPib4",
+	"0FfOn/6KusfPcWSX+cWrj8KWj275aCkf3d79K3Oob3Dxz+NJHyfiIr3o5PwWw1EG6a6YkOz0NMfFCAoL",
+	"NHksE0YG0AUmP8IRCxjlTGlPzQNkbgY5+pgT7sLZAdlbTFlfMSXzmPDPxlE/hwyRYkKZ1hR3buPXYs3s",
+	"vbYFsMGcHlkzWzaIZR++t8kLlDOJY7s9k8vgx3O7bAdrJZ0MFNThcDkKYHdfP3zADLw8dMBPW1+YjWlD",
+	"DXTGExEujjgY58jkm+m+vV5BAXU8AHzmcEVwCwpvzZLbAi3ds7QUcMhyEux97z29tZme+iJCGbbcdaul",
+	"buMgtmotxkEEljkZLkk89RK0XT8eYj4swDE2SFOWXUD+CXKYUADgMkzOpi6xh04FztViiLQDZzCl1NcT",
+	"1W9HfKpLuI8LwygJwZgdYDK13YB6HcOAALAbELW+NxbpNKdqVI1grctuy5A/DRb1bjHtaVfKOrcE0O99",
+	"DprZocA1y2CaVxkB0vTyIdjf1pj++/DJ0xUiWq4w/GUxMyW04E+f1Pz8UGAayEYKjztT99jMF4BIbwQ5",
+	"R6bQwnmWTMBogNMIJxP+rOZO1+aiC2ej/oBvjsGNVWwN+NYjw+GjwoiNBLmYG67G9I182VYT2XazpoDG",
+	"VAx5epqPF2+2t5SLubqhDUsGaAuEmLmQ4wFDOtzK52RRD3WL8BBA9jWzIs/zjYM9ptlrufvpeqPB9OtF",
+	"jwUIJyQi3jjYq++bNS3AQ1+QgLBOvBXR4G3A1fkDrs4da1XBIHefWNLwdNejHYglvY4+DofjXoQKeWlU",
+	"1z1XshGUR8yKR4iPmax2dmjh1bwhDaE0B58yThlk5vreJiQ3B7cJQe7zfPcwbwcGei61z1IOTyezj2rg",
+	"9x8g0FEqWEcYJbs7MGJgVFtXVzsszv6qNLYta9myloWs5SLC7hermHCotjrmVsfczHWaU6pcqXQAFueP",
+	"tx9HCJVdqlne5d2BNXIWIVhcXBFipU0DhDGzcUYBcLDAon8FNtA2cGBlwSzkWGAhygJPcwZkQh+ZBsHl",
+	"8jpXUOCXd/2AKRxvCwy5Qx4JANkC2yoCqBCzRNvxxCK7QPLZkTJ9QIjzZ6qTw770hT6RQxd3OoevGOdh",
+	"YmSUJ5s0+ZXViQRXMS9+Zmty0Mt1wvrEkOR5FZxpPtVsoCYQgWaT1FQa2SQ5irkOhczibBoy908oKloI",
+	"rYb3aDfDgIW0n/BP3FHzT9xM8y+znSHFT9pSr4QiXohTpejO0Ia4FarCFsMpzXkxTdsTYf5NZ8KVWyv2",
+	"iB/6aVtt9zF1WAT8sThvxZBaPoppQfJCFPbN4oBPxdRND3bFftPlmegD5KD9Ll8JOsZ27CFlfYW2d5Ax",
+	"zOE2E6a/6ISXzhdemV/QIjHQaigQr9iTbKgBc2bbn6lOSRv5MXcNEMsGl0+mIPZhJnjTtoOiasSnrgA8",
+	"BG96SQHDoVmfJJaCicdIqAMWpdiqShkWe3E9UHFWPLnQWNjKB+ZKt1I/1mPFtWApl+AH+6IkxBDsVEDm",
+	"VjFT2TsJPimqflhnYTeJWyGFlsNexw7FzpIdb7aFKoC1z7isMjbxbgYFFXNxw6sb0GxsXuekwghlZ2et",
+	"UK5yMZCJwqgpKLF83O790oFfu9xxCxqudZgB9SsOHtSWnebC0be9SgKzM9i7mqWvPhWYkrqiFGoO9yF+",
+	"s6x3uJqxRugvlWI+SMUweqkalptBF5TcW9I/JSW4MVR0namNOn4ZTZ+0SiSD1AKiCY5swJ9trKRTsyW7",
+	"AIAPHLBWeVK9nq3nXqVo4doXv5KzJZFQb6P77VEB784UrldUazVvFAsd1xrN77zz7rXj/fdu1gr1imvN",
+	"W3v1Rn2vfqN2GSY9cw3WMenRmdza9M5p0zNnMtaZYblnIg8QqbDxkSS1gZUvBxJYkBh8x7700qcF00zW",
+	"PdEw+e2RPteRzoFFKw6xW+jKQ1xICS7LeaHtfbEZL2cq7pZiMdZa9JtjyR+bPzELCizOWTptE+ZnrfVp",
+	"M7i2DhoJTf5FJZm4uTmk91rr00erhe+svBxBTcd9yTNIqHVzI7PqeiEy52OMbrEX2ylp8vbwb3M3tgbI",
+	"HOSw66jVaiSw0uBoP9t9Qv+aSdsoS57ISeUWivDVhSK0RjqwHzlsbLJwpqKHhV3WPoHViRiLj9WW01wt",
+	"p9lmN1wdXOC61DwXaNcSVek43IeSuxcHEbhmJL6lK1cSjO/TlE2FcneZZ0Lt5684CMprS90vJmR+Swlf",
+	"epl7GyXwjUfkuzg53RZJqwwOOPRq11P5UovOBKXsgQajnzuvSF9isHMdvfwWO5znWhY7N/utye58Jru8",
+	"qF+Vzc4t9WpGu9nT7kozTqS2Rfpyrze49ZQW9hcoqg2V/Wwyo3tPizOR8sQrk4lQbaYxrO9NIGEQiGK7",
+	"7UwxnGAi4v4gKxFAyKxI+DUv1Kw4Sngsl0LoEFc/vPPBXdhRnJmIqj/sxP0ZAaJ2577ZTmrqTfgd26m1",
+	"9tcRjbCbqzZIlqzK5uIRLOQG2Xe0XOeVeOwKrijx0DndWhm3AkxuZXTEa0WivVx82X2SX7JVTI1uBFtT",
+	"4ytsarQooiubGlc7hgtsjQvP1ZaJXAAT2RoQr9CAuC6h3tSCiP1cbImRde2HVqm9EvuhRyc2lb7tXfSk",
+	"6LKrure+eHy1lsMtXduaA7fS9PnMgRcoUENWQ7U5EKnq9yw9pdchc5RydVQa5eHymXicWZx6zXrmkAR5",
+	"8d1YMz1QE2khpdBeNuQAFCWhID4hREMoLRY9DqEIfAhwVhJqKiOoI5JtgIwOvZhTLDZs2jXMSTPOOmYU",
+	"IvISJARSG0KssrOCgXQEjpp1ps6iQ6hTALelq8ydtI5zrLAsDtqjgauSGsMrq4Kw7aZg6oTLTAlYCBG9",
+	"5h9QmwnrGESx7Gc8OW2bwYSsI/qx1F7QvdlCzFnqci3yGgoZFHI4ZJli380hMocQP++A8bsDnvJuRqWw",
+	"OdMj0Y15woaCS8iFOsTcY7sZtOSTNM4yIXEUCg3PhseH3755ncpdwE96xLtCE+C2HghdTMn43FyQitjz",
+	"76281EeCp93BsXicfdPCz1flSnAe1rNX0/HditxXbd+mu9uZossljgpUnballKjrcWcYI06AlcLHJRT8",
+	"KFOpwELprjcipXX2tkoZl0w8jjWkJ7pkzZ4nfRti7+Dji2I3XfyxaTwRPPVgCY8pCa9Y5p8NeSwzHkus",
+	"2UADQpCEMKeLIebCEdQgfUpS+P68FG4OYx1ebtvsx3k6/WDsk+nNBXGcOtzHWdbssBUCqlGIeU07hvri",
+	"Up0KMaKhgxvDs4hbTvzpEyqlR1kb0GCtVWvu32o04H8aeQn0Wqs2btaePsrvd2fO1O41zLMsjTvoWn9S",
+	"62I2yPOf/NWzX/xHD0Hg43sPzAGnUdSS+Ldo/vUu5A4RSX3+k3/z7E//tDiWPRoLDLlqFAUWZOm25rKW",
+	"9wmPZrrNF+KmWYibJQthRPvugGdtNRISHqrDN+809/ZhWGsI9jjaFxDJ3DcdXECYQl9Ey/SSXCAq0v+t",
+	"arJVTTYw9CsHCtvNyexarGyBgrL7hO75StZ++GaLyf5yGe/tpq15ZBZZ5xedg4uUtZdagGgk24N15Rbt",
+	"jU5VUGnZBtVyxDOvlLAVQGYlhFW59UdapPfeQl3zIq0Fj0qIqbOzLsq1dG+9AqFbAHqynipsZ78N3Tqn",
+	"aju2ZrbK0C271JuFbhUsSR2RKNnXiPguLIBRripCeTcNBqsu4MqHUcyT9igVvfhxWGdHLnyLBgW2Kax8",
+	"xxm+FjA97g4Y1+zbTSPufPsGqLmShanoA4RKJLpxJHTLR2RZNjL81hra8KOAiUSLsk+wgiZ+U2f3ennf",
+	"XpG3gMUZ64iuGgptVWtoAlRr8IDxDMtBusY8EyDOFlpH3ENQRAtDAV1cQJ1bmqabD31dGckGDbzYSLYu",
+	"lzziMwqqXSCjYTYae7Wg5p0Q8zAnyXfwezOEPp7GO4dwB8zRWtDunftzrd68njf71S//6tmf/l0tuJCs",
+	"AOz3ykPfZme7ijNvhRXJF/r+gvW54mwAu8Sruv/w5G9j47YqsxcbZ8nhilxxgSuPvtt9kt/ClbRlO4Jt",
+	"bNyrrF4j314jNm6lY7hI+150rrZc5iq4zNbUcJWmhjUp+cbBc9DPxQbP3eu5Wl0FvSh39PdibMmqG4Gv",
+	"u0DxzEykw1gKwk0PGNdUwt+0SquzQZge0q0rCtPLSdblp/lSCa51CcEVR+ttKe3LLc9vfWYvQTjfRekA",
+	"EY+T6U6mMp4sLiyVqgkQZwjLi/jUKw5pob7pIuWQywXDFc8yMRxlGgxgUwgRAdBtjiWgoBQGxH2MUnUW",
+	"Q4lJLllHnEjoKBUY0QXY1jvsEPCGqc6Vg5UmxOyhknGm0lj261k8FO3PlRRhnR1KO4hZCxtgF0vCBYcy",
+	"WYhQnQrCJY6zFuP5BClc8UQyhvZ/8w5Bmg7jSMb9QYahgt2uGJkfAaiTbGM2QI6bRxGf1lnoijyEuGgA",
+	"cC7iUWYmOD/EbCDi1A7HjGLCtesrYJOBkOJMpFhrs6uGom7WLOwqnYHVL9SibxZch7bmpn3SHqVxV4S5",
+	"HEArMeARNItNTkRKjNZ0F0vW3G02Go2GmVrYHaepkN1pWGdYHqXhmSGheRjNMdhWcQq6EDFUZ5+Y3gd8",
+	"NBKStt1W4+Y6ozoq2oYCDmOtzVabg3FYmoYOXB6CTeGc4wZ4+eh4IiGuMRcEiEfgmyhGmL2zQkBevNQV",
+	"SzNLXq8Ann7L3LNjvGZL4KePfUjt2xCGFfGpNvINnh+7ThVxixGfthdD9q6C1ntsVxvuOt0MzWLZTcaR",
+	"iDYc1yI835UxhC1ystu+OzxJ5sLG+iKD0C+QKCkuTCEk9+VH2NohLgTPzqukrAxtOxrdi5Z2CqtY3iXd",
+	"tza9slqvH+BHx+abqr6BkMKeWM5UvshOOFx3kV8WSGdL/UBQ/V2zDh7GMxLoWqsJnxAzogf7RfzlGpVA",
+	"gGQXndVa1w6u75uvStwDfFoQdWtBXoKo1mo2b94IihvfMgKwq51gtoLYgRlI86BQv6dm2XG7eRlgzTld",
+	"XMflSvLK1mJxtQ5akNfwbGgWxZERSHJ5sMJnmxpu3Y2TGA/bIsPGQum03tVnlRIqlPBVE2AB4Tt3j1l1",
+	"O2HdE4SgWlucOZnM3l42EKmgajE9NU7BTTs0o5jj7nehoMWWv2/5+5a/b8rflzPiTDzOdokC5A3PnqdS",
+	"68uWWbwI8/YiXsG4ZneOPr4cloFi044eLo5Zewvfu4NHbLXS1TOVyvQspbp40rNEkH0wUFK8HSeZSGsv",
+	"Y+JZcRPWkQBnt2J7va9YFpzdgMrLPLdTS7zD5bF7Zu9nWsIcNM1GXsIXl1EhyC9gAzWxpjAbdxZrmz7q",
+	"VeU131R7g2bq0dWx67DOPrL5agWECCEjiKebWvNgLPvOCGbbqAh3K96JFxb1Vniz9vwv/9Ov/+HffPV3",
+	"//D1n/z8+Zd//NXf/uXX/+H3n//Zv372Rz+zaVZtXN2ybCtXnc+6sIKN6MOLBGXztfHVFmUVtxdUTQpq",
+	"sW5raJIAahev5wr+rfI1P4+aPrMRq/m7Zi7sNo5t68aa2vxidGrMUHT0/vsEfGNGskgw3H2yUlbYHCXe",
+	"Joe9NNFrs6Rnc3mkKlptpdOxZUDfPAa0vYlXF+J2cddwXSn4ImPdDm28mYtt472e6GZsMhBgdyzjZRMO",
+	"5sHsNhtrYQEcRJZ7kIHbmTFUBZeVUJgLEuSf/el/fP6Tv9j09r049LctEXzlpfB1yeZWCj9vMNlF0eil",
+	"EvcuEEDAhd+ImJcW0Xxo2tzKYltZbCuLVSeOJYmazN90linWgQi/DPAV2VCl4uKuvzjDkJIKl/1d+BmE",
+	"ILzRKtUtDO4MKZKzThIYIDTa6E4jV1nJjF6WkUjriZq0JzyVseyHQeGpnsRZdwCNdBMeD1mm1CnjrMMT",
+	"bqadKaYw6XoCwZ/ZIBV6oJJi+6kAwDNoJkrjMyFtbGRXjZMIxEIw/HIZsY7oc2kaNl/ZOEgXTWoWO2Bj",
+	"mcWJ13xXYQToTK/2ccsPxzT/0Zg2ga/zRKRZvRenNH38OxVaJWe4gJLBMxqaSplpiVDX9LjzmZFnYxKK",
+	"yZ6NjXjtK5lM21RIyG+TdzC605ZY65oeZALhmZlKIrOkatwfUNglvgX4nEoK+3WSuHrLtmYQfqQkxa+O",
+	"eJrF5vjUKebTLApUU+nyoYCjhIEMUjH3LroJaKYUupqHyprNAijRoToTkdkxzD7Ju5rpWTzGTQSwTPc0",
+	"StVoNPswHtKrrWJ9GK2GAkMrYDC2RdN5L06EDhg1Z1boRDJmG3IbXhpiihdqJUcmXk3nvjyNZVThu4Q3",
+	"C27LIX/8vpD9bFBrXWsEtWEs7Z9NULgM1aq1ar/36e+dnIwbjUbj0Ru/sXboh73sKl0SYoEHt2qAzcb5",
+	"Rviy+VPhCKzjRiUavQUuOZcv1N1FntCKVnpD6WAvSPBr8yQpY6eDWGcqnS4MgXMkBrIiUodHDMTGIZM4",
+	"AsU+MZTPEF4k+EOIZzdDTCCuP0cEoc4tym8m+iqdspAehzMZGJppoG4DISEZIRW2AcNhTsUoo+h5SIoY",
+	"qAlgrVCUmSOHgNmLhLAcQvmBncg3GndosV6RRwd3poCx2dy7DqkUDXgLpw/iPUJ72tXxHsERa5cEAdOa",
+	"zygH+8eNRqvplI7hXHuggMARsCl1CS/vYJTwriGZ9mheQnyw2+N1qNooPxhbynYuykaZRygqGOJSJGwE",
+	"tA03PKOsLo/YuSu7AbmTKnMR6jtWfV0c0nXf++TYfXGJ7Lasw2Xn9DBJmD83ls9te1bPdVYrVjU/jv4L",
+	"er2owvLTuPukE38OsbZPd5+Q7rKCX7ns2Gy9yy+Td7n0qK130io9WyV4kfaUbQwY+Wb8eR7dvW6x9nEJ",
+	"uX0wzipP8aY4CL1YxnpQgkVOBtZ/8fNnf/F3//yrH371t3/77I9+9htPDD8yo3z6/A//y69/9sNn/+2H",
+	"z7/8MVR3wA1HiO+ju81G48DsTZxByYd//P6PvW//8ft//OwX/w99uwa0QtnsLzw+7TxDWWyUNfKaiPKj",
+	"u0Uk2DqRNgrlEigjlhJEzNfpjHUshca0FaZkaXHyNQjmHG9WZyI9i8WkUjP+SJcmD2WQh9Ufp8IG8MZp",
+	"ISXc/Qp6c8aGSmfswKWfqyQKqNYzFHPGVAf7XrNhX6yXZaTpLBV8GJIhF3TvPL0ezdvzSu87IvvQTvYS",
+	"dNFFTiTf/+XUzlj222AA1vahSiKhs/aEx1mbpl9r7dWvBbXUiu89HoNq2agfoE2vudcwLyjDZ5rNW/W9",
+	"pzYBFd6XKmsbsWwK5jv61638nbb3wqdPLMuEzAh2A3GZYfY1HSdky/SzW8G7dgM4HSg4/hAh33YkZGQm",
+	"Ks0Ja+7lD1KRmTuwH9RGqTKnNJb9WuugETgtF/J8G42n51OB7ZYvo+l0WrdqxLliluaoQqzZUA2LjvFV",
+	"FNsyUlVMbFqszT6ceXcVu/4LTUuM+LQ6M3TdtNCXzfJe3K11jFWzZ2J7fc9lBZhZznPnGJJ9qiov6Zif",
+	"AiJ2FYYR+jYNLyLPLadcI8DzWQW3KK8CpW0U4TjJ6uyQ9cZpNhDpicw7x+6gUY5ORhZDhS18dWZ1blsI",
+	"P6GpBmOsmVXDnA0/j3DkUwRDFxrAdt544xCTa994g7327tGH919vsRAeQG79QE3YEAp4EchPYAv1sXAs",
+	"46zFchQi9659FBAwuF1Gi6NkAXkANulediJt9qXFh0LHdf46knGsZUYVLwOWCZ3lue4B64gut1GaOfwU",
+	"AjGBbJYphSIhl3pCtQq9zbCr0YsTYRbDELjXW7DPBdysAoBU6QQDTIz9nfePfsesllnV2+Q97rMwgawz",
+	"uzNxd4AOY0LKgvqVFGzgoWbZTjtT/59+79/SLl2OcJY6vHvaT7EYpxHZYWfSM5GiK3tmFcz5G2sWpmNJ",
+	"4RdcRieyROyduZ27T4oP2nH0lKZnTkSPE2QWgX4dF3L4YslC/KvdVcl4KEPCwLdlRrHUpfnFAkKN9Zgn",
+	"gGLPXgsdsIlUYcDCoe5jCUybQ49/deLP8R+pyMaphJdPJGPh8//55fMf/PXXv/o/n/3oF+b3r3/6V1/9",
+	"w8/yv5//vz94/t//B/5Rr9dfr7NPBnEmsCIl47C4jHvzoaAFLB5q7rc5Ojlylt0he4fM4cJiewBDNoLi",
+	"pQMhMqYHRumUImKvNev7N+9+u9l4PQDYr7E0bxnSiVEmCK1p71y+jEiV8CloP/YwWTRO3PGZDwwVgtdb",
+	"jDOw4AAch8OiacMzHUJtTwBPcz8FFscttNK1fVeqjE1Fxk6lmgDo1pSQiN0dsoc6ijEIh6dpfCbq7A7X",
+	"gg2BPkvForjXE6mAMrLmHGH7ZhDzFQs5uDNUXss07PIkMXcitIcLqfm3NAu7Svbivj17b919/97HD98K",
+	"8B93H959C8h3+PzLHz/7o58SMT+8c+fug+O3Anb3/sMPPzq+Cwfqo/vv3f/wk/v0+p/9169/+he4SYdz",
+	"uHM5fRuPIGRFsoEapxaBTqXkWZ0h2hYh1dAMuLtxZi9+nX0oy9pH6DUzvF58JtgwluMMKaqFucMZxRgW",
+	"T4tjOsADJwVP2/bV0BV9zTejlR8dyz2RJz3OaOhTrNkbI5U92NujLLGITx3Psv2Os3EqAtZL1dAuRuah",
+	"rcQAZJFxCD0KLFHA0WIpXIdHB6H53gmIAGvOtHgiIWqHXLPYl3nDucgPcwsAUmf/AjFAPDTc/TYc+aEZ",
+	"o807hktfIIiIk5sIByF4Iq3TvZ6ofjviUx2WBQRhLnFRKn2hucQl7uMKlKmgBnuE2vPKWnJxqrkpNqgN",
+	"x0kWG8q6a9jyjrV2LB6b2TlQSehgAvpQDpRFlK/Wqv36v/3s1//j/3v+k589/7f/vXpOG07jbZUOLzzR",
+	"goztyWy5zfmY59Kg5b3jRrPVuGbtQvROx6zgZ1yKCjwyd+Ghdwrfaw9EKsCsYx9k+GTPzG8ELddaDW/Z",
+	"sZ1a6yCoEQvCJxpeo3PzpKbG5kmzeetWUANZD38eiJie33wa1HJmWGuZc9bjcQIozNa+lQhbbnT2GFgZ",
+	"uWpp9szSINUFBLZbN+yf2sV1F0gjjG9OFqq1bga1VE1ozAtujFbjFEIxYF/t4sDf5FQx842zHCIIFM0S",
+	"q9RTbxk3PRyNCzwcjbnD0Vh2OBorHQ6YDR2O/XMcDvtgwYmw6+FORGPD43DDHofGKmcBZ3yuw7Ax+V1s",
+	"qpxRvre4AFtnkpFZUEaysNBON9YUgIQyH0htEyup6qJhdhWrDjmS8p+SeBhjooJzWRxce7rUelumvFZa",
+	"dN8R2TmFseLnlBO1lQK2UsBWCthKAa+MFLANZLs6cIbi+qNxpmB23dxdsgnv3J2hAOWlKHpoST+NZRR4",
+	"xp1mI2g0Gg6PH218M7YUa64mkyu6BcpTC4oH+S1vYOdn24u9qAtyseinFZN03ZjfM5+9VBjq85DpVQnO",
+	"+4agwrq0ZhhEUHMp0+az5l6judNoNBrNG2bDgfjngOxAUC0Rz7g+xdhB+Jf9GrMy2vC/zTbvdCPRq+Uc",
+	"A1Mdlo/4wBvxLM+qGvNeMx9z0w62eXOloe7ND7W2dylI7u7ArYXjmV8t53xSqZH6Y6/YCaVt9vIIvy2f",
+	"uNIckLxOCziYcWO470AEp4LhIO+/d/TBEXMn+gUxkPOgxa/ZVViFCf8KMpFLBer2+f/2kl951NuGdzwg",
+	"NO8LvutnIt35XA07sdhxcZkVITjgjk3PRIr4XHADOlMWZ1okPReB0xWMkwPTSId+LScWa6Z5D5AgujxJ",
+	"wEknp+Cmm7/cD3F0xzCqS5B+ch780II/sD2Ga4FJePUa6oXoVYc4lVpr73zsm/paprPlsrMbAI5pG7e2",
+	"8QWkpYcgJczgRmd0IrgWLOWSim6sGn1aGSmfqvGyHMqH+MoqwabY2uVj4Fd3bYtSXF6460sXhmoWZq3o",
+	"U9zvLbu94ihVWPbq4FTclSVFoEu54SG2zRKRQVwqRp1SoFWeAfMt7cW6IF4E5OdkCv5dKL5s+GeYl3YJ",
+	"WZwxoFgaSh5OT2ShVvyAQ8AVDgOC2TRTE1lnH9gObUl5fIWa6itbjROAKiKbUYN1HYdK9h2cBf1is29c",
+	"2GcfLM06Y6FWaRaCNWisRVRnd3l3gGE2ZjQTAQU6o9gINpGNhtTjoY32wRfMypxI7MMFiUGmCYzpEx5D",
+	"2K5bx54CnK28jpTdZwu0QROONeMRxJ0SjhVTqY3yCYqi2FCdCT+SCeWcE4kBmHlEbSxdWhIGeWGB1SGX",
+	"0wXRQWY0LywoCGifkbJsSaGiq8GD2+PdoRnmTAm7IU9PhdmAqoyep0EtmwCHSCO9tPX5snrLSuZVGN7x",
+	"7Bh5bA27udmJF1neoHIRVgEuXLxQcOahxeZCd0WaeT6bWqsGH69XzNtf/PMJw7gfqwEbwgS3MQzbGAaA",
+	"WowiS+dX5OdLpPXdJ/YCzSBLFA/kHDMCzkEMNRVDHkvzM7bZKsa2QqoIXX0KY3a/ewTa/lTKpNlhLxPp",
+	"hKeRzuuTG+5kM24tz1cuDyWNWCp6hvWD2g0ZDMQF55VuhF6wHGsLlfHSQGVschWqiy4sOgBbbvgN44bb",
+	"m3aFvvw1rlmuQa7nhDBN3lcXWVgBk4noyFIaEZVagCssCAmWEldQfdJZnCTkzOeZrdN/GznLJNbC6KfV",
+	"pdzo/brOeCLCqtoLOaHZVLVRvV5B6civcq8HW2hvp/eOfbS/ru7w4koybGnlq605bLF3vvEFHC5E2/AQ",
+	"V0p95odg+WJjLVKbOJeXuxTaS4r06H9ubCSLveRlHrX3Y50dUf+reB5sP0TbY00ZyFUeAPvjalcYR3KE",
+	"H1V5INwQQFEKHXUKjc4Tmo5DwM3nsSSPZCYeZxY/N9e9EpGZmbJDowR9Ny8wNASYapcw2R3wlHczyrnm",
+	"TI9EN+YJZNLGsl8H2DOi2WgBq1iL762xDDztDo7F4+zldIXgNq7jC7FXYOvJPJdvw1nnKyGwcZk3826M",
+	"VJLEsm/kQ6yp0I91Bm5oPs7UkGdxlyfJFKISeNFK4ZLpYzPjM57A7cLsDwoJcPdvwEcjIa3g6RA6vjcW",
+	"Y1G3nbbHEtLS2zQlgL1QvR6Y5eOeC0odjTQmMXujzQZiqEVyJnRVIeAj69V8kfb5LkUXeEIqlc0AdH0j",
+	"FlIw4yDLRlB1PajlRTcIgt+rzYGfOXr0gES5henAFgvFHAAd890jw/kGPIbTh9TOH6Dd3vZQA4aXGYBL",
+	"8RmJFKGsr0FyMQ3DkGUsO6oov38gkl6lZ+Hperzkii37hnUMR2a6e41re0GNn4nUSNm2I1iXA9gYt5cY",
+	"+mqB+Vo13EjENqi1njyFf+uxkT7tu6uUNJrfiVhbsDYEMI11Gy+pfUDHiY9G5iQJrkWOJIc9l29mAH8N",
+	"1Di175m/MeCn8ETJbOACXv2jSq37ZxUfLTskEEnraOLCFVGyPZbdRPC01qohghycAIe+roWQC1ugoOH2",
+	"KI3zjbMPdfy592z+6MLTbHH7cV+6Jsp1K9KK2ilUlGrUIcGq8pJS0g1Vtdpr7DdXrlsVuez85kEjqOHm",
+	"NvegpgdsayOo0X6adp/6Kt359Dh7cVdT5CgAZesD2ipmzgfkgpJWknuW6WW7T9x1XugHOrSyjgvFEGdY",
+	"Lypj3AHJdLk0Qk7ucLltRByIjSAsp0wB4pFhVCGLpc4Er/TKOEHlFXTLrH1rXlU/jn+sKt146572akfP",
+	"wjO1lY620tFWOnoppaOtT/DqfILrSSAbegXxKFysW/DQBUY6Sw2BcTq0tYTrDKt51tmhRG6U53Pg55qg",
+	"LIGIr+1stJU2r8Lb6HG7S3M36kRNRFptKLkGDMijEIB/ANxkpiZHCYcBfrG2XeRKvZZbvr/l+1u+v7WK",
+	"bP3bL5t/+/IsKbuO0j85l9hT7qsaosyCNVUR6cHWlUl15mSPbhafAXKyJ620nKQjHVlFeQREDakQODYb",
+	"cAlWG1vKnCeJmuhcgiJIXyhQPuSnwu+DSdHnWXxm8Wf39ko8UdDKm7RKL9QV1VVpKrq4tn4uB4yw1trZ",
+	"A7CkIU9PDZ/UZVjuhGs1YuNRaRvk0HKtxPJMxV3Bmo2DvXW8PrReuHhXJd94brk9wxYAbgsvQzA7w5Wk",
+	"FESaQlkjjnxBYKloULGC5+I974uoL9K7MkunyxhQAq8yAWlFW/azZT+bsJ9joBOYwgCUp0A7AY7yEhkT",
+	"HuFNorFcCIMWgoKwNOCqF/I9QWF2FTHKQ7Lwxn2Ta2uvQzlWjQLyiEe8zYx+IWhD1nzjXbJvORnnvHFF",
+	"m4p5JdeWSvkvwHw9su9chkGDJvekpoXWCEyUCNLtda11cBPwIfGnIX8MVgBdazWv33zqisNDQ70MLQYa",
+	"IqGxxLwzPAgxot8gkKdvXzStu0Lr7UkcGX2TSn1lZneh0EmtVQO+7yobwWQgO7oLQv79360tVpOhlmA3",
+	"jSGwKzd6XDdLAb+JoUj7prn8x+ZN9ytJJvlv+xD3A4FcIPansUrjbAorVKxbuH8dpcHyYC9XgReJNlYX",
+	"bONaeqM0J3yovc1uD5XO2nn2Mm5q4Ue/GmbZ74U4efzdm4Zr+Kb3uNjkNe+XYmNNFMeicSKiNmT3F1bO",
+	"w1mdnUbz+uyPxT7nf5/p+TquZZvQWEFOPq+5Am/f0mq49pZuIz/P5XFIEreUOWBCLFlPpV1RoNS03itU",
+	"XRuXSD9HhU7W8ShQsRgYkFGs4YRb9CgCUoBKN652KyBH5B+filEGoaXwrcxyi7+RxdCpYKgZRm4DmmES",
+	"YRS3mGDRoXlh68G4yCg2VZF1xtMzPqcir0Lrrjca69nvcbhXq+JuOd6W42053sVzvG+qdWRruzif6Vzn",
+	"TGU11rvARIGf7T7p8kz0VTp9uorac4devpyM/S1xWZe4nIu22M3cStNXBsnqpGmCaLOX78Kk67WMIfYA",
+	"3OdDgX6vccn194TZwvXfWKjFsv2F2JZFAsh+Y0aO5VEEEhtPHqRmqFksnCgz5I/9hxD9MYxl4ZmrT646",
+	"n4nuFeJzbenbS0DftrLTqy07zZLeC5ClMp7FOou71cn2dzByQPXQyKDz2iyJkn0CCc6UOoU0V6wun8ZY",
+	"thbzXvFPV3icnEOIOClFEpBZPchrC09HUDlYjbOuGor6icRIhf44pRK24jHvZj40dkDlh108Jgy2zg7Z",
+	"SMUyYx1hRqvtK+YTiweK02oxDnNxdXz1uDOMs0xEJ5JAL20tJFgAzGKB0sYAQYrhFd5nTElbXB+XDH7s",
+	"doWIbO14rC1MBcU/oHrGtmwMLNie+VwHUFIZl/DWPj0y/4uLeibSOnuIbooh1AY2fZn53sa3eF4FeCo4",
+	"wJh6/cFumuYLpaY/Or5TZ2/B17MVqF0Gcm5XqDsbQlhnYS9VwxCLR2cKoU8ncQRVwDPFeuMkYToTIxzH",
+	"ofRLuOdDhXRl2DzdQu8LnLcUrV+YT9QTE0goggMGASghhB6aQQxVKtr4k1fGHQr7+wW2YQwPRNoVMnMV",
+	"kkM5TpKQxT0mFZ6KCddsKLgeQ4FwM7U86NaOmTPD5wbmMrBB3B8gWmypYxSiXDLvUMPS8sy+UGdH7may",
+	"jujHMjfuUQBdnlWVFQDkyzBWHwoe5Q0uw7Uwlw36BJg+2nRY9wK0gxer0ShElM4jPZgDUZsVVHxeaHgS",
+	"BIBEPBM75jDVgrlCDUHZQIXZCm+It5lUE7NzUDXKbXPFwLIiEvfmw0iE7GcDPKdwaCvxP8So0GUkenyc",
+	"mD4hdjKoCTkeGppNAZSBfR7xqSHuxdEYYm8+2DnjqekBqP1RJkYf2K/NH9/BFsw/3zKtlMzhcI5M46Jq",
+	"qg1uaXoPzdTZwByNVVe5My1M2c4wR2m3Uc3WnjcLxxTUiBWsuAJvTu+4tt+c3nGtvzl10e1vTgkC+hg7",
+	"eHP6oe2iCmcFWd0Mxnyd3eFJIlLyEHsXnB009rE+vM0JkGBvv3xIekJnNhuWw9KEp2Ia1tm9jEkhIs3C",
+	"jvkTExHy7ikXAV4uzmg41pClaVE6q6ZyKoq7PeSP34fLkas07m/I0jDSUq1V+71Pf+/kZNxoNBqP3viN",
+	"Va8d0F1L/xVLRTZO5RwWN7yFbN556suGDryj/HbuQYHEx/HQHF07D/rLjTWWmeiLdKXaNOsrYUBELdlt",
+	"7uw3jpvXPfiynN1RMUb856dPYEdsvgAyVKxnllW31uWyK5LEkOq9oAa5LVA3dG/fDAgB3LGQaKMZ1KIx",
+	"8pr26Fqj1mrUbx7s+Q9vXau19uuNg/3Cw1u11s369VtYyFJQZVGBAn3bPttvkro+nimtCfHm14ysTOKW",
+	"rZ/pRCwonNkIamPpj3ePHBM00mbzhn1gRtmsN28cuAe3aq2D+sG162Y3IUAeHQnbpfGWxqwN8DTnfFqY",
+	"ZTAT4ulO3Dk9DU60OYJTv1xrNm+tQCa2AVdXWHiGR1hKG+GOIOEOJRGUhFAJgvIEfLpGBRqKtipRfVPB",
+	"hwvrspFe0leQjsfGRkPAoDBg+aybKC00izNgq10ldax9VZm9FkIJMvhrBzsMX2+hvheqM5GexWIStmY1",
+	"gZI6cO5lo9q9e/Th/cCoHVhJCp37NoBgb676AsA92fAD6LozFdQrhRsIGRFsHgzSzEczw3iMdBc+Oalh",
+	"DuFJrXVS04NxFqmJPKk9DYPZH3HdzU957iL4wE0XWF0iG4gTyVhqy1q4iAU7RoCsmmnXzB9aRZU7pDmG",
+	"OJ9RLPs0oa6SEkPz2USlp/o2auoTs0BGDjNyK2CH24rtIKI1r+VRFrNTp/oZJ2TXC93w8h+gYjJM2cwM",
+	"bRAZxgXipnYh64FwLsyJBN3QqxbGE61wFzjtAcH5mZdFyjJ+KlCnR+ADyfbdPqOMmVs86HsXfHsqxAjx",
+	"NGgrjCRxIjuiq4YgxkeJMN/BHvhK+F6D2iKjTy4MDnjSw61zBUkyfzKJmujAlm1LBePse2OeZlCt60SG",
+	"Hxz+TvvOh/fv371zfO/D+0e4pE2j8aO2AQkllAlyi4VksK9nSrWH4+4grLNDfbr4mpgbUaYKH8GEPqT3",
+	"lqnCR7TEeOpcDdCKa3ObNfBRbE1DeVFg2J3KslBopp4Rm1G8vHn9oCBuNjYSN+foUEHerMEvLWaX70Sa",
+	"C9BiT05qPIP7V5aYcVILTjzN5YQyLk6gAKw+qbWenNRGQkax7LelmJwYGePpU9iTNasxIjndOvHO7cRz",
+	"NtQ+jyXeafMvMN3imd4BmkgLfn4ua47CzmeqU21ffld1ZoyeZLw0/w0pUKpuQ5/CGSOkBtNeec7AMden",
+	"pvVvctbA6sWnablI5F8R1Nq+U0jAikA637+W6xeNoNaLkwyTPOYhtZ8GrlB/VW9N09tnqgPZWdfyrCvK",
+	"Uj6NRyPSmMpq/+tMmd9hmFT42uhbtdb+jUuoDk3nYh04VjjBW/JzrmwKs4aVCROr1pGsTHDVpyybxF3h",
+	"Z7WS3GCrwGHdOJITSbYvOgbImQUNmOvAtEhEF5JcJxb/GEVISgvB3pB/2+5OZCpGgmeFhkjJ5LZ6XYjN",
+	"4f00Qt9nqlNn93plnVv7IdU7xRJxMvCnEZdCfpzI0DQLHbZJuA5dMDA1Z6isSFOV1v2Bzc7TiqufqQ7K",
+	"1bZAeod3T/up0UoDptVQsMFYRq4SK7jovCBkq0qhdMRZKnTGU9KfPKAUuxE8m18QEYE0fyIzOx6ubZ6/",
+	"A6mGFdMBKpBWnlWAvXJIHh0QXQ01ErmozF3VPCS44F8EaTTWjKhYC7LZQrQDGVoSnkjwdRFphkdwMPAz",
+	"qdhYRoq8QbN7a/1dRvgFlxdM3cd0Qa1mLMHSHnaNdhyFViA383cp0+zQec8acN1YOpb5FtTZJ4M4EScS",
+	"P0vHEuR6Z5zOjw9UYXIrENlBV0PLmGPGE4ANaadjcByF1cX+iAC/6BzuWTDhEh67iCsCv0fXzQfvtRqN",
+	"RhO5yGeqs6xZ6nv/xvo9eAnNhaxycwmMVr5Objjtw2VBAlcsc1l8EUfxAPRob3nK+XzJGq/Rpvv44kWq",
+	"xsoSVfnOFoQslINKRKqKffekLB8Ohm7jEiGrYqHXPUkPEi5Xr9oNlC5PTjE0KcYAF4+ib4Fst6FQEAoF",
+	"7JaplNF19UqUg5+SrtvaImX+U45a5eIGD649XaDT7j7B67kw/jxndpeQg3TRFGyvsbFSWEmvZlTA5trE",
+	"6SKUvWVUyfCErbfnikEhDcW3wYQ9nmIwyWZK4Vpy5Luqcy8qS6Ofv9m75mCuD8lke6hSV4/ndRyzGEZR",
+	"tXCTkDbqPCJmmeJcR3IajlFnzJc5xDa4WUgWXyKxS5Xl0nqJpVyNtsRrS7y2wOXnpXbmJiG524C4lROp",
+	"FQK3F+DyuPDTrgvu9qNPb1tMHops64ts5m0jey1A7DHnthBvevHBUHDP20BDARvMczTZp829/DEAedof",
+	"9oPaKFVmoc1P9PBajpppv2/sHVxUYMqaWpGLfQD71NbyvLnaAIYzXNPOlJbzgtxayAl2YtlTlQqAvQlj",
+	"fc+8duE3Yc5j/ezv/+DZf/79r3/8L2uWVbXxI2cUaNtyV3fvv3Xv/ju1+chKbOCrX/7VbBvNuTYefnjn",
+	"7tFReTPPv/zxsz/66Wwbe7NtHH10x7RROo7/+9f/4y9mG9ifbeDtw3vv330LpK1z3lXcpWV3tafGKZ6k",
+	"c/iEXlW8LFicSHXHQyEzFGPNOq1+5TBskULB4cJUXEExHCUc686UXj1wAdNLJT7g0nQAen02DtuLYb52",
+	"vhDm0vCProAamaX9XT+4+P7Wq0Fq13BJFVK7dk6lyWPkIStprIWNuAQnvy9BsFh2k3EEvuALDo9/2QAC",
+	"7Wqv4512S78VFM5JwOxCVvqp86XezE3tunB5hjwyCrstBxri5YTqnYDGLKpKctqD8mK9aL1xksx4YuhO",
+	"w3J0MWUn4bI/Rr78+cAMeJyOlDZ/fv1//e2zv/u3z//d/3z2oz/+p+//4Ov/8Pv/9F9/+Ou//sHXf/4D",
+	"uOoCAskT1Qc9H5Hva1//57/56u//1bM/+MtnP/plzdPIo5T3YLMsGXcTqT3/Fz/3237+7//6iZEmnv7z",
+	"r3749Z/8/PmXv3hiSM1T/2OiPThCf1Q+l6Cx7YBoEtSylEudEHuDVKdaq/YdkSSKYQcBmxoGaV43W4yD",
+	"IE9LbKU8t5gXOpH8m5//7PlP/mEt9w41dcXFQ/2z9Gh1pOgm1KzA22NTDedOYMK7YqASxJL6tEb7B0v1",
+	"6BwHFFAAkA2ngieUQrjk3NJQg8vd70s5uKsViriomg/5OVyt6oOTEbdOxK0T0VXDzHLOuSZbr1RCdp+Q",
+	"F7CqFuYHFvAaiyCIVLAUUlGJ92PUk5UNIGI/G4g4pVL99zJt874xWJZqZeK3cdZiZyr252brZAYsUwAI",
+	"0EmE+Wei1CkbjzDTxqZAVBXT9ESMV7Cc5qtaHXPz411dAnPJSdhy+S2X/6Zw+S21uToH/nlIzbpK68UV",
+	"dbzNQv8iEFKNI0MhSwUQDowwojZTAVwbonhDR3hCJiSg7UJeaqzx3wVeznWu1EOcMbDs0H4PfdOXUXjb",
+	"Z+HWQgCByfA6TAScQ3GmTyQGLzsUDttKnR3mXUIjQz6FVnrKxTePUgGZPkqKBVECdiz1Sapkv02N3rYR",
+	"4z1Y9/BEAvKGnw045FOItM7FEZaKs1hMQLbRkI5oRBsdsLFMhIacOchIhGh40ORbS8YUyza2GdbZ4Yk0",
+	"EpBHDVaZFX4SYmg2BUKHs+Q5DFhoGYv5d/HsqJSFhvCHUNPKjB3AtanUJiuR+8xlGBm6NSvllcRLY0nO",
+	"Avfd1FLDR6NUnYnywpzEm4DO4ikqFufMGS2muoK2P1FptMxc4diT42fIaP75Vz/86m/+5NmX//Kf/vef",
+	"PvuXf/D8z/7w+b/9sopDLeFNfp3QtZnMldb93Io6W1HnfwWDxraS2DcbUTIgscWTWi7RLrI7Qja9fhjl",
+	"whjKT2waGhXOAGGIsoMdh2f3KZEtdhkFmLNHgG3m8UB0TwXgM4Jj0sFQ2ramo7I6GTin87JmqGE9Q8oL",
+	"0GetWgFrluRmnTOYWnNv/+Da9dxZ+uxXf/7VL/+wtgErxCldtZF/wFPexROxtxfkjdX+8fs/9hnMP37/",
+	"j+d5B07e8Q6a+9rs0cNOunji7tZ1MY23Pb1apH1LqTcGRIIau54+CHqMhruE1Xv0hVPqTCClvUAyfQTx",
+	"PNqjq6gAm65CC2IUgEHaEPIC+f6W0Z2tBIq6MpD520zJZMo4O4fOxx6qMXj6Me0HG4/7kmcOZdih3iKH",
+	"meELNriliJ7YmTICDfSQor6lLdKiK6sZBjgH0Av9espZTgpuG6UYcBcBm8PvtSTmVujshccEVGU7XhBL",
+	"C6hMPkbLmhf3bzYa8D+N9emyWbErZna9WPKkfTEszmpbjQAAdyBzAf9llJbmXqPZbjS/8867ex8ffNL4",
+	"3Zu/ff277+1/cO3+jQe3HjaPa+cvvr+MnyE0IcTebtWVLRPcLHNCSPRq6syR36Lf9BLVFutwrcywgHp8",
+	"Fo57wK3h93HmmaIdaxrwyEMQlOIx2F5RGcnioUhiSaWc7UStUXUG8jtGx21hGSoAkKjvj+1EXgEgpI1z",
+	"xGY1gnIT1vkMVhvbnDyV4xLwjorHYJ3IUncFtq61qw+ldwEfQBXsybyA0NT1hfs5SjnW8PmC0PuP4I2X",
+	"vmC7mcY6NwYXZhuHfa7TD4tYedBxiVeMvy4LnTZ7er46YEIWPV98NEL5Ww912/zRaDTh7GuNXrIa30mU",
+	"7O+4J0EtVQmCf0Kai5kUaTuo4zRpYSAbxu9rpUZtEo3XrJ7qTAzbfJ3AX7NSV6wi8cQoSM5PRvA9FQtc",
+	"0DUtWP+KjjXdtg5z10txSzI1attaY2AYXMUzVLKPF2dRxO1YzVVkBrKNe92qUXnc61gX8HFWIKPlbH/3",
+	"iT3kC4FvHJXdEohvOIHYyvVXFzK3/iVcV4T+yB6wCwuYq7NDycRwlE1ZiPcsZGPZiQmuXkg8TGjLwG8I",
+	"sF70egIL9UGpAjBhxNrhxEu0XsSSZRPl8OyVdPCdAIvfUymDOis2iorHmbWn08WhskXUN9AUABpNprYM",
+	"AcBg6CxOErLU8MwqWD7YZpwt8CHYqC6d8USUIOZgtNa5pcuKCKycGNni7LkkWCEeYkjbjJC4pvh3pQFS",
+	"W9r+v4zwtzW6f9NjhGxkkEptuNClyJC7p2K62JT0nnnhEm0874npMhOPuVyHD+4xGOtWaLp6Y6hdfDSG",
+	"msNTtA8FLoUeq0N0U5Hhbl2hsFUaAEElGWNtwdohzEEP1ASdO6diWpXj/56YniewzLKiVEVjRNtbmdm8",
+	"J6ZXHQe2ejA0FjSELWzbRoPy2Z6D394XE1iF1TiuGdOW4W4Z7kYMF84Q49JSucvgsEtTlI+RFjGdqZGG",
+	"Ig+x7F+G6laRbWyJ3TbR+OVINN7wtG7OYYO1fZUdo7uK6gAO8FF6er5KBAvRdxJClQ+scAKNOGPJlI1H",
+	"ieKRiAKqzqcL9fHjNK8N/SZ9e876Vnk1uRiKzpWHe1Bny2ragTxiJ5XXh3aoYBcAGQYj8fHCXr44E1gg",
+	"sDrcCGqUIrCw+JV9J1UTwA41zZaFQnaV7MWG+XvAw/mzHEI4D0B58uy//B/Pfvyvn/7zr36IsShf/erf",
+	"P//f/vzZl7/86m//6Pm/+4tnX/7353/2U1tWBNaikygzGCxRnBcsLlYoNn+NcYVErXVQAE+OiR61bvlY",
+	"qfCTP0ErVLVmqwk3gppt4OY1LBsM39+6ee3paiaaSETjkTWkQF38qLBm4vFIdLM2hgfH5pS653EqtPfm",
+	"TPDpkKenIkPkZhtf+qMfPvvXP/jql99/9qO/fPan/7Fm40y7KhkPAcryD//V8z/7m2c/+oX5yVmFsPkZ",
+	"qOg8k+DWjYYtaA8nwL4gKQnh0YI8ujQrTDYHnRY8gvrqtrgzBTl1h6KtB2qEtNjBUPv5cfaR0VEwi/Pi",
+	"Q43g4q8TLmEp9DZg4lwaMi1jZciEXebFiJsEtVkNXgfNUKIz1GnNI+IBrThVE9TPk1hnLfxn2IsTEQZQ",
+	"19iQDiz26mLoZca7hCnNwoz3wzp7Jz4TTDzm3SyZQjf4shauCplpHipyZSrN0fE1G2CxXD+pC8XXFhYI",
+	"8XPqoZEAQLHNJXe/DGMgdTBKzry8IWdg4CeSvrGVt3IRAjLiwRECOfpmRZD72wHNlU1jr/mYfyG8F8t+",
+	"+Lot8YWLjskfaigwnS1T6HeJ9YkMgSiEhVw3yO3viJ5KBQuJvcDlDF3CfcjHmWrTb9C5Ue3zMmUQonjn",
+	"6GOzEL/z/tHvwBZyr8LYB/GbMMRm0Di4GVy7cR1mW4dvhnzKOoJ9dPz2zs0A/tO8bhp6583mzcZ+A601",
+	"Rk4ach0wLYZxVyUQ65ayjHd0oYyfmuQIA4L2S9fZh+bMGD2lo9Rp4NXa1QMBiOU5fMIArr/5C4ov00kE",
+	"kEWops14mvKpmaDqfCa6GdRVIExuaIczPTKfQtMnUg+MRiqF2b1mff/m3W83G+HrdDNo3xnx0BY8iOI+",
+	"ZJmkgiVKZ+4oZ+IxFXZzaAOx9CoNm3nj7aAzF0vWSXlXgMRmyz9DuCBPxi45JVUTOsEuALkz9bANIAEF",
+	"SuCdSD83DgaIa616+VIfwoTcBaC+enNXJNZ21tXV3+AYXm6GynCcZPGIp9luT6XDHSvdFWS/taUrcyVq",
+	"rZohG/WuPqttJliUcfz12OvbKh1elVGuIAU7IcTSqNoFCAt4JpYmk8BAbEXxWLOOwOqUQFS3YU5bO9oU",
+	"/O9GLyfxw9AvOpx6TUlorZpg1ODuE3tXnlaaG479CtwpyTh1FgqdxUOeCWBIZs7jTERQpR9oOSUoOsOA",
+	"JJMDxW6kkMeIjEKqybxt4B2RWZp7uQRiqyZv1eRXUE0+P5NbibttbdhXHYtHQoUhrkSWUeeaoPbGJnGS",
+	"MAoH2lCRXkvG/bCHdLrMhu3xl10kVevn6eftV6n4D9EpDbXkzgSoTgjKRiV0JPiuI0VVW/MKdoZyAU+7",
+	"c3j/zt3337/7llEarH3AqlCY5m50BW2V1PlC2beLlbThK+3ZAYaM93ksS3zmsCxbVrdldVtWt2V122qF",
+	"G/LGu57VkSyIPEkM8Y1zyPB1NaqnSzgakrvLYGlvGzVKqglTnkXWZ2oB4xkLZ4lHSLiqA64xT99av32z",
+	"IlleAyZVyhzJttVXgzyUPIRvZ1FUodQ52dTgeODgvA8kWnTbmYKRlcSc3/Fsu1uut+V6W6635Xpbrrcx",
+	"0oxH4yfcuREvmNsBeLYGJ0J18d47Rx+TF06iG83i3XSmmWAqNZqUuXDWKO75p9goVf2UDzVTIyG9+Ka4",
+	"P4Aa4gS42EIPU1561jqOACDc3Hz6MXDINpRnpSKBGiBkR+EwyLNpcVZcg+ilmedcdx+PVIqWybuwIMvZ",
+	"lxnBLi1bfjt7Kh0CBe3EkkPU0mwhxNI7mTpd1+itROgD5lgB+CItA9naZq4uvlBNJNjxs7lNMjLXBtLn",
+	"pRtkRnysxaXZYyI1b4iBqpoqFdWGmIFIosDG6HKK0F3ZKHMPhF8jCCEyYqypkFAqsjQWUUB3O0un5jfT",
+	"GcuUClxPzPDb1MYLlODnmiXbSq1bqXUrtW6l1q3UuiGvBCpqxdYLllI91PbSzEyCta4I55k/TXNyppMY",
+	"Y035/GqcsTjzQ7mcWQRY00BNwO5fFqKeqkkhPt1JhbHMrh/UoIp2PBwPIYOMiEksM9EXae3ppQST4yPL",
+	"D8zFbQYrIMAiwOtSdjGDhPvtm9d9MNxZwmZWB0rv+0DnHjG7AGqyCcz5VqK+Et12QEWfvHhdjpoeujsV",
+	"m6hxElFI6TdOvCZ34GUI2K6IxExQLteMs89UB8KWUeA55vr0XdXBKl64chD0bIRvjJ7FTFCuZxyY5v06",
+	"C0G+gxAfsx1DI8GTLJ8K9vbhvffvvgXxO+yQ9WIZ64GIyByRjqUmp+ecGboQCBeA0cIoC04mhShQMGVY",
+	"QXKxVXpeUn+Ic7k0WR3WpdZq7gW1z1QHhPZrFyLcIAD1Inr0HbsRNlAM9gJip2G5t7LPN91iB5ICKD75",
+	"HgJ1w1uCu3il0X9m7OPhpRAriBf3VH1Baj5WBB4Lm+1QdofNmLbq9lbd3qrbW3V7y3I2zbWDsEGw9lrZ",
+	"rK+YkheseSPRqPAMuexJcPe4hKy9oNFoUALWkbK+IpdaxvGbIZ+CpZf1xESkDNKdDTORLAReh8l5Ukky",
+	"LFvAvDNhGvOSRcOWU90hiyqD2AphgycLr0K0xDhJFmStPzQzXiVvHfwBs0nrdRbSjQxZLLvJOCoWowVG",
+	"6eht/QJz3B+qycud5o4/Nn0OWquqsuMZFQpvuBrFBZ8hLn2XS9YRLIo5MFWYyzjJCmaJ5g2fEzQ8Am4Z",
+	"q1fhBnKULylx+aGarJO7DNd0a8a42kxnIAC5hO/czugQJ+OiIUsv1IjR5UnS4d1TvfvEyTSQF1QRo6ZS",
+	"NkrVWWyEHUx9/f/Ze9seN67sTvyrXBD4w5KmmmJ3S7LMxuC/PZLsUSxLWnV77GRaYF2ybpM1XbyXqVsl",
+	"ipEFeLJJdjYbrGd2g80icZBNkAGS3WAmG+zaC+fpw2Qk26/yFRb3nHMfiiyySXar7fHwheUmWXWf73k+",
+	"vxPbJmI7Q2zoNU35vP2YJeI4lQLtCYUChuDQXCM2cJW+sWH4g9JT00TIIi0m0ZFEC1BqlCWEJ0sLhuKi",
+	"hiTVLbbPctET6QjTo2EtE9adVBp/TU/Zd+kuRkw8EdKCsNp2eJ6nZigUXmh+os4L5eZ6JJkLHoAxjNC+",
+	"YhtBsFcgPYNU9ptmqO9KswiAVYi8zWWjY+atOC6YKqE9gLx1Ga1ywipvYqrwD0SvEAm0fGhRcl3auR09",
+	"Fl83b0eQEbvbYgmf6MqYp94EJW1maZNcjUYiMYsllbPVDQmpBfIRwJn7+g4bqDLX2AIgw1xvQaU5PRVO",
+	"OMqVOvY+4GEqy0JE7LjModS5LnsDeo+SzXjBeJLkQmvWFwW7tvOGSy/OBebUFQNhdgbbarJbrttKn2BH",
+	"AeHBljuPmHhq/nKiiT3gB4DVB8A3kJcO4sj2DYhz0Ta6RclsYrrFNGO8ACVKEhrkk7p840N+Im5RLysn",
+	"HB/AdbuvTkk1vnL1SoXfNp4dNYa6nyZHjTY7Mvra9e3tne2jRsSOiLHhL7fv3Lv7vUe3jxrP690Wi4JZ",
+	"Vk38pUGeOWTGXlKbeuhICxGMdRNxV2aFK6fIfjNYoeiVqEyDOhyUCu2J9IkTcSeWqNC15m6fAp5oNeta",
+	"njgqu1naq+opFqrjdMUkU+rEKya8YNeNamLfb1fAspgeGslQFwj+UcUGIRCtA3X+6kuT3bLQI4ZU8SQR",
+	"CbxCkOeshKiYuAqsZ+dQYyU/EJnoFbbRlanNIe+/mWYFoDaf+vB9VVSfr1NnAnPa0oiX6uumxiw3blr1",
+	"VWR3d5o38vvFY/k61B8sfotRbX2NV9tcQsSQpMA3qKkL8P1pGIjrdnApqb6GkF0lx9MccnYL7MM1443f",
+	"unPIphuLQcjUPozBDDNyMJmQ6gEUjvEMyFMQeZtqdiLVWO4xkWkxg4u0FJWMCFlGIehR5IF6olarBbYh",
+	"yp6sSyEp5TeBcj1+dc7JG9s7u9eiBgA2OKHrDOYGWm1Y+dPMwl6v2hCtrwCb12zRGlTrXCmVyLku8wVA",
+	"pvuS0TMQbYCB0nzCxgM1tGl7vGs031ob7B3b/szl/xWXLGhhVpEs3F5tLunFShZ24eeCIK52D+c54c2R",
+	"EBpA/CeExYeB9HQtIGPU2nmOjeYicq1kk90tWF8BcOJsvFFkvjUvI7w2aS9l/gTMZJz1cq4He0eyVvZw",
+	"5OHqM/qrkybPY0QOHqgxO+Y5WqmwXfR8s7FNcjIvgZXrSG6x2EhaUOEJUeCw1gJi2FGHiJhhwy2wTRd8",
+	"4R0uzutqjXpkWcIIjaC9JovBcRCblo4kY7EY8jTDEeBCO2MdFVLAltqQmFyly6DspQWBJ2ZZMDLF0qLJ",
+	"9guWCa6h+jZ4LoRIRLLHtOmIZ9CpGQSIXWYAtH9mcSo6I+KoE/ok1M4igGZz3prsPfTiBzFeLragyfYx",
+	"amxOCgZuCIE+pwUDb74Z06V4ILIktjtoxLnLe0wrFP6MAOpzZTAwDOAOzdDfxHHb7TeMShd80mYch3Ii",
+	"xAhtw0U6NLtq/sSB2b/RQ+PANlVZ9NSQNO1MaYt8KHrpKIUQKnoQKqI3zfiJTQnMWDELgoktjOLlaKhp",
+	"VjlI4inilrkUIFeWLMafdOxqpTufH5yDoDPtn+5IVXS04HlvIJLqq4SIyGjXoJGuENLaZiOz2NC+VHAm",
+	"e1wSoxVgUgV88AGdBX90jqTF5jQkActyOYIBcKUwI28tTwvQCXTNMZxNpDOzXFt+XwlY8RQBGsNPnMOQ",
+	"IpGJokDhdS77mq9Qh4QY8LnXIlmx98USOlFda6smKr8pB7KBMVwPgMPcZyc4rCrALNYgKiLCouqtdPTn",
+	"aAQjXgy8QuCbbEzfzvUzMr4WxoFXQSY2isEF47xJT6DR2Q3RSiCno4Bwvro6CBkLk/sRBzQTMAQH7Hys",
+	"ckwoAAxxGKr7ihdFnnbBeWu+74p+KvUcQACQLsXToga42gIDULoHQY2yS2lRaTL+dhyx+Fvmny3zz7+J",
+	"CUqady/jmCXjRjvK1cioMdYPHrlAApYOzSqwXAzVEwG+cFogl7hgHS1DweV4QHDjpBjB4nBtLRfUgRmD",
+	"EYkxQ8KCuXdzwU+MSnFs45DMtIxoDrK+RStveVRrt5golo+U1mk3E3uQUE1+7515eAW/EnbSepyFpVzE",
+	"ThsLjPYbgndxsgMc0rW8LBzQ/s+VFiIVmB/39B0kOo5eTEnQp9pJmvXOGOpXX32Gf8wzh2CkVcH7RzIG",
+	"7ZkewkEcgxpKAYykR2PMjkXi1+wYksUoFspD9SMFJ9R+JHuXnGElCtD9ITJpWGrUVyMWmzYMyUWDSMTi",
+	"JJX9gmcnHfwFzCNj0RvwoqNGQkJ7ZC+5DH6h7gRtUUMl2a1BKoWmkV2KX3z60xcffWpewCQJ85cL1jcf",
+	"vvztn33+s/8VX26yfTlhVku1kzVU35JOG72kxownifYThTHY0CwIzCOQMzAFuEUISor3RJbZWhdhLQ63",
+	"Ps6ijWsEphazDmPiJGaYAiAreGC+Qm5irTq5GusIealFEUUjig0gTHNkocHELKeC/Djzhw0fw9GaRYV6",
+	"HrHH84n9VNFts7COBAvKSNgqEpddjzASrHKOTr8CDyvm71UsX0HYY2ThOoY8EWRJcAsonqZUemK/Yq70",
+	"VT3oIsJXHExBCFNnWSMkDtYZIe4Oz8Qdz7m8A9VqsAtE9Rog2aPxvbsPX/zsL17+6NOV3XU4x6/IFjE1",
+	"hsWqRpWcDkCG6pcbk8TGJLGeWIGnLqis0PMX/RysE0R0FhYBr5z/jadyIXlYxV9p134jpF+su9Iy2uAy",
+	"nZPncsENCyXiRda/ymlanZnDa3eTxi+TEW8N/rq5MxduySO7UuXSGIG3ote96puzDIDnoa9UB1amWqRN",
+	"hBmpM9DpgRprh4WEDYXmS6uVkLpRi74Z70PqxdY9+i4Oi+ptt1zCKOFfOssbhCoMAEgEC71VFIxTDGN4",
+	"fxyg5y8N4TiDyWuTB3jxpMBhg4I/PSALqPFQThjC1QdFQseDyXkausBoFAKlzSmcCmkzleqVDj3X3sYg",
+	"sRHVeLBVYJ3FXlmwQkHNTQ/eWyn3eSJGRZPFmdJ64iMafG8W8AkDHOyttvEUwd1vM76ivSJCB0uOIcmc",
+	"Gb2xzDhVn6RPQelICo3CPGAIyihy7kJaaGRdMVG0QDQFCFQRT136GJQONVMf5arLu9nEzuQ3S1UIXQM4",
+	"irt0D1NDz8G44ApBLm1GMH07lLRzNiKcFsYMi2iOc4jOgWZAc+yF7KkEQEcaVKK1YcFLvv+s0RNZBi9X",
+	"AzsQqQ5eN5sIudtwBDFBCTHnDCn379OpaUSNl3/6n178yZ/UvxwM0raz+/yMGHWVxV8s3dXfUU/mv64G",
+	"lI154ywAeeY/7hAtgNh7FgGU/vxgo6Qq0mO6whoZRiYKUSNGQhyaLYDNKu+RYwdy3BzscxBkeAhWbYAG",
+	"Yidi4nwZgF7i4ORw+Oirw1FoyLZFiXW2v7TwkZ2zVPY2tHC/Mr2lTDXd9LcQc2hRBMlCBIf0tw7N+2C9",
+	"EU9HGVBBwO6J5vaYJnphhwSUURO7Mh2vEjWG/OldfBzhnoaptJ/d41Bmen5wC66lyivC7ZA/vSdkvxg0",
+	"2jeuQbP24/Zs2m5Ur4egqZ+k+Mqm7rHuhCXimJcZ+eZtYhHPMpE3GcCuQPqjhvxL8CXZEEYlAWzMZz8T",
+	"btfXPq0Hgw8a7e0z5vFgO8un8FDQcHUPNsrDBVYXgA2oIW7qmHVLnUqhtS0CH9D/6n4ttnBH9RYBdOUR",
+	"IFMEXjWwweoelwGOE4SqhL29qgToKunXglSGU0j+nlEkBE8qb1E+N8b0U9Y20I2Ke77S8tVn4JTPRVHm",
+	"Ense8QnWb3aFRSiSXNdnLZ2Ny6zBVeZzkcXI00vHNg64lCJb2VdRg5M1tYsK8yZcRGld7zZMe9ne39Ui",
+	"v3t7/mxWxNMKdzPE1Dp1csCv0uDk3QLOpW38BfI+LQS65avvymyCNwXCvlq7EHJ3kdztl9DVFO7UKp6m",
+	"Dc/7Kv1NldWf62lans+dmih3C3BLsXJv2CxTEo1bRO4ia9KBnCAX8mrT5g4DznCcZpkLErV4nVZgtdz7",
+	"SBp6C1EuV67cFha1NVWyeeVKCMpUHdSxT7UB1uaqZsFXMahRnRMxiSEEzQ6+wsDQTmCY75G0iTwuAAkN",
+	"PpqwrxxUL4J9ha37BCEzDpvrz710YpouItYVmZJ9IO70wpEMp0QrcJgOhZk4ih8gAuSlxBqXUQjVFYJf",
+	"kypgHmrSm7hsHcR90vjqZAovG98acjk5kvQgZbHxLGMjoUYQ9GyTqnKz0SKJWCmLNJuRPiAVTiaUmnjl",
+	"yps8zcpcaNxGPB8AXh/mkUGLtnARQi3Q8coF10q2mVQ2fzAC/lDKIp+YVfRheU5hyhHuym62z60WMiFR",
+	"i+m0L3lRQpnUYqDKvm0DGyb4LH9eQNekoqJ3LS6aTETuMaxh5sMR4LMFNdQoAGtnB25JTLciNiLZKDPN",
+	"T51pXAWqZo6JfWZqwgY+iqcFSJRdQaF4KcF7hVfLRSBCEDjFHsY2DDwWT5FMQVBfTVwYUoFTRLULSlED",
+	"TlioLDH/B0szwD+jBGe09u3IS4jtVmQFMiB7dhkMUXTXtdFutDrmxc42zAo2BAaEJQMAahlAwLZaN7da",
+	"22y71d5pNQjUWeX3CVIZDakIc2m/++wPX37405c/+vGLf/fR1i8++5uX//unL37vQ8MNSFCDUZWm33Kn",
+	"8Rh47+r8+4Lt0HCdETPbQ5CS1Nv2S0wrjGjbibPiWMjt7z9r4GVutBsv//CTX/z9J7/47LMXH//VFz//",
+	"6Zcf/vGXP/wvL//uz19+/B9efPy3L/70w0oCYrkDpye8Jbj3M8jUBEHaOqvZuXLy3+HJqVlClFY7zSW/",
+	"5qF7m0i8C5Ll4DxNLC+tEQzWNFrMM05fhUb1Iucm9st6JO/NqJ42JltD6DvgTFrzIusNlNJCY9Q4mK51",
+	"nQWCZAZzMY7kSKWyyISuQmxOD8LWIQxb20P1jkmVCFQapRCJBqsMgcjH7JJRFY1wNb6MUeqm4SMZiFsV",
+	"3CWQGoyQZy0gZrbajAvCu1IsphiKdFPQTcGjKEVFBCkKxhsUADQhIUgb310wnmllxCPT1TAFMD9y2YZd",
+	"0cQsuAPAKFNBgbhNa2PRLCChvVuicz1OZVqkhkfFEIgemzXrJEqK8D1McrdHEQQ4I1SYZ3WT3cfFhTdT",
+	"qQuSEbZYbIhH0TFCS9ym8Wvb0I1WxK5dj9huK2Lb12G6LWalSUoFs4H82JCOm+yRWwRSD0Z8GvT1SDJ2",
+	"qBRWfMEXHbppALJEPB86piFRTtgeFkiyRW9TCQn92BAJmXToYKuafsltQZ84oi94V6p8yLPaTaDiQmZN",
+	"qC+aGq2xaSHYFNrj2ZUEyQ+l6gSTDQt+IiSLh/xpJyH41NiuLeVggBwPQ2GxkRhVWXSwXfekWchQZE9A",
+	"YLVzrN93aLzacTAFtz7tBdM2T849VEZBeGAxoJFmGT3hEMCE8ycIf9xD+BHTGD5iHjb6Kaie5g/SVvAK",
+	"0YpAFBWibZjDhacnEXnb5gMROSE4FVe8CQ2wHLIpYFVBfPfTQhccNgHSNjxMKZghRdKwJlK5d1FQJwXN",
+	"wa/D0GFuMqmsWW0XqiyW6gWbMxPzKi7SWqRbIvGXCDbogVm6caoFSwtzUiiz1B2VYNoS2p7ZcWRrC4bq",
+	"1toNoZKDygugx5BwZHfDvBcAJk8tk9n/CN2ermOwale6TbVbZA6oLLRmbksr2bm2XTdhwD8JSV/IMglJ",
+	"SMh5QMZ3iLl/hapTSG0qKtQ8PQkFknb1RfCUOirQaN9oRY3wNjfaN2/e3KloU+ZnUou++D+/8/KzH3/+",
+	"5z/74md/uazCFJaICZSxQ1DG2q3Wt1o32xDQ4qoMoC5YJX+N9m5rRvkCwclv6UqrErxGbVjHBdXo8WPd",
+	"Ody+htV+3Fjxbaka7TegYpRfraXWZGqqZ9Up4XT+ciqTdfrg618ffbBGGgZUJJLijOCMC7FREDcKIoCB",
+	"Y6qWVcuqKiIKOuDasvoKCOvnrTXa+zJPa7wVZAjXuPOsfvia9ooW2sFj72iLw+IA0yEqkUdCS6Wdbow4",
+	"9SKhapdCx2H8SxQCiAWu8xBCznD8JkMHJds231xziiumEY9D4Le9sGDfFNIbpQVIkN6orr5rukWyRcVA",
+	"L9W4bbr06lo6G9JDKrGOCE5YhVraeKBwTmgw90b46XgAm8K9fijYHZlMm33XFz2CunwzpltzJA0Xexxa",
+	"b3c8zd4FHh04gwFRmks8Mis0WFehMOhkLR5wRyYXHQtsY5+uX3Dsk0V8qfEDbyJqv3HFWdGMhNejNvLw",
+	"HCOu5rKhZ6fkOYY3cQ3d6uLiLFaREjehFRecllhlvzZ8zTpypiIazhZsEZx0LbRO8TzNix6/YyUIetZb",
+	"ntVJKrA0OFibQKAYD0QuYnDV0/Pu4hqRAJzGEzB7UPACU7YyGRjYyPoMuU6+9EEqWTG21nhA9UHcoXmx",
+	"4wc0rVOqQd4heN+6kc4J0fKTrIRokfDnFEOK1usqlQkuzzkA+Qz89raSC5XFg7QvjT5YmuMyEBwL5z4z",
+	"pHjrFmz47AG5TQH//lBUlmYm/fECKcs3jSGmfUl740sw4UlffPGNGhAGW83B/8cMwx6FPmLNEcRvygUU",
+	"++OZjlihlM0LiX3t5wUVWt8Shb+Q5y6K8tHIFfWsF6/DAtW++PXNSvFrN2JYuL4oHjwROWRkwmodcn3S",
+	"iCCDB7JpMKUM4jkpycfQDKIROdybjjruwADOJiHTyp2abgabtj7X/qbdFKxbEXqJKyn9612b+YU3x6IL",
+	"Iao+ktiCyx2IIiSN5JbA7h3WZWlU+AKMi+TCY+5Asiw9oYI+/haCR3eoRYbAmA/vuuQsiCwzdCKVTfYe",
+	"5PePuNZjlSca48mQq0KuVxB3jxfdRRgmity9h37olRA5QKzDZbAui1yNwW0NDs60cBHjxNrBCnAp/m5R",
+	"jB7IbBJHLD7gQ3GQFuLbB0We9or4cpOZe8cO7x0ASp3KWVcMUoB1G+XqKaQfxYeP3j04vHO78/DRg/fv",
+	"3jkgVw6g7sXvb72p8jHPE5FsPcxVodpsUBQjHVuHOCKuxZ3Od5UucOs7tB2+dsCB6JW5iPdwVcgPFbxd",
+	"fc1V4cQAO4pfnJCuCuqLsIhq4VY70D9aX8DwQ3GPSu5R0HOwivbI2MU2w9V8AhByB6K39aYoeoMts6YY",
+	"avcgT/upjKseNQvCtstiWxy1lyutO9q8F2FYgBE53ZGObz14dNB58OjuW3fvH8SRBZY1vRPahM0kNHsv",
+	"RQqnCQUIdNHuE70hfzGgMwalW3EJaCWtpAnGK/SWxXg9m/RTJ00y4eJIg8xwmk8057Uhf9qBuqex9cL2",
+	"uHaYvkKaCdn4CyinmmpDXcBCjpB5FBhh71ST7ePDVQi8lpMpA+g7Z4tTWSJ04bH5zHe4VuYAkylHJFvm",
+	"R8zGIRiONsRbYjjNli5ywYewGbaopjpm11rbPsTUBkN/h+u0V+XiWmGBCkC/tRd3oMZMKjZOZaLGFOfi",
+	"Zjo3MDNk7uuC/lMnkASR56JXsIHKtWBdXhSGHOqCm0crfBZNb6tz0gu1lG3Ek0OvO0bkESeCB1RtBU3j",
+	"sMJGA510CYVjYx38RpevPUCRZ1kRzxanrcu376pk0oHC0Y32tdYbNypJ93poRrcYkTiwmFC19UxwLZrs",
+	"4N1bt+4cHLBLO5eB47y5f/fendvs0u5lcw+KTPjILPsbBfIMVJklnVwU+SRmo7IIIkO6vHfCUlkojPKD",
+	"GjgRS0obhxQ/unP46Nc7t+/c2//1zjt37797aEQmw1OguQ481SHTSmzzKOJ39t/v4Ju3Hrx7/zAm5xJ6",
+	"nCD7vxyRiPgIfEWp7AP/Bc9hqtmA58MMCixZgWOn1QrK41aLrmN+CKwT4htjLA80BnwTyiaCG4kXdj1t",
+	"nUwLcRU+D1BT5jEquIl0OEa3GckZdj981BO+kXNQs8l9h1sTrHjq431AjtaVhD/DsIYjlLKlst66vioo",
+	"lEmnvnA7bTJtFM4e1j+eXqRqDXwc5phrcvv11BNI/ZiIwgmjsBROEiBZlAc1o6B2gUxcxSCIYTM/hEfP",
+	"zC7j2i055HykQ5GlUoSBT1j7yda8wt5pKL5HtwkSYqsGIkscHrDPlcKwfIxxbEpVdKBelSug731BnCV5",
+	"akZu13huU/hAM9UdfKM2ywSd3sRK1/cy2piQZwF1OvQOWLdr2pa38mqVxugs50m0skPDaBvmQ6u1bQSG",
+	"PFd5xzPtz/+aoHhCMuFMkc65GMTr4F9G1tjeaW13WtvffevXdr537b3Wr9/8tzd+4+3dd67ff/3hG4+2",
+	"DxsoJEF7y0xoD8jEBOIE83Wm8o8/+fzvP/7ik999+UefzEyIgDXOPB8r5Cyc0Zp7cdou7Kw56qUFMjzF",
+	"qwu5i9nwbSXFBvh5I6mdJZoo9GcB9S6Q1HqBzRDpOSY5Iac9V04Q2+ryojdYII7x3sDywwHHAoNqLH3t",
+	"QQr2VzbyO8iWbLLY6HQxlQiwrmjkZg8fHHhgCj+emCrjIGIGKOa+fiWNA7JKMfXkBxBMNMOw+fGx6NGi",
+	"oa+LHbg0YEL9lT7u3HClyXQZggUs7myRNMVYVannAzlLPSNbHbNQaDOE4KSQptJEwDM3h75aibDR3m5d",
+	"2zkzHY2W62j3/FnP9xrPH69Mxr9jTvZFGyzA0iQwoTEIivVPCjiagbVg7b3ARq+13ggazcVxifW0gLfi",
+	"OaFEzYpIWLVcHEJN19EolC19VL5WRgshScvqKABDu9ZGRm6UZwV/quzzkkmdxxgKQGroxrrxq8EzwQ5f",
+	"jgjEtYUxoSuxz9OMHTd3b9680bo5Y++At+dH4QYQHWi6CPKlKJIj0LBRg3bVrZMy591sYnMLiXLFyCDR",
+	"QCgLVkpbrtfbCkotOhZjII6CVzEwFtP3bPBHBCCyW4BQKhJ2Cbj6t7d3dq9dv3FUtlo7NyQfim9jDn18",
+	"OZqC7eS9In3i0UKMmtuHqtoFQSA02V051SWLv4XZPkyPeE9ELP7/3n8fvnn38M2tm9NdGLljrJj4zZLq",
+	"R5O3DhJUXaumZ0Jb6GZcnkCqpaFpw1TrVPab7GHGe8IsAaUxcsL/tTi94umIEx6GqwxE08Jw6AosCmnS",
+	"vLBqd3XaOIkYhqdj+NqDfRs5axSMpg1HxEYyUf0j8EKAgNNksQUej21KrxEScy51hmAk5mTllKsWbDhk",
+	"PEHBQhq1K/1ks2MhoFtBVDIWoSKhDFyrSgrnCqlWOdrzNhGbH4cHYYHRgsYAXAqfjt1SQw6aP+Jm6WbX",
+	"3uIo0nNWIIViXnYXUi9hkS0JdxJD0zvmwlpwlsAEJSpmQ+t7sxAtlVZsUMf894MkNqzwFF5uiEgPzUi4",
+	"RNrMK37x6d998c///uXHfxYHff7/ST7p5KX8thFroFuHS01JKtgDObpGuUjSnitAT/L2aCSkFbSJJ9cZ",
+	"eg6ETA6GZ4cQiepJoTfZQeYnDvi0cc4JN6NVqfNvTMWWrR0UP1DajIbOYVWsD+5UdxJUJCM8HPSG440P",
+	"5Xp7j6Fat11m7eXNBhJeP03CLnkeYfXvDvYyUwQ8uCyNdiNT/VRuQYsoMFEI3rMK0oG9R+35lyvVldsV",
+	"zmTBcEyfo4xj8H91yQxhrPKtsE23OY2Xv/1Xn//x77z45//55Yf/+cWnf/fiR3/7r//wB1/8/NMXH/3+",
+	"yz/65Mu/+L0XH/3XxilrolWZ90D0nOhCDDscBla/nQ89c7LptrX8rX60i1jm6qMEl2THjxPUmefUMXAu",
+	"0GFXOo8B/5nW6aeZUWWT6XjSsdxbbkoLDuMK3tNXl7mBkND5hBn6UUkprYN2N5LddtQgwCmc0637jahx",
+	"nEqedfwp+JcPf/z5X372i3/6jy9+929efPR//+XDn+Ap/vJ//MEXP//h5//9hy//289xHf/1H/7g8z/8",
+	"q5c/+tSvZ54qdN5dNzMjZM5Gu/Gtmzeqi5ursgiwlEV/iAAi2xHJuaSUctkp+InwD5rfcPS4ea83osZY",
+	"pP1B0WjvGErpkjBD1c+cBpEbjtJoN4BKAw+d4xt/HjXAy5actqzTa7f8StWOcgXVunbYKx7LxdooroBN",
+	"es9DDk8Siz17m5zSjUZrpC5MDOSBxONU1xn0+8X5OVYpXcrya82Sr9b0a4ZDht8jWWv5teOYNf3aXxbZ",
+	"fvd9PWDzNRZu+rWDB/eZEQepLQwLZeOByiByymhZXdHjpYtf5EZRNBTTzrzHs8zI2RTFB3r4XP2dCt6T",
+	"6s6zjFljoU8vJYU+giC4kVERjAJnBAyjwBFWIQnFqWaZ0kZYAkwm1wZpuNgPYUdyyeJAAN96W0xiKuxc",
+	"9AaBRYEydYNuURDPXZRCsMlHMsTe1AhLb8a2QG8AY91XjD84bX8/HCuQO3VEgSeAIASonixFGlEj3doF",
+	"JwPvKxZLo3PoA9jl6zffAJN9TR+PV+RyX08De73ccOpinVVocPb4nZ3A+A50B4cIfzrRyp0nL2tYK0nV",
+	"WgEkk+qGJCmHDGw8/2TWtxQ39dzMt2kpH7UNTzTP1QYfHITVLPC2z42Es5FwvIQT2OgdgV1N1lnXUG/u",
+	"+tVndPcX5ixTlNNqLMy8tH6+8umAAoi5o8EyVwmUtqadqLGOLhXqtBSFjRbFqYjr7UrEdVKKhb9Pm1pt",
+	"22E0N34DJpZOL+PpcG6f1282r/+G80JDCKB9nc4QIUgYPbWSbb6ICXt9e9t8AOi6VPY7c1zgqNItnLXF",
+	"Sqt9aNs9pMEQ13jx0U++/PCHL3/04xe//2cNiiPrwHYAk5pW64uFreq0Lx2SUo056WyRAVGjMCKAy99V",
+	"Bc86rvLWjVbUKEcJP23mY54W/i2zqWfjTObG3RYFT7PTWBPE0mxy9i84Zx+tH2B7HKgxy4xSlhYQFCyS",
+	"1Yh+bXb+DE2/ihg2C7yxBCPE2cM792/fvf8W+WQpDBeSnjBOGdPSlgi/HQmZpLIfz4YTYWcbXnJxvORi",
+	"+QN2UKH59iuk8PbTMnSdKPeSVPzaeVDx00n22cnzMoQ5YlKN2a39+7fu3Lt35/Y3Kyz2G0bYkaZVEiW8",
+	"CxxCS85ouJwi6OKpcyLOrQFP5jLIcHZ4zNbXnpTCJgWTawR0bTTyFfYnCn3z9aup3j3gWCO8XF95BFwb",
+	"xEMgwxAo4FDtsG42QGkHGSAeZg/8wnsuKRcfDWq9gIVqwHOR2B4Mf6I0fRtt0TUnEixYYfmtMK9Kv4Zx",
+	"MmaKAlga9OAm76P/aNZMqoJqylmMC8pZFpR0b3vqi4LFlIgDYRroQopr69ab7fva8UA+MNJEezfCvzqp",
+	"7gxV7ouZLsGSplhPqjtJ6TxtU648MuSQW2zWf7e+yy4KX7HJFOE7uXqSmk/bwWvbUWM8mABocOe4NML4",
+	"lOvP3/e7RZjDRUdrj+1Wr0PjHP1wS8Ph4tE6jcEAAZEb0K4L5hO0O0BXuCPGKVZJAtn6lcj/YCqlsIVa",
+	"BeCwkpCH+OX0NmBgaCzZhAUgtK+PGTlYEIs0zzVLj0GdEblgUozbVqew5bCyDNqgjEcMsmRIqc0tOpIO",
+	"CoO4EQBeqIRPXtPEFprsbkFczCKCRS6o0d0/XRPaNpWLiNMdY2LjaCSkA3SPjiSg6A/UWAMoDK1hEgSz",
+	"EYO4FCNic3y56XMoeRehJTDpEqA5aGCziaxH8u4xudpKeSLVWDrmxGcSJNglQJBHZ19cyl4meI54DzzM",
+	"XaV01MsRgbBCzTKzqoZNpYWvGEFxfEfSg31UvW3XWm/YuEsMr6MZ4FoiGdftoM4HKICQJBq3K1KH1S5V",
+	"zh4+enDrzsHB3ftv+WIVTaB2YvY9SrkNnkxElkL2Kj1pCTqKO07gcO5TKH2XBA0gqzKv24PiIKkGXAN+",
+	"RfX5nGvXm2t2+j7gqcdng5dLCVi3hiDY8eJ+QEZTBcOvB9F+U0XlquKbOQlDngiACZoF4S2UAwJOpS4E",
+	"D0dirmCS87GkcVTeDHJ7VQ7d2KLRKjfnOuM9kezRSeOFyP3hNHMnlzX4Q3F+e64GHYlIYw7ZvtRsuPPI",
+	"nPtY5QVAf5S0MhscW1cAxUtn6XToLZARQE1ReVgyL38iwmGE5yhXo1HlvLko5IRPKP4ZTDQiZydiVNTn",
+	"AANpOLs4tyYOigWMb1RuAuyfGstV0kpgHoFn8/mvrKFle2NoWWBoab1SQ4tb+4s0tBBv2uQrb/y4a+JO",
+	"A+Ccr7vjjBKU0qDywJh3rtYgK84uNAc5mRdFWos6BsAg3NxLdr3VckEKaKLRou3L3MFgEJ4sYuCY1BH5",
+	"A0ggdCFTkGiMARweeR2E3TqYT3NPD+0Uvj7mkO8/ayy0dVAtnVz0hJEtfWo0UsX1Eorre9yFHkljArpt",
+	"eycHcU3Oc4UXTTW5i02uOA7rr6zJ5PWLgbd8UQ622aqzUHU6KadaOFyZtWLj6fxqCr+DedTWFwtVbDDQ",
+	"UhA4oBrOVIM/o+1DzyWFD6RAhEzzsiY13afGWroYgWpmkRlvsBHPixSLB1xS0AR9xvjYhE8iVspMaM3i",
+	"QaoLlU+a7pnOOE2KQezh5wqjnWnUVR1Y6OUmO1AWv9NoPAOVJexYgBZeCMTKlCyG6J6YaoBLgqEMasZw",
+	"qrXeK3OtctJsMrMfKUzP6DaCkCurjzowZhZbufk4V0OyZtuvChUzyfNcjdFwkmpYSxqHQr2rmqJqOAmB",
+	"tBsiLHSbxaHoG++xGCJyO2kS74WB09vhJ6HZLvRyjdBGu874vmfhmjpSmdbIPjCpttbac0jtCKJkq62H",
+	"lX8QOjMo9lNpYqfJ9rOMIqxRUc2EWXZzjoKKO2AIMOsCu4qAbJUpR+GIo2DEQZGkytQRBm07Co8IQOo6",
+	"rZVgt2HkqQiQ8GvXcBrFF6rHgmUNwRBQTigGYjjLte85zMhTwPLBb4IDBIko9WbOusxFYhKrSPhYtciQ",
+	"n1NlhYdm/d9MswIwrxcM1dUWsqtnho3q0Jxx2x+XjB3Fx58vHITNMgTNsb7binK5bOfv4EuH5p3FIyAz",
+	"GuYN++pRKid0O3PnYV/jGe00nrdQzgmz7HD3RyMj3y0cqN8le4sWnjL7UGUMQpZDqJdoLYuNqFFK/+lx",
+	"NIURaliTeWnrCQeQVOBNZlC3gxbM53fDVpbbc2uoYrfI5RgWkQLXI9jk8R2ZkWsWigW3divAgkqKJtgw",
+	"SNC1+LF16xJYYpYvKHXa1mAxUzRJxLZCqd8wAgTQUDYuz5WhXwlBPVlTVpO9lT7BiqhFqWO2a1EGjSAB",
+	"JBDh84IFqc75nbfbLZRr66ZN5pJwykP+9J6Q/WIAVSqjxjCV7nM0gxW7zI52Kf+jbgCW9S296hB3vuhW",
+	"GJHKhhEHxVbA8BKD2EDsZThnSGCoWZg/vmjStkKkJR9QLFjlaDRusn0UR45TgtwcOkjzTPVOvJjka7sM",
+	"eYIWXOeVoqwgXrAkPT6G5OTcFngPWzG6XJdrSP0dEnaBhIwmWRYi8lLfVF3eHJAvKafI4WQcKHJM+aOd",
+	"Juze2wfvHLAkRbv9kJ+Itp2RTyVObDAD5TSostApzQo6a867lYEoVtmSY5UPQU9LeCG2wDK52tm02+RQ",
+	"HWir9oDCVGXAUwZXqLWGdgrDNmLGPSPuNpZ4+BYIsa+2MJYROMygFimfTsMwJwlkpI3eebF6J6x6xKQY",
+	"vwrV8irYXBYE04JpjK4YYMXEb92p5n1iOzZEFl3XVMa/DxcqZ6DlBRI8Z0NRDFRi86J6A6Hh11EujkXR",
+	"A3UENRHKFUWIlDEHZdE55hxBsj5CF66FmlkFiMm50NAIaEQQMzmHA4EKU9sCDE8naHoZRRd8gs7pxNfv",
+	"T3OLnFxKbehhk71L7m87KJRorhne4bzQFfhe+8gbAZgDzJPc0litROSiJg7ZTAWUmPtqfCZgQ1rKanLl",
+	"e9xl9ey2XBEys3L45fUAjes0vFg4DI32dSOKmM4a7d3WCjmLMNMLzVcE26m3Vq7jy1vDnnka9sYasVhn",
+	"s1XSwp9ShAlNuJZqVZLLIVQo7Q1s/V+QlvaYWdgJGnCkclESAU3c+LA2Pqx1wpiBuk/DBdrDd2bYQJfj",
+	"dO3683rWSixxrvX2niECmkZIllA/SIsU3zasn74G7l81M0eINJaUFl5WG8YD9QsqYPpSoWXsSE5hmWmK",
+	"FAnjnbEOk60lAC40BGzwEeGp46VwitBwakH44TIDbr5jiUdSlSQC8AqcWlqghxGitq5ceQ/ZT/PKlRqe",
+	"j4ycyn5LohzEqKEIBLFjVIMgTMoG7YDWlmpmRkhdPZgjPZi+LdAwfRVZRq0kICv1shIii4z+hHXECgrx",
+	"gRFakQKYN63ufbuLgFAhWV+5GCNcDZSFAOYSjc2odcH6ZWZbEcW5zIQVb9BiS/IKPOTjBUEhNbuOGqWQ",
+	"PQFRbduVfXZiBkpqumCxBvzmSxQ3BCGKe2F1KQWaplNrTTOXj+ROpVlXXAGqZMCDQyNd6QJ8DTYoCY68",
+	"W6yET47kbv3wjlH6tZcDHr2Gjx5zDQO3AZdHcp8EOztoPEIQgBnwFa8sY8RlLvo8T8DpYc0cCCFt8UBK",
+	"TXqQO7+ITkn1U83G6z2LgFmgBk95ZvgjhETCZa9Ucs0S2lpbJC5PrDUewUyscIimeDptkKBgkxbwvBSq",
+	"/tHg6kDZ1iA6DAz7vvg8O8D3KWzVnezKLOBgYZrckKfS1ei3ZWo5O06Pi4FdKTNLZ7VJpZs3Hlu6PlBI",
+	"bVDKJBcJrP9IqYwsa2OVn9CNvcV7AyIOAHZsVBEbgQo2UoA5tpGdUIDO6Bamd6tZYLgukoxLsWlQbN1S",
+	"sshV1mZSbQGESnwZ76u2y4FQ2ACeOQt8EyhSsU82CXQa9dRc1kQF2gdNyKoIs6qAmeO+dCG0rm4I0Nl+",
+	"qgsgtFwzDvyByntYdBnnlTsGaQXOQ2Sr0BxJo4XMqxAiVdE5NuIKWqW2W5HhnXw00uiRC3r3BRgZz4yS",
+	"OYmC0nozCZVHEplckyJBKX55bjUTu5bB+QXlKi20yI6jsxY78SrTynEaZMZfwoxj+lja6GN43ysL/tgo",
+	"MF+pArPJdfwaKwkXpBmUXXPaumLLo07NUQ32iSmjd99l/Tl4MBTBbcEhjn6j8FlyhhtmZ91vtX7vB7JX",
+	"E6ZW69cpdSqF1qv5Z99TeXK9hfbxha1OOYyczT2VxY1r3t6eykL0RT6/QYpgyztmNVZxQ72rRX739vyG",
+	"IWJ6RZc+wKUt79L/2nkIzOlYxUPgTriH/dmUuj+T9X92RauugD3rLQbFlPx06KE8hp/KXEQ2JnbaeRDm",
+	"y+jlfAjzKoDvW+oDKk1QCmdkVHO65Ex1fyB6RRRgvptrHVOkLV5cX+ZPu2I/VJGbNHpS2Sg/Db1+tvJ0",
+	"iGUYYJUFEVxSkHU9TkRS4s0AWXTfjdmIotLHESFePn62mOpknMBylJHReXAbbBO2bAOaNoK2x4TkaAV7",
+	"O0irS2pqyUfgKdmxiXGmWeoT3LeBZExhTlgv2vVWjNOesC0FleDRmqRySuydBXms5wsXCfDYVeqErGfO",
+	"oxByi/b2zm40xZXajZ4qcy069mWfqAMq4XbQWuPzn3z8i3/4xy9+/k+IY45CJZT7vupfn2En7ca1nRD6",
+	"GiXY4SiD7OvKuW60G9958ODtu/ff6tx6cP/Nu4/eWQWB2OzABcMyrrG8S6UkBffM5ctg1UAcBGUgVesI",
+	"EnIYXIYgqcdGiaUIHukvR6MNDy/Ys5CDY+4QSGmziUNrZgOtdyLOpNLgIVkasjGstrBBbNx4SXymz3vi",
+	"FuCATIsbwGnXEhkeL1Z9rpqLmOoi7em5KI3mdB/4x14BxfPYs7Zm7U5QHHV7+3X3qZNDjYY3Xm9eP/1S",
+	"E3qeIaKt54/PfsVvgXBwqukCRQib9eRrAUFw7EYOX9dEYJa1RhAHabuyxmeSrIPbgq3MuRQYrd5fNli9",
+	"T8YCyL+gcFxZ8F4xJwbuvNXmM4Th/vLF0/VXC6frb6LpLj6arj8/mI5uxnoX9uqzgvefo2acCaw7VEej",
+	"sQtnwYMqnbrgE6MkTkNfoKOu7915muKMpeqqZIJYO7MK3G0YwCHvN85W6HpzLi/iXOJuQQ5hf9XDCAaZ",
+	"FVOM+/cNZT5vev04aozKGnb1sCzmH8TzIrunAyP0N16Yr/EV2E8QbaDvrF4pgeDo1W9ELV2+6l4+Ra66",
+	"ZZ9byinyKyTd0MKsIuG4Nd9wkwuWcmYkDbhdGDkXGcUF7drJ2sLP2mzn8TwPgr145uDEuRiqJyKmHAAS",
+	"gyjU0Tk3Y54kMRMS6zJhMAlF9pAqDOtg8d327ZK4AMZUOgnLxa9AInqBklU0A2/HYrLbx1Sg2GVgpxi3",
+	"hGOymLm2wwGnyDDKtOa5YDxJRFITyA89Wpa5vvG8GFQs5zxJzDaW242oUe40gFCYJYYvdxurFA0yRBIG",
+	"edFFg8yCgbkWh45/037APHYaj88KsuSmNp/CvYfCuLZwMN+wAPWNJXVNynvITwKqq8oCQ9qAcEEcYFn4",
+	"n1NZKJYW60o3Iyvh8GSYSohA3FrCoLo/GlmUgVdnUyWXDSGXvB41KA6+I8XYfru9479GSDf6YbcCDkdf",
+	"XvdWWPt+a+faGSteuTU4TXnw8YkO+gHsq5iUv7Grns2uimvancwCBmOMNR+NFsVfTd8HPTSdG0ozP6fx",
+	"EWF6YTrj7JuUw5j2pcqFR7HFKnCzHHt/NMIWCTJzfa5tfRCVsoYBQqthOogBKhG+mCDtuxAjXiyRezfl",
+	"Y218/tefvfjoU6O7QIAz3kUPMk6+0t31ojWfE1zjchPag/yVCabVrzOVf/zJ53//8Ref/O7LP/pkZkIE",
+	"tH7m+TjX0KIZrbkXp+3Czpqjfr4COAke5NUFu2Utips0vo1YtSKbwCM5HdCFiGvnwi6WS9arSYRflARP",
+	"quWI90XCzHn2MN6p1AVUAGV+zAjgVstbLjpN4ZWU4qingCTM1VTeXaqU/ivILsCidwQvfMaaqnbvVso4",
+	"ALaOcAI0s43d+pcqewDhn+Dir0edBoJnaLypVeG+iz+fiQ2vtAtmwqJXInb39x9Xpj8QvRNP2EhxsxXT",
+	"g+nTnGqnPiq7WdqjyYMRbu7cH8GvFzf1dc/HcsvlwJxchXkJadTDtJ/zavHE5dav2vWzRpfrtLdfmsP0",
+	"/ceGC3QFz0X+tpjYL7QACGT4aIaKGZ41wSSHiJtnfm5EjTLPGu3GVaSYOMTpF95UOUOodVdhSvoS+W2b",
+	"3sIr1SeOVZapMZpFbNYF2j1mkZ9MB5CUiLBZiEkXdDBSWYapxZjI5fK1Qlxnl9s+jelX0yGEUtrjqKsJ",
+	"0JbdL8HoEX9fN5mhi2m/zD2WaIjPCEv9mmY8SXJzp3BpRGI0ZSN4jKAQV2XMQF1mx/3uKFM8EQnAlMG4",
+	"/SL1zIkUCcvV2DScq3HEemZcRv6GNSsiNuKlNp9szZgpqDfI8ZhZLPG0oPRdKLQxUJktcuaRtykM3wXT",
+	"SUXprWY2Hq7SrCY9EkFqAb5WatGx38dBpjhE+fNekT4RR9K/2J2wNIGs2w8s+ukHhIgGMuUH7IMj+cHW",
+	"1pb7zzwZJzk/LmL2AYtT2cnFk1SM44jFT1SaiMR83xWp7LNxnhaFkAxf8o8y10TEYhxU9XVbjUgHuryF",
+	"GcfG6C1oKdWGyCTVJsAaQKO1D7APwu7cCPxL+HzwmUHF/bZLnobkMQvvFozoSO77qLfUw65BWVWy4oD5",
+	"xDZOye3YhM1JwykPMSMfEphjQ3lSZVN1HXIf9qTnXEgo5IRlyyr19iEZ02FMvqYpOwWIiXbAACR10gip",
+	"Wof91qVwQK5JiLdZeaxuZAdpX5oFAQgAzsaiC/IAgQqbH1UZ0jiiwvVTtMMhggN3MLJiosXcmHjzJAL5",
+	"EUl4wmWqB+Gd9SSspr/3LKU27ChJE6bI1gmQ0LZgYlrgwubCZuib1yy+JSBBNysJeUr20iy19dlmCJS2",
+	"zA/l3lxlQjepAhNuWYx4voDk58ELqIqTD7R0pHcSgN4SvESas16Z52Yl6VTghIY8lQUn+u2t98dHkjlE",
+	"DkQvPTTtUhI/DsQsNB4+C2bqB9AVUGcH4MERlAML9ZjVtdNBmIqAHTmUTZ5lFehjdDQaHuF74LlwJSKx",
+	"YpaGK2g4n7nB5mkLssBzYSYEBMa8gmMx0la4tBWIc1gxCyk9lrrtEdCi6rJj4QQ0pkd+DWFeVOEM1g5Q",
+	"rrUQuLRTuBYObESDZxU3ZxpzvbIsWEBzdiYeq6Sy0TG4SuihaGq+WDJMZhN/4uCdsF1DCwmT3JdeqgbO",
+	"zidTksuCIHbgBiOH13i77DIbHlVoV2oTwCy8K9kWnbKVGs0SdnnvJFP9IGOtOR2cks4lnicQSqiOHc5w",
+	"xHTZG5hzFOuhBuzuWAx5msVBo1jwqK5NMOjncGDNpe/LVKPAAtJuyjMA4UifEh5uQK/DMVMbNe3vG3GP",
+	"EDWwKhTvOUd/jRDoUfTSnI14T0SIOIONdHnGMbehIkXVdfwIz6Xmk6kqs7ZH/NYFhof4xgEhhFZqmn/H",
+	"vof4/S5bEos+RJ4LGVoCB8YWXCOqZQiRZG5nXI/VKPTZjh8KNcpERCtEoibACtG5xBY9t5kJJwfIXbd1",
+	"LtpnRlhPM8srzKYbcdOcYOgkKL9Ii6uGAqJbS5BcLSu4cuXWwfeuXDF89d3DN7duskvYXh5c+O6ksFgN",
+	"Q56fXI7YW9/ZvtnabbFLb33n7ctAJc3L2zfMIb/ztCcyEN2EDgr+jnjOC4VZn2YXhzxi3NAsLYZpT2Vm",
+	"4XMwQHaxHIGZEiyK6vXKXGOZBXVs5EGrF4BQCuK1InQkOCNQwibWYvTtvTgotYrTff/ewftXrhDIETSg",
+	"B0IUFfitARhvfNUCmzMKT9oYFUsZ2D4oKGXGAZsJq3SqHLJndZkVTXabY5nidCh0ZKY8EnlPyAJPp0xY",
+	"InrpkGcUwUKliGFUHmB/z4g8A5U5Ycx0ZgtlJmk/LaBeMS8gY5Wo2ZAXTfaOyA3H7Iksg8p6gBeq8pOu",
+	"UhYXnUMxw7HKExhCLn4gerb43pUrv3bw4P6VK+a8Mp7nHKQizDm2ctFQmCFRPWcjhEY0SkCCL/KyGDBw",
+	"3GiH++Q2r7LyCPrhg4B6KiuHhheqYzrHHIGhYfZUe2On1WqyO/BmDnWLcsH0SToaicRfMjeeY/fQkXRB",
+	"T7DiIzAXm3VvsruSmWlXa0uPlE4reiqtQoQy6baDrQ5Htx21rt2Mrr9+A/qNGMeVsL8fyd2d6PUbrxuy",
+	"kPNeYfQ51AeO00zgGcTdQBMYnoHU6hG+CiTIRK5wh7u8/VJo3WbXdnaCZQWnK4tNDwQCZzbCLhUueoUN",
+	"g5ZbR8MBHo0C6YsAVSjtIQVkPBOu0hMsZs5TbUVtZaYztM/AMqssEKvxhzpdwCIxEdSttJrQeGBWLRgF",
+	"gBvhUIilO1mdZ44ZhIJ/DgDfINekujCPPnHxbiFfwxHMMaIYGmuZIcnhuhyZIWmVB82QDer54+f/LwAA",
+	"//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
