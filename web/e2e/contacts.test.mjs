@@ -102,3 +102,22 @@ test('tags are added, filled, used for a batch and deleted', async () => {
   await row.waitFor({ state: 'detached' })
   await viewer.finish()
 })
+
+test('a person is erased, and the page counts what was erased', async () => {
+  await server.api('PUT', '/api/v1/admin/contacts', { contacts: [{ user_id: 'leaver', phone: '13800138009' }] })
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await viewer.signIn(admin, 'contacts?q=leaver')
+  await page.getByRole('row').filter({ hasText: 'leaver' }).locator('.el-checkbox').click()
+  await page.getByRole('button', { name: 'Erase a person' }).click()
+  const form = page.getByRole('dialog')
+  await viewer.checkAccess('erasure form')
+  await form.getByRole('button', { name: 'Erase', exact: true }).click()
+  await page.getByRole('heading', { name: /^Erasure \d+/ }).getByText('Finished').waitFor()
+  await page.getByRole('term').filter({ hasText: /^Contacts$/ }).locator('xpath=following-sibling::dd').getByText('1', { exact: true }).waitFor()
+  await viewer.checkAccess('erasure')
+  await viewer.screenshot('erasure')
+  await page.getByRole('link', { name: 'Erasures' }).click()
+  await page.getByRole('row').filter({ hasText: 'Contacts 1' }).waitFor()
+  await viewer.finish()
+})

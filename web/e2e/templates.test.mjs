@@ -62,9 +62,9 @@ test('a template goes from draft to review to active, with versions, a preview, 
   await form.getByRole('button', { name: '作废' }).click()
   await heading.getByText('已作废').waitFor()
   assert.equal(await page.getByRole('button', { name: '编辑' }).count(), 0)
+  await viewer.finish()
   const [template] = (await server.api('GET', '/api/v1/admin/template?template_no=login')).items
   await server.api('DELETE', `/api/v1/admin/template/${template.id}`)
-  await viewer.finish()
 })
 
 const words = {

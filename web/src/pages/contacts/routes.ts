@@ -18,6 +18,20 @@ export const pages: PageDefinition[] = [
     operations: ['listContactImports'],
   },
   {
+    name: 'erasures',
+    path: 'contacts/erasures',
+    component: () => import('./ErasuresPage.vue'),
+    title: 'erasures.title',
+    operations: ['listErasures'],
+  },
+  {
+    name: 'erasure',
+    path: 'contacts/erasures/:id(\\d+)',
+    component: () => import('./ErasurePage.vue'),
+    title: 'erasures.title',
+    operations: ['getErasure'],
+  },
+  {
     name: 'tags',
     path: 'tags',
     component: () => import('./TagsPage.vue'),
