@@ -9,7 +9,7 @@ const texts: Texts<typeof zh> = {
   user_id: 'User id',
   name: 'Name',
   attributes: 'Attributes',
-  find: 'User id, phone, e-mail or DingTalk user (beginning)',
+  find: 'User id or address begins with',
   inTags: 'In these tags',
   notInTags: 'Not in these tags',
   notWithTags: 'not together with tags',

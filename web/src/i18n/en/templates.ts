@@ -12,6 +12,7 @@ const texts: Texts<typeof zh> = {
   language: 'Language',
   translations: 'Translations',
   version: 'Version',
+  alsoIn: 'also in {languages}',
   versions: 'Versions',
   noVersions: 'No versions',
   by: 'Changed by',

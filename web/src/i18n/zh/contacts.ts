@@ -6,7 +6,7 @@ export default {
   user_id: '用户编号',
   name: '姓名',
   attributes: '属性',
-  find: '编号、手机号、邮箱或钉钉用户（开头）',
+  find: '编号、手机号或邮箱（开头）',
   inTags: '在这些标签中',
   notInTags: '不在这些标签中',
   notWithTags: '不与标签同时使用',

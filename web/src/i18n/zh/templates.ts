@@ -9,6 +9,7 @@ export default {
   language: '语言',
   translations: '其他语言的译文',
   version: '版本',
+  alsoIn: '译文：{languages}',
   versions: '版本记录',
   noVersions: '没有版本记录',
   by: '修改人',
