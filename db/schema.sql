@@ -801,13 +801,13 @@ CREATE TABLE public.messages (
 )
 PARTITION BY RANGE (task_id);
 
-COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/queue and never changed. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
+COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/queue; only the erasure of a person changes it. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
 
 COMMENT ON COLUMN public.messages.task_id IS 'contains the day and ascends with time';
 
 COMMENT ON COLUMN public.messages.phone_number IS 'the recipient as the caller wrote it';
 
-COMMENT ON COLUMN public.messages.recipient IS 'on the channel sms the same number in E.164; on others the address, empty if the person has none';
+COMMENT ON COLUMN public.messages.recipient IS 'on the channel sms the same number in E.164; on others the address; empty if the person has none, or was erased';
 
 COMMENT ON COLUMN public.messages.content IS 'text without signature; of a rendering only the beginning';
 
@@ -982,7 +982,7 @@ CREATE TABLE public.report_logs (
 )
 PARTITION BY RANGE (task_id);
 
-COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, receipts of providers, and who requeued a task. Written by internal/queue; only a requeue changes rows: it takes the outcome. Partitioned like messages, so that the facts of a task leave together.';
+COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, receipts of providers, and who requeued a task. Written by internal/queue. A requeue takes the outcome of a row, and the erasure of a person its texts; nothing else changes rows. Partitioned like messages, so that the facts of a task leave together.';
 
 COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
 
@@ -2210,6 +2210,50 @@ COMMENT ON TABLE public.disk_spaces IS 'The file system of a folder that one ser
 
 COMMENT ON COLUMN public.disk_spaces.free_bytes IS 'what an ordinary user may still use';
 
+CREATE TABLE public.erasures (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    asked_by text NOT NULL,
+    user_ids text[] NOT NULL,
+    recipients text[] NOT NULL,
+    status text DEFAULT 'running'::text NOT NULL,
+    held bigint DEFAULT 0 NOT NULL,
+    counts jsonb DEFAULT '{}'::jsonb NOT NULL,
+    exports text[] DEFAULT '{}'::text[] NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    next_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT erasures_asked_by_known CHECK ((asked_by = ANY (ARRAY['user_id'::text, 'address'::text]))),
+    CONSTRAINT erasures_finished_knows_nobody CHECK ((((status = 'finished'::text) = (finished_at IS NOT NULL)) AND ((status = 'running'::text) OR ((user_ids || recipients) = '{}'::text[])))),
+    CONSTRAINT erasures_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text])))
+);
+
+COMMENT ON TABLE public.erasures IS 'A request to erase a person from what a company has stored. Written by internal/erasure, which forgets whom it was about when it is done.';
+
+COMMENT ON COLUMN public.erasures.asked_by IS 'user_id: the messages of this user, and those that were submitted to the addresses of its contact; address: all messages to this phone number or e-mail address';
+
+COMMENT ON COLUMN public.erasures.user_ids IS 'contacts.user_id of the person; empty: finished, or not known';
+
+COMMENT ON COLUMN public.erasures.recipients IS 'phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known';
+
+COMMENT ON COLUMN public.erasures.held IS 'tasks that senders held, and lists that were being read, when they were looked at last';
+
+COMMENT ON COLUMN public.erasures.counts IS 'how many rows were erased, by their kind';
+
+COMMENT ON COLUMN public.erasures.exports IS 'folders of exports of history that have erased tasks';
+
+COMMENT ON COLUMN public.erasures.next_at IS 'when it goes on';
+
+ALTER TABLE public.erasures ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.erasures_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.events (
     id bigint NOT NULL,
     event text NOT NULL,
@@ -2263,7 +2307,8 @@ CREATE TABLE public.fruitless_submissions (
     request_data jsonb,
     response_data jsonb,
     status_code smallint NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint
 );
 
 COMMENT ON TABLE public.fruitless_submissions IS 'A submission that created no task: it was refused, or it repeated a dedup_key. Written by internal/queue.';
@@ -2275,6 +2320,8 @@ COMMENT ON COLUMN public.fruitless_submissions.phone_number IS 'as the caller wr
 COMMENT ON COLUMN public.fruitless_submissions.response_data IS 'the answer; data.deduplicated is true if the submission repeated a dedup_key';
 
 COMMENT ON COLUMN public.fruitless_submissions.status_code IS 'HTTP status of the answer';
+
+COMMENT ON COLUMN public.fruitless_submissions.company_id IS 'the company of the submitter; no foreign key, as in messages; null: stored before this column existed';
 
 CREATE TABLE public.idempotency_keys (
     username text NOT NULL,
@@ -3886,6 +3933,9 @@ ALTER TABLE ONLY public.directory_version
 ALTER TABLE ONLY public.disk_spaces
     ADD CONSTRAINT disk_spaces_pkey PRIMARY KEY (host, folder);
 
+ALTER TABLE ONLY public.erasures
+    ADD CONSTRAINT erasures_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);
 
@@ -4084,6 +4134,12 @@ CREATE INDEX deliveries_provider_no_idx ON public.deliveries USING btree (sender
 
 CREATE INDEX deliveries_task_idx ON public.deliveries USING btree (task_id);
 
+CREATE INDEX erasures_company_idx ON public.erasures USING btree (company_id, id);
+
+CREATE INDEX erasures_running_idx ON public.erasures USING btree (next_at) WHERE (status = 'running'::text);
+
+CREATE INDEX fruitless_submissions_number_idx ON public.fruitless_submissions USING btree (company_id, "right"(regexp_replace(phone_number, '[^0-9]'::text, ''::text, 'g'::text), 8)) WHERE ((company_id IS NOT NULL) AND (phone_number IS NOT NULL));
+
 CREATE INDEX fruitless_submissions_task_id_idx ON public.fruitless_submissions USING btree (task_id) WHERE (task_id IS NOT NULL);
 
 CREATE INDEX idempotency_keys_created_at_idx ON public.idempotency_keys USING btree (created_at);
@@ -4095,6 +4151,10 @@ CREATE INDEX messages_default_batch_id_task_id_idx ON public.messages_default US
 CREATE INDEX messages_submitted_by_idx ON ONLY public.messages USING btree (company_id, submitted_by, task_id);
 
 CREATE INDEX messages_default_company_id_submitted_by_task_id_idx ON public.messages_default USING btree (company_id, submitted_by, task_id);
+
+CREATE INDEX messages_user_idx ON ONLY public.messages USING btree (company_id, user_id, task_id) WHERE (user_id IS NOT NULL);
+
+CREATE INDEX messages_default_company_id_user_id_task_id_idx ON public.messages_default USING btree (company_id, user_id, task_id) WHERE (user_id IS NOT NULL);
 
 CREATE INDEX messages_recipient_idx ON ONLY public.messages USING btree (recipient, task_id);
 
@@ -4216,6 +4276,8 @@ ALTER INDEX public.messages_batch_idx ATTACH PARTITION public.messages_default_b
 
 ALTER INDEX public.messages_submitted_by_idx ATTACH PARTITION public.messages_default_company_id_submitted_by_task_id_idx;
 
+ALTER INDEX public.messages_user_idx ATTACH PARTITION public.messages_default_company_id_user_id_task_id_idx;
+
 ALTER INDEX public.messages_pkey ATTACH PARTITION public.messages_default_pkey;
 
 ALTER INDEX public.messages_recipient_idx ATTACH PARTITION public.messages_default_recipient_task_id_idx;
@@ -4259,6 +4321,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone,
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_number, recipient, content, use_template ON public.default_contents FOR EACH ROW EXECUTE FUNCTION public.audit_change('default_content', 'id');
+
+CREATE TRIGGER audited AFTER INSERT ON public.erasures FOR EACH ROW EXECUTE FUNCTION public.audit_change('erasure', 'id', 'user_ids,recipients,status,held,counts,exports,created_by,next_at,finished_at');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
@@ -4430,6 +4494,9 @@ ALTER TABLE ONLY public.contacts
 
 ALTER TABLE ONLY public.default_contents
     ADD CONSTRAINT default_contents_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.erasures
+    ADD CONSTRAINT erasures_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.fair_ranks
     ADD CONSTRAINT fair_ranks_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

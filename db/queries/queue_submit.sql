@@ -160,10 +160,10 @@ originals AS MATERIALIZED (
 ),
 logged AS (
     INSERT INTO fruitless_submissions (
-        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+        request_id, company_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
     )
     SELECT
-        @request_id::text, f.task_id, f.phone_number, f.content, f.use_template, @source_ip::text, @user_agent::text, f.request_data,
+        @request_id::text, @company_id::bigint, f.task_id, f.phone_number, f.content, f.use_template, @source_ip::text, @user_agent::text, f.request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success', 'data', jsonb_build_object(
                 'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
@@ -208,14 +208,14 @@ WHERE d.id = old.id;
 -- refusals of the last second may be missing; they changed nothing.
 -- name: SubmissionsRefused :exec
 INSERT INTO fruitless_submissions (
-    request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+    request_id, company_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
-SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
+SELECT r.request_id, r.company_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
     coalesce(r.request_data, 'null'), r.response_data, r.status_code
 -- OFFSET 0 forces the call of set_config, whose result nothing uses.
 FROM (SELECT CASE WHEN @alone::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
 CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
-    request_id text, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
+    request_id text, company_id bigint, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
     request_data jsonb, response_data jsonb, status_code smallint
 );
 

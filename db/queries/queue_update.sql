@@ -137,6 +137,7 @@ fit AS MATERIALIZED (
     WHERE m.task_id = ANY (@task_ids::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
         AND (m.expires_at IS NULL OR m.expires_at > moment.at)
+        AND m.recipient <> '' -- empty: erased
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
 ),
 revived AS (
@@ -177,6 +178,7 @@ SELECT CASE
         WHEN d.task_id IS NOT NULL THEN 'delivered'
         WHEN m.expires_at <= clock_timestamp() THEN 'expired'
         WHEN e.event = 'unreachable' THEN 'unreachable'
+        WHEN m.recipient = '' THEN 'erased'
         WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
         WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
         WHEN m.sender_no IS NOT NULL AND NOT EXISTS (

@@ -342,6 +342,24 @@ func (e DifferenceKind) Valid() bool {
 	}
 }
 
+// Defines values for ErasureStatus.
+const (
+	ErasureFinished ErasureStatus = "finished"
+	ErasureRunning  ErasureStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ErasureStatus enum.
+func (e ErasureStatus) Valid() bool {
+	switch e {
+	case ErasureFinished:
+		return true
+	case ErasureRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EventRequestEvent.
 const (
 	NodeDone     EventRequestEvent = "node_done"
@@ -2687,6 +2705,125 @@ type DoneResponse struct {
 	Message Message `json:"message"`
 }
 
+// Erasure defines model for Erasure.
+type Erasure struct {
+	// Counts How many rows were erased so far, by their kind
+	Counts    ErasureCounts `json:"counts"`
+	CreatedAt time.Time     `json:"created_at"`
+	CreatedBy string        `json:"created_by"`
+	ErasureID int64         `json:"erasure_id"`
+
+	// Exports Folders of exports of history that have erased tasks. Their files are not changed.
+	Exports []string `json:"exports"`
+
+	// ExportsNotSearched Folders of exports whose tasks have been dropped. They may have the person. A list of erasures leaves them out.
+	ExportsNotSearched []string   `json:"exports_not_searched"`
+	FinishedAt         *time.Time `json:"finished_at"`
+
+	// Held Tasks that senders hold, and lists that are being read, for which the erasure waits
+	Held   int64         `json:"held"`
+	Status ErasureStatus `json:"status"`
+}
+
+// ErasureStatus defines model for Erasure.Status.
+type ErasureStatus string
+
+// ErasureCounts How many rows were erased so far, by their kind
+type ErasureCounts struct {
+	// Answers Answers that were stored for an `Idempotency-Key`
+	Answers int64 `json:"answers"`
+
+	// Attempts Calls of providers that lost the recipient
+	Attempts int64 `json:"attempts"`
+
+	// Audit Changes in the audit that lost their values
+	Audit int64 `json:"audit"`
+
+	// BatchRows Rows of batches that lost their number and their text
+	BatchRows int64 `json:"batch_rows"`
+
+	// Callbacks Bodies of callbacks in which the address was hidden
+	Callbacks int64 `json:"callbacks"`
+
+	// Contacts Contacts that were deleted
+	Contacts int64 `json:"contacts"`
+
+	// DedupKeys Dedup keys that are free again
+	DedupKeys int64 `json:"dedup_keys"`
+
+	// DefaultContents Default contents that were deleted
+	DefaultContents int64 `json:"default_contents"`
+
+	// Notifications Notifications that named the person
+	Notifications int64 `json:"notifications"`
+
+	// Receipts Receipts of providers that were deleted
+	Receipts int64 `json:"receipts"`
+
+	// Reports Reports of senders, and receipts that were matched, that lost their texts
+	Reports int64 `json:"reports"`
+
+	// SendOnce Messages that are sent once, whose receiver got a pseudonym
+	SendOnce int64 `json:"send_once"`
+
+	// Submissions Submissions that were refused, or repeated a message, that lost their number and their text
+	Submissions int64 `json:"submissions"`
+
+	// Tags Tags that these contacts left
+	Tags int64 `json:"tags"`
+
+	// TaskJobs Jobs that lost the phone number of their filter
+	TaskJobs int64 `json:"task_jobs"`
+
+	// Tasks Tasks that lost their recipient and their text
+	Tasks int64 `json:"tasks"`
+
+	// TasksCancelled Tasks that waited, and were cancelled
+	TasksCancelled int64 `json:"tasks_cancelled"`
+
+	// Texts Texts of notifications that were for the person only
+	Texts int64 `json:"texts"`
+}
+
+// ErasureListResponse defines model for ErasureListResponse.
+type ErasureListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ErasurePage `json:"data"`
+}
+
+// ErasurePage defines model for ErasurePage.
+type ErasurePage struct {
+	Items []Erasure `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ErasureRequest At least one of `user_id`, `phone` and `email` is needed.
+type ErasureRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No     `json:"company_no,omitempty"`
+	Email     *string `json:"email,omitempty"`
+
+	// Phone A phone number in any notation
+	Phone  *string `json:"phone,omitempty"`
+	UserID *UserID `json:"user_id,omitempty"`
+}
+
+// ErasureResponse defines model for ErasureResponse.
+type ErasureResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Erasure `json:"data"`
+}
+
 // Error defines model for Error.
 type Error struct {
 	// Code The HTTP status
@@ -2972,8 +3109,11 @@ type LimitsPatch struct {
 
 // ListPreview defines model for ListPreview.
 type ListPreview struct {
-	Columns []string  `json:"columns"`
-	Rows    []ListRow `json:"rows"`
+	Columns []string `json:"columns"`
+
+	// Encoding The encoding that was found in a text: `UTF-8`, `UTF-16` or `GB18030`; null for a workbook
+	Encoding *string   `json:"encoding"`
+	Rows     []ListRow `json:"rows"`
 }
 
 // ListPreviewRequest defines model for ListPreviewRequest.
@@ -6334,6 +6474,28 @@ type CountContactsParams struct {
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ListErasuresParams defines parameters for ListErasures.
+type ListErasuresParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// EraseContactsParams defines parameters for EraseContacts.
+type EraseContactsParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// GetErasureParams defines parameters for GetErasure.
+type GetErasureParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // ExportContactsParams defines parameters for ExportContacts.
 type ExportContactsParams struct {
 	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
@@ -6655,6 +6817,9 @@ type CreateKeyJSONRequestBody = KeyRequest
 
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
+
+// EraseContactsJSONRequestBody defines body for EraseContacts for application/json ContentType.
+type EraseContactsJSONRequestBody = ErasureRequest
 
 // ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
 type ImportContactsMultipartRequestBody = ContactImportRequest
@@ -7986,6 +8151,62 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListErasures List erasures, newest first
+	//
+	// An erasure does not say whom it was about.
+	//
+	// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+	ListErasures(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseContactsWithBody Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithBody(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseContacts Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContacts(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetErasure Get an erasure, and what it has erased
+	//
+	// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+	GetErasure(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	//
 	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -8402,6 +8623,7 @@ type ClientInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -8427,6 +8649,7 @@ type ClientInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -11185,6 +11408,102 @@ func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams,
 	return c.Client.Do(req)
 }
 
+// ListErasures List erasures, newest first
+//
+// An erasure does not say whom it was about.
+//
+// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+func (c *Client) ListErasures(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListErasuresRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseContactsWithBody Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *Client) EraseContactsWithBody(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseContactsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseContacts Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *Client) EraseContacts(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseContactsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetErasure Get an erasure, and what it has erased
+//
+// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+func (c *Client) GetErasure(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetErasureRequest(c.Server, erasureID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ExportContacts Export the contacts that some tags hold and others do not, as CSV
 //
 // The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -11901,6 +12220,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -11936,6 +12256,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -17983,6 +18304,200 @@ func NewCountContactsRequest(server string, params *CountContactsParams) (*http.
 	return req, nil
 }
 
+// NewListErasuresRequest constructs an http.Request for the ListErasures method
+func NewListErasuresRequest(server string, params *ListErasuresParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEraseContactsRequest calls the generic EraseContacts builder with application/json body
+func NewEraseContactsRequest(server string, params *EraseContactsParams, body EraseContactsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEraseContactsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewEraseContactsRequestWithBody constructs an http.Request for the EraseContacts method, with any body, and a specified content type
+func NewEraseContactsRequestWithBody(server string, params *EraseContactsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetErasureRequest constructs an http.Request for the GetErasure method
+func NewGetErasureRequest(server string, erasureID int64, params *GetErasureParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "erasure_id", erasureID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/erasures/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewExportContactsRequest constructs an http.Request for the ExportContacts method
 func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
 	var err error
@@ -21709,6 +22224,66 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
 
+	// ListErasuresWithResponse List erasures, newest first
+	//
+	// An erasure does not say whom it was about.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+	ListErasuresWithResponse(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*ListErasuresResponse, error)
+
+	// EraseContactsWithBodyWithResponse Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithBodyWithResponse(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error)
+
+	// EraseContactsWithResponse Erase a person
+	//
+	// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+	// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+	//
+	// - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+	//   `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+	//   the same person.
+	// - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+	//   (`held` counts them); so are lists that are being read.
+	// - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+	//   An erased task cannot be requeued.
+	// - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+	//   tasks have been dropped, so that nobody can say whether they have the person.
+	//
+	// Nothing of another company is changed, even if it knows the same person.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+	EraseContactsWithResponse(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error)
+
+	// GetErasureWithResponse Get an erasure, and what it has erased
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+	GetErasureWithResponse(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*GetErasureResponse, error)
+
 	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
 	//
 	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -22149,6 +22724,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -22174,6 +22750,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.succeeded`: the task is SUCCESS.
 	// - `task.delivered`: the provider says that the message arrived.
 	// - `task.expired`: its `expires_at` has passed.
+	// - `task.erased`: the message and its recipient were erased.
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
@@ -32474,6 +33051,304 @@ func (r CountContactsResponse) ContentType() string {
 	return ""
 }
 
+type ListErasuresResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListErasuresResponse) GetJSON200() *ErasureListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListErasuresResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListErasuresResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListErasuresResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListErasuresResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListErasuresResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListErasuresResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListErasuresResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListErasuresResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListErasuresResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListErasuresResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListErasuresResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EraseContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EraseContactsResponse) GetJSON200() *ErasureResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r EraseContactsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r EraseContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r EraseContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r EraseContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r EraseContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r EraseContactsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r EraseContactsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r EraseContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EraseContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r EraseContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EraseContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r EraseContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EraseContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EraseContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EraseContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetErasureResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasureResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetErasureResponse) GetJSON200() *ErasureResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetErasureResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetErasureResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetErasureResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetErasureResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetErasureResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetErasureResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetErasureResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetErasureResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetErasureResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetErasureResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetErasureResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ExportContactsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -38476,6 +39351,90 @@ func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, par
 	return ParseCountContactsResponse(rsp)
 }
 
+// ListErasuresWithResponse List erasures, newest first
+//
+// An erasure does not say whom it was about.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/erasures (the `ListErasures` operationId).
+func (c *ClientWithResponses) ListErasuresWithResponse(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*ListErasuresResponse, error) {
+	rsp, err := c.ListErasures(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListErasuresResponse(rsp)
+}
+
+// EraseContactsWithBodyWithResponse Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *ClientWithResponses) EraseContactsWithBodyWithResponse(ctx context.Context, params *EraseContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error) {
+	rsp, err := c.EraseContactsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseContactsResponse(rsp)
+}
+
+// EraseContactsWithResponse Erase a person
+//
+// Erases everything that a company has stored of a person. It goes on in the background, on any server, and survives a crash;
+// `GET /api/v1/contacts/erasures/{erasure_id}` says how far it is, and counts what was erased.
+//
+//   - `user_id` names a user: its contact, its messages, and messages that were submitted to the addresses of its contact. `phone` and
+//     `email` name everybody with this address: all contacts that have it, and all messages to it. At least one is needed; several name
+//     the same person.
+//   - Contacts are deleted, and leave their tags. Waiting tasks are cancelled. A task that a sender holds is erased after it ended
+//     (`held` counts them); so are lists that are being read.
+//   - Facts and counters stay: a task keeps its times, its sender, its segments and its outcome, and loses its recipient and its texts.
+//     An erased task cannot be requeued.
+//   - Files that were exported are not changed. `exports` names those that have erased tasks. `exports_not_searched` names those whose
+//     tasks have been dropped, so that nobody can say whether they have the person.
+//
+// Nothing of another company is changed, even if it knows the same person.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/erasures (the `EraseContacts` operationId).
+func (c *ClientWithResponses) EraseContactsWithResponse(ctx context.Context, params *EraseContactsParams, body EraseContactsJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseContactsResponse, error) {
+	rsp, err := c.EraseContacts(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseContactsResponse(rsp)
+}
+
+// GetErasureWithResponse Get an erasure, and what it has erased
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/erasures/{erasure_id} (the `GetErasure` operationId).
+func (c *ClientWithResponses) GetErasureWithResponse(ctx context.Context, erasureID int64, params *GetErasureParams, reqEditors ...RequestEditorFn) (*GetErasureResponse, error) {
+	rsp, err := c.GetErasure(ctx, erasureID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetErasureResponse(rsp)
+}
+
 // ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
 //
 // The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
@@ -39096,6 +40055,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -39127,6 +40087,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.succeeded`: the task is SUCCESS.
 //   - `task.delivered`: the provider says that the message arrived.
 //   - `task.expired`: its `expires_at` has passed.
+//   - `task.erased`: the message and its recipient were erased.
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
@@ -47983,6 +48944,259 @@ func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, err
 	return response, nil
 }
 
+// ParseListErasuresResponse parses an HTTP response from a ListErasuresWithResponse call
+func ParseListErasuresResponse(rsp *http.Response) (*ListErasuresResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListErasuresResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEraseContactsResponse parses an HTTP response from a EraseContactsWithResponse call
+func ParseEraseContactsResponse(rsp *http.Response) (*EraseContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EraseContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetErasureResponse parses an HTTP response from a GetErasureWithResponse call
+func ParseGetErasureResponse(rsp *http.Response) (*GetErasureResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetErasureResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasureResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
 func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -51543,6 +52757,15 @@ type ServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
+	// ListErasures List erasures, newest first
+	// (GET /api/v1/contacts/erasures)
+	ListErasures(w http.ResponseWriter, r *http.Request, params ListErasuresParams)
+	// EraseContacts Erase a person
+	// (POST /api/v1/contacts/erasures)
+	EraseContacts(w http.ResponseWriter, r *http.Request, params EraseContactsParams)
+	// GetErasure Get an erasure, and what it has erased
+	// (GET /api/v1/contacts/erasures/{erasure_id})
+	GetErasure(w http.ResponseWriter, r *http.Request, erasureID int64, params GetErasureParams)
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
@@ -55809,6 +57032,148 @@ func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ListErasures operation middleware
+func (siw *ServerInterfaceWrapper) ListErasures(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListErasuresParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListErasures(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EraseContacts operation middleware
+func (siw *ServerInterfaceWrapper) EraseContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EraseContactsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EraseContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetErasure operation middleware
+func (siw *ServerInterfaceWrapper) GetErasure(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "erasure_id" -------------
+	var erasureID int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "erasure_id", r.PathValue("erasure_id"), &erasureID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "erasure_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetErasureParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetErasure(w, r, erasureID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ExportContacts operation middleware
 func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
 
@@ -57703,6 +59068,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/erasures", wrapper.ListErasures)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/erasures", wrapper.EraseContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/erasures/{erasure_id}", wrapper.GetErasure)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/import", wrapper.ImportContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
@@ -71808,6 +73176,424 @@ func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.R
 	return err
 }
 
+type ListErasuresRequestObject struct {
+	Params ListErasuresParams
+}
+
+type ListErasuresResponseObject interface {
+	VisitListErasuresResponse(w http.ResponseWriter) error
+}
+
+type ListErasures200JSONResponse ErasureListResponse
+
+func (response ListErasures200JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListErasures401JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListErasures403JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListErasures404JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListErasures422JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListErasures429JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListErasures500JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListErasures503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListErasures503JSONResponse) VisitListErasuresResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContactsRequestObject struct {
+	Params EraseContactsParams
+	Body   *EraseContactsJSONRequestBody
+}
+
+type EraseContactsResponseObject interface {
+	VisitEraseContactsResponse(w http.ResponseWriter) error
+}
+
+type EraseContacts200JSONResponse ErasureResponse
+
+func (response EraseContacts200JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts400JSONResponse struct{ MalformedJSONResponse }
+
+func (response EraseContacts400JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response EraseContacts401JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response EraseContacts403JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response EraseContacts404JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response EraseContacts409JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response EraseContacts413JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response EraseContacts415JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response EraseContacts422JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response EraseContacts429JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response EraseContacts500JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response EraseContacts503JSONResponse) VisitEraseContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasureRequestObject struct {
+	ErasureID int64 `json:"erasure_id"`
+	Params    GetErasureParams
+}
+
+type GetErasureResponseObject interface {
+	VisitGetErasureResponse(w http.ResponseWriter) error
+}
+
+type GetErasure200JSONResponse ErasureResponse
+
+func (response GetErasure200JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetErasure401JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetErasure403JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetErasure404JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetErasure422JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetErasure429JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetErasure500JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetErasure503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetErasure503JSONResponse) VisitGetErasureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ExportContactsRequestObject struct {
 	Params ExportContactsParams
 }
@@ -77427,6 +79213,15 @@ type StrictServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
+	// ListErasures List erasures, newest first
+	// (GET /api/v1/contacts/erasures)
+	ListErasures(ctx context.Context, request ListErasuresRequestObject) (ListErasuresResponseObject, error)
+	// EraseContacts Erase a person
+	// (POST /api/v1/contacts/erasures)
+	EraseContacts(ctx context.Context, request EraseContactsRequestObject) (EraseContactsResponseObject, error)
+	// GetErasure Get an erasure, and what it has erased
+	// (GET /api/v1/contacts/erasures/{erasure_id})
+	GetErasure(ctx context.Context, request GetErasureRequestObject) (GetErasureResponseObject, error)
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
@@ -80551,6 +82346,92 @@ func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, p
 	}
 }
 
+// ListErasures operation middleware
+func (sh *strictHandler) ListErasures(w http.ResponseWriter, r *http.Request, params ListErasuresParams) {
+	var request ListErasuresRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListErasures(ctx, request.(ListErasuresRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListErasures")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListErasuresResponseObject); ok {
+		if err := validResponse.VisitListErasuresResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EraseContacts operation middleware
+func (sh *strictHandler) EraseContacts(w http.ResponseWriter, r *http.Request, params EraseContactsParams) {
+	var request EraseContactsRequestObject
+
+	request.Params = params
+
+	var body EraseContactsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EraseContacts(ctx, request.(EraseContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EraseContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EraseContactsResponseObject); ok {
+		if err := validResponse.VisitEraseContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetErasure operation middleware
+func (sh *strictHandler) GetErasure(w http.ResponseWriter, r *http.Request, erasureID int64, params GetErasureParams) {
+	var request GetErasureRequestObject
+
+	request.ErasureID = erasureID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetErasure(ctx, request.(GetErasureRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetErasure")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetErasureResponseObject); ok {
+		if err := validResponse.VisitGetErasureResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ExportContacts operation middleware
 func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
 	var request ExportContactsRequestObject
@@ -81685,1104 +83566,1129 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkxxJdib2V1zJMRv0TFSiqnCZ7iqTjdBAYQYcNICpqm5w2I3N8MrwzPSpSPeccI9KZDexNpJWZtwL",
-	"RdIkM8lW1Gq1Jq32gZLpjbRdSvtfltNDvekvrPk57h4et4zIrEIWhtv90KjMjPDLcffj5/qdbwZjOV9I",
-	"wYRWg6NvBgua0TnTLINPj1KW6WeJ+ZOLwdFgQfVsEA0EnbPB0YCaX0c8GUSDjP0q5xlLBkc6y1k0UOMZ",
-	"m1Pz3kRmc6oHRwMu9MP7g2gw54LP8/ng6CAa6NWC4U9syrLBu3fR4NFigR0mTI0zvtBcmp7PZ4yIfH7B",
-	"MiInRM8YUUwkLIvwbzpnhAtC05Rwrcg4pXyuCBUJydhCZloNogF7S+eL1PSn5mpEF4vR/v7BIMKZ/Spn",
-	"2SqY2mLRNbHvZWwyOBr83t2CgHfxV3UXJ2Gm85hqNpXZ6gW020jGsX1k695cH9jhjArB0nX94RNbd/dC",
-	"YkeGxs/5nOvm1ZrTt2adw1Wj6rK0EAf7zdRPodVwPAmb0DzV+Ipt2XzY79xPj+V8QcXqhWyjBv4+EvLa",
-	"BJG50Nm6nuD3m+gpz5TMmskeC/ZWj8bwROzOyiJjV1zmiizolLVseXylRPU5ffuciameDY4OHlha+y88",
-	"tZXOuJjCwFpZxQ0ziWcJmy+kZmK8+hlb1QnxiCxllpDxTComyMUKiDCmacoyMpEZ0TOuiBSMmCExpYfk",
-	"kWEUjGqWuO+IlgVvMbMBdgJEI0uuZ8WPFzJZRfAdF+TwPpnJPFMRSSRTREjz7ZTMZcaG5JkmGdN5JhS8",
-	"PeGZ0oQKtTSMzDc6YzRhGYmDWe6dskVKVyyJh+Tc9XvJ7Eio6YVlMBAyZVqR+4eHQ/JUZoYJZizgkbAf",
-	"eEYmnKUJckjzo1km+DCWQjOh7caBB1Nm2sB+TZfYwf4nZDkzvxUTcYTjyvDiRSanGVNqSF4KP0Kgo8ws",
-	"Gc2rsFBc+Scu2WpITrJMZpYwOEj3t5yQJFuRLBc4MyE1uWQLPXS7GolX7LyQiGavtOzvw/r2XlCtWWba",
-	"/Adf/md7//DND743aNzzc3PBtO98+HnjW7Jh0/++vGjt5Zfy4qYv4udc6Y3YO9dsrgYbc/TDTTn6C6nP",
-	"6fQpTzVr4IEvRbqCXUzH2pwyqokwJx03tGJE06kiM5kmbWMVUo80nZZGi3Pr4M7ndArX7juY0DN85QAn",
-	"5D75GdEso3hjv5x8SvV41rKyF+a368gi0LiVRl7NpGBrKQeccWEesysbkZlcsiuWEQ4ne5lxrZlooR28",
-	"OcI3B31HCKN6ge+YUZ6yMeNXLGu9STP7QNdVuumWP2VjKcY85dSQpPWwZaXHbuJon8pcs/bpml9vfK55",
-	"uqbHPL3xDs9AXm/tEsX56whHhdC9GXtgdDxrYg/HJNZ0+p8/+irf3z98aP78NG7Z9rtkF+61ZjLiSLYj",
-	"oB8Q9KIuWw+AEeSvw5Js46afzxXLRPt0cvfztl359k1nr2nTbXZmjnOijLy3pIbJTYiQoKyAXHJFeUov",
-	"UhYqLvdaFBfzfm+2B6N5Z8aVMbWQQjHYMo+lmKR8DAO10pj5ky4WKR8Dx7n7S2UG/k0xHvNkwgZH9/c/",
-	"iQbMCE/mu4xReBDWa2iutRlLE9hvTCmjCZir3MxxsSACeLx5AMQy80pElDRcf0yFEbNQkyYcZC0r65ld",
-	"cDTYP/jpT37/8Iv7r/d/8fHPH/7hz+599uDFj159cnpwbjrrRw0Q+ZAcdWFjnGeZkUqVppp5wdqo+3IJ",
-	"w7XDMd09kYJtQzuUAD1hVD4eM6X6T8D0e2oXsm0eTkJeUkXGNMs4S4jMYdhPZXbBk4SJ7db9XtO601zP",
-	"hhPfcGXhDbcbZyxhQnOaFuI0UJUl5jwkEgSCnS94/5ERJKuZMImdNjfOpFIjxTWLyZxRYRk9JUt2ASqw",
-	"YfdO4TCPEWV2V7CRiJ5lMp/OCCUXmVwqlg3JWT6eud9xTBn7JRsblRHVqhWZ0xUZz6iYMtyqkbNEXazI",
-	"T07OCRfjNE9YMiTx45enZ6OXp89+8uzFWUxSrjTqhG6OZlhqaMj5TBg1hKbbbAzQ2usbg7smS1vCdUQU",
-	"ywwzgPeOyK9yqVlInBFPyHLGBFnJ/La4wiNBeNNwj2GgcTGQmHDYRxPOkMBM6Mz8zYU1I5qXv69IKqdI",
-	"7Sua8mSrU3h4GBAbNezB0Zf2z7p0XFCeW35Wkrxx046pIBeMJJymKUsG795ExTK6/c7tmEur+Qh1fGLb",
-	"hid2z7nBJMGVOaKJuUUjcpFrb33IGFlmUkyPSQx0G+IPMdgjFEhmZhyf0dRIm2y7VWk+Ao52c992lT16",
-	"XgBzsJfgBXCb5Mjci/NcwRdAWvL7Zy9fRERmhBJDpJRpRkzLt0dzv+zF2HCXlcY3QJX6qczFlvS9v1bm",
-	"mEDDVeJmDEdIlOGq8PDO6WR7A5PfWGZJIViwtxyFiXMpn9NsupVAcf/g3rqNp6UcpdD2+o3HjWQqCTx6",
-	"RNQi5eWbCsyZDOx0sMRqJjPNBPhBNHur1e1tQBgz8DFBDshn/FMY4MfmLzDDUgLWjSicA1zNsDFrLezv",
-	"mzftsnxGxWo7Jv1Jq6hklmROxWo0oTzNM6YqSyMlMT8T8zNLCNWazRdakUkm52g5oUmSMaWOiM5WhE4p",
-	"FySlmmU7XgM3UGCuJVFqTOesPl6zAoEBuipPAV3y8SyOCvkHFGauiPWfkFyxr4R2HWdMyTwbMzUk8SnT",
-	"2Wrv0USzLCZTfmXvYVVWu4Zfia/EU5nVxxxZzTzLUwa6Sro6Mg/vkS+AuT169YxcspWyKsyUaTs3MBkP",
-	"yQvGQdBLZIkScLsuDSPKFUvqNHEGfTPWlBqhnbHLY3jkK0EIM2NH67uZraaZLjyTII/gVYDSoPPDUKWW",
-	"MkuGZvSPTMf2ll9k8srIkVr5Z3qMaC4FrpggM6qK/QjGWEXkUhjqQtuE64hQbUaeMvOukTMomXORazYk",
-	"r4HovgGYl2lCNG4XEEpyxezC5IsIbPRKwg/lVuZ2c2Sma7zWURjPwGNrW8kYkMQwD1w22Ba13esZdMIW",
-	"TCRECiOIwuoaogA9gXer4Veg73wuzMGWGf96W+HhoJVbeINEiUk8rugtc64UF1PidvYROK4JxcF6v4tb",
-	"dZQghNvUt6Bqd4zfUtVbRbZSShovxjxotXYlmjPFxyA0mN0lM5rxdEWCd0KeC3dgegvU6x5mBDefpQm5",
-	"YGNqjkBoZaFj5MIJ1fSCKnZcuO/cnW/0zKXMLvFywSVR+cJoYiz5jCWcbiewPFgnsORFF6O56WMEtsna",
-	"Uj3GbvfOVwvmZeTqAGCfz/NU8wXN9F1z3++ZCVu5wEgCu1+9OBx67ETouDr22IvSccMMYsOSrM9VLlgG",
-	"7xFNL83lBRMDW6QdEETZgKXpjGnNxRS+oUnCzWs0fZWZNjRnanA0oali0WARfPXNQDGl0AuRshGyc1W3",
-	"cX6GPwBLlrmGOwu3EjX3MlnO+NjcZLY1uN0GUYON3znqHhw+eFjy1T2oG/0jP7g5fTsCr3h9ZD81X68Z",
-	"BYT1CKN/KbZ2RB//6GG379B+JS9+ycYg4EOEEwQ+lahKx5dCLlOWTFkyorrk70ioZnuag1Fa5Kllg2iU",
-	"rriHo3JDFyCxdr/j4qr6eI8iH8/Tp+kg2qXP4wlL+RXLLFF6eTWAoE/wvdXgXdWBEQ2YSDwpqlthaRgh",
-	"PHBEYiMewimIyR30Pcorln0UkRjcUyhZJbH7nHBl5pLE5nDar5jRcpP4mJiZ2ngFrsmEG9m+x+qZB9eu",
-	"f+2NS45adCeJfsZRK07ZFa5d5xvP4cl30UCKdDWSSzEKVr5MyddWKFowaW4Za0PSMjUiE3h50boJYTHY",
-	"CEplaIFkGZCbXshcA68DnSz+Vc5yQ9SFniGRrZo0yqhmEGtE09S1Z3SKsCspAnpdSJkyChJaxuY0u+y1",
-	"G41SkV5d80A612a/s1V4JfsMELQAP77akqDk7rc1uWBTChL6TKZJyNvW7jClqc77HcMzfNS8lCPHaxiW",
-	"XfViWG7lj6z6IlgaEUoWUsK/SJLGkeXzOc0aw7EUMxfrmBGvvohpTgvFyPlvGlrVs4wpoFBpzWWOPrmW",
-	"RbFG1nfR4IqmOWuZ+JIqMmdU5RmzJu0yKczvoGmhEStq6L/S37vQUfllKUTW+9SBR7iTX6xNVI5FLMI0",
-	"Q9e4o7GbV0gfvzdKOzHgYuUjFLDiqHbh1W8uf1QbGFDppnjTds0+KlqcO7m0v6BTMIogbOvB+rCtf/DV",
-	"V/n+/v5+W+xWyzitykhxqzRFPwHx3eZ18Xql92KI9uOKKC3N7mJinK0WmiWg7qGpQs3kUgxRiAkC0dZO",
-	"iez9wzc//F7TQYGx2/Df/vf1C7lRAILtxl/wNcnJboQuLuhCeIojBrdT5RKCi3pIXprrR0jNJ1YMP8LD",
-	"yvEEz6jZx4aRQuy3o0C05Q3hNaDq0FeF5cWommgFxPsRA8wq3fe40Io4pn73EZzfHMKOtiF0E43BOYNc",
-	"YUuSVXheOTqrNMz2CTiytzKPn1nBigkj3X8JoRYjO75AMDFTCKSSQTQw99YoF2CUSwpuqnhqeFA0uKAp",
-	"FWM2SuVyADznipvfdeY4PMxnodXImkLMpLi6dC/QTAMLC35esouZlJdgRsZvwBtsmN4o4ZMJy0IuackY",
-	"Dd7umcntXVGIWFFmljD115Trc5wpfP65me4TO1v45ilO+RRnDF+9kjL9vJg1ygMw9TM3c/juU5z+c5gM",
-	"vmlJcO4pAF+fWjJ85qeJnICry/BlR47KY6+RJE8tRd64ZX1uBYFSSOjg6xncTrjS9sMmFHsmHs+4YMoP",
-	"/pk4EdOUq1nQsxO8ix2VCWx2nHHNx9Tca2zOsikT49VmC+ZaQp5cNAefT4o2/WC40j54pMZT0TzTkQRi",
-	"njEqG9W0l3D4ilZcT+vf+cw+Vj3tMLaiFTuA1mP8ynZVnqC/qfqrmE2qZZD60HntsbfaplFUZ+TimMPW",
-	"WufjYlUbFq3pJq5dAS2s1U9pQ4V9nEEOw0Yqa5/7bmw0O7zweunNeMxHiotxg+xt7nNBYrh/5lTQKcvi",
-	"IwIP48UOeiRNUwV9bn2Tz6ga0fXCnNOUsbcxzbIVoS0SXaP+2lvhdzvFK/4B5+vW/d3D71ys4Tc3IU7k",
-	"i2Tj7ZJn/UxNuWLZiCfX3P9XLFN24foEUrfLITaK1Olejp7NSpc5/n78OOWm3VTd6O4sFcMuncgSvTs5",
-	"SlXgCeXfgTUS2sOzyd306epFuSH77aNSe9XB3ML95Lq+nXuq1PtN3Ff+oviw7q1XLvVkrSY+5yL89qCq",
-	"m9eYbIdCWz31PRRcs6Oncs+bW7CB4Qv7x5f42JvwuT3MvcK0ZtPzYMr1LL8YjuX8rqQLvmc2xZSJu348",
-	"78LX1SVf7MkFUmVvISHgEIf8Lird752r79Xy2pXerZtf+6JYG7XM1SKlK5eIYJl7Zzefnz6v8vjud5TR",
-	"e8o8fd1LZ4yJL+yj7cYat5FPrQVxM6NSbeN2zqJsHNrlPrg9SePD2kAVthde7G+6d8mt3GG3d3+pZvul",
-	"k42CYBwt08Q6yjBmnqZG6vE33Eb5XmWLYi+T4o6X5haWJE9Zq5r4Pry3WymDApyogawe6DoTmY1s2F59",
-	"Wz2VGZnJJUmlmFbcKBAEMpNpQi7YRNrYiMDC2+TXr++oXbhWHccrT+3ZBHOIl1RBAKNA1BEzIJ9BD51t",
-	"4d7KwoPaftjq5OjSnBDPoH29ICCzWDEq7IoAQ1CaG4XfLA4GIKcJhlYdk33LHsCF0W/lrH15+70jZNv+",
-	"abFerxnL+/T/8pSJMUtGudA83d5HXXJ5VraiBo+l4GJqgyAVkcJvx0YXZaeLdBszQCDEVUYoDN9RLCEX",
-	"K2L2iEuJGpIzJhLCNaGKxPb92MXQ2kBZLUnCNBtrswVc2h/+BoHsPdZsyUUil+Fmq73UQpFWS4J33Vas",
-	"CNaDG7pgK72XmWb9KNTOaW0X9XILF1ykYOHXs0LkKbsNpT9P2S0p/K7nG1H2c9QlPwRFH+Z1E0p+IKmU",
-	"PPAbKPd3fnx058dHX+7vffJo7w/p3tejvTd/9NVXw9oXpe+Go703H5U//uCjH/8uWAhK4tp3NOtDs03k",
-	"z+74J/vs9WTBEAVrM1PWuvCTD47y2YesMa4VdrtI+eUbGMBOaVmVvTfZqw3i8iavl2TWbbnO79bevRHB",
-	"u2tWppHhOZ+zHU5sjSYQnDs4kS75bMYXC5ZAtpz7rlUzCHG3iv+Cg7rfpT10EW2SSrrbs7eNdbmX0uCJ",
-	"da+c+fBwf4NUAyOObWeqDsSvblvxprbl4Nr1UTil5b6ZW/hWTTgpm2gCEe1gkjHngytEhQRdlWtVmHSg",
-	"46jdnmNBBtfLBr1DUSu3b2+7shp8UJdND3Su3rx6vVGkc4jn/unGw90ACiYnsPo+qRdfWpty1I8RhKpb",
-	"yXDwZj2T2LnivXul+6wPuz188Mlh7Vaqi49hxkMQNjHh9nL3ZsINgiWeupedh8K24Lo7X5+b0Od6rRnj",
-	"vHusHqtkk/dKufGIpGpYVnyXLvjdq8O7YBlVcZk9VSPlPy6xp5nWC/Xjo7t3PZ/ag38P9/+LH//eunhz",
-	"9Mn1NY6Yp5892dg9tFgA2PQOj8RicU7V5e4tUX3Az10KzpA8EiuA+CDs7ZgtNImHMe6E4TCOfDbl56fP",
-	"EXfXZhgD+iGHvIM2SPS1WkPdNuH2zBAtE+WP4TdvPgruwSZ7BNLgFDClAjFpTt+G8hHs5YojHwHb+15C",
-	"EKc1Cta1SeEFEAx749ug8uMA7vjB/j4Zz2hGxxpQijMGSMQ1qQCO/LaqFshAVDE7ufow4VcX0w/eEMDj",
-	"YiJRkUNu8KAKdjIAStZ4swUKepeN3Oxxna1GkLrbfrc6dEW47a3wpLOVEa2UZjQxY4pPT85PfzF6cvL8",
-	"0S9Gnz178fn5yVkcWVQ1u9vJpZBLFXiJEDakMot7h6WU4If3e2ozoctnJvM0GcEo2+NFtcR5EEqePnr2",
-	"/OQJYBgdExDdjTTpxOjWLgOJul9KH56KIqfPoXD2B9sMmVKB4elrHdhhtDAm004T5/UYA7WNW4I7a3rg",
-	"pmZQwVVzY1ozkWZLf8FEGoe6gRPAkqvBBaClpukIagF0VrkwfaIK4uFsusNeww6CxcUJNJIkT7h+NHYR",
-	"UE5wsi4j63Kawl82obqvCGUafuybwY++Lfj4xDXoxnEidFNWGR33CtAKZgK597qtSgKAryxnksxpwnwa",
-	"9JQdk3ic8iO8RqmFvwFECnjD8U85n4OSyAUbkhd5miJoLOBeUXXJEniJFzCSz3929tnZETjZFwsL+SNB",
-	"8Zx47Ctzpxjlh2RsypVmGQICsXRCqPK3PmJ8yTlDVDokZwkvxHCfGRUA9tcDn0DLbJTJtO0WlIUZCUhA",
-	"bYRAbwCEicVhbjZ14FsNqbneI6wY5qDTNEXpR7AlMeKvXlnjMy6Q3ZtEmjWJsdgGZyoGaCSbii7dVQm4",
-	"TzQBKM5HZAb4qBYvEVEXLV0LlKeY3LFffhSb1eaapFJeKrM2GJWwht7FYdvExY7NXod2GVukdGyTFD0B",
-	"HaUaiGho25+AGZvLK0PCc9jAHtMRz0iaz4Vye8dtziE5Y+OMaVvVAfGkGDxmwQpMA/EPfvCDGEGlJjLP",
-	"SMKnHHGtKhCZ5mFcvV7UL5vFGsCPLJiZES5AeraAoVyvyAUzckevvE58o/EewZ9Gl6z5596gHyEwTmMZ",
-	"mD/Ys/Lz3rMkrschdceyAH7biC+a23dIYCBhFrRyqDJjukXiKEojmHuuIY0i4E7hiErTj9zl4OleonIl",
-	"fMKeKceXWu/DHcc+mC53r236Xq8b81Dc3Lce9GDzWVHO2MLE3qYOWo7KBVFsOjejPoawtP21FsI2w89e",
-	"5QchdSB77b9513zm2xAQNsE8KO0VnHAzHW3MSJlEvhxJDzZlhEKZJeb6P4BAeTa+vCZ6i2sjk0vVp0gc",
-	"JC9mcuk/c2XlF4Bgx9b6hZWV746G2Fwx4dn8uvPzrTQBJAkraZq70HNa9wbhumcPTmGrEw+MSR78EWSH",
-	"mUwTjCtraCq3VQM76888xke3DEpOWJIvWq7T5JoUZ0rzOdWs1zRO3MPmxbcLNtYjI5UjDsH2Q3i74BlT",
-	"15qGZfcIydfv5ji36H2t+aSoVqMg1/xAxmVmJZ3wBB08HPSzHzl+1pJ5zGF/52lCAujtXsKLZdHNu9z9",
-	"6pgCYmQDS4neQ1AwPN06FPgRWdKMJlbnByyRMJSmc2citEPT9av4VGyBXrXdNuxnycIRh+BUc661Z3oN",
-	"xpdprxloNl+kVLO+S6OteblqkavckkEJLhv/63GWLAsMdlzljqqIn6WpVk5tcJ7KUymYtl3Ncuwvlvwp",
-	"HVbHMu0UG5hViesE0E5ut1ZChoO7u3LVVe6sCvSU58+tIsZjqRrwF8MDvOmJXC/ylMC0XC9rRpc3spHY",
-	"LC4ghIKFOp+DGRsYSRyR2BZkMH8mOYKHMuuauUiloWR87B730TvxknLNxdS8tcjkmAGAivlka9GYPxGD",
-	"wbY1NpJumkJVyNe+GCOwTa7IBeNi6mScCAuUwH4ly4oANBxUJWE7yvVa8pyugDEDoDFWy+QZsWVOewpV",
-	"bgYNPQEn9MGGjx+9eHzy/PnJEzQLGPrb6n4ApXXBxnLOLPt0qLqGGnB4EVOy35A8LFF9SA4CB6wVFiWn",
-	"553ht0HPHW2xNvo9zIuaJT2eLvZWX1uDFbb7HERbNakn/IR4P8TehBr20NX7fwGlMqAM2MqZIPEjbDuu",
-	"yKuTF0+evfhJnzFVE0rwasBxFusXbpPIn8FijKW1K4jtd0t4nsKNXKZ0O7OzpvqbVPq2EAjab981Dqpw",
-	"Aruz25TItkvTTVkbaZin6hR+i9qH1sG6BElb00sw+C/tJk/ZREeuhPKS8emsEJyhMKUakpP5Qq+sBdlW",
-	"WZYTAMWzV8VwI1kWRIIm5GCapZwpPWKi5WaC/LLQa6zwcnJVmFmqmJsMz7CC1BWE0UCBWjRKW0A4ZQ3j",
-	"rrbXmIritrO2dK4tFLgrEbQ1VFHKL1m6Wj8zC9u3oGNm3elCLq2b3C4WwMHfCIofbqEK0UvjbN2XT2U2",
-	"3xyHQY6sIFkKQrVPN9SYgXudKyzdFsJBeonHgZ3HtmEYXDOKU6dVxFZHwQIWcuLdG1yQi4yOWamu/eCb",
-	"b/+P/+7bP/uTd///3/yz3/5X/+bv/vk/+s3f/I+//a//5bd//Ne/+Xf/5Lf/w//+7R//37/9i/+lGily",
-	"eP8aAaTeRlKg6IFKMKh7iPh4hvKTkav8jaNQsLJbXB+RGN6PI+v2sWGRYRxSJpfW93VMjERcfhbqh1g3",
-	"jUh8PaJjEgtsV0jTQoD0J3C8btzmxzfN9pKa5aV2d8N5d9vDpw0bgR1PQ890+JJpZn0niGG/eR9QEqA5",
-	"tsdI8lSRx2dfGDbzB8/P/iBs9YILhAKuc5MSqmKt2Uo0s9M1y/vx3oP3Y2Zq8Fd6mPI0LWT20oH69k//",
-	"2bd/8l/+5q9//e2f/uW3/9O/6Iy87rRlNWk15reiCFLoZ1RD4oIvoY5O6WFKcpXTFIMF7sRhMIrR2Oby",
-	"gqdmu//2H//T3/7Fv/32T/8qIsPh8CNX9EpiRWJoz2wdeskaMIGj9da3Smo/8KXYHJCzOQSC1qxz3kPx",
-	"SVdcbbup3W1PCvXlCNzTcPHDdaAgeh5syKDdmm0e99u+JXW+3i9QzAotcPMZRVRhbjmgLgNmAECfunAN",
-	"J4SsDWxsyOeftmwW8wvVecYinGEJmQCs6FyQv/31n/3tr/+8upR9eDwG3x48xRZaOL61ilWh1jWd4gWF",
-	"Na6bVgEd9u4Kcx5758AHSUNn/AIqhviQF2xuSF7PpNmnXNiC8BmjRRQL3L14kUgxZmRuaOKB1fHOBgOR",
-	"Gm5+hivmvdrE7c+VGdurvRIO/fB+j+6U7pZFEJABOJ0lJUPBqcOoCOywVYRqiwJGCnoEZ1ekepLJznjO",
-	"+smGnnbr6IYud+7oLnq9pqMbnaIfgI/bzCdjV5wt29dsC4/MWCrddp1QkmQrkuUQEh3eLQ3GKy4gBLG3",
-	"p9Gz05LOBfJlWMe0jyLVGXS6ScERudzG5BHYrttM1f23HDp2vjArXdt3datSPRi2vBZlRwUeoJrtv2vL",
-	"7Zpd2I2+c44BAVR5k0HMh+/2MDD+Ul40RmkJHzbq2ThGkjcx8g0Ba1z0r+27c4Y7XlFP2FtY0p1O9BYm",
-	"KNfcCM1u9oDLouJ/UNJ9InJILPuIyD1vP4zI/VAKflAYEiLykFjbdUR+RDI2gQKroYlGS+ewQZN6k4bS",
-	"57bqNNowsExiuG4pkmBOk5ZQk6KwSVdOQljlrHrtVDGxyMnw4OH9Y7CbCGIN/kB6qqwg7XKNeRtQXHO0",
-	"RJGrFHXDz/WpsQWybnMv5jdvNcB163uJdkVqwS4sKBDZmPeFUS/UjDGokTvN6Byq5ihSS/3Z8Gau7beG",
-	"q9r7LprkIVuwWpsTcpFrEnsPS2xX032zistijWP3QkIqE8tc3lh3wEKRMLNhTZYm0aBRKAhCG8rSQZFu",
-	"Y/fIOh50C1rFqVzejmLhOr4J3cKw7w9DvTiVy3oy9ft2VPbLKzqVy2d+IKdy+SQYy6lcfuqHcyqXr/2I",
-	"zDKFgzIT9OM6lcunbmincvk4GJ3poBigI4+Nt2ovf/U+/Pwbe+7b4+DOKjFw3oSBriQUBbYIh2soCtg/",
-	"IqBPqE7jbirtth6e7rMWzh6D/YqLaXzkLiU06mAsDZi6qEh83AyJzVer+AgFG3BxGNGmiMo1j+RCYJMQ",
-	"t2uaDKNVhiReUCMh2QcwhAUSW1iaDL8S8YQLrmbwgPc7uudm9IphdMuxK+qbM5IyDVKF0dYBtnUYBgsd",
-	"eU+Z+wq8mKbR5pBLuIxjvAliougKyqsXfhtHNbgbaAK1AnHSUCDLTA41UZhG6fT3O/HoFi56sbI8doUf",
-	"fH/W2GM7RYdk0TO2VHRvdgT/+ty6M8q7YR9vahsIF5EDImTCSCIFM0KxtfhSQWR2wUE4hufdPI2EDF/A",
-	"8hB6Icz+T9OVkZahJSwKrSXKAUPyGHznCuzZuWJEQqqxdUE4GyvPsLD/alFHRC2b9u8d/ujhj7rM+4+p",
-	"ZlOJAq9bT9hE5qTBdTGXgmtpF2fGlZYZVoyEU9jkoHNt3qwEsC4JrnbMdyYCuITWRmDvaQnJsFVbt0+u",
-	"aX53spSbz65paKGtroV5ZTMWu8nhHtwyH2FNBSadrcIq7DcJ6O217VFB5SaUzL9PaM4NJwXBj10gdp0m",
-	"4Uaorsi2kMh2gxqt5j0VVo0GueC/ypn92WLZBf3ulgMIlu5cmQr7vaYu5RjKratSfk43AsC8FYPboohL",
-	"jY2thyXR2eozf8A+NCjWvlzzpooS2RXfCcbjB78detN/PZ9/s47OO2aLO2aJUjHxfMNoLh+tGAcRE1aj",
-	"1RkVKqVY6F9ANBNLbaoElDjxYU4KcEikAIUXOyV34oTFoIjECdt7dB5/ZF8vegrCLYrwLSbqsWXrELHo",
-	"3tdvvjmM7r27s/flo70/fINf3Hv30Y/v7N2Bb745fPdHX+7vfQLftiCJWdC4reqCbQYnBtHDzctjtbEq",
-	"rM8xOdgvw0SVcsa7QjcA+qpjdK/NM9W9ZyfWuNluHmOv32Vt+mVJG2DS7g5bMI46AJE2O7xhjQ8qCD72",
-	"wYgcVn6wsGdwmiSRokl1X+vj2gAYDkRziES9omnOyAUdXzqfBQLE9TPtYQ8eqLUtfxUD7izy3NaxtjcN",
-	"FxYNdEbHbEGzViehq/MbPOixUiBVU5mLfkhsMXPrSJzRhNhQ5YLF7e/v3b+YfHI4uffgRz+6uHc/oQ/p",
-	"vTH75PCTZJ/ts/s/uvdwb39/sv/wR5TuX9BP9g8vfrQHYIvrPTedKGfBPoj8Ni0vXeNub/QJG6L89Pz8",
-	"FfFuoPUetccYWtnELTYDoP4AlPe/Z1WQIFWnm5qwTK/x4TrvDFKXrcZt2y1r2Vtq1dj8jrVb7HT32m3Q",
-	"73W1W3vobl+7dXP6ndJutywQsOV5aiPalgriTtjqFkR9P+zmzTr67Zhj3Aa3eO2p2pqF/31F1IxmXv1T",
-	"LLviYxaRjBk174rZzHzrTMK3ODMKSFn/6IAvD/1Iw/2DBuDyx5gisKmm5VMN2l+sA141xG2V6MPeamWm",
-	"Z3ZRBIJ4CGZ0ROIx1yuI04m/943NbRia797FQ/IIU3lmVJEDQ70HIc5zkVaIeX/oD5ZCZzINHhuSR8Im",
-	"wjgURqiPFKRWHBMqbIAaZoxARJD/PTJqQvzNu9jCLMLrJdDubwZjSP8Z/PZ//j+//at/4esKHA2+ePbK",
-	"Gp/LsNk9IBITLqaappejtvJXfZCsXf5KS+YKm1NerSN3+OB+jwCoNUlkPoLBp5EtWKakQLtHsPzhkpv2",
-	"3pVtFd/+zb/8zV//44bslBuYOGY2Vuvj95i3rZPdH19/ycYzqkdywQS+tslswtJyPVDk3OCaGRkQeis4",
-	"vjJrWM+ioZe7xft3g5e7jNJzunAlq3Zeuap23DacZvn9D6+cnzvpG04L3/vgprPlIn2Ya+OZ0YazcenZ",
-	"H9h0rs8iN6RD+f0PjB5bsGiX07J9qgt7a+W/SnVvqInAXSJpLjRRWkKVOsyZt2CoPskUqmxkDOKgLjCJ",
-	"tDuh0uW84CC6JrpL9SEg7251COj4WbHJyrdrkjTBLtm3bCBowjEQkL3FrIQ+kF5F3NO6lqFFhuGUgEPB",
-	"JxMGdi7RXHWroactrH/unRakQVvmpUXE5IosMymmBUgApio0pF3Ej8ZjttB7zncX9wnvn/CUjVrtky6u",
-	"8FoAjchyRnwLaLEKPJdcKsQJ4uOZB9hZUmXOdta7Gn8juMCpB3cDmPmlzC5ZQvKF0YgmNCtUMNSepGB9",
-	"kTvb4n4trJ6N+mVKlwCDawGxUIMBpomhsXbbYGzscRE6bH0hHCHsPGFcnGURJBvExtqg5n6BsXi4i+BX",
-	"/BzEu9ovbJttqAGQMEWnSPMp06qU8785kLvfZEE+SbG5HWSlRUFDRhSWGSnSDNx5LB3cipU5PBedfHDX",
-	"xuag61swOVd7v7bhObxRPgDzczCc3dhT12P1HJHHZ19EgNNjOMTvn7180RPwZMZYi5kPc98AbsnwwQsp",
-	"L8MiZA75yzAnW8akGlWwEcQGcof17tUpGn0rqwak6bFMt3L2buPc3QqruS0mc4Ps5YNhLDtfvNtYOLUr",
-	"R5SVJTbcDNZwWK0Yur5kaI0mtu9mMgQesqrCYn8yLNUWRDIzjgPLPWJgpamR9qybH58DjKUVoYtFCvWE",
-	"SnBitgQ1G/MFD7PwbNwjidVcxb1BM6uR5vcCD4k/QY8tLHOzgp9tsJLbFHDgNB0tMjbhb7v9imb3wZPr",
-	"My2mPXy4p/jUd8kT3kCSlaM5woXxRG1Jq9g2yAN63fVlCJ3ewmVY9HvtyzD/MAoq+TndRJDHtRnBRmHr",
-	"G7CID86cvfO8BVzmbaWBze6Q77bBzW6DDTn9m3Xrv2MevVP+/ITydHUuNU2bSsyO2UI3Ga5fgnCmWOSy",
-	"JFSpBqZZfZaQs88fPz45O7PhBrZgAXGthiAL/WyVNpS3aUCP8CflgSB55iKx3XC2qWlWBdR0dUJdvQ+u",
-	"SPx7vjSui0NuKAvWBCLoiBgASHFBDu6C78fLvyDljPsWDylxnQo4cwgj6ORsCOkR0onoYLuVuVY8AZv9",
-	"2WdnfUzoCV3VZMM1UFLtO6oCuoE1ad1+kbbsc0JXFQTuDAtj4EuKrhRRsh/BqujNjajBAWxzgFvEvZXp",
-	"UsiluF4Rrir4iJ+0I8j1gUcqLCKhtUqgIbpIpQ5TiX8W5zAqeES5ukYJU1HpDtazW1G46Hfn0nCl6/pU",
-	"3WlvSS3RmospiQv8iaF7I246b5vJ18FV8N5F7ICtdUnbT9By+7hI+7m+3aUtf2gbTb6/41CNVLnjQGjt",
-	"TPXZRg3PFRt5KPtuIYknVY7QmmBTarmY2maKcHlld8wESn3vnhHUu7+mdlw5JreuJFdneDMJEf7o9ifF",
-	"OXurex6Gjknszi689SSrbGRdC6/Msy98sHqVPtVoDwbR8h48nsxkmiiyoBmdMx2gMXnU+WMC9Ch73zpY",
-	"UAvDedNjbW6Hc9wi14A1b0V6PbYJ7+GyxpEtl+TXrFLvBMsgQOy9UQyoJnOJFS3mRt0pgvnNVxjgk02D",
-	"2BAroSgw1w/t6o1MG6P/8Ot/HUfkcD/M8T62ASVzriuoewDmZbeYg8m1VWVKAf+D3/7lv/r//v1/+5v/",
-	"59//3X//b377x3/+m3/3l3/3z//Rb//iT779J//rjRYTCowujSRPOE0JGhN8LI6ZT/zDciz9xw8H5X4P",
-	"9j55g2n7+9HDdy19YyDYmLXr6I31eF4j5ZRLwYZgpCZ9eKOAqUsukm6Lkxvyz8zTgOXUDAR8HtgGvq8q",
-	"ELh2N9Qx8FFtFQxVvjEVm9RClnlT8WEXzwbaHJmxjKHhQmmqGbkTO0pDCVMPbBuROKgkGANsoC9Jagfc",
-	"RH2LbP5RZGsHoLo0wpi/2B4mZxYwj2RsAZIV/laQKVAQtwceDurBT3jKekANl5fEvOTXZBu09lIqe1Mk",
-	"lrqs7Alb5Y1lzCyaFGxIXk5IPMe89JH5IT4CAA8AmMZcL1R6u0GFZ4y31qemcxaAHdtNAizTwlBifJct",
-	"JhNVlzKrrF8mlwqHngtDbjOw+IgsZ6ubiqKsXDdwfP15jCwQcpFUH3IUe1Y8RRovpfJRD0ATw7WA0iv4",
-	"UdvPSCe75cOK0fYrcL/hpgcwMEcdED5pNprzREAy4Ju1PHPHeoXvd/c6Rbnr6+oTxaVz+7pE4L9oSNza",
-	"/lKXgt3M1rjZRW6iwUmWyex6g2SuiXUPQz9PmKZ8K2AnnBdTLqC6q6RmZXPjEEuNtBLDDrI9P6Nyv4M4",
-	"/Et5MYQHRja41kY4V8CIioJSCGhPFEvZWKv+ofhYO6z3cXtqHsc1bjhuLWhKOCX4cZgxOp756dQxljI2",
-	"llnS046M1ROaPCBKGxZMljLDEmdWLkCU54yK8YxIERGVj2cQyWGoORRSjyYyF0ncmTlpe25c9Ktm+982",
-	"0Td+62wEocuu2gyHvY2AKsfWOo8G3MXYYfGWH3nJ0NZKrN1efdDlzm+9otdrXni4vW79roNhXAsrsS8W",
-	"KGC3hrvayW0gC9r9ZUYsEzZKULAHXO/RIoW6zvBckKcBnx2ot3sRahsW7fjH30Sd+TwNegCfG3XKptj4",
-	"yiFOqJaJR34XchkYGtCuwURCEsnQaUcnEzbWhOJbS3AnxnawI6oBCaFSv3bYG7iLC6451d0bpsi9nNO3",
-	"oyTPqG6Mm7PwkcW1BKOe0xUgpjcWOnRQFQ8OHzwsg1U0Qi2bxeFCbZAIZbZenzm+dM+9s/unQbN6Cd+7",
-	"GumwI8mcXjJvgjrY398368YnfAw0UuTOhF8xl1AEZdst6rwU+NGeh4/AP/8AvOrev3zH9LNgWalNeBAx",
-	"Ej4akpdGdzQtwlZIl3SlMK6VJb0DUWFe5VjUw6ZY1AVdpZJ2mlVe2ceCSqzrDcrF3M7M85jwlemNjhhs",
-	"Nfta9WD1PhGBet9ja5lWZK5HGZvzpvrv7jhcML1kTBB8jmXqOIDrjGAvuZ+c+XCzs9IINWlTh/tfLaVT",
-	"brfBg/36PqhcGe72L3Rzz+Ebb463i5RyscML33QokGPt9MoP+q0bRGeMJp3ltQoZfyrL+IxUXUYYDoMJ",
-	"llpiMnbPECXT+4irEWRoN3p6k5xdK1+1XIB9y5xXNUrylvFJMcrFOGW0m7GLz+2DldrbPVA82zSMeMZS",
-	"p8RgaV9ZLhHmi6c4acWMJsmx6g3iMqdUg/XINDWIBrayornjRhjiUqvGxLTeoPQKG5sxnAX92q8A6fm5",
-	"7d1+91MchP30czcW+/mFPHMjst+UKjK5rtz4nHqdrzP4e2qhvRkfJylV+pikbKIJsEcIYBLsimXmud58",
-	"3Hd/0RKkYpijEaeKnv14zBAa25R5Y1Cf8znC74okbMxBVDMXk4NZdXXOXSfHiOq15IoRKlaIBJbUHudN",
-	"vshSKdo2ZNdABrPj8vXAMSYQAbasSFrqXh2H4oyRSaUKPBhGkiuIBeWQIKOxt7CxrjBumOndBRVra0GB",
-	"tjqf06xlpVnBhgkXYBJQHVd/H5DaVrRXnzdteUcxPM9UPWcrscmAOfnNtr62b2CNqV0wYNhpuWDonBV+",
-	"FJZCBaoEqoguaEZRgGcEMMmULXwpnWZfo1twnza6zC5SNi9wF2x/3hmBRxsSvbjAfgH5uNMCg/Nbb4z8",
-	"KdY8OrPu3k1RrIxaNUroqqmSJFnQTENLVikrqn/RNCWWVdt6YYrY6kvoJFYS/dSTPE2JaZ/c+fz88UdY",
-	"EmxBlTJHkYsxw8peVGnrEWqXCO89fNAtELK3Lt69fTJckSRDiBcp0pXVLW3ZMWyAJZERrSkgFiIXVUZr",
-	"veKZFHMXrRv/9NnZ+cvTX4yePDuNG7nYJWOLFvLahQtHsyHl0CGFlHMeLz9L4HsFhTEPYEiM3kWFwj05",
-	"3IjejcpqKqdt2weo6mYDE3HVdo1u5/xJAZQ1whWCqI27zMZ4R7asHQQ4eE8cS6YoQVJ3pcDGTBIUFi9W",
-	"GJ2MiwtQlTgIqknKqHoPtPC0Hy15omcNSy6XATW88IsQmbRYuyF55PLs6GKRcqjDVvzs4G9kgX5DVkwH",
-	"ghgepSVjl1giTc8ajTxgQFYLOmZtvl73uxnsK6n0NGNnP3+O/bvzjviPWqJlRy5FETSADRDBWKJs6gG/",
-	"4imbMvL49OTR+Qkxx1EPyQnkq+JylBpX2pBqic5lo/4Py7EkD+9t4GZqiit7JjTLrmj6WYuowe3vZJLJ",
-	"OaixPi4GoUsFlLTggsx5mnLFxlI02/b9Zvr44X2AlOraTz9jq5uxsfdW9lsyWpvs4TZzp8P2/TP2HpIr",
-	"e0lghni3WbDhZ2zLdLVmFFEQNPJsYa4he7gu2aoTQ2OToxHOsxXguL3cyyMfHBG5ZBBbmAVzcmzBFu5S",
-	"beYwtFJE1tezvfPX9WIsN1985TmjRpXDo9qQAQI/gFOtsL3ZSwYD4ai1TnChNEAuTUj86vTl45Ozs2cv",
-	"fjI6f/bZycvPz0efPXvx+fnJWdzNDspyTXeMznO4/k5c1nx1KYIoIntRYmSO/VKxIzMFudjLF0ZOGMss",
-	"Y2MQju5grOLFKv7I3Ls+YuqOYFOEbI7xarIZ4Ua4iF2RB3gHrnmRkDsLqXjDGxCL59+wsrcPzAJBy7FY",
-	"60klQl7IZHVMpBFnFiyDG5x9BDKOdR4TPcuYwtW54zvc/2hIfEIaih1mbPaSAWRqQN3VMypIbC+doRNq",
-	"4pJIgSFMhrJmY1AUL5yNkwZTwotQ5XOYW5oW8wexX5m1QKNKSsUYfBllFmB/aOYC9kfvEWGWAv2sYmtt",
-	"BUCUOU1YudlOG9bYA+g2IIGjHMMFCRKR3hN+Xu97rr04zXkQJIjWBSkv64FjuE3dVy7Z0myt5uzG7gOd",
-	"yuVILbmNza9gVDZvc+CrggDGp5i6jWGDKNjSK5lbjmZJM2Gred/2cGydf3M7bob1VkC3DSJ/rMrTK5G+",
-	"VK/G9gqHplPSCRjy7sz+4S2wS+EG+70JV39lBrfr8MfB7Hr5dh6n8dyFMLXLJBb0dr9BT+khm5j2uy1R",
-	"LWm35nrHco4Rmck8i8C8YZgLKLJO/0dx7PsYDkC+lsKFpludXmIyQ+1uXaC9q3Np4GWj1LNsZIax0Qs4",
-	"/s1eAS293xvv2hZV9UvuugZFujAodl1BdbPl+RBHv8le+SDH33/jfljDbz5FSr/K2BVnyyb2n+ZzUb7b",
-	"6ja1yg3mQIT73YZc6VPZ4DOq8XociW3+zfqZbGeH+PuNJtoXH7RExp3JBcEu3K1ggNuvPkGWpk2hYoKB",
-	"LowhXrAnQwdp59lgb3VGm+BRXHCI1Zdh5S9YKsWUaIkgKbazJtVFqVUTXiIcGau5OUXc4pgYpd6o+mZr",
-	"BQlFNrVyhfqd6SpBa8l8YT2XG/GBzlAYm/4VjGALJD1MIsIVc9RwpG5a9M/afJuxysdjphRm0lH0ZUKg",
-	"OZMLQ5wLl1kJqQJgA38844IpZl44EdOUqxnAUzZkStWjO2zlzsNiTOetOdA+Nxas8miks+AzVwVUiw27",
-	"MIIiS2oRF658ALr3TTuUBEAKFa2mt2lhi3rYfOKBa+r7qKiS3bjPAoi1TXcKKLlh+0VrazbKeSM+TxwG",
-	"b8Zlxuy8Ulcs849ADJAOPxpdm2kzqyZX1WceZ2VLT/d6PBf3q1uXRcbHGE/iQk2MAuLDSxQGyCaUA36q",
-	"pqkKfHZjKa5YBhkqUHigZON+/OIXFQt36aaquLPAoH2vORfZKD6jr22ZnJbo0a8Lm693OsY/OTknd+mC",
-	"3706uEuTORd3laaaK83HKnYTbZlb4I+E9uDc6BkTWDS6mOcjxendM/PSjPLyjB+sdVMU9b3u/nDvzQ8b",
-	"p76kXI/GGdd8TNORajPk+yRRbwq/YimJ3YvrzfKHDz457OGkg6GwOcumZv9sPBb/5s0Nxhq21g3F2uw8",
-	"xFXKMk2yPGWKxNCG2TxxZai23dg6aOkVgxzj47If/frTaJLLX7Dl7r2hl6yFW1yyVQkkl5JPGc1YRrS8",
-	"ZBh5YUEZFlQpSNCSE/IpVXxMaG5Oi7Z8b7hBEeg1Xlh0BXZYKJGGu5Ni7ZrtUoANbIC1hXtFlQrLzlNF",
-	"YrQFxoabTZn27nyyoFM2JADTJ0URZwNf93GIvIC7umCGdDxnG/DAOz8+uvPjo1Klwz/66qth7YvSd8PR",
-	"3puPyh9/0OL+fCH1KaPJyga81nbCGmDrllDhjClzKcdHRGdQoRXcACwB9+CYZ+Oca3KRMXrJsmMSCzn6",
-	"VS41jSP4G1xy8RGGgoEdyxwh8493dmXgokpIvjgmseIpE9qGJtPFwuIdaLKQaQoBtpqlq7CWDQ4PA4+h",
-	"Z/wTOgZI6bSMbbMu6NhR79Q36r55IX9u2y6+eWq78DS3Xa2HCCxVsq8chxAb0J7/NamaYeLJiUi2swVc",
-	"8K9rWRZ9IB37o+JH0IfDflzHJT7lX4MIWkMI7cZzYm8XbGw4JMavVvwVdrPsRwfRYXQvuh89eBN1xs83",
-	"7pAT6Oc15XZ/4OczVKf8Z1v3yH18bDZ6Gn5zYr2J9nU5Z0GppIK2DzsIu01yWFstqn2yxFlF5IBY/TAi",
-	"hwRhViJyj4zdNCJyHzMAictDDI+kp/K2ND5jAYHPWEDdMxaQViQluorkUTGYN9WT5bdg5He8J0XX2Xpa",
-	"FGcrn52CZ64rnNuviG3vk77bdOOw5517s8LOP6NJ03QxVasn+jdL8kVq2mvKgzjPcl8sspSu6CsGppnh",
-	"8o3BwLZ4Wl0yQXvKcibN6SkquY1ntoTbhIJAiXBIK6aPIRKFCrVkGUS6qzCbwdpn+hfoqG/iJk9s8Fj/",
-	"7MHCcd+AdARbmSxnKxvfA+Ya7IclxzbKBuOEuZj69EFXnwTe5sIGkGumNMlkLnrhTvXLwCglbdpMjGqg",
-	"XIUsPjFwUNlKpaQJG1dQq6bXvKtvws9emorN1bh1f3s4qFOHg91YDDQzrL05WAd/dHK6pf6xrYDDJ4hN",
-	"5sDEGhEo1mcBNmT9GTmdpqO5mraFEHXBqPXZo0blGHmgmLXnpygo786Q4x+9sMggVa+xlm5LyqBiQl8r",
-	"67Hf+fN7okiDWotNhiT4vs0nwRw03Ac+r9Q5kyC33fBs1WZaU83x+3KibWKfJbjRPS4YE55z9Ytv2+Lu",
-	"D4DB7IkoMZViEYMkLLdSpe1U28Nuxt2HdHvtoeeNsY0asB3YBrDnUauRZ0zTFA6wuXQhnWziwS2Ci7+C",
-	"cDAkj1z1LfBP+GiUS7aqpC4cHH7cHKC9B/8ePG2ByipnHVdcZ7bUrc2wr8FmkEDWAKdWwCrIxQotuWDa",
-	"w7upP84G8PosF2A6XGORtiexXJnXDreOFfJUZuQiV1wYFg9ApA8smGqAD4ICgX0HCkFYDIfhnL59YoE8",
-	"YhtU5KBEwgb6z3IbXWpzQAmUeWxkSGOAukgInVLnvoScovL0aJo6Px0s5wViM8BCN5O1jYYWAOIUpK94",
-	"eAOgDe8DL+MpCIuAj4Fhu/QSvBSSpFJMLTLkWjwNjNpepHTMZhAUrkgsrwwXmzP0isSl7YQJahn4G8EL",
-	"wnX/fRTiVnTDVdTFzpqmGiJSFFsu6Kibtd+GtvjFrkMcavuq2VHjChtFuCGSUIAAvs4F+dtf/9nf/vrP",
-	"cdsEB0eH71dRnSPCUpdo7oGajVJThlL+u//t3/7m//2n3/43f/ntn/51+dI4rNmNq7LWuhsFh9xyrzRo",
-	"Ozdt/4nIA6LA3e4MNDdndAuHX1iGynqPMxFVdV4YSvhlaDSqWFBr31UMc02aVu1M7Ugk6gtzvyEs/lYw",
-	"f4GwtRNglb4Cib8QPCAVlMNnQkdWhjIXLTj1jIzNzYbGK5YUBeC3HOJWNpVQBunswtqCOiKPFoVUCNIC",
-	"prf1Baj8ME08dSFqq8STkmrcFNCDqPvwIIIVYUbbyuqHg6iXQt19FfkIMdTBStHu4X3irhqPe+JQbfoo",
-	"5VnHuX6PhrVoAPcJS1iy6XYNhdue2vfGJXy67X5htZ7CCNgkqRXMMFDgvdW2IENVqy+ztNoWL61gBXYF",
-	"NlhgevRMZLM6QeHChdF59dvt/V5YN1s3igmzp1tqmHpTSaOxpji63VD2XKfshgpKtasDxc7D/sJSUeFU",
-	"/JZwk7/+Rrg9p5Mbgbo1XcKNYNvCRH5Dl2T9/c449s027waG6iASNoTbuB+1n4COy6sMGVoOIrO98oyg",
-	"kX43Go8/kWWib5Y6UD1m/XfKbZ6UWz8o6iY9WuGs1ibOYMtdY/zCpv/QNH05GRx9uY1rrTq5wAq4Dui8",
-	"foZsqoIzPpcMVDXrAtZitXBmAJhb2MW4GKc5ihW12fsqtNvRv3DeNfgUGzFaO/IlqrXI+tizqsq3ao4G",
-	"AJtEl4TZwKvAXI4GjQvEgsTcEPNhzgjklqVoXmgoOLn11oZJNAHZyIyN2iIKXJiCechJy7XQAgt64Sok",
-	"gSHluBwdXiLD3W948i528QZpanffvLuUnPMHI+m7Th+s2+1wR+WovTPW+FK8nExCxHfQGOVk0jMYEbWn",
-	"l+Yl+6d5FRr+vICObXCbjy2uny/olguML1laqE9ayqJRTOgjIqSNOgFoGItN678CVgP4CXhiMsOEcj0k",
-	"Magxrh6GbdW7qMCPsXT10fD9GVUky93rZovatx32LNbsQmQ481rGVJ7aitMeFVTmGpJ7YHYw1pq11g7N",
-	"WiIckJxIbKfu+/zCEPDCjx7bwUBiSFj0oGDgd1hkbMwSJsaMyCuL0uIfhsJUaPQFZ2GA3ZkyesWUWRCZ",
-	"g1kqBdSzhC2YSHyMgx0lciWepmW40mEp7lVDFqaZS88N5ffNqX3Xf/EUGoGt1VT+zvmTNrBrujecrngj",
-	"ytz6AK5nSEIbO6UlLq4FIDwiOojvckvaJ7QL/Oojx5q67ZvweMBkOt9ALn0t04yrI97f0Lgd/LTNwstG",
-	"7SEOGPs86mcsOmMiCYxErDGnpQjNMA9wMUWu5Ste9KvYfr2glg3RdYPcuxYi+d9bDkjl1gkWuHq4otLx",
-	"rLbcsGblwYWxJ+HKueUo7ZXSaaju9TAipdjTnbkrhuU8dlbYSp66l4F61fxBF9BGT4+y1hzUBcvGTGhX",
-	"EdBlzBIuSAy5c3GEzuF9i15f8hVApkTRs/AFgLsWPhpA49skfVZXHhsqKOOjEivTX7sq11bmivXdXoMr",
-	"RrM74TGgwG6lxl0XU3x5G2UUX95QAcWXH0TpRDOKLQPori9arZvba5klD/bDnbCZhcK8ZTjea/Z4RvX3",
-	"wVYxp3pIHrmg9If3Pr5PLlYWov/3z16+iMicUZVnLPEQissZ14wg3LCRwCHOC3miIsuMa3O7cwHA2DaU",
-	"Lhzdg6CIS0H0bUto2F1Xq1q9Rbyev1sBGa/F9IC/mUsiVyyEFQ1dewAhP9Ybob6GOYM/XD++QF7rV0IH",
-	"1Yvm8LRQgkYVD1EX/O1SF6Ir4tBNzrF2ofY5D1Uny81KVGu53m4Z+26ZehC+0BbCTXzJgQs2o6nd/RCQ",
-	"S+gYYrYrTokOJwkW/9qM6/IidKRncChU5MMomk3FMv9u5PttJN4Vy5rBqdYWEfOFMKZ5xnpWmCmloFaD",
-	"hBrCpW3NFVw225OFeqaZA+cDc0qa2qd5v1rpE27+GgFKQVOhAfi+QPTFx8MO3eC2Ax+VacKUHgEuQium",
-	"gtE/EZ/IGamsg8smByQ5xo+bZ5jCH0yLLLF55pCp4s1bSc7QtlUav09nsVYkLB/AFaFz1/VhtL+/X4QW",
-	"ZlfOUASuNuzRDWLYqIy0EKRQTjLaGJR8DoNZQIFeQ6TC8gXZGAf79ntlVyYXmqfhMA1JYKJGKNBLSebS",
-	"4QW3aXzlEZxgtKEzDm43O97gyjzLL+ZG/EgiQlMlrZel8Ar4mEcsuLFdxzLXa6Z09vnjxydnZ9s0XRVX",
-	"wcCc6/X5Z/3LLwGItoC6+X6jRiGJwDyL9ZkEnTfAXQupR2ha65tU2PfZekVjsN8VHa6Z+qg0rDoRMI/o",
-	"cL+JGliwBB0uaJw1h2ODjMwQnqFSsrKuxmDjverscZutojTVDNYsWChwz0RhRT7Y3b46jQVv51lQnYMD",
-	"M8+FHq45pj3WdIFWu5FgDTBpr05ePHn24idRPY3LQnX3M/C5PlrE1movVEh0hGzUR1Ez7uYtUlWvaECz",
-	"6uyqZfWq1p36xq80jla5MKbN7eGm+9DdCtXLumAkTedqnYSzQwnYyVS7lIJfuWI+DY6UVfP9CvE0XwN7",
-	"Sbi6tOUXRMLesp6Y+vYkX7fmpeyuWuuQo8zNb+iXMs1saa2to6XhxDuk4jZ+nNCVrZflZKCivFS15yYZ",
-	"3nK2DWryFnXFbCSAbWLreSLk7UZ1gYNCbVRhBQcENBTXJTpXI1eSszXKwMmtrrYIIsMZ/oA4PkYE5mLq",
-	"av7WFX9ITW1d2KbicG3LB9ExnZl28FAdAtZtr2BArsUSISJ7REu7pXwyyqtYOnlrucFujbq+251bdss9",
-	"X9O8W/DSW7fxvrJ4by3GDfvrkDzTZJ4rjVjGRjMDkQZ2t43eevTqGblkqyMSp5dqrkYxmUiseE4uVuT+",
-	"PZIyrVmmIpLwKdcqIvGeTVMcxcNqCGXFfHa4QWUoM6ldhK6pfDwDULbvfWO4yQs6Z+/iD8KG/GomBUNQ",
-	"4vq6PrHUhz4RJjShasaUq4IliMMfJymj4JqOfxgfk4MDoqXRH8YzmtGxWcsheW3nEf8wtmE51MnwXJA5",
-	"5SI1PTyecUGH5BFEMSiiZnKJ+az4KFWumqVymms5v/Dg3sf7+/C//fXBtmVD61df/fDHUFrL/I/stW2X",
-	"tLGgoKuuFATyuFQrYKto7yjfZtyV/vOlmYqShDEE+wxJbHlrrV1zti4Z1B9bQSTccXEfQvlhd/Dm5ZCZ",
-	"MV5TxTVuO+gZQAPTP3WtwKef+qbg4xPXniPWy8kzx+da+OA6zQ4eQn0NWQSqeFZ5MYqoBzg2X7FmvWX7",
-	"i9PfkK2eWSi1vSVur6sXPJrTtx02OFe3DdPzHCi0TVhFEWUqDT8CSXE5oxoK80LZVNvLjYOZGlJNudIs",
-	"G9kAu1GracUV2aYCQA1hRRcyTQsOaoHwOca0uZZZEpba5ppMmVbk/v79NYW1Rwh5OMICwJ0kLcqcmQFV",
-	"KGzj0aYcY9dcQVNbHxP3YaEGblQIrw82bBUl5qaTliHWz0i1fDJhmT9IBGNgiBF6sIJ0Nfzu2hh3fmZF",
-	"PnMxWa/R+698JrP/Jkxj9l9iDvMbpJwUY55y2qyJbhN+597BQnP16Dy6qrXVGMUHxGZizPqgBAWzeBK8",
-	"aOPmLCxf9bBhNYllJsU0rN2dssjXGA7Q2psw7HuorCkbOTTVHk8LrmbXjfKjGtIgW6oqqMIXlLJyhcsM",
-	"mIphPjDTAEa/ABDvZ2fAMazhcA73BVe57BFAscfRon3KAUsTjGajOU8En84adObPXGJ3YdP0UzQLb+RB",
-	"fsU8goqcENcYFrWrV4Y4NkpvsUf7ZkqHG3UDED1bQqY8q1O5LC9mMbuM0YQoSSY0KypUIiiRFH2NRWvQ",
-	"ac2vMs9QYHCCkwskq5RSWRu8Do2c2xfx01N4fQ0EqUtYOCpmPpZ5irUcLuzktYSLiAkEUIwtG0CZMZT2",
-	"cmGLAAYbrmYiXTeHMvc59e2Vv39atF75oQCOyAW6qNfGwmqq2ZwJ/bngusG/Ud1gUQktGA+wXTrbYcik",
-	"gmxkd4TLnLhgL9VDZ3dpwXBLN0EltzRkdG+ab/QWjl7bDZ+uQJAjF1LPiOLmKsYBY4Q+uCZQHShSoyyT",
-	"L4A1keU43+NxoXMZLQFz+qF+6RXLqE97qTs8wM4opiMQsrflv0I6tgsJFVKkK1e41zkk+vNhOyDdPKJ1",
-	"fNGmGrjSew0ssC/PwzL/7fTwbjOj4MoMSuDUGJuwBDLPeZwOd2nP+zI0rDA4wg3SPiJo14mtm9SsxdNj",
-	"21cdHbjVBFdcUFTWV0KG2jVoRLQebWLVtx5D8fHB/SUn5MPAiAwPxSu38daBJSsxXXd2jgJNAc8QzsxM",
-	"OCzmZNYxlUpvUd/I3TOl01bd67W1qC9/sDdLU+5mSE9lNt9Qi201bpsD5jwVjrc3GLpLsXCNSS8pvzKa",
-	"4AipXO/sC6Q+RKkjabCGli3nYZRe4lsJPdUblVXrclW3F5Wbl5iRDlLTK0yJgjNg6/pzuCvt5NtCmcxv",
-	"hU7QmCNPAyjXjdLHC0/tdZbKRla4engeGvq9rZw/PptQzhfIDgl2jHmz7krxIT9txfz6kLQkrK5jeY8W",
-	"C8y9+UDqEHpGtRFZNeD7lGgK36mbpOqashNWAuG92OVufVrlvnfu2Gro/prerYqR5tZdXBWFZ6uEhvd9",
-	"HW7ODry81GAlKl1GkGHMdeOltNa6uaakdgM+1bV1wfpxxSn2WdLbOau3eE7P3eqX5yvzZjM9Rem8QVmy",
-	"YZCGMx5VFBWvVIYKT2FylBlRMxCpL/qK+Ew1hUO/nJDYDDwO0EAAOc8NJ7IqZ1jhDzPPicz1Mdm3Qcf9",
-	"lTwIClR9T0+JRlwrb0fTzlO7hVYAS+VH4ojTtvJXu6zybztkyc43OPZam2AwhqZkIHytAD3sDKotv1GM",
-	"rnlYU95UQQy/N9LKs7OX5N7Bw4d7B0PyUqQr776He8G6vSDaytUD1s7Qk61KqIjsimXu9UJ4SjhNySJj",
-	"E/52WKnMOViPLQXFOA+bi3Gegqb+KdXj2XZXIqr6m4gF5nnX12bFtmoriF03r1cwr92dGDR7QLc7PjWm",
-	"55PJxHxulFAY/OaEFHZl2Jbl/+D++0p8JfZIUDu5bK8GLzQCqkDUg9uXXFl/4hBeDwFTXE6IjU/GbDp8",
-	"jL2d0VzpcusBOooDKhLSYteigpCyicYGbG5kx+vNADFhhp+DiMEApCLpMgaMFYBSwQ75VMjMjxd3njN1",
-	"gTEGYEulBLjXY+8owuqziSPOJFe+DbpYoLOezFia+Hm0vOs9vfERIM/C8QkSOIJ1BPoueNZJXXOHxQXa",
-	"ZgyZLAuqlOvU21XMdshF8dGMwd+N3tiHSPzwzMrtCvLIYg7DkHNWacgGjTnbIfioMYz9K0FIIpmyWmEu",
-	"tI8mgPm44BhHWmgdR5YrGBV+499w4kPzjjRcmONEbSVIRz0E9jFLPeVXRmem48sohNKC1r+viM4zUS7O",
-	"fcc3+1EZ1RaNkGaK5lnzHblT9PsR+gAaz08RbeRoVibS8CsRuIkawBFcmL0/gmBFdAgYdrzmprCjGUQD",
-	"u/fhZdjBg2gwDjz0drcNAnMeNBV+csvR0zuFnCyoPAifi/J48NEh/eCnk2BC+M3nflrus5scfj4vpohf",
-	"PPMTdR246eLnUkk+26mbOn5+EkzZdZrUvjv1xPCse7vLly4WPRKfvbJYg+9pRb52bgx0ioVWpAf7YeQf",
-	"sOVLtqjbj+Au74N42RKNB8euFf4zQOuyshUwZCYSFRWRLhYtyWWhp5Q3ulzCwJ2+0No944+KZEF4LQoz",
-	"5OPTk/PTX4yenDx/9IvRZ89efH5+chZHDsXJMgpzdSky81maEmKCKrO4d7guHGm/z6xQh2tLMXLxD1pa",
-	"wHDqPDt4ZcHmLJvsuqMf+tbSMivbWEirD1hR1QlTlKLCo7O2Tmap7xpRDl1yY0TuFamblvUeRve2j56C",
-	"XoM4KfM5cLiXxcx6RrVV77viL70ZwMrRUSDLCKYacDebgCEbICEQvU75cCTIxi5g4FFojzZRF1hiVIIm",
-	"G6K7kbr1PU+W8Bprj/0sdXwtzYF5qbx7olaCd7y666UT89ATpilPK+pGgwJgng2UUdNdBDKVR3C/LjJY",
-	"k/rSTFu4/05bKjC8nq2OfeGjlIuiGo2RiNTMcETe7RbY4LLxA9pOA3bTWL++4ZxbAkJ1tvqsrXjWU5mR",
-	"JAMR1AalHvnIL3stuAxQiKOe5FmYBuokcZ/e5rOe7AOqpBjNIMoESqmRZxOrSRn9CxAeZQb2iihIg/++",
-	"ImMpAD8BMSHpYpFypkq2ii8PonvRg+hgP7q3Hz3cjw4+3n8TrSnNHRqhP+40PpcdgS0XkOccpzItxYFh",
-	"yoGNPMKKxViycM5F35gqmbIz1wx8wKbMn6fYnPnzETYJY8h1o11iw8I2aESyz3eGWm4THusw+vrg0Fhz",
-	"hiuRADn0feFFtnKJyqzb6WCe6S10ILrtVhUOosEVy1SjrfCZMJRX6NxEIx/q+EMC0ENcQ8yffT925nd8",
-	"xpzxhGk2NoqeGOcZGJ7xNzXsZ+9eMhdoupZTmfV6jY/WTG5uLSs51qXtUdqQ5Ug+OwK7ZkHcniPaZtUc",
-	"YKg79tOaLnfvnvW9XtcrCxzn9p2xOB8rv669bOdchN8eVK/f93j6g5O8HuiViS/so1ufsmYSbVuW4zr3",
-	"RyBVPdiohoWHMxu24pld4xr5oO6F63PSdeyzmOqb9o2xU4a3e2b3mjUnRWCgEy3qillDCccULlwYkvAr",
-	"nvjSwETlc/c4PqAKdZQmKydQH5ODshGjIyqiq2DsGaPZeHbO3urNcAE7tJWQ3zTSx/KtIiTRQtBBioHH",
-	"ouHKig9dNrGmiUF83Bn/urNEX2ArrEdIujB3BaHiNuquk+6bWuyMcHUND6eLP+h9x5r+bsTB6XtuOiXB",
-	"rHbFCs6Y0Lv3bYbk3Lo8VQMaCXurI+eWWdCMzpku5TkATtNY86si2z/QhW1aUuaVYvTMxB4sU8iYaCnL",
-	"Rb7tiFwRCXT0KJthTGI1V0P7yGgulR79h1//65ikfM7tOS4Okx+moCmW9r1YAQf0FR1WCxaRw/39gKXZ",
-	"MZpufFxs0Q8WeLCRr0XQZlFT+OBhWOS8avI/vH8tg/+WZe25KmpbnNDxDL1/M6oItQgMhrWA5WjBMhL7",
-	"buIixQwSk4HKsMAwa9MDNIV2AbSOXLKVc8MF/gVbPNlG2YLXDmuCOC3NpkpgAfiwzoMZg0vnxtvIG2YI",
-	"lB3FuKPzSq2k+n5yTkEzkyCYdsbGl8yWXA8NQMFQl1R5pDRwnFj8gOoM7+9/UuwJ6yWKwePscAxwc1VK",
-	"49sdbqhpiBdkAxniRhCI4G9y85RH4oOcTnzULXAp7AWsynsH+/cP9xYULPnrL9hrbE32dsHGGhLg11Xl",
-	"tf5a69LVpZvWGgu2xq4Kygr36Jnalb5uxy6RuPMSmUnFhEsxvqagD7y485J1pdNe4dPmvZkUbCQ83sla",
-	"RIgAGgXQ7xBGoUXcnBveo1yYXwDGUCvLcwBcKb5ima/NFEfkAX4bVqVCyJuP8Yc5zS6ZuQLiIXlku8uC",
-	"sEtROvMcqlgBog5k2SWGI9pwMnOovq+Q7+XZ1OwFN7dhU0VfL1d9srHD8GaK0DvgGG7uJs/kLJuPTVMQ",
-	"ipOrKhTMrZSaL7KHG6a9UprNUcgN74zGdJsH13OOB0JGJ35mWFoZBod4F24xhuSF1ETLKXp48Y6y10ps",
-	"5Js4V2zkWojLi5DKKRd7TpTb1m7QOVnVlBxPs0sVhAMp2D5FuPCQnGmqudJ8rFwurCZ0QTMrBSHSI5HC",
-	"RTkoksgg2giEAS+pkZRfMgg6gispIrlImVJWAwX5zclV5pJgSisXQ5YqhqFEohSNZZ3HRkyRYszc7elR",
-	"SZg2Gu2wlys9XKJ2732xrDOZJioUestALRWpdyv/fhVsJ2TO7VL+zjQZhy+1c02mHezFFoACsBeo4n9Y",
-	"FB0IkVm2jSsoej/DngZR+Ttd+iIIODBfntuLvAJqkDGaGmkiLsmlQQ4BImUZmQT3+ZDEhqBJjhF2jc8B",
-	"JJi5KCaAMC40y658AnvluLm2RuBQcRE5cemAhk5N6oE+AeZxKcogWjibQTTwDdd9f5YiKGVU0ezRl9oP",
-	"1dgbROyZL4IMEQTj2GLz2C/1ko89NAB86Of2oVcsM7JYZo/XqC1ywz6IFAJlAGKmMOwH4wW4IHOeprwA",
-	"0N0Cmf6CptTW4tvi7U1Lrk/4dDMIQIf45fFjMn7FzGK0Q/oNyRkbZ8xCNhgFiiWEiXG2gggbw9rVzIg0",
-	"VJH4Bz/4QQyYbjRJMrNHuSp+heEjCOBMKh2ReKb1Qh3dvWs+3jXvDonNtEUtg47h+sMWlKYrkgsbO4yX",
-	"ipIYJEqJgkH6TFBnurDZBxmbS4TCKtRgGE0EQzHCAETZWbK40VsfZAQFEmxiqc2ZB6zIC2b3L5ZTuROb",
-	"TyP4EH8EPcVGuTfzGILgvIqLNv1PSN+4qUkjNNeesxaAlAGI/0NcrmFTDeGxFCqfN8VLnTljSOWgfl8V",
-	"QRMIxkcvmSjiDu3+hvgnqWkaEWBFGZvkIlG2cEIBOGAfH253mLbx5juWOurWs57ZRz9TFla3BVreg8BZ",
-	"nrGEnLApQ7qFYHaqEd6NqxGY9ZM10YcFp4RyBlDDr5KALyRi9hNI7lHHWBmzJLnU+77kIulj1GXZz8yT",
-	"Pjo1CP9c9+pz87CNCIWXuVEOOt/Cp8zzcjlSS26dpZUiInAsL1gKSJpc+b0XEAtESSERpcStQLvFv5f6",
-	"Z8a0pJmwgPG1BROlgzChaapQR+UKmUMU5KHEtqxs0GiMQIFjmSXNdTA3G67DMltH8CdcLVK6emEedQ5x",
-	"ekU5NH0tbLOtC5Iq3W9bnlpXg2JM9Ac4X8g0HZLPF7AwTPhoMlAVER8bzxKWzi521HBrg5I1L48WGR+z",
-	"PomXWJfYVTmGl0EIObgLHjgf2w2W1vGK3InnUnAtTYdD92380RG5/2DfbKn94f79B0PyJMwhRX1vLJVW",
-	"aEQ/LqJubBQbRNjZWxNuXcfrBYGglT7p0xtbWCytlPWyrd8GhUNuO195UUS2C7idhqjpoegKm8rlh7XU",
-	"ftlos1gTU/f+PzNPvhePv22/KOPbWVp1ktka5XISpEYV8j60wKBiSVBhdbvaO4aSo6+l6Nwf53zO/tA8",
-	"5yADRqrVMVbVUsoLXWBurV/pdnVkm5g6F+PdUd8v+ZDj79YAHVgUO6fZWIkkCI+z4XKFkFSW4bxMYSkV",
-	"7oyqsGLPVYW/FEpZIBCXr/mSIFJl5ZVKylbtCgRGe5013avFvRVWWfaqdGnHVk5gs3K7bThhIOPVLR10",
-	"sYgR1vg4wAc2C4VKn43NdhEnEBR9ROJUTuOIxAkXU03TS/O3pOb/SzaeUW3+YnPK09hqentqruKSkZUu",
-	"Fl3W1UoUFt37ujEAKxq83QNU/r1CLXYDa7BlTJnQz5orfKNfsN1OV3dh/SqnaTmEom7orYQk+hSIFjCs",
-	"xp88KZp+Y9mcCsv4+o8jKHVUfxZzCDdpsCnY74Iq9nlWLoydZ7wRqNgqug0Lhgo525DMbWt5IZNmLGRr",
-	"Rj5vLe7eoGK3bIsiN3KjITsaFdH7v1ReDms02M0YTVp2TMqV3niXWQvqRqPOHJJ1MzKttiJFU0A5n6zK",
-	"mLWXzEx3NqdjvCZEQrNkb8kuZlJeqgYSVG4f22YTFyxbUhAgtGA2D+tMZZlxzV6KdIVyCqx3tmjhHOZi",
-	"krk+K1RnLyo/bM7waKkH6I5M5BmV77dpVsBkGxjWd6fpu9P0gZ8moyaUbgbcy03rIluIvwjq+3R3uLBq",
-	"VHEyHzy496C7YMQiXZ3LfiPdng1EA42ChE/c0jTT5jsoXpXyMaRfCSP7vmlWJTJnDlq/qjML9GrI37S0",
-	"Tlxr4B3fiUc3Kh5R/dL6i4pdcr9rP15QPZ71FKocd64YV8UKvDuoCYZloI7I977xDOhdRL73DVazgj8t",
-	"R4e/bQYt/O0gDeADE1ABZZQL/nY0xxfRazI0uxM+o7vGfvGd7PfdbfU7cVutXZ81jBmXaU2dpXYyFxOY",
-	"Mz2TSdj7q5dn54No8JMT8/9Xn5839v2rnCHuxfY928N6jUaaqHmdezLvx/sKOOdtJ1/ZX6bfps2Vymmd",
-	"06iZXD4u4vQbwohq7Uj63Y37vm/c726a726aD/2mUf7V7mffOx9t4IF+hE3zR/Nvw/FatFlO6GJxtsGM",
-	"vzMpfnfY/x4d9pQibdx4v56NAPiWidHnZ4PIfP7pz/Df89eN62XO+CKT04zOzxxhXGuw+mCoyDj8m7Ar",
-	"lpqt29jUjRkx8bSHZ7tOvnfeM7VbpAvsc+dQF0G318S6sEG6tw524WZ0E2gX38WzfhfPWo5nrZQCP2gs",
-	"BX6dgM//JMIyo8Hbvanc89waA2+GL+wfX0JQx5vwsT0+d3byBTX32GDK9Sy/GI7l/K6kCw55UVMm7vow",
-	"nnfh6+qSL/ZcifW9hYQlKq67DWJEX7mU/A8uUPSDo+rvUNTqh0a7LUJot4x7/S5I9Hd0i2wbsfrBzWOz",
-	"wNOu4aPesMvxv/cw2K0CT7eBU3vXKk9vBwkTpJ71y/WBWrpK8zSFL44JnwSQL5WKgLnQN5Gt8F2G23ca",
-	"wXcawXeJWt8lan0nZf4nmIr0Aab9bCHvdKV7vFkj2ezWxHsL5t3TRkwXwHnj2TjnmlxkjF66ktUl3Ptq",
-	"GXfzLRYysDkTvjgTlkLOpJiSS7aKQoEES5+60knorwI0QEp+lUtNvQSRK5aQfOGStmdY2L/Ie5PZpRqS",
-	"1/A9IgPGcsFEHIVP4QVoodEcEFsMxWFi99aMppORfdXBubkJQwU0KVgAboMhAGScSgUCzbGDsSGmDSz1",
-	"CtIIQLsAcgRVUETGCBOWpcgJgMJMOOSomNsVIX/wkMRF6x69o6nUYLn26IKZa6EBYeKncknkRNsbp7bO",
-	"CyZYQhR3dyJmE+I0J3ka4Cj1yDFDgLrmHRaURYeAjohcsCkXZtQY6AfQfbih211qznNkxj2IBn71+pYK",
-	"YEq/xFfNnz+l6QQ+voEiupqnfXPjqmxGY1qUJYBrLCrWpf1QnnVDelUQvSjiecFZMeKokCKEVtkZLleJ",
-	"XddFrxLjgBM6meBGz5iGQnle9HJSl19eMwk5mWDlNKByvwXGIb0UAze6l9CIY3+2KT/2LzhbNmUniJER",
-	"O5oioypXaz3O2e2ihlIwIilndX5feZQdW7zUcA2E3HRpq4y5nElEaGxNAq+NZLkGytniNVdHA6rBdkNZ",
-	"U/5gtlpb9Gw5W5Vq9FFh7gZD/1qZTCFHcE0YtinkCHA9fG3IOeXATPAiMVK/wwNRUCISAP4K+NKibKPM",
-	"dUbFpS1j6G4YzEKdQh6j4c0y0yB0+xxKfJnOGHU1C+2r5kjOaILArkZns8hnFlbTPhWiby6kTEN8Q2gZ",
-	"UahGeObLPeBPQTFQrLTY0Et9wIqnTOj6iA3RFxKqWgI6ot3m+Hi58Fo8JE+hALXRRx2KNw7EWxxyh2/w",
-	"lSAliINSEUeeYW4nWDecOoP4irDn4OIqF1d0XEFpZAJuT+CfsCUg2TbFvFW/uINoAGvlqzJayvZkLK9n",
-	"K2Qlr2erU9/569nqhfy57R4+PLUDeD1bnbkxmHeDYbyerR7ZkbyerRDw61M7lnXyq2dLLXeJvmZlsrKl",
-	"ABB2EHTgZkuReXjtqHc8gd55HTLf6fWUgQB0uIFUWc5c3UHAdmBvuQKrXuqSt+u3zzYFygCtetQJy21B",
-	"BniakgtmwfA89rAFBS2vYURYqlgV73JNBYo+NdJ82+uLpPXTKM+purypKoathdXOmHIW9rZCoQ2HxDA5",
-	"uljUygXQMWDzW9spB+Rz+x0iYWYg8PWB8ihXJGkZg30IyI1QI5XB1EcC1pg0vS6IsreDKSQgFBJ1SIRm",
-	"JylnQUbzjx1TAeFl39sa6sSsFeACtzCy2D/wDIsmQ4k3/2Vt6eZ0BX+GrK07mNBWRFtfDQRdUe1ZdObS",
-	"AjY7ODqoRcW6t2xnlSpSviZnsFYl2qzZ89u5g8K8yBurJhjSZoNGj9a02pOofjprCbU765JyNZF2aF5C",
-	"z1az8KE62fQjeMq38i4aWDz8rhd/io+Fbxbm3855+yfD96FgZNerPzcPhW+pHoLMPJhhhdTYKTZTmkJB",
-	"icjRct0CPMbSMteNd/xu1VpXrZX0uzzhAd12dsQDOmxVDwZLnnjQ/RaTF51bA7J/cJ0JMnCyHN7vKp9U",
-	"GkdYFaBrKKVnb3QUYcWC5lFAYMDaAjQwxLAhZ0W93jhdAYPyirW3+UlXYrhvsEr6m2izSshrtNmCbd2A",
-	"he/0ZViBAF+7QP4P4bVLqNqqKARs249cIAt6Fuc8EWCj+/z88dq1rNadP1jjSVTv9ww+3GwY7+cIbjiI",
-	"nidQ1eKUOk+g9Vx734a35l97/K7UwZpQkKAkQwHyPiQvza9Lrmyx6t71EAZRrxThM+sRLg/qVcbnNFtB",
-	"yxd0fJkvjgidSzHFaB9nnvSGRCAnmETvONNIGB9m9gQYqhXCvX0UOYOhVKwwWKDlVmlnugVMZNNU5AyX",
-	"FytrB4fyL3V7qdV4uSJSRGAjRdMyzgNsy5E1nYIfrepcQ1q6AkFgDMTKNQCyP81kvrB7RF4ZtdZowwXl",
-	"SwXR8OFwcOA1BWM2kkdKktJsynxNiTUGcWia2lZxlFidZElXReQTxgmZ+Vm/kqXksbUHAVVhrVzQkY2U",
-	"KNa2YiG2LiobZzckz7mygW2gZLGECLY0SwaTjggXCVuYdwWcMexy2IjZWbD3T4afhCx+z35RSy8980Vl",
-	"Csw/LCYzopsA/3VVjdRUM8M6Phdct8S7UIxDsTUGjouDWy0hB9Se8JQRmi7pKvSYBVZVx6t6WrbNwD4r",
-	"3jYfz3wLdgZY0KUu2VpLOrrv+hUatwmXI8GWxXsVrluceLM5Xp28ePLsxU+AAgCBKqBym0WqbA5/au83",
-	"YzpbbdozRA5Q4frs2WMmjX5kOt2EQA5ps/871aIvNQo3z75hhNXeo/IKN+oFfns85dM8Y6rRnzpmadpo",
-	"Ay8IfsHGhrU/fvTi8cnz5ydP+hEZYO+bWoaoQu+6tC4qKS+PCSWGCtziAwOHU2ZHQQZqjy5Lqc7lTk/Z",
-	"mPEF1rl1AQ9uDJQnRMmeXeRoexstHuw3BU2DxAh3HRfWaDuj6cRb4oGqlqDuhpcZefro2fOTJ1FRMqEM",
-	"MQ1h1XDCkpxtB41cDPyTB+VYim2a+GTLJmwBnx67DSnSN7oFYaVHbc03bTnzD4ga+La5j90qQJAuSi3l",
-	"2jToDIUt2ndkYP5oGNIJdB+0Dcu7yLXRRLB4HbyK136/3vz90h7N7/DuA4JAxx6ZeyPoauXLRq1bUUTH",
-	"hgj5vs1aSPA+G2UzrG1xLR5hWJQrnjSnK3LBiG/P3kXoAOoTfUG5Xs9FCr9PnYWYt21AAHrrURwFpvs+",
-	"2QiOemsWYl/fjn1UPfB+8wXnrLh3wm3kGU+dV0TBJRjeIOW9EpytYOUCcgRTq1wSFdZbYaPrL+5XkqNf",
-	"mKbpy8ng6Mt6fa1m1biI4HN+YQj0iMhM5pm5cBK66hmvVHXXN8K3dJhFa5LIu7L8eups4xUhtgr0uTas",
-	"ai4zNlIssy+vC6jApwqe7tJiWrhqxjepdu5ndYYvNgFWabYIgyZxdQbRwCwP2HpXrTgbPuy6pS7F1zbm",
-	"MEE1pN6G3DKUElYD3rcTKKPqWzKV12H99t6hYb5QlXZqmq/uhdpEW+t7x4UnOI5IbFVz86ePPDIfwrrC",
-	"MZge7H0YWWnGfOUldxu1zV3xGoyjnmD0IARjR4XEE3rzTY/QOj7s7W0oRNk4UVuY2xZDMcK8BeMpmipn",
-	"wDkGDgqkHS4XENgNnURFHCSMFB8Zkkfm1mXmRRciwRWJfw9rCFN7zofkvGZrA3MUF2GbsWYKzSVVWoaV",
-	"yHkG9eMJV32iFyD/tCnwVo1R2zsm5gAp4nUEVyV8RhcY913hShtyHrw3GhgPptX0b8jz68oRMNvWt+Yn",
-	"3OcI3MaZx+tl1wc/V8/ERNbnWdoT37TFT40cObpqmxZv9ENxDpsvv1rOil0/rZtdxt7b29K0YWfvbmlD",
-	"nac69aYsnifZimS5OKq4KsDOb81WtjoghFbXqiaW7M1gbUUNNt4oHrzJ35kLnTXHoPkxQwwVPugGAqWL",
-	"LZONCJ+QS4G5DQ3QczceZXnzEZMZBko1R0wWBdnBJRgVNnWf40GDbJAi1cPcc245/M/gSOBWSyuKdQ+b",
-	"aNdegr+0Nu6xUDscRH2YRgkqb10PwXKbC+tkeBBqtMWIwS2RrGltaX1g1keUsDFPmL0AS4lhXB9jOSFw",
-	"iJn7veSvQAgCrFDVuEna7SClmYX6gD2Zd9RMZoXQ8FHh3cJdRS+ZGrT5/ixY85oei4h826olhUuVtdKM",
-	"4cYgbdVdNQEmwf6+EbiksmXsxxQTAksVnsdybjnHcIOobpd/06i5XCu4t35aeRJu3WNi2CHIaJQkSLr1",
-	"wX8Ao5Hwcec2zph5iiUuCH5IYuC6I0O0MMFkXPBiromQS/+kUfHjI/Mt8usLa6NLqs5ZsxZNDVywUVjs",
-	"O2zIBSNQiK/NQJfz72VswahLDXEBwMglXRFvw0CLtJMYWO/okq1AkHWxw5jXSZBMF0yVBsbnuenaDoxD",
-	"q4EEHWZhttT3v2RGqEXDKVxjF8w8hx7uR35TIm92E8+YuVlZgnnz+HdYg7xYpEE0KNbBfwhp6r9EgpWe",
-	"cdPrBu50+zWoN1e+dprEgnM6bRIIhKZj3ZL8OTdn3T1ij8CUzGTaXEf8ZkodazrtPr1TxBKo0WWKpexw",
-	"TqX+W0hSRD3WcHTxquhlQ5/Lq95P5wLFkQZmY+35MU2S2INu2OmYY7RBcHjVKJYk1riIQy2GsZYu28Vo",
-	"06RP6cfs2RNVzzTohs/BKfTu4N36+e1K1yu22i5VgXM63S0E7Tmd7hx/1nGDZpOqjwPTdBqRXPBf5VDn",
-	"HXPGUfsgz1w2NJy2TKZh3KS9OeO7sU08t5FZQpJE2vAK+7Za0DFYcmQOwt+wVBfyi2evvv2//tVv//iv",
-	"ykEiB/1yFzCv+nAf/vnR07vDN3dqOdfutzc/aH3tzUc/bow2cSt3TQhfc8vcOn7vOZ3+R/b+tsmNJLsP",
-	"xb9KBkIROzNbDQLdzSfwhdXD4cxyZ4ZDsXt2pd2mUAlUAqjpQiZUmWgQw2GE1n/JsZLX3tX/yte+lmRp",
-	"b1jhDYdk+d7wtfZKK+nDaMhZvdJXuJHnnMzKAgqP3WwOaURIs+xCVT7neT6/c6VH/oqPu67AfYfaSWsk",
-	"qEGiJ8K2BKBl5XvzgHK2QJbDl+CAd4SQzrAJ0v9BA4z4jPdVgQCBwV9FfJkedweMU5LvJWSflUZH+sjs",
-	"6NbrY4mKHoRoOtOwJRiomN+hpLIwshTRQ+a8WraFSgD/kmlj9Vi3kKO8b3Cbr6brKFDvuXeD77xVcCmM",
-	"BwS5unBD9ynzwuz8qMZica1zq1i4UElAn0OoC8xuT4eCEgEnAeLLQGRJkU1udxbuj/1pZB8lQdActB/4",
-	"EsxAbJ82KJ6MRNe0USdJh2LhxmyYHbldG4i1tgR3Ys47XwA+wLdWe9XkAdhuCKFLY03aCTUnLE8Jrt9C",
-	"7T18CYG43ExgXzsiU7K/pjYDhqZ2URFioQMXAl+hwr73IN1hShIymCWnimD3uAQllcCHnOvJ5YcW5cU3",
-	"sL69DzXqsUGww4zzPpgXjWK317O8BcF9y/KQS4ZGqxT6dSXbEJh6seY8lnhcdRp87MPCyz53INGuAIF4",
-	"0NPWJzEXepyZRXgj9jcfmwRsTiDwZA7gE0AG1+rEAI0cr67l78qpU9iOt7Cvt4WLLYwn2xsWo8BUnMpu",
-	"Np5HEFw4HKwSv8amuqBDu6fuPGy9qQ6abvWLPqZ79asvHz4gqplKvDWXpFFl/qo0NAf189cWAcZa5JV3",
-	"/n2Qegr3eUhbyYYpcsTlUfZWiBShW2vr27NK2eUF+StR3kJ0C+xftH/lG1ZFyfxF91JFmQ+WhK3SAhan",
-	"uEyoZphYQJtLQVmByEfnkna5QioosfdFSsB7gag2f6lmpKriOnt4TB9RiQRGUzmjwrC5KNZsveSAYIjQ",
-	"gv3707AVPw1Dhb6LGLJVdwQCumZCsSxtbFNs3XJSU/JXwheEYhejsbzNTVwgV9gLJ4AayZnQyY0okW96",
-	"I8ZGY3SmaJoesFekj9gsjZYkX6QOyZiAUJbHuaCkW6hrZBYvRGjsZx4udqPZQyDG4nxIlCYoqNQOINgJ",
-	"RsHGAQYaOmJgynBp7YytCggC+gXCRi80vuA41dm7Dm6P4l1N0AAOWaoJbCP+FUww1Dik6qhkyoqI0YuG",
-	"pBanMJq/MTOrMLtr83SofIWv0uTiycZVW17uV/DFGPgXyfCfntxlCYCVxW0X7/XpR/ffu0OKaqKZtoJW",
-	"Z8o8qXcGQmhnv7F/0NxvNNuN5rc++Pb+dw6/2/iNW79243sfHnx8/cHNh7cfNU82STJr7N0+2vse3/u8",
-	"vff4m7+yylVpp/ht1akC4zBrVAKgz4/w5S0NF+6bTnXlwWRhdGkh1c4kfn6mOswHUaPI7qOxQ+H1YL9S",
-	"eF2YE7KozwLqtiMIuTUpYdxKBK5as/s0MyJfc+nfx5cxECXVgwUsx+Mn2aVxbzquoo0ajS5A7D9THZIf",
-	"13Oe8fxsPcH7LIVxrbURE/CmAboqS1LcDZ5lagJQVHIKmO3rbUAh8DvJKB+Dla9WrDLIorhs64lH31ad",
-	"R74V2Djf0LdV59i19cy3S/dhPVa74QXBI8a0yNDTPQmPhz0SdCfXWa8Z8kqHIXIUxJ9nv/VuyHS1i30O",
-	"kiK8nB8Qh9LKzIjt4eFfRMoLQhXsLJKJImFj/d28C19q3L9H+LX2Um5xNVf5UmcvKsiDmH3OISA3/uDe",
-	"CbvGR+m18+Y1PdTX4Ne4zo5gu1ysjR0M7aj26ai47295vOjG26XPaNLFdxTzTP0rAjf1nx8WkdtMSSxm",
-	"cXG/xIYOYbfxmyVjuK/WzzYoG8cvR0n6tup8IrNpqCfRo1lV6QKG0lm75bJPH9p3H3ixuDCKbe6wXJDW",
-	"vkV9AW+bWV4vAN7a1kAj9Nrl7Ok+X7VnHTp9Bd71ot8L+4ZRuPwa+IdxThmXVSnn1UJGWCunxC91UP6F",
-	"TPpg64krLXJr2X6XsWdtVcf1HBafoSS/1p7MHRA0oNFqrFjFq78GGZev4hpsGRC1pfK0xVGh2Eu0KKLI",
-	"wKULqyxc2ZAvvE7tmVWQQlsqJ4XUvxS7FMWRR/jyPC5zWaBcum1XfD6v/GxePTN6JZzostjQJfKgqAYl",
-	"NqohtXKsRADjolj3XA0dunmaI3xRaAT6vp9Fc5+arrVquegKiXnM9Out4kcHnfns8ZoR9A/th5/07sO7",
-	"q0JHq5iqn/Oifbrao3jlx3BR4ZKGU7Qi1mQPH31y997xMfy1X2S9HngUj8MSYg0pFI2oGe1HB9Hh49WO",
-	"1YV+l4felwN/eScYPaBaRPTX+07Jtn/c9VgDoLk6XPaKbbRKGv2xdH+oibv+gy3NgmtblFLdtqzhXCyW",
-	"4bwCm2oW48vV0lrGZX+8EH3e/QpB2y4jywXhx6XUs9UpufZCDVRWnaTjQlnRAFDRFcKLA65cqXKCT+AF",
-	"aA30UViRjucbIY2PxvlIaVGdDtoVcsEv4NBcQ2E9FjJx2ur6Lvv11Dxaq1DVK69e9QK4lxbkrIZvVJfz",
-	"MTmXOisw4qvlxcVrX1CcbZz4Qene8km6C0hxPrazXyR3GfHE6CKHZhnm5AqbH4iW5RWsWPbwpoZnJQqI",
-	"S3mZ3VkrzmNwQ2dW3PvYvenQLcnMXVvs8K+k/nPkrLoonvs5Yp3pDFQCWqZ92v+QTxnVtPFZnVCKFxPN",
-	"slST4VpDNdtwbdZi9mgkG/InyO5bB0F1WX+/i2mtyFu9w+KndkOfYUUjFixlnR1huH1XSQ34jKrHMmEg",
-	"iD6VmCYJTUYsSfupVU/idhyxuI6Osngv9m2AnZHC6SFaH0r9ubj6UioWezcPo+65RKAITJcliMhU8nwK",
-	"EyiH5L/4lz/76j/+zj/91x/98q9+8NWf/eDFf/irp1YSePbPv/jRV3/4sxc//Guc7GzAPmEgb2cAc2t9",
-	"xSI79Xr1Yjt17HI0isUvlv1nP33xJ/+wVVbEijV+oJbqz52py+4dd4YpFD/QrDtQauY++sQRBCgt3cM7",
-	"kDCNpccKd1+Rl62krzPpmtuLPZmN0wQPfaHQW1XeUtygUagsXT65meqncs9tw5re4Lf+Reutf9Eq+YS/",
-	"OD2tzz0oPau39x6/Xf7znUVJJOEhu6ia5mTPV28u9LPK+aLCVVRd3MW0hxxmNmWffCgBY4tbcEqgIirv",
-	"DnyyLkQJUwW7I8lwRBDpYgZiaE+vpU7B8XEVhjEAOdVskqfGCNkCDkPFH6FGW6NxM4aqbkf40Dc6W3cr",
-	"DqcSz86FQAviOzHrCDMR6DYc1tkDVaRQMaG7fATV3uM7kMgMqwUn/VQyzHBMJRZMlUIkYLPC2cLsj+gD",
-	"QrTrZFye1dnDcI0hHxvfsiTf3hvxZMRlIhIqAudujiOtteb+weH1G666b6v2/Bd/9uXPfw8LVAsKRCtV",
-	"gzm8tV4FzGqatFgCrOwOmcwmzc9E/jx+tlZh+cdWieyrPXr8mVay/ohPPvaE3f+6p8/S0Z4a4RT2AFJH",
-	"5LgQpVtCpeQuVEbkYvrlEhXwgTLMqD7qgSVv5oYKIOQhDQWXgfXVK4SUj+K0v2BfD64vP0R87/PHT/ej",
-	"g2dv7X3/aO97j/HBwbO3/8Vbe2/Bk6f7z76w5BieVhHi8o66zuoP6B/fx9cel/Y2HY4IgX3E7TBr/dQM",
-	"xp16Vw2vKT5KgdP0hbzmx/5s/aMRaI9riSj0eqhbrqXiwcsX1TuX7LIoI6kU+TBXUzf3a7evl6mBr3fH",
-	"8fUq/Xyd7xE0YF41X/pt+G5ZsV5+soT8Dr1a7UR2hz0X59WlhH0G8gLjExwvVxEczEC1JVVjlkARVdaZ",
-	"mE8WW9sU5owJb5IB7JLyafxWLUHqCU7YpoaXwrQSnJ5SFsKM6aOwifjtfbz6sG7nBQ0P0FKtdqC0kB+5",
-	"ty8Y++Jl9vWUY3h7ITcolVa/E/hTI1d0eLac6VWUU3+2zo5duZ2B6NqrMDU8LOSNGXxLabWCjEvMB4Xs",
-	"iGSYylSbnBsFV2K2AOQWVoft7sdLE3mdhwMK6Ceptkcuia2S6ETfCMmk0qS5QoSA4TLRd5g9mkE5kZVS",
-	"8rKRh5f6tRIK1+rJvluSihZsQ2kxfRxhzntgE5dtujkYMgvGcbdpa0YVvm+53HvUIPxxXz5yjcLfR65l",
-	"fNU3/3UQzsp+lbU+VReT6mbTEVd5LpbRnquntK+ExB67O1hRlCgs1Q7WGN5RY4PJaFmqjb7jqqZ4Tolu",
-	"ECgc7yt1OV/PjM2zTKJvHG5FoY9Xs/cFde0loZdT+MZEUiJaYAmYVQ2LCXz1n//my7//189/9y+e//jn",
-	"VyQcBHOeS2NYj+ZEtXOVJuvnfVJ3jv64vwMS5B55KuS/Kfp0j75DfQcTORHaXITFrh9a/lqJrBcI894i",
-	"Jvv1ko9LRa7CdVpG475TKGIzx+jCWW3zyzbWUMhPMS0Iyxcd8mEiMjezhsXVEC/BCb48tIT1QiguLQDi",
-	"AhpxoeBWxB+sjB0oRQYEO7jGqXk13l3q/JU5ecP+L8n/561or9wNmA7F9yqTT488zKClbvePHhwxu1Id",
-	"rsvyy5FO+bXjAZf9AU+3S+K99s3KNF4aXpZKce+cLuRMDPpqIJ+ukl2RS2C/c81vQutcrcNVoesD4fHl",
-	"iwB2wGPoiD6XVCaquR7EzErCWpkBHGKSz2Ns9Xqia1ZHqY9Ubu7hu/ar84Xm1rMUc/zhlTqLEQUYEI3L",
-	"WEZF4ZE+t6q5Q4YHwTjATq6zeCxzwbsDS6/jEgqL6jF+KksAWEVEAXwjkohpVe6aMv4cEnyQ/AnjxVUL",
-	"xzvgCSGjQZVNnhpNo+aapb1TmRpXe3NyB8zMHtkIEhxok1312DiEeTYBvlsZ7cbD47pqww6Jc6YqMTl/",
-	"Xd4ugtJQmS2X0lrAKwR4Q4TqRP8GhJjZWlyI0UIvixSKewa7Ua76tQTeuVKMhmv8qBgv/e0HDX/f9SN3",
-	"P7vhu8/9HOiBnwh+H8wGHtzzUyr6h3nBn5+WJkdv+BnC38fFND3A3NqRuzN4dGtW1Sp43AL/Rkkf+4ZD",
-	"lfL49bngCFo0LSoPwrmHqBuoOx2F9yrVLNjlqHx9PF2hxt1xRfwYRCisrE2A+sxCEk2/E6iaJw/LqBem",
-	"TbbTUXWL9x96vLlNGl1g3AI2MoM0RFezCsRrMRk3Qcj5OkqTN4LMcHWkwlFtURwncctXUCamzKhfZaWY",
-	"EzV6uBBH8KSMH1gU8ihOCwXMwf2yt0JT6QtALpqDt4ANL6ptB5lljaqDcLKm+rChbXJmkhDznEoCZHQK",
-	"AYbtur8oyEk84V2TTSvju+Y9klBrzCX4uMglLrEfJUW9HJMkAHNfZJliGHIasaka54iUmmqGYam1+Zie",
-	"/UbFxn6qqzJYfY3VsRaJ85J2x3lutzesvxixhGPR/aGSZjCX1J/w6ZoUHcoFrvcqlRhc82UY1xb6YFUh",
-	"Q9fc4+qVzCuE6SxrdxdHgIepwnAptBC6XPHIZ2YmQ3v6ADOUW1aUkMDqa9vRB5V+l0Ko3xBSeX1UhY1S",
-	"dHTbWw0rcumjWq6ylWTtkcIgFKNG7RDldOk9DwjZBVAP13FXfOreW5ZkcV/a5dNYvpn2HeKC6+wYywKB",
-	"942+j5G+cHqHGcUSYUTXgEZG95OSNepbpGP4qdEG+HMzg7dYPtUzO1De3TByYJP0CSzLMIMnceNwk5Dl",
-	"X52LWf7VyqDlX52JWv7VxWHLrljEuhycZlFKq7jukqXp7+Y8X7efXa1ZyPZ45bYg3+kFDUBAel+51Qdn",
-	"cxkhrQWxnrH7bOC/WgmMj9VRdMF6QLsOil3cQVktRVXFrkaB9mSpg88KM6hbMxcjscpetcxYX0oe+OZr",
-	"ENm4kpONuNYTla/ENXro3rs67ndZEYr25G+Jd7HE1shHIyprjccLDmmqWQeSt4wqEmfQayQKtQJNg1Ys",
-	"JfBtEKGmbKSyLJV923R9E6vqBe7aSVB8ws0G9Ge0LTopjuDl56bl3555i+ohQGxIICkCiGTR6rw0CRVs",
-	"gpw4cLUrqmWYWXUGYyDJ/geObB4W39zcEr3gJn+9r8bmQt4KUerxwntzlSz+ytm7nMvl01NtxLDNN09G",
-	"m3Xktuoo3y14XvnT47crnr2zKDciwDv9Lk9NlaKMSL1GgT2bpT1XQRwM0ec8BYZyhzXKsVzeuHHQWGXd",
-	"+K7Kk+uNCmHgAlcPHPndsT3sx3a7HQKfTrtHY1SXZ/1WQE/AeWWJjLu5YBrlwY+on0h29PA+OxNTLOcj",
-	"/PtYVx1jqx091wIwbuN3j47v320ffXryrfY7WP99lNt1ANWIypyfi5xxrLCjDc8hRxcOLDBdO/5isgNj",
-	"RuDuETwX+YdV1emP/EBL7cAH8w1poauVOKTx6iylAmL0oqOl8cNPjgMcRvwxtvOG1GzbAn5dZJhlZ3qo",
-	"267DQrIdpXYez+wGplSRuzyUjz48/viY8W5XjIwuopKUXbhvnZw8jJg2KhdFCh/Hup/2nw+VNv1cHP/a",
-	"R8hJCFZQu4h50kntFoxGGphpAQcenUpXsnUYhawXAuypTumpPJXvvHNPnotMjUT9nXfYPWBO3z7+5IGD",
-	"nqL8QnRgCXq1xeKnp0B6TjHY9tQRoNNa67SmEabktBadAjk6rbXq9fqzuM6OCEDXN2sX4VSSAdqq1rbR",
-	"2FcE1fZ0iizRLUymjOHrOlr+KZNdG3unmT3PMP9Rrvo5HwIV6ORcwmLVg6+xxZjSEmA14ZEP1JjkSvbr",
-	"7NfGdjEgqkeYUnFdyxfQMZcogf6BRHQzCJnLBU7R9q+wW1qb2HnDKJdzJNQow7SHu4NU2smqnN2T/SzV",
-	"A7iDR3Bw9lx8EiZ+xoXLIWZpIqRJeylpDvSTHbsyEA0MOsJUjcG2C/F8Ba5YnfabtppnWrEuz/NUYBoq",
-	"KhcDwRORn0rG4l/fI7ly735SKv9K6GVYPplyP0voZex64wD8MroEqe4JtWTxI2Hy6d5Rz4g8pqN5nH5O",
-	"d9hN7J13KKuWAcA6lKh1ZYvZx+m7d7Ccl/0NvsPyUOFrt+xr9aANO2E7LjvMVLLrbnBITA27ccg+TN9l",
-	"IxDg7C91dsR0piZoD2Z9YTQ7bDT8xtSNUm37gkvUhaRwMhX10kywt+LhODPpiOfmmv1xz96S+O3ydBoN",
-	"O1K3C/CdvRX712/AeCyxyDLadbvl942fSmnUdudw4HAi3XjCviCJOc2oEq8l53ZoQWynFZeB++IVBoAL",
-	"vDNYG44q73LNMtEzlsDQ1AEFI+zqetRoNBBXiwRknx/tX2k02FAMO1CUuqjWfbi/T1cWvH22YSssu2xj",
-	"v59SaFP0d7DPMnEuMs0SIUZF0Uf3+z4OiNLA7WIrw7M6ZW4jscJew41BEkIT8M99IjjMLziAdJw/Uhyi",
-	"COyCORn+nXfYScFMqeyJmDmu9qOOSlLEfAk+x7rOWNH5/XEOigO9CPfKDmg8YkadyuBcE3GV9uiyw/3b",
-	"5ZM7HHcHcZ0dK5Yo1qNG7enQOCPXteo5AjBRGC1sT18q+1SZYu6LU+k/abIP7BHGUVoV0NJqoOFnImHj",
-	"UZ3dVdpkU3fvZ7qGCthmnEtN1eFQZfI2UBwOBKnWT+VsU/ZHCGeOcHesmgWjjVxhcPsLLbfdFbxLUalu",
-	"jgfcSXPyn0YzNctchHR0Kl1l44gZ3tdRmMtin5FfUQeFsA03qTZpFyauxx0sq+0lCHuLS55lDN+w242Y",
-	"pgMu7YEMSNmp7KWW5B7s42r5tY+Qgnkmj1QbqJ8l2mmvtAmzKw0uKWSMqRcp3hMZn4qEGCGc8YmCIBrc",
-	"SOgBNyLBV1vs8MkT90OEASYiAaJbVqfpU6OI52jvcTnnWZqcym4ugCfybKYdKYw9X6HMe70BY3AV0jEL",
-	"0R15JfEa7jcC2n+H7rd2A7d82lMAK3R5DoFCUG+c+Z2auT49K3IyCku320fLRcQiHaa45CAiJlTLBVbz",
-	"bi44XBtOT1lHTBVYGzL7meNJt4sAJAqWiOH3OkURFXAm+BnXp5KEJHgQ19ndwqoontgjKftuJAjYIM4h",
-	"VCCwX4CdEvuLWGdsPLgGAlVhqZQSpkYTaTAatXSdnVgR9lQWN4yQEj1EBIwOECIsob5PVLvFmg1oKUBx",
-	"wqapIlXxN9R0whfwE4x50AwKbsOmko9v7g2HfpGLfqqNyDHwYqhFZllvx5u17If4JVRW1cXfVtUqei4I",
-	"BewGPa2mJcCXHhaXosX27ds0J0dkXMNAa1ynhXUK/Ny+t/nudEFS3Nalubve2L2dQYvWklQ2d25PANTJ",
-	"8TUUHlls7NMRzyGF9q3vHtxl8B4DB/8T8zZpaj44wd6wMzEKcpxBrbEXC62JuUD6n9IrqBT1TmWh8QRK",
-	"qt07eJdMda6WFogzqQTSgYA/mqV9ae+bE0ENZLn4+j52YkfepODg+d9qvE0FgbgPyrTD1Gg1lEkAKsne",
-	"ar5NbMu/jFUY7TQhiglolIQIvFT7yLi39t+2RJkC/d46eBtotBsChu5BZiQFK1C4XsgrulxSOCXjpdoC",
-	"TphPgRHIU1nUB3jrEGoNFMWNfMUmy6ammkBr4EnExjITWjsjhK9LkBr2lotCtLc7fhsD/ExqwAwFinLg",
-	"nWzVGvVmvQFmH9C+9+DKo2FEJdN2Z2oQGeXw1vWbN8CAgiWgmtetOq5GQvJRWmvVDuqN+kENLDID+Nxp",
-	"/nC7r/FM5GaP4gsxgb0vwLTklbz7iR1gqs2RffeRf5UyPgSm+i+ofla8cs02AVQdUF9WvOy8X48Byx9s",
-	"kjC4/UYDrZE+fp+PRhnd3GufaTSIoNVwZVJIOJ+SgxNMGmVTxidSsBEBBRTL9SyqHTaaizryI7/2qeRj",
-	"M1B5+rlI8KOD1R+9r/JOmiQCHDeH+/urv7iPVxnfv736/ROlPuYSTMzXcWFXtW9ELnmGHxysNW9ndUQ7",
-	"33g45PmUDlSxkEBg7HZYMVJM7F11RUMtGQfYbPi59ri4EhzRYCE+lidtnmUQvDlSVSUoj3xncMmVs3dY",
-	"Pmdbtv0BD8IQYF+7NB9n4hvahTy7omKxu+hU0bJ7JtUkE0nflWBGWwo5N7TKzj23jkNeE7eQG5Zko4iZ",
-	"Qa7G/UHAtzvTGR5FwaGdsbais2ZmOhLsYP/mjZtA1HFOZPDw5XtTjQIL6sTS+I7Csr2MZ0oKK86jgk+N",
-	"ZJkfjv8MfrZvt1xlc7/IAwgcZT5uDH1iJD67dngu7FBAiFYO8CLFSK9cO93bxXvW2cdeuDeDXAg6MrSR",
-	"VpoeQzFCL8tjdUL7jd3vVCJSV7COdfZdy4loEK7LAU+oAzKK9NJzQZFmOmITnstU9lGDILnc9eEhmiwb",
-	"QXsVDHLIJe+LHFDEyEJHagM/E5qMsqfjRuOgO84z+IdASr2PNFrHkS9JfxS0CIYPkHftDoULYg80yPSM",
-	"uyg5O087XJAW8Ig4o587pYXEISRBkJU5AQjfokQ7N2YF9xMxHCkjZHcKFuTHPpD4XZVM1yDw5MChoLZi",
-	"NezfYMuAH4jkciIB74IlnemDbi4sZbEKWa1V/t7bvGeejvOMbO+ta9fC3+o0lNbtxu0DoHFo1yyNxB14",
-	"S6s0hG+IIU8zS8xCb22tcMnQ2MKzWowNNwRhH6jqLTQ9btoH+7XHwL+2YILObf6s7Gaj4IItGPEceh1A",
-	"Uzj/4ObLEkb31fYb+wd7zf29RvOk2Wg17P99z7YBJepacpxlWIkrlf02FEp1Dwdct2cOB8UDVC97kYxY",
-	"+3xQvQ2O7sGAm+VQvkUDhTOFI5rZxceBJNgMnaTOt1Dbdn8XCzgnAfVGEWUNgeBjnvVUPnRCzdVIQo01",
-	"JJu7SvayFD2/h82DtUShj3iOIWeHzevrTESPR5gh8LFIUv4mCmlHCUZwEE/3QtqaYhnGXz22bS7VOq49",
-	"Da7PM5TdMmHEUimOwlesfEYW6iJLDD9P6nPM6z34YZZ5VRG25Uv2nkJwlis78oerv3igzPtqLJPt7sgb",
-	"dnJxoy/j8EbVCvEHwqxzjHb88c3lj1/Tq/+G3eQPhLnINS6bBjbSUtypeKBAQxm5aOryuXgffKFFcAQ4",
-	"YTPBz4VmVnHWhk/ZWHp89bh0s2Jv6VUym1otOh7nWUymRSVDWKGBoHingdKG8DVc3HRqMFKzSM6IgloZ",
-	"DGiPHRB1UlLVtUmzjEJSuHF+iHnm+Snc2Xmqt63iVqEole75wfaKDEa+79SYHZn+GqsxL12m2+k9W/Kc",
-	"u0Q1X57qMyYauMLZAq+9IY6WcSY2crLA3HcOlgs5WNDGC0v5Eh0rVgWfYCgRRWdJzLlxEZZFKA75RDKl",
-	"zjBcIvBWgAemyOryrYBoMhAZhlfEPZV7NwxF7OlTWdivCQFmQMgVxYf0iv/YZZ+gFwNG4ALY9Bhj8gp4",
-	"Hz+YVKNHBNw5XyA0zhf+gy+CN78AJ4IeqMy+gdVeNfviVH6xt7c39/+2sXjCU9M26VDEtiXyx3wB5niV",
-	"JXb3krFH7XAhT5mSfZHbQeDEUDRsUQCAgZgVchdBLGDE4qGSqVF5Kvt16JJcGsG64lC6eWrSLs8Kv5dd",
-	"SPhJDEXeF7I7LX77ovBg+bHDtMDv3U7EyAzsW/AneO9dNNAXYS1q78khXJ475cghDPukCI0Iw3YNYADb",
-	"jzJuYC2wqS+KHmAgVo4a56KdcwNLzLMsmh+0yl1gwhcY5sfJv+/8QXYpJ6lM1CRinGWWf+ZMD+zAe1CV",
-	"8g7jBmIZIH5qONaUvAStFDlV3JXIhohBSF4oYvzs+CFQJ3I/Of8cRDqVUEowUIoidL5wQ8nVkDWYUaxp",
-	"J4KBVrOTjfxUYYFGSmXtsYS4kcSukH1gF2rm4PlaP578uHbgUwzmoG8BenTh2SAMR51mEBzzRbH0XBZZ",
-	"dwOeoMeSVj8BYIqePTTuoo8UgGQVN+KOy3+A9vxVLiyGdHh8AK/txLbkb1JxCWeWqcMzLruinalJach2",
-	"1vQbEAqI0e2ITE3gLcSxCO9nnKmJu31xGfFnYecueqdtcjXuZGJuBN00745Twzq54Gfo8FYjIYOtqGyX",
-	"0KB0G4KQ7HjCzfBBQ+gh7PIs6/Cuva4QpS8SxjUb2qPr8zyqboukfZSKUX/28rsvFg0tSfWZW2yr/dKF",
-	"ydzY9BAj8PHgp5r1ckGh8xA5jmleRQInREWNtdAtt+ajPD3nRpTSTiyt+9b945NPHv1G+737j+IFNwsX",
-	"FbeG5waIf7iG/qH2dEn1WE9MRG7PsY6YUfY8p7KbjSGKiBId/YfsC3ix3NdEdAZKnbVJN7Q9eXH1ixnZ",
-	"1TgQt7I3Gu5OLnrggLc7Ws1Qyv1qw42wB7mdpL0eVNfy5wQSdfgUWJ8oBA6Z6gGFcMpumqUY1kfjSvg0",
-	"8vzJUsybtCp2cMAWsB8hu3BCyn9VnJdTeRRwXpXT4fOubhejj9FeAfDxIB2N7DAtgQgWDSLI7LPZ/ATy",
-	"thdB6Cvc5WMAsXiFrvIgdL7snw7NFLwLeaJkQ/ASSS2qgfRQa9WcVBAYDOxcmo+jml/3Wqu533iGRckc",
-	"pHTYJTVfov5BF0QSayWMX4LAvVkr9XPQaGxsJhpn4tX4up2lJFxxerKOTUhSaj9CFQSSMKRrrrdlZPaB",
-	"+Fb7VotV7ycOqxz3VGsd3LCzmhGla60b9uE4Q/T7/dKuYTuww12ROJg8fBpsI1mQ1jA4FTalqIZXuxiH",
-	"beUyLE1wQFZYmcaZ2DnKdwYj7yiXgbp9iWaia0/pYi31jN+HCDDkR7kowrl8XgdIXgbEDJ9BBokaIddz",
-	"LJIc6EV+Z1cNBUBKLvepjwk+9I3zp7+h7vELHNlVfvHFR2HHR3d8tJKP7u7+lTnUt7j4F/GkjzNxmV50",
-	"cn6L4chAuismJHs9zXMxgsICTR7LhJEBdInJj3DEIkY5UzpQ8wCZm0GOPuaE+3B2QPYWU9ZXTMkiJvyz",
-	"cdIvIEOkmFCmNcWdu/i1VDN3r10BbDCnJ87MZgap7MP3LnmBciZxbHdmchnCeG6f7eCspJOBgjocPkcB",
-	"7O6bhw/YgVeHDoRp60uzMV2ogTY8E/HyiINxgUy+ne7b65UUUM8DwGcOVwS3oPTWLLkt0dJ9R0sBh6wg",
-	"wcH3wdPb2+mpryKUYcddd1rqLg5ip9ZiHETkmJPlksRTX4K2G8ZDzIcFeMYGacqyC8g/UQETCgBclsm5",
-	"1CX2yKvAhVoMkXbgDKaU+nqm+u2ET3UF9/FhGBUhGLMDzKauG1CvUxgQAHYDotZvjUU+LagaVSPY6LK7",
-	"MuTPomW9O0x72pWqzh0BDHufg2b2KHDNKpjmdUaANL16CO63Dab/EXzybI2IlisMf1nOTAkt+PtPa2F+",
-	"KDANZCOlx52pf2znC0CkN6OCI1No4TxLJmA0wGmEkwl/LuZO1+eiC2ej/oBvjsGNVW4N+NZjy+GT0oit",
-	"BLmcG67H9K182VYT2fazpoDGXAx5flaMF292sJTLubqlDSsG6AqE2LmQ4wFDOvzKF2RRD3WL8BBA9rWz",
-	"Is/zzcN9ptlbhfvpRqPB9NtljwUIJyQi3jzcrx/YNS3BQ1+SgLBJvBXR4F3A1cUDri4ca7WAQV576kjD",
-	"s2sB7UAs6U30cTgc9xNUyCujuu77ko2gPGJWPEJ8zGS1syMHrxYMaQilOfiUccogs9f3DiG5ebhNCHKf",
-	"57tHRTsw0AupfY5yBDqZe1QDv/8AgY5ywTrCKtndgRUDk9qmutpRefZXpbHtWMuOtSxlLZcRdr9cxYRD",
-	"tdMxdzrmdq7TglIVSqUHsLh4vP04QajsSs3yHu8OnJGzDMHi44oQK20aIYyZizOKgINFDv0rcoG2kQcr",
-	"i2YhxyIHURYFmjMgE4bINAguV9S5ggK/vBsGTOF4W2DIHfJEAMgW2FYRQIWYJdqOJw7ZBZLPjpXtA0Kc",
-	"P1OdAvalL/SpHPq40zl8xbQIEyOjPNmkya+sTiW4inn5M1eTg16uE9YnhiTPq+BM86lmAzWBCDSXpKby",
-	"xCXJUcx1LKRJzTRm/p9QVLQUWg3v0W7GEYtpP+GfuKP2n7iZ9l92O2OKn3SlXglFvBSnStGdsQtxK1WF",
-	"LYdT2vNim3Ynwv6bzoQvt1buET8M07ba/mPqsAz443DeyiG1fJTSghSFKNyb5QGfiamfHuyK+6bLjegD",
-	"5KD7rlgJOsZu7DFlfcWud5Ax7OG2E6a/6IRXzhdemV/QMjHQaigQrziQbKgBe2bbn6lORRvFMfcNEMsG",
-	"l49REPswE7zp2kFRNeFTXwAegjeDpIDh0K5PlkrBxBMk1BFLcmxV5QyLvfgeqDgrnlxoLG4VA/OlW6kf",
-	"57HiWrCcS/CDfVERYgh2KiBz65ip3J0EnxRVP6yzuJulrZhCy2GvU49i58hOMNtSFcDaZ1wuMjbxroGC",
-	"ioW4EdQNaDa2r3OywAjlZuesUL5yMZCJ0qgpKLF63P79yoFff7njFjRc5zAD6lcePKgte82lo28HlQRm",
-	"Z7B/NUu/+FRgSuqaUqg93Ef4zare4WqmGqG/VI75IAuG0cvVsNoMuqTk3or+KSnBj2FB10Zt1fHraPqk",
-	"VSIZpBYRTfBkA/5sYyWdmivZBQB84IB1ypPq9Vw990WKFq59+Ss5WxIJ9Ta63wEVCO5M6XoltVbzZrnQ",
-	"ca3R/NYH375+cvDhrVqpXnGteXu/3qjv12/WXoZJz16DTUx6dCZ3Nr0L2vTsmUy1sSz3XBQBIgtsfCRJ",
-	"bWHlK4AEliQG33UvvfZpwTSTTU80TH53pC90pAtg0QWH2C/0wkNcSgmuynmh7X21GS/nKu1WYjHWWvSb",
-	"Z8nfsX9iFhRYnE0+bRPmZ631/WZ0fRM0Epr8q0oy8XPzSO+11vcfrxe+s/ZyRDWd9iU3kFDr50Zm1c1C",
-	"ZC7GGP1iL7dT0uTd4d/lbuwMkAXIYddTq/VI4EKDo/vs2lP610zaRlXyREEqd1CEby4UoTPSgf3IY2OT",
-	"hTMXPSzssvEJXJyIsfxY7TjN1XKaXXbD1cEFbkrNC4F2I1GVjsMDKLl7eRCBG0biO7pyJcH4IU3ZVij3",
-	"l3km1H7+ioOgvLHU/WpC5neU8LWXuXdRAl97RL7Lk9NdkbSFwQFHQe16Kl/q0JmglD3QYPRzFxXpKwx2",
-	"vqPX32KH89zIYudnvzPZXcxkVxT1W2Sz80u9ntFu9rT70owTqV2RvsLrDW49pYX7BYpqQ2U/l8zo39Pi",
-	"XOQ8C8pkIlSbbQzrexNIGASiuG47UwwnmIi0PzAVAgiZFQm/5pWaFUcZT+VKCB3i6kd3P74HO4ozE8ni",
-	"Dztpf0aAqN19YLeTmnoXfsd2aq2DTUQj7OaqDZIVq7K9eAQLuUX2HS3XRSUet4JrSjx0TndWxp0AU1gZ",
-	"PfFak2ivFl+uPS0u2TqmRj+CnanxDTY1OhTRtU2N6x3DJbbGpedqx0QugYnsDIhXaEDclFBva0HEfi63",
-	"xMim9kOn1F6J/TCgE9tK3+4uBlJ01VXd31w8vlrL4Y6u7cyBO2n6YubASxSoIathsTkQqepvOXpKr0Pm",
-	"KOXqqDwpwuWNeGIcTr1mPXtIoqL4bqqZHqiJdJBSaC8bcgCKklAQnxCiIZQWix7HUAQ+BjgrCTWVEdQR",
-	"yTZARsdBzCkWG7btWuakGWcdOwqRBAkSAqkNIVa5WcFAOgJHzTpTb9Eh1CmA29KLzJ20jnOssCoOOqCB",
-	"65IayysXBWG7TcHUCZ+ZErEYInrtP6A2E9YxSFLZNzw7a9vBxKwj+qnUQdC93ULMWepyLYoaCgYKORwx",
-	"o9j3CojMIcTPe2D87oDnvGuoFDZneiS6Kc/YUHAJuVBHmHvsNoOWfJKnxgiJo1BoeLY8Pv7mrRtU7gJ+",
-	"0iPeFZoAt/VA6HJKxuf2giyIPf+ttZf6WPC8OzgRT8zXLfx8Xa4E52EzezUd353IfdX2bbq7nSm6XNKk",
-	"RNVpWyqJuh53hiniBDgpfFxBwY+NygUWSve9ESmts/dVzrhk4kmqIT3RJ2v2AunbEnsPH18Wu+nij23j",
-	"meB5AEt4Qkl45TL/bMhTaXgqsWYDDQhBEuKCLsaYC0dQg/QpSeEH81K4PYx1eLntsh/n6fTDcUimtxfE",
-	"cepwH2dZs8dWiKhGIeY17Vnqi0t1JsSIhg5ujMAi7jjx959SKT3K2oAGa61a8+B2owH/aRQl0Gut2rhZ",
-	"e/a4uN+dOVN70DA3Jk876Fp/WutiNsiLP/nL53/9nwIEge/cf2gPOI2ilqW/SvOvdyF3iEjqiz/5t8//",
-	"6I/KY9mnscCQF42ixIIc3dZc1oo+4dFMt8VC3LILcatiIaxo3x1w01YjIeGhOnr3bnP/AIa1gWCPo30F",
-	"kcx928ElhCn0RbJKLykEojL936kmO9VkC0O/8qCw3YLMbsTKligo157SPV/L2g/f7DDZXy/jvdu0DY/M",
-	"Muv8snNwmbL2SgsQjWR3sK7cor3VqYoWWrZBtRxxE5QSdgLIrISwLrf+VIv8/nuoa16mteBxBTH1dtZl",
-	"uZb+rTcgdAtATzZThd3sd6FbF1Rtx87MtjB0yy31dqFbJUtSR2RK9jUivgsHYFSoilDeTYPBqgu48nGS",
-	"8qw9ykUvfRLX2bEP36JBgW0KK99xhq9FTI+7A8Y1+2bTijvfvAlqrmRxLvoAoZKIbpoI3QoRWVaNDL91",
-	"hjb8KGIi06LqE6ygid/U2f1e0XdQ5C1iqWEd0VVDoZ1qDU2Aag0eMG6wHKRvLDAB4myhdcQ9BEW0NBTQ",
-	"xQXUuaVp+vnQ1wsj2aCBVxvJ1uWSJ3xGQXULZDXMRmO/FtWCE2IfFiT5Ln5vh9DH03j3CO6APVpL2r37",
-	"YK7VWzeKZr/8+V8+/6O/q0WXkhWA/V556NvsbNdx5q2xIsVCP1iyPlecDeCWeF33H578XWzcTmUOYuMc",
-	"OVyTKy5x5dF3154Wt3AtbdmNYBcb9yar18i3N4iNW+sYLtO+l52rHZe5Ci6zMzVcpalhQ0q+dfAc9HO5",
-	"wXP3e75WV0kvKhz9vRRbcupGFOouUDzTiHyYSkG46RHjmkr421ZpdbYI00O6dUVhegXJevlpvlSCa1NC",
-	"cMXRejtK+3rL8zuf2WsQzndZOkDC02y6Z5Th2fLCUrmaAHGGsLyET4PikA7qmy5SAblcMlxxY8RwZDQY",
-	"wKYQIgKg2xxLQEEpDIj7GOXqPIUSk1yyjjiV0FEuMKILsK332BHgDVOdKw8rTYjZQyVTo/JU9usmHYr2",
-	"50qKuM6OpBvErIUNsIsl4YJDmSxEqM4F4RKnpsV4MUEKVzyVjKH9375DkKbDNJFpf2AwVLDbFSP7IwB1",
-	"km3MBchx+yjh0zqLfZGHGBcNAM5FOjJ2gvNDNAOR5m44dhQTrn1fEZsMhBTnIsdam101FHW7ZnFXaQNW",
-	"v1iLvl1wHbuam+5Je5SnXREXcgCtxIAn0Cw2ORE5MVrbXSpZ81qz0Wg07NTi7jjPhexO4zrD8iiNwAwJ",
-	"zcNoTsC2ilPQpYihOvuu7X3ARyMhadtdNW6uDdVR0S4UcJhqbbfaHoyjyjR04PIQbArnHDcgyEfHEwlx",
-	"jYUgQDwC30Qxwu6dEwKK4qW+WJpd8voC4On37D07wWu2An76JITUvgNhWAmfaivf4Plx67QgbjHh0/Zy",
-	"yN5aVIaXXgO898QtPlx9uiiapbKbjRORbDnMZfC+WwwSglsdrrLf3Ls8y+aCyvrCQGAYyJsUNaYQsPvl",
-	"x9+6IS6F1i5qqKwNfDsa3U9WdgqrWN0l3cY2vbJerx/jRyf2m0V9A5mFPXF8q3qRvei46SK/LoDPjjaC",
-	"GPsbdh0CBGgk37VWEz4hVkUPDsrozDUqkACpMNrUWtcPbxzYryqcB3xaEoRrUVGgqNZqNm/djMob37Li",
-	"sa+sYLeCmIUdSPOwVN2n5ph1u/kyoJwLqrmJQ5akmZ0942rdtyDN4dnQLEkTK64U0uICj25ueXk3zVI8",
-	"bMvMHktl13pXny+UX6HAr5oAC4g/uHfCFrcT1wMxCWq5pcZLbO72soHIBdWS6alxDk7coR3FHO+/B+Uu",
-	"dtx/x/133P/lcP/VbNqIJ+Ya0Yei4dnzVGm52bGSV2EaX8ZJGNfs7vF3Xg5DQaFqTw+Xx7u9h+/dxSO2",
-	"XtnrmSpnepZSXT7pWSHmPhwoKd5PMyPy2uuYtFbehE3kw9mt2F3vK5YUZzdg4WWe26kVnuXquD+79zMt",
-	"Yf6aZqMgWYzLpBQgGLGBmjgzmotZS7VLPQ0q+tpvFnuSZmrZ1bHruM4+dbluJXQJIROIxZs602Iq+96A",
-	"5tpYECpXvhOvLGKu9GbtxV/8n7/8h3/75d/9w1d/+LMXP/yDL//2L776j7/z4o//zfPf/6lL0Wrj6lZl",
-	"avnKfs79FW1FH14loFuoq6+3KOu4zKDiUlRLdVtDkwRuu3w91/CNVa/5RZT4mY1Yz1c2c2F3MXA7F9jU",
-	"5SajQ2SGomPkQEjAt2YkywTDa0/Xyiibo8S7xLLXJvJtlvRsL48sinRb63TsGNDXjwHtbuLVhcdd3jXc",
-	"VAq+zDi5Ixer5uPieK8nuoZNBgLsjlW8bMLBPGjusLEWDvxBmML7DNzOjmFRYFoFhbkkQf75H/2nF3/y",
-	"59vevleHHLcjgm+8FL4p2dxJ4RcNRLssGr1S4r4GBBAw5bci5pUFOB/ZNney2E4W28lii5POskxN5m86",
-	"M4p1IDrQADYjG6pcXN71F+cYcLLAoX8PfgYhCG+0ynULA0NjigKtkwQG6I4uMtTKVU4yo5dlIvJ6pibt",
-	"Cc9lKvtxVHqqJ6npDqCRbsbTITNKnTHOOjzjdtpGMYUJ2xMIHDWDXOiBysrt5wLA0qCZJE/PhXRxlV01",
-	"zhIQC8Hwy2XCOqLPpW3YfuViKH0kql3siI2lSbOg+a7C6NGZXt3jVhjKaf9HY8oFvs4zkZt6L81p+vh3",
-	"LrTKznEBJYNnNDSVM9sSIbbpceczK8+mJBSTPRsbCdpXMpu2qQhR2CbvYGSoK8/WtT3IDEI7jcoSu6Rq",
-	"3B9QyCa+BdieSgr3dZb5Ws2u3hB+pCTFvo54blJ7fOoUL2oXBSqxdPlQwFHCuAapmH8X3QQ0Uwp7LcJs",
-	"7WYBDOlQnYvE7hhmrhRdzfQsnuAmAtCmf5rkajSafZgO6dVWubaMVkOBkRYwGNei7byXZkJHjJqzK3Qq",
-	"GXMN+Q2vDE/FC7WWIxOvpndfnqUyWeC7hDdLbssgpON6I6oNU+kjPEDhslSr1qr95vd/8/R03Gg0Go/f",
-	"+ZXapqEf7rKrfEWIBR7cRQNsNi42wtfNnwpHYBM3KtHoHejJhXyh/i7yjFZ0oTeUDvaS5MA2z7IqdjpI",
-	"tVH5dGmAnCcxkFGReyxjIDYe1cQTKPZdS/ks4UWCP4RYeDvEDHICCjQR6twhBBvRV/mUxfQ4nsne0EwD",
-	"dRsICYkMuXANWA5zJkaGIu8hoWKgJoDTQkFnnhwC3i8Swmr45YduIl9rzKLlekURO9yZAj5nc/8GpGE0",
-	"4C2cPoj3CAvqVid4BEesXREiTGs+oxwcnDQaraZXOoZz7YECAkfApeNlvLqDUca7lmS6o/kSoof9Hm9C",
-	"1UbFwdhRtgtRNspaQlHBEpcyYSOQbrjhhjLCAmLnr+wW5E4q4+PX95z6ujyk60HwyYn/4iWy26oOV53T",
-	"oyxj4dxYMbfdWb3QWV2wqsVxDF/Qm0UVVp/Ga0876ecQa/vs2lPSXdbwK1cdm513+XXyLlcetc1O2kLP",
-	"VgXWpDtlW4NNvpt+XkR3b1rofVxBbh+OzcJTvC2GQi+VqR5U4JiTgfVf/uz5n//dP//iR1/+7d8+//2f",
-	"/spTy4/sKJ+9+L3/8suf/uj5f/vRix/+BCpD4IYjPPjxvWajcWj3JjVQLuIff/snwbf/+Nt/8Pyv/2/6",
-	"dgNYhqrZX3p82kWGstwoa+U1kRRHd4dmsHMibRXKJVBGrCSImK/TGetUCo1pK0zJysLmGxDMOd6szkV+",
-	"norJQs34U12ZPGQgS6s/zoUL4E3zUjq5/xX0ZsOGSht26FPXVZZEVCcaCkFjqoN7r9lwL9ar8tW0yQUf",
-	"xmTIBd27SM1H8/a80vuBMJ+4yb4EXXSZEyn0f3m1M5X9NhiAtXuoskRo057w1LRp+rXWfv16VMud+N7j",
-	"KaiWjfoh2vSa+w37grJ8ptm8Xd9/5tJT4X2pTNuKZVMw39G/bhfvtIMXvv/UsUzIjGA3EdMZZl/TaUa2",
-	"zDD3FbxrN4HTgYITDhGycUdCJnai0p6w5n7xIBfG3oGDqDbKlT2lqezXWoeNyGu5kAXcaDy7mArstnwV",
-	"TafTulMjLhSzNEcVUs2Galh2jK+j2FaRqnJi03Jt9tHMu+vY9V9pWmLCp4sTRS+YJfq6GeLLm7eJ7Wr2",
-	"iOxu84WMAjPLeeGUQzJXLUpTOuFnAK69CA4JXZ2WNZEjl1PqEUADrQOBVBSU0i6ocJyZOjtivXFuBiI/",
-	"lUXn2B00ytHnyFIo1oWvzqzOHYcGKDSVc0w1c1qZN+kXAY98irjqQgNuzzvvHGGu7TvvsLe+ffzJg7db",
-	"LIYHkIg/UBM2hFpghBcUuZp/LB7L1LRYAWjk33WPIsIYd8voIJkctg8gMN03p9IlYzqoKfRjF68jVcey",
-	"aFQ8M2JGaFNkwkesI7rcBW0WSFaI6QSimlEKJUQu9YTKHgab4Vajl2bCLoald2+3YJ9LEFwlLKrKCUaY",
-	"J/vrHx3/ul0tu6p3yJncZ3EGSWhuZ9LuAP3HBLoFpTAp9iAA4HKddqbhP8Pev6F99hxBNnV496yfY11P",
-	"K8HDzuTnIkfP9swq2PM31izOx5KiMbhMTmWFFDxzO689LT9op8kzmp49ET1O6FuEH3ZSSulLJYvxr3ZX",
-	"ZeOhjAlO31UsxaqZ9heHLTXWY54BID57K/YoKFLFEYuHuo/VNF1KPf7VST/Hf+TCjHMJL59KxuIX//OH",
-	"L37wV1/94n9//uO/tr9/9ad/+eU//LT4+8X/84MX//1/4B/1ev3tOvvuIDUCi1syDovLeDAfimHAOqT2",
-	"ftujU4BwuR1yd8geLqzbB4hmI6iDOhDCMD2wOqgUCXurWT+4de+bzcbbESCIjaV9y5JODDpBlE5354pl",
-	"RKqET0EZcofJAXvijs98YKkQvN5inIFBB7A7PHBNG57pGMqEAg6b/ylykHCxE7bdu1IZNhWGnUk1Afyu",
-	"KYEa+zvkDnWSYkwOz/P0XNTZXa4FGwJ9loolaa8ncgEVae05wvbtIOaLH3LwbqiiLGrc5Vlm70TsDhdS",
-	"829oFneV7KV9d/beu/fR/e88ei/Cf9x7dO89IN/xix/+5Pnv/ykR86O7d+89PHkvYvcePPrk05N7cKA+",
-	"ffDhg0+++4Be/+P/+tWf/jlu0tEchF1B38YjiGCRbKDGuQOzUzk5WmeItgNbtTQD7m5q3MWvs09kVfuI",
-	"4maH10vPBRumcmyQojrEPJxRilHytDi2AzxwUvC87V6Nff3YYjNaxdFx3BN50hNDQ59i+d8Uqezh/j4l",
-	"jSV86nmW63dsxrmIWC9XQ7cYJoBmSQHXwnCIRIocUcDRYlVdD20HkfrBCUgAts62eCohiIc8tdiXfcN7",
-	"zI8KgwBS5/ACMQBPtNz9Dhz5oR2jS0OGS18iiAi5mwmPRngqnQ++nql+O+FTHVfFB2FqcVkqfaWpxRXe",
-	"5AWQVFEN9giV6bWV5vJUC8tsVBuOM5NaynrNsuU9Z/xYPja7c6CS0MEEqKICVYsoX61V++V/++kv/8f/",
-	"++JPfvri3/33xXPachrvq3x46XkXZHvPZit3zodAV8Yw7580mq3GdWcmonc6dgU/41IsAC/zFx56p2i+",
-	"9kDkAqw87oHBJ/t2fiNoudZqBMuO7dRah1GNWBA+0fAanZunNTW2T5rN27ejGsh6+PNApPT81rOoVjDD",
-	"Wsuesx5PMwB0duauTLjKpbPHwMnIi5Zm/3ug5FqqC3Btt2+6P7UP8y6RRhjfnCxUa92Karma0JiX3Bit",
-	"xjlEZsC+usWBv8nHYuebmgIxCBTNCiPVs2AZtz0cjUs8HI25w9FYdTgaax0OmA0djoMLHA73YMmJcOvh",
-	"T0Rjy+Nw0x2HxjpnAWd8ocOwNfldbrmcUb53MAE735KVWVBGcgjTXjfWFI+EMh9IbRMnqeqynXYdqw75",
-	"lYqfsnSYYt6C92AcXn+20phbpbwuNPB+IMwFhbHy55QitZMCdlLATgrYSQFvjBSwi2u7OqyG8vqjcaZk",
-	"dt3eXbIN77w2QwGqq1r00JJ+lsokCow7zUbUaDQ8tD/a+GZsKc5cTSZXdAtUZxqUD/J7wcAuzraXO1WX",
-	"pGbRT2vm7Poxf2g/e60A1+fx1RflOx9Yggrr0pphEFHNZ1Dbz5r7jeZeo9FoNG/aDQfiX6C3A0F1RNxw",
-	"fYahhPAv9zUmabThv80273QT0asVHAMzH1aP+DAY8SzPWjTm/WYx5qYbbPPWWkPdnx9qbf+lwL77A7cR",
-	"rGdxtbzzSeVW6k+DuimUxdkrAv52fOJKU0KKki/gYMaN4aEDEZwKloN89OHxx8fMn+hXxEAuAi2/YVfx",
-	"IgD5N5CJvFTc7pD/7y75lQfBbXnHIwL3vuS7fi7yvc/VsJOKPR+muSAEB9yx+bnIEa4LbkBnylKjRdbz",
-	"EThdwTg5MK10GJaFYqlmmvcAGKLLswycdHIKbrr5y/0IR3cCo3oJ0k/Bgx85LAi2z3AtMCevXkO9EL3q",
-	"EKdSa+1fjH1TX6t0tkJ29gPAMe3i1ra+gLT0EKSECd3ojM4E14LlXFJJjnWDURcGzudqvCql8hG+sk7s",
-	"Kbb28iHxF3ftalS8vOjX1y4M1S7MRtGnuN87dnvFUaqw7IuDU3FXVtSTruSGR9g2y4SBuFSMOqVAqyIh",
-	"5hs6iHVB+AhI1zEK/l2q42z5Z1xUeolZahhQLA3VE6enslR2fsAh4AqHAcFsmqmJrLOPXYeuOj2+Qk31",
-	"lSvsCbgViUuwwRKRQyX7Ht2CfnHJOD7ssw+WZm1YrFVuYrAGjbVI6uwe7w4wzMaOZiKg1meSWsEmcdGQ",
-	"ejx00T74gl2ZU4l9+CAxSDyBMX2XpxC269expwB2qyg65fbZ4W7QhFPNeAJxpwRrxVTuonyisig2VOci",
-	"jGRCOedUYgBmEVGbSp+lhEFeWKt1yOV0SXSQHc0rCwoC2melLFdhqOxqCND3eHcISQPlendDnp8JuwGL",
-	"EnyeRTUzAQ6RJ3pl6/M1+FbV11tgeMezY+WxDezmdideZbWDhYuwDo7h8oWCMw8tNpe6K3IT+GxqrRp8",
-	"vFld8HDxLyYM436sh3MIE9zFMOxiGAB5MUkcnV+Tn6+Q1q89dRdoBmiifCDnmBFwDmKouRjyVNqfsc1W",
-	"ObYVUkXo6lMYs/89INDup0omzY56RuQTnie6KHVuuZNLwHU8X/k8lDxhuehZ1g9qN2QwEBecV7oRicFx",
-	"rB1yxmuDnLHNVVhcg2HZAdhxw68ZN9zdtCv05W9wzQoNcjMnhG3ygbrMOguYTERHltKIqPICXGFBwLCU",
-	"uILqkzZplpEznxtX8v8OcpZJqoXVTxdXdqP369rwTMSLSjEUhGZb1Ub1eiWlo7jKvR5sobudwTvu0cGm",
-	"usOrq9Cwo5Vvtuawg+L52tdzuBRtIwBgqfSZH4Hli421yF3iXFH9UuggKTKg/4WxkSz2kld51D5KtTmm",
-	"/tfxPLh+iLanmjKQF3kA3I/rXWEcyTF+tMgD4YcAilLsqVNsdZ7YdhwDjD5PJXkkjXhiHJxuoXtlwtiZ",
-	"siOrBH2vqDc0BNRqnzDZHfCcdw3lXHOmR6Kb8gwyaVPZrwMKGtFstIAtWIvf2mAZeN4dnIgn5vV0heA2",
-	"buILcVdg58m8kG/DW+cXImLjMm/n3RipLEtl38qHWGKhn2oDbmg+NmrITdrlWTaFqARetlL4ZPrUzvic",
-	"Z3C7MPuDQgL8/Rvw0UhIJ3h6hI7fGouxqLtO22MJaeltmhLAXqheD8zyac8HpY5GGpOYg9GagRhqkZ0L",
-	"vagu8LHzar5K+3yXogsCIZWqaADYvhULKZhxYMwIirBHtaIGByHyB6U68DNPjx6SKLc0HdhhodgDoFN+",
-	"7dhyvgFP4fQhtQsH6La3PdQA6WUH4FN8RiJHZOvrkFxMw7BkGauQKsrvH4ist9Cz8GwzXnLFln3LOoYj",
-	"O939xvX9qMbPRW6lbNcRrMshbIzfSwx9dTh9rRpuJGIb1FpPn8G/9dhKn+7ddSocze9Eqh12G+KZprqN",
-	"l9Q9oOPERyN7kgTXogCWw56rNzOCvwZqnLv37N8Y8FN6oqQZ+IDX8KhS6+FZxUerDglE0nqauHRFlGyP",
-	"ZTcTPK+1aggoByfAg7FrIeTSFihouD3K02Lj3EOdfh48mz+68NQsbz/tS99EtW5FWlE7hwJTjTokWC28",
-	"pJR0Q0Wu9hsHzbXLWCU+O7952IhquLnNfSjxAdvaiGq0n7bdZ6FKdzE9zl3c9RQ5CkDZ+YB2ipn3Afmg",
-	"pLXknlV62bWn/jov9QMdOVnHh2KIcywfZRj3QDJdLq2QUzhc7lgRB2IjCMvJKEA8sowqZqnURvCFXhkv",
-	"qLyBbpmNb82b6scJj9VCN96mp32xo2fpmdpJRzvpaCcdvZbS0c4neHU+wc0kkC29gngULtcteOQDI72l",
-	"hsA4PdpaxrXB4p51diSRGxX5HPi5JihLIOIbOxtd4c2r8DYG3O6luRt1piYiX2wouQ4MKKAQgH8A3GSm",
-	"REcFhwF+sbFd5Eq9lju+v+P7O76/s4rs/Nuvm3/75VlSrnlK//RCYk+1r2qIMguWWEWkB1dmJtfGyx5d",
-	"k54DcnIgrbS8pCM9WUV5BEQNqRA41gy4BKuNq2zOs0xNdCFBEaQv1Csf8jMR9sGk6HOTnjv82f39Ck8U",
-	"tPIurdIrdUV1VZ6LLq5tmMsBI6y19vYBLGnI8zPLJ3UVljvhWo3YeFTZBjm0fCupPFdpV7Bm43B/E68P",
-	"rRcu3lXJN4Fbbt+yBYDbwssQzc5wLSkFkaZQ1kiTUBBYKRosWMEL8Z6PRNIX+T1p8ukqBpTBq0xAWtGO",
-	"/ezYzzbs5wToBKYwAOUp0U6Ao3yJjAmP8DbRWD6EQQtBQVgacNVL+Z6gMPuKGNUhWXjjvs6ltjehHOtG",
-	"AQXEI91lRr8StCFnvgku2Te8jHPRuKJtxbyKa0uV/Zdgvh67d16GQYMm97SmhdYITJQJ0u11rXV4C/Ah",
-	"8achfwJWAF1rNW/ceuZrxUNDPYMWAw2R0Fhx3hsehBjRbxDI03cv2tZ93fX2JE2svkmVv4zdXSh0UmvV",
-	"gO/7ykYwGciO7oKQ/+A3asvVZCgt2M1TCOwqjB437FLAb2Io8r5trvixecv/SpJJ8dsBxP1AIBeI/Xmq",
-	"8tRMYYXKZQwPbqA0WB3s5QvyItHGYoNtXMtglPaED3Ww2e2h0qZdZC/jppZ+DItjVv1eipPH34Np+IZv",
-	"BY/LTV4Pfik31kRxLBlnImlDdn9p5QKc1dlpNG/M/ljuc/73mZ5v4Fq2CY0V5OSLmivw9q0sjutu6S7y",
-	"80IehyzzS1kAJqSS9VTeFSVKTeu9RtW1cYX0c1zqZBOPAhWLgQFZxRpOuEOPIiAFqHTjS7kCckTx8ZkY",
-	"GQgthW+lKSz+VhZDp4KlZhi5DWiGWYJR3GKCRYfmha2H4zKj2FZF1obn53xORV6H1t1oNDaz3+Nwr1bF",
-	"3XG8HcfbcbzL53hfV+vIznZxMdO5LpjKeqx3iYkCP7v2tMuN6Kt8+mwdtecuvfxyMvZ3xGVT4nIh2uI2",
-	"cydNXxkkq5emCaLNXb5Lk643Moa4A/CADwX6vcYV1z8QZkvXf2uhFqv4l2JblgkgB40ZOZYnCUhsPHuY",
-	"26GaVHhRZsifhA8h+mOYytIzX59cdT4T3SvE59rRt9eAvu1kpzdbdpolvZcgSxluUm3S7uJk+7sYOaB6",
-	"aGTQRW2WTMk+gQQbpc4gzRWry+cplq3FvFf80xceJ+cQIk5KkUVkVo+K2sLTEVQOVmPTVUNRP5UYqdAf",
-	"51TCVjzhXRNCY0dUftjHY8Jg6+yIjVQqDesIO1rtXrGfODxQnFaLcZiLr+Orx51haoxITiWBXrpaSLAA",
-	"mMUCpY0BghTDK4LPmJKuuD4uGfzY7QqRuNrxWFuYCop/TPWMXdkYWLB9+7mOoKQyLuHtA3pk/4uLei7y",
-	"OnuEbooh1Aa2fdn53sG3eFEFeCo4wJgG/cFu2uZLpaY/PblbZ+/B17MVqH0GcmFXqHsbQlxncS9XwxiL",
-	"RxuF0KeTNIEq4Eax3jjLmDZihOM4kmEJ92KokK4Mm6db6H2B85aj9QvziXpiAglFcMAgACWG0EM7iKHK",
-	"RRt/Csq4Q2H/sMA2jOGhyLtCGl8hOZbjLItZ2mNS4amYcM2GgusxFAi3UyuCbt2YObN8bmAvAxuk/QGi",
-	"xVY6RiHKxQSHGpaWG/dCnR37m8k6op/KwrhHAXRFVpUpAchXYaw+EjwpGlyFa2EvG/QJMH206bDuJWiH",
-	"IFajUYoonUd6sAeiNiuohLzQ8iQIAEm4EXv2MNWiuUINUdVAhd2KYIh3mFQTu3NQNcpv84KBmTIS9/bD",
-	"yITsmwGeUzi0C/E/xKjUZSJ6fJzZPiF2MqoJOR5amk0BlJF7nvCpJe7l0Vhibz/YO+e57QGo/bERo4/d",
-	"1/aPb2EL9p/v2VYq5nA0R6ZxUTXVBnc0vYdmajOwR2PdVe5MS1N2MyxQ2l1Us7PnzcIxRTViBWuuwLvT",
-	"u77td6d3fevvTn10+7tTgoA+wQ7enX7iuliEs4KsbgZjvs7u8iwTOXmIgwvODhsHWB/e5QRIsLe/fEh6",
-	"Qme2G1bA0sRnYhrX2X3DpBCJZnHH/omJCEX3lIsAL5dnNBxryNJ0KJ2LpnImyrs95E8+gstRqDT+b8jS",
-	"sNJSrVX7ze//5unpuNFoNB6/8yvrXjugu47+K5YLM87lHBY3vIVs3nvqq4YOvKP6du5DgcQn6dAeXTcP",
-	"+suPNZVG9EW+Vm2azZUwIKKO7Db3DhonzRsBfFnB7qgYI/7z+09hR1y+ADJUrGdmFrfW5bIrssyS6v2o",
-	"BrktUDd0/8AOCAHcsZBooxnVkjHymvboeqPWatRvHe6HD29fr7UO6o3Dg9LD27XWrfqN21jIUlBlUYEC",
-	"fds9O2iSuj6eKa0J8ebXraxM4parn+lFLCic2YhqYxmOd58cEzTSZvOme2BH2aw3bx76B7drrcP64fUb",
-	"djchQB4dCbulCZbGrg3wNO98WpplMBPi6U/cBT0NXrQ5hlO/Wmu2b61BJnYBV1dYeIYnWEob4Y4g4Q4l",
-	"EZSEUAmC8gR8ukEFGoq2qlB9c8GHS+uykV7SV5COx8ZWQ8CgMGD5rJspLTRLDbDVrpI61aGqzN6KoQQZ",
-	"/LWHHcZvt1Dfi9W5yM9TMYlbs5pARR04/7JV7b59/MmDyKodWEkKnfsugGB/rvoCwD258APoujMV1CuF",
-	"GwiZEGweDNLORzPLeKx0Fz89rWEO4WmtdVrTg7FJ1ESe1p7F0eyPuO72pyJ3EXzgtgusLmEG4lQylruy",
-	"Fj5iwY0RIKtm2rXzh1ZR5Y5pjjHOZ5TKPk2oq6TE0Hw2UfmZvoOa+sQukJXDrNwK2OGuYjuIaM3rRZTF",
-	"7NSpfsYp2fViP7ziB6iYDFO2M0MbhMG4QNzULmQ9EM6FPZGgGwbVwnimFe4Cpz0gOD/7ssiZ4WcCdXoE",
-	"PpDswO8zypiFxYO+98G3Z0KMEE+DtsJKEqeyI7pqCGJ8kgn7HexBqITvN6gtMvoUwuCAZz3cOl+QxIST",
-	"ydRER65sWy4YZ7815rmBal2nMv746Nfbdz958ODe3ZP7nzw4xiVtWo0ftQ1IKKFMkNssJoN93SjVHo67",
-	"g7jOjvTZ8mtib0SVKnwME/qE3lulCh/TEuOp8zVAF1ybO6yBj1JnGiqKAsPuLCwLhWbqGbEZxctbNw5L",
-	"4mZjK3Fzjg6V5M0a/NJibvlOpb0ALfb0tMYN3L+qxIzTWnQaaC6nlHFxCgVg9Wmt9fS0NhIySWW/LcXk",
-	"1MoYz57BnmxYjRHJ6c6Jd2Ennreh9nkq8U7bf4HpFs/0HtBEWvCLc1l7FPY+U53F9uVvq86M0ZOMl/Z/",
-	"YwqUqrvQp3jGCKnBtFedM3DC9Zlt/eucNbB+8WlaLhL51wS1du+UErASkM4Prhf6RSOq9dLMYJLHPKT2",
-	"s8gX6l/UW9P29pnqQHbW9SLrirKUz9LRiDSmqtr/2ij7OwyTCl9bfavWOrj5EqpD07nYBI4VTvCO/Fwo",
-	"m8Ku4cKEiXXrSC5McNVnzEzSrgizWklucFXgsG4cyYkk25cdA+TMggbsdWBaZKILSa4Th3+MIiSlhWBv",
-	"yL9dd6cyFyPBTakhUjK5q14XY3N4P63Q95nq1Nn9XlXnzn5I9U6xRJyMwmmklZAfpzK2zUKHbRKuYx8M",
-	"TM1ZKivyXOX1cGCz83Ti6meqg3K1K5De4d2zfm610ohpNRRsMJaJr8QKLrogCNmpUigdcZYLbXhO+lMA",
-	"lOI2gpv5BREJSPOn0rjxcO3y/D1INayYjlCBdPKsAuyVI/LogOhqqZEoRGXuq+YhwQX/IkijqWZExVqQ",
-	"zRajHcjSkvhUgq+LSDM8goOBn0nFxjJR5A2a3Vvn77LCL7i8YOohpgtqNWMJlva4a7XjJHYCuZ2/T5lm",
-	"R9571oDrxvKxLLagzr47SDNxKvGzfCxBrvfG6eL4QBUmvwKJG/RiaBl7zHgGsCHtfAyOo3hxsT8iwK86",
-	"h3sWTLiCxy7jisDv0XXz8YetRqPRRC7ymeqsapb6Pri5eQ9BQnMpq9xeAquVb5IbTvvwsiCBFyxzVXwR",
-	"R/EA9Ohgear5fMUab9Cm//jyRarG2hJV9c6WhCyUgypEqgX7HkhZIRwM3cYVQtaChd70JD3MuFy/ajdQ",
-	"uiI5xdKkFANcAoq+A7LdhUJBKBSwW6ZyRtc1KFEOfkq6bhuLlMVPBWqVjxs8vP5siU577Slez6Xx5wWz",
-	"ewk5SJdNwfYbWyuFC+nVjArY3Jg4XYayt4oqWZ6w8/ZcMSikpfgumLDHcwwm2U4p3EiO/Lbq3E+q0ujn",
-	"b/Y1ezA3h2RyPSxSV0/mdRy7GFZRdXCTkDbqPSJ2mdJCR/IajlVn7JcFxDa4WUgWXyGxS2UKab3CUq5G",
-	"O+K1I1474PKLUjt7k5DcbUHcqonUGoHbS3B5fPhp1wd3h9GndxwmD0W29YWZedvKXksQe+y5LcWbXn4w",
-	"FNzzNtBQwAYLHE3uaXO/eAxAnu6Hg6g2ypVdaPsTPbxeoGa67xv7h5cVmLKhVuRjH8A+tbM8b682gOEM",
-	"17QzpeW8JLcWcoK9VPbUQgXA3YSxvm9fu/SbMOexfv73v/v8P//OVz/5VzXHqtr4kTcKtF25q3sP3rv/",
-	"4IPafGQlNvDlz/9yto3mXBuPPrl77/i4upkXP/zJ89//09k29mfbOP70rm2jchz/1y//x5/PNnAw28D7",
-	"R/c/uvceSFsXvKu4S6vuak+NczxJF/AJval4WbA4ieqOh0IaFGPtOq1/5TBskULB4cIsuIJiOMo41p2p",
-	"vHrgAqaXKnzAlekA9PpsHHYQw3z9YiHMleEfXQE1Miv7u3F4+f1tVoPUreGKKqRu7bxKU8TIQ1bSWAsX",
-	"cQlO/lCCYKnsZuMEfMGXHB7/ugEEutXexDvtl34nKFyQgLmFXOinLpZ6Oze178LnGfLEKuyuHGiMlxOq",
-	"dwIas1hUktMdlFfrReuNs2zGE0N3Gpajiyk7GZf9MfLlzwd2wON8pLT986v/42+f/92/e/Hv/+fzH//B",
-	"P/32D776j7/zT//1R7/8qx989Wc/gKsuIJA8U33Q8xH5vvbVf/6bL//+Xz//3b94/uOf1wKNPMl5DzbL",
-	"kXE/kdqLf/mzsO0X/+Gvnlpp4tk//+JHX/3hz1788K+fWlLzLPyYaA+OMBxVyCVobHsgmkQ1k3OpM2Jv",
-	"kOpUa9W+JbJMMewgYlPLIO3rdotxEORpSZ2U5xfzUidSfPOzn774k3/YyL1DTV1x8dDwLD1eHym6CTUr",
-	"8Pa4VMO5E5jxrhioDLGkvl+j/YOlenyBAwooAMiGc8EzSiFccW5pqNHL3e+XcnDXKxRxWTUfinO4XtUH",
-	"LyPunIg7J6KvhmkKzrkhW1+ohFx7Sl7ARbUwP3aA11gEQeSC5ZCKSrwfo56cbAAR+2Yg0pxK9d832uV9",
-	"Y7As1crEb1PTYucqDefm6mRGzCgABOhkwv4zU+qMjUeYaeNSIBYV0wxEjDewnOabWh1z++O9uATmipOw",
-	"4/I7Lv914fI7anN1DvyLkJpNldbLK+p4h8XhRSCkGk+GYpYLIBwYYURt5gK4NkTxxp7wxExIQNuFvNRU",
-	"479LvJzrQqmHOGNg2bH7HvqmL5P4TsjCnYUAApPhdZgIOIdSo08lBi97FA7XSp0dFV1CI0M+hVZ6ysc3",
-	"j3IBmT5KiiVRAm4s9UmuZL9Njd5xEeM9WPf4VALyRpgNOORTiLQuxBGWi/NUTEC20ZCOaEUbHbGxzISG",
-	"nDnISIRoeNDkWyvGlMo2thnX2dGptBJQQA3WmRV+EmNoNgVCx7PkOY5Y7BiL/Xf57KicxZbwx1DTyo4d",
-	"wLWp1CarkPvsZRhZujUr5VXES2NJzhL33dZSw0ejXJ2L6sKcxJuAzuIpKhfnLBgtprqCtj9RebLKXOHZ",
-	"k+dnyGj++Rc/+vJv/vD5D//VP/3///T5v/rdF3/8ey/+3Q8XcagVvCmsE7oxk7nSup87UWcn6vyvYNDY",
-	"VRL7eiNKRiS2BFLLS7SLXBshm948jHJpDOV3XRoaFc4AYYiygz2HZw8okS31GQWYs0eAbfbxQHTPBOAz",
-	"gmPSw1C6tqajqjoZOKeLsmaoYT1DykvQZ61aCWuW5GZdMJhac//g8PqNwln6/Bd/9uXPf6+2BSvEKV21",
-	"kX/Ac97FE7G/HxWN1f7xt38SMph//O0/mOcdOHnPO2juG7PHADvp8om7X9flNN719GaR9h2l3hoQCWrs",
-	"Bvog6DEa7hJW79GXTqmNQEp7iWT6GOJ5dEBXUQG2XcUOxCgCg7Ql5CXy/Q2rOzsJFHVlIPN3mJLZlHF2",
-	"AZ2PPVJj8PRj2g82nvYlNx5l2KPeIoeZ4QsuuKWMntiZMgINDJCivqEd0qIvqxlHOAfQC8N6yqYgBXes",
-	"Ugy4i4DNEfZaEXMrtHnlMQGLsh0viaVFVCYfo2Xtiwe3Gg34T2NzumxX7IqZXS+VPGtfDotz2lYjAsAd",
-	"yFzAf1mlpbnfaLYbzW998O397xx+t/Ebt37txvc+PPj4+oObD28/ap7ULl58fxU/Q2hCiL3dqSs7Jrhd",
-	"5oSQ6NXUxpPfst/0JaotzuG6MMMC6vE5OO4Bd4bfJyYwRXvWNOBJgCAoxROwvaIyYtKhyFJJpZzdRJ1R",
-	"dQbyO0XHbWkZFgAgUd/fcRN5A4CQts4Rm9UIqk1YFzNYbW1zClSOl4B3VD4Gm0SW+iuwc61dfSi9D/gA",
-	"quBO5iWEpm4u3M9RyrGGz5eE3n8Kb7z2BdvtNDa5MbgwuzjsC51+WMSFBx2XeM3466rQabunF6sDJmTZ",
-	"88VHI5S/9VC37R+NRhPOvtboJavxvUzJ/p5/EtVylSH4J6S52EmRtoM6TpMWBrJhwr7WatQl0QTN6qk2",
-	"YtjmmwT+2pW6YhWJZ1ZB8n4ygu9ZsMAlXdOB9a/pWNNt5zD3vZS3xKhR29UaA8PgOp6hin28PIsibsd6",
-	"riI7kF3c606NKuJex7qEj7MGGa1m+9eeukO+FPjGU9kdgfiaE4idXH91IXObX8JNRehP3QG7tIC5OjuS",
-	"TAxHZspivGcxG8tOSnD1QuJhQlsGfkOA9aLXE1ioD0oVgAkj1R4nXqL1IpXMTJTHs1fSw3cCLH5P5Qzq",
-	"rLgoKp4aZ0+ni0Nli6hvoCkANJpNXRkCgMHQJs0ystRw4xSsEGwzNUt8CC6qSxueiQrEHIzWurB0uSAC",
-	"qyBGrjh7IQkuEA8xpG1GSNxQ/LvSAKkdbf9fRvjbGd2/7jFCLjJI5S5c6KXIkNfOxHS5KelD+8JLtPF8",
-	"KKarTDz2ch09vM9grDuh6eqNoW7x0RhqD0/ZPhT5FHqsDtHNhcHdukJhqzIAgkoyptqBtUOYgx6oCTp3",
-	"zsR0UY7/h2J6kcAyx4pylYwRbW9tZvOhmF51HNj6wdBY0BC2sO0ajapnewF++0BMYBXW47h2TDuGu2O4",
-	"WzFcOEOMS0flXgaHXZmifIK0iGmjRhqKPKSy/zJUtwXZxo7Y7RKNX49E4y1P6/YcNtrYV9mxuqtYHMAB",
-	"PspAz1eZYDH6TmKo8oEVTqARbyyZsvEoUzwRSUTV+XSpPn6aF7Wh36VvL1jfqqgml0LRuepwD+psVU07",
-	"kEfcpIr60B4V7BIgw2AkIV7Y6xdnAgsEVoebUY1SBJYWv3Lv5GoC2KG22apQyK6SvdQy/wB4uHhWQAgX",
-	"AShPn/+X/+35T/7Ns3/+xY8wFuXLX/yHF/+/P3v+w59/+be//+Lf//nzH/73F3/8p66sCKxFJ1N2MFii",
-	"uChYXK5QbP8a4wqJWuuwBJ6cEj1q3Q6xUuGncIJOqGrNVhNuRDXXwK3rWDYYvr996/qz9Uw0iUjGI2dI",
-	"gbr4SWnNxJOR6Jo2hgen9pT652kudPDmTPDpkOdnwiBys4sv/fGPnv+bH3z5899+/uO/eP5H/6nm4ky7",
-	"KhsPAcry9/71iz/+m+c//mv7k7cKYfMzUNFFJsHtmw1X0B5OgHtBUhLC4yV5dLkpTbYAnRY8gfrqrrgz",
-	"BTl1h6KtB2qEtNjDUIf5ce6R1VEwi/PyQ43g4m8SLuEo9C5g4kIaMi3jwpAJt8zLETcJanMxeB00Q4nO",
-	"UKe1iIgHtOJcTVA/z1JtWvjPuJdmIo6grrElHVjs1cfQS8O7hCnNYsP7cZ19kJ4LJp7wrsmm0A2+rIWv",
-	"Qmabh4pcRuUFOr5mAyyWGyZ1ofjawgIhYU49NBIBKLa95P6XYQqkDkbJWZA35A0M/FTSN67yViFCQEY8",
-	"OEIgR9+uCHJ/N6C5smnsrRDzL4b3UtmP33YlvnDRMflDDQWmsxmFfpdUn8oYiEJcynWD3P6O6KlcsJjY",
-	"C1zO2Cfcx3xsVJt+g86tal+UKYMQxbvH37EL8esfHf86bCEPKox9nL4LQ2xGjcNb0fWbN2C2dfhmyKes",
-	"I9inJ+/v3Yrgf5o3bEMfvNu81ThooLXGyklDriOmxTDtqgxi3XJmeEeXyvipSYEwIGi/dJ19Ys+M1VM6",
-	"Sp1FQa1dPRCAWF7AJwzg+tu/oPgynUQAWYRq2oznOZ/aCarOZ6JroK4CYXJDO5zpkf0Umj6VemA1Uins",
-	"7jXrB7fufbPZiN+mm0H7zoiHtuBBkvYhyyQXLFPa+KNsxBMq7ObRBlIZVBq288bbQWculayT864Aic2V",
-	"f4ZwQZ6NfXJKriZ0gn0AcmcaYBtAAgqUwDuVYW4cDBDXWvWKpT6CCfkLQH315q5Iqt2sF1d/g2P4cjNU",
-	"huPMpCOem2s9lQ/3nHRXkv02lq7slai1apZs1Lv6vLadYFHF8Tdjr++rfHhVRrmSFOyFEEejapcgLOCZ",
-	"WJlMAgNxFcVTzToCq1MCUd2FOe3saFPwv1u9nMQPS7/ocOoNJaGNaoJRg9eeurvybKG54SSswJ2TjFNn",
-	"sdAmHXIjgCHZOY+NSKBKP9BySlD0hgFJJgeK3cghjxEZhVSTedvAB8I4mvtyCcROTd6pyW+gmnxxJrcW",
-	"d9vZsK86Fo+ECktciSyjzjVB7Y1N0ixjFA60pSK9kYz7SQ/pdJUNO+Av15BUbZ6nX7S/SMV/hE5pqCV3",
-	"LkB1QlA2KqEjwXedKKraWlSws5QLeNrdowd373300b33rNLg7ANOhcI0d6sraKekzhfKvlOupA1f6cAO",
-	"MGS8z1NZ4TOHZdmxuh2r27G6HavbVSvckjfeC6yOZEHkWWaJb1pAhm+qUT1bwdGQ3L0Mlva+VaOkmjAV",
-	"WGRDphYxblg8SzxiwlUdcI15+s76HZoVyfIaMaly5km2q74aFaHkMXw7i6IKpc7JpgbHAwcXfCDRots2",
-	"CkZWEXN+N7Dt7rjejuvtuN6O6+243tZIMwGNn3DvRrxkbgfg2RqcCIuL9949/g554SS60RzeTWdqBFO5",
-	"1aTshXNG8cA/xUa56ud8qJkaCRnEN6X9AdQQJ8DFFnqYitKzznEEAOH25tOPkUe2oTwrlQjUACE7CodB",
-	"nk2Hs+IbRC/NPOe692SkcrRM3oMFWc2+7Aiu0bIVt7On8iFQ0E4qOUQtzRZCrLyTudd1rd5KhD5inhWA",
-	"L9IxkJ1t5uriC9VEgh3fzG2Slbm2kD5fukFmxMdavDR7TKLmDTFQVVPlYrEhZiCyJHIxupwidNc2ytwH",
-	"4dcKQoiMmGoqJJQLk6ciiehum3xqf7OdMaNU5Htilt/mLl6gAj/XLtlOat1JrTupdSe17qTWLXklUFEn",
-	"tl6ylBqgtldmZhKs9YJwnvnTNCdneokx1ZTPr8aGpSYM5fJmEWBNAzUBu39ViHquJqX4dC8VptLcOKxB",
-	"Fe10OB5CBhkRk1Qa0Rd57dlLCSbHR44f2IvbjNZAgEWA15XsYgYJ95u3boRguLOEza4OlN4Pgc4DYnYJ",
-	"1GQbmPOdRH0luu2Aij4F8bocNT10dyo2UeMsoZDSr514Te7AlyFg+yISM0G5XDPOPlMdCFtGgeeE67Nv",
-	"qw5W8cKVg6BnK3xj9CxmgnI948C079dZDPIdhPjY7RhaCZ5k+Vyw94/uf3TvPYjfYUesl8pUD0RC5oh8",
-	"LDU5PefM0KVAuAiMFlZZ8DIpRIGCKcMJksut0vOS+iOcy0uT1WFdaq3mflT7THVAaL9+KcINAlAvo0ff",
-	"chvhAsVgLyB2GpZ7J/t83S12ICmA4lPsIVA3vCW4i1ca/WfHPh6+FGIF8eKBqi9IzceKwGPhsh2q7rAd",
-	"007d3qnbO3V7p27vWM62uXYQNgjWXieb9RVT8pI1byQaCzxDPnsS3D0+IWs/ajQalIB1rJyvyKeWcfxm",
-	"yKdg6WU9MRE5g3Rny0wki4HXYXKeVJIMyw4w71zYxoJk0bjlVXfIojIQWyFc8GTpVYiWGGfZkqz1R3bG",
-	"6+Stgz9gNmm9zmK6kTFLZTcbJ+VitMAoPb2tX2KO+yM1eb3T3PHHZshBa4uq7ARGhdIbvkZxyWeIS9/l",
-	"knUES1IOTBXmMs5MySzRvBlygkZAwB1jDSrcQI7yS0pcfqQmm+QuwzXdmTGuNtMZCEAh4Xu3MzrEybho",
-	"ydIrNWJ0eZZ1ePdMX3vqZRrIC1oQo6ZyNsrVeWqFHUx9jV0TsZshNvQNTfm8/ZglopdKgfYEo4AheDTX",
-	"iA18pW9sGP5B6alpIqRJzTQ6lWgBSq2yhPBkqWEoLmpIUt1jRywXXZGOMD0a1jJhnWmp8W/oGfsu3cWI",
-	"iXMhHQira4fneWqHQuGF9ifq3Cg/11PJfPAAjGGE9hXXCIK9AukZpLJft0P9VNpFAKxC5G0+Gx0zb0XP",
-	"MDWG9gDy1me0yikrfYmpwp+JrhEJtHziUHJ92rkbPRZft19HkBF70GAJn+rSmGe+BCVtbmmTXI1GIrGL",
-	"JZW31Q0JqQXyEcCZe3OfDdQ419gCIMNcb0ClOT0TTjjKleoVPuBhKsdGRKw3zqHUuR53B/QdJZtxw3iS",
-	"5EJr1heGHe7f9unFucCcOjMQdmewrTq767st9Ql2FBAeXLnziIkn9l9eNHEH/Biw+gD4BvLSQRxp3oA4",
-	"F+2iW5TMprZbTDPGCzBGSUKDfFKVb3zCz8Rd6mXjhONjuG4P1IpU43euvVPit7Wnp7Wh7qfJaa3FTq2+",
-	"dr3Z3G+e1iJ2SowNf3nv3kf3v/PovdPas2q3xbJglk0Tf2mQFw6ZcZfUpR560kIEY9tE3I1Z4cYpsm8G",
-	"KxTdMSrToA4HpUK7Ij33Iu7UERW61tzvU8ATnWZdyRNH406Wdst6ioPqWK2YZEqdFYoJN+y6VU3c960S",
-	"WBbTQysZaoPgH2VsEALROlaXr77U2V0HPWJJFU8SkcAnBHnOxhAVE5eB9dwcKqzkxyITXeMa3ZjanPD+",
-	"+2lmALV55csPlCm/X6XOBOa0tREv1ddNjVlv3LTqm8ju/jTv5Perx/L1qD9Y/Baj2voar7a9hP8fe+/f",
-	"48aR3om/lQKBL1bS9ow5M5Isc2B8b1aSvYplSacZr53sCOwiu4bsTLOK6WqKYmwB3lyS28sF59274HJI",
-	"HOQSZIHkLtjNBXf2wckmLyYr2f4rb+Hw/KjqarLJITnS2OvlH+vVzHRXVz1V9fx+Pg9hSHLiG/bURfj+",
-	"NEzE9Tu4lFZfw8he4cDTHHZ2E/3DNfON37x9JKYHi1HJtGUaA0wz8jCZWOqBHE7IDNlTkHmbWnGqzVjv",
-	"C5VZNYOLtBSXjBhZxhDoUVQC9UTNZhN9Q1w9WVdCMtLfBM716OUFJ6/v7O5djRoI2OCVrnO4G5jaSPmz",
-	"3MKlXbVhWl8BNi9s0Rpc64VyKoWp8gsLBghbJFNYsObBosB4wyQFxCXDWfpfyaLI0w4ahPD7juql2s4p",
-	"MgBjFpGqZsGwXLEBp5AwfIm4lBaVIePX40jE34b/bMF//k3M8FSyc5nmrIUcGlvkZgimtrOtI++cEOkA",
-	"qCByNTCPFdrXTCCfDOGUt4GSetxnCDN2nyBxpHVFjPwBmANY0JR14QDiOrmSp8B8T5xvE5aVKTB4D0oE",
-	"tGaJlOWJSfrk0FibdjK1j0nabEvvzquB+JXgvfW1G0uZnf7mBYrAhgVeXEEwHtK1NDeJCIIvlBcSF5jv",
-	"S/0OMR3PLxwD6RkErZzN9Yrgt1JPGNp8u17B4+/aV96nf7TT5GlM4Mx9MxYnMidHIDf0lr1jHaNKyA/R",
-	"JIDFWBcUQShC52J16H5WnGACGvtXS/g/4uCMBEhs71IMt6GdJnEUIAait3MwsoThEYkYxgCWi9EZ+EeS",
-	"6l4hs9M2/eVYCxGPVbcvi7YZKo3jxWog0yy+jLpmZ4JfHQyMFjf7qVaWZ3YpfvbpT5599Cm8QIkX8C+f",
-	"AAA/fPk7P/38p/8rvrwtDvSEzkewWOD6jnU6j6gZgz1uy4XiHJy7F539XDiNvmxPhKBNWVdlmcPPDPE9",
-	"PX0SoxgZEmmErc+ADmOWJDBNhWUwsvwASxOrHqtcZhiKiEiWOmQSSipxQYk0JxEaLMxJKsy5g384lzTN",
-	"FoiKGKFxWSMYl0slVXAhNqUIoCkdMuVl/0WcCXVOI0OioMNKOYEyy2YsD0ZJpRKggUwU18V7AqonKcNZ",
-	"HjhjhOS5l5N8EfFXEnvdU+m7E42YjFjnv70zOJd0fMGQkYz/6AjEGJCYQNL43p0Hz376l89/+OnKJgCt",
-	"8YX3WllrDovtkCo77aMO1RvpTdeTDVrjWmoFnboArbFbXvSV1IVFesLixmKV81/DYDZ+1ZI8q3hXHe03",
-	"SvrFOledoA0u01xI+BeliVc04kX9oCunaXVhjq/dSb4mXsOXJl83d+aCUSC9X6lyaUDhrdh1L/vmLAMK",
-	"clSi36OXqRa9g0qX6hx01HIw9RgeMJCrAAutEjY3ahE94gNM59i6y7+LQ6D+naZPQmVMDe952xZ3CEtL",
-	"GwKPrxgYZzjG6P54kJBfGsZxDpfXJrfw4lmBxxsxJ1W2QBYP55kRBF7QeGTcn7xIRxc6jcLi6znNWDAV",
-	"p9IRwyPyuNsYJEuSGY++Curd0B0VojDYx6MEBKq0EDlVw2JbxJmxdhKLmf4bvoiU2ki4W+1gWoK73xJy",
-	"RX8FEFYgQ2Tfl8kHo0xyRwv+KWhHwWl1lFu8LWL1pMhlzN4YN7OOmhgmEC+hhe0xnviUNGxHAksf5qYj",
-	"O9nEreS3RqZQtgbEhHbpLqWbvgDngm8usbQbAb7tK68vtmErERGOc1jxQ25AOPZUxvD99xtdlWX4XLVC",
-	"nQrd4UncL0z9xtNG+U1Usg5cu3yfD0gjajz/s//07E//tP7lYD5unL2n5yxxr9D5jJawtdex5OhfV1/J",
-	"xpNxnvp6+J/0BTHI10tpgEz9xVWdalOkJ3xb7cKerlgt6vpnicp7HMPBFDmPGuXrH1GvS3OBlYXUeZvD",
-	"Flj85KvRafoUlqNZWEzWJeV09ntpIXw53rxOsPcqy1vKK9NJf5tKFqc539IFIOlvH8H76KhRT4YZMjws",
-	"/YvmfjFN7MIPcp1NDRjJNABJ1BjIJ3focaoWHaTa/ewfxy5VNMW6KREtTV7RYwfyyV2le0W/0bp+FYd1",
-	"P+7MZv1G9SYHefVZYa9s6r7oTESiTuQo4zC8y0uSWabybYFVW5g9aTF9E8NGUlMcyGisVS6Tp7ns92uf",
-	"FUR5Bo3WzjnTgGic5TOA6IYl1T3Y2AkX3vx4lrmZE9EZ2VQra10PuYD/V/drsTM7qjf+KWrH9ZwRBtDQ",
-	"3Wq7UgdloJiVEn7tZeVPV1m/VWwdnMHy98FmUDKpvMXp4Glhy6Rv5BuVSHxlZOxmHotcFaNc05eHckLt",
-	"nzwuaTcdprCz9YWn55Mya0iV+VJkMXDVDFjVPEdGX2qtspXDEjVltlO7aKjadqhyi8XOdV/nIPnSX3/H",
-	"qvzOrfmrWbEcN9zNsCT3zMWhvEqDk3cTJZd1qRYk+6xSFIGvvquzCd0UzPBq7lFLxAuUbr+EUaVwp1YJ",
-	"Km1k3lcZWqpQf25QaXk5d2a3YWoMSY1/wmGF0eTHYnYXOe8N4nD57FbiVeSddpLhJM0ynw/q+6Kywuqk",
-	"97EGfosJLVeu3FIO9CU1evvKlbCmszopztMH7RZFmwfdxl/FaEa1T9UkxmwzN/mKACM/AQjfY+2qZn2u",
-	"Efl2LJfOeqQfqhUORz/x/Afm4UoFZKmdwNBFJDoqM7qHzJ1fONbhkpgCR+lAwcJJ/UAVIB9papERhZW+",
-	"IXYWmwLw0Da/SWRrU9mopVcnU3Bb9NZA6smx5gcpOxczk4bKDDG/+bESHaU06BHdvkoiMdJFms1oH2CG",
-	"Iw4Or+QNmWajXFnaRjofiH3XlZrwld2IDveYKjX4eOVKWqNbQhtXIkvNo0e6yCdAxTIDzxtMOVXLus32",
-	"OVNW6YRVLWHTnpbFCLusFH0z6rkxaGCuvi3PC9qa3JPkjiur1onKSwgsXPlgiOXdAQR72a4abknMtyLe",
-	"px6+Wk+faaLC2LWyht2EpSmX46ieFK7PM2XdpVwdHF4tn2yI+d6cZhi7jO9YPSE2hfl7c1sGn6Gqvcg8",
-	"sAXGIErCwmQJ/D86lRE9ijQ4sNp3olJDbDUjp5Ah23NkAKbor2uj1Wi24cX2Dq4KNwQnRIiDiNSENcRb",
-	"zRtbzR2x02ztNhuMCWXye4zIRI5UQslwv/vsj55/+JPnP/zRs3/30dYvPvvb5//7J89+/0OQBqyo4axG",
-	"8N3RbuMRyt7V5fcFu5zxOhPkVolgwlpvqyQxU5jAuhLvxXGIXd9/v0GXudFqPP+jT37xD5/84rPPnn38",
-	"11/87CdffvgnX/7gvzz/+794/vF/ePbx3z37sw8bnmCg4+7i6QlvCe39DLAVI5g0z+t2rpz8t2WizvIV",
-	"mFGBMPFTUnLTInnjqgZ2g+dp4mRpjWKwptNinnP6FRzULopj0ndFl/W9GdPTpV9b6lg/CNyLots3xipL",
-	"CeLourZ1HgjWGeBiHOuhSXWRKVtF6JiehGtjEI62zx3vtUkUGY1aqcSiV4Yx6GJxCUxFUK7GlykhHQY+",
-	"1oG6VSnbRK0Bu2qyBwRWa2FemMmVUi+GUKWbqvwMHiUtKmJEEnTekAKAOijrfZjKXQiZWSOws2auBmnQ",
-	"UrryKV4YVynEiMLEeIRxi2mj8OTkE8Q46Ywojh6nOi1SkFEx5pzHQLN2YrQK30O3jT+KqMCBUgHP2m1x",
-	"j4iLb6baFqwjbIkYmEfRBqUlbvH8rRvoejMSV69FYq8ZiZ1ruNymcNokV325nH0ayMbb4qEnApsHQzmN",
-	"GXOshTgyhgBj6UUPjhLUaLLMxw/zlLj8a5/wlV3PnFSnuucGYiWTDx1u1XZJcocHHEf8C9nRJh/IrHYT",
-	"GJsYaMLf4qUxjWGEYFN4j2cpiZofadUJ1RUW8lRpEQ/kk3bC6Cuxoy2XW6Aej1MRMWiMZlS0aVz/JBAy",
-	"VNkTVFjdGuv3HQevfjhYgqdPa8Gy4cm5hwoMhPsOQop4FtgJR4hFlD8m9CTgenxq6RF4GOxTND3hH2yt",
-	"0BViimDClKX6kJQqjbAqpOVKf5idcMspj/1MDliJhRNIVVTfy2VRCI6GQG0bH+Zqy5AjUQNdbfy7pKiz",
-	"gebR23DquDadVGhW+wkzKpb6Cg0HCytNXOK1xLdUUl4i3KD7QLpxapVICzgpXETqj0qwbI1jz+w4ibUF",
-	"U/W09lOolJvKAvkx1ha53YD3ArylKTLB/kcU9vQfRq925bOp9USWBb5uqwy4UojrxvULFrDgkPWFIhOT",
-	"doq+0vNwkG6zcP8KTaeQ21RMqHl2EikkreqLGCn1XKDRut6MGuFtbrRu3LixW7Gm4M9sFn3xf373+Wc/",
-	"+vwvfvrFT/9qWYMpRJgNjLEjNMZazea3mzdamNDiQQrJFqyyv0ZrrzljfKHiVG7pSlQJXuMxXOCCIX7L",
-	"ue4e7VwlsGA/V3pbm0brNQScLqm1FE2mlnpemxJP5y+nMVlnD7769bEHa7RhhENlLQ4UZyLExkDcGIiI",
-	"JUZVWc4sq5qIpOjkrhs/RcQSZV+01ejuyzyr8WZQDFwTznP24bdsaWiRHzwuA21xiC04naIShZ0h3XK5",
-	"SbRKuFmGsnGY/xKFmMNB6Nw7yAuDEn9bUIBS7MBvrnrDlSqGGf2dgP73Q7z/qV59XAGgUXvjtnx+6Cbr",
-	"FhUHvTbjFnyyNNfS2ZQeNoltxGhEJrTSxn1DayKHeemEn84HcNXa66eC3dbJtNt3fdUjgPWfcd3CkQQp",
-	"9ij03u6WPHsPZXQQDEZAKqnpyKwwYF2Dg+Aja8mA2zq56LRfl/t07YJznxy4S00ceJNR+43r7UJuJLoe",
-	"tZmHLzDjaq4Yev+MksbwJq5hW11cnsUqWuImteKCKxCr4telr7lAzlRGw/mSLYKTbpW1KZ2nednjt50G",
-	"wc+WnmdzmirqLIbeJlQoxn2VqxhD9fy8v7igEmDQeIJuD05eEMYBm6ODjb3PWNZUIiemWhRj541HAB+C",
-	"GJqXO37IyzqjmcRtmMacmc5J0SoXWUnRYuXPG4acrdcxJlNSv+AE5HPI21tGLzQWD9OeBntwBMelryT1",
-	"3XkfWPHWTdzw2QNyixP+y0NRIc1MpeMFcpZvmkBMe5r3pkRwppO++OKDGRAmW9XmFrtiwi6nPhJkKUE1",
-	"5Qp7BcjMRqIwxtWFxGXrqAUNXt5URXkhX7gqKodD3xOkXr0O+1uVvbNuVHpn+Rkj4XqquP9Y5Vh8idQ6",
-	"kva0EWEFD1bTUEkZ5nNykQ/wDNeEFu9N25y0cQLn05CZcmeWm+GmrS+1v2k3RU7QTA2ixJXq/fWuzfy+",
-	"HWPVwRTVMpPY4cgdqiJkjRyWoM97WMsRmPAFOhc5hCf8gRRZesp4wOUtxIjuwKqMMDAf3PHFWZhZBnwi",
-	"1dviXSzlH0prxyZPLOWTkVTFWq8g754uus8wTAyHe4/KqVdS5BCcjsjgQha5GWPYmhvI+oxxFu3oBbgU",
-	"f7cohvd1NokjER/KgTpMC/X6YZGn3SK+vC3g3omju4cISGdy0VH9FBHchrl5guVH8dHDdw6Pbt9qP3h4",
-	"/707tw85lIMAe/F7W2+YfCzzRCVbD3JTmJboF8XQxi4gTuBqcbv9XWML2vo2bwfGFxEH71B1R7mK94kq",
-	"HIcK3q6+5pt4UIId5y9O2FZF80U58LRwqz2+H9MX4fpI3WPEfk56DqjojowjNkzXygmixR2q7tYbquj2",
-	"t4CmlGp3P097qY6rETWHt7bHPWptsd3NjbVtC+9FlBYAKqc/0vHN+w8P2/cf3nnzzr3DOHIYsvB1BpZw",
-	"lYSw91qleJpIgaAQ7QHzG44XIxBj0PmFSMCUdJomOq8oWhbT9dzmP7XTJFM+jzQoAuf1RHNeG8gnbWyb",
-	"ErsobFda5Ur4lYYFufwL7MaSWuAu6CEndDxOjHB3alsc0MNVtLum1ykDlDvvizNZomxRwvDB74hWcIDZ",
-	"laOSLfgjVeMw4kYL8y0pnWbLFrmSA9wM15PDnIirzZ0yxdQlQ39H2rRbleLWwFoZ6NZd3L4ZC23EONWJ",
-	"GXOei1/p3MTMULiv4ZujJqn0ESyCyHPVLUTf5BbbIRbADm0h4dGKnCXX2+qS9EI9ZRv15Ki0HSOOiDPD",
-	"Q662gqVxVBGjgU26hMGx8Q5+o7vfHJLKs6yK53rb1NXbd0wyaWPfqUbravO165WiezuA2S0GHw48Jtys",
-	"LVPSqm1x+M7Nm7cPD8Wl3csocbjf+6W9y3APikyVmVnub5zI0zejLGnnqsgnsRiOiiAzpCO7pyLVhaEs",
-	"P+x3HlEjaBKBD28fPfz19q3bdw9+vf32nXvvHIHKBDIFh2vjU212rcSujiJ+++C9Nr158/47945iDi5R",
-	"xAmr/0dDVhEfYqwo1T2Uvxg5TK3oy3yQKWtbXuHYbTaD7jrVnm1UH4J0IihjyuXBwVBuYtcFDCPJwtHT",
-	"tdlwaFbh84gqBY9xvw7iwzGFzVjPcPtRZj3RG7lEM5vDd7Q1AcXTMt8H9WhbKfgDgTUYkpatjYvW9UzB",
-	"qUw2Lfu+8SbzRtHqkf7xNJGqLfRomq7Nf666BpuaiokqvDKKpPCaAOuiXCDF+bBcGsNjYw4b/CE8erC6",
-	"TFpPcqz5SAcqS7UKE5/EqVJDSyqF2wieSvlFvwkac6uwa7mD/i1rpSgtn3Ict7Up2vBc7PvvlbEgKZI8",
-	"hZk7Gs8dih7YTm2b3qitMqGgN4vS9aOMLifk/YA7HZUBWL9rVPEE18GbVZays3wk0ekODbA24IdmcwcU",
-	"hjw3ebsU2p//DaPuhGzCuyJ9cDHI16F/ga6xs9vcaTd3vvvmr+1+7+q7zV+/8W+v/8Zbe29fu/fqg9ce",
-	"7hw1SEnC8ZZZ0D6yiQnmCebrLOXnP/78Hz7+4pPfe/7Hn8wsiIE1zr0e34J90YrW3IuzdmF3zVkvrZDR",
-	"KV5dyV0shm8ZrTYYzxtN7TzZRGE8C7l3Qay22oxwjktO6enIlVfEtqhl/nx1THb7Th72JbW+NWPt5lLf",
-	"PNj3nI3Bpou5G4ALRZM0e3D/sASmKOcTcxMcQsxAw1wlLoWG54FVpVR6Qu1lZwS2PDlRXSYaxbrEoS8D",
-	"ZoBfXeadg1SaTHccWCDizpdJU4xNlXve17Pck+BJUsx4Qp8hJieFPJUXgpG5OfzVaYSN1k7z6u65+Wi0",
-	"3If2Xrzo+V7j6aOV2Tg1JL9ghwW36sWCxuke8fikwqMZeAvW3gsa9GrztWDQXJ2AeeFkK50TLtSsqIRV",
-	"z8VRP7VwC0LdsszKtwasENa0nI2CiLNrbWTkZ3le8KfKPi9Z1HlCqQBshm68G78aMhP98KMh47U2KSd0",
-	"JfF5lrPjxt6NG9ebN2b8Hfj2/CzcAKKDXBdBvRRncgQWNlnQvgl6MsplJ5u42kLmXNwgkxyEuhAjzXl/",
-	"ga9gZFXbYQzEUfAqJcZS+Z5L/sCm7IMtpYHjJOISSvXXd3b3rl67fjxqNnevazlQr1MNfXw5moLtlN0i",
-	"fVyihYCZ28Pe9QVDIGyLO3rqkyL+NlX7CDuUXRWJ+P977z38zTtHb2zdmP4E6B1jI9RvjWTGOLuEXAta",
-	"gh8Vm64T2kInk/oUSy2Bpw1Sa1Pd2xYPMtlVfeyQjmWMkqF+HSSvejKUjIfhmwDxsigdugKLwpa0LJzZ",
-	"XV02LSLG6dkYf13ieoOeNQxm08Ij4jKZuNURRiFQwdkWscMYj11JLyiJudQ2IzASOFk516oFG44VT9ib",
-	"kGftuzy56lhM6DaYlUz9plgpw9Cq0cqHQqoNjfZLn4irj6ODsMBpwXNAKUVPx57UWINWHnEg3SztHY4i",
-	"P+cUUuzbFTSLdRoW+5JoJyk1vQ0X1oGzBC4oVXEbutibg2ipjOKSOua/HxSxUTOn8HJjRnroRiISWVhX",
-	"/OzTv//in//984//PA6++f8n+aSdj/TroNbgZz0ENRep0Bc40DXMVZJ2C0ug9U7fHg6Vdoo2y+Q6R8+h",
-	"0snh4PwQIlE9Kyxddlj5SRM+a55z0s2YKnXxjancsrWT4vvGwmz4HFbV+uBOdSZB8zHGw6FoON34UK93",
-	"97jRavx235HZlvpmgxhvuUzGLnkaNfCYt+kr8GAFKzq4LI1WIzO9VG/hiKQwcQre+xWkA3ePWvMvV2or",
-	"tytcyYLpwDeHmaTk/yrJgDFW5VY4pt+cxvPf+evP/+R3n/3z//zyw//87NO/f/bDv/vXf/zDL3726bOP",
-	"/uD5H3/y5V/+/rOP/mvjDJpYM8q7qHpObKEGbYkTq9/OB6VwcuW2tfKtfraLRObqs8SQZLucJ5ozT/nD",
-	"KLnQhl3pPAbyZ9qmnxZGlU3m48nHcn+5JS04jCtET19e5QZBQucTAfyjUlJah+IOmt1O1GDAKVrTzXuN",
-	"qHGSapm1y1PwLx/+6PO/+uwX//Qfn/3e3z776P/+y4c/plP85f/4wy9+9oPP//sPnv+3nxEd//Uf//Dz",
-	"P/rr5z/8tKRnnhoK3l2DlTEyZ6PV+PaN61Xi5mZUBFjKqjcgAJGdiPVcNkqlbhfyVJUPwt9o9rR5rzai",
-	"xlilvX7RaO0Cp/RFmKHpB6dB5SBRGq0GcmmUoXNi40+jBkbZkrPIOk275SlVO8sVTOvaaa94LBdbo0QB",
-	"V/SehxKeNRZ39jY1pRuLFrQuKgyUgcbjTdcZ9PvF9TnOKF3K8+vcki/X9QvTYcfvsa71/Lp5zLp+3V8W",
-	"+X4Pyta/8Gvq0fRrh/fvCVAHeSxKCxXjvskwcwqsrI7qypHPX5RgKALHdCvvyiwDPZuz+NAOn2u/p+RA",
-	"Z9NdZplwzsKyvJQN+giT4IZgIoABBwoGGHCMVchKcWpFZiwoS4jJ5MdgC5e+w9iRUos4UMC33lKTmHs4",
-	"F91+4FHgSt3gs6SI5z5LIdjkYx1ib1qCpYe5LbAb0Fn3FeMPTvvfj8YG9U4bceIJIgghqqdIiUfUaLeO",
-	"4OzgfclqafQCvoHi8tUbr6HLvuYbj1aUcl9PB3u93nAmsc6rNHh//O5u4HxHvkNTxH961cqfp1LXcF6S",
-	"qrcCWSb3DUlSiRXYdP7Zre84blpKs3JMx/l4bHxi+4X64IODsJoH3n1zo+FsNJxSwwl89J7BrqbrrOuo",
-	"h7v+yvt89xfWLHOW02oiDF5av175bEABwtyx6JmrJEo7107UWMeWCm1azsImj+JUxvVOJeM6GamFf592",
-	"tbqxw2xu+g26WNrdTKaDud+8dmP72m/4KDSmALrX+QwxggTYqZVq80VCuLS3d+AHhK5Lda89JwROJt3C",
-	"VTustNqHdvxDFh1xjWcf/fjLD3/w/Ic/evYHf97gPLI2bgcKqWmzvlg4qk172iMp1biTzpcZEDUKUAF8",
-	"/a4pZNb2nbeuN6PGaJjIs1Y+lmlRvgWbej7JBDfulipkmp0lmjCXZlOzf8E1++T9QN9j34xFBkZZWmBS",
-	"sEpWY/q11fkzPP0VwrBZEI1lGCEpHty+d+vOvTc5JstpuFj0RHnKVJa2RPrtUOkk1b14Np2IPraRJRcn",
-	"Sy5WPtAHKjzf/Yo4vPtpGb7OnHtJLn71RXDxs1n2+dnzMow5EtqMxc2Dezdv3717+9Y3Ky32G8bYiadV",
-	"CiXKEDimlpzTcTnF0NUTH0Sc2+6d3WVY4ezxmF2sPRkpVxTMoRG0tcnJV7g/cepb2aqaW9sjjjXBy/VM",
-	"iYDrkngYZBgTBTyqHbXIRijtoAKkhNnDuPC+L8qlR4NeL+ih6stcJe4LIJ+4TN9lW3TgRKIHK2y/FdZV",
-	"2W9RngwsUaFIwy/4xZfZf7xqoU3BPeUcxgXXLCsuundf6qlCxFyIg2kaFEKKa1vUw/Z97WSg7IM20dqL",
-	"6F/t1LYHJi+bmS4hkqZET2rbychH2qZCeezI4bDYbPxu/ZBdFL7iiinCd3LzOIWfdoLXdqLGuD9B0OD2",
-	"yQiU8anQX3nf7xRhDRcfrX2xV70OjRcYh1saDpeO1lkCBhmI3oB2XbCc4N1BviI9M06pSxLq1i9F/0dX",
-	"Kact1BoAR5WCPMIv57cRA8NSyyZqAGHL/piRhwVxSPPSivQEzRmVK6HVuOVsCtcOK8twDK54pCRLQZwa",
-	"btGx9lAYLI0Q8MIkcvIty2JhW9wpWIo5RLDIJzX6+2drUtumahFpuWMqbBwOlfaA7tGxRhT9vhlbBIVh",
-	"GiZBMhsLiEsxITbHl7fLGkrZIWgJKrpEaA6e2Gwh67G+c8KhtpE+1WasvXCSMwUS4hIiyFOwLx7pbqZk",
-	"TngPMqxd5XLUyxGDsGLPMqAqiKm0KDtGcB7fsS7BPqrRtqvN11zeJaXX8QqIlsTGbSvo84EGIBaJxq2K",
-	"1uGsS5OLBw/v37x9eHjn3ptls4pt5HZq9j0uuQ2eTFSWYvUqP+kYOqk7XuHw4VNsfZcEA5CogtfdQfGQ",
-	"VH1pEb+i8vxII1wt3Gn3SSIpFiVVYPi6mLA31ReuqoHBZg5kohDpZxZHtzAeyzfVtlAynAncoiSXY83z",
-	"qLwZlOeaHD/j+j6bHI5mJrsq2efDIguVl+cLzhZHnTGkSevb923kWMsZSyzY5WHDzSP52qNGLYjbY7RT",
-	"u/Dk+R4mpYKVTmfPIidA4BOTh13v8scqnEZ4FHIzHFaOjE8kTuSEU5jRy6JycaqGRX0ZL97u82tka0KZ",
-	"OMz3RuUw4/6ZsV6lMgTXEQQnn/7K+kp2Nr6SBb6S5kv1lXjaX6SvhMXLpuR4E4pdEzoaMePK1jner8BV",
-	"CSYP/HEv1KHjNNKFHh2vtpJW6oDDENtDwr0U15pNn2dAXharWmWnOpwMIYxFAmOLNmKXPut0PusJa4Up",
-	"B6MET0d9tQ6pE+7pkVvC18ej8f33GwvdFdwOJ1ddBephWd1MXHG9muD6L+7hF9noQb7tvs4x3pqy5Yos",
-	"mhpyj4ZccR4u5FhTjFsSg275ojJq2KrzcHU+KWc6KXyntGITrPxqerejh9O1CAutZPSxch43AhPONHQ/",
-	"p/vCzmWFvrM/vGzZ0i6rWx1fjNA0c+CK18VQ5kVK+P+XDA7BP1OKayInkRjpTFkr4n5qC5NPtv0z7XGa",
-	"FP24RJArwDqzZG56vM/L2+LQOAhOsHj6JkvEiUJDulAEd6lFjAk6Mbfx1owkGbR9kdwuvTvKrcnZsslg",
-	"P1JcHtg2isEnq496PGURO735JDcDdki7XxUmFlrmuRmT7yO1SEuehyG7q1plCpKEcdaBCSvbEnGo+sb7",
-	"Isak2naaxPth7vNO+JOyYg+/cpUBQzvef77vEJfa2sBobOJPqqM19z3YOuEguYbpYfMeQr8M+vVUhtjd",
-	"FgdZxknSZKhmCsgO5yhomoMeLKAL7iphqlWWHIUzjoIZB32OKksnJLOdKDwiiIrrrVZGzsaZpyoAs6+l",
-	"4TQQLzaARecY4RmQnlD01WBWat/1sI9n4N1j6IMmiBpRWnoq64oPWUisouFT4yFgP2fqCg+A/m+kWYGw",
-	"1Qum6tsDOerBtMkcmjNv98cl0z/p8acLJ+EKBdFyrP9sxbhc9uNv00tH8M7iGbAnjEp/ywZQJmeAOrjz",
-	"uK/xjHUazyOUj6MsO92D4RD0u4UTLXfJ3aKFp8w9VJmD0qMBtjx0zsFG1Bjp8qdH0RTMJ4gmeGnrsUSc",
-	"U5RNMKlbwQjw8zvhKMvtuXNUiZscNQz7QGH0EN3q9I7OOLqK/X6bexVsQKPVNvowWNF1ELB1dAk8Mcv3",
-	"hDpra6gfKbkkYtdktNwwrum32Pktzw3wr4TRmpwra1u8mT6mpqbFyMZizwEFgiKBLJAQ8AKCVNf89lut",
-	"Jum1dctmd0m45IF8clfpXtHHRpNRY5Bq/3M0A/e6zI52uISjbgJO9C1NdUwdX3QrQKVymcBBvxR0vMSo",
-	"NrB4GcyZEjpqFpaAL1q0a/Lo2Af2+zU5OY23xQGpIycpo2YOPCp5ZrqnpZpUtmcZyIQ8uD6wxIU9shBJ",
-	"enKC9cW569EejgK2XEdarN4dMPyAxqIkPSpUVGp9U611cwSv5LIgD3VxaDi2VB7tNBF33zp8+1AkKfnt",
-	"B/JUtdyKymrgxOUjcFmCGRU25VXhx7bn3cpAFatsyYnJB2inJbJQW+iZXO1sum3ywAy8VfvIYao64BmT",
-	"K8xaUztDYIOacRfU3cYSD99EJfbl9rYChQMmtcj49BYGnCTUkTZ258XanUj1SGg1fhmm5Svoc1mQD4uu",
-	"Mb5iCPcSv3m7WrpJ47gsV4o+cyf+Hl6oXKCVF2jwUgxU0TeJK23q9hX3+s/ViSq6aI6QJcLlnoRyMpZo",
-	"LPrAnGdILkboM67IMqtgKfkQGjkBQQWBxXkoBzKYWg4jeLrGstRRbCEnFF9Oyhb8ae7Aj0faAj/cFu9w",
-	"BNtNijSaqyA7fCC5gsDrHnktwGPAdXJkmRqOqFzVpBLDUtCIuWfG58ImZFJW6yPflb4wZ6/p+4gB5eiX",
-	"1wJArbMgX/EwNFrXQBWBjzVae80Vyg5xpRdacoi+09JbuU4sbw1/5lnwGWukU53PV8mEP6OPErlwHdeq",
-	"1Idjtk/a7bsWvqgt7Qsg7IQcONr4RIeAJ25iWJsY1jqZyMjdpxH/3OE7N/KfL1O6eu1pvWhlkTjXe3sX",
-	"mIDlGbIntJykA3tvgejnX6P0r7qZIwILS0YOIdaC4MEWBBU8fG3IM3asp+DILGeKhCnL1ErJtQPAEBph",
-	"LpRJ3amXpXiKyHHqcPTxMiP0vReJx9qMWAWQFUS0tKAIIyZeXbnyLomf7StXamQ+CXLu3K2Zc7Cgxj4O",
-	"LI7JDMJMJ5e0g1ZbagXMkD91f472AN92WMH8q8gJaqMRHKmbjTCzCOwnagVWcIoPztCpFCi8mbr33C4i",
-	"yIQWPeNzjIgapAshUiU5m8nqQvplsK0ExDzKlFNvyGPL+go+VKb8oUEKu04WpdJdhYlpO5V99moGaWq2",
-	"ELFFCOZLnDeEWYb7YYMog5amN2thmMvHercyrO+PgI0u8MEBaFe2wFiDS0rCI++JlcjJsd6rn94Jab/u",
-	"cuCjV+nRE2lx4i5n8lgfsGLnJk1HCHMoA7lSGsuUNJmrnswTDHo4NwehQDtIj5FlO8ifXwKY5BaosPF2",
-	"34FYFmTBc6kY/RGzGvGyV5qxZglvrevzlifOG094JE45JFc8nzasMXB1B3ReClP/aHB1sPNqkB2Gjv2y",
-	"f7w4pPc589Sf7Moq8GBRpdtAptq32XedZqU4SU+KvqMUrNJ7bVLt103Hlq8P9kLrj3SSqwTpPzQmY8/a",
-	"2OSnfGNvym6fmQPiFYMp4pJI0UeKSMUuORN7yIFtAV93lgVl3BLLuBTDgGrrptFFbrKW0GYLUVDiy3Rf",
-	"rSMHoVkj/uUsdk1gSMVlvUhg05gncFkTE1gfvCBnIsyaArDGA+2zYH3rD+SzvdQWyGilFRLlA3focAAx",
-	"Pip3gtoKnofINZI51mCFzGvyoU3RPgF1hbxSO80IZKccDi1F5IKvlz0UhczAyJxEQXe8mZrIY01Cbpsz",
-	"QTkFeW5DEkfL4PyicZUWVmUn0Xn7lZQm08p5GuzGX8KNA99Y2ukDsu+lJX9sDJiv1IDZlCt+jY2EC7IM",
-	"Rh04bR21VQJHzTENDlgoU3TfF+55hC9SwV3PIElxo/BZDoaDsHPht9q4933drUlTq43rjGyqlbWrxWff",
-	"NXlyrUn+8YWjTgWMvM891cX1q6W/PdWF6ql8/oCcwZa3gRqrhKHesSq/c2v+wJgxvWJIHxHPlg/pf+0i",
-	"BHA6VokQ+BNeIvdsutWfy/s/S9FqKGDfRYvRMOU4HUUoT/BPo1xFLid2OngQ1svY5WII85p4HzjugyZN",
-	"0M1mCKY5X3JhOr+pukUUwLbDtY4505Yubtmpz/p+PdxUmy16Ntm4xIyifq55dAhHGMCNBRlcWrF3PU5U",
-	"MqKbgbrogZ8zqKK6zCMiyHv62cGis3OCOkpGYPPQNrghXOcFcm0EY48ZjNEp9m6Szpa0PFKZgWd029W2",
-	"wbD8TQzfBpoxpzlRy2f/tWKcdpUbKWjmTt4kk3Nt7ixOY71cuEiMxo4xp+w98xGFUFq0dnb3oimp1Gp0",
-	"zSi3qu1eLgt10CTcCUZrfP7jj3/xjz//4mf/RFDkpFRix+5XytdnxEmrcXU3RK8mDXYwzLCAunKuG63G",
-	"d+7ff+vOvTfbN+/fe+POw7dXARGGHbhgZMU1yLtUSVJwz3y9DDX+o0lwBVK1FSCDf+FlCIp6XJZYSviP",
-	"5eVotPDhBXsWSnCqHUItbbZwaM1qoPVOxLlMGjokS6Muhg0TNqCLmyhJWenzrrqJUB7T6gZK2rVUhkeL",
-	"TZ9X4CKmtki7di7QIpzuw/Kxl8DxSvhY13Z2N+hvurPzqv+pnWObhdde3b529qVmADxgos2nj85/xW+i",
-	"cnCm64JUCFf1VLbzweTYjR6+rosAyFqjiKO2XaHxuTTr4LbQKHMuBWWr95ZNVu+xswDrLzgdVxeyW8zJ",
-	"gXvRZvM50nB/+fLpequl0/U22XQXn03Xm59MxzdjvQv7yvuF7D0lyzhT1DqojkfTJ7wHDxtt2kJOwEic",
-	"hr6gQF2vDOdZzjPWpmOSCcHlzBpwt3ACR7LXOF+v6s25vIhzSbuFNYS9VQ8jOmRWLDHu3QPO/KL59aOo",
-	"MRzViKsHo2L+QXxRbPdsYITeJgrzNb4CBwmhDfS81ytlEBy7+o2o5cuv+JfP0KtuuueWCor8Cmk3TJhV",
-	"NBxP8400uWAtZ0bTwNtFmXMRGC7k107WVn7WFjuP5kUQ3MWDgxPnamAeq5hrAFgN4lRHH9yMZZLEQmlq",
-	"rUTJJJzZw6Yw0sFBtB04kvgExlR7Dcvnr2AhekGaVTSDUCdi9tvH3GPYV2CnlLdEc3Kwt+6DfcmZYVxp",
-	"LXMlZJKopCaRH7/oROb6zvOiX/GcyySBbRztNKLGaLeBjAJIjL/ca6zS9weYJE7yovv+AMHQXUtTp3/z",
-	"fuA6dhuPzguy5Jc2n8O9S8q4dXAw37AE9Y0ndU3OeyRPA65rRgWltCHjwjzAUVH+OdWFEWmxrnYzdBqO",
-	"TAapxgzErSUcqgfDoUMZeHk+VQ7ZMHLJq1GD8+DbWo3db3d2y18TpBv/Ya8CDse/vFZ6Yd37zd2r52xa",
-	"5WlwlvFQ5id66Af0r1JR/savej6/KtG0M5nF/KUcazkcLsq/mr4PdgAfB04zv6bxIWN6UTnj7Jtcw5j2",
-	"tMlVCURLjdxmJfbBcEgjMmTm+lLbxSAqnQkD7FYQOoQBqgmBmFHpO5gjXixRezcVY218/jefPfvoU7Bd",
-	"MMGZ7mKJE86x0r31sjWfMlzjcgvax/qVCZXVr7OUn//483/4+ItPfu/5H38ysyDGSj/3enxoaNGK1tyL",
-	"s3Zhd81ZP10BnIQO8uqK3bIexU0Z30atWlFM0JGcTugixLUXIi6WK9arKYRfVATPpuVQ9lQi4DyXSNyp",
-	"tgU28RTlnAnArVa2XHSZwkvpplHPAVmZq2meu1Q3/JdQXUB96xhe+JxtUd3erVRxgGKd4AR4ZRu/9S9V",
-	"9QDBP+HFX4879ZXMyHlTa8J9l/58LjG80i7AglV3RNjd339UWX5fdU9LxsaGm2t6Hiyf11S79OGok6Vd",
-	"Xjw64eau/SH+9eKWvu75WI5cHszJN4nXWEY9SHu5rPY/XI5+1U+/3+hIm3YPRnCYvv8IpEBHyVzlb6mJ",
-	"+4VVCIGMP8JUqcKzJpnkiHDz4M+NqDHKs0ar8QpxTJri9AtvmFwQ1LpvEqXLLvctV95SZirD4k9Mlpkx",
-	"uUVc1QX5PWaRn+ADWJRIsFmESRd8YGiyjEqLqZDL12uFuM6+tn0a06/mg5hK6Y6jrRZAO3G/hKAn/H27",
-	"LYAvpr1RXmKJhviMSOpvWSGTJIc7RaRRCVjKoHgMsZdWZc7IXWbn/c4wMzJRCcKU4bxLInXhRKpE5GYM",
-	"A+dmHIkuzAv0b6RZEYmhHFn4ybV9mYJ6wxqPGWKpJwWX72Kjjb7JXJ+yEnmb0/B9Mp02XN4KqynhKoGa",
-	"/EiEpQX02siqtvt9HFSKY5a/7BbpY3Wsyxc7E5EmWHX7gUM//YAR0VCn/EB8cKw/2Nra8v+DJ+MklydF",
-	"LD4QcarbuXqcqnEcifixSROVwO87KtU9Mc7TolBa0Evlo8IPEYmYJlV93TUUsoEt72DGaTB+C0dKLTCZ",
-	"pDoEegN4tu4B8UH4OT+D8iV6PvhZYNP8li+exuIxB+8WzOhYH5RZb2kJu4adUdmLg+4TNzgXt9MQriaN",
-	"ljyginwsYI6B86TGlep65D76kp1zIbEXE3Ueq7TMx2JMjzH5LcvVKchMrAcGYK2TZ8jdOtxvfQkH1pqE",
-	"eJuVx+pmdpj2NBAEIQCkGKsO6gMMKgx/NKOQxzEXrl+imw4zHLyDkVMTHebGpHRPEpAfs4THUqe2H97Z",
-	"koXVfO9dx6lBHCVpIgz7OhES2vU8TAsibK5chT685vAtEQl6u1KQZ3Q3zVLXYm2GQVkn/EjvzU2m7DY3",
-	"UaItiwnPF5H8SvACbsRUJlp61jsJQG8ZXiLNRXeU50BJPhW0oIFMdSGZf5fe+5NjLTwiB6GXHsG4XMRP",
-	"EwFC0+FzYKblBDoK++wgPDiBclCjHqCuWw7BVATiyKNsyiyrQB9ToBFkRPkFmSvf5ZGaXlm8giD54AbD",
-	"0w5kQeYKFoQMBl6huYC2FZK2AnGOFHOQ0mNtWyUCWlQlOzVOIGd6VNIQ18VNypB2iHJtlSLSTuFaeLAR",
-	"i5FV2pxpzPUKWagH5uxKSqySykbHGCrhh6Kp9VLXL51NyhOH74TjAi9kTPKy9VI1cXY+m9JSFwyxgzeY",
-	"JLyl2+XIDDKqsL5bJoJZlKFk13TKNVsEEnZk9zQzvaBibXs6OSWdyzxPMZXQnHic4UjYUbcP5yi2A4vY",
-	"3bEayDSLg0Gp4VHdmOjQz/HAwqXv6dSSwoLabiozBOFInzAebsCvwznzGDXjH4C6x4ga1BVKdn2gv0YJ",
-	"LFH00lwMZVdFhDhDg3RkJqm2oaJF1X34IZ1LKydTjWLdF+m3PjE8xDcOGCGOUjP82+49wu/31ZLU9CEq",
-	"pRDwEjwwruEacy1gRFr4nfFfrGahz374gTLDTEVMIVY1EVaIzyWNWEqbmXRyhNz1W+ezfWaU9TRzsgI2",
-	"HdRNOMH4kaCDIhPXDBRmt45Qc3Wi4MqVm4ffu3IF5Oo7R29s3RCXaLw8uPCdSeGwGgYyP70ciTe/s3Oj",
-	"udcUl978zluXkUvCyzvX4ZDfftJVGapuygY9e4cyl4Whqk/YxYGMhASeZdUg7ZoMCJ+jA7JD7QhgSUgU",
-	"0+2OckttFswJ6IPOLkClFNVrw+hIeEawhU1s1fD1/TjolkrLfe/u4XtXrjDIEQ5g+0oVFfitPjpvyq4F",
-	"rmYUn3Q5Ko4ziAM0UEaZRGwmarRpcqyetaOs2Ba3JHUaTgfKRrDkocq7Shd0OnUiEtVNBzLjDBbuJoyz",
-	"KgH290Hl6ZvMK2PwMdfrMkl7aYEth2WBFavMzQay2BZvqxwkZldlGXbWQ7xQk592jHG46BL7EY5NnuAU",
-	"cvWbquua71258muH9+9duQLnVcg8l6gVUc2x04sGCqbELZlBCY14logEX+Sjoi8wcGM97pPfvArlCfSj",
-	"TALqmmw0AFloTvgcSwKGxtVz743dZnNb3MY3c+xblCthT9PhUCXlJfPzOfEPHWuf9IQUH6K7GOi+Le5o",
-	"AcuutoceGptW7FSmQkQ66Y6HrQ5ntxM1r96Irr16Hb8bCUmUcH8/1nu70avXXwW2kMtuAfYc2QMnaabo",
-	"DNJukAuMzkDq7IiyCyTqRL5xh7+8vZGytiWu7u4GZMWgq4jhCwwCBxvhSEVEr4hhtHLreDjCo3EifRGg",
-	"CqVd4oBCZsp3ekJi5jK1TtU2sJyBewbJbLJAraY/1NkCDomJoW61s4TGfaBaMAsEN6KpsEj3urrMvDAI",
-	"Ff8cAb5Rr0ltAY8+9vluoVyjGcxxogCPdcKQ9XA7GsKUrMmDYdgH9fTR0/8XAAD//w==",
+	"7P1bkyQ5lh+GfxX8c8dsumc8ozLrNt2Z9rdRdl1maru6qiYzu4uz3cVwZDgiApMeQIwDnlHRzaKNJMqM",
+	"Vy1pkplkFEVRMoniw8pMb1wjV+J34U7P6k1fQYZzADjcHR7hEZkVWbvsfujKiHDH5QA4ONff+W5vJGdz",
+	"KZjQau/ou705LeiMaVbAp5OcFfpZZv7kYu9ob071dC/ZE3TG9o72qPl1yLO9ZK9gvy15wbK9I12ULNlT",
+	"oymbUfPeWBYzqveO9rjQD+/vJXszLvisnO0dHSZ7ejln+BObsGLv3btk72Q+xw4zpkYFn2suTc/nU0ZE",
+	"ObtgBZFjoqeMKCYyViT4N50xwgWheU64VmSUUz5ThIqMFGwuC632kj32ls7muelPzdSQzufDg4PDvQRn",
+	"9tuSFctgavP5uon9qGDjvaO9P7pTEfAO/qru4CTMdB5RzSayWL6AdqNkHNlHtu7N9YEdTqkQLF/VHz6x",
+	"dXcvJHZkaPycz7iOr9aMvjXrHK4aVZe1hTg8iFM/h1bD8WRsTMtc4yu2ZfPhYO1+eiRncyqWL2QXNfD3",
+	"oZDXJogshS5W9QS/30RPZaFkESd7KthbPRzBE6k7K/OCXXFZKjKnE9ax5fGVGtVn9O1zJiZ6und0+MDS",
+	"2n/hqa10wcUEBtbJKm6YSTzL2GwuNROj5eds2SbECVnIIiOjqVRMkIslEGFE85wVZCwLoqdcESkYMUNi",
+	"Sg/IiWEUjGqWue+IlhVvMbMBdgJEIwuup9WPFzJbJvAdF+TufTKVZaESkkmmiJDm2wmZyYINyDNNCqbL",
+	"Qih4e8wLpQkVamEYmW90ymjGCpIGs9w/ZfOcLlmWDsi56/eS2ZFQ0wsrYCBkwrQi9+/eHZCnsjBMsGAB",
+	"j4T9wAsy5izPkEOaH80ywYeRFJoJbTcOPJgz0wb2a7rEDg4+JYup+a2aiCMcV4YXzws5KZhSA/JS+BEC",
+	"HWVhyWhehYXiyj9xyZYD8qQoZGEJg4N0f8sxyYolKUqBMxNSk0s21wO3q5F41c4LiWj2Ssf+vtve3nOq",
+	"NStMm3/76//f/t9985Mf7UX3/MxcMN07H37e+JaMbPo/lhedvfxGXtz0RfycK70Re+eazdTexhz97qYc",
+	"/YXU53TylOeaRXjgS5EvYRfTkTanjGoizEnHDa0Y0XSiyFTmWddYhdRDTSe10eLc1nDnczqBa/cdTOgZ",
+	"vnKIE3Kf/IxoUVC8sV+OP6N6NO1Y2Qvz23VkEWjcSiOvplKwlZQDzjg3j9mVTchULtgVKwiHk70ouNZM",
+	"dNAO3hzim3t9RwijeoHvmFGeshHjV6zovEkL+8C6q3TTLX/KRlKMeM6pIUnnYStqj93E0T6VpWbd0zW/",
+	"3vhcy3xFj2V+4x2egbze2SWK89cRjiqhezP2wOhoGmMPxyTVdPL/P/mmPDi4+9D8+Vnase13yS7ca3Ey",
+	"4ki2I6AfEPSiLjsPgBHkr8OSbOOmny8VK0T3dEr387Zd+fZNZ69p7DY7M8c5U0beW1DD5MZESFBWQC65",
+	"ojynFzkLFZd7HYqLeb8324PRvDPjKpiaS6EYbJlHUoxzPoKBWmnM/Enn85yPgOPc+Y0yA/+uGo95MmN7",
+	"R/cPPk32mBGezHcFo/AgrNfAXGtTlmew35hSRhMwV7mZ43xOBPB48wCIZeaVhChpuP6ICiNmoSZNOMha",
+	"VtYzu+Bo7+Dwl7/447tf3X998OtPfvXwTz6/98WDFz979enp4bnprB81QORDcrSFjVFZFEYqVZpq5gVr",
+	"o+7LBQzXDsd091gKtg3tUAL0hFHlaMSU6j8B0++pXciueTgJeUEVGdGi4CwjsoRhP5XFBc8yJrZb93ux",
+	"daelng7GvuHGwhtuNypYxoTmNK/EaaAqy8x5yCQIBDtf8P4jI0hWM2GSOm1uVEilhoprlpIZo8IyekoW",
+	"7AJUYMPuncJhHiPK7K5gIxE9LWQ5mRJKLgq5UKwYkLNyNHW/45gK9hs2MiojqlVLMqNLMppSMWG4VRNn",
+	"ibpYkl88OSdcjPIyY9mApI9enp4NX54++8WzF2cpybnSqBO6OZphqYEh5zNh1BCab7MxQGtvbwzumqxt",
+	"CdcRUawwzADeOyK/LaVmIXGGPCOLKRNkKcvb4gongvDYcI9hoGk1kJRw2EdjzpDATOjC/M2FNSOal3+s",
+	"SC4nSO0rmvNsq1N4925AbNSw946+tn+2peOK8tzys5rkjZt2RAW5YCTjNM9ZtvfuTVIto9vv3I65tpon",
+	"qOMT2zY8sXvODSYJrswRzcwtmpCLUnvrQ8HIopBickxSoNsAf0jBHqFAMjPj+ILmRtpk261K/Ag42s18",
+	"20326HkBzMFeghfAbbIjcy/OSgVfAGnJH5+9fJEQWRBKDJFyphkxLd8ezf2yV2PDXVYb3x6q1E9lKbak",
+	"7/2VMscYGm4St2A4QqIMV4WHd04n2xuY/EayyCrBgr3lKEycS/mcFpOtBIr7h/dWbTwt5TCHtldvPG4k",
+	"U0ng0SOi5jmv31RgzmRgp4MlVlNZaCbAD6LZW61ubwPCmIGPCXJIvuCfwQA/MX+BGZYSsG4k4RzgaoaN",
+	"2Wrh4MC8aZflCyqW2zHpTztFJbMkMyqWwzHleVkw1VgaKYn5mZifWUao1mw214qMCzlDywnNsoIpdUR0",
+	"sSR0QrkgOdWs2PEauIECc62JUiM6Y+3xmhUIDNBNeQroUo6maVLJP6Awc0Ws/4SUin0jtOu4YEqWxYip",
+	"AUlPmS6W+ydjzYqUTPiVvYdVXe0afCO+EU9l0R5zYjXzoswZ6Cr58sg8vE++AuZ28uoZuWRLZVWYCdN2",
+	"bmAyHpAXjIOgl8kaJeB2XRhGVCqWtWniDPpmrDk1Qjtjl8fwyDeCEGbGjtZ3M1tNC115JkEewasApUHn",
+	"h6FKLWSRDczoT0zH9pafF/LKyJFa+Wd6jGgmBa6YIFOqqv0IxlhF5EIY6kLbhOuEUG1GnjPzrpEzKJlx",
+	"UWo2IK+B6L4BmJdpQkS3CwglpWJ2Ycp5AjZ6JeGHeiszuzkK0zVe6yiMF+Cxta0UDEhimAcuG2yL1u71",
+	"DDpjcyYyIoURRGF1DVGAnsC71eAb0He+FOZgy4J/u63wcNjJLbxBosYkHjX0lhlXiosJcTv7CBzXhOJg",
+	"vd/FrTpKEMJt6ltQtdeM31LVW0W2UkqiF2MZtNq6Es2Z4iMQGszukgUteL4kwTshz4U7ML8F6q0fZgI3",
+	"n6UJuWAjao5AaGWhI+TCGdX0gip2XLnv3J1v9MyFLC7xcsElUeXcaGIs+4JlnG4nsDxYJbCUVRfDmelj",
+	"CLbJ1lI9wm73z5dz5mXk5gBgn8/KXPM5LfQdc9/vmwlbucBIArtfvTQceupE6LQ59tSL0mlkBqlhSdbn",
+	"KuesgPeIppfm8oKJgS3SDgiibMDSdMa05mIC39As4+Y1mr8qTBuaM7V3NKa5YsnePPjquz3FlEIvRM6G",
+	"yM5V28b5Bf4ALFmWGu4s3ErU3MtkMeUjc5PZ1uB220siNn7nqHtw98HDmq/uQdvon/jBzejbIXjF2yP7",
+	"pfl6xSggrEcY/UuxlSP65GcP1/sO7Vfy4jdsBAI+RDhB4FONqnR0KeQiZ9mEZUOqa/6OjGq2rzkYpUWZ",
+	"WzaIRumGezipN3QBEuv6d1xcVR/vUeLjefo0HUS79Hk8Yzm/YoUlSi+vBhD0Mb633HvXdGAke0xknhTN",
+	"rbAwjBAeOCKpEQ/hFKTkI/Q9yitWfJyQFNxTKFllqfuccWXmkqXmcNqvmNFys/SYmJnaeAWuyZgb2b7H",
+	"6pkHV65/641Ljlr0WhJ9zlErztkVrt3aN57Dk++SPSny5VAuxDBY+TolX1uhaM6kuWWsDUnL3IhM4OVF",
+	"6yaExWAjKJWhBZIVQG56IUsNvA50svS3JSsNUed6ikS2atKwoJpBrBHNc9ee0SnCrqQI6HUhZc4oSGgF",
+	"m9HistduNEpFfnXNA+lcm/3OVuWV7DNA0AL8+FpLgpK739bkgk0oSOhTmWchb1u5w5Smuux3DM/wUfNS",
+	"iRwvMiy76tWw3MofWfVFsDwhlMylhH+RJNGRlbMZLaLhWIqZi3XEiFdfxKSklWLk/DeRVvW0YAooVFtz",
+	"WaJPrmNRrJH1XbJ3RfOSdUx8QRWZMarKglmTdp0U5nfQtNCIlUT6b/T3LnRUfl0LkfU+deAR7uRXa5PU",
+	"YxGrMM3QNe5o7OYV0sfvjdpODLhY/QgFrDhpXXjtm8sf1QgDqt0Ub7qu2ZOqxZmTS/sLOhWjCMK2HqwO",
+	"2/rb33xTHhwcHHTFbnWM06qMFLdKLPoJiO82r4vXq72XQrQfV0RpaXYXE6NiOdcsA3UPTRVqKhdigEJM",
+	"EIi2ckpk/++++emPYgcFxm7Df/vf1y/kRgEItht/wbckJ7sR1nFBF8JTHTG4nRqXEFzUA/LSXD9Caj62",
+	"YvgRHlaOJ3hKzT42jBRivx0Fki1vCK8BNYe+rCwvRtVEKyDejxhg1ui+x4VWxTH1u4/g/JYQdrQNoWM0",
+	"BucMcoUtSdbgefXorNowuyfgyN7JPD63ghUTRrr/GkIthnZ8gWBiphBIJXvJnrm3hqUAo1xWcVPFc8OD",
+	"kr0LmlMxYsNcLvaA51xx87suHIeH+cy1GlpTiJkUV5fuBVpoYGHBzwt2MZXyEszI+A14gw3TG2Z8PGZF",
+	"yCUtGZO9t/tmcvtXFCJWlJklTP015focZwqff2Wm+9jOFr55ilM+xRnDV6+kzL+sZo3yAEz9zM0cvvsM",
+	"p/8cJoNvWhKcewrA16eWDF/4aSIn4OoyfNmRo/HYayTJU0uRN25Zn1tBoBYSuvftFG4nXGn7YROKPROP",
+	"plww5Qf/TDwRk5yradCzE7yrHVUIbHZUcM1H1NxrbMaKCROj5WYL5lpCnlw1B5+fVG36wXClffBIi6ei",
+	"eWZNEoh5xqhsVNNewuEr2nA9rX7nC/tY87TD2KpW7AA6j/Er21V9gv6m6q9ixlTLIPVh7bXH3mqbRtGc",
+	"kYtjDlvrnI+LVY0sWuwmbl0BHazVT2lDhX1UQA7DRiprn/tuZDQ7vPB66c14zIeKi1FE9jb3uSAp3D8z",
+	"KuiEFekRgYfxYgc9kua5gj63vsmnVA3pamHOacrY24gWxZLQDokuqr/2VvjdTvGKf8D51uv+7uF3Ltbw",
+	"u5sQJ8p5tvF2KYt+pqZSsWLIs2vu/ytWKLtwfQKpu+UQG0XqdC9Hz7jSZY6/Hz9OObabmhvdnaVq2LUT",
+	"WaP3Wo7SFHhC+XfPGgnt4dnkbvps+aLekP32pNZeczC3cD+5rm/nnqr1fhP3lb8oPqx765VLPVmpic+4",
+	"CL89bOrmLSa7RqFtnvoeCq7Z0RO5780t2MDghf3ja3zsTfjcPuZeYVqz6XlvwvW0vBiM5OyOpHO+bzbF",
+	"hIk7fjzvwtfVJZ/vyzlSZX8uIeAQh/wuqd3va1ffq+WtK329bn7ti2Jl1DJX85wuXSKCZe5ru/ny9HmT",
+	"x69/Rxm9p87TV710xpj4yj7abaxxG/nUWhA3Myq1Nu7aWdSNQ7vcB7cnaXxYG6jB9sKL/c36XXIrd9jt",
+	"3V8qbr90slEQjKNlnllHGcbM09xIPf6G2yjfq25R7GVS3PHS3MKSlDnrVBPfh/d2K2VQgBM1kNUDXWcs",
+	"i6EN22tvq6eyIFO5ILkUk4YbBYJApjLPyAUbSxsbEVh4Y3799o7ahWvVcbz61J6NMYd4QRUEMApEHTED",
+	"8hn00NkW7q0iPKjdh61NjnWaE+IZdK8XBGRWK0aFXRFgCEpzo/CbxcEA5DzD0KpjcmDZA7gw+q2ctS9v",
+	"v3eE7No/HdbrFWN5n/5fnjMxYtmwFJrn2/uoay7PxlbU4LEUXExsEKQiUvjtGHVRrnWRbmMGCIS4xgiF",
+	"4TuKZeRiScwecSlRA3LGREa4JlSR1L6fuhhaGyirJcmYZiNttoBL+8PfIJC9x5otuMjkItxsrZc6KNJp",
+	"SfCu24YVwXpwQxdso/c602wfhdY5be2iXm7hiotULPx6VogyZ7eh9Jc5uyWF3/V8I8p+ibrkh6Dow7xu",
+	"QskPJJWaB34D5f6jnx999POjrw/2Pz3Z/xO6/+1w/83f+eabQeuL2neD4f6bj+sff/Lxz/86WAhq4toP",
+	"NOtDs03kz/XxT/bZ68mCIQrWZqasVeEnHxzliw9ZY1wp7K4j5ddvYAA7pWVT9t5kr0bE5U1er8ms23Kd",
+	"v15790YE73WzMo0MzvmM7XBiKzSB4NzBiXTJZ1M+n7MMsuXcd52aQYi7Vf0XHNSDddrDOqKNc0l3e/a2",
+	"sS73Uho8se7VMx8eHmyQamDEse1M1YH4td5WvKltObh2fRRObblv5ha+VRNOzsaaQEQ7mGTM+eAKUSFB",
+	"V+VaVSYd6DjptudYkMHVskHvUNTG7dvbrqz2PqjLpgc6V29evdoosnaI5/7p6OGOgILJMay+T+rFl1am",
+	"HPVjBKHqVjMcvFnNJHaueO9e6T7rw27vPvj0butWaouPYcZDEDYx5vZy92bCDYIlnrqXnYfCtuC6O1+d",
+	"m9Dnem0Z47x7rB2rZJP3arnxiKRqWFZ6h875nau7d8AyqtI6e2pGyn9SY09Trefq50d37ng+tQ//3j34",
+	"z37+R6vizdEn19c4Yp5+9nhj99B8DmDTOzwS8/k5VZe7t0T1AT93KTgDciKWAPFB2NsRm2uSDlLcCYNB",
+	"mvhsyi9PnyPurs0wBvRDDnkHXZDoK7WGtm3C7ZkBWibqH8Nv3nwc3IMxewTS4BQwpQIxaUbfhvIR7OWG",
+	"Ix8B2/teQhCnNQzWNabwAgiGvfFtUPlxAHf84OCAjKa0oCMNKMUFAyTillQAR35bVQtkIKqYnVx7mPCr",
+	"i+kHbwjgcTGRqcQhN3hQBTsZACWL3myBgr7ORm72uC6WQ0jd7b5bHboi3PZWeNLF0ohWSjOamTGlp0/O",
+	"T389fPzk+cmvh188e/Hl+ZOzNLGoana3k0shFyrwEiFsSGMW9+7WUoIf3u+pzYQun6ks82wIo+yOF9US",
+	"50EoeXry7PmTx4BhdExAdDfSpBOjO7sMJOp+KX14KqqcPofC2R9sM2RKFYanr3Vgh9HBmEw7Mc7rMQZa",
+	"G7cGdxZ74KZm0MBVc2NaMZG4pb9iItGhbuAEsOSKuAC01DQfQi2AtVUuTJ+ogng4m/Vhr2EHweLiBKIk",
+	"KTOuT0YuAsoJTtZlZF1OE/jLJlT3FaFMw498M/jRtwUfH7sG3TieCB3LKqOjXgFawUwg9153VUkA8JXF",
+	"VJIZzZhPg56wY5KOcn6E1yi18DeASAFvOP4pZzNQErlgA/KizHMEjQXcK6ouWQYv8QpG8vnnZ1+cHYGT",
+	"fT63kD8SFM+xx74yd4pRfkjBJlxpViAgEMvHhCp/6yPGl5wxRKVDctbwQgz3mVIBYH898Am0LIaFzLtu",
+	"QVmZkYAE1EYI9AZAGFsc5ripA9+KpOZ6j7BimINO8xylH8EWxIi/emmNz7hAdm8SadYkxWIbnKkUoJFs",
+	"Krp0VyXgPtEMoDhPyBTwUS1eIqIuWrpWKE8p+ch++XFqVptrkkt5qczaYFTCCnpXh20TFzs2ex3aFWye",
+	"05FNUvQEdJSKENHQtj8BCzaTV4aE57CBPaYjnpG8nAnl9o7bnANyxkYF07aqA+JJMXjMghWYBtKf/OQn",
+	"KYJKjWVZkIxPOOJaNSAyzcO4er2oXzeLRcCPLJiZES5AeraAoVwvyQUzckevvE58I3qP4E/DSxb/uTfo",
+	"RwiMEy0D87f2rfy8/yxL23FI62NZAL9tyOfx9h0SGEiYFa0cqsyIbpE4itII5p5rSKMIuFM4otr0E3c5",
+	"eLrXqNwIn7BnyvGlzvtwx7EPpsvda5u+1+vGPFQ3960HPdh8VpQztjCxd6mDlqNyQRSbzMyojyEs7WCl",
+	"hbDL8LPf+EFIHcheB2/exc98FwLCJpgHtb2CE47T0caM1Enky5H0YFNGKJRFZq7/QwiUZ6PLa6K3uDYK",
+	"uVB9isRB8mIhF/4zV1Z+AQh2bK1fWFn97ojE5ooxL2bXnZ9vJQaQJKykae5Cz2ndG4Trnj04ha1NPDAm",
+	"efBHkB2mMs8wrizSVGmrBq6tP/MIH90yKDljWTnvuE6za1KcKc1nVLNe03jiHjYvvp2zkR4aqRxxCLYf",
+	"wts5L5i61jQsu0dIvn43x7lF7+vMJ0W1GgW5+AMFl4WVdMITdPhwr5/9yPGzjsxjDvu7zDMSQG/3El4s",
+	"i47vcverYwqIkQ0sJXkPQcHwdOdQ4EdkSVOaWZ0fsETCUJq1OxOhHWLXr+ITsQV61XbbsJ8lC0ccglPN",
+	"uNae6UWML5NeM9BsNs+pZn2XRlvzctMi17glgxJcNv7X4yxZFhjsuMYd1RA/a1NtnNrgPNWnUjFtu5r1",
+	"2F8s+VM7rI5l2ilGmFWN6wTQTm63NkKGg7u7cdU17qwG9JTnz50ixiOpIviL4QHe9ESuFnlqYFqulxWj",
+	"K6NsJDWLCwihYKEuZ2DGBkaSJiS1BRnMn1mJ4KHMumYucmkomR67x330TrqgXHMxMW/NCzliAKBiPtla",
+	"NOZPxGCwbY2MpJvnUBXytS/GCGyTK3LBuJg4GSfBAiWwX8miIQAN9pqSsB3lai15RpfAmAHQGKtl8oLY",
+	"Mqc9hSo3g0hPwAl9sOGjkxePnjx//uQxmgUM/W11P4DSumAjOWOWfTpUXUMNOLyIKdlvSB6WqD0kB4ED",
+	"1gqLktPzzvDboOeOtlgb/R7mVc2SHk9Xe6uvrcEK230Ooq2a1BN+QrwfYm9CDXvo2v2/gFIZUAZs6UyQ",
+	"+BG2HVfk1ZMXj5+9+EWfMTUTSvBqwHFW6xduk8SfwWqMtbWriO13S3iewo1cp3Q3s7Om+ptU+rYQCLpv",
+	"3xUOqnACu7Pb1Mi2S9NNXRuJzFOtFX6r2ofWwboASVvTSzD4L+wmz9lYJ66E8oLxybQSnKEwpRqQJ7O5",
+	"XloLsq2yLMcAimevisFGsiyIBDHkYFrknCk9ZKLjZoL8stBrrPByclWYWa6YmwwvsILUFYTRQIFaNEpb",
+	"QDhlDeOutteIiuq2s7Z0ri0UuCsRtDVUUc4vWb5cPTML2zenI2bd6UIurJvcLhbAwd8Iih9uoQbRa+Ps",
+	"3JdPZTHbHIdBDq0gWQtCtU9HaszAvc4Vlm4L4SC9xOPAzlPbMAwujuK01ipiq6NgAQs59u4NLshFQUes",
+	"Vtd+77vv//f/5vt/+k/e/b9/8Y//8F/8m7/653/v93/x3//hv/xX3//9P//9v/+Hf/jv/rfv//7/+Yd/",
+	"8T81I0Xu3r9GAKm3kVQoeqAS7LU9RHw0RfnJyFX+xlEoWNktro9ICu+niXX72LDIMA6pkAvr+zomRiKu",
+	"Pwv1Q6ybRmS+HtExSQW2K6RpIUD6EzheN27z45u4vaRleWnd3XDe3fbwacNGYMfT0DMdvmaaWd0JYthv",
+	"3geUBIjH9hhJniry6Owrw2b+1vOzvxW2esEFQgG3uUkNVbHVbCOa2ema9f1478H7MTNF/JUepjzPK5m9",
+	"dqC+/9N//P0/+c9//+e/+/5P/+z7/+Ffro28XmvLimk15reqCFLoZ1QD4oIvoY5O7WFKSlXSHIMFPkrD",
+	"YBSjsc3kBc/Ndv/DP/hHf/gX/+77P/23CRkMBh+7olcSKxJDe2br0EsWwQROVlvfGqn9wJdSc0DOZhAI",
+	"2rLOeQ/Fp+viartN7W57UqgvR+CehosfrgMF0fNgQwbt1mzztN/2ranz7X6BYlZogZvPKKIKc8sBdRkw",
+	"AwD61IVrOCFkZWBjJJ9/0rFZzC9UlwVLcIY1ZAKwonNB/vJ3//Qvf/fPmkvZh8dj8O3hU2yhg+Nbq1gT",
+	"al3TCV5QWOM6tgrosHdXmPPYOwc+SBq64BdQMcSHvGBzA/J6Ks0+5cIWhC8YraJY4O7Fi0SKESMzQxMP",
+	"rI53NhiI1GDzM9ww77Umbn9uzNhe7Y1w6If3e3Sn9HpZBAEZgNNZUjIUnNYYFYEddopQXVHASEGP4OyK",
+	"VI8LuTaes32yoafdOrqhy507uqter+noRqfoB+DjNvMp2BVni+4128IjM5JKd10nlGTFkhQlhESHd0vE",
+	"eMUFhCD29jR6dlrTuUC+DOuY9lGk1gadblJwRC62MXkEtusuU3X/LYeOna/MSrf2Xduq1A6Gra9F3VGB",
+	"B6hl+1+35XbNLuxG3znHgACqMmYQ8+G7PQyMv5EX0Sgt4cNGPRvHSPIYI98QsMZF/9q+185wxyvqCXsL",
+	"S7rTid7CBOWKGyHuZg+4LCr+hzXdJyF3iWUfCbnn7YcJuR9KwQ8qQ0JCHhJru07Iz0jBxlBgNTTRaOkc",
+	"NmhSj2kofW6rtUYbBpZJDNetRRLMaNYRalIVNlmXkxBWOWteO01MLPJkcPjw/jHYTQSxBn8gPVVWkHa5",
+	"xrwLKC4eLVHlKiXr4ef61NgCWTfei/nNWw1w3fpeousitWAXVhRIbMz73KgXasoY1MidFHQGVXMUaaX+",
+	"bHgzt/Zb5Kr2vouYPGQLVmtzQi5KTVLvYUntarpvlmldrHHsXkhIZWKFyxtbH7BQJcxsWJMlJhpEhYIg",
+	"tKEuHVTpNnaPrOJBt6BVnMrF7SgWruOb0C0M+/4w1ItTuWgnU79vR2W/vKJTuXjmB3IqF4+DsZzKxWd+",
+	"OKdy8dqPyCxTOCgzQT+uU7l46oZ2KhePgtGZDqoBOvLYeKvu8lfvw8+/see+Ow7urBED500Y6EpCUWCL",
+	"cLhIUcD+EQF9QnWiu6m223p4us86OHsK9isuJumRu5TQqIOxNGDqoiLzcTMkNV8t0yMUbMDFYUSbKirX",
+	"PFIKgU1C3K5pMoxWGZB0To2EZB/AEBZIbGF5NvhGpGMuuJrCA97v6J6b0iuG0S3HrqhvyUjONEgVRlsH",
+	"2NZBGCx05D1l7ivwYppG4yGXcBmneBOkRNEllFev/DaOanA30AxqBeKkoUCWmRxqojCN2unvd+LRLVz1",
+	"YmV57Ao/+P6sscd2ig7Jqmdsqere7Aj+7bl1Z9R3wwHe1DYQLiGHRMiMkUwKZoRia/GlgsjigoNwDM+7",
+	"eRoJGb6A5SH0Qpj9n+dLIy1DS1gUWkuUAwbkEfjOFdizS8WIhFRj64JwNlZeYGH/5byNiFo37d+7+7OH",
+	"P1tn3n9ENZtIFHjdesImMicNrouZFFxLuzhTrrQssGIknMKYg861ebMSwKokuNYx35kI4BJao8DekxqS",
+	"Yae2bp9c0fzuZCk3n13T0EJbXQvzymYsrieHe3DLfIQVFZh0sQyrsN8koLfXtocVlWMomX+T0JwjJwXB",
+	"j10gdpsm4UZorsi2kMh2gxqt5j0VVk32SsF/WzL7s8WyC/rdLQcQLN+5MhX2e01dyjGUW1el/JxuBIB5",
+	"Kwa3RRGXFhtbDUuii+UX/oB9aFCsfbnmTRUlsiu+E4zHD3479Kb/aj7/ZhWdd8wWd8wSpWLi+YbRXD5a",
+	"MQ0iJqxGqwsqVE6x0L+AaCaW21QJKHHiw5wU4JBIAQovdko+SjOWgiKSZmz/5Dz92L5e9RSEW1ThW0y0",
+	"Y8tWIWLR/W/ffHc3uffuo/2vT/b/5A1+ce/dxz//aP8j+Oa7u+/+ztcH+5/Ctx1IYhY0bqu6YJvBiUH0",
+	"cHx5rDbWhPU5JocHdZioWs74utANgL5aM7rX5pnm3rMTi262m8fY63dZm35Z1gWYtLvDFoyjDUCkzQ6P",
+	"rPFhA8HHPpiQu40fLOwZnCZJpIip7it9XBsAw4FoDpGoVzQvGbmgo0vns0CAuH6mPezBA7V25a9iwJ1F",
+	"nts61vam4cKSPV3QEZvTotNJ6Or8Bg96rBRI1VTmoh8QW8zcOhKnNCM2VLlicQcH+/cvxp/eHd978LOf",
+	"Xdy7n9GH9N6IfXr30+yAHbD7P7v3cP/gYHzw8GeUHlzQTw/uXvxsH8AWV3tu1qKcBfsg8du0vnTR3R71",
+	"CRui/PL8/BXxbqDVHrVHGFoZ4xabAVB/AMr737AqSJCqs56asEyv8eE27wxSl63Gbduta9lbatXY/I61",
+	"W+x099pt0O91tVt76G5fu3Vz+mul3W5ZIGDL89RFtC0VxJ2w1S2I+n7YzZtV9Nsxx7gNbvHaU7UzC//H",
+	"iqgpLbz6p1hxxUcsIQUzat4Vs5n51pmEb3FmFJC6/rEGvjz0Iw0ODiPA5Y8wRWBTTcunGnS/2Aa8isRt",
+	"1ejD3mplpmd2UQKCeAhmdETSEddLiNNJf/SdzW0YmO/epQNygqk8U6rIoaHegxDnuUorxLw/9AdLoQuZ",
+	"B48NyImwiTAOhRHqIwWpFceEChughhkjEBHkf0+MmpB+9y61MIvweg20+7u9EaT/7P3hf/w/vv+3/9LX",
+	"FTja++rZK2t8rsNm94BIzLiYaJpfDrvKX/VBsnb5Kx2ZK2xGebOO3N0H93sEQK1IIvMRDD6NbM4KJQXa",
+	"PYLlD5fctPeubqv4/i/+1e///B9EslNuYOKY2disj99j3rZOdn98/QUbTakeyjkT+NomswlLy/VAkXOD",
+	"izMyIPRWcHx11rCaRUMvd6r37wQvrzNKz+jclazaeeWq1nHbcJr19z+8cn7upG84LXzvg5vOlov0Ya6N",
+	"Z0YbzsalZ39g07k+i9yQDvX3PzB6bMGiXU7L9qku7K2V/xrVvaEmAneJpKXQRGkJVeowZ96CofokU6iy",
+	"UTCIg7rAJNL1CZUu5wUHsW6iu1QfAvLuVoeAjp9Vm6x+u2ZZDHbJvmUDQTOOgYDsLWYl9IH0quKeVrUM",
+	"LTIMpwQcCj4eM7BziXjVrUhPW1j/3DsdSIO2zEuHiMkVWRRSTCqQAExViKRdpCejEZvrfee7S/uE9495",
+	"zoad9kkXV3gtgEZkOUO+BbRYA55LLhTiBPHR1APsLKgyZ7voXY0/Ci5w6sHdAGZ+IYtLlpFybjSiMS0q",
+	"FQy1JylYX+TOrrhfC6tno36Z0jXA4FZALNRggGliaKzdNhgbe1yFDltfCEcIO08YF2dZBckGsbE2qLlf",
+	"YCwe7ir4FT8H8a72C9tmF2oAJEzRCdJ8wrSq5fxvDuTuN1mQT1JtbgdZaVHQkBGFZUaqNAN3HmsHt2Fl",
+	"Ds/FWj64a2Nz0PUtmJybvV/b8BzeKB+A+TkYzm7sqauxeo7Io7OvEsDpMRzij89evugJeDJlrMPMh7lv",
+	"ALdk+OCFlJdhETKH/GWYky1j0owq2AhiA7nDavfqBI2+jVUD0vRYpls5e7dx7m6F1dwWk7lB9vLBMJad",
+	"L95tLJzalSPKyhIbbgZrOGxWDF1dMrRFE9t3nAyBh6ypsNifDEu1BZHMjNPAco8YWHlupD3r5sfnAGNp",
+	"Seh8nkM9oRqcmC1BzUZ8zsMsPBv3SFI1U2lv0MxmpPm9wEPiT9AjC8scV/CLDVZymwIOnObDecHG/O16",
+	"v6LZffDk6kyLSQ8f7ik+9UPyhDeQFPVojnBhPFE70iq2DfKAXnd9GUKnt3AZVv1e+zIsP4yCSn5ONxHk",
+	"cW1GsFHY+gYs4oMzZ+88bwGXeVtpYLM75IdtcLPbYENO/2bV+u+YR++UPz+mPF+eS03zWInZEZvrmOH6",
+	"JQhniiUuS0LVamCa1WcZOfvy0aMnZ2c23MAWLCCu1RBkoZ+t0obyxgZ0gj8pDwTJCxeJ7YazTU2zJqCm",
+	"qxPq6n1wRdI/8qVxXRxypCxYDETQETEAkOKCHN4B34+Xf0HKGfUtHlLjOg1w5hBG0MnZENIjpBPRwXYr",
+	"S614Bjb7sy/O+pjQM7psyYYroKS6d1QDdANr0rr9Im3Z54wuGwjcBRbGwJcUXSqiZD+CNdGbo6jBAWxz",
+	"gFvEvZXpUsiFuF4Rrib4iJ+0I8j1gUcaLCKjrUqgIbpIow5TjX9W5zCpeES9ukYNU1HpNaxnt6Jw1e/O",
+	"peFG1+2putPekVqiNRcTklb4EwP3Rho7b5vJ18FV8N5F7ICtrZO2H6Pl9lGV9nN9u0tX/tA2mnx/x6Ea",
+	"qnrHgdC6NtVnGzW8VGzooezXC0k8a3KEzgSbWsvV1DZThOsru2MmUOt794yg3f01tePGMbl1Jbk5w5tJ",
+	"iPBHtz8pztlb3fMwrJnE7uzCW0+yyUZWtfDKPPvCB6s36dOM9mAQLe/B48lU5pkic1rQGdMBGpNHnT8m",
+	"QI+6920NC+pgOG96rM3tcI5b5Bqw5p1Ir8c24T1c1jSx5ZL8mjXqnWAZBIi9N4oB1WQmsaLFzKg7VTC/",
+	"+QoDfIpJEBtiJRQF5vqBXb2haWP4H3/3r9OE3D0Ic7yPbUDJjOsG6h6Aedkt5mBybVWZWsD/3h/+7H/5",
+	"f/7Df/37/+s//NV/+2/+8Pf/2e///Z/91T//e3/4F//k+3/4P99oMaHA6BIlecZpTtCY4GNxzHzSn9Zj",
+	"6T95uFfv93D/0zeYtn+QPHzX0TcGgo1Yt44ercfzGimnXAo2BCPF9OGNAqYuucjWW5zckD83TwOWUxwI",
+	"+DywDfxYNSBw7W5oY+Cj2ioYqnwjKjaphSzLWPFhF88G2hyZsoKh4UJpqhn5KHWUhhKmHtg2IWlQSTAF",
+	"2EBfktQOOEZ9i2z+cWJrB6C6NMSYv9QeJmcWMI8UbA6SFf5WkSlQELcHHg7qwY95znpADdeXxLzk12Qb",
+	"tPZaKnssEktdNvaErfLGCmYWTQo2IC/HJJ1hXvrQ/JAeAYAHAExjrhcqvetBhaeMd9anpjMWgB3bTQIs",
+	"08JQYnyXLSaTNJeyaKxfIRcKh14KQ24zsPSILKbLm4qibFw3cHz9eUwsEHKVVB9yFHtWPEWil1L9qAeg",
+	"ieFaQOkV/KjtZ6ST3fJhxWj7FbjfcNMDGJijDgiftBjOeCYgGfDNSp65Y73C97t7naLe9XX1ierSuX1d",
+	"IvBfRBK3tr/UpWA3szVudpFjNHhSUGXjsCOeprXLaV+31bvfT6g4wz76h1Kzt+YyjDDap5iVahiefcb8",
+	"aZFW8c5HmN8CYgksavA5mP0NU0a0YCFddEBWixxp8/tmWVXscyikHipGi9E0ZrKODHIBVukAh/iCMUGy",
+	"AlI7bPzLjC7xtyohc0BOMGzGNIVEVCRn9AoM4WxGZKk3m8GNRMZPWb66CrmrKGvkdMTxMbMISpRXINGY",
+	"coyh8WbidpoIEb1pqPqKaPF+QeL2NFRR4vYLHyb+pnlCg70dRHADhRJ3BKsN3bGFrhOzXT/ArVX5pVyg",
+	"jgZR9uA4sYfDZQj4Gr9WAGjoEUItWEzmOcEfAocMBu1jcWNB0mcZm82lZmK03P+cLdONfHmxGDOa5/US",
+	"59h3LpWuO6969lRmMSQyDKPzdSvgqXpHvECsqJ7bE6tyr0jfkGMsVsdUq5+gKCx+YeTJni4/mucXdHQZ",
+	"6fUzmXFbm9c9ZKZbHUKaZQVTChQTDJXu62asQhdXZTTBdrE+034tQ83e4SVbRtp+bH4j5reKwYwLxhDP",
+	"vW/7YHhwmHzRXuAJV+Bn65kIqfmYjwBXUEVL5VY/Yx+GO2XBrdAzXwh9n7FNZ3+JnKXNp4N6a7QXfz/b",
+	"6wBvAjeuoMMZ7P4saW1/s9s38HAOpTWF1EfyRc13DOlFTGioupnYmxkGdcUKMpGaUDJXrMykWM569u3x",
+	"z2Ie3OrHWiwElHoCvc8pM4RWOuwNMgJNJzGVlU6qoAhVZTBBFfu+DavL4W/kRaT1P5YXTe4cRvValR2F",
+	"skYd9tX9qZVyR0CwKpJhO5qpSzWsai+s6tRIKsyKObC2YcGWPn3BJm/3AMAsckxEmyNAN86sjkwBSv1u",
+	"FerqM9dgo7Tn7ghfnfXglg74THjluFk12V14Tms3Y4QD189V7QpIvFgS7kJ3pa+Qknar89tOd67wh/1e",
+	"U9t32uWtq/pOMu/pamtGgRmtyehRaPZLbZJ/mrjS/XB6U8DSAKwjwViG2uH1nHad+D2BbeLeKvibZqRZ",
+	"jY1yQYxoL6SG87WufvZ1sXLerVqXHR+qHR+oQhbXmxpzTayeWyGLx0ybPbPF/HB6TLmk9dX23tb0cYi1",
+	"RjqJYQfZjYHR8KGAy/E38mIADwyt9cVmkTcAn6ui3SgdEMVyZkST3nAHWJ+9N5N7ah7HNY7wuQ7EapwS",
+	"/DgoGB1N/XTaONYFG8kiU30laqpiKTInRGl6kUOSP2rZ1veClbQKKkZTIkVCVDmaQraMoeZASD0cy1Jk",
+	"6Vp0KttzdNGv4jFW22Q4+a2zUZkidtUVnNXbrKhKbG3t0QBjDnZYveVHXjPQdBJrx6LG1W1EK1W9XlfM",
+	"uPogYpNgGNeqR9G33grUxwl3tTNdgjhr9xeIzxkbZug8hdppw3lOhRN7AywM+OwKp7kXlaZF0E63MbRt",
+	"GY74WvmMEaN8eDMRel+t41JmvrqekIsgmANjR5jISCYZBkbT8ZiNjKINb6EKntrBDqkGCQzxjjw2+qA3",
+	"ODoXXHOq12+YCt9qRt8Os7JAIaptP8ASHdW1BKOe0SVUpYsxdQ8H+uDug4d1QNC4SShjQy7UBmAzZuv1",
+	"meNL99w7u38imuZL+N7cU0a0hB1JZvSS+TCfw4ODg4Ya+tGYgxcDQFvM7ecq+0mBH+15+BgE6weQueBj",
+	"+D8y/cxZUWsTHkRd9uMBeWkEddMibIV8QZcKc4cbLpuVczfv1/N978byfed0mUu6Vgp+ZR+zqUbr5f9q",
+	"bmfmefRUFHqjIwZbzb7WPFi9T0QQQtHHHsFnTJZ6WLCZ9dvHj8MF0wvGBMHnWKGOg5IoCewl95ML0drs",
+	"rETLeViVpf/VUjvldhs8OGjvg6Zfx97+VfyD5/DRm+PtPKdc7PDCNx0K5Fg7vfKDfttBZ1NGs7UlzCsZ",
+	"fyLrNTCoukww5QhBrLREwLueDh3T+5CrIaDgRaPps5Jdy/PJ3s55wdT1cMXUMCs7xifFsBSjnNH1jF18",
+	"aR+EasdcFgBw3Ktae5eGkU5Z7pQYsM2FBezNGfYFap20YkaTlWglxNpXOUV7rvWAQn1UFECG6AZoVbxm",
+	"Wm9Q3paNzBjOgn7tV1BN67nt3X73SxyE/fQrNxb7+YU8cyOy39SqXruu3Picel2uCqr01MKYPnyc5FTp",
+	"Y7CsE2CPkCQm2BUrzHO9+bjv/qIjEcgwRyNOVT378ZghRNuUZTRx0sV1w++KZGzEQVQzF5MrZUOX8Kfv",
+	"5BiR0xdcMbBLAdp61nqcx+K9XZaZWlU9J5DB7LhcNqTNu0QQcyuS1rpXx6E4Y2RSiMhwUaJGkquIBSWn",
+	"ATWqt7CBW+krzqJV6asQhXXleGy9bdBWZzNadKw0q9gwuG6teeG6hYA6K+r4yAbLO6rheabqOVuNTQbM",
+	"yW+2aq1jN0xgjWldMGDY6bhg6IxVsaoshyrfmdREsTktKArwjADuu8LYT4s6H6NbcJ9Gw5IvcjarsC1t",
+	"fz7gE482uFa4wH4hYmCtBQbntzrg65cY7XRmQ+o3RQo3atUwozFH+gmZ00JDS7WIJVowAOS3rNrWZFc+",
+	"7goC8ZXEOJNxmefEtE8++vL80ccY0jSnCkJOuBgxrJ5OlbZRt90S4b2HD9YLhBhQs3oyXLlYK3CTWd3S",
+	"lnbHBlgGkTAUqkIgF1VGa73ihRQzlxGd/vLZ2fnL018PHz87TaNc7JKxeQd57cKFo9mQchj0i5RzUcV+",
+	"lsD3Kgoj1sKAGL2LCoV7crARvaPKai4nXdsHqOpmAxOxbm7r+Ldu7sCtBz+AqI27zIYeoDN1NIUkEh/t",
+	"zLIJSpDUXSmwMbMMhcWLJWaA4+JCORAcBLXen5unhaf9cMEzPV0RfQUD8cIvliGh1doNyInDMqLzec6h",
+	"1n31s4MYlhXCMFkyHQhieJQWjF1iGXo9jRp5wICs5nTEuuLp3e9msK+k0pOCnf3quQ2ttBsYa2xoiZYd",
+	"uRBVYgY2AO4zZeEd+BXP2YSRR6dPTs6fEHMc9YA8AUwwXI5a40obUi0wgN+o/4O6W+vhvQ1CeWMeq2dC",
+	"s+KK5l90iBrc/k7GhZyBGutzj7A8jICyoVyQGc9zrthIirht32+mTx7eB9judfvpc7a8GRt7b2W/AzUs",
+	"Zg+36ChrbN+fs/cAYNVLAjPEu82imJ+zLSGB4pVaQNAoi7m5huzhumTLtTilmxyNcJ6dRaS6S+qe+ASU",
+	"xAFu2OK3iHtii+JyB2cyg6HVst6+ne6fv24XvL35ArfPGTWqHB7VCMoG/NAIRbaXDCYbUmud4EJpgLUe",
+	"k/TV6ctHT87Onr34xfD82RdPXn55Pvzi2Ysvz5+cpevZQV2uWZ8H9RyuvycOmbC5FEGmlr0oMfvJfqnY",
+	"kZmCnO+XcyMnjGRRsBEIRx9hPujFMv3Y3Ls+K+0jwSZYFivFq8mi7hnhInWFNOEduOZFRj6aS8Ujb0C+",
+	"o3/Dyt4++Q0ELcdirSeVCHkhs+UxBOmBqRhe/xhkHOs8JnpaMIWr85Hv8ODjAfGgPyh2mLEFwX9Y2UhP",
+	"qSCpvXQGTqhJayIFpokZykJMM4oXzsZJgynhRajKGcwtz6v5Y6CwWQs0quRUjFg7rMT+EOcC9kfvEWGW",
+	"Aj3Dj1fZCoAoM5qxerNrbVgjX6QoUm0N5RguSAD28p5qFPS+57oLAJ8HiZhoXZDysp2ch9vUfVUFcYos",
+	"Hue3/kDncjFUC27xD5opJNFtDnxVEKijIiZuY9ggCrbwSuaWo1nQAtIePoDhFGxGCyguvSGefgWPDwGG",
+	"eKzq06uRvlYT2PYKh2atpBMw5N2Z/cNbYJfCDfZ7E67+xgxu1+GPg9n18u08TuO5C2HqlklsYaGDiJ7S",
+	"QzYx7asNgzI9tJm53mfgVEzIVJZFAuYNw1xAkXX6P4pjP8ZwAPKtFC793+r0EgEjWnfrHO1da5cGXjZK",
+	"PSuGZhgbvYDj3+wV0NL7vfGua1FVPwCda1BkHc4n7KRd1mLbaHk+xNFvslc+yPH337gf1vDjp0jpVwW7",
+	"4mwRY/95ORP1u219krAYySwqRmEcFP7qckeM0ml0Jy6Mfsbe6iOSfnn+dP+TNME/Dh+mgB3yi88OPzm4",
+	"d+CAJlEjcXVOeoJ8bHBLc6VPZcSX1QyTcJNNPLFsT29WE3s7U8nf7KIyfcvE1Mi4M9ElOCi7lV1wJ7Yn",
+	"yPI8Fs0mMDUKo9BgT26Y468LGkPJdfErVqWHlb9guTRnWSJWru0spl0ptYxlxcKRscqlsxVYONtCLjxa",
+	"QYArYxG2lqiCmq4yNOjM5ta52n+unbg/dbQlM5JgBFtkmSGWDK6Yo4YjdWzRv+hyv6aqHI2YUgiohBwT",
+	"Y+GZnBviXDiALchmADP9oykXTDHzwhMxybmaQpWSCGBOOwBFFpm5Pu5WYzrvhMLzEGngOEA7InWppR6x",
+	"10aGGFmWZa2gEFdFEiMQTDuUBHiaDcWrt/Wj04Z73oARci5sQFFy+MXtfWRHFAcUriHtb7pTQA8P269a",
+	"W7FRzqMwzWkYX5rWGbNznF2xwj/SSFcE9l1cMm1mFfOmfeHhdrd0xq+G9XW/unWZF3zEwoRq0JF8BIzC",
+	"GN6Mciijo2muArfiSIorVkASDdSfrJnhH734dcMI30xQCy3yYHO/F4ekM7rZ8Nto7poPcP22Mkt7v2j6",
+	"iyfn5A6d8ztXh3doNuPijtJUc6X5SKVuoh1zC1ym0B6cGz1lgsAiVvM8UZzeOTMvTSmvz/jBSk9KVeb9",
+	"zk/33/w0OvUF5Xo4KrjmI5oPVZevwWOFeWv9FctJ6l5c7Tm4++DTuz38iDAUNmPFxOyfjcfi37y5wVjb",
+	"26qhWLOiRzrPWaFJUeZMkRTaMJsnbQzVtpsG2D8CLAM1V//1pxFTHV6wxe4dtpesg1tcsmWtVhIlnzFa",
+	"sIJoeckwOMRic86pUpBDJsfkM6r4iNDSnBZt+d4gNsDNHcXorVxjREUa7k6KtWu2SwE2MFO2Fu4VVQql",
+	"PRD+IGsPzZWp4WYTpn3EAZnTCRsQqNYgRRUKBF/30f9ewF1dMUM6gmXqywM/+vnRRz8/Cjjh/pu/8803",
+	"g9YXte8Gw/03H9c//qTDQ/tC6lNGs6WNyW3thBX1zTqimQumzKWcHhFdyPIiZ+CpYBl4MEe8GJVck4uC",
+	"0UtWHJNUyOFvS6mpUbyFHILXMD3CaDUwtZkjZP7x/rgCvGgZKefHJFU8Z0Lb6Gk6n1vYS03mMs8hBlgz",
+	"QGjwIFU4PIyNhp7xT+gYKovldYjjVXHRjnqnvlH3zQv5K9t29c1T24Wnue1qdaWIQB4+bB6HsESEPf8r",
+	"sknD3JgnItvOFnDBv20lgvSp7NG/OGICfbgSIKu4xGf8WxBBW4VieiAEvJ2zkeGQGGLbcKnYzXKQHCZ3",
+	"k3vJ/eTBm2RtiH8c2gz6eU253R/4+QzVKf/Zlr92Hx8FKCD4zRPr8LSvyxkLKmZXtH24hrDb5K91lSQ/",
+	"AAgWLiYJOSRWP0zIXYJouwm5VyGyJOQ+JikSlyoZHklP5W1pfMYCAp+xgLpnLCCtyGp0FdlJNZgWwJzf",
+	"gonf8Z4U687W06pGf/3sVDxzFSbE6rvePdj7pO82IzrseecOt7DzL2gWmy5mk/UsAseycp6b9qJYREXJ",
+	"HOByLaMSAkXNXs8Lw+Wj8cq2hn5bMkF7ymIqzempCvojUBdVZExBoERU7CXTxxAsg7g8EIyvwoQLa5/p",
+	"X6e1vYljzuLgsf4JjlVsQQTwGrYyWUyXNgQJzDXYD8uOrdkdQ5kRwhIzHF2ZWnibCxvjrpnSpJCl6AU/",
+	"3i9JpJZXapNFmrF8DbL43MW9xlaq5XXY0Ae7Idbt6psIBahNxaaT3HpIQDioU48o2U51RIjEjngii59o",
+	"5XRL/WNbCJmPEaLeYcpHQTJWJypGEhONnE7z4UxNuqKc1qHp99mjRuUYeiyblecnwCazZ8jxj17eKsgm",
+	"9HAyPbIaFRP6WomZ/c6f3xNVptZKiHokwY9tygumyeE+8KmvzpkE6feGZ6su01oHwKsca5t7aAludA+A",
+	"GHacq18I3hZ3f4APb09EjalUixjkibmVqm2n1h52M15/SLfXHnreGNuoAdvhgXiQuw6TMM1zOMDm0oWM",
+	"t7HH3wgu/gYIw4CcuCLs4J/wATOXbNnIrji8+0k8hnwf/j182oGYXk+MbkGaTs1daUEAWsgeJJA1wKkV",
+	"sAqLTizQtId3U38oEOD1RSnAdLjCIm1PIrpsRH24bTiTp7IgF6XiwrB4qEfzwNbUCSBMUCCw70A9UAsz",
+	"MZjRt48t1khq454c2knYQP9ZbqNLbY55gTKPDV6JxtCLDBF3cWkh7ak+PZrnzk9XgaDbhY6TtYuGFqPi",
+	"FKSvdHADuBLvA9LjKQiLAOGBkcX0ErwUkuRSTGyBkJWQHxhYPs/piE0tqnwqrwwXmznMwtp2why6AvyN",
+	"4AXhuv8+CqE11iNqtMXOlqYagmZUWy7oaD1rvw1t8atdhzi09lXcUePqWye4IbJQgAC+zgX5y9/907/8",
+	"3T/DbRMcHB2+3yzulRCWu1x4X6/LKDX1ilp/9b/+u9//3//o+//qz77/0z9fhzTZlLVW3Sg45I57JaLt",
+	"3LT9JyEPiAJ3uzPQ3JzRLRx+ZRmq6z3ORNTUeWEo4Zeh0ahhQW191zDMxTSt1pnakUjUt9rhhtURt0Ii",
+	"DIStnWC/9BVI/IXgMbMcbHliZShz0Vr0cF1ws6HxioVdXBZs6ypu29lUQhlkbRfWFrQm8mheSYUgLWAG",
+	"Xl8MzQ/TxNMWorbKjampxrGAHiy+CA8inhIm3S3jFQS6FOr1V5GPEEMdrBaQH94n7qrx0CwOeKePUl7o",
+	"a9ar2d6wluzBfcIylm26XUPhtqf2vXEl5/V2v7Boc2UEjElqFTMMFHhvta3I0NTq6yyttcVrK9hAhoEN",
+	"FpgePRPZrFx0uHBhdF77dnu/F9bNlg9nwuzpLI4T5k0lUWNNdXTXVzTkOmc3VFe8Wx2odh72F1YMD6fi",
+	"t4Sb/PU3wu05ndwI1K3pEm4E29an9hu6JusfHKwHlt9k825gqA4iYUNEkPtJ9wlYc3lFimv4ILKqSgka",
+	"6Xej8fgTWSf6ZqkDzWPWf6fc5km59YOibtKjFc5qZQ4NtrxujF/ZDCWa5y/He0dfb+Naa04usAKuwmJv",
+	"nyGbquBL0IQGqpZ1QU8thgkVFtO3sotxMcpLFCtas/clfLajf+W8i/gUozCya/IlmiXp+9izmsq3ikcD",
+	"gE1inYTZVQgIDRoXCFeJuSHmw4wRSH/L0bzQlje339owiRjWjizYsCuiwIUpmIectNwKLbC4HK5QNhhS",
+	"juvR4TUy3PmOZ+9SF2+Q53b3zSKxDh3+YCT9utMH63Y73FE5au+MNb4UL8fjEJQeNEY5HvcMRkTt6aV5",
+	"yf5pXoWGv6zQbSNu85GFHvR1/UuB8SULi0ZKa1k0igl9RIS0USeAXmPhc/1XwGoA4gFPTGGYUKkHJAU1",
+	"xpXssK16FxX4MRauTD6+P6WKFKV73WxR+7aDx8XS7QheZ14rmCpzTRRdBsClstSQ3AOzg7G2rLV2aNYS",
+	"4bDuRGY7dd+XF4aAF3702A4GEkPCosctA7/DvGAjljExYkReWSAZ/zDUJ0ejLzgLA3hRW2+WY5rSYspz",
+	"AGbL2JyJzMc42FEiV+J5XkdUHdTiXjVkYZq59NxQft+c2nf9F0+hEdhao5jSZ/1JG9g13RtOV7wRZW51",
+	"ANczW2oUY6e0xMW1GIlHRAfxXW5J+4R2gV996FjTevsmPB4wmbVvIJe+lmnGdreBoXE7hGxX4HHYHeJg",
+	"a9P1MxadMZEFRiIWzWmpQjPMA1xMkGv5ohz9ylpeL6hlQwDgIPeug0j+944D0rh1ggVuHq6kdjybLUfW",
+	"rD64MPYkXDm3HLW9UjsNzb0eRqRUe3pt7ophOY+cFbaRp+5loF5lidAFtNHTw6IzB3XOihET2mZ0+oxZ",
+	"wgVJIXcuTdA5fGAB9mu+AsiUqHpG8bPPwid70Pg2SZ/NlceGKsr4qMTG9FeuyrWVuWp9t9fgqtHsTngM",
+	"KLBbqXG0Y2ub6XHnod2+0xvYXbcf7WpGsWUA3fVFq1Vzey2L7MFBuBM2s1CYtwzHe80eTan+MdgqZlQP",
+	"yIkLSn9475P75GJpqwj88dnLFwmZMSgumXmUx8WUa0YQERkK/HI9tSq5IouCa3O7cwHY3TaULhzdg6DO",
+	"TEX0bat82F1XwxS5e3+reD1/twJ4X4fpAX8zl0SpWIh8Grr2bAHhjYBpw5zBn64e34YlSq13qiM8LZSg",
+	"UcVD1AV/u7SF6IY4dJNzbF2ofc5D08lysxLVSq63W8a+W6YehC90hXATXxXhgk1pbnc/BOQSW0G74ZRY",
+	"4yTB+mSbcV1ehY70DA6FooEYRbOpWObfTXy/UeJdsSKOn7Wyzpmv1TEpC9azCE4tBbUZJBQJl7ZlYXDZ",
+	"bE8WjZoWLITSynP7NIexrNd9uflrCCgFsVoI8H0FOoyP17C77OC2w0eVecaUHgIuQiemgtE/EZ/IGams",
+	"g8smB2Qlxo+bZ5jCH7Cavc0zh0wVb97KSoa2rdr4fTqLtSJhhQOuCJ25ru8mBwcHVWhhceUMReBqwx7d",
+	"IAZRZaSDIJVyUtBoUDKW6Z9DDWFDpMryBdkYhwf2e2VXphSa5+EwDUlgokYo0AtJZtJBGndpfPURPMFo",
+	"Q2cc3G52POLKPCsvZkb8yBJCcyWtl6XyCviYR6wJsl3HstQrpnT25aNHT87Otmm6Ka6CgbnUq/PP+leI",
+	"ApxvMSAvx9VGTUISgXkWS0gJOosgcguph2ha65tU2PfZdtFlsN9VHa6Y+rA2rDYRMI/o7kGMGlhTBR0u",
+	"aJw1h2ODjMwQnqFRVbOtxmDjvUoBcputojTVDNYsWChwzyRh0UDY3b6AjsWX50VQQIQDMy+FHqw4pj3W",
+	"dI5Wu6FgEZi0V09ePH724hdJO43Loon3M/C5PjrE1mYvVEh0hGzUR1XW7uYtUk2vaECz5uyalf+a1p32",
+	"xm80jla5MKbN7eHYfehuheZlXTGS2LlaJeHsUAJ2MtUupeBXrt5QxJGyjN+vEE/zLbCXjKtLWyFCZOwt",
+	"6wn7b0/ydctyyvWFdR1ylLn5Df1yppmt/rV1tDSceAem3MWPM7q0Jb2cDFRVwGr2HJPhLWfboGxwVfrM",
+	"RgLYJraeJ6LyblS6OKglRxUWmUBAQ3FdonM1dFVDO6MMnNzqyp8gMpzhD4jjY0RgLiauLHFb8YfU1M6F",
+	"jdWv61o+iI5Zm2kHD7UhYN32CgbkWqwRIrFHtLZb6iejvoq1k7eSG+zWqOu73bllt97zNc27FS+9dRvv",
+	"K4v31mHcsL8OyDNNZqXSiGVsNDMQaWB32+itk1fPyCVbHpE0v1QzNUzJWGJRdnKxJPfvkZxpzQqVkIxP",
+	"uFYJSfdtmuIwHTRDKBvms7sbFK8yk9pF6JoqR1MAZfvRd4abvKAz9i79IGzIr6ZSMAQlbq/rY0t96BNh",
+	"QjOqpky5Ql2COIh0kjMKrun0p+kxOTwkWhr9YTSlBR2ZtRyQ13Ye6U9TG5ZDnQzPBZlRLnLTw6MpF3RA",
+	"TiCKQRE1lQvMZ8VHqXIFN5XTXOv5hYf3Pjk4gP8drA62rRtav/nmpz+H6l/mf2S/a7vk0ZqHrgBUEMjj",
+	"Uq2AraK9o36bcVed0FePqqomphDsMyCp5a2tds3ZumRQIm0JkXDH1X0IFZLdwZvVQ2ZGeE1V17jtoGcA",
+	"DUz/1LUCn37pm4KPj117jlgvx88cn+vgg6s0O3gI9TVkEajiWeXFKKIe4Nh8xeJ6y/YXp78hOz2zUA18",
+	"S9xeV9J4OKNv19jgXGk5TM9zoNA2YRVFlIk0/AgkxcWUaqgdDJVdbS83DmZqSDXhSrNiaAPshp2mFVcH",
+	"nAoANYQVncs8rzioBcLnGNPmWmZZWA2cazJhWpH7B/dX1P4eIuThEGsUryVpVYnNDKhBYRuPNuEYu+Zq",
+	"rtoSnrgPKzVwo1p9fbBhmygxN520DLF+Rqrl4zEr/EEiGANDjNCDRa6b4XfXxrjzM6vymavJeo3ef+Uz",
+	"mf03YRqz/xJzmN8g5aQY8ZzTuCa6Tfidewdr4bWj8+iy1VY0ig+IzcSI9UEJCmbxOHjRxs1ZWL7mYcNq",
+	"EotCiklYXjxniS+DHKC1xzDse6isORs6NNUeTwuupteN8qMa0iA7qiqoyheUs3oRzgKYimE+MNMARr8C",
+	"EO9nZ8AxrOBwDvcFV7nuEUCxx9Gie8oBSxOMFsMZzwSfTCM68xcusbuyafopmoU38iC/Yh5BRY6Jawzr",
+	"7rUrQxwbpbfao30zpcONugGInq0mU5/VqVzUF7OaXcFoRpQkY1pURTQRlEiKvsaiFei05ldZFigwOMHJ",
+	"BZI1SqmsDF6HRs7ti/jpKby+AoLUJSwcVTMfyTLHWg4XdvJawkXEBAIoppYNoMwYSnulsHUKgw3XMpGu",
+	"mkOd+5z69urfP61ab/xQAUeUAl3UK2NhNdVsxoT+UnAd8W80N1hSQwvGA2yXznYYMqkgG9kd4TonrthL",
+	"89DZXVox3NpN0MgtDRndm/iN3sHRW7vhsyUIcuRC6ilR3FzFOGCM0AfXBKoDVWqUZfIVsCayHOd7PK50",
+	"LqMlYE4/lFi9YgX1aS9thwfYGcVkCEL2tvxXSMd2IaFCinzpags7h0R/PmwHpOMjWsUXbaqBqw4YYYF9",
+	"ed6cxSPxHT2828wouLKAEjgtxiYsgcxzHqfDXdqzvgwNiyAOcYN0jwjadWLrJmV18fTY9tWaDtxqgisu",
+	"qHvrizVD7Ro0IlqPNrHqW4+h+Pjg/pIT8mFgRIaH4pUbvXVgyWpM152do0BTwDOEMzMTDos5mXXMpdJb",
+	"1Ddy90zttDX3emst2ssf7M3alNczpKeymG2oxXYat80Bc54Kx9sjhu5aLFw06SXnV0YTHCKV2519hdSH",
+	"KHUkDdbQsuU8jNJLfCuhp3qjsmrrXNXdReVmNWakg9T0BlOi4AzYuv4c7ko7+a5QJvNbpRNEc+RpAOW6",
+	"Ufp45am9zlLZyApXD89DQ7+3lfPHZxPK+RreIcGOMW/WXSk+5KermF8fktaE1VUs72Q+x9ybD6QOoWdU",
+	"G5FVA75PjabwnbpJqq4oO2ElEN6LXe7Wp1Xve+eOrUj31/RuNYw0t+7iaig8WyU0vO/rcHN24OWliJWo",
+	"dhlBhjHX0UtppXVzRdXvCD7VtXXB9nHFKfZZ0ts5q7d4Ts/d6tfnK8u4md5WE44oSzYM0nDGo4ai4pXK",
+	"UOGpTI6yIGoKIvVFXxGfqVg49MsxSc3A0wANBJDz3HASq3KGFf4w85zIUh+TAxt03F/Jg6BA1ff01GjE",
+	"tfJ2NO08tVtoBbBUfiSOOF0rf8WK3e5ylKp3vcGx19YEgzHEkoHwtQr0cG1Qbf2NanTxYU14rIIYfm+k",
+	"lWdnL8m9w4cP9w8H5KXIl959D/eCdXtBtJWrB6ydoadY1lAR2RUr3OuV8JRxmpN5wcb87aBRmXNvNbYU",
+	"FOO8Gy/GeQqa+mdUj6bbXYmo6m8iFpjnXV+bFdtqrSB2HV+vYF67OzFo9oBud3xqTM9PxmPzOV5UHn5z",
+	"Qgq7MmzL8n9w/30jvhH7JKidXLdXgxcaAVUg6sHtS66sP3EAr4eAKS4nxMYnYzYdPsbeTmmpdL31AB3F",
+	"ARUJabFrUUHI2VhjAzY3cs3rcYCYMMPPQcRgAFKVdJkCxgpAqWCHfCJk4ceLO8+ZusAYA7ClUgLc67F3",
+	"FGH12cwRZ1wq3wadz9FZT6Ysz/w8Ot71nt70CJBn4fgECRzBOgJ957xYS11zh6UV2mYKmSxzqpTr1NtV",
+	"zHYoRfXRjMHfjd7Yh0j88MzS7QpyYjGHYcglazRkg8ac7RB81BjG/o0gJJNMWa2wFNpHE8B8XHCMIy20",
+	"jiMrFYwKv/FvOPEhviMNF+Y4UVsJ0lEPgX3MUk/4ldGZ6egyCaG0oPUfK6LLQtSLc3/km/24jmqLRkgz",
+	"RfOs+Y58VPX7MfoAouenijZyNKsTafCNCNxEEXAEF2bvjyBYER0Chh2vuSnsaPaSPbv34WXYwXvJ3ijw",
+	"0NvdtheY86Cp8JNbjp7eKeRkQeVB+FyVx4OPDukHPz0JJoTffOmn5T67yeHn82qK+MUzP1HXgZsufq6V",
+	"5LOduqnj58fBlF2nWeu7U08Mz7q3u3zpfN4j8dkriy34nk7ka+fGQKdYaEV6cBBG/gFbvmTztv0I7vI+",
+	"iJcd0Xhw7DrhPwO0LitbAUNmIlNJFeli0ZJcFnpOedTlEgbu9IXW7hl/VCULwmtJmCGfnj45P/318PGT",
+	"5ye/Hn7x7MWX50/O0sShOFlGYa4uRaY+S1NCTFBjFvfurgpHOugzK9ThulKMXPyDlhYwnDrPDl5ZsDnr",
+	"Jrv10Q99a2mZlY0W0uoDVtR0wlSlqPDorKyTWeu7RZS7LrkxIfeq1E3Leu8m97aPnoJegzgp8zlwuNfF",
+	"zHZGtVXv18VfejOAlaOTQJYRTEVwN2PAkBFICESvUz4cCbKxKxh4FNqTTdQFlhmVIGZDdDfSen3PkyW8",
+	"xrpjP2sdX0tzYF4qXz9RK8E7Xr3upSfmocdMU5431I2IAmCeDZRR010CMpVHcL8uMlhMfYnTFu6/044K",
+	"DK+ny2Nf+CjnoqpGYyQiNTUcka93C2xw2fgBbacBu2msXt9wzh0BobpYftFVPOupLEhWgAhqg1KPfOSX",
+	"vRZcBijEUY/LIkwDdZK4T2/zWU/2AVVTjKYQZQKl1MizsdWkjP4FCI+yAHtFEqTB/1iRkRSAn4CYkHQ+",
+	"zzlTNVvF14fJveRBcniQ3DtIHh4kh58cvElWlOYOjdCfrDU+1x2BHReQ5xynMq/FgWHKgY08worFWLJw",
+	"xkXfmCqZszPXDHzApsyfp9ic+fMEm4QxlDpql9iwsA0akezza0MttwmPdRh9fXBorDnDlUiAHPq+8CJb",
+	"uURlsd7pYJ7pLXQguu1WFQ6SvStWqKit8JkwlFfo3EQjH+r4AwLQQ1xDzJ99P3Xmd3zGnPGMaTYyip4Y",
+	"lQUYnvE3Nehn714wF2i6klOZ9XqNj7ZMbm4tGznWte1R25D1SD47ArtmQdyeI9pm1RxgqDv205oud++e",
+	"9b1e1ysLHOf2nbE4Hyu/rrxsZ1yE3x42r9/3ePqDk7wa6JWJr+yjW5+yOIm2LctxnfsjkKoebFTDwsOZ",
+	"DTrxzK5xjXxQ98L1Oekq9llN9U33xtgpw9s9s3vN4kkRGOhEq7pi1lDCMYULF4Zk/IpnvjQwUeXMPY4P",
+	"qEodpdnSCdTH5LBuxFgTFbGuYOwZo8Voes7e6s1wAddoKyG/idLH8q0qJNFC0EGKgcei4cqKD+tsYrGJ",
+	"QXzcGf92bYm+wFbYjpB0Ye4KQsVt1N1aum9qsTPC1TU8nC7+oPcda/q7EQen7zl2SoJZ7YoVnDGhd+/b",
+	"DMm5dXmqCBoJe6sT55aZ04LOmK7lOQBO00jzqyrbP9CFbVpS4ZVi9MykHixTyJRoKetFvu2IXBEJdPQo",
+	"m2FMUjVTA/vIcCaVHv7H3/3rlOR8xu05rg6TH6agOZb2vVgCB/QVHZZzlpC7BwcBS7NjNN34uNiqHyzw",
+	"YCNfq6DNqqbw4cOwyHnT5H/3/rUM/luWteeqqm3xhI6m6P2bUkWoRWAwrAUsR3NWkNR3k1YpZpCYDFSG",
+	"BYZZmx6gKbQLoHXkki2dGy7wL9jiyTbKFrx2WBPEaWk2VQILwId1HswYXDo33kbeMEOg7CjGHZ03aiW1",
+	"95NzCpqZBMG0Uza6ZLbkemgACoa6oMojpYHjxOIHNGd4/+DTak9YL1EKHmeHY4Cbq1Ea3+5wQ01DvCAb",
+	"yBA3gUAEf5ObpzwSH+R04qNugWthL2BV3j88uH93f07Bkr/6gr3G1mRv52ykIQF+VVVe66+1Ll1du2mt",
+	"sWBr7KqgrHCPnqld6et27BKJ114iU6mYcCnG1xT0gRevvWRd6bRX+LR5byoFGwqPd7ISESKARgH0O4RR",
+	"6BA3Z4b3KBfmF4AxtMryHAJXSq9Y4WszpQl5gN+GVakQ8uYT/GFGi0tmroB0QE5sd0UQdilqZ55DFStA",
+	"1IEsu8xwRBtOZg7VjxXyvbKYmL3g5jaIVfT1ctWnGzsMb6YIvQOO4eZu8kzOsvnUNAWhOKVqQsHcSqn5",
+	"Kns4Mu2l0myGQm54Z0TTbR5czzkeCBlr8TPD0sowOMS7cIsxIC+kJlpO0MOLd5S9VlIj36SlYkPXQlpf",
+	"hFxOuNh3oty2doO1k1Wx5HhaXKogHEjB9qnChQfkTFPNleYj5XJhNaFzWlgpCJEeiRQuykGRTAbRRiAM",
+	"eEmN5PySQdARXEkJKUXOlLIaKMhvTq4ylwRTWrkYslwxDCUStWgs6zw2YooUI+ZuT49KwrTRaAe9XOnh",
+	"EnV776tlnco8U6HQWwdqaUi9W/n3m2A7IXPulvJ3psk4fKmdazLdYC+2ABSAvUAV/7tV0YEQmWXbuIKq",
+	"9zPsaS+pf6drXwQBB+bLc3uRN0ANCkZzI02kNbk0yCFApCwjk+A+H5DUEDQrMcIu+hxAgpmLYgwI40Kz",
+	"4sonsDeOm2trCA4VF5GT1g5o6NSkHugTYB4Xog6ihbPZS/Z8w23fn6UIShlNNHv0pfZDNfYGEXvmqyBD",
+	"BME4ttg89ku94CMPDQAf+rl96BUrjCxW2OM17IrcsA8ihUAZgJgpDPvBeAEuyIznOa8AdLdApr+gObW1",
+	"+LZ4e9OS62M+2QwC0CF+efyYgl8xsxjdkH4DcsZGBbOQDUaBYhlhYlQsIcLGsHY1NSINVST9yU9+kgKm",
+	"G82ywuxRrqpfYfgIAjiVSicknWo9V0d37piPd8y7A2IzbVHLoCO4/rAFpemSlMLGDuOloiQGiVKiYJA+",
+	"E9SZLmz2QcFmEqGwKjUYRpPAUIwwAFF2lixu9NYHmUCBBJtYanPmASvygtn9i+VUPkrNpyF8SD+GnlKj",
+	"3Jt5DEBwXqZVm/4npG8aa9IIza3nrAUgZwDi/xCXaxCrITySQpWzWLzUmTOGNA7qj1UVNIFgfPSSiSru",
+	"0O5viH+SmuYJAVZUsHEpMmULJ1SAA/bxwXaHaRtvvmOpw/V61jP76BfKwup2QMt7EDjLMxaQEzZhSLcQ",
+	"zE5F4d24GoJZP1sRfVhxSihnADX8Ggn4QiJmP4HkHnWMlTFrkku770susj5GXVZ8bp700alB+OeqV5+b",
+	"h21EKLzMjXKw9i18yjwvF0O14NZZ2igiAsfyguWApMmV33sBsUCUFBJRStwKdFv8e6l/ZkwLWggLGN9a",
+	"MFE7CGOa5wp1VK6QOSRBHkpqy8oGjaYIFDiSRRavg7nZcB2W2SqCP+ZqntPlC/Ooc4jTK8qh6Wthm21d",
+	"kFTpftvy1LoaFGOiP8D5XOb5gHw5h4VhwkeTgaqI+Nh4lrB0drWjBlsblKx5eTgv+Ij1SbzEusSuyjG8",
+	"DELI4R3wwPnYbrC0jpbko3QmBdfSdDhw36YfH5H7Dw7MljoYHNx/MCCPwxxS1PdGUmmFRvTjKurGRrFB",
+	"hJ29NeHWdbxeEAha6ZM+vbGFxdJKWS/b6m1QOeS285VXRWTXAbfTEDU9FF1hU7n8sI7aLxttFmtiWr//",
+	"z8yT78Xjb9uvyviuLa06LmyNcjkOUqMqeR9aYFCxJKiwul3tHUPJ4bdSrN0f53zG/sQ85yADhqrTMdbU",
+	"UuoLXWFurV7pbnVkm5g6F+O9pr5f9iHH360AOrAodk6zsRJJEB5nw+UqIakuw3mZwlIq3BlNYcWeqwZ/",
+	"qZSyQCCuX/M1QaTJyhuVlK3aFQiM9jqL3avVvRVWWfaqdG3HNk5gXLndNpwwkPHalg46n6cIa3wc4AOb",
+	"hUKlz8Zmu4gTCIo+ImkuJ2lC0oyLiab5pflbUvP/BRtNqTZ/sRnleWo1vX01U2nNyErn83XW1UYUFt3/",
+	"NhqAley93QdU/v1KLXYDi9gyJkzoZ/EK3+gX7LbTtV1Yvy1pXg+haBt6GyGJPgWiAwwr+pMnRew3Vsyo",
+	"sIyv/ziCUkftZzGHcJMGY8F+F1SxL4t6Yeyy4FGgYqvoRhYMFXK2IZm71vJCZnEsZGtGPu8s7h5RsTu2",
+	"RZUbudGQHY2q6P3fKC+HRQ12U0azjh2Tc6U33mXWgrrRqAuHZB1HptVWpIgFlPPxso5Ze8nMdKczOsJr",
+	"QmS0yPYX7GIq5aWKkKBx+9g2Y1ywbklBgNCK2TxsM5VFwTV7KfIlyimw3sW8g3OYi0mW+qxSnb2o/DCe",
+	"4dFRD9AdmcQzKt9vbFbAZCMM64fT9MNp+sBPk1ETajcD7uXYusgO4s+D+j7rO5xbNao6mQ8e3HuwvmDE",
+	"PF+ey34j3Z4NJHsaBQmfuKVpoc13ULwq5yNIvxJG9n0TVyUKZw5avapTC/RqyB9bWieuRXjHD+LRjYpH",
+	"VL+0/qJql9xftx8vqB5NewpVjjs3jKtiCd4d1ATDMlBH5EffeQb0LiE/+g6rWcGflqPD3zaDFv52kAbw",
+	"gQmogDIsBX87nOGL6DUZmN0Jn9FdY7/4Qfb74bb6a3FbrVyfFYwZl2lFnaVuMlcTmDE9lVnY+6uXZ+d7",
+	"yd4vnpj/v/ryPNr3b0uGuBfb92wP6zUaiVHzOvdk2Y/3VXDO206+sb9Mv7HNlctJm9OoqVw8quL0I2FE",
+	"rXYk/eHGfd837g83zQ83zYd+0yj/6vpn3zsfjfBAP8LY/NH8Gzle8y7LCZ3PzzaY8Q8mxR8O+9+gw55T",
+	"pI0b77fTIQDfMjH88mwvMZ9/+Tn+e/46ul7mjM8LOSno7MwRxrUGqw+GioLDvxm7YrnZutGmbsyIiac9",
+	"PNtt8r3znqndIl1gnzuHugi6vSbWhQ3SvXWwCzejm0C7+CGe9Yd41no8a6MU+GG0FPh1Aj7/kwjLTPbe",
+	"7k/kvufWGHgzeGH/+BqCOt6Ej+3zmbOTz6m5x/YmXE/Li8FIzu5IOueQFzVh4o4P43kXvq4u+XzflVjf",
+	"n0tYouq62yBG9JVLyf/gAkU/OKr+NYpa/dBot0UI7ZZxrz8Eif413SLbRqx+cPPYLPB03fBRb9jl+N97",
+	"GOxWgafbwKm965Snt4OECVLP+uX6QC1dpXmewxfHhI8DyJdGRcBS6JvIVvghw+0HjeAHjeCHRK0fErV+",
+	"kDL/E0xF+gDTfraQd9ale7xZIdns1sR7C+bd0yimC+C88WJUck0uCkYvXcnqGu59s4y7+RYLGdicCV+c",
+	"CUshF1JMyCVbJqFAgqVPXekk9FcBGiAlvy2lpl6CKBXLSDl3SdtTLOxf5b3J4lINyGv4HpEBUzlnIk3C",
+	"p/ACtNBoDogtheIwqXtrSvPx0L7q4NzchKECmhQsALfBEAAyyqUCgebYwdgQ0waWegVpBKBdADmCKigi",
+	"Y4QJy1LkGEBhxhxyVMztipA/eEjSqnWP3hErNVivPTpn5lqIIEz8Ui6IHGt747TWec4Ey4ji7k7EbEKc",
+	"5rjMAxylHjlmCFAX32FBWXQI6EjIBZtwYUaNgX4A3Ycbutul5jxHZtx7yZ5fvb6lApjSL/FV8+cvaT6G",
+	"j2+giK7med/cuCab0ZgWZQngGkuqdek+lGfrIb0aiF4U8bzgrBhxVEgRQqvsDJerxq7boleNccAJHY9x",
+	"oxdMQ6E8L3o5qcsvr5mEHI+xchpQud8C45Beij03upfQiGN/tik/9q84W8SyE8TQiB2xyKjG1dqOc3a7",
+	"KFIKRmT1rM4fK4+yY4uXGq6BkJsubZUxlzOJCI2dSeCtkSxWQDlbvObmaEA12G4oK8ofTJcri54tpsta",
+	"jT4qzN1g6N8qkynkEK4JwzaFHAKuh68NOaMcmAleJEbqd3ggCkpEAsBfBV9alW2UpS6ouLRlDN0Ng1mo",
+	"E8hjNLxZFhqEbp9DiS/TKaOuZqF91RzJKc0Q2NXobBb5zMJq2qdC9M25lHmIbwgtIwrVEM98vQf8KSgG",
+	"ipUWI720B6x4zoRuj9gQfS6hqiWgI9ptjo/XC6+lA/IUClAbfdSheONAvMWhdPgG3whSgzioFXHkBeZ2",
+	"gnXDqTOIrwh7Di6uenFFxxWURibg9gT+CVsCkm1zzFv1i7uX7MFa+aqMlrI9Gcvr6RJZyevp8tR3/nq6",
+	"fCF/ZbuHD0/tAF5Pl2duDObdYBivp8sTO5LX0yUCfn1mx7JKfvVsqeMu0desTFa3FADCDoIO3GwpMg+v",
+	"nfSOJ9A7r0PmO72eMhCADkdIVZTM1R0EbAf2liuw6uUuebt9+2xToAzQqodrYbktyADPc3LBLBiexx62",
+	"oKD1NUwIyxVr4l2uqEDRp0aab3t1kbR+GuU5VZc3VcWws7DaGVPOwt5VKDRySAyTo/N5q1wAHQE2v7Wd",
+	"ckA+t98hEmYBAl8fKI96RZKOMdiHgNwINdIYTHskYI3J8+uCKHs7mEICQiFRh0RodpJyFmQ0/9gxVRBe",
+	"9r2toU7MWgEucAcjS/0Dz7BoMpR481+2lm5Gl/BnyNrWBxPaimirq4GgK6o7i85cWsBm944OW1Gx7i3b",
+	"WaOKlK/JGaxVjTYr9vx27qAwL/LGqgmGtNmg0aMVrfYkqp/OSkLtzrqkXE2kHZqX0LMVFz7UWjZ9Ak/5",
+	"Vt4lexYPf92Lv8THwjcr8+/aefsnw/ehYOS6V39lHgrfUj0EmVkwwwapsVNspjaFihKJo+WqBXiEpWWu",
+	"G+/4w6p1rlon6Xd5wgO67eyIB3TYqh4MljzxoPsdJi86swZk/+AqE2TgZLl7f135pNo4wqoA64ZSe/ZG",
+	"RxFWLIiPAgIDVhaggSGGDTkr6vXG6QoY1Fesu81P1yWG+wabpL+JNpuEvEabHdjWESx8py/DCgT42hXy",
+	"fwivXUPVVlUhYNt+4gJZ0LM445kAG92X549WrmWz7vzhCk+ier9n8OFmw3g/R3DDQfQ8gaoVp7T2BFrP",
+	"tfdteGv+tcfvSh2sCAUJSjJUIO8D8tL8uuDKFqvuXQ9hL+mVInxmPcL1Qb0q+IwWS2j5go4uy/kRoTMp",
+	"Jhjt48yT3pAI5AST6EfONBLGh5k9AYZqhXBvHyfOYCgVqwwWaLlV2pluARPZNJU4w+XF0trBofxL215q",
+	"NV6uiBQJ2EjRtIzzANtyYk2n4EdrOteQlq5AEBgDsXINgOxPClnO7R6RV0atNdpwRflaQTR8OBwceE3B",
+	"mI3kkZLktJgwX1NihUEcmqa2VRwlVidZ0GUV+YRxQmZ+1q9kKXls7UFAVVgrF3RkIyWqtW1YiK2LysbZ",
+	"DchzrmxgGyhZLCOCLcySwaQTwkXG5uZdAWcMuxxEMTsr9v7p4NOQxe/bL1rppWe+qEyF+YfFZIZ0E+C/",
+	"dVUjNdXMsI4vBdcd8S4U41BsjYHj6uA2S8gBtcc8Z4TmC7oMPWaBVdXxqp6WbTOwL6q3zccz34KdARZ0",
+	"aUu21pKO7rt+hcZtwuVQsEX1XoPrVifebI5XT148fvbiF0ABgEAVULnNIlXGw5+6+y2YLpab9gyRA1S4",
+	"Pnv2WEijH5lONyGQQ9rs/06z6EuLwvHZR0bY7D2pr3BUL/Db4ymflAVTUX/qiOV51AZeEfyCjQxrf3Ty",
+	"4tGT58+fPO5HZIC9j7UMUYXedWldVFJeHhNKDBW4xQcGDqfMjoIM1B5d1lKd652eshHjc6xz6wIe3Bgo",
+	"z4iSPbso0fY2nD84iAVNg8QIdx0X1mg7pfnYW+KBqpag7oaXBXl68uz5k8dJVTKhDjENYdVwwrKSbQeN",
+	"XA380wf1WIptmvh0yyZsAZ8euw0p0je6BWGlh13Nx7ac+QdEDXzb3MduFSBIF6WWem0adIbCFu07MjB/",
+	"RIb0BLoP2oblnZfaaCJYvA5exWu/X2/+fumO5nd49wFBoGOPzL0RdLXyZaNWrSiiY0OEfN9mLSR4n42y",
+	"Gda2uBaPMCzKFU+a0SW5YMS3Z+8idAD1ib6gXK/mIpXfp81CzNs2IAC99SiOAtN9n2wER701C7Gvb8c+",
+	"mh54v/mCc1bdO+E28oynzSuS4BIMb5D6XgnOVrByATmCqTUuiQbrbbDR1Rf3K8nRL0zz/OV47+jrdn2t",
+	"uGpcRfA5vzAEeiRkKsvCXDgZXfaMV2q666PwLWvMoi1J5F1dfj11tvGGENsE+lwZVjWTBRsqVtiXVwVU",
+	"4FMVT3dpMR1cteCbVDv3szrDF2OAVZrNw6BJXJ29ZM8sD9h6l504Gz7suqMuxbc25jBDNaTdhtwylBJW",
+	"A963E6ij6lsy1ddh9fbeoWG+UpV2appv7oXWRDvre6eVJzhNSGpVc/OnjzwyH8K6wimYHux9mFhpxnzl",
+	"JXcbtc1d8RqMox5j9CAEYyeVxBN6802P0Do+7O1tKETZOFFbmNsWQzHCvAXjqZqqZ8A5Bg4KpB0uFxDY",
+	"DZ0kVRwkjBQfGZATc+sy86ILkeCKpH+ENYSpPecDct6ytYE5iouwzVQzheaSJi3DSuS8gPrxhKs+0QuQ",
+	"fxoLvFUj1PaOiTlAingdwVUJn9I5xn03uNKGnAfvjQjjwbSa/g15ft04Ambb+tb8hPscgds483i97Prg",
+	"l+qZGMv2PGt74ruu+KmhI8e62qbVG/1QnMPm66/Ws2JXT+tml7H39rY0jezs3S1tqPM0px7L4nlcLElR",
+	"iqOGqwLs/NZsZasDQmh1q2ri/8feuzc5cmT3oV8lA6GIJbnVaKC754X5Q2oOh9zhYziabpLSskeoBCoB",
+	"FLuQia0sNAYcTsSur+Sg5LV3da987WtpvVqHFd5wSJbvDV/vXmklfRhxhqu/9BVu5Dkns7KAKrz6MZwx",
+	"IqTldKEq33ne53cK9mawtqIGG64VD17m7xzLLC2PQXNjhhgqfNEOBEoXE5ENWNxjpxJzG0qg5y48yvLi",
+	"IyZTDJQqj5jMC7KDSzDIbeoux4N72SB5qofhc3Y73M/gSIhJS8uLddfL1q66BH9hb+xrvnZYC1YhGgWo",
+	"vEU9eNttGNbdetPXaPMRg1siWtDahHxg5COKRDeOBDHAQmJYnN3GckLgEDP8veCvQAgCrFBVekiq7SCF",
+	"mfn6AN3M1/RApbnQ8Hru3cJTxU+FrlX5/giseUGPeUQ+tUpLYVNlSZox1BikrXlXjYdJ0GgYgUtpKmPf",
+	"5ZgQWKjw3FVDohz1NaK6bf5NqeZyruDe+dsaR/7Rvc0MOQQZjbMIl25x8B/AaERxd+kxToV5S0Q2CL7O",
+	"QqC6bbNofoJJN6fFccakmrg3jYoftsxTpNcdstFFs85ZsxdlDXRE2y/27TdkgxE4xNemoMu571IxEtym",
+	"htgAYKSStoi3IaB52kkIpLd9KqYgyNrYYczrZLhMHaELA4uHY9M1DSyGVj0J2s/CrKjvfyqMUIuGU2Bj",
+	"HWHeQw/3oTuUSJvtxFNhOKuIMG8e/+3XIM83qRbU8n1wf/hr6h7ighXesdNbDtxpz6tXb67IdsrEgmPe",
+	"LxMIZMa7WUXy59DcdfsKXYE+G6ikvI74xZQ6znh/+e3tI5bA3Lr0sZQdzqnQf8WS5FGPczi6yCpWsqEP",
+	"1dnKb48liiMlxIbs+SGPotCBbtB0zDVaIzh81igWRWRcxKHmw1i4LpvFaPNoldKP6b239HymwXL4HJzC",
+	"yh08XTy/q9L18qN2larAMe9fLQTtMe9fOf6spQblJlUXB5bxfsDGMv7eGOq8Y844ah/sns2GhtuWqsSP",
+	"myTOGe6GlHhOkVlSsUhReAV9rUe8C5YcNQbhr16oC/nxvQfP/tt/ev7lL4pBIs3Vchcwr3qvAf+58fZu",
+	"/dFrcznX9rdHb1R+9uj13yyNNrE7d04IX8NlXjh+7zHvX+mRv+Ljrktw36F20goJapDoibAtHmhZ8d7c",
+	"p5wtkOXwJTjgHSGkNWyC9L/fACM+432VI0Bg8FceX6bH3QHjlOR7AdlnhdGRPjI7utX6WKCieyGa1jRs",
+	"CAYq5rcpqcyPLEX0kDmvlmmhFMC/YNpYPtYN5CjnG9zkq+kqCtRb9l3vO2cVXAjjAUGuNtzQfsqcMDs/",
+	"qrGornVuFAsbKgnocwh1gdnt8VBQIuDEQ3wZiCTKs8nNzsL9MT+NzKPIC5qD9j1fQjYQm6cNiscj0c3a",
+	"qJPEQ1G5MWtmR27WBmKtLcCdmPPO54AP8K3RXjV5ADYbgu/SWJF2Qs0Jw1O861epvfsvIRCXnQnsa0ck",
+	"SvZX1GbA0NTOK0JUOnAh8BUq7DsP0m2mJCGDGXKqCHaPS1BSCXzIup5sfmheXnwN69vbUKMeGwQ7zDjt",
+	"g3kxU+zWapY3L7hvUR5ywdBolEK3rmQbAlMv1pzHEo/LToOLfai87HMHEu0KEIgHPW18ElOhx0lWhTdi",
+	"fnOxScDmBAJPpgA+AWRwpU4yoJHj5bX8bTl1CttxFvbVtrDawni8uWEx8EzFsewm43kEwcrhYJX4FTbV",
+	"Bh2aPbXnYeNNtdB0y190Md3LX718+ICglpXirdkkjTLzV6mh2aufv7IIMNYiLb3zb4PUk7vPfdpKNkyR",
+	"Ii6PMrdCxAjdWlvdnlXILs/JX4Hy5qKbZ/+i/SvesDJK5i66kyqKfLAgbBUWMD/FRUI1w8Q82lwIyvJE",
+	"PjqXtMslUkGBvVcpAW95otr8pZqRqvLr7OAxXUQlEhhN5Yxyw2ZVrNlqyQHeEKEF8/dHfituGhkV+s5j",
+	"yJbdEQjomgnFMrSxTbF1i0lNwV8JXxCKXYjG8jbPwhy5wlw4AdRIzoROrkWJXNNrMTYaozVF0/SAvSJ9",
+	"xGZptCT5InWIxgSEsjjOBSXdXF0js3guQmM/83Cxa80eAjGq8yFRmqCgUjMAbycYBRt7GGjoiIEpw6U1",
+	"MzYqIAjo5wgbPdf4vONUZ29auD2Kd828BnDIUk1gG/Evb4K+xiFVR0VTlkeMnjckNT+FwfyNmVmF2V2b",
+	"p0PFK3yVJhdHNq7a8nKvhC+GwL9Ihv/o+A6LAKwsbNt4r4/ev/fWbVJUI820EbQ6U+ZIvTUQQjt7jb39",
+	"5l6j2W40v/POu3sfH3zS+N2bv339u+/tf3Dt/o0Htx42j9dJMmvs3Drc+S7f+by98+jbv7HMVWmm+K7q",
+	"lIFxZCtUAqDPD/HlDQ0X9ptOeeXBqDK6NJdqZxI/P1Md5oKoUWR30di+8Lq/Vyq8VuaEVPWZQ912BCG3",
+	"RgWMW4nAVSt2HyeZSFdc+rfxZQxEifWgguU4/CSzNPZNy1V0pkajcxD7z1SH5MfVnGc8PV1N8D6NYVwr",
+	"bcQEvGmArsqiGHeDJ4maABSVnAJm+2obkAv8VjJKx2Dlq+WrDLIoLttq4tG7qvPQtQIb5xp6V3WObFtP",
+	"Xbt0H1ZjtWteEDxiTIsEPd0T/3iYI0F3cpX1miGvdBgCS0HceXZbb4dMVzvfZy8pwsn5HnEorMyM2O4f",
+	"/ipSnhMqb2eRTOQJG6vv5h34UuP+PcSvtZNy86u5zJc6e1FBHsTscw4BueE7d4/ZLh/Fu2fNXT3Uu/Br",
+	"WGeHsF021sYMhnZUu3RU3PfXHF504/XCZzTp/DuKeab+FYGbus8P8shtpiQWszi/X2JNh7Dd+PWSMexX",
+	"q2cbFI3jF6Mkvas6H8pk6utJ9GhWVTqHoXTWbrno0wfm3ftOLM6NYus7LCvS2jeoL+BsM4vrBcBbmxpo",
+	"hF65nD3d56v2rEOnL8C7nvd7bt8wCpffAP8wzinhsizlvFzI8GvlFPil9sq/kEkfbD1hqUVuJdvvIvas",
+	"jeq4msPiM5TkV9qTuQOCBjRajSWrePXXIOHyRVyDDQOiNlSeNjgqFHuJFkUUGbi0YZW5KxvyhVepPbMM",
+	"UmhD5SSX+hdil6I48hBfnsdlLgqUC7ftis/nlZ/Nq2dGL4QTXRQbukAeFNSgxEY5pFaKlQhgXBTrnqqh",
+	"RTePU4Qv8o1An7pZNPeo6VqrloqukJjHTL/ezH+00JlPH60YQf/AfPhh7x68uyx0tIypujlX7dPVHsUr",
+	"P4ZVhUsaVtEKWJM9ePjhnbtHR/DXXp71uu9QPA4KiDWkUDSCZrAX7AcHj5Y7Viv9Lg+cLwf+ck4wekC1",
+	"iOivt62Sbf6447AGQHO1uOwl22iUNPpj4f5QE3fcBxuaBVe2KMW6bVjDmaiW4ZwCG2sW4svl0lrCZX9c",
+	"iT5vf4WgbZuRZYPww0Lq2fKUXHOhBiopT9KxoaxoACjpCuHFAVeuUDnBJfACtAb6KIxIx9O1kMZH43Sk",
+	"tChPB+0KWfELODRXUFiPhIystrq6y341NY/Wylf1iqtXvgD2pYqcVf+N8nI+WcqlTnKM+HJ5sXrtc4qz",
+	"iRPfK91bPEl3ACnOxXb28+SuTDzOdJ5DswhzconND0TL4gqWLLt/U/2zEnjEpbjM9qzl59G7oTMr7nzs",
+	"znRol2TmrlU7/Eup/xw5Ky+KZ38OWGc6A5WAlmmX9j/kU0Y1bVxWJ5TixUSzJNZkuNZQzdZfm5WYPRrJ",
+	"hvwxsvvWvldd1t3vfFpL8lZvs/CJ2dCnWNGIeUtZZ4cYbt9VUgM+o+qxRGQQRB9LTJOEJgMWxf3YqCdh",
+	"OwxYWEdHWbgTujbAzkjh9BCtD6X+bFx9IRWLvZn6UfdcIlAEpssSRGQseTqFCRRD8p//i59//R9+/5/+",
+	"6w9//dc/+PrPf/D83//1EyMJPP3nX/3w6z/5+fMvf4GTnQ3YJwzkzQxgdq2vWGSnXq9ebKeObY5Gvvj5",
+	"sv/8Z89/8g8bZUUsWeP7aqH+3Jna7N5xZxhD8QPNugOlZu6jSxxBgNLCPbwNCdNYeix39+V52Uq6OpO2",
+	"uZ3QkdkwjvDQ5wq9UeUNxfUahcrSxZObqH4sd+w2rOgNfu03W6/9ZqvgE/7i5KQ+96DwrN7eefR68c83",
+	"qpJI/EN2XjXNyp4v3lzoZpXyqsJVVF3cxrT7HGY2ZZ98KB5jC1twSqAiKu8OXLIuRAlTBbtDyXBEEOmS",
+	"DcTQnF5DnbzjYysMYwByrNkkjbNMyBZwGCr+CDXaGo0bIVR1O8SHrtHZuluhP5Vwdi4EWhDeDllHZBOB",
+	"bsNhnd1XeQoVE7rLR1DtPbwNicywWnDSTyTDDMdYYsFUKUQENiucLcz+kD4gRLtOwuVpnT3w1xjysfEt",
+	"W91fPB5xGYmIisDZm2NJa625t39w7bqt7tuqPfvVn3/1yz/EAtWCAtEK1WAObq5WAbOcJlVLgKXdIZNZ",
+	"p/mZyJ9HT1cqLP/IKJF9tUOPP9NK1h/yyQeOsLtfd/RpPNpRI5zCDkDqiBQXonBLqJTcucqInE+/XKAC",
+	"3lcZy1Qf9cCCN3NNBRDykIaCS8/66hRCykex2p+3r/vXFh8ivvP5oyd7wf7T13Y+Pdz57iN8sP/09d98",
+	"bec1ePJk7+kXhhzD0zJCXNxR21n9Pv3jU3ztUWFv4+GIENhH3Ayz1o+zwbhT76rhruKjGDhNX8hdN/an",
+	"qx8NT3tcSUSh133dciUVD14+r965YJdFEUklz4e5mrq537h9vUgNfLU7jq+X6eerfI+gAfOq+cJv/XeL",
+	"ivXikyXkx/RquRPZHvZUnJWXEnYZyBXGJzhetiI4mIFqC6rGLIAiKq0zMZ8strIpzBoTXiUD2AXl07it",
+	"WoDU452wdQ0vuWnFOz2FLIQZ00duE3Hb+2j5Yd3MC+ofoIVa7UBpId+3b58z9sXJ7Kspx/B2JTcolFa/",
+	"7flTA1t0eLac6VWUU3+6yo5duZ2B6NqLMDU8yOWNGXxLabSChEvMB4XsiGgYy1hnKc8UXInZApAbWB02",
+	"ux+XJvJaDwcU0I9ibY5cFBol0Yq+AZJJpUlzhQiBjMtI32bmaHrlRJZKyYtG7l/ql0ooXKkn825BKqrY",
+	"hsJiujjClPfAJi7bdHMwZBaM43bTVowqfNtwubeoQfjjnnxoG4W/D23L+Kpr/psgnBX9Kit9qs4n1c2m",
+	"Iy7zXCyiPVdPaV8IiT2yd7CkKJFfqh2sMbyjxhkmoyWxzvRtWzXFcUp0g0DheFepy/p6ZmyeRRJ9/WAj",
+	"Cn20nL1X1LWXhF5O4RsTSYloniVgVjXMJ/D1f/6br/7+Xz37g7989qNfXpFw4M15Lo1hNZoT1M5UHK2e",
+	"90ndWfpj//ZIkH3kqJD7Ju/TPvqY+vYmcix0dh4Wu3po+Uslsp4jzHuDmOyXSz4uFLny12kRjfs4V8Rm",
+	"jtG5s9rml22soZCfYloQli865P1EZJ7NGhaXQ7x4J/ji0BJWC6G4sACIc2jEuYJbEn+wNHagEBng7eAK",
+	"p+bFeHep8xfm5PX7vyD/n7OivXA3YDwU3y1NPj10MIOGut07vH/IzEp1uC7KL4c65rtHAy77Ax5vlsS7",
+	"++3SNF4aXhJLcfeMLuRMDPpyIJ+ukl2RSmC/c82vQ+tsrcNloesD4fDl8wB2wGPoiD6XVCaquRrEzFLC",
+	"WpoB7GOSz2Ns9Xqimy2PUh+pNLuL75qvzirNracx5vjDK3UWIgowIBoXsYzywiN9blRziwwPgrGHnVxn",
+	"4VimgncHhl6HBRQW1WP8RBYAsPKIAvhGRAHTqtg1ZfxZJHgv+RPGi6vmj3fAI0JGgyqbPM40jZprFvdO",
+	"ZJzZ2puT22BmdshGkOBAm2yrx4Y+zHPm4bsV0W4cPK6tNmyROGeqEpPz1+btIigNldmyKa05vIKHN0So",
+	"TvRvQIiZrcWFGC30soihuKe3G8WqXwvgnUvFaLjGD/Px0t9u0PD3HTdy+7Mdvv3czYEeuIng995s4MFd",
+	"N6W8f5gX/PlRYXL0hpsh/H2UT9MBzK0cuTuDR7diVa2cx1X4Nwr62LcsqpTDr08FR9CiaV55EM49RN1A",
+	"3enAv1exZt4uB8Xr4+gKNW6PK+LHIEJhaW0C1GcqSTT9TqBqjjwsol6YNtmOR+Ut3nvg8ObWabTCuAVs",
+	"ZAZpiK5mGYhXNRnPvJDzVZQmZwSZ4epIhYNaVRwnccsXUCamyKhfZKWYYzV6UIkjeFzED8wLeeSnhQLm",
+	"4H6ZW6Gp9AUgF83BW8CG59W2vcyyRtlBOF5RfVjTNjkzSYh5jiUBMlqFAMN27V8U5CQe826WTEvju+Y9",
+	"klBrzCb42MglLrEfJUW9GJMkAHNfJIliGHIasKkap4iUGmuGYam1+ZievUbJxn6kyzJYXY3VsRaR9ZJ2",
+	"x2lqttevvxiwiGPR/aGS2WAuqT/i0xUpOpQLXO1VKjG44sswrg30wbJChra5R+UrmZYI00nS7lZHgPup",
+	"wnAptBC6WPHIZWZGQ3P6ADOUG1YUkcDqatvRB6V+l1yoXxNSeXVUhbVSdHTbWQ1LcumDWqqSpWTtocIg",
+	"lEyN2j7K6cJ77hGyc6AeruKu+Mi+tyjJ4p40y6exfDPtO8QF19kRlgUC7xt9HyJ94fQOyxSLRCa6GWhk",
+	"dD8pWaO+QTqGmxptgDs3M3iLxVM9swPF3fUjB9ZJn8CyDDN4EtcP1glZ/q25mOXfKg1a/q2ZqOXfqg5b",
+	"tsUiVuXgNItCWsU1myxNfzfn+br57GrNQqbHK7cFuU7PaQAC0vvCrT44m4sIac2J9YzdZw3/1VJgfKyO",
+	"onPWA9q1V+ziNspqMaoqZjVytCdDHVxWWIa6NbMxEsvsVYuM9YXkgW+/BJGNSznZiGs9UelSXKMH9r2r",
+	"434XFaFoTv6GeBcLbI18NKKy1ni84JDGmnUgeStTeeIMeo1ErlagadCIpQS+DSLUlI1UksSyb5qur2NV",
+	"PcddO/aKT9jZgP6MtkUrxRG8/Ny03Nszb1E9BIgN8SRFAJHMW52XJqGCjZcTB652RbUME6POYAwk2f/A",
+	"kc394pvrW6IrbvI3+2qsL+QtEaUeVd6bq2TxV87e5Vwun57qTAzbfP1ktFlHbquO8l3F89KfHr1e8uyN",
+	"qtwID+/0Ex5nZYoyIvVmCuzZLO7ZCuJgiD7jMTCU26xRjOVyxo39xjLrxicqja41SoSBc1w9cOR3x+aw",
+	"H5nttgh8Ou4ejlFdnvVbAT0B55UhMvbmgmmUez+ifiLZ4YN77FRMsZyPcO9jXXWMrbb0XAvAuA3fPDy6",
+	"d6d9+NHxd9pvYP33UWrWAVQjKnN+JlLGscKOzngKObpwYIHpmvHnkx1k2QjcPYKnIn2vrDr9oRtooR34",
+	"YL4hLXS5Eoc0Xp3GVECMXrS0NHzw4ZGHw4g/hmbekJptWsCv8wyz5FQPddt2mEu2o9jM46nZwJgqcheH",
+	"8v57Rx8cMd7tilGm86gkZRbuO8fHDwKmM5WKPIWPY91P888HSmf9VBz99vvISQhWUNuIedJJzRaMRhqY",
+	"aQ4HHpxIW7J1GPisFwLsqU7piTyRb7xxV56JRI1E/Y032F1gTu8efXjfQk9RfiE6sAS92mLhkxMgPScY",
+	"bHtiCdBJrXVS0whTclILToAcndRa9Xr9aVhnhwSg65o1i3AiyQBtVGvTaOgqgmpzOkUS6RYmU4bwdR0t",
+	"/5TJrjNzp5k5zzD/Uar6KR8CFeikXMJi1b2vscWQ0hJgNeGRC9SYpEr26+y3x2YxIKpHZIXiuoYvoGMu",
+	"UgL9A5HoJhAylwqcoulfYbe0NqH1hlEu50ioUYJpD3cGsTSTVSm7K/tJrAdwBw/h4OzY+CRM/Axzl0PI",
+	"4kjILO7FpDnQT2bsKoNoYNARpmoMtl2I58txxeq037TVPNGKdXmaxgLTUFG5GAgeifREMhb+zg7JlTv3",
+	"okL5V0Ivw/LJlPtZQC9j1xr74JfRBUh1R6glCx+KLJ3uHPYykYZ0NI/iz+kO24m98QZl1TIAWIcStbZs",
+	"MfsgfvM2lvMyv8F3WB7Kf+2mea3utWEmbMZlhhlLds0ODolpxq4fsPfiN9kIBDjzS50dMp2oCdqDWV9k",
+	"mh00Gm5j6plSbfOCTdSFpHAyFfXiRLDXwuE4yeIRT7Nd8+OOuSXh68XpNBpmpHYX4DtzK/auXYfxGGKR",
+	"JLTrZsvvZW4qhVGbncOBw4m04/H7giTmOKFKvIacm6F5sZ1GXAbui1cYAC7wzmBtOKq8yzVLRC8zBIam",
+	"DigYflfXgkajgbhaJCC7/Gj3SqPBhmLYgaLUebXug709urLg7TMNG2HZZhu7/ZRCZ3l/+3ssEWci0SwS",
+	"YpQXfbS/7+GAKA3cLLbKeFKnzG0kVtirvzFIQmgC7rlLBIf5eQeQjvP7ikMUgVkwK8O/8QY7zpkplT0R",
+	"M8fVfNRRUYyYL97nWNcZKzq/PU5BcaAX4V6ZAY1HLFMn0jvXRFylObrsYO9W8eQOx91BWGdHikWK9ahR",
+	"czo0zsh2rXqWAEwURgub0xfLPlWmmPviRLpPmuwdc4RxlEYFNLQaaPipiNh4VGd3lM6Sqb33M11DBexs",
+	"nEpN1eFQZXI2UBwOBKnWT+RsU+ZHCGcOcHeMmgWjDWxhcPMLLbfZFbxLQaFujgPciVPynwYzNctshHRw",
+	"Im1l44BlvK8DP5fFPCO/ovYKYWc8i3UWd2HietzBstpOgjC3uOBZxvANs92IaTrg0hxIj5SdyF5sSO7+",
+	"Hq6WW/sAKZhj8ki1gfoZoh33Cpswu9LgkkLGGDuR4i2R8KmIiBHCGZ8oCKLBjYQecCMifLXFDh4/tj8E",
+	"GGAiIiC6RXWaPs0U8RztPC5nPImjE9lNBfBEnsy0I0Vmzpcv815rwBhshXTMQrRHXkm8hnsNj/bfpvut",
+	"7cANn3YUwAhdjkOgENQbJ26nZq5Pz4icjMLSzfbRchGxiIcxLjmIiBHVcoHVvJMKDteG01PWEVMF1obE",
+	"fGZ50q08AImCJUL4vU5RRDmcCX7G9YkkIQkehHV2J7cqisfmSMq+HQkCNogzCBXw7Bdgp8T+AtYZZw5c",
+	"A4GqsFRKAVOjiTQYjVq6zo6NCHsi8xtGSIkOIgJGBwgRhlDfI6rdYs0GtOShOGHTVJEq/xtqOuEL+AnG",
+	"PGgGBbdhU8nHN/eGRb9IRT/WmUgx8GKoRWJYb8eZtcyH+CVUVtX530bVynvOCQXsBj0tpyXAlx7kl6LF",
+	"9szbNCdLZGzDQGtsp7l1Cvzcrrf57nROUuzWxam93ti9mUGL1pJUNntujwHUyfI1FB5ZmJmnI55CCu1r",
+	"n+zfYfAeAwf/4+x10tRccIK5Yadi5OU4g1pjLhZaE1OB9D+mV1Ap6p3IXOPxlFSzd/AumepsLS0QZ2IJ",
+	"pAMBfzSL+9LcNyuCZpDl4ur7mIkdOpOChed/rfE6FQTiLijTDFOj1VBGHqgke635OrEt9zJWYTTThCgm",
+	"oFESIvBi7SLjXtt73RBlCvR7bf91oNF2CBi6B5mRFKxA4Xo+r+hySeGUjBdqC1hhPgZGIE9kXh/gtQOo",
+	"NZAXN3IVmwybmmoCrYEnARvLRGhtjRCuLkGcsddsFKK53eHrGOCXxRmYoUBR9ryTrVqj3qw3wOwD2vcO",
+	"XHk0jKho2u5MM0RGObh57cZ1MKBgCajmNaOOq5GQfBTXWrX9eqO+XwOLzAA+t5o/3O5dnog026H4Qkxg",
+	"7wswLTkl715kBhjr7NC8+9C9ShkfAlP9K6qf5a/smiaAqgPqy5KXrffrEWD5g00SBrfXaKA10sXv89Eo",
+	"oZu7+5lGgwhaDZcmhfjzKTg4waRRNGV8KAUbEVBAvlxPg9pBo1nVkRv57keSj7OBSuPPRYQf7S//6G2V",
+	"duIoEuC4OdjbW/7FPbzK+P6t5e8fK/UBl2BivoYLu6z9TKSSJ/jB/krztlZHtPONh0OeTulA5QsJBMZs",
+	"hxEjxcTcVVs01JBxgM2Gn2uP8ivBEQ0W4mN51OZJAsGbI1VWgvLQdQaXXFl7h+FzpmXTH/AgDAF2tUvT",
+	"cSK+pW3Isy0qFtqLThUtu6dSTRIR9W0JZrSlkHNDq+TMcevQ5zVhC7lhQTYKWDZI1bg/8Ph2ZzrDoyg4",
+	"tDPWRnTWLJuOBNvfu3H9BhB1nBMZPFz53lijwII6scxcR37ZXsYTJYUR51HBp0aSxA3HfQY/m7dbtrK5",
+	"W+QBBI4yFzeGPjESn207PBVmKCBEKwt4EWOkV6qt7m3jPevsAyfcZ4NUCDoytJFGmh5DMUIny2N1QvON",
+	"2e9YIlKXt4519onhRDQI2+WAR9QBGUV68ZmgSDMdsAlPZSz7qEGQXG77cBBNho2gvQoGOeSS90UKKGJk",
+	"oSO1gZ8KTUbZk3Gjsd8dpwn8QyCl3kMarcPAlaQ/9FoEwwfIu2aH/AUxBxpkesZtlJyZpxkuSAt4RKzR",
+	"z57SXOIQkiDIipwAhG9RoJ1rs4J7kRiOVCZkdwoW5EcukPhNFU1XIPDkwKGgtnw1zN9gy4AfiORyIgFv",
+	"giWd6f1uKgxlMQpZrVX83tm8Z56O04Rs763dXf+3Og2ldatxax9oHNo1CyOxB97QKg3hG2LI48QQM99b",
+	"W8tdMjQ2/6zmY8MNQdgHqnoLTY+b5sFe7RHwrw2YoHWbPy262Si4YANGPIdeB9AU1j+4/rL40X21vcbe",
+	"/k5zb6fRPG42Wg3zf981bUCJupYcJwlW4oplvw2FUu3DAdftmcNB8QDly54nI9Y+H5Rvg6V7MOBmMZSv",
+	"aqBwpnBEM7v4yJMEm76T1PoWapvub7WAc+xRbxRRVhAIPuBJT6VDK9RcjSTUWEGyuaNkL4nR83vQ3F9J",
+	"FHqfpxhydtC8tspE9HiEGQIfiCjmr6KQdhhhBAfxdCekrSiWYfzVI9PmQq1j94l3fZ6i7JaITCyU4ih8",
+	"xchnZKHOs8Tw86g+x7zegh9mmVcZYVu8ZG8pBGe5siN/sPyL+yp7W41ltNkdecVOLm70RRzeoFwhfkdk",
+	"qxyjLX98dfnjN/Tqv2I3+R2RnecaF00Da2kp9lTcV6ChjGw0dfFcvA2+0Dw4ApywieBnQjOjOOuMT9lY",
+	"Onz1sHCzQmfpVTKZGi06HKdJSKZFJX1YoYGgeKeB0hnha9i46TjDSM08OSPwamUwoD1mQNRJQVXXWZwk",
+	"FJLCM+uHmGeeH8Gdnad6mypuJYpS4Z7vb67IYOT7Vo3ZkulvsBpz6TLdVu/ZkOfcIap5earPmGjgEmcL",
+	"vPaKOFrGiVjLyQJz3zpYzuVgQRsvLOUlOlaMCj7BUCKKzpKYc2MjLPNQHPKJJEqdYriE560AD0ye1eVa",
+	"AdFkIBIMrwh7KnVuGIrY0ycyt18TAsyAkCvyD+kV97HNPkEvBozABrDpMcbk5fA+bjCxRo8IuHO+QGic",
+	"L9wHX3hvfgFOBD1QiXkDq71q9sWJ/GJnZ2fu/01j4YTHWTuLhyI0LZE/5gswx6skMrsXjR1qhw15SpTs",
+	"i9QMAieGomGLAgAyiFkhdxHEAgYsHCoZZyqNZb8OXZJLw1tXHEo3jbO4y5Pc72UWEn4SQ5H2hexO89++",
+	"yD1YbuwwLfB7tyMxygbmLfgTvPc2GugLvxa18+QQLs/tYuQQhn1ShEaAYbsZYACbjxKewVpgU1/kPcBA",
+	"jBw1TkU75RksMU+SYH7QKrWBCV9gmB8n/771B5mlnMQyUpOAcZYY/pkyPTAD70FVytuMZxDLAPFTw7Gm",
+	"5CVoJc+p4rZENkQMQvJCHuNnxg+BOoH9yfrnINKpgFKCgVIUofOFHUqqhqzBMsWaZiIYaDU72cBNFRZo",
+	"pFTSHkuIG4nMCpkHZqFmDp6r9ePIj20HPsVgDvoWoEcrzwZhOOo4geCYL/Kl5zLPuhvwCD2WtPoRAFP0",
+	"zKGxF32kACQrvxG3bf4DtOeucm4xpMPjAnhNJ6Yld5PySzizTB2ecNkV7URNCkM2s6bfgFBAjG5HJGoC",
+	"byGOhX8/w0RN7O0Li4g/lZ3b6J12lqpxJxFzI+jGaXccZ6yTCn6KDm81EtLbitJ2CQ1KtyEIyYzH3wwX",
+	"NIQewi5Pkg7vmusKUfoiYlyzoTm6Ls+j7LZI2kepGPVnLr/9ompoUaxP7WIb7ZcuTGLHpocYgY8HP9as",
+	"lwoKnYfIcUzzyhM4ISpqrIVu2TUfpfEZz0Qh7cTQuu/cOzr+8OHvtt+69zCsuFm4qLg1PM2A+Ptr6B5q",
+	"R5dUj/XERKTmHOuAZcqc51h2kzFEEVGio/uQfQEvFvuaiM5AqdM26YamJyeufjEju2YWxK3ojYa7k4oe",
+	"OODNjpYzlGK/OuOZMAe5HcW9HlTXcucEEnX4FFifyAUOGesBhXDKbpzEGNZH44r4NHD8yVDMG7QqZnDA",
+	"FrAfIbtwQop/lZyXE3nocV6V0uFzrm4bo4/RXh7w8SAejcwwDYHwFg0iyMyz2fwE8rbnQehL3OVjALF4",
+	"ga5yL3S+6J/2zRS8C3miZENwEkktqIH0UGvVrFTgGQzMXJqPgppb91qrudd4ikXJLKS03yU1X6D+XhdE",
+	"EmsFjF+CwL1RK/Sz32isbSYaJ+LF+LqtpcRfcXqyik1IUmo/QhV4kjCka662ZWT2gfhW81aLle8nDqsY",
+	"91Rr7V83s5oRpWut6+bhOEH0+73CrmE7sMNdEVmYPHzqbSNZkFYwOOU2paCGVzsfh2nlIixNcECWWJnG",
+	"idg6yrcGI+col566fYFmot0ndLEWesbvQQQY8qNU5OFcLq8DJK8MxAyXQQaJGj7XsyySHOh5fmdXDQVA",
+	"Si72qY8JPvSV86e/ou7xcxzZZX7x6qOw5aNbPlrKR7d3/8oc6htc/PN40seJuEgvOjm/xXCUQborJiQ7",
+	"Pc1xMYLCAk0ey4SRAXSByY9wxAJGOVPaU/MAmZtBjj7mhLtwdkD2FlPWV0zJPCb8s3HUzyFDpJhQpjXF",
+	"ndv4tVgze69tAWwwp0fWzJYNYtmH723yAuVM4thuz+Qy+PHcLtvBWkknAwV1OFyOAtjd1w8fMAMvDx3w",
+	"09YXZmPaUAOd8USEiyMOxjky+Wa6b69XUEAdDwCfOVwR3ILCW7PktkBL9ywtBRyynAR733tPb22mp76I",
+	"UIYtd91qqds4iK1ai3EQgWVOhksST70EbdePh5gPC3CMDdKUZReQf4IcJhQAuAyTs6lL7KFTgXO1GCLt",
+	"wBlMKfX1RPXbEZ/qEu7jwjBKQjBmB5hMbTegXscwIADsBkSt741FOs2pGlUjWOuy2zLkT4NFvVtMe9qV",
+	"ss4tAfR7n4NmdihwzTKY5lVGgDS9fAj2tzWm/z588nSFiJYrDH9ZzEwJLfjTJzU/PxSYBrKRwuPO1D02",
+	"8wUg0htBzpEptHCeJRMwGuA0wsmEP6u507W56MLZqD/gm2NwYxVbA771yHD4qDBiI0Eu5oarMX0jX7bV",
+	"RLbdrCmgMRVDnp7m48Wb7S3lYq5uaMOSAdoCIWYu5HjAkA638jlZ1EPdIjwEkH3NrMjzfONgj2n2Wu5+",
+	"ut5oMP160WMBwgmJiDcO9ur7Zk0L8NAXJCCsE29FNHgbcHX+gKtzx1pVMMjdJ5Y0PN31aAdiSa+jj8Ph",
+	"uBehQl4a1XXPlWwE5RGz4hHiYyarnR1aeDVvSEMozcGnjFMGmbm+twnJzcFtQpD7PN89zNuBgZ5L7bOU",
+	"w9PJ7KMa+P0HCHSUCtYRRsnuDowYGNXW1dUOi7O/Ko1ty1q2rGUha7mIsPvFKiYcqq2OudUxN3Od5pQq",
+	"VyodgMX54+3HEUJll2qWd3l3YI2cRQgWF1eEWGnTAGHMbJxRABwssOhfgQ20DRxYWTALORZYiLLA05wB",
+	"mdBHpkFwubzOFRT45V0/YArH2wJD7pBHAkC2wLaKACrELNF2PLHILpB8dqRMHxDi/Jnq5LAvfaFP5NDF",
+	"nc7hK8Z5mBgZ5ckmTX5ldSLBVcyLn9maHPRynbA+MSR5XgVnmk81G6gJRKDZJDWVRjZJjmKuQyGzOJuG",
+	"zP0TiooWQqvhPdrNMGAh7Sf8E3fU/BM30/zLbGdI8ZO21CuhiBfiVCm6M7QhboWqsMVwSnNeTNP2RJh/",
+	"05lw5daKPeKHftpW231MHRYBfyzOWzGklo9iWpC8EIV9szjgUzF104Ndsd90eSb6ADlov8tXgo6xHXtI",
+	"WV+h7R1kDHO4zYTpLzrhpfOFV+YXtEgMtBoKxCv2JBtqwJzZ9meqU9JGfsxdA8SyweWTKYh9mAnetO2g",
+	"qBrxqSsAD8GbXlLAcGjWJ4mlYOIxEuqARSm2qlKGxV5cD1ScFU8uNBa28oG50q3Uj/VYcS1YyiX4wb4o",
+	"CTEEOxWQuVXMVPZOgk+Kqh/WWdhN4lZIoeWw17FDsbNkx5ttoQpg7TMuq4xNvJtBQcVc3PDqBjQbm9c5",
+	"qTBC2dlZK5SrXAxkojBqCkosH7d7v3Tg1y533IKGax1mQP2Kgwe1Zae5cPRtr5LA7Az2rmbpq08FpqSu",
+	"KIWaw32I3yzrHa5mrBH6S6WYD1IxjF6qhuVm0AUl95b0T0kJbgwVXWdqo45fRtMnrRLJILWAaIIjG/Bn",
+	"Gyvp1GzJLgDgAwesVZ5Ur2fruVcpWrj2xa/kbEkk1NvofntUwLszhesV1VrNG8VCx7VG8zvvvHvteP+9",
+	"m7VCveJa89ZevVHfq9+oXYZJz1yDdUx6dCa3Nr1z2vTMmYx1ZljumcgDRCpsfCRJbWDly4EEFiQG37Ev",
+	"vfRpwTSTdU80TH57pM91pHNg0YpD7Ba68hAXUoLLcl5oe19sxsuZirulWIy1Fv3mWPLH5k/MggKLc5ZO",
+	"24T5WWt92gyurYNGQpN/UUkmbm4O6b3W+vTRauE7Ky9HUNNxX/IMEmrd3Misul6IzPkYo1vsxXZKmrw9",
+	"/Nvcja0BMgc57DpqtRoJrDQ42s92n9C/ZtI2ypInclK5hSJ8daEIrZEO7EcOG5ssnKnoYWGXtU9gdSLG",
+	"4mO15TRXy2m22Q1XBxe4LjXPBdq1RFU6Dveh5O7FQQSuGYlv6cqVBOP7NGVTodxd5plQ+/krDoLy2lL3",
+	"iwmZ31LCl17m3kYJfOMR+S5OTrdF0iqDAw692vVUvtSiM0Epe6DB6OfOK9KXGOxcRy+/xQ7nuZbFzs1+",
+	"a7I7n8kuL+pXZbNzS72a0W72tLvSjBOpbZG+3OsNbj2lhf0FimpDZT+bzOje0+JMpDzxymQiVJtpDOt7",
+	"E0gYBKLYbjtTDCeYiLg/yEoEEDIrEn7NCzUrjhIey6UQOsTVD+98cBd2FGcmouoPO3F/RoCo3blvtpOa",
+	"ehN+x3Zqrf11RCPs5qoNkiWrsrl4BAu5QfYdLdd5JR67gitKPHROt1bGrQCTWxkd8VqRaC8XX3af5Jds",
+	"FVOjG8HW1PgKmxotiujKpsbVjuECW+PCc7VlIhfARLYGxCs0IK5LqDe1IGI/F1tiZF37oVVqr8R+6NGJ",
+	"TaVvexc9Kbrsqu6tLx5freVwS9e25sCtNH0+c+AFCtSQ1VBtDkSq+j1LT+l1yBylXB2VRnm4fCYeZxan",
+	"XrOeOSRBXnw31kwP1ERaSCm0lw05AEVJKIhPCNEQSotFj0MoAh8CnJWEmsoI6ohkGyCjQy/mFIsNm3YN",
+	"c9KMs44ZhYi8BAmB1IYQq+ysYCAdgaNmnamz6BDqFMBt6SpzJ63jHCssi4P2aOCqpMbwyqogbLspmDrh",
+	"MlMCFkJEr/kH1GbCOgZRLPsZT07bZjAh64h+LLUXdG+2EHOWulyLvIZCBoUcDlmm2HdziMwhxM87YPzu",
+	"gKe8m1EpbM70SHRjnrCh4BJyoQ4x99huBi35JI2zTEgchULDs+Hx4bdvXqdyF/CTHvGu0AS4rQdCF1My",
+	"PjcXpCL2/HsrL/WR4Gl3cCweZ9+08PNVuRKch/Xs1XR8tyL3Vdu36e52puhyiaMCVadtKSXqetwZxogT",
+	"YKXwcQkFP8pUKrBQuuuNSGmdva1SxiUTj2MN6YkuWbPnSd+G2Dv4+KLYTRd/bBpPBE89WMJjSsIrlvln",
+	"Qx7LjMcSazbQgBAkIczpYoi5cAQ1SJ+SFL4/L4Wbw1iHl9s2+3GeTj8Y+2R6c0Ecpw73cZY1O2yFgGoU",
+	"Yl7TjqG+uFSnQoxo6ODG8CzilhN/+oRK6VHWBjRYa9Wa+7caDfifRl4CvdaqjZu1p4/y+92ZM7V7DfMs",
+	"S+MOutaf1LqYDfL8J3/17Bf/0UMQ+PjeA3PAaRS1JP4tmn+9C7lDRFKf/+TfPPvTPy2OZY/GAkOuGkWB",
+	"BVm6rbms5X3Co5lu84W4aRbiZslCGNG+O+BZW42EhIfq8M07zb19GNYagj2O9gVEMvdNBxcQptAX0TK9",
+	"JBeIivR/q5psVZMNDP3KgcJ2czK7FitboKDsPqF7vpK1H77ZYrK/XMZ7u2lrHplF1vlF5+AiZe2lFiAa",
+	"yfZgXblFe6NTFVRatkG1HPHMKyVsBZBZCWFVbv2RFum9t1DXvEhrwaMSYursrItyLd1br0DoFoCerKcK",
+	"29lvQ7fOqdqOrZmtMnTLLvVmoVsFS1JHJEr2NSK+CwtglKuKUN5Ng8GqC7jyYRTzpD1KRS9+HNbZkQvf",
+	"okGBbQor33GGrwVMj7sDxjX7dtOIO9++AWquZGEq+gChEoluHAnd8hFZlo0Mv7WGNvwoYCLRouwTrKCJ",
+	"39TZvV7et1fkLWBxxjqiq4ZCW9UamgDVGjxgPMNykK4xzwSIs4XWEfcQFNHCUEAXF1Dnlqbp5kNfV0ay",
+	"QQMvNpKtyyWP+IyCahfIaJiNxl4tqHknxDzMSfId/N4MoY+n8c4h3AFztBa0e+f+XKs3r+fNfvXLv3r2",
+	"p39XCy4kKwD7vfLQt9nZruLMW2FF8oW+v2B9rjgbwC7xqu4/PPnb2LityuzFxllyuCJXXODKo+92n+S3",
+	"cCVt2Y5gGxv3KqvXyLfXiI1b6Rgu0r4Xnastl7kKLrM1NVylqWFNSr5x8Bz0c7HBc/d6rlZXQS/KHf29",
+	"GFuy6kbg6y5QPDMT6TCWgnDTA8Y1lfA3rdLqbBCmh3TrisL0cpJ1+Wm+VIJrXUJwxdF6W0r7csvzW5/Z",
+	"SxDOd1E6QMTjZLqTqYwniwtLpWoCxBnC8iI+9YpDWqhvukg55HLBcMWzTAxHmQYD2BRCRAB0m2MJKCiF",
+	"AXEfo1SdxVBikkvWEScSOkoFRnQBtvUOOwS8Yapz5WClCTF7qGScqTSW/XoWD0X7cyVFWGeH0g5i1sIG",
+	"2MWScMGhTBYiVKeCcInjrMV4PkEKVzyRjKH937xDkKbDOJJxf5BhqGC3K0bmRwDqJNuYDZDj5lHEp3UW",
+	"uiIPIS4aAJyLeJSZCc4PMRuIOLXDMaOYcO36CthkIKQ4EynW2uyqoaibNQu7Smdg9Qu16JsF16GtuWmf",
+	"tEdp3BVhLgfQSgx4BM1ikxOREqM13cWSNXebjUajYaYWdsdpKmR3GtYZlkdpeGZIaB5Gcwy2VZyCLkQM",
+	"1dknpvcBH42EpG231bi5zqiOirahgMNYa7PV5mAclqahA5eHYFM457gBXj46nkiIa8wFAeIR+CaKEWbv",
+	"rBCQFy91xdLMktcrgKffMvfsGK/ZEvjpYx9S+zaEYUV8qo18g+fHrlNF3GLEp+3FkL21oAgvvQJ477Fd",
+	"fLj6dFE0i2U3GUci2nCYi+B9NxgkBLdaXGW3uXd4kswFlfVFBoFhIG9S1JhCwO7Lj7+1Q1wIrZ3XUFkZ",
+	"+HY0uhct7RRWsbxLuo1temW1Xj/Aj47NN1V9A5mFPbF8q3yRnei47iK/LIDPljaCGPu7Zh08BGgk37VW",
+	"Ez4hVkUP9ovozDUqkACpMDqrta4dXN83X5U4D/i0IAjXgrxAUa3VbN68ERQ3vmXEY1dZwWwFMQszkOZB",
+	"obpPzTLrdvMyoJxzqrmOQ5akma0942rdtyDN4dnQLIojI67k0mKFRzc1vLwbJzEetkVmj4Wya72rzyrl",
+	"VyjwqybAAsJ37h6z6nbCuicmQS23OHMSm729bCBSQbVkemqcghN3aEYxx/vvQrmLLfffcv8t978c7r+c",
+	"TWficbZL9CFvePY8lVputqzkRZjGF3ESxjW7c/Tx5TAUFKp29HBxvNtb+N4dPGKrlb2eqXKmZynVxZOe",
+	"JWLug4GS4u04yURaexmT1oqbsI58OLsV2+t9xZLi7AZUXua5nVriWS6P+zN7P9MS5q9pNvKSxbiMCgGC",
+	"ARuoiTWj2Zi1WNvUU6+ir/mm2pM0U8uujl2HdfaRzXUroEsIGUEs3tSaFmPZdwY020ZFqFzxTrywiLnC",
+	"m7Xnf/mffv0P/+arv/uHr//k58+//OOv/vYvv/4Pv//8z/71sz/6mU3RauPqlmVqucp+1v0VbEQfXiSg",
+	"m6+rr7Yoq7jMoOJSUIt1W0OTBG67eD1X8I2Vr/l5lPiZjVjNVzZzYbcxcFsX2NTmJqNDZIaiY+SAT8A3",
+	"ZiSLBMPdJytllM1R4m1i2UsT+TZLejaXR6oi3VY6HVsG9M1jQNubeHXhcRd3DdeVgi8yTu7Qxqq5uDje",
+	"64luxiYDAXbHMl424WAezG6zsRYW/EFkufcZuJ0ZQ1VgWgmFuSBB/tmf/sfnP/mLTW/fi0OO2xLBV14K",
+	"X5dsbqXw8waiXRSNXipx7wIBBEz5jYh5aQHOh6bNrSy2lcW2slh10lmSqMn8TWeZYh2IDswAm5ENVSou",
+	"7vqLMww4qXDo34WfQQjCG61S3cLA0JCiQOskgQG6o40MNXKVlczoZRmJtJ6oSXvCUxnLfhgUnupJnHUH",
+	"0Eg34fGQZUqdMs46POFm2pliChO2JxA4mg1SoQcqKbafCgBLg2aiND4T0sZVdtU4iUAsBMMvlxHriD6X",
+	"pmHzlY2hdJGoZrEDNpZZnHjNdxVGj870ah+3/FBO8x+NKRf4Ok9EmtV7cUrTx79ToVVyhgsoGTyjoamU",
+	"mZYIsU2PO58ZeTYmoZjs2diI176SybRNRYj8NnkHI0Ntebau6UEmENqZqSQyS6rG/QGFbOJbgO2ppLBf",
+	"J4mr1WzrDeFHSlLs64inWWyOT53iRc2iQCWWLh8KOEoY1yAVc++im4BmSmGveZit2SyAIR2qMxGZHcPM",
+	"lbyrmZ7FY9xEANp0T6NUjUazD+Mhvdoq1pbRaigw0gIGY1s0nffiROiAUXNmhU4kY7Yht+Gl4al4oVZy",
+	"ZOLVdO7L01hGFb5LeLPgtvRCOq41gtowli7CAxQuQ7Vqrdrvffp7JyfjRqPRePTGb9TWDf2wl12lS0Is",
+	"8OBWDbDZON8IXzZ/KhyBddyoRKO3oCfn8oW6u8gTWtFKbygd7AXJgW2eJGXsdBDrTKXThQFyjsRARkXq",
+	"sIyB2DhUE0eg2CeG8hnCiwR/CLHwZogJ5ATkaCLUuUUIzkRfpVMW0uNwJntDMw3UbSAkJDKkwjZgOMyp",
+	"GGUUeQ8JFQM1AZwWCjpz5BDwfpEQlsMvP7AT+UZjFi3WK/LY4c4U8Dmbe9chDaMBb+H0QbxHWFC7Ot4j",
+	"OGLtkhBhWvMZ5WD/uNFoNZ3SMZxrDxQQOAI2HS/h5R2MEt41JNMezUuIHnZ7vA5VG+UHY0vZzkXZKGsJ",
+	"RQVDXIqEjUC64YZnlBHmETt3ZTcgd1JlLn59x6qvi0O67nufHLsvLpHdlnW47JweJgnz58byuW3P6rnO",
+	"asWq5sfRf0GvF1VYfhp3n3TizyHW9unuE9JdVvArlx2brXf5ZfIulx619U5apWerBGvSnrKNwSbfjD/P",
+	"o7vXLfQ+LiG3D8ZZ5SneFEOhF8tYD0pwzMnA+i9+/uwv/u6ff/XDr/72b5/90c9+44nhR2aUT5//4X/5",
+	"9c9++Oy//fD5lz+GyhC44QgPfnS32WgcmL2JMygX8Y/f/7H37T9+/4+f/eL/oW/XgGUom/2Fx6edZyiL",
+	"jbJGXhNRfnS3aAZbJ9JGoVwCZcRSgoj5Op2xjqXQmLbClCwtbL4GwZzjzepMpGexmFRqxh/p0uShDLK0",
+	"+uNU2ADeOC2kk7tfQW/O2FDpjB241HWVRAHViYZC0JjqYN9rNuyL9bJ8NZ2lgg9DMuSC7p2n5qN5e17p",
+	"fUdkH9rJXoIuusiJ5Pu/nNoZy34bDMDaPlRJJHTWnvA4a9P0a629+rWgllrxvcdjUC0b9QO06TX3GuYF",
+	"ZfhMs3mrvvfUpqfC+1JlbSOWTcF8R/+6lb/T9l749IllmZAZwW4gpjPMvqbjhGyZfu4reNduAKcDBccf",
+	"ImTjjoSMzESlOWHNvfxBKjJzB/aD2ihV5pTGsl9rHTQCp+VCFnCj8fR8KrDd8mU0nU7rVo04V8zSHFWI",
+	"NRuqYdExvopiW0aqiolNi7XZhzPvrmLXf6FpiRGfVieKnjNL9GUzxBc3bx3b1ewR2d7mcxkFZpbz3CmH",
+	"ZK6qSlM65qcArl0Fh4SuTsOayJHLKfUIoIFWgUDKC0ppG1Q4TrI6O2S9cZoNRHoi886xO2iUo8+RxVCs",
+	"C1+dWZ3bFg1QaCrnGGtmtTJn0s8DHvkUcdWFBtyeN944xFzbN95gr7179OH911sshAeQiD9QEzaEWmCE",
+	"FxTYmn8sHMs4a7Ec0Mi9ax8FhDFul9FCMllsH0BgupedSJuMaaGm0I+dv45UHcuiUfHMgGVCZ3kmfMA6",
+	"ostt0GaOZIWYTiCqZUqhhMilnlDZQ28z7Gr04kSYxTD07vUW7HMBgquARVU6wQDzZH/n/aPfMatlVvU2",
+	"OZP7LEwgCc3uTNwdoP+YQLegFCbFHngAXLbTztT/p9/7t7TLniPIpg7vnvZTrOtpJHjYmfRMpOjZnlkF",
+	"c/7GmoXpWFI0BpfRiSyRgmdu5+6T4oN2HD2l6ZkT0eOEvkX4YceFlL5YshD/andVMh7KkOD0bcVSrJpp",
+	"frHYUmM95gkA4rPXQoeCIlUYsHCo+1hN06bU41+d+HP8RyqycSrh5RPJWPj8f375/Ad//fWv/s9nP/qF",
+	"+f3rn/7VV//ws/zv5//vD57/9/+Bf9Tr9dfr7JNBnAksbsk4LC7j3nwohgHrkJr7bY5ODsJld8jeIXO4",
+	"sG4fIJqNoA7qQIiM6YHRQaWI2GvN+v7Nu99uNl4PAEFsLM1bhnRi0AmidNo7ly8jUiV8CsqQPUwW2BN3",
+	"fOYDQ4Xg9RbjDAw6gN3hgGva8EyHUCYUcNjcT4GFhAutsG3flSpjU5GxU6kmgN81JVBjd4fsoY5ijMnh",
+	"aRqfiTq7w7VgQ6DPUrEo7vVEKqAirTlH2L4ZxHzxQw7eDZWXRQ27PEnMnQjt4UJq/i3Nwq6Svbhvz95b",
+	"d9+/9/HDtwL8x92Hd98C8h0+//LHz/7op0TMD+/cufvg+K2A3b3/8MOPju/Cgfro/nv3P/zkPr3+Z//1",
+	"65/+BW7S4RyEXU7fxiOIYJFsoMapBbNTKTlaZ4i2BVs1NAPubpzZi19nH8qy9hHFzQyvF58JNozlOEOK",
+	"ahHzcEYxRsnT4pgO8MBJwdO2fTV09WPzzWjlR8dyT+RJjzMa+hTL/8ZIZQ/29ihpLOJTx7Nsv+NsnIqA",
+	"9VI1tIuRedAsMeBaZBwikQJLFHC0WFXXQdtBpL53AiKArTMtnkgI4iFPLfZl3nAe88PcIIDU2b9ADMAT",
+	"DXe/DUd+aMZo05Dh0hcIIkLuJsKhEZ5I64OvJ6rfjvhUh2XxQZhaXJRKX2hqcYk3uQKSKqjBHqEyvbLS",
+	"XJxqbpkNasNxksWGsu4atrxjjR+Lx2Z2DlQSOpgAVZSjahHlq7Vqv/5vP/v1//j/nv/kZ8//7X+vntOG",
+	"03hbpcMLz7sg23syW7lzPgS6NIZ577jRbDWuWTMRvdMxK/gZl6ICvMxdeOidovnaA5EKsPLYBxk+2TPz",
+	"G0HLtVbDW3Zsp9Y6CGrEgvCJhtfo3DypqbF50mzeuhXUQNbDnwcipuc3nwa1nBnWWuac9XicAKCzNXcl",
+	"wlYunT0GVkauWpq974KSa6guwLXdumH/1C7Mu0AaYXxzslCtdTOopWpCY15wY7QapxCZAftqFwf+Jh+L",
+	"mW+c5YhBoGiWGKmeesu46eFoXODhaMwdjsayw9FY6XDAbOhw7J/jcNgHC06EXQ93IhobHocb9jg0VjkL",
+	"OONzHYaNye9iy+WM8r2FCdj6lozMgjKSRZh2urGmeCSU+UBqm1hJVRfttKtYdcivlP+UxMMY8xacB+Pg",
+	"2tOlxtwy5bXSwPuOyM4pjBU/pxSprRSwlQK2UsBWCnhlpIBtXNvVYTUU1x+NMwWz6+bukk145+4MBSiv",
+	"atFDS/ppLKPAM+40G0Gj0XDQ/mjjm7GlWHM1mVzRLVCeaVA8yG95Azs/217sVF2QmkU/rZiz68b8nvns",
+	"pQJcn8dXr8p33jcEFdalNcMggprLoDafNfcazZ1Go9Fo3jAbDsQ/R28HgmqJeMb1KYYSwr/s15ik0Yb/",
+	"bbZ5pxuJXi3nGJj5sHzEB96IZ3lW1Zj3mvmYm3awzZsrDXVvfqi1vUuBfXcHbi1Yz/xqOeeTSo3UH3t1",
+	"UyiLs5cH/G35xJWmhOQlX8DBjBvDfQciOBUMB3n/vaMPjpg70S+IgZwHWn7NrsIqAPlXkIlcKm63z/+3",
+	"l/zKg+A2vOMBgXtf8F0/E+nO52rYicWOC9OsCMEBd2x6JlKE64Ib0JmyONMi6bkInK5gnByYRjr0y0Kx",
+	"WDPNewAM0eVJAk46OQU33fzlfoijO4ZRXYL0k/PghxYLgu0xXAvMyavXUC9ErzrEqdRae+dj39TXMp0t",
+	"l53dAHBM27i1jS8gLT0EKWFCNzqjE8G1YCmXVJJj1WDUysD5VI2XpVQ+xFdWiT3F1i4fEr+6a1uj4vKi",
+	"X1+6MFSzMGtFn+J+b9ntFUepwrJXB6firiypJ13KDQ+xbZaIDOJSMeqUAq3yhJhvaS/WBeEjIF0nU/Dv",
+	"Qh1nwz/DvNJLyOKMAcXSUD1xeiILZecHHAKucBgQzKaZmsg6+8B2aKvT4yvUVF/Zwp6AWxHZBBssETlU",
+	"su/QLegXm4zjwj77YGnWGQu1SrMQrEFjLaI6u8u7AwyzMaOZCKj1GcVGsIlsNKQeD220D75gVuZEYh8u",
+	"SAwST2BMn/AYwnbdOvYUwG7lRafsPlvcDZpwrBmPIO6UYK2YSm2UT1AUxYbqTPiRTCjnnEgMwMwjamPp",
+	"spQwyAtrtQ65nC6IDjKjeWFBQUD7jJRlKwwVXQ0e+h7vDiFpoFjvbsjTU2E2oCrB52lQyybAIdJIL219",
+	"vgbfsvp6FYZ3PDtGHlvDbm524kVWO6hchFVwDBcvFJx5aLG50F2RZp7Pptaqwcfr1QX3F/98wjDux2o4",
+	"hzDBbQzDNoYBkBejyNL5Ffn5Eml994m9QDNAE8UDOceMgHMQQ03FkMfS/IxttoqxrZAqQlefwpjd7x6B",
+	"tj+VMml22MtEOuFppPNS54Y72QRcy/OVy0NJI5aKnmH9oHZDBgNxwXmlG5EYLMfaIme8NMgZm1yF6hoM",
+	"iw7Alht+w7jh9qZdoS9/jWuWa5DrOSFMk/fVRdZZwGQiOrKURkSVF+AKCwKGpcQVVJ90FicJOfN5Zkv+",
+	"30bOMom1MPppdWU3er+uM56IsKoUQ05oNlVtVK9XUDryq9zrwRba2+m9Yx/tr6s7vLgKDVta+WprDlso",
+	"nm98PYcL0TY8AJZSn/khWL7YWIvUJs7l1S+F9pIiPfqfGxvJYi95mUft/VhnR9T/Kp4H2w/R9lhTBnKV",
+	"B8D+uNoVxpEc4UdVHgg3BFCUQkedQqPzhKbjEGD0eSzJI5mJx5mF0811r0RkZqbs0ChB383rDQ0Btdol",
+	"THYHPOXdjHKuOdMj0Y15Apm0sezXAQWNaDZawCrW4ntrLANPu4Nj8Th7OV0huI3r+ELsFdh6Ms/l23DW",
+	"+UpEbFzmzbwbI5Uksewb+RBLLPRjnYEbmo8zNeRZ3OVJMoWoBF60Urhk+tjM+IwncLsw+4NCAtz9G/DR",
+	"SEgreDqEju+NxVjUbaftsYS09DZNCWAvVK8HZvm454JSRyONSczeaLOBGGqRnAldVRf4yHo1X6R9vkvR",
+	"BZ6QSlU0AGzfiIUUzDjIshEUYQ9qeQ0OQuT3SnXgZ44ePSBRbmE6sMVCMQdAx3z3yHC+AY/h9CG18wdo",
+	"t7c91ADpZQbgUnxGIkVk62uQXEzDMGQZq5Aqyu8fiKRX6Vl4uh4vuWLLvmEdw5GZ7l7j2l5Q42ciNVK2",
+	"7QjW5QA2xu0lhr5anL5WDTcSsQ1qrSdP4d96bKRP++4qFY7mdyLWFrsN8Uxj3cZLah/QceKjkTlJgmuR",
+	"A8thz+WbGcBfAzVO7Xvmbwz4KTxRMhu4gFf/qFLr/lnFR8sOCUTSOpq4cEWUbI9lNxE8rbVqCCgHJ8CB",
+	"sWsh5MIWKGi4PUrjfOPsQx1/7j2bP7rwNFvcftyXroly3Yq0onYKBaYadUiwqryklHRDRa72GvvNlctY",
+	"RS47v3nQCGq4uc09KPEB29oIarSfpt2nvkp3Pj3OXtzVFDkKQNn6gLaKmfMBuaCkleSeZXrZ7hN3nRf6",
+	"gQ6trONCMcQZlo/KGHdAMl0ujZCTO1xuGxEHYiMIyylTgHhkGFXIYqkzwSu9Mk5QeQXdMmvfmlfVj+Mf",
+	"q0o33rqnvdrRs/BMbaWjrXS0lY5eSulo6xO8Op/gehLIhl5BPAoX6xY8dIGRzlJDYJwObS3hOsPinnV2",
+	"KJEb5fkc+LkmKEsg4ms7G23hzavwNnrc7tLcjTpRE5FWG0quAQPyKATgHwA3mSnRUcJhgF+sbRe5Uq/l",
+	"lu9v+f6W72+tIlv/9svm3748S8quo/RPziX2lPuqhiizYIlVRHqwZWZSnTnZo5vFZ4Cc7EkrLSfpSEdW",
+	"UR4BUUMqBI7NBlyC1cZWNudJoiY6l6AI0hfqlQ/5qfD7YFL0eRafWfzZvb0STxS08iat0gt1RXVVmoou",
+	"rq2fywEjrLV29gAsacjTU8MndRmWO+Fajdh4VNoGObRcK7E8U3FXsGbjYG8drw+tFy7eVck3nltuz7AF",
+	"gNvCyxDMznAlKQWRplDWiCNfEFgqGlSs4Ll4z/si6ov0rszS6TIGlMCrTEBa0Zb9bNnPJuznGOgEpjAA",
+	"5SnQToCjvETGhEd4k2gsF8KghaAgLA246oV8T1CYXUWM8pAsvHHf5FLb61COVaOAPOIRbzOjXwjakDXf",
+	"eJfsW07GOW9c0aZiXsm1pcr+CzBfj+w7l2HQoMk9qWmhNQITJYJ0e11rHdwEfEj8acgfgxVA11rN6zef",
+	"ulrx0FAvQ4uBhkhorDjvDA9CjOg3COTp2xdN667uensSR0bfpMpfmdldKHRSa9WA77vKRjAZyI7ugpB/",
+	"/3dri9VkKC3YTWMI7MqNHtfNUsBvYijSvmku/7F50/1Kkkn+2z7E/UAgF4j9aazSOJvCChXLGO5fR2mw",
+	"PNjLFeRFoo3FBtu4lt4ozQkfam+z20Ols3aevYybWvjRL45Z9nshTh5/96bhGr7pPS42ec37pdhYE8Wx",
+	"aJyIqA3Z/YWV83BWZ6fRvD77Y7HP+d9ner6Oa9kmNFaQk89rrsDbt7Q4rr2l28jPc3kcksQtZQ6YEEvW",
+	"U2lXFCg1rfcKVdfGJdLPUaGTdTwKVCwGBmQUazjhFj2KgBSg0o0r5QrIEfnHp2KUQWgpfCuz3OJvZDF0",
+	"KhhqhpHbgGaYRBjFLSZYdGhe2HowLjKKTVVknfH0jM+pyKvQuuuNxnr2exzu1aq4W4635XhbjnfxHO+b",
+	"ah3Z2i7OZzrXOVNZjfUuMFHgZ7tPujwTfZVOn66i9tyhly8nY39LXNYlLueiLXYzt9L0lUGyOmmaINrs",
+	"5bsw6XotY4g9APf5UKDfa1xy/T1htnD9NxZqsYp/IbZlkQCy35iRY3kUgcTGkwepGWoWCyfKDPlj/yFE",
+	"fwxjWXjm6pOrzmeie4X4XFv69hLQt63s9GrLTrOk9wJkqYxnsc7ibnWy/R2MHFA9NDLovDZLomSfQIIz",
+	"pU4hzRWry6cxlq3FvFf80xUeJ+cQIk5KkQRkVg/y2sLTEVQOVuOsq4aifiIxUqE/TqmErXjMu5kPjR1Q",
+	"+WEXjwmDrbNDNlKxzFhHmNFq+4r5xOKB4rRajMNcXB1fPe4M4ywT0Ykk0EtbCwkWALNYoLQxQJBieIX3",
+	"GVPSFtfHJYMfu10hIls7HmsLU0HxD6iesS0bAwu2Zz7XAZRUxiW8tU+PzP/iop6JtM4eoptiCLWBTV9m",
+	"vrfxLZ5XAZ4KDjCmXn+wm6b5Qqnpj47v1Nlb8PVsBWqXgZzbFerOhhDWWdhL1TDE4tGZQujTSRxBFfBM",
+	"sd44SZjOxAjHcSj9Eu75UCFdGTZPt9D7AuctResX5hP1xAQSiuCAQQBKCKGHZhBDlYo2/uSVcYfC/n6B",
+	"bRjDA5F2hcxcheRQjpMkZHGPSYWnYsI1Gwqux1Ag3EwtD7q1Y+bM8LmBuQxsEPcHiBZb6hiFKJfMO9Sw",
+	"tDyzL9TZkbuZrCP6scyNexRAl2dVZQUA+TKM1YeCR3mDy3AtzGWDPgGmjzYd1r0A7eDFajQKEaXzSA/m",
+	"QNRmBRWfFxqeBAEgEc/EjjlMtWCuUENQNlBhtsIb4m0m1cTsHFSNcttcMbCsiMS9+TASIfvZAM8pHNpK",
+	"/A8xKnQZiR4fJ6ZPiJ0MakKOh4ZmUwBlYJ9HfGqIe3E0htibD3bOeGp6AGp/lInRB/Zr88d3sAXzz7dM",
+	"KyVzOJwj07iommqDW5reQzN1NjBHY9VV7kwLU7YzzFHabVSztefNwjEFNWIFK67Am9M7ru03p3dc629O",
+	"XXT7m1OCgD7GDt6cfmi7qMJZQVY3gzFfZ3d4koiUPMTeBWcHjX2sD29zAiTY2y8fkp7Qmc2G5bA04amY",
+	"hnV2L2NSiEizsGP+xESEvHvKRYCXizMajjVkaVqUzqqpnIribg/54/fhcuQqjfsbsjSMtFRr1X7v0987",
+	"ORk3Go3Gozd+Y9VrB3TX0n/FUpGNUzmHxQ1vIZt3nvqyoQPvKL+de1Ag8XE8NEfXzoP+cmONZSb6Il2p",
+	"Ns36ShgQUUt2mzv7jePmdQ++LGd3VIwR//npE9gRmy+ADBXrmWXVrXW57IokMaR6L6hBbgvUDd3bNwNC",
+	"AHcsJNpoBrVojLymPbrWqLUa9ZsHe/7DW9dqrf1642C/8PBWrXWzfv0WFrIUVFlUoEDfts/2m6Suj2dK",
+	"a0K8+TUjK5O4ZetnOhELCmc2gtpY+uPdI8cEjbTZvGEfmFE2680bB+7BrVrroH5w7brZTQiQR0fCdmm8",
+	"pTFrAzzNOZ8WZhnMhHi6E3dOT4MTbY7g1C/Xms1bK5CJbcDVFRae4RGW0ka4I0i4Q0kEJSFUgqA8AZ+u",
+	"UYGGoq1KVN9U8OHCumykl/QVpOOxsdEQMCgMWD7rJkoLzeIM2GpXSR1rX1Vmr4VQggz+2sEOw9dbqO+F",
+	"6kykZ7GYhK1ZTaCkDpx72ah27x59eD8wagdWkkLnvg0g2JurvgBwTzb8ALruTAX1SuEGQkYEmweDNPPR",
+	"zDAeI92FT05qmEN4Umud1PRgnEVqIk9qT8Ng9kdcd/NTnrsIPnDTBVaXyAbiRDKW2rIWLmLBjhEgq2ba",
+	"NfOHVlHlDmmOIc5nFMs+TairpMTQfDZR6am+jZr6xCyQkcOM3ArY4bZiO4hozWt5lMXs1Kl+xgnZ9UI3",
+	"vPwHqJgMUzYzQxtEhnGBuKldyHognAtzIkE39KqF8UQr3AVOe0BwfuZlkbKMnwrU6RH4QLJ9t88oY+YW",
+	"D/reBd+eCjFCPA3aCiNJnMiO6KohiPFRIsx3sAe+Er7XoLbI6JMLgwOe9HDrXEGSzJ9MoiY6sGXbUsE4",
+	"+96YpxlU6zqR4QeHv9O+8+H9+3fvHN/78P4RLmnTaPyobUBCCWWC3GIhGezrmVLt4bg7COvsUJ8uvibm",
+	"RpSpwkcwoQ/pvWWq8BEtMZ46VwO04trcZg18FFvTUF4UGHansiwUmqlnxGYUL29ePyiIm42NxM05OlSQ",
+	"N2vwS4vZ5TuR5gK02JOTGs/g/pUlZpzUghNPczmhjIsTKACrT2qtJye1kZBRLPttKSYnRsZ4+hT2ZM1q",
+	"jEhOt068czvxnA21z2OJd9r8C0y3eKZ3gCbSgp+fy5qjsPOZ6lTbl99VnRmjJxkvzX9DCpSq29CncMYI",
+	"qcG0V54zcMz1qWn9m5w1sHrxaVouEvlXBLW27xQSsCKQzvev5fpFI6j14iTDJI95SO2ngSvUX9Vb0/T2",
+	"mepAdta1POuKspRP49GINKay2v86U+Z3GCYVvjb6Vq21f+MSqkPTuVgHjhVO8Jb8nCubwqxhZcLEqnUk",
+	"KxNc9SnLJnFX+FmtJDfYKnBYN47kRJLti44BcmZBA+Y6MC0S0YUk14nFP0YRktJCsDfk37a7E5mKkeBZ",
+	"oSFSMrmtXhdic3g/jdD3merU2b1eWefWfkj1TrFEnAz8acSlkB8nMjTNQodtEq5DFwxMzRkqK9JUpXV/",
+	"YLPztOLqZ6qDcrUtkN7h3dN+arTSgGk1FGwwlpGrxAouOi8I2apSKB1xlgqd8ZT0Jw8oxW4Ez+YXREQg",
+	"zZ/IzI6Ha5vn70CqYcV0gAqklWcVYK8ckkcHRFdDjUQuKnNXNQ8JLvgXQRqNNSMq1oJsthDtQIaWhCcS",
+	"fF1EmuERHAz8TCo2lpEib9Ds3lp/lxF+weUFU/cxXVCrGUuwtIddox1HoRXIzfxdyjQ7dN6zBlw3lo5l",
+	"vgV19skgTsSJxM/SsQS53hmn8+MDVZjcCkR20NXQMuaY8QRgQ9rpGBxHYXWxPyLALzqHexZMuITHLuKK",
+	"wO/RdfPBe61Go9FELvKZ6ixrlvrev7F+D15CcyGr3FwCo5WvkxtO+3BZkMAVy1wWX8RRPAA92luecj5f",
+	"ssZrtOk+vniRqrGyRFW+swUhC+WgEpGqYt89KcuHg6HbuETIqljodU/Sg4TL1at2A6XLk1MMTYoxwMWj",
+	"6Fsg220oFIRCAbtlKmV0Xb0S5eCnpOu2tkiZ/5SjVrm4wYNrTxfotLtP8HoujD/Pmd0l5CBdNAXba2ys",
+	"FFbSqxkVsLk2cboIZW8ZVTI8YevtuWJQSEPxbTBhj6cYTLKZUriWHPmu6tyLytLo52/2rjmY60My2R6q",
+	"1NXjeR3HLIZRVC3cJKSNOo+IWaY415GchmPUGfNlDrENbhaSxZdI7FJlubReYilXoy3x2hKvLXD5eamd",
+	"uUlI7jYgbuVEaoXA7QW4PC78tOuCu/3o09sWk4ci2/oim3nbyF4LEHvMuS3Em158MBTc8zbQUMAG8xxN",
+	"9mlzL38MQJ72h/2gNkqVWWjzEz28lqNm2u8bewcXFZiyplbkYh/APrW1PG+uNoDhDNe0M6XlvCC3FnKC",
+	"nVj2VKUCYG/CWN8zr134TZjzWD/7+z949p9//+sf/8uaZVVt/MgZBdq23NXd+2/du/9ObT6yEhv46pd/",
+	"NdtGc66Nhx/euXt0VN7M8y9//OyPfjrbxt5sG0cf3TFtlI7j//71//iL2Qb2Zxt4+/De+3ffAmnrnHcV",
+	"d2nZXe2pcYon6Rw+oVcVLwsWJ1Ld8VDIDMVYs06rXzkMW6RQcLgwFVdQDEcJx7ozpVcPXMD0UokPuDQd",
+	"gF6fjcP2YpivnS+EuTT8oyugRmZpf9cPLr6/9WqQ2jVcUoXUrp1TafIYechKGmthIy7Bye9LECyW3WQc",
+	"gS/4gsPjXzaAQLva63in3dJvBYVzEjC7kJV+6nypN3NTuy5cniGPjMJuy4GGeDmheiegMYuqkpz2oLxY",
+	"L1pvnCQznhi607AcXUzZSbjsj5Evfz4wAx6nI6XNn1//X3/77O/+7fN/9z+f/eiP/+n7P/j6P/z+P/3X",
+	"H/76r3/w9Z//AK66gEDyRPVBz0fk+9rX//lvvvr7f/XsD/7y2Y9+WfM08ijlPdgsS8bdRGrP/8XP/baf",
+	"//u/fmKkiaf//Ksffv0nP3/+5S+eGFLz1P+YaA+O0B+VzyVobDsgmgS1LOVSJ8TeINWp1qp9RySJYthB",
+	"wKaGQZrXzRbjIMjTElspzy3mhU4k/+bnP3v+k39Yy71DTV1x8VD/LD1aHSm6CTUr8PbYVMO5E5jwrhio",
+	"BLGkPq3R/sFSPTrHAQUUAGTDqeAJpRAuObc01OBy9/tSDu5qhSIuquZDfg5Xq/rgZMStE3HrRHTVMLOc",
+	"c67J1iuVkN0n5AWsqoX5gQW8xiIIIhUshVRU4v0Y9WRlA4jYzwYiTqlU/71M27xvDJalWpn4bZy12JmK",
+	"/bnZOpkByxQAAnQSYf6ZKHXKxiPMtLEpEFXFND0R4xUsp/mqVsfc/HhXl8BcchK2XH7L5b8pXH5Lba7O",
+	"gX8eUrOu0npxRR1vs9C/CIRU48hQyFIBhAMjjKjNVADXhije0BGekAkJaLuQlxpr/HeBl3OdK/UQZwws",
+	"O7TfQ9/0ZRTe9lm4tRBAYDK8DhMB51Cc6ROJwcsOhcO2UmeHeZfQyJBPoZWecvHNo1RApo+SYkGUgB1L",
+	"fZIq2W9To7dtxHgP1j08kYC84WcDDvkUIq1zcYSl4iwWE5BtNKQjGtFGB2wsE6EhZw4yEiEaHjT51pIx",
+	"xbKNbYZ1dngijQTkUYNVZoWfhBiaTYHQ4Sx5DgMWWsZi/l08OyploSH8IdS0MmMHcG0qtclK5D5zGUaG",
+	"bs1KeSXx0liSs8B9N7XU8NEoVWeivDAn8Sags3iKisU5c0aLqa6g7U9UGi0zVzj25PgZMpp//tUPv/qb",
+	"P3n25b/8p//9p8/+5R88/7M/fP5vv6ziUEt4k18ndG0mc6V1P7eizlbU+V/BoLGtJPbNRpQMSGzxpJZL",
+	"tIvsjpBNrx9GuTCG8hObhkaFM0AYouxgx+HZfUpki11GAebsEWCbeTwQ3VMB+IzgmHQwlLat6aisTgbO",
+	"6bysGWpYz5DyAvRZq1bAmiW5WecMptbc2z+4dj13lj771Z9/9cs/rG3ACnFKV23kH/CUd/FE7O0FeWO1",
+	"f/z+j30G84/f/+N53oGTd7yD5r42e/Swky6euLt1XUzjbU+vFmnfUuqNAZGgxq6nD4Ieo+EuYfUefeGU",
+	"OhNIaS+QTB9BPI/26CoqwKar0IIYBWCQNoS8QL6/ZXRnK4Girgxk/jZTMpkyzs6h87GHagyefkz7wcbj",
+	"vuSZQxl2qLfIYWb4gg1uKaIndqaMQAM9pKhvaYu06MpqhgHOAfRCv55ylpOC20YpBtxFwObwey2JuRU6",
+	"e+ExAVXZjhfE0gIqk4/RsubF/ZuNBvxPY326bFbsipldL5Y8aV8Mi7PaViMAwB3IXMB/GaWluddothvN",
+	"77zz7t7HB580fvfmb1//7nv7H1y7f+PBrYfN49r5i+8v42cITQixt1t1ZcsEN8ucEBK9mjpz5LfoN71E",
+	"tcU6XCszLKAen4XjHnBr+H2ceaZox5oGPPIQBKV4DLZXVEayeCiSWFIpZztRa1SdgfyO0XFbWIYKACTq",
+	"+2M7kVcACGnjHLFZjaDchHU+g9XGNidP5bgEvKPiMVgnstRdga1r7epD6V3AB1AFezIvIDR1feF+jlKO",
+	"NXy+IPT+I3jjpS/Ybqaxzo3BhdnGYZ/r9MMiVh50XOIV46/LQqfNnp6vDpiQRc8XH41Q/tZD3TZ/NBpN",
+	"OPtao5esxncSJfs77klQS1WC4J+Q5mImRdoO6jhNWhjIhvH7WqlRm0TjNaunOhPDNl8n8Nes1BWrSDwx",
+	"CpLzkxF8T8UCF3RNC9a/omNNt63D3PVS3JJMjdq21hgYBlfxDJXs48VZFHE7VnMVmYFs4163alQe9zrW",
+	"BXycFchoOdvffWIP+ULgG0dltwTiG04gtnL91YXMrX8J1xWhP7IH7MIC5ursUDIxHGVTFuI9C9lYdmKC",
+	"qxcSDxPaMvAbAqwXvZ7AQn1QqgBMGLF2OPESrRexZNlEOTx7JR18J8Di91TKoM6KjaLicWbt6XRxqGwR",
+	"9Q00BYBGk6ktQwAwGDqLk4QsNTyzCpYPthlnC3wINqpLZzwRJYg5GK11bumyIgIrJ0a2OHsuCVaIhxjS",
+	"NiMkrin+XWmA1Ja2/y8j/G2N7t/0GCEbGaRSGy50KTLk7qmYLjYlvWdeuEQbz3tiuszEYy7X4YN7DMa6",
+	"FZqu3hhqFx+NoebwFO1DgUuhx+oQ3VRkuFtXKGyVBkBQScZYW7B2CHPQAzVB586pmFbl+L8npucJLLOs",
+	"KFXRGNH2VmY274npVceBrR4MjQUNYQvbttGgfLbn4Lf3xQRWYTWOa8a0ZbhbhrsRw4UzxLi0VO4yOOzS",
+	"FOVjpEVMZ2qkochDLPuXobpVZBtbYrdNNH45Eo03PK2bc9hgbV9lx+iuojqAA3yUnp6vEsFC9J2EUOUD",
+	"K5xAI85YMmXjUaJ4JKKAqvPpQn38OM1rQ79J356zvlVeTS6GonPl4R7U2bKadiCP2Enl9aEdKtgFQIbB",
+	"SHy8sJcvzgQWCKwON4IapQgsLH5l30nVBLBDTbNloZBdJXuxYf4e8HD+LIcQzgNQnjz7L//Hsx//66f/",
+	"/KsfYizKV7/698//tz9/9uUvv/rbP3r+7/7i2Zf//fmf/dSWFYG16CTKDAZLFOcFi4sVis1fY1whUWsd",
+	"FMCTY6JHrVs+Vir85E/QClWt2WrCjaBmG7h5DcsGw/e3bl57upqJJhLReGQNKVAXPyqsmXg8Et2sjeHB",
+	"sTml7nmcCu29ORN8OuTpqcgQudnGl/7oh8/+9Q+++uX3n/3oL5/96X+s2TjTrkrGQ4Cy/MN/9fzP/ubZ",
+	"j35hfnJWIWx+Bio6zyS4daNhC9rDCbAvSEpCeLQgjy7NCpPNQacFj6C+ui3uTEFO3aFo64EaIS12MNR+",
+	"fpx9ZHQUzOK8+FAjuPjrhEtYCr0NmDiXhkzLWBkyYZd5MeImQW1Wg9dBM5ToDHVa84h4QCtO1QT18yTW",
+	"WQv/GfbiRIQB1DU2pAOLvboYepnxLmFKszDj/bDO3onPBBOPeTdLptANvqyFq0JmmoeKXJlKc3R8zQZY",
+	"LNdP6kLxtYUFQvycemgkAFBsc8ndL8MYSB2MkjMvb8gZGPiJpG9s5a1chICMeHCEQI6+WRHk/nZAc2XT",
+	"2Gs+5l8I78WyH75uS3zhomPyhxoKTGfLFPpdYn0iQyAKYSHXDXL7O6KnUsFCYi9wOUOXcB/ycaba9Bt0",
+	"blT7vEwZhCjeOfrYLMTvvH/0O7CF3Ksw9kH8JgyxGTQObgbXblyH2dbhmyGfso5gHx2/vXMzgP80r5uG",
+	"3nmzebOx30BrjZGThlwHTIth3FUJxLqlLOMdXSjjpyY5woCg/dJ19qE5M0ZP6Sh1Gni1dvVAAGJ5Dp8w",
+	"gOtv/oLiy3QSAWQRqmkznqZ8aiaoOp+JbgZ1FQiTG9rhTI/Mp9D0idQDo5FKYXavWd+/effbzUb4Ot0M",
+	"2ndGPLQFD6K4D1kmqWCJ0pk7ypl4TIXdHNpALL1Kw2beeDvozMWSdVLeFSCx2fLPEC7Ik7FLTknVhE6w",
+	"C0DuTD1sA0hAgRJ4J9LPjYMB4lqrXr7UhzAhdwGor97cFYm1nXV19Tc4hpeboTIcJ1k84mm221PpcMdK",
+	"dwXZb23pylyJWqtmyEa9q89qmwkWZRx/Pfb6tkqHV2WUK0jBTgixNKp2AcICnomlySQwEFtRPNasI7A6",
+	"JRDVbZjT1o42Bf+70ctJ/DD0iw6nXlMSWqsmGDW4+8TelaeV5oZjvwJ3SjJOnYVCZ/GQZwIYkpnzOBMR",
+	"VOkHWk4Jis4wIMnkQLEbKeQxIqOQajJvG3hHZJbmXi6B2KrJWzX5FVSTz8/kVuJuWxv2VcfikVBhiCuR",
+	"ZdS5Jqi9sUmcJIzCgTZUpNeScT/sIZ0us2F7/GUXSdX6efp5+1Uq/kN0SkMtuTMBqhOCslEJHQm+60hR",
+	"1da8gp2hXMDT7hzev3P3/ffvvmWUBmsfsCoUprkbXUFbJXW+UPbtYiVt+Ep7doAh430eyxKfOSzLltVt",
+	"Wd2W1W1Z3bZa4Ya88a5ndSQLIk8SQ3zjHDJ8XY3q6RKOhuTuMlja20aNkmrClGeR9ZlawHjGwlniERKu",
+	"6oBrzNO31m/frEiW14BJlTJHsm311SAPJQ/h21kUVSh1TjY1OB44OO8DiRbddqZgZCUx53c82+6W6225",
+	"3pbrbbneluttjDTj0fgJd27EC+Z2AJ6twYlQXbz3ztHH5IWT6EazeDedaSaYSo0mZS6cNYp7/ik2SlU/",
+	"5UPN1EhIL74p7g+ghjgBLrbQw5SXnrWOIwAINzeffgwcsg3lWalIoAYI2VE4DPJsWpwV1yB6aeY5193H",
+	"I5WiZfIuLMhy9mVGsEvLlt/OnkqHQEE7seQQtTRbCLH0TqZO1zV6KxH6gDlWAL5Iy0C2tpmriy9UEwl2",
+	"/Gxuk4zMtYH0eekGmREfa3Fp9phIzRtioKqmSkW1IWYgkiiwMbqcInRXNsrcA+HXCEKIjBhrKiSUiiyN",
+	"RRTQ3c7SqfnNdMYypQLXEzP8NrXxAiX4uWbJtlLrVmrdSq1bqXUrtW7IK4GKWrH1gqVUD7W9NDOTYK0r",
+	"wnnmT9OcnOkkxlhTPr8aZyzO/FAuZxYB1jRQE7D7l4Wop2pSiE93UmEss+sHNaiiHQ/HQ8ggI2ISy0z0",
+	"RVp7einB5PjI8gNzcZvBCgiwCPC6lF3MIOF+++Z1Hwx3lrCZ1YHS+z7QuUfMLoCabAJzvpWor0S3HVDR",
+	"Jy9el6Omh+5OxSZqnEQUUvqNE6/JHXgZArYrIjETlMs14+wz1YGwZRR4jrk+fVd1sIoXrhwEPRvhG6Nn",
+	"MROU6xkHpnm/zkKQ7yDEx2zH0EjwJMungr19eO/9u29B/A47ZL1YxnogIjJHpGOpyek5Z4YuBMIFYLQw",
+	"yoKTSSEKFEwZVpBcbJWel9Qf4lwuTVaHdam1mntB7TPVAaH92oUINwhAvYgefcduhA0Ug72A2GlY7q3s",
+	"80232IGkAIpPvodA3fCW4C5eafSfGft4eCnECuLFPVVfkJqPFYHHwmY7lN1hM6atur1Vt7fq9lbd3rKc",
+	"TXPtIGwQrL1WNusrpuQFa95INCo8Qy57Etw9LiFrL2g0GpSAdaSsr8illnH8ZsinYOllPTERKYN0Z8NM",
+	"JAuB12FynlSSDMsWMO9MmMa8ZNGw5VR3yKLKILZC2ODJwqsQLTFOkgVZ6w/NjFfJWwd/wGzSep2FdCND",
+	"FstuMo6KxWiBUTp6W7/AHPeHavJyp7njj02fg9aqqux4RoXCG65GccFniEvf5ZJ1BItiDkwV5jJOsoJZ",
+	"onnD5wQNj4BbxupVuIEc5UtKXH6oJuvkLsM13ZoxrjbTGQhALuE7tzM6xMm4aMjSCzVidHmSdHj3VO8+",
+	"cTIN5AVVxKiplI1SdRYbYQdTX0PbRGhniA39/+y9bY8bV3Yn/lUuCPxhSVNNsbslWWZj8N8eSfYoliWt",
+	"uj12Mi2wLlm3yZou3svUrRLFyAI82SQ7mw3WM7vBZpE4yCbIAMluMJMNdu2F8/RhMpLtV/kKi3vOuQ9F",
+	"Ftkku9X2ePjCcpOsus/3PJ/feU1TPm8/Zok4TqVAe0KhgCE4NNeIDVylb2wY/qD01DQRskiLSXQk0QKU",
+	"GmUJ4cnSgqG4qCFJdYvts1z0RDrC9GhYy4R1J5XGX9NT9l26ixETT4S0IKy2HZ7nqRkKhRean6jzQrm5",
+	"HknmggdgDCO0r9hGEOwVSM8glf2mGeq70iwCYBUib3PZ6Jh5K44LpkpoDyBvXUarnLDKm5gq/APRK0QC",
+	"LR9alFyXdm5Hj8XXzdsRZMTutljCJ7oy5qk3QUmbWdokV6ORSMxiSeVsdUNCaoF8BHDmvr7DBqrMNbYA",
+	"yDDXW1BpTk+FE45ypY69D3iYyrIQETsucyh1rsvegN6jZDNeMJ4kudCa9UXBru284dKLc4E5dcVAmJ3B",
+	"tprsluu20ifYUUB4sOXOIyaemr+caGIP+AFg9QHwDeSlgziyfQPiXLSNblEym5huMc0YL0CJkoQG+aQu",
+	"3/iQn4hb1MvKCccHcN3uq1NSja9cvVLht41nR42h7qfJUaPNjoy+dn17e2f7qBGxI2Js+MvtO/fufu/R",
+	"7aPG83q3xaJgllUTf2mQZw6ZsZfUph460kIEY91E3JVZ4copst8MVih6JSrToA4HpUJ7In3iRNyJJSp0",
+	"rbnbp4AnWs26lieOym6W9qp6ioXqOF0xyZQ68YoJL9h1o5rY99sVsCymh0Yy1AWCf1SxQQhE60Cdv/rS",
+	"ZLcs9IghVTxJRAKvEOQ5KyEqJq4C69k51FjJD0QmeoVtdGVqc8j7b6ZZAajNpz58XxXV5+vUmcCctjTi",
+	"pfq6qTHLjZtWfRXZ3Z3mjfx+8Vi+DvUHi99iVFtf49U2lxAxJCnwDWrqAnx/Ggbiuh1cSqqvIWRXyfE0",
+	"h5zdAvtwzXjjt+4csunGYhAytQ9jMMOMHEwmpHoAhWM8A/IURN6mmp1INZZ7TGRazOAiLUUlI0KWUQh6",
+	"FHmgnqjVaoFtiLIn61JISvlNoFyPX51z8sb2zu61qAGADU7oOoO5gVYbVv40s7DXqzZE6yvA5jVbtAbV",
+	"OldKJXKuy3wBkOm+ZPQMRBtgoDSfsPFADW3aHu8azbfWBnvHtj9z+X/FJQtamFUkC7dXm0t6sZKFXfi5",
+	"IIir3cN5TnhzJIQGEP8JYfFhID1dC8gYtXaeY6O5iFwr2WR3C9ZXAJw4G28UmW/NywivTdpLmT8BMxln",
+	"vZzrwd6RrJU9HHm4+oz+6qTJ8xiRgwdqzI55jlYqbBc932xsk5zMS2DlOpJbLDaSFlR4QhQ4rLWAGHbU",
+	"ISJm2HALbNMFX3iHi/O6WqMeWZYwQiNor8licBzEpqUjyVgshjzNcAS40M5YR4UUsKU2JCZX6TIoe2lB",
+	"4IlZFoxMsbRosv2CZYJrqL4NngshEpHsMW064hl0agYBYpcZAO2fWZyKzog46oQ+CbWzCKDZnLcmew+9",
+	"+EGMl4staLJ9jBqbk4KBG0Kgz2nBwJtvxnQpHogsie0OGnHu8h7TCoU/I4D6XBkMDAO4QzP0N3HcdvsN",
+	"o9IFn7QZx6GcCDFC23CRDs2umj9xYPZv9NA4sE1VFj01JE07U9oiH4peOkohhIoehIroTTN+YlMCM1bM",
+	"gmBiC6N4ORpqmlUOkniKuGUuBciVJYvxJx27WunO5wfnIOhM+6c7UhUdLXjeG4ik+iohIjLaNWikK4S0",
+	"ttnILDa0LxWcyR6XxGgFmFQBH3xAZ8EfnSNpsTkNScCyXI5gAFwpzMhby9MCdAJdcwxnE+nMLNeW31cC",
+	"VjxFgMbwE+cwpEhkoihQeJ3LvuYr1CEhBnzutUhW7H2xhE5U19qqicpvyoFsYAzXA+Aw99kJDqsKMIs1",
+	"iIqIsKh6Kx39ORrBiBcDrxD4JhvTt3P9jIyvhXHgVZCJjWJwwThv0hNodHZDtBLI6SggnK+uDkLGwuR+",
+	"xAHNBAzBATsfqxwTCgBDHIbqvuJFkaddcN6a77uin0o9BxAApEvxtKgBrrbAAJTuQVCj7FJaVJqMvx1H",
+	"LP6W+WfL/PNvYoKS5t3LOGbJuNGOcjUyaoz1g0cukIClQ7MKLBdD9USAL5wWyCUuWEfLUHA5HhDcOClG",
+	"sDhcW8sFdWDGYERizJCwYO7dXPATo1Ic2zgkMy0jmoOsb9HKWx7V2i0miuUjpXXazcQeJFST33tnHl7B",
+	"r4SdtB5nYSkXsdPGAqP9huBdnOwAh3QtLwsHtP9zpYVIBebHPX0HiY6jF1MS9Kl2kma9M4b61Vef4R/z",
+	"zCEYaVXw/pGMQXumh3AQx6CGUgAj6dEYs2OR+DU7hmQxioXyUP1IwQm1H8neJWdYiQJ0f4hMGpYa9dWI",
+	"xaYNQ3LRIBKxOEllv+DZSQd/AfPIWPQGvOiokZDQHtlLLoNfqDtBW9RQSXZrkEqhaWSX4hef/vTFR5+a",
+	"FzBJwvzlgvXNhy9/+2ef/+x/xZebbF9OmNVS7WQN1bek00YvqTHjSaL9RGEMNjQLAvMI5AxMAW4RgpLi",
+	"PZFlttZFWIvDrY+zaOMaganFrMOYOIkZpgDICh6Yr5CbWKtOrsY6Ql5qUUTRiGIDCNMcWWgwMcupID/O",
+	"/GHDx3C0ZlGhnkfs8XxiP1V02yysI8GCMhK2isRl1yOMBKuco9OvwMOK+XsVy1cQ9hhZuI4hTwRZEtwC",
+	"iqcplZ7Yr5grfVUPuojwFQdTEMLUWdYIiYN1Roi7wzNxx3Mu70C1GuwCUb0GSPZofO/uwxc/+4uXP/p0",
+	"ZXcdzvErskVMjWGxqlElpwOQofrlxiSxMUmsJ1bgqQsqK/T8RT8H6wQRnYVFwCvnf+OpXEgeVvFX2rXf",
+	"COkX6660jDa4TOfkuVxww0KJeJH1r3KaVmfm8NrdpPHLZMRbg79u7syFW/LIrlS5NEbgreh1r/rmLAPg",
+	"eegr1YGVqRZpE2FG6gx0eqDG2mEhYUOh+dJqJaRu1KJvxvuQerF1j76Lw6J62y2XMEr4l87yBqEKAwAS",
+	"wUJvFQXjFMMY3h8H6PlLQzjOYPLa5AFePClw2KDgTw/IAmo8lBOGcPVBkdDxYHKehi4wGoVAaXMKp0La",
+	"TKV6pUPPtbcxSGxENR5sFVhnsVcWrFBQc9OD91bKfZ6IUdFkcaa0nviIBt+bBXzCAAd7q208RXD324yv",
+	"aK+I0MGSY0gyZ0ZvLDNO1SfpU1A6kkKjMA8YgjKKnLuQFhpZV0wULRBNAQJVxFOXPgalQ83UR7nq8m42",
+	"sTP5zVIVQtcAjuIu3cPU0HMwLrhCkEubEUzfDiXtnI0Ip4UxwyKa4xyic6AZ0Bx7IXsqAdCRBpVobVjw",
+	"ku8/a/RElsHL1cAORKqD180mQu42HEFMUELMOUPK/ft0ahpR4+Wf/qcXf/In9S8Hg7Tt7D4/I0ZdZfEX",
+	"S3f1d9ST+a+rAWVj3jgLQJ75jztECyD2nkUApT8/2CipivSYrrBGhpGJQtSIkRCHZgtgs8p75NiBHDcH",
+	"+xwEGR6CVRuggdiJmDhfBqCXODg5HD766nAUGrJtUWKd7S8tfGTnLJW9DS3cr0xvKVNNN/0txBxaFEGy",
+	"EMEh/a1D8z5Yb8TTUQZUELB7ork9pole2CEBZdTErkzHq0SNIX96Fx9HuKdhKu1n9ziUmZ4f3IJrqfKK",
+	"cDvkT+8J2S8GjfaNa9Cs/bg9m7Yb1eshaOonKb6yqXusO2GJOOZlRr55m1jEs0zkTQawK5D+qCH/EnxJ",
+	"NoRRSQAb89nPhNv1tU/rweCDRnv7jHk82M7yKTwUNFzdg43ycIHVBWADaoibOmbdUqdSaG2LwAf0v7pf",
+	"iy3cUb1FAF15BMgUgVcNbLC6x2WA4wShKmFvryoBukr6tSCV4RSSv2cUCcGTyluUz40x/ZS1DXSj4p6v",
+	"tHz1GTjlc1GUucSeR3yC9ZtdYRGKJNf1WUtn4zJrcJX5XGQx8vTSsY0DLqXIVvZV1OBkTe2iwrwJF1Fa",
+	"17sN016293e1yO/enj+bFfG0wt0MMbVOnRzwqzQ4ebeAc2kbf4G8TwuBbvnquzKb4E2BsK/WLoTcXSR3",
+	"+yV0NYU7tYqnacPzvkp/U2X153qaludzpybK3QLcUqzcGzbLlETjFpG7yJp0ICfIhbzatLnDgDMcp1nm",
+	"gkQtXqcVWC33PpKG3kKUy5Urt4VFbU2VbF65EoIyVQd17FNtgLW5qlnwVQxqVOdETGIIQbODrzAwtBMY",
+	"5nskbSKPC0BCg48m7CsH1YtgX2HrPkHIjMPm+nMvnZimi4h1RaZkH4g7vXAkwynRChymQ2EmjuIHiAB5",
+	"KbHGZRRCdYXg16QKmIea9CYuWwdxnzS+OpnCy8a3hlxOjiQ9SFlsPMvYSKgRBD3bpKrcbLRIIlbKIs1m",
+	"pA9IhZMJpSZeufImT7MyFxq3Ec8HgNeHeWTQoi1chFALdLxywbWSbSaVzR+MgD+UssgnZhV9WJ5TmHKE",
+	"u7Kb7XOrhUxI1GI67UtelFAmtRiosm/bwIYJPsufF9A1qajoXYuLJhORewxrmPlwBPhsQQ01CsDa2YFb",
+	"EtOtiI1INspM81NnGleBqpljYp+ZmrCBj+JpARJlV1AoXkrwXuHVchGIEAROsYexDQOPxVMkUxDUVxMX",
+	"hlTgFFHtglLUgBMWKkvM/8HSDPDPKMEZrX078hJiuxVZgQzInl0GQxTddW20G62OebGzDbOCDYEBYckA",
+	"gFoGELCt1s2t1jbbbrV3Wg0CdVb5fYJURkMqwlza7z77w5cf/vTlj3784t99tPWLz/7m5f/+6Yvf+9Bw",
+	"AxLUYFSl6bfcaTwG3rs6/75gOzRcZ8TM9hCkJPW2/RLTCiPaduKsOBZy+/vPGniZG+3Gyz/85Bd//8kv",
+	"Pvvsxcd/9cXPf/rlh3/85Q//y8u/+/OXH/+HFx//7Ys//bCSgFjuwOkJbwnu/QwyNUGQts5qdq6c/Hd4",
+	"cmqWEKXVTnPJr3no3iYS74JkOThPE8tLawSDNY0W84zTV6FRvci5if2yHsl7M6qnjcnWEPoOOJPWvMh6",
+	"A6W00Bg1DqZrXWeBIJnBXIwjOVKpLDKhqxCb04OwdQjD1vZQvWNSJQKVRilEosEqQyDyMbtkVEUjXI0v",
+	"Y5S6afhIBuJWBXcJpAYj5FkLiJmtNuOC8K4UiymGIt0UdFPwKEpREUGKgvEGBQBNSAjSxncXjGdaGfHI",
+	"dDVMAcyPXLZhVzQxC+4AMMpUUCBu09pYNAtIaO+W6FyPU5kWqeFRMQSix2bNOomSInwPk9ztUQQBzggV",
+	"5lndZPdxceHNVOqCZIQtFhviUXSM0BK3afzaNnSjFbFr1yO224rY9nWYbotZaZJSwWwgPzak4yZ75BaB",
+	"1IMRnwZ9PZKMHSqFFV/wRYduGoAsEc+HjmlIlBO2hwWSbNHbVEJCPzZEQiYdOtiqpl9yW9AnjugL3pUq",
+	"H/KsdhOouJBZE+qLpkZrbFoINoX2eHYlQfJDqTrBZMOCnwjJ4iF/2kkIPjW2a0s5GCDHw1BYbCRGVRYd",
+	"bNc9aRYyFNkTEFjtHOv3HRqvdhxMwa1Pe8G0zZNzD5VREB5YDGikWUZPOAQw4fwJwh/3EH7ENIaPmIeN",
+	"fgqqp/mDtBW8QrQiEEWFaBvmcOHpSUTetvlARE4ITsUVb0IDLIdsClhVEN/9tNAFh02AtA0PUwpmSJE0",
+	"rIlU7l0U1ElBc/DrMHSYm0wqa1bbhSqLpXrB5szEvIqLtBbplkj8JYINemCWbpxqwdLCnBTKLHVHJZi2",
+	"hLZndhzZ2oKhurV2Q6jkoPIC6DEkHNndMO8FgMlTy2T2P0K3p+sYrNqVblPtFpkDKgutmdvSSnaubddN",
+	"GPBPQtIXskxCEhJyHpDxHWLuX6HqFFKbigo1T09CgaRdfRE8pY4KNNo3WlEjvM2N9s2bN3cq2pT5mdSi",
+	"L/7P77z87Mef//nPvvjZXy6rMIUlYgJl7BCUsXar9a3WzTYEtLgqA6gLVslfo73bmlG+QHDyW7rSqgSv",
+	"URvWcUE1evxYdw63r2G1HzdWfFuqRvsNqBjlV2upNZma6ll1Sjidv5zKZJ0++PrXRx+skYYBFYmkOCM4",
+	"40JsFMSNgghg4JiqZdWyqoqIgg64tqy+AsL6eWuN9r7M0xpvBRnCNe48qx++pr2ihXbw2Dva4rA4wHSI",
+	"SuSR0FJppxsjTr1IqNql0HEY/xKFAGKB6zyEkDMcv8nQQcm2zTfXnOKKacTjEPhtLyzYN4X0RmkBEqQ3",
+	"qqvvmm6RbFEx0Es1bpsuvbqWzob0kEqsI4ITVqGWNh4onBMazL0RfjoewKZwrx8Kdkcm02bf9UWPoC7f",
+	"jOnWHEnDxR6H1tsdT7N3gUcHzmBAlOYSj8wKDdZVKAw6WYsH3JHJRccC29in6xcc+2QRX2r8wJuI2m9c",
+	"cVY0I+H1qI08PMeIq7ls6NkpeY7hTVxDt7q4OItVpMRNaMUFpyVW2a8NX7OOnKmIhrMFWwQnXQutUzxP",
+	"86LH71gJgp71lmd1kgosDQ7WJhAoxgORixhc9fS8u7hGJACn8QTMHhS8wJStTAYGNrI+Q66TL32QSlaM",
+	"rTUeUH0Qd2he7PgBTeuUapB3CN63bqRzQrT8JCshWiT8OcWQovW6SmWCy3MOQD4Dv72t5EJl8SDtS6MP",
+	"lua4DATHwrnPDCneugUbPntAblPAvz8UlaWZSX+8QMryTWOIaV/S3vgSTHjSF198owaEwVZz8P8xw7BH",
+	"oY9YcwTxm3IBxf54piNWKGXzQmJf+3lBhda3ROEv5LmLonw0ckU968XrsEC1L359s1L82o0YFq4vigdP",
+	"RA4ZmbBah1yfNCLI4IFsGkwpg3hOSvIxNINoRA73pqOOOzCAs0nItHKnppvBpq3Ptb9pNwXrVoRe4kpK",
+	"/3rXZn7hzbHoQoiqjyS24HIHoghJI7klsHuHdVkaFb4A4yK58Jg7kCxLT6igj7+F4NEdapEhMObDuy45",
+	"CyLLDJ1IZZO9B/n9I671WOWJxngy5KqQ6xXE3eNFdxGGiSJ376EfeiVEDhDrcBmsyyJXY3Bbg4MzLVzE",
+	"OLF2sAJcir9bFKMHMpvEEYsP+FAcpIX49kGRp70ivtxk5t6xw3sHgFKnctYVgxRg3Ua5egrpR/Hho3cP",
+	"Du/c7jx89OD9u3cOyJUDqHvx+1tvqnzM80QkWw9zVag2GxTFSMfWIY6Ia3Gn812lC9z6Dm2Hrx1wIHpl",
+	"LuI9XBXyQwVvV19zVTgxwI7iFyekq4L6IiyiWrjVDvSP1hcw/FDco5J7FPQcrKI9MnaxzXA1nwCE3IHo",
+	"bb0pit5gy6wphto9yNN+KuOqR82CsO2y2BZH7eVK644270UYFmBETnek41sPHh10Hjy6+9bd+wdxZIFl",
+	"Te+ENmEzCc3eS5HCaUIBAl20+0RvyF8M6IxB6VZcAlpJK2mC8Qq9ZTFezyb91EmTTLg40iAznOYTzXlt",
+	"yJ92oO5pbL2wPa4dpq+QZkI2/gLKqabaUBewkCNkHgVG2DvVZPv4cBUCr+VkygD6ztniVJYIXXhsPvMd",
+	"rpU5wGTKEcmW+RGzcQiGow3xlhhOs6WLXPAhbIYtqqmO2bXWtg8xtcHQ3+E67VW5uFZYoALQb+3FHagx",
+	"k4qNU5moMcW5uJnODcwMmfu6oP/UCSRB5LnoFWygci1YlxeFIYe64ObRCp9F09vqnPRCLWUb8eTQ644R",
+	"ecSJ4AFVW0HTOKyw0UAnXULh2FgHv9Hlaw9Q5FlWxLPFaevy7bsqmXSgcHSjfa31xo1K0r0emtEtRiQO",
+	"LCZUbT0TXIsmO3j31q07Bwfs0s5l4Dhv7t+9d+c2u7R72dyDIhM+Msv+RoE8A1VmSScXRT6J2agsgsiQ",
+	"Lu+dsFQWCqP8oAZOxJLSxiHFj+4cPvr1zu079/Z/vfPO3fvvHhqRyfAUaK4DT3XItBLbPIr4nf33O/jm",
+	"rQfv3j+MybmEHifI/i9HJCI+Al9RKvvAf8FzmGo24PkwgwJLVuDYabWC8rjVouuYHwLrhPjGGMsDjQHf",
+	"hLKJ4EbihV1PWyfTQlyFzwPUlHmMCm4iHY7RbUZyht0PH/WEb+Qc1Gxy3+HWBCue+ngfkKN1JeHPMKzh",
+	"CKVsqay3rq8KCmXSqS/cTptMG4Wzh/WPpxepWgMfhznmmtx+PfUEUj8monDCKCyFkwRIFuVBzSioXSAT",
+	"VzEIYtjMD+HRM7PLuHZLDjkf6VBkqRRh4BPWfrI1r7B3Gorv0W2ChNiqgcgShwfsc6UwLB9jHJtSFR2o",
+	"V+UK6HtfEGdJnpqR2zWe2xQ+0Ex1B9+ozTJBpzex0vW9jDYm5FlAnQ69A9btmrblrbxapTE6y3kSrezQ",
+	"MNqG+dBqbRuBIc9V3vFM+/O/JiiekEw4U6RzLgbxOviXkTW2d1rbndb2d9/6tZ3vXXuv9es3/+2N33h7",
+	"953r919/+Maj7cMGCknQ3jIT2gMyMYE4wXydqfzjTz7/+4+/+OR3X/7RJzMTImCNM8/HCjkLZ7TmXpy2",
+	"CztrjnppgQxP8epC7mI2fFtJsQF+3khqZ4kmCv1ZQL0LJLVeYDNEeo5JTshpz5UTxLa6vOgNFohjvDew",
+	"/HDAscCgGktfe5CC/ZWN/A6yJZssNjpdTCUCrCsaudnDBwcemMKPJ6bKOIiYAYq5r19J44CsUkw9+QEE",
+	"E80wbH58LHq0aOjrYgcuDZhQf6WPOzdcaTJdhmABiztbJE0xVlXq+UDOUs/IVscsFNoMITgppKk0EfDM",
+	"zaGvViJstLdb13bOTEej5TraPX/W873G88crk/HvmJN90QYLsDQJTGgMgmL9kwKOZmAtWHsvsNFrrTeC",
+	"RnNxXGI9LeCteE4oUbMiElYtF4dQ03U0CmVLH5WvldFCSNKyOgrA0K61kZEb5VnBnyr7vGRS5zGGApAa",
+	"urFu/GrwTLDDlyMCcW1hTOhK7PM0Y8fN3Zs3b7Ruztg74O35UbgBRAeaLoJ8KYrkCDRs1KBddeukzHk3",
+	"m9jcQqJcMTJINBDKgpXSluv1toJSi47FGIij4FUMjMX0PRv8EQGI7BYglIqEXQKu/u3tnd1r128cla3W",
+	"zg3Jh+LbmEMfX46mYDt5r0ifeLQQo+b2oap2QRAITXZXTnXJ4m9htg/TI94TEYv/v/ffh2/ePXxz6+Z0",
+	"F0buGCsmfrOk+tHkrYMEVdeq6ZnQFroZlyeQamlo2jDVOpX9JnuY8Z4wS0BpjJzwfy1Or3g64oSH4SoD",
+	"0bQwHLoCi0KaNC+s2l2dNk4ihuHpGL72YN9GzhoFo2nDEbGRTFT/CLwQIOA0WWyBx2Ob0muExJxLnSEY",
+	"iTlZOeWqBRsOGU9QsJBG7Uo/2exYCOhWEJWMRahIKAPXqpLCuUKqVY72vE3E5sfhQVhgtKAxAJfCp2O3",
+	"1JCD5o+4WbrZtbc4ivScFUihmJfdhdRLWGRLwp3E0PSOubAWnCUwQYmK2dD63ixES6UVG9Qx//0giQ0r",
+	"PIWXGyLSQzMSLpE284pffPp3X/zzv3/58Z/FQZ//f5JPOnkpv23EGujW4VJTkgr2QI6uUS6StOcK0JO8",
+	"PRoJaQVt4sl1hp4DIZOD4dkhRKJ6UuhNdpD5iQM+bZxzws1oVer8G1OxZWsHxQ+UNqOhc1gV64M71Z0E",
+	"FckIDwe94XjjQ7ne3mOo1m2XWXt5s4GE10+TsEueR1j9u4O9zBQBDy5Lo93IVD+VW9AiCkwUgvesgnRg",
+	"71F7/uVKdeV2hTNZMBzT5yjjGPxfXTJDGKt8K2zTbU7j5W//1ed//Dsv/vl/fvnhf37x6d+9+NHf/us/",
+	"/MEXP//0xUe///KPPvnyL37vxUf/tXHKmmhV5j0QPSe6EMMOh4HVb+dDz5xsum0tf6sf7SKWufoowSXZ",
+	"8eMEdeY5dQycC3TYlc5jwH+mdfppZlTZZDqedCz3lpvSgsO4gvf01WVuICR0PmGGflRSSuug3Y1ktx01",
+	"CHAK53TrfiNqHKeSZx1/Cv7lwx9//pef/eKf/uOL3/2bFx/933/58Cd4ir/8H3/wxc9/+Pl//+HL//Zz",
+	"XMd//Yc/+PwP/+rljz7165mnCp13183MCJmz0W586+aN6uLmqiwCLGXRHyKAyHZEci4ppVx2Cn4i/IPm",
+	"Nxw9bt7rjagxFml/UDTaO4ZSuiTMUPUzp0HkhqM02g2g0sBD5/jGn0cN8LIlpy3r9Notv1K1o1xBta4d",
+	"9orHcrE2iitgk97zkMOTxGLP3iandKPRGqkLEwN5IPE41XUG/X5xfo5VSpey/Fqz5Ks1/ZrhkOH3SNZa",
+	"fu04Zk2/9pdFtt99Xw/YfI2Fm37t4MF9ZsRBagvDQtl4oDKInDJaVlf0eOniF7lRFA3FtDPv8SwzcjZF",
+	"8YEePld/p4L3pLrzLGPWWOjTS0mhjyAIbmRUBKPAGQHDKHCEVUhCcapZprQRlgCTybVBGi72Q9iRXLI4",
+	"EMC33haTmAo7F71BYFGgTN2gWxTEcxelEGzykQyxNzXC0puxLdAbwFj3FeMPTtvfD8cK5E4dUeAJIAgB",
+	"qidLkUbUSLd2wcnA+4rF0ugc+gB2+frNN8BkX9PH4xW53NfTwF4vN5y6WGcVGpw9fmcnML4D3cEhwp9O",
+	"tHLnycsa1kpStVYAyaS6IUnKIQMbzz+Z9S3FTT03821aykdtwxPNc7XBBwdhNQu87XMj4WwkHC/hBDZ6",
+	"R2BXk3XWNdSbu371Gd39hTnLFOW0GgszL62fr3w6oABi7miwzFUCpa1pJ2qso0uFOi1FYaNFcSriersS",
+	"cZ2UYuHv06ZW23YYzY3fgIml08t4Opzb5/Wbzeu/4bzQEAJoX6czRAgSRk+tZJsvYsJe3942HwC6LpX9",
+	"zhwXOKp0C2dtsdJqH9p2D2kwxDVefPSTLz/84csf/fjF7/9Zg+LIOrAdwKSm1fpiYas67UuHpFRjTjpb",
+	"ZEDUKIwI4PJ3VcGzjqu8daMVNcpRwk+b+ZinhX/LbOrZOJO5cbdFwdPsNNYEsTSbnP0LztlH6wfYHgdq",
+	"zDKjlKUFBAWLZDWiX5udP0PTryKGzQJvLMEIcfbwzv3bd++/RT5ZCsOFpCeMU8a0tCXCb0dCJqnsx7Ph",
+	"RNjZhpdcHC+5WP6AHVRovv0KKbz9tAxdJ8q9JBW/dh5U/HSSfXbyvAxhjphUY3Zr//6tO/fu3bn9zQqL",
+	"/YYRdqRplUQJ7wKH0JIzGi6nCLp46pyIc2vAk7kMMpwdHrP1tSelsEnB5BoBXRuNfIX9iULffP1qqncP",
+	"ONYIL9dXHgHXBvEQyDAECjhUO6ybDVDaQQaIh9kDv/CeS8rFR4NaL2ChGvBcJLYHw58oTd9GW3TNiQQL",
+	"Vlh+K8yr0q9hnIyZogCWBj24yfvoP5o1k6qgmnIW44JylgUl3due+qJgMSXiQJgGupDi2rr1Zvu+djyQ",
+	"D4w00d6N8K9OqjtDlftipkuwpCnWk+pOUjpP25Qrjww55Bab9d+t77KLwldsMkX4Tq6epObTdvDadtQY",
+	"DyYAGtw5Lo0wPuX68/f9bhHmcNHR2mO71evQOEc/3NJwuHi0TmMwQEDkBrTrgvkE7Q7QFe6IcYpVkkC2",
+	"fiXyP5hKKWyhVgE4rCTkIX45vQ0YGBpLNmEBCO3rY0YOFsQizXPN0mNQZ0QumBTjttUpbDmsLIM2KOMR",
+	"gywZUmpzi46kg8IgbgSAFyrhk9c0sYUmu1sQF7OIYJELanT3T9eEtk3lIuJ0x5jYOBoJ6QDdoyMJKPoD",
+	"NdYACkNrmATBbMQgLsWI2BxfbvocSt5FaAlMugRoDhrYbCLrkbx7TK62Up5INZaOOfGZBAl2CRDk0dkX",
+	"l7KXCZ4j3gMPc1cpHfVyRCCsULPMrKphU2nhK0ZQHN+R9GAfVW/btdYbNu4Sw+toBriWSMZ1O6jzAQog",
+	"JInG7YrUYbVLlbOHjx7cunNwcPf+W75YRROonZh9j1JugycTkaWQvUpPWoKO4o4TOJz7FErfJUEDyKrM",
+	"6/agOEiqAdeAX1F9Pufa9eaanb4PeOrx2eDlUgLWrSEIdry4H5DRVMHw60G031RRuar4Zk7CkCcCYIJm",
+	"QXgL5YCAU6kLwcORmCuY5HwsaRyVN4PcXpVDN7ZotMrNuc54TyR7dNJ4IXJ/OM3cyWUN/lCc356rQUci",
+	"0phDti81G+48Muc+VnkB0B8lrcwGx9YVQPHSWTodegtkBFBTVB6WzMufiHAY4TnK1WhUOW8uCjnhE4p/",
+	"BhONyNmJGBX1OcBAGs4uzq2Jg2IB4xuVmwD7p8ZylbQSmEfg2Xz+K2to2d4YWhYYWlqv1NDi1v4iDS3E",
+	"mzb5yhs/7pq40wA45+vuOKMEpTSoPDDmnas1yIqzC81BTuZFkdaijgEwCDf3kl1vtVyQAppotGj7Mncw",
+	"GIQnixg4JnVE/gASCF3IFCQaYwCHR14HYbcO5tPc00M7ha+POeT7zxoLbR1USycXPWFkS58ajVRxvYTi",
+	"+h53oUfSmIBu297JQVyT81zhRVNN7mKTK47D+itrMnn9YuAtX5SDbbbqLFSdTsqpFg5XZq3YeDq/msLv",
+	"YB619cVCFRsMtBQEDqiGM9Xgz2j70HNJ4QMpECHTvKxJTfepsZYuRqCaWWTGG2zE8yLF4gGXFDRBnzE+",
+	"NuGTiJUyE1qzeJDqQuWTpnumM06TYhB7+LnCaGcadVUHFnq5yQ6Uxe80Gs9AZQk7FqCFFwKxMiWLIbon",
+	"phrgkmAog5oxnGqt98pcq5w0m8zsRwrTM7qNIOTK6qMOjJnFVm4+ztWQrNn2q0LFTPI8V2M0nKQa1pLG",
+	"oVDvqqaoGk5CIO2GCAvdZnEo+sZ7LIaI3E6axHth4PR2+Elotgu9XCO00a4zvu9ZuKaOVKY1sg9Mqq21",
+	"9hxSO4Io2WrrYeUfhM4Miv1Umthpsv0sowhrVFQzYZbdnKOg4g4YAsy6wK4iIFtlylE44igYcVAkqTJ1",
+	"hEHbjsIjApC6Tmsl2G0YeSoCJPzaNZxG8YXqsWBZQzAElBOKgRjOcu17DjPyFLB88JvgAEEiSr2Zsy5z",
+	"kZjEKhI+Vi0y5OdUWeGhWf8306wAzOsFQ3W1hezqmWGjOjRn3PbHJWNH8fHnCwdhswxBc6zvtqJcLtv5",
+	"O/jSoXln8QjIjIZ5w756lMoJ3c7cedjXeEY7jectlHPCLDvc/dHIyHcLB+p3yd6ihafMPlQZg5DlEOol",
+	"WstiI2qU0n96HE1hhBrWZF7aesIBJBV4kxnU7aAF8/ndsJXl9twaqtgtcjmGRaTA9Qg2eXxHZuSahWLB",
+	"rd0KsKCSogk2DBJ0LX5s3boElpjlC0qdtjVYzBRNErGtUOo3jAABNJSNy3Nl6FdCUE/WlNVkb6VPsCJq",
+	"UeqY7VqUQSNIAAlE+LxgQapzfuftdgvl2rppk7kknPKQP70nZL8YQJXKqDFMpfsczWDFLrOjXcr/qBuA",
+	"ZX1LrzrEnS+6FUaksmHEQbEVMLzEIDYQexnOGRIYahbmjy+atK0QackHFAtWORqNm2wfxZHjlCA3hw7S",
+	"PFO9Ey8m+douQ56gBdd5pSgriBcsSY+PITk5twXew1aMLtflGlJ/h4RdICGjSZaFiLzUN1WXNwfkS8op",
+	"cjgZB4ocU/5opwm79/bBOwcsSdFuP+Qnom1n5FOJExvMQDkNqix0SrOCzprzbmUgilW25FjlQ9DTEl6I",
+	"LbBMrnY27TY5VAfaqj2gMFUZ8JTBFWqtoZ3CsI2Ycc+Iu40lHr4FQuyrLYxlBA4zqEXKp9MwzEkCGWmj",
+	"d16s3gmrHjEpxq9CtbwKNpcFwbRgGqMrBlgx8Vt3qnmf2I4NkUXXNZXx78OFyhloeYEEz9lQFAOV2Lyo",
+	"3kBo+HWUi2NR9EAdQU2EckURImXMQVl0jjlHkKyP0IVroWZWAWJyLjQ0AhoRxEzO4UCgwtS2AMPTCZpe",
+	"RtEFn6BzOvH1+9PcIieXUht62GTvkvvbDgolmmuGdzgvdAW+1z7yRgDmAPMktzRWKxG5qIlDNlMBJea+",
+	"Gp8J2JCWsppc+R53WT27LVeEzKwcfnk9QOM6DS8WDkOjfd2IIqazRnu3tULOIsz0QvMVwXbqrZXr+PLW",
+	"sGeehr2xRizW2WyVtPCnFGFCE66lWpXkcggVSnsDW/8XpKU9ZhZ2ggYcqVyUREATNz6sjQ9rnTBmoO7T",
+	"cIH28J0ZNtDlOF27/ryetRJLnGu9vWeIgKYRkiXUD9IixbcN66evgftXzcwRIo0lpYWX1YbxQP2CCpi+",
+	"VGgZO5JTWGaaIkXCeGesw2RrCYALDQEbfER46ngpnCI0nFoQfrjMgJvvWOKRVCWJALwCp5YW6GGEqK0r",
+	"V95D9tO8cqWG5yMjp7LfkigHMWooAkHsGNUgCJOyQTugtaWamRFSVw/mSA+mbws0TF9FllErCchKvayE",
+	"yCKjP2EdsYJCfGCEVqQA5k2re9/uIiBUSNZXLsYIVwNlIYC5RGMzal2wfpnZVkRxLjNhxRu02JK8Ag/5",
+	"eEFQSM2uo0YpZE9AVNt2ZZ+dmIGSmi5YrAG/+RLFDUGI4l5YXUqBpunUWtPM5SO5U2nWFVeAKhnw4NBI",
+	"V7oAX4MNSoIj7xYr4ZMjuVs/vGOUfu3lgEev4aPHXMPAbcDlkdwnwc4OGo8QBGAGfMUryxhxmYs+zxNw",
+	"elgzB0JIWzyQUpMe5M4volNS/VSz8XrPImAWqMFTnhn+CCGRcNkrlVyzhLbWFonLE2uNRzATKxyiKZ5O",
+	"GyQo2KQFPC+Fqn80uDpQtjWIDgPDvi8+zw7wfQpbdSe7Mgs4WJgmN+SpdDX6bZlazo7T42JgV8rM0llt",
+	"UunmjceWrg8UUhuUMslFAus/Uiojy9pY5Sd0Y2/x3oCIA4AdG1XERqCCjRRgjm1kJxSgM7qF6d1qFhiu",
+	"iyTjUmwaFFu3lCxylbWZVFsAoRJfxvuq7XIgFDaAZ84C3wSKVOyTTQKdRj01lzVRgfZBE7IqwqwqYOa4",
+	"L10IrasbAnS2n+oCCC3XjAN/oPIeFl3GeeWOQVqB8xDZKjRH0mgh8yqESFV0jo24glap7VZkeCcfjTR6",
+	"5ILefQFGxjOjZE6ioLTeTELlkUQm16RIUIpfnlvNxK5lcH5BuUoLLbLj6KzFTrzKtHKcBpnxlzDjmD6W",
+	"NvoY3vfKgj82CsxXqsBsch2/xkrCBWkGZdectq7Y8qhTc1SDfWLK6N13WX8OHgxFcFtwiKPfKHyWnOGG",
+	"2Vn3W63f+4Hs1YSp1fp1Sp1KofVq/tn3VJ5cb6F9fGGrUw4jZ3NPZXHjmre3p7IQfZHPb5Ai2PKOWY1V",
+	"3FDvapHfvT2/YYiYXtGlD3Bpy7v0v3YeAnM6VvEQuBPuYX82pe7PZP2fXdGqK2DPeotBMSU/HXooj+Gn",
+	"MheRjYmddh6E+TJ6OR/CvArg+5b6gEoTlMIZGdWcLjlT3R+IXhEFmO/mWscUaYsX15f5067YD1XkJo2e",
+	"VDbKT0Ovn608HWIZBlhlQQSXFGRdjxORlHgzQBbdd2M2oqj0cUSIl4+fLaY6GSewHGVkdB7cBtuELduA",
+	"po2g7TEhOVrB3g7S6pKaWvIReEp2bGKcaZb6BPdtIBlTmBPWi3a9FeO0J2xLQSV4tCapnBJ7Z0Ee6/nC",
+	"RQI8dpU6IeuZ8yiE3KK9vbMbTXGldqOnylyLjn3ZJ+qASrgdtNb4/Ccf/+If/vGLn/8T4pijUAnlvq/6",
+	"12fYSbtxbSeEvkYJdjjKIPu6cq4b7cZ3Hjx4++79tzq3Htx/8+6jd1ZBIDY7cMGwjGss71IpScE9c/ky",
+	"WDUQB0EZSNU6goQcBpchSOqxUWIpgkf6y9Fow8ML9izk4Jg7BFLabOLQmtlA652IM6k0eEiWhmwMqy1s",
+	"EBs3XhKf6fOeuAU4INPiBnDatUSGx4tVn6vmIqa6SHt6LkqjOd0H/rFXQPE89qytWbsTFEfd3n7dferk",
+	"UKPhjdeb10+/1ISeZ4ho6/njs1/xWyAcnGq6QBHCZj35WkAQHLuRw9c1EZhlrRHEQdqurPGZJOvgtmAr",
+	"cy4FRqv3lw1W75OxAPIvKBxXFrxXzImBO2+1+QxhuL988XT91cLp+ptououPpuvPD6ajm7Hehb36rOD9",
+	"56gZZwLrDtXRaOzCWfCgSqcu+MQoidPQF+io63t3nqY4Y6m6Kpkg1s6sAncbBnDI+42zFbrenMuLOJe4",
+	"W5BD2F/1MIJBZsUU4/59Q5nPm14/jhqjsoZdPSyL+QfxvMju6cAI/Y0X5mt8BfYTRBvoO6tXSiA4evUb",
+	"UUuXr7qXT5GrbtnnlnKK/ApJN7Qwq0g4bs033OSCpZwZSQNuF0bORUZxQbt2srbwszbbeTzPg2Avnjk4",
+	"cS6G6omIKQeAxCAKdXTOzZgnScyExLpMGExCkT2kCsM6WHy3fbskLoAxlU7CcvErkIheoGQVzcDbsZjs",
+	"9jEVKHYZ2CnGLeGYLGau7XDAKTKMMq15LhhPEpHUBPJDj5Zlrm88LwYVyzlPErON5XYjapQ7DSAUZonh",
+	"y93GKkWDDJGEQV500SCzYGCuxaHj37QfMI+dxuOzgiy5qc2ncO+hMK4tHMw3LEB9Y0ldk/Ie8pOA6qqy",
+	"wJA2IFwQB1gW/udUFoqlxbrSzchKODwZphIiELeWMKjuj0YWZeDV2VTJZUPIJa9HDYqD70gxtt9u7/iv",
+	"EdKNftitgMPRl9e9Fda+39q5dsaKV24NTlMefHyig34A+yom5W/sqmezq+KadiezgMEYY81Ho0XxV9P3",
+	"QQ9N54bSzM9pfESYXpjOOPsm5TCmfaly4VFssQrcLMfeH42wRYLMXJ9rWx9EpaxhgNBqmA5igEqELyZI",
+	"+y7EiBdL5N5N+Vgbn//1Zy8++tToLhDgjHfRg4yTr3R3vWjN5wTXuNyE9iB/ZYJp9etM5R9/8vnff/zF",
+	"J7/78o8+mZkQAa2feT7ONbRoRmvuxWm7sLPmqJ+vAE6CB3l1wW5Zi+ImjW8jVq3IJvBITgd0IeLaubCL",
+	"5ZL1ahLhFyXBk2o54n2RMHOePYx3KnUBFUCZHzMCuNXylotOU3glpTjqKSAJczWVd5cqpf8Ksguw6B3B",
+	"C5+xpqrdu5UyDoCtI5wAzWxjt/6lyh5A+Ce4+OtRp4HgGRpvalW47+LPZ2LDK+2CmbDolYjd/f3HlekP",
+	"RO/EEzZS3GzF9GD6NKfaqY/Kbpb2aPJghJs790fw68VNfd3zsdxyOTAnV2FeQhr1MO3nvFo8cbn1q3b9",
+	"rNHlOu3tl+Ywff+x4QJdwXORvy0m9gstAAIZPpqhYoZnTTDJIeLmmZ8bUaPMs0a7cRUpJg5x+oU3Vc4Q",
+	"at1VmJK+RH7bprfwSvWJY5VlaoxmEZt1gXaPWeQn0wEkJSJsFmLSBR2MVJZhajEmcrl8rRDX2eW2T2P6",
+	"1XQIoZT2OOpqArRl90swesTf101m6GLaL3OPJRriM8JSv6YZT5Lc3ClcGpEYTdkIHiMoxFUZM1CX2XG/",
+	"O8oUT0QCMGUwbr9IPXMiRcJyNTYN52ocsZ4Zl5G/Yc2KiI14qc0nWzNmCuoNcjxmFks8LSh9FwptDFRm",
+	"i5x55G0Kw3fBdFJRequZjYerNKtJj0SQWoCvlVp07PdxkCkOUf68V6RPxJH0L3YnLE0g6/YDi376ASGi",
+	"gUz5AfvgSH6wtbXl/jNPxknOj4uYfcDiVHZy8SQV4zhi8ROVJiIx33dFKvtsnKdFISTDl/yjzDURsRgH",
+	"VX3dViPSgS5vYcaxMXoLWkq1ITJJtQmwBtBo7QPsg7A7NwL/Ej4ffGZQcb/tkqcheczCuwUjOpL7Puot",
+	"9bBrUFaVrDhgPrGNU3I7NmFz0nDKQ8zIhwTm2FCeVNlUXYfchz3pORcSCjlh2bJKvX1IxnQYk69pyk4B",
+	"YqIdMABJnTRCqtZhv3UpHJBrEuJtVh6rG9lB2pdmQQACgLOx6II8QKDC5kdVhjSOqHD9FO1wiODAHYys",
+	"mGgxNybePIlAfkQSnnCZ6kF4Zz0Jq+nvPUupDTtK0oQpsnUCJLQtmJgWuLC5sBn65jWLbwlI0M1KQp6S",
+	"vTRLbX22GQKlLfNDuTdXmdBNqsCEWxYjni8g+XnwAqri5AMtHemdBKC3BC+R5qxX5rlZSToVOKEhT2XB",
+	"iX576/3xkWQOkQPRSw9Nu5TEjwMxC42Hz4KZ+gF0BdTZAXhwBOXAQj1mde10EKYiYEcOZZNnWQX6GB2N",
+	"hkf4HnguXIlIrJil4QoazmdusHnagizwXJgJAYExr+BYjLQVLm0F4hxWzEJKj6VuewS0qLrsWDgBjemR",
+	"X0OYF1U4g7UDlGstBC7tFK6FAxvR4FnFzZnGXK8sCxbQnJ2JxyqpbHQMrhJ6KJqaL5YMk9nEnzh4J2zX",
+	"0ELCJPell6qBs/PJlOSyIIgduMHI4TXeLrvMhkcV2pXaBDAL70q2RadspUazhF3eO8lUP8hYa04Hp6Rz",
+	"iecJhBKqY4czHDFd9gbmHMV6qAG7OxZDnmZx0CgWPKprEwz6ORxYc+n7MtUosIC0m/IMQDjSp4SHG9Dr",
+	"cMzURk37+0bcI0QNrArFe87RXyMEehS9NGcj3hMRIs5gI12eccxtqEhRdR0/wnOp+WSqyqztEb91geEh",
+	"vnFACKGVmubfse8hfr/LlsSiD5HnQoaWwIGxBdeIahlCJJnbGddjNQp9tuOHQo0yEdEKkagJsEJ0LrFF",
+	"z21mwskBctdtnYv2mRHW08zyCrPpRtw0Jxg6Ccov0uKqoYDo1hIkV8sKrly5dfC9K1cMX3338M2tm+wS",
+	"tpcHF747KSxWw5DnJ5cj9tZ3tm+2dlvs0lvfefsyUEnz8vYNc8jvPO2JDEQ3oYOCvyOe80Jh1qfZxSGP",
+	"GDc0S4th2lOZWfgcDJBdLEdgpgSLonq9MtdYZkEdG3nQ6gUglIJ4rQgdCc4IlLCJtRh9ey8OSq3idN+/",
+	"d/D+lSsEcgQN6IEQRQV+awDGG1+1wOaMwpM2RsVSBrYPCkqZccBmwiqdKofsWV1mRZPd5limOB0KHZkp",
+	"j0TeE7LA0ykTloheOuQZRbBQKWIYlQfY3zMiz0BlThgzndlCmUnaTwuoV8wLyFglajbkRZO9I3LDMXsi",
+	"y6CyHuCFqvykq5TFRedQzHCs8gSGkIsfiJ4tvnflyq8dPLh/5Yo5r4znOQepCHOOrVw0FGZIVM/ZCKER",
+	"jRKQ4Iu8LAYMHDfa4T65zausPIJ++CCgnsrKoeGF6pjOMUdgaJg91d7YabWa7A68mUPdolwwfZKORiLx",
+	"l8yN59g9dCRd0BOs+AjMxWbdm+yuZGba1drSI6XTip5KqxChTLrtYKvD0W1HrWs3o+uv34B+I8ZxJezv",
+	"R3J3J3r9xuuGLOS8Vxh9DvWB4zQTeAZxN9AEhmcgtXqErwIJMpEr3OEub78UWrfZtZ2dYFnB6cpi0wOB",
+	"wJmNsEuFi15hw6Dl1tFwgEejQPoiQBVKe0gBGc+Eq/QEi5nzVFtRW5npDO0zsMwqC8Rq/KFOF7BITAR1",
+	"K60mNB6YVQtGAeBGOBRi6U5W55ljBqHgnwPAN8g1qS7Mo09cvFvI13AEc4wohsZaZkhyuC5HZkha5UEz",
+	"ZIN6/vj5/wsAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

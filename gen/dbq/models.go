@@ -268,6 +268,30 @@ type DefaultContent struct {
 	CompanyID int64
 }
 
+// A request to erase a person from what a company has stored. Written by internal/erasure, which forgets whom it was about when it is done.
+type Erasure struct {
+	ID        int64
+	CompanyID int64
+	// user_id: the messages of this user, and those that were submitted to the addresses of its contact; address: all messages to this phone number or e-mail address
+	AskedBy string
+	// contacts.user_id of the person; empty: finished, or not known
+	UserIds []string
+	// phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known
+	Recipients []string
+	Status     string
+	// tasks that senders held, and lists that were being read, when they were looked at last
+	Held int64
+	// how many rows were erased, by their kind
+	Counts []byte
+	// folders of exports of history that have erased tasks
+	Exports   []string
+	CreatedBy string
+	CreatedAt time.Time
+	// when it goes on
+	NextAt     time.Time
+	FinishedAt *time.Time
+}
+
 // Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/alert, internal/push, internal/queue and internal/setting in the transaction of the change.
 type Event struct {
 	ID int64

@@ -101,13 +101,13 @@ func (q *Queries) SubmissionsForget(ctx context.Context, arg SubmissionsForgetPa
 
 const submissionsRefused = `-- name: SubmissionsRefused :exec
 INSERT INTO fruitless_submissions (
-    request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+    request_id, company_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
-SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
+SELECT r.request_id, r.company_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
     coalesce(r.request_data, 'null'), r.response_data, r.status_code
 FROM (SELECT CASE WHEN $1::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
 CROSS JOIN jsonb_to_recordset($2::jsonb) AS r (
-    request_id text, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
+    request_id text, company_id bigint, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
     request_data jsonb, response_data jsonb, status_code smallint
 )
 `
@@ -153,10 +153,10 @@ originals AS MATERIALIZED (
 ),
 logged AS (
     INSERT INTO fruitless_submissions (
-        request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
+        request_id, company_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
     )
     SELECT
-        $6::text, f.task_id, f.phone_number, f.content, f.use_template, $7::text, $8::text, f.request_data,
+        $6::text, $7::bigint, f.task_id, f.phone_number, f.content, f.use_template, $8::text, $9::text, f.request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success', 'data', jsonb_build_object(
                 'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
@@ -180,6 +180,7 @@ type SubmissionsRepeatedParams struct {
 	UseTemplates []bool
 	RequestData  [][]byte
 	RequestID    string
+	CompanyID    int64
 	SourceIp     string
 	UserAgent    string
 }
@@ -202,6 +203,7 @@ func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeat
 		arg.UseTemplates,
 		arg.RequestData,
 		arg.RequestID,
+		arg.CompanyID,
 		arg.SourceIp,
 		arg.UserAgent,
 	)

@@ -24,6 +24,7 @@ import (
 	"lksms/internal/config"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
+	"lksms/internal/erasure"
 	"lksms/internal/history"
 	"lksms/internal/httpapi"
 	"lksms/internal/httpapi/gate"
@@ -136,6 +137,7 @@ type App struct {
 	Jobs          *job.Service
 	Batches       *batch.Service
 	Contacts      *contact.Service
+	Erasures      *erasure.Service
 	Uploads       *upload.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
@@ -195,6 +197,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	teller := alert.NewTeller(db, settings, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)
 	figures := statistics.New(db, settings)
+	erasures := erasure.New(db, tasks, settings)
 	jobs := job.New(db, tasks, settings, o.Log)
 	batches := batch.New(db, batch.Services{
 		Tasks: tasks, Jobs: jobs, Templates: templates, Contacts: contacts, Uploads: uploads, Directory: dir, Settings: settings,
@@ -213,7 +216,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs, Batches: batches, Uploads: uploads,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
 		Statistics: figures, Reconcile: statements, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
@@ -241,6 +244,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
 		sweep.Job{Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: contacts.Import},
 		sweep.Job{Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: contacts.ForgetImports},
+		sweep.Job{Name: "erase-people", Interval: time.Second, Limit: 30 * time.Minute, Run: erasures.Run},
+		sweep.Job{Name: "forget-erasures", Interval: 10 * time.Minute, Run: erasures.Forget},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
 		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
 		sweep.Job{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
@@ -268,7 +273,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Uploads: uploads, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Uploads: uploads, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

@@ -60,6 +60,7 @@ const (
 	TaskDelivered          Reason = "task.delivered"
 	TaskExpired            Reason = "task.expired"
 	TaskUnreachable        Reason = "task.unreachable"
+	TaskErased             Reason = "task.erased"
 	TaskWithdrawn          Reason = "task.withdrawn"
 	BatchNotFound          Reason = "batch.not_found"
 	BatchRowNotFound       Reason = "batch.row_not_found"
@@ -77,6 +78,7 @@ const (
 	TagNotFound            Reason = "tag.not_found"
 	ImportNotFound         Reason = "import.not_found"
 	ReconciliationNotFound Reason = "reconciliation.not_found"
+	ErasureNotFound        Reason = "erasure.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
 	TemplateNotActive      Reason = "template.not_active"
 	TemplateWrongStatus    Reason = "template.wrong_status"
@@ -109,9 +111,9 @@ var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
-	TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone,
+	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone,
 	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound,
-	ContactNotFound, TagNotFound, ImportNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
+	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
 	SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse,
 	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,

@@ -18,6 +18,7 @@ import (
 	"lksms/internal/batch"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
+	"lksms/internal/erasure"
 	"lksms/internal/history"
 	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
@@ -59,6 +60,7 @@ type Server struct {
 	receipts  *receipt.Service
 	notify    *notification.Service
 	contacts  *contact.Service
+	erasures  *erasure.Service
 	settings  *setting.Service
 	figures   *statistics.Service
 	reconcile *reconcile.Service
@@ -90,6 +92,7 @@ type Services struct {
 	Receipts      *receipt.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
+	Erasures      *erasure.Service
 	Statistics    *statistics.Service
 	Reconcile     *reconcile.Service
 	Jobs          *job.Service
@@ -109,7 +112,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()

@@ -31,7 +31,7 @@ func (s *Server) PreviewList(ctx context.Context, _ api.PreviewListRequestObject
 	if err != nil {
 		return nil, err
 	}
-	preview := api.ListPreview{Columns: list.Columns(), Rows: []api.ListRow{}}
+	preview := api.ListPreview{Columns: list.Columns(), Rows: []api.ListRow{}, Encoding: optional.NonZero(list.Encoding())}
 	err = addPreview(&preview, list)
 	return api.PreviewList200JSONResponse{Code: ok, Message: success, Data: preview}, errors.Join(err, list.Close())
 }

@@ -10,6 +10,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/apptest"
+	"lksms/internal/optional"
 )
 
 const previewPath = "/api/v1/lists/preview"
@@ -36,15 +37,15 @@ func TestAPreviewShowsHowAListIsRead(t *testing.T) {
 	}
 	tenant := b.AddCompany("tenant", 1)
 	for name, c := range map[string]struct{ form, want string }{
-		"list.csv": {apptest.Form("file", "list.csv", gbk), "[手机号 姓名] [{[1.38E+10 张三] 0 [手机号] 3} {[13900139000 李] 1 [] 4}]"},
+		"list.csv": {apptest.Form("file", "list.csv", gbk), "GB18030 [手机号 姓名] [{[1.38E+10 张三] 0 [手机号] 3} {[13900139000 李] 1 [] 4}]"},
 		"long.csv": {
-			apptest.Form("file", "long.csv", "a\n"+strings.Repeat("长", 101)+"\n"+strings.Repeat("长", 100)), "[a] [{[" + strings.Repeat("长", 99) + "…] 0 [] 2} {[" + strings.Repeat("长", 100) + "] 0 [] 3}]",
+			apptest.Form("file", "long.csv", "a\n"+strings.Repeat("长", 101)+"\n"+strings.Repeat("长", 100)), "UTF-8 [a] [{[" + strings.Repeat("长", 99) + "…] 0 [] 2} {[" + strings.Repeat("长", 100) + "] 0 [] 3}]",
 		},
-		"other.xlsx": {apptest.Form("file", "list.xlsx", string(workbook), "sheet", "other"), "[x] []"},
-		"rows.json":  {apptest.Form("file", "rows.json", `[{"a":"x"}]`), "[a] [{[x] 0 [] 1}]"},
+		"other.xlsx": {apptest.Form("file", "list.xlsx", string(workbook), "sheet", "other"), " [x] []"},
+		"rows.json":  {apptest.Form("file", "rows.json", `[{"a":"x"}]`), "UTF-8 [a] [{[x] 0 [] 1}]"},
 	} {
 		got := apptest.Decode[api.ListPreview](t, preview(b, 200, c.form, tenant...))
-		if text := fmt.Sprint(got.Columns, " ", got.Rows); text != c.want {
+		if text := fmt.Sprint(optional.Value(got.Encoding), " ", got.Columns, " ", got.Rows); text != c.want {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
 		}
 	}

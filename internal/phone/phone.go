@@ -157,6 +157,15 @@ func IsAtHome(number, candidate string) bool {
 	return err == nil && phonenumbers.Format(dialled, phonenumbers.E164) == number
 }
 
+// AtHome returns a number that is in E.164 as it is dialled inside its country, without a leading 0; empty if it is none.
+func AtHome(number string) string {
+	parsed, err := phonenumbers.Parse(number, unknownRegion)
+	if err != nil {
+		return ""
+	}
+	return phonenumbers.GetNationalSignificantNumber(parsed)
+}
+
 // digitsOf returns the digits of a number in any notation; empty if text is no number.
 func digitsOf(text string) string {
 	digits := strings.Map(func(r rune) rune {

@@ -20,6 +20,7 @@ type Refused struct {
 // refusedRow is the row of a refused submission, as SubmissionsRefused reads it.
 type refusedRow struct {
 	RequestID    string          `json:"request_id"`
+	CompanyID    int64           `json:"company_id"`
 	PhoneNumber  *string         `json:"phone_number"`
 	Content      *string         `json:"content"`
 	UseTemplate  *bool           `json:"use_template"`
@@ -62,7 +63,7 @@ func (s *Service) logRefused(ctx context.Context, rows []refusedRow) error {
 
 func refusedRowOf(origin Origin, one Refused) refusedRow {
 	row := refusedRow{
-		RequestID: origin.RequestID, SourceIP: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
+		RequestID: origin.RequestID, CompanyID: origin.CompanyID, SourceIP: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
 		RequestData: logtext.JSON(one.Raw), ResponseData: logtext.JSON(one.Answer), StatusCode: one.Status,
 	}
 	// The columns repeat the members of the body that have the right type.

@@ -16,7 +16,7 @@ import (
 const requeueTries = 3
 
 // Requeue lets a task that is FAILED or CANCELLED wait again as if it were new, and logs that by did it and why. Faults: task.not_found,
-// task.dropped, task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.withdrawn,
+// task.dropped, task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn,
 // task.sender_gone.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (dbq.Task, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
@@ -98,7 +98,7 @@ func (s *Service) requeuePools(ctx context.Context, ids []string) error {
 // refusedVerdicts has the faults of a task that may not be requeued, by the verdict of RequeueVerdict.
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
-	"unreachable": fault.TaskUnreachable, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
+	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
 }
 
 // requeueable returns the fault because of which a task may not be requeued, or nil.

@@ -171,7 +171,7 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []dbq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
 	n := len(rows)
 	p := dbq.SubmissionsRepeatedParams{
-		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
+		RequestID: origin.RequestID, CompanyID: origin.CompanyID, SourceIp: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
 		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Contents: make([]string, n), UseTemplates: make([]bool, n),
 		RequestData: make([][]byte, n),
 	}

@@ -15,6 +15,12 @@ const (
 	Simulated    = "测试短信，未发送"
 )
 
+// Erased stands for the text of a message that was erased, and for what a provider said of it.
+const Erased = "已清除"
+
+// Own are the results of tasks that say nothing of a message. All others hold texts of senders and providers, at their end if they begin with GaveUp.
+var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, NoSignature}
+
 // LedgerOfDay is the remark of the sum of the charges and refunds of a day.
 const LedgerOfDay = "当日扣费与退还合计"
 

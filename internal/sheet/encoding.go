@@ -16,13 +16,15 @@ import (
 // text is the text of a file, as UTF-8.
 type text struct {
 	*bufio.Reader
-	start     string // its first characters
-	isDecoded bool   // from another encoding; what could not be decoded is then U+FFFD, and else it is invalid UTF-8
+	start    string // its first characters
+	encoding string // of the file: utf8Name, "UTF-16" or "GB18030"
 }
 
-// isGood reports whether a part of the text is as it was written.
+const utf8Name = "UTF-8"
+
+// isGood reports whether a part of the text is as it was written. What could not be decoded is U+FFFD; without decoding, it is invalid UTF-8.
 func (t text) isGood(part []byte) bool {
-	if t.isDecoded && bytes.Contains(part, []byte("\uFFFD")) {
+	if t.encoding != utf8Name && bytes.Contains(part, []byte("\uFFFD")) {
 		return false
 	}
 	return utf8.Valid(part) && bytes.IndexByte(part, 0) < 0
@@ -30,28 +32,28 @@ func (t text) isGood(part []byte) bool {
 
 // textOf decodes a file. head is its beginning.
 func textOf(ctx context.Context, file File, head []byte) (text, error) {
-	skip, decoding := int64(0), encoding.Encoding(nil)
+	skip, name, decoding := int64(0), utf8Name, encoding.Encoding(nil)
 	switch {
 	case bytes.HasPrefix(head, []byte("\xEF\xBB\xBF")):
 		skip = 3
 	case bytes.HasPrefix(head, []byte("\xFF\xFE")):
-		skip, decoding = 2, unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
+		skip, name, decoding = 2, "UTF-16", unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
 	case bytes.HasPrefix(head, []byte("\xFE\xFF")):
-		skip, decoding = 2, unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
+		skip, name, decoding = 2, "UTF-16", unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	default:
 		isUTF8, err := isMostlyUTF8(ctx, file)
 		if err != nil {
 			return text{}, err
 		}
 		if !isUTF8 {
-			decoding = simplifiedchinese.GB18030
+			name, decoding = "GB18030", simplifiedchinese.GB18030
 		}
 	}
 	var plain io.Reader = io.NewSectionReader(file, skip, file.Size()-skip)
 	if decoding != nil {
 		plain = decoding.NewDecoder().Reader(bufio.NewReaderSize(plain, 64<<10))
 	}
-	t := text{Reader: bufio.NewReaderSize(plain, 64<<10), isDecoded: decoding != nil}
+	t := text{Reader: bufio.NewReaderSize(plain, 64<<10), encoding: name}
 	start, err := t.Peek(headSize)
 	if err != nil && err != io.EOF { //nolint:errorlint // Peek returns it bare
 		return text{}, err //nolint:wrapcheck // the file names itself

@@ -162,6 +162,17 @@ func nameOf(text string) string { return strings.Join(strings.FieldsFunc(text, i
 // are left out.
 func (r *Reader) Columns() []string { return r.columns }
 
+// Encoding returns the name of the encoding that was found in a text: UTF-8, UTF-16 or GB18030. A workbook has none.
+func (r *Reader) Encoding() string {
+	switch rows := r.rows.(type) {
+	case *csvRows:
+		return rows.text.encoding
+	case *jsonRows:
+		return rows.text.encoding
+	}
+	return ""
+}
+
 // Column returns the index of the column with a name. If no column has exactly this name, letters of another case or width and white space
 // make no difference, provided that only one column is meant.
 func (r *Reader) Column(name string) (index int, is bool) {

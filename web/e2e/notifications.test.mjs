@@ -47,7 +47,7 @@ test('contacts are added, pasted, refused, found and deleted', async () => {
   await page.getByRole('row').filter({ hasText: 'wang' }).waitFor()
   await viewer.checkAccess('contacts')
 
-  await page.getByLabel('用户编号（完整）').fill('li')
+  await page.getByLabel('编号、手机号或邮箱（开头）').fill('li')
   await page.keyboard.press('Enter')
   await page.getByRole('row').filter({ hasText: 'zhang' }).waitFor({ state: 'detached' })
   await page.getByRole('button', { name: '清除条件' }).click()

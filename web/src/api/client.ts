@@ -64,7 +64,12 @@ interface Failure {
 export type Data<D> = D extends { data: infer T } ? T : undefined
 
 /** Waits for an answer and returns the `data` of its envelope. A failure is an ApiError; after 401 the viewer also signs in again. */
-export async function call<D>(request: Promise<Answer<D>>): Promise<Data<D>> {
+export const call = async <D>(request: Promise<Answer<D>>): Promise<Data<D>> => ((await bodyOf(request)) as { data?: unknown } | undefined)?.data as Data<D>
+
+/** As `call`, for a file: the request has `parseAs: 'blob'`. */
+export const callFile = async (request: Promise<Answer<Blob>>): Promise<Blob> => (await bodyOf(request))!
+
+async function bodyOf<D>(request: Promise<Answer<D>>): Promise<D | undefined> {
   let answer: Answer<D>
   try {
     answer = await request
@@ -72,7 +77,7 @@ export async function call<D>(request: Promise<Answer<D>>): Promise<Data<D>> {
     if (error instanceof DOMException && error.name === 'AbortError') throw error
     throw new ApiError(t('common.error.network'), 0, 'network')
   }
-  if (answer.response.ok) return (answer.data as { data?: unknown } | undefined)?.data as Data<D>
+  if (answer.response.ok) return answer.data
   const failure = (answer.error ?? {}) as Failure
   const { status } = answer.response
   if (status === 401 || status === 403) onRefused.run(status)
@@ -85,6 +90,13 @@ export async function call<D>(request: Promise<Answer<D>>): Promise<Data<D>> {
     failure.request_id ?? answer.response.headers.get('X-Request-Id') ?? '',
     failure.error?.limit,
   )
+}
+
+/** The body of a request with a form. Values that are empty are left out. */
+export function formBody(values: Record<string, string | File | boolean | null | undefined>): never {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null && value !== '') form.append(name, value instanceof File ? value : String(value))
+  return form as never // the types of the contract say texts
 }
 
 /** Any thrown value as an ApiError. */

@@ -40,6 +40,12 @@ export function formatNumber(value: number | null | undefined, digits = 0): stri
   return value === null || value === undefined ? '–' : new Intl.NumberFormat(locale.value, { maximumFractionDigits: digits }).format(value)
 }
 
+/** The size of a file. */
+export function formatBytes(bytes: number): string {
+  const [unit, size] = bytes < 1024 ? ['B', 1] : bytes < 1024 ** 2 ? ['KiB', 1024] : ['MiB', 1024 ** 2]
+  return `${formatNumber(bytes / (size as number), bytes < 10 * (size as number) ? 1 : 0)} ${unit}`
+}
+
 /** A share from 0 to 1 as "98.7%". Only all of it is 100%. */
 export function formatPercent(value: number | null | undefined, digits = 1): string {
   return value === null || value === undefined || !Number.isFinite(value) ? '–' : new Intl.NumberFormat(locale.value, { style: 'percent', maximumFractionDigits: digits }).format(value < 1 ? Math.min(value, 1 - 10 ** -(digits + 2)) : value)
@@ -64,6 +70,9 @@ export function formatDuration(seconds: number | null | undefined): string {
     .map(([n, unit]) => t(`common.duration.${unit}`, { n: formatNumber(n) }))
     .join(' ')
 }
+
+/** Whether a value of a list looks like a phone number or another address of a person. */
+export const isAddress = (text: string): boolean => /^(\+\d([ -]?\d){6,19}|\d([ -]?\d){9,19}|\S+@\S+)$/.test(text.trim())
 
 /** A phone number or another address, with the middle hidden. */
 export function mask(address: string): string {

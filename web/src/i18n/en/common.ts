@@ -94,7 +94,6 @@ const texts: Texts<typeof zh> = {
     characters: '{n} character | {n} characters',
     segments: '{n} segment | {n} segments',
     counting: 'Counting segments…',
-    tooLong: 'Too long: at most {most} characters',
   },
   masked: {
     show: 'Show the whole number {number}',

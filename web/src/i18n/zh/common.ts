@@ -91,7 +91,6 @@ export default {
     characters: '{n} 个字',
     segments: '计费 {n} 条',
     counting: '正在计算计费条数…',
-    tooLong: '太长：最多 {most} 个字',
   },
   masked: {
     show: '显示完整号码 {number}',

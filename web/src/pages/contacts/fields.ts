@@ -7,11 +7,13 @@ export const addressFields = ['phone', 'email', 'dingtalk_name', 'wechat_openid'
 
 export type AddressField = (typeof addressFields)[number]
 
-const words: Record<string, 'user_id' | AddressField> = {
+const words: Record<string, 'user_id' | 'name' | AddressField> = {
   user_id: 'user_id',
   user: 'user_id',
   用户: 'user_id',
   用户编号: 'user_id',
+  name: 'name',
+  姓名: 'name',
   phone: 'phone',
   mobile: 'phone',
   手机: 'phone',
@@ -28,6 +30,22 @@ const words: Record<string, 'user_id' | AddressField> = {
   wechat: 'wechat_openid',
   openid: 'wechat_openid',
   微信: 'wechat_openid',
+}
+
+// As the server finds the columns of an imported list (internal/contact/field.go).
+const importNames: Record<'user_id' | 'name' | AddressField, string[]> = {
+  user_id: ['user_id', 'userid', '用户id', '用户编号', '用户标识', '工号', '编号', '账号'],
+  name: ['name', '姓名', '名字', '名称', '客户姓名'],
+  phone: ['phone', 'phone_number', 'mobile', '手机', '手机号', '手机号码', '电话', '电话号码', '联系电话', '移动电话'],
+  email: ['email', 'e-mail', 'mail', '邮箱', '电子邮箱', '邮件', '电子邮件', '邮箱地址'],
+  dingtalk_name: ['dingtalk_name', 'dingtalk', '钉钉', '钉钉账号', '钉钉用户名', '钉钉用户id'],
+  wechat_openid: ['wechat_openid', 'openid', '微信openid', '微信'],
+}
+
+/** The field that a column of an imported list fills; undefined: it is an attribute. */
+export function fieldOf(column: string): keyof typeof importNames | undefined {
+  const name = column.normalize('NFKC').replace(/\s/g, '').toLowerCase()
+  return (Object.keys(importNames) as (keyof typeof importNames)[]).find((field) => importNames[field].includes(name))
 }
 
 /** The cells of a line of CSV or of a spreadsheet. Cells in quotes may hold commas; "" is a quote. */

@@ -5,13 +5,13 @@ import { formatTime, mask } from '@/composables/format'
 import { t } from '@/i18n'
 
 /** The filters in the address. `range`, `from` and `to` limit the time at which a task was created. */
-export const filterNames = ['phone_number', 'status', 'range', 'from', 'to', 'company_no', 'message_type', 'sender_no', 'delivery', 'source', 'result'] as const
+export const filterNames = ['phone_number', 'status', 'range', 'from', 'to', 'company_no', 'message_type', 'sender_no', 'delivery', 'source', 'result', 'batch_id', 'test'] as const
 export type FilterName = (typeof filterNames)[number]
 export type AddressFilters = Partial<Record<FilterName, string>>
 export type TaskFilter = Schema<'TaskJobFilter'>
 
 /** The filters as the API takes them. */
-export function taskFilter({ status, range, from, to, phone_number, company_no, message_type, sender_no, delivery, source, result }: AddressFilters): TaskFilter {
+export function taskFilter({ status, range, from, to, phone_number, company_no, message_type, sender_no, delivery, source, result, batch_id, test }: AddressFilters): TaskFilter {
   const times = openRange({ range, from, to })
   return {
     ...(phone_number ? { phone_number } : {}),
@@ -22,16 +22,20 @@ export function taskFilter({ status, range, from, to, phone_number, company_no, 
     ...(delivery ? { delivery: delivery as NonNullable<TaskFilter['delivery']> } : {}),
     ...(source ? { source } : {}),
     ...(result ? { result } : {}),
+    ...(batch_id ? { batch_id: Number(batch_id) } : {}),
+    ...(test ? { test: test === 'true' } : {}),
     ...(times.from ? { created_from: times.from } : {}),
     ...(times.to ? { created_to: times.to } : {}),
   }
 }
 
 /** A filter of the API as the address of the list has it. */
-export function addressOf({ created_from, created_to, status, ...rest }: TaskFilter): Record<string, string> {
+export function addressOf({ created_from, created_to, status, batch_id, test, ...rest }: TaskFilter): Record<string, string> {
   return {
     ...(rest as Record<string, string>),
     ...(status === undefined ? {} : { status: String(status) }),
+    ...(batch_id === undefined ? {} : { batch_id: String(batch_id) }),
+    ...(test === undefined ? {} : { test: String(test) }),
     ...(created_from ? { from: created_from } : {}),
     ...(created_to ? { to: created_to } : {}),
   }
@@ -48,6 +52,8 @@ export function filterWords(filter: TaskFilter): string[] {
     ['delivery', filter.delivery && t(`tasks.delivery.${filter.delivery}`)],
     ['source', filter.source],
     ['result', filter.result],
+    ['batch_id', filter.batch_id?.toString()],
+    ['test', filter.test === undefined ? undefined : t(filter.test ? 'common.yes' : 'common.no')],
     ['created_from', filter.created_from && formatTime(filter.created_from)],
     ['created_to', filter.created_to && formatTime(filter.created_to)],
   ]

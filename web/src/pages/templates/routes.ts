@@ -11,6 +11,13 @@ export const pages: PageDefinition[] = [
     nav: { section: 'messages', order: 50, icon: Document },
   },
   {
+    name: 'template',
+    path: 'templates/:id(\\d+)',
+    component: () => import('./TemplatePage.vue'),
+    title: 'templates.template',
+    operations: ['getTemplate'],
+  },
+  {
     name: 'default-contents',
     path: 'default-contents',
     component: () => import('./DefaultContentsPage.vue'),

@@ -1,0 +1,3 @@
+var e=e=>{if(e==null)return``;if(typeof e==`number`)return String(e);let t=String(e);return/^[=+\-@\t\r]/.test(t)?`'${t}`:t},t=e=>/[",\r\n]/.test(e)?`"${e.replaceAll(`"`,`""`)}"`:e,n=(n,r)=>[n,...r].map(n=>n.map(n=>t(e(n))).join(`,`)).join(`\r
+`)+`\r
+`;function r(e,t,n){let r=document.createElement(`a`);r.href=URL.createObjectURL(new Blob([t],{type:n})),r.download=e,r.click(),setTimeout(()=>URL.revokeObjectURL(r.href),1e4)}var i=(e,t,i)=>r(e,`﻿`+n(t,i),`text/csv;charset=utf-8`);export{i as n,r as t};

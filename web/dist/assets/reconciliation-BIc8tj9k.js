@@ -1,0 +1,1 @@
+var e=[`missing_here`,`missing_there`,`status_differs`,`segments_differ`,`repeated`,`unreadable`];function t({status:e,matches:t}){return e===`running`?[`running`,`busy`]:e===`failed`?[`failed`,`bad`]:t?[`matches`,`good`]:[`differs`,`bad`]}export{t as n,e as t};

@@ -1,0 +1,53 @@
+import type { Texts } from '..'
+import type zh from '../zh/erasures'
+
+const texts: Texts<typeof zh> = {
+  title: 'Erasures',
+  hint: 'On request of a person, what a company has stored of them is erased. It goes on in the background. The records do not say who it was.',
+  one: 'Erasure {id}',
+  add: 'Erase a person',
+  note: 'Contacts of the person are deleted, waiting messages are cancelled, and messages, notifications and lists lose their numbers and texts. Only figures stay. This cannot be undone.',
+  userHint: 'Erases the contact of this user, messages to them, and messages to the addresses of the contact.',
+  addressHint: 'Erases all contacts with this address, and all messages to it.',
+  nobody: 'Give at least one of these',
+  button: 'Erase',
+  id: 'Number',
+  status: 'State',
+  statuses: {
+    running: 'Running',
+    finished: 'Finished',
+  },
+  erased: 'Erased',
+  nothing: 'nothing was found',
+  held: 'nothing is waited for | Waiting for {n} message or list | Waiting for {n} messages and lists',
+  begun: 'Begun',
+  ended: 'Ended',
+  exports: 'Exports of history that have tasks of the person',
+  exportsHint: 'Their files are not changed.',
+  notSearched: 'Exports of which nobody can say whether they have the person',
+  empty: {
+    title: 'No erasures yet',
+    text: 'Erase a person here when a data-protection request arrives.',
+  },
+  counts: {
+    contacts: 'Contacts',
+    tags: 'Tags',
+    tasks_cancelled: 'Cancelled tasks',
+    tasks: 'Tasks',
+    reports: 'Reports and receipts',
+    attempts: 'Calls of providers',
+    receipts: 'Unmatched receipts',
+    callbacks: 'Callbacks',
+    texts: 'Texts of notifications',
+    notifications: 'Notifications',
+    send_once: 'Subscribe messages',
+    batch_rows: 'Rows of batches',
+    default_contents: 'Default contents',
+    submissions: 'Refused or repeated submissions',
+    dedup_keys: 'Dedup keys',
+    answers: 'Stored answers',
+    task_jobs: 'Jobs',
+    audit: 'Entries of the audit',
+  },
+}
+export default texts

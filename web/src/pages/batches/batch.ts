@@ -1,0 +1,40 @@
+// What the pages of batches know about a batch.
+import type { Schema } from '@/api/types'
+import type { Tone } from '@/components/StatusTag.vue'
+
+export type Batch = Schema<'Batch'>
+
+export const batchStatuses: Schema<'BatchStatus'>[] = ['checking', 'ready', 'running', 'paused', 'finished', 'cancelled']
+
+export const batchTones: Record<Schema<'BatchStatus'>, Tone> = { checking: 'busy', ready: 'warn', running: 'busy', paused: 'warn', finished: 'good', cancelled: 'idle' }
+
+/** Whether its figures change by themselves. */
+export const isMoving = ({ status, counts }: Batch): boolean => status === 'checking' || status === 'running' || status === 'paused' || counts.processing > 0
+
+/** The messages that have ended. */
+export const ended = ({ counts }: Batch): number => counts.success + counts.failed + counts.cancelled
+
+export const share = (batch: Batch): number => (batch.counts.valid === 0 ? 0 : Math.floor((ended(batch) / batch.counts.valid) * 100))
+
+// As the server looks for the column with the phone numbers (internal/batch/source.go).
+const usualNames = ['phone_number', 'phone', 'mobile', '手机号', '手机号码', '手机', '电话号码', '电话', '号码', '接收号码']
+
+const plain = (name: string): string => name.normalize('NFKC').replace(/\s/g, '').toLowerCase()
+
+/** The column that a name means: letters of another case or width make no difference, as on the server. */
+export function columnOf(columns: string[], name: string): string | undefined {
+  if (columns.includes(name)) return name
+  const alike = columns.filter((column) => plain(column) === plain(name))
+  return alike.length === 1 ? alike[0] : undefined
+}
+
+/** The column with the phone numbers: one with a usual name, the only one, or the first one whose values look like phone numbers. */
+export function phoneColumn({ columns, rows }: Schema<'ListPreview'>): string {
+  for (const name of usualNames) {
+    const column = columnOf(columns, name)
+    if (column !== undefined) return column
+  }
+  if (columns.length === 1) return columns[0]!
+  const index = columns.findIndex((_, at) => rows.length > 0 && rows.every((row) => /^\+?\d[\d -]{9,18}$/.test(row.cells[at] ?? '')))
+  return columns[index] ?? ''
+}
