@@ -1,9 +1,11 @@
 -- Erasures: what a company has stored of a person is deleted, or loses its texts. Facts and counters stay. Every statement finds nothing of what it
 -- erased before, so that each can be repeated, and counts each row once.
 
+-- ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
 -- name: ErasureCreate :one
 INSERT INTO erasures (company_id, asked_by, user_ids, recipients, created_by)
-VALUES (@company_id, @asked_by, @user_ids::text[], @recipients::text[], @created_by)
+SELECT @company_id, @asked_by, @user_ids::text[], @recipients::text[], @created_by
+WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = @company_id AND e.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 
 -- ErasureList returns erasures of a company before an id, newest first.

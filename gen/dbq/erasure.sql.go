@@ -428,7 +428,8 @@ func (q *Queries) ErasureCount(ctx context.Context, arg ErasureCountParams) erro
 const erasureCreate = `-- name: ErasureCreate :one
 
 INSERT INTO erasures (company_id, asked_by, user_ids, recipients, created_by)
-VALUES ($1, $2, $3::text[], $4::text[], $5)
+SELECT $1, $2, $3::text[], $4::text[], $5
+WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = $1 AND e.status = 'running') < $6::bigint
 RETURNING id
 `
 
@@ -438,10 +439,12 @@ type ErasureCreateParams struct {
 	UserIds    []string
 	Recipients []string
 	CreatedBy  string
+	Most       int64
 }
 
 // Erasures: what a company has stored of a person is deleted, or loses its texts. Facts and counters stay. Every statement finds nothing of what it
 // erased before, so that each can be repeated, and counts each row once.
+// ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
 func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureCreate,
 		arg.CompanyID,
@@ -449,6 +452,7 @@ func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (i
 		arg.UserIds,
 		arg.Recipients,
 		arg.CreatedBy,
+		arg.Most,
 	)
 	var id int64
 	err := row.Scan(&id)

@@ -35,6 +35,7 @@ var unbounded = map[string]string{
 	"sender_states":    "one for a sender", "sender_tokens": "one for a sender", "fair_ranks": "by pool, priority and company", "task_partitions": "one for some days",
 	"channel_countries": "by channel and country", "company_countries": "by company and country",
 	"contact_counts": "one for a company", "tag_contacts": "by tag and contact", "deleted_tags": "emptied within minutes",
+	"erasures":        "history; a hundred of a company run at a time",
 	"contact_imports": "history; ten of a company run at a time", "contact_import_errors": "10,000 of an import",
 	"settings": "named in the contract", "directory_version": "one row",
 	"uploads": "1 GiB of a company at a time; deleted after an hour unless used", "upload_parts": "uploads",
