@@ -34,11 +34,11 @@ var kept = map[string][]string{
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
 		sender_ledger.remark alerts.remark task_jobs.remark callbacks.refused callbacks.source_ip
 		users.app_id events.detail notifications.remark alert_receivers.user_ids senders.config`),
-	"texts about columns, and keys that callers choose": words(`
+	"texts about columns, keys that callers choose, and what is forgotten in a moment": words(`
 		batch_rows.fault batches.fault contact_import_errors.failure
 		contact_imports.failure contact_imports.file_name
 		idempotency_keys.key idempotency_keys.username statistics.key uploads.name sender_states.rest_reason
-		callbacks.body_hash notifications.dedup_key
+		callbacks.body_hash notifications.dedup_key notifications.run_after
 		erasures.created_by task_job_parts.task_ids business_ends.subject facts.sender_no task_partitions.before_id
 		contact_imports.tag`),
 }

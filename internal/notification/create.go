@@ -45,6 +45,14 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 		if err := all[i].checkTimes(); err != nil {
 			return Outcome{}, err
 		}
+		if a.Tag != nil && all[i].Repeat != nil {
+			return Outcome{}, fault.InvalidField("tag", fault.NotTogether, "repeat_minutes")
+		}
+	}
+	if a.Tag != nil {
+		if err := s.checkTag(ctx, origin.CompanyID, *a.Tag); err != nil {
+			return Outcome{}, err
+		}
 	}
 	content := a.Payload
 	if content == nil {
@@ -65,7 +73,7 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	})
 	o := Outcome{Made: made}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		announcement, isMoreWaiting := storedAnnouncement{payload: payload, userIDs: distinct(a.UserIDs)}, false
+		announcement, isMoreWaiting := storedAnnouncement{payload: payload, userIDs: distinct(a.UserIDs), tag: a.Tag}, false
 		for _, i := range order {
 			if made[i], err = s.enqueue(ctx, &announcement, all[i], origin); err != nil {
 				return err
@@ -141,6 +149,7 @@ type storedAnnouncement struct {
 	id      *int64 // nil: not stored yet
 	payload []byte
 	userIDs []string
+	tag     *string // whose contacts are meant; nil: userIDs
 }
 
 func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notification, origin queue.Origin) (Made, error) {
@@ -162,7 +171,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	}
 	isNew := a.id == nil // first look for the dedup key: the statement below would store an announcement in vain
 	if isNew {
-		p.Payload, p.UserIds = a.payload, a.userIDs
+		p.Payload, p.UserIds, p.Tag = a.payload, a.userIDs, a.tag
 	}
 	for attempt := range 10 { // a notification with the key may be deleted between the two statements
 		if n.DedupKey != nil && (isNew || attempt > 0) {

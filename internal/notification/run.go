@@ -30,7 +30,7 @@ const runBatch = 20
 var sweepOrigin = queue.Origin{RequestID: "notifications"}
 
 // Run enqueues the tasks of every notification that is due, in batches with a transaction each, and returns how many
-// notifications it ran. If a batch fails, its notifications run one by one, so that one that cannot run fails alone.
+// notifications it ran; one to a tag counts with each portion. If a batch fails, its notifications run one by one, so that one that cannot run fails alone.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0
 	for {
@@ -41,7 +41,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 		if err != nil {
 			return total, err
 		}
-		if total += n; n < runBatch {
+		if total += n; n == 0 { // a notification to a tag stays due until its last contact
 			return total, nil
 		}
 	}
@@ -144,25 +144,103 @@ func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[
 // that cannot be rendered fails.
 func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
 	switch {
-	case n.IsExpired && n.HasRun:
+	case n.IsExpired && (n.HasRun || n.RunRenderingID != nil):
 		return s.planNext(ctx, n.ID, nil)
 	case n.IsExpired:
 		return s.fail(ctx, n.ID, expired)
 	case wait > 0:
 		return s.planNext(ctx, n.ID, &wait)
 	}
-	users, err := s.recipients(ctx, n)
+	to, reason, err := s.recipients(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case reason != nil:
+		return s.fail(ctx, n.ID, *reason)
+	case len(to.userIDs) == 0 && to.isLast:
+		return s.planNext(ctx, n.ID, nil)
+	}
+	m, reason, err := s.text(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case reason != nil:
+		return s.fail(ctx, n.ID, *reason)
+	}
+	people, err := s.people(ctx, n.CompanyID, n.Channel, to.userIDs)
 	if err != nil {
 		return err
 	}
-	if len(users) == 0 {
+	m.Origin = origin
+	m.CompanyID, m.User = n.CompanyID, n.SubmittedBy
+	if len(people) > 0 {
+		if _, err := s.tasks.Enqueue(ctx, m, people); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !to.isLast:
+		err := s.q.NotificationAdvance(ctx, dbq.NotificationAdvanceParams{ID: n.ID, RenderingID: m.RenderingID, RunAfter: to.last})
+		return postgres.Wrap("advance notification", err, nil)
+	case n.RepeatMinutes == nil:
 		return s.planNext(ctx, n.ID, nil)
 	}
-	var payload map[string]any
+	again := float64(*n.RepeatMinutes) * 60
+	return s.planNext(ctx, n.ID, &again)
+}
+
+// text renders a due notification and stores the text, or returns why that is not possible. A run that goes on has its text.
+func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m queue.Rendered, _ *failReason, err error) {
+	m = queue.Rendered{Channel: n.Channel, Sign: n.Sign, MessageType: queue.Notification, ExpiresAt: n.ExpiresAt}
+	if n.RunRenderingID != nil {
+		stored, err := s.q.RenderingText(ctx, *n.RunRenderingID)
+		if err != nil {
+			return m, nil, fmt.Errorf("read rendering: %w", err)
+		}
+		m.RenderingID, m.Content = *n.RunRenderingID, taskContent(stored.Content, stored.Params)
+		return m, nil, nil
+	}
+	payload, err := s.payload(n)
+	if err != nil {
+		return m, nil, err
+	}
+	if n.Title == nil {
+		return m, &noTemplate, nil
+	}
+	title, missing := fill(*n.Title, payload, titleMost)
+	content, more := fill(*n.Content, payload, contentMost)
+	if missing = distinct(append(missing, more...)); len(missing) > 0 {
+		return m, lacking(missing), nil
+	}
+	if utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost {
+		return m, &tooLong, nil
+	}
+	if n.Channel == directory.SMS {
+		reason, err := s.smsTooLong(ctx, n.Sign, content)
+		if err != nil || reason != "" {
+			return m, &failReason{reason, tooLong.label}, err
+		}
+	}
+	params, err := encodeJSON(payload)
+	if err != nil {
+		return m, nil, fmt.Errorf("write payload: %w", err)
+	}
+	if strings.TrimSpace(content) == "" && (optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel)) {
+		return m, &empty, nil
+	}
+	m.Content = taskContent(content, params)
+	m.RenderingID, err = s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+		NotificationID: &n.ID, Title: title, Content: content, TemplateID: optional.Value(n.ExternalID), Params: params,
+	})
+	return m, nil, postgres.Wrap("store rendering", err, nil)
+}
+
+// payload returns the values for the placeholders of a due notification.
+func (s *Service) payload(n dbq.NotificationDueRow) (payload map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(n.Payload))
 	d.UseNumber()
 	if err := d.Decode(&payload); err != nil {
-		return fmt.Errorf("read payload: %w", err)
+		return nil, fmt.Errorf("read payload: %w", err)
 	}
 	if _, isSet := payload["platformUrl"]; !isSet && s.platformURL != "" {
 		payload["platformUrl"] = s.platformURL
@@ -171,59 +249,20 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 		limit, _ := number(payload["maxDuration"])
 		payload["overtime"], payload["maxDuration"] = max(0, n.ElapsedMinutes-limit), n.ElapsedMinutes
 	}
-	if n.Title == nil {
-		return s.fail(ctx, n.ID, noTemplate)
-	}
-	title, missing := fill(*n.Title, payload, titleMost)
-	content, more := fill(*n.Content, payload, contentMost)
-	if missing = distinct(append(missing, more...)); len(missing) > 0 {
-		return s.fail(ctx, n.ID, failReason{noParameters.remark + strings.Join(missing, ", "), noParameters.label})
-	}
-	if utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost {
-		return s.fail(ctx, n.ID, tooLong)
-	}
-	if n.Channel == directory.SMS {
-		reason, err := s.smsTooLong(ctx, n.Sign, content)
-		if err != nil {
-			return err
-		}
-		if reason != "" {
-			return s.fail(ctx, n.ID, failReason{reason, tooLong.label})
-		}
-	}
-	params, err := encodeJSON(payload)
-	if err != nil {
-		return fmt.Errorf("write payload: %w", err)
-	}
-	summary := content // content of the task
+	return payload, nil
+}
+
+// lacking is why a notification fails whose payload has no values for some placeholders.
+func lacking(names []string) *failReason {
+	return &failReason{noParameters.remark + strings.Join(names, ", "), noParameters.label}
+}
+
+// taskContent is the content of the tasks of a rendering. A text that only the provider has is shown by its values.
+func taskContent(content string, params []byte) string {
 	if strings.TrimSpace(content) == "" {
-		if optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel) {
-			return s.fail(ctx, n.ID, empty)
-		}
-		summary = string(params)
+		return string(params)
 	}
-	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
-		NotificationID: &n.ID, Title: title, Content: content, TemplateID: optional.Value(n.ExternalID), Params: params,
-	})
-	if err != nil {
-		return fmt.Errorf("store rendering: %w", err)
-	}
-	people, err := s.people(ctx, n.CompanyID, n.Channel, users)
-	if err != nil {
-		return err
-	}
-	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
-	if _, err := s.tasks.Enqueue(ctx, queue.Rendered{
-		Channel: n.Channel, RenderingID: rendering, Content: summary, Sign: n.Sign, MessageType: queue.Notification,
-		ExpiresAt: n.ExpiresAt, Origin: origin,
-	}, people); err != nil {
-		return err
-	}
-	if n.RepeatMinutes == nil {
-		return s.planNext(ctx, n.ID, nil)
-	}
-	again := float64(*n.RepeatMinutes) * 60
-	return s.planNext(ctx, n.ID, &again)
+	return content
 }
 
 // filledByProvider lists the channels whose providers fill a template of their own with the payload. If the template
@@ -259,17 +298,35 @@ func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) erro
 	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, dbq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
 }
 
-// recipients returns the users that get a task now. If a notification without reminders runs again because it was set
+// audience is who gets a task now.
+type audience struct {
+	userIDs []string
+	isLast  bool   // nobody is left
+	last    string // the last contact of the tag that was looked at
+}
+
+// recipients returns the users that get a task now, or why nobody does. If a notification without reminders runs again because it was set
 // back to Waiting, these are the users that have not been reached.
-func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) ([]string, error) {
+func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) (to audience, reason *failReason, err error) {
+	to = audience{userIDs: n.UserIds, isLast: true}
+	if n.Tag != nil {
+		if to, reason, err = s.tagged(ctx, n); err != nil || reason != nil {
+			return to, reason, err
+		}
+	}
 	if !n.HasRun || n.RepeatMinutes != nil {
-		return n.UserIds, nil
+		return to, nil, nil
 	}
-	reached, err := s.q.NotificationReached(ctx, n.ID)
+	p := dbq.NotificationReachedParams{ID: n.ID}
+	if n.Tag != nil {
+		p.UserIds = to.userIDs
+	}
+	reached, err := s.q.NotificationReached(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("find reached recipients: %w", err)
+		return to, nil, fmt.Errorf("find reached recipients: %w", err)
 	}
-	return slices.DeleteFunc(n.UserIds, func(id string) bool { return slices.Contains(reached, id) }), nil
+	to.userIDs = slices.DeleteFunc(to.userIDs, func(id string) bool { return slices.Contains(reached, id) })
+	return to, nil, nil
 }
 
 // failReason is why a notification fails: the remark, and the label in the metric.
@@ -282,10 +339,13 @@ var (
 	noParameters  = failReason{result.MissingParameters, "parameters"}
 	tooLong       = failReason{result.TooLong, "too_long"}
 	empty         = failReason{result.Empty, "empty"}
+	noTag         = failReason{result.NoTag, "tag"}
+	emptyTag      = failReason{result.EmptyTag, "tag"}
+	bigTag        = failReason{fmt.Sprintf(result.BigTag, tagMost), "tag"}
 )
 
 // failReasons lists all of them.
-var failReasons = []failReason{internalError, expired, noTemplate, noParameters, tooLong, empty}
+var failReasons = []failReason{internalError, expired, noTemplate, noParameters, tooLong, empty, noTag}
 
 // fail records why a notification cannot run now. One with reminders that ran before goes on with the next reminder;
 // any other has failed.
