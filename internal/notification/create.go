@@ -10,6 +10,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
+	"lksms/internal/placeholder"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -58,7 +59,7 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	if content == nil {
 		content = map[string]any{}
 	}
-	payload, err := encodeJSON(content)
+	payload, err := placeholder.JSON(content)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("write payload: %w", err)
 	}
@@ -157,7 +158,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	own := []byte("{}")
 	if n.Own != nil {
 		var err error
-		if own, err = encodeJSON(n.Own); err != nil {
+		if own, err = placeholder.JSON(n.Own); err != nil {
 			return made, fmt.Errorf("write payload: %w", err)
 		}
 	}

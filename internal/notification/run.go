@@ -14,6 +14,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
+	"lksms/internal/placeholder"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/result"
@@ -221,7 +222,7 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m queue.R
 			return m, &failReason{reason, tooLong.label}, err
 		}
 	}
-	params, err := encodeJSON(payload)
+	params, err := placeholder.JSON(payload)
 	if err != nil {
 		return m, nil, fmt.Errorf("write payload: %w", err)
 	}
