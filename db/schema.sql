@@ -781,6 +781,7 @@ CREATE TABLE public.messages (
     traceparent text,
     batch_id bigint,
     sender_no text,
+    contact_values jsonb,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -844,6 +845,8 @@ COMMENT ON COLUMN public.messages.batch_id IS 'the uploaded list that the task i
 
 COMMENT ON COLUMN public.messages.sender_no IS 'the only sender that may send the task; null: any that serves its pool';
 
+COMMENT ON COLUMN public.messages.contact_values IS 'the values of the placeholders ${contact.…} for this person: the rendering is then a template, which is filled with its params and these; null: the rendering is filled';
+
 CREATE TABLE public.queue (
     task_id text NOT NULL COLLATE pg_catalog."C",
     pool_id bigint NOT NULL,
@@ -880,6 +883,7 @@ CREATE TABLE public.queue (
     traceparent text,
     batch_id bigint,
     is_test boolean DEFAULT false NOT NULL,
+    contact_values jsonb,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -927,6 +931,8 @@ COMMENT ON COLUMN public.queue.traceparent IS 'as messages.traceparent';
 COMMENT ON COLUMN public.queue.batch_id IS 'as messages.batch_id';
 
 COMMENT ON COLUMN public.queue.is_test IS 'as messages.is_test; false: also a task that is older than this column';
+
+COMMENT ON COLUMN public.queue.contact_values IS 'as messages.contact_values';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -2324,6 +2330,7 @@ CREATE TABLE public.messages_default (
     traceparent text,
     batch_id bigint,
     sender_no text,
+    contact_values jsonb,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -2412,6 +2419,7 @@ CREATE TABLE public.renderings (
     page text DEFAULT ''::text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     notification_id bigint,
+    html text DEFAULT ''::text NOT NULL,
     CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
     CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
 );
@@ -2425,6 +2433,8 @@ COMMENT ON COLUMN public.renderings.params IS 'values for the template of the pr
 COMMENT ON COLUMN public.renderings.page IS 'page that a WeChat message opens; empty: none';
 
 COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message';
+
+COMMENT ON COLUMN public.renderings.html IS 'the content as HTML; empty: none';
 
 CREATE VIEW public.notification_standings AS
  SELECT n.id AS notification_id,
@@ -2467,6 +2477,8 @@ CREATE TABLE public.notification_templates (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     sign text,
+    html text,
+    CONSTRAINT notification_templates_html_length CHECK (((char_length(html) >= 1) AND (char_length(html) <= 100000))),
     CONSTRAINT notification_templates_lengths CHECK ((((char_length(title) >= 1) AND (char_length(title) <= 200)) AND ((char_length(content) >= 1) AND (char_length(content) <= 20000)) AND (char_length(external_id) <= 64))),
     CONSTRAINT notification_templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20)))
 );
@@ -2478,6 +2490,8 @@ COMMENT ON COLUMN public.notification_templates.biz_type IS 'see notifications.b
 COMMENT ON COLUMN public.notification_templates.external_id IS 'template of the provider; empty: none';
 
 COMMENT ON COLUMN public.notification_templates.sign IS 'signature before the text if the notification has none; null: that of the sender';
+
+COMMENT ON COLUMN public.notification_templates.html IS 'the content as HTML, for e-mail; null: none';
 
 ALTER TABLE public.notification_templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.notification_templates_id_seq

@@ -115,7 +115,7 @@ WITH due AS MATERIALIZED (
 )
 SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, a.tag, d.repeat_minutes,
     d.run_rendering_id, coalesce(d.run_after, '')::text AS run_after,
-    d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
+    d.submitted_by, m.title, m.content, m.html, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
     EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id AND r.id IS DISTINCT FROM d.run_rendering_id) AS has_run
@@ -168,7 +168,10 @@ WHERE n.id = @id;
 
 -- RenderingText returns the text of a rendering, for a run that goes on.
 -- name: RenderingText :one
-SELECT r.content, r.params FROM renderings r WHERE r.id = @id;
+SELECT r.title, r.content, r.html, r.params,
+    EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.contact_values IS NOT NULL) AS is_personal -- it is a template
+FROM renderings r
+WHERE r.id = @id;
 
 -- NotificationFail records why a notification cannot be sent. A repeated one that was sent before keeps its state and runs again after its
 -- interval, unless it expires first. Any other has failed (ended_as 2, is_failed). No row: the notification has ended or was deleted
@@ -428,20 +431,20 @@ WHERE p.dropped_at IS NOT NULL
 
 -- RenderingCreate stores the text that the tasks of one run have in common.
 -- name: RenderingCreate :one
-INSERT INTO renderings (notification_id, title, content, template_id, params, page)
-VALUES (sqlc.narg(notification_id), @title, @content, @template_id, @params, @page)
+INSERT INTO renderings (notification_id, title, content, html, template_id, params, page)
+VALUES (sqlc.narg(notification_id), @title, @content, @html, @template_id, @params, @page)
 RETURNING id;
 
 -- name: NotificationTemplatePut :one
-INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
-SELECT @biz_type, c.id, @title, @content, @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
+INSERT INTO notification_templates (biz_type, channel_id, title, content, html, external_id, sign, is_enabled)
+SELECT @biz_type, c.id, @title, @content, sqlc.narg(html), @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign,
+SET title = excluded.title, content = excluded.content, html = excluded.html, external_id = excluded.external_id, sign = excluded.sign,
     is_enabled = excluded.is_enabled, updated_at = now()
 RETURNING id;
 
 -- name: NotificationTemplateList :many
-SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
+SELECT t.biz_type, c.channel, t.title, t.content, t.html, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE (sqlc.narg(biz_type)::smallint IS NULL OR t.biz_type = sqlc.narg(biz_type)::smallint)

@@ -659,7 +659,7 @@ func (q *Queries) ErasureLists(ctx context.Context, arg ErasureListsParams) (int
 const erasureMessages = `-- name: ErasureMessages :execrows
 UPDATE messages m
 SET phone_number = '', recipient = '', content = $1::text, submitted_content = CASE WHEN m.submitted_content IS NOT NULL THEN $1::text END,
-    request_data = CASE WHEN m.request_data IS NOT NULL THEN '{}'::jsonb END, dedup_key = NULL,
+    request_data = CASE WHEN m.request_data IS NOT NULL THEN '{}'::jsonb END, dedup_key = NULL, contact_values = NULL,
     user_id = CASE WHEN m.user_id IS NOT NULL THEN $2::text || coalesce(array_position($3::text[], m.user_id), 0) END
 WHERE m.task_id = ANY ($4::text[]) AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = m.task_id)
 `
@@ -774,7 +774,7 @@ func (q *Queries) ErasureReceipts(ctx context.Context, arg ErasureReceiptsParams
 
 const erasureRenderings = `-- name: ErasureRenderings :execrows
 UPDATE renderings r
-SET title = '', content = $1, params = '{}', page = ''
+SET title = '', content = $1, html = '', params = '{}', page = ''
 WHERE r.id = ANY ($2::bigint[]) AND r.content <> $1
     AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.content <> $1)
 `

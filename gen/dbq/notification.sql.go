@@ -347,7 +347,7 @@ WITH due AS MATERIALIZED (
 )
 SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, a.tag, d.repeat_minutes,
     d.run_rendering_id, coalesce(d.run_after, '')::text AS run_after,
-    d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
+    d.submitted_by, m.title, m.content, m.html, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
     EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id AND r.id IS DISTINCT FROM d.run_rendering_id) AS has_run
@@ -377,6 +377,7 @@ type NotificationDueRow struct {
 	SubmittedBy    string
 	Title          *string
 	Content        *string
+	Html           *string
 	ExternalID     *string
 	Sign           string
 	ElapsedMinutes int64
@@ -411,6 +412,7 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 			&i.SubmittedBy,
 			&i.Title,
 			&i.Content,
+			&i.Html,
 			&i.ExternalID,
 			&i.Sign,
 			&i.ElapsedMinutes,
@@ -1031,7 +1033,7 @@ func (q *Queries) NotificationTemplateDelete(ctx context.Context, arg Notificati
 }
 
 const notificationTemplateList = `-- name: NotificationTemplateList :many
-SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
+SELECT t.biz_type, c.channel, t.title, t.content, t.html, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE ($1::smallint IS NULL OR t.biz_type = $1::smallint)
@@ -1049,6 +1051,7 @@ type NotificationTemplateListRow struct {
 	Channel    string
 	Title      string
 	Content    string
+	Html       *string
 	ExternalID string
 	Sign       *string
 	IsEnabled  bool
@@ -1070,6 +1073,7 @@ func (q *Queries) NotificationTemplateList(ctx context.Context, arg Notification
 			&i.Channel,
 			&i.Title,
 			&i.Content,
+			&i.Html,
 			&i.ExternalID,
 			&i.Sign,
 			&i.IsEnabled,
@@ -1087,10 +1091,10 @@ func (q *Queries) NotificationTemplateList(ctx context.Context, arg Notification
 }
 
 const notificationTemplatePut = `-- name: NotificationTemplatePut :one
-INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
-SELECT $1, c.id, $2, $3, $4, $5, $6 FROM channels c WHERE c.channel = $7
+INSERT INTO notification_templates (biz_type, channel_id, title, content, html, external_id, sign, is_enabled)
+SELECT $1, c.id, $2, $3, $4, $5, $6, $7 FROM channels c WHERE c.channel = $8
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign,
+SET title = excluded.title, content = excluded.content, html = excluded.html, external_id = excluded.external_id, sign = excluded.sign,
     is_enabled = excluded.is_enabled, updated_at = now()
 RETURNING id
 `
@@ -1099,6 +1103,7 @@ type NotificationTemplatePutParams struct {
 	BizType    int16
 	Title      string
 	Content    string
+	Html       *string
 	ExternalID string
 	Sign       *string
 	IsEnabled  bool
@@ -1110,6 +1115,7 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 		arg.BizType,
 		arg.Title,
 		arg.Content,
+		arg.Html,
 		arg.ExternalID,
 		arg.Sign,
 		arg.IsEnabled,
@@ -1303,8 +1309,8 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 }
 
 const renderingCreate = `-- name: RenderingCreate :one
-INSERT INTO renderings (notification_id, title, content, template_id, params, page)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO renderings (notification_id, title, content, html, template_id, params, page)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 RETURNING id
 `
 
@@ -1312,6 +1318,7 @@ type RenderingCreateParams struct {
 	NotificationID *int64
 	Title          string
 	Content        string
+	Html           string
 	TemplateID     string
 	Params         []byte
 	Page           string
@@ -1323,6 +1330,7 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 		arg.NotificationID,
 		arg.Title,
 		arg.Content,
+		arg.Html,
 		arg.TemplateID,
 		arg.Params,
 		arg.Page,
@@ -1333,19 +1341,31 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 }
 
 const renderingText = `-- name: RenderingText :one
-SELECT r.content, r.params FROM renderings r WHERE r.id = $1
+SELECT r.title, r.content, r.html, r.params,
+    EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.contact_values IS NOT NULL) AS is_personal -- it is a template
+FROM renderings r
+WHERE r.id = $1
 `
 
 type RenderingTextRow struct {
-	Content string
-	Params  []byte
+	Title      string
+	Content    string
+	Html       string
+	Params     []byte
+	IsPersonal bool
 }
 
 // RenderingText returns the text of a rendering, for a run that goes on.
 func (q *Queries) RenderingText(ctx context.Context, id int64) (RenderingTextRow, error) {
 	row := q.db.QueryRow(ctx, renderingText, id)
 	var i RenderingTextRow
-	err := row.Scan(&i.Content, &i.Params)
+	err := row.Scan(
+		&i.Title,
+		&i.Content,
+		&i.Html,
+		&i.Params,
+		&i.IsPersonal,
+	)
 	return i, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -172,16 +173,21 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 	if err != nil {
 		return err
 	}
-	m.Origin = origin
-	m.CompanyID, m.User = n.CompanyID, n.SubmittedBy
+	if err := s.personalise(ctx, n, m, people); err != nil {
+		return err
+	}
+	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
 	if len(people) > 0 {
-		if _, err := s.tasks.Enqueue(ctx, m, people); err != nil {
+		if _, err := s.tasks.Enqueue(ctx, queue.Rendered{
+			Channel: n.Channel, RenderingID: m.renderingID, Content: taskContent(m.content, m.params), Sign: n.Sign,
+			MessageType: queue.Notification, ExpiresAt: n.ExpiresAt, Origin: origin,
+		}, people); err != nil {
 			return err
 		}
 	}
 	switch {
 	case !to.isLast:
-		err := s.q.NotificationAdvance(ctx, dbq.NotificationAdvanceParams{ID: n.ID, RenderingID: m.RenderingID, RunAfter: to.last})
+		err := s.q.NotificationAdvance(ctx, dbq.NotificationAdvanceParams{ID: n.ID, RenderingID: m.renderingID, RunAfter: to.last})
 		return postgres.Wrap("advance notification", err, nil)
 	case n.RepeatMinutes == nil:
 		return s.planNext(ctx, n.ID, nil)
@@ -190,31 +196,51 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 	return s.planNext(ctx, n.ID, &again)
 }
 
+// message is the text of a notification, as its rendering has it.
+type message struct {
+	renderingID          int64
+	title, content, html string
+	params               []byte
+	keys                 []string // placeholders that each recipient fills: the texts are templates; none: they are filled
+}
+
 // text renders a due notification and stores the text, or returns why that is not possible. A run that goes on has its text.
-func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m queue.Rendered, _ *failReason, err error) {
-	m = queue.Rendered{Channel: n.Channel, Sign: n.Sign, MessageType: queue.Notification, ExpiresAt: n.ExpiresAt}
+func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message, _ *failReason, err error) {
+	payload, err := s.payload(n)
+	if err != nil {
+		return m, nil, err
+	}
 	if n.RunRenderingID != nil {
 		stored, err := s.q.RenderingText(ctx, *n.RunRenderingID)
 		if err != nil {
 			return m, nil, fmt.Errorf("read rendering: %w", err)
 		}
-		m.RenderingID, m.Content = *n.RunRenderingID, taskContent(stored.Content, stored.Params)
+		m = message{renderingID: *n.RunRenderingID, title: stored.Title, content: stored.Content, html: stored.Html, params: stored.Params}
+		if stored.IsPersonal {
+			m.keys = contactKeys(n.Channel, payload, m.title, m.content, m.html)
+		}
 		return m, nil, nil
-	}
-	payload, err := s.payload(n)
-	if err != nil {
-		return m, nil, err
 	}
 	if n.Title == nil {
 		return m, &noTemplate, nil
 	}
-	title, missing := fill(*n.Title, payload, titleMost)
-	content, more := fill(*n.Content, payload, contentMost)
-	if missing = distinct(append(missing, more...)); len(missing) > 0 {
-		return m, lacking(missing), nil
+	m = message{title: *n.Title, content: *n.Content, html: optional.Value(n.Html)}
+	m.keys = contactKeys(n.Channel, payload, m.title, m.content, m.html)
+	if m.params, err = placeholder.JSON(payload); err != nil {
+		return m, nil, fmt.Errorf("write payload: %w", err)
 	}
-	if utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost {
-		return m, &tooLong, nil
+	title, missing := fill(m.title, payload, titleMost)
+	content, more := fill(m.content, payload, contentMost)
+	body, evenMore := placeholder.Fill(m.html, payload, contentMost, html.EscapeString)
+	missing = slices.DeleteFunc(distinct(slices.Concat(missing, more, evenMore)), func(key string) bool { return slices.Contains(m.keys, key) })
+	switch {
+	case len(missing) > 0:
+		return m, &failReason{noParameters.remark + strings.Join(missing, ", "), noParameters.label}, nil
+	case len(m.keys) == 0:
+		m.title, m.content, m.html = title, content, body
+		if isTooLong(title, content, body) {
+			return m, &tooLong, nil
+		}
 	}
 	if n.Channel == directory.SMS {
 		reason, err := s.smsTooLong(ctx, n.Sign, content)
@@ -222,18 +248,18 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m queue.R
 			return m, &failReason{reason, tooLong.label}, err
 		}
 	}
-	params, err := placeholder.JSON(payload)
-	if err != nil {
-		return m, nil, fmt.Errorf("write payload: %w", err)
-	}
-	if strings.TrimSpace(content) == "" && (optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel)) {
+	if strings.TrimSpace(m.content) == "" && (optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel)) {
 		return m, &empty, nil
 	}
-	m.Content = taskContent(content, params)
-	m.RenderingID, err = s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
-		NotificationID: &n.ID, Title: title, Content: content, TemplateID: optional.Value(n.ExternalID), Params: params,
+	m.renderingID, err = s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+		NotificationID: &n.ID, Title: m.title, Content: m.content, Html: m.html, TemplateID: optional.Value(n.ExternalID), Params: m.params,
 	})
 	return m, nil, postgres.Wrap("store rendering", err, nil)
+}
+
+// isTooLong reports whether a rendered text is too long.
+func isTooLong(title, content, body string) bool {
+	return utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost || utf8.RuneCountInString(body) > contentMost
 }
 
 // payload returns the values for the placeholders of a due notification.
@@ -251,11 +277,6 @@ func (s *Service) payload(n dbq.NotificationDueRow) (payload map[string]any, err
 		payload["overtime"], payload["maxDuration"] = max(0, n.ElapsedMinutes-limit), n.ElapsedMinutes
 	}
 	return payload, nil
-}
-
-// lacking is why a notification fails whose payload has no values for some placeholders.
-func lacking(names []string) *failReason {
-	return &failReason{noParameters.remark + strings.Join(names, ", "), noParameters.label}
 }
 
 // taskContent is the content of the tasks of a rendering. A text that only the provider has is shown by its values.
