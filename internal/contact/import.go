@@ -1,7 +1,6 @@
 package contact
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -95,47 +94,22 @@ func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit
 	all := make([]ImportError, len(rows))
 	for i, row := range rows {
 		all[i].Row = row.RowNo
-		if all[i].Fault, err = ReadFailure(row.Failure); err != nil {
-			return nil, err
+		wrong, err := fault.Decode(row.Failure)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // says what it is
 		}
+		all[i].Fault = fault.InvalidField(wrong.Name, wrong.Rule, wrong.Limit)
 	}
 	return all, nil
 }
 
-// failure is a field of a fault as it is stored.
-type failure struct {
-	Name  string       `json:"name"`
-	Rule  fault.Rule   `json:"rule"`
-	Limit any          `json:"limit,omitempty"`
-	Place *fault.Place `json:"place,omitempty"` // the limit, if it is one
-}
-
-// encodeFailure returns the first field of a fault as JSON.
+// encodeFailure returns the first field of a fault as it is stored.
 func encodeFailure(f *fault.Error) []byte {
-	one := f.Fields[0]
-	stored := failure{Name: one.Name, Rule: one.Rule, Limit: one.Limit}
-	if place, is := one.Limit.(fault.Place); is {
-		stored.Limit, stored.Place = nil, &place
-	}
-	text, err := json.Marshal(stored)
+	text, err := fault.Encode(f.Fields[0])
 	if err != nil {
 		panic(err) // texts and numbers
 	}
 	return text
-}
-
-// ReadFailure reads the failure of an import or of one of its rows.
-func ReadFailure(text []byte) (*fault.Error, error) {
-	var stored failure
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&stored); err != nil {
-		return nil, fmt.Errorf("read failure of import: %w", err)
-	}
-	if stored.Place != nil {
-		stored.Limit = *stored.Place
-	}
-	return fault.InvalidField(stored.Name, stored.Rule, stored.Limit), nil
 }
 
 // list is a list that is being read.

@@ -11,6 +11,7 @@ import (
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/contact"
+	"lksms/internal/fault"
 	"lksms/internal/upload"
 )
 
@@ -194,9 +195,9 @@ func TestAListThatBreaksOffIsImportedUpToThere(t *testing.T) {
 	if counts(i) != "failed: 6000 rows, 6000 added, 0 changed, 0 invalid" {
 		t.Error(counts(i), string(i.Failure))
 	}
-	wrong, err := contact.ReadFailure(i.Failure)
-	if err != nil || fmt.Sprint(wrong.Fields[0]) != "{file cut_short {6002  0}}" {
-		t.Errorf("%v, %v", wrong.Fields, err)
+	wrong, err := fault.Decode(i.Failure)
+	if err != nil || fmt.Sprint(wrong) != "{file cut_short {6002  0}}" {
+		t.Errorf("%v, %v", wrong, err)
 	}
 	b.Exec("UPDATE contact_counts SET contacts = 1999999")
 	i = imported(b, nil, "user_id\na\nb\n")
