@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -28,7 +29,7 @@ func parts(t *testing.T, text string) (mail.Header, map[string]string) {
 	var order []string
 	for r := multipart.NewReader(m.Body, params["boundary"]); ; {
 		part, err := r.NextPart() // decodes quoted-printable
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
