@@ -60,7 +60,7 @@ func (d *demo) notify(ctx context.Context) error {
 	event := time.Now().UnixMilli()
 	key, payload := fmt.Sprintf("demo_%d", event), api.Payload{"taskName": "应急成像", "creatorName": "张三", "createTime": time.Now().Format("2006-01-02 15:04")}
 	request := api.NotificationRequest{
-		BizType: 0, BizID: event, Channels: []string{"dingtalk", "email"}, Payload: payload, UserIds: []string{"demo-zhang", "demo-li"}, DedupKey: &key,
+		BizType: 0, BizID: event, Channels: []string{"dingtalk", "email"}, Payload: payload, UserIds: &[]string{"demo-zhang", "demo-li"}, DedupKey: &key,
 	}
 	var created *api.CreateNotificationsResponse
 	for range 2 { // the second request is recognised by its dedup key

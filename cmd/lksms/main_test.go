@@ -616,7 +616,7 @@ func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	notified, err := client.CreateNotificationsWithResponse(t.Context(), nil, api.NotificationRequest{
-		BizType: 0, BizID: 1, Channels: []string{"dingtalk", "email"}, UserIds: []string{"somebody"},
+		BizType: 0, BizID: 1, Channels: []string{"dingtalk", "email"}, UserIds: &[]string{"somebody"},
 		Payload: api.Payload{"taskName": "x", "creatorName": "x", "createTime": "x"},
 	})
 	if err != nil || notified.JSON200 == nil {

@@ -1,9 +1,11 @@
 -- Erasures: what a company has stored of a person is deleted, or loses its texts. Facts and counters stay. Every statement finds nothing of what it
 -- erased before, so that each can be repeated, and counts each row once.
 
+-- ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
 -- name: ErasureCreate :one
 INSERT INTO erasures (company_id, asked_by, user_ids, recipients, created_by)
-VALUES (@company_id, @asked_by, @user_ids::text[], @recipients::text[], @created_by)
+SELECT @company_id, @asked_by, @user_ids::text[], @recipients::text[], @created_by
+WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = @company_id AND e.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 
 -- ErasureList returns erasures of a company before an id, newest first.
@@ -146,7 +148,7 @@ WHERE m.task_id = ANY (@task_ids::text[]) AND d.company_id = m.company_id AND d.
 -- name: ErasureMessages :execrows
 UPDATE messages m
 SET phone_number = '', recipient = '', content = @erased::text, submitted_content = CASE WHEN m.submitted_content IS NOT NULL THEN @erased::text END,
-    request_data = CASE WHEN m.request_data IS NOT NULL THEN '{}'::jsonb END, dedup_key = NULL,
+    request_data = CASE WHEN m.request_data IS NOT NULL THEN '{}'::jsonb END, dedup_key = NULL, contact_values = NULL,
     user_id = CASE WHEN m.user_id IS NOT NULL THEN @pseudonym::text || coalesce(array_position(@user_ids::text[], m.user_id), 0) END
 WHERE m.task_id = ANY (@task_ids::text[]) AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = m.task_id);
 
@@ -198,7 +200,7 @@ WHERE f.id = ANY (@ids::bigint[]);
 -- ErasureRenderings erases those texts of which every message was erased: its content says so.
 -- name: ErasureRenderings :execrows
 UPDATE renderings r
-SET title = '', content = @erased, params = '{}', page = ''
+SET title = '', content = @erased, html = '', params = '{}', page = ''
 WHERE r.id = ANY (@ids::bigint[]) AND r.content <> @erased
     AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.content <> @erased);
 

@@ -61,7 +61,7 @@ WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- n
 -- NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). Then there is no row, and a concurrent transaction
 -- that created it has committed. The dedup_key of a business event, which has a biz_task_id, belongs to the company; any other belongs to
 -- its submitter, so that nobody can use up the key of a business event before it happens. Without announcement_id, the statement also
--- creates the announcement, from payload and user_ids; the foreign key is checked at the end of the statement.
+-- creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of the statement.
 -- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
@@ -80,8 +80,8 @@ WITH made AS (
     RETURNING id, announcement_id
 ),
 announced AS (
-    INSERT INTO announcements (id, payload, user_ids)
-    SELECT m.announcement_id, @payload::jsonb, @user_ids::text[] FROM made m WHERE sqlc.narg(announcement_id)::bigint IS NULL
+    INSERT INTO announcements (id, payload, user_ids, tag)
+    SELECT m.announcement_id, @payload::jsonb, @user_ids::text[], sqlc.narg(tag)::text FROM made m WHERE sqlc.narg(announcement_id)::bigint IS NULL
 )
 SELECT m.id, m.announcement_id FROM made m;
 
@@ -113,11 +113,12 @@ WITH due AS MATERIALIZED (
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 )
-SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes,
-    d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
+SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, a.tag, d.repeat_minutes,
+    d.run_rendering_id, coalesce(d.run_after, '')::text AS run_after,
+    d.submitted_by, m.title, m.content, m.html, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
-    EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id) AS has_run
+    EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id AND r.id IS DISTINCT FROM d.run_rendering_id) AS has_run
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
@@ -155,9 +156,22 @@ LIMIT @batch_size::integer;
 -- notification expires. The remark of the last run is cleared.
 -- name: NotificationNext :exec
 UPDATE notifications n
-SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, updated_at = now()
+SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, run_rendering_id = NULL, run_after = NULL, updated_at = now()
 FROM (SELECT now() + make_interval(secs => sqlc.narg(seconds)::double precision) AS at) r
 WHERE n.id = @id;
+
+-- NotificationAdvance notes that contacts of a tag got their tasks. The notification stays due for those behind them.
+-- name: NotificationAdvance :exec
+UPDATE notifications n
+SET run_rendering_id = @rendering_id::bigint, run_after = @run_after::text, remark = NULL, updated_at = now()
+WHERE n.id = @id;
+
+-- RenderingText returns the text of a rendering, for a run that goes on.
+-- name: RenderingText :one
+SELECT r.title, r.content, r.html, r.params,
+    EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.contact_values IS NOT NULL) AS is_personal -- it is a template
+FROM renderings r
+WHERE r.id = @id;
 
 -- NotificationFail records why a notification cannot be sent. A repeated one that was sent before keeps its state and runs again after its
 -- interval, unless it expires first. Any other has failed (ended_as 2, is_failed). No row: the notification has ended or was deleted
@@ -166,7 +180,7 @@ WHERE n.id = @id;
 UPDATE notifications n
 SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
     next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, never too late
-    remark = left(@remark::text, 255), updated_at = now()
+    run_rendering_id = NULL, run_after = NULL, remark = left(@remark::text, 255), updated_at = now()
 FROM (
     SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
         f.repeat_minutes IS NOT NULL AND EXISTS (SELECT FROM renderings r WHERE r.notification_id = f.id) AS goes_on
@@ -217,9 +231,9 @@ WHERE l.status = 3 -- FAILED
 ORDER BY l.notification_id, l.user_id
 LIMIT @most::integer;
 
--- NotificationAnnouncement returns the payload of a notification, and its people.
+-- NotificationAnnouncement returns the payload of a notification, and its people or their tag.
 -- name: NotificationAnnouncement :one
-SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids
+SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids, a.tag
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 WHERE n.id = @id;
@@ -248,7 +262,7 @@ ORDER BY n.id DESC
 LIMIT @page_limit::integer;
 
 -- NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
--- 3 cancelled, 4 ended abnormally. A person without a task has the state and the remark of the notification.
+-- 3 cancelled, 4 ended abnormally. Of a tag, the first people_most who have a task are returned. A person without a task has the state and the remark of the notification.
 -- name: NotificationPeople :many
 WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
@@ -272,18 +286,23 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
     coalesce(x.times, 0)::bigint AS times
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
-CROSS JOIN LATERAL unnest(a.user_ids) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT p.user_id FROM unnest(a.user_ids) AS p (user_id)
+    UNION ALL
+    (SELECT t.user_id FROM latest t WHERE a.tag IS NOT NULL ORDER BY t.user_id LIMIT @people_most::integer)
+) u
 LEFT JOIN latest x ON x.user_id = u.user_id
 LEFT JOIN tasks l ON l.task_id = x.task_id
 WHERE n.id = @id::bigint
 ORDER BY u.user_id;
 
--- NotificationReached returns the people whom a notification has reached, or may still reach.
+-- NotificationReached returns the people, all or those of user_ids, whom a notification has reached, or may still reach.
 -- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
 JOIN tasks t ON t.rendering_id = r.id
 WHERE r.notification_id = @id::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
+    AND (sqlc.narg(user_ids)::text[] IS NULL OR t.user_id = ANY (sqlc.narg(user_ids)::text[]))
 ORDER BY user_id;
 
 -- NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of them,
@@ -302,7 +321,7 @@ FOR UPDATE;
 WITH changed AS (
     UPDATE notifications n
     SET ended_as = nullif(@target::smallint, 0), next_run_at = CASE WHEN @target::smallint = 0 THEN now() END,
-        remark = CASE WHEN @target::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce(sqlc.narg(operator), n.operator),
+        run_rendering_id = NULL, run_after = NULL, remark = CASE WHEN @target::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce(sqlc.narg(operator), n.operator),
         updated_at = now()
     FROM notification_standings s
     WHERE n.id = ANY (@ids::bigint[]) AND s.notification_id = n.id AND s.status = ANY (@expected::smallint[])
@@ -314,7 +333,7 @@ SELECT c.id FROM changed c ORDER BY c.id;
 -- NotificationDelete hides notifications. Their dedup_keys are free again.
 -- name: NotificationDelete :execrows
 UPDATE notifications n
-SET deleted_at = now(), next_run_at = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
+SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
 
 -- NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
@@ -412,20 +431,20 @@ WHERE p.dropped_at IS NOT NULL
 
 -- RenderingCreate stores the text that the tasks of one run have in common.
 -- name: RenderingCreate :one
-INSERT INTO renderings (notification_id, title, content, template_id, params, page)
-VALUES (sqlc.narg(notification_id), @title, @content, @template_id, @params, @page)
+INSERT INTO renderings (notification_id, title, content, html, template_id, params, page)
+VALUES (sqlc.narg(notification_id), @title, @content, @html, @template_id, @params, @page)
 RETURNING id;
 
 -- name: NotificationTemplatePut :one
-INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
-SELECT @biz_type, c.id, @title, @content, @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
+INSERT INTO notification_templates (biz_type, channel_id, title, content, html, external_id, sign, is_enabled)
+SELECT @biz_type, c.id, @title, @content, sqlc.narg(html), @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign,
+SET title = excluded.title, content = excluded.content, html = excluded.html, external_id = excluded.external_id, sign = excluded.sign,
     is_enabled = excluded.is_enabled, updated_at = now()
 RETURNING id;
 
 -- name: NotificationTemplateList :many
-SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
+SELECT t.biz_type, c.channel, t.title, t.content, t.html, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE (sqlc.narg(biz_type)::smallint IS NULL OR t.biz_type = sqlc.narg(biz_type)::smallint)

@@ -226,28 +226,29 @@ CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
         unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no,
-        nullif(unnest(@reasons::text[]), '') AS reason
+        nullif(unnest(@reasons::text[]), '') AS reason, nullif(unnest(@contents::text[]), '') AS content, -- null: that of all
+        nullif(unnest(@contact_values::jsonb[]), 'null') AS contact_values
 ),
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent
+        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent, contact_values
     )
-    SELECT i.task_id, i.recipient, i.recipient, @content::text, @submitted_by::text, @company_id::bigint, i.pool_id,
+    SELECT i.task_id, i.recipient, i.recipient, coalesce(i.content, @content::text), @submitted_by::text, @company_id::bigint, i.pool_id,
         @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, nullif(@sign::text, ''),
         sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), @request_id::text, true,
         @source_ip::text, @user_agent::text, jsonb_build_object('rendering_id', @rendering_id::bigint),
-        nullif(@traceparent::text, '')
+        nullif(@traceparent::text, ''), i.contact_values
     FROM input i
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent
+        rendering_id, user_id, on_unclear, traceparent, contact_values
     )
     SELECT i.task_id, i.pool_id, sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
-        @priority::smallint, @segments::smallint, i.recipient, i.recipient, @content::text, nullif(@sign::text, ''),
-        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, '')
+        @priority::smallint, @segments::smallint, i.recipient, i.recipient, coalesce(i.content, @content::text), nullif(@sign::text, ''),
+        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, ''), i.contact_values
     FROM input i
     WHERE i.reason IS NULL
 )

@@ -153,11 +153,11 @@ outdated AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, due_at, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
-        segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test
+        segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test, contact_values
     )
     SELECT f.task_id, f.pool_today, d.at, d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no,
         f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent,
-        f.batch_id, f.is_test
+        f.batch_id, f.is_test, f.contact_values
     FROM fit f
     CROSS JOIN moment
     CROSS JOIN LATERAL (SELECT greatest(f.expect_send_time, moment.at) AS at) d

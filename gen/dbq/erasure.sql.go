@@ -428,7 +428,8 @@ func (q *Queries) ErasureCount(ctx context.Context, arg ErasureCountParams) erro
 const erasureCreate = `-- name: ErasureCreate :one
 
 INSERT INTO erasures (company_id, asked_by, user_ids, recipients, created_by)
-VALUES ($1, $2, $3::text[], $4::text[], $5)
+SELECT $1, $2, $3::text[], $4::text[], $5
+WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = $1 AND e.status = 'running') < $6::bigint
 RETURNING id
 `
 
@@ -438,10 +439,12 @@ type ErasureCreateParams struct {
 	UserIds    []string
 	Recipients []string
 	CreatedBy  string
+	Most       int64
 }
 
 // Erasures: what a company has stored of a person is deleted, or loses its texts. Facts and counters stay. Every statement finds nothing of what it
 // erased before, so that each can be repeated, and counts each row once.
+// ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
 func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureCreate,
 		arg.CompanyID,
@@ -449,6 +452,7 @@ func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (i
 		arg.UserIds,
 		arg.Recipients,
 		arg.CreatedBy,
+		arg.Most,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -655,7 +659,7 @@ func (q *Queries) ErasureLists(ctx context.Context, arg ErasureListsParams) (int
 const erasureMessages = `-- name: ErasureMessages :execrows
 UPDATE messages m
 SET phone_number = '', recipient = '', content = $1::text, submitted_content = CASE WHEN m.submitted_content IS NOT NULL THEN $1::text END,
-    request_data = CASE WHEN m.request_data IS NOT NULL THEN '{}'::jsonb END, dedup_key = NULL,
+    request_data = CASE WHEN m.request_data IS NOT NULL THEN '{}'::jsonb END, dedup_key = NULL, contact_values = NULL,
     user_id = CASE WHEN m.user_id IS NOT NULL THEN $2::text || coalesce(array_position($3::text[], m.user_id), 0) END
 WHERE m.task_id = ANY ($4::text[]) AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = m.task_id)
 `
@@ -770,7 +774,7 @@ func (q *Queries) ErasureReceipts(ctx context.Context, arg ErasureReceiptsParams
 
 const erasureRenderings = `-- name: ErasureRenderings :execrows
 UPDATE renderings r
-SET title = '', content = $1, params = '{}', page = ''
+SET title = '', content = $1, html = '', params = '{}', page = ''
 WHERE r.id = ANY ($2::bigint[]) AND r.content <> $1
     AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.content <> $1)
 `

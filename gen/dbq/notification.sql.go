@@ -194,8 +194,26 @@ func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersRep
 	return err
 }
 
+const notificationAdvance = `-- name: NotificationAdvance :exec
+UPDATE notifications n
+SET run_rendering_id = $1::bigint, run_after = $2::text, remark = NULL, updated_at = now()
+WHERE n.id = $3
+`
+
+type NotificationAdvanceParams struct {
+	RenderingID int64
+	RunAfter    string
+	ID          int64
+}
+
+// NotificationAdvance notes that contacts of a tag got their tasks. The notification stays due for those behind them.
+func (q *Queries) NotificationAdvance(ctx context.Context, arg NotificationAdvanceParams) error {
+	_, err := q.db.Exec(ctx, notificationAdvance, arg.RenderingID, arg.RunAfter, arg.ID)
+	return err
+}
+
 const notificationAnnouncement = `-- name: NotificationAnnouncement :one
-SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids
+SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids, a.tag
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 WHERE n.id = $1
@@ -204,13 +222,14 @@ WHERE n.id = $1
 type NotificationAnnouncementRow struct {
 	Payload []byte
 	UserIds []string
+	Tag     *string
 }
 
-// NotificationAnnouncement returns the payload of a notification, and its people.
+// NotificationAnnouncement returns the payload of a notification, and its people or their tag.
 func (q *Queries) NotificationAnnouncement(ctx context.Context, id int64) (NotificationAnnouncementRow, error) {
 	row := q.db.QueryRow(ctx, notificationAnnouncement, id)
 	var i NotificationAnnouncementRow
-	err := row.Scan(&i.Payload, &i.UserIds)
+	err := row.Scan(&i.Payload, &i.UserIds, &i.Tag)
 	return i, err
 }
 
@@ -232,8 +251,8 @@ WITH made AS (
     RETURNING id, announcement_id
 ),
 announced AS (
-    INSERT INTO announcements (id, payload, user_ids)
-    SELECT m.announcement_id, $17::jsonb, $18::text[] FROM made m WHERE $6::bigint IS NULL
+    INSERT INTO announcements (id, payload, user_ids, tag)
+    SELECT m.announcement_id, $17::jsonb, $18::text[], $19::text FROM made m WHERE $6::bigint IS NULL
 )
 SELECT m.id, m.announcement_id FROM made m
 `
@@ -257,6 +276,7 @@ type NotificationCreateParams struct {
 	Channel        string
 	Payload        []byte
 	UserIds        []string
+	Tag            *string
 }
 
 type NotificationCreateRow struct {
@@ -267,7 +287,7 @@ type NotificationCreateRow struct {
 // NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). Then there is no row, and a concurrent transaction
 // that created it has committed. The dedup_key of a business event, which has a biz_task_id, belongs to the company; any other belongs to
 // its submitter, so that nobody can use up the key of a business event before it happens. Without announcement_id, the statement also
-// creates the announcement, from payload and user_ids; the foreign key is checked at the end of the statement.
+// creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of the statement.
 func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (NotificationCreateRow, error) {
 	row := q.db.QueryRow(ctx, notificationCreate,
 		arg.CompanyID,
@@ -288,6 +308,7 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 		arg.Channel,
 		arg.Payload,
 		arg.UserIds,
+		arg.Tag,
 	)
 	var i NotificationCreateRow
 	err := row.Scan(&i.ID, &i.AnnouncementID)
@@ -296,7 +317,7 @@ func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreate
 
 const notificationDelete = `-- name: NotificationDelete :execrows
 UPDATE notifications n
-SET deleted_at = now(), next_run_at = NULL, operator = coalesce($1, n.operator), updated_at = now()
+SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after = NULL, operator = coalesce($1, n.operator), updated_at = now()
 WHERE n.id = ANY ($2::bigint[]) AND n.deleted_at IS NULL
 `
 
@@ -316,7 +337,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload, n.forgotten_at
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload, n.forgotten_at, n.run_rendering_id, n.run_after
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -324,11 +345,12 @@ WITH due AS MATERIALIZED (
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 )
-SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes,
-    d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
+SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, a.tag, d.repeat_minutes,
+    d.run_rendering_id, coalesce(d.run_after, '')::text AS run_after,
+    d.submitted_by, m.title, m.content, m.html, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
-    EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id) AS has_run
+    EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id AND r.id IS DISTINCT FROM d.run_rendering_id) AS has_run
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
@@ -348,10 +370,14 @@ type NotificationDueRow struct {
 	BizType        int16
 	Payload        []byte
 	UserIds        []string
+	Tag            *string
 	RepeatMinutes  *int64
+	RunRenderingID *int64
+	RunAfter       string
 	SubmittedBy    string
 	Title          *string
 	Content        *string
+	Html           *string
 	ExternalID     *string
 	Sign           string
 	ElapsedMinutes int64
@@ -379,10 +405,14 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 			&i.BizType,
 			&i.Payload,
 			&i.UserIds,
+			&i.Tag,
 			&i.RepeatMinutes,
+			&i.RunRenderingID,
+			&i.RunAfter,
 			&i.SubmittedBy,
 			&i.Title,
 			&i.Content,
+			&i.Html,
 			&i.ExternalID,
 			&i.Sign,
 			&i.ElapsedMinutes,
@@ -433,7 +463,7 @@ const notificationFail = `-- name: NotificationFail :one
 UPDATE notifications n
 SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
     next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, never too late
-    remark = left($1::text, 255), updated_at = now()
+    run_rendering_id = NULL, run_after = NULL, remark = left($1::text, 255), updated_at = now()
 FROM (
     SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
         f.repeat_minutes IS NOT NULL AND EXISTS (SELECT FROM renderings r WHERE r.notification_id = f.id) AS goes_on
@@ -695,7 +725,7 @@ func (q *Queries) NotificationLock(ctx context.Context, arg NotificationLockPara
 
 const notificationNext = `-- name: NotificationNext :exec
 UPDATE notifications n
-SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, updated_at = now()
+SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, run_rendering_id = NULL, run_after = NULL, updated_at = now()
 FROM (SELECT now() + make_interval(secs => $2::double precision) AS at) r
 WHERE n.id = $1
 `
@@ -758,7 +788,7 @@ WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
-    WHERE r.notification_id = $1::bigint
+    WHERE r.notification_id = $2::bigint
     ORDER BY t.user_id, t.task_id DESC
 )
 SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
@@ -776,12 +806,21 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
     coalesce(x.times, 0)::bigint AS times
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
-CROSS JOIN LATERAL unnest(a.user_ids) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT p.user_id FROM unnest(a.user_ids) AS p (user_id)
+    UNION ALL
+    (SELECT t.user_id FROM latest t WHERE a.tag IS NOT NULL ORDER BY t.user_id LIMIT $1::integer)
+) u
 LEFT JOIN latest x ON x.user_id = u.user_id
 LEFT JOIN tasks l ON l.task_id = x.task_id
-WHERE n.id = $1::bigint
+WHERE n.id = $2::bigint
 ORDER BY u.user_id
 `
+
+type NotificationPeopleParams struct {
+	PeopleMost int32
+	ID         int64
+}
 
 type NotificationPeopleRow struct {
 	UserID     string
@@ -797,9 +836,9 @@ type NotificationPeopleRow struct {
 }
 
 // NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
-// 3 cancelled, 4 ended abnormally. A person without a task has the state and the remark of the notification.
-func (q *Queries) NotificationPeople(ctx context.Context, id int64) ([]NotificationPeopleRow, error) {
-	rows, err := q.db.Query(ctx, notificationPeople, id)
+// 3 cancelled, 4 ended abnormally. Of a tag, the first people_most who have a task are returned. A person without a task has the state and the remark of the notification.
+func (q *Queries) NotificationPeople(ctx context.Context, arg NotificationPeopleParams) ([]NotificationPeopleRow, error) {
+	rows, err := q.db.Query(ctx, notificationPeople, arg.PeopleMost, arg.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -834,12 +873,18 @@ SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
 JOIN tasks t ON t.rendering_id = r.id
 WHERE r.notification_id = $1::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
+    AND ($2::text[] IS NULL OR t.user_id = ANY ($2::text[]))
 ORDER BY user_id
 `
 
-// NotificationReached returns the people whom a notification has reached, or may still reach.
-func (q *Queries) NotificationReached(ctx context.Context, id int64) ([]string, error) {
-	rows, err := q.db.Query(ctx, notificationReached, id)
+type NotificationReachedParams struct {
+	ID      int64
+	UserIds []string
+}
+
+// NotificationReached returns the people, all or those of user_ids, whom a notification has reached, or may still reach.
+func (q *Queries) NotificationReached(ctx context.Context, arg NotificationReachedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, notificationReached, arg.ID, arg.UserIds)
 	if err != nil {
 		return nil, err
 	}
@@ -862,7 +907,7 @@ const notificationSet = `-- name: NotificationSet :many
 WITH changed AS (
     UPDATE notifications n
     SET ended_as = nullif($1::smallint, 0), next_run_at = CASE WHEN $1::smallint = 0 THEN now() END,
-        remark = CASE WHEN $1::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce($2, n.operator),
+        run_rendering_id = NULL, run_after = NULL, remark = CASE WHEN $1::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce($2, n.operator),
         updated_at = now()
     FROM notification_standings s
     WHERE n.id = ANY ($3::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($4::smallint[])
@@ -988,7 +1033,7 @@ func (q *Queries) NotificationTemplateDelete(ctx context.Context, arg Notificati
 }
 
 const notificationTemplateList = `-- name: NotificationTemplateList :many
-SELECT t.biz_type, c.channel, t.title, t.content, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
+SELECT t.biz_type, c.channel, t.title, t.content, t.html, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE ($1::smallint IS NULL OR t.biz_type = $1::smallint)
@@ -1006,6 +1051,7 @@ type NotificationTemplateListRow struct {
 	Channel    string
 	Title      string
 	Content    string
+	Html       *string
 	ExternalID string
 	Sign       *string
 	IsEnabled  bool
@@ -1027,6 +1073,7 @@ func (q *Queries) NotificationTemplateList(ctx context.Context, arg Notification
 			&i.Channel,
 			&i.Title,
 			&i.Content,
+			&i.Html,
 			&i.ExternalID,
 			&i.Sign,
 			&i.IsEnabled,
@@ -1044,10 +1091,10 @@ func (q *Queries) NotificationTemplateList(ctx context.Context, arg Notification
 }
 
 const notificationTemplatePut = `-- name: NotificationTemplatePut :one
-INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
-SELECT $1, c.id, $2, $3, $4, $5, $6 FROM channels c WHERE c.channel = $7
+INSERT INTO notification_templates (biz_type, channel_id, title, content, html, external_id, sign, is_enabled)
+SELECT $1, c.id, $2, $3, $4, $5, $6, $7 FROM channels c WHERE c.channel = $8
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign,
+SET title = excluded.title, content = excluded.content, html = excluded.html, external_id = excluded.external_id, sign = excluded.sign,
     is_enabled = excluded.is_enabled, updated_at = now()
 RETURNING id
 `
@@ -1056,6 +1103,7 @@ type NotificationTemplatePutParams struct {
 	BizType    int16
 	Title      string
 	Content    string
+	Html       *string
 	ExternalID string
 	Sign       *string
 	IsEnabled  bool
@@ -1067,6 +1115,7 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 		arg.BizType,
 		arg.Title,
 		arg.Content,
+		arg.Html,
 		arg.ExternalID,
 		arg.Sign,
 		arg.IsEnabled,
@@ -1260,8 +1309,8 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 }
 
 const renderingCreate = `-- name: RenderingCreate :one
-INSERT INTO renderings (notification_id, title, content, template_id, params, page)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO renderings (notification_id, title, content, html, template_id, params, page)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 RETURNING id
 `
 
@@ -1269,6 +1318,7 @@ type RenderingCreateParams struct {
 	NotificationID *int64
 	Title          string
 	Content        string
+	Html           string
 	TemplateID     string
 	Params         []byte
 	Page           string
@@ -1280,6 +1330,7 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 		arg.NotificationID,
 		arg.Title,
 		arg.Content,
+		arg.Html,
 		arg.TemplateID,
 		arg.Params,
 		arg.Page,
@@ -1287,6 +1338,35 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const renderingText = `-- name: RenderingText :one
+SELECT r.title, r.content, r.html, r.params,
+    EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.contact_values IS NOT NULL) AS is_personal -- it is a template
+FROM renderings r
+WHERE r.id = $1
+`
+
+type RenderingTextRow struct {
+	Title      string
+	Content    string
+	Html       string
+	Params     []byte
+	IsPersonal bool
+}
+
+// RenderingText returns the text of a rendering, for a run that goes on.
+func (q *Queries) RenderingText(ctx context.Context, id int64) (RenderingTextRow, error) {
+	row := q.db.QueryRow(ctx, renderingText, id)
+	var i RenderingTextRow
+	err := row.Scan(
+		&i.Title,
+		&i.Content,
+		&i.Html,
+		&i.Params,
+		&i.IsPersonal,
+	)
+	return i, err
 }
 
 const renderingsForget = `-- name: RenderingsForget :execrows

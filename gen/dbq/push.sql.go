@@ -245,7 +245,8 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 const taskOutgoing = `-- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
-    coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
+    coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
+    coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
@@ -264,22 +265,24 @@ type TaskOutgoingParams struct {
 }
 
 type TaskOutgoingRow struct {
-	TaskID       string
-	Recipient    string
-	UserID       string
-	TaskContent  string
-	RenderingID  int64
-	Title        string
-	Content      string
-	TemplateID   string
-	Params       []byte
-	Page         string
-	Version      int64
-	Openings     int64
-	RestSeconds  float64
-	LeaseSeconds float64
-	EnteredAt    *time.Time
-	FailsUnclear bool
+	TaskID        string
+	Recipient     string
+	UserID        string
+	TaskContent   string
+	RenderingID   int64
+	Title         string
+	Content       string
+	Html          string
+	ContactValues []byte
+	TemplateID    string
+	Params        []byte
+	Page          string
+	Version       int64
+	Openings      int64
+	RestSeconds   float64
+	LeaseSeconds  float64
+	EnteredAt     *time.Time
+	FailsUnclear  bool
 }
 
 // TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases expire, and the version and circuit
@@ -301,6 +304,8 @@ func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]T
 			&i.RenderingID,
 			&i.Title,
 			&i.Content,
+			&i.Html,
+			&i.ContactValues,
 			&i.TemplateID,
 			&i.Params,
 			&i.Page,

@@ -235,28 +235,29 @@ const taskEnqueue = `-- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest($4::text[]) AS task_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS recipient,
         unnest($7::bigint[]) AS pool_id, nullif(unnest($8::text[]), '') AS country_no,
-        nullif(unnest($9::text[]), '') AS reason
+        nullif(unnest($9::text[]), '') AS reason, nullif(unnest($10::text[]), '') AS content, -- null: that of all
+        nullif(unnest($11::jsonb[]), 'null') AS contact_values
 ),
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent
+        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent, contact_values
     )
-    SELECT i.task_id, i.recipient, i.recipient, $10::text, $11::text, $1::bigint, i.pool_id,
-        $2::smallint, i.country_no, $12::smallint, $3::smallint, nullif($13::text, ''),
-        $14::timestamptz, $15::bigint, i.user_id, nullif($16::text, ''), $17::text, true,
-        $18::text, $19::text, jsonb_build_object('rendering_id', $15::bigint),
-        nullif($20::text, '')
+    SELECT i.task_id, i.recipient, i.recipient, coalesce(i.content, $12::text), $13::text, $1::bigint, i.pool_id,
+        $2::smallint, i.country_no, $14::smallint, $3::smallint, nullif($15::text, ''),
+        $16::timestamptz, $17::bigint, i.user_id, nullif($18::text, ''), $19::text, true,
+        $20::text, $21::text, jsonb_build_object('rendering_id', $17::bigint),
+        nullif($22::text, ''), i.contact_values
     FROM input i
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear, traceparent
+        rendering_id, user_id, on_unclear, traceparent, contact_values
     )
-    SELECT i.task_id, i.pool_id, $14::timestamptz, $1::bigint, $2::smallint, i.country_no,
-        $12::smallint, $3::smallint, i.recipient, i.recipient, $10::text, nullif($13::text, ''),
-        $15::bigint, i.user_id, nullif($16::text, ''), nullif($20::text, '')
+    SELECT i.task_id, i.pool_id, $16::timestamptz, $1::bigint, $2::smallint, i.country_no,
+        $14::smallint, $3::smallint, i.recipient, i.recipient, coalesce(i.content, $12::text), nullif($15::text, ''),
+        $17::bigint, i.user_id, nullif($18::text, ''), nullif($22::text, ''), i.contact_values
     FROM input i
     WHERE i.reason IS NULL
 )
@@ -270,26 +271,28 @@ WHERE i.reason IS NOT NULL
 `
 
 type TaskEnqueueParams struct {
-	CompanyID   int64
-	MessageType int16
-	Segments    int16
-	TaskIds     []string
-	UserIds     []string
-	Recipients  []string
-	PoolIds     []int64
-	CountryNos  []string
-	Reasons     []string
-	Content     string
-	SubmittedBy string
-	Priority    int16
-	Sign        string
-	ExpiresAt   *time.Time
-	RenderingID int64
-	OnUnclear   string
-	RequestID   string
-	SourceIp    string
-	UserAgent   string
-	Traceparent string
+	CompanyID     int64
+	MessageType   int16
+	Segments      int16
+	TaskIds       []string
+	UserIds       []string
+	Recipients    []string
+	PoolIds       []int64
+	CountryNos    []string
+	Reasons       []string
+	Contents      []string
+	ContactValues [][]byte
+	Content       string
+	SubmittedBy   string
+	Priority      int16
+	Sign          string
+	ExpiresAt     *time.Time
+	RenderingID   int64
+	OnUnclear     string
+	RequestID     string
+	SourceIp      string
+	UserAgent     string
+	Traceparent   string
 }
 
 // TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries. The
@@ -306,6 +309,8 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.PoolIds,
 		arg.CountryNos,
 		arg.Reasons,
+		arg.Contents,
+		arg.ContactValues,
 		arg.Content,
 		arg.SubmittedBy,
 		arg.Priority,

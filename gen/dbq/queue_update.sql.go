@@ -406,7 +406,7 @@ delivered AS MATERIALIZED (
     SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
 ),
 fit AS MATERIALIZED (
-    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, p.pool_id AS pool_today
+    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.contact_values, p.pool_id AS pool_today
     FROM messages m
     CROSS JOIN moment
     CROSS JOIN LATERAL (
@@ -438,11 +438,11 @@ outdated AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, due_at, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
-        segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test
+        segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test, contact_values
     )
     SELECT f.task_id, f.pool_today, d.at, d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no,
         f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent,
-        f.batch_id, f.is_test
+        f.batch_id, f.is_test, f.contact_values
     FROM fit f
     CROSS JOIN moment
     CROSS JOIN LATERAL (SELECT greatest(f.expect_send_time, moment.at) AS at) d

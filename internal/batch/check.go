@@ -1,9 +1,7 @@
 package batch
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -193,9 +191,9 @@ func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
 
 // refuse ends a batch whose list cannot be read.
 func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) error {
-	why, err := encoded(wrong)
+	why, err := fault.Encode(wrong)
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // says what it is
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := s.q.BatchUnreadable(ctx, dbq.BatchUnreadableParams{ID: b.ID, Fault: why})
@@ -303,8 +301,8 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row so
 	}
 	j.code = codeOf(wrong)
 	var err error
-	j.fault, err = encoded(wrong.Fields[0])
-	return j, err
+	j.fault, err = fault.Encode(wrong.Fields[0])
+	return j, err //nolint:wrapcheck // says what it is
 }
 
 // segmentsMost is the largest number of segments that a row shows: one with more is not valid.
@@ -351,50 +349,6 @@ func codeOf(wrong *fault.Error) int16 {
 	default:
 		return WrongContent
 	}
-}
-
-// encoded writes what is wrong with a row or a list as it is stored.
-func encoded(wrong fault.Field) ([]byte, error) {
-	text, err := json.Marshal(wrong)
-	if err != nil {
-		return nil, fmt.Errorf("write fault: %w", err)
-	}
-	return text, nil
-}
-
-// Decoded reads what is wrong with a row or a list; nil: nothing, or its code says everything.
-func Decoded(stored []byte) (*fault.Field, error) {
-	if stored == nil {
-		return nil, nil //nolint:nilnil // no fault
-	}
-	var wrong struct {
-		fault.Field
-
-		Limit json.RawMessage
-	}
-	err := json.Unmarshal(stored, &wrong)
-	if err != nil {
-		return nil, fmt.Errorf("read fault: %w", err)
-	}
-	f := wrong.Field
-	switch f.Rule { // the limits that are not a number, a text or a list of these
-	case fault.TooManyCharacters, fault.TooManySegments:
-		var lengths fault.Lengths
-		err = json.Unmarshal(wrong.Limit, &lengths)
-		f.Limit = lengths
-	case fault.CutShort, fault.NotText, fault.CellTooLong, fault.UnnamedColumn, fault.DamagedAt:
-		var place fault.Place
-		err = json.Unmarshal(wrong.Limit, &place)
-		f.Limit = place
-	default:
-		reader := json.NewDecoder(bytes.NewReader(wrong.Limit))
-		reader.UseNumber()
-		err = reader.Decode(&f.Limit)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read limit of fault: %w", err)
-	}
-	return &f, nil
 }
 
 // submission returns the message of a row.

@@ -179,7 +179,7 @@ func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsN
 func (s *Service) reasonOf(ctx context.Context, b dbq.Batch, row dbq.BatchRowsNextRow, err error) ([]byte, error) {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 {
-		return encoded(wrong.Fields[0])
+		return fault.Encode(wrong.Fields[0]) //nolint:wrapcheck // says what it is
 	}
 	s.log.ErrorContext(ctx, "a row of a batch could not become a task", "batch_id", b.ID, "row", row.RowNo, "error", err)
 	return nil, nil

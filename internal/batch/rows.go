@@ -198,8 +198,8 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // what was valid is not any more, as after a change of countries
 		p.Code = codeOf(wrong)
-		p.Fault, err = encoded(wrong.Fields[0])
-		return p, err
+		p.Fault, err = fault.Encode(wrong.Fields[0])
+		return p, err //nolint:wrapcheck // says what it is
 	}
 	if err != nil {
 		return p, fmt.Errorf("preview row: %w", err)

@@ -229,12 +229,18 @@ func (s *Service) Delete(ctx context.Context, companyID int64, userID string) er
 	})
 }
 
+// Named returns those contacts of a company that are there, in the order of user ids.
+func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) ([]dbq.Contact, error) {
+	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
+	return rows, postgres.Wrap("find contacts", err, nil)
+}
+
 // Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a
 // channel for which contacts have no field, the user id is the address.
 func (s *Service) Addresses(ctx context.Context, companyID int64, channel string, userIDs []string) ([]string, error) {
-	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
+	rows, err := s.Named(ctx, companyID, userIDs)
 	if err != nil {
-		return nil, fmt.Errorf("find contacts: %w", err)
+		return nil, err
 	}
 	contacts := make(map[string]dbq.Contact, len(rows))
 	for _, row := range rows {

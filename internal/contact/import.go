@@ -94,11 +94,22 @@ func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit
 	all := make([]ImportError, len(rows))
 	for i, row := range rows {
 		all[i].Row = row.RowNo
-		if all[i].Fault, err = fault.Decode(row.Failure); err != nil {
-			return nil, err
+		wrong, err := fault.Decode(row.Failure)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // says what it is
 		}
+		all[i].Fault = fault.InvalidField(wrong.Name, wrong.Rule, wrong.Limit)
 	}
 	return all, nil
+}
+
+// encodeFailure returns the first field of a fault as it is stored.
+func encodeFailure(f *fault.Error) []byte {
+	text, err := fault.Encode(f.Fields[0])
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return text
 }
 
 // list is a list that is being read.
@@ -432,7 +443,7 @@ func (s *Service) end(ctx context.Context, r *running, wrong *fault.Error) error
 		if len(wrong.Fields) == 0 { // limit.reached
 			wrong = fault.InvalidField("file", fault.BeyondLimit, wrong.Limit)
 		}
-		p.Failure = wrong.Encode()
+		p.Failure = encodeFailure(wrong)
 	}
 	if err := s.q.ImportEnd(ctx, p); err != nil {
 		return fmt.Errorf("end import: %w", err)
@@ -481,7 +492,7 @@ func (s *Service) storePortion(ctx context.Context, r *running, p portion) error
 		}
 		slices.SortFunc(p.errors, func(a, b rowError) int { return cmp.Compare(a.row, b.row) })
 		for _, e := range p.errors {
-			counted.ErrorRows, counted.Failures = append(counted.ErrorRows, e.row), append(counted.Failures, e.fault.Encode())
+			counted.ErrorRows, counted.Failures = append(counted.ErrorRows, e.row), append(counted.Failures, encodeFailure(e.fault))
 		}
 		if err := s.q.ImportAdvance(ctx, counted); err != nil {
 			return fmt.Errorf("count rows of import: %w", err)

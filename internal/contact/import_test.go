@@ -196,8 +196,8 @@ func TestAListThatBreaksOffIsImportedUpToThere(t *testing.T) {
 		t.Error(counts(i), string(i.Failure))
 	}
 	wrong, err := fault.Decode(i.Failure)
-	if err != nil || fmt.Sprint(wrong.Fields[0]) != "{file cut_short {6002  0}}" {
-		t.Errorf("%v, %v", wrong.Fields, err)
+	if err != nil || fmt.Sprint(wrong) != "{file cut_short {6002  0}}" {
+		t.Errorf("%v, %v", wrong, err)
 	}
 	b.Exec("UPDATE contact_counts SET contacts = 1999999")
 	i = imported(b, nil, "user_id\na\nb\n")

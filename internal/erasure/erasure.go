@@ -21,6 +21,7 @@ import (
 const (
 	portion      = 500 // rows that one transaction changes
 	contactsMost = 100 // contacts of one erasure, as many as may share an address
+	runningMost  = 100 // erasures of a company that run
 	dueMost      = 10  // erasures that one run works on
 	answersMost  = 1000
 	forgetBatch  = 100
@@ -85,9 +86,9 @@ func CountsOf(e dbq.Erasure) (c Counts, err error) {
 
 var errNone = fault.New(fault.NotFound, fault.ErasureNotFound)
 
-// Start stores a request to erase a person, which Run carries out. Fault: request.invalid.
+// Start stores a request to erase a person, which Run carries out. Faults: request.invalid, limit.reached.
 func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
-	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, AskedBy: byUserID, UserIds: []string{}, Recipients: []string{}, CreatedBy: r.By}
+	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, AskedBy: byUserID, UserIds: []string{}, Recipients: []string{}, CreatedBy: r.By, Most: runningMost}
 	if r.UserID != nil {
 		p.UserIds = append(p.UserIds, *r.UserID)
 	}
@@ -124,7 +125,7 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 	p.UserIds, p.Recipients = distinct(p.UserIds), distinct(p.Recipients)
 	id, err := s.q.ErasureCreate(ctx, p)
 	if err != nil {
-		return dbq.Erasure{}, fmt.Errorf("create erasure: %w", err)
+		return dbq.Erasure{}, postgres.Wrap("create erasure", err, fault.AtLimit(runningMost))
 	}
 	return s.Get(ctx, r.CompanyID, id)
 }
@@ -166,7 +167,7 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 }
 
 // Run works on the erasures that are due, and returns how many ended. Each goes through all of its steps again until no sender holds a task of the
-// person, and no list that may have the person is being read. A step that was broken off is repeated: it finds what is left.
+// person, no list that may have the person is being read, and nothing new is found. A step that was broken off is repeated: it finds what is left.
 func (s *Service) Run(ctx context.Context) (ended int, err error) {
 	due, err := s.q.ErasuresDue(ctx, dueMost)
 	if err != nil {
@@ -195,6 +196,7 @@ type person struct {
 
 	pseudonym string   // of the user ids, before the place of each
 	digits    []string // last digits of the phone numbers
+	hasFound  bool     // contacts or tasks in this pass
 	recent    []string // tasks that are looked at now, and are younger than idempotency keys are kept
 }
 
@@ -238,7 +240,7 @@ func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find lists: %w", err)
 	}
-	if held+lists > 0 {
+	if held+lists > 0 || p.hasFound { // a transaction that read the contact before it was erased may commit tasks after they were looked for
 		return false, s.wait(ctx, p.ID, held+lists)
 	}
 	for _, step := range []func(context.Context, *person) error{s.eraseAnswers, s.eraseRows, s.eraseSubmissions, s.eraseRest} {
@@ -256,6 +258,7 @@ func (s *Service) count(ctx context.Context, p *person, ids []string, do func(ct
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		c, err := do(ctx)
+		p.hasFound = p.hasFound || c.Contacts+c.Tasks+c.Cancelled > 0
 		if err != nil || c == (Counts{}) && len(ids) == 0 {
 			return err
 		}

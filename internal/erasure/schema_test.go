@@ -9,7 +9,7 @@ import (
 )
 
 // personal are the names of columns that may hold something of a person.
-var personal = regexp.MustCompile(`phone|recipient|content|mail|name|user|receiver|dingtalk|openid|payload|param|body|data|response|detail|` +
+var personal = regexp.MustCompile(`phone|html|recipient|content|mail|name|user|receiver|dingtalk|openid|payload|param|body|data|response|detail|` +
 	`value|attribute|text|error|result|before|after|entity_key|filter|title|remark|key$|bytes|row|fault|failure|page|address|contact|values`)
 
 // erased are the columns that an erasure empties, whose rows it deletes, or that it waits for.
@@ -20,7 +20,7 @@ var erased = words(`
 	erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
 	fruitless_submissions.response_data idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
-	queue.result queue.user_id receipts.recipient renderings.content renderings.page renderings.params renderings.title report_logs.error_message
+	queue.result queue.user_id receipts.recipient renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title report_logs.error_message
 	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id tag_contacts.user_id task_jobs.filter upload_parts.bytes
 `)
 
@@ -29,16 +29,16 @@ var kept = map[string][]string{
 	"of users, senders and the configuration": words(`
 		alert_receiver_states.error alert_receivers.name alert_receivers.user_ids alert_deliveries.error alert_rules.name api_keys.key_hash api_keys.name
 		batches.content batches.name batches.phone_column channels.name companies.name countries.name notification_templates.content
-		notification_templates.title senders.name sender_tokens.token settings.name settings.value template_versions.template_content
+		notification_templates.html notification_templates.title senders.name sender_tokens.token settings.name settings.value template_versions.template_content
 		templates.template_content templates.template_name user_addresses.username users.username sessions.username
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
 		sender_ledger.remark alerts.remark task_jobs.remark callbacks.refused callbacks.source_ip
 		users.app_id events.detail notifications.remark alert_receivers.user_ids senders.config`),
-	"texts about columns, and keys that callers choose": words(`
+	"texts about columns, keys that callers choose, and what is forgotten in a moment": words(`
 		batch_rows.fault batches.fault contact_import_errors.failure
 		contact_imports.failure contact_imports.file_name
 		idempotency_keys.key idempotency_keys.username statistics.key uploads.name sender_states.rest_reason
-		callbacks.body_hash notifications.dedup_key
+		callbacks.body_hash notifications.dedup_key notifications.run_after
 		erasures.created_by task_job_parts.task_ids business_ends.subject facts.sender_no task_partitions.before_id
 		contact_imports.tag`),
 }

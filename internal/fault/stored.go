@@ -6,38 +6,78 @@ import (
 	"fmt"
 )
 
-// stored is a field of a fault as it is stored.
-type stored struct {
-	Name  string `json:"name"`
-	Rule  Rule   `json:"rule"`
-	Limit any    `json:"limit,omitempty"`
-	Place *Place `json:"place,omitempty"` // the limit, if it is one
+// storedField is a field as it is stored. The form of a limit tells its type: an object is a Place, or Lengths if it has their members.
+type storedField struct {
+	Name  string          `json:"name"`
+	Rule  Rule            `json:"rule"`
+	Limit json.RawMessage `json:"limit,omitempty"`
+	Place *Place          `json:"place,omitempty"` // where imports of contacts once stored a limit that is a place
 }
 
-// Encode returns the first field of a fault as JSON, for a row that says later what was wrong.
-func (e *Error) Encode() []byte {
-	one := e.Fields[0]
-	s := stored{Name: one.Name, Rule: one.Rule, Limit: one.Limit}
-	if place, is := one.Limit.(Place); is {
-		s.Limit, s.Place = nil, &place
+// Encode writes a field to be stored. Its limit is nil, a number, a text, a list of texts, a Place or Lengths.
+func Encode(f Field) ([]byte, error) {
+	stored := storedField{Name: f.Name, Rule: f.Rule}
+	var err error
+	if f.Limit != nil {
+		stored.Limit, err = json.Marshal(f.Limit)
 	}
-	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // texts and numbers
+		return nil, fmt.Errorf("write limit of fault: %w", err)
 	}
-	return text
+	text, err := json.Marshal(stored)
+	if err != nil {
+		return nil, fmt.Errorf("write fault: %w", err)
+	}
+	return text, nil
 }
 
-// Decode returns the fault that Encode wrote.
-func Decode(text []byte) (*Error, error) {
-	var s stored
+// Decode reads a field that was stored. A limit has the type that it had; a whole number is an int64.
+func Decode(text []byte) (f Field, err error) {
+	var stored storedField
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return f, fmt.Errorf("read fault: %w", err)
+	}
+	f = Field{Name: stored.Name, Rule: stored.Rule}
+	if stored.Place != nil {
+		f.Limit = *stored.Place
+		return f, nil
+	}
+	f.Limit, err = decodeLimit(stored.Limit)
+	return f, err
+}
+
+func decodeLimit(text json.RawMessage) (limit any, err error) {
+	switch {
+	case len(text) == 0:
+		return nil, nil //nolint:nilnil // a rule without a limit
+	case text[0] == '{':
+		var members struct {
+			Place
+
+			Has *int64
+		}
+		if err := json.Unmarshal(text, &members); err != nil {
+			return nil, fmt.Errorf("read limit of fault: %w", err)
+		}
+		if members.Has == nil {
+			return members.Place, nil
+		}
+		return Lengths{Has: *members.Has, Most: int64(members.Most)}, nil
+	case text[0] == '[':
+		var list []string
+		if json.Unmarshal(text, &list) == nil {
+			return list, nil
+		}
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if err := d.Decode(&s); err != nil {
-		return nil, fmt.Errorf("read stored fault: %w", err)
+	if err := d.Decode(&limit); err != nil {
+		return nil, fmt.Errorf("read limit of fault: %w", err)
 	}
-	if s.Place != nil {
-		s.Limit = *s.Place
+	if number, is := limit.(json.Number); is {
+		if whole, err := number.Int64(); err == nil {
+			return whole, nil
+		}
 	}
-	return InvalidField(s.Name, s.Rule, s.Limit), nil
+	return limit, nil
 }

@@ -106,11 +106,14 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 
 // remarkOf says what is wrong with a row or a list, in the language of the request; nil: nothing, or its code says everything.
 func remarkOf(ctx context.Context, stored []byte) (*string, error) {
-	wrong, err := batch.Decoded(stored)
-	if err != nil || wrong == nil {
+	if stored == nil {
+		return nil, nil //nolint:nilnil // no fault
+	}
+	wrong, err := fault.Decode(stored)
+	if err != nil {
 		return nil, err
 	}
-	return new(gate.Of(ctx).Text.Remark(*wrong)), nil
+	return new(gate.Of(ctx).Text.Remark(wrong)), nil
 }
 
 // ListBatchRows pages through the rows of a batch, in their order.

@@ -157,15 +157,9 @@ func importOf(ctx context.Context, i dbq.ContactImport) (api.ContactImport, erro
 	}
 	failed, err := fault.Decode(i.Failure)
 	if err == nil {
-		one.Failure = new(whatIsWrong(ctx, failed))
+		one.Failure = new(gate.Of(ctx).Text.Remark(failed))
 	}
 	return one, err
-}
-
-// whatIsWrong describes the field of a fault in the language of the request.
-func whatIsWrong(ctx context.Context, f *fault.Error) string {
-	field := (*gate.Of(ctx).Text.Detail(f).Fields)[0]
-	return field.Field + " " + field.Message
 }
 
 // errorsPage is how many errors of an import are read at a time.

@@ -35,6 +35,7 @@ var unbounded = map[string]string{
 	"sender_states":    "one for a sender", "sender_tokens": "one for a sender", "fair_ranks": "by pool, priority and company", "task_partitions": "one for some days",
 	"channel_countries": "by channel and country", "company_countries": "by company and country",
 	"contact_counts": "one for a company", "tag_contacts": "by tag and contact", "deleted_tags": "emptied within minutes",
+	"erasures":        "history; a hundred of a company run at a time",
 	"contact_imports": "history; ten of a company run at a time", "contact_import_errors": "10,000 of an import",
 	"settings": "named in the contract", "directory_version": "one row",
 	"daily_totals": "by day, company, sender, type and country", "reconciliations": "history; ten files are compared at a time", "reconciliation_rows": "the rows of files, of at most 100 MiB; deleted when they are compared",

@@ -19,7 +19,7 @@ func (s *Server) ListNotificationTemplates(ctx context.Context, _ api.ListNotifi
 // PutNotificationTemplate sets a template (S1.7).
 func (s *Server) PutNotificationTemplate(ctx context.Context, req api.PutNotificationTemplateRequestObject) (api.PutNotificationTemplateResponseObject, error) {
 	row, err := s.notify.PutTemplate(ctx, dbq.NotificationTemplatePutParams{
-		BizType: req.BizType, Channel: req.Channel, Title: req.Body.Title, Content: req.Body.Content, ExternalID: optional.Value(req.Body.ExternalID),
+		BizType: req.BizType, Channel: req.Channel, Title: req.Body.Title, Content: req.Body.Content, Html: req.Body.HTML, ExternalID: optional.Value(req.Body.ExternalID),
 		Sign: req.Body.Sign, IsEnabled: optional.Or(req.Body.Enabled, true),
 	})
 	return api.PutNotificationTemplate200JSONResponse{Code: ok, Message: success, Data: notificationTemplateOf(row)}, err
@@ -33,7 +33,7 @@ func (s *Server) DeleteNotificationTemplate(ctx context.Context, req api.DeleteN
 
 func notificationTemplateOf(t dbq.NotificationTemplateListRow) api.NotificationTemplate {
 	return api.NotificationTemplate{
-		BizType: t.BizType, Channel: t.Channel, Title: t.Title, Content: t.Content, ExternalID: t.ExternalID, Sign: t.Sign, Enabled: t.IsEnabled,
+		BizType: t.BizType, Channel: t.Channel, Title: t.Title, Content: t.Content, HTML: t.Html, ExternalID: t.ExternalID, Sign: t.Sign, Enabled: t.IsEnabled,
 		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 	}
 }

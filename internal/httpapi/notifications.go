@@ -5,6 +5,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/httpapi/paging"
@@ -26,7 +27,14 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 			Sign: req.Body.Sign, Operator: req.Body.Operator,
 		}
 	}
-	outcome, err := s.notify.Create(ctx, &notification.Announcement{Payload: payload, UserIDs: req.Body.UserIds}, all, gate.Of(ctx).Origin)
+	users := optional.Value(req.Body.UserIds)
+	switch {
+	case len(users) > 0 && req.Body.Tag != nil:
+		return nil, fault.InvalidField("tag", fault.NotTogether, "user_ids")
+	case len(users) == 0 && req.Body.Tag == nil:
+		return nil, fault.InvalidField("user_ids", fault.Required, nil)
+	}
+	outcome, err := s.notify.Create(ctx, &notification.Announcement{Payload: payload, UserIDs: users, Tag: req.Body.Tag}, all, gate.Of(ctx).Origin)
 	return api.CreateNotifications200JSONResponse(notificationsMade(outcome)), err
 }
 
@@ -108,7 +116,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 		Status: of.Status, People: of.People, Succeeded: of.Succeeded, RetryCount: of.RetryCount, NextRunTime: of.NextRunTime,
 		RepeatMinutes: of.RepeatMinutes, StartedAt: of.StartedAt, ExpiresAt: of.ExpiresAt, Sign: of.Sign, Remark: of.Remark,
 		Operator: of.Operator, CreatedAt: of.CreatedAt, UpdatedAt: of.UpdatedAt,
-		Payload: payload, UserIds: n.Announcement.UserIds, Recipients: &recipients,
+		Payload: payload, UserIds: n.Announcement.UserIds, Tag: n.Announcement.Tag, Recipients: &recipients,
 	}
 	return api.GetNotification200JSONResponse{Code: ok, Message: success, Data: one}, nil
 }

@@ -205,7 +205,7 @@ func reconciliationOf(ctx context.Context, r dbq.Reconciliation) (api.Reconcilia
 	}
 	failed, err := fault.Decode(r.Failure)
 	if err == nil {
-		one.Failure = new(whatIsWrong(ctx, failed))
+		one.Failure = new(gate.Of(ctx).Text.Remark(failed))
 	}
 	return one, err
 }

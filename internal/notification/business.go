@@ -115,7 +115,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 		if err != nil {
 			return err
 		}
-		made, err := s.Enqueue(ctx, &Announcement{e.Payload, e.UserIDs}, all, origin)
+		made, err := s.Enqueue(ctx, &Announcement{Payload: e.Payload, UserIDs: e.UserIDs}, all, origin)
 		if e.Name != "node_finished" {
 			o.Made, o.HasMoreFailed = made.Made, made.HasMoreFailed
 		}

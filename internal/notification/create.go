@@ -10,6 +10,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
+	"lksms/internal/placeholder"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -45,12 +46,20 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 		if err := all[i].checkTimes(); err != nil {
 			return Outcome{}, err
 		}
+		if a.Tag != nil && all[i].Repeat != nil {
+			return Outcome{}, fault.InvalidField("tag", fault.NotTogether, "repeat_minutes")
+		}
+	}
+	if a.Tag != nil {
+		if err := s.checkTag(ctx, origin.CompanyID, *a.Tag); err != nil {
+			return Outcome{}, err
+		}
 	}
 	content := a.Payload
 	if content == nil {
 		content = map[string]any{}
 	}
-	payload, err := encodeJSON(content)
+	payload, err := placeholder.JSON(content)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("write payload: %w", err)
 	}
@@ -65,7 +74,7 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	})
 	o := Outcome{Made: made}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		announcement, isMoreWaiting := storedAnnouncement{payload: payload, userIDs: distinct(a.UserIDs)}, false
+		announcement, isMoreWaiting := storedAnnouncement{payload: payload, userIDs: distinct(a.UserIDs), tag: a.Tag}, false
 		for _, i := range order {
 			if made[i], err = s.enqueue(ctx, &announcement, all[i], origin); err != nil {
 				return err
@@ -141,6 +150,7 @@ type storedAnnouncement struct {
 	id      *int64 // nil: not stored yet
 	payload []byte
 	userIDs []string
+	tag     *string // whose contacts are meant; nil: userIDs
 }
 
 func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notification, origin queue.Origin) (Made, error) {
@@ -148,7 +158,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	own := []byte("{}")
 	if n.Own != nil {
 		var err error
-		if own, err = encodeJSON(n.Own); err != nil {
+		if own, err = placeholder.JSON(n.Own); err != nil {
 			return made, fmt.Errorf("write payload: %w", err)
 		}
 	}
@@ -162,7 +172,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	}
 	isNew := a.id == nil // first look for the dedup key: the statement below would store an announcement in vain
 	if isNew {
-		p.Payload, p.UserIds = a.payload, a.userIDs
+		p.Payload, p.UserIds, p.Tag = a.payload, a.userIDs, a.tag
 	}
 	for attempt := range 10 { // a notification with the key may be deleted between the two statements
 		if n.DedupKey != nil && (isNew || attempt > 0) {

@@ -112,6 +112,9 @@ type Whole struct {
 	People       []dbq.NotificationPeopleRow
 }
 
+// peopleMost is how many people of a notification to a tag are returned.
+const peopleMost = 1000
+
 // Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.
 func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Whole, err error) {
 	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
@@ -121,6 +124,6 @@ func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Who
 	if n.Announcement, err = s.q.NotificationAnnouncement(ctx, id); err != nil {
 		return n, fmt.Errorf("get announcement: %w", err)
 	}
-	n.People, err = s.q.NotificationPeople(ctx, id)
+	n.People, err = s.q.NotificationPeople(ctx, dbq.NotificationPeopleParams{ID: id, PeopleMost: peopleMost})
 	return n, postgres.Wrap("get recipients", err, nil)
 }

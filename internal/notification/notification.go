@@ -64,6 +64,7 @@ func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platf
 type Announcement struct {
 	Payload map[string]any
 	UserIDs []string
+	Tag     *string // whose contacts get it, in place of UserIDs; who they are is read when it is sent
 }
 
 // Notification is an announcement on one channel (S1.2).

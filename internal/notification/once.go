@@ -10,6 +10,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
+	"lksms/internal/placeholder"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -38,7 +39,7 @@ type Once struct {
 // returns that one, and deduplicated. Of several calls at once, one sends. A message that a crash interrupted, or of
 // which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
-	data, err := encodeJSON(m.Data)
+	data, err := placeholder.JSON(m.Data)
 	if err != nil {
 		return row, false, err
 	}

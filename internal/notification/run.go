@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
+	"lksms/internal/placeholder"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/result"
@@ -30,7 +32,7 @@ const runBatch = 20
 var sweepOrigin = queue.Origin{RequestID: "notifications"}
 
 // Run enqueues the tasks of every notification that is due, in batches with a transaction each, and returns how many
-// notifications it ran. If a batch fails, its notifications run one by one, so that one that cannot run fails alone.
+// notifications it ran; one to a tag counts with each portion. If a batch fails, its notifications run one by one, so that one that cannot run fails alone.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0
 	for {
@@ -41,7 +43,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 		if err != nil {
 			return total, err
 		}
-		if total += n; n < runBatch {
+		if total += n; n == 0 { // a notification to a tag stays due until its last contact
 			return total, nil
 		}
 	}
@@ -144,25 +146,128 @@ func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[
 // that cannot be rendered fails.
 func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
 	switch {
-	case n.IsExpired && n.HasRun:
+	case n.IsExpired && (n.HasRun || n.RunRenderingID != nil):
 		return s.planNext(ctx, n.ID, nil)
 	case n.IsExpired:
 		return s.fail(ctx, n.ID, expired)
 	case wait > 0:
 		return s.planNext(ctx, n.ID, &wait)
 	}
-	users, err := s.recipients(ctx, n)
+	to, reason, err := s.recipients(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case reason != nil:
+		return s.fail(ctx, n.ID, *reason)
+	case len(to.userIDs) == 0 && to.isLast:
+		return s.planNext(ctx, n.ID, nil)
+	}
+	m, reason, err := s.text(ctx, n)
+	switch {
+	case err != nil:
+		return err
+	case reason != nil:
+		return s.fail(ctx, n.ID, *reason)
+	}
+	people, err := s.people(ctx, n.CompanyID, n.Channel, to.userIDs)
 	if err != nil {
 		return err
 	}
-	if len(users) == 0 {
+	if err := s.personalise(ctx, n, m, people); err != nil {
+		return err
+	}
+	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
+	if len(people) > 0 {
+		if _, err := s.tasks.Enqueue(ctx, queue.Rendered{
+			Channel: n.Channel, RenderingID: m.renderingID, Content: taskContent(m.content, m.params), Sign: n.Sign,
+			MessageType: queue.Notification, ExpiresAt: n.ExpiresAt, Origin: origin,
+		}, people); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !to.isLast:
+		err := s.q.NotificationAdvance(ctx, dbq.NotificationAdvanceParams{ID: n.ID, RenderingID: m.renderingID, RunAfter: to.last})
+		return postgres.Wrap("advance notification", err, nil)
+	case n.RepeatMinutes == nil:
 		return s.planNext(ctx, n.ID, nil)
 	}
-	var payload map[string]any
+	again := float64(*n.RepeatMinutes) * 60
+	return s.planNext(ctx, n.ID, &again)
+}
+
+// message is the text of a notification, as its rendering has it.
+type message struct {
+	renderingID          int64
+	title, content, html string
+	params               []byte
+	keys                 []string // placeholders that each recipient fills: the texts are templates; none: they are filled
+}
+
+// text renders a due notification and stores the text, or returns why that is not possible. A run that goes on has its text.
+func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message, _ *failReason, err error) {
+	payload, err := s.payload(n)
+	if err != nil {
+		return m, nil, err
+	}
+	if n.RunRenderingID != nil {
+		stored, err := s.q.RenderingText(ctx, *n.RunRenderingID)
+		if err != nil {
+			return m, nil, fmt.Errorf("read rendering: %w", err)
+		}
+		m = message{renderingID: *n.RunRenderingID, title: stored.Title, content: stored.Content, html: stored.Html, params: stored.Params}
+		if stored.IsPersonal {
+			m.keys = contactKeys(n.Channel, payload, m.title, m.content, m.html)
+		}
+		return m, nil, nil
+	}
+	if n.Title == nil {
+		return m, &noTemplate, nil
+	}
+	m = message{title: *n.Title, content: *n.Content, html: optional.Value(n.Html)}
+	m.keys = contactKeys(n.Channel, payload, m.title, m.content, m.html)
+	if m.params, err = placeholder.JSON(payload); err != nil {
+		return m, nil, fmt.Errorf("write payload: %w", err)
+	}
+	title, missing := fill(m.title, payload, titleMost)
+	content, more := fill(m.content, payload, contentMost)
+	body, evenMore := placeholder.Fill(m.html, payload, contentMost, html.EscapeString)
+	missing = slices.DeleteFunc(distinct(slices.Concat(missing, more, evenMore)), func(key string) bool { return slices.Contains(m.keys, key) })
+	switch {
+	case len(missing) > 0:
+		return m, &failReason{noParameters.remark + strings.Join(missing, ", "), noParameters.label}, nil
+	case len(m.keys) == 0:
+		m.title, m.content, m.html = title, content, body
+		if isTooLong(title, content, body) {
+			return m, &tooLong, nil
+		}
+	}
+	if n.Channel == directory.SMS {
+		reason, err := s.smsTooLong(ctx, n.Sign, content)
+		if err != nil || reason != "" {
+			return m, &failReason{reason, tooLong.label}, err
+		}
+	}
+	if strings.TrimSpace(m.content) == "" && (optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel)) {
+		return m, &empty, nil
+	}
+	m.renderingID, err = s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+		NotificationID: &n.ID, Title: m.title, Content: m.content, Html: m.html, TemplateID: optional.Value(n.ExternalID), Params: m.params,
+	})
+	return m, nil, postgres.Wrap("store rendering", err, nil)
+}
+
+// isTooLong reports whether a rendered text is too long.
+func isTooLong(title, content, body string) bool {
+	return utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost || utf8.RuneCountInString(body) > contentMost
+}
+
+// payload returns the values for the placeholders of a due notification.
+func (s *Service) payload(n dbq.NotificationDueRow) (payload map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(n.Payload))
 	d.UseNumber()
 	if err := d.Decode(&payload); err != nil {
-		return fmt.Errorf("read payload: %w", err)
+		return nil, fmt.Errorf("read payload: %w", err)
 	}
 	if _, isSet := payload["platformUrl"]; !isSet && s.platformURL != "" {
 		payload["platformUrl"] = s.platformURL
@@ -171,59 +276,15 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 		limit, _ := number(payload["maxDuration"])
 		payload["overtime"], payload["maxDuration"] = max(0, n.ElapsedMinutes-limit), n.ElapsedMinutes
 	}
-	if n.Title == nil {
-		return s.fail(ctx, n.ID, noTemplate)
-	}
-	title, missing := fill(*n.Title, payload, titleMost)
-	content, more := fill(*n.Content, payload, contentMost)
-	if missing = distinct(append(missing, more...)); len(missing) > 0 {
-		return s.fail(ctx, n.ID, failReason{noParameters.remark + strings.Join(missing, ", "), noParameters.label})
-	}
-	if utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost {
-		return s.fail(ctx, n.ID, tooLong)
-	}
-	if n.Channel == directory.SMS {
-		reason, err := s.smsTooLong(ctx, n.Sign, content)
-		if err != nil {
-			return err
-		}
-		if reason != "" {
-			return s.fail(ctx, n.ID, failReason{reason, tooLong.label})
-		}
-	}
-	params, err := encodeJSON(payload)
-	if err != nil {
-		return fmt.Errorf("write payload: %w", err)
-	}
-	summary := content // content of the task
+	return payload, nil
+}
+
+// taskContent is the content of the tasks of a rendering. A text that only the provider has is shown by its values.
+func taskContent(content string, params []byte) string {
 	if strings.TrimSpace(content) == "" {
-		if optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel) {
-			return s.fail(ctx, n.ID, empty)
-		}
-		summary = string(params)
+		return string(params)
 	}
-	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
-		NotificationID: &n.ID, Title: title, Content: content, TemplateID: optional.Value(n.ExternalID), Params: params,
-	})
-	if err != nil {
-		return fmt.Errorf("store rendering: %w", err)
-	}
-	people, err := s.people(ctx, n.CompanyID, n.Channel, users)
-	if err != nil {
-		return err
-	}
-	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
-	if _, err := s.tasks.Enqueue(ctx, queue.Rendered{
-		Channel: n.Channel, RenderingID: rendering, Content: summary, Sign: n.Sign, MessageType: queue.Notification,
-		ExpiresAt: n.ExpiresAt, Origin: origin,
-	}, people); err != nil {
-		return err
-	}
-	if n.RepeatMinutes == nil {
-		return s.planNext(ctx, n.ID, nil)
-	}
-	again := float64(*n.RepeatMinutes) * 60
-	return s.planNext(ctx, n.ID, &again)
+	return content
 }
 
 // filledByProvider lists the channels whose providers fill a template of their own with the payload. If the template
@@ -259,17 +320,35 @@ func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) erro
 	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, dbq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
 }
 
-// recipients returns the users that get a task now. If a notification without reminders runs again because it was set
+// audience is who gets a task now.
+type audience struct {
+	userIDs []string
+	isLast  bool   // nobody is left
+	last    string // the last contact of the tag that was looked at
+}
+
+// recipients returns the users that get a task now, or why nobody does. If a notification without reminders runs again because it was set
 // back to Waiting, these are the users that have not been reached.
-func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) ([]string, error) {
+func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) (to audience, reason *failReason, err error) {
+	to = audience{userIDs: n.UserIds, isLast: true}
+	if n.Tag != nil {
+		if to, reason, err = s.tagged(ctx, n); err != nil || reason != nil {
+			return to, reason, err
+		}
+	}
 	if !n.HasRun || n.RepeatMinutes != nil {
-		return n.UserIds, nil
+		return to, nil, nil
 	}
-	reached, err := s.q.NotificationReached(ctx, n.ID)
+	p := dbq.NotificationReachedParams{ID: n.ID}
+	if n.Tag != nil {
+		p.UserIds = to.userIDs
+	}
+	reached, err := s.q.NotificationReached(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("find reached recipients: %w", err)
+		return to, nil, fmt.Errorf("find reached recipients: %w", err)
 	}
-	return slices.DeleteFunc(n.UserIds, func(id string) bool { return slices.Contains(reached, id) }), nil
+	to.userIDs = slices.DeleteFunc(to.userIDs, func(id string) bool { return slices.Contains(reached, id) })
+	return to, nil, nil
 }
 
 // failReason is why a notification fails: the remark, and the label in the metric.
@@ -282,10 +361,13 @@ var (
 	noParameters  = failReason{result.MissingParameters, "parameters"}
 	tooLong       = failReason{result.TooLong, "too_long"}
 	empty         = failReason{result.Empty, "empty"}
+	noTag         = failReason{result.NoTag, "tag"}
+	emptyTag      = failReason{result.EmptyTag, "tag"}
+	bigTag        = failReason{fmt.Sprintf(result.BigTag, tagMost), "tag"}
 )
 
 // failReasons lists all of them.
-var failReasons = []failReason{internalError, expired, noTemplate, noParameters, tooLong, empty}
+var failReasons = []failReason{internalError, expired, noTemplate, noParameters, tooLong, empty, noTag}
 
 // fail records why a notification cannot run now. One with reminders that ran before goes on with the next reminder;
 // any other has failed.

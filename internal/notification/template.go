@@ -4,14 +4,19 @@ import (
 	"context"
 
 	"lksms/gen/dbq"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 )
 
 var errNoTemplate = fault.New(fault.NotFound, fault.TemplateNotFound)
 
-// PutTemplate sets the template of a business type on a channel (S1.7). Faults: channel.not_found, limit.reached.
+// PutTemplate sets the template of a business type on a channel (S1.7). Faults: channel.not_found, limit.reached,
+// request.invalid for HTML on another channel than e-mail.
 func (s *Service) PutTemplate(ctx context.Context, p dbq.NotificationTemplatePutParams) (dbq.NotificationTemplateListRow, error) {
+	if p.Html != nil && p.Channel != directory.Email {
+		return dbq.NotificationTemplateListRow{}, fault.InvalidField("html", fault.NotAllowed, []string{directory.Email})
+	}
 	if _, err := s.q.NotificationTemplatePut(ctx, p); err != nil {
 		return dbq.NotificationTemplateListRow{}, postgres.Wrap("put template", err, fault.New(fault.NotFound, fault.ChannelNotFound))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/notification"
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
@@ -116,7 +117,13 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 			// The claimed content is the signature and the beginning of the rendering.
 			signature := strings.TrimSuffix(row.Content, f.TaskContent)
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
-			m.Params, m.Page = f.Params, f.Page
+			m.Params, m.Page, m.HTML = f.Params, f.Page, f.Html
+			if f.ContactValues != nil {
+				if m.Title, m.Content, m.HTML, err = notification.ForContact(f.Title, f.Content, f.Html, f.Params, f.ContactValues); err != nil {
+					return b, err
+				}
+				m.Content = signature + m.Content
+			}
 		}
 		b.messages[i], b.last[i] = m, f.FailsUnclear
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -30,6 +31,10 @@ type Rendered struct {
 type Person struct {
 	UserID  string
 	Address string
+
+	Refused string            // why the person gets no message; empty: nothing
+	Content string            // of the task, if it is the person's own
+	Values  map[string]string // of the placeholders of the rendering that are the person's own; nil: the rendering is filled
 }
 
 // unreachable is why a person cannot be reached: the result of the task, and the label of the metric.
@@ -52,6 +57,8 @@ func (s *Service) placeOf(ctx context.Context, asOf time.Time, m Rendered, perso
 	}
 	if person.Address == "" {
 		reason = noAddress
+	} else if person.Refused != "" {
+		reason = unreachable{person.Refused, "parameters"}
 	}
 	return place, reason, err
 }
@@ -59,18 +66,24 @@ func (s *Service) placeOf(ctx context.Context, asOf time.Time, m Rendered, perso
 // beginningMost is how many characters of a rendering its tasks hold. A short message is not longer than the limits allow, and they hold it whole.
 const beginningMost = 200
 
+// beginning returns the beginning of a text that its tasks hold.
+func beginning(channel, text string) string {
+	if runes := []rune(text); channel != directory.SMS && len(runes) > beginningMost {
+		return string(runes[:beginningMost])
+	}
+	return text
+}
+
 // Enqueue stores a task for each person, due now, and returns their ids in the order of people. The task of an unreachable person has
-// failed for good, with the reason: no address, a country to which the company may not send, or a missing signature (S1.10). Enqueue is
+// failed for good, with the reason: no address, a country to which the company may not send, a missing signature (S1.10), or what the
+// caller says. Enqueue is
 // part of the caller's transaction.
 func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]string, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	content := m.Content
-	if runes := []rune(content); m.Channel != directory.SMS && len(runes) > beginningMost {
-		content = string(runes[:beginningMost])
-	}
+	content := beginning(m.Channel, m.Content)
 	segments := 1 // of a message that is not a short message
 	if m.Channel == directory.SMS {
 		segments = segment.Count(segment.Signed(m.Sign, content))
@@ -93,6 +106,11 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		}
 		p.TaskIds, p.UserIds = append(p.TaskIds, newID()), append(p.UserIds, person.UserID)
 		p.Recipients, p.PoolIds = append(p.Recipients, person.Address), append(p.PoolIds, place.PoolID)
+		values, err := json.Marshal(person.Values)
+		if err != nil {
+			return nil, fmt.Errorf("write values of contact: %w", err)
+		}
+		p.Contents, p.ContactValues = append(p.Contents, beginning(m.Channel, person.Content)), append(p.ContactValues, values)
 		p.CountryNos, p.Reasons = append(p.CountryNos, place.CountryNo), append(p.Reasons, reason.result)
 		if reason == reachable {
 			news[place.PoolID]++

@@ -252,7 +252,11 @@ func (s *Service) fail(ctx context.Context, r dbq.Reconciliation, wrong *fault.E
 		if err := s.hold(ctx, r); err != nil {
 			return err
 		}
-		if err := s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: wrong.Encode()}); err != nil {
+		failure, err := fault.Encode(wrong.Fields[0])
+		if err != nil {
+			return err //nolint:wrapcheck // says what it is
+		}
+		if err := s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}); err != nil {
 			return fmt.Errorf("end reconciliation: %w", err)
 		}
 		return s.Uploads.Delete(ctx, *r.UploadID)

@@ -39,6 +39,9 @@ const (
 	SMSTooLong        = "渲染后的短信超过 %d 个字符" // %d: the maximum
 	TooLong           = "渲染后的标题或正文过长"
 	Empty             = "渲染后的消息为空"
+	NoTag             = "标签不存在"
+	EmptyTag          = "标签中没有联系人"
+	BigTag            = "标签中的联系人超过 %d 个" // %d: the maximum
 
 	SMSTooManySegments = "渲染后的短信计费条数超过 %d" // %d: the maximum
 )

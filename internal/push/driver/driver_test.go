@@ -714,6 +714,7 @@ type mailServer struct {
 	mu          sync.Mutex
 	connections int
 	mails       []string
+	from        []string                   // the envelope sender of each transaction
 	refuse      map[string]*smtp.SMTPError // by recipient
 	die         bool                       // close the connection after the text, before the answer
 	dieReset    bool                       // close the connection after the answer to a text
@@ -747,7 +748,10 @@ func (s *mailSession) Auth(string) (sasl.Server, error) {
 
 func (s *mailSession) Logout() error { return nil }
 
-func (s *mailSession) Mail(string, *smtp.MailOptions) error {
+func (s *mailSession) Mail(from string, _ *smtp.MailOptions) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.from = append(s.from, from)
 	if s.refuseFrom != nil {
 		return s.refuseFrom
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/wneessen/go-mail"
 
 	"lksms/internal/fault"
+	"lksms/internal/placeholder"
 )
 
 // email sends by SMTP. One connection serves all messages of a Send (S4.8).
@@ -26,6 +28,8 @@ type email struct {
 		Password       string  `json:"password"`
 		From           string  `json:"from"`
 		ReplyTo        string  `json:"replyTo"`
+		BounceTo       string  `json:"bounceTo"`       // the envelope sender; empty: from
+		UnsubscribeURL string  `json:"unsubscribeUrl"` // with the placeholders of unsubscribeKeys
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	options []mail.Option
@@ -51,6 +55,14 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 	}
 	if c.ReplyTo != "" && mail.NewMsg().ReplyTo(c.ReplyTo) != nil {
 		return nil, fault.InvalidField("config.replyTo", fault.WrongFormat, nil)
+	}
+	if c.BounceTo != "" && mail.NewMsg().EnvelopeFrom(c.BounceTo) != nil {
+		return nil, fault.InvalidField("config.bounceTo", fault.WrongFormat, nil)
+	}
+	if c.UnsubscribeURL != "" {
+		if err := checkUnsubscribe(c.UnsubscribeURL); err != nil {
+			return nil, err
+		}
 	}
 	if c.Port < 0 || c.Port > 65535 {
 		return nil, fault.InvalidField("config.port", fault.TooBig, 65535)
@@ -85,6 +97,34 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 		return nil, fault.InvalidField("config", fault.NothingElseIsKnown, nil)
 	}
 	return d, nil
+}
+
+// unsubscribeKeys are the placeholders of an address for unsubscribing.
+var unsubscribeKeys = []string{"task_id", "user_id", "email"}
+
+// unsubscribe returns the address at which the recipient of a message unsubscribes.
+func unsubscribe(address string, m Message) string {
+	filled, _ := placeholder.Fill(address, map[string]any{"task_id": m.TaskID, "user_id": m.UserID, "email": m.Recipient}, unsubscribeMost, url.QueryEscape)
+	return filled
+}
+
+const unsubscribeMost = 2000 // characters
+
+// checkUnsubscribe returns what is wrong with an address for unsubscribing: programs call only HTTPS.
+func checkUnsubscribe(text string) error {
+	const field = "config.unsubscribeUrl"
+	for _, key := range placeholder.Keys(text) {
+		if !slices.Contains(unsubscribeKeys, key) {
+			return fault.InvalidField(field, fault.NotAllowed, unsubscribeKeys)
+		}
+	}
+	filled := unsubscribe(text, Message{TaskID: "t", UserID: "u", Recipient: "e"})
+	to, err := url.Parse(filled)
+	isForbidden := func(r rune) bool { return r <= ' ' || r == '<' || r == '>' || r > '~' }
+	if err != nil || to.Scheme != "https" || to.Host == "" || len(text) > unsubscribeMost || strings.ContainsFunc(filled, isForbidden) {
+		return fault.InvalidField(field, fault.WrongFormat, nil)
+	}
+	return nil
 }
 
 func (d *email) Target() string {
@@ -151,6 +191,13 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 	if d.config.ReplyTo != "" {
 		_ = msg.ReplyTo(d.config.ReplyTo) // checked by newEmail
 	}
+	if d.config.BounceTo != "" {
+		_ = msg.EnvelopeFrom(d.config.BounceTo) // checked by newEmail
+	}
+	if d.config.UnsubscribeURL != "" { // RFC 8058: the reader's program unsubscribes with one click
+		msg.SetGenHeader(mail.HeaderListUnsubscribe, "<"+unsubscribe(d.config.UnsubscribeURL, m)+">")
+		msg.SetGenHeader(mail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")
+	}
 	title := m.Title
 	if title == "" {
 		title, _, _ = strings.Cut(m.Content, "\n")
@@ -161,6 +208,9 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 	msg.SetMessageIDWithValue(id)
 	msg.SetDate()
 	msg.SetBodyString(mail.TypeTextPlain, m.Content)
+	if m.HTML != "" {
+		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
+	}
 	sent := Outcome{OK: true, ProviderNo: id}
 	err := client.Send(msg)
 	var failure *mail.SendError

@@ -175,7 +175,7 @@ func (d *httpSMS) filler(m Message) filler {
 	return filler{values}
 }
 
-var placeholder = regexp.MustCompile(`\$\{([^}]*)\}`)
+var placeholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
 
 type errPlaceholder string
 
@@ -187,7 +187,7 @@ func (f filler) fill(part any) (any, error) {
 	switch part := part.(type) {
 	case string:
 		var missing error
-		filled := placeholder.ReplaceAllStringFunc(part, func(found string) string {
+		filled := placeholderForm.ReplaceAllStringFunc(part, func(found string) string {
 			name := found[2 : len(found)-1]
 			value, ok := f.values[name]
 			if !ok {
