@@ -15,6 +15,8 @@ export interface ConfigSchema {
   minimum?: number
   maximum?: number
   minLength?: number
+  maxLength?: number
+  example?: string
   format?: string
   /** A secret: the server never shows it. */
   writeOnly?: boolean
