@@ -32,11 +32,10 @@ demo: build ## Send messages through the running server with a simulated sender
 build: ## Build bin/lksms, one static binary
 	@$(GO) build -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null || echo devel)" -o bin/lksms ./cmd/lksms
 
-# Tests wait for PostgreSQL more than they compute, so more packages run at once than there are cores.
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
 	@cd bench && $(GO) test ./...
 	@answers=$$(mktemp -d); trap 'rm -rf "$$answers"' EXIT; \
-		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) $(GO) test -v -p 4 $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk; \
+		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) scripts/test.sh $(RACE); \
 		$(GO) run ./internal/contracttest/missing "$$answers" # prints the answers of the contract that no test saw
 
 fuzz: postgres ## Run each fuzz target in turn, for a minute or DURATION (60s, 100000x)
