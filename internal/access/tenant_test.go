@@ -15,6 +15,10 @@ import (
 func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	own, beta := w.IDs, w.BetaIDs
+	erasure := func(headers []string) string {
+		return fmt.Sprint("/api/v1/contacts/erasures/", apptest.Decode[api.Erasure](t, w.Expect(200, "", "POST", "/api/v1/contacts/erasures", `{"user_id":"gone"}`, headers...)).ErasureID)
+	}
+	ownErasure, betaErasure := erasure(w.Acme), erasure(w.Beta)
 	type request struct {
 		path   string
 		status int
@@ -85,6 +89,15 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"listContactImports":        {{"/api/v1/contacts/imports", 200}, {"/api/v1/contacts/imports?company_no=beta", forbidden}},
 		"getContactImport":          {{"/api/v1/contacts/imports/" + own["import"], 200}, {"/api/v1/contacts/imports/" + beta["import"], absent}, {"/api/v1/contacts/imports/" + beta["import"] + "?company_no=beta", forbidden}},
 		"exportContactImportErrors": {{"/api/v1/contacts/imports/" + own["import"] + "/errors.csv", 200}, {"/api/v1/contacts/imports/" + beta["import"] + "/errors.csv", absent}},
+		"listErasures":              {{"/api/v1/contacts/erasures", 200}, {"/api/v1/contacts/erasures?company_no=beta", forbidden}},
+		"getErasure":                {{ownErasure, 200}, {betaErasure, absent}, {betaErasure + "?company_no=beta", forbidden}},
+		"listDailyTotals":           {{"/api/v1/admin/daily-totals", 200}, {"/api/v1/admin/daily-totals?company_no=beta", forbidden}},
+		"exportDailyTotals":         {{"/api/v1/admin/daily-totals.csv", 200}, {"/api/v1/admin/daily-totals.csv?company_no=beta", forbidden}},
+
+		"listReconciliations":             {{"/api/v1/admin/reconciliations", forbidden}},
+		"getReconciliation":               {{"/api/v1/admin/reconciliations/1", forbidden}},
+		"listReconciliationDifferences":   {{"/api/v1/admin/reconciliations/1/differences", forbidden}},
+		"exportReconciliationDifferences": {{"/api/v1/admin/reconciliations/1/differences.csv", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
 		"getOverview":               {{"/api/v1/admin/overview", 200}},
@@ -104,8 +117,8 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 			t.Errorf("GET %s (%s) is in the contract and not in this table", path, methods.Get.OperationID)
 		}
 	}
-	ofCompany := []string{"getContact", "selectContacts", "countContacts", "listTags", "listTagContacts", "exportContacts", "getContactImport", "exportContactImportErrors"} // a reader of all names the company
-	shared := map[string]bool{"countContacts": true, "exportContactImportErrors": true, "taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "readStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
+	ofCompany := []string{"getContact", "selectContacts", "countContacts", "listTags", "listTagContacts", "exportContacts", "getContactImport", "exportContactImportErrors", "getErasure"} // a reader of all names the company
+	shared := map[string]bool{"listErasures": true, "getErasure": true, "listDailyTotals": true, "exportDailyTotals": true, "countContacts": true, "exportContactImportErrors": true, "taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "readStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
 		"listLedger": true, "listNotificationTemplates": true, "health": true, "ready": true}
 	for id, of := range requests {
 		for _, l := range of {

@@ -117,6 +117,7 @@ var steps = []step{
 	{operation: "putTag", path: "/api/v1/tags/vip", want: []string{"created tag vip"}},
 	{operation: "changeTag", path: "/api/v1/tags/vip/contacts", body: `{"add":["u","nobody"],"remove":["v"]}`, want: []string{"changed tag vip"}},
 	{operation: "importContacts", path: "/api/v1/contacts/import", body: apptest.Form("file", "list.csv", "user_id\nw\n"), want: []string{"created contact_import 2"}},
+	{operation: "eraseContacts", path: "/api/v1/contacts/erasures", body: `{"user_id":"nobody"}`, want: []string{"created erasure 2"}},
 	{operation: "deleteTag", path: "/api/v1/tags/vip", want: []string{"deleted tag vip"}},
 	{operation: "deleteContact", path: "contacts/u", want: []string{"deleted contact u"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"t","content":"c"}`, want: []string{"created notification_template 99/fax"}},

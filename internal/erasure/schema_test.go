@@ -40,7 +40,8 @@ var kept = map[string][]string{
 		idempotency_keys.key idempotency_keys.username statistics.key uploads.name sender_states.rest_reason
 		callbacks.body_hash notifications.dedup_key notifications.run_after
 		erasures.created_by task_job_parts.task_ids business_ends.subject facts.sender_no task_partitions.before_id
-		contact_imports.tag`),
+		contact_imports.tag reconciliations.after_no reconciliations.delivered_values reconciliations.failure reconciliations.file_name
+		reconciliations.pending_values`),
 }
 
 func words(text string) []string { return strings.Fields(text) }

@@ -422,7 +422,7 @@ func TestHistoryMovesToItsTablespace(t *testing.T) {
 	if n, err := keep(b); err != nil || n == 0 {
 		t.Fatalf("%d, %v", n, err)
 	}
-	if n := moved(); n != 13 { // two tables, five indexes of messages, six of report_logs
+	if n := moved(); n != 14 { // two tables, six indexes of messages, six of report_logs
 		t.Errorf("%d tables and indexes moved", n)
 	}
 	for table, rows := range everything(b) {
