@@ -14,7 +14,7 @@ func (b *Bundle) LockDay(ago int) (id string, unlock func()) {
 	suffix := day.Format("_20060102")
 	id = "task" + suffix + "_01KATM6S00ZZZZZZZZZZZZZZZZ"
 	b.Exec("SELECT task_partitions_ahead('day', $1::timestamptz, $1::timestamptz)", day)
-	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content, status, submitted_by) VALUES ($1, '', '', 'x', 2, $2)", id, Username)
+	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content, status, submitted_by) VALUES ($1, $3, $3, 'x', 2, $2)", id, Username, Phone)
 	b.Exec("INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id) VALUES (1, $2, 'locked', $1)", id, Username)
 	tx, err := b.DB.Begin(b.T.Context())
 	if err != nil {
