@@ -322,7 +322,7 @@ func (q *Queries) DailyTotalsList(ctx context.Context, arg DailyTotalsListParams
 
 const dayOf = `-- name: DayOf :one
 SELECT b.from_at::timestamptz AS from_at, b.to_at::timestamptz AS to_at, (b.from_at > now())::boolean AS is_ahead,
-    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t), date(timezone(b.zone, now()))))::boolean AS is_before,
+    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t WHERE t.attempted > 0), date(timezone(b.zone, now()))))::boolean AS is_before,
     EXISTS (
         SELECT FROM task_partitions p
         WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < b.to_at
@@ -348,7 +348,8 @@ type DayOfRow struct {
 }
 
 // DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, whether it is from before the
-// first daily total, and whether messages that were submitted on it or on the day before were dropped.
+// first attempt in a daily total, and whether messages that were submitted on it or on the day before were dropped. A total without attempts has receipts
+// alone, and may be of a day that was not counted: the version before accepted the messages.
 func (q *Queries) DayOf(ctx context.Context, arg DayOfParams) (DayOfRow, error) {
 	row := q.db.QueryRow(ctx, dayOf, arg.Day, arg.TimeZone)
 	var i DayOfRow

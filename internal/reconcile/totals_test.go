@@ -180,3 +180,20 @@ func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
 		t.Error("the day is another one")
 	}
 }
+
+// A receipt of a message that the version before accepted counts, but does not make its day one that was counted.
+func TestDailyTotalsBeginWithTheFirstAttempt(t *testing.T) {
+	b := apptest.New(t)
+	all := send(b, "app", "m", 1, nil)
+	b.Exec("UPDATE deliveries SET created_at = " + midnight + " - interval '3 days'")
+	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '3 days'")
+	b.Exec("TRUNCATE facts") // that version made no daily totals of them
+	receive(b, "app", 1, all[0])
+	fold(b)
+	if got, want := totals(b, ""), day(b, 3)+" default app notification -: 0 attempted, 0 accepted, 1 delivered, 0 segments, 0 cost"; got != want {
+		t.Errorf("totals are\n%s\nwant\n%s", got, want)
+	}
+	for _, ago := range []int{3, 2} {
+		b.Expect(422, "request.invalid", "POST", path, map[string]any{"sender_no": "app", "day": day(b, ago), "total": 0})
+	}
+}
