@@ -174,16 +174,19 @@ WHERE r.reconciliation_id = @id AND r.provider_no = ANY (ARRAY(
     SELECT o.provider_no FROM reconciliation_rows o WHERE o.reconciliation_id = @id ORDER BY o.provider_no LIMIT @batch_size::integer
 ));
 
--- AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers. A report that was repeated counts once.
+-- AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers, in the order of the numbers, and one more than most
+-- at most, so that an answer is never larger than its reader can hold. A report that was repeated has several rows.
 -- name: AttemptsOfNumbers :many
-SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, min(d.created_at)::timestamptz AS created_at
-FROM (SELECT unnest(@provider_nos::text[]) AS provider_no) n
+SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
+FROM unnest(@provider_nos::text[]) WITH ORDINALITY AS n (provider_no, place)
 CROSS JOIN LATERAL (
-    -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
-    SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o WHERE o.sender_no = @sender_no AND o.provider_no = n.provider_no OFFSET 0
+    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number, and ends it where a number has too many.
+    SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o
+    WHERE o.sender_no = @sender_no AND o.provider_no = n.provider_no
+    LIMIT sqlc.arg(most)::bigint + 1
 ) d
-GROUP BY n.provider_no, d.task_id, d.lease_id
-ORDER BY n.provider_no, min(d.id);
+ORDER BY n.place, d.id
+LIMIT sqlc.arg(most)::bigint + 1;
 
 -- AttemptsUnlisted returns attempts of a sender in a range of time, behind a place, whose numbers are not in a file. A report that was repeated counts
 -- once, at its first time.

@@ -58,19 +58,22 @@ func (q *Queries) AttemptStates(ctx context.Context, taskIds []string) ([]Attemp
 }
 
 const attemptsOfNumbers = `-- name: AttemptsOfNumbers :many
-SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, min(d.created_at)::timestamptz AS created_at
-FROM (SELECT unnest($1::text[]) AS provider_no) n
+SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
+FROM unnest($1::text[]) WITH ORDINALITY AS n (provider_no, place)
 CROSS JOIN LATERAL (
-    -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
-    SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o WHERE o.sender_no = $2 AND o.provider_no = n.provider_no OFFSET 0
+    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number, and ends it where a number has too many.
+    SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o
+    WHERE o.sender_no = $2 AND o.provider_no = n.provider_no
+    LIMIT $3::bigint + 1
 ) d
-GROUP BY n.provider_no, d.task_id, d.lease_id
-ORDER BY n.provider_no, min(d.id)
+ORDER BY n.place, d.id
+LIMIT $3::bigint + 1
 `
 
 type AttemptsOfNumbersParams struct {
 	ProviderNos []string
 	SenderNo    string
+	Most        int64
 }
 
 type AttemptsOfNumbersRow struct {
@@ -80,9 +83,10 @@ type AttemptsOfNumbersRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers. A report that was repeated counts once.
+// AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers, in the order of the numbers, and one more than most
+// at most, so that an answer is never larger than its reader can hold. A report that was repeated has several rows.
 func (q *Queries) AttemptsOfNumbers(ctx context.Context, arg AttemptsOfNumbersParams) ([]AttemptsOfNumbersRow, error) {
-	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo)
+	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo, arg.Most)
 	if err != nil {
 		return nil, err
 	}

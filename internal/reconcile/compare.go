@@ -3,10 +3,12 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/fault"
 )
 
 const (
@@ -30,6 +32,12 @@ const (
 type lease struct {
 	taskID string
 	id     int64
+}
+
+// numbered names an attempt to which its provider gave a number. It may give several.
+type numbered struct {
+	number string
+	lease
 }
 
 // attempt is what is known of an attempt.
@@ -90,33 +98,61 @@ func (s *Service) match(ctx context.Context, r dbq.Reconciliation) error {
 		return fmt.Errorf("read rows: %w", err)
 	}
 	st := stepOf(r)
-	if len(rows) < matchPortion {
-		st.move.Phase = searching
+	compared, err := s.compare(ctx, r, st, rows)
+	if err != nil {
+		return err
 	}
-	if len(rows) > 0 {
-		st.move.AfterNo = rows[len(rows)-1].ProviderNo
-		if err := s.compare(ctx, r, st, rows); err != nil {
-			return err
-		}
+	if compared > 0 {
+		st.move.AfterNo = rows[compared-1].ProviderNo
+	}
+	if compared == len(rows) && len(rows) < matchPortion {
+		st.move.Phase = searching
 	}
 	return s.store(ctx, r, st, nil)
 }
 
-// compare compares rows of a file with attempts.
-func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) error {
+// attemptsOf returns the attempts that have the numbers of rows, and for how many of the rows: one portion takes no more attempts than attemptsMost. A
+// number that alone has more is unreadable.
+func (s *Service) attemptsOf(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) ([]dbq.AttemptsOfNumbersRow, int, error) {
 	numbers := make([]string, len(rows))
 	for i, row := range rows {
 		numbers[i] = row.ProviderNo
 	}
-	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers})
+	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, Most: attemptsMost})
 	if err != nil {
-		return fmt.Errorf("find attempts: %w", err)
+		return nil, 0, fmt.Errorf("find attempts: %w", err)
+	}
+	if len(found) <= attemptsMost {
+		return found, len(rows), nil
+	}
+	last := found[attemptsMost].ProviderNo // it may have more
+	complete := slices.Index(numbers, last)
+	if complete == 0 {
+		st.add(r, unreadable, difference{number: last, row: rows[0].RowNo, theirs: string(fault.SharedByMany)})
+		return nil, 0, nil
+	}
+	return found[:slices.IndexFunc(found, func(f dbq.AttemptsOfNumbersRow) bool { return f.ProviderNo == last })], complete, nil
+}
+
+// compare compares rows of a file with attempts, and returns how many of the rows are done.
+func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) (int, error) {
+	found, complete, err := s.attemptsOf(ctx, r, st, rows)
+	if err != nil {
+		return 0, err
+	}
+	if complete == 0 {
+		return min(1, len(rows)), nil // the first is unreadable
 	}
 	byNumber := map[string][]*attempt{} // those of the day
 	elsewhere := map[string]*attempt{}
 	var ofDay []*attempt
+	isKnown := map[numbered]bool{}
 	for _, f := range found {
 		one := &attempt{lease: lease{f.TaskID, f.LeaseID}, at: f.CreatedAt}
+		if isKnown[numbered{f.ProviderNo, one.lease}] {
+			continue // the report was repeated
+		}
+		isKnown[numbered{f.ProviderNo, one.lease}] = true
 		if f.CreatedAt.Before(r.FromAt.Add(-neighbouring)) || !f.CreatedAt.Before(r.ToAt.Add(neighbouring)) {
 			elsewhere[f.ProviderNo] = one
 			continue
@@ -124,9 +160,9 @@ func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, r
 		ofDay, byNumber[f.ProviderNo] = append(ofDay, one), append(byNumber[f.ProviderNo], one)
 	}
 	if err := s.states(ctx, ofDay); err != nil {
-		return err
+		return 0, err
 	}
-	for _, row := range rows {
+	for _, row := range rows[:complete] {
 		all := byNumber[row.ProviderNo]
 		if len(all) == 0 {
 			d := difference{number: row.ProviderNo, row: row.RowNo, theirs: row.Status}
@@ -140,7 +176,7 @@ func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, r
 		st.move.Ours++
 		compareRow(r, st, row, all)
 	}
-	return nil
+	return complete, nil
 }
 
 // compareRow compares a row with the attempts that have its number.

@@ -242,6 +242,29 @@ func accept(b *apptest.Bundle, prefix string, n int) {
 		SELECT 'task_' || i, i, 'app', 'x', $1 || '-' || i, `+midnight+` + interval '9 hours' FROM generate_series(1, $2::integer) i`, prefix, n)
 }
 
+// One portion holds a bounded number of attempts, whatever numbers a provider gives.
+func TestANumberThatManyMessagesHave(t *testing.T) {
+	b := apptest.New(t)
+	b.Claim("app", 1)
+	var file strings.Builder
+	file.WriteString("msgid\nb-4001\n0\n")
+	for i, n := range []int{10_001, 4000, 4000, 4000} { // the first is a constant, which says nothing
+		b.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, created_at)
+			SELECT 'task_' || $1::integer || '_' || i, i, 'app', 'x', $1::integer, `+midnight+` + interval '9 hours' FROM generate_series(1, $2::integer) i`, i, n)
+		if i > 0 {
+			file.WriteString(strings.Repeat(fmt.Sprintln(i), n))
+		}
+	}
+	r := compared(b, file.String(), "day", day(b, 0))
+	if got := summary(r); got != "finished false: ours 3, theirs 5, tests 0; matched 3, here 1, there 0, status 0, segments 0, repeated 0, unreadable 1, midnight 0" {
+		t.Error(got)
+	}
+	if got, want := differences(b, r.ReconciliationID, "?kind=unreadable"),
+		"unreadable 0 row 3, task false: -, identifies no message: more than 10,000 attempts of the sender have this number"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // refuse makes the database refuse to store a row of a table, until allow is called.
 func refuse(b *apptest.Bundle, table, condition string) (allow func()) {
 	b.T.Helper()

@@ -24,9 +24,10 @@ const (
 )
 
 const (
-	readPortion  = 5000 // rows of a file that one transaction stores
-	matchPortion = 2000 // numbers that one transaction compares
-	slicePortion = 5000 // attempts without a row that one transaction takes
+	readPortion  = 5000   // rows of a file that one transaction stores
+	matchPortion = 2000   // numbers that one transaction compares
+	attemptsMost = 10_000 // attempts that one transaction compares them with
+	slicePortion = 5000   // attempts without a row that one transaction takes
 	clearPortion = 20_000
 
 	slice = 15 * time.Minute // of the day, in which one transaction searches
