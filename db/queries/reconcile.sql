@@ -203,9 +203,9 @@ WHERE d.created_at >= @from_at AND d.created_at < @to_at AND (d.created_at, d.id
 ORDER BY d.created_at, d.id
 LIMIT @portion::integer;
 
--- AttemptStates returns what was reported of tasks, and their receipts, in the order of their events.
+-- AttemptStates returns what was reported of tasks, and their receipts, in the order of their events. A receipt names the sender whose provider sent it.
 -- name: AttemptStates :many
-SELECT r.task_id, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
+SELECT r.task_id, coalesce(r.app_id, '')::text AS sender_no, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
     coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0: not known
 FROM report_logs r
 WHERE r.task_id = ANY (@task_ids::text[]) AND (

@@ -11,7 +11,7 @@ import (
 )
 
 const attemptStates = `-- name: AttemptStates :many
-SELECT r.task_id, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
+SELECT r.task_id, coalesce(r.app_id, '')::text AS sender_no, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
     coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0: not known
 FROM report_logs r
 WHERE r.task_id = ANY ($1::text[]) AND (
@@ -22,6 +22,7 @@ ORDER BY r.task_id, r.id
 
 type AttemptStatesRow struct {
 	TaskID   string
+	SenderNo string
 	LeaseID  int64
 	Event    string
 	Effect   string
@@ -29,7 +30,7 @@ type AttemptStatesRow struct {
 	Segments int64
 }
 
-// AttemptStates returns what was reported of tasks, and their receipts, in the order of their events.
+// AttemptStates returns what was reported of tasks, and their receipts, in the order of their events. A receipt names the sender whose provider sent it.
 func (q *Queries) AttemptStates(ctx context.Context, taskIds []string) ([]AttemptStatesRow, error) {
 	rows, err := q.db.Query(ctx, attemptStates, taskIds)
 	if err != nil {
@@ -41,6 +42,7 @@ func (q *Queries) AttemptStates(ctx context.Context, taskIds []string) ([]Attemp
 		var i AttemptStatesRow
 		if err := rows.Scan(
 			&i.TaskID,
+			&i.SenderNo,
 			&i.LeaseID,
 			&i.Event,
 			&i.Effect,

@@ -45,11 +45,12 @@ type attempt struct {
 	lease
 	at       time.Time
 	state    string
-	segments int64 // 0: not known
+	others   string // the final state that a receipt of another sender gave the task, which may have kept the own one from being stored; empty: none
+	segments int64  // 0: not known
 }
 
-// states fills in what is known of attempts. One whose report is not found is accepted: it has a number of its provider.
-func (s *Service) states(ctx context.Context, all []*attempt) error {
+// states fills in what is known of attempts of a sender. One whose report is not found is accepted: it has a number of its provider.
+func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -63,11 +64,15 @@ func (s *Service) states(ctx context.Context, all []*attempt) error {
 	if err != nil {
 		return fmt.Errorf("read reports: %w", err)
 	}
-	receipts := map[string]string{} // by task
+	receipts, others := map[string]string{}, map[string]string{} // by task
 	for _, row := range rows {
 		if row.Event != "reported" {
-			if receipts[row.TaskID] != delivered { // delivered wins
-				receipts[row.TaskID] = row.Effect
+			of := receipts
+			if row.SenderNo != senderNo {
+				of = others
+			}
+			if of[row.TaskID] != delivered { // delivered wins
+				of[row.TaskID] = row.Effect
 			}
 			continue
 		}
@@ -81,7 +86,11 @@ func (s *Service) states(ctx context.Context, all []*attempt) error {
 		}
 	}
 	for _, a := range all {
-		if receipt, has := receipts[a.taskID]; has && a.state == accepted {
+		if a.state != accepted {
+			continue
+		}
+		a.others = others[a.taskID]
+		if receipt, has := receipts[a.taskID]; has {
 			a.state = receipt
 		}
 	}
@@ -159,7 +168,7 @@ func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, r
 		}
 		ofDay, byNumber[f.ProviderNo] = append(ofDay, one), append(byNumber[f.ProviderNo], one)
 	}
-	if err := s.states(ctx, ofDay); err != nil {
+	if err := s.states(ctx, r.SenderNo, ofDay); err != nil {
 		return 0, err
 	}
 	for _, row := range rows[:complete] {
@@ -197,25 +206,26 @@ func compareRow(r dbq.Reconciliation, st *step, row dbq.StatementRowsRow, all []
 		st.add(r, segmentsDiffer, of(all[0], strconv.FormatInt(segments, 10), strconv.FormatInt(*row.Segments, 10)))
 	}
 	for _, a := range all {
-		if statusIsOther(r, a.state, row.Status) {
+		if statusIsOther(r, a, row.Status) {
 			st.add(r, statusDiffers, of(a, a.state, row.Status))
 			return // a number counts once
 		}
 	}
 }
 
-// statusIsOther reports whether the state of an attempt contradicts the one of a file. A state that is not final contradicts none.
-func statusIsOther(r dbq.Reconciliation, ours, theirs string) bool {
+// statusIsOther reports whether the state of an attempt contradicts the one of a file. A state that is not final contradicts none. A task stores each
+// state once, and none after delivered: where another sender's receipt came first, a missing one contradicts nothing.
+func statusIsOther(r dbq.Reconciliation, a *attempt, theirs string) bool {
 	isUndelivered := theirs != "" && !isAny(r.DeliveredValues, theirs) && !isAny(r.PendingValues, theirs)
 	switch {
-	case ours == failed:
+	case a.state == failed:
 		return !isUndelivered // the provider has accepted it
-	case theirs == "" || isAny(r.PendingValues, theirs):
+	case theirs == "" || isAny(r.PendingValues, theirs) || a.others == delivered:
 		return false
 	case isUndelivered:
-		return ours != undelivered
+		return a.state != undelivered && a.others != undelivered
 	default:
-		return ours != delivered
+		return a.state != delivered
 	}
 }
 
@@ -260,7 +270,7 @@ func (s *Service) list(ctx context.Context, r dbq.Reconciliation, st *step, rows
 	for i, row := range rows {
 		all[i] = &attempt{lease: lease{row.TaskID, row.LeaseID}, at: row.CreatedAt}
 	}
-	if err := s.states(ctx, all); err != nil {
+	if err := s.states(ctx, r.SenderNo, all); err != nil {
 		return err
 	}
 	for i, a := range all {

@@ -225,6 +225,33 @@ func TestStatesAreComparedByTheirWords(t *testing.T) {
 	}
 }
 
+// Two senders may have sent the message of a task: a receipt is about the attempt of the sender whose provider sent it.
+func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
+	b := apptest.New(t)
+	all := send(b, "app", "m", 4, nil)
+	at(b, "m", "9 hours")
+	for _, batch := range [][]queue.Final{
+		{{TaskID: all[0].taskID, SenderNo: "app", State: 2}},
+		{
+			{TaskID: all[0].taskID, SenderNo: "two", State: 1},
+			{TaskID: all[1].taskID, SenderNo: "app", State: 2}, {TaskID: all[1].taskID, SenderNo: "two", State: 1}, // together, and one is stored
+			{TaskID: all[2].taskID, SenderNo: "two", State: 1}, {TaskID: all[3].taskID, SenderNo: "two", State: 2},
+		},
+		{{TaskID: all[2].taskID, SenderNo: "app", State: 1}}, // not stored: the task is delivered
+	} {
+		if _, err := b.App.Tasks.SettleReceipts(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'receipt' AND (app_id, effect) = ('app', 'delivered')"); n != 0 {
+		t.Errorf("%d receipts have the sender of another one", n)
+	}
+	r := compared(b, "msgid,state\nm-1,UNDELIV\nm-2,UNDELIV\nm-3,DELIVRD\nm-4,DELIVRD\n", "day", day(b, 0), "status_column", "state")
+	if got, want := differences(b, r.ReconciliationID, ""), "status_differs m-4 row 5, task true: accepted, DELIVRD"; got != want {
+		t.Errorf("differences are %s, want %s", got, want)
+	}
+}
+
 // statement returns a file with the numbers from-from to from-to.
 func statement(prefix string, from, to int) string {
 	var text strings.Builder
