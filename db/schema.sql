@@ -2833,7 +2833,7 @@ COMMENT ON COLUMN public.reconciliation_rows.row_no IS 'the first row that has t
 
 COMMENT ON COLUMN public.reconciliation_rows.copies IS 'how many rows have the number';
 
-COMMENT ON COLUMN public.reconciliation_rows.status IS 'as in the last of these rows; null: not compared';
+COMMENT ON COLUMN public.reconciliation_rows.status IS 'as in all of these rows; null: not compared, or they differ';
 
 COMMENT ON COLUMN public.reconciliation_rows.segments IS 'sum of these rows; null: not compared';
 

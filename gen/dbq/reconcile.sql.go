@@ -902,7 +902,8 @@ WITH stored AS (
     ) i
     ORDER BY i.provider_no
     ON CONFLICT (reconciliation_id, provider_no) DO UPDATE
-    SET copies = r.copies + excluded.copies, status = coalesce(excluded.status, r.status), segments = r.segments + excluded.segments
+    SET copies = r.copies + excluded.copies, status = CASE WHEN r.status = excluded.status THEN r.status END,
+        segments = r.segments + excluded.segments
     RETURNING r.xmax = 0 AS is_new -- a row that this statement inserted has no xmax
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added FROM stored s
@@ -917,7 +918,8 @@ type StatementRowsStoreParams struct {
 	Segments    []*int64
 }
 
-// StatementRowsStore stores rows of a file, each number once, and returns how many numbers are new.
+// StatementRowsStore stores rows of a file, each number once, and returns how many numbers are new. Of rows whose states differ, none is kept: the file does
+// not say which message has which.
 func (q *Queries) StatementRowsStore(ctx context.Context, arg StatementRowsStoreParams) (int64, error) {
 	row := q.db.QueryRow(ctx, statementRowsStore,
 		arg.ID,

@@ -205,6 +205,9 @@ func compareRow(r dbq.Reconciliation, st *step, row dbq.StatementRowsRow, all []
 	if row.Segments != nil && areKnown && *row.Segments != segments {
 		st.add(r, segmentsDiffer, of(all[0], strconv.FormatInt(segments, 10), strconv.FormatInt(*row.Segments, 10)))
 	}
+	if row.Copies > 1 && row.Status == "" && r.StatusColumn != "" {
+		return // the rows have different states
+	}
 	for _, a := range all {
 		if statusIsOther(r, a, row.Status) {
 			st.add(r, statusDiffers, of(a, a.state, row.Status))

@@ -252,6 +252,29 @@ func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
 	}
 }
 
+// A number may be that of several messages. Where its rows have different states, no message is known to have another one.
+func TestStatesOfSeveralMessagesWithOneNumber(t *testing.T) {
+	b := apptest.New(t)
+	all := send(b, "app", "m", 4, nil)
+	b.SubmitMany("f", 1, nil)
+	report(b, "app", "f", 1, queue.Failed)
+	at(b, "m", "9 hours")
+	at(b, "f", "9 hours")
+	b.Exec("UPDATE deliveries SET provider_no = CASE provider_no WHEN 'm-1' THEN 'a' WHEN 'm-2' THEN 'a' WHEN 'm-3' THEN 'b' ELSE 'c' END")
+	receive(b, "app", 1, all[0], all[2])
+	receive(b, "app", 2, all[1])
+	const apart = "x,DELIVRD\n"
+	for name, file := range map[string]string{
+		"together": "a,DELIVRD\na,UNDELIV\nc,UNDELIV\nc,ACCEPTD\n",
+		"apart":    "a,DELIVRD\nc,UNDELIV\n" + strings.Repeat(apart, 5000) + "a,UNDELIV\nc,ACCEPTD\n", // in two portions
+	} {
+		r := compared(b, "msgid,state\n"+file+"b,UNDELIV\n", "day", day(b, 0), "status_column", "state")
+		if got, want := differences(b, r.ReconciliationID, "?kind=status_differs"), "status_differs b row"; !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+			t.Errorf("%s: differences are %s, want one of b", name, got)
+		}
+	}
+}
+
 // statement returns a file with the numbers from-from to from-to.
 func statement(prefix string, from, to int) string {
 	var text strings.Builder

@@ -299,8 +299,8 @@ func (l *list) next(r dbq.Reconciliation, st *step) (p dbq.StatementRowsStorePar
 			continue
 		}
 		p.Copies[at]++
-		if status != "" {
-			p.Statuses[at] = status
+		if p.Statuses[at] != status {
+			p.Statuses[at] = "" // whose state is which, the file does not say
 		}
 		if p.Segments[at] != nil && segments != nil {
 			segments = new(*p.Segments[at] + *segments)
