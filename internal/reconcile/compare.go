@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -152,9 +153,7 @@ func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, r
 	if complete == 0 {
 		return min(1, len(rows)), nil // the first is unreadable
 	}
-	byNumber := map[string][]*attempt{} // those of the day
-	elsewhere := map[string]*attempt{}
-	var ofDay []*attempt
+	byNumber, nearby, elsewhere := map[string][]*attempt{}, map[string][]*attempt{}, map[string]*attempt{}
 	isKnown := map[numbered]bool{}
 	for _, f := range found {
 		one := &attempt{lease: lease{f.TaskID, f.LeaseID}, at: f.CreatedAt}
@@ -162,13 +161,27 @@ func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, r
 			continue // the report was repeated
 		}
 		isKnown[numbered{f.ProviderNo, one.lease}] = true
-		if f.CreatedAt.Before(r.FromAt.Add(-neighbouring)) || !f.CreatedAt.Before(r.ToAt.Add(neighbouring)) {
+		switch away := fromDay(r, f.CreatedAt); {
+		case away == 0:
+			byNumber[f.ProviderNo] = append(byNumber[f.ProviderNo], one)
+		case away <= neighbouring:
+			nearby[f.ProviderNo] = append(nearby[f.ProviderNo], one)
+		default:
 			elsewhere[f.ProviderNo] = one
-			continue
 		}
-		ofDay, byNumber[f.ProviderNo] = append(ofDay, one), append(byNumber[f.ProviderNo], one)
 	}
-	if err := s.states(ctx, r.SenderNo, ofDay); err != nil {
+	var taken []*attempt
+	for _, row := range rows[:complete] {
+		all := byNumber[row.ProviderNo]
+		if missing := int(row.Copies) - len(all); missing > 0 { // a number that the provider used again is another message
+			near := nearby[row.ProviderNo]
+			slices.SortStableFunc(near, func(a, b *attempt) int { return cmp.Compare(fromDay(r, a.at), fromDay(r, b.at)) })
+			all = append(all, near[:min(missing, len(near))]...)
+			byNumber[row.ProviderNo] = all
+		}
+		taken = append(taken, all...)
+	}
+	if err := s.states(ctx, r.SenderNo, taken); err != nil {
 		return 0, err
 	}
 	for _, row := range rows[:complete] {
@@ -186,6 +199,17 @@ func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, r
 		compareRow(r, st, row, all)
 	}
 	return complete, nil
+}
+
+// fromDay returns how far a time is from the day of a reconciliation; 0: it is in it.
+func fromDay(r dbq.Reconciliation, at time.Time) time.Duration {
+	switch {
+	case at.Before(r.FromAt):
+		return r.FromAt.Sub(at)
+	case !at.Before(r.ToAt):
+		return at.Sub(r.ToAt) + 1 // the day ends before ToAt
+	}
+	return 0
 }
 
 // compareRow compares a row with the attempts that have its number.

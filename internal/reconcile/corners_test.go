@@ -275,6 +275,25 @@ func TestStatesOfSeveralMessagesWithOneNumber(t *testing.T) {
 	}
 }
 
+// A provider may use a number again. An attempt of a neighbouring hour counts only where the day has fewer messages than the file.
+func TestANumberThatIsUsedAgainNearMidnight(t *testing.T) {
+	b := apptest.New(t)
+	began(b)
+	for prefix, distance := range map[string]string{"day": "-12 hours", "near": "5 minutes", "far": "50 minutes"} {
+		send(b, "app", prefix, 2, map[string]any{"content": strings.Repeat("字", map[string]int{"day": 10, "near": 71, "far": 140}[prefix])})
+		at(b, prefix, distance)
+	}
+	b.Exec("DELETE FROM deliveries WHERE provider_no LIKE 'day-2'")
+	b.Exec("UPDATE deliveries SET provider_no = CASE WHEN provider_no LIKE '%-1' THEN 'a' ELSE 'b' END")
+	r := compared(b, "msgid,segments\na,1\nb,2\n", "day", day(b, 1), "segments_column", "segments")
+	if !*r.Matches || r.Matched != 2 {
+		t.Errorf("%s\n%s", summary(r), differences(b, r.ReconciliationID, ""))
+	}
+	if r := compared(b, "msgid,segments\na,1\na,2\na,3\na,1\n", "day", day(b, 1), "segments_column", "segments"); r.Differences.Repeated != 1 {
+		t.Errorf("%s\n%s", summary(r), differences(b, r.ReconciliationID, ""))
+	}
+}
+
 // statement returns a file with the numbers from-from to from-to.
 func statement(prefix string, from, to int) string {
 	var text strings.Builder
