@@ -41,21 +41,24 @@ WHERE NOT t.is_test AND (t.day, t.id) < (@before_day::date, @before_id::bigint)
 ORDER BY t.day DESC, t.id DESC
 LIMIT @page_limit::integer;
 
--- DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, whether it is from before the
--- first attempt in a daily total, and whether messages that were submitted on it or on the day before were dropped. A total without attempts has receipts
--- alone, and may be of a day that was not counted: the version before accepted the messages.
+-- DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, and whether it is from before the
+-- first attempt in a daily total. A total without attempts has receipts alone, and may be of a day that was not counted: the version before accepted
+-- the messages.
 -- name: DayOf :one
 SELECT b.from_at::timestamptz AS from_at, b.to_at::timestamptz AS to_at, (b.from_at > now())::boolean AS is_ahead,
-    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t WHERE t.attempted > 0), date(timezone(b.zone, now()))))::boolean AS is_before,
-    EXISTS (
-        SELECT FROM task_partitions p
-        WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < b.to_at
-            AND timezone('UTC', p.last_day::timestamp) > b.from_at - interval '1 day'
-    )::boolean AS is_dropped
+    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t WHERE t.attempted > 0), date(timezone(b.zone, now()))))::boolean AS is_before
 FROM (
     SELECT z.day, z.zone, timezone(z.zone, z.day::timestamp) AS from_at, timezone(z.zone, z.day + interval '1 day') AS to_at
     FROM (SELECT @day::date AS day, @time_zone::text AS zone) z
 ) b;
+
+-- DayIsDropped returns whether messages that were submitted on a day or on the day before were dropped.
+-- name: DayIsDropped :one
+SELECT EXISTS (
+    SELECT FROM task_partitions p
+    WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < sqlc.arg(to_at)::timestamptz
+        AND timezone('UTC', p.last_day::timestamp) > sqlc.arg(from_at)::timestamptz - interval '1 day'
+) AS is_dropped;
 
 -- StatementDefaults returns the values of the state that callbacks of a sender have. No row: no such sender.
 -- name: StatementDefaults :one
@@ -139,7 +142,7 @@ UPDATE reconciliations r
 SET status = CASE WHEN r.failure IS NULL THEN 'finished' ELSE 'failed' END, phase = NULL, finished_at = clock_timestamp()
 WHERE r.id = @id AND r.status = 'running';
 
--- ReconciliationFail records why a file cannot be compared. What was read of it is deleted next.
+-- ReconciliationFail records why a file cannot be compared. What is left of it is deleted next.
 -- name: ReconciliationFail :exec
 UPDATE reconciliations r SET phase = 'clear', upload_id = NULL, failure = @failure::jsonb WHERE r.id = @id AND r.status = 'running';
 

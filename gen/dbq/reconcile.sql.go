@@ -326,14 +326,30 @@ func (q *Queries) DailyTotalsList(ctx context.Context, arg DailyTotalsListParams
 	return items, nil
 }
 
+const dayIsDropped = `-- name: DayIsDropped :one
+SELECT EXISTS (
+    SELECT FROM task_partitions p
+    WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < $1::timestamptz
+        AND timezone('UTC', p.last_day::timestamp) > $2::timestamptz - interval '1 day'
+) AS is_dropped
+`
+
+type DayIsDroppedParams struct {
+	ToAt   time.Time
+	FromAt time.Time
+}
+
+// DayIsDropped returns whether messages that were submitted on a day or on the day before were dropped.
+func (q *Queries) DayIsDropped(ctx context.Context, arg DayIsDroppedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, dayIsDropped, arg.ToAt, arg.FromAt)
+	var is_dropped bool
+	err := row.Scan(&is_dropped)
+	return is_dropped, err
+}
+
 const dayOf = `-- name: DayOf :one
 SELECT b.from_at::timestamptz AS from_at, b.to_at::timestamptz AS to_at, (b.from_at > now())::boolean AS is_ahead,
-    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t WHERE t.attempted > 0), date(timezone(b.zone, now()))))::boolean AS is_before,
-    EXISTS (
-        SELECT FROM task_partitions p
-        WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < b.to_at
-            AND timezone('UTC', p.last_day::timestamp) > b.from_at - interval '1 day'
-    )::boolean AS is_dropped
+    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t WHERE t.attempted > 0), date(timezone(b.zone, now()))))::boolean AS is_before
 FROM (
     SELECT z.day, z.zone, timezone(z.zone, z.day::timestamp) AS from_at, timezone(z.zone, z.day + interval '1 day') AS to_at
     FROM (SELECT $1::date AS day, $2::text AS zone) z
@@ -346,16 +362,15 @@ type DayOfParams struct {
 }
 
 type DayOfRow struct {
-	FromAt    time.Time
-	ToAt      time.Time
-	IsAhead   bool
-	IsBefore  bool
-	IsDropped bool
+	FromAt   time.Time
+	ToAt     time.Time
+	IsAhead  bool
+	IsBefore bool
 }
 
-// DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, whether it is from before the
-// first attempt in a daily total, and whether messages that were submitted on it or on the day before were dropped. A total without attempts has receipts
-// alone, and may be of a day that was not counted: the version before accepted the messages.
+// DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, and whether it is from before the
+// first attempt in a daily total. A total without attempts has receipts alone, and may be of a day that was not counted: the version before accepted
+// the messages.
 func (q *Queries) DayOf(ctx context.Context, arg DayOfParams) (DayOfRow, error) {
 	row := q.db.QueryRow(ctx, dayOf, arg.Day, arg.TimeZone)
 	var i DayOfRow
@@ -364,7 +379,6 @@ func (q *Queries) DayOf(ctx context.Context, arg DayOfParams) (DayOfRow, error) 
 		&i.ToAt,
 		&i.IsAhead,
 		&i.IsBefore,
-		&i.IsDropped,
 	)
 	return i, err
 }
@@ -534,7 +548,7 @@ type ReconciliationFailParams struct {
 	ID      int64
 }
 
-// ReconciliationFail records why a file cannot be compared. What was read of it is deleted next.
+// ReconciliationFail records why a file cannot be compared. What is left of it is deleted next.
 func (q *Queries) ReconciliationFail(ctx context.Context, arg ReconciliationFailParams) error {
 	_, err := q.db.Exec(ctx, reconciliationFail, arg.Failure, arg.ID)
 	return err

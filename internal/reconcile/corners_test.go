@@ -423,6 +423,19 @@ func TestAFileThatCannotBeReadFails(t *testing.T) {
 	}
 }
 
+// Attempts that are dropped while a file is compared are missing here, and say nothing about the provider.
+func TestAFileWhoseDayIsDroppedMeanwhileFails(t *testing.T) {
+	b := apptest.New(t)
+	began(b)
+	b.Claim("app", 1)
+	r := upload(b, "msgid\nm-1\n", "day", day(b, 10))
+	b.Exec("INSERT INTO task_partitions (first_day, last_day, dropped_at) SELECT d, d + 1, now() FROM (SELECT (now() AT TIME ZONE 'UTC')::date - 10 AS d) x ON CONFLICT (first_day) DO UPDATE SET dropped_at = now()")
+	run(b)
+	if r = get(b, r.ReconciliationID); r.Status != "failed" || r.Matches != nil || r.Failure == nil || !strings.Contains(*r.Failure, "were dropped") {
+		t.Errorf("%s %v", summary(r), r.Failure)
+	}
+}
+
 // A repeat with the same Idempotency-Key gives the first answer. Ten files are compared at a time.
 func TestStatementsAreTakenOnce(t *testing.T) {
 	b := apptest.New(t)

@@ -253,15 +253,20 @@ func (s *Service) fail(ctx context.Context, r dbq.Reconciliation, wrong *fault.E
 		if err := s.hold(ctx, r); err != nil {
 			return err
 		}
-		failure, err := fault.Encode(wrong.Fields[0])
-		if err != nil {
-			return err //nolint:wrapcheck // says what it is
-		}
-		if err := s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}); err != nil {
-			return fmt.Errorf("end reconciliation: %w", err)
+		if err := s.record(ctx, r, wrong); err != nil {
+			return err
 		}
 		return s.Uploads.Delete(ctx, *r.UploadID)
 	})
+}
+
+// record records why a reconciliation that is held fails.
+func (s *Service) record(ctx context.Context, r dbq.Reconciliation, wrong *fault.Error) error {
+	failure, err := fault.Encode(wrong.Fields[0])
+	if err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	return postgres.Wrap("fail reconciliation", s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}), nil)
 }
 
 // numberMost is the longest number of a provider, as in deliveries.
@@ -363,6 +368,16 @@ func (s *Service) clear(ctx context.Context, r dbq.Reconciliation) (isOver bool,
 		n, err := s.q.StatementRowsDelete(ctx, dbq.StatementRowsDeleteParams{ID: r.ID, BatchSize: clearPortion})
 		if isOver = n < clearPortion; err != nil || !isOver {
 			return postgres.Wrap("delete rows", err, nil)
+		}
+		if r.Failure == nil { // attempts that were dropped while the file was compared were missing here
+			var wrong *fault.Error
+			err := s.checkHistory(ctx, r.FromAt, r.ToAt)
+			if errors.As(err, &wrong) {
+				err = s.record(ctx, r, wrong)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return postgres.Wrap("end reconciliation", s.q.ReconciliationEnd(ctx, r.ID), nil)
 	})
