@@ -41,20 +41,24 @@ WHERE NOT t.is_test AND (t.day, t.id) < (@before_day::date, @before_id::bigint)
 ORDER BY t.day DESC, t.id DESC
 LIMIT @page_limit::integer;
 
--- DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, whether it is from before the
--- first daily total, and whether messages that were submitted on it or on the day before were dropped.
+-- DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, and whether it is from before the
+-- first attempt in a daily total. A total without attempts has receipts alone, and may be of a day that was not counted: the version before accepted
+-- the messages.
 -- name: DayOf :one
 SELECT b.from_at::timestamptz AS from_at, b.to_at::timestamptz AS to_at, (b.from_at > now())::boolean AS is_ahead,
-    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t), date(timezone(b.zone, now()))))::boolean AS is_before,
-    EXISTS (
-        SELECT FROM task_partitions p
-        WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < b.to_at
-            AND timezone('UTC', p.last_day::timestamp) > b.from_at - interval '1 day'
-    )::boolean AS is_dropped
+    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t WHERE t.attempted > 0), date(timezone(b.zone, now()))))::boolean AS is_before
 FROM (
     SELECT z.day, z.zone, timezone(z.zone, z.day::timestamp) AS from_at, timezone(z.zone, z.day + interval '1 day') AS to_at
     FROM (SELECT @day::date AS day, @time_zone::text AS zone) z
 ) b;
+
+-- DayIsDropped returns whether messages that were submitted on a day or on the day before were dropped.
+-- name: DayIsDropped :one
+SELECT EXISTS (
+    SELECT FROM task_partitions p
+    WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < sqlc.arg(to_at)::timestamptz
+        AND timezone('UTC', p.last_day::timestamp) > sqlc.arg(from_at)::timestamptz - interval '1 day'
+) AS is_dropped;
 
 -- StatementDefaults returns the values of the state that callbacks of a sender have. No row: no such sender.
 -- name: StatementDefaults :one
@@ -138,11 +142,12 @@ UPDATE reconciliations r
 SET status = CASE WHEN r.failure IS NULL THEN 'finished' ELSE 'failed' END, phase = NULL, finished_at = clock_timestamp()
 WHERE r.id = @id AND r.status = 'running';
 
--- ReconciliationFail records why a file cannot be compared. What was read of it is deleted next.
+-- ReconciliationFail records why a file cannot be compared. What is left of it is deleted next.
 -- name: ReconciliationFail :exec
 UPDATE reconciliations r SET phase = 'clear', upload_id = NULL, failure = @failure::jsonb WHERE r.id = @id AND r.status = 'running';
 
--- StatementRowsStore stores rows of a file, each number once, and returns how many numbers are new.
+-- StatementRowsStore stores rows of a file, each number once, and returns how many numbers are new. Of rows whose states differ, none is kept: the file does
+-- not say which message has which.
 -- name: StatementRowsStore :one
 WITH stored AS (
     INSERT INTO reconciliation_rows AS r (reconciliation_id, provider_no, row_no, copies, status, segments)
@@ -153,7 +158,8 @@ WITH stored AS (
     ) i
     ORDER BY i.provider_no
     ON CONFLICT (reconciliation_id, provider_no) DO UPDATE
-    SET copies = r.copies + excluded.copies, status = coalesce(excluded.status, r.status), segments = r.segments + excluded.segments
+    SET copies = r.copies + excluded.copies, status = CASE WHEN r.status = excluded.status THEN r.status END,
+        segments = r.segments + excluded.segments
     RETURNING r.xmax = 0 AS is_new -- a row that this statement inserted has no xmax
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added FROM stored s;
@@ -173,16 +179,19 @@ WHERE r.reconciliation_id = @id AND r.provider_no = ANY (ARRAY(
     SELECT o.provider_no FROM reconciliation_rows o WHERE o.reconciliation_id = @id ORDER BY o.provider_no LIMIT @batch_size::integer
 ));
 
--- AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers. A report that was repeated counts once.
+-- AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers, in the order of the numbers, and one more than most
+-- at most, so that an answer is never larger than its reader can hold. A report that was repeated has several rows.
 -- name: AttemptsOfNumbers :many
-SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, min(d.created_at)::timestamptz AS created_at
-FROM (SELECT unnest(@provider_nos::text[]) AS provider_no) n
+SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
+FROM unnest(@provider_nos::text[]) WITH ORDINALITY AS n (provider_no, place)
 CROSS JOIN LATERAL (
-    -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
-    SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o WHERE o.sender_no = @sender_no AND o.provider_no = n.provider_no OFFSET 0
+    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number, and ends it where a number has too many.
+    SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o
+    WHERE o.sender_no = @sender_no AND o.provider_no = n.provider_no
+    LIMIT sqlc.arg(most)::bigint + 1
 ) d
-GROUP BY n.provider_no, d.task_id, d.lease_id
-ORDER BY n.provider_no, min(d.id);
+ORDER BY n.place, d.id
+LIMIT sqlc.arg(most)::bigint + 1;
 
 -- AttemptsUnlisted returns attempts of a sender in a range of time, behind a place, whose numbers are not in a file. A report that was repeated counts
 -- once, at its first time.
@@ -199,9 +208,9 @@ WHERE d.created_at >= @from_at AND d.created_at < @to_at AND (d.created_at, d.id
 ORDER BY d.created_at, d.id
 LIMIT @portion::integer;
 
--- AttemptStates returns what was reported of tasks, and their receipts, in the order of their events.
+-- AttemptStates returns what was reported of tasks, and their receipts, in the order of their events. A receipt names the sender whose provider sent it.
 -- name: AttemptStates :many
-SELECT r.task_id, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
+SELECT r.task_id, coalesce(r.app_id, '')::text AS sender_no, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
     coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0: not known
 FROM report_logs r
 WHERE r.task_id = ANY (@task_ids::text[]) AND (

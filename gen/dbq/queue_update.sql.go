@@ -311,7 +311,8 @@ past AS MATERIALIZED (
     WHERE r.task_id = ANY ($1::text[]) AND r.leased_at IS NOT NULL AND r.id < q.id
 ),
 results AS MATERIALIZED (
-    SELECT i.task_id, i.is_past, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code, min(i.sender_no) AS sender_no
+    SELECT i.task_id, i.is_past, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code,
+        (array_agg(i.sender_no ORDER BY i.state, i.nth))[1] AS sender_no -- of the provider that said so
     FROM (SELECT input.task_id, input.state, input.code, input.sender_no, input.lease_id, input.nth, state = 2 AND lease_id IS NOT NULL AND lease_id IN (SELECT past.lease_id FROM past) AS is_past FROM input) i
     GROUP BY i.task_id, i.is_past
 ),

@@ -11,7 +11,7 @@ import (
 )
 
 const attemptStates = `-- name: AttemptStates :many
-SELECT r.task_id, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
+SELECT r.task_id, coalesce(r.app_id, '')::text AS sender_no, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
     coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0: not known
 FROM report_logs r
 WHERE r.task_id = ANY ($1::text[]) AND (
@@ -22,6 +22,7 @@ ORDER BY r.task_id, r.id
 
 type AttemptStatesRow struct {
 	TaskID   string
+	SenderNo string
 	LeaseID  int64
 	Event    string
 	Effect   string
@@ -29,7 +30,7 @@ type AttemptStatesRow struct {
 	Segments int64
 }
 
-// AttemptStates returns what was reported of tasks, and their receipts, in the order of their events.
+// AttemptStates returns what was reported of tasks, and their receipts, in the order of their events. A receipt names the sender whose provider sent it.
 func (q *Queries) AttemptStates(ctx context.Context, taskIds []string) ([]AttemptStatesRow, error) {
 	rows, err := q.db.Query(ctx, attemptStates, taskIds)
 	if err != nil {
@@ -41,6 +42,7 @@ func (q *Queries) AttemptStates(ctx context.Context, taskIds []string) ([]Attemp
 		var i AttemptStatesRow
 		if err := rows.Scan(
 			&i.TaskID,
+			&i.SenderNo,
 			&i.LeaseID,
 			&i.Event,
 			&i.Effect,
@@ -58,19 +60,22 @@ func (q *Queries) AttemptStates(ctx context.Context, taskIds []string) ([]Attemp
 }
 
 const attemptsOfNumbers = `-- name: AttemptsOfNumbers :many
-SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, min(d.created_at)::timestamptz AS created_at
-FROM (SELECT unnest($1::text[]) AS provider_no) n
+SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
+FROM unnest($1::text[]) WITH ORDINALITY AS n (provider_no, place)
 CROSS JOIN LATERAL (
-    -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
-    SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o WHERE o.sender_no = $2 AND o.provider_no = n.provider_no OFFSET 0
+    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number, and ends it where a number has too many.
+    SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o
+    WHERE o.sender_no = $2 AND o.provider_no = n.provider_no
+    LIMIT $3::bigint + 1
 ) d
-GROUP BY n.provider_no, d.task_id, d.lease_id
-ORDER BY n.provider_no, min(d.id)
+ORDER BY n.place, d.id
+LIMIT $3::bigint + 1
 `
 
 type AttemptsOfNumbersParams struct {
 	ProviderNos []string
 	SenderNo    string
+	Most        int64
 }
 
 type AttemptsOfNumbersRow struct {
@@ -80,9 +85,10 @@ type AttemptsOfNumbersRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers. A report that was repeated counts once.
+// AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers, in the order of the numbers, and one more than most
+// at most, so that an answer is never larger than its reader can hold. A report that was repeated has several rows.
 func (q *Queries) AttemptsOfNumbers(ctx context.Context, arg AttemptsOfNumbersParams) ([]AttemptsOfNumbersRow, error) {
-	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo)
+	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -320,14 +326,30 @@ func (q *Queries) DailyTotalsList(ctx context.Context, arg DailyTotalsListParams
 	return items, nil
 }
 
+const dayIsDropped = `-- name: DayIsDropped :one
+SELECT EXISTS (
+    SELECT FROM task_partitions p
+    WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < $1::timestamptz
+        AND timezone('UTC', p.last_day::timestamp) > $2::timestamptz - interval '1 day'
+) AS is_dropped
+`
+
+type DayIsDroppedParams struct {
+	ToAt   time.Time
+	FromAt time.Time
+}
+
+// DayIsDropped returns whether messages that were submitted on a day or on the day before were dropped.
+func (q *Queries) DayIsDropped(ctx context.Context, arg DayIsDroppedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, dayIsDropped, arg.ToAt, arg.FromAt)
+	var is_dropped bool
+	err := row.Scan(&is_dropped)
+	return is_dropped, err
+}
+
 const dayOf = `-- name: DayOf :one
 SELECT b.from_at::timestamptz AS from_at, b.to_at::timestamptz AS to_at, (b.from_at > now())::boolean AS is_ahead,
-    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t), date(timezone(b.zone, now()))))::boolean AS is_before,
-    EXISTS (
-        SELECT FROM task_partitions p
-        WHERE p.dropped_at IS NOT NULL AND timezone('UTC', p.first_day::timestamp) < b.to_at
-            AND timezone('UTC', p.last_day::timestamp) > b.from_at - interval '1 day'
-    )::boolean AS is_dropped
+    (b.day < coalesce((SELECT min(t.day) FROM daily_totals t WHERE t.attempted > 0), date(timezone(b.zone, now()))))::boolean AS is_before
 FROM (
     SELECT z.day, z.zone, timezone(z.zone, z.day::timestamp) AS from_at, timezone(z.zone, z.day + interval '1 day') AS to_at
     FROM (SELECT $1::date AS day, $2::text AS zone) z
@@ -340,15 +362,15 @@ type DayOfParams struct {
 }
 
 type DayOfRow struct {
-	FromAt    time.Time
-	ToAt      time.Time
-	IsAhead   bool
-	IsBefore  bool
-	IsDropped bool
+	FromAt   time.Time
+	ToAt     time.Time
+	IsAhead  bool
+	IsBefore bool
 }
 
-// DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, whether it is from before the
-// first daily total, and whether messages that were submitted on it or on the day before were dropped.
+// DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, and whether it is from before the
+// first attempt in a daily total. A total without attempts has receipts alone, and may be of a day that was not counted: the version before accepted
+// the messages.
 func (q *Queries) DayOf(ctx context.Context, arg DayOfParams) (DayOfRow, error) {
 	row := q.db.QueryRow(ctx, dayOf, arg.Day, arg.TimeZone)
 	var i DayOfRow
@@ -357,7 +379,6 @@ func (q *Queries) DayOf(ctx context.Context, arg DayOfParams) (DayOfRow, error) 
 		&i.ToAt,
 		&i.IsAhead,
 		&i.IsBefore,
-		&i.IsDropped,
 	)
 	return i, err
 }
@@ -527,7 +548,7 @@ type ReconciliationFailParams struct {
 	ID      int64
 }
 
-// ReconciliationFail records why a file cannot be compared. What was read of it is deleted next.
+// ReconciliationFail records why a file cannot be compared. What is left of it is deleted next.
 func (q *Queries) ReconciliationFail(ctx context.Context, arg ReconciliationFailParams) error {
 	_, err := q.db.Exec(ctx, reconciliationFail, arg.Failure, arg.ID)
 	return err
@@ -895,7 +916,8 @@ WITH stored AS (
     ) i
     ORDER BY i.provider_no
     ON CONFLICT (reconciliation_id, provider_no) DO UPDATE
-    SET copies = r.copies + excluded.copies, status = coalesce(excluded.status, r.status), segments = r.segments + excluded.segments
+    SET copies = r.copies + excluded.copies, status = CASE WHEN r.status = excluded.status THEN r.status END,
+        segments = r.segments + excluded.segments
     RETURNING r.xmax = 0 AS is_new -- a row that this statement inserted has no xmax
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added FROM stored s
@@ -910,7 +932,8 @@ type StatementRowsStoreParams struct {
 	Segments    []*int64
 }
 
-// StatementRowsStore stores rows of a file, each number once, and returns how many numbers are new.
+// StatementRowsStore stores rows of a file, each number once, and returns how many numbers are new. Of rows whose states differ, none is kept: the file does
+// not say which message has which.
 func (q *Queries) StatementRowsStore(ctx context.Context, arg StatementRowsStoreParams) (int64, error) {
 	row := q.db.QueryRow(ctx, statementRowsStore,
 		arg.ID,

@@ -202,6 +202,9 @@ const (
 	BadColumn   Rule = "bad_column"   // the name
 	BeyondLimit Rule = "beyond_limit" // the maximum
 	Shortened   Rule = "shortened"
+
+	// Of the number of a message in a provider's file.
+	SharedByMany Rule = "shared_by_many"
 )
 
 // Rules lists every rule.
@@ -213,7 +216,7 @@ var Rules = []Rule{
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
 	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
 	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
-	NoColumn, BadColumn, BeyondLimit, Shortened,
+	NoColumn, BadColumn, BeyondLimit, Shortened, SharedByMany,
 }
 
 // Place is where in a list something is wrong.

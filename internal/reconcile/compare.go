@@ -1,12 +1,15 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/fault"
 )
 
 const (
@@ -32,16 +35,23 @@ type lease struct {
 	id     int64
 }
 
+// numbered names an attempt to which its provider gave a number. It may give several.
+type numbered struct {
+	number string
+	lease
+}
+
 // attempt is what is known of an attempt.
 type attempt struct {
 	lease
 	at       time.Time
 	state    string
-	segments int64 // 0: not known
+	others   string // the final state that a receipt of another sender gave the task, which may have kept the own one from being stored; empty: none
+	segments int64  // 0: not known
 }
 
-// states fills in what is known of attempts. One whose report is not found is accepted: it has a number of its provider.
-func (s *Service) states(ctx context.Context, all []*attempt) error {
+// states fills in what is known of attempts of a sender. One whose report is not found is accepted: it has a number of its provider.
+func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -55,11 +65,15 @@ func (s *Service) states(ctx context.Context, all []*attempt) error {
 	if err != nil {
 		return fmt.Errorf("read reports: %w", err)
 	}
-	receipts := map[string]string{} // by task
+	receipts, others := map[string]string{}, map[string]string{} // by task
 	for _, row := range rows {
 		if row.Event != "reported" {
-			if receipts[row.TaskID] != delivered { // delivered wins
-				receipts[row.TaskID] = row.Effect
+			of := receipts
+			if row.SenderNo != senderNo {
+				of = others
+			}
+			if of[row.TaskID] != delivered { // delivered wins
+				of[row.TaskID] = row.Effect
 			}
 			continue
 		}
@@ -73,7 +87,11 @@ func (s *Service) states(ctx context.Context, all []*attempt) error {
 		}
 	}
 	for _, a := range all {
-		if receipt, has := receipts[a.taskID]; has && a.state == accepted {
+		if a.state != accepted {
+			continue
+		}
+		a.others = others[a.taskID]
+		if receipt, has := receipts[a.taskID]; has {
 			a.state = receipt
 		}
 	}
@@ -90,43 +108,83 @@ func (s *Service) match(ctx context.Context, r dbq.Reconciliation) error {
 		return fmt.Errorf("read rows: %w", err)
 	}
 	st := stepOf(r)
-	if len(rows) < matchPortion {
-		st.move.Phase = searching
+	compared, err := s.compare(ctx, r, st, rows)
+	if err != nil {
+		return err
 	}
-	if len(rows) > 0 {
-		st.move.AfterNo = rows[len(rows)-1].ProviderNo
-		if err := s.compare(ctx, r, st, rows); err != nil {
-			return err
-		}
+	if compared > 0 {
+		st.move.AfterNo = rows[compared-1].ProviderNo
+	}
+	if compared == len(rows) && len(rows) < matchPortion {
+		st.move.Phase = searching
 	}
 	return s.store(ctx, r, st, nil)
 }
 
-// compare compares rows of a file with attempts.
-func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) error {
+// attemptsOf returns the attempts that have the numbers of rows, and for how many of the rows: one portion takes no more attempts than attemptsMost. A
+// number that alone has more is unreadable.
+func (s *Service) attemptsOf(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) ([]dbq.AttemptsOfNumbersRow, int, error) {
 	numbers := make([]string, len(rows))
 	for i, row := range rows {
 		numbers[i] = row.ProviderNo
 	}
-	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers})
+	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, Most: attemptsMost})
 	if err != nil {
-		return fmt.Errorf("find attempts: %w", err)
+		return nil, 0, fmt.Errorf("find attempts: %w", err)
 	}
-	byNumber := map[string][]*attempt{} // those of the day
-	elsewhere := map[string]*attempt{}
-	var ofDay []*attempt
+	if len(found) <= attemptsMost {
+		return found, len(rows), nil
+	}
+	last := found[attemptsMost].ProviderNo // it may have more
+	complete := slices.Index(numbers, last)
+	if complete == 0 {
+		st.add(r, unreadable, difference{number: last, row: rows[0].RowNo, theirs: string(fault.SharedByMany)})
+		return nil, 0, nil
+	}
+	return found[:slices.IndexFunc(found, func(f dbq.AttemptsOfNumbersRow) bool { return f.ProviderNo == last })], complete, nil
+}
+
+// compare compares rows of a file with attempts, and returns how many of the rows are done.
+func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) (int, error) {
+	found, complete, err := s.attemptsOf(ctx, r, st, rows)
+	if err != nil {
+		return 0, err
+	}
+	if complete == 0 {
+		return min(1, len(rows)), nil // the first is unreadable
+	}
+	byNumber, nearby, elsewhere := map[string][]*attempt{}, map[string][]*attempt{}, map[string]*attempt{}
+	isKnown := map[numbered]bool{}
 	for _, f := range found {
 		one := &attempt{lease: lease{f.TaskID, f.LeaseID}, at: f.CreatedAt}
-		if f.CreatedAt.Before(r.FromAt.Add(-neighbouring)) || !f.CreatedAt.Before(r.ToAt.Add(neighbouring)) {
-			elsewhere[f.ProviderNo] = one
-			continue
+		if isKnown[numbered{f.ProviderNo, one.lease}] {
+			continue // the report was repeated
 		}
-		ofDay, byNumber[f.ProviderNo] = append(ofDay, one), append(byNumber[f.ProviderNo], one)
+		isKnown[numbered{f.ProviderNo, one.lease}] = true
+		switch away := fromDay(r, f.CreatedAt); {
+		case away == 0:
+			byNumber[f.ProviderNo] = append(byNumber[f.ProviderNo], one)
+		case away <= neighbouring:
+			nearby[f.ProviderNo] = append(nearby[f.ProviderNo], one)
+		default:
+			elsewhere[f.ProviderNo] = one
+		}
 	}
-	if err := s.states(ctx, ofDay); err != nil {
-		return err
+	var taken []*attempt
+	for _, row := range rows[:complete] {
+		all := byNumber[row.ProviderNo]
+		if missing := int(row.Copies) - len(all); missing > 0 { // a number that the provider used again is another message
+			near := nearby[row.ProviderNo]
+			slices.SortStableFunc(near, func(a, b *attempt) int { return cmp.Compare(fromDay(r, a.at), fromDay(r, b.at)) })
+			all = append(all, near[:min(missing, len(near))]...)
+			byNumber[row.ProviderNo] = all
+		}
+		taken = append(taken, all...)
 	}
-	for _, row := range rows {
+	if err := s.states(ctx, r.SenderNo, taken); err != nil {
+		return 0, err
+	}
+	for _, row := range rows[:complete] {
 		all := byNumber[row.ProviderNo]
 		if len(all) == 0 {
 			d := difference{number: row.ProviderNo, row: row.RowNo, theirs: row.Status}
@@ -140,7 +198,18 @@ func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, r
 		st.move.Ours++
 		compareRow(r, st, row, all)
 	}
-	return nil
+	return complete, nil
+}
+
+// fromDay returns how far a time is from the day of a reconciliation; 0: it is in it.
+func fromDay(r dbq.Reconciliation, at time.Time) time.Duration {
+	switch {
+	case at.Before(r.FromAt):
+		return r.FromAt.Sub(at)
+	case !at.Before(r.ToAt):
+		return at.Sub(r.ToAt) + 1 // the day ends before ToAt
+	}
+	return 0
 }
 
 // compareRow compares a row with the attempts that have its number.
@@ -160,26 +229,30 @@ func compareRow(r dbq.Reconciliation, st *step, row dbq.StatementRowsRow, all []
 	if row.Segments != nil && areKnown && *row.Segments != segments {
 		st.add(r, segmentsDiffer, of(all[0], strconv.FormatInt(segments, 10), strconv.FormatInt(*row.Segments, 10)))
 	}
+	if row.Copies > 1 && row.Status == "" && r.StatusColumn != "" {
+		return // the rows have different states
+	}
 	for _, a := range all {
-		if statusIsOther(r, a.state, row.Status) {
+		if statusIsOther(r, a, row.Status) {
 			st.add(r, statusDiffers, of(a, a.state, row.Status))
 			return // a number counts once
 		}
 	}
 }
 
-// statusIsOther reports whether the state of an attempt contradicts the one of a file. A state that is not final contradicts none.
-func statusIsOther(r dbq.Reconciliation, ours, theirs string) bool {
+// statusIsOther reports whether the state of an attempt contradicts the one of a file. A state that is not final contradicts none. A task stores each
+// state once, and none after delivered: where another sender's receipt came first, a missing one contradicts nothing.
+func statusIsOther(r dbq.Reconciliation, a *attempt, theirs string) bool {
 	isUndelivered := theirs != "" && !isAny(r.DeliveredValues, theirs) && !isAny(r.PendingValues, theirs)
 	switch {
-	case ours == failed:
+	case a.state == failed:
 		return !isUndelivered // the provider has accepted it
-	case theirs == "" || isAny(r.PendingValues, theirs):
+	case theirs == "" || isAny(r.PendingValues, theirs) || a.others == delivered:
 		return false
 	case isUndelivered:
-		return ours != undelivered
+		return a.state != undelivered && a.others != undelivered
 	default:
-		return ours != delivered
+		return a.state != delivered
 	}
 }
 
@@ -224,7 +297,7 @@ func (s *Service) list(ctx context.Context, r dbq.Reconciliation, st *step, rows
 	for i, row := range rows {
 		all[i] = &attempt{lease: lease{row.TaskID, row.LeaseID}, at: row.CreatedAt}
 	}
-	if err := s.states(ctx, all); err != nil {
+	if err := s.states(ctx, r.SenderNo, all); err != nil {
 		return err
 	}
 	for i, a := range all {

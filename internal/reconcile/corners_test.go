@@ -225,6 +225,75 @@ func TestStatesAreComparedByTheirWords(t *testing.T) {
 	}
 }
 
+// Two senders may have sent the message of a task: a receipt is about the attempt of the sender whose provider sent it.
+func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
+	b := apptest.New(t)
+	all := send(b, "app", "m", 4, nil)
+	at(b, "m", "9 hours")
+	for _, batch := range [][]queue.Final{
+		{{TaskID: all[0].taskID, SenderNo: "app", State: 2}},
+		{
+			{TaskID: all[0].taskID, SenderNo: "two", State: 1},
+			{TaskID: all[1].taskID, SenderNo: "app", State: 2}, {TaskID: all[1].taskID, SenderNo: "two", State: 1}, // together, and one is stored
+			{TaskID: all[2].taskID, SenderNo: "two", State: 1}, {TaskID: all[3].taskID, SenderNo: "two", State: 2},
+		},
+		{{TaskID: all[2].taskID, SenderNo: "app", State: 1}}, // not stored: the task is delivered
+	} {
+		if _, err := b.App.Tasks.SettleReceipts(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'receipt' AND (app_id, effect) = ('app', 'delivered')"); n != 0 {
+		t.Errorf("%d receipts have the sender of another one", n)
+	}
+	r := compared(b, "msgid,state\nm-1,UNDELIV\nm-2,UNDELIV\nm-3,DELIVRD\nm-4,DELIVRD\n", "day", day(b, 0), "status_column", "state")
+	if got, want := differences(b, r.ReconciliationID, ""), "status_differs m-4 row 5, task true: accepted, DELIVRD"; got != want {
+		t.Errorf("differences are %s, want %s", got, want)
+	}
+}
+
+// A number may be that of several messages. Where its rows have different states, no message is known to have another one.
+func TestStatesOfSeveralMessagesWithOneNumber(t *testing.T) {
+	b := apptest.New(t)
+	all := send(b, "app", "m", 4, nil)
+	b.SubmitMany("f", 1, nil)
+	report(b, "app", "f", 1, queue.Failed)
+	at(b, "m", "9 hours")
+	at(b, "f", "9 hours")
+	b.Exec("UPDATE deliveries SET provider_no = CASE provider_no WHEN 'm-1' THEN 'a' WHEN 'm-2' THEN 'a' WHEN 'm-3' THEN 'b' ELSE 'c' END")
+	receive(b, "app", 1, all[0], all[2])
+	receive(b, "app", 2, all[1])
+	const apart = "x,DELIVRD\n"
+	for name, file := range map[string]string{
+		"together": "a,DELIVRD\na,UNDELIV\nc,UNDELIV\nc,ACCEPTD\n",
+		"apart":    "a,DELIVRD\nc,UNDELIV\n" + strings.Repeat(apart, 5000) + "a,UNDELIV\nc,ACCEPTD\n", // in two portions
+	} {
+		r := compared(b, "msgid,state\n"+file+"b,UNDELIV\n", "day", day(b, 0), "status_column", "state")
+		if got, want := differences(b, r.ReconciliationID, "?kind=status_differs"), "status_differs b row"; !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+			t.Errorf("%s: differences are %s, want one of b", name, got)
+		}
+	}
+}
+
+// A provider may use a number again. An attempt of a neighbouring hour counts only where the day has fewer messages than the file.
+func TestANumberThatIsUsedAgainNearMidnight(t *testing.T) {
+	b := apptest.New(t)
+	began(b)
+	for prefix, distance := range map[string]string{"day": "-12 hours", "near": "5 minutes", "far": "50 minutes"} {
+		send(b, "app", prefix, 2, map[string]any{"content": strings.Repeat("字", map[string]int{"day": 10, "near": 71, "far": 140}[prefix])})
+		at(b, prefix, distance)
+	}
+	b.Exec("DELETE FROM deliveries WHERE provider_no LIKE 'day-2'")
+	b.Exec("UPDATE deliveries SET provider_no = CASE WHEN provider_no LIKE '%-1' THEN 'a' ELSE 'b' END")
+	r := compared(b, "msgid,segments\na,1\nb,2\n", "day", day(b, 1), "segments_column", "segments")
+	if !*r.Matches || r.Matched != 2 {
+		t.Errorf("%s\n%s", summary(r), differences(b, r.ReconciliationID, ""))
+	}
+	if r := compared(b, "msgid,segments\na,1\na,2\na,3\na,1\n", "day", day(b, 1), "segments_column", "segments"); r.Differences.Repeated != 1 {
+		t.Errorf("%s\n%s", summary(r), differences(b, r.ReconciliationID, ""))
+	}
+}
+
 // statement returns a file with the numbers from-from to from-to.
 func statement(prefix string, from, to int) string {
 	var text strings.Builder
@@ -240,6 +309,29 @@ func accept(b *apptest.Bundle, prefix string, n int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, created_at)
 		SELECT 'task_' || i, i, 'app', 'x', $1 || '-' || i, `+midnight+` + interval '9 hours' FROM generate_series(1, $2::integer) i`, prefix, n)
+}
+
+// One portion holds a bounded number of attempts, whatever numbers a provider gives.
+func TestANumberThatManyMessagesHave(t *testing.T) {
+	b := apptest.New(t)
+	b.Claim("app", 1)
+	var file strings.Builder
+	file.WriteString("msgid\nb-4001\n0\n")
+	for i, n := range []int{10_001, 4000, 4000, 4000} { // the first is a constant, which says nothing
+		b.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, created_at)
+			SELECT 'task_' || $1::integer || '_' || i, i, 'app', 'x', $1::integer, `+midnight+` + interval '9 hours' FROM generate_series(1, $2::integer) i`, i, n)
+		if i > 0 {
+			file.WriteString(strings.Repeat(fmt.Sprintln(i), n))
+		}
+	}
+	r := compared(b, file.String(), "day", day(b, 0))
+	if got := summary(r); got != "finished false: ours 3, theirs 5, tests 0; matched 3, here 1, there 0, status 0, segments 0, repeated 0, unreadable 1, midnight 0" {
+		t.Error(got)
+	}
+	if got, want := differences(b, r.ReconciliationID, "?kind=unreadable"),
+		"unreadable 0 row 3, task false: -, identifies no message: more than 10,000 attempts of the sender have this number"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // refuse makes the database refuse to store a row of a table, until allow is called.
@@ -328,6 +420,19 @@ func TestAFileThatCannotBeReadFails(t *testing.T) {
 	}
 	if n := b.Count("SELECT (SELECT count(*) FROM reconciliation_rows) + (SELECT count(*) FROM uploads)"); n != 0 {
 		t.Errorf("%d rows and uploads are left", n)
+	}
+}
+
+// Attempts that are dropped while a file is compared are missing here, and say nothing about the provider.
+func TestAFileWhoseDayIsDroppedMeanwhileFails(t *testing.T) {
+	b := apptest.New(t)
+	began(b)
+	b.Claim("app", 1)
+	r := upload(b, "msgid\nm-1\n", "day", day(b, 10))
+	b.Exec("INSERT INTO task_partitions (first_day, last_day, dropped_at) SELECT d, d + 1, now() FROM (SELECT (now() AT TIME ZONE 'UTC')::date - 10 AS d) x ON CONFLICT (first_day) DO UPDATE SET dropped_at = now()")
+	run(b)
+	if r = get(b, r.ReconciliationID); r.Status != "failed" || r.Matches != nil || r.Failure == nil || !strings.Contains(*r.Failure, "were dropped") {
+		t.Errorf("%s %v", summary(r), r.Failure)
 	}
 }
 

@@ -86,6 +86,18 @@ func (s *Service) day(ctx context.Context, st Statement) (day dbq.DayOfRow, defa
 	return day, defaults, nil
 }
 
+// checkHistory checks that the attempts of a day are still there. Fault: request.invalid.
+func (s *Service) checkHistory(ctx context.Context, from, to time.Time) error {
+	isDropped, err := s.q.DayIsDropped(ctx, dbq.DayIsDroppedParams{FromAt: from, ToAt: to})
+	if err != nil {
+		return fmt.Errorf("read history of day: %w", err)
+	}
+	if isDropped {
+		return fault.InvalidField("day", fault.WasDropped, nil)
+	}
+	return nil
+}
+
 // CompareTotal compares a total with what was accepted on the day, tests included, and keeps the result. Fault: request.invalid.
 func (s *Service) CompareTotal(ctx context.Context, st Statement, unit string, total int64) (dbq.Reconciliation, error) {
 	day, _, err := s.day(ctx, st)
@@ -121,8 +133,8 @@ var (
 // limit.reached.
 func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload, o FileOptions) (dbq.Reconciliation, error) {
 	day, defaults, err := s.day(ctx, st)
-	if err == nil && day.IsDropped {
-		err = fault.InvalidField("day", fault.WasDropped, nil)
+	if err == nil {
+		err = s.checkHistory(ctx, day.FromAt, day.ToAt)
 	}
 	if err != nil {
 		return dbq.Reconciliation{}, err

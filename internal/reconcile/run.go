@@ -24,9 +24,10 @@ const (
 )
 
 const (
-	readPortion  = 5000 // rows of a file that one transaction stores
-	matchPortion = 2000 // numbers that one transaction compares
-	slicePortion = 5000 // attempts without a row that one transaction takes
+	readPortion  = 5000   // rows of a file that one transaction stores
+	matchPortion = 2000   // numbers that one transaction compares
+	attemptsMost = 10_000 // attempts that one transaction compares them with
+	slicePortion = 5000   // attempts without a row that one transaction takes
 	clearPortion = 20_000
 
 	slice = 15 * time.Minute // of the day, in which one transaction searches
@@ -252,15 +253,20 @@ func (s *Service) fail(ctx context.Context, r dbq.Reconciliation, wrong *fault.E
 		if err := s.hold(ctx, r); err != nil {
 			return err
 		}
-		failure, err := fault.Encode(wrong.Fields[0])
-		if err != nil {
-			return err //nolint:wrapcheck // says what it is
-		}
-		if err := s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}); err != nil {
-			return fmt.Errorf("end reconciliation: %w", err)
+		if err := s.record(ctx, r, wrong); err != nil {
+			return err
 		}
 		return s.Uploads.Delete(ctx, *r.UploadID)
 	})
+}
+
+// record records why a reconciliation that is held fails.
+func (s *Service) record(ctx context.Context, r dbq.Reconciliation, wrong *fault.Error) error {
+	failure, err := fault.Encode(wrong.Fields[0])
+	if err != nil {
+		return err //nolint:wrapcheck // says what it is
+	}
+	return postgres.Wrap("fail reconciliation", s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}), nil)
 }
 
 // numberMost is the longest number of a provider, as in deliveries.
@@ -298,8 +304,8 @@ func (l *list) next(r dbq.Reconciliation, st *step) (p dbq.StatementRowsStorePar
 			continue
 		}
 		p.Copies[at]++
-		if status != "" {
-			p.Statuses[at] = status
+		if p.Statuses[at] != status {
+			p.Statuses[at] = "" // whose state is which, the file does not say
 		}
 		if p.Segments[at] != nil && segments != nil {
 			segments = new(*p.Segments[at] + *segments)
@@ -362,6 +368,16 @@ func (s *Service) clear(ctx context.Context, r dbq.Reconciliation) (isOver bool,
 		n, err := s.q.StatementRowsDelete(ctx, dbq.StatementRowsDeleteParams{ID: r.ID, BatchSize: clearPortion})
 		if isOver = n < clearPortion; err != nil || !isOver {
 			return postgres.Wrap("delete rows", err, nil)
+		}
+		if r.Failure == nil { // attempts that were dropped while the file was compared were missing here
+			var wrong *fault.Error
+			err := s.checkHistory(ctx, r.FromAt, r.ToAt)
+			if errors.As(err, &wrong) {
+				err = s.record(ctx, r, wrong)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return postgres.Wrap("end reconciliation", s.q.ReconciliationEnd(ctx, r.ID), nil)
 	})

@@ -19,12 +19,8 @@ func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error 
 		if attempted := f.ReportedSuccess + f.ReportedFailed; attempted > 0 {
 			addTotal(&p, f, f.Minute, attempted, f.ReportedSuccess, 0, f.Segments)
 		}
-		if f.Delivered > 0 {
-			at := f.Minute
-			if f.AcceptedAt != nil {
-				at = *f.AcceptedAt
-			}
-			addTotal(&p, f, at, 0, 0, f.Delivered, 0)
+		if f.Delivered > 0 && f.AcceptedAt != nil {
+			addTotal(&p, f, *f.AcceptedAt, 0, 0, f.Delivered, 0)
 		}
 	}
 	if len(p.Ats) == 0 {

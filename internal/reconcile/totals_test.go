@@ -81,9 +81,10 @@ func TestDailyTotalsHavePagesAndAFile(t *testing.T) {
 func TestAMessageBelongsToTheDayOnWhichItWasAccepted(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "app", "m", 2, nil)
-	// Both were accepted a minute before midnight.
-	b.Exec("UPDATE deliveries SET created_at = " + midnight + " - interval '1 minute'")
+	// Both were accepted a minute before midnight. A report that was repeated, or a later lease, changes nothing about that.
+	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '1 minute' WHERE status = 2")
 	b.Exec("UPDATE facts SET at = " + midnight + " - interval '1 minute' WHERE reported_success > 0")
+	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) SELECT task_id, lease_id, sender_no, recipient, 'again' FROM deliveries")
 	receive(b, "app", 1, all[0])
 	fold(b)
 	receive(b, "app", 1, all[1])
@@ -91,13 +92,14 @@ func TestAMessageBelongsToTheDayOnWhichItWasAccepted(t *testing.T) {
 	if got, want := totals(b, ""), day(b, 1)+" default app notification -: 2 attempted, 2 accepted, 2 delivered, 2 segments, 0 cost"; got != want {
 		t.Errorf("totals are\n%s\nwant\n%s", got, want)
 	}
-	// A receipt of a message of which no number is known counts when it comes.
-	b.SubmitMany("x", 1, nil)
-	task := b.Take("app", 1)[0]
-	b.Report(task.TaskID, "app", 2, nil)
-	receive(b, "app", 1, sent{task.TaskID, task.LeaseID, ""})
+	// Also where the provider gave no number. A receipt of another sender, whose report settled nothing, is in no total.
+	b.SubmitMany("x", 2, nil)
+	for i, task := range b.Take("app", 2) {
+		b.Report(task.TaskID, "app", 2, nil)
+		receive(b, []string{"app", "two"}[i], 1, sent{task.TaskID, task.LeaseID, ""})
+	}
 	fold(b)
-	if got, want := totals(b, "?day_from="+day(b, 0)), day(b, 0)+" default app notification -: 1 attempted, 1 accepted, 1 delivered, 1 segments, 0 cost"; got != want {
+	if got, want := totals(b, "?day_from="+day(b, 0)), day(b, 0)+" default app notification -: 2 attempted, 2 accepted, 1 delivered, 2 segments, 0 cost"; got != want {
 		t.Errorf("totals are\n%s\nwant\n%s", got, want)
 	}
 }
@@ -178,5 +180,21 @@ func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
 	fold(b)
 	if n := b.Count("SELECT count(*) FROM daily_totals WHERE day = (now() AT TIME ZONE $1)::date AND day <> (now() AT TIME ZONE 'UTC')::date", zone); n != 1 {
 		t.Error("the day is another one")
+	}
+}
+
+// A receipt of a message that the version before accepted counts, but does not make its day one that was counted.
+func TestDailyTotalsBeginWithTheFirstAttempt(t *testing.T) {
+	b := apptest.New(t)
+	all := send(b, "app", "m", 1, nil)
+	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '3 days'")
+	b.Exec("TRUNCATE facts") // that version made no daily totals of them
+	receive(b, "app", 1, all[0])
+	fold(b)
+	if got, want := totals(b, ""), day(b, 3)+" default app notification -: 0 attempted, 0 accepted, 1 delivered, 0 segments, 0 cost"; got != want {
+		t.Errorf("totals are\n%s\nwant\n%s", got, want)
+	}
+	for _, ago := range []int{3, 2} {
+		b.Expect(422, "request.invalid", "POST", path, map[string]any{"sender_no": "app", "day": day(b, ago), "total": 0})
 	}
 }

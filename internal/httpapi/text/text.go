@@ -174,6 +174,7 @@ var english = &Catalogue{
 		fault.BadColumn:          "has a column whose name cannot be an attribute: %v; a name has at most 50 characters, and no braces",
 		fault.BeyondLimit:        "has more than fits: at most %v are allowed",
 		fault.Shortened:          "was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again",
+		fault.SharedByMany:       "identifies no message: more than 10,000 attempts of the sender have this number",
 		fault.TooManyCells:       "has more cells than the list has columns: put texts that contain the separator into quotes",
 	},
 	place: func(p fault.Place) string {
@@ -351,6 +352,7 @@ var chinese = &Catalogue{
 		fault.BadColumn:          "有一列的列名不能作为属性：%v；列名最多 50 个字符，且不能有大括号",
 		fault.BeyondLimit:        "超出上限：最多 %v",
 		fault.Shortened:          "被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写",
+		fault.SharedByMany:       "不能确定消息：该发送方有超过 10,000 次发送使用此编号",
 		fault.TooManyCells:       "的单元格多于列数：含有分隔符的文本需要加引号",
 	},
 	place: func(p fault.Place) string {
