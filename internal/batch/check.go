@@ -13,6 +13,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/sheet"
 	"lksms/internal/template"
 )
 
@@ -204,8 +205,17 @@ func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) er
 	})
 }
 
+// checkRow is what is kept of a row until its portion is stored. A list can have columns that the text does not name, and cells that are longer than any
+// message, so a portion of whole rows could need more memory than the server has.
+type checkRow struct {
+	no    int64
+	phone sheet.Cell // up to shownMost characters, which are more than a phone number has
+	text  string
+	wrong *fault.Error // why the row has no text
+}
+
 // read reads the next rows of a list that are not stored.
-func (s *Service) read(ctx context.Context, c *check) (rows []sourceRow, isLast bool, err error) {
+func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast bool, err error) {
 	if c.rows == nil {
 		if c.rows, err = s.open(ctx, c.batch); err != nil {
 			return nil, false, err
@@ -220,10 +230,24 @@ func (s *Service) read(ctx context.Context, c *check) (rows []sourceRow, isLast 
 			return nil, false, err
 		}
 		if row.no > c.batch.LastRow {
-			rows = append(rows, row)
+			rows = append(rows, c.keep(row))
 		}
 	}
 	return rows, false, nil
+}
+
+// shownMost is how many characters of a phone number that is not valid are kept.
+const shownMost = 50
+
+// keep returns what is needed of a row, as copies.
+func (c *check) keep(row sourceRow) checkRow {
+	number := strings.TrimSpace(row.phone.Text)
+	if runes := []rune(number); len(runes) > shownMost {
+		number = string(runes[:shownMost])
+	}
+	k := checkRow{no: row.no, phone: sheet.Cell{Text: strings.Clone(number), Lossy: row.phone.Lossy}}
+	k.text, k.wrong = c.textOf(row)
+	return k
 }
 
 // sums counts the rows of a portion.
@@ -234,7 +258,7 @@ type sums struct {
 }
 
 // judge checks rows.
-func (s *Service) judge(ctx context.Context, c *check, rows []sourceRow) (p dbq.BatchRowsAddParams, n sums) {
+func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p dbq.BatchRowsAddParams, n sums) {
 	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
 	asOf := time.Now()
 	for _, row := range rows {
@@ -268,23 +292,16 @@ type judged struct {
 	fault                       []byte
 }
 
-// shownMost is how many characters of a phone number that is not valid are kept.
-const shownMost = 50
-
-func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row sourceRow) (judged, error) {
-	j := judged{recipient: postgres.Text(strings.TrimSpace(row.phone.Text))}
-	if runes := []rune(j.recipient); len(runes) > shownMost {
-		j.recipient = string(runes[:shownMost])
-	}
-	text, wrong := s.textOf(c, row)
-	j.content = text
+func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row checkRow) (judged, error) {
+	j := judged{recipient: postgres.Text(row.phone.Text), content: row.text}
+	wrong := row.wrong
 	switch {
 	case row.phone.Lossy:
 		wrong = fault.InvalidField("phone_number", fault.Shortened, nil)
-	case strings.TrimSpace(row.phone.Text) == "":
+	case row.phone.Text == "":
 		wrong = fault.InvalidField("phone_number", fault.Required, nil)
 	case wrong == nil:
-		sub := submission(c.batch, row.no, row.phone.Text, text)
+		sub := submission(c.batch, row.no, row.phone.Text, row.text)
 		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
 		if err != nil && !errors.As(err, &known) {
@@ -309,7 +326,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row so
 const segmentsMost = 100
 
 // textOf returns the text of a row, or what is wrong with it.
-func (s *Service) textOf(c *check, row sourceRow) (string, *fault.Error) {
+func (c *check) textOf(row sourceRow) (string, *fault.Error) {
 	if row.extra > 0 {
 		return "", fault.InvalidField("row", fault.TooManyCells, nil)
 	}
