@@ -108,14 +108,18 @@ UPDATE batches b
 SET status = 'cancelled', is_settled = true, ended_at = now(), fault = @fault, upload_id = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it.
+-- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and forgets its rows.
 -- name: BatchReread :exec
+UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
+
+-- BatchRowsForget deletes the rows of a batch whose check begins. The caller has locked it.
+-- name: BatchRowsForget :exec
 WITH gone AS (
     DELETE FROM batch_rows r WHERE r.batch_id = @id
 )
 UPDATE batches b
-SET status = 'checking', is_read = true, last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
-WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
+SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
+WHERE b.id = @id AND b.status = 'checking';
 
 -- BatchConfirm lets a batch that was checked be sent.
 -- name: BatchConfirm :execrows

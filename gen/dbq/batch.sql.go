@@ -480,15 +480,10 @@ func (q *Queries) BatchReleased(ctx context.Context, id int64) error {
 }
 
 const batchReread = `-- name: BatchReread :exec
-WITH gone AS (
-    DELETE FROM batch_rows r WHERE r.batch_id = $1
-)
-UPDATE batches b
-SET status = 'checking', is_read = true, last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
-WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
+UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
 `
 
-// BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it.
+// BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and forgets its rows.
 func (q *Queries) BatchReread(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchReread, id)
 	return err
@@ -661,6 +656,21 @@ func (q *Queries) BatchRowsFed(ctx context.Context, arg BatchRowsFedParams) erro
 		arg.Codes,
 		arg.Faults,
 	)
+	return err
+}
+
+const batchRowsForget = `-- name: BatchRowsForget :exec
+WITH gone AS (
+    DELETE FROM batch_rows r WHERE r.batch_id = $1
+)
+UPDATE batches b
+SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
+WHERE b.id = $1 AND b.status = 'checking'
+`
+
+// BatchRowsForget deletes the rows of a batch whose check begins. The caller has locked it.
+func (q *Queries) BatchRowsForget(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, batchRowsForget, id)
 	return err
 }
 

@@ -23,8 +23,8 @@ const (
 	checkLock     = "check-batch-%d"
 )
 
-// Check reads the lists of batches, checks their rows and stores them, until nothing is left, and returns how many rows it checked. A batch whose
-// check was broken off goes on after the last row that is stored. Several servers may run it: each batch is checked by one at a time.
+// Check reads the lists of batches, checks their rows and stores them, until nothing is left, and returns how many rows it checked. A list whose
+// check was broken off goes on after the last row that is stored; contacts of a tag are read again. Several servers may run it: each batch is checked by one at a time.
 func (s *Service) Check(ctx context.Context) (int, error) {
 	checked, failures := 0, map[int64]error{} // batches that are left to the next run
 	open := map[int64]*check{}
@@ -100,7 +100,7 @@ func (c *check) close() {
 // unlockLimit bounds the release of a lock.
 const unlockLimit = 5 * time.Second
 
-// beginCheck opens the list of a batch behind the rows that are stored.
+// beginCheck begins the check of a batch, or goes on behind the rows that are stored.
 func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	lock, err := s.db.TryLock(ctx, fmt.Sprintf(checkLock, id))
 	switch {
@@ -116,11 +116,29 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if err == nil && c.batch.Status != Checking { // ended since it was found
 		err = errElsewhere
 	}
+	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
+		err = s.restart(ctx, c)
+	}
 	if err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// restart begins a check of contacts from the first one. Their rows have no numbers of their own: of contacts that joined or left the tag since the check
+// was broken off, all later rows would be moved.
+func (s *Service) restart(ctx context.Context, c *check) error {
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: c.batch.ID, Status: Checking}); postgres.IsNoRows(err) { // cancelled meanwhile
+			return errElsewhere
+		} else if err != nil {
+			return err
+		}
+		return s.q.BatchRowsForget(ctx, c.batch.ID)
+	})
+	c.batch.LastRow = 0
+	return postgres.Wrap("begin check again", err, nil)
 }
 
 // checkPortion checks the next rows of a batch, and ends the check behind the last one.

@@ -129,7 +129,10 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 		case !held.IsDue:
 			return nil
 		case !b.IsRead:
-			return postgres.Wrap("read contacts again", s.q.BatchReread(ctx, id), nil)
+			if err := s.q.BatchReread(ctx, id); err != nil {
+				return fmt.Errorf("read contacts again: %w", err)
+			}
+			return postgres.Wrap("forget rows", s.q.BatchRowsForget(ctx, id), nil)
 		}
 		if isServed, err := s.isServed(ctx, b); err != nil || !isServed {
 			return err
