@@ -255,7 +255,7 @@ const batchFinish = `-- name: BatchFinish :execrows
 UPDATE batches b
 SET status = CASE WHEN b.status = 'running' THEN 'finished' ELSE b.status END, is_settled = true, is_held = false, ended_at = coalesce(b.ended_at, now())
 WHERE b.id = $1 AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
-    AND (b.status = 'cancelled' OR b.expires_at <= now() OR NOT EXISTS (
+    AND (b.status = 'cancelled' OR b.expires_at <= now() OR b.is_read AND NOT EXISTS (
         SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
     ))
     AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0)
@@ -265,7 +265,7 @@ WHERE b.id = $1 AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
 `
 
 // BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
-// to requeue some.
+// to requeue some. The rows of a tag are not those to send before it was read when the batch starts.
 func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchFinish, id)
 	if err != nil {

@@ -123,6 +123,23 @@ func TestABatchIsSentBetweenItsTimes(t *testing.T) {
 	}
 }
 
+func TestABatchOfATagReadsItAtItsTimeAlsoIfNobodyWasInIt(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200, apptest.Form("", "", "", "name", "n", "content", "hello",
+		"tag", "vip", "auto_confirm", "true", "expect_send_time", time.Now().Add(time.Hour).Format(time.RFC3339)))).BatchID)
+	check(b)
+	feed(b)
+	expect(b, get(b, at), "running", "")
+	b.PutContacts(map[string]any{"user_id": "a", "phone": "13800138000"})
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"a"}})
+	b.Exec("UPDATE batches SET expect_send_time = now()")
+	feed(b)
+	check(b)
+	feed(b)
+	expect(b, get(b, at), "running", "1 rows, 1 valid, 1 waiting")
+}
+
 func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
