@@ -173,7 +173,8 @@ SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - @refused::
 WHERE b.id = @id AND b.status = 'running';
 
 -- BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
--- to requeue some. The rows of a tag are not those to send before it was read when the batch starts.
+-- to requeue some. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
+-- of a tag are not those to send before it was read when the batch starts.
 -- name: BatchFinish :execrows
 UPDATE batches b
 SET status = CASE WHEN b.status = 'running' THEN 'finished' ELSE b.status END, is_settled = true, is_held = false, ended_at = coalesce(b.ended_at, now())
@@ -186,9 +187,11 @@ WHERE b.id = @id AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
         SELECT FROM task_jobs j WHERE j.status = 'running' AND j.action = 'requeue' AND (j.filter ->> 'batch_id')::bigint = b.id
     );
 
--- BatchRuns lets a finished batch run again, because tasks of it were requeued.
+-- BatchRuns lets a finished batch run again, because tasks of it are to be requeued, and locks one that has not ended, so that it does not end before
+-- the job is stored.
 -- name: BatchRuns :execrows
-UPDATE batches b SET status = 'running', is_settled = false, ended_at = NULL WHERE b.id = @id AND b.status = 'finished';
+UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
+WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
 
 -- BatchRowList returns rows of a batch after a row, all or only the valid ones.
 -- name: BatchRowList :many

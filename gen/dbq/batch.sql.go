@@ -265,7 +265,8 @@ WHERE b.id = $1 AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
 `
 
 // BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
-// to requeue some. The rows of a tag are not those to send before it was read when the batch starts.
+// to requeue some. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
+// of a tag are not those to send before it was read when the batch starts.
 func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchFinish, id)
 	if err != nil {
@@ -771,10 +772,12 @@ func (q *Queries) BatchRowsWrong(ctx context.Context, arg BatchRowsWrongParams) 
 }
 
 const batchRuns = `-- name: BatchRuns :execrows
-UPDATE batches b SET status = 'running', is_settled = false, ended_at = NULL WHERE b.id = $1 AND b.status = 'finished'
+UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
+WHERE b.id = $1 AND b.status IN ('finished', 'running', 'paused')
 `
 
-// BatchRuns lets a finished batch run again, because tasks of it were requeued.
+// BatchRuns lets a finished batch run again, because tasks of it are to be requeued, and locks one that has not ended, so that it does not end before
+// the job is stored.
 func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchRuns, id)
 	if err != nil {

@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -170,6 +171,47 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	}
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 success")
 	b.Expect(409, "batch.wrong_status", "POST", create(b, numbers(1), "content", "x")+"/requeue", nil)
+}
+
+// A batch does not end while its failed messages are about to be sent again.
+func TestABatchDoesNotEndBesideARequeue(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	for _, task := range b.Claim("app", 10) {
+		b.Report(task.TaskID, "app", 3, nil)
+	}
+	if _, err := b.App.History.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0))"); err != nil {
+		t.Fatal(err)
+	}
+	requeued, fed := make(chan apptest.Answer, 1), make(chan error, 1)
+	go func() { requeued <- b.Call("POST", at+"/requeue", nil) }()
+	b.AwaitLockWait()
+	go func() {
+		_, err := b.App.Batches.Feed(t.Context())
+		fed <- err
+	}()
+	apptest.Eventually(t, "the sweep ends, or waits", func() bool {
+		return len(fed) > 0 || b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 2
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-requeued; a.Status != 200 {
+		t.Errorf("requeue: %s", a.Raw)
+	}
+	if err := <-fed; err != nil {
+		t.Error(err)
+	}
+	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 failed")
 }
 
 func TestRowsAreDuplicatesAsTheBatchSays(t *testing.T) {

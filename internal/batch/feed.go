@@ -74,7 +74,15 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 			return err
 		}
 	}
-	_, err := s.q.BatchFinish(ctx, b.ID)
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: b.ID, Status: b.Status}); postgres.IsNoRows(err) { // changed meanwhile
+			return nil
+		} else if err != nil {
+			return err
+		}
+		_, err := s.q.BatchFinish(ctx, b.ID)
+		return err
+	})
 	return postgres.Wrap("finish batch", err, nil)
 }
 
