@@ -173,6 +173,28 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	b.Expect(409, "batch.wrong_status", "POST", create(b, numbers(1), "content", "x")+"/requeue", nil)
 }
 
+func TestARequeueOfAPausedBatchWaits(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	tasks := b.Claim("app", 10)
+	b.Report(tasks[0].TaskID, "app", 3, nil)
+	feed(b)
+	get(b, at, "pause")
+	b.Expect(200, "", "POST", at+"/requeue", nil)
+	if n, err := b.App.Jobs.Run(t.Context()); n != 1 || err != nil {
+		t.Fatalf("requeued %d, %v", n, err)
+	}
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v of a paused batch", got)
+	}
+	get(b, at, "resume")
+	queueDue(b)
+	if got := b.Claim("app", 10); len(got) != 1 {
+		t.Errorf("claimed %d after the batch goes on", len(got))
+	}
+}
+
 // A batch does not end while its failed messages are about to be sent again.
 func TestABatchDoesNotEndBesideARequeue(t *testing.T) {
 	b := apptest.New(t)
