@@ -116,6 +116,11 @@ func TestABatchIsSentBetweenItsTimes(t *testing.T) {
 	b.Exec("UPDATE batches SET expect_send_time = now(), expires_at = now()")
 	feed(b)
 	expect(b, get(b, unsent), "finished", "2 rows, 2 valid, 2 cancelled")
+	late := create(b, numbers(2), "content", "hello", "auto_confirm", "true", "expires_at", in(time.Hour))
+	b.Exec("UPDATE batches SET expires_at = now() WHERE status = 'checking'")
+	check(b)
+	feed(b)
+	expect(b, get(b, late), "finished", "2 rows, 2 valid, 2 cancelled")
 	for field, value := range map[string]string{"expires_at": in(-time.Hour), "expect_send_time": in(500 * 24 * time.Hour)} {
 		a := form(b, 422, apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", field, value))
 		if a.Fields() != field {

@@ -320,6 +320,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 		wrong = fault.InvalidField("phone_number", fault.Required, nil)
 	case wrong == nil:
 		sub := submission(c.batch, row.no, row.phone.Text, row.text)
+		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
 		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
 		if err != nil && !errors.As(err, &known) {
