@@ -108,14 +108,18 @@ UPDATE batches b
 SET status = 'cancelled', is_settled = true, ended_at = now(), fault = @fault, upload_id = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it.
+-- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and forgets its rows.
 -- name: BatchReread :exec
+UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
+
+-- BatchRowsForget deletes the rows of a batch whose check begins. The caller has locked it.
+-- name: BatchRowsForget :exec
 WITH gone AS (
     DELETE FROM batch_rows r WHERE r.batch_id = @id
 )
 UPDATE batches b
-SET status = 'checking', is_read = true, last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
-WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
+SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
+WHERE b.id = @id AND b.status = 'checking';
 
 -- BatchConfirm lets a batch that was checked be sent.
 -- name: BatchConfirm :execrows
@@ -169,12 +173,13 @@ SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - @refused::
 WHERE b.id = @id AND b.status = 'running';
 
 -- BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
--- to requeue some.
+-- to requeue some. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
+-- of a tag are not those to send before it was read when the batch starts.
 -- name: BatchFinish :execrows
 UPDATE batches b
 SET status = CASE WHEN b.status = 'running' THEN 'finished' ELSE b.status END, is_settled = true, is_held = false, ended_at = coalesce(b.ended_at, now())
 WHERE b.id = @id AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
-    AND (b.status = 'cancelled' OR b.expires_at <= now() OR NOT EXISTS (
+    AND (b.status = 'cancelled' OR b.expires_at <= now() OR b.is_read AND NOT EXISTS (
         SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
     ))
     AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0)
@@ -182,9 +187,11 @@ WHERE b.id = @id AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
         SELECT FROM task_jobs j WHERE j.status = 'running' AND j.action = 'requeue' AND (j.filter ->> 'batch_id')::bigint = b.id
     );
 
--- BatchRuns lets a finished batch run again, because tasks of it were requeued.
+-- BatchRuns lets a finished batch run again, because tasks of it are to be requeued, and locks one that has not ended, so that it does not end before
+-- the job is stored.
 -- name: BatchRuns :execrows
-UPDATE batches b SET status = 'running', is_settled = false, ended_at = NULL WHERE b.id = @id AND b.status = 'finished';
+UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
+WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
 
 -- BatchRowList returns rows of a batch after a row, all or only the valid ones.
 -- name: BatchRowList :many

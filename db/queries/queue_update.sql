@@ -105,7 +105,7 @@ ORDER BY m.company_id, m.message_type, sender_no;
 
 -- TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
 -- and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose their outcome. The leases from before have ended: no report of them can settle
--- the new life. Of two concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says
+-- the new life. A task of a paused batch is held at once. Of two concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says
 -- why a task was left out, and has the same conditions: change both together.
 -- name: TaskRequeue :many
 WITH ended AS MATERIALIZED (
@@ -140,6 +140,9 @@ fit AS MATERIALIZED (
         AND m.recipient <> '' -- empty: erased
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
 ),
+batch AS MATERIALIZED (
+    SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- as it is now, until the end
+),
 revived AS (
     UPDATE report_logs r
     SET outcome = NULL
@@ -155,11 +158,12 @@ queued AS (
         task_id, pool_id, due_at, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
         segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test, contact_values
     )
-    SELECT f.task_id, f.pool_today, d.at, d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no,
-        f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent,
+    SELECT f.task_id, f.pool_today, CASE WHEN b.status = 'paused' THEN held_due_at() ELSE d.at END, d.at, true, f.expires_at, f.created_at,
+        moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent,
         f.batch_id, f.is_test, f.contact_values
     FROM fit f
     CROSS JOIN moment
+    LEFT JOIN batch b ON b.id = f.batch_id
     CROSS JOIN LATERAL (SELECT greatest(f.expect_send_time, moment.at) AS at) d
 ),
 logged AS (

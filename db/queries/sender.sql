@@ -397,17 +397,19 @@ FROM (
 WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
 ORDER BY r.reason = '', r.sender_no;
 
--- SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders: the weight of each, and what
--- its limits have left, and its funds if it has a balance.
+-- SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders, or only one sender if it is
+-- available: the weight of each, and what its limits have left, and its funds if it has a balance.
 -- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
     FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
-    WHERE r.pool_id = @pool_id AND r.status = 'on' AND x.is_available
+    WHERE r.pool_id = sqlc.narg(pool_id)::bigint AND r.status = 'on' AND x.is_available
     UNION ALL
     SELECT x.sender_id, 1, 0
     FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
-    WHERE p.id = @pool_id AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    WHERE p.id = sqlc.narg(pool_id)::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    UNION ALL
+    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = sqlc.narg(sender_id)::bigint AND x.is_available
 )
 SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,

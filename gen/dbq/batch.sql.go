@@ -255,7 +255,7 @@ const batchFinish = `-- name: BatchFinish :execrows
 UPDATE batches b
 SET status = CASE WHEN b.status = 'running' THEN 'finished' ELSE b.status END, is_settled = true, is_held = false, ended_at = coalesce(b.ended_at, now())
 WHERE b.id = $1 AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
-    AND (b.status = 'cancelled' OR b.expires_at <= now() OR NOT EXISTS (
+    AND (b.status = 'cancelled' OR b.expires_at <= now() OR b.is_read AND NOT EXISTS (
         SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
     ))
     AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0)
@@ -265,7 +265,8 @@ WHERE b.id = $1 AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
 `
 
 // BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
-// to requeue some.
+// to requeue some. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
+// of a tag are not those to send before it was read when the batch starts.
 func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchFinish, id)
 	if err != nil {
@@ -480,15 +481,10 @@ func (q *Queries) BatchReleased(ctx context.Context, id int64) error {
 }
 
 const batchReread = `-- name: BatchReread :exec
-WITH gone AS (
-    DELETE FROM batch_rows r WHERE r.batch_id = $1
-)
-UPDATE batches b
-SET status = 'checking', is_read = true, last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
-WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
+UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
 `
 
-// BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it.
+// BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and forgets its rows.
 func (q *Queries) BatchReread(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchReread, id)
 	return err
@@ -664,6 +660,21 @@ func (q *Queries) BatchRowsFed(ctx context.Context, arg BatchRowsFedParams) erro
 	return err
 }
 
+const batchRowsForget = `-- name: BatchRowsForget :exec
+WITH gone AS (
+    DELETE FROM batch_rows r WHERE r.batch_id = $1
+)
+UPDATE batches b
+SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0
+WHERE b.id = $1 AND b.status = 'checking'
+`
+
+// BatchRowsForget deletes the rows of a batch whose check begins. The caller has locked it.
+func (q *Queries) BatchRowsForget(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, batchRowsForget, id)
+	return err
+}
+
 const batchRowsNext = `-- name: BatchRowsNext :many
 SELECT r.row_no, r.recipient, r.content, r.segments FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND r.code IS NULL
@@ -761,10 +772,12 @@ func (q *Queries) BatchRowsWrong(ctx context.Context, arg BatchRowsWrongParams) 
 }
 
 const batchRuns = `-- name: BatchRuns :execrows
-UPDATE batches b SET status = 'running', is_settled = false, ended_at = NULL WHERE b.id = $1 AND b.status = 'finished'
+UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
+WHERE b.id = $1 AND b.status IN ('finished', 'running', 'paused')
 `
 
-// BatchRuns lets a finished batch run again, because tasks of it were requeued.
+// BatchRuns lets a finished batch run again, because tasks of it are to be requeued, and locks one that has not ended, so that it does not end before
+// the job is stored.
 func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchRuns, id)
 	if err != nil {

@@ -519,11 +519,13 @@ const senderLimits = `-- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
     FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
-    WHERE r.pool_id = $1 AND r.status = 'on' AND x.is_available
+    WHERE r.pool_id = $1::bigint AND r.status = 'on' AND x.is_available
     UNION ALL
     SELECT x.sender_id, 1, 0
     FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
-    WHERE p.id = $1 AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    WHERE p.id = $1::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    UNION ALL
+    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $2::bigint AND x.is_available
 )
 SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
@@ -535,6 +537,11 @@ WHERE c.sort = (SELECT max(m.sort) FROM candidates m)
 ORDER BY x.sender_no
 LIMIT 100
 `
+
+type SenderLimitsParams struct {
+	PoolID   *int64
+	SenderID *int64
+}
 
 type SenderLimitsRow struct {
 	SenderNo   string
@@ -553,10 +560,10 @@ type SenderLimitsRow struct {
 	At         time.Time
 }
 
-// SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders: the weight of each, and what
-// its limits have left, and its funds if it has a balance.
-func (q *Queries) SenderLimits(ctx context.Context, poolID int64) ([]SenderLimitsRow, error) {
-	rows, err := q.db.Query(ctx, senderLimits, poolID)
+// SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders, or only one sender if it is
+// available: the weight of each, and what its limits have left, and its funds if it has a balance.
+func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
+	rows, err := q.db.Query(ctx, senderLimits, arg.PoolID, arg.SenderID)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -115,12 +116,34 @@ func TestABatchIsSentBetweenItsTimes(t *testing.T) {
 	b.Exec("UPDATE batches SET expect_send_time = now(), expires_at = now()")
 	feed(b)
 	expect(b, get(b, unsent), "finished", "2 rows, 2 valid, 2 cancelled")
+	late := create(b, numbers(2), "content", "hello", "auto_confirm", "true", "expires_at", in(time.Hour))
+	b.Exec("UPDATE batches SET expires_at = now() WHERE status = 'checking'")
+	check(b)
+	feed(b)
+	expect(b, get(b, late), "finished", "2 rows, 2 valid, 2 cancelled")
 	for field, value := range map[string]string{"expires_at": in(-time.Hour), "expect_send_time": in(500 * 24 * time.Hour)} {
 		a := form(b, 422, apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", field, value))
 		if a.Fields() != field {
 			t.Errorf("%s: wrong fields %s", field, a.Fields())
 		}
 	}
+}
+
+func TestABatchOfATagReadsItAtItsTimeAlsoIfNobodyWasInIt(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200, apptest.Form("", "", "", "name", "n", "content", "hello",
+		"tag", "vip", "auto_confirm", "true", "expect_send_time", time.Now().Add(time.Hour).Format(time.RFC3339)))).BatchID)
+	check(b)
+	feed(b)
+	expect(b, get(b, at), "running", "")
+	b.PutContacts(map[string]any{"user_id": "a", "phone": "13800138000"})
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"a"}})
+	b.Exec("UPDATE batches SET expect_send_time = now()")
+	feed(b)
+	check(b)
+	feed(b)
+	expect(b, get(b, at), "running", "1 rows, 1 valid, 1 waiting")
 }
 
 func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
@@ -153,6 +176,69 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	}
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 success")
 	b.Expect(409, "batch.wrong_status", "POST", create(b, numbers(1), "content", "x")+"/requeue", nil)
+}
+
+func TestARequeueOfAPausedBatchWaits(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	tasks := b.Claim("app", 10)
+	b.Report(tasks[0].TaskID, "app", 3, nil)
+	feed(b)
+	get(b, at, "pause")
+	b.Expect(200, "", "POST", at+"/requeue", nil)
+	if n, err := b.App.Jobs.Run(t.Context()); n != 1 || err != nil {
+		t.Fatalf("requeued %d, %v", n, err)
+	}
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v of a paused batch", got)
+	}
+	get(b, at, "resume")
+	queueDue(b)
+	if got := b.Claim("app", 10); len(got) != 1 {
+		t.Errorf("claimed %d after the batch goes on", len(got))
+	}
+}
+
+// A batch does not end while its failed messages are about to be sent again.
+func TestABatchDoesNotEndBesideARequeue(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	for _, task := range b.Claim("app", 10) {
+		b.Report(task.TaskID, "app", 3, nil)
+	}
+	if _, err := b.App.History.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0))"); err != nil {
+		t.Fatal(err)
+	}
+	requeued, fed := make(chan apptest.Answer, 1), make(chan error, 1)
+	go func() { requeued <- b.Call("POST", at+"/requeue", nil) }()
+	b.AwaitLockWait()
+	go func() {
+		_, err := b.App.Batches.Feed(t.Context())
+		fed <- err
+	}()
+	apptest.Eventually(t, "the sweep ends, or waits", func() bool {
+		return len(fed) > 0 || b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 2
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-requeued; a.Status != 200 {
+		t.Errorf("requeue: %s", a.Raw)
+	}
+	if err := <-fed; err != nil {
+		t.Error(err)
+	}
+	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 failed")
 }
 
 func TestRowsAreDuplicatesAsTheBatchSays(t *testing.T) {

@@ -386,7 +386,11 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 		}
 		r.Count = &plan.Count
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			if _, err := s.q.BatchRuns(ctx, id); err != nil {
+			n, err := s.q.BatchRuns(ctx, id)
+			if err == nil && n == 0 { // cancelled meanwhile
+				return fault.New(fault.Conflict, fault.BatchWrongStatus)
+			}
+			if err != nil {
 				return postgres.Wrap("run batch again", err, nil)
 			}
 			plan, err = s.Jobs.Plan(ctx, r)

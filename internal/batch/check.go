@@ -13,6 +13,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/sheet"
 	"lksms/internal/template"
 )
 
@@ -22,8 +23,8 @@ const (
 	checkLock     = "check-batch-%d"
 )
 
-// Check reads the lists of batches, checks their rows and stores them, until nothing is left, and returns how many rows it checked. A batch whose
-// check was broken off goes on after the last row that is stored. Several servers may run it: each batch is checked by one at a time.
+// Check reads the lists of batches, checks their rows and stores them, until nothing is left, and returns how many rows it checked. A list whose
+// check was broken off goes on after the last row that is stored; contacts of a tag are read again. Several servers may run it: each batch is checked by one at a time.
 func (s *Service) Check(ctx context.Context) (int, error) {
 	checked, failures := 0, map[int64]error{} // batches that are left to the next run
 	open := map[int64]*check{}
@@ -99,7 +100,7 @@ func (c *check) close() {
 // unlockLimit bounds the release of a lock.
 const unlockLimit = 5 * time.Second
 
-// beginCheck opens the list of a batch behind the rows that are stored.
+// beginCheck begins the check of a batch, or goes on behind the rows that are stored.
 func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	lock, err := s.db.TryLock(ctx, fmt.Sprintf(checkLock, id))
 	switch {
@@ -115,11 +116,29 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if err == nil && c.batch.Status != Checking { // ended since it was found
 		err = errElsewhere
 	}
+	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
+		err = s.restart(ctx, c)
+	}
 	if err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// restart begins a check of contacts from the first one. Their rows have no numbers of their own: of contacts that joined or left the tag since the check
+// was broken off, all later rows would be moved.
+func (s *Service) restart(ctx context.Context, c *check) error {
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: c.batch.ID, Status: Checking}); postgres.IsNoRows(err) { // cancelled meanwhile
+			return errElsewhere
+		} else if err != nil {
+			return err
+		}
+		return s.q.BatchRowsForget(ctx, c.batch.ID)
+	})
+	c.batch.LastRow = 0
+	return postgres.Wrap("begin check again", err, nil)
 }
 
 // checkPortion checks the next rows of a batch, and ends the check behind the last one.
@@ -204,8 +223,17 @@ func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) er
 	})
 }
 
+// checkRow is what is kept of a row until its portion is stored. A list can have columns that the text does not name, and cells that are longer than any
+// message, so a portion of whole rows could need more memory than the server has.
+type checkRow struct {
+	no    int64
+	phone sheet.Cell // up to shownMost characters, which are more than a phone number has
+	text  string
+	wrong *fault.Error // why the row has no text
+}
+
 // read reads the next rows of a list that are not stored.
-func (s *Service) read(ctx context.Context, c *check) (rows []sourceRow, isLast bool, err error) {
+func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast bool, err error) {
 	if c.rows == nil {
 		if c.rows, err = s.open(ctx, c.batch); err != nil {
 			return nil, false, err
@@ -220,10 +248,24 @@ func (s *Service) read(ctx context.Context, c *check) (rows []sourceRow, isLast 
 			return nil, false, err
 		}
 		if row.no > c.batch.LastRow {
-			rows = append(rows, row)
+			rows = append(rows, c.keep(row))
 		}
 	}
 	return rows, false, nil
+}
+
+// shownMost is how many characters of a phone number that is not valid are kept.
+const shownMost = 50
+
+// keep returns what is needed of a row, as copies.
+func (c *check) keep(row sourceRow) checkRow {
+	number := strings.TrimSpace(row.phone.Text)
+	if runes := []rune(number); len(runes) > shownMost {
+		number = string(runes[:shownMost])
+	}
+	k := checkRow{no: row.no, phone: sheet.Cell{Text: strings.Clone(number), Lossy: row.phone.Lossy}}
+	k.text, k.wrong = c.textOf(row)
+	return k
 }
 
 // sums counts the rows of a portion.
@@ -234,7 +276,7 @@ type sums struct {
 }
 
 // judge checks rows.
-func (s *Service) judge(ctx context.Context, c *check, rows []sourceRow) (p dbq.BatchRowsAddParams, n sums) {
+func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p dbq.BatchRowsAddParams, n sums) {
 	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
 	asOf := time.Now()
 	for _, row := range rows {
@@ -268,23 +310,17 @@ type judged struct {
 	fault                       []byte
 }
 
-// shownMost is how many characters of a phone number that is not valid are kept.
-const shownMost = 50
-
-func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row sourceRow) (judged, error) {
-	j := judged{recipient: postgres.Text(strings.TrimSpace(row.phone.Text))}
-	if runes := []rune(j.recipient); len(runes) > shownMost {
-		j.recipient = string(runes[:shownMost])
-	}
-	text, wrong := s.textOf(c, row)
-	j.content = text
+func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row checkRow) (judged, error) {
+	j := judged{recipient: postgres.Text(row.phone.Text), content: row.text}
+	wrong := row.wrong
 	switch {
 	case row.phone.Lossy:
 		wrong = fault.InvalidField("phone_number", fault.Shortened, nil)
-	case strings.TrimSpace(row.phone.Text) == "":
+	case row.phone.Text == "":
 		wrong = fault.InvalidField("phone_number", fault.Required, nil)
 	case wrong == nil:
-		sub := submission(c.batch, row.no, row.phone.Text, text)
+		sub := submission(c.batch, row.no, row.phone.Text, row.text)
+		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
 		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
 		if err != nil && !errors.As(err, &known) {
@@ -309,7 +345,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row so
 const segmentsMost = 100
 
 // textOf returns the text of a row, or what is wrong with it.
-func (s *Service) textOf(c *check, row sourceRow) (string, *fault.Error) {
+func (c *check) textOf(row sourceRow) (string, *fault.Error) {
 	if row.extra > 0 {
 		return "", fault.InvalidField("row", fault.TooManyCells, nil)
 	}

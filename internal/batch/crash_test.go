@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"lksms/gen/api"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 )
@@ -57,6 +58,38 @@ func TestABatchThatIsBrokenOffGoesOn(t *testing.T) {
 	}
 	expectOnce(b, 4500)
 	expect(b, get(b, at), "running", "4500 rows, 4500 valid, 4500 waiting")
+}
+
+// Contacts have no numbers: of a check that is broken off, no row can be trusted once one has left or joined.
+func TestACheckOfATagThatIsBrokenOffBeginsAgain(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	for first := 0; first < 2500; first += 500 {
+		var contacts []map[string]any
+		var ids []string
+		for i := first; i < first+500; i++ {
+			ids = append(ids, fmt.Sprintf("u%04d", i))
+			contacts = append(contacts, map[string]any{"user_id": ids[i-first], "phone": fmt.Sprintf("138%08d", i)})
+		}
+		b.PutContacts(contacts...)
+		b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": ids})
+	}
+	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200,
+		apptest.Form("", "", "", "name", "n", "content", "hello", "tag", "vip"))).BatchID)
+	allow := refuse(b, "INSERT", 2100)
+	if n, err := b.App.Batches.Check(t.Context()); n != 2000 || err == nil {
+		t.Errorf("checked %d, %v", n, err)
+	}
+	allow()
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"remove": []string{"u0003"}})
+	check(b)
+	expect(b, get(b, at), "ready", "2499 rows, 2499 valid, 2499 waiting")
+	if n := b.Count("SELECT count(*) FROM batch_rows WHERE recipient = '+8613800000003'"); n != 0 {
+		t.Error("who left the tag has a row")
+	}
+	if n := b.Count("SELECT count(*) FROM batch_rows WHERE recipient = '+8613800002000'"); n != 1 {
+		t.Errorf("who was next has %d rows", n)
+	}
 }
 
 func TestTwoServersWorkOnABatchTogether(t *testing.T) {

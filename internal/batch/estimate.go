@@ -2,13 +2,15 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
-	"lksms/internal/optional"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
 )
 
 // Estimate says who will send what is left of a batch, and when it can end.
@@ -39,13 +41,9 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 	var segments, rows int64
 	for _, country := range left {
 		segments, rows = segments+country.Segments, rows+country.Rows
-		pool, err := s.Directory.PoolOf(ctx, directory.SMS, st.CompanyID, st.MessageType, country.CountryNo, optional.Value(st.SenderNo))
+		senders, err := s.sendersOf(ctx, st.Batch, country.CountryNo)
 		if err != nil {
-			return Estimate{}, fmt.Errorf("find pool: %w", err)
-		}
-		senders, err := s.q.SenderLimits(ctx, pool)
-		if err != nil {
-			return Estimate{}, fmt.Errorf("read limits of senders: %w", err)
+			return Estimate{}, err
 		}
 		weights := 0.0
 		for _, one := range senders {
@@ -85,6 +83,31 @@ func (s *Service) Estimate(ctx context.Context, st Standing) (Estimate, error) {
 		}
 	}
 	return e, nil
+}
+
+// sendersOf returns the available senders that may send the rows of a batch to a country, with their limits. None: its only sender does not serve the
+// company any more.
+func (s *Service) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) ([]dbq.SenderLimitsRow, error) {
+	var p dbq.SenderLimitsParams
+	if b.SenderNo == nil {
+		pool, err := s.Directory.PoolOf(ctx, directory.SMS, b.CompanyID, b.MessageType, countryNo)
+		if err != nil {
+			return nil, fmt.Errorf("find pool: %w", err)
+		}
+		p.PoolID = &pool
+	} else {
+		sender, err := s.Directory.ServingSender(ctx, directory.SMS, b.CompanyID, b.MessageType, *b.SenderNo)
+		var refused *fault.Error
+		if errors.As(err, &refused) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err //nolint:wrapcheck // says what it is
+		}
+		p.SenderID = &sender
+	}
+	senders, err := s.q.SenderLimits(ctx, p)
+	return senders, postgres.Wrap("read limits of senders", err, nil)
 }
 
 // knownRows is how many rows must have ended so that their pace says something.

@@ -53,5 +53,31 @@ func TestTheEndOfABatchFollowsFromTheLimitsOfItsSenders(t *testing.T) {
 	}
 }
 
+// A batch can be read whatever became of its sender, and reading it changes nothing.
+func TestABatchWhoseSenderServesItNoLongerHasNoEnd(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "one"})
+	at := checked(b, numbers(2), "content", "hello", "sender_no", "one")
+	b.Exec("DELETE FROM routes")
+	b.Exec("DELETE FROM pools WHERE sender_id IS NOT NULL")
+	if e := get(b, at).Estimate; e.EarliestEnd == nil || len(e.Costs) != 1 {
+		t.Errorf("%+v", e)
+	}
+	if n := b.Count("SELECT count(*) FROM pools WHERE sender_id IS NOT NULL"); n != 0 {
+		t.Errorf("%d pools", n)
+	}
+	b.AddCompany("acme", 1)
+	b.AddRoute("acme", "one", 1) // so it serves nobody else
+	if e := get(b, at).Estimate; e.EarliestEnd != nil || len(e.Costs) != 0 {
+		t.Errorf("%+v", e)
+	}
+	if e := get(b, at, "cancel").Estimate; e != nil {
+		t.Errorf("a cancelled batch has the estimate %+v", e)
+	}
+	if e := get(b, at).Estimate; e != nil {
+		t.Errorf("a cancelled batch has the estimate %+v", e)
+	}
+}
+
 // long takes two segments.
 const long = "各位用户，为了给您带来更好的服务，我们的门店将于本周六上午九点在人民广场隆重开业，届时全场商品八折优惠，前一百名进店的顾客还可以领取精美礼品一份，欢迎您携家人和朋友光临，地址见官网"

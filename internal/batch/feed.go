@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"lksms/gen/dbq"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
@@ -73,7 +74,15 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 			return err
 		}
 	}
-	_, err := s.q.BatchFinish(ctx, b.ID)
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: b.ID, Status: b.Status}); postgres.IsNoRows(err) { // changed meanwhile
+			return nil
+		} else if err != nil {
+			return err
+		}
+		_, err := s.q.BatchFinish(ctx, b.ID)
+		return err
+	})
 	return postgres.Wrap("finish batch", err, nil)
 }
 
@@ -128,7 +137,13 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 		case !held.IsDue:
 			return nil
 		case !b.IsRead:
-			return postgres.Wrap("read contacts again", s.q.BatchReread(ctx, id), nil)
+			if err := s.q.BatchReread(ctx, id); err != nil {
+				return fmt.Errorf("read contacts again: %w", err)
+			}
+			return postgres.Wrap("forget rows", s.q.BatchRowsForget(ctx, id), nil)
+		}
+		if isServed, err := s.isServed(ctx, b); err != nil || !isServed {
+			return err
 		}
 		rows, err := s.q.BatchRowsNext(ctx, dbq.BatchRowsNextParams{BatchID: id, AfterRow: b.FedRow, Portion: fedRows})
 		if err != nil || len(rows) == 0 {
@@ -137,13 +152,33 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 		n = len(rows)
 		return s.submit(ctx, b, rows)
 	})
+	if errors.Is(err, errMustWait) {
+		return 0, nil
+	}
 	if err != nil {
 		return 0, postgres.Wrap("feed rows", err, nil)
 	}
 	return n, nil
 }
 
-// submit makes tasks of rows, in the transaction of ctx.
+// errMustWait says that a batch cannot be fed now, for a reason that is none of its rows.
+var errMustWait = errors.New("the batch must wait")
+
+// isServed reports whether the only sender of a batch, if it has one, serves the company. While routes are replaced it may not for a moment.
+func (s *Service) isServed(ctx context.Context, b dbq.Batch) (bool, error) {
+	if b.SenderNo == nil {
+		return true, nil
+	}
+	_, err := s.Directory.SenderPool(ctx, directory.SMS, b.CompanyID, b.MessageType, *b.SenderNo)
+	var refused *fault.Error
+	if errors.As(err, &refused) {
+		return false, nil
+	}
+	return err == nil, postgres.Wrap("find pool of sender", err, nil)
+}
+
+// submit makes tasks of rows, in the transaction of ctx. A failure that is not one of the rows is an error, so that nothing is stored and the same rows
+// are tried again.
 func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsNextRow) error {
 	subs := make([]queue.Submission, len(rows))
 	for i, row := range rows {
@@ -152,6 +187,9 @@ func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsN
 	outcomes, err := s.Tasks.SubmitAll(ctx, subs, originOf(b))
 	if err != nil {
 		return fmt.Errorf("submit rows: %w", err)
+	}
+	if err := sharedFailure(outcomes); err != nil {
+		return err
 	}
 	n := dbq.BatchFedParams{ID: b.ID, FedRow: rows[len(rows)-1].RowNo}
 	p := dbq.BatchRowsFedParams{BatchID: b.ID}
@@ -173,6 +211,25 @@ func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsN
 		return fmt.Errorf("note tasks of rows: %w", err)
 	}
 	return postgres.Wrap("count fed rows", s.q.BatchFed(ctx, n), nil)
+}
+
+// sharedFailure returns an error if the outcomes of a portion say nothing about its rows: the database refused all of them, as while its schema is
+// changed, or the fault is one of a field that the whole batch shares.
+func sharedFailure(outcomes []queue.Outcome) error {
+	isRefused := true // all, by the database
+	for _, o := range outcomes {
+		var wrong *fault.Error
+		if isFault := errors.As(o.Err, &wrong); o.Err == nil || isFault {
+			isRefused = false
+		}
+		if wrong != nil && len(wrong.Fields) > 0 && (wrong.Fields[0].Name == "sender_no" || wrong.Fields[0].Name == "expires_at") {
+			return errMustWait
+		}
+	}
+	if isRefused {
+		return fmt.Errorf("submit rows: %w", outcomes[0].Err)
+	}
+	return nil
 }
 
 // reasonOf returns why a row was refused, as it is stored. A row that the database refuses alone must not hold up the rows after it.

@@ -17,7 +17,7 @@ import (
 	"lksms/internal/sheet"
 )
 
-// source yields the rows of a batch, in the order of their numbers, the same ones each time it is opened.
+// source yields the rows of a batch, in the order of their numbers. A list yields the same ones each time it is opened; the contacts of a tag change.
 type source interface {
 	phoneColumn() string
 	missing(names []string) []string // those of names that are no column, as far as that is known before the rows are read

@@ -121,12 +121,8 @@ func (s *Service) Place(ctx context.Context, asOf time.Time, channel string, com
 	return d.findPlace(channel, companyID, messageType, recipient, signed)
 }
 
-// PoolOf returns the pool of a company's messages of a type to a country on a channel, or that of one sender if senderNo names it. An empty country is
-// that of numbers of no known country. Fault: request.invalid for a sender that may not send them.
-func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, messageType int16, countryNo, senderNo string) (int64, error) {
-	if senderNo != "" {
-		return s.SenderPool(ctx, channel, companyID, messageType, senderNo)
-	}
+// PoolOf returns the pool of a company's messages of a type to a country on a channel. An empty country is that of numbers of no known country.
+func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, messageType int16, countryNo string) (int64, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
 		return 0, err

@@ -63,6 +63,12 @@ func (s *Service) SenderPool(ctx context.Context, channel string, companyID int6
 	return pool, err
 }
 
+// ServingSender returns the id of a sender that serves a company. It makes no pool. Fault: request.invalid, naming sender_no, as PlaceOnSender.
+func (s *Service) ServingSender(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
+	found, err := s.q.SenderPoolFind(ctx, dbq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
+	return found.SenderID, postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))
+}
+
 // HoldSenderPools keeps pools of one sender from being deleted until the end of the transaction of ctx, and reports whether all exist.
 func (s *Service) HoldSenderPools(ctx context.Context, pools []int64) (bool, error) {
 	held, err := s.q.SenderPoolsHold(ctx, pools)

@@ -47,6 +47,9 @@ func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (a
 	if err != nil {
 		return nil, err
 	}
+	if st.Status == batch.Finished || st.Status == batch.Cancelled {
+		return api.GetBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
+	}
 	e, err := s.batches.Estimate(ctx, st)
 	if err != nil {
 		return nil, err

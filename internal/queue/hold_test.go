@@ -217,7 +217,7 @@ func TestOnlyTheWaitingTasksOfABatchAreCancelled(t *testing.T) {
 	expectCounts(b, "1 new, 0 retries, 1 held, 0 sent, 0 failed")
 }
 
-// A requeued task is of its batch still, and waits when the batch is held.
+// A requeued task is of its batch still, and is held at once while the batch is paused.
 func TestARequeuedTaskKeepsItsBatch(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 2, func(s *queue.Submission) { s.Test = true })
@@ -227,10 +227,10 @@ func TestARequeuedTaskKeepsItsBatch(t *testing.T) {
 	if n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "operator", ""); n != 1 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
 	}
-	if task := b.Task(ids[0]); task.DueAt == nil || task.BatchID == nil || *task.BatchID != 7 || !task.Test {
+	if task := b.Task(ids[0]); task.DueAt != nil || task.BatchID == nil || *task.BatchID != 7 || !task.Test {
 		t.Errorf("%+v", task)
 	}
-	hold(b, 2)
+	hold(b, 0)
 }
 
 // More tasks than fit into one portion are held, released and cancelled, each once.
