@@ -253,9 +253,10 @@ func (q *Queries) BatchFed(ctx context.Context, arg BatchFedParams) error {
 
 const batchFinish = `-- name: BatchFinish :execrows
 UPDATE batches b
-SET status = CASE WHEN b.status = 'running' THEN 'finished' ELSE b.status END, is_settled = true, is_held = false, ended_at = coalesce(b.ended_at, now())
-WHERE b.id = $1 AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
-    AND (b.status = 'cancelled' OR b.expires_at <= now() OR b.is_read AND NOT EXISTS (
+SET status = CASE WHEN b.status = 'cancelled' THEN b.status ELSE 'finished' END, is_settled = true, is_held = false,
+    ended_at = coalesce(b.ended_at, now())
+WHERE b.id = $1 AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_settled
+    AND (b.status = 'cancelled' OR b.expires_at <= now() OR b.status = 'running' AND b.is_read AND NOT EXISTS (
         SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
     ))
     AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0)

@@ -58,6 +58,36 @@ func TestAPausedBatchWaitsAndGoesOn(t *testing.T) {
 	}
 }
 
+// A paused batch that expires ends, with its tasks.
+func TestAPausedBatchExpires(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true", "expires_at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	feed(b)
+	get(b, at, "pause")
+	feed(b)
+	expect(b, get(b, at), "paused", "3 rows, 3 valid, 3 waiting")
+	for _, table := range []string{"batches", "queue", "messages"} {
+		b.Exec("UPDATE " + table + " SET expires_at = now() - interval '1 second'")
+	}
+	if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	feed(b)
+	feed(b)
+	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
+}
+
+// A confirmation that is sent again, because its answer was lost, succeeds whatever became of the batch meanwhile, unless that was a cancellation.
+func TestABatchIsConfirmedTwice(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(1), "content", "hello")
+	get(b, at, "confirm")
+	get(b, at, "pause")
+	expect(b, get(b, at, "confirm"), "paused", "1 rows, 1 valid, 1 waiting")
+	get(b, at, "cancel")
+	b.Expect(409, "batch.wrong_status", "POST", at+"/confirm", nil)
+}
+
 func TestACancelledBatchTakesBackWhatNoSenderHolds(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")

@@ -300,6 +300,11 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 		return Standing{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
 	}
 	n, err := s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, ConfirmedBy: by})
+	if err == nil && n == 0 {
+		if st, err := s.Get(ctx, viewer, id); err != nil || st.ConfirmedAt != nil && st.Status != Cancelled { // sent twice
+			return st, err
+		}
+	}
 	return s.changed(ctx, viewer, id, n, err, "confirm batch", Running)
 }
 

@@ -194,7 +194,7 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	if got, want := rows(b, at, "?status=success")+"\n"+rows(b, at, "?status=failed"), "2 +8613800138000 \"张三，您好\" success task\n8 +8613900139000 \"孙八，您好\" failed task"; got != want {
 		t.Errorf("rows:\n%s\nwant\n%s", got, want)
 	}
-	for _, action := range []string{"confirm", "pause", "resume", "cancel"} {
+	for _, action := range []string{"pause", "resume", "cancel"} {
 		b.Expect(409, "batch.wrong_status", "POST", at+"/"+action, nil)
 	}
 	if n := b.Count("SELECT count(*) FROM uploads"); n != 0 {

@@ -145,7 +145,7 @@ func (s *Service) restart(ctx context.Context, c *check) error {
 func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone bool, err error) {
 	rows, isLast, err := s.read(ctx, c)
 	var unreadable *fault.Error
-	if errors.As(err, &unreadable) && unreadable.Kind == fault.Invalid {
+	if errors.As(err, &unreadable) && unreadable.Kind == fault.Invalid && len(unreadable.Fields) > 0 {
 		return 0, true, s.refuse(ctx, c.batch, unreadable.Fields[0])
 	}
 	if err != nil {
@@ -323,7 +323,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
 		checked, err := s.Tasks.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
-		if err != nil && !errors.As(err, &known) {
+		if err != nil && (!errors.As(err, &known) || len(known.Fields) == 0) { // no fault of the row
 			return j, fmt.Errorf("check row %d: %w", row.no, err)
 		}
 		if checked.Recipient != "" {

@@ -63,8 +63,9 @@ func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int,
 func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 	switch {
 	case b.Status == Paused: // again: a task that a sender held may be to be retried
-		_, err := s.Tasks.HoldBatch(ctx, b.ID)
-		return postgres.Wrap("hold tasks", err, nil)
+		if _, err := s.Tasks.HoldBatch(ctx, b.ID); err != nil {
+			return fmt.Errorf("hold tasks: %w", err)
+		}
 	case b.Status == Cancelled:
 		if _, err := s.Tasks.CancelBatch(ctx, b.ID, cancelledBy); err != nil {
 			return fmt.Errorf("cancel tasks: %w", err)
