@@ -102,7 +102,7 @@ func (s *lists) create(rng *rand.Rand) *list {
 	for _, f := range fields {
 		w.WriteField(f[0], f[1]) //nolint:errcheck // a buffer takes everything
 	}
-	file, _ := w.CreateFormFile("file", "list.csv") //nolint:errcheck // a buffer takes everything
+	file, _ := w.CreateFormFile("file", "list.csv") // a buffer takes everything
 	file.Write([]byte(rows.String()))               //nolint:errcheck // a buffer takes everything
 	w.Close()                                       //nolint:errcheck // a buffer takes everything
 	for range keyedTries {
@@ -146,6 +146,7 @@ func (s *lists) direct(ctx context.Context, rng *rand.Rand, b *list) {
 			return
 		case api.BatchCancelled:
 			return
+		case api.BatchChecking: // it goes on alone
 		}
 	}
 }
@@ -159,8 +160,8 @@ func (s *lists) status(rng *rand.Rand, b *list) api.BatchStatus {
 	return res.JSON200.Data.Status
 }
 
-// do acts on a batch, and reports whether that was answered.
-func (s *lists) do(rng *rand.Rand, b *list, act listAct) bool {
+// do acts on a batch.
+func (s *lists) do(rng *rand.Rand, b *list, act listAct) {
 	client := s.load.any(rng)
 	status, err := 0, error(nil)
 	note := func(res interface{ StatusCode() int }, failure error) {
@@ -187,17 +188,17 @@ func (s *lists) do(rng *rand.Rand, b *list, act listAct) bool {
 	case requeueList:
 		res, err := client.RequeueBatchWithResponse(call(), b.id)
 		note(res, err)
+	case listActs: // the number of acts
 	}
 	o := outcomeOf(status, err)
 	s.load.history.calls[o].Add(1)
 	if o != answered {
-		return false
+		return
 	}
 	s.did[act].Add(1)
 	if act == pauseList || act == cancelList {
 		s.load.history.beginPause(b)
 	}
-	return true
 }
 
 // settle lets every batch go on, so that it ends.
@@ -215,6 +216,7 @@ func (s *lists) settle(ctx context.Context) error {
 				s.do(rng, b, resumeList)
 			case api.BatchRunning, api.BatchFinished, api.BatchCancelled:
 				goesOn = true
+			case api.BatchChecking: // it goes on alone
 			}
 		}
 	}

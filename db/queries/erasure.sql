@@ -103,7 +103,10 @@ WHERE c.id = @company_id
 
 -- ErasureDefaults deletes the default contents of a company for recipients.
 -- name: ErasureDefaults :many
-DELETE FROM default_contents d WHERE d.company_id = @company_id AND d.recipient = ANY (@recipients::text[]) RETURNING d.id;
+WITH gone AS (
+    DELETE FROM default_contents d WHERE d.company_id = @company_id AND d.recipient = ANY (@recipients::text[]) RETURNING d.id
+)
+SELECT g.id FROM gone g ORDER BY g.id;
 
 -- ErasureTasks returns up to portion tasks of a company behind an id that are to a person, in the order of their ids. A message
 -- to an address that was made for another user is not of the person if only a user was named.
@@ -165,11 +168,14 @@ WHERE r.task_id = ANY (@task_ids::text[]);
 
 -- ErasureReceipts deletes the receipts of tasks that name a person, by the address or the last eight digits, and returns them.
 -- name: ErasureReceipts :many
-DELETE FROM receipts r
-USING deliveries d
-WHERE d.task_id = ANY (@task_ids::text[]) AND r.sender_no = d.sender_no AND r.provider_no = d.provider_no
-    AND (r.recipient = ANY (@recipients::text[]) OR right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY (@digits::text[]))
-RETURNING r.callback_id, r.recipient;
+WITH gone AS (
+    DELETE FROM receipts r
+    USING deliveries d
+    WHERE d.task_id = ANY (@task_ids::text[]) AND r.sender_no = d.sender_no AND r.provider_no = d.provider_no
+        AND (r.recipient = ANY (@recipients::text[]) OR right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY (@digits::text[]))
+    RETURNING r.callback_id, r.recipient
+)
+SELECT g.callback_id, g.recipient FROM gone g ORDER BY g.callback_id, g.recipient;
 
 -- ErasureCallbacks puts asterisks in the places of a text in callbacks.
 -- name: ErasureCallbacks :execrows

@@ -81,9 +81,16 @@ SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM co
 -- name: JobsLock :exec
 SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0));
 
--- JobsRunning returns how many jobs run, and how many of them have an action and a filter (same).
+-- JobsRunning returns how many jobs run, how many of them have an action and a filter (same), and how many are about batches of the company whose batch
+-- the filter names (of_company).
 -- name: JobsRunning :one
-SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = @action::text AND j.filter = @filter::jsonb) AS same FROM task_jobs j WHERE j.status = 'running';
+SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = @action::text AND j.filter = @filter::jsonb) AS same,
+    count(*) FILTER (
+        WHERE b.company_id = (SELECT o.company_id FROM batches o WHERE o.id = (@filter::jsonb ->> 'batch_id')::bigint)
+    ) AS of_company
+FROM task_jobs j
+LEFT JOIN batches b ON b.id = (j.filter ->> 'batch_id')::bigint
+WHERE j.status = 'running';
 
 -- JobGet returns a job.
 -- name: JobGet :one

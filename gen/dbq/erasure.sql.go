@@ -460,7 +460,10 @@ func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (i
 }
 
 const erasureDefaults = `-- name: ErasureDefaults :many
-DELETE FROM default_contents d WHERE d.company_id = $1 AND d.recipient = ANY ($2::text[]) RETURNING d.id
+WITH gone AS (
+    DELETE FROM default_contents d WHERE d.company_id = $1 AND d.recipient = ANY ($2::text[]) RETURNING d.id
+)
+SELECT g.id FROM gone g ORDER BY g.id
 `
 
 type ErasureDefaultsParams struct {
@@ -733,11 +736,14 @@ func (q *Queries) ErasureOpen(ctx context.Context, taskIds []string) ([]string, 
 }
 
 const erasureReceipts = `-- name: ErasureReceipts :many
-DELETE FROM receipts r
-USING deliveries d
-WHERE d.task_id = ANY ($1::text[]) AND r.sender_no = d.sender_no AND r.provider_no = d.provider_no
-    AND (r.recipient = ANY ($2::text[]) OR right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY ($3::text[]))
-RETURNING r.callback_id, r.recipient
+WITH gone AS (
+    DELETE FROM receipts r
+    USING deliveries d
+    WHERE d.task_id = ANY ($1::text[]) AND r.sender_no = d.sender_no AND r.provider_no = d.provider_no
+        AND (r.recipient = ANY ($2::text[]) OR right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY ($3::text[]))
+    RETURNING r.callback_id, r.recipient
+)
+SELECT g.callback_id, g.recipient FROM gone g ORDER BY g.callback_id, g.recipient
 `
 
 type ErasureReceiptsParams struct {

@@ -386,7 +386,13 @@ func (q *Queries) JobsLock(ctx context.Context) error {
 }
 
 const jobsRunning = `-- name: JobsRunning :one
-SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = $1::text AND j.filter = $2::jsonb) AS same FROM task_jobs j WHERE j.status = 'running'
+SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = $1::text AND j.filter = $2::jsonb) AS same,
+    count(*) FILTER (
+        WHERE b.company_id = (SELECT o.company_id FROM batches o WHERE o.id = ($2::jsonb ->> 'batch_id')::bigint)
+    ) AS of_company
+FROM task_jobs j
+LEFT JOIN batches b ON b.id = (j.filter ->> 'batch_id')::bigint
+WHERE j.status = 'running'
 `
 
 type JobsRunningParams struct {
@@ -395,14 +401,16 @@ type JobsRunningParams struct {
 }
 
 type JobsRunningRow struct {
-	Jobs int64
-	Same int64
+	Jobs      int64
+	Same      int64
+	OfCompany int64
 }
 
-// JobsRunning returns how many jobs run, and how many of them have an action and a filter (same).
+// JobsRunning returns how many jobs run, how many of them have an action and a filter (same), and how many are about batches of the company whose batch
+// the filter names (of_company).
 func (q *Queries) JobsRunning(ctx context.Context, arg JobsRunningParams) (JobsRunningRow, error) {
 	row := q.db.QueryRow(ctx, jobsRunning, arg.Action, arg.Filter)
 	var i JobsRunningRow
-	err := row.Scan(&i.Jobs, &i.Same)
+	err := row.Scan(&i.Jobs, &i.Same, &i.OfCompany)
 	return i, err
 }

@@ -14,9 +14,9 @@ import (
 // wide is a source whose rows have values that no message has room for.
 type wide struct{ rows int }
 
-func (w *wide) phoneColumn() string             { return "phone" }
-func (w *wide) missing(names []string) []string { return nil }
-func (w *wide) close()                          {}
+func (w *wide) phoneColumn() string       { return "phone" }
+func (w *wide) missing([]string) []string { return nil }
+func (w *wide) close()                    {}
 
 func (w *wide) next(context.Context) (sourceRow, error) {
 	if w.rows == 0 {
@@ -24,7 +24,7 @@ func (w *wide) next(context.Context) (sourceRow, error) {
 	}
 	w.rows--
 	cell := sheet.Cell{Text: strings.Repeat("x", 32_767)}
-	return sourceRow{no: int64(w.rows), phone: cell, value: func(name string) (sheet.Cell, bool) { return cell, true }}, nil
+	return sourceRow{no: int64(w.rows), phone: cell, value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
 }
 
 // A portion needs little memory, whatever its rows have. The test is not parallel, so that the memory is its own.

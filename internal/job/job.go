@@ -29,6 +29,7 @@ const (
 	// TasksMost is the largest number of tasks of a job.
 	TasksMost   = 1_000_000
 	runningMost = 100 // jobs
+	companyMost = 10  // jobs about batches of one company: its users make them, and must not take the places of others
 	partSize    = 500 // tasks that one transaction changes: tens of milliseconds
 	forgetBatch = 1000
 )
@@ -134,6 +135,8 @@ func (s *Service) admit(ctx context.Context, r Request) error {
 		return fault.New(fault.Conflict, fault.JobAlreadyRunning)
 	case running.Jobs >= runningMost:
 		return fault.AtLimit(runningMost)
+	case running.OfCompany >= companyMost:
+		return fault.AtLimit(companyMost)
 	}
 	return nil
 }

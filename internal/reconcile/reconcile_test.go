@@ -26,26 +26,26 @@ type sent struct {
 	number  string
 }
 
-// send submits n messages and reports them as accepted by the provider of the sender, with the numbers prefix-1, prefix-2 and so on.
-func send(b *apptest.Bundle, sender, prefix string, n int, more map[string]any, headers ...string) []sent {
+// send submits n messages and reports them as accepted by the provider of app, with the numbers prefix-1, prefix-2 and so on.
+func send(b *apptest.Bundle, prefix string, n int, more map[string]any, headers ...string) []sent {
 	b.T.Helper()
 	b.SubmitMany(prefix, n, more, headers...)
-	return report(b, sender, prefix, n, queue.Success)
+	return report(b, prefix, n, queue.Success)
 }
 
-// report claims n messages and reports them with a status.
-func report(b *apptest.Bundle, sender, prefix string, n int, status int16) []sent {
+// report lets app claim n messages and reports them with a status.
+func report(b *apptest.Bundle, prefix string, n int, status int16) []sent {
 	b.T.Helper()
-	tasks := b.Take(sender, n)
+	tasks := b.Take("app", n)
 	if len(tasks) != n {
-		b.T.Fatalf("%s claimed %d tasks, want %d", sender, len(tasks), n)
+		b.T.Fatalf("claimed %d tasks, want %d", len(tasks), n)
 	}
 	var all []sent
 	var reports []queue.Report
 	for i, task := range tasks {
 		one := sent{task.TaskID, task.LeaseID, fmt.Sprintf("%s-%d", prefix, i+1)}
 		all = append(all, one)
-		reports = append(reports, queue.Report{TaskID: one.taskID, SenderNo: sender, LeaseID: &one.leaseID, Status: status, ProviderNo: one.number})
+		reports = append(reports, queue.Report{TaskID: one.taskID, SenderNo: "app", LeaseID: &one.leaseID, Status: status, ProviderNo: one.number})
 	}
 	outcomes, err := b.App.Tasks.ReportAll(b.T.Context(), reports)
 	for _, o := range outcomes {
@@ -174,11 +174,11 @@ func TestDailyTotalsCountWhatSendersDid(t *testing.T) {
 	b.AddCountry("CN", "86", nil)
 	b.Claim("app", 1) // it registers itself
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"segment_price": 450})
-	all := send(b, "app", "m", 3, map[string]any{"message_type": "marketing"})
-	send(b, "app", "v", 1, map[string]any{"message_type": "verification"})
-	send(b, "app", "t", 2, map[string]any{"message_type": "marketing", "test": true})
+	all := send(b, "m", 3, map[string]any{"message_type": "marketing"})
+	send(b, "v", 1, map[string]any{"message_type": "verification"})
+	send(b, "t", 2, map[string]any{"message_type": "marketing", "test": true})
 	b.SubmitMany("f", 1, map[string]any{"message_type": "marketing"})
-	report(b, "app", "f", 1, queue.Failed)
+	report(b, "f", 1, queue.Failed)
 	receive(b, "app", 1, all[0], all[1])
 	receive(b, "app", 2, all[2])
 	fold(b)
@@ -201,8 +201,8 @@ func TestDailyTotalsCountWhatSendersDid(t *testing.T) {
 // S3.13: a total is compared with what was accepted on the day, tests included, because the provider counts them.
 func TestATotalIsComparedAndKept(t *testing.T) {
 	b := apptest.New(t)
-	send(b, "app", "m", 3, nil)
-	send(b, "app", "t", 1, map[string]any{"test": true})
+	send(b, "m", 3, nil)
+	send(b, "t", 1, map[string]any{"test": true})
 	today := day(b, 0)
 	r := compareTotal(b, map[string]any{"sender_no": "app", "day": today, "total": 5}) // facts are not folded yet
 	if got := summary(r); got != "finished false: ours 4, theirs 5, tests 1; matched 0, here 0, there 0, status 0, segments 0, repeated 0, unreadable 0, midnight 0" {
@@ -221,7 +221,7 @@ func TestATotalIsComparedAndKept(t *testing.T) {
 // S3.13: a file is compared message by message.
 func TestAFileIsComparedMessageByMessage(t *testing.T) {
 	b := apptest.New(t)
-	all := send(b, "app", "m", 4, nil)
+	all := send(b, "m", 4, nil)
 	receive(b, "app", 1, all[0])
 	receive(b, "app", 2, all[1])
 	b.Exec("UPDATE deliveries SET created_at = date_trunc('day', created_at AT TIME ZONE 'Asia/Shanghai') AT TIME ZONE 'Asia/Shanghai' + interval '9 hours'")

@@ -18,8 +18,8 @@ func TestTwoCompaniesShareASender(t *testing.T) {
 	acme := b.AddCompany("acme", 1)
 	reader := b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
 	submitter := b.AddUser("submitter", "submit", map[string]any{"company_no": "acme"})
-	send(b, "app", "d", 2, nil)
-	send(b, "app", "a", 3, nil, acme...)
+	send(b, "d", 2, nil)
+	send(b, "a", 3, nil, acme...)
 	fold(b)
 	today := day(b, 0)
 	mine := today + " acme app notification -: 3 attempted, 3 accepted, 0 delivered, 3 segments, 0 cost"
@@ -80,7 +80,7 @@ func TestDailyTotalsHavePagesAndAFile(t *testing.T) {
 // S3.13: a message belongs to the day on which it was accepted. Its receipt counts on that day, whenever it comes.
 func TestAMessageBelongsToTheDayOnWhichItWasAccepted(t *testing.T) {
 	b := apptest.New(t)
-	all := send(b, "app", "m", 2, nil)
+	all := send(b, "m", 2, nil)
 	// Both were accepted a minute before midnight. A report that was repeated, or a later lease, changes nothing about that.
 	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '1 minute' WHERE status = 2")
 	b.Exec("UPDATE facts SET at = " + midnight + " - interval '1 minute' WHERE reported_success > 0")
@@ -115,7 +115,7 @@ func TestCostsArePricesOfTheirTime(t *testing.T) {
 	b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/app", map[string]any{"segment_price": 1000000001})
 	for i, price := range []any{450, 1_000_000_000, nil} {
 		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"segment_price": price})
-		send(b, "app", fmt.Sprint("m", i), 2, map[string]any{"content": strings.Repeat("字", 71)})
+		send(b, fmt.Sprint("m", i), 2, map[string]any{"content": strings.Repeat("字", 71)})
 		fold(b)
 	}
 	if got := b.GetSender("app").SegmentPrice; got != nil {
@@ -141,7 +141,7 @@ func TestSimulatedTestsAreInNoTotal(t *testing.T) {
 func TestTotalsCountEachFactOnce(t *testing.T) {
 	b := apptest.New(t)
 	servers := []*app.App{b.App, apptest.Another(b)}
-	all := send(b, "app", "m", 40, nil)
+	all := send(b, "m", 40, nil)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$`)
 	b.Exec("CREATE TRIGGER refuse AFTER INSERT ON daily_totals FOR EACH STATEMENT EXECUTE FUNCTION refuse()")
 	if _, err := b.App.History.Fold(t.Context()); err == nil {
@@ -176,7 +176,7 @@ func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
 		zone = "Etc/GMT-14"
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": zone})
-	send(b, "app", "m", 1, nil)
+	send(b, "m", 1, nil)
 	fold(b)
 	if n := b.Count("SELECT count(*) FROM daily_totals WHERE day = (now() AT TIME ZONE $1)::date AND day <> (now() AT TIME ZONE 'UTC')::date", zone); n != 1 {
 		t.Error("the day is another one")
@@ -186,7 +186,7 @@ func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
 // A receipt of a message that the version before accepted counts, but does not make its day one that was counted.
 func TestDailyTotalsBeginWithTheFirstAttempt(t *testing.T) {
 	b := apptest.New(t)
-	all := send(b, "app", "m", 1, nil)
+	all := send(b, "m", 1, nil)
 	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '3 days'")
 	b.Exec("TRUNCATE facts") // that version made no daily totals of them
 	receive(b, "app", 1, all[0])
