@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients node-tools console test-console console-modules
+.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients node-tools console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: postgres ## Run all tests against a real PostgreSQL that is started for th
 	@answers=$$(mktemp -d); trap 'rm -rf "$$answers"' EXIT; \
 		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) scripts/test.sh $(RACE); \
 		$(GO) run ./internal/contracttest/missing "$$answers" # prints the answers of the contract that no test saw
+
+race: postgres ## Run all tests with the race detector, for half an hour
+	@$(PGRUN) env CGO_ENABLED=1 $(GO) test -p 4 -race ./...
 
 fuzz: postgres ## Run each fuzz target in turn, for a minute or DURATION (60s, 100000x)
 	@$(PGRUN) scripts/fuzz.sh $(or $(DURATION),60s)
