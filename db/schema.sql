@@ -2243,6 +2243,7 @@ CREATE TABLE public.erasures (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     next_at timestamp with time zone DEFAULT now() NOT NULL,
     finished_at timestamp with time zone,
+    asked_recipients text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT erasures_asked_by_known CHECK ((asked_by = ANY (ARRAY['user_id'::text, 'address'::text]))),
     CONSTRAINT erasures_finished_knows_nobody CHECK ((((status = 'finished'::text) = (finished_at IS NOT NULL)) AND ((status = 'running'::text) OR ((user_ids || recipients) = '{}'::text[])))),
     CONSTRAINT erasures_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text])))
@@ -2250,7 +2251,7 @@ CREATE TABLE public.erasures (
 
 COMMENT ON TABLE public.erasures IS 'A request to erase a person from what a company has stored. Written by internal/erasure, which forgets whom it was about when it is done.';
 
-COMMENT ON COLUMN public.erasures.asked_by IS 'user_id: the messages of this user, and those that were submitted to the addresses of its contact; address: all messages to this phone number or e-mail address';
+COMMENT ON COLUMN public.erasures.asked_by IS 'user_id: the messages of this user, and those that were submitted to the addresses of its contact; address: also all messages to asked_recipients';
 
 COMMENT ON COLUMN public.erasures.user_ids IS 'contacts.user_id of the person; empty: finished, or not known';
 
@@ -2263,6 +2264,8 @@ COMMENT ON COLUMN public.erasures.counts IS 'how many rows were erased, by their
 COMMENT ON COLUMN public.erasures.exports IS 'folders of exports of history that have erased tasks';
 
 COMMENT ON COLUMN public.erasures.next_at IS 'when it goes on';
+
+COMMENT ON COLUMN public.erasures.asked_recipients IS 'the addresses that the request named: all contacts with one of them are erased; {} when it has ended';
 
 ALTER TABLE public.erasures ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.erasures_id_seq
@@ -2488,6 +2491,7 @@ CREATE TABLE public.renderings (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     notification_id bigint,
     html text DEFAULT ''::text NOT NULL,
+    is_template boolean DEFAULT false NOT NULL,
     CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
     CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
 );
@@ -2503,6 +2507,8 @@ COMMENT ON COLUMN public.renderings.page IS 'page that a WeChat message opens; e
 COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message';
 
 COMMENT ON COLUMN public.renderings.html IS 'the content as HTML; empty: none';
+
+COMMENT ON COLUMN public.renderings.is_template IS 'each recipient fills its placeholders, with messages.contact_values';
 
 CREATE VIEW public.notification_standings AS
  SELECT n.id AS notification_id,
@@ -4355,7 +4361,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR 
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_number, recipient, content, use_template ON public.default_contents FOR EACH ROW EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
-CREATE TRIGGER audited AFTER INSERT ON public.erasures FOR EACH ROW EXECUTE FUNCTION public.audit_change('erasure', 'id', 'user_ids,recipients,status,held,counts,exports,created_by,next_at,finished_at');
+CREATE TRIGGER audited AFTER INSERT ON public.erasures FOR EACH ROW EXECUTE FUNCTION public.audit_change('erasure', 'id', 'user_ids,recipients,asked_recipients,status,held,counts,exports,created_by,next_at,finished_at');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 

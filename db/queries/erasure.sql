@@ -3,8 +3,8 @@
 
 -- ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
 -- name: ErasureCreate :one
-INSERT INTO erasures (company_id, asked_by, user_ids, recipients, created_by)
-SELECT @company_id, @asked_by, @user_ids::text[], @recipients::text[], @created_by
+INSERT INTO erasures (company_id, asked_by, user_ids, recipients, asked_recipients, created_by)
+SELECT @company_id, @asked_by, @user_ids::text[], @recipients::text[], @asked_recipients::text[], @created_by
 WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = @company_id AND e.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 
@@ -39,13 +39,18 @@ SET counts = (
     )
 WHERE e.id = @id AND e.status = 'running';
 
+-- ErasureUsers keeps the users that an erasure found.
+-- name: ErasureUsers :exec
+UPDATE erasures e SET user_ids = @user_ids::text[] WHERE e.id = @id AND e.status = 'running';
+
 -- ErasureWait lets an erasure go on later.
 -- name: ErasureWait :exec
 UPDATE erasures e SET held = @held, next_at = now() + make_interval(secs => @seconds::double precision) WHERE e.id = @id AND e.status = 'running';
 
 -- ErasureEnd ends an erasure, which forgets whom it was about.
 -- name: ErasureEnd :exec
-UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', finished_at = now() WHERE e.id = @id AND e.status = 'running';
+UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', asked_recipients = '{}', finished_at = now()
+WHERE e.id = @id AND e.status = 'running';
 
 -- ErasuresForget deletes those of the batch_size oldest erasures that ended longer ago than keep.
 -- name: ErasuresForget :execrows
@@ -118,7 +123,7 @@ FROM (
     CROSS JOIN LATERAL (
         SELECT x.task_id, x.rendering_id, x.created_at FROM messages x
         WHERE x.recipient = r.address AND x.company_id = @company_id AND x.task_id > @after_id::text
-            AND (@by_address::boolean OR x.user_id IS NULL OR x.user_id = ANY (@user_ids::text[]))
+            AND (r.address = ANY (@asked_recipients::text[]) OR x.user_id IS NULL OR x.user_id = ANY (@user_ids::text[]))
         ORDER BY x.task_id
         LIMIT @portion::integer
     ) m

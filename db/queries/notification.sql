@@ -160,18 +160,15 @@ SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark
 FROM (SELECT now() + make_interval(secs => sqlc.narg(seconds)::double precision) AS at) r
 WHERE n.id = @id;
 
--- NotificationAdvance notes that contacts of a tag got their tasks. The notification stays due for those behind them.
+-- NotificationAdvance notes that contacts of a tag got their tasks. The notification stays due for those behind them, after the others that are due.
 -- name: NotificationAdvance :exec
 UPDATE notifications n
-SET run_rendering_id = @rendering_id::bigint, run_after = @run_after::text, remark = NULL, updated_at = now()
+SET run_rendering_id = @rendering_id::bigint, run_after = @run_after::text, next_run_at = now(), remark = NULL, updated_at = now()
 WHERE n.id = @id;
 
 -- RenderingText returns the text of a rendering, for a run that goes on.
 -- name: RenderingText :one
-SELECT r.title, r.content, r.html, r.params,
-    EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.contact_values IS NOT NULL) AS is_personal -- it is a template
-FROM renderings r
-WHERE r.id = @id;
+SELECT r.title, r.content, r.html, r.params, r.is_template FROM renderings r WHERE r.id = @id;
 
 -- NotificationFail records why a notification cannot be sent. A repeated one that was sent before keeps its state and runs again after its
 -- interval, unless it expires first. Any other has failed (ended_as 2, is_failed). No row: the notification has ended or was deleted
@@ -431,8 +428,8 @@ WHERE p.dropped_at IS NOT NULL
 
 -- RenderingCreate stores the text that the tasks of one run have in common.
 -- name: RenderingCreate :one
-INSERT INTO renderings (notification_id, title, content, html, template_id, params, page)
-VALUES (sqlc.narg(notification_id), @title, @content, @html, @template_id, @params, @page)
+INSERT INTO renderings (notification_id, title, content, html, template_id, params, page, is_template)
+VALUES (sqlc.narg(notification_id), @title, @content, @html, @template_id, @params, @page, @is_template)
 RETURNING id;
 
 -- name: NotificationTemplatePut :one

@@ -427,19 +427,20 @@ func (q *Queries) ErasureCount(ctx context.Context, arg ErasureCountParams) erro
 
 const erasureCreate = `-- name: ErasureCreate :one
 
-INSERT INTO erasures (company_id, asked_by, user_ids, recipients, created_by)
-SELECT $1, $2, $3::text[], $4::text[], $5
-WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = $1 AND e.status = 'running') < $6::bigint
+INSERT INTO erasures (company_id, asked_by, user_ids, recipients, asked_recipients, created_by)
+SELECT $1, $2, $3::text[], $4::text[], $5::text[], $6
+WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = $1 AND e.status = 'running') < $7::bigint
 RETURNING id
 `
 
 type ErasureCreateParams struct {
-	CompanyID  int64
-	AskedBy    string
-	UserIds    []string
-	Recipients []string
-	CreatedBy  string
-	Most       int64
+	CompanyID       int64
+	AskedBy         string
+	UserIds         []string
+	Recipients      []string
+	AskedRecipients []string
+	CreatedBy       string
+	Most            int64
 }
 
 // Erasures: what a company has stored of a person is deleted, or loses its texts. Facts and counters stay. Every statement finds nothing of what it
@@ -451,6 +452,7 @@ func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (i
 		arg.AskedBy,
 		arg.UserIds,
 		arg.Recipients,
+		arg.AskedRecipients,
 		arg.CreatedBy,
 		arg.Most,
 	)
@@ -511,7 +513,8 @@ func (q *Queries) ErasureDeliveries(ctx context.Context, arg ErasureDeliveriesPa
 }
 
 const erasureEnd = `-- name: ErasureEnd :exec
-UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', finished_at = now() WHERE e.id = $1 AND e.status = 'running'
+UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', asked_recipients = '{}', finished_at = now()
+WHERE e.id = $1 AND e.status = 'running'
 `
 
 // ErasureEnd ends an erasure, which forgets whom it was about.
@@ -586,7 +589,7 @@ func (q *Queries) ErasureKeys(ctx context.Context, taskIds []string) (int64, err
 }
 
 const erasureList = `-- name: ErasureList :many
-SELECT id, company_id, asked_by, user_ids, recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at FROM erasures e
+SELECT id, company_id, asked_by, user_ids, recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at, asked_recipients FROM erasures e
 WHERE e.company_id = $1 AND e.id < $2 AND ($3::bigint IS NULL OR e.id = $3::bigint)
 ORDER BY e.id DESC
 LIMIT $4::integer
@@ -628,6 +631,7 @@ func (q *Queries) ErasureList(ctx context.Context, arg ErasureListParams) ([]Era
 			&i.CreatedAt,
 			&i.NextAt,
 			&i.FinishedAt,
+			&i.AskedRecipients,
 		); err != nil {
 			return nil, err
 		}
@@ -941,7 +945,7 @@ FROM (
     CROSS JOIN LATERAL (
         SELECT x.task_id, x.rendering_id, x.created_at FROM messages x
         WHERE x.recipient = r.address AND x.company_id = $2 AND x.task_id > $3::text
-            AND ($4::boolean OR x.user_id IS NULL OR x.user_id = ANY ($5::text[]))
+            AND (r.address = ANY ($4::text[]) OR x.user_id IS NULL OR x.user_id = ANY ($5::text[]))
         ORDER BY x.task_id
         LIMIT $6::integer
     ) m
@@ -960,12 +964,12 @@ LIMIT $6::integer
 `
 
 type ErasureTasksParams struct {
-	Recipients []string
-	CompanyID  int64
-	AfterID    string
-	ByAddress  bool
-	UserIds    []string
-	Portion    int32
+	Recipients      []string
+	CompanyID       int64
+	AfterID         string
+	AskedRecipients []string
+	UserIds         []string
+	Portion         int32
 }
 
 type ErasureTasksRow struct {
@@ -981,7 +985,7 @@ func (q *Queries) ErasureTasks(ctx context.Context, arg ErasureTasksParams) ([]E
 		arg.Recipients,
 		arg.CompanyID,
 		arg.AfterID,
-		arg.ByAddress,
+		arg.AskedRecipients,
 		arg.UserIds,
 		arg.Portion,
 	)
@@ -1035,6 +1039,21 @@ func (q *Queries) ErasureUnfed(ctx context.Context, arg ErasureUnfedParams) (int
 	return rows, err
 }
 
+const erasureUsers = `-- name: ErasureUsers :exec
+UPDATE erasures e SET user_ids = $1::text[] WHERE e.id = $2 AND e.status = 'running'
+`
+
+type ErasureUsersParams struct {
+	UserIds []string
+	ID      int64
+}
+
+// ErasureUsers keeps the users that an erasure found.
+func (q *Queries) ErasureUsers(ctx context.Context, arg ErasureUsersParams) error {
+	_, err := q.db.Exec(ctx, erasureUsers, arg.UserIds, arg.ID)
+	return err
+}
+
 const erasureWait = `-- name: ErasureWait :exec
 UPDATE erasures e SET held = $1, next_at = now() + make_interval(secs => $2::double precision) WHERE e.id = $3 AND e.status = 'running'
 `
@@ -1052,7 +1071,7 @@ func (q *Queries) ErasureWait(ctx context.Context, arg ErasureWaitParams) error 
 }
 
 const erasuresDue = `-- name: ErasuresDue :many
-SELECT id, company_id, asked_by, user_ids, recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at FROM erasures e
+SELECT id, company_id, asked_by, user_ids, recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at, asked_recipients FROM erasures e
 WHERE e.status = 'running' AND e.next_at <= now()
 ORDER BY e.next_at, e.id
 LIMIT $1::integer
@@ -1082,6 +1101,7 @@ func (q *Queries) ErasuresDue(ctx context.Context, pageLimit int32) ([]Erasure, 
 			&i.CreatedAt,
 			&i.NextAt,
 			&i.FinishedAt,
+			&i.AskedRecipients,
 		); err != nil {
 			return nil, err
 		}

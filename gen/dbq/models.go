@@ -272,7 +272,7 @@ type DefaultContent struct {
 type Erasure struct {
 	ID        int64
 	CompanyID int64
-	// user_id: the messages of this user, and those that were submitted to the addresses of its contact; address: all messages to this phone number or e-mail address
+	// user_id: the messages of this user, and those that were submitted to the addresses of its contact; address: also all messages to asked_recipients
 	AskedBy string
 	// contacts.user_id of the person; empty: finished, or not known
 	UserIds []string
@@ -290,6 +290,8 @@ type Erasure struct {
 	// when it goes on
 	NextAt     time.Time
 	FinishedAt *time.Time
+	// the addresses that the request named: all contacts with one of them are erased; {} when it has ended
+	AskedRecipients []string
 }
 
 // Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/alert, internal/push, internal/queue and internal/setting in the transaction of the change.

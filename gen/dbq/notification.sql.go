@@ -196,7 +196,7 @@ func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersRep
 
 const notificationAdvance = `-- name: NotificationAdvance :exec
 UPDATE notifications n
-SET run_rendering_id = $1::bigint, run_after = $2::text, remark = NULL, updated_at = now()
+SET run_rendering_id = $1::bigint, run_after = $2::text, next_run_at = now(), remark = NULL, updated_at = now()
 WHERE n.id = $3
 `
 
@@ -206,7 +206,7 @@ type NotificationAdvanceParams struct {
 	ID          int64
 }
 
-// NotificationAdvance notes that contacts of a tag got their tasks. The notification stays due for those behind them.
+// NotificationAdvance notes that contacts of a tag got their tasks. The notification stays due for those behind them, after the others that are due.
 func (q *Queries) NotificationAdvance(ctx context.Context, arg NotificationAdvanceParams) error {
 	_, err := q.db.Exec(ctx, notificationAdvance, arg.RenderingID, arg.RunAfter, arg.ID)
 	return err
@@ -1309,8 +1309,8 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 }
 
 const renderingCreate = `-- name: RenderingCreate :one
-INSERT INTO renderings (notification_id, title, content, html, template_id, params, page)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO renderings (notification_id, title, content, html, template_id, params, page, is_template)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 RETURNING id
 `
 
@@ -1322,6 +1322,7 @@ type RenderingCreateParams struct {
 	TemplateID     string
 	Params         []byte
 	Page           string
+	IsTemplate     bool
 }
 
 // RenderingCreate stores the text that the tasks of one run have in common.
@@ -1334,6 +1335,7 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 		arg.TemplateID,
 		arg.Params,
 		arg.Page,
+		arg.IsTemplate,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -1341,10 +1343,7 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 }
 
 const renderingText = `-- name: RenderingText :one
-SELECT r.title, r.content, r.html, r.params,
-    EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.contact_values IS NOT NULL) AS is_personal -- it is a template
-FROM renderings r
-WHERE r.id = $1
+SELECT r.title, r.content, r.html, r.params, r.is_template FROM renderings r WHERE r.id = $1
 `
 
 type RenderingTextRow struct {
@@ -1352,7 +1351,7 @@ type RenderingTextRow struct {
 	Content    string
 	Html       string
 	Params     []byte
-	IsPersonal bool
+	IsTemplate bool
 }
 
 // RenderingText returns the text of a rendering, for a run that goes on.
@@ -1364,7 +1363,7 @@ func (q *Queries) RenderingText(ctx context.Context, id int64) (RenderingTextRow
 		&i.Content,
 		&i.Html,
 		&i.Params,
-		&i.IsPersonal,
+		&i.IsTemplate,
 	)
 	return i, err
 }

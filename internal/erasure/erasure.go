@@ -88,7 +88,7 @@ var errNone = fault.New(fault.NotFound, fault.ErasureNotFound)
 
 // Start stores a request to erase a person, which Run carries out. Faults: request.invalid, limit.reached.
 func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
-	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, AskedBy: byUserID, UserIds: []string{}, Recipients: []string{}, CreatedBy: r.By, Most: runningMost}
+	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, AskedBy: byUserID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: runningMost}
 	if r.UserID != nil {
 		p.UserIds = append(p.UserIds, *r.UserID)
 	}
@@ -97,16 +97,16 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 		if err != nil {
 			return dbq.Erasure{}, err
 		}
-		p.AskedBy, p.Recipients = byAddress, append(p.Recipients, number)
+		p.AskedBy, p.AskedRecipients = byAddress, append(p.AskedRecipients, number)
 	}
 	if r.Email != nil {
-		p.AskedBy, p.Recipients = byAddress, append(p.Recipients, *r.Email)
+		p.AskedBy, p.AskedRecipients = byAddress, append(p.AskedRecipients, *r.Email)
 	}
-	if len(p.UserIds)+len(p.Recipients) == 0 {
+	if len(p.UserIds)+len(p.AskedRecipients) == 0 {
 		return dbq.Erasure{}, fault.InvalidField("user_id", fault.Required, nil)
 	}
 	contacts, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
-		CompanyID: r.CompanyID, UserIds: p.UserIds, Recipients: p.Recipients, Most: contactsMost + 1,
+		CompanyID: r.CompanyID, UserIds: p.UserIds, Recipients: p.AskedRecipients, Most: contactsMost + 1,
 	})
 	switch {
 	case err != nil:
@@ -114,6 +114,7 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 	case len(contacts) > contactsMost:
 		return dbq.Erasure{}, fault.InvalidField("phone", fault.TooManySelected, contactsMost)
 	}
+	p.Recipients = slices.Clone(p.AskedRecipients)
 	for _, c := range contacts {
 		p.UserIds = append(p.UserIds, c.UserID)
 		for _, address := range []*string{c.Phone, c.Email} {

@@ -305,3 +305,24 @@ func TestAnErasureGoesOn(t *testing.T) {
 		t.Error(n, err)
 	}
 }
+
+// S4.10: a contact that shares another address with the person is another person.
+func TestAnErasureByPhoneLeavesThoseWhoShareAnotherAddress(t *testing.T) {
+	b := apptest.New(t)
+	b.PutContacts(
+		map[string]any{"user_id": "a", "phone": "13800138000", "email": "info@example.com"},
+		map[string]any{"user_id": "b", "phone": "13900139000", "email": "info@example.com"},
+	)
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", `{"phone":"13800138000"}`)
+	for range 3 {
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Exec("UPDATE erasures SET next_at = now() WHERE status = 'running'")
+	}
+	b.Expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/a", nil)
+	b.Expect(200, "", "GET", "/api/v1/admin/contacts/b", nil)
+	if n := b.Count("SELECT count(*) FROM erasures WHERE status = 'finished'"); n != 1 {
+		t.Error("the erasure has not ended")
+	}
+}

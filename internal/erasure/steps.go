@@ -24,7 +24,7 @@ func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 		}
 		if p.AskedBy == byAddress {
 			added, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
-				CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.Recipients, Most: contactsMost,
+				CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, Most: contactsMost,
 			})
 			if err != nil {
 				return c, fmt.Errorf("find contacts: %w", err)
@@ -33,6 +33,10 @@ func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 				if !slices.Contains(p.UserIds, one.UserID) {
 					p.UserIds = append(p.UserIds, one.UserID)
 				}
+			}
+			// The contacts are deleted below, so no later pass finds their ids again.
+			if err := s.q.ErasureUsers(ctx, dbq.ErasureUsersParams{ID: p.ID, UserIds: p.UserIds}); err != nil {
+				return c, fmt.Errorf("keep users: %w", err)
 			}
 		}
 		n, err := s.q.ErasureContacts(ctx, dbq.ErasureContactsParams{CompanyID: p.CompanyID, UserIds: p.UserIds})
@@ -101,7 +105,7 @@ func (s *Service) eraseAnnouncements(ctx context.Context, p *person) error {
 func (s *Service) eraseTasks(ctx context.Context, p *person) (held int64, err error) {
 	for after, n := "", portion; n == portion; {
 		rows, err := s.q.ErasureTasks(ctx, dbq.ErasureTasksParams{
-			CompanyID: p.CompanyID, UserIds: p.UserIds, Recipients: p.Recipients, ByAddress: p.AskedBy == byAddress, AfterID: after, Portion: portion,
+			CompanyID: p.CompanyID, UserIds: p.UserIds, Recipients: p.Recipients, AskedRecipients: p.AskedRecipients, AfterID: after, Portion: portion,
 		})
 		if err != nil {
 			return held, fmt.Errorf("find tasks: %w", err)
@@ -110,6 +114,7 @@ func (s *Service) eraseTasks(ctx context.Context, p *person) (held int64, err er
 			break
 		}
 		after = rows[n-1].TaskID
+		p.hasFound = true // one that is requeued while it is erased is looked for again
 		open, err := s.erasePortion(ctx, p, rows)
 		if err != nil {
 			return held, err

@@ -119,7 +119,7 @@ func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[
 	waits := map[int64]float64{}
 	var ids []int64
 	for _, n := range due {
-		if n.HasRun {
+		if n.HasRun && n.RunRenderingID == nil { // a run that goes on does not wait for its own messages
 			ids = append(ids, n.ID)
 		}
 	}
@@ -216,7 +216,7 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message
 			return m, nil, fmt.Errorf("read rendering: %w", err)
 		}
 		m = message{renderingID: *n.RunRenderingID, title: stored.Title, content: stored.Content, html: stored.Html, params: stored.Params}
-		if stored.IsPersonal {
+		if stored.IsTemplate {
 			m.keys = contactKeys(n.Channel, payload, m.title, m.content, m.html)
 		}
 		return m, nil, nil
@@ -253,6 +253,7 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message
 	}
 	m.renderingID, err = s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
 		NotificationID: &n.ID, Title: m.title, Content: m.content, Html: m.html, TemplateID: optional.Value(n.ExternalID), Params: m.params,
+		IsTemplate: len(m.keys) > 0,
 	})
 	return m, nil, postgres.Wrap("store rendering", err, nil)
 }
