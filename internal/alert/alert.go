@@ -49,20 +49,15 @@ const deleteBatch = 1000
 
 // Forget deletes the events that are older, and the alerts that ended longer ago, than the setting history.log_days says, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return 0, err
-	}
-	alerts, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.AlertsForget(ctx, dbq.AlertsForgetParams{BatchSize: deleteBatch, Keep: *keep})
+	alerts, err := s.settings.ForgetLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.AlertsForget(ctx, dbq.AlertsForgetParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete alerts", err, nil)
 	})
 	if err != nil {
 		return alerts, err
 	}
-	events, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.EventsForget(ctx, dbq.EventsForgetParams{BatchSize: deleteBatch, Keep: *keep})
+	events, err := s.settings.ForgetLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.EventsForget(ctx, dbq.EventsForgetParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete events", err, nil)
 	})
 	return alerts + events, err

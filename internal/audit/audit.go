@@ -67,13 +67,8 @@ const deleteBatch = 1000
 
 // Forget deletes the changes that are older than the setting history.log_days says, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return 0, err
-	}
-	return postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.AuditForget(ctx, dbq.AuditForgetParams{BatchSize: deleteBatch, Keep: *keep})
+	return s.settings.ForgetLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.AuditForget(ctx, dbq.AuditForgetParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete audit", err, nil)
 	})
 }

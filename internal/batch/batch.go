@@ -416,13 +416,8 @@ const planTries = 5
 
 // Forget deletes batches that ended longer ago than the setting history.log_days says, with their rows, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	values, err := s.Settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return 0, err
-	}
-	return postgres.InBatches(1, func() (int64, error) {
-		n, err := s.q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: *keep})
+	return s.Settings.ForgetLogs(ctx, 1, func(keep time.Duration) (int64, error) {
+		n, err := s.q.BatchesForget(ctx, dbq.BatchesForgetParams{BatchSize: 1, Keep: keep})
 		return n, postgres.Wrap("delete batches", err, nil)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -543,13 +544,8 @@ func storeParams(companyID int64, contacts []dbContact) (dbq.ImportStoreParams, 
 
 // ForgetImports deletes imports that ended longer ago than the setting history.log_days says, and returns how many.
 func (s *Service) ForgetImports(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return 0, err
-	}
-	return postgres.InBatches(importsForget, func() (int64, error) {
-		n, err := s.q.ImportsForget(ctx, dbq.ImportsForgetParams{BatchSize: importsForget, Keep: *keep})
+	return s.settings.ForgetLogs(ctx, importsForget, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ImportsForget(ctx, dbq.ImportsForgetParams{BatchSize: importsForget, Keep: keep})
 		return n, postgres.Wrap("delete imports", err, nil)
 	})
 }

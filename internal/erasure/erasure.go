@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -156,13 +157,8 @@ func (s *Service) Unsearched(ctx context.Context) ([]string, error) {
 
 // Forget deletes erasures that ended longer ago than the setting history.log_days says, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return 0, err
-	}
-	return postgres.InBatches(forgetBatch, func() (int64, error) {
-		n, err := s.q.ErasuresForget(ctx, dbq.ErasuresForgetParams{BatchSize: forgetBatch, Keep: *keep})
+	return s.settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ErasuresForget(ctx, dbq.ErasuresForgetParams{BatchSize: forgetBatch, Keep: keep})
 		return n, postgres.Wrap("delete erasures", err, nil)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -299,13 +300,8 @@ func (s *Service) change(ctx context.Context, job dbq.TaskJob, ids []string) (p 
 
 // Forget deletes jobs that ended longer ago than the setting history.log_days says, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return 0, err
-	}
-	return postgres.InBatches(forgetBatch, func() (int64, error) {
-		n, err := s.q.JobsForget(ctx, dbq.JobsForgetParams{BatchSize: forgetBatch, Keep: *keep})
+	return s.settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.JobsForget(ctx, dbq.JobsForgetParams{BatchSize: forgetBatch, Keep: keep})
 		return n, postgres.Wrap("delete jobs", err, nil)
 	})
 }

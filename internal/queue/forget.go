@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
@@ -20,13 +21,8 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 	if err != nil {
 		return deliveries, err
 	}
-	values, err := s.settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return deliveries, err
-	}
-	submissions, err := postgres.InBatches(forgetBatch, func() (int64, error) {
-		n, err := s.q.SubmissionsForget(ctx, dbq.SubmissionsForgetParams{BatchSize: forgetBatch, Keep: *keep})
+	submissions, err := s.settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.SubmissionsForget(ctx, dbq.SubmissionsForgetParams{BatchSize: forgetBatch, Keep: keep})
 		return n, postgres.Wrap("delete submissions", err, nil)
 	})
 	return deliveries + submissions, err

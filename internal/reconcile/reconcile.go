@@ -270,13 +270,8 @@ func (s *Service) Differences(ctx context.Context, id int64, kind *string, after
 
 // Forget deletes reconciliations that ended longer ago than the setting history.log_days says, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	values, err := s.Settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return 0, err
-	}
-	return postgres.InBatches(forgetBatch, func() (int64, error) {
-		n, err := s.q.ReconciliationsForget(ctx, dbq.ReconciliationsForgetParams{BatchSize: forgetBatch, Keep: *keep})
+	return s.Settings.ForgetLogs(ctx, forgetBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.ReconciliationsForget(ctx, dbq.ReconciliationsForgetParams{BatchSize: forgetBatch, Keep: keep})
 		return n, postgres.Wrap("delete reconciliations", err, nil)
 	})
 }

@@ -238,13 +238,8 @@ const ledgerBatch = 20_000
 // SumUpLedger replaces the charges and refunds of leases that are older than the setting history.log_days says by their sums for each company and
 // day, and returns how many. A day with more rows than one statement replaces keeps several sums.
 func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	keep := values.History.LogsKept()
-	if err != nil || keep == nil {
-		return 0, err
-	}
-	return postgres.InBatches(ledgerBatch, func() (int64, error) {
-		n, err := s.q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: *keep, Remark: result.LedgerOfDay})
+	return s.settings.ForgetLogs(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
+		n, err := s.q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})
 		return n, postgres.Wrap("sum up ledger", err, nil)
 	})
 }

@@ -107,8 +107,8 @@ func (q Queue) PriorityWait() *time.Duration {
 // SilentAfter is how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
 
-// LogsKept is how long refused submissions, operator events and the single charges of the ledger are kept; nil: forever.
-func (h History) LogsKept() *time.Duration {
+// logsKept is how long refused submissions, operator events and the single charges of the ledger are kept; nil: forever.
+func (h History) logsKept() *time.Duration {
 	if h.LogDays == 0 {
 		return nil
 	}
@@ -177,6 +177,16 @@ func (s *Service) load(ctx context.Context) (Values, error) {
 
 // Get returns the settings in force on this server. A change made on another server is seen within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
+
+// ForgetLogs runs forget as postgres.InBatches does, with the time that the setting history.log_days says, unless logs are kept forever.
+func (s *Service) ForgetLogs(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+	values, err := s.Get(ctx)
+	keep := values.History.logsKept()
+	if err != nil || keep == nil {
+		return 0, err
+	}
+	return postgres.InBatches(batch, func() (int64, error) { return forget(*keep) })
+}
 
 // Put changes settings, given by category and name, all or none, and records who did it. They are in force on this
 // server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
