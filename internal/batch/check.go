@@ -158,15 +158,9 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 	if sums.err != nil {
 		return 0, false, sums.err
 	}
-	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		held, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: c.batch.ID, Status: Checking})
-		if postgres.IsNoRows(err) { // cancelled meanwhile
-			isDone = true
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	isDone = true // unless it is still being checked
+	err = s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, held dbq.BatchHoldRow) error {
+		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
 			return errors.New("its rows were changed by another server")
 		}
@@ -179,7 +173,6 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 			}
 		}
 		if isLast {
-			isDone = true
 			return s.endCheck(ctx, held.Batch)
 		}
 		return nil

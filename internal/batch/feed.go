@@ -75,12 +75,7 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 			return err
 		}
 	}
-	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: b.ID, Status: b.Status}); postgres.IsNoRows(err) { // changed meanwhile
-			return nil
-		} else if err != nil {
-			return err
-		}
+	err := s.while(ctx, b.ID, b.Status, func(ctx context.Context, _ dbq.BatchHoldRow) error {
 		_, err := s.q.BatchFinish(ctx, b.ID)
 		return err
 	})
@@ -95,15 +90,22 @@ func (s *Service) release(ctx context.Context, id int64) error {
 	if _, err := s.Tasks.ReleaseBatch(ctx, id); err != nil {
 		return fmt.Errorf("release tasks: %w", err)
 	}
-	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: id, Status: Running}); postgres.IsNoRows(err) { // paused or cancelled meanwhile
-			return nil
-		} else if err != nil {
-			return err
-		}
-		return s.q.BatchReleased(ctx, id)
-	})
+	err := s.while(ctx, id, Running, func(ctx context.Context, _ dbq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
 	return postgres.Wrap("note release", err, nil)
+}
+
+// while runs do in a transaction that has locked a batch in a status. It does nothing if the batch has another status by now.
+func (s *Service) while(ctx context.Context, id int64, status string, do func(context.Context, dbq.BatchHoldRow) error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		held, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: id, Status: status})
+		if postgres.IsNoRows(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("lock batch: %w", err)
+		}
+		return do(ctx, held)
+	})
 }
 
 // feedTurn feeds the next rows of a batch, up to fedInTurn, and returns how many.
@@ -125,14 +127,7 @@ func (s *Service) feedTurn(ctx context.Context, id int64) (fed int, err error) {
 // feedPortion makes tasks of the next rows of a batch, in one transaction with the note that they became tasks: whatever is killed, each row becomes
 // one task at most.
 func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
-	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		held, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: id, Status: Running})
-		if postgres.IsNoRows(err) { // paused or cancelled meanwhile
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("lock batch: %w", err)
-		}
+	err = s.while(ctx, id, Running, func(ctx context.Context, held dbq.BatchHoldRow) error {
 		b := held.Batch
 		switch {
 		case !held.IsDue:
