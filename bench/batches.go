@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // batches measures a list of a million rows: its check, the wait of verification codes beside it, and how fast it is sent.
@@ -138,26 +135,11 @@ func upload(c *client, name, list string) (string, error) {
 		fmt.Fprintf(&form, "--%s\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", boundary, field[0], field[1])
 	}
 	fmt.Fprintf(&form, "--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=%q\r\n\r\n%s\r\n--%s--\r\n", boundary, name, list, boundary)
-	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(res)
-	req.SetRequestURI("http://" + c.address + "/api/v1/batches")
-	req.Header.SetMethod("POST")
-	req.Header.Set("Authorization", c.auth)
-	req.Header.SetContentType("multipart/form-data; boundary=" + boundary)
-	req.SetBodyString(form.String())
-	if err := c.http.Do(req, res); err != nil {
-		return "", fmt.Errorf("upload list: %w", err)
+	var made struct {
+		BatchID int64 `json:"batch_id"`
 	}
-	var answer struct {
-		Data struct {
-			BatchID int64 `json:"batch_id"`
-		}
-	}
-	if err := json.Unmarshal(res.Body(), &answer); err != nil || res.StatusCode() != fasthttp.StatusOK {
-		return "", fmt.Errorf("upload list: %d %s", res.StatusCode(), res.Body())
-	}
-	return fmt.Sprint("/api/v1/batches/", answer.Data.BatchID), nil
+	err := c.callWith("multipart/form-data; boundary="+boundary, "POST", "/api/v1/batches", form.String(), &made)
+	return fmt.Sprint("/api/v1/batches/", made.BatchID), err
 }
 
 type standing struct {

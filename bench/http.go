@@ -37,6 +37,10 @@ func (s *stack) client(most int) *client {
 
 // call sends body unless it is empty, and decodes the data of the answer into data unless it is nil.
 func (c *client) call(method, path, body string, data any) error {
+	return c.callWith("application/json", method, path, body, data)
+}
+
+func (c *client) callWith(contentType, method, path, body string, data any) error {
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(res)
@@ -44,7 +48,7 @@ func (c *client) call(method, path, body string, data any) error {
 	req.Header.SetMethod(method)
 	req.Header.Set("Authorization", c.auth)
 	if body != "" {
-		req.Header.SetContentType("application/json")
+		req.Header.SetContentType(contentType)
 		req.SetBodyString(body)
 	}
 	if err := c.http.Do(req, res); err != nil {
