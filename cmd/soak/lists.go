@@ -52,7 +52,7 @@ type list struct {
 // pausePeriod is a period in which no task of a batch may be leased for the first time, because its pause or cancellation was answered.
 type pausePeriod struct {
 	batchID      int64
-	since, until time.Time // until is zero: for ever
+	since, until time.Time // until is zero while the period has no end
 }
 
 // run makes batches until ctx ends. A batch is left as it is then; settle ends it.

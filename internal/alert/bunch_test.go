@@ -63,7 +63,7 @@ func TestManyAlertsAreToldInOneMessage(t *testing.T) {
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL AND tries = 1 AND failures = 0"); n != 101 {
 		t.Errorf("%d alerts count as told", n)
 	}
-	// The receiver is told of four alerts again; the others are acknowledged.
+	// Four alerts repeat, because the other alerts are acknowledged.
 	w.Exec("UPDATE alerts SET acknowledged_at = now(), acknowledged_by = 'x' WHERE kind = 'disk_low' OR subject NOT IN ('s1', 's2', 's3', 's4')")
 	w.after(3600)
 	w.evaluate()
