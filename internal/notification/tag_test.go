@@ -152,3 +152,78 @@ func TestTagsThatGetNoNotification(t *testing.T) {
 		t.Errorf("%q", remarks)
 	}
 }
+
+// settle lets a sender of a channel report every task as sent, but those to some users, which fail.
+func settle(b *apptest.Bundle, channel string, failed ...string) {
+	b.T.Helper()
+	for tasks := b.Claim(channel+"-app", 100); len(tasks) > 0; tasks = b.Claim(channel+"-app", 100) {
+		for _, task := range tasks {
+			status := 2
+			if slices.Contains(failed, apptest.Scan[string](b, "SELECT user_id FROM messages WHERE task_id = $1", task.TaskID)) {
+				status = 3
+			}
+			b.Report(task.TaskID, channel+"-app", status, nil)
+		}
+	}
+}
+
+// again sends the notification about business 7 again to those who were not reached.
+func again(b *apptest.Bundle) {
+	b.T.Helper()
+	b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{"biz_type": 3, "biz_ids": []int64{7}, "status": 0, "expected_statuses": []int{0, 1, 2, 5}})
+	runAll(b)
+}
+
+// A run that goes on does not wait for the tasks of its own first portion: it would begin again, and tell those who failed once more each minute.
+func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})
+	tagWith(b, "vip", 600)
+	toTag(b, "vip", nil)
+	runAll(b)
+	settle(b, "oa", "00003", "00599")
+	again(b)
+	for range 2 {
+		if got := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ' ORDER BY user_id) FROM (SELECT user_id FROM messages GROUP BY user_id HAVING count(*) = 2) m"); got != "00003 00599" {
+			t.Errorf("told twice: %s", got)
+		}
+		if n := b.Count("SELECT count(*) FROM messages"); n != 602 {
+			t.Errorf("%d tasks, want 602", n)
+		}
+		b.Exec("UPDATE notifications SET next_run_at = now() WHERE next_run_at IS NOT NULL") // a minute later
+		runAll(b)
+	}
+}
+
+// A run fills the placeholders of its contacts in each portion, also if nobody of the first one gets a message.
+func TestALaterPortionIsFilledPerContact(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "email-app", "channel": "email"})
+	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/email", map[string]any{"title": "t", "content": "${contact.name}: ${taskName}"})
+	tagWith(b, "vip", 600)
+	b.Exec("UPDATE contacts SET name = 'name of ' || user_id, email = user_id || '@example.com'")
+	toTag(b, "vip", map[string]any{"channels": []string{"email"}})
+	runAll(b)
+	settle(b, "email", "00550")
+	again(b)
+	if got := apptest.Scan[string](b, "SELECT string_agg(content || ' ' || (contact_values IS NOT NULL), ', ') FROM messages WHERE user_id = '00550'"); got != "name of 00550: x true, name of 00550: x true" {
+		t.Errorf("%s", got)
+	}
+}
+
+// Portions of different notifications take turns.
+func TestANotificationToATagLeavesTurnsToOthers(t *testing.T) {
+	b := apptest.New(t)
+	tagWith(b, "vip", 1)
+	id := toTag(b, "vip", map[string]any{"next_run_time": time.Now().Add(time.Hour)})
+	b.Exec("INSERT INTO contacts (company_id, user_id) SELECT 1, to_char(i, 'FM00000') FROM generate_series(2, 600) i")
+	b.Exec("INSERT INTO tag_contacts (tag_id, company_id, user_id) SELECT t.id, 1, c.user_id FROM tags t CROSS JOIN contacts c ON CONFLICT DO NOTHING")
+	b.Exec("UPDATE notifications SET next_run_at = now() - interval '1 hour' WHERE id = $1", id)
+	b.Exec("CREATE TABLE runs (notification_id bigint, at timestamptz)")
+	b.Exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO runs VALUES (NEW.id, NEW.next_run_at); RETURN NEW; END $$`)
+	b.Exec("CREATE TRIGGER note AFTER UPDATE OF run_after ON notifications FOR EACH ROW EXECUTE FUNCTION note()")
+	runAll(b)
+	if n := b.Count("SELECT count(*) FROM runs WHERE notification_id = $1 AND at > now() - interval '1 minute'", id); n != 1 {
+		t.Errorf("the first portion left the notification in front %d times", n)
+	}
+}
