@@ -2232,9 +2232,9 @@ COMMENT ON COLUMN public.disk_spaces.free_bytes IS 'what an ordinary user may st
 CREATE TABLE public.erasures (
     id bigint NOT NULL,
     company_id bigint NOT NULL,
-    asked_by text NOT NULL,
     user_ids text[] NOT NULL,
     recipients text[] NOT NULL,
+    asked_recipients text[] NOT NULL,
     status text DEFAULT 'running'::text NOT NULL,
     held bigint DEFAULT 0 NOT NULL,
     counts jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -2243,19 +2243,17 @@ CREATE TABLE public.erasures (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     next_at timestamp with time zone DEFAULT now() NOT NULL,
     finished_at timestamp with time zone,
-    asked_recipients text[] DEFAULT '{}'::text[] NOT NULL,
-    CONSTRAINT erasures_asked_by_known CHECK ((asked_by = ANY (ARRAY['user_id'::text, 'address'::text]))),
-    CONSTRAINT erasures_finished_knows_nobody CHECK ((((status = 'finished'::text) = (finished_at IS NOT NULL)) AND ((status = 'running'::text) OR ((user_ids || recipients) = '{}'::text[])))),
+    CONSTRAINT erasures_finished_knows_nobody CHECK ((((status = 'finished'::text) = (finished_at IS NOT NULL)) AND ((status = 'running'::text) OR (((user_ids || recipients) || asked_recipients) = '{}'::text[])))),
     CONSTRAINT erasures_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text])))
 );
 
 COMMENT ON TABLE public.erasures IS 'A request to erase a person from what a company has stored. Written by internal/erasure, which forgets whom it was about when it is done.';
 
-COMMENT ON COLUMN public.erasures.asked_by IS 'user_id: the messages of this user, and those that were submitted to the addresses of its contact; address: also all messages to asked_recipients';
-
 COMMENT ON COLUMN public.erasures.user_ids IS 'contacts.user_id of the person; empty: finished, or not known';
 
-COMMENT ON COLUMN public.erasures.recipients IS 'phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known';
+COMMENT ON COLUMN public.erasures.recipients IS 'phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known. A message to one of them counts unless it was made for another user';
+
+COMMENT ON COLUMN public.erasures.asked_recipients IS 'those of recipients that the request named: every contact with one of them, and every message to it, is of the person; empty: finished, or a user was named';
 
 COMMENT ON COLUMN public.erasures.held IS 'tasks that senders held, and lists that were being read, when they were looked at last';
 
@@ -2264,8 +2262,6 @@ COMMENT ON COLUMN public.erasures.counts IS 'how many rows were erased, by their
 COMMENT ON COLUMN public.erasures.exports IS 'folders of exports of history that have erased tasks';
 
 COMMENT ON COLUMN public.erasures.next_at IS 'when it goes on';
-
-COMMENT ON COLUMN public.erasures.asked_recipients IS 'the addresses that the request named: all contacts with one of them are erased; {} when it has ended';
 
 ALTER TABLE public.erasures ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.erasures_id_seq
@@ -2508,7 +2504,7 @@ COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once messag
 
 COMMENT ON COLUMN public.renderings.html IS 'the content as HTML; empty: none';
 
-COMMENT ON COLUMN public.renderings.is_template IS 'each recipient fills its placeholders, with messages.contact_values';
+COMMENT ON COLUMN public.renderings.is_template IS 'each recipient fills its placeholders, with messages.contact_values: a run that goes on knows it from here, because none of its messages may be left to show it';
 
 CREATE VIEW public.notification_standings AS
  SELECT n.id AS notification_id,

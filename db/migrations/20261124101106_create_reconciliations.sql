@@ -95,7 +95,7 @@ CREATE TABLE reconciliation_rows (
 COMMENT ON TABLE reconciliation_rows IS 'A message of a provider''s file that is being compared. Written by internal/reconcile, which deletes it when the file is compared.';
 COMMENT ON COLUMN reconciliation_rows.row_no IS 'the first row that has the number, as a spreadsheet program shows it';
 COMMENT ON COLUMN reconciliation_rows.copies IS 'how many rows have the number';
-COMMENT ON COLUMN reconciliation_rows.status IS 'as in the last of these rows; null: not compared';
+COMMENT ON COLUMN reconciliation_rows.status IS 'as in all of these rows; null: not compared, or they differ';
 COMMENT ON COLUMN reconciliation_rows.segments IS 'sum of these rows; null: not compared';
 
 CREATE TABLE reconciliation_differences (

@@ -3,8 +3,8 @@
 
 -- ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
 -- name: ErasureCreate :one
-INSERT INTO erasures (company_id, asked_by, user_ids, recipients, asked_recipients, created_by)
-SELECT @company_id, @asked_by, @user_ids::text[], @recipients::text[], @asked_recipients::text[], @created_by
+INSERT INTO erasures (company_id, user_ids, recipients, asked_recipients, created_by)
+SELECT @company_id, @user_ids::text[], @recipients::text[], @asked_recipients::text[], @created_by
 WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = @company_id AND e.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 

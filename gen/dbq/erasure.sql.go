@@ -427,15 +427,14 @@ func (q *Queries) ErasureCount(ctx context.Context, arg ErasureCountParams) erro
 
 const erasureCreate = `-- name: ErasureCreate :one
 
-INSERT INTO erasures (company_id, asked_by, user_ids, recipients, asked_recipients, created_by)
-SELECT $1, $2, $3::text[], $4::text[], $5::text[], $6
-WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = $1 AND e.status = 'running') < $7::bigint
+INSERT INTO erasures (company_id, user_ids, recipients, asked_recipients, created_by)
+SELECT $1, $2::text[], $3::text[], $4::text[], $5
+WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = $1 AND e.status = 'running') < $6::bigint
 RETURNING id
 `
 
 type ErasureCreateParams struct {
 	CompanyID       int64
-	AskedBy         string
 	UserIds         []string
 	Recipients      []string
 	AskedRecipients []string
@@ -449,7 +448,6 @@ type ErasureCreateParams struct {
 func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureCreate,
 		arg.CompanyID,
-		arg.AskedBy,
 		arg.UserIds,
 		arg.Recipients,
 		arg.AskedRecipients,
@@ -589,7 +587,7 @@ func (q *Queries) ErasureKeys(ctx context.Context, taskIds []string) (int64, err
 }
 
 const erasureList = `-- name: ErasureList :many
-SELECT id, company_id, asked_by, user_ids, recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at, asked_recipients FROM erasures e
+SELECT id, company_id, user_ids, recipients, asked_recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at FROM erasures e
 WHERE e.company_id = $1 AND e.id < $2 AND ($3::bigint IS NULL OR e.id = $3::bigint)
 ORDER BY e.id DESC
 LIMIT $4::integer
@@ -620,9 +618,9 @@ func (q *Queries) ErasureList(ctx context.Context, arg ErasureListParams) ([]Era
 		if err := rows.Scan(
 			&i.ID,
 			&i.CompanyID,
-			&i.AskedBy,
 			&i.UserIds,
 			&i.Recipients,
+			&i.AskedRecipients,
 			&i.Status,
 			&i.Held,
 			&i.Counts,
@@ -631,7 +629,6 @@ func (q *Queries) ErasureList(ctx context.Context, arg ErasureListParams) ([]Era
 			&i.CreatedAt,
 			&i.NextAt,
 			&i.FinishedAt,
-			&i.AskedRecipients,
 		); err != nil {
 			return nil, err
 		}
@@ -1071,7 +1068,7 @@ func (q *Queries) ErasureWait(ctx context.Context, arg ErasureWaitParams) error 
 }
 
 const erasuresDue = `-- name: ErasuresDue :many
-SELECT id, company_id, asked_by, user_ids, recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at, asked_recipients FROM erasures e
+SELECT id, company_id, user_ids, recipients, asked_recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at FROM erasures e
 WHERE e.status = 'running' AND e.next_at <= now()
 ORDER BY e.next_at, e.id
 LIMIT $1::integer
@@ -1090,9 +1087,9 @@ func (q *Queries) ErasuresDue(ctx context.Context, pageLimit int32) ([]Erasure, 
 		if err := rows.Scan(
 			&i.ID,
 			&i.CompanyID,
-			&i.AskedBy,
 			&i.UserIds,
 			&i.Recipients,
+			&i.AskedRecipients,
 			&i.Status,
 			&i.Held,
 			&i.Counts,
@@ -1101,7 +1098,6 @@ func (q *Queries) ErasuresDue(ctx context.Context, pageLimit int32) ([]Erasure, 
 			&i.CreatedAt,
 			&i.NextAt,
 			&i.FinishedAt,
-			&i.AskedRecipients,
 		); err != nil {
 			return nil, err
 		}

@@ -272,13 +272,13 @@ type DefaultContent struct {
 type Erasure struct {
 	ID        int64
 	CompanyID int64
-	// user_id: the messages of this user, and those that were submitted to the addresses of its contact; address: also all messages to asked_recipients
-	AskedBy string
 	// contacts.user_id of the person; empty: finished, or not known
 	UserIds []string
-	// phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known
+	// phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known. A message to one of them counts unless it was made for another user
 	Recipients []string
-	Status     string
+	// those of recipients that the request named: every contact with one of them, and every message to it, is of the person; empty: finished, or a user was named
+	AskedRecipients []string
+	Status          string
 	// tasks that senders held, and lists that were being read, when they were looked at last
 	Held int64
 	// how many rows were erased, by their kind
@@ -290,8 +290,6 @@ type Erasure struct {
 	// when it goes on
 	NextAt     time.Time
 	FinishedAt *time.Time
-	// the addresses that the request named: all contacts with one of them are erased; {} when it has ended
-	AskedRecipients []string
 }
 
 // Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/alert, internal/push, internal/queue and internal/setting in the transaction of the change.

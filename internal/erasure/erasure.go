@@ -42,12 +42,6 @@ func New(db *postgres.DB, tasks *queue.Service, settings *setting.Service) *Serv
 	return &Service{db: db, q: dbq.New(db), tasks: tasks, settings: settings}
 }
 
-// How a person was asked for.
-const (
-	byUserID  = "user_id"
-	byAddress = "address"
-)
-
 // Request asks to erase a person: a user, or everybody with an address. Nil fields are not known.
 type Request struct {
 	CompanyID            int64
@@ -89,7 +83,7 @@ var errNone = fault.New(fault.NotFound, fault.ErasureNotFound)
 
 // Start stores a request to erase a person, which Run carries out. Faults: request.invalid, limit.reached.
 func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
-	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, AskedBy: byUserID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: runningMost}
+	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: runningMost}
 	if r.UserID != nil {
 		p.UserIds = append(p.UserIds, *r.UserID)
 	}
@@ -98,10 +92,10 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 		if err != nil {
 			return dbq.Erasure{}, err
 		}
-		p.AskedBy, p.AskedRecipients = byAddress, append(p.AskedRecipients, number)
+		p.AskedRecipients = append(p.AskedRecipients, number)
 	}
 	if r.Email != nil {
-		p.AskedBy, p.AskedRecipients = byAddress, append(p.AskedRecipients, *r.Email)
+		p.AskedRecipients = append(p.AskedRecipients, *r.Email)
 	}
 	if len(p.UserIds)+len(p.AskedRecipients) == 0 {
 		return dbq.Erasure{}, fault.InvalidField("user_id", fault.Required, nil)

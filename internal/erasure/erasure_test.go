@@ -294,7 +294,7 @@ func TestAnErasureGoesOn(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	b.Expect(409, "task.erased", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
-	b.Exec("INSERT INTO erasures (company_id, asked_by, user_ids, recipients, created_by) SELECT 1, 'user_id', '{u}', '{}', 'admin' FROM generate_series(1, 100)")
+	b.Exec("INSERT INTO erasures (company_id, user_ids, recipients, asked_recipients, created_by) SELECT 1, '{u}', '{}', '{}', 'admin' FROM generate_series(1, 100)")
 	b.Expect(409, "limit.reached", "POST", path, map[string]any{"phone": number})
 	b.Exec("DELETE FROM erasures WHERE status = 'running'")
 	if n, err := b.App.Erasures.Forget(t.Context()); err != nil || n != 0 {

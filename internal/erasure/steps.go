@@ -22,7 +22,7 @@ func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 		if _, err := s.q.ContactsHold(ctx, p.CompanyID); err != nil {
 			return c, fmt.Errorf("lock contacts: %w", err)
 		}
-		if p.AskedBy == byAddress {
+		if len(p.AskedRecipients) > 0 {
 			added, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
 				CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, Most: contactsMost,
 			})
