@@ -20,12 +20,12 @@ func toTag(b *apptest.Bundle, tag string, more map[string]any, headers ...string
 	return apptest.Decode[api.NotificationsMade](b.T, b.Expect(200, "", "POST", "/api/v1/notifications", body, headers...)).Items[0].NotificationID
 }
 
-// tagWith makes a tag of n contacts.
-func tagWith(b *apptest.Bundle, tag string, n int) {
+// makeVIPs makes a tag, vip, of n contacts.
+func makeVIPs(b *apptest.Bundle, n int) {
 	b.T.Helper()
-	b.Expect(200, "", "PUT", "/api/v1/tags/"+tag, nil)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
 	b.Exec("INSERT INTO contacts (company_id, user_id) SELECT 1, to_char(i, 'FM00000') FROM generate_series(1, $1::integer) i ON CONFLICT DO NOTHING", n)
-	b.Exec("INSERT INTO tag_contacts (tag_id, company_id, user_id) SELECT t.id, 1, c.user_id FROM tags t CROSS JOIN contacts c WHERE t.tag = $1 AND c.user_id <= to_char($2::integer, 'FM00000')", tag, n)
+	b.Exec("INSERT INTO tag_contacts (tag_id, company_id, user_id) SELECT t.id, 1, c.user_id FROM tags t CROSS JOIN contacts c WHERE t.tag = 'vip' AND c.user_id <= to_char($1::integer, 'FM00000')", n)
 }
 
 func runAll(b *apptest.Bundle) {
@@ -47,7 +47,7 @@ func told(b *apptest.Bundle) int {
 // S4.10: a notification goes to all contacts of a tag, in portions, and to each once, also if a run is broken off.
 func TestANotificationGoesToTheContactsOfATag(t *testing.T) {
 	b := apptest.New(t)
-	tagWith(b, "vip", 1200)
+	makeVIPs(b, 1200)
 	id := toTag(b, "vip", nil)
 	if n := told(b); n != 500 {
 		t.Errorf("the request told %d, want the first portion", n)
@@ -81,7 +81,7 @@ func TestANotificationGoesToTheContactsOfATag(t *testing.T) {
 // S4.10: who is in a tag is read when the notification is sent.
 func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	b := apptest.New(t)
-	tagWith(b, "vip", 2)
+	makeVIPs(b, 2)
 	toTag(b, "vip", map[string]any{"next_run_time": time.Now().Add(time.Hour)})
 	runAll(b)
 	if n := told(b); n != 0 {
@@ -178,7 +178,7 @@ func again(b *apptest.Bundle) {
 func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})
-	tagWith(b, "vip", 600)
+	makeVIPs(b, 600)
 	toTag(b, "vip", nil)
 	runAll(b)
 	settle(b, "oa", "00003", "00599")
@@ -200,7 +200,7 @@ func TestALaterPortionIsFilledPerContact(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "email-app", "channel": "email"})
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/email", map[string]any{"title": "t", "content": "${contact.name}: ${taskName}"})
-	tagWith(b, "vip", 600)
+	makeVIPs(b, 600)
 	b.Exec("UPDATE contacts SET name = 'name of ' || user_id, email = user_id || '@example.com'")
 	toTag(b, "vip", map[string]any{"channels": []string{"email"}})
 	runAll(b)
@@ -214,7 +214,7 @@ func TestALaterPortionIsFilledPerContact(t *testing.T) {
 // Portions of different notifications take turns.
 func TestANotificationToATagLeavesTurnsToOthers(t *testing.T) {
 	b := apptest.New(t)
-	tagWith(b, "vip", 1)
+	makeVIPs(b, 1)
 	id := toTag(b, "vip", map[string]any{"next_run_time": time.Now().Add(time.Hour)})
 	b.Exec("INSERT INTO contacts (company_id, user_id) SELECT 1, to_char(i, 'FM00000') FROM generate_series(2, 600) i")
 	b.Exec("INSERT INTO tag_contacts (tag_id, company_id, user_id) SELECT t.id, 1, c.user_id FROM tags t CROSS JOIN contacts c ON CONFLICT DO NOTHING")
