@@ -171,20 +171,21 @@ SET error_message = CASE WHEN r.error_message IS NOT NULL THEN @erased::text END
     END
 WHERE r.task_id = ANY (@task_ids::text[]);
 
--- ErasureReceipts deletes the receipts of tasks that name a person, by the address or the last eight digits, and returns them.
+-- ErasureReceipts returns the receipts of the attempts at tasks that have a recipient, and locks them. A provider may use one number for messages to many.
 -- name: ErasureReceipts :many
-WITH gone AS (
-    DELETE FROM receipts r
-    USING deliveries d
-    WHERE d.task_id = ANY (@task_ids::text[]) AND r.sender_no = d.sender_no AND r.provider_no = d.provider_no
-        AND (r.recipient = ANY (@recipients::text[]) OR right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY (@digits::text[]))
-    RETURNING r.callback_id, r.recipient
+SELECT r.id, r.callback_id, r.recipient FROM receipts r
+WHERE r.recipient <> '' AND EXISTS (
+    SELECT FROM deliveries d WHERE d.task_id = ANY (@task_ids::text[]) AND d.sender_no = r.sender_no AND d.provider_no = r.provider_no
 )
-SELECT g.callback_id, g.recipient FROM gone g ORDER BY g.callback_id, g.recipient;
+ORDER BY r.id
+FOR UPDATE;
 
--- ErasureCallbacks puts asterisks in the places of a text in callbacks.
+-- name: ErasureReceiptsDelete :execrows
+DELETE FROM receipts r WHERE r.id = ANY (@ids::bigint[]);
+
+-- ErasureCallbacks puts asterisks in the places of callbacks that a regular expression finds.
 -- name: ErasureCallbacks :execrows
-UPDATE callbacks c SET body = replace(c.body, @part::text, '********') WHERE c.id = ANY (@ids::bigint[]) AND strpos(c.body, @part::text) > 0;
+UPDATE callbacks c SET body = regexp_replace(c.body, @pattern::text, '********', 'g') WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text;
 
 -- ErasureDeliveries takes the recipient and the answers out of attempts at providers.
 -- name: ErasureDeliveries :execrows

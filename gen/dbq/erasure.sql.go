@@ -305,17 +305,17 @@ func (q *Queries) ErasureBatches(ctx context.Context, arg ErasureBatchesParams) 
 }
 
 const erasureCallbacks = `-- name: ErasureCallbacks :execrows
-UPDATE callbacks c SET body = replace(c.body, $1::text, '********') WHERE c.id = ANY ($2::bigint[]) AND strpos(c.body, $1::text) > 0
+UPDATE callbacks c SET body = regexp_replace(c.body, $1::text, '********', 'g') WHERE c.id = ANY ($2::bigint[]) AND c.body ~ $1::text
 `
 
 type ErasureCallbacksParams struct {
-	Part string
-	Ids  []int64
+	Pattern string
+	Ids     []int64
 }
 
-// ErasureCallbacks puts asterisks in the places of a text in callbacks.
+// ErasureCallbacks puts asterisks in the places of callbacks that a regular expression finds.
 func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksParams) (int64, error) {
-	result, err := q.db.Exec(ctx, erasureCallbacks, arg.Part, arg.Ids)
+	result, err := q.db.Exec(ctx, erasureCallbacks, arg.Pattern, arg.Ids)
 	if err != nil {
 		return 0, err
 	}
@@ -737,30 +737,23 @@ func (q *Queries) ErasureOpen(ctx context.Context, taskIds []string) ([]string, 
 }
 
 const erasureReceipts = `-- name: ErasureReceipts :many
-WITH gone AS (
-    DELETE FROM receipts r
-    USING deliveries d
-    WHERE d.task_id = ANY ($1::text[]) AND r.sender_no = d.sender_no AND r.provider_no = d.provider_no
-        AND (r.recipient = ANY ($2::text[]) OR right(regexp_replace(r.recipient, '[^0-9]', '', 'g'), 8) = ANY ($3::text[]))
-    RETURNING r.callback_id, r.recipient
+SELECT r.id, r.callback_id, r.recipient FROM receipts r
+WHERE r.recipient <> '' AND EXISTS (
+    SELECT FROM deliveries d WHERE d.task_id = ANY ($1::text[]) AND d.sender_no = r.sender_no AND d.provider_no = r.provider_no
 )
-SELECT g.callback_id, g.recipient FROM gone g ORDER BY g.callback_id, g.recipient
+ORDER BY r.id
+FOR UPDATE
 `
 
-type ErasureReceiptsParams struct {
-	TaskIds    []string
-	Recipients []string
-	Digits     []string
-}
-
 type ErasureReceiptsRow struct {
+	ID         int64
 	CallbackID int64
 	Recipient  string
 }
 
-// ErasureReceipts deletes the receipts of tasks that name a person, by the address or the last eight digits, and returns them.
-func (q *Queries) ErasureReceipts(ctx context.Context, arg ErasureReceiptsParams) ([]ErasureReceiptsRow, error) {
-	rows, err := q.db.Query(ctx, erasureReceipts, arg.TaskIds, arg.Recipients, arg.Digits)
+// ErasureReceipts returns the receipts of the attempts at tasks that have a recipient, and locks them. A provider may use one number for messages to many.
+func (q *Queries) ErasureReceipts(ctx context.Context, taskIds []string) ([]ErasureReceiptsRow, error) {
+	rows, err := q.db.Query(ctx, erasureReceipts, taskIds)
 	if err != nil {
 		return nil, err
 	}
@@ -768,7 +761,7 @@ func (q *Queries) ErasureReceipts(ctx context.Context, arg ErasureReceiptsParams
 	var items []ErasureReceiptsRow
 	for rows.Next() {
 		var i ErasureReceiptsRow
-		if err := rows.Scan(&i.CallbackID, &i.Recipient); err != nil {
+		if err := rows.Scan(&i.ID, &i.CallbackID, &i.Recipient); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -777,6 +770,18 @@ func (q *Queries) ErasureReceipts(ctx context.Context, arg ErasureReceiptsParams
 		return nil, err
 	}
 	return items, nil
+}
+
+const erasureReceiptsDelete = `-- name: ErasureReceiptsDelete :execrows
+DELETE FROM receipts r WHERE r.id = ANY ($1::bigint[])
+`
+
+func (q *Queries) ErasureReceiptsDelete(ctx context.Context, ids []int64) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureReceiptsDelete, ids)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const erasureRenderings = `-- name: ErasureRenderings :execrows

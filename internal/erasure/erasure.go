@@ -95,7 +95,7 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 		p.AskedRecipients = append(p.AskedRecipients, number)
 	}
 	if r.Email != nil {
-		p.AskedRecipients = append(p.AskedRecipients, *r.Email)
+		p.AskedRecipients = append(p.AskedRecipients, distinct([]string{*r.Email, strings.ToLower(*r.Email)})...)
 	}
 	if len(p.UserIds)+len(p.AskedRecipients) == 0 {
 		return dbq.Erasure{}, fault.InvalidField("user_id", fault.Required, nil)

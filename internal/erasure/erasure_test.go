@@ -313,16 +313,71 @@ func TestAnErasureByPhoneLeavesThoseWhoShareAnotherAddress(t *testing.T) {
 		map[string]any{"user_id": "a", "phone": "13800138000", "email": "info@example.com"},
 		map[string]any{"user_id": "b", "phone": "13900139000", "email": "info@example.com"},
 	)
-	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", `{"phone":"13800138000"}`)
-	for range 3 {
-		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		b.Exec("UPDATE erasures SET next_at = now() WHERE status = 'running'")
-	}
+	b.Expect(200, "", "POST", path, `{"phone":"13800138000"}`)
+	runAll(b)
 	b.Expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/a", nil)
 	b.Expect(200, "", "GET", "/api/v1/admin/contacts/b", nil)
 	if n := b.Count("SELECT count(*) FROM erasures WHERE status = 'finished'"); n != 1 {
 		t.Error("the erasure has not ended")
+	}
+}
+
+// S4.10: a provider may use one number for messages to several people, and a callback may have any text. What is not of the person stays.
+func TestAnErasureLeavesTheReceiptsOfOthers(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app"})
+	id := b.Submit("hello") // to apptest.Phone
+	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
+	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) VALUES ($1, 1, 'app', '+8613800138000', 'p')", id)
+	const body = `[{"id":"913800138000","to":"13800138000"},{"id":"p","to":"%2B8613800138000"},{"to":"008613800138000"},{"to":"13900138000"},{"to":"138001380001"}]`
+	b.Exec(`WITH c AS (
+		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('app', '1.1.1.1', $1) RETURNING id
+	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state)
+	SELECT c.id, 'app', 'p', r.recipient, 1 FROM c CROSS JOIN unnest(ARRAY['138-0013-8000', '13900138000', '']) AS r (recipient)`, body)
+	b.Expect(200, "", "POST", path, `{"phone":"13800138000"}`)
+	runAll(b)
+	if got := apptest.Scan[string](b, "SELECT string_agg(recipient, ',' ORDER BY id) FROM receipts"); got != "13900138000," {
+		t.Errorf("receipts of %s are left", got)
+	}
+	const want = `[{"id":"913800138000","to":"********"},{"id":"p","to":"********"},{"to":"********"},{"to":"13900138000"},{"to":"138001380001"}]`
+	if got := apptest.Scan[string](b, "SELECT body FROM callbacks"); got != want {
+		t.Errorf("the callback is %s", got)
+	}
+}
+
+// S4.10: an address of e-mail is the same in any case, and is not a part of a longer one.
+func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "mail-app", "channel": "email"})
+	b.PutContacts(map[string]any{"user_id": "a", "email": "bob@example.com"})
+	b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 3, "biz_id": 1, "channels": []string{"email"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"a"},
+	})
+	id := b.Claim("mail-app", 1)[0].TaskID
+	b.Report(id, "mail-app", 2, nil)
+	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) VALUES ($1, 1, 'mail-app', 'bob@example.com', 'p')", id)
+	b.Exec(`WITH c AS (
+		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('mail-app', '1.1.1.1', 'to=bob%40example.com, jim.bob@example.com, bob@example.com.cn') RETURNING id
+	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state) SELECT c.id, 'mail-app', 'p', 'bob@example.com', 1 FROM c`)
+	b.PutContacts(map[string]any{"user_id": "a", "email": "other@example.com"})
+	b.Exec("UPDATE messages SET user_id = NULL") // so that only the address is left
+	b.Expect(200, "", "POST", path, `{"email":"Bob@Example.com"}`)
+	runAll(b)
+	if n := b.Count("SELECT count(*) FROM messages WHERE recipient = ''"); n != 1 {
+		t.Errorf("%d tasks are erased", n)
+	}
+	if got := apptest.Scan[string](b, "SELECT body FROM callbacks"); got != "to=********, jim.bob@example.com, bob@example.com.cn" {
+		t.Errorf("the callback is %s", got)
+	}
+}
+
+// runAll goes through the steps of the erasures until they have ended.
+func runAll(b *apptest.Bundle) {
+	b.T.Helper()
+	for range 3 {
+		b.Exec("UPDATE erasures SET next_at = now() WHERE status = 'running'")
+		if _, err := b.App.Erasures.Run(b.T.Context()); err != nil {
+			b.T.Fatal(err)
+		}
 	}
 }

@@ -5,11 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lksms/gen/dbq"
 	"lksms/internal/phone"
+	"lksms/internal/postgres"
 	"lksms/internal/result"
 )
 
@@ -170,12 +174,7 @@ func (s *Service) erasePortion(ctx context.Context, p *person, rows []dbq.Erasur
 
 // eraseEnded erases tasks that have ended, in the transaction of ctx. A task that was requeued meanwhile keeps its recipient, so that it is found again.
 func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, renderings []int64) (c Counts, err error) {
-	receipts, err := s.q.ErasureReceipts(ctx, dbq.ErasureReceiptsParams{TaskIds: ids, Recipients: p.Recipients, Digits: p.digits})
-	if err != nil {
-		return c, fmt.Errorf("delete receipts: %w", err)
-	}
-	c.Receipts = int64(len(receipts))
-	if c.Callbacks, err = s.eraseCallbacks(ctx, p, receipts); err != nil {
+	if c.Receipts, c.Callbacks, err = s.eraseReceipts(ctx, p, ids); err != nil {
 		return c, err
 	}
 	repeats, err := s.q.ErasureRepeats(ctx, ids)
@@ -212,29 +211,55 @@ func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, rende
 	return c, nil
 }
 
-// eraseCallbacks hides the numbers of receipts in the callbacks that brought them. A callback may have receipts of other people.
-func (s *Service) eraseCallbacks(ctx context.Context, p *person, receipts []dbq.ErasureReceiptsRow) (n int64, err error) {
-	var ids []int64
-	var parts []string
-	for _, r := range receipts {
-		ids, parts = append(ids, r.CallbackID), append(parts, r.Recipient)
+// eraseReceipts deletes the receipts of tasks that name the person, and hides the person in the callbacks that brought them. A callback may have
+// receipts of other people.
+func (s *Service) eraseReceipts(ctx context.Context, p *person, taskIDs []string) (receipts, callbacks int64, err error) {
+	rows, err := s.q.ErasureReceipts(ctx, taskIDs)
+	if err != nil {
+		return 0, 0, fmt.Errorf("find receipts: %w", err)
 	}
+	var ids, callbackIDs []int64
+	var spellings []string
 	for _, address := range p.Recipients {
-		parts = append(parts, address, phone.AtHome(address))
+		spellings = append(spellings, address, strings.TrimPrefix(address, "+"), phone.AtHome(address))
 	}
-	// The longest first: a number without the prefix of its country is a part of the number with it.
-	slices.SortFunc(parts, func(a, b string) int { return len(b) - len(a) })
-	for _, part := range parts {
-		if part == "" {
+	for _, r := range rows {
+		if p.isOf(r.Recipient) {
+			ids, callbackIDs, spellings = append(ids, r.ID), append(callbackIDs, r.CallbackID), append(spellings, r.Recipient)
+		}
+	}
+	if len(ids) == 0 {
+		return 0, 0, nil
+	}
+	if receipts, err = s.q.ErasureReceiptsDelete(ctx, ids); err != nil {
+		return 0, 0, fmt.Errorf("delete receipts: %w", err)
+	}
+	callbacks, err = s.q.ErasureCallbacks(ctx, dbq.ErasureCallbacksParams{Ids: callbackIDs, Pattern: patternOf(spellings)})
+	return receipts, callbacks, postgres.Wrap("erase callbacks", err, nil)
+}
+
+// patternOf returns a regular expression of PostgreSQL for addresses in callbacks, which may be URL-encoded, but not for a part of a longer address.
+func patternOf(addresses []string) string {
+	var numbers, mails []string
+	for _, address := range addresses {
+		if address == "" {
 			continue
 		}
-		changed, err := s.q.ErasureCallbacks(ctx, dbq.ErasureCallbacksParams{Ids: ids, Part: part})
-		if err != nil {
-			return n, fmt.Errorf("erase callbacks: %w", err)
+		both := regexp.QuoteMeta(address) + "|" + regexp.QuoteMeta(url.QueryEscape(address))
+		if strings.Contains(address, "@") {
+			mails = append(mails, both)
+		} else {
+			numbers = append(numbers, both)
 		}
-		n = max(n, changed)
 	}
-	return n, nil
+	var forms []string
+	if len(numbers) > 0 {
+		forms = append(forms, `(?<![0-9])(?:00)?(?:`+strings.Join(numbers, "|")+`)(?![0-9])`)
+	}
+	if len(mails) > 0 {
+		forms = append(forms, `(?<![0-9A-Za-z._+-])(?:`+strings.Join(mails, "|")+`)(?![0-9A-Za-z-]|\.[0-9A-Za-z])`)
+	}
+	return strings.Join(forms, "|")
 }
 
 // eraseAnswers takes the person out of the answers that are stored for requests which are repeated.
