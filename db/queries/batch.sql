@@ -26,12 +26,18 @@ LIMIT @page_limit::integer;
 -- name: BatchTotals :many
 SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER BY t.batch_id, t.sender_no;
 
--- BatchCountries returns the segments of the valid rows that have not become tasks, by country. It reads the rows that are left.
+-- BatchCountries returns the segments that no sender has taken, by country: of the valid rows that have not become tasks, and of the PENDING tasks. It
+-- reads the rows that are left.
 -- name: BatchCountries :many
-SELECT coalesce(r.country_no, '')::text AS country_no, count(*) AS rows, sum(r.segments)::bigint AS segments
-FROM batches b
-JOIN batch_rows r ON r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
-WHERE b.id = @id
+SELECT coalesce(l.country_no, '')::text AS country_no, count(*) AS rows, sum(l.segments)::bigint AS segments
+FROM (
+    SELECT r.country_no, r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
+    WHERE b.id = @id
+    UNION ALL
+    SELECT q.country_no, q.segments FROM queue q WHERE q.batch_id = @id AND q.lease_until IS NULL -- by queue_batch_idx
+) l
 GROUP BY 1
 ORDER BY 1;
 

@@ -81,3 +81,22 @@ func TestABatchWhoseSenderServesItNoLongerHasNoEnd(t *testing.T) {
 
 // long takes two segments.
 const long = "各位用户，为了给您带来更好的服务，我们的门店将于本周六上午九点在人民广场隆重开业，届时全场商品八折优惠，前一百名进店的顾客还可以领取精美礼品一份，欢迎您携家人和朋友光临，地址见官网"
+
+// Rows that became tasks are left until a sender takes them.
+func TestTheEndOfABatchCountsTasksThatWait(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app", "interval_ms": 10_000})
+	b.AddSender(map[string]any{"sender_no": "other"})
+	at := checked(b, numbers(13), "content", "hello", "sender_no", "app", "auto_confirm", "true")
+	feed(b)
+	for _, left := range []int64{13, 12} {
+		e := get(b, at).Estimate
+		if e == nil || e.EarliestEnd == nil || len(e.Costs) != 1 || e.Costs[0].Segments != left {
+			t.Fatalf("%+v, want %d segments", e, left)
+		}
+		if takes, want := time.Until(*e.EarliestEnd), time.Duration(left-1)*10*time.Second; takes > want+time.Second || takes < want-5*time.Second {
+			t.Errorf("ends in %s, want %s", takes, want)
+		}
+		b.Claim("app", 1)
+	}
+}
