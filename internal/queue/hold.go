@@ -8,13 +8,13 @@ import (
 )
 
 // HoldBatch lets the PENDING tasks of a paused batch wait until ReleaseBatch, in portions of their own transactions, and returns how many it held. It
-// holds none of a batch that is not paused, or not any more. No sender gets a held task; it still expires, and can be cancelled. A task that a sender holds stays with it: if it is to be retried, it waits
-// like any other until HoldBatch is called again.
+// holds none of a batch that is not paused, or not any more. No sender gets a held task; it still expires, and can be cancelled. A task that a sender
+// holds stays with it: if it is to be retried, it waits like any other until HoldBatch is called again.
 func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err error) {
-	err = s.inPortions(ctx, "hold tasks of batch", func(q *dispatchq.Queries, after string) (seen int64, last string, err error) {
+	err = s.inPortions(ctx, "hold tasks of batch", func(q *dispatchq.Queries, after string) (n int, last string, err error) {
 		row, err := q.TaskHold(ctx, dispatchq.TaskHoldParams{BatchID: batchID, AfterID: after, Portion: sweepBatch})
 		held += int(row.Held)
-		return row.Seen, row.LastID, err
+		return int(row.Held), row.LastID, err
 	})
 	return held, err
 }
@@ -22,13 +22,13 @@ func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err e
 // ReleaseBatch makes the held tasks of a running batch due now, in portions of their own transactions, and returns how many.
 func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int, err error) {
 	news := map[int64]int{}
-	err = s.inPortions(ctx, "release tasks of batch", func(q *dispatchq.Queries, after string) (seen int64, last string, err error) {
+	err = s.inPortions(ctx, "release tasks of batch", func(q *dispatchq.Queries, after string) (n int, last string, err error) {
 		row, err := q.TaskUnhold(ctx, dispatchq.TaskUnholdParams{BatchID: batchID, AfterID: after, Portion: sweepBatch})
 		for _, pool := range row.PoolIds {
 			news[pool]++
 			released++
 		}
-		return row.Seen, row.LastID, err
+		return len(row.PoolIds), row.LastID, err
 	})
 	for pool, n := range news {
 		s.line.Wake(pool, n)
@@ -58,11 +58,11 @@ func (s *Service) CancelBatch(ctx context.Context, batchID int64, by string) (ca
 	}
 }
 
-// inPortions runs a statement on the tasks after the last one that it saw, until a portion is not full.
-func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispatchq.Queries, after string) (seen int64, last string, err error)) error {
-	for after, seen := "", int64(sweepBatch); seen == sweepBatch; {
+// inPortions runs a statement on the tasks after the last one that it changed, until a portion is not full.
+func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispatchq.Queries, after string) (n int, last string, err error)) error {
+	for after, n := "", sweepBatch; n == sweepBatch; {
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-			seen, after, err = run(q, after)
+			n, after, err = run(q, after)
 			return err
 		})
 		if err != nil {

@@ -473,3 +473,16 @@ func TestTheLogAndTheFactsNameBatchCountryAndTest(t *testing.T) {
 		t.Errorf("folded %d of %d, %v", n, taken, err)
 	}
 }
+
+// A sweep holds the tasks of paused batches each second: it must not write to those that are held.
+func TestHoldingAgainWritesNothing(t *testing.T) {
+	b := apptest.New(t)
+	submitBatch(b, 7, 3, nil)
+	hold(b, 3)
+	const headers = "SELECT string_agg(ctid::text || xmin || '-' || xmax, ' ' ORDER BY task_id) FROM queue"
+	before := apptest.Scan[string](b, headers)
+	hold(b, 0)
+	if after := apptest.Scan[string](b, headers); after != before {
+		t.Errorf("the rows are %s, were %s", after, before)
+	}
+}

@@ -3,34 +3,37 @@
 -- Holding and releasing lock the row of the batch in its status first: a hold that began before the batch was resumed must not end after it, or the
 -- tasks would be held for ever.
 
--- TaskHold holds the PENDING tasks of the next portion of a paused batch after a task. seen is how many tasks the portion has, and last_id its last one.
+-- TaskHold holds the next portion of the PENDING tasks of a paused batch after a task, and returns how many, and the last one. It looks at those that are
+-- held already, but locks none: it runs once a second.
 -- name: TaskHold :one
 WITH batch AS MATERIALIZED (
     SELECT b.id FROM batches b WHERE b.id = @batch_id AND b.status = 'paused' FOR SHARE
 ),
 waiting AS MATERIALIZED (
-    SELECT t.task_id, t.due_at FROM queue t
+    SELECT t.task_id FROM queue t
     WHERE t.batch_id = (SELECT b.id FROM batch b) AND t.lease_until IS NULL AND t.task_id > @after_id::text -- PENDING, by queue_batch_idx
+        AND t.due_at < held_due_at()
     ORDER BY t.batch_id, t.task_id
     LIMIT @portion::integer
     FOR UPDATE
 ),
 held AS (
     UPDATE queue t SET lane = NULL, rank = NULL, due_at = held_due_at()
-    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w WHERE w.due_at < held_due_at()))
+    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING t.task_id
 )
-SELECT (SELECT count(*) FROM waiting) AS seen, coalesce((SELECT max(w.task_id) FROM waiting w), '')::text AS last_id, count(*) AS held FROM held;
+SELECT coalesce(max(h.task_id), '')::text AS last_id, count(*) AS held FROM held h;
 
--- TaskUnhold makes the held tasks of the next portion of a running batch after a task due now, and returns their pools (pool_ids has one for each task).
+-- TaskUnhold makes the next portion of the held tasks of a running batch after a task due now, and returns their pools (pool_ids has one for each task).
 -- They are queued like all tasks that come due, and how long they waited before does not count.
 -- name: TaskUnhold :one
 WITH batch AS MATERIALIZED (
     SELECT b.id FROM batches b WHERE b.id = @batch_id AND b.status = 'running' FOR SHARE
 ),
 waiting AS MATERIALIZED (
-    SELECT t.task_id, t.due_at FROM queue t
+    SELECT t.task_id FROM queue t
     WHERE t.batch_id = (SELECT b.id FROM batch b) AND t.lease_until IS NULL AND t.task_id > @after_id::text -- PENDING, by queue_batch_idx
+        AND t.due_at = held_due_at()
     ORDER BY t.batch_id, t.task_id
     LIMIT @portion::integer
     FOR UPDATE
@@ -40,12 +43,10 @@ moment AS MATERIALIZED (
 ),
 released AS (
     UPDATE queue t SET (due_at, entered_at) = (SELECT moment.at, moment.at FROM moment)
-    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w WHERE w.due_at = held_due_at()))
-    RETURNING t.pool_id
+    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
+    RETURNING t.task_id, t.pool_id
 )
-SELECT (SELECT count(*) FROM waiting) AS seen, coalesce((SELECT max(w.task_id) FROM waiting w), '')::text AS last_id,
-    coalesce(array_agg(r.pool_id), '{}')::bigint[] AS pool_ids
-FROM released r;
+SELECT coalesce(max(r.task_id), '')::text AS last_id, coalesce(array_agg(r.pool_id), '{}')::bigint[] AS pool_ids FROM released r;
 
 -- TaskIDsWaiting returns the next PENDING tasks of a batch after a task.
 -- name: TaskIDsWaiting :many
