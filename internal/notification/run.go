@@ -146,7 +146,9 @@ func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[
 // that cannot be rendered fails.
 func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
 	switch {
-	case n.IsExpired && (n.HasRun || n.RunRenderingID != nil):
+	case n.IsExpired && n.RunRenderingID != nil:
+		return s.fail(ctx, n.ID, tagExpired)
+	case n.IsExpired && n.HasRun:
 		return s.planNext(ctx, n.ID, nil)
 	case n.IsExpired:
 		return s.fail(ctx, n.ID, expired)
@@ -363,6 +365,8 @@ var (
 	tooLong       = failReason{result.TooLong, "too_long"}
 	empty         = failReason{result.Empty, "empty"}
 	noTag         = failReason{result.NoTag, "tag"}
+	tagExpired    = failReason{result.TagExpired, "expired"}
+	tagGone       = failReason{result.TagGone, "tag"}
 	emptyTag      = failReason{result.EmptyTag, "tag"}
 	bigTag        = failReason{fmt.Sprintf(result.BigTag, tagMost), "tag"}
 )

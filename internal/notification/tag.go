@@ -54,8 +54,8 @@ func (s *Service) tagged(ctx context.Context, n dbq.NotificationDueRow) (to audi
 		}
 	}
 	rows, _, err := s.contacts.ListSelected(ctx, contact.Selection{CompanyID: n.CompanyID, Tags: []string{*n.Tag}}, n.RunAfter, tagPortion)
-	if isNoTag(err) { // deleted during the run: those behind get nothing
-		return audience{isLast: true}, nil, nil
+	if isNoTag(err) {
+		return to, &tagGone, nil
 	}
 	if err != nil {
 		return to, nil, fmt.Errorf("read contacts of tag: %w", err)

@@ -211,6 +211,25 @@ func TestALaterPortionIsFilledPerContact(t *testing.T) {
 	}
 }
 
+// S4.10: a notification that ends between two portions says that it did not reach the tag.
+func TestANotificationThatEndsHalfwayFails(t *testing.T) {
+	b := apptest.New(t)
+	makeVIPs(b, 600)
+	for _, c := range []struct{ act, want string }{
+		{"UPDATE notifications SET expires_at = now()", "通知完标签中的联系人之前已过期"},
+		{"DELETE FROM tags", "通知完标签中的联系人之前，标签已被删除"},
+	} {
+		b.Exec("DELETE FROM queue")
+		b.Exec("DELETE FROM messages")
+		id := toTag(b, "vip", map[string]any{"expires_at": time.Now().Add(time.Hour)})
+		b.Exec(c.act)
+		runAll(b)
+		if n := b.Notification(id); told(b) != 500 || n.Status != api.NotificationFailed || *n.Remark != c.want {
+			t.Errorf("%d are told, status %d, %v", told(b), n.Status, n.Remark)
+		}
+	}
+}
+
 // Portions of different notifications take turns.
 func TestANotificationToATagLeavesTurnsToOthers(t *testing.T) {
 	b := apptest.New(t)

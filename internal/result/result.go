@@ -41,6 +41,8 @@ const (
 	Empty             = "渲染后的消息为空"
 	NoTag             = "标签不存在"
 	EmptyTag          = "标签中没有联系人"
+	TagExpired        = "通知完标签中的联系人之前已过期"
+	TagGone           = "通知完标签中的联系人之前，标签已被删除"
 	BigTag            = "标签中的联系人超过 %d 个" // %d: the maximum
 
 	SMSTooManySegments = "渲染后的短信计费条数超过 %d" // %d: the maximum
