@@ -110,9 +110,9 @@ WHERE p.dropped_at IS NULL AND p.first_day > @after_day::date AND p.last_day + @
 ORDER BY p.first_day
 LIMIT 1;
 
--- TaskPartitionGet returns the partition that begins on a day and was not dropped. It may get tasks while it is_open.
+-- TaskPartitionGet returns the partition that begins on a day and was not dropped, as it is at read_at. It may get tasks while it is_open.
 -- name: TaskPartitionGet :one
-SELECT p.*, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open,
+SELECT p.*, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open,
     NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled
 FROM task_partitions p
 WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
@@ -133,13 +133,24 @@ ORDER BY m.task_id
 OFFSET @batch_size::integer
 LIMIT 1;
 
--- TaskPartitionExported records how many rows an export of a partition has, unless it was dropped since it was made at created_at.
+-- ErasuresHold lets nobody change an erasure until the transaction ends.
+-- name: ErasuresHold :exec
+LOCK TABLE erasures IN SHARE ROW EXCLUSIVE MODE;
+
+-- TaskPartitionExported records how many rows an export of a partition has that began at began_at, unless the partition was dropped since it was made
+-- at created_at. An erasure that ran meanwhile names the export, which may have read what was then erased. The caller holds the erasures, so that each
+-- that comes later sees the export.
 -- name: TaskPartitionExported :exec
 WITH exported AS (
     UPDATE task_partitions p
     SET exported_at = now(), exported_to = @folder::text, exported_messages = @messages::bigint, exported_reports = @reports::bigint
     WHERE p.first_day = @first_day::date AND p.created_at = @created_at::timestamptz AND p.dropped_at IS NULL
     RETURNING p.first_day
+),
+named AS (
+    UPDATE erasures e SET exports = e.exports || @folder::text
+    FROM exported x
+    WHERE e.finished_at IS NULL OR e.finished_at >= @began_at::timestamptz
 )
 INSERT INTO events (event, subject, detail)
 SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text)

@@ -10,6 +10,16 @@ import (
 	"time"
 )
 
+const erasuresHold = `-- name: ErasuresHold :exec
+LOCK TABLE erasures IN SHARE ROW EXCLUSIVE MODE
+`
+
+// ErasuresHold lets nobody change an erasure until the transaction ends.
+func (q *Queries) ErasuresHold(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, erasuresHold)
+	return err
+}
+
 const factsKnow = `-- name: FactsKnow :exec
 SELECT set_config('lksms.facts_version', '3', true)
 `
@@ -240,6 +250,11 @@ WITH exported AS (
     SET exported_at = now(), exported_to = $2::text, exported_messages = $1::bigint, exported_reports = $3::bigint
     WHERE p.first_day = $4::date AND p.created_at = $5::timestamptz AND p.dropped_at IS NULL
     RETURNING p.first_day
+),
+named AS (
+    UPDATE erasures e SET exports = e.exports || $2::text
+    FROM exported x
+    WHERE e.finished_at IS NULL OR e.finished_at >= $6::timestamptz
 )
 INSERT INTO events (event, subject, detail)
 SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', $1::bigint, 'folder', $2::text)
@@ -252,9 +267,12 @@ type TaskPartitionExportedParams struct {
 	Reports   int64
 	FirstDay  time.Time
 	CreatedAt time.Time
+	BeganAt   time.Time
 }
 
-// TaskPartitionExported records how many rows an export of a partition has, unless it was dropped since it was made at created_at.
+// TaskPartitionExported records how many rows an export of a partition has that began at began_at, unless the partition was dropped since it was made
+// at created_at. An erasure that ran meanwhile names the export, which may have read what was then erased. The caller holds the erasures, so that each
+// that comes later sees the export.
 func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionExportedParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionExported,
 		arg.Messages,
@@ -262,12 +280,13 @@ func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionEx
 		arg.Reports,
 		arg.FirstDay,
 		arg.CreatedAt,
+		arg.BeganAt,
 	)
 	return err
 }
 
 const taskPartitionGet = `-- name: TaskPartitionGet :one
-SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open,
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open,
     NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled
 FROM task_partitions p
 WHERE p.first_day = $1::date AND p.dropped_at IS NULL
@@ -286,11 +305,12 @@ type TaskPartitionGetRow struct {
 	ExportedMessages *int64
 	ExportedReports  *int64
 	ImportedAt       *time.Time
+	ReadAt           time.Time
 	IsOpen           bool
 	IsSettled        bool
 }
 
-// TaskPartitionGet returns the partition that begins on a day and was not dropped. It may get tasks while it is_open.
+// TaskPartitionGet returns the partition that begins on a day and was not dropped, as it is at read_at. It may get tasks while it is_open.
 func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (TaskPartitionGetRow, error) {
 	row := q.db.QueryRow(ctx, taskPartitionGet, firstDay)
 	var i TaskPartitionGetRow
@@ -307,6 +327,7 @@ func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (Tas
 		&i.ExportedMessages,
 		&i.ExportedReports,
 		&i.ImportedAt,
+		&i.ReadAt,
 		&i.IsOpen,
 		&i.IsSettled,
 	)

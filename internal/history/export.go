@@ -99,8 +99,13 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 	if err := rename(s.options.Dir, unfinished, folder); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	err = s.q.TaskPartitionExported(ctx, dbq.TaskPartitionExportedParams{
-		FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name,
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.q.ErasuresHold(ctx); err != nil {
+			return err
+		}
+		return s.q.TaskPartitionExported(ctx, dbq.TaskPartitionExportedParams{
+			FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, BeganAt: p.ReadAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name,
+		})
 	})
 	return folder, postgres.Wrap("record export", err, nil)
 }

@@ -659,6 +659,44 @@ func TestAnExportDuringADropFails(t *testing.T) {
 	}
 }
 
+// S4.10: an erasure names the export that may have read the person before. One that had ended when the export began, or begins when it has ended, does not.
+func TestAnErasureNamesAnExportThatWasMadeMeanwhile(t *testing.T) {
+	b, dir := withFolder(t)
+	_, day := failLongAgo(b, 3)
+	erase := func(user string) {
+		t.Helper()
+		b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"user_id": user})
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	erase("before")
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE deliveries"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- failure(b.App.History.Export(t.Context(), day)) }()
+	b.AwaitLockWait()
+	erase("ended")
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", `{"user_id":"running"}`)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	erase("after")
+	folder := filepath.Base(glob(t, dir)[0])
+	if got, want := apptest.Scan[string](b, "SELECT string_agg(array_to_string(exports, ' '), ',' ORDER BY id) FROM erasures"), ","+folder+","+folder+","; got != want {
+		t.Errorf("exports are %s, want %s", got, want)
+	}
+}
+
 // A partition that is made again, for a late task, is neither history nor exported.
 func TestAPartitionThatIsMadeAgainHasNoPast(t *testing.T) {
 	b, _ := withFolder(t)
