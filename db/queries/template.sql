@@ -41,6 +41,7 @@ WHERE id < @before_id
     AND (sqlc.narg(scene)::text IS NULL OR scene = sqlc.narg(scene)::text)
     AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status)::text)
     AND (sqlc.narg(company_no)::text IS NULL OR companies = '{}' OR sqlc.narg(company_no)::text = ANY (companies))
+    AND (is_active OR NOT @only_active::boolean)
 ORDER BY id DESC
 LIMIT @page_limit::integer;
 

@@ -453,8 +453,9 @@ WHERE id < $1
     AND ($3::text IS NULL OR scene = $3::text)
     AND ($4::text IS NULL OR status = $4::text)
     AND ($5::text IS NULL OR companies = '{}' OR $5::text = ANY (companies))
+    AND (is_active OR NOT $6::boolean)
 ORDER BY id DESC
-LIMIT $6::integer
+LIMIT $7::integer
 `
 
 type TemplateListParams struct {
@@ -463,6 +464,7 @@ type TemplateListParams struct {
 	Scene      *string
 	Status     *string
 	CompanyNo  *string
+	OnlyActive bool
 	PageLimit  int32
 }
 
@@ -474,6 +476,7 @@ func (q *Queries) TemplateList(ctx context.Context, arg TemplateListParams) ([]T
 		arg.Scene,
 		arg.Status,
 		arg.CompanyNo,
+		arg.OnlyActive,
 		arg.PageLimit,
 	)
 	if err != nil {

@@ -19,6 +19,10 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		return fmt.Sprint("/api/v1/contacts/erasures/", apptest.Decode[api.Erasure](t, w.Expect(200, "", "POST", "/api/v1/contacts/erasures", `{"user_id":"gone"}`, headers...)).ErasureID)
 	}
 	ownErasure, betaErasure := erasure(w.Acme), erasure(w.Beta)
+	template := func(status string, companies ...string) string {
+		body := map[string]any{"template_name": "for acme", "template_content": "hello", "status": status, "companies": companies}
+		return fmt.Sprint("/api/v1/admin/template/", apptest.Decode[api.Template](t, w.Expect(200, "", "POST", "/api/v1/admin/template", body)).ID)
+	}
 	type request struct {
 		path   string
 		status int
@@ -65,8 +69,8 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getNotification":           {{"/api/v1/notifications/" + own["notification"], 200}, {"/api/v1/notifications/" + beta["notification"], absent}},
 		"listOnce":                  {{"/api/v1/subscribe-messages", 200}},
 		"onceStatistics":            {{"/api/v1/subscribe-messages/statistics", 200}},
-		"listTemplates":             {{"/api/v1/admin/template", forbidden}},
-		"getTemplate":               {{"/api/v1/admin/template/1", forbidden}},
+		"listTemplates":             {{"/api/v1/admin/template", 200}, {"/api/v1/admin/template?company_no=beta", forbidden}},
+		"getTemplate":               {{template("active", "acme", "beta"), 200}, {template("draft", "acme"), absent}, {template("active", "beta"), absent}},
 		"listDefaultContents":       {{"/api/v1/admin/default-sms", forbidden}},
 		"getDefaultContent":         {{"/api/v1/admin/default-sms/1", forbidden}},
 		"listUsers":                 {{"/api/v1/admin/users", forbidden}},

@@ -27,6 +27,16 @@ func ownCompany(ctx context.Context) *int64 {
 	return nil
 }
 
+// ownCompanyNo is the number of ownCompany.
+func (s *Server) ownCompanyNo(ctx context.Context) (*string, error) {
+	own := ownCompany(ctx)
+	if own == nil {
+		return nil, nil
+	}
+	no, err := s.directory.CompanyNo(ctx, *own)
+	return &no, err
+}
+
 // companyID is the company that is named, or the caller's. Fault: auth.other_company.
 func (s *Server) companyID(ctx context.Context, no *string) (int64, error) {
 	who := gate.Of(ctx).Caller.User
@@ -42,12 +52,11 @@ func (s *Server) companyID(ctx context.Context, no *string) (int64, error) {
 
 // requireCompany refuses a company, if one is named, that is not the caller's, whether it is there or not.
 func (s *Server) requireCompany(ctx context.Context, no *string) error {
-	own := ownCompany(ctx)
-	if no == nil || own == nil {
+	if no == nil {
 		return nil
 	}
-	ownNo, err := s.directory.CompanyNo(ctx, *own)
-	if err == nil && ownNo != *no {
+	own, err := s.ownCompanyNo(ctx)
+	if err == nil && own != nil && *own != *no {
 		err = fault.New(fault.Forbidden, fault.AuthOtherCompany)
 	}
 	return err

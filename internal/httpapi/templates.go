@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"lksms/gen/api"
@@ -39,7 +40,7 @@ func (s *Server) CreateTemplate(ctx context.Context, req api.CreateTemplateReque
 // errTwoStates refuses is_active and status in one request.
 var errTwoStates = fault.InvalidField("is_active", fault.NotTogether, "status")
 
-// ListTemplates pages through templates, newest first.
+// ListTemplates pages through templates, newest first. A company sees the active ones that it may use.
 func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequestObject) (api.ListTemplatesResponseObject, error) {
 	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
@@ -48,21 +49,44 @@ func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequest
 	if err := s.requireCompany(ctx, req.Params.CompanyNo); err != nil {
 		return nil, err
 	}
-	rows, err := s.templates.List(ctx, template.Filter{
-		TemplateNo: req.Params.TemplateNo, Scene: req.Params.Scene, Status: (*string)(req.Params.Status), CompanyNo: req.Params.CompanyNo,
-		BeforeID: before, Limit: limit + 1,
-	})
+	own, err := s.ownCompanyNo(ctx)
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, templateOf, func(t dbq.Template) string { return paging.IDText(t.ID) })
+	f := template.Filter{
+		TemplateNo: req.Params.TemplateNo, Scene: req.Params.Scene, Status: (*string)(req.Params.Status), CompanyNo: req.Params.CompanyNo,
+		BeforeID: before, Limit: limit + 1,
+	}
+	if own != nil {
+		f.CompanyNo, f.OnlyActive = own, true
+	}
+	rows, err := s.templates.List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := paging.TryPage(rows, limit, func(t dbq.Template) (api.Template, error) { return templateOf(shown(t, own)) }, func(t dbq.Template) string { return paging.IDText(t.ID) })
 	return api.ListTemplates200JSONResponse{Code: ok, Message: success, Data: api.TemplatePage{Items: items, NextCursor: next}}, err
 }
 
-// GetTemplate shows one template.
+// shown returns a template as a company sees it that may use it: without the others that may. Nil sees all.
+func shown(t dbq.Template, own *string) dbq.Template {
+	if own != nil && len(t.Companies) > 0 {
+		t.Companies = []string{*own}
+	}
+	return t
+}
+
+// GetTemplate shows one template. A company sees the active ones that it may use.
 func (s *Server) GetTemplate(ctx context.Context, req api.GetTemplateRequestObject) (api.GetTemplateResponseObject, error) {
+	own, err := s.ownCompanyNo(ctx)
+	if err != nil {
+		return nil, err
+	}
 	row, err := s.templates.Get(ctx, req.ID)
-	answer, err := templateAnswer(row, err)
+	if err == nil && own != nil && (!row.IsActive || len(row.Companies) > 0 && !slices.Contains(row.Companies, *own)) {
+		err = fault.New(fault.NotFound, fault.TemplateNotFound)
+	}
+	answer, err := templateAnswer(shown(row, own), err)
 	return api.GetTemplate200JSONResponse(answer), err
 }
 

@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// TasksMost is the largest number of tasks of a job.
-	TasksMost   = 1_000_000
+	// TasksMost is the largest number of tasks of a job: as many as a batch has rows.
+	TasksMost   = 1 << 20
 	runningMost = 100 // jobs
 	companyMost = 10  // jobs about batches of one company: its users make them, and must not take the places of others
 	partSize    = 500 // tasks that one transaction changes: tens of milliseconds

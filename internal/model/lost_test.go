@@ -33,7 +33,7 @@ func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
 	}
 	n, deaths := 0, 0
 	for began := time.Now(); time.Since(began) < *duration; seed++ {
-		for name, value := range map[string]string{"rapid.seed": fmt.Sprint(seed), "rapid.checks": "20"} {
+		for name, value := range map[string]string{"rapid.seed": fmt.Sprint(seed), "rapid.checks": "4"} {
 			if err := flag.Set(name, value); err != nil {
 				t.Fatal(err)
 			}

@@ -204,6 +204,7 @@ func (s *Service) Get(ctx context.Context, id int64) (dbq.Template, error) {
 type Filter struct {
 	TemplateNo, Scene, Status *string
 	CompanyNo                 *string // a company that may use them
+	OnlyActive                bool
 	BeforeID                  int64
 	Limit                     int
 }
@@ -211,7 +212,8 @@ type Filter struct {
 // List returns templates, newest first.
 func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Template, error) {
 	rows, err := s.q.TemplateList(ctx, dbq.TemplateListParams{
-		BeforeID: f.BeforeID, TemplateNo: f.TemplateNo, Scene: f.Scene, Status: f.Status, CompanyNo: f.CompanyNo, PageLimit: int32(f.Limit),
+		BeforeID: f.BeforeID, TemplateNo: f.TemplateNo, Scene: f.Scene, Status: f.Status, CompanyNo: f.CompanyNo, OnlyActive: f.OnlyActive,
+		PageLimit: int32(f.Limit),
 	})
 	return rows, postgres.Wrap("list templates", err, nil)
 }
