@@ -232,6 +232,8 @@ const texts: Texts<typeof zh> = {
     segmentSizeHint: 'How the provider counts.',
     lowWarningHint: 'An event is recorded at this balance.',
     lowSwitchHint: 'At this balance it gets no more tasks.',
+    price: 'Price of a segment',
+    priceHint: 'In the currency of the settings. Daily totals count costs by it.',
     set: 'Set',
     replace: 'Replace',
     replaceOne: 'Replace “{name}”',

@@ -229,6 +229,8 @@ export default {
     segmentSizeHint: '服务商按多少字算一条。',
     lowWarningHint: '余额降到此数时记录事件。',
     lowSwitchHint: '余额降到此数时停止取任务。',
+    price: '每条单价',
+    priceHint: '币种见设置。每日汇总按它计算费用。',
     set: '已设置',
     replace: '更换',
     replaceOne: '更换“{name}”',

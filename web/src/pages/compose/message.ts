@@ -23,9 +23,3 @@ export const parameters = (values: Record<string, string>): string =>
   Object.entries(values)
     .map(([name, value]) => `${escape(name)}=${escape(value)}`)
     .join('&') || '&'
-
-/** The names of the parameters that a message lacks, from the sentence of the server at the field content. */
-export function missingNames(sentence: string | undefined): string[] {
-  const names = /[:：]\s*([^:：]+)$/.exec(sentence ?? '')?.[1]?.split(', ') ?? []
-  return names.every((name) => /^[\p{L}\p{M}\p{N}_.\u200C\u200D-]+$/u.test(name)) ? names : []
-}
