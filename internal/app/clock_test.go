@@ -80,7 +80,7 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 			used := map[string]int{} // by unit and window
 			var rested time.Time
 			now := edge.Add(-time.Duration(random.Int64N(int64(3 * time.Hour)))).Truncate(time.Microsecond)
-			for range 40 {
+			for range 25 {
 				stopAt(b, now)
 				open := windows(now, zone)
 				left, ready := 1<<30, !now.Before(rested)
