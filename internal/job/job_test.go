@@ -151,7 +151,7 @@ func TestAFilterThatNoJobCanHaveIsRefused(t *testing.T) {
 		`{"action":"delete","filter":{}}`:                              "action",
 		`{"action":"cancel"}`:                                          "filter",
 		`{"action":"cancel","filter":{},"count":0}`:                    "count",
-		`{"action":"cancel","filter":{},"count":1000001}`:              "count",
+		`{"action":"cancel","filter":{},"count":1048577}`:              "count",
 		`{"action":"cancel","filter":{},"count":1,"remark":""}`:        "remark",
 	} {
 		if a := b.Expect(422, "request.invalid", "POST", path, body); a.Fields() != field {
