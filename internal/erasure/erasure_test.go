@@ -329,7 +329,7 @@ func TestAnErasureLeavesTheReceiptsOfOthers(t *testing.T) {
 	id := b.Submit("hello") // to apptest.Phone
 	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
 	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) VALUES ($1, 1, 'app', '+8613800138000', 'p')", id)
-	const body = `[{"id":"913800138000","to":"13800138000"},{"id":"p","to":"%2B8613800138000"},{"to":"008613800138000"},{"to":"13900138000"},{"to":"138001380001"}]`
+	const body = `[{"id":"913800138000","to":"13800138000"},{"id":"p","to":"%2B8613800138000"},{"to":"008613800138000"},{"to":"13900138000"},{"to":"138001380001"}] %2213800138000%22`
 	b.Exec(`WITH c AS (
 		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('app', '1.1.1.1', $1) RETURNING id
 	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state)
@@ -339,7 +339,7 @@ func TestAnErasureLeavesTheReceiptsOfOthers(t *testing.T) {
 	if got := apptest.Scan[string](b, "SELECT string_agg(recipient, ',' ORDER BY id) FROM receipts"); got != "13900138000," {
 		t.Errorf("receipts of %s are left", got)
 	}
-	const want = `[{"id":"913800138000","to":"********"},{"id":"p","to":"********"},{"to":"********"},{"to":"13900138000"},{"to":"138001380001"}]`
+	const want = `[{"id":"913800138000","to":"********"},{"id":"p","to":"********"},{"to":"********"},{"to":"13900138000"},{"to":"138001380001"}] %22********%22`
 	if got := apptest.Scan[string](b, "SELECT body FROM callbacks"); got != want {
 		t.Errorf("the callback is %s", got)
 	}
@@ -357,7 +357,7 @@ func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
 	b.Report(id, "mail-app", 2, nil)
 	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) VALUES ($1, 1, 'mail-app', 'bob@example.com', 'p')", id)
 	b.Exec(`WITH c AS (
-		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('mail-app', '1.1.1.1', 'to=bob%40example.com, jim.bob@example.com, bob@example.com.cn') RETURNING id
+		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('mail-app', '1.1.1.1', 'to=bob%40example.com&%22bob%40example.com%22, jim.bob@example.com, bob@example.com.cn') RETURNING id
 	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state) SELECT c.id, 'mail-app', 'p', 'bob@example.com', 1 FROM c`)
 	b.PutContacts(map[string]any{"user_id": "a", "email": "other@example.com"})
 	b.Exec("UPDATE messages SET user_id = NULL") // so that only the address is left
@@ -366,7 +366,7 @@ func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM messages WHERE recipient = ''"); n != 1 {
 		t.Errorf("%d tasks are erased", n)
 	}
-	if got := apptest.Scan[string](b, "SELECT body FROM callbacks"); got != "to=********, jim.bob@example.com, bob@example.com.cn" {
+	if got := apptest.Scan[string](b, "SELECT body FROM callbacks"); got != "to=********&%22********%22, jim.bob@example.com, bob@example.com.cn" {
 		t.Errorf("the callback is %s", got)
 	}
 }

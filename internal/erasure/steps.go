@@ -238,6 +238,9 @@ func (s *Service) eraseReceipts(ctx context.Context, p *person, taskIDs []string
 	return receipts, callbacks, postgres.Wrap("erase callbacks", err, nil)
 }
 
+// notWithin returns a regular expression for a place that is not behind a character, unless this ends the escape of another one in a URL.
+func notWithin(character string) string { return `(?:(?<!` + character + `)|(?<=%[0-9A-Fa-f]{2}))` }
+
 // patternOf returns a regular expression of PostgreSQL for addresses in callbacks, which may be URL-encoded, but not for a part of a longer address.
 func patternOf(addresses []string) string {
 	var numbers, mails []string
@@ -254,10 +257,10 @@ func patternOf(addresses []string) string {
 	}
 	var forms []string
 	if len(numbers) > 0 {
-		forms = append(forms, `(?<![0-9])(?:00)?(?:`+strings.Join(numbers, "|")+`)(?![0-9])`)
+		forms = append(forms, notWithin(`[0-9]`)+`(?:00)?(?:`+strings.Join(numbers, "|")+`)(?![0-9])`)
 	}
 	if len(mails) > 0 {
-		forms = append(forms, `(?<![0-9A-Za-z._+-])(?:`+strings.Join(mails, "|")+`)(?![0-9A-Za-z-]|\.[0-9A-Za-z])`)
+		forms = append(forms, notWithin(`[0-9A-Za-z._+-]`)+`(?:`+strings.Join(mails, "|")+`)(?![0-9A-Za-z-]|\.[0-9A-Za-z])`)
 	}
 	return strings.Join(forms, "|")
 }
