@@ -39,6 +39,10 @@ INSERT INTO company_countries (company_id, country_id)
 SELECT company.id, c.id FROM company CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
 ON CONFLICT DO NOTHING;
 
+-- CompanyHold locks a company, so that the next statement sees every template that names it.
+-- name: CompanyHold :execrows
+SELECT FROM companies c WHERE c.company_no = @company_no FOR UPDATE;
+
 -- name: CompanyDelete :execrows
 DELETE FROM companies c
 WHERE c.company_no = @company_no AND (SELECT count(*) FROM templates t WHERE c.company_no = ANY (t.companies)) = 0;

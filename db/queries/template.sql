@@ -83,13 +83,9 @@ WHERE template_id = @template_id AND version < @before_version::bigint
 ORDER BY version DESC
 LIMIT @page_limit::integer;
 
--- TemplateCompaniesUnknown returns the company numbers that do not exist.
--- name: TemplateCompaniesUnknown :many
-SELECT n.company_no::text AS company_no
-FROM unnest(@companies::text[]) AS n (company_no)
-LEFT JOIN companies c ON c.company_no = n.company_no
-WHERE c.id IS NULL
-ORDER BY n.company_no;
+-- TemplateCompanies returns those of the companies that exist, and keeps them until the transaction ends.
+-- name: TemplateCompanies :many
+SELECT c.company_no FROM companies c WHERE c.company_no = ANY (@companies::text[]) ORDER BY c.company_no FOR KEY SHARE;
 
 -- name: TemplateDelete :execrows
 DELETE FROM templates WHERE id = @id;

@@ -259,6 +259,19 @@ func (q *Queries) CompanyDelete(ctx context.Context, companyNo string) (int64, e
 	return result.RowsAffected(), nil
 }
 
+const companyHold = `-- name: CompanyHold :execrows
+SELECT FROM companies c WHERE c.company_no = $1 FOR UPDATE
+`
+
+// CompanyHold locks a company, so that the next statement sees every template that names it.
+func (q *Queries) CompanyHold(ctx context.Context, companyNo string) (int64, error) {
+	result, err := q.db.Exec(ctx, companyHold, companyNo)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const companyList = `-- name: CompanyList :many
 SELECT c.id, c.company_no, c.name, c.weight, c.version, c.created_at, c.updated_at, ARRAY(
     SELECT o.country_no FROM company_countries x JOIN countries o ON o.id = x.country_id WHERE x.company_id = c.id ORDER BY o.country_no

@@ -239,17 +239,13 @@ func (q *Queries) DefaultContentUpdate(ctx context.Context, arg DefaultContentUp
 	return i, err
 }
 
-const templateCompaniesUnknown = `-- name: TemplateCompaniesUnknown :many
-SELECT n.company_no::text AS company_no
-FROM unnest($1::text[]) AS n (company_no)
-LEFT JOIN companies c ON c.company_no = n.company_no
-WHERE c.id IS NULL
-ORDER BY n.company_no
+const templateCompanies = `-- name: TemplateCompanies :many
+SELECT c.company_no FROM companies c WHERE c.company_no = ANY ($1::text[]) ORDER BY c.company_no FOR KEY SHARE
 `
 
-// TemplateCompaniesUnknown returns the company numbers that do not exist.
-func (q *Queries) TemplateCompaniesUnknown(ctx context.Context, companies []string) ([]string, error) {
-	rows, err := q.db.Query(ctx, templateCompaniesUnknown, companies)
+// TemplateCompanies returns those of the companies that exist, and keeps them until the transaction ends.
+func (q *Queries) TemplateCompanies(ctx context.Context, companies []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, templateCompanies, companies)
 	if err != nil {
 		return nil, err
 	}

@@ -85,6 +85,9 @@ func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 		if _, err := s.deleteSenderPools(ctx, 0, nil, &no); err != nil {
 			return err
 		}
+		if _, err := s.q.CompanyHold(ctx, no); err != nil {
+			return postgres.Wrap("lock company", err, nil)
+		}
 		n, err := s.q.CompanyDelete(ctx, no)
 		return postgres.Deleted(n, err, "delete company", func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) })
 	})

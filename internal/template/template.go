@@ -187,8 +187,8 @@ func (s *Service) checkCompanies(ctx context.Context, companies []string) error 
 	if len(companies) == 0 {
 		return nil
 	}
-	unknown, err := s.q.TemplateCompaniesUnknown(ctx, companies)
-	if err == nil && len(unknown) > 0 {
+	known, err := s.q.TemplateCompanies(ctx, companies)
+	if err == nil && len(known) < len(slices.Compact(slices.Sorted(slices.Values(companies)))) {
 		return fault.InvalidField("companies", fault.NotThere, nil)
 	}
 	return postgres.Wrap("check companies", err, nil)

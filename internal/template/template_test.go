@@ -1,6 +1,7 @@
 package template_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -49,6 +50,43 @@ func TestATemplateCanBeForSomeCompanies(t *testing.T) {
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/other", map[string]any{"name": "still here"})
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
+}
+
+// A company is not deleted while a template that names it is being stored.
+func TestACompanyOfATemplateStays(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"acme","name":"n"}`)
+	for act, want := range map[string]int{
+		"INSERT INTO templates (template_name, template_content, companies) VALUES ('t', 'c', '{acme}')": 409,
+		"SELECT FROM companies WHERE company_no = 'acme' FOR UPDATE":                                     200,
+	} {
+		tx, err := b.DB.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(context.Background())
+		if _, err := tx.Exec(t.Context(), "SELECT FROM companies WHERE company_no = 'acme' FOR KEY SHARE"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), act); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan int, 1)
+		go func() {
+			if want == 409 {
+				done <- b.Call("DELETE", "/api/v1/admin/companies/acme", nil).Status
+			} else {
+				done <- b.Call("POST", "/api/v1/admin/template", `{"template_name":"t","template_content":"c","companies":["acme","acme"]}`).Status
+			}
+		}()
+		b.AwaitLockWait()
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-done; got != want {
+			t.Errorf("%s: %d, want %d", act, got, want)
+		}
+	}
 }
 
 func TestAValueIsNeverExpandedAgain(t *testing.T) {
