@@ -1698,6 +1698,10 @@ CREATE TABLE public.batches (
     tag text,
     phone_column text NOT NULL,
     template_no text,
+    template_id bigint,
+    template_version bigint,
+    template_language text,
+    is_deferred boolean DEFAULT false NOT NULL,
     content text NOT NULL,
     sign text,
     sender_no text,
@@ -1738,7 +1742,8 @@ CREATE TABLE public.batches (
     CONSTRAINT batches_rows_counted CHECK (((rows = (((valid + invalid) + duplicate) + blocked)) AND (fed <= valid))),
     CONSTRAINT batches_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
     CONSTRAINT batches_source_known CHECK (((upload_id IS NULL) OR (tag IS NULL))),
-    CONSTRAINT batches_status_known CHECK ((status = ANY (ARRAY['checking'::text, 'ready'::text, 'running'::text, 'paused'::text, 'finished'::text, 'cancelled'::text])))
+    CONSTRAINT batches_status_known CHECK ((status = ANY (ARRAY['checking'::text, 'ready'::text, 'running'::text, 'paused'::text, 'finished'::text, 'cancelled'::text]))),
+    CONSTRAINT batches_template_complete CHECK ((num_nulls(template_no, template_id, template_version) = ANY (ARRAY[0, 3])))
 );
 
 COMMENT ON TABLE public.batches IS 'A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/batch. Every change of status is guarded by the status that it expects.';
@@ -1753,7 +1758,13 @@ COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; null: a li
 
 COMMENT ON COLUMN public.batches.phone_column IS 'the column with the phone numbers';
 
-COMMENT ON COLUMN public.batches.template_no IS 'where content is from, for people; null: it was in the request';
+COMMENT ON COLUMN public.batches.template_no IS 'where content is from; null: it was in the request';
+
+COMMENT ON COLUMN public.batches.template_id IS 'no foreign key: the template may be deleted';
+
+COMMENT ON COLUMN public.batches.template_language IS 'the language of content; null: not known';
+
+COMMENT ON COLUMN public.batches.is_deferred IS 'its messages are sent at the next full interval, as the template says';
 
 COMMENT ON COLUMN public.batches.content IS 'the text, with the names of columns in braces';
 

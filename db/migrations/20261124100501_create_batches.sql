@@ -11,6 +11,10 @@ CREATE TABLE batches (
     tag text,
     phone_column text NOT NULL,
     template_no text,
+    template_id bigint,
+    template_version bigint,
+    template_language text,
+    is_deferred boolean NOT NULL DEFAULT false,
     content text NOT NULL,
     sign text,
     sender_no text,
@@ -51,6 +55,7 @@ CREATE TABLE batches (
     CONSTRAINT batches_dedup_known CHECK (dedup IN ('none', 'phone', 'row')),
     CONSTRAINT batches_status_known CHECK (status IN ('checking', 'ready', 'running', 'paused', 'finished', 'cancelled')),
     CONSTRAINT batches_ended_at_set CHECK ((status IN ('finished', 'cancelled')) = (ended_at IS NOT NULL)),
+    CONSTRAINT batches_template_complete CHECK (num_nulls(template_no, template_id, template_version) IN (0, 3)),
     CONSTRAINT batches_source_known CHECK (upload_id IS NULL OR tag IS NULL),
     CONSTRAINT batches_rows_counted CHECK (rows = valid + invalid + duplicate + blocked AND fed <= valid)
 );
@@ -67,7 +72,10 @@ COMMENT ON COLUMN batches.priority IS 'as messages.priority; null: that of the m
 COMMENT ON COLUMN batches.upload_id IS 'the list; null: it is checked, or the rows come from a tag';
 COMMENT ON COLUMN batches.tag IS 'whose contacts are the rows; null: a list';
 COMMENT ON COLUMN batches.phone_column IS 'the column with the phone numbers';
-COMMENT ON COLUMN batches.template_no IS 'where content is from, for people; null: it was in the request';
+COMMENT ON COLUMN batches.template_no IS 'where content is from; null: it was in the request';
+COMMENT ON COLUMN batches.template_id IS 'no foreign key: the template may be deleted';
+COMMENT ON COLUMN batches.template_language IS 'the language of content; null: not known';
+COMMENT ON COLUMN batches.is_deferred IS 'its messages are sent at the next full interval, as the template says';
 COMMENT ON COLUMN batches.content IS 'the text, with the names of columns in braces';
 COMMENT ON COLUMN batches.sender_no IS 'the only sender that may send it; null: any by the routes';
 COMMENT ON COLUMN batches.dedup IS 'which rows are duplicates: none; those with a phone number of a row before; those with its text, too';

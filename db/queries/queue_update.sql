@@ -104,9 +104,10 @@ WHERE m.task_id = ANY (@task_ids::text[]) AND m.sender_no IS NOT NULL
 ORDER BY m.company_id, m.message_type, sender_no;
 
 -- TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
--- and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose their outcome. The leases from before have ended: no report of them can settle
--- the new life. A task of a paused batch is held at once. Of two concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says
--- why a task was left out, and has the same conditions: change both together.
+-- and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose
+-- their outcome. The leases from before have ended: no report of them can settle the new life. A task of a paused batch is held at once. Of two
+-- concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdict says why a task was left out,
+-- and has the same conditions: change both together.
 -- name: TaskRequeue :many
 WITH ended AS MATERIALIZED (
     SELECT r.task_id, r.id FROM report_logs r
@@ -138,6 +139,7 @@ fit AS MATERIALIZED (
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
         AND (m.expires_at IS NULL OR m.expires_at > moment.at)
         AND m.recipient <> '' -- empty: erased
+        AND (@send_tests::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
 ),
 batch AS MATERIALIZED (
@@ -159,8 +161,8 @@ queued AS (
         segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test, contact_values
     )
     SELECT f.task_id, f.pool_today, CASE WHEN b.status = 'paused' THEN held_due_at() ELSE d.at END, d.at, true, f.expires_at, f.created_at,
-        moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent,
-        f.batch_id, f.is_test, f.contact_values
+        moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id,
+        f.user_id, f.on_unclear, f.traceparent, f.batch_id, f.is_test, f.contact_values
     FROM fit f
     CROSS JOIN moment
     LEFT JOIN batch b ON b.id = f.batch_id
@@ -183,6 +185,7 @@ SELECT CASE
         WHEN m.expires_at <= clock_timestamp() THEN 'expired'
         WHEN e.event = 'unreachable' THEN 'unreachable'
         WHEN m.recipient = '' THEN 'erased'
+        WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'
         WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
         WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
         WHEN m.sender_no IS NOT NULL AND NOT EXISTS (

@@ -97,8 +97,15 @@ type Batch struct {
 	Tag *string
 	// the column with the phone numbers
 	PhoneColumn string
-	// where content is from, for people; null: it was in the request
+	// where content is from; null: it was in the request
 	TemplateNo *string
+	// no foreign key: the template may be deleted
+	TemplateID      *int64
+	TemplateVersion *int64
+	// the language of content; null: not known
+	TemplateLanguage *string
+	// its messages are sent at the next full interval, as the template says
+	IsDeferred bool
 	// the text, with the names of columns in braces
 	Content string
 	Sign    *string

@@ -206,6 +206,7 @@ SELECT CASE
         WHEN m.expires_at <= clock_timestamp() THEN 'expired'
         WHEN e.event = 'unreachable' THEN 'unreachable'
         WHEN m.recipient = '' THEN 'erased'
+        WHEN m.is_test AND NOT $1::boolean THEN 'test'
         WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
         WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
         WHEN m.sender_no IS NOT NULL AND NOT EXISTS (
@@ -215,14 +216,19 @@ SELECT CASE
     END::text AS verdict
 FROM messages m
 LEFT JOIN queue q ON q.task_id = m.task_id
-LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = $1::text AND e.outcome IS NOT NULL
-LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = $1::text AND d.event = 'receipt' AND d.effect = 'delivered'
-WHERE m.task_id = $1::text
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = $2::text AND e.outcome IS NOT NULL
+LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = $2::text AND d.event = 'receipt' AND d.effect = 'delivered'
+WHERE m.task_id = $2::text
 `
 
+type RequeueVerdictParams struct {
+	SendTests bool
+	TaskID    string
+}
+
 // RequeueVerdict says whether a task may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
-func (q *Queries) RequeueVerdict(ctx context.Context, taskID string) (string, error) {
-	row := q.db.QueryRow(ctx, requeueVerdict, taskID)
+func (q *Queries) RequeueVerdict(ctx context.Context, arg RequeueVerdictParams) (string, error) {
+	row := q.db.QueryRow(ctx, requeueVerdict, arg.SendTests, arg.TaskID)
 	var verdict string
 	err := row.Scan(&verdict)
 	return verdict, err
@@ -424,6 +430,7 @@ fit AS MATERIALIZED (
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
         AND (m.expires_at IS NULL OR m.expires_at > moment.at)
         AND m.recipient <> '' -- empty: erased
+        AND ($2::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
 ),
 batch AS MATERIALIZED (
@@ -445,8 +452,8 @@ queued AS (
         segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test, contact_values
     )
     SELECT f.task_id, f.pool_today, CASE WHEN b.status = 'paused' THEN held_due_at() ELSE d.at END, d.at, true, f.expires_at, f.created_at,
-        moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent,
-        f.batch_id, f.is_test, f.contact_values
+        moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id,
+        f.user_id, f.on_unclear, f.traceparent, f.batch_id, f.is_test, f.contact_values
     FROM fit f
     CROSS JOIN moment
     LEFT JOIN batch b ON b.id = f.batch_id
@@ -454,7 +461,7 @@ queued AS (
 ),
 logged AS (
     INSERT INTO report_logs (task_id, company_id, event, effect, created_at, error_message, request_data, batch_id, country_no, is_test)
-    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif($2::text, ''), $3, f.batch_id, f.country_no, f.is_test
+    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif($3::text, ''), $4, f.batch_id, f.country_no, f.is_test
     FROM fit f
     CROSS JOIN moment
 )
@@ -463,6 +470,7 @@ SELECT f.task_id, f.pool_today::bigint AS pool_id FROM fit f ORDER BY f.task_id
 
 type TaskRequeueParams struct {
 	TaskIds     []string
+	SendTests   bool
 	Remark      string
 	RequestData []byte
 }
@@ -473,11 +481,17 @@ type TaskRequeueRow struct {
 }
 
 // TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
-// and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose their outcome. The leases from before have ended: no report of them can settle
-// the new life. A task of a paused batch is held at once. Of two concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says
-// why a task was left out, and has the same conditions: change both together.
+// and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose
+// their outcome. The leases from before have ended: no report of them can settle the new life. A task of a paused batch is held at once. Of two
+// concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdict says why a task was left out,
+// and has the same conditions: change both together.
 func (q *Queries) TaskRequeue(ctx context.Context, arg TaskRequeueParams) ([]TaskRequeueRow, error) {
-	rows, err := q.db.Query(ctx, taskRequeue, arg.TaskIds, arg.Remark, arg.RequestData)
+	rows, err := q.db.Query(ctx, taskRequeue,
+		arg.TaskIds,
+		arg.SendTests,
+		arg.Remark,
+		arg.RequestData,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -340,6 +340,7 @@ func TestAListIsAFileRowsOrATag(t *testing.T) {
 		{"content", apptest.Form("file", "", "phone\n1\n", "name", "n")},
 		{"content", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "template_no", "x")},
 		{"template_no", apptest.Form("file", "", "phone\n1\n", "name", "n", "template_no", "x")},
+		{"language", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "language", "en")},
 		{"sender_no", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "sender_no", "nobody")},
 		{"file", apptest.Form("", "", "", "name", "n", "content", "x")},
 		{"file", apptest.Form("file", "", "phone\n1\n", "name", "n", "content", "x", "tag", "vip")},
@@ -404,6 +405,33 @@ func TestABatchHasOneSenderOrATemplate(t *testing.T) {
 	p := apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", at+"/preview", nil))
 	if *p.FinalContent != "【示例】张三，您好" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// S3.10: a batch is sent as its template says: in the language, at the next full interval, with the version in its timeline. Until it is confirmed it needs
+// an active template, from then on it keeps its text.
+func TestABatchFollowsItsTemplate(t *testing.T) {
+	b := apptest.New(t)
+	const template = "/api/v1/admin/template"
+	id := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", template, map[string]any{
+		"template_no": "T1", "template_name": "n", "template_content": "您好", "language": "zh", "translations": map[string]string{"en": "hello"}, "send_type": "scheduled",
+	})).ID
+	at := checked(b, numbers(1), "template_no", "T1", "language", "en-GB")
+	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"disabled"}`)
+	b.Expect(409, "template.not_active", "POST", at+"/confirm", nil)
+	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"active","companies":["default"],"translations":{}}`)
+	get(b, at, "confirm")
+	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"voided"}`)
+	feed(b)
+	if got := len(b.Claim("app", 10)); got != 0 {
+		t.Error("it was sent before the next full interval")
+	}
+	task := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil)).Items[0]
+	if task.ExpectSendTime == nil || task.Content != "hello" {
+		t.Errorf("%+v", task)
+	}
+	if got := b.Expect(200, "", "GET", "/api/v1/sms/task/"+task.TaskID+"/timeline", nil).Raw; !strings.Contains(got, `"template":{"id":`+fmt.Sprint(id)+`,"language":"en","template_no":"T1","version":1}`) {
+		t.Errorf("%s", got)
 	}
 }
 

@@ -131,16 +131,21 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	switch {
 	case (r.Upload == nil) == (r.Tag == ""):
 		return p, fault.InvalidField("file", fault.Required, nil)
-	case (r.TemplateNo == "") == (r.Content == ""):
+	case r.TemplateNo != "" && r.Content != "":
+		return p, fault.InvalidField("content", fault.NotTogether, "template_no")
+	case r.TemplateNo == "" && r.Content == "":
 		return p, fault.InvalidField("content", fault.Required, nil)
+	case r.TemplateNo == "" && r.Language != "":
+		return p, fault.InvalidField("language", fault.OnlyTogether, "template_no")
 	}
 	if r.TemplateNo != "" {
 		t, err := s.Templates.Find(ctx, r.Origin.CompanyID, r.TemplateNo)
 		if err != nil {
 			return p, err
 		}
-		text, _ := t.In(r.Language)
-		p.Content = text.String()
+		text, language := t.In(r.Language)
+		p.Content, p.IsDeferred = text.String(), t.Deferred
+		p.TemplateID, p.TemplateVersion, p.TemplateLanguage = &t.ID, &t.Version, optional.NonZero(language)
 		if p.Sign == nil {
 			p.Sign = optional.NonZero(t.Sign)
 		}
@@ -290,7 +295,8 @@ func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
 	return st
 }
 
-// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send.
+// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send; template.not_active if its template
+// is not, or not any more one of the company. From then on it keeps its text, whatever becomes of the template.
 func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (Standing, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -298,6 +304,16 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 	}
 	if row.Status == Ready && row.Valid == 0 {
 		return Standing{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
+	}
+	if row.Status == Ready && row.TemplateNo != nil {
+		_, err := s.Templates.Find(ctx, row.CompanyID, *row.TemplateNo)
+		var refused *fault.Error
+		if errors.As(err, &refused) {
+			err = fault.New(fault.Conflict, fault.TemplateNotActive)
+		}
+		if err != nil {
+			return Standing{}, err
+		}
 	}
 	n, err := s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, ConfirmedBy: by})
 	if err == nil && n == 0 {

@@ -382,7 +382,12 @@ func codeOf(wrong *fault.Error) int16 {
 
 // submission returns the message of a row.
 func submission(b dbq.Batch, rowNo int64, number, text string) queue.Submission {
+	var from *template.Source
+	if b.TemplateNo != nil {
+		from = &template.Source{ID: *b.TemplateID, TemplateNo: *b.TemplateNo, Version: *b.TemplateVersion, Language: optional.Value(b.TemplateLanguage)}
+	}
 	return queue.Submission{
+		From: from, Deferred: b.IsDeferred,
 		PhoneNumber: number, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: optional.Value(b.Sign),
 		Test: b.IsTest, BatchID: b.ID, SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, rowNo),
 	}

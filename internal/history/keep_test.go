@@ -753,6 +753,7 @@ func TestADedupKeyOutlivesItsTask(t *testing.T) {
 	drop(b, day, true)
 	again := map[string]any{"phone_number": apptest.Phone, "content": "plain", "dedup_key": "key 0"}
 	b.Expect(409, "task.dropped", "POST", "/api/v1/sms/send", again)
+	b.Expect(409, "task.dropped", "POST", "/api/v1/sms/send?dry_run=true", again)
 	fresh := map[string]any{"phone_number": apptest.Phone, "content": "plain", "dedup_key": "key of today"}
 	batch := b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{again, fresh, again}})
 	if got := batch.Raw; strings.Count(got, `"task.dropped"`) != 2 || strings.Count(got, `"code":409`) != 2 {

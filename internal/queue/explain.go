@@ -264,7 +264,7 @@ func (s *Service) named(ctx context.Context, key string, origin Origin) (*dbq.Ta
 	}
 	switch row, err := s.inParts.TaskGet(ctx, dbq.TaskGetParams{TaskID: keys[0].TaskID}); {
 	case postgres.IsNoRows(err): // dropped with its partition
-		return nil, nil //nolint:nilnil // no task
+		return nil, errDropped
 	case err != nil:
 		return nil, fmt.Errorf("read task by dedup key: %w", err)
 	default:

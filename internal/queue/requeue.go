@@ -17,7 +17,7 @@ const requeueTries = 3
 
 // Requeue lets a task that is FAILED or CANCELLED wait again as if it were new, and logs that by did it and why. Faults: task.not_found,
 // task.dropped, task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn,
-// task.sender_gone.
+// task.sender_gone, task.tests_off.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (dbq.Task, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
 		return dbq.Task{}, err
@@ -43,6 +43,10 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 	if err != nil {
 		return 0, fmt.Errorf("requeue tasks: %w", err)
 	}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("requeue tasks: %w", err)
+	}
 	rows, err := again(ctx, s.db, func() (rows []dbq.TaskRequeueRow, err error) {
 		err = s.db.Briefly(ctx, func(ctx context.Context) (err error) {
 			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
@@ -51,7 +55,9 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 			if err = s.requeuePools(ctx, ids); err != nil {
 				return err
 			}
-			rows, err = s.inParts.TaskRequeue(ctx, dbq.TaskRequeueParams{TaskIds: ids, Remark: remark, RequestData: detail})
+			rows, err = s.inParts.TaskRequeue(ctx, dbq.TaskRequeueParams{
+				TaskIds: ids, SendTests: values.SMS.SendTests, Remark: remark, RequestData: detail,
+			})
 			return err
 		})
 		return rows, err
@@ -99,6 +105,7 @@ func (s *Service) requeuePools(ctx context.Context, ids []string) error {
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
 	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
+	"test": fault.TaskTestsOff,
 }
 
 // requeueable returns the fault because of which a task may not be requeued, or nil.
@@ -106,7 +113,11 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return s.orDropped(ctx, id, err)
 	}
-	verdict, err := s.inParts.RequeueVerdict(ctx, id)
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("judge task: %w", err)
+	}
+	verdict, err := s.inParts.RequeueVerdict(ctx, dbq.RequeueVerdictParams{TaskID: id, SendTests: values.SMS.SendTests})
 	if err != nil {
 		return postgres.Wrap("judge task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 	}

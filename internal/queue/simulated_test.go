@@ -59,6 +59,22 @@ func TestATestIsSentUnlessTheSettingSaysNo(t *testing.T) {
 	}
 }
 
+// S3.13: a test that has failed is not sent again while tests are sent nowhere.
+func TestATestIsNotRequeuedWhileTestsAreOff(t *testing.T) {
+	b := apptest.New(t)
+	test, other := b.SubmitBody(testMessage("x")).TaskID, b.Submit("no test")
+	for _, id := range b.ClaimIDs(2) {
+		b.Report(id, "app", 3, nil)
+	}
+	sendNoTests(b)
+	b.Expect(409, "task.tests_off", "POST", requeuePath(test), nil)
+	if n, err := b.App.Tasks.RequeueAll(t.Context(), []string{test, other}, "admin", ""); err != nil || n != 1 {
+		t.Errorf("%d requeued, %v", n, err)
+	}
+	putSMS(b, map[string]any{"send_tests": true})
+	b.Expect(200, "", "POST", requeuePath(test), nil)
+}
+
 // A test that is not sent is like any other message for batches, dedup keys, default contents, templates and the dry run.
 func TestEveryKindOfTestIsSimulated(t *testing.T) {
 	b := apptest.New(t)

@@ -39,10 +39,12 @@ type Origin struct {
 type Submission struct {
 	PhoneNumber string
 	Content     string
-	UseTemplate bool            // Content has the parameters of the first active template
-	TemplateNo  string          // the number of the template to use in place of Content; empty: none
-	Params      json.RawMessage // the parameters of that template, as they were sent; nil: none
-	Language    string          // the language of that template's text; empty: its own
+	UseTemplate bool             // Content has the parameters of the first active template
+	TemplateNo  string           // the number of the template to use in place of Content; empty: none
+	Params      json.RawMessage  // the parameters of that template, as they were sent; nil: none
+	Language    string           // the language of that template's text; empty: its own
+	From        *template.Source // the template of which Content was made; nil: none, or the submission names it
+	Deferred    bool             // Content is sent at the next full interval
 	Source      *string
 	DedupKey    *string // the user's name for the message: a second submission with it returns the task of the first
 	Raw         []byte  // the request as JSON, for the log
@@ -228,7 +230,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if err := checkTimes(sub); err != nil {
 		return row, err
 	}
-	text := template.Rendered{Content: sub.Content}
+	text := template.Rendered{Content: sub.Content, Source: sub.From, Deferred: sub.Deferred}
 	switch {
 	case sub.isDefault():
 		return row, nil
