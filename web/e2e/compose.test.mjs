@@ -73,7 +73,7 @@ test('a template makes fields of its parameters, and several numbers make a batc
 test('a user of a company chooses among its templates; wrong fields say so', async () => {
   await server.api('POST', '/api/v1/admin/companies', { company_no: 'acme', name: 'ACME' })
   await server.api('POST', '/api/v1/admin/template', { template_no: 'sum', template_name: 'acme', template_content: '{姓名} owes {sum}', companies: ['acme'] })
-  await server.api('POST', '/api/v1/admin/template', { template_no: 'due', template_name: 'reminder', template_content: 'Dear {name}, remember', sign: 'ACME', companies: ['acme', 'default'] })
+  await server.api('POST', '/api/v1/admin/template', { template_no: 'due', template_name: 'reminder', template_content: 'Dear {name}, remember', sign: 'ACME', language: 'en', translations: { fr: 'Cher {name}' }, companies: ['acme', 'default'] })
   await server.api('POST', '/api/v1/admin/template', { template_no: 'secret', template_name: 'secret', template_content: 'x', companies: ['default'], is_active: false })
   const user = { username: 'acme-app', password: 'password-of-acme-app' }
   await server.api('POST', '/api/v1/admin/users', { ...user, role: 'submit', company_no: 'acme' })
@@ -90,6 +90,9 @@ test('a user of a company chooses among its templates; wrong fields say so', asy
   await page.getByRole('option', { name: 'due' }).click()
   await page.getByLabel('name', { exact: true }).fill('Bob')
   await page.getByText('【ACME】Dear Bob, remember').waitFor()
+  await page.getByRole('combobox', { name: 'Language' }).click({ force: true })
+  await page.getByRole('option', { name: 'fr' }).click()
+  await page.getByText('【ACME】Cher Bob').waitFor()
   await viewer.checkAccess('chosen template')
   await viewer.screenshot('compose-template')
   await page.getByLabel('Phone numbers').fill('12345678901')

@@ -4,10 +4,11 @@ import { session } from '@/session'
 import { useLoad } from './load'
 import { loadAll } from './options'
 
-/** The active templates that the viewer's company may use, the oldest first: it is the one that is used if none is named. */
-export const useTemplates = () =>
+/** The active templates that the viewer's company may use, the oldest first, which is used if none is named; null while they are not wanted. */
+export const useTemplates = (isWanted: () => boolean) =>
   useLoad(async () => {
+    if (!isWanted()) return null
     const company_no = session.value?.company_no ?? 'default'
     const all = await loadAll((query) => call(api.GET('/api/v1/admin/template', { params: { query: { ...query, status: 'active', company_no } } })))
     return all.reverse()
-  })
+  }, isWanted)

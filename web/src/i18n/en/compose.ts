@@ -31,7 +31,7 @@ const texts: Texts<typeof zh> = {
   sign: 'Signature',
   signHint: 'Stands before the text in 【】. If it is empty, the sender may add its own.',
   sourceHint: 'The list of tasks can be filtered by it.',
-  testHint: 'Only a mark: the message is sent like any other.',
+  testHint: 'Statistics count it apart. A setting may keep test messages from being sent.',
   testMessage: 'Mark as a test message',
   send: 'Send',
   sendTo: 'Send to {n} numbers | Send to {n} number | Send to {n} numbers',

@@ -171,7 +171,7 @@ const texts: Texts<typeof zh> = {
   test: {
     open: 'Test message',
     title: 'Test the sender “{name}”',
-    text: 'The API cannot address one sender: routes decide who sends. The dry run below says who would. The test message is really sent.',
+    text: 'The API cannot address one sender: routes decide who sends. The dry run below says who would. The test message is sent, unless a setting keeps such messages from it.',
     number: 'Phone number',
     message: 'Text',
     type: 'Type',

@@ -71,7 +71,7 @@ const texts: Texts<typeof zh> = {
   },
   test: {
     title: 'Test message',
-    text: 'The message really goes out, and is marked as a test.',
+    text: 'The message goes out at once, marked as a test, unless a setting keeps such messages from being sent.',
     number: 'Phone number',
     company: 'By the routes of',
     companyHint: 'The routes, signatures and limits of this company; yours if it is empty.',

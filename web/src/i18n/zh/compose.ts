@@ -28,7 +28,7 @@ export default {
   sign: '签名',
   signHint: '显示在正文前的【】中；不填则使用发送方的签名。',
   sourceHint: '可在任务列表中按来源查询。',
-  testHint: '只是标记，短信照常发送。',
+  testHint: '单独统计；系统设置可以让测试短信不真正发出。',
   testMessage: '标记为测试短信',
   send: '发送',
   sendTo: '发送给 {n} 个号码',
