@@ -47,7 +47,7 @@ func compare(t *testing.T, got, want []string) {
 
 func TestEverySettingIsDocumented(t *testing.T) {
 	t.Parallel()
-	for path, heading := range map[string]string{"../../README.md": "## Configuration", "../../README.zh-CN.md": "## 配置"} {
+	for path, heading := range map[string]string{"../../docs/configuration.md": "## Configuration", "../../docs/zh-CN/configuration.md": "## 配置"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			_, section, found := strings.Cut(read(t, path), heading+"\n")

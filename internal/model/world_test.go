@@ -10,7 +10,7 @@ import (
 	"lksms/internal/segment"
 )
 
-// The promises of README.md, docs/dispatch.md and api/openapi.yaml, as plain values and rules in Go. This file and claim_test.go know
+// The promises of docs/promises.md, docs/dispatch.md and api/openapi.yaml, as plain values and rules in Go. This file and claim_test.go know
 // nothing of HTTP and PostgreSQL.
 
 // The sequences run under the default settings and rules.
