@@ -203,7 +203,7 @@ func TestRequeuesAndCancellationsAtOnce(t *testing.T) {
 			for _, s := range part {
 				if s == 200 {
 					n++
-				} else if s != 409 {
+				} else if s != 409 && s != 503 { // 503: it waited for the others for half a second, and did nothing
 					t.Errorf("status %d", s)
 				}
 			}
