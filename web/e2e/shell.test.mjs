@@ -161,6 +161,7 @@ test('a tab follows when another user signs in in another one', async () => {
   await viewer.signIn(admin, 'tasks?phone_number=13800138000')
   const other = await context.newPage()
   await other.goto(`${server.url}/console/companies`)
+  await other.getByRole('button', { name: 'Add a company' }).first().waitFor() // it knows the first user
   await other.evaluate((body) => fetch('/api/v1/session', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }).then((answer) => answer.text()), reader)
   await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
   await page.locator('header.top').getByRole('button', { name: reader.username }).waitFor()
