@@ -6,8 +6,8 @@ import { openPage, startBrowser, startServer } from './harness.mjs'
 // A histogram has two bytes for each bucket: its number, and how many tasks it has. 1.1^80 ms are 2 s, 1.1^95 ms are 9 s.
 const histogram = (scale) => `('\\x50' || set_byte('\\x00', 0, ${scale}) || '\\x5f' || set_byte('\\x00', 0, 1 + ${scale} / 12))`
 const series = (step, unit, from, most) => `
-INSERT INTO statistics (step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, cancelled, delivered, undelivered, segments, waits, durations)
-SELECT '${step}', 0, 'total', at, '', n, 0, n + n / 50, n - n / 60, n / 60, 0, n * 9 / 10, n / 90, n, ${histogram('least(120, n / 4 + 1)')}, ''
+INSERT INTO statistics (step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled, delivered, undelivered, segments, waits, durations)
+SELECT '${step}', 0, 'total', at, '', n, 0, n + n / 50, n - n / 60, n / 60, n / 60, 0, n * 9 / 10, n / 90, n, ${histogram('least(120, n / 4 + 1)')}, ''
 FROM (SELECT at, (${most} * (0.35 + 0.3 * sin(extract(epoch FROM at) / 13751) ^ 2 + 0.2 * abs(sin(extract(epoch FROM at) / 977))))::integer AS n
     FROM generate_series(date_trunc('${unit}', now() - interval '${from}'), date_trunc('${unit}', now()) - interval '1 ${unit}', interval '1 ${unit}') AS at) x;`
 
