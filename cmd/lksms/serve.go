@@ -142,12 +142,12 @@ func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) 
 	fmt.Printf(`
   LKSMS is serving
 
-    address    %s
+    console    %s/console/
     user       %s
     password   %s
 `, base, c.Server.Username, shown)
 	if c.Server.EnableDocs {
-		fmt.Printf("    try it     %s/docs/\n", base)
+		fmt.Printf("    the API    %s/docs/\n", base)
 	}
 	fmt.Print("\n  Watch messages go out, in another terminal:\n\n    make demo\n\n")
 }
