@@ -142,10 +142,11 @@ func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) 
 	fmt.Printf(`
   LKSMS is serving
 
+    address    %s
     console    %s/console/
     user       %s
     password   %s
-`, base, c.Server.Username, shown)
+`, base, base, c.Server.Username, shown)
 	if c.Server.EnableDocs {
 		fmt.Printf("    the API    %s/docs/\n", base)
 	}
