@@ -135,12 +135,14 @@ type kind struct {
 }
 
 var kinds = map[string]kind{
-	"log":      {nil, nil, 1000, false, newLog},
-	"dingtalk": {nil, []string{"baseUrl"}, 1000, true, newDingTalk},
-	"oa":       {[]string{"secret"}, []string{"url"}, 100, false, newOA},
-	"wechat":   {[]string{"appSecret"}, []string{"baseUrl"}, 100, false, newWeChat},
-	"email":    {[]string{"password"}, nil, 100, false, newEmail},
-	"http-sms": {[]string{"secrets"}, []string{"url", "batchUrl"}, 100, false, newHTTPSMS},
+	"log":         {nil, nil, 1000, false, newLog},
+	"dingtalk":    {nil, []string{"baseUrl"}, 1000, true, newDingTalk},
+	"oa":          {[]string{"secret"}, []string{"url"}, 100, false, newOA},
+	"wechat":      {[]string{"appSecret"}, []string{"baseUrl"}, 100, false, newWeChat},
+	"email":       {[]string{"password"}, nil, 100, false, newEmail},
+	"http-sms":    {[]string{"secrets"}, []string{"url", "batchUrl"}, 100, false, newHTTPSMS},
+	"aliyun-sms":  {[]string{"accessKeySecret"}, []string{"baseUrl"}, 100, false, newAliyun},
+	"tencent-sms": {[]string{"secretKey"}, []string{"baseUrl"}, 100, false, newTencent},
 }
 
 // Kinds returns the names of the drivers.
@@ -226,6 +228,17 @@ func timeout(seconds float64) (time.Duration, error) {
 		return defaultTimeout, nil
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// atOnce bounds a configured number of concurrent calls; 0 means the default.
+func atOnce(n *int) error {
+	if *n < 0 || *n > httpAtOnceMost {
+		return fault.InvalidField("config.atOnce", fault.TooBig, httpAtOnceMost)
+	}
+	if *n == 0 {
+		*n = 8
+	}
+	return nil
 }
 
 // address checks that text is an HTTP URL.

@@ -71,11 +71,9 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 		return nil, fault.InvalidField("config.format", fault.NotAllowed, []string{"json", "form", "none"})
 	case c.Format == "form" && !isObject:
 		return nil, fault.InvalidField("config.body", fault.WrongType, "object")
-	case c.AtOnce < 0 || c.AtOnce > httpAtOnceMost:
-		return nil, fault.InvalidField("config.atOnce", fault.TooBig, httpAtOnceMost)
 	}
-	if c.AtOnce == 0 {
-		c.AtOnce = 8
+	if err := atOnce(&c.AtOnce); err != nil {
+		return nil, err
 	}
 	if err := c.Answer.check(); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func TestTheContractHasTheConfigurationOfEachKind(t *testing.T) {
 	if err := json.Unmarshal(text, &schemas); err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{"dingtalk": "dingtalk.go", "email": "email.go", "http-sms": "httpsms.go", "log": "log.go", "oa": "oa.go", "wechat": "wechat.go"}
+	files := map[string]string{"aliyun-sms": "aliyun.go", "tencent-sms": "tencent.go", "dingtalk": "dingtalk.go", "email": "email.go", "http-sms": "httpsms.go", "log": "log.go", "oa": "oa.go", "wechat": "wechat.go"}
 	for _, kind := range driver.Kinds() {
 		schema := schemas[kind]
 		var inContract, secrets []string

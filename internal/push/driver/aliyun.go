@@ -1,0 +1,156 @@
+package driver
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// aliyun sends short messages through Aliyun (SendSms of Dysmsapi, 2017-05-25), one call for each (B16).
+type aliyun struct {
+	config struct {
+		AccessKeyID     string            `json:"accessKeyId"`
+		AccessKeySecret string            `json:"accessKeySecret"`
+		SignName        string            `json:"signName"`  // of messages without a signature; can be empty
+		Templates       map[string]string `json:"templates"` // the texts of the approved templates, with ${name}, by TemplateCode
+		BaseURL         string            `json:"baseUrl"`   // empty: https://dysmsapi.aliyuncs.com
+		AtOnce          int               `json:"atOnce"`
+		TimeoutSeconds  float64           `json:"timeoutSeconds"`
+	}
+	templates []providedTemplate
+	tools     Tools
+	client    *http.Client
+	limit     time.Duration
+}
+
+const (
+	aliyunURL     = "https://dysmsapi.aliyuncs.com"
+	aliyunVersion = "2017-05-25"
+)
+
+var aliyunPlaceholder = regexp.MustCompile(`\$\{([^{}]+)\}`)
+
+var aliyunReply = reply{
+	Success: "Code", Equals: []string{"OK"}, Number: "BizId", Code: "Code", Error: "Message",
+	Permanent: []string{
+		"isv.MOBILE_NUMBER_ILLEGAL", "isv.TEMPLATE_MISSING_PARAMETERS", "isv.TEMPLATE_PARAMS_ILLEGAL", "isv.INVALID_PARAMETERS", "isv.PARAM_LENGTH_LIMIT",
+		"isv.PARAM_NOT_SUPPORT_URL", "isv.BLACK_KEY_CONTROL_LIMIT", "isv.SMS_TEMPLATE_ILLEGAL", "isv.SMS_SIGNATURE_ILLEGAL", "isv.SMS_CONTENT_ILLEGAL",
+		"isv.INVALID_JSON_PARAM", "isv.MOBILE_COUNT_OVER_LIMIT",
+	},
+	Trouble: []string{
+		"isv.AMOUNT_NOT_ENOUGH", "isv.OUT_OF_SERVICE", "isv.ACCOUNT_NOT_EXISTS", "isv.ACCOUNT_ABNORMAL", "isv.PRODUCT_UN_SUBSCRIPT",
+		"isv.PRODUCT_UNSUBSCRIBE", "isv.DENY_IP_RANGE", "isv.DAY_LIMIT_CONTROL", "isv.MONTH_LIMIT_CONTROL", "isp.RAM_PERMISSION_DENY",
+		"InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "SignatureDoesNotMatch", "Forbidden.RAM", "InvalidTimeStamp.Expired",
+	},
+	busy: []string{"isp.SYSTEM_ERROR", "isp.GATEWAY_ERROR", "Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable", "InternalError"},
+}
+
+func newAliyun(config []byte, t Tools) (Driver, error) {
+	d := &aliyun{tools: t}
+	c := &d.config
+	if err := read(config, c); err != nil {
+		return nil, err
+	}
+	if err := required(field{"accessKeyId", c.AccessKeyID}, field{"accessKeySecret", c.AccessKeySecret}); err != nil {
+		return nil, err
+	}
+	if c.BaseURL == "" {
+		c.BaseURL = aliyunURL
+	}
+	if err := address("baseUrl", c.BaseURL); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.templates, err = providedTemplates(c.Templates, aliyunPlaceholder); err != nil {
+		return nil, err
+	}
+	if err := atOnce(&c.AtOnce); err != nil {
+		return nil, err
+	}
+	d.limit, err = timeout(c.TimeoutSeconds)
+	d.client = t.Outbound.Client(d.limit)
+	return d, err
+}
+
+func (d *aliyun) Target() string { return target(d.config.BaseURL) }
+
+func (d *aliyun) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	newAttempts(ctx, d.limit, d.tools.Began).each(messages, d.config.AtOnce, report, d.call)
+}
+
+func (d *aliyun) call(ctx context.Context, m Message) Outcome {
+	p, refused := provide(m, d.templates, d.config.SignName)
+	if refused != nil {
+		return *refused
+	}
+	query := url.Values{
+		"PhoneNumbers": {strings.TrimPrefix(strings.TrimPrefix(m.Recipient, "+86"), "+")}, "SignName": {p.sign}, "TemplateCode": {p.code}, "OutId": {m.TaskID},
+	}
+	if len(p.values) > 0 {
+		params, err := json.Marshal(p.values)
+		if err != nil {
+			return unwritable
+		}
+		query.Set("TemplateParam", string(params))
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(d.config.BaseURL, "/")+"/?"+aliyunQuery(query), nil)
+	if err != nil {
+		return unwritable
+	}
+	nonce := make([]byte, 16)
+	rand.Read(nonce)
+	aliyunSign(req, d.config.AccessKeyID, d.config.AccessKeySecret, "SendSms", aliyunVersion, hex.EncodeToString(nonce), time.Now())
+	status, answer, failure := call(d.client, req)
+	if failure != nil {
+		return *failure
+	}
+	return aliyunReply.outcome(status, answer)
+}
+
+// aliyunQuery encodes a query as the signature has it: spaces are %20.
+func aliyunQuery(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
+
+// aliyunSign adds the headers of the signature ACS3-HMAC-SHA256 to a request without a body, whose query is encoded by aliyunQuery.
+func aliyunSign(req *http.Request, id, secret, action, version, nonce string, at time.Time) {
+	headers := map[string]string{
+		"host": req.URL.Host, "x-acs-action": action, "x-acs-content-sha256": hashed(nil), "x-acs-date": at.UTC().Format("2006-01-02T15:04:05Z"),
+		"x-acs-signature-nonce": nonce, "x-acs-version": version,
+	}
+	names := make([]string, 0, len(headers))
+	for name, value := range headers {
+		names = append(names, name)
+		if name != "host" {
+			req.Header.Set(name, value)
+		}
+	}
+	slices.Sort(names)
+	var lines strings.Builder
+	for _, name := range names {
+		lines.WriteString(name + ":" + headers[name] + "\n")
+	}
+	signed := strings.Join(names, ";")
+	canonical := strings.Join([]string{req.Method, "/", req.URL.RawQuery, lines.String(), signed, headers["x-acs-content-sha256"]}, "\n")
+	const algorithm = "ACS3-HMAC-SHA256"
+	signature := hex.EncodeToString(hmacOf([]byte(secret), algorithm+"\n"+hashed([]byte(canonical))))
+	req.Header.Set("Authorization", algorithm+" Credential="+id+",SignedHeaders="+signed+",Signature="+signature)
+}
+
+func hashed(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func hmacOf(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}

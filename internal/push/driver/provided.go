@@ -1,0 +1,112 @@
+package driver
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"lksms/internal/fault"
+)
+
+// Providers of short messages in mainland China send no free text: they have templates that they approved, and get the values of their placeholders.
+// A message has its whole text. The template is the one of which the text can be made, so that what is sent is the text, wherever it came from.
+
+// providedTemplate is a template of a provider.
+type providedTemplate struct {
+	code  string // the provider's id of it
+	names []string
+	form  *regexp.Regexp // has a group for each of names
+	fixed int            // characters outside placeholders
+}
+
+// providedMost is how many templates a sender may have: a message is compared with each.
+const providedMost = 200
+
+// providedTemplates reads templates, by their codes. placeholder has a group with the name.
+func providedTemplates(texts map[string]string, placeholder *regexp.Regexp) (all []providedTemplate, err error) {
+	if len(texts) == 0 {
+		return nil, fault.InvalidField("config.templates", fault.Required, nil)
+	}
+	if len(texts) > providedMost {
+		return nil, fault.InvalidField("config.templates", fault.TooManySelected, providedMost)
+	}
+	for code, text := range texts {
+		t := providedTemplate{code: code}
+		var form strings.Builder
+		form.WriteString(`(?s)\A`)
+		rest := 0
+		for _, at := range placeholder.FindAllStringSubmatchIndex(text, -1) {
+			form.WriteString(regexp.QuoteMeta(text[rest:at[0]]) + `(.+?)`)
+			t.fixed += utf8.RuneCountInString(text[rest:at[0]])
+			t.names = append(t.names, text[at[2]:at[3]])
+			rest = at[1]
+		}
+		form.WriteString(regexp.QuoteMeta(text[rest:]) + `\z`)
+		t.fixed += utf8.RuneCountInString(text[rest:])
+		if t.form, err = regexp.Compile(form.String()); err != nil || strings.TrimSpace(text) == "" || strings.TrimSpace(code) == "" {
+			return nil, fault.InvalidField("config.templates", fault.WrongFormat, nil)
+		}
+		all = append(all, t)
+	}
+	// Of several templates that fit, the one that says most of the text itself.
+	slices.SortFunc(all, func(a, b providedTemplate) int {
+		if a.fixed != b.fixed {
+			return b.fixed - a.fixed
+		}
+		return strings.Compare(a.code, b.code)
+	})
+	return all, nil
+}
+
+// values returns the values with which a template makes a text, if it can.
+func (t providedTemplate) values(text string) (map[string]string, bool) {
+	found := t.form.FindStringSubmatch(text)
+	if found == nil {
+		return nil, false
+	}
+	values := map[string]string{}
+	for i, name := range t.names {
+		if other, is := values[name]; is && other != found[i+1] {
+			return nil, false
+		}
+		values[name] = found[i+1]
+	}
+	return values, true
+}
+
+// provided is a message as such a provider sends it.
+type provided struct {
+	sign   string
+	code   string
+	values map[string]string
+}
+
+var (
+	noProvidedTemplate = Outcome{
+		Permanent: true, Unasked: true, Code: "no_template", Error: "no template of the provider makes this text",
+	}
+	noProvidedSign = Outcome{
+		Permanent: true, Unasked: true, Code: "no_signature", Error: "the message has no signature, and the sender no signName",
+	}
+)
+
+// signForm is the signature before a text.
+var signForm = regexp.MustCompile(`\A【([^【】]+)】`)
+
+// provide finds the template and the signature of a message. Non-nil: it cannot be sent.
+func provide(m Message, templates []providedTemplate, sign string) (provided, *Outcome) {
+	text := m.Content
+	if found := signForm.FindStringSubmatch(text); found != nil {
+		sign, text = found[1], text[len(found[0]):]
+	}
+	if sign == "" {
+		return provided{}, &noProvidedSign
+	}
+	for _, t := range templates {
+		if values, fits := t.values(text); fits {
+			return provided{sign: sign, code: t.code, values: values}, nil
+		}
+	}
+	return provided{}, &noProvidedTemplate
+}
