@@ -2369,6 +2369,60 @@ COMMENT ON COLUMN public.idempotency_keys.request_hash IS 'SHA-256 of the reques
 
 COMMENT ON COLUMN public.idempotency_keys.response IS 'the answer to repeat';
 
+CREATE TABLE public.inbounds (
+    id bigint NOT NULL,
+    inbound_no text NOT NULL,
+    company_id bigint NOT NULL,
+    preset text NOT NULL,
+    description jsonb,
+    phone_numbers text[],
+    message_type smallint NOT NULL,
+    priority smallint,
+    template_no text,
+    sign text,
+    repeat_seconds bigint,
+    is_test boolean DEFAULT false NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT inbounds_description_is_object CHECK ((jsonb_typeof(description) = 'object'::text)),
+    CONSTRAINT inbounds_inbound_no_length CHECK (((char_length(inbound_no) >= 1) AND (char_length(inbound_no) <= 50))),
+    CONSTRAINT inbounds_message_type_range CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT inbounds_phone_numbers_size CHECK ((cardinality(phone_numbers) <= 100)),
+    CONSTRAINT inbounds_preset_length CHECK (((char_length(preset) >= 1) AND (char_length(preset) <= 50))),
+    CONSTRAINT inbounds_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT inbounds_repeat_seconds_range CHECK ((repeat_seconds > 0)),
+    CONSTRAINT inbounds_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text])))
+);
+
+COMMENT ON TABLE public.inbounds IS 'How the posts of one other program become messages of a company. Written by internal/inbound; the erasure of a person takes a number out of phone_numbers.';
+
+COMMENT ON COLUMN public.inbounds.preset IS 'name of the description that internal/inbound has for a program; custom: none';
+
+COMMENT ON COLUMN public.inbounds.description IS 'members that replace those of the preset; null: the preset as it is';
+
+COMMENT ON COLUMN public.inbounds.phone_numbers IS 'recipients of every post, in E.164; null: the body of the post names them; empty: an erasure took the last one, and posts are refused';
+
+COMMENT ON COLUMN public.inbounds.message_type IS 'as messages.message_type';
+
+COMMENT ON COLUMN public.inbounds.priority IS 'null: that of the message type';
+
+COMMENT ON COLUMN public.inbounds.template_no IS 'template of the messages; null: the description has their text. No foreign key: a template that was deleted is an error of each post';
+
+COMMENT ON COLUMN public.inbounds.sign IS 'null: that of the template or the sender';
+
+COMMENT ON COLUMN public.inbounds.repeat_seconds IS 'after how long a post that says the same as before is sent again; null: never';
+
+ALTER TABLE public.inbounds ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.inbounds_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE SEQUENCE public.lease_ids
     START WITH 1
     INCREMENT BY 1
@@ -3994,6 +4048,12 @@ ALTER TABLE ONLY public.fruitless_submissions
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (username, operation, key);
 
+ALTER TABLE ONLY public.inbounds
+    ADD CONSTRAINT inbounds_inbound_no_key UNIQUE (inbound_no);
+
+ALTER TABLE ONLY public.inbounds
+    ADD CONSTRAINT inbounds_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.messages
     ADD CONSTRAINT messages_pkey PRIMARY KEY (task_id);
 
@@ -4190,6 +4250,8 @@ CREATE INDEX fruitless_submissions_task_id_idx ON public.fruitless_submissions U
 
 CREATE INDEX idempotency_keys_created_at_idx ON public.idempotency_keys USING btree (created_at);
 
+CREATE INDEX inbounds_company_idx ON public.inbounds USING btree (company_id, id);
+
 CREATE INDEX messages_batch_idx ON ONLY public.messages USING btree (batch_id, task_id) WHERE (batch_id IS NOT NULL);
 
 CREATE INDEX messages_default_batch_id_task_id_idx ON public.messages_default USING btree (batch_id, task_id) WHERE (batch_id IS NOT NULL);
@@ -4370,6 +4432,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_num
 
 CREATE TRIGGER audited AFTER INSERT ON public.erasures FOR EACH ROW EXECUTE FUNCTION public.audit_change('erasure', 'id', 'user_ids,recipients,asked_recipients,status,held,counts,exports,created_by,next_at,finished_at');
 
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.inbounds FOR EACH ROW EXECUTE FUNCTION public.audit_change('inbound', 'inbound_no', '', 'phone_numbers');
+
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
 CREATE TRIGGER audited AFTER INSERT ON public.reconciliations FOR EACH ROW EXECUTE FUNCTION public.audit_change('reconciliation', 'id', 'from_at,to_at,upload_id,sheet,number_column,status_column,segments_column,delivered_values,pending_values,status,phase,row_no,after_no,after_at,after_id,rows,matched,missing_here,missing_there,status_differs,segments_differ,repeated,unreadable,near_midnight,failure,created_by,finished_at');
@@ -4443,6 +4507,8 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
 CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('3');
+
+CREATE TRIGGER inbounds_rows_bound AFTER INSERT ON public.inbounds REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -4546,6 +4612,9 @@ ALTER TABLE ONLY public.erasures
 
 ALTER TABLE ONLY public.fair_ranks
     ADD CONSTRAINT fair_ranks_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.inbounds
+    ADD CONSTRAINT inbounds_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
 ALTER TABLE ONLY public.notification_templates
     ADD CONSTRAINT notification_templates_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);

@@ -324,3 +324,15 @@ ORDER BY j.id;
 -- ErasureJob takes the phone number out of the filters of task jobs.
 -- name: ErasureJob :execrows
 UPDATE task_jobs j SET filter = j.filter - 'phone_number' WHERE j.id = ANY (@ids::bigint[]);
+
+-- ErasureInbounds takes recipients out of the lists of numbers to which a company's inbounds send. A list that becomes empty stays one: without it,
+-- the bodies of posts would name the recipients.
+-- name: ErasureInbounds :exec
+UPDATE inbounds i
+SET phone_numbers = ARRAY(
+        SELECT n.number FROM unnest(i.phone_numbers) WITH ORDINALITY AS n (number, place)
+        WHERE n.number <> ALL (@recipients::text[])
+        ORDER BY n.place
+    ),
+    version = i.version + 1, updated_at = now()
+WHERE i.company_id = @company_id AND i.phone_numbers && @recipients::text[];

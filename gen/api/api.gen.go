@@ -447,6 +447,69 @@ func (e HistorySettingsPartitionWidth) Valid() bool {
 	}
 }
 
+// Defines values for InboundItemVerdict.
+const (
+	InboundWouldBeScheduled InboundItemVerdict = "would_be_scheduled"
+	InboundWouldBeSimulated InboundItemVerdict = "would_be_simulated"
+	InboundWouldRepeat      InboundItemVerdict = "would_repeat"
+	InboundWouldSend        InboundItemVerdict = "would_send"
+	InboundWouldWait        InboundItemVerdict = "would_wait"
+)
+
+// Valid indicates whether the value is a known member of the InboundItemVerdict enum.
+func (e InboundItemVerdict) Valid() bool {
+	switch e {
+	case InboundWouldBeScheduled:
+		return true
+	case InboundWouldBeSimulated:
+		return true
+	case InboundWouldRepeat:
+		return true
+	case InboundWouldSend:
+		return true
+	case InboundWouldWait:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for InboundPreset.
+const (
+	Alertmanager InboundPreset = "alertmanager"
+	Apprise      InboundPreset = "apprise"
+	Custom       InboundPreset = "custom"
+	Grafana      InboundPreset = "grafana"
+	Listmonk     InboundPreset = "listmonk"
+	Logto        InboundPreset = "logto"
+	Novu         InboundPreset = "novu"
+	UptimeKuma   InboundPreset = "uptime-kuma"
+)
+
+// Valid indicates whether the value is a known member of the InboundPreset enum.
+func (e InboundPreset) Valid() bool {
+	switch e {
+	case Alertmanager:
+		return true
+	case Apprise:
+		return true
+	case Custom:
+		return true
+	case Grafana:
+		return true
+	case Listmonk:
+		return true
+	case Logto:
+		return true
+	case Novu:
+		return true
+	case UptimeKuma:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MessageType.
 const (
 	Marketing    MessageType = "marketing"
@@ -3001,6 +3064,245 @@ type HistorySettings struct {
 
 // HistorySettingsPartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
 type HistorySettingsPartitionWidth string
+
+// Inbound defines model for Inbound.
+type Inbound struct {
+	CompanyNo string    `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	Description *InboundDescription `json:"description"`
+
+	// EffectiveDescription The description of the preset with the members of `description`
+	EffectiveDescription *InboundDescription `json:"effective_description"`
+	InboundNo            string              `json:"inbound_no"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+
+	// PhoneNumbers The recipients of every post, in E.164; null: the body names the recipients. Empty: the last one was erased, and posts are rejected
+	PhoneNumbers *[]string `json:"phone_numbers"`
+
+	// Preset The program that posts; `custom` is any other one
+	Preset        InboundPreset `json:"preset"`
+	Priority      *int16        `json:"priority"`
+	RepeatSeconds *int64        `json:"repeat_seconds"`
+	Sign          *string       `json:"sign"`
+	Status        OnOff         `json:"status"`
+	TemplateNo    *string       `json:"template_no"`
+	Test          bool          `json:"test"`
+	UpdatedAt     time.Time     `json:"updated_at"`
+	Version       int64         `json:"version"`
+}
+
+// InboundBody The body as the other program makes it
+type InboundBody map[string]interface{}
+
+// InboundDescription How a body is read. A member that is left out is that of the preset; null leaves out all.
+type InboundDescription struct {
+	// Dedup Paths of values that a repeated post has in common with the first, and no other post. A body that lacks one of them is never a repeat. An empty list says that there are none.
+	//
+	// Example: ["order.id","order.state"]
+	Dedup *[]InboundPath `json:"dedup,omitempty"`
+
+	// Expect The values that the body must have, by their paths; another body is rejected
+	//
+	// Example: {"version":["4"]}
+	Expect *map[string][]string `json:"expect,omitempty"`
+
+	// International Whether numbers without `+` begin with their country code; otherwise these are numbers in mainland China
+	International *bool `json:"international,omitempty"`
+
+	// Number The path of the recipients: a text or number, a text of several with commas between them, or a list of these; at most 100. An empty path says that the body names none.
+	//
+	// Example: recipients.*.attribs.phone
+	Number *string `json:"number,omitempty"`
+
+	// Params With a `template_no`, the paths of its parameters by their names
+	//
+	// Example: {"code":"payload.code"}
+	Params *map[string]InboundPath `json:"params,omitempty"`
+
+	// Text Texts with paths in `${}`. The first whose placeholders all lead to a value is sent. `${a | b}` is the first of the two that has a value, `${a + b}` their sum. Several values of a `*` have commas between them.
+	//
+	// Example: ["[${status}] ${commonLabels.alertname}"]
+	Text *[]string `json:"text,omitempty"`
+}
+
+// InboundItem defines model for InboundItem.
+type InboundItem struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID *TaskID `json:"task_id,omitempty"`
+
+	// Deduplicated True if an earlier post made the task
+	Deduplicated *bool        `json:"deduplicated,omitempty"`
+	Error        *ErrorDetail `json:"error,omitempty"`
+
+	// FinalContent The text that will be sent, with the `sign` of the inbound, else of the template
+	FinalContent *string `json:"final_content,omitempty"`
+
+	// Message The error of this message, for people
+	Message     *string `json:"message,omitempty"`
+	PhoneNumber string  `json:"phone_number"`
+
+	// Segments Dry run: the number of segments (short messages) that the text takes
+	Segments *int `json:"segments,omitempty"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status *TaskStatus `json:"status,omitempty"`
+
+	// Verdict Dry run: the predicted outcome, as for `POST /api/v1/sms/send`
+	Verdict *InboundItemVerdict `json:"verdict,omitempty"`
+}
+
+// InboundItemVerdict Dry run: the predicted outcome, as for `POST /api/v1/sms/send`
+type InboundItemVerdict string
+
+// InboundListResponse defines model for InboundListResponse.
+type InboundListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    InboundPage `json:"data"`
+}
+
+// InboundPage defines model for InboundPage.
+type InboundPage struct {
+	Items []Inbound `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// InboundPatch defines model for InboundPatch.
+type InboundPatch struct {
+	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	Description nullable.Nullable[InboundDescription] `json:"description,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// PhoneNumbers The recipients of every post; null: the body names the recipients
+	PhoneNumbers nullable.Nullable[[]string] `json:"phone_numbers,omitempty"`
+
+	// Preset The program that posts; `custom` is any other one
+	Preset *InboundPreset `json:"preset,omitempty"`
+
+	// Priority null: that of the message type
+	Priority nullable.Nullable[int16] `json:"priority,omitempty"`
+
+	// RepeatSeconds null: never
+	RepeatSeconds nullable.Nullable[int64] `json:"repeat_seconds,omitempty"`
+
+	// Sign null: that of the template or the sender
+	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
+	Status *OnOff                    `json:"status,omitempty"`
+
+	// TemplateNo null: the description has the text
+	TemplateNo nullable.Nullable[string] `json:"template_no,omitempty"`
+	Test       *bool                     `json:"test,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
+}
+
+// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, and `#` at the end for their number.
+//
+// Example: recipients.0.attribs.phone
+type InboundPath = string
+
+// InboundPhones The recipients of every post; without them, the body names the recipients
+type InboundPhones = []PhoneNumber
+
+// InboundPostResponse defines model for InboundPostResponse.
+type InboundPostResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    InboundPosted `json:"data"`
+}
+
+// InboundPosted defines model for InboundPosted.
+type InboundPosted struct {
+	// Accepted The number of messages that have a task; in a dry run those that would have one
+	Accepted int `json:"accepted"`
+
+	// Items The outcomes, in the order of the recipients
+	Items   []InboundItem `json:"items"`
+	Refused int           `json:"refused"`
+}
+
+// InboundPreset The program that posts; `custom` is any other one
+type InboundPreset string
+
+// InboundPriority The priority of the messages, whatever the user that posts may request; that of the message type by default
+type InboundPriority = int16
+
+// InboundRepeat After how long a post that says the same as before is sent again, such as a reminder that an alert still fires: a little less than the program waits before it reminds. Left out or null: never.
+type InboundRepeat = int64
+
+// InboundRequest defines model for InboundRequest.
+type InboundRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	Description *InboundDescription `json:"description,omitempty"`
+
+	// InboundNo Example: acme
+	InboundNo No `json:"inbound_no"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// PhoneNumbers The recipients of every post; without them, the body names the recipients
+	PhoneNumbers *InboundPhones `json:"phone_numbers,omitempty"`
+
+	// Preset The program that posts; `custom` is any other one
+	Preset InboundPreset `json:"preset"`
+
+	// Priority The priority of the messages, whatever the user that posts may request; that of the message type by default
+	Priority *InboundPriority `json:"priority,omitempty"`
+
+	// RepeatSeconds After how long a post that says the same as before is sent again, such as a reminder that an alert still fires: a little less than the program waits before it reminds. Left out or null: never.
+	RepeatSeconds *InboundRepeat `json:"repeat_seconds,omitempty"`
+
+	// Sign The signature of the messages; that of the template or the sender by default
+	//
+	// Example: 示例公司
+	Sign   *InboundSign `json:"sign,omitempty"`
+	Status *OnOff       `json:"status,omitempty"`
+
+	// TemplateNo The template of the messages, for which `params` of the description has the parameters; without it, the description has the text
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Whether the messages are test messages; false by default
+	Test *bool `json:"test,omitempty"`
+}
+
+// InboundResponse defines model for InboundResponse.
+type InboundResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Inbound `json:"data"`
+}
+
+// InboundSign The signature of the messages; that of the template or the sender by default
+//
+// Example: 示例公司
+type InboundSign = string
 
 // IntervalMs The interval from one message to the next, in milliseconds
 type IntervalMs = int64
@@ -5924,6 +6226,9 @@ type IdempotencyKey = string
 // ImportID defines model for ImportId.
 type ImportID = int64
 
+// InboundNo Example: acme
+type InboundNo = No
+
 // JobID defines model for JobId.
 type JobID = int64
 
@@ -6232,6 +6537,21 @@ type ListPartitionsParams struct {
 
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListInboundsParams defines parameters for ListInbounds.
+type ListInboundsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateInboundParams defines parameters for CreateInbound.
+type CreateInboundParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -6551,6 +6871,15 @@ type ExportContactImportErrorsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// PostInboundParams defines parameters for PostInbound.
+type PostInboundParams struct {
+	// DryRun Create nothing, and answer what would be sent
+	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -6779,6 +7108,12 @@ type CreateDefaultContentJSONRequestBody = DefaultContentRequest
 // UpdateDefaultContentJSONRequestBody defines body for UpdateDefaultContent for application/json ContentType.
 type UpdateDefaultContentJSONRequestBody = DefaultContentPatch
 
+// CreateInboundJSONRequestBody defines body for CreateInbound for application/json ContentType.
+type CreateInboundJSONRequestBody = InboundRequest
+
+// UpdateInboundJSONRequestBody defines body for UpdateInbound for application/json ContentType.
+type UpdateInboundJSONRequestBody = InboundPatch
+
 // PutNotificationTemplateJSONRequestBody defines body for PutNotificationTemplate for application/json ContentType.
 type PutNotificationTemplateJSONRequestBody = NotificationTemplateRequest
 
@@ -6841,6 +7176,9 @@ type EraseContactsJSONRequestBody = ErasureRequest
 
 // ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
 type ImportContactsMultipartRequestBody = ContactImportRequest
+
+// PostInboundJSONRequestBody defines body for PostInbound for application/json ContentType.
+type PostInboundJSONRequestBody = InboundBody
 
 // PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
 type PreviewListMultipartRequestBody = ListPreviewRequest
@@ -7141,14 +7479,14 @@ type ClientInterface interface {
 
 	// ListAudit List administrative changes, newest first
 	//
-	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content, contact, alert rule or
+	// Each change of a company, channel, country, route, sender, inbound, user, API key, setting, template, default content, contact, alert rule or
 	// receiver is recorded in the transaction of the change: who made it, with which request, and what changed. So is each job that changes
 	// many tasks. A request that is refused leaves nothing, and so
 	// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
 	//
 	// | `entity` | `entity_key` |
 	// |---|---|
-	// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+	// | `company`, `channel`, `country`, `sender`, `inbound`, `user` | its number or name |
 	// | `sender_balance` | the number of the sender |
 	// | `route`, `template`, `default_content` | its number |
 	// | `notification_template` | the business type and the channel |
@@ -7452,6 +7790,71 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/history (the `ListPartitions` operationId).
 	ListPartitions(ctx context.Context, params *ListPartitionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListInbounds List inbounds, newest first
+	//
+	// A read user with a company sees those of its company.
+	//
+	// Corresponds with GET /api/v1/admin/inbounds (the `ListInbounds` operationId).
+	ListInbounds(ctx context.Context, params *ListInboundsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateInboundWithBody Add an inbound
+	//
+	// An inbound makes messages of what one other program posts to `/api/v1/inbound/{inbound_no}`. `preset` names the program, whose bodies are known.
+	// Members of `description` take the place of those of the preset; `custom` has none.
+	//
+	// - With `phone_numbers`, every post goes to these numbers. Without them, the body names the recipients, at the path `number` of the description.
+	// - Users of `company_no` post; without it, those of the default company.
+	// - Without `message_type`, the messages of `logto` are of the type `verification`, those of `listmonk` `marketing`, and all others `notification`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/inbounds (the `CreateInbound` operationId).
+	CreateInboundWithBody(ctx context.Context, params *CreateInboundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateInbound Add an inbound
+	//
+	// An inbound makes messages of what one other program posts to `/api/v1/inbound/{inbound_no}`. `preset` names the program, whose bodies are known.
+	// Members of `description` take the place of those of the preset; `custom` has none.
+	//
+	// - With `phone_numbers`, every post goes to these numbers. Without them, the body names the recipients, at the path `number` of the description.
+	// - Users of `company_no` post; without it, those of the default company.
+	// - Without `message_type`, the messages of `logto` are of the type `verification`, those of `listmonk` `marketing`, and all others `notification`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/inbounds (the `CreateInbound` operationId).
+	CreateInbound(ctx context.Context, params *CreateInboundParams, body CreateInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteInbound Delete an inbound
+	//
+	// Its messages stay. Posts to it get 404 from then on.
+	//
+	// Corresponds with DELETE /api/v1/admin/inbounds/{inbound_no} (the `DeleteInbound` operationId).
+	DeleteInbound(ctx context.Context, inboundNo InboundNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetInbound Get an inbound
+	//
+	// Corresponds with GET /api/v1/admin/inbounds/{inbound_no} (the `GetInbound` operationId).
+	GetInbound(ctx context.Context, inboundNo InboundNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateInboundWithBody Change an inbound
+	//
+	// Fields that the body leaves out stay unchanged, and null empties one. A `description` replaces the one before as a whole. With `version`, the change applies only if the inbound still has that version.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/inbounds/{inbound_no} (the `UpdateInbound` operationId).
+	UpdateInboundWithBody(ctx context.Context, inboundNo InboundNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateInbound Change an inbound
+	//
+	// Fields that the body leaves out stay unchanged, and null empties one. A `description` replaces the one before as a whole. With `version`, the change applies only if the inbound still has that version.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/inbounds/{inbound_no} (the `UpdateInbound` operationId).
+	UpdateInbound(ctx context.Context, inboundNo InboundNo, body UpdateInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotificationTemplates List notification templates
 	//
@@ -8273,6 +8676,40 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PostInboundWithBody Submit what another program posts in its own form
+	//
+	// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
+	// caller, a user of the inbound's company; the `source` of their tasks is the `inbound_no`.
+	//
+	// - A text that is too long for its message type is cut, and ends with an ellipsis.
+	// - If all messages are rejected, the answer is the error of the first. If some are accepted, it is 200. After 5xx nothing is stored, and the same
+	//   body can be posted again.
+	// - A body that says the same as an earlier one of the caller, by the `dedup` of the description, sends nothing again.
+	// - An inbound that is off, or of another company, is answered like one that does not exist.
+	// - With `?dry_run=true`, nothing is created; the answer says what would be sent.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/inbound/{inbound_no} (the `PostInbound` operationId).
+	PostInboundWithBody(ctx context.Context, inboundNo InboundNo, params *PostInboundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PostInbound Submit what another program posts in its own form
+	//
+	// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
+	// caller, a user of the inbound's company; the `source` of their tasks is the `inbound_no`.
+	//
+	// - A text that is too long for its message type is cut, and ends with an ellipsis.
+	// - If all messages are rejected, the answer is the error of the first. If some are accepted, it is 200. After 5xx nothing is stored, and the same
+	//   body can be posted again.
+	// - A body that says the same as an earlier one of the caller, by the `dedup` of the description, sends nothing again.
+	// - An inbound that is off, or of another company, is answered like one that does not exist.
+	// - With `?dry_run=true`, nothing is created; the answer says what would be sent.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/inbound/{inbound_no} (the `PostInbound` operationId).
+	PostInbound(ctx context.Context, inboundNo InboundNo, params *PostInboundParams, body PostInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PreviewListWithBody Show how a list is read
 	//
@@ -9224,14 +9661,14 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 
 // ListAudit List administrative changes, newest first
 //
-// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content, contact, alert rule or
+// Each change of a company, channel, country, route, sender, inbound, user, API key, setting, template, default content, contact, alert rule or
 // receiver is recorded in the transaction of the change: who made it, with which request, and what changed. So is each job that changes
 // many tasks. A request that is refused leaves nothing, and so
 // does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
 //
 // | `entity` | `entity_key` |
 // |---|---|
-// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+// | `company`, `channel`, `country`, `sender`, `inbound`, `user` | its number or name |
 // | `sender_balance` | the number of the sender |
 // | `route`, `template`, `default_content` | its number |
 // | `notification_template` | the business type and the channel |
@@ -9916,6 +10353,141 @@ func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEd
 // Corresponds with GET /api/v1/admin/history (the `ListPartitions` operationId).
 func (c *Client) ListPartitions(ctx context.Context, params *ListPartitionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListPartitionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListInbounds List inbounds, newest first
+//
+// A read user with a company sees those of its company.
+//
+// Corresponds with GET /api/v1/admin/inbounds (the `ListInbounds` operationId).
+func (c *Client) ListInbounds(ctx context.Context, params *ListInboundsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListInboundsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateInboundWithBody Add an inbound
+//
+// An inbound makes messages of what one other program posts to `/api/v1/inbound/{inbound_no}`. `preset` names the program, whose bodies are known.
+// Members of `description` take the place of those of the preset; `custom` has none.
+//
+// - With `phone_numbers`, every post goes to these numbers. Without them, the body names the recipients, at the path `number` of the description.
+// - Users of `company_no` post; without it, those of the default company.
+// - Without `message_type`, the messages of `logto` are of the type `verification`, those of `listmonk` `marketing`, and all others `notification`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/inbounds (the `CreateInbound` operationId).
+func (c *Client) CreateInboundWithBody(ctx context.Context, params *CreateInboundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateInboundRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateInbound Add an inbound
+//
+// An inbound makes messages of what one other program posts to `/api/v1/inbound/{inbound_no}`. `preset` names the program, whose bodies are known.
+// Members of `description` take the place of those of the preset; `custom` has none.
+//
+// - With `phone_numbers`, every post goes to these numbers. Without them, the body names the recipients, at the path `number` of the description.
+// - Users of `company_no` post; without it, those of the default company.
+// - Without `message_type`, the messages of `logto` are of the type `verification`, those of `listmonk` `marketing`, and all others `notification`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/inbounds (the `CreateInbound` operationId).
+func (c *Client) CreateInbound(ctx context.Context, params *CreateInboundParams, body CreateInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateInboundRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteInbound Delete an inbound
+//
+// Its messages stay. Posts to it get 404 from then on.
+//
+// Corresponds with DELETE /api/v1/admin/inbounds/{inbound_no} (the `DeleteInbound` operationId).
+func (c *Client) DeleteInbound(ctx context.Context, inboundNo InboundNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteInboundRequest(c.Server, inboundNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetInbound Get an inbound
+//
+// Corresponds with GET /api/v1/admin/inbounds/{inbound_no} (the `GetInbound` operationId).
+func (c *Client) GetInbound(ctx context.Context, inboundNo InboundNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetInboundRequest(c.Server, inboundNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateInboundWithBody Change an inbound
+//
+// Fields that the body leaves out stay unchanged, and null empties one. A `description` replaces the one before as a whole. With `version`, the change applies only if the inbound still has that version.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/inbounds/{inbound_no} (the `UpdateInbound` operationId).
+func (c *Client) UpdateInboundWithBody(ctx context.Context, inboundNo InboundNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateInboundRequestWithBody(c.Server, inboundNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateInbound Change an inbound
+//
+// Fields that the body leaves out stay unchanged, and null empties one. A `description` replaces the one before as a whole. With `version`, the change applies only if the inbound still has that version.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/inbounds/{inbound_no} (the `UpdateInbound` operationId).
+func (c *Client) UpdateInbound(ctx context.Context, inboundNo InboundNo, body UpdateInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateInboundRequest(c.Server, inboundNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -11627,6 +12199,60 @@ func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params
 // Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PostInboundWithBody Submit what another program posts in its own form
+//
+// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
+// caller, a user of the inbound's company; the `source` of their tasks is the `inbound_no`.
+//
+//   - A text that is too long for its message type is cut, and ends with an ellipsis.
+//   - If all messages are rejected, the answer is the error of the first. If some are accepted, it is 200. After 5xx nothing is stored, and the same
+//     body can be posted again.
+//   - A body that says the same as an earlier one of the caller, by the `dedup` of the description, sends nothing again.
+//   - An inbound that is off, or of another company, is answered like one that does not exist.
+//   - With `?dry_run=true`, nothing is created; the answer says what would be sent.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/inbound/{inbound_no} (the `PostInbound` operationId).
+func (c *Client) PostInboundWithBody(ctx context.Context, inboundNo InboundNo, params *PostInboundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostInboundRequestWithBody(c.Server, inboundNo, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PostInbound Submit what another program posts in its own form
+//
+// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
+// caller, a user of the inbound's company; the `source` of their tasks is the `inbound_no`.
+//
+//   - A text that is too long for its message type is cut, and ends with an ellipsis.
+//   - If all messages are rejected, the answer is the error of the first. If some are accepted, it is 200. After 5xx nothing is stored, and the same
+//     body can be posted again.
+//   - A body that says the same as an earlier one of the caller, by the `dedup` of the description, sends nothing again.
+//   - An inbound that is off, or of another company, is answered like one that does not exist.
+//   - With `?dry_run=true`, nothing is created; the answer says what would be sent.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/inbound/{inbound_no} (the `PostInbound` operationId).
+func (c *Client) PostInbound(ctx context.Context, inboundNo InboundNo, params *PostInboundParams, body PostInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostInboundRequest(c.Server, inboundNo, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -15130,6 +15756,242 @@ func NewListPartitionsRequest(server string, params *ListPartitionsParams) (*htt
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewListInboundsRequest constructs an http.Request for the ListInbounds method
+func NewListInboundsRequest(server string, params *ListInboundsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/inbounds")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateInboundRequest calls the generic CreateInbound builder with application/json body
+func NewCreateInboundRequest(server string, params *CreateInboundParams, body CreateInboundJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateInboundRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateInboundRequestWithBody constructs an http.Request for the CreateInbound method, with any body, and a specified content type
+func NewCreateInboundRequestWithBody(server string, params *CreateInboundParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/inbounds")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteInboundRequest constructs an http.Request for the DeleteInbound method
+func NewDeleteInboundRequest(server string, inboundNo InboundNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "inbound_no", inboundNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/inbounds/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetInboundRequest constructs an http.Request for the GetInbound method
+func NewGetInboundRequest(server string, inboundNo InboundNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "inbound_no", inboundNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/inbounds/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateInboundRequest calls the generic UpdateInbound builder with application/json body
+func NewUpdateInboundRequest(server string, inboundNo InboundNo, body UpdateInboundJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateInboundRequestWithBody(server, inboundNo, "application/json", bodyReader)
+}
+
+// NewUpdateInboundRequestWithBody constructs an http.Request for the UpdateInbound method, with any body, and a specified content type
+func NewUpdateInboundRequestWithBody(server string, inboundNo InboundNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "inbound_no", inboundNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/inbounds/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -18870,6 +19732,95 @@ func NewExportContactImportErrorsRequest(server string, importID ImportID, param
 	return req, nil
 }
 
+// NewPostInboundRequest calls the generic PostInbound builder with application/json body
+func NewPostInboundRequest(server string, inboundNo InboundNo, params *PostInboundParams, body PostInboundJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPostInboundRequestWithBody(server, inboundNo, params, "application/json", bodyReader)
+}
+
+// NewPostInboundRequestWithBody constructs an http.Request for the PostInbound method, with any body, and a specified content type
+func NewPostInboundRequestWithBody(server string, inboundNo InboundNo, params *PostInboundParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "inbound_no", inboundNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/inbound/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
 func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -21116,14 +22067,14 @@ type ClientWithResponsesInterface interface {
 
 	// ListAuditWithResponse List administrative changes, newest first
 	//
-	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content, contact, alert rule or
+	// Each change of a company, channel, country, route, sender, inbound, user, API key, setting, template, default content, contact, alert rule or
 	// receiver is recorded in the transaction of the change: who made it, with which request, and what changed. So is each job that changes
 	// many tasks. A request that is refused leaves nothing, and so
 	// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
 	//
 	// | `entity` | `entity_key` |
 	// |---|---|
-	// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+	// | `company`, `channel`, `country`, `sender`, `inbound`, `user` | its number or name |
 	// | `sender_balance` | the number of the sender |
 	// | `route`, `template`, `default_content` | its number |
 	// | `notification_template` | the business type and the channel |
@@ -21469,6 +22420,77 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/history (the `ListPartitions` operationId).
 	ListPartitionsWithResponse(ctx context.Context, params *ListPartitionsParams, reqEditors ...RequestEditorFn) (*ListPartitionsResponse, error)
+
+	// ListInboundsWithResponse List inbounds, newest first
+	//
+	// A read user with a company sees those of its company.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/inbounds (the `ListInbounds` operationId).
+	ListInboundsWithResponse(ctx context.Context, params *ListInboundsParams, reqEditors ...RequestEditorFn) (*ListInboundsResponse, error)
+
+	// CreateInboundWithBodyWithResponse Add an inbound
+	//
+	// An inbound makes messages of what one other program posts to `/api/v1/inbound/{inbound_no}`. `preset` names the program, whose bodies are known.
+	// Members of `description` take the place of those of the preset; `custom` has none.
+	//
+	// - With `phone_numbers`, every post goes to these numbers. Without them, the body names the recipients, at the path `number` of the description.
+	// - Users of `company_no` post; without it, those of the default company.
+	// - Without `message_type`, the messages of `logto` are of the type `verification`, those of `listmonk` `marketing`, and all others `notification`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/inbounds (the `CreateInbound` operationId).
+	CreateInboundWithBodyWithResponse(ctx context.Context, params *CreateInboundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateInboundResponse, error)
+
+	// CreateInboundWithResponse Add an inbound
+	//
+	// An inbound makes messages of what one other program posts to `/api/v1/inbound/{inbound_no}`. `preset` names the program, whose bodies are known.
+	// Members of `description` take the place of those of the preset; `custom` has none.
+	//
+	// - With `phone_numbers`, every post goes to these numbers. Without them, the body names the recipients, at the path `number` of the description.
+	// - Users of `company_no` post; without it, those of the default company.
+	// - Without `message_type`, the messages of `logto` are of the type `verification`, those of `listmonk` `marketing`, and all others `notification`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/inbounds (the `CreateInbound` operationId).
+	CreateInboundWithResponse(ctx context.Context, params *CreateInboundParams, body CreateInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateInboundResponse, error)
+
+	// DeleteInboundWithResponse Delete an inbound
+	//
+	// Its messages stay. Posts to it get 404 from then on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/inbounds/{inbound_no} (the `DeleteInbound` operationId).
+	DeleteInboundWithResponse(ctx context.Context, inboundNo InboundNo, reqEditors ...RequestEditorFn) (*DeleteInboundResponse, error)
+
+	// GetInboundWithResponse Get an inbound
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/inbounds/{inbound_no} (the `GetInbound` operationId).
+	GetInboundWithResponse(ctx context.Context, inboundNo InboundNo, reqEditors ...RequestEditorFn) (*GetInboundResponse, error)
+
+	// UpdateInboundWithBodyWithResponse Change an inbound
+	//
+	// Fields that the body leaves out stay unchanged, and null empties one. A `description` replaces the one before as a whole. With `version`, the change applies only if the inbound still has that version.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/inbounds/{inbound_no} (the `UpdateInbound` operationId).
+	UpdateInboundWithBodyWithResponse(ctx context.Context, inboundNo InboundNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateInboundResponse, error)
+
+	// UpdateInboundWithResponse Change an inbound
+	//
+	// Fields that the body leaves out stay unchanged, and null empties one. A `description` replaces the one before as a whole. With `version`, the change applies only if the inbound still has that version.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/inbounds/{inbound_no} (the `UpdateInbound` operationId).
+	UpdateInboundWithResponse(ctx context.Context, inboundNo InboundNo, body UpdateInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateInboundResponse, error)
 
 	// ListNotificationTemplatesWithResponse List notification templates
 	//
@@ -22390,6 +23412,40 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
+
+	// PostInboundWithBodyWithResponse Submit what another program posts in its own form
+	//
+	// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
+	// caller, a user of the inbound's company; the `source` of their tasks is the `inbound_no`.
+	//
+	// - A text that is too long for its message type is cut, and ends with an ellipsis.
+	// - If all messages are rejected, the answer is the error of the first. If some are accepted, it is 200. After 5xx nothing is stored, and the same
+	//   body can be posted again.
+	// - A body that says the same as an earlier one of the caller, by the `dedup` of the description, sends nothing again.
+	// - An inbound that is off, or of another company, is answered like one that does not exist.
+	// - With `?dry_run=true`, nothing is created; the answer says what would be sent.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/inbound/{inbound_no} (the `PostInbound` operationId).
+	PostInboundWithBodyWithResponse(ctx context.Context, inboundNo InboundNo, params *PostInboundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostInboundResponse, error)
+
+	// PostInboundWithResponse Submit what another program posts in its own form
+	//
+	// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
+	// caller, a user of the inbound's company; the `source` of their tasks is the `inbound_no`.
+	//
+	// - A text that is too long for its message type is cut, and ends with an ellipsis.
+	// - If all messages are rejected, the answer is the error of the first. If some are accepted, it is 200. After 5xx nothing is stored, and the same
+	//   body can be posted again.
+	// - A body that says the same as an earlier one of the caller, by the `dedup` of the description, sends nothing again.
+	// - An inbound that is off, or of another company, is answered like one that does not exist.
+	// - With `?dry_run=true`, nothing is created; the answer says what would be sent.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/inbound/{inbound_no} (the `PostInbound` operationId).
+	PostInboundWithResponse(ctx context.Context, inboundNo InboundNo, params *PostInboundParams, body PostInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*PostInboundResponse, error)
 
 	// PreviewListWithBodyWithResponse Show how a list is read
 	//
@@ -27105,6 +28161,498 @@ func (r ListPartitionsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListPartitionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListInboundsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *InboundListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListInboundsResponse) GetJSON200() *InboundListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListInboundsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListInboundsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListInboundsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListInboundsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListInboundsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListInboundsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListInboundsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListInboundsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListInboundsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListInboundsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateInboundResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *InboundResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateInboundResponse) GetJSON200() *InboundResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateInboundResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateInboundResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateInboundResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateInboundResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateInboundResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateInboundResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateInboundResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateInboundResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateInboundResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateInboundResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateInboundResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateInboundResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateInboundResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateInboundResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteInboundResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteInboundResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteInboundResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteInboundResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteInboundResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteInboundResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteInboundResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteInboundResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteInboundResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteInboundResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteInboundResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteInboundResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteInboundResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetInboundResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *InboundResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetInboundResponse) GetJSON200() *InboundResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetInboundResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetInboundResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetInboundResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetInboundResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetInboundResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetInboundResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetInboundResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetInboundResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetInboundResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetInboundResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetInboundResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateInboundResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *InboundResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateInboundResponse) GetJSON200() *InboundResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateInboundResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateInboundResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateInboundResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateInboundResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateInboundResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateInboundResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateInboundResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateInboundResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateInboundResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateInboundResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateInboundResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateInboundResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateInboundResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateInboundResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateInboundResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -33879,6 +35427,124 @@ func (r ExportContactImportErrorsResponse) ContentType() string {
 	return ""
 }
 
+type PostInboundResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *InboundPostResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PostInboundResponse) GetJSON200() *InboundPostResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PostInboundResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PostInboundResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PostInboundResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PostInboundResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PostInboundResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PostInboundResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PostInboundResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PostInboundResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PostInboundResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PostInboundResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PostInboundResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PostInboundResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PostInboundResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PostInboundResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PostInboundResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type PreviewListResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -37545,14 +39211,14 @@ func (c *ClientWithResponses) AcknowledgeAlertWithResponse(ctx context.Context, 
 
 // ListAuditWithResponse List administrative changes, newest first
 //
-// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content, contact, alert rule or
+// Each change of a company, channel, country, route, sender, inbound, user, API key, setting, template, default content, contact, alert rule or
 // receiver is recorded in the transaction of the change: who made it, with which request, and what changed. So is each job that changes
 // many tasks. A request that is refused leaves nothing, and so
 // does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
 //
 // | `entity` | `entity_key` |
 // |---|---|
-// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+// | `company`, `channel`, `country`, `sender`, `inbound`, `user` | its number or name |
 // | `sender_balance` | the number of the sender |
 // | `route`, `template`, `default_content` | its number |
 // | `notification_template` | the business type and the channel |
@@ -38131,6 +39797,119 @@ func (c *ClientWithResponses) ListPartitionsWithResponse(ctx context.Context, pa
 		return nil, err
 	}
 	return ParseListPartitionsResponse(rsp)
+}
+
+// ListInboundsWithResponse List inbounds, newest first
+//
+// A read user with a company sees those of its company.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/inbounds (the `ListInbounds` operationId).
+func (c *ClientWithResponses) ListInboundsWithResponse(ctx context.Context, params *ListInboundsParams, reqEditors ...RequestEditorFn) (*ListInboundsResponse, error) {
+	rsp, err := c.ListInbounds(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListInboundsResponse(rsp)
+}
+
+// CreateInboundWithBodyWithResponse Add an inbound
+//
+// An inbound makes messages of what one other program posts to `/api/v1/inbound/{inbound_no}`. `preset` names the program, whose bodies are known.
+// Members of `description` take the place of those of the preset; `custom` has none.
+//
+// - With `phone_numbers`, every post goes to these numbers. Without them, the body names the recipients, at the path `number` of the description.
+// - Users of `company_no` post; without it, those of the default company.
+// - Without `message_type`, the messages of `logto` are of the type `verification`, those of `listmonk` `marketing`, and all others `notification`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/inbounds (the `CreateInbound` operationId).
+func (c *ClientWithResponses) CreateInboundWithBodyWithResponse(ctx context.Context, params *CreateInboundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateInboundResponse, error) {
+	rsp, err := c.CreateInboundWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateInboundResponse(rsp)
+}
+
+// CreateInboundWithResponse Add an inbound
+//
+// An inbound makes messages of what one other program posts to `/api/v1/inbound/{inbound_no}`. `preset` names the program, whose bodies are known.
+// Members of `description` take the place of those of the preset; `custom` has none.
+//
+// - With `phone_numbers`, every post goes to these numbers. Without them, the body names the recipients, at the path `number` of the description.
+// - Users of `company_no` post; without it, those of the default company.
+// - Without `message_type`, the messages of `logto` are of the type `verification`, those of `listmonk` `marketing`, and all others `notification`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/inbounds (the `CreateInbound` operationId).
+func (c *ClientWithResponses) CreateInboundWithResponse(ctx context.Context, params *CreateInboundParams, body CreateInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateInboundResponse, error) {
+	rsp, err := c.CreateInbound(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateInboundResponse(rsp)
+}
+
+// DeleteInboundWithResponse Delete an inbound
+//
+// Its messages stay. Posts to it get 404 from then on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/inbounds/{inbound_no} (the `DeleteInbound` operationId).
+func (c *ClientWithResponses) DeleteInboundWithResponse(ctx context.Context, inboundNo InboundNo, reqEditors ...RequestEditorFn) (*DeleteInboundResponse, error) {
+	rsp, err := c.DeleteInbound(ctx, inboundNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteInboundResponse(rsp)
+}
+
+// GetInboundWithResponse Get an inbound
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/inbounds/{inbound_no} (the `GetInbound` operationId).
+func (c *ClientWithResponses) GetInboundWithResponse(ctx context.Context, inboundNo InboundNo, reqEditors ...RequestEditorFn) (*GetInboundResponse, error) {
+	rsp, err := c.GetInbound(ctx, inboundNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetInboundResponse(rsp)
+}
+
+// UpdateInboundWithBodyWithResponse Change an inbound
+//
+// Fields that the body leaves out stay unchanged, and null empties one. A `description` replaces the one before as a whole. With `version`, the change applies only if the inbound still has that version.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/inbounds/{inbound_no} (the `UpdateInbound` operationId).
+func (c *ClientWithResponses) UpdateInboundWithBodyWithResponse(ctx context.Context, inboundNo InboundNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateInboundResponse, error) {
+	rsp, err := c.UpdateInboundWithBody(ctx, inboundNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateInboundResponse(rsp)
+}
+
+// UpdateInboundWithResponse Change an inbound
+//
+// Fields that the body leaves out stay unchanged, and null empties one. A `description` replaces the one before as a whole. With `version`, the change applies only if the inbound still has that version.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/inbounds/{inbound_no} (the `UpdateInbound` operationId).
+func (c *ClientWithResponses) UpdateInboundWithResponse(ctx context.Context, inboundNo InboundNo, body UpdateInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateInboundResponse, error) {
+	rsp, err := c.UpdateInbound(ctx, inboundNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateInboundResponse(rsp)
 }
 
 // ListNotificationTemplatesWithResponse List notification templates
@@ -39586,6 +41365,52 @@ func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.
 		return nil, err
 	}
 	return ParseExportContactImportErrorsResponse(rsp)
+}
+
+// PostInboundWithBodyWithResponse Submit what another program posts in its own form
+//
+// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
+// caller, a user of the inbound's company; the `source` of their tasks is the `inbound_no`.
+//
+//   - A text that is too long for its message type is cut, and ends with an ellipsis.
+//   - If all messages are rejected, the answer is the error of the first. If some are accepted, it is 200. After 5xx nothing is stored, and the same
+//     body can be posted again.
+//   - A body that says the same as an earlier one of the caller, by the `dedup` of the description, sends nothing again.
+//   - An inbound that is off, or of another company, is answered like one that does not exist.
+//   - With `?dry_run=true`, nothing is created; the answer says what would be sent.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/inbound/{inbound_no} (the `PostInbound` operationId).
+func (c *ClientWithResponses) PostInboundWithBodyWithResponse(ctx context.Context, inboundNo InboundNo, params *PostInboundParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostInboundResponse, error) {
+	rsp, err := c.PostInboundWithBody(ctx, inboundNo, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePostInboundResponse(rsp)
+}
+
+// PostInboundWithResponse Submit what another program posts in its own form
+//
+// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
+// caller, a user of the inbound's company; the `source` of their tasks is the `inbound_no`.
+//
+//   - A text that is too long for its message type is cut, and ends with an ellipsis.
+//   - If all messages are rejected, the answer is the error of the first. If some are accepted, it is 200. After 5xx nothing is stored, and the same
+//     body can be posted again.
+//   - A body that says the same as an earlier one of the caller, by the `dedup` of the description, sends nothing again.
+//   - An inbound that is off, or of another company, is answered like one that does not exist.
+//   - With `?dry_run=true`, nothing is created; the answer says what would be sent.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/inbound/{inbound_no} (the `PostInbound` operationId).
+func (c *ClientWithResponses) PostInboundWithResponse(ctx context.Context, inboundNo InboundNo, params *PostInboundParams, body PostInboundJSONRequestBody, reqEditors ...RequestEditorFn) (*PostInboundResponse, error) {
+	rsp, err := c.PostInbound(ctx, inboundNo, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePostInboundResponse(rsp)
 }
 
 // PreviewListWithBodyWithResponse Show how a list is read
@@ -43931,6 +45756,423 @@ func ParseListPartitionsResponse(rsp *http.Response) (*ListPartitionsResponse, e
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListInboundsResponse parses an HTTP response from a ListInboundsWithResponse call
+func ParseListInboundsResponse(rsp *http.Response) (*ListInboundsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListInboundsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InboundListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateInboundResponse parses an HTTP response from a CreateInboundWithResponse call
+func ParseCreateInboundResponse(rsp *http.Response) (*CreateInboundResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateInboundResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InboundResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteInboundResponse parses an HTTP response from a DeleteInboundWithResponse call
+func ParseDeleteInboundResponse(rsp *http.Response) (*DeleteInboundResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteInboundResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetInboundResponse parses an HTTP response from a GetInboundWithResponse call
+func ParseGetInboundResponse(rsp *http.Response) (*GetInboundResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetInboundResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InboundResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateInboundResponse parses an HTTP response from a UpdateInboundWithResponse call
+func ParseUpdateInboundResponse(rsp *http.Response) (*UpdateInboundResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateInboundResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InboundResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -49668,6 +51910,109 @@ func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactI
 	return response, nil
 }
 
+// ParsePostInboundResponse parses an HTTP response from a PostInboundWithResponse call
+func ParsePostInboundResponse(rsp *http.Response) (*PostInboundResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PostInboundResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InboundPostResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
 func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -52650,6 +54995,21 @@ type ServerInterface interface {
 	// ListPartitions List the days of tasks, newest first, and where they are
 	// (GET /api/v1/admin/history)
 	ListPartitions(w http.ResponseWriter, r *http.Request, params ListPartitionsParams)
+	// ListInbounds List inbounds, newest first
+	// (GET /api/v1/admin/inbounds)
+	ListInbounds(w http.ResponseWriter, r *http.Request, params ListInboundsParams)
+	// CreateInbound Add an inbound
+	// (POST /api/v1/admin/inbounds)
+	CreateInbound(w http.ResponseWriter, r *http.Request, params CreateInboundParams)
+	// DeleteInbound Delete an inbound
+	// (DELETE /api/v1/admin/inbounds/{inbound_no})
+	DeleteInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo)
+	// GetInbound Get an inbound
+	// (GET /api/v1/admin/inbounds/{inbound_no})
+	GetInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo)
+	// UpdateInbound Change an inbound
+	// (PATCH /api/v1/admin/inbounds/{inbound_no})
+	UpdateInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo)
 	// ListNotificationTemplates List notification templates
 	// (GET /api/v1/admin/notification-templates)
 	ListNotificationTemplates(w http.ResponseWriter, r *http.Request)
@@ -52863,6 +55223,9 @@ type ServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// PostInbound Submit what another program posts in its own form
+	// (POST /api/v1/inbound/{inbound_no})
+	PostInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo, params PostInboundParams)
 	// PreviewList Show how a list is read
 	// (POST /api/v1/lists/preview)
 	PreviewList(w http.ResponseWriter, r *http.Request)
@@ -54757,6 +57120,171 @@ func (siw *ServerInterfaceWrapper) ListPartitions(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListPartitions(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListInbounds operation middleware
+func (siw *ServerInterfaceWrapper) ListInbounds(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInboundsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListInbounds(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateInbound operation middleware
+func (siw *ServerInterfaceWrapper) CreateInbound(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateInboundParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateInbound(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteInbound operation middleware
+func (siw *ServerInterfaceWrapper) DeleteInbound(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "inbound_no" -------------
+	var inboundNo InboundNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "inbound_no", r.PathValue("inbound_no"), &inboundNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "inbound_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteInbound(w, r, inboundNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetInbound operation middleware
+func (siw *ServerInterfaceWrapper) GetInbound(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "inbound_no" -------------
+	var inboundNo InboundNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "inbound_no", r.PathValue("inbound_no"), &inboundNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "inbound_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetInbound(w, r, inboundNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateInbound operation middleware
+func (siw *ServerInterfaceWrapper) UpdateInbound(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "inbound_no" -------------
+	var inboundNo InboundNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "inbound_no", r.PathValue("inbound_no"), &inboundNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "inbound_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateInbound(w, r, inboundNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -57499,6 +60027,69 @@ func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWrit
 	handler.ServeHTTP(w, r)
 }
 
+// PostInbound operation middleware
+func (siw *ServerInterfaceWrapper) PostInbound(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "inbound_no" -------------
+	var inboundNo InboundNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "inbound_no", r.PathValue("inbound_no"), &inboundNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "inbound_no", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PostInboundParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", r.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dry_run"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dry_run", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PostInbound(w, r, inboundNo, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PreviewList operation middleware
 func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
 
@@ -59087,6 +61678,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}/reset", wrapper.ResetDefaultContent)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/events", wrapper.ListEvents)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/history", wrapper.ListPartitions)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/inbounds", wrapper.ListInbounds)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/inbounds", wrapper.CreateInbound)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/inbounds/{inbound_no}", wrapper.DeleteInbound)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/inbounds/{inbound_no}", wrapper.GetInbound)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/inbounds/{inbound_no}", wrapper.UpdateInbound)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/notification-templates", wrapper.ListNotificationTemplates)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
@@ -59158,6 +61754,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbound/{inbound_no}", wrapper.PostInbound)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
@@ -64887,6 +67484,692 @@ func (response ListPartitions500JSONResponse) VisitListPartitionsResponse(w http
 type ListPartitions503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListPartitions503JSONResponse) VisitListPartitionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInboundsRequestObject struct {
+	Params ListInboundsParams
+}
+
+type ListInboundsResponseObject interface {
+	VisitListInboundsResponse(w http.ResponseWriter) error
+}
+
+type ListInbounds200JSONResponse InboundListResponse
+
+func (response ListInbounds200JSONResponse) VisitListInboundsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInbounds401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListInbounds401JSONResponse) VisitListInboundsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInbounds403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListInbounds403JSONResponse) VisitListInboundsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInbounds422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListInbounds422JSONResponse) VisitListInboundsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInbounds429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListInbounds429JSONResponse) VisitListInboundsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInbounds500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListInbounds500JSONResponse) VisitListInboundsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInbounds503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListInbounds503JSONResponse) VisitListInboundsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInboundRequestObject struct {
+	Params CreateInboundParams
+	Body   *CreateInboundJSONRequestBody
+}
+
+type CreateInboundResponseObject interface {
+	VisitCreateInboundResponse(w http.ResponseWriter) error
+}
+
+type CreateInbound200JSONResponse InboundResponse
+
+func (response CreateInbound200JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateInbound400JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateInbound401JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateInbound403JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateInbound409JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateInbound413JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateInbound415JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateInbound422JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateInbound429JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateInbound500JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInbound503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateInbound503JSONResponse) VisitCreateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteInboundRequestObject struct {
+	InboundNo InboundNo `json:"inbound_no"`
+}
+
+type DeleteInboundResponseObject interface {
+	VisitDeleteInboundResponse(w http.ResponseWriter) error
+}
+
+type DeleteInbound200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteInbound200JSONResponse) VisitDeleteInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteInbound401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteInbound401JSONResponse) VisitDeleteInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteInbound403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteInbound403JSONResponse) VisitDeleteInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteInbound404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteInbound404JSONResponse) VisitDeleteInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteInbound422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteInbound422JSONResponse) VisitDeleteInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteInbound429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteInbound429JSONResponse) VisitDeleteInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteInbound500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteInbound500JSONResponse) VisitDeleteInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteInbound503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteInbound503JSONResponse) VisitDeleteInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInboundRequestObject struct {
+	InboundNo InboundNo `json:"inbound_no"`
+}
+
+type GetInboundResponseObject interface {
+	VisitGetInboundResponse(w http.ResponseWriter) error
+}
+
+type GetInbound200JSONResponse InboundResponse
+
+func (response GetInbound200JSONResponse) VisitGetInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInbound401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetInbound401JSONResponse) VisitGetInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInbound403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetInbound403JSONResponse) VisitGetInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInbound404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetInbound404JSONResponse) VisitGetInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInbound422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetInbound422JSONResponse) VisitGetInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInbound429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetInbound429JSONResponse) VisitGetInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInbound500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetInbound500JSONResponse) VisitGetInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInbound503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetInbound503JSONResponse) VisitGetInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInboundRequestObject struct {
+	InboundNo InboundNo `json:"inbound_no"`
+	Body      *UpdateInboundJSONRequestBody
+}
+
+type UpdateInboundResponseObject interface {
+	VisitUpdateInboundResponse(w http.ResponseWriter) error
+}
+
+type UpdateInbound200JSONResponse InboundResponse
+
+func (response UpdateInbound200JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateInbound400JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateInbound401JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateInbound403JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateInbound404JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateInbound409JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateInbound413JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateInbound415JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateInbound422JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateInbound429JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateInbound500JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateInbound503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateInbound503JSONResponse) VisitUpdateInboundResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -74347,6 +77630,184 @@ func (response ExportContactImportErrors503JSONResponse) VisitExportContactImpor
 	return err
 }
 
+type PostInboundRequestObject struct {
+	InboundNo InboundNo `json:"inbound_no"`
+	Params    PostInboundParams
+	Body      *PostInboundJSONRequestBody
+}
+
+type PostInboundResponseObject interface {
+	VisitPostInboundResponse(w http.ResponseWriter) error
+}
+
+type PostInbound200JSONResponse InboundPostResponse
+
+func (response PostInbound200JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PostInbound400JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PostInbound401JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PostInbound403JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PostInbound404JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PostInbound409JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PostInbound413JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PostInbound415JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PostInbound422JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PostInbound429JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound500JSONResponse struct{ InternalJSONResponse }
+
+func (response PostInbound500JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostInbound503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PostInbound503JSONResponse) VisitPostInboundResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PreviewListRequestObject struct {
 	Body *multipart.Reader
 }
@@ -79106,6 +82567,21 @@ type StrictServerInterface interface {
 	// ListPartitions List the days of tasks, newest first, and where they are
 	// (GET /api/v1/admin/history)
 	ListPartitions(ctx context.Context, request ListPartitionsRequestObject) (ListPartitionsResponseObject, error)
+	// ListInbounds List inbounds, newest first
+	// (GET /api/v1/admin/inbounds)
+	ListInbounds(ctx context.Context, request ListInboundsRequestObject) (ListInboundsResponseObject, error)
+	// CreateInbound Add an inbound
+	// (POST /api/v1/admin/inbounds)
+	CreateInbound(ctx context.Context, request CreateInboundRequestObject) (CreateInboundResponseObject, error)
+	// DeleteInbound Delete an inbound
+	// (DELETE /api/v1/admin/inbounds/{inbound_no})
+	DeleteInbound(ctx context.Context, request DeleteInboundRequestObject) (DeleteInboundResponseObject, error)
+	// GetInbound Get an inbound
+	// (GET /api/v1/admin/inbounds/{inbound_no})
+	GetInbound(ctx context.Context, request GetInboundRequestObject) (GetInboundResponseObject, error)
+	// UpdateInbound Change an inbound
+	// (PATCH /api/v1/admin/inbounds/{inbound_no})
+	UpdateInbound(ctx context.Context, request UpdateInboundRequestObject) (UpdateInboundResponseObject, error)
 	// ListNotificationTemplates List notification templates
 	// (GET /api/v1/admin/notification-templates)
 	ListNotificationTemplates(ctx context.Context, request ListNotificationTemplatesRequestObject) (ListNotificationTemplatesResponseObject, error)
@@ -79319,6 +82795,9 @@ type StrictServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// PostInbound Submit what another program posts in its own form
+	// (POST /api/v1/inbound/{inbound_no})
+	PostInbound(ctx context.Context, request PostInboundRequestObject) (PostInboundResponseObject, error)
 	// PreviewList Show how a list is read
 	// (POST /api/v1/lists/preview)
 	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
@@ -80648,6 +84127,150 @@ func (sh *strictHandler) ListPartitions(w http.ResponseWriter, r *http.Request, 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListPartitionsResponseObject); ok {
 		if err := validResponse.VisitListPartitionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListInbounds operation middleware
+func (sh *strictHandler) ListInbounds(w http.ResponseWriter, r *http.Request, params ListInboundsParams) {
+	var request ListInboundsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListInbounds(ctx, request.(ListInboundsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListInbounds")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListInboundsResponseObject); ok {
+		if err := validResponse.VisitListInboundsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateInbound operation middleware
+func (sh *strictHandler) CreateInbound(w http.ResponseWriter, r *http.Request, params CreateInboundParams) {
+	var request CreateInboundRequestObject
+
+	request.Params = params
+
+	var body CreateInboundJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateInbound(ctx, request.(CreateInboundRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateInbound")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateInboundResponseObject); ok {
+		if err := validResponse.VisitCreateInboundResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteInbound operation middleware
+func (sh *strictHandler) DeleteInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo) {
+	var request DeleteInboundRequestObject
+
+	request.InboundNo = inboundNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteInbound(ctx, request.(DeleteInboundRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteInbound")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteInboundResponseObject); ok {
+		if err := validResponse.VisitDeleteInboundResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetInbound operation middleware
+func (sh *strictHandler) GetInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo) {
+	var request GetInboundRequestObject
+
+	request.InboundNo = inboundNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInbound(ctx, request.(GetInboundRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInbound")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetInboundResponseObject); ok {
+		if err := validResponse.VisitGetInboundResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateInbound operation middleware
+func (sh *strictHandler) UpdateInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo) {
+	var request UpdateInboundRequestObject
+
+	request.InboundNo = inboundNo
+
+	var body UpdateInboundJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateInbound(ctx, request.(UpdateInboundRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateInbound")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateInboundResponseObject); ok {
+		if err := validResponse.VisitUpdateInboundResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -82653,6 +86276,40 @@ func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *htt
 	}
 }
 
+// PostInbound operation middleware
+func (sh *strictHandler) PostInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo, params PostInboundParams) {
+	var request PostInboundRequestObject
+
+	request.InboundNo = inboundNo
+	request.Params = params
+
+	var body PostInboundJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PostInbound(ctx, request.(PostInboundRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PostInbound")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PostInboundResponseObject); ok {
+		if err := validResponse.VisitPostInboundResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // PreviewList operation middleware
 func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
 	var request PreviewListRequestObject
@@ -83648,1147 +87305,1204 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1rkyNHuh+Gf5X8tzaC5G41pntuS3aHYv/DuSzncG7b3eRoz3KEykYlgNwuZGIrsxoDUqNY21KErj5S",
-	"2BF2yLIsO2RZL44j/E4nJFn6LjrLPX7nr+DI58nMyqrKAgroJnp2NXzBaQBVeX3yyef6e77bG8nZXAom",
-	"tNo7+m5vTgs6Y5oV8OlBzgr9NDN/crF3tDenerqX7Ak6Y3tHe9T8OuTZXrJXsN+UvGDZ3pEuSpbsqdGU",
-	"zah5byyLGdV7R3tc6Pt395K9GRd8Vs72jg6TPb2cM/yJTVix9+5dsvdgPscOM6ZGBZ9rLk3PZ1NGRDk7",
-	"ZwWRY6KnjCgmMlYk+DedMcIFoXlOuFZklFM+U4SKjBRsLgut9pI99pbO5rnpT83UkM7nw4ODw70EZ/ab",
-	"khXLYGrz+bqJ/ahg472jvb92q1rAW/iruoWTMNN5SDWbyGL5AtqNLuPIPrJ1b64P7HBKhWD5qv7wia27",
-	"eyGxI7PGz/iM6/huzehbs8/hrlF1UduIw4P46ufQajiejI1pmWt8xbZsPhyspaeHcjanYvlCdq0G/j4U",
-	"8soLIkuhi1U9we/X0VNZKFnElz0V7K0ejuCJ1J2VecEuuSwVmdMJ6yB5fKW26jP69hkTEz3dOzq8Z9fa",
-	"f+FXW+mCiwkMrJNVXDOTeJqx2VxqJkbLL9myvRAPyEIWGRlNpWKCnC9hEUY0z1lBxrIgesoVkYIRMySm",
-	"9IA8MIyCUc0y9x3RsuItZjbATmDRyILrafXjucyWCXzHBbl9l0xlWaiEZJIpIqT5dkJmsmAD8lSTgumy",
-	"EAreHvNCaUKFWhhG5hudMpqxgqTBLPdP2DynS5alA3Lm+r1gdiTU9MIKGAiZMK3I3du3B+SJLAwTLFjA",
-	"I4EeeEHGnOUZckjzo9km+DCSQjOhLeHAgzkzbWC/pkvs4OAzspia36qJuIXjyvDieSEnBVNqQF4KP0JY",
-	"R1nYZTSvwkZx5Z+4YMsBeVwUsrALg4N0f8sxyYolKUqBMxNSkws21wNH1bh4FeWFi2hopYO+b7fJe061",
-	"ZoVp82/+6v+3/7ff/PhHe1Gan5kLppvy4eeNb8kI0f+JPO/s5dfy/Lov4mdc6Y3YO9dspvY25ui3N+Xo",
-	"L6Q+o5MnPNcswgNfinwJVExH2pwyqokwJx0JWjGi6USRqcyzrrEKqYeaTmqjxbmt4c5ndALX7juY0FN8",
-	"5RAn5D75GdGioHhjvxx/TvVo2rGz5+a3q8gi0LiVRl5NpWArVw4449w8Znc2IVO5YJesIBxO9qLgWjPR",
-	"sXbw5hDf3Os7QhjVC3zHjPKEjRi/ZEXnTVrYB9ZdpZuS/AkbSTHiOadmSToPW1F77DqO9oksNeuervn1",
-	"2uda5it6LPNr7/AU5PXOLlGcv4pwVAndm7EHRkfTGHs4Jqmmk7/+4Jvy4OD2ffPn52kH2e+SXbjX4suI",
-	"I9luAf2AoBd10XkAjCB/FZZkGzf9fKVYIbqnU7qft+3Kt286e01jt9mpOc6ZMvLeghomNyZCgrICcskl",
-	"5Tk9z1mouNzpUFzM+73ZHozmnRlXwdRcCsWAZB5KMc75CAZqpTHzJ53Pcz4CjnPr18oM/LtqPObJjO0d",
-	"3T34LNljRngy3xWMwoOwXwNzrU1ZngG9MaWMJmCucjPH+ZwI4PHmARDLzCsJUdJw/REVRsxCTZpwkLWs",
-	"rGeo4Gjv4PCLn//J7a/vvj745ae/uP+nX955fu/FT199dnJ4Zjrrtxog8uFytIWNUVkURipVmmrmBWuj",
-	"7ssFDNcOx3T3SAq2zdqhBOgXRpWjEVOq/wRMvyd2I7vm4STkBVVkRIuCs4zIEob9RBbnPMuY2G7f78T2",
-	"nZZ6Ohj7hhsbb7jdqGAZE5rTvBKnYVVZZs5DJkEg2PmG9x8ZwWU1Eyap0+ZGhVRqqLhmKZkxKiyjp2TB",
-	"zkEFNuzeKRzmMaIMdQWERPS0kOVkSig5L+RCsWJATsvR1P2OYyrYr9nIqIyoVi3JjC7JaErFhCGpJs4S",
-	"db4kP398RrgY5WXGsgFJH748OR2+PHn686cvTlOSc6VRJ3RzNMNSA7OcT4VRQ2i+DWGA1t4mDO6arJGE",
-	"64goVhhmAO8dkd+UUrNwcYY8I4spE2Qpy5viCg8E4bHhHsNA02ogKeFAR2POcIGZ0IX5mwtrRjQvf6RI",
-	"Lie42pc059lWp/D27WCxUcPeO/qV/bMtHVcrzy0/q0neSLQjKsg5Ixmnec6yvXdvkmobHb1zO+babj5A",
-	"HZ/YtuGJ3XNuMElwZY5oZm7RhJyX2lsfCkYWhRSTY5LCug3whxTsEQokMzOO5zQ30ibbblfiR8Ct3cy3",
-	"3WSPnhfAHOwleA7cJjsy9+KsVPAFLC35k9OXLxIiC0KJWaScaUZMyze35n7bq7EhldXGt4cq9RNZii3X",
-	"9+5KmWMMDTcXt2A4QqIMV4WHd75Otjcw+Y1kkVWCBXvLUZg4k/IZLSZbCRR3D++sIjwt5TCHtlcTHjeS",
-	"qSTw6BFR85zXbyowZzKw08EWq6ksNBPgB9HsrVY3R4AwZuBjghyS5/xzGOCn5i8ww1IC1o0knANczUCY",
-	"rRYODsybdlueU7Hcjkl/1ikqmS2ZUbEcjinPy4KpxtZISczPxPzMMkK1ZrO5VmRcyBlaTmiWFUypI6KL",
-	"JaETygXJqWbFjvfADRSYa02UGtEZa4/X7EBggG7KU7Au5WiaJpX8AwozV8T6T0ip2DdCu44LpmRZjJga",
-	"kPSE6WK5/2CsWZGSCb+097Cqq12Db8Q34oks2mNOrGZelDkDXSVfHpmH98nXwNwevHpKLthSWRVmwrSd",
-	"G5iMB+QF4yDoZbK2EnC7LgwjKhXL2mviDPpmrDk1QjtjF8fwyDeCEGbGjtZ3M1tNC115JkEewasApUHn",
-	"h6FKLWSRDczoH5iO7S0/L+SlkSO18s/0GNFMCtwxQaZUVfQIxlhF5EKY1YW2CdcJodqMPGfmXSNnUDLj",
-	"otRsQF7DovsGYF6mCRElFxBKSsXsxpTzBGz0SsIP9VZmljgK0zVe6yiMF+Cxta0UDJbEMA/cNiCLFvV6",
-	"Bp2xORMZkcIIorC7ZlFgPYF3q8E3oO98JczBlgX/dlvh4bCTW3iDRI1JPGzoLTOuFBcT4ij7CBzXhOJg",
-	"vd/F7TpKEMIR9Q2o2mvGb1fVW0W2UkqiF2MZtNq6Es2Z4iMQGgx1yYIWPF+S4J2Q58IdmN/A6q0fZgI3",
-	"n10Tcs5G1ByB0MpCR8iFM6rpOVXsuHLfuTvf6JkLWVzg5YJbosq50cRY9pxlnG4nsNxbJbCUVRfDmelj",
-	"CLbJ1lY9xG73z5Zz5mXk5gCAzmdlrvmcFvqWue/3zYStXGAkgd3vXhoOPXUidNoce+pF6TQyg9SwJOtz",
-	"lXNWwHtE0wtzecHEwBZpBwRRNmBpOmVaczGBb2iWcfMazV8Vpg3Nmdo7GtNcsWRvHnz13Z5iSqEXImdD",
-	"ZOeqbeN8jj8AS5alhjsLSYmae5kspnxkbjLbGtxue0nExu8cdfdu37tf89Xdaxv9Ez+4GX07BK94e2Rf",
-	"mK9XjALCeoTRvxRbOaJPf3p/ve/QfiXPf81GIOBDhBMEPtVWlY4uhFzkLJuwbEh1zd+RUc32NQejtChz",
-	"ywbRKN1wDyf1hs5BYl3/jour6uM9Snw8T5+mg2iXPo9nLOeXrLCL0surAQv6CN9b7r1rOjCSPSYyvxRN",
-	"UlgYRggPHJHUiIdwClLyMfoe5SUrPklICu4plKyy1H3OuDJzyVJzOO1XzGi5WXpMzExtvALXZMyNbN9j",
-	"98yDK/e/9cYFRy167RJ9yVErztkl7t3aN57Bk++SPSny5VAuxDDY+fpKvrZC0ZxJc8tYG5KWuRGZwMuL",
-	"1k0Ii8FGUCpDCyQrYLnpuSw18DrQydLflKw0izrXU1xkqyYNC6oZxBrRPHftGZ0i7EqKYL3OpcwZBQmt",
-	"YDNaXPSiRqNU5JdXPJDOtdnvbFVeyT4DBC3Aj6+1JSi5e7Im52xCQUKfyjwLedtKClOa6rLfMTzFR81L",
-	"JXK8yLDsrlfDcjt/ZNUXwfKEUDKXEv7FJYmOrJzNaBENx1LMXKwjRrz6IiYlrRQj57+JtKqnBVOwQrU9",
-	"lyX65Do2xRpZ3yV7lzQvWcfEF1SRGaOqLJg1adeXwvwOmhYasZJI/43+3oWOyl/VQmS9Tx14hDv51d4k",
-	"9VjEKkwzdI27NXbzCtfH00aNEgMuVj9CAStOWhde++byRzXCgGo3xZuua/ZB1eLMyaX9BZ2KUQRhW/dW",
-	"h239zW++KQ8ODg66Yrc6xmlVRoqkEot+gsV3xOvi9WrvpRDtxxVRWhrqYmJULOeaZaDuoalCTeVCDFCI",
-	"CQLRVk6J7P/tNz/5UeygwNht+G//+/qF3CgAwXbjL/iW5GQJYR0XdCE81RGD26lxCcFFPSAvzfUjpOZj",
-	"K4Yf4WHleIKn1NCxYaQQ++1WINnyhvAaUHPoy8ryYlRNtALi/YgBZo3ue1xoVRxTv/sIzm8JYUfbLHRs",
-	"jcE5g1xhyyVr8Lx6dFZtmN0TcMveyTy+tIIVE0a6/xWEWgzt+ALBxEwhkEr2kj1zbw1LAUa5rOKmiueG",
-	"ByV75zSnYsSGuVzsAc+55OZ3XTgOD/OZazW0phAzKa4u3Au00MDCgp8X7Hwq5QWYkfEb8AYbpjfM+HjM",
-	"ipBL2mVM9t7um8ntX1KIWFFmljD115TrM5wpfP6Fme4jO1v45glO+QRnDF+9kjL/qpo1ygMw9VM3c/ju",
-	"c5z+M5gMvmmX4MyvAHx9YpfhuZ8mcgKuLsKX3XI0HnuNS/LErsgbt63PrCBQCwnd+3YKtxPutP2wyYo9",
-	"FQ+nXDDlB/9UPBaTnKtp0LMTvCuKKgQ2Oyq45iNq7jU2Y8WEidFysw1zLSFPrpqDz4+rNv1guNI+eKTF",
-	"U9E8syYJxDxjVDaqaS/h8BVtuJ5Wv/PcPtY87TC2qhU7gM5j/Mp2VZ+gv6n6q5gx1TJIfVh77bG32qZR",
-	"NGfk4pjD1jrn42JVI5sWu4lbV0AHa/VT2lBhHxWQw7CRytrnvhsZzQ4vvF56Mx7zoeJiFJG9zX0uSAr3",
-	"z4wKOmFFekTgYbzYQY+kea6gz61v8ilVQ7pamHOaMvY2okWxJLRDoovqr70VfkcpXvEPON963d89/M7F",
-	"Gn53HeJEOc82Jpey6GdqKhUrhjy7Iv1fskLZjesTSN0th9goUqd7ufWMK13m+Pvx45Rj1NQkdHeWqmHX",
-	"TmRtvddylKbAE8q/e9ZIaA/PJnfT58sX9Ybstw9q7TUHcwP3k+v6Zu6pWu/XcV/5i+L9urdeudSTlZr4",
-	"jIvw28Ombt5ismsU2uap76HgGoqeyH1vbsEGBi/sH7/Cx96Ez+1j7hWmNZue9yZcT8vzwUjObkk65/uG",
-	"KCZM3PLjeRe+ri74fF/OcVX25xICDnHI75La/b52971a3rrS1+vmV74oVkYtczXP6dIlIljmvrabr06e",
-	"NXn8+neU0XvqPH3VS6eMia/to93GGkfIJ9aCuJlRqUW4a2dRNw7tkg5uTtJ4vwiowfbCi/3Neiq5kTvs",
-	"5u4vFbdfOtkoCMbRMs+sowxj5mlupB5/w22U71W3KPYyKe54a25gS8qcdaqJP4T3ditlUIATNZDVA11n",
-	"LIuhDdtrk9UTWZCpXJBciknDjQJBIFOZZ+ScjaWNjQgsvDG/fpuiduFadRyvPrWnY8whXlAFAYwCUUfM",
-	"gHwGPXS2hXurCA9q92FrL8c6zQnxDLr3CwIyqx2jwu4IMASluVH4zeZgAHKeYWjVMTmw7AFcGP12ztqX",
-	"t6cdIbvop8N6vWIsP6T/l+dMjFg2LIXm+fY+6prLs0GKGjyWgouJDYJURApPjlEX5VoX6TZmgECIa4xQ",
-	"GL6jWEbOl8TQiEuJGpBTJjLCNaGKpPb91MXQ2kBZLUnGNBtpQwIu7Q9/g0D2Hnu24CKTi5DYWi91rEin",
-	"JcG7bhtWBOvBDV2wjd7rTLN9FFrntEVFvdzCFRepWPjVrBBlzm5C6S9zdkMKv+v5WpT9EnXJ90HRh3ld",
-	"h5IfSCo1D/wGyv3HPzv6+GdHvzrY/+zB/p/S/W+H+2/+1jffDFpf1L4bDPfffFL/+ONPfvaHYCGoiWsf",
-	"1qzPmm0if66Pf7LPXk0WDFGwNjNlrQo/ee9WvnifNcaVwu66pfzVGxjATteyKXtvQqsRcXmT12sy67Zc",
-	"5w+Ldq9F8F43K9PI4IzP2A4ntkITCM4dnEiXfDbl8znLIFvOfdepGYS4W9V/wUE9WKc9rFu0cS7pbs/e",
-	"NtblXkqDX6w79cyH+wcbpBoYcWw7U3Ugfq23FW9qWw6uXR+FU9vu67mFb9SEk7OxJhDRDiYZcz64QlRI",
-	"0FW5VpVJBzpOuu05FmRwtWzQOxS1cfv2tiurvffqsumBztWbV682iqwd4pl/Onq4I6Bgcgy775N68aWV",
-	"KUf9GEGoutUMB29WM4mdK967V7pP+7Db2/c+u926ldriY5jxEIRNjLm93L2ZcINgiSfuZeehsC247s5W",
-	"5yb0uV5bxjjvHmvHKtnkvVpuPCKpGpaV3qJzfuvy9i2wjKq0zp6akfKf1tjTVOu5+tnRrVueT+3Dv7cP",
-	"/v8/+2ur4s3RJ9fXOGKefvpoY/fQfA5g0zs8EvP5GVUXu7dE9QE/dyk4A/JALAHig7C3IzbXJB2kSAmD",
-	"QZr4bMqvTp4h7q7NMAb0Qw55B12Q6Cu1hrZtwtHMAC0T9Y/hN28+Ce7BmD0C1+AEMKUCMWlG34byEdBy",
-	"w5GPgO19LyGI0xoG+xpTeAEEw974Nqj8OIA7vndwQEZTWtCRBpTiggEScUsqgCO/raoFMhBVzE6uPUz4",
-	"1cX0gzcE8LiYyFTikBs8qIKdDICSRW+2QEFfZyM3NK6L5RBSd7vvVoeuCLe9FZ50sTSildKMZmZM6cnj",
-	"s5NfDh89fvbgl8PnT198dfb4NE0sqpqldnIh5EIFXiKEDWnM4s7tWkrw/bs9tZnQ5TOVZZ4NYZTd8aJa",
-	"4jwIJU8ePH32+BFgGB0TEN2NNOnE6M4uA4m6X0ofnooqp8+hcPYH2wyZUoXh6Wsd2GF0MCbTTozzeoyB",
-	"FuHW4M5iD1zXDBq4am5MKyYSt/RXTCQ61A2cAHa5Ii4ALTXNh1ALYG2VC9MnqiAezmZ92GvYQbC5OIHo",
-	"kpQZ1w9GLgLKCU7WZWRdThP4yyZU9xWhTMMPfTP40bcFHx+5Bt04Hgsdyyqjo14BWsFMIPded1VJAPCV",
-	"xVSSGc2YT4OesGOSjnJ+hNcotfA3gEgBbzj+KWczUBK5YAPyosxzBI0F3CuqLlgGL/EKRvLZl6fPT4/A",
-	"yT6fW8gfCYrn2GNfmTvFKD+kYBOuNCsQEIjlY0KVv/UR40vOGKLS4XLW8EIM95lSAWB/PfAJtCyGhcy7",
-	"bkFZmZFgCaiNEOgNgDC2OMxxUwe+FUnN9R5hxTAHneY5Sj+CLYgRf/XSGp9xgyxtEmn2JMViG5ypFKCR",
-	"bCq6dFcl4D7RDKA4H5Ap4KNavEREXbTrWqE8peRj++Unqdltrkku5YUye4NRCSvWuzpsm7jYsdmrrF3B",
-	"5jkd2SRFv4BupSKLaNa2/wIWbCYvzRKeAQF7TEc8I3k5E8rRjiPOATllo4JpW9UB8aQYPGbBCkwD6Y9/",
-	"/OMUQaXGsixIxiccca0aEJnmYdy9XqtfN4tFwI8smJkRLkB6toChXC/JOTNyR6+8Tnwjeo/gT8MLFv+5",
-	"N+hHCIwTLQPzN/at/Lz/NEvbcUjrY1kAv23I5/H2HRIYSJjVWjlUmRHdInEUpRHMPdeQRhFwp3BEtekn",
-	"7nLw615b5Ub4hD1Tji913oc7jn0wXe5e2/S9XjXmobq5bzzoweazopyxhYm9Sx20HJULothkZkZ9DGFp",
-	"BysthF2Gn/3GD0LqQPY6ePMufua7EBA2wTyo0QpOOL6ONmakvkS+HEkPNmWEQllk5vo/hEB5Nrq4InqL",
-	"a6OQC9WnSBwkLxZy4T9zZeUXgGDH1vqFldXvjkhsrhjzYnbV+flWYgBJwkqa5i70nNa9Qbju2YNT2NqL",
-	"B8YkD/4IssNU5hnGlUWaKm3VwLX1Zx7io1sGJWcsK+cd12l2xRVnSvMZ1cgq8vzlGBC7107osXvt3Zsk",
-	"5k2wjqMKzNIILXB4kPyMTAVIw2YCMI63czbSQyPkI6zB9jN6O+cFU1daFXt7IMJfv4vozIIBdqanopaO",
-	"cmH8gYLLwgpO4YE8vL/Xzxzl2GNHIjOH41LmGQmQvHvJQpbjxw+N+9XxGITcBg6V/AAxxvB051DgR0di",
-	"mTUhADRJGJmzlrwRKSJ2mys+EVuAYW1Hhv0MYzjiEOtqxrX2PDRiy5n0moFms3lONeu7Ndpaq5sGvsal",
-	"G1T0suHEHrbJctSA4hpXXkOarU21cWqD81SfSnUH2N2shxJjBaHaYXUc2E4xwqxqXCdAinLU2ohADkSB",
-	"xs3ZuAIbSFae3XdKLA+lisA5hgd40xO5WoKqYXO5XlaMroyykdRsLgCOgsG7nIFVHBhJmpDU1ncwf2Yl",
-	"YpEy6+k5z6VZyfTYPe6DgdIF5ZqLiXlrXsgRAzwW88mWtjF/IqSDbWtkBOc8hyKTr31tR2CbXJFzxsXE",
-	"iUwJ1jsBeiWLhjw12GsK1naUq5XuGV0CYwZ8ZCy+yQtiq6b2lNHcDCI9ASf0sYsPH7x4+PjZs8eP0Mpg",
-	"1t8WCwRkrnM2kjNm2acD6TWrgVc43tq9huRRjtpDcog6YPywoDs97wxPBj0p2kJ39HuYVyVQejxd0VZf",
-	"04WV3fscRFuEqSeahfhhFnuT1bCHrt3/C6i8AVXFls6iiR+B7Lgirx6/ePT0xc/7jKmZn4JXA46z2r+Q",
-	"TBJ/Bqsx1vauWmxPLeF5Cgm5vtLdzM5a/q9Th9xCIOi+fVf4u8IJ7M4MVFu2XVqC6ipNZJ5qrfBblVK0",
-	"/toFSNqaXoD/YGGJPGdjnbiKzAvGJ9NKcIY6l2pAHs/memkN0rZosxyDAmWvisFGsiyIBDEgYlrknCk9",
-	"ZKLjZoJ0tdAJrfByckWdWa6YmwwvsCDVJUTlQL1btHFbfDll7eyuVNiIiuq2s6Z5ri2yuKs4tDXyUc4v",
-	"WL5cPTOLAjinI2a980IurNfdbhagy18LKCCSUGPRa+PspMsnsphtDusgh1aQrMW02qcjJWvgXucKK8GF",
-	"6JJe4nHY6altGAYXB4Vaa2SxxVawHoYce28JF+S8oCNWK5O/9933/8d/9/0/+cfv/t//8I9+/1//m7/6",
-	"Z3/nd//hf/z9f/Mvv/97f/G7f/8Pfv8//O/f/73/6/f//H9pBp7cvnuFeFRvcqlA+UAl2Gs7nPhoivKT",
-	"kav8jaNQsLIkro9ICu+nifUi2SjLMKypkAvrSjsmRiKuPwvlSKzXR2S+vNExSQW2K6RpIQAOFDheN27z",
-	"45u4vaRleWnd3XDeHXn4LGQjsONp6JldXzPNrO4EIfE37wMqDMRDhYwkTxV5ePq1YTN/49np3whbPecC",
-	"kYXb3KQG0thqthEc7XTNOj3euffDmJki7k+Pep7nlcxeO1Df/9k/+v4f/1e/+4vffv9nf/79//Qv1gZy",
-	"r7VlxbQa81tVUyl0W6oBcbGcUJan9jAlpSppjrEHH6dhbIvR2GbynOeG3H//9//h7//5v/v+z/5tQgaD",
-	"wSeuhpbEAsfQniEdesEiEMPJautbAykA+FJqDsjpDOJKW9Y57/D4bF2Ybrfl3pEnhXJ1BO5puPjhOlAQ",
-	"jA8madBuDZmn/ci3ps63+4UVs0IL3HxGEVWYqg4gzgBBAEiqLvrDCSEr4yQj8ACTDmIxv1BdFizBGdaA",
-	"DsAozwX5y9/+k7/87T9tbmUfHo+xvIdPsIUOjm+tYk3kdk0neEFhyezYLqD/311hLgDAxQOApKELfg4F",
-	"SHwEDTY3IK+n0tApF7a+fMFoFRQDdy9eJFKMGJmZNfE47Xhng4FIDTY/ww3zXmvi9ufGjO3Vnm68+846",
-	"uFoWQXwH4HR2KRkKTmuMisAOO0WorqDiwCHhij6bPRgXcm14aPtkQ0+79ZtDlzv3m1e9XtFvjj7W98Bl",
-	"buZTsEvOFt17toVHZiSV7rpOKMmKJSlKiLAO75aI8YoLiGjs7bj07LSmc4F8GZZF7aNIrY1h3aR+iVxs",
-	"Y/IIbNddpur+JIeOna/NTrform1VasfW1vei7qjAA9Sy/a8juV2zC0voO+cYEI9VxgxiPhq4h4Hx1/I8",
-	"GvQlfBSqZ+MYmB5j5Bvi37hgYtv32hnueEf9wt7Alu50ojcwQbniRoi72QMui4r/YU33SchtYtlHQu54",
-	"+2FC7oZS8L3KkJCQ+8TarhPyU1KwMdRrDU00WjqHDZrUYxpKn9tqrdGGgWUSo39rkQQzmnVErlR1Utal",
-	"OIRF05rXThNiizweHN6/ewx2E0GswR+WniorSLvUZd6FOxePlqhSn5L1aHZ9SnaBrBvvxfzmrQa4b30v",
-	"0XWBX0CF1QokNoR+btQLNWUMSu5OCjqDIjyKtDKJNryZW/QWuaq97yImD9n619qckPNSk9R7WFK7m+6b",
-	"ZVoXaxy7FxIyo1jh0tDWByxU+TcblniJiQZRoSAIbahLB1X2jqWRVTzoBrSKE7m4GcXCdXwduoVh3++H",
-	"enEiF+3c7B/aUdkvTelELp76gZzIxaNgLCdy8bkfzolcvPYjMtsUDspM0I/rRC6euKGdyMXDYHSmg2qA",
-	"bnlsvFV3Na0fws+/see+Ow7utBED500Y6EpCUWCLcLhIjcH+EQF9QnWi1FSjth6e7tMOzp6C/YqLSXrk",
-	"LiU06mAsDZi6qMh83AxJzVfL9AgFG3BxGNGmCvI1j5RCYJMQBmyaDKNVBiSdUyMh2QcwhAXyZFieDb4R",
-	"6ZgLrqbwgPc7uuem9JJhdMuxqxFcMpIzDVKF0dYBBXYQBgsdeU+Z+wq8mKbReMglXMYp3gQpUXQJ1dor",
-	"v41bNbgbaAalB3HSUG/LTA41UZhG7fT3O/HoFq56sbI8doUffH/W2GM7RYdk1TO2VHVvKIJ/e2bdGXVq",
-	"OMCb2gbCJeSQCJkxkknBjFBsLb5UEFmccxCO4Xk3TyMhwxewPYSeC0P/eb400jK0hDWmtUQ5YEAegu9c",
-	"gT27VIxIyFy2LghnY+UFkQtBzKq1AFbrpv07t396/6frzPsPqWYTiQKv208gInPS4LqYScG1tJsz5UrL",
-	"AgtQwimMOehcm9crAazKqWsd852JAC4/NooTPqkBI3Zq6/bJFc3vTpZy89n1GlqkrCtBaNkEyPXL4R7c",
-	"Mr1hRUEnXSzDou7XiQ/ute1htcox0M0/JnDoyElBLGUXiN1ek5AQmjuyLcKyJVCj1fxAdVqTvVLw35TM",
-	"/myh8YJ+d8sBBMt3rkyF/V5Rl3IM5cZVKT+na8Fz3orBbVETpsXGVqOc6GL53B+w9w3ZtS/XvK4aR3bH",
-	"dwIZ+d6TQ+/1X83n36xa5x2zxR2zRKmYeLZhNJePVkyDiAmr0eqCCpVDLSwM4UggKNZGIjEfM4kZqxPz",
-	"mFF4sVPycZqxFBSRNGP7D87ST+zrVU9BuEUVvsVEO7ZsFcAW3f/2zXe3kzvvPt7/1YP9P32DX9x598nP",
-	"Pt7/GL757va7v/Wrg/3P4NsOYDKLQbdVmbHN0Mkgeji+PVYba6IEHZPDgzrqVC0FfV3oBiBprRnda/NM",
-	"k/bsxKLEdv2Qff0ua9Mvy7rwl3Z32IJxtPGMtKHwyB4fNgCB7IMJud34waKowWmSRIqY6r7Sx7UBzhyI",
-	"5hCJeknzkpFzOrpwPgvEm+tn2sMePO5rV/4qBtxZILutY22vG30s2dMFHbE5LTqdhK5scPCgh16BVE1l",
-	"LvoBsbXRrSNxSjNiQ5UrFndwsH/3fPzZ7fGdez/96fmduxm9T++M2Ge3P8sO2AG7+9M79/cPDsYH939K",
-	"6cE5/ezg9vlP9wG7cbXnZi1oWkAHiSfT+tZFqT3qEzaL8sXZ2Svi3UCrPWoPMbQyxi02w7N+D5T3P7Ki",
-	"SpCqs341YZte48Nt3hmkLluN27Zb17K31Kqx+R1rt9jp7rXboN+rarf20N28duvm9Ael3W5Zb2DL89S1",
-	"aFsqiDthq1ss6g/Dbt6sWr8dc4yb4Bav/ap2ZuF/pIia0sKrf4oVl3zEElIwo+ZdMpuZb51J+BZnRgGp",
-	"6x9r0NBDP9Lg4DCCg/4QUwQ21bR8qkH3i238rEjcVm192FutzPQMFSUgiIfYSEckHXG9hDid9Eff2dyG",
-	"gfnuXTogDzCVZ0oVOTSrdy+Eja7SCjHvD/3BUuhC5sFjA/JA2EQYB+oI5ZaC1IpjQoUNUMOMEYgI8r8n",
-	"Rk1Iv3uXWtRGeL2GAf7d3gjSf/Z+/z//n9//23/hyxQc7X399JU1PtdRuHsgLmZcTDTNL4Zd1bT6AGO7",
-	"/JWOzBU2o7xZlu72vbs9AqBWJJH5CAafRjZnhZIC7R7B9odbbtp7V7dVfP8f/uXv/uLvR7JTrmHimNnY",
-	"LLffY9627HZ/uP4FG02pHso5E/jaJrMJK9X1AKVzg4szMljordD96qxhNYuGXm5V798KXl5nlJ7RuauA",
-	"tfNCWK3jtuE06++/f9UB3UnfcFr43ns3nS036f3cG8+MNpyNS89+z6ZzdRa54TrU33/P1mMLFu1yWrZP",
-	"dWFvrfzXKBYOJRa4SyQthSZKSyh6hznzFlvVJ5lC0Y6CQRzUOSaRrk+odDkvOIh1E92l+hAs7251COj4",
-	"aUVk9ds1y2KwS/YtGwiacQwEZG8xK6EPpFcV97SqZWiRYTgl4FDw8ZiBnUvEi3hFetrC+ufe6UAatFVj",
-	"OkRMrsiikGJSgQRgqkIk7SJ9MBqxud53vru0T3j/mOds2GmfdHGFVwJoRJYz5FtAizXgueRCIU4QH009",
-	"wM6CKnO2i97F/aPgAice3A1Q6xeyuGAZKedGIxrTolLBUHuSgvVF7uyK+7Wwejbqlyldwx9uBcRCSQeY",
-	"JobGWrLB2NjjKnTY+kI4Qtj5hXFxllWQbBAba4Oa+wXG4uGugl/xcxDvar+wbXahBkDCFJ3gmk+YVrWc",
-	"/81x4T2RBfkkFXE7yEqLgoaMKKxaUqUZuPNYO7gNK3N4LtbywV0bm4Oub8Dk3Oz9yobn8EZ5D8zPwXB2",
-	"Y09djdVzRB6efp0ATo/hEH9y+vJFT8CTKWMdZj7MfQO4JcMHz6W8CGuaOeQvw5xsVZRmVMFGEBvIHVa7",
-	"Vydo9G3sGixNj226kbN3E+fuRljNTTGZa2Qv7w1j2fnm3cTGqV05oqwssSExWMNhswDp6gqkrTWxfceX",
-	"IfCQNRUW+5Nhqba+kplxGljuEQMrz420Z938+BxgLC0Jnc9zKE9UgxOzFa3ZiM95mIVn4x5JqmYq7Q2a",
-	"2Yw0vxN4SPwJemhhmeMKfrHBTm5TD4LTfDgv2Ji/Xe9XNNQHT67OtJj08OGe4FMfkie8gaSoR3OEG+MX",
-	"tSOtYtsgD+h115chdHoDl2HV75Uvw/L9qM/k53QdQR5XZgQbha1vwCLeO3P2zvMWcJu3lQY2u0M+kMH1",
-	"ksGGnP7Nqv3fMY/eKX9+RHm+PJOa5rGKtSM21zHD9UsQzhRLXJaEqpXUNLvPMnL61cOHj09PbbiBLVhA",
-	"XKshyEI/W6UN5Y0N6AH+pDwQJC9cJLYbzjYl0pqAmq7sqKv3wRVJ/5qvtOvikCNVxmIggm4RAwApLsjh",
-	"LfD9ePkXpJxR3+IhNa7TAGcOYQSdnG2LeDkRHWy3stSKZ2CzP31+2seEntFlSzZcASXVTVEN0A0scevo",
-	"Rdoq0hldNhC4CyyMgS8pulREyX4L1kRvjqIGB7DNAW4R91amCyEX4mpFuJrgI37SbkGuDjzSYBEZbRUW",
-	"DdFFGnWYavyzOodJxSPq1TVqmIpKr2E9uxWFq353Lg03um5P1Z32jtQSrbmYkLTCnxi4N9LYedtMvg6u",
-	"gh9cxA7Y2jpp+xFabh9WaT9Xt7t05Q9to8n3dxyqoap3HAita1N9tlHDS8WGHsp+vZDEsyZH6EywqbVc",
-	"TW0zRbi+sztmArW+d88I2t1fUTtuHJMbV5KbM7yehAh/dPsvxRl7q3sehjWT2J1deOtJNtnIqhZemWdf",
-	"+GD15vo0oz0YRMt78HgylXmmyJwWdMZ0gMbkUeePCaxH3fu2hgV1MJw3PfbmZjjHDXIN2PNOpNdjm/Ae",
-	"bmua2HJJfs8a9U6wDALE3hvFgGoyk1jRYmbUnSqY33yFAT7FJIgNsRKKAnP9wO7e0LQx/M+//ddpQm4f",
-	"hDnexzagZMZ1A3UPwLwsiTmYXFtVphbwv/f7P//f/p//9N/+7v/+T3/13/+b3/+9f/q7f//nf/XP/s7v",
-	"//k//v4f/K/XWkwoMLpElzzjNCdoTPCxOGY+6U/qsfSf3t+r93u4/9kbTNs/SO6/6+gbA8FGrFtHj9bj",
-	"eY0rp1wKNgQjxfThjQKmLrjI1luc3JC/NE8DllMcCPgssA18pBoQuJYa2hj4qLYKhirfiIpNaiHLMlZ8",
-	"2MWzgTZHpqxgaLhQmmpGPk7dSkMJUw9sm5A0qCSYAmygL0lqBxxbfYts/kliawegujTEmL/UHiZnFjCP",
-	"FGwOkhX+Vi1ToCBuDzwclJcf85z1gBqub4l5ye/JNmjttVT2WCSWumjQhK3yxgpmNk0KNiAvxySdYV76",
-	"0PyQHgGABwBMY64XKr3rQYWnjHfWp6YzFoAdWyIBlmlhKDG+yxaTSZpbWTT2r5ALhUMvhVluM7D0iCym",
-	"y+uKomxcN3B8/XlMLBBylVQfchR7VvyKRC+l+lEPQBPDvYDSK/hR28+4Tpbkw4rR9itwvyHRAxiYWx0Q",
-	"PmkxnPFMQDLgm5U8c8d6he939zpFveur6hPVpXPzukTgv4gkbm1/qUvBroc0rneTY2vwuKDKxmFHPE1r",
-	"t9O+bqt3/zCh4gz76B9Kzd6ayzDCaJ9gVqphePYZ86dFWsU7H2F+C4glAPwg4K0LTJLIGFn46t92WKSg",
-	"AuRbXgDjRkRhIV0EQVaLLmnfCc3SqziuoZB6qBgtRtOYWTsykQVYrgOs4nPGBMkKSP+wMTIzusTfqqTN",
-	"AXmAoTWmKZyRIjmjl2AsZzMiS73ZDK4len7K8tWVyl3VWSPLI9aPmUVQxrwCksa0ZAyfDzcOYKQ3DWdf",
-	"EVHeL5Dcnpgqktx+4UPJ3zRPcUD/QZQ3rFDijmlF9B0kdJW47vohb+3KF3KBehxE4sNRsQfIZRH4OsBW",
-	"SGjoGkItWEwueoA/BE4bDOzHAsiCpE8zNptLzcRouf8lW6Yb+fticWg0z+tl0LHvXCpdd3D17KnMYmhl",
-	"GGrna1vAU/WOeIF4Uj3JEyt3r0jxkGMsaMdUq5+gcCx+YWTOnm5BmufndHQR6fVzmXFbv9c9ZKZbHUKa",
-	"ZQVTCpQXDKfu64qswhtXZT0BuVi/ar+Woa7v8IItI20/Mr8R81vFYMYFY4j53rd9ME443L5oL/CEKwK0",
-	"9UyE1HzMR4A9qKLldKufsQ/DnbLgVuiZU4T+0RjR2V8iZ2nz6aBuG+3F3+H2OsCbwI0r6HAG1J8lLfI3",
-	"1L6BF3QorbmkPpLnNf8ypCAxoaEyZ2JvZhjUJSvIRGpCyVyxMpNiOevZt8dIi3l5qx9r8RJQDgrkF6fw",
-	"EFrpudfICDSdxNRaOqkCJ1SV5QSV7vs2rC6Gv5bnkdb/RJ43uXMY+WvVehTKGrXaV/enVsodwYJV0Q7b",
-	"rZm6UMOqPsOqTo2kwqyYA3sbFnXp0xcQebsHAG+RYyLaHAG6caZ3ZApQDnircFif3QaE0p67W/jqrAe3",
-	"dMBnwivHzarJ7sJzWrsZIxy4fq5qV0DixZKQCt2VvkJK2q1dwHa6c6NA2O8VLQJOA71xc4CTzHu645qR",
-	"YkZrMnoUmgZTCwSQJq68P5zeFPA2AA9JMJahdng1x14nxk9gv7izCiKnGY1WY6NcECPaC6nhfK2rsX1V",
-	"PJ13q/Zlx4dqxweqkMXVpsZcE6vnVsjiEdOGZraYH06PKZfYvtom3Jo+DrHWSOdi2EF242Q0/Czglvy1",
-	"PB/AA0NrfbGZ5g1Q6KqwN0oHRLGcGdGkNyQC1nDvzeSemMdxjyN8rgPVGqcEPw4KRkdTP5021nXBRrLI",
-	"VF+JmqpYGs0DojQ9zwEIALVs65/BalsFFaMpkSIhqhxNIaPGrOZASD0cy1Jk6VoEK9tzdNMv43FY22RB",
-	"edLZqJQRu+wK4OptelQltrb2aIAxBzus3vIjrxloOhdrx6LG5U1ENFW9XlXMuHwv4pdgGFeqWdG3JgvU",
-	"0Amp2pkuQZy19AXic8aGGTpYob7acJ5T4cTeAC8DPrviau5FpWkRtNNtDG1bhiP+WD5jxCgf3kyEHlrr",
-	"3JSZr8An5CII+MD4EiYykkmGwdN0PGYjo2jDW6iCp3awQ6pBAkNMJI+fPugNoM4F15zq9QRTYWDN6Nth",
-	"VhYoRLXtB1jGo7qWYNQzuoTKdTGm7iFD792+d78OGho3CWVsyIXaAJDGkF6fOb50z72z9BPRNF/C9+ae",
-	"MqIlUCSZ0QvmQ4EODw4OGmrox2MOXgwAdjG3n6v+JwV+tOfhExCs70F2g4/z/9j0M2dFrU14EHXZTwbk",
-	"pRHUTYtACvmCLhXmFzdcNivnbt6v5wTfjuUEz+kyl3StFPzKPmbTkdbL/9XcTs3z6Kko9EZHDEjNvtY8",
-	"WL1PRBBm0ccewWdMlnpYsJn17cePwznTC8YEwedYoY6DsikJ0JL7yYVxbXZWoiU/rMrS/2qpnXJLBvcO",
-	"2nTQ9OvY27+KkfAcPnpzvJ3nlIsdXvimQ4Eca6dXftBvOzBtymi2tsx5JeNPZL1OBlUXCaYlIdCVlgiK",
-	"19OhY3ofcjUEpLxoxH1Wsit5PtnbOS+Yuhr2mBpmZcf4pBiWYpQzup6xi6/sg1ARmcsCQJB7VXTv0jDS",
-	"KcudEgO2ubDIvTnDvoitk1bMaLISrYRYHyunaM+1HlCooYoCyBDdAK2q2EzrDUrgspEZw2nQr/0KKm49",
-	"s73b777AQdhPv3BjsZ9fyFM3IvtNrTK268qNz6nX5arAS79aGPeHj5OcKn0MlnUC7BESyQS7ZIV5rjcf",
-	"992fdyQLGeZoxKmqZz8eM4Rom7KMJle62G/4XZGMjTgGWIymvtwNXcKfvpNjRFdfcMXALgWI7FnrcR6L",
-	"CXeZaGpVhZ1ABrPjchmTNjcTgc6tSFrrXh2H4oyRSSEiw0WSGkmuWiwoSw3IUr2FDSSlrzmLVq6vQhTW",
-	"leyxNblBW53NaNGx06xiw+C6teaFqxYL6qy64yMbLO+ohueZqudsNTYZMCdPbNVex26YwBrTumDAsNNx",
-	"wdAZq+JZWQ6VwDOpiWJzWlAU4BkBbHiF8aEWmT62bsF9Gg1dPs/ZrMK/tP35oFA82uBa4QL7hYiBtRYY",
-	"nN/qoLAvMCLq1Ibdb4ombtSqYUZjjvQHZE4LDS3VIpZowQC037JqW7dd+dgsCNZXEuNMxmWeE9M++fir",
-	"s4efYEjTnCoIOeFixLDCOlXaRuZ2S4R37t9bLxBiQM3qyXDlYq3ATWZ1S1v+HRtgGUTCUKgcgVxUGa31",
-	"khdSzFzWdPrF09Ozlye/HD56epJGudgFY/OO5bUbF45mw5XDwGBcORd57GcJfK9aYcRjGBCjd1GhkCYH",
-	"G613VFnN5aSLfGBV3WxgItbNbR3/1s0duPXgBxC1kcps6AE6U0dTSDTxEdEsm6AESd2VAoSZZSgsni8x",
-	"Sxw3F0qG4CCo9f5c/1r4tR8ueKanK6KvYCBe+MVSJbTauwF54PCO6Hyec6iHX/3sYIhlhUJMlkwHghge",
-	"pQVjF1iqXk+jRh4wIKs5HbGumHv3uxnsK6n0pGCnv3hmwy8tAWMdDi3RsiMXokrewAbAfaYsBAS/5Dmb",
-	"MPLw5PGDs8fEHEc9II8BNwy3o9a40mapFhjkb9T/Qd2tdf/OBuG+MY/VU6FZcUnz5x2iBre/k3EhZ6DG",
-	"+vwkLCEjoLQoF2TG85wrNpIibtv3xPTp/bsA7b2Onr5ky+uxsfdW9juQxWL2cIugssb2/SX7AUCueklg",
-	"ZvFusnDml2xL2KB4NRcQNMpibq4he7gu2HItlukmRyOcZ2ehqe6yuw98kkriQDlsgVzERrGFc7mDPJnB",
-	"0GqZcd9O989et4viXn8R3GeMGlUOj2oEiQN+aIQi20sGExKptU5woTRAX49J+urk5cPHp6dPX/x8ePb0",
-	"+eOXX50Nnz998dXZ49N0PTuoyzXrc6WewfX32KEXNrciyOayFyVmSNkvFTsyU5Dz/XJu5ISRLAo2AuHo",
-	"Y8wZPV+mn5h712eufSzYBEtnpXg1WWQ+I1ykrtgmvAPXvMjIx3OpeOQNyIn0b1jZ2yfIgaDlWKz1pBIh",
-	"z2W2PIYgPTAVw+ufgIxjncdETwumcHc+9h0efDIgHhgIxQ4ztiD4D6sf6SkVJLWXzsAJNWlNpMBUMrOy",
-	"ENOM4oWzcdJgSngRqnIGc8vzav4YKGz2Ao0qORUj1g4rsT/EuYD90XtEmF2BnuHHq2wFsCiQOlFrdq0N",
-	"a+QLGUUqsqEcwwUJAGF+oDoGve+57iLBZ0GyJloXpLxoJ/AhmbqvqiBOkcXj/NYf6FwuhmrBLUZCM4Uk",
-	"SubAVwWBWiti4gjDBlGwhVcytxzNghaQ9vAeDKdgM1pAAeoNMfcrCH0IMMRjVZ9ebelrdYNtr3Bo1ko6",
-	"AUPendk/vAV2Kdxgv9fh6m/M4GYd/jiYXW/fzuM0nrkQpm6ZxBYfOojoKT1kE9O+2jAo08Ofmet9Bk7F",
-	"hExlWSRg3jDMBRRZp/+jOPYRhgOQb6VwEAFWp5cIKtG6W+do71q7NfCyUepZMTTD2OgFHP9mr4CW3u+N",
-	"d12bqvqB7FxhRdZhgQIl7bJe20bb8z6OfhNaeS/H359w36/hx0+R0q8KdsnZIsb+83Im6nfb+iRhMZJZ",
-	"VIzCOCj81eWOGKXT6E5cGP2MvdVHJP3q7Mn+p2mCfxzeTwFf5OefH356cOfAgVGiRuJqofQEAtngluZK",
-	"n8iIL6sZJuEmm/jFsj29Wb3Y25lK/rgLz/QtJVNbxp2JLsFB2a3sgpTYniDL81g0m8DUKIxCA5rcMMdf",
-	"FzSGpOviV6xKDzt/znJpzrJEPF3bWUy7UmoZy4qFI2OVS2crsJC3hVx4tIIAe8aicC1RBTVdZWjQmc2t",
-	"c7X/XDuxgeqITGYkwQi2yDJDvBncMbcabqljm/68y/2aqnI0Ykoh6BJyTIyFZ3JuFufcgXBBNgOY6R9O",
-	"uWCKmRcei0nO1RQqmURAddoBKLLIzPVxuxrTWSdcnodRA8cB2hGpSy31qL42MsTIsixrBYW4SpMYgWDa",
-	"oSTA3GwoXr2tH5023LMG1JBzYQPSksM4btORHVEcdLiGxr8ppYAeHrZftbaCUM6iUM5pGF+a1hmzc5xd",
-	"ssI/0khXBPZdXDBtZhXzpj33kLxbOuNXQ/+6X92+zAs+YmFCNehIPgJGYQxvRjmU2tE0V4FbcSTFJSsg",
-	"iQZqVNbM8A9f/LJhhG8mqIUWebC534nD1hndbPhtNHfNB7h+W5mlvV80/fnjM3KLzvmty8NbNJtxcUtp",
-	"qrnSfKRSN9GOuQUuU2gPzo2eMkGkOKq9hD9V9SgvGJsjnH2ewbgS77sYSTHiOccQm1LZ8BHBFmAUhhsG",
-	"Stmg57VayweK01unZmBTyuurem+lt6YqN3/rJ/tvfhJd3gXlejgquOYjmg9Vlz/DY5Z5j8Aly0nqXlzt",
-	"nbh977PbPXyVMBQ2Y8XE0OjGY/FvXt9grH1v1VCs6dIjrues0KQoc6ZICm0YAk0bQ7XtpgEGkQDrQy2c",
-	"4OrTiKknL9hi907hC9bBkS7YslaziZLPGS1YQbS8YBiAYjFC51QpyFOTY/I5VXxEaGlOpLa8dRAb4ObO",
-	"aPSIrjHU4hruTlK2e7ZLITkwhbY27hVVCiVKEDAhMxBNoqnhmBOmfVQDmdMJGxCoGiFFFW4EX/fRMV+A",
-	"PFAxQzqCberLAz/+2dHHPzsKOOH+m7/1zTeD1he17wbD/Tef1D/+uMML/ELqE0azpY37bVHCijprHRHT",
-	"BVPm4k+PiC5keZ4z8IawDLykI16MSq7JecHoBSuOSSrk8Del1NQo90IOwTOZHmFEHJjzzBEy/3ifXwGe",
-	"uoyU82OSKp4zoW2ENp3PLfymJnOZ5xBnrBmgQHggLBwexl9Dz/gndAwVzvI61PKq2Gu3eie+UffNC/kL",
-	"23b1zRPbhV9z29XqihWBzH3YPA5hqQp7/ldkrIb5N49Ftp294Zx/20o26VNhpH+RxgT6cKVIVnGJz/m3",
-	"IOa2Ctb0QCF4O2cjwyExjLfhtrHEcpAcJreTO8nd5N6bZG0aQRw+Dfp5TbmlD/x8iiqb/2zLcLuPDwOk",
-	"EfzmsXWq2tfljAWVu6u1vb9mYbfJkesqjX4AMC9cTBJySKwOmpDbBFF/E3KnQn1JyF1MhCQuHTM8kn6V",
-	"t13jUxYs8CkLVveUBUsrstq6iuxBNZgWiJ0nwcRTvF+KdWfria1N3mKmFc9chTux+q53D/Y+6bvNug57",
-	"3rlTL+z8Oc1i08WMtZ7F6FhWznPTXhTvqCiZA36uZW1CMKqh9bwwXD4aE21r+bclE7TZLKbSnB5zj537",
-	"CCCAox5TECgRnXvJ9DHoXoj9AwH/KkzqsDag/vVi20Qcc0gHj/VPoqziFyLA20DKZDFd2jAnMAlhPyw7",
-	"tqZ9DJdGmEzMonTlcuFtLmwcvWZKk0KWohcMer9ElFruqk1IacYLNpbF50fuNUipljtiwyssQayj6usI",
-	"N6hNxaas3HjYQTioE49a2U6nRBjGjpgli9Fo5XS7+se2IDMfI1S+w7aPAnGsToaMJD8aOZ3mw5madEVS",
-	"rUP170OjRuUYeryclecnwD+zZ8jxj14eMchY9JA1PTInFRP6Ssmf/c6fp4kqG2wlVD4uwUc2rQZT8ZAO",
-	"fHqtc1hBir/h2arLfNcBIivH2uY32gU3ugfAGDvO1S/Mb4u7P8CptyeixlSqTQxy0dxO1cipRcNuxusP",
-	"6fbaQ88bYxs1YDvMEQ+k12F2pnkOB9hcupBVN/YYH8HF3wB6GJAHrhg8+EB8UM4FWzYyOA5vfxqPU9+H",
-	"fw+fdCC315OvW7CpU3NXWqCBFnoICWQNcJwFrMIiIAs07eHd1B9uBHh9UQowHa6wetuTiG4hUR9uGzLl",
-	"iSzIeam4MCwe6uLcs7V9ApgUFAjsO1CX1EJZDGb07SOLZ5La2CqHqBI20H+W2+hSm+NqoMxjA2Sicfoi",
-	"Q1Rf3FpIrapPj+a58wVWQOt2o+PL2rWGFgfjBKSvdHAN2BU/BGzIExAWASYEo5fpBXhCJMmlmNhCJSth",
-	"RTB4fZ7TEZta5PpUXhouNnO4iDVywjy9Anya4E7herABFMlkfS7yxBWtDsE+1mN8tIXUll4bwnhUBLqe",
-	"+9+EQvn1riMtWqQX9+W4UtwJ0kwWyhjA+rkgf/nbf/KXv/2nSFnB2dLh+806ZAlhuUvJ96XFjN5TL/71",
-	"V//q3/3uP/7D7//un3//Z3+xDvCyKY6tunRwyB1XT0Qhum4TUULuEQVef2fDuT67XDj8ynhUV42cFamp",
-	"FsNQwi9Du1LDyNr6rmG7iyljrTO1I6mpb2HGDQs5bgWIGMhjO4Gg6Suz+DvDQ3c59PTEilnmLrYg5rrg",
-	"hqDxFgYqLgu2dcG57cwuoZiytgtrLloTADWvBEcQKDARsC+U5/tpBWrLWVul6NS051hcEdaJhAcR1glz",
-	"/5bxQgZdOvf6q8gHqqGaVssLCO8Td9V4hBiH/9NHby/0FcvmbG97S/bgPmEZyzYl11D+7amgb1x0er1p",
-	"MKwvXdkJY+JZxQwDHd8bdqtlaCr+dZbWIvHaDjYAaoDAAuukZyKbVbYONy4MEmzfbj/shXW9lc6ZMDSd",
-	"xeHKvDUlas9J9qZ6lncYGXCYhCryxdnzZ9GgbHvu11du5Dpn11Q/vVuBqMgW+wsro4fr4OnJrdzVqejm",
-	"nFpuBOrGFBE3gm3rcPvTUFMUDg7Wg+NvQvkbGMKDaN4Q1eRucoXjkyCskREZbA2D46Bot1W8QDc7Z4pn",
-	"DBBYvsZwcyPRMTWiWIjOFR1h+6aZRk26mongR9/Z0iEDo2a8s5aC6lujVd0ZUa0Lfl5qBh/NY6ZxOppW",
-	"BVoGrTSJPrvTUyqIFE/xAXxVFRp0kOxGlfTcqk6Qm6WGNFlQ/1N0k1zkxpmIuk5vYjirlTlS2PK6MX5t",
-	"M9Bonr8c7x39ahu3ZnNygQV2FdZ++wzZVBRfYig8+S2zjZ5ajBoqLGZzZZPkYpSXKK+1Zu85QCyLZwyK",
-	"1iQJXFeHycHBQVWoqq2RbbyFle814hK2psoYSNbEZuz4sUwYgh5zgWsVFplRaR/lIIprvCaBp0FnbreD",
-	"xtpE1zTDqHjoCFin1ukaXZWp0LR1jvipmKxkPswYgXzMHA1Nbc1j+7MIk4iBP8mCDbvCT1xMi3nI6U2t",
-	"OBQLFOOqu4NJ7bierlBbhlvf8exd6oJT8twel1kkMKYjeACXfh27gH27GXau3GrvjJe/FC/H47BKAtgO",
-	"5HjcM3IV9eiX5iX7p3kVGv6qgluOxFiMLBYmE4hFR0qBwUgLC49La2ldigl9RIS0IUoAp2TxnP1XwBsB",
-	"cwRPTGG4ZqkHJAWF1tWQsa16fyY4vexAlH1/ShUpSve6IVH7tsNrfvLg6bPHjzCnxbxWMFXmmii6DJB0",
-	"Zakh2wxmB2Nt2e3t0KxNyoEvGnkPOnXfl+dmAc/96LEdjDqHDFoPpAdOqnnBRixjwrDLS4ts5B+Govpo",
-	"/gfPcoB3awsgc8ybw5rPXJOMzZnIfECMHSVyJZ7ndYjfQS1IWkNasJlLT4LydHNi3/VfPIFGgLRGMfXf",
-	"Oh83sHC7N5zV4FrU+tXRfk9t7VsMtNMSN9eCdh4RHQQDui3tEwcIQRhDx5rWW7rh8YDJrH0DufSVjHS2",
-	"uw1MzttBtruKo8PueBhbLLGf2fCUiSwwF7JoAlQVx2Me4GKCXMtXielXZ/VqEVAbIlIHyaAdi+R/7zgg",
-	"jVsn2ODm4Upqx7PZcmTP6oMLA5XCnXPbUaOV2mlo0noYvlTR9NpEJ8NyHjp7fAM4wctAvepkoTNwo6eH",
-	"RWdS9JwVIya0TTH2KdxGWk4hLzNNMJLgwFZ8qHmNIK2m6hnFzz4bn+xB49tkITd3HhuqVsaHsDamv3JX",
-	"rqx9Vvu7vcpZjWZ3wmOwAruVGkc7Np2aHneeB+A7vQbquvnQaDOKLaMtry5arZrba1lk9w5CStjMpGLe",
-	"MhzvNXs4pfojMK7MqB6QBy6D4f6dT++S86Uta/Enpy9fJGTGoNpp5mFHF1OuGUGIbqg4zfXUquSKLAqu",
-	"ze3OBYDJW8tqOLp7QeGjatG3LTtjqa5mvb19d6vgTn+3Appkh+kBfzOXRKlYCMUbOnmtUWYjpOQwwfQn",
-	"q8e3Yc1c66fsiGUMJWhU8RAGxN8ubSG6IQ5d5xxbF2qf89D0mF2vRLWS6+2Wse+WqQeBLF3x/sSX6Thn",
-	"U5pb6ofobWJLujc8TGt8KlgwbzOuy6sgop6RxFDFEuOpNhXL/LuJ7ze6eJesiAO6rSy854vHTMqC9azK",
-	"VMtXboaLxfx2WKcIt832ZOHRacFCbLc8t09zGMt63Zebv4YAaRErzgHfVyjY+HgNTM4ObjvAXplnTOkh",
-	"gGh0AnAY/RMBs5yRynrkbCZJVmKygXmGKfzBtMgyC0oAaU3evJWVFq+lNn6f+2StSFhygytCZ67r2+BJ",
-	"8EGmxaUzFIE/AXt0gxhElZGOBamUk4JGI9jPYDBzKGptFqmyfEHqzuGB/V7ZnSmF5nk4TLMkMFEjFOiF",
-	"JDPpMLa7NL76CB5j3KkzDm43Ox7xvZ6W5zMjfmQJobmS1i1UeQV89CsWqdmuY1nqFVM6/erhw8enp9s0",
-	"3RRXwcBc6tXJiv1LlgHwvBgQ8GtZQk3CJQLzLNY0E3QWgYgXUg/RtNY3A7Xvs+0q4GC/qzpcMfVhbVjt",
-	"RUDP3e2D2GpgkR90uKBx1hyODfx4IZZHo8xrzJ1nGu9Vm5Lb1CalqWawZ8FGgXsmCatYAnX7ik624AEv",
-	"goo2HJh5ibEOVzDMzNFqNxQsgtv36vGLR09f/Dxp5/xZePt+Bj7XR4fY2uyFComOkI36qOosXr9FqukV",
-	"DdasObtmKcqmdadN+I3G0SoXRjc6Go7dh+5WaF7WFSOJnatVEs4OJWAnU+1SCn7lCmBFHCnL+P0KAUDf",
-	"AnvJuLqwJUtExt6ynnUo7Em+ap1Yub7Ss4MZMze/Wb+caWbL0W0dNw8n3qF7d/HjjC5tjTknA1Ul2Zo9",
-	"x2R4y9k2qGNd1eKzkQC2ia3niTDRG9XSDoobUoVVTxBhU1x10bkaujK2nVEGTm519XgQqtDwBwR9MiIw",
-	"FxNXJ7ut+EMec+fGxgoqdm0fhKisTcuEh9qYxI68ggG5FmsLkdgjWqOW+smo72Lt5K3kBrs16vpud27Z",
-	"rfd8RfNuxUtv3Mb7yoIDdhg37K8D8lSTWak0gmu7KFSkbhtu9uDVU3LBlkckzS/UTA1TMpZ5LheY1H33",
-	"DsmZ1qxQCcn4hGuVkHTfRqoO00Ez5rNhPru9QTU1M6ldxNqpcjQFBL8ffWe4yQsIvX0vbMivplIwRMlu",
-	"7+sju/rQJ+LWZlRNmXKV4wRxmP0kZxRc0+lP0mNyeEi0NPrDaEoLOjJ7OSCv7TzSn6Q2LIc6GZ4LMqNc",
-	"5KaHh1Mu6IA8gCgGRdRULjD5GR+lylWAVU5zrWeaHt759OAA/newOjq4bmj95puf/AzK0Zn/kf0ucsmj",
-	"RThdRbIgkMcl3QFbRXtH/TbjrlymL2dWlfFMIdhnQFLLW1vtmrN1waBm3xIi4Y6r+7AW/j2rh8yM8Jqq",
-	"rnHbQc8AGpj+iWsFPn3hm4KPj1x7brFejp86PtfBB1dpdvAQ6mvIIlDFs8qLUUQ94rb5isX1lu0vTn9D",
-	"dnpmoTz9lkDSrsb2cEbfrrHBuVqHmKjpUMpt6jKKKBNp+BFIiosp1VDMGkoN216uHfnWLNWEK82KoQ2w",
-	"G3aaVlxheioAARN2dC7zvOKgtjIDx5g21zLLwvL0XJMJ04rcPbi7ohj9EPExh1g0e+2SVqUBzYAaK2zj",
-	"0SYcY9dcEWBbUxbpsFIDNyoe2QdIuAkpdN3p6xDrZ6RaPh6zwh8kgjEwxAg9WHW9GX53ZUBEP7Mqs72a",
-	"rNfo/Vc+p91/Eya0+y8xm/0NrlwABX49UMzuHSzO2I7Oo8tWW9EoPlhsJkasD6RUMItHwYs2bs5iODYP",
-	"29L6VGdzWnAlhacHV5U7KB4QK6nQQ2HN2dAB7/Z4WnA1vWqMH9WQDttR5ENVnqCc1WvCFsBSDOuBmQZV",
-	"HSo8+35WBhzDCv7mIIJwj+v+ABR63Fp0TzlgaILRYjjjmeCTaURjfu4S/CuLpp+iYWtGGuSXzIPtyDFx",
-	"jSFifrtQybFReSsK7ZsxH5LpBniLtrhRfVYnclHfzGp2BaMZUZKMaVHVdEX8Kin6mopWABmbX2VZoLjg",
-	"xCYXRtao7LMydB0aObMv4qcn8PoKtFqXrnBUzXwkyxxLi5zbyWsJ1xATGQSle4iHipLrlm1z40OwNUBz",
-	"ppZnoIAZioalsFU2A/ps2VNXTbnOqk58e/Xvn1StN36o8EZKgf7slYGzmmo2Y0J/JbiOOEOa9JjUcKjx",
-	"vNudth2GPC1IYncnvs62K27UPKOWqCvuXLs2GlnFIV98E7/+O9h/i3g+X4LUR86lnhLFzb2NA8ZwfvBj",
-	"oO5QJX4BjYWQrcihnKPyuFLQjEqBUBBQIPiSFdTnyLS9I2CUFJMhSOTbsmshHXEDoUOqrPUPO+9Ff7Zt",
-	"B6TjI1rFRm1egqttGeGYfVnknMXD9t16eB+b0YZlAQWcWnxQ2AUyz/mz77xXs778D0t4DpFAukcE7ToZ",
-	"d5Oi0Hh6bPtqTQduN8FvF1Rt9qXGofISWhyt+5tYXa/HUHwwcX8xC9k2MCLDcvGGjl5SsGU1Hu3OzlGg",
-	"VuAZsjaTsA6Z2cRcKo2Txlr89sBhiW90CFJBDg8g9oG6EulGvd+ioJe7yWoHtHk8WtvXppiAnGurtJ6H",
-	"PZHFbEMtudN4bs6k84S46yBiSK/F2kWTanJ+aTTNIe5NuzObcw9R8Lg0WDTO1pYxVyzxrYSe8I3qCK5z",
-	"hXdXUZzV+JcOcAwafIyCs2HrgotIm3byXaFS5jfPkeKACjTAFd4on77yBF9lq2zkhisA6XHKf7Cd88dn",
-	"k5XzRevDBTvGvFx3C/mQoq7qlX2WtCYOr+KSD+ZzzO15Twpveka10bJqQJKqrSl8p65zVVfUQLFCC+/F",
-	"LnfrM6v3vXPHWaT7K3rPGkagG3ehNXSkrRImfujrcHN24EWspkmkeRlBBjPX0UtppfV0RZn7CBLaldXH",
-	"9nHFKfbZ0ps5qzd4Ts/c7tfnK8u4G8CWz47oVzbM0nDGo4ZuUxeLrY7k1CKQntUUpPDzvloBUx34JakZ",
-	"eBrAowBGoxtOYrXUWnVKyGwnstTH5MAGNffXCyHoUPU9PbU14lp5S512nuAttALYKj8StzhdO3/Jit1S",
-	"OUrVuyZw7LU1wWAMsWQjfK2C11wbtFt/oxpdfFgTHitnh98baeXp6Uty5/D+/f3DAXkp8qUPD4B7wbrV",
-	"IJrLFcDWzjZULGv4m1gl1Z46LzxlnOZkXrAxfztolKLdWw22BdVnb8erz56Acv851aPpdlciWgc2EQvM",
-	"866vzSq/tXYQu47vVzCv3Z0YtJRAtzs+Nabnx+Ox+RyVUBj85oQUdmnYluX/4F78Rnwj9klQLLxuEQcv",
-	"NwK2QFSFo0uurL9yAK+HgCwu58TGP2O2Hj7G3k5pqXS99QB9xQEhCWlRklFByNlYYwM293LN63EAmjCD",
-	"0EHQYIBTldQJEIAI1YId8omQhR8vUp6zjoExBgBypQRg4WPvisJyy5lbnHGpfBt0PsdgADJleebn0fGu",
-	"9ySnR4BxDMcnSBAJ9hHWd86Ltatr7rC0wnVNIVNmTpVynXq7iiGHUlQfzRj83ejtg1gWAp5ZOqogDyy6",
-	"NQy5ZI2GbFCaMzcGtaa/EYRkkimrFZZC+2gFmI8LvnFLC63jyEoFo8Jv/BtOfIhTpOHCHCdqy5K61UPg",
-	"ILPVE35pdGY6ukhCqC5o/SNFdFmIejX6j32zn9Txk9FuaaZonjXfkY+rfj9Bt0H0/FTRTG7N6os0+EYE",
-	"nqUI+IIL4/dHEKyIDmHDjtfcFHY0e8mepX14GSh4L9kbBREAltr2AnMeNBV+ctvR06GFnCwogwmfq1qN",
-	"8NEhCeGnx8GE8Juv/LTcZzc5/HxWTRG/eOon6jpw08XPtfqQtlM3dfz8KJiy6zRrfXfiF8Oz7u0uXzqf",
-	"90is9spiCx6oE2PdeT7QjxZake4dhJGFwJYv2FzHEUn7QIB2RPvBsevEig3QwKxsBQyZiUwlVSSNRWNy",
-	"We455VEvTRgY1BfEvWd8U5WMCK8lYQZ+evL47OSXw0ePnz345fD50xdfnT0+TROHEmUZhbm6FJn6LFAJ",
-	"MUeNWdy5vSrc6aDPrFCH60phchEWWlpoeuqcQXhlAXHWTXbr4yv6FnYzOxut6tYHDKnphKnqouHRWVm0",
-	"tdZ3a1Fuu+TJhNypUkMt672d3Nk+Ogt6DeKwzOfAR18XM9sZ21a9Xxff6c0AVo5OAllGMBUBIo0BT0Yg",
-	"JxAdT/mAJ8j2rgoOoNCebKIusMyoBDEboruR1ut7flnCa6w7trTW8ZU0B+al8vUTtRK849XrXnpsHnrE",
-	"NOV5Q92IKADm2UAZNd0lIFP5WgFXRR6LqS/xtYX776Sj1sfr6fLYV+HKuajqHhmJSE0NR+Tr3QIbXDZ+",
-	"QNtpwG4aq/c3nHNHwKkuls+7Krk9kQXJChBBbdDrkY8ts9eCyzCFOO1xWYRppk4S9+lzPqvKO7ZDxWgK",
-	"gSlQ1488HVtNyuhfgCApC7BXJEGa/UeKjKQAfAbEnKTzec6ZqtkqfnWY3EnuJYcHyZ2D5P5BcvjpwZtk",
-	"RZ340Aj96Vrjc90R2HEBec5xIvNapBmmNNhgJSyfjfUzZ1z0DcOSOTt1zcAHbMr8eYLNmT8fYJMwhlJH",
-	"7RIbllBCI5J9fm0w5zbhtw4DsA/OjTVnuGIckKPfF75kK5eoLNY7HcwzvYUORM/dqhxGsnfJChW1FT4V",
-	"ZuUVOjfRyIc6/oAAtBGH6gSpfT915nd8xpzxjGk2MoqeGJUFGJ7xNzXoZ+9eMBfKupJTmf16jY+2TG5u",
-	"Lxs53DXyqBFkPfjPjsDuWRDq5xZts9IfMNQd+2lNl7t3z/per+qVBY5z885YnI+VX1detjMuwm8Pm9fv",
-	"D3j6g5O8GkiWia/to1ufsvgSbVvD5Sr3RyBV3duoqIeHSxt04qVd4Rp5r+6Fq3PSVeyzmuqbbsLYKcPb",
-	"PbN7zeJpFxjoRKsKdtZQwjFFDDeGZPySZ75ONVHlzD2OD6hKHaXZ0gnUx+SwbsRYExWxrnrxKaPFaHrG",
-	"3urNcAfXaCshv4muj+VbVUiihbiDJAaPdcOVFR/W2cRiE4P4uFP+7dpikIGtsB0h6SLjFUSX26i7teu+",
-	"qcXOCFdX8HC6+IPed6zp71ocnL7n2CkJZrUrVnDKhN69bzNczq1rmUXQTthbDP62qeF0xnQtNQJwoEaa",
-	"X1ZoAoEubBOfCq8Uo2cm9WCcQqZES1mvOO+qkNkiFejoUTaDmaRqpgb2keFMKj38z7/91ynJ+Yzbc1wd",
-	"Jj9MQXNbqGwJHNBXjFjOWUJuHxwELM2O0XTj42KrfrCAhI18rYI2q+rVh/fDivtNk//tu1cy+Ndq+kZi",
-	"SYGFfaSIXAjAe7PuQK6q2hmP6WiK3r8pVYRahAfDWsByNGcFSX03aZXEBonPsMqwwTBr0wM0hXYBtI5c",
-	"sKVzwwX+BVstzkbZgtcOa444Lc1mV8CSpmEdCTMGly6Ot5E3zBAocItxR2eN4lFtenJOQTOTIJh2ykYX",
-	"zNb/Dw1AwVAXVPl8NXCcWHyC5gzvHnxW0YT1EqXgcXY4CUhczntdp3CzmmbxggQis7gJBCL4m9w85ZH+",
-	"IGsUH3UbXAt7Aavy/uHB3dv7cwqW/NUX7BVIk72ds5GGBPtV9Z+tv9a6dHXtprXGgq2xsYIC1j16pnan",
-	"r9qxS1Vee4lMpWLCJTFfUdAHXrz2knW15F7h0+a9qRRsKDyeykrEiQB6BdD1EKahQ9ycGd6jXJhfAPbQ",
-	"KvtziBUlL1nhaz+lCbmH34ZVrxBS51P8YUaLC2augHRAHtjuiiDsUtTOPIcqWYDYA4l5meGINpzMHKqP",
-	"FPK9spgYWnBzG8RqR3u56rONHYbrq0kmiMyThfCKcFNxQbDgYwVMw83d5JmcZfOpaQpCcUrVhJr5q3/1",
-	"7373H//h93/3z7//s7/YWSXKKj85Mu2l0myGQm54Z0TTbe5dzTkeCBlr8TnDIt4wOMTTcJsxIC+kJlpO",
-	"0MOLd5QvhGqos1Rs6FpI65uQywkX+06U29ZusHayKpZ+T4sLFYQDKSCfKlx4QE411VxpPlIufVYTOqeF",
-	"lYIQSZJYfAZAlc5kEG0EwoCX1EjOLxgEHcGVlJBS5Ewpq4GC/ObkKnNJMKWViyHLFcNQIlGLxrLOYyOm",
-	"SDFi7vb0qCdMG4120MuVHm5Rt/e+2tapzDMVCr11IJiG1LuVf78J5hMy524pf2eajMOv2rkm0w0mYwtM",
-	"AZgME7pCkmkgv2wbV1D1foo97SX173TtiyDgwHx5Zi/yBmxCwWhupIm0JpcGOQSIxGVkEqTzAUnNgmYl",
-	"RthFnwPIMXNRjAHBXGhWXPqc98Zxc20NwaHiInLS2gENnZrUA4kCjORC1EG6cDZ7yZ5vuO37syuCUkYT",
-	"LR99qf1Qk71BxJ75KsgQYTaOLfaP/VIv+MijCcCHfm4feskKI4sV9ngNuyI37IO4QqAMQMwUhv1gvAAX",
-	"ZMbznFcAvVsg35/TnNpaf1u8vWlx/zGfbAYx6BDFPK5HwS+Z2YxuyMABOWWjglmUB6NAsYwwMSqWEGFj",
-	"WLuaGpGGKpL++Mc/TgEzjmZZYWiUq+pXGD6CDE4hPT2daj1XR7dumY+3zLu+EDlqGXQE1x+2oDRdklLY",
-	"2GG8VJTEIFFKFAzSZ4I604XNPijYTCLUVqUGw2gSGIoRBiDKzi6LG731QSZQgMEmltpMe8CiPGeWfrFc",
-	"y8ep+TSED+kn0FNqlHszjwEIzsu0atP/hOubxpo0QnPrOWsByBkUCbiP2zWIFVUeSaHKWSxe6tQZQxoH",
-	"9SNVRwMALHZRxR1a+ob4J6lpnhBgRQUblyJTtjBDhVFgHx9sd5i28eY7ljpcr2c9tY8+Vxa2twO63oPM",
-	"WZ6xgJywCcN1C8HyVBQ+jqshmPWzFdGHFaeEcglQI7CRgC8k1gQgkNyjjrHyZk1yafd9wUXWx6jLii/N",
-	"kz46NQj/XPXqM/OwjQiFl7lRDta+hU+Z5+ViqBbcOksbRUrgWJ6zHJA6ufK0FywWiJJCWkgLuwPdFv9e",
-	"6p8Z04IWwgLStzZM1A7CmOa5Qh2VK2QOSZCHktqytUGjKQIRjmSRxetsbjZch5a2asEfcTXP6fKFedQ5",
-	"xOkl5dD0ldDTti54qnQ/sjyxrgbFmOgPoD6XeT4gX81hY5jw0WSgKiL+Np4lLM1dUdRga4OSNS8P5wUf",
-	"sT6Jl1j32FVRhpdBCDm8BR44H9sNltbRknyczqTgWpoOB+7b9JMjcvfegSGpg8HB3XsD8ijMIUV9bySV",
-	"VmhEP66ibmwUG0TY2VsTbl3H6wWBoJU+6dMbW1jsWinrZVtNBpVDbjtfeVWkdh0wPA1R2UPRFYjK5Yd1",
-	"1JbZiFisiWk9/Z+aJ38Qj79tvyoTvLZ067iwNdDlOEiNquR9aIFBRZSggut2tX3MSg6/lWItfZzxGftT",
-	"85yDDBiqTsdYU0upb3QF07V6p7vVkW1i6lyM95r6gdn7HH+3AujAAt85zcZKJEF4nA2Xq4SkugznZQq7",
-	"UiFlNIUVe64a/KVSygKBuH7N1wSRJitvVGq2alcgMNrrLHavVvdWWMXZq9I1im2cwLhyu204YSDjtS0d",
-	"dD5PETb5OMAfNhuFSp+NzXYRJxAUfUTSXE7ShKQZFxNN8wvzt6Tm/ws2mlJt/mIzyvPUanr7agbZtzTn",
-	"y1K4T5qJERMaPtYssHQ+X2d6bYRo0f1vo9FZyd7bfSgJsB/ozH4Q8TQTpb5ky6fxIuP+d9TI2s8ke4uC",
-	"a/ZS5EtkcOYl/dIaBvwFaqswroj7PqeKfVXUq1aXBY+iCFstMTId1GYbYR5tY3QjbBIdpJFiOzKLAxVb",
-	"G+xZZ+X1iH6axTEPqsTCjYbs1qgKff+18kJM1No1ZdRau9oeQq509IfKD9eFI7bZqAsHMx0HjtX2Po5F",
-	"Y/Pxsg4pe8HMdKczOkIeKzJaZPsLdj6V8kJFlqDBum2bMRZSN0MgIGd1GO8nPc6AYc8vaJeX2XvXAFA4",
-	"RGqBxAzBVvmLVoDkR+krFjPjBQI6N1K6EW5c62Ept7AoB8Cc/ug7Q8jvEsMhnfP2oczYgDzwBlonXftA",
-	"g7rnagbKADjW2Fsds+WYa0+W+rRSzCs+Es8f6ahmGHK3Ni8LVzRGBY7bR9jMhAndxTE7eEknA2C/KWm+",
-	"IcPyeWUbnVh3hURPczGjwh7M/uMI6tO1n8XE7E0ajDHOD/fCh3vhj+heGMli3sE5ro3tuSOTeEbl+43N",
-	"CiTXGJGXYsTOOmITmLhkuZw7jTJB2wofTYlpzUrOihQMADUW1iS0dHVPLXUfk9Soz2lHwDaO7MNJ/3DS",
-	"/wBPuiHs2q3VSc1T2bH486Bg3PoO59ZuVnGNe/fu3FtfgWieL89kv5Fuz6KSPY1Cjs/U1bTQ5juohpjz",
-	"EeTbCiP7xmi3FKo8N0zo3EkDDReKsD7W1Ls0ISrvGVd6/6vqZRsw3C45ZyvLDXn2zujqP/quVKyATxhu",
-	"/aPvYFXepQPy3HC4eSEnBZ0p8url6RkWlSAfnzx5SD49uPfpJ/UIK+f8td8MRnJ2K5jQz0zHf73qv5UU",
-	"fxA3phXOIbKazIG8LD3GaN0ZLCLM9IMse62y7JaGET2a9pSA3XXVPBtLiG9Ayg+p/oj86DvPkd8l5Eff",
-	"Yb1I+NNecfC3I03ztwP1gQ9MQI2xYSn42+EMX8S4gYGhTviMAQv2iw/X94fr+w/i+l65PytuKtymzYw0",
-	"rQnMmJ7KLOzdXDN7yd7PH5v/v/rqLNr3b0qGyE/b92wP6xUaia3mVQSHsh/vqwoabDv5Bn2ZfmPElctJ",
-	"m9OoqVw8rDLVIoG0rXYk/XDj/tA37oeb5sNN8967CjZwrf3gfDTCA/0IY/MPfJqxQOoPjsAPp/u/7NNd",
-	"eMz59jSzCwzdiv4IXa788Uu27Mc1/kidkd8d1h2RT7P30w3ptzLcuGD71zkiMcgkwuQ6iYfO55sEbHxg",
-	"uR9Y7h8Ry80pro0b77fTIZTXYGL41eleYj5/8SX+e/Y6ul/mbFsD76lbGNca7D5YxwsO/2YMXWFFtKnr",
-	"C2awvKI62+3le+fj33aLp4d97hxQL+j2ioh6NhXwxiH13IyuA1PvQ9bch6y5etbcjL6tUUzgWKpI8Cpp",
-	"Zf9FJH8le2/3J3Lfc2sM7x+8sH/8CkLH34SP7fOZc87OqbnH9iZcT8tzcARKOueAvjBh4pZPFngXvq4u",
-	"+HxfzvEI788lbFF13W2QifbKAX+9d+lo792q/gHlxr1va7dFot6W2XUfUtH+QElk27y4924em6W3rRs+",
-	"6g27HP8Pnmy3VXrbNqDN7zrl6e2AJwOAi36IAmRGl0RpnufwxTHh4wBYslF3vBT6OnKiP+BofNAIPmgE",
-	"H+AgPsBBfJAy/wsEPHgPwQW2kHfWJZW/WSHZ7NbEewPm3ZMociSgSfNiVHJNzgtGL2w5vHp1Lbw/oE6r",
-	"L9KK5dJsKLYvAQvvLgopJuSCLZNQIIE2fIFW9FcB5jglvymlpl6CKBXLSDl30FBTntdY9kIWF2pAXsP3",
-	"iD+eyjkTaRI+hRegBWB2cM8plKBM3VtTmo+H9lUHGu0mDHWWpWABhCaGWZFRLhUINMcOLJOYNhRAJoA0",
-	"AgCSgE9HFZSqNMKEZSlyDNCTYw6Z8OZ2RWBRPCRp1brHCIwVNK+RqOndiJbt3f1CLogca3vjtPZ5zgTL",
-	"iOLuTkTMEpzmuMwDtNYeSBYIgx2nMMfQP1JYeS8h52zChRk1+pUBIBwJutul5jxHZtx7yZ7fvb4FyZjS",
-	"L/FV8+cXNB/DxzeQFqF53heBo8lmNIIv2AVwjSXVvnQfytP1wMEN3GCKqMFwVow4KqQIARx3hv5bY9dt",
-	"0avGOOCEjsdI6AXTUI7bi15O6vLbayYhx2Oszwyr3G+DcUgvxZ4b3UtoxLE/25Qf+9ecLSL8noqhETti",
-	"0aeNqzWSXGOpKJbnl9WxYz5SHstzQF6KfAlcA4H9HTgOYw6ZBXHgO6GmWiNZrCgYY6vCNEcDqsF2Q1lR",
-	"ZG26XFlaeTFd1iqBY1ajWf9WMX4hh3BNGLYp5BDQA30F+hnlwEzwIjFSv0MdVFCIHmDEqyIJVXF4WeqC",
-	"igtbLN3dMIh1MwG0FMObZaFB6PZILfgynTLqKqPbV82RnNIMy0cYnc3iK1vwfvtUiPE/lzIPUdShZcS6",
-	"HeKZr/eAP7lwHDuZaC/tASueM6HbIzaLPpdQOx+yvSyZ4+P18s7pgDyRBc4tc7WCcCDe4lA6FLVvBKkB",
-	"qdVKxfMCEWTAuuHUGURxB5qDi6tewt1xBaWRCTiawD+BJADSJ0d0HL+5e8ke7JWv/W5XtidjeT1dIit5",
-	"PV2e+M5fT5cv5C9s9/DhiR3A6+ny1I3BvBsM4/V0+cCO5PV0ibDCn9uxrJJfPVvquEv0Fesf1y0FgOOJ",
-	"0GbXW/DYF/FJescT6J1XO/adXk0ZCEqbRJaqKJmrbg4IcuwtV2DVyx1EVPv22aYMMtTEGa4t/mOhzHie",
-	"k3NmIbd9xJ8tPVDfw4SwXLEmqv6KOnd9KjH7tleXYu6nUZ5RdXFdtdI7yzefMuUs7K2ows6K/cDk6Hze",
-	"KkpGR1ABzNpOOdRXst8h3n4BAl8fwMB63cOOMdiHYLkRdqAxmPZIwBqT51ct1eLtYAoXkIC+ZlcDYjid",
-	"BRnNP3ZMFVCwfW9rQEWzV1B9pIORpf6BpxnQPhSS9l+2tm5Gl/BnyNrWBxPausuraw6iK6o7U9lcWsBm",
-	"944OW5kH7i3bWaNWra/8H+xVbW1W0Px27qAwGf/aapaHa7NBo0crWu25qH46Kxdqd9Yl5Sqv7tC8hJ6t",
-	"LlS8tVZIeMq38i7Zs1W31r34BT4WvlmZf9fO2z8Zvg9l6de9+gvzUPiW6iHIzIIZNpYaO8VmalOoVsKh",
-	"bq3cgIdYwPKq8Y4fdq1z1zqXfpcnPFi3nR3xYB22qjqJhRV9aa8OkxedWQOyf3CVCTJwsty+u65Ia20c",
-	"Ye2xdUOpPXutowjrosVHAYEBK8tcwhDDhpwV9WrjdGXS6jvW3eZn65IRfYPNpb+ONpsLeYU2OyroRCpu",
-	"OX0ZdiCo4lOlR4VFfGq1e9xGKvM7tJ+4QBb0LM54JsBG99XZw5V7+en9u+sLL9eLm/5QZ/D+ZsP4YY7g",
-	"hoPoeQJVK05p7Qm0nmvv2/DW/CuP3xVUWxEKEhR+q0pJDchL8+uCK4aaTP+qa+RsKpVN91tQrsnC6G7o",
-	"Q9NlIVhG5Hhsg5Rs1JZR3qRgGKkA93O2l/SCczi1nuX65F4VfEaLJYzwnI4uyvkRoTMpJhg15Myc3iAJ",
-	"2wKm1Y+diSWMMzO0BQZvhRB7nyTO8Ghm6g0faAFW2pmAoYKLaSpxBtDzpbWnQ7HKtt3Vas5cESkSsLWi",
-	"iRrnATbqxJpgwR/XdNLhnrhypmBUxDqbUBJsUshybmlNXhr12OxMtYO18s34cDg48L6CURyXR0qS02LC",
-	"fAW8FYZ1aJraVnGUWEtxQZdVBBXGG5n5Wf+UXclja1eCVYW9csFLNuKi2tuGpdm6umy83oA848oGyIGy",
-	"xjIi2MJsGUw6IVxkbG7eFXBWsctBtMJAdU18NvgsvCr27RctKIBTXwKzAinD0pdDugkS+boa95pqZljQ",
-	"V4LrjrgZivEstiLaccUAmgWvYbXHPGeE5gu6DD1vgXXW8byeFnIzsOfV2+bjqW/BzgDLT7YlZGuRRzdg",
-	"7PqOXP2YuDkUbFG91+De1Yk3xPHq8YtHT1/8HFYACjYIqDNtcfXjYVTd/RZMF8tNe4YIBCpcnz17LKTR",
-	"s0ynmyyQqwvQ/51micrWCsdnHxlhs/ekvsNR/cKTxxM+KQumon7ZEcvzqC29WvBzNjKs/eGDFw8fP3v2",
-	"+FG/RYYiXbGWITrRu0Ctq+v/Y+/fnxw5rjtR/F/JwNcRIqlqNNDd88L8YDdnhtTwMRxPN0lZ7DEqgUoA",
-	"xS5kQpWFxoDDiZD2a2/QXu1Kvtd7d+/asqwNO1bh8Ove8F3p2rL9x5gzlH/yv3AjzzmZlQVU4dU9PZxZ",
-	"RNjidKEq33ne53OUOr3JODOrEFM1E6Bw2pwoyGRdoctCynSx0weiK+IRZvPbwAk7Bh5HTKsVuxijDa89",
-	"utIoC74GyRN4XSzJ+DvgSc9Z9GFVaUGtpKBS9tbh3ffu3A7yAm/FgjgQng03LBqLzQq55AO/caUYk7FJ",
-	"Ezc2bILKja5w2nBFVo2SwSI47army46c+Q+IGvi14cd2FyDYF6WWYiVNdKrCEV11ZCSmzQ3pDnTvtQ3b",
-	"OxpnRqPBUtvwKbL91Xpz/KU6K8BW5/IWBDp2dYTWKrSjXZHbRTuKtXwg0n7VZqmA0SoHZb3KQPJcNMKQ",
-	"KAvhMeRT1hHMtUe8CB1Jq0Rx8DhbTEVy/9E8CTFfU2ABev1RHAWi+zzJCI56YxJCn29GPmY9+e7wefcs",
-	"5zv+MXKEZ55WBB4T9DlI8ax4d8vbOW85vKnNMIkZ0jtDRhcz7vsqRv8yT5IPerXWJ/MgVuUqdh4JaP3L",
-	"EDASsIEap4bhRHy6YtzTrNu/FGpriXl1ThJ5UpRfH1gb+4wQO4tSvTA8a6hS0dYipY8XBWbgWzlNt+k1",
-	"FVQ1nYVtWG2yR/hhGbhgJkZ+8CXuTi2ome0Bm/G0Eq/DhW9XVNH7jGIXI1RD5ttQG4Zkwm7A9zSBYg0w",
-	"WqbiPiw+3pdo4M9VpUs18c+ehbmJnoqKWL4w9yiHAQtJNTf/dBFM5g8aRNt0HYLpgfhhQNKMeeQkd4r+",
-	"jm2pTYzH7mEUIgR1B7nE40cFYBkFjCmBFBq6PChEUbwp2lBs6UYjzBOoT95UMZPOEnBQIGm4sYQAcegk",
-	"yOMpYaT4Sp0dGq4rzIc21CLWLPz/IRg6p3teZ8dzNjswR8XSbzPMhEZzyexaTgY8A30WGax5ymK9ShQE",
-	"5LGWBfDqLmp7N5m5QJo5HYFC6tmAjzB+fIYqrUl5kG+UEB5Mz1m9IUevZ67AKYCEUWtuwqtcgRdx55G9",
-	"XPbFH+u7sqfm51k4E4+r4rDadjl8UbJ5tZxD4RerIe77zRc/LWbXLp7WxW7jyseb1rTkZF/e1vo6z+zU",
-	"y7KBbqdTlo5la8blAf4CMltRLXMI0Z6r8V6wN4O1FTXYcK248jK/6VhmaXksmxszxGLhi3Ygo4Eh0Ehk",
-	"Axb32KnEHIkSCLsLj9a8+MjLFAOuyiMv6+xjYl3gWgxym7rLFeFFjEprkudRZLfD/WxdPKCi6DwYv2zt",
-	"rCN2yd7Y13ztcEb/rCAaBci9RT14220Y1p1609do8xGDWyJa0NqEfGnkI4pEN44EMcBCglmc3cTip+BY",
-	"M/y94K9AKAOsp1t6SKrtIIWZ+foA3czX9ECludDweu7dwlPFT4WuVfkQCVh/QY95ZD+1SkthU25JmjHU",
-	"GKSteVeNh23QaBSciF2OiYV+OLFpkShHfY3ocJvHU6q5nCtIeP62xpF/dG8yQw5BRuMswqVbHEQIcBxR",
-	"3F16jFNh3hKRDaavsxCobtssmp+o0s1pcZwxqSbuTaPihy3zFOl1h2x00ayT1+xFWQMd0c6DGooN2aAG",
-	"DnG6Kehy7rtUjAS3KSY2kBipJNEgIKB5+koIpLd9KqYgyNoYZMwPZbhMHaELA4uHY9M1DSyGVj0J2s/m",
-	"hKglFuqhrufO85CdCiPUouEU2FhHmPfQU56D3yJtthNPheGsIkKvNv677vnP8k2qBbV8H9wf/pq6h7hg",
-	"hXfs9JYDgNrz6lXHLrKdMrHgmPfLBAKZ8W5WkUQ6NHfdvkJXoM8GKon0ii6WvPL0ylaSjPeX394+YhLM",
-	"rUsfC2/jnAr9VyxJHj05h8eLrGIlG/pQna389liiOFJCbMieH/IoCh14B03HXKM1gsxnjWJRRMZFHGo+",
-	"jIXrslmsN49WKVSf3r2t5zMWlsPw4BRW7uDJ4vldlq6XH7XLVAWOef9yoWyPef/ScWwtNSg3qbp4soz3",
-	"AzaW8XeNUC8p9xy1D3bXZlXDbUtV4sdfEucMd0NKYKcIL6lYpCi8gr7WI94FS44ag/BXLGT30d37T//6",
-	"vz/74ufFIJHmajkQmJ+914D/XHtrt/7wtbncbfvbwzcqP3v4+q+XRpvYnTsnFLDhMi8cB/iY9y/1yF/y",
-	"cdcl+PFQ526FRDdIGEX4Fw/8rHhv7lHuF8hy+BIc8I4Q0ho2Qfrfb4ARn/G+ypEkMPgrjy/T4+6AcUoW",
-	"voAstsLoSB+ZHd1qfSxQ0b1QT2saNgQDFfOblJzmR6giCsmcV6tYHcHv3DdtLB/rBnKU8w1u8tV0FQXq",
-	"tn3X+85ZBRfCgUCwrA03tJ8yJ8zOj2os2lWeRFAsbKgkoNghZAZmycdDQQmFEw85ZiCSKM9KNzsL98f8",
-	"NDKPIi9oDtr3fAnZQGyefigejUQ3a6NOEg9F5casmWW5WRuI2bYAv2LOO58DR8C3RnvV5AHYbAi+S2NF",
-	"2gm1KwxP8a5fpfbuv5RX2XYWvY5IlOyvqM2AoamdV5aodOBC4CubcM+DdJMpSQhjhpwqgu/jEpRUAjGy",
-	"riebZ2op9FrWt7eMXtvABsEOM077YF7MFLuxmuXNC+5blM9cMDQapdCtK9mGwNSbZYkgQ9jS0+BiHyov",
-	"+9yBRLsCBOJBTxufxFTocZJV4ZaY31xsErA5gQCWKYBYABlcqZMMaOS4ivHkJj+yvGsK23EW9tW2sNrC",
-	"eLy5YTHwTMWx7CbjeSTCyuHIbMVNtUGHZk/tedh4Uy3E3fIXXUz38lefPwxBUMtKcdtsskeZ+avU0Dwe",
-	"RWsLDlS6u4SygNSTu8992ko2TJEivo8yt0LECAFbW92eVchSz8lfgfLmoptn/6L9K96wMkrmLrqTKop8",
-	"sCBsFRYwP8VFQjXDxDzaXAjK8kQ+Ope0yyVSQYG9VykBtz1Rbf5SzUhV+XV2MJsuohIJjKaySLlhsyrW",
-	"bLXkAG+I0IL5+0O/FTcNAC0pxJAtuyMQ0DUTimVoY5ti6xaTmoK/Er4gNLwQjeVtnoU5Aoa5cAKokZwJ",
-	"nVyLErmm12JsNEZriqbpAXtF+ojN0mhJ8kXqEI0JUGVxnAtKurm6RmbxXITGfuZhZ9eaPQRiVOdVojRB",
-	"QaVmAN5OMAo29rDU0BEDU4ZLa2ZsVEAQ0M8RNnqu8XnHqc7etLB9FO+aeQ3gkKWawDbiX94EfY1Dqo6K",
-	"piyPGD1vSGp+CoP5GzOzCrO7Nk+Hilf4Mk0ujmxctuXlbglfDIF/kQz/4fEtFgHoWdi28V4fvnf39k1S",
-	"VCPNtBG0OlPmSL01EEI7e429/eZeo9luNL/19jt7Hx183Pit67959Tvv7r9/5d61+zceNI/XSTJr7Nw4",
-	"3PkO3/msvfPwm7+2zFVppviO6pSBemQrVBSgzw/x5Q0NF/abTnkFw6gyujSXamcSPz9VHeaCqFFkd9HY",
-	"vvC6v1cqvFbmhFT1mUPmdgQhwEYFrFyJAFgrdh8nmUhXXPq38GUMRIn1oILlOBwmszT2TctVdKZGo3MQ",
-	"+09Vh+TH1ZxnPD1dTfA+jWFcK23EBLxpgNLKohh3gyeJmgCklZwC9vtqG5AL/FYySsdg5avlqwyyKC7b",
-	"auLRO6rzwLUCG+caekd1jmxbT1y7dB9WY7VrXhA8YkyLBD3dE/94mCNBd3KV9Zohr3QYAktB3Hl2W2+H",
-	"TFc732cvKcLJ+R5xKKzMjNjuH/4qUp4TKm9nkUzkCRur7+Yt+FLj/j3Ar7WTcvOrucyXOntRQR7E7HMO",
-	"Abnh23eO2S4fxbtnzV091Lvwa1hnh7BdNtbGDIZ2VLt0VNz31xzudOP1wmc06fw7inmm/hWBpLrPD/LI",
-	"baYkFsU4v19iTYew3fj1kjHsV6tnGxSN4xejJL2jOh/IZOrrSfRoVlU6h6F01m656NP75t17TizOjWLr",
-	"Oywr0to3qFPgbDOL6w7AW5saaEShkPBCrAq6z5ftWYdOX4B3Pe/33L5hFC6/Bv5hnFPCZVnKebmQ4dfc",
-	"KfBL7ZWRIZM+2HrCUovcSrbfRexZG9VxNYfFpyjJr7QncwcEDWi0GktW8fKvQcLli7gGGwZEbag8bXBU",
-	"KPYSLYooMnBpwypzVzbkCy8BDDu4fuXaUmiiDZWTXOpfiIGK4sgDfHke37koUC7ctks+n5d+Ni+fGb0Q",
-	"TnRRbOgCeVBQg1Id5dBcKVY0gHFRrHuqhhYlPU4Rvsg3An3iZtHco6ZrrVoqukJiHjP9ej3/0UJwPnm4",
-	"YgT9ffPhB7278O6y0NEypurmXLVPl3sUL/0YVhVAaVhFK2BNdv/BB7fuHB3BX3t51uu+Q/E4KCDWkELR",
-	"CJrBXrAfHDxc7lit9Lvcd74c+Ms5wegB1TSiv96ySrb545bDGgDN1eK7l2yjUdLoj4X7Q03cch9saBZc",
-	"2aIU67ZhDWeiWoZzCmysWYgvl0trCZf9cSWKvf0VgrZtRpYNwg8LqWfLU3LNhRqopDxJx4ayogGgpCuE",
-	"KQdcuUIFBpfAC9Aa6KMwIh1P10IsH43TkdKiPB20K2TFL+DQXEFhPRIystrq6i771dQ8Witf1SuuXvkC",
-	"2Jcqclb9N8rLAmUplzrJsebL5cXqtc8pziZOfK8EcPEk3QKkOBfb2c+TuzLxKNN5Ds0i7MolNj8QLYsr",
-	"WLLs/k31z0rgEZfiMtuzlp9H74bOrLjzsTvToV2SmbtW7fAvpf5z5Ky8uJ79OWCd6QxUAlqmXdr/kE8Z",
-	"1cZxWZ1Q0hcTzZJYk+FaQ1Vcf21WYvZoJBvyR8juW/telVp3v/NpLclbvcnCx2ZDn2BlJOYtZZ0dYrh9",
-	"V0kN+IyqxxKRQRB9LDFNEpoMWBT3Y6OehO0wYGEdHWXhTujaADsjhdNDtD6UDLRx9YVULPZm6kfdc4lA",
-	"EZguSxCRseTpFCZQDMl/9u9+9tV/+51//Ysf/Opvvv/Vn37/2X/9m8dGEnjyb7/8wVd/+LNnX/wcJzsb",
-	"sE9YypsZwOxaX7LITr1evthOHdscjXzx82X/2U+f/fifN8qKWLLG99RC/bkztdm9484whiIKmnUHSs3c",
-	"R5c4ggClhXt4ExKmsYRZ7u7L87IBDxer4dnmdkJHZsM4wkOfK/RGlTcU12sUKlQXT26i+rHcsduwojf4",
-	"tV9vvfbrrYJP+POTk/rcg8Kzenvn4evFP9+oSiLxD9l51TQre754c6GbVcqrCmBRlXIb0+5zmNmUffKh",
-	"eIwtbMEpgcqqvDtwyboQJUyV8A4lwxFBpEs2EENzeg118o6PrVSMAcixZpM0zjIhW8BhqIgk1HprNK6F",
-	"UB3uEB+6Rmfrd4X+VMLZuRBoQXgzZB2RTQS6DYd1dk/lKVRM6C4fQdX48CYkMsNqwUk/kQwzHGOJhVel",
-	"EBHYrHC2MPtD+oAQ7ToJl6d1dt9fY8jHxrcMyTf3RjwacRmJiIrJ2ZtjSWutubd/cOWqrRLcqj395Z9+",
-	"+Yvfw0LXggLRClVlDq6vVkmznCZVS4Cl3SGTWaf5mcifh09WKlD/0CiRfbVDjz/VStYf8Mn7jrC7X3f0",
-	"aTzaUSOcwg5A6ogUF6JwS6gk3bnKkZxPv1ygAt5TGctUH/XAgjdzTQUQ8pCGgkvP+uoUQspHsdqft6/7",
-	"VxYfIr7z2cPHe8H+k9d2Pjnc+c5DfLD/5PVff23nNXjyeO/J54Ycw9MyQlzcUdtZ/R794xN87WFhb+Ph",
-	"iBDYR9wMs9aPs8G4U++q4a7ioxg4TV/IXTf2J6sfDU97XElEodd93XIlFQ9ePq/euWCXRRFJJc+HuZz6",
-	"u1+7fb1IDXy1O46vl+nnq3yPoAHzqvnCb/13i4r14pMl5Ef0arkT2R72VJyVlyR2GcgVxic4XrayOJiB",
-	"aguqzyyAIiqtVzGfLLayKcwaE14lA9gF5dO4rVqA1OOdsHUNL7lpxTs9hSyEGdNHbhNx2/tw+WHdzAvq",
-	"H6CFWu1AaSHfs2+fM/bFyeyrKcfwdiU3KJRov+n5UwNbvHi2LOpllGV/ssqOXbqdgejaizA13M/ljRl8",
-	"S2m0goRLzAeF7IhoGMtYZynPFFyJ2UKSG1gdNrsfz03ktR4OKMQfxdocuSg0SqIVfQMkk0qT5goRAhmX",
-	"kb7JzNH0yokslZIXjdy/1C+VULhST+bdglRUsQ2FxXRxhCnvgU1ctunmYMgsGMftpq0YVfiW4XK3qUH4",
-	"4658YBuFvw9ty/iqa/7rIJwV/SorfarOJ9XNpiMu81wsoj2XT2lfCIk9snewpCiRX/IdrDG8o8YZJqMl",
-	"sc70TVs1xXFKdINAAXpXqcv6emZsnkUSffVgIwp9tJy9V9THl4ReTuEbE0mJaJ4lYFY1zCfw1Z/9/Zf/",
-	"9B+e/u5fPv3hLy5JOPDmPJfGsBrNCWpnKo5Wz/uk7iz9sX97JMg+clTIfZP3aR99RH17EzkWOjsPi109",
-	"tPylElnPEea9QUz2yyUfF4pc+eu0iMZ9lCtiM8fo3Flt88s21lDITzEtCMsXHfJ+IjLPZg2LyyFevBN8",
-	"cWgJq4VQXFgAxDk04lzBLYk/WBo7UIgM8HZwhVPzYry71PkLc/L6/V+Q/89Z0V64GzAeiu+UJp8eOphB",
-	"Q93uHt47ZGalOlwX5ZdDHfPdowGX/QGPN0vi3f1maRovDS+JpbhzRhdyJgZ9OZBPV8muSKVfszVvfh1a",
-	"Z2sdLgtdHwiHL58HsAMeQ0f0uaQyUc3VIGaWEtbSDGAfk3weY6vXE91seZT6SKXZHXzXfHVWaW49jTHH",
-	"H16psxBRgAHRuIhllBce6XOjmltkeBCMPezkOgvHMhW8OzD0OiygsKge4yeyAICVRxTANyIKmFbFrinj",
-	"zyLBe8mfMF5cNX+8Ax4RMhpU2eRxpmnUXLO4dyLjzNbenNwEM7NDNoIEB9pkWz029GGeMw/frYh24+Bx",
-	"bdVii8Q5U92YnL82bxdBaajMlk1pzeEVPLwhQnWifwNCzGwtLsRooZdFDMU9vd0oVv1aAO9cKkbDNX6Q",
-	"j5f+doOGv2+5kduf7fDt524O9MBNBL/3ZgMP7rgp5f3DvODPDwuTozfcDOHvo3yaDmBu5cjdGTy6Fatq",
-	"5Tyuwr9R0Me+YVGlHH59KjiCFk3zyoNw7iHqBupOB/69ijXzdjkoXh9HV6hxe1wRPwYRCktrE6A+U0mi",
-	"6XcCVXPkYRH1wrTJdjwqb/HufYc3t06jFcYtYCMzSEN0NctAvKrJeOaFnK+iNDkjyAxXRyoc1KriOIlb",
-	"voAyMUVG/SIrxRyr0f1KHMHjIn5gXsgjPy0UMAf3y9wKTaUvALloDt4CNjyvtu1lljXKDsLxiurDmrbJ",
-	"mUlCzHMsCZDRKgQYtmv/oiAn8Yh3s2RaGt8175GEWmM2wcdGLnGJ/Sgp6sWYJAGY+yJJFMOQ04BN1ThF",
-	"pNRYMwxLrc3H9Ow1Sjb2Q12WwepqrI61iKyXtDtOU7O9fv3FgEUci+4PlcwGc0n9EZ+uSNGhXOBqr1KJ",
-	"wRVfhnFtoA+WFTK0zT0sX8m0RJhOkna3OgLcTxWGS6GF0MWKRy4zMxqa0weYodywoogEVlfbjj4o9bvk",
-	"Qv2akMqroyqslaKj285qWJJLH9RSlSwlaw8UBqFkatT2UU4X3nOPkJ0D9XAVd8WH9r1FSRZ3pVk+jeWb",
-	"ad8hLrjOjrAsEHjf6PsQ6Qund1imWCQy0c1AI6P7Scka9Q3SMdzUaAPcuZnBWyye6pkdKO6uHzmwTvoE",
-	"lmWYwZO4erBOyPJvzMUs/0Zp0PJvzEQt/0Z12LItFrEqB6dZFNIqrjQoYJ3+bs7zdfPZ5ZqFTI+Xbgty",
-	"nZ7TAASk94VbfXA2FxHSmhPrGbvPGv6rpcD4WB1F56wHtGuv2MVNlNViVFXMauRoT4Y6uKywDHVrZmMk",
-	"ltmrFhnrC8kD33wJIhuXcrIR13qi0qW4Rvfte5fH/S4qQtGc/A3xLhbYGvloRGWt8XjBIY0160DyVqby",
-	"xBn0GolcrUDToBFLCXwbRKgpG6kkiWXfNF1fx6p6jrt27BWfsLMB/Rlti1aKI3j5uWm5t2feonoIEBvi",
-	"SYoAIpm3Oi9NQgUbLycOXO2KahkmRp3BGEiy/4Ejm/vFN9e3RFfc5K/31VhfyFsiSj2svDeXyeIvnb3L",
-	"uVw+PdWZGLb5+slos47cVh3lu4rnpT89fL3k2RtVuREe3unHPM7KFGVE6s0U2LNZ3LMVxMEQfcZjYCg3",
-	"WaMYy+WMG/uNZdaNj1UaXWmUCAPnuHrgyO+OzWE/MtttEfh03D0co7o867cCegLOK0Nk7M0F0yj3fkT9",
-	"RLLD+3fZqZhiOR/h3se66hhbbem5FoBxG755eHT3Vvvww+Nvtd/A+u+j1KwDqEZU5vxMpIxjhR2d8RRy",
-	"dOHAAtM1488nO8iyEbh7BE9F+m5ZdfpDN9BCO/DBfENa6HIlDmm8Oo2pgBi9aGlpeP+DIw+HEX8Mzbwh",
-	"Ndu0gF/nGWbJqR7qtu0wl2xHsZnHE7OBMVXkLg7lvXeP3j9ivNsVo0znUUnKLNy3jo/vB0xnKhV5Ch/H",
-	"up/mn/eVzvqpOPrN95CTEKygthHzpJOaLRiNNDDTHA48OJG2ZOsw8FkvBNhTndITeSLfeOOOPBOJGon6",
-	"G2+wO8Cc3jn64J6FnqL8QnRgCXq1xcLHJ0B6TjDY9sQSoJNa66SmEabkpBacADk6qbXq9fqTsM4OCUDX",
-	"NWsW4USSAdqo1qbR0FUE1eZ0iiTSLUymDOHrOlr+KZNdZ+ZOM3OeYf6jVPVTPgQq0Em5hMWqe19jiyGl",
-	"JcBqwiMXqDFJlezX2W+OzWJAVI/ICsV1DV9Ax1ykBPoHItFNIGQuFThF07/CbmltQusNo1zOkVCjBNMe",
-	"bg1iaSarUnZH9pNYD+AOHsLB2bHxSZj4GeYuh5DFkZBZ3ItJc6CfzNhVBtHAoCNM1RhsuxDPl+OK1Wm/",
-	"aat5ohXr8jSNBaahonIxEDwS6YlkLPz2DsmVO3ejQvlXQi/D8smU+1lAL2NXGvvgl9EFSHVHqCULH4gs",
-	"ne4c9jKRhnQ0j+LP6A7bib3xBmXVMgBYhxK1tmwxez9+8yaW8zK/wXdYHsp/7bp5re61YSZsxmWGGUt2",
-	"xQ4OiWnGrh6wd+M32QgEOPNLnR0ynagJ2oNZX2SaHTQabmPqmVJt84JN1IWkcDIV9eJEsNfC4TjJ4hFP",
-	"s13z4465JeHrxek0GmakdhfgO3Mr9q5chfEYYpEktOtmy+9mbiqFUZudw4HDibTj8fuCJOY4oUq8hpyb",
-	"oXmxnUZcBu6LVxgALvDOYG04qrzLNUtELzMEhqYOKBh+V1eCRqOBuFokILv8aPdKo8GGYtiBotR5te6D",
-	"vT26suDtMw0bYdlmG7v9lEJneX/7eywRZyLRLBJilBd9tL/v4YAoDdwstsp4UqfMbSRW2Ku/MUhCaALu",
-	"uUsEh/l5B5CO83uKQxSBWTArw7/xBjvOmSmVPREzx9V81FFRjJgv3udY1xkrOr81TkFxoBfhXpkBjUcs",
-	"UyfSO9dEXKU5uuxg70bx5A7H3UFYZ0eKRYr1qFFzOjTOyHatepYATBRGC5vTF8s+VaaY++JEuk+a7G1z",
-	"hHGURgU0tBpo+KmI2HhUZ7eUzpKpvfczXUMF7GycSk3V4VBlcjZQHA4EqdZP5GxT5kcIZw5wd4yaBaMN",
-	"bGFw8wstt9kVvEtBoW6OA9yJU/KfBjM1y2yEdHAibWXjgGW8rwM/l8U8I7+i9gphZzyLdRZ3YeJ63MGy",
-	"2k6CMLe44FnG8A2z3YhpOuDSHEiPlJ3IXmxI7v4erpZb+wApmGPySLWB+hmiHfcKmzC70uCSQsYYO5Hi",
-	"tkj4VETECOGMTxQE0eBGQg+4ERG+2mIHjx7ZHwIMMBEREN2iOk2fZop4jnYelzOexNGJ7KYCeCJPZtqR",
-	"IjPny5d5rzRgDLZCOmYh2iOvJF7DvYZH+2/S/dZ24IZPOwpghC7HIVAI6o0Tt1Mz16dnRE5GYelm+2i5",
-	"iFjEwxiXHETEiGq5wGreSgWHa8PpKeuIqQJrQ2I+szzpRh6ARMESIfxepyiiHM4EP+P6RJKQBA/COruV",
-	"WxXFI3MkZd+OBAEbxBmECnj2C7BTYn8B64wzB66BQFVYKqWAqdFEGoxGLV1nx0aEPZH5DSOkRAcRAaMD",
-	"hAhDqO8S1W6xZgNa8lCcsGmqSJX/DTWd8AX8BGMeNIOC27Cp5OObe8OiX6SiH+tMpBh4MdQiMay348xa",
-	"5kP8Eiqr6vxvo2rlPeeEAnaDnpbTEuBL9/NL0WJ75m2akyUytmGgNbbT3DoFfm7X23x3Oicpduvi1F5v",
-	"7N7MoEVrSSqbPbfHAOpk+RoKjyzMzNMRTyGF9rWP928xeI+Bg/9R9jppai44wdywUzHycpxBrTEXC62J",
-	"qUD6H9MrqBT1TmSu8XhKqtk7eJdMdbaWFogzsQTSgYA/msV9ae6bFUEzyHJx9X3MxA6dScHC87/WeJ0K",
-	"AnEXlGmGqdFqKCMPVJK91nyd2JZ7GaswmmlCFBPQKAkReLF2kXGv7b1uiDIF+r22/zrQaDsEDN2DzEgK",
-	"VqBwPZ9XdLmkcErGC7UFrDAfAyOQJzKvD/DaAdQayIsbuYpNhk1NNYHWwJOAjWUitLZGCFeXIM7YazYK",
-	"0dzu8HUM8MviDMxQoCh73slWrVFv1htg9gHteweuPBpGVDRtd6YZIqMQ2rErAdW8YtRxNRKSj+Jaq7Zf",
-	"b9T3a2CRGcDnVvOH273LE5FmOxRfiAnsfQGmJafk3Y3MAGOdHZp3H7hXKeNDYKp/RfWz/JVd0wRQdUB9",
-	"WfKy9X49BCx/sEnC4PYaDbRGuvh9PholdHN3P9VoEEGr4dKkEH8+BQcnmDSKpowPpGAjAgrIl+tJUDto",
-	"NKs6ciPf/VDycTZQafyZiPCj/eUfvaXSThxFAhw3B3t7y7+4i1cZ37+x/P1jpd7nEkzMV3Bhl7WfiVTy",
-	"BD/YX2ne1uqIdr7xcMjTKR2ofCGBwJjtMGKkmJi7aouGGjIOsNnwc+1hfiU4osFCfCyP2jxJIHhzpMpK",
-	"UB66zuCSK2vvMHzOtGz6Ax6EIcCudmk6TsQ3tA15tkXFQnvRqaJl91SqSSKivi3BjLYUcm5olZw5bh36",
-	"vCZsITcsyEYBywapGvcHHt/uTGd4FAWHdsbaiM6aZdORYPt7165eA6KOcyKDhyvfG2sUWFAnlpnryC/b",
-	"y3iipDDiPCr41EiSuOG4z+Bn83bLVjZ3izyAwFHm4sbQJ0bis22Hp8IMBYRoZQEvYoz0SrXVvW28Z529",
-	"74T7bJAKQUeGNtJI02MoRuhkeaxOaL4x+x1LROry1rHOPjaciAZhuxzwiDogo0gvPhMUaaYDNuGpjGUf",
-	"NQiSy20fDqLJsBG0V8Egh1zyvkgBRYwsdKQ28FOhySh7Mm409rvjNIF/CKTUe0ijdRi4kvSHXotg+AB5",
-	"1+yQvyDmQINMz7iNkjPzNMMFaQGPiDX62VOaSxxCEgRZkROA8C0KtHNtVnA3EsORyoTsTsGC/NAFEr+p",
-	"oukKBJ4cOBTUlq+G+RtsGfADkVxOJOBNsKQzvd9NhaEsRiGrtYrfO5v3zNNxmpDtvbW76/9Wp6G0bjRu",
-	"7AONQ7tmYST2wBtapSF8Qwx5nBhi5ntra7lLhsbmn9V8bLghCPtAVW+h6XHTPNirPQT+tQETtG7zJ0U3",
-	"GwUXbMCI59DrAJrC+gfXXxY/uq+219jb32nu7TSax81Gq2H+7zumDShR15LjJMFKXLHst6FQqn044Lo9",
-	"czgoHqB82fNkxNpng/JtsHQPBtwshvJVDRTOFI5oZhcfepJg03eSWt9CbdP9rRZwjj3qjSLKCgLB+zzp",
-	"qXRohZrLkYQaK0g2t5TsJTF6fg+a+yuJQu/xFEPODppXVpmIHo8wQ+B9EcX8VRTSDiOM4CCe7oS0FcUy",
-	"jL96aNpcqHXsPvauzxOU3RKRiYVSHIWvGPmMLNR5lhh+HtXnmNdt+GGWeZURtsVLdlshOMulHfmD5V/c",
-	"U9lbaiyjze7IK3ZycaMv4vAG5Qrx2yJb5Rht+eOryx+/plf/FbvJb4vsPNe4aBpYS0uxp+KeAg1lZKOp",
-	"i+fiLfCF5sER4IRNBD8TmhnFWWd8ysbS4auHhZsVOkuvksnUaNHhOE1CMi0q6cMKDQTFOw2Uzghfw8ZN",
-	"xxlGaubJGYFXK4MB7TEDok4KqrrO4iShkBSeWT/EPPP8EO7sPNXbVHErUZQK93x/c0UGI9+3asyWTH+N",
-	"1ZjnLtNt9Z4Nec4toprPT/UZEw1c4myB114RR8s4EWs5WWDuWwfLuRwsaOOFpXyOjhWjgk8wlIiisyTm",
-	"3NgIyzwUh3wiiVKnGC7heSvAA5NndblWQDQZiATDK8KeSp0bhiL29InM7deEADMg5Ir8Q3rFfWyzT9CL",
-	"ASOwAWx6jDF5ObyPG0ys0SMC7pzPERrnc/fB596bn4MTQQ9UYt7Aaq+afX4iP9/Z2Zn7f9NYOOFx1s7i",
-	"oQhNS+SP+RzM8SqJzO5FY4faYUOeEiX7IjWDwImhaNiiAIAMYlbIXQSxgAELh0rGmUpj2a9Dl+TS8NYV",
-	"h9JN4yzu8iT3e5mFhJ/EUKR9IbvT/LfPcw+WGztMC/ze7UiMsoF5C/4E772NBvrcr0XtPDmEy3OzGDmE",
-	"YZ8UoRFg2G4GGMDmo4RnsBbY1Od5DzAQI0eNU9FOeQZLzJMkmB+0Sm1gwucY5sfJv2/9QWYpJ7GM1CRg",
-	"nCWGf6ZMD8zAe1CV8ibjGcQyQPzUcKwpeQlayXOquC2RDRGDkLyQx/iZ8UOgTmB/sv45iHQqoJRgoBRF",
-	"6Hxuh5KqIWuwTLGmmQgGWs1ONnBThQUaKZW0xxLiRiKzQuaBWaiZg+dq/TjyY9uBTzGYg74F6NHKs0EY",
-	"jjpOIDjm83zpucyz7gY8Qo8lrX4EwBQ9c2jsRR8pAMnKb8RNm/8A7bmrnFsM6fC4AF7TiWnJ3aT8Es4s",
-	"U4cnXHZFO1GTwpDNrOk3IBQQo9sRiZrAW4hj4d/PMFETe/vCIuJPZec2eqedpWrcScTcCLpx2h3HGeuk",
-	"gp+iw1uNhPS2orRdQoPSbQhCMuPxN8MFDaGHsMuTpMO75rpClL6IGNdsaI6uy/Mouy2S9lEqRv2Zy2+/",
-	"qBpaFOtTu9hG+6ULk9ix6SFG4OPBjzXrpYJC5yFyHNO88gROiIoaa6Fbds1HaXzGM1FIOzG07lt3j44/",
-	"ePBb7dt3H4QVNwsXFbeGpxkQf38N3UPt6JLqsZ6YiNScYx2wTJnzHMtuMoYoIkp0dB+yz+HFYl8T0Rko",
-	"ddom3dD05MTVz2dk18yCuBW90XB3UtEDB7zZ0XKGUuxXZzwT5iC3o7jXg+pa7pxAog6fAusTucAhYz2g",
-	"EE7ZjZMYw/poXBGfBo4/GYp5jVbFDA7YAvYjZBdOSPGvkvNyIg89zqtSOnzO1W1j9DHaywM+HsSjkRmm",
-	"IRDeokEEmXk2m59A3vY8CH2Ju3wMIBYv0FXuhc4X/dO+mYJ3IU+UbAhOIqkFNZAeaq2alQo8g4GZS/Nh",
-	"UHPrXms19xpPsCiZhZT2u6TmC9Tf64JIYq2A8UsQuNdqhX72G421zUTjRLwYX7e1lPgrTk9WsQlJSu1H",
-	"qAJPEoZ0zdW2jMw+EN9q3mqx8v3EYRXjnmqt/atmVjOidK111TwcJ4h+v1fYNWwHdrgrIguTh0+9bSQL",
-	"0goGp9ymFNTwaufjMK1chKUJDsgSK9M4EVtH+dZg5Bzl0lO3L9BMtPuYLtZCz/hdiABDfpSKPJzL5XWA",
-	"5JWBmOEyyCBRw+d6lkWSAz3P7+yqoQBIycU+9THBh75y/vRX1D1+jiO7zC9efRS2fHTLR0v56PbuX5pD",
-	"fYOLfx5P+jgRF+lFJ+e3GI4ySHfFhGSnpzkuRlBYoMljmTAygC4w+RGOWMAoZ0p7ah4gczPI0ceccBfO",
-	"DsjeYsr6iimZx4R/Oo76OWSIFBPKtKa4cxu/Fmtm77UtgA3m9Mia2bJBLPvwvU1eoJxJHNvNmVwGP57b",
-	"ZTtYK+lkoKAOh8tRALv7+uEDZuDloQN+2vrCbEwbaqAznohwccTBOEcm30z37fUKCqjjAeAzhyuCW1B4",
-	"a5bcFmjpnqWlgEOWk2Dve+/pjc301BcRyrDlrlstdRsHsVVrMQ4isMzJcEniqc9B2/XjIebDAhxjgzRl",
-	"2QXknyCHCQUALsPkbOoSe+BU4Fwthkg7cAZTSn09Uf12xKe6hPu4MIySEIzZASZT2w2o1zEMCAC7AVHr",
-	"u2ORTnOqRtUI1rrstgz5k2BR7xbTnnalrHNLAP3e56CZHQpcswymeZURIE0vH4L9bY3pvwefPFkhouUS",
-	"w18WM1NCC/7kcc3PDwWmgWyk8LgzdY/NfAGI9FqQc2QKLZxnyQSMBjiNcDLhz2rudGUuunA26g/45hjc",
-	"WMXWgG89NBw+KozYSJCLueFqTN/Il201kW03awpoTMWQp6f5ePFme0u5mKsb2rBkgLZAiJkLOR4wpMOt",
-	"fE4W9VC3CA8BZF8zK/I8XzvYY5q9lrufrjYaTL9e9FiAcEIi4rWDvfq+WdMCPPQFCQjrxFsRDd4GXJ0/",
-	"4OrcsVYVDHL3sSUNT3Y92oFY0uvo43A47kaokJdGdd11JRtBecSseIT4mMlqZ4cWXs0b0hBKc/Ap45RB",
-	"Zq7vTUJyc3CbEOQ+z3cP83ZgoOdS+yzl8HQy+6gGfv8BAh2lgnWEUbK7AyMGRrV1dbXD4uwvS2PbspYt",
-	"a1nIWi4i7H6xigmHaqtjbnXMzVynOaXKlUoHYHH+ePtxhFDZpZrlHd4dWCNnEYLFxRUhVto0QBgzG2cU",
-	"AAcLLPpXYANtAwdWFsxCjgUWoizwNGdAJvSRaRBcLq9zBQV+edcPmMLxtsCQO+SRAJAtsK0igAoxS7Qd",
-	"TyyyCySfHSnTB4Q4f6o6OexLX+gTOXRxp3P4inEeJkZGebJJk19ZnUhwFfPiZ7YmB71cJ6xPDEmeV8GZ",
-	"5lPNBmoCEWg2SU2lkU2So5jrUMgszqYhc/+EoqKF0Gp4j3YzDFhI+wn/xB01/8TNNP8y2xlS/KQt9Uoo",
-	"4oU4VYruDG2IW6EqbDGc0pwX07Q9EebfdCZcubVij/ihn7bVdh9Th0XAH4vzVgyp5aOYFiQvRGHfLA74",
-	"VEzd9GBX7Dddnok+QA7a7/KVoGNsxx5S1ldoewcZwxxuM2H6i0546XzhlfkFLRIDrYYC8Yo9yYYaMGe2",
-	"/anqlLSRH3PXALFscPlkCmIfZoI3bTsoqkZ86grAQ/CmlxQwHJr1SWIpmHiEhDpgUYqtqpRhsRfXAxVn",
-	"xZMLjYWtfGCudCv1Yz1WXAuWcgl+sM9LQgzBTgVkbhUzlb2T4JOi6od1FnaTuBVSaDnsdexQ7CzZ8WZb",
-	"qAJY+5TLKmMT72ZQUDEXN7y6Ac3G5nVOKoxQdnbWCuUqFwOZKIyaghLLx+3eLx34lec7bkHDtQ4zoH7F",
-	"wYPastNcOPq2V0lgdgZ7l7P01acCU1JXlELN4T7Eb5b1Dlcz1gj9pVLMB6kYRi9Vw3Iz6IKSe0v6p6QE",
-	"N4aKrjO1Uccvo+mTVolkkFpANMGRDfizjZV0arZkFwDwgQPWKk+q17P13KsULVz74ldytiQS6m10vz0q",
-	"4N2ZwvWKaq3mtWKh41qj+a2337lyvP/u9VqhXnGteWOv3qjv1a/VnodJz1yDdUx6dCa3Nr1z2vTMmYx1",
-	"ZljumcgDRCpsfCRJbWDly4EEFiQG37IvvfRpwTSTdU80TH57pM91pHNg0YpD7Ba68hAXUoLLcl5oe19s",
-	"xsuZirulWIy1Fv3mWPJH5k/MggKLc5ZO24T5WWt90gyurINGQpN/UUkmbm4O6b3W+uThauE7Ky9HUNNx",
-	"X/IMEmrd3Misul6IzPkYo1vsxXZKmrw9/Nvcja0BMgc57DpqtRoJrDQ42s92H9O/ZtI2ypInclK5hSJ8",
-	"daEIrZEO7EcOG5ssnKnoYWGXtU9gdSLG4mO15TSXy2m22Q2XBxe4LjXPBdq1RFU6Dveg5O7FQQSuGYlv",
-	"6cqlBOP7NGVTodxd5plQ+/krDoLy2lL3iwmZ31LCl17m3kYJfO0R+S5OTrdF0iqDAw692vVUvtSiM0Ep",
-	"e6DB6OfOK9KXGOxcRy+/xQ7nuZbFzs1+a7I7n8kuL+pXZbNzS72a0W72tLvSjBOpbZG+3OsNbj2lhf0F",
-	"impDZT+bzOje0+JMpDzxymQiVJtpDOt7E0gYBKLYbjtTDCeYiLg/yEoEEDIrEn7NCzUrjhIey6UQOsTV",
-	"D2+9fwd2FGcmouoPO3F/RoCo3bpntpOaehN+x3Zqrf11RCPs5rINkiWrsrl4BAu5QfYdLdd5JR67gitK",
-	"PHROt1bGrQCTWxkd8VqRaC8XX3Yf55dsFVOjG8HW1PgKmxotiujKpsbVjuECW+PCc7VlIhfARLYGxEs0",
-	"IK5LqDe1IGI/F1tiZF37oVVqL8V+6NGJTaVvexc9Kbrsqu6tLx5fruVwS9e25sCtNH0+c+AFCtSQ1VBt",
-	"DkSq+l1LT+l1yBylXB2VRnm4fCYeZRanXrOeOSRBXnw31kwP1ERaSCm0lw05AEVJKIhPCNEQSotFj0Mo",
-	"Ah8CnJWEmsoI6ohkGyCjQy/mFIsNm3YNc9KMs44ZhYi8BAmB1IYQq+ysYCAdgaNmnamz6BDqFMBt6Spz",
-	"J63jHCssi4P2aOCqpMbwyqogbLspmDrhMlMCFkJEr/kH1GbCOgZRLPsZT07bZjAh64h+LLUXdG+2EHOW",
-	"ulyLvIZCBoUcDlmm2HdyiMwhxM87YPzugKe8m1EpbM70SHRjnrCh4BJyoQ4x99huBi35JI2zTEgchULD",
-	"s+Hx4TevX6VyF/CTHvGu0AS4rQdCF1MyPjMXpCL2/LsrL/WR4Gl3cCweZV+38PNVuRKch/Xs1XR8tyL3",
-	"Zdu36e52puhyiaMCVadtKSXqetwZxogTYKXwcQkFP8pUKrBQuuuNSGmdvaVSxiUTj2IN6YkuWbPnSd+G",
-	"2Dv4+KLYTRd/bBpPBE89WMJjSsIrlvlnQx7LjMcSazbQgBAkIczpYoi5cAQ1SJ+SFL4/L4Wbw1iHl9s2",
-	"+3GeTt8f+2R6c0Ecpw73cZY1O2yFgGoUYl7TjqG+uFSnQoxo6ODG8CzilhN/8phK6VHWBjRYa9Wa+zca",
-	"DfifRl4CvdaqjZu1Jw/z+92ZM7V7DfMsS+MOutYf17qYDfLsx3/19Od/4iEIfHT3vjngNIpaEv8Gzb/e",
-	"hdwhIqnPfvyfnv7RHxXHskdjgSFXjaLAgizd1lzW8j7h0Uy3+UJcNwtxvWQhjGjfHfCsrUZCwkN1+Oat",
-	"5t4+DGsNwR5H+wIimfumgwsIU+iLaJlekgtERfq/VU22qskGhn7lQGG7OZldi5UtUFB2H9M9X8naD99s",
-	"MdlfLuO93bQ1j8wi6/yic3CRsvZSCxCNZHuwLt2ivdGpCiot26BajnjmlRK2AsishLAqt/5Qi/TubdQ1",
-	"L9Ja8LCEmDo766JcS/fWKxC6BaAn66nCdvbb0K1zqrZja2arDN2yS71Z6FbBktQRiZJ9jYjvwgIY5aoi",
-	"lHfTYLDqAq58GMU8aY9S0YsfhXV25MK3aFBgm8LKd5zhawHT4+6Acc2+2TTizjevgZorWZiKPkCoRKIb",
-	"R0K3fESWZSPDb62hDT8KmEi0KPsEK2jiN3V2t5f37RV5C1icsY7oqqHQVrWGJkC1Bg8Yz7AcpGvMMwHi",
-	"bKF1xD0ERbQwFNDFBdS5pWm6+dDXlZFs0MCLjWTrcskjPqOg2gUyGmajsVcLat4JMQ9zknwLvzdD6ONp",
-	"vHUId8AcrQXt3ro31+r1q3mzX/7ir57+0T/WggvJCsB+Lz30bXa2qzjzVliRfKHvLVifS84GsEu8qvsP",
-	"T/42Nm6rMnuxcZYcrsgVF7jy6Lvdx/ktXElbtiPYxsa9yuo18u01YuNWOoaLtO9F52rLZS6Dy2xNDZdp",
-	"aliTkm8cPAf9XGzw3N2eq9VV0ItyR38vxpasuhH4ugsUz8xEOoylINz0gHFNJfxNq7Q6G4TpId26pDC9",
-	"nGQ9/zRfKsG1LiG45Gi9LaV9ueX5rc/sJQjnuygdIOJxMt3JVMaTxYWlUjUB4gxheRGfesUhLdQ3XaQc",
-	"crlguOJZJoajTIMBbAohIgC6zbEEFJTCgLiPUarOYigxySXriBMJHaUCI7oA23qHHQLeMNW5crDShJg9",
-	"VDLOVBrLfj2Lh6L9mZIirLNDaQcxa2ED7GJJuOBQJgsRqlNBuMRx1mI8nyCFK55IxtD+b94hSNNhHMm4",
-	"P8gwVLDbFSPzIwB1km3MBshx8yji0zoLXZGHEBcNAM5FPMrMBOeHmA1EnNrhmFFMuHZ9BWwyEFKciRRr",
-	"bXbVUNTNmoVdpTOw+oVa9M2C69DW3LRP2qM07oowlwNoJQY8gmaxyYlIidGa7mLJmrvNRqPRMFMLu+M0",
-	"FbI7DesMy6M0PDMkNA+jOQbbKk5BFyKG6uxj0/uAj0ZC0rbbatxcZ1RHRdtQwGGstdlqczAOS9PQgctD",
-	"sCmcc9wALx8dTyTENeaCAPEIfBPFCLN3VgjIi5e6YmlmyesVwNO3zT07xmu2BH762IfUvglhWBGfaiPf",
-	"4Pmx61QRtxjxaXsxZG8tKMJLrwDee2wXH64+XRTNYtlNxpGINhzmInjfDQYJwa0WV9lt7i2eJHNBZX2R",
-	"QWAYyJsUNaYQsPv5x9/aIS6E1s5rqKwMfDsa3Y2WdgqrWN4l3cY2vbJar+/jR8fmm6q+gczCnli+Vb7I",
-	"TnRcd5FfFsBnSxtBjP0tsw4eAjSS71qrCZ8Qq6IH+0V05hoVSIBUGJ3VWlcOru6br0qcB3xaEIRrQV6g",
-	"qNZqNq9fC4ob3zLisausYLaCmIUZSPOgUN2nZpl1u/k8oJxzqrmOQ5akma0943LdtyDN4dnQLIojI67k",
-	"0mKFRzc1vLwbJzEetkVmj4Wya72rzyrlVyjwqybAAsK37xyz6nbCuicmQS23OHMSm729bCBSQbVkemqc",
-	"ghN3aEYxx/vvQLmLLfffcv8t938+3H85m87Eo2yX6EPe8Ox5KrXcbFnJizCNL+IkjGt26+ij58NQUKja",
-	"0cPF8W638b1beMRWK3s9U+VMz1Kqiyc9S8Tc+wMlxVtxkom09jImrRU3YR35cHYrttf7kiXF2Q2ovMxz",
-	"O7XEs1we92f2fqYlzF/TbOQli3EZFQIEAzZQE2tGszFrsbapp15FX/NNtSdpppZdHbsO6+xDm+tWQJcQ",
-	"MoJYvKk1Lcay7wxoto2KULninXhhEXOFN2vP/vK//+qf/9OX//jPX/3hz5598Qdf/sNffvXffufZH//H",
-	"p7//U5ui1cbVLcvUcpX9rPsr2Ig+vEhAN19XX21RVnGZQcWloBbrtoYmCdx28Xqu4BsrX/PzKPEzG7Ga",
-	"r2zmwm5j4LYusKnNTUaHyAxFx8gBn4BvzEgWCYa7j1fKKJujxNvEspcm8m2W9Gwuj1RFuq10OrYM6OvH",
-	"gLY38fLC4y7uGq4rBV9knNyhjVVzcXG81xPdjE0GAuyOZbxswsE8mN1kYy0s+IPIcu8zcDszhqrAtBIK",
-	"c0GC/NM/+pNnP/7zTW/fi0OO2xLBV14KX5dsbqXw8waiXRSNXipx7wIBBEz5jYh5aQHOB6bNrSy2lcW2",
-	"slh10lmSqMn8TWeZYh2IDswAm5ENVSou7vqLMww4qXDo34GfQQjCG61S3cLA0JCiQOskgQG6o40MNXKV",
-	"lczoZRmJtJ6oSXvCUxnLfhgUnupJnHUH0Eg34fGQZUqdMs46POFm2pliChO2JxA4mg1SoQcqKbafCgBL",
-	"g2aiND4T0sZVdtU4iUAsBMMvlxHriD6XpmHzlY2hdJGoZrEDNpZZnHjNdxVGj870ah+3/FBO8x+NKRf4",
-	"Ok9EmtV7cUrTx79ToVVyhgsoGTyjoamUmZYIsU2PO58aeTYmoZjs2diI176SybRNRYj8NnkHI0Ntebau",
-	"6UEmENqZqSQyS6rG/QGFbOJbgO2ppLBfJ4mr1WzrDeFHSlLs64inWWyOT53iRc2iQCWWLh8KOEoY1yAV",
-	"c++im4BmSmGveZit2SyAIR2qMxGZHcPMlbyrmZ7FI9xEANp0T6NUjUazD+Mhvdoq1pbRaigw0gIGY1s0",
-	"nffiROiAUXNmhU4kY7Yht+Gl4al4oVZyZOLVdO7L01hGFb5LeLPgtvRCOq40gtowli7CAxQuQ7Vqrdpv",
-	"f/LbJyfjRqPRePjGr9XWDf2wl12lS0Is8OBWDbDZON8IXzZ/KhyBddyoRKO3oCfn8oW6u8gTWtFKbygd",
-	"7AXJgW2eJGXsdBDrTKXThQFyjsRARkXqsIyB2DhUE0eg2MeG8hnCiwR/CLHwZogJ5ATkaCLUuUUIzkRf",
-	"pVMW0uNwJntDMw3UbSAkJDKkwjZgOMypGGUUeQ8JFQM1AZwWCjpz5BDwfpEQlsMv37cT+VpjFi3WK/LY",
-	"4c4U8Dmbe1chDaMBb+H0QbxHWFC7Ot4jOGLtkhBhWvMZ5WD/uNFoNZ3SMZxrDxQQOAI2HS/h5R2MEt41",
-	"JNMezecQPez2eB2qNsoPxpaynYuyUdYSigqGuBQJG4F0ww3PKCPMI3buym5A7qTKXPz6jlVfF4d03fM+",
-	"OXZfPEd2W9bhsnN6mCTMnxvL57Y9q+c6qxWrmh9H/wW9XlRh+WncfdyJP4NY2ye7j0l3WcGvXHZstt7l",
-	"l8m7XHrU1jtplZ6tEqxJe8o2Bpt8M/4sj+5et9D7uITc3h9nlad4UwyFXixjPSjBMScD67/72dM//8d/",
-	"++UPvvyHf3j6+z/9tceGH5lRPnn2e//jVz/9wdO//sGzL34ElSFwwxEe/OhOs9E4MHsTZ1Au4l++9yPv",
-	"23/53h88/fn/Td+uActQNvsLj087z1AWG2WNvCai/Ohu0Qy2TqSNQrkEyoilBBHzdTpjHUuhMW2FKVla",
-	"2HwNgjnHm9WZSM9iManUjD/UpclDGWRp9cepsAG8cVpIJ3e/gt6csaHSGTtwqesqiQKqEw2FoDHVwb7X",
-	"bNgX62X5ajpLBR+GZMgF3TtPzUfz9rzS+7bIPrCTfQ666CInku//cmpnLPttMABr+1AlkdBZe8LjrE3T",
-	"r7X26leCWmrF9x6PQbVs1A/Qptfca5gXlOEzzeaN+t4Tm54K70uVtY1YNgXzHf3rRv5O23vhk8eWZUJm",
-	"BLuGmM4w+5qOE7Jl+rmv4F27BpwOFBx/iJCNOxIyMhOV5oQ19/IHqcjMHdgPaqNUmVMay36tddAInJYL",
-	"WcCNxpPzqcB2y5fRdDqtWzXiXDFLc1Qh1myohkXH+CqKbRmpKiY2LdZmH8y8u4pd/4WmJUZ8Wp0oes4s",
-	"0ZfNEF/cvHVsV7NHZHubz2UUmFnOc6cckrmqKk3pmJ8CuHYVHBK6Og1rIkcup9QjgAZaBQIpLyilbVDh",
-	"OMnq7JD1xmk2EOmJzDvH7qBRjj5HFkOxLnx1ZnVuWjRAoamcY6yZ1cqcST8PeORTxFUXGnB73njjEHNt",
-	"33iDvfbO0Qf3Xm+xEB5AIv5ATdgQaoERXlBga/6xcCzjrMVyQCP3rn0UEMa4XUYLyWSxfQCB6W52Im0y",
-	"poWaQj92/jpSdSyLRsUzA5YJneWZ8AHriC63QZs5khViOoGolimFEiKXekJlD73NsKvRixNhFsPQu9db",
-	"sM8FCK4CFlXpBAPMk/32e0ffNqtlVvUmOZP7LEwgCc3uTNwdoP+YQLegFCbFHngAXLbTztT/p9/7N7TL",
-	"niPIpg7vnvZTrOtpJHjYmfRMpOjZnlkFc/7GmoXpWFI0BpfRiSyRgmdu5+7j4oN2HD2h6ZkT0eOEvkX4",
-	"YceFlL5YshD/andVMh7KkOD0bcVSrJppfrHYUmM95gkA4rPXQoeCIlUYsHCo+1hN06bU41+d+DP8Ryqy",
-	"cSrh5RPJWPjsf37x7Pt/89Uv/4+nP/y5+f2rn/zVl//80/zvZ//P95/97d/hH/V6/fU6+3gQZwKLWzIO",
-	"i8u4Nx+KYcA6pOZ+m6OTg3DZHbJ3yBwurNsHiGYjqIM6ECJjemB0UCki9lqzvn/9zjebjdcDQBAbS/OW",
-	"IZ0YdIIonfbO5cuIVAmfgjJkD5MF9sQdn/nAUCF4vcU4A4MOYHc44Jo2PNMhlAkFHDb3U2Ah4UIrbNt3",
-	"pcrYVGTsVKoJ4HdNCdTY3SF7qKMYY3J4msZnos5ucS3YEOizVCyKez2RCqhIa84Rtm8GMV/8kIN3Q+Vl",
-	"UcMuTxJzJ0J7uJCaf0OzsKtkL+7bs3f7znt3P3pwO8B/3Hlw5zaQ7/DZFz96+vs/IWJ+eOvWnfvHtwN2",
-	"596DDz48vgMH6sN779774ON79Pof/8VXP/lz3KTDOQi7nL6NRxDBItlAjVMLZqdScrTOEG0LtmpoBtzd",
-	"OLMXv84+kGXtI4qbGV4vPhNsGMtxhhTVIubhjGKMkqfFMR3ggZOCp237aujqx+ab0cqPjuWeyJMeZTT0",
-	"KZb/jZHKHuztUdJYxKeOZ9l+x9k4FQHrpWpoFyPzoFliwLXIeEL0wEELmlsVWCKBo8cquw7qDiL38xNx",
-	"IiPAsYMuIKiHPLfYt+nUedAPcwMBUmv/QjEAUzTc/iZcgaFp0KYlAxEoEEiE4E2EQyc8kdYnX09Uvx3x",
-	"qQ7L4oUw1bgopb7QVOMS73IFRFVQgz1D5XplJbo41dxSG9SG4ySLDaXdNWx6xxpDFo/N7ByoKHRQAboo",
-	"R9kiSlhr1X711z/91d/9v89+/NNn//lvq+e04TTeUunwwvMwyBafzFbynA+JLo1p3jtuNFuNK9ZsRO90",
-	"zAp+yqWoADNzBAB6p+i+9kCkAqw+9kGGT/bM/EbQcq3V8JYd26m1DoIasSR8ouE1OjePa2psnjSbN24E",
-	"NZD98OeBiOn59SdBLWeOtZY5Zz0eJwDwbM1fibCVTGePgZWZq5Zm7zug9BoqDPBtN67ZP7UL+y6QShjf",
-	"nGxUa10Paqma0JgX3BitxilEasC+2sWBv8nnYuYbZzmCECieJUarJ94ybno4Ghd4OBpzh6Ox7HA0Vjoc",
-	"MBs6HPvnOBz2wYITYdfDnYjGhsfhmj0OjVXOAs74XIdhY/K72JI5o4xvYQO2viYjs6CMZBGnna6sKT4J",
-	"ZUCQ2iZWctVFu+0qVh7yM+U/JfEwxjwG59E4uPJkqXG3TJmtNPi+LbJzCmPFzyllaisFbKWArRSwlQJe",
-	"GSlgG+d2edgNxfVHY03BDLu5+2QT3rk7QwHKq1z00LJ+Gsso8Iw9zUbQaDQc1D/a/GZsKdZ8TSZYdBOU",
-	"Zx4UD/Jtb2DnZ9uLnawLUrXopxVzeN2Y3zWfvVQA7PN461X5z/uGoMK6tGYYRFBzGdXms+Zeo7nTaDQa",
-	"zWtmw4H452juQFAtEc+4PsXQQviX/RqTNtrwv80273Qj0avlHAMzIZaP+MAb8SzPqhrzXjMfc9MOtnl9",
-	"paHuzQ+1tvdcYODdgVsL5jO/Ws4ZpVIj9cdeHRXK6uzlAYBbPnGpKSJ5CRhwOOPGcN+hCE4Gw0Hee/fo",
-	"/SPmTvQLYiDngZpfs6uwClD+FWQizxXH2+f/20t+6UFxG97xgMC+L/iun4l05zM17MRix4VtVoTkgHs2",
-	"PRMpwnfBDehMWZxpkfRcRE5XME4OTSMd+mWiWKyZ5j0AiujyJAEnnZyCm27+cj/A0R3DqJ6D9JPz4AcW",
-	"G4LtMVwLzNGr11AvRC87xK3UWnvnY9/U1zKdLZed3QBwTNs4to0vIC09BC1hgjc6oxPBtWApl1SiY9Xg",
-	"1MpA+lSNl6VYPsBXVolFxdaeP0R+dde2ZsXzi4Z96cJSzcKsFY2K+71lt5cctQrLXh2siruypL50KTc8",
-	"xLZZIjKIU8UoVAq8yhNkvqG9WBeEk4D0nUzBvwt1nQ3/DPPKLyGLMwYUS0M1xemJLJShH3AIwMJhQHCb",
-	"Zmoi6+x926GtVo+vUFN9ZQt9Ao5FZBNusGTkUMm+Q7ugX2xyjgsD7YOlWWcs1CrNQrAGjbWI6uwO7w4w",
-	"zMaMZiKg9mcUG8EmstGRejy04Uj4glmZE4l9uKAxSESBMX3MYwjjdevYUwDDlRehsvtscThowrFmPII4",
-	"VIK5Yiq1UT5BURQbqjPhRzahnHMiMSAzj7CNpctawqAvrN065HK6IDrIjOaFBQUB7TNSlq04VHQ1eGh8",
-	"vDuEJIJi/bshT0+F2YCqhJ8nQS2bAIdII7209fmafMvq7VUY3vHsGHlsDbu52YkXWf2gchFWwTVcvFBw",
-	"5qHF5kJ3RZp5PptaqwYfr1cn3F/88wnDuB+r4R7CBLcxDNsYBkBijCJL51fk50uk9d3H9gLNAE8UD+Qc",
-	"MwLOQQw1FUMeS/MzttkqRjtD6ghdfQprdr97BNr+VMqk2WEvE+mEp5HOS58b7mQTci3PVy4vJY1YKnqG",
-	"9YPaDRkNxAXnlW5EZrAca4uk8dIgaWxyFaprMiw6AFtu+DXjhtubdom+/DWuWa5BrueEME3eUxdZdwGT",
-	"i+jIUloRVWKAKywIKJYSWVB90lmcJOTM5xmjr28iZ5nEWhj9tLrSG71f1xlPRFhVmiEnNJuqNqrXKygd",
-	"+VXu9WAL7e303rGP9tfVHV5cxYYtrXy1NYctNM/Xvr7DhWgbHiBLqc/8ECxfbKxFahPn8mqYQntJkh79",
-	"z42NZLGXvMyj9l6ssyPqfxXPg+2HaHusKSO5ygNgf1ztCuNIjvCjKg+EGwIoSqGjTqHReULTcQiw+jyW",
-	"5JHMxKPMwuvmulciMjNTdmiUoO/k9YeGgGLtEii7A57ybkY52JzpkejGPIHM2lj264CKRjQbLWAVa/Hd",
-	"NZaBp93BsXiUvZyuENzGdXwh9gpsPZnn8m0463wlQjYu82bejZFKklj2jXyIJRf6sc7ADc3HmRryLO7y",
-	"JJlCVAIvWilccn1sZnzGE7hdmP1BIQHu/g34aCSkFTwdYsd3x2Is6rbT9lhCmnqbpgQwGKrXA7N83HNB",
-	"qaORxqRmb7TZQAy1SM6ErqoTfGS9mi/SPt+l6AJPSKWqGgC+b8RCCmYcZNkIirIHtbwmByH0e6U78DNH",
-	"j+6TKLcwHdhio5gDoGO+e2Q434DHcPqQ2vkDtNvbHmqA+DIDcCk+I5Ei0vUVSC6mYRiyjFVJFeX7D0TS",
-	"q/QsPFmPl1yyZZ+S3LV5fGUvqPEzkRop23YE63IAG+P2EkNfLW5fq4YbiVgHtdbjJ/BvPTbSp313lYpH",
-	"8zsRa4vlhvimsW7jJbUP6Djx0cicJMG1yIHmsOfyzQzgr4Eap/Y98zcG/BSeKJkNXMCrf1Spdf+s4qNl",
-	"hwQiaR1NXLgiSrbHspsIntZaNQSYgxPgwNm1EHJhCxQ03B6lcb5x9qGOP/OezR9deJotbj/uS9dEuW5F",
-	"WlE7hYJTjTokWFVeUkq6oaJXe4395splrSKXnd88aAQ13NzmHpT8gG1tBDXaT9PuE1+lO58eZy/uaooc",
-	"BaBsfUBbxcz5gFxQ0kpyzzK9bPexu84L/UCHVtZxoRjiDMtJZYw7YJkul0bIyR0uN42IA7ERhO2UKUBA",
-	"MowqZLHUmeCVXhknqLyCbpm1b82r6sfxj1WlG2/d017t6Fl4prbS0VY62kpHL6V0tPUJXp5PcD0JZEOv",
-	"IB6Fi3ULHrrASGepIXBOh7aWcJ1hsc86O5TIjfJ8DvxcE7QlEPG1nY22EOdleBs9bvfc3I06URORVhtK",
-	"rgAD8igE4B8AN5kp2VHCYYBfrG0XuVSv5Zbvb/n+lu9vrSJb//bL5t9+fpaUXUfpH59L7Cn3VQ1RZsGS",
-	"q4j0YMvOpDpzskc3i88ASdmTVlpO0pGOrKI8AqKGVAgcmw24BKuNrXTOk0RNdC5BEcQv1C8f8lPh98Gk",
-	"6PMsPrP4s3t7JZ4oaOVNWqUX6orqqjQVXVxbP5cDRlhr7ewBWNKQp6eGT+oybHfCtRqx8ai0DXJouVZi",
-	"eabirmDNxsHeOl4fWi9cvMuSbzy33J5hCwC3hZchmJ3hSlIKIk2hrBFHviCwVDSoWMFz8Z73RNQX6R2Z",
-	"pdNlDCiBV5mAtKIt+9myn03YzzHQCUxhAMpToJ0AR/kcGRMe4U2isVwIgxaCgrA04KwX8j1BYXYVMspD",
-	"svDGfZ1Lb69DOVaNAvKIR7zNjH4haEPWfONdsm84Gee8cUWbinkl15Yq/S/AfD2y7zwPgwZN7nFNC60R",
-	"mCgRpNvrWuvgOuBD4k9D/gisALrWal69/sTVjoeGehlaDDREQmMFemd4EGJEv0EgT9++aFp3ddjbkzgy",
-	"+iZVAsvM7kLhk1qrBnzfVTqCyUB2dBeE/Hu/VVusJkOpwW4aQ2BXbvS4apYCfhNDkfZNc/mPzevuV5JM",
-	"8t/2Ie4HArlA7E9jlcbZFFaoWNZw/ypKg+XBXq5ALxJtLD7YxrX0RmlO+FB7m90eKp218+xl3NTCj36x",
-	"zLLfC3Hy+Ls3Ddfwde9xsckr3i/FxpoojkXjRERtyO4vrJyHszo7jebV2R+Lfc7/PtPzVVzLNqGxgpx8",
-	"XnMF3r6lxXLtLd1Gfp7L45AkbilzwIRYsp5Ku6JAqWm9V6jCNi6Rfo4KnazjUaDiMTAgo1jDCbfoUQSk",
-	"AJVvXGlXQI7IPz4VowxCS+FbmeUWfyOLoVPBUDOM3AY0wyTCKG4xwSJE88LW/XGRUWyqIuuMp2d8TkVe",
-	"hdZdbTTWs9/jcC9Xxd1yvC3H23K8i+d4X1fryNZ2cT7Tuc6Zymqsd4GJAj/bfdzlmeirdPpkFbXnFr38",
-	"fDL2t8RlXeJyLtpiN3MrTV8aJKuTpgmizV6+C5Ou1zKG2ANwjw8F+r3GJdffE2YL139joRar+hdiWxYJ",
-	"IPuNGTmWRxFIbDy5n5qhZrFwosyQP/IfQvTHMJaFZ65euep8KrqXiM+1pW8vAX3byk6vtuw0S3ovQJbK",
-	"eBbrLO5WJ9vfwsgB1UMjg85rsyRK9gkkOFPqFNJcsdp8GmPZWsx7xT9dIXJyDiHipBRJQGb1IK81PB1B",
-	"JWE1zrpqKOonEiMV+uOUStiKR7yb+dDYAZUjdvGYMNg6O2QjFcuMdYQZrbavmE8sHihOq8U4zMXV9dXj",
-	"zjDOMhGdSAK9tLWQYAEwiwVKHQMEKYZXeJ8xJW2xfVwy+LHbFSKyteSx1jAVGH+f6hvbsjGwYHvmcx1A",
-	"iWVcwhv79Mj8Ly7qmUjr7AG6KYZQGtj0ZeZ7E9/ieRXgqeAAY+r1B7tpmi+Unv7w+Fad3YavZytSuwzk",
-	"3K5QdzaEsM7CXqqGIRaTzhRCn07iCKqCZ4r1xknCdCZGOI5D6Zd0z4cK6cqwebqF3hc4bylavzCfqCcm",
-	"kFAEBwwCUEIIPTSDGKpUtPEnr6w7FPr3C27DGO6LtCtk5iokh3KcJCGLe0wqPBUTrtlQcD2GguFmannQ",
-	"rR0zZ4bPDcxlYIO4P0C02FLHKES5ZN6hhqXlmX2hzo7czWQd0Y9lbtyjALo8qyorAMiXYaw+EDzKG1yG",
-	"a2EuG/QJMH206bDuBWgHL1ajUYgonUd6MAeiNiuo+LzQ8CQIAIl4JnbMYaoFc4UagrKBCrMV3hBvMqkm",
-	"ZuegapTb5oqBZUUk7s2HkQjZzwZ4TuHQVuJ/iFGhy0j0+DgxfULsZFATcjw0NJsCKAP7POJTQ9yLozHE",
-	"3nywc8ZT0wNQ+6NMjN63X5s/voUtmH/eNq2UzOFwjkzjomqqDW5peg/N1NnAHI1VV7kzLUzZzjBHabdR",
-	"zdaeNwvHFNSIFay4Am9Ob7m235zecq2/OXXR7W9OCQL6GDt4c/qB7aIKZwVZ3QzGfJ3d4kkiUvIQexec",
-	"HTT2sV68zQmQYG9//pD0hM5sNiyHpQlPxTSss7sZk0JEmoUd8ycmIuTdUy4CvFyc0XCsIUvTonRWTeVU",
-	"FHd7yB+9B5cjV2nc35ClYaSlWqv225/89snJuNFoNB6+8WurXjugu5b+K5aKbJzKOSxueAvZvPPUlw0d",
-	"eEf57dyDAomP4qE5unYe9Jcbaywz0RfpSrVp1lfCgIhastvc2W8cN6968GU5u6NijPjPTx7Djth8AWSo",
-	"WM8sq26ty2VXJIkh1XtBDXJboG7o3r4ZEAK4YyHRRjOoRWPkNe3RlUat1ahfP9jzH964Umvt1xsH+4WH",
-	"N2qt6/WrN7CQpaDKogIF+rZ9tt8kdX08U1oT4s2vGFmZxC1bP9OJWFA4sxHUxtIf7x45JmikzeY1+8CM",
-	"sllvXjtwD27UWgf1gytXzW5CgDw6ErZL4y2NWRvgac75tDDLYCbE0524c3oanGhzBKd+udZs3lqBTGwD",
-	"ri6x8AyPsJQ2wh1Bwh1KIigJoRIE5Qn4dI0KNBRtVaL6poIPF9ZlI72kryAdj42NhoBBYcDyWTdRWmgW",
-	"Z8BWu0rqWPuqMnsthBJk8NcOdhi+3kJ9L1RnIj2LxSRszWoCJXXg3MtGtXvn6IN7gVE7sJIUOvdtAMHe",
-	"XPUFgHuy4QfQdWcqqFcKNxAyItg8GKSZj2aG8RjpLnx8UsMcwpNa66SmB+MsUhN5UnsSBrM/4rqbn/Lc",
-	"RfCBmy6wukQ2ECeSsdSWtXARC3aMAFk1066ZP7SKKndIcwxxPqNY9mlCXSUlhuaziUpP9U3U1CdmgYwc",
-	"ZuRWwA63FdtBRGteyaMsZqdO9TNOyK4XuuHlP0DFZJiymRnaIDKMC8RN7ULWA+FcmBMJuqFXLYwnWuEu",
-	"cNoDgvMzL4uUZfxUoE6PwAeS7bt9Rhkzt3jQ9y749lSIEeJp0FYYSeJEdkRXDUGMjxJhvoM98JXwvQa1",
-	"RUafXBgc8KSHW+cKkmT+ZBI10YEt25YKxtl3xzzNoFrXiQzfP/x2+9YH9+7duXV894N7R7ikTaPxo7YB",
-	"CSWUCXKDhWSwr2dKtYfj7iCss0N9uviamBtRpgofwYQ+oPeWqcJHtMR46lwN0Iprc5M18FFsTUN5UWDY",
-	"ncqyUGimnhGbUby8fvWgIG42NhI35+hQQd6swS8tZpfvRJoL0GKPT2o8g/tXlphxUgtOPM3lhDIuTqAA",
-	"rD6ptR6f1EZCRrHst6WYnBgZ48kT2JM1qzEiOd068c7txHM21D6PJd5p8y8w3eKZ3gGaSAt+fi5rjsLO",
-	"p6pTbV9+R3VmjJ5kvDT/DSlQqm5Dn8IZI6QG0155zsAx16em9a9z1sDqxadpuUjkXxHU2r5TSMCKQDrf",
-	"v5LrF42g1ouTDJM85iG1nwSuUH9Vb03T26eqA9lZV/KsK8pSPo1HI9KYymr/60yZ32GYVPja6Fu11v61",
-	"51Adms7FOnCscIK35Odc2RRmDSsTJlatI1mZ4KpPWTaJu8LPaiW5wVaBw7pxJCeSbF90DJAzCxow14Fp",
-	"kYguJLlOLP4xipCUFoK9If+23Z3IVIwEzwoNkZLJbfW6EJvD+2mEvk9Vp87u9so6t/ZDqneKJeJk4E8j",
-	"LoX8OJGhaRY6bJNwHbpgYGrOUFmRpiqt+wObnacVVz9VHZSrbYH0Du+e9lOjlQZMq6Fgg7GMXCVWcNF5",
-	"QchWlULpiLNU6IynpD95QCl2I3g2vyAiAmn+RGZ2PFzbPH8HUg0rpgNUIK08qwB75ZA8OiC6GmokclGZ",
-	"u6p5SHDBvwjSaKwZUbEWZLOFaAcytCQ8keDrItIMj+Bg4GdSsbGMFHmDZvfW+ruCxsH14Mq1qzh1YMjo",
-	"qzKHo8Oz7gCOcaom2gd8QZVnLMEMH3aN6hyFVlo3i+Pyqdmhc6014C6ydCxPpNugOvt4ADWV4bN0LEHo",
-	"d5br/GxBiSa3PJGdUTXujDmDPAFMkXY6Bq9SWF0JkKjzi07wnkUaLmHAi1gmCAPo13n/3Vaj0Wgii/lU",
-	"dZY1S33vX1u/By/buZBybm6IUdnXSRynfXheeMEVy1wWfMRRdgAl21ueciGgZI3XaNN9fPHyVmNlcat8",
-	"ZwsSGApJJfJWxb57IpiPFUO3cYkEVrHQ656k+wmXq5f0tmSQmJWhSTFGv3jkfotyu42Tgjgp4MVMpYyu",
-	"q1e/HJyYdN3Wljfzn3JIKxdUeHDlyQKFd/cxXs+Fwek5s3sOCUoXTcH2GhtrjJX0akY/bK5NnC5CE1xG",
-	"lQxP2LqCLhkx0lB8G2nY4ylGmmymMa4lR76jOnejshz7+Zu9aw7m+nhNtocqXfZ4XgEyi2HEf4tFCTml",
-	"zl1ilinOFSin/hhdx3yZ42+DD4Zk8SUSu1RZLq2XmNHVaEu8tsRri2p+XmpnbhKSuw2IWzmRWiGqewFo",
-	"j4tN7brIbz809aYF7KGwt77IZt42stcCOB9zbgvBqBcfKQX3vA00FIDDPC+Ufdrcyx8Dyqf9YT+ojVJl",
-	"Ftr8RA+v5JCa9vvG3sFFRa2sqRW5wAgwXm3N0purDWA4wzXtTGk5L8jnhZxgJ5Y9VakA2Jsw1nfNaxd+",
-	"E+bc2U//6Xef/tnvfPWjf1+zrKqNHzmjQNvWwrpz7/bde2/X5sMusYEvf/FXs20059p48MGtO0dH5c08",
-	"++JHT3//J7Nt7M22cfThLdNG6Tj+r1/93Z/PNrA/28Bbh3ffu3MbpK1z3lXcpWV3tafGKZ6kcziMXlUw",
-	"LVicSHXHQyEzFGPNOq1+5TCmkeLE4cJUXEExHCUci9JU8L+5iqEAfiqYkoIE7ziDdJqxFnX2AXpmQsfX",
-	"QnyHXjBfBeYDaC3OtEh6FU5pGlmJV7o0QYFen40M96Kqr5wvqLo0IKUroGpnaX9XDy6+v/Wqoto1XFIX",
-	"1a6d06PyqH27bzYGFMIOfLGFxbKbjCPwTl9wwP7LBlloV3sdf7lb+q10ck6qaRey0nOeL/Viirm0mqlt",
-	"yGVA8igSkStUGuIlhbqiSCqrioXaA/NiXXi9cZLMuIHoboMC1cVkooTL/hiFgs8GZsDjdKS0+fOr//Mf",
-	"nv7jf372X/7n0x/+wb9+7/tf/bff+de/+MGv/ub7X/3p9+HKCwhxT1QfjAyIyV/76s/+/st/+g9Pf/cv",
-	"n/7wFzXPHBClvAebZsm5m0jt2b/7md/2s//6N4+NKPPk3375g6/+8GfPvvj5Y0NynvgfEw3CEfqj8rkF",
-	"jW0H5KKglqVc6oR4KyRh1Vq1b4kkUQw7CNjUcGfzutliHAS5eWIrYrrFvNCJ5N/87KfPfvzPa/mWqKlL",
-	"Lmvqn6WHq2NYN6GaBt4emwQ5dwIT3hUDlSDK1Sc12j9YqofnOKCAT4DsOBU8oeTGJeeWhho83/1+Lgd3",
-	"tRIWF1WNIj+Hq9WjcALq1oO59WC6Op1ZzjlXZO/VhkD6bvcxuSCrqnS+b6G4sTyDSAVLIUmWeD/GY1nZ",
-	"AHIJsoGIU5aJRxlmS9AlwjBequKJ38ZZi52p2J+breAZsEwBVEEnEeafiVKnbDzCHCCbnFFV5tMTMV7B",
-	"Qp+vat3OzY93sJIWz6WnxM/q8Dchlg9t17Fmoe0ZHF09s/YhqIFxyaF7W2RLTtxWmthKE18XaWJL1S4v",
-	"SmF9klaikK+pJF9cecubLPQvBGH2eDbOVAABwXAqajMVICVAPHPoCFDIhATcYcjQjTX+uyA7cJ0bESDi",
-	"GkSE0H4PfdOXUXjTFxmsRQJCtJHCm4mAJyzO9InEMG6HR2JbqbPDvEtnrzWt9JSL9B6lAnKeDM+oDolw",
-	"7GKSKtlvU6M3bex8D9Y9PJGAQeLnRQ75FGLOc/GHpeIsFhOQpcBYDKKUDthYJkJD9iDkZkJeAFgOWkvG",
-	"FMs2thnW2eGJNBKXRxVWmRV+EmKQOkV9h7NkOgxYaBmM+Xfx7KiUhYYBhFDdy4wdYMap6CgrkTPNpRgZ",
-	"+jUrVZYEh2Nx0gIX3tQyxEejVJ2J8hKljkc5Wr4HtBdPVLFkac58MQEYLA0TlUbLTCWOZTkeh8zn3375",
-	"gy///g+ffvHv//V/+8nTf/+7z/7495795y+quNYSfuVXT12b8VxqNdSt+LMVf/5XMKZs66t9vXE2AxJh",
-	"PAnmOdpkdkfIstePH10YPPqxTc6jciIgGFHOtOP27B6l98UulQIzGQnGzjweiO6pANRKcI46cE7b1nRU",
-	"Vj0E53ReNg2VvWdIeQEQrlUrIPCSDK1zBlNr7u0fXLmaO2yf/vJPv/zF79U2YIU4pct2MAx4yrt4Ivb2",
-	"gryx2r9870c+g/mX7/3BPO/AyTveQXNfmz16iFIXT9zdui6m8banV4u0byn1xjBRUHnY0w1Bp9Fwl7Cm",
-	"kb5wSp0JpLQXSKaPwAqgPbqKyrDpKrTQTgEYww0hL5Dvbxg92kqgqDcDmb/JlEymjLNz6H/sgRpDtAHm",
-	"O2HjcV/yzGEvOyxg5DAzfMEaZIuYkp0pIyhFDz/rG9riT7pio2GAcwAd0a8yneWk4CYYdccI/Hgm/F5L",
-	"go2Fzl54PEJVmucFsbSgNhooKdoYJmxe3L/eaMD/NNany2bFLpnZ9WLJk/bFsDirbTUCgCGClA38l1Fa",
-	"mnuNZrvR/Nbb7+x9dPBx47eu/+bV77y7//6Ve9fu33jQPD4vDqGQ0TJ+hoCNEHS8VVe2THCzlBEh0aOq",
-	"M0d+iz7b56i2WGdvZWgtVCm0IOUDbo3AjzLPLO1Y04BHHq6iFI/ADovKSBYPRRJLKnBtJ2oNrDNA6DE6",
-	"jQvLsDgC9yM7kVcAHmrj5LhZjaDchHU+g9XGNidP5XgOKFDFY7BOdKu7Alt32+XnELhgE6AK9mRuGh67",
-	"aZZweYrwWMPnFek+ZgofwhsvfRl7M411bgwuzDYW/FynHxax8qDjEq8InlYWtm329HzV0YQser74aITy",
-	"tx7qtvmj0WjC2dcavWQ1vpMo2d9xT4JaqhKERIX8HjMp0nZQx2nSwoAP3e9rpUat691rVk91JoZtvk7Q",
-	"sVmpS1aReGIUJOcnI9yiigUu6Jq2hMGKjjXdts5z10txSzI1atsKbGAYXMUzVLKPF2dRxO1YzVVkBrKN",
-	"ud2qUXnM7VgXgIFWIKPlbH/3sT3kCxF/HJXdEoivOYHYyvWXF0a3/iVcV4T+0B6wCwueq7NDycRwlE1Z",
-	"iPcsZGPZiQnEX0g8TGjLwG8Ixl/0egLLF0IBBzBhxNqh50u0XsSSZRPlUP6VdKCmUCygp1IG1WdsRBWP",
-	"M2tPp4tDxZyob6ApAL+aTG1xBsD/0FmcJGSp4ZlVsHyU0Thb4EOwEV4644kogQrCyK1zS5cVEVg5MbIl",
-	"63NJsEI8xPC2GSFxTfHvUgOktrT9fxnhb2t0/7rHCNnIIJXacKHnIkPunorpYlPSu+aF52jjeVdMl5l4",
-	"zOU6vH+XwVi3QtPlG0Pt4qMx1Byeon0ocOn7WDOjm4oMd+sSha3SAAgqVBlrC2EPYQ56oCbo3DkV0yp8",
-	"gXfF9DyBZZYVpSoaI8zgyszmXTG97Diw1YOhscwjbGHbNhqUz/Yc/PaemMAqrMZxzZi2DHfLcDdiuHCG",
-	"GJeWyj0PDrs0PfoYaRHTmRppKH0Ry/7zUN0qMp0tsdsmOb8cSc4bntbNOWywtq8SqomI6gAO8FF6er5K",
-	"BAvRdxJC7ROs+wKNOGPJlI1HieKRiAKqWajzSEFM7XIVs9+kb89Z9SuvsRdDKb7ycA/qbFmlP5BH7KTy",
-	"qtkOmewCYMtgJD5m2csXZwILBFaHa0GNUgQWlgSz76RqAqCpptmyUMiukr3YMH8PcTl/lmMn5wEoj5/+",
-	"j//96Y/+45N/++UPMBbly1/+12f//z99+sUvvvyH33/2X/786Rd/++yPf2LrqcBadBJlBoOFm/MyzsW6",
-	"zeavMa6QqLUOCqjRMdGj1g0fJBZ+8idoharWbI3lRlCzDVy/gsWU4fsb1688Wc1EE4loPLKGlFpQA0Rv",
-	"b83Eo5HoZm0MD47NKXXP41Ro782Z4NMhT09FhpDVNr70hz94+h+//+Uvvvf0h3/59I/+pGbjTLsqGQ8B",
-	"w/P3/sOzP/77pz/8ufnJWYWw+RmM7DyT4Ma1hi3zDyfAviApCeHhgjy6NCtMNkfbFjyCqvO25DUFOXWH",
-	"oq0HaoS02OFv+/lx9pHRUTCL8+JDjeDirxMuYSn0NmDiXBoyLWNlyIRd5nMC52F1Lkx6huq1eUQ8wDSn",
-	"aoL6eRLrrIX/DHtxIsIAqj0b0oElcF0Mvcx4l8C0WZjxflhnb8dngolHvJslU+gGX9bC1WYzzUOdskyl",
-	"eVkAzQZYQthP6kLxtYWVUfz8emgkADRwc8ndL8MYSB2MkjMvb8gZGPiJpG9sybFchIDseHCEQL4+VDED",
-	"7m8HNFdMjr3m4w2G8F4s++HrtrYZLjomf6ihwHS2TKHfJdYnMgSiEBZy3SDPvyN6KgUoV2AvcDlDl3wf",
-	"8nGm2vQbdG5U+7x4G4Qo3jr6yCzEt987+jZsIfdKq70fvwlDzCu6mdnW4Zshn7KOYB8ev7VzPYD/NK+a",
-	"ht5+s3m9sd9Aa42Rk4ZcB0yLYdxVCcS6pSzjHV0obqgmOdqAoP3SgFTLQU/pKHUaeBWI9UAAVHsOpTCA",
-	"62/+gpLUdBIB4BFqjDOepnxqJqg6n4puBgUlCIwc2uFMj8yn0PSJ1AOjkUphdq9Z379+55vNRvg63Qza",
-	"d0Y8tAUPorgPWSapYInSmTvKmXhEFe0c8kAsvfrLZt54O+jMxZJ1Ut4VILHZotgQLsiTsUtOSdWETrAL",
-	"QO5MPZwDSECBwoAn0s+NgwHiWqtevtSHMCF3Aaiv3twVibWddXXZOziGzzdDZThOsnjE02y3p9LhjpXu",
-	"CrLf2tKVuRK1Vs2QjXpXn9U2EyzKOP567PUtlQ4vyyhXkIKdEGJpVO0ChAU8E0uTSWAgts56rFlHYM1O",
-	"IKrbMKetHW0K/nejl5P4YegXHU69piS0VjE0anD3sb0rTyrNDcd+XfKUZJw6C4XO4iHPBDAkM+dxJiLW",
-	"S9UQaDklKDrDgCSTA8VupJDHiIxCqkkpppuluc+XQGzV5K2a/Aqqyedncitxt60N+7Jj8UioMMSVyDLq",
-	"XBPU3tgkThJG4UAbKtJrybgf9JBOl9mwPf6yi6Rq/Tz9vP0qFf8BOqWhiN6ZANUJAdqodpAE33WkqFxt",
-	"XrrPUC7gabcO79268957d24bpcHaB6wKhWnuRlfQVkmdLx9+s1hfHL7Snh1gyHifx7LEZw7LsmV1W1a3",
-	"ZXVbVrct07ghb7zjWR3JgsiTxBDfOIcrX1ejerKEoyG5ex4s7S2jRkk1YcqzyPpMLWA8Y+Es8QgJY3XA",
-	"NebpW+u3b1Yky2vApEqZI9m27GyQh5KH8O0soirUeCebGhwPHJz3gUSLbjtTMDL7DWKu5pixolDtyYxs",
-	"rAWggA9VKsAQWAIsm/8OPRZgwgmqts4OyfMca6j6VURy9WB7LI7rLADbPJf2jNFbNr1l01s2vWXTWza9",
-	"MTSOx5Qm3Pk9L5g9A/K3Bq9HdZnJW0cfkdvw/2Pv/X/cONI74X+lQODFStoeijMjyTIHi/edlWSv1rLk",
-	"VzNeO9kR2EV2DVk7zSqmq1sUIwvw5k3y7uWC8+5dcDkkDnIJskByF+zmgjv74Hz7Y7KS7Z/yLxzqeZ6q",
-	"riabHJIzGste/iBhSHbX93q+P59Hod/PAfR0J7lgOrOqn71wzoofONTYKNP9jA8N0yOhgoAs2R9AtXdC",
-	"iGyjS6wsEuw8XYBubm8+/Rh5KB5KDNOJQJUV0rlwGOSKdcAwvkF0K81yrjtPRjpDU+odWJDT2ZcdwVVa",
-	"tvJ2HutsCBS0KxWHMKvp6pG1dzLzyrlVtInQR8yzAnCeOgayMSZdXECkHitwPOQzm2SlrTXE5ZduQRrx",
-	"woiXZkBK9KzlqBQ251mOBiJNIhdUzCmkeGkr0l2Q1q0ghFCO0lDVpUzkmRRJRHc7zyb2N9sZy7WOfE/M",
-	"8tvMBTjUAP7aJdtIrRupdSO1bqTWjdS6Jq8EKurE1nOWUgOY+dpUUsLhnhN/NHuaZuRMLzFKQwAEusiZ",
-	"zMPYM2/HAdY00GNwVNTF1Gd6XAmo91KhVPmNaw0oPS6HxRBS3oiYSJWLvsgaz15K9Dt+5fiBvbjb0RKQ",
-	"tYhIeyq7mILu/fbNGyF67zRhs6tj2UkFmT0gZudATdbBZd9I1Bei2w6oYlUQYMxR00P/rGZjXaQJxcC+",
-	"cuI1+S9fhoDtq15MRRFzwzj7ke5CnDUKPIfcnHxfd7EEGa4cRGlb4RvDfTF1lZspj6t9vslikO8gJslu",
-	"x9BK8CTLZ4K9sX/33p3bEHDE9tmxVNIMRELmiKxQhry0M3bzSuReBEYLqyx4mRSs1WDKcILkYjN6kx0K",
-	"xUzRG9jpGxcri+bwrFAMlAYrsu0xAkSpFkCLIb6qmdm1EUkNrMtDXJuXJvvDOjfa2ztR40e6C0rA9XMR",
-	"lhCBexF9+57bWBcpB3sLweOwfRtZ6lW3AILkAYpUuYdwBfDW4S5eaPijHXsxfCnEDwLmA9OBILMBlmMu",
-	"hEv3qLvDdkwb9X2jvm/U9436vmE56yYbQtwkWI+drNfXTKtz1uSRaMzxNPn0UXAf+Yy0najValEG2oF2",
-	"viefW8fxnSGfgOWYHYuxyBjke1tmokgMxOxEpRUZqh1i4GNhGwuyZeO2NwVAGlkOQRHCRY9WHoW4iyJN",
-	"F6TtP7QzXiZxH/wL01n7TRbTjYyZVL20SKqVeYFRenrbPMck/4d6/PXO88cft0MO2phXZigwUlSe8HE1",
-	"FR8kLn2PK9YVLJEcmCrMpUjziplj+7WQE7QCAu4Ya1DiB5K0X1Lm9kM9XiV5G67pxixysaneQABKCd+7",
-	"sdHBTsZKS5a+UqNIj6dpl/dOzNWnXqaBxKg5QXo6Y6NMP5ZW2MHc39g1EbsZYkPfMpTQ3I9ZIo6lEmif",
-	"yDUwBA9nG7GBL3uODcMflJ8rE6FymU+iI4UWJWmVJcRnkzlDcdFAlu4W22eZ6Ak5wvxwWMuEdSeVxr9l",
-	"puzFdBcjJh4L5VBoXTs8y6QdCsVX2p+o81z7uR4p5oMRYAwjtNe4RhDtFkjPQKp+0w71XWUXAcAakbf5",
-	"dHxMPRbHOdMFtAeYvz6lV01Y5U3Mlf6R6OUigZYPHUywz7t3o8dK9PbtCFKCd1ss4RNTGfPUm6CkzSxt",
-	"kunRSCR2sZT2tr8hQdVAQgY4h1/bYQNdZAZbgADF6y0otWem4ilHmdbHpU95KFWRi4gdFxnYgcBqhO9R",
-	"th3PGU+STBjD+iJn13Ze9/nVmcCkwnwg7M5gW012y3db6RPsKCA8uNrvERNP7F9eNHEH/ADACgH5BxLz",
-	"QRzZvgFxM8ZFy2iVTmy3mGeNF6BAScKAfFKXcH3IT8Qt6mXljOsDuG739Sm51leuXqnw28bTo8bQ9GVy",
-	"1GizI6uvXd/e3tk+akTsiBgb/nL7zr27P3h4+6jxrN4Nsig4ZtXMZxrkmUNw3CV1uZeetBDBWDcTeWVW",
-	"uHKO8DeDFYpegco0qMNBrdSekI+9iDtxRIWuNff7FPBEp1nX8sRR0U1lr6qnOKyS0xWTVOuTUjHhObtu",
-	"VRP3fruCFsbM0EqGJkf0kyo4CqGIHejzV1+a7JbDXrGkiieJSOAVwnxnBUTZxFVkQTeHGiv5gUhFL3eN",
-	"rkxtDnn/DZnmAFt96sP3dV59vk6dCcxpS0N+6ldNjVlu3LTqq8ju/jRv5PeLBzP2sEdY/Rej5PoGr7a9",
-	"hAiiSYF0UFQY6hfIMLDX7+BSUn0NIbtKjqc55OwW2Idrxhu/eeeQTTcWg5BpyrAIO8zI44SCyw0oHOMp",
-	"kKcgklcadqL0WO0xkRoxAwy1FJWMCFpHI+pTVCIVRa1WC2xDlD5al5JSqG8C5Xr08pyTN7Z3dq9FDUCs",
-	"8ELXGcwNtNqw8qeZhUu9akO0vgJwYrtFa1Ctc6VUIuOmyBYgue4rRs9A9AIGXvMJGw/00OUt8q7VfGtt",
-	"sHdc+zOX/9dcsqCFWUWy8Hu1uaQXK1m4hZ+LArnaPZznhLdHQhioYjAhMEIMzHdBNwNe2nmOreYiMqNV",
-	"k93NWV8DcuRs/FJkv7UvI744aS9F9hjMZJz1Mm4Ge0eqVvbw5OHqU/qrI5NnMUInD/SYHfMMrVTYLnq+",
-	"IXcVCIN9CaxcR2qLxVbSghJXCIOHxSYQxI86RMgQF26Bbfrgi9Lh4r2uzqhHliWM0Ajaa7IYHAexbelI",
-	"MRaLIZcpjgAX2hvrqJIEttSGzOwqXQZlT+aEHpmmwcg0k3mT7ecsFdxA+XHwXAiRiGSPGdsRT6FTOwgQ",
-	"u+wAaP/s4lR0RgSSJ/hNKB5GCNX2vDXZe+jFD2LGfGxBk+1jFNqclA7cEEK9ljkDb74d06V4INIkdjto",
-	"xbnLe8xoFP6sAFrm3mCgGeA92qG/geN2228Zlcn5pM04DiXIbJZDYXCPcWDub/TQeLRRXeQ9PSRNO9XG",
-	"QT+KnhxJCKGiB6EkfNOOn9iUwAwYuyCYKMMo/o6GKtPKQRJPELjNpxT5umwx/mRiXyze+/zgHASdGQys",
-	"s+0NeSLYeIB4qLDXjndmXJWNdpTOO0bwDOLiKj0QciSjzYW+ukIoZ8KN7J7AMJSGo9vjivixAMsr4KgP",
-	"6MiUJ+xIOQxTSzkoWs/RFYB1hYmXRnWZg+pgak7rbP6eXYy1xfyVAChPkbMxSsX7FSkAmggPFKjnqm/4",
-	"CvVaiE+fe82WFXtfLMjTKXMmbWIGm7IpG7jH9YBK7H328sWqcs5iRaMiSSyqcktHf47iMOL5oNQbyiYb",
-	"07dz/USQV8KG8DLIxEZ/uGA8PFUSaPSJQ1ATiPMoR5yvSg9CxkJMAcRLTQUMwQNgH+sM8xgAax2G6r/i",
-	"eZ7JLvh47fdd0ZfKzMEhACFUPMlrAL4dHgFlmRAkK7sk80qT8XfiiMXftv9t2f/+n5ggt3n3Mo5ZMW6V",
-	"qEyPrLbj3OWRjzdgcmhXgWViqB8LcJnTAvl8CeePGQquUGaTPv8DFocbZ+CgDuwYrOSMiRkO9L6bCX5i",
-	"NY9jF65kp2UleFAJHKp7q0T/9ouJ0vtIGyO7qdiDPG5yj+/Mg0n4tTCn1sM7LOVJ9kpbYNvfELyLkx3g",
-	"kK7ljOFQFeFcaSFSgfnhUd9FouPpxZQEfao5pVnvs6F+zdWn+Mc8qwkGZOW8f6RiULLpIRzEMWirFOdI",
-	"6jaG9riKBYYdQ44ahUyVJQ2QglPGFpK9S97+EgVVECCAaVgYVGsjFts2LMlFu0nE4kSqfs7Tkw7+AlaU",
-	"segNeN7RI6GgPTKrXAZNuDtBk9VQK3ZrIJUwNLJL8fNPf/78o0/tC5hLYf/yMf32w5e/84vPf/E/4stN",
-	"tq8mzGmpbrKW6jvS6YKc9JjxJDHlRGEMLoIL4vcIDA4sBn4RgtLrPZGmriZIWLPEr483fOMagUXGrsOY",
-	"OIkdpgCkDB5YuZCbOONPpscmQl7q0FbR1uLiDGWGLDSYmONUkJZn/3BRZjhau6hQ9yQuYYTicqro3VlY",
-	"b4MF5TZctY3LvkcYCVaDR99gjocVM/wqBrIgOjJyKCFgDEFLgl9A8URSiY79ilWzrH5CF9GE2YVQEYdY",
-	"I6QW1hkh7g7PxB3PuQwG1bRwC0R1LSAnpPGDu+88/8VfvvjJpyt79XCOX5EtYmoMi1WNKjkdgAzVLzYm",
-	"iY1JYj2xAk9dUIGiV170c7BOENFZWCy9cv43Ds2F5GEVt6Zb+42QfrFeTcdog8t0Tg7OBTcslIgXWf8q",
-	"p2l1Zg6v3U0aXycj3hr8dXNnLtySR3alyqWxAm9Fr3vZN2cZ3NDDsqIfWJlqAT4R3aTOQGcGemw8BBM2",
-	"FJovnVZC6kYt6Ge8DxkaW/fouzgsPrjd8nmlBLvpLW8Q0TAA/BIsiFdRME4xjOH98TiiXxvCcQaT1yZd",
-	"8OJJgYckBX96QBZQ46HUMYT1D4qpjgeT8zR0gdEoxGebU2AWsmsqVT49aK+7jUH+I6rxYKvAepS9Ime5",
-	"htqkJWZwpSzqiRjlTRan2phJGdFQ9uZwpghin261C7sI7n6b8RXtFRE6WDKMXObM6o1FyqlKJ30KSmxS",
-	"BBWmC0NQRp5xH/lCI+uKiaYFoilAPIt44rPMoMSqnfoo013eTSduJr9V6FyYGpxT3KV7mEF6DsYFXzBz",
-	"aTOC7duDs52zEeG0aGdYRHucQxAPNAPaYy9UTyeATdKgUrYNh3Hyw6eNnkhTeLka2IEAefC63URI8YYj",
-	"iHlMCHVnSXn5Pp2aRtR48Wf/4fmf/mn9y8EgXTu7z84IjVdZ/MXSXf0dLcn8q2pA2Zg3zoLLZ/9xD3wB",
-	"xL5kEUDpzw9dSulcHtMVNsgwUpGLGjES4tBcoXBWeY8cO5AK59Gmg1jEQ7BqA4IQOxET78sAkBOPYofD",
-	"R18djsJAUi5KrLP9ybwMAJ2lsrehhfuV6S1lqunK30ZookURJAuBHuRvH9r3wXojnoxSoIIA8RPN7VEm",
-	"ZmGHhKdRE7syHa8SNYb8yV18HFGhhlK5z/5xKMc9P7gF11JnFeF2yJ/cE6qfDxrtG9egWfdxeza7N6rX",
-	"Q9DUT1J8ZVP3WHfCEnHMi5R88y7/iKepyJoM0FkgS9JgFR4+FCHgoD0DZZI0wXu98tk/GHzQaG+fMd0H",
-	"21k+04dii6t7sFEeLrCoAWxADXHTx6xbGKmEMa5YfkD/q/u12MId1VsE0JVHuE0ReNXABmt6XAVwTxCq",
-	"Evb2svKkq6TfCFIZTiH5e1aREDypvEVp3xj6T8ndQDcq7vlKy1efglM+E3mRKex5xCdY59rXM6GAc1Of",
-	"3HQ2LrMGV5nPRRYDXi8d2zjgSol0ZV9FDZzW1C5qTK/wEaV1vbsw7WV7f9eI7O7t+bNZEXYr3M0QeuvU",
-	"yQG/ksHJuwWcawox1wiBbvnquyqd4E2BsK/WLoTcXSR3+xq6msKdWsXTtOF5X6W/qbL6cz1Ny/O5U/Pp",
-	"bgG8KVY4DptlWqFxi8hd5Ew6kDrkQ15ddt1hwBmOZZr6IFFfJ5IEVse9j5SltxDlcuXKbeHAXaVWzStX",
-	"Quym6qCOy1QbYG2+WBd8FYMa1TkRkxhC0NzgKwwM7QSW+R4pl8jjA5DQ4GMIIssj+iImWNh6mSBkx+Eg",
-	"AXgpndim84h1RapVH4g7vXCkwinRChxqWNq+nXwZTWQXcZTyHjoKiPRbsaQSV2SJoszLcKyc9ymZzZUS",
-	"pzpFbag1CvJFVigsNEqiyLh5pO7AdlMkHEQRydxLPLgM+9C4l2+KEVk8oxBihjCrpNnzQNAQKphrCFBq",
-	"skPeR7NNjLvcQTQrE1OU45Hqa5brPiRrOXdImossCBwLfB1l5FSq9YkdMaQA0sLKoSgXdXruAVRaCD7u",
-	"FtO+S29OjTTCHLIqXjm+NeRqcqToQcoitPs1EnoE0eQuW40w3yNWqFymM2IdpCKqhFJDr1x5g8u0yITB",
-	"+4EXD4oRhHl80KIrRIVQF3RvM8GNVm2mtMvfjIDxFirPJnZvynhHr4lmmKHnblGZ2y5UQgeHGdlXPC+g",
-	"Tm8+0EXftYENE3xZeRFBiaeqtncdLp1KRFZiiMPMhyPAxwtq4lFk284OHLCYyE1sT9kotc1PEQtcBboD",
-	"mFjJoEwsRZSKJzkc5a6gGEdJ8GohzfKhnRBdT0GdsYuvj8UTpP8QLVkTcIfk9RQZ+IJy/0DEgOi6pw2w",
-	"4AP6NkrG7deiUuxubwMgOG4ZcBMIXbWMhha90X76rCZSz36n06S2g+1WazvsY6oHt8y2E09nG+1Gq2Nf",
-	"7Gw3wr4JlPsQoLQB5G2rdXOrtc22W+2dVoNAu3V2nyCz0QKOMKbuu8/+6MWHP3/xk58+//8+2vrVZ3/7",
-	"4n/+/Pnvf2jZuCOzdlSF7bfYaTwCoWl1weuCHQhALhATvYSYJXWlXS4xrTCiqSfe/OYg1X/4tIHEotFu",
-	"vPijT371D5/86rPPnn/811/88udffvgnX/74P734+7948fG/e/7x3z3/sw8rmaPFDpzO8Bbi3s8gjxPE",
-	"bOus/oLKzXqbJ6emd1Ha9LR484rHXG5CKC9ICIfzNHG8ukaiW9PaNM+rcBUaNYu80tgv65GgPmMzCOVC",
-	"AJwp7cKsN9DaCEy+R5+DqTMdkUxiL8aRGmmp8lSYKoTq9CBc3cqwtT3Uy5nSiUBtXwmRGDCnUZGAmF2y",
-	"Or6ViseXMb3ANnykAjm5gqsFUgnUeCfTlZ2tseOCuDyJxTdDWXwKmit4FKW0yEnEuUxTFDAMIV0oF5if",
-	"M54abcUv29VQAlgj+drDrmhiDrwDYLKpYETcprVxaCWARNAtUEaPpZK5tDwqhgyC2K5ZJ9FKhO8hOoE7",
-	"iiAgWqHFPmua7D4uLrwplclJBtlisSUeeccKRXGbxm9cQzdaEbt2PWK7rYhtX4fptpiTVimHz2VgYEMm",
-	"brKHfhFIrxvxaVDfI8XYodZY0Qdf9Oi1AYgW8XzomIZEyXx7WFDLFUmWCpAYsCESYunQwVY1yyV3BaDi",
-	"iL7gXaWzIU9rN4GKUdk1ob5oarTGtoVgU2iPZ1cSJEuU2hPMEs35iVAsHvInnYTgcWO3tpQ8A3oCDIXF",
-	"ViLVRd7Bdv2TdiFDlSABgdjNsX7fUZ2qdBxMwa9Pe8G07ZNzD5VVQB44jG+kWVYPOQSw6Owxwlv3EF7G",
-	"NoaP2Ie1whWFP0gbwitEKwLhb4imYg8Xnp5EZG2XyEXkhOByfLEvtJxzSIOBVQX1oJwW+k6xCZDm4WHK",
-	"nQ0pkoE1Udq/i4oAKYAeXh+GDnNTSWXNarvQRb5UL9icnVhpm0Bai3RLJOUlgg16YJduLI1gMrcnhVKC",
-	"/VEJpq2g7ZkdR7a2YKh+rf0QKsnDPAd6DJlibjfsewEg9tQy2f2P0F/tOwZ3RKVbafwic0DdoTXzW1pJ",
-	"q3bt+gkDvk1I+kKWSUhRQs0Dqr5DzP0rVM1CalNRoebpSSiQtKsvgovbU4FG+0YraoS3udG+efPmTkWb",
-	"sj+TWvTF//rdF5/99PO/+MUXv/irZRWmsARQoIwdgjLWbrW+3brZhkgkX0UCdcEq+Wu0d1szyhcITuWW",
-	"rrQqwWvUhvM4UQ2mcqw7h9vXsJqTHyu+rXSj/fqzit673JpMTfWsOiWczq+nMlmnD7726uiDNdIwoFSR",
-	"FGcFZ1yIjYK4URAB7B1z7JxaVlURUdDBEp+kr4Cwft5ao7sv87TGW0Fqd40f1umH3zKlooUOjLj0kMZh",
-	"8Yfp2KKoRLqTyk03xjoEIqHqqMLEYeBSFALEBTEPIUSg5fhNhp5ltm2/ueYVV8z/HofAfnthQcYpJD/K",
-	"51AgvWUiz6Qom26RbFFxACg9btsuS3VNzsZikUpsIoKL1qGWNh5onBMa5Esj/3Qgh8u9Xz+G745Kps3K",
-	"64seQd3FGdOtPZKWiz0Krbc7Jc3eBR4dePEBMZwrPDIrNFhXgTLoZC0ecEclFx3E7YLWrl9w0JqD6qlx",
-	"4G9Cob9xxXfRjITXozZk9BxD5eayoaenJKiGN3EN3eriAmRWkRI3MTEXnE9aZb8u7tA5cqZCUc4WJROc",
-	"dCOMkXie5oX933ESBD1bWp71iRSIeAvWJhAoxgORiRhCAeh5f3GtSABO6QmYPSjqhGlXeQ4MbGR9hiS1",
-	"srSFVCwfO2s8wDEhYNS8oP8DmtYp1T7vEHxz3UjnxNaVk6zE1pHw5xVDCrPsap0Krs45cvwM/Pa2VguV",
-	"xQPZV1YfLOxxGQiOhZGfWlK8dQs2fPaA3KZMjfJQVJZmJm/1AinLN40hyr6ivSlLbOFJX3zxrRoQRsnN",
-	"qe+AqaE9ilnFmjIIvJUJKObIUxOxXGuX0BOXtb0XVOB9U+TlhTx3UZSPRr5oa714HRYgL4ub36wUN/cj",
-	"hoXri/zBY5FBKi2s1iE3J40IUq8gDQpzASEQl7KzLM0gGpHBveno4w4M4GwSMq3cqXmCsGnrc+1v2k3B",
-	"uiShl7iCxbDetZlfWHUsuhBbXIaAO1TAA5GHpJHcEti9ByktrAqfg3GRXHjMH0iWyhMq2FTeQvDoDo1I",
-	"EdH0nbs+qw4i1yydkKrJ3gNghhE3ZqyzxGC8GnJVSNILEibwovvQ0ESTu/ewHHolBA+gBnEZnMsi02Nw",
-	"W4ODU+Y+1J9YO1gBLsXfy/PRA5VO4ojFB3woDmQuvnOQZ7KXx5ebzN47dnjvAOAFdca6YiABj2+U6SeQ",
-	"NxYfPnz34PDO7c47Dx+8f/fOAblyAC4xfn/rDZ2NeZaIZOudTOe6zQZ5PjKxc4gjVF7c6XxPmxy3vkPb",
-	"UdaGOBC9IhPxHq4K+aGCt6uv+SqrGMBH8ZET0lVBfREOCi/cao/WSOsL4Iso7lFJRYpWD1bRHRm32Ha4",
-	"hk8A++9A9LbeEHlvsGXXFEP5HmSyL1Vc9ag59LxdFrvit71MG9Mx9r0IwwKsyOmPdHzrwcODzoOHd9+8",
-	"e/8gjhwisO2dYEJcCqjdeyUknCYUINBFu0/0hvzFECsblObFJaCVdJImGK/QWxbj9WzSTx2ZpKKMqC1T",
-	"+mk+0ZzXhvxJB+raxs4L2+PGgzELZSfk4i+gXK40lrqAhRyxDikwwt2pJtvHh6vYhS0vUwaYhd4Wp9NE",
-	"mLwEVbTf4VrZA0ymHJFs2R8xdpnwU9oQz4nhNFsmzwQfwma4oqn6mF1rbZchrC6K/bvcyF6VixuNBUgA",
-	"tthd3IEeM6XZWKpEjynOxc90buBnyNzXrdZAnUD2SpaJXs4GOjOCdXmeW3Jocm4frfBZNL2tzkkv1FK2",
-	"EU8OS90xIo84ETygaitoGocVNhropEsoHBvr4De6PPEBijzLiniu+HAdUEJXJ5MOFAZvtK+1Xr9RQUsw",
-	"Qzu6xVDSgcWEqumnghvRZAfv3rp15+CAXdq5DBznjf279+7cZpd2L9t7kGOtIIzMcr9RIM9AF2nSyUSe",
-	"TWI2KvIgMqTLeydMqlxjlB/UOIpYUrg4pPjhncOHv9G5fefe/m903r57/91DKzJZngLNdeCpDplWYpen",
-	"Eb+9/34H37z14N37hzE5l9DjBLANxYhExIfgK5KqD/wXPIfSsAHPhikU0HICx06rFZQ/rhbVx/wTWCcE",
-	"psZYHmgM+CaUxQQ3Es/dero6qA6bLHwe8mbsY1RQFelwjG4zkjPcfpRRT/hGxkHNJvcdbk2w4rKM9wE5",
-	"2lQyNS3DGo5Qylbaeev6OqdQJiPLwvy0ybRROHtY/3h6kcpyTOUwx9yQ26+nH0NqyUTkXhiFpfCSAMmi",
-	"PKgJBkUnVOJLPUEMm/0hPHp2dik3fskhp0QORSqVCAOfsLaXq2mGvdNQyh79JiiIrRqINPFAzmWSG4bl",
-	"Y4xjU+m8A/XImk4ZKX1BnCWZtCN3azy3KXygKU0H36jNYkGnN7HS9b2MLibkaUCdDksHrN8148qXlWqV",
-	"wegs70l0skPDahv2Q6u1bQWGLNNZp2Tan/8NYSiFZMKbIr1zMYjXwb+srLG909rutLa/9+b3d35w7b3W",
-	"b9z8f2/85lu7b1+//9o7rz/cPmygkATtLTOhPSATE4gTzNaZyj/97PN/+PiLT37vxR9/MjMhQkQ583yc",
-	"kLNwRmvuxWm7sLPmqJcWyPAUry7kLmbDt7USG8TujaR2lmii0J8F1DtHUlsKbJZIzzHJCTXtufKC2BZk",
-	"3y4Qx3hv4PjhgGMBST1WZW1JCvbXLvI7yMZsstjqdDHVdnCuaORm7zw4KBFFyvHEVNIIoU5AMS/rk9I4",
-	"IGsVU09+BMFEMwybHx+LHi0a+rrYgc/fJrhmVcadW640ma4fsYDFnS2SJh/rKvV8oGapZ+Sqn+YabYYQ",
-	"nBTSVJoIeObm0FcnETba261rO2emo9FyHe2eP+v5QePZo5XJ+Hftyb5ogwVYmgQmNAZBseWTAo5mYC1Y",
-	"ey+w0Wut14NGM3FcYCE04K14TihRsyISVi0Xh1CzdzQKZcsyKt9oq4WQpOV0FMAPXmsjIz/Ks6J2VfZ5",
-	"yaTOYwwFIDV0Y9349eCZYIf3WBQtjAldiX2eZuy4uXvz5o3WzRl7B7w9Pwo3wFZB00WQL0WRHIGGjRq0",
-	"r16eFBnvphOXW0iUK0YG6SA9WKFcOebSVlAY0XEYBnEUvIqBsZi+54I/IkD/3QJoWZGwS8DVv7O9s3vt",
-	"+o2jotXauaH4UHwHc+jjy9EU3irv5fJxCfNi1dw+VE3PCWKhye6qqS5Z/G3M9mFmxHsiYvH/9f778M27",
-	"h29s3ZzuwsodY83EbxVUH5y8dZCg6lu1PROaQzfl6gRSLS1NG0pjpOo32Tsp7wm7BJTGyAm42QEsiycj",
-	"TngbvqQTTQvDoSt4NqRJ89yp3dVp4yRiGJ6J4esSpd3KWaNgNG04Ii6SiQpXgRdCIwRK7BDjY5fSa4XE",
-	"jCuTIoqMPVkZ5aoFGw4ZT1BpkkbtQWJcdiwEdGuISsbqYSSUgWtVK+FdIdXyVHulTcTlx+FBWGC0oDEA",
-	"l8KnY7/UkINWHnG7dLNr7wAw6TknkEIVNrcLspSwyJaEO4mh6R17YR34S2CCEhWzofO9OQiYSisuqGP+",
-	"+0ESG5bmCi83RKSHZiRcImPnFT//9O+/+Jf//8XHfx4Hff7fSTbpZIX6jhVroFsPKE5JKtgDObpGmUhk",
-	"LzdYgsDJ26ORUE7QJp5cZ+g5ECo5GJ4doiSqJ4WlyQ4yP3HAp41zTrgZrUqdf2MqtmztoPiBNnY0dA6r",
-	"Yn1wp7qToJQc4e2gNxxvfCjXu3sMZdbdMptS3mwg4S2nSdglzyIs297BXmaqtweXpdFupLov1Ra0iAIT",
-	"heA9rSAduHvUnn+5pKncrnAmC4Zj+xylHIP/q0tmCWOVb4Vt+s1pvPidv/78T373+b/89y8//I/PP/37",
-	"5z/5u3/7xz/84pefPv/oD1788Sdf/uXvP//oPzdOWROji6wHoufE5GLY4QhQU7ud75TMyaXb1vK3+tEu",
-	"YpmrjxJckp1ynKDOPKOOgXOBDrvSeQz4z7ROP82MKptMx5OO5d5yU1pwGFfwnr68zA3E8s4mzNKPSkpp",
-	"HSa/ley2owYBWuGcbt1vRI1jqXjaKU/Bv37408//6rNf/fO/f/57f/v8o//9rx/+DE/xl//tD7/45Y8/",
-	"/68/fvFffonr+G//+Ief/9Ffv/jJp+V6ZlKj8+66nRlBqjbajW/fvFFd3EwXeQCCLfpDBBDZjkjOJaWU",
-	"q07OT0T5oP0NR4+b91ojaoyF7A/yRnvHUkqfhBmqfvY0iMxylEa7AVQaeOgc3/izqAFetuS0ZZ1eu+VX",
-	"qnaUK6jWtcNe8Vgu1kZxBVzSexZyeJJY3Nnb5JRuNFordWFiIA8kHq+6zpQtWJyf45TSpSy/ziz5ck2/",
-	"djhk+D1StZZfN45Z06/7ZZHtd78s5Gy/xopb3z94cJ9ZcZDawrBQNh7oVCAmZcS6oscLH7/IraJoKaab",
-	"eY+nqZWzKYoP9PC5+rtEAzqp7jxNmTMWlumlpNBHEAQ3siqCVeCsgGEVOMJCJKFYGpZqY4UlwGTybZCG",
-	"i/0QNiVXLA4E8K23xCSmitx5bxBYFChTN+gWBfHMRykEm3ykQtBUg/UE7NgW6A1grPuK8Q2n7e+HYw1y",
-	"p4ko8AQQhACOlUmkETXSrVtwMvC+ZLE0Ooc+gF2+dvN1MNnX9PFoRS73ahrY6+WGUxfrrEKDt8fv7ATG",
-	"d6A7OET404tW/jyVsoazklStFUAyqeBLIjlkYOP5J7O+o7iy5GZlm47yUdvwRPNcbfDBQVjNAu/63Eg4",
-	"GwmnlHACG70nsKvJOusa6u1dv/qU7v7CnGWKclqNhdmX1s9XPh1QADF3DFjmKoHSzrQTNdbRpUKdlqKw",
-	"0aI4FXG9XYm4Tgqx8PdpU6trO4zmxm/AxNLppVwO5/Z5/Wbz+m96LzSEALrX6QwRgoTVUyvZ5ouYcKlv",
-	"b9sPAF0nVb8zxwWOKt3CWTustNqHtv1DBgxxjecf/ezLD3/84ic/ff4Hf96gOLIObAcwqWm1Pl/YqpF9",
-	"5ZGUasxJZ4sMiBq5FQF8/q7OedrxJdNutKJGMUr4aTMfc5mXb9lNPRtnsjfutsi5TE9jTRBLs8nZv+Cc",
-	"fbR+gO1xoMcstUqZzCEoWCSrEf3a7PwZmn4VMWwWeGMJRoizd+7cv333/pvkk6UwXEh6wjhlTEtbIvx2",
-	"JFQiVT+eDSfCzja85OJ4ycXyB+ygQvPdV0jh3adl6DpR7iWp+LXzoOKnk+yzk+dlCHPElB6zW/v3b925",
-	"d+/O7W9WWOw3jLAjTaskSpQucAgtOaPhcoqgiyfeiTi3eD+ZyyDD2eMxO197UgiXFEyuEdC10ciXu58o",
-	"9K0sPK4SYFmAY43wcn1dIuC6IB4CGYZAAY9qhwXPAUo7yAApYfbAL7znk3Lx0aCWDFioBjwTievB8idK",
-	"03fRFl17IsGCFdZNC/OqzLcwTsZOEYroYA9+8mX0H82aKZ1TMUCHcUE5y4KS7l1PfZGzmBJxIEwDXUg1",
-	"LPAObt8rxwP5wEoT7d0I/+pI0xnqrKxCuwRLmmI90nSSwnvaplx5ZMght9is/259l10UvuKSKcJ3Mv1Y",
-	"2k/bwWvbUWM8mABocOe4sML4lOuvvO938zCHi47WHtutXofGOfrhlobDxaN1GoMBAqI2oF0XzCdod4Cu",
-	"cE+MJVZhAtn6pcj/YCqlsIVaBeCwkpCH+OX0NmBgGCwJhQUgTFnYNPKwIA5pnhsmj0GdEZlgSozbTqdw",
-	"5bbSFNqgjEcMsmRIqe0tOlIeCoO4EQBe6IRPvmWILTTZ3Zy4mEMEi3xQo79/pia0bSoXEac7xsTG0Ugo",
-	"D+geHSlA0R/osQFQGFrDJAhmIwZxKUbE5vhys8yh5F2ElsCkS4DmoIHNJrIeqbvH5Gor1InSY+WZE59J",
-	"kGCXAEEenX1xoXqp4BniPfAwd5XSUS9HBMIKNdHsqlJNPF8xguL4jlQJ9lH1tl1rve7iLjG8jmaAa4lk",
-	"3LSDOh+gAEKSaNyuSB1Ou9QZe+fhg1t3Dg7u3n+zLFbRBGonZt+jlNvgyUSkErJX6UlH0FHc8QKHd59C",
-	"zcIkaABZlX3dHRQPSTXgBvArqs9n3PjefLPT9wFPPT4bvFwowLq1BMGNF/cDMpoqGH49iPabKlpXFd/s",
-	"SRjyRABM0CwIb649ELBUJhc8HIm9gknGx4rGUXkzyO3VGXTjqn3rzJ7rlPdEskcnjeciKw+nnTu5rMEf",
-	"ivPb8zXuSEQac8j2pWbDnUfm3McqLwD6o5WT2eDY+gIopXQmp0NvgYwAaorOwpJ82WMRDiPo12p+pqOP",
-	"j+EgoLPbfudmVgZcG5HDmsZmaJpIUOy74OnXx8fh2cz0aFQ5wz6yOeETiqkGs4/I2IkY5fV5xUBuzi4i",
-	"romt4kDoG5XbBWdCj9UqqSowj8Bb+uzX1nizvTHeLDDetF6q8cav/UUab4jfbXKgN77hNbGsAcSurOXj",
-	"DR2UJqGzwEB4rhYmJyIvNDF5ORrFZIdkBmAjHNjo9VbLBz6g2ceIdlk6DwaDkGcRA2enicjHQEKmD8OC",
-	"5GUMCinR3EGAroMOtff00E3h1TGx/PBpY6H9hOrzZKInrLxaplsjVVwvSbm+x13okbQwoNuud3I61+RR",
-	"V3jRVJO72OSK43A+0Jrs4HIx8JYvyuu2W3UWqk4n5VSriS/dlm+8pxdODe9JLACXTVzNslBtz7V3rSJS",
-	"ImapnJ89xcwlhQ+UQNRN+7Ih1b9Mt3V0MQJ1z6E93mAjnuUSCxJc0tAEfUY1JOGTiBUqFcaweCBNrrNJ",
-	"0z/TGcskH8QlpB1oJwb1Xw9AernJDrTDBPW16Y8FaPa5QPxNxWKIGHIF7xVpPUEdGk714XtFZnRGmg0U",
-	"mJcwPavbCELDrD7qAZ5Z7OTm40wPyULuvsp1zBTPMj1GY4w0sJY0Do26XDXt1XISAn63RFiYNotD0Tfe",
-	"YzFE+XZkEu+Fwdjb4Sdh2C70co0QTLveoL/nIKA6StvWyOYwqbbW2vPo7wjM5CrEh9WEEI4zKCBUaWKn",
-	"yfbTlKK2UflNhV12e46CKj5gXLDrAruKIG+VKUfhiKNgxEHhpcrUEVptOwqPCMD0eq2VoLxh5FIE6Pq1",
-	"aziNDAwVacFahwALKCfkAzGc5dr3PA7lKQD84IvBAYJEJEvTaV02JDGJVSR8rIRkyc+pssI7dv3fkGkO",
-	"ONoLhurrFbnVs8NGdWjOuN2PS8aj4uPPFg7CZS6C5ljfbUW5XLbzt/GlQ/vO4hGQaQ5zkcuKVDojxDx7",
-	"52Ff4xntNJ63UN6xs+xw90cjK98tHGi5S+4WLTxl7qHKGIQqhlCD0VkrG1GjUOWnR9EU7qhlTfalrccc",
-	"gFeBN9lB3Q5asJ/fDVtZbs+d8YvdIjdmWJgK3Jlg58d3VEruXihA3NqtgBVqJZpgwyBB12HS1q1LYIlZ",
-	"vkjVaVuDBVLRJBG7qqflhhHIgIFSdFmmLf1KCD7KmbKa7E35GKus5oWJ2a5DLrSCBJBAhOQLFqQ657ff",
-	"ardQrq2bNplLwikP+ZN7QvXzAVS+jBpDqfznaAZ/dpkd7VJOSd0AHOtbetUhln3RrQisoiYo4AKGlxjE",
-	"BmIvwzlDAkPNwpz0RZN2VScd+YACxDpDQ3ST7aM4ciwJxnPoYdJT3TspxaSyXsyQJ2gV9p4uyjTiOUvk",
-	"8TEkPGeuaHzYitXlutxAOvGQ8BAUZEmpIhdRKfVN1frNAE2T8pQ89saBJmdXebRlwu69dfD2AUsk+gKG",
-	"/ES03YzK9OTEBUhQnoQuciNpVtBZc96tDESxypYc62wIelrCc7EFlsnVzqbbJo8UQVu1BxSmKgOeMrhc",
-	"rzW0Uxi2FTPuWXG3scTDt0CIfbnFtqzAYQe1SPn0GoY9SSAjbfTOi9U7YdUjpsT4ZaiWV8HmsiBAF0xj",
-	"dMUAfyZ+8041lxTbcWG36A5Hhzvrw4XKGGh5gQTP2VDkA524XKveQBj4dZSJY5H3QB1BTYTyTxF2ZcxB",
-	"WfTOPk+QnN/Rh4ChZlYBd/JuOTQCWhHETs5jS6DC1HagxdNJn6WMYnI+QYd3QvDTiGJIaMyFMpYeNtm7",
-	"5FJ3g0KJ5prlHd6zXYEEdo+8HgBEwDzJ1Y0VUEQmamKb7VRAibmvx2cCS6SlrCZsvsd9ptBuyxc2syuH",
-	"X14PEL5Ow6CFw9BoX7eiiO2s0d5trZAHCTO90BxIsJ2W1sp1fHlr2DNPw/NYI77rbLZKWvhTCjuhCddR",
-	"rUrCOoQfyd7A1RQGaWmP2YWdoAFHaR95EdDEjQ9r48NaJzQaqPs0BKE7fGeGIvR5U9euP6tnrcQS51pv",
-	"71kiYGiEZAktB+nQ59uW9dPXwP2rZuYI0cuSwkHWGst4oCZCBaBfabSMHakpfDRDkSJhDDXWdnL1CcCF",
-	"hiAQZZS59LwUThEaTh2wP1xmwOL3LPFI6YJEAF6BaJM5ehghEuzKlfeQ/TSvXKnh+cjIqZS4IspBjBoK",
-	"SxA7RjUIQq9cIBBobdIwO0Lq6sEc6cH27cCL6avIMWqtAK2plxYQrWT1J6xNllPYEIzQiRTAvGl177td",
-	"BNQLxfraxy3haqAsBNCZaGxGrQvWL7XbisjQRSqceIMWW5JX4KEyBhEUUrvrqFEK1RMQKbdd2WcvZqCk",
-	"ZnIWG8CEvkRxQxD2uBdWrNKgaXq11jZz+UjtVJr1BRug8gY8OLTSlcnB1+CCkuDI+8VK+ORI7dYP7xil",
-	"X3c54NFr+OgxNzBwF8R5pPZJsHODxiMEQZ0BXymVZYzizESfZwk4PZyZA2GpHcZIYUgP8ucXES+pJqvd",
-	"eLPnUDVz1OApdw1/hDBLuOyV6rBpQlvrCs9libPGI0CKEw7RFE+nDZIeXCIEnpdc1z8aXB0oBRtEh4Fh",
-	"vyxozw7wfQqF9Se7Mgs4WJh6N+RS+br/rvQtZ8fyOB+4lbKz9FYbqfy88djS9YHibINCJZlIYP1HWqdk",
-	"WRvr7IRu7C3eGxBxAABlq4q4qFawkQJ0sosWhaJ2VrewvTvNAkOAkWRcim2DYuuWVnmm0zZTegtgWeLL",
-	"eF+NWw6E1wZAzlkwnUCRissElkCn0U/sZU10oH3QhJyKMKsK2DnuKx+W62uRAJ3tS5MDoeWGceAPVDLE",
-	"IdZ4r9wxSCtwHiJX2eZIWS1kXtURpfPOsRVX0Cq13Yos7+SjkUGPXNB7WdSR8dQqmZMoKNc3k6R5pJDJ",
-	"NSm6lGKi51ZIcWsZnF9QrmRuRHocnbWASqkyrRynQWb8Jcw4to+ljT6W97204I+NAvOVKjCb/MlXWEm4",
-	"IM2g6NrT1hVbJZLVHNVgn5gyevd9JqGHHEMR3BUx4ug3Cp8lZ7hlds79Vuv3fqB6NWFqtX6dwkgljFnN",
-	"P/uezpLrLbSPL2x1ymHkbe5S5TeulfZ2qXLRF9n8BimCLevY1VjFDfWuEdnd2/MbhojpFV36AMG2vEv/",
-	"lfMQ2NOxiofAn/ASSmhTPv9M1v/ZFa26AvactxgUU/LToYfyGH4qMhG5mNhp50GYg2OW8yHMqyq+76gP",
-	"qDRBeZ2RVc3pkjPd/ZHo5VGAI2+vdUyRtnhxy9KBxhcQoirfpNGTykY5b+j1c9WsQ3zEAP8siOBSgqzr",
-	"cSKSAm8GyKL7fsxWFFVlHBFi8ONnh9NOxgkscRlZnQe3wTXhSkGgaSNoe0zokE6wd4N0uqShlsoIPK06",
-	"LtnONkt9gvs2kIwpzAlrUPve8rHsCddSUF0erUk6o2ThWeDIer5wkaCRXa1PyHrmPQoht2hv7+xGU1yp",
-	"3ejpIjOi414uE3VAJdwOWmt8/rOPf/WP//TFL/8ZsdFRqIQS4lfL12fYSbtxbSeE00YJdjhKIaO7cq4b",
-	"7cZ3Hzx46+79Nzu3Htx/4+7Dt1dBNbY7cMFQj2ss71IpScE98/kyWIkQB0EZSNXahIRGBpchSOpxUWIS",
-	"ASnLy9Fow8ML9izk4Jg7BFLabOLQmtlA652IM6k0eEiWhoEMKzhsUCA3XpIy0+c9cQuwRabFDeC0a4kM",
-	"jxarPlftRZQmlz0zF/nRnu6D8rGXQPFKPFtXB3cnKLi6vf2a/9TJoO7D6681r59+qQmRzxLR1rNHZ7/i",
-	"t0A4ONV0gSKEy3oq6wtBcOxGDl/XRGCXtUYQB2m7ssZnkqyD24KtzLkUGK3eXzZYvU/GAsi/oHBclfNe",
-	"PicG7rzV5jOE4X794un6q4XT9TfRdBcfTdefH0xHN2O9C3v1ac77z1AzTgXWMqqj0diFt+BB5U+T84lV",
-	"EqfhNNBR1y/deYbijJXu6mSC+D2zCtxtGMAh7zfOVjx7cy4v4lzibkEOYX/VwwgGmRVTjPv3LWU+b3r9",
-	"KGqMihp29U6Rzz+I50V2TwdG6G+8MK/wFdhPEG2g761ekoB1zOo3opYuX/UvnyJX3XLPLeUU+TWSbmhh",
-	"VpFw/JpvuMkFSzkzkgbcLoyci6zignbtZG3hZ22282ieB8FdPHtw4kwM9WMRUw4AiUEU6uidmzFPkpgJ",
-	"hbWeMJiEIntIFYZ1cJhx+25JfACjVF7C8vErkIieo2QVzUDmsZjs9jEVPfYZ2BLjlnBMDofXdTjgFBlG",
-	"mdY8E4wniUhqAvmhR8cy1zee54OK5Zwnid3GYrsRNYqdBhAKu8Tw5W5jlUJElkjCIC+6EJFdMDDX4tDx",
-	"b9oPmMdO49FZQZb81OZTuPdQGDcODuYbFqC+saSuSXkP+UlAdXWRY0gbEC6IAyzy8mepcs1kvq50M3IS",
-	"Dk+GUkEE4tYSBtX90cihDLw8myq5bAi55LWoQXHwHSXG7tvtnfJrhHSjH3Yr4HD05fXSCuveb+1cO2MV",
-	"Lb8GpykPZXyih34A+yom5W/sqmezq+KadiezIMQYY81Ho0XxV9P3wQxt55bSzM9pfEiYXpjOOPsm5TDK",
-	"vtKZKJFxsbLcLMfeH42wRYLMXJ9rOx9EpVRigPpqmQ7iiiqERCaY/C7EiOdL5N5N+Vgbn//NZ88/+tTq",
-	"LhDgjHexBC4nX+nuetGazwiucbkJ7UH+ygTT6teZyj/97PN/+PiLT37vxR9/MjMhAm8/83y8a2jRjNbc",
-	"i9N2YWfNUT9bAZwED/Lqgt2yFsVNGt9GrFqRTeCRnA7oQsS1c2EXyyXr1STCL0qCJ9VyxPsiYfY8l9Dg",
-	"UpkcqoqycswI4FbLWy46TeGllPeop4AkzNVU812qPP9LyC7AQnoEL3zGOq1u71bKOHCo3zJzBZA3duuv",
-	"VfYAwj/BxV+POg0ET9F4U6vCfQ9/PhMbXmkX7IRFr0Ds7h8+qkx/IHonJWEjxc1VYQ+mT3Oqnfqo6Kay",
-	"R5MHI9zcuT+EXy9u6uuej+WWy4M5+ar1CtKoh7Kf8WpBxuXWr9r100aXG9nbL+xh+uEjywW6gmcie0tM",
-	"3BdGAAQyfLRDxQzPmmCSQ8TNsz83okaRpY124ypSTBzi9Atv6Iwh1LqvWqXKsvttl97CKxUtjnWa6jGa",
-	"RVzWBdo9ZpGfbAeQlIiwWYhJF3Qw0mmKqcWYyOXztUJcZ5/bPo3pV9MhhFK642iqCdCO3S/B6BF/3zSZ",
-	"pYuyX2QllmiIzwhL/S3DeJJk9k7h0ojEaspW8BhBca/KmIG6zI773VGqeSISgCmDcZeL1LMnUiQs02Pb",
-	"cKbHEevZcVn5G9Ysj9iIF8Z+cnVopqDeIMdjZrHEk5zSd6F4x0CnrnBaibxNYfg+mE5pSm+1synhKu1q",
-	"0iMRpBbga4URHfd9HGSKQ5Q/7+XysThS5YvdCZMJZN1+4NBPPyBENJApP2AfHKkPtra2/D/7ZJxk/DiP",
-	"2QcslqqTicdSjOOIxY+1TERiv+8KqfpsnMk8F4rhS+WjzDcRsRgHVX3dVTgygS7vYMaxMXoLWpLGEpmk",
-	"2gRYA2i07gH2QdidH0H5Ej4ffGZQxb/tk6checzBuwUjOlL7ZdSbLGHXoFQrWXHAfOIap+R2bMLlpOGU",
-	"h5iRDwnMsaU8UrtUXY/chz2ZORcSikNhKbRKDX9IxvQYk98ylJ0CxMR4YACSOmmEVK3DfetTOCDXJMTb",
-	"rDxWN7ID2Vd2QQACgLOx6II8QKDC9kddhDSOqHD9FN1wiODAHSyLwxDmxqQ0TyKQH5GEx1xJMwjvbEnC",
-	"avp7z1Fqy44SmTBNtk6AhHZFGGWOC5sJl6FvX3P4loAE3awk5GnVk6l0Nd9mCJRxzA/l3kynwjSpqhNu",
-	"WYx4voDkV4IXUGWoMtDSk95JAHpL8BIyY70iy+xK0qnACQ25VDkn+l1a74+PFPOIHIheemjbpSR+HIhd",
-	"aDx8Dsy0HEBXQJ0dgAdHUA4s1GNX100HYSoCduRRNnmaVqCP0dFoeUTZA8+ELzuJVbgMXEHL+ewNtk87",
-	"kAWeCTshIDD2FRyLlbbCpa1AnMOKOUjpsTLtEgEtqi47Fk5AY3pUriHMi6qmwdoByrURApd2CtfCg40Y",
-	"8Kzi5kxjrleWBYtyzs6kxCqpbHQMrhJ6KJqaL5YhU+mkPHHwTtiupYWESV6Wc6oGzs4nU4qrnCB24AYj",
-	"hzd4u9wyWx6VG1++E8AsSleyK2Tlqj/aJezy3kmq+0HGWnM6OEXOJZ4nEEqojz3OcMRM0RvYcxSboQHs",
-	"7lgMuUzjoFEseFTXJhj0Mziw9tL3lTQosIC0K3kKIBzyCeHhBvQ6HDO1UdP+vhX3CFEDq0Lxnnf01wiB",
-	"JYqezNiI90SEiDPYSJenHHMbKlJUXccP8VwaPpmqXOt6xG99YHiIbxwQQmilpvm33XuI3++zJbHoQ1Ry",
-	"IUtL4MC4Im5EtSwhUszvjO+xGoU+2/E7Qo9SEdEKkagJsEJ0LrHFktvMhJMD5K7fOh/tMyOsy9TxCrvp",
-	"Vty0Jxg6CUo60uLqoYDo1gIkV8cKrly5dfCDK1csX3338I2tm+wStpcFF747yR1Ww5BnJ5cj9uZ3t2+2",
-	"dlvs0pvffesyUEn78vYNe8jvPOmJFEQ3YYIiwiOe8Vxj1qfdxSGPGLc0y4ih7OnULnwGBsguliOwU4JF",
-	"0b1ekRkss6CPrTzo9AIQSkG81oSOBGcEStjERoy+sxcH5Vtxuu/fO3j/yhUCOYIGzECIvAK/NQDjTVm1",
-	"wOWMwpMuRsVRBrYPCkqRcsBmwsqfOoPsWVOkeZPd5lj6WA6FieyURyLrCZXj6VQJS0RPDnlKESxU3hhG",
-	"VQLs71mRZ6BTL4zZzlzxzUT2ZQ41kHkOGatEzYY8b7K3RWY5Zk+kKVTrA7xQnZ10tXa46BwKJI51lsAQ",
-	"MvEj0XMF/a5c+f7Bg/tXrtjzyniWcZCKMOfYyUVDYYdENaKtEBrRKAEJPs+KfMDAcWM87pPfvMrKI+hH",
-	"GQTU02kxtLxQH9M55ggMDbOn2hs7rVaT3YE3M6hblAlmTuRoJJLykvnxHPuHjpQPeoIVH4G52K57k91V",
-	"zE67Wq96pI2s6Km0ChHKpNsetjoc3XbUunYzuv7aDeg3YhxXwv1+pHZ3otduvGbJQsZ7udXnUB84lqnA",
-	"M4i7gSYwPAPS6RFlZUmQiXzhDn95+4Uwps2u7ewEywpOVxbbHggEzm6EWypc9AobBi23joYDPBoF0ucB",
-	"qpDsIQVkPBW+0hMsZsalcaK2ttMZumdgmXUaiNX4Q50u4JCYCOpWOU1oPLCrFowCwI1wKMTSvazOU88M",
-	"QsE/A4BvkGukye2jj328W8jXcARzjCiWxjpmSHK4KUZ2SEZnQTNkg3r26Nn/CQAA//8=",
+	"7P1bkyNJlh+GfxX/Y9usq2YiUZl1m+5Mo/W/ui4zNV23yczu2pnuIsIT4QB8MuCOCfdIFLq2aCOJNONV",
+	"S5pkJhm1oigZRfFhZaY3ri1X5HfhTs/qTV9B5ue4e3gEPIAAMhtZs+x+6EoAEX49fvxcf+ddbyinMymY",
+	"0Kp3+K43owWdMs0K+PQgZ4V+mpk/uegd9mZUT3pJT9Ap6x32qPl1wLNe0ivYb0pesKx3qIuSJT01nLAp",
+	"Ne+NZDGlunfY40Lfv9tLelMu+LSc9g4Pkp5ezBj+xMas6L1/n/QezGbYYcbUsOAzzaXp+XTCiCinZ6wg",
+	"ckT0hBHFRMaKBP+mU0a4IDTPCdeKDHPKp4pQkZGCzWShVS/psbd0OstNf2qqBnQ2G+zvH/QSnNlvSlYs",
+	"gqnNZusm9lHBRr3D3h/dqhbwFv6qbuEkzHQeUs3Gsli8gHajyzi0j2zdm+sDO5xQIVi+qj98YuvuXkjs",
+	"yKzxMz7lOr5bU/rW7HO4a1Sd1zbiYD+++jm0Go4nYyNa5hpfsS2bD/tr6emhnM6oWLyQbauBvw+EvPSC",
+	"yFLoYlVP8PtV9FQWShbxZU8Fe6sHQ3gidWdlVrALLktFZnTMWkgeX6mt+pS+fcbEWE96hwf37Fr7L/xq",
+	"K11wMYaBtbKKK2YSTzM2nUnNxHDxBVssL8QDMpdFRoYTqZggZwtYhCHNc1aQkSyInnBFpGDEDIkp3ScP",
+	"DKNgVLPMfUe0rHiLmQ2wE1g0Mud6Uv14JrNFAt9xQW7fJRNZFiohmWSKCGm+HZOpLFifPNWkYLoshIK3",
+	"R7xQmlCh5oaR+UYnjGasIGkwy71jNsvpgmVpn5y6fs+ZHQk1vbACBkLGTCty9/btPnkiC8MECxbwSKAH",
+	"XpARZ3mGHNL8aLYJPgyl0ExoSzjwYM5MG9iv6RI72P+UzCfmt2oibuG4Mrx4VshxwZTqk5fCjxDWURZ2",
+	"Gc2rsFFc+SfO2aJPHheFLOzC4CDd33JEsmJBilLgzITU5JzNdN9RNS5eRXnhIhpaaaHv28vkPaNas8K0",
+	"+Xe//v/t/b03P/qoF6X5qblg2ikfft74lowRvTiTpcha+QvH36+Av/xcnrXO59fy7Kqv/Gdc6Y0uEq7Z",
+	"VPU2vjtub3p3vJD6lI6f8FyzCLd9KfIFnBc61OY8U02E4Sl4dBQjmo4Vmcg8axurkHqg6bg2Wpzbmn06",
+	"pWO44N/DhJ7iKwc4IffJz4gWBUXZ4OXoc6qHk5adPTO/XUbqgcat3PNqIgVbuXLAg2fmMbuzCZnIObtg",
+	"BeHAQ+YF15qJlrWDNwf4Zq/rCGFUL/AdM8pjNmT8ghWtZ6qwD6w7VJuS/DEbSjHkOadmSVoPW1F77CqY",
+	"yLEsNWufrvn1yuda5it6LPMr7/AENIPWLlFxuAybrMT7zdgDo8NJjD0ckVTT8d958E25v3/7vvnz87SF",
+	"7HfJLtxr8WXEkWy3gH5A0Is6bz0ARmW4DEuyjZt+vlSsEO3TKd3P23bl2zedvaax2+zEHOdMGclyTg2T",
+	"GxEhQS0CCeiC8pye5SxUke60qEjm/c5sD0bz3oyrYGomhWJAMg+lGOV8CAO1cp/5k85mOR8Cx7n1a2UG",
+	"/q4aj3kyY73Du/ufJj1mxDTzXcEoPAj71TfX2oTlGdAbU8roHOYqN3OczYgAHm8eAAHQvJIQJQ3XH1Jh",
+	"BDrU2QkHqc5KlYYKDnv7Bz/76c9vf3X39f4vP/nF/V99cef5vRc/efXp8cGp6azbaoBwicuxLGwMy6Iw",
+	"8q/SVDMvwhOa53IOw7XDMd09koJts3Yoa/qFUeVwyJTqPgHT77HdyLZ5OFl8ThUZ0qLgLCOyhGE/kcUZ",
+	"zzImttv3O7F9p6We9Ee+4cbGG243LFjGhOY0rwR3WFWWmfOQSRAIdr7h3UdGcFnNhEnq9MZhIZUaKK5Z",
+	"SqaMCsvoKZmzM1C2Dbt3qo15jChDXQEhET0pZDmeEErOCjlXrOiTk3I4cb/jmAr2azY0yikqcAsypQsy",
+	"nFAxZkiqibN5nS3ITx+fEi6GeZmxrE/Shy+PTwYvj5/+9OmLk5TkXGnUPt0czbBUvwcahlF4aL4NYYB9",
+	"YJkwuGuyRhKuI6JYYZgBvHdIflNKzcLFGfCMzCdMkIUsr4srPBCEx4Z7BANNq4GkhAMdjTjDBWZCF+Zv",
+	"LqzB0rz8sSK5HONqX9CcZ1udwtu3g8VGXb53+LX9c1k6rlaeW35Wk7yRaIdUkDNGMk7znGW992+Sahsd",
+	"vXM75tpuPkBrArFtwxO759xg/ODKHNHM3KIJOSu1t3MUjMwLKcZHJIV16+MPKVg+FEhmZhzPaW6kTbbd",
+	"rsSPgFu7qW+7yR49L4A52EvwDLhNdmjuxWmp4AtYWvLzk5cvEiILQolZpJxpRkzL17fmftursSGV1cbX",
+	"Q5X6iSzFlut7d6XMMYKGm4tbMBwhUYarwsM7XyfbGxgXh7LIKsGCveUoTJxK+YwW460EirsHd1YRnpZy",
+	"kEPbqwmPG8lUEnj0kKhZzus3FRhOGVgEYYvVRBaaCfC4aPZWq+sjQBgz8DFBDshz/jkM8BPzFxh8KQHr",
+	"RhLOAa5mIMylFvb3zZt2W55TsdiOSX/aKiqZLZlSsRiMKM/LgqnG1khJzM/E/MwyQrVm05lWZFTIKVpO",
+	"aJYVTKlDoosFoWPKBcmpZsWO98ANFJhrTZQa0ilbHq/ZgcDU3ZSnYF3K4SRNKvkHFGauiPXUkFKxb4R2",
+	"HRdMybIYMtUn6THTxWLvwUizIiVjfmHvYVVXu/rfiG/EE1ksjzmxmnlR5gx0lXxxaB7eI18Bc3vw6ik5",
+	"ZwtlVZgx03ZuYJzukxeMg6CXydpKwO06N4yoVCxbXhPnOjBjzakR2hk7P4JHvhGEMDN2tPOb2Wpa6MoH",
+	"CvIIXgUoDTqPD1VqLousb0b/wHRsb/lZIS+MHKmVf6bDiKZS4I4JMqGqokcwxioi58KsLrRNuE4I1Wbk",
+	"OTPvGjmDkikXpWZ98hoW3TcA8zJNiCi5gFBSKmY3ppwl4A1QEn6otzK1xFGYrvFaR2G8AN+wbaVgsCSG",
+	"eeC2AVksUa9n0BmbMZERKYwgCrtrFgXWE3i36n8D+s6XwhxsWfBvtxUeDlq5hTdI1JjEw4beMuVKcTEm",
+	"jrIPwUVOKA7We3jcrqMEIRxRX4OqvWb8dlW9VWQrpSR6MZZBq0tXojlTfAhCg6EuWdCC5wsSvBPyXLgD",
+	"82tYvfXDTODms2tCztiQmiMQWlnoELlwRjU9o4odVY5Cd+cbPXMui3O8XHBLVDkzmhjLnrOM0+0Elnur",
+	"BJay6mIwNX0MwDa5tFUPsdu908WMeRm5OQCg82mZaz6jhb5l7vs9M2ErFxhJYPe7l4ZDT50InTbHnnpR",
+	"Oo3MIDUsyXp35YwV8B7R9NxcXjAxsEXaAUE8D1iaTpjWXIzhG5pl3LxG81eFaUNzpnqHI5orlvRmwVfv",
+	"eoophV6InA2QnatlG+dz/AFYsiw13FlIStTcy2Q+4UNzk9nW4HbrJREbv3PU3bt9737NV3dv2eif+MFN",
+	"6dsB+N+XR/Yz8/WKUUAAkTD6l2IrR/TJT+6v9x3ar+TZr9kQBHyIpYIQq9qq0uG5kPOcZWOWDaiu+Tsy",
+	"qtme5mCUFmVu2SAapRuO6KTe0BlIrOvfcRFcXbxHiY8c6tJ0EFfT5fGM5fyCFXZROnk1YEEf4XuL3vum",
+	"AyPpMZH5pWiSwtwwQnjgkKRGPIRTkJIb6HuUF6y4mZAU3FMoWWWp+5xxZeaSpeZw2q+Y0XKz9IiYmdrI",
+	"CK7JiBvZvsPumQdX7v/SG+cctei1S/QFR604Zxe4d2vfeAZPvk96UuSLgZyLQbDz9ZV8bYWiGZPmlrE2",
+	"JC1zIzKBlxetmxCAg42gVIYWSFbActMzWWrgdaCTpb8pWWkWdaYnuMhWTRoUVDOIaqJ57tozOkXYlRTB",
+	"ep1JmTMKElrBprQ470SNRqnILy55IJ1rs9vZqrySXQYIWoAf39KWoOTuyZqcsTEFCX0i8yzkbSspTGmq",
+	"y27H8AQfNS+VyPEiw7K7Xg3L7fyhVV8EyxNCyUxK+BeXJDqycjqlRTTwSzFzsQ4Z8eqLGJe0Uoyc/ybS",
+	"qp4UTMEK1fZcluiTa9kUa2R9n/QuaF6ylonPqSJTRlVZMGvSri+F+R00LTRiJZH+G/29Dx2VX9eCcb1P",
+	"HXiEO/nV3iT1qMcqIDR0jbs1dvMK18fTRo0SAy5WP0IBK06WLrzlm8sf1QgDqt0Ub9qu2QdVi1Mnl3YX",
+	"dCpGEQSI3VsdIPZ3v/mm3N/f32+LEmsZp1UZKZJKLPoJFt8Rr4sMrL2XQlwhV0RpaaiLiWGxmGmWgbqH",
+	"pgo1kXPRRyEmCHlbOSWy9/fe/Pij2EGBsdtA4+739Qu5UQCC7cZf8EuSkyWEdVzQhfBURwxup8YlBBd1",
+	"n7w014+Qmo+sGH6Ih5XjCZ5QQ8eGkUKUuVuBZMsbwmtAzaEvKsuLUTXRCoj3IwaYNbrvcKFVcUzd7iM4",
+	"vyWEHW2z0LE1BucMcoUtl6zB8+rRWbVhtk/ALXsr8/jCClZMGOn+awi1GNjxBYKJmUIglfSSnrm3BqUA",
+	"o1xWcVPFc8ODkt4ZzakYskEu5z3gORfc/K4Lx+FhPjOtBtYUYibF1bl7gRYaWFjw85ydTaQ8BzMyfgPe",
+	"YMP0BhkfjVgRckm7jEnv7Z6Z3N4FhYgVZWYJU39NuT7FmcLnX5jpPrKzhW+e4JSPccbw1Ssp8y+rWaM8",
+	"AFM/cTOH7z7H6T+DyeCbdglO/QrA18d2GZ77aSIn4Oo8fNktR+Ox17gkT+yKvHHb+swKArWQ0N63E7id",
+	"cKfth01W7Kl4OOGCKT/4p+KxGOdcTYKeneBdUVQhsNlhwTUfUnOvsSkrxkwMF5ttmGsJeXLVHHx+XLXp",
+	"B8OV9sEjSzwVzTNr0k3MM0Zlo5p2Eg5f0YbrafU7z+1jzdMOY6tasQNoPcavbFf1CfqbqruKGVMtgySL",
+	"tdcee6ttwkZzRi6OOWytdT4uVjWyabGbeOkKaGGtfkobKuzDArIlNlJZu9x3Q6PZ4YXXSW/GYz5QXAwj",
+	"sre5zwVJ4f6ZUkHHrEgPCTyMFzvokTTPFfS59U0+oWpAVwtzTlPG3oa0KBaEtkh0Uf21s8LvKMUr/gHn",
+	"W6/7u4ffu1jDd1chTpSzbGNyKYtupqZSsWLAs0vS/wUrlN24LoHU7XKIjSJ1updbz7jSZY6/Hz9OOUZN",
+	"TUJ3Z6kadu1E1tZ7LUdpCjyh/NuzRkJ7eDa5mz5fvKg3ZL99UGuvOZhruJ9c19dzT9V6v4r7yl8UH9a9",
+	"9cqlnqzUxKdchN8eNHXzJSa7RqFtnvoOCq6h6LHc8+YWbKD/wv7xNT72JnxuD7O8MIHa9Nwbcz0pz/pD",
+	"Ob0l6YzvGaIYM3HLj+d9+Lo657M9OcNV2ZtJCDjEIb9Pavf72t33avnSlb5eN7/0RbEyapmrWU4XLhHB",
+	"Mve13Xx5/KzJ49e/o4zeU+fpq146YUx8ZR9tN9Y4Qj62FsTNjEpLhLt2FnXj0C7p4PokjQ+LgBpsL7zY",
+	"36ynkmu5w67v/lJx+6WTjYJgHC3zzDrKMGae5kbq8TfcRvledYtiJ5PijrfmGrakzFmrmvh9eG+3UgYF",
+	"OFEDWT3QdUayGNiwvWWyeiILMpFzkksxbrhRIAhkIvOMnLGRtLERgYU35tdfpqhduFYdx6tP7ekIc4jn",
+	"VEEAo0B8EzMgn6sPnW3h3irCg9p+2JaXY53mhMgJ7fsFAZnVjlFhdwQYgtLcKPxmczAAOc8wtOqI7Fv2",
+	"AC6Mbjtn7cvb046QbfTTYr1eMZbv0//LcyaGLBuUQvN8ex91zeXZIEUNHkvBxdgGQSoihSfHqItyrYt0",
+	"GzNAIMQ1RigM31EsI2cLYmjEpUT1yQkTGeGaUEVS+37qYmhtoKyWJGOaDbUhAZf2h79BIHuHPZtzkcl5",
+	"SGxLL7WsSKslwbtuG1YE68ENXbCN3utMc/koLJ3TJSrq5BauuEjFwi9nhShzdh1Kf5mza1L4Xc9XouyX",
+	"qEt+CIo+zOsqlPxAUql54DdQ7m98dnjjs8Ov9/c+fbD3K7r37WDvzZ98801/6Yvad/3B3pub9Y8/uvnZ",
+	"H4KFoCau/bBmXdZsE/lzffyTffZysmCIt7WZKWtV+MkHt/LFh6wxrhR21y3l129gADtdy6bsvQmtRsTl",
+	"TV6vyazbcp0/LNq9EsF73axMI/1TPmU7nNgKTSA4d3AiXfLZhM9mLINsOfddq2YQ4m5V/wUHdX+d9rBu",
+	"0Ua5pLs9e9tYlzspDX6x7tQzH+7vb5BqYMSx7UzVgfi13la8qW05uHZ9FE5tu6/mFr5WE07ORppARDuY",
+	"ZMz54ArxJ0FX5VpVJh3oOGm351g4w9WyQedQ1Mbt29murHof1GXTAZ2rM69ebRRZO8RT/3T0cEdAweQI",
+	"dt8n9eJLK1OOujGCUHWrGQ7erGYSO1e8d690n3Rht7fvfXp76VZaFh/DjIcgbGLE7eXuzYQbBEs8cS87",
+	"D4VtwXV3ujo3ocv1umSM8+6x5Vglm7xXy41HzFbDstJbdMZvXdy+BZZRldbZUzNS/pMae5poPVOfHd66",
+	"5fnUHvx7e////9kfrYo3R59cV+OIefrpo43dQ7MZwFrv8EjMZqdUne/eEtUFZt2l4PTJA7EAiA/C3g7Z",
+	"TJO0nyIl9Ptp4rMpvzx+hgi/NsMY0A855B20ga+v1BqWbROOZvpomah/DL95czO4B2P2CFyDY8CUCsSk",
+	"KX0bykdAyw1HPkLDd72EIE5rEOxrTOEFEAx749ug8qMAWPne/j4ZTmhBhxrwkAsGmMdLUgEc+W1VLZCB",
+	"qGJ2csvDhF9dTD94QwCPi4lMJQ65wYMq2MkAKFn0ZgsU9HU2ckPjulgMIHW3/W516Ipw21vhSRcLI1op",
+	"zWhmxpQePz49/uXg0eNnD345eP70xZenj0/SxKKqWWon50LOVeAlQtiQxizu3K6lBN+/21GbCV0+E1nm",
+	"2QBG2R4vqiXOg1Dy5MHTZ48fAYbREQHR3UiTToxu7TKQqLul9OGpqHL6HApnd7DNkClVGJ6+qoIdRgtj",
+	"Mu3EOK/HGFgi3BrcWeyBq5pBA1fNjWnFROKW/oqJRIe6gRPALlfEBaClpvkAqg6sradh+kQVxMPZrA97",
+	"DTsINhcnEF2SMuP6wdBFQDnBybqMrMtpDH/ZhOquIpRp+KFvBj/6tuDjI9egG8djoWNZZXTYKUArmAnk",
+	"3uu2egwAvjKfSDKlGfNp0GN2RNJhzg/xGqUW/gYQKeANxz/ldApKIhesT16UeY6gsYB7RdU5y+AlXsFI",
+	"Pvvi5PnJITjZZzML+SNB8Rx57CtzpxjlhxRszJVmBQICsXxEqPK3PmJ8ySlDVDpczhpeiOE+EyoA7K8D",
+	"PoGWxaCQedstKCszEiwBtRECnQEQRhaHOW7qwLciqbneI6wY5qDTPEfpR7A5MeKvXljjM26QpU0izZ6k",
+	"WNaDM5UCNJJNRZfuqgTcJ5oBFOcDMgF8VIuXiKiLdl0rlKeU3LBf3kzNbnNNcinPldkbjEpYsd7VYdvE",
+	"xY7NXmbtCjbL6dAmKfoFdCsVWUSztt0XsGBTeWGW8BQI2GM64hnJy6lQjnYccfbJCRsWTNv6EYgnxeAx",
+	"C1ZgGkh/9KMfpQgqNZJlQTI+5ohr1YDINA/j7nVa/bpZLAJ+ZMHMjHAB0rMFDOV6Qc6YkTs65XXiG9F7",
+	"BH8anLP4z51BP0JgnGjBmT/es/Lz3tMsXY5DWh/LAvhtAz6Lt++QwEDCrNbKocoM6RaJoyiNYO65hjSK",
+	"gDuFI6pNP3GXg1/32io3wifsmXJ8qfU+3HHsg+ly99qm7/WyMQ/VzX3tQQ82nxXljC1M7G3qoOWoXBDF",
+	"xlMz6iMIS9tfaSFsM/zsNX4QUgey1/6b9/Ez34aAsAnmQY1WcMLxdbQxI/Ul8uVIOrApIxTKIjPX/wEE",
+	"yrPh+SXRW1wbhZyrLuXoIHmxkHP/mSsrvwAEO7bWLaysfndEYnPFiBfTy87PtxIDSBJW0jR3oee07g3C",
+	"dccenMK2vHhgTPLgjyA7TGSeYVxZpKnS1idcW3/mIT66ZVByxrJy1nKdZpdccaY0n1KNrCLPX44AsXvt",
+	"hB67196/SWLeBOs4qsAsjdAChwfJz8hUgDRsJgDjeDtjQz0wQj7CGmw/o7czXjB1qVWxtwci/HW7iE4t",
+	"GGBreipq6SgXxh8ouCys4BQeyIP7vW7mKMceWxKZORyXMs9IgOTdSRayHD9+aNyvjscg5DZwqOR7iDGG",
+	"p1uHAj86EsusCQGgScLInLXkjUgRsdtc8bHYAgxrOzLsZhjDEYdYV1OuteehEVvOuNMMNJvOcqpZ163R",
+	"1lrdNPA1Lt2gopcNJ/awTZajBhTXuPIa0mxtqo1TG5yn+lSqO8DuZj2UGCsI1Q6r48B2ihFmVeM6AVKU",
+	"o9ZGBHIgCjRuzsYV2ECy8uy+VWJ5KFUEzjE8wJueyNUSVA2by/WyYnRllI2kZnMBcBQM3uUUrOLASNKE",
+	"pLa+g/kzKxGLlFlPz1kuzUqmR+5xHwyUzinXXIzNW7NCDhngsZhPtrSN+RMhHWxbQyM45zmUs3ztq0gC",
+	"2+SKnDEuxk5kSrDeCdArmTfkqX6vKVjbUa5Wuqd0AYwZ8JGxzCcviK3P2lFGczOI9ASc0McuPnzw4uHj",
+	"Z88eP0Irg1l/WywQkLnO2FBOmWWfDqTXrAZe4XhrdxqSRzlaHpJD1AHjhwXd6XhneDLoSNEWuqPbw7wq",
+	"gdLh6Yq2upourOze5SDaIkwd0SzE97PYm6yGPXTL/b+AyhtQVWzhLJr4EciOK/Lq8YtHT1/8tMuYmvkp",
+	"eDXgOKv9C8kk8WewGmNt76rF9tQSnqeQkOsr3c7srOX/KnXILQSC9tt3hb8rnMDuzEC1ZdulJaiu0kTm",
+	"qdYKv1UpReuvnYOkrek5+A/mlshzNtKJq/08Z3w8qQRnqHOp+uTxdKYX1iBty0PLEShQ9qrobyTLgkgQ",
+	"AyKmRc6Z0gMmWm4mSFcLndAKLydXPprlirnJ8AILUl1AVA7Uu0Ubt8WXU9bO7kqFDamobjtrmufaIou7",
+	"ikNbIx/l/Jzli9UzsyiAMzpk1jsv5Nx63e1mAbr8lYACIgk1Fr02zla6fCKL6eawDnJgBclaTKt9OlKy",
+	"Bu51rrASXIgu6SUeh52e2oZhcHFQqLVGFltsBethyJH3lnBBzgo6ZLWC/L133/0f/913//yfvf9//+qf",
+	"/v6//nd/8y///u/+6n/8/X/zr7/7h3/xu//wj3//P/zv3/3D/+v3f/a/NANPbt+9RDyqN7lUoHygEvSW",
+	"HU58OEH5ychV/sZRKFhZEteHJIX308R6kWyUZRjWVMi5daUdESMR15+FciTW6yMyX97oiKQC2xXStBAA",
+	"Bwocrxu3+fFN3F6yZHlZurvhvDvy8FnIRmDH09Axu75mmlndCULib94HVBiIhwoZSZ4q8vDkK8Nm/vjZ",
+	"yR+HrZ5xgcjCy9ykBtK41GwjONrpmnV6vHPv+zEzRdyfHvU8zyuZvXagvvvTf/rdP/uvfvcXv/3uT//8",
+	"u//pX60N5F5ry4ppNea3qqZS6LZUfeJiOaEsT+1hSkpV0hxjD26kYWyL0dim8oznhtx//4/+ye//7C+/",
+	"+9N/n5B+v3/T1dCSWOAY2jOkQ89ZBGI4WW19ayAFAF9KzQE5mUJc6ZJ1zjs8Pl0XpttuuXfkSaFcHYF7",
+	"Gi5+uA4UBOODSRq0W0PmaTfyranzy/3CilmhBW4+o4gqTFUHEGeAIAAkVRf94YSQlXGSEXiAcQuxmF+o",
+	"LguW4AxrQAdglOeC/PVv//lf//ZfNLeyC4/HWN6DJ9hCC8e3VrEmcrumY7ygsGR2bBfQ/++uMBcA4OIB",
+	"QNLQBT+DAiQ+ggab65PXE2nolAtbX75gtAqKgbsXLxIphoxMzZp4nHa8s8FApPqbn+GGeW9p4vbnxozt",
+	"1Z5uvPvOOrhaFkF8B+B0dikZCk5rjIrADltFqLag4sAh4Yo+mz0YFXJteOjyyYaedus3hy537jever2k",
+	"3xx9rB+Ay9zMp2AXnM3b92wLj8xQKt12nVCSFQtSlBBhHd4tEeMVFxDR2Nlx6dlpTecC+TIsi9pFkVob",
+	"w7pJ/RI538bkEdiu20zV3UkOHTtfmZ1eortlq9JybG19L+qOCjxAS7b/dSS3a3ZhCX3nHAPiscqYQcxH",
+	"A3cwMP5ankWDvoSPQvVsHAPTY4x8Q/wbF0xs+147wx3vqF/Ya9jSnU70GiYoV9wIcTd7wGVR8T+o6T4J",
+	"uU0s+0jIHW8/TMjdUAq+VxkSEnKfWNt1Qn5CCjaCeq2hiUZL57BBk3pMQ+lyW6012jCwTGL0by2SYEqz",
+	"lsiVqk7KuhSHsGha89ppQmyRx/2D+3ePwG4iiDX4w9JTZQVpl7rM23Dn4tESVepTsh7NrkvJLpB1472Y",
+	"37zVAPet6yW6LvALqLBagcSG0M+MeqEmjEHJ3XFBp1CER5GlTKINb+Yleotc1d53EZOHbP1rbU7IWalJ",
+	"6j0sqd1N980irYs1jt0LCZlRrHBpaOsDFqr8mw1LvMREg6hQEIQ21KWDKnvH0sgqHnQNWsWxnF+PYuE6",
+	"vgrdwrDvD0O9OJbz5dzs79tR2S1N6VjOn/qBHMv5o2Asx3L+uR/OsZy/9iMy2xQOykzQj+tYzp+4oR3L",
+	"+cNgdKaDaoBueWy8VXs1re/Dz7+x5749Du6kEQPnTRjoSkJRYItwuEiNwe4RAV1CdaLUVKO2Dp7ukxbO",
+	"noL9iotxeuguJTTqYCwNmLqoyHzcDEnNV4v0EAUbcHEY0aYK8jWPlEJgkxAGbJoMo1X6JJ1RIyHZBzCE",
+	"BfJkWJ71vxHpiAuuJvCA9zu65yb0gmF0y5GrEVwykjMNUoXR1gEFth8GCx16T5n7CryYptF4yCVcxine",
+	"BClRdAHV2iu/jVs1uBtoBqUHcdJQb8tMDjVRmEbt9Hc78egWrnqxsjx2hR98f9bYYztFh2TVM7ZUdW8o",
+	"gn97at0ZdWrYx5vaBsIl5IAImTGSScGMUGwtvlQQWZxxEI7heTdPIyHDF7A9hJ4JQ/95vjDSMrSENaa1",
+	"RDmgTx6C71yBPbtUjEjIXLYuCGdj5QWRc0HMqi0BrNZN+3du/+T+T9aZ9x9SzcYSBV63n0BE5qTBdTGV",
+	"gmtpN2fClZYFFqCEUxhz0Lk2r1YCWJVTt3TMdyYCuPzYKE74uAaM2Kqt2ydXNL87WcrNZ9draJGyLgWh",
+	"ZRMg1y+He3DL9IYVBZ10sQiLul8lPrjXtgfVKsdAN/82gUNHTgpiKbtA7OU1CQmhuSPbIixbAjVazfdU",
+	"pzXplYL/pmT2ZwuNF/S7Ww4gWL5zZSrs95K6lGMo165K+TldCZ7zVgxui5owS2xsNcqJLhbP/QH70JBd",
+	"u3LNq6pxZHd8J5CRHzw5dF7/1Xz+zap13jFb3DFLlIqJZxtGc/loxTSImLAarS6oUDnUwsIQjgSCYm0k",
+	"EvMxk5ixOjaPGYUXOyU30oyloIikGdt7cJretK9XPQXhFlX4FhPLsWWrALbo3rdv3t1O7ry/sff1g71f",
+	"vcEv7ry/+dmNvRvwzbvb7//k6/29T+HbFmAyi0G3VZmxzdDJIHo4vj1WG2uiBB2Rg/066lQtBX1d6AYg",
+	"aa0Z3WvzTJP27MSixHb1kH3dLmvTL8va8Jd2d9iCcSzjGWlD4ZE9PmgAAtkHE3K78YNFUYPTJIkUMdV9",
+	"pY9rA5w5EM0hEvWC5iUjZ3R47nwWiDfXzbSHPXjc17b8VQy4s0B2W8faXjX6WNLTBR2yGS1anYSubHDw",
+	"oIdegVRNZS76PrG10a0jcUIzYkOVKxa3v79392z06e3RnXs/+cnZnbsZvU/vDNmntz/N9tk+u/uTO/f3",
+	"9vdH+/d/Qun+Gf10//bZT/YAu3G152YtaFpAB4kn0/rWRak96hM2i/Kz09NXxLuBVnvUHmJoZYxbbIZn",
+	"/QEo73/LiipBqs761YRteo0PL/POIHXZaty23bqWvaVWjc3vWLvFTnev3Qb9Xla7tYfu+rVbN6c/KO12",
+	"y3oDW56ntkXbUkHcCVvdYlG/H3bzZtX67ZhjXAe3eO1XtTUL/2NF1IQWXv1TrLjgQ5aQghk174LZzHzr",
+	"TMK3ODMKSF3/WIOGHvqR+vsHERz0h5gisKmm5VMN2l9cxs+KxG3V1oe91cpMz1BRAoJ4iI10SNIh1wuI",
+	"00k/emdzG/rmu/dpnzzAVJ4JVeTArN69EDa6SivEvD/0B0uhC5kHj/XJA2ETYRyoI5RbClIrjggVNkAN",
+	"M0YgIsj/nhg1IX33PrWojfB6DQP8XW8I6T+93//P/+d3//5f+TIFh72vnr6yxuc6CncHxMWMi7Gm+fmg",
+	"rZpWF2Bsl7/SkrnCppQ3y9Ldvne3QwDUiiQyH8Hg08hmrFBSoN0j2P5wy0177+u2iu/+6l//7i/+USQ7",
+	"5QomjpmNzXL7HeZty253h+ufs+GE6oGcMYGvbTKbsFJdB1A6N7g4I4OF3grdr84aVrNo6OVW9f6t4OV1",
+	"RukpnbkKWDsvhLV03DacZv39D686oDvpG04L3/vgprPlJn2Ye+OZ0YazcenZH9h0Ls8iN1yH+vsf2Hps",
+	"waJdTsv2qS7srZX/GsXCocQCd4mkpdBEaQlF7zBn3mKr+iRTKNpRMIiDOsMk0vUJlS7nBQexbqK7VB+C",
+	"5d2tDgEdP62IrH67ZlkMdsm+ZQNBM46BgOwtZiV0gfSq4p5WtQwtMgynBBwKPhoxsHOJeBGvSE9bWP/c",
+	"Oy1Ig7ZqTIuIyRWZF1KMK5AATFWIpF2kD4ZDNtN7zneXdgnvH/GcDVrtky6u8FIAjchyBnwLaLEGPJec",
+	"K8QJ4sOJB9iZU2XOdtG5uH8UXODYg7sBav1cFucsI+XMaEQjWlQqGGpPUrCuyJ1tcb8WVs9G/TKla/jD",
+	"SwGxUNIBpomhsZZsMDb2qAodtr4QjhB2fmFcnGUVJBvExtqg5m6BsXi4q+BX/BzEu9ovbJttqAGQMEXH",
+	"uOZjplUt539zXHhPZEE+SUXcDrLSoqAhIwqrllRpBu481g5uw8ocnou1fHDXxuag62swOTd7v7ThObxR",
+	"PgDzczCc3dhTV2P1HJKHJ18lgNNjOMTPT16+6Ah4MmGsxcyHuW8At2T44JmU52FNM4f8ZZiTrYrSjCrY",
+	"CGIDucNq9+oYjb6NXYOl6bBN13L2ruPcXQuruS4mc4Xs5YNhLDvfvOvYOLUrR5SVJTYkBms4bBYgXV2B",
+	"dGlNbN/xZQg8ZE2Fxf5kWKqtr2RmnAaWe8TAynMj7Vk3Pz4HGEsLQmezHMoT1eDEbEVrNuQzHmbh2bhH",
+	"kqqpSjuDZjYjze8EHhJ/gh5aWOa4gl9ssJPb1IPgNB/MCjbib9f7FQ31wZOrMy3GHXy4x/jUD8kT3kBS",
+	"1KM5wo3xi9qSVrFtkAf0uuvLEDq9hsuw6vfSl2H5YdRn8nO6iiCPSzOCjcLWN2ARH5w5e+d5C7jN20oD",
+	"m90hP5DB1ZLBhpz+zar93zGP3il/fkR5vjiVmuaxirVDNtMxw/VLEM4US1yWhKqV1DS7zzJy8uXDh49P",
+	"Tmy4gS1YQFyrIchCN1ulDeWNDegB/qQ8ECQvXCS2G842JdKagJqu7Kir98EVSf/IV9p1cciRKmMxEEG3",
+	"iAGAFBfk4Bb4frz8C1LOsGvxkBrXaYAzhzCCTs62RbyciA62W1lqxTOw2Z88P+liQs/oYkk2XAEl1U5R",
+	"DdANLHHr6EXaKtIZXTQQuAssjIEvKbpQRMluC9ZEb46iBgewzQFuEfdWpnMh5+JyRbia4CN+0m5BLg88",
+	"0mARGV0qLBqiizTqMNX4Z3UOk4pH1Ktr1DAVlV7DenYrClf97lwabnS9PFV32ltSS7TmYkzSCn+i795I",
+	"Y+dtM/k6uAq+dxE7YGvrpO1HaLl9WKX9XN7u0pY/tI0m391xqAaq3nEgtK5N9dlGDS8VG3go+/VCEs+a",
+	"HKE1wabWcjW1zRTh+s7umAnU+t49I1ju/pLaceOYXLuS3Jzh1SRE+KPbfSlO2Vvd8TCsmcTu7MJbT7LJ",
+	"Rla18Mo8+8IHqzfXpxntwSBa3oPHk4nMM0VmtKBTpgM0Jo86f0RgPeretzUsqIXhvOmwN9fDOa6Ra8Ce",
+	"tyK9HtmE93Bb08SWS/J71qh3gmUQIPbeKAZUk6nEihZTo+5UwfzmKwzwKcZBbIiVUBSY6/t29wamjcF/",
+	"/u2/TRNyez/M8T6yASVTrhuoewDmZUnMweTaqjK1gP/e7//8f/t//tN/+7v/+z/9zX//737/D//F7/7D",
+	"n//Nv/z7v/+zf/bdP/5fr7SYUGB0iS55xmlO0JjgY3HMfNIf12PpP7nfq/d7sPfpG0zb30/uv2/pGwPB",
+	"hqxdR4/W43mNK6dcCjYEI8X04Y0Cps65yNZbnNyQvzBPA5ZTHAj4NLANfKwaELiWGpYx8FFtFQxVviEV",
+	"m9RClmWs+LCLZwNtjkxYwdBwoTTVjNxI3UpDCVMPbJuQNKgkmAJsoC9JagccW32LbH4zsbUDUF0aYMxf",
+	"ag+TMwuYRwo2A8kKf6uWKVAQtwceDsrLj3jOOkAN17fEvOT3ZBu09loqeywSS503aMJWeWMFM5smBeuT",
+	"lyOSTjEvfWB+SA8BwAMApjHXC5Xe9aDCE8Zb61PTKQvAji2RAMu0MJQY32WLySTNrSwa+1fIucKhl8Is",
+	"txlYekjmk8VVRVE2rhs4vv48JhYIuUqqDzmKPSt+RaKXUv2oB6CJ4V5A6RX8qO1nXCdL8mHFaPsVuN+Q",
+	"6AEMzK0OCJ+0GEx5JiAZ8M1KnrljvcL3u3udot71ZfWJ6tK5fl0i8F9EEre2v9SlYFdDGle7ybE1eFxQ",
+	"ZeOwI56mtdtpX7fVu7+fUHGGfXQPpWZvzWUYYbRPMCvVMDz7jPnTIq3inY8wvwXEEgB+EPDWOSZJZIzM",
+	"ffVvOyxSUAHyLS+AcSOisJAugiCrRZcs3wnN0qs4roGQeqAYLYaTmFk7MpE5WK4DrOIzxgTJCkj/sDEy",
+	"U7rA36qkzT55gKE1pimckSI5oxdgLGdTIku92QyuJHp+wvLVlcpd1VkjyyPWj5lFUMa8ApLGtGQMnw83",
+	"DmCkNw1nXxFR3i2Q3J6YKpLcfuFDyd80T3FA/0GUN6xQ4o5pRfQtJHSZuO76IV/alZ/JOepxEIkPR8Ue",
+	"IJdF4OsAWyGhoWsINWcxuegB/hA4bTCwHwsgC5I+zdh0JjUTw8XeF2yRbuTvi8Wh0Tyvl0HHvnOpdN3B",
+	"1bGnMouhlWGona9tAU/VO+IF4kl1JE+s3L0ixUOOsKAdU0v9BIVj8Qsjc3Z0C9I8P6PD80ivn8uM2/q9",
+	"7iEz3eoQ0iwrmFKgvGA4dVdXZBXeuCrrCcjF+lW7tQx1fQfnbBFp+5H5jZjfKgYzKhhDzPeu7YNxwuH2",
+	"RXuBJ1wRoK1nIqTmIz4E7EEVLadb/Yx9GO6UBbdCx5wi9I/GiM7+EjlLm08HddtoL/4Ot9cB3gRuXEGH",
+	"U6D+LFkif0PtG3hBB9KaS+ojeV7zL0MKEhMaKnMm9maGQV2wgoylJpTMFCszKRbTjn17jLSYl7f6sRYv",
+	"AeWgQH5xCg+hlZ57hYxA03FMraXjKnBCVVlOUOm+a8PqfPBreRZp/efyrMmdw8hfq9ajUNao1b66P7VS",
+	"7ggWrIp22G7N1LkaVPUZVnVqJBVmxRzY27CoS5e+gMiXewDwFjkiYpkjQDfO9I5MAcoBbxUO67PbgFCW",
+	"5+4WvjrrwS0d8JnwynGzarK78JzWbsYIB66fq9oVkHixJKRCd6WvkJJ2axewne7cKBD2e0mLgNNAr90c",
+	"4CTzju64ZqSY0ZqMHoWmwdQCAaSJK+8PpzcFvA3AQxKMZagdXs6x14rxE9gv7qyCyGlGo9XYKBfEiPZC",
+	"ajhf62psXxZP5/2qfdnxodrxgSpkcbmpMdfE6rkVsnjEtKGZLeaH02PKJbavtgkvTR+HWGukdTHsINtx",
+	"Mhp+FnBL/lqe9eGBgbW+2EzzBih0VdgbpQOiWM6MaNIZEgFruHdmck/M47jHET7XgmqNU4If+wWjw4mf",
+	"zjLWdcGGsshUV4maqlgazQOiND3LAQgAtWzrn8FqWwUVwwmRIiGqHE4go8asZl9IPRjJUmTpWgQr23N0",
+	"0y/icVjbZEF50tmolBG7aAvg6mx6VCW2tvZogDEHO6ze8iOvGWhaF2vHosbFdUQ0Vb1eVsy4+CDil2AY",
+	"l6pZ0bUmC9TQCanamS5BnLX0BeJzxgYZOlihvtpgllPhxN4ALwM+u+Jq7kWlaRG0024MXbYMR/yxfMqI",
+	"UT68mQg9tNa5KTNfgU/IeRDwgfElTGQkkwyDp+loxIZG0Ya3UAVP7WAHVIMEhphIHj+93xlAnQuuOdXr",
+	"CabCwJrSt4OsLFCIWrYfYBmP6lqCUU/pAirXxZi6hwy9d/ve/TpoaNwklLEBF2oDQBpDel3m+NI9997S",
+	"T0TTfAnfm3vKiJZAkWRKz5kPBTrY399vqKE3Rhy8GADsYm4/V/1PCvxoz8NNEKzvQXaDj/O/YfqZsaLW",
+	"JjyIuuzNPnlpBHXTIpBCPqcLhfnFDZfNyrmb9+s5wbdjOcEzusglXSsFv7KP2XSk9fJ/NbcT8zx6Kgq9",
+	"0REDUrOvNQ9W5xMRhFl0sUfwKZOlHhRsan378eNwxvScMUHwOVaoo6BsSgK05H5yYVybnZVoyQ+rsnS/",
+	"Wmqn3JLBvf1lOmj6deztX8VIeA4fvTneznLKxQ4vfNOhQI610ys/6Hc5MG3CaLa2zHkl449lvU4GVecJ",
+	"piUh0JWWCIrX0aFjeh9wNQCkvGjEfVayS3k+2dsZL5i6HPaYGmRly/ikGJRimDO6nrGLL+2DUBGZywJA",
+	"kDtVdG/TMNIJy50SA7a5sMi9OcO+iK2TVsxoshKthFgfK6doz7UeUKihigLIAN0AS1WxmdYblMBlQzOG",
+	"k6Bf+xVU3Hpme7ff/QwHYT/9wo3Ffn4hT9yI7De1ytiuKzc+p16XqwIv/Wph3B8+TnKq9BFY1gmwR0gk",
+	"E+yCFea5znzcd3/WkixkmKMRp6qe/XjMEKJtyjKaXOliv+F3RTI25BhgMZz4cjd0AX/6To4QXX3OFQO7",
+	"FCCyZ0uP81hMuMtEU6sq7AQymB2Xy5i0uZkIdG5F0lr36igUZ4xMChEZLpLUSHLVYkFZakCW6ixsICl9",
+	"xVm0cn0VorCuZI+tyQ3a6nRKi5adZhUbBtetNS9ctlhQa9UdH9lgeUc1PM9UPWerscmAOXliq/Y6dsME",
+	"1pilCwYMOy0XDJ2yKp6V5VAJPJOaKDajBUUBnhHAhlcYH2qR6WPrFtyn0dDls5xNK/xL258PCsWjDa4V",
+	"LrBfiBhYa4HB+a0OCvsZRkSd2LD7TdHEjVo1yGjMkf6AzGihoaVaxBItGID2W1Zt67YrH5sFwfpKYpzJ",
+	"qMxzYtonN748fXgTQ5pmVEHICRdDhhXWqdI2MrddIrxz/956gRADalZPhisXawVuMqtb2vLv2ADLIBKG",
+	"QuUI5KLKaK0XvJBi6rKm0589PTl9efzLwaOnx2mUi50zNmtZXrtx4Wg2XDkMDMaVc5HHfpbA96oVRjyG",
+	"PjF6FxUKabK/0XpHldVcjtvIB1bVzQYmYt3c1vFv3dyBWw9+AFEbqcyGHqAzdTiBRBMfEc2yMUqQ1F0p",
+	"QJhZhsLi2QKzxHFzoWQIDoJa78/Vr4Vf+8GcZ3qyIvoKBuKFXyxVQqu965MHDu+IzmY5h3r41c8OhlhW",
+	"KMRkwXQgiOFRmjN2jqXq9SRq5AEDsprRIWuLuXe/m8G+kkqPC3byi2c2/NISMNbh0BItO3IuquQNbADc",
+	"Z8pCQPALnrMxIw+PHz84fUzMcdR98hhww3A7ao0rbZZqjkH+Rv3v191a9+9sEO4b81g9FWeyFNm6pOIr",
+	"yROurfDqK9gO61HwhuFuYCnjF2zQaIrm+ctR7/DrzRt9k8RSmapv3FbOCqaYri65KQPQNvCfBo+naHOD",
+	"ftqWrom40EFFPTWPNpIbW2TDOoAcAozNpEWkftw/uH8XE1esYiMzlBNVA33O0uRhxWWhEqy5ISBgEpmS",
+	"aRh5VcEMRSFSb2v87bpq9rjIHWnjFT68TuFbn3eDrHig2FCKLF6Yf30jzgi2HgGjk/D7UrwcjTAexlfr",
+	"7dS8tsb6K0ex2zSUJjgEzZR63Lj6wWs73E2aX8LlCATqcK3sjiztrl2hQIbfDsLOEuHnMlusc94tn1E4",
+	"dTZ/FNOyXHLZlJ6bO96i9NYLNe23D+NRgx12DwYxdzLFAXEFMejm9kXu5oGEK13dXk81pmgT4WwkvnnM",
+	"FqVaKidUh31jWTlb5mGvqJ4A68KoYhumWMlLhuWA9MmF0UynRjqvNI/CMDrDmYR0KyuNrPMAp4hxcRDi",
+	"a4NfIHGAWyHI9wOVugIwT0DUcdq2EVYgb0KwWibu1z0ogtoHFRH/hMxJQz+dtGbH2KieNA310ewLtqqw",
+	"WmAQroXB7G+UH1Qfwwp41RiZhzvoLxsoC2yE+SDWfmb2/MjnKFbU6O+UoL6Z50lf9+6CHapxUA5i5wQA",
+	"1NBCQPN2+47lMt50n/44JWdszCsa44VDiiJDmbHQyIOho0AathkuyJRykRuCfDjhgkaVpJV5wVR7u2N1",
+	"OR8SavMt3ZAT/82IKEPKNMchmyNCK/eEIXdQjahPpYFhN+xBnvqh/xr1hyLD0hHoBQLEj/pYbkv1XXGg",
+	"S9AhJOyvrAa4wcGKhK7Qel18hxJgWZHVLB1kgKdbNMTWq++BZ8N50fpDlx23XHVviUZ1HM0AIl9hL3E8",
+	"XJD0o3fvU9Q3EPEd9fOwnCGYKHJGM6M6UVvy2+EHmAYo+RNy9j5Flu7acXrLXLoUM+VeTvClH8NLFl6u",
+	"nPbJiaU2e9hBIU1/lKK+HqG+Bsv8+qN3eBO/f0M+eocM/Rk9Y7nq05wVGorx1TjoNogGP17D3A5iDrC2",
+	"y9a8c0mXlrn6cj6kUWPzaVFCZSQqCKNFzu0lhkl9ziob5STbhNWNuKD5IIBciYNp2FBrnufkDFMGkure",
+	"TY2s5YukW8kvISxXrImvsbF5EeaErXBVpQRAxBeTs3y7svHtOHSPigUpStGMxXMvkBtqIouqsuTNijHi",
+	"MhkBbk1iXner98bV7S9YkfFYva3atGYFM0+xzEhrQzlFuAOzpOmrlyen5Bad8VsXB7fUVN1SDIPlnG1l",
+	"Lss8A+9VL7Ef5hQEVvxwxgahHwy/RKmq9gyfljnQf8eiNkhUr837J9h5+NVrHEL41ec1v1j4y7EbTePx",
+	"akgtHuEaWa3QCnYb7eZvtx3Hu4X9XjLizVmhrj3mrZIUrgLY+lL2rnWww8uv7BCC+HpsWJ0sV119lA3w",
+	"r1opiYaqs9JutW6fvt59AdkrsKPVN8UtO42iVDVcB2B2866DT+tugzWWtHWLCc3vcCWXbYOxhQHjwWoH",
+	"ysG9O/frFdPvX8lq3L+7Y+DxLsThhD0fe+AiS1Ym5GxSS/uvf/vP//q3/yKmLH54aO2XMvjGl7ruophY",
+	"U6LN6KzVxd9mkf8glrXd0H1V1Q9Cq0HUoQ7aTyHLMWpBPz95+eLQXklUZISLjL1lKvExF1DyBeahyI0U",
+	"1FvV3+/nDXU3vdkHDVppKjIUyyGI2NxqqF9jhVFI0vujlFj1g4nMZcH6FOlW48z+WuPM1lq1W7YJlODc",
+	"8H4PgAOnyc7v+abs6aYir0Ocl8qoItch0GPPGxRDOI3i8QUoRdRGxHFBKMlQFbUA9mhXgGKq8ChSYwQ7",
+	"2u31ctdWiVUeLg6M78tm095mdniw80Q0EhvGETCfNh9YAA3vXnJDWLX+XnqLBluBnwhWDbyvRyQdlkrL",
+	"KeaJiIX1e+A6Oq0dmMuUCopixbigIwrmaMNKplKc95Ienc0Krhj4vjSfsr3zcgqPyLGGoiHyogTgctNb",
+	"NKDCT6BNjsQp4K8NSVIlZD6hGtww2kVvVtOEgEmbi3nUKom25AOsE0qXqc3OxFoKWoJ7JnJOcinGhKKB",
+	"riq+oB1MIq3q/aLtFWFYqrREWqUFoKdLENgrojTPczLiBQNzf861zhnJmYJzJVxFEaAGgIcKCgtjk6pP",
+	"njnHHTgKvKja30ZWXbFIuwCFvnTwSD0qo0PtvCtUcbvwe7wvr0Z76/SifTyq5XRowJ6NjglA9qUg9+fK",
+	"hOLTmsbRZCoVoFqKTiRvp46J0JWXp56/cxmRewM3lxNq497JWnkYWpjeVWWJ3gZsvBakYeluxc20cyHo",
+	"OsSfk6iSC2H3ru5Wk8qOOmi/9X2phPK/+Td/+bv/+E+++wd//t2f/sU6DXk7jRimpllxQfPnLRIUt7+T",
+	"USGnEBrhb1WJjhD2FiPIpjzPeRVM036LfHL/rhne2qjRL9jiajLpO6f0tdQPjWW92zppazLcv2DfQynL",
+	"TpKqWbyIhLqzI/MF27I4oNuDiHhYFjNZ+Q3P2WJtxfJNAmDDecIgYtNy0NIxtd9BUSeu9Bb+bCugYWFB",
+	"C8ytAMwNc7CqA//tZO/0dX1Od+7VJ0H3vn3z7nZy5/2Nva8f7P3qDX5x5/3Nz27s3YBv3t1+/yeImX/n",
+	"/c2bn0UP/TNGFTtps1zaHxqAo5ZXYdkBanMQuVCa0QxiXV8dv3z4+OTk6YufDk6fPn/88svTwfOnL748",
+	"fXySrmcH9eyF9UGVzyDI/bGrUdzcigCz3YbD8zCuSzGIk5GzvXJmePFQFgUbwvV9AytDnC3SmwmI3Baf",
+	"/oZgY6r5BSMpBqDb+rtGvE5zs54DnsE7EMwvMnJjJhWPvAFucf+GzbDxMPig+ToWa/FSiJBnMlscARQf",
+	"JITD6zchXMdCxBA9KZjC3bnhO9y/2Se+/B8mF5ixBRB/EBOCekNqQ8v7LnUhrSUOIGC8WVlALsUkAicJ",
+	"0WBKGH6iSjRJ5Xk1fxsJYgNLzmhOxZAtg0fZH+JcwP7ocQ+YXYGOIKOrMgJhUXwshW92bWStfTLasM1W",
+	"4IIEZd+6QIR+n/ec26r4kB0tYviClOfLMP1Ipj7ywUM1iiyO5rf+QOdyPlBzbp2rTaDoKJkDXxVEzpjg",
+	"YuwIw4ZnsLlPJdtyNHNaALjxBzCcgk1pcd4hyjtatMzRsTtW9enVlj4gDd8rHJq1kk7AkHenC4S3wC6F",
+	"G+z3KsIbGjO43hAHHMyut2/n0SnPHFBZu0wCaAruv43c1K59tWG0vS9yaq73KUCHJGQiyyKBJEbDXCBd",
+	"zRmyURz7GEF/yLdSuEJANnNPYumopbt1hlmta7cGXn6fwPNmGBu9gOPf7BXIxev2xvu2TVXdonMusSIf",
+	"mt99s+35EEe/Ca18kOPvTrgf1vDjp0jpVwW74GweY/95ORX1u219KRAxlFlUjEK0M/zVIUQbpbMEB7nN",
+	"Wjgk6ZenT/Y+SRP84+B+ClXEfvr5wSf7d/ZdyWnUSOayOD+T8rxjua8Nbmmu9LGMIFY0wZDcZBO/WLan",
+	"N6sXeztTyYjnLVpHzpU+JA9PvkrIHz87+WOzZD8/efkilD7PuEBYiuUI6AlrczJivTOINHCLfRQkCbis",
+	"MCG1rYdQt22uNtasg3zI2fpl3JnoEhyU3couSInLE2R5HsOsE6wKE0Ga3LCSjy5orF6+c+mHmVxnDHye",
+	"WmLVfNtZTLtSahGrfQFHxiqXzlZgC9sXcu5rEgUV5myu5AJVUNNVhgad6axcl3O85L1vqwBYr7toRhKM",
+	"YAsseawqhzvmVsMtdWzTn7dlQaSqHA6ZUqlN3II8gyr/gdAzV2oTciXATP9wwgVT4IJ4LMY5VxNzRmOl",
+	"85bDvCB6ond4uxrTaWtRXJ8eAo4DtCNSV0DC1+63+E9GlmXZEvRTxjMsQgU4Q6YdGqaLNBSvztaPVhvu",
+	"aaOgoPPjQT1FqH0Zd83VXJBXmiqdLSUvu9ZWEMqp9Us3iCVEkUwbTicbDHLBCv9IoygBsO/inGkzq1iI",
+	"x3NfeH9LyJ3VBf7dr1WGMR+ysGwK6Ege50phBFlGeb4gWmqaqwA8ZCjFBSsAKltPkLorM/zDF79sGOGb",
+	"MPShRR5s7nfixWmNbjb4NopQ72Esv63M0h79JP3p4yrVhmZTLm4pTTVXmg9V6ibaMrcAGAXag3OjJ0wQ",
+	"KQ5rL+FPVXDIOWMzjJLKMxhX4n0XQymGPOcIpFUqG3In2ByMwnDDQKwe4qtUa/lAcXrrxAxsQvkm7vD9",
+	"vU8f7P2K7n07uPXjvZZ4wjnlejAsuOZDmrdHYvvKpN4jcMFykroXV3snbt/79HYHXyUMhU1ZMTY0uvFY",
+	"/JtXNxhr31s1FGu6dGPB6KKizJkiKbRhCDRtDNW2mwYxfAKsDzXQoMtPI6aevGDz3TuFz1kLRzpniz45",
+	"QaQ+DNj6nNGCFUTLc4YwUz52RClAo5cj8jlVfEhoaU6ktry1Hxvg5s5o9IiuMdTiGu5OUrZ7tkshOTCF",
+	"RkAkIEyOK5v4TBVJ0SSaGo45ZtpHNZAZHbM+Meo5kaKCu4Gvu+iYL0AeqJghHU7ZBjzwxmeHNz47DDjh",
+	"3ps/+eab/tIXte/6g703N+sff9TiBX4h9TGj2cKiey5RQgsBrsBFLZgyF396SHQhy7OcgTeEZeAlHfJi",
+	"WHJNzgpGz1lxRFIhB78ppaZGuRdyAJ7J9BBx78CcZ44QxC86n18BnrqMlLMjkiqeM6EtDiudzWyRbU1m",
+	"Ms8BTVQzqPXky13i8BBlFXrGP6FjwIUxDXZMO3Wrd+wbdd+8kL+wbVffPLFd+DW3XXk8z6jwGMjcB83j",
+	"UL3mz/+KuhQhyvbjbQMzz/i3S5DSHRhoLa5+XWC96aNLXOXn/FsXU7lxrSHAR2HZAEMNG24bSyz7yUFy",
+	"O7mT3E3uvUnWggXHi6RCP68pt/SBn09QZfOfn0A9fP/xYVBPDL95bJ2q9nU5ZfaVN7W1vb9mYbdBwq9i",
+	"MesHfR/iirkYJ+SAWB00IbcJ1vZPyJ2qtltC7mK5A+KKLoRH0q/ytmt8woIFPmHB6p6wYGlFVltXkT2o",
+	"BrOU0u1JMPEU75di3dkyXUYrUVc8c1V1qdV3vXuw80nfbbZ52PPOnXph589pFpsu4tJ3jSnvgsOBlQeC",
+	"2gwAOWloPS8Ml49CceAhiUgmaLOZT6Q5PeYeO/MRQIjCQEGgBDsEWTB9BLoXVvhzyWUVVE+FgdHJxB0j",
+	"4phDOnise6mEKn4hlvFlSJnMJwsb5gQmIeyHZUfWtI9x6FgMG5MiEpvCA29zYdFyIe65gADh5KoQ92oV",
+	"KiwARzNesLEsvgpCr0FKNYRoG15hCWIdVV9FuEFtKhaY+trDDsJBHfva1MtJZlhsuSVmyVZitnK6Xf0j",
+	"i1XFR6CjEq7arXhrSh5EShwAblg+mKpxWySVqxr8sWrYkCuGtpZGjcox8PA9K89PUOXUniHHPzp5xKAu",
+	"gS9M16E+gmJCX6rEQ7fz52kiin4TWXVYgo8teDamFyId+CIaHtVKMOTZqs1811IqXo60rWJgF3wC+VxM",
+	"eM7VLcxvi7u/Apt3J6LGVKpNDBDn3U7VyGmJht2M1x/S7bWHjjfGNmrAdpXFfLncFrMzzXM4wObSBez8",
+	"ka/kFVz8jXJOAU4e+EB8UM45WzRwmg9uf7I6faMlcaNeYmWpOPrE3JU+s7BRI4wEsgY4zgJWYTHsBJr2",
+	"8G7qXlQMeH1RCjAdrrB625OIbiFRH+5yYbQnsiBnpeICchwXM0buYSx1WAzNpWJh+XmuSOqg9qb07SNb",
+	"tSy1sVWublrYQPdZbqNLbV49y+be2QHH4vRFhkmjFgGNikVjejTPnS8QtvMMC1HBRseXtW0NbbWrY5C+",
+	"0v4VVKj6PoqDPQFhEYqBYfQygOZqKSEbFy1Fq4uHYfB6DS8xlReGi01d9eMaOSEafwE+TXCncN3foODY",
+	"eD2A2/gFnbJmSa/1lbyWhdQlvTYs1lUR6Hrufx0K5Ve7jrRYIr3ViX8J0kwWyhjA+rkgmICHlBWcLR1L",
+	"HHTOXouRGGYPosWvv3WO4NWg6DSX5vsxESXkHlHg9Xc2nKuzy4XDr4xHddXIWZGaajEMJfwytCs1jKxL",
+	"3zVsdzFlbOlM7Uhq6mYV2dTSul0piEAe20mhua4yi78zapnWCHgaAjjIghgxnBuCxlsYqLgsWNvFsH6I",
+	"W5ldQjFlbRfWXLQmAGpWCY4BfEvXgt0fphVoWc7aKkWnpj3H4oqKMQyLIUJ4KTCQUiysCtlLOunc3XPQ",
+	"PSZKkBfQCYuti95erDnX36PtLenBfcKy9YBDTXIN5d+OCvrGtTHWmwbDkheVnTAmnlXMMNDxvWG3Woam",
+	"4l9naUskXtvBRhk6XxzDWic9E9msCka4cWGQ4PLt9v1eWB68+krqFDFhaDqLo8t5a0rUnpP0JnqatxgZ",
+	"cJiEKvKz0+fPokHZXavIaK7zuNv+0qQcUGhFtthftdT1dfD05Fbu8lR0fU4tNwJ1bYqIG8G2wEr+NNQx",
+	"/dbG4m9G+RsYwoNo3rB22d3kEscnweKFAFrOppTn6RFJ7TO+qgHoZmdM8YxBnbWvMNzcSHRMDekMLAFQ",
+	"YEGOCNszzQDQGFwjeslE8NE7qGI51H0oS2AtBdW3Rqu6M0RkxVIz+GgeM43T4aSCousvpUl02Z2OUkG9",
+	"Nn09gM/uCC8IOkh2o0p6brUaZHI1X2qyoO6n6Dq5yLUzEXWV3sRwVitzpNpBDpfMPZ3L98Xdms3JBRbY",
+	"zYpy2VQUZ/ivnfwlsw1iV9q6ucUZ16SySXIxzEuU15ZmH4BRLmfxjEDRGieB6+og2d/fJ5a/qIhGtvEW",
+	"Vr7XiEvYmipjpTDHNmPHj2XMEBqNC1wrCGl31su0i3IQmjq7JvA06MztdtDYMtE1zTAqHjoC1ql1ukaE",
+	"uYJvBU1bZ1glHZOVzIcpQ8DfHA1NK2BNN95ImEQM/EkWbNAWfuJiWsxDTm9aikOxQDHYRopBJ0f1dIXa",
+	"Mtx6x7P3qQtOyXNXV60D/pwNHsClX8cuYN+uh50rt9o74+WIfViFKvbAdiBHo46Rq6hHvzQv2T/Nq9Dw",
+	"l2KYM9oSaUCHtuI1E1hxlpQCg5HmFoaQ1tK6FBP6kAhpQ5QATqnEDvxXWG+MUWfqLgzXLHWfpKDQ2uBe",
+	"12oNKdUNRNn3J1QBeDC+bkjUvg2l6rkiTx48ffb4Eea0mNcKpsq8UcHPIQbj7GCsS3Z7OzRrk3Illo28",
+	"B52678szs4BnfvTYDkadQwatB9IDJ9WsYEOWMWHYpUO69Q+b4VrzP3iWg6r2trgix7y5+YTnkMuTsRkT",
+	"mQ+IsaOsSjXVCvn3a0HSGtKCzVw6EpSnm2P7rv/iCTQCpDWMqf/W+biBhdu94awGV1R+eFW031NcQhto",
+	"B0XTqtLch0QHwYBuS7vEAUIQxsCxpvWWbng8YDJr30AufSkjnUO67W5yFoOy4iGrEVwds0Hhh/ELVgza",
+	"42EwUH7QzWx4wkQWmAtZNAGqiuMxD3AxRq6FlrFu1sFLR0BtXMbLJ4O2LJL/veWANG6dYIObhyupHc9m",
+	"y5E9qw8uDFQKd85tR41WaqehSeth+FJF02sTnQzLeejs8Q3gBC8Dddlj6wzc6OlB0ZoUPWPFkAltU4x9",
+	"CjdUb4S8zDTBSIJ9w2sO9vdrXiNIq6l6Fr56wbqNT3rQ+DZZyM2dx4aqlfEhrI3pr9yVS2uf1f5ur3JW",
+	"o9md8BiswG6lxuGOTaemx53nAfhOr4C6rj802oxiy2jLy4tWq+b2WhbZvf2QEjYzqZi3DMd7zR5OqP4Y",
+	"jCtTqK7tMhju3/nkLjlbaMzx//nJyxcJmTKqyoJlHnZ0PuGaETWjQwYSOAQF+lLNBdfmdueCjEqsO96p",
+	"cvqWMszMUt1SFdotgjv93Qpoki2mB/zNXBKlYiEUb+jktUaZjZCSwwTTH68eXyCvrQ9J837ylljGUIJG",
+	"FQ9hQPztsixEN8Shq5zj0oXa5Tw0PWZXK1Gt5Hq7Zey7ZepBIEtbvD8B04RUjJyxCc0t9UP0NqFDCPBv",
+	"eJjW+FReFmd8U67LqyCijpHEphMbT7WpWObfTXy/0cW7YEUc0I3qFdFOln+M+LgsmOoW0lrLV26Gi8X8",
+	"dvC73TbbU1UsP8R2y3P7NIexrNd9uflrgJXUIgjh8H2Fgo2P18Dk7OC2A+yVecaUhvLH7QAcP3NFgryR",
+	"yldWhziVrMRkA/MMU/iDaZFlFpQA0pq8eSsrLV5Lbfw+98lakczTgMBNp67r2+BJ8EGmxYUzFIE/AXt0",
+	"g+hHlZGWBamUk4JGI9hPYTAzVhBcpMryBak7B/v2e2V3phSa5+EwzZLARI1QoOeSTKXD2G7T+OojeIxx",
+	"p844uN3seMT3elKeTY34kSWE5krWSpqxglXRr0RxBGXeomNZ6hVTOvny4cPHJyfbNL1UDKaHna1MVrQ4",
+	"TC1+aAvSVAHPiz4Bv5Yl1CRcIjDPSkhkEHQagYgXUg/QtNY1A7Xrs02sNmu/qzpcMfVBbVjLi4Ceu9v7",
+	"sdWAo2sdLmicNYdjAz9eiOVRQwa4vR9z55nG16HdIa+wqU1KU81gz4KNAvdMYp+sqDsr5Gxm5XQbVWCL",
+	"C9jqZRCo1l9xTDvs6QytdgPBIrh9rx6/ePT0xU+T5Zw/C2/fzcDn+mgRW5u9UIEl9jbro5BDppQFSb1i",
+	"i1TTKxqsWXN2tZFErDvLhN8saqib0Y2OhmP3obsVmpd1xUhi52qVhLNDCdjJVLuUgl/RQnNX5a6h7S90",
+	"W0VVxb8F9pJxdW5LlmD12W7EaU/ypYzc7O1MtqZsNQVOuPnN+uVMM4Kvbh03DyfeoXu38eOMLsiNL08f",
+	"3vQykPfuLMm9MRnecrbVs6slnM3cTrpIANvE1vNEmOh1K9wyhjlVWPUEETbFZRedq4FiWq+MMnByq6vH",
+	"g1CFWK1SQrWeM8bFGNy9UcUf8phbNxaICLEI124fhKisTcuEh5YxiR15BQNyLdYWIrFHtEYt9ZNR38Xa",
+	"yVvJDXZr1PXd7tyyW+/5kubdipdeu433lQUHbDFu2F/75Kkm01JpBNd2UahI3Tbc7MGrp+ScLQ5Jmp+r",
+	"qRqkZCTzXM4xqfvuHZIzrVmhEpLxMdcqIemejVQdpP01lb5vb1Su8tVOYu1cqdz0o3eGm7yA0NsPwoYc",
+	"lhZf2tdHdvWhT8StzaiaQKFjqBwniMPsJzmj4JpOf5wekYMDoqXRH4YTWtCh2cs+eW3nkf44tWE51Mnw",
+	"XJAp5SI3PTyccEH75AFEMSiiJnKOyc/4KIUQEnCAO821nml6cOeT/X343/7q6OC6ofWbb378GZSjM/8j",
+	"e23k4nhwA1DQMssgkMcl3QFbRXtH/TbjiswnRgfx5cy0ua1grVMI9umT1PLWpXbN2TpnULNvAZFwR9V9",
+	"WAv/ntZDZoZ4TVXXuO2gYwANTP/YtQKffuabgo+PXHtusV6Onjo+18IHV2l28BDqa8giUMWzyotRRD3i",
+	"tvkqXnf9EhenvyFbPbO/KFnJtgSSdvWOB1P6do0NztU6xERNh1JuU5dRRBlLw49AUvRlyI2Y4nq5cuRb",
+	"s1RjrjQrBjbAbtBqWnEFgKkABExbFT3PKw5qKzNwjGlzLbPsCHd7zhXEi42ZVuTu/t2osGWxJhEfcwBr",
+	"tX5Jq9KAZkCNFbbxaGOOsWuGH0HZYqwpi3RYqYEbFY/sAiTchBS66vR1iPUzUi0fjVjhDxLBGBhihB6F",
+	"QYCN8LtLAyL6mVWZ7dVkvUbvv/I57f6bMKHdf4nZ7G9w5QIo8KuBYnbvYHHG5eg8ulhqKxrFB4vNxJB1",
+	"gZQKZvEoeNHGzVkMx+ZhW1if6nRGC66k8PTAHT5wVTwgVlKhg8Kas4ED3u3wtOBqctkYP6ohHbalyIeq",
+	"PEE5q9eELYClGNYDMw2qOlR49t2sDDiGFfzNQQThHtf9ASj0uLVon3LA0ASjxWDKM8HHk4jG/Nwl+FcW",
+	"TT9Fw9aMNMgvmAfbkSPiGkPE/OVCJUdG5a0otGvGfEimG+At2uJG9Vkdy3l9M6vZFYxmREkyokVV0xXx",
+	"q6ToaipaAWRsfpVlgeKCE5tcGFmjss/K0HVo5NS+iJ+ewOsr0GpdusJhNfOhLHMsLXJmJ68lXENMZBCU",
+	"7iEeKkquW7bNjQ/B1gDNmVqegQJmKBqWwlbZDOhzyZ66asp1VnXs26t//6RqvfFDhTdSCvRnrwyc1VSz",
+	"KRP6S8F1xBnSpMekhkON593utO0w5GlBErs78XW2XXGj5hm1RF1x59q10cgqDvnim/j138L+l4jn8wVI",
+	"feRM6glR3NzbOGAM5wc/BuoOVeIX0FgI2YocyjkqjyoFzagUCAUBBYIvWEF9jsyydwSMkmI8AIl8W3Yt",
+	"pCNuIHRIlbX+Yee96M627YB0fESr2KjNS3C1LSMcsyuLnLF42L5bD+9jM9qwLKCA0xIfFHaBzHP+7Dvv",
+	"1bQr/8MSngMkkPYRQbtOxt2kKDSeHtu+WtOB203w2wVVm32pcai8hBZH6/4mVtfrMBQfTNxdzEK2DYzI",
+	"sFy8oaOXFGxZjUe7s3MYqBV4hqzNJKxDZjYxl0rjpLEWvz1wWOIbHYJUkIN9iH2grkS6Ue+3KOjlbrLa",
+	"AW0ej6XtW6aYgJxrq7Sehz2RxXRDLbnVeG7OpPOEuOsgYkivxdpFk2pyfmE0zQHuzXJnNuceouBxabBo",
+	"nK0tY65Y4lsJPeEb1RFc5wpvr6I4rfEvHeAYNPgYBWfD1gUXkTbt5NtCpcxvniPFARVogCu8UT595Qm+",
+	"zFbZyA1XANLjlH9vO+ePzyYr54vWhwt2hHm57hbyIUVt1Su7LGlNHF7FJR/MZpjb84EU3vSMaqNl1YAk",
+	"VVtT+E5d5aquqIFihRbeiV3u1mdW73vnjrNI95f0njWMQNfuQmvoSFslTHzf1+Hm7MCLWE2TSPMyggxm",
+	"rqOX0krr6Yoy9xEktEurj8vHFafYZUuv56xe4zk9dbtfn68s424AWz47ol/ZMEvDGQ8buk1dLLY6klOL",
+	"QHpWE5DCz7pqBUy14JekZuBpAI8CGI1uOInVUmvVKSGznchSH5F9G9TcXS+EoEPV9fTU1ohr5S112nmC",
+	"t9AKYKv8SNzitO38BSt2S+UoVe+awLHXpQkGY4glG+FrFbzm2qDd+hvV6OLDGvNYOTv83kgrT09ekjsH",
+	"9+/vHfTJS5EvfHgA3AvWrQbRXK4Atna2oWJRw9/EKqn21HnhKeM0J7OCjfjbfqMUbW812BZUn70drz57",
+	"DMr951QPJ9tdiWgd2EQsMM+7vjar/La0g9h1fL+Cee3uxKClBLrd8akxPT8ejcznqITC4DcnpLALw7Ys",
+	"/wf34jfiG7FHgmLhdYs4eLkRsAWiKhxdcmX9lX14PQRkcTknNv4Zs/XwMfZ2Qkul660H6CsOCElIi5KM",
+	"CkLORhobsLmXa16PA9CEGYQOggYDnKqkToAARKgW7JCPhSz8eJHynHUMjDEAkCslAAsfeVcUllvO3OKM",
+	"SuXboLMZBgOQCcszP4+Wd70nOT0EjGM4PkGCSLCPsL4zXqxdXXOHpRWuawqZMjOqlOvU21UMOZSi+mjG",
+	"4O9Gbx/EshDwzMJRBXlg0a1hyCVrNGSD0py5Mag1/Y0gJJNMWa2wFNpHK8B8XPCNW1poHUdWKhgVfuPf",
+	"cOJDnCINF+Y4UVuW1K0eAgeZrR7zC6Mz0+F5EkJ1QesfK6LLQtSr0d/wzd6s4yej3dJM0TxrviM3qn5v",
+	"otsgen6qaCa3ZvVF6n8jAs9SBHzBhfH7IwhWRIewYcdrbgo7ml7Ss7QPLwMF95LeMIgAsNTWC8x50FT4",
+	"yW1HR4cWcrKgDCZ8rmo1wkeHJISfHgcTwm++9NNyn93k8PNpNUX84qmfqOvATRc/1+pD2k7d1PHzo2DK",
+	"rtNs6btjvxiedW93+dLZrENitVcWl+CBWjHWnecD/WihFenefhhZCGz5nM10HJG0CwRoS7QfHLtWrNgA",
+	"DczKVsCQmchUUkXSWDQml+WeUx710oSBQV1B3DvGN1XJiPBaEmbgp8ePT49/OXj0+NmDXw6eP33x5enj",
+	"kzRxKFGWUZirS5GJzwKVEHPUmMWd26vCnfa7zAp1uLYUJhdhoaWFpqfOGYRXFhBn3WS3Pr6ia2E3s7PR",
+	"qm5dwJCaTpiqLhoenZVFW2t9Ly3KbZc8mZA7VWqoZb23kzvbR2dBr0Eclvkc+OjrYuZyxrZV79fFd3oz",
+	"gJWjk0CWEUxFgEhjwJMRyAlEx1M+4AmyvauCAyi0J5uoCywzKkHMhuhupPX6nl+W8Bprjy2tdXwpzYF5",
+	"qXz9RK0E73j1upcem4ceMU153lA3IgqAeTZQRk13CchUvlbAZZHHYupLfG3h/jtuqfXxerI48lW4ci6q",
+	"ukdGIlITwxH5erfABpeNH9B2GrCbxur9DefcEnCqi8XztkpuT2RBsgJEUBv0euhjy+y14DJMIU57VBZh",
+	"mqmTxH36nM+q8o7tUDGaQGAK1PUjT0dWkzL6FyBIygLsFUmQZv+xIkMpAJ8BMSfpbJZzpmq2iq8PkjvJ",
+	"veRgP7mzn9zfTw4+2X+TrKgTHxqhP1lrfK47AlsuIM85jmVeizTDlAYbrITls7F+5pSLrmFYMmcnrhn4",
+	"gE2ZP4+xOfPnA2wSxlDqqF1iwxJKaESyz68N5twm/NZhAHbBubHmDFeMA3L0u8KXbOUSlcV6p4N5prPQ",
+	"gei5W5XDSHoXrFBRW+FTYVZeoXMTjXyo4/cJQBtxqE6Q2vdTZ37HZ8wZz5hmQ6PoiWFZgOEZf1P9bvbu",
+	"OXOhrCs5ldmv1/joksnN7WUjh7tGHjWCrAf/2RHYPQtC/dyibVb6A4a6Yz+t6XL37lnf62W9ssBxrt8Z",
+	"i/Ox8uvKy3bKRfjtQfP6/R5Pf3CSVwPJMvGVfXTrUxZfom1ruFzm/gikqnsbFfXwcGn9Vry0S1wjH9S9",
+	"cHlOuop9VlN9004YO2V4u2d2r1k87QIDnWhVwc4aSjimiOHGkIxf8MzXqSaqnLrH8QFVqaM0WziB+ogc",
+	"1I0Ya6Ii1lUvPmG0GE5O2Vu9Ge7gGm0l5DfR9bF8qwpJtBB3kMTgsW64suLDOptYbGIQH3fCv11bDDKw",
+	"FS5HSLrIeAXR5Tbqbu26b2qxM8LVJTycLv6g8x1r+rsSB6fvOXZKglntihWcMKF379sMl3PrWmYRtBP2",
+	"FoO/bWo4nTJdS40AHKih5hcVmkCgC9vEp8IrxeiZST0Yp5Ap0VLWK867KmS2SAU6epTNYCapmqq+fWQw",
+	"lUoP/vNv/21Kcj7l9hxXh8kPU9DcFipbAAf0FSMWM5aQ2/v7AUuzYzTd+LjYqh8sIGEjX6ugzap69cH9",
+	"sOJ+0+R/++6lDP61mr6RWFJgYR8rIucC8N6sO5CrqnbGYzqcoPdvQhWhFuHBsBawHM1YQVLfTVolsUHi",
+	"M6wybDDM2vQATaFdAK0j52zh3HCBf8FWi7NRtuC1w5ojTkuz2RWwpGlYR8KMwaWL423kDTMECtxi3NFp",
+	"o3jUMj05p6CZSRBMO2HDc2br/4cGoGCoc6p8vho4Tiw+QXOGd/c/rWjCeolS8Dg7nAQkLue9rlO4WU2z",
+	"eEECkVncBAIR/E1unvJIf5A1io+6Da6FvYBVee9g/+7tvRkFS/7qC/YSpMnezthQQ4L9qvrP1l9rXbq6",
+	"dtNaY8HW2FhBAesOPVO705ft2KUqr71EJlIx4ZKYLynoAy9ee8m6WnKv8Gnz3kQKNhAeT2Ul4kQAvQLo",
+	"egjT0CJuTg3vUS7MLwB7WCr7c4AVJS9Y4Ws/pQm5h9+GVa8QUucT/GFKi3NmroC0Tx7Y7oog7FLUzjyH",
+	"KlmA2AOJeZnhiDaczByqjxXyvbIYG1pwc+vHakd7uerTjR2G66tJJojMk4XwinBTcUGw4GMFTMPN3eSZ",
+	"nGXzqWkKQnFK1YSa+Zt/85e/+4//5Lt/8Off/elf7KwSZZWfHJn2Qmk2RSE3vDOi6Tb3LuccD4SMtfic",
+	"YRFvGBziabjN6JMXUhMtx+jhxTvKF0I11FkqNnAtpPVNyOWYiz0nym1rN1g7WRVLv6fFuQrCgRSQTxUu",
+	"3CcnmmquNB8qlz6rCZ3RwkpBiCRJLD4DoEpnMog2AmHAS2ok5+cMgo7gSkpIKXKmlNVAQX5zcpW5JJjS",
+	"ysWQ5YphKJGoRWNZ57ERU6QYMnd7etQTpo1G2+/kSg+3qN17X23rROaZCoXeOhBMQ+rdyr/fBPMJmXO7",
+	"lL8zTcbhV+1ck2kHk7EFpgBMhgldIck0kF+2jSuoej/BnnpJ/Ttd+yIIODBfntqLvAGbUDCaG2kircml",
+	"QQ4BInEZmQTpvE9Ss6BZiRF20ecAcsxcFCNAMBeaFRc+571x3FxbA3CouIictHZAQ6cm9UCiACM5F3WQ",
+	"LpxNL+n5hpd9f3ZFUMpoouWjL7UbarI3iNgzXwUZIszGkcX+sV/qOR96NAH40M3tQy9YYWSxwh6vQVvk",
+	"hn0QVwiUAYiZwrAfjBfggkx5nvMKoHcL5PszmlNb62+Ltzct7j/i480gBh2imMf1KPgFM5vRDhnYJyds",
+	"WDCL8mAUKJYRJobFAiJsDGtXEyPSUEXSH/3oRylgxtEsKwyNclX9CsNHkMEJpKenE61n6vDWLfPxlnnX",
+	"FyJHLYMO4frDFpSmC1IKGzuMl4qSGCRKiYJB+kxQZ7qw2QcFm0qE2qrUYBhNAkMxwgBE2dllcaO3PsgE",
+	"CjDYxFKbaQ9YlGfM0i+Wa7mRmk8D+JDehJ5So9ybefRBcF6kVZv+J1zfNNakEZqXnrMWgJxBkYD7uF39",
+	"WFHloRSqnMbipU6cMaRxUD9WdTQAwGIXVdyhpW+If5Ka5gkBVlSwUSkyZQszVBgF9vH+dodpG2++Y6mD",
+	"9XrWU/voc2Vhe1ug6z3InOUZc8gJGzNctxAsT0Xh47gagFk/WxF9WHFKKJcANQIbCfhCYk0AAsk96ggr",
+	"b9Ykl+W+z7nIuhh1WfGFedJHpwbhn6tefWYethGh8DI3ysHat/Ap87ycD9ScW2dpo0gJHMszlgNSJ1ee",
+	"9oLFAlFSSAtpYXeg3eLfSf0zY5rTQlhA+qUNE7WDMKJ5rlBH5QqZQxLkoaS2bG3QaIpAhENZZPE6m5sN",
+	"16GlrVrwR1zNcrp4YR51DnF6QTk0fSn0tK0LnirdjSyPratBMSa6A6jPZJ73yZcz2BgmfDQZqIqIv41n",
+	"CUtzVxTV39qgZM3Lg1nBh6xL4iXWPXZVlOFlEEIOboEHzsd2g6V1uCA30qkUXEvTYd99m948JHfv7RuS",
+	"2u/v373XJ4/CHFLU94ZSaYVG9KMq6sZGsUGEnb014dZ1vF4QCFrpkj69sYXFrpWyXrbVZFA55LbzlVdF",
+	"atcBw9MQlT0UXYGoXH5YS22ZjYjFmpjW0/+JefJ78fjb9qsywWtLt44KWwNdjoLUqErehxYYVEQJKrhu",
+	"V9vHrOTgWynW0scpn7JfmeccZMBAtTrGmlpKfaMrmK7VO92ujmwTU+divNfUD8w+5Pi7FUAHFvjOaTZW",
+	"IgnC42y4XCUk1WU4L1PYlQopoyms2HPV4C+VUhYIxPVrviaINFl5o1KzVbsCgdFeZ7F7tbq3wirOXpWu",
+	"UWzjBMaV223DCQMZb9nSQWezFGGTjwL8YbNRqPTZ2GwXcQJB0YckzeU4TUiacTHWND83f0tq/j9nwwnV",
+	"5i82pTxPraa3p6aQfUtzviiF+6SZGDKh4WPNAktns3Wm10aIFt37NhqdlfTe7kFJgL1AZ/aDiKeZKPUF",
+	"WzyNFxn3v6NGtvxM0psXXLOXIl8ggzMv6ZfWMOAvUFuFcUXc9xlV7MuiXrW6LHgURdhqiZHpoDbbCPNY",
+	"NkY3wibRQRoptiOzOFCxtcGetlZej+inWRzzoEos3GjIbo2q0PdfKy/ERK1dE0attWvZQ8iVjv5Q+eHa",
+	"cMQ2G3XhYKbjwLHa3sexaGw+WtQhZc+Zme5kSofIY0VGi2xvzs4mUp6ryBI0WLdtM8ZC6mYIBOSsDuP9",
+	"pMMZMOz5BW3zMnvvGgAKh0gtkJgh2Cp/0QqQ/Ch9xWJmvEBAZ0ZKN8KNaz0s5RYW5QCY04/eGUJ+nxgO",
+	"6Zy3D2XG+uSBN9A66doHGtQ9V1NQBsCxxt7qmC3HXHuy1CeVYl7xkXj+SEs1w5C7LfOycEVjVOC4fYTN",
+	"jJnQbRyzhZe0MgD2m5LmGzIsn1e20Yl1V0j0NBdTKuzB7D6OoD7d8rOYmL1JgzHG+cO98MO98LfoXhjK",
+	"YtbCOa6M7bkjk3hG5fuNzQok1xiRl2LITltiE5i4YLmcOY0yQdsKH06Iac1KzooUDAA15tYktHB1Ty11",
+	"H5HUqM9pS8A2juyHk/7DSf8DPOmGsGu3Vis1T2TL4s+CgnHrO5xZu1nFNe7du3NvfQWiWb44ld1Guj2L",
+	"SnoahRyfqatpoc13UA0x50PItxVG9o3RbilUeWaY0JmTBhouFGF9rKl3aUJU3jOu9N6X1cs2YHi55Jyt",
+	"LDfg2Xujq3/0rlSsgE8Ybv3RO1iV92mfPDccblbIcUGnirx6eXKKRSXIjeMnD8kn+/c+uVmPsHLOX/tN",
+	"fyint4IJfWY6/jtV/0tJ8ftxY1rhHCKryRzIy9JjjNadwSLCTH+QZa9Ult3SMKKHk44SsLuummdjAfEN",
+	"SPkh1R+Sj955jvw+IR+9w3qR8Ke94uBvR5rmbwfqAx+YgBpjg1Lwt4MpvohxA31DnfAZAxbsFz9c3z9c",
+	"338Q1/fK/VlxU+E2bWakWZrAlOmJzMLezTXTS3o/fWz+/+rL02jfvykZIj9t37M9rJdoJLaalxEcym68",
+	"ryposO3kG/Rl+o0RVy7Hy5xGTeT8YZWpFgmkXWpH0h9u3O/7xv3hpvnhpvngXQUbuNa+dz4a4YF+hLH5",
+	"Bz7NWCD1D47AH073f9mnu/CY88vTzM4xdCv6I3S58scv2KIb1/hb6ox8d1B3RD7NPkw3pN/KcOOC7V/n",
+	"iMQgkwiTayUeOpttErDxA8v9geX+LWK5OcW1ceP9djKA8hpMDL486SXm88++wH9PX0f3y5xta+A9cQvj",
+	"WoPdB+t4weHfjKErrIg2dXXBDJZXVGd7efne+/i33eLpYZ87B9QLur0kop5NBbx2SD03o6vA1Psha+6H",
+	"rLl61tyUvq1RTOBYqkjwMmll/0UkfyW9t3tjuee5NYb391/YP76G0PE34WN7fOqcszNq7rHemOtJeQaO",
+	"QElnHNAXxkzc8skC78PX1Tmf7ckZHuG9/4+9v21yI8nuQ/GvkoH/RuzMbDUIdDefwBdSD8mZ5e4MSbF7",
+	"dqSdplAJVAKo6UImtrLQIIbDCK9D/sda3mvJEfa9vpbX8jqsuBsKPfje0PXqWk8fxjuc1St9hRt5zsms",
+	"LKAKKKCbTXIuIqQddqEqn/PkyXN+53cmCqYoP+42iER7bIm/3rhwtDduVN+i2Lg3bey2CNTbMrpuF4r2",
+	"li6RbePi3rh+bBbetq75eG+4yva/8mC7rcLbtiFtflGpT29HPOkRXNRjFGBjPmc6i5MEHtxh8cAjllzI",
+	"Oz6V2WXERO94NHY3gt2NYEcHsaOD2GmZ/x8kPHgDyQW20HfWBZU/XaHZXK2J9zWYd5+UMkcCm3Sc9qdx",
+	"xnqp4GeUDq+YXQvPD8jT6pK0Yro0gmK7FLDw7SxVcsjOxDzwFRIowyVoRX8VcI5z9qOpyrjTIKZaRGw6",
+	"sdRQozgpiOyZSs90k30Kz5F/PFQTIcPAfwsPQCJgtnTPIaSgDO1XI54MuvSpJY22HYY8y0oKj0ITYVas",
+	"nygNCs0dS5bJTBkaKBNAGwECSeCn4xpSVRplgkSKGgD15CCGSHhzuiKxKG6SMC/dcQSWJTQvLFFTu1Et",
+	"l2f3u2rG1CCjE2dpnidCiojp2J6JyFmC3RxME4+ttQaTBdJgl68wK9C/rTHzXsB6YhhL02r0KwNBOC7o",
+	"apea9RyZdjeChpu9ugnJhM4e4afmn9/lyQD+fAphEVmc1GXgWBQzGZIv0ADYwoJ8Xqo35fF64uAF3mCO",
+	"rMGwV4w6KpX0CRyvjP23IK6XVa+C4IAdOhjgQk9FBum4nepltS43vaYTajDA/MwwyvUmGJv0SDZs6x5B",
+	"IVb8UVGu7T+IxaxE3nPZNWpHGfp04WgtCa6hVVQW5xcVuWO+rR2XZ5M9kskcpAYS+1tyHCEsMwvywFdS",
+	"TS21ZLYiYQxlhVlsDVwNtmvKiiRro/nK1Mqz0byQCRyjGs34LyXjl6oLx4QRm1J1gT3QZaAf8xiECR4k",
+	"Ruu3rIMaEtEDjXieJCFPDq+mWcrlGSVLtycMct0MgS3FyGaVZqB0O6YW/JiPBLeZ0elTsyVHPML0EebO",
+	"RvzKRN5Pb/kc/xOlEp9FHUpGrtsu7vliDfiTheNQZ0prWW6wjhMhs+UWm0GfKMidD9FetMzx9WJ657DJ",
+	"PlAp9i2yuYKwIc7iMLUsaqeSFYjUCqni4xQZZMC6Ya8zyOIOaw4OrmIKdysVdIZCwK4J/CcsCaD0SZAd",
+	"x01uI2jAXLnc7zSyNQXLp6M5ipJPR/MnrvJPR/OH6reoevjjA2rAp6P5sW2D+dZrxqej+RG15NPRHGmF",
+	"36e2rNJfnViqOEuyC+Y/LloKgMcTqc0uN+GxS+IT1MYTZFee7dhVerHLgJfapGSo0qmw2c2BQU48izVY",
+	"9RJLEbV8+myTBhly4nTXJv8hKrM4SVhPEOW2Q/xR6oHiHAZMJFossuqvyHNXJxOzK3t1KuZ6N8oTrs8u",
+	"K1d6ZfrmY6GthX0JVViZsR+EHJ9MlpKS8T5kACPbaQz5legZ8u2noPDVIQws5j2saAO9BMONtAMLjVlu",
+	"CVhjkuSiqVqcHUzjADK4r9FoAIbTWpDR/ENtyomC6butCRXNXEH2kQpBFroXHkSw9iGRtHu4NHVjPod/",
+	"+qJtPZiQ8i6vzjmIrqjqSGVzaIGYbXTaS5EH9iuqbCFXrcv8781VYWxWrPnt3EF+MP6l5Sz3x2aDQjsr",
+	"Sq05qK47Kwfq6qxL2mZevULzEnq2qljx1loh4S1XyougQVm31n34XXzN/zI3/67tt3vT/x7S0q/79LfM",
+	"S/5XuoYiM/Z6uDDUWCkWU+hCPhKWdWvlBNzFBJYXxTvuZq1y1iqH/ip3uDduV7bFvXHYKuskJlZ0qb0q",
+	"TF58TAZk9+IqE6TnZNk/XJektdAOP/fYuqYU3r3UVvh50cpbAcCAlWkuoYl+QdaKerF22jRpxRmrLvP2",
+	"umBEV+Di0F9GmYsDeYEyKzLolGTcsvdlmAEvi08eHuUn8Snk7rETqc3vUH5ggSzoWRzHkQQb3Scnd1fO",
+	"5a0bh+sTLxeTm76qPXhjs2a8mi24YSNq7kC9hFNauwPJc+18G86af+H224RqK6AgXuK3PJVUkz0yv85i",
+	"LfAmUz/rGjsZKU3hfjMeZ2xm7m7oQ8umqRQRU4MBgZQItWUub0oKRCrA+Rw1glp0DsfkWS527nEaj3k6",
+	"hxb2eP9sOukwPlZyiKgha+Z0BkmYFjCtvmNNLD7OzKwtMHhrpNh7N7CGR9NTZ/hAC7DOrAkYMriYogJr",
+	"AO3NyZ4OySqX7a50c441UzIAWyuaqLEfYKMOyAQL/rhFJx3OiU1nCkZFzLMJKcGGqZpOaK2pc3M9NjOT",
+	"z2AhfTO+7DcOvK9gFMfhUYolPB0KlwFvhWEdiuZUKrYScynO+DxHUCHeyPSP/FM0knfIrgSjCnNlwUuE",
+	"uMjndsHSTK4uwus12UexJoAcXNZExKSYmSmDTgcslpGYmG8l7FWsslmaYSA/Jm43b/tHxR49WKICOHYp",
+	"MHOSMkx92eWbMJGvy3Gf8UwYEfSJjLMK3AxHPAtlRLuTC4DFhNcw2oM4EYwnMz73PW+eddbKvJoWctOw",
+	"j/OvzZ/HrgTqAaafXNaQySKPbsCy47vk6MfAza4Us/y7Bemd73izOB7ff3jvwcMPYQQgYYOEPNPEq18O",
+	"o6quNxVZOt+0ZkAgcGnrrFljqsw9y1S6yQDZvAD1v1lMUbk0wuW9L2nhYu1BcYZL7xdueXwQD6ep0KV+",
+	"2b5IklJbej7gPdE3ov3u0cO79z/66P69eoMMSbrKSgZ0onOBkqtLqbM7jDMzCjFlMwEJp82KgkjWGlUW",
+	"QqaLlT4RfRFPMJrfAidsG3gcMa1qVjFFG153cr1VBr4GzRPOuliS8XfEk4Gz6MOo0oBaTUGl7IOjBx/d",
+	"vxfkCd6KCXEAng07LJqK7RK55A2/fb2IydimiNtbFkHpRmusNhyRuigZTILTrSq+bMmZ/4CqgV+b89jO",
+	"AoB9UWspZtJEpyos0botIzVtqUn3oXqvbJjeyTQzNxpMtQ2f4rFfrzZ3vlRHBdjsXN6AQMUuj9BGiXa0",
+	"S3K7akYxlw8g7esWSwmM6iyUzTIDyQvJCCOiLIXHmM9ZTzBXHp1F6Eiqg+LgcbZaiuT+o2URYr4mYAF6",
+	"/VEdBaH7KsUItnprEUKfbyc+Fj35bvF5+yw/d/xl5ATPsqwIvEPQP0GKa8XbW97MecPhdW3hkFgQvQti",
+	"dPXB/VjF6F/mSfJo0Oh8tkxiVX7FzpGA1r8MgJGAjdQ0NQdOxOc1cU+Lbv9Sqq015tUlTeRFUX99Ym3s",
+	"C0rsIkv1SnjWWKWiq0VKH68CZuBbuUy34TUVUjVdpG2o19lj/LCMXDATEx98ibPTCBpmesBmPK/k63Dw",
+	"7Yosel8QdjHCa8hyGWpLSCbMBnxPHSjmAKNhKs7D6uV9hQb+/Kp0pSb+xbWw1NEzUYHlC3OPchiwkK7m",
+	"5p8OwWT+oEZ0TdUhmB7oPAxImzGPnOZO6O/YptpEPPYAUYgA6g5yjcdHBWAaBcSUQAgNbR5UoghvijYU",
+	"m7rRKPNE6pMXVYykswIcLpDU3FgCQBwqCXI8JbQUX2myI3PqCvOhhVrEmoX/PyRD57TPm+xkyWYH5qhY",
+	"+mWGmdBoLlkcy9mIZ3CfxQPWPGWxroOCgDjWMgCv7uNt7w4zG0gzd0cgSD0b8Qnixxek0oaSB8+NEsGD",
+	"4Tn1C3LyemELnAFJGJXmOlxnC7yOPY/Hy1Vv/Kl+IAdquZ+FNfG8CofVtcPhq5LtG+UnFH5Rj3HfL774",
+	"aTG6dnW3Lncaay9vGtOSlX11U+vfeRa7XhYNdC+ds3QqOwsuD/AXkNmKcpkDRHspx3vB3gzWVrzBhhvh",
+	"ysv8plOZpeVYNtdmwGLhi7Yhk5ER0ChkAxYP2JnEGIkSCrtLR2tePvIyRcBVOfKyyT6lowtci0FuU3ex",
+	"IrzIUWlN8jyK7HS4n62LB64oOgfjl42ddcSumRv7mn87XLh/VgiNAuXeqhq86TYH1v1m27/R5i0Gt0S0",
+	"orQZ+dLIRxSJfhwJOgALAWZxdgeTn4JjzZzvBX8FUhlgPt3SRVJtByn0zL8P0M58R49UmisN7+beLVxV",
+	"/EzoRpUPkYj1V9SYI/upVBoKG3JL2oyRxqBtLbtqPG6DVqvgROxzDCz04cSmRJIczQ3Q4TaOp/TmciGQ",
+	"8PJujSN/6d5hRhyCjsZZhEO3GkQIdBxR3F+7jFNh3hKRBdM3WQhSt2sGzQ9U6eeyOM6YVDP3prnihx3z",
+	"FOV1j2x00aKT18xFWQE90c1BDcWCLKiBA043hbuc+y4VE8FtiIkFEqOUJBkEAjQPXwlB9HbPxBwUWYtB",
+	"xvhQhsPUE7rQsHg8NVVTw2Io1dOg/WhOQC2xUI91M3eeh+xMGKUWDadwjPWEeQ895Tn5Lcpm2/FUmJNV",
+	"ROjVxn83Pf9ZPkmNoJHPg/vDH1P3EAes8I7t3noCULtevezYxWOnTC044cMyhUBmvJ9VBJGOzV63r9AW",
+	"GLKRSiJd08WSZ56ubSXJ+HD97h0iJ8HSuAwx8Tb2qVB/xZDk6MklPl48KmrZ0MfqvPbbU4nqSImwIXt+",
+	"yKModOQd1B2zjTYAmS8axaKIjIvY1LwZK8dlO6w3j+okqk8f3NPLEQvraXiwC7UreLG6f1d118uX2lVe",
+	"BU748GqpbE/48Mp5bK00KDepOjxZxocBm8r4R0aplxR7jrcP9sBGVcNuS1Xi4y/p5AyvhRTATggvqVik",
+	"CF5BX+sJ74MlR01B+SsmsvvBg8df/cV/efmTXxZBIu16MRAYn73fgv/c/OBa8+k7S7Hb9ren71V+9vTd",
+	"3yhFm9iZuyAVsDllXjsP8AkfXumSv+Llrkv44yHPXY1ANwgYRfoXj/ysuG8eUuwX6HL4EizwnhDSGjZB",
+	"+z9ogRGf8aHKmSQQ/JXjy/S0P2KcgoUvIYqt0Dq6jyy2rl4dK67oHtTTmoaNwMCL+R0KTvMRqshCsuTV",
+	"KmZH8Cv3TRvr27qFHuV8g9t8Na9zgbpn3/W+c1bBlXQgAJa1cEP7KXPK7HKrpqJb5UmEi4WFSgKLHVJm",
+	"YJR8PBYUUDjzmGNGIonyqHQzs7B/zE8T8yjyQHNQvudLyEZi+/BD8Wwi+lkX7yTxWFROzIZRltuVgZxt",
+	"K/grlrzzOXEEfGtur5o8ANs1wXdp1JSdkLvCnCne9qu8vfsv5Vm2nUWvJxIlhzVvM2Bo6uaZJSoduAB8",
+	"ZTPueZDuMCWJYcyIU0X0fVzCJZVIjKzrycaZWgm9kfXtA3OvbWGBYIeZpkMwL2aK3a5nefPAfavimQuG",
+	"RnMpdONKtiEw9WZZIsgQtnY1OOxD5WZfWpBoVwAgHtS09UpMhZ4mWRVvifnNYZPgmBNIYJkCiQWIwVqV",
+	"ZCAjp1UHT27yI8u7JtiOs7DXm8JqC+PJ9obFwDMVx7KfTJeZCCubI7Oak2pBh2ZO7XrYelItxd36Fx2m",
+	"e/2rr56GIGhkpbxtNtijzPxVamieTqKNFQdK3V0iWUDryd3nvmwlG6ZIkd9HmV0hYqSAbdS3ZxWi1HPx",
+	"V5C8uerm2b9o/oo7rEySuY3utIriOVhQtgoDmK/ioqBaOMQ82VwAZXkqH61LmuUSraBwvFddAu55qtry",
+	"plrQqvLt7Gg2HaISBYymtEi5YbMKa1YvOMBrIpRg/v7EL8V1A0hLChiydXsEAF0LUCwjG7uErVstagr+",
+	"SviC2PBCNJZ3eRbmDBhmwwmQRnIBOrmRJHJFb3SwURutKZq6B8crykcsllpLmi9Kh2hKhCqrcS6o6ebX",
+	"NTKL5yo01rNMO7tR7wGIUR1XidoEgUpNA7yZYAQ29rjU0BEDXYZNa3psroCgoF8ANnqh9nnLqcnet7R9",
+	"hHfNvAKwyVLNYBrxL6+D/o1Dqp6K5ixHjF4UkpqvwmB5xyyMwuKsLcuh4ha+SpOLExtXbXl5UHIuhnB+",
+	"kQ7/ycldFgHpWdi1eK9PPnpw7w5dVCPNtFG0enPmRL01EEI5+639g/Z+q91ttb/74ff2f3D4aet3bv3W",
+	"jR9+/+Dj6w9vPr79pH2ySZBZa+/20d4P+d4X3b2n3/nWOlel6eL3VK+M1COrkVGAPj/Cl7c0XNhveuUZ",
+	"DKNKdGmu1S4Efn6uesyBqFFld2hsX3k92C9VXitjQqrqzClze4IYYKMCV65EAqya1cdJJtKaQ/8BvoxA",
+	"lFiPKo4cx8Nkhsa+aU8VnanJ5ALC/nPVI/2xnvOMp2f1FO+zGNpVayJm4E0DllYWxTgbPEnUDCit5By4",
+	"3+tNQK7wW80onYKVr5GPMuiiOGz11KPvqd4TVwpMnCvoe6p3bMt64cql/VDvqN1wg+ASY1ok6Ome+cvD",
+	"LAnak3XGa0G80mIIrARx69lNvW0ybe18nr2gCKfne8KhMDILaru/+KtEeS6ovJlFMZEHbNSfzbvwpcb5",
+	"e4Jfa6fl5ltznS91caOCPojR5xwAueGH90/YNT6Jr523r+mxvga/hk12BNNlsTamMTSj2oWj4ry/43in",
+	"W+8WPqNO598R5pnqV0SS6j4/zJHbTElMinFxv8SGDmE78ZsFY9iv6kcbFI3jl3NJ+p7qPZLJ3L8n0aPF",
+	"q9IFDKWLdstVnz427z50anFuFNvcYVkR1r5FngJnm1mddwDe2tZAIwqJhFdyVdB+vmrPOlT6Grzreb0X",
+	"9g2jcvkG+IexTwmXZSHn5UqGn3OncF5qL40MmfTB1hOWWuRq2X5XHc/aXB3rOSw+R02+1pwsLRA0oNFo",
+	"rBnFq98GCZevYxtsCYja8vK0xVIh7CVaFFFl4NLCKnNXNsQLryEMO7x1/eZaaqItLye51r+SAxXVkSf4",
+	"8jK/c1GhXDltV7w+r3xtXv1h9FpOoss6hi7xDAoakKqjnJorxYwG0C7CuqdqbFnS4xTpi3wj0GeuF+19",
+	"KrrRaaSiLyTGMdOvt/IfLQXni6c1EfSPzYePBg/g3XXQ0bJD1fW5ap6udile+TKsSoDSshetgLXZ4yeP",
+	"7t4/Poa/9vOo1wPH4nFYYKyhC0UraAf7wUFw+HS9Y7XS7/LY+XLgL+cEoweU04j++sBess0fdx3XANxc",
+	"Lb97yTSaSxr9sXJ+qIi77oMtzYK1LUqx7pqj4VxU63DuAhtrFuLL5dpawuVwWslib38F0LaNyLIg/LAQ",
+	"erY+JNdsqJFKyoN0LJQVDQAlVSFNOfDKFTIwuABeoNZAH4VR6Xi6EWP5ZJpOlBbl4aB9ISt+AYdmjQvr",
+	"sZCRva3Wd9nXu+bRWPlXveLolQ+AfakiZtV/ozwtUJZyqZOca75cX6we+1zibOPE91IAF1fSXWCKc9jO",
+	"YR7clYlnmc5jaFZxV66x+YFqWRzBkmH3d6q/VgJPuBSH2a61fD16O3RhxJ2P3ZkO7ZAs7LVqh3+p9F8S",
+	"Z+XJ9ezPAevNF6gS0DLtwv7HfM4oN46L6oSUvhholsSaDNcasuL6Y1PrsEcj2Zg/w+O+c+BlqXX7O+/W",
+	"mrjVOyx8bib0BWZGYt5QNtkRwu37SmrgZ1QDlogMQPSxxDBJKDJgUTyMzfUk7IYBC5voKAv3QlcG2BkJ",
+	"Tg9ofUgZaHH1hVAs9n7qo+65RKIIDJclishY8nQOHShC8l/+8198/R9+7x//9Ke//ssff/2ff/zy3//l",
+	"c6MJvPinv/3p1//2Fy9/8kvs7CJgn7iUtzOA2bG+YpWdar16tZ0qtjEa+eDnw/6Ln7/82T9sFRWxZowf",
+	"qpX3597cRvdOe+MYkiho1h8ptbAfXeAIEpQW9uEdCJjGFGa5uy+PywY+XMyGZ4vbC52YDeMIF31+oTdX",
+	"eSNxvUIhQ3Vx5SZqGMs9Ow01vcHv/Ebnnd/oFHzCX56eNpceFJ41u3tP3y3++V5VEIm/yC56TbO65+s3",
+	"F7pepbwqARZlKbeYdv+EWQzZJx+Kd7CFHVglkFmV90cuWBdQwpQJ70gybBEgXbKRGJvVa6STt3xspmIE",
+	"IMeazdI4y4TswAlDSSQh11urdTOE7HBH+NAVupi/K/S7Ei72hUgLwjsh64lsJtBtOG6yhyoPoWJC9/kE",
+	"ssaHdyCQGUYLVvqpZBjhGEtMvCqFiMBmhb2F3h/RB8Ro10u4PGuyx/4YQzw2vmVEvtk34tmEy0hElEzO",
+	"7hwrWhvt/YPD6zdsluBO46u//c+/+ut/iYmuBQHRClllDm/Vy6RZLpOqNcDS6vCQ2aT4BeTP0xe1EtQ/",
+	"NZfIodqjx59rJZtP+OxjJ9jdr3v6LJ7sqQl2YQ8odUSKA1HYJZSS7kLpSC52v1xxBXyoMpapId4DC97M",
+	"DS+AEIc0Flx61ld3IaR4FHv78+b14PrqRcT3vnj6fD84ePHO3mdHez98ig8OXrz7G+/svQNPnu+/+NKI",
+	"Y3haJoiLM2oraz6kf3yGrz0tzG08nhAD+4SbZjaGcTaa9pp9Nb6m+CSGk2Yo5DXX9hf1l4Z3e6ylotDr",
+	"/t2y1hUPXr7ovXPFLIsik0oeD3M1+XffuHm9zBt4vT2Or5fdz+t8j6QBy1fzld/67xYv1qtXlpA/oFfL",
+	"nch2safivDwlsYtArjA+wfKymcXBDNRYkX1mBRVRab6K5WCx2qYwa0z4JhnALimexk3VCqYeb4VtanjJ",
+	"TSve6ilEISyYPnKbiJvep+sX63ZeUH8BrbzVjpQW8iP79gWxL05nr3c5hrcrT4NCivY7nj81sMmLF9Oi",
+	"XkVa9hd1ZuzK7Qwk116HqeFxrm8s8FtKcytIuMR4UIiOiMaxjHWW8kzBllhMJLmF1WG7/fHKVF7r4YBE",
+	"/FGszZKLQnNJtKpvgGJSabq5AkIg4zLSd5hZml46kbVa8qqW+5v6rVIKa9Vk3i1oRRXTUBhMhyNM+QBs",
+	"4rJLOwchs2Act5NWE1X4gTnl7lGB8McD+cQWCn8f2ZLxVVf8m6CcFf0qtT5VF9PqFsMR13kuVsmeq5e0",
+	"r0XEHts9WJKUyE/5DtYY3lPTDIPRklhn+o7NmuJOSnSDQAJ6l6nL+noWbJ5FEX3jcCsJfbz+eK/Ijy+J",
+	"vZzgGzNJgWieJWDxaph34Ov/+j9+9ff/6qt/8Wdf/cFfX5Fy4PV5KYyhnswJGucqjurHfVJ1Vv7Yvz0R",
+	"ZB85KeS+yeu0j35AdXsdORE6u8gRWx9a/laprBeAeW+ByX679ONCkit/nFbJuB/kF7GFZXThqLblYZtq",
+	"SOSnmBbE5YsOeT8QmWeLhsX1FC/eCr48toR6EIpLA0Bc4EacX3BL8AdrsQMFZIA3gzVWzevx7lLlr83J",
+	"69d/Sf4/Z0V77W7AeCx+WBp8euRoBo10e3D08IiZkepxXdRfjnTMrx2PuByOeLxdEO+175SG8VLzkliK",
+	"++e0IRcw6OuJfPpK9kUq/ZytefGbyDqb63AddH0kHL98DmAHPoaeGHJJaaLa9Shm1grW0ghgn5N8mWNr",
+	"MBD9bD1KfaLS7D6+a746rzS3nsUY4w+vNFmILMDAaFzkMsoTjwy5uZpbZnhQjD3u5CYLpzIVvD8y8jos",
+	"sLCoAeOnskCAlSMK4BsRBUyrYtUU8WeZ4L3gT2gvjprf3hGPiBkNsmzyONPUaq5ZPDiVcWZzb87ugJnZ",
+	"MRtBgANNss0eG/o0z5nH71Zku3H0uDZrsWXiXMhuTM5fG7eLpDSUZsuGtOb0Ch7fELE60b+BIWYxFxdy",
+	"tNDLIobknt5sFLN+raB3LlWjYRs/ydtLf7tGw993Xcvtz7b59nPXB3rgOoLfe72BB/ddl/L6oV/w5yeF",
+	"ztEbrofw93HeTUcwVxu5u8BHVzOrVn7GVfg3Cvexb1tWKcdfnwqOpEXzPPMgrHtA3UDe6cDfV7Fm3iwH",
+	"xe3j5AoVbpcr8scgQ2FpbgK8z1SKaPqdSNWceFglvTBsshtPykt88NjxzW1SaIVxC46RBaYh2pplJF7V",
+	"YjzzIOd1Lk3OCLJwqqMUDhpVOE46LV9DmpjiQf06M8WcqMnjSh7BkyJ/YJ7II18tBJiD/WV2habUF8Bc",
+	"tERvAROeZ9v2IstaZQvhpOb1YUPb5EInAfMcSyJktBcChO3avwjkJJ7xfpbMS/Fdyx5JyDVmA3wscolL",
+	"rEdJ0SxikgRw7oskUQwhpwGbq2mKTKmxZghLbSxjevZbJRP7iS6LYHU5VqdaRNZL2p+mqZleP/9iwCKO",
+	"SffHSmajpaD+iM9rSnRIF1jvVUoxWPNlaNcW98GyRIa2uKflI5mWKNNJ0u1XI8D9UGHYFFoIXcx45CIz",
+	"o7FZfcAZys1RFJHC6nLb0Qelfpdcqd+QUrk+q8JGITq666yGJbH0QSNVyVqx9kQhCCVTk67Pcrpyn3uC",
+	"7AKsh3XcFZ/Y91YFWTyQZvg0pm+meQdccJMdY1og8L7R9yHKF07vsEyxSGSin8GNjPYnBWs0twjHcF2j",
+	"CXDrZoFvsbiqF2agOLs+cmCT8AlMy7DAJ3HjcBPI8m8uYZZ/sxS0/JsLqOXfrIYt22QRdU9w6kUhrOJ6",
+	"iwDr9Hd7+Vw3n12tWcjUeOW2IFfpBQ1AIHpfu9UHe3MZkNZcWC/YfTbwX60lxsfsKDo/euB27SW7uIO6",
+	"WoxXFTMaOduTkQ4uKizDuzWzGIl19qpVxvpC8MB33gJk49qTbMK1nql0La/RY/ve1Z1+l4VQNCt/S76L",
+	"FbZGPplQWmtcXrBIY816ELyVqTxwBr1GIr9WoGnQqKVEvg0q1JxNVJLEcmiKbm5iVb3AXjvxkk/Y3sD9",
+	"GW2LVosjevmlbrm3F96ifAiADfE0RSCRzEtd1iYhg40XEweudkW5DBNznUEMJNn/wJHN/eSbm1uiK3by",
+	"m701Nlfy1qhSTyv3zVUe8Vd+vMulWD4915kYd/nmwWiLjtxOE/W7iuelPz19t+TZe1WxER7f6ac8zsou",
+	"ysjUmymwZ7N4YDOIgyH6nMdwoNxhrSKWyxk3DlrrrBufqjS63ipRBi6w9cCR35+axX5sptsy8Om4fzTF",
+	"6/Ki3wrkCTivjJCxOxdMo9z7Ee8nkh09fsDOxBzT+Qj3PuZVR2y1ledaAMdt+P7R8YO73aNPTr7bfQ/z",
+	"v09SMw5wNaI05+ciZRwz7OiMpxCjCwsWDl3T/ryzoyybgLtH8FSk3y/LTn/kGlooBz5YLkgLXX6JQxmv",
+	"zmJKIEYvWlkaPn507PEw4o+h6TeEZpsS8Os8wiw502PdtRXmmu0kNv14YSYwpozcxaZ89P3jj48Z7/fF",
+	"JNM5KkmZgfvuycnjgOlMpSIP4eOY99P887HS2TAVx7/1EZ4kRCuoLWKe7qRmCiYTDYdpTgcenEqbsnUc",
+	"+EcvAOwpT+mpPJXvvXdfnotETUTzvffYfTicvnf86KGlnqL4QnRgCXq1w8LnpyB6ThFse2oF0Gmjc9rQ",
+	"SFNy2ghOQRydNjrNZvNF2GRHRKDrijWDcCrJAG2u1qbQ0GUE1WZ1iiTSHQymDOHrJlr+KZJdZ2ZPM7Oe",
+	"of+TVA1TPgYp0Eu5hMFqel9jiSGFJcBowiMH1JilSg6b7LemZjAA1SOyQnJdcy6gYy5SAv0DkegnAJlL",
+	"BXbR1K+wWhqb0HrDKJZzItQkwbCHu6NYms6qlN2XwyTWI9iDR7Bw9iw+CQM/w9zlELI4EjKLBzHdHOgn",
+	"03aVARoY7ghzNQXbLuD5cl6xJs03TTVPtGJ9nqaxwDBUvFyMBI9EeioZC397j/TKvQdRIf0rsZdh+mSK",
+	"/Sywl7HrrQPwy+gCpboT1JKFT0SWzveOBplIQ1qax/EXtIdtx957j6JqGRCsQ4pam7aYfRy/fwfTeZnf",
+	"4DtMD+W/dsu81vTKMB027TLNjCW7bhuHwjRjNw7Z9+P32QQUOPNLkx0xnagZ2oPZUGSaHbZabmKamVJd",
+	"84IN1IWgcDIVDeJEsHfC8TTJ4glPs2vmxz2zS8J3i91ptUxL7SzAd2ZX7F+/Ae0xwiJJaNbNlD/IXFcK",
+	"rTYzhw2HFWnb49cFQcxxQpl4jTg3TfOwnUZdhtMXtzAQXOCewdxwlHmXa5aIQWYEDHUdWDD8qq4HrVYL",
+	"ebVIQXbx0e6VVouNxbgHSanzbN2H+/u0ZcHbZwo2yrKNNnbzKYXO8voO9lkizkWiWSTEJE/6aH/fxwZR",
+	"GLgZbJXxpEmR2yissFZ/YlCEUAfccxcIDv3zFiAt548UBxSBGTCrw7/3HjvJD1NKeyIWlqv5qKeiGDlf",
+	"vM8xrzNmdP5gmsLFgV6EfWUaNJ2wTJ1Kb12TcJVm6bLD/dvFlTue9kdhkx0rFik2oELN6tDYI1u1GlgB",
+	"MFOIFjarL5ZDykyx9MWpdJ+02YdmCWMrzRXQyGqQ4WciYtNJk91VOkvmdt8vVA0ZsLNpKjVlh8Mrk7OB",
+	"YnMApNo8lYtFmR8Bzhzg7JhrFrQ2sInBzS803GZWcC8Fhbw5jnAnTsl/GizkLLMI6eBU2szGAcv4UAd+",
+	"LIt5Rn5F7SXCzngW6yzuQ8f1tIdptZ0GYXZxwbOM8A0z3chpOuLSLEhPlJ3KQWxE7sE+jpYb+wAlmDvk",
+	"UWqD9DNCOx4UJmFxpMElhQdj7FSKeyLhcxHRQQhrfKYARIMTCTXgRET4aocdPntmfwgQYCIiELrF6zR9",
+	"mik6c7TzuJzzJI5OZT8VcCbyZKEcKTKzvnyd93oL2mAzpGMUol3ySuI23G95sv8O7W9tG27OaScBjNLl",
+	"TghUggbTxM3UwvYZGJWTESzdTB8NFwmLeBzjkIOKGFEuFxjNu6ngsG04PWU9MVdgbUjMZ/ZMup0DkAgs",
+	"EcLvTUIR5XQm+BnXp5KUJHgQNtnd3KoonpklKYe2JUjYIM4BKuDZL8BOifUFrDfNHLkGElVhqpQCp0Yb",
+	"ZTAatXSTnRgV9lTmO4yYEh1FBLQOGCKMoH5AUrvD2i0oyWNxwqIpI1X+N+R0whfwE8Q8aAYJt2FSyce3",
+	"9IZlv0jFMNaZSBF4MdYiMUdvz5m1zIf4JWRW1fnf5qqV15wLCvukQo6YyTIVYxdiCZY3DUfV43yfdNi+",
+	"+Z26aeWOrQvEj21HbrAC1zfJH/trUdo5KWNnM07tjsfqTac61Da6xdmlfAI8T/aoQ32ShZl5OuEpRNW+",
+	"8+nBXQbvMfD5P8vepcubwyuYTXcmJl7YM9x0zF5DA2Mq8EiI6RW8Jw1OZX4J8u6tZjrhXbLe2fRaoOHE",
+	"EqQJcgBpFg+l2YJWK80g8MWl/DEdO3JWBsvY/07rXcoRxB1O0zRToyFRRh7PJHun/S6dZO5lTMxougnA",
+	"JhBbEkB5sXZguXf23zVymrB/7xy8C2LbNgHRfBAsSfgFQvD5x0efS0JYMl5IN2D1+xjOBnkq85QB7xxC",
+	"+oE835FL4mROrrkmHht4ErCpTITW1i7hUhXEGXvHAhPNhg/fRcxfFmdgmYK7s+ew7DRazXazBZYguJDv",
+	"gRRAW4mK5t3ePEOyFCJAdlmh2tfNDV1NhOSTuNFpHDRbzYMGGGlG8Lk1BsCGv8YTkWZ7BDnEmPahAGuT",
+	"u/c9iEwDY50dmXefuFcpCERg9H9FQrT8lWumCBD0QASz5mXrEHsK9P5gpoTG7bdaaKB0kH4+mSS0c699",
+	"rtFGgobEtXEifn8KPk+wchStG4+kYBPiDsiH60XQOGy1qypyLb/2ieTTbKTS+AsR4UcH6z/6QKW9OIoE",
+	"+HIO9/fXf/EAtzK+f3v9+ydKfcwlWJ2v48CuKz8TqeQJfnBQq9/WEImmv+l4zNM5Lah8IEHAmOkwmqWY",
+	"mb1q84gaMQ5M2vBz42m+JTgSxAJklkddniSA55yosqyUR64y2OTKmkDM0WdKNvXBuYOoYJfONJ0m4tva",
+	"oqBtnrHQbnRKctk/k2qWiGhoszKjeYX8HVol5+4AD/2zJuzgAVlQlwKWjVI1HY68o7w3XzijCC/am2qj",
+	"TWuWzSeCHezfvHEThDr2iWwgLqNvrFGHwWuyzFxFfiZfxhMlhdHw8c5PhSSJa477DH42b3dssnM3yCPA",
+	"kjIHJUM3GWnUthyeCtMU0KuV5cCIEfyVansdtxDQJvvY6fvZKBWClgxNpFGwp5Cf0Kn3mLDQfGPmO5ZI",
+	"3uWNY5N9ak4iaoStcsQjqoDsJIP4XBD4TAdsxlMZyyFeKkhVt3U41iZzjKAJCxo55pIPRQrEYmS0o5sE",
+	"PxOa7LSn01broD9NE/iHQEm9jzJah4HLUn/klQi2EFCBzQz5A2IWNKj5jFvgnOmnaS5oC7hErB3QrtJc",
+	"4xCSWMmKJwHo46IgOzc+Ch5EYjxRmZD9ORiVnzps8fsqmtcQ8OTTIZxbPhrmbzBvwA8kcjmJgPfBuM70",
+	"QT8VRrKYO1qjU/zemcEXnk7ThMzxnWvX/N+a1JTO7dbtA5BxaOostMQueCOrNCA6xJjHiRFmvgO3kXtp",
+	"qG3+Ws3bhhOCTBCUCBeKnrbNg/3GUzi/tjgErSf9RdHzRniDLQ7iJUI7YKuwLsPNh8UH/DX2W/sHe+39",
+	"vVb7pN3qtMz//dCUAVnrOnKaJJicK5bDLuROtQ9HXHcXFgdBBMqHPY9PbHwxKp8GK/egwe0iuq+qobCm",
+	"sEULs/jU0wTbvt/Uuhsa285vtYJz4klvVFFqKAQf82Sg0rFVaq5GE2rV0GzuKjlIYnQGH7YPaqlCH/EU",
+	"UWiH7et1OqKnEwwa+FhEMf8mKmlHEYI66Ex3SlpNtQwhWU9NmStvHdeee9vnBepuicjESi2OEC1GPyOj",
+	"dR44hp9HzaXD6x78sHh4lQm21UN2TyFfy5Ut+cP1XzxU2QdqKqPt9sg3bOXiRF/G4g3KL8QfiqzOMtqd",
+	"j9/c8/EN3frfsJ38ocguso2LpoGNbil2VTxUcEOZWIB1cV18AO7RHC8BftlE8HOhmbk464zP2VQ6yvWw",
+	"sLNCZ+lVMpmbW3Q4TZOQTItK+kxDI0EQqJHSGVFuWCh1nCF4M4/XCLz0GQxkj2kQVVK4qussThJCqfDM",
+	"uiaWD89PYM8uS71tL24lF6XCPj/Y/iKDYPjdNWYnpt/ga8wr1+l2954tz5y7JDVf3dVnSjJwjbMFXvuG",
+	"OFqmidjIyQJ93zlYLuRgQRsvDOUrdKyYK/gM0UUE2JIYhmNBlzk6h3wiiVJniKDwvBXggckDvVwpoJqM",
+	"RIKIi3CgUueGIRCfPpW5/ZpIYUZEZpF/SK+4j21ACnoxoAUW06anCNPLGX9cY2KNHhFw53yJbDlfug++",
+	"9N78EpwIeqQS8wYmgNXsy1P55d7e3tL/m8LCGY+zbhaPRWhKIn/Ml2COV0lkZi+aOiIPi4JKlByK1DQC",
+	"O4aqYYcAABnAWMhdBPDAgIVjJeNMpbEcNqFKcml444pN6adxFvd5kvu9zEDCT2Is0qGQ/Xn+25e5B8u1",
+	"HboFfu9uJCbZyLwFf4L33gKEvvTTUztPDlH13CmCiRAJSgiNAJG8GdACm48SnsFYYFFf5jVAQ4weNU1F",
+	"N+UZDDFPkmC50Sq1wIQvEfnHyb9v/UFmKGexjNQsYJwl5vxMmR6Zhg8gUeUdxjPAMgCkajzVFM8EpeRh",
+	"VtxmzQYQIcQz5LA/037A7gT2J+ufA/BTgbgEsVME2vnSNiVVY9ZimWJt0xHEXi12NnBdhQGaKJV0pxJw",
+	"I5EZIfPADNTCwnPpf5z4seXApwjmoG+BjbRybRCto44TAMd8mQ89l3kg3ohH6LGk0Y+Aq2JgFo3d6BMF",
+	"vFn5jrhjQyKgPLeVc4shLR6H6TWVmJLcTso34cIw9XjCZV90EzUrNNn0mn4DQQGw3Z5I1AzeQmoLf3+G",
+	"iZrZ3RcWSYAqK7fonW6WqmkvEUst6MdpfxpnrJcKfoYObzUR0puK0nKJIEp3AYRk2uNPhgMNoYewz5Ok",
+	"x/tmuwJwX0SMazY2S9eFfpTtFknzKBWj+szmt19UNS2K9ZkdbHP7pQ2T2LbpMYLyceHHmg1SQWh6AJNj",
+	"5Fce0wmoqKkWumPHfJLG5zwThUgUI+u+++D45NGT3+nee/AkrNhZOKg4NTzNQPj7Y+geaieX1IANxEyk",
+	"Zh3rgGXKrOdY9pMpoIgo9tF9yL6EF4t1zURvpNRZl+6Gpianrn65oLtmltet6I2GvZOKATjgzYyWHyjF",
+	"enXGM2EWcjeKBwNIuOXWCcTu8DkcfSJXOGSsR4TqlP04iRHtR+2K+Dxw55ORmDdpVEzj4FjAeoTswwop",
+	"/lWyXk7lkXfyqpQWn3N1W9g+or08LuRRPJmYZhoB4Q0aIMjMs8WQBfK257j0Ne7yKfBavEZXuYemL/qn",
+	"fTMF70PoKNkQnEbSCBqgPTQ6DasVeAYD05f206Dhxr3Rae+3XmCeMssy7VdJxRekv1cFicRGgfaXWHFv",
+	"Ngr1HLRaG5uJpol4Pb5uaynxR5ye1LEJSYr2R/YCTxOGCM56U0ZmH8C3mrc6rHw+sVlF3FOjc3DD9GpB",
+	"lW50bpiH0wQJ8fcLs4blwAz3RWSZ8/CpN41kQaphcMptSkEDt3beDlPKZViaYIGssTJNE7FzlO8MRs5R",
+	"Lr3r9iWaia49p4210jP+ABBgeB6lIodzuVAP0LwyUDNcUBnEbvinnj0iyYGeh3z21VgAy+Rqn/qUGEW/",
+	"cf70b6h7/AJLdp1fvHop7M7R3Tlaeo7u9v6VOdS32PgX8aRPE3GZXnRyfovxJIMIWIxRdvc0d4oROxbc",
+	"5DFzGBlAV5j8iFosYBQzpb1rHpB1MwjbxzBxB2cHsm8xZ0PFlMwx4Z9Po2HOIiLFjIKvCXdu8WuxZnZf",
+	"25zYYE6PrJktG8VyCN/b4AUKo8S23VmIZfDx3C7awVpJZyMFqTlcjALY3TeHD5iGl0MH/Ej2lQGaFmqg",
+	"M56IcDXiYJqTlW939x0MChdQdwaAzxy2CE5B4a1FcVuQpftWlgI1WS6Cve+9p7e3u6e+DijD7nTd3VJ3",
+	"OIjdtRZxEIE9nMwpSWfqK7jt+niIZViAO9ggTFn2gQwoyJlDgZPLHHI2dIk9cVfg/FoMSDtwBlOUfTNR",
+	"w27E57rk9HEwjBIIxmIDk7mtBq7XMTQIOLyBZOtHU5HOc6lGCQo22uw2M/mLYFXtluaeZqWscisA/dqX",
+	"2JodMVy7jLm5TgtQppc3wf62Qfc/gk9e1EC0XCH8ZfVhSgTCnz1v+PGhcGjgMVJ43Ju7x6a/wE16M8hP",
+	"ZIIWLh/JxJUG1I2wMuHP6tPp+hK6cBH1B+fmFNxYxdLg3HpqTvio0GKjQa4+Desd+ka/7KqZ7LpeE6Ax",
+	"FWOenuXtxZ3tDeXqU93IhjUNtDlDTF/I8YCQDjfyuVjUY90hPgTQfU2vyPN883CfafZO7n660Wox/W7R",
+	"YwHKCamINw/3mwdmTAuM0ZekIGyCtyIZvANcXRxwdWGsVcUBee25FQ0vrnmyA+mlN7mPw+J4EOGFvBTV",
+	"9cBlcYTLI0bFI8XHQlQ7O7KMa16TxpCtg88Zpwgys33vELmbY+AEkPvyuXuUlwMNvdC1z0oO705mHzXA",
+	"7z9C7qNUsJ4wl+z+yKiBUWPTu9pRsfdXdWPbHS27o2Xl0XIZsPvVV0xYVLs75u6OuZ3rNJdU+aXSEVhc",
+	"HG8/jZA9u/RmeZ/3R9bIWaRgcbgipE+bB8hsZnFGgeUkC+AoCywNWGARt4EjMwsWuccCy1UWeFdoYC30",
+	"KWqQeC7PgQXJf3nfR05hwztg0R3zSADbFhhZkUmFTk00Is8sxQtEoR0rUwdgnT9XvZz/ZSj0qRw7AOoS",
+	"92Kc48XIOk/GaXIwq1MJPmNe/Mzm66CXm8QDitjk5bs403yu2UjNAIpmo9VUGtloOQJfh0JmcTYPmfsn",
+	"JBwtYKzhPZrWMGAhTSz8E6fW/BNn1fyL5tX808xsSJhKmxGWyMYL2FVCfIYW9lZIHluEWJo1ZIq2i8P8",
+	"m5aHy8pWrBE/9EO5uu5jqrBIAmS534owWz6JaWzyfBX2zWKDz8TcdQ8myH7T55kYAjOh/S4fCVrRtu0h",
+	"RYKFtnbQO8w6Nx2mv2ixl/YXXlke0KKA0GoskNbY03aoALN8u5+rXkkZ+Yp3BdAxDm6gTAEeYgHQactB",
+	"9TXic5cnHgCdXqDAeGzGJ4mlYOIZCu+ARSmWqlKGOWFcDZTDFRcxFBZ28oa5DK9Uj/VicS1YyiX4xr4s",
+	"gR2C7QpEXx3Tld2e4KeiJIlNFvaTuBMS3BzmOnbMdlYCeb0tJAtsfM5llQGK9zPIu5irIF56gXZr+3Qo",
+	"FYYp2ztrmXIJjkFiFFpNQMXydrv3Sxt+/dW2W1BzrRMNBGGx8XCV2WuvbH3XSziw2IP9qxn66lWBYao1",
+	"NVOzuI/wm3W1w9aMNdKBqRRjRCqaMUjVuNw0uiIz35r6KVDBtaGi6kxtVfHbaA6lUSJ1pBGQTHBiA/7s",
+	"YsKdhs3sBaR84JS1Fyo1GNi071WXLxz74ldyMXMS3uVof3tSwNszhe0VNTrtm8V8yI1W+7sffu/6ycH3",
+	"bzUKaY0b7dv7zVZzv3mz8SrMfGYbbGLmozW5s/Nd0M5n1mSsM3PknoscNFJh9yNNagvLX04usCJY+K59",
+	"6a0PFaaebLqiofO7JX2hJZ2TjVYsYjfQlYu4ECZcFgdD0/t6o2DOVdwv5WdsdOg3dyT/wPyJkVFghc7S",
+	"eZd4QBudz9rB9U0YSqjzryvwxPXNEcI3Op89rQfpqT0cQUPHQ8kzCLJ1fSNT62awmYsdjG6wV9suqfN2",
+	"8e/iOXZGyZz4sO+kVT0RWGmEtJ9de07/WgjlKAuoyEXljp7wm0tPaI10YD9yfNlk7EzFAPO/bLwCq4Mz",
+	"Vi+r3UlztSfNLuLh6igEN5XmuUK7kapKy+EhZOa9PNrADdH5Vq5cCUDflynbKuVuMy/A75e3OCjKG2vd",
+	"rwdGv5OEb73OvUMOvPEsfZenp9tcapWAgSMvxT1lObWMTZDxHmQwurzzxPUlBjtX0dtvscN+bmSxc73f",
+	"mewuZrLLc/9V2ezcUNcz2i2udpfBcSa1zeWXe73Brae0sL9A7m1IAGgDHN17WpyLlCdeNk2kbzOFYRpw",
+	"Ig4DTIqttjdHOMFMxMNRVqKAkFmROG1eq1lxkvBYrqXVoVP96O7H92FGsWciqv6wFw8XFIjG3YdmOqmo",
+	"9+F3LKfROdhENcJqrtogWTIq26tHMJBbROTRcF1U47EjWFPjoXW6szLuFJjcyuiEV02hvV59ufY832R1",
+	"TI2uBTtT4zfY1GiZRWubGustwxW2xpXraneIXMIhsjMgXqEBcVNBva0FEeu53LQjm9oP7aX2SuyHnpzY",
+	"Vvu2e9HTosu26v7m6vHVWg53cm1nDtxp0xczB16iQg1RDdXmQJSqP7LylF6HaFIK21FplMPlM/Ess9z1",
+	"mg0wfsgl5I010yM1k5ZmCu1lYw7kURKS5BNrNEBpMRFyCInhQ6C4kpBnGYkeUWwDjXToYU4xAbEp1xxO",
+	"mnEG0S4i8gIkBEobYrGyvYKG9AS2mvXmzqJDTFRAwaWrzJ00jktHYRkO2pOBdUWNOSurQNh2UjB0wkWm",
+	"BCwERK/5B+RrwtwGUSyHGU/OuqYxIeuJYSy1B7o3U4jhS32uRZ5XIYPkDkcsU+yHOW3mGPDzjiy/P+Ip",
+	"72eUHpszPRH9mCdsLLiEsKgjjEe2k0FDPkvjLBMSW6HQ8GzO+PA7t25QCgz4SU94X2gi4dYjoYshGV+Y",
+	"DVKBPf9R7aE+Fjztj07Es+xNg5/XPZVgPWxmr6blu1O5r9q+TXu3N0eXSxwVpDpNS6lQ19PeOEbuAKuF",
+	"T0sk+HGmUoHJ011tJEqb7AOVMi6ZeBZriFR0cZsDT/s2wt5RyhfVbtr4U1N4InjqURWeUBBeMfU/G/NY",
+	"ZjyWmMeBGoTECWEuF0OMhSP6QfqUtPCDZS3cLMYmvNy1gZDLcvrx1BfT2yvi2HXYj4tHs+NbCChvIcY1",
+	"7Rnpi0N1JsSEmg5uDM8ibk/iz55Tej2K2oACG51G++B2qwX/08rTojc6jWm78eJpvr97S6Z2r2CeZWnc",
+	"Q9f680Yfo0Fe/uzPv/rlf/JYBX7w4LFZ4NSKRhL/JvW/2YfYIRKpL3/2r7/6oz8qtmWf2gJNrmpF4Qiy",
+	"cltz2cjrhEcL1eYDccsMxK2SgTCqfX/Es66aCAkP1dH7d9v7B9CsDRR7bO1rQDIPTQWXAFMYimjdvSRX",
+	"iIryf3c12V1NtjD0K0cU28/F7EZH2YoLyrXntM9rWfvhmx1P+9tlvLeTtuGSWWWdX7UOLlPXXmsBopbs",
+	"FtaVW7S3WlVBpWUbrpYTnnnpha0Csqgh1D2tP9EifXAP75qXaS14WiJMnZ11Vayle+sbAN0C/pPNrsK2",
+	"9zvo1gWvtlNrZquEbtmh3g66VbAk9USi5FAjC7ywpEb5VRFSvmkwWPWBaz6MYp50J6kYxM/CJjt28C1q",
+	"FNimMBseZ/hawPS0P2Jcs++0jbrznZtwzZUsTMUQKFQi0Y8joTs+I8u6luG31tCGHwVMJFqUfYJZNfGb",
+	"JnswyOv2Er8FLM5YT/TVWGh7tYYi4GoNHjCeYYpIV5hnAsTeQunIhQgX0UJT4C4uIPctddP1h76uRLJB",
+	"Aa8Xydbnkkd84YJqB8jcMFut/UbQ8FaIeZiL5Lv4vWnCEFfj3SPYA2ZprSj37sOlUm/dyIv91V//+Vd/",
+	"9HeN4FKiArDeK4e+Lfa2jjOvxojkA/1wxfhccTSAHeK67j9c+Tts3O7K7GHjrDiseSqucOXRd9ee57uw",
+	"1m3ZtmCHjfsmX6/x3N4AG1drGa66fa9aV7tT5ipOmZ2p4SpNDRtK8q3Bc1DP5YLnHgxc/q7CvSh39A9i",
+	"LMleNwL/7gIJNTORjmMpiEs9YFxTWn9TKo3OFjA9lFtXBNPLRdarD/OltFybCoIrRuvtJO3brc/vfGZv",
+	"AZzvsu4AEY+T+V6mMp6sTjaVqhkIZ4DlRXzuJYy09N+0kXLK5YLhimeZGE8yDQawOUBEgH+bY1ooSI8B",
+	"uI9Jqs5jSDvJJeuJUwkVpQIRXUBzvceOgG+Ycl85Wmkizx4rGWcqjeWwmcVj0f1CSRE22ZG0jVi0sAF3",
+	"sSSKcEidhQzVqSBe4jjrMJ53kOCKp5IxtP+bd4jSdBxHMh6OMoQK9vtiYn4Eok6yjVmAHDePIj5vstAl",
+	"fghx0IDrXMSTzHRwuYnZSMSpbY5pxYxrV1fAZiMhxblIMf9mX41F04xZ2Fc6A6tfqMXQDLgObR5O+6Q7",
+	"SeO+CHM9gEZixCMoFouciZQOWlNdLFn7WrvVarVM18L+NE2F7M/DJsOUKS3PDAnFQ2tOwLaKXdAFxFCT",
+	"fWpqH/HJREiadpuhm+uMcqtoCwUcx1qbqTYL46g0DB1OeQCbwjrHCfDi0XFFAq4xVwTojMA3UY0wc2eV",
+	"gDyhqUugZoa8WUE8fc/ssxPcZmvop098Su07AMOK+Fwb/QbXjx2nCtxixOfd1ZS9jaBIL12DvPfEDj5s",
+	"fdoomsWyn0wjEW3ZzFX0vls0EsCtllfZTe5dniRLoLKhyAAYBvomocYUEna/evytbeJKau08r0pt4tvJ",
+	"5EG0tlIYxfIqaTd26ZV6tX6MH52Yb6rqBjELc2LPrfJBdqrjpoP8thA+W9kIauzvmHHwGKBRfDc6bfiE",
+	"jip6cFBkZ25QggQIhdFZo3P98MaB+arEecDnBUW4EeRJixqddvvWzaA48R2jHrvMCmYq6LAwDWkfFjL+",
+	"NOxh3W2/CirnXGpu4pAlbWZnz7ha9y1oc7g2NIviyKgrubZY4dFNzVnej5MYF9sqs8dK3bXZ1+eV+isk",
+	"/VUzOALCD++fsOpywqanJkF+tzhzGpvdvWwkUkFpZQZqmoITd2xasXT234d0F7vTf3f6707/V3P6rz+m",
+	"M/Esu0byIS94cT2VWm52R8nrMI2vOkkY1+zu8Q9ezYGCStWeHq/Gu93D9+7iEquXCnsh4ZlelFSXL3rW",
+	"qLmPR0qKD+IkE2njbQxaK07CJvrh4lTstvcVa4qLE1C5mZdmao1nuRz3Z+Z+oSSMX9Ns4gWLcRkVAIIB",
+	"G6mZNaNZzFqsbeipl+XXfFPtSVrIZdfEqsMm+8TGuhXYJYSMAIs3t6bFWA6dAc2WUQGVK+6J14aYK7zZ",
+	"ePln/+XX//Cvf/V3//D1v/3Fy5/8m1/9zZ99/R9+7+V//F+++v2f2xCtLo5uWaSWy+xn3V/BVvLhdRK6",
+	"+Xf1eoNSx2UGGZeCRqy7GookctvV41nDN1Y+5he5xC9MRD1f2cKG3WHgdi6wuY1NRofIgkRH5IAvwLc+",
+	"SFYphtee14ooW5LEu8Cytwb5tih6ttdHqpButVbH7gB68w6g3U68Onjc5W3DTbXgy8TJHVmsmsPF8cFA",
+	"9DM2GwmwO5adZTMO5sHsDptqYckfRJZ7n+G0M22oAqaVSJhLUuS/+qP/9PJnf7Lt7nt9zHE7IfiN18I3",
+	"FZs7LfyiQLTLktFrNe5rIACBU34rYV6agPOJKXOni+10sZ0uVh10liRqtrzTWaZYD9CBGXAzsrFKxeVt",
+	"f3GOgJMKh/59+BmUINzRKtUdBIaGhAJtkgYG7I4WGWr0KquZ0csyEmkzUbPujKcylsMwKDzVszjrj6CQ",
+	"fsLjMcuUOmOc9XjCTbczxRQGbM8AOJqNUqFHKimWnwogS4NiojQ+F9LiKvtqmkSgFoLhl8uI9cSQS1Ow",
+	"+cpiKB0S1Qx2wKYyixOv+L5C9OhCrfZxx4dymv9oDLnA13ki0qw5iFPqPv6dCq2ScxxAyeAZNU2lzJRE",
+	"jG162vvc6LMxKcVkz8ZCvPKVTOZdSkLkl8l7iAy16dn6pgaZALQzU0lkhlRNhyOCbOJbwO2ppLBfJ4nL",
+	"1WzzDeFHShL2dcLTLDbLp0l4UTMokImlz8cClhLiGqRi7l10E1BPCfaaw2zNZAEN6Vidi8jMGEau5FUt",
+	"1Cye4SQC0aZ7GqVqMll8GI/p1U4xt4xWY4FIC2iMLdFUPogToQNGxZkROpWM2YLchJfCU3FD1XJk4tZ0",
+	"7suzWEYVvkt4s+C29CAd11tBYxxLh/CAC5eRWo1O43c/+93T02mr1Wo9fe9bjU2hH3azq3QNxAIXblUD",
+	"262LtfBt86fCEtjEjUoyekd6ciFfqNuLPKERrfSG0sJeERzY5UlSdpyOYp2pdL4SIOdEDERUpI7LGISN",
+	"YzVxAop9aiSfEbwo8MeAhTdNTCAmIGcTocotQ3Amhiqds5AehwvRG5ppkG4jISGQIRW2AHPCnIlJRsh7",
+	"CKgYqRnwtBDozIlD4PtFQVhOv/zYduSN5ixafa/IscO9OfBztvdvQBhGC97C7oN6j7SgdnS8R7DEuiUQ",
+	"YRrzhcvBwUmr1Wm7S8d4qTy4gMASsOF4CS+vYJLwvhGZdmm+AvSwm+NNpNokXxg7yXYhyUZRS6gqGOFS",
+	"FGxE0g07PKOIME/YuS27hbiLJTC4b5+yEjP4EYv7yqyVD2xVbz3zGfVkk73ixnm3Uy60U+w4Vp78bqC3",
+	"oj2TtgI25mdC50F3aoBQSzjxwRkxSdUw5WNmSoLoyNDuLCri2nP6R1eqF2GThRMwzIVEDYZsXlBGQNkF",
+	"eiqKKcDvTKqZuYJ8LMY9gj6FXltDlvEzosQ2p0OeS5NUBKzrDgv7U52pcQhheRKveOaqhUwBvtFLhwFx",
+	"jpkesaESNuZTW5SARoYBc400akyQe3XyLqWiH09iVM7I7zPhpi4swukwXmfg7ucQXgWictOUOw7ShRk/",
+	"vV7mphOUO7ZnkN7AB2kTF4I/nWGihpkKYbRtgo35RACdgQvpCb0KwyTW2VjJs5CFY56eiQyNAKBiGeXO",
+	"LAvNQqmy/PuyWyQC0EiIvF6uNrAr6AKbQr5oGx38fcwlH8LdsLBezH4qmkl9EvWnQWNChujFUlIxETzr",
+	"Umxqo9M+PGy1gOBNRUKvzYFaaCBMYsOryz6wplj3Wiz3QDEEAvVZMdVqQQqYP6PpBE7WNBJpE+hHIfIa",
+	"8qZaEzH+iPtLpE0kUA8AQm++fQSpW7713JbxAkOw4Zyc8TlIoUJX9EhN/J5gyY0NSCxoSb0JGVnrEFn4",
+	"g05qN/h743PRXZiRGI8RvPxZfdnNBK4As0V03sbGhM8TxaMmzno+Mb+jpinzNzkzb5jZ+dZz/5sXy1Nk",
+	"F9fqIMCFXUKJBhYX6CSNVQo5AvCFxV2BT3U8dKNjluBUm5UnVy1w85POXksKf7cAV/sqaEx3QMWdi9SR",
+	"9TnNq7YuV+kRsZ8VFLAiDrG4Jh9knqanMz5vssdWq0PmI3bYOmSDVI3Riq3k8hUHMXH5qb5DMb4tKMbt",
+	"l141bHH1Otidt7vz9nWdtzvZcmW4zM0Fy5a0hbQOLpO20Es+JsaTDKkDIa9k0Q6RCjBA4OVfSWG5nSBD",
+	"4WykErExLaE1wZTTElbBOH2Ju+11WA0GRWZBJwEGA5hglGnVN0cr8771vK/GYyWPpFQZ2mabtDhQzHkS",
+	"YOP73etPKbw7bXanzVt+u9tRN77piNlLvBH6Jtk9u7VWExc89D45cV+8QqdSWYXrPExHScL8vrG8bzs/",
+	"04X8TBWjmq9E/wW9GXdG+Wq89rwXfwFnzotrzwmhVyN6smzZ7KwPb1MMZelS22ylVcZvlWRUs6ts65Rq",
+	"78df5BxG67zxuI4fmqrhajItEbePp1nlKt5Wkx/EMtajkmy9FEbwz3/x1Z/83T/97U9/9Td/89Xv//xb",
+	"zzOuz0wrX7z8l//Hr3/+06/+4qcvf/KHkP8cJxyT4B7fb7dah2Zu4gySov/Pf/aH3rf/85/9m69++X/R",
+	"txvo9WW9v3QnzkWaslrh05lKRZQv3Z3it1P8tiIsEGiYKBWIyErXm+pYCo3kbEzJHAy/ncBcOpvVuUjP",
+	"YzGrxEN9oksp8jLgIhxOU2FpauK0QJrsfgV0aMbGSmfs0BE0qyTyoAaW0Mu+127ZF5tlrIw6SwUfhxSu",
+	"AAjTnIAaDS3LVpMPRfbIdvYV2A1WXUh9m4IDV8Zy2LVwBHyokkjorDvjsXdx3m9eDxqpVd8HPAYAZat5",
+	"iMj19n7LvKDMOdNu327uv7AkrPC+VFnXqGVzAKnTv27n73S9Fz57bo9M4P9iNzFzKfS+oeOEEPs+wyuY",
+	"Bm7CSQcwPr+JwDk7ETIyHZVmhbX38wepyMweOAgak1SZVRrLYaNz2ArcNR24bhEncYE7vJ3ydTKdVuvu",
+	"GnEhC/CSVIg1G6txMfyzDnyzTFQV6ftW32afLLxbJ3rltZJvRnxeTYd6QS7Utw1uWpy8TVCni0tkt5sv",
+	"ZBRYGM4LE2sSKLsKjXoCENTqpB8Y0GeOJgpX5ESwBwkw6iT6QCfPmRATC97U0yRrsiM2mKbZSKSnMq8c",
+	"q4NCOUbWsdg0j15dGJ07NueVAHw7h6ATeytzgSs5rQefY/ZgoQGh+t57R8go+9577J3vHT96+G6HhfAA",
+	"6KZHasbGRveysA2IcgR8ejiVcdZhedoO9659FFjsLQ2jTTxiM1hAnpEH2am0lKM2oQpGa+avo1SHiErQ",
+	"aCAfcyZ0lvM9B6wn+txSk+T5WjBzCahqmVKoIXKpZ5A/pDAZdjQGcSLMYBh5924H5rmQaKaQcaW0gwGy",
+	"wf72R8e/bUbLjOodCpkcIrpVh3Zm4v4IoyQptQxEAVCErZdmxlbam/v/9Gv/tnYckZSYpMf7Z8PU3K8C",
+	"0OBhZtJzkWL85sIooFuEhelUSoe3PZUlWvDC7rz2vPigG0cvqHtmRQw45ZghQPRJgbgylhaw3O2rZDqW",
+	"ISWNpj6AuxJ/sVERUz3lCQCh2Tuh4/qXKgxYONbDGKJWrWsJ/+rFX+A/UpFNUwkvn0rGwpf//Scvf/yX",
+	"X//t//rVH/zS/P71H//5r/7h5/nfL//vH7/8b3+FfzSbzXeb7NNRnAmmJ7wvGIfBZdzrD0XqYpyG2d9m",
+	"6eSpZuwM2T1kFhesIw55eyZm8vVIiIzpkbmDShGxd9rNg1v3v9NuvRtAnpypNG8Z0Rk2c4S53XP5MKJU",
+	"wqdwGbKLyfqJccYXPjBSCF7vMM7AoEOQeErP0IVnOmRjwSVkG3I/BTbxUWiVbfuuVBmbiwzB9gGsREUS",
+	"ifaQXdRRjJHnPE3jc9Fkd7kWFCIgFYviwUCkQvYFbmQs3zQCB9FL2AN/FDDsYZ8nidkToV1cKM2/rVnY",
+	"V3IQD+3au3f/owc/eHIvwH/cf3L/Hojv8OVP/vCr3/9jEuZHd+/ef3xyL2D3Hz559MnJfVhQnzz8/sNH",
+	"nz6k1//jn379x3+Ck3S0lKgpl2/TCcRpSzZS09S69VVK4YQLQtv67o3MgL0bZ3bjN9kjWVY+5ioyzRvE",
+	"54KNYznNUKLavFDYoxi5oGhwTAW44KTgade+Sr0vTEYnXzr29MQz6VlGTZ+zET8XZksYIXC4v0/UiOZX",
+	"e2bZeqfZNBUBggBpMDIvAUEM7O0ZT0geuARaZlcFVkhg6zHaIw9GSAsr4lRGkK0JqoDQdYpPdADEPE70",
+	"KDcQoLT2NxSDlGHmtL8DW2BsCrTkuyAECgISE00mwuXgOpU28rSZqGE34nO9Ip6hqKW+VkLdkhjKikQs",
+	"QQPmDC/XtS/Rxa7mltqgMZ4mWWwk7TVzTO9ZY8jqtpmZgysKLVRI0JHnkiFJ2Og0fv0XP//1X/0/L3/2",
+	"85f/7r9V92nLbnyg0vGlg0rIFp+IBTv8MsykFFKyf9Jqd1rXrdmI3umZEfycQ7RFWcoeJwCgduKw6I5E",
+	"KsDqYx9k+GTfgjPAjuQNO5bT6BxabAY90fAarZvnDTU1T9rt27cRmkE/j0RMz2+9CBr54djomHU24HEC",
+	"aUyt+SsRXXujXlgGVmeuGpr9H8Kl10hhSFJ0+6b9UzuUSEFUQvuWdKNG51bQSNWM2rxix2g1TSEeGebV",
+	"A644n4vpb5zleTLg4llitHrhDeO2i6N1iYujtbQ4WusWR6vW4oDe0OI4uMDisA9WrAg7Hm5FtLZcDjft",
+	"cmjVWQvY4wsthq3F72pL5sJlfBdzsvM1GZ0FdSSbV9XdlTVF4aMOCFrbzGquumi3rWPlIT9T/lMSj2MM",
+	"uHQejcPrL9Yad8sus5UG3w9FdkFlrPg5EQPutICdFrDTAnZawDdGC9jh3K6Oobw4/misKZhht3efbHN2",
+	"XluQAOW53AdoWT+LZRR4xp52K2i1Wi6hNdr8Fmwp1nxNJlh0E5Tz4hQX8j2vYRc/tlc7WVcQEtJPNZlq",
+	"XZu/bz57q9IML2cVroqlODACFcals3BAeMEq5rP2fqu912q1Wu2bZsJB+Oc5i0GgWiGecX2G0EL4l/0a",
+	"qcm68L/tLu/1IzFo5CcG8n2tb/Gh1+LFM6uqzfvtvM1t29j2rVpN3V9uamP/lSQ7dgtuo2R2+dZyzihg",
+	"5zB/oMsrT9k/2EVMviYiNGcXR4czTgz3HYrgZDAnyEffP/74mLkV/ZoOkIskVN6wqrAqbfI38BB5pdlq",
+	"/fN/t8mvHBS35R4PKKXtJe/1c5HufaHGvVjsOdhmBSQH3LPpuUgxSQ3sgN6cxZkWycAhcvqCcXJoGu0w",
+	"1l46mlgzzQdAh97nSQJOOjkHN93y5n6CrTuBVr0C7Sc/g59YBnS2z3AskImy2cB7IXrZAbfS6Oxf7Pim",
+	"utbd2XLd2TUA27TDsW29AWnoAbSENMbojE4E14KlXFIi+rrg1Eogfaqm60Isn+ArdbCoWNqrTwRdXbXN",
+	"zP7q0LBvHSzVDMxGaFSc791xe8WoVRj2arAqzspWdKlYNktEBjhVRKES8CoPkPl2kUcVwGXzCSYEkQKx",
+	"kOk85xYN6QkwgMYZA4mlkZz0VNKPiM9BVlNqBpEQq5lsso9thfCae4WKGiqiNkW29sgG3AAM6Gis5NBx",
+	"utMvNjjHwUCHYGnWGQu1SjOkEZ1qETXZfd4fIcwGqB5FPBxlLIqNYhNZdKSeji0cCV8wI3MqsQ4HGoNA",
+	"FGjTpzwGGK8bx4GCZDPApDJNUyHtPFu2eepwrBmPAIdKvC5MpRbls8CJOlbnwkc2oZ5zKhGQmSNsY+mi",
+	"lhD0BXzUALFdgQ4yrXnNXKdybtfaWo7RBQoQR/daFfDzImhkMzgh0mg9g2m+vs34PFxLOVJpeMe1Y/Sx",
+	"DezmZibeBIrQpUGoQyuzeqBgzUOJ7ZXuijTzfDaWcmUzKhV/8C+mDON81MvuBR3cYRh2GAbHm0lLot55",
+	"vkZbv/bcbqCVdJlLhxGcHHSgpmLMY2l+xjI7RbQzhI7Q1idYs/vdE9D2p9JDmh0NMpHOeBppUDJQH1Au",
+	"3tad+crFpaQRS8XAHP1w7YaIBjoFq5g87Ym1Y9J4a5g0ttkK1RSeqxbA7jR8w07D3U67Ql/+BttsS0JL",
+	"WAaXSWe5MQklXp/KKSjv4Mkyi7UgfmgIqcgvh0gT4Gpr6ownIqxirswFzSvjrbS703vHPjrY9O7w+ukn",
+	"d7Lym3lz2FHzvPFZzC/ltuERsmyZc0w4ihwn/3NjI1nsJS/zqH0U6+yY6q/jebD1kGyPNUUkV3kA7I/1",
+	"tjC25Bg/qvJAuCbARSl00ik0d57QVBxC8mgeS/JIZuJZZpNI5nevRGSmp+zIXIJ+iA5MqTI2hlytLoCy",
+	"P+Ip72cUg82Znoh+zBOIrI3lsAmsaCSzGzbrTdlY/GiDYeBpf3QinmVvpysEp3ETX4jdAjtP5oV8G846",
+	"X5kHFod5O+/GRCVJLIdGP8TE4sNYZ+CG5tNMjXkW93mSzAMkOy9YKfKcZabH5zyB3YXRHwQJcPtvxCcT",
+	"Ia3i6Rg7fjQVU9G0lXanEsLUu9QloMFQgwGY5eOBA6VOJhqDmr3WZiMx1iI5F7pZYZ4/tl7N12mf7xO6",
+	"wFNSKXc8pJg2aiGBGUdZNtnTYyNn88zzlIfaS1CPnzl59JhUuZXhwJYbxSwAHfNrx+bkG/EYVh9Ku2K2",
+	"NJze7lgDxZdpgAvxmYgU87leh+BiaoYRy1AQEo4IpkciGVR6Fl5sdpZcsWWfgty1eXx9P2jwc5EaLdtW",
+	"BONyCBPj5hKhr5a3r9PAiUSug0bnOSSCk3pqtE/7bg39vmQmYm253JDfNNZd3KT2AS0nPpmYlSS4FosM",
+	"7eWTGcBfIzVNHQG8SLsI+Ck8UTIbOcCrv1SpdH+t4qN1iwSQtE4mrhwRJbtT2U8ETxudBhLMwQpwKYi1",
+	"EHJlCQQa7k7SOJ84+1DHX3jPlpcuPM1Wl+/z35ffrehW1E25GdpWEwKsKjcpBd10IVSvs986aNe7nU01",
+	"UsXCBLcPW0EDJ7e9D4ntYVpbQYPm05T74vJ49e3GrXeRIwDKzge0u5g5H5ADJdXSe9bdy649d9t5pR/o",
+	"yOo6DoohzkUKYbKMO2KZPpdGyckdLneMigPYCOJ2yhQwIJmDKmSx1JnglV4Zp6h8A90yG++ab6ofx19W",
+	"lW68TVd7taNn5ZraaUc77WinHb2V2tHOJ3h1PsHNNJAtvYK4FC7XLXjkgJHOUkPknI5tLeE6Y/2Ex+Mm",
+	"O5J4GuXxHPi5JmpLEOIbOxvpwLsSb6N32r0yd6NO1Eyk1YaS63AA+TnwgsZUwmmykLKj5ISB82Jju8iV",
+	"ei135/7u3N+d+zuryM6//bb5t1+dJeWak/TPL6T2lPuqxqiz8DQnV7ZpZ1KjvVD/+ll8DkzKnrbSKSS2",
+	"9/URUDWkQuLYbMQlWG3oM8aTRM10rkERxa+aJhFQI/t1MCmGPIvPLf/s/n6JJwpKeZ9G6bW6ovoqTUXf",
+	"pqfNYzmghY3O3j6QJY15embOSV3G7U68VhM2nZSWQQ4tV0osz1XcF6zdOtzfxOtD44WDd1X6jeeW2zfH",
+	"AtBt4WYIFntYS0tBpinUNeLIVwTWqgYVI3ihs+cjEQ1Fel9m6XzdAZTAq0xAWNHu+NkdP9scPycgJzCE",
+	"ASRPQXYCHeUrPJhwCW+DxnIQBi0EgbA08KwX4j3hwuwyZJRDsnDHbSz13zgkEPajLgrIEx7xLjL6tbAN",
+	"WfONt8m+7XSci+KKtlXzSrYtgIL0Ks7XY/vOqzBoUOeeN7TQGomJEkF3e93oHN4Cfkj8acyfgRVANzrt",
+	"G7deBA3KIgAFDTK0GGhAQgsgL3KGByEm9BsAeYb2RVP6hKdZDJxIszgy903KBJaZ2YXEJ41OA859l+kI",
+	"OgPR0X1Q8h/+TmP1NRlSDfbTGIBdudHjhhkK+E2MRTo0xeU/tm+5X0kzyX87ANwPALlA7U9jlcbZHEao",
+	"mNbw4AZqg+VgL5egF4U2Jh/s4lh6rTQrfKy9ye6Olc66efQyTmrhRz9ZZtnvBZw8/u51wxV8y3tcLPK6",
+	"90uxsDaqY9E0EVEXovsLI+fxrC52o31j8cdincu/L9R8A8eyS2ysoCdf1FyBu29tsly7S3fIzwt5HJLE",
+	"DWVOmBBLNlBpXxQkNY13jSxs0xLt57hQySYeBUoeAw0yF2tY4ZY9iogUIPONS+0KzBH5x2dikgG0FL6V",
+	"WW7xN7oYOhWMNEPkNrAZJhGiuMUMkxAtK1uPp8WDYtsrss54es6Xrsh1ZN2NVmsz+z0292qvuLsTb3fi",
+	"7U68yz/x3lTryM52cTHTuc4PlXpH7woTBX527XmfZ2Ko0vmLOteeu/Tyq4nY3wmXTYXLhWSLncydNn1l",
+	"lKxOmyaKNrv5Lk273sgYYhfAQz4W6Pealmx/T5ktbP+tlVrM6l/AtqxSQA5aC3osjyLQ2HjyODVNzWLh",
+	"VJkxf+Y/BPTHOJaFZy5fuep9LvpXyM+1k29vgXzb6U7fbN1pUfRegi6V8SzWWdyvDra/i8gBNUAjg85z",
+	"syRKDokkOFPqDMJcMdt8GmPaWox7xT9dInJyDiHjpBRJQGb1IM81PJ9AJmE1zfpqLJqnEpEKw2lKKWzF",
+	"M97PfGrsgNIROzwmNLbJjthExTJjPWFaq+0r5hPLB4rd6jAOfXF5ffW0N46zTESnkkgvbS4kGACMYoFU",
+	"x0BBivAK7zOmpE22j0MGP/b7QkQ2lzzmGqYE4x9TfmObNgYGbN98rgNIsYxDePuAHpn/xUE9F2mTPUE3",
+	"xRhSA5u6TH/v4Fs8zwI8FxxoTL36YDZN8YXU05+c3G2ye/D1YkZqF4Gc2xWazoYQNlk4SNU4xGTSmULq",
+	"01kcQVbwTLHBNEmYzsQE23Ek/ZTueVMhXBkmT3fQ+wLrLUXrF8YTDcQMAopggQEAJQTooWnEWKWiiz95",
+	"ad0h0b+fcBva8FikfSEzlyE5lNMkCVk8YFLhqphxzcaC6ykkDDddy0G3ts2cmXNuZDYDG8XDEbLFljpG",
+	"AeWSeYsahpZn9oUmO3Y7k/XEMJa5cY8AdHlUVVYgkC/jWH0ieJQXuI7Xwmw2qBNo+mjSYdwL1A4eVqNV",
+	"QJQuMz2YBdFYVFT8s9CcSQAAiXgm9sxiagRLiRqCsoYKMxVeE+8wqWZm5iBrlJvmioZlRSbu7ZuRCDnM",
+	"RrhOYdFW8n+ISaHKSAz4NDF1AnYyaAg5HRuZTQDKwD6P+NwI92JrjLA3H+yd89TUANL+OBOTj+3X5o/v",
+	"Ygnmn/dMKSV9OFoS0ziomnKDW5k+QDN1NjJLo+4o9+aFLtse5iztFtVs7XmLdExBg46CmiPw/vyuK/v9",
+	"+V1X+vtzh25/f04U0CdYwfvzR7aKKp4VPOoWOOab7C5PEpGSh9jb4OywdYD54m1MgAR7+6unpCd2ZjNh",
+	"OS1NeCbmYZM9yJgUItIs7Jk/MRAhr55iEeDlYo/GUw1Rmpals6orZ6I422P+7CPYHPmVxv0NURpGW2p0",
+	"Gr/72e+enk5brVbr6XvfqrvtQO5a+a9YKrJpKpe4uOEtPOadp76s6XB2lO/OfUiQ+Cwem6Vr+0F/ubbG",
+	"MhNDkdbKTbP5JQyEqBW77b2D1kn7hkdflh93lIwR//nZc5gRGy+AByrmM8uqS+tz2RdJYkT1ftCA2BbI",
+	"G7p/YBqEBO6YSLTVDhrRFM+a7uR6q9FpNW8d7vsPb19vdA6arcODwsPbjc6t5o3bmMhSUGZRgQp91z47",
+	"aNN1fbqQWhPw5teNrkzqls2f6VQsSJzZChpT6bd3nxwT1NJ2+6Z9YFrZbrZvHroHtxudw+bh9RtmNgEg",
+	"j46E3dB4Q2PGBs4053xaGWWwAPF0K+6Cngan2hzDql9/azZv1RATO8DVFSae4RGm0ka6Iwi4Q00ENSG8",
+	"BEF6Aj7fIAMNoa1Krr6p4OOVednoXjJUEI7HpuaGgKAwOPJZP1FaaBZncKz2ldSx9q/K7J0QUpDBX3tY",
+	"YfhuB+97oToX6XksZmFn8SZQkgfOvWyudt87fvQwMNcOzCSFzn0LINhfyr4AdE8WfgBV9+aCaiW4gZAR",
+	"0eZBI01/NDMHj9HuwuenDYwhPG10Tht6NM0iNZOnjRdhsPgjjrv5KY9dBB+4qQKzS2QjcSoZS21aC4dY",
+	"sG0EyqqFck3/oVS8cofUxxD7M4nlkDrUV1IiNJ/NVHqm7+BNfWYGyOhhRm8F7nCbsR1UtPb1HGWx2HXK",
+	"n3FKdr3QNS//ATImQ5dNz9AGkSEuECe1D1EPxHNhViTcDb1sYTzRCmeB0xwQnZ95WaQs42cC7/RIfCDZ",
+	"gZtn1DFziwd978C3Z0JMkE+DpsJoEqeyJ/pqDGp8lAjzHcyBfwnfb1FZZPTJlcERTwY4dS4hSeZ3JlEz",
+	"Hdi0balgnP1oytMMsnWdyvDjo9/u3n308OH9uycPHj08xiFtmxs/3jYgoIQiQW6zkAz2zUyp7njaH4VN",
+	"dqTPVm8TsyPKrsLH0KFH9N66q/AxDTGuOpcDtGLb3GEtfBRb01CeFBhmpzItFJqpF9RmVC9v3TgsqJut",
+	"rdTNJTlU0Dcb8EuH2eE7lWYDdNjz0wbPYP+VBWacNoJT7+ZyShEXp5AAVp82Os9PGxMho1gOu1LMTo2O",
+	"8eIFzMmG2RhRnO6ceBd24jkb6pDHEve0+ReYbnFN74FMpAG/+ClrlsLe56pXbV/+nuotGD3JeGn+GxJQ",
+	"qmmhT+GCEVKDaa88ZuCE6zNT+pscNVA/+TQNF6n8NUmt7TuFAKwItPOD6/n9ohU0BnGSYZDHMqX2i8Al",
+	"6q+qrW1q+1z1IDrreh51RVHKZ/FkQjemstz/OlPmd2gmJb42961G5+DmK8gOTetiEzpWWME78XOhaAoz",
+	"hpUBE3XzSFYGuOozls3ivvCjWklvsFngMG8c6Ymk2xcdA+TMggLMdmBaJKIPQa4zy3+MKiSFhWBteH7b",
+	"6k5lKiaCZ4WC6JLJbfa6EIvD/WmUvs9Vr8keDMoqt/ZDyneKKeJk4HcjLqX8OJWhKRYq7JJyHTowMBVn",
+	"pKxIU5U2/YYt9tOqq5+rHurVNkF6j/fPhqm5lQZMq7Fgo6mMXCZWcNF5IGR7lULtiLNU6IyndH/yiFLs",
+	"RPBseUBEBNr8qcxse7i2cf6OpBpGTAd4gbT6rALulSPy6IDqaqSRyFVl7rLmocAF/yJoo7FmJMU6EM0W",
+	"oh3IyJLwVIKvi0QzPIKFgZ9JxaYyUuQNWpxb6+8KWoe3gus3b2DX4UBGX5VZHD2e9UewjFM10z7hC155",
+	"phLM8GHfXJ2j0GrrZnBcPDU7cq61FuxFlk7lqXQT1GSfjiCnMnyWTiUo/c5yna8tSNHkhieyParmnTFr",
+	"kCfAKdJNp+BVCqszAZJ0ft0B3otMwyUH8KojE5QB9Ot8/P1Oq9Vq4xHzueqtK5bqPri5eQ1etHMh5Nzs",
+	"EHNl3yRwnObhVfEFVwxzGfiIo+4Al2xveMqVgJIx3qBM9/Hl61ut2upW+cwWNDBUkkr0rYp591QwnyuG",
+	"duMaDaxioDddSY8TLuun9LZikA4rI5NiRL944n7HcrvDSQFOCs5iplJG29XLXw5OTNpuG+ub+U85pZUD",
+	"FR5ef7HiwnvtOW7PleD0/LB7BQFKly3B9ltb3xgr5dXC/bC9sXC6jJvgOqlkzoSdK+iKGSONxLdIwwFP",
+	"EWmy3Y1xIz3ye6r3ICqLsV/e2dfMwtycr8nWUHWXPVm+AJnBMOq/5aKEmFLnLjHDFOcXKHf9MXcd82XO",
+	"vw0+GNLF12jsUmW5tl5iRleTnfDaCa8dq/lFpZ3ZSSjuthBu5UKqBqp7BWmPw6b2HfLbh6besYQ9BHsb",
+	"imzhbaN7raDzMeu2AEa9fKQU7PMuyFAgDvO8UPZpez9/DCyf9oeDoDFJlRlo8xM9vJ5TatrvW/uHl4Va",
+	"2fBW5IARYLzamaW3vzaA4QzHtDen4bwknxeeBHuxHKjKC4DdCVP9wLx26TthyZ391d//i6/+6+99/Yf/",
+	"/4Y9qrr4kTMKdG0urPsP7z14+GFjGXaJBfzqr/98sYz2UhlPHt29f3xcXszLn/zhV7//x4tl7C+WcfzJ",
+	"XVNGaTv+z1//1Z8sFnCwWMAHRw8+un8PtK0L7lWcpXV7daCmKa6kCziMvqlkWjA4kepPx0JmqMaacaq/",
+	"5RDTSDhx2DAVW1CMJwnHpDQV599SxlAgPxVMSUGKd5xBOM1UiyZ7hJ6Z0J1rIb5DL5ivAvMBlBZnWiSD",
+	"Cqc0tazEK10aoECvLyLDPVT19YuBqksBKX0BWTtL67txePn1bZYV1Y7hmryoduzcPSpH7dt5sxhQgB34",
+	"aguLZT+ZRuCdvmTA/ttGWWhHexN/uRv6nXZyQalpB7LSc54P9WqJuTabqS3IRUDyKBKRS1Qa4iaFvKIo",
+	"KquShdoF83pdeINpkiy4gWhvwwWqj8FECZfDKSoFX4xMg6fpRGnz59f/+9989Xf/7uX/9t+/+oN/84//",
+	"7Mdf/4ff+8c//emv//LHX//nH8OWFwBxT9QQjAzIyd/4+r/+j1/9/b/66l/82Vd/8NcNzxwQpXwAk2bF",
+	"uetI4+U//4Vf9st//5fPjSrz4p/+9qdf/9tfvPzJL58bkfPC/5hkELbQb5V/WlDb9kAvChpZyqVO6GyF",
+	"IKxGp/FdkSSKYQUBm5vT2bxuphgbQW6e2KqYbjAvtSP5N7/4+cuf/cNGviUq6orTmvpr6Wl9Dus2ZNPA",
+	"3WODIJdWYML7YqQSZLn6rEHzB0P19AILFPgJ8DhOBU8ouHHNuqWmBq92vl/Jwq2XwuKyslHk67BePgqn",
+	"oO48mDsPpsvTmeUnZ83jvdoQSN9de04uyKosnR9bKm5MzyBSwVIIkqWzH/FYVjeAWIJsJOKUZeJZhtES",
+	"tIkQxktZPPHbOOuwcxX7fbMZPAOWKaAq6CXC/DNR6oxNJxgDZIMzqtJ8eirGNzDR5zc1b+f2yzuodYvn",
+	"0rvEL97h7wCWD23XsWahrRkcXQMz9iFcA+OSRfehyNasuJ02sdMm3hRtYifVrg6lsLlIK7mQb3hJvrz0",
+	"lndY6G8I4uzxbJypAAGCcCoqMxWgJQCeOXQCKGRCAu8wROjGGv9d0B24zo0IgLgGFSG030Pd9GUU3vFV",
+	"BmuRAIg2SnjTEfCExZk+lQjjdnwktpQmO8qrdPZaU8pAOaT3JBUQ82TOjGpIhDsuZqmSwy4Vesdi5wcw",
+	"7uGpBA4SPy5yzOeAOc/VH5aK81jMQJcCYzGoUjpgU5kIDdGDEJsJcQFgOeisaVMsu1hm2GRHp9JoXJ5U",
+	"qNMr/CREkDqhvsNFMR0GLLQHjPl3ce2olIXmAAghu5dpO9CMU9JRVqJnmk0xMfJrUassAYdjctLCKbyt",
+	"ZYhPJqk6F+UpSt0Z5WT5PsheXFHFlKX/L3tv3+TGceYJfpUMRFxIpIsgupukKHQ47lokJdOiSC279eJx",
+	"K1AJVAJIdyETW1lFEEMzQt7dmdPMek/27tzNxo72ZnZjHTd7N2HPTdxZExrP7ocZkZL/8lfYyOd5MisL",
+	"KKABdLP1YkRYdAOoyvd83p/fUzJfTAAGS8NEZ8lpphLPsjyPQ+bzu9/89PPP/uzZR3/823/7l8/++I+e",
+	"f/Inz//3jxZxrVP4VVg9dW3Gc6HVULfiz1b8+X0wpmzrq329cTYjEmECCeYF2mSujpFlrx8/ujR49D2X",
+	"nEflREAwopxpz+3ZfUrvkz6VAjMZCcbOfj0UvRMBqJXgHPXgnK6t6biuegjO6axsGip7z5DyCiBcu1FB",
+	"4CUZ2pQMprGzu3ft+o3SYfvsN3/1+d//SWMDVohTumgHw5BnvIcnYnc3Khtr/NOHPwsZzD99+PN53oGT",
+	"97yD5r42ewwQpc6fuPt1XU7jXU/fLtK+pdQbw0RB5eFANwSdxsBdwppG5twpdS6Q0p4jmT4EK4AJ6Coq",
+	"w7ar2EE7RWAMt4S8Qr5fsnq0k0BRbwYyv8+0SqeMszPof+yhLiDaAPOdsHE5UDz32MseCxg5zAxfcAbZ",
+	"KqZkd8oISjHAz3rJOPxJX2w0jnAOoCOGVabzkhTsg1G3QODHRyLstSbYWJj8K49HWJTmeU4sLWqMh1qJ",
+	"DoYJ2wf3brZa8E9rfbpsV+yCmV1fKp52zofFOW2rFQEMEaRs4F9WadnZbe10Wjvfe+P7u+9ee6/1g5v/",
+	"7MYfvLn31vX7r7z96sOdo7PiEAqVnMbPELARgo636sqWCW6WMiIUelRN7slv1Wf7AtUW5+xdGFoLVQod",
+	"SPmQOyPw4zwwS3vWNORJgKuoxGOww6IyksuRSKWiAtduos7AOgOELtFpXFmG5RG477qJfAvgoTZOjpvV",
+	"COpNWGczWG1scwpUjheAAlU9ButEt/orsHW3XXwOgQ82AargTuam4bGbZgnXpwgXBl5fkO5jp/AOPPGN",
+	"L2Nvp7HOjcGF2caCn+n0wyIuPOi4xCuCp9WFbds9PVt1NKGqni8+HqP8bUamYz+0Wjtw9o1BL1mDX0m1",
+	"Glzx30SNTKcIiQr5PXZSpO2gjrNDCwM+9LCvlRp1rvegWTM1uRh1+DpBx3alLlhF4qlVkLyfjHCLFixw",
+	"Rdd0JQxWdKyZjnOe+16qW5LrccdVYAPD4CqeoZp9PD+LIm7Haq4iO5BtzO1WjSpjbgtTAQZagYzWs/2r",
+	"T9whX4r446nslkB8zQnEVq6/uDC69S/huiL0O+6AnVvwXJMdKCZG43zKYrxnMStUVxKIv1B4mNCWge8Q",
+	"jL/o9wWWL4QCDmDCkMaj5yu0XkjF8on2KP9aeVBTKBbQ1xmD6jMuoorL3NnT6eJQMSfqG2gKwK+mU1ec",
+	"AfA/TC7TlCw1PHcKVogyKvMlPgQX4WVynooaqCCM3DqzdLkgAqskRq5kfSkJLhAPMbxtRkhcU/y70ACp",
+	"LW3/vRH+tkb3r3uMkIsM0pkLF3ohMuTVEzFdbkp60z7wAm08b4rpaSYee7kO3r7LYKxboenijaFu8dEY",
+	"ag9P1T4U+fR9rJnRy0SOu3WBwlZtAAQVqpTGQdhDmIMZ6gk6d07EdBG+wJtiepbAMseKMp0UCDO4MrN5",
+	"U0wvOg5s9WBoLPMIW9hxjUb1sz0Dv70vJrAKq3FcO6Ytw90y3I0YLpwhxpWjci+Cw56aHn2EtIiZXI8N",
+	"lL6QavAiVLcFmc6O2G2TnL8ZSc4bntbNOWy0tq8SqomIxQEc4KMM9HydChaj7ySG2idY9wUa8caSKSvG",
+	"qeaJSCKqWWjKSEFM7fIVs1+jd89Y9aussSehFF99uAd1dlqlP5BH3KTKqtkemewcYMtgJCFm2TcvzgQW",
+	"CKwOr0QNShFYWhLMPZPpCYCm2mbrQiF7WvWlZf4B4nL5XYmdXAagPHn2f/27Zz/7N09/95ufYizK57/5",
+	"98//5V89++jvP/+HP33+57949tHfPv/kL109FViLbqrtYLBwc1nGuVq32X4qcIVEo32tghotiR61Xw1B",
+	"YuGncIJOqGrP1lhuRQ3XwM3rWEwZ3n/15vWnq5loEpEUY2dIaUQNQPQO1kw8Hote3sHwYGlPqf9eZsIE",
+	"T84En454diJyhKx28aUf//TZv/nJ53//4bOP/+bZX/yfDRdn2tNpMQIMzz/5188/+ezZx5/an7xVCJuf",
+	"wcguMwlefaXlyvzDCXAPKEpC+GBJHl2WVyZbom0LnkDVeVfymoKceiPRMUM9Rlrs8bfD/Dj3ldVRMIvz",
+	"/EON4OKvEy7hKPQ2YOJMGjIt48KQCbfMZwTOw+pcmPQM1WvLiHiAac70BPXzVJq8jX/GfZmKOIJqz5Z0",
+	"YAlcH0Ovct4jMG0W53wQN9kb8pFg4jHv5ekUusGHjfC12WzzUKcs11lZFsCwIZYQDpO6UHxtY2WUML8e",
+	"GokADdxecv/LSAKpg1FyFuQNeQMDP1b0jis5VooQkB0PjhDI14cqZsD93YDmismxl0O8wRiek2oQX3K1",
+	"zXDRMflDjwSms+Ua/S7SHKsYiEJcyXWDPP+u6OsMoFyBvcDljH3yfcyLXHfoN+jcqvZl8TYIUbx1+K5d",
+	"iPfvHb4PW8iD0mpvyddgiGVFNzvbJrwz4lPWFeydo9ev3Izg/3Zu2IbeeG3nZmuvhdYaKyeNuImYESPZ",
+	"0ynEumUs511TKW6oJyXagKD9MoBUy0FP6Wp9EgUViM1QAFR7CaUwhOtvP0FJajqJAPAINcYZzzI+tRPU",
+	"3R+JXg4FJQiMHNrhzIztq9D0sTJDq5EqYXdvp7l38853dlrxJboZtO+MeGgbvkjkALJMMsFSbXJ/lHPx",
+	"mCraeeQBqYL6y3beeDvozEnFuhnvCZDYXFFsCBfkaeGTUzI9oRPsA5C70wDnABJQoDDgsQpz42CAuNa6",
+	"Xy71AUzIXwDqqz93RaRxs15c9g6O4YvNUBkVaS7HPMuv9nU2uuKku4rst7Z0Za9Eo92wZKPZM48amwkW",
+	"dRx/Pfb6us5GF2WUq0jBXghxNKpxDsICnolTk0lgIK7OujSsK7BmJxDVbZjT1o42Bf+71ctJ/LD0iw6n",
+	"WVMSWqsYGjV49Ym7K08XmhuOwrrkGck4TRYLk8sRzwUwJDvnIhcJ62d6BLScEhS9YUCRyYFiNzLIY0RG",
+	"ofSkFtPN0dwXSyC2avJWTf4WqslnZ3IrcbetDfuiY/FIqLDElcgy6lwT1N7YRKYpo3CgDRXptWTcB32k",
+	"03U27IC/XEVStX6eftn+IhX/ITqloYjeIwGqEwK0Ue0gBb7rRFO52rJ0n6VcwNNuHdy/defevTu3rdLg",
+	"7ANOhcI0d6srGKekzpcP36/WF4e3TGAHGDE+4FLV+MxhWbasbsvqtqxuy+q2ZRo35I13AqsjWRB5mlri",
+	"K0u48nU1qqencDQkdy+Cpb1u1SilJ0wHFtmQqUWM5yyeJR4xYawOucE8fWf9Ds2KZHmNmNIZ8yTblZ2N",
+	"ylDyGN6dRVSFGu9kU4PjgYMLXlBo0e3kGkbm3kHM1RIzVlSqPdmRFUYACvhIZwIMgTXAsuXv0GMFJpyg",
+	"apvsgDzP0kDVryqSawDb43BcZwHY5rl0YIzesuktm96y6S2b3rLpjaFxAqY04d7vec7sGZC/DXg9FpeZ",
+	"vHX4LrkNFfr9HEBPd5oLpjOr+tkL56z4gUONjTM9yPjIMD0WKgjIkoMhVHsnhMg2usTKIsHO0wXo5vbm",
+	"04+Rh+KhxDCdCFRZIZ0Lh0GuWAcM4xtEt9I857rzeKwzNKXegQU5nX3ZEVylZStvZ19nI6CgXak4hFnN",
+	"Vo+svZOZV86tok2EPmKeFYDz1DGQrTHp4gIi9USB4yGf2yQrbW0gLr9wC9KYF0a8MANSouctR6Wwuchy",
+	"NBRpErmgYk4hxStbke6CtG4FIYRylIaqLmUiz6RIIrrbeTa1v9nOWK515Htilt9mLsChBvDXLtlWat1K",
+	"rVupdSu1bqXWDXklUFEntp6zlBrAzNemkhIO94L4o/nTNCdneolRGgIg0EXOZB7Gnnk7DrCmoZ6Ao6Iu",
+	"pj7Tk0pAvZcKpcpvXGtA6XE5KkaQ8kbERKpcDETWePpCot/xK8cP7MXdiVaArEVE2lPZxQx073du3gjR",
+	"e2cJm10dy04qyOwBMTsHarIJLvtWor4Q3XZIFauCAGOOmh76ZzWb6CJNKAb2aydek//yRQjYvurFTBQx",
+	"N4yzH+kuxFmjwHPEzcn3dRdLkOHKQZS2Fb4x3BdTV7mZ8bja55ssBvkOYpLsdoysBE+yfCbY6wd37925",
+	"DQFH7ID1pZJmKBIyR2SFMuSlnbObVyL3IjBaWGXBy6RgrQZThhMkl5vRm+xIKGaK3tBO37hYWTSHZ4Vi",
+	"oDRYkW2fESBKtQBaDPFVzcyujUhqYF0e4tq8MNkf1rnR3tmNGj/SXVACrp+LsIQI3Mvo2/fcxrpIOdhb",
+	"CB6H7dvKUl93CyBIHqBIlXsIVwBvHe7ihYY/2rEXoxdC/CBgPjAdCDIbYDnmQrh0j7o7bMe0Vd+36vtW",
+	"fd+q71uWs2myIcRNgvXYyXoDzbQ6Z00eicYCT5NPHwX3kc9I241arRZloB1q53vyuXUc3xnxKViOWV9M",
+	"RMYg39syE0ViIGYnKq3IUO0QAx8J21iQLRu3vSkA0shyCIoQLnq08ijEXRRpuiRt/6Gd8SqJ++BfmM3a",
+	"b7KYbmTMpOqlRVKtzAuM0tPb5jkm+T/Uk292nj/+uBNy0MaiMkOBkaLyhI+rqfggcel7XLGuYInkwFRh",
+	"LkWaV8wcO6+EnKAVEHDHWIMSP5Ck/YIytx/qyTrJ23BNt2aRi031BgJQSvjejY0OdjJWWrL0lRpFejxN",
+	"u7x3Yq4+8TINJEYtCNLTGRtn+pG0wg7m/sauidjNEBt6yVBC8yBmiehLJdA+kWtgCB7ONmJDX/YcG4Y/",
+	"KD9XJkLlMp9GxwotStIqS4jPJnOG4qKBLN0r7IBloifkGPPDYS0T1p1WGn/JzNiL6S5GTDwSyqHQunZ4",
+	"lkk7FIqvtD9R57n2cz1WzAcjwBjGaK9xjSDaLZCeoVSDph3qO8ouAoA1Im/z6fiYeiz6OdMFtAeYvz6l",
+	"V01Z5U3Mlf6R6OUigZaPHEywz7t3o8dK9PbtCFKC91os4VNTGfPMm6CkzS1tkunxWCR2sZT2tr8RQdVA",
+	"QgY4h1/ZZUNdZAZbgADF6y0otWdm4inHmdb90qc8kqrIRcT6RQZ2ILAa4XuUbcdzxpMkE8awgcjZtd1X",
+	"fX51JjCpMB8KuzPYVpPd8t1W+gQ7CggPrvZ7xMRj+5cXTdwBPwSwQkD+gcR8EEd2bkDcjHHRMlqlU9st",
+	"5lnjBShQkjAgn9QlXB/xE3GLelk74/oQrtt9fUqu9eWrlyv8tvHkuDEyA5kcN9rs2Opr13d2dneOGxE7",
+	"JsaGv9y+c+/uuw9vHzee1rtBlgXHrJv5TIM8cwiOu6Qu99KTFiIYm2Yir80K184R/nawQtErUJkGdTio",
+	"ldoT8pEXcaeOqNC15n6fAp7oNOtanjguuqnsVfUUh1VyumKSan1SKiY8Z9etauLeb1fQwpgZWcnQ5Ih+",
+	"UgVHIRSxQ33+6kuT3XLYK5ZU8SQRCbxCmO+sgCibuIos6OZQYyU/FKno5a7RtanNER+8LtMcYKtPffi+",
+	"zqvP16kzgTltZchP/XVTY1YbN636OrK7P81b+f3iwYw97BFW/8UouYHBq20vIYJoUiAdFBWG+gUyDOz1",
+	"O7iSVF9DyK6S42kBObsF9uGa8cZv3Dlis43FIGSaMizCDjPyOKHgcgMKx3gK5CmI5JWGnSg9UftMpEbM",
+	"AUOtRCUjgtbRiPoUlUhFUavVAtsQpY/WpaQU6ttAuT54cc7JGzu7e9eiBiBWeKHrDOYGWm1Y+dPMwqVe",
+	"tSVaXwE4sd2iDajWuVIqkXFTZEuQXA8Uo2cgegEDr/mUTYZ65PIWeddqvrU22Duu/bnL/3suWdDCrCNZ",
+	"+L3aXtKLlSzcwi9EgVzvHi5ywtsjIQxUMZgSGCEG5rugmyEv7Tx9q7mIzGjVZHdzNtCAHDkfvxTZb+3L",
+	"iC9O2kuRPQIzGWe9jJvh/rGqlT08ebj6hP7qyORpjNDJQz1hfZ6hlQrbRc835K4CYbAvgZXrWF1hsZW0",
+	"oMQVwuBhsQkE8aMOETLEhVtgmz74onS4eK+rM+qRZQkjNIL2miwGx0FsWzpWjMVixGWKI8CF9sY6qiSB",
+	"LbUhM7tKl0HZkzmhR6ZpMDLNZN5kBzlLBTdQfhw8F0IkItlnxnbEU+jUDgLELjsA2j+7OBWdEYHkCX4T",
+	"iocRQrU9b032Hnrxg5gxH1vQZAcYhbYgpQM3hFCvZc7Am2/H9HI8FGkSux204tylfWY0Cn9WAC1zbzDQ",
+	"DPAe7dBfx3G77beMyuR82mYchxJkNsuRMLjHODD3N3poPNqoLvKeHpGmnWrjoB9FT44lhFDRg1ASvmnH",
+	"T2xKYAaMXRBMlGEUf0dDlWnlIInHCNzmU4p8XbYYfzKxLxbvfX5wDoLODAbW2fZGPBFsMkQ8VNhrxzsz",
+	"rspGO0rnHSN4BnFxlR4IOZLR5kJfXSGUM+FGdk9gGErD0e1xRfxYgOUVcNSHdGTKE3asHIappRwUrefo",
+	"CsC6wsRLo7rMQXUwNad1Pn/PLsbGYv5aAJSnyNkYpeL9ihQATYQHCtRzNTB8jXotxKfPvWbLmr0vF+Tp",
+	"lDmTNjGDbdmULdzjZkAl9j57+WJdOWe5olGRJJZVuaWjv0BxGPN8WOoNZZON2du5eSLI18KG8CLIxFZ/",
+	"uGA8PFUSaPSJQ1ATiPMoR5yvSg9CxlJMAcRLTQUMwQNg93WGeQyAtQ5D9V/xPM9kF3y89vuuGEhlFuAQ",
+	"gBAqHuc1AN8Oj4CyTAiSlb0s80qT8XfjiMXfsf9csf/8LzFBbvPuJRyzYtwqUZkeW23HucsjH2/A5Miu",
+	"AsvESD8S4DKnBfL5Es4fMxJcocwmff4HLA43zsBBHdgxWMkZEzMc6H03E/zEah59F65kp2UleFAJHKp7",
+	"q0T/9ouJ0vtYGyO7qdiHPG5yj+8ugkn4vTCn1sM7rORJ9kpbYNvfEryLkx3gkG7kjOFQFeFcaSFSgcXh",
+	"Ua8h0fH0YkaCPtWc0qz32VC/5uoT/GOR1QQDsnI+OFYxKNn0EA6iD9oqxTmSuo2hPa5igWF9yFGjkKmy",
+	"pAFScMrYQrL3sre/REEVBAhgGhUG1dqIxbYNS3LRbhKxOJFqkPP0pIO/gBVlInpDnnf0WChoj8wql0AT",
+	"7k7RZDXSit0aSiUMjezl+Nmnv3j28af2BcylsH/5mH774bf/4pdf/PL/jS812YGaMqeluslaqu9Ipwty",
+	"0hPGk8SUE4UxuAguiN8jMDiwGPhFCEqv90SaupogYc0Svz7e8I1rBBYZuw4T4iR2mAKQMnhg5UJu4ow/",
+	"mZ6YCHmpQ1tFW4uLM5QZstBgYo5TQVqe/cNFmeFo7aJC3ZO4hBGKy6mid2dpvQ0WlNtw1TYu+R5hJFgN",
+	"Hn2DOR5WzPCrGMiC6MjIoYSAMQQtCX4BxWNJJToOKlbNsvoJXUQTZhdCRRxijZBaWGeEuDs6E3c85zIY",
+	"VNPCLRDVtYCckMa7d99+9sv//PyjT9f26uEcvyJbxMwYlqsaVXI6BBlqUGxNEluTxGZiBZ66oAJFr7zo",
+	"52CdIKKztFh65fxvHZpLycM6bk239lsh/WK9mo7RBpfpnBycS25YKBEvs/5VTtP6zBxeu5s0vklGvA34",
+	"6/bOXLglj+xKlUtjBd6KXveib84quKFHZUU/sDLVAnwiukmdgc4M9cR4CCZsKDRfOq2E1I1a0M/4ADI0",
+	"rtyj7+Kw+OBOy+eVEuymt7xBRMMQ8EuwIF5FwTjFMIb3x+OIfmMIxxlMXtt0wYsnBR6SFPzpAVlAjYdS",
+	"xxDWPyimOhlOz9PQJVXXLvLVJ/THSsmACAjskmitWm4fZ7kukxLMyFwFXHy8sdS6M04JIicQgGDvaUlb",
+	"jAcDtucZ3/ZxMl0B5dkxaOdY9XiaQkQS2mnpilNfLxlnINiHr2Oji6wn4rIWPEZIoPmFxeUCxN5MVjoh",
+	"ALRUY3X4vs7CMCNmrxj4A5xdBcrioGtDMZGmcmwkpsTd7VcDfyzdcrl8UZhsSKMCMu0mBmQPrERgCoXk",
+	"EJ/Bhql+u62WKwxw/fFjf4hmCvK6iIxjxZiPAemCHwFiWQAeClcAfkbzq906H8uBLhTBs1QSapML+qY9",
+	"IYtiDPAfvnZ+cJwiKh/kxhj0qvx5cWuv+30XWT4TexKhXc8umkhYKk/QXgcvzlmNnDXqf06yaScr1Hfz",
+	"rBBQJMKvE0Ga7IebQaeW5+R16iIQU50R6W1t8rs4+PV5B75nyX20trkpmksSgIm4qZF5EuczP5UFuAO0",
+	"TBVORQylq3UquHKcaYNwG2BjPBVZPuKKD0RmPwO39j/gsgGJwXxK4G2ejCbdnXKPcW6WONtjdZA32o1W",
+	"q7VzBf531AoQafpSDUQ2ziRgCvRuCJ70+3xvr99L+nuvNKLGQCi7pzp75+E9RB1IeVek5YBpeb6nTX5b",
+	"TxSsnsm56gkcFdjlcp7lOI4FyDgeS6AvkTl/AEhDI60O1pwxvnVv/UGKx8jTcKLDPB+3r14N96T9auvV",
+	"PbskmS7G9qC1G0+etp/4Dr577DvAdFF48JSRgJER8gIzh9dgatYjauRZoXr2Oh7QaWhFjUciM3jCrwFX",
+	"VfpRUTk5JVzED3RBNnEyIArFzFCOx+Awh3iuG9f7O71Wvy9Ew0H6WGmJEHj0PBomSFCryW10n+FWXFBV",
+	"YMcPICBlFkoDnpwFDf0hLnZ75wPm9qfN6o7Z6TChbv9aASYG/mUvwM5ua6fT2vneG9/ffffae60f3Pxn",
+	"N/7gzb23rt9/5e1XH+4ckW2pXxiAnTpbDgutvCXGp+nBFCrqC+VXMEW3duatnXld6D+QtZHFOlHFqcRW",
+	"vgKfHsQoTyBgZhRI8ST1rGF/Bp9vCK9cL7cfwBWuFOn3gqBTpgP4EvTCwXXAcvK9AqT7nVYrKPnRZPdL",
+	"selEjPMmi1NtzLQMSC57czCxVCGLlHIXNR2o7m3G13Q3RhgfRYIyh0UtUk5F9ulTUCGfEiAQ7QdiqvOM",
+	"+8B1GllXTDUtEE0BwtGtPkAxS5bncjv1caa7vJtO3Uz+eaFzYWrKFOAu3UMAmHPwDfp69yvTRdu3x1Y+",
+	"Zx/gacmKsIj2HIcYfOjFt+ddqJ5OAFqw8cZrOzdbewA8DWhjloGJNIWXqxwH8a3hdbuJwHrgCCIMASJV",
+	"W9G4fJ9OTSNqPP+P/9uzv/iL+peDQbp29p6eEdm6svjLmVL9HS2tNF9XvrTlGmeB1bb/cY9bB7aakjcA",
+	"pT8/cFilc9mnK2yQYaQiFzVWYDCSoPpugFqX75FhAJAsfLGYIJXoCMwsYAFgJ2LqQ5EAo9CDUOPw0YSD",
+	"ozCAqYNGofn+ZF7mb81T2dvQwv3K9FbytHblHyKy6LIA8KU4bfIPj+z74HwVj8cpUEFA6IwW9igTs7RD",
+	"kuFrQs9nw82jxog/vouPI6jrSCr32T/Os4xPF8em41rqrKLxj/jje0IN8mGjfeMaNOs+7syD80T1bgSM",
+	"1CErUGVT91l3yhLR50VKtraKJanJAFwRQE4MFtEE+1OJF27PQIlxROi8X/vkfYwdbrR3zpitj+2snqhP",
+	"qYHVPdja/i+wJhlsQA1x033WLYxUwhimuz8S1diU6n4tVxCieoce2j4JdjUCMymEUJgeVwFaK0Sah729",
+	"KJijKuk3glSGU0j+vlUkBE8qbxFqE2buEjYT0I1KdG2l5atPIKY2E3mRKex5zKdQLa4sR0j5oqYem+Bs",
+	"XGYDrrKYiyyvV7NyatKQKyXStUONatBwZ3ZRY3a0Twir691lWa7a+ztGZHdvL57Nmqi54W6GyLmnTg74",
+	"lQxO3i3gXDMFL4wQGFVbfVelU7wpkLXR2gPv0kVyt29gpFi4U+sEim153lcZLlZZ/YWBYqvzuVPhMNAD",
+	"BkXiK50zrdC4ReQuciYdyPz3GWsOHOMo4Ax9maY+x8uXeSeB1XHvY2XpLTiRL1++LVxtBqlV8/LlEHq1",
+	"Oqh+6V0F1uZr7cJX6EjtnIhpDBkkbvAVBoZ2Ast8j5XLw/f5A2jwMYRw6wtyIKRv2HrpY7Xj8H7XUjqx",
+	"TecReeOBuNMLxyqcEq3AkYalHdjJl8kAdhHHKe9hnA+RfiuWVNICLFGUeZlNkfMBYVEAljs6vY1QedvO",
+	"B+WLrFBQSMKJIpPmsboD202JLJAEIHMv8eAyHEDjXr4pxmTxjEKESIKclWbf13GBTJ9cQ35Bkx3xAZpt",
+	"YtzlDoLRmpiSlI7VQLNcDwBrwUUzpbnIgryPIFSp9MKkWp/YEQOCBy2sHIlyUWfnnoeBE2XtILeY9l16",
+	"c2akEUJAVMsN4VsjrqbHih4kEBC7X2Ohx5AM6sAmqGRTxAqVy3ROrAMkEZUQssvly69zmRaZMHg/8OJB",
+	"LbEQhgNadHVkEamO7m0muNGqzZR28CsRMN5C5dnU7k2ZruQ10YxCSOgWldBUQiV0cJiRA8XzIhOMp/lQ",
+	"FwPXBjZM6MPlRQQlHugNRGmgCKkSiExwwSJ25qMxwFsHJa0pMWV3Fw5YTOQmtqdsnNrmZ4gFrgLdAcRF",
+	"sVMTLiFMPM7hKHcFpShJQkcOaZbPzILkWMrJil16bOx8w5DsVBPqgOT1FBn4gqA7QMSA5JjAEUyScfuV",
+	"qBS72ztQzwe3DLgJZJ5ZRkOL3mg/eVqTaGO/02lS28FOq7UT9jHTg1tm24mns412o9WxL3Z2GmHfVFPn",
+	"CCrhAEbzldbNK60dttNq77YaVHNHZ/ep4g1awNHj6r777M+ef/iL5x/97Nm//PjK55/9zfP/7xfP/vhD",
+	"y8YdmbWjKmy/xW7jgzU82uFmX7ADAcgFljQq3dqkrrTLJaYVxmJIiTe/uYpIP3zSQGLRaDee/9mvP/+H",
+	"X3/+2WfPPvnrL3/1i99++B9++5N/9/zv/tPzT/7k2Sd/++w/flgBfil24XSGtxD3fq5wkPOCn9VfULlZ",
+	"b/FErOzKroo3X3NX9tYzfUFCOJynqePVNRLdhtamRV6Fq9CoWeaVxn4p5s7M2wxCuRDwIku7MOsNtTYC",
+	"sbPQ52DqTEckk9iLcazGWqo8FaZaAWF2EK7sfNjaPurlTOlEoLavhEgMmNOoxlfMXrY6vpWKJ5cwO9g2",
+	"fKwCObkCiwtSiZXOnenKztbYcUFajcRYz1AWn0HWDR5FKc2FgYLVDQUMQ0B1yuXV5oynRmOMaiZGErDW",
+	"ydcedkUTc9h7EMdDwZFxm9bGgQ1ClGi3yF0krcyl5VExhFzGds06iVYifA/BxdxRBAHRCi32WdNk93Fx",
+	"4U2pTE4yyBUWW+KRd6xQFLdp/MY1dKMVsWvXI7bXitjOdZhuizlplSA4XAI1NmTiJnvoF4H0ujGfrclx",
+	"rBg70hoLcuKLvvhEgIFLPB86piERFsc+1sNFiW/EpQIgNWyIhFg6dLBVzXLJXf3WOKIveFfpbMTT2k0I",
+	"4o+pL5oarbFtIdgU2uP5lQTJEqX2BEFecn4iFItH/HEnoeoWsVtbCi4FPQGGwmIrkeoi72C7/km7kKFK",
+	"kIBA7OZYv++oTlU6Dqbg16e9ZNr2yYWHyiogD1yJHqRZVg85glov2SOM3+khOiTEZMMj9mEINObmBP4g",
+	"bQivEK0IROMhGKI9XHh6EpG1XYA5kRNCu/S1etFyziGLHVYV1INyWmGENkjz8DBB34QUyYVY+3dRESAF",
+	"0FfHgqHD3FRSWbPaLnSRr9QLNjfhoW0CaS3SLZGUlwg26IFduok0gskcYtMRXMMflUqIuKg76MjWlgzV",
+	"r7UfQgX7h+dAjwHowe2GfS+oZzOzTHb/I/RX+47BHVHpVhq/yBxAM2nN/JZWUJFcu37CAE8Zkr6QZRLQ",
+	"q1CL6szcIeb+FapmIbWpBusu0JNQIGlXXwQXt6cCjfaNVtQIb3OjffPmzd2KNmV/JrXoy///Xz3/7Gdf",
+	"/KdffvnL/7KqwhRW8AyUsSNQxtqt1ndaN9sQieQDXlEXrJK/RnuvNad8geBUbulaqxK8Rm04jxOVUC3H",
+	"unu0cw1Dzv1Y8W2lG+1Xn1b03tXWZGaqZ9Up4XR+M5XJOn3wla+PPlgjDQPILElxVnDGhdgqiFsFEWo1",
+	"IUSGU8uqKiIKOj7XC12ZiTDnrTW6+7JIa7wVIDPV+GGdflim/zkHRlx6SOOwdttsbFFUAlVL5aYbYxkx",
+	"kXRwfMLEYeBSFOI7BzEPIcK35fhNhp5ltmO/ueYVV0xInIS43PthPfUZIG5Kx1YgvWUiz6Qom26RbFFx",
+	"ACg9adsuS3VNzsdikUpsIqr2okMtbTLUOCc0yJdG/tlADgedtXkM3x2VzJqVNxc9grLpc6ZbeyQtF/sg",
+	"tN7uljR7D3h04MWHvEau8Mis0WBdAfmgk414wB2VXHQQtwtau37BQWsOabPGgb8Nhf62hUJTbjxej9qQ",
+	"0XMMlVvIhp6cgi8T3sQNdKuLC5BZR0rcxsRcMBxMlf26uEPnyJkJRTlblExw0o0wmEK7OOz/jpMg6NnS",
+	"8qxPpMCCFWBtAoECEB1iCAWg5/3FtSIBOKWnYPagqBOmXeFoMLCR9RmS1MrKdFKxfOKs8YCminivi4L+",
+	"D2lapxTrv0PVV+pGuiC2rpxkJbaOhD+vGNanxp8TEz4Dv72t1VJl8VAOlNUHC3tchoJD9dX2E0uKr9yC",
+	"DZ8/ILcpU6M8FHUoASXszAVSlm8bQ5QDRXtTVsjFk7784ls1IIySW1CeDVNDexSziiUhEWEjE1CLnacm",
+	"YrnWLqHH6kIyE8ZZNlWRpvN38g2Rlxfy/BPdx2Mwt6CNpU68LgcZIjDcrCAw+BHDwg1E/uCRyCCVFlbr",
+	"iJuTRgSpV5AGhbmAEIhL2VmWZhCNyODedHS/AwM4m4RMK3dqniBs2uZc+9t2U7CsYOglrkCpbXZtFkMh",
+	"TUQXYovLEHAH6n0o8pA0klsCu/c1BgqrwudgXCQXHvMHEpFsoIXyFoJHd2REigUJ3r7rs+ogcs3SCama",
+	"7D3AVRtzYyY6SwzGqyFXhSS9IGECL7oPDU00uXuPyqFXQvAAKRyXwbksMj0BtzU4OGXuQ/2JtYMV4OX4",
+	"e3k+fqDSaRyx+JCPxKHMxXcP80z28vhSk9l7x47uHQI6uM5YVwwlwGmPM/0Y8sbio4fvHB7dud15++GD",
+	"9+/eOYwDVKL4/Suv62zCs0QkV97OdK7bbJjnYxM7hzgiXcedzve0yXHrO7QdZWm3Q9ErMhHv46qQHyp4",
+	"u/qag9mmAD6Kj5ySrgrqi3BI1uFWe7B1Wl/ATkdxjyqiU7R6sIruyLjFtsM1fArQ3Yeid+V1kfeGV+ya",
+	"Yijfg0wOpIqrHjUHfr3HYhp0s5dpYzrGvhdhWIAVOf2Rjm89eHjYefDw7ht37x/GkSvoYXuvooDB3ish",
+	"4TShAIEu2gOiN+QvhlhZcriVS0Ar6SRNMF6htyzG69mknzoySUUZUVum9NN8ogWvjfjjzlAXmYmdF7bH",
+	"ja+lIpSdkIu/sNuVSGOpC1jIEarcATnQnWqyA3y4Cj3e8jJlADnubXE6TUSIQmW/w7WyB5hMOSK5Yn/E",
+	"2GWCP2xDPCeG01wxeSb4CDbDwTnpPrvWCgFbKIr9NW5kr8rFjcb6gVB1xF3coZ4wpdlEqkRPKM7Fz3Rh",
+	"4GfI3DcttkadQPZKlolezoY6M4J1eZ5bcmhybh+t8Fk0va3PSS/UUrYVT45K3TEijzgRPKBqa2gaRxU2",
+	"GuikKygcW+vgt0PEs5xZ5gTrMaMaSbWqiDcuuqns1QMldHUy7XSnuaUB11qv3qigJZiRHd3ySjCBxUQl",
+	"4H9KBTeiyQ7fuXXrzuEhe3n3EnCc1w/u3rtzm728d8negxxLfWJklvuNAnmGukiTTibybBqzcZEHkSFd",
+	"3jthUuUao/ygRGnEksLFIcUP7xw9/EHn9p17Bz/ovHX3/jtHVmSyPAWa68BTHTKtxC5PI37r4P0Ovnnr",
+	"wTv3j2JyLqHHCWAbijGJiA/BVwTIjRRMY2/2kGejFOrfOoFjt9XC2q7kFqKIlQCNEdYJ68pgLA80BnwT",
+	"qtqnhEBJ6/kesX0HLRw+D3kz9jF8I0Y6HKPbjOQMtx9l1BO+kXFQs8l9h1sTrLgs431AjjaVTE3LsEZj",
+	"lLKVdt66gc4plMlI1XOCDm0ybRTOHtY/nl2ksppqOcwJN+T26+lHkFoyFbkXRmEpvCRAsigPSvpCzTiV",
+	"+EqtHiwzPHp2dik3fskhp0SORCpLoM+yNK8rSYy901DKHv0mKIitGoo08XVYyiQ3DMvHGMem0nkHygk3",
+	"nTJS+oI4SzJpR+7WeGFT+EBTmg6+UZvFgk5vYqWbexldTEgI1hhA1/pdM676cKlWEf5miXxJskPDahv2",
+	"Q6u1YwWGLNNZp2TaX/xXwlAKyYQ3RXrn4mZYfCATQXurTGgfyMQU4gSzTabyjz//4h8++fLXf/T8z389",
+	"NyFCRDnzfJyQs3RGG+7Fabuwu+GoVxbI8BSvL+QuZ8O3tdoCIW4ltTNFE+VVjE1kRRWBDTBX601yQs16",
+	"rrwgdgWyb5eIY7w3dPxwyI2HXPSl4SnYX7vI7yAbs8liq9PFDoWbXNHIzd5+cFgiipTjiQlQGaFOHB41",
+	"hdDQOCBrFVNPEPJ7jmHzfl/0aNHQ18UOff42VVtRZdy55UrT2fJvS1jc2SJp8omuUs8Hap56Iq4MwKWj",
+	"zRCCk0KaShNBaOd6+uokwkZ7p3Vt98x0NFqto73zZz3vNp5+sDYZf82e7Is2WJwKHCzgaAbWgo33Ahu9",
+	"1no1aNQh/xJvxXNCiZoVkbBquTgaSmNvQShbllH5RlsthCQtp6NA+Y+NNjLAJz4jaldln9fDJyY1dGvd",
+	"+P3gmWCH91gULYwJXYt9nmbsuLl38+aN1s05ewe8vTgKN8BWQdNFkC9FkRyBho0atKtCwZIi49106nIL",
+	"iXLFyCAdpAcrFMX9BbaCwoiOwzCIo+BVDIzF9D0X/BEB+u8VgJYVCXsZuPp3d3b3rl2/cVy0Wrs3AMIe",
+	"c+jjS9EM3irv5fJRCfNi1dyBfORsAlCd5K6a6ZLF38FsH2bGvCciFv9P778P37xz9PqVm7NdWLljopn4",
+	"5wVPCTUZcYitlOBbtT0TmkM35eoEUi0tTRtJY6QaNNnbKe8JuwSUxsgJuNkBLIvHY054G74iK00Lw6Er",
+	"eDakSfPcqd3VaeMkYhieieHrssiSlbPGwWjacERcJBPVnQUvhEYIlNgVfIpdSq8VEjOuTIooMvZkZZSr",
+	"Fmw4ZDxBjRYatQeJcdmxENCtISq5tkiId4VU64TslzYRlx+HB2GJ0YLGAFwKn479UkMOWnnE7dLNr70D",
+	"wKTnnEAKkPtuF2QpYZEtCXcSQ9M79sI68JfABCUqZkPne3MQMJVWXFDH4veDJDasrBtebohID81IuETG",
+	"zit+9unfffnf/9fnn/xlvHkdlnEmEtnLK7VYhnw8FsoJ2sST6ww9h0Ilh6OzQ5RsWGildpxfWdmV3lAb",
+	"Oxo6h1WxPrhT3WlQCZrwdtAbjjc+lOvdPW60G384dMtsSnmzgYS3nCZhlzydqyxRBfkOLkuj3Uj1QKor",
+	"0CIKTBSC96SCdODuUXvx5ZKmcrvCmSwZju1znHIM/q8umSWMVb4VtllW3Hj+L/76i//wr5799//ntx/+",
+	"22ef/t2zj/72d7/56Ze/+vTZx3/6/M9//dv//MfPPv4/GqesCdaysqLn1ORi1OEIUFO7nW+XzMml29by",
+	"t/rRLmOZ648SXJKdcpygzjyljoFzgQ671nkM+M+sTj/LjCqbTMeTjuX+alNachjX8J6+uMwNxPLOpszS",
+	"j2pVnBpMfivZ7UQNArTCOd2635ivEvNPH/7si//y2ef/7V8/+6O/efbx3//Thz/HU/zb//unX/7qJ1/8",
+	"1U+e//tf4Tr+7jc//eLP/vr5R5+W65lJjc6761D3ByFV6wrIZLrIAxBsMRghgMiOK81DSilXnZyfiPJB",
+	"+xuOHjfvlUbUmAg5GOaN9q6llLWlaRpQTMhylEa7AVQaeOgC3/jTqAFetuS0ZZ1du9VX6owFdOqHveax",
+	"XK6N4gq4pPcs5PCuwhudvW1O6VajLcvh8EDi8arrXNmC5fk5TildyfLrzJIv1vQLFS5RwDtWtZZfN455",
+	"06/7ZZnt94D1pUg91gQWzP3+4YP7WHMS28KwUDYZ6lQgJmXEuqLHCx+/yK2iaCmmm3mPp6mVsymKD/Tw",
+	"hfq7RAM6qe48TX3VyTK9lBT6CILgxlZFsAqcFTCsAkdYiGVpy1QbKywBJpNvgzRc7IewKblicSCAX3lT",
+	"TFHhROzN0qJAmbpBtyiIZz5KIdjkYxWCpmI9SxjbEr0BjHVfMb7hrP39aKJB7jQRBZ4AghDAsTKJNKJG",
+	"unULTgbeFyyWRufQB7DLV26+Cib7mj4+WJPLfT0N7PVyw6mLdVahwdvjd3cD4zvQHRwi/OlFK3+eSlnD",
+	"WUmq1gpXHtje6URyyMDG809mfUdxZcnNyjYd5aO24Ynmudrgg4PwbawQuJVwLlbCCWz0nsCuJ+tsaqi3",
+	"d/3qE7r7S3OWKcppPRZmX9o8X/l0QAHE3DFgmasESjvTTtTYRJcKdVqKwkaL4kzEdbUkb1KIpb/Pmlpd",
+	"22E0N34DJpZOL+VytLDP6zeb1//Ae6EhBNC9TmeIECSsnlrJNl/GhEt9e8d+AOg6qQadBS5wVOmWztph",
+	"pdU+tOMfMmCIazz7+Oe//fAnzz/62bM//csGxZF1YDuASc2q9fnSVo0cKI+kVGNOOltkQNTIrQjg83d1",
+	"ztOOL5l2oxU1inHCT5v5hMu8fMtu6tk4k71xt0XOZXoaa4JYmm3O/gXn7KP1A2yPQz1hqVXKZA5BwSJZ",
+	"j+jXZufP0fSriGGzxBtLMEKcvX3n/u27998gnyyF4ULSE8YpY1raCuG3Y6ESqQbxfDgRdrblJRfHSy6W",
+	"P2AHFZrvvkIK7z6tQteJcq9Ixa+dBxU/nWSfnTyvQpgjpvSE3Tq4f+vOvXt3bn+7wmK/ZYQdaVolUaJ0",
+	"gUNoyRkNlzMEXTz2TsRaVIaj0lwGGc4ej9n52pNCuKRgco2Aro1Gvtz9RKFvmOdK4NCWZQGONcLLDXSJ",
+	"gOuCeAhkGAIFPKodcAkNUNpBBkgJswd+4X2flIuPBrVkwEI15JlIXA+WP1Gavou2gPrnYMEK66aFeVXm",
+	"JYyTsVOEIjrYg598Gf1Hs2ZK51QM0GFcUM6yoKR719NA5CymRBwI00AXUg0LvIPb97XjgXxopYn2XoR/",
+	"daTpjHRWVqFdgSXNsB5pOknhPW0zrjwy5JBbbN5/t7nLLgpfcckU4TuZfiTtp53gtZ2oMRlOATS404c6",
+	"+jOuv/K+383DHC46Wvtsr3odGufoh1sZDheP1mkMBgiI2oJ2XTCfoN0BusI9MZZYhQlk6xci/4OplMIW",
+	"ahWAo0pCHuKX09uAgWGwJBQWgDBlYdPIw4I4pHlumOyDOiMywZSYtJ1O4cptpSm0QRmPGGTJkFLbW3Ss",
+	"PBQGcSMAvNAJn75kiC002d2cuJhDBIt8UKO/f6YmtG0mFxGnO8HExvFYKA/oHh0rQNEf6okBUBhawyQI",
+	"ZiMG8XKMiM3xpWaZQ8m7CC2BSZcAzUEDm09kPVZ3++RqK9SJ0hPlmROfS5BgLwOCPDr74kL1UsEzxHvg",
+	"Ye4qpaNeigiEFWqi2VWlmni+YgTF8R2rEuyj6m271nrVxV1ieB3NANcSybhpB3U+QAGEJNG4XZE6nHap",
+	"M/b2wwe37hwe3r3/RlmsognUTsy/Rym3wZOJSCVkr9KTjqCjuOMFDu8+hZqFSdAAsir7ujsoHpJqyA3g",
+	"V1Sfz7jxvflmZ+8Dnnp8Nni5UIB1awmCGy/uB2Q0VTD8ehDtN1O0riq+2ZMw4okAmKB5EN5ceyBgqUwu",
+	"eDgSewWTjE8UjaPyZpDbqzPoxlX71pk91ynviWSfThrPRVYeTjt3clmDPxTnt+9r3JGINOGQ7UvNhjuP",
+	"zHmAVV4A9EcrJ7PBsfUFUErpTM6G3gIZAdQUnYUl+bJHIhxG0K/V/ExH9/twENDZbb9zMysDro3IYU1j",
+	"MzJNJCj2XfD0634/PJuZHo8rZ9hHNid8SjHVYPYRGTsR47w+rxjIzdlFxA2xVRwIfaNyu+BM6IlaJ1UF",
+	"5hF4S5/+3hpvdrbGmyXGm9YLNd74tb9I4w3xu20O9NY3vCGWNYDYlbV8vKGD0iR0FhgIz9XC5ETkpSYm",
+	"L0ejmOyQzABshAMbvd5q+cAHNPsY0S5L58FgEPIsYuDsNBH5GEjI9GFYkLyMQSElmjsI0HXQofaeHrkp",
+	"fH1MLD980lhqP6H6PJnoCSuvlunWSBU3S1Ku73EPeiQtDOi2652czjV51BVeNNPkHja55jicD7QmO7hc",
+	"DLzly/K67VadharTSTnVauJLt+Vb7+mFU8N7EgvAZVNXsyxU23PtXauIlIhZKudnTzELSeEDJRB1075s",
+	"SPUv020dXYxA3XNojzfYmGe5xIIEL2togj6jGpLwacQKlQpjWDyUJtfZtOmf6Uxkkg/jEtIOtBOD+q8H",
+	"IL3UZIfaYYL62vR9AZp9LhB/U7EYIoZcwXtFWk9Qh4ZTffhekRmdkWYDBeYlTM/qNoLQMKuPeoBnFju5",
+	"uZ/pEVnI3Ve5jpniWaYnaIyRBtaSxqFRl6umvVpOQsDvlggL02ZxKPrG+yyGKN+OTOL9MBh7J/wkDNuD",
+	"Xq4RgmnXG/T3HQRUR2nbGtkcptXWWvse/R2BmVyF+LCaEMJxBgWEKk3sNtlBmlLUNiq/qbDLbs9RUMUH",
+	"jAt2XWBXEeStMuUoHHEUjDgovFSZOkKr7UThEQGYXq+1EpQ3jFyKAF2/dg1nkYGhIi1Y6xBgAeWEfChG",
+	"81z7nsehPAWAH3wxOECQiGRpOq3LhiQmsY6Ej5WQLPk5VVZ4267/6zLNAUd7yVB9vSK3enbYqA4tGLf7",
+	"ccV4VHz86dJBuMxF0Bzru60ol6t2/ha+dGTfWT4CMs1hLnJZkUpnhJhn7zzsazynncaLFso7dlYd7sF4",
+	"bOW7pQMtd8ndoqWnzD1UGYNQxQhqMDprZSNqFKr89EE0gztqWZN96cojDsCrwJvsoG4HLdjP74StrLbn",
+	"zvjFbpEbMyxMBe5MsPPjOyoldy8UIG7tVcAKtRJNsGGQoOswaevWJbDErF6k6rStwQKpaJKIXdXTcsMI",
+	"ZMBAKbos05Z+JQQf5UxZTfaGfIRVVvPCxGzPIRdaQQJIIELyBQtSnfNbb7ZbKNfWTZvMJeGUR/zxPaEG",
+	"+RAqX0aNkVT+czSHP7vKjnYpp6RuAI71rbzqEMu+7FYEVlETFHABw0sMYgOxl9GCIYGhZmlO+rJJu6qT",
+	"jnxAAWKdoSG6yQ5QHOlLgvEceZj0VPdOSjGprBcz4glahb2nizKNeM4S2e9DwnPmisaHrVhdrssNpBOP",
+	"CA9BQZaUKnIRlVLfTK3fDNA0KU/JY28canJ2lUdbJuzem4dvHbJEoi9gxE9E282oTE9OXIAE5UnoIjeS",
+	"ZgWdNRfdykAUq2xJX2cj0NMSnosrYJlc72y6bfJIEbRV+0BhqjLgKYPL9UZDO4VhWzHjnhV3Gys8fAuE",
+	"2BdbbMsKHHZQy5RPr2HYkwQy0lbvvFi9E1Y9YkpMXoRqeRVsLksCdME0RlcM8GfiN+5Uc0mxHRd2i+5w",
+	"dLizAVyojIGWF0jwnI1EPtSJy7XqDYWBX8eZ6Iu8B+oIaiKUf4qwKxMOyqJ39nmC5PyOPgQMNbMKuJN3",
+	"y6ER0IogdnIeWwIVprYDLZ5N+ixlFJPzKTq8E4KfRhRDQmMulLH0sMneIZe6GxRKNNcs7/Ce7QoksHvk",
+	"1QAgAuZJrm6sgCIyURPbbKcCSsx9PTkTWCItZTVh8z3uM4X2Wr6wmV05/PJ6gPB1GgYtHIZG+7oVRWxn",
+	"jfZea408SJjpheZAgu20tFZu4svbwJ55Gp7HBvFdZ7NV0sKfUtgJTbiOalUS1iH8SPaGrqYwSEv7zC7s",
+	"FA04SvvIi4Ambn1YWx/WJqHRQN1nIQjd4TszFKHPm7p2/Wk9ayWWuNB6e88SAUMjJEtoOUiHPt+2rJ++",
+	"Bu5fNTNHiF6WFA6y1ljGAzURKgD9SqNl7FjN4KMZihQJY6ixtpOrTwAuNASBKKPMpeelcIrQcOqA/eEy",
+	"Axa/Z4nHShckAvAKRJvM0cMIkWCXL7+H7Kd5+XINz0dGTqXEFVEOYtRQWILYMapBEHrlAoFAa5OG2RFS",
+	"Vw8WSA+2bwdeTF9FjlFrBWhNvbSAaCWrP2FtspzChmCETqQA5k2re9/tIqBeKDbQPm4JVwNlIYDORGMz",
+	"al2wfqndVkSGLlLhxBu02JK8Ag+VMYigkNpdR41SqJ6ASLmdyj57MQMlNZOz2AAm9MsUNwRhj/thxSoN",
+	"mqZXa20zl47VbqVZX7ABKm/AgyMrXZkcfA0uKAmOvF+shE+P1V798Poo/brLAY9ew0f73MDAXRDnsTog",
+	"wc4NGo8QBHUGfKVUljGKMxMDniXg9HBmDoSldhgjhSE9yJ9fRLykmqx2482+Q9XMUYOn3DX8EcIs4bJX",
+	"qsOmCW2tKzyXJc4ajwApTjhEUzydNkh6cIkQeF5yXf9ocHWgFGwQHQaG/bKgPTvE9ykU1p/syizgYGHq",
+	"3YhL5ev+u9K3nPVlPx+6lbKz9FYbqfy88djS9YHibMNCJZlIYP3HWqdkWZvo7IRu7C3eGxJxAABlq4q4",
+	"qFawkQJ0sosWhaJ2VrewvTvNAkOAkWS8HNsGxZVbWuWZTttM6SsAyxJfwvtq3HIgvDYAcs6D6QSKVFwm",
+	"sAQ6jX5sL2uiA+2DJuRUhHlVwM7xQPmwXF+LBOjsQJocCC03jAN/oJIhDrHGe+X6IK3AeYhcZZtjZbWQ",
+	"RVVHlM47fSuuoFVqpxVZ3snHY4MeuaD3sqgj46lVMqdRUK5vLknzWCGTa1J0KcVEL6yQ4tYyOL+gXMnc",
+	"iLQfnbWASqkyrR2nQWb8Fcw4to+VjT6W972w4I+tAvOVKjDb/MmvsZJwQZpB0bWnrSuulEhWC1SDA2LK",
+	"6N33mYQecgxFcFfEiKPfKHyWnOGW2Tn3W63f+4Hq1YSp1fp1CiOVMGY9/+x7Okuut9A+vrTVGYeRt7lL",
+	"ld+4VtrbpcrFQGSLG6QItqxjV2MdN9Q7RmR3by9uGCKm13TpAwTb6i79r52HwJ6OdTwE/oSXUELb8vln",
+	"sv7Pr2jVFbDvvMWgmJKfDj2UffipyETkYmJnnQdhDo5ZzYewqKr4gaM+oNIE5XXGVjWnS85090eil0cB",
+	"jry91jFF2uLFLUsHGl9AiKp8k0ZPKhvlvKHXz1WzDvERA/yzIIJLCbKux4lICrwZIIse+DFbUVSVcUSI",
+	"wY+fHU47GSewxGVkdR7cBteEKwWBpo2g7QmhQzrB3g3S6ZKGWioj8LTquGQ72yz1Ce7bQDKmMCesQe17",
+	"yyeyJ1xLQXV5tCbpjJKF54Ej6/nCRYJGdrU+IeuZ9yiE3KK9s7sXzXCldqOni8yIjnu5TNQBlXAnaK3x",
+	"xc8/+fw3//jlr/4bYqOjUAklxK+Wr8+xk3bj2m4Ip40S7GicQkZ35Vw32o3XHjx48+79Nzq3Htx//e7D",
+	"t9ZBNbY7cMFQjxss70opScE98/kyWIkQB0EZSNXahIRGBpchSOpxUWISASnLy9Fow8NL9izk4Jg7BFLa",
+	"fOLQhtlAm52IM6k0eEhWhoEMKzhsUSC3XpIy0+c9cQuwRWbFDeC0G4kMHyxXfa7aiyhNLntmIfKjPd2H",
+	"5WMvgOKVeLauDu5uUHB1Z+cV/6mTQd2HV19pXj/9UhMinyWiracfnP2K3wLh4FTTBYoQLuuprC8EwbFb",
+	"OXxTE4Fd1hpBHKTtyhqfSbIObgu2suBSYLT6YNVg9QEZCyD/gsJxVc57+YIYuPNWm88QhvvNi6cbrBdO",
+	"N9hG0118NN1gcTAd3YzNLuzVJzkfPEXNOBVYy6iORmMX3oIHlT9NzqdWSZyF00BH3aB05xmKM1a6q5Mp",
+	"4vfMK3C3YQBHfNA4W/Hs7bm8iHOJuwU5hIN1DyMYZNZMMR7ct5T5vOn1B1FjXNSwq7eLfPFBPC+yezow",
+	"wmDrhfkaX4GDBNEGBt7qJQlYx6x/I2rp8lX/8ily1S333EpOkd8j6YYWZh0Jx6/5lptcsJQzJ2nA7cLI",
+	"ucgqLmjXTjYWfjZmOx8s8iC4i2cPTpyJkX4kYsoBIDGIQh29czPmSRIzobDWEwaTUGQPqcKwDg4z7sAt",
+	"iQ9glMpLWD5+BRLRc5SsojnIPBaT3T6mosc+A1ti3BKOyeHwug6HnCLDKNOaZ4LxJBFJTSA/9OhY5ubG",
+	"83xYsZzzJLHbWOw0okax2wBCYZcYvtxrrFOIyBJJGORFFyKyCwbmWhw6/k37AfPYbXxwVpAlP7XFFO49",
+	"FMaNg4P5lgWoby2pG1LeI34SUF1d5BjSBoQL4gCLvPxZqlwzmW8q3YydhMOTkVQQgXhlBYPqwXjsUAZe",
+	"nE2VXDaEXPJK1KA4+I4SE/ftzm75NUK60Q97FXA4+vJ6aYV177d2r52xipZfg9OUhzI+0UM/gH0Vk/K3",
+	"dtWz2VVxTbvTeRBijLHm4/Gy+KvZ+2BGtnNLaRbnND4kTC9MZ5x/k3IY5UDpTJTIuFhZbp5jH4zH2CJB",
+	"Zm7OtZ0PolIqMUB9tUwHcUUVQiITTH4XYsTzFXLvZnysjS/+62fPPv7U6i4Q4Ix3sQQuJ1/p3mbRmk8J",
+	"rnG1Ce1D/soU0+o3mco//vyLf/jky1//0fM///XchAi8/czz8a6hZTPacC9O24XdDUf9dA1wEjzI6wt2",
+	"q1oUt2l8W7FqTTaBR3I2oAsR186FXayWrFeTCL8sCZ5UyzEfiITZ81xCg0tlcqgqysoxI4BbLW+56DSF",
+	"F1Leo54CkjBXU813pfL8LyC7AAvpEbzwGeu0ur1bK+PAoX7LzBVA3tqtv1HZAwj/BBd/M+o0FDxF402t",
+	"Cvc9/PlMbHitXbATFr0Csbt/+EFl+kPROykJGylurgp7MH2aU+3Ux0U3lT2aPBjhFs79Ifx6cVPf9Hys",
+	"tlwezMlXrVeQRj2Sg4xXCzKutn7Vrp80utzI3kFhD9MPP7BcoCt4JrI3xdR9YQRAIMNHO1TM8KwJJjlC",
+	"3Dz7cyNqFFnaaDeuIsXEIc6+8LrOGEKt+6pVqiy733bpLbxS0aKv01RP0Czisi7Q7jGP/PQ65HTqQcZd",
+	"D1bZY5h/avkthjvKjOmJarODVGT5iCs+EFnE3sh4nyseAXTXSKuTiB2Mx5k0ImLvjCF8/s1ixCN2Tw9y",
+	"HbH7+lGBRhwy4JJNPRgSo8pophy7VFAVzCwYPaRUIugXIuoFyzPWaYqJ0ZiG5rPNQlRqn5k/i0hY0yEE",
+	"grrLZKrp205YWUFMweoBpsksVZeDIiuRUEN0STgoLxnGkySzFAE3ViRWz7di0xhKk1XGDLRxftzvjFPN",
+	"E5HATsG4y0Xq2fskEpbpiW0405OI9ey4rPYAa5ZHbMwLYz+5KjozQHWibneOxOOcko+h9MhQp67sW4kb",
+	"TkkEPhRQaUrOtbMpwTbtatIjESRG4GuFER33fRzkuUOOAu/l8pE4VuWL3SmTCeQM/9hht/6Y8NxAIv4x",
+	"+/Gx+vGVK1f8f/bJOMl4P4/Zj1ksVScTj6SYxBGLH2mZiMR+3xVSDdgkk3kuFMOXykeZbyJiMQ6q+rqr",
+	"z2QCS4QDScfG6C1oSRpLIpNqE2DLoNG6B9iPw+78CMqX8PngM+tLxSGBG1O/IfXNgdMFIzpWB2XMnixB",
+	"46DQLNmgwPjjGqfUfGzCZdThlEeIJwDp17Glm1K7RGOPO4g9mQUXEkpbYSE3EGadqRFSST1C5kuGcmuA",
+	"FBoPa0AyM42Qao24b30CCmTKhGihlcfqRnYoB8ouCAAYcDYRXZBmCBLZ/qiLkEITD6mfohsOERy4g2Vp",
+	"G0IMmZbGVYQhJJLwiCtphuGdLUlYTX/vOT5jKXQiE6bJUguA1q6EpMxxYTPh8AWAeRA6J+BYNyvphFr1",
+	"ZCpdxbo5AmUc60Zuk+lUmCbVpMItixGNGHAIS+gFqmtVhol60jsNIHsJHENmrFdkmV1JOhU4oRGXKudE",
+	"v0vfQ/9YMY8ngtirR7ZdgiDAgdiFxsPnoFjLAXQFVAkCcHOEFMEyQ3Z13XQQZCNgRx4jlKdpBbgZ3aSW",
+	"R5Q98Ez4oplYQ8zAFbScz95g+7SDiOCZsBMCAmNfwbFYWTFc2gpAO6yYA8SeKNMu8dui6rJj2Qd0BUTl",
+	"GsK8qOYbrB1gdBshcGlnUDk8VIoBvzBuzixifGVZsKTo/ExKpJXKRsfg6KGHopn5YhE1lU7LEwfvhO1a",
+	"WkiI6mUxqmrY72IypbjKCSAIbjByeIO3yy2z5VG58cVHAYqjdIS7MlyudqVdwi7vnaR6EOTbNWdDa+RC",
+	"4nkCgZC671GSI2aK3tCeo9iMDCCPx2LEZRoHjWK5pro2wR2RwYG1l36gpEGBBWR1yVOAEJGPCc03oNfh",
+	"mKmNmvYPrLhHeCBY04r3fJhCjRBYYgDKjI15T0SIl4ONdHnKMTOjIkXVdfwQz6Xh05m6u65H/NaHtYfo",
+	"zAEhhFZqmn/LvYfVB3yuJ5asiEouZGkJHBhXgo6oliVEivmd8T1WY+jnO35b6HEqIlohEjUBFInOJbZY",
+	"cpu5YHgADPZb52OV5oR1mTpeYTfdipv2BEMnQUFKWlw9EhCbW4Dk6ljB5cu3Dt+9fNny1XeOXr9yk72M",
+	"7WXBhe9Oc4c0MeLZyaWIvfHazs3WXou9/MZrb14CKmlf3rlhD/mdxz2RgugmTFACecwznmvMWbW7aLUY",
+	"bmmWESPZ06ld+AzMp10spmCnBIuie70iM1gkQvetPOj0AhBKQbzWhO0EZwQK8MRGjL+7HwfFZ3G67987",
+	"fP/yZYJoggbMUIi8Ah42BNNTWXPBZbzCky7CxlEGdgAKSpFyQJbCuqU6g9xfU6R5k93mWLhZjoSJ7JTH",
+	"IusJlePpVAlLRE+OeErxN1ScGUZVlgfYtyLPUKdeGLOdudKhiRzIHCo48xzybYmajXjeZG+JzHLMnkhT",
+	"qDUIaKc6O+lq7VDdOZR3nOgsgSFk4kei58oRXr78/cMH9y9ftueV8SzjIBVhxrSTi0bCDokqXFshNKJR",
+	"Ao59nhX5kIHbyXjUKr95lZVHyJIyhKmn02JkeaHu0znmCGsNs6fKIbutVpPdgTczqLqUCWZO5HgskvKS",
+	"+fH0/UPHyodswYqPwdht173J7ipmp12ttj3WRlb0VFqFCGXSHQ+6HY5uJ2pduxldf+UG9Bsxjivhfj9W",
+	"e7vRKzdesWQh473c6nOoD/RlKvAM4m6gAQ/PgHR6RFkXE2QiX3bEX95BIYxps2u7u8GygsuYxbYHgrCz",
+	"G+GWChe9woZBy62j4QDuRmkAeYCJJHtIARlPha9TBYuZcTBncCxLPhlaYR6fgWXWaSBW4w91uoDDkSKg",
+	"XuU0ocnQrlowCoBmwqEQS/eyOk89MwgF/wzgyUGukSa3jz7y0XohX8MRLDCiWBrrmCHJ4aYY2yEZnQXN",
+	"kAXt6QdP/0cAAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -521,6 +521,29 @@ func (q *Queries) ErasureEnd(ctx context.Context, id int64) error {
 	return err
 }
 
+const erasureInbounds = `-- name: ErasureInbounds :exec
+UPDATE inbounds i
+SET phone_numbers = ARRAY(
+        SELECT n.number FROM unnest(i.phone_numbers) WITH ORDINALITY AS n (number, place)
+        WHERE n.number <> ALL ($1::text[])
+        ORDER BY n.place
+    ),
+    version = i.version + 1, updated_at = now()
+WHERE i.company_id = $2 AND i.phone_numbers && $1::text[]
+`
+
+type ErasureInboundsParams struct {
+	Recipients []string
+	CompanyID  int64
+}
+
+// ErasureInbounds takes recipients out of the lists of numbers to which a company's inbounds send. A list that becomes empty stays one: without it,
+// the bodies of posts would name the recipients.
+func (q *Queries) ErasureInbounds(ctx context.Context, arg ErasureInboundsParams) error {
+	_, err := q.db.Exec(ctx, erasureInbounds, arg.Recipients, arg.CompanyID)
+	return err
+}
+
 const erasureJob = `-- name: ErasureJob :execrows
 UPDATE task_jobs j SET filter = j.filter - 'phone_number' WHERE j.id = ANY ($1::bigint[])
 `

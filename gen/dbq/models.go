@@ -311,6 +311,34 @@ type Event struct {
 	CreatedAt time.Time
 }
 
+// How the posts of one other program become messages of a company. Written by internal/inbound; the erasure of a person takes a number out of phone_numbers.
+type Inbound struct {
+	ID        int64
+	InboundNo string
+	CompanyID int64
+	// name of the description that internal/inbound has for a program; custom: none
+	Preset string
+	// members that replace those of the preset; null: the preset as it is
+	Description []byte
+	// recipients of every post, in E.164; null: the body of the post names them; empty: an erasure took the last one, and posts are refused
+	PhoneNumbers []string
+	// as messages.message_type
+	MessageType int16
+	// null: that of the message type
+	Priority *int16
+	// template of the messages; null: the description has their text. No foreign key: a template that was deleted is an error of each post
+	TemplateNo *string
+	// null: that of the template or the sender
+	Sign *string
+	// after how long a post that says the same as before is sent again; null: never
+	RepeatSeconds *int64
+	IsTest        bool
+	Status        string
+	Version       int64
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
 // What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.
 type Reconciliation struct {
 	ID int64

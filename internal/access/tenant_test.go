@@ -53,6 +53,8 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getSender":                 {{"/api/v1/admin/senders/acme_sender", 200}, {"/api/v1/admin/senders/both_sender", 200}, {"/api/v1/admin/senders/beta_sender", absent}, {"/api/v1/admin/senders/nobody_sender", absent}},
 		"listLedger":                {{"/api/v1/admin/senders/both_sender/ledger", 200}, {"/api/v1/admin/senders/beta_sender/ledger", absent}},
 		"listRoutes":                {{"/api/v1/admin/routes", 200}, {"/api/v1/admin/routes?company_no=acme", 200}, {"/api/v1/admin/routes?company_no=beta", forbidden}, {"/api/v1/admin/routes?company_no=none", forbidden}, {"/api/v1/admin/routes?sender_no=both_sender", 200}, {"/api/v1/admin/routes?sender_no=beta_sender", absent}},
+		"listInbounds":              {{"/api/v1/admin/inbounds", 200}},
+		"getInbound":                {{"/api/v1/admin/inbounds/inbound-of-acme", 200}, {"/api/v1/admin/inbounds/inbound-of-beta", absent}},
 		"getRoute":                  {{"/api/v1/admin/routes/" + own["route"], 200}, {"/api/v1/admin/routes/" + beta["route"], absent}},
 		"listContacts":              {{"/api/v1/admin/contacts", 200}, {"/api/v1/admin/contacts?company_no=acme", 200}, {"/api/v1/admin/contacts?company_no=beta", forbidden}},
 		"getContact":                {{"/api/v1/admin/contacts/of-acme", 200}, {"/api/v1/admin/contacts/of-beta", absent}, {"/api/v1/admin/contacts/of-beta?company_no=beta", forbidden}},

@@ -30,6 +30,7 @@ import (
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
+	"lksms/internal/inbound"
 	"lksms/internal/job"
 	"lksms/internal/notification"
 	"lksms/internal/outbound"
@@ -216,7 +217,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
 		Statistics: figures, Reconcile: statements, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,

@@ -73,6 +73,7 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 	w.Expect(200, "", "POST", "/api/v1/subscribe-messages", map[string]any{
 		"business_type": "b", "business_id": 1, "template_type": no, "receiver_user_id": "of-" + no, "template_id": "x", "data": map[string]any{"k": no},
 	}, headers...)
+	w.Expect(200, "", "POST", "/api/v1/admin/inbounds", map[string]any{"inbound_no": "inbound-of-" + no, "company_no": no, "preset": "logto"})
 	routes := Decode[api.RoutePage](w.T, w.Expect(200, "", "GET", "/api/v1/admin/routes?company_no="+no, nil))
 	ids["route"] = fmt.Sprint(routes.Items[0].RouteNo)
 	return ids

@@ -20,7 +20,8 @@ import (
 // cancelledBy is the user who cancels the waiting tasks to a person.
 const cancelledBy = "system:erasures"
 
-// eraseContacts deletes the contacts of the person, also those that an import has added meanwhile.
+// eraseContacts deletes the contacts of the person, also those that an import has added meanwhile, and takes the person out of what other programs
+// post to.
 func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 	return s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
 		if _, err := s.q.ContactsHold(ctx, p.CompanyID); err != nil {
@@ -53,6 +54,9 @@ func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 			return c, fmt.Errorf("delete default contents: %w", err)
 		}
 		c.DefaultContents = int64(len(defaults))
+		if err := s.q.ErasureInbounds(ctx, dbq.ErasureInboundsParams{CompanyID: p.CompanyID, Recipients: p.Recipients}); err != nil {
+			return c, fmt.Errorf("take numbers out of inbounds: %w", err)
+		}
 		c.Changes, err = s.eraseAudit(ctx, p, []string{})
 		return c, err
 	})

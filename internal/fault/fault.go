@@ -93,6 +93,7 @@ const (
 	CountryNotFound        Reason = "country.not_found"
 	SenderNotFound         Reason = "sender.not_found"
 	RouteRuleNotFound      Reason = "routing.not_found"
+	InboundNotFound        Reason = "inbound.not_found"
 	AlertRuleNotFound      Reason = "alert_rule.not_found"
 	AlertReceiverNotFound  Reason = "alert_receiver.not_found"
 	AlertNotFound          Reason = "alert.not_found"
@@ -116,7 +117,7 @@ var Reasons = []Reason{
 	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
-	SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse,
+	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse,
 	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 

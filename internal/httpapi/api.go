@@ -25,6 +25,7 @@ import (
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
+	"lksms/internal/inbound"
 	"lksms/internal/job"
 	"lksms/internal/notification"
 	"lksms/internal/overview"
@@ -58,6 +59,7 @@ type Server struct {
 	senders   *sender.Service
 	configs   *sender.Configs
 	receipts  *receipt.Service
+	inbounds  *inbound.Service
 	notify    *notification.Service
 	contacts  *contact.Service
 	erasures  *erasure.Service
@@ -90,6 +92,7 @@ type Services struct {
 	Configs       *sender.Configs
 	Settings      *setting.Service
 	Receipts      *receipt.Service
+	Inbounds      *inbound.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Erasures      *erasure.Service
@@ -112,7 +115,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, inbounds: services.Inbounds, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()

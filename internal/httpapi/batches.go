@@ -55,17 +55,24 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		}
 		refused = append(refused, queue.Refused{Raw: x.Body.Items[i].Raw, Status: item.Code, Answer: answer})
 	}
-	switch {
-	case len(refused) == 0:
-	case !x.InTransaction:
-		s.gate.StoreRefusals(ctx, refused...)
-	default:
-		if err := s.tasks.LogRefused(ctx, x.Origin, refused...); err != nil {
-			return nil, err
-		}
+	if err := s.logRefused(ctx, refused); err != nil {
+		return nil, err
 	}
 	x.Note("accepted", data.Accepted, "refused", data.Refused)
 	return api.SendSmsBatch200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}
+
+// logRefused logs the messages of a request that were rejected while others were accepted; in the transaction of the request, if it has one.
+func (s *Server) logRefused(ctx context.Context, refused []queue.Refused) error {
+	x := gate.Of(ctx)
+	switch {
+	case len(refused) == 0:
+	case x.InTransaction:
+		return s.tasks.LogRefused(ctx, x.Origin, refused...)
+	default:
+		s.gate.StoreRefusals(ctx, refused...)
+	}
+	return nil
 }
 
 func wrongOf(items []gate.Item) []error {

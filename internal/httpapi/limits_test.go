@@ -19,7 +19,7 @@ var bounds = map[string]string{
 	"companies": "10000", "channels": "1000", "countries": "1000", "senders": "10000 is_self_registered", "routes": "100000", "pools": "200000",
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "template_versions": "1000 template_id", "notification_templates": "10000",
 	"default_contents": "100000 company_id", "contacts": "2000000", "tags": "10000 company_id",
-	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100",
+	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000",
 }
 
 // unbounded has the tables that no trigger bounds, and why.
@@ -149,6 +149,7 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 		}},
 		{table: "alert_rules", create: post("alert-rules", `{"name":"r%d","kind":"pool_unserved","level":"warning"}`)},
 		{table: "alert_receivers", create: post("alert-receivers", `{"name":"r%d","kind":"alertmanager","url":"http://alerts.example"}`)},
+		{table: "inbounds", create: post("inbounds", `{"inbound_no":"i%d","preset":"logto"}`)},
 		{table: "notification_templates", create: func(i int) (string, string, string) {
 			return "PUT", fmt.Sprint("/api/v1/admin/notification-templates/", 900+i, "/oa"), `{"title":"t","content":"c"}`
 		}, change: `{"title":"changed","content":"c"}`},

@@ -2,6 +2,9 @@ package queue
 
 import (
 	"context"
+	"sort"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"lksms/internal/fault"
@@ -35,4 +38,21 @@ func (l Limits) Check(sign, content string) error {
 		return fault.InvalidField("content", fault.TooManySegments, fault.Lengths{Has: n, Most: l.segments})
 	}
 	return nil
+}
+
+// Fit returns content as it is if Check accepts it, else its longest beginning that Check accepts with an ellipsis behind it. A text of
+// GSM 03.38 gets three points: the character for an ellipsis would make the whole text UCS-2.
+func (l Limits) Fit(sign, content string) string {
+	if l.Check(sign, content) == nil {
+		return content
+	}
+	ellipsis := "…"
+	if segment.IsGSM(segment.Signed(sign, content)) {
+		ellipsis = "..."
+	}
+	runes := []rune(content)
+	runes = runes[:min(len(runes), int(l.characters))] // a body may have a megabyte
+	cut := func(n int) string { return strings.TrimRightFunc(string(runes[:n]), unicode.IsSpace) + ellipsis }
+	tooLong := sort.Search(len(runes)+1, func(n int) bool { return l.Check(sign, cut(n)) != nil })
+	return cut(max(0, tooLong-1))
 }

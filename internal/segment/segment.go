@@ -33,7 +33,7 @@ var septets = func() map[rune]int {
 // septets. Any other text is counted in UCS-2 units, where a character above U+FFFF takes two. A character is never
 // split.
 func Count(text string) int {
-	if strings.IndexFunc(text, func(r rune) bool { return septets[r] == 0 }) < 0 {
+	if IsGSM(text) {
 		return count(text, septetsAlone, septetsInPart, func(r rune) int { return septets[r] })
 	}
 	return count(text, unitsAlone, unitsInPart, func(r rune) int {
@@ -42,6 +42,11 @@ func Count(text string) int {
 		}
 		return 1
 	})
+}
+
+// IsGSM reports whether text has only characters of GSM 03.38, of which a segment takes the most.
+func IsGSM(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return septets[r] == 0 }) < 0
 }
 
 func count(text string, alone, inPart int, size func(rune) int) int {

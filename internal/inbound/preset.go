@@ -1,0 +1,75 @@
+package inbound
+
+import "lksms/internal/queue"
+
+// Custom is the preset of an inbound that has only a description of its own.
+const Custom = "custom"
+
+// preset is what is known of a program.
+type preset struct {
+	description Description
+	messageType int16
+}
+
+// alertKey names a state of a group of alerts: a post that is repeated has the same values, and each change of an alert has others.
+var alertKey = []string{"groupKey", "status", "alerts.*.status", "alerts.*.fingerprint", "alerts.*.startsAt"}
+
+// alertCount is the number of alerts in a group, also of those that max_alerts left out.
+const alertCount = "alerts.# + truncatedAlerts"
+
+const (
+	alertName = "commonLabels.alertname | alerts.0.labels.alertname"
+	alertText = "commonAnnotations.summary | commonAnnotations.description | alerts.0.annotations.summary | alerts.0.annotations.description"
+)
+
+// presets has the description of each program by its name. The fields are those that the program posts.
+var presets = map[string]preset{
+	"alertmanager": {messageType: queue.Notification, description: Description{
+		Expect: map[string][]string{"version": {"4"}, "status": {"firing", "resolved"}},
+		Text: []string{
+			"[${status}:${" + alertCount + "}] ${" + alertName + "}: ${" + alertText + "}",
+			"[${status}:${" + alertCount + "}] ${" + alertName + "}",
+			"[${status}:${" + alertCount + "}] ${groupKey}", // an alert may have no name
+		},
+		Dedup: alertKey,
+	}},
+	"grafana": {messageType: queue.Notification, description: Description{
+		Expect: map[string][]string{"status": {"firing", "resolved"}},
+		// The title is a template of the contact point, and by default has the status, the count and the name.
+		Text: []string{
+			"${title}: ${" + alertText + "}", "${title}",
+			"[${status}:${" + alertCount + "}] ${" + alertName + "}",
+		},
+		Dedup: alertKey,
+	}},
+	// It posts once for each subscriber. A campaign of another content type is HTML. The body belongs to the key, because a test of a campaign has the
+	// same ids.
+	"listmonk": {messageType: queue.Marketing, description: Description{
+		Expect: map[string][]string{"content_type": {"plain"}},
+		Number: new("recipients.*.attribs.phone"),
+		Text:   []string{"${body}"},
+		Dedup:  []string{"campaign.uuid", "recipients.*.uuid", "body"},
+	}},
+	// The number is a member that the URL of Apprise adds: ?:phone_number=...
+	"apprise": {messageType: queue.Notification, description: Description{
+		Number: new("phone_number"),
+		Text:   []string{"${title}: ${message}", "${message}"},
+	}},
+	"uptime-kuma": {messageType: queue.Notification, description: Description{
+		Text:  []string{"${msg}"},
+		Dedup: []string{"heartbeat.monitorID", "heartbeat.time", "heartbeat.status"},
+	}},
+	// It keeps numbers as digits, with the country code.
+	"logto": {messageType: queue.Verification, description: Description{
+		Number: new("to"), International: new(true),
+		Text:   []string{"Your verification code is ${payload.code}", "${payload.link}"},
+		Params: map[string]string{"code": "payload.code"},
+	}},
+	"novu": {messageType: queue.Notification, description: Description{
+		Number: new("to"),
+		Text:   []string{"${content}"},
+		Params: map[string]string{"content": "content"},
+		Dedup:  []string{"id"},
+	}},
+	Custom: {messageType: queue.Notification},
+}
