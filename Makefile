@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients node-tools console test-console console-modules
+.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients test-alertmanager node-tools console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,15 +90,20 @@ verify: node-tools generate console ## Generate again and fail on a difference; 
 		npx --no-install squawk --config squawk.toml "$$up"/*.sql
 	@$(GO) mod tidy -diff
 	@cd bench && $(GO) mod tidy -diff
+	@cd tools/alertmanager && $(GO) mod tidy -diff
 	@echo "verify: ok"
 
 lint: ## Lint the Go code
 	@$(TOOL) golangci-lint run ./...
 	@cd bench && $(GO) vet ./...
-	@files=$$(gofmt -l bench); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
+	@cd tools/alertmanager && $(GO) vet ./...
+	@files=$$(gofmt -l bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
 test-clients: postgres node-tools ## Generate a TypeScript client from the contract and run the main job with it
 	@$(PGRUN) -database tools/node/run-client.sh
+
+test-alertmanager: postgres ## Build Alertmanager, and let it send an alert to a phone
+	@$(PGRUN) -database sh -c 'cd tools/alertmanager && $(GO) test -count=1 ./...'
 
 node-tools:
 	@cd tools/node && { [ -d node_modules ] || npm install --no-save --loglevel=error --no-audit --no-fund; }
