@@ -21,10 +21,7 @@ func (s *Server) PostInbound(ctx context.Context, req api.PostInboundRequestObje
 	if x.DryRun {
 		submit = s.inbounds.Preview
 	}
-	messages, err := submit(ctx, req.InboundNo, x.Body.Value, x.Origin)
-	if err != nil {
-		return nil, err
-	}
+	messages, refusal := submit(ctx, req.InboundNo, x.Body.Value, x.Origin)
 	data := api.InboundPosted{Items: make([]api.InboundItem, len(messages))}
 	var refused []queue.Refused
 	toFault := s.gate.ToFaults(ctx)
@@ -48,6 +45,9 @@ func (s *Server) PostInbound(ctx context.Context, req api.PostInboundRequestObje
 			return nil, err
 		}
 	}
+	if refusal != nil {
+		return nil, refusal
+	}
 	x.Note("accepted", data.Accepted, "refused", data.Refused)
 	return api.PostInbound200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
@@ -59,6 +59,8 @@ func inboundItemOf(m inbound.Message) api.InboundItem {
 	case m.Err != nil:
 	case m.Preview != nil:
 		item.FinalContent, item.Segments, item.Verdict = &m.Preview.Final, &m.Preview.Segments, new(api.InboundItemVerdict(m.Preview.Verdict))
+	case m.Made.TaskID == "": // it was dropped from the history
+		item.Deduplicated = new(true)
 	default:
 		item.TaskID, item.Status, item.FinalContent = &m.Made.TaskID, new(api.TaskStatus(m.Made.Status)), &m.Made.FinalContent
 		item.Deduplicated = optional.NonZero(m.Made.Deduplicated)

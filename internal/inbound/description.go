@@ -158,26 +158,26 @@ func (d Description) checkExpected(body any) error {
 	return nil
 }
 
-// value returns what stands for a placeholder; empty: nothing. Alternatives are separated by |: the first that has a value counts. Numbers that are
-// joined by + are added up; of these, a missing one counts as nothing.
+// value returns what stands for a placeholder; empty: nothing. Alternatives are separated by |: the first that has a value counts. Whole numbers
+// that are joined by + are added up; of these, a missing one counts as nothing.
 func (d Description) value(body any, placeholder string) string {
 	for alternative := range strings.SplitSeq(placeholder, "|") {
 		paths := strings.Split(alternative, "+")
 		if len(paths) == 1 {
-			if text := strings.TrimSpace(strings.Join(at(body, strings.TrimSpace(alternative)), ", ")); text != "" {
-				return text
+			text := []rune(strings.TrimSpace(strings.Join(at(body, strings.TrimSpace(alternative)), ", ")))
+			if len(text) > 0 {
+				return string(text[:min(len(text), valueMost+1)]) // one more than fits, so that the text is cut visibly
 			}
 			continue
 		}
-		sum, isAny := 0, false
+		sum, count, areNumbers := 0, 0, true
 		for _, path := range paths {
 			for _, text := range at(body, strings.TrimSpace(path)) {
-				if n, err := strconv.Atoi(text); err == nil {
-					sum, isAny = sum+n, true
-				}
+				n, err := strconv.Atoi(text)
+				sum, count, areNumbers = sum+n, count+1, areNumbers && err == nil
 			}
 		}
-		if isAny {
+		if count > 0 && areNumbers {
 			return strconv.Itoa(sum)
 		}
 	}

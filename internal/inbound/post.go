@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sort"
 	"strconv"
@@ -21,10 +22,10 @@ import (
 // Message is one message of a post, and its outcome.
 type Message struct {
 	PhoneNumber string
-	Raw         []byte // what is submitted, as JSON
-	Made        queue.Submitted
-	Preview     *queue.Preview // of a dry run
-	Err         error          // a fault: the message is refused
+	Raw         []byte          // what is submitted, as JSON
+	Made        queue.Submitted // without TaskID: an earlier post made the task, and it was dropped from the history
+	Preview     *queue.Preview  // of a dry run
+	Err         error           // a fault: the message is refused
 }
 
 // post is what a body says, before it is submitted.
@@ -36,7 +37,7 @@ type post struct {
 }
 
 // Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If nothing was accepted, the
-// fault of the first message is returned. All are submitted in one transaction: after another error none is, and the post can be repeated. Faults: inbound.not_found,
+// fault of the first message is returned too. All are submitted in one transaction: after another error none is, and the post can be repeated. Faults: inbound.not_found,
 // also for one that is off or of another company; request.invalid, naming a path of the body; those of queue.Submit.
 func (s *Service) Post(ctx context.Context, no string, body any, origin queue.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
@@ -49,6 +50,7 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin queue.Or
 		if of.Made, of.Err = s.tasks.Submit(ctx, p.subs[0], p.origin); of.Err != nil && !isExpected(of.Err) {
 			return nil, of.Err
 		}
+		of.Err = unlessDropped(of.Err)
 	case len(p.subs) > 1:
 		err := s.db.Tx(ctx, func(ctx context.Context) error {
 			outcomes, err := s.tasks.SubmitAll(ctx, p.subs, p.origin)
@@ -60,7 +62,7 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin queue.Or
 					return o.Err
 				}
 				of := &p.messages[p.places[i]]
-				of.Made, of.Err = o.Submitted, o.Err
+				of.Made, of.Err = o.Submitted, unlessDropped(o.Err)
 			}
 			return nil
 		})
@@ -83,9 +85,21 @@ func (s *Service) Preview(ctx context.Context, no string, body any, origin queue
 			return nil, err
 		}
 		of := &p.messages[p.places[i]]
-		of.Preview, of.Err = &preview, err
+		if of.Preview, of.Err = &preview, unlessDropped(err); err != nil && of.Err == nil {
+			preview.Verdict = queue.WouldRepeat
+		}
 	}
 	return p.messages, p.refused()
+}
+
+// unlessDropped returns err, or nil if it says that the task of an earlier post was dropped from the history: that post was accepted, and the program
+// would repeat this one.
+func unlessDropped(err error) error {
+	var expected *fault.Error
+	if errors.As(err, &expected) && expected.Reason == fault.TaskDropped {
+		return nil
+	}
+	return err
 }
 
 // refused returns the fault of the first message if all were refused.

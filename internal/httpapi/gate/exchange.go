@@ -28,9 +28,9 @@ import (
 	"lksms/internal/upload"
 )
 
-// submitOperations are the operations whose rejected requests are stored (S0.14). The handlers of the batch and of inbounds store the
-// messages that they reject themselves.
-var submitOperations = []string{"POST /api/v1/sms/send", "POST " + sendBatchPath, "POST /api/v1/inbound/{inbound_no}"}
+// submitOperations are the operations whose rejected requests are stored (S0.14). The handler of the batch stores the messages that it
+// rejects itself, and so does that of inbounds: an erasure finds messages by their number, and not the body of another program.
+var submitOperations = []string{"POST /api/v1/sms/send", "POST " + sendBatchPath}
 
 // callbackOperation is the operation whose bodies have any form, as each provider chooses.
 const (
