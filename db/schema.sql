@@ -329,6 +329,10 @@ DECLARE
     accepted_ids text[];
     accepted_by text[];
     accepted_ats timestamptz[];
+    listening bigint[] := ARRAY( -- a null is every company
+        SELECT l.company_id FROM feed_listeners l
+        WHERE (l.is_pushed OR l.listens_until > now()) AND (l.company_id IS NULL OR l.company_id = ANY (ARRAY(SELECT a.company_id FROM added a)))
+    );
 BEGIN
     IF cardinality(delivered_ids) > 0 THEN
         -- EXECUTE plans it with the ids, so that it opens their partitions alone.
@@ -359,6 +363,20 @@ BEGIN
         WHERE a.outcome IS NOT NULL OR (a.status IS NOT NULL AND a.effect = 'retry') OR a.event IN ('receipt', 'past_receipt')
     ) n
     GROUP BY n.company_id, n.pool_id, n.message_type, n.country_no, n.batch_id, n.is_test, n.app_id, n.accepted_at, n.outcome;
+    IF cardinality(listening) > 0 THEN
+        -- A past_receipt says nothing about the life that the task has now. A report that asks for a retry ends nothing.
+        INSERT INTO feed_staged (company_id, type, task_id, log_id, at)
+        SELECT a.company_id, CASE a.outcome
+                WHEN 2 THEN 'message.sent' -- SUCCESS
+                WHEN 3 THEN CASE a.effect WHEN 'expired' THEN 'message.expired' ELSE 'message.failed' END -- FAILED
+                WHEN 4 THEN 'message.cancelled' -- CANCELLED
+                ELSE 'message.' || a.effect
+            END, a.task_id, a.id, a.created_at
+        FROM added a
+        WHERE (a.outcome IS NOT NULL OR a.event = 'receipt' AND a.effect IN ('delivered', 'undelivered'))
+            AND (array_position(listening, NULL) IS NOT NULL OR a.company_id = ANY (listening))
+        ORDER BY a.id;
+    END IF;
     RETURN NULL;
 END
 $_$;
@@ -2324,6 +2342,102 @@ COMMENT ON COLUMN public.fair_ranks.start IS 'rank of the first task of the rang
 
 COMMENT ON COLUMN public.fair_ranks.finish IS 'the smallest rank that the next range may begin with';
 
+CREATE SEQUENCE public.feed_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.feed (
+    id bigint DEFAULT nextval('public.feed_ids'::regclass) NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    type text NOT NULL,
+    task_id text COLLATE pg_catalog."C",
+    log_id bigint,
+    at timestamp with time zone NOT NULL,
+    data jsonb,
+    CONSTRAINT feed_task_has_log CHECK ((((task_id IS NULL) = (log_id IS NULL)) AND ((task_id IS NULL) = (data IS NOT NULL))))
+);
+
+COMMENT ON TABLE public.feed IS 'Something that happened and of which submitters are told, kept for a week. Written by internal/feed from feed_staged, by one transaction at a time: ids ascend in the order in which the rows can be seen, so that a reader who goes on behind the last id misses nothing. No personal data: the content of an event of a task is read from messages and report_logs when it is told.';
+
+COMMENT ON COLUMN public.feed.company_id IS 'no foreign key: the row outlives the company';
+
+COMMENT ON COLUMN public.feed.submitted_by IS 'the user who submitted the task or the batch; empty: not known any more';
+
+COMMENT ON COLUMN public.feed.type IS 'as in the contract, such as message.sent';
+
+COMMENT ON COLUMN public.feed.task_id IS 'null: not about a task';
+
+COMMENT ON COLUMN public.feed.log_id IS 'the row of report_logs that says it; null: not about a task';
+
+COMMENT ON COLUMN public.feed.at IS 'when it happened';
+
+COMMENT ON COLUMN public.feed.data IS 'what is told of it; null: it is read from the task';
+
+CREATE TABLE public.feed_listeners (
+    id bigint NOT NULL,
+    company_id bigint,
+    since_id bigint NOT NULL,
+    is_pushed boolean NOT NULL,
+    listens_until timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE public.feed_listeners IS 'A company whose events are recorded: it has webhooks, or somebody pulled its events within a week. Written by internal/feed and internal/webhook. Nothing is recorded for a company without a row here.';
+
+COMMENT ON COLUMN public.feed_listeners.company_id IS 'null: every company';
+
+COMMENT ON COLUMN public.feed_listeners.since_id IS 'the id of feed behind which all events of the company were recorded';
+
+COMMENT ON COLUMN public.feed_listeners.is_pushed IS 'it has a webhook that is on';
+
+COMMENT ON COLUMN public.feed_listeners.listens_until IS 'it listens until then, with or without a webhook';
+
+ALTER TABLE public.feed_listeners ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.feed_listeners_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.feed_staged (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text,
+    type text NOT NULL,
+    task_id text COLLATE pg_catalog."C",
+    log_id bigint,
+    at timestamp with time zone NOT NULL,
+    data jsonb
+);
+
+COMMENT ON TABLE public.feed_staged IS 'A row of feed to be, in the transaction in which it happened. Written by the trigger of report_logs and by internal/batch, only for companies that listen. internal/feed moves it to feed within a second. Of one task, a later event has a larger id.';
+
+COMMENT ON COLUMN public.feed_staged.submitted_by IS 'null: of a task, whose message says it';
+
+ALTER TABLE public.feed_staged ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.feed_staged_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.feed_state (
+    is_only boolean DEFAULT true NOT NULL,
+    pruned_id bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT feed_state_one_row CHECK (is_only)
+);
+
+COMMENT ON TABLE public.feed_state IS 'One row: how much of feed is deleted. Written by internal/feed in the transaction of the deletion.';
+
+COMMENT ON COLUMN public.feed_state.pruned_id IS 'the largest id that was deleted';
+
 CREATE TABLE public.fruitless_submissions (
     id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
     request_id text,
@@ -3988,6 +4102,18 @@ ALTER TABLE ONLY public.events
 ALTER TABLE ONLY public.fair_ranks
     ADD CONSTRAINT fair_ranks_pkey PRIMARY KEY (pool_id, priority, company_id);
 
+ALTER TABLE ONLY public.feed_listeners
+    ADD CONSTRAINT feed_listeners_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.feed
+    ADD CONSTRAINT feed_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.feed_staged
+    ADD CONSTRAINT feed_staged_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.feed_state
+    ADD CONSTRAINT feed_state_pkey PRIMARY KEY (is_only);
+
 ALTER TABLE ONLY public.fruitless_submissions
     ADD CONSTRAINT fruitless_submissions_pkey PRIMARY KEY (id);
 
@@ -4183,6 +4309,12 @@ CREATE INDEX deliveries_task_idx ON public.deliveries USING btree (task_id);
 CREATE INDEX erasures_company_idx ON public.erasures USING btree (company_id, id);
 
 CREATE INDEX erasures_running_idx ON public.erasures USING btree (next_at) WHERE (status = 'running'::text);
+
+CREATE INDEX feed_company_idx ON public.feed USING btree (company_id, id);
+
+CREATE UNIQUE INDEX feed_listeners_company_idx ON public.feed_listeners USING btree (COALESCE(company_id, (0)::bigint));
+
+CREATE INDEX feed_submitter_idx ON public.feed USING btree (company_id, submitted_by, id);
 
 CREATE INDEX fruitless_submissions_number_idx ON public.fruitless_submissions USING btree (company_id, "right"(regexp_replace(phone_number, '[^0-9]'::text, ''::text, 'g'::text), 8)) WHERE ((company_id IS NOT NULL) AND (phone_number IS NOT NULL));
 
@@ -4546,6 +4678,9 @@ ALTER TABLE ONLY public.erasures
 
 ALTER TABLE ONLY public.fair_ranks
     ADD CONSTRAINT fair_ranks_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.feed_listeners
+    ADD CONSTRAINT feed_listeners_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.notification_templates
     ADD CONSTRAINT notification_templates_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);

@@ -171,6 +171,24 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchEventDataStatus.
+const (
+	BatchEndedCancelled BatchEventDataStatus = "cancelled"
+	BatchEndedFinished  BatchEventDataStatus = "finished"
+)
+
+// Valid indicates whether the value is a known member of the BatchEventDataStatus enum.
+func (e BatchEventDataStatus) Valid() bool {
+	switch e {
+	case BatchEndedCancelled:
+		return true
+	case BatchEndedFinished:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BatchFormDedup.
 const (
 	None  BatchFormDedup = "none"
@@ -387,6 +405,39 @@ func (e EventRequestEvent) Valid() bool {
 	case TaskCreated:
 		return true
 	case TaskFinished:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EventType.
+const (
+	EventBatchFinished      EventType = "batch.finished"
+	EventMessageCancelled   EventType = "message.cancelled"
+	EventMessageDelivered   EventType = "message.delivered"
+	EventMessageExpired     EventType = "message.expired"
+	EventMessageFailed      EventType = "message.failed"
+	EventMessageSent        EventType = "message.sent"
+	EventMessageUndelivered EventType = "message.undelivered"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case EventBatchFinished:
+		return true
+	case EventMessageCancelled:
+		return true
+	case EventMessageDelivered:
+		return true
+	case EventMessageExpired:
+		return true
+	case EventMessageFailed:
+		return true
+	case EventMessageSent:
+		return true
+	case EventMessageUndelivered:
 		return true
 	default:
 		return false
@@ -1827,6 +1878,37 @@ type BatchEstimate struct {
 	LikelyEnd *time.Time `json:"likely_end"`
 }
 
+// BatchEventData The data of `batch.finished`
+type BatchEventData struct {
+	// BatchID The batch that the task is from
+	BatchID   BatchID `json:"batch_id"`
+	CompanyNo string  `json:"company_no"`
+
+	// Counts As of `getBatch`
+	Counts struct {
+		Blocked     int64 `json:"blocked"`
+		Cancelled   int64 `json:"cancelled"`
+		Delivered   int64 `json:"delivered"`
+		Duplicate   int64 `json:"duplicate"`
+		Failed      int64 `json:"failed"`
+		Invalid     int64 `json:"invalid"`
+		Rows        int64 `json:"rows"`
+		Success     int64 `json:"success"`
+		Undelivered int64 `json:"undelivered"`
+		Valid       int64 `json:"valid"`
+	} `json:"counts"`
+	CreatedAt time.Time            `json:"created_at"`
+	EndedAt   time.Time            `json:"ended_at"`
+	Name      string               `json:"name"`
+	Status    BatchEventDataStatus `json:"status"`
+
+	// Test Whether its messages are test messages
+	Test bool `json:"test"`
+}
+
+// BatchEventDataStatus defines model for BatchEventData.Status.
+type BatchEventDataStatus string
+
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
@@ -2846,6 +2928,9 @@ type ErrorDetail struct {
 	// Limit With `limit.reached`: the maximum number of records
 	Limit *int64 `json:"limit,omitempty"`
 
+	// Oldest With `events.cursor_gone`: the oldest cursor from which events can be pulled
+	Oldest *string `json:"oldest,omitempty"`
+
 	// Reason A stable word for programs to branch on, such as `task.not_found`
 	Reason string `json:"reason"`
 }
@@ -2859,6 +2944,27 @@ type Event struct {
 	Subject   string                 `json:"subject"`
 }
 
+// EventData `MessageEventData` or `BatchEventData`, by the type
+type EventData = json.RawMessage
+
+// EventFeed defines model for EventFeed.
+type EventFeed struct {
+	Items []EventOfFeed `json:"items"`
+
+	// NextCursor Pass this value as `after` to go on
+	NextCursor string `json:"next_cursor"`
+}
+
+// EventFeedResponse defines model for EventFeedResponse.
+type EventFeedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    EventFeed `json:"data"`
+}
+
 // EventListResponse defines model for EventListResponse.
 type EventListResponse struct {
 	// Code The HTTP status
@@ -2867,6 +2973,19 @@ type EventListResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message   `json:"message"`
 	Data    EventPage `json:"data"`
+}
+
+// EventOfFeed defines model for EventOfFeed.
+type EventOfFeed struct {
+	// Data `MessageEventData` or `BatchEventData`, by the type
+	Data EventData `json:"data"`
+
+	// ID The same whenever the event is told, in the header `webhook-id` too
+	ID string `json:"id"`
+
+	// Timestamp When it happened
+	Timestamp time.Time `json:"timestamp"`
+	Type      EventType `json:"type"`
 }
 
 // EventPage defines model for EventPage.
@@ -2915,6 +3034,9 @@ type EventRequest struct {
 
 // EventRequestEvent defines model for EventRequest.Event.
 type EventRequestEvent string
+
+// EventType defines model for EventType.
+type EventType string
 
 // ExplainResponse defines model for ExplainResponse.
 type ExplainResponse struct {
@@ -3150,6 +3272,55 @@ type ListRow struct {
 
 	// Row The number of the row in the file
 	Row int64 `json:"row"`
+}
+
+// MessageEventData The data of `message.*`, with the names that a task has. Fields without a value are left out. Of a task whose day was dropped since, `task_id` is left alone.
+type MessageEventData struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID TaskID `json:"task_id"`
+
+	// Attempt The number of the attempt, from 1; not of `message.delivered` and `message.undelivered`
+	Attempt *int `json:"attempt,omitempty"`
+
+	// BatchID The batch that the task is from
+	BatchID   *BatchID `json:"batch_id,omitempty"`
+	CompanyNo *string  `json:"company_no,omitempty"`
+
+	// CreatedAt When it was submitted
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+	DedupKey  *string    `json:"dedup_key,omitempty"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode Of `message.delivered` and `message.undelivered`: the provider's code
+	DeliveryCode *string `json:"delivery_code,omitempty"`
+
+	// EndedAt When the task ended; not of `message.delivered` and `message.undelivered`
+	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType    *MessageType `json:"message_type,omitempty"`
+	NotificationID *int64       `json:"notification_id,omitempty"`
+
+	// PhoneNumber As it was submitted; empty if the person was erased
+	PhoneNumber *string `json:"phone_number,omitempty"`
+
+	// ProcessingAppID The sender that settled the task
+	ProcessingAppID *string `json:"processing_app_id,omitempty"`
+
+	// Result How the task ended; not of `message.delivered` and `message.undelivered`
+	Result   *string `json:"result,omitempty"`
+	Segments *int16  `json:"segments,omitempty"`
+	Source   *string `json:"source,omitempty"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status *TaskStatus `json:"status,omitempty"`
+
+	// Test Whether it is a test message
+	Test *bool `json:"test,omitempty"`
 }
 
 // MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
@@ -6551,6 +6722,24 @@ type ExportContactImportErrorsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// PullEventsParams defines parameters for PullEvents.
+type PullEventsParams struct {
+	// After A `next_cursor`; left out, the events begin now
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Wait Seconds to wait if there is no event
+	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Type Only events of these types
+	Type *[]EventType `form:"type,omitempty" json:"type,omitempty"`
+
+	// CompanyNo Only events of this company. The caller's company, or for callers who see all companies, any one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -8273,6 +8462,23 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PullEvents Pull events
+	//
+	// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
+	// done: whoever repeats a request gets the same events again.
+	//
+	// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
+	//
+	// **Waiting.** With `wait`, the server holds an empty answer back until an event arrives or the time is over.
+	//
+	// **Gone.** Events are kept for seven days, and recorded until seven days after the last request. A cursor from before that gets 409
+	// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
+	//
+	// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company.
+	//
+	// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
+	PullEvents(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PreviewListWithBody Show how a list is read
 	//
@@ -11627,6 +11833,33 @@ func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params
 // Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PullEvents Pull events
+//
+// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
+// done: whoever repeats a request gets the same events again.
+//
+// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
+//
+// **Waiting.** With `wait`, the server holds an empty answer back until an event arrives or the time is over.
+//
+// **Gone.** Events are kept for seven days, and recorded until seven days after the last request. A cursor from before that gets 409
+// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
+//
+// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company.
+//
+// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
+func (c *Client) PullEvents(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPullEventsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -18870,6 +19103,108 @@ func NewExportContactImportErrorsRequest(server string, importID ImportID, param
 	return req, nil
 }
 
+// NewPullEventsRequest constructs an http.Request for the PullEvents method
+func NewPullEventsRequest(server string, params *PullEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Type != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "type", *params.Type, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
 func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -22390,6 +22725,25 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
+
+	// PullEventsWithResponse Pull events
+	//
+	// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
+	// done: whoever repeats a request gets the same events again.
+	//
+	// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
+	//
+	// **Waiting.** With `wait`, the server holds an empty answer back until an event arrives or the time is over.
+	//
+	// **Gone.** Events are kept for seven days, and recorded until seven days after the last request. A cursor from before that gets 409
+	// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
+	//
+	// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
+	PullEventsWithResponse(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*PullEventsResponse, error)
 
 	// PreviewListWithBodyWithResponse Show how a list is read
 	//
@@ -33879,6 +34233,103 @@ func (r ExportContactImportErrorsResponse) ContentType() string {
 	return ""
 }
 
+type PullEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EventFeedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PullEventsResponse) GetJSON200() *EventFeedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PullEventsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PullEventsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PullEventsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PullEventsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PullEventsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PullEventsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PullEventsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PullEventsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PullEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PullEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PullEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PullEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type PreviewListResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -39586,6 +40037,31 @@ func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.
 		return nil, err
 	}
 	return ParseExportContactImportErrorsResponse(rsp)
+}
+
+// PullEventsWithResponse Pull events
+//
+// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
+// done: whoever repeats a request gets the same events again.
+//
+// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
+//
+// **Waiting.** With `wait`, the server holds an empty answer back until an event arrives or the time is over.
+//
+// **Gone.** Events are kept for seven days, and recorded until seven days after the last request. A cursor from before that gets 409
+// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
+//
+// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
+func (c *ClientWithResponses) PullEventsWithResponse(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*PullEventsResponse, error) {
+	rsp, err := c.PullEvents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePullEventsResponse(rsp)
 }
 
 // PreviewListWithBodyWithResponse Show how a list is read
@@ -49668,6 +50144,88 @@ func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactI
 	return response, nil
 }
 
+// ParsePullEventsResponse parses an HTTP response from a PullEventsWithResponse call
+func ParsePullEventsResponse(rsp *http.Response) (*PullEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PullEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EventFeedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
 func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -52863,6 +53421,9 @@ type ServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// PullEvents Pull events
+	// (GET /api/v1/events)
+	PullEvents(w http.ResponseWriter, r *http.Request, params PullEventsParams)
 	// PreviewList Show how a list is read
 	// (POST /api/v1/lists/preview)
 	PreviewList(w http.ResponseWriter, r *http.Request)
@@ -57499,6 +58060,91 @@ func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWrit
 	handler.ServeHTTP(w, r)
 }
 
+// PullEvents operation middleware
+func (siw *ServerInterfaceWrapper) PullEvents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PullEventsParams
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "type", r.URL.Query(), &params.Type, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PullEvents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PreviewList operation middleware
 func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
 
@@ -59158,6 +59804,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/events", wrapper.PullEvents)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
@@ -74347,6 +74994,140 @@ func (response ExportContactImportErrors503JSONResponse) VisitExportContactImpor
 	return err
 }
 
+type PullEventsRequestObject struct {
+	Params PullEventsParams
+}
+
+type PullEventsResponseObject interface {
+	VisitPullEventsResponse(w http.ResponseWriter) error
+}
+
+type PullEvents200JSONResponse EventFeedResponse
+
+func (response PullEvents200JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PullEvents401JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PullEvents403JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PullEvents404JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PullEvents409JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PullEvents422JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PullEvents429JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents500JSONResponse struct{ InternalJSONResponse }
+
+func (response PullEvents500JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PullEvents503JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PreviewListRequestObject struct {
 	Body *multipart.Reader
 }
@@ -79319,6 +80100,9 @@ type StrictServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// PullEvents Pull events
+	// (GET /api/v1/events)
+	PullEvents(ctx context.Context, request PullEventsRequestObject) (PullEventsResponseObject, error)
 	// PreviewList Show how a list is read
 	// (POST /api/v1/lists/preview)
 	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
@@ -82653,6 +83437,32 @@ func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *htt
 	}
 }
 
+// PullEvents operation middleware
+func (sh *strictHandler) PullEvents(w http.ResponseWriter, r *http.Request, params PullEventsParams) {
+	var request PullEventsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PullEvents(ctx, request.(PullEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PullEvents")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PullEventsResponseObject); ok {
+		if err := validResponse.VisitPullEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // PreviewList operation middleware
 func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
 	var request PreviewListRequestObject
@@ -83648,1143 +84458,1171 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyNJlh72V1zYMevqmUhUZtZlujONNsquy3RN120ys7p2truIcCAcgE8G3DHhHolC9xZtJJFmSy5X",
-	"u2uSmWTUiqJkFMWHlZneuLZckf+FOz2rN/0Fmp/j7uFxAwLILGTNsvuhKwFE+OW4+/Fz/c63vZGczaVg",
-	"Qqve0be9Oc3ojGmWwaeTlGX6SWL+5KJ31JtTPe1FPUFnrHfUo+bXAU96US9jv8p5xpLekc5yFvXUaMpm",
-	"1Lw3ltmM6t5Rjwt9/24v6s244LN81js6iHp6OWf4E5uwrPfuXdQ7mc+xw4SpUcbnmkvT8/mUEZHPhiwj",
-	"ckz0lBHFRMKyCP+mM0a4IDRNCdeKjFLKZ4pQkZCMzWWmVS/qsbd0Nk9Nf2qmBnQ+H+zvH/QinNmvcpYt",
-	"g6nN5+sm9oOMjXtHvd+7XRDwNv6qbuMkzHQeUM0mMls+h3YbyTiyj2zdm+sDO5xSIVi6qj98Yuvunkvs",
-	"yND4KZ9x3bxaM/rWrHO4alRdlBbiYL+Z+im0Go4nYWOapxpfsS2bD/tr99MDOZtTsXwu26iBvw+EvDJB",
-	"ZC50tqon+P06esozJbNmsseCvdWDETwRu7Myz9gll7kiczphLVseXylRfUbfPmVioqe9o4N7ltb+C09t",
-	"pTMuJjCwVlZxzUziScJmc6mZGC2/YMs6IU7IQmYJGU2lYoIMl0CEEU1TlpGxzIieckWkYMQMiSndJyeG",
-	"UTCqWeK+I1oWvMXMBtgJEI0suJ4WPw5lsozgOy7I4V0ylXmmIpJIpoiQ5tsJmcmM9ckTTTKm80woeHvM",
-	"M6UJFWphGJlvdMpowjISB7PcO2XzlC5ZEvfJuev3gtmRUNMLy2AgZMK0IncPD/vkscwME8xYwCNhP/CM",
-	"jDlLE+SQ5kezTPBhJIVmQtuNAw+mzLSB/ZousYP9T8lian4rJuIIx5XhxfNMTjKmVJ+8EH6EQEeZWTKa",
-	"V2GhuPJPXLBlnzzKMplZwuAg3d9yTJJsSbJc4MyE1OSCzXXf7WokXrHzQiKavdKyvw/r23tOtWaZafMf",
-	"fvVf7f2jNz/8Qa9xz8/MBdO+8+HnjW/Jhk3/Mzls7eWXcnjdF/FTrvRG7J1rNlO9jTn64aYc/bnU53Ty",
-	"mKeaNfDAFyJdwi6mI21OGdVEmJOOG1oxoulEkalMk7axCqkHmk5Ko8W5reHO53QC1+47mNATfOUAJ+Q+",
-	"+RnRLKN4Y78Yf0b1aNqyskPz21VkEWjcSiMvp1KwlZQDzjg3j9mVjchULtglywiHk73IuNZMtNAO3hzg",
-	"m72uI4RRPcd3zChP2YjxS5a13qSZfWDdVbrplj9lIylGPOXUkKT1sGWlx67jaJ/KXLP26Zpfr32uebqi",
-	"xzy99g7PQF5v7RLF+asIR4XQvRl7YHQ0bWIPxyTWdPIPTr7O9/cP75s/P4tbtv0u2YV7rZmMOJLtCOgH",
-	"BL2oi9YDYAT5q7Ak27jp55VimWifTu5+3rYr377p7DVtus3OzHFOlJH3FtQwuTEREpQVkEsuKU/pMGWh",
-	"4nKnRXEx73dmezCad2ZcGVNzKRSDLfNAinHKRzBQK42ZP+l8nvIRcJzbv1Rm4N8W4zFPJqx3dHf/06jH",
-	"jPBkvssYhQdhvfrmWpuyNIH9xpQymoC5ys0c53MigMebB0AsM69EREnD9UdUGDELNWnCQdaysp7ZBUe9",
-	"/YPPf/qzwy/vvt7/xSc/v/8HX9x5du/5j19+enpwbjrrRg0Q+ZAcdWFjlGeZkUqVppp5wdqo+3IBw7XD",
-	"Md09lIJtQzuUAD1hVD4aMaW6T8D0e2oXsm0eTkJeUEVGNMs4S4jMYdiPZTbkScLEdut+p2ndaa6n/bFv",
-	"uLLwhtuNMpYwoTlNC3EaqMoScx4SCQLBzhe8+8gIktVMmMROmxtlUqmB4prFZMaosIyekgUbggps2L1T",
-	"OMxjRJndFWwkoqeZzCdTQskwkwvFsj45y0dT9zuOKWO/ZCOjMqJatSQzuiSjKRUThls1cpao4ZL89NE5",
-	"4WKU5glL+iR+8OL0bPDi9MlPnzw/i0nKlUad0M3RDEv1DTmfCKOG0HSbjQFae31jcNdkaUu4johimWEG",
-	"8N4R+VUuNQuJM+AJWUyZIEuZ3xRXOBGENw33GAYaFwOJCYd9NOYMCcyEzszfXFgzonn5I0VSOUFqX9KU",
-	"J1udwsPDgNioYfeOvrJ/1qXjgvLc8rOS5I2bdkQFGTKScJqmLOm9exMVy+j2O7djLq3mCer4xLYNT+ye",
-	"c4NJgitzRBNzi0ZkmGtvfcgYWWRSTI5JDHTr4w8x2CMUSGZmHM9oaqRNtt2qNB8BR7uZb7vKHj0vgDnY",
-	"S3AI3CY5MvfiLFfwBZCW/OzsxfOIyIxQYoiUMs2IafnmaO6XvRgb7rLS+HqoUj+WudiSvndXyhxjaLhK",
-	"3IzhCIkyXBUe3jmdbG9g8hvJLCkEC/aWozBxLuVTmk22EijuHtxZtfG0lIMU2l698biRTCWBR4+Imqe8",
-	"fFOBOZOBnQ6WWE1lppkAP4hmb7W6uQ0IYwY+JsgBecY/gwF+Yv4CMywlYN2IwjnA1Qwbs9bC/r550y7L",
-	"MyqW2zHpT1tFJbMkMyqWgzHlaZ4xVVkaKYn5mZifWUKo1mw214qMMzlDywlNkowpdUR0tiR0QrkgKdUs",
-	"2/EauIECcy2JUiM6Y/XxmhUIDNBVeQroko+mcVTIP6Awc0Ws/4Tkin0ttOs4Y0rm2YipPolPmc6Weydj",
-	"zbKYTPilvYdVWe3qfy2+Fo9lVh9zZDXzLE8Z6Crp8sg8vEe+BOZ28vIJuWBLZVWYCdN2bmAy7pPnjIOg",
-	"l8gSJeB2XRhGlCuW1GniDPpmrCk1QjtjF8fwyNeCEGbGjtZ3M1tNM114JkEewasApUHnh6FKLWSW9M3o",
-	"T0zH9pafZ/LSyJFa+Wc6jGgmBa6YIFOqiv0IxlhF5EIY6kLbhOuIUG1GnjLzrpEzKJlxkWvWJ6+B6L4B",
-	"mJdpQjRuFxBKcsXswuTzCGz0SsIP5VZmdnNkpmu81lEYz8Bja1vJGJDEMA9cNtgWtd3rGXTC5kwkRAoj",
-	"iMLqGqIAPYF3q/7XoO+8EuZgy4x/s63wcNDKLbxBosQkHlT0lhlXiosJcTv7CBzXhOJgvd/FrTpKEMJt",
-	"6htQtdeM31LVW0W2UkoaL8Y8aLV2JZozxUcgNJjdJTOa8XRJgndCngt3YHoD1Fs/zAhuPksTMmQjao5A",
-	"aGWhI+TCCdV0SBU7Ltx37s43euZCZhd4ueCSqHxuNDGWPGMJp9sJLPdWCSx50cVgZvoYgG2ytlQPsNu9",
-	"8+WceRm5OgDY57M81XxOM33b3Pd7ZsJWLjCSwO5XLw6HHjsROq6OPfaidNwwg9iwJOtzlXOWwXtE0wtz",
-	"ecHEwBZpBwRRNmBpOmNaczGBb2iScPMaTV9mpg3NmeodjWmqWNSbB19921NMKfRCpGyA7FzVbZzP8Adg",
-	"yTLXcGfhVqLmXiaLKR+Zm8y2BrdbL2qw8TtH3b3De/dLvrp7daN/5Ac3o28H4BWvj+xz8/WKUUBYjzD6",
-	"l2IrR/TJj++v9x3ar+Twl2wEAj5EOEHgU4mqdHQh5CJlyYQlA6pL/o6EaranORilRZ5aNohG6Yp7OCo3",
-	"NASJdf07Lq6qi/co8vE8XZoOol26PJ6wlF+yzBKlk1cDCPoQ31v23lUdGFGPicSToroVFoYRwgNHJDbi",
-	"IZyCmNxC36O8ZNnHEYnBPYWSVRK7zwlXZi5JbA6n/YoZLTeJj4mZqY1X4JqMuZHtO6yeeXDl+tfeuOCo",
-	"Ra8l0RccteKUXeLarX3jKTz5LupJkS4HciEGwcqXKfnaCkVzJs0tY21IWqZGZAIvL1o3ISwGG0GpDC2Q",
-	"LANy06HMNfA60MniX+UsN0Sd6ykS2apJg4xqBrFGNE1de0anCLuSIqDXUMqUUZDQMjaj2UWn3WiUivTy",
-	"igfSuTa7na3CK9llgKAF+PHVlgQld7+tyZBNKEjoU5kmIW9bucOUpjrvdgzP8FHzUo4cr2FYdtWLYbmV",
-	"P7Lqi2BpRCiZSwn/IkkaR5bPZjRrDMdSzFysI0a8+iImOS0UI+e/aWhVTzOmgEKlNZc5+uRaFsUaWd9F",
-	"vUua5qxl4guqyIxRlWfMmrTLpDC/g6aFRqyoof9Kf+9CR+VXpRBZ71MHHuFOfrE2UTkWsQjTDF3jjsZu",
-	"XiF9/N4o7cSAi5WPUMCKo9qFV7+5/FFtYEClm+JN2zV7UrQ4c3Jpd0GnYBRB2Na91WFb//Drr/P9/f39",
-	"ttitlnFalZHiVmmKfgLiu83r4vVK78UQ7ccVUVqa3cXEKFvONUtA3UNThZrKheijEBMEoq2cEtn7R29+",
-	"9IOmgwJjt+G/3e/r53KjAATbjb/ga5KT3QjruKAL4SmOGNxOlUsILuo+eWGuHyE1H1sx/AgPK8cTPKVm",
-	"HxtGCrHfjgLRljeE14CqQ18WlhejaqIVEO9HDDCrdN/hQivimLrdR3B+cwg72obQTTQG5wxyhS1JVuF5",
-	"5eis0jDbJ+DI3so8vrCCFRNGuv8KQi0GdnyBYGKmEEglvahn7q1BLsAolxTcVPHU8KCoN6QpFSM2SOWi",
-	"BzznkpvfdeY4PMxnrtXAmkLMpLi6cC/QTAMLC35esOFUygswI+M34A02TG+Q8PGYZSGXtGSMem/3zOT2",
-	"LilErCgzS5j6a8r1Oc4UPv/cTPehnS188xinfIozhq9eSpm+KmaN8gBM/czNHL77DKf/FCaDb1oSnHsK",
-	"wNenlgzP/DSRE3B1Eb7syFF57DWS5LGlyBu3rE+tIFAKCe19M4XbCVfaftiEYk/EgykXTPnBPxGPxCTl",
-	"ahr07ATvYkdlApsdZVzzETX3GpuxbMLEaLnZgrmWkCcXzcHnR0WbfjBcaR88UuOpaJ5ZkwRinjEqG9W0",
-	"k3D4klZcT6vfeWYfq552GFvRih1A6zF+absqT9DfVN1VzCbVMkh9WHvtsbfaplFUZ+TimMPWWufjYlUb",
-	"Fq3pJq5dAS2s1U9pQ4V9lEEOw0Yqa5f7bmQ0O7zwOunNeMwHiotRg+xt7nNBYrh/ZlTQCcviIwIP48UO",
-	"eiRNUwV9bn2TT6ka0NXCnNOUsbcRzbIloS0SXaP+2lnhdzvFK/4B51uv+7uH37lYw2+vQ5zI58nG2yXP",
-	"upmacsWyAU+uuP8vWabswnUJpG6XQ2wUqdO9HD2blS5z/P34ccpNu6m60d1ZKoZdOpEleq/lKFWBJ5R/",
-	"e9ZIaA/PJnfTZ8vn5Ybstyel9qqDuYH7yXV9M/dUqffruK/8RfFh3VsvXerJSk18xkX47UFVN68x2TUK",
-	"bfXUd1BwzY6eyD1vbsEG+s/tH1/hY2/C5/Yw9wrTmk3PvQnX03zYH8nZbUnnfM9sigkTt/143oWvqws+",
-	"35NzpMreXELAIQ75XVS639euvlfLa1f6et38yhfFyqhlruYpXbpEBMvc13bz6vRplcevf0cZvafM01e9",
-	"dMaY+NI+2m6scRv51FoQNzMq1Tbu2lmUjUO73Ac3J2l8WBuowvbCi/3N+l1yI3fYzd1fqtl+6WSjIBhH",
-	"yzSxjjKMmaepkXr8DbdRvlfZotjJpLjjpbmBJclT1qomvg/v7VbKoAAnaiCrB7rOWGYDG7ZX31aPZUam",
-	"ckFSKSYVNwoEgUxlmpAhG0sbGxFYeJv8+vUdtQvXquN45ak9GWMO8YIqCGAUiDpiBuQz6KGzLdxbWXhQ",
-	"2w9bnRzrNCfEM2hfLwjILFaMCrsiwBCU5kbhN4uDAchpgqFVx2TfsgdwYXRbOWtf3n7vCNm2f1qs1yvG",
-	"8j79vzxlYsSSQS40T7f3UZdcnpWtqMFjKbiY2CBIRaTw27HRRbnWRbqNGSAQ4iojFIbvKJaQ4ZKYPeJS",
-	"ovrkjImEcE2oIrF9P3YxtDZQVkuSMM1G2mwBl/aHv0Ege4c1W3CRyEW42WovtVCk1ZLgXbcVK4L14IYu",
-	"2ErvZaZZPwq1c1rbRZ3cwgUXKVj41awQecpuQunPU3ZDCr/r+VqU/Rx1yQ9B0Yd5XYeSH0gqJQ/8Bsr9",
-	"rZ8c3frJ0Vf7e5+e7P0B3ftmsPfmD7/+ul/7ovRdf7D35uPyxx9+/JPfBQtBSVz7nmZdaLaJ/Lk+/sk+",
-	"ezVZMETB2syUtSr85IOjfPYha4wrhd11pPzqDQxgp7Ssyt6b7NUGcXmT10sy67Zc53dr716L4L1uVqaR",
-	"/jmfsR1ObIUmEJw7OJEu+WzK53OWQLac+65VMwhxt4r/goO6v057WEe0cSrpbs/eNtblTkqDJ9adcubD",
-	"/f0NUg2MOLadqToQv9bbije1LQfXro/CKS339dzCN2rCSdlYE4hoB5OMOR9cISok6Kpcq8KkAx1H7fYc",
-	"CzK4WjboHIpauX0725VV74O6bDqgc3Xm1auNImuHeO6fbjzcDaBgcgyr75N68aWVKUfdGEGoupUMB29W",
-	"M4mdK967V7rPurDbw3ufHtZupbr4GGY8BGETY24vd28m3CBY4rF72XkobAuuu/PVuQldrteaMc67x+qx",
-	"SjZ5r5Qbj0iqhmXFt+mc3748vA2WURWX2VM1Uv6TEnuaaj1XPzm6fdvzqT3493D/v/7J762KN0efXFfj",
-	"iHn6ycON3UPzOYBN7/BIzOfnVF3s3hLVBfzcpeD0yYlYAsQHYW9HbK5J3I9xJ/T7ceSzKV+dPkXcXZth",
-	"DOiHHPIO2iDRV2oNdduE2zN9tEyUP4bfvPk4uAeb7BFIg1PAlArEpBl9G8pHsJcrjnwEbO96CUGc1iBY",
-	"1yaFF0Aw7I1vg8qPA7jje/v7ZDSlGR1pQCnOGCAR16QCOPLbqlogA1HF7OTqw4RfXUw/eEMAj4uJREUO",
-	"ucGDKtjJAChZ480WKOjrbORmj+tsOYDU3fa71aErwm1vhSedLY1opTSjiRlTfPro/PQXg4ePnp78YvDs",
-	"yfNX54/O4siiqtndTi6EXKjAS4SwIZVZ3DkspQTfv9tRmwldPlOZp8kARtkeL6olzoNQ8vjkydNHDwHD",
-	"6JiA6G6kSSdGt3YZSNTdUvrwVBQ5fQ6FszvYZsiUCgxPX+vADqOFMZl2mjivxxiobdwS3FnTA9c1gwqu",
-	"mhvTiok0W/oLJtI41A2cAJZcDS4ALTVNB1ALYG2VC9MnqiAezmZ92GvYQbC4OIFGkuQJ1ycjFwHlBCfr",
-	"MrIupwn8ZROqu4pQpuEHvhn86NuCjw9dg24cj4Ruyiqjo04BWsFMIPdet1VJAPCVxVSSGU2YT4OesGMS",
-	"j1J+hNcotfA3gEgBbzj+KWczUBK5YH3yPE9TBI0F3CuqLlgCL/ECRvLpF2fPzo7AyT6fW8gfCYrn2GNf",
-	"mTvFKD8kYxOuNMsQEIilY0KVv/UR40vOGKLSITlLeCGG+0ypALC/DvgEWmaDTKZtt6AszEhAAmojBDoD",
-	"IIwtDnOzqQPfakjN9R5hxTAHnaYpSj+CLYgRf/XSGp9xgezeJNKsSYzFNjhTMUAj2VR06a5KwH2iCUBx",
-	"npAp4KNavEREXbR0LVCeYnLLfvlxbFaba5JKeaHM2mBUwgp6F4dtExc7NnsV2mVsntKRTVL0BHSUaiCi",
-	"oW13AmZsJi8NCc9hA3tMRzwjaT4Tyu0dtzn75IyNMqZtVQfEk2LwmAUrMA3EP/zhD2MElRrLPCMJn3DE",
-	"tapAZJqHcfU6Ub9sFmsAP7JgZka4AOnZAoZyvSRDZuSOTnmd+EbjPYI/DS5Y88+dQT9CYJzGMjC/v2fl",
-	"570nSVyPQ1ofywL4bQM+b27fIYGBhFnQyqHKjOgWiaMojWDuuYY0ioA7hSMqTT9yl4One4nKlfAJe6Yc",
-	"X2q9D3cc+2C63L226Xu9asxDcXPfeNCDzWdFOWMLE3ubOmg5KhdEscnMjPoYwtL2V1oI2ww/e5UfhNSB",
-	"7LX/5l3zmW9DQNgE86C0V3DCzXS0MSNlEvlyJB3YlBEKZZaY6/8AAuXZ6OKK6C2ujUwuVJcicZC8mMmF",
-	"/8yVlV8Agh1b6xZWVr47GmJzxZhns6vOz7fSBJAkrKRp7kLPad0bhOuOPTiFrU48MCZ58EeQHaYyTTCu",
-	"rKGp3FYNXFt/5gE+umVQcsKSfN5ynSZXpDhTms+oRlaRpi/GgNi9dkKP3Gvv3kRN3gTrOCrALI3QAocH",
-	"t5+RqQBp2EwAxvF2zkZ6YIR8hDXYfkZv5zxj6kpUsbcHIvx1u4jOLRhga3oqaukoFzY/kHGZWcEpPJAH",
-	"93vdzFGOPbYkMnM4LnmakADJu5MsZDl+86Fxvzoeg5DbwKGi9xBjDE+3DgV+dFsssSYEgCYJI3PWbm9E",
-	"imi6zRWfiC3AsLbbht0MYzjiEOtqxrX2PLTBljPpNAPNZvOUatZ1abS1VlcNfJVLN6joZcOJPWyT5ajB",
-	"jqtceRVptjTVyqkNzlN5KsUdYFezHEqMFYRKh9VxYDvFBmZV4joBUpTbrZUI5EAUqNyclSuwgmTl2X2r",
-	"xPJAqgY4x/AAb3oiV0tQJWwu18uK0eWNbCQ2iwuAo2DwzmdgFQdGEkcktvUdzJ9JjlikzHp6hqk0lIyP",
-	"3eM+GCheUK65mJi35pkcMcBjMZ9saRvzJ0I62LZGRnBOUygy+drXdgS2yRUZMi4mTmSKsN4J7FeyqMhT",
-	"/V5VsLajXK10z+gSGDPgI2PxTZ4RWzW1o4zmZtDQE3BCH7v44OT5g0dPnz56iFYGQ39bLBCQuYZsJGfM",
-	"sk8H0muogVc43tqdhuRRjupDcog6YPywoDsd7wy/DTruaAvd0e1hXpRA6fB0sbe6mi6s7N7lINoiTB3R",
-	"LMT7IfYm1LCHrt7/c6i8AVXFls6iiR9h23FFXj56/vDJ8592GVM1PwWvBhxnsX7hNon8GSzGWFq7gth+",
-	"t4TnKdzIZUq3Mztr+b9OHXILgaD99l3h7wonsDszUIlsu7QElVWahnmqtcJvUUrR+msXIGlregH+g4Xd",
-	"5Ckb68hVZF4wPpkWgjPUuVR98mg210trkLZFm+UYFCh7VfQ3kmVBJGgCIqZZypnSAyZabiZIVwud0Aov",
-	"J1fUmaWKucnwDAtSXUJUDtS7RRu3xZdT1s7uSoWNqChuO2ua59oii7uKQ1sjH6X8gqXL1TOzKIBzOmLW",
-	"Oy/kwnrd7WIBuvy1gALiFqoQvTTO1n35WGazzWEd5MAKkqWYVvt0Q8kauNe5wkpwIbqkl3gcdnpsG4bB",
-	"NYNCrTWy2GIrWA9Djr23hAsyzOiIlcrk97797v/6H777sz959///zT//7X/7b//uX/zj3/zN//zb/+5f",
-	"ffdHf/Wbf//Pfvs//Z/f/dH/89u/+N+qgSeHd68Qj+pNLgUoH6gEvbrDiY+mKD8ZucrfOAoFK7vF9RGJ",
-	"4f04sl4kG2UZhjVlcmFdacfESMTlZ6EcifX6iMSXNzomscB2hTQtBMCBAsfrxm1+fNNsL6lZXmp3N5x3",
-	"tz18FrIR2PE0dMyuL5lmVneCkPib9wEVBppDhYwkTxV5cPalYTO///Ts98NWh1wgsnCdm5RAGmvNVoKj",
-	"na5Z3o937r0fM1OD+9OjnqdpIbOXDtR3f/rPv/uT/+Y3f/Xr7/70L7/7X/7l2kDutbasJq3G/FbUVArd",
-	"lqpPXCwnlOUpPUxJrnKaYuzBrTiMbTEa20wOeWq2+2//6R//9i/++rs//XcR6ff7H7saWhILHEN7ZuvQ",
-	"C9YAMRyttr5VkAKAL8XmgJzNIK60Zp3zDo9P14Xptlvu3fakUK6OwD0NFz9cBwqC8cEkDdqt2eZxt+1b",
-	"Uufr/QLFrNACN59RRBWmqgOIM0AQAJKqi/5wQsjKOMkGeIBJy2Yxv1CdZyzCGZaADsAozwX521//2d/+",
-	"+s+rS9mFx2Ms78FjbKGF41urWBW5XdMJXlBYMrtpFdD/764wFwDg4gFA0tAZH0IBEh9Bg831yeupNPuU",
-	"C1tfPmO0CIqBuxcvEilGjMwMTTxOO97ZYCBS/c3PcMW8V5u4/bkyY3u1xxuvvrMOrpZFEN8BOJ0lJUPB",
-	"aY1REdhhqwjVFlQcOCRc0WezBuNMrg0PrZ9s6Gm3fnPocud+86LXK/rN0cf6AbjMzXwydsnZon3NtvDI",
-	"jKTSbdcJJUm2JFkOEdbh3dJgvOICIho7Oy49Oy3pXCBfhmVRuyhSa2NYN6lfIhfbmDwC23Wbqbr7lkPH",
-	"zpdmpWv7rm5VqsfWltei7KjAA1Sz/a/bcrtmF3aj75xjQDxW3mQQ89HAHQyMv5TDxqAv4aNQPRvHwPQm",
-	"Rr4h/o0LJrZ9r53hjlfUE/YGlnSnE72BCcoVN0Kzmz3gsqj4H5R0n4gcEss+InLH2w8jcjeUgu8VhoSI",
-	"3CfWdh2RH5OMjaFea2ii0dI5bNCk3qShdLmt1hptGFgmMfq3FEkwo0lL5EpRJ2VdikNYNK167VQhtsij",
-	"/sH9u8dgNxHEGvyB9FRZQdqlLvM23LnmaIki9Slaj2bXpWQXyLrNvZjfvNUA163rJbou8At2YUGByIbQ",
-	"z416oaaMQcndSUZnUIRHkVom0YY3c22/NVzV3nfRJA/Z+tfanJBhrknsPSyxXU33zTIuizWO3QsJmVEs",
-	"c2lo6wMWivybDUu8NIkGjUJBENpQlg6K7B27R1bxoBvQKk7l4mYUC9fxdegWhn1/GOrFqVzUc7Pft6Oy",
-	"W5rSqVw88QM5lYuHwVhO5eIzP5xTuXjtR2SWKRyUmaAf16lcPHZDO5WLB8HoTAfFAB15bLxVezWt9+Hn",
-	"39hz3x4Hd1aJgfMmDHQloSiwRThcQ43B7hEBXUJ1GndTabd18HSftXD2GOxXXEziI3cpoVEHY2nA1EVF",
-	"4uNmSGy+WsZHKNiAi8OINkWQr3kkFwKbhDBg02QYrdIn8ZwaCck+gCEskCfD0qT/tYjHXHA1hQe839E9",
-	"N6WXDKNbjl2N4JyRlGmQKoy2Diiw/TBY6Mh7ytxX4MU0jTaHXMJlHONNEBNFl1CtvfDbOKrB3UATKD2I",
-	"k4Z6W2ZyqInCNEqnv9uJR7dw0YuV5bEr/OD7s8Ye2yk6JIuesaWie7Mj+Dfn1p1R3g37eFPbQLiIHBAh",
-	"E0YSKZgRiq3FlwoisyEH4Ried/M0EjJ8ActD6FCY/Z+mSyMtQ0tYY1pLlAP65AH4zhXYs3PFiITMZeuC",
-	"cDZWnhG5EMRQrQawWjbt3zn88f0frzPvP6CaTSQKvG49YROZkwbXxUwKrqVdnClXWmZYgBJOYZODzrV5",
-	"vRLAqpy62jHfmQjg8mMbccInJWDEVm3dPrmi+d3JUm4+u6ahRcq6EoSWTYBcTw734JbpDSsKOulsGRZ1",
-	"v058cK9tDwoqN4Fu/n0Ch244KYil7AKx6zQJN0J1RbZFWLYb1Gg176lOa9TLBf9VzuzPFhov6He3HECw",
-	"dOfKVNjvFXUpx1BuXJXyc7oWPOetGNwWNWFqbGw1yonOls/8AfvQkF27cs3rqnFkV3wnkJEf/HboTP/V",
-	"fP7NKjrvmC3umCVKxcTTDaO5fLRiHERMWI1WZ1SoFGphYQhHBEGxNhKJ+ZhJzFidmMeMwoudkltxwmJQ",
-	"ROKE7Z2cxx/b14uegnCLInyLiXps2SqALbr3zZtvD6M7727tfXWy9wdv8Is77z7+ya29W/DNt4fv/vCr",
-	"/b1P4dsWYDKLQbdVmbHN0Mkgerh5eaw2VkUJOiYH+2XUqVIK+rrQDUDSWjO61+aZ6t6zE2vcbNcP2dft",
-	"sjb9sqQNf2l3hy0YRx3PSJsd3rDGBxVAIPtgRA4rP1gUNThNkkjRpLqv9HFtgDMHojlEol7SNGdkSEcX",
-	"zmeBeHPdTHvYg8d9bctfxYA7C2S3daztdaOPRT2d0RGb06zVSejKBgcPeugVSNVU5qLvE1sb3ToSpzQh",
-	"NlS5YHH7+3t3h+NPD8d37v34x8M7dxN6n94ZsU8PP0322T67++M79/f298f7939M6f6Qfrp/OPzxHmA3",
-	"rvbcrAVNC/ZB5Ldpeekad3ujT9gQ5fPz85fEu4FWe9QeYGhlE7fYDM/6A1De/54VVYJUnfXUhGV6jQ/X",
-	"eWeQumw1bttuWcveUqvG5nes3WKnu9dug36vqt3aQ3fz2q2b0++UdrtlvYEtz1Mb0bZUEHfCVrcg6vth",
-	"N29W0W/HHOMmuMVrT9XWLPyPFFFTmnn1T7Hsko9YRDJm1LxLZjPzrTMJ3+LMKCBl/WMNGnroR+rvHzTg",
-	"oD/AFIFNNS2fatD+Yh0/qyFuq0Qf9lYrMz2ziyIQxENspCMSj7heQpxO/INvbW5D33z3Lu6TE0zlmVJF",
-	"Dgz17oWw0UVaIeb9oT9YCp3JNHisT06ETYRxoI5QbilIrTgmVNgANcwYgYgg/3tk1IT423exRW2E10sY",
-	"4N/2RpD+0/vt//p/f/fv/qUvU3DU+/LJS2t8LqNwd0BcTLiYaJpeDNqqaXUBxnb5Ky2ZK2xGebUs3eG9",
-	"ux0CoFYkkfkIBp9GNmeZkgLtHsHyh0tu2ntXtlV89zf/6jd/9U8bslOuYeKY2Vgtt99h3rbsdne4/gUb",
-	"TakeyDkT+Nomswkr1XUApXODa2ZkQOit0P3KrGE1i4Zebhfv3w5eXmeUntG5q4C180JYteO24TTL7394",
-	"1QHdSd9wWvjeBzedLRfpw1wbz4w2nI1Lz/7ApnN1FrkhHcrvf2D02IJFu5yW7VNd2Fsr/1WKhUOJBe4S",
-	"SXOhidISit5hzrzFVvVJplC0I2MQBzXEJNL1CZUu5wUHsW6iu1QfAvLuVoeAjp8Um6x8uyZJE+ySfcsG",
-	"giYcAwHZW8xK6ALpVcQ9rWoZWmQYTgk4FHw8ZmDnEs1FvBp62sL6595pQRq0VWNaREyuyCKTYlKABGCq",
-	"QkPaRXwyGrG53nO+u7hLeP+Yp2zQap90cYVXAmhEljPgW0CLVeC55EIhThAfTT3AzoIqc7azzsX9G8EF",
-	"Tj24G6DWL2R2wRKSz41GNKZZoYKh9iQF64rc2Rb3a2H1bNQvU7qEP1wLiIWSDjBNDI212wZjY4+L0GHr",
-	"C+EIYecJ4+IsiyDZIDbWBjV3C4zFw10Ev+LnIN7VfmHbbEMNgIQpOkGaT5hWpZz/zXHh/SYL8kmKze0g",
-	"Ky0KGjKisGpJkWbgzmPp4FaszOG5WMsHd21sDrq+AZNztfcrG57DG+UDMD8Hw9mNPXU1Vs8ReXD2ZQQ4",
-	"PYZD/OzsxfOOgCdTxlrMfJj7BnBLhg8OpbwIa5o55C/DnGxVlGpUwUYQG8gdVrtXJ2j0rawakKbDMt3I",
-	"2buJc3cjrOammMw1spcPhrHsfPFuYuHUrhxRVpbYcDNYw2G1AOnqCqQ1mti+m8kQeMiqCov9ybBUW1/J",
-	"zDgOLPeIgZWmRtqzbn58DjCWloTO5ymUJyrBidmK1mzE5zzMwrNxjyRWMxV3Bs2sRprfCTwk/gQ9sLDM",
-	"zQp+tsFKblMPgtN0MM/YmL9d71c0uw+eXJ1pMengwz3Fp75PnvAGkqwczREujCdqS1rFtkEe0OuuL0Po",
-	"9AYuw6LfK1+G+YdRn8nP6TqCPK7MCDYKW9+ARXxw5uyd5y3gMm8rDWx2h3y/Da53G2zI6d+sWv8d8+id",
-	"8ueHlKfLc6lp2lSxdsTmuslw/QKEM8UilyWhSiU1zeqzhJy9evDg0dmZDTewBQuIazUEWehmq7ShvE0D",
-	"OsGflAeC5JmLxHbD2aZEWhVQ05UddfU+uCLx7/lKuy4OuaHKWBOIoCNiACDFBTm4Db4fL/+ClDPqWjyk",
-	"xHUq4MwhjKCTs20RLyeig+1W5lrxBGz2Z8/OupjQE7qsyYYroKTad1QFdANL3Lr9Im0V6YQuKwjcGRbG",
-	"wJcUXSqiZDeCVdGbG1GDA9jmALeIeyvThZALcbUiXFXwET9pR5CrA49UWERCa4VFQ3SRSh2mEv8szmFU",
-	"8IhydY0SpqLSa1jPbkXhot+dS8OVrutTdae9JbVEay4mJC7wJ/rujbjpvG0mXwdXwXsXsQO2tk7afoiW",
-	"2wdF2s/V7S5t+UPbaPLdHYdqoModB0Lr2lSfbdTwXLGBh7JfLyTxpMoRWhNsSi0XU9tMES6v7I6ZQKnv",
-	"3TOCevdX1I4rx+TGleTqDK8nIcIf3e6kOGdvdcfDsGYSu7MLbz3JKhtZ1cJL8+xzH6xepU812oNBtLwH",
-	"jydTmSaKzGlGZ0wHaEwedf6YAD3K3rc1LKiF4bzpsDY3wzlukGvAmrcivR7bhPdwWePIlkvya1apd4Jl",
-	"ECD23igGVJOZxIoWM6PuFMH85isM8MkmQWyIlVAUmOv7dvUGpo3Bf/r1v4kjcrgf5ngf24CSGdcV1D0A",
-	"87JbzMHk2qoypYD/3m//8v/4//7jf/+b//c//t3/+G9/+0d//pt//5d/9y/+8W//4k+++2f/+7UWEwqM",
-	"Lo0kTzhNCRoTfCyOmU/8o3Is/Sf3e+V+D/Y+fYNp+/vR/XctfWMg2Ii16+iN9XheI+WUS8GGYKQmfXij",
-	"gKkLLpL1Fic35C/M04Dl1AwEfB7YBj5SFQhcuxvqGPiotgqGKt+Iik1qIcu8qfiwi2cDbY5MWcbQcKE0",
-	"1Yzcih2loYSpB7aNSBxUEowBNtCXJLUDbqK+RTb/OLK1A1BdGmDMX2wPkzMLmEcyNgfJCn8ryBQoiNsD",
-	"Dwfl5cc8ZR2ghstLYl7ya7INWnsplb0pEktdVPaErfLGMmYWTQrWJy/GJJ5hXvrA/BAfAYAHAExjrhcq",
-	"vetBhaeMt9anpjMWgB3bTQIs08JQYnyXLSYTVZcyq6xfJhcKh54LQ24zsPiILKbL64qirFw3cHz9eYws",
-	"EHKRVB9yFHtWPEUaL6XyUQ9AE8O1gNIr+FHbz0gnu+XDitH2K3C/4aYHMDBHHRA+aTaY8URAMuCblTxz",
-	"x3qF73f3OkW566vqE8Wlc/O6ROC/aEjc2v5Sl4Jdz9a43kVuosGjjCobh93gaVq7nPZ1W737/YSKM+yj",
-	"eyg1e2suwwZG+xizUg3Ds8+YPy3SKt75CPObQSwB4AcBb11gkkTCyMJX/7bDIhkVIN/yDBg3IgoL6SII",
-	"klJ0Sf1OqJZexXENhNQDxWg2mjaZtRsmsgDLdYBVPGRMkCSD9A8bIzOjS/ytSNrskxMMrTFN4YwUSRm9",
-	"BGM5mxGZ681mcC3R81OWrq5U7qrOGlkesX7MLIIy5gWQNKYlY/h8uHAAI71pOPuKiPJugeT2xBSR5PYL",
-	"H0r+pnqKg/0fRHkDhSJ3TItN37KFrhLXXT7ktVX5XC5Qj4NIfDgq9gC5LAJfB9gKCRVdQ6gFa5KLTvCH",
-	"wGmDgf1YAFmQ+EnCZnOpmRgt975gy3gjf19THBpN03IZdOw7lUqXHVwde8qTJrQyDLXztS3gqXJHPEM8",
-	"qY7bEyt3r0jxkGMsaMdUrZ+gcCx+YWTOjm5BmqZDOrpo6PUzmXBbv9c9ZKZbHEKaJBlTCpQXDKfu6oos",
-	"whtXZT3BdrF+1W4tQ13fwQVbNrT90PxGzG8FgxlnjCHme9f2wTjhcPsae4EnXBGgrWcipOZjPgLsQdVY",
-	"Trf4Gfsw3CkJboWOOUXoH23adPaXhrO0+XRQt23sxd/h9jrAm8CNK+hwBrs/iWrb3+z2DbygA2nNJeWR",
-	"PCv5lyEFiQkNlTkjezPDoC5ZRiZSE0rmiuWJFMtZx749RlqTl7f4sRQvAeWgQH5xCg+hhZ57jYxA00mT",
-	"WksnReCEKrKcoNJ914bVxeCXctjQ+s/ksMqdw8hfq9ajUFap1b66P7VS7ggIVkQ7bEczdaEGRX2GVZ0a",
-	"SYVZMQfWNizq0qUv2OT1HgC8RY6JqHME6MaZ3pEpQDngrcJhfXYbbJT63B3hi7Me3NIBnwmvHDerKrsL",
-	"z2npZmzgwOVzVboCIi+WhLvQXekrpKTd2gVspzs3CoT9XtEi4DTQGzcHOMm8ozuuGilmtCajR6FpMLZA",
-	"AHHkyvvD6Y0BbwPwkARjCWqHV3PstWL8BPaLO6sgcqrRaCU2ygUxor2QGs7XuhrbV8XTebdqXXZ8qHZ8",
-	"oDKZXW1qzDWxem6ZzB4ybfbMFvPD6THlEttX24Rr08chlhppJYYdZDtORsXPAm7JX8phHx4YWOuLzTSv",
-	"gEIXhb1ROiCKpcyIJp0hEbCGe2cm99g8jmvcwOdaUK1xSvBjP2N0NPXTqWNdZ2wks0R1laipakqjOSFK",
-	"02EKQACoZVv/DFbbyqgYTYkUEVH5aAoZNYaafSH1YCxzkcRrEaxsz42Lftkch7VNFpTfOhuVMmKXbQFc",
-	"nU2PKsfW1h4NMOZgh8VbfuQlA00rsXYsalzeRERT0etVxYzLDyJ+CYZxpZoVXWuyQA2dcFc70yWIs3Z/",
-	"gficsEGCDlaorzaYp1Q4sTfAy4DPrriae1FpmgXttBtD65bhBn8snzFilA9vJkIPrXVuysRX4BNyEQR8",
-	"YHwJEwlJJMPgaToes5FRtOEtVMFjO9gB1SCBISaSx0/vdwZQ54JrTvX6DVNgYM3o20GSZyhE1e0HWMaj",
-	"uJZg1DO6hMp1TUzdQ4beO7x3vwwa2mwSStiAC7UBII3Zel3m+MI9987unwZN8wV8b+4pI1rCjiQzesF8",
-	"KNDB/v5+RQ29NebgxQBgF3P7uep/UuBHex4+BsH6HmQ3+Dj/W6afOctKbcKDqMt+3CcvjKBuWoStkC7o",
-	"UmF+ccVls3Lu5v1yTvBhU07wnC5TSddKwS/tYzYdab38X8ztzDyPnopMb3TEYKvZ16oHq/OJCMIsutgj",
-	"+IzJXA8yNrO+/ebjMGR6wZgg+BzL1HFQNiWCveR+cmFcm52VxpIfVmXpfrWUTrndBvf26/ug6text38R",
-	"I+E5fOPN8XaeUi52eOGbDgVyrJ1e+UG/9cC0KaPJ2jLnhYw/keU6GVRdRJiWhEBXWiIoXkeHjul9wNUA",
-	"kPIaI+6TnF3J88neznnG1NWwx9QgyVvGJ8UgF6OU0fWMXbyyD0JFZC4zAEHuVNG9TcOIpyx1SgzY5sIi",
-	"9+YM+yK2Tloxo0lytBJifayUoj3XekChhioKIAN0A9SqYjOtNyiBy0ZmDGdBv/YrqLj11PZuv/scB2E/",
-	"/dyNxX5+Ls/ciOw3pcrYris3Pqde56sCLz21MO4PHycpVfoYLOsE2CMkkgl2yTLzXGc+7rsftiQLGeZo",
-	"xKmiZz8eM4TGNmXemFzpYr/hd0USNuIYYDGa+nI3dAl/+k6OEV19wRUDuxQgsie1x3lTTLjLRFOrKuwE",
-	"Mpgdl8uYtLmZCHRuRdJS9+o4FGeMTAoRGS6S1EhyBbGgLDUgS3UWNnArfclZY+X6IkRhXckeW5MbtNXZ",
-	"jGYtK80KNgyuW2teuGqxoNaqOz6ywfKOYnieqXrOVmKTAXPym61Y66YbJrDG1C4YMOy0XDB0xop4VpZC",
-	"JfBEaqLYnGYUBXhGABteYXyoRaZvoltwnzaGLg9TNivwL21/PigUjza4VrjAfiFiYK0FBue3Oijsc4yI",
-	"OrNh95uiiRu1apDQJkf6CZnTTENLpYglmjEA7bes2tZtVz42C4L1lcQ4k3GepsS0T269On/wMYY0zamC",
-	"kBMuRgwrrFOlbWRuu0R45/699QIhBtSsngxXLtYK3GRWt7Tl37EBlkAkDIXKEchFldFaL3kmxcxlTcef",
-	"Pzk7f3H6i8HDJ6dxIxe7YGzeQl67cOFoNqQcBgYj5VzksZ8l8L2CwojH0CdG76JC4Z7sb0TvRmU1lZO2",
-	"7QNUdbOBiVg3t3X8Wzd34NaDH0DUxl1mQw/QmTqaQqKJj4hmyQQlSOquFNiYSYLC4nCJWeK4uFAyBAdB",
-	"rffn+mnhaT9Y8ERPV0RfwUC88IulSmixdn1y4vCO6HyecqiHX/zsYIhlgUJMlkwHghgepQVjF1iqXk8b",
-	"jTxgQFZzOmJtMffudzPYl1LpScbOfv7Uhl/aDYx1OLREy45ciCJ5AxsA95myEBD8kqdswsiD00cn54+I",
-	"OY66Tx4BbhguR6lxpQ2pFhjkb9T/ftmtdf/OBuG+TR6rJ0Kz7JKmz1pEDW5/J+NMzkCN9flJWEJGQGlR",
-	"LsiMpylXbCRFs23fb6ZP7t8FaO91++kLtrweG3tnZb8FWazJHm4RVNbYvr9g7wHkqpMEZoh3k4Uzv2Bb",
-	"wgY1V3MBQSPP5uYasofrgi3XYplucjTCebYWmmovu3vik1QiB8phC+QiNootnMsd5MkMhlbKjPtmunf+",
-	"ul4U9/qL4D5l1KhyeFQbkDjgh0oosr1kMCGRWusEF0oD9PWYxC9PXzx4dHb25PlPB+dPnj168ep88OzJ",
-	"81fnj87i9eygLNesz5V6CtffI4deWF2KIJvLXpSYIWW/VOzITEHO9/K5kRNGMsvYCISjW5gzOlzGH5t7",
-	"12eu3RJsgqWzYryaLDKfES5iV2wT3oFrXiTk1lwq3vAG5ET6N6zs7RPkQNByLNZ6UomQQ5ksjyFID0zF",
-	"8PrHIONY5zHR04wpXJ1bvsP9j/vEAwOh2GHGFgT/YfUjPaWCxPbS6TuhJi6JFJhKZigLMc0oXjgbJw2m",
-	"hBehymcwtzQt5o+BwmYt0KiSUjFi9bAS+0MzF7A/eo8IsxToGH68ylYARIHUiVKza21YI1/IqKEiG8ox",
-	"XJAAEOY91THofM+1Fwk+D5I10bog5UU9gQ+3qfuqCOIUSXOc3/oDncrFQC24xUioppA0bnPgq4JArRUx",
-	"cRvDBlGwhVcytxzNgmaQ9vABDCdjM5pBAeoNMfcLCH0IMMRjVZ5eifSlusG2Vzg0ayWdgCHvzuwf3gK7",
-	"FG6w3+tw9VdmcLMOfxzMrpdv53EaT10IU7tMYosP7TfoKR1kE9O+2jAo08Ofmet9Bk7FiExlnkVg3jDM",
-	"BRRZp/+jOPYRhgOQb6RwEAFWp5cIKlG7W+do71q7NPCyUepZNjDD2OgFHP9mr4CW3u2Nd22LqrqB7FyB",
-	"IuuwQGEn7bJe20bL8yGOfpO98kGOv/vG/bCG33yKlH6ZsUvOFk3sP81nony3rU8SFiOZNIpRGAeFv7rc",
-	"EaN0Gt2JC6Ofsbf6iMSvzh/vfRJH+MfB/RjwRX762cEn+3f2HRglaiSuFkpHIJANbmmu9Kls8GVVwyTc",
-	"ZCNPLNvTm9XE3s5U8ve78EzXUjIlMu5MdAkOym5lF9yJ9QmyNG2KZhOYGoVRaLAnN8zx1xltQtJ18StW",
-	"pYeVH7JUmrMsEU/XdtakXSm1bMqKhSNjlUtnK7CQt5lceLSCAHvGonAtUQU1XSVo0JnNrXO1+1xbsYHK",
-	"iExmJMEItsgyQ7wZXDFHDUfqpkV/1uZ+jVU+GjGlEHQJOSbGwjM5N8QZOhAuyGYAM/2DKRdMMfPCIzFJ",
-	"uZpCJZMGUJ16AIrMEnN9HBZjOm+Fy/MwauA4QDsidamlHtXXRoYYWZYltaAQV2kSIxBMO5QEmJsVxauz",
-	"9aPVhntegRpyLmxAWnIYx/V9ZEfUDDpcQuPfdKeAHh62X7S2YqOcN0I5x2F8aVxmzM5xdsky/0glXRHY",
-	"d3bBtJlVkzftmYfk3dIZvxr61/3q1mWe8RELE6pBR/IRMApjeBPKodSOpqkK3IojKS5ZBkk0UKOyZIZ/",
-	"8PwXFSN8NUEttMiDzf1OM2yd0c0G3zTmrvkA128Ks7T3i8Y/fXRObtM5v315cJsmMy5uK001V5qPVOwm",
-	"2jK3wGUK7cG50VMmiBRHpZfwp6Ie5QVjc4SzTxMYV+R9FyMpRjzlGGKTKxs+ItgCjMJww0ApG/S8FrQ8",
-	"UZzePjMDm1Jepuq9ld6aotz87R/tvflRI3kXlOvBKOOaj2g6UG3+DI9Z5j0ClywlsXtxtXfi8N6nhx18",
-	"lTAUNmPZxOzRjcfi37y+wVj73qqhWNOlR1xPWaZJlqdMkRjaMBs0rgzVthsHGEQCrA+lcIKrT6NJPXnO",
-	"Frt3Cl+wFo50wZalmk2UfMZoxjKi5QXDABSLETqnSkGemhyTz6jiI0JzcyK15a39pgFu7oxGj+gaQy3S",
-	"cHeSsl2zXQrJgSm0tnAvqVIoUYKACZmBaBKNDcecMO2jGsicTlifQNUIKYpwI/i6i475HOSBghnSESxT",
-	"Vx546ydHt35yFHDCvTd/+PXX/doXpe/6g703H5c//rDFC/xc6lNGk6WN+63thBV11loipjOmzMUfHxGd",
-	"yXyYMvCGsAS8pCOejXKuyTBj9IJlxyQWcvCrXGpqlHshB+CZjI8wIg7MeeYImX+8zy8DT11C8vkxiRVP",
-	"mdA2QpvO5xZ+U5O5TFOIM9YMUCA8EBYOD+OvoWf8EzqGCmdpGWp5Vey1o96pb9R981z+3LZdfPPYduFp",
-	"brtaXbEikLkPqschLFVhz/+KjNUw/+aRSLazNwz5N7Vkky4VRroXaYygD1eKZBWX+Ix/A2JurWBNBxSC",
-	"t3M2MhwSw3grbhu7Wfajg+gwuhPdje69idamETTDp0E/rym3+wM/n6HK5j/bMtzu44MAaQS/eWSdqvZ1",
-	"OWNB5e6CtvfXEHabHLm20uj7APPCxSQiB8TqoBE5JIj6G5E7BepLRO5iIiRx6ZjhkfRU3pbGZywg8BkL",
-	"qHvGAtKKpERXkZwUg6mB2PktGPkd70mx7mw9trXJa8y04JmrcCdW3/Xuwc4nfbdZ12HPO3fqhZ0/o0nT",
-	"dDFjrWMxOpbk89S014h3lOXMAT+XsjYhGNXs9TQzXL4xJtrW8q9LJmizWUylOT3mHhv6CCCAox5TECgR",
-	"nXvJ9DHoXoj9AwH/KkzqsDag7vVi65u4ySEdPNY9ibKIX2gA3oatTBbTpQ1zApMQ9sOSY2vax3BphMnE",
-	"LEpXLhfe5sLG0WumNMlkLjrBoHdLRCnlrtqElGq8YIUsPj+yV9lKpdwRG15hN8S6XX0d4QalqdiUlRsP",
-	"OwgHdepRK+vplAjD2BKzZDEarZxuqX9sCzLzMULlO2z7RiCO1cmQDcmPRk6n6WCmJm2RVOtQ/bvsUaNy",
-	"DDxezsrzE+Cf2TPk+EcnjxhkLHrImg6Zk4oJfaXkz27nz++JIhtsJVQ+kuAjm1aDqXi4D3x6rXNYQYq/",
-	"4dmqzXzXAiIrx9rmN1qCG90DYIwd5+oW5rfF3R/g1NsTUWIqxSIGuWhupUrbqbaH3YzXH9LttYeON8Y2",
-	"asB2mCMeSK/F7EzTFA6wuXQhq27sMT6Ci78C9NAnJ64YPPhAfFDOBVtWMjgODj9pjlPfg38PHrcgt5eT",
-	"r2uwqVNzV1qggRp6CAlkDXCcBazCIiALNO3h3dQdbgR4fZYLMB2usHrbk4huIVEebh0y5bHMyDBXXBgW",
-	"D3Vx7tnaPgFMCgoE9h2oS2qhLPoz+vahxTOJbWyVQ1QJG+g+y210qc1xNVDmsQEyjXH6IkFUX1xaSK0q",
-	"T4+mqfMFFkDrdqGbydpGQ4uDcQrSV9y/BuyK9wEb8hiERYAJwehlegGeEElSKSa2UMlKWBEMXp+ndMSm",
-	"Frk+lpeGi80cLmJpO2GeXgY+TXCncN3fAIpksj4XeeKKVodgH+sxPupCak2vDWE8ig26nvvfhEL55a4j",
-	"LWpbr9mX40pxR7hnklDGANbPBfnbX//Z3/76z3FnBWdLh+9X65BFhKUuJd+XFjN6T7n419/967/+zX/4",
-	"4+/+yV9+96d/tQ7wsiqOrbp0cMgtV0+DQnTdJqKI3CMKvP7OhnN9drlw+IXxqKwaOStSVS2GoYRfhnal",
-	"ipG19l3FdtekjNXO1I6kpq6FGTcs5LgVIGIgj+0EgqarzOLvDA/d5dDTIytmmbvYgpjrjJsNjbcw7OI8",
-	"Y1sXnNvO7BKKKWu7sOaiNQFQ80JwBIECEwG7Qnl+mFagupy1VYpOSXtuiivCOpHwIMI6Ye7fsrmQQZvO",
-	"vf4q8oFqqKaV8gLC+8RdNR4hxuH/dNHbM33Fsjnb296iHtwnLGHJpts1lH87KugbF51ebxoM60sXdsIm",
-	"8axghoGO7w27BRmqin+ZpdW2eGkFKwA1sMEC66RnIptVtg4XLgwSrN9u7/fCut5K50yYPZ00w5V5a0qj",
-	"PSfqTfUsbTEy4DAJVeTz82dPG4Oy7blfX7mR65RdU/30dgWi2LbYX1gZPaSD30+OclffRTfn1HIjUDem",
-	"iLgRbFuH25+GkqKwv78eHH+Tnb+BITyI5g1RTe5GVzg+EcIaGZHB1jA4Dop2W8ULdLMhUzxhgMDyJYab",
-	"G4mOqRHFQnSu6AjbM81UatKVTAQ/+NaWDukbNeOdtRQU3xqt6s6Iap3xYa4ZfDSPmcbpaFoUaOnX0iS6",
-	"rE5HqaCheIoP4Cuq0KCDZDeqpOdW5Q25WWpIlQV1P0U3yUVunImo6/QmhrNamSOFLa8b45c2A42m6Ytx",
-	"7+irbdya1ckFFthVWPv1M2RTUXyJofDk18w2emoxaqiwmM2FTZKLUZqjvFabvecATVk8Y1C0JlHgujqI",
-	"9vf3i0JVdY1s4yUsfK8NLmFrqmwCyZrYjB0/lglD0GMukFZhkRkVd1EOGnGN1yTwVPaZW+2gsfqmq5ph",
-	"VHPoCFin1ukabZWp0LQ1RPxUTFYyH2aMQD5mioamuuax/VmESTSBP8mMDdrCT1xMi3nI6U21OBQLFOOq",
-	"u4NJ7bicrlAiw+1vefIudsEpaWqPy6whMKYleABJv45dwLrdDDtXjto74+UvxIvxOKySALYDOR53jFxF",
-	"PfqFecn+aV6Fhl8VcMsNMRYji4XJBGLRkVxgMNLCwuPSUlqXYkIfESFtiBLAKVk8Z/8V8EbAHMETkxmu",
-	"mes+iUGhdTVkbKvenwlOLzsQZd+fUkWy3L1utqh92+E1Pz558vTRQ8xpMa9lTOWpJoouAyRdmWvINoPZ",
-	"wVhrdns7NGuTcuCLRt6DTt33+dAQcOhHj+1g1Dlk0HogPXBSzTM2YgkThl1eWmQj/zAU1UfzP3iWA7xb",
-	"WwCZY94c1nzmmiRszkTiA2LsKJEr8TQtQ/z2S0HSGtKCzVw6bii/b07tu/6Lx9AIbK1Rk/pvnY8bWLjd",
-	"G85qcC1q/epovye29i0G2mmJi2tBO4+IDoIB3ZJ2iQOEIIyBY03rLd3weMBk1r6BXPpKRjrb3QYm5+0g",
-	"213F0UF7PIwtltjNbHjGRBKYC1ljAlQRx2Me4GKCXMtXielWZ/VqEVAbIlIHyaAtRPK/txyQyq0TLHD1",
-	"cEWl41ltuWHNyoMLA5XClXPLUdorpdNQ3eth+FKxp9cmOhmW88DZ4yvACV4G6lQnC52BGz09yFqToucs",
-	"GzGhbYqxT+E20nIMeZlxhJEE+7biQ8lrBGk1Rc8ofnZZ+KgHjW+ThVxdeWyooIwPYa1Mf+WqXFn7LNZ3",
-	"e5WzGM3uhMeAAruVGkc7Np2aHneeB+A7vYbddfOh0WYUW0ZbXl20WjW31zJL7u2HO2Ezk4p5y3C81+zB",
-	"lOqPwLgyo7pPTlwGw/07n9wlw6Uta/GzsxfPIzJjUO008bCjiynXjCBEN1Sc5npqVXJFFhnX5nbnAsDk",
-	"rWU1HN29oPBRQfRty87YXVey3h7e3Sq409+tgCbZYnrA38wlkSsWQvGGTl5rlNkIKTlMMP3R6vFtWDPX",
-	"+ilbYhlDCRpVPIQB8bdLXYiuiEPXOcfahdrlPFQ9ZtcrUa3kertl7Ltl6kEgS1u8P/FlOoZsSlO7+yF6",
-	"m9iS7hUP0xqfChbM24zr8iKIqGMkMVSxxHiqTcUy/27k+20k3iXLmgHdVhbe88VjJnnGOlZlKuUrV8PF",
-	"mvx2WKcIl832ZOHRacZCbLc0tU9zGMt63ZebvwYAadFUnAO+L1Cw8fESmJwd3HaAvTJNmNIDANFoBeAw",
-	"+icCZjkjlfXI2UySJMdkA/MMU/iDaZElFpQA0pq8eSvJLV5Lafw+98lakbDkBleEzlzXh+BJ8EGm2aUz",
-	"FIE/AXt0g+g3KiMtBCmUk4w2RrCfw2DmUNTaEKmwfEHqzsG+/V7ZlcmF5mk4TEMSmKgRCvRCkpl0GNtt",
-	"Gl95BI8w7tQZB7ebHW/wvZ7lw5kRP5KI0FRJ6xYqvAI++hWL1GzXscz1iimdvXrw4NHZ2TZNV8VVMDDn",
-	"enWyYveSZQA8L/oE/Fp2o0YhicA8izXNBJ01QMQLqQdoWuuagdr12XoVcLDfFR2umPqgNKw6EdBzd7jf",
-	"RA0s8oMOFzTOmsOxgR8vxPKolHltcueZxjvVpuQ2tUlpqhmsWbBQ4J6JwiqWsLt9RSdb8IBnQUUbDsw8",
-	"x1iHKxhm5mi1GwjWgNv38tHzh0+e/zSq5/xZePtuBj7XR4vYWu2FComOkI36KOosXr9FquoVDWhWnV21",
-	"FGXVulPf+JXG0SoXRje6Pdx0H7pboXpZF4yk6VytknB2KAE7mWqXUvBLVwCrwZGybL5fIQDoG2AvCVcX",
-	"tmSJSNhb1rEOhT3JV60TK9dXenYwY+bmN/RLmWa2HN3WcfNw4h26dxs/TujS1phzMlBRkq3ac5MMbznb",
-	"BnWsi1p8NhLANrH1PBEmeqNa2kFxQ6qw6gkibIqrEp2rgStj2xpl4ORWV48HoQoNf0DQJyMCczFxdbLr",
-	"ij/kMbcubFNBxbblgxCVtWmZ8FAdk9htr2BArsUSISJ7REu7pXwyyqtYOnkrucFujbq+251bdss9X9G8",
-	"W/DSG7fxvrTggC3GDftrnzzRZJYrjeDaLgoVd7cNNzt5+YRcsOURidMLNVODmIxlmsoFJnXfvUNSpjXL",
-	"VEQSPuFaRSTes5Gqg7hfjfmsmM8ON6imZia1i1g7lY+mgOD3g28NN3kOobcfhA355VQKhijZ9XV9aKkP",
-	"fSJubULVlClXOU4Qh9lPUkbBNR3/KD4mBwdES6M/jKY0oyOzln3y2s4j/lFsw3Kok+G5IDPKRWp6eDDl",
-	"gvbJCUQxKKKmcoHJz/goVa4CrHKaaznT9ODOJ/v78L/91dHBZUPr11//6CdQjs78j+y1bZe0sQinq0gW",
-	"BPK4pDtgq2jvKN9m3JXL9OXMijKeMQT79ElseWutXXO2LhjU7FtCJNxxcR+Wwr9n5ZCZEV5TxTVuO+gY",
-	"QAPTP3WtwKfPfVPw8aFrzxHrxfiJ43MtfHCVZgcPob6GLAJVPKu8GEXUI26br1iz3rL9xelvyFbPLJSn",
-	"3xJI2tXYHszo2zU2OFfrEBM1HUq5TV1GEWUiDT8CSXExpRqKWUOpYdvLtSPfGlJNuNIsG9gAu0GracUV",
-	"pqcCEDBhRecyTQsOaiszcIxpcy2zJCxPzzWZMK3I3f27K4rRDxAfc4BFs9eStCgNaAZUobCNR5twjF1z",
-	"RYBtTVnch4UauFHxyC5AwlVIoetOX4dYPyPV8vGYZf4gEYyBIUbowarr1fC7KwMi+pkVme3FZL1G77/y",
-	"Oe3+mzCh3X+J2exvkHIBFPj1QDG7d7A4Yz06jy5rbTVG8QGxmRixLpBSwSweBi/auDmL4Vg9bEvrU53N",
-	"acaVFH4/uKrcQfGAppIKHRTWlA0c8G6HpwVX06vG+FEN6bAtRT5U4QlKWbkmbAYsxbAemGlQ1aHAs+9m",
-	"ZcAxrOBvDiII17jsD0Chx9GifcoBQxOMZoMZTwSfTBs05mcuwb+waPopGrZmpEF+yTzYjhwT1xgi5tcL",
-	"lRwblbfYoV0z5sNtugHeoi1uVJ7VqVyUF7OYXcZoQpQkY5oVNV0Rv0qKrqaiFUDG5leZZyguOLHJhZFV",
-	"KvusDF2HRs7ti/jpMby+Aq3WpSscFTMfyTzF0iJDO3kt4RpiIoGgdA/xUOzksmXb3PgQbA3QnLHlGShg",
-	"hqJhLmyVzWB/1uypq6ZcZlWnvr3y94+L1is/FHgjuUB/9srAWU01mzGhXwmuG5wh1f0YlXCo8bzblbYd",
-	"hjwtSGJ3J77MtgtuVD2jdlMX3Ll0bVSyikO++Kb5+m9h/7XN89kSpD4ylHpKFDf3Ng4Yw/nBj4G6Q5H4",
-	"BXsshGxFDuUclceFgmZUCoSCgALBlyyjPkem7h0Bo6SYDEAi35ZdC+k2N2x0SJW1/mHnvejOtu2AdPOI",
-	"VrFRm5fgals2cMyuLHLOmsP2HT28j81owzKDAk41Pigsgcxz/uw779WsK//DEp4D3CDtI4J2nYy7SVFo",
-	"PD22fbWmA7ea4LcLqjb7UuNQeQktjtb9Tayu12EoPpi4u5iFbBsYkWG5eEM3XlKwZCUe7c7OUaBW4Bmy",
-	"NpOwDplZxFQqjZPGWvz2wGGJb3QIUkEO9iH2gboS6Ua936Kgl7vJSge0ejxqy1ffMcF2LlFpPQ97LLPZ",
-	"hlpyq/HcnEnnCXHXQYMhvRRr15hUk/JLo2kOcG3qndmce4iCR9Jg0ThbW8ZcscS3EnrCN6ojuM4V3l5F",
-	"cVbiXzrAMajwMQrOhq0LLuLetJNvC5Uyv3mO1AyoQANc4Y3y6QtP8FWWykZuuAKQHqf8va2cPz6bUM4X",
-	"rQ8Jdox5ue4W8iFFbdUru5C0JA6v4pIn8znm9nwghTc9o9qIrBqQpEo0he/UdVJ1RQ0UK7TwTuxytz6z",
-	"ct87d5w1dH9F71nFCHTjLrSKjrRVwsT7vg43ZwdexKqaRKqXEWQwc914Ka20nq4oc9+AhHZl9bF+XHGK",
-	"XZb0Zs7qDZ7Tc7f65fnKvNkNYMtnN+hXNszScMajim5TFoutjuTUIpCe1RSk8GFXrYCpFvyS2Aw8DuBR",
-	"AKPRDSeyWmqpOiVkthOZ62Oyb4Oau+uFEHSoup6eEo24Vt5Sp50neAutAJbKj8QRp23lL1m2212OUvWu",
-	"Nzj2WptgMIamZCN8rYDXXBu0W36jGF3zsCa8qZwdfm+klSdnL8idg/v39w765IVIlz48AO4F61aDaC5X",
-	"AFs721C2LOFvYpVUe+q88JRwmpJ5xsb8bb9Sira3GmwLqs8eNlefPQXl/jOqR9PtrkS0DmwiFpjnXV+b",
-	"VX6rrSB23bxewbx2d2LQUgLd7vjUmJ4fjcfmc6OEwuA3J6SwS8O2LP8H9+LX4muxR4Ji4WWLOHi5EbAF",
-	"oircvuTK+iv78HoIyOJyTmz8M2br4WPs7ZTmSpdbD9BXHBCSkBYlGRWElI01NmBzL9e83gxAE2YQOgga",
-	"DHAqkjoBAhChWrBDPhEy8+PFneesY2CMAYBcKQFY+Ni7orDccuKIM86Vb4PO5xgMQKYsTfw8Wt71nuT4",
-	"CDCO4fgECSLBOgJ95zxbS11zh8UFrmsMmTJzqpTr1NtVzHbIRfHRjMHfjd4+iGUh4Jml2xXkxKJbw5Bz",
-	"VmnIBqU5c2NQa/prQUgimbJaYS60j1aA+bjgG0daaB1HlisYFX7j33DiQ/OONFyY40RtWVJHPQQOMks9",
-	"4ZdGZ6ajiyiE6oLWP1JE55koV6O/5Zv9uIyfjHZLM0XzrPmO3Cr6/RjdBo3np4hmcjQrE6n/tQg8Sw3g",
-	"Cy6M3x9BsCI6hA07XnNT2NH0op7d+/Ay7OBe1BsFEQB2t/UCcx40FX5yy9HRoYWcLCiDCZ+LWo3w0SEJ",
-	"4adHwYTwm1d+Wu6zmxx+Pi+miF888RN1Hbjp4udSfUjbqZs6fn4YTNl1mtS+O/XE8Kx7u8uXzucdEqu9",
-	"sliDB2rFWHeeD/SjhVake/thZCGw5Qs2182IpF0gQFui/eDYtWLFBmhgVrYChsxEoqIiksaiMbks95Ty",
-	"Ri9NGBjUFcS9Y3xTkYwIr0VhBn58+uj89BeDh4+envxi8OzJ81fnj87iyKFEWUZhri5Fpj4LVELMUWUW",
-	"dw5XhTvtd5kV6nBtKUwuwkJLC01PnTMIryzYnGWT3fr4iq6F3czKNlZ16wKGVHXCFHXR8OisLNpa6rtG",
-	"lEOXPBmRO0VqqGW9h9Gd7aOzoNcgDst8Dnz0ZTGznrFt1ft18Z3eDGDl6CiQZQRTDUCkTcCTDZATiI6n",
-	"fMATZHsXBQdQaI82URdYYlSCJhuiu5HW63ueLOE11h5bWur4SpoD81L5+olaCd7x6nUvPTIPPWSa8rSi",
-	"bjQoAObZQBk13UUgU/laAVdFHmtSX5ppC/ffaUutj9fT5bGvwpVyUdQ9MhKRmhqOyNe7BTa4bPyAttOA",
-	"3TRWr28455aAU50tn7VVcnssM5JkIILaoNcjH1tmrwWXYQpx2uM8C9NMnSTu0+d8VpV3bIeK0RQCU6Cu",
-	"H3kytpqU0b8AQVJmYK+IgjT7jxQZSQH4DIg5SefzlDNVslV8dRDdie5FB/vRnf3o/n508Mn+m2hFnfjQ",
-	"CP3JWuNz2RHYcgF5znEq01KkGaY02GAlLJ+N9TNnXHQNw5IpO3PNwAdsyvx5is2ZP0+wSRhDrhvtEhuW",
-	"UEIjkn1+bTDnNuG3DgOwC86NNWe4YhyQo98VvmQrl6jM1jsdzDOdhQ5Ez92qHEbUu2SZarQVPhGG8gqd",
-	"m2jkQx2/TwDaiEN1gti+HzvzOz5jznjCNBsZRU+M8gwMz/ib6nezdy+YC2VdyanMer3GR2smN7eWlRzu",
-	"0vYobchy8J8dgV2zINTPEW2z0h8w1B37aU2Xu3fP+l6v6pUFjnPzzlicj5VfV162My7Cbw+q1+97PP3B",
-	"SV4NJMvEl/bRrU9ZM4m2reFylfsjkKrubVTUw8Ol9Vvx0q5wjXxQ98LVOekq9llM9U37xtgpw9s9s3vN",
-	"mtMuMNCJFhXsrKGEY4oYLgxJ+CVPfJ1qovKZexwfUIU6SpOlE6iPyUHZiLEmKmJd9eIzRrPR9Jy91Zvh",
-	"Dq7RVkJ+00gfy7eKkEQLcQdJDB7rhisrPqyziTVNDOLjzvg3a4tBBrbCeoSki4xXEF1uo+7W0n1Ti50R",
-	"rq7g4XTxB53vWNPftTg4fc9NpySY1a5YwRkTeve+zZCcW9cya0A7YW8x+NumhtMZ06XUCMCBGml+WaAJ",
-	"BLqwTXzKvFKMnpnYg3EKGRMtZbnivKtCZotUoKNH2QxmEquZ6ttHBjOp9OA//frfxCTlM27PcXGY/DAF",
-	"TW2hsiVwQF8xYjlnETnc3w9Ymh2j6cbHxRb9YAEJG/laBG0W1asP7ocV96sm/8O7VzL4l2r6NsSSAgv7",
-	"SBG5EID3Zt2BXBW1Mx7R0RS9f1OqCLUID4a1gOVozjIS+27iIokNEp+ByrDAMGvTAzSFdgG0jlywpXPD",
-	"Bf4FWy3ORtmC1w5rjjgtzWZXAEnjsI6EGYNLF8fbyBtmCBS4xbij80rxqPp+ck5BM5MgmHbKRhfM1v8P",
-	"DUDBUBdU+Xw1cJxYfILqDO/uf1rsCeslisHj7HAScHM573V5hxtqGuIFCUSGuBEEIvib3Dzlkf4gaxQf",
-	"dQtcCnsBq/Lewf7dw705BUv+6gv2CluTvZ2zkYYE+1X1n62/1rp0demmtcaCrbGxggLWHXqmdqWv2rFL",
-	"VV57iUylYsIlMV9R0AdevPaSdbXkXuLT5r2pFGwgPJ7KSsSJAHoF0PUQpqFF3JwZ3qNcmF8A9lAr+3OA",
-	"FSUvWeZrP8URuYffhlWvEFLnE/xhRrMLZq6AuE9ObHdZEHYpSmeeQ5UsQOyBxLzEcEQbTmYO1UcK+V6e",
-	"TcxecHPrN9WO9nLVpxs7DNdXk4wQmScJ4RXhpuKCYMHHApiGm7vJMznL5mPTFITi5KoKNfN3//qvf/Mf",
-	"/vi7f/KX3/3pX+2sEmWRn9ww7aXSbIZCbnhnNKbb3LuaczwQMtbic4ZFvGFwiKfhFqNPnktNtJyghxfv",
-	"KF8I1ezOXLGBayEuL0IqJ1zsOVFuW7vB2smqpvR7ml2oIBxIwfYpwoX75ExTzZXmI+XSZzWhc5pZKQiR",
-	"JInFZwBU6UQG0UYgDHhJjaT8gkHQEVxJEclFypSyGijIb06uMpcEU1q5GLJUMQwlEqVoLOs8NmKKFCPm",
-	"bk+PesK00Wj7nVzp4RK1e++LZZ3KNFGh0FsGgqlIvVv596tgPiFzbpfyd6bJOPyqnWsy7WAytsAUgMkw",
-	"oQskmQryy7ZxBUXvZ9hTLyp/p0tfBAEH5stze5FXYBMyRlMjTcQluTTIIUAkLiOT4D7vk9gQNMkxwq7x",
-	"OYAcMxfFGBDMhWbZpc95rxw319YAHCouIicuHdDQqUk9kCjASC5EGaQLZ9OLer7huu/PUgSljCpaPvpS",
-	"u6Eme4OIPfNFkCHCbBxb7B/7pV7wkUcTgA/d3D70kmVGFsvs8Rq0RW7YB5FCoAxAzBSG/WC8ABdkxtOU",
-	"FwC9WyDfD2lKba2/Ld7etLj/mE82gxh0iGIe1yPjl8wsRjtkYJ+csVHGLMqDUaBYQpgYZUuIsDGsXU2N",
-	"SEMViX/4wx/GgBlHkyQze5Sr4lcYPoIMTiE9PZ5qPVdHt2+bj7fNu74QOWoZdATXH7agNF2SXNjYYbxU",
-	"lMQgUUoUDNJngjrThc0+yNhMItRWoQbDaCIYihEGIMrOksWN3vogIyjAYBNLbaY9YFEOmd2/WK7lVmw+",
-	"DeBD/DH0FBvl3syjD4LzMi7a9D8hfeOmJo3QXHvOWgBSBkUC7uNy9ZuKKo+kUPmsKV7qzBlDKgf1I1VG",
-	"AwAsdlHEHdr9DfFPUtM0IsCKMjbORaJsYYYCo8A+3t/uMG3jzXcsdbBez3piH32mLGxvC3S9B5mzPGMB",
-	"OWEThnQLwfJUI3wcVwMw6ycrog8LTgnlEqBGYCUBX0isCUAguUcdY+XNkuRS7/uCi6SLUZdlX5gnfXRq",
-	"EP656tWn5mEbEQovc6McrH0LnzLPy8VALbh1llaKlMCxHLIUkDq58nsvIBaIkkJaSAu7Au0W/07qnxnT",
-	"gmbCAtLXFkyUDsKYpqlCHZUrZA5RkIcS27K1QaMxAhGOZJY019ncbLgOLW0VwR9yNU/p8rl51DnE6SXl",
-	"0PSV0NO2LniqdLdteWpdDYox0R1AfS7TtE9ezWFhmPDRZKAqIv42niUszV3sqP7WBiVrXh7MMz5iXRIv",
-	"se6xq6IML4MQcnAbPHA+thssraMluRXPpOBamg777tv44yNy996+2VL7/f279/rkYZhDivreSCqt0Ih+",
-	"XETd2Cg2iLCztybcuo7XCwJBK13Spze2sFhaKetlW70NCofcdr7yokjtOmB4GqKyh6IrbCqXH9ZSW2aj",
-	"zWJNTOv3/5l58r14/G37RZngtaVbx5mtgS7HQWpUIe9DCwwqogQVXLer7WMoOfhGirX745zP2B+Y5xxk",
-	"wEC1OsaqWkp5oQuYrtUr3a6ObBNT52K819QPTD7k+LsVQAcW+M5pNlYiCcLjbLhcISSVZTgvU1hKhTuj",
-	"KqzYc1XhL4VSFgjE5Wu+JIhUWXmlUrNVuwKB0V5nTfdqcW+FVZy9Kl3asZUT2KzcbhtOGMh4dUsHnc9j",
-	"hE0+DvCHzUKh0mdjs13ECQRFH5E4lZM4InHCxUTT9ML8Lan5/4KNplSbv9iM8jS2mt6emqm4ZGSl8/k6",
-	"62olCovufdMYgBX13u4B6v9eoRa7gTXYMiZM6CfNFcTRL9hup6u7sH6V07QcQlE39FZCEn0KRAsYVuNP",
-	"nhRNv7FsRoVlfN3HEZRSqj+LOYSbNNgU7Dekir3KyoW384w3AiFbRbdhwVAhZxuSuW0thzJpxlq2ZuTz",
-	"1uLxDSp2y7YociM3GrKjURG9/0vl5bBGg92U0aRlx6Rc6Y13mbWgbjTqzCFlN2PfaitSNAWU8/GyjIp7",
-	"wcx0pzM6wmtCJDRL9hZsOJXyQjWQoHL72DabuGDZkoKYogWzuV9nKouMa/ZCpEuUU2C9s3kL5zAXk8z1",
-	"WaE6e1H5fnOGR0u9QXdkIs+ofL9NswIm27TJczFi5y1uNCYuWSrnTviJUA0wQrBpzTJ5o6dC7vfCai9L",
-	"V6LP7u5jEhtJL26JLcSRfX/Svz/pv4Mn3Wzs0q3VupunsoX486C20foO51bFK7jGvXt37q0vljFPl+ey",
-	"20i3Z1FRT6OQ45PKNM20+Q4Kd6V8BKlhwsjlTXs3FyofGiY0dNJAxdonrDsg9tZ3CCB5ypXee1W8bGPb",
-	"6tWRbBGkAU/eGYHzB9/aKuLvbImnH3wLVHkX98kzw+HmmZxkdKbIyxdn54h/Tm6dPn5APtm/98nH5WAA",
-	"56ew3/RHcnY7mNBPTMf/oOi/lr+536z3Zc52t3qbw/ay+7FprzvZuoGZfi/LXqssS/UL69wrjs3ddQd0",
-	"SPVo2lECdtdV9WwswRWHOz/c9UfkB996jvwuIj/4FkubwZ/2ioO/3dY0fzv8CfjABJTDGeSCvx3M8EV0",
-	"cfXN7oTP6FuzX3x/fX9/ff9OXN8r12fFTYXLtKLoVjuZiwnMmJ7KJOzdXDO9qPfTR+b/L1+dN/b9q5wh",
-	"SMn2PdvDeoVGmqh5FcEh78b7CuztbSdf2V+m36bNlcpJndOoqVw8KJIqGmK+au1I+v2N+75v3O9vmu9v",
-	"mg/9plH+1fXPvnc+2sAD/Qib5o+2+objNW8zc9H5/GyDGX9v//3+sP89OuwpRdq48X4zHQBKMRODV2e9",
-	"yHz+/Av89/x143qZM26ND2eOMK41WH2w3GQc/k0YmmmzxqauzeKMpz0823XyvfNuxN3CkmCfO8clCbq9",
-	"IjCJjai+cWQSN6PrgCb5Pvj4++DjcvBxpS78QWNd+KtE5/4XEUMb9d7uTeSe59YYJdV/bv/4CiJw3oSP",
-	"7fGZcxzMqbnHehOup/kQjNSSzjkksU2YuO1jrt6Fr6sLPt9z9fb35hKWqLjuNgjofenwEz64qN4Pjqq/",
-	"QyHGHxrttoh33jJI+fuI3t/RLbJtePEHN4/NooTXDR/1hl2O/73HLG8VJbwN9t27Vnl6O/yeIE+wW2IW",
-	"1EpWmqcpfHFM+DjA56mUb8yFvo7Uku/TEb/XCL7XCL7Pqvs+q+57KfO/wLyxDzBHawt5Z11uzpsVks1u",
-	"Tbw3YN49bQTgAVA+no1yrskwY/TC1RcvFSmoluk332LVCRsm6CtpYd3qTIoJuWDLKBRIsE6tq3OF/iqA",
-	"bqTkV7nU1EsQuWIJyecuw37K0xLLXsjsQvXJa/geYRxjOWcijsKn8AK0OHYONS+GSj6xe2tK0/HAvuqw",
-	"99yEoVydFCxAIsIQADJKpQKB5thhDhHTBtblBWkEcHgA5oMqqPhjhAnLUuQYEHzGHBKKzO2K+Ex4SOKi",
-	"dQ+10lQXslwods7MtdAAB/K5XBA51vbGqa3znAmWEMXdnYipnzjNcZ4GoFcdEgIRTbB5hwU17CGgIyJD",
-	"NuHCjBoD/QBnETd0u0vNeY7MuHtRz69e17oOTOkX+Kr583OajuHjGwjZ1TztmshYZTMac9gsAVxjUbEu",
-	"7YfybD3+WgV+jSL4GpwVI44KKUIcnJ2BqJXYdV30KjEOOKHjMW70jGmoauhFLyd1+eU1k5DjMZa5Ayp3",
-	"W2Ac0gvRc6N7AY049meb8mP/krNFA7+nYmDEjqbIqMrV2hD4bXdRUw5KUk7B/Uh5SCRbadZwDcRHdTnG",
-	"jLkEV4TTbM3Yr41ksQJ324JrV0cDqsF2Q1lRq2K6XFmhbjFdlgoqYsaNoX+tpqmQA7gmDNsUcgAgLL6Q",
-	"54xyYCZ4kRip34G3KKjnCWiMBdZsUWNT5jqj4sLWnHQ3DKYMTyDp1PBmmWkQun3CK75Mp4y6ApP2VXMk",
-	"pzRBFF6js1mYOouBap8KoVLnUqYhGCW0jJBhAzzz5R7wp6ByK5bFbOilPmDFUyZ0fcSG6HMJJUghE8Fu",
-	"c3y8XCUv7pPHUC3c6KMOch0H4i0OuQOj+FqQEh5FqeImzzARF6wbTp1BMEzYc3BxlSthOq6gNDIBtyfw",
-	"T9gSkBmdYpKxX9xe1IO18iU0LWU7MpbX0yWyktfT5anv/PV0+Vz+3HYPHx7bAbyeLs/cGMy7wTBeT5cn",
-	"diSvp0tEZ/vMjmWV/OrZUstdoq9YRq5sKQA4JESIuN66cR4LPeocT6B3XjTOd3o1ZSBAiG4gVZYzVyQS",
-	"gDjYW67Aqpe6TPv67bNNNTmAFh+sxVC3iBA8TcmQWeRCn3xkEVzLaxgRlipWBSddUS6kS0E73/bqinbd",
-	"NMpzqi6uq+RkaxW8M6achb2tqmvDITFMjs7ntdoOdASFFKztlANMvf0OYUszEPi64K6Uy8e0jME+BOTG",
-	"lNjKYOojAWtMml4V8drbwRQSEKq+OthIs5OUsyCj+ceOqcBbs+9tjUtj1gpAnFsYWewfeIIVrqEen/+y",
-	"tnQzuoQ/Q9a2PpjQlq9bXboFXVHtWXTm0gI22zs6qEXFurdsZ5WSX76AarBWJdqs2PPbuYPCRNFrK/0Y",
-	"0maDRo9WtNqRqH46Kwm1O+uScgWsdmheQs9Ws/Ch1rLpE3jKt/Iu6tniBete/BwfC98szL9r5+2fDN+H",
-	"6p7rXv25eSh8S3UQZGbBDCukxk6xmdIUCkpEjparFuAB1gG6arzj96vWumqtpN/lCQ/otrMjHtBhq+I9",
-	"WJ/GV0hoMXnRmTUg+wdXmSADJ8vh3XW1rkrjCEs4rBtK6dlrHUVYXqJ5FBAYsLJaEAwxbMhZUa82Tldt",
-	"orxi7W1+ui4x3DdYJf11tFkl5BXabAEibyhc4PRlWIEADL0o0xBioZcg0FVRtdm2H7lAFvQszngiwEb3",
-	"6vzByrX85P7d9fXryjWi3tcZvL/ZMN7PEdxwEB1PoKrFKa09gdZz7X0b3pp/5fG7uhQrQkGC+hkFIn+f",
-	"vDC/LriylcW7F68g51OpbNkRKFC+MLob+tB0ngmWEDke2yAlG7VllDcpGEYqwP2c9KJOqcZn1rNcntzL",
-	"jM9otoQRDunoIp8fETqTYoJRQ87M6Q2SsCxgWr3lTCxhnJnZW2DwVgj/9HHkDI9mpt7wgRZgpZ0JGICw",
-	"TVORM4AOl9aeDjV/6nZXqzlzRaSIwNaKJmqcB9ioI2uCBX9c1UmHa+KqQoFREcsVQWWFSSbzud1r8tKo",
-	"x2ZlihUsVcHDh8PBgfcVjOJIHilJSrMJ84VEVhjWoWlqW8VRYkmaBV0WEVQYb2TmZ/1TlpLH1q4EVIW1",
-	"csFLNuKiWNuKpdm6umy8Xp885coGyIGyxhIi2MIsGUw6IlwkbG7eFXBWsct+I1BrcU182v80vCr27Be1",
-	"NNUzX0moANDBCkIDugna47pSoZpqZljQK8F1S9wMxXgWW1jiuGAA1bqBQO0xTxmh6YIuQ89bYJ11PK+j",
-	"hdwM7Fnxtvl45luwM8AqPnUJ2Vrk0Q3Yrbq8TdwcCLYo3qtw7+LEm83x8tHzh0+e/xQoALi3Asr1WXjS",
-	"5jCq9n4zprPlpj1DBAIVrs+OPWbS6Fmm000I5OBVu79TrfRTo3Dz7BtGWO09Kq9wo37ht8djPskzphr9",
-	"siOWpo229ILgQzYyrP3ByfMHj54+ffSwG5Gh1kFTyxCd6F2g1tUl5cUxocRQgVtQaOBwyuwoyGTt0GUp",
-	"Zbrc6SkbMT7H4sYucMKNgfKEKNmxixxteIP5vf2m4GuQPOGu48Iaf6c0HXuLPlDVEtRJCjIjj0+ePH30",
-	"MCrqZJRxxSE8G05YkrPt8LCLgX96rxyTsU0Tn27ZhK3a1GG3IUW6RskglvigrfmmLWf+AVED3zb3sVsF",
-	"CPZFqaVckAidqrBFu47Mimm1IT2C7oO2YXnnuTYaDVYshFfx2u/Wm79f2rMCXJGDgCDQsYdj3wivXPla",
-	"YatWFCHRIdK+a7MWB77LRtkMYF1ciUcYFuUqZs3okgwZ8e39Z/bevcmR47oX/CoZWEeIpKrRQHfPC/OH",
-	"3RwOqeFjOJ5ukrLYY1QClQCKXciEKguNAYcTIXltB23LV/KuvddrW5Z1w46rcPi1G94rrS3bH8acofyX",
-	"v8KNPOdkVhZQhVf39HDmIsIWpwtV+c7zPr9DvAgdSatEcfA4W0xFcv/RPAkxX1NgAXr9URwFovssyQiO",
-	"emMSQp9vRj5mPfnu8Hn3LOc7/jFyhGeeVgQeE/Q5SPGseHfL2zlvObypzTCJGdI7Q0YXM+57Kkb/Mk+S",
-	"93u11sfzRdXKVew8EtD6lyFgJGADNU4Nw4n4dMW4p1m3fykMzBLz6pwk8rgov963NvYZIXYWQXVheNZQ",
-	"paKtRUofLwrMwLdymm7TayqoahqvU+LezeoIPywDvsrEyA++xN2pBTWzPWAznlbidbjw7YpiJJ9S7GKE",
-	"ash8G2rDkEzYDfieJlAspUDLVNyHxcf7Eg38uap0qSb+2bMwN9HKou5h7lEOAxaSam7+6SKYzB9+MekQ",
-	"TA/EDwOSZswjJ7lT9HdsKxZhPHYPoxAhqDvIJR4/KgAhvjGmBFJo6PKgEEXxplSNnSrgGGGeQH3ypoqZ",
-	"dJaAgwJJw40lBIhDJ0EeTwkjxVfq7NBwXWE+tKEWsWbh/4ZAvZzueZ0dz9nswBwVS7/NMBMazSWza+mX",
-	"n49TZp6yWK8SBQF5rGUBvLqL2t5NZi6QZk5HsKXhB3yE8eMzVGlNyoN8o4TwYHrO6g05ej1zBcyxda25",
-	"Ca9yBZ7HnUf2ctkXf6zvyJ6an2fhTDyqisNq2+VYVtA2/2I1NGi/+eKnxezaxdO62G1c+XjTmpac7Mvb",
-	"Wl/nmZ16WTbQG+mUpWPZmnF5gL+AzFZUEhJCtOdKZRbszWBtRQ02XCuuvMxvOpZZWh7L5sYMsVj4oh0I",
-	"1KsmIhuwuMdOJeZIlEDYXXi05sVHXqYYcFUeeZlX4QfXYpDb1F2uCPeySvKUEcPn7Ha4n62LB1SUvEJ7",
-	"vWztrCN2yd7Y13ztsBasQjQKkHuLevC22zCs2/Wmr9HmIwa3RLSgtQn50shHFIluHAligIUEszi7iTWk",
-	"wLFm+HvBX4FQBliWrPSQVNtBCjPz9QG6ma/ogUpzoeHV3LuFp4qfCl2r8iES6POCHvPIfmqVlsKm3JI0",
-	"Y6gxSFvzrhoP26DRKDgRuxwTCwtlvbtqSJSjvkZ0uM3jKdVczhUkPH9b48g/ujeZIYcgo3EW4dItDiIE",
-	"OI4o7i49xqkwb4nIBtPXWQhUt20WzU9U6ea0OM6YVBP3plHxw5Z5ivS6Qza6aNbJa/airIGOaPsV3v2G",
-	"bFADhzjdFHQ5910qRoLbFBMbSIxU0lZuNwQ0T18JgfS2T8UUBFkbg4z5oQyXqSN0YWDxcGy6poHF0Kon",
-	"QfvZnH6Veec8D9mpMEItGk6BjXWEeQ895YfuUCJtthNPheGsIkKvNv7bLzyfb1ItqOX74P7w19Q9xAUr",
-	"vGOntxwA1J5Xr8hgke2UiQXHvF8mEMiMd7OKJNKhuev2FboCfTZQSXnx+Iupb53x/vLb20dMgrl16WP9",
-	"QpxTof+KJcmjJ+fweJFVrGRDH6qzld8eSxRHSogN2fNDHkWhA++g6ZhrtEaQ+axRLIrIuIhDzYexcF02",
-	"i/Xm0Sr1PtM7b+j5jIXlMDw4hZU7eLx4fpel6+VH7TJVgWPev1wo22Pev3QcW0sNyk2qLp4s4/2AjWX8",
-	"7TEU98fcc9Q+2B2bVQ23LVWJH39JnDPcDSmBnSK8pGKRovAK+lqPeBcsOWoMwl+xyNKHd+49+bv/9vTz",
-	"nxaDRJqr5UBgfvZeA/5z7c3d+oNX5nK37W8PXqv87MGrv1wabWJ37pxQwIbLPHcc4GPev9Qjf8nHXZfg",
-	"x0MNphUS3SBhFOFfPPCz4r25S7lfIMvhS3DAO0JIa9gE6X+/AUZ8xvsqR5LA4K88vkyPuwPGKVn4ArLY",
-	"CqMjfWR2dKv1sUBF90I9rWnYEAxUzG9ScpofoYooJHNeLdNCaSGAgmlj+Vg3kKOcb3CTr6arKFBv2He9",
-	"75xVcCEcCATL2nBD+ylzwuz8qMaiusC9USxsqCSg2CFkBmbJx0NBCYUTDzlmIJIoz0o3Owv3x/w0Mo8i",
-	"L2gO2vd8CdlAbJ5+KB6ORDdro04SD0XlxqyZZblZG4jZtgC/Ys47nwNHwLdGe9XkAdhsCL5LY0XaCbUr",
-	"DE/xrl+l9u6/lFeAdRa9jkiU7K+ozYChqZ1Xlqh04ELgK5twz4N0kylJCGOGnCqC7+MSlFQCMbKuJ5tn",
-	"mteUX8P69qbRaxvYINhhxmkfzIuZYjdWs7x5wX2L8pkLhkajFLp1JdsQmHqzLBFkCFt6GlzsQ+VlnzuQ",
-	"aFeAQDzoaeOTmAo9TrIq3BLzm4tNAjYnEMAyBRALIIMrdZIBjRxXMZ7c5Gdr6FPYjrOwr7aF1RbG480N",
-	"i4FnKo5lNxnPIxFWDkdmK26qDTo0e2rPw8abaiHulr/oYrqXv/rsYQiCWlaK22aTPcrMX6WG5vEoWltw",
-	"oLKyJZQFpJ7cfe7TVrJhihTxfZS5FSJGCNja6vasQpZ6Tv4KlDcX3Tz7F+1f8YaVUTJ30Z1UUeSDBWGr",
-	"sID5KS4Sqhkm5tHmQlCWJ/LRuaRdLpEKCuy9Sgl4wxPV5i/VjFSVX2cHs+kiKpHAaCqLlBs2q2LNVksO",
-	"8IYILZi/P/BbcdPIqLp7HkO27I5AQNdMKJahjW2KrVtMagr+SviC0PBCNJa3eRbmCBjmwgmgRnImdHIt",
-	"SuSaXoux0RitKZqmB+wV6SM2S6MlyRepQzQmQJXFcS4o6ebqGpnFcxEa+5mHnV1r9hCIUZ1XidIEBZWa",
-	"AXg7wSjY2MNSQ0cMTBkurZmxUQFBQD9H2Oi5xucdpzp73cL2Ubxr5jWAQ5ZqAtuIf3kT9DUOqToqmrI8",
-	"YvS8Ian5KQzmb8zMKszu2jwdKl7hyzS5OLJx2ZaXOyV8MQT+RTL8B8e3WASgZ2Hbxnt98O6dN26Sohpp",
-	"po2g1ZkyR+qtgRDa2Wvs7Tf3Gs12o/mNt97e+/Dgo8avXf/Vq996Z/+9K3ev3btxv3m8TpJZY+fG4c63",
-	"+M6n7Z0HX/+lZa5KM8W3VacM1CNboaIAfX6IL29ouLDfdMorGEaV0aW5VDuT+PmJ6jAXRI0iu4vG9oXX",
-	"/b1S4bUyJ6SqzxwytyMIATYqYOVKBMBasfs4yUS64tK/iS9jIEqsBxUsx+EwmaWxb1quojM1Gp2D2H+i",
-	"OiQ/ruY84+npaoL3aQzjWmkjJuBNA5RWFsW4GzxJ1AQgreQUsN9X24Bc4LeSUToGK18tX2WQRXHZVhOP",
-	"3lad+64V2DjX0Nuqc2TbeuzapfuwGqtd84LgEWNaJOjpnvjHwxwJupOrrNcMeaXDEFgK4s6z23o7ZLra",
-	"+T57SRFOzveIQ2FlZsR2//BXkfKcUHk7i2QiT9hYfTdvwZca9+8+fq2dlJtfzWW+1NmLCvIgZp9zCMgN",
-	"37p9zHb5KN49a+7qod6FX8M6O4TtsrE2ZjC0o9qlo+K+v+JwpxuvFj6jSeffUcwz9a8IJNV9fpBHbjMl",
-	"sSjG+f0SazqE7cavl4xhv1o926BoHL8YJelt1XlfJlNfT6JHs6rSOQyls3bLRZ/eM+/edWJxbhRb32FZ",
-	"kda+QZ0CZ5tZXHcA3trUQCP0ymXx6T5ftmcdOn0O3vW833P7hlG4/Ar4h3FOCZdlKeflQoZfc6fAL7VX",
-	"RoZM+mDrCUstcivZfhexZ21Ux9UcFp+gJL/SnswdEDSg0WosWcXLvwYJl8/jGmwYELWh8rTBUaHYS7Qo",
-	"osjApQ2rzF3ZkC+8BDDs4PqVa0uhiTZUTnKpfyEGKooj9/HleXznokC5cNsu+Xxe+tm8fGb0XDjRRbGh",
-	"C+RBQQ1KdZRDc6VY0QDGRbHuqRpalPQ4Rfgi3wj0sZtFc4+arrVqqegKiXnM9Ov1/EcLwfn4wYoR9PfM",
-	"h+/37sC7y0JHy5iqm3PVPl3uUbz0Y1hVAKVhFa2ANdm9++/fun10BH/t5Vmv+w7F46CAWEMKRSNoBnvB",
-	"fnDwYLljtdLvcs/5cuAv5wSjB1TTiP560yrZ5o9bDmsANFeL716yjUZJoz8W7g81cct9sKFZcGWLUqzb",
-	"hjWciWoZzimwsWYhvlwurSVc9seVKPb2VwjathlZNgg/LKSeLU/JNRdqoJLyJB0byooGgJKuEKYccOUK",
-	"FRhcAi9Aa6CPwoh0PF0LsXw0TkdKi/J00K6QFb+AQ3MFhfVIyMhqq6u77FdT82itfFWvuHrlC2BfqshZ",
-	"9d8oLwuUpVzqJMeaL5cXq9c+pzibOPG9EsDFk3QLkOJcbGc/T+7KxMNM5zk0i7Arl9j8QLQsrmDJsvs3",
-	"1T8rgUdcistsz1p+Hr0bOrPizsfuTId2SWbuWrXDv5T6z5Gz8uJ69ueAdaYzUAlomXZp/0M+ZVQbx2V1",
-	"QklfTDRLYk2Gaw1Vcf21WYnZo5FsyB8iu2/te1Vq3f3Op7Ukb/UmCx+ZDX2MlZGYt5R1dojh9l0lNeAz",
-	"qh5LRAZB9LHENEloMmBR3I+NehK2w4CFdXSUhTuhawPsjBROD9H6UDLQxtUXUrHY66kfdc8lAkVguixB",
-	"RMaSp1OYQDEk/+lv/OTLP/nN//jr7/3i77/75V989+kf//0jIwk8/s+ff+/LP/zJ089/ipOdDdgnLOXN",
-	"DGB2rS9ZZKdeL19sp45tjka++Pmy/+THT3/4bxtlRSxZ47tqof7cmdrs3nFnGEMRBc26A6Vm7qNLHEGA",
-	"0sI9vAkJ01jCLHf35XnZgIeL1fBsczuhI7NhHOGhzxV6o8obius1ChWqiyc3Uf1Y7thtWNEb/Movt175",
-	"5VbBJ/zZyUl97kHhWb298+DV4p+vVSWR+IfsvGqalT2fv7nQzSrlVQWwqEq5jWn3Ocxsyj75UDzGFrbg",
-	"lEBlVd4duGRdiBKmSniHkuGIINIlG4ihOb2GOnnHx1YqxgDkWLNJGmeZkC3gMFREEmq9NRrXQqgOd4gP",
-	"XaOz9btCfyrh7FwItCC8GbKOyCYC3YbDOrur8hQqJnSXj6BqfHgTEplhteCkn0iGGY6xxMKrUogIbFY4",
-	"W5j9IX1AiHadhMvTOrvnrzHkY+NbhuSbeyMejriMRETF5OzNsaS11tzbP7hy1VYJbtWe/PwvvvjZ72Ch",
-	"a0GBaIWqMgfXV6ukWU6TqiXA0u6QyazT/Ezkz4PHKxWof2CUyL7aocefaCXr9/nkPUfY3a87+jQe7agR",
-	"TmEHIHVEigtRuCVUku5c5UjOp18uUAHvqoxlqo96YMGbuaYCCHlIQ8GlZ311CiHlo1jtz9vX/SuLDxHf",
-	"+fTBo71g//ErOx8f7nzrAT7Yf/zqL7+y8wo8ebT3+DNDjuFpGSEu7qjtrH6X/vExvvagsLfxcEQI7CNu",
-	"hlnrx9lg3Kl31XBX8VEMnKYv5K4b++PVj4anPa4kotDrvm65kooHL59X71ywy6KIpJLnw1xO/d2v3L5e",
-	"pAa+2h3H18v081W+R9CAedV84bf+u0XFevHJEvJDerXciWwPeyrOyksSuwzkCuMTHC9bWRzMQLUF1WcW",
-	"QBGV1quYTxZb2RRmjQkvkwHsgvJp3FYtQOrxTti6hpfctOKdnkIWwozpI7eJuO19sPywbuYF9Q/QQq12",
-	"oLSQ79q3zxn74mT21ZRjeLuSGxRKtN/0/KmBLV48Wxb1MsqyP15lxy7dzkB07XmYGu7l8sYMvqU0WkHC",
-	"JeaDQnZENIxlrLOUZwquxGwhyQ2sDpvdj2cm8loPBxTij2JtjlwUGiXRir4BkkmlSXOFCIGMy0jfZOZo",
-	"euVElkrJi0buX+oXSihcqSfzbkEqqtiGwmK6OMKU98AmLtt0czBkFozjdtNWjCp803C5N6hB+OOOvG8b",
-	"hb8Pbcv4qmv+qyCcFf0qK32qzifVzaYjLvNcLKI9l09pnwuJPbJ3sKQokV/yHawxvKPGGSajJbHO9E1b",
-	"NcVxSnSDQAF6V6nL+npmbJ5FEn31YCMKfbScvVfUx5eEXk7hGxNJiWieJWBWNcwn8OVf/tMX//p7T37r",
-	"b558/2eXJBx4c55LY1iN5gS1MxVHq+d9UneW/ti/PRJkHzkq5L7J+7SPPqS+vYkcC52dh8WuHlr+Qoms",
-	"5wjz3iAm+8WSjwtFrvx1WkTjPswVsZljdO6stvllG2so5KeYFoTliw55PxGZZ7OGxeUQL94Jvji0hNVC",
-	"KC4sAOIcGnGu4JbEHyyNHShEBng7uMKpeT7eXer8uTl5/f4vyP/nrGjP3Q0YD8W3SpNPDx3MoKFudw7v",
-	"HjKzUh2ui/LLoY757tGAy/6Ax5sl8e5+vTSNl4aXxFLcPqMLORODvhzIp6tkV6TSr9maN78OrbO1DpeF",
-	"rg+Ew5fPA9gBj6Ej+lxSmajmahAzSwlraQawj0k+j7HV64lutjxKfaTS7Da+a746qzS3nsaY4w+v1FmI",
-	"KMCAaFzEMsoLj/S5Uc0tMjwIxh52cp2FY5kK3h0Yeh0WUFhUj/ETWQDAyiMK4BsRBUyrYteU8WeR4L3k",
-	"Txgvrpo/3gGPCBkNqmzyONM0aq5Z3DuRcWZrb05ugpnZIRtBggNtsq0eG/owz5mH71ZEu3HwuLZqsUXi",
-	"nKluTM5fm7eLoDRUZsumtObwCh7eEKE60b8BIWa2FhditNDLIobint5uFKt+LYB3LhWj4Rrfz8dLf7tB",
-	"w9+33Mjtz3b49nM3B3rgJoLfe7OBB7fdlPL+YV7w5weFydEbbobw91E+TQcwt3Lk7gwe3YpVtXIeV+Hf",
-	"KOhjX7OoUg6/PhUcQYumeeVBOPcQdQN1pwP/XsWaebscFK+PoyvUuD2uiB+DCIWltQlQn6kk0fQ7gao5",
-	"8rCIemHaZDselbd4557Dm1un0QrjFrCRGaQhupplIF7VZDzzQs5XUZqcEWSGqyMVDmpVcZzELZ9DmZgi",
-	"o36elWKO1eheJY7gcRE/MC/kkZ8WCpiD+2VuhabSF4BcNAdvARueV9v2MssaZQfheEX1YU3b5MwkIeY5",
-	"lgTIaBUCDNu1f1GQk3jIu1kyLY3vmvdIQq0xm+BjI5e4xH6UFPViTJIAzH2RJIphyGnApmqcIlJqrBmG",
-	"pdbmY3r2GiUb+4Euy2B1NVbHWkTWS9odp6nZXr/+YsAijkX3h0pmg7mk/ohPV6ToUC5wtVepxOCKL8O4",
-	"NtAHywoZ2uYelK9kWiJMJ0m7Wx0B7qcKw6XQQuhixSOXmRkNzekDzFBuWFFEAqurbUcflPpdcqF+TUjl",
-	"1VEV1krR0W1nNSzJpQ9qqUqWkrX7CoNQMjVq+yinC++5R8jOgXq4irviA/veoiSLO9Isn8byzbTvEBdc",
-	"Z0dYFgi8b/R9iPSF0zssUywSmehmoJHR/aRkjfoG6RhuarQB7tzM4C0WT/XMDhR3148cWCd9AssyzOBJ",
-	"XD1YJ2T5V+Ziln+lNGj5V2ailn+lOmzZFotYlYPTLAppFVcaFLBOfzfn+br57HLNQqbHS7cFuU7PaQAC",
-	"0vvcrT44m4sIac2J9YzdZw3/1VJgfKyOonPWA9q1V+ziJspqMaoqZjVytCdDHVxWWIa6NbMxEsvsVYuM",
-	"9YXkga+/AJGNSznZiGs9UelSXKN79r3L434XFaFoTv6GeBcLbI18NKKy1ni84JDGmnUgeStTeeIMeo1E",
-	"rlagadCIpQS+DSLUlI1UksSyb5qur2NVPcddO/aKT9jZgP6MtkUrxRG8/Ny03Nszb1E9BIgN8SRFAJHM",
-	"W52XJqGCjZcTB652RbUME6POYAwk2f/Akc394pvrW6IrbvJX+2qsL+QtEaUeVN6by2Txl87e5Vwun57q",
-	"TAzbfP1ktFlHbquO8l3F89KfHrxa8uy1qtwID+/0Ix5nZYoyIvVmCuzZLO7ZCuJgiD7jMTCUm6xRjOVy",
-	"xo39xjLrxkcqja40SoSBc1w9cOR3x+awH5nttgh8Ou4ejlFdnvVbAT0B55UhMvbmgmmUez+ifiLZ4b07",
-	"7FRMsZyPcO9jXXWMrbb0XAvAuA1fPzy6c6t9+MHxN9qvYf33UWrWAVQjKnN+JlLGscKOzngKObpwYIHp",
-	"mvHnkx1k2QjcPYKnIn2nrDr9oRtooR34YL4hLXS5Eoc0Xp3GVECMXrS0NLz3/pGHw4g/hmbekJptWsCv",
-	"8wyz5FQPddt2mEu2o9jM47HZwJgqcheH8u47R+8dMd7tilGm86gkZRbuG8fH9wKmM5WKPIWPY91P8897",
-	"Smf9VBz96rvISQhWUNuIedJJzRaMRhqYaQ4HHpxIW7J1GPisFwLsqU7piTyRr712W56JRI1E/bXX2G1g",
-	"Tm8fvX/XQk9RfiE6sAS92mLhoxMgPScYbHtiCdBJrXVS0whTclILToAcndRa9Xr9cVhnhwSg65o1i3Ai",
-	"yQBtVGvTaOgqgmpzOkUS6RYmU4bwdR0t/5TJrjNzp5k5zzD/Uar6KR8CFeikXMJi1b2vscWQ0hJgNeGR",
-	"C9SYpEr26+xXx2YxIKpHZIXiuoYvoGMuUgL9A5HoJhAylwqcoulfYbe0NqH1hlEu50ioUYJpD7cGsTST",
-	"VSm7LftJrAdwBw/h4OzY+CRM/Axzl0PI4kjILO7FpDnQT2bsKoNoYNARpmoMtl2I58txxeq037TVPNGK",
-	"dXmaxgLTUFG5GAgeifREMhZ+c4fkyp07UaH8K6GXYflkyv0soJexK4198MvoAqS6I9SShfdFlk53DnuZ",
-	"SEM6mkfxp3SH7cRee42yahkArEOJWlu2mL0Xv34Ty3mZ3+A7LA/lv3bdvFb32jATNuMyw4wlu2IHh8Q0",
-	"Y1cP2Dvx62wEApz5pc4OmU7UBO3BrC8yzQ4aDbcx9UyptnnBJupCUjiZinpxItgr4XCcZPGIp9mu+XHH",
-	"3JLw1eJ0Gg0zUrsL8J25FXtXrsJ4DLFIEtp1s+V3MjeVwqjNzuHA4UTa8fh9QRJznFAlXkPOzdC82E4j",
-	"LgP3xSsMABd4Z7A2HFXe5ZolopcZAkNTBxQMv6srQaPRQFwtEpBdfrR7pdFgQzHsQFHqvFr3wd4eXVnw",
-	"9pmGjbBss43dfkqhs7y//T2WiDORaBYJMcqLPtrf93BAlAZuFltlPKlT5jYSK+zV3xgkITQB99wlgsP8",
-	"vANIx/ldxSGKwCyYleFfe40d58yUyp6ImeNqPuqoKEbMF+9zrOuMFZ3fHKegONCLcK/MgMYjlqkT6Z1r",
-	"Iq7SHF12sHejeHKH4+4grLMjxSLFetSoOR0aZ2S7Vj1LACYKo4XN6YtlnypTzH1xIt0nTfaWOcI4SqMC",
-	"GloNNPxURGw8qrNbSmfJ1N77ma6hAnY2TqWm6nCoMjkbKA4HglTrJ3K2KfMjhDMHuDtGzYLRBrYwuPmF",
-	"ltvsCt6loFA3xwHuxCn5T4OZmmU2Qjo4kbayccAy3teBn8tinpFfUXuFsDOexTqLuzBxPe5gWW0nQZhb",
-	"XPAsY/iG2W7ENB1waQ6kR8pOZC82JHd/D1fLrX2AFMwxeaTaQP0M0Y57hU2YXWlwSSFjjJ1I8YZI+FRE",
-	"xAjhjE8UBNHgRkIPuBERvtpiBw8f2h8CDDARERDdojpNn2aKeI52HpcznsTRieymAngiT2bakSIz58uX",
-	"ea80YAy2QjpmIdojryRew72GR/tv0v3WduCGTzsKYIQuxyFQCOqNE7dTM9enZ0RORmHpZvtouYhYxMMY",
-	"lxxExIhqucBq3koFh2vD6SnriKkCa0NiPrM86UYegETBEiH8XqcoohzOBD/j+kSSkAQPwjq7lVsVxUNz",
-	"JGXfjgQBG8QZhAp49guwU2J/AeuMMweugUBVWCqlgKnRRBqMRi1dZ8dGhD2R+Q0jpEQHEQGjA4QIQ6jv",
-	"ENVusWYDWvJQnLBpqkiV/w01nfAF/ARjHjSDgtuwqeTjm3vDol+koh/rTKQYeDHUIjGst+PMWuZD/BIq",
-	"q+r8b6Nq5T3nhAJ2g56W0xLgS/fyS9Fie+ZtmpMlMrZhoDW209w6BX5u19t8dzonKXbr4tReb+zezKBF",
-	"a0kqmz23xwDqZPkaCo8szMzTEU8hhfaVj/ZvMXiPgYP/YfYqaWouOMHcsFMx8nKcQa0xFwutialA+h/T",
-	"K6gU9U5krvF4SqrZO3iXTHW2lhaIM7EE0oGAP5rFfWnumxVBM8hycfV9zMQOnUnBwvO/0niVCgJxF5Rp",
-	"hqnRaigjD1SSvdJ8ldiWexmrMJppQhQT0CgJEXixdpFxr+y9aogyBfq9sv8q0Gg7BAzdg8xIClagcD2f",
-	"V3S5pHBKxgu1BawwHwMjkCcyrw/wygHUGsiLG7mKTYZNTTWB1sCTgI1lIrS2RghXlyDO2Cs2CtHc7vBV",
-	"DPDL4gzMUKAoe97JVq1Rb9YbYPYB7XsHrjwaRlQ0bXemGSKjENqxKwHVvGLUcTUSko/iWqu2X2/U92tg",
-	"kRnA51bzh9u9yxORZjsUX4gJ7H0BpiWn5N2JzABjnR2ad++7VynjQ2Cqf0X1s/yVXdMEUHVAfVnysvV+",
-	"PQAsf7BJwuD2Gg20Rrr4fT4aJXRzdz/RaBBBq+HSpBB/PgUHJ5g0iqaM96VgIwIKyJfrcVA7aDSrOnIj",
-	"3/1A8nE2UGn8qYjwo/3lH72p0k4cRQIcNwd7e8u/uINXGd+/sfz9Y6Xe4xJMzFdwYZe1n4lU8gQ/2F9p",
-	"3tbqiHa+8XDI0ykdqHwhgcCY7TBipJiYu2qLhhoyDrDZ8HPtQX4lOKLBQnwsj9o8SSB4c6TKSlAeus7g",
-	"kitr7zB8zrRs+gMehCHArnZpOk7E17QNebZFxUJ70amiZfdUqkkior4twYy2FHJuaJWcOW4d+rwmbCE3",
-	"LMhGAcsGqRr3Bx7f7kxneBQFh3bG2ojOmmXTkWD7e9euXgOijnMig4cr3xtrFFhQJ5aZ68gv28t4oqQw",
-	"4jwq+NRIkrjhuM/gZ/N2y1Y2d4s8gMBR5uLG0CdG4rNth6fCDAWEaGUBL2KM9Eq11b1tvGedveeE+2yQ",
-	"CkFHhjbSSNNjKEboZHmsTmi+MfsdS0Tq8taxzj4ynIgGYbsc8Ig6IKNILz4TFGmmAzbhqYxlHzUIkstt",
-	"Hw6iybARtFfBIIdc8r5IAUWMLHSkNvBTockoezJuNPa74zSBfwik1HtIo3UYuJL0h16LYPgAedfskL8g",
-	"5kCDTM+4jZIz8zTDBWkBj4g1+tlTmkscQhIEWZETgPAtCrRzbVZwJxLDkcqE7E7BgvzABRK/rqLpCgSe",
-	"HDgU1JavhvkbbBnwA5FcTiTgdbCkM73fTYWhLEYhq7WK3zub98zTcZqQ7b21u+v/VqehtG40buwDjUO7",
-	"ZmEk9sAbWqUhfEMMeZwYYuZ7a2u5S4bG5p/VfGy4IQj7QFVvoelx0zzYqz0A/rUBE7Ru88dFNxsFF2zA",
-	"iOfQ6wCawvoH118WP7qvttfY299p7u00msfNRqth/u9bpg0oUdeS4yTBSlyx7LehUKp9OOC6PXM4KB6g",
-	"fNnzZMTap4PybbB0DwbcLIbyVQ0UzhSOaGYXH3iSYNN3klrfQm3T/a0WcI496o0iygoCwXs86al0aIWa",
-	"y5GEGitINreU7CUxen4PmvsriULv8hRDzg6aV1aZiB6PMEPgPRHF/GUU0g4jjOAgnu6EtBXFMoy/emDa",
-	"XKh17D7yrs9jlN0SkYmFUhyFrxj5jCzUeZYYfh7V55jXG/DDLPMqI2yLl+wNheAsl3bkD5Z/cVdlb6qx",
-	"jDa7Iy/ZycWNvojDG5QrxG+JbJVjtOWPLy9//Ipe/ZfsJr8lsvNc46JpYC0txZ6Kuwo0lJGNpi6eizfB",
-	"F5oHR4ATNhH8TGhmFGed8SkbS4evHhZuVugsvUomU6NFh+M0Ccm0qKQPKzQQFO80UDojfA0bNx1nGKmZ",
-	"J2cEXq0MBrTHDIg6KajqOouThEJSeGb9EPPM8wO4s/NUb1PFrURRKtzz/c0VGYx836oxWzL9FVZjnrlM",
-	"t9V7NuQ5t4hqPjvVZ0w0cImzBV57SRwt40Ss5WSBuW8dLOdysKCNF5byGTpWjAo+wVAiis6SmHNjIyzz",
-	"UBzyiSRKnWK4hOetAA9MntXlWgHRZCASDK8Ieyp1bhiK2NMnMrdfEwLMgJAr8g/pFfexzT5BLwaMwAaw",
-	"6THG5OXwPm4wsUaPCLhzPkNonM/cB595b34GTgQ9UIl5A6u9avbZifxsZ2dn7v9NY+GEx1k7i4ciNC2R",
-	"P+YzMMerJDK7F40daocNeUqU7IvUDAInhqJhiwIAMohZIXcRxAIGLBwqGWcqjWW/Dl2SS8NbVxxKN42z",
-	"uMuT3O9lFhJ+EkOR9oXsTvPfPss9WG7sMC3we7cjMcoG5i34E7z3NhroM78WtfPkEC7PzWLkEIZ9UoRG",
-	"gGG7GWAAm48SnsFaYFOf5T3AQIwcNU5FO+UZLDFPkmB+0Cq1gQmfYZgfJ/++9QeZpZzEMlKTgHGWGP6Z",
-	"Mj0wA+9BVcqbjGcQywDxU8OxpuQlaCXPqeK2RDZEDELyQh7jZ8YPgTqB/cn65yDSqYBSgoFSFKHzmR1K",
-	"qoaswTLFmmYiGGg1O9nATRUWaKRU0h5LiBuJzAqZB2ahZg6eq/XjyI9tBz7FYA76FqBHK88GYTjqOIHg",
-	"mM/ypecyz7ob8Ag9lrT6EQBT9MyhsRd9pAAkK78RN23+A7TnrnJuMaTD4wJ4TSemJXeT8ks4s0wdnnDZ",
-	"Fe1ETQpDNrOm34BQQIxuRyRqAm8hjoV/P8NETeztC4uIP5Wd2+iddpaqcScRcyPoxml3HGeskwp+ig5v",
-	"NRLS24rSdgkNSrchCMmMx98MFzSEHsIuT5IO75rrClH6ImJcs6E5ui7Po+y2SNpHqRj1Zy6//aJqaFGs",
-	"T+1iG+2XLkxix6aHGIGPBz/WrJcKCp2HyHFM88oTOCEqaqyFbtk1H6XxGc9EIe3E0Lpv3Dk6fv/+r7Xf",
-	"uHM/rLhZuKi4NTzNgPj7a+geakeXVI/1xESk5hzrgGXKnOdYdpMxRBFRoqP7kH0GLxb7mojOQKnTNumG",
-	"picnrn42I7tmFsSt6I2Gu5OKHjjgzY6WM5RivzrjmTAHuR3FvR5U13LnBBJ1+BRYn8gFDhnrAYVwym6c",
-	"xBjWR+OK+DRw/MlQzGu0KmZwwBawHyG7cEKKf5WclxN56HFeldLhc65uG6OP0V4e8PEgHo3MMA2B8BYN",
-	"IsjMs9n8BPK250HoS9zlYwCxeI6uci90vuif9s0UvAt5omRDcBJJLaiB9FBr1axU4BkMzFyaD4KaW/da",
-	"q7nXeIxFySyktN8lNV+g/l4XRBJrBYxfgsC9Viv0s99orG0mGifi+fi6raXEX3F6sopNSFJqP0IVeJIw",
-	"pGuutmVk9oH4VvNWi5XvJw6rGPdUa+1fNbOaEaVrravm4ThB9Pu9wq5hO7DDXRFZmDx86m0jWZBWMDjl",
-	"NqWghlc7H4dp5SIsTXBAlliZxonYOsq3BiPnKJeeun2BZqLdR3SxFnrG70AEGPKjVOThXC6vAySvDMQM",
-	"l0EGiRo+17MskhzoeX5nVw0FQEou9qmPCT70pfOnv6Tu8XMc2WV+8eqjsOWjWz5ayke3d//SHOobXPzz",
-	"eNLHibhILzo5v8VwlEG6KyYkOz3NcTGCwgJNHsuEkQF0gcmPcMQCRjlT2lPzAJmbQY4+5oS7cHZA9hZT",
-	"1ldMyTwm/JNx1M8hQ6SYUKY1xZ3b+LVYM3uvbQFsMKdH1syWDWLZh+9t8gLlTOLYbs7kMvjx3C7bwVpJ",
-	"JwMFdThcjgLY3dcPHzADLw8d8NPWF2Zj2lADnfFEhIsjDsY5Mvlmum+vV1BAHQ8AnzlcEdyCwluz5LZA",
-	"S/csLQUcspwEe997T29spqc+j1CGLXfdaqnbOIitWotxEIFlToZLEk99BtquHw8xHxbgGBukKcsuIP8E",
-	"OUwoAHAZJmdTl9h9pwLnajFE2oEzmFLq64nqtyM+1SXcx4VhlIRgzA4wmdpuQL2OYUAA2A2IWt8ei3Sa",
-	"UzWqRrDWZbdlyB8Hi3q3mPa0K2WdWwLo9z4HzexQ4JplMM2rjABpevkQ7G9rTP9d+OTxChEtlxj+spiZ",
-	"Elrwx49qfn4oMA1kI4XHnal7bOYLQKTXgpwjU2jhPEsmYDTAaYSTCX9Wc6crc9GFs1F/wDfH4MYqtgZ8",
-	"64Hh8FFhxEaCXMwNV2P6Rr5sq4lsu1lTQGMqhjw9zceLN9tbysVc3dCGJQO0BULMXMjxgCEdbuVzsqiH",
-	"ukV4CCD7mlmR5/nawR7T7JXc/XS10WD61aLHAoQTEhGvHezV982aFuChL0hAWCfeimjwNuDq/AFX5461",
-	"qmCQu48saXi869EOxJJeRx+Hw3EnQoW8NKrrjivZCMojZsUjxMdMVjs7tPBq3pCGUJqDTxmnDDJzfW8S",
-	"kpuD24Qg93m+e5i3AwM9l9pnKYenk9lHNfD7DxDoKBWsI4yS3R0YMTCqraurHRZnf1ka25a1bFnLQtZy",
-	"EWH3i1VMOFRbHXOrY27mOs0pVa5UOgCL88fbjyOEyi7VLG/z7sAaOYsQLC6uCLHSpgHCmNk4owA4WGDR",
-	"vwIbaBs4sLJgFnIssBBlgac5AzKhj0yD4HJ5nSso8Mu7fsAUjrcFhtwhjwSAbIFtFQFUiFmi7XhikV0g",
-	"+exImT4gxPkT1clhX/pCn8ihizudw1eM8zAxMsqTTZr8yupEgquYFz+zNTno5TphfWJI8rwKzjSfajZQ",
-	"E4hAs0lqKo1skhzFXIdCZnE2DZn7JxQVLYRWw3u0m2HAQtpP+CfuqPknbqb5l9nOkOInbalXQhEvxKlS",
-	"dGdoQ9wKVWGL4ZTmvJim7Ykw/6Yz4cqtFXvED/20rbb7mDosAv5YnLdiSC0fxbQgeSEK+2ZxwKdi6qYH",
-	"u2K/6fJM9AFy0H6XrwQdYzv2kLK+Qts7yBjmcJsJ0190wkvnC6/ML2iRGGg1FIhX7Ek21IA5s+1PVKek",
-	"jfyYuwaIZYPLJ1MQ+zATvGnbQVE14lNXAB6CN72kgOHQrE8SS8HEQyTUAYtSbFWlDIu9uB6oOCueXGgs",
-	"bOUDc6VbqR/rseJasJRL8IN9VhJiCHYqIHOrmKnsnQSfFFU/rLOwm8StkELLYa9jh2JnyY4320IVwNon",
-	"XFYZm3g3g4KKubjh1Q1oNjavc1JhhLKzs1YoV7kYyERh1BSUWD5u937pwK8823ELGq51mAH1Kw4e1Jad",
-	"5sLRt71KArMz2Lucpa8+FZiSuqIUag73IX6zrHe4mrFG6C+VYj5IxTB6qRqWm0EXlNxb0j8lJbgxVHSd",
-	"qY06fhFNn7RKJIPUAqIJjmzAn22spFOzJbsAgA8csFZ5Ur2eredepWjh2he/krMlkVBvo/vtUQHvzhSu",
-	"V1RrNa8VCx3XGs1vvPX2leP9d67XCvWKa80be/VGfa9+rfYsTHrmGqxj0qMzubXpndOmZ85krDPDcs9E",
-	"HiBSYeMjSWoDK18OJLAgMfiWfemFTwummax7omHy2yN9riOdA4tWHGK30JWHuJASXJbzQtv7fDNezlTc",
-	"LcVirLXoN8eSPzR/YhYUWJyzdNomzM9a6+NmcGUdNBKa/PNKMnFzc0jvtdbHD1YL31l5OYKajvuSZ5BQ",
-	"6+ZGZtX1QmTOxxjdYi+2U9Lk7eHf5m5sDZA5yGHXUavVSGClwdF+tvuI/jWTtlGWPJGTyi0U4csLRWiN",
-	"dGA/ctjYZOFMRQ8Lu6x9AqsTMRYfqy2nuVxOs81uuDy4wHWpeS7QriWq0nG4CyV3Lw4icM1IfEtXLiUY",
-	"36cpmwrl7jLPhNrPX3EQlNeWup9PyPyWEr7wMvc2SuArj8h3cXK6LZJWGRxw6NWup/KlFp0JStkDDUY/",
-	"d16RvsRg5zp68S12OM+1LHZu9luT3flMdnlRvyqbnVvq1Yx2s6fdlWacSG2L9OVeb3DrKS3sL1BUGyr7",
-	"2WRG954WZyLliVcmE6HaTGNY35tAwiAQxXbbmWI4wUTE/UFWIoCQWZHwa56rWXGU8FguhdAhrn54673b",
-	"sKM4MxFVf9iJ+zMCRO3WXbOd1NTr8Du2U2vtryMaYTeXbZAsWZXNxSNYyA2y72i5zivx2BVcUeKhc7q1",
-	"Mm4FmNzK6IjXikR7ufiy+yi/ZKuYGt0ItqbGl9jUaFFEVzY1rnYMF9gaF56rLRO5ACayNSBeogFxXUK9",
-	"qQUR+7nYEiPr2g+tUnsp9kOPTmwqfdu76EnRZVd1b33x+HIth1u6tjUHbqXp85kDL1CghqyGanMgUtVv",
-	"W3pKr0PmKOXqqDTKw+Uz8TCzOPWa9cwhCfLiu7FmeqAm0kJKob1syAEoSkJBfEKIhlBaLHocQhH4EOCs",
-	"JNRURlBHJNsAGR16MadYbNi0a5iTZpx1zChE5CVICKQ2hFhlZwUD6QgcNetMnUWHUKcAbktXmTtpHedY",
-	"YVkctEcDVyU1hldWBWHbTcHUCZeZErAQInrNP6A2E9YxiGLZz3hy2jaDCVlH9GOpvaB7s4WYs9TlWuQ1",
-	"FDIo5HDIMsW+lUNkDiF+3gHjdwc85d2MSmFzpkeiG/OEDQWXkAt1iLnHdjNoySdpnGVC4igUGp4Njw+/",
-	"fv0qlbuAn/SId4UmwG09ELqYkvGpuSAVseffXnmpjwRPu4Nj8TD7qoWfr8qV4DysZ6+m47sVuS/bvk13",
-	"tzNFl0scFag6bUspUdfjzjBGnAArhY9LKPhRplKBhdJdb0RK6+xNlTIumXgYa0hPdMmaPU/6NsTewccX",
-	"xW66+GPTeCJ46sESHlMSXrHMPxvyWGY8llizgQaEIAlhThdDzIUjqEH6lKTw/Xkp3BzGOrzcttmP83T6",
-	"3tgn05sL4jh1uI+zrNlhKwRUoxDzmnYM9cWlOhViREMHN4ZnEbec+ONHVEqPsjagwVqr1ty/0WjA/zTy",
-	"Eui1Vm3crD1+kN/vzpyp3WuYZ1kad9C1/qjWxWyQpz/82yc//XMPQeDDO/fMAadR1JL4V2j+9S7kDhFJ",
-	"ffrD//LkT/+0OJY9GgsMuWoUBRZk6bbmspb3CY9mus0X4rpZiOslC2FE++6AZ201EhIeqsPXbzX39mFY",
-	"awj2ONrnEMncNx1cQJhCX0TL9JJcICrS/61qslVNNjD0KwcK283J7FqsbIGCsvuI7vlK1n74ZovJ/mIZ",
-	"7+2mrXlkFlnnF52Di5S1l1qAaCTbg3XpFu2NTlVQadkG1XLEM6+UsBVAZiWEVbn1B1qkd95AXfMirQUP",
-	"Soips7MuyrV0b70EoVsAerKeKmxnvw3dOqdqO7ZmtsrQLbvUm4VuFSxJHZEo2deI+C4sgFGuKkJ5Nw0G",
-	"qy7gyodRzJP2KBW9+GFYZ0cufIsGBbYprHzHGb4WMD3uDhjX7OtNI+58/RqouZKFqegDhEokunEkdMtH",
-	"ZFk2MvzWGtrwo4CJRIuyT7CCJn5TZ3d6ed9ekbeAxRnriK4aCm1Va2gCVGvwgPEMy0G6xjwTIM4WWkfc",
-	"Q1BEC0MBXVxAnVuappsPfV0ZyQYNPN9Iti6XPOIzCqpdIKNhNhp7taDmnRDzMCfJt/B7M4Q+nsZbh3AH",
-	"zNFa0O6tu3OtXr+aN/vFz/72yZ/+Sy24kKwA7PfSQ99mZ7uKM2+FFckX+u6C9bnkbAC7xKu6//Dkb2Pj",
-	"tiqzFxtnyeGKXHGBK4++232U38KVtGU7gm1s3MusXiPfXiM2bqVjuEj7XnSutlzmMrjM1tRwmaaGNSn5",
-	"xsFz0M/FBs/d6blaXQW9KHf092Jsyaobga+7QPHMTKTDWArCTQ8Y11TC37RKq7NBmB7SrUsK08tJ1rNP",
-	"86USXOsSgkuO1ttS2hdbnt/6zF6AcL6L0gEiHifTnUxlPFlcWCpVEyDOEJYX8alXHNJCfdNFyiGXC4Yr",
-	"nmViOMo0GMCmECICoNscS0BBKQyI+xil6iyGEpNcso44kdBRKjCiC7Ctd9gh4A1TnSsHK02I2UMl40yl",
-	"sezXs3go2p8qKcI6O5R2ELMWNsAuloQLDmWyEKE6FYRLHGctxvMJUrjiiWQM7f/mHYI0HcaRjPuDDEMF",
-	"u10xMj8CUCfZxmyAHDePIj6ts9AVeQhx0QDgXMSjzExwfojZQMSpHY4ZxYRr11fAJgMhxZlIsdZmVw1F",
-	"3axZ2FU6A6tfqEXfLLgObc1N+6Q9SuOuCHM5gFZiwCNoFpuciJQYrekulqy522w0Gg0ztbA7TlMhu9Ow",
-	"zrA8SsMzQ0LzMJpjsK3iFHQhYqjOPjK9D/hoJCRtu63GzXVGdVS0DQUcxlqbrTYH47A0DR24PASbwjnH",
-	"DfDy0fFEQlxjLggQj8A3UYwwe2eFgLx4qSuWZpa8XgE8/Ya5Z8d4zZbATx/7kNo3IQwr4lNt5Bs8P3ad",
-	"KuIWIz5tL4bsrQVFeOkVwHuP7eLD1aeLolksu8k4EtGGw1wE77vBICG41eIqu829xZNkLqisLzIIDAN5",
-	"k6LGFAJ2P/v4WzvEhdDaeQ2VlYFvR6M70dJOYRXLu6Tb2KZXVuv1Pfzo2HxT1TeQWdgTy7fKF9mJjusu",
-	"8osC+GxpI4ixv2bWwUOARvJdazXhE2JV9GC/iM5cowIJkAqjs1rrysHVffNVifOATwuCcC3ICxTVWs3m",
-	"9WtBceNbRjx2lRXMVhCzMANpHhSq+9Qss243nwWUc04113HIkjSztWdcrvsWpDk8G5pFcWTElVxarPDo",
-	"poaXd+MkxsO2yOyxUHatd/VZpfwKBX7VBFhA+NbtY1bdTlj3xCSo5RZnTmKzt5cNRCqolkxPjVNw4g7N",
-	"KOZ4/20od7Hl/lvuv+X+z4b7L2fTmXiY7RJ9yBuePU+llpstK3kepvFFnIRxzW4dffhsGAoKVTt6uDje",
-	"7Q187xYesdXKXs9UOdOzlOriSc8SMffeQEnxZpxkIq29iElrxU1YRz6c3Yrt9b5kSXF2Ayov89xOLfEs",
-	"l8f9mb2faQnz1zQbecliXEaFAMGADdTEmtFszFqsbeqpV9HXfFPtSZqpZVfHrsM6+8DmuhXQJYSMIBZv",
-	"ak2Lsew7A5ptoyJUrngnnlvEXOHN2tO/+W+/+Lf/8sW//NuXf/iTp5//wRf//Ddf/slvPv2z33/yuz+2",
-	"KVptXN2yTC1X2c+6v4KN6MPzBHTzdfXVFmUVlxlUXApqsW5raJLAbRev5wq+sfI1P48SP7MRq/nKZi7s",
-	"NgZu6wKb2txkdIjMUHSMHPAJ+MaMZJFguPtopYyyOUq8TSx7YSLfZknP5vJIVaTbSqdjy4C+egxoexMv",
-	"Lzzu4q7hulLwRcbJHdpYNRcXx3s90c3YZCDA7ljGyyYczIPZTTbWwoI/iCz3PgO3M2OoCkwroTAXJMg/",
-	"+dM/f/rDv9r09j0/5LgtEXzppfB1yeZWCj9vINpF0eilEvcuEEDAlN+ImJcW4Lxv2tzKYltZbCuLVSed",
-	"JYmazN90linWgejADLAZ2VCl4uKuvzjDgJMKh/5t+BmEILzRKtUtDAwNKQq0ThIYoDvayFAjV1nJjF6W",
-	"kUjriZq0JzyVseyHQeGpnsRZdwCNdBMeD1mm1CnjrMMTbqadKaYwYXsCgaPZIBV6oJJi+6kAsDRoJkrj",
-	"MyFtXGVXjZMIxEIw/HIZsY7oc2kaNl/ZGEoXiWoWO2BjmcWJ13xXYfToTK/2ccsP5TT/0Zhyga/zRKRZ",
-	"vRenNH38OxVaJWe4gJLBMxqaSplpiRDb9LjziZFnYxKKyZ6NjXjtK5lM21SEyG+TdzAy1JZn65oeZAKh",
-	"nZlKIrOkatwfUMgmvgXYnkoK+3WSuFrNtt4QfqQkxb6OeJrF5vjUKV7ULApUYunyoYCjhHENUjH3LroJ",
-	"aKYU9pqH2ZrNAhjSoToTkdkxzFzJu5rpWTzETQSgTfc0StVoNPswHtKrrWJtGa2GAiMtYDC2RdN5L06E",
-	"Dhg1Z1boRDJmG3IbXhqeihdqJUcmXk3nvjyNZVThu4Q3C25LL6TjSiOoDWPpIjxA4TJUq9aq/frHv35y",
-	"Mm40Go0Hr/1Sbd3QD3vZVbokxAIPbtUAm43zjfBF86fCEVjHjUo0egt6ci5fqLuLPKEVrfSG0sFekBzY",
-	"5klSxk4Hsc5UOl0YIOdIDGRUpA7LGIiNQzVxBIp9ZCifIbxI8IcQC2+GmEBOQI4mQp1bhOBM9FU6ZSE9",
-	"DmeyNzTTQN0GQkIiQypsA4bDnIpRRpH3kFAxUBPAaaGgM0cOAe8XCWE5/PI9O5GvNGbRYr0ijx3uTAGf",
-	"s7l3FdIwGvAWTh/Ee4QFtavjPYIj1i4JEaY1n1EO9o8bjVbTKR3DufZAAYEjYNPxEl7ewSjhXUMy7dF8",
-	"BtHDbo/XoWqj/GBsKdu5KBtlLaGoYIhLkbARSDfc8Iwywjxi567sBuROqszFr+9Y9XVxSNdd75Nj98Uz",
-	"ZLdlHS47p4dJwvy5sXxu27N6rrNasar5cfRf0OtFFZafxt1HnfhTiLV9vPuIdJcV/Mplx2brXX6RvMul",
-	"R229k1bp2SrBmrSnbGOwydfjT/Po7nULvY9LyO29cVZ5ijfFUOjFMtaDEhxzMrD+xk+e/NW//OfPv/fF",
-	"P//zk9/98S89MvzIjPLx09/577/48fee/N33nn7+A6gMgRuO8OBHt5uNxoHZmziDchH//p0feN/++3f+",
-	"4MlP/1/6dg1YhrLZX3h82nmGstgoa+Q1EeVHd4tmsHUibRTKJVBGLCWImK/TGetYCo1pK0zJ0sLmaxDM",
-	"Od6szkR6FotJpWb8gS5NHsogS6s/ToUN4I3TQjq5+xX05owNlc7YgUtdV0kUUJ1oKASNqQ72vWbDvlgv",
-	"y1fTWSr4MCRDLujeeWo+mrfnld63RPa+newz0EUXOZF8/5dTO2PZb4MBWNuHKomEztoTHmdtmn6ttVe/",
-	"EtRSK773eAyqZaN+gDa95l7DvKAMn2k2b9T3Htv0VHhfqqxtxLIpmO/oXzfyd9reCx8/siwTMiPYNcR0",
-	"htnXdJyQLdPPfQXv2jXgdKDg+EOEbNyRkJGZqDQnrLmXP0hFZu7AflAbpcqc0lj2a62DRuC0XMgCbjQe",
-	"n08Ftlu+jKbTad2qEeeKWZqjCrFmQzUsOsZXUWzLSFUxsWmxNnt/5t1V7PrPNS0x4tPqRNFzZom+aIb4",
-	"4uatY7uaPSLb23wuo8DMcp475ZDMVVVpSsf8FMC1q+CQ0NVpWBM5cjmlHgE00CoQSHlBKW2DCsdJVmeH",
-	"rDdOs4FIT2TeOXYHjXL0ObIYinXhqzOrc9OiAQpN5RxjzaxW5kz6ecAjnyKuutCA2/Paa4eYa/vaa+yV",
-	"t4/ev/tqi4XwABLxB2rChlALjPCCAlvzj4VjGWctlgMauXfto4Awxu0yWkgmi+0DCEx3shNpkzEt1BT6",
-	"sfPXkapjWTQqnhmwTOgsz4QPWEd0uQ3azJGsENMJRLVMKZQQudQTKnvobYZdjV6cCLMYht692oJ9LkBw",
-	"FbCoSicYYJ7sN989+qZZLbOqN8mZ3GdhAklodmfi7gD9xwS6BaUwKfbAA+CynXam/j/93r+mXfYcQTZ1",
-	"ePe0n2JdTyPBw86kZyJFz/bMKpjzN9YsTMeSojG4jE5kiRQ8czt3HxUftOPoMU3PnIgeJ/Qtwg87LqT0",
-	"xZKF+Fe7q5LxUIYEp28rlmLVTPOLxZYa6zFPABCfvRI6FBSpwoCFQ93Hapo2pR7/6sSf4j9SkY1TCS+f",
-	"SMbCp//j86ff/fsvf/5/Pfn+T83vX/7ob7/4tx/nfz/9/7779B/+Ef+o1+uv1tlHgzgTWNyScVhcxr35",
-	"UAwD1iE199scnRyEy+6QvUPmcGHdPkA0G0Ed1IEQGdMDo4NKEbFXmvX967e/3my8GgCC2FiatwzpxKAT",
-	"ROm0dy5fRqRK+BSUIXuYLLAn7vjMB4YKwestxhkYdAC7wwHXtOGZDqFMKOCwuZ8CCwkXWmHbvitVxqYi",
-	"Y6dSTQC/a0qgxu4O2UMdxRiTw9M0PhN1dotrwYZAn6ViUdzriVRARVpzjrB9M4j54occvBsqL4sadnmS",
-	"mDsR2sOF1PxrmoVdJXtx3569N26/e+fD+28E+I/b92+/AeQ7fPr5D5787o+ImB/eunX73vEbAbt99/77",
-	"HxzfhgP1wd137r7/0V16/c/++ssf/RVu0uEchF1O38YjiGCRbKDGqQWzUyk5WmeItgVbNTQD7m6c2Ytf",
-	"Z+/LsvYRxc0MrxefCTaM5ThDimoR83BGMUbJ0+KYDvDAScHTtn01dPVj881o5UfHck/kSQ8zGvoUy//G",
-	"SGUP9vYoaSziU8ezbL/jbJyKgPVSNbSLkXnQLDHgWmQ8IXrgoAXNrQoskcDRY5VdB3UHkfv5iTiREeDY",
-	"QRcQ1EOeW+zbdOo86Ie5gQCptX+hGIApGm5/E67A0DRo05KBCBQIJELwJsKhE55I65OvJ6rfjvhUh2Xx",
-	"QphqXJRSn2uqcYl3uQKiKqjBnqFyvbISXZxqbqkNasNxksWG0u4aNr1jjSGLx2Z2DlQUOqgAXZSjbBEl",
-	"rLVqv/i7H//iH///pz/88dM/+ofqOW04jTdVOrzwPAyyxSezlTznQ6JLY5r3jhvNVuOKNRvROx2zgp9w",
-	"KSrAzBwBgN4puq89EKkAq499kOGTPTO/EbRcazW8Zcd2aq2DoEYsCZ9oeI3OzaOaGpsnzeaNG0ENZD/8",
-	"eSBien79cVDLmWOtZc5Zj8cJADxb81cibCXT2WNgZeaqpdn7Fii9hgoDfNuNa/ZP7cK+C6QSxjcnG9Va",
-	"14NaqiY05gU3RqtxCpEasK92ceBv8rmY+cZZjiAEimeJ0eqxt4ybHo7GBR6OxtzhaCw7HI2VDgfMhg7H",
-	"/jkOh32w4ETY9XAnorHhcbhmj0NjlbOAMz7XYdiY/C62ZM4o41vYgK2vycgsKCNZxGmnK2uKT0IZEKS2",
-	"iZVcddFuu4qVh/xM+U9JPIwxj8F5NA6uPF5q3C1TZisNvm+J7JzCWPFzSpnaSgFbKWArBWylgJdGCtjG",
-	"uV0edkNx/dFYUzDDbu4+2YR37s5QgPIqFz20rJ/GMgo8Y0+zETQaDQf1jza/GVuKNV+TCRbdBOWZB8WD",
-	"/IY3sPOz7cVO1gWpWvTTijm8bszvmM9eKAD2ebz1qvznfUNQYV1aMwwiqLmMavNZc6/R3Gk0Go3mNbPh",
-	"QPxzNHcgqJaIZ1yfYmgh/Mt+jUkbbfjfZpt3upHo1XKOgZkQy0d84I14lmdVjXmvmY+5aQfbvL7SUPfm",
-	"h1rbeyYw8O7ArQXzmV8t54xSqZH6Y6+OCmV19vIAwC2fuNQUkbwEDDiccWO471AEJ4PhIO++c/TeEXMn",
-	"+jkxkPNAza/ZVVgFKP8SMpFniuPt8//tJb/0oLgN73hAYN8XfNfPRLrzqRp2YrHjwjYrQnLAPZueiRTh",
-	"u+AGdKYszrRIei4ipysYJ4emkQ79MlEs1kzzHgBFdHmSgJNOTsFNN3+57+PojmFUz0D6yXnwfYsNwfYY",
-	"rgXm6NVrqBeilx3iVmqtvfOxb+prmc6Wy85uADimbRzbxheQlh6CljDBG53RieBasJRLKtGxanBqZSB9",
-	"qsbLUizv4yurxKJia88eIr+6a1uz4tlFw75wYalmYdaKRsX93rLbS45ahWWvDlbFXVlSX7qUGx5i2ywR",
-	"GcSpYhQqBV7lCTJf016sC8JJQPpOpuDfhbrOhn+GeeWXkMUZA4qloZri9EQWytAPOARg4TAguE0zNZF1",
-	"9p7t0Farx1eoqb6yhT4BxyKyCTdYMnKoZN+hXdAvNjnHhYH2wdKsMxZqlWYhWIPGWkR1dpt3BxhmY0Yz",
-	"EVD7M4qNYBPZ6Eg9HtpwJHzBrMyJxD5c0BgkosCYPuIxhPG6dewpgOHKi1DZfbY4HDThWDMeQRwqwVwx",
-	"ldoon6Aoig3VmfAjm1DOOZEYkJlH2MbSZS1h0BfWbh1yOV0QHWRG89yCgoD2GSnLVhwquho8ND7eHUIS",
-	"QbH+3ZCnp8JsQFXCz+Oglk2AQ6SRXtr6fE2+ZfX2KgzveHaMPLaG3dzsxPOsflC5CKvgGi5eKDjz0GJz",
-	"obsizTyfTa1Vg4/XqxPuL/75hGHcj9VwD2GC2xiGbQwDIDFGkaXzK/LzJdL67iN7gWaAJ4oHco4ZAecg",
-	"hpqKIY+l+RnbbBWjnSF1hK4+hTW73z0CbX8qZdLssJeJdMLTSOelzw13sgm5lucrl5eSRiwVPcP6Qe2G",
-	"jAbigvNKNyIzWI61RdJ4YZA0NrkK1TUZFh2ALTf8inHD7U27RF/+Gtcs1yDXc0KYJu+qi6y7gMlFdGQp",
-	"rYgqMcAVFgQUS4ksqD7pLE4ScubzjNHXN5GzTGItjH5aXemN3q/rjCcirCrNkBOaTVUb1esVlI78Kvd6",
-	"sIX2dnrv2Ef76+oOz69iw5ZWvtyawxaa5ytf3+FCtA0PkKXUZ34Ili821iK1iXN5NUyhvSRJj/7nxkay",
-	"2Ete5lF7N9bZEfW/iufB9kO0PdaUkVzlAbA/rnaFcSRH+FGVB8INARSl0FGn0Og8oek4BFh9HkvySGbi",
-	"YWbhdXPdKxGZmSk7NErQt/L6Q0NAsXYJlN0BT3k3oxxszvRIdGOeQGZtLPt1QEUjmo0WsIq1+PYay8DT",
-	"7uBYPMxeTFcIbuM6vhB7BbaezHP5Npx1vhIhG5d5M+/GSCVJLPtGPsSSC/1YZ+CG5uNMDXkWd3mSTCEq",
-	"gRetFC65PjYzPuMJ3C7M/qCQAHf/Bnw0EtIKng6x49tjMRZ122l7LCFNvU1TAhgM1euBWT7uuaDU0Uhj",
-	"UrM32mwghlokZ0JX1Qk+sl7N52mf71J0gSekUlUNAN83YiEFMw6ybARF2YNaXpODEPq90h34maNH90iU",
-	"W5gObLFRzAHQMd89MpxvwGM4fUjt/AHa7W0PNUB8mQG4FJ+RSBHp+gokF9MwDFnGqqSK8v0HIulVehYe",
-	"r8dLLtmyT0nu2jy+shfU+JlIjZRtO4J1OYCNcXuJoa8Wt69Vw41ErINa69Fj+LceG+nTvrtKxaP5nYi1",
-	"xXJDfNNYt/GS2gd0nPhoZE6S4FrkQHPYc/lmBvDXQI1T+575GwN+Ck+UzAYu4NU/qtS6f1bx0bJDApG0",
-	"jiYuXBEl22PZTQRPa60aAszBCXDg7FoIubAFChpuj9I43zj7UMefes/mjy48zRa3H/ela6JctyKtqJ1C",
-	"walGHRKsKi8pJd1Q0au9xn5z5bJWkcvObx40ghpubnMPSn7AtjaCGu2nafexr9KdT4+zF3c1RY4CULY+",
-	"oK1i5nxALihpJblnmV62+8hd54V+oEMr67hQDHGG5aQyxh2wTJdLI+TkDpebRsSB2AjCdsoUICAZRhWy",
-	"WOpM8EqvjBNUXkK3zNq35mX14/jHqtKNt+5pr3b0LDxTW+loKx1tpaMXUjra+gQvzye4ngSyoVcQj8LF",
-	"ugUPXWCks9QQOKdDW0u4zrDYZ50dSuRGeT4Hfq4J2hKI+NrORluI8zK8jR63e2buRp2oiUirDSVXgAF5",
-	"FALwD4CbzJTsKOEwwC/Wtotcqtdyy/e3fH/L97dWka1/+0Xzbz87S8quo/SPziX2lPuqhiizYMlVRHqw",
-	"ZWdSnTnZo5vFZ4Ck7EkrLSfpSEdWUR4BUUMqBI7NBlyC1cZWOudJoiY6l6AI4hfqlw/5qfD7YFL0eRaf",
-	"WfzZvb0STxS08jqt0nN1RXVVmoourq2fywEjrLV29gAsacjTU8MndRm2O+Fajdh4VNoGObRcK7E8U3FX",
-	"sGbjYG8drw+tFy7eZck3nltuz7AFgNvCyxDMznAlKQWRplDWiCNfEFgqGlSs4Ll4z7si6ov0tszS6TIG",
-	"lMCrTEBa0Zb9bNnPJuznGOgEpjAA5SnQToCjfIaMCY/wJtFYLoRBC0FBWBpw1gv5nqAwuwoZ5SFZeOO+",
-	"yqW316Ecq0YBecQj3mZGPxe0IWu+8S7Z15yMc964ok3FvJJrS5X+F2C+Htl3noVBgyb3qKaF1ghMlAjS",
-	"7XWtdXAd8CHxpyF/CFYAXWs1r15/7GrHQ0O9DC0GGiKhsQK9MzwIMaLfIJCnb180rbs67O1JHBl9kyqB",
-	"ZWZ3ofBJrVUDvu8qHcFkIDu6C0L+3V+rLVaTodRgN40hsCs3elw1SwG/iaFI+6a5/MfmdfcrSSb5b/sQ",
-	"9wOBXCD2p7FK42wKK1Qsa7h/FaXB8mAvV6AXiTYWH2zjWnqjNCd8qL3Nbg+Vztp59jJuauFHv1hm2e+F",
-	"OHn83ZuGa/i697jY5BXvl2JjTRTHonEiojZk9xdWzsNZnZ1G8+rsj8U+53+f6fkqrmWb0FhBTj6vuQJv",
-	"39JiufaWbiM/z+VxSBK3lDlgQixZT6VdUaDUtN4rVGEbl0g/R4VO1vEoUPEYGJBRrOGEW/QoAlKAyjeu",
-	"tCsgR+Qfn4pRBqGl8K3Mcou/kcXQqWCoGUZuA5phEmEUt5hgEaJ5YeveuMgoNlWRdcbTMz6nIq9C6642",
-	"GuvZ73G4l6vibjneluNtOd7Fc7yvqnVka7s4n+lc50xlNda7wESBn+0+6vJM9FU6fbyK2nOLXn42Gftb",
-	"4rIucTkXbbGbuZWmLw2S1UnTBNFmL9+FSddrGUPsAbjLhwL9XuOS6+8Js4Xrv7FQi1X9C7EtiwSQ/caM",
-	"HMujCCQ2ntxLzVCzWDhRZsgf+g8h+mMYy8IzV69cdT4R3UvE59rStxeAvm1lp5dbdpolvRcgS2U8i3UW",
-	"d6uT7W9h5IDqoZFB57VZEiX7BBKcKXUKaa5YbT6NsWwt5r3in64QOTmHEHFSiiQgs3qQ1xqejqCSsBpn",
-	"XTUU9ROJkQr9cUolbMVD3s18aOyAyhG7eEwYbJ0dspGKZcY6woxW21fMJxYPFKfVYhzm4ur66nFnGGeZ",
-	"iE4kgV7aWkiwAJjFAqWOAYIUwyu8z5iSttg+Lhn82O0KEdla8lhrmAqMv0f1jW3ZGFiwPfO5DqDEMi7h",
-	"jX16ZP4XF/VMpHV2H90UQygNbPoy872Jb/G8CvBUcIAx9fqD3TTNF0pPf3B8q87egK9nK1K7DOTcrlB3",
-	"NoSwzsJeqoYhFpPOFEKfTuIIqoJnivXGScJ0JkY4jkPpl3TPhwrpyrB5uoXeFzhvKVq/MJ+oJyaQUAQH",
-	"DAJQQgg9NIMYqlS08SevrDsU+vcLbsMY7om0K2TmKiSHcpwkIYt7TCo8FROu2VBwPYaC4WZqedCtHTNn",
-	"hs8NzGVgg7g/QLTYUscoRLlk3qGGpeWZfaHOjtzNZB3Rj2Vu3KMAujyrKisAyJdhrN4XPMobXIZrYS4b",
-	"9AkwfbTpsO4FaAcvVqNRiCidR3owB6I2K6j4vNDwJAgAiXgmdsxhqgVzhRqCsoEKsxXeEG8yqSZm56Bq",
-	"lNvmioFlRSTuzYeRCNnPBnhO4dBW4n+IUaHLSPT4ODF9QuxkUBNyPDQ0mwIoA/s84lND3IujMcTefLBz",
-	"xlPTA1D7o0yM3rNfmz++gS2Yf75hWimZw+EcmcZF1VQb3NL0Hpqps4E5GquucmdamLKdYY7SbqOarT1v",
-	"Fo4pqBErWHEFXp/ecm2/Pr3lWn996qLbX58SBPQxdvD69H3bRRXOCrK6GYz5OrvFk0Sk5CH2Ljg7aOxj",
-	"vXibEyDB3v7sIekJndlsWA5LE56KaVhndzImhYg0CzvmT0xEyLunXAR4uTij4VhDlqZF6ayayqko7vaQ",
-	"P3wXLkeu0ri/IUvDSEu1Vu3XP/71k5Nxo9FoPHjtl1a9dkB3Lf1XLBXZOJVzWNzwFrJ556kvGzrwjvLb",
-	"uQcFEh/GQ3N07TzoLzfWWGaiL9KVatOsr4QBEbVkt7mz3zhuXvXgy3J2R8UY8Z8fP4IdsfkCyFCxnllW",
-	"3VqXy65IEkOq94Ia5LZA3dC9fTMgBHDHQqKNZlCLxshr2qMrjVqrUb9+sOc/vHGl1tqvNw72Cw9v1FrX",
-	"61dvYCFLQZVFBQr0bftsv0nq+nimtCbEm18xsjKJW7Z+phOxoHBmI6iNpT/ePXJM0EibzWv2gRlls968",
-	"duAe3Ki1DuoHV66a3YQAeXQkbJfGWxqzNsDTnPNpYZbBTIinO3Hn9DQ40eYITv1yrdm8tQKZ2AZcXWLh",
-	"GR5hKW2EO4KEO5REUBJCJQjKE/DpGhVoKNqqRPVNBR8urMtGeklfQToeGxsNAYPCgOWzbqK00CzOgK12",
-	"ldSx9lVl9koIJcjgrx3sMHy1hfpeqM5EehaLSdia1QRK6sC5l41q9/bR+3cDo3ZgJSl07tsAgr256gsA",
-	"92TDD6DrzlRQrxRuIGREsHkwSDMfzQzjMdJd+OikhjmEJ7XWSU0PxlmkJvKk9jgMZn/EdTc/5bmL4AM3",
-	"XWB1iWwgTiRjqS1r4SIW7BgBsmqmXTN/aBVV7pDmGOJ8RrHs04S6SkoMzWcTlZ7qm6ipT8wCGTnMyK2A",
-	"HW4rtoOI1rySR1nMTp3qZ5yQXS90w8t/gIrJMGUzM7RBZBgXiJvahawHwrkwJxJ0Q69aGE+0wl3gtAcE",
-	"52deFinL+KlAnR6BDyTbd/uMMmZu8aDvXfDtqRAjxNOgrTCSxInsiK4aghgfJcJ8B3vgK+F7DWqLjD65",
-	"MDjgSQ+3zhUkyfzJJGqiA1u2LRWMs2+PeZpBta4TGb53+M32rffv3r196/jO+3ePcEmbRuNHbQMSSigT",
-	"5AYLyWBfz5RqD8fdQVhnh/p08TUxN6JMFT6CCb1P7y1ThY9oifHUuRqgFdfmJmvgo9iahvKiwLA7lWWh",
-	"0Ew9IzajeHn96kFB3GxsJG7O0aGCvFmDX1rMLt+JNBegxR6d1HgG968sMeOkFpx4mssJZVycQAFYfVJr",
-	"PTqpjYSMYtlvSzE5MTLG48ewJ2tWY0RyunXinduJ52yofR5LvNPmX2C6xTO9AzSRFvz8XNYchZ1PVKfa",
-	"vvy26swYPcl4af4bUqBU3YY+hTNGSA2mvfKcgWOuT03rX+WsgdWLT9Nykci/Iqi1faeQgBWBdL5/Jdcv",
-	"GkGtFycZJnnMQ2o/Dlyh/qremqa3T1QHsrOu5FlXlKV8Go9GpDGV1f7XmTK/wzCp8LXRt2qt/WvPoDo0",
-	"nYt14FjhBG/Jz7myKcwaViZMrFpHsjLBVZ+ybBJ3hZ/VSnKDrQKHdeNITiTZvugYIGcWNGCuA9MiEV1I",
-	"cp1Y/GMUISktBHtD/m27O5GpGAmeFRoiJZPb6nUhNof30wh9n6hOnd3plXVu7YdU7xRLxMnAn0ZcCvlx",
-	"IkPTLHTYJuE6dMHA1JyhsiJNVVr3BzY7TyuufqI6KFfbAukd3j3tp0YrDZhWQ8EGYxm5SqzgovOCkK0q",
-	"hdIRZ6nQGU9Jf/KAUuxG8Gx+QUQE0vyJzOx4uLZ5/g6kGlZMB6hAWnlWAfbKIXl0QHQ11EjkojJ3VfOQ",
-	"4IJ/EaTRWDOiYi3IZgvRDmRoSXgiwddFpBkewcHAz6RiYxkp8gbN7q31dwWNg+vBlWtXcerAkNFXZQ5H",
-	"h2fdARzjVE20D/iCKs9Yghk+7BrVOQqttG4Wx+VTs0PnWmvAXWTpWJ5It0F19tEAairDZ+lYgtDvLNf5",
-	"2YISTW55IjujatwZcwZ5Apgi7XQMXqWwuhIgUefnneA9izRcwoAXsUwQBtCv8947rUaj0UQW84nqLGuW",
-	"+t6/tn4PXrZzIeXc3BCjsq+TOE778KzwgiuWuSz4iKPsAEq2tzzlQkDJGq/Rpvv44uWtxsriVvnOFiQw",
-	"FJJK5K2KffdEMB8rhm7jEgmsYqHXPUn3Ei5XL+ltySAxK0OTYox+8cj9FuV2GycFcVLAi5lKGV1Xr345",
-	"ODHpuq0tb+Y/5ZBWLqjw4MrjBQrv7iO8nguD03Nm9wwSlC6agu01NtYYK+nVjH7YXJs4XYQmuIwqGZ6w",
-	"dQVdMmKkofg20rDHU4w02UxjXEuOfFt17kRlOfbzN3vXHMz18ZpsD1W67PG8AmQWw4j/FosSckqdu8Qs",
-	"U5wrUE79MbqO+TLH3wYfDMniSyR2qbJcWi8xo6vRlnhtidcW1fy81M7cJCR3GxC3ciK1QlT3AtAeF5va",
-	"dZHffmjqTQvYQ2FvfZHNvG1krwVwPubcFoJRLz5SCu55G2goAId5Xij7tLmXPwaUT/vDflAbpcostPmJ",
-	"Hl7JITXt9429g4uKWllTK3KBEWC82pqlN1cbwHCGa9qZ0nJekM8LOcFOLHuqUgGwN2Gs75jXLvwmzLmz",
-	"n/zrbz35y9/88ge/XbOsqo0fOaNA29bCun33jTt336rNh11iA1/87G9n22jOtXH//Vu3j47Km3n6+Q+e",
-	"/O6PZtvYm23j6INbpo3Scfw/v/jHv5ptYH+2gTcP77x7+w2Qts55V3GXlt3VnhqneJLO4TB6WcG0YHEi",
-	"1R0PhcxQjDXrtPqVw5hGihOHC1NxBcVwlHAsSlPB/+YqhgL4qWBKChK84wzSacZa1Nn76JkJHV8L8R16",
-	"wXwVmA+gtTjTIulVOKVpZCVe6dIEBXp9NjLci6q+cr6g6tKAlK6Aqp2l/V09uPj+1quKatdwSV1Uu3ZO",
-	"j8qj9u2+2RhQCDvwxRYWy24yjsA7fcEB+y8aZKFd7XX85W7pt9LJOammXchKz3m+1Isp5tJqprYhlwHJ",
-	"o0hErlBpiJcU6ooiqawqFmoPzPN14fXGSTLjBqK7DQpUF5OJEi77YxQKPh2YAY/TkdLmzy//739+8i9/",
-	"9PS//o8n3/+D//jOd7/8k9/8j7/+3i/+/rtf/sV34coLCHFPVB+MDIjJX/vyL//pi3/9vSe/9TdPvv+z",
-	"mmcOiFLeg02z5NxNpPb0N37it/30j//+kRFlHv/nz7/35R/+5OnnP31kSM5j/2OiQThCf1Q+t6Cx7YBc",
-	"FNSylEudEG+FJKxaq/YNkSSKYQcBmxrubF43W4yDIDdPbEVMt5gXOpH8m5/8+OkP/20t3xI1dcllTf2z",
-	"9GB1DOsmVNPA22OTIOdOYMK7YqASRLn6uEb7B0v14BwHFPAJkB2ngieU3Ljk3NJQg2e738/k4K5WwuKi",
-	"qlHk53C1ehROQN16MLceTFenM8s554rsvdoQSN/tPiIXZFWVzvcsFDeWZxCpYCkkyRLvx3gsKxtALkE2",
-	"EHHKMvEww2wJukQYxktVPPHbOGuxMxX7c7MVPAOWKYAq6CTC/DNR6pSNR5gDZJMzqsp8eiLGS1jo82Wt",
-	"27n58Q5W0uK59JT4WR3+JsTyoe061iy0PYOjq2fWPgQ1MC45dG+JbMmJ20oTW2niqyJNbKna5UUprE/S",
-	"ShTyNZXkiytveZOF/oUgzB7PxpkKICAYTkVtpgKkBIhnDh0BCpmQgDsMGbqxxn8XZAeucyMCRFyDiBDa",
-	"76Fv+jIKb/oig7VIQIg2UngzEfCExZk+kRjG7fBIbCt1dph36ey1ppWecpHeo1RAzpPhGdUhEY5dTFIl",
-	"+21q9KaNne/BuocnEjBI/LzIIZ9CzHku/rBUnMViArIUGItBlNIBG8tEaMgehNxMyAsAy0FryZhi2cY2",
-	"wzo7PJFG4vKowiqzwk9CDFKnqO9wlkyHAQstgzH/Lp4dlbLQMIAQqnuZsQPMOBUdZSVyprkUI0O/ZqXK",
-	"kuBwLE5a4MKbWob4aJSqM1FeotTxKEfL94D24okqlizNmS8mAIOlYaLSaJmpxLEsx+OQ+fznz7/3xT/9",
-	"4ZPPf/s//o8fPfnt33r6Z7/z9I8+r+JaS/iVXz11bcZzqdVQt+LPVvz5X8GYsq2v9tXG2QxIhPEkmGdo",
-	"k9kdIcteP350YfDoRzY5j8qJgGBEOdOO27O7lN4Xu1QKzGQkGDvzeCC6pwJQK8E56sA5bVvTUVn1EJzT",
-	"edk0VPaeIeUFQLhWrYDASzK0zhlMrbm3f3Dlau6wffLzv/jiZ79T24AV4pQu28Ew4Cnv4onY2wvyxmr/",
-	"/p0f+Azm37/zB/O8AyfveAfNfW326CFKXTxxd+u6mMbbnl4u0r6l1BvDREHlYU83BJ1Gw13Cmkb6wil1",
-	"JpDSXiCZPgIrgPboKirDpqvQQjsFYAw3hLxAvr9m9GgrgaLeDGT+JlMymTLOzqH/sftqDNEGmO+Ejcd9",
-	"yTOHveywgJHDzPAFa5AtYkp2poygFD38rK9piz/pio2GAc4BdES/ynSWk4KbYNQdI/DjmfB7LQk2Fjp7",
-	"7vEIVWmeF8TSgtpooKRoY5iweXH/eqMB/9NYny6bFbtkZteLJU/aF8PirLbVCACGCFI28F9GaWnuNZrt",
-	"RvMbb7299+HBR41fu/6rV7/1zv57V+5eu3fjfvP4vDiEQkbL+BkCNkLQ8VZd2TLBzVJGhESPqs4c+S36",
-	"bJ+h2mKdvZWhtVCl0IKUD7g1Aj/MPLO0Y00DHnm4ilI8BDssKiNZPBRJLKnAtZ2oNbDOAKHH6DQuLMPi",
-	"CNwP7UReAniojZPjZjWCchPW+QxWG9ucPJXjGaBAFY/BOtGt7gps3W2Xn0Pggk2AKtiTuWl47KZZwuUp",
-	"wmMNn1ek+5gpfABvvPBl7M001rkxuDDbWPBznX5YxMqDjku8InhaWdi22dPzVUcTsuj54qMRyt96qNvm",
-	"j0ajCWdfa/SS1fhOomR/xz0JaqlKEBIV8nvMpEjbQR2nSQsDPnS/r5Uata53r1k91ZkYtvk6QcdmpS5Z",
-	"ReKJUZCcn4xwiyoWuKBr2hIGKzrWdNs6z10vxS3J1KhtK7CBYXAVz1DJPl6cRRG3YzVXkRnINuZ2q0bl",
-	"MbdjXQAGWoGMlrP93Uf2kC9E/HFUdksgvuIEYivXX14Y3fqXcF0R+gN7wC4seK7ODiUTw1E2ZSHes5CN",
-	"ZScmEH8h8TChLQO/IRh/0esJLF8IBRzAhBFrh54v0XoRS5ZNlEP5V9KBmkKxgJ5KGVSfsRFVPM6sPZ0u",
-	"DhVzor6BpgD8ajK1xRkA/0NncZKQpYZnVsHyUUbjbIEPwUZ46YwnogQqCCO3zi1dVkRg5cTIlqzPJcEK",
-	"8RDD22aExDXFv0sNkNrS9v9lhL+t0f2rHiNkI4NUasOFnokMuXsqpotNSe+YF56hjecdMV1m4jGX6/De",
-	"HQZj3QpNl28MtYuPxlBzeIr2ocCl72PNjG4qMtytSxS2SgMgqFBlrC2EPYQ56IGaoHPnVEyr8AXeEdPz",
-	"BJZZVpSqaIwwgyszm3fE9LLjwFYPhsYyj7CFbdtoUD7bc/Dbu2ICq7AaxzVj2jLcLcPdiOHCGWJcWir3",
-	"LDjs0vToY6RFTGdqpKH0RSz7z0J1q8h0tsRum+T8YiQ5b3haN+ewwdq+SqgmIqoDOMBH6en5KhEsRN9J",
-	"CLVPsO4LNOKMJVM2HiWKRyIKqGahziMFMbXLVcx+nb49Z9WvvMZeDKX4ysM9qLNllf5AHrGTyqtmO2Sy",
-	"C4Atg5H4mGUvXpwJLBBYHa4FNUoRWFgSzL6TqgmApppmy0Ihu0r2YsP8PcTl/FmOnZwHoDx68t//zyc/",
-	"+P3H//nz72Esyhc//+On//tfPPn8Z1/88+8+/a9/9eTzf3j6Zz+y9VRgLTqJMoPBws15Gedi3Wbz1xhX",
-	"SNRaBwXU6JjoUeuGDxILP/kTtEJVa7bGciOo2QauX8FiyvD9jetXHq9moolENB5ZQ0otqAGit7dm4uFI",
-	"dLM2hgfH5pS653EqtPfmTPDpkKenIkPIahtf+v3vPfn9737xs+88+f7fPPnTP6/ZONOuSsZDwPD8nd97",
-	"+mf/9OT7PzU/OasQNj+DkZ1nEty41rBl/uEE2BckJSE8WJBHl2aFyeZo24JHUHXelrymIKfuULT1QI2Q",
-	"Fjv8bT8/zj4yOgpmcV58qBFc/HXCJSyF3gZMnEtDpmWsDJmwy3xO4DyszoVJz1C9No+IB5jmVE1QP09i",
-	"nbXwn2EvTkQYQLVnQzqwBK6LoZcZ7xKYNgsz3g/r7K34TDDxkHezZArd4MtauNpspnmoU5apNC8LoNkA",
-	"Swj7SV0ovrawMoqfXw+NBIAGbi65+2UYA6mDUXLm5Q05AwM/kfSNLTmWixCQHQ+OEMjXhypmwP3tgOaK",
-	"ybFXfLzBEN6LZT981dY2w0XH5A81FJjOlin0u8T6RIZAFMJCrhvk+XdET6UA5QrsBS5n6JLvQz7OVJt+",
-	"g86Nap8Xb4MQxVtHH5qF+Oa7R9+ELeReabX34tdhiHlFNzPbOnwz5FPWEeyD4zd3rgfwn+ZV09Bbrzev",
-	"N/YbaK0xctKQ64BpMYy7KoFYt5RlvKMLxQ3VJEcbELRfGpBqOegpHaVOA68CsR4IgGrPoRQGcP3NX1CS",
-	"mk4iADxCjXHG05RPzQRV5xPRzaCgBIGRQzuc6ZH5FJo+kXpgNFIpzO416/vXb3+92QhfpZtB+86Ih7bg",
-	"QRT3IcskFSxROnNHORMPqaKdQx6IpVd/2cwbbweduViyTsq7AiQ2WxQbwgV5MnbJKama0Al2AcidqYdz",
-	"AAkoUBjwRPq5cTBAXGvVy5f6ECbkLgD11Zu7IrG2s64uewfH8NlmqAzHSRaPeJrt9lQ63LHSXUH2W1u6",
-	"Mlei1qoZslHv6rPaZoJFGcdfj72+qdLhZRnlClKwE0IsjapdgLCAZ2JpMgkMxNZZjzXrCKzZCUR1G+a0",
-	"taNNwf9u9HISPwz9osOp15SE1iqGRg3uPrJ35XGlueHYr0uekoxTZ6HQWTzkmQCGZOY8zkTEeqkaAi2n",
-	"BEVnGJBkcqDYjRTyGJFRSDUpxXSzNPfZEoitmrxVk19CNfn8TG4l7ra1YV92LB4JFYa4EllGnWuC2hub",
-	"xEnCKBxoQ0V6LRn3/R7S6TIbtsdfdpFUrZ+nn7dfpeLfR6c0FNE7E6A6IUAb1Q6S4LuOFJWrzUv3GcoF",
-	"PO3W4d1bt9999/YbRmmw9gGrQmGau9EVtFVS58uH3yzWF4evtGcHGDLe57Es8ZnDsmxZ3ZbVbVndltVt",
-	"yzRuyBtve1ZHsiDyJDHEN87hytfVqB4v4WhI7p4FS3vTqFFSTZjyLLI+UwsYz1g4SzxCwlgdcI15+tb6",
-	"7ZsVyfIaMKlS5ki2LTsb5KHkIXw7i6gKNd7JpgbHAwfnfSDRotvOFIzMfoOYqzlmrChUezIjG2sBKOBD",
-	"lQowBJYAy+a/Q48FmHCCqq2zQ/I8xxqqfhWRXD3YHovjOgvANs+lPWP0lk1v2fSWTW/Z9JZNbwyN4zGl",
-	"CXd+zwtmz4D8rcHrUV1m8tbRh+Q2lOj3swA9nWkmmEqN6mcunLXiew41NkpVP+VDzdRISC8gK+4PoNo7",
-	"IUS20CWWFwm2ni5ANzc3n34MHBQPJYapSKDKCulcOAxyxVpgGNcgupXmOdfthyOVoin1NizIcvZlRrBL",
-	"y5bfzp5Kh0BBO7HkEGY1Wz2y9E6mTjk3ijYR+oA5VgDOU8tAtsakywuIVBMJjodsbpOMtLWBuPzMLUgj",
-	"PtbimRmQIjVvOcqFzSrL0UAkUWCDijmFFK9sRboD0roRhBDKMdZUdSkVWRqLKKC7naVT85vpjGVKBa4n",
-	"ZvhtagMcSgB/zZJtpdat1LqVWrdS61Zq3ZBXAhW1YusFS6kezPz/ZO/9f9w40jvhf6VA4MVK2h6KMyPJ",
-	"MgeL952VZK/WsuRXM1472RHYRXYNWTvNKqarWxQjC/DmTfLu5YLz7l1wOSQOcgmyQHIX7OaCO/vgfPtj",
-	"spLtn/IvHOp5nqquJpsckjMay17+IGFIdtf3er4/n6c2lZRwuOfEH82ephk500uM0hAAgS5yJvMw9szb",
-	"cYA1DfQYHBV1MfWZHlcC6r1UKFV+41oDSo/LYTGElDciJlLloi+yxrOXEv2OXzl+YC/udrQEZC0i0p7K",
-	"Lqage79980aI3jtN2OzqWHZSQWYPiNk5UJN1cNk3EvWF6LYDqlgVBBhz1PTQP6vZWBdpQjGwr5x4Tf7L",
-	"lyFg+6oXU1HE3DDOfqS7EGeNAs8hNyff110sQYYrB1HaVvjGcF9MXeVmyuNqn2+yGOQ7iEmy2zG0EjzJ",
-	"8plgb+zfvXfnNgQcsX12LJU0A5GQOSIrlCEv7YzdvBK5F4HRwioLXiYFazWYMpwgudiM3mSHQjFT9AZ2",
-	"+sbFyqI5PCsUA6XBimx7jABRqgXQYoivamZ2bURSA+vyENfmpcn+sM6N9vZO1PiR7oIScP1chCVE4F5E",
-	"377nNtZFysHeQvA4bN9GlnrVLYAgeYAiVe4hXAG8dbiLFxr+aMdeDF8K8YOA+cB0IMhsgOWYC+HSPeru",
-	"sB3TRn3fqO8b9X2jvm9YzrrJhhA3CdZjJ+v1NdPqnDV5JBpzPE0+fRTcRz4jbSdqtVqUgXagne/J59Zx",
-	"fGfIJ2A5ZsdiLDIG+d6WmSgSAzE7UWlFhmqHGPhY2MaCbNm47U0BkEaWQ1CEcNGjlUch7qJI0wVp+w/t",
-	"jJdJ3Af/wnTWfpPFdCNjJlUvLZJqZV5glJ7eNs8xyf+hHn+98/zxx+2QgzbmlRkKjBSVJ3xcTcUHiUvf",
-	"44p1BUskB6YKcynSvGLm2H4t5AStgIA7xhqU+IEk7ZeUuf1Qj1dJ3oZrujGLXGyqNxCAUsL3bmx0sJOx",
-	"0pKlr9Qo0uNp2uW9E3P1qZdpIDFqTpCeztgo04+lFXYw9zd2TcRuhtjQtwwlNPdjlohjqQTaJ3INDMHD",
-	"2UZs4MueY8PwB+XnykSoXOaT6EihRUlaZQnx2WTOUFw0kKW7xfZZJnpCjjA/HNYyYd1JpfFvmSl7Md3F",
-	"iInHQjkUWtcOzzJph0LxlfYn6jzXfq5HivlgBBjDCO01rhFEuwXSM5Cq37RDfVfZRQCwRuRtPh0fU4/F",
-	"cc50Ae0B5q9P6VUTVnkTc6V/JHq5SKDlQwcT7PPu3eixEr19O4KU4N0WS/jEVMY89SYoaTNLm2R6NBKJ",
-	"XSylve1vSFA1kJABzuHXdthAF5nBFiBA8XoLSu2ZqXjKUab1celTHkpV5CJix0UGdiCwGuF7lG3Hc8aT",
-	"JBPGsL7I2bWd131+dSYwqTAfCLsz2FaT3fLdVvoEOwoID672e8TEE/uXF03cAT8AsEJA/oHEfBBHtm9A",
-	"3Ixx0TJapRPbLeZZ4wUoUJIwIJ/UJVwf8hNxi3pZOeP6AK7bfX1KrvWVq1cq/Lbx9KgxNH2ZHDXa7Mjq",
-	"a9e3t3e2jxoROyLGhr/cvnPv7g8e3j5qPKt3gywKjlk185kGeeYQHHdJXe6lJy1EMNbNRF6ZFa6cI/zN",
-	"YIWiV6AyDepwUCu1J+RjL+JOHFGha839PgU80WnWtTxxVHRT2avqKQ6r5HTFJNX6pFRMeM6uW9XEvd+u",
-	"oIUxM7SSockR/aQKjkIoYgf6/NWXJrvlsFcsqeJJIhJ4hTDfWQFRNnEVWdDNocZKfiBS0ctdoytTm0Pe",
-	"f0OmOcBWn/rwfZ1Xn69TZwJz2tKQn/pVU2OWGzet+iqyuz/NG/n94sGMPewRVv/FKLm+wattLyGCaFIg",
-	"HRQVhvoFMgzs9Tu4lFRfQ8iukuNpDjm7BfbhmvHGb945ZNONxSBkmjIswg4z8jih4HIDCsd4CuQpiOSV",
-	"hp0oPVZ7TKRGzABDLUUlI4LW0Yj6FJVIRVGr1QLbEKWP1qWkFOqbQLkevTzn5I3tnd1rUQMQK7zQdQZz",
-	"A602rPxpZuFSr9oQra8AnNhu0RpU61wplci4KbIFSK77itEzEL2Agdd8wsYDPXR5i7xrNd9aG+wd1/7M",
-	"5f81lyxoYVaRLPxebS7pxUoWbuHnokCudg/nOeHtkRAGqhhMCIwQA/Nd0M2Al3aeY6u5iMxo1WR3c9bX",
-	"gBw5G78U2W/ty4gvTtpLkT0GMxlnvYybwd6RqpU9PHm4+pT+6sjkWYzQyQM9Zsc8QysVtoueb8hdBcJg",
-	"XwIr15HaYrGVtKDEFcLgYbEJBPGjDhEyxIVbYJs++KJ0uHivqzPqkWUJIzSC9posBsdBbFs6UozFYshl",
-	"iiPAhfbGOqokgS21ITO7SpdB2ZM5oUemaTAyzWTeZPs5SwU3UH4cPBdCJCLZY8Z2xFPo1A4CxC47ANo/",
-	"uzgVnRGB5Al+E4qHEUK1PW9N9h568YOYMR9b0GT7GIU2J6UDN4RQr2XOwJtvx3QpHog0id0OWnHu8h4z",
-	"GoU/K4CWuTcYaAZ4j3bob+C43fZbRmVyPmkzjkMJMpvlUBjcYxyY+xs9NB5tVBd5Tw9J0061cdCPoidH",
-	"EkKo6EEoCd+04yc2JTADxi4IJsowir+jocq0cpDEEwRu8ylFvi5bjD+Z2BeL9z4/OAdBZwYD62x7Q54I",
-	"Nh4gHirsteOdGVdlox2l844RPIO4uEoPhBzJaHOhr64QyplwI7snMAyl4ej2uCJ+LMDyCjjqAzoy5Qk7",
-	"Ug7D1FIOitZzdAVgXWHipVFd5qA6mJrTOpu/ZxdjbTF/JQDKU+RsjFLxfkUKgCbCAwXqueobvkK9FuLT",
-	"516zZcXeFwvydMqcSZuYwaZsygbucT2gEnufvXyxqpyzWNGoSBKLqtzS0Z+jOIx4Pij1hrLJxvTtXD8R",
-	"5JWwIbwMMrHRHy4YD0+VBBp94hDUBOI8yhHnq9KDkLEQUwDxUlMBQ/AA2Mc6wzwGwFqHofqveJ5nsgs+",
-	"Xvt9V/SlMnNwCEAIFU/yGoBvh0dAWSYEycouybzSZPydOGLxt+1/W/a//ycmyG3evYxjVoxbJSrTI6vt",
-	"OHd55OMNmBzaVWCZGOrHAlzmtEA+X8L5Y4aCK5TZpM//gMXhxhk4qAM7Bis5Y2KGA73vZoKfWM3j2IUr",
-	"2WlZCR5UAofq3irRv/1iovQ+0sbIbir2II+b3OM782ASfi3MqfXwDkt5kr3SFtj2NwTv4mQHOKRrOWM4",
-	"VEU4V1qIVGB+eNR3keh4ejElQZ9qTmnW+2yoX3P1Kf4xz2qCAVk57x+pGJRseggHcQzaKsU5krqNoT2u",
-	"YoFhx5CjRiFTZUkDpOCUsYVk75K3v0RBFQQIYBoWBtXaiMW2DUty0W4SsTiRqp/z9KSDv4AVZSx6A553",
-	"9EgoaI/MKpdBE+5O0GQ11IrdGkglDI3sUvz8058//+hT+wLmUti/fEy//fDl7/zi81/8j/hyk+2rCXNa",
-	"qpuspfqOdLogJz1mPElMOVEYg4vggvg9AoMDi4FfhKD0ek+kqasJEtYs8evjDd+4RmCRseswJk5ihykA",
-	"KYMHVi7kJs74k+mxiZCXOrRVtLW4OEOZIQsNJuY4FaTl2T9clBmO1i4q1D2JSxihuJwqencW1ttgQbkN",
-	"V23jsu8RRoLV4NE3mONhxQy/ioEsiI6MHEoIGEPQkuAXUDyRVKJjv2LVLKuf0EU0YXYhVMQh1giphXVG",
-	"iLvDM3HHcy6DQTUt3AJRXQvICWn84O47z3/xly9+8unKXj2c41dki5gaw2JVo0pOByBD9YuNSWJjklhP",
-	"rMBTF1Sg6JUX/RysE0R0FhZLr5z/jUNzIXlYxa3p1n4jpF+sV9Mx2uAynZODc8ENCyXiRda/ymlanZnD",
-	"a3eTxtfJiLcGf93cmQu35JFdqXJprMBb0ete9s1ZBjf0sKzoB1amWoBPRDepM9CZgR4bD8GEDYXmS6eV",
-	"kLpRC/oZ70OGxtY9+i4Oiw9ut3xeKcFuessbRDQMAL8EC+JVFIxTDGN4fzyO6NeGcJzB5LVJF7x4UuAh",
-	"ScGfHpAF1HgodQxh/YNiquPB5DwNXWA0CvHZ5hSYheyaSpVPD9rrbmOQ/4hqPNgqsB5lr8hZrqE2aYkZ",
-	"XCmLeiJGeZPFqTZmUkY0lL05nCmC2Kdb7cIugrvfZnxFe0WEDpYMI5c5s3pjkXKq0kmfghKbFEGF6cIQ",
-	"lJFn3Ee+0Mi6YqJpgWgKEM8invgsMyixaqc+ynSXd9OJm8lvFToXpgbnFHfpHmaQnoNxwRfMXNqMYPv2",
-	"4GznbEQ4LdoZFtEe5xDEA82A9tgL1dMJYJM0qJRtw2Gc/PBpoyfSFF6uBnYgQB68bjcRUrzhCGIeE0Ld",
-	"WVJevk+nphE1XvzZf3j+p39a/3IwSNfO7rMzQuNVFn+xdFd/R0sy/6oaUDbmjbPg8tl/3ANfALEvWQRQ",
-	"+vNDl1I6l8d0hQ0yjFTkokaMhDg0VyicVd4jxw6kwnm06SAW8RCs2oAgxE7ExPsyAOTEo9jh8NFXh6Mw",
-	"kJSLEutsfzIvA0BnqextaOF+ZXpLmWq68rcRmmhRBMlCoAf524f2fbDeiCejFKggQPxEc3uUiVnYIeFp",
-	"1MSuTMerRI0hf3IXH0dUqKFU7rN/HMpxzw9uwbXUWUW4HfIn94Tq54NG+8Y1aNZ93J7N7o3q9RA09ZMU",
-	"X9nUPdadsEQc8yIl37zLP+JpKrImA3QWyJI0WIWHD0UIOGjPQJkkTfBer3z2DwYfNNrbZ0z3wXaWz/Sh",
-	"2OLqHmyUhwssagAbUEPc9DHrFkYqYYwrlh/Q/+p+LbZwR/UWAXTlEW5TBF41sMGaHlcB3BOEqoS9vaw8",
-	"6SrpN4JUhlNI/p5VJARPKm9R2jeG/lNyN9CNinu+0vLVp+CUz0ReZAp7HvEJ1rn29Uwo4NzUJzedjcus",
-	"wVXmc5HFgNdLxzYOuFIiXdlXUQOnNbWLGtMrfERpXe8uTHvZ3t81Irt7e/5sVoTdCnczhN46dXLAr2Rw",
-	"8m4B55pCzDVCoFu++q5KJ3hTIOyrtQshdxfJ3b6GrqZwp1bxNG143lfpb6qs/lxP0/J87tR8ulsAb4oV",
-	"jsNmmVZo3CJyFzmTDqQO+ZBXl113GHCGY5mmPkjU14kkgdVx7yNl6S1EuVy5cls4cFepVfPKlRC7qTqo",
-	"4zLVBlibL9YFX8WgRnVOxCSGEDQ3+AoDQzuBZb5HyiXy+AAkNPgYgsjyiL6ICRa2XiYI2XE4SABeSie2",
-	"6TxiXZFq1QfiTi8cqXBKtAKHGpa2bydfRhPZRRylvIeOAiL9ViypxBVZoijzMhwr531KZnOlxKlOURtq",
-	"jYJ8kRUKC42SKDJuHqk7sN0UCQdRRDL3Eg8uwz407uWbYkQWzyiEmCHMKmn2PBA0hArmGgKUmuyQ99Fs",
-	"E+MudxDNysQU5Xik+prlug/JWs4dkuYiCwLHAl9HGTmVan1iRwwpgLSwcijKRZ2eewCVFoKPu8W079Kb",
-	"UyONMIesileObw25mhwpepCyCO1+jYQeQTS5y1YjzPeIFSqX6YxYB6mIKqHU0CtX3uAyLTJh8H7gxYNi",
-	"BGEeH7ToClEh1AXd20xwo1WbKe3yNyNgvIXKs4ndmzLe0WuiGWbouVtU5rYLldDBYUb2Fc8LqNObD3TR",
-	"d21gwwRfVl5EUOKpqu1dh0unEpGVGOIw8+EI8PGCmngU2bazAwcsJnIT21M2Sm3zU8QCV4HuACZWMigT",
-	"SxGl4kkOR7krKMZRErxaSLN8aCdE11NQZ+zi62PxBOk/REvWBNwheT1FBr6g3D8QMSC67mkDLPiAvo2S",
-	"cfu1qBS729sACI5bBtwEQlcto6FFb7SfPquJ1LPf6TSp7WC71doO+5jqwS2z7cTT2Ua70erYFzvbjbBv",
-	"AuU+BChtAHnbat3cam2z7VZ7p9Ug0G6d3SfIbLSAI4yp++6zP3rx4c9f/OSnz/+/j7Z+9dnfvvifP3/+",
-	"+x9aNu7IrB1VYfstdhqPQGhaXfC6YAcCkAvERC8hZkldaZdLTCuMaOqJN785SPUfPm0gsWi0Gy/+6JNf",
-	"/cMnv/rss+cf//UXv/z5lx/+yZc//k8v/v4vXnz8755//HfP/+zDSuZosQOnM7yFuPczyOMEMds6q7+g",
-	"crPe5smp6V2UNj0t3rziMZebEMoLEsLhPE0cr66R6Na0Ns3zKlyFRs0irzT2y3okqM/YDEK5EABnSrsw",
-	"6w20NgKT79HnYOpMRyST2ItxpEZaqjwVpgqhOj0IV7cybG0P9XKmdCJQ21dCJAbMaVQkIGaXrI5vpeLx",
-	"ZUwvsA0fqUBOruBqgVQCNd7JdGVna+y4IC5PYvHNUBafguYKHkUpLXIScS7TFAUMQ0gXygXm54ynRlvx",
-	"y3Y1lADWSL72sCuamAPvAJhsKhgRt2ltHFoJIBF0C5TRY6lkLi2PiiGDILZr1km0EuF7iE7gjiIIiFZo",
-	"sc+aJruPiwtvSmVykkG2WGyJR96xQlHcpvEb19CNVsSuXY/Ybiti29dhui3mpFXK4XMZGNiQiZvsoV8E",
-	"0utGfBrU90gxdqg1VvTBFz16bQCiRTwfOqYhUTLfHhbUckWSpQIkBmyIhFg6dLBVzXLJXQGoOKIveFfp",
-	"bMjT2k2gYlR2TagvmhqtsW0h2BTa49mVBMkSpfYEs0RzfiIUi4f8SScheNzYrS0lz4CeAENhsZVIdZF3",
-	"sF3/pF3IUCVIQCB2c6zfd1SnKh0HU/Dr014wbfvk3ENlFZAHDuMbaZbVQw4BLDp7jPDWPYSXsY3hI/Zh",
-	"rXBF4Q/ShvAK0YpA+BuiqdjDhacnEVnbJXIROSG4HF/sCy3nHNJgYFVBPSinhb5TbAKkeXiYcmdDimRg",
-	"TZT276IiQAqgh9eHocPcVFJZs9oudJEv1Qs2ZydW2iaQ1iLdEkl5iWCDHtilG0sjmMztSaGUYH9Ugmkr",
-	"aHtmx5GtLRiqX2s/hEryMM+BHkOmmNsN+14AiD21THb/I/RX+47BHVHpVhq/yBxQd2jN/JZW0qpdu37C",
-	"gG8Tkr6QZRJSlFDzgKrvEHP/ClWzkNpUVKh5ehIKJO3qi+Di9lSg0b7RihrhbW60b968uVPRpuzPpBZ9",
-	"8b9+98VnP/38L37xxS/+almFKSwBFChjh6CMtVutb7dutiESyVeRQF2wSv4a7d3WjPIFglO5pSutSvAa",
-	"teE8TlSDqRzrzuH2Nazm5MeKbyvdaL/+rKL3LrcmU1M9q04Jp/PrqUzW6YOvvTr6YI00DChVJMVZwRkX",
-	"YqMgbhREAHvHHDunllVVRBR0sMQn6SsgrJ+31ujuyzyt8VaQ2l3jh3X64bdMqWihAyMuPaRxWPxhOrYo",
-	"KpHupHLTjbEOgUioOqowcRi4FIUAcUHMQwgRaDl+k6FnmW3bb655xRXzv8chsN9eWJBxCsmP8jkUSG+Z",
-	"yDMpyqZbJFtUHABKj9u2y1Jdk7OxWKQSm4jgonWopY0HGueEBvnSyD8dyOFy79eP4bujkmmz8vqiR1B3",
-	"ccZ0a4+k5WKPQuvtTkmzd4FHB158QAznCo/MCg3WVaAMOlmLB9xRyUUHcbugtesXHLTmoHpqHPibUOhv",
-	"XPFdNCPh9agNGT3HULm5bOjpKQmq4U1cQ7e6uACZVaTETUzMBeeTVtmvizt0jpypUJSzRckEJ90IYySe",
-	"p3lh/3ecBEHPlpZnfSIFIt6CtQkEivFAZCKGUAB63l9cKxKAU3oCZg+KOmHaVZ4DAxtZnyFJrSxtIRXL",
-	"x84aD3BMCBg1L+j/gKZ1SrXPOwTfXDfSObF15SQrsXUk/HnFkMIsu1qngqtzjhw/A7+9rdVCZfFA9pXV",
-	"Bwt7XAaCY2Hkp5YUb92CDZ89ILcpU6M8FJWlmclbvUDK8k1jiLKvaG/KElt40hdffKsGhFFyc+o7YGpo",
-	"j2JWsaYMAm9lAoo58tRELNfaJfTEZW3vBRV43xR5eSHPXRTlo5Ev2lovXocFyMvi5jcrxc39iGHh+iJ/",
-	"8FhkkEoLq3XIzUkjgtQrSIPCXEAIxKXsLEsziEZkcG86+rgDAzibhEwrd2qeIGza+lz7m3ZTsC5J6CWu",
-	"YDGsd23mF1Ydiy7EFpch4A4V8EDkIWkktwR270FKC6vC52BcJBce8weSpfKECjaVtxA8ukMjUkQ0feeu",
-	"z6qDyDVLJ6RqsvcAmGHEjRnrLDEYr4ZcFZL0goQJvOg+NDTR5O49LIdeCcEDqEFcBueyyPQY3Nbg4JS5",
-	"D/Un1g5WgEvx9/J89EClkzhi8QEfigOZi+8c5Jns5fHlJrP3jh3eOwB4QZ2xrhhIwOMbZfoJ5I3Fhw/f",
-	"PTi8c7vzzsMH79+9c0CuHIBLjN/fekNnY54lItl6J9O5brNBno9M7BziCJUXdzrf0ybHre/QdpS1IQ5E",
-	"r8hEvIerQn6o4O3qa77KKgbwUXzkhHRVUF+Eg8ILt9qjNdL6AvgiintUUpGi1YNVdEfGLbYdruETwP47",
-	"EL2tN0TeG2zZNcVQvgeZ7EsVVz1qDj1vl8Wu+G0v08Z0jH0vwrAAK3L6Ix3fevDwoPPg4d03794/iCOH",
-	"CGx7J5gQlwJq914JCacJBQh00e4TvSF/McTKBqV5cQloJZ2kCcYr9JbFeD2b9FNHJqkoI2rLlH6aTzTn",
-	"tSF/0oG6trHzwva48WDMQtkJufgLKJcrjaUuYCFHrEMKjHB3qsn28eEqdmHLy5QBZqG3xek0ESYvQRXt",
-	"d7hW9gCTKUckW/ZHjF0m/JQ2xHNiOM2WyTPBh7AZrmiqPmbXWttlCKuLYv8uN7JX5eJGYwESgC12F3eg",
-	"x0xpNpYq0WOKc/EznRv4GTL3das1UCeQvZJlopezgc6MYF2e55YcmpzbRyt8Fk1vq3PSC7WUbcSTw1J3",
-	"jMgjTgQPqNoKmsZhhY0GOukSCsfGOviNLk98gCLPsiKeKz5cB5TQ1cmkA4XBG+1rrddvVNASzNCObjGU",
-	"dGAxoWr6qeBGNNnBu7du3Tk4YJd2LgPHeWP/7r07t9ml3cv2HuRYKwgjs9xvFMgz0EWadDKRZ5OYjYo8",
-	"iAzp8t4JkyrXGOUHNY4ilhQuDil+eOfw4W90bt+5t/8bnbfv3n/30IpMlqdAcx14qkOmldjlacRv77/f",
-	"wTdvPXj3/mFMziX0OAFsQzEiEfEh+Iqk6gP/Bc+hNGzAs2EKBbScwLHTagXlj6tF9TH/BNYJgakxlgca",
-	"A74JZTHBjcRzt56uDqrDJgufh7wZ+xgVVEU6HKPbjOQMtx9l1BO+kXFQs8l9h1sTrLgs431AjjaVTE3L",
-	"sIYjlLKVdt66vs4plMnIsjA/bTJtFM4e1j+eXqSyHFM5zDE35Pbr6ceQWjIRuRdGYSm8JECyKA9qgkHR",
-	"CZX4Uk8Qw2Z/CI+enV3KjV9yyCmRQ5FKJcLAJ6zt5WqaYe80lLJHvwkKYqsGIk08kHOZ5IZh+Rjj2FQ6",
-	"70A9sqZTRkpfEGdJJu3I3RrPbQofaErTwTdqs1jQ6U2sdH0vo4sJeRpQp8PSAet3zbjyZaVaZTA6y3sS",
-	"nezQsNqG/dBqbVuBIct01imZ9ud/QxhKIZnwpkjvXAzidfAvK2ts77S2O63t7735/Z0fXHuv9Rs3/98b",
-	"v/nW7tvX77/2zusPtw8bKCRBe8tMaA/IxATiBLN1pvJPP/v8Hz7+4pPfe/HHn8xMiBBRzjwfJ+QsnNGa",
-	"e3HaLuysOeqlBTI8xasLuYvZ8G2txAaxeyOpnSWaKPRnAfXOkdSWApsl0nNMckJNe668ILYF2bcLxDHe",
-	"Gzh+OOBYQFKPVVlbkoL9tYv8DrIxmyy2Ol1MtR2cKxq52TsPDkpEkXI8MZU0QqgTUMzL+qQ0DshaxdST",
-	"H0Ew0QzD5sfHokeLhr4uduDztwmuWZVx55YrTabrRyxgcWeLpMnHuko9H6hZ6hm56qe5RpshBCeFNJUm",
-	"Ap65OfTVSYSN9nbr2s6Z6Wi0XEe75896ftB49mhlMv5de7Iv2mABliaBCY1BUGz5pICjGVgL1t4LbPRa",
-	"6/Wg0UwcF1gIDXgrnhNK1KyIhFXLxSHU7B2NQtmyjMo32mohJGk5HQXwg9fayMiP8qyoXZV9XjKp8xhD",
-	"AUgN3Vg3fj14JtjhPRZFC2NCV2Kfpxk7bu7evHmjdXPG3gFvz4/CDbBV0HQR5EtRJEegYaMG7auXJ0XG",
-	"u+nE5RYS5YqRQTpID1YoV465tBUURnQchkEcBa9iYCym77ngjwjQf7cAWlYk7BJw9e9s7+xeu37jqGi1",
-	"dm4oPhTfwRz6+HI0hbfKe7l8XMK8WDW3D1XTc4JYaLK7aqpLFn8bs32YGfGeiFj8f73/Pnzz7uEbWzen",
-	"u7Byx1gz8VsF1Qcnbx0kqPpWbc+E5tBNuTqBVEtL04bSGKn6TfZOynvCLgGlMXICbnYAy+LJiBPehi/p",
-	"RNPCcOgKng1p0jx3and12jiJGIZnYvi6RGm3ctYoGE0bjoiLZKLCVeCF0AiBEjvE+Nil9FohMePKpIgi",
-	"Y09WRrlqwYZDxhNUmqRRe5AYlx0LAd0aopKxehgJZeBa1Up4V0i1PNVeaRNx+XF4EBYYLWgMwKXw6dgv",
-	"NeSglUfcLt3s2jsATHrOCaRQhc3tgiwlLLIl4U5iaHrHXlgH/hKYoETFbOh8bw4CptKKC+qY/36QxIal",
-	"ucLLDRHpoRkJl8jYecXPP/37L/7l/3/x8Z/HQZ//d5JNOlmhvmPFGujWA4pTkgr2QI6uUSYS2csNliBw",
-	"8vZoJJQTtIkn1xl6DoRKDoZnhyiJ6klhabKDzE8c8GnjnBNuRqtS59+Yii1bOyh+oI0dDZ3Dqlgf3Knu",
-	"JCglR3g76A3HGx/K9e4eQ5l1t8ymlDcbSHjLaRJ2ybMIy7Z3sJeZ6u3BZWm0G6nuS7UFLaLARCF4TytI",
-	"B+4etedfLmkqtyucyYLh2D5HKcfg/+qSWcJY5Vthm35zGi9+568//5Pfff4v//3LD//j80///vlP/u7f",
-	"/vEPv/jlp88/+oMXf/zJl3/5+88/+s+NU9bE6CLrgeg5MbkYdjgC1NRu5zslc3LptrX8rX60i1jm6qME",
-	"l2SnHCeoM8+oY+BcoMOudB4D/jOt008zo8om0/GkY7m33JQWHMYVvKcvL3MDsbyzCbP0o5JSWofJbyW7",
-	"7ahBgFY4p1v3G1HjWCqedspT8K8f/vTzv/rsV//875//3t8+/+h//+uHP8NT/OV/+8Mvfvnjz//rj1/8",
-	"l1/iOv7bP/7h53/01y9+8mm5npnU6Ly7bmdGkKqNduPbN29UFzfTRR6AYIv+EAFEtiOSc0kp5aqT8xNR",
-	"Pmh/w9Hj5r3WiBpjIfuDvNHesZTSJ2GGqp89DSKzHKXRbgCVBh46xzf+LGqAly05bVmn1275laod5Qqq",
-	"de2wVzyWi7VRXAGX9J6FHJ4kFnf2NjmlG43WSl2YGMgDicerrjNlCxbn5zildCnLrzNLvlzTrx0OGX6P",
-	"VK3l141j1vTrfllk+90vCznbr7Hi1vcPHtxnVhyktjAslI0HOhWISRmxrujxwscvcqsoWorpZt7jaWrl",
-	"bIriAz18rv4u0YBOqjtPU+aMhWV6KSn0EQTBjayKYBU4K2BYBY6wEEkoloal2lhhCTCZfBuk4WI/hE3J",
-	"FYsDAXzrLTGJqSJ33hsEFgXK1A26RUE881EKwSYfqRA01WA9ATu2BXoDGOu+YnzDafv74ViD3GkiCjwB",
-	"BCGAY2USaUSNdOsWnAy8L1ksjc6hD2CXr918HUz2NX08WpHLvZoG9nq54dTFOqvQ4O3xOzuB8R3oDg4R",
-	"/vSilT9PpazhrCRVawWQTCr4kkgOGdh4/sms7yiuLLlZ2aajfNQ2PNE8Vxt8cBBWs8C7PjcSzkbCKSWc",
-	"wEbvCexqss66hnp7168+pbu/MGeZopxWY2H2pfXzlU8HFEDMHQOWuUqgtDPtRI11dKlQp6UobLQoTkVc",
-	"b1cirpNCLPx92tTq2g6jufEbMLF0eimXw7l9Xr/ZvP6b3gsNIYDudTpDhCBh9dRKtvkiJlzq29v2A0DX",
-	"SdXvzHGBo0q3cNYOK632oW3/kAFDXOP5Rz/78sMfv/jJT5//wZ83KI6sA9sBTGparc8XtmpkX3kkpRpz",
-	"0tkiA6JGbkUAn7+rc552fMm0G62oUYwSftrMx1zm5Vt2U8/GmeyNuy1yLtPTWBPE0mxy9i84Zx+tH2B7",
-	"HOgxS61SJnMIChbJakS/Njt/hqZfRQybBd5YghHi7J0792/fvf8m+WQpDBeSnjBOGdPSlgi/HQmVSNWP",
-	"Z8OJsLMNL7k4XnKx/AE7qNB89xVSePdpGbpOlHtJKn7tPKj46ST77OR5GcIcMaXH7Nb+/Vt37t27c/ub",
-	"FRb7DSPsSNMqiRKlCxxCS85ouJwi6OKJdyLOLd5P5jLIcPZ4zM7XnhTCJQWTawR0bTTy5e4nCn0rC4+r",
-	"BFgW4FgjvFxflwi4LoiHQIYhUMCj2mHBc4DSDjJASpg98Avv+aRcfDSoJQMWqgHPROJ6sPyJ0vRdtEXX",
-	"nkiwYIV108K8KvMtjJOxU4QiOtiDn3wZ/UezZkrnVAzQYVxQzrKgpHvXU1/kLKZEHAjTQBdSDQu8g9v3",
-	"yvFAPrDSRHs3wr860nSGOiur0C7BkqZYjzSdpPCetilXHhlyyC02679b32UXha+4ZIrwnUw/lvbTdvDa",
-	"dtQYDyYAGtw5LqwwPuX6K+/73TzM4aKjtcd2q9ehcY5+uKXhcPFoncZggICoDWjXBfMJ2h2gK9wTY4lV",
-	"mEC2finyP5hKKWyhVgE4rCTkIX45vQ0YGAZLQmEBCFMWNo08LIhDmueGyWNQZ0QmmBLjttMpXLmtNIU2",
-	"KOMRgywZUmp7i46Uh8IgbgSAFzrhk28ZYgtNdjcnLuYQwSIf1Ojvn6kJbZvKRcTpjjGxcTQSygO6R0cK",
-	"UPQHemwAFIbWMAmC2YhBXIoRsTm+3CxzKHkXoSUw6RKgOWhgs4msR+ruMbnaCnWi9Fh55sRnEiTYJUCQ",
-	"R2dfXKheKniGeA88zF2ldNTLEYGwQk00u6pUE89XjKA4viNVgn1UvW3XWq+7uEsMr6MZ4FoiGTftoM4H",
-	"KICQJBq3K1KH0y51xt55+ODWnYODu/ffLItVNIHaidn3KOU2eDIRqYTsVXrSEXQUd7zA4d2nULMwCRpA",
-	"VmVfdwfFQ1INuAH8iurzGTe+N9/s9H3AU4/PBi8XCrBuLUFw48X9gIymCoZfD6L9porWVcU3exKGPBEA",
-	"EzQLwptrDwQslckFD0dir2CS8bGicVTeDHJ7dQbduGrfOrPnOuU9kezRSeO5yMrDaedOLmvwh+L89nyN",
-	"OxKRxhyyfanZcOeROfexyguA/mjlZDY4tr4ASimdyenQWyAjgJqis7AkX/ZYhMMI+rWan+no42M4COjs",
-	"tt+5mZUB10bksKaxGZomEhT7Lnj69fFxeDYzPRpVzrCPbE74hGKqwewjMnYiRnl9XjGQm7OLiGtiqzgQ",
-	"+kbldsGZ0GO1SqoKzCPwlj77tTXebG+MNwuMN62Xarzxa3+Rxhvid5sc6I1veE0sawCxK2v5eEMHpUno",
-	"LDAQnquFyYnIC01MXo5GMdkhmQHYCAc2er3V8oEPaPYxol2WzoPBIORZxMDZaSLyMZCQ6cOwIHkZg0JK",
-	"NHcQoOugQ+09PXRTeHVMLD982lhoP6H6PJnoCSuvlunWSBXXS1Ku73EXeiQtDOi2652czjV51BVeNNXk",
-	"Lja54jicD7QmO7hcDLzli/K67VadharTSTnVauJLt+Ub7+mFU8N7EgvAZRNXsyxU23PtXauIlIhZKudn",
-	"TzFzSeEDJRB1075sSPUv020dXYxA3XNojzfYiGe5xIIElzQ0QZ9RDUn4JGKFSoUxLB5Ik+ts0vTPdMYy",
-	"yQdxCWkH2olB/dcDkF5usgPtMEF9bfpjAZp9LhB/U7EYIoZcwXtFWk9Qh4ZTffhekRmdkWYDBeYlTM/q",
-	"NoLQMKuPeoBnFju5+TjTQ7KQu69yHTPFs0yP0RgjDawljUOjLldNe7WchIDfLREWps3iUPSN91gMUb4d",
-	"mcR7YTD2dvhJGLYLvVwjBNOuN+jvOQiojtK2NbI5TKqttfY8+jsCM7kK8WE1IYTjDAoIVZrYabL9NKWo",
-	"bVR+U2GX3Z6joIoPGBfsusCuIshbZcpROOIoGHFQeKkydYRW247CIwIwvV5rJShvGLkUAbp+7RpOIwND",
-	"RVqw1iHAAsoJ+UAMZ7n2PY9DeQoAP/hicIAgEcnSdFqXDUlMYhUJHyshWfJzqqzwjl3/N2SaA472gqH6",
-	"ekVu9eywUR2aM27345LxqPj4s4WDcJmLoDnWd1tRLpft/G186dC+s3gEZJrDXOSyIpXOCDHP3nnY13hG",
-	"O43nLZR37Cw73P3RyMp3Cwda7pK7RQtPmXuoMgahiiHUYHTWykbUKFT56VE0hTtqWZN9aesxB+BV4E12",
-	"ULeDFuznd8NWlttzZ/xit8iNGRamAncm2PnxHZWSuxcKELd2K2CFWokm2DBI0HWYtHXrElhili9SddrW",
-	"YIFUNEnEruppuWEEMmCgFF2WaUu/EoKPcqasJntTPsYqq3lhYrbrkAutIAEkECH5ggWpzvntt9otlGvr",
-	"pk3mknDKQ/7knlD9fACVL6PGUCr/OZrBn11mR7uUU1I3AMf6ll51iGVfdCsCq6gJCriA4SUGsYHYy3DO",
-	"kMBQszAnfdGkXdVJRz6gALHO0BDdZPsojhxLgvEcepj0VPdOSjGprBcz5Alahb2nizKNeM4SeXwMCc+Z",
-	"KxoftmJ1uS43kE48JDwEBVlSqshFVEp9U7V+M0DTpDwlj71xoMnZVR5tmbB7bx28fcASib6AIT8RbTej",
-	"Mj05cQESlCehi9xImhV01px3KwNRrLIlxzobgp6W8FxsgWVytbPptskjRdBW7QGFqcqApwwu12sN7RSG",
-	"bcWMe1bcbSzx8C0QYl9usS0rcNhBLVI+vYZhTxLISBu982L1Tlj1iCkxfhmq5VWwuSwI0AXTGF0xwJ+J",
-	"37xTzSXFdlzYLbrD0eHO+nChMgZaXiDBczYU+UAnLteqNxAGfh1l4ljkPVBHUBOh/FOEXRlzUBa9s88T",
-	"JOd39CFgqJlVwJ28Ww6NgFYEsZPz2BKoMLUdaPF00mcpo5icT9DhnRD8NKIYEhpzoYylh032LrnU3aBQ",
-	"orlmeYf3bFcggd0jrwcAETBPcnVjBRSRiZrYZjsVUGLu6/GZwBJpKasJm+9xnym02/KFzezK4ZfXA4Sv",
-	"0zBo4TA02tetKGI7a7R3WyvkQcJMLzQHEmynpbVyHV/eGvbM0/A81ojvOputkhb+lMJOaMJ1VKuSsA7h",
-	"R7I3cDWFQVraY3ZhJ2jAUdpHXgQ0cePD2viw1gmNBuo+DUHoDt+ZoQh93tS168/qWSuxxLnW23uWCBga",
-	"IVlCy0E69Pm2Zf30NXD/qpk5QvSypHCQtcYyHqiJUAHoVxotY0dqCh/NUKRIGEONtZ1cfQJwoSEIRBll",
-	"Lj0vhVOEhlMH7A+XGbD4PUs8UrogEYBXINpkjh5GiAS7cuU9ZD/NK1dqeD4yciolrohyEKOGwhLEjlEN",
-	"gtArFwgEWps0zI6QunowR3qwfTvwYvoqcoxaK0Br6qUFRCtZ/Qlrk+UUNgQjdCIFMG9a3ftuFwH1QrG+",
-	"9nFLuBooCwF0JhqbUeuC9UvttiIydJEKJ96gxZbkFXiojEEEhdTuOmqUQvUERMptV/bZixkoqZmcxQYw",
-	"oS9R3BCEPe6FFas0aJperbXNXD5SO5VmfcEGqLwBDw6tdGVy8DW4oCQ48n6xEj45Urv1wztG6dddDnj0",
-	"Gj56zA0M3AVxHql9EuzcoPEIQVBnwFdKZRmjODPR51kCTg9n5kBYaocxUhjSg/z5RcRLqslqN97sOVTN",
-	"HDV4yl3DHyHMEi57pTpsmtDWusJzWeKs8QiQ4oRDNMXTaYOkB5cIgecl1/WPBlcHSsEG0WFg2C8L2rMD",
-	"fJ9CYf3JrswCDham3g25VL7uvyt9y9mxPM4HbqXsLL3VRio/bzy2dH2gONugUEkmElj/kdYpWdbGOjuh",
-	"G3uL9wZEHABA2aoiLqoVbKQAneyiRaGondUtbO9Os8AQYCQZl2LboNi6pVWe6bTNlN4CWJb4Mt5X45YD",
-	"4bUBkHMWTCdQpOIygSXQafQTe1kTHWgfNCGnIsyqAnaO+8qH5fpaJEBn+9LkQGi5YRz4A5UMcYg13it3",
-	"DNIKnIfIVbY5UlYLmVd1ROm8c2zFFbRKbbciyzv5aGTQIxf0XhZ1ZDy1SuYkCsr1zSRpHilkck2KLqWY",
-	"6LkVUtxaBucXlCuZG5EeR2ctoFKqTCvHaZAZfwkzju1jaaOP5X0vLfhjo8B8pQrMJn/yFVYSLkgzKLr2",
-	"tHXFVolkNUc12CemjN59n0noIcdQBHdFjDj6jcJnyRlumZ1zv9X6vR+oXk2YWq1fpzBSCWNW88++p7Pk",
-	"egvt4wtbnXIYeZu7VPmNa6W9Xapc9EU2v0GKYMs6djVWcUO9a0R29/b8hiFiekWXPkCwLe/Sf+U8BPZ0",
-	"rOIh8Ce8hBLalM8/k/V/dkWrroA95y0GxZT8dOihPIafikxELiZ22nkQ5uCY5XwI86qK7zvqAypNUF5n",
-	"ZFVzuuRMd38kenkU4Mjbax1TpC1e3LJ0oPEFhKjKN2n0pLJRzht6/Vw16xAfMcA/CyK4lCDrepyIpMCb",
-	"AbLovh+zFUVVGUeEGPz42eG0k3ECS1xGVufBbXBNuFIQaNoI2h4TOqQT7N0gnS5pqKUyAk+rjku2s81S",
-	"n+C+DSRjCnPCGtS+t3wse8K1FFSXR2uSzihZeBY4sp4vXCRoZFfrE7KeeY9CyC3a2zu70RRXajd6usiM",
-	"6LiXy0QdUAm3g9Yan//s41/94z998ct/Rmx0FCqhhPjV8vUZdtJuXNsJ4bRRgh2OUsjorpzrRrvx3QcP",
-	"3rp7/83OrQf337j78O1VUI3tDlww1OMay7tUSlJwz3y+DFYixEFQBlK1NiGhkcFlCJJ6XJSYREDK8nI0",
-	"2vDwgj0LOTjmDoGUNps4tGY20Hon4kwqDR6SpWEgwwoOGxTIjZekzPR5T9wCbJFpcQM47Voiw6PFqs9V",
-	"exGlyWXPzEV+tKf7oHzsJVC8Es/W1cHdCQqubm+/5j91Mqj78PprzeunX2pC5LNEtPXs0dmv+C0QDk41",
-	"XaAI4bKeyvpCEBy7kcPXNRHYZa0RxEHarqzxmSTr4LZgK3MuBUar95cNVu+TsQDyLygcV+W8l8+JgTtv",
-	"tfkMYbhfv3i6/mrhdP1NNN3FR9P15wfT0c1Y78JefZrz/jPUjFOBtYzqaDR24S14UPnT5HxilcRpOA10",
-	"1PVLd56hOGOluzqZIH7PrAJ3GwZwyPuNsxXP3pzLiziXuFuQQ9hf9TCCQWbFFOP+fUuZz5teP4oao6KG",
-	"Xb1T5PMP4nmR3dOBEfobL8wrfAX2E0Qb6HurlyRgHbP6jaily1f9y6fIVbfcc0s5RX6NpBtamFUkHL/m",
-	"G25ywVLOjKQBtwsj5yKruKBdO1lb+Fmb7Tya50FwF88enDgTQ/1YxJQDQGIQhTp652bMkyRmQmGtJwwm",
-	"ocgeUoVhHRxm3L5bEh/AKJWXsHz8CiSi5yhZRTOQeSwmu31MRY99BrbEuCUck8PhdR0OOEWGUaY1zwTj",
-	"SSKSmkB+6NGxzPWN5/mgYjnnSWK3sdhuRI1ipwGEwi4xfLnbWKUQkSWSMMiLLkRkFwzMtTh0/Jv2A+ax",
-	"03h0VpAlP7X5FO49FMaNg4P5hgWobyypa1LeQ34SUF1d5BjSBoQL4gCLvPxZqlwzma8r3YychMOToVQQ",
-	"gbi1hEF1fzRyKAMvz6ZKLhtCLnktalAcfEeJsft2e6f8GiHd6IfdCjgcfXm9tMK691s7185YRcuvwWnK",
-	"Qxmf6KEfwL6KSfkbu+rZ7Kq4pt3JLAgxxljz0WhR/NX0fTBD27mlNPNzGh8SphemM86+STmMsq90Jkpk",
-	"XKwsN8ux90cjbJEgM9fn2s4HUSmVGKC+WqaDuKIKIZEJJr8LMeL5Erl3Uz7Wxud/89nzjz61ugsEOONd",
-	"LIHLyVe6u1605jOCa1xuQnuQvzLBtPp1pvJPP/v8Hz7+4pPfe/HHn8xMiMDbzzwf7xpaNKM19+K0XdhZ",
-	"c9TPVgAnwYO8umC3rEVxk8a3EatWZBN4JKcDuhBx7VzYxXLJejWJ8IuS4Em1HPG+SJg9zyU0uFQmh6qi",
-	"rBwzArjV8paLTlN4KeU96ikgCXM11XyXKs//ErILsJAewQufsU6r27uVMg4c6rfMXAHkjd36a5U9gPBP",
-	"cPHXo04DwVM03tSqcN/Dn8/EhlfaBTth0SsQu/uHjyrTH4jeSUnYSHFzVdiD6dOcaqc+Krqp7NHkwQg3",
-	"d+4P4deLm/q652O55fJgTr5qvYI06qHsZ7xakHG59at2/bTR5Ub29gt7mH74yHKBruCZyN4SE/eFEQCB",
-	"DB/tUDHDsyaY5BBx8+zPjahRZGmj3biKFBOHOP3CGzpjCLXuq1apsux+26W38EpFi2OdpnqMZhGXdYF2",
-	"j1nkJ9sBJCUibBZi0gUdjHSaYmoxJnL5fK0Q19nntk9j+tV0CKGU7jiaagK0Y/dLMHrE3zdNZumi7BdZ",
-	"iSUa4jPCUn/LMJ4kmb1TuDQisZqyFTxGUNyrMmagLrPjfneUap6IBGDKYNzlIvXsiRQJy/TYNpzpccR6",
-	"dlxW/oY1yyM24oWxn1wdmimoN8jxmFks8SSn9F0o3jHQqSucViJvUxi+D6ZTmtJb7WxKuEq7mvRIBKkF",
-	"+FphRMd9HweZ4hDlz3u5fCyOVPlid8JkAlm3Hzj00w8IEQ1kyg/YB0fqg62tLf/PPhknGT/OY/YBi6Xq",
-	"ZOKxFOM4YvFjLROR2O+7Qqo+G2cyz4Vi+FL5KPNNRCzGQVVfdxWOTKDLO5hxbIzegpaksUQmqTYB1gAa",
-	"rXuAfRB250dQvoTPB58ZVPFv++RpSB5z8G7BiI7Ufhn1JkvYNSjVSlYcMJ+4xim5HZtwOWk45SFm5EMC",
-	"c2wpj9QuVdcj92FPZs6FhOJQWAqtUsMfkjE9xuS3DGWnADExHhiApE4aIVXrcN/6FA7INQnxNiuP1Y3s",
-	"QPaVXRCAAOBsLLogDxCosP1RFyGNIypcP0U3HCI4cAfL4jCEuTEpzZMI5Eck4TFX0gzCO1uSsJr+3nOU",
-	"2rKjRCZMk60TIKFdEUaZ48JmwmXo29ccviUgQTcrCXla9WQqXc23GQJlHPNDuTfTqTBNquqEWxYjni8g",
-	"+ZXgBVQZqgy09KR3EoDeEryEzFivyDK7knQqcEJDLlXOiX6X1vvjI8U8Igeilx7adimJHwdiFxoPnwMz",
-	"LQfQFVBnB+DBEZQDC/XY1XXTQZiKgB15lE2ephXoY3Q0Wh5R9sAz4ctOYhUuA1fQcj57g+3TDmSBZ8JO",
-	"CAiMfQXHYqWtcGkrEOewYg5SeqxMu0RAi6rLjoUT0JgelWsI86KqabB2gHJthMClncK18GAjBjyruDnT",
-	"mOuVZcGinLMzKbFKKhsdg6uEHoqm5otlyFQ6KU8cvBO2a2khYZKX5ZyqgbPzyZTiKieIHbjByOEN3i63",
-	"zJZH5caX7wQwi9KV7ApZueqPdgm7vHeS6n6QsdacDk6Rc4nnCYQS6mOPMxwxU/QG9hzFZmgAuzsWQy7T",
-	"OGgUCx7VtQkG/QwOrL30fSUNCiwg7UqeAgiHfEJ4uAG9DsdMbdS0v2/FPULUwKpQvOcd/TVCYImiJzM2",
-	"4j0RIeIMNtLlKcfchooUVdfxQzyXhk+mKte6HvFbHxge4hsHhBBaqWn+bfce4vf7bEks+hCVXMjSEjgw",
-	"rogbUS1LiBTzO+N7rEahz3b8jtCjVES0QiRqAqwQnUtsseQ2M+HkALnrt85H+8wI6zJ1vMJuuhU37QmG",
-	"ToKSjrS4eiggurUAydWxgitXbh384MoVy1ffPXxj6ya7hO1lwYXvTnKH1TDk2cnliL353e2brd0Wu/Tm",
-	"d9+6DFTSvrx9wx7yO096IgXRTZigiPCIZzzXmPVpd3HII8YtzTJiKHs6tQufgQGyi+UI7JRgUXSvV2QG",
-	"yyzoYysPOr0AhFIQrzWhI8EZgRI2sRGj7+zFQflWnO779w7ev3KFQI6gATMQIq/Abw3AeFNWLXA5o/Ck",
-	"i1FxlIHtg4JSpBywmbDyp84ge9YUad5ktzmWPpZDYSI75ZHIekLleDpVwhLRk0OeUgQLlTeGUZUA+3tW",
-	"5Bno1AtjtjNXfDORfZlDDWSeQ8YqUbMhz5vsbZFZjtkTaQrV+gAvVGcnXa0dLjqHAoljnSUwhEz8SPRc",
-	"Qb8rV75/8OD+lSv2vDKeZRykIsw5dnLRUNghUY1oK4RGNEpAgs+zIh8wcNwYj/vkN6+y8gj6UQYB9XRa",
-	"DC0v1Md0jjkCQ8PsqfbGTqvVZHfgzQzqFmWCmRM5GomkvGR+PMf+oSPlg55gxUdgLrbr3mR3FbPTrtar",
-	"HmkjK3oqrUKEMum2h60OR7cdta7djK6/dgP6jRjHlXC/H6ndnei1G69ZspDxXm71OdQHjmUq8AzibqAJ",
-	"DM+AdHpEWVkSZCJfuMNf3n4hjGmzazs7wbKC05XFtgcCgbMb4ZYKF73ChkHLraPhAI9GgfR5gCoke0gB",
-	"GU+Fr/QEi5lxaZyore10hu4ZWGadBmI1/lCnCzgkJoK6VU4TGg/sqgWjAHAjHAqxdC+r89Qzg1DwzwDg",
-	"G+QaaXL76GMf7xbyNRzBHCOKpbGOGZIcboqRHZLRWdAM2aCePXr2fwIAAP//",
+	"7P1bkyQ5lh+GfxX8k2PW3TOeUZl1m+5Mo80/uy7TtVO3yczu4u50MRwZjojApAcQ44BnVHSzaCOJNONV",
+	"S5pkJhlFUZSMoviwMtMb10iK/C7c6Vm96SvIcA4Ah7vDIzwisyNrlt0PXRkR7rgcAAfn+jvf7o3kbC4F",
+	"E1rtHX27N6cFnTHNCvh0krNCP8vMn1zsHe3NqZ7uJXuCztje0R41vw55tpfsFew3JS9Ytneki5Ile2o0",
+	"ZTNq3hvLYkb13tEeF/rh/b1kb8YFn5WzvaPDZE8v5wx/YhNW7L1/n+ydzOfYYcbUqOBzzaXp+XzKiChn",
+	"F6wgckz0lBHFRMaKBP+mM0a4IDTPCdeKjHLKZ4pQkZGCzWWh1V6yx97R2Tw3/amZGtL5fHhwcLiX4Mx+",
+	"U7JiGUxtPl83sR8VbLx3tPfX7lQEvIO/qjs4CTOdR1SziSyWL6HdKBlH9pGte3N9YIdTKgTLV/WHT2zd",
+	"3UuJHRkaP+czruOrNaPvzDqHq0bVZW0hDg/i1M+h1XA8GRvTMtf4im3ZfDhYu58eydmciuVL2UUN/H0o",
+	"5LUJIkuhi1U9we830VNZKFnEyZ4K9k4PR/BE6s7KvGBXXJaKzOmEdWx5fKVG9Rl995yJiZ7uHR0+sLT2",
+	"X3hqK11wMYGBdbKKG2YSzzI2m0vNxGj5C7ZsE+KELGSRkdFUKibIxRKIMKJ5zgoylgXRU66IFIyYITGl",
+	"B+TEMApGNcvcd0TLireY2QA7AaKRBdfT6scLmS0T+I4Lcvc+mcqyUAnJJFNESPPthMxkwQbkmSYF02Uh",
+	"FLw95oXShAq1MIzMNzplNGMFSYNZ7p+yeU6XLEsH5Nz1e8nsSKjphRUwEDJhWpH7d+8OyFNZGCZYsIBH",
+	"wn7gBRlzlmfIIc2PZpngw0gKzYS2GwcezJlpA/s1XWIHB5+RxdT8Vk3EEY4rw4vnhZwUTKkBeSX8CIGO",
+	"srBkNK/CQnHln7hkywF5UhSysITBQbq/5ZhkxZIUpcCZCanJJZvrgdvVSLxq54VENHulY3/fbW/vOdWa",
+	"FabNv/mr/9/+33774x/tRff8zFww3Tsfft74loxs+j+SF529/Fpe3PRF/JwrvRF755rN1N7GHP3uphz9",
+	"pdTndPKU55pFeOArkS9hF9ORNqeMaiLMSccNrRjRdKLIVOZZ11iF1ENNJ7XR4tzWcOdzOoFr9z1M6Bm+",
+	"cogTcp/8jGhRULyxX40/p3o07VjZC/PbdWQRaNxKI6+nUrCVlAPOODeP2ZVNyFQu2BUrCIeTvSi41kx0",
+	"0A7eHOKbe31HCKN6ie+YUZ6yEeNXrOi8SQv7wLqrdNMtf8pGUox4zqkhSedhK2qP3cTRPpWlZt3TNb/e",
+	"+FzLfEWPZX7jHZ6BvN7ZJYrz1xGOKqF7M/bA6GgaYw/HJNV08tdPvi4PDu4+NH9+nnZs+12yC/danIw4",
+	"ku0I6AcEvajLzgNgBPnrsCTbuOnnS8UK0T2d0v28bVe+fdPZGxq7zc7Mcc6UkfcW1DC5MRESlBWQS64o",
+	"z+lFzkLF5V6H4mLe7832YDTvzbgKpuZSKAZb5pEU45yPYKBWGjN/0vk85yPgOHd+rczAv63GY57M2N7R",
+	"/YPPkj1mhCfzXcEoPAjrNTDX2pTlGew3ppTRBMxVbuY4nxMBPN48AGKZeSUhShquP6LCiFmoSRMOspaV",
+	"9cwuONo7OPzi539096v7bw7++NNfPvyTX9x78eDlT19/dnp4bjrrRw0Q+ZAcbWFjVBaFkUqVppp5wdqo",
+	"+3IBw7XDMd09loJtQzuUAD1hVDkaMaX6T8D0e2oXsmseTkJeUEVGtCg4y4gsYdhPZXHBs4yJ7db9Xmzd",
+	"aamng7FvuLHwhtuNCpYxoTnNK3EaqMoycx4yCQLBzhe8/8gIktVMmKROmxsVUqmh4pqlZMaosIyekgW7",
+	"ABXYsHuncJjHiDK7K9hIRE8LWU6mhJKLQi4UKwbkrBxN3e84poL9mo2Myohq1ZLM6JKMplRMGG7VxFmi",
+	"Lpbk50/OCRejvMxYNiDpo1enZ8NXp89+/uzlWUpyrjTqhG6OZlhqYMj5TBg1hObbbAzQ2tsbg7sma1vC",
+	"dUQUKwwzgPeOyG9KqVlInCHPyGLKBFnK8ra4wokgPDbcYxhoWg0kJRz20ZgzJDATujB/c2HNiObljxTJ",
+	"5QSpfUVznm11Cu/eDYiNGvbe0a/sn23puKI8t/ysJnnjph1RQS4YyTjNc5btvX+bVMvo9ju3Y66t5gnq",
+	"+MS2DU/snnODSYIrc0Qzc4sm5KLU3vpQMLIopJgckxToNsAfUrBHKJDMzDhe0NxIm2y7VYkfAUe7mW+7",
+	"yR49L4A52EvwArhNdmTuxVmp4AsgLfmjs1cvEyILQokhUs40I6bl26O5X/ZqbLjLauPbQ5X6qSzFlvS9",
+	"v1LmGEPDTeIWDEdIlOGq8PDO6WR7A5PfSBZZJViwdxyFiXMpn9NispVAcf/w3qqNp6Uc5tD26o3HjWQq",
+	"CTx6RNQ85/WbCsyZDOx0sMRqKgvNBPhBNHun1e1tQBgz8DFBDskL/jkM8FPzF5hhKQHrRhLOAa5m2Jit",
+	"Fg4OzJt2WV5QsdyOSX/WKSqZJZlRsRyOKc/LgqnG0khJzM/E/MwyQrVms7lWZFzIGVpOaJYVTKkjoosl",
+	"oRPKBcmpZsWO18ANFJhrTZQa0Rlrj9esQGCAbspTQJdyNE2TSv4BhZkrYv0npFTsa6FdxwVTsixGTA1I",
+	"esp0sdw/GWtWpGTCr+w9rOpq1+Br8bV4Kov2mBOrmRdlzkBXyZdH5uF98hUwt5PXz8glWyqrwkyYtnMD",
+	"k/GAvGQcBL1M1igBt+vCMKJSsaxNE2fQN2PNqRHaGbs8hke+FoQwM3a0vpvZalroyjMJ8gheBSgNOj8M",
+	"VWohi2xgRn9iOra3/LyQV0aO1Mo/02NEMylwxQSZUlXtRzDGKiIXwlAX2iZcJ4RqM/KcmXeNnEHJjItS",
+	"swF5A0T3DcC8TBMiul1AKCkVswtTzhOw0SsJP9RbmdnNUZiu8VpHYbwAj61tpWBAEsM8cNlgW7R2r2fQ",
+	"GZszkREpjCAKq2uIAvQE3q0GX4O+86UwB1sW/JtthYfDTm7hDRI1JvGoobfMuFJcTIjb2UfguCYUB+v9",
+	"Lm7VUYIQblPfgqq9ZvyWqt4qspVSEr0Yy6DV1pVozhQfgdBgdpcsaMHzJQneCXku3IH5LVBv/TATuPks",
+	"TcgFG1FzBEIrCx0hF86ophdUsePKfefufKNnLmRxiZcLLokq50YTY9kLlnG6ncDyYJXAUlZdDGemjyHY",
+	"JltL9Qi73T9fzpmXkZsDgH0+K3PN57TQd8x9v28mbOUCIwnsfvXScOipE6HT5thTL0qnkRmkhiVZn6uc",
+	"swLeI5pemssLJga2SDsgiLIBS9MZ05qLCXxDs4yb12j+ujBtaM7U3tGY5oole/Pgq2/3FFMKvRA5GyI7",
+	"V20b5wv8AViyLDXcWbiVqLmXyWLKR+Yms63B7baXRGz8zlH34O6DhzVf3YO20T/xg5vRd0PwirdH9oX5",
+	"esUoIKxHGP1LsZUj+vSnD9f7Du1X8uLXbAQCPkQ4QeBTjap0dCnkImfZhGVDqmv+joxqtq85GKVFmVs2",
+	"iEbphns4qTd0ARLr+ndcXFUf71Hi43n6NB1Eu/R5PGM5v2KFJUovrwYQ9DG+t9x733RgJHtMZJ4Uza2w",
+	"MIwQHjgiqREP4RSk5GP0PcorVnySkBTcUyhZZan7nHFl5pKl5nDar5jRcrP0mJiZ2ngFrsmYG9m+x+qZ",
+	"B1euf+uNS45a9FoS/YKjVpyzK1y7tW88hyffJ3tS5MuhXIhhsPJ1Sr6xQtGcSXPLWBuSlrkRmcDLi9ZN",
+	"CIvBRlAqQwskK4Dc9EKWGngd6GTpb0pWGqLO9RSJbNWkYUE1g1gjmueuPaNThF1JEdDrQsqcUZDQCjaj",
+	"xWWv3WiUivzqmgfSuTb7na3KK9lngKAF+PG1lgQld7+tyQWbUJDQpzLPQt62cocpTXXZ7xie4aPmpRI5",
+	"XmRYdtWrYbmVP7Lqi2B5QiiZSwn/IkmiIytnM1pEw7EUMxfriBGvvohJSSvFyPlvIq3qacEUUKi25rJE",
+	"n1zHolgj6/tk74rmJeuY+IIqMmNUlQWzJu06KczvoGmhESuJ9N/o733oqPxVLUTW+9SBR7iTX61NUo9F",
+	"rMI0Q9e4o7GbV0gfvzdqOzHgYvUjFLDipHXhtW8uf1QjDKh2U7ztumZPqhZnTi7tL+hUjCII23qwOmzr",
+	"b379dXlwcHDQFbvVMU6rMlLcKrHoJyC+27wuXq/2XgrRflwRpaXZXUyMiuVcswzUPTRVqKlciAEKMUEg",
+	"2sopkf2//fYnP4odFBi7Df/tf1+/lBsFINhu/AXfkpzsRljHBV0IT3XE4HZqXEJwUQ/IK3P9CKn52Irh",
+	"R3hYOZ7gKTX72DBSiP12FEi2vCG8BtQc+rKyvBhVE62AeD9igFmj+x4XWhXH1O8+gvNbQtjRNoSO0Ric",
+	"M8gVtiRZg+fVo7Nqw+yegCN7J/P4hRWsmDDS/a8g1GJoxxcIJmYKgVSyl+yZe2tYCjDKZRU3VTw3PCjZ",
+	"u6A5FSM2zOViD3jOFTe/68JxeJjPXKuhNYWYSXF16V6ghQYWFvy8YBdTKS/BjIzfgDfYML1hxsdjVoRc",
+	"0pIx2Xu3bya3f0UhYkWZWcLU31Cuz3Gm8PmXZrqP7Wzhm6c45VOcMXz1Wsr8y2rWKA/A1M/czOG7z3H6",
+	"z2Ey+KYlwbmnAHx9asnwwk8TOQFXl+HLjhyNx94gSZ5airx1y/rcCgK1kNC9b6ZwO+FK2w+bUOyZeDTl",
+	"gik/+GfiiZjkXE2Dnp3gXe2oQmCzo4JrPqLmXmMzVkyYGC03WzDXEvLkqjn4/KRq0w+GK+2DR1o8Fc0z",
+	"a5JAzDNGZaOa9hIOX9OG62n1Oy/sY83TDmOrWrED6DzGr21X9Qn6m6q/ihlTLYPUh7XXHnunbRpFc0Yu",
+	"jjlsrXM+LlY1smixm7h1BXSwVj+lDRX2UQE5DBuprH3uu5HR7PDC66U34zEfKi5GEdnb3OeCpHD/zKig",
+	"E1akRwQexosd9Eia5wr63Pomn1I1pKuFOacpY28jWhRLQjskuqj+2lvhdzvFK/4B51uv+7uH37tYw29v",
+	"Qpwo59nG26Us+pmaSsWKIc+uuf+vWKHswvUJpO6WQ2wUqdO9HD3jSpc5/n78OOXYbmpudHeWqmHXTmSN",
+	"3ms5SlPgCeXfPWsktIdnk7vp8+XLekP225Nae83B3ML95Lq+nXuq1vtN3Ff+oviw7q3XLvVkpSY+4yL8",
+	"9rCpm7eY7BqFtnnqeyi4ZkdP5L43t2ADg5f2j1/hY2/D5/Yx9wrTmk3PexOup+XFYCRndySd832zKSZM",
+	"3PHjeR++ri75fF/OkSr7cwkBhzjk90ntfl+7+l4tb13p63Xza18UK6OWuZrndOkSESxzX9vNl6fPmzx+",
+	"/TvK6D11nr7qpTPGxFf20W5jjdvIp9aCuJlRqbVx186ibhza5T64PUnjw9pADbYXXuxv1++SW7nDbu/+",
+	"UnH7pZONgmAcLfPMOsowZp7mRurxN9xG+V51i2Ivk+KOl+YWlqTMWaea+H14b7dSBgU4UQNZPdB1xrIY",
+	"2rC99rZ6KgsylQuSSzFpuFEgCGQq84xcsLG0sRGBhTfm12/vqF24Vh3Hq0/t2RhziBdUQQCjQNQRMyCf",
+	"QQ+dbeHeKsKD2n3Y2uRYpzkhnkH3ekFAZrViVNgVAYagNDcKv1kcDEDOMwytOiYHlj2AC6Pfyln78vZ7",
+	"R8iu/dNhvV4xlu/T/8tzJkYsG5ZC83x7H3XN5dnYiho8loKLiQ2CVEQKvx2jLsq1LtJtzACBENcYoTB8",
+	"R7GMXCyJ2SMuJWpAzpjICNeEKpLa91MXQ2sDZbUkGdNspM0WcGl/+BsEsvdYswUXmVyEm631UgdFOi0J",
+	"3nXbsCJYD27ogm30Xmea7aPQOqetXdTLLVxxkYqFX88KUebsNpT+Mme3pPC7nm9E2S9Rl/wQFH2Y100o",
+	"+YGkUvPAb6Dcf/yzo49/dvSrg/3PTvb/hO5/M9x/+7e+/nrQ+qL23WC4//aT+scff/KzPwQLQU1c+4Fm",
+	"fWi2ify5Pv7JPns9WTBEwdrMlLUq/OSDo3zxIWuMK4XddaT81VsYwE5p2ZS9N9mrEXF5k9drMuu2XOcP",
+	"a+/eiOC9blamkcE5n7EdTmyFJhCcOziRLvlsyudzlkG2nPuuUzMIcbeq/4KDerBOe1hHtHEu6W7P3jbW",
+	"5V5KgyfWvXrmw8ODDVINjDi2nak6EL/W24o3tS0H166Pwqkt983cwrdqwsnZWBOIaAeTjDkfXCEqJOiq",
+	"XKvKpAMdJ932HAsyuFo26B2K2rh9e9uV1d4Hddn0QOfqzatXG0XWDvHcPx093BFQMDmG1fdJvfjSypSj",
+	"fowgVN1qhoO3q5nEzhXv3SvdZ33Y7d0Hn91t3Upt8THMeAjCJsbcXu7eTLhBsMRT97LzUNgWXHfnq3MT",
+	"+lyvLWOcd4+1Y5Vs8l4tNx6RVA3LSu/QOb9zdfcOWEZVWmdPzUj5T2vsaar1XP3s6M4dz6f24d+7B///",
+	"n/21VfHm6JPraxwxTz97vLF7aD4HsOkdHon5/Jyqy91bovqAn7sUnAE5EUuA+CDs3YjNNUkHKe6EwSBN",
+	"fDbll6fPEXfXZhgD+iGHvIMuSPSVWkPbNuH2zAAtE/WP4TdvPwnuwZg9AmlwCphSgZg0o+9C+Qj2csOR",
+	"j4DtfS8hiNMaBusaU3gBBMPe+Dao/DiAO35wcEBGU1rQkQaU4oIBEnFLKoAjv62qBTIQVcxOrj1M+NXF",
+	"9IM3BPC4mMhU4pAbPKiCnQyAkkVvtkBBX2cjN3tcF8shpO52360OXRFueys86WJpRCulGc3MmNLTJ+en",
+	"fzx8/OT5yR8PXzx7+eX5k7M0sahqdreTSyEXKvASIWxIYxb37tZSgh/e76nNhC6fqSzzbAij7I4X1RLn",
+	"QSh5evLs+ZPHgGF0TEB0N9KkE6M7uwwk6n4pfXgqqpw+h8LZH2wzZEoVhqevdWCH0cGYTDsxzusxBlob",
+	"twZ3FnvgpmbQwFVzY1oxkbilv2Ii0aFu4ASw5Iq4ALTUNB9CLYC1VS5Mn6iCeDib9WGvYQfB4uIEoiQp",
+	"M65PRi4CyglO1mVkXU4T+MsmVPcVoUzDj3wz+NG3BR8fuwbdOJ4IHcsqo6NeAVrBTCD3XndVSQDwlcVU",
+	"khnNmE+DnrBjko5yfoTXKLXwN4BIAW84/ilnM1ASuWAD8rLMcwSNBdwrqi5ZBi/xCkby+S/OXpwdgZN9",
+	"PreQPxIUz7HHvjJ3ilF+SMEmXGlWICAQy8eEKn/rI8aXnDFEpUNy1vBCDPeZUgFgfz3wCbQshoXMu25B",
+	"WZmRgATURgj0BkAYWxzmuKkD34qk5nqPsGKYg07zHKUfwRbEiL96aY3PuEB2bxJp1iTFYhucqRSgkWwq",
+	"unRXJeA+0QygOE/IFPBRLV4ioi5aulYoTyn52H75SWpWm2uSS3mpzNpgVMIKeleHbRMXOzZ7HdoVbJ7T",
+	"kU1S9AR0lIoQ0dC2PwELNpNXhoTnsIE9piOekbycCeX2jtucA3LGRgXTtqoD4kkxeMyCFZgG0h//+Mcp",
+	"gkqNZVmQjE844lo1IDLNw7h6vahfN4tFwI8smJkRLkB6toChXC/JBTNyR6+8Tnwjeo/gT8NLFv+5N+hH",
+	"CIwTLQPzN/at/Lz/LEvbcUjrY1kAv23I5/H2HRIYSJgVrRyqzIhukTiK0gjmnmtIowi4Uzii2vQTdzl4",
+	"uteo3AifsGfK8aXO+3DHsQ+my91rm77X68Y8VDf3rQc92HxWlDO2MLF3qYOWo3JBFJvMzKiPISztYKWF",
+	"sMvws9/4QUgdyF4Hb9/Hz3wXAsImmAe1vYITjtPRxozUSeTLkfRgU0YolEVmrv9DCJRno8trore4Ngq5",
+	"UH2KxEHyYiEX/jNXVn4BCHZsrV9YWf3uiMTmijEvZtedn28lBpAkrKRp7kLPad0bhOuePTiFrU08MCZ5",
+	"8EeQHaYyzzCuLNJUaasGrq0/8wgf3TIoOWNZOe+4TrNrUpwpzWdUI6vI81djQOxeO6En7rX3b5OYN8E6",
+	"jiowSyO0wOHB7WdkKkAaNhOAcbybs5EeGiEfYQ22n9G7OS+YuhZV7O2BCH/9LqJzCwbYmZ6KWjrKhfEH",
+	"Ci4LKziFB/Lw4V4/c5Rjjx2JzByOS5lnJEDy7iULWY4fPzTuV8djEHIbOFTyPcQYw9OdQ4Ef3RbLrAkB",
+	"oEnCyJy12xuRImK3ueITsQUY1nbbsJ9hDEccYl3NuNaeh0ZsOZNeM9BsNs+pZn2XRltrddPA17h0g4pe",
+	"NpzYwzZZjhrsuMaV15Bma1NtnNrgPNWnUt0BdjXrocRYQah2WB0HtlOMMKsa1wmQotxubUQgB6JA4+Zs",
+	"XIENJCvP7jsllkdSReAcwwO86YlcLUHVsLlcLytGV0bZSGoWFwBHweBdzsAqDowkTUhq6zuYP7MSsUiZ",
+	"9fRc5NJQMj12j/tgoHRBueZiYt6aF3LEAI/FfLKlbcyfCOlg2xoZwTnPocjkG1/bEdgmV+SCcTFxIlOC",
+	"9U5gv5JFQ54a7DUFazvK1Ur3jC6BMQM+Mhbf5AWxVVN7ymhuBpGegBP62MVHJy8fPXn+/MljtDIY+tti",
+	"gYDMdcFGcsYs+3QgvYYaeIXjrd1rSB7lqD0kh6gDxg8LutPzzvDboOeOttAd/R7mVQmUHk9Xe6uv6cLK",
+	"7n0Ooi3C1BPNQnw/xN6EGvbQtft/CZU3oKrY0lk08SNsO67I6ycvHz97+fM+Y2rmp+DVgOOs1i/cJok/",
+	"g9UYa2tXEdvvlvA8hRu5TuluZmct/zepQ24hEHTfviv8XeEEdmcGqpFtl5agukoTmadaK/xWpRStv3YB",
+	"kraml+A/WNhNnrOxTlxF5gXjk2klOEOdSzUgT2ZzvbQGaVu0WY5BgbJXxWAjWRZEghgQMS1yzpQeMtFx",
+	"M0G6WuiEVng5uaLOLFfMTYYXWJDqCqJyoN4t2rgtvpyydnZXKmxERXXbWdM81xZZ3FUc2hr5KOeXLF+u",
+	"nplFAZzTEbPeeSEX1utuFwvQ5W8EFBC3UIPotXF278srJvRje3zaUwHUeCPvwMkejLngasqytC2EBGyn",
+	"V8HcHjafuDh3Als6nTANbaWr5KFNpZpNRY4/LGFiV7LBjd7617uNb/Da3S7hP9vwjU4Dj4oEX+JhrM2p",
+	"X/AAHn0zuKdVI9WXj6rmAs07HqvDIWcaLkHrn4QaGvabCKpbt8hQ076b2rtVjmuariev5xadfO6pLGab",
+	"w9fIoVWYa7H79ulIaS7QX7jCipchiq7X7FyNiNQ27HlYO3BprTHZFpXCuj9y7L3CXJCLgo6A+lUQ4rff",
+	"/R//3Xf/5B+//3//wz/6/X/9b/7yn/2d3/2H//H3/82//O7v/fnv/v0/+P3/8L9/9/f+r9//8/+lGWB3",
+	"9/414u69abkCHwXTx17bsc5HU9QTzRbyZ1mhAmmvcn1EUng/Tay33EaTh+GbhVzYkIFjYjT/+rNQdsl6",
+	"t0Xmy7gdk1Rgu0KaFgKAVIHjdeM2P76N24VbFuaWjgJyjdseHm2BKxfv0ZOp1EzQqzvB0h+b9wGVVOIh",
+	"kVwBxsCjs6+MOPU3np/9jbDVCy4QQb0tNdXAaFvNNpJAnE2tvh/vPfh+zOmRMA9f3SHPK9tE7UB996f/",
+	"6Lt//F/97s9/+92f/tl3/9O/WJuwstZmH7PemN+q2nFheIYaEBezDuXHag9TUqqS5hhj9XEaxvClCUln",
+	"8oLnZrv//u//w9//83/33Z/+24QMBoNPXK1AiYXcoT2zdegli0CpJ6u9DC2xjQuSmgNyNoP4+ZYXwjt2",
+	"P1uXjtDtoXTbk0JZTgL6CCg4cB0oSDoC1xsIkWabp/22b81s2e4XKGaVM5DwZxQ/E64BrB6gVgAx2kW5",
+	"OWVrZTx4BAZl0rFZzC9UlwVLcIY1QBdwPnJB/uK3/+QvfvtPm0vZh8djzsLhU2yhg+Nb63+zQoWmE7yg",
+	"hKYdq4BxTu4Kc4FOLu4JNCpd8AsotOQjBbG5AXkzlWafcrhvbUFcH/wHdy9eJFKMGJkZmvh6FHhngyFc",
+	"DTY/ww03Rmvi9ufGjO3Vnm68+pUstkoWeRaTyXrIYsAOO0WoruSJwPHqitubNRgXcm0YfPtkQ0+7jQ+C",
+	"LnceH1T1es34IIwl+QBCg8x8CnbF2aJ7zbbwPI9kTP3A64SSrFiSooRMkvBuiejVXEDkdu8ADc9Oa7Yl",
+	"kC/D8s99DEZrY/U3qdMkF9uYdgMfXZdLrv+WQwf2V2alW/uura+3cwjqa1F3yOIBavk41225XbMLu9F3",
+	"zjEg7rSMGf591kMP88uv5UU0uFX4aHvPxjEBJ8bIN8T5ckkTtu+1M9zxinrC3sKS7nSitzBBueJGiIcT",
+	"BVwWFf/Dmu6TkLvEso+E3PN+koTcD6XgB5UhISEPibUKJuSnpGBjqEsdmmi0dI5pdB3GNJQ+t9Vaow0D",
+	"DwxmOdQipmY064jQq+pBrUvlCotDNq+dJpQgeTI4fHj/GOwmglhTKpCeKitIO4gG3oWvGY8Kq1I8k/Wo",
+	"nX1KE4KsG+/F/OatBrhufS/RdQGusAsrCiQ2VWhu1As1ZQxKi08KOoNiY4q0MiY3vJlb+y1yVXszcEwe",
+	"snX+tTkhF6UmqTdpp3Y13TfLtC7WOHYvJGSAssKl264PzKryDDcsZRUTDaJCQRDCVZcOqixFu0dW8aBb",
+	"0CpO5eJ2FAvX8U3oFoZ9fxjqxalctDEovu+AjH4elVO5eOYHcioXj4OxnMrF5344p3Lxxo/ILFM4KDNB",
+	"P65TuXjqhnYqF4+C0ZkOqgE68ti40u6qgd+HC3LjCKXueN+zRqyvN2GgyxxFgS3CfiO1VPt7N/uEJEZ3",
+	"U2239YjoOevg7CnYr7iYpEfuUkKjDsYMgqmLiszHB5LUfLVMj1CwAReHEW2qZAbzSCkENgnpDqbJMCpv",
+	"QNI5NRKSfQBD9SAfkOXZ4GuR+kiAoyq+wj03pVcMo/iOXS30kpGcaZAqjLYOaNeDMCjyyHvK3FcQrWEa",
+	"jYeWw2Wc4k2QEkWXavC1CPw2jmpwN9AMSqzipKGuoJkcaqLX8qE+qnqxsjx2hR98f9bYYztFh2TD8Vr3",
+	"uX7Ovzm37oz6bjjAm9q6QRNySITMGMmkYEYothZfKogsLjgIx/C8m6eRkOELWB5CL4TZ/3m+NNIytIS1",
+	"9LVEOWBAHkGMkAJ7dqkYkeD1tS4IZ2PlBZELQQzVWkDSddP+vbs/ffjTdeb9R1SziUSB160nbCJz0uC6",
+	"mEnBtbSLM+VKywIL7cIpjDnoXJs3KwGsyh1uHfOdiQAOByBaD2FSA4Dt1Nbtkyua350s5eazaxpaRMBr",
+	"QQXaRO/15HAPbhlqsqJwnS6WwxkXpWY3XgfBa9vDisoxcOG/SiD4kZOCmPEuZKVNk3AjNFdkWyR5u0GN",
+	"VvM91aNO9krBf1My+7OFAA363S0HECzfuTIV9ntNXcoxlFtXpfycbgS3fisGt0XtqxYbW43mpIvlC3/A",
+	"PjQE675c86ZqudkV3wk07ge/HXrTfzWff7uKzjtmiztmiVIx8XzDaC4frZgGERNWo9UFFSqHmn8YwpFA",
+	"8L+NRGI+ZhIz8yfmMaPwYqfk4zRjKSgiacb2T87TT+zrVU9BuEUVvsVEO7ZsFZAg3f/m7bd3k3vvP97/",
+	"1cn+n7zFL+69/+RnH+9/DN98e/f93/rVwf5n8G0HAKPF2tyqnOJmKIyQJRFfHquNNdHQjsnhQR1drwa1",
+	"sS50AxAD14zujXmmuffsxKKb7eahSftd1qZflnXhzO3usAXjaOO2abPDI2t82AA+sw8m5G7jB4sWCadJ",
+	"EiliqvtKH9cGeJogmkMk6hXNS0Yu6OjS+SwQV7OfaQ978PjWXXn6GHBnATu3jrW9aZTFZE8XdMTmtOh0",
+	"Erry6MGDHmIKUtKVuegH5AUH46J1JE5pRmyocsXiDg7271+MP7s7vvfgpz+9uHc/ow/pvRH77O5n2QE7",
+	"YPd/eu/h/sHB+ODhTyk9uKCfHdy9+Ok+YNSu9tysBYcM9kHit2l96aK7PeoTNkT54vz8NalyAVZ61B5h",
+	"aGWMW2yG2/8BKO9/xYrHQUriemrCMr3Bh9u8s50kYtuta9lbatXY/I61W+x099pt0O91tVt76G5fu3Vz",
+	"+oPSbresq7Lleeoi2pYK4k7Y6hZE/X7YzdtV9Nsxx7gNbvHGU7UTbeQjRdSUFl79U6y44iOWkIIZNe+K",
+	"WQQS60zCtzgzCkhd/1hT9SH0Iw0ODiP1Hh5hisCmmpZPNeh+sY0TGInbqtGHvdPKTM/sogQE8RAD7oik",
+	"I66XEKeT/uhbm9swMN+9TwfkBFN5plSRQ0O9ByE8fpVWiHl/6A+WQhcyDx4bkBNhE2EceC2UlQtSK44J",
+	"FTZADTNGICLI/54YNSH99n1q0Wnh9Vqtg2/3RpD+s/f7//n//O7f/gtfjuVo76tnr63xuV5toAeybMbF",
+	"RNP8cthVNbBPAQCXv9KRucJmlDfLb959cL9HANSKJDIfweDTyOasUFKg3SNY/nDJTXvv67aK7/7Dv/zd",
+	"n//9SHbKDUwcMxsbEz/oMe9SsaKH6lOVJVmw0ZTqoZwzga9tMpuwImcP8E03uDgjA0JvhWJaZw2rWTT0",
+	"cqd6/07w8jqj9IzOXaW/nRf8ax23DadZf//Dq4LqTvqG08L3PrjpbLlIH+baeGa04WxcevYHNp3rs8gN",
+	"6VB//wOjxxYs2uW0bJ/qwt5Z+a9+PT+FUjLcJZKWQhOlJRT3xJx5iyHtk0yhOFHBIA7qApNI1ydUupwX",
+	"HMS6ie5SfQjIu1sdAjp+Vm2y+u2aZTF4OfuWDQTNOAYCsneYldAH5KeKe1rVMrTIMJwScCj4eMzAziXi",
+	"xQojPW1h/XPvdCCq2upYHSImV2RRSDGpQAIwVSGSdpGejEZsrved7y7tE94/5jkbdtonXVzhtYBokeUM",
+	"+RaoRw0YQrlQiIfGR1MPJLagypztoi+oZBxc4NSDWEJ1joUsLllGyrnRiMa0qFQw1J6kYH0Rirvifi18",
+	"qI36ZUrXcNZbAbFQugamiaGxdttgbOxxFTpsfSEcoTo9YVycZRUkG8TG2qDmfoGxeLir4Ff8HMS72i9s",
+	"m12oAZAwRSdI8wnTqpbzv3n9C7/JgnySanM7aF6LL4WMKKzOVKUZuPNYO7gNK3N4LtbywV0bm4Oub8Hk",
+	"3Oz92obn8Eb5AMzPwXB2Y09djdVzRB6dfZUATo/hEH909uplT8CTKWMdZj7MfQO4JcMHL6S8DGs3OoRD",
+	"w5xs9admVMFGEBvIHVa7Vydo9G2sGpCmxzLdytm7jXN3K6zmtpjMDbKXD4ax7HzxbmPh1K4cUVaW2HAz",
+	"WMNhs9Dy6krLLZrYvuNkCDxkTYXF/mRYqq0jZ2acBpZ7xMDKcyPtWTc/PgcYS0tC5/McyrDV4MRs5X42",
+	"4nMeZuHZuEeSqplKe4MDNyPN7wUeEn+CHln4+biCX2ywktvUveE0H84LNubv1vsVze6DJ1dnWkx6+HBP",
+	"8akfkie8gaSoR3OEC+OJ2pFWsW2QB/S668sQOr2Fy7Dq99qXYflh1KHzc7qJII9rM4KNwtY3YBEfnDl7",
+	"53kLuMzbSgOb3SE/bIOb3QYbcvq3q9Z/xzx6p/z5MeX58lxqmscqc4/YXMcM169AOFMscVkSqlY62Kw+",
+	"y8jZl48ePTk7s+EGtjALca2GIAv9bJU2lDc2oBP8SXkgSF64SGw3nG1KQTYBNV15ZVfXiCuS/jVfUdzF",
+	"IUeKCcRABB0RAwApLsjhHfD9ePkXpJxR3yJJNa7TAGcOYQSdnG2LFToRHWy3stSKZ2CzP3tx1seEntFl",
+	"SzZcASXVvaMaoBtYytvtF2mr5Wd02UDgLrAAEL6k6FIRJfsRrIneHEUNDmCbA9wi7q1Ml0IuxPWKDTbB",
+	"R/ykAyj7m61ultFWAeUQXaRRb67GP6tzmFQ8ol7OoIapqPQa1rNbUbjqd+fScKPr9lTdae9ILdGaiwlJ",
+	"K/yJgXsjjZ23zeTr4Cr43kXsgK2tk7Yfo+X2UZX2c327S1f+0DaafH/HoRqqeseB0Lo21WcbNbxUbOih",
+	"7NcLSe0yGJ0JNrWWq6ltpgjXV3bHTKDW9+4ZQbv7a2rHjWNy60pyc4Y3kxDhj25/Upyzd7rnYVgzid3Z",
+	"hbeeZJONrGrhtXn2pQ9Wb9InXnDHg8eTqcwzRea0oDOmAzQmjzp/TIAede/bGhbUwXDe9lib2+Ect8g1",
+	"YM07kV6PbcJ7uKxpYsvC+TVr1DvBMggQe28UA6rJTGJFi5lRd6pgfvMVBvgUkyA2xEooCsz1A7t6Q9PG",
+	"8D//9l+nCbl7EOZ4H9uAkhnXDdQ9APOyW8zB5NqqMrWA/73f/9n/9v/8p//2d//3f/rL//7f/P7v/dPf",
+	"/fs/+8t/9nd+/8//8Xf/4H+90WJCgdElXqqO05ygMcHH4pj5pD+px9J/+nCv3u/h/mdvMW3/IHn4vqNv",
+	"DAQbsW4dPVqP5w1STrkUbAhGiunDGwVMXXKRrbc4uSH/wjwNWE5xIODzwDbwkWpA4Nrd0MbAR7VVMFT5",
+	"RlRsUvNdlrEi6y6eDbQ5MmUFQ8OF0lQz8nHqKA2lmj2wbULSoHRbCrCBvvSyHXCM+hbZ/JPE1g5AdWmI",
+	"MX+pPUzOLGAeKdgcJCv8rSJToCBuDzxsSGpJPuY56wE1XF8S85Jfk23Q2mup7LFILHXZ2BO2miUrmFk0",
+	"KdiAvBqTdIZ56UPzQ3oEAB4AMI25Xqj0rgcVnjLeWYefzlgAdmw3CbBMC0OJ8V22mEzSXMqisX6FXCgc",
+	"eikMuc3A0iOymC5vKoqycd3A8fXnMbFAyFVSfchR7FnxFIleSvWjHoAmhmsBpVfwo7afkU52y4eV8e1X",
+	"4H7DTQ9gYI46IHzSYjjjmYBkwLcreeaO9Qrf7+51inrX19Unqkvn9nWJwH8RSdza/lKXgt3M1rjZRY7R",
+	"4ElBlY3Djnia1i6nff0RPvz9hIoz7KN/KDV7Zy7DCKN9ilmphuHZZ8yfFmkV73yE+S0glgDwg4C3LjBJ",
+	"ImNkMTV3kmGfdlikoALkW14A40ZEYSFdBEFWiy5p3wnNEtM4rqGQeqgYLUbTmFk7MpEFWK4DrOILxgTJ",
+	"Ckj/sDEyM7rE36qkzQE5wdAa0xTOSJGc0SswlrMZkaXebAY3Ej0/ZXnszobZoTneVtc2sjxi/ZhZ2B/r",
+	"QNKYlozh8+HCAYz0puHsKyLK+wWS2xNTRZLbL3wo+dvmKQ72fxDlDRTyJWKrTd+xha4T110/5K1V+UIu",
+	"UI+DSHw4KvYAuSwCX+/cCgkNXUOoBYvJRSf4Q+C0wcB+LPQuSPosY7O51EyMlvu/YMt0I39fLA6N5jkc",
+	"Kqc52L5zqXTdwdWzpzKLoZVhqJ2vbQFP1TviBeJJ9dyeWG54RYqHHGNBO6Za/QSFY/ELI3P2dAvSPL+g",
+	"o8tIr5/LjNv6ve4hM93qENIsK5hSoLxgOHVfV2QV3rgq6wm2i/Wr9msZ6voOL9ky0vZj8xsxv1UMZlww",
+	"hpjvfdsH44TD7Yv2Ak+4IkBbz0RIzcd8BNiDKlpOt/oZ+zDcKQtuhZ45RegfjW06+0vkLG0+HdRto734",
+	"O9xeB3gTuHEFHc5g92dJa/ub3b6BF3QorbmkPpIXNf8ypCAxoaEyZ2JvZhjUFSvIRGpCyVyxMpNiOevZ",
+	"t8dIi3l5qx9r8RJQDgrkF6fwEFrpuTfICDSdxNRaOqkCJ1SV5URyNu7dsLoc/lpeRFr/I3nR5M5h5K9V",
+	"61Eo01igr19/aqXcERCsinbYjmbqUg2r+gyrOjWSCrNiDqxtWNSlT1+wyds9AHiLHBPR5gjQjTO9I1OA",
+	"csBbhcP67DbYKO25O8JXZz24pQM+E145blZNdhee09rNGOHA9XNVuwISL5aEu9Bd6SukpN3aBWynOzcK",
+	"hP1e0yLgNNBbNwc4ybynO64ZKWa0JqNHoWkwtUAAaeLK+8PpTQFvA/CQBGMZaofXc+x1YvwE9ot7qyBy",
+	"mtFoNTbKBTGivZAazte6GtvXxdN5v2pddnyodnygCllcb2rMNbF6boUsHjNt9swW88PpMeUS21fbhFvT",
+	"xyHWGukkhh1kN05Gw88Cbslfy4sBPDC01hebad4Aha4Ke6N0QBTLmRFNekMiYA333kzuqXkc1zjC5zpQ",
+	"rXFK8OOgYHQ09dNpY10XbCSLrKckK/OMqc4O2ZUZ+gA55XBieBf2iq8R/AFKoVuFDt9w/rJ56S71di4R",
+	"VbH0nROiNL3IAYAAtXvrF8IqXwUVoymRIiGqHE0hk8es4kBIPRzLUmTpWuQs23N0s13F47+2yb7yW3aj",
+	"EkrsqitwrLfJU5XY2tojCUYk7LB6y4+8ZhjqJNZjVydKLF+N945+1Yt3VG++T3rUZwwef9u8a9Nmkym4",
+	"R+vvpc7sRGysaZhv8GslxeCULgK+Bi8+ZbECUxvKM6ahV2Noar1MU5/Za6pUCCdutjog96TmIEwsmvma",
+	"Fe4r7rgJ7/Bi9TTe6dV6tfMwQOhy90J5sPPa9TL7Dtue0b0upzl4qhdTJtgVQ/UQ2IkRaTUY461Z00G+",
+	"L9jFVMrLfZ6ZTSxjfNPwU6XpbN4Za0KmdD5noju8pMMt0WO+UJIwyiYt46hGt472N6IOXX0QcZYwjGvV",
+	"1ulbOwpqfYW3oHOxgNpt7yNQ8zM2zDAQBOpADuc5FU49D3B94LMrAuleVJoWQTvdTpu2BysSN8JnjFAd",
+	"mLMxksQGYcjMVwoVchEEpmEcHBMZySTDJA86HrORJhTfQlNhagc7pBo0RcRu83UeBr3PABdcc6rXb5gK",
+	"q29G3w2zskBlr23nxHJDlfgMo57RJVTYjAmfHtr4wd0HD+vgxnHTdcaGXKgNgLPM1uszx1fuufd2/0Qs",
+	"Yq/geyNPGxUY+dqMXjIfsnh4cHDQMJd9PObgbQUAKiOluyqlUuBHex4+AQPAA8jC8vlIH5t+5qyotQkP",
+	"os3tkwF5JRi2CFshX9ClQhyEhmt55dzN+3Xsgrsx7II5XeaSrtXWX9vHbNrkejtFNbcz8zx6VAu90RGD",
+	"rWZfax6s/rdCFQ7Wx27KZ0yWeliwmY1Bih+HC6YXjAmCz7FCHQflnRLYS+4nF2662VmJliayppX+V0vt",
+	"lNtt8OCgvQ+a/merLVSxXJ7Dd94crs6vj9nCDT+wU3cffV1p9wV7N7cgCO6b0ErsvgtTwtx3Qbiks/sO",
+	"NnXNm5FbMewMBxp+5euWh18+8QMOvw3LmoffPw6GGH7/ZW3w8Eu9nvJbQ9h385xysUMp1nQo8CrYqRwb",
+	"9NuOTDZyZZxnRI08E1kvlETVZYJ5qYh0qCWiovb06Jveh1wNASo1mnKVlexaoS94BNT1wCfVMCs7xifF",
+	"sBSjnNH1N6b40j4IJfG5LAAF/9s+5bS6TD3plOXOigWH1OcKGAmKK+KrmDvWYUaTlXiWsEBiTtGhZ0Ng",
+	"oIg2SnZD9AM3C9UrpvUGNdDZyIzhLOjXfgUlF5/b3u13X+Ag7KdfurHYzy/lmRuR/eZ1ODDXlRufs6+W",
+	"qyLvPbUw8BsfJzlV+hhcqwTuHcgkRh1tQVXvC9J3f9GRLWpuHSOnVj378ZghRNuUZTS73iX/wO+KZGzE",
+	"McJuNPX1zugS/vSdHGN5jQVXDBwTUJIjaz3OY0lBLhVZrSqxFgi3dlwuZd4m52OlCyvr17pXx6GcaIR9",
+	"CMlzqQRGRK6INZIzCy3YW4rDrfQVZ4uYfljFqK2r2XaGT4LZcDajRcdKs4oNQ+yOtS9ft1pcZ9k1H9pm",
+	"eUc1PM9UPWerscmAOfnNVq117IYJzPGtCwYs+x0XDJ2xKqGB5dkxoSSTmig2pwVFzYgRKA6iMEHAliaJ",
+	"0S24T6O5Kxc5m1UAyLY/nxWARxt861xgv2AzXGsfxPmtjgr+AkNiz2ze1ablJIy+OsxoLJLqhMxpoaGl",
+	"WsgqLRhUbbGsmlwwc0CUD86FbC0lMdBwXOY5Me2Tj788f/QJxrTOqYKYQy5GDBImDDuyqRndova9hw/W",
+	"S9oYUbl6Mly5YFuIk7BKO8f0HGyAZWCTplA6CLmoYoSJK15IMXOwGekXz87OX53+8fDxs9M0ysUuGZt3",
+	"kNcuXDiaDSmHmSFIOZd64mcJfK+iMALyDIhRaKlQuCcHG9E7agXI5aRr+wBV3WxgIjbOyUZ+2TinIK4D",
+	"frAeKlrFnmE0zWgKmYY+JYZlE5QgqbtSYGNmGQqLF0uECcHFhZpROAhq3f83TwtP++GCZ3q6IvwWBuKF",
+	"X6xVRau1G5ATB3hH5/OcM3Cu+Z8dDr2sYOjJkulAEMOjtGDs0kxCCj2NWs/Ak6fmdMS6kq7c72awr6XS",
+	"k4Kd/fK5jb+3GxgLMWmJJjO5EFX2HjYA8RPKYgDxK56zCSOPTp+cnD8h5jjqAXkCwJG4HLXGlTakWmCW",
+	"lyYcUP6CuIaH9zbI94iFLDwTmhVXNH/RIWpw+zs6UaUIElSxhpiA2tJckBnPc67YSIq4c9dvpk8f3ofa",
+	"Duv20y/Y8macnb2tKB3QkjGLu4XQWuOE/AX7HlAOe0lghni3WTn5F2xL3Lh4OS8QNMpibq4he7gu2XIt",
+	"mPUmRyOcZ2elwe666yc+SzFxqEy2QjqCY9nK6dxhXs1gaLXU6G+m++dv2lXRb74K+nNGjSqHRzUCxQQ/",
+	"NHJR7CWDGenUWie4UBpqH4xJ+vr01aMnZ2fPXv58eP7sxZNXX54PXzx7+eX5k7N0PTuoyzXrk2Wfw/X3",
+	"xMHXNpciSOe1FyWmyNovFTsyU5Dz/XJu5ISRLAo2AuHoYwQNuFimn5h716cufyzYBGsnpng1WWhWI1yk",
+	"rtoyvAPXvMjIx3OpeOQNSIr3b1jZ22dIg6DlWKwNpSFCXshseQxR2mCDh9c/ARnHRg8RPS2YwtX52Hd4",
+	"8MmAeGQ4FDvM2ILobyx/p6dUkNReOgMn1KQ1kQJziQ1lIakFxQtnPKbBlPAiVOUM5pbn1fwxUwT8r2BU",
+	"yakYsXZcof0hzgXsj97VxCwFeuafrLIVAFEgd67W7Fob1shXsouU5EQ5hgsSIIJ9T4Vset9z3VXiz4Ns",
+	"fbQuSHnZzuDGbeq+qqL4RRYP9F5/oHO5GKoFtyA5zRzC6DYHvioIFNsSE7cxbBQdW3glc8vRLGgBeW8f",
+	"wHAKNqPFJdyOmxVdqWqogKcBj1V9ejXS1wrH217h0KyVdAKGvDuzf3gL7FK4wX5vIoaiMYPbjaTAwex6",
+	"+XYefPTcxbB2yyS2+txBRE/pIZuY9tWGUfke/9Jc7zPw1iZkKssiAfOGYS6gyDr9H8WxjzDOgnwjhcOI",
+	"sTq9RFSh1t06R3vX2qWBl41Sz4qhGcZGL+D4N3sFtPR+b7zvWlTVD2XtGhRZBwYNO2mXBTs3Wp4PcfSb",
+	"7JUPcvz9N+6HNfz4KVL6dcGuOFvE2H9ezkT9bluPEiFGMouKURhghr+65EGjdBrdiQujn7F3+oikX54/",
+	"3f80TfCPw4cYQf3zzw8/Pbh34NCIUSNxxbB6IkFtcEtzpU9lxJfVjD9xk008sWxPb1cTeztTyV/tymN9",
+	"a4nVyLgz0SU4KLuVXXAntifI8jwWJigwNxbD+2BPbgjyogsag1J38StWpYeVv2C5NGdZIqC67SymXSm1",
+	"jMEiwJGxyqWzFVjM80IuPFxNAD5mYRiXqIKarjI06Mzm1rnaf66d4HB1SD4zkmAEW6QZI+AYrpijhiN1",
+	"bNFfdLlfU1WORkwpRN1DjolJSUzODXEuHAojpLOBmf7RlAummHnhiZjkXE2hlFUEVa0dgCKLzFwfd6sx",
+	"1bJsIqCQVFMwDrrYtx+nSWUFgzgWa4rCUIMpVQMCLm8VmJZshknBfNAI4MXZd3C7GCHZ3B/OlwiuvwTT",
+	"r8DOxjGbn9BciojNyRo9+mwA+2iCLpHDY9iT4SQrNETMpI0E/qUr0FHWByhAxN2zrF2uYQ2edzxhAQr0",
+	"lhczrvUGWQs+Az3ar53osk+oxWP3bPDe0DHsVpGEjahcr7zxkSKW07ZD2UTWK5DJB8tvteL9KNssydDj",
+	"RsHMkDrAQP/g4SZmcrsGRGOTHNtKdxb80oIuQPgAwCnFZlWFuQ3pfN5pfLRuBouchREWjvrxKDBlZIuo",
+	"r/mGVm1lFYseAYZKlsUoXrJum0ioDYOYkj0dz6C1IW02Wp+Yp4JqNGtgqt0gVlxX551Q2h5iOUjMpQ52",
+	"xlf8sEGDZjuYxWvEC7oq9BicZtqhJMDjb9jkehvGO9175w0YUhfdBCisrv5JW8SwI+piz0Glrk2FCMz7",
+	"CtqvWlu1KNEyL2nIN9K6zO5iKq5Y4R9pQJmAZF9cMm1mFQu0eOHLdWwZp7W6LIj71a3LvOAjFoItwfH2",
+	"wZEK82YyyqEMp6a5CiJORlJcsQIS7KF+fc1D++jlHzf8s03witBZC+7Ye3FIa8P8h99EcS18Usk3lcfS",
+	"h8ykP39yTu7QOb9zdXiHZjMu7hgmwpXmI5W6iXbMLYimgfbg3GhzwUlxVHsJf6pq1V8yNneZ9TCuxLu1",
+	"R1KMeM4x+rJUNrJQsAX4C0H5gDKXGJRT0fJEcXrnzAxsSnmdqg9WOvIP9j872f8Tuv/N8M5P9t/+JEre",
+	"BeV6OCq45iOaD1WXq9tniXpn8RXLSepeXO24vvvgs7s9wlhgKGzGionZoxuPxb95c4Oxrp9VQ7FeLS/y",
+	"5qzQpChzpkgKbZgNmjaGattNA3xSAYbpWqTZ9acRs1y9ZIvdxwtZ6be9jpdsWavnSsnnjBZGrpGXDGMT",
+	"bf2AOVUKsCTkmHxOFR8RWpoTqS1vHcQGuHmcEgbLrPHhIQ13Z0Sxa7ZL+0ngJesFaYDeMsQ0YNoHvJG5",
+	"kRMJVJSToopEha/7mB9fgjxQMUM6gmXqywM//tnRxz87Cjjh/tu/9fXXg9YXte8Gw/23n9Q//rgjQOil",
+	"1KeMZkubEtLaCStqMHck0xRMmYvfaGSFLC9yBo5ylkEAzYgXo5JrclEwesmKY5IKOfxNKQEbw/wNQSvp",
+	"EQZLg6fHHCHzjw8HKSCIIyPl/JikiudMaKv+0fncQvNrMpd5DikomgFCnAfJxeFhag70jH9Cx1D9OK+X",
+	"YVmVluOod+obdd+8lL+0bVffPLVdeJrbrlZXswvMMYfN4xCWsbPnfwWqTJjz+kRk25miL/g3rQTPPtUH",
+	"+xdwT6CPPjrx5/wbpw9vjFD2bs5GhkOiYtbw6NvNcpAcJneTe8n95MHbZK0CGM/fhH7eUG73B34+Q2ue",
+	"/1ylccLHWqomfPPExtvY1+XMZX6+rdH24RrCbpOXXmmu9YN+ABCQXEwSckiseTIhdwnmzybkXoUImZD7",
+	"qJkTB4EQHklP5W1pfMYCAp+xgLpnLCCtyGp0FdlJNZgWwLXfgonf8Z4U686W6TKKX1/xzFWYdKvvevdg",
+	"75O+W5SZsOedx3uEnb+gWWy6mCXes1A1y8p5btqLYqEWJXN2sRpSAuQpmL2eF4bLR9NlbJJ5WzJBc/5i",
+	"Ks3pMffYhQ8OhVI1YwoCJVbuWTJ9DLoX4oJaM3uQ72fdA32T+WKbOBartJXtsQptixTlga1MFtOljYAF",
+	"kxD2w7Jj6/XFTBqE0EfkgsQioMPbXNgUKzBwFbIUvUok9bPM1fAirIWuGUreIIvHJNhrbKVaWqGNvLMb",
+	"Yt2uvolItNpUbDbjrUekhYM69Yj27Ux7hGjvCGe1+O1WTrfUD0zYUEbL1b2KujpW58lH8uKNnE7z4UxN",
+	"uuzc6yp+9dmjRuUYeizNleenYaY3LMTyj17BEpDM7uEs+9i8mdDXwgXod/78noiaxyNUBxJ8ZDMuMUsb",
+	"94FHXnCxDACrY3i26sQBi3sd5Fhbj5EluNE9oMSJ41z9IsC3uPuDGlb2RNSYSrWIQZqyW6nadmrtYTfj",
+	"9Yd0e+2h542xjRqwHc5XzcUZMTvTPIcDbC5dSLgee1yt4OJvgCsNyImwew58ID5e85ItG8l9h3c/jacw",
+	"7cO/h087qjrVcTlaJRWm5q604D4txC4SyBoQUxGwCgtTKdC0h3dTf4gv4PVFKcB0uMLqbU8iuoVEfbht",
+	"mLKnsiAXpeLCsHiomfnA1v0MoMlQILDvmLZSCx81mNF3jy2GWGrDbh2KWdhA/1luo0ttjmWFMo+NnYym",
+	"cIkMK37g0kLWbX16NM9dmEhVhMkudJysXTS02FOnIH2lgxvAi/o+oLqegrAI0FyY2EIvwRMiSS7FxBYx",
+	"XAnlhXlN85yO2NRWtUrlleFiM4eZXttOmMJdgE8T3ClcDzaA/5qs9/BOoCBcA2BrPa5WW0ht6bUhdFa1",
+	"Qddz/9tQKL/adRBea+vFfTl8IqguC5bgnslCGQNYPxfkL377T/7it/8Ud1ZwtnT4frNGcUJY7tBafNlh",
+	"o/fUCwP/5b/6d7/7j//wu7/7Z9/96Z+vA8NvimOrLh0ccsfVE1GIbtpElJAHRIHX39lwbs4uFw6/Mh7V",
+	"VSNnRWqqxTCU8MvQrtQwsra+a9juYspY60ztSGrqW7R9wyLvW4GWB/LYTtDJ+sos/s7wcJmuslJixSxz",
+	"F9sCR7rgZkPjLQy7uCzY1sWotzO7hGLK2i6suWhNaOS8EhxBoKAuZusP2ArUlrO2yt6sac+xuCKsIQ8P",
+	"IuIfpoUv40XOunTu9VeRj2FGNa2WMhbeJ+6q8eBhDhquj95e6GuW1Nze9pbswX3CMpZtul1D+bengj7P",
+	"NmRh602DFRcN7YQx8axihoGO7w27FRmain+dpbW2eG0FG9hlsMEC66RnIo0qnQFh1olPYZBg+3b7fi8s",
+	"KK3VI2q6p9FPmD2dxZEsvTUlas9J9qZ6lncYGXCYhCryxfmL59FwVHvu11d15zqPu+2vvZWDHVptW+yv",
+	"InWdDn4/OcpdfxfdnlPLjUDdmiLiRrAlEn51GmqKwsHB+sJZm+z8DQzhQTRvCHh1P7nG8UkQ8c6IDLa+",
+	"2TFJ7TOpU7xAN7tgimcMwLm+wkwkI9ExNaJYpNoVJGT7pplGveqaieBH39qyggOjZry3loLqW6NV3RtR",
+	"rQt+UWoGH81jpnE6mlbFGwetDLo+q9NTKogUVvQBfFWFSnSQ7EaV9NyqviE3yxpssqD+p+g2ucitMxF1",
+	"k97EcFYr02ex5XVj/MomJ9M871HTKe7WbE4usMCuqofVPkM2S9GXHw1Pfstso6cWvowKWyehsklyMcrL",
+	"LEydqWbvOYCKZkQZRWuSBK6rw+Tg4KAqYtvWyDZewsr3GnEJW1NlDD9xYrPz/FgmDAsNcIG0CgtQqrSP",
+	"chCtJbAmt7Oxz9xqB421N13TDKPioSNgnVqna3RVrUXT1gVCa2Meq/kwYwRS9XM0NLU1j+3PIkwihgso",
+	"CzbsCj9xMS3mIac3teJQLIYYtpFi0MlxPV2hRoY73/LsfeqCU/LcHpfZ+twjFzyApF/HLmDdboedK0ft",
+	"nfHyV+LVeBxWswDbgRyPe0auoh79yrxk/zSvQsNfVkj8kRiLkYVJxoxSrkgpMBhpYdPMaC2tSzGhj4iQ",
+	"NkQJkPYs1L//CngjwFHhiSkM1yz1gKSg0Lr6krZV788Ep5cdiLLvT6kiReleN1vUvu2g/J+ePHv+5DHm",
+	"tJjXMKuQKLoMQNZlqSHbDGYHY23Z7e3QrE3K4fIaeQ86dd+XF4aAF3702A5GnQO4gsdYBSfVvGAjljFh",
+	"2KWrZOYfNsO15n/wLAdQ6DmjVwyyN2UJBsoccnkyNmci8wExYcblgud5Hf19UAuS1oAYYebSc0P5fXNq",
+	"3/VfPIVGYGuNYuq/dT5uYOF2bzirwY2o9auj/Z4hCW2gnZa4uBbP+YjoIBjQLWmfOEAIwvAp0Ost3fB4",
+	"wGTWvoFc+lpGOpel3N/kvF01D5sWWgy742FsIfV+ZsMzJrLAXMiiCVBVHI95gIsJci1fma1PndPrRkBt",
+	"kedrk0E7iOR/7zggjVsnWODm4Upqx7PZcmTN6oMLA5XClXPLUdsrtdPQ3Oth+FK1p9cmOhmW88jZ4xuY",
+	"Ol4G6lXLFp2BGz09LDqTouesGDGhbYqxR/cw0nIKeZmpBZ04sMWAal4jSKuperb5/D0WPtmDxrfJQm6u",
+	"PDZUUcaHsDamv3JVrq19Vuu7vcpZjWZ3wmNAgd1KjaMdm05NjzvPA/Cd3sDuuv3QaDOKLaMtry9arZrb",
+	"G1lkDw7CnbCZSQUwg7ggb9ijKdUfgXFlRvWAnLgMhof3Pr1PLpa24tEfnb16mZAZo6osWOZhgxZTrhnB",
+	"6g1GAoegQOSJiiwKrs3tzgXUGbGW1XB0D4JigxXRt61IZnddzXp79/5WwZ3+bgWg4Q7TA/5mLolSsRCl",
+	"PXTyWqPMRiD6YYLpT1aPL5DX+pV6RPUiHssYStCo4iEMiL9d2kJ0Qxy6yTm2LtQ+56HpMbtZiWol19st",
+	"Y98tUw8CWbri/Ymv4HTBpjS3ux+itwkdQYB/w8O0xqeCRWo347q8CiLqGUkMlaMxnmpTscy/m/h+o8S7",
+	"YkUc63NlsVtfV2xSFqxnwb5avnIzXCzmt8MSdrhstidbOYMWLIT9zHP7NIexrNd9eQEgVDkrYgb1E/i+",
+	"KpCAj9dwRu3gtsNyl3nGlB4CiEYnAIfRPxFL0RmprEfOZpJkJSYbmGeYwh9MiyyzoASQ1uTNW1lp8Vpq",
+	"4/e5T9aKhNWYuCJ05rq+C54EH2RaXDlDEfgTsEc3iEFUGekgSKWcFDQawX4Og5mzgiCRKssXpO4cHtjv",
+	"lV2ZUmieh8M0JIGJGqFALySZSVd+oUvjq4/gCcadOuPgdrPjEd/rmYNRSwjNlbRuocor4KNfEcRwu45l",
+	"qVdM6ezLR4+enJ1t03RTXAUDc6lXJyv2r2YJNUmExXe0GzUJSQTmWSx3KegsguQopB6iaa1vBmrfZ5sw",
+	"ntZ+V3W4YurD2rDaREDP3d2DGDWw/hs6XNA4aw7HBn68EMujUVo95s4zjfcqW8xtapPSVDNYs2ChwD2T",
+	"hAWOYXf7Yn8WBZQXQbEzDsy8xFiHaxhm5mi1GwoWgXR9/eTl42cvf560c/4cCGiySR8dYmuzFyokOkI2",
+	"6qMqwXvzFqmmVzSgWXN2zSrFTetOe+M3GkerXBjd6PZw7D50t0Lzsq4YSexcrZJwdigBO5lql1Lwa1cb",
+	"MeJIWcbvVwgA+gbYS8bVpa1mJTL2jvUsUWRP8nVLiMvOlK2mwAk3v6FfzjSzlUq3jpuHE+8KP3Tx44wu",
+	"bflRJwNV1TqbPcdkeMvZVs+ulnBWlWm1kQC2ia3niRUE1lG4YwwLqrAgFiJsiusSnauhq3DeGWXg5FZX",
+	"qg2hCg1/QNAnIwJzMQF3b1TxhzzmzoWN1drtWj4IUVmblgkPteHq3fYKBuRarBEisUe0tlvqJ6O+irWT",
+	"t5Ib7Nao67vduWW33vM1zbsVL711G+9rCw7YYdywvw7IM01mpdJYd8FFoeLutuFmJ6+fkUu2PCJpfqlm",
+	"apiSscxzucCk7vv3SM60ZoVKSMYnXKuEpPs2UnWYDpoxnw3z2d0NCm2aSe0i1k6Voykg+P3oW8NNXkLo",
+	"7QdhQ349lYK97ADbfmypD30ibm1G1ZQpV1RUEFfOheSMgms6/Ul6TA4PiZZGfxhNaUFHZi0H5I2dR/qT",
+	"1OM8WxmeCzKjXOSmh0dTLuiAnEAUgyJqarGz7aO0DQBezzQ9vPfpwQH872B1dHDd0Pr11z/5GVQqNf8j",
+	"+13bJY/WZ3bFKoNAHpd0B2wV7R3124y7Ssq+0mVV4TmFYJ8BSS1vbbVrztYlg3KuS4iEO67uw1r496we",
+	"MjPCa6q6xm0HPQNoYPqnrhX49IVvCj4+du05Yr0aP3N8roMPrtLs4CHU15BFoIpnlRejiHrEbfMVi+st",
+	"21+c/obs9Mz+smQl2xJIel5wWXC9HM7ouzU2OFcGFxM1HUq5TV1GEWUiDT8CSXExpZpdMQSldL3cOPKt",
+	"IdWEK82KoQ2wG3aaVhzAOxWAgAkrOpd5XnFQW7SHY0yba5llx7jaC64gXmzCtCL3D+5HhS2LNYn4mEOg",
+	"1XqSVqU9zIAaFLbxaBOOsWuuPrwtN477sFIDN6or3AdIuAkpdNPp6xDrZ6RaPh6zwh8kgjEwUKBCYRBg",
+	"I/zu2oCIfmZVZns1Wa/R+698Trv/Jkxo919iNvtbpFwABX4zUMzunYuOMiN02WorGsUHxGZixPpASgWz",
+	"eBy8aOPmLIZj87AtrU91NqcFV1L4/cAdPnBVPCBWbaeHwpqzoQPe7fG04Gp63Rg/qiEdtqP+k6o8QTmr",
+	"lwsvgKUY1gMzDao6VHj2/awMOIYV/M1BBOEa1/0BKPQ4WnRPOWBogtFiOOOZ4JNpRGN+4RL8K4umn6Jh",
+	"a0Ya5FfMg+3IMXGNIWJ+u4bVsVF5qx3aN2M+3KYb4C3aunf1WZ3KRX0xq9kVjGZESTKmRVXuG/GrpOhr",
+	"KloBZFwrkOLEJhdG1ij6tjJ0HRo5ty/ip6fw+gq0WpeucFTNfCTLHEuLXNjJawnXEBMZBKV7iIdqJ9ct",
+	"2+bGh2BrgOZMLc9AATMUDUthCzAH+7NlT1015TqrOvXt1b9/WrXe+KHCGykF+rNXBs5qqtmMCf2l4Dri",
+	"DGnux6SGQ43n3a607TDkaUESuzvxdbZdcaPmGbWbuuLOtWujkVUc8sW38eu/g/23Ns/nS5D6yIXUU6K4",
+	"ubdxwBjOD34M1B2qxC/YYyFkK3Io56g8rhQ0o1IgFATUjr9iBfU5Mm3vCBglxWQIEvm27FpIt7lho0Oq",
+	"rPUPO+9Ff7ZtB6TjI1rFRm1egit7HOGYfVnknMXD9h09vI/NaMOygNp+LT4oLIHMc/7sO+/VrC//w4pR",
+	"Q9wg3SOCdp2MO3EO6z49wOmx7as1HbjVBL9dUNDfVf7HyktocbTub2J1vR5D8cHE/cUsZNvAiAzLxRs6",
+	"eknBktV4tDs7R4FagWfI2kzCEpVQRFAqjZMGWrgDB7/P0CFIBTk8gNgHSxIF6v0WtR7dTVY7oM3j0Vq+",
+	"9o4JtnONSut52FNZzDbUkjuN5+ZMOk+Iuw4ihvRarF3SWR2QZUNcm3ZnNuceouCRNFhP1NaWMVcs8a2E",
+	"nvCNSsyuc4V3F9id1fhXWGSwwccoOBu2rsWLe9NOvitUyvxWVdWMAirQAFd4o3z6yhN8naWykRuuNrDH",
+	"Kf/eVs4fn00o516qEewY83LdLeRDiroKG/chaU0cXsUlT+ZzzO35QGoye0a1EVk1IEnVaArfqZuk6ooa",
+	"KFZo4b3Y5W59ZvW+d+44i3R/Te9Zwwh06y60ho60VcLE930dbs4OvIjVNIk0LyPIYOY6eimttJ4iuoz9",
+	"b51R+vrqY/u44hT7LOntnNVbPKfnbvXr85Vl3A1AUaCP6Fc2zNJwxqOGblMXi62O5NQikJ7VFKTwi75a",
+	"AVMd+CWpGXgawKOEpWhVYrXUWnVKyGwnstTH5MAGNffXCyHoUPU9PTUaca28pU47T/AWWgEslR+JI07X",
+	"yl+xYre7HKXqXW9w7LU1wWAMsWQjfK2C11wbtFt/oxpdfFgTHitnh98baeXZ2Sty7/Dhw/3DAXkl8qUP",
+	"D4B7wbrVIJoL4/mldROUQhfLGv4mVkm1p84LTxmnOZkXbMzfDRqlaPdWg21B9dm78eqzp6DcQxn57a5E",
+	"tA5sIhaY511fm1V+a60gdh1fr2BeuzsxaCmBbnd8akzPT8Zj8zkqoTD4zQkp7MqwLVnVsx98Lb4W+1Wm",
+	"eULqFnHwciNgC5Zit/uSK+uvHMDrISCLyzmx8c+YrYePsXdTWipdbz1AX3FASEJalGRUEHI21tiAzb1c",
+	"83ocgCbMIHQQNBjgVCV1AgQgQrVgh3wiZOHHizvPWcfAGAMAuVICsPCxd0VhueXMEWdcKt8Gnc8xGIBM",
+	"WV6Vtu9413uS0yPAOIbjEySIBOsI9J3zYi11zR2WVriuKWTKzKlSrtOq+H1iSF59NGPwd6O3D2JZCHhm",
+	"6XYFObHo1jDkkjUaskFpztwY1Jr+WhCSSaasVlgK7aMVYD4u+MaRFlrHkZUKRoXf+Dec+BDfkYYLc5yo",
+	"LUvqqIfAQWapJ/zK6Mx0dJmEUF3Q+keK6LIQ9Wr0H/tmP6njJ6Pd0kzRPGu+Ix9X/X6CboPo+amimRzN",
+	"6kQafC0Cz1IEfMGF8fsjCFZEh7Bhx2tuCjuavWTP7n14GXbwXrI3CiIA7G7bC8x50FT4yS1HT4cWcrKg",
+	"DCZ8rmo1wkeHJISfngQTwm++9NNyn93k8PN5NUX84pmfqOvATRc/1+pD2k7d1PHz42DKrtOs9d2pJ4Zn",
+	"3dtdvnQ+75FY7ZXFFjxQJ8a683ygHy20Ij04CCMLgS1fsrmOI5L2gQDtiPaDY9eJFRuggVnZChgyE5lK",
+	"qkgai8bkstxzyqNemjAwqC+Ie8/4pioZEV5Lwgz89PTJ+ekfDx8/eX7yx8MXz15+ef7kLE0cSpRlFObq",
+	"UmTqs0AlxBw1ZnHv7qpwp4M+s0IdriuFyUVYaGmh6alzBuGVBZuzbrJbH1/Rt7CbWdloVbc+YEhNJ0xV",
+	"Fw2PzsqirbW+W0S565InE3KvSg21rPducm/76CzoNYjDMp8DH31dzGxnbFv1fl18pzcDWDk6CWQZwVQE",
+	"iDQGPBmBnEB0POUDniDbuyo4gEJ7som6wDKjEsRsiO5GWq/vebKE11h3bGmt42tpDsxL5esnaiV4x6vX",
+	"vfTEPPSYacrzhroRUQDMs4EyarpLQKbytQKuizwWU1/itIX777Sj1seb6fLYV+HKuajqHhmJSE0NR+Tr",
+	"3QIbXDZ+QNtpwG4aq9c3nHNHwKkuli+6Krk9lQXJChBBbdDrkY8ts9eCyzCFOO1xWYRppk4S9+lzPqvK",
+	"O7ZDxWgKgSlQ1488G1tNyuhfgCApC7BXJEGa/UeKjKQAfAbEnKTzec6ZqtkqfnWY3EseJIcHyb2D5OFB",
+	"cvjpwdtkRZ340Aj96Vrjc90R2HEBec5xKvNapBmmNNhgJSyfjfUzZ1z0DcOSOTtzzcAHbMr8eYrNmT9P",
+	"sEkYQ6mjdokNSyihEck+vzaYc5vwW4cB2AfnxpozXDEOyNHvC1+ylUtUFuudDuaZ3kIHouduVQ4j2bti",
+	"hYraCp8JQ3mFzk008qGOPyAAbcShOkFq30+d+R2fMWc8Y5qNjKInRmUBhmf8TQ362bsXzIWyruRUZr3e",
+	"4KMtk5tby0YOd2171DZkPfjPjsCuWRDq54i2WekPGOqO/bSmy927Z32v1/XKAse5fWcszsfKrysv2xkX",
+	"4beHzev3ezz9wUleDSTLxFf20a1PWZxE29Zwuc79EUhVDzYq6uHh0gadeGnXuEY+qHvh+px0Ffuspvq2",
+	"e2PslOHtntm9YfG0Cwx0olUFO2so4ZgihgtDMn7FM1+nmqhy5h7HB1SljtJs6QTqY3JYN2KsiYpYV734",
+	"jNFiND1n7/RmuINrtJWQ30TpY/lWFZJoIe4gicFj3XBlxYd1NrHYxCA+7ox/s7YYZGArbEdIush4BdHl",
+	"NupuLd03tdgZ4eoaHk4Xf9D7jjX93YiD0/ccOyXBrHbFCs6Y0Lv3bYbk3LqWWQTthL3D4G+bGk5nTNdS",
+	"IwAHaqT5VYUmEOjCNvGp8EoxemZSD8YpZEq0lPWK864KmS1SgY4eZTOYSapmamAfGc6k0sP//Nt/nZKc",
+	"z7g9x9Vh8sMUNLeFypbAAX3FiOWcJeTuwUHA0uwYTTc+LrbqBwtI2MjXKmizql59+DCsuN80+d+9fy2D",
+	"f62mbySWFFjYR4rIhQC8N+sO5KqqnfGEjqbo/ZtSRahFeDCsBSxHc1aQ1HeTVklskPgMVIYFhlmbHqAp",
+	"tAugdeSSLZ0bLvAv2GpxNsoWvHZYc8RpaTa7AkiahnUkzBhcujjeRt4wQ6DALcYdnTeKR7X3k3MKmpkE",
+	"wbRTNrpktv5/aAAKhrqgyuergePE4hM0Z3j/4LNqT1gvUQoeZ4eTgJvLea/rO9xQ0xAvSCAyxE0gEMHf",
+	"5OYpj/QHWaP4qFvgWtgLWJX3Dw/u392fU7Dkr75gr7E12bs5G2lIsF9V/9n6a61LV9duWmss2BobKyhg",
+	"3aNnalf6uh27VOW1l8hUKiZcEvM1BX3gxWsvWVdL7jU+bd6bSsGGwuOprEScCKBXAF0PYRo6xM2Z4T3K",
+	"hfkFYA+tsj+HWFHyihW+9lOakAf4bVj1CiF1PsUfZrS4ZOYKSAfkxHZXBGGXonbmOVTJAsQeSMzLDEe0",
+	"4WTmUH2kkO+VxcTsBTe3Qax2tJerPtvYYbi+mmSCyDxZCK8INxUXBAs+VsA03NxNnslZNp+apiAUp1RN",
+	"qJm//Ff/7nf/8R9+93f/7Ls//fOdVaKs8pMj014qzWYo5IZ3RjTd5sH1nOOBkLEWnzMs4g2DQzwNtxgD",
+	"8lJqouUEPbx4R/lCqGZ3looNXQtpfRFyOeFi34ly29oN1k5WxdLvaXGpgnAgBdunChcekDNNNVeaj5RL",
+	"n9WEzmlhpSBEkiQWnwFQpTMZRBuBMOAlNZLzSwZBR3AlJaQUOVPKaqAgvzm5ylwSTGnlYshyxTCUSNSi",
+	"sazz2IgpUoyYuz096gnTRqMd9HKlh0vU7b2vlnUq80yFQm8dCKYh9W7l32+C+YTMuVvK35km4/Crdq7J",
+	"dIPJ2AJTACbDhK6QZBrIL9vGFVS9n2FPe0n9O137Igg4MF+e24u8AZtQMJobaSKtyaVBDgEicRmZBPf5",
+	"gKSGoFmJEXbR5wByzFwUY0AwF5oVVz7nvXHcXFtDcKi4iJy0dkBDpyb1QKIAI7kQdZAunM1esucbbvv+",
+	"LEVQymii5aMvtR9qsjeI2DNfBRkizMaxxf6xX+oFH3k0AfjQz+1Dr1hhZLHCHq9hV+SGfRApBMoAxExh",
+	"2A/GC3BBZjzPeQXQuwXy/QXNqa31t8Xbmxb3H/PJZhCDDlHM43oU/IqZxeiGDByQMzYqmEV5MAoUywgT",
+	"o2IJETaGtaupEWmoIumPf/zjFDDjaJYVZo9yVf0Kw0eQwSmkp6dTrefq6M4d8/GOedcXIkctg47g+sMW",
+	"lKZLUgobO4yXipIYJEqJgkH6TFBnurDZBwWbSYTaqtRgGE0CQzHCAETZWbK40VsfZAIFGGxiqc20ByzK",
+	"C2b3L5Zr+Tg1n4bwIf0EekqNcm/mMQDBeZlWbfqfkL5prEkjNLeesxaAnEGRgIe4XINYUeWRFKqcxeKl",
+	"zpwxpHFQP1J1NADAYhdV3KHd3xD/JDXNEwKsqGDjUmTKFmaoMArs44PtDtM23nzHUofr9axn9tEXysL2",
+	"dkDXe5A5yzMWkBM2YUi3ECxPReHjuBqCWT9bEX1YcUoolwA1AhsJ+EJiTQACyT3qGCtv1iSXdt+XXGR9",
+	"jLqs+IV50kenBuGfq159bh62EaHwMjfKwdq38CnzvFwM1YJbZ2mjSAkcywuWA1InV37vBcQCUVJIC2lh",
+	"V6Db4t9L/TNjWtBCWED61oKJ2kEY0zxXqKNyhcwhCfJQUlu2Nmg0RSDCkSyyeJ3NzYbr0NJWEfwxV/Oc",
+	"Ll+aR51DnF5RDk1fCz1t64KnSvfblqfW1aAYE/0B1OcyzwfkyzksDBM+mgxURcTfxrOEpbmrHTXY2qBk",
+	"zcvDecFHrE/iJdY9dlWU4WUQQg7vgAfOx3aDpXW0JB+nMym4lqbDgfs2/eSI3H9wYLbUweDg/oMBeRzm",
+	"kKK+N5JKKzSiH1dRNzaKDSLs7K0Jt67j9YJA0Eqf9OmNLSyWVsp62VZvg8oht52vvCpSuw4Ynoao7KHo",
+	"CpvK5Yd11JbZaLNYE9P6/X9mnvxePP62/apM8NrSrePC1kCX4yA1qpL3oQUGFVGCCq7b1fYxlBx+I8Xa",
+	"/XHOZ+xPzHMOMmCoOh1jTS2lvtAVTNfqle5WR7aJqXMx3mvqB2YfcvzdCqADC3znNBsrkQThcTZcrhKS",
+	"6jKclykspcKd0RRW7Llq8JdKKQsE4vo1XxNEmqy8UanZql2BwGivs9i9Wt1bYRVnr0rXdmzjBMaV223D",
+	"CQMZr23poPN5irDJxwH+sFkoVPpsbLaLOIGg6COS5nKSJiTNuJhoml+avyU1/1+w0ZRq8xebUZ6nVtPb",
+	"VzOV1oysdD5fZ11tRGHR/W+iAVjJ3rt9QP3fr9RiN7CILWPChH4WryCOfsFuO13bhfWbkub1EIq2obcR",
+	"kuhTIDrAsKI/eVLEfmPFjArL+PqPIyil1H4Wcwg3aTAW7HdBFfuyqBfeLgseBUK2im5kwVAhZxuSuWst",
+	"L2QWx1q2ZuTzzuLxERW7Y1tUuZEbDdnRqIre/7XycljUYDdlNOvYMTlXeuNdZi2oG426cEjZcexbbUWK",
+	"WEA5Hy/rqLiXzEx3OqMjvCZERotsf8EuplJeqggJGrePbTPGBeuWFMQUrZjNwzZTWRRcs1ciX6KcAutd",
+	"zDs4h7mYZKnPKtXZi8oP4xkeHfUG3ZFJPKPy/cZmBUw2tslLMWLnHW40Jq5YLudO+ElQDTBCsGnNMnmj",
+	"p0Lu98JqL0tXos/u7mOSGkkv7YgtxJH9cNJ/OOl/gCfdbOzardW5m6eyg/jzoLbR+g7nVsWruMaDB/ce",
+	"rC+WMc+X57LfSLdnUcmeRiHHJ5VpWmjzHRTuyvkIUsOEkctje7cUqrwwTOjCSQMNa5+w7oDUW98hgOQ5",
+	"V3r/y+plG9vWro5kiyANefbeCJw/+tZWEX9vSzz96Fugyvt0QF4YDjcv5KSgM0Vevzo7R/xz8vHp00fk",
+	"04MHn35SDwZwfgr7zWAkZ3eCCf3MdPzXq/5b+ZsHcb2vcLa71dsctpfdj7G97mTrCDP9QZa9UVmW6lfW",
+	"uVcdm/vrDugF1aNpTwnYXVfNs7EEVxzu/HDXH5Effes58vuE/OhbLG0Gf9orDv52W9P87fAn4AMTUA5n",
+	"WAr+bjjDF9HFNTC7Ez6jb81+8cP1/cP1/Qdxfa9cnxU3FS7TiqJb3WSuJjBjeiqzsHdzzewlez9/Yv7/",
+	"+svzaN+/KRmClGzfsz2s12gkRs3rCA5lP95XYW9vO/nG/jL9xjZXLidtTqOmcvGoSqqIxHy12pH0hxv3",
+	"+75xf7hpfrhpPvSbRvlX1z/7vfPRCA/0I4zNH231keM17zJz0fn8bIMZ/2D//eGw/xU67DlF2rjxfjMd",
+	"AkoxE8Mvz/YS8/mLX+C/52+i62XOuDU+nDnCuNZg9cFyU3D4N2Nopi2iTd2YxRlPe3i22+R7792Iu4Ul",
+	"wT53jksSdHtNYBIbUX3ryCRuRjcBTfJD8PEPwcf14ONGXfjDaF3460Tn/hcRQ5vsvdufyH3PrTFKavDS",
+	"/vEriMB5Gz62z2fOcTCn5h7bm3A9LS/ASC3pnEMS24SJOz7m6n34urrk831Xb39/LmGJqutug4De1w4/",
+	"4YOL6v3gqPoHFGL8odFui3jnLYOUf4jo/QPdItuGF39w89gsSnjd8FFv2OX4v/eY5a2ihLfBvnvfKU9v",
+	"h98T5An2S8yCWslK8zyHL44JHwf4PI3yjaXQN5Fa8kM64g8awQ8awQ9ZdT9k1f0gZf4XmDf2AeZobSHv",
+	"rMvNebtCstmtifcWzLunUQAeAOXjxajkmlwUjF66+uK1IgXNMv3mW6w6YcMEfSUtrFtdSDEhl2yZhAIJ",
+	"1ql1da7QXwXQjZT8ppSaegmiVCwj5dxl2E95XmPZC1lcqgF5A98jjGMq50ykSfgUXoAWx86h5qVQySd1",
+	"b01pPh7aVx32npswlKuTggVIRBgCQEa5VCDQHDvMIWLawLq8II0ADg/AfFAFFX+MMGFZihwDgs+YQ0KR",
+	"uV0RnwkPSVq17qFWYnUh64Vi58xcCxE4kC/kgsixtjdOa53nTLCMKO7uREz9xGmOyzwAveqREIhogvEd",
+	"FtSwh4COhFywCRdm1BjoBziLuKG7XWrOc2TGvZfs+dXrW9eBKf0KXzV/fkHzMXx8CyG7mud9ExmbbEZj",
+	"DpslgGssqdal+1Cercdfa8CvUQRfg7NixFEhRYiDszMQtRq7boteNcYBJ3Q8xo1eMA1VDb3o5aQuv7xm",
+	"EnI8xjJ3QOV+C4xDeiX23OheQSOO/dmm/Ni/4mwR4fdUDI3YEYuMalytkcBvu4tiOShZPQX3I+UhkWyl",
+	"WcM1EB/V5Rgz5hJcEU6zM2O/NZLFCtxtC67dHA2oBtsNZUWtiulyZYW6xXRZK6iIGTeG/q2apkIO4Zow",
+	"bFPIIYCw+EKeM8qBmeBFYqR+B96ioJ4noDFWWLNVjU1Z6oKKS1tz0t0wmDI8gaRTw5tloUHo9gmv+DKd",
+	"MuoKTNpXzZGc0gxReI3OZmHqLAaqfSqESp1LmYdglNAyQoYN8czXe8CfgsqtWBYz0kt7wIrnTOj2iA3R",
+	"5xJKkEImgt3m+Hi9Sl46IE+hWrjRRx3kOg7EWxxKB0bxtSA1PIpaxU1eYCIuWDecOoNgmLDn4OKqV8J0",
+	"XEFpZAJuT+CfsCUgMzrHJGO/uHvJHqyVL6FpKduTsbyZLpGVvJkuT33nb6bLl/KXtnv48NQO4M10eebG",
+	"YN4NhvFmujyxI3kzXSI62+d2LKvkV8+WOu4Sfc0ycnVLAcAhIULEzdaN81joSe94Ar3zonG+0+spAwFC",
+	"dIRURclckUgA4mDvuAKrXu4y7du3zzbV5ABafLgWQ90iQvA8JxfMIhf65COL4Fpfw4SwXLEmOOmKciF9",
+	"Ctr5tldXtOunUZ5TdXlTJSc7q+CdMeUs7F1VXSOHxDA5Op+3ajvQERRSsLZTDjD19juELS1A4OuDu1Iv",
+	"H9MxBvsQkBtTYhuDaY8ErDF5fl3Ea28HU0hAqPrqYCPNTlLOgozmHzumCm/Nvrc1Lo1ZKwBx7mBkqX/g",
+	"GVa4hnp8/svW0s3oEv4MWdv6YEJbvm516RZ0RXVn0ZlLC9js3tFhKyrWvWU7a5T88gVUg7Wq0WbFnt/O",
+	"HRQmit5Y6ceQNhs0erSi1Z5E9dNZSajdWZeUK2C1Q/MSerbiwoday6ZP4CnfyvtkzxYvWPfiF/hY+GZl",
+	"/l07b/9k+D5U91z36i/NQ+FbqocgMwtm2CA1dorN1KZQUSJxtFy1AI+wDtB14x1/WLXOVesk/S5PeEC3",
+	"nR3xgA5bFe/B+jS+QkKHyYvOrAHZP7jKBBk4We7eX1frqjaOsITDuqHUnr3RUYTlJeKjgMCAldWCYIhh",
+	"Q86Ker1xumoT9RXrbvOzdYnhvsEm6W+izSYhr9FmBxB5pHCB05dhBQIw9KpMQ4iFXoNAV1XVZtt+4gJZ",
+	"0LM445kAG92X549WruWnD++vr19XrxH1fZ3Bh5sN4/s5ghsOoucJVK04pbUn0HquvW/DW/OvPX5Xl2JF",
+	"KEhQP6NC5B+QV+bXBVe2snj/4hXkfCqVLTsCBcoXRndDH5ouC8EyIsdjG6Rko7aM8iYFw0gFuJ+zvaRX",
+	"qvGZ9SzXJ/e64P8fe+/e5EZy3Qt+lQysI8QZVYNAd/MF/mH3kJwR58Gh2T0zsqZpVAKVAGq6kAlVFhrE",
+	"cBgheW3H2Jav5F17r9e2LOuGHVfh8Gs3vFdaW7Y/jIcc+S9/hRt5zsmsLKAAFNDN5pAXEbaGXajKd573",
+	"+Z0hT6cwwg7vnoxHLcaHSvYxasiaOZ1BErYFTKuXrInFjzMzZwsM3hrhn14LrOHRzNQZPtACrDNrAgYg",
+	"bNNUYA2gnSnZ06Hmz7zdlTTnWDMlA7C1ooka5wE26oBMsOCPm3XS4Z7YqlBgVMRyRVBZoZ+q8YjOmjo1",
+	"6rHZmXwHC1Xw8GV/cOB9BaM4Lo9SLOFpX7hCIksM69A0p1ZxlFiSZsKneQQVxhuZ+ZF/ilbyJtmVYFVh",
+	"r2zwEkVc5Hs7Y2kmVxfF69XZu7GmADlQ1kTEpJiYLYNJByyWkRiZbyXcVeyyXgrUmrOJG/UbPqvYoQdz",
+	"aaqHrpJQDqCDFYTafB20x1WlQjOeCUOCPpBxtiBuhmM8CxWWuJkTgNm6gbDavTgRjCcTPvU9b5511tK8",
+	"ihZyM7D38q/Nn4euBZoBVvGZl5DJIo9uwGrV5Slxsy3FJP9uhnrnN94cjvt37t2+e+8tWAHAvZVQro/g",
+	"ScvDqBb3m4osna7bM0QgcGn7rNhjqoyeZTpdZ4EsvGr1b2Yr/cytcPnsS0Y423tQ3OFS/cIdjzfj/jgV",
+	"utQv2xVJUmpLzxe8I7qGtN86uHfrzrvv3rldbZGh1kFZyxCd6Fyg5OpS6uQm48ysQkyg0EDhtDlRkMla",
+	"octCynSx0weiK+IRFje2gRN2DDyOmFYVuxijDa89utIoC74GyRN4XSzJ+DvgSc9Z9GFVaUGtpKBS9ubB",
+	"3Xfv3A7yOhlFXHEIz4YbFo3FZnjY+cBvXCnGZGzSxI0Nm6CqTRVOG65I1SgZxBJvL2q+7MiZ/4CogV8b",
+	"fmx3AYJ9UWopFiRCpyoc0aojIzFtbkh3oHuvbdje0TgzGg1WLIRPke1X683xl8VZAbbIgbcg0LGDY18L",
+	"r1y7WmHLdhQh0SHSvmqzhANf5aCsB7Auz0QjDImyFbOGfMo6grn2iBehI6lKFAePs+VUJPcfzZMQ8zUF",
+	"FqDXH8VRILrPk4zgqDcmIfT5ZuRj1pPvDp93z3K+4x8jR3jmaUXgMUGfgxTPine3vJ3zlsOb2gyTmCG9",
+	"M2R0OeO+r2L0L/Mkeb9Xa308X1StXMXOIwGtfxkCRgI2UOPUMJyITyvGPc26/UthYFaYV+ckkSdF+fWB",
+	"tbHPCLGzCKpLw7OGKhVtLVL6eFlgBr6V03SbXrOAqqbxOiXu3awO8cMy4KtMjPzgS9ydWlAz2wM24+lC",
+	"vA4Xvr2gGMmnFLsYoRoy34baMCQTdgO+pwkUSynQMhX3YfnxvkADf64qXaiJf/YszE10YVH3MPcohwEL",
+	"STU3/3QRTOYPv5h0CKYH4ocBSTPmkZPcKfo7thWLMB67h1GIENQd5BKPHxWAEN8YUwIpNHR5UIiieFOq",
+	"xk4VcIwwT6A+eVPFTDpLwEGBpOHGEgLEoZMgj6eEkeIrdXZguK4wH9pQi1iz8H9DoF5O97zOjuZsdmCO",
+	"iqXfZpgJjeaS2bX0y8/HKTNPWayrREFAHmtZAK/uorZ3k5kLpJnTEWxp+AEfYfz4DFVak/Ig3yghPJie",
+	"U70hR69nroA5tq41N+EqV+BF3HlkLxd98cf6ruyp+XkWzsTjRXFYbbscqwra5l9UQ4P2my9+WsyuXT6t",
+	"893Gyseb1rTkZF/c1vo6z+zUy7KBbqdTlo5la8blAf4CMltRSUgI0Z4rlVmwN4O1FTXYcK248jK/6Vhm",
+	"aXksmxszxGLhi3YgUK+aiGzA4h47kZgjUQJhd+7RmucfeZliwFV55GVehR9ci0FuU3e5ItzLKslTRgyf",
+	"s9vhfrYuHlBR8grt9bK1s47YFXtjX/O1w1pQhWgUIPeW9eBtt2FYd+pNX6PNRwxuiWhJaxPypZGPKBLd",
+	"OBLEAAsJZnF2E2tIgWPN8PeCvwKhDLAsWekhWWwHKczM1wfoZl7SA5XmQsNruXcLTxU/Ebq2yIdIoM9L",
+	"eswj+6lVWgqbckvSjKHGIG3Nu2o8bINGo+BE7HJMLCyU9e6qIVGO+hrR4TaPp1RzOVOQ8PxtjSP/6N5k",
+	"hhyCjMZZhEu3PIgQ4DiiuLvyGKfCvCUiG0xfZyFQ3bZZND9RpZvT4jhjUk3cm0bFD1vmKdLrDtnoolkn",
+	"r9mLsgY6ou1XePcbskENHOJ0U9Dl3HepGAluU0xsIDFSSVu53RDQPH0lBNLbPhFTEGRtDDLmhzJcpo7Q",
+	"hYHFw7HpmgYWQ6ueBO1nc/pV5p3zPGQnwgi1aDgFNtYR5j30lB+4Q4m02U48FYazigi92vhvv/B8vkm1",
+	"oJbvg/vDX1P3EBes8I6d3moAUHtevSKDRbZTJhYc8X6ZQCAz3s0WJJEOzV23r9AV6LOBSsqLx59PfeuM",
+	"91ff3j5iEsytSx/rF+KcCv0vWJI8enIOjxdZRSUb+lCdVn57LFEcKSE2ZM8PeRSFDryDpmOu0RpB5rNG",
+	"sSgi4yIONR/G0nXZLNabR1XqfaZ3b+v5jIXVMDw4hcodPFk+v4vS9fKjdpGqwBHvXyyU7RHvXziOraUG",
+	"5SZVF0+W8X7AxjL+9hiK+2PuOWof7K7NqobblqrEj78kzhleDimBnSK8pGKRovAK+lqPeBcsOWoMwl+x",
+	"yNKHd+8//bv/9uzznxaDRJrVciAwP3u3Af+59ubl+sNLc7nb9reHry/87OFrv1wabWJ37oxQwIbLvHAc",
+	"4CPev9Ajf8HHXZfgx0MNpgqJbpAwivAvHvhZ8d7co9wvkOXwJTjgHSGkNWyC9L/XACM+432VI0lg8Fce",
+	"X6bH3QHjlCx8DllshdGRPjI7ump9LFHRvVBPaxo2BAMV85uUnOZHqCIKyZxXy7RQWgigYNpYPdYN5Cjn",
+	"G9zkq2kVBeq2fdf7zlkFl8KBQLCsDTe0nzInzM6PaiwWF7g3ioUNlQQUO4TMwCz5eCgooXDiIccMRBLl",
+	"WelmZ+H+mJ9G5lHkBc1B+54vIRuIzdMPxaOR6GZt1EnioVi4MWtmWW7WBmK2LcGvmPPO58AR8K3RXjV5",
+	"ADYbgu/SqEg7oXaF4Sne9Vuovfsv5RVgnUWvIxIl+xW1GTA0tfPKEgsduBD4yibc8yDdZEoSwpghp4rg",
+	"+7gEJZVAjKzryeaZ5jXl17C+vWn02gY2CHaYcdoH82Km2I1qljcvuG9ZPnPB0GiUQreuZBsCU2+WJYIM",
+	"YStPg4t9WHjZ5w4k2hUgEA962vgkpkKPk2wRbon5zcUmAZsTCGCZAogFkMFKnWRAI8eLGE9u8rM19Cls",
+	"x1nYq23hYgvj0eaGxcAzFceym4znkQgXDkdmFTfVBh2aPbXnYeNNtRB3q190Md2rX33+MARBLSvFbbPJ",
+	"HmXmr1JD83gUrS04UFnZEsoCUk/uPvdpK9kwRYr4PsrcChEjBGytuj2rkKWek78C5c1FN8/+RftXvGFl",
+	"lMxddCdVFPlgQdgqLGB+iouEaoaJebS5EJTliXx0LmmXS6SCAntfpATc9kS1+Us1I1Xl19nBbLqISiQw",
+	"msoi5YbNRbFm1ZIDvCFCC+bvD/xW3DQyqu6ex5CtuiMQ0DUTimVoY5ti65aTmoK/Er4gNLwQjeVtnoU5",
+	"Aoa5cAKokZwJnVyLErmm12JsNEZriqbpAXtF+ojN0mhJ8kXqEI0JUGV5nAtKurm6RmbxXITGfuZhZ9ea",
+	"PQRiLM6rRGmCgkrNALydYBRs7GGpoSMGpgyX1szYqIAgoJ8hbPRM4/OOU529YWH7KN418xrAIUs1gW3E",
+	"v7wJ+hqHVB0VTVkeMXrWkNT8FAbzN2ZmFWZ3bZ4OFa/wRZpcHNm4aMvL3RK+GAL/Ihn+g6NbLALQs7Bt",
+	"470+ePfu7ZukqEaaaSNodabMkXprIIR2dhu7e83dRrPdaH7jrbd3P9z/qPFr13/16rfe2Xvvyr1r9288",
+	"aB6tk2TW2LlxsPMtvvNpe+fh139plavSTPFt1SkD9cgqVBSgzw/w5Q0NF/abTnkFw2hhdGku1c4kfn6i",
+	"OswFUaPI7qKxfeF1b7dUeF2YE7KozxwytyMIATYqYOVKBMCq2H2cZCKtuPRv4ssYiBLrwQKW43CYzNLY",
+	"Ny1X0Zkajc5A7D9RHZIfqznPeHpSTfA+iWFclTZiAt40QGllUYy7wZNETQDSSk4B+73aBuQCv5WM0jFY",
+	"+Wr5KoMsistWTTx6W3UeuFZg41xDb6vOoW3riWuX7kM1VrvmBcEjxrRI0NM98Y+HORJ0J6us1wx5pcMQ",
+	"WArizrPbejtkutr5PntJEU7O94hDYWVmxHb/8C8i5Tmh8nYWyUSesFF9N2/Blxr37wF+rZ2Um1/NVb7U",
+	"2YsK8iBmn3MIyA3funPELvNRfPm0eVkP9WX4NayzA9guG2tjBkM7ql06Ku77JYc73Xit8BlNOv+OYp6p",
+	"f0Ugqe7z/TxymymJRTHO7pdY0yFsN369ZAz7VfVsg6Jx/HyUpLdV532ZTH09iR7NqkpnMJTO2i2XfXrf",
+	"vHvPicW5UWx9h+WCtPYN6hQ428zyugPw1qYGGqErl8Wn+3zRnnXo9AV41/N+z+wbRuHyK+AfxjklXJal",
+	"nJcLGX7NnQK/1F4ZGTLpg60nLLXIVbL9LmPP2qiO1RwWn6AkX2lP5g4IGtBoNVas4sVfg4TLF3ENNgyI",
+	"2lB52uCoUOwlWhRRZODShlXmrmzIF14BGLZ//cq1ldBEGyonudS/FAMVxZEH+PI8vnNRoFy6bRd8Pi/8",
+	"bF48M3ohnOi82NA58qCgBqU6yqG5UqxoAOOiWPdUDS1KepwifJFvBPrYzaK5S03XWrVUdIXEPGb69Xr+",
+	"o4XgfPKwYgT9ffPh+7278O6q0NEypurmvGifLvYoXvgxXFQApWEVrYA12f0H79+6c3gIf+3mWa97DsVj",
+	"v4BYQwpFI2gGu8FesP9wtWN1od/lvvPlwF/OCUYPqKYR/fWmVbLNH7cc1gBorhbfvWQbjZJGfyzdH2ri",
+	"lvtgQ7NgZYtSrNuGNZyKxTKcU2BjzUJ8uVxaS7jsjxei2NtfIWjbZmTZIPywkHq2OiXXXKiBSsqTdGwo",
+	"KxoASrpCmHLAlStUYHAJvACtgT4KI9LxdC3E8tE4HSktytNBu0Iu+AUcmhUU1kMhI6utVnfZV1PzaK18",
+	"Va+4euULYF9akLPqv1FeFihLudRJjjVfLi8uXvuc4mzixPdKABdP0i1AinOxnf08uSsTjzKd59Asw65c",
+	"YfMD0bK4giXL7t9U/6wEHnEpLrM9a/l59G7ozIo7H7szHdolmblrix3+pdR/jpyVF9ezPwesM52BSkDL",
+	"tEv7H/Ipo9o4LqsTSvpiolkSazJca6iK669NJWaPRrIhf4TsvrXnVal19zuf1oq81ZssfGw29AlWRmLe",
+	"UtbZAYbbd5XUgM+oeiwRGQTRxxLTJKHJgEVxPzbqSdgOAxbW0VEW7oSuDbAzUjg9ROtDyUAbV19IxWJv",
+	"pH7UPZcIFIHpsgQRGUueTmECxZD8Z7/xky//5Df/46+/94u//+6Xf/HdZ3/894+NJPDkP3/+vS//8CfP",
+	"Pv8pTnY2YJ+wlDczgNm1vmCRnXq9eLGdOrY5Gvni58v+kx8/++G/bZQVsWKN76ml+nNnarN7x51hDEUU",
+	"NOsOlJq5jy5xBAFKC/fwJiRMYwmz3N2X52UDHi5Ww7PN7YSOzIZxhIc+V+iNKm8ortcoVKguntxE9WO5",
+	"Y7ehojf40i+3Lv1yq+AT/uz4uD73oPCs3t55+Frxz9cXJZH4h+ysapqVPV+8udDNKuWLCmBRlXIb0+5z",
+	"mNmUffKheIwtbMEpgcqqvDtwyboQJUyV8A4kwxFBpEs2EENzeg118o6PrVSMAcixZpM0zjIhW8BhqIgk",
+	"1HprNK6FUB3uAB+6Rmfrd4X+VMLZuRBoQXgzZB2RTQS6DYd1dk/lKVRM6C4fQdX48CYkMsNqwUk/lgwz",
+	"HGOJhVelEBHYrHC2MPsD+oAQ7ToJlyd1dt9fY8jHxrcMyTf3RjwacRmJiIrJ2ZtjSWutubu3f+WqrRLc",
+	"qj39+V988bPfwULXggLRClVl9q9Xq6RZTpMWS4Cl3SGTWaf5mcifh08qFah/aJTIvtqhx59oJesP+OQ9",
+	"R9jdrzv6JB7tqBFOYQcgdUSKC1G4JVSS7kzlSM6mXy5RAe+pjGWqj3pgwZu5pgIIeUhDwaVnfXUKIeWj",
+	"WO3P29e9K8sPEd/59OHj3WDvyaWdjw92vvUQH+w9ee2XL+1cgiePd598ZsgxPC0jxMUdtZ3V79E/PsbX",
+	"Hhb2Nh6OCIF9xM0wa/04G4w79a4aXlZ8FAOn6Qt52Y39SfWj4WmPlUQUet3XLSupePDyWfXOJbssikgq",
+	"eT7MxdTf/crt63lq4NXuOL5epp9X+R5BA+ZV86Xf+u8WFevlJ0vID+nVcieyPeypOC0vSewykBcYn+B4",
+	"2criYAaqLak+swSKqLRexXyyWGVTmDUmvEoGsHPKp3FbtQSpxzth6xpectOKd3oKWQgzpo/cJuK29+Hq",
+	"w7qZF9Q/QEu12oHSQr5r3z5j7IuT2aspx/D2Qm5QKNF+0/OnBrZ48WxZ1Isoy/6kyo5duJ2B6NqLMDXc",
+	"z+WNGXxLabSChEvMB4XsiGgYy1hnKc8UXInZQpIbWB02ux/PTeS1Hg4oxB/F2hy5KDRKohV9AySTSpPm",
+	"ChECGZeRvsnM0fTKiayUkpeN3L/UL5VQWKkn825BKlqwDYXFdHGEKe+BTVy26eZgyCwYx+2mVYwqfNNw",
+	"udvUIPxxVz6wjcLfB7ZlfNU1/1UQzop+lUqfqrNJdbPpiKs8F8toz8VT2hdCYg/tHSwpSuSXfAdrDO+o",
+	"cYbJaEmsM33TVk1xnBLdIFCA3lXqsr6eGZtnkURf3d+IQh+uZu8L6uNLQi+n8I2JpEQ0zxIwqxrmE/jy",
+	"L//pi3/9vae/9TdPv/+zCxIOvDnPpTFUozlB7VTFUfW8T+rO0h/7t0eC7CNHhdw3eZ/20YfUtzeRI6Gz",
+	"s7DY6qHlL5XIeoYw7w1isl8u+bhQ5Mpfp2U07sNcEZs5RmfOaptftrGGQn6KaUFYvuiQ9xOReTZrWFwN",
+	"8eKd4PNDS6gWQnFuARBn0IhzBbck/mBl7EAhMsDbwQqn5sV4d6nzF+bk9fs/J/+fs6K9cDdgPBTfKk0+",
+	"PXAwg4a63T24d8DMSnW4LsovBzrmlw8HXPYHPN4siffy10vTeGl4SSzFnVO6kDMx6KuBfLpKdkUq/Zqt",
+	"efPr0Dpb63BV6PpAOHz5PIAd8Bg6os8llYlqVoOYWUlYSzOAfUzyeYytXk90s9VR6iOVZnfwXfPV6UJz",
+	"60mMOf7wSp2FiAIMiMZFLKO88EifG9XcIsODYOxhJ9dZOJap4N2BoddhAYVF9Rg/lgUArDyiAL4RUcC0",
+	"KnZNGX8WCd5L/oTx4qr54x3wiJDRoMomjzNNo+aaxb1jGWe29ubkJpiZHbIRJDjQJtvqsaEP85x5+G5F",
+	"tBsHj2urFlskzpnqxuT8tXm7CEpDZbZsSmsOr+DhDRGqE/0bEGJma3EhRgu9LGIo7untRrHq1xJ451Ix",
+	"Gq7xg3y89LcbNPx9y43c/myHbz93c6AHbiL4vTcbeHDHTSnvH+YFf35QmBy94WYIfx/m03QAc5Ujd2fw",
+	"6CpW1cp53AL/RkEf+5pFlXL49angCFo0zSsPwrmHqBuoOx349yrWzNvloHh9HF2hxu1xRfwYRCgsrU2A",
+	"+sxCEk2/E6iaIw/LqBemTbbjUXmLd+87vLl1Gl1g3AI2MoM0RFezDMRrMRnPvJDzKkqTM4LMcHWkwkFt",
+	"URwnccsXUCamyKhfZKWYIzW6vxBH8KiIH5gX8shPCwXMwf0yt0JT6QtALpqDt4ANz6tte5lljbKDcFRR",
+	"fVjTNjkzSYh5jiUBMlqFAMN27V8U5CQe8W6WTEvju+Y9klBrzCb42MglLrEfJUW9GJMkAHNfJIliGHIa",
+	"sKkap4iUGmuGYam1+Zie3UbJxn6gyzJYXY3VsRaR9ZJ2x2lqttevvxiwiGPR/aGS2WAuqT/i04oUHcoF",
+	"VnuVSgxWfBnGtYE+WFbI0Db3sHwl0xJhOkna3cUR4H6qMFwKLYQuVjxymZnR0Jw+wAzlhhVFJLC62nb0",
+	"QanfJRfq14RUro6qsFaKjm47q2FJLn1QS1Wykqw9UBiEkqlR20c5XXrPPUJ2BtTDKu6KD+x7y5Is7kqz",
+	"fBrLN9O+Q1xwnR1iWSDwvtH3IdIXTu+wTLFIZKKbgUZG95OSNeobpGO4qdEGuHMzg7dYPNUzO1DcXT9y",
+	"YJ30CSzLMIMncXV/nZDlX5mLWf6V0qDlX5mJWv6VxWHLtlhEVQ5OsyikVVxpUMA6/d2c5+vms4s1C5ke",
+	"L9wW5Do9owEISO8Lt/rgbM4jpDUn1jN2nzX8VyuB8bE6is5ZD2jXXrGLmyirxaiqmNXI0Z4MdXBZYRnq",
+	"1szGSKyyVy0z1heSB77+EkQ2ruRkI671RKUrcY3u2/cujvudV4SiOfkb4l0ssTXy0YjKWuPxgkMaa9aB",
+	"5K1M5Ykz6DUSuVqBpkEjlhL4NohQUzZSSRLLvmm6vo5V9Qx37cgrPmFnA/oz2hatFEfw8nPTcm/PvEX1",
+	"ECA2xJMUAUQyb3VemoQKNl5OHLjaFdUyTIw6gzGQZP8DRzb3i2+ub4lecJO/2ldjfSFvhSj1cOG9uUgW",
+	"f+HsXc7l8umpzsSwzddPRpt15LbqKN8teF7608PXSp69vig3wsM7/YjHWZmijEi9mQJ7Not7toI4GKJP",
+	"eQwM5SZrFGO5nHFjr7HKuvGRSqMrjRJh4AxXDxz53bE57Idmuy0Cn467B2NUl2f9VkBPwHlliIy9uWAa",
+	"5d6PqJ9IdnD/LjsRUyznI9z7WFcdY6stPdcCMG7DNw4O795qH3xw9I3261j/fZSadQDViMqcn4qUcayw",
+	"ozOeQo4uHFhgumb8+WQHWTYCd4/gqUjfKatOf+AGWmgHPphvSAtdrsQhjVcnMRUQoxctLQ3vv3/o4TDi",
+	"j6GZN6Rmmxbw6zzDLDnRQ922HeaS7Sg283hiNjCmitzFobz7zuF7h4x3u2KU6TwqSZmF+8bR0f2A6Uyl",
+	"Ik/h41j30/zzvtJZPxWHv/ouchKCFdQ2Yp50UrMFo5EGZprDgQfH0pZsHQY+64UAe6pTeiyP5euv35Gn",
+	"IlEjUX/9dXYHmNPbh+/fs9BTlF+IDixBr7ZY+PgYSM8xBtseWwJ0XGsd1zTClBzXgmMgR8e1Vr1efxLW",
+	"2QEB6LpmzSIcSzJAG9XaNBq6iqDanE6RRLqFyZQhfF1Hyz9lsuvM3GlmzjPMf5SqfsqHQAU6KZewWHXv",
+	"a2wxpLQEWE145AI1JqmS/Tr71bFZDIjqEVmhuK7hC+iYi5RA/0AkugmEzKUCp2j6V9gtrU1ovWGUyzkS",
+	"apRg2sOtQSzNZFXK7sh+EusB3MEDODg7Nj4JEz/D3OUQsjgSMot7MWkO9JMZu8ogGhh0hKkag20X4vly",
+	"XLE67TdtNU+0Yl2eprHANFRULgaCRyI9loyF39whuXLnblQo/0roZVg+mXI/C+hl7EpjD/wyugCp7gi1",
+	"ZOEDkaXTnYNeJtKQjuZh/CndYTux11+nrFoGAOtQotaWLWbvxW/cxHJe5jf4DstD+a9dN6/VvTbMhM24",
+	"zDBjya7YwSExzdjVffZO/AYbgQBnfqmzA6YTNUF7MOuLTLP9RsNtTD1Tqm1esIm6kBROpqJenAh2KRyO",
+	"kywe8TS7bH7cMbckfK04nUbDjNTuAnxnbsXulaswHkMskoR23Wz53cxNpTBqs3M4cDiRdjx+X5DEHCdU",
+	"ideQczM0L7bTiMvAffEKA8AF3hmsDUeVd7lmiehlhsDQ1AEFw+/qStBoNBBXiwRklx/tXmk02FAMO1CU",
+	"Oq/Wvb+7S1cWvH2mYSMs22xjt59S6Czvb2+XJeJUJJpFQozyoo/2910cEKWBm8VWGU/qlLmNxAp79TcG",
+	"SQhNwD13ieAwP+8A0nF+V3GIIjALZmX4119nRzkzpbInYua4mo86KooR88X7HOs6Y0XnN8cpKA70Itwr",
+	"M6DxiGXqWHrnmoirNEeX7e/eKJ7c4bg7COvsULFIsR41ak6HxhnZrlXPEoCJwmhhc/pi2afKFHNfHEv3",
+	"SZO9ZY4wjtKogIZWAw0/EREbj+rsltJZMrX3fqZrqICdjVOpqTocqkzOBorDgSDV+rGcbcr8COHMAe6O",
+	"UbNgtIEtDG5+oeU2u4J3KSjUzXGAO3FK/tNgpmaZjZAOjqWtbBywjPd14OeymGfkV9ReIeyMZ7HO4i5M",
+	"XI87WFbbSRDmFhc8yxi+YbYbMU0HXJoD6ZGyY9mLDcnd28XVcmsfIAVzTB6pNlA/Q7TjXmETZlcaXFLI",
+	"GGMnUtwWCZ+KiBghnPGJgiAa3EjoATciwldbbP/RI/tDgAEmIgKiW1Sn6dNMEc/RzuNyypM4OpbdVABP",
+	"5MlMO1Jk5nz5Mu+VBozBVkjHLER75JXEa7jb8Gj/Tbrf2g7c8GlHAYzQ5TgECkG9ceJ2aub69IzIySgs",
+	"3WwfLRcRi3gY45KDiBhRLRdYzVup4HBtOD1lHTFVYG1IzGeWJ93IA5AoWCKE3+sURZTDmeBnXB9LEpLg",
+	"QVhnt3KronhkjqTs25EgYIM4hVABz34BdkrsL2CdcebANRCoCkulFDA1mkiD0ail6+zIiLDHMr9hhJTo",
+	"ICJgdIAQYQj1XaLaLdZsQEseihM2TRWp8r+hphO+gJ9gzINmUHAbNpV8fHNvWPSLVPRjnYkUAy+GWiSG",
+	"9XacWct8iF9CZVWd/21UrbznnFDAbtDTcloCfOl+filabNe8TXOyRMY2DLTGdppbp8DP7Xqb707nJMVu",
+	"XZza643dmxm0aC1JZbPn9ghAnSxfQ+GRhZl5OuIppNBe+mjvFoP3GDj4H2WvkabmghPMDTsRIy/HGdQa",
+	"c7HQmpgKpP8xvYJKUe9Y5hqPp6SavYN3yVRna2mBOBNLIB0I+KNZ3JfmvlkRNIMsF1ffx0zswJkULDz/",
+	"pcZrVBCIu6BMM0yNVkMZeaCS7FLzNWJb7mWswmimCVFMQKMkRODF2kXGXdp9zRBlCvS7tPca0Gg7BAzd",
+	"g8xIClagcD2fV3S5pHBKxgu1BawwHwMjkMcyrw9waR9qDeTFjVzFJsOmpppAa+BJwMYyEVpbI4SrSxBn",
+	"7JKNQjS3O3wNA/yyOAMzFCjKnneyVWvUm/UGmH1A+96BK4+GERVN251phsgohHbsSkA1rxh1XI2E5KO4",
+	"1qrt1Rv1vRpYZAbwudX84XZf5olIsx2KL8QE9r4A05JT8u5GZoCxzg7Muw/cq5TxITDVf0H1s/yVy6YJ",
+	"oOqA+rLiZev9eghY/mCThMHtNhpojXTx+3w0SujmXv5Eo0EErYYrk0L8+RQcnGDSKJoy3peCjQgoIF+u",
+	"J0Ftv9Fc1JEb+eUPJB9nA5XGn4oIP9pb/dGbKu3EUSTAcbO/u7v6i7t4lfH9G6vfP1LqPS7BxHwFF3ZV",
+	"+5lIJU/wg71K87ZWR7TzjYdDnk7pQOULCQTGbIcRI8XE3FVbNNSQcYDNhp9rD/MrwRENFuJjedTmSQLB",
+	"myNVVoLywHUGl1xZe4fhc6Zl0x/wIAwBdrVL03EivqZtyLMtKhbai04VLbsnUk0SEfVtCWa0pZBzQ6vk",
+	"1HHr0Oc1YQu5YUE2Clg2SNW4P/D4dmc6w6MoOLQz1kZ01iybjgTb27129RoQdZwTGTxc+d5Yo8CCOrHM",
+	"XEd+2V7GEyWFEedRwadGksQNx30GP5u3W7ayuVvkAQSOMhc3hj4xEp9tOzwVZiggRCsLeBFjpFeqre5t",
+	"4z3r7D0n3GeDVAg6MrSRRpoeQzFCJ8tjdULzjdnvWCJSl7eOdfaR4UQ0CNvlgEfUARlFevGpoEgzHbAJ",
+	"T2Us+6hBkFxu+3AQTYaNoL0KBjnkkvdFCihiZKEjtYGfCE1G2eNxo7HXHacJ/EMgpd5FGq3DwJWkP/Ba",
+	"BMMHyLtmh/wFMQcaZHrGbZScmacZLkgLeESs0c+e0lziEJIgyIqcAIRvUaCda7OCu5EYjlQmZHcKFuSH",
+	"LpD4DRVNKxB4cuBQUFu+GuZvsGXAD0RyOZGAN8CSzvReNxWGshiFrNYqfu9s3jNPx2lCtvfW5cv+b3Ua",
+	"SutG48Ye0Di0axZGYg+8oVUawjfEkMeJIWa+t7aWu2RobP5ZzceGG4KwD1T1FpoeN82D3dpD4F8bMEHr",
+	"Nn9SdLNRcMEGjHgOvQ6gKax/cP1l8aP7aruN3b2d5u5Oo3nUbLQa5v++ZdqAEnUtOU4SrMQVy34bCqXa",
+	"hwOu2zOHg+IBypc9T0asfToo3wZL92DAzWIo36KBwpnCEc3s4kNPEmz6TlLrW6htur+LBZwjj3qjiFJB",
+	"IHiPJz2VDq1QczGSUKOCZHNLyV4So+d3v7lXSRR6l6cYcrbfvFJlIno8wgyB90QU81dRSDuIMIKDeLoT",
+	"0iqKZRh/9dC0uVTruPzYuz5PUHZLRCaWSnEUvmLkM7JQ51li+HlUn2Net+GHWeZVRtiWL9ltheAsF3bk",
+	"91d/cU9lb6qxjDa7I6/YycWNPo/DG5QrxG+JrMox2vLHV5c/fkWv/it2k98S2VmucdE0sJaWYk/FPQUa",
+	"yshGUxfPxZvgC82DI8AJmwh+KjQzirPO+JSNpcNXDws3K3SWXiWTqdGiw3GahGRaVNKHFRoIincaKJ0R",
+	"voaNm44zjNTMkzMCr1YGA9pjBkSdFFR1ncVJQiEpPLN+iHnm+QHc2Xmqt6niVqIoFe753uaKDEa+b9WY",
+	"LZn+Cqsxz12m2+o9G/KcW0Q1n5/qMyYauMLZAq+9Io6WcSLWcrLA3LcOljM5WNDGC0v5HB0rRgWfYCgR",
+	"RWdJzLmxEZZ5KA75RBKlTjBcwvNWgAcmz+pyrYBoMhAJhleEPZU6NwxF7OljmduvCQFmQMgV+Yf0ivvY",
+	"Zp+gFwNGYAPY9Bhj8nJ4HzeYWKNHBNw5nyE0zmfug8+8Nz8DJ4IeqMS8gdVeNfvsWH62s7Mz9/+msXDC",
+	"46ydxUMRmpbIH/MZmONVEpndi8YOtcOGPCVK9kVqBoETQ9GwRQEAGcSskLsIYgEDFg6VjDOVxrJfhy7J",
+	"peGtKw6lm8ZZ3OVJ7vcyCwk/iaFI+0J2p/lvn+UeLDd2mBb4vduRGGUD8xb8Cd57Gw30mV+L2nlyCJfn",
+	"ZjFyCMM+KUIjwLDdDDCAzUcJz2AtsKnP8h5gIEaOGqeinfIMlpgnSTA/aJXawITPMMyPk3/f+oPMUk5i",
+	"GalJwDhLDP9MmR6YgfegKuVNxjOIZYD4qeFYU/IStJLnVHFbIhsiBiF5IY/xM+OHQJ3A/mT9cxDpVEAp",
+	"wUApitD5zA4lVUPWYJliTTMRDLSanWzgpgoLNFIqaY8lxI1EZoXMA7NQMwfP1fpx5Me2A59iMAd9C9Cj",
+	"C88GYTjqOIHgmM/ypecyz7ob8Ag9lrT6EQBT9MyhsRd9pAAkK78RN23+A7TnrnJuMaTD4wJ4TSemJXeT",
+	"8ks4s0wdnnDZFe1ETQpDNrOm34BQQIxuRyRqAm8hjoV/P8NETeztC4uIPws7t9E77SxV404i5kbQjdPu",
+	"OM5YJxX8BB3eaiSktxWl7RIalG5DEJIZj78ZLmgIPYRdniQd3jXXFaL0RcS4ZkNzdF2eR9ltkbSPUjHq",
+	"z1x++8WioUWxPrGLbbRfujCJHZseYgQ+HvxYs14qKHQeIscxzStP4ISoqLEWumXXfJTGpzwThbQTQ+u+",
+	"cffw6P0Hv9a+ffdBuOBm4aLi1vA0A+Lvr6F7qB1dUj3WExORmnOsA5Ypc55j2U3GEEVEiY7uQ/YZvFjs",
+	"ayI6A6VO2qQbmp6cuPrZjOyaWRC3ojca7k4qeuCANztazlCK/eqMZ8Ic5HYU93pQXcudE0jU4VNgfSIX",
+	"OGSsBxTCKbtxEmNYH40r4tPA8SdDMa/RqpjBAVvAfoTswgkp/lVyXo7lgcd5VUqHz7m6bYw+Rnt5wMeD",
+	"eDQywzQEwls0iCAzz2bzE8jbngehr3CXjwHE4gW6yr3Q+aJ/2jdT8C7kiZINwUkktaAG0kOtVbNSgWcw",
+	"MHNpPgxqbt1rreZu4wkWJbOQ0n6X1HyB+ntdEEmsFTB+CQL3Wq3Qz16jsbaZaJyIF+PrtpYSf8XpSRWb",
+	"kKTUfoQq8CRhSNestmVk9oH4VvNWi5XvJw6rGPdUa+1dNbOaEaVrravm4ThB9Pvdwq5hO7DDXRFZmDx8",
+	"6m0jWZAqGJxym1JQw6udj8O0ch6WJjggK6xM40RsHeVbg5FzlEtP3T5HM9Hlx3SxlnrG70IEGPKjVOTh",
+	"XC6vAySvDMQMl0EGiRo+17MskhzoeX5nVw0FQEou96mPCT70lfOnv6Lu8TMc2VV+8cVHYctHt3y0lI9u",
+	"7/6FOdQ3uPhn8aSPE3GeXnRyfovhKIN0V0xIdnqa42IEhQWaPJYJIwPoEpMf4YgFjHKmtKfmATI3gxx9",
+	"zAl34eyA7C2mrK+YknlM+CfjqJ9DhkgxoUxriju38WuxZvZe2wLYYE6PrJktG8SyD9/b5AXKmcSx3ZzJ",
+	"ZfDjuV22g7WSTgYK6nC4HAWwu68fPmAGXh464KetL83GtKEGOuOJCJdHHIxzZPLNdN9er6CAOh4APnO4",
+	"IrgFhbdmyW2Blu5aWgo4ZDkJ9r73nt7YTE99EaEMW+661VK3cRBbtRbjIALLnAyXJJ76HLRdPx5iPizA",
+	"MTZIU5ZdQP4JcphQAOAyTM6mLrEHTgXO1WKItANnMKXU1xPVb0d8qku4jwvDKAnBmB1gMrXdgHodw4AA",
+	"sBsQtb49Fuk0p2pUjWCty27LkD8JlvVuMe1pV8o6twTQ730OmtmhwDXLYJqrjABpevkQ7G9rTP9d+ORJ",
+	"hYiWCwx/Wc5MCS3448c1Pz8UmAaykcLjztQ9NvMFINJrQc6RKbRwniUTMBrgNMLJhD8Xc6crc9GFs1F/",
+	"wDfH4MYqtgZ866Hh8FFhxEaCXM4NqzF9I1+21US23awpoDEVQ56e5OPFm+0t5XKubmjDigHaAiFmLuR4",
+	"wJAOt/I5WdRD3SI8BJB9zazI83xtf5dpdil3P11tNJh+reixAOGERMRr+7v1PbOmBXjocxIQ1om3Ihq8",
+	"Dbg6e8DVmWOtFjDIy48taXhy2aMdiCW9jj4Oh+NuhAp5aVTXXVeyEZRHzIpHiI+ZrHZ2YOHVvCENoTQH",
+	"nzJOGWTm+t4kJDcHtwlB7vN89yBvBwZ6JrXPUg5PJ7OPauD3HyDQUSpYRxgluzswYmBUW1dXOyjO/qI0",
+	"ti1r2bKWpazlPMLul6uYcKi2OuZWx9zMdZpTqlypdAAWZ4+3H0cIlV2qWd7h3YE1chYhWFxcEWKlTQOE",
+	"MbNxRgFwsMCifwU20DZwYGXBLORYYCHKAk9zBmRCH5kGweXyOldQ4Jd3/YApHG8LDLlDHgkA2QLbKgKo",
+	"ELNE2/HEIrtA8tmhMn1AiPMnqpPDvvSFPpZDF3c6h68Y52FiZJQnmzT5ldWxBFcxL35ma3LQy3XC+sSQ",
+	"5HkVnGk+1WygJhCBZpPUVBrZJDmKuQ6FzOJsGjL3TygqWgithvdoN8OAhbSf8E/cUfNP3EzzL7OdIcVP",
+	"2lKvhCJeiFOl6M7QhrgVqsIWwynNeTFN2xNh/k1nwpVbK/aIH/ppW233MXVYBPyxOG/FkFo+imlB8kIU",
+	"9s3igE/E1E0PdsV+0+WZ6APkoP0uXwk6xnbsIWV9hbZ3kDHM4TYTpr/ohJfOF16ZX9AiMdBqKBCv2JNs",
+	"qAFzZtufqE5JG/kxdw0QywaXT6Yg9mEmeNO2g6JqxKeuADwEb3pJAcOhWZ8kloKJR0ioAxal2KpKGRZ7",
+	"cT1QcVY8udBY2MoH5kq3Uj/WY8W1YCmX4Af7rCTEEOxUQOaqmKnsnQSfFFU/rLOwm8StkELLYa9jh2Jn",
+	"yY4320IVwNonXC4yNvFuBgUVc3HDqxvQbGxe52SBEcrOzlqhXOViIBOFUVNQYvm43fulA7/yfMctaLjW",
+	"YQbUrzh4UFt2mktH3/YqCczOYPdiln7xqcCU1IpSqDncB/jNqt7hasYaob9UivkgC4bRS9Ww3Ay6pOTe",
+	"iv4pKcGNYUHXmdqo45fR9EmrRDJILSCa4MgG/NnGSjo1W7ILAPjAAWuVJ9Xr2XruixQtXPviV3K2JBLq",
+	"bXS/PSrg3ZnC9Ypqrea1YqHjWqP5jbfevnK09871WqFeca15Y7feqO/Wr9Weh0nPXIN1THp0Jrc2vTPa",
+	"9MyZjHVmWO6pyANEFtj4SJLawMqXAwksSQy+ZV966dOCaSbrnmiY/PZIn+lI58CiCw6xW+iFh7iQElyW",
+	"80Lb+2IzXk5V3C3FYqy16DfHkj80f2IWFFics3TaJszPWuvjZnBlHTQSmvyLSjJxc3NI77XWxw+rhe9U",
+	"Xo6gpuO+5Bkk1Lq5kVl1vRCZszFGt9jL7ZQ0eXv4t7kbWwNkDnLYddSqGglcaHC0n11+TP+aSdsoS57I",
+	"SeUWivDVhSK0RjqwHzlsbLJwpqKHhV3WPoGLEzGWH6stp7lYTrPNbrg4uMB1qXku0K4lqtJxuAcld88P",
+	"InDNSHxLVy4kGN+nKZsK5e4yz4Taz19xEJTXlrpfTMj8lhK+9DL3NkrgK4/Id35yui2StjA44MCrXU/l",
+	"Sy06E5SyBxqMfu68In2Jwc519PJb7HCea1ns3Oy3Jruzmezyon6LbHZuqasZ7WZPuyvNOJHaFunLvd7g",
+	"1lNa2F+gqDZU9rPJjO49LU5FyhOvTCZCtZnGsL43gYRBIIrttjPFcIKJiPuDrEQAIbMi4de8ULPiKOGx",
+	"XAmhQ1z94NZ7d2BHcWYiWvxhJ+7PCBC1W/fMdlJTb8Dv2E6ttbeOaITdXLRBsmRVNhePYCE3yL6j5Tqr",
+	"xGNXsKLEQ+d0a2XcCjC5ldERr4pEe7X4cvlxfsmqmBrdCLamxlfY1GhRRCubGqsdwyW2xqXnastEzoGJ",
+	"bA2IF2hAXJdQb2pBxH7Ot8TIuvZDq9ReiP3QoxObSt/2LnpSdNlV3V1fPL5Yy+GWrm3NgVtp+mzmwHMU",
+	"qCGrYbE5EKnqty09pdchc5RydVQa5eHymXiUWZx6zXrmkAR58d1YMz1QE2khpdBeNuQAFCWhID4hREMo",
+	"LRY9DqEIfAhwVhJqKiOoI5JtgIwOvZhTLDZs2jXMSTPOOmYUIvISJARSG0KssrOCgXQEjpp1ps6iQ6hT",
+	"ALelF5k7aR3nWGFZHLRHA6uSGsMrFwVh203B1AmXmRKwECJ6zT+gNhPWMYhi2c94ctI2gwlZR/Rjqb2g",
+	"e7OFmLPU5VrkNRQyKORwwDLFvpVDZA4hft4B43cHPOXdjEphc6ZHohvzhA0Fl5ALdYC5x3YzaMknaZxl",
+	"QuIoFBqeDY8Pv379KpW7gJ/0iHeFJsBtPRC6mJLxqbkgC2LPv115qQ8FT7uDI/Eo+6qFn1flSnAe1rNX",
+	"0/HditwXbd+mu9uZossljgpUnballKjrcWcYI06AlcLHJRT8MFOpwELprjcipXX2pkoZl0w8ijWkJ7pk",
+	"zZ4nfRti7+Dji2I3XfyxaTwRPPVgCY8oCa9Y5p8NeSwzHkus2UADQpCEMKeLIebCEdQgfUpS+N68FG4O",
+	"Yx1ebtvsx3k6fX/sk+nNBXGcOtzHWdbssBUCqlGIeU07hvriUp0IMaKhgxvDs4hbTvzxYyqlR1kb0GCt",
+	"VWvu3Wg04H8aeQn0Wqs2btaePMzvd2fO1O41zLMsjTvoWn9c62I2yLMf/u3Tn/65hyDw4d375oDTKGpJ",
+	"/Cs0/3oXcoeIpD774X95+qd/WhzLLo0FhrxoFAUWZOm25rKW9wmPZrrNF+K6WYjrJQthRPvugGdtNRIS",
+	"HqqDN241d/dgWGsI9jjaFxDJ3DcdnEOYQl9Eq/SSXCAq0v+tarJVTTYw9CsHCtvNyexarGyJgnL5Md3z",
+	"StZ++GaLyf5yGe/tpq15ZJZZ55edg/OUtVdagGgk24N14RbtjU5VsNCyDarliGdeKWErgMxKCFW59Qda",
+	"pHdvo655ntaChyXE1NlZl+VaurdegdAtAD1ZTxW2s9+Gbp1RtR1bM9vC0C271JuFbhUsSR2RKNnXiPgu",
+	"LIBRripCeTcNBqsu4MqHUcyT9igVvfhRWGeHLnyLBgW2Kax8xxm+FjA97g4Y1+zrTSPufP0aqLmShano",
+	"A4RKJLpxJHTLR2RZNTL81hra8KOAiUSLsk+wgiZ+U2d3e3nfXpG3gMUZ64iuGgptVWtoAlRr8IDxDMtB",
+	"usY8EyDOFlpH3ENQRAtDAV1cQJ1bmqabD329MJINGnixkWxdLnnEZxRUu0BGw2w0dmtBzTsh5mFOkm/h",
+	"92YIfTyNtw7gDpijtaTdW/fmWr1+NW/2i5/97dM//ZdacC5ZAdjvhYe+zc62ijOvworkC31vyfpccDaA",
+	"XeKq7j88+dvYuK3K7MXGWXJYkSsuceXRd5cf57ewkrZsR7CNjXuV1Wvk22vExlU6hsu072XnastlLoLL",
+	"bE0NF2lqWJOSbxw8B/2cb/Dc3Z6r1VXQi3JHfy/Glqy6Efi6CxTPzEQ6jKUg3PSAcU0l/E2rtDobhOkh",
+	"3bqgML2cZD3/NF8qwbUuIbjgaL0tpX255fmtz+wlCOc7Lx0g4nEy3clUxpPlhaVSNQHiDGF5EZ96xSEt",
+	"1DddpBxyuWC44lkmhqNMgwFsCiEiALrNsQQUlMKAuI9Rqk5jKDHJJeuIYwkdpQIjugDbeocdAN4w1bly",
+	"sNKEmD1UMs5UGst+PYuHov2pkiKsswNpBzFrYQPsYkm44FAmCxGqU0G4xHHWYjyfIIUrHkvG0P5v3iFI",
+	"02Ecybg/yDBUsNsVI/MjAHWSbcwGyHHzKOLTOgtdkYcQFw0AzkU8yswE54eYDUSc2uGYUUy4dn0FbDIQ",
+	"UpyKFGttdtVQ1M2ahV2lM7D6hVr0zYLr0NbctE/aozTuijCXA2glBjyCZrHJiUiJ0ZruYsmal5uNRqNh",
+	"phZ2x2kqZHca1hmWR2l4ZkhoHkZzBLZVnIIuRAzV2Uem9wEfjYSkbbfVuLnOqI6KtqGAw1hrs9XmYByU",
+	"pqEDl4dgUzjnuAFePjqeSIhrzAUB4hH4JooRZu+sEJAXL3XF0syS1xcAT9829+wIr9kK+OkjH1L7JoRh",
+	"RXyqjXyD58eu04K4xYhP28she2tBEV66AnjvkV18uPp0UTSLZTcZRyLacJjL4H03GCQEt1pcZbe5t3iS",
+	"zAWV9UUGgWEgb1LUmELA7ucff2uHuBRaO6+hUhn4djS6G63sFFaxvEu6jW16pVqv7+FHR+abRX0DmYU9",
+	"sXyrfJGd6LjuIr8sgM+WNoIY+2tmHTwEaCTftVYTPiFWRQ/2iujMNSqQAKkwOqu1ruxf3TNflTgP+LQg",
+	"CNeCvEBRrdVsXr8WFDe+ZcRjV1nBbAUxCzOQ5n6huk/NMut283lAOedUcx2HLEkzW3vGxbpvQZrDs6FZ",
+	"FEdGXMmlxQUe3dTw8m6cxHjYlpk9lsqu9a4+XSi/QoFfNQEWEL5154gtbiese2IS1HKLMyex2dvLBiIV",
+	"VEump8YpOHGHZhRzvP8OlLvYcv8t999y/+fD/Vez6Uw8yi4Tfcgbnj1PpZabLSt5EabxZZyEcc1uHX74",
+	"fBgKClU7erg83u02vncLj1i1stczVc70LKU6f9KzQsy9P1BSvBknmUhrL2PSWnET1pEPZ7die70vWFKc",
+	"3YCFl3lup1Z4lsvj/szez7SE+WuajbxkMS6jQoBgwAZqYs1oNmYt1jb11Kvoa75Z7EmaqWVXx67DOvvA",
+	"5roV0CWEjCAWb2pNi7HsOwOabWNBqFzxTrywiLnCm7Vnf/PffvFv/+WLf/m3L//wJ88+/4Mv/vlvvvyT",
+	"33z2Z7//9Hd/bFO02ri6ZZlarrKfdX8FG9GHFwno5uvq1RalissMKi4FtVi3NTRJ4LbL17OCb6x8zc+i",
+	"xM9sRDVf2cyF3cbAbV1gU5ubjA6RGYqOkQM+Ad+YkSwTDC8/rpRRNkeJt4llL03k2yzp2VweWRTpVul0",
+	"bBnQV48BbW/ixYXHnd81XFcKPs84uQMbq+bi4nivJ7oZmwwE2B3LeNmEg3kwu8nGWljwB5Hl3mfgdmYM",
+	"iwLTSijMOQnyT//0z5/98K82vX0vDjluSwRfeSl8XbK5lcLPGoh2XjR6pcR9GQggYMpvRMxLC3A+MG1u",
+	"ZbGtLLaVxRYnnSWJmszfdJYp1oHowAywGdlQpeL8rr84xYCTBQ79O/AzCEF4o1WqWxgYGlIUaJ0kMEB3",
+	"tJGhRq6ykhm9LCOR1hM1aU94KmPZD4PCUz2Js+4AGukmPB6yTKkTxlmHJ9xMO1NMYcL2BAJHs0Eq9EAl",
+	"xfZTAWBp0EyUxqdC2rjKrhonEYiFYPjlMmId0efSNGy+sjGULhLVLHbAxjKLE6/5rsLo0Zle7eOWH8pp",
+	"/qMx5QJf54lIs3ovTmn6+HcqtEpOcQElg2c0NJUy0xIhtulx5xMjz8YkFJM9Gxvx2lcymbapCJHfJu9g",
+	"ZKgtz9Y1PcgEQjszlURmSdW4P6CQTXwLsD2VFPbrJHG1mm29IfxISYp9HfE0i83xqVO8qFkUqMTS5UMB",
+	"RwnjGqRi7l10E9BMKew1D7M1mwUwpEN1KiKzY5i5knc107N4hJsIQJvuaZSq0Wj2YTykV1vF2jJaDQVG",
+	"WsBgbIum816cCB0was6s0LFkzDbkNrw0PBUvVCVHJl5N5748iWW0wHcJbxbcll5Ix5VGUBvG0kV4gMJl",
+	"qFatVfv1j3/9+HjcaDQaD1//pdq6oR/2sqt0RYgFHtxFA2w2zjbCl82fCkdgHTcq0egt6MmZfKHuLvKE",
+	"VnShN5QO9pLkwDZPkjJ2Ooh1ptLp0gA5R2IgoyJ1WMZAbByqiSNQ7CND+QzhRYI/hFh4M8QEcgJyNBHq",
+	"3CIEZ6Kv0ikL6XE4k72hmQbqNhASEhlSYRswHOZEjDKKvIeEioGaAE4LBZ05cgh4v0gIy+GX79uJfKUx",
+	"i5brFXnscGcK+JzN3auQhtGAt3D6IN4jLKhdHe8RHLF2SYgwrfmMcrB31Gi0mk7pGM61BwoIHAGbjpfw",
+	"8g5GCe8akmmP5nOIHnZ7vA5VG+UHY0vZzkTZKGsJRQVDXIqEjUC64YZnlBHmETt3ZTcgd1JlLn59x6qv",
+	"y0O67nmfHLkvniO7Letw1Tk9SBLmz43lc9ue1TOd1QWrmh9H/wW9XlRh+Wm8/LgTfwqxtk8uPybdpYJf",
+	"uezYbL3LL5N3ufSorXfSFnq2SrAm7SnbGGzyjfjTPLp73ULv4xJye3+cLTzFm2Io9GIZ60EJjjkZWH/j",
+	"J0//6l/+8+ff++Kf//np7/74lx4bfmRG+eTZ7/z3X/z4e0//7nvPPv8BVIbADUd48MM7zUZj3+xNnEG5",
+	"iH//zg+8b//9O3/w9Kf/L327BixD2ezPPT7tLENZbpQ18pqI8qO7RTPYOpE2CuUSKCOWEkTM1+mMdSyF",
+	"xrQVpmRpYfM1COYcb1anIj2NxWShZvyBLk0eyiBLqz9OhQ3gjdNCOrn7FfTmjA2Vzti+S11XSRRQnWgo",
+	"BI2pDva9ZsO+WC/LV9NZKvgwJEMu6N55aj6at+eV3rdE9r6d7HPQRZc5kXz/l1M7Y9lvgwFY24cqiYTO",
+	"2hMeZ22afq21W78S1FIrvvd4DKplo76PNr3mbsO8oAyfaTZv1Hef2PRUeF+qrG3EsimY7+hfN/J32t4L",
+	"Hz+2LBMyI9g1xHSG2dd0nJAt0899Be/aNeB0oOD4Q4Rs3JGQkZmoNCesuZs/SEVm7sBeUBulypzSWPZr",
+	"rf1G4LRcyAJuNJ6cTQW2W76KptNp3aoRZ4pZmqMKsWZDNSw6xqsotmWkqpjYtFybfTDzbhW7/gtNS4z4",
+	"dHGi6BmzRF82Q3xx89axXc0eke1tPpNRYGY5z5xySOaqRWlKR/wEwLUXwSGhq9OwJnLkcko9AmigKhBI",
+	"eUEpbYMKx0lWZwesN06zgUiPZd45dgeNcvQ5shiKdeGrM6tz06IBCk3lHGPNrFbmTPp5wCOfIq660IDb",
+	"8/rrB5hr+/rr7NLbh+/fe63FQngAifgDNWFDqAVGeEGBrfnHwrGMsxbLAY3cu/ZRQBjjdhktJJPF9gEE",
+	"prvZsbTJmBZqCv3Y+etI1bEsGhXPDFgmdJZnwgesI7rcBm3mSFaI6QSiWqYUSohc6gmVPfQ2w65GL06E",
+	"WQxD715rwT4XILgKWFSlEwwwT/ab7x5+06yWWdWb5EzuszCBJDS7M3F3gP5jAt2CUpgUe+ABcNlOO1P/",
+	"n37vX9Mue44gmzq8e9JPsa6nkeBhZ9JTkaJne2YVzPkbaxamY0nRGFxGx7JECp65nZcfFx+04+gJTc+c",
+	"iB4n9C3CDzsqpPTFkoX4V7urkvFQhgSnbyuWYtVM84vFlhrrMU8AEJ9dCh0KilRhwMKh7mM1TZtSj391",
+	"4k/xH6nIxqmEl48lY+Gz//H5s+/+/Zc//7+efv+n5vcvf/S3X/zbj/O/n/1/3332D/+If9Tr9dfq7KNB",
+	"nAksbsk4LC7j3nwohgHrkJr7bY5ODsJld8jeIXO4sG4fIJqNoA7qQIiM6YHRQaWI2KVmfe/6na83G68F",
+	"gCA2luYtQzox6ARROu2dy5cRqRI+BWXIHiYL7Ik7PvOBoULweotxBgYdwO5wwDVteKZDKBMKOGzup8BC",
+	"woVW2LbvSpWxqcjYiVQTwO+aEqixu0P2UEcxxuTwNI1PRZ3d4lqwIdBnqVgU93oiFVCR1pwjbN8MYr74",
+	"IQfvhsrLooZdniTmToT2cCE1/5pmYVfJXty3Z+/2nXfvfvjgdoD/uPPgzm0g3+Gzz3/w9Hd/RMT84Nat",
+	"O/ePbgfszr0H739wdAcO1Af33rn3/kf36PU/++svf/RXuEkHcxB2OX0bjyCCRbKBGqcWzE6l5GidIdoW",
+	"bNXQDLi7cWYvfp29L8vaRxQ3M7xefCrYMJbjDCmqRczDGcUYJU+LYzrAAycFT9v21dDVj803o5UfHcs9",
+	"kSc9ymjoUyz/GyOV3d/dpaSxiE8dz7L9jrNxKgLWS9XQLkbmQbPEgGuR8YTogYMWNLcqsEQCR49Vdh3U",
+	"HUTu5yfiWEaAYwddQFAPeW6xb9Op86Af5AYCpNb+hWIApmi4/U24AkPToE1LBiJQIJAIwZsIh054LK1P",
+	"vp6ofjviUx2WxQthqnFRSn2hqcYl3uUFEFVBDfYMlevKSnRxqrmlNqgNx0kWG0p72bDpHWsMWT42s3Og",
+	"otBBBeiiHGWLKGGtVfvF3/34F//4/z/74Y+f/dE/LJ7ThtN4U6XDc8/DIFt8MlvJcz4kujSmefeo0Ww1",
+	"rlizEb3TMSv4CZdiAZiZIwDQO0X3tQciFWD1sQ8yfLJr5jeClmuthrfs2E6ttR/UiCXhEw2v0bl5XFNj",
+	"86TZvHEjqIHshz8PREzPrz8JajlzrLXMOevxOAGAZ2v+SoStZDp7DKzMvGhpdr8FSq+hwgDfduOa/VO7",
+	"sO8CqYTxzclGtdb1oJaqCY15yY3RapxCpAbsq10c+Jt8Lma+cZYjCIHiWWK0euIt46aHo3GOh6Mxdzga",
+	"qw5Ho9LhgNnQ4dg7w+GwD5acCLse7kQ0NjwO1+xxaFQ5CzjjMx2GjcnvckvmjDK+hQ3Y+pqMzIIykkWc",
+	"drqypvgklAFBaptYyVUX7bZVrDzkZ8p/SuJhjHkMzqOxf+XJSuNumTK70OD7lsjOKIwVP6eUqa0UsJUC",
+	"tlLAVgp4ZaSAbZzbxWE3FNcfjTUFM+zm7pNNeOflGQpQXuWih5b1k1hGgWfsaTaCRqPhoP7R5jdjS7Hm",
+	"azLBopugPPOgeJBvewM7O9te7mRdkqpFP1XM4XVjfsd89lIBsM/jrS/Kf94zBBXWpTXDIIKay6g2nzV3",
+	"G82dRqPRaF4zGw7EP0dzB4JqiXjG9QmGFsK/7NeYtNGG/222eacbiV4t5xiYCbF6xPveiGd51qIx7zbz",
+	"MTftYJvXKw11d36otd3nAgPvDtxaMJ/51XLOKJUaqT/26qhQVmcvDwDc8okLTRHJS8CAwxk3hvsORXAy",
+	"GA7y7juH7x0yd6JfEAM5C9T8ml2FiwDlX0Em8lxxvH3+v73kFx4Ut+EdDwjs+5zv+qlIdz5Vw04sdlzY",
+	"5oKQHHDPpqciRfguuAGdKYszLZKei8jpCsbJoWmkQ79MFIs107wHQBFdniTgpJNTcNPNX+4HOLojGNVz",
+	"kH5yHvzAYkOwXYZrgTl69Rrqhehlh7iVWmv3bOyb+lqls+WysxsAjmkbx7bxBaSlh6AlTPBGZ3QiuBYs",
+	"5ZJKdFQNTl0YSJ+q8aoUywf4SpVYVGzt+UPkL+7a1qx4ftGwL11YqlmYtaJRcb+37PaCo1Zh2RcHq+Ku",
+	"rKgvXcoND7BtlogM4lQxCpUCr/IEma9pL9YF4SQgfSdT8O9CXWfDP8O88kvI4owBxdJQTXF6LAtl6Acc",
+	"ArBwGBDcppmayDp7z3Zoq9XjK9RUX9lCn4BjEdmEGywZOVSy79Au6BebnOPCQPtgadYZC7VKsxCsQWMt",
+	"ojq7w7sDDLMxo5kIqP0ZxUawiWx0pB4PbTgSvmBW5lhiHy5oDBJRYEwf8RjCeN069hTAcOVFqOw+WxwO",
+	"mnCsGY8gDpVgrphKbZRPUBTFhupU+JFNKOccSwzIzCNsY+myljDoC2u3DrmcLokOMqN5YUFBQPuMlGUr",
+	"DhVdDR4aH+8OIYmgWP9uyNMTYTZgUcLPk6CWTYBDpJFe2fp8Tb5V9fYWGN7x7Bh5bA27udmJF1n9YOEi",
+	"VME1XL5QcOahxeZSd0WaeT6bWqsGH69XJ9xf/LMJw7gf1XAPYYLbGIZtDAMgMUaRpfMV+fkKaf3yY3uB",
+	"ZoAnigdyjhkB5yCGmoohj6X5GdtsFaOdIXWErj6FNbvfPQJtfypl0uygl4l0wtNI56XPDXeyCbmW5yuX",
+	"l5JGLBU9w/pB7YaMBuKC80o3IjNYjrVF0nhpkDQ2uQqLazIsOwBbbvgV44bbm3aBvvw1rlmuQa7nhDBN",
+	"3lPnWXcBk4voyFJaEVVigCssCCiWEllQfdJZnCTkzOcZo69vImeZxFoY/XRxpTd6v64znohwUWmGnNBs",
+	"qtqoXq+gdORXudeDLbS303vHPtpbV3d4cRUbtrTy1dYcttA8X/n6DueibXiALKU+8wOwfLGxFqlNnMur",
+	"YQrtJUl69D83NpLFXvIyj9q7sc4Oqf8qngfbD9H2WFNG8iIPgP2x2hXGkRziR4s8EG4IoCiFjjqFRucJ",
+	"TcchwOrzWJJHMhOPMguvm+teicjMTNmBUYK+ldcfGgKKtUug7A54yrsZ5WBzpkeiG/MEMmtj2a8DKhrR",
+	"bLSALViLb6+xDDztDo7Eo+zldIXgNq7jC7FXYOvJPJNvw1nnFyJk4zJv5t0YqSSJZd/Ih1hyoR/rDNzQ",
+	"fJypIc/iLk+SKUQl8KKVwiXXx2bGpzyB24XZHxQS4O7fgI9GQlrB0yF2fHssxqJuO22PJaSpt2lKAIOh",
+	"ej0wy8c9F5Q6GmlMavZGmw3EUIvkVOhFdYIPrVfzRdrnuxRd4AmpVFUDwPeNWEjBjIMsG0FR9qCW1+Qg",
+	"hH6vdAd+5ujRfRLllqYDW2wUcwB0zC8fGs434DGcPqR2/gDt9raHGiC+zABcis9IpIh0fQWSi2kYhixj",
+	"VVJF+f4DkfQWehaerMdLLtiyT0nu2jy+shvU+KlIjZRtO4J12YeNcXuJoa8Wt69Vw41ErINa6/ET+Lce",
+	"G+nTvlul4tH8TsTaYrkhvmms23hJ7QM6Tnw0MidJcC1yoDnsuXwzA/hroMapfc/8jQE/hSdKZgMX8Oof",
+	"VWrdP6v4aNUhgUhaRxOXroiS7bHsJoKntVYNAebgBDhwdi2EXNoCBQ23R2mcb5x9qONPvWfzRxeeZsvb",
+	"j/vSNVGuW5FW1E6h4FSjDglWCy8pJd1Q0avdxl6zclmryGXnN/cbQQ03t7kLJT9gWxtBjfbTtPvEV+nO",
+	"psfZi1tNkaMAlK0PaKuYOR+QC0qqJPes0ssuP3bXeakf6MDKOi4UQ5xiOamMcQcs0+XSCDm5w+WmEXEg",
+	"NoKwnTIFCEiGUYUsljoTfKFXxgkqr6BbZu1b86r6cfxjtdCNt+5pX+zoWXqmttLRVjraSkcvpXS09Qle",
+	"nE9wPQlkQ68gHoXzdQseuMBIZ6khcE6HtpZwnWGxzzo7kMiN8nwO/FwTtCUQ8bWdjbYQ50V4Gz1u99zc",
+	"jTpRE5EuNpRcAQbkUQjAPwBuMlOyo4TDAL9Y2y5yoV7LLd/f8v0t399aRbb+7ZfNv/38LCmXHaV/fCax",
+	"p9xXNUSZBUuuItKDLTuT6szJHt0sPgUkZU9aaTlJRzqyivIIiBpSIXBsNuASrDa20jlPEjXRuQRFEL9Q",
+	"v3zIT4TfB5Oiz7P41OLP7u6WeKKglTdolV6oK6qr0lR0cW39XA4YYa21swtgSUOenhg+qcuw3QnXasTG",
+	"o9I2yKHlWonlqYq7gjUb+7vreH1ovXDxLkq+8dxyu4YtANwWXoZgdoaVpBREmkJZI458QWClaLBgBc/E",
+	"e94VUV+kd2SWTlcxoAReZQLSirbsZ8t+NmE/R0AnMIUBKE+BdgIc5XNkTHiEN4nGciEMWggKwtKAs17I",
+	"9wSF2VXIKA/Jwhv3VS69vQ7lqBoF5BGPeJsZ/ULQhqz5xrtkX3MyzlnjijYV80quLVX6X4L5emjfeR4G",
+	"DZrc45oWWiMwUSJIt9e11v51wIfEn4b8EVgBdK3VvHr9iasdDw31MrQYaIiExgr0zvAgxIh+g0Cevn3R",
+	"tO7qsLcncWT0TaoElpndhcIntVYN+L6rdASTgezoLgj5936ttlxNhlKD3TSGwK7c6HHVLAX8JoYi7Zvm",
+	"8h+b192vJJnkv+1B3A8EcoHYn8YqjbMprFCxrOHeVZQGy4O9XIFeJNpYfLCNa+mN0pzwofY2uz1UOmvn",
+	"2cu4qYUf/WKZZb8X4uTxd28aruHr3uNik1e8X4qNNVEci8aJiNqQ3V9YOQ9ndXYazauzPxb7nP99puer",
+	"uJZtQmMFOfms5gq8fSuL5dpbuo38PJPHIUncUuaACbFkPZV2RYFS03pXqMI2LpF+DgudrONRoOIxMCCj",
+	"WMMJt+hRBKQAlW9caVdAjsg/PhGjDEJL4VuZ5RZ/I4uhU8FQM4zcBjTDJMIobjHBIkTzwtb9cZFRbKoi",
+	"64ynp3xORa5C6642GuvZ73G4F6vibjneluNtOd75c7yvqnVka7s4m+lc50ylGutdYqLAzy4/7vJM9FU6",
+	"fVJF7blFLz+fjP0tcVmXuJyJttjN3ErTFwbJ6qRpgmizl+/cpOu1jCH2ANzjQ4F+r3HJ9feE2cL131io",
+	"xar+hdiWZQLIXmNGjuVRBBIbT+6nZqhZLJwoM+SP/IcQ/TGMZeGZq1euOp+I7gXic23p20tA37ay06st",
+	"O82S3nOQpTKexTqLu4uT7W9h5IDqoZFB57VZEiX7BBKcKXUCaa5YbT6NsWwt5r3in64QOTmHEHFSiiQg",
+	"s3qQ1xqejqCSsBpnXTUU9WOJkQr9cUolbMUj3s18aOyAyhG7eEwYbJ0dsJGKZcY6woxW21fMJxYPFKfV",
+	"Yhzm4ur66nFnGGeZiI4lgV7aWkiwAJjFAqWOAYIUwyu8z5iSttg+Lhn82O0KEdla8lhrmAqMv0f1jW3Z",
+	"GFiwXfO5DqDEMi7hjT16ZP4XF/VUpHX2AN0UQygNbPoy872Jb/G8CvBUcIAx9fqD3TTNF0pPf3B0q85u",
+	"w9ezFaldBnJuV6g7G0JYZ2EvVcMQi0lnCqFPJ3EEVcEzxXrjJGE6EyMcx4H0S7rnQ4V0Zdg83ULvC5y3",
+	"FK1fmE/UExNIKIIDBgEoIYQemkEMVSra+JNX1h0K/fsFt2EM90XaFTJzFZJDOU6SkMU9JhWeignXbCi4",
+	"HkPBcDO1POjWjpkzw+cG5jKwQdwfIFpsqWMUolwy71DD0vLMvlBnh+5mso7oxzI37lEAXZ5VlRUA5Msw",
+	"Vh8IHuUNrsK1MJcN+gSYPtp0WPcCtIMXq9EoRJTOIz2YA1GbFVR8Xmh4EgSARDwTO+Yw1YK5Qg1B2UCF",
+	"2QpviDeZVBOzc1A1ym3zgoFlRSTuzYeRCNnPBnhO4dAuxP8Qo0KXkejxcWL6hNjJoCbkeGhoNgVQBvZ5",
+	"xKeGuBdHY4i9+WDnlKemB6D2h5kYvWe/Nn98A1sw/7xtWimZw8EcmcZF1VQb3NL0Hpqps4E5GlVXuTMt",
+	"TNnOMEdpt1HN1p43C8cU1IgVVFyBN6a3XNtvTG+51t+Yuuj2N6YEAX2EHbwxfd92sQhnBVndDMZ8nd3i",
+	"SSJS8hB7F5ztN/awXrzNCZBgb3/+kPSEzmw2LIelCU/ENKyzuxmTQkSahR3zJyYi5N1TLgK8XJzRcKwh",
+	"S9OidC6ayoko7vaQP3oXLkeu0ri/IUvDSEu1Vu3XP/714+Nxo9FoPHz9l6peO6C7lv4rlopsnMo5LG54",
+	"C9m889SXDR14R/nt3IUCiY/ioTm6dh70lxtrLDPRF2ml2jTrK2FARC3Zbe7sNY6aVz34spzdUTFG/OfH",
+	"j2FHbL4AMlSsZ5Ytbq3LZVckiSHVu0ENclugbujunhkQArhjIdFGM6hFY+Q17dGVRq3VqF/f3/Uf3rhS",
+	"a+3VG/t7hYc3aq3r9as3sJCloMqiAgX6tn221yR1fTxTWhPiza8YWZnELVs/04lYUDizEdTG0h/vLjkm",
+	"aKTN5jX7wIyyWW9e23cPbtRa+/X9K1fNbkKAPDoStkvjLY1ZG+Bpzvm0NMtgJsTTnbgzehqcaHMIp361",
+	"1mzeqkAmtgFXF1h4hkdYShvhjiDhDiURlIRQCYLyBHy6RgUairYqUX1TwYdL67KRXtJXkI7HxkZDwKAw",
+	"YPmsmygtNIszYKtdJXWsfVWZXQqhBBn8tYMdhq+1UN8L1alIT2MxCVuzmkBJHTj3slHt3j58/15g1A6s",
+	"JIXOfRtAsDtXfQHgnmz4AXTdmQrqlcINhIwINg8GaeajmWE8RroLHx/XMIfwuNY6runBOIvURB7XnoTB",
+	"7I+47uanPHcRfOCmC6wukQ3EsWQstWUtXMSCHSNAVs20a+YPraLKHdIcQ5zPKJZ9mlBXSYmh+Wyi0hN9",
+	"EzX1iVkgI4cZuRWww23FdhDRmlfyKIvZqVP9jGOy64VuePkPUDEZpmxmhjaIDOMCcVO7kPVAOBfmRIJu",
+	"6FUL44lWuAuc9oDg/MzLImUZPxGo0yPwgWR7bp9RxswtHvS9C749EWKEeBq0FUaSOJYd0VVDEOOjRJjv",
+	"YA98JXy3QW2R0ScXBgc86eHWuYIkmT+ZRE10YMu2pYJx9u0xTzOo1nUsw/cOvtm+9f69e3duHd19/94h",
+	"LmnTaPyobUBCCWWC3GAhGezrmVLt4bg7COvsQJ8svybmRpSpwocwoffpvVWq8CEtMZ46VwN0wbW5yRr4",
+	"KLamobwoMOzOwrJQaKaeEZtRvLx+db8gbjY2Ejfn6FBB3qzBLy1ml+9YmgvQYo+PazyD+1eWmHFcC449",
+	"zeWYMi6OoQCsPq61Hh/XRkJGsey3pZgcGxnjyRPYkzWrMSI53TrxzuzEczbUPo8l3mnzLzDd4pneAZpI",
+	"C352LmuOws4nqrPYvvy26swYPcl4af4bUqBU3YY+hTNGSA2mvfKcgSOuT0zrX+WsgerFp2m5SOSvCGpt",
+	"3ykkYEUgne9dyfWLRlDrxUmGSR7zkNpPAleof1FvTdPbJ6oD2VlX8qwrylI+iUcj0pjKav/rTJnfYZhU",
+	"+NroW7XW3rXnUB2azsU6cKxwgrfk50zZFGYNFyZMVK0juTDBVZ+wbBJ3hZ/VSnKDrQKHdeNITiTZvugY",
+	"IGcWNGCuA9MiEV1Icp1Y/GMUISktBHtD/m27O5apGAmeFRoiJZPb6nUhNof30wh9n6hOnd3tlXVu7YdU",
+	"7xRLxMnAn0ZcCvlxLEPTLHTYJuE6dMHA1JyhsiJNVVr3BzY7TyuufqI6KFfbAukd3j3pp0YrDZhWQ8EG",
+	"Yxm5SqzgovOCkK0qhdIRZ6nQGU9Jf/KAUuxG8Gx+QUQE0vyxzOx4uLZ5/g6kGlZMB6hAWnlWAfbKAXl0",
+	"QHQ11EjkojJ3VfOQ4IJ/EaTRWDOiYi3IZgvRDmRoSXgswddFpBkewcHAz6RiYxkp8gbN7q31dwWN/evB",
+	"lWtXcerAkNFXZQ5Hh2fdARzjVE20D/iCKs9Yghk+7BrVOQqttG4Wx+VTswPnWmvAXWTpWB5Lt0F19tEA",
+	"airDZ+lYgtDvLNf52YISTW55Ijujxbgz5gzyBDBF2ukYvErh4kqARJ1fdIL3LNJwCQNexjJBGEC/znvv",
+	"tBqNRhNZzCeqs6pZ6nvv2vo9eNnOhZRzc0OMyr5O4jjtw/PCC16wzGXBRxxlB1CyveUpFwJK1niNNt3H",
+	"5y9vNSqLW+U7W5DAUEgqkbcW7LsngvlYMXQbV0hgCxZ63ZN0P+GyeklvSwaJWRmaFGP0i0futyi32zgp",
+	"iJMCXsxUyui6evXLwYlJ121teTP/KYe0ckGF+1eeLFF4Lz/G67k0OD1nds8hQem8KdhuY2ONcSG9mtEP",
+	"m2sTp/PQBFdRJcMTtq6gC0aMNBTfRhr2eIqRJptpjGvJkW+rzt2oLMd+/mZfNgdzfbwm28MiXfZoXgEy",
+	"i2HEf4tFCTmlzl1ilinOFSin/hhdx3yZ42+DD4Zk8RUSu1RZLq2XmNHVaEu8tsRri2p+VmpnbhKSuw2I",
+	"WzmRqhDVvQS0x8Wmdl3ktx+aetMC9lDYW19kM28b2WsJnI85t4Vg1POPlIJ73gYaCsBhnhfKPm3u5o8B",
+	"5dP+sBfURqkyC21+oodXckhN+31jd/+8olbW1IpcYAQYr7Zm6c3VBjCc4Zp2prSc5+TzQk6wE8ueWqgA",
+	"2Jsw1nfNa+d+E+bc2U//9bee/uVvfvmD365ZVtXGj5xRoG1rYd25d/vuvbdq82GX2MAXP/vb2Taac208",
+	"eP/WncPD8maeff6Dp7/7o9k2dmfbOPzglmmjdBz/zy/+8a9mG9ibbeDNg7vv3rkN0tYZ7yru0qq72lPj",
+	"FE/SGRxGryqYFixOpLrjoZAZirFmnapfOYxppDhxuDALrqAYjhKORWkW8L+5iqEAfiqYkoIE7ziDdJqx",
+	"FnX2PnpmQsfXQnyHXjBfBeYDaC3OtEh6C5zSNLISr3RpggK9PhsZ7kVVXzlbUHVpQEpXQNXO0v6u7p9/",
+	"f+tVRbVruKIuql07p0flUft232wMKIQd+GILi2U3GUfgnT7ngP2XDbLQrvY6/nK39Fvp5IxU0y7kQs95",
+	"vtTLKebKaqa2IZcByaNIRK5QaYiXFOqKIqlcVCzUHpgX68LrjZNkxg1EdxsUqC4mEyVc9scoFHw6MAMe",
+	"pyOlzZ9f/t///PRf/ujZf/0fT7//B//xne9++Se/+R9//b1f/P13v/yL78KVFxDinqg+GBkQk7/25V/+",
+	"0xf/+ntPf+tvnn7/ZzXPHBClvAebZsm5m0jt2W/8xG/72R///WMjyjz5z59/78s//Mmzz3/62JCcJ/7H",
+	"RINwhP6ofG5BY9sBuSioZSmXOiHeCklYtVbtGyJJFMMOAjY13Nm8brYYB0FuntiKmG4xz3Ui+Tc/+fGz",
+	"H/7bWr4lauqCy5r6Z+lhdQzrJlTTwNtjkyDnTmDCu2KgEkS5+rhG+wdL9fAMBxTwCZAdp4InlNy44tzS",
+	"UIPnu9/P5eBWK2FxXtUo8nNYrR6FE1C3HsytB9PV6cxyzlmRvS82BNJ3lx+TC3JRlc73LBQ3lmcQqWAp",
+	"JMkS78d4LCsbQC5BNhBxyjLxKMNsCbpEGMZLVTzx2zhrsVMV+3OzFTwDlimAKugkwvwzUeqEjUeYA2ST",
+	"MxaV+fREjFew0OerWrdz8+MdVNLiufSU+Fkd/ibE8qHtOtYstD2Do6tn1j4ENTAuOXRviWzFidtKE1tp",
+	"4qsiTWyp2sVFKaxP0koU8jWV5PMrb3mThf6FIMwez8aZCiAgGE5FbaYCpASIZw4dAQqZkIA7DBm6scZ/",
+	"F2QHrnMjAkRcg4gQ2u+hb/oyCm/6IoO1SECINlJ4MxHwhMWZPpYYxu3wSGwrdXaQd+nstaaVnnKR3qNU",
+	"QM6T4RmLQyIcu5ikSvbb1OhNGzvfg3UPjyVgkPh5kUM+hZjzXPxhqTiNxQRkKTAWgyilAzaWidCQPQi5",
+	"mZAXAJaD1ooxxbKNbYZ1dnAsjcTlUYUqs8JPQgxSp6jvcJZMhwELLYMx/y6eHZWy0DCAEKp7mbEDzDgV",
+	"HWUlcqa5FCNDv2alypLgcCxOWuDCm1qG+GiUqlNRXqLU8ShHy3eB9uKJKpYszZkvJgCDpWGi0miVqcSx",
+	"LMfjkPn858+/98U//eHTz3/7P/6PHz397d969me/8+yPPl/EtVbwK7966tqM50KroW7Fn63487+CMWVb",
+	"X+2rjbMZkAjjSTDP0SZzeYQse/340aXBox/Z5DwqJwKCEeVMO27P7lF6X+xSKTCTkWDszOOB6J4IQK0E",
+	"56gD57RtTUdl1UNwTmdl01DZe4aUFwDhWrUCAi/J0DpnMLXm7t7+lau5w/bpz//ii5/9Tm0DVohTumgH",
+	"w4CnvIsnYnc3yBur/ft3fuAzmH//zh/M8w6cvOMdNPe12aOHKHX+xN2t63Iab3t6tUj7llJvDBMFlYc9",
+	"3RB0Gg13CWsa6XOn1JlASnuOZPoQrADao6uoDJuuQgvtFIAx3BDyAvn+mtGjrQSKejOQ+ZtMyWTKODuD",
+	"/sceqDFEG2C+EzYe9yXPHPaywwJGDjPDF6xBtogp2ZkyglL08LO+pi3+pCs2GgY4B9AR/SrTWU4KboJR",
+	"d4zAj6fC77Uk2Fjo7IXHIyxK8zwnlhbURgMlRRvDhM2Le9cbDfifxvp02azYBTO7Xix50j4fFme1rUYA",
+	"MESQsoH/MkpLc7fRbDea33jr7d0P9z9q/Nr1X736rXf23rty79r9Gw+aR2fFIRQyWsXPELARgo636sqW",
+	"CW6WMiIkelR15shv0Wf7HNUW6+xdGFoLVQotSPmAWyPwo8wzSzvWNOCRh6soxSOww6IyksVDkcSSClzb",
+	"iVoD6wwQeoxO48IyLI/A/dBO5BWAh9o4OW5WIyg3YZ3NYLWxzclTOZ4DClTxGKwT3equwNbddvE5BC7Y",
+	"BKiCPZmbhsdumiVcniI81vD5gnQfM4UP4I2Xvoy9mcY6NwYXZhsLfqbTD4u48KDjElcETysL2zZ7erbq",
+	"aEIWPV98NEL5Ww912/zRaDTh7GuNXrIa30mU7O+4J0EtVQlCokJ+j5kUaTuo4zRpYcCH7vdVqVHrevea",
+	"1VOdiWGbrxN0bFbqglUknhgFyfnJCLdowQIXdE1bwqCiY023rfPc9VLckkyN2rYCGxgGq3iGSvbx/CyK",
+	"uB3VXEVmINuY260alcfcjnUBGKgCGS1n+5cf20O+FPHHUdktgfiKE4itXH9xYXTrX8J1RegP7AE7t+C5",
+	"OjuQTAxH2ZSFeM9CNpadmED8hcTDhLYM/IZg/EWvJ7B8IRRwABNGrB16vkTrRSxZNlEO5V9JB2oKxQJ6",
+	"KmVQfcZGVPE4s/Z0ujhUzIn6BpoC8KvJ1BZnAPwPncVJQpYanlkFy0cZjbMlPgQb4aUznogSqCCM3Dqz",
+	"dLkgAisnRrZkfS4JLhAPMbxtRkhcU/y70ACpLW3/X0b42xrdv+oxQjYySKU2XOi5yJCXT8R0uSnpHfPC",
+	"c7TxvCOmq0w85nId3L/LYKxboenijaF28dEYag5P0T4UuPR9rJnRTUWGu3WBwlZpAAQVqoy1hbCHMAc9",
+	"UBN07pyI6SJ8gXfE9CyBZZYVpSoaI8xgZWbzjphedBxY9WBoLPMIW9i2jQblsz0Dv70nJrAK1TiuGdOW",
+	"4W4Z7kYMF84Q49JSuefBYVemRx8hLWI6UyMNpS9i2X8eqtuCTGdL7LZJzi9HkvOGp3VzDhus7auEaiJi",
+	"cQAH+Cg9PV8lgoXoOwmh9gnWfYFGnLFkysajRPFIRAHVLNR5pCCmdrmK2W/Qt2es+pXX2IuhFF95uAd1",
+	"tqrSH8gjdlJ51WyHTHYOsGUwEh+z7OWLM4EFAqvDtaBGKQJLS4LZd1I1AdBU02xZKGRXyV5smL+HuJw/",
+	"y7GT8wCUx0//+//59Ae//+Q/f/49jEX54ud//Ox//4unn//si3/+3Wf/9a+efv4Pz/7sR7aeCqxFJ1Fm",
+	"MFi4OS/jXKzbbP4a4wqJWmu/gBodEz1q3fBBYuEnf4JWqGrN1lhuBDXbwPUrWEwZvr9x/cqTaiaaSETj",
+	"kTWk1IIaIHp7ayYejUQ3a2N4cGxOqXsep0J7b84Enw55eiIyhKy28aXf/97T3//uFz/7ztPv/83TP/3z",
+	"mo0z7apkPAQMz9/5vWd/9k9Pv/9T85OzCmHzMxjZeSbBjWsNW+YfToB9QVISwsMleXRpVphsjrYteARV",
+	"523Jawpy6g5FWw/UCGmxw9/28+PsI6OjYBbn+YcawcVfJ1zCUuhtwMSZNGRaxoUhE3aZzwich9W5MOkZ",
+	"qtfmEfEA05yqCernSayzFv4z7MWJCAOo9mxIB5bAdTH0MuNdAtNmYcb7YZ29FZ8KJh7xbpZMoRt8WQtX",
+	"m800D3XKMpXmZQE0G2AJYT+pC8XXFlZG8fProZEA0MDNJXe/DGMgdTBKzry8IWdg4MeSvrElx3IRArLj",
+	"wREC+fpQxQy4vx3QXDE5dsnHGwzhvVj2w9dsbTNcdEz+UEOB6WyZQr9LrI9lCEQhLOS6QZ5/R/RUClCu",
+	"wF7gcoYu+T7k40y16Tfo3Kj2efE2CFG8dfihWYhvvnv4TdhC7pVWey9+A4aYV3Qzs63DN0M+ZR3BPjh6",
+	"c+d6AP9pXjUNvfVG83pjr4HWGiMnDbkOmBbDuKsSiHVLWcY7ulDcUE1ytAFB+6UBqZaDntJR6iTwKhDr",
+	"gQCo9hxKYQDX3/wFJanpJALAI9QYZzxN+dRMUHU+Ed0MCkoQGDm0w5kemU+h6WOpB0YjlcLsXrO+d/3O",
+	"15uN8DW6GbTvjHhoCx5EcR+yTFLBEqUzd5Qz8Ygq2jnkgVh69ZfNvPF20JmLJeukvCtAYrNFsSFckCdj",
+	"l5ySqgmdYBeA3Jl6OAeQgAKFAY+lnxsHA8S1Vr18qQ9gQu4CUF+9uSsSazvrxWXv4Bg+3wyV4TjJ4hFP",
+	"s8s9lQ53rHRXkP3Wlq7Mlai1aoZs1Lv6tLaZYFHG8ddjr2+qdHhRRrmCFOyEEEujaucgLOCZWJlMAgOx",
+	"ddbj/8ne+z+5kVx3gv9KBuIuRFLVILqb5HDQobhrkT0jShxyjt2jka2eQyVQCSDVhUy4soogTDFi5LN9",
+	"Op9jJe061hu2HF47rAh71yF5HbuaDfnbH2ORM/rJ/8JGvvcyKwsooAF0s0WN8MNMsFFV+T3f9/d5hnUF",
+	"1uwEoroNc9ra0abgf7d6OYkfln7R4TRrSkJrFUOjBm8+d3flxUJzw0lYlzwjGafJYmFyOeK5AIZk51zk",
+	"ImH9TI+AllOCojcMKDI5UOxGBnmMyCiUntRiujma+3oJxFZN3qrJn0M1+eJMbiXutrVhX3UsHgkVlrgS",
+	"WUada4LaG5vINGUUDrShIr2WjPu4j3S6zoYd8JebSKrWz9Mv21+k4j9BpzQU0XsqQHVCgDaqHaTAd51o",
+	"Kldblu6zlAt42r3DR/eOHj48um+VBmcfcCoUprlbXcE4JXW+fPhBtb44fGUCO8CI8QGXqsZnDsuyZXVb",
+	"VrdldVtWty3TuCFvPAqsjmRB5Glqia8s4crX1ahenMPRkNy9Dpb2jlWjlJ4wHVhkQ6YWMZ6zeJZ4xISx",
+	"OuQG8/Sd9Ts0K5LlNWJKZ8yTbFd2NipDyWP4dhZRFWq8k00NjgcOLvhAoUW3k2sYmfsGMVdLzFhRqfZk",
+	"R1YYASjgI50JMATWAMuWz6HHCkw4QdU22SF5nqWBql9VJNcAtsfhuM4CsM1z6cAYvWXTWza9ZdNbNr1l",
+	"0xtD4wRMacK93/OS2TMgfxvweiwuM3nv+OvkNlTo93MAPd1pLpjOrOpnL5yz4gcONTbO9CDjI8P0WKgg",
+	"IEsOhlDtnRAi2+gSK4sEO08XoJvbm08PIw/FQ4lhOhGoskI6Fw6DXLEOGMY3iG6lec519GysMzSlHsGC",
+	"nM++7Ahu0rKVt7OvsxFQ0K5UHMKsZqtH1t7JzCvnVtEmQh8xzwrAeeoYyNaYdHUBkXqiwPGQz22SlbY2",
+	"EJdfuwVpzAsjXpsBKdHzlqNS2FxkORqKNIlcUDGnkOKVrUgPQFq3ghBCOUpDVZcykWdSJBHd7Tyb2me2",
+	"M5ZrHfmemOW3mQtwqAH8tUu2lVq3UutWat1KrVupdUNeCVTUia2XLKUGMPO1qaSEw70g/mj+NM3JmV5i",
+	"lIYACHSRM5mHsWfejgOsaagn4Kioi6nP9KQSUO+lQqnyO7caUHpcjooRpLwRMZEqFwORNV68luh3/Mnx",
+	"A3txd6MVIGsRkfZcdjED3fvFu3dC9N5ZwmZXx7KTCjJ7QMwugZpsgsu+laivRLcdUsWqIMCYo6aH/lnN",
+	"JrpIE4qBfePEa/Jfvg4B21e9mIki5oZx9i3dhThrFHhOuDn7qu5iCTJcOYjStsI3hvti6io3Mx5X+36T",
+	"xSDfQUyS3Y6RleBJls8Ee+fwwcOj+xBwxA5ZXypphiIhc0RWKENe2jm7eSVyLwKjhVUWvEwK1mowZThB",
+	"crkZvclOhGKm6A3t9I2LlUVzeFYoBkqDFdkOGAGiVAugxRBf1czs2oikBtblCa7Na5P9YZ0b7d29qPEt",
+	"3QUl4PalCEuIwL2Mvn3FbayLlIO9heBx2L6tLPWmWwBB8gBFqtxDuAJ463AXrzT80Y69GL0W4gcB84Hp",
+	"QJDZAMsxF8Kle9TdYTumrfq+Vd+36vtWfd+ynE2TDSFuEqzHTtYbaKbVJWvySDQWeJp8+ii4j3xG2l7U",
+	"arUoA+1YO9+Tz63j+M2IT8FyzPpiIjIG+d6WmSgSAzE7UWlFhmqHGPhU2MaCbNm47U0BkEaWQ1CEcNGj",
+	"lVch7qJI0yVp+0/sjFdJ3Af/wmzWfpPFdCNjJlUvLZJqZV5glJ7eNi8xyf+Jnvxq5/njw92QgzYWlRkK",
+	"jBSVN3xcTcUHiUvf44p1BUskB6YKcynSvGLm2H0r5AStgIA7xhqU+IEk7deUuf1ET9ZJ3oZrujWLXG2q",
+	"NxCAUsL3bmx0sJOx0pKlX6pRpMfTtMt7Z+bmcy/TQGLUgiA9nbFxpp9KK+xg7m/smojdDLGhLxhKaB7E",
+	"LBF9qQTaJ3INDMHD2UZs6MueY8PwD8rPlYlQucyn0alCi5K0yhLis8mcobhoIEt3hx2yTPSEHGN+OKxl",
+	"wrrTSuNfMDP2YrqLERNPhXIotK4dnmXSDoXiK+0j6jzXfq6nivlgBBjDGO01rhFEuwXSM5Rq0LRD/UDZ",
+	"RQCwRuRtPh0fU49FP2e6gPYA89en9Kopq3yJudLfEr1cJNDyiYMJ9nn3bvRYid5+HUFK8H6LJXxqKmOe",
+	"+RKUtLmlTTI9HovELpbS3vY3IqgaSMgA5/Bbe2yoi8xgCxCgeLsFpfbMTDzlONO6X/qUR1IVuYhYv8jA",
+	"DgRWI/yOsu14zniSZMIYNhA5u7X3ts+vzgQmFeZDYXcG22qye77bSp9gRwHhwdV+j5h4Zv/lRRN3wI8B",
+	"rBCQfyAxH8SR3TsQN2NctIxW6dR2i3nWeAEKlCQMyCd1Cdcn/Ezco17Wzrg+huv2SJ+Ta33j5o0Kv208",
+	"P22MzEAmp402O7X62u3d3b3d00bETomx4ZP7Rw8ffP3J/dPGi3o3yLLgmHUzn2mQFw7BcZfU5V560kIE",
+	"Y9NM5LVZ4do5wp8PVih6BSrToA4HtVJ7Qj71Iu7UERW61tzvU8ATnWZdyxPHRTeVvaqe4rBKzldMUq3P",
+	"SsWE5+y2VU3c9+0KWhgzIysZmhzRT6rgKIQidqwvX31psnsOe8WSKp4kIoFPCPOdFRBlE1eRBd0caqzk",
+	"xyIVvdw1uja1OeGDd2SaA2z1uS8/0nn1/Tp1JjCnrQz5qd80NWa1cdOqryO7+9O8ld+vHszYwx5h9V+M",
+	"khsYvNr2EiKIJgXSQVFhqF8gw8Bev4MrSfU1hOwmOZ4WkLN7YB+uGW/87tEJm20sBiHTlGERdpiRxwkF",
+	"lxtQOMZTIE9BJK807EzpiTpgIjViDhhqJSoZEbSORtSnqEQqilqtFtiGKH20LiWlUJ8HyvXR63NO3tnd",
+	"278VNQCxwgtdFzA30GrDyp9nFi71qi3R+iWAE9st2oBqXSqlEhk3RbYEyfVQMXoHohcw8JpP2WSoRy5v",
+	"kXet5ltrgz1y7c9d/l9zyYIWZh3Jwu/V9pJerWThFn4hCuR693CRE94eCWGgisGUwAgxMN8F3Qx5aefp",
+	"W81FZEarJnuQs4EG5Mj5+KXI/mo/Rnxx0l6K7CmYyTjrZdwMD05VrezhycPN5/SvjkxexAidPNQT1ucZ",
+	"WqmwXfR8Q+4qEAb7EVi5TtUOi62kBSWuEAYPi00giB91iJAhLtwC2/TBF6XDxXtdnVGPLEsYoRG012Qx",
+	"OA5i29KpYiwWIy5THAEutDfWUSUJbKkNmdlVugzKnswJPTJNg5FpJvMmO8xZKriB8uPguRAiEckBM7Yj",
+	"nkKndhAgdtkB0P7ZxanojAgkT/CbUDyMEKrteWuyD9GLH8SM+diCJjvEKLQFKR24IYR6LXMG3nw7pmvx",
+	"UKRJ7HbQinPXD5jRKPxZAbTMvcFAM8B7tEN/B8fttt8yKpPzaZtxHEqQ2SxHwuAe48Dcv9FD49FGdZH3",
+	"9Ig07VQbB/0oenIsIYSKXoSS8E07fmJTAjNg7IJgogyj+DsaqkwrB0k8Q+A2n1Lk67LF+MjEvli89/nB",
+	"OQg6MxhYZ9sb8USwyRDxUGGvHe/MuCob7Sidd4zgGcTFVXog5EhGmwt9dYVQzoQb2T2BYSgNR7fHFfFj",
+	"AZZXwFEf0pEpT9ipchimlnJQtJ6jKwDrChMvjeoyB9XB1JzW+fw9uxgbi/lrAVCeI2djlIr3K1IANBEe",
+	"KFDP1cDwNeq1EJ++9Jota/a+XJCnU+ZM2sQMtmVTtnCPmwGV2Pvs5Yt15ZzlikZFklhW5ZaO/gLFYczz",
+	"Yak3lE02Zm/n5okgb4QN4XWQia3+cMV4eKok0OgTh6AmEOdRjrhclR6EjKWYAoiXmgoYggfA7usM8xgA",
+	"ax2G6n/ieZ7JLvh47e9dMZDKLMAhACFUPMtrAL4dHgFlmRAkK7sm80qT8ZfiiMVftP/bsf/7P2OC3Obd",
+	"6zhmxbhVojI9ttqOc5dHPt6AyZFdBZaJkX4qwGVOC+TzJZw/ZiS4QplN+vwPWBxunIGDOrBjsJIzJmY4",
+	"0PtuJviZ1Tz6LlzJTstK8KASOFT3Von+7RcTpfexNkZ2U3EAedzkHt9bBJPwa2FOrYd3WMmT7JW2wLa/",
+	"JXhXJzvAId3IGcOhKsKl0kKkAovDo76MRMfTixkJ+lxzSrPeZ0P9mpvP8R+LrCYYkJXzwamKQcmml3AQ",
+	"fdBWKc6R1G0M7XEVCwzrQ44ahUyVJQ2QglPGFpK9a97+EgVVECCAaVQYVGsjFts2LMlFu0nE4kSqQc7T",
+	"sw4+ASvKRPSGPO/osVDQHplVroMm3J2iyWqkFbs3lEoYGtm1+OUnP3r5vU/sB5hLYf/lY/rtH7/4nR9/",
+	"+uP/Fl9vskM1ZU5LdZO1VN+RThfkpCeMJ4kpJwpjcBFcEL9HYHBgMfCLEJRe74k0dTVBwpolfn284RvX",
+	"CCwydh0mxEnsMAUgZfDAyoXcxBl/Mj0xEfJSh7aKthYXZygzZKHBxByngrQ8+w8XZYajtYsKdU/iEkYo",
+	"LqeK3p2l9TZYUG7DVdu47nuEkWA1ePQN5nhYMcOvYiALoiMjhxICxhC0JPgFFM8kleg4rFg1y+ondBFN",
+	"mF0IFXGINUJqYZ0R4sHoQtzxkstgUE0Lt0BU1wJyQhpff/D+yx//5avvfrK2Vw/n+EuyRcyMYbmqUSWn",
+	"Q5ChBsXWJLE1SWwmVuCpCypQ9MqLfgnWCSI6S4ulV87/1qG5lDys49Z0a78V0q/Wq+kYbXCZLsnBueSG",
+	"hRLxMutf5TStz8zhswdJ41fJiLcBf93emSu35JFdqXJprMBb0ete981ZBTf0pKzoB1amWoBPRDepM9CZ",
+	"oZ4YD8GEDYXmS6eVkLpRC/oZH0KGxs5D+i0Oiw/utnxeKcFuessbRDQMAb8EC+JVFIxzDGN4fzyO6K8M",
+	"4biAyWubLnj1pMBDkoI/PSALqPFQ6hjC+gfFVCfD6WUausRToZYkTjwReZEpNIPgq6wrhpLQTTBhgcVg",
+	"044jyIByvD/yoL70Vq4xIR0SP5rsOIcCqJVkbF9LHWqH+vQuzKWQ5lQlWok2mww1ANtjCpulP6Roo3rv",
+	"4w1owIh2dKpO1Y0bYK5TUg2aN274eGg/fjDDUCgH9oqzmE8Z15N2gCznuscio5gkmOEIezpLaCA0BAq+",
+	"cQNg8YRDdkjwGUbbcGdeotSmLu+dsULlMoVHTyGOhbIVaaVyOQInhH4KZiDb3btaCdvXES1GWO7eQKxG",
+	"wqc0TxwuZJjYXsrHwc6kvJwwOEVwdyGbx+dM8txbWk5VTNPHNzsDrUTcxoxQ9NWEBlAzMjchciUug8BG",
+	"0hh3/MHJ41MJaedgqh8YkZkAoFqngsV48mNwiQRnGG4ZGuimYTDYUIyMSJ8Kc4AFJGJwAJhKWpD0YS91",
+	"RqT3izTFpT4PM+CweqwOAttc5bbZ+SoAJCwT+XZbt/YWQAXAilRYy4g/eyjUIB822rt37aByS8ca7cb/",
+	"/c3WztsfPd+Ndu+++N9q8uyiOolgxJ/JUTEKJAHM2K8fDaQ+VUaTiD6HLPvdVitqUGsOhuY8d3p1OMcI",
+	"fGQpC0AVYyavr1gFKxgu236rfpD24/oxhiPcD8fXWmV8gApRnjgolM3sZwZGNU4hph9jDOrGBT2E4yJs",
+	"hHNc+bbDE/vpCxj9A/xorxwyVFQG02E+hePUh7q154+famBC5htIhzxNIb/aZ3pYSqAzemAADtAIQaZe",
+	"+47EqEyoHr4I7eJNSrIo4SjcL/b6jMY5IVMEuFDu1KwBi9Q5E1YcALP9DlzpEh2p5sO3mrt7+7du3/nN",
+	"+QrHSueyT1NbiJJB0WwlDlSHj8cY12ZGBv5otXYDJIzGy+/94Bcff+fVd7//8g/+vDEL+UlQGHsBBAb+",
+	"y458d6+122ntfuXdr+59/daHrd+4+3/d+c2v7b93+9Fb77/9ZPekMYtgBF+Lp3mHaBuEeuZ8ND53JRwc",
+	"FC5IE0Dd52A4kGReLDMGbtY74vySyHhnqvLQFjzpTcY+LtKUdi0QqumHVUTqdXD5wE8bQiLXe5YPQeqr",
+	"FNb3IrVTgAPIEfScgXsQS8D3itxyxt1WKyjT0WQuilcakAObLE61MdMyiLjszUG7UlUrUqRdpHOgbrcZ",
+	"X9NFGGFMU4bJgtwyjVGRciqMT38FVe0paQHpEsRB5xn3weY0sq6Yaqdz4BQghFw888AOPT0acTv1caa7",
+	"vJtO3Ux+q9C5MDWlBXCXHiJoyyX483yN+pWpju3b4yFfst/uvARDWER73EPcPPS82zMvVE8nAAfYePfL",
+	"u3db+wAWDQhh33ze6Ik0hY+r3AcxqeFzu4kgS8ERROgARJe2wkj5PZ2aRtR49Wf/7uWf/mn9x8EgXTv7",
+	"Ly6IRl1Z/OVEv/6OlpaVN9VnufUoXgQK2/7HPdYcMIOSgQClvzxA11DGM8gwUpGLGsstpH54laPyHcVS",
+	"AfqEL/ASpP+cgIYL0ik7E1MfPgS4gh44GoeP4XE4CgM4OGgknu9P5qWaPU9l70MLjyrTW8k72pW/3SEt",
+	"aXHQ9lJsNfnbqCpZguNVMpBJo4U9ysQs7dCraXPh4rM6Y6igeQ3Y/T2rry2yKONa6oVK/51b0Ky3Aayo",
+	"6LvoGjKcVzb1gHWnjPQd3GCX8g+KX5OB6gjAJAYLX/KRCDG+mxVzBiHqvvEJ9xjv22jvXjDDHttZPbme",
+	"0vmqe7C1119hHTHYgBripvusWxiphDFMd78lqvEk1f1aHlQS1Rvg0URMUKkRBLJB2IPpcRUgrEJ0eNjb",
+	"64ImqpJ+I0hlOIfkH4CNnieVr8ikitm2ZFUCulExCFdavvkc4mCzwCsx5lOo8FaWEKQcT1OPJ3AxLrMB",
+	"V1nMRZbXmFk5nWjIlRLp2uFBNba+mV3UaPLzSVx1vbvMyFV7/8CI7MH9xbNZE+k23M0Q7fbcyc3ZM++R",
+	"ybJSpMIIgZGw1W9VOsWbApkWrX2weV4ld/sVjO4Kd2qd4K4tz/tlhnhVVn9hcNfqfO5cCIt7YDqHwu6V",
+	"zplWaNwichc5kw5k6/ssMwdocRJwhr5MU5+X5Uuzk8DquPepsvSWfKb3haunILVq3rgRwqVWB9Uvvc3A",
+	"2rz7EX6KvZE/hqwPN/gKA0M7gWW+p8rlzvuYfzT4GPLz+iIaCMMbtl7m5NtxOBQuXkonYMyMWFekWg2A",
+	"uNMHpyqcEq3AiYalDbzUABAmFRunvIexOUT6rVhSCeW3RFHmZQZEzgfk0Qb8dcSkNULlbSjvD/JFViis",
+	"7U+iyKR5qo5guyn5BNzJMvcSDy7DITTu5ZtiTBbPKER1pDgCaQ587RXIzsk15AQ02QkfoNkmxl3uIICs",
+	"iSmx6FQNNMv1APARXARSmossyNUIwovKZIVU6zM7YkDdoIWVI1Eu6uzcA3TisN6PW0z7LX05M9IIXdnV",
+	"EkH41Yir6amiF8mRb/drLPQYEjgdQASVWYrI+z8r1gH6h0oIjeXGjXe4TItMGLwfePHA4RdCZ0CLrvYr",
+	"osvRvc0EN1q1mdIOMiUCxluoPJuCS9enGHlNNENQDHeLSjgpoRI6OMzIgeJ5kQnG03yoi4FrAxumQIny",
+	"IoISD/QG8m9QhFSJyMqyPTDz0RggqYMy1BTisLcHBywmchPbUzZObfMzxAJXge4AYpnYqQmXxCWe5XCU",
+	"u4LiPiQhGoc0y2dTQUIr5VHFLqU1Fs+Q/kOCUk14ApLXc2TgK4LbABEDElqeN8CCDwVvUDJuvxWVYjeG",
+	"CtCWoWdmxGVqGQ0teqP9/EVNcoz9TadJbQe7rdZu2MdMD26ZbSehq7bVsR92dhth3+TwPYHqNYCrvNO6",
+	"u9PaZbut9l7LOYR19oiq1KAFHN2m7ref/dGrj3/06rvff/n/fG/n5z/721f//Ucvf/9jy8YdmbWjKmy/",
+	"xV7jIxCa1he8rtiBAOQCyxCVVR1IXWmXS0wrjAWMEm9+c1WMvvm8gcSi0W68+qOf/vwffvrzn/3s5Q//",
+	"+rOf/OgXH//JL77zH179/V+8+uH/9/KHf/fyzz6ugLUUe+gIDlYA936u2A+5slsX9RdUbtZ7PDkXUYGQ",
+	"imbFmzc8zWmbtXRFQjicp6nj1TUS3YbWpkVehSAedJFXmiIPeySoz9kMQrkQMB5LuzDrDbU2AvGu0Odg",
+	"6kxHJJPYi3GqxlqqPBWmWrVgdhCuVHzY2gHq5UzpRKC2r4RIDJjTqC5XzK5ZHd9KxZPrmNFrGz5VgZxc",
+	"gbIFqQSiT8l0hQGCmcBUGIn17kNZfAYNN3gVpbTIScS5TFMUMMroVcqFzRlPjbbil+1qJAEfnXztYVc0",
+	"MYeXB8E4FIwUt2ltHEAggH91C5TRY6lkLi2PiiFpN7Zr1kkwVNN/h4Bg7iiCgGiFFvuuabJHuLjwpVQm",
+	"Jxlkh8WWeOQdKxRB4Kcdv3EN3WlF7NbtiO23IrZ7G6bbYk5apYBSl/SMDZm4yZ74RSC9bsxn62icKsZO",
+	"tMYimvihjygOcGuJ50PHNCTCzzjAGrYo8Y24VAB+hg2REEuHDraqWS65q7kaR/QD7yqdjXhauwlU/xUi",
+	"GbEvmhqtsW0h2BTa4/mVBMkSpfYEgVlyfiYUi0f8WSehihSxW1vKVwc9AYbCYiuR6iLvYLv+TbuQoUqQ",
+	"gEDs5li/76hOVToOpuDXp71k2vbNhYfKKiCPXVkdii++cQPkaIqhpiA3YWbifrXCFYV/kDaEV4hWBDJO",
+	"EMDQHi48PYnI2g47gcgJBSf7+rpoOeeZizhH9aCclgtDt02ANA8vUwh0SJEMrInS/ltUBEgB9BWtfES2",
+	"PaThmtV2AdHSK/SCzdmJlbYJpLVIt0RSXiLYoMd26SbSCCZze1IIhccflWDaCtqe23Fka0uG6tfaD6GC",
+	"18NzoMcAzuB2w34X1KCZWSa7/xH6q33H4I6odCvLsHcOQJe0Zn5LK0hGrl0/YYCUDElfyDIJnFWoRbVh",
+	"joi5/xJVs5DaVFSoRXoSCiTt6ofg4vZUoNG+04oa4W1utO/evbtX0absY1KLPvsfv/vqZ9//9C9+/NmP",
+	"/2pVhSmsuhkoYyegjLVbrS+27rYhEslHraIuWCV/GPA9o3yB4FRu6VqrEnxGbTiPE5U9Lce6d7J7CyOF",
+	"/Vjxa6Ub7bdfVPTe1dZkZqoX1SnhdP5qKpN1+uBbb44+WCMNAzAsSXFWcMaF2CqIWwUREvQQ1sKpZVUV",
+	"EQUdrKpP+goI65etNbr7skhrvBegKdX4YRdkkliJv/SQxmG9tdnYoqgEl5bKTTfG0l8i6eD4hInDwKUo",
+	"xGQOYh5CVG7L8ZsMPcts1/5yyyuumAs2CbG0D8Ia6DPg2ZRCrUB6y0SeSVE23SLZouIAwCxDHahrcj4W",
+	"y2VBRlShRYda2mSocU5okC+N/LOBHA7uavMYviOVzJqVNxc9glLnc6ZbeyQtF/sotN7ulTR7H3h04MWH",
+	"Ij1c4ZFZo8G6ou9BJxvxgCOVXHUQtwtau33FQWsOHbPGgb8Nhf68hUJTei1ej9qQ0UsMlVvIhp6fgwnz",
+	"aCZJbk3d6uoCZNaRErcxMVcM4VJlvy7u0DlyZkJRLhYlE5x0I4yReJ4Whf0fOQmC3i0tz/pMCiwyAdYm",
+	"ECgmQ5GJGEIB6H1/ca1IAE7pKZg9KOqEaRWCFJD1GZLUympyUrF84qzxgICKGK2Lgv6PaVrnJMsfUcWU",
+	"upEuiK0rJ1mf202KIYVZdrVOBVeXHDl+AX57X6ulyuKxHCirDxb2uAwFh4qp7eeWFO/cgw2fPyD3KVOj",
+	"PBSVpZmDirlCyvJ5Y4hyoGhvyqq2eNKXX3yrBoRRcgtKqmFqqE+zhzKOiHWbCaifzlMTsVxrl9BjdSGZ",
+	"CeMsm6pI0/k7+a7Iywt56aKoSzZHG0udeF0OMsz6vltJnPcjhoUbiPzxU5FBKi2s1gk3Z40IUq8gDQpz",
+	"ASEQl7KzLM0gGpHBvenofgcGcDEJmVbu3DxB2LTNufbn7aZgKcDQS1yBP9vs2tSbId6BMktdiC0uQ8Ad",
+	"EPexyEPSSG4J7N7XBSisCp+DcZFceMwfSJbKM6qRWt5C8OgSqkyTHb7/wGfVQeSapRNSNdmHgIU25sZM",
+	"dJYYjFdDrgpJekHCBF50HxqaaHL3npRDr4TgAbo3LoNzWWR6Am5rcHDK3If6E2sHK8C1+Ct5Pn6s0mkc",
+	"sfiYj8SxzMWXjvNM9vL4epPZe8dOHh4DorfOHDAUlPR+Bnlj8cmTD45Pju533n/y+BsPjo7JlQMI5fE3",
+	"dt7R2YRniUh23s90rttsmOdjEzuHOKJTx53OV7TJces7tB1lObZj0SsyER/gqpAfKvi6+pmDxqYAPoqP",
+	"nJKuCuqLcOjT4VZ7gHRaX8A7R3GPqphTtHqwiu7IuMW2wzV8CnDbx6K3847Ie8Mdu6YYyvc4kwOp4qpH",
+	"zcEo7bPYYS71Mm1Mx9jvIgwLsCKnP9LxvcdPjjuPnzx498Gj4zhyRThs74TM51JA7d4rIeE0oQCBLtpD",
+	"ojfkL4ZYWY/s5JaAVtJJmmC8Qm9ZjNezSY86MklFGVFbpvTTfKIFn434s85QF5mJnRe2x42vfyKUnZCL",
+	"v7DblUhjqQtYyBFenAIj3J1qskN8uQoX3vIyZQAT7m1xiOBR4pjb33Ct7AEmU45IduxDjF0myMI2xHNi",
+	"OM2OyTPBR7AZDsxL99mt1m4Zwuqi2L/MjexVubjRWPMPKoW4izvUE6Y0m0iV6AnFufiZLgz8DJn7pgXS",
+	"qBPIXsky0cvZUGdGsC7gSk3tJbKvVvgsmt7W56RXainbiicnpe4YkUecCB5QtTU0jZMKGw100hUUjq11",
+	"8PMh4lnOLHOC9ZhRjaRaVcQbF91U9uqBEro6mXa609zSgFutt+9U0BLMyI5uefWWwGKiEvA/pYIb0WTH",
+	"H9y7d3R8zK7tXQeO887hg4dH99m1/ev2HuRYnhMjs9wzCuQZ6iJNOpnIs2nMxkUeRIYAgKNUucYoPygr",
+	"GrGkcHFI8ZOjkye/0bl/9PDwNzrvPXj0wYkVmSxPgeY68FaHTCuxy9OI3zv8Rge/vPf4g0cnMTmX0OME",
+	"sA3FmETEJ+ArkmoA/Bc8h9KwIc9GKdSsdQLHXquF9VjJLUQRK0E9D1gnrAWDsTzQGPBNqEQPbiSeu/V0",
+	"UJsODjh8H/Jm7Gv4RYx0OEa3GckZbj8CHEr4IuOgZpP7DrcmWHFZxvuAHG0qmZqE5IalULTz1g10TqFM",
+	"RqqeE3Rok2mjcPaw/vHsIpUVUMthTrght19PP4XUkqnIvTAKS+ElAZJFeVCGF+q8qcRXV4UYNvsgPHp2",
+	"dgDOSUt+QnigqVQiDHzCcrqujDD2TkMpe/SboCC2aijSxCN6BhibEJaPMY5NpfMOlABuOmWk9AVxlmTS",
+	"jtyt8cKm8IWmNB38ojaLBZ3exEo39zK6mJDnAXU6KR2wfteMqxhcqlUGo7O8J3EBjh4gXHVKpv3p3xCG",
+	"UkgmvCnSOxc3AtRDIQnaW2VCB0AmphAnmG0ylX/6waf/8MPPfvp7r/74p3MTIkSUC8/HCTlLZ7ThXpy3",
+	"C3sbjnplgQxP8fpC7nI2fF8rsS2Ss5XULhJNFPqzgHrnSGpLgc0S6QUmOaFmPVdeENuB7Nsl4hjvDR0/",
+	"HHKs2a4nqiznTsH+2kV+B9mYTRZbnS6mcmrOFY3c7P3Hx1WIaewkpiqiCHUCirlIXAgNjQOyVjH15FsQ",
+	"TDTHsHm/L3q0aOjrYsc+f5sqpKgy7txypelsybYlLO5ikTT5RFep52M1Tz0RV0ZCxBPYDCE4KaSpNBHw",
+	"zC2gr04ibLR3W7f2LkxHo9U62r981vP1xouP1ibjX7Yn+6oNFmBpEpjQGATFlm8KOJqBtWDjvcBGb7Xe",
+	"DhrNRL/A2sPAW/GcUKJmRSSsWi5OhtLYWxDKlmVUvtFWCyFJy+koULJjo42M/CgvitpV2ecVkzr7GApA",
+	"aujWuvHrwTPBDu+xKFoYE7oW+zzP2HF3/+7dO627c/YO+HpxFG6ArYKmiyBfiiI5Ag0bNWhXfYQlRca7",
+	"6dTlFhLlipFBOkgPViiK+wtsBYURHYdhEEfBpxgYi+l7LvgjAvTfHYCWFQm7Blz9S4j2fVq0Wnt3FB+J",
+	"L2EOfXw9msFb5b1cPi1hXqyaO4AKGTlBLDTZAzXTJYu/iNk+zIx5T0Qs/t+/8Q345YOTd3buznZh5Y6J",
+	"ZuK3Cp4SajLiEFspwbdqeyY0h27K1RmkWlqaNpIAvd5k76e8J+wSUBojJ+BmB7Asno054W34Kqo0LQyH",
+	"ruDZkCbNc6d2V6dNhUxgeCaGn8vCSFbOGgejacMRcZFMVCsWvBAaIVBiV6Qpdim9VkjMuDIposjYk+UL",
+	"MZQbDhlPUNydRu1BYlx2LAR0a4hKxoK9JJSBa1Ur4V0h1YqwB6VNxOXH4UFYYrSgMQCXwrdjv9SQg1Ye",
+	"cbt082vvADDpPSeQAva+2wVZSlhkS8KdxND0jr2wDvwlMEGJitkwqKoCEDCVVlxQx+LvgyQ2rIYbXm6I",
+	"SA/NSLhExs4rfvnJ33/2L//vqx/+eRz0+X8k2bSTFepLVqyBbj2gOCWpYA/k6BpnIpG93FA5F5K3x2Oh",
+	"nKDtgPtrDD3HQiXHo4tDlET1pLA02UHmJw74vHEuCDejVanzb8zElm0cFD/Uxo6GzmFVrA/uVHcaVG8m",
+	"vB30huOND+V6d48b7cZvD90ym1LebCDhLadJ2CUvzikxEVyWRruR6oFUO9AiCkwUgve8gnTg7lF78eWS",
+	"pnK7wpksGY7tc5xyDP6vLpkljFW+FbbpN6fx6nf++tM/+d2X//Jff/Hxv3/5yd+//O7f/ds//uFnP/nk",
+	"5ff+4NUf//QXf/n7L7/3H88ru2F0kfVA9JyaXIw6HAFqarfz/ZI5uXTbWv5WP9plLHP9UYJLslOOE9SZ",
+	"F9QxcC7QYdc6jwH/mdXpZ5lRZZPpeNKxPFhtSksO4xre09eXuYFY3tmUWfpRSSmtw+Q3rvQMAFrhnO49",
+	"akSNvlQ87ZSn4F8//v6nf/Wzn//z///y9/725ff+579+/AM8xb/4L3/42U++8+l//s6r//QTXMd/+8c/",
+	"/PSP/vrVdz8p1zOTGp13t+3MCFK10W588e6d6uJmusgDEOxKgRjgRqSUctXJ+ZkoX7TPcPS4eW81osZE",
+	"yMEwb7T3LKX0SZih6mdPg8gsR2m0G0ClgYcu8I2/iBrgZUvOW9bZtVt9pWpHuYZqXTvsNY/lcm0UV8Al",
+	"vWchhyeJxZ29bU7pVqO1UhcmBvJA4vGq61zZguX5OU4pXcny68ySr9f0a4dDht9TVWv5deOYN/26J8ts",
+	"v4esL0XqsSawyO1Xjx8/gtJv1BaGhbLJUKcCMSkj1hU9Xvj4RW4VRUsx3cx7PE2tnE1RfKCHL9TfJRrQ",
+	"SXXnacqcsbBMLyWFPoIguLFVEawCZwUMq8ARFiIJxdKwVBsrLAEmk2+DNFzsh7ApuWJxIIDvfE1MUeFE",
+	"7M3SokCZukG3rgyli1IINvlUhaCpBusJ2LEt0RvAWPdLxjectb+fTDTIncZV/AQEIYBjZRJpRI106xac",
+	"DLyvWSyNLqEPYJdv3X0bTPY1fXy0Jpd7Mw3s9XLDuYt1UaHB2+P39gLjO9AdHCL804tW/jyVsoazklSt",
+	"FUAyqeBLIjlkYOP5J7O+o7iy5GZlm47yUdvwRvNSbfDBQVjPAu/63Eo4WwmnlHACG70nsOvJOpsa6u1d",
+	"v/mc7v7SnGWKclqPhdmPNs9XPh9QADF3DFjmFtVA3UCXCnVaisJepZJqIZY+nzW1urbDaG78BUwsnV7K",
+	"5Whhn7fvNm//pvdCQwig+3ymJOtTka1RktXp27ur1GdFlW7prB1WWu1Lu/6l+jqvGG8K2wFMalatz5e2",
+	"auRAeSSlGnPSJRaOjRq5znna8SXT7rSiRjFO+Hkzn3CZl1/ZTb0YZ7I37r7IuUzPY00QS7PN2b/inH20",
+	"foDtcagnLLVKmcwhKFgk6xH92uz8OZp+EzFslnhjCUaIs/ePHt1/8Ohd8slSGC4kPWGcMqalrRB+OxYq",
+	"kWoQz4cTYWdbXnJ1vORq+QN2UKH57iek8O6vVeg6Ue4Vqfity6Di55Psi5PnVQhzxJSesHuHj+4dPXx4",
+	"dH9btPsNJuxI0yqJEqULHEJLLmi4nCHo4pl3ItaiMpyU5jLIcPZ4zM7XnhTCJQWTawR0bTTy5e4Rhb5h",
+	"niuBQ1uWBTjWCC830CUCrgviIZBhCBTwqHbAJTRAaQcZICXMHviFD3xSLr4a1JIBC9WQZyJxPVj+RGn6",
+	"Ltqia08kWLDCumlhXpX5AsbJ2ClCER3swU++jP6jWTOlcyoG6DAuKGdZUNK962kgchZTIg6EaaALqYYF",
+	"HuH2vXE8kA+tNNHej/BfHWk6I52VVWhXYEkzrEeaTlJ4T9uMK48MOeQWm/ffbe6yi8JPXDJF+E2mn0r7",
+	"127w2W7UmAynABrc6RdWGJ9x/ZX3/UEe5nDR0Tpg+9Xr0LhEP9zKcLh4tM5jMEBA1Ba064r5BO0O0BXu",
+	"ibHEKkwgW78W+R9MpRS2UKsAnFQS8hC/nL4GDAyDJaGwAIQpC5tGHhbEIc1zw2Qf1BmRCabEpO10Cldu",
+	"K02hDcp4xCBLhpTa3qJT5aEwiBsB4IVO+PQLhthCkz3IiYs5RLDIBzX6+2dqQttmchFxuhNMbByPhfKA",
+	"7tGpAhT9oZ4YAIWhNUyCYDZiENdiRGyOrzfLHEreRWgJTLoEaA4a2Hwi66l60CdXW6HOlJ4oz5z4XIIE",
+	"uwYI8ujsiwvVSwXPEO+Bh7mrlI56PSIQVqiJZleVauL5ihEUx3eqSrCPqrftVuttF3eJ4XU0A1xLJOOm",
+	"HdT5AAUQkkTjdkXqcNqlztj7Tx7fOzo+fvDo3bJYRROonZj/jlJugzcTkUrIXqU3HUFHcccLHN59CjUL",
+	"k6ABZFX2c3dQPCTVkBvAr6i+n3Hje/PNzt4HPPX4bvBxoQDr1hIEN17cD8hoqmD49SDab6ZoXVV8sydh",
+	"xBMBMEHzILy59kDAUplc8HAk9gomGZ8oGkflyyC3V2fQjav2rTN7rlPeE8kBnTSei6w8nHbu5LIGfyjO",
+	"78DXuCMRacIh25eaDXcemfMAq7wA6I9WTmaDY+sLoJTSmZwNvQUyAqgpOgtL8mVPRTiMoF+r+ZmO7vfh",
+	"IKCz2/7mZlYGXBuRw5rGZmSaSFDst+Dp1/1+eDYzPR5XzrCPbE74lGKqwewjMnYmxnl9XjGQm4uLiBti",
+	"qzgQ+kbldsGZ0BO1TqoKzCPwlr74tTXe7G6NN0uMN63Xarzxa3+Vxhvid9sc6K1veEMsawCxK2v5eEMH",
+	"pUnoLDAQXqqFyYnIS01MXo5GMdkhmQHYCAc2ervV8oEPaPYxol2WzoPBIORZxMDZaSLyMZCQ6cOwIHkZ",
+	"g0JKNHcQoOugQ+09PXFTeHNMLN983lhqP6H6PJnoCSuvlunWSBU3S1Ku73EfeiQtDOi2652czjV51BVe",
+	"NNPkPja55jicD7QmO7hcDLzly/K67VZdhKrTSTnXauJLt+Vb7+mVU8OHEgvAZVNXsyxU23PtXauIlIhZ",
+	"KpdnTzELSeFjJRB1035sSPUv020dXYxA3XNoj3fYmGe5xIIE1zQ0QX+jGpLwacQKlQpjWDyUJtfZtOnf",
+	"6Uxkkg/jEtIOtBOD+q8HIL3eZMfaYYL62vR9AZp9LhB/U7EYIoZcwXtFWk9Qh4ZTffhekRmdkWYDBeYl",
+	"TM/qNoLQMKuveoBnFju5uZ/pEVnI3U+5jpniWaYnaIyRBtaSxqFRl6umvVpOQsDvlggL02ZxKPrGByyG",
+	"KN+OTOKDMBh7N/xLGLYPvdwiBNOuN+gfOAiojtK2NbI5TKuttQ48+jsCM7kK8WE1IYTjDAoIVZrYa7LD",
+	"NKWobVR+U2GX3Z6joIoPGBfsusCuIshbZcpROOIoGHFQeKkydYRW243CIwIwvV5rJShvGLkUAbp+7RrO",
+	"IgNDRVqw1iHAAsoJ+VCM5rn2Q49DeQ4AP/hicIAgEcnSdFqXDUlMYh0JHyshWfJzrqzwvl3/d2SaA472",
+	"kqH6ekVu9eywUR1aMG73cMV4VHz9xdJBuMxF0Bzru60ol6t2/h5+dGK/WT4CMs1hLnJZkUpnhJhn7zzs",
+	"azynncaLFso7dlYd7uF4bOW7pQMtd8ndoqWnzL1UGYNQxQhqMDprZSNqFKr866NoBnfUsib70c5TDsCr",
+	"wJvsoO4HLdi/PwhbWW3PnfGL3SM3ZliYCtyZYOfHb1RK7l4oQNzar4AVaiWaYMMgQddh0tatS2CJWb1I",
+	"1XlbgwVS0SQRu6qn5YYRyICBUnRZpi39Sgg+ypmymuxd+RSrrOaFidm+Qy60ggSQQITkCxakOuf3vtZu",
+	"oVxbN20yl4RTHvFnD4Ua5EOofBk1RlL5v6M5/NlVdrRLOSV1A3Csb+VVh1j2ZbcisIqaoIALGF5iEBuI",
+	"vYwWDAkMNUtz0pdN2lWddOQDChDrDA3RTXaI4khfEoznyMOkp7p3VopJZb2YEU/QKuw9XZRpxHOWyH4f",
+	"Ep4zVzQ+bMXqcl1uIJ14RHgICrKkVJGLqJT6Zmr9ZoCmSXlKHnvjWJOzqzzaMmEPv3b83jFLJPoCRvxM",
+	"tN2MyvTkxAVIUJ6ELnIjaVbQWXPRrQxEscqW9HU2Aj0t4bnYAcvkemfTbZNHiqCtOgAKU5UBzxlcrjca",
+	"2jkM24oZD62421jh5XsgxL7eYltW4LCDWqZ8eg3DniSQkbZ659XqnbDqEVNi8jpUy5tgc1kSoAumMbpi",
+	"gD8Tv3tUzSXFdlzYLbrD0eHOBnChMgZaXiDBczYS+VAnLteqNxQGno4z0Rd5D9QR1EQo/xRhVyYclEXv",
+	"7PMEyfkdfQgYamYVcCfvlkMjoBVB7OQ8tgQqTG0HWjyb9FnKKCbnU3R4JwQ/jSiGhMZcKGPpYZN9QC51",
+	"NyiUaG5Z3uE92xVIYPfK2wFABMyTXN1YAUVkoia22U4FlJhHenIhsERaymrC5ofcZwrtt3xhM7ty+OPt",
+	"AOHrPAxaOAyN9m0ritjOGu391hp5kDDTK82BBNtpaa3cxJe3gT3zPDyPDeK7LmarpIU/p7ATmnAd1aok",
+	"rEP4kewNXU1hkJYOmF3YKRpwlPaRFwFN3Pqwtj6sTUKjgbrPQhC6w3dhKEKfN3Xr9ot61koscaH19qEl",
+	"AoZGSJbQcpAOfb5tWT/9DNy/amaOEL0sKRxkrbGMB2oiVAD6lUbL2KmawUczFCkSxlBjbSdXnwBcaAgC",
+	"UUaZS89L4RSh4dQB+8NlBix+zxJPlS5IBOAViDaZo4cRIsFu3PgQ2U/zxo0ano+MnEqJK6IcxKihsASx",
+	"Y1SDIPTKBQKB1iYNsyOkrh4vkB5s3w68mH6KHKPWCtCaemkB0UpWf8LaZDmFDcEInUgBzJtW95HbRUC9",
+	"UGygfdwSrgbKQgCdicZm1Lpg/VK7rYgMXaTCiTdosSV5BV4qYxBBIbW7jhqlUD0BkXK7lX32YgZKaiZn",
+	"sQFM6GsUNwRhjwdhxSoNmqZXa20z10/VXqVZX7ABKm/AiyMrXZkcfA0uKAmOvF+shE9P1X798Poo/brL",
+	"Aa/ewlf73MDAXRDnqTokwc4NGo8QBHUGfKVUljGKMxMDniXg9HBmDoSldhgjhSE9yJ9fRLykmqx2482B",
+	"Q9XMUYOn3DV8CGGWcNkr1WHThLbWFZ7LEmeNR4AUJxyiKZ5OGyQ9uEQIPC+5rn81uDpQCjaIDgPDflnQ",
+	"nh3j9xQK6092ZRZwsDD1bsSl8nX/Xelbzvqynw/dStlZequNVH7eeGzp+kBxtmGhkkwksP5jrVOyrE10",
+	"dkY39h7vDYk4AICyVUVcVCvYSAE62UWLQlE7q1vY3p1mgSHASDKuxbZBsXNPqzzTaZspvQOwLPF1vK/G",
+	"LQfCawMg5zyYTqBIxWUCS6DT6Gf2siY60D5oQk5FmFcF7BwPlQ/L9bVIgM4OpMmB0HLDOPAHKhniEGu8",
+	"V64P0gqch8hVtjlVVgtZVHVE6bzTt+IKWqV2W5HlnXw8NuiRC3ovizoynlolcxoF5frmkjRPFTK5JkWX",
+	"Ukz0wgopbi2D8wvKlcyNSPvRRQuolCrT2nEaZMZfwYxj+1jZ6GN532sL/tgqML9UBWabP/kGKwlXpBkU",
+	"XXvaumKnRLJaoBocElNG777PJPSQYyiCuyJGHP1G4bvkDLfMzrnfav3ej1WvJkyt1q9TGKmEMev5Zz/U",
+	"WXK7hfbxpa3OOIy8zV2q/M6t0t4uVS4GIlvcIEWwZR27Guu4oT4wIntwf3HDEDG9pksfINhWd+m/cR4C",
+	"ezrW8RD4E15CCW3L51/I+j+/olVXwIHzFoNiSn469FD24VGRicjFxM46D8IcHLOaD2FRVfFDR31ApQnK",
+	"64ytak6XnOnut0QvjwIceXutY4q0xYtblg40voAQVfkmjZ5UNsp5Q6+fq2Yd4iMG+GdBBJcSZF2PE5EU",
+	"eDNAFj30Y7aiqCrjiBCDH/92OO1knMASl5HVeXAbXBOuFASaNoK2J4QO6QR7N0inSxpqqYzA06rjku1s",
+	"s9QnuG8DyZjCnLAGte8tn8iecC0F1eXRmqQzShaeB46s5wtXCRrZ1fqMrGfeoxByi/bu3n40w5XajZ4u",
+	"MiM67uMyUQdUwt2gtcanP/jhz//xnz77yT8jNjoKlVBC/Gb5+Rw7aTdu7YVw2ijBjsYpZHRXznWj3fjy",
+	"48dfe/Do3c69x4/eefDkvXVQje0OXDHU4wbLu1JKUnDPfL4MViLEQVAGUrU2IaGRwWUIknpclJhEQMry",
+	"cjTa8PKSPQs5OOYOgZQ2nzi0YTbQZifiQioNHpKVYSDDCg5bFMitl6TM9PlQ3ANskVlxAzjtRiLDR8tV",
+	"n5v2IkqTy55ZiPxoT/dx+dproHglnq2rg7sXFFzd3X3L/9XJoO7D2281b59/qQmRzxLR1ouPLn7F74Fw",
+	"cK7pAkUIl/VU1heC4NitHL6picAua40gDtJ2ZY0vJFkHtwVbWXApMFp9sGqw+oCMBZB/QeG4Kue9fEEM",
+	"3GWrzRcIw/3Vi6cbrBdON9hG0119NN1gcTAd3YzNLuzN5zkfvEDNOBVYy6iORmMX3oIHlT9NzqdWSZyF",
+	"00BH3aB05xmKM1a6q5Mp4vfMK3D3YQAnfNC4WPHs7bm8inOJuwU5hIN1DyMYZNZMMR48spT5sun1R1Fj",
+	"XNSwq/eLfPFBvCyyez4wwmDrhXmDr8BhgmgDA2/1kgSsY9a/EbV0+ab/+By56p57byWnyK+RdEMLs46E",
+	"49d8y02uWMqZkzTgdmHkXGQVF7RrJxsLPxuznY8WeRDcxbMHJ87ESD8VMeUAkBhEoY7euRnzJImZUFjr",
+	"CYNJKLKHVGFYB4cZd+iWxAcwSuUlLB+/AonoOUpW0RxkHovJbh9T0WOfgS0xbgnH5HB4XYdDTpFhlGnN",
+	"M8F4koikJpAfenQsc3PjeT6sWM55kthtLHYbUaPYawChsEsMP+431ilEZIkkDPKqCxHZBQNzLQ4d/037",
+	"AfPYa3x0UZAlP7XFFO5DFMaNg4P5nAWoby2pG1LeE34WUF1d5BjSBoQL4gCLvHwsVa6ZzDeVbsZOwuHJ",
+	"SCqIQNxZwaB6OB47lIHXZ1Mllw0hl7wVNSgOvqPExP26u1f+jJBu9GC/Ag5HP94urbDu+9berQtW0fJr",
+	"cJ7yUMYneugHsK9iUv7WrnoxuyquaXc6D0KMMdZ8PF4WfzV7H8zIdm4pzeKcxieE6YXpjPNfUg6jHCid",
+	"iRIZFyvLzXPsw/EYWyTIzM25tvNBVEolBqivlukgrqhCSGSCye9CjHi+Qu7djI+18enf/Ozl9z6xugsE",
+	"OONdLIHLyVe6v1m05guCa1xtQgeQvzLFtPpNpvJPP/j0H3742U9/79Uf/3RuQgTefuH5eNfQshltuBfn",
+	"7cLehqN+sQY4CR7k9QW7VS2K2zS+rVi1JpvAIzkb0IWIa5fCLlZL1qtJhF+WBE+q5ZgPRMLseS6hwaUy",
+	"OVQVZeWYEcCtlrdcdZrCaynvUU8BSZirqea7Unn+15BdgIX0CF74gnVa3d6tlXHgUL9l5gogb+3Wv1LZ",
+	"Awj/BBd/M+o0FDxF402tCvcVfHwhNrzWLtgJi16B2N3f/Kgy/aHonZWEjRQ3V4U9mD7NqXbq46Kbyh5N",
+	"HoxwC+f+BJ5e3dQ3PR+rLZcHc/JV6xWkUY/kIOPVgoyrrV+16+eNLjeyd1jYw/TNjywX6AqeiexrYup+",
+	"MAIgkOFPO1TM8KwJJjlB3Dz7uBE1iixttBs3kWLiEGc/eEdnDKHWfdUqVZbdb7v0Fl6paNHXaaonaBZx",
+	"WRdo95hHfrIdQFIiwmYhJl3QwVinKaYWYyKXz9cKcZ19bvsspl9NhxBK6Y6jqSZAO3a/AqNH/H3TZJYu",
+	"ykGRlViiIT4jLPUXDONJktk7hUsjEqspW8FjDMW9KmMG6jI/7g/GqeaJSACmDMZdLlLPnkiRsExPbMOZ",
+	"nkSsZ8dl5W9YszxiY14Y+5erQzMD9QY5Hs/rbKQhQq4PmrKLT99hAZ7qKcFjYfepbT8bF2nKhiITYJi3",
+	"6jw2NxHdodZnpknFX1xYvh1x3K4pXgPfl0U2nAcAEuiB3YuEXaNqL9eblTZRK8cyHZUiKcbXISIwhDyT",
+	"IiG89GsIlD7TVlj8parOl4n79M6CFrCiahq24X8KGimL9niY9pmGykI2UfljgBFZW9/GVQeyVzesbAM7",
+	"2uxLJc0QPnU52NKwVPQhNz3RKLjju3bjjhDVmgO4bE9nCcrKATgkJNETmgQACnC39XggijQlZFg4SpA5",
+	"ktiB8j6A8524In5nYpzPvENZ99CqOlUxVJzCakNKONwnAPqzE9BFfoCJLRxweim3wnbhgGcVlcmBp0gR",
+	"JKXzz2Fn+KJOmLBhj4wrU3Wq+kUGqwyo35i6TDcOccDrqJN4llO+PFTLGerUVSosoe4p78VHrypN+eSW",
+	"fJT4sJZ80SsRzAo/K4zouN/jAJoB0mp4L5dPxakqP+xOmUxgm7/t4Ia/TRCEsEDfZt8+Vd/e2dnx/9k3",
+	"4yTj/Txm32axVJ1MPJViYg/oUy0Tkdjfu8Keq0km81wohh+VrzLfRMRiHFT1c1dSzATGM4frj43RV9CS",
+	"NJarJ9Um4F7RaN0L7Nthd34E5Uf4fvA360vF0/KmQLamw1MMRnSqDsswU1niHEJtZDKbgr3SNU7nGptw",
+	"SaA45RFCYABiQGxZvdQuN95DZWJPZgEHhGpseEdB/3LWcbij/t5+wVA6GJBz45E4SM2jEVJ5HPerz5mC",
+	"5K4Q4LbyWt3IjuVA2QUBcgEkAgRwQvG2D3URChUk9tRP0Q2HODzc07IaE4HcTEt/ACJnEg9+ypEElp2V",
+	"MsMiPulAOxKZME3OBcBgd1VPgfGMxjwTDhLDfuYoM0CvNysZsFr1ZCpdkcU5icA4aRMpVKZT4TkpblmM",
+	"ANoAnVmihVAptjKy2cs60wBlmvBcZMZ6RZbZlaRTgRMacalyTgJT6S7rnyrmIXAQLhiIN6Fm4EDsQlcZ",
+	"RDmAroDCViAeIB9E1mRX100HcWEC+c/D2vI0rWCNo2ffCmVlD5aPuDqvWPbOwBW0oqa9wfZth2rCM2En",
+	"BATGfoJjsepNuLSVmgKwYg7DfaJMu4QcjKrLjpVK0HsVlWsI86Iyhcj4UmOVUoFLOwMk49F9DIQy4ObM",
+	"FjmoLAtWwZ2fSQkOVNnoGHyT9FI0M1+s+2elL3/i4JuwXUsLqQhAWT+tGqm+mEwprnLCtIIbjCK1wdvl",
+	"ltnyqNz4ermAHlPGbrjKca7cql3CLu+dpXoQpIg2Z6PB5ELieQaxu7rvgb0jZore0J6j2IwMgOXHYsRl",
+	"GgeNYoWxujbBg5bBgbWXfqCkQQ0B1EvJU0C9kc8IgDqg1+GYqY2a9g+tfkUQNigE8p6PrKnRukrYSpmx",
+	"Me+JCCGenNSfckwmqqgtdR0/wXNp+HSmVLTrEX/1SkUIKB4QQmilpvn3vDICBTN8ejJKV1HJhSwtgQPj",
+	"qiYS1bKESDG/M77HatrHfMfvCz1ORUQrRLod4HjRucQWS24zl78BGNd+63x43Zx2LFPHK+ymW/3OnmDo",
+	"JKihSourRwLCyQtQFR0ruHHj3vHXb9ywfPWDk3d27rJr2F4WXPjuNHfgKCOenV2P2Ltf3r3b2m+xa+9+",
+	"+WvXgUraj3fv2EN+9KwnUhDdhAmqdo95xnOnnvX0aMQjKwUzZsRI9nRqFz4Di38XdRKQtO2i6F6vyAzW",
+	"NdF9Kw86RRyEUtBnNcGRwRmBmlGxEeMvHcRBvWSc7jceHn/jxg1CFYMGzFCIvIJ3NwRraVkmxCVpw5su",
+	"KMxRBnYIFoEi5aBlYKldnUG6uinSvMnuc6w1LkfCRHbKY5H1hMq9qpyInhzxlELGqJ44jKqsaHFgRZ6h",
+	"Tr0wBioNVbtN5EDmUHSc55AiTtRsxPMme09klmNa7RHKYwJAr87Oula3dlC9Y27MRGcJ6WnfEj1XQfPG",
+	"ja8eP35044Y9r1Yf5CAVYZK/k4tGwg6JirJbITSiUULphTwr8iEDT6nxQGt+8yorjyg7ZdRdT6fFyPJC",
+	"3adzzBGJHWZPxW72Wq0mO4IvMygUlglmzuR4LJLykvnx9P1Lp8pHGcKKj8E/Y9e9yR4oZqddLRA/1kZW",
+	"DEO0ChHKpLseJz4c3W7UunU3uv3WHeg3YhxXwj0/Vft70Vt33rJkIeO93OpzqA/0ZSrwDOJuoM0Zz4B0",
+	"ekRZyhVkIl8px1/eQSGMabNbe3vBskKUA4ttD4S6aDfCLRUueoUNg1mpjoYDHiFlruQBjJfsIQVkPBW+",
+	"tBosZsalcaK2ttMZuXdgmXUaiNX4oE4XcNBnhC2tnCY0GdpVC0YBaGI4FGLpXlbnqWcGoeCfAaI+yDXS",
+	"5PbVpz7ANORrOIIFVktLYx0zJDncFGM7JKOzoBky+r746MX/CgAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -98,6 +98,7 @@ var Operations = map[string]Operation{
 	"getSettingsCategory":             {"GET", "/api/v1/admin/settings/sms", "", "read"},
 	"putSettingsCategory":             {"PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":8}`, ""},
 	"listEvents":                      {"GET", "/api/v1/admin/events", "", "read"},
+	"pullEvents":                      {"GET", "/api/v1/events", "", "submit read"},
 	"listAudit":                       {"GET", "/api/v1/admin/audit", "", "read"},
 	"listPartitions":                  {"GET", "/api/v1/admin/history", "", "read"},
 	"readStatistics":                  {"GET", "/api/v1/admin/statistics?from=2026-01-01T00:00:00Z&step=day", "", "read"},

@@ -33,7 +33,7 @@ var kept = map[string][]string{
 		templates.template_content templates.template_name user_addresses.username users.username sessions.username
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
 		sender_ledger.remark alerts.remark task_jobs.remark callbacks.refused callbacks.source_ip
-		users.app_id events.detail notifications.remark alert_receivers.user_ids senders.config`),
+		users.app_id events.detail feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config`),
 	"texts about columns, keys that callers choose, and what is forgotten in a moment": words(`
 		batch_rows.fault batches.fault contact_import_errors.failure
 		contact_imports.failure contact_imports.file_name

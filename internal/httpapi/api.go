@@ -19,6 +19,7 @@ import (
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/erasure"
+	"lksms/internal/feed"
 	"lksms/internal/history"
 	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
@@ -61,6 +62,7 @@ type Server struct {
 	notify    *notification.Service
 	contacts  *contact.Service
 	erasures  *erasure.Service
+	feed      *feed.Service
 	settings  *setting.Service
 	figures   *statistics.Service
 	reconcile *reconcile.Service
@@ -93,6 +95,7 @@ type Services struct {
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Erasures      *erasure.Service
+	Feed          *feed.Service
 	Statistics    *statistics.Service
 	Reconcile     *reconcile.Service
 	Jobs          *job.Service
@@ -112,7 +115,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()

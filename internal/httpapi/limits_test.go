@@ -43,6 +43,7 @@ var unbounded = map[string]string{
 	"uploads":                    "1 GiB of a company at a time; deleted after an hour unless used", "upload_parts": "uploads",
 	"batch_rows": "the rows of lists, of at most 100 MiB; deleted with their batches", "batch_counts": "by batch and sender",
 	"task_jobs": "history; a hundred run at a time", "task_job_parts": "the tasks of jobs that run",
+	"feed": "history of a week", "feed_staged": "moved within seconds", "feed_listeners": "one for a company", "feed_state": "one row",
 	"facts": "folded within seconds", "statistics_staged": "moved within minutes", "statistics": "by step, company and key", "pool_channels": "one for a pool", "task_counts": "one for a company",
 	"alerts": "a hundred at a time for a rule; the others are history", "alert_deliveries": "by alert and receiver",
 	"alert_receiver_states": "one for a receiver", "disk_spaces": "one for a folder of a server",
