@@ -324,3 +324,7 @@ ORDER BY j.id;
 -- ErasureJob takes the phone number out of the filters of task jobs.
 -- name: ErasureJob :execrows
 UPDATE task_jobs j SET filter = j.filter - 'phone_number' WHERE j.id = ANY (@ids::bigint[]);
+
+-- ErasureWebhooks takes the answers of receivers to posts about tasks: they may repeat what was posted.
+-- name: ErasureWebhooks :execrows
+UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY (@task_ids::text[]) AND d.response IS NOT NULL;

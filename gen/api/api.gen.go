@@ -849,6 +849,27 @@ func (e Role) Valid() bool {
 	}
 }
 
+// Defines values for ScopeOfWebhook.
+const (
+	WebhookOfAll     ScopeOfWebhook = "all"
+	WebhookOfCompany ScopeOfWebhook = "company"
+	WebhookOfUser    ScopeOfWebhook = "user"
+)
+
+// Valid indicates whether the value is a known member of the ScopeOfWebhook enum.
+func (e ScopeOfWebhook) Valid() bool {
+	switch e {
+	case WebhookOfAll:
+		return true
+	case WebhookOfCompany:
+		return true
+	case WebhookOfUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SendStatus.
 const (
 	SendStatusFailed  SendStatus = 2
@@ -1224,6 +1245,51 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventSimulated:
 		return true
 	case EventUnreachable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookError.
+const (
+	WebhookBadStatus      WebhookError = "status"
+	WebhookNoSecret       WebhookError = "no_secret"
+	WebhookNotConnected   WebhookError = "not_connected"
+	WebhookRefusedAddress WebhookError = "refused_address"
+	WebhookTimeout        WebhookError = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the WebhookError enum.
+func (e WebhookError) Valid() bool {
+	switch e {
+	case WebhookBadStatus:
+		return true
+	case WebhookNoSecret:
+		return true
+	case WebhookNotConnected:
+		return true
+	case WebhookRefusedAddress:
+		return true
+	case WebhookTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookStatus.
+const (
+	WebhookOff WebhookStatus = "off"
+	WebhookOn  WebhookStatus = "on"
+)
+
+// Valid indicates whether the value is a known member of the WebhookStatus enum.
+func (e WebhookStatus) Valid() bool {
+	switch e {
+	case WebhookOff:
+		return true
+	case WebhookOn:
 		return true
 	default:
 		return false
@@ -3378,6 +3444,50 @@ type NewKeyResponse struct {
 	Data    NewKey  `json:"data"`
 }
 
+// NewWebhook defines model for NewWebhook.
+type NewWebhook struct {
+	// CompanyNo Null with the scope `all`
+	CompanyNo   *string     `json:"company_no"`
+	CreatedAt   time.Time   `json:"created_at"`
+	CreatedBy   string      `json:"created_by"`
+	Description string      `json:"description"`
+	Events      []EventType `json:"events"`
+
+	// FailingSince The first post that failed since the last one that was taken
+	FailingSince *time.Time `json:"failing_since"`
+
+	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
+	OffReason *string    `json:"off_reason"`
+	RotatedAt *time.Time `json:"rotated_at"`
+
+	// Scope Whose events: those of a user, of a company, or of every company
+	Scope ScopeOfWebhook `json:"scope"`
+
+	// Secret Verifies posts: `whsec_` and a key in base64
+	Secret    string        `json:"secret"`
+	Status    WebhookStatus `json:"status"`
+	UpdatedAt time.Time     `json:"updated_at"`
+	URL       string        `json:"url"`
+
+	// Username With the scope `user`
+	Username *string `json:"username"`
+	Version  int64   `json:"version"`
+
+	// Waiting Events that wait to be posted again
+	Waiting   int64 `json:"waiting"`
+	WebhookID int64 `json:"webhook_id"`
+}
+
+// NewWebhookResponse defines model for NewWebhookResponse.
+type NewWebhookResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    NewWebhook `json:"data"`
+}
+
 // NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 type NextCursor = string
 
@@ -4377,6 +4487,9 @@ type RouteResponse struct {
 
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
+
+// ScopeOfWebhook Whose events: those of a user, of a company, or of every company
+type ScopeOfWebhook string
 
 // SearchText defines model for SearchText.
 type SearchText = string
@@ -6062,6 +6175,214 @@ type UserResponse struct {
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	// CompanyNo Null with the scope `all`
+	CompanyNo   *string     `json:"company_no"`
+	CreatedAt   time.Time   `json:"created_at"`
+	CreatedBy   string      `json:"created_by"`
+	Description string      `json:"description"`
+	Events      []EventType `json:"events"`
+
+	// FailingSince The first post that failed since the last one that was taken
+	FailingSince *time.Time `json:"failing_since"`
+
+	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
+	OffReason *string    `json:"off_reason"`
+	RotatedAt *time.Time `json:"rotated_at"`
+
+	// Scope Whose events: those of a user, of a company, or of every company
+	Scope     ScopeOfWebhook `json:"scope"`
+	Status    WebhookStatus  `json:"status"`
+	UpdatedAt time.Time      `json:"updated_at"`
+	URL       string         `json:"url"`
+
+	// Username With the scope `user`
+	Username *string `json:"username"`
+	Version  int64   `json:"version"`
+
+	// Waiting Events that wait to be posted again
+	Waiting   int64 `json:"waiting"`
+	WebhookID int64 `json:"webhook_id"`
+}
+
+// WebhookBody The body of a post. Its headers are `webhook-id` (the id of the event, the same at each attempt), `webhook-timestamp` (seconds since 1970 of the attempt), and `webhook-signature`: for each valid secret `v1,` and the base64 of HMAC-SHA256 of `<id>.<timestamp>.<body>`.
+type WebhookBody struct {
+	// Data `MessageEventData` or `BatchEventData`, by the type
+	Data map[string]interface{} `json:"data"`
+
+	// Timestamp When it happened
+	Timestamp time.Time `json:"timestamp"`
+
+	// Type An `EventType`, or `webhook.test`, whose data is `webhook_id` alone
+	Type string `json:"type"`
+}
+
+// WebhookDelivery defines model for WebhookDelivery.
+type WebhookDelivery struct {
+	At time.Time `json:"at"`
+
+	// Attempt From 1
+	Attempt    int           `json:"attempt"`
+	DurationMs int64         `json:"duration_ms"`
+	Error      *WebhookError `json:"error"`
+	EventID    string        `json:"event_id"`
+
+	// NextAt When the event is posted again; null if it is not, or waits for another
+	NextAt *time.Time `json:"next_at"`
+
+	// Request The `WebhookBody` that was posted, as it is made now; null if the event is not kept any more
+	Request *json.RawMessage `json:"request"`
+
+	// Response The first KB of the answer
+	Response *string `json:"response"`
+
+	// StatusCode Null if no answer came
+	StatusCode *int   `json:"status_code"`
+	Taken      bool   `json:"taken"`
+	Type       string `json:"type"`
+}
+
+// WebhookDeliveryListResponse defines model for WebhookDeliveryListResponse.
+type WebhookDeliveryListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    WebhookDeliveryPage `json:"data"`
+}
+
+// WebhookDeliveryPage defines model for WebhookDeliveryPage.
+type WebhookDeliveryPage struct {
+	Items []WebhookDelivery `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// WebhookDescription defines model for WebhookDescription.
+type WebhookDescription = string
+
+// WebhookError Why a post was not taken: the address is not allowed, no connection, no answer within 10 seconds, an answer other than 2xx, or the server cannot open the secret
+type WebhookError string
+
+// WebhookEvents defines model for WebhookEvents.
+type WebhookEvents = []EventType
+
+// WebhookListResponse defines model for WebhookListResponse.
+type WebhookListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    WebhookPage `json:"data"`
+}
+
+// WebhookPage defines model for WebhookPage.
+type WebhookPage struct {
+	Items []Webhook `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// WebhookPatch defines model for WebhookPatch.
+type WebhookPatch struct {
+	Description *WebhookDescription `json:"description,omitempty"`
+	Events      *WebhookEvents      `json:"events,omitempty"`
+	Status      *WebhookStatus      `json:"status,omitempty"`
+
+	// URL Without user name and password
+	URL *WebhookURL `json:"url,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
+}
+
+// WebhookReplay defines model for WebhookReplay.
+type WebhookReplay struct {
+	EventIds *[]string  `json:"event_ids,omitempty"`
+	From     *time.Time `json:"from,omitempty"`
+
+	// To Only with `from`; now if it is left out
+	To *time.Time `json:"to,omitempty"`
+}
+
+// WebhookReplayed defines model for WebhookReplayed.
+type WebhookReplayed struct {
+	// Complete Whether no further event was asked for
+	Complete    bool    `json:"complete"`
+	Events      int64   `json:"events"`
+	LastEventID *string `json:"last_event_id"`
+}
+
+// WebhookReplayedResponse defines model for WebhookReplayedResponse.
+type WebhookReplayedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    WebhookReplayed `json:"data"`
+}
+
+// WebhookRequest defines model for WebhookRequest.
+type WebhookRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo   *No                 `json:"company_no,omitempty"`
+	Description *WebhookDescription `json:"description,omitempty"`
+	Events      WebhookEvents       `json:"events"`
+
+	// URL Without user name and password
+	URL WebhookURL `json:"url"`
+}
+
+// WebhookResponse defines model for WebhookResponse.
+type WebhookResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Webhook `json:"data"`
+}
+
+// WebhookRotation defines model for WebhookRotation.
+type WebhookRotation struct {
+	OverlapSeconds *int64 `json:"overlap_seconds,omitempty"`
+}
+
+// WebhookStatus defines model for WebhookStatus.
+type WebhookStatus string
+
+// WebhookTest defines model for WebhookTest.
+type WebhookTest struct {
+	DurationMs int64         `json:"duration_ms"`
+	Error      *WebhookError `json:"error"`
+
+	// Response The first KB of the answer
+	Response *string `json:"response"`
+
+	// StatusCode Null if no answer came
+	StatusCode *int `json:"status_code"`
+	Taken      bool `json:"taken"`
+}
+
+// WebhookTestResponse defines model for WebhookTestResponse.
+type WebhookTestResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    WebhookTest `json:"data"`
+}
+
+// WebhookURL Without user name and password
+type WebhookURL = string
+
 // Word50 defines model for Word50.
 type Word50 = string
 
@@ -6131,6 +6452,9 @@ type SenderNo = AppID
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
+
+// WebhookID defines model for WebhookId.
+type WebhookID = int64
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -6917,6 +7241,24 @@ type ListTagContactsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListWebhooksParams defines parameters for ListWebhooks.
+type ListWebhooksParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListWebhookDeliveriesParams defines parameters for ListWebhookDeliveries.
+type ListWebhookDeliveriesParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -7069,6 +7411,18 @@ type SendOnceJSONRequestBody = OnceRequest
 
 // ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
 type ChangeTagJSONRequestBody = TagChangeRequest
+
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = WebhookRequest
+
+// UpdateWebhookJSONRequestBody defines body for UpdateWebhook for application/json ContentType.
+type UpdateWebhookJSONRequestBody = WebhookPatch
+
+// ReplayWebhookJSONRequestBody defines body for ReplayWebhook for application/json ContentType.
+type ReplayWebhookJSONRequestBody = WebhookReplay
+
+// RotateWebhookJSONRequestBody defines body for RotateWebhook for application/json ContentType.
+type RotateWebhookJSONRequestBody = WebhookRotation
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -7628,6 +7982,7 @@ type ClientInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -9036,6 +9391,143 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListWebhooks List webhooks, newest first
+	//
+	// Users with the role `submit` see their own. Admins see all.
+	//
+	// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+	ListWebhooks(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWebhookWithBody Add a webhook
+	//
+	// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+	// answer, and that of a rotation, ever show the `secret`.
+	//
+	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+	//
+	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+	//
+	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+	// further ones until some are taken; they are kept.
+	//
+	// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+	//
+	// **Addresses.** Those of users who are no admins must be on the public Internet.
+	//
+	// At most 20 webhooks of a user, of a company, and of all companies.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhookWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWebhook Add a webhook
+	//
+	// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+	// answer, and that of a rotation, ever show the `secret`.
+	//
+	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+	//
+	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+	//
+	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+	// further ones until some are taken; they are kept.
+	//
+	// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+	//
+	// **Addresses.** Those of users who are no admins must be on the public Internet.
+	//
+	// At most 20 webhooks of a user, of a company, and of all companies.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhook(ctx context.Context, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteWebhook Delete a webhook, with what it still has to post
+	//
+	// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+	DeleteWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetWebhook Get a webhook
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+	GetWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateWebhookWithBody Change a webhook
+	//
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateWebhook Change a webhook
+	//
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhook(ctx context.Context, webhookID WebhookID, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWebhookDeliveries List the last posts of a webhook, newest first
+	//
+	// The last 100, and the last one of each event that waits to be posted again.
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+	ListWebhookDeliveries(ctx context.Context, webhookID WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayWebhookWithBody Post events again
+	//
+	// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayWebhook Post events again
+	//
+	// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhook(ctx context.Context, webhookID WebhookID, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateWebhookWithBody Give a webhook a new secret
+	//
+	// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+	RotateWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateWebhook Give a webhook a new secret
+	//
+	// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+	RotateWebhook(ctx context.Context, webhookID WebhookID, body RotateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhook Post a test event now
+	//
+	// Posts one event `webhook.test`, also to a webhook that is off, and answers how it went. It is not repeated.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+	TestWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// AppTaskStatistics Count tasks by state
 	//
 	// Corresponds with GET /app/api/v1/admin/task-statistics (the `AppTaskStatistics` operationId).
@@ -10098,6 +10590,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -12836,6 +13329,273 @@ func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType
 // Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeTagRequest(c.Server, tag, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWebhooks List webhooks, newest first
+//
+// Users with the role `submit` see their own. Admins see all.
+//
+// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+func (c *Client) ListWebhooks(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWebhooksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWebhookWithBody Add a webhook
+//
+// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+// answer, and that of a rotation, ever show the `secret`.
+//
+// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+//
+// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+//
+// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+// further ones until some are taken; they are kept.
+//
+// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+//
+// **Addresses.** Those of users who are no admins must be on the public Internet.
+//
+// At most 20 webhooks of a user, of a company, and of all companies.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *Client) CreateWebhookWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWebhookRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWebhook Add a webhook
+//
+// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+// answer, and that of a rotation, ever show the `secret`.
+//
+// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+//
+// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+//
+// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+// further ones until some are taken; they are kept.
+//
+// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+//
+// **Addresses.** Those of users who are no admins must be on the public Internet.
+//
+// At most 20 webhooks of a user, of a company, and of all companies.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *Client) CreateWebhook(ctx context.Context, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWebhookRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteWebhook Delete a webhook, with what it still has to post
+//
+// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+func (c *Client) DeleteWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteWebhookRequest(c.Server, webhookID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetWebhook Get a webhook
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+func (c *Client) GetWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetWebhookRequest(c.Server, webhookID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateWebhookWithBody Change a webhook
+//
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *Client) UpdateWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateWebhookRequestWithBody(c.Server, webhookID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateWebhook Change a webhook
+//
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *Client) UpdateWebhook(ctx context.Context, webhookID WebhookID, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateWebhookRequest(c.Server, webhookID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWebhookDeliveries List the last posts of a webhook, newest first
+//
+// The last 100, and the last one of each event that waits to be posted again.
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+func (c *Client) ListWebhookDeliveries(ctx context.Context, webhookID WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWebhookDeliveriesRequest(c.Server, webhookID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayWebhookWithBody Post events again
+//
+// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *Client) ReplayWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayWebhookRequestWithBody(c.Server, webhookID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayWebhook Post events again
+//
+// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *Client) ReplayWebhook(ctx context.Context, webhookID WebhookID, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayWebhookRequest(c.Server, webhookID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateWebhookWithBody Give a webhook a new secret
+//
+// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+func (c *Client) RotateWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateWebhookRequestWithBody(c.Server, webhookID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateWebhook Give a webhook a new secret
+//
+// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+func (c *Client) RotateWebhook(ctx context.Context, webhookID WebhookID, body RotateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateWebhookRequest(c.Server, webhookID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhook Post a test event now
+//
+// Posts one event `webhook.test`, also to a webhook that is off, and answers how it went. It is not repeated.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+func (c *Client) TestWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequest(c.Server, webhookID)
 	if err != nil {
 		return nil, err
 	}
@@ -21027,6 +21787,428 @@ func NewChangeTagRequestWithBody(server string, tag TagName, contentType string,
 	return req, nil
 }
 
+// NewListWebhooksRequest constructs an http.Request for the ListWebhooks method
+func NewListWebhooksRequest(server string, params *ListWebhooksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateWebhookRequest calls the generic CreateWebhook builder with application/json body
+func NewCreateWebhookRequest(server string, body CreateWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateWebhookRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateWebhookRequestWithBody constructs an http.Request for the CreateWebhook method, with any body, and a specified content type
+func NewCreateWebhookRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteWebhookRequest constructs an http.Request for the DeleteWebhook method
+func NewDeleteWebhookRequest(server string, webhookID WebhookID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetWebhookRequest constructs an http.Request for the GetWebhook method
+func NewGetWebhookRequest(server string, webhookID WebhookID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateWebhookRequest calls the generic UpdateWebhook builder with application/json body
+func NewUpdateWebhookRequest(server string, webhookID WebhookID, body UpdateWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateWebhookRequestWithBody(server, webhookID, "application/json", bodyReader)
+}
+
+// NewUpdateWebhookRequestWithBody constructs an http.Request for the UpdateWebhook method, with any body, and a specified content type
+func NewUpdateWebhookRequestWithBody(server string, webhookID WebhookID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListWebhookDeliveriesRequest constructs an http.Request for the ListWebhookDeliveries method
+func NewListWebhookDeliveriesRequest(server string, webhookID WebhookID, params *ListWebhookDeliveriesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/deliveries", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayWebhookRequest calls the generic ReplayWebhook builder with application/json body
+func NewReplayWebhookRequest(server string, webhookID WebhookID, body ReplayWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayWebhookRequestWithBody(server, webhookID, "application/json", bodyReader)
+}
+
+// NewReplayWebhookRequestWithBody constructs an http.Request for the ReplayWebhook method, with any body, and a specified content type
+func NewReplayWebhookRequestWithBody(server string, webhookID WebhookID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRotateWebhookRequest calls the generic RotateWebhook builder with application/json body
+func NewRotateWebhookRequest(server string, webhookID WebhookID, body RotateWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRotateWebhookRequestWithBody(server, webhookID, "application/json", bodyReader)
+}
+
+// NewRotateWebhookRequestWithBody constructs an http.Request for the RotateWebhook method, with any body, and a specified content type
+func NewRotateWebhookRequestWithBody(server string, webhookID WebhookID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/rotate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestWebhookRequest constructs an http.Request for the TestWebhook method
+func NewTestWebhookRequest(server string, webhookID WebhookID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -21787,6 +22969,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -23334,6 +24517,153 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ListWebhooksWithResponse List webhooks, newest first
+	//
+	// Users with the role `submit` see their own. Admins see all.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+	ListWebhooksWithResponse(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*ListWebhooksResponse, error)
+
+	// CreateWebhookWithBodyWithResponse Add a webhook
+	//
+	// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+	// answer, and that of a rotation, ever show the `secret`.
+	//
+	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+	//
+	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+	//
+	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+	// further ones until some are taken; they are kept.
+	//
+	// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+	//
+	// **Addresses.** Those of users who are no admins must be on the public Internet.
+	//
+	// At most 20 webhooks of a user, of a company, and of all companies.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhookWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateWebhookResponse, error)
+
+	// CreateWebhookWithResponse Add a webhook
+	//
+	// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+	// answer, and that of a rotation, ever show the `secret`.
+	//
+	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+	//
+	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+	//
+	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+	// further ones until some are taken; they are kept.
+	//
+	// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+	//
+	// **Addresses.** Those of users who are no admins must be on the public Internet.
+	//
+	// At most 20 webhooks of a user, of a company, and of all companies.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhookWithResponse(ctx context.Context, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateWebhookResponse, error)
+
+	// DeleteWebhookWithResponse Delete a webhook, with what it still has to post
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+	DeleteWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*DeleteWebhookResponse, error)
+
+	// GetWebhookWithResponse Get a webhook
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+	GetWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*GetWebhookResponse, error)
+
+	// UpdateWebhookWithBodyWithResponse Change a webhook
+	//
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error)
+
+	// UpdateWebhookWithResponse Change a webhook
+	//
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhookWithResponse(ctx context.Context, webhookID WebhookID, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error)
+
+	// ListWebhookDeliveriesWithResponse List the last posts of a webhook, newest first
+	//
+	// The last 100, and the last one of each event that waits to be posted again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+	ListWebhookDeliveriesWithResponse(ctx context.Context, webhookID WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*ListWebhookDeliveriesResponse, error)
+
+	// ReplayWebhookWithBodyWithResponse Post events again
+	//
+	// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error)
+
+	// ReplayWebhookWithResponse Post events again
+	//
+	// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhookWithResponse(ctx context.Context, webhookID WebhookID, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error)
+
+	// RotateWebhookWithBodyWithResponse Give a webhook a new secret
+	//
+	// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+	RotateWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error)
+
+	// RotateWebhookWithResponse Give a webhook a new secret
+	//
+	// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+	RotateWebhookWithResponse(ctx context.Context, webhookID WebhookID, body RotateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error)
+
+	// TestWebhookWithResponse Post a test event now
+	//
+	// Posts one event `webhook.test`, also to a webhook that is off, and answers how it went. It is not repeated.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+	TestWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*TestWebhookResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -37296,6 +38626,914 @@ func (r ChangeTagResponse) ContentType() string {
 	return ""
 }
 
+type ListWebhooksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWebhooksResponse) GetJSON200() *WebhookListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListWebhooksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListWebhooksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListWebhooksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListWebhooksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListWebhooksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListWebhooksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWebhooksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWebhooksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWebhooksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWebhooksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NewWebhookResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateWebhookResponse) GetJSON200() *NewWebhookResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateWebhookResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateWebhookResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateWebhookResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateWebhookResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteWebhookResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetWebhookResponse) GetJSON200() *WebhookResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateWebhookResponse) GetJSON200() *WebhookResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateWebhookResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateWebhookResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateWebhookResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateWebhookResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListWebhookDeliveriesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookDeliveryListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON200() *WebhookDeliveryListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWebhookDeliveriesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWebhookDeliveriesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWebhookDeliveriesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWebhookDeliveriesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReplayWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookReplayedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayWebhookResponse) GetJSON200() *WebhookReplayedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplayWebhookResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplayWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplayWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplayWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ReplayWebhookResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReplayWebhookResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReplayWebhookResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReplayWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplayWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplayWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplayWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RotateWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NewWebhookResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RotateWebhookResponse) GetJSON200() *NewWebhookResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RotateWebhookResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RotateWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RotateWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RotateWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RotateWebhookResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RotateWebhookResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RotateWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RotateWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RotateWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RotateWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RotateWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RotateWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RotateWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RotateWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookTestResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestWebhookResponse) GetJSON200() *WebhookTestResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -38554,6 +40792,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -40904,6 +43143,231 @@ func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag Tag
 		return nil, err
 	}
 	return ParseChangeTagResponse(rsp)
+}
+
+// ListWebhooksWithResponse List webhooks, newest first
+//
+// Users with the role `submit` see their own. Admins see all.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+func (c *ClientWithResponses) ListWebhooksWithResponse(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*ListWebhooksResponse, error) {
+	rsp, err := c.ListWebhooks(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWebhooksResponse(rsp)
+}
+
+// CreateWebhookWithBodyWithResponse Add a webhook
+//
+// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+// answer, and that of a rotation, ever show the `secret`.
+//
+// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+//
+// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+//
+// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+// further ones until some are taken; they are kept.
+//
+// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+//
+// **Addresses.** Those of users who are no admins must be on the public Internet.
+//
+// At most 20 webhooks of a user, of a company, and of all companies.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *ClientWithResponses) CreateWebhookWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateWebhookResponse, error) {
+	rsp, err := c.CreateWebhookWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateWebhookResponse(rsp)
+}
+
+// CreateWebhookWithResponse Add a webhook
+//
+// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+// answer, and that of a rotation, ever show the `secret`.
+//
+// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+//
+// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+//
+// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+// further ones until some are taken; they are kept.
+//
+// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+//
+// **Addresses.** Those of users who are no admins must be on the public Internet.
+//
+// At most 20 webhooks of a user, of a company, and of all companies.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *ClientWithResponses) CreateWebhookWithResponse(ctx context.Context, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateWebhookResponse, error) {
+	rsp, err := c.CreateWebhook(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateWebhookResponse(rsp)
+}
+
+// DeleteWebhookWithResponse Delete a webhook, with what it still has to post
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+func (c *ClientWithResponses) DeleteWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*DeleteWebhookResponse, error) {
+	rsp, err := c.DeleteWebhook(ctx, webhookID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteWebhookResponse(rsp)
+}
+
+// GetWebhookWithResponse Get a webhook
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+func (c *ClientWithResponses) GetWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*GetWebhookResponse, error) {
+	rsp, err := c.GetWebhook(ctx, webhookID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetWebhookResponse(rsp)
+}
+
+// UpdateWebhookWithBodyWithResponse Change a webhook
+//
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *ClientWithResponses) UpdateWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error) {
+	rsp, err := c.UpdateWebhookWithBody(ctx, webhookID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateWebhookResponse(rsp)
+}
+
+// UpdateWebhookWithResponse Change a webhook
+//
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *ClientWithResponses) UpdateWebhookWithResponse(ctx context.Context, webhookID WebhookID, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error) {
+	rsp, err := c.UpdateWebhook(ctx, webhookID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateWebhookResponse(rsp)
+}
+
+// ListWebhookDeliveriesWithResponse List the last posts of a webhook, newest first
+//
+// The last 100, and the last one of each event that waits to be posted again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+func (c *ClientWithResponses) ListWebhookDeliveriesWithResponse(ctx context.Context, webhookID WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*ListWebhookDeliveriesResponse, error) {
+	rsp, err := c.ListWebhookDeliveries(ctx, webhookID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWebhookDeliveriesResponse(rsp)
+}
+
+// ReplayWebhookWithBodyWithResponse Post events again
+//
+// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *ClientWithResponses) ReplayWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error) {
+	rsp, err := c.ReplayWebhookWithBody(ctx, webhookID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayWebhookResponse(rsp)
+}
+
+// ReplayWebhookWithResponse Post events again
+//
+// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *ClientWithResponses) ReplayWebhookWithResponse(ctx context.Context, webhookID WebhookID, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error) {
+	rsp, err := c.ReplayWebhook(ctx, webhookID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayWebhookResponse(rsp)
+}
+
+// RotateWebhookWithBodyWithResponse Give a webhook a new secret
+//
+// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+func (c *ClientWithResponses) RotateWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error) {
+	rsp, err := c.RotateWebhookWithBody(ctx, webhookID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateWebhookResponse(rsp)
+}
+
+// RotateWebhookWithResponse Give a webhook a new secret
+//
+// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+func (c *ClientWithResponses) RotateWebhookWithResponse(ctx context.Context, webhookID WebhookID, body RotateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error) {
+	rsp, err := c.RotateWebhook(ctx, webhookID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateWebhookResponse(rsp)
+}
+
+// TestWebhookWithResponse Post a test event now
+//
+// Posts one event `webhook.test`, also to a webhook that is off, and answers how it went. It is not repeated.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+func (c *ClientWithResponses) TestWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*TestWebhookResponse, error) {
+	rsp, err := c.TestWebhook(ctx, webhookID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestWebhookResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -52754,6 +55218,779 @@ func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
 	return response, nil
 }
 
+// ParseListWebhooksResponse parses an HTTP response from a ListWebhooksWithResponse call
+func ParseListWebhooksResponse(rsp *http.Response) (*ListWebhooksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWebhooksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateWebhookResponse parses an HTTP response from a CreateWebhookWithResponse call
+func ParseCreateWebhookResponse(rsp *http.Response) (*CreateWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NewWebhookResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteWebhookResponse parses an HTTP response from a DeleteWebhookWithResponse call
+func ParseDeleteWebhookResponse(rsp *http.Response) (*DeleteWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetWebhookResponse parses an HTTP response from a GetWebhookWithResponse call
+func ParseGetWebhookResponse(rsp *http.Response) (*GetWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateWebhookResponse parses an HTTP response from a UpdateWebhookWithResponse call
+func ParseUpdateWebhookResponse(rsp *http.Response) (*UpdateWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListWebhookDeliveriesResponse parses an HTTP response from a ListWebhookDeliveriesWithResponse call
+func ParseListWebhookDeliveriesResponse(rsp *http.Response) (*ListWebhookDeliveriesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWebhookDeliveriesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookDeliveryListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReplayWebhookResponse parses an HTTP response from a ReplayWebhookWithResponse call
+func ParseReplayWebhookResponse(rsp *http.Response) (*ReplayWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookReplayedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRotateWebhookResponse parses an HTTP response from a RotateWebhookWithResponse call
+func ParseRotateWebhookResponse(rsp *http.Response) (*RotateWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RotateWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NewWebhookResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestWebhookResponse parses an HTTP response from a TestWebhookWithResponse call
+func ParseTestWebhookResponse(rsp *http.Response) (*TestWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookTestResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -53514,6 +56751,33 @@ type ServerInterface interface {
 	// ChangeTag Take contacts out of a tag, and put contacts into it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
+	// ListWebhooks List webhooks, newest first
+	// (GET /api/v1/webhooks)
+	ListWebhooks(w http.ResponseWriter, r *http.Request, params ListWebhooksParams)
+	// CreateWebhook Add a webhook
+	// (POST /api/v1/webhooks)
+	CreateWebhook(w http.ResponseWriter, r *http.Request)
+	// DeleteWebhook Delete a webhook, with what it still has to post
+	// (DELETE /api/v1/webhooks/{webhook_id})
+	DeleteWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// GetWebhook Get a webhook
+	// (GET /api/v1/webhooks/{webhook_id})
+	GetWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// UpdateWebhook Change a webhook
+	// (PATCH /api/v1/webhooks/{webhook_id})
+	UpdateWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// ListWebhookDeliveries List the last posts of a webhook, newest first
+	// (GET /api/v1/webhooks/{webhook_id}/deliveries)
+	ListWebhookDeliveries(w http.ResponseWriter, r *http.Request, webhookID WebhookID, params ListWebhookDeliveriesParams)
+	// ReplayWebhook Post events again
+	// (POST /api/v1/webhooks/{webhook_id}/replay)
+	ReplayWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// RotateWebhook Give a webhook a new secret
+	// (POST /api/v1/webhooks/{webhook_id}/rotate)
+	RotateWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// TestWebhook Post a test event now
+	// (POST /api/v1/webhooks/{webhook_id}/test)
+	TestWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -59469,6 +62733,277 @@ func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListWebhooks operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhooks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhooksParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWebhooks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) CreateWebhook(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateWebhook(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteWebhook operation middleware
+func (siw *ServerInterfaceWrapper) DeleteWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetWebhook operation middleware
+func (siw *ServerInterfaceWrapper) GetWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) UpdateWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListWebhookDeliveries operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhookDeliveries(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhookDeliveriesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWebhookDeliveries(w, r, webhookID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReplayWebhook operation middleware
+func (siw *ServerInterfaceWrapper) ReplayWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReplayWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RotateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) RotateWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RotateWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestWebhook operation middleware
+func (siw *ServerInterfaceWrapper) TestWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -59835,6 +63370,15 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks", wrapper.CreateWebhook)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}", wrapper.DeleteWebhook)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}", wrapper.GetWebhook)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}", wrapper.UpdateWebhook)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}/deliveries", wrapper.ListWebhookDeliveries)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}/replay", wrapper.ReplayWebhook)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}/rotate", wrapper.RotateWebhook)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}/test", wrapper.TestWebhook)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -79260,6 +82804,1286 @@ func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseW
 	return err
 }
 
+type ListWebhooksRequestObject struct {
+	Params ListWebhooksParams
+}
+
+type ListWebhooksResponseObject interface {
+	VisitListWebhooksResponse(w http.ResponseWriter) error
+}
+
+type ListWebhooks200JSONResponse WebhookListResponse
+
+func (response ListWebhooks200JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListWebhooks401JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListWebhooks403JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListWebhooks422JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListWebhooks429JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListWebhooks500JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListWebhooks503JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhookRequestObject struct {
+	Body *CreateWebhookJSONRequestBody
+}
+
+type CreateWebhookResponseObject interface {
+	VisitCreateWebhookResponse(w http.ResponseWriter) error
+}
+
+type CreateWebhook200JSONResponse NewWebhookResponse
+
+func (response CreateWebhook200JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateWebhook400JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateWebhook401JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateWebhook403JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateWebhook404JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateWebhook409JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateWebhook413JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateWebhook415JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateWebhook422JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateWebhook429JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateWebhook500JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateWebhook503JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+}
+
+type DeleteWebhookResponseObject interface {
+	VisitDeleteWebhookResponse(w http.ResponseWriter) error
+}
+
+type DeleteWebhook200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteWebhook200JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteWebhook401JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteWebhook403JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteWebhook404JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteWebhook422JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteWebhook429JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteWebhook500JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteWebhook503JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+}
+
+type GetWebhookResponseObject interface {
+	VisitGetWebhookResponse(w http.ResponseWriter) error
+}
+
+type GetWebhook200JSONResponse WebhookResponse
+
+func (response GetWebhook200JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetWebhook401JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetWebhook403JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetWebhook404JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetWebhook422JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetWebhook429JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetWebhook500JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetWebhook503JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+	Body      *UpdateWebhookJSONRequestBody
+}
+
+type UpdateWebhookResponseObject interface {
+	VisitUpdateWebhookResponse(w http.ResponseWriter) error
+}
+
+type UpdateWebhook200JSONResponse WebhookResponse
+
+func (response UpdateWebhook200JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateWebhook400JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateWebhook401JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateWebhook403JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateWebhook404JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateWebhook409JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateWebhook413JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateWebhook415JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateWebhook422JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateWebhook429JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateWebhook500JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateWebhook503JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveriesRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+	Params    ListWebhookDeliveriesParams
+}
+
+type ListWebhookDeliveriesResponseObject interface {
+	VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error
+}
+
+type ListWebhookDeliveries200JSONResponse WebhookDeliveryListResponse
+
+func (response ListWebhookDeliveries200JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListWebhookDeliveries401JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListWebhookDeliveries403JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListWebhookDeliveries404JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListWebhookDeliveries422JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListWebhookDeliveries429JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListWebhookDeliveries500JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListWebhookDeliveries503JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+	Body      *ReplayWebhookJSONRequestBody
+}
+
+type ReplayWebhookResponseObject interface {
+	VisitReplayWebhookResponse(w http.ResponseWriter) error
+}
+
+type ReplayWebhook200JSONResponse WebhookReplayedResponse
+
+func (response ReplayWebhook200JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ReplayWebhook400JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReplayWebhook401JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReplayWebhook403JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReplayWebhook404JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ReplayWebhook409JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ReplayWebhook413JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ReplayWebhook415JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReplayWebhook422JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReplayWebhook429JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReplayWebhook500JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReplayWebhook503JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+	Body      *RotateWebhookJSONRequestBody
+}
+
+type RotateWebhookResponseObject interface {
+	VisitRotateWebhookResponse(w http.ResponseWriter) error
+}
+
+type RotateWebhook200JSONResponse NewWebhookResponse
+
+func (response RotateWebhook200JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook400JSONResponse struct{ MalformedJSONResponse }
+
+func (response RotateWebhook400JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RotateWebhook401JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RotateWebhook403JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RotateWebhook404JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response RotateWebhook413JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response RotateWebhook415JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RotateWebhook422JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RotateWebhook429JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response RotateWebhook500JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RotateWebhook503JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+}
+
+type TestWebhookResponseObject interface {
+	VisitTestWebhookResponse(w http.ResponseWriter) error
+}
+
+type TestWebhook200JSONResponse WebhookTestResponse
+
+func (response TestWebhook200JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestWebhook401JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestWebhook403JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestWebhook404JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestWebhook422JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestWebhook429JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestWebhook500JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestWebhook503JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -80193,6 +85017,33 @@ type StrictServerInterface interface {
 	// ChangeTag Take contacts out of a tag, and put contacts into it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
+	// ListWebhooks List webhooks, newest first
+	// (GET /api/v1/webhooks)
+	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
+	// CreateWebhook Add a webhook
+	// (POST /api/v1/webhooks)
+	CreateWebhook(ctx context.Context, request CreateWebhookRequestObject) (CreateWebhookResponseObject, error)
+	// DeleteWebhook Delete a webhook, with what it still has to post
+	// (DELETE /api/v1/webhooks/{webhook_id})
+	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
+	// GetWebhook Get a webhook
+	// (GET /api/v1/webhooks/{webhook_id})
+	GetWebhook(ctx context.Context, request GetWebhookRequestObject) (GetWebhookResponseObject, error)
+	// UpdateWebhook Change a webhook
+	// (PATCH /api/v1/webhooks/{webhook_id})
+	UpdateWebhook(ctx context.Context, request UpdateWebhookRequestObject) (UpdateWebhookResponseObject, error)
+	// ListWebhookDeliveries List the last posts of a webhook, newest first
+	// (GET /api/v1/webhooks/{webhook_id}/deliveries)
+	ListWebhookDeliveries(ctx context.Context, request ListWebhookDeliveriesRequestObject) (ListWebhookDeliveriesResponseObject, error)
+	// ReplayWebhook Post events again
+	// (POST /api/v1/webhooks/{webhook_id}/replay)
+	ReplayWebhook(ctx context.Context, request ReplayWebhookRequestObject) (ReplayWebhookResponseObject, error)
+	// RotateWebhook Give a webhook a new secret
+	// (POST /api/v1/webhooks/{webhook_id}/rotate)
+	RotateWebhook(ctx context.Context, request RotateWebhookRequestObject) (RotateWebhookResponseObject, error)
+	// TestWebhook Post a test event now
+	// (POST /api/v1/webhooks/{webhook_id}/test)
+	TestWebhook(ctx context.Context, request TestWebhookRequestObject) (TestWebhookResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -84324,6 +89175,267 @@ func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag T
 	}
 }
 
+// ListWebhooks operation middleware
+func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request, params ListWebhooksParams) {
+	var request ListWebhooksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhooks(ctx, request.(ListWebhooksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhooks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWebhooksResponseObject); ok {
+		if err := validResponse.VisitListWebhooksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateWebhook operation middleware
+func (sh *strictHandler) CreateWebhook(w http.ResponseWriter, r *http.Request) {
+	var request CreateWebhookRequestObject
+
+	var body CreateWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateWebhook(ctx, request.(CreateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateWebhookResponseObject); ok {
+		if err := validResponse.VisitCreateWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteWebhook operation middleware
+func (sh *strictHandler) DeleteWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request DeleteWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteWebhook(ctx, request.(DeleteWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteWebhookResponseObject); ok {
+		if err := validResponse.VisitDeleteWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetWebhook operation middleware
+func (sh *strictHandler) GetWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request GetWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWebhook(ctx, request.(GetWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetWebhookResponseObject); ok {
+		if err := validResponse.VisitGetWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateWebhook operation middleware
+func (sh *strictHandler) UpdateWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request UpdateWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	var body UpdateWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateWebhook(ctx, request.(UpdateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateWebhookResponseObject); ok {
+		if err := validResponse.VisitUpdateWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListWebhookDeliveries operation middleware
+func (sh *strictHandler) ListWebhookDeliveries(w http.ResponseWriter, r *http.Request, webhookID WebhookID, params ListWebhookDeliveriesParams) {
+	var request ListWebhookDeliveriesRequestObject
+
+	request.WebhookID = webhookID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhookDeliveries(ctx, request.(ListWebhookDeliveriesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhookDeliveries")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWebhookDeliveriesResponseObject); ok {
+		if err := validResponse.VisitListWebhookDeliveriesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReplayWebhook operation middleware
+func (sh *strictHandler) ReplayWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request ReplayWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	var body ReplayWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayWebhook(ctx, request.(ReplayWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReplayWebhookResponseObject); ok {
+		if err := validResponse.VisitReplayWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RotateWebhook operation middleware
+func (sh *strictHandler) RotateWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request RotateWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	var body RotateWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RotateWebhook(ctx, request.(RotateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RotateWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RotateWebhookResponseObject); ok {
+		if err := validResponse.VisitRotateWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestWebhook operation middleware
+func (sh *strictHandler) TestWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request TestWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestWebhook(ctx, request.(TestWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestWebhookResponseObject); ok {
+		if err := validResponse.VisitTestWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -84458,1171 +89570,1224 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyQ5lh+GfxX8k2PW3TOeUZl1m+5Mo80/uy7TtVO3yczu4u50MRwZjojApAcQ44BnVHSzaCOJNONV",
-	"S5pkJhlFUZSMoviwMtMb10iK/C7c6Vm96SvIcA4Ah7vDIzwisyNrlt0PXRkR7rgcAAfn+jvf7o3kbC4F",
-	"E1rtHX27N6cFnTHNCvh0krNCP8vMn1zsHe3NqZ7uJXuCztje0R41vw55tpfsFew3JS9Ytneki5Ile2o0",
-	"ZTNq3hvLYkb13tEeF/rh/b1kb8YFn5WzvaPDZE8v5wx/YhNW7L1/n+ydzOfYYcbUqOBzzaXp+XzKiChn",
-	"F6wgckz0lBHFRMaKBP+mM0a4IDTPCdeKjHLKZ4pQkZGCzWWh1V6yx97R2Tw3/amZGtL5fHhwcLiX4Mx+",
-	"U7JiGUxtPl83sR8VbLx3tPfX7lQEvIO/qjs4CTOdR1SziSyWL6HdKBlH9pGte3N9YIdTKgTLV/WHT2zd",
-	"3UuJHRkaP+czruOrNaPvzDqHq0bVZW0hDg/i1M+h1XA8GRvTMtf4im3ZfDhYu58eydmciuVL2UUN/H0o",
-	"5LUJIkuhi1U9we830VNZKFnEyZ4K9k4PR/BE6s7KvGBXXJaKzOmEdWx5fKVG9Rl995yJiZ7uHR0+sLT2",
-	"X3hqK11wMYGBdbKKG2YSzzI2m0vNxGj5C7ZsE+KELGSRkdFUKibIxRKIMKJ5zgoylgXRU66IFIyYITGl",
-	"B+TEMApGNcvcd0TLireY2QA7AaKRBdfT6scLmS0T+I4Lcvc+mcqyUAnJJFNESPPthMxkwQbkmSYF02Uh",
-	"FLw95oXShAq1MIzMNzplNGMFSYNZ7p+yeU6XLEsH5Nz1e8nsSKjphRUwEDJhWpH7d+8OyFNZGCZYsIBH",
-	"wn7gBRlzlmfIIc2PZpngw0gKzYS2GwcezJlpA/s1XWIHB5+RxdT8Vk3EEY4rw4vnhZwUTKkBeSX8CIGO",
-	"srBkNK/CQnHln7hkywF5UhSysITBQbq/5ZhkxZIUpcCZCanJJZvrgdvVSLxq54VENHulY3/fbW/vOdWa",
-	"FabNv/mr/9/+33774x/tRff8zFww3Tsfft74loxs+j+SF529/Fpe3PRF/JwrvRF755rN1N7GHP3uphz9",
-	"pdTndPKU55pFeOArkS9hF9ORNqeMaiLMSccNrRjRdKLIVOZZ11iF1ENNJ7XR4tzWcOdzOoFr9z1M6Bm+",
-	"cogTcp/8jGhRULyxX40/p3o07VjZC/PbdWQRaNxKI6+nUrCVlAPOODeP2ZVNyFQu2BUrCIeTvSi41kx0",
-	"0A7eHOKbe31HCKN6ie+YUZ6yEeNXrOi8SQv7wLqrdNMtf8pGUox4zqkhSedhK2qP3cTRPpWlZt3TNb/e",
-	"+FzLfEWPZX7jHZ6BvN7ZJYrz1xGOKqF7M/bA6GgaYw/HJNV08tdPvi4PDu4+NH9+nnZs+12yC/danIw4",
-	"ku0I6AcEvajLzgNgBPnrsCTbuOnnS8UK0T2d0v28bVe+fdPZGxq7zc7Mcc6UkfcW1DC5MRESlBWQS64o",
-	"z+lFzkLF5V6H4mLe7832YDTvzbgKpuZSKAZb5pEU45yPYKBWGjN/0vk85yPgOHd+rczAv63GY57M2N7R",
-	"/YPPkj1mhCfzXcEoPAjrNTDX2pTlGew3ppTRBMxVbuY4nxMBPN48AGKZeSUhShquP6LCiFmoSRMOspaV",
-	"9cwuONo7OPzi539096v7bw7++NNfPvyTX9x78eDlT19/dnp4bjrrRw0Q+ZAcbWFjVBaFkUqVppp5wdqo",
-	"+3IBw7XDMd09loJtQzuUAD1hVDkaMaX6T8D0e2oXsmseTkJeUEVGtCg4y4gsYdhPZXHBs4yJ7db9Xmzd",
-	"aamng7FvuLHwhtuNCpYxoTnNK3EaqMoycx4yCQLBzhe8/8gIktVMmKROmxsVUqmh4pqlZMaosIyekgW7",
-	"ABXYsHuncJjHiDK7K9hIRE8LWU6mhJKLQi4UKwbkrBxN3e84poL9mo2Myohq1ZLM6JKMplRMGG7VxFmi",
-	"Lpbk50/OCRejvMxYNiDpo1enZ8NXp89+/uzlWUpyrjTqhG6OZlhqYMj5TBg1hObbbAzQ2tsbg7sma1vC",
-	"dUQUKwwzgPeOyG9KqVlInCHPyGLKBFnK8ra4wokgPDbcYxhoWg0kJRz20ZgzJDATujB/c2HNiObljxTJ",
-	"5QSpfUVznm11Cu/eDYiNGvbe0a/sn23puKI8t/ysJnnjph1RQS4YyTjNc5btvX+bVMvo9ju3Y66t5gnq",
-	"+MS2DU/snnODSYIrc0Qzc4sm5KLU3vpQMLIopJgckxToNsAfUrBHKJDMzDhe0NxIm2y7VYkfAUe7mW+7",
-	"yR49L4A52EvwArhNdmTuxVmp4AsgLfmjs1cvEyILQokhUs40I6bl26O5X/ZqbLjLauPbQ5X6qSzFlvS9",
-	"v1LmGEPDTeIWDEdIlOGq8PDO6WR7A5PfSBZZJViwdxyFiXMpn9NispVAcf/w3qqNp6Uc5tD26o3HjWQq",
-	"CTx6RNQ85/WbCsyZDOx0sMRqKgvNBPhBNHun1e1tQBgz8DFBDskL/jkM8FPzF5hhKQHrRhLOAa5m2Jit",
-	"Fg4OzJt2WV5QsdyOSX/WKSqZJZlRsRyOKc/LgqnG0khJzM/E/MwyQrVms7lWZFzIGVpOaJYVTKkjoosl",
-	"oRPKBcmpZsWO18ANFJhrTZQa0Rlrj9esQGCAbspTQJdyNE2TSv4BhZkrYv0npFTsa6FdxwVTsixGTA1I",
-	"esp0sdw/GWtWpGTCr+w9rOpq1+Br8bV4Kov2mBOrmRdlzkBXyZdH5uF98hUwt5PXz8glWyqrwkyYtnMD",
-	"k/GAvGQcBL1M1igBt+vCMKJSsaxNE2fQN2PNqRHaGbs8hke+FoQwM3a0vpvZalroyjMJ8gheBSgNOj8M",
-	"VWohi2xgRn9iOra3/LyQV0aO1Mo/02NEMylwxQSZUlXtRzDGKiIXwlAX2iZcJ4RqM/KcmXeNnEHJjItS",
-	"swF5A0T3DcC8TBMiul1AKCkVswtTzhOw0SsJP9RbmdnNUZiu8VpHYbwAj61tpWBAEsM8cNlgW7R2r2fQ",
-	"GZszkREpjCAKq2uIAvQE3q0GX4O+86UwB1sW/JtthYfDTm7hDRI1JvGoobfMuFJcTIjb2UfguCYUB+v9",
-	"Lm7VUYIQblPfgqq9ZvyWqt4qspVSEr0Yy6DV1pVozhQfgdBgdpcsaMHzJQneCXku3IH5LVBv/TATuPks",
-	"TcgFG1FzBEIrCx0hF86ophdUsePKfefufKNnLmRxiZcLLokq50YTY9kLlnG6ncDyYJXAUlZdDGemjyHY",
-	"JltL9Qi73T9fzpmXkZsDgH0+K3PN57TQd8x9v28mbOUCIwnsfvXScOipE6HT5thTL0qnkRmkhiVZn6uc",
-	"swLeI5pemssLJga2SDsgiLIBS9MZ05qLCXxDs4yb12j+ujBtaM7U3tGY5oole/Pgq2/3FFMKvRA5GyI7",
-	"V20b5wv8AViyLDXcWbiVqLmXyWLKR+Yms63B7baXRGz8zlH34O6DhzVf3YO20T/xg5vRd0PwirdH9oX5",
-	"esUoIKxHGP1LsZUj+vSnD9f7Du1X8uLXbAQCPkQ4QeBTjap0dCnkImfZhGVDqmv+joxqtq85GKVFmVs2",
-	"iEbphns4qTd0ARLr+ndcXFUf71Hi43n6NB1Eu/R5PGM5v2KFJUovrwYQ9DG+t9x733RgJHtMZJ4Uza2w",
-	"MIwQHjgiqREP4RSk5GP0PcorVnySkBTcUyhZZan7nHFl5pKl5nDar5jRcrP0mJiZ2ngFrsmYG9m+x+qZ",
-	"B1euf+uNS45a9FoS/YKjVpyzK1y7tW88hyffJ3tS5MuhXIhhsPJ1Sr6xQtGcSXPLWBuSlrkRmcDLi9ZN",
-	"CIvBRlAqQwskK4Dc9EKWGngd6GTpb0pWGqLO9RSJbNWkYUE1g1gjmueuPaNThF1JEdDrQsqcUZDQCjaj",
-	"xWWv3WiUivzqmgfSuTb7na3KK9lngKAF+PG1lgQld7+tyQWbUJDQpzLPQt62cocpTXXZ7xie4aPmpRI5",
-	"XmRYdtWrYbmVP7Lqi2B5QiiZSwn/IkmiIytnM1pEw7EUMxfriBGvvohJSSvFyPlvIq3qacEUUKi25rJE",
-	"n1zHolgj6/tk74rmJeuY+IIqMmNUlQWzJu06KczvoGmhESuJ9N/o733oqPxVLUTW+9SBR7iTX61NUo9F",
-	"rMI0Q9e4o7GbV0gfvzdqOzHgYvUjFLDipHXhtW8uf1QjDKh2U7ztumZPqhZnTi7tL+hUjCII23qwOmzr",
-	"b379dXlwcHDQFbvVMU6rMlLcKrHoJyC+27wuXq/2XgrRflwRpaXZXUyMiuVcswzUPTRVqKlciAEKMUEg",
-	"2sopkf2//fYnP4odFBi7Df/tf1+/lBsFINhu/AXfkpzsRljHBV0IT3XE4HZqXEJwUQ/IK3P9CKn52Irh",
-	"R3hYOZ7gKTX72DBSiP12FEi2vCG8BtQc+rKyvBhVE62AeD9igFmj+x4XWhXH1O8+gvNbQtjRNoSO0Ric",
-	"M8gVtiRZg+fVo7Nqw+yegCN7J/P4hRWsmDDS/a8g1GJoxxcIJmYKgVSyl+yZe2tYCjDKZRU3VTw3PCjZ",
-	"u6A5FSM2zOViD3jOFTe/68JxeJjPXKuhNYWYSXF16V6ghQYWFvy8YBdTKS/BjIzfgDfYML1hxsdjVoRc",
-	"0pIx2Xu3bya3f0UhYkWZWcLU31Cuz3Gm8PmXZrqP7Wzhm6c45VOcMXz1Wsr8y2rWKA/A1M/czOG7z3H6",
-	"z2Ey+KYlwbmnAHx9asnwwk8TOQFXl+HLjhyNx94gSZ5airx1y/rcCgK1kNC9b6ZwO+FK2w+bUOyZeDTl",
-	"gik/+GfiiZjkXE2Dnp3gXe2oQmCzo4JrPqLmXmMzVkyYGC03WzDXEvLkqjn4/KRq0w+GK+2DR1o8Fc0z",
-	"a5JAzDNGZaOa9hIOX9OG62n1Oy/sY83TDmOrWrED6DzGr21X9Qn6m6q/ihlTLYPUh7XXHnunbRpFc0Yu",
-	"jjlsrXM+LlY1smixm7h1BXSwVj+lDRX2UQE5DBuprH3uu5HR7PDC66U34zEfKi5GEdnb3OeCpHD/zKig",
-	"E1akRwQexosd9Eia5wr63Pomn1I1pKuFOacpY28jWhRLQjskuqj+2lvhdzvFK/4B51uv+7uH37tYw29v",
-	"Qpwo59nG26Us+pmaSsWKIc+uuf+vWKHswvUJpO6WQ2wUqdO9HD3jSpc5/n78OOXYbmpudHeWqmHXTmSN",
-	"3ms5SlPgCeXfPWsktIdnk7vp8+XLekP225Nae83B3ML95Lq+nXuq1vtN3Ff+oviw7q3XLvVkpSY+4yL8",
-	"9rCpm7eY7BqFtnnqeyi4ZkdP5L43t2ADg5f2j1/hY2/D5/Yx9wrTmk3PexOup+XFYCRndySd832zKSZM",
-	"3PHjeR++ri75fF/OkSr7cwkBhzjk90ntfl+7+l4tb13p63Xza18UK6OWuZrndOkSESxzX9vNl6fPmzx+",
-	"/TvK6D11nr7qpTPGxFf20W5jjdvIp9aCuJlRqbVx186ibhza5T64PUnjw9pADbYXXuxv1++SW7nDbu/+",
-	"UnH7pZONgmAcLfPMOsowZp7mRurxN9xG+V51i2Ivk+KOl+YWlqTMWaea+H14b7dSBgU4UQNZPdB1xrIY",
-	"2rC99rZ6KgsylQuSSzFpuFEgCGQq84xcsLG0sRGBhTfm12/vqF24Vh3Hq0/t2RhziBdUQQCjQNQRMyCf",
-	"QQ+dbeHeKsKD2n3Y2uRYpzkhnkH3ekFAZrViVNgVAYagNDcKv1kcDEDOMwytOiYHlj2AC6Pfyln78vZ7",
-	"R8iu/dNhvV4xlu/T/8tzJkYsG5ZC83x7H3XN5dnYiho8loKLiQ2CVEQKvx2jLsq1LtJtzACBENcYoTB8",
-	"R7GMXCyJ2SMuJWpAzpjICNeEKpLa91MXQ2sDZbUkGdNspM0WcGl/+BsEsvdYswUXmVyEm631UgdFOi0J",
-	"3nXbsCJYD27ogm30Xmea7aPQOqetXdTLLVxxkYqFX88KUebsNpT+Mme3pPC7nm9E2S9Rl/wQFH2Y100o",
-	"+YGkUvPAb6Dcf/yzo49/dvSrg/3PTvb/hO5/M9x/+7e+/nrQ+qL23WC4//aT+scff/KzPwQLQU1c+4Fm",
-	"fWi2ify5Pv7JPns9WTBEwdrMlLUq/OSDo3zxIWuMK4XddaT81VsYwE5p2ZS9N9mrEXF5k9drMuu2XOcP",
-	"a+/eiOC9blamkcE5n7EdTmyFJhCcOziRLvlsyudzlkG2nPuuUzMIcbeq/4KDerBOe1hHtHEu6W7P3jbW",
-	"5V5KgyfWvXrmw8ODDVINjDi2nak6EL/W24o3tS0H166Pwqkt983cwrdqwsnZWBOIaAeTjDkfXCEqJOiq",
-	"XKvKpAMdJ932HAsyuFo26B2K2rh9e9uV1d4Hddn0QOfqzatXG0XWDvHcPx093BFQMDmG1fdJvfjSypSj",
-	"fowgVN1qhoO3q5nEzhXv3SvdZ33Y7d0Hn91t3Upt8THMeAjCJsbcXu7eTLhBsMRT97LzUNgWXHfnq3MT",
-	"+lyvLWOcd4+1Y5Vs8l4tNx6RVA3LSu/QOb9zdfcOWEZVWmdPzUj5T2vsaar1XP3s6M4dz6f24d+7B///",
-	"n/21VfHm6JPraxwxTz97vLF7aD4HsOkdHon5/Jyqy91bovqAn7sUnAE5EUuA+CDs3YjNNUkHKe6EwSBN",
-	"fDbll6fPEXfXZhgD+iGHvIMuSPSVWkPbNuH2zAAtE/WP4TdvPwnuwZg9AmlwCphSgZg0o+9C+Qj2csOR",
-	"j4DtfS8hiNMaBusaU3gBBMPe+Dao/DiAO35wcEBGU1rQkQaU4oIBEnFLKoAjv62qBTIQVcxOrj1M+NXF",
-	"9IM3BPC4mMhU4pAbPKiCnQyAkkVvtkBBX2cjN3tcF8shpO52360OXRFueys86WJpRCulGc3MmNLTJ+en",
-	"fzx8/OT5yR8PXzx7+eX5k7M0sahqdreTSyEXKvASIWxIYxb37tZSgh/e76nNhC6fqSzzbAij7I4X1RLn",
-	"QSh5evLs+ZPHgGF0TEB0N9KkE6M7uwwk6n4pfXgqqpw+h8LZH2wzZEoVhqevdWCH0cGYTDsxzusxBlob",
-	"twZ3FnvgpmbQwFVzY1oxkbilv2Ii0aFu4ASw5Iq4ALTUNB9CLYC1VS5Mn6iCeDib9WGvYQfB4uIEoiQp",
-	"M65PRi4CyglO1mVkXU4T+MsmVPcVoUzDj3wz+NG3BR8fuwbdOJ4IHcsqo6NeAVrBTCD3XndVSQDwlcVU",
-	"khnNmE+DnrBjko5yfoTXKLXwN4BIAW84/ilnM1ASuWAD8rLMcwSNBdwrqi5ZBi/xCkby+S/OXpwdgZN9",
-	"PreQPxIUz7HHvjJ3ilF+SMEmXGlWICAQy8eEKn/rI8aXnDFEpUNy1vBCDPeZUgFgfz3wCbQshoXMu25B",
-	"WZmRgATURgj0BkAYWxzmuKkD34qk5nqPsGKYg07zHKUfwRbEiL96aY3PuEB2bxJp1iTFYhucqRSgkWwq",
-	"unRXJeA+0QygOE/IFPBRLV4ioi5aulYoTyn52H75SWpWm2uSS3mpzNpgVMIKeleHbRMXOzZ7HdoVbJ7T",
-	"kU1S9AR0lIoQ0dC2PwELNpNXhoTnsIE9piOekbycCeX2jtucA3LGRgXTtqoD4kkxeMyCFZgG0h//+Mcp",
-	"gkqNZVmQjE844lo1IDLNw7h6vahfN4tFwI8smJkRLkB6toChXC/JBTNyR6+8Tnwjeo/gT8NLFv+5N+hH",
-	"CIwTLQPzN/at/Lz/LEvbcUjrY1kAv23I5/H2HRIYSJgVrRyqzIhukTiK0gjmnmtIowi4Uzii2vQTdzl4",
-	"uteo3AifsGfK8aXO+3DHsQ+my91rm77X68Y8VDf3rQc92HxWlDO2MLF3qYOWo3JBFJvMzKiPISztYKWF",
-	"sMvws9/4QUgdyF4Hb9/Hz3wXAsImmAe1vYITjtPRxozUSeTLkfRgU0YolEVmrv9DCJRno8trore4Ngq5",
-	"UH2KxEHyYiEX/jNXVn4BCHZsrV9YWf3uiMTmijEvZtedn28lBpAkrKRp7kLPad0bhOuePTiFrU08MCZ5",
-	"8EeQHaYyzzCuLNJUaasGrq0/8wgf3TIoOWNZOe+4TrNrUpwpzWdUI6vI81djQOxeO6En7rX3b5OYN8E6",
-	"jiowSyO0wOHB7WdkKkAaNhOAcbybs5EeGiEfYQ22n9G7OS+YuhZV7O2BCH/9LqJzCwbYmZ6KWjrKhfEH",
-	"Ci4LKziFB/Lw4V4/c5Rjjx2JzByOS5lnJEDy7iULWY4fPzTuV8djEHIbOFTyPcQYw9OdQ4Ef3RbLrAkB",
-	"oEnCyJy12xuRImK3ueITsQUY1nbbsJ9hDEccYl3NuNaeh0ZsOZNeM9BsNs+pZn2XRltrddPA17h0g4pe",
-	"NpzYwzZZjhrsuMaV15Bma1NtnNrgPNWnUt0BdjXrocRYQah2WB0HtlOMMKsa1wmQotxubUQgB6JA4+Zs",
-	"XIENJCvP7jsllkdSReAcwwO86YlcLUHVsLlcLytGV0bZSGoWFwBHweBdzsAqDowkTUhq6zuYP7MSsUiZ",
-	"9fRc5NJQMj12j/tgoHRBueZiYt6aF3LEAI/FfLKlbcyfCOlg2xoZwTnPocjkG1/bEdgmV+SCcTFxIlOC",
-	"9U5gv5JFQ54a7DUFazvK1Ur3jC6BMQM+Mhbf5AWxVVN7ymhuBpGegBP62MVHJy8fPXn+/MljtDIY+tti",
-	"gYDMdcFGcsYs+3QgvYYaeIXjrd1rSB7lqD0kh6gDxg8LutPzzvDboOeOttAd/R7mVQmUHk9Xe6uv6cLK",
-	"7n0Ooi3C1BPNQnw/xN6EGvbQtft/CZU3oKrY0lk08SNsO67I6ycvHz97+fM+Y2rmp+DVgOOs1i/cJok/",
-	"g9UYa2tXEdvvlvA8hRu5TuluZmct/zepQ24hEHTfviv8XeEEdmcGqpFtl5agukoTmadaK/xWpRStv3YB",
-	"kraml+A/WNhNnrOxTlxF5gXjk2klOEOdSzUgT2ZzvbQGaVu0WY5BgbJXxWAjWRZEghgQMS1yzpQeMtFx",
-	"M0G6WuiEVng5uaLOLFfMTYYXWJDqCqJyoN4t2rgtvpyydnZXKmxERXXbWdM81xZZ3FUc2hr5KOeXLF+u",
-	"nplFAZzTEbPeeSEX1utuFwvQ5W8EFBC3UIPotXF278srJvRje3zaUwHUeCPvwMkejLngasqytC2EBGyn",
-	"V8HcHjafuDh3Als6nTANbaWr5KFNpZpNRY4/LGFiV7LBjd7617uNb/Da3S7hP9vwjU4Dj4oEX+JhrM2p",
-	"X/AAHn0zuKdVI9WXj6rmAs07HqvDIWcaLkHrn4QaGvabCKpbt8hQ076b2rtVjmuariev5xadfO6pLGab",
-	"w9fIoVWYa7H79ulIaS7QX7jCipchiq7X7FyNiNQ27HlYO3BprTHZFpXCuj9y7L3CXJCLgo6A+lUQ4rff",
-	"/R//3Xf/5B+//3//wz/6/X/9b/7yn/2d3/2H//H3/82//O7v/fnv/v0/+P3/8L9/9/f+r9//8/+lGWB3",
-	"9/414u69abkCHwXTx17bsc5HU9QTzRbyZ1mhAmmvcn1EUng/Tay33EaTh+GbhVzYkIFjYjT/+rNQdsl6",
-	"t0Xmy7gdk1Rgu0KaFgKAVIHjdeM2P76N24VbFuaWjgJyjdseHm2BKxfv0ZOp1EzQqzvB0h+b9wGVVOIh",
-	"kVwBxsCjs6+MOPU3np/9jbDVCy4QQb0tNdXAaFvNNpJAnE2tvh/vPfh+zOmRMA9f3SHPK9tE7UB996f/",
-	"6Lt//F/97s9/+92f/tl3/9O/WJuwstZmH7PemN+q2nFheIYaEBezDuXHag9TUqqS5hhj9XEaxvClCUln",
-	"8oLnZrv//u//w9//83/33Z/+24QMBoNPXK1AiYXcoT2zdegli0CpJ6u9DC2xjQuSmgNyNoP4+ZYXwjt2",
-	"P1uXjtDtoXTbk0JZTgL6CCg4cB0oSDoC1xsIkWabp/22b81s2e4XKGaVM5DwZxQ/E64BrB6gVgAx2kW5",
-	"OWVrZTx4BAZl0rFZzC9UlwVLcIY1QBdwPnJB/uK3/+QvfvtPm0vZh8djzsLhU2yhg+Nb63+zQoWmE7yg",
-	"hKYdq4BxTu4Kc4FOLu4JNCpd8AsotOQjBbG5AXkzlWafcrhvbUFcH/wHdy9eJFKMGJkZmvh6FHhngyFc",
-	"DTY/ww03Rmvi9ufGjO3Vnm68+pUstkoWeRaTyXrIYsAOO0WoruSJwPHqitubNRgXcm0YfPtkQ0+7jQ+C",
-	"LnceH1T1es34IIwl+QBCg8x8CnbF2aJ7zbbwPI9kTP3A64SSrFiSooRMkvBuiejVXEDkdu8ADc9Oa7Yl",
-	"kC/D8s99DEZrY/U3qdMkF9uYdgMfXZdLrv+WQwf2V2alW/uura+3cwjqa1F3yOIBavk41225XbMLu9F3",
-	"zjEg7rSMGf591kMP88uv5UU0uFX4aHvPxjEBJ8bIN8T5ckkTtu+1M9zxinrC3sKS7nSitzBBueJGiIcT",
-	"BVwWFf/Dmu6TkLvEso+E3PN+koTcD6XgB5UhISEPibUKJuSnpGBjqEsdmmi0dI5pdB3GNJQ+t9Vaow0D",
-	"DwxmOdQipmY064jQq+pBrUvlCotDNq+dJpQgeTI4fHj/GOwmglhTKpCeKitIO4gG3oWvGY8Kq1I8k/Wo",
-	"nX1KE4KsG+/F/OatBrhufS/RdQGusAsrCiQ2VWhu1As1ZQxKi08KOoNiY4q0MiY3vJlb+y1yVXszcEwe",
-	"snX+tTkhF6UmqTdpp3Y13TfLtC7WOHYvJGSAssKl264PzKryDDcsZRUTDaJCQRDCVZcOqixFu0dW8aBb",
-	"0CpO5eJ2FAvX8U3oFoZ9fxjqxalctDEovu+AjH4elVO5eOYHcioXj4OxnMrF5344p3Lxxo/ILFM4KDNB",
-	"P65TuXjqhnYqF4+C0ZkOqgE68ti40u6qgd+HC3LjCKXueN+zRqyvN2GgyxxFgS3CfiO1VPt7N/uEJEZ3",
-	"U2239YjoOevg7CnYr7iYpEfuUkKjDsYMgqmLiszHB5LUfLVMj1CwAReHEW2qZAbzSCkENgnpDqbJMCpv",
-	"QNI5NRKSfQBD9SAfkOXZ4GuR+kiAoyq+wj03pVcMo/iOXS30kpGcaZAqjLYOaNeDMCjyyHvK3FcQrWEa",
-	"jYeWw2Wc4k2QEkWXavC1CPw2jmpwN9AMSqzipKGuoJkcaqLX8qE+qnqxsjx2hR98f9bYYztFh2TD8Vr3",
-	"uX7Ovzm37oz6bjjAm9q6QRNySITMGMmkYEYothZfKogsLjgIx/C8m6eRkOELWB5CL4TZ/3m+NNIytIS1",
-	"9LVEOWBAHkGMkAJ7dqkYkeD1tS4IZ2PlBZELQQzVWkDSddP+vbs/ffjTdeb9R1SziUSB160nbCJz0uC6",
-	"mEnBtbSLM+VKywIL7cIpjDnoXJs3KwGsyh1uHfOdiQAOByBaD2FSA4Dt1Nbtkyua350s5eazaxpaRMBr",
-	"QQXaRO/15HAPbhlqsqJwnS6WwxkXpWY3XgfBa9vDisoxcOG/SiD4kZOCmPEuZKVNk3AjNFdkWyR5u0GN",
-	"VvM91aNO9krBf1My+7OFAA363S0HECzfuTIV9ntNXcoxlFtXpfycbgS3fisGt0XtqxYbW43mpIvlC3/A",
-	"PjQE675c86ZqudkV3wk07ge/HXrTfzWff7uKzjtmiztmiVIx8XzDaC4frZgGERNWo9UFFSqHmn8YwpFA",
-	"8L+NRGI+ZhIz8yfmMaPwYqfk4zRjKSgiacb2T87TT+zrVU9BuEUVvsVEO7ZsFZAg3f/m7bd3k3vvP97/",
-	"1cn+n7zFL+69/+RnH+9/DN98e/f93/rVwf5n8G0HAKPF2tyqnOJmKIyQJRFfHquNNdHQjsnhQR1drwa1",
-	"sS50AxAD14zujXmmuffsxKKb7eahSftd1qZflnXhzO3usAXjaOO2abPDI2t82AA+sw8m5G7jB4sWCadJ",
-	"EiliqvtKH9cGeJogmkMk6hXNS0Yu6OjS+SwQV7OfaQ978PjWXXn6GHBnATu3jrW9aZTFZE8XdMTmtOh0",
-	"Erry6MGDHmIKUtKVuegH5AUH46J1JE5pRmyocsXiDg7271+MP7s7vvfgpz+9uHc/ow/pvRH77O5n2QE7",
-	"YPd/eu/h/sHB+ODhTyk9uKCfHdy9+Ok+YNSu9tysBYcM9kHit2l96aK7PeoTNkT54vz8NalyAVZ61B5h",
-	"aGWMW2yG2/8BKO9/xYrHQUriemrCMr3Bh9u8s50kYtuta9lbatXY/I61W+x099pt0O91tVt76G5fu3Vz",
-	"+oPSbresq7Lleeoi2pYK4k7Y6hZE/X7YzdtV9Nsxx7gNbvHGU7UTbeQjRdSUFl79U6y44iOWkIIZNe+K",
-	"WQQS60zCtzgzCkhd/1hT9SH0Iw0ODiP1Hh5hisCmmpZPNeh+sY0TGInbqtGHvdPKTM/sogQE8RAD7oik",
-	"I66XEKeT/uhbm9swMN+9TwfkBFN5plSRQ0O9ByE8fpVWiHl/6A+WQhcyDx4bkBNhE2EceC2UlQtSK44J",
-	"FTZADTNGICLI/54YNSH99n1q0Wnh9Vqtg2/3RpD+s/f7//n//O7f/gtfjuVo76tnr63xuV5toAeybMbF",
-	"RNP8cthVNbBPAQCXv9KRucJmlDfLb959cL9HANSKJDIfweDTyOasUFKg3SNY/nDJTXvv67aK7/7Dv/zd",
-	"n//9SHbKDUwcMxsbEz/oMe9SsaKH6lOVJVmw0ZTqoZwzga9tMpuwImcP8E03uDgjA0JvhWJaZw2rWTT0",
-	"cqd6/07w8jqj9IzOXaW/nRf8ax23DadZf//Dq4LqTvqG08L3PrjpbLlIH+baeGa04WxcevYHNp3rs8gN",
-	"6VB//wOjxxYs2uW0bJ/qwt5Z+a9+PT+FUjLcJZKWQhOlJRT3xJx5iyHtk0yhOFHBIA7qApNI1ydUupwX",
-	"HMS6ie5SfQjIu1sdAjp+Vm2y+u2aZTF4OfuWDQTNOAYCsneYldAH5KeKe1rVMrTIMJwScCj4eMzAziXi",
-	"xQojPW1h/XPvdCCq2upYHSImV2RRSDGpQAIwVSGSdpGejEZsrved7y7tE94/5jkbdtonXVzhtYBokeUM",
-	"+RaoRw0YQrlQiIfGR1MPJLagypztoi+oZBxc4NSDWEJ1joUsLllGyrnRiMa0qFQw1J6kYH0Rirvifi18",
-	"qI36ZUrXcNZbAbFQugamiaGxdttgbOxxFTpsfSEcoTo9YVycZRUkG8TG2qDmfoGxeLir4Ff8HMS72i9s",
-	"m12oAZAwRSdI8wnTqpbzv3n9C7/JgnySanM7aF6LL4WMKKzOVKUZuPNYO7gNK3N4LtbywV0bm4Oub8Hk",
-	"3Oz92obn8Eb5AMzPwXB2Y09djdVzRB6dfZUATo/hEH909uplT8CTKWMdZj7MfQO4JcMHL6S8DGs3OoRD",
-	"w5xs9admVMFGEBvIHVa7Vydo9G2sGpCmxzLdytm7jXN3K6zmtpjMDbKXD4ax7HzxbmPh1K4cUVaW2HAz",
-	"WMNhs9Dy6krLLZrYvuNkCDxkTYXF/mRYqq0jZ2acBpZ7xMDKcyPtWTc/PgcYS0tC5/McyrDV4MRs5X42",
-	"4nMeZuHZuEeSqplKe4MDNyPN7wUeEn+CHln4+biCX2ywktvUveE0H84LNubv1vsVze6DJ1dnWkx6+HBP",
-	"8akfkie8gaSoR3OEC+OJ2pFWsW2QB/S668sQOr2Fy7Dq99qXYflh1KHzc7qJII9rM4KNwtY3YBEfnDl7",
-	"53kLuMzbSgOb3SE/bIOb3QYbcvq3q9Z/xzx6p/z5MeX58lxqmscqc4/YXMcM169AOFMscVkSqlY62Kw+",
-	"y8jZl48ePTk7s+EGtjALca2GIAv9bJU2lDc2oBP8SXkgSF64SGw3nG1KQTYBNV15ZVfXiCuS/jVfUdzF",
-	"IUeKCcRABB0RAwApLsjhHfD9ePkXpJxR3yJJNa7TAGcOYQSdnG2LFToRHWy3stSKZ2CzP3tx1seEntFl",
-	"SzZcASXVvaMaoBtYytvtF2mr5Wd02UDgLrAAEL6k6FIRJfsRrIneHEUNDmCbA9wi7q1Ml0IuxPWKDTbB",
-	"R/ykAyj7m61ultFWAeUQXaRRb67GP6tzmFQ8ol7OoIapqPQa1rNbUbjqd+fScKPr9lTdae9ILdGaiwlJ",
-	"K/yJgXsjjZ23zeTr4Cr43kXsgK2tk7Yfo+X2UZX2c327S1f+0DaafH/HoRqqeseB0Lo21WcbNbxUbOih",
-	"7NcLSe0yGJ0JNrWWq6ltpgjXV3bHTKDW9+4ZQbv7a2rHjWNy60pyc4Y3kxDhj25/Upyzd7rnYVgzid3Z",
-	"hbeeZJONrGrhtXn2pQ9Wb9InXnDHg8eTqcwzRea0oDOmAzQmjzp/TIAede/bGhbUwXDe9lib2+Ect8g1",
-	"YM07kV6PbcJ7uKxpYsvC+TVr1DvBMggQe28UA6rJTGJFi5lRd6pgfvMVBvgUkyA2xEooCsz1A7t6Q9PG",
-	"8D//9l+nCbl7EOZ4H9uAkhnXDdQ9APOyW8zB5NqqMrWA/73f/9n/9v/8p//2d//3f/rL//7f/P7v/dPf",
-	"/fs/+8t/9nd+/8//8Xf/4H+90WJCgdElXqqO05ygMcHH4pj5pD+px9J/+nCv3u/h/mdvMW3/IHn4vqNv",
-	"DAQbsW4dPVqP5w1STrkUbAhGiunDGwVMXXKRrbc4uSH/wjwNWE5xIODzwDbwkWpA4Nrd0MbAR7VVMFT5",
-	"RlRsUvNdlrEi6y6eDbQ5MmUFQ8OF0lQz8nHqKA2lmj2wbULSoHRbCrCBvvSyHXCM+hbZ/JPE1g5AdWmI",
-	"MX+pPUzOLGAeKdgcJCv8rSJToCBuDzxsSGpJPuY56wE1XF8S85Jfk23Q2mup7LFILHXZ2BO2miUrmFk0",
-	"KdiAvBqTdIZ56UPzQ3oEAB4AMI25Xqj0rgcVnjLeWYefzlgAdmw3CbBMC0OJ8V22mEzSXMqisX6FXCgc",
-	"eikMuc3A0iOymC5vKoqycd3A8fXnMbFAyFVSfchR7FnxFIleSvWjHoAmhmsBpVfwo7afkU52y4eV8e1X",
-	"4H7DTQ9gYI46IHzSYjjjmYBkwLcreeaO9Qrf7+51inrX19Unqkvn9nWJwH8RSdza/lKXgt3M1rjZRY7R",
-	"4ElBlY3Djnia1i6nff0RPvz9hIoz7KN/KDV7Zy7DCKN9ilmphuHZZ8yfFmkV73yE+S0glgDwg4C3LjBJ",
-	"ImNkMTV3kmGfdlikoALkW14A40ZEYSFdBEFWiy5p3wnNEtM4rqGQeqgYLUbTmFk7MpEFWK4DrOILxgTJ",
-	"Ckj/sDEyM7rE36qkzQE5wdAa0xTOSJGc0SswlrMZkaXebAY3Ej0/ZXnszobZoTneVtc2sjxi/ZhZ2B/r",
-	"QNKYlozh8+HCAYz0puHsKyLK+wWS2xNTRZLbL3wo+dvmKQ72fxDlDRTyJWKrTd+xha4T110/5K1V+UIu",
-	"UI+DSHw4KvYAuSwCX+/cCgkNXUOoBYvJRSf4Q+C0wcB+LPQuSPosY7O51EyMlvu/YMt0I39fLA6N5jkc",
-	"Kqc52L5zqXTdwdWzpzKLoZVhqJ2vbQFP1TviBeJJ9dyeWG54RYqHHGNBO6Za/QSFY/ELI3P2dAvSPL+g",
-	"o8tIr5/LjNv6ve4hM93qENIsK5hSoLxgOHVfV2QV3rgq6wm2i/Wr9msZ6voOL9ky0vZj8xsxv1UMZlww",
-	"hpjvfdsH44TD7Yv2Ak+4IkBbz0RIzcd8BNiDKlpOt/oZ+zDcKQtuhZ45RegfjW06+0vkLG0+HdRto734",
-	"O9xeB3gTuHEFHc5g92dJa/ub3b6BF3QorbmkPpIXNf8ypCAxoaEyZ2JvZhjUFSvIRGpCyVyxMpNiOevZ",
-	"t8dIi3l5qx9r8RJQDgrkF6fwEFrpuTfICDSdxNRaOqkCJ1SV5URyNu7dsLoc/lpeRFr/I3nR5M5h5K9V",
-	"61Eo01igr19/aqXcERCsinbYjmbqUg2r+gyrOjWSCrNiDqxtWNSlT1+wyds9AHiLHBPR5gjQjTO9I1OA",
-	"csBbhcP67DbYKO25O8JXZz24pQM+E145blZNdhee09rNGOHA9XNVuwISL5aEu9Bd6SukpN3aBWynOzcK",
-	"hP1e0yLgNNBbNwc4ybynO64ZKWa0JqNHoWkwtUAAaeLK+8PpTQFvA/CQBGMZaofXc+x1YvwE9ot7qyBy",
-	"mtFoNTbKBTGivZAazte6GtvXxdN5v2pddnyodnygCllcb2rMNbF6boUsHjNt9swW88PpMeUS21fbhFvT",
-	"xyHWGukkhh1kN05Gw88Cbslfy4sBPDC01hebad4Aha4Ke6N0QBTLmRFNekMiYA333kzuqXkc1zjC5zpQ",
-	"rXFK8OOgYHQ09dNpY10XbCSLrKckK/OMqc4O2ZUZ+gA55XBieBf2iq8R/AFKoVuFDt9w/rJ56S71di4R",
-	"VbH0nROiNL3IAYAAtXvrF8IqXwUVoymRIiGqHE0hk8es4kBIPRzLUmTpWuQs23N0s13F47+2yb7yW3aj",
-	"EkrsqitwrLfJU5XY2tojCUYk7LB6y4+8ZhjqJNZjVydKLF+N945+1Yt3VG++T3rUZwwef9u8a9Nmkym4",
-	"R+vvpc7sRGysaZhv8GslxeCULgK+Bi8+ZbECUxvKM6ahV2Noar1MU5/Za6pUCCdutjog96TmIEwsmvma",
-	"Fe4r7rgJ7/Bi9TTe6dV6tfMwQOhy90J5sPPa9TL7Dtue0b0upzl4qhdTJtgVQ/UQ2IkRaTUY461Z00G+",
-	"L9jFVMrLfZ6ZTSxjfNPwU6XpbN4Za0KmdD5noju8pMMt0WO+UJIwyiYt46hGt472N6IOXX0QcZYwjGvV",
-	"1ulbOwpqfYW3oHOxgNpt7yNQ8zM2zDAQBOpADuc5FU49D3B94LMrAuleVJoWQTvdTpu2BysSN8JnjFAd",
-	"mLMxksQGYcjMVwoVchEEpmEcHBMZySTDJA86HrORJhTfQlNhagc7pBo0RcRu83UeBr3PABdcc6rXb5gK",
-	"q29G3w2zskBlr23nxHJDlfgMo57RJVTYjAmfHtr4wd0HD+vgxnHTdcaGXKgNgLPM1uszx1fuufd2/0Qs",
-	"Yq/geyNPGxUY+dqMXjIfsnh4cHDQMJd9PObgbQUAKiOluyqlUuBHex4+AQPAA8jC8vlIH5t+5qyotQkP",
-	"os3tkwF5JRi2CFshX9ClQhyEhmt55dzN+3Xsgrsx7II5XeaSrtXWX9vHbNrkejtFNbcz8zx6VAu90RGD",
-	"rWZfax6s/rdCFQ7Wx27KZ0yWeliwmY1Bih+HC6YXjAmCz7FCHQflnRLYS+4nF2662VmJliayppX+V0vt",
-	"lNtt8OCgvQ+a/merLVSxXJ7Dd94crs6vj9nCDT+wU3cffV1p9wV7N7cgCO6b0ErsvgtTwtx3Qbiks/sO",
-	"NnXNm5FbMewMBxp+5euWh18+8QMOvw3LmoffPw6GGH7/ZW3w8Eu9nvJbQ9h385xysUMp1nQo8CrYqRwb",
-	"9NuOTDZyZZxnRI08E1kvlETVZYJ5qYh0qCWiovb06Jveh1wNASo1mnKVlexaoS94BNT1wCfVMCs7xifF",
-	"sBSjnNH1N6b40j4IJfG5LAAF/9s+5bS6TD3plOXOigWH1OcKGAmKK+KrmDvWYUaTlXiWsEBiTtGhZ0Ng",
-	"oIg2SnZD9AM3C9UrpvUGNdDZyIzhLOjXfgUlF5/b3u13X+Ag7KdfurHYzy/lmRuR/eZ1ODDXlRufs6+W",
-	"qyLvPbUw8BsfJzlV+hhcqwTuHcgkRh1tQVXvC9J3f9GRLWpuHSOnVj378ZghRNuUZTS73iX/wO+KZGzE",
-	"McJuNPX1zugS/vSdHGN5jQVXDBwTUJIjaz3OY0lBLhVZrSqxFgi3dlwuZd4m52OlCyvr17pXx6GcaIR9",
-	"CMlzqQRGRK6INZIzCy3YW4rDrfQVZ4uYfljFqK2r2XaGT4LZcDajRcdKs4oNQ+yOtS9ft1pcZ9k1H9pm",
-	"eUc1PM9UPWerscmAOfnNVq117IYJzPGtCwYs+x0XDJ2xKqGB5dkxoSSTmig2pwVFzYgRKA6iMEHAliaJ",
-	"0S24T6O5Kxc5m1UAyLY/nxWARxt861xgv2AzXGsfxPmtjgr+AkNiz2ze1ablJIy+OsxoLJLqhMxpoaGl",
-	"WsgqLRhUbbGsmlwwc0CUD86FbC0lMdBwXOY5Me2Tj788f/QJxrTOqYKYQy5GDBImDDuyqRndova9hw/W",
-	"S9oYUbl6Mly5YFuIk7BKO8f0HGyAZWCTplA6CLmoYoSJK15IMXOwGekXz87OX53+8fDxs9M0ysUuGZt3",
-	"kNcuXDiaDSmHmSFIOZd64mcJfK+iMALyDIhRaKlQuCcHG9E7agXI5aRr+wBV3WxgIjbOyUZ+2TinIK4D",
-	"frAeKlrFnmE0zWgKmYY+JYZlE5QgqbtSYGNmGQqLF0uECcHFhZpROAhq3f83TwtP++GCZ3q6IvwWBuKF",
-	"X6xVRau1G5ATB3hH5/OcM3Cu+Z8dDr2sYOjJkulAEMOjtGDs0kxCCj2NWs/Ak6fmdMS6kq7c72awr6XS",
-	"k4Kd/fK5jb+3GxgLMWmJJjO5EFX2HjYA8RPKYgDxK56zCSOPTp+cnD8h5jjqAXkCwJG4HLXGlTakWmCW",
-	"lyYcUP6CuIaH9zbI94iFLDwTmhVXNH/RIWpw+zs6UaUIElSxhpiA2tJckBnPc67YSIq4c9dvpk8f3ofa",
-	"Duv20y/Y8macnb2tKB3QkjGLu4XQWuOE/AX7HlAOe0lghni3WTn5F2xL3Lh4OS8QNMpibq4he7gu2XIt",
-	"mPUmRyOcZ2elwe666yc+SzFxqEy2QjqCY9nK6dxhXs1gaLXU6G+m++dv2lXRb74K+nNGjSqHRzUCxQQ/",
-	"NHJR7CWDGenUWie4UBpqH4xJ+vr01aMnZ2fPXv58eP7sxZNXX54PXzx7+eX5k7N0PTuoyzXrk2Wfw/X3",
-	"xMHXNpciSOe1FyWmyNovFTsyU5Dz/XJu5ISRLAo2AuHoYwQNuFimn5h716cufyzYBGsnpng1WWhWI1yk",
-	"rtoyvAPXvMjIx3OpeOQNSIr3b1jZ22dIg6DlWKwNpSFCXshseQxR2mCDh9c/ARnHRg8RPS2YwtX52Hd4",
-	"8MmAeGQ4FDvM2ILobyx/p6dUkNReOgMn1KQ1kQJziQ1lIakFxQtnPKbBlPAiVOUM5pbn1fwxUwT8r2BU",
-	"yakYsXZcof0hzgXsj97VxCwFeuafrLIVAFEgd67W7Fob1shXsouU5EQ5hgsSIIJ9T4Vset9z3VXiz4Ns",
-	"fbQuSHnZzuDGbeq+qqL4RRYP9F5/oHO5GKoFtyA5zRzC6DYHvioIFNsSE7cxbBQdW3glc8vRLGgBeW8f",
-	"wHAKNqPFJdyOmxVdqWqogKcBj1V9ejXS1wrH217h0KyVdAKGvDuzf3gL7FK4wX5vIoaiMYPbjaTAwex6",
-	"+XYefPTcxbB2yyS2+txBRE/pIZuY9tWGUfke/9Jc7zPw1iZkKssiAfOGYS6gyDr9H8WxjzDOgnwjhcOI",
-	"sTq9RFSh1t06R3vX2qWBl41Sz4qhGcZGL+D4N3sFtPR+b7zvWlTVD2XtGhRZBwYNO2mXBTs3Wp4PcfSb",
-	"7JUPcvz9N+6HNfz4KVL6dcGuOFvE2H9ezkT9bluPEiFGMouKURhghr+65EGjdBrdiQujn7F3+oikX54/",
-	"3f80TfCPw4cYQf3zzw8/Pbh34NCIUSNxxbB6IkFtcEtzpU9lxJfVjD9xk008sWxPb1cTeztTyV/tymN9",
-	"a4nVyLgz0SU4KLuVXXAntifI8jwWJigwNxbD+2BPbgjyogsag1J38StWpYeVv2C5NGdZIqC67SymXSm1",
-	"jMEiwJGxyqWzFVjM80IuPFxNAD5mYRiXqIKarjI06Mzm1rnaf66d4HB1SD4zkmAEW6QZI+AYrpijhiN1",
-	"bNFfdLlfU1WORkwpRN1DjolJSUzODXEuHAojpLOBmf7RlAummHnhiZjkXE2hlFUEVa0dgCKLzFwfd6sx",
-	"1bJsIqCQVFMwDrrYtx+nSWUFgzgWa4rCUIMpVQMCLm8VmJZshknBfNAI4MXZd3C7GCHZ3B/OlwiuvwTT",
-	"r8DOxjGbn9BciojNyRo9+mwA+2iCLpHDY9iT4SQrNETMpI0E/qUr0FHWByhAxN2zrF2uYQ2edzxhAQr0",
-	"lhczrvUGWQs+Az3ar53osk+oxWP3bPDe0DHsVpGEjahcr7zxkSKW07ZD2UTWK5DJB8tvteL9KNssydDj",
-	"RsHMkDrAQP/g4SZmcrsGRGOTHNtKdxb80oIuQPgAwCnFZlWFuQ3pfN5pfLRuBouchREWjvrxKDBlZIuo",
-	"r/mGVm1lFYseAYZKlsUoXrJum0ioDYOYkj0dz6C1IW02Wp+Yp4JqNGtgqt0gVlxX551Q2h5iOUjMpQ52",
-	"xlf8sEGDZjuYxWvEC7oq9BicZtqhJMDjb9jkehvGO9175w0YUhfdBCisrv5JW8SwI+piz0Glrk2FCMz7",
-	"CtqvWlu1KNEyL2nIN9K6zO5iKq5Y4R9pQJmAZF9cMm1mFQu0eOHLdWwZp7W6LIj71a3LvOAjFoItwfH2",
-	"wZEK82YyyqEMp6a5CiJORlJcsQIS7KF+fc1D++jlHzf8s03witBZC+7Ye3FIa8P8h99EcS18Usk3lcfS",
-	"h8ykP39yTu7QOb9zdXiHZjMu7hgmwpXmI5W6iXbMLYimgfbg3GhzwUlxVHsJf6pq1V8yNneZ9TCuxLu1",
-	"R1KMeM4x+rJUNrJQsAX4C0H5gDKXGJRT0fJEcXrnzAxsSnmdqg9WOvIP9j872f8Tuv/N8M5P9t/+JEre",
-	"BeV6OCq45iOaD1WXq9tniXpn8RXLSepeXO24vvvgs7s9wlhgKGzGionZoxuPxb95c4Oxrp9VQ7FeLS/y",
-	"5qzQpChzpkgKbZgNmjaGattNA3xSAYbpWqTZ9acRs1y9ZIvdxwtZ6be9jpdsWavnSsnnjBZGrpGXDGMT",
-	"bf2AOVUKsCTkmHxOFR8RWpoTqS1vHcQGuHmcEgbLrPHhIQ13Z0Sxa7ZL+0ngJesFaYDeMsQ0YNoHvJG5",
-	"kRMJVJSToopEha/7mB9fgjxQMUM6gmXqywM//tnRxz87Cjjh/tu/9fXXg9YXte8Gw/23n9Q//rgjQOil",
-	"1KeMZkubEtLaCStqMHck0xRMmYvfaGSFLC9yBo5ylkEAzYgXo5JrclEwesmKY5IKOfxNKQEbw/wNQSvp",
-	"EQZLg6fHHCHzjw8HKSCIIyPl/JikiudMaKv+0fncQvNrMpd5DikomgFCnAfJxeFhag70jH9Cx1D9OK+X",
-	"YVmVluOod+obdd+8lL+0bVffPLVdeJrbrlZXswvMMYfN4xCWsbPnfwWqTJjz+kRk25miL/g3rQTPPtUH",
-	"+xdwT6CPPjrx5/wbpw9vjFD2bs5GhkOiYtbw6NvNcpAcJneTe8n95MHbZK0CGM/fhH7eUG73B34+Q2ue",
-	"/1ylccLHWqomfPPExtvY1+XMZX6+rdH24RrCbpOXXmmu9YN+ABCQXEwSckiseTIhdwnmzybkXoUImZD7",
-	"qJkTB4EQHklP5W1pfMYCAp+xgLpnLCCtyGp0FdlJNZgWwLXfgonf8Z4U686W6TKKX1/xzFWYdKvvevdg",
-	"75O+W5SZsOedx3uEnb+gWWy6mCXes1A1y8p5btqLYqEWJXN2sRpSAuQpmL2eF4bLR9NlbJJ5WzJBc/5i",
-	"Ks3pMffYhQ8OhVI1YwoCJVbuWTJ9DLoX4oJaM3uQ72fdA32T+WKbOBartJXtsQptixTlga1MFtOljYAF",
-	"kxD2w7Jj6/XFTBqE0EfkgsQioMPbXNgUKzBwFbIUvUok9bPM1fAirIWuGUreIIvHJNhrbKVaWqGNvLMb",
-	"Yt2uvolItNpUbDbjrUekhYM69Yj27Ux7hGjvCGe1+O1WTrfUD0zYUEbL1b2KujpW58lH8uKNnE7z4UxN",
-	"uuzc6yp+9dmjRuUYeizNleenYaY3LMTyj17BEpDM7uEs+9i8mdDXwgXod/78noiaxyNUBxJ8ZDMuMUsb",
-	"94FHXnCxDACrY3i26sQBi3sd5Fhbj5EluNE9oMSJ41z9IsC3uPuDGlb2RNSYSrWIQZqyW6nadmrtYTfj",
-	"9Yd0e+2h542xjRqwHc5XzcUZMTvTPIcDbC5dSLgee1yt4OJvgCsNyImwew58ID5e85ItG8l9h3c/jacw",
-	"7cO/h087qjrVcTlaJRWm5q604D4txC4SyBoQUxGwCgtTKdC0h3dTf4gv4PVFKcB0uMLqbU8iuoVEfbht",
-	"mLKnsiAXpeLCsHiomfnA1v0MoMlQILDvmLZSCx81mNF3jy2GWGrDbh2KWdhA/1luo0ttjmWFMo+NnYym",
-	"cIkMK37g0kLWbX16NM9dmEhVhMkudJysXTS02FOnIH2lgxvAi/o+oLqegrAI0FyY2EIvwRMiSS7FxBYx",
-	"XAnlhXlN85yO2NRWtUrlleFiM4eZXttOmMJdgE8T3ClcDzaA/5qs9/BOoCBcA2BrPa5WW0ht6bUhdFa1",
-	"Qddz/9tQKL/adRBea+vFfTl8IqguC5bgnslCGQNYPxfkL377T/7it/8Ud1ZwtnT4frNGcUJY7tBafNlh",
-	"o/fUCwP/5b/6d7/7j//wu7/7Z9/96Z+vA8NvimOrLh0ccsfVE1GIbtpElJAHRIHX39lwbs4uFw6/Mh7V",
-	"VSNnRWqqxTCU8MvQrtQwsra+a9juYspY60ztSGrqW7R9wyLvW4GWB/LYTtDJ+sos/s7wcJmuslJixSxz",
-	"F9sCR7rgZkPjLQy7uCzY1sWotzO7hGLK2i6suWhNaOS8EhxBoKAuZusP2ArUlrO2yt6sac+xuCKsIQ8P",
-	"IuIfpoUv40XOunTu9VeRj2FGNa2WMhbeJ+6q8eBhDhquj95e6GuW1Nze9pbswX3CMpZtul1D+bengj7P",
-	"NmRh602DFRcN7YQx8axihoGO7w27FRmain+dpbW2eG0FG9hlsMEC66RnIo0qnQFh1olPYZBg+3b7fi8s",
-	"KK3VI2q6p9FPmD2dxZEsvTUlas9J9qZ6lncYGXCYhCryxfmL59FwVHvu11d15zqPu+2vvZWDHVptW+yv",
-	"InWdDn4/OcpdfxfdnlPLjUDdmiLiRrAlEn51GmqKwsHB+sJZm+z8DQzhQTRvCHh1P7nG8UkQ8c6IDLa+",
-	"2TFJ7TOpU7xAN7tgimcMwLm+wkwkI9ExNaJYpNoVJGT7pplGveqaieBH39qyggOjZry3loLqW6NV3RtR",
-	"rQt+UWoGH81jpnE6mlbFGwetDLo+q9NTKogUVvQBfFWFSnSQ7EaV9NyqviE3yxpssqD+p+g2ucitMxF1",
-	"k97EcFYr02ex5XVj/MomJ9M871HTKe7WbE4usMCuqofVPkM2S9GXHw1Pfstso6cWvowKWyehsklyMcrL",
-	"LEydqWbvOYCKZkQZRWuSBK6rw+Tg4KAqYtvWyDZewsr3GnEJW1NlDD9xYrPz/FgmDAsNcIG0CgtQqrSP",
-	"chCtJbAmt7Oxz9xqB421N13TDKPioSNgnVqna3RVrUXT1gVCa2Meq/kwYwRS9XM0NLU1j+3PIkwihgso",
-	"CzbsCj9xMS3mIac3teJQLIYYtpFi0MlxPV2hRoY73/LsfeqCU/LcHpfZ+twjFzyApF/HLmDdboedK0ft",
-	"nfHyV+LVeBxWswDbgRyPe0auoh79yrxk/zSvQsNfVkj8kRiLkYVJxoxSrkgpMBhpYdPMaC2tSzGhj4iQ",
-	"NkQJkPYs1L//CngjwFHhiSkM1yz1gKSg0Lr6krZV788Ep5cdiLLvT6kiReleN1vUvu2g/J+ePHv+5DHm",
-	"tJjXMKuQKLoMQNZlqSHbDGYHY23Z7e3QrE3K4fIaeQ86dd+XF4aAF3702A5GnQO4gsdYBSfVvGAjljFh",
-	"2KWrZOYfNsO15n/wLAdQ6DmjVwyyN2UJBsoccnkyNmci8wExYcblgud5Hf19UAuS1oAYYebSc0P5fXNq",
-	"3/VfPIVGYGuNYuq/dT5uYOF2bzirwY2o9auj/Z4hCW2gnZa4uBbP+YjoIBjQLWmfOEAIwvAp0Ost3fB4",
-	"wGTWvoFc+lpGOpel3N/kvF01D5sWWgy742FsIfV+ZsMzJrLAXMiiCVBVHI95gIsJci1fma1PndPrRkBt",
-	"kedrk0E7iOR/7zggjVsnWODm4Upqx7PZcmTN6oMLA5XClXPLUdsrtdPQ3Oth+FK1p9cmOhmW88jZ4xuY",
-	"Ol4G6lXLFp2BGz09LDqTouesGDGhbYqxR/cw0nIKeZmpBZ04sMWAal4jSKuperb5/D0WPtmDxrfJQm6u",
-	"PDZUUcaHsDamv3JVrq19Vuu7vcpZjWZ3wmNAgd1KjaMdm05NjzvPA/Cd3sDuuv3QaDOKLaMtry9arZrb",
-	"G1lkDw7CnbCZSQUwg7ggb9ijKdUfgXFlRvWAnLgMhof3Pr1PLpa24tEfnb16mZAZo6osWOZhgxZTrhnB",
-	"6g1GAoegQOSJiiwKrs3tzgXUGbGW1XB0D4JigxXRt61IZnddzXp79/5WwZ3+bgWg4Q7TA/5mLolSsRCl",
-	"PXTyWqPMRiD6YYLpT1aPL5DX+pV6RPUiHssYStCo4iEMiL9d2kJ0Qxy6yTm2LtQ+56HpMbtZiWol19st",
-	"Y98tUw8CWbri/Ymv4HTBpjS3ux+itwkdQYB/w8O0xqeCRWo347q8CiLqGUkMlaMxnmpTscy/m/h+o8S7",
-	"YkUc63NlsVtfV2xSFqxnwb5avnIzXCzmt8MSdrhstidbOYMWLIT9zHP7NIexrNd9eQEgVDkrYgb1E/i+",
-	"KpCAj9dwRu3gtsNyl3nGlB4CiEYnAIfRPxFL0RmprEfOZpJkJSYbmGeYwh9MiyyzoASQ1uTNW1lp8Vpq",
-	"4/e5T9aKhNWYuCJ05rq+C54EH2RaXDlDEfgTsEc3iEFUGekgSKWcFDQawX4Og5mzgiCRKssXpO4cHtjv",
-	"lV2ZUmieh8M0JIGJGqFALySZSVd+oUvjq4/gCcadOuPgdrPjEd/rmYNRSwjNlbRuocor4KNfEcRwu45l",
-	"qVdM6ezLR4+enJ1t03RTXAUDc6lXJyv2r2YJNUmExXe0GzUJSQTmWSx3KegsguQopB6iaa1vBmrfZ5sw",
-	"ntZ+V3W4YurD2rDaREDP3d2DGDWw/hs6XNA4aw7HBn68EMujUVo95s4zjfcqW8xtapPSVDNYs2ChwD2T",
-	"hAWOYXf7Yn8WBZQXQbEzDsy8xFiHaxhm5mi1GwoWgXR9/eTl42cvf560c/4cCGiySR8dYmuzFyokOkI2",
-	"6qMqwXvzFqmmVzSgWXN2zSrFTetOe+M3GkerXBjd6PZw7D50t0Lzsq4YSexcrZJwdigBO5lql1Lwa1cb",
-	"MeJIWcbvVwgA+gbYS8bVpa1mJTL2jvUsUWRP8nVLiMvOlK2mwAk3v6FfzjSzlUq3jpuHE+8KP3Tx44wu",
-	"bflRJwNV1TqbPcdkeMvZVs+ulnBWlWm1kQC2ia3niRUE1lG4YwwLqrAgFiJsiusSnauhq3DeGWXg5FZX",
-	"qg2hCg1/QNAnIwJzMQF3b1TxhzzmzoWN1drtWj4IUVmblgkPteHq3fYKBuRarBEisUe0tlvqJ6O+irWT",
-	"t5Ib7Nao67vduWW33vM1zbsVL711G+9rCw7YYdywvw7IM01mpdJYd8FFoeLutuFmJ6+fkUu2PCJpfqlm",
-	"apiSscxzucCk7vv3SM60ZoVKSMYnXKuEpPs2UnWYDpoxnw3z2d0NCm2aSe0i1k6Voykg+P3oW8NNXkLo",
-	"7QdhQ349lYK97ADbfmypD30ibm1G1ZQpV1RUEFfOheSMgms6/Ul6TA4PiZZGfxhNaUFHZi0H5I2dR/qT",
-	"1OM8WxmeCzKjXOSmh0dTLuiAnEAUgyJqarGz7aO0DQBezzQ9vPfpwQH872B1dHDd0Pr11z/5GVQqNf8j",
-	"+13bJY/WZ3bFKoNAHpd0B2wV7R3124y7Ssq+0mVV4TmFYJ8BSS1vbbVrztYlg3KuS4iEO67uw1r496we",
-	"MjPCa6q6xm0HPQNoYPqnrhX49IVvCj4+du05Yr0aP3N8roMPrtLs4CHU15BFoIpnlRejiHrEbfMVi+st",
-	"21+c/obs9Mz+smQl2xJIel5wWXC9HM7ouzU2OFcGFxM1HUq5TV1GEWUiDT8CSXExpZpdMQSldL3cOPKt",
-	"IdWEK82KoQ2wG3aaVhzAOxWAgAkrOpd5XnFQW7SHY0yba5llx7jaC64gXmzCtCL3D+5HhS2LNYn4mEOg",
-	"1XqSVqU9zIAaFLbxaBOOsWuuPrwtN477sFIDN6or3AdIuAkpdNPp6xDrZ6RaPh6zwh8kgjEwUKBCYRBg",
-	"I/zu2oCIfmZVZns1Wa/R+698Trv/Jkxo919iNvtbpFwABX4zUMzunYuOMiN02WorGsUHxGZixPpASgWz",
-	"eBy8aOPmLIZj87AtrU91NqcFV1L4/cAdPnBVPCBWbaeHwpqzoQPe7fG04Gp63Rg/qiEdtqP+k6o8QTmr",
-	"lwsvgKUY1gMzDao6VHj2/awMOIYV/M1BBOEa1/0BKPQ4WnRPOWBogtFiOOOZ4JNpRGN+4RL8K4umn6Jh",
-	"a0Ya5FfMg+3IMXGNIWJ+u4bVsVF5qx3aN2M+3KYb4C3aunf1WZ3KRX0xq9kVjGZESTKmRVXuG/GrpOhr",
-	"KloBZFwrkOLEJhdG1ij6tjJ0HRo5ty/ip6fw+gq0WpeucFTNfCTLHEuLXNjJawnXEBMZBKV7iIdqJ9ct",
-	"2+bGh2BrgOZMLc9AATMUDUthCzAH+7NlT1015TqrOvXt1b9/WrXe+KHCGykF+rNXBs5qqtmMCf2l4Dri",
-	"DGnux6SGQ43n3a607TDkaUESuzvxdbZdcaPmGbWbuuLOtWujkVUc8sW38eu/g/23Ns/nS5D6yIXUU6K4",
-	"ubdxwBjOD34M1B2qxC/YYyFkK3Io56g8rhQ0o1IgFATUjr9iBfU5Mm3vCBglxWQIEvm27FpIt7lho0Oq",
-	"rPUPO+9Ff7ZtB6TjI1rFRm1egit7HOGYfVnknMXD9h09vI/NaMOygNp+LT4oLIHMc/7sO+/VrC//w4pR",
-	"Q9wg3SOCdp2MO3EO6z49wOmx7as1HbjVBL9dUNDfVf7HyktocbTub2J1vR5D8cHE/cUsZNvAiAzLxRs6",
-	"eknBktV4tDs7R4FagWfI2kzCEpVQRFAqjZMGWrgDB7/P0CFIBTk8gNgHSxIF6v0WtR7dTVY7oM3j0Vq+",
-	"9o4JtnONSut52FNZzDbUkjuN5+ZMOk+Iuw4ihvRarF3SWR2QZUNcm3ZnNuceouCRNFhP1NaWMVcs8a2E",
-	"nvCNSsyuc4V3F9id1fhXWGSwwccoOBu2rsWLe9NOvitUyvxWVdWMAirQAFd4o3z6yhN8naWykRuuNrDH",
-	"Kf/eVs4fn00o516qEewY83LdLeRDiroKG/chaU0cXsUlT+ZzzO35QGoye0a1EVk1IEnVaArfqZuk6ooa",
-	"KFZo4b3Y5W59ZvW+d+44i3R/Te9Zwwh06y60ho60VcLE930dbs4OvIjVNIk0LyPIYOY6eimttJ4iuoz9",
-	"b51R+vrqY/u44hT7LOntnNVbPKfnbvXr85Vl3A1AUaCP6Fc2zNJwxqOGblMXi62O5NQikJ7VFKTwi75a",
-	"AVMd+CWpGXgawKOEpWhVYrXUWnVKyGwnstTH5MAGNffXCyHoUPU9PTUaca28pU47T/AWWgEslR+JI07X",
-	"yl+xYre7HKXqXW9w7LU1wWAMsWQjfK2C11wbtFt/oxpdfFgTHitnh98baeXZ2Sty7/Dhw/3DAXkl8qUP",
-	"D4B7wbrVIJoL4/mldROUQhfLGv4mVkm1p84LTxmnOZkXbMzfDRqlaPdWg21B9dm78eqzp6DcQxn57a5E",
-	"tA5sIhaY511fm1V+a60gdh1fr2BeuzsxaCmBbnd8akzPT8Zj8zkqoTD4zQkp7MqwLVnVsx98Lb4W+1Wm",
-	"eULqFnHwciNgC5Zit/uSK+uvHMDrISCLyzmx8c+YrYePsXdTWipdbz1AX3FASEJalGRUEHI21tiAzb1c",
-	"83ocgCbMIHQQNBjgVCV1AgQgQrVgh3wiZOHHizvPWcfAGAMAuVICsPCxd0VhueXMEWdcKt8Gnc8xGIBM",
-	"WV6Vtu9413uS0yPAOIbjEySIBOsI9J3zYi11zR2WVriuKWTKzKlSrtOq+H1iSF59NGPwd6O3D2JZCHhm",
-	"6XYFObHo1jDkkjUaskFpztwY1Jr+WhCSSaasVlgK7aMVYD4u+MaRFlrHkZUKRoXf+Dec+BDfkYYLc5yo",
-	"LUvqqIfAQWapJ/zK6Mx0dJmEUF3Q+keK6LIQ9Wr0H/tmP6njJ6Pd0kzRPGu+Ix9X/X6CboPo+amimRzN",
-	"6kQafC0Cz1IEfMGF8fsjCFZEh7Bhx2tuCjuavWTP7n14GXbwXrI3CiIA7G7bC8x50FT4yS1HT4cWcrKg",
-	"DCZ8rmo1wkeHJISfngQTwm++9NNyn93k8PN5NUX84pmfqOvATRc/1+pD2k7d1PHz42DKrtOs9d2pJ4Zn",
-	"3dtdvnQ+75FY7ZXFFjxQJ8a683ygHy20Ij04CCMLgS1fsrmOI5L2gQDtiPaDY9eJFRuggVnZChgyE5lK",
-	"qkgai8bkstxzyqNemjAwqC+Ie8/4pioZEV5Lwgz89PTJ+ekfDx8/eX7yx8MXz15+ef7kLE0cSpRlFObq",
-	"UmTqs0AlxBw1ZnHv7qpwp4M+s0IdriuFyUVYaGmh6alzBuGVBZuzbrJbH1/Rt7CbWdloVbc+YEhNJ0xV",
-	"Fw2PzsqirbW+W0S565InE3KvSg21rPducm/76CzoNYjDMp8DH31dzGxnbFv1fl18pzcDWDk6CWQZwVQE",
-	"iDQGPBmBnEB0POUDniDbuyo4gEJ7som6wDKjEsRsiO5GWq/vebKE11h3bGmt42tpDsxL5esnaiV4x6vX",
-	"vfTEPPSYacrzhroRUQDMs4EyarpLQKbytQKuizwWU1/itIX777Sj1seb6fLYV+HKuajqHhmJSE0NR+Tr",
-	"3QIbXDZ+QNtpwG4aq9c3nHNHwKkuli+6Krk9lQXJChBBbdDrkY8ts9eCyzCFOO1xWYRppk4S9+lzPqvK",
-	"O7ZDxWgKgSlQ1488G1tNyuhfgCApC7BXJEGa/UeKjKQAfAbEnKTzec6ZqtkqfnWY3EseJIcHyb2D5OFB",
-	"cvjpwdtkRZ340Aj96Vrjc90R2HEBec5xKvNapBmmNNhgJSyfjfUzZ1z0DcOSOTtzzcAHbMr8eYrNmT9P",
-	"sEkYQ6mjdokNSyihEck+vzaYc5vwW4cB2AfnxpozXDEOyNHvC1+ylUtUFuudDuaZ3kIHouduVQ4j2bti",
-	"hYraCp8JQ3mFzk008qGOPyAAbcShOkFq30+d+R2fMWc8Y5qNjKInRmUBhmf8TQ362bsXzIWyruRUZr3e",
-	"4KMtk5tby0YOd2171DZkPfjPjsCuWRDq54i2WekPGOqO/bSmy927Z32v1/XKAse5fWcszsfKrysv2xkX",
-	"4beHzev3ezz9wUleDSTLxFf20a1PWZxE29Zwuc79EUhVDzYq6uHh0gadeGnXuEY+qHvh+px0Ffuspvq2",
-	"e2PslOHtntm9YfG0Cwx0olUFO2so4ZgihgtDMn7FM1+nmqhy5h7HB1SljtJs6QTqY3JYN2KsiYpYV734",
-	"jNFiND1n7/RmuINrtJWQ30TpY/lWFZJoIe4gicFj3XBlxYd1NrHYxCA+7ox/s7YYZGArbEdIush4BdHl",
-	"NupuLd03tdgZ4eoaHk4Xf9D7jjX93YiD0/ccOyXBrHbFCs6Y0Lv3bYbk3LqWWQTthL3D4G+bGk5nTNdS",
-	"IwAHaqT5VYUmEOjCNvGp8EoxemZSD8YpZEq0lPWK864KmS1SgY4eZTOYSapmamAfGc6k0sP//Nt/nZKc",
-	"z7g9x9Vh8sMUNLeFypbAAX3FiOWcJeTuwUHA0uwYTTc+LrbqBwtI2MjXKmizql59+DCsuN80+d+9fy2D",
-	"f62mbySWFFjYR4rIhQC8N+sO5KqqnfGEjqbo/ZtSRahFeDCsBSxHc1aQ1HeTVklskPgMVIYFhlmbHqAp",
-	"tAugdeSSLZ0bLvAv2GpxNsoWvHZYc8RpaTa7AkiahnUkzBhcujjeRt4wQ6DALcYdnTeKR7X3k3MKmpkE",
-	"wbRTNrpktv5/aAAKhrqgyuergePE4hM0Z3j/4LNqT1gvUQoeZ4eTgJvLea/rO9xQ0xAvSCAyxE0gEMHf",
-	"5OYpj/QHWaP4qFvgWtgLWJX3Dw/u392fU7Dkr75gr7E12bs5G2lIsF9V/9n6a61LV9duWmss2BobKyhg",
-	"3aNnalf6uh27VOW1l8hUKiZcEvM1BX3gxWsvWVdL7jU+bd6bSsGGwuOprEScCKBXAF0PYRo6xM2Z4T3K",
-	"hfkFYA+tsj+HWFHyihW+9lOakAf4bVj1CiF1PsUfZrS4ZOYKSAfkxHZXBGGXonbmOVTJAsQeSMzLDEe0",
-	"4WTmUH2kkO+VxcTsBTe3Qax2tJerPtvYYbi+mmSCyDxZCK8INxUXBAs+VsA03NxNnslZNp+apiAUp1RN",
-	"qJm//Ff/7nf/8R9+93f/7Ls//fOdVaKs8pMj014qzWYo5IZ3RjTd5sH1nOOBkLEWnzMs4g2DQzwNtxgD",
-	"8lJqouUEPbx4R/lCqGZ3looNXQtpfRFyOeFi34ly29oN1k5WxdLvaXGpgnAgBdunChcekDNNNVeaj5RL",
-	"n9WEzmlhpSBEkiQWnwFQpTMZRBuBMOAlNZLzSwZBR3AlJaQUOVPKaqAgvzm5ylwSTGnlYshyxTCUSNSi",
-	"sazz2IgpUoyYuz096gnTRqMd9HKlh0vU7b2vlnUq80yFQm8dCKYh9W7l32+C+YTMuVvK35km4/Crdq7J",
-	"dIPJ2AJTACbDhK6QZBrIL9vGFVS9n2FPe0n9O137Igg4MF+e24u8AZtQMJobaSKtyaVBDgEicRmZBPf5",
-	"gKSGoFmJEXbR5wByzFwUY0AwF5oVVz7nvXHcXFtDcKi4iJy0dkBDpyb1QKIAI7kQdZAunM1esucbbvv+",
-	"LEVQymii5aMvtR9qsjeI2DNfBRkizMaxxf6xX+oFH3k0AfjQz+1Dr1hhZLHCHq9hV+SGfRApBMoAxExh",
-	"2A/GC3BBZjzPeQXQuwXy/QXNqa31t8Xbmxb3H/PJZhCDDlHM43oU/IqZxeiGDByQMzYqmEV5MAoUywgT",
-	"o2IJETaGtaupEWmoIumPf/zjFDDjaJYVZo9yVf0Kw0eQwSmkp6dTrefq6M4d8/GOedcXIkctg47g+sMW",
-	"lKZLUgobO4yXipIYJEqJgkH6TFBnurDZBwWbSYTaqtRgGE0CQzHCAETZWbK40VsfZAIFGGxiqc20ByzK",
-	"C2b3L5Zr+Tg1n4bwIf0EekqNcm/mMQDBeZlWbfqfkL5prEkjNLeesxaAnEGRgIe4XINYUeWRFKqcxeKl",
-	"zpwxpHFQP1J1NADAYhdV3KHd3xD/JDXNEwKsqGDjUmTKFmaoMArs44PtDtM23nzHUofr9axn9tEXysL2",
-	"dkDXe5A5yzMWkBM2YUi3ECxPReHjuBqCWT9bEX1YcUoolwA1AhsJ+EJiTQACyT3qGCtv1iSXdt+XXGR9",
-	"jLqs+IV50kenBuGfq159bh62EaHwMjfKwdq38CnzvFwM1YJbZ2mjSAkcywuWA1InV37vBcQCUVJIC2lh",
-	"V6Db4t9L/TNjWtBCWED61oKJ2kEY0zxXqKNyhcwhCfJQUlu2Nmg0RSDCkSyyeJ3NzYbr0NJWEfwxV/Oc",
-	"Ll+aR51DnF5RDk1fCz1t64KnSvfblqfW1aAYE/0B1OcyzwfkyzksDBM+mgxURcTfxrOEpbmrHTXY2qBk",
-	"zcvDecFHrE/iJdY9dlWU4WUQQg7vgAfOx3aDpXW0JB+nMym4lqbDgfs2/eSI3H9wYLbUweDg/oMBeRzm",
-	"kKK+N5JKKzSiH1dRNzaKDSLs7K0Jt67j9YJA0Eqf9OmNLSyWVsp62VZvg8oht52vvCpSuw4Ynoao7KHo",
-	"CpvK5Yd11JbZaLNYE9P6/X9mnvxePP62/apM8NrSrePC1kCX4yA1qpL3oQUGFVGCCq7b1fYxlBx+I8Xa",
-	"/XHOZ+xPzHMOMmCoOh1jTS2lvtAVTNfqle5WR7aJqXMx3mvqB2YfcvzdCqADC3znNBsrkQThcTZcrhKS",
-	"6jKclykspcKd0RRW7Llq8JdKKQsE4vo1XxNEmqy8UanZql2BwGivs9i9Wt1bYRVnr0rXdmzjBMaV223D",
-	"CQMZr23poPN5irDJxwH+sFkoVPpsbLaLOIGg6COS5nKSJiTNuJhoml+avyU1/1+w0ZRq8xebUZ6nVtPb",
-	"VzOV1oysdD5fZ11tRGHR/W+iAVjJ3rt9QP3fr9RiN7CILWPChH4WryCOfsFuO13bhfWbkub1EIq2obcR",
-	"kuhTIDrAsKI/eVLEfmPFjArL+PqPIyil1H4Wcwg3aTAW7HdBFfuyqBfeLgseBUK2im5kwVAhZxuSuWst",
-	"L2QWx1q2ZuTzzuLxERW7Y1tUuZEbDdnRqIre/7XycljUYDdlNOvYMTlXeuNdZi2oG426cEjZcexbbUWK",
-	"WEA5Hy/rqLiXzEx3OqMjvCZERotsf8EuplJeqggJGrePbTPGBeuWFMQUrZjNwzZTWRRcs1ciX6KcAutd",
-	"zDs4h7mYZKnPKtXZi8oP4xkeHfUG3ZFJPKPy/cZmBUw2tslLMWLnHW40Jq5YLudO+ElQDTBCsGnNMnmj",
-	"p0Lu98JqL0tXos/u7mOSGkkv7YgtxJH9cNJ/OOl/gCfdbOzardW5m6eyg/jzoLbR+g7nVsWruMaDB/ce",
-	"rC+WMc+X57LfSLdnUcmeRiHHJ5VpWmjzHRTuyvkIUsOEkctje7cUqrwwTOjCSQMNa5+w7oDUW98hgOQ5",
-	"V3r/y+plG9vWro5kiyANefbeCJw/+tZWEX9vSzz96Fugyvt0QF4YDjcv5KSgM0Vevzo7R/xz8vHp00fk",
-	"04MHn35SDwZwfgr7zWAkZ3eCCf3MdPzXq/5b+ZsHcb2vcLa71dsctpfdj7G97mTrCDP9QZa9UVmW6lfW",
-	"uVcdm/vrDugF1aNpTwnYXVfNs7EEVxzu/HDXH5Effes58vuE/OhbLG0Gf9orDv52W9P87fAn4AMTUA5n",
-	"WAr+bjjDF9HFNTC7Ez6jb81+8cP1/cP1/Qdxfa9cnxU3FS7TiqJb3WSuJjBjeiqzsHdzzewlez9/Yv7/",
-	"+svzaN+/KRmClGzfsz2s12gkRs3rCA5lP95XYW9vO/nG/jL9xjZXLidtTqOmcvGoSqqIxHy12pH0hxv3",
-	"+75xf7hpfrhpPvSbRvlX1z/7vfPRCA/0I4zNH231keM17zJz0fn8bIMZ/2D//eGw/xU67DlF2rjxfjMd",
-	"AkoxE8Mvz/YS8/mLX+C/52+i62XOuDU+nDnCuNZg9cFyU3D4N2Nopi2iTd2YxRlPe3i22+R7792Iu4Ul",
-	"wT53jksSdHtNYBIbUX3ryCRuRjcBTfJD8PEPwcf14ONGXfjDaF3460Tn/hcRQ5vsvdufyH3PrTFKavDS",
-	"/vEriMB5Gz62z2fOcTCn5h7bm3A9LS/ASC3pnEMS24SJOz7m6n34urrk831Xb39/LmGJqutug4De1w4/",
-	"4YOL6v3gqPoHFGL8odFui3jnLYOUf4jo/QPdItuGF39w89gsSnjd8FFv2OX4v/eY5a2ihLfBvnvfKU9v",
-	"h98T5An2S8yCWslK8zyHL44JHwf4PI3yjaXQN5Fa8kM64g8awQ8awQ9ZdT9k1f0gZf4XmDf2AeZobSHv",
-	"rMvNebtCstmtifcWzLunUQAeAOXjxajkmlwUjF66+uK1IgXNMv3mW6w6YcMEfSUtrFtdSDEhl2yZhAIJ",
-	"1ql1da7QXwXQjZT8ppSaegmiVCwj5dxl2E95XmPZC1lcqgF5A98jjGMq50ykSfgUXoAWx86h5qVQySd1",
-	"b01pPh7aVx32npswlKuTggVIRBgCQEa5VCDQHDvMIWLawLq8II0ADg/AfFAFFX+MMGFZihwDgs+YQ0KR",
-	"uV0RnwkPSVq17qFWYnUh64Vi58xcCxE4kC/kgsixtjdOa53nTLCMKO7uREz9xGmOyzwAveqREIhogvEd",
-	"FtSwh4COhFywCRdm1BjoBziLuKG7XWrOc2TGvZfs+dXrW9eBKf0KXzV/fkHzMXx8CyG7mud9ExmbbEZj",
-	"DpslgGssqdal+1Cercdfa8CvUQRfg7NixFEhRYiDszMQtRq7boteNcYBJ3Q8xo1eMA1VDb3o5aQuv7xm",
-	"EnI8xjJ3QOV+C4xDeiX23OheQSOO/dmm/Ni/4mwR4fdUDI3YEYuMalytkcBvu4tiOShZPQX3I+UhkWyl",
-	"WcM1EB/V5Rgz5hJcEU6zM2O/NZLFCtxtC67dHA2oBtsNZUWtiulyZYW6xXRZK6iIGTeG/q2apkIO4Zow",
-	"bFPIIYCw+EKeM8qBmeBFYqR+B96ioJ4noDFWWLNVjU1Z6oKKS1tz0t0wmDI8gaRTw5tloUHo9gmv+DKd",
-	"MuoKTNpXzZGc0gxReI3OZmHqLAaqfSqESp1LmYdglNAyQoYN8czXe8CfgsqtWBYz0kt7wIrnTOj2iA3R",
-	"5xJKkEImgt3m+Hi9Sl46IE+hWrjRRx3kOg7EWxxKB0bxtSA1PIpaxU1eYCIuWDecOoNgmLDn4OKqV8J0",
-	"XEFpZAJuT+CfsCUgMzrHJGO/uHvJHqyVL6FpKduTsbyZLpGVvJkuT33nb6bLl/KXtnv48NQO4M10eebG",
-	"YN4NhvFmujyxI3kzXSI62+d2LKvkV8+WOu4Sfc0ycnVLAcAhIULEzdaN81joSe94Ar3zonG+0+spAwFC",
-	"dIRURclckUgA4mDvuAKrXu4y7du3zzbV5ABafLgWQ90iQvA8JxfMIhf65COL4Fpfw4SwXLEmOOmKciF9",
-	"Ctr5tldXtOunUZ5TdXlTJSc7q+CdMeUs7F1VXSOHxDA5Op+3ajvQERRSsLZTDjD19juELS1A4OuDu1Iv",
-	"H9MxBvsQkBtTYhuDaY8ErDF5fl3Ea28HU0hAqPrqYCPNTlLOgozmHzumCm/Nvrc1Lo1ZKwBx7mBkqX/g",
-	"GVa4hnp8/svW0s3oEv4MWdv6YEJbvm516RZ0RXVn0ZlLC9js3tFhKyrWvWU7a5T88gVUg7Wq0WbFnt/O",
-	"HRQmit5Y6ceQNhs0erSi1Z5E9dNZSajdWZeUK2C1Q/MSerbiwoday6ZP4CnfyvtkzxYvWPfiF/hY+GZl",
-	"/l07b/9k+D5U91z36i/NQ+FbqocgMwtm2CA1dorN1KZQUSJxtFy1AI+wDtB14x1/WLXOVesk/S5PeEC3",
-	"nR3xgA5bFe/B+jS+QkKHyYvOrAHZP7jKBBk4We7eX1frqjaOsITDuqHUnr3RUYTlJeKjgMCAldWCYIhh",
-	"Q86Ker1xumoT9RXrbvOzdYnhvsEm6W+izSYhr9FmBxB5pHCB05dhBQIw9KpMQ4iFXoNAV1XVZtt+4gJZ",
-	"0LM445kAG92X549WruWnD++vr19XrxH1fZ3Bh5sN4/s5ghsOoucJVK04pbUn0HquvW/DW/OvPX5Xl2JF",
-	"KEhQP6NC5B+QV+bXBVe2snj/4hXkfCqVLTsCBcoXRndDH5ouC8EyIsdjG6Rko7aM8iYFw0gFuJ+zvaRX",
-	"qvGZ9SzXJ/e64P8fe+/e5EZy3Qt+lQysI8QZVYNAd/MF/mH3kJwR58Gh2T0zsqZpVAKVAGq6kAlVFhrE",
-	"cBgheW3H2Jav5F17r9e2LOuGHVfh8Gs3vFdaW7Y/jIcc+S9/hRt5zsmsLKAAFNDN5pAXEbaGXajKd573",
-	"+Z0hT6cwwg7vnoxHLcaHSvYxasiaOZ1BErYFTKuXrInFjzMzZwsM3hrhn14LrOHRzNQZPtACrDNrAgYg",
-	"bNNUYA2gnSnZ06Hmz7zdlTTnWDMlA7C1ooka5wE26oBMsOCPm3XS4Z7YqlBgVMRyRVBZoZ+q8YjOmjo1",
-	"6rHZmXwHC1Xw8GV/cOB9BaM4Lo9SLOFpX7hCIksM69A0p1ZxlFiSZsKneQQVxhuZ+ZF/ilbyJtmVYFVh",
-	"r2zwEkVc5Hs7Y2kmVxfF69XZu7GmADlQ1kTEpJiYLYNJByyWkRiZbyXcVeyyXgrUmrOJG/UbPqvYoQdz",
-	"aaqHrpJQDqCDFYTafB20x1WlQjOeCUOCPpBxtiBuhmM8CxWWuJkTgNm6gbDavTgRjCcTPvU9b5511tK8",
-	"ihZyM7D38q/Nn4euBZoBVvGZl5DJIo9uwGrV5Slxsy3FJP9uhnrnN94cjvt37t2+e+8tWAHAvZVQro/g",
-	"ScvDqBb3m4osna7bM0QgcGn7rNhjqoyeZTpdZ4EsvGr1b2Yr/cytcPnsS0Y423tQ3OFS/cIdjzfj/jgV",
-	"utQv2xVJUmpLzxe8I7qGtN86uHfrzrvv3rldbZGh1kFZyxCd6Fyg5OpS6uQm48ysQkyg0EDhtDlRkMla",
-	"octCynSx0weiK+IRFje2gRN2DDyOmFYVuxijDa89utIoC74GyRN4XSzJ+DvgSc9Z9GFVaUGtpKBS9ubB",
-	"3Xfv3A7yOhlFXHEIz4YbFo3FZnjY+cBvXCnGZGzSxI0Nm6CqTRVOG65I1SgZxBJvL2q+7MiZ/4CogV8b",
-	"fmx3AYJ9UWopFiRCpyoc0aojIzFtbkh3oHuvbdje0TgzGg1WLIRPke1X683xl8VZAbbIgbcg0LGDY18L",
-	"r1y7WmHLdhQh0SHSvmqzhANf5aCsB7Auz0QjDImyFbOGfMo6grn2iBehI6lKFAePs+VUJPcfzZMQ8zUF",
-	"FqDXH8VRILrPk4zgqDcmIfT5ZuRj1pPvDp93z3K+4x8jR3jmaUXgMUGfgxTPine3vJ3zlsOb2gyTmCG9",
-	"M2R0OeO+r2L0L/Mkeb9Xa308X1StXMXOIwGtfxkCRgI2UOPUMJyITyvGPc26/UthYFaYV+ckkSdF+fWB",
-	"tbHPCLGzCKpLw7OGKhVtLVL6eFlgBr6V03SbXrOAqqbxOiXu3awO8cMy4KtMjPzgS9ydWlAz2wM24+lC",
-	"vA4Xvr2gGMmnFLsYoRoy34baMCQTdgO+pwkUSynQMhX3YfnxvkADf64qXaiJf/YszE10YVH3MPcohwEL",
-	"STU3/3QRTOYPv5h0CKYH4ocBSTPmkZPcKfo7thWLMB67h1GIENQd5BKPHxWAEN8YUwIpNHR5UIiieFOq",
-	"xk4VcIwwT6A+eVPFTDpLwEGBpOHGEgLEoZMgj6eEkeIrdXZguK4wH9pQi1iz8H9DoF5O97zOjuZsdmCO",
-	"iqXfZpgJjeaS2bX0y8/HKTNPWayrREFAHmtZAK/uorZ3k5kLpJnTEWxp+AEfYfz4DFVak/Ig3yghPJie",
-	"U70hR69nroA5tq41N+EqV+BF3HlkLxd98cf6ruyp+XkWzsTjRXFYbbscqwra5l9UQ4P2my9+WsyuXT6t",
-	"893Gyseb1rTkZF/c1vo6z+zUy7KBbqdTlo5la8blAf4CMltRSUgI0Z4rlVmwN4O1FTXYcK248jK/6Vhm",
-	"aXksmxszxGLhi3YgUK+aiGzA4h47kZgjUQJhd+7RmucfeZliwFV55GVehR9ci0FuU3e5ItzLKslTRgyf",
-	"s9vhfrYuHlBR8grt9bK1s47YFXtjX/O1w1pQhWgUIPeW9eBtt2FYd+pNX6PNRwxuiWhJaxPypZGPKBLd",
-	"OBLEAAsJZnF2E2tIgWPN8PeCvwKhDLAsWekhWWwHKczM1wfoZl7SA5XmQsNruXcLTxU/Ebq2yIdIoM9L",
-	"eswj+6lVWgqbckvSjKHGIG3Nu2o8bINGo+BE7HJMLCyU9e6qIVGO+hrR4TaPp1RzOVOQ8PxtjSP/6N5k",
-	"hhyCjMZZhEu3PIgQ4DiiuLvyGKfCvCUiG0xfZyFQ3bZZND9RpZvT4jhjUk3cm0bFD1vmKdLrDtnoolkn",
-	"r9mLsgY6ou1XePcbskENHOJ0U9Dl3HepGAluU0xsIDFSSVu53RDQPH0lBNLbPhFTEGRtDDLmhzJcpo7Q",
-	"hYHFw7HpmgYWQ6ueBO1nc/pV5p3zPGQnwgi1aDgFNtYR5j30lB+4Q4m02U48FYazigi92vhvv/B8vkm1",
-	"oJbvg/vDX1P3EBes8I6d3moAUHtevSKDRbZTJhYc8X6ZQCAz3s0WJJEOzV23r9AV6LOBSsqLx59PfeuM",
-	"91ff3j5iEsytSx/rF+KcCv0vWJI8enIOjxdZRSUb+lCdVn57LFEcKSE2ZM8PeRSFDryDpmOu0RpB5rNG",
-	"sSgi4yIONR/G0nXZLNabR1XqfaZ3b+v5jIXVMDw4hcodPFk+v4vS9fKjdpGqwBHvXyyU7RHvXziOraUG",
-	"5SZVF0+W8X7AxjL+9hiK+2PuOWof7K7NqobblqrEj78kzhleDimBnSK8pGKRovAK+lqPeBcsOWoMwl+x",
-	"yNKHd+8//bv/9uzznxaDRJrVciAwP3u3Af+59ubl+sNLc7nb9reHry/87OFrv1wabWJ37oxQwIbLvHAc",
-	"4CPev9Ajf8HHXZfgx0MNpgqJbpAwivAvHvhZ8d7co9wvkOXwJTjgHSGkNWyC9L/XACM+432VI0lg8Fce",
-	"X6bH3QHjlCx8DllshdGRPjI7ump9LFHRvVBPaxo2BAMV85uUnOZHqCIKyZxXy7RQWgigYNpYPdYN5Cjn",
-	"G9zkq2kVBeq2fdf7zlkFl8KBQLCsDTe0nzInzM6PaiwWF7g3ioUNlQQUO4TMwCz5eCgooXDiIccMRBLl",
-	"WelmZ+H+mJ9G5lHkBc1B+54vIRuIzdMPxaOR6GZt1EnioVi4MWtmWW7WBmK2LcGvmPPO58AR8K3RXjV5",
-	"ADYbgu/SqEg7oXaF4Sne9Vuovfsv5RVgnUWvIxIl+xW1GTA0tfPKEgsduBD4yibc8yDdZEoSwpghp4rg",
-	"+7gEJZVAjKzryeaZ5jXl17C+vWn02gY2CHaYcdoH82Km2I1qljcvuG9ZPnPB0GiUQreuZBsCU2+WJYIM",
-	"YStPg4t9WHjZ5w4k2hUgEA962vgkpkKPk2wRbon5zcUmAZsTCGCZAogFkMFKnWRAI8eLGE9u8rM19Cls",
-	"x1nYq23hYgvj0eaGxcAzFceym4znkQgXDkdmFTfVBh2aPbXnYeNNtRB3q190Md2rX33+MARBLSvFbbPJ",
-	"HmXmr1JD83gUrS04UFnZEsoCUk/uPvdpK9kwRYr4PsrcChEjBGytuj2rkKWek78C5c1FN8/+RftXvGFl",
-	"lMxddCdVFPlgQdgqLGB+iouEaoaJebS5EJTliXx0LmmXS6SCAntfpATc9kS1+Us1I1Xl19nBbLqISiQw",
-	"msoi5YbNRbFm1ZIDvCFCC+bvD/xW3DQyqu6ex5CtuiMQ0DUTimVoY5ti65aTmoK/Er4gNLwQjeVtnoU5",
-	"Aoa5cAKokZwJnVyLErmm12JsNEZriqbpAXtF+ojN0mhJ8kXqEI0JUGV5nAtKurm6RmbxXITGfuZhZ9ea",
-	"PQRiLM6rRGmCgkrNALydYBRs7GGpoSMGpgyX1szYqIAgoJ8hbPRM4/OOU529YWH7KN418xrAIUs1gW3E",
-	"v7wJ+hqHVB0VTVkeMXrWkNT8FAbzN2ZmFWZ3bZ4OFa/wRZpcHNm4aMvL3RK+GAL/Ihn+g6NbLALQs7Bt",
-	"470+ePfu7ZukqEaaaSNodabMkXprIIR2dhu7e83dRrPdaH7jrbd3P9z/qPFr13/16rfe2Xvvyr1r9288",
-	"aB6tk2TW2LlxsPMtvvNpe+fh139plavSTPFt1SkD9cgqVBSgzw/w5Q0NF/abTnkFw2hhdGku1c4kfn6i",
-	"OswFUaPI7qKxfeF1b7dUeF2YE7KozxwytyMIATYqYOVKBMCq2H2cZCKtuPRv4ssYiBLrwQKW43CYzNLY",
-	"Ny1X0Zkajc5A7D9RHZIfqznPeHpSTfA+iWFclTZiAt40QGllUYy7wZNETQDSSk4B+73aBuQCv5WM0jFY",
-	"+Wr5KoMsistWTTx6W3UeuFZg41xDb6vOoW3riWuX7kM1VrvmBcEjxrRI0NM98Y+HORJ0J6us1wx5pcMQ",
-	"WArizrPbejtkutr5PntJEU7O94hDYWVmxHb/8C8i5Tmh8nYWyUSesFF9N2/Blxr37wF+rZ2Um1/NVb7U",
-	"2YsK8iBmn3MIyA3funPELvNRfPm0eVkP9WX4NayzA9guG2tjBkM7ql06Ku77JYc73Xit8BlNOv+OYp6p",
-	"f0Ugqe7z/TxymymJRTHO7pdY0yFsN369ZAz7VfVsg6Jx/HyUpLdV532ZTH09iR7NqkpnMJTO2i2XfXrf",
-	"vHvPicW5UWx9h+WCtPYN6hQ428zyugPw1qYGGqErl8Wn+3zRnnXo9AV41/N+z+wbRuHyK+AfxjklXJal",
-	"nJcLGX7NnQK/1F4ZGTLpg60nLLXIVbL9LmPP2qiO1RwWn6AkX2lP5g4IGtBoNVas4sVfg4TLF3ENNgyI",
-	"2lB52uCoUOwlWhRRZODShlXmrmzIF14BGLZ//cq1ldBEGyonudS/FAMVxZEH+PI8vnNRoFy6bRd8Pi/8",
-	"bF48M3ohnOi82NA58qCgBqU6yqG5UqxoAOOiWPdUDS1KepwifJFvBPrYzaK5S03XWrVUdIXEPGb69Xr+",
-	"o4XgfPKwYgT9ffPh+7278O6q0NEypurmvGifLvYoXvgxXFQApWEVrYA12f0H79+6c3gIf+3mWa97DsVj",
-	"v4BYQwpFI2gGu8FesP9wtWN1od/lvvPlwF/OCUYPqKYR/fWmVbLNH7cc1gBorhbfvWQbjZJGfyzdH2ri",
-	"lvtgQ7NgZYtSrNuGNZyKxTKcU2BjzUJ8uVxaS7jsjxei2NtfIWjbZmTZIPywkHq2OiXXXKiBSsqTdGwo",
-	"KxoASrpCmHLAlStUYHAJvACtgT4KI9LxdC3E8tE4HSktytNBu0Iu+AUcmhUU1kMhI6utVnfZV1PzaK18",
-	"Va+4euULYF9akLPqv1FeFihLudRJjjVfLi8uXvuc4mzixPdKABdP0i1AinOxnf08uSsTjzKd59Asw65c",
-	"YfMD0bK4giXL7t9U/6wEHnEpLrM9a/l59G7ozIo7H7szHdolmblrix3+pdR/jpyVF9ezPwesM52BSkDL",
-	"tEv7H/Ipo9o4LqsTSvpiolkSazJca6iK669NJWaPRrIhf4TsvrXnVal19zuf1oq81ZssfGw29AlWRmLe",
-	"UtbZAYbbd5XUgM+oeiwRGQTRxxLTJKHJgEVxPzbqSdgOAxbW0VEW7oSuDbAzUjg9ROtDyUAbV19IxWJv",
-	"pH7UPZcIFIHpsgQRGUueTmECxZD8Z7/xky//5Df/46+/94u//+6Xf/HdZ3/894+NJPDkP3/+vS//8CfP",
-	"Pv8pTnY2YJ+wlDczgNm1vmCRnXq9eLGdOrY5Gvni58v+kx8/++G/bZQVsWKN76ml+nNnarN7x51hDEUU",
-	"NOsOlJq5jy5xBAFKC/fwJiRMYwmz3N2X52UDHi5Ww7PN7YSOzIZxhIc+V+iNKm8ortcoVKguntxE9WO5",
-	"Y7ehojf40i+3Lv1yq+AT/uz4uD73oPCs3t55+Frxz9cXJZH4h+ysapqVPV+8udDNKuWLCmBRlXIb0+5z",
-	"mNmUffKheIwtbMEpgcqqvDtwyboQJUyV8A4kwxFBpEs2EENzeg118o6PrVSMAcixZpM0zjIhW8BhqIgk",
-	"1HprNK6FUB3uAB+6Rmfrd4X+VMLZuRBoQXgzZB2RTQS6DYd1dk/lKVRM6C4fQdX48CYkMsNqwUk/lgwz",
-	"HGOJhVelEBHYrHC2MPsD+oAQ7ToJlyd1dt9fY8jHxrcMyTf3RjwacRmJiIrJ2ZtjSWutubu3f+WqrRLc",
-	"qj39+V988bPfwULXggLRClVl9q9Xq6RZTpMWS4Cl3SGTWaf5mcifh08qFah/aJTIvtqhx59oJesP+OQ9",
-	"R9jdrzv6JB7tqBFOYQcgdUSKC1G4JVSS7kzlSM6mXy5RAe+pjGWqj3pgwZu5pgIIeUhDwaVnfXUKIeWj",
-	"WO3P29e9K8sPEd/59OHj3WDvyaWdjw92vvUQH+w9ee2XL+1cgiePd598ZsgxPC0jxMUdtZ3V79E/PsbX",
-	"Hhb2Nh6OCIF9xM0wa/04G4w79a4aXlZ8FAOn6Qt52Y39SfWj4WmPlUQUet3XLSupePDyWfXOJbssikgq",
-	"eT7MxdTf/crt63lq4NXuOL5epp9X+R5BA+ZV86Xf+u8WFevlJ0vID+nVcieyPeypOC0vSewykBcYn+B4",
-	"2criYAaqLak+swSKqLRexXyyWGVTmDUmvEoGsHPKp3FbtQSpxzth6xpectOKd3oKWQgzpo/cJuK29+Hq",
-	"w7qZF9Q/QEu12oHSQr5r3z5j7IuT2aspx/D2Qm5QKNF+0/OnBrZ48WxZ1Isoy/6kyo5duJ2B6NqLMDXc",
-	"z+WNGXxLabSChEvMB4XsiGgYy1hnKc8UXInZQpIbWB02ux/PTeS1Hg4oxB/F2hy5KDRKohV9AySTSpPm",
-	"ChECGZeRvsnM0fTKiayUkpeN3L/UL5VQWKkn825BKlqwDYXFdHGEKe+BTVy26eZgyCwYx+2mVYwqfNNw",
-	"udvUIPxxVz6wjcLfB7ZlfNU1/1UQzop+lUqfqrNJdbPpiKs8F8toz8VT2hdCYg/tHSwpSuSXfAdrDO+o",
-	"cYbJaEmsM33TVk1xnBLdIFCA3lXqsr6eGZtnkURf3d+IQh+uZu8L6uNLQi+n8I2JpEQ0zxIwqxrmE/jy",
-	"L//pi3/9vae/9TdPv/+zCxIOvDnPpTFUozlB7VTFUfW8T+rO0h/7t0eC7CNHhdw3eZ/20YfUtzeRI6Gz",
-	"s7DY6qHlL5XIeoYw7w1isl8u+bhQ5Mpfp2U07sNcEZs5RmfOaptftrGGQn6KaUFYvuiQ9xOReTZrWFwN",
-	"8eKd4PNDS6gWQnFuARBn0IhzBbck/mBl7EAhMsDbwQqn5sV4d6nzF+bk9fs/J/+fs6K9cDdgPBTfKk0+",
-	"PXAwg4a63T24d8DMSnW4LsovBzrmlw8HXPYHPN4siffy10vTeGl4SSzFnVO6kDMx6KuBfLpKdkUq/Zqt",
-	"efPr0Dpb63BV6PpAOHz5PIAd8Bg6os8llYlqVoOYWUlYSzOAfUzyeYytXk90s9VR6iOVZnfwXfPV6UJz",
-	"60mMOf7wSp2FiAIMiMZFLKO88EifG9XcIsODYOxhJ9dZOJap4N2BoddhAYVF9Rg/lgUArDyiAL4RUcC0",
-	"KnZNGX8WCd5L/oTx4qr54x3wiJDRoMomjzNNo+aaxb1jGWe29ubkJpiZHbIRJDjQJtvqsaEP85x5+G5F",
-	"tBsHj2urFlskzpnqxuT8tXm7CEpDZbZsSmsOr+DhDRGqE/0bEGJma3EhRgu9LGIo7untRrHq1xJ451Ix",
-	"Gq7xg3y89LcbNPx9y43c/myHbz93c6AHbiL4vTcbeHDHTSnvH+YFf35QmBy94WYIfx/m03QAc5Ujd2fw",
-	"6CpW1cp53AL/RkEf+5pFlXL49angCFo0zSsPwrmHqBuoOx349yrWzNvloHh9HF2hxu1xRfwYRCgsrU2A",
-	"+sxCEk2/E6iaIw/LqBemTbbjUXmLd+87vLl1Gl1g3AI2MoM0RFezDMRrMRnPvJDzKkqTM4LMcHWkwkFt",
-	"URwnccsXUCamyKhfZKWYIzW6vxBH8KiIH5gX8shPCwXMwf0yt0JT6QtALpqDt4ANz6tte5lljbKDcFRR",
-	"fVjTNjkzSYh5jiUBMlqFAMN27V8U5CQe8W6WTEvju+Y9klBrzCb42MglLrEfJUW9GJMkAHNfJIliGHIa",
-	"sKkap4iUGmuGYam1+Zie3UbJxn6gyzJYXY3VsRaR9ZJ2x2lqttevvxiwiGPR/aGS2WAuqT/i04oUHcoF",
-	"VnuVSgxWfBnGtYE+WFbI0Db3sHwl0xJhOkna3cUR4H6qMFwKLYQuVjxymZnR0Jw+wAzlhhVFJLC62nb0",
-	"QanfJRfq14RUro6qsFaKjm47q2FJLn1QS1Wykqw9UBiEkqlR20c5XXrPPUJ2BtTDKu6KD+x7y5Is7kqz",
-	"fBrLN9O+Q1xwnR1iWSDwvtH3IdIXTu+wTLFIZKKbgUZG95OSNeobpGO4qdEGuHMzg7dYPNUzO1DcXT9y",
-	"YJ30CSzLMIMncXV/nZDlX5mLWf6V0qDlX5mJWv6VxWHLtlhEVQ5OsyikVVxpUMA6/d2c5+vms4s1C5ke",
-	"L9wW5Do9owEISO8Lt/rgbM4jpDUn1jN2nzX8VyuB8bE6is5ZD2jXXrGLmyirxaiqmNXI0Z4MdXBZYRnq",
-	"1szGSKyyVy0z1heSB77+EkQ2ruRkI671RKUrcY3u2/cujvudV4SiOfkb4l0ssTXy0YjKWuPxgkMaa9aB",
-	"5K1M5Ykz6DUSuVqBpkEjlhL4NohQUzZSSRLLvmm6vo5V9Qx37cgrPmFnA/oz2hatFEfw8nPTcm/PvEX1",
-	"ECA2xJMUAUQyb3VemoQKNl5OHLjaFdUyTIw6gzGQZP8DRzb3i2+ub4lecJO/2ldjfSFvhSj1cOG9uUgW",
-	"f+HsXc7l8umpzsSwzddPRpt15LbqKN8teF7608PXSp69vig3wsM7/YjHWZmijEi9mQJ7Not7toI4GKJP",
-	"eQwM5SZrFGO5nHFjr7HKuvGRSqMrjRJh4AxXDxz53bE57Idmuy0Cn467B2NUl2f9VkBPwHlliIy9uWAa",
-	"5d6PqJ9IdnD/LjsRUyznI9z7WFcdY6stPdcCMG7DNw4O795qH3xw9I3261j/fZSadQDViMqcn4qUcayw",
-	"ozOeQo4uHFhgumb8+WQHWTYCd4/gqUjfKatOf+AGWmgHPphvSAtdrsQhjVcnMRUQoxctLQ3vv3/o4TDi",
-	"j6GZN6Rmmxbw6zzDLDnRQ922HeaS7Sg283hiNjCmitzFobz7zuF7h4x3u2KU6TwqSZmF+8bR0f2A6Uyl",
-	"Ik/h41j30/zzvtJZPxWHv/ouchKCFdQ2Yp50UrMFo5EGZprDgQfH0pZsHQY+64UAe6pTeiyP5euv35Gn",
-	"IlEjUX/9dXYHmNPbh+/fs9BTlF+IDixBr7ZY+PgYSM8xBtseWwJ0XGsd1zTClBzXgmMgR8e1Vr1efxLW",
-	"2QEB6LpmzSIcSzJAG9XaNBq6iqDanE6RRLqFyZQhfF1Hyz9lsuvM3GlmzjPMf5SqfsqHQAU6KZewWHXv",
-	"a2wxpLQEWE145AI1JqmS/Tr71bFZDIjqEVmhuK7hC+iYi5RA/0AkugmEzKUCp2j6V9gtrU1ovWGUyzkS",
-	"apRg2sOtQSzNZFXK7sh+EusB3MEDODg7Nj4JEz/D3OUQsjgSMot7MWkO9JMZu8ogGhh0hKkag20X4vly",
-	"XLE67TdtNU+0Yl2eprHANFRULgaCRyI9loyF39whuXLnblQo/0roZVg+mXI/C+hl7EpjD/wyugCp7gi1",
-	"ZOEDkaXTnYNeJtKQjuZh/CndYTux11+nrFoGAOtQotaWLWbvxW/cxHJe5jf4DstD+a9dN6/VvTbMhM24",
-	"zDBjya7YwSExzdjVffZO/AYbgQBnfqmzA6YTNUF7MOuLTLP9RsNtTD1Tqm1esIm6kBROpqJenAh2KRyO",
-	"kywe8TS7bH7cMbckfK04nUbDjNTuAnxnbsXulaswHkMskoR23Wz53cxNpTBqs3M4cDiRdjx+X5DEHCdU",
-	"ideQczM0L7bTiMvAffEKA8AF3hmsDUeVd7lmiehlhsDQ1AEFw+/qStBoNBBXiwRklx/tXmk02FAMO1CU",
-	"Oq/Wvb+7S1cWvH2mYSMs22xjt59S6Czvb2+XJeJUJJpFQozyoo/2910cEKWBm8VWGU/qlLmNxAp79TcG",
-	"SQhNwD13ieAwP+8A0nF+V3GIIjALZmX4119nRzkzpbInYua4mo86KooR88X7HOs6Y0XnN8cpKA70Itwr",
-	"M6DxiGXqWHrnmoirNEeX7e/eKJ7c4bg7COvsULFIsR41ak6HxhnZrlXPEoCJwmhhc/pi2afKFHNfHEv3",
-	"SZO9ZY4wjtKogIZWAw0/EREbj+rsltJZMrX3fqZrqICdjVOpqTocqkzOBorDgSDV+rGcbcr8COHMAe6O",
-	"UbNgtIEtDG5+oeU2u4J3KSjUzXGAO3FK/tNgpmaZjZAOjqWtbBywjPd14OeymGfkV9ReIeyMZ7HO4i5M",
-	"XI87WFbbSRDmFhc8yxi+YbYbMU0HXJoD6ZGyY9mLDcnd28XVcmsfIAVzTB6pNlA/Q7TjXmETZlcaXFLI",
-	"GGMnUtwWCZ+KiBghnPGJgiAa3EjoATciwldbbP/RI/tDgAEmIgKiW1Sn6dNMEc/RzuNyypM4OpbdVABP",
-	"5MlMO1Jk5nz5Mu+VBozBVkjHLER75JXEa7jb8Gj/Tbrf2g7c8GlHAYzQ5TgECkG9ceJ2aub69IzIySgs",
-	"3WwfLRcRi3gY45KDiBhRLRdYzVup4HBtOD1lHTFVYG1IzGeWJ93IA5AoWCKE3+sURZTDmeBnXB9LEpLg",
-	"QVhnt3KronhkjqTs25EgYIM4hVABz34BdkrsL2CdcebANRCoCkulFDA1mkiD0ail6+zIiLDHMr9hhJTo",
-	"ICJgdIAQYQj1XaLaLdZsQEseihM2TRWp8r+hphO+gJ9gzINmUHAbNpV8fHNvWPSLVPRjnYkUAy+GWiSG",
-	"9XacWct8iF9CZVWd/21UrbznnFDAbtDTcloCfOl+filabNe8TXOyRMY2DLTGdppbp8DP7Xqb707nJMVu",
-	"XZza643dmxm0aC1JZbPn9ghAnSxfQ+GRhZl5OuIppNBe+mjvFoP3GDj4H2WvkabmghPMDTsRIy/HGdQa",
-	"c7HQmpgKpP8xvYJKUe9Y5hqPp6SavYN3yVRna2mBOBNLIB0I+KNZ3JfmvlkRNIMsF1ffx0zswJkULDz/",
-	"pcZrVBCIu6BMM0yNVkMZeaCS7FLzNWJb7mWswmimCVFMQKMkRODF2kXGXdp9zRBlCvS7tPca0Gg7BAzd",
-	"g8xIClagcD2fV3S5pHBKxgu1BawwHwMjkMcyrw9waR9qDeTFjVzFJsOmpppAa+BJwMYyEVpbI4SrSxBn",
-	"7JKNQjS3O3wNA/yyOAMzFCjKnneyVWvUm/UGmH1A+96BK4+GERVN251phsgohHbsSkA1rxh1XI2E5KO4",
-	"1qrt1Rv1vRpYZAbwudX84XZf5olIsx2KL8QE9r4A05JT8u5GZoCxzg7Muw/cq5TxITDVf0H1s/yVy6YJ",
-	"oOqA+rLiZev9eghY/mCThMHtNhpojXTx+3w0SujmXv5Eo0EErYYrk0L8+RQcnGDSKJoy3peCjQgoIF+u",
-	"J0Ftv9Fc1JEb+eUPJB9nA5XGn4oIP9pb/dGbKu3EUSTAcbO/u7v6i7t4lfH9G6vfP1LqPS7BxHwFF3ZV",
-	"+5lIJU/wg71K87ZWR7TzjYdDnk7pQOULCQTGbIcRI8XE3FVbNNSQcYDNhp9rD/MrwRENFuJjedTmSQLB",
-	"myNVVoLywHUGl1xZe4fhc6Zl0x/wIAwBdrVL03EivqZtyLMtKhbai04VLbsnUk0SEfVtCWa0pZBzQ6vk",
-	"1HHr0Oc1YQu5YUE2Clg2SNW4P/D4dmc6w6MoOLQz1kZ01iybjgTb27129RoQdZwTGTxc+d5Yo8CCOrHM",
-	"XEd+2V7GEyWFEedRwadGksQNx30GP5u3W7ayuVvkAQSOMhc3hj4xEp9tOzwVZiggRCsLeBFjpFeqre5t",
-	"4z3r7D0n3GeDVAg6MrSRRpoeQzFCJ8tjdULzjdnvWCJSl7eOdfaR4UQ0CNvlgEfUARlFevGpoEgzHbAJ",
-	"T2Us+6hBkFxu+3AQTYaNoL0KBjnkkvdFCihiZKEjtYGfCE1G2eNxo7HXHacJ/EMgpd5FGq3DwJWkP/Ba",
-	"BMMHyLtmh/wFMQcaZHrGbZScmacZLkgLeESs0c+e0lziEJIgyIqcAIRvUaCda7OCu5EYjlQmZHcKFuSH",
-	"LpD4DRVNKxB4cuBQUFu+GuZvsGXAD0RyOZGAN8CSzvReNxWGshiFrNYqfu9s3jNPx2lCtvfW5cv+b3Ua",
-	"SutG48Ye0Di0axZGYg+8oVUawjfEkMeJIWa+t7aWu2RobP5ZzceGG4KwD1T1FpoeN82D3dpD4F8bMEHr",
-	"Nn9SdLNRcMEGjHgOvQ6gKax/cP1l8aP7aruN3b2d5u5Oo3nUbLQa5v++ZdqAEnUtOU4SrMQVy34bCqXa",
-	"hwOu2zOHg+IBypc9T0asfToo3wZL92DAzWIo36KBwpnCEc3s4kNPEmz6TlLrW6htur+LBZwjj3qjiFJB",
-	"IHiPJz2VDq1QczGSUKOCZHNLyV4So+d3v7lXSRR6l6cYcrbfvFJlIno8wgyB90QU81dRSDuIMIKDeLoT",
-	"0iqKZRh/9dC0uVTruPzYuz5PUHZLRCaWSnEUvmLkM7JQ51li+HlUn2Net+GHWeZVRtiWL9ltheAsF3bk",
-	"91d/cU9lb6qxjDa7I6/YycWNPo/DG5QrxG+JrMox2vLHV5c/fkWv/it2k98S2VmucdE0sJaWYk/FPQUa",
-	"yshGUxfPxZvgC82DI8AJmwh+KjQzirPO+JSNpcNXDws3K3SWXiWTqdGiw3GahGRaVNKHFRoIincaKJ0R",
-	"voaNm44zjNTMkzMCr1YGA9pjBkSdFFR1ncVJQiEpPLN+iHnm+QHc2Xmqt6niVqIoFe753uaKDEa+b9WY",
-	"LZn+Cqsxz12m2+o9G/KcW0Q1n5/qMyYauMLZAq+9Io6WcSLWcrLA3LcOljM5WNDGC0v5HB0rRgWfYCgR",
-	"RWdJzLmxEZZ5KA75RBKlTjBcwvNWgAcmz+pyrYBoMhAJhleEPZU6NwxF7OljmduvCQFmQMgV+Yf0ivvY",
-	"Zp+gFwNGYAPY9Bhj8nJ4HzeYWKNHBNw5nyE0zmfug8+8Nz8DJ4IeqMS8gdVeNfvsWH62s7Mz9/+msXDC",
-	"46ydxUMRmpbIH/MZmONVEpndi8YOtcOGPCVK9kVqBoETQ9GwRQEAGcSskLsIYgEDFg6VjDOVxrJfhy7J",
-	"peGtKw6lm8ZZ3OVJ7vcyCwk/iaFI+0J2p/lvn+UeLDd2mBb4vduRGGUD8xb8Cd57Gw30mV+L2nlyCJfn",
-	"ZjFyCMM+KUIjwLDdDDCAzUcJz2AtsKnP8h5gIEaOGqeinfIMlpgnSTA/aJXawITPMMyPk3/f+oPMUk5i",
-	"GalJwDhLDP9MmR6YgfegKuVNxjOIZYD4qeFYU/IStJLnVHFbIhsiBiF5IY/xM+OHQJ3A/mT9cxDpVEAp",
-	"wUApitD5zA4lVUPWYJliTTMRDLSanWzgpgoLNFIqaY8lxI1EZoXMA7NQMwfP1fpx5Me2A59iMAd9C9Cj",
-	"C88GYTjqOIHgmM/ypecyz7ob8Ag9lrT6EQBT9MyhsRd9pAAkK78RN23+A7TnrnJuMaTD4wJ4TSemJXeT",
-	"8ks4s0wdnnDZFe1ETQpDNrOm34BQQIxuRyRqAm8hjoV/P8NETeztC4uIPws7t9E77SxV404i5kbQjdPu",
-	"OM5YJxX8BB3eaiSktxWl7RIalG5DEJIZj78ZLmgIPYRdniQd3jXXFaL0RcS4ZkNzdF2eR9ltkbSPUjHq",
-	"z1x++8WioUWxPrGLbbRfujCJHZseYgQ+HvxYs14qKHQeIscxzStP4ISoqLEWumXXfJTGpzwThbQTQ+u+",
-	"cffw6P0Hv9a+ffdBuOBm4aLi1vA0A+Lvr6F7qB1dUj3WExORmnOsA5Ypc55j2U3GEEVEiY7uQ/YZvFjs",
-	"ayI6A6VO2qQbmp6cuPrZjOyaWRC3ojca7k4qeuCANztazlCK/eqMZ8Ic5HYU93pQXcudE0jU4VNgfSIX",
-	"OGSsBxTCKbtxEmNYH40r4tPA8SdDMa/RqpjBAVvAfoTswgkp/lVyXo7lgcd5VUqHz7m6bYw+Rnt5wMeD",
-	"eDQywzQEwls0iCAzz2bzE8jbngehr3CXjwHE4gW6yr3Q+aJ/2jdT8C7kiZINwUkktaAG0kOtVbNSgWcw",
-	"MHNpPgxqbt1rreZu4wkWJbOQ0n6X1HyB+ntdEEmsFTB+CQL3Wq3Qz16jsbaZaJyIF+PrtpYSf8XpSRWb",
-	"kKTUfoQq8CRhSNestmVk9oH4VvNWi5XvJw6rGPdUa+1dNbOaEaVrravm4ThB9Pvdwq5hO7DDXRFZmDx8",
-	"6m0jWZAqGJxym1JQw6udj8O0ch6WJjggK6xM40RsHeVbg5FzlEtP3T5HM9Hlx3SxlnrG70IEGPKjVOTh",
-	"XC6vAySvDMQMl0EGiRo+17MskhzoeX5nVw0FQEou96mPCT70lfOnv6Lu8TMc2VV+8cVHYctHt3y0lI9u",
-	"7/6FOdQ3uPhn8aSPE3GeXnRyfovhKIN0V0xIdnqa42IEhQWaPJYJIwPoEpMf4YgFjHKmtKfmATI3gxx9",
-	"zAl34eyA7C2mrK+YknlM+CfjqJ9DhkgxoUxriju38WuxZvZe2wLYYE6PrJktG8SyD9/b5AXKmcSx3ZzJ",
-	"ZfDjuV22g7WSTgYK6nC4HAWwu68fPmAGXh464KetL83GtKEGOuOJCJdHHIxzZPLNdN9er6CAOh4APnO4",
-	"IrgFhbdmyW2Blu5aWgo4ZDkJ9r73nt7YTE99EaEMW+661VK3cRBbtRbjIALLnAyXJJ76HLRdPx5iPizA",
-	"MTZIU5ZdQP4JcphQAOAyTM6mLrEHTgXO1WKItANnMKXU1xPVb0d8qku4jwvDKAnBmB1gMrXdgHodw4AA",
-	"sBsQtb49Fuk0p2pUjWCty27LkD8JlvVuMe1pV8o6twTQ730OmtmhwDXLYJqrjABpevkQ7G9rTP9d+ORJ",
-	"hYiWCwx/Wc5MCS3448c1Pz8UmAaykcLjztQ9NvMFINJrQc6RKbRwniUTMBrgNMLJhD8Xc6crc9GFs1F/",
-	"wDfH4MYqtgZ866Hh8FFhxEaCXM4NqzF9I1+21US23awpoDEVQ56e5OPFm+0t5XKubmjDigHaAiFmLuR4",
-	"wJAOt/I5WdRD3SI8BJB9zazI83xtf5dpdil3P11tNJh+reixAOGERMRr+7v1PbOmBXjocxIQ1om3Ihq8",
-	"Dbg6e8DVmWOtFjDIy48taXhy2aMdiCW9jj4Oh+NuhAp5aVTXXVeyEZRHzIpHiI+ZrHZ2YOHVvCENoTQH",
-	"nzJOGWTm+t4kJDcHtwlB7vN89yBvBwZ6JrXPUg5PJ7OPauD3HyDQUSpYRxgluzswYmBUW1dXOyjO/qI0",
-	"ti1r2bKWpazlPMLul6uYcKi2OuZWx9zMdZpTqlypdAAWZ4+3H0cIlV2qWd7h3YE1chYhWFxcEWKlTQOE",
-	"MbNxRgFwsMCifwU20DZwYGXBLORYYCHKAk9zBmRCH5kGweXyOldQ4Jd3/YApHG8LDLlDHgkA2QLbKgKo",
-	"ELNE2/HEIrtA8tmhMn1AiPMnqpPDvvSFPpZDF3c6h68Y52FiZJQnmzT5ldWxBFcxL35ma3LQy3XC+sSQ",
-	"5HkVnGk+1WygJhCBZpPUVBrZJDmKuQ6FzOJsGjL3TygqWgithvdoN8OAhbSf8E/cUfNP3EzzL7OdIcVP",
-	"2lKvhCJeiFOl6M7QhrgVqsIWwynNeTFN2xNh/k1nwpVbK/aIH/ppW233MXVYBPyxOG/FkFo+imlB8kIU",
-	"9s3igE/E1E0PdsV+0+WZ6APkoP0uXwk6xnbsIWV9hbZ3kDHM4TYTpr/ohJfOF16ZX9AiMdBqKBCv2JNs",
-	"qAFzZtufqE5JG/kxdw0QywaXT6Yg9mEmeNO2g6JqxKeuADwEb3pJAcOhWZ8kloKJR0ioAxal2KpKGRZ7",
-	"cT1QcVY8udBY2MoH5kq3Uj/WY8W1YCmX4Af7rCTEEOxUQOaqmKnsnQSfFFU/rLOwm8StkELLYa9jh2Jn",
-	"yY4320IVwNonXC4yNvFuBgUVc3HDqxvQbGxe52SBEcrOzlqhXOViIBOFUVNQYvm43fulA7/yfMctaLjW",
-	"YQbUrzh4UFt2mktH3/YqCczOYPdiln7xqcCU1IpSqDncB/jNqt7hasYaob9UivkgC4bRS9Ww3Ay6pOTe",
-	"iv4pKcGNYUHXmdqo45fR9EmrRDJILSCa4MgG/NnGSjo1W7ILAPjAAWuVJ9Xr2XruixQtXPviV3K2JBLq",
-	"bXS/PSrg3ZnC9Ypqrea1YqHjWqP5jbfevnK09871WqFeca15Y7feqO/Wr9Weh0nPXIN1THp0Jrc2vTPa",
-	"9MyZjHVmWO6pyANEFtj4SJLawMqXAwksSQy+ZV966dOCaSbrnmiY/PZIn+lI58CiCw6xW+iFh7iQElyW",
-	"80Lb+2IzXk5V3C3FYqy16DfHkj80f2IWFFics3TaJszPWuvjZnBlHTQSmvyLSjJxc3NI77XWxw+rhe9U",
-	"Xo6gpuO+5Bkk1Lq5kVl1vRCZszFGt9jL7ZQ0eXv4t7kbWwNkDnLYddSqGglcaHC0n11+TP+aSdsoS57I",
-	"SeUWivDVhSK0RjqwHzlsbLJwpqKHhV3WPoGLEzGWH6stp7lYTrPNbrg4uMB1qXku0K4lqtJxuAcld88P",
-	"InDNSHxLVy4kGN+nKZsK5e4yz4Taz19xEJTXlrpfTMj8lhK+9DL3NkrgK4/Id35yui2StjA44MCrXU/l",
-	"Sy06E5SyBxqMfu68In2Jwc519PJb7HCea1ns3Oy3Jruzmezyon6LbHZuqasZ7WZPuyvNOJHaFunLvd7g",
-	"1lNa2F+gqDZU9rPJjO49LU5FyhOvTCZCtZnGsL43gYRBIIrttjPFcIKJiPuDrEQAIbMi4de8ULPiKOGx",
-	"XAmhQ1z94NZ7d2BHcWYiWvxhJ+7PCBC1W/fMdlJTb8Dv2E6ttbeOaITdXLRBsmRVNhePYCE3yL6j5Tqr",
-	"xGNXsKLEQ+d0a2XcCjC5ldERr4pEe7X4cvlxfsmqmBrdCLamxlfY1GhRRCubGqsdwyW2xqXnastEzoGJ",
-	"bA2IF2hAXJdQb2pBxH7Ot8TIuvZDq9ReiP3QoxObSt/2LnpSdNlV3V1fPL5Yy+GWrm3NgVtp+mzmwHMU",
-	"qCGrYbE5EKnqty09pdchc5RydVQa5eHymXiUWZx6zXrmkAR58d1YMz1QE2khpdBeNuQAFCWhID4hREMo",
-	"LRY9DqEIfAhwVhJqKiOoI5JtgIwOvZhTLDZs2jXMSTPOOmYUIvISJARSG0KssrOCgXQEjpp1ps6iQ6hT",
-	"ALelF5k7aR3nWGFZHLRHA6uSGsMrFwVh203B1AmXmRKwECJ6zT+gNhPWMYhi2c94ctI2gwlZR/Rjqb2g",
-	"e7OFmLPU5VrkNRQyKORwwDLFvpVDZA4hft4B43cHPOXdjEphc6ZHohvzhA0Fl5ALdYC5x3YzaMknaZxl",
-	"QuIoFBqeDY8Pv379KpW7gJ/0iHeFJsBtPRC6mJLxqbkgC2LPv115qQ8FT7uDI/Eo+6qFn1flSnAe1rNX",
-	"0/HditwXbd+mu9uZossljgpUnballKjrcWcYI06AlcLHJRT8MFOpwELprjcipXX2pkoZl0w8ijWkJ7pk",
-	"zZ4nfRti7+Dji2I3XfyxaTwRPPVgCY8oCa9Y5p8NeSwzHkus2UADQpCEMKeLIebCEdQgfUpS+N68FG4O",
-	"Yx1ebtvsx3k6fX/sk+nNBXGcOtzHWdbssBUCqlGIeU07hvriUp0IMaKhgxvDs4hbTvzxYyqlR1kb0GCt",
-	"VWvu3Wg04H8aeQn0Wqs2btaePMzvd2fO1O41zLMsjTvoWn9c62I2yLMf/u3Tn/65hyDw4d375oDTKGpJ",
-	"/Cs0/3oXcoeIpD774X95+qd/WhzLLo0FhrxoFAUWZOm25rKW9wmPZrrNF+K6WYjrJQthRPvugGdtNRIS",
-	"HqqDN241d/dgWGsI9jjaFxDJ3DcdnEOYQl9Eq/SSXCAq0v+tarJVTTYw9CsHCtvNyexarGyJgnL5Md3z",
-	"StZ++GaLyf5yGe/tpq15ZJZZ55edg/OUtVdagGgk24N14RbtjU5VsNCyDarliGdeKWErgMxKCFW59Qda",
-	"pHdvo655ntaChyXE1NlZl+VaurdegdAtAD1ZTxW2s9+Gbp1RtR1bM9vC0C271JuFbhUsSR2RKNnXiPgu",
-	"LIBRripCeTcNBqsu4MqHUcyT9igVvfhRWGeHLnyLBgW2Kax8xxm+FjA97g4Y1+zrTSPufP0aqLmShano",
-	"A4RKJLpxJHTLR2RZNTL81hra8KOAiUSLsk+wgiZ+U2d3e3nfXpG3gMUZ64iuGgptVWtoAlRr8IDxDMtB",
-	"usY8EyDOFlpH3ENQRAtDAV1cQJ1bmqabD329MJINGnixkWxdLnnEZxRUu0BGw2w0dmtBzTsh5mFOkm/h",
-	"92YIfTyNtw7gDpijtaTdW/fmWr1+NW/2i5/97dM//ZdacC5ZAdjvhYe+zc62ijOvworkC31vyfpccDaA",
-	"XeKq7j88+dvYuK3K7MXGWXJYkSsuceXRd5cf57ewkrZsR7CNjXuV1Wvk22vExlU6hsu072XnastlLoLL",
-	"bE0NF2lqWJOSbxw8B/2cb/Dc3Z6r1VXQi3JHfy/Glqy6Efi6CxTPzEQ6jKUg3PSAcU0l/E2rtDobhOkh",
-	"3bqgML2cZD3/NF8qwbUuIbjgaL0tpX255fmtz+wlCOc7Lx0g4nEy3clUxpPlhaVSNQHiDGF5EZ96xSEt",
-	"1DddpBxyuWC44lkmhqNMgwFsCiEiALrNsQQUlMKAuI9Rqk5jKDHJJeuIYwkdpQIjugDbeocdAN4w1bly",
-	"sNKEmD1UMs5UGst+PYuHov2pkiKsswNpBzFrYQPsYkm44FAmCxGqU0G4xHHWYjyfIIUrHkvG0P5v3iFI",
-	"02Ecybg/yDBUsNsVI/MjAHWSbcwGyHHzKOLTOgtdkYcQFw0AzkU8yswE54eYDUSc2uGYUUy4dn0FbDIQ",
-	"UpyKFGttdtVQ1M2ahV2lM7D6hVr0zYLr0NbctE/aozTuijCXA2glBjyCZrHJiUiJ0ZruYsmal5uNRqNh",
-	"phZ2x2kqZHca1hmWR2l4ZkhoHkZzBLZVnIIuRAzV2Uem9wEfjYSkbbfVuLnOqI6KtqGAw1hrs9XmYByU",
-	"pqEDl4dgUzjnuAFePjqeSIhrzAUB4hH4JooRZu+sEJAXL3XF0syS1xcAT9829+wIr9kK+OkjH1L7JoRh",
-	"RXyqjXyD58eu04K4xYhP28she2tBEV66AnjvkV18uPp0UTSLZTcZRyLacJjL4H03GCQEt1pcZbe5t3iS",
-	"zAWV9UUGgWEgb1LUmELA7ucff2uHuBRaO6+hUhn4djS6G63sFFaxvEu6jW16pVqv7+FHR+abRX0DmYU9",
-	"sXyrfJGd6LjuIr8sgM+WNoIY+2tmHTwEaCTftVYTPiFWRQ/2iujMNSqQAKkwOqu1ruxf3TNflTgP+LQg",
-	"CNeCvEBRrdVsXr8WFDe+ZcRjV1nBbAUxCzOQ5n6huk/NMut283lAOedUcx2HLEkzW3vGxbpvQZrDs6FZ",
-	"FEdGXMmlxQUe3dTw8m6cxHjYlpk9lsqu9a4+XSi/QoFfNQEWEL5154gtbiese2IS1HKLMyex2dvLBiIV",
-	"VEump8YpOHGHZhRzvP8OlLvYcv8t999y/+fD/Vez6Uw8yi4Tfcgbnj1PpZabLSt5EabxZZyEcc1uHX74",
-	"fBgKClU7erg83u02vncLj1i1stczVc70LKU6f9KzQsy9P1BSvBknmUhrL2PSWnET1pEPZ7die70vWFKc",
-	"3YCFl3lup1Z4lsvj/szez7SE+WuajbxkMS6jQoBgwAZqYs1oNmYt1jb11Kvoa75Z7EmaqWVXx67DOvvA",
-	"5roV0CWEjCAWb2pNi7HsOwOabWNBqFzxTrywiLnCm7Vnf/PffvFv/+WLf/m3L//wJ88+/4Mv/vlvvvyT",
-	"33z2Z7//9Hd/bFO02ri6ZZlarrKfdX8FG9GHFwno5uvq1RalissMKi4FtVi3NTRJ4LbL17OCb6x8zc+i",
-	"xM9sRDVf2cyF3cbAbV1gU5ubjA6RGYqOkQM+Ad+YkSwTDC8/rpRRNkeJt4llL03k2yzp2VweWRTpVul0",
-	"bBnQV48BbW/ixYXHnd81XFcKPs84uQMbq+bi4nivJ7oZmwwE2B3LeNmEg3kwu8nGWljwB5Hl3mfgdmYM",
-	"iwLTSijMOQnyT//0z5/98K82vX0vDjluSwRfeSl8XbK5lcLPGoh2XjR6pcR9GQggYMpvRMxLC3A+MG1u",
-	"ZbGtLLaVxRYnnSWJmszfdJYp1oHowAywGdlQpeL8rr84xYCTBQ79O/AzCEF4o1WqWxgYGlIUaJ0kMEB3",
-	"tJGhRq6ykhm9LCOR1hM1aU94KmPZD4PCUz2Js+4AGukmPB6yTKkTxlmHJ9xMO1NMYcL2BAJHs0Eq9EAl",
-	"xfZTAWBp0EyUxqdC2rjKrhonEYiFYPjlMmId0efSNGy+sjGULhLVLHbAxjKLE6/5rsLo0Zle7eOWH8pp",
-	"/qMx5QJf54lIs3ovTmn6+HcqtEpOcQElg2c0NJUy0xIhtulx5xMjz8YkFJM9Gxvx2lcymbapCJHfJu9g",
-	"ZKgtz9Y1PcgEQjszlURmSdW4P6CQTXwLsD2VFPbrJHG1mm29IfxISYp9HfE0i83xqVO8qFkUqMTS5UMB",
-	"RwnjGqRi7l10E9BMKew1D7M1mwUwpEN1KiKzY5i5knc107N4hJsIQJvuaZSq0Wj2YTykV1vF2jJaDQVG",
-	"WsBgbIum816cCB0was6s0LFkzDbkNrw0PBUvVCVHJl5N5748iWW0wHcJbxbcll5Ix5VGUBvG0kV4gMJl",
-	"qFatVfv1j3/9+HjcaDQaD1//pdq6oR/2sqt0RYgFHtxFA2w2zjbCl82fCkdgHTcq0egt6MmZfKHuLvKE",
-	"VnShN5QO9pLkwDZPkjJ2Ooh1ptLp0gA5R2IgoyJ1WMZAbByqiSNQ7CND+QzhRYI/hFh4M8QEcgJyNBHq",
-	"3CIEZ6Kv0ikL6XE4k72hmQbqNhASEhlSYRswHOZEjDKKvIeEioGaAE4LBZ05cgh4v0gIy+GX79uJfKUx",
-	"i5brFXnscGcK+JzN3auQhtGAt3D6IN4jLKhdHe8RHLF2SYgwrfmMcrB31Gi0mk7pGM61BwoIHAGbjpfw",
-	"8g5GCe8akmmP5nOIHnZ7vA5VG+UHY0vZzkTZKGsJRQVDXIqEjUC64YZnlBHmETt3ZTcgd1JlLn59x6qv",
-	"y0O67nmfHLkvniO7Letw1Tk9SBLmz43lc9ue1TOd1QWrmh9H/wW9XlRh+Wm8/LgTfwqxtk8uPybdpYJf",
-	"uezYbL3LL5N3ufSorXfSFnq2SrAm7SnbGGzyjfjTPLp73ULv4xJye3+cLTzFm2Io9GIZ60EJjjkZWH/j",
-	"J0//6l/+8+ff++Kf//np7/74lx4bfmRG+eTZ7/z3X/z4e0//7nvPPv8BVIbADUd48MM7zUZj3+xNnEG5",
-	"iH//zg+8b//9O3/w9Kf/L327BixD2ezPPT7tLENZbpQ18pqI8qO7RTPYOpE2CuUSKCOWEkTM1+mMdSyF",
-	"xrQVpmRpYfM1COYcb1anIj2NxWShZvyBLk0eyiBLqz9OhQ3gjdNCOrn7FfTmjA2Vzti+S11XSRRQnWgo",
-	"BI2pDva9ZsO+WC/LV9NZKvgwJEMu6N55aj6at+eV3rdE9r6d7HPQRZc5kXz/l1M7Y9lvgwFY24cqiYTO",
-	"2hMeZ22afq21W78S1FIrvvd4DKplo76PNr3mbsO8oAyfaTZv1Hef2PRUeF+qrG3EsimY7+hfN/J32t4L",
-	"Hz+2LBMyI9g1xHSG2dd0nJAt0899Be/aNeB0oOD4Q4Rs3JGQkZmoNCesuZs/SEVm7sBeUBulypzSWPZr",
-	"rf1G4LRcyAJuNJ6cTQW2W76KptNp3aoRZ4pZmqMKsWZDNSw6xqsotmWkqpjYtFybfTDzbhW7/gtNS4z4",
-	"dHGi6BmzRF82Q3xx89axXc0eke1tPpNRYGY5z5xySOaqRWlKR/wEwLUXwSGhq9OwJnLkcko9AmigKhBI",
-	"eUEpbYMKx0lWZwesN06zgUiPZd45dgeNcvQ5shiKdeGrM6tz06IBCk3lHGPNrFbmTPp5wCOfIq660IDb",
-	"8/rrB5hr+/rr7NLbh+/fe63FQngAifgDNWFDqAVGeEGBrfnHwrGMsxbLAY3cu/ZRQBjjdhktJJPF9gEE",
-	"prvZsbTJmBZqCv3Y+etI1bEsGhXPDFgmdJZnwgesI7rcBm3mSFaI6QSiWqYUSohc6gmVPfQ2w65GL06E",
-	"WQxD715rwT4XILgKWFSlEwwwT/ab7x5+06yWWdWb5EzuszCBJDS7M3F3gP5jAt2CUpgUe+ABcNlOO1P/",
-	"n37vX9Mue44gmzq8e9JPsa6nkeBhZ9JTkaJne2YVzPkbaxamY0nRGFxGx7JECp65nZcfFx+04+gJTc+c",
-	"iB4n9C3CDzsqpPTFkoX4V7urkvFQhgSnbyuWYtVM84vFlhrrMU8AEJ9dCh0KilRhwMKh7mM1TZtSj391",
-	"4k/xH6nIxqmEl48lY+Gz//H5s+/+/Zc//7+efv+n5vcvf/S3X/zbj/O/n/1/3332D/+If9Tr9dfq7KNB",
-	"nAksbsk4LC7j3nwohgHrkJr7bY5ODsJld8jeIXO4sG4fIJqNoA7qQIiM6YHRQaWI2KVmfe/6na83G68F",
-	"gCA2luYtQzox6ARROu2dy5cRqRI+BWXIHiYL7Ik7PvOBoULweotxBgYdwO5wwDVteKZDKBMKOGzup8BC",
-	"woVW2LbvSpWxqcjYiVQTwO+aEqixu0P2UEcxxuTwNI1PRZ3d4lqwIdBnqVgU93oiFVCR1pwjbN8MYr74",
-	"IQfvhsrLooZdniTmToT2cCE1/5pmYVfJXty3Z+/2nXfvfvjgdoD/uPPgzm0g3+Gzz3/w9Hd/RMT84Nat",
-	"O/ePbgfszr0H739wdAcO1Af33rn3/kf36PU/++svf/RXuEkHcxB2OX0bjyCCRbKBGqcWzE6l5GidIdoW",
-	"bNXQDLi7cWYvfp29L8vaRxQ3M7xefCrYMJbjDCmqRczDGcUYJU+LYzrAAycFT9v21dDVj803o5UfHcs9",
-	"kSc9ymjoUyz/GyOV3d/dpaSxiE8dz7L9jrNxKgLWS9XQLkbmQbPEgGuR8YTogYMWNLcqsEQCR49Vdh3U",
-	"HUTu5yfiWEaAYwddQFAPeW6xb9Op86Af5AYCpNb+hWIApmi4/U24AkPToE1LBiJQIJAIwZsIh054LK1P",
-	"vp6ofjviUx2WxQthqnFRSn2hqcYl3uUFEFVBDfYMlevKSnRxqrmlNqgNx0kWG0p72bDpHWsMWT42s3Og",
-	"otBBBeiiHGWLKGGtVfvF3/34F//4/z/74Y+f/dE/LJ7ThtN4U6XDc8/DIFt8MlvJcz4kujSmefeo0Ww1",
-	"rlizEb3TMSv4CZdiAZiZIwDQO0X3tQciFWD1sQ8yfLJr5jeClmuthrfs2E6ttR/UiCXhEw2v0bl5XFNj",
-	"86TZvHEjqIHshz8PREzPrz8JajlzrLXMOevxOAGAZ2v+SoStZDp7DKzMvGhpdr8FSq+hwgDfduOa/VO7",
-	"sO8CqYTxzclGtdb1oJaqCY15yY3RapxCpAbsq10c+Jt8Lma+cZYjCIHiWWK0euIt46aHo3GOh6Mxdzga",
-	"qw5Ho9LhgNnQ4dg7w+GwD5acCLse7kQ0NjwO1+xxaFQ5CzjjMx2GjcnvckvmjDK+hQ3Y+pqMzIIykkWc",
-	"drqypvgklAFBaptYyVUX7bZVrDzkZ8p/SuJhjHkMzqOxf+XJSuNumTK70OD7lsjOKIwVP6eUqa0UsJUC",
-	"tlLAVgp4ZaSAbZzbxWE3FNcfjTUFM+zm7pNNeOflGQpQXuWih5b1k1hGgWfsaTaCRqPhoP7R5jdjS7Hm",
-	"azLBopugPPOgeJBvewM7O9te7mRdkqpFP1XM4XVjfsd89lIBsM/jrS/Kf94zBBXWpTXDIIKay6g2nzV3",
-	"G82dRqPRaF4zGw7EP0dzB4JqiXjG9QmGFsK/7NeYtNGG/222eacbiV4t5xiYCbF6xPveiGd51qIx7zbz",
-	"MTftYJvXKw11d36otd3nAgPvDtxaMJ/51XLOKJUaqT/26qhQVmcvDwDc8okLTRHJS8CAwxk3hvsORXAy",
-	"GA7y7juH7x0yd6JfEAM5C9T8ml2FiwDlX0Em8lxxvH3+v73kFx4Ut+EdDwjs+5zv+qlIdz5Vw04sdlzY",
-	"5oKQHHDPpqciRfguuAGdKYszLZKei8jpCsbJoWmkQ79MFIs107wHQBFdniTgpJNTcNPNX+4HOLojGNVz",
-	"kH5yHvzAYkOwXYZrgTl69Rrqhehlh7iVWmv3bOyb+lqls+WysxsAjmkbx7bxBaSlh6AlTPBGZ3QiuBYs",
-	"5ZJKdFQNTl0YSJ+q8aoUywf4SpVYVGzt+UPkL+7a1qx4ftGwL11YqlmYtaJRcb+37PaCo1Zh2RcHq+Ku",
-	"rKgvXcoND7BtlogM4lQxCpUCr/IEma9pL9YF4SQgfSdT8O9CXWfDP8O88kvI4owBxdJQTXF6LAtl6Acc",
-	"ArBwGBDcppmayDp7z3Zoq9XjK9RUX9lCn4BjEdmEGywZOVSy79Au6BebnOPCQPtgadYZC7VKsxCsQWMt",
-	"ojq7w7sDDLMxo5kIqP0ZxUawiWx0pB4PbTgSvmBW5lhiHy5oDBJRYEwf8RjCeN069hTAcOVFqOw+WxwO",
-	"mnCsGY8gDpVgrphKbZRPUBTFhupU+JFNKOccSwzIzCNsY+myljDoC2u3DrmcLokOMqN5YUFBQPuMlGUr",
-	"DhVdDR4aH+8OIYmgWP9uyNMTYTZgUcLPk6CWTYBDpJFe2fp8Tb5V9fYWGN7x7Bh5bA27udmJF1n9YOEi",
-	"VME1XL5QcOahxeZSd0WaeT6bWqsGH69XJ9xf/LMJw7gf1XAPYYLbGIZtDAMgMUaRpfMV+fkKaf3yY3uB",
-	"ZoAnigdyjhkB5yCGmoohj6X5GdtsFaOdIXWErj6FNbvfPQJtfypl0uygl4l0wtNI56XPDXeyCbmW5yuX",
-	"l5JGLBU9w/pB7YaMBuKC80o3IjNYjrVF0nhpkDQ2uQqLazIsOwBbbvgV44bbm3aBvvw1rlmuQa7nhDBN",
-	"3lPnWXcBk4voyFJaEVVigCssCCiWEllQfdJZnCTkzOcZo69vImeZxFoY/XRxpTd6v64znohwUWmGnNBs",
-	"qtqoXq+gdORXudeDLbS303vHPtpbV3d4cRUbtrTy1dYcttA8X/n6DueibXiALKU+8wOwfLGxFqlNnMur",
-	"YQrtJUl69D83NpLFXvIyj9q7sc4Oqf8qngfbD9H2WFNG8iIPgP2x2hXGkRziR4s8EG4IoCiFjjqFRucJ",
-	"TcchwOrzWJJHMhOPMguvm+teicjMTNmBUYK+ldcfGgKKtUug7A54yrsZ5WBzpkeiG/MEMmtj2a8DKhrR",
-	"bLSALViLb6+xDDztDo7Eo+zldIXgNq7jC7FXYOvJPJNvw1nnFyJk4zJv5t0YqSSJZd/Ih1hyoR/rDNzQ",
-	"fJypIc/iLk+SKUQl8KKVwiXXx2bGpzyB24XZHxQS4O7fgI9GQlrB0yF2fHssxqJuO22PJaSpt2lKAIOh",
-	"ej0wy8c9F5Q6GmlMavZGmw3EUIvkVOhFdYIPrVfzRdrnuxRd4AmpVFUDwPeNWEjBjIMsG0FR9qCW1+Qg",
-	"hH6vdAd+5ujRfRLllqYDW2wUcwB0zC8fGs434DGcPqR2/gDt9raHGiC+zABcis9IpIh0fQWSi2kYhixj",
-	"VVJF+f4DkfQWehaerMdLLtiyT0nu2jy+shvU+KlIjZRtO4J12YeNcXuJoa8Wt69Vw41ErINa6/ET+Lce",
-	"G+nTvlul4tH8TsTaYrkhvmms23hJ7QM6Tnw0MidJcC1yoDnsuXwzA/hroMapfc/8jQE/hSdKZgMX8Oof",
-	"VWrdP6v4aNUhgUhaRxOXroiS7bHsJoKntVYNAebgBDhwdi2EXNoCBQ23R2mcb5x9qONPvWfzRxeeZsvb",
-	"j/vSNVGuW5FW1E6h4FSjDglWCy8pJd1Q0avdxl6zclmryGXnN/cbQQ03t7kLJT9gWxtBjfbTtPvEV+nO",
-	"psfZi1tNkaMAlK0PaKuYOR+QC0qqJPes0ssuP3bXeakf6MDKOi4UQ5xiOamMcQcs0+XSCDm5w+WmEXEg",
-	"NoKwnTIFCEiGUYUsljoTfKFXxgkqr6BbZu1b86r6cfxjtdCNt+5pX+zoWXqmttLRVjraSkcvpXS09Qle",
-	"nE9wPQlkQ68gHoXzdQseuMBIZ6khcE6HtpZwnWGxzzo7kMiN8nwO/FwTtCUQ8bWdjbYQ50V4Gz1u99zc",
-	"jTpRE5EuNpRcAQbkUQjAPwBuMlOyo4TDAL9Y2y5yoV7LLd/f8v0t399aRbb+7ZfNv/38LCmXHaV/fCax",
-	"p9xXNUSZBUuuItKDLTuT6szJHt0sPgUkZU9aaTlJRzqyivIIiBpSIXBsNuASrDa20jlPEjXRuQRFEL9Q",
-	"v3zIT4TfB5Oiz7P41OLP7u6WeKKglTdolV6oK6qr0lR0cW39XA4YYa21swtgSUOenhg+qcuw3QnXasTG",
-	"o9I2yKHlWonlqYq7gjUb+7vreH1ovXDxLkq+8dxyu4YtANwWXoZgdoaVpBREmkJZI458QWClaLBgBc/E",
-	"e94VUV+kd2SWTlcxoAReZQLSirbsZ8t+NmE/R0AnMIUBKE+BdgIc5XNkTHiEN4nGciEMWggKwtKAs17I",
-	"9wSF2VXIKA/Jwhv3VS69vQ7lqBoF5BGPeJsZ/ULQhqz5xrtkX3MyzlnjijYV80quLVX6X4L5emjfeR4G",
-	"DZrc45oWWiMwUSJIt9e11v51wIfEn4b8EVgBdK3VvHr9iasdDw31MrQYaIiExgr0zvAgxIh+g0Cevn3R",
-	"tO7qsLcncWT0TaoElpndhcIntVYN+L6rdASTgezoLgj5936ttlxNhlKD3TSGwK7c6HHVLAX8JoYi7Zvm",
-	"8h+b192vJJnkv+1B3A8EcoHYn8YqjbMprFCxrOHeVZQGy4O9XIFeJNpYfLCNa+mN0pzwofY2uz1UOmvn",
-	"2cu4qYUf/WKZZb8X4uTxd28aruHr3uNik1e8X4qNNVEci8aJiNqQ3V9YOQ9ndXYazauzPxb7nP99puer",
-	"uJZtQmMFOfms5gq8fSuL5dpbuo38PJPHIUncUuaACbFkPZV2RYFS03pXqMI2LpF+DgudrONRoOIxMCCj",
-	"WMMJt+hRBKQAlW9caVdAjsg/PhGjDEJL4VuZ5RZ/I4uhU8FQM4zcBjTDJMIobjHBIkTzwtb9cZFRbKoi",
-	"64ynp3xORa5C6642GuvZ73G4F6vibjneluNtOd75c7yvqnVka7s4m+lc50ylGutdYqLAzy4/7vJM9FU6",
-	"fVJF7blFLz+fjP0tcVmXuJyJttjN3ErTFwbJ6qRpgmizl+/cpOu1jCH2ANzjQ4F+r3HJ9feE2cL131io",
-	"xar+hdiWZQLIXmNGjuVRBBIbT+6nZqhZLJwoM+SP/IcQ/TGMZeGZq1euOp+I7gXic23p20tA37ay06st",
-	"O82S3nOQpTKexTqLu4uT7W9h5IDqoZFB57VZEiX7BBKcKXUCaa5YbT6NsWwt5r3in64QOTmHEHFSiiQg",
-	"s3qQ1xqejqCSsBpnXTUU9WOJkQr9cUolbMUj3s18aOyAyhG7eEwYbJ0dsJGKZcY6woxW21fMJxYPFKfV",
-	"Yhzm4ur66nFnGGeZiI4lgV7aWkiwAJjFAqWOAYIUwyu8z5iSttg+Lhn82O0KEdla8lhrmAqMv0f1jW3Z",
-	"GFiwXfO5DqDEMi7hjT16ZP4XF/VUpHX2AN0UQygNbPoy872Jb/G8CvBUcIAx9fqD3TTNF0pPf3B0q85u",
-	"w9ezFaldBnJuV6g7G0JYZ2EvVcMQi0lnCqFPJ3EEVcEzxXrjJGE6EyMcx4H0S7rnQ4V0Zdg83ULvC5y3",
-	"FK1fmE/UExNIKIIDBgEoIYQemkEMVSra+JNX1h0K/fsFt2EM90XaFTJzFZJDOU6SkMU9JhWeignXbCi4",
-	"HkPBcDO1POjWjpkzw+cG5jKwQdwfIFpsqWMUolwy71DD0vLMvlBnh+5mso7oxzI37lEAXZ5VlRUA5Msw",
-	"Vh8IHuUNrsK1MJcN+gSYPtp0WPcCtIMXq9EoRJTOIz2YA1GbFVR8Xmh4EgSARDwTO+Yw1YK5Qg1B2UCF",
-	"2QpviDeZVBOzc1A1ym3zgoFlRSTuzYeRCNnPBnhO4dAuxP8Qo0KXkejxcWL6hNjJoCbkeGhoNgVQBvZ5",
-	"xKeGuBdHY4i9+WDnlKemB6D2h5kYvWe/Nn98A1sw/7xtWimZw8EcmcZF1VQb3NL0Hpqps4E5GlVXuTMt",
-	"TNnOMEdpt1HN1p43C8cU1IgVVFyBN6a3XNtvTG+51t+Yuuj2N6YEAX2EHbwxfd92sQhnBVndDMZ8nd3i",
-	"SSJS8hB7F5ztN/awXrzNCZBgb3/+kPSEzmw2LIelCU/ENKyzuxmTQkSahR3zJyYi5N1TLgK8XJzRcKwh",
-	"S9OidC6ayoko7vaQP3oXLkeu0ri/IUvDSEu1Vu3XP/714+Nxo9FoPHz9l6peO6C7lv4rlopsnMo5LG54",
-	"C9m889SXDR14R/nt3IUCiY/ioTm6dh70lxtrLDPRF2ml2jTrK2FARC3Zbe7sNY6aVz34spzdUTFG/OfH",
-	"j2FHbL4AMlSsZ5Ytbq3LZVckiSHVu0ENclugbujunhkQArhjIdFGM6hFY+Q17dGVRq3VqF/f3/Uf3rhS",
-	"a+3VG/t7hYc3aq3r9as3sJCloMqiAgX6tn221yR1fTxTWhPiza8YWZnELVs/04lYUDizEdTG0h/vLjkm",
-	"aKTN5jX7wIyyWW9e23cPbtRa+/X9K1fNbkKAPDoStkvjLY1ZG+Bpzvm0NMtgJsTTnbgzehqcaHMIp361",
-	"1mzeqkAmtgFXF1h4hkdYShvhjiDhDiURlIRQCYLyBHy6RgUairYqUX1TwYdL67KRXtJXkI7HxkZDwKAw",
-	"YPmsmygtNIszYKtdJXWsfVWZXQqhBBn8tYMdhq+1UN8L1alIT2MxCVuzmkBJHTj3slHt3j58/15g1A6s",
-	"JIXOfRtAsDtXfQHgnmz4AXTdmQrqlcINhIwINg8GaeajmWE8RroLHx/XMIfwuNY6runBOIvURB7XnoTB",
-	"7I+47uanPHcRfOCmC6wukQ3EsWQstWUtXMSCHSNAVs20a+YPraLKHdIcQ5zPKJZ9mlBXSYmh+Wyi0hN9",
-	"EzX1iVkgI4cZuRWww23FdhDRmlfyKIvZqVP9jGOy64VuePkPUDEZpmxmhjaIDOMCcVO7kPVAOBfmRIJu",
-	"6FUL44lWuAuc9oDg/MzLImUZPxGo0yPwgWR7bp9RxswtHvS9C749EWKEeBq0FUaSOJYd0VVDEOOjRJjv",
-	"YA98JXy3QW2R0ScXBgc86eHWuYIkmT+ZRE10YMu2pYJx9u0xTzOo1nUsw/cOvtm+9f69e3duHd19/94h",
-	"LmnTaPyobUBCCWWC3GAhGezrmVLt4bg7COvsQJ8svybmRpSpwocwoffpvVWq8CEtMZ46VwN0wbW5yRr4",
-	"KLamobwoMOzOwrJQaKaeEZtRvLx+db8gbjY2Ejfn6FBB3qzBLy1ml+9YmgvQYo+PazyD+1eWmHFcC449",
-	"zeWYMi6OoQCsPq61Hh/XRkJGsey3pZgcGxnjyRPYkzWrMSI53TrxzuzEczbUPo8l3mnzLzDd4pneAZpI",
-	"C352LmuOws4nqrPYvvy26swYPcl4af4bUqBU3YY+hTNGSA2mvfKcgSOuT0zrX+WsgerFp2m5SOSvCGpt",
-	"3ykkYEUgne9dyfWLRlDrxUmGSR7zkNpPAleof1FvTdPbJ6oD2VlX8qwrylI+iUcj0pjKav/rTJnfYZhU",
-	"+NroW7XW3rXnUB2azsU6cKxwgrfk50zZFGYNFyZMVK0juTDBVZ+wbBJ3hZ/VSnKDrQKHdeNITiTZvugY",
-	"IGcWNGCuA9MiEV1Icp1Y/GMUISktBHtD/m27O5apGAmeFRoiJZPb6nUhNof30wh9n6hOnd3tlXVu7YdU",
-	"7xRLxMnAn0ZcCvlxLEPTLHTYJuE6dMHA1JyhsiJNVVr3BzY7TyuufqI6KFfbAukd3j3pp0YrDZhWQ8EG",
-	"Yxm5SqzgovOCkK0qhdIRZ6nQGU9Jf/KAUuxG8Gx+QUQE0vyxzOx4uLZ5/g6kGlZMB6hAWnlWAfbKAXl0",
-	"QHQ11EjkojJ3VfOQ4IJ/EaTRWDOiYi3IZgvRDmRoSXgswddFpBkewcHAz6RiYxkp8gbN7q31dwWN/evB",
-	"lWtXcerAkNFXZQ5Hh2fdARzjVE20D/iCKs9Yghk+7BrVOQqttG4Wx+VTswPnWmvAXWTpWB5Lt0F19tEA",
-	"airDZ+lYgtDvLNf52YISTW55Ijujxbgz5gzyBDBF2ukYvErh4kqARJ1fdIL3LNJwCQNexjJBGEC/znvv",
-	"tBqNRhNZzCeqs6pZ6nvv2vo9eNnOhZRzc0OMyr5O4jjtw/PCC16wzGXBRxxlB1CyveUpFwJK1niNNt3H",
-	"5y9vNSqLW+U7W5DAUEgqkbcW7LsngvlYMXQbV0hgCxZ63ZN0P+GyeklvSwaJWRmaFGP0i0futyi32zgp",
-	"iJMCXsxUyui6evXLwYlJ121teTP/KYe0ckGF+1eeLFF4Lz/G67k0OD1nds8hQem8KdhuY2ONcSG9mtEP",
-	"m2sTp/PQBFdRJcMTtq6gC0aMNBTfRhr2eIqRJptpjGvJkW+rzt2oLMd+/mZfNgdzfbwm28MiXfZoXgEy",
-	"i2HEf4tFCTmlzl1ilinOFSin/hhdx3yZ42+DD4Zk8RUSu1RZLq2XmNHVaEu8tsRri2p+VmpnbhKSuw2I",
-	"WzmRqhDVvQS0x8Wmdl3ktx+aetMC9lDYW19kM28b2WsJnI85t4Vg1POPlIJ73gYaCsBhnhfKPm3u5o8B",
-	"5dP+sBfURqkyC21+oodXckhN+31jd/+8olbW1IpcYAQYr7Zm6c3VBjCc4Zp2prSc5+TzQk6wE8ueWqgA",
-	"2Jsw1nfNa+d+E+bc2U//9bee/uVvfvmD365ZVtXGj5xRoG1rYd25d/vuvbdq82GX2MAXP/vb2Taac208",
-	"eP/WncPD8maeff6Dp7/7o9k2dmfbOPzglmmjdBz/zy/+8a9mG9ibbeDNg7vv3rkN0tYZ7yru0qq72lPj",
-	"FE/SGRxGryqYFixOpLrjoZAZirFmnapfOYxppDhxuDALrqAYjhKORWkW8L+5iqEAfiqYkoIE7ziDdJqx",
-	"FnX2PnpmQsfXQnyHXjBfBeYDaC3OtEh6C5zSNLISr3RpggK9PhsZ7kVVXzlbUHVpQEpXQNXO0v6u7p9/",
-	"f+tVRbVruKIuql07p0flUft232wMKIQd+GILi2U3GUfgnT7ngP2XDbLQrvY6/nK39Fvp5IxU0y7kQs95",
-	"vtTLKebKaqa2IZcByaNIRK5QaYiXFOqKIqlcVCzUHpgX68LrjZNkxg1EdxsUqC4mEyVc9scoFHw6MAMe",
-	"pyOlzZ9f/t///PRf/ujZf/0fT7//B//xne9++Se/+R9//b1f/P13v/yL78KVFxDinqg+GBkQk7/25V/+",
-	"0xf/+ntPf+tvnn7/ZzXPHBClvAebZsm5m0jt2W/8xG/72R///WMjyjz5z59/78s//Mmzz3/62JCcJ/7H",
-	"RINwhP6ofG5BY9sBuSioZSmXOiHeCklYtVbtGyJJFMMOAjY13Nm8brYYB0FuntiKmG4xz3Ui+Tc/+fGz",
-	"H/7bWr4lauqCy5r6Z+lhdQzrJlTTwNtjkyDnTmDCu2KgEkS5+rhG+wdL9fAMBxTwCZAdp4InlNy44tzS",
-	"UIPnu9/P5eBWK2FxXtUo8nNYrR6FE1C3HsytB9PV6cxyzlmRvS82BNJ3lx+TC3JRlc73LBQ3lmcQqWAp",
-	"JMkS78d4LCsbQC5BNhBxyjLxKMNsCbpEGMZLVTzx2zhrsVMV+3OzFTwDlimAKugkwvwzUeqEjUeYA2ST",
-	"MxaV+fREjFew0OerWrdz8+MdVNLiufSU+Fkd/ibE8qHtOtYstD2Do6tn1j4ENTAuOXRviWzFidtKE1tp",
-	"4qsiTWyp2sVFKaxP0koU8jWV5PMrb3mThf6FIMwez8aZCiAgGE5FbaYCpASIZw4dAQqZkIA7DBm6scZ/",
-	"F2QHrnMjAkRcg4gQ2u+hb/oyCm/6IoO1SECINlJ4MxHwhMWZPpYYxu3wSGwrdXaQd+nstaaVnnKR3qNU",
-	"QM6T4RmLQyIcu5ikSvbb1OhNGzvfg3UPjyVgkPh5kUM+hZjzXPxhqTiNxQRkKTAWgyilAzaWidCQPQi5",
-	"mZAXAJaD1ooxxbKNbYZ1dnAsjcTlUYUqs8JPQgxSp6jvcJZMhwELLYMx/y6eHZWy0DCAEKp7mbEDzDgV",
-	"HWUlcqa5FCNDv2alypLgcCxOWuDCm1qG+GiUqlNRXqLU8ShHy3eB9uKJKpYszZkvJgCDpWGi0miVqcSx",
-	"LMfjkPn858+/98U//eHTz3/7P/6PHz397d969me/8+yPPl/EtVbwK7966tqM50KroW7Fn63487+CMWVb",
-	"X+2rjbMZkAjjSTDP0SZzeYQse/340aXBox/Z5DwqJwKCEeVMO27P7lF6X+xSKTCTkWDszOOB6J4IQK0E",
-	"56gD57RtTUdl1UNwTmdl01DZe4aUFwDhWrUCAi/J0DpnMLXm7t7+lau5w/bpz//ii5/9Tm0DVohTumgH",
-	"w4CnvIsnYnc3yBur/ft3fuAzmH//zh/M8w6cvOMdNPe12aOHKHX+xN2t63Iab3t6tUj7llJvDBMFlYc9",
-	"3RB0Gg13CWsa6XOn1JlASnuOZPoQrADao6uoDJuuQgvtFIAx3BDyAvn+mtGjrQSKejOQ+ZtMyWTKODuD",
-	"/sceqDFEG2C+EzYe9yXPHPaywwJGDjPDF6xBtogp2ZkyglL08LO+pi3+pCs2GgY4B9AR/SrTWU4KboJR",
-	"d4zAj6fC77Uk2Fjo7IXHIyxK8zwnlhbURgMlRRvDhM2Le9cbDfifxvp02azYBTO7Xix50j4fFme1rUYA",
-	"MESQsoH/MkpLc7fRbDea33jr7d0P9z9q/Nr1X736rXf23rty79r9Gw+aR2fFIRQyWsXPELARgo636sqW",
-	"CW6WMiIkelR15shv0Wf7HNUW6+xdGFoLVQotSPmAWyPwo8wzSzvWNOCRh6soxSOww6IyksVDkcSSClzb",
-	"iVoD6wwQeoxO48IyLI/A/dBO5BWAh9o4OW5WIyg3YZ3NYLWxzclTOZ4DClTxGKwT3equwNbddvE5BC7Y",
-	"BKiCPZmbhsdumiVcniI81vD5gnQfM4UP4I2Xvoy9mcY6NwYXZhsLfqbTD4u48KDjElcETysL2zZ7erbq",
-	"aEIWPV98NEL5Ww912/zRaDTh7GuNXrIa30mU7O+4J0EtVQlCokJ+j5kUaTuo4zRpYcCH7vdVqVHrevea",
-	"1VOdiWGbrxN0bFbqglUknhgFyfnJCLdowQIXdE1bwqCiY023rfPc9VLckkyN2rYCGxgGq3iGSvbx/CyK",
-	"uB3VXEVmINuY260alcfcjnUBGKgCGS1n+5cf20O+FPHHUdktgfiKE4itXH9xYXTrX8J1RegP7AE7t+C5",
-	"OjuQTAxH2ZSFeM9CNpadmED8hcTDhLYM/IZg/EWvJ7B8IRRwABNGrB16vkTrRSxZNlEO5V9JB2oKxQJ6",
-	"KmVQfcZGVPE4s/Z0ujhUzIn6BpoC8KvJ1BZnAPwPncVJQpYanlkFy0cZjbMlPgQb4aUznogSqCCM3Dqz",
-	"dLkgAisnRrZkfS4JLhAPMbxtRkhcU/y70ACpLW3/X0b42xrdv+oxQjYySKU2XOi5yJCXT8R0uSnpHfPC",
-	"c7TxvCOmq0w85nId3L/LYKxboenijaF28dEYag5P0T4UuPR9rJnRTUWGu3WBwlZpAAQVqoy1hbCHMAc9",
-	"UBN07pyI6SJ8gXfE9CyBZZYVpSoaI8xgZWbzjphedBxY9WBoLPMIW9i2jQblsz0Dv70nJrAK1TiuGdOW",
-	"4W4Z7kYMF84Q49JSuefBYVemRx8hLWI6UyMNpS9i2X8eqtuCTGdL7LZJzi9HkvOGp3VzDhus7auEaiJi",
-	"cQAH+Cg9PV8lgoXoOwmh9gnWfYFGnLFkysajRPFIRAHVLNR5pCCmdrmK2W/Qt2es+pXX2IuhFF95uAd1",
-	"tqrSH8gjdlJ51WyHTHYOsGUwEh+z7OWLM4EFAqvDtaBGKQJLS4LZd1I1AdBU02xZKGRXyV5smL+HuJw/",
-	"y7GT8wCUx0//+//59Ae//+Q/f/49jEX54ud//Ox//4unn//si3/+3Wf/9a+efv4Pz/7sR7aeCqxFJ1Fm",
-	"MFi4OS/jXKzbbP4a4wqJWmu/gBodEz1q3fBBYuEnf4JWqGrN1lhuBDXbwPUrWEwZvr9x/cqTaiaaSETj",
-	"kTWk1IIaIHp7ayYejUQ3a2N4cGxOqXsep0J7b84Enw55eiIyhKy28aXf/97T3//uFz/7ztPv/83TP/3z",
-	"mo0z7apkPAQMz9/5vWd/9k9Pv/9T85OzCmHzMxjZeSbBjWsNW+YfToB9QVISwsMleXRpVphsjrYteARV",
-	"523Jawpy6g5FWw/UCGmxw9/28+PsI6OjYBbn+YcawcVfJ1zCUuhtwMSZNGRaxoUhE3aZzwich9W5MOkZ",
-	"qtfmEfEA05yqCernSayzFv4z7MWJCAOo9mxIB5bAdTH0MuNdAtNmYcb7YZ29FZ8KJh7xbpZMoRt8WQtX",
-	"m800D3XKMpXmZQE0G2AJYT+pC8XXFlZG8fProZEA0MDNJXe/DGMgdTBKzry8IWdg4MeSvrElx3IRArLj",
-	"wREC+fpQxQy4vx3QXDE5dsnHGwzhvVj2w9dsbTNcdEz+UEOB6WyZQr9LrI9lCEQhLOS6QZ5/R/RUClCu",
-	"wF7gcoYu+T7k40y16Tfo3Kj2efE2CFG8dfihWYhvvnv4TdhC7pVWey9+A4aYV3Qzs63DN0M+ZR3BPjh6",
-	"c+d6AP9pXjUNvfVG83pjr4HWGiMnDbkOmBbDuKsSiHVLWcY7ulDcUE1ytAFB+6UBqZaDntJR6iTwKhDr",
-	"gQCo9hxKYQDX3/wFJanpJALAI9QYZzxN+dRMUHU+Ed0MCkoQGDm0w5kemU+h6WOpB0YjlcLsXrO+d/3O",
-	"15uN8DW6GbTvjHhoCx5EcR+yTFLBEqUzd5Qz8Ygq2jnkgVh69ZfNvPF20JmLJeukvCtAYrNFsSFckCdj",
-	"l5ySqgmdYBeA3Jl6OAeQgAKFAY+lnxsHA8S1Vr18qQ9gQu4CUF+9uSsSazvrxWXv4Bg+3wyV4TjJ4hFP",
-	"s8s9lQ53rHRXkP3Wlq7Mlai1aoZs1Lv6tLaZYFHG8ddjr2+qdHhRRrmCFOyEEEujaucgLOCZWJlMAgOx",
-	"ddbj/8ne+z+5kVx3gv9KBuIuRFLVILqb5HDQobhrkT0jShxyjt2jka2eQyVQCSDVhUy4soogTDFi5LN9",
-	"Op9jJe061hu2HF47rAh71yF5HbuaDfnbH2ORM/rJ/8JGvvcyKwsooAF0s0WN8MNMsFFV+T3f9/d5hnUF",
-	"1uwEoroNc9ra0abgf7d6OYkfln7R4TRrSkJrFUOjBm8+d3flxUJzw0lYlzwjGafJYmFyOeK5AIZk51zk",
-	"ImH9TI+AllOCojcMKDI5UOxGBnmMyCiUntRiujma+3oJxFZN3qrJn0M1+eJMbiXutrVhX3UsHgkVlrgS",
-	"WUada4LaG5vINGUUDrShIr2WjPu4j3S6zoYd8JebSKrWz9Mv21+k4j9BpzQU0XsqQHVCgDaqHaTAd51o",
-	"Kldblu6zlAt42r3DR/eOHj48um+VBmcfcCoUprlbXcE4JXW+fPhBtb44fGUCO8CI8QGXqsZnDsuyZXVb",
-	"VrdldVtWty3TuCFvPAqsjmRB5Glqia8s4crX1ahenMPRkNy9Dpb2jlWjlJ4wHVhkQ6YWMZ6zeJZ4xISx",
-	"OuQG8/Sd9Ts0K5LlNWJKZ8yTbFd2NipDyWP4dhZRFWq8k00NjgcOLvhAoUW3k2sYmfsGMVdLzFhRqfZk",
-	"R1YYASjgI50JMATWAMuWz6HHCkw4QdU22SF5nqWBql9VJNcAtsfhuM4CsM1z6cAYvWXTWza9ZdNbNr1l",
-	"0xtD4wRMacK93/OS2TMgfxvweiwuM3nv+OvkNlTo93MAPd1pLpjOrOpnL5yz4gcONTbO9CDjI8P0WKgg",
-	"IEsOhlDtnRAi2+gSK4sEO08XoJvbm08PIw/FQ4lhOhGoskI6Fw6DXLEOGMY3iG6lec519GysMzSlHsGC",
-	"nM++7Ahu0rKVt7OvsxFQ0K5UHMKsZqtH1t7JzCvnVtEmQh8xzwrAeeoYyNaYdHUBkXqiwPGQz22SlbY2",
-	"EJdfuwVpzAsjXpsBKdHzlqNS2FxkORqKNIlcUDGnkOKVrUgPQFq3ghBCOUpDVZcykWdSJBHd7Tyb2me2",
-	"M5ZrHfmemOW3mQtwqAH8tUu2lVq3UutWat1KrVupdUNeCVTUia2XLKUGMPO1qaSEw70g/mj+NM3JmV5i",
-	"lIYACHSRM5mHsWfejgOsaagn4Kioi6nP9KQSUO+lQqnyO7caUHpcjooRpLwRMZEqFwORNV68luh3/Mnx",
-	"A3txd6MVIGsRkfZcdjED3fvFu3dC9N5ZwmZXx7KTCjJ7QMwugZpsgsu+laivRLcdUsWqIMCYo6aH/lnN",
-	"JrpIE4qBfePEa/Jfvg4B21e9mIki5oZx9i3dhThrFHhOuDn7qu5iCTJcOYjStsI3hvti6io3Mx5X+36T",
-	"xSDfQUyS3Y6RleBJls8Ee+fwwcOj+xBwxA5ZXypphiIhc0RWKENe2jm7eSVyLwKjhVUWvEwK1mowZThB",
-	"crkZvclOhGKm6A3t9I2LlUVzeFYoBkqDFdkOGAGiVAugxRBf1czs2oikBtblCa7Na5P9YZ0b7d29qPEt",
-	"3QUl4PalCEuIwL2Mvn3FbayLlIO9heBx2L6tLPWmWwBB8gBFqtxDuAJ463AXrzT80Y69GL0W4gcB84Hp",
-	"QJDZAMsxF8Kle9TdYTumrfq+Vd+36vtWfd+ynE2TDSFuEqzHTtYbaKbVJWvySDQWeJp8+ii4j3xG2l7U",
-	"arUoA+1YO9+Tz63j+M2IT8FyzPpiIjIG+d6WmSgSAzE7UWlFhmqHGPhU2MaCbNm47U0BkEaWQ1CEcNGj",
-	"lVch7qJI0yVp+0/sjFdJ3Af/wmzWfpPFdCNjJlUvLZJqZV5glJ7eNi8xyf+Jnvxq5/njw92QgzYWlRkK",
-	"jBSVN3xcTcUHiUvf44p1BUskB6YKcynSvGLm2H0r5AStgIA7xhqU+IEk7deUuf1ET9ZJ3oZrujWLXG2q",
-	"NxCAUsL3bmx0sJOx0pKlX6pRpMfTtMt7Z+bmcy/TQGLUgiA9nbFxpp9KK+xg7m/smojdDLGhLxhKaB7E",
-	"LBF9qQTaJ3INDMHD2UZs6MueY8PwD8rPlYlQucyn0alCi5K0yhLis8mcobhoIEt3hx2yTPSEHGN+OKxl",
-	"wrrTSuNfMDP2YrqLERNPhXIotK4dnmXSDoXiK+0j6jzXfq6nivlgBBjDGO01rhFEuwXSM5Rq0LRD/UDZ",
-	"RQCwRuRtPh0fU49FP2e6gPYA89en9Kopq3yJudLfEr1cJNDyiYMJ9nn3bvRYid5+HUFK8H6LJXxqKmOe",
-	"+RKUtLmlTTI9HovELpbS3vY3IqgaSMgA5/Bbe2yoi8xgCxCgeLsFpfbMTDzlONO6X/qUR1IVuYhYv8jA",
-	"DgRWI/yOsu14zniSZMIYNhA5u7X3ts+vzgQmFeZDYXcG22qye77bSp9gRwHhwdV+j5h4Zv/lRRN3wI8B",
-	"rBCQfyAxH8SR3TsQN2NctIxW6dR2i3nWeAEKlCQMyCd1Cdcn/Ezco17Wzrg+huv2SJ+Ta33j5o0Kv208",
-	"P22MzEAmp402O7X62u3d3b3d00bETomx4ZP7Rw8ffP3J/dPGi3o3yLLgmHUzn2mQFw7BcZfU5V560kIE",
-	"Y9NM5LVZ4do5wp8PVih6BSrToA4HtVJ7Qj71Iu7UERW61tzvU8ATnWZdyxPHRTeVvaqe4rBKzldMUq3P",
-	"SsWE5+y2VU3c9+0KWhgzIysZmhzRT6rgKIQidqwvX31psnsOe8WSKp4kIoFPCPOdFRBlE1eRBd0caqzk",
-	"xyIVvdw1uja1OeGDd2SaA2z1uS8/0nn1/Tp1JjCnrQz5qd80NWa1cdOqryO7+9O8ld+vHszYwx5h9V+M",
-	"khsYvNr2EiKIJgXSQVFhqF8gw8Bev4MrSfU1hOwmOZ4WkLN7YB+uGW/87tEJm20sBiHTlGERdpiRxwkF",
-	"lxtQOMZTIE9BJK807EzpiTpgIjViDhhqJSoZEbSORtSnqEQqilqtFtiGKH20LiWlUJ8HyvXR63NO3tnd",
-	"278VNQCxwgtdFzA30GrDyp9nFi71qi3R+iWAE9st2oBqXSqlEhk3RbYEyfVQMXoHohcw8JpP2WSoRy5v",
-	"kXet5ltrgz1y7c9d/l9zyYIWZh3Jwu/V9pJerWThFn4hCuR693CRE94eCWGgisGUwAgxMN8F3Qx5aefp",
-	"W81FZEarJnuQs4EG5Mj5+KXI/mo/Rnxx0l6K7CmYyTjrZdwMD05VrezhycPN5/SvjkxexAidPNQT1ucZ",
-	"WqmwXfR8Q+4qEAb7EVi5TtUOi62kBSWuEAYPi00giB91iJAhLtwC2/TBF6XDxXtdnVGPLEsYoRG012Qx",
-	"OA5i29KpYiwWIy5THAEutDfWUSUJbKkNmdlVugzKnswJPTJNg5FpJvMmO8xZKriB8uPguRAiEckBM7Yj",
-	"nkKndhAgdtkB0P7ZxanojAgkT/CbUDyMEKrteWuyD9GLH8SM+diCJjvEKLQFKR24IYR6LXMG3nw7pmvx",
-	"UKRJ7HbQinPXD5jRKPxZAbTMvcFAM8B7tEN/B8fttt8yKpPzaZtxHEqQ2SxHwuAe48Dcv9FD49FGdZH3",
-	"9Ig07VQbB/0oenIsIYSKXoSS8E07fmJTAjNg7IJgogyj+DsaqkwrB0k8Q+A2n1Lk67LF+MjEvli89/nB",
-	"OQg6MxhYZ9sb8USwyRDxUGGvHe/MuCob7Sidd4zgGcTFVXog5EhGmwt9dYVQzoQb2T2BYSgNR7fHFfFj",
-	"AZZXwFEf0pEpT9ipchimlnJQtJ6jKwDrChMvjeoyB9XB1JzW+fw9uxgbi/lrAVCeI2djlIr3K1IANBEe",
-	"KFDP1cDwNeq1EJ++9Jota/a+XJCnU+ZM2sQMtmVTtnCPmwGV2Pvs5Yt15ZzlikZFklhW5ZaO/gLFYczz",
-	"Yak3lE02Zm/n5okgb4QN4XWQia3+cMV4eKok0OgTh6AmEOdRjrhclR6EjKWYAoiXmgoYggfA7usM8xgA",
-	"ax2G6n/ieZ7JLvh47e9dMZDKLMAhACFUPMtrAL4dHgFlmRAkK7sm80qT8ZfiiMVftP/bsf/7P2OC3Obd",
-	"6zhmxbhVojI9ttqOc5dHPt6AyZFdBZaJkX4qwGVOC+TzJZw/ZiS4QplN+vwPWBxunIGDOrBjsJIzJmY4",
-	"0PtuJviZ1Tz6LlzJTstK8KASOFT3Von+7RcTpfexNkZ2U3EAedzkHt9bBJPwa2FOrYd3WMmT7JW2wLa/",
-	"JXhXJzvAId3IGcOhKsKl0kKkAovDo76MRMfTixkJ+lxzSrPeZ0P9mpvP8R+LrCYYkJXzwamKQcmml3AQ",
-	"fdBWKc6R1G0M7XEVCwzrQ44ahUyVJQ2QglPGFpK9a97+EgVVECCAaVQYVGsjFts2LMlFu0nE4kSqQc7T",
-	"sw4+ASvKRPSGPO/osVDQHplVroMm3J2iyWqkFbs3lEoYGtm1+OUnP3r5vU/sB5hLYf/lY/rtH7/4nR9/",
-	"+uP/Fl9vskM1ZU5LdZO1VN+RThfkpCeMJ4kpJwpjcBFcEL9HYHBgMfCLEJRe74k0dTVBwpolfn284RvX",
-	"CCwydh0mxEnsMAUgZfDAyoXcxBl/Mj0xEfJSh7aKthYXZygzZKHBxByngrQ8+w8XZYajtYsKdU/iEkYo",
-	"LqeK3p2l9TZYUG7DVdu47nuEkWA1ePQN5nhYMcOvYiALoiMjhxICxhC0JPgFFM8kleg4rFg1y+ondBFN",
-	"mF0IFXGINUJqYZ0R4sHoQtzxkstgUE0Lt0BU1wJyQhpff/D+yx//5avvfrK2Vw/n+EuyRcyMYbmqUSWn",
-	"Q5ChBsXWJLE1SWwmVuCpCypQ9MqLfgnWCSI6S4ulV87/1qG5lDys49Z0a78V0q/Wq+kYbXCZLsnBueSG",
-	"hRLxMutf5TStz8zhswdJ41fJiLcBf93emSu35JFdqXJprMBb0ete981ZBTf0pKzoB1amWoBPRDepM9CZ",
-	"oZ4YD8GEDYXmS6eVkLpRC/oZH0KGxs5D+i0Oiw/utnxeKcFuessbRDQMAb8EC+JVFIxzDGN4fzyO6K8M",
-	"4biAyWubLnj1pMBDkoI/PSALqPFQ6hjC+gfFVCfD6WUausRToZYkTjwReZEpNIPgq6wrhpLQTTBhgcVg",
-	"044jyIByvD/yoL70Vq4xIR0SP5rsOIcCqJVkbF9LHWqH+vQuzKWQ5lQlWok2mww1ANtjCpulP6Roo3rv",
-	"4w1owIh2dKpO1Y0bYK5TUg2aN274eGg/fjDDUCgH9oqzmE8Z15N2gCznuscio5gkmOEIezpLaCA0BAq+",
-	"cQNg8YRDdkjwGUbbcGdeotSmLu+dsULlMoVHTyGOhbIVaaVyOQInhH4KZiDb3btaCdvXES1GWO7eQKxG",
-	"wqc0TxwuZJjYXsrHwc6kvJwwOEVwdyGbx+dM8txbWk5VTNPHNzsDrUTcxoxQ9NWEBlAzMjchciUug8BG",
-	"0hh3/MHJ41MJaedgqh8YkZkAoFqngsV48mNwiQRnGG4ZGuimYTDYUIyMSJ8Kc4AFJGJwAJhKWpD0YS91",
-	"RqT3izTFpT4PM+CweqwOAttc5bbZ+SoAJCwT+XZbt/YWQAXAilRYy4g/eyjUIB822rt37aByS8ca7cb/",
-	"/c3WztsfPd+Ndu+++N9q8uyiOolgxJ/JUTEKJAHM2K8fDaQ+VUaTiD6HLPvdVitqUGsOhuY8d3p1OMcI",
-	"fGQpC0AVYyavr1gFKxgu236rfpD24/oxhiPcD8fXWmV8gApRnjgolM3sZwZGNU4hph9jDOrGBT2E4yJs",
-	"hHNc+bbDE/vpCxj9A/xorxwyVFQG02E+hePUh7q154+famBC5htIhzxNIb/aZ3pYSqAzemAADtAIQaZe",
-	"+47EqEyoHr4I7eJNSrIo4SjcL/b6jMY5IVMEuFDu1KwBi9Q5E1YcALP9DlzpEh2p5sO3mrt7+7du3/nN",
-	"+QrHSueyT1NbiJJB0WwlDlSHj8cY12ZGBv5otXYDJIzGy+/94Bcff+fVd7//8g/+vDEL+UlQGHsBBAb+",
-	"y458d6+122ntfuXdr+59/daHrd+4+3/d+c2v7b93+9Fb77/9ZPekMYtgBF+Lp3mHaBuEeuZ8ND53JRwc",
-	"FC5IE0Dd52A4kGReLDMGbtY74vySyHhnqvLQFjzpTcY+LtKUdi0QqumHVUTqdXD5wE8bQiLXe5YPQeqr",
-	"FNb3IrVTgAPIEfScgXsQS8D3itxyxt1WKyjT0WQuilcakAObLE61MdMyiLjszUG7UlUrUqRdpHOgbrcZ",
-	"X9NFGGFMU4bJgtwyjVGRciqMT38FVe0paQHpEsRB5xn3weY0sq6Yaqdz4BQghFw888AOPT0acTv1caa7",
-	"vJtO3Ux+q9C5MDWlBXCXHiJoyyX483yN+pWpju3b4yFfst/uvARDWER73EPcPPS82zMvVE8nAAfYePfL",
-	"u3db+wAWDQhh33ze6Ik0hY+r3AcxqeFzu4kgS8ERROgARJe2wkj5PZ2aRtR49Wf/7uWf/mn9x8EgXTv7",
-	"Ly6IRl1Z/OVEv/6OlpaVN9VnufUoXgQK2/7HPdYcMIOSgQClvzxA11DGM8gwUpGLGsstpH54laPyHcVS",
-	"AfqEL/ASpP+cgIYL0ik7E1MfPgS4gh44GoeP4XE4CgM4OGgknu9P5qWaPU9l70MLjyrTW8k72pW/3SEt",
-	"aXHQ9lJsNfnbqCpZguNVMpBJo4U9ysQs7dCraXPh4rM6Y6igeQ3Y/T2rry2yKONa6oVK/51b0Ky3Aayo",
-	"6LvoGjKcVzb1gHWnjPQd3GCX8g+KX5OB6gjAJAYLX/KRCDG+mxVzBiHqvvEJ9xjv22jvXjDDHttZPbme",
-	"0vmqe7C1119hHTHYgBripvusWxiphDFMd78lqvEk1f1aHlQS1Rvg0URMUKkRBLJB2IPpcRUgrEJ0eNjb",
-	"64ImqpJ+I0hlOIfkH4CNnieVr8ikitm2ZFUCulExCFdavvkc4mCzwCsx5lOo8FaWEKQcT1OPJ3AxLrMB",
-	"V1nMRZbXmFk5nWjIlRLp2uFBNba+mV3UaPLzSVx1vbvMyFV7/8CI7MH9xbNZE+k23M0Q7fbcyc3ZM++R",
-	"ybJSpMIIgZGw1W9VOsWbApkWrX2weV4ld/sVjO4Kd2qd4K4tz/tlhnhVVn9hcNfqfO5cCIt7YDqHwu6V",
-	"zplWaNwichc5kw5k6/ssMwdocRJwhr5MU5+X5Uuzk8DquPepsvSWfKb3haunILVq3rgRwqVWB9Uvvc3A",
-	"2rz7EX6KvZE/hqwPN/gKA0M7gWW+p8rlzvuYfzT4GPLz+iIaCMMbtl7m5NtxOBQuXkonYMyMWFekWg2A",
-	"uNMHpyqcEq3AiYalDbzUABAmFRunvIexOUT6rVhSCeW3RFHmZQZEzgfk0Qb8dcSkNULlbSjvD/JFViis",
-	"7U+iyKR5qo5guyn5BNzJMvcSDy7DITTu5ZtiTBbPKER1pDgCaQ587RXIzsk15AQ02QkfoNkmxl3uIICs",
-	"iSmx6FQNNMv1APARXARSmossyNUIwovKZIVU6zM7YkDdoIWVI1Eu6uzcA3TisN6PW0z7LX05M9IIXdnV",
-	"EkH41Yir6amiF8mRb/drLPQYEjgdQASVWYrI+z8r1gH6h0oIjeXGjXe4TItMGLwfePHA4RdCZ0CLrvYr",
-	"osvRvc0EN1q1mdIOMiUCxluoPJuCS9enGHlNNENQDHeLSjgpoRI6OMzIgeJ5kQnG03yoi4FrAxumQIny",
-	"IoISD/QG8m9QhFSJyMqyPTDz0RggqYMy1BTisLcHBywmchPbUzZObfMzxAJXge4AYpnYqQmXxCWe5XCU",
-	"u4LiPiQhGoc0y2dTQUIr5VHFLqU1Fs+Q/kOCUk14ApLXc2TgK4LbABEDElqeN8CCDwVvUDJuvxWVYjeG",
-	"CtCWoWdmxGVqGQ0teqP9/EVNcoz9TadJbQe7rdZu2MdMD26ZbSehq7bVsR92dhth3+TwPYHqNYCrvNO6",
-	"u9PaZbut9l7LOYR19oiq1KAFHN2m7ref/dGrj3/06rvff/n/fG/n5z/721f//Ucvf/9jy8YdmbWjKmy/",
-	"xV7jIxCa1he8rtiBAOQCyxCVVR1IXWmXS0wrjAWMEm9+c1WMvvm8gcSi0W68+qOf/vwffvrzn/3s5Q//",
-	"+rOf/OgXH//JL77zH179/V+8+uH/9/KHf/fyzz6ugLUUe+gIDlYA936u2A+5slsX9RdUbtZ7PDkXUYGQ",
-	"imbFmzc8zWmbtXRFQjicp6nj1TUS3YbWpkVehSAedJFXmiIPeySoz9kMQrkQMB5LuzDrDbU2AvGu0Odg",
-	"6kxHJJPYi3GqxlqqPBWmWrVgdhCuVHzY2gHq5UzpRKC2r4RIDJjTqC5XzK5ZHd9KxZPrmNFrGz5VgZxc",
-	"gbIFqQSiT8l0hQGCmcBUGIn17kNZfAYNN3gVpbTIScS5TFMUMMroVcqFzRlPjbbil+1qJAEfnXztYVc0",
-	"MYeXB8E4FIwUt2ltHEAggH91C5TRY6lkLi2PiiFpN7Zr1kkwVNN/h4Bg7iiCgGiFFvuuabJHuLjwpVQm",
-	"Jxlkh8WWeOQdKxRB4Kcdv3EN3WlF7NbtiO23IrZ7G6bbYk5apYBSl/SMDZm4yZ74RSC9bsxn62icKsZO",
-	"tMYimvihjygOcGuJ50PHNCTCzzjAGrYo8Y24VAB+hg2REEuHDraqWS65q7kaR/QD7yqdjXhauwlU/xUi",
-	"GbEvmhqtsW0h2BTa4/mVBMkSpfYEgVlyfiYUi0f8WSehihSxW1vKVwc9AYbCYiuR6iLvYLv+TbuQoUqQ",
-	"gEDs5li/76hOVToOpuDXp71k2vbNhYfKKiCPXVkdii++cQPkaIqhpiA3YWbifrXCFYV/kDaEV4hWBDJO",
-	"EMDQHi48PYnI2g47gcgJBSf7+rpoOeeZizhH9aCclgtDt02ANA8vUwh0SJEMrInS/ltUBEgB9BWtfES2",
-	"PaThmtV2AdHSK/SCzdmJlbYJpLVIt0RSXiLYoMd26SbSCCZze1IIhccflWDaCtqe23Fka0uG6tfaD6GC",
-	"18NzoMcAzuB2w34X1KCZWSa7/xH6q33H4I6odCvLsHcOQJe0Zn5LK0hGrl0/YYCUDElfyDIJnFWoRbVh",
-	"joi5/xJVs5DaVFSoRXoSCiTt6ofg4vZUoNG+04oa4W1utO/evbtX0absY1KLPvsfv/vqZ9//9C9+/NmP",
-	"/2pVhSmsuhkoYyegjLVbrS+27rYhEslHraIuWCV/GPA9o3yB4FRu6VqrEnxGbTiPE5U9Lce6d7J7CyOF",
-	"/Vjxa6Ub7bdfVPTe1dZkZqoX1SnhdP5qKpN1+uBbb44+WCMNAzAsSXFWcMaF2CqIWwUREvQQ1sKpZVUV",
-	"EQUdrKpP+goI65etNbr7skhrvBegKdX4YRdkkliJv/SQxmG9tdnYoqgEl5bKTTfG0l8i6eD4hInDwKUo",
-	"xGQOYh5CVG7L8ZsMPcts1/5yyyuumAs2CbG0D8Ia6DPg2ZRCrUB6y0SeSVE23SLZouIAwCxDHahrcj4W",
-	"y2VBRlShRYda2mSocU5okC+N/LOBHA7uavMYviOVzJqVNxc9glLnc6ZbeyQtF/sotN7ulTR7H3h04MWH",
-	"Ij1c4ZFZo8G6ou9BJxvxgCOVXHUQtwtau33FQWsOHbPGgb8Nhf68hUJTei1ej9qQ0UsMlVvIhp6fgwnz",
-	"aCZJbk3d6uoCZNaRErcxMVcM4VJlvy7u0DlyZkJRLhYlE5x0I4yReJ4Whf0fOQmC3i0tz/pMCiwyAdYm",
-	"ECgmQ5GJGEIB6H1/ca1IAE7pKZg9KOqEaRWCFJD1GZLUympyUrF84qzxgICKGK2Lgv6PaVrnJMsfUcWU",
-	"upEuiK0rJ1mf202KIYVZdrVOBVeXHDl+AX57X6ulyuKxHCirDxb2uAwFh4qp7eeWFO/cgw2fPyD3KVOj",
-	"PBSVpZmDirlCyvJ5Y4hyoGhvyqq2eNKXX3yrBoRRcgtKqmFqqE+zhzKOiHWbCaifzlMTsVxrl9BjdSGZ",
-	"CeMsm6pI0/k7+a7Iywt56aKoSzZHG0udeF0OMsz6vltJnPcjhoUbiPzxU5FBKi2s1gk3Z40IUq8gDQpz",
-	"ASEQl7KzLM0gGpHBvenofgcGcDEJmVbu3DxB2LTNufbn7aZgKcDQS1yBP9vs2tSbId6BMktdiC0uQ8Ad",
-	"EPexyEPSSG4J7N7XBSisCp+DcZFceMwfSJbKM6qRWt5C8OgSqkyTHb7/wGfVQeSapRNSNdmHgIU25sZM",
-	"dJYYjFdDrgpJekHCBF50HxqaaHL3npRDr4TgAbo3LoNzWWR6Am5rcHDK3If6E2sHK8C1+Ct5Pn6s0mkc",
-	"sfiYj8SxzMWXjvNM9vL4epPZe8dOHh4DorfOHDAUlPR+Bnlj8cmTD45Pju533n/y+BsPjo7JlQMI5fE3",
-	"dt7R2YRniUh23s90rttsmOdjEzuHOKJTx53OV7TJces7tB1lObZj0SsyER/gqpAfKvi6+pmDxqYAPoqP",
-	"nJKuCuqLcOjT4VZ7gHRaX8A7R3GPqphTtHqwiu7IuMW2wzV8CnDbx6K3847Ie8Mdu6YYyvc4kwOp4qpH",
-	"zcEo7bPYYS71Mm1Mx9jvIgwLsCKnP9LxvcdPjjuPnzx498Gj4zhyRThs74TM51JA7d4rIeE0oQCBLtpD",
-	"ojfkL4ZYWY/s5JaAVtJJmmC8Qm9ZjNezSY86MklFGVFbpvTTfKIFn434s85QF5mJnRe2x42vfyKUnZCL",
-	"v7DblUhjqQtYyBFenAIj3J1qskN8uQoX3vIyZQAT7m1xiOBR4pjb33Ct7AEmU45IduxDjF0myMI2xHNi",
-	"OM2OyTPBR7AZDsxL99mt1m4Zwuqi2L/MjexVubjRWPMPKoW4izvUE6Y0m0iV6AnFufiZLgz8DJn7pgXS",
-	"qBPIXsky0cvZUGdGsC7gSk3tJbKvVvgsmt7W56RXainbiicnpe4YkUecCB5QtTU0jZMKGw100hUUjq11",
-	"8PMh4lnOLHOC9ZhRjaRaVcQbF91U9uqBEro6mXa609zSgFutt+9U0BLMyI5uefWWwGKiEvA/pYIb0WTH",
-	"H9y7d3R8zK7tXQeO887hg4dH99m1/ev2HuRYnhMjs9wzCuQZ6iJNOpnIs2nMxkUeRIYAgKNUucYoPygr",
-	"GrGkcHFI8ZOjkye/0bl/9PDwNzrvPXj0wYkVmSxPgeY68FaHTCuxy9OI3zv8Rge/vPf4g0cnMTmX0OME",
-	"sA3FmETEJ+ArkmoA/Bc8h9KwIc9GKdSsdQLHXquF9VjJLUQRK0E9D1gnrAWDsTzQGPBNqEQPbiSeu/V0",
-	"UJsODjh8H/Jm7Gv4RYx0OEa3GckZbj8CHEr4IuOgZpP7DrcmWHFZxvuAHG0qmZqE5IalULTz1g10TqFM",
-	"RqqeE3Rok2mjcPaw/vHsIpUVUMthTrght19PP4XUkqnIvTAKS+ElAZJFeVCGF+q8qcRXV4UYNvsgPHp2",
-	"dgDOSUt+QnigqVQiDHzCcrqujDD2TkMpe/SboCC2aijSxCN6BhibEJaPMY5NpfMOlABuOmWk9AVxlmTS",
-	"jtyt8cKm8IWmNB38ojaLBZ3exEo39zK6mJDnAXU6KR2wfteMqxhcqlUGo7O8J3EBjh4gXHVKpv3p3xCG",
-	"UkgmvCnSOxc3AtRDIQnaW2VCB0AmphAnmG0ylX/6waf/8MPPfvp7r/74p3MTIkSUC8/HCTlLZ7ThXpy3",
-	"C3sbjnplgQxP8fpC7nI2fF8rsS2Ss5XULhJNFPqzgHrnSGpLgc0S6QUmOaFmPVdeENuB7Nsl4hjvDR0/",
-	"HHKs2a4nqiznTsH+2kV+B9mYTRZbnS6mcmrOFY3c7P3Hx1WIaewkpiqiCHUCirlIXAgNjQOyVjH15FsQ",
-	"TDTHsHm/L3q0aOjrYsc+f5sqpKgy7txypelsybYlLO5ikTT5RFep52M1Tz0RV0ZCxBPYDCE4KaSpNBHw",
-	"zC2gr04ibLR3W7f2LkxHo9U62r981vP1xouP1ibjX7Yn+6oNFmBpEpjQGATFlm8KOJqBtWDjvcBGb7Xe",
-	"DhrNRL/A2sPAW/GcUKJmRSSsWi5OhtLYWxDKlmVUvtFWCyFJy+koULJjo42M/CgvitpV2ecVkzr7GApA",
-	"aujWuvHrwTPBDu+xKFoYE7oW+zzP2HF3/+7dO627c/YO+HpxFG6ArYKmiyBfiiI5Ag0bNWhXfYQlRca7",
-	"6dTlFhLlipFBOkgPViiK+wtsBYURHYdhEEfBpxgYi+l7LvgjAvTfHYCWFQm7Blz9S4j2fVq0Wnt3FB+J",
-	"L2EOfXw9msFb5b1cPi1hXqyaO4AKGTlBLDTZAzXTJYu/iNk+zIx5T0Qs/t+/8Q345YOTd3buznZh5Y6J",
-	"ZuK3Cp4SajLiEFspwbdqeyY0h27K1RmkWlqaNpIAvd5k76e8J+wSUBojJ+BmB7Asno054W34Kqo0LQyH",
-	"ruDZkCbNc6d2V6dNhUxgeCaGn8vCSFbOGgejacMRcZFMVCsWvBAaIVBiV6Qpdim9VkjMuDIposjYk+UL",
-	"MZQbDhlPUNydRu1BYlx2LAR0a4hKxoK9JJSBa1Ur4V0h1YqwB6VNxOXH4UFYYrSgMQCXwrdjv9SQg1Ye",
-	"cbt082vvADDpPSeQAva+2wVZSlhkS8KdxND0jr2wDvwlMEGJitkwqKoCEDCVVlxQx+LvgyQ2rIYbXm6I",
-	"SA/NSLhExs4rfvnJ33/2L//vqx/+eRz0+X8k2bSTFepLVqyBbj2gOCWpYA/k6BpnIpG93FA5F5K3x2Oh",
-	"nKDtgPtrDD3HQiXHo4tDlET1pLA02UHmJw74vHEuCDejVanzb8zElm0cFD/Uxo6GzmFVrA/uVHcaVG8m",
-	"vB30huOND+V6d48b7cZvD90ym1LebCDhLadJ2CUvzikxEVyWRruR6oFUO9AiCkwUgve8gnTg7lF78eWS",
-	"pnK7wpksGY7tc5xyDP6vLpkljFW+FbbpN6fx6nf++tM/+d2X//Jff/Hxv3/5yd+//O7f/ds//uFnP/nk",
-	"5ff+4NUf//QXf/n7L7/3H88ru2F0kfVA9JyaXIw6HAFqarfz/ZI5uXTbWv5WP9plLHP9UYJLslOOE9SZ",
-	"F9QxcC7QYdc6jwH/mdXpZ5lRZZPpeNKxPFhtSksO4xre09eXuYFY3tmUWfpRSSmtw+Q3rvQMAFrhnO49",
-	"akSNvlQ87ZSn4F8//v6nf/Wzn//z///y9/725ff+579+/AM8xb/4L3/42U++8+l//s6r//QTXMd/+8c/",
-	"/PSP/vrVdz8p1zOTGp13t+3MCFK10W588e6d6uJmusgDEOxKgRjgRqSUctXJ+ZkoX7TPcPS4eW81osZE",
-	"yMEwb7T3LKX0SZih6mdPg8gsR2m0G0ClgYcu8I2/iBrgZUvOW9bZtVt9pWpHuYZqXTvsNY/lcm0UV8Al",
-	"vWchhyeJxZ29bU7pVqO1UhcmBvJA4vGq61zZguX5OU4pXcny68ySr9f0a4dDht9TVWv5deOYN/26J8ts",
-	"v4esL0XqsSawyO1Xjx8/gtJv1BaGhbLJUKcCMSkj1hU9Xvj4RW4VRUsx3cx7PE2tnE1RfKCHL9TfJRrQ",
-	"SXXnacqcsbBMLyWFPoIguLFVEawCZwUMq8ARFiIJxdKwVBsrLAEmk2+DNFzsh7ApuWJxIIDvfE1MUeFE",
-	"7M3SokCZukG3rgyli1IINvlUhaCpBusJ2LEt0RvAWPdLxjectb+fTDTIncZV/AQEIYBjZRJpRI106xac",
-	"DLyvWSyNLqEPYJdv3X0bTPY1fXy0Jpd7Mw3s9XLDuYt1UaHB2+P39gLjO9AdHCL804tW/jyVsoazklSt",
-	"FUAyqeBLIjlkYOP5J7O+o7iy5GZlm47yUdvwRvNSbfDBQVjPAu/63Eo4WwmnlHACG70nsOvJOpsa6u1d",
-	"v/mc7v7SnGWKclqPhdmPNs9XPh9QADF3DFjmFtVA3UCXCnVaisJepZJqIZY+nzW1urbDaG78BUwsnV7K",
-	"5Whhn7fvNm//pvdCQwig+3ymJOtTka1RktXp27ur1GdFlW7prB1WWu1Lu/6l+jqvGG8K2wFMalatz5e2",
-	"auRAeSSlGnPSJRaOjRq5znna8SXT7rSiRjFO+Hkzn3CZl1/ZTb0YZ7I37r7IuUzPY00QS7PN2b/inH20",
-	"foDtcagnLLVKmcwhKFgk6xH92uz8OZp+EzFslnhjCUaIs/ePHt1/8Ohd8slSGC4kPWGcMqalrRB+OxYq",
-	"kWoQz4cTYWdbXnJ1vORq+QN2UKH57iek8O6vVeg6Ue4Vqfity6Di55Psi5PnVQhzxJSesHuHj+4dPXx4",
-	"dH9btPsNJuxI0yqJEqULHEJLLmi4nCHo4pl3ItaiMpyU5jLIcPZ4zM7XnhTCJQWTawR0bTTy5e4Rhb5h",
-	"niuBQ1uWBTjWCC830CUCrgviIZBhCBTwqHbAJTRAaQcZICXMHviFD3xSLr4a1JIBC9WQZyJxPVj+RGn6",
-	"Ltqia08kWLDCumlhXpX5AsbJ2ClCER3swU++jP6jWTOlcyoG6DAuKGdZUNK962kgchZTIg6EaaALqYYF",
-	"HuH2vXE8kA+tNNHej/BfHWk6I52VVWhXYEkzrEeaTlJ4T9uMK48MOeQWm/ffbe6yi8JPXDJF+E2mn0r7",
-	"127w2W7UmAynABrc6RdWGJ9x/ZX3/UEe5nDR0Tpg+9Xr0LhEP9zKcLh4tM5jMEBA1Ba064r5BO0O0BXu",
-	"ibHEKkwgW78W+R9MpRS2UKsAnFQS8hC/nL4GDAyDJaGwAIQpC5tGHhbEIc1zw2Qf1BmRCabEpO10Cldu",
-	"K02hDcp4xCBLhpTa3qJT5aEwiBsB4IVO+PQLhthCkz3IiYs5RLDIBzX6+2dqQttmchFxuhNMbByPhfKA",
-	"7tGpAhT9oZ4YAIWhNUyCYDZiENdiRGyOrzfLHEreRWgJTLoEaA4a2Hwi66l60CdXW6HOlJ4oz5z4XIIE",
-	"uwYI8ujsiwvVSwXPEO+Bh7mrlI56PSIQVqiJZleVauL5ihEUx3eqSrCPqrftVuttF3eJ4XU0A1xLJOOm",
-	"HdT5AAUQkkTjdkXqcNqlztj7Tx7fOzo+fvDo3bJYRROonZj/jlJugzcTkUrIXqU3HUFHcccLHN59CjUL",
-	"k6ABZFX2c3dQPCTVkBvAr6i+n3Hje/PNzt4HPPX4bvBxoQDr1hIEN17cD8hoqmD49SDab6ZoXVV8sydh",
-	"xBMBMEHzILy59kDAUplc8HAk9gomGZ8oGkflyyC3V2fQjav2rTN7rlPeE8kBnTSei6w8nHbu5LIGfyjO",
-	"78DXuCMRacIh25eaDXcemfMAq7wA6I9WTmaDY+sLoJTSmZwNvQUyAqgpOgtL8mVPRTiMoF+r+ZmO7vfh",
-	"IKCz2/7mZlYGXBuRw5rGZmSaSFDst+Dp1/1+eDYzPR5XzrCPbE74lGKqwewjMnYmxnl9XjGQm4uLiBti",
-	"qzgQ+kbldsGZ0BO1TqoKzCPwlr74tTXe7G6NN0uMN63Xarzxa3+Vxhvid9sc6K1veEMsawCxK2v5eEMH",
-	"pUnoLDAQXqqFyYnIS01MXo5GMdkhmQHYCAc2ervV8oEPaPYxol2WzoPBIORZxMDZaSLyMZCQ6cOwIHkZ",
-	"g0JKNHcQoOugQ+09PXFTeHNMLN983lhqP6H6PJnoCSuvlunWSBU3S1Ku73EfeiQtDOi2652czjV51BVe",
-	"NNPkPja55jicD7QmO7hcDLzly/K67VZdhKrTSTnXauJLt+Vb7+mVU8OHEgvAZVNXsyxU23PtXauIlIhZ",
-	"KpdnTzELSeFjJRB1035sSPUv020dXYxA3XNoj3fYmGe5xIIE1zQ0QX+jGpLwacQKlQpjWDyUJtfZtOnf",
-	"6Uxkkg/jEtIOtBOD+q8HIL3eZMfaYYL62vR9AZp9LhB/U7EYIoZcwXtFWk9Qh4ZTffhekRmdkWYDBeYl",
-	"TM/qNoLQMKuveoBnFju5uZ/pEVnI3U+5jpniWaYnaIyRBtaSxqFRl6umvVpOQsDvlggL02ZxKPrGByyG",
-	"KN+OTOKDMBh7N/xLGLYPvdwiBNOuN+gfOAiojtK2NbI5TKuttQ48+jsCM7kK8WE1IYTjDAoIVZrYa7LD",
-	"NKWobVR+U2GX3Z6joIoPGBfsusCuIshbZcpROOIoGHFQeKkydYRW243CIwIwvV5rJShvGLkUAbp+7RrO",
-	"IgNDRVqw1iHAAsoJ+VCM5rn2Q49DeQ4AP/hicIAgEcnSdFqXDUlMYh0JHyshWfJzrqzwvl3/d2SaA472",
-	"kqH6ekVu9eywUR1aMG73cMV4VHz9xdJBuMxF0Bzru60ol6t2/h5+dGK/WT4CMs1hLnJZkUpnhJhn7zzs",
-	"azynncaLFso7dlYd7uF4bOW7pQMtd8ndoqWnzL1UGYNQxQhqMDprZSNqFKr866NoBnfUsib70c5TDsCr",
-	"wJvsoO4HLdi/PwhbWW3PnfGL3SM3ZliYCtyZYOfHb1RK7l4oQNzar4AVaiWaYMMgQddh0tatS2CJWb1I",
-	"1XlbgwVS0SQRu6qn5YYRyICBUnRZpi39Sgg+ypmymuxd+RSrrOaFidm+Qy60ggSQQITkCxakOuf3vtZu",
-	"oVxbN20yl4RTHvFnD4Ua5EOofBk1RlL5v6M5/NlVdrRLOSV1A3Csb+VVh1j2ZbcisIqaoIALGF5iEBuI",
-	"vYwWDAkMNUtz0pdN2lWddOQDChDrDA3RTXaI4khfEoznyMOkp7p3VopJZb2YEU/QKuw9XZRpxHOWyH4f",
-	"Ep4zVzQ+bMXqcl1uIJ14RHgICrKkVJGLqJT6Zmr9ZoCmSXlKHnvjWJOzqzzaMmEPv3b83jFLJPoCRvxM",
-	"tN2MyvTkxAVIUJ6ELnIjaVbQWXPRrQxEscqW9HU2Aj0t4bnYAcvkemfTbZNHiqCtOgAKU5UBzxlcrjca",
-	"2jkM24oZD62421jh5XsgxL7eYltW4LCDWqZ8eg3DniSQkbZ659XqnbDqEVNi8jpUy5tgc1kSoAumMbpi",
-	"gD8Tv3tUzSXFdlzYLbrD0eHOBnChMgZaXiDBczYS+VAnLteqNxQGno4z0Rd5D9QR1EQo/xRhVyYclEXv",
-	"7PMEyfkdfQgYamYVcCfvlkMjoBVB7OQ8tgQqTG0HWjyb9FnKKCbnU3R4JwQ/jSiGhMZcKGPpYZN9QC51",
-	"NyiUaG5Z3uE92xVIYPfK2wFABMyTXN1YAUVkoia22U4FlJhHenIhsERaymrC5ofcZwrtt3xhM7ty+OPt",
-	"AOHrPAxaOAyN9m0ritjOGu391hp5kDDTK82BBNtpaa3cxJe3gT3zPDyPDeK7LmarpIU/p7ATmnAd1aok",
-	"rEP4kewNXU1hkJYOmF3YKRpwlPaRFwFN3Pqwtj6sTUKjgbrPQhC6w3dhKEKfN3Xr9ot61koscaH19qEl",
-	"AoZGSJbQcpAOfb5tWT/9DNy/amaOEL0sKRxkrbGMB2oiVAD6lUbL2KmawUczFCkSxlBjbSdXnwBcaAgC",
-	"UUaZS89L4RSh4dQB+8NlBix+zxJPlS5IBOAViDaZo4cRIsFu3PgQ2U/zxo0ano+MnEqJK6IcxKihsASx",
-	"Y1SDIPTKBQKB1iYNsyOkrh4vkB5s3w68mH6KHKPWCtCaemkB0UpWf8LaZDmFDcEInUgBzJtW95HbRUC9",
-	"UGygfdwSrgbKQgCdicZm1Lpg/VK7rYgMXaTCiTdosSV5BV4qYxBBIbW7jhqlUD0BkXK7lX32YgZKaiZn",
-	"sQFM6GsUNwRhjwdhxSoNmqZXa20z10/VXqVZX7ABKm/AiyMrXZkcfA0uKAmOvF+shE9P1X798Poo/brL",
-	"Aa/ewlf73MDAXRDnqTokwc4NGo8QBHUGfKVUljGKMxMDniXg9HBmDoSldhgjhSE9yJ9fRLykmqx2482B",
-	"Q9XMUYOn3DV8CGGWcNkr1WHThLbWFZ7LEmeNR4AUJxyiKZ5OGyQ9uEQIPC+5rn81uDpQCjaIDgPDflnQ",
-	"nh3j9xQK6092ZRZwsDD1bsSl8nX/Xelbzvqynw/dStlZequNVH7eeGzp+kBxtmGhkkwksP5jrVOyrE10",
-	"dkY39h7vDYk4AICyVUVcVCvYSAE62UWLQlE7q1vY3p1mgSHASDKuxbZBsXNPqzzTaZspvQOwLPF1vK/G",
-	"LQfCawMg5zyYTqBIxWUCS6DT6Gf2siY60D5oQk5FmFcF7BwPlQ/L9bVIgM4OpMmB0HLDOPAHKhniEGu8",
-	"V64P0gqch8hVtjlVVgtZVHVE6bzTt+IKWqV2W5HlnXw8NuiRC3ovizoynlolcxoF5frmkjRPFTK5JkWX",
-	"Ukz0wgopbi2D8wvKlcyNSPvRRQuolCrT2nEaZMZfwYxj+1jZ6GN532sL/tgqML9UBWabP/kGKwlXpBkU",
-	"XXvaumKnRLJaoBocElNG777PJPSQYyiCuyJGHP1G4bvkDLfMzrnfav3ej1WvJkyt1q9TGKmEMev5Zz/U",
-	"WXK7hfbxpa3OOIy8zV2q/M6t0t4uVS4GIlvcIEWwZR27Guu4oT4wIntwf3HDEDG9pksfINhWd+m/cR4C",
-	"ezrW8RD4E15CCW3L51/I+j+/olVXwIHzFoNiSn469FD24VGRicjFxM46D8IcHLOaD2FRVfFDR31ApQnK",
-	"64ytak6XnOnut0QvjwIceXutY4q0xYtblg40voAQVfkmjZ5UNsp5Q6+fq2Yd4iMG+GdBBJcSZF2PE5EU",
-	"eDNAFj30Y7aiqCrjiBCDH/92OO1knMASl5HVeXAbXBOuFASaNoK2J4QO6QR7N0inSxpqqYzA06rjku1s",
-	"s9QnuG8DyZjCnLAGte8tn8iecC0F1eXRmqQzShaeB46s5wtXCRrZ1fqMrGfeoxByi/bu3n40w5XajZ4u",
-	"MiM67uMyUQdUwt2gtcanP/jhz//xnz77yT8jNjoKlVBC/Gb5+Rw7aTdu7YVw2ijBjsYpZHRXznWj3fjy",
-	"48dfe/Do3c69x4/eefDkvXVQje0OXDHU4wbLu1JKUnDPfL4MViLEQVAGUrU2IaGRwWUIknpclJhEQMry",
-	"cjTa8PKSPQs5OOYOgZQ2nzi0YTbQZifiQioNHpKVYSDDCg5bFMitl6TM9PlQ3ANskVlxAzjtRiLDR8tV",
-	"n5v2IkqTy55ZiPxoT/dx+dproHglnq2rg7sXFFzd3X3L/9XJoO7D2281b59/qQmRzxLR1ouPLn7F74Fw",
-	"cK7pAkUIl/VU1heC4NitHL6picAua40gDtJ2ZY0vJFkHtwVbWXApMFp9sGqw+oCMBZB/QeG4Kue9fEEM",
-	"3GWrzRcIw/3Vi6cbrBdON9hG0119NN1gcTAd3YzNLuzN5zkfvEDNOBVYy6iORmMX3oIHlT9NzqdWSZyF",
-	"00BH3aB05xmKM1a6q5Mp4vfMK3D3YQAnfNC4WPHs7bm8inOJuwU5hIN1DyMYZNZMMR48spT5sun1R1Fj",
-	"XNSwq/eLfPFBvCyyez4wwmDrhXmDr8BhgmgDA2/1kgSsY9a/EbV0+ab/+By56p57byWnyK+RdEMLs46E",
-	"49d8y02uWMqZkzTgdmHkXGQVF7RrJxsLPxuznY8WeRDcxbMHJ87ESD8VMeUAkBhEoY7euRnzJImZUFjr",
-	"CYNJKLKHVGFYB4cZd+iWxAcwSuUlLB+/AonoOUpW0RxkHovJbh9T0WOfgS0xbgnH5HB4XYdDTpFhlGnN",
-	"M8F4koikJpAfenQsc3PjeT6sWM55kthtLHYbUaPYawChsEsMP+431ilEZIkkDPKqCxHZBQNzLQ4d/037",
-	"AfPYa3x0UZAlP7XFFO5DFMaNg4P5nAWoby2pG1LeE34WUF1d5BjSBoQL4gCLvHwsVa6ZzDeVbsZOwuHJ",
-	"SCqIQNxZwaB6OB47lIHXZ1Mllw0hl7wVNSgOvqPExP26u1f+jJBu9GC/Ag5HP94urbDu+9berQtW0fJr",
-	"cJ7yUMYneugHsK9iUv7WrnoxuyquaXc6D0KMMdZ8PF4WfzV7H8zIdm4pzeKcxieE6YXpjPNfUg6jHCid",
-	"iRIZFyvLzXPsw/EYWyTIzM25tvNBVEolBqivlukgrqhCSGSCye9CjHi+Qu7djI+18enf/Ozl9z6xugsE",
-	"OONdLIHLyVe6v1m05guCa1xtQgeQvzLFtPpNpvJPP/j0H3742U9/79Uf/3RuQgTefuH5eNfQshltuBfn",
-	"7cLehqN+sQY4CR7k9QW7VS2K2zS+rVi1JpvAIzkb0IWIa5fCLlZL1qtJhF+WBE+q5ZgPRMLseS6hwaUy",
-	"OVQVZeWYEcCtlrdcdZrCaynvUU8BSZirqea7Unn+15BdgIX0CF74gnVa3d6tlXHgUL9l5gogb+3Wv1LZ",
-	"Awj/BBd/M+o0FDxF402tCvcVfHwhNrzWLtgJi16B2N3f/Kgy/aHonZWEjRQ3V4U9mD7NqXbq46Kbyh5N",
-	"HoxwC+f+BJ5e3dQ3PR+rLZcHc/JV6xWkUY/kIOPVgoyrrV+16+eNLjeyd1jYw/TNjywX6AqeiexrYup+",
-	"MAIgkOFPO1TM8KwJJjlB3Dz7uBE1iixttBs3kWLiEGc/eEdnDKHWfdUqVZbdb7v0Fl6paNHXaaonaBZx",
-	"WRdo95hHfrIdQFIiwmYhJl3QwVinKaYWYyKXz9cKcZ19bvsspl9NhxBK6Y6jqSZAO3a/AqNH/H3TZJYu",
-	"ykGRlViiIT4jLPUXDONJktk7hUsjEqspW8FjDMW9KmMG6jI/7g/GqeaJSACmDMZdLlLPnkiRsExPbMOZ",
-	"nkSsZ8dl5W9YszxiY14Y+5erQzMD9QY5Hs/rbKQhQq4PmrKLT99hAZ7qKcFjYfepbT8bF2nKhiITYJi3",
-	"6jw2NxHdodZnpknFX1xYvh1x3K4pXgPfl0U2nAcAEuiB3YuEXaNqL9eblTZRK8cyHZUiKcbXISIwhDyT",
-	"IiG89GsIlD7TVlj8parOl4n79M6CFrCiahq24X8KGimL9niY9pmGykI2UfljgBFZW9/GVQeyVzesbAM7",
-	"2uxLJc0QPnU52NKwVPQhNz3RKLjju3bjjhDVmgO4bE9nCcrKATgkJNETmgQACnC39XggijQlZFg4SpA5",
-	"ktiB8j6A8524In5nYpzPvENZ99CqOlUxVJzCakNKONwnAPqzE9BFfoCJLRxweim3wnbhgGcVlcmBp0gR",
-	"JKXzz2Fn+KJOmLBhj4wrU3Wq+kUGqwyo35i6TDcOccDrqJN4llO+PFTLGerUVSosoe4p78VHrypN+eSW",
-	"fJT4sJZ80SsRzAo/K4zouN/jAJoB0mp4L5dPxakqP+xOmUxgm7/t4Ia/TRCEsEDfZt8+Vd/e2dnx/9k3",
-	"4yTj/Txm32axVJ1MPJViYg/oUy0Tkdjfu8Keq0km81wohh+VrzLfRMRiHFT1c1dSzATGM4frj43RV9CS",
-	"NJarJ9Um4F7RaN0L7Nthd34E5Uf4fvA360vF0/KmQLamw1MMRnSqDsswU1niHEJtZDKbgr3SNU7nGptw",
-	"SaA45RFCYABiQGxZvdQuN95DZWJPZgEHhGpseEdB/3LWcbij/t5+wVA6GJBz45E4SM2jEVJ5HPerz5mC",
-	"5K4Q4LbyWt3IjuVA2QUBcgEkAgRwQvG2D3URChUk9tRP0Q2HODzc07IaE4HcTEt/ACJnEg9+ypEElp2V",
-	"MsMiPulAOxKZME3OBcBgd1VPgfGMxjwTDhLDfuYoM0CvNysZsFr1ZCpdkcU5icA4aRMpVKZT4TkpblmM",
-	"ANoAnVmihVAptjKy2cs60wBlmvBcZMZ6RZbZlaRTgRMacalyTgJT6S7rnyrmIXAQLhiIN6Fm4EDsQlcZ",
-	"RDmAroDCViAeIB9E1mRX100HcWEC+c/D2vI0rWCNo2ffCmVlD5aPuDqvWPbOwBW0oqa9wfZth2rCM2En",
-	"BATGfoJjsepNuLSVmgKwYg7DfaJMu4QcjKrLjpVK0HsVlWsI86Iyhcj4UmOVUoFLOwMk49F9DIQy4ObM",
-	"FjmoLAtWwZ2fSQkOVNnoGHyT9FI0M1+s+2elL3/i4JuwXUsLqQhAWT+tGqm+mEwprnLCtIIbjCK1wdvl",
-	"ltnyqNz4ermAHlPGbrjKca7cql3CLu+dpXoQpIg2Z6PB5ELieQaxu7rvgb0jZore0J6j2IwMgOXHYsRl",
-	"GgeNYoWxujbBg5bBgbWXfqCkQQ0B1EvJU0C9kc8IgDqg1+GYqY2a9g+tfkUQNigE8p6PrKnRukrYSpmx",
-	"Me+JCCGenNSfckwmqqgtdR0/wXNp+HSmVLTrEX/1SkUIKB4QQmilpvn3vDICBTN8ejJKV1HJhSwtgQPj",
-	"qiYS1bKESDG/M77HatrHfMfvCz1ORUQrRLod4HjRucQWS24zl78BGNd+63x43Zx2LFPHK+ymW/3OnmDo",
-	"JKihSourRwLCyQtQFR0ruHHj3vHXb9ywfPWDk3d27rJr2F4WXPjuNHfgKCOenV2P2Ltf3r3b2m+xa+9+",
-	"+WvXgUraj3fv2EN+9KwnUhDdhAmqdo95xnOnnvX0aMQjKwUzZsRI9nRqFz4Di38XdRKQtO2i6F6vyAzW",
-	"NdF9Kw86RRyEUtBnNcGRwRmBmlGxEeMvHcRBvWSc7jceHn/jxg1CFYMGzFCIvIJ3NwRraVkmxCVpw5su",
-	"KMxRBnYIFoEi5aBlYKldnUG6uinSvMnuc6w1LkfCRHbKY5H1hMq9qpyInhzxlELGqJ44jKqsaHFgRZ6h",
-	"Tr0wBioNVbtN5EDmUHSc55AiTtRsxPMme09klmNa7RHKYwJAr87Oula3dlC9Y27MRGcJ6WnfEj1XQfPG",
-	"ja8eP35044Y9r1Yf5CAVYZK/k4tGwg6JirJbITSiUULphTwr8iEDT6nxQGt+8yorjyg7ZdRdT6fFyPJC",
-	"3adzzBGJHWZPxW72Wq0mO4IvMygUlglmzuR4LJLykvnx9P1Lp8pHGcKKj8E/Y9e9yR4oZqddLRA/1kZW",
-	"DEO0ChHKpLseJz4c3W7UunU3uv3WHeg3YhxXwj0/Vft70Vt33rJkIeO93OpzqA/0ZSrwDOJuoM0Zz4B0",
-	"ekRZyhVkIl8px1/eQSGMabNbe3vBskKUA4ttD4S6aDfCLRUueoUNg1mpjoYDHiFlruQBjJfsIQVkPBW+",
-	"tBosZsalcaK2ttMZuXdgmXUaiNX4oE4XcNBnhC2tnCY0GdpVC0YBaGI4FGLpXlbnqWcGoeCfAaI+yDXS",
-	"5PbVpz7ANORrOIIFVktLYx0zJDncFGM7JKOzoBky+r746MX/CgAA//8=",
+	"7P1bkyNJlh+GfxX/J8esu2ciUZl1m+5Mo80/uy7TtVO3yczu4u50EeGJcAA+GXDHhHskCt0s2kgizXjV",
+	"kiaZSUZRFCWjKD6szPTGNZIivwt3elZv+goyP8fdwyPCAwggs5E1y+6HrgQQ4Xc/9/M73+6N5GwuBRNa",
+	"7R19uzenBZ0xzQr4dJKzQj/LzJ9c7B3tzame7iV7gs7Y3tEeNb8OebaX7BXsNyUvWLZ3pIuSJXtqNGUz",
+	"at4by2JG9d7RHhf64f29ZG/GBZ+Vs72jw2RPL+cMf2ITVuy9f5/snczn2GHG1Kjgc82l6fl8yogoZxes",
+	"IHJM9JQRxUTGigT/pjNGuCA0zwnXioxyymeKUJGRgs1lodVessfe0dk8N/2pmRrS+Xx4cHC4l+DMflOy",
+	"YhlMbT5fN7EfFWy8d7T31+5UC3gHf1V3cBJmOo+oZhNZLF9Cu9FlHNlHtu7N9YEdTqkQLF/VHz6xdXcv",
+	"JXZk1vg5n3Ed360ZfWf2Odw1qi5rG3F4EF/9HFoNx5OxMS1zja/Yls2Hg7Xn6ZGczalYvpRdq4G/D4W8",
+	"9oLIUuhiVU/w+030VBZKFvFlTwV7p4cjeCJ1d2VesCsuS0XmdMI6jjy+Ulv1GX33nImJnu4dHT6wa+2/",
+	"8KutdMHFBAbWSSpumEg8y9hsLjUTo+Uv2LK9ECdkIYuMjKZSMUEulrAII5rnrCBjWRA95YpIwYgZElN6",
+	"QE4MoWBUs8x9R7SsaIuZDZATWDSy4Hpa/Xghs2UC33FB7t4nU1kWKiGZZIoIab6dkJks2IA806RguiyE",
+	"grfHvFCaUKEWhpD5RqeMZqwgaTDL/VM2z+mSZemAnLt+L5kdCTW9sAIGQiZMK3L/7t0BeSoLQwQLFtBI",
+	"OA+8IGPO8gwppPnRbBN8GEmhmdD24MCDOTNtYL+mS+zg4DOymJrfqom4hePK0OJ5IScFU2pAXgk/QlhH",
+	"WdhlNK/CRnHln7hkywF5UhSysAuDg3R/yzHJiiUpSoEzE1KTSzbXA3eqcfGqkxcuojkrHef7bvt4z6nW",
+	"rDBt/s1f/f/2//bbH/9oL3rmZ4bBdJ98+HljLhk59H8kLzp7+bW8uGlG/JwrvRF555rN1N7GFP3uphT9",
+	"pdTndPKU55pFaOArkS/hFNORNreMaiLMTccDrRjRdKLIVOZZ11iF1ENNJ7XR4tzWUOdzOgG2+x4m9Axf",
+	"OcQJuU9+RrQoKHLsV+PPqR5NO3b2wvx2HVkEGrfSyOupFGzlygFlnJvH7M4mZCoX7IoVhMPNXhRcayY6",
+	"1g7eHOKbe31HCKN6ie+YUZ6yEeNXrOjkpIV9YB0r3fTIn7KRFCOec2qWpPOyFbXHbuJqn8pSs+7pml9v",
+	"fK5lvqLHMr/xDs9AXu/sEsX56whHldC9GXlgdDSNkYdjkmo6+esnX5cHB3cfmj8/TzuO/S7JhXstvow4",
+	"ku0W0A8IelGXnRfACPLXIUm2cdPPl4oVons6pft52658+6azNzTGzc7Mdc6UkfcW1BC5MRESlBWQS64o",
+	"z+lFzkLF5V6H4mLe7032YDQwLHYxlbJ7uRf4+80y+PemKTWXQjE4qY+kGOd8BOtjhUDzJ53Pcz4CQnfn",
+	"18qs17fVMpgnM7Z3dP/gs2SPGZnNfFcwCg/CMRkYbjpleQbHnCllFBAjQZilnc+JANZiHgBp0LySECUN",
+	"sxlRYaQ7VOAJBxHPiphmKY72Dg6/+Pkf3f3q/puDP/70lw//5Bf3Xjx4+dPXn50enpvO+m0CSJq4HG0Z",
+	"Z1QWhRGGlaaaeXme0DyXCxiuHY7p7rEUbJu1Q8HTL4wqRyOmVP8JmH5P7UZ2zcMJ5guqyIgWBWcZkSUM",
+	"+6ksLniWMbHdvt+L7Tst9XQw9g03Nt4Q2VHBMiY0p3klxcOqssxcw0yCHLLzDe8/MoLLaiZMUqdEjgqp",
+	"1FBxzVIyY1RY/kLJgl2A5m24jNNzzGNEmdMVHCSip4UsJ1NCyUUhF4oVA3JWjqbudxxTwX7NRkZTRW1u",
+	"SWZ0SUZTKiYMj2riDGAXS/LzJ+eEi1FeZiwbkPTRq9Oz4avTZz9/9vIsJTlXGlVRN0czLDUwy/lMGO2H",
+	"5tscDDAWtA8Gd03WjoTriChWGGIA7x2R35RSs3BxhjwjiykTZCnL26IKJ4Lw2HCPYaBpNZCUcDhHY85w",
+	"gZnQhfmbC2u9NC9/pEguJ7jaVzTn2Va38O7dYLFRsd87+pX9sy2UVyvPLT2rCfx4aEdUkAtGMk7znGV7",
+	"798m1Ta6887tmGu7eYKmBWLbhid2T7nBEsKVuaKZYd4JuSi1N3oUjCwKKSbHJIV1G+APKZhBFAiEZhwv",
+	"aG54KttuV+JXwK3dzLfdJI+eFsAcLBO8AGqTHRm+OCsVfAFLS/7o7NXLhMiCUGIWKWeaEdPy7a253/Zq",
+	"bHjKauPbQ03+qSzFlut7f6XMMYaGm4tbMBwhUYaqwsM7XyfbG1gaR7LIKsGCveMoTJxL+ZwWk60EivuH",
+	"91YdPC3lMIe2Vx88bgRiSeDRI6LmOa9zKrCiMjAPwharqSw0E+B+0eydVrd3AGHMQMcEOSQv+OcwwE/N",
+	"X2D9pQSMKkk4B2DNcDBbLRwcmDfttrygYrkdkf6sU1QyWzKjYjkcU56XBVONrZGSmJ+J+ZllhGrNZnOt",
+	"yLiQMzTY0CwrmFJHRBdLQieUC5JTzYod74EbKBDXmig1ojPWHq/ZgcDu3ZSnYF3K0TRNKvkH9HSuiHXb",
+	"kFKxr4V2HRdMybIYMTUg6SnTxXL/ZKxZkZIJv7J8WNW1vcHX4mvxVBbtMSfWIFCUOQNdJV8emYf3yVdA",
+	"3E5ePyOXbKmsCjNh2s4NLNUD8pJxEPQyWVsJ4K4LQ4hKxbL2mjg/ghlrTo3QztjlMTzytSCEmbGj0d/M",
+	"VtNCVw5RkEeQFaA06Nw/VKmFLLKBGf2J6dhy+Xkhr4wcqZV/pseIZlLgjgkypao6j2ADVkQuhFldaJtw",
+	"nRCqzchzZt41cgYlMy5KzQbkDSy6bwDmZZoQ0eMCQkmpmN2Ycp6Aa0BJ+KHeyswejsJ0jWwdhfECHMW2",
+	"lYLBkhjigdsGx6J1ej2BzticiYxIYQRR2F2zKLCeQLvV4GvQd74U5mLLgn+zrfBw2EktvAGgRiQeNfSW",
+	"GVeKiwlxJ/sI/OWE4mC9u8ftOkoQwh3qW1C114zfrqo3xmyllEQZYxm02mKJ5k7xEQgN5nTJghY8X5Lg",
+	"nZDmAg/Mb2H11g8zAc5n14RcsBE1VyC0stARUuGManpBFTuuvIaO5xs9cyGLS2QuuCWqnBtNjGUvWMbp",
+	"dgLLg1UCS1l1MZyZPoZgy2pt1SPsdv98OWdeRm4OAM75rMw1n9NC3zH8ft9M2MoFRhLY/e6l4dBTJ0Kn",
+	"zbGnXpROIzNIDUmyrl45ZwW8RzS9NMwLJga2RjsgCO4BS9MZ05qLCXxDs4yb12j+ujBtaM7U3tGY5ool",
+	"e/Pgq2/3FFMKnR85GyI5V23T6gv8AUiyLDXwLDxK1PBlspjykeFktjXgbntJxJLp/IMP7j54WHMRPmib",
+	"NhM/uBl9NwRnfHtkX5ivV4wCoomE0b8UWzmiT3/6cL3L0n4lL37NRiDgQ2AVxFvVVpWOLoVc5CybsGxI",
+	"dc2qm1HN9jUHW7goc0sG0Qjc8Eon9YYuQGJd/44L5+rjtEp8GFGfpoMgmz6PZyznV6ywi9LLmQIL+hjf",
+	"W+69b/pNkj0mMr8UzaOwMIQQHjgiqREP4Rak5GN0ecorVnySkBS8YihZZan7nHFl5pKl5nLar5jRcrP0",
+	"mJiZ2jAJrsmYG9m+x+6ZB1fuf+uNS45a9Nol+gVHrThnV7h3a994Dk++T/akyJdDuRDDYOfrK/nGCkVz",
+	"Jg2XsTYkLXMjMoFzGa2bEI2DjaBUhhZIVsBy0wtZaqB1oJOlvylZaRZ1rqe4yFZNGhZUMwhxonnu2jM6",
+	"RdiVFMF6XUiZMwoSWsFmtLjsdRqNUpFfXfNCOo9qv7tVOUP7DBC0AD++1pag5O6PNblgEwoS+lTmWUjb",
+	"Vp4wpaku+13DM3zUvFQixYsMy+56NSy380dWfREsTwglcynhX1yS6MjK2YwW0SgwxQxjHTHi1RcxKWml",
+	"GDn/TaRVPS2YghWq7bks0RXYsSnWyPo+2buieck6Jr6giswYVWXBrEm7vhTmd9C00IiVRPpv9Pc+dAz+",
+	"qhaZ6135QCPcza/2JqmHQFbRoaFH3q2xm1e4Pv5s1E5iQMXqVyggxUmL4bU5l7+qEQJU4xRvu9jsSdXi",
+	"zMml/QWdilAE0WIPVkeL/c2vvy4PDg4OukLGOsZpVUaKRyUWdAWL7w6vCxOsvZdCkCFXRGlpThcTo2I5",
+	"1ywDdQ9NFWoqF2KAQkwQ/7ZySmT/b7/9yY9iFwXGbqOO+/Prl3KjuAfbjWfwLcnJHoR1VNBFDlVXDLhT",
+	"gwkBox6QV4b9CKn52IrhR3hZOd7gKTXn2BBSCDl3K5BsySG8BtQc+rKyvBhVE62AyB8xrq3RfQ+GVoVP",
+	"9eNHcH9LiHbaZqFjawzOGaQKWy5Zg+bVg8Jqw+yegFv2TuLxCytYMWGk+19BhMfQji8QTMwUAqlkL9kz",
+	"fGtYCjDKZRU1VTw3NCjZu6A5FSM2zOViD2jOFTe/68JReJjPXKuhNYWYSXF16V6ghQYSFvzs4kTMSPAb",
+	"8AYbojfM+HjMipBK2mVM9t7tm8ntX1EIlFFmljD1N5Trc5wpfP6lme5jO1v45ilO+RRnDF+9ljL/spo1",
+	"ygMw9TM3c/juc5z+c5gMvmmX4NyvAHx9apfhhZ8mUgKuLsOX3XI0HrOhNU/tirx12/rcCgK1SNS9b6bA",
+	"nXCn7YdNVuyZeDTlgik/+GfiiZjkXE2Dnp3gXZ2oQmCzo4JrPqKGr7EZKyZMjJabbZhrCWly1Rx8flK1",
+	"6QfDlfbBIy2aiuaZNbkn5hmjslFNewmHr2nD9bT6nRf2seZth7FVrdgBdF7j17ar+gQ9p+qvYsZUyyDj",
+	"Yi3bY++0zd5ozsiFT4etdc7HhchGNi3GiVssoIO0+iltqLCPCkid2Ehl7cPvRkazQ4bXS2/Gaz5UXIwi",
+	"srfh54KkwH9mVNAJK9IjAg8jYwc9kua5gj635uRTqoZ0tTDnNGXsbUSLYkloh0QX1V97K/zupHjFP6B8",
+	"63V/9/B7F4z47U2IE+U82/i4lEU/U1OpWDHk2TXP/xUrlN24PvHb3XKIDV51updbz7jSZa6/Hz9OOXaa",
+	"mgfd3aVq2LUbWVvvtRSlKfCE8u+eNRLay7MJb/p8+bLekP32pNZeczC3wJ9c17fDp2q93wS/8oziw+Jb",
+	"r13Gy0pNfMZF+O1hUzdvEdk1Cm3z1vdQcM2Jnsh9b27BBgYv7R+/wsfehs/tY8oXZlObnvcmXE/Li8FI",
+	"zu5IOuf75lBMmLjjx/M+fF1d8vm+nOOq7M8lBBzikN8nNf6+dve9Wt5i6et182szipVRy1zNc7p0+Q+W",
+	"uK/t5svT500av/4dZfSeOk1f9dIZY+Ir+2i3scYd5FNrQdzMqNQ6uGtnUTcO7fIc3J6k8WEdoAbZCxn7",
+	"2/Wn5FZ42O3xLxW3XzrZKAjG0TLPrKMMY+ZpbqQez+E2ymqpWxR7mRR3vDW3sCVlzjrVxO/De7uVMijA",
+	"iRrI6oGuM5bF0IbttY/VU1mQqVyQXIpJw40CQSBTmWfkgo2ljY0ILLwxv377RO3CteooXn1qz8aYuryg",
+	"CgIYBYKdmAH5xH3obAv3VhFe1O7L1l6OdZoTwih07xcEZFY7RoXdESAISnOj8JvNwQDkPMPQqmNyYMkD",
+	"uDD67Zy1L29/doTsOj8d1usVY/k+/b88Z2LEsmEpNM+391HXXJ6No6jBYym4mNggSEWk8Mcx6qJc6yLd",
+	"xgwQCHGNEQpDdxTLyMWSmDPiUqIG5IyJjHBNqCKpfT91MbQ2UFZLkjHNRtocAZf2h79BIHuPPVtwkclF",
+	"eNhaL3WsSKclwbtuG1YE68ENXbCN3utEs30VWve0dYp6uYUrKlKR8OtZIcqc3YbSX+bslhR+1/ONKPsl",
+	"6pIfgqIP87oJJT+QVGoe+A2U+49/dvTxz45+dbD/2cn+n9D9b4b7b//W118PWl/UvhsM999+Uv/4409+",
+	"9odgIaiJaz+sWZ8120T+XB//ZJ+9niwYgm9tZspaFX7ywa188SFrjCuF3XVL+au3MICdrmVT9t7krEbE",
+	"5U1er8ms21KdP6yzeyOC97pZmUYG53zGdjixFZpAcO/gRrrksymfz1kG2XLuu07NIIT7qv4LLurBOu1h",
+	"3aKNc0l3e/e2sS73Uhr8Yt2rZz48PNgg1cCIY9uZqgPxa72teFPbcsB2fRRObbtvhgvfqgknZ2NNIKId",
+	"TDLmfnCFYJSgq3KtKpMOdJx023MstuFq2aB3KGqD+/a2K6u9D4rZ9AAF602rVxtF1g7x3D8dvdwRLDI5",
+	"ht33Sb340sqUo36EIFTdaoaDt6uJxM4V790r3Wd9yO3dB5/dbXGltvgYZjwEYRNjbpm7NxNuECzx1L3s",
+	"PBS2Bdfd+erchD7stWWM8+6xdqySTd6r5cYjgKshWekdOud3ru7eAcuoSuvkqRkp/2mNPE21nqufHd25",
+	"4+nUPvx79+D//7O/tireHH1yfY0j5ulnjzd2D83ngHG9wysxn59Tdbl7S1QfzHWXgjMgJ2IJEB+EvRux",
+	"uSbpIMWTMBikic+m/PL0OcL92gxjAF3kkHfQhcS+Umto2ybcmRmgZaL+Mfzm7ScBH4zZI3ANTgFTKhCT",
+	"ZvRdKB/BWW448hEnvi8TgjitYbCvMYUXQDAsx7dB5ccByvKDgwMymtKCjjSAIxcMAJBbUgFc+W1VLZCB",
+	"qGJ2cu1hwq8uph+8IYDHxUSmEofc4EEV7GQAlCzK2QIFfZ2N3JxxXSyHkLrbzVsdqCNweys86WJpRCul",
+	"Gc3MmNLTJ+enfzx8/OT5yR8PXzx7+eX5k7M0sahq9rSTSyEXKvASIWxIYxb37tZSgh/e76nNhC6fqSzz",
+	"bAij7I4X1RLnQSh5evLs+ZPHgGF0TEB0N9KkE6M7uwwk6n4pfXgrqpw+B/7ZH+MzJEoVdKgvsWCH0UGY",
+	"TDsxyusxBloHtwZ3FnvgpmbQwFVzY1oxkbilvyIi0aFu4ASwyxVxAWipaT6EEgRri2uYPlEF8XA268Ne",
+	"ww6CzcUJRJekzLg+GbkIKCc4WZeRdTlN4C+bUN1XhDINP/LN4EffFnx87Bp043gidCyrjI56BWgFM4Hc",
+	"e91VnAHAVxZTSWY0Yz4NesKOSTrK+RGyUWrhbwCRAt5w9FPOZqAkcsEG5GWZ54hVC7hXVF2yDF7iFYzk",
+	"81+cvTg7Aif7fG4hfyQonmOPfWV4ilF+SMEmXGlWICAQy8eEKs/1EeNLzhii0uFy1vBCDPWZUgFgfz3w",
+	"CbQshoXMu7igrMxIsATURgj0BkAYW/jnuKkD34qk5nqPsGKYg07zHKUfwRbEiL96aY3PuEH2bBJp9iTF",
+	"Gh+cqRSgkWwqunSsEnCfaAZQnCdkCvioFi8RURftulYoTyn52H75SWp2m2uSS3mpzN5gVMKK9a4u2yYu",
+	"dmz2OmtXsHlORzZJ0S+gW6nIIpq17b+ABZvJK7OE53CAPaYj3pG8nAnlzo47nANyxkYF07aYBOJJMXjM",
+	"ghWYBtIf//jHKYJKjWVZkIxPOOJaNSAyzcO4e71Wv24Wi4AfWTAzI1yA9GwBQ7lekgtm5I5eeZ34RpSP",
+	"4E/DSxb/uTfoRwiME60+8zf2rfy8/yxL23FI62NZAL9tyOfx9h0SGEiY1Vo5VJkR3SJxFKURzD3XkEYR",
+	"UKdwRLXpJ445+HWvrXIjfMLeKUeXOvnhjmMfTJe71zZ9r9eNeag4960HPdh8VpQztjCxd6mDlqJyQRSb",
+	"zMyojyEs7WClhbDL8LPf+EFIHcheB2/fx+98FwLCJpgHtbOCE46vo40ZqS+Rr4LSg0wZoVAWmWH/hxAo",
+	"z0aX10RvcW0UcqH61KaD5MVCLvxnrqz8AhDs2Fq/sLI674jE5ooxL2bXnZ9vJQaQJKykaXihp7TuDcJ1",
+	"zx6cwtZePDAmefBHkB2mMs8wrizSVGmLFa4te/MIH90yKDljWTnvYKfZNVecKc1nVCOpyPNXY0DsXjuh",
+	"J+6192+TmDfBOo4qMEsjtMDlweNnZCpAGjYTgHG8m7ORHhohH2ENtp/RuzkvmLrWqljugQh//RjRuQUD",
+	"7ExPRS0d5cL4AwWXhRWcwgt5+HCvnznKkceORGYO16XMMxIgefeShSzFj18a96ujMQi5DRQq+R5ijOHp",
+	"zqHAj+6IZdaEANAkYWTO2uONSBExbq74RGwBhrXdMexnGMMRh1hXM661p6ERW86k1ww0m81zqlnfrdHW",
+	"Wt008DWYblBIzIYTe9gmS1GDE9dgeQ1ptjbVxq0N7lN9KhUPsLtZDyXGwkW1y+oosJ1ihFjVqE6AFOVO",
+	"ayMCORAFGpyzwQIbSFae3HdKLI+kisA5hhd40xu5WoKqYXO5XlaMroySkdRsLgCOgsG7nIFVHAhJmpDU",
+	"1ncwf2YlYpEy6+m5yKVZyfTYPe6DgdIF5ZqLiXlrXsgRAzwW88mWtjF/IqSDbWtkBOc8h9qWb3xJSSCb",
+	"XJELxsXEiUwJ1juB80oWDXlqsNcUrO0oVyvdM7oEwgz4yFjzkxfEFmvtKaO5GUR6AkroYxcfnbx89OT5",
+	"8yeP0cpg1t/WKARkrgs2kjNmyacD6TWrgSwcuXavIXmUo/aQHKIOGD8s6E5PnuGPQc8TbaE7+j3MqxIo",
+	"PZ6uzlZf04WV3ftcRFuEqSeahfh+FnuT1bCXrt3/S6i8AcXMls6iiR/h2HFFXj95+fjZy5/3GVMzPwVZ",
+	"A46z2r/wmCT+DlZjrO1dtdj+tIT3KTzI9ZXuJnbW8n+TOuQWAkE3913h7wonsDszUG3ZdmkJqqs0kXmq",
+	"tcJvVcHR+msXIGlregn+g4U95Dkb68QVgl4wPplWgjOU11QD8mQ210trkLa1ouUYFCjLKgYbybIgEsSA",
+	"iGmRc6b0kIkOzgTpaqETWiFzcrWkWa6YmwwvsCDVFUTlQJldtHFbfDll7eyuVNiIiorbWdM81xZZ3FUc",
+	"2hr5KOeXLF+unplFAZzTEbPeeSEX1utuNwvQ5W8EFBCPUGPRa+PsPpdXTOjH9vq0pwKo8UbegZs9GHPB",
+	"1ZRlaVsICchOrzq9PWw+cXHuBI50OmEa2kpXyUObSjWbihx/WMLErmSDG+X61+PGN8h2t0v4zzZ8o9PA",
+	"oyLBl3gZa3PqFzyAV98M7mnVSPXlo6q5QPOOx+pwyJkGJmj9k1BDw34TQXXrFhlq2ndTe7fKcU3T9cvr",
+	"qUUnnXsqi9nm8DVyaBXmWuy+fTpSmgv0F66w4mWIous1O1cjIrUNexrWDlxaa0y2RaWw7o8ce68wF+Si",
+	"oCNY/SoI8dvv/o//7rt/8o/f/7//4R/9/r/+N3/5z/7O7/7D//j7/+Zffvf3/vx3//4f/P5/+N+/+3v/",
+	"1+//+f/SDLC7e/8acffetFyBj4LpY6/tWOejKeqJ5gj5u6xQgbSsXB+RFN5PE+stt9HkYfhmIRc2ZOCY",
+	"GM2//iyUXbLebZH5Mm7HJBXYrpCmhQAgVeB43bjNj2/jduGWhbmlo4Bc446HR1vgysV79CQqNRP06k6w",
+	"9MfmfUAllXhIJFeAMfDo7CsjTv2N52d/I2z1ggtEUG9LTTUw2lazjSQQZ1Orn8d7D74fc3okzMNXd8jz",
+	"yjZRu1Df/ek/+u4f/1e/+/Pffvenf/bd//Qv1iasrLXZx6w35reqdlwYnqEGxMWsQ/mx2sOUlKqkOcZY",
+	"fZyGMXxpQtKZvOC5Oe6///v/8Pf//N9996f/NiGDweATVytQYv14aM8cHXrJIlDqyWovQ0ts44Kk5oKc",
+	"zSB+vuWF8I7dz9alI3R7KN3xpFCWk4A+AgoOsAMFSUfgegMh0hzztN/xrZkt2/3CilnlDCT8GcXPhGsA",
+	"qweoFUCMdlFuTtlaGQ8egUGZdBwW8wvVZcESnGEN0AWcj1yQv/jtP/mL3/7T5lb2ofGYs3D4FFvooPjW",
+	"+t+sUKHpBBmU0LRjFzDOybEwF+jk4p5Ao9IFv4BCSz5SEJsbkDdTac4pB35rC+L64D/gvchIpBgxMjNr",
+	"4utRIM8GQ7gabH6HG26M1sTtz40ZW9aebrz7lSy2ShZ5FpPJeshiQA47Raiu5InA8eqK25s9GBdybRh8",
+	"+2ZDT7uND4Iudx4fVPV6zfggjCX5AEKDzHwKdsXZonvPtvA8j2RM/UB2QklWLElRQiZJyFsiejUXELnd",
+	"O0DDk9OabQnky7D8cx+D0dpY/U3qNMnFNqbdwEfX5ZLrf+TQgf2V2enWuWvr6+0cgvpe1B2yeIFaPs51",
+	"R27X5MIe9J1TDIg7LWOGf5/10MP88mt5EQ1uFT7a3pNxTMCJEfINcb5c0oTte+0Md7yjfmFvYUt3OtFb",
+	"mKBcwRHi4UQBlUXF/7Cm+yTkLrHkIyH3vJ8kIfdDKfhBZUhIyENirYIJ+Skp2BjqUocmGi2dYxpdhzEN",
+	"pQ+3Wmu0YeCBwSyHWsTUjGYdEXpVPah1qVxhccgm22lCCZIng8OH94/BbiKINaXC0lNlBWkH0cC78DXj",
+	"UWFVimeyHrWzT2lCkHXjvZjfvNUA960vE10X4AqnsFqBxKYKzY16oaaMQWnxSUFnUGxMkVbG5IacuXXe",
+	"Iqzam4Fj8pCt86/NDbkoNUm9STu1u+m+WaZ1scaReyEhA5QVLt12fWBWlWe4YSmrmGgQFQqCEK66dFBl",
+	"KdozsooG3YJWcSoXt6NYuI5vQrcw5PvDUC9O5aKNQfF9B2T086icysUzP5BTuXgcjOVULj73wzmVizd+",
+	"RGabwkGZCfpxncrFUze0U7l4FIzOdFAN0C2PjSvtrhr4fbggN45Q6o73PWvE+noTBrrMURTYIuw3Uku1",
+	"v3ezT0hi9DTVTluPiJ6zDsqegv2Ki0l65JgSGnUwZhBMXVRkPj6QpOarZXqEgg24OIxoUyUzmEdKIbBJ",
+	"SHcwTYZReQOSzqmRkOwDGKoH+YAszwZfi9RHAhxV8RXuuSm9YhjFd+xqoZeM5EyDVGG0dUC7HoRBkUfe",
+	"U+a+gmgN02g8tByYcYqcICWKLtXgaxH4bdyqAW+gGZRYxUlDXUEzOdREr+VDfVT1YmV57Ao/+P6sscd2",
+	"ig7JhuO17nP9nH9zbt0Z9dNwgJzaukETckiEzBjJpGBGKLYWXyqILC44CMfwvJunkZDhC9geQi+EOf95",
+	"vjTSMrSEtfS1RDlgQB5BjJACe3apGJHg9bUuCGdj5QWRC0HMqrWApOum/Xt3f/rwp+vM+4+oZhOJAq/b",
+	"TzhE5qYBu5hJwbW0mzPlSssCC+3CLYw56FybNysBrModbl3znYkADgcgWg9hUgOA7dTW7ZMrmt+dLOXm",
+	"s+s1tIiA14IKtIne65fDPbhlqMmKwnW6WA5nXJSa3XgdBK9tD6tVjoEL/1UCwY/cFMSMdyEr7TUJD0Jz",
+	"R7ZFkrcH1Gg131M96mSvFPw3JbM/WwjQoN/dUgDB8p0rU2G/19SlHEG5dVXKz+lGcOu3InBb1L5qkbHV",
+	"aE66WL7wF+xDQ7DuSzVvqpab3fGdQON+8Meh9/qvpvNvV63zjsnijkmiVEw83zCay0crpkHEhNVodUGF",
+	"yqHmH4ZwJBD8byORmI+ZxMz8iXnMKLzYKfk4zVgKikiasf2T8/QT+3rVUxBuUYVvMdGOLVsFJEj3v3n7",
+	"7d3k3vuP9391sv8nb/GLe+8/+dnH+x/DN9/eff+3fnWw/xl82wHAaLE2tyqnuBkKI2RJxLfHamNNNLRj",
+	"cnhQR9erQW2sC90AxMA1o3tjnmmePTux6GG7eWjSfsza9MuyLpy53V22YBxt3DZtTnhkjw8bwGf2wYTc",
+	"bfxg0SLhNkkiRUx1X+nj2gBPE0RziES9onnJyAUdXTqfBeJq9jPtYQ8e37orTx8D7ixg59axtjeNspjs",
+	"6YKO2JwWnU5CVx49eNBDTEFKujKMfkBecDAuWkfilGbEhipXJO7gYP/+xfizu+N7D37604t79zP6kN4b",
+	"sc/ufpYdsAN2/6f3Hu4fHIwPHv6U0oML+tnB3Yuf7gNG7WrPzVpwyOAcJP6Y1rcuetqjPmGzKF+cn78m",
+	"VS7ASo/aIwytjFGLzXD7PwDl/a9Y8ThISVy/mrBNb/DhNu1sJ4nYduta9pZaNTa/Y+0WO929dhv0e13t",
+	"1l6629du3Zz+oLTbLeuqbHmfuhZtSwVxJ2R1i0X9fsjN21Xrt2OKcRvU4o1f1U60kY8UUVNaePVPseKK",
+	"j1hCCmbUvCtmEUisMwnf4swoIHX9Y03Vh9CPNDg4jNR7eIQpAptqWj7VoPvFNk5gJG6rtj7snVZmeuYU",
+	"JSCIhxhwRyQdcb2EOJ30R9/a3IaB+e59OiAnmMozpYocmtV7EMLjV2mFmPeH/mApdCHz4LEBORE2EcaB",
+	"10JZuSC14phQYQPUMGMEIoL874lRE9Jv36cWnRZer9U6+HZvBOk/e7//n//P7/7tv/DlWI72vnr22hqf",
+	"69UGeiDLZlxMNM0vh11VA/sUAHD5Kx2ZK2xGebP85t0H93sEQK1IIvMRDD6NbM4KJQXaPYLtD7fctPe+",
+	"bqv47j/8y9/9+d+PZKfcwMQxs7Ex8YMe8y4VK3qoPlVZkgUbTakeyjkT+NomswkrcvYA33SDixMyWOit",
+	"UEzrpGE1iYZe7lTv3wleXmeUntG5q/S384J/reu24TTr7394VVDdTd9wWvjeBzedLTfpw9wbT4w2nI1L",
+	"z/7ApnN9ErnhOtTf/8DWYwsS7XJatk91Ye+s/Fdnz0+hlAx3iaSl0ERpCcU9MWfeYkj7JFMoTlQwiIO6",
+	"wCTS9QmVLucFB7FuortUH4Ll3a0OAR0/qw5ZnbtmWQxezr5lA0EzjoGA7B1mJfQB+aninla1DC0yDKcE",
+	"HAo+HjOwc4l4scJIT1tY/9w7HYiqtjpWh4jJFVkUUkwqkABMVYikXaQnoxGb633nu0v7hPePec6GnfZJ",
+	"F1d4LSBaJDlDvgXqUQOGUC4U4qHx0dQDiS2oMne76AsqGQcXOPUgllCdYyGLS5aRcm40ojEtKhUMtScp",
+	"WF+E4q64XwsfaqN+mdI1nPVWQCyUroFpYmisPTYYG3tchQ5bXwhHqE6/MC7OsgqSDWJjbVBzv8BYvNxV",
+	"8Ct+DuJd7Re2zS7UAEiYohNc8wnTqpbzv3n9C3/IgnyS6nA7aF6LL4WEKKzOVKUZuPtYu7gNK3N4L9bS",
+	"wV0bm4Oub8Hk3Oz92obnkKN8AObnYDi7saeuxuo5Io/OvkoAp8dQiD86e/WyJ+DJlLEOMx/mvgHckqGD",
+	"F1JehrUbHcKhIU62+lMzqmAjiA2kDqvdqxM0+jZ2DZamxzbdyt27jXt3K6TmtojMDZKXD4aw7HzzbmPj",
+	"1K4cUVaW2PAwWMNhs9Dy6krLrTWxfceXIfCQNRUW+5MhqbaOnJlxGljuEQMrz420Z938+BxgLC0Jnc9z",
+	"KMNWgxOzlfvZiM95mIVn4x5JqmYq7Q0O3Iw0vxd4SPwNemTh5+MKfrHBTm5T94bTfDgv2Ji/W+9XNKcP",
+	"nlydaTHp4cM9xad+SJ7wBpKiHs0Rboxf1I60im2DPKDXXTND6PQWmGHV77WZYflh1KHzc7qJII9rE4KN",
+	"wtY3IBEfnDl753kLuM3bSgOb8ZAfjsHNHoMNKf3bVfu/Yxq9U/r8mPJ8eS41zWOVuUdsrmOG61cgnCmW",
+	"uCwJVSsdbHafZeTsy0ePnpyd2XADW5iFuFZDkIV+tkobyhsb0An+pDwQJC9cJLYbzjalIJuAmq68sqtr",
+	"xBVJ/5qvKO7ikCPFBGIggm4RAwApLsjhHfD9ePkXpJxR3yJJNarTAGcOYQSdnG2LFToRHWy3stSKZ2Cz",
+	"P3tx1seEntFlSzZcASXVfaIaoBtYytudF2mr5Wd02UDgLrAAEL6k6FIRJfstWBO9OYoaHMA2B7hF3FuZ",
+	"LoVciOsVG2yCj/hJB1D2N1vdLKOtAsohukij3lyNflb3MKloRL2cQQ1TUek1pGe3onDV786l4UbX7am6",
+	"296RWqI1FxOSVvgTA/dGGrtvm8nXASv43kXsgKytk7Yfo+X2UZX2c327S1f+0DaafH/HoRqqeseB0Lo2",
+	"1WcbNbxUbOih7NcLSe0yGJ0JNrWWq6ltpgjXd3bHRKDW9+4JQbv7a2rHjWty60pyc4Y3kxDhr27/pThn",
+	"73TPy7BmEruzC289ySYZWdXCa/PsSx+s3lyfeMEdDx5PpjLPFJnTgs6YDtCYPOr8MYH1qHvf1pCgDoLz",
+	"tsfe3A7luEWqAXveifR6bBPew21NE1sWzu9Zo94JlkGA2HujGFBNZhIrWsyMulMF85uvMMCnmASxIVZC",
+	"UWCuH9jdG5o2hv/5t/86TcjdgzDH+9gGlMy4bqDuAZiXPWIOJtdWlakF/O/9/s/+t//nP/23v/u//9Nf",
+	"/vf/5vd/75/+7t//2V/+s7/z+3/+j7/7B//rjRYTCowu8VJ1nOYEjQk+FsfMJ/1JPZb+04d79X4P9z97",
+	"i2n7B8nD9x19YyDYiHXr6NF6PG9w5ZRLwYZgpJg+vFHA1CUX2XqLkxvyL8zTgOUUBwI+D2wDH6kGBK49",
+	"DW0MfFRbBUOVb0TFJjXfZRkrsu7i2UCbI1NWMDRcKE01Ix+nbqWhVLMHtk1IGpRuSwE20JdetgOOrb5F",
+	"Nv8ksbUDUF0aYsxfai+TMwuYRwo2B8kKf6uWKVAQtwceNktql3zMc9YDari+JeYlvyfboLXXUtljkVjq",
+	"snEmbDVLVjCzaVKwAXk1JukM89KH5of0CAA8AGAac71Q6V0PKjxlvLMOP52xAOzYHhIgmRaGEuO7bDGZ",
+	"pLmVRWP/CrlQOPRSmOU2A0uPyGK6vKkoyga7gevr72NigZCrpPqQoti74lckypTqVz0ATQz3Akqv4Edt",
+	"P+M62SMfVsa3X4H7DQ89gIG51QHhkxbDGc8EJAO+XUkzd6xX+H53r1PUu76uPlExndvXJQL/RSRxa3um",
+	"LgW7maNxs5scW4MnBVU2DjviaVq7nfb1R/jw9xMqzrCP/qHU7J1hhhFC+xSzUg3Bs8+YPy3SKvJ8hPkt",
+	"IJYA8IOAti4wSSJjZDE1PMmQTzssUlAB8i0vgHAjorCQLoIgq0WXtHlCs8Q0jmsopB4qRovRNGbWjkxk",
+	"AZbrAKv4gjFBsgLSP2yMzIwu8bcqaXNATjC0xjSFM1IkZ/QKjOVsRmSpN5vBjUTPT1ke49kwOzTH2+ra",
+	"RpZHrB8zC/tjHUga05IxfD7cOICR3jScfUVEeb9Acntjqkhy+4UPJX/bvMXB+Q+ivGGFfInY6tB3HKHr",
+	"xHXXL3lrV76QC9TjIBIfroq9QC6LwNc7t0JCQ9cQasFictEJ/hA4bTCwHwu9C5I+y9hsLjUTo+X+L9gy",
+	"3cjfF4tDo3kOl8ppDrbvXCpdd3D17KnMYmhlGGrna1vAU/WOeIF4Uj2PJ5YbXpHiIcdY0I6pVj9B4Vj8",
+	"wsicPd2CNM8v6Ogy0uvnMuO2fq97yEy3uoQ0ywqmFCgvGE7d1xVZhTeuynqC42L9qv1ahrq+w0u2jLT9",
+	"2PxGzG8VgRkXjCHme9/2wTjhcPuivcATrgjQ1jMRUvMxHwH2oIqW061+xj4MdcoCrtAzpwj9o7FDZ3+J",
+	"3KXNp4O6bbQXz8MtO0BO4MYVdDiD058lreNvTvsGXtChtOaS+khe1PzLkILEhIbKnInlzDCoK1aQidSE",
+	"krliZSbFctazb4+RFvPyVj/W4iWgHBTIL07hIbTSc2+QEGg6iam1dFIFTqgqy4nkbNy7YXU5/LW8iLT+",
+	"R/KiSZ3DyF+r1qNQprFAX7/+1Eq5I1iwKtphuzVTl2pY1WdY1amRVJgVc2Bvw6IuffqCQ97uAcBb5JiI",
+	"NkWAbpzpHYkClAPeKhzWZ7fBQWnP3S18ddcDLh3QmZDluFk1yV14T2ucMUKB6/eqxgISL5aEp9Cx9BVS",
+	"0m7tArbTnRsFwn6vaRFwGuitmwOcZN7THdeMFDNak9Gj0DSYWiCANHHl/eH2poC3AXhIgrEMtcPrOfY6",
+	"MX4C+8W9VRA5zWi0GhnlghjRXkgN92tdje3r4um8X7UvO75UO75QhSyuNzXmmlg9t0IWj5k2Z2aL+eH0",
+	"mHKJ7attwq3p4xBrjXQuhh1kN05Gw88Cbslfy4sBPDC01hebad4Aha4Ke6N0QBTLmRFNekMiYA333kTu",
+	"qXkc9zhC5zpQrXFK8OOgYHQ09dNpY10XbCSLrKckK/OMqc4O2ZUZ+gAp5XBiaBf2iq8R/AFKoVuFDt9w",
+	"/rJ56Zh6O5eIqlj6zglRml7kAECA2r31C2GVr4KK0ZRIkRBVjqaQyWN2cSCkHo5lKbJ0LXKW7Tl62K7i",
+	"8V/bZF/5I7tRCSV21RU41tvkqUpsbe2VBCMSdli95UdeMwx1LtZjVydKLF+N945+1Yt2VG++T3rUZwwe",
+	"f9vktWmzyRTco/X3Umd2IjbWNMw3+LWSYnBKFwFdgxefsliBqQ3lGdPQqzE0tV6mqc/sNVUqhBM3Rx2Q",
+	"e1JzESYWzXzNDvcVd9yEd8hY/RrvlLVe7TwMELrcvVAenLx2vcy+w7Z3dK/LaQ6e6sWUCXbFUD0EcmJE",
+	"Wg3GeGvWdJDvC3YxlfJyn2fmEMsY3TT0VGk6m3fGmpApnc+Z6A4v6XBL9JgvlCSMkklLOKrRrVv7G1GH",
+	"rj6IOEsYxrVq6/StHQW1vkIu6FwsoHZbfgRqfsaGGQaCQB3I4TynwqnnAa4PfHZFIN2LStMiaKfbadP2",
+	"YEXiRviMEaoDczZGktggDJn5SqFCLoLANIyDYyIjmWSY5EHHYzbShOJbaCpM7WCHVIOmiNhtvs7DoPcd",
+	"4IJrTvX6A1Nh9c3ou2FWFqjste2cWG6oEp9h1DO6hAqbMeHTQxs/uPvgYR3cOG66ztiQC7UBcJY5en3m",
+	"+Mo9996en4hF7BV8b+RpowIjXZvRS+ZDFg8PDg4a5rKPxxy8rQBAZaR0V6VUCvxo78MnYAB4AFlYPh/p",
+	"Y9PPnBW1NuFBtLl9MiCvBMMW4SjkC7pUiIPQcC2vnLt5v45dcDeGXTCny1zStdr6a/uYTZtcb6eo5nZm",
+	"nkePaqE3umJw1OxrzYvVnytU4WB97KZ8xmSphwWb2Rik+HW4YHrBmCD4HCvUcVDeKYGz5H5y4aab3ZVo",
+	"aSJrWunPWmq33B6DBwftc9D0P1ttoYrl8hS+k3O4Or8+ZgsP/MBO3X30daXdF+zd3IIguG9CK7H7LkwJ",
+	"c98F4ZLO7jvY1DVvRm7FsDMcaPiVr1sefvnEDzj8NixrHn7/OBhi+P2XtcHDL/V6ym/Nwr6b55SLHUqx",
+	"pkOBrGCncmzQbzsy2ciVcZoRNfJMZL1QElWXCealItKhloiK2tOjb3ofcjUEqNRoylVWsmuFvuAVUNcD",
+	"n1TDrOwYnxTDUoxyRtdzTPGlfRBK4nNZAAr+t33KaXWZetIpy50VCy6pzxUwEhRXxFcxd6TDjCYr8S5h",
+	"gcScokPPhsBAEW2U7IboB24WqldM6w1qoLORGcNZ0K/9CkouPre92+++wEHYT790Y7GfX8ozNyL7zetw",
+	"YK4rNz5nXy1XRd771cLAb3yc5FTpY3CtEuA7kEmMOtqCqt4M0nd/0ZEtariOkVOrnv14zBCibcoyml3v",
+	"kn/gd0UyNuIYYTea+npndAl/+k6OsbzGgisGjgkoyZG1HuexpCCXiqxWlVgLhFs7Lpcyb5PzsdKFlfVr",
+	"3avjUE40wj6E5LlUAiMiV4s1kjMLLdhbisOj9BVni5h+WMWoravZdoZPgtlwNqNFx06zigxD7I61L1+3",
+	"Wlxn2TUf2mZpRzU8T1Q9ZauRyYA4+cNW7XWMwwTm+BaDAct+B4OhM1YlNLA8OyaUZFITxea0oKgZMQLF",
+	"QRQmCNjSJLF1C/hpNHflImezCgDZ9uezAvBqg2+dC+wXbIZr7YM4v9VRwV9gSOyZzbvatJyE0VeHGY1F",
+	"Up2QOS00tFQLWaUFg6otllSTC2YuiPLBuZCtpSQGGo7LPCemffLxl+ePPsGY1jlVEHPIxYhBwoQhRzY1",
+	"o1vUvvfwwXpJGyMqV0+GKxdsC3ESVmnnmJ6DDbAMbNIUSgchFVWMMHHFCylmDjYj/eLZ2fmr0z8ePn52",
+	"mkap2CVj847ltRsXjmbDlcPMEFw5l3riZwl0r1phBOQZEKPQUqHwTA42Wu+oFSCXk67jA6vqZgMTsXFO",
+	"NvLLxjkFcR3wg/VQ0Sr2DKNpRlPINPQpMSyboARJHUuBg5llKCxeLBEmBDcXakbhIKh1/9/8Wvi1Hy54",
+	"pqcrwm9hIF74xVpVtNq7ATlxgHd0Ps85A+ea/9nh0MsKhp4smQ4EMbxKC8YuzSSk0NOo9Qw8eWpOR6wr",
+	"6cr9bgb7Wio9KdjZL5/b+Ht7gLEQk5ZoMpMLUWXvYQMQP6EsBhC/4jmbMPLo9MnJ+RNirqMekCcAHInb",
+	"UWtcabNUC8zy0oQDyl8Q1/Dw3gb5HrGQhWdCs+KK5i86RA1uf0cnqhRBgirWEBNQW5oLMuN5zhUbSRF3",
+	"7vrD9OnD+1DbYd15+gVb3oyzs7cVpQNaMmZxtxBaa5yQv2DfA8phLwnMLN5tVk7+BdsSNy5ezgsEjbKY",
+	"GzZkL9clW64Fs97kaoTz7Kw02F13/cRnKSYOlclWSEdwLFs5nTvMqxkMrZYa/c10//xNuyr6zVdBf86o",
+	"UeXwqkagmOCHRi6KZTKYkU6tdYILpaH2wZikr09fPXpydvbs5c+H589ePHn15fnwxbOXX54/OUvXk4O6",
+	"XLM+WfY5sL8nDr62uRVBOq9llJgia79U7MhMQc73y7mRE0ayKNgIhKOPETTgYpl+YviuT13+WLAJ1k5M",
+	"kTVZaFYjXKSu2jK8A2xeZOTjuVQ88gYkxfs3rOztM6RB0HIk1obSECEvZLY8hihtsMHD65+AjGOjh4ie",
+	"Fkzh7nzsOzz4ZEA8MhyKHWZsQfQ3lr/TUypIapnOwAk1aU2kwFxis7KQ1ILihTMe02BKyAhVOYO55Xk1",
+	"f8wUAf8rGFVyKkasHVdof4hTAfujdzUxuwI9809W2QpgUSB3rtbsWhvWyFeyi5TkRDmGCxIggn1PhWx6",
+	"87nuKvHnQbY+WhekvGxncOMxdV9VUfwiiwd6r7/QuVwM1YJbkJxmDmH0mANdFQSKbYmJOxg2io4tvJK5",
+	"5WgWtIC8tw9gOAWb0eISuONmRVeqGirgacBrVZ9ebelrheNtr3Bp1ko6AUHendk/5AK7FG6w35uIoWjM",
+	"4HYjKXAwu96+nQcfPXcxrN0yia0+dxDRU3rIJqZ9tWFUvse/NOx9Bt7ahExlWSRg3jDEBRRZp/+jOPYR",
+	"xlmQb6RwGDFWp5eIKtTirXO0d63dGnjZKPWsGJphbPQCjn+zV0BL7/fG+65NVf1Q1q6xIuvAoOEk7bJg",
+	"50bb8yGOfpOz8kGOv//B/bCGH79FSr8u2BVnixj5z8uZqPO29SgRYiSzqBiFAWb4q0seNEqn0Z24MPoZ",
+	"e6ePSPrl+dP9T9ME/zh8iBHUP//88NODewcOjRg1ElcMqycS1AZcmit9KiO+rGb8iZts4hfL9vR29WJv",
+	"Zyr5q115rG8tsdoy7kx0CS7KbmUXPIntCbI8j4UJCsyNxfA+OJMbgrzogsag1F38ilXpYecvWC7NXZYI",
+	"qG47i2lXSi1jsAhwZaxy6WwFFvO8kAsPVxOAj1kYxiWqoKarDA06s7l1rvafayc4XB2Sz4wkGMEWacYI",
+	"OIY75lbDLXVs0190uV9TVY5GTClE3UOKiUlJTM7N4lw4FEZIZwMz/aMpF0wx88ITMcm5mkIpqwiqWjsA",
+	"RRaZYR93qzHVsmwioJBUUzAOuti3H6dJZQWDOBZrisJQgylVAwIubxWYlmyGScF80Ajgxdl38LgYIdnw",
+	"D+dLBNdfgulXYGfjmM1PaC5FxOZkjR59DoB9NEGXyOExnMlwkhUaImbSRgL/0hXoKOsDFCDi7lnWLtew",
+	"Bs87nrAABXrLixnXeoOsBZ+BHu3XTnTZJ9TisXs2eG/oCHarSMJGq1yvvPGRIpbStkPZRNYrkMkHy2+1",
+	"4/1WtlmSoQdHwcyQOsBA/+DhJmZyuwZE45Ac20p3FvzSgi5A+ADAKcVmVYW5Del83ml8tG4Gi5yFERZu",
+	"9eNRYMrIFlFf8w3t2soqFj0CDJUsi1G8ZN02kVAbBjElezqeQWtD2my0PjFPBdVo1sBUu0GsYFfnnVDa",
+	"HmI5SMylDnbGV/ywQYPmOJjNa8QLuir0GJxm2qEkwONv2OR6G8Y73XvnDRhSF90EKKyu/klbxLAj6iLP",
+	"QaWuTYUIzPsK2q9aW7Up0TIvaUg30rrM7mIqrljhH2lAmYBkX1wybWYVC7R44ct1bBmntbosiPvV7cu8",
+	"4CMWgi3B9fbBkQrzZjLKoQynprkKIk5GUlyxAhLsoX59zUP76OUfN/yzTfCK0FkL7th7cUhrQ/yH30Rx",
+	"LXxSyTeVx9KHzKQ/f3JO7tA5v3N1eIdmMy7uGCLCleYjlbqJdswtiKaB9uDeaMPgpDiqvYQ/VbXqLxmb",
+	"u8x6GFfi3dojKUY85xh9WSobWSjYAvyFoHxAmUsMyqnW8kRxeufMDGxKeX1VH6x05B/sf3ay/yd0/5vh",
+	"nZ/sv/1JdHkXlOvhqOCaj2g+VF2ubp8l6p3FVywnqXtxteP67oPP7vYIY4GhsBkrJuaMbjwW/+bNDca6",
+	"flYNxXq1vMibs0KTosyZIim0YQ5o2hiqbTcN8EkFGKZrkWbXn0bMcvWSLXYfL2Sl3/Y+XrJlrZ4rJZ8z",
+	"Whi5Rl4yjE209QPmVCnAkpBj8jlVfERoaW6ktrR1EBvg5nFKGCyzxoeHa7g7I4rds13aT16yxRvM8gYO",
+	"lOc9YCHcC++T5oIoNipiprKvgFcyReaG2RyRdDFVbDR0dfIu2dJo4hdUsfBgdWyj7aQ9m7e1+ex026ol",
+	"2eXWeQdnLzQKdHQiHAXTPlaRzI2IT6AYoBRVEDF83cdy/BJEuYqP0RHcsL7s6+OfHX38s6OAie2//Vtf",
+	"fz1ofVH7bjDcf/tJ/eOPO2K7Xkp9ymi2tNk8rdOwonx2Rx5UwZSR2YwyXcjyImcQ48AyiH0a8WJUck0u",
+	"CkYvWXFMUiGHvyklwJqYvyHeKD3COHdw0hnqZ/7xkTwFxN9kpJwfk1TxnAltNXc6n9uqCprMZZ5D9pBm",
+	"AO7n8Y1xeJhVBT3jn9AxFK7O6xV0VmVUudU79Y26b17KX9q2q2+e2i78mtuuVhciDCxph+3LXlUgtKR7",
+	"BSBQmK78RGTbeREu+Det3Nw+hSP7195PoI8+5ozP+TfOlLExuNy7ORsZ5oY6dSMYwx6Wg+QwuZvcS+4n",
+	"D94ma3X3eOot9POGcns+8PMZGmL95yoDFz7Wsmzhmyc2VMq+LmcuafdtbW0frlnYbSAFKqND/aIfAHon",
+	"F5OEHBJrWU7IXYKpzwm5V4F5JuQ+GlWIQ68Ir6Rf5W3X+IwFC3zGgtU9Y8HSiqy2riI7qQbTwib3RzDx",
+	"J94vxbq7ZbqMlh6oaOYqOMHV/N092Pum7xYgKOx556E6YecvaBabLib496wxzrJynpv2ojC2RcmcSbMG",
+	"cgEpJuas54Wh8tFMJ4sP0JZM0BOzmEpzewwfu/BxvVBlaExBF8CiS0umj0FtRkhX6yEJUjWtZ6dvHmbs",
+	"EMfCzLYyG1dRiZF6SnCUyWK6tMHLYM3Dflh2bB32mASF1Q8QdCKx4PXwNhc2Ow5sk4UsRa/qVv2MqjWo",
+	"D2tcbWYBNJbFw0nsNY5SLSPUBk3aA7HuVN9EEGFtKjYR9daDCcNBnfpiBG2QBETX74hEttD7Vk63qx94",
+	"H6ACmitZFvVSrYY4iEAaGDmd5sOZmnS5KNYVa+tzRo3KMfQwqCvvT8PDYkiIpR+94lwAh8AjkfZxVzCh",
+	"rwXp0O/++TMR9WxEVh2W4CObLIsJ9ngOPGiGC0MBRCRDs1UnhFvcYSTH2jr77IIb3QOq0zjK1S94fwve",
+	"H5QfszeiRlSqTQwyzN1O1Y5T6wy7Ga+/pNtrDz05xjZqwHYQbTXvdMRjQPMcLrBhupArP/aQaAHjb+Bi",
+	"DciJsGcO3Fc+1PaSLRt5mYd3P41nn+3Dv4dPOwpy1SFVWtUwpoZXWlymFtgaCWQNCIcJSIVFGBVolUXe",
+	"1B+dDWh9UQqw+q5wWNibiB49UR9uG2HuqSzIRam4MCQeyp0+sCVbA1Q5FAjsO6at1CJ/DWb03WML/5ba",
+	"iGkHQBc20H+W2+hSm8OQocxjw16j2Xciw2ItuLWQMF2fHs1zF+FT1c+yGx1f1q41tLBhpyB9pYMbgPr6",
+	"PlDWnoKwCKhqmJNEL8GJJUkuxcTWn1yJwoYpafOcjtjUFiRL5ZWhYjMHd187Tph9X4A7GjxhXA82QG6b",
+	"rHfOT6CWXwMbbT0kWltIbem1IepZdUDXU//bUCi/2nX8ZOvoxd1wfCKoLguW4JnJQhkDSD8X5C9++0/+",
+	"4rf/FE9WcLd0+H6zvHRCWO6AdnzFaKP31Gs6/+W/+ne/+4//8Lu/+2ff/emfr6tj0BTHVjEdHHIH64ko",
+	"RDdtIkrIA6IgYMPZcG7OLhcOvzIe1VUjZ0VqqsUwlPDL0K7UMLK2vmvY7mLKWOtO7Uhq6ltvf8P6/Fvh",
+	"zQfy2E6A5frKLJ5neKRTVxQrsWKW4cW2NpUuuDnQyIXhFJcF27qO+HZml1BMWduFNRetiWqdV4IjCBTU",
+	"hdv9AVuB2nLWVom3Ne05FhKG5f/hQQRrxIz+Zbw+XZfOvZ4V+fBzVNNq2X4hP3GsxuO+OVS/Pnp7oa9Z",
+	"DXV721uyB/yEZSzb9LiG8m9PBX2ebUjC1psGKyoa2glj4llFDAMd3xt2q2VoKv51ktY64rUdbMDOwQEL",
+	"rJOeiDQKrAYLs058CuM729zt+2VYUBWtR8B7T6OfMGc6i4OQemtK1J6T7E31LO8wMuAwCVXki/MXz6OR",
+	"xPbery/Iz3Ued9tf+ygHJ7Q6tthftdT1dfDnya3c9U/R7Tm13AjUrSkibgRbFjGobkNNUTg4WF/zbJOT",
+	"v4EhPAjEDrHK7ifXuD4JghUakcGWpjsmqX0mdYoX6GYXTPGMAa7aV5hEZiQ6pkYU64u7WpJs3zTTKDVe",
+	"MxH86FtbEXJg1Iz31lJQfWu0qnsjqnXBL0rN4KN5zDROR9Oq7uaglfzYZ3d6SgWRmpg+9rIqLooOkt2o",
+	"kp5a1Q/kZgmfTRLU/xbdJhW5dSKibtKbGM5qZeYztrxujF/ZvPJ+cZdxt2ZzcoEFdlUps/YdsgmmvnJs",
+	"ePNbZhs9tchzVNgSF5VNkotRXmZh1lM1e08BVDSZzShakyRwXR0mBwcHVf3htka28RZWvteIS9iaKmPQ",
+	"lxObWOnHMmFYI4ILXKuwdqhK+ygH0TIQa9JyG+fM7XbQWEdgbEgU46EjYJ1ap2t0FRxG09YFoqJjCrL5",
+	"MGMEUBZyNDS1NY/t7yJMIgbpKAs27Ao/cTEt5iGnN7XiUCz8G7aRYtDJcT3TpLYMd77l2fvUBafkub0u",
+	"s/VpYy54AJd+HbmAfbsdcq7cau+Mlr8Sr8bjsBAJ2A7keNwzchX16FfmJfuneRUa/rIqohCJsRhZhGtM",
+	"BuaKlAKDkRY2Q5DWMvIUE/qICGlDlAAk0VZp8F8BbQQkMbwxhaGapR6QFBRaVxrUtur9meD0sgNR9v0p",
+	"VaQo3evmiNq3XRWGpyfPnj95jOlI5jVMCCWKLgN8fFlqSBSE2cFYW3Z7OzRrk3KQykbeg07d9+WFWcAL",
+	"P3psB6POARfDw+OCk2pesBHLmDDk0hWh8w+b4VrzP3iWAxT7nNErBom3sgQDZQ5pWBmbM5H5gJgwWXbB",
+	"87wO3D+oBUlrAPswc+l5oPy5ObXv+i+eQiNwtEYx9d86HzewcLs3nNXgRtT61dF+z3AJbaCdlri5For7",
+	"iOggGNBtaZ84QAjC8Nnr6y3d8HhAZNa+gVT6WkY6l2De3+S8XSEWm9FbDLvjYWwN/H5mwzMmssBcyKK5",
+	"a1Ucj3mAiwlSLV9Ur0+J2utGQG2Rom3zeDsWyf/ecUEaXCfY4OblSmrXs9lyZM/qgwsDlcKdc9tROyu1",
+	"29A862H4UnWm1+aoGZLzyNnjG3BIXgbqVYYYnYEbPT0sOvPZ56wYMaFtdrgHZjHScgoptanFCzmwdZxq",
+	"XiNIq6l6tlAMPTY+2YPGt0kgb+48NlStjA9hbUx/5a5cW/us9nd7lbMaze6Ex2AFdis1jnZsOjU97jwP",
+	"wHd6A6fr9kOjzSi2jLa8vmi1MtNVFtmDg/AkbGZSAbgnLsgb9mhK9UdgXJlRPSAnLoPh4b1P75OLpS1W",
+	"9Udnr14mZMaoKguWecSnxZRrRrDwhpHAISgQaaIii4Jrw925gBIx1rIaju5BUCeyWvRti8nZU1ez3t69",
+	"v1Vwp+etgBHdYXrA3wyTKBULAfZDJ681ymxU/yBMMP3J6vEF8lq/Kp2oXsRjGUMJGlU8RHDx3KUtRDfE",
+	"oZucY4uh9rkPTY/ZzUpUK6nebgn7bol6EMjSFe9PfPGtCzaluT39EL1N6AgC/BsepjU+FawvvBnV5VUQ",
+	"Uc9IYij6jfFUm4pl/t3E9xtdvCtWxGFaV9Yp9iXhJmXBetZarOUrN8PFYn47rD6I22Z7skVPaMFCxNY8",
+	"t09zGMt63ZcXgB+WsyJmUD+B76vaFvh4DSLWDm47GH6ZZ0zpIeCfdGKnGP0TYTCdkcp65GwmSVZisoF5",
+	"hin8wbTIMgtKAGlN3ryVlRZqpzZ+n/tkrUhYSIsrQmeu67vgSfBBpsWVMxSBPwF7dIMYRJWRjgWplJOC",
+	"RiPYz2Ewc1YQXKTK8gWpO4cH9ntld6YUmufhMM2SwESNUKAXksykq5zRpfHVR/AE406dcXC72fGI7/XM",
+	"IeAlhOZKWrdQ5RXw0a+IP7ldx7LUK6Z09uWjR0/OzrZpuimugoG51KuTFfsXIoVyMsJCc9qDmoRLBOZZ",
+	"rFQq6CwCwimkHqJprW8Gat9nmwis1n5Xdbhi6sPasNqLgJ67uwex1cDSfehwQeOsuRwb+PFCLI9GVfyY",
+	"O8803qviNLepTUpTzWDPgo0C90wS1qaG0+3rNFoAV14Edeo4EPMSYx2uYZiZo9VuKFgEjff1k5ePn738",
+	"edLO+XP4rckmfXSIrc1eqJDoCNmoj6p68s1bpJpe0WDNmrNrFphuWnfaB7/ROFrlwuhGd4Zj/NBxhSaz",
+	"rghJ7F6tknB2KAE7mWqXUvBrV9Yy4khZxvkrBAB9A+Ql4+rSFiITGXvHelaXsjf5utXfZWfKVlPgBM5v",
+	"1i9nmtkis1vHzcONdzU7uuhxRpe2cqyTgapCq82eYzK8pWyrZ1dLOKsq7NpIANvE1vPE4g/rVrhjDAuq",
+	"sJYZgqOK6y46V0NXnL4zysDJra7KHqJMGvqAoE9GBOZiAu7eqOIPecydGxsrk9y1fRCisjYtEx5qVxpw",
+	"xysYkGuxthCJvaK101K/GfVdrN28ldRgt0Zd3+3OLbv1nq9p3q1o6a3beF9bXMcO44b9dUCeaTIrlcaS",
+	"GS4KFU+3DTc7ef2MXLLlEUnzSzVTw5SMZZ7LBSZ1379HcqY1K1RCMj7hWiUk3beRqsN00Iz5bJjP7m5Q",
+	"I9VMahexdqocTQHB70ffGmryEkJvPwgb8uupFOxlB076Y7v60CdCDmdUTZly9WAFcZV4SM4ouKbTn6TH",
+	"5PCQaGn0h9GUFnRk9nJA3th5pD9JPUS3leG5IDPKRW56eDTlgg7ICUQxKKKmFvbcPkrb2O31TNPDe58e",
+	"HMD/DlZHB9cNrV9//ZOfQZFZ8z+y33Vc8mhpbVdnNAjkcUl3QFbR3lHnZtwVwfZFSqvi3CkE+wxIamlr",
+	"q11zty4ZVOJdQiTcccUPa+Hfs3rIzAjZVMXGbQc9A2hg+qeuFfj0hW8KPj527bnFejV+5uhcBx1cpdnB",
+	"Q6ivIYlAFc8qL0YR9WDp5isW11u2Z5yeQ3Z6Zn9ZspJtiQE+L7gsuF4OZ/TdGhucq2CMiZoOYN6mLqOI",
+	"MpGGHoGkuJhSza4YglK6Xm4ctNgs1YQrzYqhDbAbdppWHDY/FYCACTs6l3leUVBbb4ljTJtrmWXHuNsL",
+	"riBebMK0IvcP7keFLYs1ifiYQ1ir9UtaVWUxA2qssI1Hm3CMXXOl/W2leDyHlRq4UUnoPhjQTUihm05f",
+	"h1g/I9Xy8ZgV/iIRjIGB2iIKgwAb4XfXBkT0M6sy26vJeo3ef+Vz2v03YUK7/xKz2d/iygUo7jeDou3e",
+	"ueioEEOXrbaiUXyw2EyMWB9IqWAWj4MXbdycxXBsXral9anO5rTgSgp/HrjDB67qPsQKJfVQWHM2dMC7",
+	"PZ4WXE2vG+NHNaTDdpTuUpUnKGf1Su8FkBRDemCmQUGOqhRBPysDjmEFfXMQQbjHdX8ACj1uLbqnHBA0",
+	"wWgxnPFM8Mk0ojG/cAn+lUXTT9GQNSMN8ivmwXbkmLjGELi7XX7s2Ki81QntmzEfHtMN8BZtycL6rE7l",
+	"or6Z1ewKRjOiJBnToqrUjvhVUvQ1Fa0AMq7VtnFikwsja9TrWxm6Do2c2xfx01N4fQVarUtXOKpmPpJl",
+	"jlVhLuzktQQ2xEQGQeke4qE6yXXLtuH4EGwN0JyppRkoYIaiYSls7ezgfLbsqaumXCdVp769+vdPq9Yb",
+	"P1R4I6VAf/bKwFlNNZsxob8UXEecIc3zmNRwqPG+2522HYY0LUhidze+TrYratS8o/ZQV9S5xjYaWcUh",
+	"XXwbZ/8d5L91eD5fgtRHLqSeEsUN38YBYzg/+DFQd6gSv+CMhZCtSKGco/K4UtCMSoFQEFD2/4oV1OfI",
+	"tL0jYJQUkyFI5NuSayHd4YaDDqmy1j/svBf9ybYdkI6PaBUZtXkJrmJ1hGL2JZFzFg/bd+vhfWxGG5YF",
+	"lGVs0UFhF8g85+++817N+tI/LPY1xAPSPSJo18m4E+ew7tMD3B7bvlrTgdtN8NvBXmOchfVN2aJZaHG0",
+	"7m9idb0eQ/HBxP3FLCTbQIgMyUUOHWVSsGU1Gu3uzlGgVuAdsjaTsLoo1H+USuOkYS3chYPfZ+gQpIIc",
+	"HkDsg10SBer9FmU6HSerXdDm9WhtX/vEBMe5tkrradhTWcw21JI7jefmTjpPiGMHEUN6LdYu6SzsyLIh",
+	"7k2k+AnuGUTB49JgKVhbFsiwWOJbCT3hG1UHXucK766NPKvRr7A+ZIOOUXA2bF1GGc+mnXxXqJT5rSqI",
+	"GgVUoAGu8Eb59JUn+DpbZSM3XFlnj1P+ve2cvz6brJx7qbZgx5iX67iQDynqqkndZ0lr4vAqKnkyn2Nu",
+	"zwdSTtsTqo2WVQOSVG1N4Tt1k6u6ogaKFVp4L3K5W59Zve+dO84i3V/Te9YwAt26C62hI22VMPF9s8PN",
+	"yYEXsZomkSYzggxmrqNMaaX1FNFl7H/rjNLXVx/b1xWn2GdLb+eu3uI9PXe7X5+vLONuAIoCfUS/smGW",
+	"hjIeNXSbulhsdSSnFoH0rKYghV/01QqY6sAvSc3A0wAeJawirBKrpdYKi0JmO5GlPiYHNqi5v14IQYeq",
+	"7+2prRHXylvqtPMEb6EVwFb5kbjF6dr5K1bs9pSjVL3rA469tiYYjCGWbISvVfCaa4N2629Uo4sPa8Jj",
+	"5ezweyOtPDt7Re4dPny4fzggr0S+9OEBwBesWw2iuTCeX1o3QSl0sazhb2KBW3vrvPCUcZqTecHG/N2g",
+	"UUV4bzXYFhQOvhsvHHwKyv3nVI+m27FEtA5sIhaY511fm1V+a+0gdh3fr2Beu7sxaCmBbnd8a0zPT8Zj",
+	"8zkqoTD4zQkp7MqQLUv/wb34tfha7FeZ5gmpW8TBy42ALVhF355Lrqy/cgCvh4AsLufExj9jth4+xt5N",
+	"aal0vfUAfcUBIQlpUZJRQcjZWGMDNvdyzetxAJowg9BB0GCAU5XUCRCACNWCHfKJkIUfL548Zx0DYwwA",
+	"5EoJwMLH3hWFlbIztzjjUvk26HyOwQBkyvLMz6PjXe9JTo8A4xiuT5AgEuwjrO+cF2tX1/CwtMJ1TSFT",
+	"Zk6Vcp16u4o5DqWoPpoxeN7o7YNYFgKeWbpTQU4sujUMuWSNhmxQmjM3BmXCvxaEZJIpqxWWQvtoBZiP",
+	"C75xSwut48hKBaPCb/wbTnyIn0hDhTlO1JYldauHwEFmqyf8yujMdHSZhFBd0PpHiuiyECTjmdNjGfnY",
+	"N/tJHT8Z7ZZmiuZZ8x35uOr3E3QbRO9PFc3k1qy+SIOvReBZioAvuDB+fwXBiugQNux4Daewo9lL9uzZ",
+	"h5fhBO8le6MgAsCetr3AnAdNhZ/cdvR0aCElC8pgwueqViN8dEhC+OlJMCH85ks/LffZTQ4/n1dTxC+e",
+	"+Ym6Dtx08XOtPqTt1E0dPz8Opuw6zVrfnfrF8KR7O+ZL5/MeidVeWWzBA3VirDvPB/rRQivSg4MwshDI",
+	"8iWb6zgiaR8I0I5oP7h2nVixARqYla2AIDORqaSKpLFoTC7LPac86qUJA4P6grj3jG+qkhHhtSTMwE9P",
+	"n5yf/vHw8ZPnJ388fPHs5ZfnT87SxKFEWUJhWJciU58FKiHmqDGLe3dXhTsd9JkV6nBdKUwuwkJLC01P",
+	"nTMIWRYczrrJbn18Rd/CbmZno1Xd+oAhNZ0wVV00vDori7bW+m4tyl2XPJmQe1VqqCW9d5N720dnQa9B",
+	"HJb5HPjo62JmO2Pbqvfr4ju9GcDK0UkgywimIkCkMeDJCOQEouMpH/AE2d5VwQEU2pNN1AWWGZUgZkN0",
+	"HGm9vueXJWRj3bGltY6vpTkwL5Wvn6iV4B2tXvfSE/PQY6YpzxvqRkQBMM8GyqjpLgGZytcKuC7yWEx9",
+	"ia8t8L/Tjlofb6bLY1+FK+eiqntkJCI1NRSRr3cLbMBs/IC204DdNFbvbzjnjoBTXSxfdFVyeyoLkhUg",
+	"gtqg1yMfW2bZgsswhTjtcVmEaaZOEvfpcz6ryju2Q8VoCoEpUNePPBtbTcroX4AgKQuwVyRBmv1Hioyk",
+	"AHwGxJyk83nOmarZKn51mNxLHiSHB8m9g+ThQXL46cHbZEWd+NAI/ela43PdEdjBgDzlOJV5LdIMUxps",
+	"sBKWz8b6mTMu+oZhyZyduWbgAzZl/jzF5syfJ9gkjKHUUbvEhiWU0Ihkn18bzLlN+K3DAOyDc2PNGa4Y",
+	"B+To94Uv2colKov1TgfzTG+hA9FztyqHkexdsUJFbYXPhFl5hc5NNPKhjj8gAG3EoTpBat9PnfkdnzF3",
+	"PGOajYyiJ0ZlAYZn/E0N+tm7F8yFsq6kVGa/3uCjLZOb28tGDnfteNQOZD34z47A7lkQ6ucWbbPSHzDU",
+	"HftpTZe7d8/6Xq/rlQWKc/vOWJyPlV9XMtsZF+G3h032+z3e/uAmrwaSZeIr++jWtyy+RNvWcLkO/wik",
+	"qgcbFfXwcGmDTry0a7CRD4ovXJ+SriKf1VTfdh+MnRK83RO7NyyedoGBTrSqYGcNJRxTxHBjSMaveObr",
+	"VBNVztzj+ICq1FGaLZ1AfUwO60aMNVER66oXn43knL0av2EXUymjio5U1hejjsLY8FIB7n0N+QiVNys2",
+	"eNwxJ72aNyqmbOTWvC8yux3eq/GX2Ib//Mg35r86yRGq/YzRYjQ9Z+/0ZoiKa/SwkJJGd95S5CrY0oL3",
+	"QXqGR/HhygpG66x9kS3DyL8z/s3aMpeBFbQd++li/hXEzdt4wrUnalNbpBEbr+G7dZEVvaUH09+NuG59",
+	"z7H7H8xqV0TujAm9e69tuJxbV2mL4LiwdxjWbpPe6YzpWtIHIFyNNL+qcBICLd+mdBVe3UefU+phRoVM",
+	"iZayXkvf1Vez5TfQhaVsbjZJ1UwN7CPDmVR6+J9/+69TkvMZt/e4ukx+mILmtgTbEmi7r4WxnLOE3D04",
+	"CIi1HaPpxkf8Vv1gaQwb01uFo1Z1uQ8fBm21yqvdvX8tV0atWnEkShZI2EeKyIUAJDvr6OSqqgryhI6m",
+	"6NecUkWoxa4wpAVsYnNWkNR3k1bpeZDSDasMGwyzNj1AU2jxQLvPJVs6B2PgObF18Gz8MPgjsZqK0z9t",
+	"3ggsaRpWyDBjcInwyGe9yYlA6V6MqDpvlMVqnyfn7jQzCcKEp2x0yTLrwQ1MW8FQF1T5TDxwCVnkheYM",
+	"7x98Vp0J6/9KwZfuECDwcDm/fP2Em9U0ixekRiH3NmzdyyjmKc/JIR8WH3UbXAvoAXv5/uHB/bv7cwo+",
+	"itUM9hpHk72bs5EG6IBVla2tJ9o6q3WN01ozyNaoX0Fp7h49U7vT1+3YJWGvZSJGKBMuPfuaKgzQ4rVM",
+	"1lXJe41Pm/emUrCh8EgxK7E0AlAZwA1EAIoOQXpmaI9yAYwBjEWroNEh1sq8YoWvapUm5AF+G9bzQrCg",
+	"T/GHGS0umWEB6YCc2O6KIKBU1O48h/pfgEUEKYeZoYg2UM5cqo8U0r2ymJiz4OY2iFXF9nLVZxu7QtfX",
+	"yUwQcygLgSOBU3FBsJRlBbnDDW/yRM6S+dQ0BUFGpWqC6Pzlv/p3v/uP//C7v/tn3/3pn++sxmaVeR2Z",
+	"9lJpNkMhN+QZ0USiB9dz+wdCxlrk0bA8OQwOkULcZgzIS6mJlhP0XSOP8iVezeksFRu6FtL6JuRywsW+",
+	"E+W2tYisnayKAQvQ4lIFgU4Kjk8VCD0gZ5pqrjQfKZcYrAmd08JKQYiRSSzyBOBlZzKIowJhwEtqJOeX",
+	"DMKpgCUlpBQ5U8rq1iC/ObnKMAmmtHLRcbliGCQlanFm1i1uxBQpRsxxT4/nwrTR1Qe9ggTCLeqOS6i2",
+	"dSrzTIVCbx3ipiH1bhW50IQpColzt5S/M03GIXPtXJPphsmxpbMAJocJXWHkNDBtto2YqHo/w572kvp3",
+	"uvZFEEphvjy3jLwBCFEwmhtpIq3JpUF2BGKMGZkEz/mApGZBsxJjB6PPAZiaYRRjwGYXmhVXPpu/cd1c",
+	"W0Ow+bhYo7R2QUN3LfUQqQCQuRB1+DGczV6y5xtu24fsiqCU0awDgF7ifnjQ3iBi73wVPokAIscW1ch+",
+	"qRd85HES4EM/hxa9YoWRxQp7vYZdMSn2QVwhUAYgGgwDmjASggsy43nOK+jhLTD9L2hObRXDLd52BfN7",
+	"Gu3FmE82A090WGkesaTgV8xsRjcY4oCcsVHBLH6FUaBYRpgYFUuIHTKkXU2NSEMVSX/84x+ngIZHs6ww",
+	"Z5Sr6lcYPsInTiHxPp1qPVdHd+6Yj3fMu77EOmoZdATsD1tQmi5JKWxUNDIVJTH8lRIFg/Q5rs50YfMq",
+	"CjaTCCJWqcEwmgSGYoQBiB+0y+JGb72rCZSWsCmzFkMAUDYvmD2/WIjm49R8GsKH9BPoKTXKvZnHAATn",
+	"ZVq16X/C9U1jTRqhufWctQDkDMofPMTtGsTKRY+kUOUsFgl25owhjYv6karjHADKvKgiKu35hsguqWme",
+	"ECBFBRuXIlO25ESFvmAfH2x3mbaJU3Akdbhez3pmH32hLCBxByi/h8+zNGMB2W4ThusWwgCqKDAeV0Nw",
+	"WGQr4iorSgmFIKD6YQNaQEisdkAgbUkdY03RmuTS7vuSi6yPUZcVvzBP+rjbILB11avPzcM21hVe5kY5",
+	"WPsWPmWel4uhWnDrBm6UX4FrecFywCDlyp+9YLFAlBTSgnXYHei2+PdS/8yYFrQQFmq/tWGidhHGNM8V",
+	"6qhcIXFIggyb1BbkDRpNEWJxJIssXkF0s+E6HLhVC/6Yq3lOly/No87VT68oh6avhQu3dSlXpfsdy1Pr",
+	"alCMif7Q8HOZ5wPy5Rw2hgkfJweqIiKL413CouPViRpsbVCy5uXhvOAj1ielFCs6u/rQ8DIIIYd3wLfo",
+	"o9bB0jpako/TmRRcS9PhwH2bfnJE7j84MEfqYHBw/8GAPA6zY1HfG0mlFRrRj6t4IhufB7GDlmsC13W0",
+	"XhAIx+mTGL6xhcWulbJettXHoHLIbRcFUJXfXQd5T0O8+VB0hUPlMt86quZsdFisiWn9+T8zT34vsQy2",
+	"/aoA8tqitOPCVneX4yDpq5L3oQUGtV6C2rTbVS0yKzn8Roq15+Ocz9ifmOccGMJQdTrGmlpKfaMrALLV",
+	"O92tjmwTLeii19dURsw+5MjCFRAOFtLPaTZWIgkC/2wgYCUk1WU4L1PYlQpPRlNYsfeqQV8qpSwQiOts",
+	"viaINEl5owa1VbsCgdGysxhfrfhWWJ/aq9K1E9u4gXHldttAyUDGa1s66HyeIiD0cYCsbDYKlT4bde5i",
+	"aSDc+4ikuZykCUkzLiaa5pfmb0nN/xdsNKXa/MVmlOep1fT21UylNSMrnc/XWVcb8WV0/5toaFmy924f",
+	"6hnsV2qxG1jEljFhQj+L10ZHv2C3na7twvpNSfN6CEXb0NsItvTJHR0wX9Gf/FLEfmPFjApL+PqPIygS",
+	"1X4WsyM3aTAWxnhBFfuyqJcULwsehXi2im5kw1AhZxsuc9deXsgsjiJtzcjnnWXxIyp2x7Gosj43GrJb",
+	"oyov4dfKy2FRg92U0azjxORc6Y1PmbWgbjTqwmGAx1F9tRUpYqHyfLys4/1eMjPd6YyOkE2IjBbZ/gIj",
+	"0FRkCRrcx7YZo4J1SwqipVbE5mGbqCwKrtkrkS9RToH9LuYdlMMwJlnqs0p19qLyw3juSkclRXdlEk+o",
+	"fL+xWQGRjR3yUozYeYcbjYkrlsu5E34SVAOMEGxas0Te6KmQ1b6w2svSFR+0p/uYpEbSSzuiJnFkP9z0",
+	"H276H+BNNwe7xrU6T/NUdiz+PKjatL7DuVXxKqrx4MG9B+vLgMzz5bnsN9LtSVSyp1HI8elymhbafAcl",
+	"yXI+gqQ3YeTy2NkthSovDBG6cNJAw9onrDsg9dZ3CCB5zpXe/7J62ca2tes+2fJOQ569NwLnj7619dHf",
+	"2+JVP/oWVuV9OiAvDIWbF3JS0Jkir1+dnSOyO/n49Okj8unBg08/qQcDOD+F/WYwkrM7wYR+Zjr+61X/",
+	"rczUg7jeVzjb3epjDsfLnsfYWXeydYSY/iDL3qgsS/Ur69yrrs39dRf0gurRtKcE7NhV824swRWHJz88",
+	"9UfkR996ivw+IT/6Fou2wZ+WxcHf7miavx2yBnxgAgr9DEvB3w1n+CK6uAbmdMJn9K3ZL35g3z+w7z8I",
+	"9r1yf1ZwKtymFeXEupe5msCM6anMwt4Nm9lL9n7+xPz/9Zfn0b5/UzKEX9m+Z3tZr9FIbDWvIziU/Whf",
+	"hSq+7eQb58v0GztcuZy0KY2aysWjKqkiEvPVakfSHzju981xf+A0P3CaD53TKP/q+me/dzoaoYF+hLH5",
+	"o60+cr3mXWYuOp+fbTDjH+y/P1z2v0KXPae4Nm6830yHgL/MxPDLs73EfP7iF/jv+Zvofpk7bo0PZ25h",
+	"XGuw+2C5KTj8mzE00xbRpm7M4oy3Pbzb7eV7792IuwVcwT53jrgSdHtNyBUbUX3rmCtuRjcBuvJD8PEP",
+	"wcf14ONGxfvDaMX760Tn/hcRQ5vsvdufyH1PrTFKavDS/vEriMB5Gz62z2fOcTCnho/tTbielhdgpJZ0",
+	"ziGJbcLEHR9z9T58XV3y+b6c4xXen0vYoordbRDQ+9rhJ3xwUb0f3Kr+AYUYf2hrt0W885ZByj9E9P6B",
+	"HpFtw4s/uHlsFiW8bvioN+xy/N97zPJWUcLboPq975Snt8PvCfIE+yVmQRVopXmewxfHhI8DfJ5GYcpS",
+	"6JtILfkhHfEHjeAHjeCHrLofsup+kDL/C8wb+wBztLaQd9bl5rxdIdns1sR7C+bd0ygAD4Dy8WJUck0u",
+	"CkYvXeX0WvkF5B9QyMtX8cJ6GjZM0NcIw4rchRQTcsmWSSiQYAVeV8EL/VUA3UjJb0qpqZcgSsUyUs5d",
+	"hv2U5zWSvZDFpRqQN/A9wjimcs5EmoRPIQO0OHYONS+FGkWpe2tK8/HQvuqw99yEoRCfFCxAIsIQADLK",
+	"pQKB5thhDhHTBlYcBmkEcHgA5oMqqGVkhAlLUuQYEHzGHBKKDHdFfCa8JGnVuodaiVW8rJfAnTPDFiJw",
+	"IF/IBZFjbTlOa5/nTLCMKO54IqZ+4jTHZR6AXvVICEQ0wfgJC6rzQ0BHQi7YhAszagz0A5xFPNDdLjXn",
+	"OTLj3kv2/O71rVjBlH6Fr5o/v6D5GD6+hZBdzfO+iYxNMqMxh80ugGssqfal+1Kercdfa8CvUQRfg7ti",
+	"xFEhRYiDszMQtRq5boteNcIBN3Q8xoNeMA31Gr3o5aQuv71mEnI8xgJ+sMr9NhiH9ErsudG9gkYc+bNN",
+	"+bF/xdkiQu+pGBqxIxYZ1WCtkcBve4piOShZPQX3I+UhkWwNXUM1EB/V5RgzVsfA7szYb41ksQJR3MKG",
+	"N0cDqsF2Q1lRhWO6XFl7bzFd1kpFYsaNWf9WtVYhh8AmDNkUcgggLL5E6YxyICbISIzU78BbFFQqBTTG",
+	"Cmu2qh4qS11QcWmraToOgynDE0g6NbRZFhqEbp/wii/TKaOudKZ91VzJKc0QhdfobBamzmKg2qdCqNS5",
+	"lHkIRgktI2TYEO98vQf8KahJiwU/I720B6x4zoRuj9gs+lxCcVXIRLDHHB+v1/9LB+Qp1EE3+qgDk8eB",
+	"eItD6cAovhakhkdRqyXKC0zEBeuGU2cQDBPOHDCueo1PRxWURiLgzgT+CUcCMqNzTDL2m7uX7MFe+eKg",
+	"dmX7osZPl0hK3kyXp77zN9PlS/lL2z18eGoH8Ga6PHNjMO8Gw3gzXZ7YkbyZLhGd7XM7llXyqydLHbxE",
+	"X7NAXt1SAHBIiBBxsxXxPBZ60jueQO+8HJ7v9HrKQIAQHVmqomSu/CUAcbB3XIFVL3eZ9m3us02dPIAW",
+	"H67FULeIEDzPyQWzyIU++cgiuNb3MCEsV6wJTrqiEEqfUn2+7dW1+vpplOdUXd5UMc3O+n5nTDkLe1e9",
+	"2sglMUSOzuet2g50BIUUrO2UA0y9/Q5hSwsQ+PrgrtQL43SMwT4Ey40psY3BtEcC1pg8vy7itbeDKVxA",
+	"qGfrYCPNSVLOgozmHzumCm/Nvrc1Lo3ZKwBx7iBkqX/gGdbuhkqD/svW1s3oEv4MSdv6YEJbmG91URp0",
+	"RXVn0RmmBWR27+iwFRXr3rKdNYqZ+dKwwV7V1mbFmd/OHRQmit5YUctwbTZo9GhFqz0X1U9n5ULtzrqk",
+	"XGmuHZqX0LMVFz7UWjJ9Ak/5Vt4ne7Z4wboXv8DHwjcr8+/aefsnw/ehbum6V39pHgrfUj0EmVkww8ZS",
+	"Y6fYTG0K1Uokbi1XbcAjrAN03XjHH3atc9c6l36XNzxYt51d8WAdtireg/VpfIWEDpMXnVkDsn9wlQky",
+	"cLLcvb+u1lVtHGEJh3VDqT17o6MIy0vERwGBASurBcEQw4acFfX/Y+9vm9xIkjtB/KvEH3+ZDbsnCwSq",
+	"ik/gC6maZPewp5ukWNXT0nRRyAAyAGRXIgKTkagims0zzZq0NtLOrUZn2ru91c5Ks7ayG1uTVntnup05",
+	"aSR9GA3Zo1f6Cmfh7hEZmUgACVSx2OTBTJpmJTLjOTw83H/+8/O102abKM7Y4jJvrQoMdwWWh/4iyiwP",
+	"5DnKXEBEXpG4wN6XYQY8MvQ8TYPPhV6gQNd5PmoqP7BAFvQsjuNIgo3uk6M7S+fy5vX91Zn5ijmiXtUe",
+	"vL5eM17NFlyzETV3oJ7DKa3cgeS5dr4NZ80/d/ttXoolUBAvf0bOyN9kD82vZ7GmnOn1k1ewI8jWiBYC",
+	"HmfszNzd0IeWTVMpIqYGAwIpEWrLXN6UFIhUgPM5agS1Qo0PybNc7NyjNB7zdAYt7PH+yXTSYXys5BBR",
+	"Q9bM6QySMC1gWr1iTSw+zsysLTB4a6R/eiewhkfTU2f4QAuwzqwJGIiwTVGBNYD2ZmRPh5w/83ZXujnH",
+	"mikZgK0VTdTYD7BRB2SCBX9c2UmHc2KzQoFREdMVQWaFYaqmE1pr6tRcj83M5DNYyIKHL/uNA+8rGMVx",
+	"eJRiCU+HwiUSWWJYh6I5lYqtxJQ0Z3yWI6gQb2T6R/4pGsnbZFeCUYW5suAlQlzkc1uyNJOri/B6TfZR",
+	"rAkgB5c1ETEpzsyUQacDFstITMy3EvYqVtmsJGrNj4lbzVv+UbFDD+bCVA9dJqGcQAczCHX5OmyPq1KF",
+	"ZjwTRgR9IuNsAW6GI56FEkvczgVAOW8gjPYgTgTjyRmf+Z43zzprZV5NC7lp2Mf51+bPQ1cC9QCz+Mxr",
+	"yGSRRzdgvbz5FLjZleIs/64kvfMdbxbHo3sP7t5/8AGMAPDeSkjXR/Sk1TCqxfWmIktn69YMCAQubZ01",
+	"a0yVuWeZStcZIEuvWv+bcqafuRGu7n1FC8u1B8UZrrxfuOXxfjycpkJX+mX7Ikkqben5gPdE34j2OwcP",
+	"7tz76KN7d+sNMuQ6qCoZ0InOBUquLqVObjPOzCjERAoNEk6bFQWRrDWqLIRMFyt9LPoinmDaZgucsG3g",
+	"ccS0qlnFFG143cm1VhX4GjRPOOtiScbfEU8GzqIPo0oDajUFlbL3D+5/dO9ukOfJKPKKAzwbdlg0FZvx",
+	"YecNv3WtiMnYpIhbGxZBWZtqrDYckbooGeQS7y4qvmrJmf+AqoFfm/PYzgKAfV027awoemiJ1m0ZqWlz",
+	"TboH1Xtlw/ROppm50WDGQvgUj/16tbnzZXFUgE1y4A0IVOzo2NfiK9cuV9iyGUVKdEDa1y2WeODrLJT1",
+	"CNbluWSEEVE2Y9aYz1hPMFcenUXoSKqD4uBxtlyK5P6jeRFiviZgAXr9UR0FofsqxQi2emMRQp9vJj7K",
+	"nny3+Lx9lp87/jJygmdeVgTeIeifIMW14u0tb+a84fC6VjokSqK3JEaXH9yPVIz+ZZ4kDweNzmfzSdWq",
+	"r9g5EtD6lwEwErCRmqbmwIn4rCbuqez2r6SBWWFendNEnhf118fWxl5SYssMqkvhWWOViq4WKX28DJiB",
+	"b+Uy3YbXLJCqabxOinvXq0P8sIr4KhMTH3yJs9MIGmZ6wGY8W8jX4eDbC5KRfEHYxQivIfNlqA0hmTAb",
+	"8D11oJhKgYapOA/Ll/clGvjzq9KlmvjLa2GuowuTuoe5RzkMWEhXc/NPh2Ayf/jJpEMwPdB5GJA2Yx45",
+	"zZ3Q37HNWIR47AGiEAHUHeQaj48KQIpvxJRACA1tHlSiCG9K2dgpA45R5onUJy+qGElnBThcIKm5sQSA",
+	"OFQS5HhKaCm+0mQH5tQV5kMLtYg1C///SNTLaZ832dGczQ7MUbH0ywwzodFcUh5LP/18nDLzlMW6DgoC",
+	"4lirALy6j7e928xsIM3cHcGmhh/xCeLHS1JpTcmD50aF4MHwnPoFOXld2gJm2brSXIfrbIHXsefxeLns",
+	"jT/V9+VAzfezsCaeLcJhde1wrEpom39Rjw3aL774aTG6dnm3LnYaay9vGtOKlX15U+vfecpdr4oGupvO",
+	"WDqVnZLLA/wFZLailJAA0Z5LlVmwN4O1FW+w4Vq48iq/6VRmaTWWzbUZsFj4om0I5KsmIRuweMBOJMZI",
+	"VFDYXTha8+KRlykCrqqRl3kWfnAtBrlN3cWKcC+qJA8ZMeecnQ73s3XxwBUlz9DerBo764hdMTf2Nf92",
+	"2AjqCI0C5d6yGrzpNgfWvWbbv9HmLQa3RLSktDPypZGPKBL9OBJ0ABYCzOLsNuaQAseaOd8L/gqkMsC0",
+	"ZJWLZLEdpNAz/z5AO/OKHqk0Vxreyb1buKr4idCNRT5EIn1eUmOO7KdSaShsyC1pM0Yag7Y176rxuA1a",
+	"rYITsc8xsLCQ1ruvxiQ5mmugw20cT+XN5Vwg4fndGkf+0r3NjDgEHY2zCIduOYgQ6DiiuL9yGafCvCUi",
+	"C6ZvshCkbtcMmh+o0s9lcZwxqc7cm+aKH3bMU5TXPbLRRWUnr5mLqgJ6outnePcLsqAGDjjdFO5y7rtU",
+	"TAS3ISYWSIxS0mZuNwI0D18JQfR2T8QMFFmLQcb4UIbD1BO60LB4PDVVU8NiKNXToP1oTj/LvHOeh+xE",
+	"GKUWDadwjPWEeQ895QduUaJsth1PhTlZRYRebfy3n3g+n6RG0Mjnwf3hj6l7iANWeMd2bzUBqF2vXpLB",
+	"4rFTpRYc8WGVQiAz3s8WBJGOzV63r9AWGLKRSqqTx19MfuuMD1fv3iFyEsyNyxDzF2KfCvUvGJIcPTnH",
+	"x4tHRS0b+lid1n57KlEdqRA2ZM8PeRSFjryDumO20Rog87JRLIrIuIhNzZuxdFw2w3rzqE6+z/T+XT0f",
+	"sbCahge7ULuC58v7d1l3vXypXeZV4IgPL5fK9ogPL53H1kqDapOqw5NlfBiwqYy/N4Xk/hh7jrcPdt9G",
+	"VcNuS1Xi4y/p5AyvhhTATggvqVikCF5BX+sJ74MlR01B+SsmWfrO/Ucv/tt/fvmDnxVBIu16MRAYn73b",
+	"gv/ceP9q88mVudht+9uTdxd+9uSdX69Em9iZOycVsDllXjsP8BEfXuqSv+Tlriv44yEHU41ANwgYRfoX",
+	"j/ysuG8eUOwX6HL4EizwnhDSGjZB+99rgRGf8aHKmSQQ/JXjy/S0P2KcgoUvIIqt0Dq6j5RbV6+OJVd0",
+	"D+ppTcNGYODF/DYFp/kIVWQhmfNqmRIqEwEUTBur27qBHuV8g5t8Natzgbpr3/W+c1bBpXQgAJa1cEP7",
+	"KXPK7HyrpmJxgntzsbBQSWCxQ8oMjJKPx4ICCs885piRSKI8Kt3MLOwf89PEPIo80ByU7/kSspHYPPxQ",
+	"PJ2IftbFO0k8FgsnZs0oy83KQM62JfwVc975nDgCvjW3V00egM2a4Ls0aspOyF1hzhRv+y28vfsv5Rlg",
+	"nUWvJxIlhzVvM2Bo6uaZJRY6cAH4ys6450G6zZQkhjEjThXR93EJl1QiMbKuJxtnmueUX8P69r6517aw",
+	"QLDDTNMhmBczxW7Vs7x54L5l8cwFQ6O5FLpxJdsQmHqzLBFkCFu5Ghz2YeFmn1uQaFcAIB7UtPFKTIWe",
+	"Jtki3hLzm8MmwTEnkMAyBRILEIO1KslARk4XHTy5yc/m0CfYjrOw15vCxRbGo80Ni4FnKo5lP5nOMxEu",
+	"bI7Mak6qBR2aObXrYeNJtRR3q190mO7Vr756GoKgkVXyttlgjyrzV6WheTqJ1lYcKK1shWQBrSd3n/uy",
+	"lWyYIkV+H2V2hYiRArZR355ViFLPxV9B8uaqm2f/ovkr7rAqSeY2utMqiudgQdkqDGC+iouCqnSIebK5",
+	"AMryVD5alzTLFVpB4XhfdAm466lq85uqpFXl29nRbDpEJQoYTWmRcsPmIqxZveAAr4lQgvn7E78U142M",
+	"srvnGLJVewQAXSUolpGNXcLWLRc1BX8lfEFseCEay7s8C3MGDLPhBEgjWYJOriWJXNFrHWzURmuKpu7B",
+	"8YryEYul1pLmi9IhmhKhynKcC2q6+XWNzOK5Co31zNPOrtV7AGIsjqtEbYJApaYB3kwwAht7XGroiIEu",
+	"w6Y1PTZXQFDQzwEbPVf7vOXUZO9Z2j7Cu2ZeAdhkqc5gGvEvr4P+jUOqnopmLEeMnheSmq/CYH7HlEah",
+	"PGvzcqi4hS/T5OLExmVbXu5XnIshnF+kw39ydIdFQHoWdi3e65OP7t+9TRfVSDNtFK3ejDlRbw2EUM5u",
+	"a3evvdtqd1vtb33w4e539j9t/fbN37z+3W/vfXztwY1Htx63j9YJMmvt3DrY+S7f+aK78+Sbv7bKVWm6",
+	"+KHqVZF6ZDUyCtDnB/jyhoYL+02vOoNhtBBdmmu1pcDPz1WPORA1quwOje0rr3u7lcrrwpiQRXXmlLk9",
+	"QQywUYErVyIBVs3q4yQTac2hfx9fRiBKrEcLjhzHw2SGxr5pTxWdqcnkHML+c9Uj/bGe84ynJ/UU75MY",
+	"2lVrIs7AmwYsrSyKcTZ4kqgzoLSSM+B+rzcBucJvNaN0Cla+Rj7KoIvisNVTjz5UvceuFJg4V9CHqndo",
+	"y3ruyqX9UO+oXXOD4BJjWiTo6T7zl4dZErQn64xXSbzSYgisBHHr2U29bTJt7XyevaAIp+d7wqEwMiW1",
+	"3V/8i0R5Lqi8mUUxkQds1J/NO/Clxvl7jF9rp+XmW3OVL7W8UUEfxOhzDoDc8IN7R+wqn8RXT9tX9Vhf",
+	"hV/DJjuA6bJYG9MYmlHtwlFx3q843unWO4XPqNP5d4R5pvoVkaS6z/dz5DZTEpNinN8vsaZD2E78esEY",
+	"9qv60QZF4/jFXJI+VL2HMpn59yR6VL4qncNQWrZbLvv0kXn3gVOLc6PY+g7LBWHtG+QpcLaZ5XkH4K1N",
+	"DTRC106LT/v5sj3rUOlr8K7n9Z7bN4zK5dfAP4x9SrisCjmvVjL8nDuF81J7aWTIpA+2nrDSIlfL9rvs",
+	"eNbm6ljPYfE5avK15mRugaABjUZjxShe/jZIuHwd22BDQNSGl6cNlgphL9GiiCoDlxZWmbuyIV54BWHY",
+	"/s1rN1ZSE214Ocm1/qUcqKiOPMaX5/mdiwrl0mm75PV56Wvz8g+j13ISXdQxdIFnUNCAVB3V1FwpZjSA",
+	"dhHWPVVjy5Iep0hf5BuBPnO9aO9S0Y1OIxV9ITGOmX69mf9oKTifP6mJoH9kPnw4uA/vroKOVh2qrs+L",
+	"5ulyl+KlL8NFCVBa9qIVsDZ79PjhnXuHh/DXbh71uudYPPYLjDV0oWgF7WA32Av2n6x2rC70uzxyvhz4",
+	"yznB6AHlNKK/3reXbPPHHcc1ADdXy+9eMY3mkkZ/LJ0fKuKO+2BDs2Bti1Ksu+ZoOBWLdTh3gY01C/Hl",
+	"am0t4XI4Xchib38F0LaNyLIg/LAQerY6JNdsqJFKqoN0LJQVDQAVVSFNOfDKFTIwuABeoNZAH4VR6Xi6",
+	"FmP5ZJpOlBbV4aB9IRf8Ag7NGhfWQyEje1ut77Kvd82jsfKvesXRqx4A+9KCmFX/jeq0QFnKpU5yrvlq",
+	"fXHx2OcSZxMnvpcCuLiS7gBTnMN2DvPgrkw8zXQeQ7OMu3KFzQ9Uy+IIVgy7v1P9tRJ4wqU4zHat5evR",
+	"26GlEXc+dmc6tENS2muLHf6V0n9OnFUn17M/B6w3K1EloGXahf2P+YxRbhwX1QkpfTHQLIk1Ga41ZMX1",
+	"x6bWYY9GsjF/isd9Z8/LUuv2d96tFXGrt1n4zEzoc8yMxLyhbLIDhNv3ldTAz6gGLBEZgOhjiWGSUGTA",
+	"ongYm+tJ2A0DFjbRURbuhK4MsDMSnB7Q+pAy0OLqC6FY7L3UR91ziUQRGC5LFJGx5OkMOlCE5L/8Vz/9",
+	"6j/83j//1x/+6q+//9Wff//lv//rZ0YTeP4vv/jhV3/y05c/+Bl2tgzYJy7lzQxgdqwvWWWnWi9fbaeK",
+	"bYxGPvj5sP/0Jy9//I8bRUWsGOMHaun9uTez0b3T3jiGJAqa9UdKlfajCxxBgtLCPrwNAdOYwix39+Vx",
+	"2cCHi9nwbHE7oROzYRzhos8v9OYqbySuVyhkqC6u3EQNY7ljp6GmN/jKr3eu/Hqn4BP+8vi4Ofeg8KzZ",
+	"3XnyTvHPdxcFkfiL7LzXNKt7vn5zoetVyhclwKIs5RbT7p8w5ZB98qF4B1vYgVUCmVV5f+SCdQElTJnw",
+	"DiTDFgHSJRuJsVm9Rjp5y8dmKkYAcqzZWRpnmZAdOGEoiSTkemu1boSQHe4AH7pCy/m7Qr8rYbkvRFoQ",
+	"3g5ZT2RnAt2G4yZ7oPIQKiZ0n08ga3x4GwKZYbRgpR9LhhGOscTEq1KICGxW2Fvo/QF9QIx2vYTLkyZ7",
+	"5I8xxGPjW0bkm30jnk64jEREyeTszrGitdHe3du/dt1mCe40Xvziz3/58z/ARNeCgGiFrDL7N+tl0qyW",
+	"SYs1wMrq8JBZp/gS8ufJ81oJ6p+YS+RQ7dDjz7WSzcf87GMn2N2vO/oknuyoCXZhByh1RIoDUdgllJLu",
+	"XOlIzne/XHIFfKAylqkh3gML3sw1L4AQhzQWXHrWV3chpHgUe/vz5nXv2vJFxHe+ePJsN9h7fmXns4Od",
+	"7z7BB3vP3/n1KztX4Mmz3edfGnEMT6sEcXFGbWXNB/SPz/C1J4W5jccTYmCfcNPMxjDORtNes6/GVxWf",
+	"xHDSDIW86tr+vP7S8G6PtVQUet2/W9a64sHL5713LpllUWRSyeNhLif/7tduXi/yBl5vj+PrVffzOt8j",
+	"acD81Xzpt/67xYv18pUl5Hfo1Wonsl3sqTitTknsIpAXGJ9gednM4mAGaizJPrOEiqgyX8V8sFhtU5g1",
+	"JrxNBrALiqdxU7WEqcdbYesaXnLTird6ClEIJdNHbhNx0/tk9WLdzAvqL6Clt9qR0kJ+ZN8+J/bF6ez1",
+	"Lsfw9sLToJCi/bbnTw1s8uJyWtTLSMv+vM6MXbqdgeTa6zA1PMr1jRK/pTS3goRLjAeF6IhoHMtYZynP",
+	"FGyJciLJDawOm+2PV6byWg8HJOKPYm2WXBSaS6JVfQMUk0rTzRUQAhmXkb7NzNL00oms1JKXtdzf1G+U",
+	"UlirJvNuQStaMA2FwXQ4wpQPwCYuu7RzEDILxnE7aTVRhe+bU+4uFQh/3JePbaHw94EtGV91xX8dlLOi",
+	"X6XWp+p8Wl05HHGV52KZ7Ll8SftaROyh3YMVSYn8lO9gjeE9Nc0wGC2JdaZv26wp7qRENwgkoHeZuqyv",
+	"p2TzLIro6/sbSejD1cf7gvz4ktjLCb5xJikQzbMElK+GeQe++i9/+8t/+Dcvfv8vX/zRzy9JOfD6PBfG",
+	"UE/mBI1TFUf14z6pOit/7N+eCLKPnBRy3+R12kffobq9jhwJnZ3niK0PLX+jVNZzwLw3wGS/WfpxIcmV",
+	"P07LZNx38otYaRmdO6ptftimGhL5KaYFcfmiQ94PROZZ2bC4muLFW8EXx5ZQD0JxYQCIc9yI8wtuBf5g",
+	"JXaggAzwZrDGqnk93l2q/LU5ef36L8j/56xor90NGI/FdyuDTw8czaCRbvcPHhwwM1I9rov6y4GO+dXD",
+	"EZfDEY83C+K9+s3KMF5qXhJLce+UNmQJg76ayKevZF+k0s/Zmhe/jqyzuQ5XQddHwvHL5wB24GPoiSGX",
+	"lCaqXY9iZqVgrYwA9jnJ5zm2BgPRz1aj1Ccqze7hu+ar04Xm1pMYY/zhlSYLkQUYGI2LXEZ54pEhN1dz",
+	"ywwPirHHndxk4VSmgvdHRl6HBRYWNWD8WBYIsHJEAXwjooBpVayaIv4sE7wX/AntxVHz2zviETGjQZZN",
+	"HmeaWs01iwfHMs5s7s2z22BmdsxGEOBAk2yzx4Y+zXPm8bsV2W4cPa7NWmyZOEvZjcn5a+N2kZSG0mzZ",
+	"kNacXsHjGyJWJ/o3MMSUc3EhRwu9LGJI7unNRjHr1xJ650o1Grbx47y99LdrNPx9x7Xc/mybbz93faAH",
+	"riP4vdcbeHDPdSmvH/oFf35S6By94XoIfx/m3XQEc7WRuyU+uppZtfIzboF/o3Af+4ZllXL89angSFo0",
+	"yzMPwroH1A3knQ78fRVr5s1yUNw+Tq5Q4Xa5In8MMhRW5ibA+8xCEU2/E6maEw/LpBeGTXbjSXWJ9x85",
+	"vrl1Cl1g3IJjpMQ0RFuzisRrsRjPPMh5nUuTM4KUTnWUwkFjEY6TTsvXkCameFC/zkwxR2ryaCGP4FGR",
+	"PzBP5JGvFgLMwf4yu0JT6gtgLpqjt4AJz7Nte5FlraqFcFTz+rCmbbLUScA8x5IIGe2FAGG79i8COYmn",
+	"vJ8ls0p817xHEnKN2QAfi1ziEutRUjSLmCQBnPsiSRRDyGnAZmqaIlNqrBnCUhvzmJ7dVsXEfqKrIlhd",
+	"jtWpFpH1kvanaWqm18+/GLCIY9L9sZLZaC6oP+KzmhId0gXWe5VSDNZ8Gdq1wX2wKpGhLe5J9UimFcp0",
+	"knT7ixHgfqgwbAothC5mPHKRmdHYrD7gDOXmKIpIYXW57eiDSr9LrtSvSalcn1VhrRAd3XVWw4pY+qCR",
+	"qmSlWHusEISSqUnXZzldus89QXYO1sM67opP7HvLgizuSzN8GtM307wDLrjJDjEtEHjf6PsQ5Qund1im",
+	"WCQy0c/gRkb7k4I1mhuEY7iu0QS4dVPiWyyu6tIMFGfXRw6sEz6BaRlKfBLX99eBLP/GHGb5NypBy79R",
+	"Qi3/xmLYsk0WUfcEp14UwiqutQiwTn+3589189nlmoVMjZduC3KVntMABKL3tVt9sDcXAWnNhXXJ7rOG",
+	"/2olMT5mR9H50QO3ay/ZxW3U1WK8qpjRyNmejHRwUWEZ3q2ZxUisslctM9YXgge++QYgG1eeZBOu9ZlK",
+	"V/IaPbLvXd7pd1EIRbPyN+S7WGJr5JMJpbXG5QWLNNasB8FbmcoDZ9BrJPJrBZoGjVpK5NugQs3YRCVJ",
+	"LIem6OY6VtVz7LUjL/mE7Q3cn9G2aLU4opef65Z7u/QW5UMAbIinKQKJZF7qvDYJGWy8mDhwtSvKZZiY",
+	"6wxiIMn+B45s7iffXN8SvWAnf723xvpK3gpV6snCfXOZR/ylH+9yLpZPz3Qmxl2+fjBa2ZHbaaJ+t+B5",
+	"5U9P3ql49u6i2AiP7/RTHmdVF2Vk6s0U2LNZPLAZxMEQfcpjOFBus1YRy+WMG3utVdaNT0VvpNTJImKF",
+	"JSd87gvoq4lgIU+SsFa+m1dAxboiUTQmYq+t8IFBzKIgylrfgMdGyHeBqXtR0p5UZ2yirJkU2SOJ29sl",
+	"blDSJnjkGlDYm2dzUYNBF63HVTaAmUsCchZnfeBXHQzMgokzLZJBh4VDJUXIrqARGiz9KVE1iYjtt1vv",
+	"BCykfofsSpyxTKkTl4rdyPhBfCogB9M7tbJPqGzVEliNETCrbqVuYV56OLCLvHaoCH2QR4psdJNPk8rV",
+	"6Av/0lyVtpR5s9aeWgeYgOza5sO5+mHha7sqYZ5ZT8BKti7AeoRvZzh+dT0upTPA+9rOc8lC4B1/ZpTd",
+	"Di+KAo9zwdsh5S2cj0eJ1dVbpZuaGWgdvaeiBYZtoFUHsnUzyEZ90mwkOJhzeSpYSGOxE0e0QfM0wNDn",
+	"IHfHllKlm01rvzZLVGd8PAnZFUv/juKofetGq+QDfwc1PfexA1KFHRcazE55EkdMi34qMhaetoM8lLzH",
+	"tbi+bwr91scHd3YOv3Wwe+06GKfNibjXjyP4r2jin65thadmYPBB2Kyw+6I+Un0VwD1SwjyTvgEr/C7P",
+	"OILQge01fwbWdvA6If/H3Hy6ti5gsgb+/8lEyMWs1QtQRhURAqE7h0LwEdoJaWZCZ46/w4wFBPXnuyZk",
+	"PEEG4xXpTqiXrlNLtC1ayX6uj9Jd6yJwGe9bnMW8SImmKWbYwvO7hhBCavPa+Tyoh/fgq+dPylLXqhEk",
+	"0+b6BPabpRTn8DmkdvPkaQ6riy2ojrJqxBmG8ZOv5hz5pPKr8zoDAULLjMO81Aq9V8JcicF+BXnU/5hH",
+	"gkl1Vkhiko8DAAjFpECDXu7Osphw5AV295tFiti333MCDnSaWtoFHBwLkgjazI9SWULLPl82F75XGfS8",
+	"SkuOlQPL96xbg4Hdvhy9y7ijbA3FHhR3j90Z3ujlqyRfyDWkwOUakUuVX7o9uar+c5qWy1L1tVuZXYMK",
+	"F6pzhKIVpGrl5QRVHwdMgfXbKaQhJFEB5FNGvmB6ZCn6mPA034bmShpL1m7ZHDeBRzrrpTrcffrUoW60",
+	"SE9hB4NFSk1IWKNmU4BsDabaaHrYqAbkfexSOxCqGI8FpqB0aqdUXSqoHtiKRusx1nXgqqLnD1R2x6uQ",
+	"nh65eq1Y5tGhbYH78pDa4c3JOW7Fub9pd6m3KWggYRH9TAcpNeC1iI/XJTYuUFx8bcTExfijStabWvIy",
+	"/6Jg3qmj3+HL5zAF4LW+xjefPP7oIv0gTjhMEsS9nGvUrSJRXH0+QUxR0IvTrItsL+2gffN5pbDPpUJ7",
+	"tRd6vTQZWYUZ8qFMZkSdYwoLbxtdM1elEzHIluUErhG9XhhydMHNW0kTkS2heJWKDaYp/BMVX3PQcX2C",
+	"zpFKNE2+nutgVbnOuv7NZIVuW6VP6ka5nCDv2ZPV43LpQtxNyGsQ5JcT8fe6hOKa0q3slvKNcUvH8JIX",
+	"zGtZKCrjdv7WWCnqVKQJnxSTQKJnp3Pz+r6Rq4uzJVxv7d9srXD6LBF086G5YPJUg8F6CuxDmaueD83H",
+	"eRVHtHdKOsDrt+68NaaEuaTGGxgElixrjHq+5P0Lq+Y17GEj5CrdNGpKoAmIuOMyYg5uUKZuWeZ7HmXZ",
+	"RP965+rVz/5/O//TAhzDpyqNrrUq8FrnQEdArHV/msbZ7NCMmU2SpuP+wRQRzeXQwurewj2aez8ihFSy",
+	"g0f32YmYMeTzdO8DHJ12k4XcaAFpSMP3Dg7v3+kefHL0re67aPKepGbBR9YsT3d1niFLWMZToFGGWYct",
+	"YNqfd9YMLkTkCZ6K9NtiVmlmp4YWyoEP5gvSQlfjbBGGo05iTKvJ6EULdwkfPTz0UuXhj6HpN7BnmxLw",
+	"65wENDnRY921Feba8yQ2/XhuJjCWgwql+KNvH358yHi/LyaZzokjzKnCvnV09ChgOlOpyFlWOYNIIfPP",
+	"R0pnw1Qc/uZH6AKizG/akpoRbNhMwWSiAe+UZ2wOjiUAqUy5gY+OAg60adZXYwEsqu++e0+eikRNRPPd",
+	"d9k9wA99ePjwgZWARAGLTi1Br3ZY+OwY9u8xGqGO7S4+bnSOGxozSRw3gmPY08eNTrPZfB422QHlOHXF",
+	"mkE4lhQjxDULTaFhYN1X2qxOkUS6g3y3IXzdROchkY3rzIhmZtYz9H+SqmHKxwDU6KVcwmA1va+xxJCY",
+	"42A04ZGLpT9LlRw22W9OzWAA8YIAunIXw2RkLMZORkqgPSwS/QRYTVKBXTT1K6yWxia0AYtEtzsRapIg",
+	"M92dUSxNZ1XK7slhEusR7MEDWDg7lkICuXnDPCosZHEkZBYPYgJ30k+m7SoDwiaAcc7UFMJvgHIlt8I1",
+	"ab5pqnmiFevzNI0F+gzQ+IYe0GPJWPhbO6Rv79yPwsBLS04JpsZ8ZvYR0vMWEkyxa609CJ3ThazXDksj",
+	"WfhYZOls52CQiTSkpXkYf0F72Hbs3XeJ+BidtWYZ8Qwjktrs4/i92+j0dI5cyDRZeO2mea3plWE6bNpF",
+	"9sprublSgXS7vs++Hb/HJoCxM7802QHTiTrDkB02FJlm+62Wm5hmplTXvGC5lIG3m9D8gzgR7Eo4niZZ",
+	"POFpdtX8uGN2SfhOsTutlmmpnQX4zuyK3WvXoT1GWCQJzTp6q11XCq02M4cNhxVp2+PXBTzTsVmLHOIQ",
+	"tFn1mUe/w+UMY5ZwC0MOAtwzsS5iZ+w9n7oOiQr8qq4FrVYLUx8RhtFRWLtXWi02FuOeSPVtNBSfxVqw",
+	"/d1d2rKA2jEFqzQnhHbzKYXO8vr2dlkiTkWiWSTEBKv027OLDSKmbjPYKuNJk8i1UVhhrf7EoAihDrjn",
+	"uUPe9M9bgLScP1Ic8AJmwCzM8t132VF+mE4wKY8oLVfzUU9FMabl8D5nADLN4rFosvfJsEEvwr4yDZpO",
+	"WKaO5TXfDA/CVZqly/Z3bxVX7njaH4VNdqhYlFtLzOrQ2CNbtRpYAXCmkNDJrL5YDrGC+S+OpfukzT4w",
+	"SxhbGcshYVvOVHoiIjadNNkdpbNkZvd9qWqjRbNsmkptyksEuRNcmAo2B3iEmseyXJT5ERinApwdoQNs",
+	"bcCidMbSqTS/0HCbWcG9FDA/at7lRIlTCnEt/p6TWAXHErjMIfNexoc68OkGzTMK/cxnBkqMdRb3oeN6",
+	"2jNKRS8n0DK7uBD8m3uoMe3kiBc9Lyo9loPYiNy9XRwtN/YBSrAcuQJSG6SfEdrxoDAJ5ZGGqEE8GGOn",
+	"UtwVYBCigxDW+JkCngOcSKgBJyLCVzts/+lT+0OAHAAiAqFbRDzTp5miM0e7oDgAwRzLfirgTORJqRwp",
+	"MrO+fJ33WgvagOz4GRHF2iWvJG7D3ZYn+2/T/ta24eacdhLAKF3uhEAlaDBN3EyVts/AqJyMmMPM9NFw",
+	"kbCIxzEOOaiIRoHrqzSC0byTCg7bhtNT1hMzBYDwxHxmz6RbOS6U4tlD+L1JRA85TAg/4/pYkpIED8Im",
+	"u5MHfoinZknKoW0JcuqLU4jm9iDmEEqC9QWsN81c/gPMJQSjUEx70EYZjPZ23WRHRoU9lvkOo2R2jsUf",
+	"Wgck/kZQ3yep3WHtFpTkJdrBovsjLqVI8r/NukjxBfwEw9I141FEk0phmHNv2AQFqRjGOgNUptGytUjM",
+	"0dtzkQfmQ/wyVdMMq8K/zVUrrzkXFDAb9LRalsC59CjfFB22a96mPlkhYwsGWWMrzQMIIBTZ1TZfnY85",
+	"pKmLU7u9sXrTgw6NJV3ZdGB2CuGedNNvJR0IRp3yc6Q4xv2O+dLILVr6R5C6xx6NqH+yMDNPJzwFouQr",
+	"n+7dYfAegzDup9k7dNlzIehmkwKgxTFZw83I7E2MGUkFHiExvYL3qsGxzC9N3j3XTD+8SwEZk1SdxlYj",
+	"iiVC8CCti2bxUJota7XYDLgMcd1zfWI6duCA4zYJ+5XWOwxILigGxgyfaabG2BAZeakD2ZX2O3TyuZdH",
+	"KoH2aeSqADEngWcl1o7/5MruO0auE53Llb13QMzbJiBBiwdzsiBE/7jpc0mkOYwXMsjb+0AMZ4k8lnkW",
+	"+Cv7kFEeukykiZroYXTGZ5pASvAkYFOZCK2tHcNln48zdsVyzRgBEb6DNC5ZnEGwAdy1PXBop9Fqtpst",
+	"MI3CBX4HpAbaVlQ06/ZmGea/oJy2zsbbvmZu9GoiJJ/EjU5jr9lq7jXAqDOCz63xAATEVZ6INNuxWG14",
+	"YSjArOruifcj08BYZwfm3cfuVeL1E0jovsBqmr9y1RQBBwPk9ljxsnUrP8lNidC43VYLjYOOpY1PJglt",
+	"/qufE3AdrXcrqf/8/hQgBGAVKbsIBZsQHXw+XM+Dxn6rvagi1/Krn0g+zUYqjb9AV9N+a2/1R++rtBdH",
+	"kQAvzP7u7uov7uNWxvdvrX7/SKmPuQQn6jUc2FXlZyKVPMEP9mr128aWoKlwOh7zdEYLKh9IEDBmOowm",
+	"Ks7MXgUtB2BoQ3AI4M+NJ/mW4JjzEyA1POryJAH3wETprMrs6AISzCZX1mRijkpTsqkPjjEkejI3edQ9",
+	"pon4hrbEVtaXEtqNjiKK90+kOktENATUorTmGAph0yo5dQd+6B9XYQcP1IJ6FbBslKrpcOQd/b1Z6Zgj",
+	"70Fvqo32rQFozPZ2b1y/AUId+0Q2E1sO4J+MzoPXapm5iqC59i3A/JobAdoIqBBz+lFz3Gfws3m7YyGZ",
+	"bpBHgMJijh0E4eWkgdtyeCpMU0APVzatQYx8Hqm213cL32qyj939IBulQtCSoYk0CvkUwOvuOmDOffgB",
+	"5juWmI/JG8cm+9ScRNQIW+WIR1QB2VUgKAWJNnTAzngqYznESwip9rYOl4jHHCNo8oJGjrnkQ5FCrigy",
+	"8tHNg58ITXZdBKxP0wTx6iipd1FG6zAwavnIHDcHXolgOwGV2cyQPyBmQcO1gHHLhWL6aZqL6H5YItZu",
+	"aFdprnEISYmmiicB6O+iIDvXPgruR2I8UZmQ/RkYoZ842KgNcFgh4ClMj6hL8tEwf4M5BH4gkUu+08Z7",
+	"YIxneo8AeeZO1+gUv3dm89JT8GaD+b5z9ar/W5Oa0rnVurUHMg5No4WW2AVvZJVGP9mYx4kRZr47v5EH",
+	"3lHb/LWatw0nBMn9zbJF8M1njWnbPNhtPIHza4ND0CISnhfdXSW/5hoH8VyOMkB9Wnfd+sPih/w1dlu7",
+	"ezvt3Z1W+6jd6rTM/33XuSA7cpokc0F2+HDEdbe0OMiBXj3sOeVs44tR9TRYuQcNbhfDvBY1FNYUtqg0",
+	"i088TbDtOyute6Kx6fwuVnCOPOmNKkoNheBjngxUOrZKzeVoQq0ams0dJQdJjB7Y/fZeLVXoI54ionO/",
+	"fa1OR/R0gjxwH4so5m+jknYQYZw+nelOSaupliHLxhNT5tJbx9Vn3vZ5jrpbNRbO0+KIpMDoZ2TkzrlA",
+	"8fOoOXd43YUfyodXlWBbPmR3FabguLQlv7/6iwcqe19NZbTZHnnLVi5O9EUs3qD6QvyByOoso+35+Pae",
+	"j1/Trf+W7eQPRHaebVw0Dax1S7Gr4oGCG8rExiiUIk3BnZrjK8CPmwh+KjQzF2ed8RmbSpdFOyzsrNBZ",
+	"epVMZuYWHU7TJCTTopJ+8piRIMjUSOmMIiEtO1acIR9PTsGHF24i4APZYxpElRSu6jqLk4RQLTyzroz5",
+	"w/MT2LPzUm/Ti1vFRamwz/c2v8hgPMn2GrMV01/ja8wr1+m2954Nz5w7JDVf3dVnSjJwhbMFXntLHC3T",
+	"RKzlZIG+bx0s53KwoI0XhvIVOlbMFfwM0UgE8JIYpGJBmjmax0bUKUVxa563AjwwOXenKwVUk5FI0A0f",
+	"DlTq3DAE+tPHMrdfO/oUBLfmH9Ir7mPLMYheDGiBxcDpKcL68iQurjGxRo8IuHO+xAQoX7oPvvTe/BKc",
+	"CHqkEvPGIE4AiPvlsfxyZ2dn7v9NYeEZj7NuFo9FaEoif8yXYI5XSWRmL5q63AwWNZUoORSpaQR2DFXD",
+	"DgEAMoC9kLsI4IQBC8dKxplKYzlsQpXk0vDGFZvST+Ms7vMk93sBfYz5SYxFOhSyP8t/+zL3YLm2Q7fA",
+	"792NxCQbmbfgT/DeW0DRlwT94vpE554cyr5yuwg+QuQogTwCRP5myGAzFSzhGYwFFvVlXgM0xOhR01R0",
+	"U57BEPMkCeYbrVILTPgSkYKc/PvWH2SG8iyWkToLGGeJOT9Tpkem4UjRdpvxDLAMAMEaTzVRVEIpOXMm",
+	"p1WRY0w8mKBpP2B9AvuT9c8BWKqQiwKxVgTy+dI2JVVj1mKZYm3TEcRqlTsbuK7CAE2USrpTCbiRyIyQ",
+	"eWAGqrTwcONJlXMH2nLgUwRz0LeQYHLh2qBMfTpOABzzZT70XObcqiMeoceSRj+C9AMDs2jsRp8oSIWU",
+	"74jbNoQCynNbObcY0uJxGGBTiSnJ7aR8E5aGqccTLvuim6izQpNNr+k3EBQA8+2JRJ3BW5itwN+fYaLO",
+	"7O4Li3ldFlZu0TvdLFXTXiLmWtCP0/40zlgvFfwEHd5AR5FPRWW5lPNHdwGEZNrjT4YDDaGHsM+TpMf7",
+	"ZrsC0F9EjGs2BgIeGypStVskzaNUjOozm99+sahpUaxP7GCb2y9tmMS2TY8RxI8LP9ZskApC3wP4HMk8",
+	"c5peQEVNtdAdO+aTND7lmShErhhZ9637h0cPH/929+79x+GCnYWDilPD0yzGaLh8DN1D7eSSGrCBOBMp",
+	"MB0GLFNmPceyn0wBRUR0tu5D9iW8WKzL0nQ5PsUvc3X1y5LumtlUXUVvNOwd4iOBGa0+UIr16oxnwizk",
+	"bhQPBiLV3jqBWB8+g6NP5AqHjPWIUKCyHycxIgOpXRGfBe58MhLzBo2KaRwcC1iPkH1YIcW/KtbLsTzw",
+	"Tl6V0uJzrm4L80e0l5fedhRPJqaZRkB4gwYIMvOsHOJA3vYcx77CXT6FVAWv0VXuoe+L/mnfTMH7EDdK",
+	"NgSnkTSCBmgPjU7DagWewcD0pf0kaLhxb3Tauy2AokmXONivkoovSH+vChKJjUImV0p0eqNRqGev1Vrb",
+	"TDRNxOvxdVtLiT/i9KSOTUgSgTuG8nqaMMRn15syMvsgLWc8Fh1WPZ/YrCLuqdHZu256VVKlG53r5uE0",
+	"wRznu4VZw3JghvsissnQ8Kk3jWRBqmFwym1KQQO3dt4OU8pFWJpggaywMk0TsXWUbw1GzlEuvev2BZqJ",
+	"rj6jjbXUM34fEGB4HqUih3O50BDQvDJQM1wQGsR6+KeePSLJgZ6HiPbVWEDiwOU+9SkliXzr/OlvqXv8",
+	"HEt2lV988VLYnqPbc7TyHN3u/UtzqG+w8c/jSZ8m4iK96OT8FuNJBhGzGNPs7mnuFKOER8iDDCZCMoAu",
+	"MflRtqiAUcyU9q55kH+ZQZg/hpU7ODvkbxYzNlRMyRwT/vk0GuasI1KcUbA24c4tfi3WzO5rMpCjOT2y",
+	"ZjbMj2C+t8ELFHaJbbtdimXw8dwu2sFaSc9Gip1Idx8mu/v68AHT8GrogB/5vjSg00INdMYTpGdfjDiY",
+	"JuJcaAM1GBQuoO4MAJ85bBGcgsJbZXFbkKW7VpYCE1Yugr3vvae3Nrunvg4ow/Z03d5StziI7bUWcRCB",
+	"PZzMKUln6iu47fp4iHlYgDvYIExZ9oE8KMiTQQKHlznkbOgSe+yuwPm1GJB24AymqPxmoobdiM90xenj",
+	"YBgVEIwK/liqBq7XMTQI0jIDKdf3piKd5VLN0Xqvsdktb/DzYFntNnM5zUpV5VYA+rXP80Ba2sd2Fe1j",
+	"nRagTK9ugv1tje5/BJ88r4FouUT4y/LDlLiQP3vW8OND4dDAY6TwuDdzj01/gYP3RpCfyAQtnD+SiVsN",
+	"aBNhZcKfi0+na3PowjLqD87NKbixiqXBufXEnPBRocVGg1x+GtY79I1+2VVnsut6TYDGVIx5epK3F3e2",
+	"N5TLT3UjG1Y00HJ4m76Q4wEhHW7kc7Gox7pDfAig+5pekef5xv4u0+xK7n663moxyGXmKRGgnJCKeGN/",
+	"t7kHNKI+7/oFKQjr4K1IBm8BV+cHXJ0ba7XggLz6zIqG51c92YEZg9e5j8PiuB/hhbwS1XXf5dWByyNG",
+	"xSPFRymqnR1YhjavSWMhM2Bg4xRBZrbvbSKDc4ydAHKfP3cP8nKgoee69lnJ4d3J7KMG+P1HyJWUCtYT",
+	"5pLdHxk1MGqse1c7KPb+sm5s26Nle7QsPVouAna//IoJi2p7x9zeMTdzneaSKr9UOgKL8+PtpxEmRK68",
+	"Wd7j/ZE1chYpWByuCOnWZgEyoVmcUQAnWGAJxAILtA0c31lQZi0LLMtZ4N2cgdzQZ6ZBfjoRWTdtlnKp",
+	"ed8HTGF7O2DIhcR4cRagbRUJVOiwRNvxmWV2geCzQ2XqAIjz56qX074MhT6WY4c7naNojHOYGBnlySZN",
+	"fmV1LMFVzIufUdH25SbRhSIkef4KzjSfaTZSZ4BAs0FqKo1skBxhrkMhszibhcz9s3sizJ8etBreo9kM",
+	"AxbSfMI/cUbNP3Eyzb8gQy7hJ+V03BMpI/bUIk6V0J2hhbjRq0XgJsIpzXoxRdsVYf5Na6JLa6JUI37o",
+	"h2113cdUYZHwx/K8FSG1fBLTgMCPoGvZN4sNPhEz1z2YFftNn2diCKyF9rt8JGgZ27aHFPUV2tpBxzCL",
+	"23SY/qIVXtlfeGV+QIvCQKuxQMpjT7OhAsya7X6uehVl5MvcFUBHNrh8MgXYhxJ405aDqmrEZ3a4ELzp",
+	"BQWMx2Z8klgKJp6ioA5YlGKpKmXxGB/mCFt1KlJcuVBY2MkbRr+KiOqxHiuuBUu5BD/YlxUQQ7BTgZir",
+	"Y6ayexJ8UjFSLTVZ2E/iTkjQcpjr2LHYWbHj9dYo7Xmq/M+5XGRs4v0M8kHk6oaXeqC9NKPB8oSAC4xQ",
+	"tnfWCgWgVzVgKCYKrSZQYnW73fuVDb/2atstqLnWYQbSr9h4uLbstJe2vuslI+BV2Rdf/dAvXhWUVrue",
+	"FmoW9wF+s6p22JqxRuovlWI8yIJmQOKwSjPo0uxey7cVBiW4NiyoOlMbVfwmmj5plEgHaQQkE5zYgD+7",
+	"qYJ1jXpc0AACPnDA2suTGgww4/PiixaOffEr0P/nb7a0vz0p4O2ZwvaKGp32DWeBgLtzo9X+1gcfXjva",
+	"+/ZNM4tqmvZFN540Oo32rd1mq7nbvNF4FSY9sw3WMenRmtza9M5p0zNrMtaZOXJPRQ4QWWDjI01qAytf",
+	"TiSwJDD4jn3pjQ8Lpp6su6Kh89slfa4lnROLLljEbqAXLuJCSHBVzAtN7+uNeDlVcb+Si7HRod/ckfwd",
+	"8ydGQYHFOUtnXeL8bHQ+awfX1mEjoc6/riAT1zdHFt/ofPakHnyn9nAEDR0PJc8goNb1jcyq60Fkzncw",
+	"usFebqekztvFv43d2Bogc5LDvpNW9UTgQoOj/ezqM/pXKWyjKngiF5VbKsK3l4rQGunAfuS4scnCmYoB",
+	"5oZZewUuDsRYvqy2J83lnjTb6IbLowtcV5rnCu1aqiothwdmHV8gReCaSHwrVy4FjO/LlE2VcreZS1D7",
+	"+S0OivLaWvfrgcxvJeEbr3NvUQJfe0a+i9PTbSqvheCAAyMaI/SBUQZUy86khZXB6OemhJiVrrk7rqI3",
+	"32KH/VzLYud6vzXZnc9kl+cFXGSzc0Ndz2hXXu0uu+OZ1DbPX+71Bree0sL+Anm5ITmgDWZ072lxKlLu",
+	"Z8tDqjZTGKYIJ5IwAKLYanszhBOciXg4yioUEDIrEn/NazUrThIey5UUOnSqH9z5+B7MKPZMRIs/7MXD",
+	"kgLRuPPATCcV9R78juU0OnvrqEZYzWUbJCtGZXP1CAZyg+g7Gq7zajx2BGtqPLROt1bGrQKTWxmd8Kop",
+	"tFerL1ef5ZusjqnRtWBranyLTY2WRbS2qbHeMlxia1y6rraHyAUcIlsD4iUaENcV1JtaELGei00xsq79",
+	"0F5qL8V+6MmJTbVvuxc9Lbpqq+6urx5fruVwK9e25sCtNn0+c+AFKtQQ1bDYHIhS9XtWntLrEDlKsToq",
+	"jXK4fCaeZpanXrOBWSRBnnw31kyP1Jm0lFJoLxtzIIqSkBCfGKIBSotJj0NIAh8CnZWEnMpI6ohiGyij",
+	"Qw9zismGTbnmcNKMs55phYi8AAmB0oYYq2yvoCE9ga1mvZmz6BDrFNBt6UXmThrHuaOwCgftycC6osac",
+	"lYtA2HZSMHTCRaYELAREr/kH5GbCPAZRLIcZT066pjEh64lhLLUHujdTiDFLfa5FnkMhg0QOByxT7Ls5",
+	"ReYY8POOGL8/4invZ5QKmzM9Ef2YJ2wsuIRYqAOMPbaTQUN+lsZZJiS2QqHh2Zzx4TdvXqd0F/CTnvC+",
+	"0ES4rUdCF0MyvjAbZAH2/Hu1h/pQ8LQ/OhJPs68b/LzuqQTrYT17NS3frcp92fZt2ru9Gbpc4qgg1Wla",
+	"KoW6nvbGMfIEWC18WiHBDzOVCkyU7mojUdpk76uUccnE01hDeKIL1hx42rcR9o4+vqh208afmsITwVOP",
+	"lvCIgvCKaf7ZmMcy47HEnA3UICRJCHO5GGIsHFEN0qekhe/Na+FmMTbh5a6NfpyX04+mvpjeXBHHrsN+",
+	"LB/NjlshoByFGNe0Y6QvDtWJEBNqOrgxPIu4PYk/e0ap9ChqAwpsdBrtvVutFvxPK0+B3ug0pu3G8yf5",
+	"/u7Nmdq9gnmWpXEPXevPGn2MBnn547968bP/5DEIfOf+I7PAqRWNJP4N6n+zD7FDJFJf/vjfvvjTPy22",
+	"ZZfaAk1e1IrCEWTltuaykdcJj0rV5gNx0wzEzYqBMKp9f8SzrpoICQ/VwXt32rt70Kw1FHts7WtAMg9N",
+	"BRcAUxiKaNW9JFeIivJ/ezXZXk02MPQrRwrbz8XsWkfZkgvK1We0z2tZ++GbLSf7m2W8t5O25pJZZp1f",
+	"tg4uUtdeaQGilmwX1qVbtDdaVcFCyzZcLSc881IJWwWkrCHUPa0/0SK9fxfvmhdpLXhSIUydnXVZrKV7",
+	"6y2AbgHpyXpXYdv7LXTrnFfbqTWzLYRu2aHeDLpVsCT1RKLkUCPju7AERvlVEdK7aTBY9YFXPoxinnQn",
+	"qRjET8MmO3TwLWoU2KYw8x1n+FrA9LQ/Ylyzb7aNuvPNG3DNlSxMxRAoVCLRjyOhOz4jy6qW4bfW0IYf",
+	"BUwkWlR9ghk08Zsmuz/I6/aSvAUszlhP9NVYaHu1hiLgag0eMJ5hOkhXmGcCxN5C6ch7CBfRQlPgLi4g",
+	"zy110/WHvl6IZIMCXi+Src8lj3jpgmoHyNwwW63dRtDwVoh5mIvkO/i9acIQV+OdA9gDZmktKffOg7lS",
+	"b17Pi/3lz//qxZ/+fSO4kKgArPfSoW/l3tZx5tUYkXygHywZn0uOBrBDXNf9hyt/i43bXpk9bJwVhzVP",
+	"xSWuPPru6rN8F9a6LdsWbLFxb/P1Gs/tNbBxtZbhstv3snW1PWUu45TZmhou09SwpiTfGDwH9VwseO7+",
+	"wOXqKtyLckf/IMaS7HUj8O8ukDwzE+k4loJ40wPGNaXwN6XS6GwA00O5dUkwvVxkvfowX0rBta4guGS0",
+	"3lbSvtn6/NZn9gbA+S7qDhDxOJntZCrjyfLEUqk6A+EMsLyIz7zkkJbqmzZSTrlcMFzxLBPjSabBADYD",
+	"iAiQbnNMAQWpMAD3MUnVaQwpJrlkPXEsoaJUIKILuK132AHwDVOeK0crTYzZYyXjTKWxHDazeCy6Xygp",
+	"wiY7kLYRZQsbcBdL4gWHNFnIUJ0K4iWOsw7jeQcJrngsGUP7v3mHKE3HcSTj4ShDqGC/LybmRyDqJNuY",
+	"Bchx8yjisyYLXZKHEAcNCM5FPMlMB+ebmI1EnNrmmFacce3qCtjZSEhxKlLMtdlXY9E0Yxb2lc7A6hdq",
+	"MTQDrkObc9M+6U7SuC/CXA+gkRjxCIrFIs9ESgetqS6WrH213Wq1WqZrYX+apkL2Z2GTYXqUlmeGhOKh",
+	"NUdgW8Uu6AJiqMk+NbWP+GQiJE27zcbNdUZ5VLSFAo5jrc1Um4VxUBmGDqc8gE1hneMEePHouCIB15gr",
+	"AnRG4JuoRpi5s0pAnrzUJUszQ95cQDx91+yzI9xmK+inj3xK7dsAw4r4TBv9BtePHacFuMWIz7rLKXsb",
+	"QZFeugZ575EdfNj6tFE0i2U/mUYi2rCZy+h9N2gkgFstr7Kb3Ds8SeZAZUORATAM9E1CjSkk7H71+Fvb",
+	"xKXU2nkOldrEt5PJ/WhlpTCK1VXSbuzSK/Vq/Rg/OjLfLKobxCzMiT23qgfZqY7rDvKbQvhsZSOosb9t",
+	"xsFjgEbx3ei04RM6qujBXpGduUEJEiAURmeNzrX963vmqwrnAZ8VFOFGkCcoanTa7Zs3guLEd4x67DIr",
+	"mKmgw8I0pL1fyO7TsId1t/0qqJxzqbmOQ5a0ma0943Ldt6DN4drQLIojo67k2uICj25qzvJ+nMS42JaZ",
+	"PZbqrs2+Pl2ov0KCX3UGR0D4wb0jtricsOmpSZDLLc6cxmZ3LxuJVFAumYGapuDEHZtWzJ399yDdxfb0",
+	"357+29P/1Zz+q4/pTDzNrpJ8yAsur6dKy832KHkdpvFlJwnjmt05/M6rOVBQqdrR4+V4t7v43h1cYvXS",
+	"XpeynOmypLp40bNCzX00UlK8HyeZSBtvYtBacRLW0Q/LU7Hd3pesKZYnYOFmnpupFZ7latyfmftSSRi/",
+	"ptnECxbjMioABAM2UmfWjGYxa7G2oadeRl/zzWJPUimXXROrDpvsExvrVmCXEDICLN7MmhZjOXQGNFvG",
+	"AqhccU+8NsRc4c3Gy7/8z7/6x3/7y7//x6/+5Kcvf/DHv/y7v/zqP/zey//4P7/4w5/YEK0ujm5VpJbL",
+	"7GfdX8FG8uF1Err5d/V6g1LHZQYZl4JGrLsaiiRy2+XjWcM3Vj3m57nElyainq+stGG3GLitC2xmY5PR",
+	"IVKS6Igc8AX4xgfJMsXw6rNaEWVzkngbWPbGIN/KomdzfWQR0q3W6tgeQF+/A2i7Ey8PHndx23BdLfgi",
+	"cXIHFqvmcHF8MBD9jJ2NBNgdq86yMw7mwew2m2phyR9Elnuf4bQzbVgETKuQMBekyL/40//08sd/senu",
+	"e33McVsh+NZr4euKza0Wfl4g2kXJ6JUa91UQgMApv5Ewr0zA+diUudXFtrrYVhdbHHSWJOpsfqezTLEe",
+	"oAMz4GZkY5WKi9v+4hQBJwsc+vfgZ1CCcEerVHcQGBoSCrRJGhiwO1pkqNGrrGZGL8tIpM1EnXXPeCpj",
+	"OQyDwlN9Fmf9ERTST3g8ZplSJ4yzHk+46XammMKA7TMAjmajVOiRSorlpwLI0qCYKI1PhbS4yr6aJhGo",
+	"hWD45TJiPTHk0hRsvrIYSodENYMdsKnM4sQrvq8QPVqq1T7u+FBO8x+NIRf4Ok9EmjUHcUrdx79ToVVy",
+	"igMoGTyjpqmUmZKIsU1Pe58bfTYmpZjs2ViIV76SyaxLSYj8MnkPkaE2PVvf1CATgHZmKonMkKrpcESQ",
+	"TXwLuD2VFPbrJHG5mm2+IfxIScK+noneSKmTphoMYBrob1S1YZLN4A4GAeuJPp9CeAihcE9FyrjUZ2Yo",
+	"2X67ZeqGZSBVBsQAZh0O4lMA6WqsbsLTLDartUnwVDMHkPilz8cCvkAYhVTMvYteCRpYQtnmqF6zNoD1",
+	"dKxORWQWCAbK5FWVahZPcc0Ar6d7GqVqMik/jMf0aqeYykarMfYKG2NLNJUP4kTogFFxZkKOJWO2ILe+",
+	"KtGwuH9r+U1REjhv6UksowWuUniz4CX1ECTXWkFjHEsHKIH7nRGSjU7jdz77nePjaavVaj1599ca6yJN",
+	"rGxR6QpEB+6TRQ1st87XwjfNfQtLYB2vLR0JW46Vc7le3V7kCY3oQucrLewlsYhdniRVp/co1plKZ0vx",
+	"eE7EQABH6qiTQdg4EhUnoNinRvIZOY/nyxig96aJCYQg5OQlVLklJM7EUKUzFtLjsBQsopkG6TYSEuIm",
+	"UmELMAfaiZhkBPSH+I2ROgNaGMK4OXEI9MIoCKvZnh/ZjnytKZKWX2NyqHJvBnSg7d3rEPXRgrew+3Cb",
+	"QBZSOzreI1hi3QpEMo156S6yd9RqddrujjOeKw/uO7AEbPRfwqsrmCS8b0SmXZqvAKzs5ngdqTbJF8ZW",
+	"sp1LslGQFKoKRrgUBRtxgsMOzygAzRN2bstuIO6kyhxcfsfelpcjyB54nxy5L17hcVtV4ap1epAkzO8b",
+	"y/u2XavnWqsLRjVfjv4Lej0QY/VqvPqsF38B0N7nV5/RVamGG7tq2Wyd2W+SM7tyqa230hY60iqoLe0q",
+	"25jb8r34ixxMvm5e+WmFuH00zRau4k0pGwaxjPWogjad7Ln/6qcv/uLv/+UXP/zl3/3diz/8ya89M+eR",
+	"aeXzl3/wf/zqJz988d9++PIHP4JEFDjhyEZ+eK/dau2buYkzyE7xT7/7I+/bf/rdP37xs/+Lvl2DBaKq",
+	"9xcOhztPU5bbgI2+JqJ86W7JE7Y+q42QYwJ1xEqBiOFBvamOpdAYJcOUrMyjvobAnDub1alIT2NxtvBm",
+	"/ImujFXKIChsOE2FxQvHaSF63f0K9+aMjZXO2L6LlFdJFFBaasg7jZEV9r12y77YrAqP01kq+DgkuzHc",
+	"vXMmALSmz196PxDZQ9vZV3AXXeaz8t1t7toZy2EX7M3aPlRJJHTWPeNx1qXuNzq7zWtBI7Xq+4DHcLVs",
+	"NffRptfebZkXlDln2u1bzd3nNhoW3pcq6xq1bAbmO/rXrfydrvfCZ8/skQmBGOwGUkhD7xs6TsiW6Yfa",
+	"gjPvBpx0cMHxmwjBvxMhI9NRaVZYezd/kIrM7IG9oDFJlVmlsRw2OvutwN1yIei41Xp+viuwnfJVMp1W",
+	"6/YacS6I1JxUiDUbq3HRD1/nYlslqopxVMtvs49L79ax67/WKMiIzxbHpZ4zKPVNM8QXJ28d21V5iWx3",
+	"87mMAqXhPHeEI5mrFkVFHfET4PJexL6EnlVzNJHfmFOkEzAR1WFcyvNXaYthnCZZkx2wwTTNRiI9lnnl",
+	"WB0UytHnyGLIDYavlkbntiUfFJqyR8aa2VuZM+nn+Eo+Qxp3oYEm6N13DzC099132ZUPDx8+eKfDQngA",
+	"cf8jdcbGkHqM6IkCm2KQhVMZZx2W8ye5d+2jgCjN7TBaBihLJQSET/ezY2ljPy2zFbrN89dRqmMWNsrV",
+	"GbBM6CwPvM+d1YU6iUIKVLVMKdQQ0YNNTEZuMuxoDOJEmMEw8u6dDsxzgfGrQH1V2cEAw3J/66PD3zKj",
+	"ZUb1NjmThyxMIObNzkzcH6H/mDi+IPMmQR08vi9baW/m/9Ov/RvaBesRQ1SP90+GKaYRNRo8zEx6KlL0",
+	"bJdGway/qWZhOpUE/uAyOpYVWnBpd159VnzQjaPn1D2zIgacyL6IruyoEEEYSxbiX92+SqZjGRJ7v02Q",
+	"ikk6zS+WymqqpzwB/n12JXSkK1KFAQvHeojJO20EP/7Vi7/Af6Qim6YSXj6WjIUv/8cPXn7/r7/6xf/6",
+	"4o9+Zn7/6s/+6pf/+JP875f/9/df/ve/wT+azeY7TfbpKM4E5tJkHAaXca8/hGHAtKdmf5ulk3N+2Rmy",
+	"e8gsLkwTCARqE0i7OhIiY3pk7qBSROxKu7l389432613AiAsm0rzlhGdiHFBUlC75/JhRKmET+EyZBeT",
+	"5RHFGS99YKQQvN5hnIFBB6hCHE9OF57pELKSAu2b+ymwDHShVbbtu1JlbCYydiLVGdCFzYhD2e0hu6ij",
+	"GCFAPE3jU9Fkd7gWbAzyWSoWxYOBSAUkwDXrCMs3jZjPtcjBu6HyLKxhnyeJ2ROhXVwozb+hWdhXchAP",
+	"7dq7e++j+995fDfAf9x7fO8uiO/w5Q9+9OIP/4yE+cGdO/ceHd0N2L0Hjx9+cnQPFtQnD7794OGnD+j1",
+	"//hfv/qzv8BJOphjzMvl23QCCBbJRmqaWu48lZKjtSS0LberkRmwd+PMbvwmeyirykfSONM8QOaMYznN",
+	"UKJagj7sUYygfBocUwEuOCl42rWvhi5dbT4ZnXzp2NMTz6SnGTV9htmGY5Sy+7u7FKMW8Zk7s2y902ya",
+	"ioANUjW2g5F5TDAx0GhkPCF54JgMza4KrJDA1mNSX8esB4EC+Yo4lhHQ5kEVAOohzy3WbSp1HvSD3ECA",
+	"0trfUAy4G81pfxu2wNgUaKOgQQgUBCQy/ibCkSEeS+uTbyZq2I34TIdVeCGMbC5qqa81srnCu7yAESto",
+	"wJzh5br2JbrY1dxSGzTG0ySLjaS9ao7pHWsMWd42M3NwRaGFCkxJOakXScJGp/Gr//aTX/3N//Pyxz95",
+	"+e/+++I+bdiN91U6vvCwD7LFJ+XEofMI7EoI9e5Rq91pXbNmI3qnZ0bwcy7FAu40JwCgdkL3dUciFWD1",
+	"sQ8yfLJr+jeBkhudljfsWE6jsx806EjCJxpeo3XzrKGm5km7fetW0ADdD38eiZie33weNPLDsdEx62zA",
+	"4wT4pK35KxE2cWp5GVidedHQ7H4XLr0Aj4T6btg/tUOZF0QltG9ON2p0bgaNVJ1Rm5fsGK2mKSA1YF7t",
+	"4MDf5HMx/Y2znLAILp4VRqvn3jBuujhaF7g4WnOLo7VqcbRqLQ7oDS2OvXMsDvtgyYqw4+FWRGvD5XDD",
+	"LodWnbWAPT7XYthY/C63ZJYu41uWgq2vyegsqCNZgmt3V9aET0IdELS2M6u56qLdto6Vh/xM+U9JPI4x",
+	"bMJ5NPavPV9p3K26zC40+H4gsnMqY8XPKUJrqwVstYCtFrDVAt4aLWCLc7s8qoji+KOxpmCG3dx9ssnZ",
+	"ebUkAaqTagzQsn4SyyjwjD3tVtBqtVxmAbT5lWwp1nxNJlh0E1RHHhQX8l2vYec/tpc7WZeEatFPNUOG",
+	"XZu/bT57o/je5+ndF4Vb7xmBCuPSKR0QQcMFcJvP2rut9k6r1Wq1b5gJB+Gfk8eDQLVCPOP6BKGF8C/7",
+	"NQZtdOF/213e60di0MhPDIyEWN3ifa/F5TNrUZt323mb27ax7Zu1mro739TG7ithnXcLbi1W0XxrOWeU",
+	"So3WH3tpWyiqc5ADALfnxKWGiOQZZ8DhjBPDfYciOBnMCfLRtw8/PmRuRb+mA+Q8zPZrVhUu4q9/Cw+R",
+	"V0ob7p//201+6aC4Dfd4QNziF7zXT0W684Ua92Kx42CbCyA54J5NT0WKbGGwA3ozFmdaJAOHyOkLxsmh",
+	"abRDPysVizXTfAC8FH2eJOCkkzNw081v7sfYuiNo1SvQfvIz+LGlomC7DMcCY/SaDbwXopcdcCuNzu75",
+	"jm+qa9WdLdedXQOwTVsc28YbkIYeQEsY4I3O6ERwLVjKJWUEqQtOXQikT9V0VYjlY3ylDhYVS3v1jPyL",
+	"q7YpMl4dGvaNg6WagVkLjYrzvT1uLxm1CsO+GKyKs7IinXXlaXiAZbNEZIBTRRQqAa/yAJlvaA/rgnQS",
+	"EL6TKfh3IY20OT/DPNFMyOKMgcTSkLxxdiwLWe9HHABY2AwAt2mmzmSTfWwrtMnx8RUqaqhsXlHgsYhs",
+	"wA1mqBwrOXRsF/SLDc5xMNAhWJp1xkKt0iwEa9BUi6jJ7vH+CGE2pjVnAlKNRrFRbCKLjtTTsYUj4Qtm",
+	"ZI4l1uFAYxCIAm36lMcA43XjOFDA+pXnvLLzbHk4qMOxZjwCHCqxajGVWpRPUFTFxupU+Mgm1HOOJQIy",
+	"c4RtLF3UEoK+MFXsmMvZEnSQac1rAwWB7DNalk1wVHQ1eOR/vD+GIIJiur0xT0+EmYBFAT/Pg0Z2BidE",
+	"GumVpc+nAFyV3m+B4R3XjtHH1rCbm5l4nckWFg5CHRrF5QMFax5KbC91V6SZ57NpdBrw8Xppyf3BP58y",
+	"jPNRj2YROrjFMGwxDED8GEVWztc8z1do61ef2Q1UIp4oLsi5wwhODjpQUzHmsTQ/Y5mdItoZQkdo6xOs",
+	"2f3uCWj7U+UhzQ4GmUjPeBrpPNO6OZ1sQK4985WLS0kjloqBOfrh2g0RDXQKzl+6kZnBnlhbJo03hklj",
+	"k62wOAXEsgWwPQ2/Zqfhdqddoi9/jW2W3yDXc0KYIh+oi0zzgMFFtGQprIgSP8AWFsRLS4EseH3SWZwk",
+	"5MznGaOvb+PJchYDB+2SxHL0flNnPBHhokwQuaDZ9GqjBoPCpSPfyoMBTKHdnd479tHeuneH15cgYisr",
+	"3+6bw5aa52ufTuJCbhseIUulz/wALF9sqkVqA+fy5JtCe0GSnvzPjY1ksZe8yqP2UayzQ6q/jufB1kOy",
+	"PdYUkbzIA2B/rLeFsSWH+NEiD4RrAlyUQiedQnPnCU3FIbD481iSRzITTzNLr5vfvRKRmZ6yA3MJ+m6e",
+	"7mgMLNYugLI/4invZxSDzZmeiH7ME4isjeWwCaxoJLPRArZgLL63xjDwtD86Ek+zN9MVgtO4ji/EboGt",
+	"J/Ncvg1nnV/IkI3DvJl3Y6KSJJZDox9ihodhrDNwQ/NppsY8i/s8SWaASuBFK4ULro9Nj095ArsLoz8I",
+	"EuD234hPJkJaxdMxdnxvKqaiaSvtTiWEqXepS0CDAdkQVGo+taDUyURjULPX2mwkxlokp0IvSkt8aL2a",
+	"r9M+3yd0gaekUhIPIN83aiGBGUdZNoEc8EEjTwFCDP1ephD8zMmjR6TKLQ0HttwoZgHomF89NCffiMew",
+	"+lDa+Q2009sda6D4Mg1wIT4TkSLT9TUILqZmGLGMSVAVxfuPRDJY6Fl4vt5ZcsmWfQpy1+bxtd2gwU9F",
+	"arRsWxGMyz5MjJtLhL5a3r5OAycSuQ4anWfP4d96arRP+26dBEvzMxFry+WG/Kax7uImtQ9oOfHJxKwk",
+	"wbXIieaw5urJDOCvkZqm9j3zNwJ+Ck+UzEYO8OovVSrdX6v4aNUiASStk4lLR0TJ7lT2E8HTRqeBBHOw",
+	"Ahw5uxZCLi2BQMPdSRrnE2cf6vgL79n80oWn2fLy46F0RVTfrehW1E0hv1WrCQFWCzcpBd1Qjq3d1l67",
+	"dhatyEXnt/dbQQMnt70LKT9gWltBg+bTlPvcv9Kd7x5nN269ixwBULY+oO3FzPmAHCiplt6z6l529Znb",
+	"zkv9QAdW13FQDHGK2asyxh2xTJ9Lo+TkDpfbRsUBbARxO2UKGJDMQRWyWOpM8IVeGaeovIVumbV3zdvq",
+	"x/GX1UI33rqrfbGjZ+ma2mpHW+1oqx29kdrR1id4eT7B9TSQDb2CuBQu1i144ICRzlJD5JyObS3hOsPc",
+	"ok12IPE0yuM58HNN1JYgxNd2Ntq8n5fhbfROu1fmbtSJOhPpYkPJNTiAPAkB/AdwmpRSdlScMHBerG0X",
+	"uVSv5fbc357723N/axXZ+rffNP/2q7OkXHWS/tm51J5qX9UYdRZMuYpMDzbtTKozp3v0s/gUmJQ9baXj",
+	"NB3pxCrqI6BqSIXEsdmIS7Da2MTqPEnUmc41KKL4hXTpY34i/DqYFEOexaeWf3Z3t8ITBaW8R6P0Wl1R",
+	"fZWmoo9j68dyQAsbnZ1dIEsa8/TEnJO6itudeK0mbDqpLIMcWq6UWJ6quC9Yu7W/u47Xh8YLB++y9BvP",
+	"LbdrjgWg28LNEJR7WEtLQaYp1DXiyFcEVqoGC0bwXGfPRyIaivSezNLZqgMogVeZgLCi7fGzPX42OX6O",
+	"QE5gCANInoLsBDrKV3gw4RLeBI3lIAxaCAJhaeBZL8R7woXZZciohmThjvs6p95eR3LURQF5wiPeRka/",
+	"FrYha77xNtk3nI5zXlzRpmpexbalTP9LOF8P7TuvwqBBnXvW0EJrJCZKBN3tdaOzfxP4IfGnMX8KVgDd",
+	"6LSv33zucsdDQYMMLQYakNCYgd4ZHoSY0G8A5BnaF03pLg979yyOzH2TMoFlZnYh8Umj04Bz32U6gs5A",
+	"dHQflPwHv91Yfk2GVIP9NAZgV270uG6GAn4TY5EOTXH5j+2b7lfSTPLf9gD3A0AuUPvTWKVxNoMRKqY1",
+	"3LuO2mA12Msl6EWhjckHuziWXivNCh9rb7K7Y6Wzbh69jJNa+NFPlln1ewEnj7973XAF3/QeF4u85v1S",
+	"LKyN6lg0TUTUhej+wsh5PKvlbrSvl38s1jn/e6nm6ziWXWJjBT35vOYK3H0rk+XaXbpFfp7L45Akbihz",
+	"woRYsoFK+6IgqWm8a2Rhm1ZoP4eFStbxKFDyGGiQuVjDCrfsUUSkAJlvXGpXYI7IPz4RkwygpfCtzHKL",
+	"v9HF0KlgpBkit4HNMIkQxS3OMAnRvLL1aFo8KDa9IuuMp6d87opcR9Zdb7XWs99jcy/3irs98bYn3vbE",
+	"u/gT7+tqHdnaLs5nOtf5oVLv6F1iosDPrj7r80wMVTp7Xufac4defjUR+1vhsq5wOZdssZO51aYvjZLV",
+	"adNE0WY334Vp12sZQ+wCeMDHAv1e04rt7ymzhe2/sVKLWf0L2JZlCsheq6TH8igCjY0nj1LT1CwWTpUZ",
+	"86f+Q0B/jGNZeObylave56J/ifxcW/n2Bsi3re70dutOZdF7AbpUxrNYZ3F/cbD9HUQOqAEaGXSemyVR",
+	"ckgkwZlSJxDmitnm0xjT1mLcK/7pEpGTcwgZJ6VIAjKrB3mu4dkEMgmradZXY9E8lohUGE5TSmErnvJ+",
+	"5lNjB5SO2OExobFNdsAmKpYZ6wnTWm1fMZ9YPlDsVodx6IvL66unvXGcZSI6lkR6aXMhwQBgFAukOgYK",
+	"UoRXeJ8xJW2yfRwy+LHfFyKyueQx1zAlGP+Y8hvbtDEwYLvmcx1AimUcwlt79Mj8Lw7qqUib7DG6KcaQ",
+	"GtjUZfp7G9/ieRbgmeBAY+rVB7Npii+knv7k6E6T3YWvyxmpXQRybldoOhtC2GThIFXjEJNJZwqpT8/i",
+	"CLKCZ4oNpknCdCYm2I4D6ad0z5sK4cowebqD3hdYbylavzCeaCDOIKAIFhgAUEKAHppGjFUquviTl9Z9",
+	"bBaMn3Ab2vBIpH0hM5chOZTTJAlZPGBS4ao445qNBddTSBhuupaDbm2bOTPn3MhsBjaKhyNki610jALK",
+	"JfMWNQwtz+wLTXbodibriWEsc+MeAejyqKqsQCBfxbH6WPAoL3AVr4XZbFAn0PTRpMO4F6gdPKxGq4Ao",
+	"nWd6MAuiUVZU/LPQnEkAAIl4JnbMYmoEc4kagqqGCjMVXhNvM6nOzMxB1ig3zQsalhWZuDdvRiLkMBvh",
+	"OoVFu5D/Q0wKVUZiwKeJqROwk0FDyOnYyGwCUAb2ecRnRrgXW2OEvflg55SnpgaQ9oeZmHxsvzZ/fAtL",
+	"MP+8a0qp6MPBnJjGQdWUG9zK9AGaqbORWRp1R7k3K3TZ9jBnabeoZmvPK9MxBQ06CmqOwHuzO67s92Z3",
+	"XOnvzRy6/b0ZUUAfYQXvzR7aKhbxrOBRV+KYb7I7PElESh5ib4Oz/dYe5ou3MQES7O2vnpKe2JnNhOW0",
+	"NOGJmIVNdj9jUohIs7Bn/sRAhLx6ikWAl4s9Gk81RGlals5FXTkRxdke86cfwebIrzTub4jSMNpSo9P4",
+	"nc9+5/h42mq1Wk/e/bW62w7krpX/iqUim6Zyjosb3sJj3nnqq5oOZ0f17tyFBIlP47FZurYf9Jdraywz",
+	"MRRprdw061/CQIhasdve2Wsdta979GX5cUfJGPGfnz2DGbHxAnigYj6zbHFpfS77IkmMqN4NGhDbAnlD",
+	"d/dMg5DAHROJttpBI5riWdOdXGs1Oq3mzf1d/+Gta43OXrO1v1d4eKvRudm8fgsTWQrKLCpQoe/aZ3tt",
+	"uq5PS6k1AW9+zejKpG7Z/JlOxYLEma2gMZV+e3fJMUEtbbdv2Aemle1m+8a+e3Cr0dlv7l+7bmYTAPLo",
+	"SNgOjTc0ZmzgTHPOp6VRBiWIp1tx5/Q0ONXmEFb96luzeauGmNgCri4x8QyPMJU20h1BwB1qIqgJ4SUI",
+	"0hPw2RoZaAhtVXH1TQUfL83LRveSoYJwPDY1NwQEhcGRz/qJ0kKzOINjta+kjrV/VWZXQkhBBn/tYIXh",
+	"Ox2874XqVKSnsTgLO+WbQEUeOPeyudp9ePjwQWCuHZhJCp37FkCwO5d9AeieLPwAqu7NBNVKcAMhI6LN",
+	"g0aa/mhmDh6j3YXPjhsYQ3jc6Bw39GiaRepMHjeeh0H5Rxx381Meuwg+cFMFZpfIRuJYMpbatBYOsWDb",
+	"CJRVpXJN/6FUvHKH1McQ+zOJ5ZA61FdSIjSfnan0RN/Gm/qZGSCjhxm9FbjDbcZ2UNHa13KURbnrlD/j",
+	"mOx6oWte/gNkTIYum56hDSJDXCBOah+iHojnwqxIuBt62cJ4ohXOAqc5IDo/87JIWcZPBN7pkfhAsj03",
+	"z6hj5hYP+t6Bb0+EmCCfBk2F0SSOZU/01RjU+CgR5juYA/8SvtuissjokyuDI54McOpcQpLM70yiznRg",
+	"07algnH2vSlPM8jWdSzDjw9+q3vn4YMH9+4c3X/44BCHtG1u/HjbgIASigS5xUIy2DczpbrjaX8UNtmB",
+	"Plm+TcyOqLoKH0KHHtJ7q67ChzTEuOpcDtAF2+Y2a+Gj2JqG8qTAMDsL00KhmbqkNqN6efP6fkHdbG2k",
+	"bs7JoYK+2YBfOswO37E0G6DDnh03eAb7ryow47gRHHs3l2OKuDiGBLD6uNF5dtyYCBnFctiV4uzY6BjP",
+	"n8OcrJmNEcXp1ol3biees6EOeSxxT5t/gekW1/QOyEQa8POfsmYp7Hyueovtyx+qXsnoScZL89+QgFJN",
+	"C30KS0ZIDaa96piBI65PTOlf56iB+smnabhI5a9Jam3fKQRgRaCd713L7xetoDGIkwyDPOYptZ8HLlH/",
+	"otraprbPVQ+is67lUVcUpXwSTyZ0Y6rK/a8zZX6HZlLia3PfanT2bryC7NC0LtahY4UVvBU/54qmMGO4",
+	"MGCibh7JhQGu+oRlZ3Ff+FGtpDfYLHCYN470RNLti44BcmZBAWY7MC0S0Ycg1zPLf4wqJIWFYG14ftvq",
+	"jmUqJoJnhYLokslt9roQi8P9aZS+z1Wvye4Pqiq39kPKd4op4mTgdyOupPw4lqEpFirsknIdOjAwFWek",
+	"rEhTlTb9hpX7adXVz1UP9WqbIL3H+yfD1NxKA6bVWLDRVEYuEyu46DwQsr1KoXbEWSp0xlO6P3lEKXYi",
+	"eDY/ICICbf5YZrY9XNs4f0dSDSOmA7xAWn1WAffKAXl0QHU10kjkqjJ3WfNQ4IJ/EbTRWDOSYh2IZgvR",
+	"DmRkSXgswddFohkewcLAz6RiUxkp8gaV59b6u4LW/s3g2o3r2HU4kNFXZRZHj2f9ESzjVJ1pn/AFrzxT",
+	"CWb4sG+uzlFotXUzOC6emh0411oL9iJLp/JYuglqsk9HkFMZPkunEpR+Z7nO1xakaHLDE9keLeadMWuQ",
+	"J8Ap0k2n4FUKF2cCJOn8ugO8y0zDFQfwsiMTlAH063z87U6r1WrjEfO56q0qlureu7F+DV60cyHk3OwQ",
+	"c2VfJ3Cc5uFV8QUvGOYq8BFH3QEu2d7wVCsBFWO8Rpnu44vXt1q11a3qmS1oYKgkVehbC+bdU8F8rhja",
+	"jSs0sAUDve5KepRwWT+ltxWDdFgZmRQj+sUT91uW2y1OCnBScBYzlTLarl7+cnBi0nZbW9/Mf8oprRyo",
+	"cP/a8yUX3qvPcHsuBafnh90rCFC6aAm229r4xrhQXpXuh+21hdNF3ARXSSVzJmxdQZfMGGkkvkUaDniK",
+	"SJPNboxr6ZEfqt79qCrGfn5nXzULc32+JlvDorvs0fwFyAyGUf8tFyXElDp3iRmmOL9AueuPueuYL3P+",
+	"bfDBkC6+QmOXKsu19QozuppshddWeG1Zzc8r7cxOQnG3gXCrFlI1UN1LSHscNrXvkN8+NPW2Jewh2NtQ",
+	"ZKW3je61hM7HrNsCGPXikVKwz7sgQ4E4zPNC2aft3fwxsHzaH/aCxiRVZqDNT/TwWk6pab9v7e5fFGpl",
+	"zVuRA0aA8Wprlt782gCGMxzT3oyG84J8XngS7MRyoBZeAOxOmOr75rUL3wlz7uwX//D7L/7L7331o3/d",
+	"sEdVFz9yRoGuzYV178Hd+w8+aMzDLrGAX/78r8pltOfKePzwzr3Dw+piXv7gRy/+8M/KZeyWyzj85I4p",
+	"o7Id/+ev/uYvygXslQt4/+D+R/fugrZ1zr2Ks7Rqrw7UNMWVdA6H0dtKpgWDE6n+dCxkhmqsGaf6Ww4x",
+	"jYQThw2zYAuK8SThmJRmwfk3lzEUyE8FU1KQ4h1nEE4z1aLJHqJnJnTnWojv0Avmq8B8AKXFmRbJYIFT",
+	"mlpW4ZWuDFCg18vIcA9Vfe18oOpKQEpfQNbOyvqu7198fetlRbVjuCIvqh07d4/KUft23iwGFGAHvtrC",
+	"YtlPphF4py8YsP+mURba0V7HX+6GfqudnFNq2oFc6DnPh3q5xFyZzdQW5CIgeRSJyCUqDXGTQl5RFJWL",
+	"koXaBfN6XXiDaZKU3EC0t+EC1cdgooTL4RSVgi9GpsHTdKK0+fOr//3vXvz9v3v5v/2PF3/0x//8u9//",
+	"6j/83j//1x/+6q+//9Wffx+2vACIe6KGYGRATv7GV//lb3/5D//mxe//5Ys/+nnDMwdEKR/ApFlx7jrS",
+	"ePmvfuqX/fLf//Uzo8o8/5df/PCrP/npyx/87JkROc/9j0kGYQv9VvmnBbVtB/SioJGlXOqEzlYIwmp0",
+	"Gt8SSaIYVhCwmTmdzetmirER5OaJrYrpBvNCO5J/89OfvPzxP67lW6KiLjmtqb+WntTnsG5DNg3cPTYI",
+	"cm4FJrwvRipBlqvPGjR/MFRPzrFAgZ8Aj+NU8ISCG1esW2pq8Grn+5Us3HopLC4qG0W+Duvlo3AK6taD",
+	"ufVgujydWX5y1jzeFxsC6burz8gFuShL58eWihvTM4hUsBSCZOnsRzyW1Q0gliAbiThlmXiaYbQEbSKE",
+	"8VIWT/w2zjrsVMV+32wGz4BlCqgKeokw/0yUOmHTCcYA2eCMRWk+PRXjLUz0+bbm7dx8eQe1bvFcepf4",
+	"8h3+NmD50HYdaxbamsHRNTBjH8I1MK5YdB+IbMWK22oTW23i66JNbKXa5aEU1hdpFRfyNS/JF5fe8jYL",
+	"/Q1BnD2ejTMVIEAQTkVlpgK0BMAzh04AhUxI4B2GCN1Y478LugPXuREBENegIoT2e6ibvozC277KYC0S",
+	"ANFGCW86Ap6wONPHEmHcjo/EltJkB3mVzl5rShkoh/SepAJinsyZsRgS4Y6Ls1TJYZcKvW2x8wMY9/BY",
+	"AgeJHxc55jPAnOfqD0vFaSzOQJcCYzGoUjpgU5kIDdGDEJsJcQFgOeisaFMsu1hm2GQHx9JoXJ5UqNMr",
+	"/CREkDqhvsOymA4DFtoDxvy7uHZUykJzAISQ3cu0HWjGKekoq9AzzaaYGPlV1iorwOGYnLRwCm9qGeKT",
+	"SapORXWKUndGOVm+C7IXV1QxZWl++GIAMFgazlQarTKVuCPLnXF4+PzLL374y7/9kxc/+Nf//L/82Yt/",
+	"/fsv/+MfvPx3P1h0aq04r/zsqWsfPJeaDXWr/mzVn/8vGFO2+dW+3jybAakwngbzCm0yVyd4ZK+PH10K",
+	"Hv3UBudROhFQjChm2p327AGF98UulAIjGYnGzjweif6JANZKcI46ck5b1mxSlT0E+3TeYxoye5dEeYEQ",
+	"rtMoMPCSDq3zA6bR3t3bv3Y9d9i++MWf//Lnf9DY4CjELl22g2HEU97HFbG7G+SFNf7pd3/kHzD/9Lt/",
+	"PH92YOfd2UF9X/t49BilLl64u3FdLuNtTW+XaN9K6o1poiDzsHc3hDuNhr2EOY30hUvqTKCkvUAxfQhW",
+	"AO3JVbwMm6pCS+0UgDHcCPKC+P6GuUdbDRTvzSDmbzMlkxnj7Bz3P/ZYTQFtgPFOWHg8lDxz3MuOCxhP",
+	"mNK5YA2yRU7J3owRlaLHn/UNbfknXbLRMMA+wB3RzzKd5aLgNhh1p0j8eCr8WivAxkJnrx2PsCjM84KO",
+	"tKAxGSkpuggTNi/u3Wy14H9a68tlM2KXfNgNYsmT7sUccfa21QqAhghCNvBf5tLS3m21u632tz74cPc7",
+	"+5+2fvvmb17/7rf3Pr724MajW4/bR+flIRQyWnWeIWEjgI6315XtIbhZyIiQ6FHVmRO/RZ/tK7y2WGfv",
+	"QmgtZCm0JOUjbo3ATzPPLO2OphGPPF5FKZ6CHRYvI1k8FkksKcG17ag1sJaI0GN0GheGYTkC9zu2I28B",
+	"PdTGwXHlG0G1Cet8BquNbU7eleMVsEAVl8E66Fa3BbbutsuPIXBgE5AKdmVuCo/dNEq4OkR4quHzBeE+",
+	"pgufwBtvfBp70411dgwOzBYLfq7VD4O4cKHjENckT6uCbZs5PV92NCGLni8+maD+rce6a/5otdqw9rVG",
+	"L1mD7yRKDnfck6CRqgQpUSG+x3SKbjt4x2nTwIAP3a+rVqHW9e4Vq2c6E+MuXwd0bEbqkq9IPDEXJOcn",
+	"I96iBQNcuGvaFAY1HWu6a53nrpbilGT/L3vv/+RGcuUH/isZiLsQSVWD6G6Sw0GH4q6HbI64wyHH7KZm",
+	"VtM8VAKVAFJdyIQrqwhiKUZIttcnr+Ub6bxx6/DKt7bDilvfbUh7G3fShlZr/zEWOaOf9l9w5Hsvs7KA",
+	"AhrobrY4I/ywqyG6Kiu/vnxfPx897jgGNnAMrhIZqlnHi/Mo4nKsFiqyHdnk3G7MqDLntjAVYKAVxGj9",
+	"tX/9hdvkSxF/vJTdCIi3XEBs9PrLS6Nb/xCuq0I/cRvswpLnmmxfMTEa51MW4zmLWaG6kkD8hcLNhL4M",
+	"fIdg/EW/L5C+EAgcwIUhjUfPV+i9kIrlE+1R/rXyoKZAFtDXGQP2GZdRxWXu/Ol0cIjMib4NMgXgV9Op",
+	"I2cA/A+TyzQlTw3PnYEVoozKfEkMwWV4mZynogYqCDO3zq1dLsjAKoWRo6wvNcEF6iGmt80oiWuqf5ea",
+	"ILWR7b83yt/G6f625wi5zCCduXShN6JDXj8R0+WupA/sA2/Qx/OBmJ7m4rGHa/+j+wz6ulGaLt8Z6iYf",
+	"naF281T9Q5Ev30fOjF4mclytS1S2ahMgiKhSGgdhD2kOZqgnGNw5EdNF+AIfiOl5EsvcVZTppECYwZUv",
+	"mw/E9LLzwFZPhkaaR1jCjms0qh/tOe7bh2ICs7DajWv7tLlwNxfumS5c2EOMKyfl3sQNe2p59BHKImZy",
+	"PTZAfSHV4E2YbgsqnZ2w2xQ5fzmKnM+4W89+w0ZrxyqBTUQsTuCAGGVg5+tUsBhjJzFwnyDvCzTinSVT",
+	"VoxTzRORRMRZaMpMQSzt8ozZ79G752T9Kjn2JFDx1ad70MdOY/oDfcQNqmTN9shkFwBbBj0JMcu+fHkm",
+	"MEHgdXgnalCJwFJKMPdMpicAmmqbrUuF7GnVl/byDxCXy99K7OQyAeXFq//rX7/60b96+Q+//iHmovzm",
+	"1//m9T/9969+8Le/+bs/ef1nP331g79+/ZO/cHwqMBfdVNvOIHFzSeNc5W22/ypwhkSjfaOCGi1JHrXf",
+	"DUFi4U/hAJ1S1Z7lWG5FDdfA7ZtIpgzvv3v75svVXDSJSIqxc6Q0ogYgegdzJp6PRS/vYHqwtLvU/y4z",
+	"YYInZ5JPRzw7ETlCVrv80s9++Opfff83f/u9V5/91as//z8bLs+0p9NiBBie/+Jfvv7Jr1599kv7J+8V",
+	"wuZnMLLLSoJ332k5mn/YAe4BRUUIT5fU0WV5ZbAl2rbgCbDOO8prSnLqjUTHDPUYZbHH3w7r49xP1kbB",
+	"Ks6LTzWCg79OuoST0JuEiXNZyDSNC1Mm3DSfEzgP2bmw6BnYa8uMeIBpzvQE7fNUmryN/xn3ZSriCNie",
+	"rehAClyfQ69y3iMwbRbnfBA32fvymWDiOe/l6RQ+gw8b4bnZbPPAU5brrKQFMGyIFMJhUReqr21kRgnr",
+	"66GRCNDA7SH3fxlJEHXQS86CuiHvYODHit5xlGOlCgHV8RAIgXp9YDGD2991aI5Mjl0J8QZjeE6qQXzV",
+	"cZvhpGPxhx4JLGfLNcZdpDlWMQiFuFLrBnX+XdHXGUC5wvUChzP2xfcxL3Ldob/Bx61pX5K3QYrincNv",
+	"2Yn45MHhJ7CEPKBW+1C+B10sGd3saJvwzohPWVewJ0f3tm5H8D/bt2xD77+3fbu120JvjdWTRtxEzIiR",
+	"7OkUct0ylvOuqZAb6kmJNiBovQwg1XKwU7pan0QBA7EZCoBqL6EUhnD87b+Akpp2IgA8Asc441nGp3aA",
+	"uvsd0cuBUILAyKEdzszYvgpNHysztBapEnb1tpu7tw++vt2Kr9LJoHVndIe24YdEDqDKJBMs1Sb3WzkX",
+	"z4nRziMPSBXwL9tx4+mgPScV62a8J0Bjc6TYkC7I08IXp2R6QjvYJyB3pwHOARSgADHgsQpr46CDONe6",
+	"X071PgzIHwD6Vn/uiEjjRr2Y9g624ZutUBkVaS7HPMuv93U22nLaXUX3W1u7skei0W5YsdHsmWeNsykW",
+	"dTf+etfrPZ2NLsspV9GCvRLiZFTjApQF3BOnFpNARxzPujSsK5CzE4TqJs1p40ebQvzd2uWkflj5RZvT",
+	"rKkJrUWGRg1ef+HOysuF7oajkJc8Ix2nyWJhcjniuYALyY65yEXC+pkegSynAkXvGFDkcqDcjQzqGPGi",
+	"UHpSi+nmZO6bFRAbM3ljJn8FzeTzX3Ir3W4bH/Zl5+KRUmGFK4lltLkmaL2xiUxTRulAZzSk19JxH/VR",
+	"Ttf5sIP75TqKqvXr9Mv2F5n4jzEoDSR6zwSYTgjQRtxBCmLXiSa62pK6z0ouuNPu7D+8c/DgwcFdazQ4",
+	"/4AzobDM3doKxhmp8/The1V+cXjLBH6AEeMDLlVNzBymZXPVba66zVW3ueo2NI1nvBsPAq8jeRB5mlrh",
+	"K0u48nUtqpen3Ggo7t7ElXbPmlFKT5gOPLLhpRYxnrN4VnjEhLE65Abr9J33O3Qrkuc1YkpnzItsRzsb",
+	"lankMbw7i6gKHO/kU4PtgZ0LXlDo0e3kGnrm3kHM1RIzVlTYnmzPCiMABXykMwGOwBpg2fLv8MUKTDhB",
+	"1TbZPkWepQHWryqSawDb43BcZwHY5m/pwBm9uaY31/Tmmt5c05tr+szQOMGlNOE+7nnB1zMgfxuIeiym",
+	"mbxz+C0KGyqM+zmAnu40F0xn1vSzB8558YOAGhtnepDxkWF6LFSQkCUHQ2B7J4TINobESpJgF+kCdHN7",
+	"8umPkYfiocIwnQg0WaGcC7tBoVgHDOMbxLDS/M118HysM3SlHsCEnH592R5cp2krT2dfZyOQoF2pOKRZ",
+	"zbJH1p7JzBvn1tAmQR8xfxVA8NRdIBtn0uUlROqJgsBDPrdIVts6g7r8xj1IY14Y8cYcSIme9xyVyuYi",
+	"z9FQpEnkkoo5pRSv7EW6D9q6VYQQylEaYl3KRJ5JkUR0tvNsav9mP8ZyrSP/JWbv28wlONQA/top22it",
+	"G611o7VutNaN1nrGuxKkqFNbL1hLDWDma0tJCYd7Qf7R/G6a0zO9xigNARDoImcyD3PPvB8HrqahnkCg",
+	"oi6nPtOTSkK91wqlym/daAD1uBwVIyh5I2EiVS4GImu8fCPZ7/iTuw/swd2OVoCsRUTaU6+LGejer9++",
+	"FaL3zgo2Ozv2OqkgswfC7AKkyVlw2Tca9aXYtkNirAoSjDlaehif1WyiizShHNi3Tr2m+OWbULA968VM",
+	"FjE3jLPv6C7kWaPCc8TNyR/oLlKQ4cxBlrZVvjHdF0tXuZmJuNrnmywG/Q5ykuxyjKwGT7p8Jti9/fsP",
+	"Du5CwhHbZ32ppBmKhNwRWaEMRWnn/OaVzL0InBbWWPA6KXirwZXhFMnlbvQmOxKKmaI3tMM3LlcW3eFZ",
+	"oRgYDVZl22MEiFIlQIshv6qZ2bkRSQ2sy2Ocmzem+8M8N9rbO1HjO7oLRsDNC1GWEIF7mXz7pltYlykH",
+	"awvJ47B8G13qbfcAguYBhlS5hnAE8NThKl5q+qPtezF6I8IPEuYD14EgtwHSMRfClXvUnWHbp435vjHf",
+	"N+b7xnzfXDlnLTaEvEnwHjtdb6CZVhdsyaPQWBBp8uWjED7yFWk7UavVogq0Q+1iT762juM7Iz4FzzHr",
+	"i4nIGNR728tEkRqI1YlKK3JUO8TAZ8I2FlTLxm3vCoAyshySIoTLHq08CnkXRZouKdt/bEe8SuE+xBdm",
+	"q/abLKYTGTOpemmRVJl54aL08rZ5gUX+j/Xky13nj3/cDm/QxiKaocBJUXnC59VUYpA49T2uWFewRHK4",
+	"VGEsRZpX3Bzb74Q3QSsQ4O5iDSh+oEj7DVVuP9aTdYq34Zhu3CKXW+oNAqDU8H0YGwPs5Ky0Yul36hTp",
+	"8TTt8t6Juf7C6zRQGLUgSU9nbJzpZ9IqO1j7G7smYjdCbOhrhgqaBzFLRF8qgf6JXMOF4OFsIzb0tOfY",
+	"MPwH1efKRKhc5tPoWKFHSVpjCfHZZM5QXTRQpbvF9lkmekKOsT4c5jJh3Wml8a+ZGX8xncWIiWdCORRa",
+	"1w7PMmm7QvmV9k/08Vz7sR4r5pMRoA9j9Ne4RhDtFkTPUKpB03b1ibKTAGCNeLf5cnwsPRb9nOkC2gPM",
+	"X1/Sq6as8ibWSn9H9HKRQMtHDibY19273iMTvX07gpLg3RZL+NRU+jzzJhhpc1ObZHo8FomdLKW9729E",
+	"UDVQkAHB4Xd22FAXmcEWIEHxZguo9sxMPuU407pfxpRHUhW5iFi/yMAPBF4jfI+q7XjOeJJkwhg2EDm7",
+	"sfOur6/OBBYV5kNhVwbbarI7/rOVb4IfBZQHx/0eMfHc/pdXTdwGPwSwQkD+gcJ8UEe2b0HejHHZMlql",
+	"U/tZrLPGA1CgJmFAP6kruD7iJ+IOfWXtiutDOG4P9Sm11teuX6vct40Xx42RGcjkuNFmx9Zeu7m9vbN9",
+	"3IjYMV1s+Je7Bw/uf+vx3ePGy/owyLLkmHUrn6mT507BcYfU1V560UIC46yVyGtfhWvXCH81rkLRK9CY",
+	"BnM44ErtCfnMq7hTJ1ToWHO/TsGd6Czr2jtxXHRT2avaKQ6r5HTDJNX6pDRMeM5uWtPEvd+uoIUxM7Ka",
+	"ockR/aQKjkIoYof64s2XJrvjsFesqOJJIhJ4hTDfWQFZNnEVWdCNocZLfihS0ctdo2tLmyM+uCfTHGCr",
+	"T334oc6rz9eZM4E7bWXIT/22mTGr9ZtmfR3d3e/mjf5++WDGHvYI2X8xS25g8GjbQ4ggmpRIB6TCwF8g",
+	"w8Rev4IrafU1guw6BZ4WiLM74B+u6W/8/sERm20sBiXTlGkRtpuRxwmFkBtIOMZTEE9BJq807ETpidpj",
+	"IjViDhhqJSkZEbSORtSnqEQqilqtFviGqHy0riSlUF8FyfX0zQUnb23v7N6IGoBY4ZWuc7gbaLZh5k9z",
+	"C5d21UZo/Q7Aie0SnUFqXaikEhk3RbYEyXVfMXoGshcw8ZpP2WSoR65ukXet5Vvrgz1w7c8d/t9zzYIm",
+	"Zh3Nwq/V5pBermbhJn4hCuR653BREN5uCWGAxWBKYISYmO+Sboa89PP0reUiMqNVk93P2UADcuR8/lJk",
+	"f7UvI744WS9F9gzcZJz1Mm6Ge8eqVvfw4uH6C/qvjkxexgidPNQT1ucZeqmwXYx8Q+0qCAb7Eni5jtUW",
+	"i62mBRRXCIOHZBMI4kcfRMgQl26BbfrkizLg4qOuzqlHniXM0Ajaa7IYAgexbelYMRaLEZcp9gAn2jvr",
+	"iEkCW2pDZXZVLoOxJ3NCj0zToGeaybzJ9nOWCm6AfhwiF0IkItljxn6Ip/BR2wlQu2wHaP3s5FRsRgSS",
+	"J/hNIA8jhGq735rsY4ziBzljPregyfYxC21BSQcuCKFey5xBNN/26Uo8FGkSuxW06tzVPWY0Kn9WAS1r",
+	"bzDRDPAebdfvYb/d8tuLyuR82mYcuxJUNsuRMLjG2DH33xih8Wijush7ekSWdqqNg34UPTmWkEJFDwIl",
+	"fNP2n64pgRUwdkKwUIZR/h11VaaVjSSeI3CbLynyvGwx/snEnizex/xgHwQfM5hYZ9sb8USwyRDxUGGt",
+	"3d2ZcVU22lE67xjBM8iLq3yBkCMZLS58qyuEci7cyK4JdENp2Lo9rug+FuB5BRz1IW2ZcocdK4dhaiUH",
+	"Zes5uQKwrjDw0qkuczAdTM1una/fs5NxZjV/LQDKU/RszFLxcUVKgCbBAwT1XA0MX4Ovhe7pC+dsWfPr",
+	"yxV52mXOpU2XwYY2ZQP3eDagEnuevX6xrp6z3NCoaBLLWG5p6y8wHMY8H5Z2Q9lkY/Z0nr0Q5K3wIbwJ",
+	"MbGxHy4ZD0+VAhpj4pDUBOo86hEXa9KDkrEUUwDxUlMBXfAA2H2dYR0DYK1DV/1PPM8z2YUYr/29KwZS",
+	"mQU4BKCEiud5DcC3wyOgKhOCZGVXZF5pMv5GHLH46/b/bdn/9z/HBLnNu1exz4pxa0RlemytHRcuj3y+",
+	"AZMjOwssEyP9TEDInCbI10u4eMxIcIU6m/T1HzA53DgHB33A9sFqzliY4UDvu5ngJ9by6Lt0JTssq8GD",
+	"SeBQ3Vsl+refTNTex9oY2U3FHtRxU3h8ZxFMwu+FO7Ue3mGlSLI32gLf/kbgXZ7uAJv0TMEYDqwIFyoL",
+	"UQosTo96D4WOlxczGvSp7pRmfcyGvmuuv8D/WOQ1wYSsnA+OVQxGNj2EneiDtUp5jmRuY2qPYywwrA81",
+	"apQyVVIaoASnii0Ue1e8/yUKWBAggWlUGDRrIxbbNqzIRb9JxOJEqkHO05MO/gW8KBPRG/K8o8dCQXvk",
+	"VrkKlnB3ii6rkVbszlAqYahnV+JXv/zpq89+aV/AWgr7Xz6n3/7jt//kZ5//7P+NrzbZvpoyZ6W6wVqp",
+	"70SnS3LSE8aTxJQDhT64DC7I3yMwOPAY+EkIqNd7Ik0dJ0jIWeLnxzu+cY7AI2PnYUI3ie2mAKQMHni5",
+	"8DZxzp9MT0yEd6lDW0Vfi8szlBleocHA3E0FZXn2P1yWGfbWTirwnsQljFBcDhWjO0v5NlhAt+HYNq76",
+	"L0JPkA0eY4M5blas8Ks4yILsyMihhIAzBD0JfgLFc0kUHfsVr2bJfkIH0YTVhcCIQ1cjlBbWOSHuj851",
+	"O14wDQZxWrgJIl4LqAlpfOv+R69+9h9f/+CXa0f1cIy/I1/ETB+WmxpVcToEHWpQbFwSG5fE2dQK3HUB",
+	"A0WvPOgX4J0gobOULL2y/zcBzaXiYZ2wppv7jZJ+uVFNd9EGh+mCApxLTlioES/z/lV20/qXObx2P2l8",
+	"mZx4Z7hfN2fm0j155FeqHBqr8Fbsujd9clbBDT0qGf3Ay1QL8InoJnUOOjPUE+MhmLCh0H3prBIyN2pB",
+	"P+N9qNDYekC/xSH54HbL15US7Kb3vEFGwxDwS5AQr2JgnOIYw/PjcUS/NILjHC6vTbng5YsCD0kK8fRA",
+	"LKDFQ6VjCOsfkKlOhtOLdHSJZ0ItKZx4LPIiU+gGwUdZVwwloZtgwQKLwacdR1AB5e7+yIP60lO5xoJ0",
+	"KPxossMcCFArxdieSx24Q315F9ZSSHOsEq1Em02GGoDtsYTNyh8ytNG89/kG1GFEOzpWx+raNXDXKakG",
+	"zWvXfD607z+4YSiVA7+Ko5gvGdeTdoAs5z6PJKNYJJhhD3s6S6gj1AVKvnEdYPGEQ3VI8Bpm23DnXqLS",
+	"pi7vnbBC5TKFPz2DPBaqVqSZyuUIghD6GbiB7Ofe10rYbx3QZIR09wZyNRI+pXFid6HCxH6l/HOwMikv",
+	"BwxBEVxdqObxNZM8956WYxXT8PHJzkArEbexIhRjNaED1IzMdchcicsksJE0xm1/CPL4UkJaORjqEyMy",
+	"EwBU61SwGHd+DCGRYA/DKUMH3TRMBhuKkRHpM2H2kEAihgCAqZQFSZ/2UudE+qhIU5zq0zAD9qvbai/w",
+	"zVVOmx2vAkDCspBvu3VjZwFUAMxI5WoZ8ecPhBrkw0Z7+7btVG7lWKPd+F8+bW29+/TFdrR9++X/UFNn",
+	"F9VpBCP+XI6KUaAJYMV+fW+g9KnSm0T0OVTZb7daUYNaczA0p4XTq905ROAjK1kAqhgreT1jFcxgOG27",
+	"rfpO2pfr+xj2cDfsX2uV/gEqRLnjgCib2dcM9GqcQk4/5hjU9Qu+EPaLsBFOCeXbDx7ZV19C7+/jSztl",
+	"l4FRGVyH+RS2Ux94a0/vP3FgQuUbaIc8TaG+2ld6WEmgM/qDAThAIwS5eu0zErMygT18EdrF21RkUcJR",
+	"uF/s8RmNc0KmCHCh3K5ZAxapcyKsOgBu+y040iU6Us2L7zS3d3Zv3Lz17XmGY6Vz2aehLUTJoGy2Egeq",
+	"w8djzGszIwP/aLW2AySMxqvPfvzb733/9Q9+9OpP/qIxC/lJUBg7AQQG/pft+fZOa7vT2v7m+3+w860b",
+	"H7f+8PY/uvXtD3Y/vPnwnY/efbx91JhFMIK3xbO8Q7INUj1zPhqfOhMODgonpAmg7nMwHCgyz1cZAyfr",
+	"njidEhnPTFUf2oAnvc3Yx0Wa0qoFSjX9sIpKvQ4uH8RpQ0jk+sjyPmh9FWJ9r1I7AziAHMHIGYQHkQK+",
+	"V+T2ZtxutQKajiZzWbzSgB7YZHGqjZmWScTl1xy0K7FakSHtMp0Dc7vN+JohwghzmjIsFuT20hgVKSdi",
+	"fPpXwGpPRQsolyAPOs+4TzannnXFVDubA4cAKeTiuQd26OnRiNuhjzPd5d106kbyjwudC1NDLYCr9ABB",
+	"Wy4gnuc56leWOvbbHg/5guN2pxUYwiTa7R7i5mHk3e55oXo6ATjAxvvvbd9u7QJYNCCEffqi0RNpCi9X",
+	"bx/EpIbX7SKCLgVbEKEDEF3aKiPl+7RrGlHj9b/73179+Z/Xvxx00rWz+/KcaNSVyV8u9OvPaOlZeVtj",
+	"lpuI4nmgsO3/cY81B5dBeYGApL84QNdQxzN4YaQiFzWeWyj98CZH5T3KpQL0CU/wEpT/HIGFC9opOxFT",
+	"nz4EuIIeOBq7j+lx2AsDODjoJJ7/nsxLM3teyt6FFh5WhrdSdLQr/6hDVtLipO2l2Gryj9BUsgLHm2Sg",
+	"k0YLvygTs/SD3kybSxeftRlDA81bwO7fs/baIo8yzqVeaPTfugHNeh/Aioa+y64hx3llUfdYd8rI3sEF",
+	"diX/YPg1GZiOAExikPiSj0SI8d2suDMIUfetL7jHfN9Ge/ucFfbYzurF9VTOV12Djb/+EnnEYAFqhJvu",
+	"s25hpBLGMN39jqjmk1TXa3lSSVTvgEcXMUGlRpDIBmkPpsdVgLAK2eHh194UNFFV9BtBJsMpIn8PfPQ8",
+	"qbxFLlWstiWvEsiNikO40vL1F5AHmwVRiTGfAsNbSSFINZ6mHk/gfLfMGW6VxbfIco6ZlcuJhlwpka6d",
+	"HlTj65tZRY0uP1/EVfd1Vxm56tefGJHdv7t4NGsi3YarGaLdnjq4OX/mHXJZVkgqjBCYCVt9V6VTPClQ",
+	"adHaBZ/nZd5uX8LsrnCl1knu2tx5v8sUr8rsL0zuWv2eOxXC4g64zoHYvfJxphU6t0jcRc6lA9X6vsrM",
+	"AVocBTdDX6apr8vy1OyksLrb+1hZeUsx07vC8SlIrZrXroVwqdVO9ctoM1xtPvwIP8XeyR9D1YfrfOUC",
+	"Qz+BvXyPlaud9zn/6PAxFOf1JBoIwxu2Xtbk2344FC5eaifgzIxYV6RaDUC40wvHKhwSzcCRhqkNotQA",
+	"ECYVG6e8h7k5JPqtWlJJ5bdCUeZlBUTOBxTRBvx1xKQ1QuVtoPcH/SIrFHL7kyoyaR6rA1huKj6BcLLM",
+	"vcaD07APjXv9phiTxzMKUR0pj0CaPc+9AtU5uYaagCY74gN028S4yh0EkDUxFRYdq4FmuR4APoLLQEpz",
+	"kQW1GkF6UVmskGp9YnsMqBs0sXIkykmdHXuAThzy/bjJtO/SmzM9jTCUXaUIwrdGXE2PFT1IgXy7XmOh",
+	"x1DA6QAiiGYpouj/rFoH6B8qITSWa9fucZkWmTB4PvDgQcAvhM6AFh33K6LL0bnNBDdatZnSDjIlgou3",
+	"UHk2hZCuLzHylmiGoBjuFJVwUkIltHGYkQPF8yITjKf5UBcD1wY2TIkS5UEEIx7kDdTfoAqpEpGVtD0w",
+	"8tEYIKkDGmpKcdjZgQ0Wk7iJ7S4bp7b5GWGBs0BnALFM7NCEK+ISz3PYyl1BeR+SEI1DmeWrqaCgleqo",
+	"YlfSGovnKP+hQKkmPQHF6yk68CXBbYCKAQUtLxrgwQfCG9SM2+9EpdqNqQK0ZBiZGXGZ2ouGJr3RfvGy",
+	"pjjG/qbTpPYD263WdviNmS+4abYfCUO1rY59sbPdCL9NAd8jYK8BXOWt1u2t1jbbbrV3Wi4grLOHxFKD",
+	"HnAMm7rffvWnr7/309c/+NGrf/rZ1m9+9Vev/7+fvvrn37PXuBOztleF/W6x03gKStP6itclBxBAXCAN",
+	"UcnqQOZKu5ximmEkMEq8+82xGH36ooHCotFuvP7TX/zm737xm1/96tVP/vKLn//0t9/7t7/9/r9+/Tf/",
+	"4fVP/sWrn/z1q3/3vQpYS7GDgeBgBnDt58h+KJTdOm+8oHKyPuTJqYgKhFQ0q9685WVOm6qlS1LCYT9N",
+	"3V1do9Gd0du0KKoQ5IMuikpT5mGPFPU5n0GoFwLGY+kXZr2h1kYg3hXGHEyd64h0EnswjtVYS5WnwlRZ",
+	"C2Y74ajiw9b20C5nSicCrX0lRGLAnUa8XDG7Ym18qxVPrmJFr234WAV6cgXKFrQSyD4l1xUmCGYCS2Ek",
+	"8t2HuvgMGm7wKGppkdOIc5mmqGCU2atUC5sznhpt1S/7qZEEfHSKtYefooE5vDxIxqFkpLhNc+MAAgH8",
+	"q1ugjh5LJXNp76gYinZjO2edBFM1/XsICOa2IiiIVmmxz5ome4iTC29KZXLSQbZYbIVH3rFKESR+2v4b",
+	"19CtVsRu3IzYbiti2zdhuC3mtFVKKHVFz9iQiZvssZ8EsuvGfJZH41gxdqQ1kmjiiz6jOMCtpTsfPkxd",
+	"IvyMPeSwRY1vxKUC8DNsiJRY2nSwVM1yyh3nahzRD7yrdDbiae0iEP8rZDLit2hoNMe2hWBRaI3nZxI0",
+	"S9TaEwRmyfmJUCwe8eedhBgpYje3VK8OdgJ0hcVWI9VF3sF2/ZN2IkOTIAGF2I2xft3RnKp8OBiCn5/2",
+	"kmHbJxduKmuAPHK0OpRffO0a6NGUQ01JbsLM5P1qhTMK/0HWEB4hmhGoOEEAQ7u5cPckIms77AQSJ5Sc",
+	"7Pl10XPOM5dxjuZBOSyXhm6bAG0eHqYU6FAiGZgTpf27aAiQAegZrXxGtt2k4ZzVfgKypVf4CjZnB1b6",
+	"JlDWotwSSXmIYIEe2ambSCOYzO1OIRQev1WCYStoe27F8Vpb0lU/174LFbwenoM8BnAGtxr2vYCDZmaa",
+	"7PpHGK/2H4ZwROWzskx75wB0SXPml7SCZOTa9QMGSMlQ9IVXJoGzCrWIG+aALvffoWkWSpuKCbXITkKF",
+	"pF19EULcXgo02rdaUSM8zY327du3dyrWlP0zmUVf/P//7PWvfvT5f/jZFz/7T6saTCHrZmCMHYEx1m61",
+	"vt663YZMJJ+1irZgVfxhwveM8QWKU7mka81K8Bq14SJORHta9nXnaPsGZgr7vuLbSjfa776s2L2rzcnM",
+	"UM9rU8Lu/HIak3X24Dtvjz1Yow0DMCxpcVZxxonYGIgbAxEK9BDWwpllVRMRFR1k1Sd7BZT1i7Ya3XlZ",
+	"ZDXeCdCUauKwCypJrMZfRkjjkG9tNrcoKsGlpXLDjZH6SyQd7J8wcZi4FIWYzEHOQ4jKbW/8JsPIMtu2",
+	"v9zwhivWgk1CLO29kAN9BjybSqgVaG+ZyDMpyqZbpFtUAgBYZagDc03O52K5KsiIGFp0aKVNhhrHhA75",
+	"0sk/m8jh4K7OnsN3oJJZt/LZVY+A6nzOdWu3pL3Fnobe251SZu/CHR1E8YGkhyvcMms0WEf6HnzkTHfA",
+	"gUouO4nbJa3dvOSkNYeOWRPA36RCf9VSoam8Fo9HbcroBabKLbyGXpyCCfNwpkhuTdvq8hJk1tESNzkx",
+	"lwzhUr1+Xd6hC+TMpKKcL0sm2OlGGCNxPy1K+z9wGgQ9W3qe9YkUSDIB3iZQKCZDkYkYUgHoeX9wrUoA",
+	"QekpuD0o64RpFYIUkPcZitRKNjmpWD5x3nhAQEWM1kVJ/4c0rFOK5Q+IMaWupwty68pB1td2k2FIaZZd",
+	"rVPB1QVnjp/jvr2r1VJj8VAOlLUHC7tdhoIDY2r7hRXFW3dgwec3yF2q1Cg3RWVq5qBiLlGyfNUuRDlQ",
+	"tDYlqy3u9OUH35oBYZbcAko1LA31ZfZA44hYt5kA/nSemojlWruCHmsLyUwY59lURZrOn8n3RV4eyAtX",
+	"RV2xOfpY6tTrspNh1fftSuG87zFM3EDkj56JDEppYbaOuDlpRFB6BWVQWAsIibhUnWVlBsmIDM5NR/c7",
+	"0IHzacg0c6fWCcKinf3W/qqdFKQCDKPEFfizsx2bejfEPaBZ6kJucZkC7oC4D0UeikYKS+DnPS9AYU34",
+	"HJyLFMJjfkOyVJ4QR2p5CiGiS6gyTbb/0X1fVQeZa1ZOSNVkHwMW2pgbM9FZYjBfDW9VKNILCibwoPvU",
+	"0ERTuPeo7HolBQ/QvXEaXMgi0xMIW0OAU+Y+1Z+udvACXIm/mefjRyqdxhGLD/lIHMpcfOMwz2Qvj682",
+	"mT137OjBISB668wBQwGl93OoG4uPHj85PDq42/no8aNP7h8cUigHEMrjT7bu6WzCs0QkWx9lOtdtNszz",
+	"sYldQBzRqeNO55va5Lj0HVqOko7tUPSKTMR7OCsUhwrerr7moLEpgY/yI6dkq4L5Ihz6dLjUHiCd5hfw",
+	"zlHdIxZzylYPZtFtGTfZtruGTwFu+1D0tu6JvDfcsnOKqXyPMjmQKq5G1ByM0i6LHeZSL9PGdIx9L8K0",
+	"AKty+i0d33n0+LDz6PH99+8/PIwjR8Jhv07IfK4E1K69EhJ2EyoQGKLdJ3lD8WLIlfXITm4KaCadpgnO",
+	"K4yWxXg8m/SnjkxSUWbUliX9NJ5owWsj/rwz1EVmYheF7XHj+U+EsgNy+Rd2uRJprHQBDznCi1NihDtT",
+	"TbaPD1fhwltepwxgwr0vDhE8Shxz+xvOld3A5MoRyZb9I+YuE2RhG/I5MZ1my+SZ4CNYDAfmpfvsRmu7",
+	"TGF1WezvcSN71VvcaOT8A6YQd3CHesKUZhOpEj2hPBc/0oWJn+HlflaCNPoIVK9kmejlbKgzI1gXcKWm",
+	"9hDZRyv3LLre1r9JL9VTtlFPjkrbMaKIOAk8kGprWBpHlWs0sElXMDg23sGvhopnb2aZE6zHjGkk1aoq",
+	"3rjoprJXD5TQ1cm0053mVgbcaL17q4KWYEa2d8vZWwKPiUog/pQKbkSTHT65c+fg8JBd2bkKN869/fsP",
+	"Du6yK7tX7TnIkZ4TM7Pc3yiRZ6iLNOlkIs+mMRsXeZAZAgCOUuUas/yAVjRiSeHykOLHB0eP/7Bz9+DB",
+	"/h92Prz/8MmRVZnsnQLNdeCpDrlWYlenEX+4/0kH37zz6MnDo5iCSxhxAtiGYkwq4mOIFUk1gPsXIofS",
+	"sCHPRilw1jqFY6fVQj5WCgtRxkrA5wHzhFwwmMsDjcG9CUz0EEbiuZtPB7Xp4IDD56Fuxj6Gb8Qoh2MM",
+	"m5Ge4dYjwKGENzIOZjaF73BpghmXZb4P6NGmUqlJSG5IhaJdtG6gc0plMlL1nKJDi0wLhaOH+Y9nJ6lk",
+	"QC27OeGGwn49/QxKS6Yi98ooTIXXBEgX5QENL/C8qcSzq0IOm/1DuPXs6ACck6b8iPBAU6lEmPiEdLqO",
+	"Rhi/Tl0pv+gXQUFu1VCkiUf0DDA2IS0fcxybSucdoABuOmOkjAVxlmTS9tzN8cKm8IGmNB18o7aKBYPe",
+	"dJWePcrockJeBNLpqAzA+lUzjjG4NKsMZmf5SOICHD1AuOqUl/bn/5kwlEIx4V2RPrh4JkA9VJKgvVUG",
+	"tAdiYgp5gtlZhvL3P/78737yxS/++PWf/WJuQISIcu7xOCVn6YjOuBanrcLOGXu9skKGu3h9JXf5NXxX",
+	"K7EhydloaufJJgrjWSC9cxS1pcJmhfQCl5xQs5Err4htQfXtEnWM94buPhxy5GzXE1XSuVOyv3aZ30E1",
+	"ZpPF1qaLiU7NhaLxNvvo0WEVYho/EhOLKEKdgGEuEpdCQ/2AqlUsPfkOJBPNXdi83xc9mjSMdbFDX79N",
+	"DCmqzDu3t9J0lrJtyRV3vkyafKKr0vORmpeeiCsjIeMJfIaQnBTKVBoIROYWyFenETba260bO+eWo9Fq",
+	"H9q9+KvnW42XT9cW4+/ZnX3ZDgvwNAksaAySYssnBWzNwFtw5rXARm+03g0azUS/QO5huFtxn1ChZkUl",
+	"rHoujobS2FMQ6pZlVr7R1gohTcvZKEDZcaaFjHwvz4vaVVnnFYs6+5gKQGboxrvx+3Fngh/eY1G0MCd0",
+	"revzNGfH7d3bt2+1bs/5O+DtxVm4AbYKui6CeinK5AgsbLSgHfsIS4qMd9Opqy0kyRXjBekgPVihKO8v",
+	"8BUURnQchkEcBa9iYiyW77nkjwjQf7cAWlYk7Arc6t9AtO/jotXauaX4SHwDa+jjq9EM3irv5fJZCfNi",
+	"zdwBMGTkBLHQZPfVzCdZ/HWs9mFmzHsiYvH/+Mkn8MuTo3tbt2c/YfWOiWbiHxc8JdRkxCG2WoJv1X6Z",
+	"0By6KVcnUGppZdpIAvR6k32U8p6wU0BljJyAmx3Asng+5oS34VlUaViYDl3BsyFLmufO7K4Om4hMoHsm",
+	"hp9LYiSrZ42D3rRhi7hMJuKKhSiERgiU2JE0xa6k1yqJGVcmRRQZu7M8EUO54FDxBOTu1GsPEuOqYyGh",
+	"W0NWMhL2klIGoVWthA+FVBlh90qfiKuPw42wxGlBfYBbCp+O/VRDDVq5xe3Uzc+9A8Ck55xCCtj7bhVk",
+	"qWGRLwlXElPTO/bAOvCXwAUlKm7DgFUFIGAqrbikjsXvB0VsyIYbHm7ISA/dSDhFxo4rfvXLv/niv/6v",
+	"r3/yF3Hwzf8pyaadrFDfsGoNfNYDilORCn6BAl3jTCSylxuicyF9ezwWyinaDri/xtFzKFRyODo/RElU",
+	"LwpLlx1UfmKHT+vngnQzmpW6+MZMbtmZk+KH2tje0D6sqvXBmepOA/ZmwtvBaDie+FCvd+e40W780dBN",
+	"syn1zQYK3nKYhF3y8hSKieCwNNqNVA+k2oIWUWGiFLwXFaQDd47aiw+XNJXTFY5kSXfsN8cpx+T/6pRZ",
+	"wVi9t8I2/eI0Xv+Tv/z83/6zV//1//nt9/73V7/8m1c/+Ot/+PUPv/j5L1999iev/+wXv/2P//zVZ//H",
+	"abQbRhdZD1TPqcnFqMMRoKZ2OT8qLydXblt7v9X3dtmVuX4vISTZKfsJ5sxL+jDcXGDDrrUfg/tn1qaf",
+	"vYwqi0zbk7bl3mpDWrIZ14ievrnKDcTyzqbMyo9KSWkdJr9x1DMAaIVjuvOwETX6UvG0U+6C//a9H33+",
+	"n371m//yL1/98V+9+uxv/9v3foy7+Lf/9w+/+Pn3P//333/9b36O8/gPv/7h53/6l69/8MtyPjOpMXh3",
+	"046MIFUb7cbXb9+qTm6mizwAwa4QxMBtREYpV52cn4jyQfs37D0u3juNqDERcjDMG+0dKyl9EWZo+tnd",
+	"IDJ7ozTaDZDScIcuiI2/jBoQZUtOm9bZuVt9pmp7uYZpXdvtNbflcmsUZ8AVvWfhDU8ai9t7m5rSjUVr",
+	"tS4sDOSBxuNN1znaguX1Oc4oXcnz69ySb9b1a7tDjt9jVev5df2Yd/26vyzz/e6zvhSpx5pAkts/OHz0",
+	"EKjfqC1MC2WToU4FYlJGrCt6vPD5i9wailZiupH3eJpaPZuy+MAOX2i/S3Sgk+nO05Q5Z2FZXkoGfQRJ",
+	"cGNrIlgDzioY1oAjLERSiqVhqTZWWQJMJt8GWbj4HcKm5IrFgQK+9YGYosGJ2JulR4EqdYPPOhpKl6UQ",
+	"LPKxCkFTDfIJ2L4tsRvAWfc7xjec9b8fTTToncYxfgKCEMCxMokyoka7dRNODt43rJZGF/ANuC7fuf0u",
+	"uOxrvvF0zVvu7XSw1+sNp07WeZUG74/f2Qmc7yB3sIvwn1618vup1DWcl6TqrQCRSYQvieRQgY37n9z6",
+	"TuLK8jYr23SSj9qGJ5oX6oMPNsJ6Hnj3zY2Gs9FwSg0n8NF7AbuernNWR70969df0NlfWrNMWU7rXWH2",
+	"pbPXK58OKICYOwY8c4s4UM9gS4U2LWVhr8KkWoilf591tbq2w2xu/AVcLJ1eyuVo4Tdv3m7e/LaPQkMK",
+	"oHt9hpL1mcjWoGR19vb2KvysaNItHbXDSqt9aNs/VM/zivmmsBxwSc2a9fnSVo0cKI+kVONOukDi2KiR",
+	"65ynHU+ZdqsVNYpxwk8b+YTLvHzLLur5biZ74u6KnMv0tKsJcmk2NfuXXLOP3g/wPQ71hKXWKJM5JAWL",
+	"ZD2hX1udPyfTryOGzZJoLMEIcfbRwcO79x++TzFZSsOFoifMU8aytBXSb8dCJVIN4vl0IvzY5i65vLvk",
+	"cu8H/EBF5rufUMK7f60i10lyryjFb1yEFD9dZJ9fPK8imCOm9ITd2X945+DBg4O7G9Lut1iwo0yrFEqU",
+	"IXBILTmn43JGoIvnPohYi8pwVLrLoMLZ4zG7WHtSCFcUTKERsLXRyZe7P1HqG9a5Eji0vbIAxxrh5Qa6",
+	"RMB1STwEMgyJAh7VDm4JDVDaQQVICbMHceE9X5SLjwZcMuChGvJMJO4L9n6iMn2XbdG1OxI8WCFvWlhX",
+	"Zb6GeTJ2iECig1/wgy+z/2jUTOmcyAAdxgXVLAsqundfGoicxVSIA2kaGEKquQIPcPneujuQD6020d6N",
+	"8L860nRGOitZaFe4kmauHmk6SeEjbTOhPHLkUFhsPn539pBdFL7iiinCdzL9TNp/bQevbUeNyXAKoMGd",
+	"fmGV8ZnQX3ne7+dhDRdtrT22Wz0OjQuMw60Mh4tb67QLBgSI2oB2XfI9QasDcoV7YSyRhQl06zei/4Or",
+	"lNIWag2Ao0pBHuKX09uAgWGQEgoJIExJbBp5WBCHNM8Nk30wZ0QmmBKTtrMpHN1WmkIbVPGISZYMJbU9",
+	"RcfKQ2HQbQSAFzrh068Zuhaa7H5Ot5hDBIt8UqM/f6YmtW2mFhGHO8HCxvFYKA/oHh0rQNEf6okBUBia",
+	"wyRIZqML4kqMiM3x1WZZQ8m7CC2BRZcAzUEdmy9kPVb3+xRqK9SJ0hPlLyc+VyDBrgCCPAb74kL1UsEz",
+	"xHvgYe0qlaNejQiEFTjR7KwSJ55njKA8vmNVgn1Uo203Wu+6vEtMr6MR4FyiGDftgOcDDEAoEo3bFa3D",
+	"WZc6Yx89fnTn4PDw/sP3S7KKJkg7Mf8eldwGTyYilVC9Sk86gY7qjlc4fPgUOAuToAG8quzrbqN4SKoh",
+	"N4BfUX0+48Z/zTc7ex5w1+OzwcuFAqxbKxBcf3E9oKKpguHXg2y/GdK6qvpmd8KIJwJgguZBeHPtgYCl",
+	"MrngYU/sEUwyPlHUj8qbQW2vzuAzju1bZ3Zfp7wnkj3aaTwXWbk57dgpZA3xUBzfnue4IxVpwqHal5oN",
+	"Vx4v5wGyvADoj1ZOZ4Nt6wlQSu1MzqbeghgB1BSdhZR82TMRdiP4rrX8TEf3+7ARMNhtf3MjKxOujchh",
+	"TmMzMk0UKPZdiPTrfj/cm5kejyt72Gc2J3xKOdXg9hEZOxHjvL6uGMTN+VXEM2KrOBD6RuV0wZ7QE7VO",
+	"qQqMI4iWvvy9dd5sb5w3S5w3rTfqvPFzf5nOG7rvNjXQm9jwGbGsAcSu5PLxjg4qk9BZ4CC8UA+TU5GX",
+	"upi8Ho1qskMyA7ARDtfozVbLJz6g28eIdkmdB51ByLOIQbDTRBRjICXTp2FB8TImhZRo7qBA10GH2nN6",
+	"5Ibw9rhYPn3RWOo/IX6eTPSE1VfLcmuUimcrUq7/4i58kawwkNvu6xR0rqmjrtxFM03uYpNr9sPFQGuq",
+	"g8vJwFO+rK7bLtV5pDrtlFO9Jp66Ld9ETy9dGj6QSACXTR1nWWi259qHVhEpEatULs6fYhaKwkdKIOqm",
+	"fdmQ6V+W2zq5GIG559Aeb7Exz3KJhARXNDRB/0YzJOHTiBUqFcaweChNrrNp0z/TmcgkH8YlpB1YJwbt",
+	"Xw9AerXJDrXDBPXc9H0Bln0uEH9TsRgyhhzhvSKrJ+Ch4cQP3ysyozOybIBgXsLwrG0jCA2z+qgHeGax",
+	"05v7mR6Rh9z9lOuYKZ5leoLOGGlgLqkfGm25atmrvUkI+N0KYWHaLA5V33iPxZDl25FJvBcmY2+H/xKG",
+	"7cJXbhCCadc79PccBFRHadsa+Rym1dZaex79HYGZHEN8yCaEcJwBgVCliZ0m209TytpG4zcVdtrtPgpY",
+	"fMC5YOcFVhVB3ipDjsIeR0GPA+KlytARWm07CrcIwPR6q5WgvKHnUgTo+rVzOIsMDIy04K1DgAXUE/Kh",
+	"GM3f2g88DuUpAPwQi8EOgkYkS9dpXTUkXRLraPjIhGTFz6m6wkd2/u/JNAcc7SVd9XxFbvZst9EcWtBv",
+	"98cV81Hx8ZdLO+EqF8FyrP9sxbhc9eMf4ktH9p3lPSDXHNYil4xUOiPEPHvmYV3jOes0XjRRPrCzanf3",
+	"x2Or3y3taLlK7hQt3WXuoUofhCpGwMHovJWNqFGo8l9PoxncUXs12Ze2nnEAXoW7yXbqbtCC/feTsJXV",
+	"1tw5v9gdCmOGxFQQzgQ/P76jUgr3AgFxa7cCVqiVaIIPgxRdh0lbNy+BJ2Z1kqrTlgYJUtElETvW03LB",
+	"CGTAABVdlmkrvxKCj3KurCZ7Xz5DltW8MDHbdciFVpEAEYiQfMGEVMf84QftFuq1dcMmd0k45BF//kCo",
+	"QT4E5suoMZLK/zuaw59dZUW7VFNS1wF39a0865DLvuxUBF5RExC4gOMlBrWBrpfRgi6Bo2ZpTfqyQTvW",
+	"SSc+gIBYZ+iIbrJ9VEf6kmA8Rx4mPdW9k1JNKvliRjxBr7CPdFGlEc9ZIvt9KHjOHGl82Iq15brcQDnx",
+	"iPAQFFRJqSIXUan1zXD9ZoCmSXVKHnvjUFOwq9zaMmEPPjj88JAlEmMBI34i2m5EZXly4hIkqE5CF7mR",
+	"NCr4WHPRqQxUscqS9HU2Ajst4bnYAs/kenvTLZNHiqCl2gMJU9UBT+lcrs/UtVMubKtmPLDqbmOFh++A",
+	"EvtmybaswmE7tcz49BaG3UmgI23szsu1O2HWI6bE5E2YltfB57IkQRdcY3TEAH8mfv+gWkuK7bi0WwyH",
+	"Y8CdDeBAZQysvECD52wk8qFOXK1VbygM/HWcib7Ie2COoCVC9acIuzLhYCz6YJ8XSC7u6FPA0DKrgDv5",
+	"sBw6Aa0KYgfnsSXQYGo70OLZos9SRzE5n2LAOyH4aUQxJDTmQhkrD5vsCYXUXadQo7lh7w4f2a5AArtH",
+	"3g0AImCcFOpGBhSRiZrcZjsUMGIe6sm5wBJpKqsFmx9zXym02/LEZnbm8MebAcLXaRi0sBka7ZtWFbEf",
+	"a7R3W2vUQcJIL7UGEnynpbfyLLG8M/gzT8PzOEN+1/l8lTTxpxA7oQvXSa1KwTqkH8ne0HEKg7a0x+zE",
+	"TtGBo7TPvAhk4iaGtYlhnSU1GqT7LASh23znhiL0dVM3br6sv1rpSlzovX1ghYChHpIntOykQ59v26uf",
+	"fobbv+pmjhC9LCkcZK2xFw9wIlQA+pVGz9ixmsFHM5QpEuZQI7eT4yeAEBqCQJRZ5tLfpbCL0HHqgP3h",
+	"MAMWv78Sj5UuSAXgFYg2mWOEETLBrl37GK+f5rVrNXc+XuREJa5IctBFDcQSdB2jGQSpVy4RCKw2aZjt",
+	"IX3q0QLtwX7bgRfTT5G7qLUCtKZeWkC2krWfkJssp7Qh6KFTKeDyptl96FYRUC8UG2ift4SzgboQQGei",
+	"sxmtLpi/1C4rIkMXqXDqDXpsSV+Bh8ocRDBI7aqjRSlUT0Cm3HZlnb2agZqayVlsABP6CuUNQdrjXshY",
+	"pcHS9GatbebqsdqpNOsJG4B5Ax4cWe3K5BBrcElJsOX9ZCV8eqx267vXR+3XHQ549AY+2ucGOu6SOI/V",
+	"Pil2rtO4hSCpM7hXSmMZszgzMeBZAkEP5+ZAWGqHMVIYsoP8/kXES+JktQtv9hyqZo4WPNWu4R8hzRIO",
+	"e4UdNk1oaR3xXJY4bzwCpDjlEF3xtNug6MEVQuB+yXX9o8HRASrYIDsMHPsloT07xPcpFdbv7MooYGNh",
+	"6d2IS+V5/x31LWd92c+HbqbsKL3XRio/bty2dHyAnG1YqCQTCcz/WOuUPGsTnZ3Qib3De0MSDgCgbE0R",
+	"l9UKPlKATnbZokBqZ20L+3VnWWAKMIqMK7FtUGzd0SrPdNpmSm8BLEt8Fc+rcdOB8NoAyDkPphMYUnFZ",
+	"wBLYNPq5PayJDqwPGpAzEeZNATvGfeXTcj0XCcjZgTQ5CFpuGIf7gShDHGKNj8r1QVuB/RA5ZptjZa2Q",
+	"RawjSuedvlVX0Cu13Yrs3cnHY4MRueDrJakj46k1MqdRQNc3V6R5rPCSa1J2KeVEL2RIcXMZ7F8wrmRu",
+	"RNqPzkugUppMa+dpkBt/BTeO/cbKTh97972x5I+NAfM7NWA29ZNvsZFwSZZB0bW7rSu2SiSrBabBPl3K",
+	"GN33lYQecgxVcEdixDFuFD5LwXB72bnwW23c+5Hq1aSp1cZ1CiOVMGa9+OzHOktuttA/vrTVmYCR97lL",
+	"ld+6UfrbpcrFQGSLG6QMtqxjZ2OdMNQTI7L7dxc3DBnTa4b0AYJt9ZD+WxchsLtjnQiB3+EllNCGPv9c",
+	"3v/5Ga2GAvZctBgMU4rTYYSyD38qMhG5nNjZ4EFYg2NWiyEsYhXfd9IHTJqAXmdsTXM65Ex3vyN6eRTg",
+	"yNtjHVOmLR7ckjrQeAIhYvkmi55MNqp5w6ifY7MO8RED/LMgg0sJ8q7HiUgKPBmgi+77PltVVJV5RIjB",
+	"j/92OO3knECKy8jaPLgMrglHBYGujaDtCaFDOsXeddLZkoZaKjPwtOq4YjvbLH0TwreBZkxpTshB7b+W",
+	"T2RPuJYCdnn0JumMioXngSPr74XLBI3san1C3jMfUQhvi/b2zm40cyu1Gz1dZEZ03MtloQ6YhNtBa43P",
+	"f/yT3/z677/4+X9BbHRUKoFC/Hr5+tx10m7c2AnhtFGDHY1TqOiu7OtGu/Heo0cf3H/4fufOo4f37j/+",
+	"cB1UY7sClwz1eIbpXakkKThnvl4GmQixE1SBVOUmJDQyOAxBUY/LEpMISFkejkYbHl6yZuENjrVDoKXN",
+	"Fw6dsRrobDviXCYNbpKVYSBDBocNCuQmSlJW+nws7gC2yKy6ATftmVSGp8tNn+v2IEqTy55ZiPxod/dh",
+	"+dgbkHglnq3jwd0JCFe3t9/x/+pkwPvw7jvNm6cfakLks0K09fLp+Y/4HVAOTnVdoArhqp5KfiFIjt3o",
+	"4Wd1EdhprVHEQduuzPG5NOvgtGArCw4FZqsPVk1WH5CzAOovKB1X5byXL8iBu2iz+RxpuF++fLrBeul0",
+	"g0023eVn0w0WJ9PRyTjbgb3+IueDl2gZpwK5jOpkNH7Ce/CA+dPkfGqNxFk4DQzUDcpwnqE8Y6W7Opki",
+	"fs+8AXcXOnDEB43zkWdv9uVl7EtcLaghHKy7GcEhs2aJ8eChlcwXLa+fRo1xUXNdfVTkizfiRYnd04ER",
+	"BpsozFt8BPYTRBsYeK+XJGAds/6JqJXL1/3Lp+hVd9xzKwVFfo+0G5qYdTQcP+eb2+SStZw5TQNOF2bO",
+	"RdZwQb92cmbl58zXztNFEQR38OzGiTMx0s9ETDUApAZRqqMPbsY8SWImFHI9YTIJZfaQKQzz4DDj9t2U",
+	"+ARGqbyG5fNXoBA9R80qmoPMYzH57WMiPfYV2BLzlrBPDofXfXDIKTOMKq15JhhPEpHUJPLDF92VeXbn",
+	"eT6seM55kthlLLYbUaPYaYCgsFMMP+421iEiskISOnnZRER2wsBdi13H/6b1gHHsNJ6eF2TJD22xhPsY",
+	"lXHj4GC+YgnqG0/qGSXvET8JpK4uckxpA8EFeYBFXv5ZqlwzmZ9Lu5mI7lDrJfAgT4wVNmV2nE4Fi7Gl",
+	"GKoisW5JT1ST7ScjqQz8ytO0PlnkY/fBdaX/W6fM0EjWUWb8bG88qefSTdw8LvTCINbR6WZvPYcmAiVB",
+	"8rXSE6YVXLb2YYTqiYssjaFGP6ZNYK/XOGJGDhRm1H56mHOV8CxhbsM/vTLM87FpX78+mUyahv7sRtLs",
+	"6dFVwL8huPZ8KM2xQlXE4XhyEgeZzjmyPHpcEqwFN6KXiTx2ZRCg5OBUQCowahkLzjLVcpBeNHHJYfBX",
+	"ly9L4f4AjmFfMW5PPakyHpIBlCBMFPZtVgDnrS5Fg8dBQd9AVwvEjf3RgdkTiiw8B511+RQetCaDIdHo",
+	"rShV164hHJFdO582Qfqd7rOd589dSvm2L0lssscikZno5YbgTnPW12mqJwD6att+TFUymF8NM1ypaMnt",
+	"t+0/aM8QujQwit5034nYTSq6NxHbbZX/vROxmxHbbkVs+0bEdhDmZucGG+oiMx7TVdF87tw4VvAXNhnK",
+	"1MN82Z6fiHE+WwYa06RvAWRAbEcy3dq3PYPMkKFWusggdWSMqFQJnzbZAyjBrSKI+cIUn35vNehj9bHt",
+	"G/e5ODgxHo8C6idwPWBWIih9CJ8Jps0l6UCizDYkkVMfghewrsftpYGGmhbbd6WPVb/IHOqHocoeo0cC",
+	"SRnsKu2VJA2EZmsX+HAicwAv1v0+Hp3qcBxJ7A27Spp+xMG5ygE7H335DGpSTATJPEGjwbL4O5KntJXc",
+	"GjV1v+8O836SZMIY3HRH7kgVeDsPtQPm5XgFQ+1VV8BEDAUbF91U9hiKYYGD3Ccsr52WF6flQYwq+Cq4",
+	"5+wvaVqiKdXmw0MqB4m8xjkQfEmAtz91qnjT2Be9Zt6kWOvTqFFkaaPdcMLVDPW4SQ1dB9G/uupO/b5k",
+	"m2QR3O8KWTHuma69Ge3IG7Pah4MiXG0q7X9JNegYqXo+fUb3+x1Hd0EAuvb+qWTUmJ4eu8gfZMnYe6jR",
+	"bkyGRvQ63/5kOOx+8p759j/6xjcCzNwGIP4uYyxy4zx1iSP4ssuyxYl4JjIDk7AdlQXprahBux1ybN45",
+	"n633UEz8nlnuPXbiiXB6rJIMU7QpTN4Yimf3dk+8oF1L8a2x/66/KI/FTACyLi4YSvhNbPBLEhukFSbV",
+	"w2v4BJQJtStgEK1tRi2i3F2+SzaX5syl+ZW5Fte7Ezey4LI5XM94bazrsaNtQGDkY8D7m3O23AOu/ZL0",
+	"BnJSyA2gixyBkgpFfvIm21dTcpqzVOREf0SWY1fMGNxlkYfTv5yVXtpiih52hqO3y9AW4znVa4KoBG6U",
+	"CCssMvs/M9a2q+mgQ0aYE9TfOsQF169ACtse0vvzLtQnIBYuwMAKpc26B/sjWMqNebSR9GeR9BtrZ2Pt",
+	"rJs+TQL0TRk81wmPWC4ppz4CXhAD2PglsRb8QuixkDEfOIMx2TLXs/fS0sDY3bInX5UIGQ1puk6kzM7X",
+	"Jufnd5HzAzsaph99wN5qPGeo7cyq46mHF8j9QP05l35aGwv8CCaiGviAGTJQYZzwqXFxjMVxljbF1eAJ",
+	"CD8A+DHEDTzFtOcCgbhjjDwTGLEgQK4417GPDlaoqX3wQ+QUILKa5JBbfdlRdrTC8Em4shi+CcVUG9ke",
+	"UpELCApBuSVprJlAwKeRzsQeG2irMnugaVc0XpGM+VAo0ouB+1FNHVhaNM/VyWbhfWq4Be1qn1MDBlEn",
+	"E1PJb4K56cCvdlvnne3WjR28PZDlLngWsKcXqmu5Xkjg9nJ93Qp29yVq2+j4Q65qpx1v77Sihl3Sjpul",
+	"RhvnaPvWTuOClEg7UJEsuyK+6fjbA7srvFo3GuZGwzzT9WflvN9UsJMuWsVEq/DN3FIId9jLhCeQRn+C",
+	"kQOFGA2xfiaylI87lHxALEhDwRORlZeVfYHnRSZiTDEYAjic/xWaspI5YkbYPgJY/pSZMe9BeixdNhD3",
+	"xg4ZeJsyVxFzFPAlQI2oke4wSxfg35gZb6O9e6vVWlskUaLNxtexCQVvQsGbFOBLcdEDPJHfJQ6aE7bI",
+	"Rd9JyD785uwmq/7PpDTZT8bEVgf5ZbOeeUiOAohnyrEa6gmTObC0AxmbDBkY6sofjoR5k6HHpMBvdUam",
+	"0b6xTaAzAdU0nn4nDkHCdVw7N+wSngjl75Dz6812uKfpzDR/G4fKJWuUxMePZ0ABq8Y6J3gpMiQxXlzn",
+	"47E75ZD9B1jCWytAo+yPx44v8M2hoxD4EnGQvhM1CNG+o8TE/bq9U/6M5Oz0h90KzTv9eLPEU3Hvt3Zu",
+	"nO8olXNw2u1dIg17Ekfw+yK93iav/3wIKTin3ZKtsIqiyvh4vAxJdfY8mJH9uFUYFrMTPSZ2biQmmn+T",
+	"2IjkQOkMcogRc68Pcev5y2d/PMYW7dE6l3vKoQmFHDpHJfgWlI/ZixAxAlXCelzZf3cB7T1fgUVnBi2t",
+	"8fl//tWrz35p1XKAKsez6NHWnK6+ezbcZbCXoL1VBrQHTBRTJMg7y1D+/sef/91PvvjFH7/+s1/MDQhd",
+	"W+cfjwd5WjaiM67Faauwc8Zev1yDZhQ38vrp0Kvm/238dBvraM1rArfkLDQrcqdfyHWxGu1ODaXdMjo7",
+	"KhIf84FImN3PZehGKpPzNBUJK/uMVOy1d8tlEw48fRNF2PUSkJS5T1+ciVzgTfAEAABfB3AAGu3t82mY",
+	"bu3W4g5waQYyI71zg0Dz5eIBQCJnOPhnk05DwVOEYag14b6Jfz7XNbzWKrwEj26RyXzaaH/6tJqkI3on",
+	"pWAjw825cYLh05hqh46VajR4gNNYOPbH8NfLG/pZ98dq0+VpmZ3byx59adhIDiDMsvb8VT/9otHlRvb2",
+	"C7uZPn1qb4Gu4JnIPhBT94OxdrYVRJ8+tdKPuJpqYCGPkAHf/tl75K+jxMQuziX56oyZqcnFiPJbgfnE",
+	"gWC2HVFFiTluB481twhw4Nz56BeZ53C2HwB6ISTAxoSj4ANjnaZIEoaULJ55JSLc+ApL3Sw7f80Hj8LC",
+	"TVOlMnPX/QoXvXg+Fr3cNJmVi3JQZJTUYf9WUsLjVH/NMI5FoL4c2VrKVvEYQ55Epc8gXeb7/WScap6I",
+	"BAjHod/lJPXsjhQJy/TENpzpScR6tl9W/4Y5yyM25oWx/wK7toB9GZK2A1vDizq0E5/fkusS/tROPr0X",
+	"wfpUdwluC7tObahOKdIU0mbKUnxfP3+sjtUWi8O4VtwOdpQzxeB9qAkHz5z3Oqt0iog/ImFXDp/cuXNw",
+	"eHi1WWkTDfK4zWRuH02R3ZzM7cgdWKj/zqRPQr9yb//+g4O7M22J52NrRmFjFUu+ZN+jZxa00OOqJ9I0",
+	"bMP/FDTixs2u3Nl/eOfgwXxDdFpEEkflj4Uqf247ef5M2o1l+NSwyVBAXbU9tcCokGCjsJjNvlTSDOFV",
+	"Vw4tDUtFH/KMEo06Oz5rF+6gzObIRE9nCarJZQUyphgRJSRFpX1imt0QRZpS5hPsoiA5qw8M+0dhkffM",
+	"M0SdB62qYxVLOxMcmA+VcOTNwNZvB6CLfA/ZKTiAGRBBQrMsyoakJ25O8K8oDCRx8s0RYLpzhFHxMJWM",
+	"l9Xr4CvGems6bOQ9rhFM4nlOAArjlPfEUKdABceIDghEPJFXeAhqpYkUzkoOkTjRYyUXPRLBqPC1woiO",
+	"+z0O+BWBG4P3cvlMHKvyxe6USQRO+C5D7wX7LkxeV8AEfZd991h9d2try/+ffTJOMt7PY/ZdFkvVycQz",
+	"KSZ2gz7TMhGJ/b0r7L6aZDLPhWL4Uvko801ELMZOVV+H3FyYrNJvRlUm1Bi9BS1JYy/0pNoEnCvqrXuA",
+	"fTf8nO9B+RI+H/yb9aXiaXlSgHLJdmqmR8dqv8SKloZRxN9uMHtCwGMKrkrXOO1rqj4hJicc8ohwGJSY",
+	"lMUqlQ3mvmQWXH62HTqjYHo5x/gE0R/o3H7NEKcLwYg4Ok2y8KiHlOngfvXEJ1C8U3Zp5rG6nh3KgbIT",
+	"AuICRATo3nicjf2jLkJ9gjSe+iG67tDlDue0zPwmptppGQqYgACg6/cZRxFYfqxUFxZdkY55M5FQlwTq",
+	"SMIJfoHCoDCxmcNIgeonJ5mNFc3NCo2VVj2ZSsphieqxnUobM9Op8Depw4VBiAlCegrM0go8uVdzpiUT",
+	"qCNllRnrFVlmZ7KCJzHiUuWcdKUS86p/rJjnsUWkGBDeRH2JHbETXb0gyg50RarhzEBKq70H8Wqys+uG",
+	"g+SugeqH45qFuIiILR/0sfIL9h7pWrOX5RquH7g5pqBl2hNsn3bUpDwTdkAgYOwr2Bdr2YRTC1AuePxp",
+	"xhymzUSZNh5c1Fwr0x6xMswXlXMI49JFLoy7+FJj7VGBUzvDBuspeg2A+ODiVDpkFdJwWpgZcjer4UhK",
+	"ht/KQscQlqSHopnxwnaDnGa/4+CdsF0rC4E31DdcEVXw0EIxpbjKiZgaTjBq0wZPl5tme0flhsUTIQdD",
+	"K7CNDgAY8RnCziam4S7vnaR6EPA8NWchXeVC4XkCANy67yyVacRM0YP86NiMTGz3VCxGXKZx0OiQKyXS",
+	"ujYheJbBhrWHfqCkQeMALEvJU6Culc9R7wrlddhnaqOm/X1rWhEPLSqBvOfhMWsMrjIZXmZszHsiQp5m",
+	"p/CnHBlBKhZL3Ycf4740fEpVmF5E0hfxV29PhKg1gSCEVmqa/9DbIV27bz3HGGpXUXkLWVkCG2YsMqOV",
+	"w9XpWUGkmF8Z/8Uqd8P8hz8SepyKiGaIO2wfL/WpxfK2mSNhEKNw6TxG7nx5beruCrvo1rRzOZx2q8ix",
+	"BNuFJlePBNTfFmAluqvg2rU7h9+6ds3eq0+O7m3dZlewvSw48N1p7hhORzw7uRqx99/bvt3abbEr77/3",
+	"wVWQkvbl7Vt2kx8874kUVDdhPOwqZZQ686ynRyMeWS2YMSNGsqdTO/EZOPu7aJNgeQHPme71isxg8qnu",
+	"W33Q2eCglIIp62CaYI+kUgFe2vgbe3FpLTVxuJ88OPzk2jWiBocGzFCIKsTXEBylqDXzgGkNnnTIrk4y",
+	"sH1wBhQpBysDkv5ynQHnnCnSvMnucoD+yuVImMgOeSyynlC5t5IT0ZMjnhLuK95K2Csz1BNDNLLcKiGp",
+	"V8bApElT+GAiB9LuaasyAGwcSbMRz5vsQ5HZG9Naj8Z+HRDXdHbSBVgoNEfYmBsz0VlCdtp3RC8ns+/a",
+	"tT84fPTw2rUI4NWyjINWhEx9Ti8aCdsl7D8ooRH10sDKZEU+ZBAkNZ4t3S9eZeaRKreEzu3ptBjZuxBg",
+	"6+w+5uDdwNF7lKtWkx3Am5mdLtsLcyKpnJsOme9P3z8UwNfBjI8hNGPnvcnuK2aHXeoEYCZrIys+IZqF",
+	"CHXSbbsX5nq3HbVu3I5uvnMLvhsxjjPh/n6sdneid269Y8VCxnu5tefQHujLVOAexNVAdzPuAensCDJu",
+	"gN8VEEONNTaDwzsohDFtdmNnJ5hWSHBgsf0ClbHbhXBThZNeuYbBo1Qnw4tUeDb5PODilj1BFUCpyPJQ",
+	"h8y4NE7V1nY4I/cMTLNOA7Ua/1BnCzj+clQmuXKWEOLkBb0ASnDsCl3pc5hspqr4ZwiHZvUaaXL76DOP",
+	"Eh3ea9iDBQ5LK2PdZUh6uCnGtktGZ0Ez5O99+fTlfw8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -97,6 +97,7 @@ const (
 	AlertReceiverNotFound  Reason = "alert_receiver.not_found"
 	AlertNotFound          Reason = "alert.not_found"
 	AlertNotFiring         Reason = "alert.not_firing"
+	WebhookNotFound        Reason = "webhook.not_found"
 	EventsCursorGone       Reason = "events.cursor_gone" // sets Error.Oldest
 	Exists                 Reason = "exists"
 	InUse                  Reason = "in_use"
@@ -117,7 +118,7 @@ var Reasons = []Reason{
 	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
-	SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, EventsCursorGone, Exists, InUse,
+	SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, WebhookNotFound, EventsCursorGone, Exists, InUse,
 	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 

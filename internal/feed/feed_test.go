@@ -288,7 +288,7 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 	next := oldest(start)
 	pull(b, next, "")
 	b.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
-	send(b, 2, nil) // nobody hears of it
+	send(b, 2, nil)                                                                                                     // nobody hears of it
 	b.Exec("INSERT INTO feed (company_id, submitted_by, type, at, data) VALUES (1, '', 'batch.finished', now(), '{}')") // of another listener
 	if again := oldest(next); again == next {
 		t.Errorf("the oldest cursor is %s, from before a time without a listener", again)

@@ -37,6 +37,7 @@ import (
 	"lksms/internal/statistics"
 	"lksms/internal/template"
 	"lksms/internal/upload"
+	"lksms/internal/webhook"
 )
 
 // Options says what the door needs beside the services.
@@ -63,6 +64,7 @@ type Server struct {
 	contacts  *contact.Service
 	erasures  *erasure.Service
 	feed      *feed.Service
+	webhooks  *webhook.Service
 	settings  *setting.Service
 	figures   *statistics.Service
 	reconcile *reconcile.Service
@@ -96,6 +98,7 @@ type Services struct {
 	Contacts      *contact.Service
 	Erasures      *erasure.Service
 	Feed          *feed.Service
+	Webhooks      *webhook.Service
 	Statistics    *statistics.Service
 	Reconcile     *reconcile.Service
 	Jobs          *job.Service
@@ -115,7 +118,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, webhooks: services.Webhooks, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
