@@ -57,13 +57,13 @@ func taskTypes(t *testing.T, f api.EventFeed, id string) (types []string) {
 }
 
 // send submits a message and lets the sender app send it.
-func send(b *apptest.Bundle, status int, more map[string]any, headers ...string) string {
+func send(b *apptest.Bundle, status int, more map[string]any) string {
 	b.T.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
 	for k, v := range more {
 		body[k] = v
 	}
-	id := apptest.Decode[api.Submitted](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send", body, headers...)).TaskID
+	id := apptest.Decode[api.Submitted](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send", body)).TaskID
 	b.ClaimIDs(100)
 	b.Report(id, "app", status, apptest.Report{"error_message": "gone"})
 	return id
@@ -410,8 +410,11 @@ func TestAServerTellsEventsByItself(t *testing.T) {
 		req, _ := http.NewRequest("GET", "http://"+listener.Addr().String()+"/api/v1/events?wait=30&after="+pull(b, start, "").NextCursor, nil)
 		req.SetBasicAuth(apptest.Username, apptest.Password)
 		res, err := http.DefaultClient.Do(req)
-		if err == nil && res.StatusCode != 200 {
-			err = fmt.Errorf("status %d", res.StatusCode)
+		if err == nil {
+			res.Body.Close()
+			if res.StatusCode != 200 {
+				err = fmt.Errorf("status %d", res.StatusCode)
+			}
 		}
 		waited <- err
 	}()

@@ -114,10 +114,18 @@ func (w *watcher) wake(of []dbq.FeedNewsRow, all bool) {
 	for _, o := range of {
 		companies[o.CompanyID], submitters[o] = true, true
 	}
+	concerns := func(v queue.Viewer) bool {
+		switch {
+		case all || v.CompanyID == nil:
+			return true
+		case v.Owner == nil:
+			return companies[*v.CompanyID]
+		default:
+			return submitters[dbq.FeedNewsRow{CompanyID: *v.CompanyID, SubmittedBy: *v.Owner}]
+		}
+	}
 	for mine := range w.waiters {
-		v := mine.viewer
-		if !all && v.CompanyID != nil && !(v.Owner == nil && companies[*v.CompanyID]) &&
-			!(v.Owner != nil && submitters[dbq.FeedNewsRow{CompanyID: *v.CompanyID, SubmittedBy: *v.Owner}]) {
+		if !concerns(mine.viewer) {
 			continue
 		}
 		delete(w.waiters, mine)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -180,9 +179,6 @@ func (s *Service) turn(ctx context.Context, id int64) (*turn, error) {
 	if err := s.post(ctx, t); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, nil // the server stops: that is no failure of the receiver
-	}
 	return t, s.settle(ctx, t)
 }
 
@@ -279,7 +275,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 				}
 				a := poster.Do(ctx, post.Post{URL: t.Url, ID: feed.IDText(one.ID), Body: bodies[one.ID], Secrets: keys})
 				one.answer = &a
-				if a.Status == 0 || a.Status == http.StatusGone || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable {
+				if a.IsPause() || a.IsGone() {
 					t.stopped.Store(true)
 				}
 				if a.Error != "" {
@@ -292,7 +288,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 		})
 	}
 	all.Wait()
-	return nil
+	return ctx.Err() // the server stops: what failed then is no failure of the receiver
 }
 
 // bodies returns what is posted of events, by their ids.
@@ -339,7 +335,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 			}
 		case one.answer != nil:
 			posted, hasFailed = append(posted, one), true
-			t.isGone = t.isGone || one.answer.Status == http.StatusGone
+			t.isGone = t.isGone || one.answer.IsGone()
 			t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
 			wait := max(jittered(delays[min(int(one.tries), len(delays)-1)]), one.answer.RetryAfter)
 			keep(one, one.tries+1, wait.Seconds())

@@ -52,6 +52,14 @@ type Answer struct {
 	RetryAfter time.Duration // what the receiver asked for; 0: nothing
 }
 
+// IsGone reports whether the receiver wants no posts any more.
+func (a Answer) IsGone() bool { return a.Status == http.StatusGone }
+
+// IsPause reports whether further posts would fail now: the receiver does not answer, or takes nothing for a while.
+func (a Answer) IsPause() bool {
+	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable
+}
+
 // Post is one post of an event.
 type Post struct {
 	URL     string
@@ -88,7 +96,7 @@ func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
 	req.Header.Set("webhook-id", one.ID)
 	req.Header.Set("webhook-timestamp", stamp)
 	req.Header.Set("webhook-signature", strings.Join(signatures, " "))
-	res, err := p.http.Do(req) //nolint:gosec // the policy checks every address
+	res, err := p.http.Do(req)
 	if err != nil {
 		a.Error = errorOf(err)
 		return a
