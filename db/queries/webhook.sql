@@ -70,8 +70,7 @@ ORDER BY s.id DESC;
 -- name: WebhookSecretList :many
 SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
 
--- WebhooksDue returns webhooks for which there is something to post, or to pass over: those that rest least first. A webhook of a user who is disabled
--- waits.
+-- WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
 -- name: WebhooksDue :many
 SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing
 FROM webhooks w
@@ -86,7 +85,7 @@ WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS 
                 ELSE EXISTS (SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id) END
         )
     )
-ORDER BY coalesce(w.rest_until, w.created_at), w.id;
+ORDER BY w.failing_since NULLS FIRST, w.id;
 
 -- WebhookRead returns what a run of a webhook needs to know. has_room: few enough events have failed, so that it goes on behind after_id.
 -- name: WebhookRead :one

@@ -902,7 +902,7 @@ WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL O
                 ELSE EXISTS (SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id) END
         )
     )
-ORDER BY coalesce(w.rest_until, w.created_at), w.id
+ORDER BY w.failing_since NULLS FIRST, w.id
 `
 
 type WebhooksDueParams struct {
@@ -915,8 +915,7 @@ type WebhooksDueRow struct {
 	IsFailing bool
 }
 
-// WebhooksDue returns webhooks for which there is something to post, or to pass over: those that rest least first. A webhook of a user who is disabled
-// waits.
+// WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
 func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]WebhooksDueRow, error) {
 	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.WaitingMost)
 	if err != nil {

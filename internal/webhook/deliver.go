@@ -106,21 +106,15 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		if len(running) == 0 {
 			return taken, failures
 		}
-		select {
-		case e := <-ended:
-			note(e)
-		case <-ctx.Done():
-			return taken, failures
-		}
-		for isTick := false; !isTick; { // not at each end: many webhooks may end soon
+		for isTime := false; !isTime; { // not at each end: many webhooks may end soon
 			select {
 			case e := <-ended:
 				note(e)
-				isTick = len(running) == 0
+				isTime = len(running) == 0
 			case <-ticker.C:
-				isTick = true
+				isTime = true
 			case <-ctx.Done():
-				isTick = true
+				isTime = true
 			}
 		}
 	}
