@@ -329,6 +329,10 @@ DECLARE
     accepted_ids text[];
     accepted_by text[];
     accepted_ats timestamptz[];
+    listening bigint[] := ARRAY( -- a null is every company
+        SELECT l.company_id FROM feed_listeners l
+        WHERE (l.is_pushed OR l.listens_until > now()) AND (l.company_id IS NULL OR l.company_id = ANY (ARRAY(SELECT a.company_id FROM added a)))
+    );
 BEGIN
     IF cardinality(delivered_ids) > 0 THEN
         -- EXECUTE plans it with the ids, so that it opens their partitions alone.
@@ -359,6 +363,20 @@ BEGIN
         WHERE a.outcome IS NOT NULL OR (a.status IS NOT NULL AND a.effect = 'retry') OR a.event IN ('receipt', 'past_receipt')
     ) n
     GROUP BY n.company_id, n.pool_id, n.message_type, n.country_no, n.batch_id, n.is_test, n.app_id, n.accepted_at, n.outcome;
+    IF cardinality(listening) > 0 THEN
+        -- A past_receipt says nothing about the life that the task has now. A report that asks for a retry ends nothing.
+        INSERT INTO feed_staged (company_id, type, task_id, log_id, at)
+        SELECT a.company_id, CASE a.outcome
+                WHEN 2 THEN 'message.sent' -- SUCCESS
+                WHEN 3 THEN CASE a.effect WHEN 'expired' THEN 'message.expired' ELSE 'message.failed' END -- FAILED
+                WHEN 4 THEN 'message.cancelled' -- CANCELLED
+                ELSE 'message.' || a.effect
+            END, a.task_id, a.id, a.created_at
+        FROM added a
+        WHERE (a.outcome IS NOT NULL OR a.event = 'receipt' AND a.effect IN ('delivered', 'undelivered'))
+            AND (array_position(listening, NULL) IS NOT NULL OR a.company_id = ANY (listening))
+        ORDER BY a.id;
+    END IF;
     RETURN NULL;
 END
 $_$;
@@ -1232,6 +1250,15 @@ CREATE FUNCTION public.users_end_sessions() RETURNS trigger
     AS $$
 BEGIN
     DELETE FROM sessions s WHERE s.username = old.username;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.users_end_webhooks() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM webhooks w WHERE w.user_id = NEW.id;
     RETURN NULL;
 END
 $$;
@@ -2323,6 +2350,102 @@ COMMENT ON TABLE public.fair_ranks IS 'The last range of ranks that a company wa
 COMMENT ON COLUMN public.fair_ranks.start IS 'rank of the first task of the range';
 
 COMMENT ON COLUMN public.fair_ranks.finish IS 'the smallest rank that the next range may begin with';
+
+CREATE SEQUENCE public.feed_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.feed (
+    id bigint DEFAULT nextval('public.feed_ids'::regclass) NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    type text NOT NULL,
+    task_id text COLLATE pg_catalog."C",
+    log_id bigint,
+    at timestamp with time zone NOT NULL,
+    data jsonb,
+    CONSTRAINT feed_task_has_log CHECK ((((task_id IS NULL) = (log_id IS NULL)) AND ((task_id IS NULL) = (data IS NOT NULL))))
+);
+
+COMMENT ON TABLE public.feed IS 'Something that happened and of which submitters are told, kept for a week. Written by internal/feed from feed_staged, by one transaction at a time: ids ascend in the order in which the rows can be seen, so that a reader who goes on behind the last id misses nothing. No personal data: the content of an event of a task is read from messages and report_logs when it is told.';
+
+COMMENT ON COLUMN public.feed.company_id IS 'no foreign key: the row outlives the company';
+
+COMMENT ON COLUMN public.feed.submitted_by IS 'the user who submitted the task or the batch; empty: not known any more';
+
+COMMENT ON COLUMN public.feed.type IS 'as in the contract, such as message.sent';
+
+COMMENT ON COLUMN public.feed.task_id IS 'null: not about a task';
+
+COMMENT ON COLUMN public.feed.log_id IS 'the row of report_logs that says it; null: not about a task';
+
+COMMENT ON COLUMN public.feed.at IS 'when it happened';
+
+COMMENT ON COLUMN public.feed.data IS 'what is told of it; null: it is read from the task';
+
+CREATE TABLE public.feed_listeners (
+    id bigint NOT NULL,
+    company_id bigint,
+    since_id bigint NOT NULL,
+    is_pushed boolean NOT NULL,
+    listens_until timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE public.feed_listeners IS 'A company whose events are recorded: it has webhooks, or somebody pulled its events within a week. Written by internal/feed and internal/webhook. Nothing is recorded for a company without a row here.';
+
+COMMENT ON COLUMN public.feed_listeners.company_id IS 'null: every company';
+
+COMMENT ON COLUMN public.feed_listeners.since_id IS 'the id of feed behind which all events of the company were recorded';
+
+COMMENT ON COLUMN public.feed_listeners.is_pushed IS 'it has a webhook that is on';
+
+COMMENT ON COLUMN public.feed_listeners.listens_until IS 'it listens until then, with or without a webhook';
+
+ALTER TABLE public.feed_listeners ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.feed_listeners_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.feed_staged (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text,
+    type text NOT NULL,
+    task_id text COLLATE pg_catalog."C",
+    log_id bigint,
+    at timestamp with time zone NOT NULL,
+    data jsonb
+);
+
+COMMENT ON TABLE public.feed_staged IS 'A row of feed to be, in the transaction in which it happened. Written by the trigger of report_logs and by internal/batch, only for companies that listen. internal/feed moves it to feed within a second. Of one task, a later event has a larger id.';
+
+COMMENT ON COLUMN public.feed_staged.submitted_by IS 'null: of a task, whose message says it';
+
+ALTER TABLE public.feed_staged ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.feed_staged_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.feed_state (
+    is_only boolean DEFAULT true NOT NULL,
+    pruned_id bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT feed_state_one_row CHECK (is_only)
+);
+
+COMMENT ON TABLE public.feed_state IS 'One row: how much of feed is deleted. Written by internal/feed in the transaction of the deletion.';
+
+COMMENT ON COLUMN public.feed_state.pruned_id IS 'the largest id that was deleted';
 
 CREATE TABLE public.fruitless_submissions (
     id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
@@ -3921,6 +4044,146 @@ ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.webhook_deliveries (
+    id bigint NOT NULL,
+    webhook_id bigint NOT NULL,
+    feed_id bigint NOT NULL,
+    type text NOT NULL,
+    task_id text COLLATE pg_catalog."C",
+    at timestamp with time zone NOT NULL,
+    attempt integer NOT NULL,
+    status_code integer,
+    duration_ms integer NOT NULL,
+    error text,
+    response text,
+    CONSTRAINT webhook_deliveries_error_known CHECK ((error = ANY (ARRAY['refused_address'::text, 'not_connected'::text, 'timeout'::text, 'status'::text, 'no_secret'::text]))),
+    CONSTRAINT webhook_deliveries_response_length CHECK ((char_length(response) <= 1024))
+);
+
+COMMENT ON TABLE public.webhook_deliveries IS 'One post of an event: the last hundred of each webhook, and the last one of each event that waits for another. Written by internal/webhook in the transaction that moves the webhook on. The body of the post is not stored: it is made of feed again.';
+
+COMMENT ON COLUMN public.webhook_deliveries.feed_id IS 'no foreign key: it may outlive the event, and a webhook.test is in no feed';
+
+COMMENT ON COLUMN public.webhook_deliveries.attempt IS 'from 1';
+
+COMMENT ON COLUMN public.webhook_deliveries.status_code IS 'null: no answer came';
+
+COMMENT ON COLUMN public.webhook_deliveries.error IS 'null: it was taken';
+
+COMMENT ON COLUMN public.webhook_deliveries.response IS 'the first KB of the answer; null: none, or the person of the task was erased';
+
+ALTER TABLE public.webhook_deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.webhook_deliveries_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.webhook_retries (
+    webhook_id bigint NOT NULL,
+    feed_id bigint NOT NULL,
+    task_id text COLLATE pg_catalog."C",
+    tries integer DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone,
+    delivery_id bigint
+);
+
+COMMENT ON TABLE public.webhook_retries IS 'An event that a webhook has left behind its after_id and must still post: it failed, it waits for an earlier one of its task, or it is replayed. Written by internal/webhook; deleted when the event is taken, and with the event.';
+
+COMMENT ON COLUMN public.webhook_retries.task_id IS 'as feed.task_id: events of one task are posted in their order';
+
+COMMENT ON COLUMN public.webhook_retries.tries IS 'posts that failed';
+
+COMMENT ON COLUMN public.webhook_retries.due_at IS 'null: it waits for an earlier event of its task';
+
+COMMENT ON COLUMN public.webhook_retries.delivery_id IS 'the row of webhook_deliveries of the last post; no foreign key: both go together. Null: none';
+
+CREATE TABLE public.webhook_secrets (
+    id bigint NOT NULL,
+    webhook_id bigint NOT NULL,
+    sealed text NOT NULL,
+    valid_until timestamp with time zone
+);
+
+COMMENT ON TABLE public.webhook_secrets IS 'A secret with which the posts of a webhook are signed, sealed. Written by internal/webhook.';
+
+COMMENT ON COLUMN public.webhook_secrets.valid_until IS 'it was replaced, and still signs until then; null: the current one';
+
+ALTER TABLE public.webhook_secrets ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.webhook_secrets_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.webhooks (
+    id bigint NOT NULL,
+    company_id bigint,
+    user_id bigint,
+    owner text GENERATED ALWAYS AS (
+CASE
+    WHEN (user_id IS NOT NULL) THEN ('user '::text || (user_id)::text)
+    WHEN (company_id IS NOT NULL) THEN ('company '::text || (company_id)::text)
+    ELSE 'all'::text
+END) STORED NOT NULL,
+    url text NOT NULL,
+    events text[] NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'on'::text NOT NULL,
+    off_reason text,
+    created_by text NOT NULL,
+    rotated_at timestamp with time zone,
+    after_id bigint NOT NULL,
+    failing_since timestamp with time zone,
+    failed_runs integer DEFAULT 0 NOT NULL,
+    rest_until timestamp with time zone,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT webhooks_description_length CHECK ((char_length(description) <= 200)),
+    CONSTRAINT webhooks_off_reason_known CHECK (((off_reason IS NULL) OR ((off_reason = ANY (ARRAY['gone'::text, 'failing'::text])) AND (status = 'off'::text)))),
+    CONSTRAINT webhooks_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
+    CONSTRAINT webhooks_url_length CHECK (((char_length(url) >= 1) AND (char_length(url) <= 2000))),
+    CONSTRAINT webhooks_user_has_company CHECK (((user_id IS NULL) OR (company_id IS NOT NULL)))
+);
+
+COMMENT ON TABLE public.webhooks IS 'An address to which events of the feed are posted, and how far. Written by internal/webhook. A run reads events behind after_id, posts them, and moves after_id in one transaction with what failed, guarded by the after_id that it read: whatever is killed, each event is posted at least once.';
+
+COMMENT ON COLUMN public.webhooks.company_id IS 'whose events; null: those of every company';
+
+COMMENT ON COLUMN public.webhooks.user_id IS 'only what this user submitted; it leaves with the user. Null: everything of the company';
+
+COMMENT ON COLUMN public.webhooks.owner IS 'among whose webhooks it is counted';
+
+COMMENT ON COLUMN public.webhooks.events IS 'the types of events that are posted';
+
+COMMENT ON COLUMN public.webhooks.status IS 'off: nothing is posted';
+
+COMMENT ON COLUMN public.webhooks.off_reason IS 'why it was switched off by itself: the receiver answered 410 (gone), or failed for five days (failing); null: it was not';
+
+COMMENT ON COLUMN public.webhooks.rotated_at IS 'when it last got another secret; null: never';
+
+COMMENT ON COLUMN public.webhooks.after_id IS 'the last id of feed that was posted, left out, or is in webhook_retries';
+
+COMMENT ON COLUMN public.webhooks.failing_since IS 'the first failed post since the last one that was taken; null: the last one was taken';
+
+COMMENT ON COLUMN public.webhooks.failed_runs IS 'runs in a row in which no post was taken';
+
+COMMENT ON COLUMN public.webhooks.rest_until IS 'nothing is posted before; null: no rest';
+
+ALTER TABLE public.webhooks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.webhooks_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 ALTER TABLE ONLY public.messages ATTACH PARTITION public.messages_default DEFAULT;
 
 ALTER TABLE ONLY public.report_logs ATTACH PARTITION public.report_logs_default DEFAULT;
@@ -4041,6 +4304,18 @@ ALTER TABLE ONLY public.events
 
 ALTER TABLE ONLY public.fair_ranks
     ADD CONSTRAINT fair_ranks_pkey PRIMARY KEY (pool_id, priority, company_id);
+
+ALTER TABLE ONLY public.feed_listeners
+    ADD CONSTRAINT feed_listeners_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.feed
+    ADD CONSTRAINT feed_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.feed_staged
+    ADD CONSTRAINT feed_staged_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.feed_state
+    ADD CONSTRAINT feed_state_pkey PRIMARY KEY (is_only);
 
 ALTER TABLE ONLY public.fruitless_submissions
     ADD CONSTRAINT fruitless_submissions_pkey PRIMARY KEY (id);
@@ -4186,6 +4461,18 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
 
+ALTER TABLE ONLY public.webhook_deliveries
+    ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.webhook_retries
+    ADD CONSTRAINT webhook_retries_pkey PRIMARY KEY (webhook_id, feed_id);
+
+ALTER TABLE ONLY public.webhook_secrets
+    ADD CONSTRAINT webhook_secrets_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.webhooks
+    ADD CONSTRAINT webhooks_pkey PRIMARY KEY (id);
+
 CREATE INDEX alerts_level_idx ON public.alerts USING btree (level, id);
 
 CREATE UNIQUE INDEX alerts_open_key ON public.alerts USING btree (rule_id, subject) WHERE (resolved_at IS NULL);
@@ -4243,6 +4530,12 @@ CREATE INDEX deliveries_task_idx ON public.deliveries USING btree (task_id);
 CREATE INDEX erasures_company_idx ON public.erasures USING btree (company_id, id);
 
 CREATE INDEX erasures_running_idx ON public.erasures USING btree (next_at) WHERE (status = 'running'::text);
+
+CREATE INDEX feed_company_idx ON public.feed USING btree (company_id, id);
+
+CREATE UNIQUE INDEX feed_listeners_company_idx ON public.feed_listeners USING btree (COALESCE(company_id, (0)::bigint));
+
+CREATE INDEX feed_submitter_idx ON public.feed USING btree (company_id, submitted_by, id);
 
 CREATE INDEX fruitless_submissions_number_idx ON public.fruitless_submissions USING btree (company_id, "right"(regexp_replace(phone_number, '[^0-9]'::text, ''::text, 'g'::text), 8)) WHERE ((company_id IS NOT NULL) AND (phone_number IS NOT NULL));
 
@@ -4380,6 +4673,26 @@ CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
+CREATE INDEX webhook_deliveries_task_idx ON public.webhook_deliveries USING btree (task_id) WHERE (task_id IS NOT NULL);
+
+CREATE INDEX webhook_deliveries_webhook_idx ON public.webhook_deliveries USING btree (webhook_id, id);
+
+CREATE INDEX webhook_retries_due_idx ON public.webhook_retries USING btree (webhook_id, due_at);
+
+CREATE INDEX webhook_retries_feed_idx ON public.webhook_retries USING btree (feed_id);
+
+CREATE INDEX webhook_retries_task_idx ON public.webhook_retries USING btree (webhook_id, task_id, feed_id) WHERE (task_id IS NOT NULL);
+
+CREATE UNIQUE INDEX webhook_secrets_current_idx ON public.webhook_secrets USING btree (webhook_id) WHERE (valid_until IS NULL);
+
+CREATE INDEX webhook_secrets_webhook_idx ON public.webhook_secrets USING btree (webhook_id, id);
+
+CREATE INDEX webhooks_company_id_idx ON public.webhooks USING btree (company_id);
+
+CREATE INDEX webhooks_owner_idx ON public.webhooks USING btree (owner, id);
+
+CREATE INDEX webhooks_user_id_idx ON public.webhooks USING btree (user_id);
+
 ALTER INDEX public.messages_batch_idx ATTACH PARTITION public.messages_default_batch_id_task_id_idx;
 
 ALTER INDEX public.messages_submitted_by_idx ATTACH PARTITION public.messages_default_company_id_submitted_by_task_id_idx;
@@ -4455,6 +4768,8 @@ CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id', 'is_active,given_no');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF url, events, description, status, rotated_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.audit_change('webhook', 'id', 'owner,off_reason,created_by,after_id,failing_since,failed_runs,rest_until');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
 
@@ -4548,7 +4863,11 @@ CREATE TRIGGER users_end_sessions AFTER UPDATE ON public.users FOR EACH ROW WHEN
 
 CREATE TRIGGER users_end_sessions_of_deleted AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION public.users_end_sessions();
 
+CREATE TRIGGER users_end_webhooks AFTER UPDATE ON public.users FOR EACH ROW WHEN (((new.company_id <> old.company_id) OR (new.role <> old.role))) EXECUTE FUNCTION public.users_end_webhooks();
+
 CREATE TRIGGER users_rows_bound AFTER INSERT ON public.users REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
+
+CREATE TRIGGER webhooks_rows_bound AFTER INSERT ON public.webhooks REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('20', 'owner');
 
 ALTER TABLE ONLY public.alert_deliveries
     ADD CONSTRAINT alert_deliveries_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES public.alerts(id) ON DELETE CASCADE;
@@ -4612,6 +4931,9 @@ ALTER TABLE ONLY public.erasures
 
 ALTER TABLE ONLY public.fair_ranks
     ADD CONSTRAINT fair_ranks_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.feed_listeners
+    ADD CONSTRAINT feed_listeners_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.inbounds
     ADD CONSTRAINT inbounds_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
@@ -4684,4 +5006,22 @@ ALTER TABLE ONLY public.uploads
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.webhook_deliveries
+    ADD CONSTRAINT webhook_deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.webhook_retries
+    ADD CONSTRAINT webhook_retries_feed_id_fkey FOREIGN KEY (feed_id) REFERENCES public.feed(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.webhook_retries
+    ADD CONSTRAINT webhook_retries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.webhook_secrets
+    ADD CONSTRAINT webhook_secrets_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.webhooks
+    ADD CONSTRAINT webhooks_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.webhooks
+    ADD CONSTRAINT webhooks_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
 

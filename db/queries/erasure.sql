@@ -336,3 +336,7 @@ SET phone_numbers = ARRAY(
     ),
     version = i.version + 1, updated_at = now()
 WHERE i.company_id = @company_id AND i.phone_numbers && @recipients::text[];
+
+-- ErasureWebhooks takes the answers of receivers to posts about tasks: they may repeat what was posted.
+-- name: ErasureWebhooks :execrows
+UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY (@task_ids::text[]) AND d.response IS NOT NULL;

@@ -171,6 +171,24 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchEventDataStatus.
+const (
+	BatchEndedCancelled BatchEventDataStatus = "cancelled"
+	BatchEndedFinished  BatchEventDataStatus = "finished"
+)
+
+// Valid indicates whether the value is a known member of the BatchEventDataStatus enum.
+func (e BatchEventDataStatus) Valid() bool {
+	switch e {
+	case BatchEndedCancelled:
+		return true
+	case BatchEndedFinished:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BatchFormDedup.
 const (
 	None  BatchFormDedup = "none"
@@ -387,6 +405,39 @@ func (e EventRequestEvent) Valid() bool {
 	case TaskCreated:
 		return true
 	case TaskFinished:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EventType.
+const (
+	EventBatchFinished      EventType = "batch.finished"
+	EventMessageCancelled   EventType = "message.cancelled"
+	EventMessageDelivered   EventType = "message.delivered"
+	EventMessageExpired     EventType = "message.expired"
+	EventMessageFailed      EventType = "message.failed"
+	EventMessageSent        EventType = "message.sent"
+	EventMessageUndelivered EventType = "message.undelivered"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case EventBatchFinished:
+		return true
+	case EventMessageCancelled:
+		return true
+	case EventMessageDelivered:
+		return true
+	case EventMessageExpired:
+		return true
+	case EventMessageFailed:
+		return true
+	case EventMessageSent:
+		return true
+	case EventMessageUndelivered:
 		return true
 	default:
 		return false
@@ -861,6 +912,27 @@ func (e Role) Valid() bool {
 	}
 }
 
+// Defines values for ScopeOfWebhook.
+const (
+	WebhookOfAll     ScopeOfWebhook = "all"
+	WebhookOfCompany ScopeOfWebhook = "company"
+	WebhookOfUser    ScopeOfWebhook = "user"
+)
+
+// Valid indicates whether the value is a known member of the ScopeOfWebhook enum.
+func (e ScopeOfWebhook) Valid() bool {
+	switch e {
+	case WebhookOfAll:
+		return true
+	case WebhookOfCompany:
+		return true
+	case WebhookOfUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SendStatus.
 const (
 	SendStatusFailed  SendStatus = 2
@@ -1236,6 +1308,51 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventSimulated:
 		return true
 	case EventUnreachable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookError.
+const (
+	WebhookBadStatus      WebhookError = "status"
+	WebhookNoSecret       WebhookError = "no_secret"
+	WebhookNotConnected   WebhookError = "not_connected"
+	WebhookRefusedAddress WebhookError = "refused_address"
+	WebhookTimeout        WebhookError = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the WebhookError enum.
+func (e WebhookError) Valid() bool {
+	switch e {
+	case WebhookBadStatus:
+		return true
+	case WebhookNoSecret:
+		return true
+	case WebhookNotConnected:
+		return true
+	case WebhookRefusedAddress:
+		return true
+	case WebhookTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookStatus.
+const (
+	WebhookOff WebhookStatus = "off"
+	WebhookOn  WebhookStatus = "on"
+)
+
+// Valid indicates whether the value is a known member of the WebhookStatus enum.
+func (e WebhookStatus) Valid() bool {
+	switch e {
+	case WebhookOff:
+		return true
+	case WebhookOn:
 		return true
 	default:
 		return false
@@ -1889,6 +2006,37 @@ type BatchEstimate struct {
 	// LikelyEnd The end at the pace until now, if that is later
 	LikelyEnd *time.Time `json:"likely_end"`
 }
+
+// BatchEventData The data of `batch.finished`
+type BatchEventData struct {
+	// BatchID The batch that the task is from
+	BatchID   BatchID `json:"batch_id"`
+	CompanyNo string  `json:"company_no"`
+
+	// Counts As of `getBatch`
+	Counts struct {
+		Blocked     int64 `json:"blocked"`
+		Cancelled   int64 `json:"cancelled"`
+		Delivered   int64 `json:"delivered"`
+		Duplicate   int64 `json:"duplicate"`
+		Failed      int64 `json:"failed"`
+		Invalid     int64 `json:"invalid"`
+		Rows        int64 `json:"rows"`
+		Success     int64 `json:"success"`
+		Undelivered int64 `json:"undelivered"`
+		Valid       int64 `json:"valid"`
+	} `json:"counts"`
+	CreatedAt time.Time            `json:"created_at"`
+	EndedAt   time.Time            `json:"ended_at"`
+	Name      string               `json:"name"`
+	Status    BatchEventDataStatus `json:"status"`
+
+	// Test Whether its messages are test messages
+	Test bool `json:"test"`
+}
+
+// BatchEventDataStatus defines model for BatchEventData.Status.
+type BatchEventDataStatus string
 
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
@@ -2909,6 +3057,9 @@ type ErrorDetail struct {
 	// Limit With `limit.reached`: the maximum number of records
 	Limit *int64 `json:"limit,omitempty"`
 
+	// Oldest With `events.cursor_gone`: the oldest cursor from which events can be pulled
+	Oldest *string `json:"oldest,omitempty"`
+
 	// Reason A stable word for programs to branch on, such as `task.not_found`
 	Reason string `json:"reason"`
 }
@@ -2922,6 +3073,27 @@ type Event struct {
 	Subject   string                 `json:"subject"`
 }
 
+// EventData `MessageEventData` or `BatchEventData`, by the type
+type EventData = json.RawMessage
+
+// EventFeed defines model for EventFeed.
+type EventFeed struct {
+	Items []EventOfFeed `json:"items"`
+
+	// NextCursor Pass this value as `after` to go on
+	NextCursor string `json:"next_cursor"`
+}
+
+// EventFeedResponse defines model for EventFeedResponse.
+type EventFeedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    EventFeed `json:"data"`
+}
+
 // EventListResponse defines model for EventListResponse.
 type EventListResponse struct {
 	// Code The HTTP status
@@ -2930,6 +3102,19 @@ type EventListResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message   `json:"message"`
 	Data    EventPage `json:"data"`
+}
+
+// EventOfFeed defines model for EventOfFeed.
+type EventOfFeed struct {
+	// Data `MessageEventData` or `BatchEventData`, by the type
+	Data EventData `json:"data"`
+
+	// ID The same whenever the event is told, in the header `webhook-id` too
+	ID string `json:"id"`
+
+	// Timestamp When it happened
+	Timestamp time.Time `json:"timestamp"`
+	Type      EventType `json:"type"`
 }
 
 // EventPage defines model for EventPage.
@@ -2978,6 +3163,9 @@ type EventRequest struct {
 
 // EventRequestEvent defines model for EventRequest.Event.
 type EventRequestEvent string
+
+// EventType defines model for EventType.
+type EventType string
 
 // ExplainResponse defines model for ExplainResponse.
 type ExplainResponse struct {
@@ -3454,6 +3642,55 @@ type ListRow struct {
 	Row int64 `json:"row"`
 }
 
+// MessageEventData The data of `message.*`, with the names that a task has. Fields without a value are left out. Of a task whose day was dropped since, `task_id` is left alone.
+type MessageEventData struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID TaskID `json:"task_id"`
+
+	// Attempt The number of the attempt, from 1; not of `message.delivered` and `message.undelivered`
+	Attempt *int `json:"attempt,omitempty"`
+
+	// BatchID The batch that the task is from
+	BatchID   *BatchID `json:"batch_id,omitempty"`
+	CompanyNo *string  `json:"company_no,omitempty"`
+
+	// CreatedAt When it was submitted
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+	DedupKey  *string    `json:"dedup_key,omitempty"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode Of `message.delivered` and `message.undelivered`: the provider's code
+	DeliveryCode *string `json:"delivery_code,omitempty"`
+
+	// EndedAt When the task ended; not of `message.delivered` and `message.undelivered`
+	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType    *MessageType `json:"message_type,omitempty"`
+	NotificationID *int64       `json:"notification_id,omitempty"`
+
+	// PhoneNumber As it was submitted; empty if the person was erased
+	PhoneNumber *string `json:"phone_number,omitempty"`
+
+	// ProcessingAppID The sender that settled the task
+	ProcessingAppID *string `json:"processing_app_id,omitempty"`
+
+	// Result How the task ended; not of `message.delivered` and `message.undelivered`
+	Result   *string `json:"result,omitempty"`
+	Segments *int16  `json:"segments,omitempty"`
+	Source   *string `json:"source,omitempty"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status *TaskStatus `json:"status,omitempty"`
+
+	// Test Whether it is a test message
+	Test *bool `json:"test,omitempty"`
+}
+
 // MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
 type MessageTemplate struct {
 	ID int64 `json:"id"`
@@ -3507,6 +3744,50 @@ type NewKeyResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    NewKey  `json:"data"`
+}
+
+// NewWebhook defines model for NewWebhook.
+type NewWebhook struct {
+	// CompanyNo Null with the scope `all`
+	CompanyNo   *string     `json:"company_no"`
+	CreatedAt   time.Time   `json:"created_at"`
+	CreatedBy   string      `json:"created_by"`
+	Description string      `json:"description"`
+	Events      []EventType `json:"events"`
+
+	// FailingSince The first post that failed since the last one that was taken
+	FailingSince *time.Time `json:"failing_since"`
+
+	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
+	OffReason *string    `json:"off_reason"`
+	RotatedAt *time.Time `json:"rotated_at"`
+
+	// Scope Whose events: those of a user, of a company, or of every company
+	Scope ScopeOfWebhook `json:"scope"`
+
+	// Secret Verifies posts: `whsec_` and a key in base64
+	Secret    string        `json:"secret"`
+	Status    WebhookStatus `json:"status"`
+	UpdatedAt time.Time     `json:"updated_at"`
+	URL       string        `json:"url"`
+
+	// Username With the scope `user`
+	Username *string `json:"username"`
+	Version  int64   `json:"version"`
+
+	// Waiting Events that wait to be posted again
+	Waiting   int64 `json:"waiting"`
+	WebhookID int64 `json:"webhook_id"`
+}
+
+// NewWebhookResponse defines model for NewWebhookResponse.
+type NewWebhookResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    NewWebhook `json:"data"`
 }
 
 // NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
@@ -4508,6 +4789,9 @@ type RouteResponse struct {
 
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
+
+// ScopeOfWebhook Whose events: those of a user, of a company, or of every company
+type ScopeOfWebhook string
 
 // SearchText defines model for SearchText.
 type SearchText = string
@@ -6193,6 +6477,214 @@ type UserResponse struct {
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	// CompanyNo Null with the scope `all`
+	CompanyNo   *string     `json:"company_no"`
+	CreatedAt   time.Time   `json:"created_at"`
+	CreatedBy   string      `json:"created_by"`
+	Description string      `json:"description"`
+	Events      []EventType `json:"events"`
+
+	// FailingSince The first post that failed since the last one that was taken
+	FailingSince *time.Time `json:"failing_since"`
+
+	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
+	OffReason *string    `json:"off_reason"`
+	RotatedAt *time.Time `json:"rotated_at"`
+
+	// Scope Whose events: those of a user, of a company, or of every company
+	Scope     ScopeOfWebhook `json:"scope"`
+	Status    WebhookStatus  `json:"status"`
+	UpdatedAt time.Time      `json:"updated_at"`
+	URL       string         `json:"url"`
+
+	// Username With the scope `user`
+	Username *string `json:"username"`
+	Version  int64   `json:"version"`
+
+	// Waiting Events that wait to be posted again
+	Waiting   int64 `json:"waiting"`
+	WebhookID int64 `json:"webhook_id"`
+}
+
+// WebhookBody The body of a post. Its headers are `webhook-id` (the id of the event, the same at each attempt), `webhook-timestamp` (seconds since 1970 of the attempt), and `webhook-signature`: for each valid secret `v1,` and the base64 of HMAC-SHA256 of `<id>.<timestamp>.<body>`.
+type WebhookBody struct {
+	// Data `MessageEventData` or `BatchEventData`, by the type
+	Data map[string]interface{} `json:"data"`
+
+	// Timestamp When it happened
+	Timestamp time.Time `json:"timestamp"`
+
+	// Type An `EventType`, or `webhook.test`, whose data is `webhook_id` alone
+	Type string `json:"type"`
+}
+
+// WebhookDelivery defines model for WebhookDelivery.
+type WebhookDelivery struct {
+	At time.Time `json:"at"`
+
+	// Attempt From 1
+	Attempt    int           `json:"attempt"`
+	DurationMs int64         `json:"duration_ms"`
+	Error      *WebhookError `json:"error"`
+	EventID    string        `json:"event_id"`
+
+	// NextAt When the event is posted again; null if it is not, or waits for another
+	NextAt *time.Time `json:"next_at"`
+
+	// Request The `WebhookBody` that was posted, as it is made now; null if the event is not kept any more
+	Request *json.RawMessage `json:"request"`
+
+	// Response The first KB of the answer
+	Response *string `json:"response"`
+
+	// StatusCode Null if no answer came
+	StatusCode *int   `json:"status_code"`
+	Taken      bool   `json:"taken"`
+	Type       string `json:"type"`
+}
+
+// WebhookDeliveryListResponse defines model for WebhookDeliveryListResponse.
+type WebhookDeliveryListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    WebhookDeliveryPage `json:"data"`
+}
+
+// WebhookDeliveryPage defines model for WebhookDeliveryPage.
+type WebhookDeliveryPage struct {
+	Items []WebhookDelivery `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// WebhookDescription defines model for WebhookDescription.
+type WebhookDescription = string
+
+// WebhookError Why a post was not taken: the address is not allowed, no connection, no answer within 10 seconds, an answer other than 2xx, or the server cannot open the secret
+type WebhookError string
+
+// WebhookEvents defines model for WebhookEvents.
+type WebhookEvents = []EventType
+
+// WebhookListResponse defines model for WebhookListResponse.
+type WebhookListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    WebhookPage `json:"data"`
+}
+
+// WebhookPage defines model for WebhookPage.
+type WebhookPage struct {
+	Items []Webhook `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// WebhookPatch defines model for WebhookPatch.
+type WebhookPatch struct {
+	Description *WebhookDescription `json:"description,omitempty"`
+	Events      *WebhookEvents      `json:"events,omitempty"`
+	Status      *WebhookStatus      `json:"status,omitempty"`
+
+	// URL Without user name and password
+	URL *WebhookURL `json:"url,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
+}
+
+// WebhookReplay defines model for WebhookReplay.
+type WebhookReplay struct {
+	EventIds *[]string  `json:"event_ids,omitempty"`
+	From     *time.Time `json:"from,omitempty"`
+
+	// To Only with `from`; now if it is left out
+	To *time.Time `json:"to,omitempty"`
+}
+
+// WebhookReplayed defines model for WebhookReplayed.
+type WebhookReplayed struct {
+	// Complete Whether no further event was asked for
+	Complete    bool    `json:"complete"`
+	Events      int64   `json:"events"`
+	LastEventID *string `json:"last_event_id"`
+}
+
+// WebhookReplayedResponse defines model for WebhookReplayedResponse.
+type WebhookReplayedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    WebhookReplayed `json:"data"`
+}
+
+// WebhookRequest defines model for WebhookRequest.
+type WebhookRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo   *No                 `json:"company_no,omitempty"`
+	Description *WebhookDescription `json:"description,omitempty"`
+	Events      WebhookEvents       `json:"events"`
+
+	// URL Without user name and password
+	URL WebhookURL `json:"url"`
+}
+
+// WebhookResponse defines model for WebhookResponse.
+type WebhookResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Webhook `json:"data"`
+}
+
+// WebhookRotation defines model for WebhookRotation.
+type WebhookRotation struct {
+	OverlapSeconds *int64 `json:"overlap_seconds,omitempty"`
+}
+
+// WebhookStatus defines model for WebhookStatus.
+type WebhookStatus string
+
+// WebhookTest defines model for WebhookTest.
+type WebhookTest struct {
+	DurationMs int64         `json:"duration_ms"`
+	Error      *WebhookError `json:"error"`
+
+	// Response The first KB of the answer
+	Response *string `json:"response"`
+
+	// StatusCode Null if no answer came
+	StatusCode *int `json:"status_code"`
+	Taken      bool `json:"taken"`
+}
+
+// WebhookTestResponse defines model for WebhookTestResponse.
+type WebhookTestResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    WebhookTest `json:"data"`
+}
+
+// WebhookURL Without user name and password
+type WebhookURL = string
+
 // Word50 defines model for Word50.
 type Word50 = string
 
@@ -6265,6 +6757,9 @@ type SenderNo = AppID
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
+
+// WebhookID defines model for WebhookId.
+type WebhookID = int64
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -6871,6 +7366,24 @@ type ExportContactImportErrorsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// PullEventsParams defines parameters for PullEvents.
+type PullEventsParams struct {
+	// After A `next_cursor`; left out, the events begin now
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Wait Seconds to wait if there is no event
+	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Type Only events of these types
+	Type *[]EventType `form:"type,omitempty" json:"type,omitempty"`
+
+	// CompanyNo Only events of this company. The caller's company, or for callers who see all companies, any one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // PostInboundParams defines parameters for PostInbound.
 type PostInboundParams struct {
 	// DryRun Create nothing, and answer what would be sent
@@ -7057,6 +7570,24 @@ type ListTagContactsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListWebhooksParams defines parameters for ListWebhooks.
+type ListWebhooksParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListWebhookDeliveriesParams defines parameters for ListWebhookDeliveries.
+type ListWebhookDeliveriesParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -7218,6 +7749,18 @@ type SendOnceJSONRequestBody = OnceRequest
 
 // ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
 type ChangeTagJSONRequestBody = TagChangeRequest
+
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = WebhookRequest
+
+// UpdateWebhookJSONRequestBody defines body for UpdateWebhook for application/json ContentType.
+type UpdateWebhookJSONRequestBody = WebhookPatch
+
+// ReplayWebhookJSONRequestBody defines body for ReplayWebhook for application/json ContentType.
+type ReplayWebhookJSONRequestBody = WebhookReplay
+
+// RotateWebhookJSONRequestBody defines body for RotateWebhook for application/json ContentType.
+type RotateWebhookJSONRequestBody = WebhookRotation
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -7777,6 +8320,7 @@ type ClientInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -8677,6 +9221,23 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PullEvents Pull events
+	//
+	// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
+	// done: whoever repeats a request gets the same events again.
+	//
+	// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
+	//
+	// **Waiting.** With `wait`, the server holds an empty answer back until an event arrives or the time is over.
+	//
+	// **Gone.** Events are kept for seven days, and recorded until seven days after the last request. A cursor from before that gets 409
+	// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
+	//
+	// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company.
+	//
+	// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
+	PullEvents(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PostInboundWithBody Submit what another program posts in its own form
 	//
 	// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
@@ -9266,6 +9827,143 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWebhooks List webhooks, newest first
+	//
+	// Users with the role `submit` see their own. Admins see all.
+	//
+	// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+	ListWebhooks(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWebhookWithBody Add a webhook
+	//
+	// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+	// answer, and that of a rotation, ever show the `secret`.
+	//
+	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+	//
+	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+	//
+	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+	// further ones until some are taken; they are kept.
+	//
+	// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+	//
+	// **Addresses.** Those of users who are no admins must be on the public Internet.
+	//
+	// At most 20 webhooks of a user, of a company, and of all companies.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhookWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWebhook Add a webhook
+	//
+	// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+	// answer, and that of a rotation, ever show the `secret`.
+	//
+	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+	//
+	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+	//
+	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+	// further ones until some are taken; they are kept.
+	//
+	// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+	//
+	// **Addresses.** Those of users who are no admins must be on the public Internet.
+	//
+	// At most 20 webhooks of a user, of a company, and of all companies.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhook(ctx context.Context, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteWebhook Delete a webhook, with what it still has to post
+	//
+	// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+	DeleteWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetWebhook Get a webhook
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+	GetWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateWebhookWithBody Change a webhook
+	//
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateWebhook Change a webhook
+	//
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhook(ctx context.Context, webhookID WebhookID, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWebhookDeliveries List the last posts of a webhook, newest first
+	//
+	// The last 100, and the last one of each event that waits to be posted again.
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+	ListWebhookDeliveries(ctx context.Context, webhookID WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayWebhookWithBody Post events again
+	//
+	// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayWebhook Post events again
+	//
+	// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhook(ctx context.Context, webhookID WebhookID, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateWebhookWithBody Give a webhook a new secret
+	//
+	// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+	RotateWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateWebhook Give a webhook a new secret
+	//
+	// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+	RotateWebhook(ctx context.Context, webhookID WebhookID, body RotateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestWebhook Post a test event now
+	//
+	// Posts one event `webhook.test`, also to a webhook that is off, and answers how it went. It is not repeated.
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+	TestWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -10329,6 +11027,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -12209,6 +12908,33 @@ func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportI
 	return c.Client.Do(req)
 }
 
+// PullEvents Pull events
+//
+// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
+// done: whoever repeats a request gets the same events again.
+//
+// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
+//
+// **Waiting.** With `wait`, the server holds an empty answer back until an event arrives or the time is over.
+//
+// **Gone.** Events are kept for seven days, and recorded until seven days after the last request. A cursor from before that gets 409
+// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
+//
+// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company.
+//
+// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
+func (c *Client) PullEvents(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPullEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // PostInboundWithBody Submit what another program posts in its own form
 //
 // For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
@@ -13229,6 +13955,273 @@ func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType
 // Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeTagRequest(c.Server, tag, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWebhooks List webhooks, newest first
+//
+// Users with the role `submit` see their own. Admins see all.
+//
+// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+func (c *Client) ListWebhooks(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWebhooksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWebhookWithBody Add a webhook
+//
+// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+// answer, and that of a rotation, ever show the `secret`.
+//
+// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+//
+// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+//
+// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+// further ones until some are taken; they are kept.
+//
+// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+//
+// **Addresses.** Those of users who are no admins must be on the public Internet.
+//
+// At most 20 webhooks of a user, of a company, and of all companies.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *Client) CreateWebhookWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWebhookRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWebhook Add a webhook
+//
+// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+// answer, and that of a rotation, ever show the `secret`.
+//
+// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+//
+// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+//
+// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+// further ones until some are taken; they are kept.
+//
+// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+//
+// **Addresses.** Those of users who are no admins must be on the public Internet.
+//
+// At most 20 webhooks of a user, of a company, and of all companies.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *Client) CreateWebhook(ctx context.Context, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWebhookRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteWebhook Delete a webhook, with what it still has to post
+//
+// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+func (c *Client) DeleteWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteWebhookRequest(c.Server, webhookID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetWebhook Get a webhook
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+func (c *Client) GetWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetWebhookRequest(c.Server, webhookID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateWebhookWithBody Change a webhook
+//
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *Client) UpdateWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateWebhookRequestWithBody(c.Server, webhookID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateWebhook Change a webhook
+//
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *Client) UpdateWebhook(ctx context.Context, webhookID WebhookID, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateWebhookRequest(c.Server, webhookID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWebhookDeliveries List the last posts of a webhook, newest first
+//
+// The last 100, and the last one of each event that waits to be posted again.
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+func (c *Client) ListWebhookDeliveries(ctx context.Context, webhookID WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWebhookDeliveriesRequest(c.Server, webhookID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayWebhookWithBody Post events again
+//
+// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *Client) ReplayWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayWebhookRequestWithBody(c.Server, webhookID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayWebhook Post events again
+//
+// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *Client) ReplayWebhook(ctx context.Context, webhookID WebhookID, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayWebhookRequest(c.Server, webhookID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateWebhookWithBody Give a webhook a new secret
+//
+// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+func (c *Client) RotateWebhookWithBody(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateWebhookRequestWithBody(c.Server, webhookID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateWebhook Give a webhook a new secret
+//
+// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+func (c *Client) RotateWebhook(ctx context.Context, webhookID WebhookID, body RotateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateWebhookRequest(c.Server, webhookID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestWebhook Post a test event now
+//
+// Posts one event `webhook.test`, also to a webhook that is off, and answers how it went. It is not repeated.
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+func (c *Client) TestWebhook(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestWebhookRequest(c.Server, webhookID)
 	if err != nil {
 		return nil, err
 	}
@@ -19732,6 +20725,108 @@ func NewExportContactImportErrorsRequest(server string, importID ImportID, param
 	return req, nil
 }
 
+// NewPullEventsRequest constructs an http.Request for the PullEvents method
+func NewPullEventsRequest(server string, params *PullEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Type != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "type", *params.Type, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewPostInboundRequest calls the generic PostInbound builder with application/json body
 func NewPostInboundRequest(server string, inboundNo InboundNo, params *PostInboundParams, body PostInboundJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -21643,6 +22738,428 @@ func NewChangeTagRequestWithBody(server string, tag TagName, contentType string,
 	return req, nil
 }
 
+// NewListWebhooksRequest constructs an http.Request for the ListWebhooks method
+func NewListWebhooksRequest(server string, params *ListWebhooksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateWebhookRequest calls the generic CreateWebhook builder with application/json body
+func NewCreateWebhookRequest(server string, body CreateWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateWebhookRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateWebhookRequestWithBody constructs an http.Request for the CreateWebhook method, with any body, and a specified content type
+func NewCreateWebhookRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteWebhookRequest constructs an http.Request for the DeleteWebhook method
+func NewDeleteWebhookRequest(server string, webhookID WebhookID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetWebhookRequest constructs an http.Request for the GetWebhook method
+func NewGetWebhookRequest(server string, webhookID WebhookID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateWebhookRequest calls the generic UpdateWebhook builder with application/json body
+func NewUpdateWebhookRequest(server string, webhookID WebhookID, body UpdateWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateWebhookRequestWithBody(server, webhookID, "application/json", bodyReader)
+}
+
+// NewUpdateWebhookRequestWithBody constructs an http.Request for the UpdateWebhook method, with any body, and a specified content type
+func NewUpdateWebhookRequestWithBody(server string, webhookID WebhookID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListWebhookDeliveriesRequest constructs an http.Request for the ListWebhookDeliveries method
+func NewListWebhookDeliveriesRequest(server string, webhookID WebhookID, params *ListWebhookDeliveriesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/deliveries", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayWebhookRequest calls the generic ReplayWebhook builder with application/json body
+func NewReplayWebhookRequest(server string, webhookID WebhookID, body ReplayWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayWebhookRequestWithBody(server, webhookID, "application/json", bodyReader)
+}
+
+// NewReplayWebhookRequestWithBody constructs an http.Request for the ReplayWebhook method, with any body, and a specified content type
+func NewReplayWebhookRequestWithBody(server string, webhookID WebhookID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRotateWebhookRequest calls the generic RotateWebhook builder with application/json body
+func NewRotateWebhookRequest(server string, webhookID WebhookID, body RotateWebhookJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRotateWebhookRequestWithBody(server, webhookID, "application/json", bodyReader)
+}
+
+// NewRotateWebhookRequestWithBody constructs an http.Request for the RotateWebhook method, with any body, and a specified content type
+func NewRotateWebhookRequestWithBody(server string, webhookID WebhookID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/rotate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestWebhookRequest constructs an http.Request for the TestWebhook method
+func NewTestWebhookRequest(server string, webhookID WebhookID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "webhook_id", webhookID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/webhooks/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -22403,6 +23920,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -23413,6 +24931,25 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
 
+	// PullEventsWithResponse Pull events
+	//
+	// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
+	// done: whoever repeats a request gets the same events again.
+	//
+	// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
+	//
+	// **Waiting.** With `wait`, the server holds an empty answer back until an event arrives or the time is over.
+	//
+	// **Gone.** Events are kept for seven days, and recorded until seven days after the last request. A cursor from before that gets 409
+	// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
+	//
+	// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
+	PullEventsWithResponse(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*PullEventsResponse, error)
+
 	// PostInboundWithBodyWithResponse Submit what another program posts in its own form
 	//
 	// For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
@@ -24036,6 +25573,153 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
 	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ListWebhooksWithResponse List webhooks, newest first
+	//
+	// Users with the role `submit` see their own. Admins see all.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+	ListWebhooksWithResponse(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*ListWebhooksResponse, error)
+
+	// CreateWebhookWithBodyWithResponse Add a webhook
+	//
+	// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+	// answer, and that of a rotation, ever show the `secret`.
+	//
+	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+	//
+	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+	//
+	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+	// further ones until some are taken; they are kept.
+	//
+	// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+	//
+	// **Addresses.** Those of users who are no admins must be on the public Internet.
+	//
+	// At most 20 webhooks of a user, of a company, and of all companies.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhookWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateWebhookResponse, error)
+
+	// CreateWebhookWithResponse Add a webhook
+	//
+	// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+	// answer, and that of a rotation, ever show the `secret`.
+	//
+	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+	//
+	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+	//
+	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+	// further ones until some are taken; they are kept.
+	//
+	// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+	//
+	// **Addresses.** Those of users who are no admins must be on the public Internet.
+	//
+	// At most 20 webhooks of a user, of a company, and of all companies.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+	CreateWebhookWithResponse(ctx context.Context, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateWebhookResponse, error)
+
+	// DeleteWebhookWithResponse Delete a webhook, with what it still has to post
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+	DeleteWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*DeleteWebhookResponse, error)
+
+	// GetWebhookWithResponse Get a webhook
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+	GetWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*GetWebhookResponse, error)
+
+	// UpdateWebhookWithBodyWithResponse Change a webhook
+	//
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error)
+
+	// UpdateWebhookWithResponse Change a webhook
+	//
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+	UpdateWebhookWithResponse(ctx context.Context, webhookID WebhookID, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error)
+
+	// ListWebhookDeliveriesWithResponse List the last posts of a webhook, newest first
+	//
+	// The last 100, and the last one of each event that waits to be posted again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+	ListWebhookDeliveriesWithResponse(ctx context.Context, webhookID WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*ListWebhookDeliveriesResponse, error)
+
+	// ReplayWebhookWithBodyWithResponse Post events again
+	//
+	// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error)
+
+	// ReplayWebhookWithResponse Post events again
+	//
+	// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+	ReplayWebhookWithResponse(ctx context.Context, webhookID WebhookID, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error)
+
+	// RotateWebhookWithBodyWithResponse Give a webhook a new secret
+	//
+	// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+	RotateWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error)
+
+	// RotateWebhookWithResponse Give a webhook a new secret
+	//
+	// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+	RotateWebhookWithResponse(ctx context.Context, webhookID WebhookID, body RotateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error)
+
+	// TestWebhookWithResponse Post a test event now
+	//
+	// Posts one event `webhook.test`, also to a webhook that is off, and answers how it went. It is not repeated.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+	TestWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*TestWebhookResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -35427,6 +37111,103 @@ func (r ExportContactImportErrorsResponse) ContentType() string {
 	return ""
 }
 
+type PullEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EventFeedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PullEventsResponse) GetJSON200() *EventFeedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PullEventsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PullEventsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PullEventsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PullEventsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PullEventsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PullEventsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PullEventsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PullEventsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PullEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PullEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PullEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PullEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type PostInboundResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -38511,6 +40292,914 @@ func (r ChangeTagResponse) ContentType() string {
 	return ""
 }
 
+type ListWebhooksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWebhooksResponse) GetJSON200() *WebhookListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListWebhooksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListWebhooksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListWebhooksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListWebhooksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListWebhooksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListWebhooksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWebhooksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWebhooksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWebhooksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWebhooksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NewWebhookResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateWebhookResponse) GetJSON200() *NewWebhookResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateWebhookResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateWebhookResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateWebhookResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateWebhookResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteWebhookResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetWebhookResponse) GetJSON200() *WebhookResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateWebhookResponse) GetJSON200() *WebhookResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateWebhookResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateWebhookResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateWebhookResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateWebhookResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListWebhookDeliveriesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookDeliveryListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON200() *WebhookDeliveryListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListWebhookDeliveriesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWebhookDeliveriesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWebhookDeliveriesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWebhookDeliveriesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWebhookDeliveriesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReplayWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookReplayedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayWebhookResponse) GetJSON200() *WebhookReplayedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplayWebhookResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplayWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplayWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplayWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ReplayWebhookResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReplayWebhookResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReplayWebhookResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReplayWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplayWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplayWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplayWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RotateWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NewWebhookResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RotateWebhookResponse) GetJSON200() *NewWebhookResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RotateWebhookResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RotateWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RotateWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RotateWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RotateWebhookResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RotateWebhookResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RotateWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RotateWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RotateWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RotateWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RotateWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RotateWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RotateWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RotateWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestWebhookResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WebhookTestResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestWebhookResponse) GetJSON200() *WebhookTestResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestWebhookResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestWebhookResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestWebhookResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestWebhookResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestWebhookResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestWebhookResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestWebhookResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestWebhookResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestWebhookResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestWebhookResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestWebhookResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -39769,6 +42458,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -41367,6 +44057,31 @@ func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.
 	return ParseExportContactImportErrorsResponse(rsp)
 }
 
+// PullEventsWithResponse Pull events
+//
+// Returns the events behind the cursor `after`, oldest first, and the cursor to go on from. Store `next_cursor` after the work for the items is
+// done: whoever repeats a request gets the same events again.
+//
+// **Beginning.** Without `after`, there are no items, and `next_cursor` is now: the first request makes the server record events.
+//
+// **Waiting.** With `wait`, the server holds an empty answer back until an event arrives or the time is over.
+//
+// **Gone.** Events are kept for seven days, and recorded until seven days after the last request. A cursor from before that gets 409
+// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
+//
+// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
+func (c *ClientWithResponses) PullEventsWithResponse(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*PullEventsResponse, error) {
+	rsp, err := c.PullEvents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePullEventsResponse(rsp)
+}
+
 // PostInboundWithBodyWithResponse Submit what another program posts in its own form
 //
 // For programs that cannot post to `/api/v1/sms/send`. The inbound says where the body has the numbers and the text. The messages belong to the
@@ -42253,6 +44968,231 @@ func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag Tag
 		return nil, err
 	}
 	return ParseChangeTagResponse(rsp)
+}
+
+// ListWebhooksWithResponse List webhooks, newest first
+//
+// Users with the role `submit` see their own. Admins see all.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/webhooks (the `ListWebhooks` operationId).
+func (c *ClientWithResponses) ListWebhooksWithResponse(ctx context.Context, params *ListWebhooksParams, reqEditors ...RequestEditorFn) (*ListWebhooksResponse, error) {
+	rsp, err := c.ListWebhooks(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWebhooksResponse(rsp)
+}
+
+// CreateWebhookWithBodyWithResponse Add a webhook
+//
+// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+// answer, and that of a rotation, ever show the `secret`.
+//
+// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+//
+// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+//
+// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+// further ones until some are taken; they are kept.
+//
+// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+//
+// **Addresses.** Those of users who are no admins must be on the public Internet.
+//
+// At most 20 webhooks of a user, of a company, and of all companies.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *ClientWithResponses) CreateWebhookWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateWebhookResponse, error) {
+	rsp, err := c.CreateWebhookWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateWebhookResponse(rsp)
+}
+
+// CreateWebhookWithResponse Add a webhook
+//
+// Events from now on are posted to `url`, as `WebhookBody`, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Only this
+// answer, and that of a rotation, ever show the `secret`.
+//
+// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
+// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role.
+//
+// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
+//
+// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
+// further ones until some are taken; they are kept.
+//
+// **Switched off.** A receiver that answers 410, or that takes nothing for five days, is switched off, with the operational event `webhook.off`.
+//
+// **Addresses.** Those of users who are no admins must be on the public Internet.
+//
+// At most 20 webhooks of a user, of a company, and of all companies.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks (the `CreateWebhook` operationId).
+func (c *ClientWithResponses) CreateWebhookWithResponse(ctx context.Context, body CreateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateWebhookResponse, error) {
+	rsp, err := c.CreateWebhook(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateWebhookResponse(rsp)
+}
+
+// DeleteWebhookWithResponse Delete a webhook, with what it still has to post
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/webhooks/{webhook_id} (the `DeleteWebhook` operationId).
+func (c *ClientWithResponses) DeleteWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*DeleteWebhookResponse, error) {
+	rsp, err := c.DeleteWebhook(ctx, webhookID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteWebhookResponse(rsp)
+}
+
+// GetWebhookWithResponse Get a webhook
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id} (the `GetWebhook` operationId).
+func (c *ClientWithResponses) GetWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*GetWebhookResponse, error) {
+	rsp, err := c.GetWebhook(ctx, webhookID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetWebhookResponse(rsp)
+}
+
+// UpdateWebhookWithBodyWithResponse Change a webhook
+//
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *ClientWithResponses) UpdateWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error) {
+	rsp, err := c.UpdateWebhookWithBody(ctx, webhookID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateWebhookResponse(rsp)
+}
+
+// UpdateWebhookWithResponse Change a webhook
+//
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/webhooks/{webhook_id} (the `UpdateWebhook` operationId).
+func (c *ClientWithResponses) UpdateWebhookWithResponse(ctx context.Context, webhookID WebhookID, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error) {
+	rsp, err := c.UpdateWebhook(ctx, webhookID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateWebhookResponse(rsp)
+}
+
+// ListWebhookDeliveriesWithResponse List the last posts of a webhook, newest first
+//
+// The last 100, and the last one of each event that waits to be posted again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/webhooks/{webhook_id}/deliveries (the `ListWebhookDeliveries` operationId).
+func (c *ClientWithResponses) ListWebhookDeliveriesWithResponse(ctx context.Context, webhookID WebhookID, params *ListWebhookDeliveriesParams, reqEditors ...RequestEditorFn) (*ListWebhookDeliveriesResponse, error) {
+	rsp, err := c.ListWebhookDeliveries(ctx, webhookID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWebhookDeliveriesResponse(rsp)
+}
+
+// ReplayWebhookWithBodyWithResponse Post events again
+//
+// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *ClientWithResponses) ReplayWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error) {
+	rsp, err := c.ReplayWebhookWithBody(ctx, webhookID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayWebhookResponse(rsp)
+}
+
+// ReplayWebhookWithResponse Post events again
+//
+// Posts events of the last seven days again, with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/replay (the `ReplayWebhook` operationId).
+func (c *ClientWithResponses) ReplayWebhookWithResponse(ctx context.Context, webhookID WebhookID, body ReplayWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error) {
+	rsp, err := c.ReplayWebhook(ctx, webhookID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayWebhookResponse(rsp)
+}
+
+// RotateWebhookWithBodyWithResponse Give a webhook a new secret
+//
+// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+func (c *ClientWithResponses) RotateWebhookWithBodyWithResponse(ctx context.Context, webhookID WebhookID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error) {
+	rsp, err := c.RotateWebhookWithBody(ctx, webhookID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateWebhookResponse(rsp)
+}
+
+// RotateWebhookWithResponse Give a webhook a new secret
+//
+// The secret before still signs for `overlap_seconds`: the header `webhook-signature` then has a signature for each, separated by spaces. At most five secrets sign; the oldest ends first.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/rotate (the `RotateWebhook` operationId).
+func (c *ClientWithResponses) RotateWebhookWithResponse(ctx context.Context, webhookID WebhookID, body RotateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error) {
+	rsp, err := c.RotateWebhook(ctx, webhookID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateWebhookResponse(rsp)
+}
+
+// TestWebhookWithResponse Post a test event now
+//
+// Posts one event `webhook.test`, also to a webhook that is off, and answers how it went. It is not repeated.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/webhooks/{webhook_id}/test (the `TestWebhook` operationId).
+func (c *ClientWithResponses) TestWebhookWithResponse(ctx context.Context, webhookID WebhookID, reqEditors ...RequestEditorFn) (*TestWebhookResponse, error) {
+	rsp, err := c.TestWebhook(ctx, webhookID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestWebhookResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -51910,6 +54850,88 @@ func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactI
 	return response, nil
 }
 
+// ParsePullEventsResponse parses an HTTP response from a PullEventsWithResponse call
+func ParsePullEventsResponse(rsp *http.Response) (*PullEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PullEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EventFeedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParsePostInboundResponse parses an HTTP response from a PostInboundWithResponse call
 func ParsePostInboundResponse(rsp *http.Response) (*PostInboundResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -54541,6 +57563,779 @@ func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
 	return response, nil
 }
 
+// ParseListWebhooksResponse parses an HTTP response from a ListWebhooksWithResponse call
+func ParseListWebhooksResponse(rsp *http.Response) (*ListWebhooksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWebhooksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateWebhookResponse parses an HTTP response from a CreateWebhookWithResponse call
+func ParseCreateWebhookResponse(rsp *http.Response) (*CreateWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NewWebhookResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteWebhookResponse parses an HTTP response from a DeleteWebhookWithResponse call
+func ParseDeleteWebhookResponse(rsp *http.Response) (*DeleteWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetWebhookResponse parses an HTTP response from a GetWebhookWithResponse call
+func ParseGetWebhookResponse(rsp *http.Response) (*GetWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateWebhookResponse parses an HTTP response from a UpdateWebhookWithResponse call
+func ParseUpdateWebhookResponse(rsp *http.Response) (*UpdateWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListWebhookDeliveriesResponse parses an HTTP response from a ListWebhookDeliveriesWithResponse call
+func ParseListWebhookDeliveriesResponse(rsp *http.Response) (*ListWebhookDeliveriesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWebhookDeliveriesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookDeliveryListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReplayWebhookResponse parses an HTTP response from a ReplayWebhookWithResponse call
+func ParseReplayWebhookResponse(rsp *http.Response) (*ReplayWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookReplayedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRotateWebhookResponse parses an HTTP response from a RotateWebhookWithResponse call
+func ParseRotateWebhookResponse(rsp *http.Response) (*RotateWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RotateWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NewWebhookResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestWebhookResponse parses an HTTP response from a TestWebhookWithResponse call
+func ParseTestWebhookResponse(rsp *http.Response) (*TestWebhookResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestWebhookResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WebhookTestResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -55223,6 +59018,9 @@ type ServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// PullEvents Pull events
+	// (GET /api/v1/events)
+	PullEvents(w http.ResponseWriter, r *http.Request, params PullEventsParams)
 	// PostInbound Submit what another program posts in its own form
 	// (POST /api/v1/inbound/{inbound_no})
 	PostInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo, params PostInboundParams)
@@ -55316,6 +59114,33 @@ type ServerInterface interface {
 	// ChangeTag Take contacts out of a tag, and put contacts into it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
+	// ListWebhooks List webhooks, newest first
+	// (GET /api/v1/webhooks)
+	ListWebhooks(w http.ResponseWriter, r *http.Request, params ListWebhooksParams)
+	// CreateWebhook Add a webhook
+	// (POST /api/v1/webhooks)
+	CreateWebhook(w http.ResponseWriter, r *http.Request)
+	// DeleteWebhook Delete a webhook, with what it still has to post
+	// (DELETE /api/v1/webhooks/{webhook_id})
+	DeleteWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// GetWebhook Get a webhook
+	// (GET /api/v1/webhooks/{webhook_id})
+	GetWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// UpdateWebhook Change a webhook
+	// (PATCH /api/v1/webhooks/{webhook_id})
+	UpdateWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// ListWebhookDeliveries List the last posts of a webhook, newest first
+	// (GET /api/v1/webhooks/{webhook_id}/deliveries)
+	ListWebhookDeliveries(w http.ResponseWriter, r *http.Request, webhookID WebhookID, params ListWebhookDeliveriesParams)
+	// ReplayWebhook Post events again
+	// (POST /api/v1/webhooks/{webhook_id}/replay)
+	ReplayWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// RotateWebhook Give a webhook a new secret
+	// (POST /api/v1/webhooks/{webhook_id}/rotate)
+	RotateWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
+	// TestWebhook Post a test event now
+	// (POST /api/v1/webhooks/{webhook_id}/test)
+	TestWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -60027,6 +63852,91 @@ func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWrit
 	handler.ServeHTTP(w, r)
 }
 
+// PullEvents operation middleware
+func (siw *ServerInterfaceWrapper) PullEvents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PullEventsParams
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "type", r.URL.Query(), &params.Type, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PullEvents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PostInbound operation middleware
 func (siw *ServerInterfaceWrapper) PostInbound(w http.ResponseWriter, r *http.Request) {
 
@@ -61414,6 +65324,277 @@ func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListWebhooks operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhooks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhooksParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWebhooks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) CreateWebhook(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateWebhook(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteWebhook operation middleware
+func (siw *ServerInterfaceWrapper) DeleteWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetWebhook operation middleware
+func (siw *ServerInterfaceWrapper) GetWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) UpdateWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListWebhookDeliveries operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhookDeliveries(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhookDeliveriesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWebhookDeliveries(w, r, webhookID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReplayWebhook operation middleware
+func (siw *ServerInterfaceWrapper) ReplayWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReplayWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RotateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) RotateWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RotateWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestWebhook operation middleware
+func (siw *ServerInterfaceWrapper) TestWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "webhook_id" -------------
+	var webhookID WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "webhook_id", r.PathValue("webhook_id"), &webhookID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestWebhook(w, r, webhookID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -61754,6 +65935,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/events", wrapper.PullEvents)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbound/{inbound_no}", wrapper.PostInbound)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
@@ -61785,6 +65967,15 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks", wrapper.CreateWebhook)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}", wrapper.DeleteWebhook)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}", wrapper.GetWebhook)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}", wrapper.UpdateWebhook)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}/deliveries", wrapper.ListWebhookDeliveries)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}/replay", wrapper.ReplayWebhook)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}/rotate", wrapper.RotateWebhook)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{webhook_id}/test", wrapper.TestWebhook)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -77630,6 +81821,140 @@ func (response ExportContactImportErrors503JSONResponse) VisitExportContactImpor
 	return err
 }
 
+type PullEventsRequestObject struct {
+	Params PullEventsParams
+}
+
+type PullEventsResponseObject interface {
+	VisitPullEventsResponse(w http.ResponseWriter) error
+}
+
+type PullEvents200JSONResponse EventFeedResponse
+
+func (response PullEvents200JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PullEvents401JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PullEvents403JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PullEvents404JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PullEvents409JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PullEvents422JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PullEvents429JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents500JSONResponse struct{ InternalJSONResponse }
+
+func (response PullEvents500JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PullEvents503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PullEvents503JSONResponse) VisitPullEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PostInboundRequestObject struct {
 	InboundNo InboundNo `json:"inbound_no"`
 	Params    PostInboundParams
@@ -81940,6 +86265,1286 @@ func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseW
 	return err
 }
 
+type ListWebhooksRequestObject struct {
+	Params ListWebhooksParams
+}
+
+type ListWebhooksResponseObject interface {
+	VisitListWebhooksResponse(w http.ResponseWriter) error
+}
+
+type ListWebhooks200JSONResponse WebhookListResponse
+
+func (response ListWebhooks200JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListWebhooks401JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListWebhooks403JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListWebhooks422JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListWebhooks429JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListWebhooks500JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListWebhooks503JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhookRequestObject struct {
+	Body *CreateWebhookJSONRequestBody
+}
+
+type CreateWebhookResponseObject interface {
+	VisitCreateWebhookResponse(w http.ResponseWriter) error
+}
+
+type CreateWebhook200JSONResponse NewWebhookResponse
+
+func (response CreateWebhook200JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateWebhook400JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateWebhook401JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateWebhook403JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CreateWebhook404JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateWebhook409JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateWebhook413JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateWebhook415JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateWebhook422JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateWebhook429JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateWebhook500JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateWebhook503JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+}
+
+type DeleteWebhookResponseObject interface {
+	VisitDeleteWebhookResponse(w http.ResponseWriter) error
+}
+
+type DeleteWebhook200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteWebhook200JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteWebhook401JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteWebhook403JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteWebhook404JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteWebhook422JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteWebhook429JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteWebhook500JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteWebhook503JSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+}
+
+type GetWebhookResponseObject interface {
+	VisitGetWebhookResponse(w http.ResponseWriter) error
+}
+
+type GetWebhook200JSONResponse WebhookResponse
+
+func (response GetWebhook200JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetWebhook401JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetWebhook403JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetWebhook404JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetWebhook422JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetWebhook429JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetWebhook500JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetWebhook503JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+	Body      *UpdateWebhookJSONRequestBody
+}
+
+type UpdateWebhookResponseObject interface {
+	VisitUpdateWebhookResponse(w http.ResponseWriter) error
+}
+
+type UpdateWebhook200JSONResponse WebhookResponse
+
+func (response UpdateWebhook200JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateWebhook400JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateWebhook401JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateWebhook403JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateWebhook404JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateWebhook409JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateWebhook413JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateWebhook415JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateWebhook422JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateWebhook429JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateWebhook500JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateWebhook503JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveriesRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+	Params    ListWebhookDeliveriesParams
+}
+
+type ListWebhookDeliveriesResponseObject interface {
+	VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error
+}
+
+type ListWebhookDeliveries200JSONResponse WebhookDeliveryListResponse
+
+func (response ListWebhookDeliveries200JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListWebhookDeliveries401JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListWebhookDeliveries403JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListWebhookDeliveries404JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListWebhookDeliveries422JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListWebhookDeliveries429JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListWebhookDeliveries500JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveries503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListWebhookDeliveries503JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+	Body      *ReplayWebhookJSONRequestBody
+}
+
+type ReplayWebhookResponseObject interface {
+	VisitReplayWebhookResponse(w http.ResponseWriter) error
+}
+
+type ReplayWebhook200JSONResponse WebhookReplayedResponse
+
+func (response ReplayWebhook200JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ReplayWebhook400JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReplayWebhook401JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReplayWebhook403JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReplayWebhook404JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ReplayWebhook409JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ReplayWebhook413JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ReplayWebhook415JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReplayWebhook422JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReplayWebhook429JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReplayWebhook500JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReplayWebhook503JSONResponse) VisitReplayWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+	Body      *RotateWebhookJSONRequestBody
+}
+
+type RotateWebhookResponseObject interface {
+	VisitRotateWebhookResponse(w http.ResponseWriter) error
+}
+
+type RotateWebhook200JSONResponse NewWebhookResponse
+
+func (response RotateWebhook200JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook400JSONResponse struct{ MalformedJSONResponse }
+
+func (response RotateWebhook400JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RotateWebhook401JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RotateWebhook403JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RotateWebhook404JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response RotateWebhook413JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response RotateWebhook415JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RotateWebhook422JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RotateWebhook429JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response RotateWebhook500JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RotateWebhook503JSONResponse) VisitRotateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhookRequestObject struct {
+	WebhookID WebhookID `json:"webhook_id"`
+}
+
+type TestWebhookResponseObject interface {
+	VisitTestWebhookResponse(w http.ResponseWriter) error
+}
+
+type TestWebhook200JSONResponse WebhookTestResponse
+
+func (response TestWebhook200JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestWebhook401JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestWebhook403JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestWebhook404JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestWebhook422JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestWebhook429JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestWebhook500JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhook503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestWebhook503JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -82795,6 +88400,9 @@ type StrictServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// PullEvents Pull events
+	// (GET /api/v1/events)
+	PullEvents(ctx context.Context, request PullEventsRequestObject) (PullEventsResponseObject, error)
 	// PostInbound Submit what another program posts in its own form
 	// (POST /api/v1/inbound/{inbound_no})
 	PostInbound(ctx context.Context, request PostInboundRequestObject) (PostInboundResponseObject, error)
@@ -82888,6 +88496,33 @@ type StrictServerInterface interface {
 	// ChangeTag Take contacts out of a tag, and put contacts into it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
+	// ListWebhooks List webhooks, newest first
+	// (GET /api/v1/webhooks)
+	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
+	// CreateWebhook Add a webhook
+	// (POST /api/v1/webhooks)
+	CreateWebhook(ctx context.Context, request CreateWebhookRequestObject) (CreateWebhookResponseObject, error)
+	// DeleteWebhook Delete a webhook, with what it still has to post
+	// (DELETE /api/v1/webhooks/{webhook_id})
+	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
+	// GetWebhook Get a webhook
+	// (GET /api/v1/webhooks/{webhook_id})
+	GetWebhook(ctx context.Context, request GetWebhookRequestObject) (GetWebhookResponseObject, error)
+	// UpdateWebhook Change a webhook
+	// (PATCH /api/v1/webhooks/{webhook_id})
+	UpdateWebhook(ctx context.Context, request UpdateWebhookRequestObject) (UpdateWebhookResponseObject, error)
+	// ListWebhookDeliveries List the last posts of a webhook, newest first
+	// (GET /api/v1/webhooks/{webhook_id}/deliveries)
+	ListWebhookDeliveries(ctx context.Context, request ListWebhookDeliveriesRequestObject) (ListWebhookDeliveriesResponseObject, error)
+	// ReplayWebhook Post events again
+	// (POST /api/v1/webhooks/{webhook_id}/replay)
+	ReplayWebhook(ctx context.Context, request ReplayWebhookRequestObject) (ReplayWebhookResponseObject, error)
+	// RotateWebhook Give a webhook a new secret
+	// (POST /api/v1/webhooks/{webhook_id}/rotate)
+	RotateWebhook(ctx context.Context, request RotateWebhookRequestObject) (RotateWebhookResponseObject, error)
+	// TestWebhook Post a test event now
+	// (POST /api/v1/webhooks/{webhook_id}/test)
+	TestWebhook(ctx context.Context, request TestWebhookRequestObject) (TestWebhookResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -86276,6 +91911,32 @@ func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *htt
 	}
 }
 
+// PullEvents operation middleware
+func (sh *strictHandler) PullEvents(w http.ResponseWriter, r *http.Request, params PullEventsParams) {
+	var request PullEventsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PullEvents(ctx, request.(PullEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PullEvents")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PullEventsResponseObject); ok {
+		if err := validResponse.VisitPullEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // PostInbound operation middleware
 func (sh *strictHandler) PostInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo, params PostInboundParams) {
 	var request PostInboundRequestObject
@@ -87171,6 +92832,267 @@ func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag T
 	}
 }
 
+// ListWebhooks operation middleware
+func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request, params ListWebhooksParams) {
+	var request ListWebhooksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhooks(ctx, request.(ListWebhooksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhooks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWebhooksResponseObject); ok {
+		if err := validResponse.VisitListWebhooksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateWebhook operation middleware
+func (sh *strictHandler) CreateWebhook(w http.ResponseWriter, r *http.Request) {
+	var request CreateWebhookRequestObject
+
+	var body CreateWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateWebhook(ctx, request.(CreateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateWebhookResponseObject); ok {
+		if err := validResponse.VisitCreateWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteWebhook operation middleware
+func (sh *strictHandler) DeleteWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request DeleteWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteWebhook(ctx, request.(DeleteWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteWebhookResponseObject); ok {
+		if err := validResponse.VisitDeleteWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetWebhook operation middleware
+func (sh *strictHandler) GetWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request GetWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWebhook(ctx, request.(GetWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetWebhookResponseObject); ok {
+		if err := validResponse.VisitGetWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateWebhook operation middleware
+func (sh *strictHandler) UpdateWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request UpdateWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	var body UpdateWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateWebhook(ctx, request.(UpdateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateWebhookResponseObject); ok {
+		if err := validResponse.VisitUpdateWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListWebhookDeliveries operation middleware
+func (sh *strictHandler) ListWebhookDeliveries(w http.ResponseWriter, r *http.Request, webhookID WebhookID, params ListWebhookDeliveriesParams) {
+	var request ListWebhookDeliveriesRequestObject
+
+	request.WebhookID = webhookID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhookDeliveries(ctx, request.(ListWebhookDeliveriesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhookDeliveries")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWebhookDeliveriesResponseObject); ok {
+		if err := validResponse.VisitListWebhookDeliveriesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReplayWebhook operation middleware
+func (sh *strictHandler) ReplayWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request ReplayWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	var body ReplayWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayWebhook(ctx, request.(ReplayWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReplayWebhookResponseObject); ok {
+		if err := validResponse.VisitReplayWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RotateWebhook operation middleware
+func (sh *strictHandler) RotateWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request RotateWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	var body RotateWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RotateWebhook(ctx, request.(RotateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RotateWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RotateWebhookResponseObject); ok {
+		if err := validResponse.VisitRotateWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestWebhook operation middleware
+func (sh *strictHandler) TestWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID) {
+	var request TestWebhookRequestObject
+
+	request.WebhookID = webhookID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestWebhook(ctx, request.(TestWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestWebhookResponseObject); ok {
+		if err := validResponse.VisitTestWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -87305,1204 +93227,1284 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyNJlh+GfxX/Y9usq2YiUZl1m+5Mo/W/ui4zNV23yczu2pnuIsIT4QB8MuCOCfdIFLq2aCOJNONV",
-	"S5pkJhm1oigZRfFhZaY3ri1X5HfhTs/qTV9B5ue4e3gEPIAAMhtZs+x+6EoAEX49fvxcf+ddbyinMymY",
-	"0Kp3+K43owWdMs0K+PQgZ4V+mpk/uegd9mZUT3pJT9Ap6x32qPl1wLNe0ivYb0pesKx3qIuSJT01nLAp",
-	"Ne+NZDGlunfY40Lfv9tLelMu+LSc9g4Pkp5ezBj+xMas6L1/n/QezGbYYcbUsOAzzaXp+XTCiCinZ6wg",
-	"ckT0hBHFRMaKBP+mU0a4IDTPCdeKDHPKp4pQkZGCzWShVS/psbd0OstNf2qqBnQ2G+zvH/QSnNlvSlYs",
-	"gqnNZusm9lHBRr3D3h/dqhbwFv6qbuEkzHQeUs3Gsli8gHajyzi0j2zdm+sDO5xQIVi+qj98YuvuXkjs",
-	"yKzxMz7lOr5bU/rW7HO4a1Sd1zbiYD+++jm0Go4nYyNa5hpfsS2bD/tr6emhnM6oWLyQbauBvw+EvPSC",
-	"yFLoYlVP8PtV9FQWShbxZU8Fe6sHQ3gidWdlVrALLktFZnTMWkgeX6mt+pS+fcbEWE96hwf37Fr7L/xq",
-	"K11wMYaBtbKKK2YSTzM2nUnNxHDxBVssL8QDMpdFRoYTqZggZwtYhCHNc1aQkSyInnBFpGDEDIkp3ScP",
-	"DKNgVLPMfUe0rHiLmQ2wE1g0Mud6Uv14JrNFAt9xQW7fJRNZFiohmWSKCGm+HZOpLFifPNWkYLoshIK3",
-	"R7xQmlCh5oaR+UYnjGasIGkwy71jNsvpgmVpn5y6fs+ZHQk1vbACBkLGTCty9/btPnkiC8MECxbwSKAH",
-	"XpARZ3mGHNL8aLYJPgyl0ExoSzjwYM5MG9iv6RI72P+UzCfmt2oibuG4Mrx4VshxwZTqk5fCjxDWURZ2",
-	"Gc2rsFFc+SfO2aJPHheFLOzC4CDd33JEsmJBilLgzITU5JzNdN9RNS5eRXnhIhpaaaHv28vkPaNas8K0",
-	"+Xe//v/t/b03P/qoF6X5qblg2ikfft74lowRvTiTpcha+QvH36+Av/xcnrXO59fy7Kqv/Gdc6Y0uEq7Z",
-	"VPU2vjtub3p3vJD6lI6f8FyzCLd9KfIFnBc61OY8U02E4Sl4dBQjmo4Vmcg8axurkHqg6bg2Wpzbmn06",
-	"pWO44N/DhJ7iKwc4IffJz4gWBUXZ4OXoc6qHk5adPTO/XUbqgcat3PNqIgVbuXLAg2fmMbuzCZnIObtg",
-	"BeHAQ+YF15qJlrWDNwf4Zq/rCGFUL/AdM8pjNmT8ghWtZ6qwD6w7VJuS/DEbSjHkOadmSVoPW1F77CqY",
-	"yLEsNWufrvn1yuda5it6LPMr7/AENIPWLlFxuAybrMT7zdgDo8NJjD0ckVTT8d958E25v3/7vvnz87SF",
-	"7HfJLtxr8WXEkWy3gH5A0Is6bz0ARmW4DEuyjZt+vlSsEO3TKd3P23bl2zedvaax2+zEHOdMGclyTg2T",
-	"GxEhQS0CCeiC8pye5SxUke60qEjm/c5sD0bz3oyrYGomhWJAMg+lGOV8CAO1cp/5k85mOR8Cx7n1a2UG",
-	"/q4aj3kyY73Du/ufJj1mxDTzXcEoPAj71TfX2oTlGdAbU8roHOYqN3OczYgAHm8eAAHQvJIQJQ3XH1Jh",
-	"BDrU2QkHqc5KlYYKDnv7Bz/76c9vf3X39f4vP/nF/V99cef5vRc/efXp8cGp6azbaoBwicuxLGwMy6Iw",
-	"8q/SVDMvwhOa53IOw7XDMd09koJts3Yoa/qFUeVwyJTqPgHT77HdyLZ5OFl8ThUZ0qLgLCOyhGE/kcUZ",
-	"zzImttv3O7F9p6We9Ee+4cbGG243LFjGhOY0rwR3WFWWmfOQSRAIdr7h3UdGcFnNhEnq9MZhIZUaKK5Z",
-	"SqaMCsvoKZmzM1C2Dbt3qo15jChDXQEhET0pZDmeEErOCjlXrOiTk3I4cb/jmAr2azY0yikqcAsypQsy",
-	"nFAxZkiqibN5nS3ITx+fEi6GeZmxrE/Shy+PTwYvj5/+9OmLk5TkXGnUPt0czbBUvwcahlF4aL4NYYB9",
-	"YJkwuGuyRhKuI6JYYZgBvHdIflNKzcLFGfCMzCdMkIUsr4srPBCEx4Z7BANNq4GkhAMdjTjDBWZCF+Zv",
-	"LqzB0rz8sSK5HONqX9CcZ1udwtu3g8VGXb53+LX9c1k6rlaeW35Wk7yRaIdUkDNGMk7znGW992+Sahsd",
-	"vXM75tpuPkBrArFtwxO759xg/ODKHNHM3KIJOSu1t3MUjMwLKcZHJIV16+MPKVg+FEhmZhzPaW6kTbbd",
-	"rsSPgFu7qW+7yR49L4A52EvwDLhNdmjuxWmp4AtYWvLzk5cvEiILQolZpJxpRkzL17fmftursSGV1cbX",
-	"Q5X6iSzFlut7d6XMMYKGm4tbMBwhUYarwsM7XyfbGxgXh7LIKsGCveUoTJxK+YwW460EirsHd1YRnpZy",
-	"kEPbqwmPG8lUEnj0kKhZzus3FRhOGVgEYYvVRBaaCfC4aPZWq+sjQBgz8DFBDshz/jkM8BPzFxh8KQHr",
-	"RhLOAa5mIMylFvb3zZt2W55TsdiOSX/aKiqZLZlSsRiMKM/LgqnG1khJzM/E/MwyQrVm05lWZFTIKVpO",
-	"aJYVTKlDoosFoWPKBcmpZsWO98ANFJhrTZQa0ilbHq/ZgcDU3ZSnYF3K4SRNKvkHFGauiPXUkFKxb4R2",
-	"HRdMybIYMtUn6THTxWLvwUizIiVjfmHvYVVXu/rfiG/EE1ksjzmxmnlR5gx0lXxxaB7eI18Bc3vw6ik5",
-	"ZwtlVZgx03ZuYJzukxeMg6CXydpKwO06N4yoVCxbXhPnOjBjzakR2hk7P4JHvhGEMDN2tPOb2Wpa6MoH",
-	"CvIIXgUoDTqPD1VqLousb0b/wHRsb/lZIS+MHKmVf6bDiKZS4I4JMqGqokcwxioi58KsLrRNuE4I1Wbk",
-	"OTPvGjmDkikXpWZ98hoW3TcA8zJNiCi5gFBSKmY3ppwl4A1QEn6otzK1xFGYrvFaR2G8AN+wbaVgsCSG",
-	"eeC2AVksUa9n0BmbMZERKYwgCrtrFgXWE3i36n8D+s6XwhxsWfBvtxUeDlq5hTdI1JjEw4beMuVKcTEm",
-	"jrIPwUVOKA7We3jcrqMEIRxRX4OqvWb8dlW9VWQrpSR6MZZBq0tXojlTfAhCg6EuWdCC5wsSvBPyXLgD",
-	"82tYvfXDTODms2tCztiQmiMQWlnoELlwRjU9o4odVY5Cd+cbPXMui3O8XHBLVDkzmhjLnrOM0+0Elnur",
-	"BJay6mIwNX0MwDa5tFUPsdu908WMeRm5OQCg82mZaz6jhb5l7vs9M2ErFxhJYPe7l4ZDT50InTbHnnpR",
-	"Oo3MIDUsyXp35YwV8B7R9NxcXjAxsEXaAUE8D1iaTpjWXIzhG5pl3LxG81eFaUNzpnqHI5orlvRmwVfv",
-	"eoophV6InA2QnatlG+dz/AFYsiw13FlIStTcy2Q+4UNzk9nW4HbrJREbv3PU3bt9737NV3dv2eif+MFN",
-	"6dsB+N+XR/Yz8/WKUUAAkTD6l2IrR/TJT+6v9x3ar+TZr9kQBHyIpYIQq9qq0uG5kPOcZWOWDaiu+Tsy",
-	"qtme5mCUFmVu2SAapRuO6KTe0BlIrOvfcRFcXbxHiY8c6tJ0EFfT5fGM5fyCFXZROnk1YEEf4XuL3vum",
-	"AyPpMZH5pWiSwtwwQnjgkKRGPIRTkJIb6HuUF6y4mZAU3FMoWWWp+5xxZeaSpeZw2q+Y0XKz9IiYmdrI",
-	"CK7JiBvZvsPumQdX7v/SG+cctei1S/QFR604Zxe4d2vfeAZPvk96UuSLgZyLQbDz9ZV8bYWiGZPmlrE2",
-	"JC1zIzKBlxetmxCAg42gVIYWSFbActMzWWrgdaCTpb8pWWkWdaYnuMhWTRoUVDOIaqJ57tozOkXYlRTB",
-	"ep1JmTMKElrBprQ470SNRqnILy55IJ1rs9vZqrySXQYIWoAf39KWoOTuyZqcsTEFCX0i8yzkbSspTGmq",
-	"y27H8AQfNS+VyPEiw7K7Xg3L7fyhVV8EyxNCyUxK+BeXJDqycjqlRTTwSzFzsQ4Z8eqLGJe0Uoyc/ybS",
-	"qp4UTMEK1fZcluiTa9kUa2R9n/QuaF6ylonPqSJTRlVZMGvSri+F+R00LTRiJZH+G/29Dx2VX9eCcb1P",
-	"HXiEO/nV3iT1qMcqIDR0jbs1dvMK18fTRo0SAy5WP0IBK06WLrzlm8sf1QgDqt0Ub9qu2QdVi1Mnl3YX",
-	"dCpGEQSI3VsdIPZ3v/mm3N/f32+LEmsZp1UZKZJKLPoJFt8Rr4sMrL2XQlwhV0RpaaiLiWGxmGmWgbqH",
-	"pgo1kXPRRyEmCHlbOSWy9/fe/Pij2EGBsdtA4+739Qu5UQCC7cZf8EuSkyWEdVzQhfBURwxup8YlBBd1",
-	"n7w014+Qmo+sGH6Ih5XjCZ5QQ8eGkUKUuVuBZMsbwmtAzaEvKsuLUTXRCoj3IwaYNbrvcKFVcUzd7iM4",
-	"vyWEHW2z0LE1BucMcoUtl6zB8+rRWbVhtk/ALXsr8/jCClZMGOn+awi1GNjxBYKJmUIglfSSnrm3BqUA",
-	"o1xWcVPFc8ODkt4ZzakYskEu5z3gORfc/K4Lx+FhPjOtBtYUYibF1bl7gRYaWFjw85ydTaQ8BzMyfgPe",
-	"YMP0BhkfjVgRckm7jEnv7Z6Z3N4FhYgVZWYJU39NuT7FmcLnX5jpPrKzhW+e4JSPccbw1Ssp8y+rWaM8",
-	"AFM/cTOH7z7H6T+DyeCbdglO/QrA18d2GZ77aSIn4Oo8fNktR+Ox17gkT+yKvHHb+swKArWQ0N63E7id",
-	"cKfth01W7Kl4OOGCKT/4p+KxGOdcTYKeneBdUVQhsNlhwTUfUnOvsSkrxkwMF5ttmGsJeXLVHHx+XLXp",
-	"B8OV9sEjSzwVzTNr0k3MM0Zlo5p2Eg5f0YbrafU7z+1jzdMOY6tasQNoPcavbFf1CfqbqruKGVMtgySL",
-	"tdcee6ttwkZzRi6OOWytdT4uVjWyabGbeOkKaGGtfkobKuzDArIlNlJZu9x3Q6PZ4YXXSW/GYz5QXAwj",
-	"sre5zwVJ4f6ZUkHHrEgPCTyMFzvokTTPFfS59U0+oWpAVwtzTlPG3oa0KBaEtkh0Uf21s8LvKMUr/gHn",
-	"W6/7u4ffu1jDd1chTpSzbGNyKYtupqZSsWLAs0vS/wUrlN24LoHU7XKIjSJ1updbz7jSZY6/Hz9OOUZN",
-	"TUJ3Z6kadu1E1tZ7LUdpCjyh/NuzRkJ7eDa5mz5fvKg3ZL99UGuvOZhruJ9c19dzT9V6v4r7yl8UH9a9",
-	"9cqlnqzUxKdchN8eNHXzJSa7RqFtnvoOCq6h6LHc8+YWbKD/wv7xNT72JnxuD7O8MIHa9Nwbcz0pz/pD",
-	"Ob0l6YzvGaIYM3HLj+d9+Lo657M9OcNV2ZtJCDjEIb9Pavf72t33avnSlb5eN7/0RbEyapmrWU4XLhHB",
-	"Mve13Xx5/KzJ49e/o4zeU+fpq146YUx8ZR9tN9Y4Qj62FsTNjEpLhLt2FnXj0C7p4PokjQ+LgBpsL7zY",
-	"36ynkmu5w67v/lJx+6WTjYJgHC3zzDrKMGae5kbq8TfcRvledYtiJ5PijrfmGrakzFmrmvh9eG+3UgYF",
-	"OFEDWT3QdUayGNiwvWWyeiILMpFzkksxbrhRIAhkIvOMnLGRtLERgYU35tdfpqhduFYdx6tP7ekIc4jn",
-	"VEEAo0B8EzMgn6sPnW3h3irCg9p+2JaXY53mhMgJ7fsFAZnVjlFhdwQYgtLcKPxmczAAOc8wtOqI7Fv2",
-	"AC6Mbjtn7cvb046QbfTTYr1eMZbv0//LcyaGLBuUQvN8ex91zeXZIEUNHkvBxdgGQSoihSfHqItyrYt0",
-	"GzNAIMQ1RigM31EsI2cLYmjEpUT1yQkTGeGaUEVS+37qYmhtoKyWJGOaDbUhAZf2h79BIHuHPZtzkcl5",
-	"SGxLL7WsSKslwbtuG1YE68ENXbCN3utMc/koLJ3TJSrq5BauuEjFwi9nhShzdh1Kf5mza1L4Xc9XouyX",
-	"qEt+CIo+zOsqlPxAUql54DdQ7m98dnjjs8Ov9/c+fbD3K7r37WDvzZ98801/6Yvad/3B3pub9Y8/uvnZ",
-	"H4KFoCau/bBmXdZsE/lzffyTffZysmCIt7WZKWtV+MkHt/LFh6wxrhR21y3l129gADtdy6bsvQmtRsTl",
-	"TV6vyazbcp0/LNq9EsF73axMI/1TPmU7nNgKTSA4d3AiXfLZhM9mLINsOfddq2YQ4m5V/wUHdX+d9rBu",
-	"0Ua5pLs9e9tYlzspDX6x7tQzH+7vb5BqYMSx7UzVgfi13la8qW05uHZ9FE5tu6/mFr5WE07ORppARDuY",
-	"ZMz54ArxJ0FX5VpVJh3oOGm351g4w9WyQedQ1Mbt29murHof1GXTAZ2rM69ebRRZO8RT/3T0cEdAweQI",
-	"dt8n9eJLK1OOujGCUHWrGQ7erGYSO1e8d690n3Rht7fvfXp76VZaFh/DjIcgbGLE7eXuzYQbBEs8cS87",
-	"D4VtwXV3ujo3ocv1umSM8+6x5Vglm7xXy41HzFbDstJbdMZvXdy+BZZRldbZUzNS/pMae5poPVOfHd66",
-	"5fnUHvx7e////9kfrYo3R59cV+OIefrpo43dQ7MZwFrv8EjMZqdUne/eEtUFZt2l4PTJA7EAiA/C3g7Z",
-	"TJO0nyIl9Ptp4rMpvzx+hgi/NsMY0A855B20ga+v1BqWbROOZvpomah/DL95czO4B2P2CFyDY8CUCsSk",
-	"KX0bykdAyw1HPkLDd72EIE5rEOxrTOEFEAx749ug8qMAWPne/j4ZTmhBhxrwkAsGmMdLUgEc+W1VLZCB",
-	"qGJ2csvDhF9dTD94QwCPi4lMJQ65wYMq2MkAKFn0ZgsU9HU2ckPjulgMIHW3/W516Ipw21vhSRcLI1op",
-	"zWhmxpQePz49/uXg0eNnD345eP70xZenj0/SxKKqWWon50LOVeAlQtiQxizu3K6lBN+/21GbCV0+E1nm",
-	"2QBG2R4vqiXOg1Dy5MHTZ48fAYbREQHR3UiTToxu7TKQqLul9OGpqHL6HApnd7DNkClVGJ6+qoIdRgtj",
-	"Mu3EOK/HGFgi3BrcWeyBq5pBA1fNjWnFROKW/oqJRIe6gRPALlfEBaClpvkAqg6sradh+kQVxMPZrA97",
-	"DTsINhcnEF2SMuP6wdBFQDnBybqMrMtpDH/ZhOquIpRp+KFvBj/6tuDjI9egG8djoWNZZXTYKUArmAnk",
-	"3uu2egwAvjKfSDKlGfNp0GN2RNJhzg/xGqUW/gYQKeANxz/ldApKIhesT16UeY6gsYB7RdU5y+AlXsFI",
-	"Pvvi5PnJITjZZzML+SNB8Rx57CtzpxjlhxRszJVmBQICsXxEqPK3PmJ8ySlDVDpczhpeiOE+EyoA7K8D",
-	"PoGWxaCQedstKCszEiwBtRECnQEQRhaHOW7qwLciqbneI6wY5qDTPEfpR7A5MeKvXljjM26QpU0izZ6k",
-	"WNaDM5UCNJJNRZfuqgTcJ5oBFOcDMgF8VIuXiKiLdl0rlKeU3LBf3kzNbnNNcinPldkbjEpYsd7VYdvE",
-	"xY7NXmbtCjbL6dAmKfoFdCsVWUSztt0XsGBTeWGW8BQI2GM64hnJy6lQjnYccfbJCRsWTNv6EYgnxeAx",
-	"C1ZgGkh/9KMfpQgqNZJlQTI+5ohr1YDINA/j7nVa/bpZLAJ+ZMHMjHAB0rMFDOV6Qc6YkTs65XXiG9F7",
-	"BH8anLP4z51BP0JgnGjBmT/es/Lz3tMsXY5DWh/LAvhtAz6Lt++QwEDCrNbKocoM6RaJoyiNYO65hjSK",
-	"gDuFI6pNP3GXg1/32io3wifsmXJ8qfU+3HHsg+ly99qm7/WyMQ/VzX3tQQ82nxXljC1M7G3qoOWoXBDF",
-	"xlMz6iMIS9tfaSFsM/zsNX4QUgey1/6b9/Ez34aAsAnmQY1WcMLxdbQxI/Ul8uVIOrApIxTKIjPX/wEE",
-	"yrPh+SXRW1wbhZyrLuXoIHmxkHP/mSsrvwAEO7bWLaysfndEYnPFiBfTy87PtxIDSBJW0jR3oee07g3C",
-	"dccenMK2vHhgTPLgjyA7TGSeYVxZpKnS1idcW3/mIT66ZVByxrJy1nKdZpdccaY0n1KNrCLPX44AsXvt",
-	"hB67196/SWLeBOs4qsAsjdAChwfJz8hUgDRsJgDjeDtjQz0wQj7CGmw/o7czXjB1qVWxtwci/HW7iE4t",
-	"GGBreipq6SgXxh8ouCys4BQeyIP7vW7mKMceWxKZORyXMs9IgOTdSRayHD9+aNyvjscg5DZwqOR7iDGG",
-	"p1uHAj86EsusCQGgScLInLXkjUgRsdtc8bHYAgxrOzLsZhjDEYdYV1OuteehEVvOuNMMNJvOcqpZ163R",
-	"1lrdNPA1Lt2gopcNJ/awTZajBhTXuPIa0mxtqo1TG5yn+lSqO8DuZj2UGCsI1Q6r48B2ihFmVeM6AVKU",
-	"o9ZGBHIgCjRuzsYV2ECy8uy+VWJ5KFUEzjE8wJueyNUSVA2by/WyYnRllI2kZnMBcBQM3uUUrOLASNKE",
-	"pLa+g/kzKxGLlFlPz1kuzUqmR+5xHwyUzinXXIzNW7NCDhngsZhPtrSN+RMhHWxbQyM45zmUs3ztq0gC",
-	"2+SKnDEuxk5kSrDeCdArmTfkqX6vKVjbUa5Wuqd0AYwZ8JGxzCcviK3P2lFGczOI9ASc0McuPnzw4uHj",
-	"Z88eP0Irg1l/WywQkLnO2FBOmWWfDqTXrAZe4XhrdxqSRzlaHpJD1AHjhwXd6XhneDLoSNEWuqPbw7wq",
-	"gdLh6Yq2upourOze5SDaIkwd0SzE97PYm6yGPXTL/b+AyhtQVWzhLJr4EciOK/Lq8YtHT1/8tMuYmvkp",
-	"eDXgOKv9C8kk8WewGmNt76rF9tQSnqeQkOsr3c7srOX/KnXILQSC9tt3hb8rnMDuzEC1ZdulJaiu0kTm",
-	"qdYKv1UpReuvnYOkrek5+A/mlshzNtKJq/08Z3w8qQRnqHOp+uTxdKYX1iBty0PLEShQ9qrobyTLgkgQ",
-	"AyKmRc6Z0gMmWm4mSFcLndAKLydXPprlirnJ8AILUl1AVA7Uu0Ubt8WXU9bO7kqFDamobjtrmufaIou7",
-	"ikNbIx/l/Jzli9UzsyiAMzpk1jsv5Nx63e1mAbr8lYACIgk1Fr02zla6fCKL6eawDnJgBclaTKt9OlKy",
-	"Bu51rrASXIgu6SUeh52e2oZhcHFQqLVGFltsBethyJH3lnBBzgo6ZLWC/L133/0f/913//yfvf9//+qf",
-	"/v6//nd/8y///u/+6n/8/X/zr7/7h3/xu//wj3//P/zv3/3D/+v3f/a/NANPbt+9RDyqN7lUoHygEvSW",
-	"HU58OEH5ychV/sZRKFhZEteHJIX308R6kWyUZRjWVMi5daUdESMR15+FciTW6yMyX97oiKQC2xXStBAA",
-	"Bwocrxu3+fFN3F6yZHlZurvhvDvy8FnIRmDH09Axu75mmlndCULib94HVBiIhwoZSZ4q8vDkK8Nm/vjZ",
-	"yR+HrZ5xgcjCy9ykBtK41GwjONrpmnV6vHPv+zEzRdyfHvU8zyuZvXagvvvTf/rdP/uvfvcXv/3uT//8",
-	"u//pX60N5F5ry4ppNea3qqZS6LZUfeJiOaEsT+1hSkpV0hxjD26kYWyL0dim8oznhtx//4/+ye//7C+/",
-	"+9N/n5B+v3/T1dCSWOAY2jOkQ89ZBGI4WW19ayAFAF9KzQE5mUJc6ZJ1zjs8Pl0XpttuuXfkSaFcHYF7",
-	"Gi5+uA4UBOODSRq0W0PmaTfyranzy/3CilmhBW4+o4gqTFUHEGeAIAAkVRf94YSQlXGSEXiAcQuxmF+o",
-	"LguW4AxrQAdglOeC/PVv//lf//ZfNLeyC4/HWN6DJ9hCC8e3VrEmcrumY7ygsGR2bBfQ/++uMBcA4OIB",
-	"QNLQBT+DAiQ+ggab65PXE2nolAtbX75gtAqKgbsXLxIphoxMzZp4nHa8s8FApPqbn+GGeW9p4vbnxozt",
-	"1Z5uvPvOOrhaFkF8B+B0dikZCk5rjIrADltFqLag4sAh4Yo+mz0YFXJteOjyyYaedus3hy537jever2k",
-	"3xx9rB+Ay9zMp2AXnM3b92wLj8xQKt12nVCSFQtSlBBhHd4tEeMVFxDR2Nlx6dlpTecC+TIsi9pFkVob",
-	"w7pJ/RI538bkEdiu20zV3UkOHTtfmZ1eortlq9JybG19L+qOCjxAS7b/dSS3a3ZhCX3nHAPiscqYQcxH",
-	"A3cwMP5ankWDvoSPQvVsHAPTY4x8Q/wbF0xs+147wx3vqF/Ya9jSnU70GiYoV9wIcTd7wGVR8T+o6T4J",
-	"uU0s+0jIHW8/TMjdUAq+VxkSEnKfWNt1Qn5CCjaCeq2hiUZL57BBk3pMQ+lyW6012jCwTGL0by2SYEqz",
-	"lsiVqk7KuhSHsGha89ppQmyRx/2D+3ePwG4iiDX4w9JTZQVpl7rM23Dn4tESVepTsh7NrkvJLpB1472Y",
-	"37zVAPet6yW6LvALqLBagcSG0M+MeqEmjEHJ3XFBp1CER5GlTKINb+Yleotc1d53EZOHbP1rbU7IWalJ",
-	"6j0sqd1N980irYs1jt0LCZlRrHBpaOsDFqr8mw1LvMREg6hQEIQ21KWDKnvH0sgqHnQNWsWxnF+PYuE6",
-	"vgrdwrDvD0O9OJbz5dzs79tR2S1N6VjOn/qBHMv5o2Asx3L+uR/OsZy/9iMy2xQOykzQj+tYzp+4oR3L",
-	"+cNgdKaDaoBueWy8VXs1re/Dz7+x5749Du6kEQPnTRjoSkJRYItwuEiNwe4RAV1CdaLUVKO2Dp7ukxbO",
-	"noL9iotxeuguJTTqYCwNmLqoyHzcDEnNV4v0EAUbcHEY0aYK8jWPlEJgkxAGbJoMo1X6JJ1RIyHZBzCE",
-	"BfJkWJ71vxHpiAuuJvCA9zu65yb0gmF0y5GrEVwykjMNUoXR1gEFth8GCx16T5n7CryYptF4yCVcxine",
-	"BClRdAHV2iu/jVs1uBtoBqUHcdJQb8tMDjVRmEbt9Hc78egWrnqxsjx2hR98f9bYYztFh2TVM7ZUdW8o",
-	"gn97at0ZdWrYx5vaBsIl5IAImTGSScGMUGwtvlQQWZxxEI7heTdPIyHDF7A9hJ4JQ/95vjDSMrSENaa1",
-	"RDmgTx6C71yBPbtUjEjIXLYuCGdj5QWRc0HMqi0BrNZN+3du/+T+T9aZ9x9SzcYSBV63n0BE5qTBdTGV",
-	"gmtpN2fClZYFFqCEUxhz0Lk2r1YCWJVTt3TMdyYCuPzYKE74uAaM2Kqt2ydXNL87WcrNZ9draJGyLgWh",
-	"ZRMg1y+He3DL9IYVBZ10sQiLul8lPrjXtgfVKsdAN/82gUNHTgpiKbtA7OU1CQmhuSPbIixbAjVazfdU",
-	"pzXplYL/pmT2ZwuNF/S7Ww4gWL5zZSrs95K6lGMo165K+TldCZ7zVgxui5owS2xsNcqJLhbP/QH70JBd",
-	"u3LNq6pxZHd8J5CRHzw5dF7/1Xz+zap13jFb3DFLlIqJZxtGc/loxTSImLAarS6oUDnUwsIQjgSCYm0k",
-	"EvMxk5ixOjaPGYUXOyU30oyloIikGdt7cJretK9XPQXhFlX4FhPLsWWrALbo3rdv3t1O7ry/sff1g71f",
-	"vcEv7ry/+dmNvRvwzbvb7//k6/29T+HbFmAyi0G3VZmxzdDJIHo4vj1WG2uiBB2Rg/066lQtBX1d6AYg",
-	"aa0Z3WvzTJP27MSixHb1kH3dLmvTL8va8Jd2d9iCcSzjGWlD4ZE9PmgAAtkHE3K78YNFUYPTJIkUMdV9",
-	"pY9rA5w5EM0hEvWC5iUjZ3R47nwWiDfXzbSHPXjc17b8VQy4s0B2W8faXjX6WNLTBR2yGS1anYSubHDw",
-	"oIdegVRNZS76PrG10a0jcUIzYkOVKxa3v79392z06e3RnXs/+cnZnbsZvU/vDNmntz/N9tk+u/uTO/f3",
-	"9vdH+/d/Qun+Gf10//bZT/YAu3G152YtaFpAB4kn0/rWRak96hM2i/Kz09NXxLuBVnvUHmJoZYxbbIZn",
-	"/QEo73/LiipBqs761YRteo0PL/POIHXZaty23bqWvaVWjc3vWLvFTnev3Qb9Xla7tYfu+rVbN6c/KO12",
-	"y3oDW56ntkXbUkHcCVvdYlG/H3bzZtX67ZhjXAe3eO1XtTUL/2NF1IQWXv1TrLjgQ5aQghk174LZzHzr",
-	"TMK3ODMKSF3/WIOGHvqR+vsHERz0h5gisKmm5VMN2l9cxs+KxG3V1oe91cpMz1BRAoJ4iI10SNIh1wuI",
-	"00k/emdzG/rmu/dpnzzAVJ4JVeTArN69EDa6SivEvD/0B0uhC5kHj/XJA2ETYRyoI5RbClIrjggVNkAN",
-	"M0YgIsj/nhg1IX33PrWojfB6DQP8XW8I6T+93//P/+d3//5f+TIFh72vnr6yxuc6CncHxMWMi7Gm+fmg",
-	"rZpWF2Bsl7/SkrnCppQ3y9Ldvne3QwDUiiQyH8Hg08hmrFBSoN0j2P5wy0177+u2iu/+6l//7i/+USQ7",
-	"5QomjpmNzXL7HeZty253h+ufs+GE6oGcMYGvbTKbsFJdB1A6N7g4I4OF3grdr84aVrNo6OVW9f6t4OV1",
-	"RukpnbkKWDsvhLV03DacZv39D686oDvpG04L3/vgprPlJn2Ye+OZ0YazcenZH9h0Ls8iN1yH+vsf2Hps",
-	"waJdTsv2qS7srZX/GsXCocQCd4mkpdBEaQlF7zBn3mKr+iRTKNpRMIiDOsMk0vUJlS7nBQexbqK7VB+C",
-	"5d2tDgEdP62IrH67ZlkMdsm+ZQNBM46BgOwtZiV0gfSq4p5WtQwtMgynBBwKPhoxsHOJeBGvSE9bWP/c",
-	"Oy1Ig7ZqTIuIyRWZF1KMK5AATFWIpF2kD4ZDNtN7zneXdgnvH/GcDVrtky6u8FIAjchyBnwLaLEGPJec",
-	"K8QJ4sOJB9iZU2XOdtG5uH8UXODYg7sBav1cFucsI+XMaEQjWlQqGGpPUrCuyJ1tcb8WVs9G/TKla/jD",
-	"SwGxUNIBpomhsZZsMDb2qAodtr4QjhB2fmFcnGUVJBvExtqg5m6BsXi4q+BX/BzEu9ovbJttqAGQMEXH",
-	"uOZjplUt539zXHhPZEE+SUXcDrLSoqAhIwqrllRpBu481g5uw8ocnou1fHDXxuag62swOTd7v7ThObxR",
-	"PgDzczCc3dhTV2P1HJKHJ18lgNNjOMTPT16+6Ah4MmGsxcyHuW8At2T44JmU52FNM4f8ZZiTrYrSjCrY",
-	"CGIDucNq9+oYjb6NXYOl6bBN13L2ruPcXQuruS4mc4Xs5YNhLDvfvOvYOLUrR5SVJTYkBms4bBYgXV2B",
-	"dGlNbN/xZQg8ZE2Fxf5kWKqtr2RmnAaWe8TAynMj7Vk3Pz4HGEsLQmezHMoT1eDEbEVrNuQzHmbh2bhH",
-	"kqqpSjuDZjYjze8EHhJ/gh5aWOa4gl9ssJPb1IPgNB/MCjbib9f7FQ31wZOrMy3GHXy4x/jUD8kT3kBS",
-	"1KM5wo3xi9qSVrFtkAf0uuvLEDq9hsuw6vfSl2H5YdRn8nO6iiCPSzOCjcLWN2ARH5w5e+d5C7jN20oD",
-	"m90hP5DB1ZLBhpz+zar93zGP3il/fkR5vjiVmuaxirVDNtMxw/VLEM4US1yWhKqV1DS7zzJy8uXDh49P",
-	"Tmy4gS1YQFyrIchCN1ulDeWNDegB/qQ8ECQvXCS2G842JdKagJqu7Kir98EVSf/IV9p1cciRKmMxEEG3",
-	"iAGAFBfk4Bb4frz8C1LOsGvxkBrXaYAzhzCCTs62RbyciA62W1lqxTOw2Z88P+liQs/oYkk2XAEl1U5R",
-	"DdANLHHr6EXaKtIZXTQQuAssjIEvKbpQRMluC9ZEb46iBgewzQFuEfdWpnMh5+JyRbia4CN+0m5BLg88",
-	"0mARGV0qLBqiizTqMNX4Z3UOk4pH1Ktr1DAVlV7DenYrClf97lwabnS9PFV32ltSS7TmYkzSCn+i795I",
-	"Y+dtM/k6uAq+dxE7YGvrpO1HaLl9WKX9XN7u0pY/tI0m391xqAaq3nEgtK5N9dlGDS8VG3go+/VCEs+a",
-	"HKE1wabWcjW1zRTh+s7umAnU+t49I1ju/pLaceOYXLuS3Jzh1SRE+KPbfSlO2Vvd8TCsmcTu7MJbT7LJ",
-	"Rla18Mo8+8IHqzfXpxntwSBa3oPHk4nMM0VmtKBTpgM0Jo86f0RgPeretzUsqIXhvOmwN9fDOa6Ra8Ce",
-	"tyK9HtmE93Bb08SWS/J71qh3gmUQIPbeKAZUk6nEihZTo+5UwfzmKwzwKcZBbIiVUBSY6/t29wamjcF/",
-	"/u2/TRNyez/M8T6yASVTrhuoewDmZUnMweTaqjK1gP/e7//8f/t//tN/+7v/+z/9zX//737/D//F7/7D",
-	"n//Nv/z7v/+zf/bdP/5fr7SYUGB0iS55xmlO0JjgY3HMfNIf12PpP7nfq/d7sPfpG0zb30/uv2/pGwPB",
-	"hqxdR4/W43mNK6dcCjYEI8X04Y0Cps65yNZbnNyQvzBPA5ZTHAj4NLANfKwaELiWGpYx8FFtFQxVviEV",
-	"m9RClmWs+LCLZwNtjkxYwdBwoTTVjNxI3UpDCVMPbJuQNKgkmAJsoC9JagccW32LbH4zsbUDUF0aYMxf",
-	"ag+TMwuYRwo2A8kKf6uWKVAQtwceDsrLj3jOOkAN17fEvOT3ZBu09loqeywSS503aMJWeWMFM5smBeuT",
-	"lyOSTjEvfWB+SA8BwAMApjHXC5Xe9aDCE8Zb61PTKQvAji2RAMu0MJQY32WLySTNrSwa+1fIucKhl8Is",
-	"txlYekjmk8VVRVE2rhs4vv48JhYIuUqqDzmKPSt+RaKXUv2oB6CJ4V5A6RX8qO1nXCdL8mHFaPsVuN+Q",
-	"6AEMzK0OCJ+0GEx5JiAZ8M1KnrljvcL3u3udot71ZfWJ6tK5fl0i8F9EEre2v9SlYFdDGle7ybE1eFxQ",
-	"ZeOwI56mtdtpX7fVu7+fUHGGfXQPpWZvzWUYYbRPMCvVMDz7jPnTIq3inY8wvwXEEgB+EPDWOSZJZIzM",
-	"ffVvOyxSUAHyLS+AcSOisJAugiCrRZcs3wnN0qs4roGQeqAYLYaTmFk7MpE5WK4DrOIzxgTJCkj/sDEy",
-	"U7rA36qkzT55gKE1pimckSI5oxdgLGdTIku92QyuJHp+wvLVlcpd1VkjyyPWj5lFUMa8ApLGtGQMnw83",
-	"DmCkNw1nXxFR3i2Q3J6YKpLcfuFDyd80T3FA/0GUN6xQ4o5pRfQtJHSZuO76IV/alZ/JOepxEIkPR8Ue",
-	"IJdF4OsAWyGhoWsINWcxuegB/hA4bTCwHwsgC5I+zdh0JjUTw8XeF2yRbuTvi8Wh0Tyvl0HHvnOpdN3B",
-	"1bGnMouhlWGona9tAU/VO+IF4kl1JE+s3L0ixUOOsKAdU0v9BIVj8Qsjc3Z0C9I8P6PD80ivn8uM2/q9",
-	"7iEz3eoQ0iwrmFKgvGA4dVdXZBXeuCrrCcjF+lW7tQx1fQfnbBFp+5H5jZjfKgYzKhhDzPeu7YNxwuH2",
-	"RXuBJ1wRoK1nIqTmIz4E7EEVLadb/Yx9GO6UBbdCx5wi9I/GiM7+EjlLm08HddtoL/4Ot9cB3gRuXEGH",
-	"U6D+LFkif0PtG3hBB9KaS+ojeV7zL0MKEhMaKnMm9maGQV2wgoylJpTMFCszKRbTjn17jLSYl7f6sRYv",
-	"AeWgQH5xCg+hlZ57hYxA03FMraXjKnBCVVlOUOm+a8PqfPBreRZp/efyrMmdw8hfq9ajUNao1b66P7VS",
-	"7ggWrIp22G7N1LkaVPUZVnVqJBVmxRzY27CoS5e+gMiXewDwFjkiYpkjQDfO9I5MAcoBbxUO67PbgFCW",
-	"5+4WvjrrwS0d8JnwynGzarK78JzWbsYIB66fq9oVkHixJKRCd6WvkJJ2axewne7cKBD2e0mLgNNAr90c",
-	"4CTzju64ZqSY0ZqMHoWmwdQCAaSJK+8PpzcFvA3AQxKMZagdXs6x14rxE9gv7qyCyGlGo9XYKBfEiPZC",
-	"ajhf62psXxZP5/2qfdnxodrxgSpkcbmpMdfE6rkVsnjEtKGZLeaH02PKJbavtgkvTR+HWGukdTHsINtx",
-	"Mhp+FnBL/lqe9eGBgbW+2EzzBih0VdgbpQOiWM6MaNIZEgFruHdmck/M47jHET7XgmqNU4If+wWjw4mf",
-	"zjLWdcGGsshUV4maqlgazQOiND3LAQgAtWzrn8FqWwUVwwmRIiGqHE4go8asZl9IPRjJUmTpWgQr23N0",
-	"0y/icVjbZEF50tmolBG7aAvg6mx6VCW2tvZogDEHO6ze8iOvGWhaF2vHosbFdUQ0Vb1eVsy4+CDil2AY",
-	"l6pZ0bUmC9TQCanamS5BnLX0BeJzxgYZOlihvtpgllPhxN4ALwM+u+Jq7kWlaRG0024MXbYMR/yxfMqI",
-	"UT68mQg9tNa5KTNfgU/IeRDwgfElTGQkkwyDp+loxIZG0Ya3UAVP7WAHVIMEhphIHj+93xlAnQuuOdXr",
-	"CabCwJrSt4OsLFCIWrYfYBmP6lqCUU/pAirXxZi6hwy9d/ve/TpoaNwklLEBF2oDQBpDel3m+NI9997S",
-	"T0TTfAnfm3vKiJZAkWRKz5kPBTrY399vqKE3Rhy8GADsYm4/V/1PCvxoz8NNEKzvQXaDj/O/YfqZsaLW",
-	"JjyIuuzNPnlpBHXTIpBCPqcLhfnFDZfNyrmb9+s5wbdjOcEzusglXSsFv7KP2XSk9fJ/NbcT8zx6Kgq9",
-	"0REDUrOvNQ9W5xMRhFl0sUfwKZOlHhRsan378eNwxvScMUHwOVaoo6BsSgK05H5yYVybnZVoyQ+rsnS/",
-	"Wmqn3JLBvf1lOmj6deztX8VIeA4fvTneznLKxQ4vfNOhQI610ys/6Hc5MG3CaLa2zHkl449lvU4GVecJ",
-	"piUh0JWWCIrX0aFjeh9wNQCkvGjEfVayS3k+2dsZL5i6HPaYGmRly/ikGJRimDO6nrGLL+2DUBGZywJA",
-	"kDtVdG/TMNIJy50SA7a5sMi9OcO+iK2TVsxoshKthFgfK6doz7UeUKihigLIAN0AS1WxmdYblMBlQzOG",
-	"k6Bf+xVU3Hpme7ff/QwHYT/9wo3Ffn4hT9yI7De1ytiuKzc+p16XqwIv/Wph3B8+TnKq9BFY1gmwR0gk",
-	"E+yCFea5znzcd3/WkixkmKMRp6qe/XjMEKJtyjKaXOliv+F3RTI25BhgMZz4cjd0AX/6To4QXX3OFQO7",
-	"FCCyZ0uP81hMuMtEU6sq7AQymB2Xy5i0uZkIdG5F0lr36igUZ4xMChEZLpLUSHLVYkFZakCW6ixsICl9",
-	"xVm0cn0VorCuZI+tyQ3a6nRKi5adZhUbBtetNS9ctlhQa9UdH9lgeUc1PM9UPWerscmAOXliq/Y6dsME",
-	"1pilCwYMOy0XDJ2yKp6V5VAJPJOaKDajBUUBnhHAhlcYH2qR6WPrFtyn0dDls5xNK/xL258PCsWjDa4V",
-	"LrBfiBhYa4HB+a0OCvsZRkSd2LD7TdHEjVo1yGjMkf6AzGihoaVaxBItGID2W1Zt67YrH5sFwfpKYpzJ",
-	"qMxzYtonN748fXgTQ5pmVEHICRdDhhXWqdI2MrddIrxz/956gRADalZPhisXawVuMqtb2vLv2ADLIBKG",
-	"QuUI5KLKaK0XvJBi6rKm0589PTl9efzLwaOnx2mUi50zNmtZXrtx4Wg2XDkMDMaVc5HHfpbA96oVRjyG",
-	"PjF6FxUKabK/0XpHldVcjtvIB1bVzQYmYt3c1vFv3dyBWw9+AFEbqcyGHqAzdTiBRBMfEc2yMUqQ1F0p",
-	"QJhZhsLi2QKzxHFzoWQIDoJa78/Vr4Vf+8GcZ3qyIvoKBuKFXyxVQqu965MHDu+IzmY5h3r41c8OhlhW",
-	"KMRkwXQgiOFRmjN2jqXq9SRq5AEDsprRIWuLuXe/m8G+kkqPC3byi2c2/NISMNbh0BItO3IuquQNbADc",
-	"Z8pCQPALnrMxIw+PHz84fUzMcdR98hhww3A7ao0rbZZqjkH+Rv3v191a9+9sEO4b81g9FWeyFNm6pOIr",
-	"yROurfDqK9gO61HwhuFuYCnjF2zQaIrm+ctR7/DrzRt9k8RSmapv3FbOCqaYri65KQPQNvCfBo+naHOD",
-	"ftqWrom40EFFPTWPNpIbW2TDOoAcAozNpEWkftw/uH8XE1esYiMzlBNVA33O0uRhxWWhEqy5ISBgEpmS",
-	"aRh5VcEMRSFSb2v87bpq9rjIHWnjFT68TuFbn3eDrHig2FCKLF6Yf30jzgi2HgGjk/D7UrwcjTAexlfr",
-	"7dS8tsb6K0ex2zSUJjgEzZR63Lj6wWs73E2aX8LlCATqcK3sjiztrl2hQIbfDsLOEuHnMlusc94tn1E4",
-	"dTZ/FNOyXHLZlJ6bO96i9NYLNe23D+NRgx12DwYxdzLFAXEFMejm9kXu5oGEK13dXk81pmgT4WwkvnnM",
-	"FqVaKidUh31jWTlb5mGvqJ4A68KoYhumWMlLhuWA9MmF0UynRjqvNI/CMDrDmYR0KyuNrPMAp4hxcRDi",
-	"a4NfIHGAWyHI9wOVugIwT0DUcdq2EVYgb0KwWibu1z0ogtoHFRH/hMxJQz+dtGbH2KieNA310ewLtqqw",
-	"WmAQroXB7G+UH1Qfwwp41RiZhzvoLxsoC2yE+SDWfmb2/MjnKFbU6O+UoL6Z50lf9+6CHapxUA5i5wQA",
-	"1NBCQPN2+47lMt50n/44JWdszCsa44VDiiJDmbHQyIOho0AathkuyJRykRuCfDjhgkaVpJV5wVR7u2N1",
-	"OR8SavMt3ZAT/82IKEPKNMchmyNCK/eEIXdQjahPpYFhN+xBnvqh/xr1hyLD0hHoBQLEj/pYbkv1XXGg",
-	"S9AhJOyvrAa4wcGKhK7Qel18hxJgWZHVLB1kgKdbNMTWq++BZ8N50fpDlx23XHVviUZ1HM0AIl9hL3E8",
-	"XJD0o3fvU9Q3EPEd9fOwnCGYKHJGM6M6UVvy2+EHmAYo+RNy9j5Flu7acXrLXLoUM+VeTvClH8NLWAt7",
-	"irU+ZO4pvk9OLPHZsw/6afqjFNX3CDE2OOjXH73Di/n9G/LRO+Tvz+gZy1Wf5qzQUJuvxlC3ATj48Rpe",
-	"dxDzh7XdveadS3q4zE2Y8yGN2p5PixIKJVFBGC1ybu80zPFzRtooY9kmym7EBc0HAQJLHFvDRl7zPCdn",
-	"mEGQVNdwakQvXzPdCoIJYbliTbiNja2NMCdshasqQwACwJic5dtVkW+HpXtULEhRimZonnuB3FATWVSF",
-	"Jm9WfBKXychza/L0uhvBNy52f8GKjMfKb9WmNSuYeYplRngbyimiH5glTV+9PDklt+iM37o4uKWm6pZi",
-	"GDvnTC1zWeYZOLN6if0wpyC/4oczNgjdYvglClm1Z/i0zIH+O9a4QaJ6bd4/wc7Dr17jEMKvPq+5ycJf",
-	"jt1oGo9XQ2pxENfIaoWSsNvgN3/Z7Tj8Lez3kgFwzih17SFwleBwFTjXlzJ/rUMhXn5lh4jE12PS6mTI",
-	"6uqybGCB1SpLNDSflWasdfv09e7ryV6BWa2+KW7ZaRS0quFJACuc9yR8WvcirDGsrVtMaH6HK7lsKowt",
-	"DNgSVvtTDu7duV8voH7/Slbj/t0d45B3IQ4n7PlQBBdosjI/Z5PS2n/923/+17/9FzHd8cMDb7+U/Te+",
-	"1HWPxcRaFm2CZ61M/jaL/AexrO1276sqhhAaEaL+ddB+ClmOUQv6+cnLF4f2SqIiI1xk7C1TiQ/BgAow",
-	"MA9FbqSg3qr+fj9vqLvpzT5o0EpTkaFYDjHF5lZD/RoLjkLO3h+lxKofTGQuKdZnTLfaavbX2mq21qrd",
-	"sk2gIueG93uAIzhNdn7PN2VPNxV5HeK8VEYVuQ6BHnveoDbCaRSeLwAtojZAjgtCSYaqqMWzR7sC1FaF",
-	"R5EaI1DSbq+Xu7ZKrPLocWCLX7ai9jYzy4OdJ6KR2KiOgPm0ucQCpHj3khvCqvX30ls09grcRrBq4Iw9",
-	"IumwVFpOMW1ELKwbBNfRae3AXKZUUBQrxgUdUbBOG1YyleK8l/TobFZwxcAVpvmU7Z2XU3hEjjXUEJEX",
-	"JeCYm96i8RV+Am1yJE4Bf21Ikioh8wnV4JXRLpizmibET9rUzKNWSbQlPWCdULpMbXYm1lLQEuszkXOS",
-	"SzEmFA10VS0G7VATaVX+F02xiMpSZSnSKksAHV+CwF4RpXmekxEvGFj/c651zkjOFJwr4QqMADUAWlRQ",
-	"ZxibVH3yzPnxwG/gRdX+NrLqikXaBUb0pWNJ6kEaHUrpXaGK24Xf4315Ndpbpxft41Etp0MD9mx0zAey",
-	"LwWpQFcmFJ/WNI4mU6nw1VL0KXk7dUyErpw+9XSey4jcG3i9nFAbd1bWqsXQwvSuKkv0NtjjtZgNS3cr",
-	"bqadC0HXIf6cRJVciMJ3ZbiaVHbUQfut70sllP/Nv/nL3/3Hf/LdP/jz7/70L9ZpyNtpxDA1zYoLmj9v",
-	"kaC4/Z2MCjmFSAl/q0p0hLC3GFA25XnOq9ia9lvkk/t3zfDWBpF+wRZXk1jfOcOvpZxoLAnelk1bk/D+",
-	"BfseKlt2klTN4kUk1J0dmS/YlrUC3R5ExMOymMnKb3jOFmsLmG8SDxvOEwYRm5ZDmo6p/Q6ZOnGVuPBn",
-	"WxAN6wxanG4F2G6YklUd+G8ne6ev63O6c68+Cbr37Zt3t5M772/sff1g71dv8Is7729+dmPvBnzz7vb7",
-	"P0EI/Tvvb978LHronzGq2Emb5dL+0MAftbwKqxBQm5LIhdKMZhD6+ur45cPHJydPX/x0cPr0+eOXX54O",
-	"nj998eXp45N0PTuoJzOsj7F8BjHvj13J4uZWBBDuNjqeh2FeikHYjJztlTPDi4eyKNgQru8bWCjibJHe",
-	"TEDktnD1NwQbU80vGEkxHt2W4zXidZqb9RzwDN6B2H6RkRszqXjkDXCL+zdswo1HxQfN17FYC59ChDyT",
-	"2eIIkPkgPxxevwnROxYxhuhJwRTuzg3f4f7NPvHVADHXwIwtQPyDEBHUG1Ibad53mQxpLY8A8ePNygKQ",
-	"KeYUOEmIBlPCaBQbE0LzvJq/jQSxcSZnNKdiyJaxpOwPcS5gf/QwCMyuQEfM0VUJgrAoPpbCN7s20NY+",
-	"GW3YJi9wQYIqcF0QQ7/Pe85tVXzIjhYxfEHK82XUfiRTH/ngkRtFFgf3W3+gczkfqDm3ztUmbnSUzIGv",
-	"CiJnTHAxdoRhwzPY3GeWbTmaOS0A6/gDGE7BprQ47xD0Ha1h5ujYHav69GpLH5CG7xUOzVpJJ2DIu9MF",
-	"wltgl8IN9nsV4Q2NGVxviAMOZtfbt/PolGcOt6xdJgFwBfffRm5q177aMPje1zw11/sUkEQSMpFlkUBO",
-	"o2EukL3mDNkojn2MGEDkWylcXSCbyCexktTS3TrDJNe1WwMvv0/geTOMjV7A8W/2CqTmdXvjfdumqm7R",
-	"OZdYkQ/N777Z9nyIo9+EVj7I8Xcn3A9r+PFTpPSrgl1wNo+x/7ycivrdtr4yiBjKLCpGIfgZ/uoAo43S",
-	"WYKD3CYxHJL0y9Mne5+kCf5xcD+FomI//fzgk/07+64CNWokc1mcn0l53rH61wa3NFf6WEYALJrYSG6y",
-	"iV8s29Ob1Yu9nalkxPMWrSPnSh+ShydfJeSPn538sVmyn5+8fBFKn2dcIErFcgT0hLU5GbH8GUQauMU+",
-	"CnIGXJKYkNqWR6jbNlcba9YhQORs/TLuTHQJDspuZRekxOUJsjyPQdgJVoWJIE1uWNhHFzRWPt+59MPE",
-	"rjMGPk8tsYi+7SymXSm1iJXCgCNjlUtnK7B17gs59yWKgoJzNnVygSqo6SpDg850Vq5LQV7y3rcVBKyX",
-	"YTQjCUawBbQ8FpnDHXOr4ZY6tunP27IgUlUOh0yp1OZxQZ5Blf9A6JmrvAm5EmCmfzjhgilwQTwW45yr",
-	"iTmjsUp6y2FeED3RO7xdjem0tUauTw8BxwHaEamrJ+FL+Vs4KCPLsmwJCSrjGdakAtgh0w4N00Uaildn",
-	"60erDfe0UV/Q+fGgvCKUwoy75mouyCvNnM6WcpldaysI5dT6pRvEEoJKpg2nkw0GuWCFf6RRowDYd3HO",
-	"tJlVLMTjua/DvyUCz+p6/+7XKuGYD1lYRQV0JA97pTCCLKM8XxAtNc1VgCUylOKCFYCcrSdI3ZUZ/uGL",
-	"XzaM8E1U+tAiDzb3O/FatUY3G3wbBaz3qJbfVmZpD4aS/vRxlWpDsykXt5SmmivNhyp1E22ZW4CTAu3B",
-	"udETJogUh7WX8KcqOOScsRlGSeUZjCvxvouhFEOec8TVKpUNuRNsDkZhuGEgVg/hVqq1fKA4vXViBjah",
-	"fBN3+P7epw/2fkX3vh3c+vFeSzzhnHI9GBZc8yHN2yOxfaFS7xG4YDlJ3YurvRO37316u4OvEobCpqwY",
-	"GxrdeCz+zasbjLXvrRqKNV26sWB0UVHmTJEU2jAEmjaGattNgxg+AdaHGobQ5acRU09esPnuncLnrIUj",
-	"nbNFn5wgcB8GbH3OaMEKouU5Q9QpHzuiFIDTyxH5nCo+JLQ0J1Jb3tqPDXBzZzR6RNcYanENdycp2z3b",
-	"pZAcmEIjmBIQJseVzYOmiqRoEk0Nxxwz7aMayIyOWZ8Y9ZxIUaHfwNdddMwXIA9UzJAOp2wDHnjjs8Mb",
-	"nx0GnHDvzZ98801/6Yvad/3B3pub9Y8/avECv5D6mNFsYcE+lyihhQBXwKQWTJmLPz0kupDlWc7AG8Iy",
-	"8JIOeTEsuSZnBaPnrDgiqZCD35RSU6PcCzkAz2R6iDB4YM4zRwjiF53PrwBPXUbK2RFJFc+Z0BaWlc5m",
-	"tua2JjOZ5wAuqhmUfvLVL3F4CLoKPeOf0DHAxJgGO6adutU79o26b17IX9i2q2+e2C78mtuuPLxnVHgM",
-	"ZO6D5nGoXvPnf0WZihB0+/G2gZln/NslhOkODLQWV78usN700SWu8nP+rYup3Lj0EMClsGyAoYYNt40l",
-	"lv3kILmd3EnuJvfeJGuxg+M1U6Gf15Rb+sDPJ6iy+c9PoDy+//gwKC+G3zy2TlX7upwy+8qb2treX7Ow",
-	"2wDjV7GY9YO+D3HFXIwTckCsDpqQ2wRL/SfkTlXqLSF3sfoBcTUYwiPpV3nbNT5hwQKfsGB1T1iwtCKr",
-	"ravIHlSDWUrp9iSYeIr3S7HubJkuo4WpK565qtjU6rvePdj5pO822zzseedOvbDz5zSLTRdh6rvGlHfB",
-	"4cBCBEGpBkCgNLSeF4bLR6E48JBEJBO02cwn0pwec4+d+QggRGGgIFCCHYIsmD4C3QsL/rnksgq5p8LA",
-	"6GTijhFxzCEdPNa9ckIVvxDL+DKkTOaThQ1zApMQ9sOyI2vaxzh0rI2NSRGJTeGBt7mw4LkQ91xAgHBy",
-	"VQB8tYIVFoCjGS/YWBZfFKHXIKUaYLQNr7AEsY6qryLcoDYVi1N97WEH4aCOfanq5SQzrL3cErNkCzNb",
-	"Od2u/pGFruIj0FEJV+1WvDUVECIVDwBGLB9M1bgtksoVEf5YNWzIFUNbS6NG5Rh4+J6V5ycoemrPkOMf",
-	"nTxiUKbA16nrUC5BMaEvVfGh2/nzNBFFv4msOizBxxZLG9MLkQ58TQ0PciUY8mzVZr5rqRwvR9oWNbAL",
-	"PoF8LiY85+oW5rfF3V9hz7sTUWMq1SYGAPRup2rktETDbsbrD+n22kPHG2MbNWC7QmO+em6L2ZnmORxg",
-	"c+kClP7IF/YKLv5GdacANg98ID4o55wtGrDNB7c/WZ2+0ZK4Ua+4slQrfWLuSp9Z2CgZRgJZAxxnAauw",
-	"kHYCTXt4N3WvMQa8vigFmA5XWL3tSUS3kKgPd7lO2hNZkLNScQE5josZI/cwljqsjeZSsbAaPVckdch7",
-	"U/r2kS1iltrYKldGLWyg+yy30aU2L6Zlc+/sgGNx+iLDpFGLgEbFojE9mufOFwjbeYZ1qWCj48vatoa2",
-	"+NUxSF9p/woKVn0ftcKegLAItcEwehkwdLWUkI2LlqLVtcQweL0Gn5jKC8PFpq4Yco2cEJy/AJ8muFO4",
-	"7m9Qf2y8HsBt/IJOWbPC1/rCXstC6pJeG9buqgh0Pfe/DoXyq11HWiyR3urEvwRpJgtlDGD9XBBMwEPK",
-	"Cs6WjiUOOmevxUgMswfR4tffOkfwalB0mkvz/ZiIEnKPKPD6OxvO1dnlwuFXxqO6auSsSE21GIYSfhna",
-	"lRpG1qXvGra7mDK2dKZ2JDV1s4psamndrjJEII/tpO5cV5nF3xm1TGsEPA0BHGRBjBjODUHjLQxUXBas",
-	"7WJYP8StzC6hmLK2C2suWhMANasExwC+pWv97g/TCrQsZ22VolPTnmNxRcUYhsUQMLwUGEgpFlaF7CWd",
-	"dO7uOegeEyXIC+iExdZFby/WnOvv0faW9OA+Ydl6wKEmuYbyb0cFfeNSGetNg2EFjMpOGBPPKmYY6Pje",
-	"sFstQ1Pxr7O0JRKv7WCjKp2vlWGtk56JbFYUI9y4MEhw+Xb7fi8sD159JWWLmDA0ncXR5bw1JWrPSXoT",
-	"Pc1bjAw4TEIV+dnp82fRoOyuRWU013ncbX9pUg4otCJb7K9a6vo6eHpyK3d5Kro+p5Ybgbo2RcSNYFtg",
-	"JX8a6ph+a2PxN6P8DQzhQTRvWMrsbnKJ45NgLUMALWdTyvP0iKT2GV/kAHSzM6Z4xqDs2lcYbm4kOqaG",
-	"dAaWAKi3IEeE7ZlmAGgMrhG9ZCL46B0UtRzqPpQlsJaC6lujVd0ZIrJiqRl8NI+ZxulwUkHR9ZfSJLrs",
-	"TkepoF6qvh7AZ3eEFwQdJLtRJT23Wg0yuZovNVlQ91N0nVzk2pmIukpvYjirlTlS7SCHS+aeztX84m7N",
-	"5uQCC+xmNbpsKooz/NdO/pLZBrErbRnd4oxrUtkkuRjmJcprS7MPwCiXs3hGoGiNk8B1dZDs7+8Ty19U",
-	"RCPbeAsr32vEJWxNlbHKmGObsePHMmYIjcYFrhWEtDvrZdpFOQhNnV0TeBp05nY7aGyZ6JpmGBUPHQHr",
-	"1DpdI8JcwbeCpq0zLJqOyUrmw5Qh4G+OhqYVsKYbbyRMIgb+JAs2aAs/cTEt5iGnNy3FoVigGGwjxaCT",
-	"o3q6Qm0Zbr3j2fvUBafkuSuz1gF/zgYP4NKvYxewb9fDzpVb7Z3xcsQ+rEIVe2A7kKNRx8hV1KNfmpfs",
-	"n+ZVaPhLMcwZbYk0oENbAJsJLEBLSoHBSHMLQ0hraV2KCX1IhLQhSgCnVGIH/issP8aoM3UXhmuWuk9S",
-	"UGhtcK9rtYaU6gai7PsTqgA8GF83JGrfhsr1XJEnD54+e/wIc1rMawVTZd4o6OcQg3F2MNYlu70dmrVJ",
-	"uYrLRt6DTt335ZlZwDM/emwHo84hg9YD6YGTalawIcuYMOzSId36h81wrfkfPMtBkXtba5Fj3tx8wnPI",
-	"5cnYjInMB8TYUValmmp1/fu1IGkNacFmLh0JytPNsX3Xf/EEGgHSGsbUf+t83MDC7d5wVoMrqka8Ktrv",
-	"KS6hDbSDGmpVpe5DooNgQLelXeIAIQhj4FjTeks3PB4wmbVvIJe+lJHOId12NzmLQVnxkNUIro7ZoPDD",
-	"+AUrBu3xMBgoP+hmNjxhIgvMhSyaAFXF8ZgHuBgj10LLWDfr4KUjoDYu4+WTQVsWyf/eckAat06wwc3D",
-	"ldSOZ7PlyJ7VBxcGKoU757ajRiu109Ck9TB8qaLptYlOhuU8dPb4BnCCl4G67LF1Bm709KBoTYqesWLI",
-	"hLYpxj6FG4o5Ql5mmmAkwb7hNQf7+zWvEaTVVD0LX71g3cYnPWh8myzk5s5jQ9XK+BDWxvRX7sqltc9q",
-	"f7dXOavR7E54DFZgt1LjcMemU9PjzvMAfKdXQF3XHxptRrFltOXlRatVc3sti+zefkgJm5lUzFuG471m",
-	"DydUfwzGlSkU23YZDPfvfHKXnC005vj//OTli4RMGVVlwTIPOzqfcM2ImtEhAwkcggJ95eaCa3O7c0FG",
-	"JZYh71RIfUsZZmapbqkK7RbBnf5uBTTJFtMD/mYuiVKxEIo3dPJao8xGSMlhgumPV48vkNfWh6R5P3lL",
-	"LGMoQaOKhzAg/nZZFqIb4tBVznHpQu1yHpoes6uVqFZyvd0y9t0y9SCQpS3en4BpQipGztiE5pb6IXqb",
-	"0CEE+Dc8TGt8Ki+LM74p1+VVEFHHSGLTiY2n2lQs8+8mvt/o4l2wIg7oRvWKaCfLP0Z8XBZMdQtpreUr",
-	"N8PFYn47+N1um+2pqp0fYrvluX2aw1jW677c/DXASmoRhHD4vkLBxsdrYHJ2cNsB9so8Y0pD+eN2AI6f",
-	"uSJB3kjlC61DnEpWYrKBeYYp/MG0yDILSgBpTd68lZUWr6U2fp/7ZK1I5mlA4KZT1/Vt8CT4INPiwhmK",
-	"wJ+APbpB9KPKSMuCVMpJQaMR7KcwmBkrCC5SZfmC1J2Dffu9sjtTCs3zcJhmSWCiRijQc0mm0mFst2l8",
-	"9RE8xrhTZxzcbnY84ns9Kc+mRvzIEkJzJWslzVjBquhXojiCMm/RsSz1iimdfPnw4eOTk22aXioG08PO",
-	"ViYrWhymFj+0BWmqgOdFn4BfyxJqEi4RmGclJDIIOo1AxAupB2ha65qB2vXZJlabtd9VHa6Y+qA2rOVF",
-	"QM/d7f3YasDRtQ4XNM6aw7GBHy/E8qghA9zej7nzTOPr0O6QV9jUJqWpZrBnwUaBeyaxT1bUnRVyNrNy",
-	"uo0qsMUFbPUyCFTrrzimHfZ0hla7gWAR3L5Xj188evrip8lyzp+Ft+9m4HN9tIitzV6owBJ7m/VRyCFT",
-	"yoKkXrFFqukVDdasObvaSCLWnWXCbxY11M3oRkfDsfvQ3QrNy7piJLFztUrC2aEE7GSqXUrBr2ihuaty",
-	"19D2F7qtoqri3wJ7ybg6tyVLsPpsN+K0J/lSRm72diZbU7aaAifc/Gb9cqYZwVe3jpuHE+/Qvdv4cUYX",
-	"5MaXpw9vehnIe3eW5N6YDG852+rZ1RLOZm4nXSSAbWLreSJM9LoVbhnDnCqseoIIm+Kyi87VQDGtV0YZ",
-	"OLnV1eNBqEKsVimhWs8Z42IM7t6o4g95zK0bC0SEWIRrtw9CVNamZcJDy5jEjryCAbkWawuR2CNao5b6",
-	"yajvYu3kreQGuzXq+m53btmt93xJ827FS6/dxvvKggO2GDfsr33yVJNpqTSCa7soVKRuG2724NVTcs4W",
-	"hyTNz9VUDVIyknku55jUffcOyZnWrFAJyfiYa5WQdM9Gqg7S/ppK37c3Klf5aiexdq5UbvrRO8NNXkDo",
-	"7QdhQw5Liy/t6yO7+tAn4tZmVE2g0DFUjhPEYfaTnFFwTac/To/IwQHR0ugPwwkt6NDsZZ+8tvNIf5za",
-	"sBzqZHguyJRykZseHk64oH3yAKIYFFETOcfkZ3yUQggJOMCd5lrPND2488n+Pvxvf3V0cN3Q+s03P/4M",
-	"ytGZ/5G9NnJxPLgBKGiZZRDI45LugK2ivaN+m3FF5hOjg/hyZtrcVrDWKQT79ElqeetSu+ZsnTOo2beA",
-	"SLij6j6shX9P6yEzQ7ymqmvcdtAxgAamf+xagU8/803Bx0euPbdYL0dPHZ9r4YOrNDt4CPU1ZBGo4lnl",
-	"xSiiHnHbfBWvu36Ji9PfkK2e2V+UrGRbAkm7eseDKX27xgbnah1ioqZDKbepyyiijKXhRyAp+jLkRkxx",
-	"vVw58q1ZqjFXmhUDG2A3aDWtuALAVAACpq2KnucVB7WVGTjGtLmWWXaEuz3nCuLFxkwrcnf/blTYsliT",
-	"iI85gLVav6RVaUAzoMYK23i0McfYNcOPoGwx1pRFOqzUwI2KR3YBEm5CCl11+jrE+hmplo9GrPAHiWAM",
-	"DDFCj8IgwEb43aUBEf3Mqsz2arJeo/df+Zx2/02Y0O6/xGz2N7hyART41UAxu3ewOONydB5dLLUVjeKD",
-	"xWZiyLpASgWzeBS8aOPmLIZj87AtrE91OqMFV1J4euAOH7gqHhArqdBBYc3ZwAHvdnhacDW5bIwf1ZAO",
-	"21LkQ1WeoJzVa8IWwFIM64GZBlUdKjz7blYGHMMK/uYggnCP6/4AFHrcWrRPOWBogtFiMOWZ4ONJRGN+",
-	"7hL8K4umn6Jha0Ya5BfMg+3IEXGNIWL+cqGSI6PyVhTaNWM+JNMN8BZtcaP6rI7lvL6Z1ewKRjOiJBnR",
-	"oqrpivhVUnQ1Fa0AMja/yrJAccGJTS6MrFHZZ2XoOjRyal/ET0/g9RVotS5d4bCa+VCWOZYWObOT1xKu",
-	"ISYyCEr3EA8VJdct2+bGh2BrgOZMLc9AATMUDUthq2wG9LlkT1015TqrOvbt1b9/UrXe+KHCGykF+rNX",
-	"Bs5qqtmUCf2l4DriDGnSY1LDocbzbnfadhjytCCJ3Z34OtuuuFHzjFqirrhz7dpoZBWHfPFN/PpvYf9L",
-	"xPP5AqQ+cib1hChu7m0cMIbzgx8DdYcq8QtoLIRsRQ7lHJVHlYJmVAqEgoACwResoD5HZtk7AkZJMR6A",
-	"RL4tuxbSETcQOqTKWv+w8150Z9t2QDo+olVs1OYluNqWEY7ZlUXOWDxs362H97EZbVgWUMBpiQ8Ku0Dm",
-	"OX/2nfdq2pX/YQnPARJI+4igXSfjblIUGk+PbV+t6cDtJvjtgqrNvtQ4VF5Ci6N1fxOr63UYig8m7i5m",
-	"IdsGRmRYLt7Q0UsKtqzGo93ZOQzUCjxD1mYS1iEzm5hLpXHSWIvfHjgs8Y0OQSrIwT7EPlBXIt2o91sU",
-	"9HI3We2ANo/H0vYtU0xAzrVVWs/DnshiuqGW3Go8N2fSeULcdRAxpNdi7aJJNTm/MJrmAPdmuTObcw9R",
-	"8Lg0WDTO1pYxVyzxrYSe8I3qCK5zhbdXUZzW+JcOcAwafIyCs2HrgotIm3bybaFS5jfPkeKACjTAFd4o",
-	"n77yBF9mq2zkhisA6XHKv7ed88dnk5XzRevDBTvCvFx3C/mQorbqlV2WtCYOr+KSD2YzzO35QApveka1",
-	"0bJqQJKqrSl8p65yVVfUQLFCC+/ELnfrM6v3vXPHWaT7S3rPGkaga3ehNXSkrRImvu/rcHN24EWspkmk",
-	"eRlBBjPX0UtppfV0RZn7CBLapdXH5eOKU+yypddzVq/xnJ663a/PV5ZxN4Atnx3Rr2yYpeGMhw3dpi4W",
-	"Wx3JqUUgPasJSOFnXbUCplrwS1Iz8DSARwGMRjecxGqpteqUkNlOZKmPyL4Nau6uF0LQoep6emprxLXy",
-	"ljrtPMFbaAWwVX4kbnHadv6CFbulcpSqd03g2OvSBIMxxJKN8LUKXnNt0G79jWp08WGNeaycHX5vpJWn",
-	"Jy/JnYP79/cO+uSlyBc+PADuBetWg2guVwBbO9tQsajhb2KVVHvqvPCUcZqTWcFG/G2/UYq2txpsC6rP",
-	"3o5Xnz0G5f5zqoeT7a5EtA5sIhaY511fm1V+W9pB7Dq+X8G8dndi0FIC3e741JieH49G5nNUQmHwmxNS",
-	"2IVhW5b/g3vxG/GN2CNBsfC6RRy83AjYAlEVji65sv7KPrweArK4nBMb/4zZevgYezuhpdL11gP0FQeE",
-	"JKRFSUYFIWcjjQ3Y3Ms1r8cBaMIMQgdBgwFOVVInQAAiVAt2yMdCFn68SHnOOgbGGADIlRKAhY+8KwrL",
-	"LWducUal8m3Q2QyDAciE5ZmfR8u73pOcHgLGMRyfIEEk2EdY3xkv1q6uucPSCtc1hUyZGVXKdertKoYc",
-	"SlF9NGPwd6O3D2JZCHhm4aiCPLDo1jDkkjUaskFpztwY1Jr+RhCSSaasVlgK7aMVYD4u+MYtLbSOIysV",
-	"jAq/8W848SFOkYYLc5yoLUvqVg+Bg8xWj/mF0Znp8DwJobqg9Y8V0WUh6tXob/hmb9bxk9FuaaZonjXf",
-	"kRtVvzfRbRA9P1U0k1uz+iL1vxGBZykCvuDC+P0RBCuiQ9iw4zU3hR1NL+lZ2oeXgYJ7SW8YRABYausF",
-	"5jxoKvzktqOjQws5WVAGEz5XtRrho0MSwk+PgwnhN1/6abnPbnL4+bSaIn7x1E/UdeCmi59r9SFtp27q",
-	"+PlRMGXXabb03bFfDM+6t7t86WzWIbHaK4tL8ECtGOvO84F+tNCKdG8/jCwEtnzOZjqOSNoFArQl2g+O",
-	"XStWbIAGZmUrYMhMZCqpImksGpPLcs8pj3ppwsCgriDuHeObqmREeC0JM/DT48enx78cPHr87MEvB8+f",
-	"vvjy9PFJmjiUKMsozNWlyMRngUqIOWrM4s7tVeFO+11mhTpcWwqTi7DQ0kLTU+cMwisLiLNuslsfX9G1",
-	"sJvZ2WhVty5gSE0nTFUXDY/OyqKttb6XFuW2S55MyJ0qNdSy3tvJne2js6DXIA7LfA589HUxczlj26r3",
-	"6+I7vRnAytFJIMsIpiJApDHgyQjkBKLjKR/wBNneVcEBFNqTTdQFlhmVIGZDdDfSen3PL0t4jbXHltY6",
-	"vpTmwLxUvn6iVoJ3vHrdS4/NQ4+YpjxvqBsRBcA8GyijprsEZCpfK+CyyGMx9SW+tnD/HbfU+ng9WRz5",
-	"Klw5F1XdIyMRqYnhiHy9W2CDy8YPaDsN2E1j9f6Gc24JONXF4nlbJbcnsiBZASKoDXo99LFl9lpwGaYQ",
-	"pz0qizDN1EniPn3OZ1V5x3aoGE0gMAXq+pGnI6tJGf0LECRlAfaKJEiz/1iRoRSAz4CYk3Q2yzlTNVvF",
-	"1wfJneRecrCf3NlP7u8nB5/sv0lW1IkPjdCfrDU+1x2BLReQ5xzHMq9FmmFKgw1WwvLZWD9zykXXMCyZ",
-	"sxPXDHzApsyfx9ic+fMBNgljKHXULrFhCSU0Itnn1wZzbhN+6zAAu+DcWHOGK8YBOfpd4Uu2conKYr3T",
-	"wTzTWehA9NytymEkvQtWqKit8KkwK6/QuYlGPtTx+wSgjThUJ0jt+6kzv+Mz5oxnTLOhUfTEsCzA8Iy/",
-	"qX43e/ecuVDWlZzK7NdrfHTJ5Ob2spHDXSOPGkHWg//sCOyeBaF+btE2K/0BQ92xn9Z0uXv3rO/1sl5Z",
-	"4DjX74zF+Vj5deVlO+Ui/Pagef1+j6c/OMmrgWSZ+Mo+uvUpiy/RtjVcLnN/BFLVvY2Keni4tH4rXtol",
-	"rpEP6l64PCddxT6rqb5pJ4ydMrzdM7vXLJ52gYFOtKpgZw0lHFPEcGNIxi945utUE1VO3eP4gKrUUZot",
-	"nEB9RA7qRow1URHrqhefMFoMJ6fsrd4Md3CNthLym+j6WL5VhSRaiDtIYvBYN1xZ8WGdTSw2MYiPO+Hf",
-	"ri0GGdgKlyMkXWS8guhyG3W3dt03tdgZ4eoSHk4Xf9D5jjX9XYmD0/ccOyXBrHbFCk6Y0Lv3bYbLuXUt",
-	"swjaCXuLwd82NZxOma6lRgAO1FDziwpNINCFbeJT4ZVi9MykHoxTyJRoKesV510VMlukAh09ymYwk1RN",
-	"Vd8+MphKpQf/+bf/NiU5n3J7jqvD5IcpaG4LlS2AA/qKEYsZS8jt/f2Apdkxmm58XGzVDxaQsJGvVdBm",
-	"Vb364H5Ycb9p8r9991IG/1pN30gsKbCwjxWRcwF4b9YdyFVVO+MxHU7Q+zehilCL8GBYC1iOZqwgqe8m",
-	"rZLYIPEZVhk2GGZteoCm0C6A1pFztnBuuMC/YKvF2Shb8NphzRGnpdnsCljSNKwjYcbg0sXxNvKGGQIF",
-	"bjHu6LRRPGqZnpxT0MwkCKadsOE5s/X/QwNQMNQ5VT5fDRwnFp+gOcO7+59WNGG9RCl4nB1OAhKX817X",
-	"Kdysplm8IIHILG4CgQj+JjdPeaQ/yBrFR90G18JewKq8d7B/9/bejIIlf/UFewnSZG9nbKghwX5V/Wfr",
-	"r7UuXV27aa2xYGtsrKCAdYeeqd3py3bsUpXXXiITqZhwScyXFPSBF6+9ZF0tuVf4tHlvIgUbCI+nshJx",
-	"IoBeAXQ9hGloETenhvcoF+YXgD0slf05wIqSF6zwtZ/ShNzDb8OqVwip8wn+MKXFOTNXQNonD2x3RRB2",
-	"KWpnnkOVLEDsgcS8zHBEG05mDtXHCvleWYwNLbi59WO1o71c9enGDsP11SQTRObJQnhFuKm4IFjwsQKm",
-	"4eZu8kzOsvnUNAWhOKVqQs38zb/5y9/9x3/y3T/48+/+9C92Vomyyk+OTHuhNJuikBveGdF0m3uXc44H",
-	"QsZafM6wiDcMDvE03Gb0yQupiZZj9PDiHeULoRrqLBUbuBbS+ibkcszFnhPltrUbrJ2siqXf0+JcBeFA",
-	"CsinChfukxNNNVeaD5VLn9WEzmhhpSBEkiQWnwFQpTMZRBuBMOAlNZLzcwZBR3AlJaQUOVPKaqAgvzm5",
-	"ylwSTGnlYshyxTCUSNSisazz2IgpUgyZuz096gnTRqPtd3Klh1vU7r2vtnUi80yFQm8dCKYh9W7l32+C",
-	"+YTMuV3K35km4/Crdq7JtIPJ2AJTACbDhK6QZBrIL9vGFVS9n2BPvaT+na59EQQcmC9P7UXegE0oGM2N",
-	"NJHW5NIghwCRuIxMgnTeJ6lZ0KzECLvocwA5Zi6KESCYC82KC5/z3jhurq0BOFRcRE5aO6ChU5N6IFGA",
-	"kZyLOkgXzqaX9HzDy74/uyIoZTTR8tGX2g012RtE7JmvggwRZuPIYv/YL/WcDz2aAHzo5vahF6wwslhh",
-	"j9egLXLDPogrBMoAxExh2A/GC3BBpjzPeQXQuwXy/RnNqa31t8Xbmxb3H/HxZhCDDlHM43oU/IKZzWiH",
-	"DOyTEzYsmEV5MAoUywgTw2IBETaGtauJEWmoIumPfvSjFDDjaJYVhka5qn6F4SPI4ATS09OJ1jN1eOuW",
-	"+XjLvOsLkaOWQYdw/WELStMFKYWNHcZLRUkMEqVEwSB9JqgzXdjsg4JNJUJtVWowjCaBoRhhAKLs7LK4",
-	"0VsfZAIFGGxiqc20ByzKM2bpF8u13EjNpwF8SG9CT6lR7s08+iA4L9KqTf8Trm8aa9IIzUvPWQtAzqBI",
-	"wH3crn6sqPJQClVOY/FSJ84Y0jioH6s6GgBgsYsq7tDSN8Q/SU3zhAArKtioFJmyhRkqjAL7eH+7w7SN",
-	"N9+x1MF6PeupffS5srC9LdD1HmTO8ow55ISNGa5bCJanovBxXA3ArJ+tiD6sOCWUS4AagY0EfCGxJgCB",
-	"5B51hJU3a5LLct/nXGRdjLqs+MI86aNTg/DPVa8+Mw/biFB4mRvlYO1b+JR5Xs4Has6ts7RRpASO5RnL",
-	"AamTK097wWKBKCmkhbSwO9Bu8e+k/pkxzWkhLCD90oaJ2kEY0TxXqKNyhcwhCfJQUlu2Nmg0RSDCoSyy",
-	"eJ3NzYbr0NJWLfgjrmY5XbwwjzqHOL2gHJq+FHra1gVPle5GlsfW1aAYE90B1Gcyz/vkyxlsDBM+mgxU",
-	"RcTfxrOEpbkriupvbVCy5uXBrOBD1iXxEuseuyrK8DIIIQe3wAPnY7vB0jpckBvpVAqupemw775Nbx6S",
-	"u/f2DUnt9/fv3uuTR2EOKep7Q6m0QiP6URV1Y6PYIMLO3ppw6zpeLwgErXRJn97YwmLXSlkv22oyqBxy",
-	"2/nKqyK164DhaYjKHoquQFQuP6yltsxGxGJNTOvp/8Q8+b14/G37VZngtaVbR4WtgS5HQWpUJe9DCwwq",
-	"ogQVXLer7WNWcvCtFGvp45RP2a/Mcw4yYKBaHWNNLaW+0RVM1+qdbldHtompczHea+oHZh9y/N0KoAML",
-	"fOc0GyuRBOFxNlyuEpLqMpyXKexKhZTRFFbsuWrwl0opCwTi+jVfE0SarLxRqdmqXYHAaK+z2L1a3Vth",
-	"FWevStcotnEC48rttuGEgYy3bOmgs1mKsMlHAf6w2ShU+mxstos4gaDoQ5LmcpwmJM24GGuan5u/JTX/",
-	"n7PhhGrzF5tSnqdW09tTU8i+pTlflMJ90kwMmdDwsWaBpbPZOtNrI0SL7n0bjc5Kem/3oCTAXqAz+0HE",
-	"00yU+oItnsaLjPvfUSNbfibpzQuu2UuRL5DBmZf0S2sY8BeorcK4Iu77jCr2ZVGvWl0WPIoibLXEyHRQ",
-	"m22EeSwboxthk+ggjRTbkVkcqNjaYE9bK69H9NMsjnlQJRZuNGS3RlXo+6+VF2Ki1q4Jo9batewh5EpH",
-	"f6j8cG04YpuNunAw03HgWG3v41g0Nh8t6pCy58xMdzKlQ+SxIqNFtjdnZxMpz1VkCRqs27YZYyF1MwQC",
-	"claH8X7S4QwY9vyCtnmZvXcNAIVDpBZIzBBslb9oBUh+lL5iMTNeIKAzI6Ub4ca1HpZyC4tyAMzpR+8M",
-	"Ib9PDId0ztuHMmN98sAbaJ107QMN6p6rKSgD4Fhjb3XMlmOuPVnqk0oxr/hIPH+kpZphyN2WeVm4ojEq",
-	"cNw+wmbGTOg2jtnCS1oZAPtNSfMNGZbPK9voxLorJHqaiykV9mB2H0dQn275WUzM3qTBGOP84V744V74",
-	"W3QvDGUxa+EcV8b23JFJPKPy/cZmBZJrjMhLMWSnLbEJTFywXM6cRpmgbYUPJ8S0ZiVnRQoGgBpzaxJa",
-	"uLqnlrqPSGrU57QlYBtH9sNJ/+Gk/wGedEPYtVurlZonsmXxZ0HBuPUdzqzdrOIa9+7dube+AtEsX5zK",
-	"biPdnkUlPY1Cjs/U1bTQ5juohpjzIeTbCiP7xmi3FKo8M0zozEkDDReKsD7W1Ls0ISrvGVd678vqZRsw",
-	"vFxyzlaWG/DsvdHVP3pXKlbAJwy3/ugdrMr7tE+eGw43K+S4oFNFXr08OcWiEuTG8ZOH5JP9e5/crEdY",
-	"Oeev/aY/lNNbwYQ+Mx3/nar/paT4/bgxrXAOkdVkDuRl6TFG685gEWGmP8iyVyrLbmkY0cNJRwnYXVfN",
-	"s7GA+Aak/JDqD8lH7zxHfp+Qj95hvUj4015x8LcjTfO3A/WBD0xAjbFBKfjbwRRfxLiBvqFO+IwBC/aL",
-	"H67vH67vP4jre+X+rLipcJs2M9IsTWDK9ERmYe/mmuklvZ8+Nv9/9eVptO/flAyRn7bv2R7WSzQSW83L",
-	"CA5lN95XFTTYdvIN+jL9xogrl+NlTqMmcv6wylSLBNIutSPpDzfu933j/nDT/HDTfPCugg1ca987H43w",
-	"QD/C2PwDn2YskPoHR+APp/u/7NNdeMz55Wlm5xi6Ff0Rulz54xds0Y1r/C11Rr47qDsin2YfphvSb2W4",
-	"ccH2r3NEYpBJhMm1Eg+dzTYJ2PiB5f7Acv8Wsdyc4tq48X47GUB5DSYGX570EvP5Z1/gv6evo/tlzrY1",
-	"8J64hXGtwe6Ddbzg8G/G0BVWRJu6umAGyyuqs728fO99/Ntu8fSwz50D6gXdXhJRz6YCXjuknpvRVWDq",
-	"/ZA190PWXD1rbkrf1igmcCxVJHiZtLL/IpK/kt7bvbHc89waw/v7L+wfX0Po+JvwsT0+dc7ZGTX3WG/M",
-	"9aQ8A0egpDMO6AtjJm75ZIH34evqnM/25Oz/Y+9vm9xIsvtQ/Ktk4L8ROzNbDQLdzSfwhdRDcma5O0NS",
-	"7J4daacpVAKVAGq6kImtLDSI4TDC65D/sZb3WnKEfa+v5bW8DivuhkIPvjd0vbrW04fxDmf1Sl/hRp5z",
-	"MisLqAIK6GaTnIsIaYddqMrnPHnynN/5HdzCexMFU5QfdxtEoj22xF9vXDjaGzeqb1Fs3Js2dlsE6m0Z",
-	"XbcLRXtLl8i2cXFvXD82C29b13y8N1xl+195sN1W4W3bkDa/qNSntyOe9Agu6jEKsDGfM53FSQIP7rB4",
-	"4BFLLuQdn8rsMmKidzwauxvB7kawo4PY0UHstMz/DxIevIHkAlvoO+uCyp+u0Gyu1sT7Gsy7T0qZI4FN",
-	"Ok770zhjvVTwM0qHV8yuhecH5Gl1SVoxXRpBsV0KWPh2lio5ZGdiHvgKCZThErSivwo4xzn70VRl3GkQ",
-	"Uy0iNp1YaqhRnBRE9kylZ7rJPoXnyD8eqomQYeC/hQcgETBbuucQUlCG9qsRTwZd+tSSRtsOQ55lJYVH",
-	"oYkwK9ZPlAaF5o4ly2SmDA2UCaCNAIEk8NNxDakqjTJBIkUNgHpyEEMkvDldkVgUN0mYl+44AssSmheW",
-	"qKndqJbLs/tdNWNqkNGJszTPEyFFxHRsz0TkLMFuDqaJx9Zag8kCabDLV5gV6N/WmHkvYD0xjKVpNfqV",
-	"gSAcF3S1S816jky7G0HDzV7dhGRCZ4/wU/PP7/JkAH8+hbCILE7qMnAsipkMyRdoAGxhQT4v1ZvyeD1x",
-	"8AJvMEfWYNgrRh2VSvoEjlfG/lsQ18uqV0FwwA4dDHChpyKDdNxO9bJal5te0wk1GGB+ZhjlehOMTXok",
-	"G7Z1j6AQK/6oKNf2H8RiViLvuewataMMfbpwtJYE19AqKovzi4rcMd/WjsuzyR7JZA5SA4n9LTmOEJaZ",
-	"BXngK6mmlloyW5EwhrLCLLYGrgbbNWVFkrXRfGVq5dloXsgEjlGNZvyXkvFL1YVjwohNqbrAHugy0I95",
-	"DMIEDxKj9VvWQQ2J6IFGPE+SkCeHV9Ms5fKMkqXbEwa5bobAlmJks0ozULodUwt+zEeC28zo9KnZkiMe",
-	"YfoIc2cjfmUi76e3fI7/iVKJz6IOJSPXbRf3fLEG/MnCcagzpbUsN1jHiZDZcovNoE8U5M6HaC9a5vh6",
-	"Mb1z2GQfqBT7FtlcQdgQZ3GYWha1U8kKRGqFVPFxigwyYN2w1xlkcYc1BwdXMYW7lQo6QyFg1wT+E5YE",
-	"UPokyI7jJrcRNGCuXO53GtmaguXT0RxFyaej+RNX+aej+UP1W1Q9/PEBNeDT0fzYtsF86zXj09H8iFry",
-	"6WiOtMLvU1tW6a9OLFWcJdkF8x8XLQXA44nUZpeb8Ngl8Qlq4wmyK8927Cq92GXAS21SMlTpVNjs5sAg",
-	"J57FGqx6iaWIWj59tkmDDDlxumuT/xCVWZwkrCeIctsh/ij1QHEOAyYSLRZZ9VfkuauTidmVvToVc70b",
-	"5QnXZ5eVK70yffOx0NbCvoQqrMzYD0KOTyZLScl4HzKAke00hvxK9Az59lNQ+OoQBhbzHla0gV6C4Uba",
-	"gYXGLLcErDFJctFULc4OpnEAGdzXaDQAw2ktyGj+oTblRMH03daEimauIPtIhSAL3QsPIlj7kEjaPVya",
-	"ujGfwz990bYeTEh5l1fnHERXVHWksjm0QMw2Ou2lyAP7FVW2kKvWZf735qowNivW/HbuID8Y/9Jylvtj",
-	"s0GhnRWl1hxU152VA3V11iVtM69eoXkJPVtVrHhrrZDwlivlRdCgrFvrPvwuvuZ/mZt/1/bbvel/D2np",
-	"1336W+Yl/ytdQ5EZez1cGGqsFIspdCEfCcu6tXIC7mICy4viHXezVjlrlUN/lTvcG7cr2+LeOGyVdRIT",
-	"K7rUXhUmLz4mA7J7cZUJ0nOy7B+uS9JaaIefe2xdUwrvXmor/Lxo5a0AYMDKNJfQRL8ga0W9WDttmrTi",
-	"jFWXeXtdMKIrcHHoL6PMxYG8QJkVGXRKMm7Z+zLMgJfFJw+P8pP4FHL32InU5ncoP7BAFvQsjuNIgo3u",
-	"k5O7K+fy1o3D9YmXi8lNX9UevLFZM17NFtywETV3oF7CKa3dgeS5dr4NZ82/cPttQrUVUBAv8VueSqrJ",
-	"HplfZ7EWeJOpn3WNnYyUpnC/GY8zNjN3N/ShZdNUioipwYBASoTaMpc3JQUiFeB8jhpBLTqHY/IsFzv3",
-	"OI3HPJ1DC3u8fzaddBgfKzlE1JA1czqDJEwLmFbfsSYWH2dm1hYYvDVS7L0bWMOj6akzfKAFWGfWBAwZ",
-	"XExRgTWA9uZkT4dklct2V7o5x5opGYCtFU3U2A+wUQdkggV/3KKTDufEpjMFoyLm2YSUYMNUTSe01tS5",
-	"uR6bmclnsJC+GV/2GwfeVzCK4/AoxRKeDoXLgLfCsA5FcyoVW4m5FGd8niOoEG9k+kf+KRrJO2RXglGF",
-	"ubLgJUJc5HO7YGkmVxfh9Zrso1gTQA4uayJiUszMlEGnAxbLSEzMtxL2KlbZLM0wkB8Tt5u3/aNijx4s",
-	"UQEcuxSYOUkZpr7s8k2YyNfluM94JowI+kTGWQVuhiOehTKi3ckFwGLCaxjtQZwIxpMZn/ueN886a2Ve",
-	"TQu5adjH+dfmz2NXAvUA008ua8hkkUc3YNnxXXL0Y+BmV4pZ/t2C9M53vFkcj+8/vPfg4YcwApCwQUKe",
-	"aeLVL4dRVdebiiydb1ozIBC4tHXWrDFV5p5lKt1kgGxegPrfLKaoXBrh8t6XtHCx9qA4w6X3C7c8PoiH",
-	"01ToUr9sXyRJqS09H/Ce6BvRfvfo4d37H310/169QYYkXWUlAzrRuUDJ1aXU2R3GmRmFmLKZgITTZkVB",
-	"JGuNKgsh08VKn4i+iCcYzW+BE7YNPI6YVjWrmKINrzu53ioDX4PmCWddLMn4O+LJwFn0YVRpQK2moFL2",
-	"wdGDj+7fC/IEb8WEOADPhh0WTcV2iVzyht++XsRkbFPE7S2LoHSjNVYbjkhdlAwmwelWFV+25Mx/QNXA",
-	"r815bGcBwL6otRQzaaJTFZZo3ZaRmrbUpPtQvVc2TO9kmpkbDabahk/x2K9XmztfqqMCbHYub0CgYpdH",
-	"aKNEO9oluV01o5jLB5D2dYulBEZ1FspmmYHkhWSEEVGWwmPM56wnmCuPziJ0JNVBcfA4Wy1Fcv/Rsggx",
-	"XxOwAL3+qI6C0H2VYgRbvbUIoc+3Ex+Lnny3+Lx9lp87/jJygmdZVgTeIeifIMW14u0tb+a84fC6tnBI",
-	"LIjeBTG6+uB+rGL0L/MkeTRodD5bJrEqv2LnSEDrXwbASMBGapqaAyfi85q4p0W3fynV1hrz6pIm8qKo",
-	"vz6xNvYFJXaRpXolPGusUtHVIqWPVwEz8K1cptvwmgqpmi7SNtTr7DF+WEYumImJD77E2WkEDTM9YDOe",
-	"V/J1OPh2RRa9Lwi7GOE1ZLkMtSUkE2YDvqcOFHOA0TAV52H18r5CA39+VbpSE//iWljq6JmowPKFuUc5",
-	"DFhIV3PzT4dgMn9QI7qm6hBMD3QeBqTNmEdOcyf0d2xTbSIee4AoRAB1B7nG46MCMI0CYkoghIY2DypR",
-	"hDdFG4pN3WiUeSL1yYsqRtJZAQ4XSGpuLAEgDpUEOZ4SWoqvNNmROXWF+dBCLWLNwv8fkqFz2udNdrJk",
-	"swNzVCz9MsNMaDSXLI7lbMQzuM/iAWuesljXQUFAHGsZgFf38bZ3h5kNpJm7IxCkno34BPHjC1JpQ8mD",
-	"50aJ4MHwnPoFOXm9sAXOgCSMSnMdrrMFXseex+Plqjf+VD+QA7Xcz8KaeF6Fw+ra4fBVyfaN8hMKv6jH",
-	"uO8XX/y0GF27uluXO421lzeNacnKvrqp9e88i10viwa6l85ZOpWdBZcH+AvIbEW5zAGivZTjvWBvBmsr",
-	"3mDDjXDlZX7TqczSciybazNgsfBF25DJyAhoFLIBiwfsTGKMRAmF3aWjNS8feZki4Kocedlkn9LRBa7F",
-	"ILepu1gRXuSotCZ5HkV2OtzP1sUDVxSdg/HLxs46YtfMjX3Nvx0u3D8rhEaBcm9VDd50mwPrfrPt32jz",
-	"FoNbIlpR2ox8aeQjikQ/jgQdgIUAszi7g8lPwbFmzveCvwKpDDCfbukiqbaDFHrm3wdoZ76jRyrNlYZ3",
-	"c+8Wrip+JnSjyodIxPorasyR/VQqDYUNuSVtxkhj0LaWXTUet0GrVXAi9jkGFvpwYlMiSY7mBuhwG8dT",
-	"enO5EEh4ebfGkb907zAjDkFH4yzCoVsNIgQ6jijur13GqTBviciC6ZssBKnbNYPmB6r0c1kcZ0yqmXvT",
-	"XPHDjnmK8rpHNrpo0clr5qKsgJ7o5qCGYkEW1MABp5vCXc59l4qJ4DbExAKJUUqSDAIBmoevhCB6u2di",
-	"DoqsxSBjfCjDYeoJXWhYPJ6aqqlhMZTqadB+NCeglliox7qZO89DdiaMUouGUzjGesK8h57ynPwWZbPt",
-	"eCrMySoi9Grjv5ue/yyfpEbQyOfB/eGPqXuIA1Z4x3ZvPQGoXa9eduzisVOmFpzwYZlCIDPezyqCSMdm",
-	"r9tXaAsM2Uglka7pYskzT9e2kmR8uH73DpGTYGlchph4G/tUqL9iSHL05BIfLx4VtWzoY3Ve++2pRHWk",
-	"RNiQPT/kURQ68g7qjtlGG4DMF41iUUTGRWxq3oyV47Id1ptHdRLVpw/u6eWIhfU0PNiF2hW8WN2/q7rr",
-	"5UvtKq8CJ3x4tVS2J3x45Ty2VhqUm1Qdnizjw4BNZfwjo9RLij3H2wd7YKOqYbelKvHxl3RyhtdCCmAn",
-	"hJdULFIEr6Cv9YT3wZKjpqD8FRPZ/eDB46/+4r+8/MkviyCRdr0YCIzP3m/Bf25+cK359J2l2G3729P3",
-	"Kj97+u5vlKJN7MxdkArYnDKvnQf4hA+vdMlf8XLXJfzxkOeuRqAbBIwi/YtHflbcNw8p9gt0OXwJFnhP",
-	"CGkNm6D9H7TAiM/4UOVMEgj+yvFletofMU7BwpcQxVZoHd1HFltXr44VV3QP6mlNw0Zg4MX8DgWn+QhV",
-	"ZCFZ8moVsyP4lfumjfVt3UKPcr7Bbb6a17lA3bPvet85q+BKOhAAy1q4of2UOWV2uVVT0a3yJMLFwkIl",
-	"gcUOKTMwSj4eCwoonHnMMSORRHlUuplZ2D/mp4l5FHmgOSjf8yVkI7F9+KF4NhH9rIt3kngsKidmwyjL",
-	"7cpAzrYV/BVL3vmcOAK+NbdXTR6A7ZrguzRqyk7IXWHOFG/7Vd7e/ZfyLNvOotcTiZLDmrcZMDR188wS",
-	"lQ5cAL6yGfc8SHeYksQwZsSpIvo+LuGSSiRG1vVk40ythN7I+vaBude2sECww0zTIZgXM8Vu17O8eeC+",
-	"VfHMBUOjuRS6cSXbEJh6sywRZAhbuxoc9qFysy8tSLQrABAPatp6JaZCT5OsirfE/OawSXDMCSSwTIHE",
-	"AsRgrUoykJHTqoMnN/mR5V0TbMdZ2OtNYbWF8WR7w2LgmYpj2U+my0yElc2RWc1JtaBDM6d2PWw9qZbi",
-	"bv2LDtO9/tVXT0MQNLJS3jYb7FFm/io1NE8n0caKA6XuLpEsoPXk7nNftpINU6TI76PMrhAxUsA26tuz",
-	"ClHqufgrSN5cdfPsXzR/xR1WJsncRndaRfEcLChbhQHMV3FRUC0cYp5sLoCyPJWP1iXNcolWUDjeqy4B",
-	"9zxVbXlTLWhV+XZ2NJsOUYkCRlNapNywWYU1qxcc4DURSjB/f+KX4roBpCUFDNm6PQKArgUolpGNXcLW",
-	"rRY1BX8lfEFseCEay7s8C3MGDLPhBEgjuQCd3EgSuaI3OtiojdYUTd2D4xXlIxZLrSXNF6VDNCVCldU4",
-	"F9R08+samcVzFRrrWaad3aj3AMSojqtEbYJApaYB3kwwAht7XGroiIEuw6Y1PTZXQFDQLwAbvVD7vOXU",
-	"ZO9b2j7Cu2ZeAdhkqWYwjfiX10H/xiFVT0VzliNGLwpJzVdhsLxjFkZhcdaW5VBxC1+lycWJjau2vDwo",
-	"ORdDOL9Ih//k5C6LgPQs7Fq81ycfPbh3hy6qkWbaKFq9OXOi3hoIoZz91v5Be7/V7rba3/3we/s/OPy0",
-	"9Tu3fuvGD79/8PH1hzcf337SPtkkyKy1d/to74d874vu3tPvfGudq9J08XuqV0bqkdXIKECfH+HLWxou",
-	"7De98gyGUSW6NNdqFwI/P1c95kDUqLI7NLavvB7slyqvlTEhVXXmlLk9QQywUYErVyIBVs3q4yQTac2h",
-	"/wBfRiBKrEcVR47jYTJDY9+0p4rO1GRyAWH/ueqR/ljPecbTs3qK91kM7ao1ETPwpgFLK4tinA2eJGoG",
-	"lFZyDtzv9SYgV/itZpROwcrXyEcZdFEctnrq0fdU74krBSbOFfQ91Tu2Zb1w5dJ+qHfUbrhBcIkxLRL0",
-	"dM/85WGWBO3JOuO1IF5pMQRWgrj17KbeNpm2dj7PXlCE0/M94VAYmQW13V/8VaI8F1TezKKYyAM26s/m",
-	"XfhS4/w9wa+103LzrbnOl7q4UUEfxOhzDoDc8MP7J+wan8TXztvX9Fhfg1/DJjuC6bJYG9MYmlHtwlFx",
-	"3t9xvNOtdwufUafz7wjzTPUrIkl1nx/myG2mJCbFuLhfYkOHsJ34zYIx7Ff1ow2KxvHLuSR9T/UeyWTu",
-	"35Po0eJV6QKG0kW75apPH5t3Hzq1ODeKbe6wrAhr3yJPgbPNrM47AG9ta6ARhUTCK7kqaD9ftWcdKn0N",
-	"3vW83gv7hlG5fAP8w9inhMuykPNyJcPPuVM4L7WXRoZM+mDrCUstcrVsv6uOZ22ujvUcFp+jJl9rTpYW",
-	"CBrQaDTWjOLVb4OEy9exDbYERG15edpiqRD2Ei2KqDJwaWGVuSsb4oXXEIYd3rp+cy010ZaXk1zrX8mB",
-	"iurIE3x5md+5qFCunLYrXp9Xvjav/jB6LSfRZR1Dl3gGBQ1I1VFOzZViRgNoF2HdUzW2LOlxivRFvhHo",
-	"M9eL9j4V3eg0UtEXEuOY6ddb+Y+WgvPF05oI+sfmw0eDB/DuOuho2aHq+lw1T1e7FK98GVYlQGnZi1bA",
-	"2uzxk0d37x8fw1/7edTrgWPxOCww1tCFohW0g/3gIDh8ut6xWul3eex8OfCXc4LRA8ppRH99YC/Z5o+7",
-	"jmsAbq6W371kGs0ljf5YOT9UxF33wZZmwdoWpVh3zdFwLqp1OHeBjTUL8eVybS3hcjitZLG3vwJo20Zk",
-	"WRB+WAg9Wx+SazbUSCXlQToWyooGgJKqkKYceOUKGRhcAC9Qa6CPwqh0PN2IsXwyTSdKi/Jw0L6QFb+A",
-	"Q7PGhfVYyMjeVuu77Otd82is/KtecfTKB8C+VBGz6r9RnhYoS7nUSc41X64vVo99LnG2ceJ7KYCLK+ku",
-	"MMU5bOcwD+7KxLNM5zE0q7gr19j8QLUsjmDJsPs71V8rgSdcisNs11q+Hr0dujDizsfuTId2SBb2WrXD",
-	"v1T6L4mz8uR69ueA9eYLVAlomXZh/2M+Z5Qbx0V1QkpfDDRLYk2Gaw1Zcf2xqXXYo5FszJ/hcd858LLU",
-	"uv2dd2tN3OodFj43E/oCMyMxbyib7Ajh9n0lNfAzqgFLRAYg+lhimCQUGbAoHsbmehJ2w4CFTXSUhXuh",
-	"KwPsjASnB7Q+pAy0uPpCKBZ7P/VR91wiUQSGyxJFZCx5OocOFCH5L//5L77+D7/3j3/601//5Y+//s8/",
-	"fvnv//K50QRe/NPf/vTrf/uLlz/5JXZ2EbBPXMrbGcDsWF+xyk61Xr3aThXbGI188PNh/8XPX/7sH7aK",
-	"ilgzxg/Vyvtzb26je6e9cQxJFDTrj5Ra2I8ucAQJSgv78A4ETGMKs9zdl8dlAx8uZsOzxe2FTsyGcYSL",
-	"Pr/Qm6u8kbheoZChurhyEzWM5Z6dhpre4Hd+o/POb3QKPuEvT0+bSw8Kz5rdvafvFv98ryqIxF9kF72m",
-	"Wd3z9ZsLXa9SXpUAi7KUW0y7f8IshuyTD8U72MIOrBLIrMr7IxesCyhhyoR3JBm2CJAu2UiMzeo10slb",
-	"PjZTMQKQY81maZxlQnbghKEkkpDrrdW6GUJ2uCN86ApdzN8V+l0JF/tCpAXhnZD1RDYT6DYcN9lDlYdQ",
-	"MaH7fAJZ48M7EMgMowUr/VQyjHCMJSZelUJEYLPC3kLvj+gDYrTrJVyeNdljf4whHhvfMiLf7BvxbMJl",
-	"JCJKJmd3jhWtjfb+weH1GzZLcKfx1d/+51/99b/ERNeCgGiFrDKHt+pl0iyXSdUaYGl1eMhsUvwC8ufp",
-	"i1oJ6p+aS+RQ7dHjz7WSzSd89rET7O7XPX0WT/bUBLuwB5Q6IsWBKOwSSkl3oXQkF7tfrrgCPlQZy9QQ",
-	"74EFb+aGF0CIQxoLLj3rq7sQUjyKvf1583pwffUi4ntfPH2+Hxy8eGfvs6O9Hz7FBwcv3v2Nd/begSfP",
-	"9198acQxPC0TxMUZtZU1H9I/PsPXnhbmNh5PiIF9wk0zG8M4G017zb4aX1N8EsNJMxTymmv7i/pLw7s9",
-	"1lJR6HX/blnrigcvX/TeuWKWRZFJJY+HuZr8u2/cvF7mDbzeHsfXy+7ndb5H0oDlq/nKb/13ixfr1StL",
-	"yB/Qq+VOZLvYU3FenpLYRSBXGJ9gednM4mAGaqzIPrOCiqg0X8VysFhtU5g1JnyTDGCXFE/jpmoFU4+3",
-	"wjY1vOSmFW/1FKIQFkwfuU3ETe/T9Yt1Oy+ov4BW3mpHSgv5kX37gtgXp7PXuxzD25WnQSFF+x3PnxrY",
-	"5MWLaVGvIi37izozduV2BpJrr8PU8DjXNxb4LaW5FSRcYjwoREdE41jGOkt5pmBLLCaS3MLqsN3+eGUq",
-	"r/VwQCL+KNZmyUWhuSRa1TdAMak03VwBIZBxGek7zCxNL53IWi15Vcv9Tf1WKYW1ajLvFrSiimkoDKbD",
-	"EaZ8ADZx2aWdg5BZMI7bSauJKvzAnHL3qED444F8YguFv49syfiqK/5NUM6KfpVan6qLaXWL4YjrPBer",
-	"ZM/VS9rXImKP7R4sSUrkp3wHawzvqWmGwWhJrDN9x2ZNcSclukEgAb3L1GV9PQs2z6KIvnG4lYQ+Xn+8",
-	"V+THl8ReTvCNmaRANM8SsHg1zDvw9X/9H7/6+3/11b/4s6/+4K+vSDnw+rwUxlBP5gSNcxVH9eM+qTor",
-	"f+zfngiyj5wUct/kddpHP6C6vY6cCJ1d5IitDy1/q1TWC8C8t8Bkv136cSHJlT9Oq2TcD/KL2MIyunBU",
-	"2/KwTTUk8lNMC+LyRYe8H4jMs0XD4nqKF28FXx5bQj0IxaUBIC5wI84vuCX4g7XYgQIywJvBGqvm9Xh3",
-	"qfLX5uT1678k/5+zor12N2A8Fj8sDT49cjSDRro9OHp4xMxI9bgu6i9HOubXjkdcDkc83i6I99p3SsN4",
-	"qXlJLMX9c9qQCxj09UQ+fSX7IpV+zta8+E1knc11uA66PhKOXz4HsAMfQ08MuaQ0Ue16FDNrBWtpBLDP",
-	"Sb7MsTUYiH62HqU+UWl2H981X51XmlvPYozxh1eaLEQWYGA0LnIZ5YlHhtxczS0zPCjGHndyk4VTmQre",
-	"Hxl5HRZYWNSA8VNZIMDKEQXwjYgCplWxaor4s0zwXvAntBdHzW/viEfEjAZZNnmcaWo11ywenMo4s7k3",
-	"Z3fAzOyYjSDAgSbZZo8NfZrnzON3K7LdOHpcm7XYMnEuZDcm56+N20VSGkqzZUNac3oFj2+IWJ3o38AQ",
-	"s5iLCzla6GURQ3JPbzaKWb9W0DuXqtGwjZ/k7aW/XaPh77uu5fZn23z7uesDPXAdwe+93sCD+65Lef3Q",
-	"L/jzk0Ln6A3XQ/j7OO+mI5irjdxd4KOrmVUrP+Mq/BuF+9i3LauU469PBUfSonmeeRDWPaBuIO904O+r",
-	"WDNvloPi9nFyhQq3yxX5Y5ChsDQ3Ad5nKkU0/U6kak48rJJeGDbZjSflJT547PjmNim0wrgFx8gC0xBt",
-	"zTISr2oxnnmQ8zqXJmcEWTjVUQoHjSocJ52WryFNTPGgfp2ZYk7U5HElj+BJkT8wT+SRrxYCzMH+MrtC",
-	"U+oLYC5aoreACc+zbXuRZa2yhXBS8/qwoW1yoZOAeY4lETLaCwHCdu1fBHISz3g/S+al+K5ljyTkGrMB",
-	"Pha5xCXWo6RoFjFJAjj3RZIohpDTgM3VNEWm1FgzhKU2ljE9+62Sif1El0WwuhyrUy0i6yXtT9PUTK+f",
-	"fzFgEcek+2Mls9FSUH/E5zUlOqQLrPcqpRis+TK0a4v7YFkiQ1vc0/KRTEuU6STp9qsR4H6oMGwKLYQu",
-	"ZjxykZnR2Kw+4Azl5iiKSGF1ue3og1K/S67Ub0ipXJ9VYaMQHd11VsOSWPqgkapkrVh7ohCEkqlJ12c5",
-	"XbnPPUF2AdbDOu6KT+x7q4IsHkgzfBrTN9O8Ay64yY4xLRB43+j7EOULp3dYplgkMtHP4EZG+5OCNZpb",
-	"hGO4rtEEuHWzwLdYXNULM1CcXR85sEn4BKZlWOCTuHG4CWT5N5cwy79ZClr+zQXU8m9Ww5Ztsoi6Jzj1",
-	"ohBWcb1FgHX6u718rpvPrtYsZGq8cluQq/SCBiAQva/d6oO9uQxIay6sF+w+G/iv1hLjY3YUnR89cLv2",
-	"kl3cQV0txquKGY2c7clIBxcVluHdmlmMxDp71SpjfSF44DtvAbJx7Uk24VrPVLqW1+ixfe/qTr/LQiia",
-	"lb8l38UKWyOfTCitNS4vWKSxZj0I3spUHjiDXiORXyvQNGjUUiLfBhVqziYqSWI5NEU3N7GqXmCvnXjJ",
-	"J2xv4P6MtkWrxRG9/FK33NsLb1E+BMCGeJoikEjmpS5rk5DBxouJA1e7olyGibnOIAaS7H/gyOZ+8s3N",
-	"LdEVO/nN3hqbK3lrVKmnlfvmKo/4Kz/e5VIsn57rTIy7fPNgtEVHbqeJ+l3F89Kfnr5b8uy9qtgIj+/0",
-	"Ux5nZRdlZOrNFNizWTywGcTBEH3OYzhQ7rBWEcvljBsHrXXWjU9VGl1vlSgDF9h64MjvT81iPzbTbRn4",
-	"dNw/muJ1edFvBfIEnFdGyNidC6ZR7v2I9xPJjh4/YGdijul8hHsf86ojttrKcy2A4zZ8/+j4wd3u0Scn",
-	"3+2+h/nfJ6kZB7gaUZrzc5Eyjhl2dMZTiNGFBQuHrml/3tlRlk3A3SN4KtLvl2WnP3INLZQDHywXpIUu",
-	"v8ShjFdnMSUQoxetLA0fPzr2eBjxx9D0G0KzTQn4dR5hlpzpse7aCnPNdhKbfrwwExhTRu5iUz76/vHH",
-	"x4z3+2KS6RyVpMzAfffk5HHAdKZSkYfwccz7af75WOlsmIrj3/oITxKiFdQWMU93UjMFk4mGwzSnAw9O",
-	"pU3ZOg78oxcA9pSn9FSeyvfeuy/PRaImovnee+w+HE7fO3700FJPUXwhOrAEvdph4fNTED2nCLY9tQLo",
-	"tNE5bWikKTltBKcgjk4bnWaz+SJssiMi0HXFmkE4lWSANldrU2joMoJqszpFEukOBlOG8HUTLf8Uya4z",
-	"s6eZWc/Q/0mqhikfgxTopVzCYDW9r7HEkMISYDThkQNqzFIlh032W1MzGIDqEVkhua45F9AxFymB/oFI",
-	"9BOAzKUCu2jqV1gtjU1ovWEUyzkRapJg2MPdUSxNZ1XK7sthEusR7MEjWDh7Fp+EgZ9h7nIIWRwJmcWD",
-	"mG4O9JNpu8oADQx3hLmagm0X8Hw5r1iT5pummidasT5P01hgGCpeLkaCRyI9lYyFv71HeuXeg6iQ/pXY",
-	"yzB9MsV+FtjL2PXWAfhldIFS3QlqycInIkvne0eDTKQhLc3j+Avaw7Zj771HUbUMCNYhRa1NW8w+jt+/",
-	"g+m8zG/wHaaH8l+7ZV5remWYDpt2mWbGkl23jUNhmrEbh+z78ftsAgqc+aXJjphO1AztwWwoMs0OWy03",
-	"Mc1Mqa55wQbqQlA4mYoGcSLYO+F4mmTxhKfZNfPjntkl4bvF7rRapqV2FuA7syv2r9+A9hhhkSQ062bK",
-	"H2SuK4VWm5nDhsOKtO3x64Ig5jihTLxGnJumedhOoy7D6YtbGAgucM9gbjjKvMs1S8QgMwKGug4sGH5V",
-	"14NWq4W8WqQgu/ho90qrxcZi3IOk1Hm27sP9fdqy4O0zBRtl2UYbu/mUQmd5fQf7LBHnItEsEmKSJ320",
-	"v+9jgygM3Ay2ynjSpMhtFFZYqz8xKEKoA+65CwSH/nkLkJbzR4oDisAMmNXh33uPneSHKaU9EQvL1XzU",
-	"U1GMnC/e55jXGTM6fzBN4eJAL8K+Mg2aTlimTqW3rkm4SrN02eH+7eLKHU/7o7DJjhWLFBtQoWZ1aOyR",
-	"rVoNrACYKUQLm9UXyyFlplj64lS6T9rsQ7OEsZXmCmhkNcjwMxGx6aTJ7iqdJXO77xeqhgzY2TSVmrLD",
-	"4ZXJ2UCxOQBSbZ7KxaLMjwBnDnB2zDULWhvYxODmFxpuMyu4l4JC3hxHuBOn5D8NFnKWWYR0cCptZuOA",
-	"ZXyoAz+WxTwjv6L2EmFnPIt1Fveh43raw7TaToMwu7jgWUb4hplu5DQdcWkWpCfKTuUgNiL3YB9Hy419",
-	"gBLMHfIotUH6GaEdDwqTsDjS4JLCgzF2KsU9kfC5iOgghDU+UwCiwYmEGnAiIny1ww6fPbM/BAgwEREI",
-	"3eJ1mj7NFJ052nlcznkSR6eynwo4E3myUI4UmVlfvs57vQVtsBnSMQrRLnklcRvutzzZf4f2t7YNN+e0",
-	"kwBG6XInBCpBg2niZmph+wyMyskIlm6mj4aLhEU8jnHIQUWMKJcLjObdVHDYNpyesp6YK7A2JOYzeybd",
-	"zgFIBJYI4fcmoYhyOhP8jOtTSUoSPAib7G5uVRTPzJKUQ9sSJGwQ5wAV8OwXYKfE+gLWm2aOXAOJqjBV",
-	"SoFTo40yGI1auslOjAp7KvMdRkyJjiICWgcMEUZQPyCp3WHtFpTksThh0ZSRKv8bcjrhC/gJYh40g4Tb",
-	"MKnk41t6w7JfpGIY60ykCLwYa5GYo7fnzFrmQ/wSMqvq/G9z1cprzgWFfVIhR8xkmYqxC7EEy5uGo+px",
-	"vk86bN/8Tt20csfWBeLHtiM3WIHrm+SP/bUo7ZyUsbMZp3bHY/WmUx1qG93i7FI+AZ4ne9ShPsnCzDyd",
-	"8BSiat/59OAug/cY+PyfZe/S5c3hFcymOxMTL+wZbjpmr6GBMRV4JMT0Ct6TBqcyvwR591YznfAuWe9s",
-	"ei3QcGIJ0gQ5gDSLh9JsQauVZhD44lL+mI4dOSuDZex/p/Uu5QjiDqdpmqnRkCgjj2eSvdN+l04y9zIm",
-	"ZjTdBGATiC0JoLxYO7DcO/vvGjlN2L93Dt4FsW2bgGg+CJYk/AIh+Pzjo88lISwZL6QbsPp9DGeDPJV5",
-	"yoB3DiH9QJ7vyCVxMifXXBOPDTwJ2FQmQmtrl3CpCuKMvWOBiWbDh+8i5i+LM7BMwd3Zc1h2Gq1mu9kC",
-	"SxBcyPdACqCtREXzbm+eIVkKESC7rFDt6+aGriZC8knc6DQOmq3mQQOMNCP43BoDYMNf44lIsz2CHGJM",
-	"+1CAtcnd+x5EpoGxzo7Mu0/cqxQEIjD6vyIhWv7KNVMECHogglnzsnWIPQV6fzBTQuP2Wy00UDpIP59M",
-	"Etq51z7XaCNBQ+LaOBG/PwWfJ1g5itaNR1KwCXEH5MP1ImgcttpVFbmWX/tE8mk2Umn8hYjwo4P1H32g",
-	"0l4cRQJ8OYf7++u/eIBbGd+/vf79E6U+5hKsztdxYNeVn4lU8gQ/OKjVb2uIRNPfdDzm6ZwWVD6QIGDM",
-	"dBjNUszMXrV5RI0YByZt+LnxNN8SHAliATLLoy5PEsBzTlRZVsojVxlscmVNIOboMyWb+uDcQVSwS2ea",
-	"ThPxbW1R0DbPWGg3OiW57J9JNUtENLRZmdG8Qv4OrZJzd4CH/lkTdvCALKhLActGqZoOR95R3psvnFGE",
-	"F+1NtdGmNcvmE8EO9m/euAlCHftENhCX0TfWqMPgNVlmriI/ky/jiZLCaPh456dCksQ1x30GP5u3OzbZ",
-	"uRvkEWBJmYOSoZuMNGpbDk+FaQro1cpyYMQI/kq1vY5bCGiTfez0/WyUCkFLhibSKNhTyE/o1HtMWGi+",
-	"MfMdSyTv8saxyT41JxE1wlY54hFVQHaSQXwuCHymAzbjqYzlEC8VpKrbOhxrkzlG0IQFjRxzyYciBWIx",
-	"MtrRTYKfCU122tNpq3XQn6YJ/EOgpN5HGa3DwGWpP/JKBFsIqMBmhvwBMQsa1HzGLXDO9NM0F7QFXCLW",
-	"DmhXaa5xCEmsZMWTAPRxUZCdGx8FDyIxnqhMyP4cjMpPHbb4fRXNawh48ukQzi0fDfM3mDfgBxK5nETA",
-	"+2BcZ/qgnwojWcwdrdEpfu/M4AtPp2lC5vjOtWv+b01qSud26/YByDg0dRZaYhe8kVUaEB1izOPECDPf",
-	"gdvIvTTUNn+t5m3DCUEmCEqEC0VP2+bBfuMpnF9bHILWk/6i6HkjvMEWB/ESoR2wVViX4ebD4gP+Gvut",
-	"/YO99v5eq33SbnVa5v9+aMqArHUdOU0STM4Vy2EXcqfahyOuuwuLgyAC5cOexyc2vhiVT4OVe9DgdhHd",
-	"V9VQWFPYooVZfOppgm3fb2rdDY1t57dawTnxpDeqKDUUgo95MlDp2Co1V6MJtWpoNneVHCQxOoMP2we1",
-	"VKGPeIootMP29Tod0dMJBg18LKKYfxOVtKMIQR10pjslraZahpCsp6bMlbeOa8+97fMCdbdEZGKlFkeI",
-	"FqOfkdE6DxzDz6Pm0uF1D35YPLzKBNvqIbunkK/lypb84fovHqrsAzWV0XZ75Bu2cnGiL2PxBuUX4g9F",
-	"VmcZ7c7Hb+75+IZu/W/YTv5QZBfZxkXTwEa3FLsqHiq4oUwswLq4Lj4A92iOlwC/bCL4udDMXJx1xuds",
-	"Kh3leljYWaGz9CqZzM0tOpymSUimRSV9pqGRIAjUSOmMKDcslDrOELyZx2sEXvoMBrLHNIgqKVzVdRYn",
-	"CaFUeGZdE8uH5yewZ5el3rYXt5KLUmGfH2x/kUEw/O4asxPTb/A15pXrdLt7z5Znzl2Smq/u6jMlGbjG",
-	"2QKvfUMcLdNEbORkgb7vHCwXcrCgjReG8hU6VswVfIboIgJsSQzDsaDLHJ1DPpFEqTNEUHjeCvDA5IFe",
-	"rhRQTUYiQcRFOFCpc8MQiE+fytx+TaQwIyKzyD+kV9zHNiAFvRjQAotp01OE6eWMP64xsUaPCLhzvkS2",
-	"nC/dB196b34JTgQ9Uol5AxPAavblqfxyb29v6f9NYeGMx1k3i8ciNCWRP+ZLMMerJDKzF00dkYdFQSVK",
-	"DkVqGoEdQ9WwQwCADGAs5C4CeGDAwrGScabSWA6bUCW5NLxxxab00ziL+zzJ/V5mIOEnMRbpUMj+PP/t",
-	"y9yD5doO3QK/dzcSk2xk3oI/wXtvAUJf+umpnSeHqHruFMFEiAQlhEaASN4MaIHNRwnPYCywqC/zGqAh",
-	"Ro+apqKb8gyGmCdJsNxolVpgwpeI/OPk37f+IDOUs1hGahYwzhJzfqZMj0zDB5Co8g7jGWAZAFI1nmqK",
-	"Z4JS8jArbrNmA4gQ4hly2J9pP2B3AvuT9c8B+KlAXILYKQLtfGmbkqoxa7FMsbbpCGKvFjsbuK7CAE2U",
-	"SrpTCbiRyIyQeWAGamHhufQ/TvzYcuBTBHPQt8BGWrk2iNZRxwmAY77Mh57LPBBvxCP0WNLoR8BVMTCL",
-	"xm70iQLerHxH3LEhEVCe28q5xZAWj8P0mkpMSW4n5ZtwYZh6POGyL7qJmhWabHpNv4GgANhuTyRqBm8h",
-	"tYW/P8NEzezuC4skQJWVW/RON0vVtJeIpRb047Q/jTPWSwU/Q4e3mgjpTUVpuUQQpbsAQjLt8SfDgYbQ",
-	"Q9jnSdLjfbNdAbgvIsY1G5ul60I/ynaLpHmUilF9ZvPbL6qaFsX6zA62uf3Shkls2/QYQfm48GPNBqkg",
-	"ND2AyTHyK4/pBFTUVAvdsWM+SeNznolCJIqRdd99cHzy6MnvdO89eBJW7CwcVJwanmYg/P0xdA+1k0tq",
-	"wAZiJlKzjnXAMmXWcyz7yRRQRBT76D5kX8KLxbpmojdS6qxLd0NTk1NXv1zQXTPL61b0RsPeScUAHPBm",
-	"RssPlGK9OuOZMAu5G8WDASTccusEYnf4HI4+kSscMtYjQnXKfpzEiPajdkV8HrjzyUjMmzQqpnFwLGA9",
-	"QvZhhRT/Klkvp/LIO3lVSovPubotbB/RXh4X8iieTEwzjYDwBg0QZObZYsgCedtzXPoad/kUeC1eo6vc",
-	"Q9MX/dO+mYL3IXSUbAhOI2kEDdAeGp2G1Qo8g4HpS/tp0HDj3ui091svME+ZZZn2q6TiC9Lfq4JEYqNA",
-	"+0usuDcbhXoOWq2NzUTTRLweX7e1lPgjTk/q2IQkRfsje4GnCUMEZ70pI7MP4FvNWx1WPp/YrCLuqdE5",
-	"uGF6taBKNzo3zMNpgoT4+4VZw3Jghvsissx5+NSbRrIg1TA45TaloIFbO2+HKeUyLE2wQNZYmaaJ2DnK",
-	"dwYj5yiX3nX7Es1E157TxlrpGX8ACDA8j1KRw7lcqAdoXhmoGS6oDGI3/FPPHpHkQM9DPvtqLIBlcrVP",
-	"fUqMot84f/o31D1+gSW7zi9evRR25+juHC09R3d7/8oc6lts/It40qeJuEwvOjm/xXiSQQQsxii7e5o7",
-	"xYgdC27ymDmMDKArTH5ELRYwipnS3jUPyLoZhO1jmLiDswPZt5izoWJK5pjwz6fRMGcRkWJGwdeEO7f4",
-	"tVgzu69tTmwwp0fWzJaNYjmE723wAoVRYtvuLMQy+HhuF+1graSzkYLUHC5GAezum8MHTMPLoQN+JPvK",
-	"AE0LNdAZT0S4GnEwzcnKt7v7DgaFC6g7A8BnDlsEp6Dw1qK4LcjSfStLgZosF8He997T29vdU18HlGF3",
-	"uu5uqTscxO5aiziIwB5O5pSkM/UV3HZ9PMQyLMAdbBCmLPtABhTkzKHAyWUOORu6xJ64K3B+LQakHTiD",
-	"Kcq+mahhN+JzXXL6OBhGCQRjsYHJ3FYD1+sYGgQc3kCy9aOpSOe5VKMEBRttdpuZ/EWwqnZLc0+zUla5",
-	"FYB+7UtszY4Yrl3G3FynBSjTy5tgf9ug+x/BJy9qIFquEP6y+jAlAuHPnjf8+FA4NPAYKTzuzd1j01/g",
-	"Jr0Z5CcyQQuXj2TiSgPqRliZ8Gf16XR9CV24iPqDc3MKbqxiaXBuPTUnfFRosdEgV5+G9Q59o1921Ux2",
-	"Xa8J0JiKMU/P8vbizvaGcvWpbmTDmgbanCGmL+R4QEiHG/lcLOqx7hAfAui+plfkeb55uM80eyd3P91o",
-	"tZh+t+ixAOWEVMSbh/vNAzOmBcboS1IQNsFbkQzeAa4uDri6MNaq4oC89tyKhhfXPNmB9NKb3MdhcTyI",
-	"8EJeiup64LI4wuURo+KR4mMhqp0dWcY1r0ljyNbB54xTBJnZvneI3M0xcALIffncPcrLgYZe6NpnJYd3",
-	"J7OPGuD3HyH3USpYT5hLdn9k1MCoseld7ajY+6u6se2Olt3RsvJouQzY/eorJiyq3R1zd8fcznWaS6r8",
-	"UukILC6Ot59GyJ5derO8z/sja+QsUrA4XBHSp80DZDazOKPAcpIFcJQFlgYssIjbwJGZBYvcY4HlKgu8",
-	"KzSwFvoUNUg8l+fAguS/vO8jp7DhHbDojnkkgG0LjKzIpEKnJhqRZ5biBaLQjpWpA7DOn6tezv8yFPpU",
-	"jh0AdYl7Mc7xYmSdJ+M0OZjVqQSfMS9+ZvN10MtN4gFFbPLyXZxpPtdspGYARbPRaiqNbLQcga9DIbM4",
-	"m4fM/RMSjhYw1vAeTWsYsJAmFv6JU2v+ibNq/kXzav5pZjYkTKXNCEtk4wXsKiE+Qwt7KySPLUIszRoy",
-	"RdvFYf5Ny8NlZSvWiB/6oVxd9zFVWCQBstxvRZgtn8Q0Nnm+CvtmscFnYu66BxNkv+nzTAyBmdB+l48E",
-	"rWjb9pAiwUJbO+gdZp2bDtNftNhL+wuvLA9oUUBoNRZIa+xpO1SAWb7dz1WvpIx8xbsC6BgHN1CmAA+x",
-	"AOi05aD6GvG5yxMPgE4vUGA8NuOTxFIw8QyFd8CiFEtVKcOcMK4GyuGKixgKCzt5w1yGV6rHerG4Fizl",
-	"EnxjX5bADsF2BaKvjunKbk/wU1GSxCYL+0ncCQluDnMdO2Y7K4G83haSBTY+57LKAMX7GeRdzFUQL71A",
-	"u7V9OpQKw5TtnbVMuQTHIDEKrSagYnm73fulDb/+atstqLnWiQaCsNh4uMrstVe2vuslHFjswf7VDH31",
-	"qsAw1ZqaqVncR/jNutpha8Ya6cBUijEiFc0YpGpcbhpdkZlvTf0UqODaUFF1praq+G00h9IokTrSCEgm",
-	"OLEBf3Yx4U7DZvYCUj5wytoLlRoMbNr3qssXjn3xK7mYOQnvcrS/PSng7ZnC9ooanfbNYj7kRqv93Q+/",
-	"d/3k4Pu3GoW0xo327f1mq7nfvNl4FWY+sw02MfPRmtzZ+S5o5zNrMtaZOXLPRQ4aqbD7kSa1heUvJxdY",
-	"ESx817701ocKU082XdHQ+d2SvtCSzslGKxaxG+jKRVwIEy6Lg6Hpfb1RMOcq7pfyMzY69Js7kn9g/sTI",
-	"KLBCZ+m8Szygjc5n7eD6Jgwl1PnXFXji+uYI4Rudz57Wg/TUHo6goeOh5BkE2bq+kal1M9jMxQ5GN9ir",
-	"bZfUebv4d/EcO6NkTnzYd9KqngisNELaz649p38thHKUBVTkonJHT/jNpSe0RjqwHzm+bDJ2pmKA+V82",
-	"XoHVwRmrl9XupLnak2YX8XB1FIKbSvNcod1IVaXl8BAy814ebeCG6HwrV64EoO/LlG2VcreZF+D3y1sc",
-	"FOWNte7XA6PfScK3XufeIQfeeJa+y9PTbS61SsDAkZfinrKcWsYmyHgPMhhd3nni+hKDnavo7bfYYT83",
-	"sti53u9Mdhcz2eW5/6psdm6o6xntFle7y+A4k9rm8su93uDWU1rYXyD3NiQAtAGO7j0tzkXKEy+bJtK3",
-	"mcIwDTgRhwEmxVbbmyOcYCbi4SgrUUDIrEicNq/VrDhJeCzX0urQqX509+P7MKPYMxFVf9iLhwsKROPu",
-	"QzOdVNT78DuW0+gcbKIaYTVXbZAsGZXt1SMYyC0i8mi4Lqrx2BGsqfHQOt1ZGXcKTG5ldMKrptBer75c",
-	"e55vsjqmRteCnanxG2xqtMyitU2N9ZbhClvjynW1O0Qu4RDZGRCv0IC4qaDe1oKI9Vxu2pFN7Yf2Unsl",
-	"9kNPTmyrfdu96GnRZVt1f3P1+Gothzu5tjMH7rTpi5kDL1GhhqiGanMgStUfWXlKr0M0KYXtqDTK4fKZ",
-	"eJZZ7nrNBhg/5BLyxprpkZpJSzOF9rIxB/IoCUnyiTUaoLSYCDmExPAhUFxJyLOMRI8otoFGOvQwp5iA",
-	"2JRrDifNOINoFxF5ARICpQ2xWNleQUN6AlvNenNn0SEmKqDg0lXmThrHpaOwDAftycC6osaclVUgbDsp",
-	"GDrhIlMCFgKi1/wD8jVhboMolsOMJ2dd05iQ9cQwltoD3ZspxPClPtciz6uQQXKHI5Yp9sOcNnMM+HlH",
-	"lt8f8ZT3M0qPzZmeiH7MEzYWXEJY1BHGI9vJoCGfpXGWCYmtUGh4Nmd8+J1bNygFBvykJ7wvNJFw65HQ",
-	"xZCML8wGqcCe/6j2UB8LnvZHJ+JZ9qbBz+ueSrAeNrNX0/LdqdxXbd+mvdubo8sljgpSnaalVKjraW8c",
-	"I3eA1cKnJRL8OFOpwOTprjYSpU32gUoZl0w8izVEKrq4zYGnfRth7yjli2o3bfypKTwRPPWoCk8oCK+Y",
-	"+p+NeSwzHkvM40ANQuKEMJeLIcbCEf0gfUpa+MGyFm4WYxNe7tpAyGU5/Xjqi+ntFXHsOuzHxaPZ8S0E",
-	"lLcQ45r2jPTFoToTYkJNBzeGZxG3J/Fnzym9HkVtQIGNTqN9cLvVgv9p5WnRG53GtN148TTf370lU7tX",
-	"MM+yNO6ha/15o4/RIC9/9udf/fI/eawCP3jw2CxwakUjiX+T+t/sQ+wQidSXP/vXX/3RHxXbsk9tgSZX",
-	"taJwBFm5rbls5HXCo4Vq84G4ZQbiVslAGNW+P+JZV02EhIfq6P277f0DaNYGij229jUgmYemgkuAKQxF",
-	"tO5ekitERfm/u5rsriZbGPqVI4rt52J2o6NsxQXl2nPa57Ws/fDNjqf97TLe20nbcMmsss6vWgeXqWuv",
-	"tQBRS3YL68ot2lutqqDSsg1XywnPvPTCVgFZ1BDqntafaJE+uId3zcu0FjwtEabOzroq1tK99Q2AbgH/",
-	"yWZXYdv7HXTrglfbqTWzVUK37FBvB90qWJJ6IlFyqJEFXlhSo/yqCCnfNBis+sA1H0YxT7qTVAziZ2GT",
-	"HTv4FjUKbFOYDY8zfC1getofMa7Zd9pG3fnOTbjmShamYggUKpHox5HQHZ+RZV3L8FtraMOPAiYSLco+",
-	"waya+E2TPRjkdXuJ3wIWZ6wn+mostL1aQxFwtQYPGM8wRaQrzDMBYm+hdORChItooSlwFxeQ+5a66fpD",
-	"X1ci2aCA14tk63PJI75wQbUDZG6YrdZ+I2h4K8Q8zEXyXfzeNGGIq/HuEewBs7RWlHv34VKpt27kxf7q",
-	"r//8qz/6u0ZwKVEBWO+VQ98We1vHmVdjRPKBfrhifK44GsAOcV33H678HTZud2X2sHFWHNY8FVe48ui7",
-	"a8/zXVjrtmxbsMPGfZOv13hub4CNq7UMV92+V62r3SlzFafMztRwlaaGDSX51uA5qOdywXMPBi5/V+Fe",
-	"lDv6BzGWZK8bgX93gYSamUjHsRTEpR4wrimtvymVRmcLmB7KrSuC6eUi69WH+VJark0FwRWj9XaS9u3W",
-	"53c+s7cAzndZd4CIx8l8L1MZT1Ynm0rVDIQzwPIiPvcSRlr6b9pIOeVywXDFs0yMJ5kGA9gcICLAv80x",
-	"LRSkxwDcxyRV5zGkneSS9cSphIpSgYguoLneY0fAN0y5rxytNJFnj5WMM5XGctjM4rHofqGkCJvsSNpG",
-	"LFrYgLtYEkU4pM5ChupUEC9xnHUYzztIcMVTyRja/807RGk6jiMZD0cZQgX7fTExPwJRJ9nGLECOm0cR",
-	"nzdZ6BI/hDhowHUu4klmOrjcxGwk4tQ2x7RixrWrK2CzkZDiXKSYf7OvxqJpxizsK52B1S/UYmgGXIc2",
-	"D6d90p2kcV+EuR5AIzHiERSLRc5ESgetqS6WrH2t3Wq1WqZrYX+apkL252GTYcqUlmeGhOKhNSdgW8Uu",
-	"6AJiqMk+NbWP+GQiJE27zdDNdUa5VbSFAo5jrc1Um4VxVBqGDqc8gE1hneMEePHouCIB15grAnRG4Juo",
-	"Rpi5s0pAntDUJVAzQ96sIJ6+Z/bZCW6zNfTTJz6l9h2AYUV8ro1+g+vHjlMFbjHi8+5qyt5GUKSXrkHe",
-	"e2IHH7Y+bRTNYtlPppGItmzmKnrfLRoJ4FbLq+wm9y5PkiVQ2VBkAAwDfZNQYwoJu189/tY2cSW1dp5X",
-	"pTbx7WTyIFpbKYxieZW0G7v0Sr1aP8aPTsw3VXWDmIU5sedW+SA71XHTQX5bCJ+tbAQ19nfMOHgM0Ci+",
-	"G502fEJHFT04KLIzNyhBAoTC6KzRuX5448B8VeI84POCItwI8qRFjU67fetmUJz4jlGPXWYFMxV0WJiG",
-	"tA8LGX8a9rDutl8FlXMuNTdxyJI2s7NnXK37FrQ5XBuaRXFk1JVcW6zw6KbmLO/HSYyLbZXZY6Xu2uzr",
-	"80r9FZL+qhkcAeGH909YdTlh01OTIL9bnDmNze5eNhKpoLQyAzVNwYk7Nq1YOvvvQ7qL3em/O/13p/+r",
-	"Of3XH9OZeJZdI/mQF7y4nkotN7uj5HWYxledJIxrdvf4B6/mQEGlak+PV+Pd7uF7d3GJ1UuFvZDwTC9K",
-	"qssXPWvU3McjJcUHcZKJtPE2Bq0VJ2ET/XBxKnbb+4o1xcUJqNzMSzO1xrNcjvszc79QEsavaTbxgsW4",
-	"jAoAwYCN1Mya0SxmLdY29NTL8mu+qfYkLeSya2LVYZN9YmPdCuwSQkaAxZtb02Ish86AZsuogMoV98Rr",
-	"Q8wV3my8/LP/8ut/+Ne/+rt/+Prf/uLlT/7Nr/7mz77+D7/38j/+L1/9/s9tiFYXR7csUstl9rPur2Ar",
-	"+fA6Cd38u3q9QanjMoOMS0Ej1l0NRRK57erxrOEbKx/zi1ziFyainq9sYcPuMHA7F9jcxiajQ2RBoiNy",
-	"wBfgWx8kqxTDa89rRZQtSeJdYNlbg3xbFD3b6yNVSLdaq2N3AL15B9BuJ14dPO7ytuGmWvBl4uSOLFbN",
-	"4eL4YCD6GZuNBNgdy86yGQfzYHaHTbWw5A8iy73PcNqZNlQB00okzCUp8l/90X96+bM/2Xb3vT7muJ0Q",
-	"/MZr4ZuKzZ0WflEg2mXJ6LUa9zUQgMApv5UwL03A+cSUudPFdrrYTherDjpLEjVb3uksU6wH6MAMuBnZ",
-	"WKXi8ra/OEfASYVD/z78DEoQ7miV6g4CQ0NCgTZJAwN2R4sMNXqV1czoZRmJtJmoWXfGUxnLYRgUnupZ",
-	"nPVHUEg/4fGYZUqdMc56POGm25liCgO2ZwAczUap0COVFMtPBZClQTFRGp8LaXGVfTVNIlALwfDLZcR6",
-	"YsilKdh8ZTGUDolqBjtgU5nFiVd8XyF6dKFW+7jjQznNfzSGXODrPBFp1hzEKXUf/06FVsk5DqBk8Iya",
-	"plJmSiLGNj3tfW702ZiUYrJnYyFe+Uom8y4lIfLL5D1Ehtr0bH1Tg0wA2pmpJDJDqqbDEUE28S3g9lRS",
-	"2K+TxOVqtvmG8CMlCfs64WkWm+XTJLyoGRTIxNLnYwFLCXENUjH3LroJqKcEe81htmaygIZ0rM5FZGYM",
-	"I1fyqhZqFs9wEoFo0z2NUjWZLD6Mx/Rqp5hbRquxQKQFNMaWaCofxInQAaPizAidSsZsQW7CS+GpuKFq",
-	"OTJxazr35VksowrfJbxZcFt6kI7rraAxjqVDeMCFy0itRqfxu5/97unptNVqtZ6+963GptAPu9lVugZi",
-	"gQu3qoHt1sVa+Lb5U2EJbOJGJRm9Iz25kC/U7UWe0IhWekNpYa8IDuzyJCk7TkexzlQ6XwmQcyIGIipS",
-	"x2UMwsaxmjgBxT41ks8IXhT4Y8DCmyYmEBOQs4lQ5ZYhOBNDlc5ZSI/DhegNzTRIt5GQEMiQCluAOWHO",
-	"xCQj5D0EVIzUDHhaCHTmxCHw/aIgLKdffmw78kZzFq2+V+TY4d4c+Dnb+zcgDKMFb2H3Qb1HWlA7Ot4j",
-	"WGLdEogwjfnC5eDgpNXqtN2lY7xUHlxAYAnYcLyEl1cwSXjfiEy7NF8BetjN8SZSbZIvjJ1ku5Bko6gl",
-	"VBWMcCkKNiLphh2eUUSYJ+zclt1C3MUSGNy3T1mJGfyIxX1l1soHtqq3nvmMerLJXnHjvNspF9opdhwr",
-	"T3430FvRnklbARvzM6HzoDs1QKglnPjgjJikapjyMTMlQXRkaHcWFXHtOf2jK9WLsMnCCRjmQqIGQzYv",
-	"KCOg7AI9FcUU4Hcm1cxcQT4W4x5Bn0KvrSHL+BlRYpvTIc+lSSoC1nWHhf2pztQ4hLA8iVc8c9VCpgDf",
-	"6KXDgDjHTI/YUAkb86ktSkAjw4C5Rho1Jsi9OnmXUtGPJzEqZ+T3mXBTFxbhdBivM3D3cwivAlG5acod",
-	"B+nCjJ9eL3PTCcod2zNIb+CDtIkLwZ/OMFHDTIUw2jbBxnwigM7AhfSEXoVhEutsrORZyMIxT89EhkYA",
-	"ULGMcmeWhWahVFn+fdktEgFoJEReL1cb2BV0gU0hX7SNDv4+5pIP4W5YWC9mPxXNpD6J+tOgMSFD9GIp",
-	"qZgInnUpNrXRaR8etlpA8KYiodfmQC00ECax4dVlH1hTrHstlnugGAKB+qyYarUgBcyf0XQCJ2saibQJ",
-	"9KMQeQ15U62JGH/E/SXSJhKoBwChN98+gtQt33puy3iBIdhwTs74HKRQoSt6pCZ+T7DkxgYkFrSk3oSM",
-	"rHWILPxBJ7Ub/L3xueguzEiMxwhe/qy+7GYCV4DZIjpvY2PC54niURNnPZ+Y31HTlPmbnJk3zOx867n/",
-	"zYvlKbKLa3UQ4MIuoUQDiwt0ksYqhRwB+MLirsCnOh660TFLcKrNypOrFrj5SWevJYW/W4CrfRU0pjug",
-	"4s5F6sj6nOZVW5er9IjYzwoKWBGHWFyTDzJP09MZnzfZY6vVIfMRO2wdskGqxmjFVnL5ioOYuPxU36EY",
-	"3xYU4/ZLrxq2uHod7M7b3Xn7us7bnWy5Mlzm5oJlS9pCWgeXSVvoJR8T40mG1IGQV7Joh0gFGCDw8q+k",
-	"sNxOkKFwNlKJ2JiW0JpgymkJq2CcvsTd9jqsBoMis6CTAIMBTDDKtOqbo5V533reV+OxkkdSqgxts01a",
-	"HCjmPAmw8f3u9acU3p02u9PmLb/d7agb33TE7CXeCH2T7J7dWquJCx56n5y4L16hU6mswnUepqMkYX7f",
-	"WN63nZ/pQn6milHNV6L/gt6MO6N8NV573ou/gDPnxbXnhNCrET1Ztmx21oe3KYaydKltttIq47dKMqrZ",
-	"VbZ1SrX34y9yDqN13nhcxw9N1XA1mZaI28fTrHIVb6vJD2IZ61FJtl4KI/jnv/jqT/7un/72p7/6m7/5",
-	"6vd//q3nGddnppUvXv7L/+PXP//pV3/x05c/+UPIf44Tjklwj++3W61DMzdxBknR/+c/+0Pv2//5z/7N",
-	"V7/8v+jbDfT6st5fuhPnIk1ZrfDpTKUiypfuTvHbKX5bERYINEyUCkRkpetNdSyFRnI2pmQOht9OYC6d",
-	"zepcpOexmFXioT7RpRR5GXARDqepsDQ1cVogTXa/Ajo0Y2OlM3boCJpVEnlQA0voZd9rt+yLzTJWRp2l",
-	"go9DClcAhGlOQI2GlmWryYcie2Q7+wrsBqsupL5NwYErYznsWjgCPlRJJHTWnfHYuzjvN68HjdSq7wMe",
-	"A4Cy1TxE5Hp7v2VeUOacabdvN/dfWBJWeF+qrGvUsjmA1Olft/N3ut4Lnz23Rybwf7GbmLkUet/QcUKI",
-	"fZ/hFUwDN+GkAxif30TgnJ0IGZmOSrPC2vv5g1RkZg8cBI1JqswqjeWw0TlsBe6aDly3iJO4wB3eTvk6",
-	"mU6rdXeNuJAFeEkqxJqN1bgY/lkHvlkmqor0fatvs08W3q0TvfJayTcjPq+mQ70gF+rbBjctTt4mqNPF",
-	"JbLbzRcyCiwM54WJNQmUXYVGPQEIanXSDwzoM0cThStyItiDBBh1En2gk+dMiIkFb+ppkjXZERtM02wk",
-	"0lOZV47VQaEcI+tYbJpHry6Mzh2b80oAvp1D0Im9lbnAlZzWg88xe7DQgFB9770jZJR97z32zveOHz18",
-	"t8NCeAB00yM1Y2Oje1nYBkQ5Aj49nMo467A8bYd71z4KLPaWhtEmHrEZLCDPyIPsVFrKUZtQBaM189dR",
-	"qkNEJWg0kI85EzrL+Z4D1hN9bqlJ8nwtmLkEVLVMKdQQudQzyB9SmAw7GoM4EWYwjLx7twPzXEg0U8i4",
-	"UtrBANlgf/uj4982o2VG9Q6FTA4R3apDOzNxf4RRkpRaBqIAKMLWSzNjK+3N/X/6tX9bO45ISkzS4/2z",
-	"YWruVwFo8DAz6blIMX5zYRTQLcLCdCqlw9ueyhIteGF3XntefNCNoxfUPbMiBpxyzBAg+qRAXBlLC1ju",
-	"9lUyHcuQkkZTH8Bdib/YqIipnvIEgNDsndBx/UsVBiwc62EMUavWtYR/9eIv8B+pyKaphJdPJWPhy//+",
-	"k5c//suv//Z//eoPfml+//qP//xX//Dz/O+X//ePX/63v8I/ms3mu0326SjOBNMT3heMw+Ay7vWHInUx",
-	"TsPsb7N08lQzdobsHjKLC9YRh7w9EzP5eiRExvTI3EGliNg77ebBrfvfabfeDSBPzlSat4zoDJs5wtzu",
-	"uXwYUSrhU7gM2cVk/cQ44wsfGCkEr3cYZ2DQIUg8pWfowjMdsrHgErINuZ8Cm/gotMq2fVeqjM1FhmD7",
-	"AFaiIolEe8gu6ijGyHOepvG5aLK7XAsKEZCKRfFgIFIh+wI3MpZvGoGD6CXsgT8KGPawz5PE7InQLi6U",
-	"5t/WLOwrOYiHdu3du//Rgx88uRfgP+4/uX8PxHf48id/+NXv/zEJ86O7d+8/PrkXsPsPnzz65OQ+LKhP",
-	"Hn7/4aNPH9Lr//FPv/7jP8FJOlpK1JTLt+kE4rQlG6lpat36KqVwwgWhbX33RmbA3o0zu/Gb7JEsKx9z",
-	"FZnmDeJzwcaxnGYoUW1eKOxRjFxQNDimAlxwUvC0a1+l3hcmo5MvHXt64pn0LKOmz9mInwuzJYwQONzf",
-	"J2pE86s9s2y902yaigBBgDQYmZeAIAb29ownJA9cAi2zqwIrJLD1GO2RByOkhRVxKiPI1gRVQOg6xSc6",
-	"AGIeJ3qUGwhQWvsbikHKMHPa34EtMDYFWvJdEAIFAYmJJhPhcnCdSht52kzUsBvxuV4Rz1DUUl8roW5J",
-	"DGVFIpagAXOGl+val+hiV3NLbdAYT5MsNpL2mjmm96wxZHXbzMzBFYUWKiToyHPJkCRsdBq//ouf//qv",
-	"/p+XP/v5y3/336r7tGU3PlDp+NJBJWSLT8SCHX4ZZlIKKdk/abU7revWbETv9MwIfs4h2qIsZY8TAFA7",
-	"cVh0RyIVYPWxDzJ8sm/BGWBH8oYdy2l0Di02g55oeI3WzfOGmpon7fbt2wjNoJ9HIqbnt14EjfxwbHTM",
-	"OhvwOIE0ptb8lYiuvVEvLAOrM1cNzf4P4dJrpDAkKbp90/6pHUqkICqhfUu6UaNzK2ikakZtXrFjtJqm",
-	"EI8M8+oBV5zPxfQ3zvI8GXDxLDFavfCGcdvF0brExdFaWhytdYujVWtxQG9ocRxcYHHYBytWhB0PtyJa",
-	"Wy6Hm3Y5tOqsBezxhRbD1uJ3tSVz4TK+iznZ+ZqMzoI6ks2r6u7KmqLwUQcErW1mNVddtNvWsfKQnyn/",
-	"KYnHMQZcOo/G4fUXa427ZZfZSoPvhyK7oDJW/JyIAXdawE4L2GkBOy3gG6MF7HBuV8dQXhx/NNYUzLDb",
-	"u0+2OTuvLUiA8lzuA7Ssn8UyCjxjT7sVtFotl9AabX4LthRrviYTLLoJynlxigv5ntewix/bq52sKwgJ",
-	"6aeaTLWuzd83n71VaYaXswpXxVIcGIEK49JZOCC8YBXzWXu/1d5rtVqt9k0z4SD885zFIFCtEM+4PkNo",
-	"IfzLfo3UZF3433aX9/qRGDTyEwP5vta3+NBr8eKZVdXm/Xbe5rZtbPtWrabuLze1sf9Kkh27BbdRMrt8",
-	"azlnFLBzmD/Q5ZWn7B/sIiZfExGas4ujwxknhvsORXAymBPko+8ff3zM3Ip+TQfIRRIqb1hVWJU2+Rt4",
-	"iLzSbLX++b/b5FcOittyjweU0vaS9/q5SPe+UONeLPYcbLMCkgPu2fRcpJikBnZAb87iTItk4BA5fcE4",
-	"OTSNdhhrLx1NrJnmA6BD7/MkASednIObbnlzP8HWnUCrXoH2k5/BTywDOttnOBbIRNls4L0QveyAW2l0",
-	"9i92fFNd6+5sue7sGoBt2uHYtt6ANPQAWkIaY3RGJ4JrwVIuKRF9XXBqJZA+VdN1IZZP8JU6WFQs7dUn",
-	"gq6u2mZmf3Vo2LcOlmoGZiM0Ks737ri9YtQqDHs1WBVnZSu6VCybJSIDnCqiUAl4lQfIfLvIowrgsvkE",
-	"E4JIgVjIdJ5zi4b0BBhA44yBxNJITnoq6UfE5yCrKTWDSIjVTDbZx7ZCeM29QkUNFVGbIlt7ZANuAAZ0",
-	"NFZy6Djd6RcbnONgoEOwNOuMhVqlGdKITrWImuw+748QZgNUjyIejjIWxUaxiSw6Uk/HFo6EL5iROZVY",
-	"hwONQSAKtOlTHgOM143jQEGyGWBSmaapkHaeLds8dTjWjEeAQyVeF6ZSi/JZ4EQdq3PhI5tQzzmVCMjM",
-	"EbaxdFFLCPoCPmqA2K5AB5nWvGauUzm3a20tx+gCBYije60K+HkRNLIZnBBptJ7BNF/fZnwerqUcqTS8",
-	"49ox+tgGdnMzE28CRejSINShlVk9ULDmocT2SndFmnk+G0u5shmVij/4F1OGcT7qZfeCDu4wDDsMg+PN",
-	"pCVR7zxfo61fe2430Eq6zKXDCE4OOlBTMeaxND9jmZ0i2hlCR2jrE6zZ/e4JaPtT6SHNjgaZSGc8jTQo",
-	"GagPKBdv68585eJS0oilYmCOfrh2Q0QDnYJVTJ72xNoxabw1TBrbbIVqCs9VC2B3Gr5hp+Fup12hL3+D",
-	"bbYloSUsg8uks9yYhBKvT+UUlHfwZJnFWhA/NIRU5JdDpAlwtTV1xhMRVjFX5oLmlfFW2t3pvWMfHWx6",
-	"d3j99JM7WfnNvDnsqHne+Czml3Lb8AhZtsw5JhxFjpP/ubGRLPaSl3nUPop1dkz11/E82HpItseaIpKr",
-	"PAD2x3pbGFtyjB9VeSBcE+CiFDrpFJo7T2gqDiF5NI8leSQz8SyzSSTzu1ciMtNTdmQuQT9EB6ZUGRtD",
-	"rlYXQNkf8ZT3M4rB5kxPRD/mCUTWxnLYBFY0ktkNm/WmbCx+tMEw8LQ/OhHPsrfTFYLTuIkvxG6BnSfz",
-	"Qr4NZ52vzAOLw7ydd2OikiSWQ6MfYmLxYawzcEPzaabGPIv7PEnmAZKdF6wUec4y0+NznsDuwugPggS4",
-	"/Tfik4mQVvF0jB0/moqpaNpKu1MJYepd6hLQYKjBAMzy8cCBUicTjUHNXmuzkRhrkZwL3awwzx9br+br",
-	"tM/3CV3gKamUOx5STBu1kMCMoyyb7OmxkbN55nnKQ+0lqMfPnDx6TKrcynBgy41iFoCO+bVjc/KNeAyr",
-	"D6VdMVsaTm93rIHiyzTAhfhMRIr5XK9DcDE1w4hlKAgJRwTTI5EMKj0LLzY7S67Ysk9B7to8vr4fNPi5",
-	"SI2WbSuCcTmEiXFzidBXy9vXaeBEItdBo/McEsFJPTXap323hn5fMhOxtlxuyG8a6y5uUvuAlhOfTMxK",
-	"ElyLRYb28skM4K+RmqaOAF6kXQT8FJ4omY0c4NVfqlS6v1bx0bpFAkhaJxNXjoiS3ansJ4KnjU4DCeZg",
-	"BbgUxFoIubIEAg13J2mcT5x9qOMvvGfLSxeeZqvL9/nvy+9WdCvqptwMbasJAVaVm5SCbroQqtfZbx20",
-	"693OphqpYmGC24etoIGT296HxPYwra2gQfNpyn1xebz6duPWu8gRAGXnA9pdzJwPyIGSauk96+5l1567",
-	"7bzSD3RkdR0HxRDnIoUwWcYdsUyfS6Pk5A6XO0bFAWwEcTtlChiQzEEVsljqTPBKr4xTVL6BbpmNd803",
-	"1Y/jL6tKN96mq73a0bNyTe20o512tNOO3krtaOcTvDqf4GYayJZeQVwKl+sWPHLASGepIXJOx7aWcJ2x",
-	"fsLjcZMdSTyN8ngO/FwTtSUI8Y2djXTgXYm30TvtXpm7USdqJtJqQ8l1OID8HHhBYyrhNFlI2VFywsB5",
-	"sbFd5Eq9lrtzf3fu7879nVVk599+2/zbr86Scs1J+ucXUnvKfVVj1Fl4mpMr27QzqdFeqH/9LD4HJmVP",
-	"W+kUEtv7+gioGlIhcWw24hKsNvQZ40miZjrXoIjiV02TCKiR/TqYFEOexeeWf3Z/v8QTBaW8T6P0Wl1R",
-	"fZWmom/T0+axHNDCRmdvH8iSxjw9M+ekLuN2J16rCZtOSssgh5YrJZbnKu4L1m4d7m/i9aHxwsG7Kv3G",
-	"c8vtm2MB6LZwMwSLPaylpSDTFOoaceQrAmtVg4oRvNDZ85GIhiK9L7N0vu4ASuBVJiCsaHf87I6fbY6f",
-	"E5ATGMIAkqcgO4GO8hUeTLiEt0FjOQiDFoJAWBp41gvxnnBhdhkyyiFZuOM2lvpvHBII+1EXBeQJj3gX",
-	"Gf1a2Ias+cbbZN92Os5FcUXbqnkl2xZAQXoV5+uxfedVGDSoc88bWmiNxESJoLu9bnQObwE/JP405s/A",
-	"CqAbnfaNWy+CBmURgIIGGVoMNCChBZAXOcODEBP6DYA8Q/uiKX3C0ywGTqRZHJn7JmUCy8zsQuKTRqcB",
-	"577LdASdgejoPij5D3+nsfqaDKkG+2kMwK7c6HHDDAX8JsYiHZri8h/bt9yvpJnkvx0A7geAXKD2p7FK",
-	"42wOI1RMa3hwA7XBcrCXS9CLQhuTD3ZxLL1WmhU+1t5kd8dKZ908ehkntfCjnyyz7PcCTh5/97rhCr7l",
-	"PS4Wed37pVhYG9WxaJqIqAvR/YWR83hWF7vRvrH4Y7HO5d8Xar6BY9klNlbQky9qrsDdtzZZrt2lO+Tn",
-	"hTwOSeKGMidMiCUbqLQvCpKaxrtGFrZpifZzXKhkE48CJY+BBpmLNaxwyx5FRAqQ+caldgXmiPzjMzHJ",
-	"AFoK38ost/gbXQydCkaaIXIb2AyTCFHcYoZJiJaVrcfT4kGx7RVZZzw950tX5Dqy7kartZn9Hpt7tVfc",
-	"3Ym3O/F2J97ln3hvqnVkZ7u4mOlc54dKvaN3hYkCP7v2vM8zMVTp/EWda89devnVROzvhMumwuVCssVO",
-	"5k6bvjJKVqdNE0Wb3XyXpl1vZAyxC+AhHwv0e01Ltr+nzBa2/9ZKLWb1L2BbVikgB60FPZZHEWhsPHmc",
-	"mqZmsXCqzJg/8x8C+mMcy8Izl69c9T4X/Svk59rJt7dAvu10p2+27rQoei9Bl8p4Fuss7lcH299F5IAa",
-	"oJFB57lZEiWHRBKcKXUGYa6YbT6NMW0txr3iny4ROTmHkHFSiiQgs3qQ5xqeTyCTsJpmfTUWzVOJSIXh",
-	"NKUUtuIZ72c+NXZA6YgdHhMa22RHbKJimbGeMK3V9hXzieUDxW51GIe+uLy+etobx1kmolNJpJc2FxIM",
-	"AEaxQKpjoCBFeIX3GVPSJtvHIYMf+30hIptLHnMNU4Lxjym/sU0bAwO2bz7XAaRYxiG8fUCPzP/ioJ6L",
-	"tMmeoJtiDKmBTV2mv3fwLZ5nAZ4LDjSmXn0wm6b4QurpT07uNtk9+HoxI7WLQM7tCk1nQwibLBykahxi",
-	"MulMIfXpLI4gK3im2GCaJExnYoLtOJJ+Sve8qRCuDJOnO+h9gfWWovUL44kGYgYBRbDAAIASAvTQNGKs",
-	"UtHFn7y07pDo30+4DW14LNK+kJnLkBzKaZKELB4wqXBVzLhmY8H1FBKGm67loFvbZs7MOTcym4GN4uEI",
-	"2WJLHaOAcsm8RQ1DyzP7QpMdu53JemIYy9y4RwC6PKoqKxDIl3GsPhE8ygtcx2thNhvUCTR9NOkw7gVq",
-	"Bw+r0SogSpeZHsyCaCwqKv5ZaM4kAIBEPBN7ZjE1gqVEDUFZQ4WZCq+Jd5hUMzNzkDXKTXNFw7IiE/f2",
-	"zUiEHGYjXKewaCv5P8SkUGUkBnyamDoBOxk0hJyOjcwmAGVgn0d8boR7sTVG2JsP9s55amoAaX+cicnH",
-	"9mvzx3exBPPPe6aUkj4cLYlpHFRNucGtTB+gmTobmaVRd5R780KXbQ9zlnaLarb2vEU6pqBBR0HNEXh/",
-	"fteV/f78riv9/blDt78/JwroE6zg/fkjW0UVzwoedQsc8012lyeJSMlD7G1wdtg6wHzxNiZAgr391VPS",
-	"EzuzmbCcliY8E/OwyR5kTAoRaRb2zJ8YiJBXT7EI8HKxR+OphihNy9JZ1ZUzUZztMX/2EWyO/Erj/oYo",
-	"DaMtNTqN3/3sd09Pp61Wq/X0vW/V3XYgd638VywV2TSVS1zc8BYe885TX9Z0ODvKd+c+JEh8Fo/N0rX9",
-	"oL9cW2OZiaFIa+Wm2fwSBkLUit323kHrpH3Doy/LjztKxoj//Ow5zIiNF8ADFfOZZdWl9bnsiyQxono/",
-	"aEBsC+QN3T8wDUICd0wk2moHjWiKZ013cr3V6LSatw73/Ye3rzc6B83W4UHh4e1G51bzxm1MZCkos6hA",
-	"hb5rnx206bo+XUitCXjz60ZXJnXL5s90KhYkzmwFjan027tPjglqabt90z4wrWw32zcP3YPbjc5h8/D6",
-	"DTObAJBHR8JuaLyhMWMDZ5pzPq2MMliAeLoVd0FPg1NtjmHVr781m7dqiIkd4OoKE8/wCFNpI90RBNyh",
-	"JoKaEF6CID0Bn2+QgYbQViVX31Tw8cq8bHQvGSoIx2NTc0NAUBgc+ayfKC00izM4VvtK6lj7V2X2Tggp",
-	"yOCvPawwfLeD971QnYv0PBazsLN4EyjJA+deNle77x0/ehiYawdmkkLnvgUQ7C9lXwC6Jws/gKp7c0G1",
-	"EtxAyIho86CRpj+amYPHaHfh89MGxhCeNjqnDT2aZpGaydPGizBY/BHH3fyUxy6CD9xUgdklspE4lYyl",
-	"Nq2FQyzYNgJl1UK5pv9QKl65Q+pjiP2ZxHJIHeorKRGaz2YqPdN38KY+MwNk9DCjtwJ3uM3YDipa+3qO",
-	"sljsOuXPOCW7Xuial/8AGZOhy6ZnaIPIEBeIk9qHqAfiuTArEu6GXrYwnmiFs8BpDojOz7wsUpbxM4F3",
-	"eiQ+kOzAzTPqmLnFg7534NszISbIp0FTYTSJU9kTfTUGNT5KhPkO5sC/hO+3qCwy+uTK4IgnA5w6l5Ak",
-	"8zuTqJkObNq2VDDOfjTlaQbZuk5l+PHRb3fvPnr48P7dkwePHh7jkLbNjR9vGxBQQpEgt1lIBvtmplR3",
-	"PO2PwiY70mert4nZEWVX4WPo0CN6b91V+JiGGFedywFasW3usBY+iq1pKE8KDLNTmRYKzdQLajOql7du",
-	"HBbUzdZW6uaSHCromw34pcPs8J1KswE67Plpg2ew/8oCM04bwal3czmliItTSACrTxud56eNiZBRLIdd",
-	"KWanRsd48QLmZMNsjChOd068CzvxnA11yGOJe9r8C0y3uKb3QCbSgF/8lDVLYe9z1au2L39P9RaMnmS8",
-	"NP8NCSjVtNCncMEIqcG0Vx4zcML1mSn9TY4aqJ98moaLVP6apNb2nUIAVgTa+cH1/H7RChqDOMkwyGOZ",
-	"UvtF4BL1V9XWNrV9rnoQnXU9j7qiKOWzeDKhG1NZ7n+dKfM7NJMSX5v7VqNzcPMVZIemdbEJHSus4J34",
-	"uVA0hRnDyoCJunkkKwNc9RnLZnFf+FGtpDfYLHCYN470RNLti44BcmZBAWY7MC0S0Ycg15nlP0YVksJC",
-	"sDY8v211pzIVE8GzQkF0yeQ2e12IxeH+NErf56rXZA8GZZVb+yHlO8UUcTLwuxGXUn6cytAUCxV2SbkO",
-	"HRiYijNSVqSpSpt+wxb7adXVz1UP9WqbIL3H+2fD1NxKA6bVWLDRVEYuEyu46DwQsr1KoXbEWSp0xlO6",
-	"P3lEKXYieLY8ICICbf5UZrY9XNs4f0dSDSOmA7xAWn1WAffKEXl0QHU10kjkqjJ3WfNQ4IJ/EbTRWDOS",
-	"Yh2IZgvRDmRkSXgqwddFohkewcLAz6RiUxkp8gYtzq31dwWtw1vB9Zs3sOtwIKOvyiyOHs/6I1jGqZpp",
-	"n/AFrzxTCWb4sG+uzlFotXUzOC6emh0511oL9iJLp/JUuglqsk9HkFMZPkunEpR+Z7nO1xakaHLDE9ke",
-	"VfPOmDXIE+AU6aZT8CqF1ZkASTq/7gDvRabhkgN41ZEJygD6dT7+fqfVarXxiPlc9dYVS3Uf3Ny8Bi/a",
-	"uRBybnaIubJvEjhO8/Cq+IIrhrkMfMRRd4BLtjc85UpAyRhvUKb7+PL1rVZtdat8ZgsaGCpJJfpWxbx7",
-	"KpjPFUO7cY0GVjHQm66kxwmX9VN6WzFIh5WRSTGiXzxxv2O53eGkACcFZzFTKaPt6uUvBycmbbeN9c38",
-	"p5zSyoEKD6+/WHHhvfYct+dKcHp+2L2CAKXLlmD7ra1vjJXyauF+2N5YOF3GTXCdVDJnws4VdMWMkUbi",
-	"W6ThgKeINNnuxriRHvk91XsQlcXYL+/sa2Zhbs7XZGuousueLF+AzGAY9d9yUUJMqXOXmGGK8wuUu/6Y",
-	"u475MuffBh8M6eJrNHapslxbLzGjq8lOeO2E147V/KLSzuwkFHdbCLdyIVUD1b2CtMdhU/sO+e1DU+9Y",
-	"wh6CvQ1FtvC20b1W0PmYdVsAo14+Ugr2eRdkKBCHeV4o+7S9nz8Glk/7w0HQmKTKDLT5iR5ezyk17fet",
-	"/cPLQq1seCtywAgwXu3M0ttfG8BwhmPam9NwXpLPC0+CvVgOVOUFwO6EqX5gXrv0nbDkzv7q7//FV//1",
-	"977+w/9/wx5VXfzIGQW6NhfW/Yf3Hjz8sLEMu8QCfvXXf75YRnupjCeP7t4/Pi4v5uVP/vCr3//jxTL2",
-	"F8s4/uSuKaO0Hf/nr//qTxYLOFgs4IOjBx/dvwfa1gX3Ks7Sur06UNMUV9IFHEbfVDItGJxI9adjITNU",
-	"Y8041d9yiGkknDhsmIotKMaThGNSmorzbyljKJCfCqakIMU7ziCcZqpFkz1Cz0zozrUQ36EXzFeB+QBK",
-	"izMtkkGFU5paVuKVLg1QoNcXkeEeqvr6xUDVpYCUvoCsnaX13Ti8/Po2y4pqx3BNXlQ7du4elaP27bxZ",
-	"DCjADny1hcWyn0wj8E5fMmD/baMstKO9ib/cDf1OO7mg1LQDWek5z4d6tcRcm83UFuQiIHkUicglKg1x",
-	"k0JeURSVVclC7YJ5vS68wTRJFtxAtLfhAtXHYKKEy+EUlYIvRqbB03SitPnz6//9b776u3/38n/771/9",
-	"wb/5x3/246//w+/945/+9Nd/+eOv//OPYcsLgLgnaghGBuTkb3z9X//Hr/7+X331L/7sqz/464ZnDohS",
-	"PoBJs+LcdaTx8p//wi/75b//y+dGlXnxT3/706//7S9e/uSXz43IeeF/TDIIW+i3yj8tqG17oBcFjSzl",
-	"Uid0tkIQVqPT+K5IEsWwgoDNzelsXjdTjI0gN09sVUw3mJfakfybX/z85c/+YSPfEhV1xWlN/bX0tD6H",
-	"dRuyaeDusUGQSysw4X0xUgmyXH3WoPmDoXp6gQUK/AR4HKeCJxTcuGbdUlODVzvfr2Th1kthcVnZKPJ1",
-	"WC8fhVNQdx7MnQfT5enM8pOz5vFebQik7649JxdkVZbOjy0VN6ZnEKlgKQTJ0tmPeCyrG0AsQTYSccoy",
-	"8SzDaAnaRAjjpSye+G2cddi5iv2+2QyeAcsUUBX0EmH+mSh1xqYTjAGywRlVaT49FeMbmOjzm5q3c/vl",
-	"HdS6xXPpXeIX7/B3AMuHtutYs9DWDI6ugRn7EK6Bccmi+1Bka1bcTpvYaRNvijaxk2pXh1LYXKSVXMg3",
-	"vCRfXnrLOyz0NwRx9ng2zlSAAEE4FZWZCtASAM8cOgEUMiGBdxgidGON/y7oDlznRgRAXIOKENrvoW76",
-	"Mgrv+CqDtUgARBslvOkIeMLiTJ9KhHE7PhJbSpMd5VU6e60pZaAc0nuSCoh5MmdGNSTCHRezVMlhlwq9",
-	"Y7HzAxj38FQCB4kfFznmc8Cc5+oPS8V5LGagS4GxGFQpHbCpTISG6EGIzYS4ALAcdNa0KZZdLDNssqNT",
-	"aTQuTyrU6RV+EiJInVDf4aKYDgMW2gPG/Lu4dlTKQnMAhJDdy7QdaMYp6Sgr0TPNppgY+bWoVZaAwzE5",
-	"aeEU3tYyxCeTVJ2L8hSl7oxysnwfZO//y97bN7lxnHmCXyUDERcS6SKI7iYpCh2OuxZJybQoUstuvXjc",
-	"ClQClQDSXcjEVlYRxNCMkHd35jSz3pO9O3ezsaO9md1Yx83eTdhzE3fWhMaz+2FGpOS//BU28nmezMoC",
-	"CmgA3Wy9GBEW3QCq8j2f9+f34ImqliwtmS8mAIOlYaKz5DRTiWdZnsch8/ndb376+Wd/9uyjP/7tv/3L",
-	"Z3/8R88/+ZPn//tHi7jWKfwqrJ66NuO50GqoW/FnK/78PhhTtvXVvt44mxGJMIEE8wJtMlfHyLLXjx9d",
-	"Gjz6nkvOo3IiIBhRzrTn9uw+pfdJn0qBmYwEY2e/HoreiQDUSnCOenBO19Z0XFc9BOd0VjYNlb1nSHkF",
-	"EK7dqCDwkgxtSgbT2Nndu3b9Rumwffabv/r87/+ksQErxCldtINhyDPewxOxuxuVjTX+6cOfhQzmnz78",
-	"+TzvwMl73kFzX5s9BohS50/c/boup/Gup28Xad9S6o1hoqDycKAbgk5j4C5hTSNz7pQ6F0hpz5FMH4IV",
-	"wAR0FZVh21XsoJ0iMIZbQl4h3y9ZPdpJoKg3A5nfZ1qlU8bZGfQ/9lAXEG2A+U7YuBwonnvsZY8FjBxm",
-	"hi84g2wVU7I7ZQSlGOBnvWQc/qQvNhpHOAfQEcMq03lJCvbBqFsg8OMjEfZaE2wsTP6VxyMsSvM8J5YW",
-	"NcZDrUQHw4Ttg3s3Wy34p7U+XbYrdsHMri8VTzvnw+KcttWKAIYIUjbwL6u07Oy2djqtne+98f3dd6+9",
-	"1/rBzX924w/e3Hvr+v1X3n714c7RWXEIhUpO42cI2AhBx1t1ZcsEN0sZEQo9qib35Lfqs32Baotz9i4M",
-	"rYUqhQ6kfMidEfhxHpilPWsa8iTAVVTiMdhhURnJ5UikUlGBazdRZ2CdAUKX6DSuLMPyCNx33US+BfBQ",
-	"GyfHzWoE9SassxmsNrY5BSrHC0CBqh6DdaJb/RXYutsuPofAB5sAVXAnc9Pw2E2zhOtThAsDry9I97FT",
-	"eAee+MaXsbfTWOfG4MJsY8HPdPphERcedFziFcHT6sK27Z6erTqaUFXPFx+PUf42I9OxH1qtHTj7xqCX",
-	"rMGvpFoNrvhvokamU4REhfweOynSdlDH2aGFAR962NdKjTrXe9CsmZpcjDp8naBju1IXrCLx1CpI3k9G",
-	"uEULFriia7oSBis61kzHOc99L9UtyfW44yqwgWFwFc9QzT6en0URt2M1V5EdyDbmdqtGlTG3hakAA61A",
-	"RuvZ/tUn7pAvRfzxVHZLIL7mBGIr119cGN36l3BdEfodd8DOLXiuyQ4UE6NxPmUx3rOYFaorCcRfKDxM",
-	"aMvAdwjGX/T7AssXQgEHMGFI49HzFVovpGL5RHuUf608qCkUC+jrjEH1GRdRxWXu7Ol0caiYE/UNNAXg",
-	"V9OpK84A+B8ml2lKlhqeOwUrRBmV+RIfgovwMjlPRQ1UEEZunVm6XBCBVRIjV7K+lAQXiIcY3jYjJK4p",
-	"/l1ogNSWtv/eCH9bo/vXPUbIRQbpzIULvRAZ8uqJmC43Jb1pH3iBNp43xfQ0E4+9XAdv32Uw1q3QdPHG",
-	"ULf4aAy1h6dqH4p8+j7WzOhlIsfdukBhqzYAggpVSuMg7CHMwQz1BJ07J2K6CF/gTTE9S2CZY0WZTgqE",
-	"GVyZ2bwpphcdB7Z6MDSWeYQt7LhGo/rZnoHf3hcTWIXVOK4d05bhbhnuRgwXzhDjylG5F8FhT02PPkJa",
-	"xEyuxwZKX0g1eBGq24JMZ0fstknO34wk5w1P6+YcNlrbVwnVRMTiAA7wUQZ6vk4Fi9F3EkPtE6z7Ao14",
-	"Y8mUFeNU80QkEdUsNGWkIKZ2+YrZr9G7Z6z6VdbYk1CKrz7cgzo7rdIfyCNuUmXVbI9Mdg6wZTCSELPs",
-	"mxdnAgsEVodXogalCCwtCeaeyfQEQFNts3WhkD2t+tIy/wBxufyuxE4uA1CePPu//t2zn/2bp7/7zU8x",
-	"FuXz3/z75//yr5599Pef/8OfPv/zXzz76G+ff/KXrp4KrEU31XYwWLi5LONcrdtsPxW4QqLRvlZBjZZE",
-	"j9qvhiCx8FM4QSdUtWdrLLeihmvg5nUspgzvv3rz+tPVTDSJSIqxM6Q0ogYgegdrJh6PRS/vYHiwtKfU",
-	"fy8zYYInZ4JPRzw7ETlCVrv40o9/+uzf/OTzv//w2cd/8+wv/s+GizPt6bQYAYbnn/zr55989uzjT+1P",
-	"3iqEzc9gZJeZBK++0nJl/uEEuAcUJSF8sCSPLssrky3RtgVPoOq8K3lNQU69keiYoR4jLfb422F+nPvK",
-	"6iiYxXn+oUZw8dcJl3AUehswcSYNmZZxYciEW+YzAudhdS5MeobqtWVEPMA0Z3qC+nkqTd7GP+O+TEUc",
-	"QbVnSzqwBK6PoVc57xGYNotzPoib7A35SDDxmPfydArd4MNG+NpstnmoU5brrCwLYNgQSwiHSV0ovrax",
-	"MkqYXw+NRIAGbi+5/2UkgdTBKDkL8oa8gYEfK3rHlRwrRQjIjgdHCOTrQxUz4P5uQHPF5NjLId5gDM9J",
-	"NYgvudpmuOiY/KFHAtPZco1+F2mOVQxEIa7kukGef1f0dQZQrsBe4HLGPvk+5kWuO/QbdG5V+7J4G4Qo",
-	"3jp81y7E+/cO34ct5EFptbfkazDEsqKbnW0T3hnxKesK9s7R61duRvB/OzdsQ2+8tnOztddCa42Vk0bc",
-	"RMyIkezpFGLdMpbzrqkUN9STEm1A0H4ZQKrloKd0tT6JggrEZigAqr2EUhjC9befoCQ1nUQAeIQa44xn",
-	"GZ/aCeruj0Qvh4ISBEYO7XBmxvZVaPpYmaHVSJWwu7fT3Lt55zs7rfgS3Qzad0Y8tA1fJHIAWSaZYKk2",
-	"uT/KuXhMFe088oBUQf1lO2+8HXTmpGLdjPcESGyuKDaEC/K08MkpmZ7QCfYByN1pgHMACShQGPBYhblx",
-	"MEBca90vl/oAJuQvAPXVn7si0rhZLy57B8fwxWaojIo0l2Oe5Vf7OhtdcdJdRfZbW7qyV6LRbliy0eyZ",
-	"R43NBIs6jr8ee31dZ6OLMspVpGAvhDga1TgHYQHPxKnJJDAQV2ddGtYVWLMTiOo2zGlrR5uC/93q5SR+",
-	"WPpFh9OsKQmtVQyNGrz6xN2VpwvNDUdhXfKMZJwmi4XJ5YjnAhiSnXORi4T1Mz0CWk4Jit4woMjkQLEb",
-	"GeQxIqNQelKL6eZo7oslEFs1easmfwvV5LMzuZW429aGfdGxeCRUWOJKZBl1rglqb2wi05RRONCGivRa",
-	"Mu6DPtLpOht2wF+uIqlaP0+/bH+Riv8QndJQRO+RANUJAdqodpAC33WiqVxtWbrPUi7gabcO7t+6c+/e",
-	"ndtWaXD2AadCYZq71RWMU1Lny4fvV+uLw1smsAOMGB9wqWp85rAsW1a3ZXVbVrdlddsyjRvyxjuB1ZEs",
-	"iDxNLfGVJVz5uhrV01M4GpK7F8HSXrdqlNITpgOLbMjUIsZzFs8Sj5gwVofcYJ6+s36HZkWyvEZM6Yx5",
-	"ku3KzkZlKHkM784iqkKNd7KpwfHAwQUvKLTodnINI3PvIOZqiRkrKtWe7MgKIwAFfKQzAYbAGmDZ8nfo",
-	"sQITTlC1TXZAnmdpoOpXFck1gO1xOK6zAGzzXDowRm/Z9JZNb9n0lk1v2fTG0DgBU5pw7/c8Z/YMyN8G",
-	"vB6Ly0zeOnyX3IYK/X4OoKc7zQXTmVX97IVzVvzAocbGmR5kfGSYHgsVBGTJwRCqvRNCZBtdYmWRYOfp",
-	"AnRze/Ppx8hD8VBimE4EqqyQzoXDIFesA4bxDaJbaZ5z3Xk81hmaUu/AgpzOvuwIrtKylbezr7MRUNCu",
-	"VBzCrGarR9beycwr51bRJkIfMc8KwHnqGMjWmHRxAZF6osDxkM9tkpW2NhCXX7gFacwLI16YASnR85aj",
-	"UthcZDkaijSJXFAxp5Dila1Id0Fat4IQQjlKQ1WXMpFnUiQR3e08m9rfbGcs1zryPTHLbzMX4FAD+GuX",
-	"bCu1bqXWrdS6lVq3UuuGvBKoqBNbz1lKDWDma1NJCYd7QfzR/GmakzO9xCgNARDoImcyD2PPvB0HWNNQ",
-	"T8BRURdTn+lJJaDeS4VS5TeuNaD0uBwVI0h5I2IiVS4GIms8fSHR7/iV4wf24u5EK0DWIiLtqexiBrr3",
-	"OzdvhOi9s4TNro5lJxVk9oCYnQM12QSXfStRX4huO6SKVUGAMUdND/2zmk10kSYUA/u1E6/Jf/kiBGxf",
-	"9WImipgbxtmPdBfirFHgOeLm5Pu6iyXIcOUgStsK3xjui6mr3Mx4XO3zTRaDfAcxSXY7RlaCJ1k+E+z1",
-	"g7v37tyGgCN2wPpSSTMUCZkjskIZ8tLO2c0rkXsRGC2ssuBlUrBWgynDCZLLzehNdiQUM0VvaKdvXKws",
-	"msOzQjFQGqzIts8IEKVaAC2G+KpmZtdGJDWwLg9xbV6Y7A/r3Gjv7EaNH+kuKAHXz0VYQgTuZfTte25j",
-	"XaQc7C0Ej8P2bWWpr7sFECQPUKTKPYQrgLcOd/FCwx/t2IvRCyF+EDAfmA4EmQ2wHHMhXLpH3R22Y9qq",
-	"71v1fau+b9X3LcvZNNkQ4ibBeuxkvYFmWp2zJo9EY4GnyaePgvvIZ6TtRq1WizLQDrXzPfncOo7vjPgU",
-	"LMesLyYiY5DvbZmJIjEQsxOVVmSodoiBj4RtLMiWjdveFABpZDkERQgXPVp5FOIuijRdkrb/0M54lcR9",
-	"8C/MZu03WUw3MmZS9dIiqVbmBUbp6W3zHJP8H+rJNzvPH3/cCTloY1GZocBIUXnCx9VUfJC49D2uWFew",
-	"RHJgqjCXIs0rZo6dV0JO0AoIuGOsQYkfSNJ+QZnbD/VkneRtuKZbs8jFpnoDASglfO/GRgc7GSstWfpK",
-	"jSI9nqZd3jsxV594mQYSoxYE6emMjTP9SFphB3N/Y9dE7GaIDb1kKKF5ELNE9KUSaJ/INTAED2cbsaEv",
-	"e44Nwx+UnysToXKZT6NjhRYlaZUlxGeTOUNx0UCW7hV2wDLRE3KM+eGwlgnrTiuNv2Rm7MV0FyMmHgnl",
-	"UGhdOzzLpB0KxVfan6jzXPu5HivmgxFgDGO017hGEO0WSM9QqkHTDvUdZRcBwBqRt/l0fEw9Fv2c6QLa",
-	"A8xfn9KrpqzyJuZK/0j0cpFAy0cOJtjn3bvRYyV6+3YEKcF7LZbwqamMeeZNUNLmljbJ9HgsErtYSnvb",
-	"34igaiAhA5zDr+yyoS4ygy1AgOL1FpTaMzPxlONM637pUx5JVeQiYv0iAzsQWI3wPcq24znjSZIJY9hA",
-	"5Oza7qs+vzoTmFSYD4XdGWyryW75bit9gh0FhAdX+z1i4rH9y4sm7oAfAlghIP9AYj6IIzs3IG7GuGgZ",
-	"rdKp7RbzrPECFChJGJBP6hKuj/iJuEW9rJ1xfQjX7b4+Jdf68tXLFX7beHLcGJmBTI4bbXZs9bXrOzu7",
-	"O8eNiB0TY8Nfbt+5d/fdh7ePG0/r3SDLgmPWzXymQZ45BMddUpd76UkLEYxNM5HXZoVr5wh/O1ih6BWo",
-	"TIM6HNRK7Qn5yIu4U0dU6Fpzv08BT3SadS1PHBfdVPaqeorDKjldMUm1PikVE56z61Y1ce+3K2hhzIys",
-	"ZGhyRD+pgqMQitihPn/1pcluOewVS6p4kogEXiHMd1ZAlE1cRRZ0c6ixkh+KVPRy1+ja1OaID16XaQ6w",
-	"1ac+fF/n1efr1JnAnLYy5Kf+uqkxq42bVn0d2d2f5q38fvFgxh72CKv/YpTcwODVtpcQQTQpkA6KCkP9",
-	"AhkG9vodXEmqryFkV8nxtICc3QL7cM144zfuHLHZxmIQMk0ZFmGHGXmcUHC5AYVjPAXyFETySsNOlJ6o",
-	"fSZSI+aAoVaikhFB62hEfYpKpKKo1WqBbYjSR+tSUgr1baBcH7w45+SNnd29a1EDECu80HUGcwOtNqz8",
-	"aWbhUq/aEq2vAJzYbtEGVOtcKZXIuCmyJUiuB4rRMxC9gIHXfMomQz1yeYu8azXfWhvsHdf+3OX/PZcs",
-	"aGHWkSz8Xm0v6cVKFm7hF6JArncPFznh7ZEQBqoYTAmMEAPzXdDNkJd2nr7VXERmtGqyuzkbaECOnI9f",
-	"iuy39mXEFyftpcgegZmMs17GzXD/WNXKHp48XH1Cf3Vk8jRG6OShnrA+z9BKhe2i5xtyV4Ew2JfAynWs",
-	"rrDYSlpQ4gph8LDYBIL4UYcIGeLCLbBNH3xROly819UZ9ciyhBEaQXtNFoPjILYtHSvGYjHiMsUR4EJ7",
-	"Yx1VksCW2pCZXaXLoOzJnNAj0zQYmWYyb7KDnKWCGyg/Dp4LIRKR7DNjO+IpdGoHAWKXHQDtn12cis6I",
-	"QPIEvwnFwwih2p63JnsPvfhBzJiPLWiyA4xCW5DSgRtCqNcyZ+DNt2N6OR6KNIndDlpx7tI+MxqFPyuA",
-	"lrk3GGgGeI926K/juN32W0Zlcj5tM45DCTKb5UgY3GMcmPsbPTQebVQXeU+PSNNOtXHQj6InxxJCqOhB",
-	"KAnftOMnNiUwA8YuCCbKMIq/o6HKtHKQxGMEbvMpRb4uW4w/mdgXi/c+PzgHQWcGA+tseyOeCDYZIh4q",
-	"7LXjnRlXZaMdpfOOETyDuLhKD4QcyWhzoa+uEMqZcCO7JzAMpeHo9rgifizA8go46kM6MuUJO1YOw9RS",
-	"DorWc3QFYF1h4qVRXeagOpia0zqfv2cXY2Mxfy0AylPkbIxS8X5FCoAmwgMF6rkaGL5GvRbi0+des2XN",
-	"3pcL8nTKnEmbmMG2bMoW7nEzoBJ7n718sa6cs1zRqEgSy6rc0tFfoDiMeT4s9Yayycbs7dw8EeRrYUN4",
-	"EWRiqz9cMB6eKgk0+sQhqAnEeZQjzlelByFjKaYA4qWmAobgAbD7OsM8BsBah6H6r3ieZ7ILPl77fVcM",
-	"pDILcAhACBWP8xqAb4dHQFkmBMnKXpZ5pcn4u3HE4u/Yf67Yf/6XmCC3efcSjlkxbpWoTI+ttuPc5ZGP",
-	"N2ByZFeBZWKkHwlwmdMC+XwJ548ZCa5QZpM+/wMWhxtn4KAO7Bis5IyJGQ70vpsJfmI1j74LV7LTshI8",
-	"qAQO1b1Von/7xUTpfayNkd1U7EMeN7nHdxfBJPxemFPr4R1W8iR7pS2w7W8J3sXJDnBIN3LGcKiKcK60",
-	"EKnA4vCo15DoeHoxI0Gfak5p1vtsqF9z9Qn+schqggFZOR8cqxiUbHoIB9EHbZXiHEndxtAeV7HAsD7k",
-	"qFHIVFnSACk4ZWwh2XvZ21+ioAoCBDCNCoNqbcRi24YluWg3iVicSDXIeXrSwV/AijIRvSHPO3osFLRH",
-	"ZpVLoAl3p2iyGmnFbg2lEoZG9nL87NNfPPv4U/sC5lLYv3xMv/3w23/xyy9++f/Gl5rsQE2Z01LdZC3V",
-	"d6TTBTnpCeNJYsqJwhhcBBfE7xEYHFgM/CIEpdd7Ik1dTZCwZolfH2/4xjUCi4xdhwlxEjtMAUgZPLBy",
-	"ITdxxp9MT0yEvNShraKtxcUZygxZaDAxx6kgLc/+4aLMcLR2UaHuSVzCCMXlVNG7s7TeBgvKbbhqG5d8",
-	"jzASrAaPvsEcDytm+FUMZEF0ZORQQsAYgpYEv4DisaQSHQcVq2ZZ/YQuogmzC6EiDrFGSC2sM0LcHZ2J",
-	"O55zGQyqaeEWiOpaQE5I4927bz/75X9+/tGna3v1cI5fkS1iZgzLVY0qOR2CDDUotiaJrUliM7ECT11Q",
-	"gaJXXvRzsE4Q0VlaLL1y/rcOzaXkYR23plv7rZB+sV5Nx2iDy3RODs4lNyyUiJdZ/yqnaX1mDq/dTRrf",
-	"JCPeBvx1e2cu3JJHdqXKpbECb0Wve9E3ZxXc0KOyoh9YmWoBPhHdpM5AZ4Z6YjwEEzYUmi+dVkLqRi3o",
-	"Z3wAGRpX7tF3cVh8cKfl80oJdtNb3iCiYQj4JVgQr6JgnGIYw/vjcUS/MYTjDCavbbrgxZMCD0kK/vSA",
-	"LKDGQ6ljCOsfFFOdDKfnaeiSqmsX+eoT+mOlZEAEBHZJtFYtt4+zXJdJCWZkrgIuPt5Yat0ZpwSREwhA",
-	"sPe0pC3GgwHb84xv+ziZroDy7Bi0c6x6PE0hIgnttHTFqa+XjDMQ7MPXsdFF1hNxWQseIyTQ/MLicgFi",
-	"byYrnRAAWqqxOnxfZ2GYEbNXDPwBzq4CZXHQtaGYSFM5NhJT4u72q4E/lm65XL4oTDakUQGZdhMDsgdW",
-	"IjCFQnKIz2DDVL/dVssVBrj++LE/RDMFeV1ExrFizMeAdMGPALEsAA+FKwA/o/nVbp2P5UAXiuBZKgm1",
-	"yQV9056QRTEG+A9fOz84ThGVD3JjDHpV/ry4tdf9vossn4k9idCuZxdNJCyVJ2ivgxfnrEbOGvU/J9m0",
-	"kxXqu3lWCCgS4deJIE32w82gU8tz8jp1EYipzoj0tjb5XRz8+rwD37PkPlrb3BTNJQnARNzUyDyJ85mf",
-	"ygLcAVqmCqcihtLVOhVcOc60QbgNsDGeiiwfccUHIrOfgVv7H3DZgMRgPiXwNk9Gk+5Oucc4N0uc7bE6",
-	"yBvtRqvV2rkC/ztqBYg0fakGIhtnEjAFejcET/p9vrfX7yX9vVcaUWMglN1Tnb3z8B6iDqS8K9JywLQ8",
-	"39Mmv60nClbP5Fz1BI4K7HI5z3IcxwJkHI8l0JfInD8ApKGRVgdrzhjfurf+IMVj5Gk40WGej9tXr4Z7",
-	"0n619eqeXZJMF2N70NqNJ0/bT3wH3z32HWC6KDx4ykjAyAh5gZnDazA16xE18qxQPXsdD+g0tKLGI5EZ",
-	"POHXgKsq/aionJwSLuIHuiCbOBkQhWJmKMdjcJhDPNeN6/2dXqvfF6LhIH2stEQIPHoeDRMkqNXkNrrP",
-	"cCsuqCqw4wcQkDILpQFPzoKG/hAXu73zAXP702Z1x+x0mFC3f60AEwP/shdgZ7e102ntfO+N7+++e+29",
-	"1g9u/rMbf/Dm3lvX77/y9qsPd47IttQvDMBOnS2HhVbeEuPT9GAKFfWF8iuYols789bOvC70H8jayGKd",
-	"qOJUYitfgU8PYpQnEDAzCqR4knrWsD+DzzeEV66X2w/gCleK9HtB0CnTAXwJeuHgOmA5+V4B0v1OqxWU",
-	"/Giy+6XYdCLGeZPFqTZmWgYkl705mFiqkEVKuYuaDlT3NuNruhsjjI8iQZnDohYppyL79CmokE8JEIj2",
-	"AzHVecZ94DqNrCummhaIpgDh6FYfoJgly3O5nfo4013eTaduJv+80LkwNWUKcJfuIQDMOfgGfb37lemi",
-	"7dtjK5+zD/C0ZEVYRHuOQww+9OLb8y5UTycALdh447Wdm609AJ4GtDHLwESawstVjoP41vC63URgPXAE",
-	"EYYAkaqtaFy+T6emETWe/8f/7dlf/EX9y8EgXTt7T8+IbF1Z/OVMqf6Ollaarytf2nKNs8Bq2/+4x60D",
-	"W03JG4DSnx84rNK57NMVNsgwUpGLGiswGElQfTdArcv3yDAASBa+WEyQSnQEZhawALATMfWhSIBR6EGo",
-	"cfhowsFRGMDUQaPQfH8yL/O35qnsbWjhfmV6K3lau/IPEVl0WQD4Upw2+YdH9n1wvorH4xSoICB0Rgt7",
-	"lIlZ2iHJ8DWh57Ph5lFjxB/fxccR1HUklfvsH+dZxqeLY9NxLXVW0fhH/PE9oQb5sNG+cQ2adR935sF5",
-	"ono3AkbqkBWosqn7rDtliejzIiVbW8WS1GQArgggJwaLaIL9qcQLt2egxDgidN6vffI+xg432jtnzNbH",
-	"dlZP1KfUwOoebG3/F1iTDDaghrjpPusWRiphDNPdH4lqbEp1v5YrCFG9Qw9tnwS7GoGZFEIoTI+rAK0V",
-	"Is3D3l4UzFGV9BtBKsMpJH/fKhKCJ5W3CLUJM3cJmwnoRiW6ttLy1ScQU5uJvMgU9jzmU6gWV5YjpHxR",
-	"U49NcDYuswFXWcxFlterWTk1aciVEunaoUY1aLgzu6gxO9onhNX17rIsV+39HSOyu7cXz2ZN1NxwN0Pk",
-	"3FMnB/xKBifvFnCumYIXRgiMqq2+q9Ip3hTI2mjtgXfpIrnbNzBSLNypdQLFtjzvqwwXq6z+wkCx1fnc",
-	"qXAY6AGDIvGVzplWaNwichc5kw5k/vuMNQeOcRRwhr5MU5/j5cu8k8DquPexsvQWnMiXL98WrjaD1Kp5",
-	"+XIIvVodVL/0rgJr87V24St0pHZOxDSGDBI3+AoDQzuBZb7HyuXh+/wBNPgYQrj1BTkQ0jdsvfSx2nF4",
-	"v2spndim84i88UDc6YVjFU6JVuBIw9IO7OTLZAC7iOOU9zDOh0i/FUsqaQGWKMq8zKbI+YCwKADLHZ3e",
-	"Rqi8beeD8kVWKCgk4USRSfNY3YHtpkQWSAKQuZd4cBkOoHEv3xRjsnhGIUIkQc5Ks+/ruECmT64hv6DJ",
-	"jvgAzTYx7nIHwWhNTElKx2qgWa4HgLXgopnSXGRB3kcQqlR6YVKtT+yIAcGDFlaORLmos3PPw8CJsnaQ",
-	"W0z7Lr05M9IIISCq5YbwrRFX02NFDxIIiN2vsdBjSAZ1YBNUsilihcplOifWAZKISgjZ5fLl17lMi0wY",
-	"vB948aCWWAjDAS26OrKIVEf3NhPcaNVmSjv4lQgYb6HybGr3pkxX8ppoRiEkdItKaCqhEjo4zMiB4nmR",
-	"CcbTfKiLgWsDGyb04fIighIP9AaiNFCEVAlEJrhgETvz0RjgrYOS1pSYsrsLBywmchPbUzZObfMzxAJX",
-	"ge4A4qLYqQmXECYe53CUu4JSlCShI4c0y2dmQXIs5WTFLj02dr5hSHaqCXVA8nqKDHxB0B0gYkByTOAI",
-	"Jsm4/UpUit3tHajng1sG3AQyzyyjoUVvtJ88rUm0sd/pNKntYKfV2gn7mOnBLbPtxNPZRrvR6tgXOzuN",
-	"sG+qqXMElXAAo/lK6+aV1g7babV3Ww2quaOz+1TxBi3g6HF13332Z88//MXzj3727F9+fOXzz/7m+f/3",
-	"i2d//KFl447M2lEVtt9it/HBGh7tcLMv2IEA5AJLGpVubVJX2uUS0wpjMaTEm99cRaQfPmkgsWi0G8//",
-	"7Nef/8OvP//ss2ef/PWXv/rFbz/8D7/9yb97/nf/6fknf/Lsk7999h8/rAC/FLtwOsNbiHs/VzjIecHP",
-	"6i+o3Ky3eCJWdmVXxZuvuSt765m+ICEcztPU8eoaiW5Da9Mir8JVaNQs80pjvxRzZ+ZtBqFcCHiRpV2Y",
-	"9YZaG4HYWehzMHWmI5JJ7MU4VmMtVZ4KU62AMDsIV3Y+bG0f9XKmdCJQ21dCJAbMaVTjK2YvWx3fSsWT",
-	"S5gdbBs+VoGcXIHFBanESufOdGVna+y4IK1GYqxnKIvPIOsGj6KU5sJAweqGAoYhoDrl8mpzxlOjMUY1",
-	"EyMJWOvkaw+7ook57D2I46HgyLhNa+PABiFKtFvkLpJW5tLyqBhCLmO7Zp1EKxG+h+Bi7iiCgGiFFvus",
-	"abL7uLjwplQmJxnkCost8cg7ViiK2zR+4xq60YrYtesR22tFbOc6TLfFnLRKEBwugRobMnGTPfSLQHrd",
-	"mM/W5DhWjB1pjQU58UVffCLAwCWeDx3TkAiLYx/r4aLEN+JSAZAaNkRCLB062KpmueSufmsc0Re8q3Q2",
-	"4mntJgTxx9QXTY3W2LYQbArt8fxKgmSJUnuCIC85PxGKxSP+uJNQdYvYrS0Fl4KeAENhsZVIdZF3sF3/",
-	"pF3IUCVIQCB2c6zfd1SnKh0HU/Dr014ybfvkwkNlFZAHrkQP0iyrhxxBrZfsEcbv9BAdEmKy4RH7MAQa",
-	"c3MCf5A2hFeIVgSi8RAM0R4uPD2JyNouwJzICaFd+lq9aDnnkMUOqwrqQTmtMEIbpHl4mKBvQorkQqz9",
-	"u6gIkALoq2PB0GFuKqmsWW0XushX6gWbm/DQNoG0FumWSMpLBBv0wC7dRBrBZA6x6Qiu4Y9KJURc1B10",
-	"ZGtLhurX2g+hgv3Dc6DHAPTgdsO+F9SzmVkmu/8R+qt9x+COqHQrjV9kDqCZtGZ+SyuoSK5dP2GApwxJ",
-	"X8gyCehVqEV1Zu4Qc/8KVbOQ2lSDdRfoSSiQtKsvgovbU4FG+0YraoS3udG+efPmbkWbsj+TWvTl//+v",
-	"nn/2sy/+0y+//OV/WVVhCit4BsrYEShj7VbrO62bbYhE8gGvqAtWyV+jvdeaU75AcCq3dK1VCV6jNpzH",
-	"iUqolmPdPdq5hiHnfqz4ttKN9qtPK3rvamsyM9Wz6pRwOr+ZymSdPvjK10cfrJGGAWSWpDgrOONCbBXE",
-	"rYIItZoQIsOpZVUVEQUdn+uFrsxEmPPWGt19WaQ13gqQmWr8sE4/LNP/nAMjLj2kcVi7bTa2KCqBqqVy",
-	"042xjJhIOjg+YeIwcCkK8Z2DmIcQ4dty/CZDzzLbsd9c84orJiROQlzu/bCe+gwQN6VjK5DeMpFnUpRN",
-	"t0i2qDgAlJ60bZeluibnY7FIJTYRVXvRoZY2GWqcExrkSyP/bCCHg87aPIbvjkpmzcqbix5B2fQ50609",
-	"kpaLfRBab3dLmr0HPDrw4kNeI1d4ZNZosK6AfNDJRjzgjkouOojbBa1dv+CgNYe0WePA34ZCf9tCoSk3",
-	"Hq9HbcjoOYbKLWRDT07Blwlv4ga61cUFyKwjJW5jYi4YDqbKfl3coXPkzISinC1KJjjpRhhMoV0c9n/H",
-	"SRD0bGl51idSYMEKsDaBQAGIDjGEAtDz/uJakQCc0lMwe1DUCdOucDQY2Mj6DElqZWU6qVg+cdZ4QFNF",
-	"vNdFQf+HNK1TivXfoeordSNdEFtXTrISW0fCn1cM61Pjz4kJn4Hf3tZqqbJ4KAfK6oOFPS5DwaH6avuJ",
-	"JcVXbsGGzx+Q25SpUR6KOpSAEnbmAinLt40hyoGivSkr5OJJX37xrRoQRsktKM+GqaE9ilnFkpCIsJEJ",
-	"qMXOUxOxXGuX0GN1IZkJ4yybqkjT+Tv5hsjLC3n+ie7jMZhb0MZSJ16XgwwRGG5WEBj8iGHhBiJ/8Ehk",
-	"kEoLq3XEzUkjgtQrSIPCXEAIxKXsLEsziEZkcG86ut+BAZxNQqaVOzVPEDZtc679bbspWFYw9BJXoNQ2",
-	"uzaLoZAmoguxxWUIuAP1PhR5SBrJLYHd+xoDhVXhczAukguP+QOJSDbQQnkLwaM7MiLFggRv3/VZdRC5",
-	"ZumEVE32HuCqjbkxE50lBuPVkKtCkl6QMIEX3YeGJprcvUfl0CsheIAUjsvgXBaZnoDbGhycMveh/sTa",
-	"wQrwcvy9PB8/UOk0jlh8yEfiUObiu4d5Jnt5fKnJ7L1jR/cOAR1cZ6wrhhLgtMeZfgx5Y/HRw3cOj+7c",
-	"7rz98MH7d+8cxgEqUfz+ldd1NuFZIpIrb2c61202zPOxiZ1DHJGu407ne9rkuPUd2o6ytNuh6BWZiPdx",
-	"VcgPFbxdfc3BbFMAH8VHTklXBfVFOCTrcKs92DqtL2Cno7hHFdEpWj1YRXdk3GLb4Ro+BejuQ9G78rrI",
-	"e8Mrdk0xlO9BJgdSxVWPmgO/3mMxDbrZy7QxHWPfizAswIqc/kjHtx48POw8eHj3jbv3D+PIFfSwvVdR",
-	"wGDvlZBwmlCAQBftAdEb8hdDrCw53MoloJV0kiYYr9BbFuP1bNJPHZmkooyoLVP6aT7RgtdG/HFnqIvM",
-	"xM4L2+PG11IRyk7IxV/Y7UqksdQFLOQIVe6AHOhONdkBPlyFHm95mTKAHPe2OJ0mIkShst/hWtkDTKYc",
-	"kVyxP2LsMsEftiGeE8Nprpg8E3wEm+HgnHSfXWuFgC0Uxf4aN7JX5eJGY/1AqDriLu5QT5jSbCJVoicU",
-	"5+JnujDwM2TumxZbo04geyXLRC9nQ50Zwbo8zy05NDm3j1b4LJre1uekF2op24onR6XuGJFHnAgeULU1",
-	"NI2jChsNdNIVFI6tdfDbIeJZzixzgvWYUY2kWlXEGxfdVPbqgRK6Opl2utPc0oBrrVdvVNASzMiObnkl",
-	"mMBiohLwP6WCG9Fkh+/cunXn8JC9vHsJOM7rB3fv3bnNXt67ZO9BjqU+MTLL/UaBPENdpEknE3k2jdm4",
-	"yIPIkC7vnTCpco1RflCiNGJJ4eKQ4od3jh7+oHP7zr2DH3Teunv/nSMrMlmeAs114KkOmVZil6cRv3Xw",
-	"fgffvPXgnftHMTmX0OMEsA3FmETEh+ArAuRGCqaxN3vIs1EK9W+dwLHbamFtV3ILUcRKgMYI64R1ZTCW",
-	"BxoDvglV7VNCoKT1fI/YvoMWDp+HvBn7GL4RIx2O0W1GcobbjzLqCd/IOKjZ5L7DrQlWXJbxPiBHm0qm",
-	"pmVYozFK2Uo7b91A5xTKZKTqOUGHNpk2CmcP6x/PLlJZTbUc5oQbcvv19CNILZmK3AujsBReEiBZlAcl",
-	"faFmnEp8pVYPlhkePTu7lBu/5JBTIkcilSXQZ1ma15Ukxt5pKGWPfhMUxFYNRZr4OixlkhuG5WOMY1Pp",
-	"vAPlhJtOGSl9QZwlmbQjd2u8sCl8oClNB9+ozWJBpzex0s29jC4mJARrDKBr/a4ZV324VKsIf7NEviTZ",
-	"oWG1Dfuh1dqxAkOW6axTMu0v/ithKIVkwpsivXNxMyw+kImgvVUmtA9kYgpxgtkmU/nHn3/xD598+es/",
-	"ev7nv56bECGinHk+TshZOqMN9+K0XdjdcNQrC2R4itcXcpez4dtabYEQt5LamaKJ8irGJrKiisAGmKv1",
-	"JjmhZj1XXhC7Atm3S8Qx3hs6fjjkxkMu+tLwFOyvXeR3kI3ZZLHV6WKHwk2uaORmbz84LBFFyvHEBKiM",
-	"UCcOj5pCaGgckLWKqScI+T3HsHm/L3q0aOjrYoc+f5uqragy7txypels+bclLO5skTT5RFep5wM1Tz0R",
-	"Vwbg0tFmCMFJIU2liSC0cz19dRJho73TurZ7ZjoardbR3vmznncbTz9Ym4y/Zk/2RRssTgUOFnA0A2vB",
-	"xnuBjV5rvRo06pB/ibfiOaFEzYpIWLVcHA2lsbcglC3LqHyjrRZCkpbTUaD8x0YbGeATnxG1q7LP6+ET",
-	"kxq6tW78fvBMsMN7LIoWxoSuxT5PM3bc3Lt580br5py9A95eHIUbYKug6SLIl6JIjkDDRg3aVaFgSZHx",
-	"bjp1uYVEuWJkkA7SgxWK4v4CW0FhRMdhGMRR8CoGxmL6ngv+iAD99wpAy4qEvQxc/bs7u3vXrt84Llqt",
-	"3RsAYY859PGlaAZvlfdy+aiEebFq7kA+cjYBqE5yV810yeLvYLYPM2PeExGL/6f334dv3jl6/crN2S6s",
-	"3DHRTPzzgqeEmow4xFZK8K3angnNoZtydQKplpamjaQxUg2a7O2U94RdAkpj5ATc7ACWxeMxJ7wNX5GV",
-	"poXh0BU8G9Kkee7U7uq0cRIxDM/E8HVZZMnKWeNgNG04Ii6SierOghdCIwRK7Ao+xS6l1wqJGVcmRRQZ",
-	"e7IyylULNhwynqBGC43ag8S47FgI6NYQlVxbJMS7Qqp1QvZLm4jLj8ODsMRoQWMALoVPx36pIQetPOJ2",
-	"6ebX3gFg0nNOIAXIfbcLspSwyJaEO4mh6R17YR34S2CCEhWzofO9OQiYSisuqGPx+0ESG1bWDS83RKSH",
-	"ZiRcImPnFT/79O++/O//6/NP/jLevA7LOBOJ7OWVWixDPh4L5QRt4sl1hp5DoZLD0dkhSjYstFI7zq+s",
-	"7EpvqI0dDZ3Dqlgf3KnuNKgETXg76A3HGx/K9e4eN9qNPxy6ZTalvNlAwltOk7BLns5VlqiCfAeXpdFu",
-	"pHog1RVoEQUmCsF7UkE6cPeovfhySVO5XeFMlgzH9jlOOQb/V5fMEsYq3wrbLCtuPP8Xf/3Ff/hXz/77",
-	"//PbD//ts0//7tlHf/u73/z0y199+uzjP33+57/+7X/+42cf/x+NU9YEa1lZ0XNqcjHqcASoqd3Ot0vm",
-	"5NJta/lb/WiXscz1RwkuyU45TlBnnlLHwLlAh13rPAb8Z1ann2VGlU2m40nHcn+1KS05jGt4T19c5gZi",
-	"eWdTZulHtSpODSa/lex2ogYBWuGcbt1vzFeJ+acPf/bFf/ns8//2r5/90d88+/jv/+nDn+Mp/u3//dMv",
-	"f/WTL/7qJ8///a9wHX/3m59+8Wd//fyjT8v1zKRG5911qPuDkKp1BWQyXeQBCLYYjBBAZMeV5iGllKtO",
-	"zk9E+aD9DUePm/dKI2pMhBwM80Z711LK2tI0DSgmZDlKo90AKg08dIFv/GnUAC9bctqyzq7d6it1xgI6",
-	"9cNe81gu10ZxBVzSexZyeFfhjc7eNqd0q9GW5XB4IPF41XWubMHy/BynlK5k+XVmyRdr+oUKlyjgHata",
-	"y68bx7zp1/2yzPZ7wPpSpB5rAgvmfv/wwX2sOYltYVgomwx1KhCTMmJd0eOFj1/kVlG0FNPNvMfT1MrZ",
-	"FMUHevhC/V2iAZ1Ud56mvupkmV5KCn0EQXBjqyJYBc4KGFaBIyzEsrRlqo0VlgCTybdBGi72Q9iUXLE4",
-	"EMCvvCmmqHAi9mZpUaBM3aBbFMQzH6UQbPKxCkFTsZ4ljG2J3gDGuq8Y33DW/n400SB3mogCTwBBCOBY",
-	"mUQaUSPdugUnA+8LFkujc+gD2OUrN18Fk31NHx+syeW+ngb2ernh1MU6q9Dg7fG7u4HxHegODhH+9KKV",
-	"P0+lrOGsJFVrhSsPbO90IjlkYOP5J7O+o7iy5GZlm47yUdvwRPNcbfDBQfg2VgjcSjgXK+EENnpPYNeT",
-	"dTY11Nu7fvUJ3f2lOcsU5bQeC7MvbZ6vfDqgAGLuGLDMVQKlnWknamyiS4U6LUVho0VxJuK6WpI3KcTS",
-	"32dNra7tMJobvwETS6eXcjla2Of1m83rf+C90BAC6F6nM0QIElZPrWSbL2PCpb69Yz8AdJ1Ug84CFziq",
-	"dEtn7bDSah/a8Q8ZMMQ1nn38899++JPnH/3s2Z/+ZYPiyDqwHcCkZtX6fGmrRg6UR1KqMSedLTIgauRW",
-	"BPD5uzrnaceXTLvRihrFOOGnzXzCZV6+ZTf1bJzJ3rjbIucyPY01QSzNNmf/gnP20foBtsehnrDUKmUy",
-	"h6BgkaxH9Guz8+do+lXEsFnijSUYIc7evnP/9t37b5BPlsJwIekJ45QxLW2F8NuxUIlUg3g+nAg72/KS",
-	"i+MlF8sfsIMKzXdfIYV3n1ah60S5V6Ti186Dip9Oss9OnlchzBFTesJuHdy/defevTu3v11hsd8ywo40",
-	"rZIoUbrAIbTkjIbLGYIuHnsnYi0qw1FpLoMMZ4/H7HztSSFcUjC5RkDXRiNf7n6i0DfMcyVwaMuyAMca",
-	"4eUGukTAdUE8BDIMgQIe1Q64hAYo7SADpITZA7/wvk/KxUeDWjJgoRryTCSuB8ufKE3fRVtA/XOwYIV1",
-	"08K8KvMSxsnYKUIRHezBT76M/qNZM6VzKgboMC4oZ1lQ0r3raSByFlMiDoRpoAuphgXewe372vFAPrTS",
-	"RHsvwr860nRGOiur0K7AkmZYjzSdpPCethlXHhlyyC0277/b3GUXha+4ZIrwnUw/kvbTTvDaTtSYDKcA",
-	"GtzpQx39Gddfed/v5mEOFx2tfbZXvQ6Nc/TDrQyHi0frNAYDBERtQbsumE/Q7gBd4Z4YS6zCBLL1C5H/",
-	"wVRKYQu1CsBRJSEP8cvpbcDAMFgSCgtAmLKwaeRhQRzSPDdM9kGdEZlgSkzaTqdw5bbSFNqgjEcMsmRI",
-	"qe0tOlYeCoO4EQBe6IRPXzLEFprsbk5czCGCRT6o0d8/UxPaNpOLiNOdYGLjeCyUB3SPjhWg6A/1xAAo",
-	"DK1hEgSzEYN4OUbE5vhSs8yh5F2ElsCkS4DmoIHNJ7Ieq7t9crUV6kTpifLMic8lSLCXAUEenX1xoXqp",
-	"4BniPfAwd5XSUS9FBMIKNdHsqlJNPF8xguL4jlUJ9lH1tl1rveriLjG8jmaAa4lk3LSDOh+gAEKSaNyu",
-	"SB1Ou9QZe/vhg1t3Dg/v3n+jLFbRBGon5t+jlNvgyUSkErJX6UlH0FHc8QKHd59CzcIkaABZlX3dHRQP",
-	"STXkBvArqs9n3PjefLOz9wFPPT4bvFwowLq1BMGNF/cDMpoqGH49iPabKVpXFd/sSRjxRABM0DwIb649",
-	"ELBUJhc8HIm9gknGJ4rGUXkzyO3VGXTjqn3rzJ7rlPdEsk8njeciKw+nnTu5rMEfivPb9zXuSESacMj2",
-	"pWbDnUfmPMAqLwD6o5WT2eDY+gIopXQmZ0NvgYwAaorOwpJ82SMRDiPo12p+pqP7fTgI6Oy237mZlQHX",
-	"RuSwprEZmSYSFPsuePp1vx+ezUyPx5Uz7CObEz6lmGow+4iMnYhxXp9XDOTm7CLihtgqDoS+UbldcCb0",
-	"RK2TqgLzCLylT39vjTc7W+PNEuNN64Uab/zaX6TxhvjdNgd66xveEMsaQOzKWj7e0EFpEjoLDITnamFy",
-	"IvJSE5OXo1FMdkhmADbCgY1eb7V84AOafYxol6XzYDAIeRYxcHaaiHwMJGT6MCxIXsagkBLNHQToOuhQ",
-	"e0+P3BS+PiaWHz5pLLWfUH2eTPSElVfLdGukipslKdf3uAc9khYGdNv1Tk7nmjzqCi+aaXIPm1xzHM4H",
-	"WpMdXC4G3vJled12q85C1emknGo18aXb8q339MKp4T2JBeCyqatZFqrtufauVURKxCyV87OnmIWk8IES",
-	"iLppXzak+pfpto4uRqDuObTHG2zMs1xiQYKXNTRBn1ENSfg0YoVKhTEsHkqT62za9M90JjLJh3EJaQfa",
-	"iUH91wOQXmqyQ+0wQX1t+r4AzT4XiL+pWAwRQ67gvSKtJ6hDw6k+fK/IjM5Is4EC8xKmZ3UbQWiY1Uc9",
-	"wDOLndzcz/SILOTuq1zHTPEs0xM0xkgDa0nj0KjLVdNeLSch4HdLhIVpszgUfeN9FkOUb0cm8X4YjL0T",
-	"fhKG7UEv1wjBtOsN+vsOAqqjtG2NbA7TamutfY/+jsBMrkJ8WE0I4TiDAkKVJnab7CBNKWobld9U2GW3",
-	"5yio4gPGBbsusKsI8laZchSOOApGHBReqkwdodV2ovCIAEyv11oJyhtGLkWArl+7hrPIwFCRFqx1CLCA",
-	"ckI+FKN5rn3P41CeAsAPvhgcIEhEsjSd1mVDEpNYR8LHSkiW/JwqK7xt1/91meaAo71kqL5ekVs9O2xU",
-	"hxaM2/24YjwqPv506SBc5iJojvXdVpTLVTt/C186su8sHwGZ5jAXuaxIpTNCzLN3HvY1ntNO40UL5R07",
-	"qw73YDy28t3SgZa75G7R0lPmHqqMQahiBDUYnbWyETUKVX76IJrBHbWsyb505REH4FXgTXZQt4MW7Od3",
-	"wlZW23Nn/GK3yI0ZFqYCdybY+fEdlZK7FwoQt/YqYIVaiSbYMEjQdZi0desSWGJWL1J12tZggVQ0ScSu",
-	"6mm5YQQyYKAUXZZpS78Sgo9ypqwme0M+wiqreWFitueQC60gASQQIfmCBanO+a032y2Ua+umTeaScMoj",
-	"/vieUIN8CJUvo8ZIKv85msOfXWVHu5RTUjcAx/pWXnWIZV92KwKrqAkKuIDhJQaxgdjLaMGQwFCzNCd9",
-	"2aRd1UlHPqAAsc7QEN1kByiO9CXBeI48THqqeyelmFTWixnxBK3C3tNFmUY8Z4ns9yHhOXNF48NWrC7X",
-	"5QbSiUeEh6AgS0oVuYhKqW+m1m8GaJqUp+SxNw41ObvKoy0Tdu/Nw7cOWSLRFzDiJ6LtZlSmJycuQILy",
-	"JHSRG0mzgs6ai25lIIpVtqSvsxHoaQnPxRWwTK53Nt02eaQI2qp9oDBVGfCUweV6o6GdwrCtmHHPiruN",
-	"FR6+BULsiy22ZQUOO6hlyqfXMOxJAhlpq3derN4Jqx4xJSYvQrW8CjaXJQG6YBqjKwb4M/Ebd6q5pNiO",
-	"C7tFdzg63NkALlTGQMsLJHjORiIf6sTlWvWGwsCv40z0Rd4DdQQ1Eco/RdiVCQdl0Tv7PEFyfkcfAoaa",
-	"WQXcybvl0AhoRRA7OY8tgQpT24EWzyZ9ljKKyfkUHd4JwU8jiiGhMRfKWHrYZO+QS90NCiWaa5Z3eM92",
-	"BRLYPfJqABAB8yRXN1ZAEZmoiW22UwEl5r6enAkskZaymrD5HveZQnstX9jMrhx+eT1A+DoNgxYOQ6N9",
-	"3YoitrNGe6+1Rh4kzPRCcyDBdlpaKzfx5W1gzzwNz2OD+K6z2Spp4U8p7IQmXEe1KgnrEH4ke0NXUxik",
-	"pX1mF3aKBhylfeRFQBO3PqytD2uT0Gig7rMQhO7wnRmK0OdNXbv+tJ61EktcaL29Z4mAoRGSJbQcpEOf",
-	"b1vWT18D96+amSNEL0sKB1lrLOOBmggVgH6l0TJ2rGbw0QxFioQx1FjbydUnABcagkCUUebS81I4RWg4",
-	"dcD+cJkBi9+zxGOlCxIBeAWiTeboYYRIsMuX30P207x8uYbnIyOnUuKKKAcxaigsQewY1SAIvXKBQKC1",
-	"ScPsCKmrBwukB9u3Ay+mryLHqLUCtKZeWkC0ktWfsDZZTmFDMEInUgDzptW973YRUC8UG2gft4SrgbIQ",
-	"QGeisRm1Lli/1G4rIkMXqXDiDVpsSV6Bh8oYRFBI7a6jRilUT0Ck3E5ln72YgZKayVlsABP6ZYobgrDH",
-	"/bBilQZN06u1tplLx2q30qwv2ACVN+DBkZWuTA6+BheUBEfeL1bCp8dqr354fZR+3eWAR6/ho31uYOAu",
-	"iPNYHZBg5waNRwiCOgO+UirLGMWZiQHPEnB6ODMHwlI7jJHCkB7kzy8iXlJNVrvxZt+hauaowVPuGv4I",
-	"YZZw2SvVYdOEttYVnssSZ41HgBQnHKIpnk4bJD24RAg8L7mufzS4OlAKNogOA8N+WdCeHeL7FArrT3Zl",
-	"FnCwMPVuxKXydf9d6VvO+rKfD91K2Vl6q41Uft54bOn6QHG2YaGSTCSw/mOtU7KsTXR2Qjf2Fu8NiTgA",
-	"gLJVRVxUK9hIATrZRYtCUTurW9jenWaBIcBIMl6ObYPiyi2t8kynbab0FYBliS/hfTVuORBeGwA558F0",
-	"AkUqLhNYAp1GP7aXNdGB9kETcirCvCpg53igfFiur0UCdHYgTQ6ElhvGgT9QyRCHWOO9cn2QVuA8RK6y",
-	"zbGyWsiiqiNK552+FVfQKrXTiizv5OOxQY9c0HtZ1JHx1CqZ0ygo1zeXpHmskMk1KbqUYqIXVkhxaxmc",
-	"X1CuZG5E2o/OWkClVJnWjtMgM/4KZhzbx8pGH8v7Xljwx1aB+UoVmG3+5NdYSbggzaDo2tPWFVdKJKsF",
-	"qsEBMWX07vtMQg85hiK4K2LE0W8UPkvOcMvsnPut1u/9QPVqwtRq/TqFkUoYs55/9j2dJddbaB9f2uqM",
-	"w8jb3KXKb1wr7e1S5WIgssUNUgRb1rGrsY4b6h0jsru3FzcMEdNruvQBgm11l/7XzkNgT8c6HgJ/wkso",
-	"oW35/DNZ/+dXtOoK2HfeYlBMyU+HHso+/FRkInIxsbPOgzAHx6zmQ1hUVfzAUR9QaYLyOmOrmtMlZ7r7",
-	"I9HLowBH3l7rmCJt8eKWpQONLyBEVb5JoyeVjXLe0OvnqlmH+IgB/lkQwaUEWdfjRCQF3gyQRQ/8mK0o",
-	"qso4IsTgx88Op52ME1jiMrI6D26Da8KVgkDTRtD2hNAhnWDvBul0SUMtlRF4WnVcsp1tlvoE920gGVOY",
-	"E9ag9r3lE9kTrqWgujxak3RGycLzwJH1fOEiQSO7Wp+Q9cx7FEJu0d7Z3YtmuFK70dNFZkTHvVwm6oBK",
-	"uBO01vji5598/pt//PJX/w2x0VGohBLiV8vX59hJu3FtN4TTRgl2NE4ho7tyrhvtxmsPHrx59/4bnVsP",
-	"7r9+9+Fb66Aa2x24YKjHDZZ3pZSk4J75fBmsRIiDoAykam1CQiODyxAk9bgoMYmAlOXlaLTh4SV7FnJw",
-	"zB0CKW0+cWjDbKDNTsSZVBo8JCvDQIYVHLYokFsvSZnp8564Bdgis+IGcNqNRIYPlqs+V+1FlCaXPbMQ",
-	"+dGe7sPysRdA8Uo8W1cHdzcouLqz84r/1Mmg7sOrrzSvn36pCZHPEtHW0w/OfsVvgXBwqukCRQiX9VTW",
-	"F4Lg2K0cvqmJwC5rjSAO0nZljc8kWQe3BVtZcCkwWn2warD6gIwFkH9B4bgq5718QQzceavNZwjD/ebF",
-	"0w3WC6cbbKPpLj6abrA4mI5uxmYX9uqTnA+eomacCqxlVEejsQtvwYPKnybnU6skzsJpoKNuULrzDMUZ",
-	"K93VyRTxe+YVuNswgCM+aJytePb2XF7EucTdghzCwbqHEQwya6YYD+5bynze9PqDqDEuatjV20W++CCe",
-	"F9k9HRhhsPXCfI2vwEGCaAMDb/WSBKxj1r8RtXT5qn/5FLnqlntuJafI75F0QwuzjoTj13zLTS5YypmT",
-	"NOB2YeRcZBUXtGsnGws/G7OdDxZ5ENzFswcnzsRIPxIx5QCQGEShjt65GfMkiZlQWOsJg0kosodUYVgH",
-	"hxl34JbEBzBK5SUsH78Cieg5SlbRHGQei8luH1PRY5+BLTFuCcfkcHhdh0NOkWGUac0zwXiSiKQmkB96",
-	"dCxzc+N5PqxYznmS2G0sdhpRo9htAKGwSwxf7jXWKURkiSQM8qILEdkFA3MtDh3/pv2Aeew2PjgryJKf",
-	"2mIK9x4K48bBwXzLAtS3ltQNKe8RPwmori5yDGkDwgVxgEVe/ixVrpnMN5Vuxk7C4clIKohAvLKCQfVg",
-	"PHYoAy/OpkouG0IueSVqUBx8R4mJ+3Znt/waId3oh70KOBx9eb20wrr3W7vXzlhFy6/BacpDGZ/ooR/A",
-	"vopJ+Vu76tnsqrim3ek8CDHGWPPxeFn81ex9MCPbuaU0i3MaHxKmF6Yzzr9JOYxyoHQmSmRcrCw3z7EP",
-	"xmNskSAzN+fazgdRKZUYoL5apoO4ogohkQkmvwsx4vkKuXczPtbGF//1s2cff2p1FwhwxrtYApeTr3Rv",
-	"s2jNpwTXuNqE9iF/ZYpp9ZtM5R9//sU/fPLlr//o+Z//em5CBN5+5vl419CyGW24F6ftwu6Go366BjgJ",
-	"HuT1BbtVLYrbNL6tWLUmm8AjORvQhYhr58IuVkvWq0mEX5YET6rlmA9Ewux5LqHBpTI5VBVl5ZgRwK2W",
-	"t1x0msILKe9RTwFJmKup5rtSef4XkF2AhfQIXviMdVrd3q2VceBQv2XmCiBv7dbfqOwBhH+Ci78ZdRoK",
-	"nqLxplaF+x7+fCY2vNYu2AmLXoHY3T/8oDL9oeidlISNFDdXhT2YPs2pdurjopvKHk0ejHAL5/4Qfr24",
-	"qW96PlZbLg/m5KvWK0ijHslBxqsFGVdbv2rXTxpdbmTvoLCH6YcfWC7QFTwT2Zti6r4wAiCQ4aMdKmZ4",
-	"1gSTHCFunv25ETWKLG20G1eRYuIQZ194XWcModZ91SpVlt1vu/QWXqlo0ddpqidoFnFZF2j3mEd+eh1y",
-	"OvUg464Hq+wxzD+1/BbDHWXG9ES12UEqsnzEFR+ILGJvZLzPFY8Aumuk1UnEDsbjTBoRsXfGED7/ZjHi",
-	"EbunB7mO2H39qEAjDhlwyaYeDIlRZTRTjl0qqApmFoweUioR9AsR9YLlGes0xcRoTEPz2WYhKrXPzJ9F",
-	"JKzpEAJB3WUy1fRtJ6ysIKZg9QDTZJaqy0GRlUioIbokHJSXDONJklmKgBsrEqvnW7FpDKXJKmMG2jg/",
-	"7nfGqeaJSGCnYNzlIvXsfRIJy/TENpzpScR6dlxWe4A1yyM25oWxn1wVnRmgOlG3O0ficU7Jx1B6ZKhT",
-	"V/atxA2nJAIfCqg0Jefa2ZRgm3Y16ZEIEiPwtcKIjvs+DvLcIUeB93L5SByr8sXulMkEcoZ/7LBbf0x4",
-	"biAR/5j9+Fj9+MqVK/4/+2ScZLyfx+zHLJaqk4lHUkziiMWPtExEYr/vCqkGbJLJPBeK4Uvlo8w3EbEY",
-	"B1V93dVnMoElwoGkY2P0FrQkjSWRSbUJsGXQaN0D7Mdhd34E5Uv4fPCZ9aXikMCNqd+Q+ubA6YIRHauD",
-	"MmZPlqBxUGiWbFBg/HGNU2o+NuEy6nDKI8QTgPTr2NJNqV2isccdxJ7MggsJpa2wkBsIs87UCKmkHiHz",
-	"JUO5NUAKjYc1IJmZRki1Rty3PgEFMmVCtNDKY3UjO5QDZRcEAAw4m4guSDMEiWx/1EVIoYmH1E/RDYcI",
-	"DtzBsrQNIYZMS+MqwhASSXjElTTD8M6WJKymv/ccn7EUOpEJ02SpBUBrV0JS5riwmXD4AsA8CJ0TcKyb",
-	"lXRCrXoyla5i3RyBMo51I7fJdCpMk2pS4ZbFiEYMOIQl9ALVtSrDRD3pnQaQvQSOITPWK7LMriSdCpzQ",
-	"iEuVc6Lfpe+hf6yYxxNB7NUj2y5BEOBA7ELj4XNQrOUAugKqBAG4OUKKYJkhu7puOgiyEbAjjxHK07QC",
-	"3IxuUssjyh54JnzRTKwhZuAKWs5nb7B92kFE8EzYCQGBsa/gWKysGC5tBaAdVswBYk+UaZf4bVF12bHs",
-	"A7oConINYV5U8w3WDjC6jRC4tDOoHB4qxYBfGDdnFjG+sixYUnR+JiXSSmWjY3D00EPRzHyxiJpKp+WJ",
-	"g3fCdi0tJET1shhVNex3MZlSXOUEEAQ3GDm8wdvlltnyqNz44qMAxVE6wl0ZLle70i5hl/dOUj0I8u2a",
-	"s6E1ciHxPIFASN33KMkRM0VvaM9RbEYGkMdjMeIyjYNGsVxTXZvgjsjgwNpLP1DSoMACsrrkKUCIyMeE",
-	"5hvQ63DM1EZN+wdW3CM8EKxpxXs+TKFGCCwxAGXGxrwnIsTLwUa6POWYmVGRouo6fojn0vDpTN1d1yN+",
-	"68PaQ3TmgBBCKzXNv+Xew+oDPtcTS1ZEJReytAQOjCtBR1TLEiLF/M74Hqsx9PMdvy30OBURrRCJmgCK",
-	"ROcSWyy5zVwwPAAG+63zsUpzwrpMHa+wm27FTXuCoZOgICUtrh4JiM0tQHJ1rODy5VuH716+bPnqO0ev",
-	"X7nJXsb2suDCd6e5Q5oY8ezkUsTeeG3nZmuvxV5+47U3LwGVtC/v3LCH/M7jnkhBdBMmKIE85hnPNeas",
-	"2l20Wgy3NMuIkezp1C58BubTLhZTsFOCRdG9XpEZLBKh+1YedHoBCKUgXmvCdoIzAgV4YiPG392Pg+Kz",
-	"ON337x2+f/kyQTRBA2YoRF4BDxuC6amsueAyXuFJF2HjKAM7AAWlSDkgS2HdUp1B7q8p0rzJbnMs3CxH",
-	"wkR2ymOR9YTK8XSqhCWiJ0c8pfgbKs4MoyrLA+xbkWeoUy+M2c5c6dBEDmQOFZx5Dvm2RM1GPG+yt0Rm",
-	"OWZPpCnUGgS0U52ddLV2qO4cyjtOdJbAEDLxI9Fz5QgvX/7+4YP7ly/b88p4lnGQijBj2slFI2GHRBWu",
-	"rRAa0SgBxz7PinzIwO1kPGqV37zKyiNkSRnC1NNpMbK8UPfpHHOEtYbZU+WQ3Varye7AmxlUXcoEMydy",
-	"PBZJecn8ePr+oWPlQ7Zgxcdg7Lbr3mR3FbPTrlbbHmsjK3oqrUKEMumOB90OR7cTta7djK6/cgP6jRjH",
-	"lXC/H6u93eiVG69YspDxXm71OdQH+jIVeAZxN9CAh2dAOj2irIsJMpEvO+Iv76AQxrTZtd3dYFnBZcxi",
-	"2wNB2NmNcEuFi15hw6Dl1tFwAHejNIA8wESSPaSAjKfC16mCxcw4mDM4liWfDK0wj8/AMus0EKvxhzpd",
-	"wOFIEVCvcprQZGhXLRgFQDPhUIile1mdp54ZhIJ/BvDkINdIk9tHH/lovZCv4QgWGFEsjXXMkORwU4zt",
-	"kIzOgmbIgvb0g6f/IwAA//8=",
+	"7L1bkyPJlSb2V1w5NGNVE4nKzLqwO9NkVHZdyGLXjZnZ3UN21yIcCAfgzIA7GO6RKHRPrVHSrtleNTMm",
+	"mUm2Gq1WstVqH0Zmetux2dHuf9lhc/SmvyDzc9w9PCI8gAAyG1mzNnxgVwYi/Hr8+Ll+59u9kZzNpWBC",
+	"q73jb/fmNKczplkOf51mLNfPU/NPLvaO9+ZUT/d6e4LO2N7xHjW/Dni619vL2W8KnrN071jnBevtqdGU",
+	"zaj5bizzGdV7x3tc6EcP9np7My74rJjtHR/29vRyzvAnNmH53vv3vb3T+Rw7TJka5XyuuTQ9X0wZEcVs",
+	"yHIix0RPGVFMpCzv4b/pjBEuCM0ywrUio4zymSJUpCRnc5lrtdfbY+/obJ6Z/tRMDeh8Pjg4ONzr4cx+",
+	"U7B8GUxtPl83sR/kbLx3vPcH98oFvIe/qns4CTOdx1SzicyXr6Dd6DKO7Ctb9+b6wA6nVAiWreoP39i6",
+	"u1cSOzJr/ILPuI7v1oy+M/sc7hpVl5WNODyIr34GrYbjSdmYFpnGT2zL5o+DtfT0WM7mVCxfybbVwN8H",
+	"Ql57QWQhdL6qJ/j9JnoqciXz+LIngr3TgxG8kbizMs/ZFZeFInM6YS0kj59UVn1G371gYqKne8eHD+1a",
+	"+wd+tZXOuZjAwFpZxQ0ziecpm82lZmK0/IwtmwtxShYyT8loKhUTZLiERRjRLGM5Gcuc6ClXRApGzJCY",
+	"0n1yahgFo5ql7hnRsuQtZjbATmDRyILrafnjUKbLHjzjghw9IFNZ5KpHUskUEdI8nZCZzFmfPNckZ7rI",
+	"hYKvxzxXmlChFoaR+UanjKYsJ0kwy/0zNs/okqVJn1y4fi+ZHQk1vbAcBkImTCvy4OioT57J3DDBnAU8",
+	"EuiB52TMWZYihzQ/mm2CP0ZSaCa0JRx4MWOmDezXdIkdHHxCFlPzWzkRt3BcGV48z+UkZ0r1yWvhRwjr",
+	"KHO7jOZT2Ciu/BuXbNknT/Nc5nZhcJDu33JM0nxJ8kLgzITU5JLNdd9RNS5eSXnhIhpaaaHvoyZ5z6nW",
+	"LDdt/r2v/ov9v//2ox/sRWl+Zi6YdsqHnze+JWNEL4ayEGkrf+H4+w3wl5/LYet8fi2HN33lv+BKb3SR",
+	"cM1mam/ju+No07vjldQXdPKMZ5pFuO1rkS3hvNCRNueZaiIMT8GjoxjRdKLIVGZp21iF1ANNJ5XR4tzW",
+	"7NMFncAF/x4m9Bw/OcQJub/8jGieU5QNXo8/pXo0bdnZofntOlIPNG7lnjdTKdjKlQMePDev2Z3tkalc",
+	"sCuWEw48ZJFzrZloWTv4coBf7nUdIYzqFX5jRnnGRoxfsbz1TOX2hXWHalOSP2MjKUY849QsSethyyuv",
+	"3QQTOZOFZu3TNb/e+FyLbEWPRXbjHZ6DZtDaJSoO12GTpXi/GXtgdDSNsYcTkmg6+S9Pvy4ODo4emX9+",
+	"mrSQ/S7Zhfssvow4ku0W0A8IelGXrQfAqAzXYUm2cdPP54rlon06hft52658+6azL2nsNjs3xzlVRrJc",
+	"UMPkxkRIUItAArqiPKPDjIUq0v0WFcl835ntwWhgWGw4lbJ9uRf4+81e8O9NU2ouhWJAqY+lGGd8BOtj",
+	"xU3zTzqfZ3wEjO7er5VZr2/LZTBvpmzv+MHBJ709ZqRD8yxnFF4EMumb23TKshTInCllVB0jQZilnc+J",
+	"gKvFvAByp/mkR5Q0l82ICiNHoqmAcBAmrTBrluJ47+DwZz/9+dEXD748+OXHv3j0q8/uv3z46sdvPjk7",
+	"vDCdddsEkGlxOZoyzqjIcyN2K00185oDoVkmFzBcOxzT3RMp2DZrhyKuXxhVjEZMqe4TMP2e2Y1sm4dT",
+	"ARZUkRHNc85SIgsY9jOZD3maMrHdvt+P7Tst9LQ/9g3XNt4w2VHOUiY0p1mpL8CqstQcw1SCHLLzDe8+",
+	"MoLLaiZMEqeujnKp1EBxzRIyY1TY+4WSBRuCjm9uGadRmdeIMtQVEBLR01wWkymhZJjLhWJ5n5wXo6n7",
+	"HceUs1+zkdGJUW9ckhldktGUiglDUu05U9twSX769IJwMcqKlKV9kjx+fXY+eH32/KfPX50nJONKo9Lr",
+	"5miGpfp7oNgYPYtm2xAGmCWahMFdkxWScB0RxXLDDOC7Y/KbQmoWLs6Ap2QxZYIsZXFbXOFUEB4b7gkM",
+	"NCkHkhAOdDTmDBeYCZ2bf3Nh7aTm4x8qkskJrvYVzXi61Sk8OgoWG00Ie8df2X82hfJy5bnlZxWBH4l2",
+	"RAUZMpJymmUs3Xv/tlduo6N3bsdc2c1TNGIQ2za8sXvODTYXrswRTc3l3SPDQnvzSs7IIpdickISWLc+",
+	"/pCAwUWBQGjG8ZJm5k5l2+1K/Ai4tZv5tuvs0fMCmIO9BIfAbdJjcy/OCgUPYGnJz89fv+oRmRNKzCJl",
+	"TDNiWr69NffbXo4Nqawyvj3U5J/JQmy5vg9WyhxjaLi+uDnDERJluCq8vPN1sr2BTXMk87QULNg7jsLE",
+	"hZQvaD7ZSqB4cHh/FeFpKQcZtL2a8LgRiCWBV4+Jmme8elOBvZaBIRK2WE1lrpkAR49m77S6PQKEMQMf",
+	"E+SQvOSfwgA/Nv8COzMlYFTphXOAqxkIs9HCwYH50m7LSyqW2zHpT1pFJbMlMyqWgzHlWZEzVdsaKYn5",
+	"mZifWUqo1mw214qMczlDgw1N05wpdUx0viR0QrkgGdUs3/EeuIECc62IUiM6Y83xmh0ILOx1eQrWpRhN",
+	"k14p/4CezhWxDiJSKPa10K7jnClZ5COm+iQ5Yzpf7p+ONcsTMuFX9h5WVW2v/7X4WjyTeXPMPWsQyIuM",
+	"ga6SLY/Ny/vkC2Bup2+ek0u2VFaFmTBt5wY28T55xTgIeqmsrATcrgvDiArF0uaaOI+FGWtGjdDO2OUJ",
+	"vPK1IISZsaN7wcxW01yXrleQR/AqQGnQOZqoUguZp30z+lPTsb3l57m8MnKkVv6dDiOaSYE7JsiUqpIe",
+	"wQasiFwIs7rQNuG6R6g2I8+Y+dbIGZTMuCg065MvYdF9AzAv04SIkgsIJYVidmOKeQ+cEErCD9VWZpY4",
+	"ctM1XusojOfgkrat5AyWxDAP3DYgiwb1egadsjkTKZHCCKKwu2ZRYD2Bd6v+16DvfC7MwZY5/2Zb4eGw",
+	"lVt4A0CFSTyu6S0zrhQXE+Io+xg884TiYL1jye06ShDCEfUtqNprxm9X1RtjtlJKohdjEbTauBLNmeIj",
+	"EBoMdcmc5jxbkuCbkOfCHZjdwuqtH2YPbj67JmTIRtQcgdDKQkfIhVOq6ZAqdlL6J92db/TMhcwv8XLB",
+	"LVHF3GhiLH3JUk63E1gerhJYirKLwcz0MQBbVmOrHmO3+xfLOfMycn0AQOezItN8TnN9z9z3+2bCVi4w",
+	"ksDudy8Jh544ETqpjz3xonQSmUFiWJJ1Kss5y+E7oumlubxgYmBrtAOCMCKwNJ0zrbmYwBOaptx8RrM3",
+	"uWlDc6b2jsc0U6y3Nw8efbunmFLo/MjYANm5appWX+IPwJJloeHOQlKi5l4miykfmZvMtga3214vYsl0",
+	"/sGHRw8fVVyED5umzZ4f3Iy+G4Dbvzmyn5nHK0YBcUvC6F+KrRzRxz9+tN5laR/J4a/ZCAR8COGCyK7K",
+	"qtLRpZCLjKUTlg6orlh1U6rZvuZgCxdFZtkgGoFr/u9etaEhSKzrv3GBY12cVj0fsNSl6SCcp8vrKcv4",
+	"FcvtonRypsCCPsHvlnvv636T3h4TqV+KOiksDCOEF45JYsRDOAUJuYMuT3nF8rs9koBXDCWrNHF/p1yZ",
+	"uaSJOZz2ETNabpqcEDNTG5DBNRlzI9t32D3z4sr9b3xxyVGLXrtEn3HUijN2hXu39osX8Ob73p4U2XIg",
+	"F2IQ7Hx1Jb+0QtGcSXPLWBuSlpkRmcC5jNZNiPvBRlAqQwsky2G56VAWGngd6GTJbwpWmEWd6ykuslWT",
+	"BjnVDIKpaJa59oxOEXYlRbBeQykzRkFCy9mM5pedqNEoFdnVNQ+k86h2O1ulM7TLAEEL8ONrbAlK7p6s",
+	"yZBNKEjoU5mlIW9bSWFKU110O4bn+Kr5qECOFxmW3fVyWG7nj636IljWI5TMpYT/4pJER1bMZjSPxpsp",
+	"Zi7WESNefRGTgpaKkfPfRFrV05wpWKHKnssCXYEtm2KNrO97e1c0K1jLxBdUkRmjqsiZNWlXl8L8DpoW",
+	"GrF6kf5r/b0PHYNfVWKAvSsfeIQ7+eXe9KrBlmUcauiRd2vs5hWuj6eNCiUGXKx6hAJW3GtceM2byx/V",
+	"CAOq3BRv267Z07LFmZNLuws6JaMI4tIero5L+3tff10cHBwctAWntYzTqowUSSUWdAWL74jXBSRWvksg",
+	"nJErorQ01MXEKF/ONUtB3UNThZrKheijEBNE2q2cEtn/+29/9IPYQYGx2/jm7vf1K7lR3IPtxl/wDcnJ",
+	"EsI6Lugih8ojBrdT7RKCi7pPXpvrR0jNx1YMP8bDyvEET6mhY8NIIbjdrUBvyxvCa0D1oS9Ly4tRNdEK",
+	"iPcjxrXVuu9woZXhU93uIzi/BUQ7bbPQsTUG5wxyhS2XrMbzqkFhlWG2T8Ateyvz+MwKVkwY6f4riPAY",
+	"2PEFgomZQiCV7PX2zL01KAQY5dKSmyqeGR7U2xvSjIoRG2RysQc854qb33XuODzMZ67VwJpCzKS4unQf",
+	"0FwDCwt+dnEiZiT4BLzBhukNUj4eszzkknYZe3vv9s3k9q8oBMooM0uY+peU6wucKfz9CzPdJ3a28OQZ",
+	"TvkMZwyP3kiZfV7OGuUBmPq5mzk8+xSn/wImg1/aJbjwKwCPz+wyvPTTRE7A1WX4sVuO2ms2tOaZXZG3",
+	"bltfWEGgEom6980UbifcafvHJiv2XDyecsGUH/xz8VRMMq6mQc9O8C4pKhfY7Cjnmo+oudfYjOUTJkbL",
+	"zTbMtYQ8uWwO/n5atukHw5X2wSMNnormmTVZLuYdo7JRTTsJh29ozfW0+puX9rX6aYexla3YAbQe4ze2",
+	"q+oE/U3VXcWMqZZBbsfaa4+90zZPpD4jFz4dttY6HxciG9m02E3cuAJaWKuf0oYK+yiHJI2NVNYu993I",
+	"aHZ44XXSm/GYDxQXo4jsbe5zQRK4f2ZU0AnLk2MCL+PFDnokzTIFfW59k0+pGtDVwpzTlLG3Ec3zJaEt",
+	"El1Uf+2s8DtK8Yp/wPnW6/7u5fcuGPHbmxAninm6MbkUeTdTU6FYPuDpNen/iuXKblyX+O12OcQGrzrd",
+	"y61nXOkyx9+PH6cco6Y6obuzVA67ciIr672Wo9QFnlD+3bNGQnt4NrmbPl2+qjZkn55W2qsP5hbuJ9f1",
+	"7dxTld5v4r7yF8WHdW+9cRkvKzXxGRfh08O6bt5gsmsU2vqp76DgGoqeyH1vbsEG+q/sP77C196G7+1j",
+	"chnmbZue9yZcT4thfyRn9ySd831DFBMm7vnxvA8/V5d8vi/nuCr7cwkBhzjk973K/b52971a3rjS1+vm",
+	"174oVkYtczXP6NLlP1jmvrabz89e1Hn8+m+U0XuqPH3VR+eMiS/sq+3GGkfIZ9aCuJlRqUG4a2dRNQ7t",
+	"kg5uT9L4sAioxvbCi/3teiq5lTvs9u4vFbdfOtkoCMbRMkutowxj5mlmpB5/w22U1VK1KHYyKe54a25h",
+	"S4qMtaqJ34f3ditlUIATNZDVA11nLPOBDdtrktUzmZOpXJBMiknNjQJBIFOZpWTIxtLGRgQW3phfv0lR",
+	"u3CtOo5XndrzMaYuL6iCAEaBsCpmQB4iADrbwr2Vhwe1/bA1l2Od5oSADe37BQGZ5Y5RYXcEGILS3Cj8",
+	"ZnMwADlLMbTqhBxY9gAujG47Z+3L29OOkG3002K9XjGW79P/yzMmRiwdFELzbHsfdcXlWSNFDR5LwcXE",
+	"BkEqIoUnx6iLcq2LdBszQCDE1UYoDN9RLCXDJTE04lKi+uSciZRwTagiif0+cTG0NlBWS5IyzUbakIBL",
+	"+8PfIJC9w54tuEjlIiS2xkctK9JqSfCu25oVwXpwQxdsrfcq02wehcY5bVBRJ7dwyUVKFn49K0SRsdtQ",
+	"+ouM3ZLC73q+EWW/QF3yQ1D0YV43oeQHkkrFA7+Bcn/nJ8d3fnL81cH+J6f7v6L73wz23/7R11/3Gw8q",
+	"z/qD/bd3q39+dPcnfxssBBVx7e/WrMuabSJ/ro9/su9eTxYMYb42M2WtCj/54FY+/5A1xpXC7rql/Oot",
+	"DGCna1mXvTeh1Yi4vMnnFZl1W67zt4t2b0TwXjcr00j/gs/YDie2QhMIzh2cSJd8NuXzOUshW849a9UM",
+	"Qriv8n/BQT1Ypz2sW7RxJuluz9421uVOSoNfrPvVzIdHBxukGhhxbDtTdSB+rbcVb2pbDq5dH4VT2e6b",
+	"uYVv1YSTsbEmENEOJhlzPrhC2EvQVblWpUkHOu6123MsiuJq2aBzKGrt9u1sV1Z7H9Rl0wEUrDOvXm0U",
+	"WTvEC/929HBHsMjkGHbfJ/XiRytTjroxglB1qxgO3q5mEjtXvHevdJ93YbdHDz85atxKTfExzHgIwibG",
+	"3F7u3ky4QbDEM/ex81DYFlx3F6tzE7pcrw1jnHePNWOVbPJeJTceoWINy0ru0Tm/d3V0DyyjKqmyp3qk",
+	"/McV9jTVeq5+cnzvnudT+/Dfo4P/6id/sCreHH1yXY0j5u3nTzZ2D83ngKa9wyMxn19Qdbl7S1QXdHeX",
+	"gtMnp2IJEB+EvRuxuSZJP0FK6PeTns+m/PzsBQIL2wxjAF3kkHfQhvm+Umto2iYczfTRMlH9M3zy9m5w",
+	"D8bsEbgGZ4ApFYhJM/oulI+AlmuOfESk73oJQZzWINjXmMILIBj2xrdB5ScBnvPDgwMymtKcjjTAMOcM",
+	"oJYbUgEc+W1VLZCBqGJ2cs1hwq8uph+8IYDHxUSqeg65wYMq2MkAKFn0ZgsU9HU2ckPjOl8OIHW3/W51",
+	"oI5w21vhSedLI1opzWhqxpScPb04++XgydMXp78cvHz+6vOLp+dJz6KqWWonl0IuVOAlQtiQ2izuH1VS",
+	"gh896KjNhC6fqSyydACjbI8X1RLnQSh5dvr8xdMngGF0QkB0N9KkE6Nbuwwk6m4pfXgqypw+B/7ZHeMz",
+	"ZEoldKgv5mCH0cKYTDsxzusxBhqEW4E7i71wUzOo4aq5Ma2YSNzSXzKR6FA3cALY5Yq4ALTUNBtAsYO1",
+	"ZTxMn6iCeDib9WGvYQfB5uIEoktSpFyfjlwElBOcrMvIupwm8C+bUN1VhDINP/bN4J++LfjziWvQjeOp",
+	"0LGsMjrqFKAVzARy73VbGQgAX1lMJZnRlPk06Ak7Icko48d4jVILfwOIFPCF459yNgMlkQvWJ6+KLEOs",
+	"WsC9ouqSpfARL2EkX3x2/vL8GJzs87mF/JGgeI499pW5U4zyQ3I24UqzHAGBWDYmVPlbHzG+5IwhKh0u",
+	"ZwUvxHCfKRUA9tcBn0DLfJDLrO0WlKUZCZaA2giBzgAIYwv/HDd14FeR1FzvEVYMc9BplqH0I9iCGPFX",
+	"L63xGTfI0iaRZk8SrCbCmUoAGsmmokt3VQLuE00BivOUTAEf1eIlIuqiXdcS5Skhd+zDu4nZba5JJuWl",
+	"MnuDUQkr1rs8bJu42LHZ66xdzuYZHdkkRb+AbqUii2jWtvsC5mwmr8wSXgABe0xHPCNZMRPK0Y4jzj45",
+	"Z6OcaVu2AvGkGLxmwQpMA8lHH32UIKjUWBY5SfmEI65VDSLTvIy712n1q2axCPiRBTMzwgVIzxYwlOsl",
+	"GTIjd3TK68QvovcI/jS4ZPGfO4N+hMA40To3f7hv5ef952nSjENaH8sC+G0DPo+375DAQMIs18qhyozo",
+	"FomjKI1g7rmGNIqAO4Ujqky/5y4Hv+6VVa6FT9gz5fhS632449gH0+XutU3f63VjHsqb+9aDHmw+K8oZ",
+	"W5jY29RBy1G5IIpNZmbUJxCWdrDSQthm+Nmv/SCkDmSvg7fv42e+DQFhE8yDCq3ghOPraGNGqkvkq6B0",
+	"YFNGKJR5aq7/QwiUZ6PLa6K3uDZyuVBdquBB8mIuF/5vrqz8AhDs2Fq3sLLq3RGJzRVjns+uOz/fSgwg",
+	"SVhJ09yFntO6LwjXHXtwCltz8cCY5MEfQXaYyizFuLJIU4Uti7i27M1jfHXLoOSUpcW85TpNr7niTGk+",
+	"oxpZRZa9HgNi99oJPXWfvX/bi3kTrOOoBLM0QgscHiQ/I1MB0rCZAIzj3ZyN9MAI+QhrsP2M3s15ztS1",
+	"VsXeHojw1+0iurBggK3pqailo1wYfyHnMreCU3ggDx/tdTNHOfbYksjM4bgUWUoCJO9OspDl+PFD4351",
+	"PAYht4FD9b6HGGN4u3Uo8KMjsdSaEACaJIzMWUveiBQRu80Vn4gtwLC2I8NuhjEccYh1NeNaex4aseVM",
+	"Os1As9k8o5p13RptrdV1A1/t0g0KidlwYg/bZDlqQHG1K68mzVamWju1wXmqTqW8A+xuVkOJsXBR5bA6",
+	"DmynGGFWFa4TIEU5aq1FIAeiQO3mrF2BNSQrz+5bJZbHUkXgHMMDvOmJXC1BVbC5XC8rRldE2UhiNhcA",
+	"R8HgXczAKg6MJOmRxNZ3MP9MC8QiZdbTM8ykWcnkxL3ug4GSBeWai4n5ap7LEQM8FvOXLW1j/omQDrat",
+	"kRGcswyqaH7pi1cC2+SKDBkXEycy9bDeCdArWdTkqf5eXbC2o1ytdM/oEhgz4CNjdVGeE1sWtqOM5mYQ",
+	"6Qk4oY9dfHz66vHTFy+ePkErg1l/W6MQkLmGbCRnzLJPB9JrVgOvcLy1Ow3Joxw1h+QQdcD4YUF3Ot4Z",
+	"ngw6UrSF7uj2Mi9LoHR4u6StrqYLK7t3OYi2CFNHNAvx/Sz2JqthD12z/1dQeQOKmS2dRRP/BLLjirx5",
+	"+urJ81c/7TKmen4KXg04znL/QjLp+TNYjrGyd+Vie2oJz1NIyNWVbmd21vJ/kzrkFgJB++27wt8VTmB3",
+	"ZqDKsu3SElRVaSLzVGuF37KCo/XXLkDS1vQS/AcLS+QZG+ueKzm9YHwyLQVnKK+p+uTpbK6X1iBtq1LL",
+	"MShQ9qrobyTLgkgQAyKmecaZ0gMmWm4mSFcLndAKLydXtZplirnJ8BwLUl1BVA6U2UUbt8WXU9bO7kqF",
+	"jagobztrmufaIou7ikNbIx9l/JJly9UzsyiAczpi1jsv5MJ63e1mAbr8jYACIgnVFr0yzna6vGJCP7HH",
+	"pzkVQI038g6c7P6YC66mLE2aQkjAdjrV6e1g84mLc6dA0smEaWgrWSUPbSrVbCpy/O0SJnYlG9zorX+9",
+	"2/gGr93tEv7TDb9oNfCoSPAlHsbKnLoFD+DRN4N7VjZSPnxcNhdo3vFYHQ4503AJWv8k1NCwTyKobu0i",
+	"Q0X7rmvvVjmuaLp+eT23aOVzz2Q+2xy+Rg6swlyJ3bdvR0pzgf7CFVa8DFF0vWbnakQktmHPw5qBS2uN",
+	"ybaoFNb9kWPvFeaCDHM6gtUvgxC//e7//O+/+5N//v7/+6t/9vv/5t/+zb/4B7/7q//p9//tv/ruH/3F",
+	"7/79P/n9//h/fPeP/u/f/9n/Wg+wO3pwjbh7b1ouwUfB9LHXdKzz0RT1RENC/iwrVCDtVa6PSQLfJz3r",
+	"LbfR5GH4Zi4XNmTghBjNv/oulF2y3m2R+jJuJyQR2K6QpoUAIFXgeN24zY9v43bhhoW5oaOAXOPIw6Mt",
+	"cOXiPToylYoJenUnWPpj8z6gkko8JJIrwBh4fP6FEaf+8MX5H4atDrlABPWm1FQBo200W0sCcTa1Kj3e",
+	"f/j9mNMjYR6+ukOWlbaJyoH67o//2Xf//L/+3V/89rs//vPv/ud/uTZhZa3NPma9Mb+VtePC8AzVJy5m",
+	"HcqPVV6mpFAFzTDG6k4SxvAlPZLM5JBnhtx//4//6e//7C+/++N/1yP9fv+uqxUosX48tGdIh16yCJR6",
+	"b7WXoSG2cUESc0DOZxA/3/BCeMfuJ+vSEdo9lI48KZTlJKCPgIID14GCpCNwvYEQacg86Ua+FbNls19Y",
+	"MaucgYQ/o/g34RrA6gFqBRCjXZSbU7ZWxoNHYFAmLcRifqG6yFkPZ1gBdAHnIxfkr3/7J3/92z+tb2UX",
+	"Ho85C4fPsIUWjm+t//UKFZpO8IISmrbsAsY5uSvMBTq5uCfQqHTOh1BoyUcKYnN98uVUGjrlcN/agrg+",
+	"+A/uXrxIpBgxMjNr4utR4J0NhnDV3/wM19wYjYnbn2sztld7svHul7LYKlnkeUwm6yCLATtsFaHakicC",
+	"x6srbm/2YJzLtWHwzZMNPe02Pgi63Hl8UNnrNeODMJbkAwgNMvPJ2RVni/Y928LzPJIx9QOvE0rSfEny",
+	"AjJJwrsloldzAZHbnQM0PDut2JZAvgzLP3cxGK2N1d+kTpNcbGPaDXx0bS657iSHDuwvzE436K6przdz",
+	"CKp7UXXI4gFq+DjXkdyu2YUl9J1zDIg7LWKGf5/10MH88ms5jAa3Ch9t79k4JuDEGPmGOF8uacL2vXaG",
+	"O95Rv7C3sKU7negtTFCuuBHi4UQBl0XF/7Ci+/TIEbHso0fuez9JjzwIpeCHpSGhRx4RaxXskR+TnI2h",
+	"LnVootHSOabRdRjTULrcVmuNNgw8MJjlUImYmtG0JUKvrAe1LpUrLA5Zv3bqUILkaf/w0YMTsJsIYk2p",
+	"sPRUWUHaQTTwNnzNeFRYmeLZW4/a2aU0Ici68V7Mb95qgPvW9RJdF+AKVFiuQM+mCs2NeqGmjEFp8UlO",
+	"Z1BsTJFGxuSGN3OD3iJXtTcDx+QhW+dfmxMyLDRJvEk7sbvpniyTqljj2L2QkAHKcpduuz4wq8wz3LCU",
+	"VUw0iAoFQQhXVToosxQtjaziQbegVZzJxe0oFq7jm9AtDPv+MNSLM7loYlB83wEZ3TwqZ3Lx3A/kTC6e",
+	"BGM5k4tP/XDO5OJLPyKzTeGgzAT9uM7k4pkb2plcPA5GZzooB+iWx8aVtlcN/D5ckBtHKLXH+57XYn29",
+	"CQNd5igKbBH2G6ml2t272SUkMUpNFWrrENFz3sLZE7BfcTFJjt2lhEYdjBkEUxcVqY8PJIl5tEyOUbAB",
+	"F4cRbcpkBvNKIQQ2CekOpskwKq9Pkjk1EpJ9AUP1IB+QZWn/a5H4SIDjMr7CvTelVwyj+E5cLfSCkYxp",
+	"kCqMtg5o1/0wKPLYe8rcI4jWMI3GQ8vhMk7wJkiIokvV/1oEfhu3anA30BRKrOKkoa6gmRxqotfyoT4u",
+	"e7GyPHaFf/j+rLHHdooOyZrjtepz/ZR/c2HdGVVqOMCb2rpBe+SQCJkykkrBjFBsLb5UEJkPOQjH8L6b",
+	"p5GQ4QFsD6FDYeg/y5ZGWoaWsJa+ligH9MljiBFSYM8uFCMSvL7WBeFsrDwnciGIWbUGkHTVtH//6MeP",
+	"frzOvP+YajaRKPC6/QQiMicNrouZFFxLuzlTrrTMsdAunMKYg861ebMSwKrc4cYx35kI4HAAovUQJhUA",
+	"2FZt3b65ovndyVJuPrteQ4sIeC2oQJvovX453ItbhpqsKFyn8+VgxkWh2Y3XQfDa9qBc5Ri48H9OIPiR",
+	"k4KY8S5kpbkmISHUd2RbJHlLoEar+Z7qUff2CsF/UzD7s4UADfrdLQcQLNu5MhX2e01dyjGUW1el/Jxu",
+	"BLd+Kwa3Re2rBhtbjeak8+VLf8A+NATrrlzzpmq52R3fCTTuB08Ondd/NZ9/u2qdd8wWd8wSpWLixYbR",
+	"XD5aMQkiJqxGq3MqVAY1/zCEowfB/zYSifmYSczMn5jXjMKLnZI7ScoSUESSlO2fXiR37edlT0G4RRm+",
+	"xUQztmwVkCDd/+btt0e9++/v7H91uv+rt/jg/vu7P7mzfweefHv0/o++Otj/BJ62ADBarM2tyiluhsII",
+	"WRLx7bHaWB0N7YQcHlTR9SpQG+tCNwAxcM3ovjTv1GnPTixKbDcPTdrtsjb9srQNZ253hy0YRxO3TRsK",
+	"j+zxYQ34zL7YI0e1HyxaJJwmSaSIqe4rfVwb4GmCaA6RqFc0KxgZ0tGl81kgrmY30x724PGt2/L0MeDO",
+	"AnZuHWt70yiLvT2d0xGb07zVSejKowcveogpSElX5qLvk5ccjIvWkTilKbGhyiWLOzjYfzAcf3I0vv/w",
+	"xz8e3n+Q0kf0/oh9cvRJesAO2IMf33+0f3AwPnj0Y0oPhvSTg6Phj/cBo3a152YtOGRABz1PptWti1J7",
+	"1CdsFuVnFxdvSJkLsNKj9hhDK2PcYjPc/g9Aef/PrHgcpCSuX03Ypi/x5SbvbCaJ2HarWvaWWjU2v2Pt",
+	"FjvdvXYb9Htd7dYeutvXbt2c/lZpt1vWVdnyPLUt2pYK4k7Y6haL+v2wm7er1m/HHOM2uMWXflVb0UZ+",
+	"qIia0tyrf4rlV3zEeiRnRs27YhaBxDqT8CvOjAJS1T/WVH0I/Uj9g8NIvYfHmCKwqablUw3aP2ziBEbi",
+	"tirrw95pZaZnqKgHgniIAXdMkhHXS4jTSX7wrc1t6Jtn75M+OcVUnilV5NCs3sMQHr9MK8S8P/QHS6Fz",
+	"mQWv9cmpsIkwDrwWysoFqRUnhAoboIYZIxAR5H/vGTUh+fZ9YtFp4fNKrYNv90aQ/rP3+//l//ru3/1L",
+	"X47leO+L52+s8blabaADsmzKxUTT7HLQVjWwSwEAl7/SkrnCZpTXy28ePXzQIQBqRRKZj2DwaWRzlisp",
+	"0O4RbH+45aa991VbxXd/9a9+9xf/OJKdcgMTx8zG2sQPOsy7UCzvoPqUZUkWbDSleiDnTOBnm8wmrMjZ",
+	"AXzTDS7OyGCht0IxrbKG1SwaerlXfn8v+HidUXpG567S384L/jWO24bTrH7/4VVBdSd9w2nhdx/cdLbc",
+	"pA9zbzwz2nA2Lj37A5vO9VnkhutQ/f4DW48tWLTLadk+1YW9s/Jf9Xp+BqVkuEskLYQmSkso7ok58xZD",
+	"2ieZQnGinEEc1BCTSNcnVLqcFxzEuonuUn0Ilne3OgR0/LwksurtmqYxeDn7lQ0ETTkGArJ3mJXQBeSn",
+	"jHta1TK0yDCcEnAo+HjMwM4l4sUKIz1tYf1z37QgqtrqWC0iJldkkUsxKUECMFUhknaRnI5GbK73ne8u",
+	"6RLeP+YZG7TaJ11c4bWAaJHlDPgWqEc1GEK5UIiHxkdTDyS2oMqc7bwrqGQcXODMg1hCdY6FzC9ZSoq5",
+	"0YjGNC9VMNSepGBdEYrb4n4tfKiN+mVKV3DWGwGxULoGpomhsZZsMDb2pAwdtr4QjlCdfmFcnGUZJBvE",
+	"xtqg5m6BsXi4y+BX/DuId7UPbJttqAGQMEUnuOYTplUl53/z+heeyIJ8kpK4HTSvxZdCRhRWZyrTDNx5",
+	"rBzcmpU5PBdr+eCujc1B17dgcq73fm3Dc3ijfADm52A4u7GnrsbqOSaPz7/oAU6P4RA/P3/9qiPgyZSx",
+	"FjMf5r4B3JLhg0MpL8PajQ7h0DAnW/2pHlWwEcQGcofV7tUJGn1ruwZL02GbbuXs3ca5uxVWc1tM5gbZ",
+	"ywfDWHa+ebexcWpXjigrS2xIDNZwWC+0vLrScmNNbN/xZQg8ZHWFxf5kWKqtI2dmnASWe8TAyjIj7Vk3",
+	"P74HGEtLQufzDMqwVeDEbOV+NuJzHmbh2bhHkqiZSjqDA9cjze8HHhJ/gh5b+Pm4gp9vsJPb1L3hNBvM",
+	"czbm79b7FQ31wZurMy0mHXy4Z/jW3yVPeANJXo3mCDfGL2pLWsW2QR7Q664vQ+j0Fi7Dst9rX4bFh1GH",
+	"zs/pJoI8rs0INgpb34BFfHDm7J3nLeA2bysNbHaH/B0Z3CwZbMjp367a/x3z6J3y5yeUZ8sLqWkWq8w9",
+	"YnMdM1y/BuFMsZ7LklCV0sFm91lKzj9//Pjp+bkNN7CFWYhrNQRZ6GartKG8sQGd4k/KA0Hy3EViu+Fs",
+	"UwqyDqjpyiu7ukZckeQPfEVxF4ccKSYQAxF0ixgASHFBDu+B78fLvyDljLoWSapwnRo4cwgj6ORsW6zQ",
+	"iehgu5WFVjwFm/35y/MuJvSULhuy4QooqXaKqoFuYClvRy/SVstP6bKGwJ1jASD8SNGlIkp2W7A6enMU",
+	"NTiAbQ5wi7i3Ml0KuRDXKzZYBx/xkw6g7G+2ullKGwWUQ3SRWr25Cv8sz2Gv5BHVcgYVTEWl17Ce3YrC",
+	"Zb87l4ZrXTen6k57S2qJ1lxMSFLiT/TdF0nsvG0mXwdXwfcuYgdsbZ20/QQtt4/LtJ/r213a8oe20eS7",
+	"Ow7VQFU7DoTWtak+26jhhWIDD2W/XkhqlsFoTbCptFxObTNFuLqzO2YClb53zwia3V9TO64dk1tXkusz",
+	"vJmECH90uy/FBXunOx6GNZPYnV1460nW2ciqFt6Yd1/5YPX6+sQL7njweDKVWarInOZ0xnSAxuRR508I",
+	"rEfV+7aGBbUwnLcd9uZ2OMctcg3Y81ak1xOb8B5ua9KzZeH8ntXqnWAZBIi9N4oB1WQmsaLFzKg7ZTC/",
+	"eYQBPvkkiA2xEooCc33f7t7AtDH4T7/9N0mPHB2EOd4nNqBkxnUNdQ/AvCyJOZhcW1WmEvC/9/s//9//",
+	"3//43/3u//mPf/M//Nvf/6M//d2///O/+Rf/4Pd/9s+/+yf/240WEwqMLvFSdZxmBI0JPhbHzCf5UTWW",
+	"/uNHe9V+D/c/eYtp+we9R+9b+sZAsBFr19Gj9Xi+xJVTLgUbgpFi+vBGAVOXXKTrLU5uyJ+ZtwHLKQ4E",
+	"fBHYBn6oahC4lhqaGPiotgqGKt+Iik1qvssiVmTdxbOBNkemLGdouFCaakbuJG6loVSzB7btkSQo3ZYA",
+	"bKAvvWwHHFt9i2x+t2drB6C6NMCYv8QeJmcWMK/kbA6SFf5WLlOgIG4PPGyW1C75mGesA9RwdUvMR35P",
+	"tkFrr6SyxyKx1GWNJmw1S5Yzs2lSsD55PSbJDPPSB+aH5BgAPABgGnO9UOldDyo8Zby1Dj+dsQDs2BIJ",
+	"sEwLQ4nxXbaYTK++lXlt/3K5UDj0QpjlNgNLjsliurypKMradQPH15/HngVCLpPqQ45iz4pfkeilVD3q",
+	"AWhiuBdQegX/1PZvXCdL8mFlfPsI3G9I9AAG5lYHhE+aD2Y8FZAM+HYlz9yxXuH73b1OUe36uvpEeenc",
+	"vi4R+C8iiVvbX+pSsJshjZvd5NgaPM2psnHYEU/T2u20nz/Gl7+fUHGGfXQPpWbvzGUYYbTPMCvVMDz7",
+	"jvmnRVrFOx9hfnOIJQD8IOCtC0ySSBlZTM2dZNinHRbJqQD5lufAuBFRWEgXQZBWokuad0K9xDSOayCk",
+	"HihG89E0ZtaOTGQBlusAq3jImCBpDukfNkZmRpf4W5m02SenGFpjmsIZKZIxegXGcjYjstCbzeBGouen",
+	"LIvd2TA7NMfb6tpGlkesHzML+2MVSBrTkjF8Ptw4gJHeNJx9RUR5t0Bye2LKSHL7wIeSv62f4oD+gyhv",
+	"WCFfIrYk+hYSuk5cd/WQN3blZ3KBehxE4sNRsQfIZRH4eudWSKjpGkItWEwuOsUfAqcNBvZjoXdBkucp",
+	"m82lZmK03P+MLZON/H2xODSaZXConOZg+86k0lUHV8eeijSGVoahdr62BbxV7YjniCfVkTyx3PCKFA85",
+	"xoJ2TDX6CQrH4gMjc3Z0C9IsG9LRZaTXT2XKbf1e95KZbnkIaZrmTClQXjCcuqsrsgxvXJX1BORi/ard",
+	"Woa6voNLtoy0/cT8RsxvJYMZ54wh5nvX9sE44XD7or3AG64I0NYzEVLzMR8B9qCKltMtf8Y+DHdKg1uh",
+	"Y04R+kdjRGd/iZylzaeDum20F3+H2+sAbwI3rqDDGVB/2muQv6H2DbygA2nNJdWRvKz4lyEFiQkNlTl7",
+	"9maGQV2xnEykJpTMFStSKZazjn17jLSYl7f8sRIvAeWgQH5xCg+hpZ57g4xA00lMraWTMnBClVlOJGPj",
+	"zg2ry8Gv5TDS+s/lsM6dw8hfq9ajUKaxQF+3/tRKuSNYsDLaYbs1U5dqUNZnWNWpkVSYFXNgb8OiLl36",
+	"AiJv9gDgLXJMRJMjQDfO9I5MAcoBbxUO67PbgFCac3cLX5714JYO+Ex45bhZ1dldeE4rN2OEA1fPVeUK",
+	"6HmxJKRCd6WvkJJ2axewne7cKBD2e02LgNNAb90c4CTzju64eqSY0ZqMHoWmwcQCASQ9V94fTm8CeBuA",
+	"hyQYS1E7vJ5jrxXjJ7Bf3F8FkVOPRquwUS6IEe2F1HC+1tXYvi6ezvtV+7LjQ7XjA5XL/HpTY66J1XPL",
+	"Zf6EaUMzW8wPp8eUS2xfbRNuTB+HWGmkdTHsINtxMmp+FnBL/loO+/DCwFpfbKZ5DRS6LOyN0gFRLGNG",
+	"NOkMiYA13DszuWfmddzjCJ9rQbXGKcGP/ZzR0dRPp4l1nbORzNOOkqzMUqZaO2RXZuh95JSDieFd2Ct+",
+	"RvAHKIVuFTr8wvnL5oW71Ju5RFTF0ndOidJ0mAEAAWr31i+EVb5yKkZTIkWPqGI0hUwes4t9IfVgLAuR",
+	"JmuRs2zPUWK7isd/bZN95Ul2oxJK7KotcKyzyVMV2NraIwlGJOyw/MqPvGIYal2sJ65OlFi+Hu8df9WJ",
+	"d5Rfvu91qM8YvP62ftcm9SYTcI9Wv0uc2YnYWNMw3+DXSor+GV0EfA0+fMZiBaY2lGdMQ6/H0NR6maY6",
+	"szdUqRBO3JA6IPck5iBMLJr5mh3uKu64Ce/wYvVrvNOr9WrnYYDQ5e6F8oDymvUyuw7bntG9Nqc5eKoX",
+	"UybYFUP1ENiJEWk1GOOtWdNBvi/YcCrl5T5PDRHLGN80/FRpOpu3xpqQKZ3PmWgPL2lxS3SYL5QkjLJJ",
+	"yzjK0a1b+xtRh64+iDhLGMa1aut0rR0Ftb7CW9C5WEDttvcRqPkpG6QYCAJ1IAfzjAqnnge4PvC3KwLp",
+	"PlSa5kE77U6bpgcrEjfCZ4xQHZizMZLEBmHI1FcKFXIRBKZhHBwTKUklwyQPOh6zkSYUv0JTYWIHO6Aa",
+	"NEXEbvN1HvqdzwAXXHOq1xNMidU3o+8GaZGjste0c2K5oVJ8hlHP6BIqbMaETw9t/PDo4aMquHHcdJ2y",
+	"ARdqA+AsQ3pd5vjavffe0k/EIvYanht52qjAyNdm9JL5kMXDg4ODmrnszpiDtxUAqIyU7qqUSoF/2vNw",
+	"FwwADyELy+cj3TH9zFleaRNeRJvb3T55LRi2CKSQLehSIQ5CzbW8cu7m+yp2wVEMu2BOl5mka7X1N/Y1",
+	"mza53k5Rzu3cvI8e1VxvdMSA1Oxn9YPV/VYow8G62E35jMlCD3I2szFI8eMwZHrBmCD4HsvVSVDeqQe0",
+	"5H5y4aabnZVoaSJrWul+tVROuSWDhwdNOqj7n622UMZyeQ7fenO4Or8+ZgsJvm+n7v70daXdA/ZubkEQ",
+	"3JPQSuyehSlh7lkQLunsvv1NXfNm5FYMO8eBho983fLw4VM/4PBpWNY8fP4kGGL4/PPK4OGXaj3lt2Zh",
+	"380zysUOpVjTocCrYKdybNBvMzLZyJVxnhE18kxktVASVZc9zEtFpEMtERW1o0ff9D7gagBQqdGUq7Rg",
+	"1wp9wSOgrgc+qQZp0TI+KQaFGGWMrr8xxef2RSiJz2UOKPjfdimn1WbqSaYsc1YsOKQ+V8BIUFwRX8Xc",
+	"sQ4zmrTAs4QFEjOKDj0bAgNFtFGyG6AfuF6oXjGtN6iBzkZmDOdBv/YRlFx8YXu3z36Gg7B//cKNxf79",
+	"Sp67Edknb8KBua7c+Jx9tVgVee9XCwO/8XWSUaVPwLVK4N6BTGLU0RZUdb4gfffDlmxRc+sYObXs2Y/H",
+	"DCHapiyi2fUu+Qd+VyRlI44RdqOpr3dGl/BP38kJltdYcMXAMQElOdLG6zyWFORSkdWqEmuBcGvH5VLm",
+	"bXI+Vrqwsn6le3USyolG2IeQPJdKYETkcrFGcmahBTtLcUhKX3C2iOmHZYzauppt5/gmmA1nM5q37DQr",
+	"2TDE7lj78nWrxbWWXfOhbZZ3lMPzTNVztgqbDJiTJ7Zyr2M3TGCOb1wwYNlvuWDojJUJDSxLTwglqdRE",
+	"sTnNKWpGjEBxEIUJArY0SWzdgvs0mrsyzNisBEC2/fmsADza4FvnAvsFm+Fa+yDOb3VU8M8wJPbc5l1t",
+	"Wk7C6KuDlMYiqU7JnOYaWqqErNKcQdUWy6rJkJkDonxwLmRrKYmBhuMiy4hpn9z5/OLxXYxpnVMFMYdc",
+	"jBgkTBh2ZFMz2kXt+48erpe0MaJy9WS4csG2ECdhlXaO6TnYAEvBJk2hdBByUcUIE1c8l2LmYDOSnz0/",
+	"v3h99svBk+dnSZSLXTI2b1leu3HhaDZcOcwMwZVzqSd+lsD3yhVGQJ4+MQotFQppsr/ReketAJmctJEP",
+	"rKqbDUzExjnZyC8b5xTEdcAP1kNFy9gzjKYZTSHT0KfEsHSCEiR1VwoQZpqisDhcIkwIbi7UjMJBUOv+",
+	"v/m18Gs/WPBUT1eE38JAvPCLtapouXd9cuoA7+h8nnEGzjX/s8OhlyUMPVkyHQhieJQWjF2aSUihp1Hr",
+	"GXjy1JyOWFvSlfvdDPaNVHqSs/NfvLDx95aAsRCTlmgykwtRZu9hAxA/oSwGEL/iGZsw8vjs6enFU2KO",
+	"o+6TpwAcidtRaVxps1QLzPLShAPKXxDX8Oj+BvkesZCF52IoC5GuQ5W4EaCIygqvvoLtsJ4EXxjuBiZI",
+	"fsUGtaZolnXw78UabbjsIJe1fOK2cp4zxXR5yc0YoHZCAE3weoLGTOinbenqkDsdVFS0/Fez21tkwyqC",
+	"KCJMzqUtSfC0f/joAWYuWsVGpignqhr8qKXJ45LLQilwc0NAxDwyJdMw8qqcGYpCqPbWBIwWbbA06sEi",
+	"d6SNN/jyOoVvfeIlsuKBYiMp0Ea1Rfamsy6uh0DqJPy+Fq/HYwyI9OXaOzWvrRfkxmFMN42lDA5BHVMF",
+	"N6568NoOd53mG8BMgUAdrpXdkcbu2hUKZPjtMEwtEX4q0+W6KIrmGYVTZwEEMC/XZRfP6KW54y1Me7VS",
+	"30H7MJ7U2GH3aEBzJ1McEFeQhGRuX+RuHkm+1NXt9VRhijYT2qZimddsVcJGPbmqm5elxTwWWKCnwLow",
+	"rcTGqZfykmE5IH1yYTTTmZHOS80jN4zOcCYh3cpKI+uc4hQxMBpyPGz0I2SOcSsE+X6gVGOA5gyQak7b",
+	"NsIKJM4JVoFi+GoPqmD3QUXEf0LqvKGfTlqzY2xUT+sekGj6HVtVWTOwtFfiIA82ShCtjmEFvnaMzMMd",
+	"9JcN1IU3wnyQbDU3e37ik9RLavR3SlDg0vOkr/YegB2qdlAOY+cEEDTRQkCzdvuO5TLeJ5L8KCFDNuEl",
+	"jfHcQQWSkUxZaOTB3AEgDdsMF2RGucgMQT6eckGjStJKYAiqvd2xvJyPCbUJ927IPf9kTJQhZZrhkM0R",
+	"oaXfx5A7qEbU51LCsGv2IE/90H+F+kORoXEE9gIB4qM+1ltUfVcd7hp0CIgtK8vBbnCwIqGElCTB7eFh",
+	"Yiwrspqlw4zxdIuG2Gr5VfBsOPdkf+TSo5tlVxs0quNwNpD6AHuJ4+GCJD/49n2C+gaW/ED9PKxnCyaK",
+	"jNHUqE7UBmk5ABnTACV/RIbvE2Tprh2ntyykyzFW7uMefvQj+AgMisUMiz3JzFN8n5xb4rNnH/TT5KME",
+	"1fcIMdY46Fc/+BYv5vdvyQ++Rf7+gg5Zpvo0Y7mG4qwVhroNws2P1vC6w5ijse3uNd9c08NlbsKMj2jU",
+	"9nyRF1ApjwrCaJ5xe6dhkrcz0kYZyzZh1mMuaDYIILji4Eo29YZnGRliClmvvIYTI3oljpisINgjLFOs",
+	"jre0sbUR5oStcFWmiEEkLpPzjLXW2F2FLdiOS/okX5K8EPXYbPcBuaOmMi8rDd8t+SQuk5Hn1iRqdzeC",
+	"b2i/Btk25bH6i5VpzXNm3mKpEd5GcobwN2ZJkzevzy/IPTrn964O76mZuqcYBjE7U8tCFlkKzqy9nv1j",
+	"QUF+xT+GbBC6xfAhClmVd/isyID+OxY5Q6L60nx/jp2Hj77EIYSPPq24ycJfztxoaq+XQ2pxEFfIaoWS",
+	"sNuITn/Z7TimM+z3mpGFzih167GFpeBwE4UOrmX+WgdD3/xkh5D0t2PS6mTI6uqyrIFBVkoL1TSflWas",
+	"dfv01e4Lit+AWa26KW7ZaRS1sOZJACuc9yR8UvUirDGsrVtMaH6HK9k0FcYWBmwJq/0phw/vPzqouFQe",
+	"3chqPHqw40IUXYjDCXs+FMEFmqxM0GxYjyKS/D789/DZX//2T/76t38a0x0/vOod17L/xpe66rGYWsui",
+	"zfAPFvnhVov8t2JZ2+3eN1UNJzQiRP3roP3kspigFvTz89evju2VREVKuEjZO6Z6PgQDSoDBPBS5k4B6",
+	"q/oH/aym7iZ3+6BBK01FimI5BGubWw31a6w4DUnbf5AQq34wkTpUBA+Z0WqrOVhrq9laq3bLNoWSzBve",
+	"7wGQ7Ky383u+Lnu6qcjbEOel0jvORqv2vEFxnIsoPmuAWkdtgBwXhJIUVVFb0ATtClBcG15FaozUEnB7",
+	"3ezaKrHK53eBLb5pRd3bzCwPdp6IRmKjOgLm0+YSC0qFuI/cEFatv5feorFX4DaCVQNn7AlJRoXScob5",
+	"OGJp3SC4jk5rB+Yyo4KiWDHJ6ZiCddqwkpkUl3u9PTqf51wxcIVpPmP7l8UMXpETDUWk5FUBhSxMb9H4",
+	"Cj+BNjkSp4C/1iRJ1SOLKdU+cw+COctpQvykzc0/aZVEW/Iu1gmlTWqzM7GWgpZYn6lckEyKCaFooCuL",
+	"8WiXjEjL+u9oikVYrjJdnJbpF+j4EgT2iijNs4yMec7A+p9xrTNGMgZZuFS4ClNADQAXGBSaxyZVn7xw",
+	"fjzwG3hRtb+NrLpikXZRJODasSTVII0OtVRvUMXtwu/xvrwZ7a3Th/b1qJbToQF7NjomWtmPghyrGxOK",
+	"LyoaR52plACbCfqUvJ06JkKXTp9qntR1RO4NvF46jn1hnZWVcmE0N72r0hK9TfGJSsyGpbsVN9POhaDb",
+	"EH/Oo0ouROG7Oox1KjvpoP1W96UUyv/mX//l7/7DP/3uH/75d3/8F+s05O00YpiaZvkVzV62SFDc/o7I",
+	"KVIEt6pERwh7hwFlM55lvIytab9FPn70wAxvbRDpZ2x5MwgnnVMnW+pJx9Lsbd3MNcgjn7HvobRxJ0nV",
+	"LF5EQt3ZkfmMbVks1u1BRDws8rks/YaXbFmvarI9g63NEwYRm5YrNRBT+11pgp4rxYg/24qYWGjWFmpQ",
+	"AO6JKVnlgf9mun/xZXVO9x9WJ0H3v3n77VHv/vs7+1+d7v/qLT64//7uT+7s34En3x69/yOsoXL//d27",
+	"P4ke+heMKnbeZrm0P9QAqC2vwjI01KYkcqE0oymEvr45e/346fn581c/HVw8f/n09ecXg5fPX31+8fQ8",
+	"Wc8OqskM62MsX0DM+1NXs76+FUENDxsdz8MwL8UgbEbO94u54cUjmedsBNf3HawUNFwmd3sgctt6JXcE",
+	"m1DNrxhJMB7d1mM34nWSmfUc8BS+gdh+kZI7c6l45Atwi/svbMKNL4sCmq9jsRY/iwg5lOnyBKBZIfEe",
+	"Pr8L0TsWMozoac4U7s4d3+HB3T7x5WAx18CMLYB8hRAR1BsSG2ned5kMSSWPAAuImJUFJGvMKXCSEA2m",
+	"hNEoNiaEZlk5fxsJYuNMhjSjYsSaYIL2hzgXsD96fAlmV6Aj6PSqBEFYFB9L4ZtdG2hr34w2bJMXuCBB",
+	"GdAukNHf5z3ntio+ZEeLGL4g5WWzbAuSqY988NC9Io2ju64/0JlcDNSCW+dqvXBAlMyBrwoi50xwMXGE",
+	"YcMz2MJnlm05mgXNAez+AxhOzmY0v+wQ9B0tYuno2B2r6vQqSx+Qhu8VDs1aSSdgyLvTBcJbYJfCDfZ7",
+	"E+ENtRncbogDDmbX27fz6JQXDriyXSYBcAX3v43c1K59tWHwvS96ba73GUC09MhUFnkPchoNc4HsNWfI",
+	"RnHshwiuRL6RwhWGs4l8EksJNu7WOSa5rt0a+Ph9D943w9joAxz/Zp9Aal63L963barqFp1zjRX50Pzu",
+	"m23Phzj6TWjlgxx/d8L9sIYfP0VKv8nZFWeLGPvPipmo3m3rS0OJkUyjYhSiyuGvrmKAUToLcJDbJIZj",
+	"knx+8Wz/46SH/zh8hLCpP/308OOD+weJZXqokSxkfjmU8rJj+ccNbmmu9JmMAFjUQafcZHt+sWxPb1cv",
+	"9namkjHPWrSOjCt9TB6ff9Ejf/ji/A/Nkv38/PWrUPoccoEoFc0I6ClrczJi/UuINHCLfRLkDLgkMSG1",
+	"rY9TtW2uNtasQ4DI2Ppl3JnoEhyU3couSInNCbIsi2EDClaGiSBNbljZTec0Uo3Hu/TDxK4hA5+nlkb8",
+	"8J3FtCullrFaSHBkrHLpbAUCw/tzufA16oKKozZ1cokqqOkqRYPObF6sS0FueO/bKsJW6/CakQQj2KK2",
+	"CFYZxR1zq+GWOrbpL9uyIBJVjEZMqcTmcUGeQZn/QOjQlV6GXAkw0z+ecsEUuCCeiknG1dSc0Vgp1WaY",
+	"F0RP7B0flWOqQGtHsueppmAcdIB3HyVBcoiL3YGsTsAXmlLVJ4BzowLTkoWVzpnPPoUisfYbJBcjJJv7",
+	"wwGIAN5HDzHXwc7mcldpZjPVaiEsaPToQgD21R66RA5PgCbDSZYlkDESK4L2l6woibY+qwNg9jCtYyNs",
+	"hjhKsVk2gB7RegOoYl92JtqvneiyS37KE/du8N3AMewaO9twlV1Siy+pbTltE79OpJ3QyzxC7lY73m1l",
+	"rxFeEAKydkcMredE1azpqkEkJzYl1Fa8tpWWSkSIaOKVh5Ab0Pm81fho3Qy2XCbCKjUz20LoN2VkiyjA",
+	"zA3t2soUsQ6ogkoW+YjFk812kfm1OnTAQvRWIgbWhwe4Qay4ri5cXl975mBQjYO6WnOp934gUqAhB7N5",
+	"NZDAlKdYrxYQ6Uw7NMwkrNnkOhvGW917F7Xa4y7EA0qvQ5n8eNRGJTrlRkE10gbMhWtt1aZYnlKTI0K+",
+	"kdTiEWyc4BXL/Su1+mUg2eeXTJtZxaL/XkrBtTR/bQnONirynIlRi/PG/VpiUfARCysswvH2iIgKg4tT",
+	"yrMl0VLTTAUwUyMprlgOVXX0FAWf0kP7+NUva/7ZesWq0FkL7tj773/QVj1g8E20mJVHkv6m9Fh6nKzk",
+	"p0/LLEyazri4Z5gIV5qPVOIm2jK3AEIL2oNzo80FJ8Vx5SP8qYwbvGRs7srpwLh63q09kmLEM46Qi4Wy",
+	"0diCLcBfCMoHhHEjEle5lqeK03vnZmBTyjeJlDrY/+R0/1d0/5vBvR/tt4SaLyjXg1HONR/RrD1Jx5eG",
+	"8M7iK5aRxH242nF99PCTow5hLDAUNmP5xNDoxmPxX97cYKzrZ9VQrFfLi7wQeJoXGVMkgTYMgSa1odp2",
+	"kyC8W4BhugIvd/1pxCxXr9hi9/FCVvpt7uMlW/bJOWK6Yizvp4zmRq6RlwwBCX1YoVJQQEqOyadU8RGh",
+	"hTmR2vLWfmyAm8cpYbDMGh8eruHujCh2z3ZpP3nFFl9iaZfuWHHug/e9+oIoNspjprIv4K5kCgPUj0my",
+	"mCo2GiSWZ16ypdHEh1SxkLBattF20pzN28p8drpt5ZLscuu8g7NTCSp0dGINKqZ9rCKZGxGfvCqyjEhR",
+	"YtrB4y6W41cgypX3GB3N2AbX152fHN/5yXFwie2//aOvv+43HlSe9Qf7b+9W//yoJbbrldRnjKZLC+Hd",
+	"oIYW3rEC/DxnyshsRpnOZTHMGMQ4sBRin0Y8HxVck2HO6CXLT0gi5OA3hYRaZubfEG+UHCO4LTjpDPeD",
+	"rAQXyZND/E1KivkJSRTPmNBWc6fzOQRUG0l/LrMMIMM1g4q+TjC1w0ModegZ/wkdA/ibabAjmIRbvTPf",
+	"qHvySv7Ctl0+eWa78Gtuu/Kg3VG5P7CkHTYPu/vMs+4VVQDDGiVPt023GPJvGgU5Otx9lWy5delypo8u",
+	"5oxP+TfOlLFxRVkAQWPpAHXqWjCGJZaD3mHvqHe/96D38G1vre4er7cB/XxJuaUP/PscDbH+77LsBvxZ",
+	"Ka0BT57aUCn7uZy5Sh1vK2v7aM3CblNHqDQ6VA/6AWQLcTHpkUNiLcs9ckSw3kmP3C8rePfIAzSqEFey",
+	"KjySfpW3XeNzFizwOQtW95wFSyvSyrqK9LQcTAOoxZNgz1O8X4p1Z8t0WeSRq7XkmatqCK++392LnU/6",
+	"bjFkwp53HqoTdv6SprHpYlWfrpliXdC1sG5TUNkKcKUNrWe54fJRgC1bFKgpmaAnZjGV5vSYe2zo43oR",
+	"W4mCLgAmJLJk+gTUZqzj7lLGSzy+Etmqk+M6RsSxMLOtzMZlVGIsj5uCSXi6tMHLYM3Dflh6Yh32mF3G",
+	"xcSnOvZsYi58zYWFxAfbZA5pP72bgtWt1PeyxtV6FkBtWXwNqb0aKVXKQNigSUsQ66j6JoIIK1Ox1Sdu",
+	"PZgwHNSZS7SOpI6naW5YezwSGX90crpd/cD7IMxZ4ardALumrlGkjhGAg2aDmZq0uSgCd1LVMVgytLU0",
+	"alSOgQflW3l+ah4Ww0Is/+gU5wLFh3z58S7uCib0teo4dTt/niaino3IqsMS/NBWyEDQAKQDXynLQ1cK",
+	"hjxbtdZtjTuM5FhbZ59d8ClkaTPhOVe34P0t7v6yoow7ERWmUm5iUFbG7VSFnBo07Ga8/pBurz10vDG2",
+	"UQO2q8ta8U5HPAY0y+AAm0sXCuSMfR3U4OKvFcMMwHDBfeVDbS/ZslaM4fDo49VJmS3pmNU6arWgG3RI",
+	"lHgBtQqrJJA1IBwmYBUWqFagVRbvpu4lWYHX54UAq+8Kh4U9iejRE9XhNsvKPpM5GRaKC0AuWM4ZeYix",
+	"IWEpWZdgDd+YthKHpzuj757Ymq+JjZh2VWfDBrrPchtdavPaozaj3g44ln0nUoSCsLimVCxr06NZ5iJ8",
+	"YDuHWMYTNjq+rG1raGuFnoH0lfRvoL7n91Fa9RkIi1BKFXOSABlfSwkYG2gpWl16FVPSKqDIibwyXGzG",
+	"nPM/JCcsuZODOxo8YVz3NyjXOlnvnJ+8ojNWL4i6vg5qU0ht6LVhqdOSQNdz/9tQKL/Ydfxkg/RWp/P3",
+	"kGbSUMYA1s8FwbR6pKzgbOkYHIDz01vk4xATAC1+/a0z/28GG6++NN+PiahHHhIFARvOhnNzdrlw+KXx",
+	"qKoaOStSXS2GoYQPQ7tSzcjaeFaz3cWUscaZ2pHU1M0qsqmldbt6T4E8tpNqsl1lFn9nVPBTEMY8hGWS",
+	"OTFiODcEjbcwUHGRs7aLYf0QtzK7hGLK2i6suWhNVOu8FBwDULZuus6HagVqyllbJd5WtOdYSFg+gWEx",
+	"LANSCEyPEEurQu71Ounc3ZFlPNJZkO3XCWG1i96erznX36PtrbcH9wlL18MI1sk1lH87KugbF8BabxoM",
+	"61qVdsKYeFYyw0DH94bdchnqin+VpTVIvLKDtVqzvgKWtU56JrJZqatw48L4zubt9v1eWL4kxY0UI2TC",
+	"0HQax4z11pSoPae3N9WzrMXIgMMkVJGfXbx8EY0k7loqTnOdxd321yblgEJLssX+yqWuroOnJ7dy16ei",
+	"23NquRGoW1NE3Ai2hUv0p6GK1Ls2w24zyt/AEB4EYocFSh/0rnF8elihGEqRsBnlWXJCEvuOL10EutmQ",
+	"KZ4yKKb6BSaRGYmOqRGdgyUAqijJMWH7phmAD4VrRDdMBD/4FkpVj3Qfig1ZS0H51GhV90eIl1xoBn+a",
+	"10zjdDQtAWb7jeTHLrvTUSoI7yJVi720O8Jzgg6S3aiSnlutho5ezZfqLKj7KbpNLnLrTETdpDcxnNXK",
+	"zOd26OKGuadz3GXcrVmfXGCB3azypk0wdYb/yslvmG0QkdoWx8+HXJPSJsnFKCvSMOupnH0AMR1LZjOK",
+	"1qQXuK4OewcHB8TyFxXRyDbewtL3GnEJW1NlrN71xCZW+rFMGAKecoFrBdkIznqZdFEOQlNn17TcGp25",
+	"3Q4aawmMDZliPHQErFPrdI0IcwXfCpq2hmxEC6z3uIQ/Zgxh/DM0NK0AK994I2ESMUhHmbNBW/iJi2kx",
+	"Lzm9qRGHYuHfsI0Eg05OqpkmlWW49y1P3ycuOCXLXPHUDqiyNngAl34du4B9ux12rtxq74yXI6JxGaq4",
+	"B7YDOR53jFxFPfq1+cj+03wKDX8uRhmjLZEGFHEPFzYZmCtSCAxGWtgMQVrJyFNM6GMipA1RApDEAjvw",
+	"j7CoKKPO1J0brlnoPklAobXBva7VCv65G4iy30+pgpIA+LkhUfs1JHZyRZ6dPn/x9AmmI5nPMCG0VqjU",
+	"1gHA2cFYG3Z7OzRrk7JpqCDvQafueTE0Czj0o8d2MOoccDE8PC44qeY5G7GUCcMuHX69f9kM15r/wbP8",
+	"bp5RLEzrKihzTHlcTHkGaVgpmzOR+oCYMFkWCjCaTv3q9CtB0hrAPsxcOhKUp5sz+61/8AwaAdIaxdR/",
+	"63zcwMLtvnBWgxtR61dH+z3HJbSBdlAZFfKbleJSHBMdBAO6Le0SBwhBGD57fb2lG14PmMzaL5BLX8tI",
+	"5xLMu5ucxaAoechqXHbHbFD4YfyK5YP2eBgMlB90MxueM5EG5kIWzV0r43jMC1xMkGuhZaybdfDaEVBb",
+	"pGjbPN6WRfK/txyQ2q0TbHD9cPUqx7PecmTPqoMLA5XCnXPbUaGVymmo03oYvlTS9NocNcNyHjt7fA0O",
+	"yctAXfbYOgM3enuQt+azz1k+YkLb7HAPzAIlmiGlNrF4IQeG1xweHFS8RpBWU/YsfE2idRvf24PGt0kg",
+	"r+88NlSujA9hrU1/5a5cW/ss93d7lbMcze6Ex2AFdis1jnZsOjU97jwPwHd6A9R1+6HRZhRbRlteX7Ra",
+	"mekq8/ThQUgJm5lUAO6JC/Ilezyl+odgXJlR3SenLoPh0f2PH5DhUiM8w8/PX7/qkRmjqshZ6hGfFlOu",
+	"GVFzOmIggUNQoK2ZQxY51+Z254KMiyyzltVqRf1YSf0tZZi5pbpGbfktgjv93QoY0S2mB/zNXBKFYiHA",
+	"fujktUaZjeofhAmmP1o9vkBeWx+S5v3kLbGMoQSNKh4iuPjbpSlE18Shm5xj40Ltch7qHrOblahWcr3d",
+	"MvbdMvUgkKUt3p+AaUIqRoZsSjNL/RC9TegIAvxrHqY1PpXX+ZBvynV5GUTUMZLYdGLjqTYVy/y3Pd9v",
+	"dPGuWB6HaaV6RbST5R9jPilyprqFtFbylevhYjG/Hfxut832ZIue0JyFiK1ZZt/mMJb1ui/PAT8M6qNG",
+	"kMrgeVnbAl+vQMTawW0Hwy+zlCk9APyTVuyUn7nSf95IZT1yNpMkLTDZwLzDFP5gWmSpBSWAtCZv3koL",
+	"C7VTGb/PfbJWJPM21NWgM9f1EXgSfJBpfuUMReBPwB7dIPpRZaRlQUrlJKfRCPYLGMyc5QQXqbR8QerO",
+	"4YF9ruzOFELzLBymWRKYqBEK9EKSmXSVM9o0vuoInmLcqTMObjc7HvG9njsEvB6hmZKVQqUsZ2X0K+JP",
+	"btexLPSKKZ1//vjx0/PzbZpulHjbw85WJitaCK1VaH1hORlhoTktofbCJQLzrIREBkFnERBOIfUATWtd",
+	"M1C7vltHYLX2u7LDFVMfVIbVXAT03B0dxFYDjq51uKBx1hyODfx4IZZHBRng6CDmzjONr4MwRV5hU5uU",
+	"pprBngUbBe6Znn2zpG6HreoAXHlObMkgW5MUAtX6K45pFzBKtNoNBIug8b55+urJ81c/7TVz/hx+a2+T",
+	"PlrE1novVGDh3M368HiX34NFqu4VDdasPrvKSCLWnSbh10sV63p0o6Ph2H3oboX6ZV0ykti5WiXh7FAC",
+	"djLVLqXgNzTX3NWurWn7S91WJ13xb4C9pFxd2kJkWFO+G3Hak3wtIzd7N5etKVt1gRNufrN+GdOM4Kdb",
+	"x83DiXc1O9r4cUqX5M7nF4/vehnIe3cacm9MhrecbfXsKglnc7eTLhLANrH1PLH4w7oVbhnDgiqsZYbg",
+	"qOK6i87VwOLxtkcZOLnVVdlDlEmsQS2hBt+QcTEBd29U8Yc85taNBSJCGMm12wchKmvTMuGlZqUBR17B",
+	"gFyLlYXo2SNaoZbqyajuYuXkreQGuzXq+m53btmt9nxN827JS2/dxvvG4jq2GDfsr33yXJNZoTSWzHBR",
+	"qEjdNtzs9M1zcsmWxyTJLtVMDRIyllkmF5jU/eA+yZjWLFc9kvIJ16pHkn0bqTpI+vWYz5r57GijItRv",
+	"dhJr5wrgJz/41nCTVxB6+0HYkKES+6sWnPQndvWhT4QcTqmaMuXqwQriKvGQjFFwTSc/Sk7I4SHR0ugP",
+	"oynN6cjsZZ98aeeR/CjxEN1WhueCzCgXmenh8ZQL2ienEMWgiJpa2HP7Km1it1czTQ/vf3xwAP93sDo6",
+	"uGpo/frrH/0Eisya/yP7beTieHANUNAyyyCQxyXdAVtFe0f1NuOKLKZGB/FFSrW5rWCtEwj26ZPE8tZG",
+	"u+ZsXTKoxLuESLiT8j6shH/PqiEzI7ymymvcdtAxgAamf+Zagb9+5puCP5+49txivR4/d3yuhQ+u0uzg",
+	"JdTXkEWgimeVF6OIerB084jF9ZbtL05/Q7Z6Zn9RsIJtiQE+z7nMuV4OZvTdGhucq2CMiZoOYN6mLqOI",
+	"MpGGH4GkuJhSza4YglK6Xm4ctNgs1YQrzfKBDbAbtJpWHDY/FYCACTs6l1lWclBbb4ljTJtrmaUnuNsL",
+	"riBebMK0Ig8OHkSFLYs1ifiYA1ir9UtaVmUxA6qtsI1Hm3CMXTP8yJw/Wyke6bBUAzcqCd0FA7oOKXTT",
+	"6esQ62ekWj4es9wfJIIxMFBbRGEQYC387tqAiH5mZWZ7OVmv0ftHPqfdPwkT2v1DzGZ/iysXoLjfDIq2",
+	"+2bYUiGGLhttRaP4YLGZGLEukFLBLJ4EH9q4OYvhWD9sS+tTnc1pzpUUnh64wwcu6z7ECiV1UFgzNnDA",
+	"ux3eFlxNrxvjRzWkw7aU7lKlJyhj1UrvObAUw3pgpkFBjrIUQTcrA45hBX9zEEG4x1V/AAo9bi3apxww",
+	"NMFoPpjxVPDJNKIxv3QJ/qVF00/RsDUjDfIr5sF25Ji4xhC4u1l+7MSovCWFds2YD8l0A7xFW7KwOqsz",
+	"uahuZjm7nNGUKEnGNC8rtSN+lRRdTUUrgIwrtW2c2OTCyGr1+laGrkMjF/ZD/OsZfL4CrdalKxyXMx/J",
+	"IsOqMEM7eS3hGmIihaB0D/FQUnLVsm1ufAi2BmjOxPIMFDBD0bAQtnZ2QJ8Ne+qqKVdZ1Zlvr/r8Wdl6",
+	"7YcSb6QQ6M9eGTirqWYzJvTnguuIM6ROj70KDjWed7vTtsOQpwVJ7O7EV9l2yY3qZ9QSdcmdK9dGLas4",
+	"5Itv49d/C/tvEM+nS5D6yFDqKVHc3Ns4YAznBz8G6g5l4hfQWAjZihzKOSpPSgXNqBQIBQFl/69YTn2O",
+	"TNM7AkZJMRmARL4tuxbSETcQOqTKWv+w8150Z9t2QDo+olVs1OYluIrVEY7ZlUXOWTxs362H97EZbVjm",
+	"UJaxwQeFXSDznj/7zns168r/sNjXAAmkfUTQrpNxJ85h3aUHOD22fbWmA7eb4LeDvcY4C+ubskWz0OJo",
+	"3d/E6nodhuKDibuLWci2gREZlos3dPSSgi2r8Gh3do4DtQLPkLWZhNVFof6jVBonDWvhDhz8PkOHIBXk",
+	"8ABiH+ySKFDvtyjT6W6yygGtH4/G9jUpJiDnyiqt52HPZD7bUEtuNZ6bM+k8Ie46iBjSK7F2vdbCjiwd",
+	"4N5Eip/gnkEUPC4NloK1ZYHMFUt8K6EnfKPqwOtc4e21kWcV/hXWh6zxMQrOhq3LKCNt2sm3hUqZ38qC",
+	"qFFABRrgCm+UT196gq+zVTZyw5V19jjl39vO+eOzycq5jyoLdoJ5ue4W8iFFbTWpuyxpRRxexSVP53PM",
+	"7flAyml7RrXRsmpAkqqsKTxTN7mqK2qgWKGFd2KXu/WZVfveueMs0v01vWc1I9Ctu9BqOtJWCRPf93W4",
+	"OTvwIlbdJFK/jCCDmevopbTSeoroMvZ/64zS11cfm8cVp9hlS2/nrN7iOb1wu1+dryzibgCKAn1Ev7Jh",
+	"loYzHtd0m6pYbHUkpxaB9KymIIUPu2oFTLXglyRm4EkAjxJWEVY9q6VWCotCZjuRhT4hBzaoubteCEGH",
+	"quvpqawR18pb6rTzBG+hFcBW+ZG4xWnb+SuW75bKUareNYFjr40JBmOIJRvhZyW85tqg3eoX5ejiw5rw",
+	"WDk7fG6klefnr8n9w0eP9g/75LXIlj48AO4F61aDaC6M55fWTVAInS8r+JtY4NaeOi88pZxmZJ6zMX/X",
+	"r1UR3lsNtgWFg4/ihYPPQLn/lOrRdLsrEa0Dm4gF5n3X12aV3xo7iF3H9yuY1+5ODFpKoNsdnxrT89Px",
+	"2PwdlVAY/OaEFHZl2Jbl/+Be/Fp8LfbLTPMeqVrEwcuNgC1YRd/SJVfWX9mHz0NAFpdzYuOfMVsPX2Pv",
+	"prRQutp6gL7igJCEtCjJqCBkbKyxAZt7uebzOABNmEHoIGgwwKlM6gQIQIRqwQ75RMjcjxcpz1nHwBgD",
+	"ALlSArDwiXdFYaXs1C3OuFC+DTqfYzAAmbIs9fNo+dZ7kpNjwDiG4xMkiAT7COs75/na1TV3WFLiuiaQ",
+	"KTOnSrlOvV3FkEMhyj/NGPzd6O2DWBYC3lk6qiCnFt0ahlywWkM2KM2ZG4My4V8LQlLJlNUKC6F9tALM",
+	"xwXfuKWF1nFkhYJR4RP/hRMf4hRpuDDHidqypG71EDjIbPWEXxmdmY4ueyFUF7T+Q0V0kQuS8tTpsYzc",
+	"8c3ereIno93STNG8a56RO2W/d9FtED0/ZTSTW7PqIvW/FoFnKQK+4ML4/REEK6JD2LDjNTeFHc1eb8/S",
+	"PnwMFLzX2xsFEQCW2vYCcx40Ff7ltqOjQws5WVAGE/4uazXCnw5JCP96GkwIn3zup+X+dpPDvy/KKeKD",
+	"536irgM3Xfy7Uh/Sduqmjn8/CabsOk0bz878YnjWvd3lS+fzDonVXllswAO1Yqw7zwf60UIr0sODMLIQ",
+	"2PIlm+s4ImkXCNCWaD84dq1YsQEamJWtgCEzkapeGUlj0ZhclntGedRLEwYGdQVx7xjfVCYjwme9MAM/",
+	"OXt6cfbLwZOnL05/OXj5/NXnF0/Pk55DibKMwlxdikx9FqiEmKPaLO4frQp3OugyK9Th2lKYXISFlhaa",
+	"njpnEF5ZQJxVk936+Iquhd3MzkarunUBQ6o7Ycq6aHh0VhZtrfTdWJQjlzzZI/fL1FDLeo9697ePzoJe",
+	"gzgs83fgo6+Kmc2Mbaver4vv9GYAK0f3AllGMBUBIo0BT0YgJxAdT/mAJ8j2LgsOoNDe20RdYKlRCWI2",
+	"RHcjrdf3/LKE11h7bGml42tpDsxL5esnaiV4x6vXffTUvPSEacqzmroRUQDMu4EyarrrgUzlawVcF3ks",
+	"pr7E1xbuv7OWWh9fTpcnvgpXxkVZ98hIRGpqOCJf7xbY4LLxA9pOA3bTWL2/4ZxbAk51vnzZVsntmcxJ",
+	"moMIaoNej31smb0WXIYpxGmPizxMM3WSuE+f81lV3rEdKkZTCEyBun7k+dhqUkb/AgRJmYO9ohek2f9Q",
+	"kZEUgM+AmJN0Ps84UxVbxVeHvfu9h73Dg979g96jg97hxwdveyvqxIdG6I/XGp+rjsCWC8hzjjOZVSLN",
+	"MKXBBith+WysnznjomsYlszYuWsG/sCmzD/PsDnzz1NsEsZQ6KhdYsMSSmhEsu+vDebcJvzWYQB2wbmx",
+	"5gxXjANy9LvCl2zlEpX5eqeDeaez0IHouVuVw+jtXbFcRW2Fz4VZeYXOTTTyoY7fJwBtxKE6QWK/T5z5",
+	"Hd8xZzxlmo2MoidGRQ6GZ/xN9bvZuxfMhbKu5FRmv77EVxsmN7eXtRzuCnlUCLIa/GdHYPcsCPVzi7ZZ",
+	"6Q8Y6o79tKbL3btnfa/X9coCx7l9ZyzOx8qvKy/bGRfh08P69fs9nv7gJK8GkmXiC/vq1qcsvkTb1nC5",
+	"zv0RSFUPNyrq4eHS+q14ade4Rj6oe+H6nHQV+yyn+radMHbK8HbP7L5k8bQLDHSiZQU7ayjhmCKGG0NS",
+	"fsVTX6eaqGLmXscXVKmO0nTpBOoTclg1YqyJilhXvfh8JOfs9fhLNpxKGVV0pLK+GHUcxoYXCnDvK8hH",
+	"qLxZscHjjjnp1XxRXspGbs26IrPb4b0ef45t+L8f+8b8o9MModrPGc1H0wv2Tm+GqLhGDws5aXTnLUcu",
+	"gy0teB+kZ3gUH66sYLTO2hfZMoz8O+ffrC1zGVhBm7GfLuZfQdy8jSdcS1Gb2iKN2HgN362LrOgsPZj+",
+	"bsR163uOnf9gVrticudM6N17bcPl3LpKWwTHhb3DsHab9E5nTFeSPgDhaqT5VYmTEGj5NqUr9+o++pwS",
+	"DzMqZEK0lNVa+q6+mi2/gS4sZXOzSaJmqm9fGcyk0oP/9Nt/k5CMz7g9x+Vh8sMUNLMl2JbA230tjOWc",
+	"9cjRwUHArO0YTTc+4rfsB0tj2JjeMhy1rMt9+Choq1Fe7ejBtVwZlWrFkShZYGE/VEQuBCDZWUcnV2VV",
+	"kKd0NEW/5pQqQi12hWEtYBObs5wkvpukTM+DlG5YZdhgmLXpAZpCiwfafS7Z0jkYA8+JrYNn44fBH4nV",
+	"VJz+afNGYEmTsEKGGYNLhMd71pucCJTuxYiqi1pZrCY9OXenmUkQJjxlo0uWWg9uYNoKhrqgymfigUvI",
+	"Ii/UZ/jg4JOSJqz/KwFfukOAQOJyfvkqhZvVNIsXpEbh7W2udS+jmLf8TQ75sPiq2+BKQA/Yy/cPDx4c",
+	"7c8p+ChWX7DXIE32bs5GGqADVlW2tp5o66zWlZvWmkG2Rv0KSnN36Jnanb5uxy4Je+0lYoQy4dKzr6nC",
+	"AC9ee8m6Knlv8G3z3VQKNhAeKWYllkYAKgO4gQhA0SJIzwzvUS6AMYCxaBQ0OsRamVcs91Wtkh55iE/D",
+	"el4IFvQx/jCj+SUzV0DSJ6e2uzwIKBWVM8+h/hdgEUHKYWo4og2UM4fqhwr5XpFPDC24ufVjVbG9XPXJ",
+	"xq7Q9XUye4g5lIbAkXBTcUGwlGUJucPN3eSZnGXziWkKgowKVQfR+Zt//Ze/+w//9Lt/+Off/fFf7KzG",
+	"Zpl5HZn2Umk2QyE3vDOiiUQPr+f2D4SMtcijYXlyGBwihbjN6JNXUhMtJ+i7xjvKl3g11FkoNnAtJNVN",
+	"yOSEi30nym1rEVk7WRUDFqD5pQoCnRSQTxkI3SfnmmquNB8plxisCZ3T3EpBiJFJLPIE4GWnMoijAmHA",
+	"S2ok45cMwqngSuqRQmRMKatbg/zm5CpzSTCllYuOyxTDIClRiTOzbnEjpkgxYu729HguTBtdvd8pSCDc",
+	"ova4hHJbpzJLVSj0ViFualLvVpELdZiikDm3S/k702QcMtfONZl2mBxbOgtgcpjQJUZODdNm24iJsvdz",
+	"7GmvV32mKw+CUArz8MJe5DVAiJzRzEgTSUUuDbIjEGPMyCRI532SmAVNC4wdjL4HYGrmohgDNrvQLL/y",
+	"2fy14+baGoDNx8UaJZUDGrprqYdIBYDMhajCj+Fs9np7vuGmfciuCEoZ9ToA6CXuhgftDSL2zJfhkwgg",
+	"cmJRjexDveAjj5MAf3RzaNErlhtZLLfHa9AWk2JfxBUCZQCiwTCgCSMhuCAznmW8hB7eAtN/SDNqqxhu",
+	"8bUrmN/RaC/GfLIZeKLDSvOIJTm/YmYz2sEQ++ScjXJm8SuMAsVSwsQoX0LskGHtampEGqpI8tFHHyWA",
+	"hkfTNDc0ylX5Kwwf4ROnkHifTLWeq+N798yf98y3vsQ6ahl0BNcftqA0XZJC2KhovFSUxPBXShQM0ue4",
+	"OtOFzavI2UwiiFipBsNoejAUIwxA/KBdFjd6613tQWkJmzJrMQQAZXPILP1iIZo7iflrAH8kd6GnxCj3",
+	"Zh59EJyXSdmm/wnXN4k1aYTmxnvWApAxKH/wCLerHysXPZJCFbNYJNi5M4bUDuoPVRXnAFDmRRlRaekb",
+	"IrukplmPACvK2bgQqbIlJ0r0Bft6f7vDtE2cgmOpg/V61nP76ktlAYlbQPk9fJ7lGQvIdpswXLcQBlBF",
+	"gfG4GoDDIl0RV1lySigEAdUPa9ACQmK1AwJpS+oEa4pWJJdm35dcpF2Muiz/zLzp426DwNZVn74wL9tY",
+	"V/iYG+Vg7Vf4lnlfLgZqwa0buFZ+BY7lkGWAQcqVp71gsUCUFNKCddgdaLf4d1L/zJgWNBcWar+xYaJy",
+	"EMY0yxTqqFwhc+gFGTaJLcgbNJogxOJI5mm8guhmw3U4cKsW/AlX84wuX5lXnaufXlEOTV8LF27rUq5K",
+	"dyPLM+tqUIyJ7tDwc5llffL5HDaGCR8nB6oiIovjWcKi4yVF9bc2KFnz8mCe8xHrklKKFZ1dfWj4GISQ",
+	"w3vgW/RR62BpHS3JnWQmBdfSdNh3T5O7x+TBwwNDUgf9gwcP++RJmB2L+t5IKq3QiH5SxhPZ+DyIHbS3",
+	"Jty6jtcLAuE4XRLDN7aw2LVS1su2mgxKh9x2UQBl+d11kPc0xJsPRVcgKpf51lI1ZyNisSam9fR/bt78",
+	"XmIZbPtlAeS1RWnHua3uLsdB0lcp70MLDGq9BLVpt6taZFZy8I0Ua+njgs/Yr8x7DgxhoFodY3UtpbrR",
+	"JQDZ6p1uV0e2iRZ00etrKiOmH3Jk4QoIBwvp5zQbK5EEgX82ELAUkqoynJcp7EqFlFEXVuy5qvGXUikL",
+	"BOLqNV8RROqsvFaD2qpdgcBor7PYvVreW2F9aq9KVyi2dgLjyu22gZKBjNe0dND5PEFA6JMAWdlsFCp9",
+	"NurcxdJAuPcxSTI5SXokSbmYaJpdmn9Lav5/wUZTqs2/2IzyLLGa3r6aQV4xzfiyEO4vzcSICQ1/Viyw",
+	"dD5fZ3qtBZ/R/W+icWe9vXf7UOxgP9CZ/SDiCTRKfcaWz+Pl0/3vqJE13+ntLXKu2WuRLZHBmY/0a2sY",
+	"8BeorS+5IqJ9SBX7PK/W4y5yHsVHtlpiZDqozdbCPJrG6FpAKDpII2WEZBqHYLY22IvWmvIR/TSNozmU",
+	"KZMbDdmtURnU/2vlhZiotWvKqLV2NT2EXOnoD6Ufrg0hbbNR5w5AOw6Jq+19HIsz5+NlFSz3kpnpTmd0",
+	"hDxWpDRP9xcYvqUiS1Bj3bbNGAupmiEQarQ8jI96Hc6AYc+vaJuX2XvXACo5xKCBlBPBVvmLVsD/R+kr",
+	"FjPjBQI6N1K6EW5c62GRurDcCAC4/uBbQ8jve4ZDOuftY5myPjn1BlonXftAg6rnagbKADjW/n/23v/H",
+	"jSTLD/xX4ngDjLoniyKrSmqJwmG3Wq2e0Uy3pFVVT+9Ol5YZZAbJnEpGcDKSRbHVOngNH7D27fkL4Dsc",
+	"vF7bY5xxC8PfcPDd+s7r2z/G0z17P/lfOMR7LyIjk5lkklUqSW0Cu9OqZGZ8jxcv3vu8zxMvsypbjjn2",
+	"1Dw7zS/muRypjoypydPoS7dVWeaPaNUqsNK+QsyMhczqJGaNLKkVAOJXc55sKbBcxNxWO9YeIZW7OZ1y",
+	"SRuzeTu8zHur72LI+TYFVgnO/bmwPxe+R+fCUKWzGslxbWLPbpnACSpXb1WvQHOtWuRzORRnNdgEIS9F",
+	"omb2RhmgbSUeTpgpjTRnzVIBVCELMgktbUZXWt0PWGiuz2ENFB1btt/p+53+Hu50s7ALp1btap6omsGf",
+	"eanwNlc4I7tZLjXu3Dm6szm30ixZnqlmLd1dRAWtDJUcF4Oc8TQzzyDPYxIPIZJYGt23au3OpZ4PjBAa",
+	"WG2g5EKR5GMNnUsTUHmfxTo7+CL/mADDq8n0KGdeP45em7v6D17NtUjhL4Rb/+AVjMrrsM0+NxJulqpx",
+	"yqeaPXt6eobpMtit558+ZPc6d+59UERYWecvPWkP1fS216HfMRX/d3n9K+H+nWpjWmodIuuXOSwvWo9V",
+	"a90aLCqE6V6XvVZddkfDSDacNNSA7XFV3htLwDfgyvdXfY/94JWTyK8D9oNXmAkT/klHHPzbLk3zb0tX",
+	"BH8ICdnT+nMZv+xP8UPEDbTN6oS/EbBAD/bH9/74fi+O77Xzs+akwmnazkiz0oGpyCYq8ms3x0wraP34",
+	"kfnfZ1+cVdb9q7lATqvda6bNeoVCqkbzKorDvJnsy1M17Nr50voy9VYtrkSNVyWNnqjFwzxSrQJIu1KO",
+	"4vsT902fuPuTZn/SvPOugi1ca29cjlbIQNfCqv57Ps0qIPXeEbjf3f917+7UsemvdjO6QOhW5Y9Q5dof",
+	"fyaWzaTG99QZ+apbdEQ+jt5NN6SbSn/ivOnf5IhEkEmFkKtdPHw22wawsRe5e5H7PRK5Ccexse39etKH",
+	"xCFC9r84bQXm75/8DP979mXlfJm9TQbeUzswtjSYfbCOpzH8NxLoCksri7o+MAPJinxvrw7fa4d/u1mm",
+	"QKzzxqkCvWqvyBVIoYBvnSzQ9ug62AL3UXP7qLli1NyUvyysGM+xlC/Bq4SV/VcR/BW0Xh6M1YGT1gjv",
+	"bz+hf3wF0PEX/msH8dQ6Z2fcnGOtcZxN5gNwBCo+i4F9YSzkbRcs8Nr/XF/EswM1wy18MFMwRflxt0Uk",
+	"2jNL/PXOhaO9c6P6HsXGvWtjt0Og3o7RdftQtPd0iewaF/fO9WO78LZNzcd7w022/40H2+0U3rYLHfXr",
+	"Wn16N+JJj+CiGaMAm/Il01mcJPDgAYtHHrFkKaP6XGbXERO959HY3wj2N4I9HcSeDmKvZf5XSHjwDpIL",
+	"7KDvbAoqf7FGs7lZE+9bMO8+r2SOBDbpOB3O44wNUsEvKNFfMW8Ynh+Qgdaln8VEcATFdslt4dtFquSY",
+	"XYhl4CskUIZLPYv+KuAc5+xXc5Vxp0HMtYjYfGapoSZxUhDZC5Ve6Db7Ep4j/3ioZkKGgf8WHoBEwGzp",
+	"nkNIrhnaryY8GfXpU0sabTsMGaSVFB6FJsKs2DBRGhSaB5Ysk5kyNFAmgDYCBJLAT8c1JOE0ygSJFDUC",
+	"6slRDJHw5nRFYlHcJGFeuuMIrErVXliipnajWq7O7k/UgqlRRifOyjzPhBQR07E9E5GzBLs5miceW2sD",
+	"Jgukwa5eYVag/1BjTsGADcQ4lqbV6FcGgnBc0PUuNes5Mu1uBS03e01TrQmdPcVPzT9/wpMR/PkCwiKy",
+	"OGnKwFEWMxmSL9AA2MKCfF7qN+XpZuLgEm8wR9Zg2CtGHZVK+gSON8b+WxDXq6pXQXDADh2NcKGnIoNE",
+	"4071slqXm17TCTUaYeZpGOVmE4xNeipbtnVPoRAr/qgo1/afx2JRIe+57Bu1owp9WjpaK4JraBVVxflF",
+	"Re6YH2rH5dlmT2WyBKmBxP6WHEeIYvKWWqqplZYs1qTCoXw35dbA1WC3pqxJHzdZrk0avZgsCznOMarR",
+	"jL+fnh7SrUvVh2PCiE2p+sAe6HLrT3kMwgQPEqP1W9ZBDSn2gUY8T5KQp71X8yzl8oLSwNsTBrluxsCW",
+	"YmSzSjNQuh1TC37MJ4LbnO/0qdmSEx5h+ghzZyN+ZSLvp7d8jv+ZUonPog4lI9dtH/d8sQb8ycJxqDOV",
+	"taw2WMeJkNlqi82gz1RiyoVoL1rm+HoxcXXYZp+qFPsW2SxI2BBncZhbFrVzyQpEaoUk+HGKDDJg3bDX",
+	"GWRxhzUHB1cxOb2VCjpDIWDXBP4TlgRQ+iTIjuMmtxW0YK5cVnsa2abpjiZLFCVfTpbPXeVfTpZP1O9R",
+	"9fDHp9SALyfLU9sG863XjC8nyxNqyZeTJdIKf0xtWae/OrFUc5ZkV8zsXLQUAI8nUptdbypnl8QnaIwn",
+	"yG48j7Or9GqXAS+1ScVQpXNh87YDg5x4GWuw6iWWImr19NklwTPkxOlvTP5DVGZxkrCBIMpth/ij1APF",
+	"OQyYSLQos+qvyeDXJMe0K3t9kulmN8ozri+uKwt8bWLqU6GthX0FVUjVVWwSI+T4bLaSlIwPIQMY2U5j",
+	"yK9Ez5BvPwWFrwlhYDGjY00b6CUYbqQdKDVmtSVgjUmSq6ZqcXYwjQPI4L5GowEYTmtBRvMPtSknCqbv",
+	"diZUNHMF2UdqBFnoXngcwdqHFNnu4crUTfkS/umLts1gQsoovT6bIrqi6iOVzaEFYrbV665EHtivqLJS",
+	"Fl5apYW5KozNmjW/mzvID8a/tmzs/thsUWhvTakNB9V1Z+1A3Zx1SducsjdoXkLPVh0r3kYrJLzlSnkd",
+	"tCjr1qYPf4Kv+V/m5t+N/XZv+t9Dwv1Nn/6eecn/SjdQZKZeD0tDjZViMYUu5CNhWbfWTsBDTGB5Vbzj",
+	"ftZqZ6126G9yh3vjdmNb3BuHnbJOYmJFl9qrxuTFp2RAdi+uM0F6TpbD401JWgvt8HOPbWpK4d1rbYWf",
+	"F626FQAMWJvmEproF2StqFdrp02TVpyx+jLvbwpGdAWWh/46yiwP5BXKrMmgU5Fxy96XYQa8LD55eJSf",
+	"xKeQu8dOpDa/Q/mBBbKgZ3EaRxJsdF+cPVw7l/fuHm9OKV1Mbvqm9uDd7ZrxZrbglo1ouAP1Ck5p4w4k",
+	"z7XzbThr/pXbbxOqrYGCeInf8lRSbfbU/LqItcCbTPOsa+wM0oyjhYDHGVuYuxv60LJ5KkXE1GhEICVC",
+	"bZnLm5ICkQpwPketoBGdwyl5loude5bGU54uoYUDPryYz3qMT5UcI2rImjmdQRKmBUyrt6yJxceZmbUF",
+	"Bm+NFHsfBNbwaHrqDB9oAdaZNQFDBhdTVGANoIMl2dMhWeWq3ZVuzrFmSgZga0UTNfYDbNQBmWDBH1d2",
+	"0uGc2HSmYFTEPJuQEmycqvmM1pq6NNdjMzP5DBbSN+PLfuPA+wpGcRwepVjC07FwGfDWGNahaE6lYisx",
+	"l+KCL3MEFeKNTP/IP0Uj+YDsSjCqMFcWvESIi3xuS5ZmcnURXq/NPos1AeTgsiYiJsXCTBl0OmCxjMTM",
+	"fCthr2KV7coMA/kxcb993z8qDujBChXAqUuBmZOUYerLPt+GiXxTjvuMZ8KIoC9knNXgZjjiWSgj2oNc",
+	"AJQTXsNoj+JEMJ4s+NL3vHnWWSvzGlrITcM+z782f566EqgHmH5yVUMmizy6AauO74qjHwM3+1Is8u9K",
+	"0jvf8WZxPHv05JPHT34MIwAJGyTkmSZe/WoYVX29qcjS5bY1AwKBS1tnwxpTZe5ZptJtBsjmBWj+TTlF",
+	"5coIV/e+ooXl2oPiDFfeL9zy+DQez1OhK/2yQ5Eklbb0fMAHYmhE+8OTJw8fffbZo0+aDTIk6aoqGdCJ",
+	"zgVKri6lLh4wzswoxJTNBCScNisKIlkbVFkImS5W+lwMRTzDaH4LnLBt4HHEtGpYxRxteP3ZnU4V+Bo0",
+	"TzjrYknG3wlPRs6iD6NKA2o1BZWyT08ef/bokyBP8FZMiAPwbNhh0Vzslsglb/j9O0VMxi5F3N+xCEo3",
+	"2mC14Yg0RclgEpx+XfFVS878B1QN/Nqcx3YWAOyLWksxkyY6VWGJNm0ZqWkrTXoE1Xtlw/TO5pm50WCq",
+	"bfgUj/1mtbnzpT4qwGbn8gYEKnZ5hLZKtKNdktt1M4q5fABp37RYSmDUZKFslxlIXklGGBFlKTymfMkG",
+	"grny6CxCR1ITFAePs/VSJPcfrYoQ8zUBC9Drj+ooCN03KUaw1TuLEPp8N/FR9uS7xefts/zc8ZeREzyr",
+	"siLwDkH/BCmuFW9veTPnDYfXtdIhURK9JTG6/uB+pmL0L/MkeTpq9b5aJbGqvmLnSEDrXwbASMAmap6a",
+	"Ayfiy4a4p7Lbv5Jqa4N5dUUTeV3UX59bG3tJiS2zVK+FZ01VKvpapPTxOmAGvpXLdBteUyNV0zJtQ7PO",
+	"nuKHVeSCmZj54EucnVbQMtMDNuNlLV+Hg2/XZNH7mrCLEV5DVstQO0IyYTbge+pAMQcYDVNxHtYv7xs0",
+	"8OdXpRs18ZfXwkpHL0QNli/MPcphwEK6mpt/OgST+YMa0TdVh2B6oPMwIG3GPHKaO6G/Y5tqE/HYI0Qh",
+	"Aqg7yDUeHxWAaRQQUwIhNLR5UIkivCnaUGzqRqPME6lPXlQxks4KcLhAUnNjCQBxqCTI8ZTQUnylzU7M",
+	"qSvMhxZqEWsW/rdIhs5pn7fZ2YrNDsxRsfTLDDOh0VxSHsvFhGdwn8UD1jxlsW6CgoA41ioArx7ibe8B",
+	"MxtIM3dHIEg9m/AZ4sdLUmlLyYPnRoXgwfCc5gU5eV3aAhdAEkaluQ432QJvY8/j8XLTG3+uH8uRWu1n",
+	"YU28qsNh9e1w+Kpk9271CYVfNGPc94svflqMrl3freudxsbLm8a0YmXf3NT6d55y16uigT5Jlyydy17J",
+	"5QH+AjJbUS5zgGiv5Hgv2JvB2oo32HArXHmV33Qus7Qay+baDFgsfNE2ZDYxAhqFbMDiEbuQGCNRQWF3",
+	"7WjN60depgi4qkZettmXdHSBazHIbeouVoQXOSqtSZ5HkZ0O97N18cAVRedg/Kqxs47YDXNjX/Nvh6X7",
+	"Z43QKFDuravBm25zYD1qd/0bbd5icEtEa0pbkC+NfESRGMaRoAOwEGAWZw8w+Sk41sz5XvBXIJUB5tOt",
+	"XCT1dpBCz/z7AO3MW3qi0lxp+CD3buGq4hdCt+p8iESsv6bGHNlPpdJQ2JBb0maMNAZta9VV43EbdDoF",
+	"J+KQY2ChDyc2JZLkaG+BDrdxPJU3lyuBhFd3axz5S/cBM+IQdDTOIhy69SBCoOOI4uHGZZwK85aILJi+",
+	"zUKQun0zaH6gyjCXxXHGpFq4N80VP+yZpyivB2Sji8pOXjMXVQUMRD8HNRQLsqAGDjjdFO5y7rtUzAS3",
+	"ISYWSIxSkmQQCNA8fCUE0du/EEtQZC0GGeNDGQ7TQOhCw+Lp3FRNDYuhVE+D9qM5AbXEQj3V7dx5HrIL",
+	"YZRaNJzCMTYQ5j30lOfktyibbcdTYU5WEaFXG//d9vxn+SS1glY+D+4Pf0zdQxywwju2e5sJQO169bJj",
+	"F4+dKrXgjI+rFAKZ8WFWE0Q6NXvdvkJbYMwmKol0QxdLnnm6sZUk4+PNu3eMnAQr4zLGxNvYp0L9NUOS",
+	"oydX+HjxqGhkQ5+qy8ZvzyWqIxXChuz5IY+i0JF3UHfMNtoCZF42ikURGRexqXkz1o7LblhvHjVJVJ8+",
+	"/kSvRixspuHBLjSu4PX6/t3UXS9fajd5FTjj45ulsj3j4xvnsbXSoNqk6vBkGR8HbC7jXxmlXlLsOd4+",
+	"2GMbVQ27LVWJj7+kkzO8HVIAOyG8pGKRIngFfa1nfAiWHDUH5a+YyO7nj599+2/++Xd//BdFkEi3WQwE",
+	"xmcfduA/H316u/3i1krstv3txYe1n7344Hcq0SZ25q5IBWxOmbfOA3zGxze65G94uesK/njIc9cg0A0C",
+	"RpH+xSM/K+6bJxT7BbocvgQLfCCEtIZN0P6POmDEZ3ysciYJBH/l+DI9H04Yp2Dha4hiK7SO7iPl1jWr",
+	"Y80V3YN6WtOwERh4MX9AwWk+QhVZSFa8WsXsCH7lvmljc1t30KOcb3CXr5ZNLlCf2He975xVcC0dCIBl",
+	"LdzQfsqcMrvaqrno13kS4WJhoZLAYoeUGRglH08FBRQuPOaYiUiiPCrdzCzsH/PTzDyKPNAclO/5ErKJ",
+	"2D38ULyciWHWxztJPBW1E7NllOVuZSBn2xr+ihXvfE4cAd+a26smD8BuTfBdGg1lJ+SuMGeKt/1qb+/+",
+	"S3mWbWfRG4hEyXHD2wwYmvp5ZolaBy4AX9mCex6kB0xJYhgz4lQRfR+XcEklEiPrerJxplZCb2V9+9Tc",
+	"aztYINhh5ukYzIuZYvebWd48cN+6eOaCodFcCt24km0ITL1ZlggyhG1cDQ77ULvZVxYk2hUAiAc17bwS",
+	"U6HnSVbHW2J+c9gkOOYEElimQGIBYrBRJRnIyHndwZOb/Mjyrgm24yzszaaw3sJ4trthMfBMxbEcJvNV",
+	"JsLa5sis4aRa0KGZU7sedp5US3G3+UWH6d786punIQhaWSVvmw32qDJ/VRqa57Noa8WBUndXSBbQenL3",
+	"uS9byYYpUuT3UWZXiBgpYFvN7VmFKPVc/BUkb666efYvmr/iDquSZG6jO62ieA4WlK3CAOaruCioSoeY",
+	"J5sLoCxP5aN1SbNcoRUUjve6S8Annqq2uqlKWlW+nR3NpkNUooDRlBYpN2zWYc2aBQd4TYQSzN9f+KW4",
+	"bgBpSQFDtmmPAKCrBMUysrFP2Lr1oqbgr4QviA0vRGN5n2dhzoBhNpwAaSRL0MmtJJErequDjdpoTdHU",
+	"PTheUT5isdRa0nxROkRzIlRZj3NBTTe/rpFZPFehsZ5V2tmteg9AjPq4StQmCFRqGuDNBCOwscelho4Y",
+	"6DJsWtNjcwUEBf0KsNErtc9bTm32saXtI7xr5hWATZZqAdOIf3kd9G8cUg1UtGQ5YvSqkNR8FQarO6Y0",
+	"CuVZW5VDxS18kyYXJzZu2vLyuOJcDOH8Ih3+i7OHLALSs7Bv8V5ffPb4kwd0UY0000bRGiyZE/XWQAjl",
+	"HHYOj7qHnW6/0/3Jj396+PPjLzt/cO/37v7iZ0ef33ny0bP7z7tn2wSZdQ7unxz8gh983T948aMfbHJV",
+	"mi7+VA2qSD2yBhkF6PMTfHlHw4X9ZlCdwTCqRZfmWm0p8POXasAciBpVdofG9pXXo8NK5bU2JqSuzpwy",
+	"dyCIATYqcOVKJMBqWH2cZCJtOPSf4ssIRIn1pObIcTxMZmjsm/ZU0Zmaza4g7H+pBqQ/NnOe8fSimeJ9",
+	"EUO7Gk3EArxpwNLKohhngyeJWgCllVwC93uzCcgVfqsZpXOw8rXyUQZdFIetmXr0UzV47kqBiXMF/VQN",
+	"Tm1Zr125tB+aHbVbbhBcYkyLBD3dC395mCVBe7LJeJXEKy2GwEoQt57d1Nsm09bO59kLinB6viccCiNT",
+	"Utv9xV8nynNB5c0siok8YKP5bD6ELzXO33P8WjstN9+am3yp5Y0K+iBGn3MA5IY/fnTGbvNZfPuye1tP",
+	"9W34NWyzE5gui7UxjaEZ1S4cFef9luOd7nxQ+Iw6nX9HmGeqXxFJqvv8OEduMyUxKcbV/RJbOoTtxG8X",
+	"jGG/ah5tUDSOX88l6adq8FQmS/+eRI/KV6UrGErLdst1nz4z7z5xanFuFNveYVkT1r5DngJnm1mfdwDe",
+	"2tVAIwqJhNdyVdB+vmnPOlT6Frzreb1X9g2jcvkO+IexTwmXVSHn1UqGn3OncF5qL40MmfTB1hNWWuQa",
+	"2X7XHc/aXB2bOSx+iZp8ozlZWSBoQKPR2DCKN78NEi7fxjbYERC14+Vph6VC2Eu0KKLKwKWFVeaubIgX",
+	"3kAYdnzvzkcbqYl2vJzkWv9aDlRUR57jy6v8zkWFcu203fD6vPG1efOH0Vs5ia7rGLrGMyhoQaqOamqu",
+	"FDMaQLsI656qqWVJj1OkL/KNQF+5XnQPqehWr5WKoZAYx0y/3st/tBScr180RNA/Mx8+HT2GdzdBR6sO",
+	"Vdfnunm62aV448uwLgFKx160AtZlz54/ffjo9BT+OsyjXo8ci8dxgbGGLhSdoBscBkfB8YvNjtVav8sz",
+	"58uBv5wTjB5QTiP661N7yTZ/PHRcA3BztfzuFdNoLmn0x9r5oSIeug92NAs2tijFum+OhktRr8O5C2ys",
+	"WYgvV2trCZfjeS2Lvf0VQNs2IsuC8MNC6NnmkFyzoSYqqQ7SsVBWNABUVIU05cArV8jA4AJ4gVoDfRRG",
+	"pePpVozls3k6U1pUh4MOhaz5BRyaDS6sp0JG9rba3GXf7JpHY+Vf9YqjVz0A9qWamFX/jeq0QFnKpU5y",
+	"rvlqfbF+7HOJs4sT30sBXFxJD4EpzmE7x3lwVyZeZjqPoVnHXbnB5geqZXEEK4bd36n+Wgk84VIcZrvW",
+	"8vXo7dDSiDsfuzMd2iEp7bV6h3+l9F8RZ9XJ9ezPARssS1QJaJl2Yf9TvmSUG8dFdUJKXww0S2JNhmsN",
+	"WXH9sWl02KORbMpf4nHfO/Ky1Lr9nXdrQ9zqAxa+MhP6GjMjMW8o2+wE4fZDJTXwM6oRS0QGIPpYYpgk",
+	"FBmwKB7H5noS9sOAhW10lIUHoSsD7IwEpwe0PqQMtLj6QigW+zj1UfdcIlEEhssSRWQsebqEDhQh+d/9",
+	"zT//7T/6W//fv/yTv/63f/Tbf/ZH3/2v//aV0QRe/5e//JPf/sM//+6P/wI7WwbsE5fybgYwO9Y3rLJT",
+	"rTevtlPFNkYjH/x82P/819/92V/tFBWxYYyfqLX358HSRvfOB9MYkihoNpwoVdqPLnAECUoL+/ABBExj",
+	"CrPc3ZfHZQMfLmbDs8UdhE7MhnGEiz6/0JurvJG4XqGQobq4chM1juWBnYaG3uBbv9O79Tu9gk/4m/Pz",
+	"9sqDwrN2/+DFB8U/P6wLIvEX2VWvaVb3fPvmQterlNclwKIs5RbT7p8w5ZB98qF4B1vYg1UCmVX5cOKC",
+	"dQElTJnwTiTDFgHSJZuIqVm9Rjp5y8dmKkYAcqzZIo2zTMgenDCURBJyvXU6H4WQHe4EH7pCy/m7Qr8r",
+	"YbkvRFoQPgjZQGQLgW7DaZs9UXkIFRN6yGeQNT58AIHMMFqw0s8lwwjHWGLiVSlEBDYr7C30/oQ+IEa7",
+	"QcLlRZs988cY4rHxLSPyzb4RL2dcRiKiZHJ251jR2uoeHh3fuWuzBPda3/7lP/vNf/jbmOhaEBCtkFXm",
+	"+F6zTJrVMqleA6ysDg+ZbYovIX9evG6UoP6FuUSO1QE9/qVWsv2cLz53gt39eqAv4tmBmmEXDoBSR6Q4",
+	"EIVdQinprpSO5Gr3yzVXwCcqY5ka4z2w4M3c8gIIcUhTwaVnfXUXQopHsbc/b16P7qxfRPzg6xevDoOj",
+	"17cOvjo5+MULfHD0+oPfuXVwC568Onz9jRHH8LRKEBdn1FbWfkL/+Apfe1GY23g6Iwb2GTfNbI3jbDIf",
+	"tIdqelvxWQwnzVjI267tr5svDe/22EhFodf9u2WjKx68fNV755pZFkUmlTwe5mby775z83qdN/Bmexxf",
+	"r7qfN/keSQNWr+Zrv/XfLV6s168sIX9Or1Y7ke1iT8VldUpiF4FcY3yC5WUzi4MZqLUm+8waKqLKfBWr",
+	"wWKNTWHWmPB9MoBdUzyNm6o1TD3eCtvW8JKbVrzVU4hCKJk+cpuIm94Xmxfrbl5QfwGtvdVOlBbyM/v2",
+	"FbEvTmdvdjmGt2tPg0KK9geePzWwyYvLaVFvIi376yYzduN2BpJrb8PU8CzXN0r8ltLcChIuMR4UoiOi",
+	"aSxjnaU8U7Alyokkd7A67LY/3pjKaz0ckIg/irVZclFoLolW9Q1QTCpNN1dACGRcRvoBM0vTSyeyUUte",
+	"13J/U79XSmGjmsy7Ba2oZhoKg+lwhCkfgU1c9mnnIGQWjON20hqiCj81p9wnVCD88Vg+t4XC3ye2ZHzV",
+	"Ff8uKGdFv0qjT9XVtLpyOOImz8U62XPzkvatiNhTuwcrkhL5Kd/BGsMHap5hMFoS60w/sFlT3EmJbhBI",
+	"QO8ydVlfT8nmWRTRd493ktCnm4/3mvz4ktjLCb6xkBSI5lkCylfDvAO//d/+n9/8v//jt//Dv/r27/2H",
+	"G1IOvD6vhDE0kzlB61LFUfO4T6rOyh/7tyeC7CMnhdw3eZ320c+pbq8jZ0JnVzlim0PL3yuV9Qow7x0w",
+	"2e+XflxIcuWP0zoZ9/P8IlZaRleOalsdtrmGRH6KaUFcvuiQ9wOReVY2LG6mePFW8PWxJTSDUFwbAOIK",
+	"N+L8gluBP9iIHSggA7wZbLBq3o53lyp/a05ev/5r8v85K9pbdwPGU/GLyuDTE0czaKTb45MnJ8yM1IDr",
+	"ov5yomN++3TC5XjC492CeG//qDKMl5qXxFI8uqQNWcKgbybyGSo5FKn0c7bmxW8j62yuw03Q9Ylw/PI5",
+	"gB34GAZizCWlieo2o5jZKFgrI4B9TvJVjq3RSAyzzSj1mUqzR/iu+eqy1tx6EWOMP7zSZiGyAAOjcZHL",
+	"KE88Mubmam6Z4UEx9riT2yycy1Tw4cTI67DAwqJGjJ/LAgFWjiiAb0QUMK2KVVPEn2WC94I/ob04an57",
+	"JzwiZjTIssnjTFOruWbx6FzGmc29uXgAZmbHbAQBDjTJNnts6NM8Zx6/W5HtxtHj2qzFlomzlN2YnL82",
+	"bhdJaSjNlg1pzekVPL4hYnWifwNDTDkXF3K00MsihuSe3mwUs36toXeuVKNhGz/P20t/u0bD3w9dy+3P",
+	"tvn2c9cHeuA6gt97vYEHj1yX8vqhX/DnF4XO0Ruuh/D3ad5NRzDXGLlb4qNrmFUrP+Nq/BuF+9gPLauU",
+	"469PBUfSomWeeRDWPaBuIO904O+rWDNvloPi9nFyhQq3yxX5Y5ChsDI3Ad5nakU0/U6kak48rJNeGDbZ",
+	"j2fVJT5+5vjmtim0xrgFx0iJaYi2ZhWJV70YzzzIeZNLkzOClE51lMJBqw7HSaflW0gTUzyo32ammDM1",
+	"e1bLI3hW5A/ME3nkq4UAc7C/zK7QlPoCmItW6C1gwvNs215kWadqIZw1vD5saZssdRIwz7EkQkZ7IUDY",
+	"rv2LQE7iJR9mybIS37XqkYRcYzbAxyKXuMR6lBTtIiZJAOe+SBLFEHIasKWap8iUGmuGsNTWKqbnsFMx",
+	"sV/oqghWl2N1rkVkvaTDeZqa6fXzLwYs4ph0f6pkNlkJ6o/4sqFEh3SBzV6lFIMNX4Z27XAfrEpkaIt7",
+	"UT2SaYUynST9YT0C3A8Vhk2hhdDFjEcuMjOamtUHnKHcHEURKawutx19UOl3yZX6LSmVm7MqbBWio/vO",
+	"algRSx+0UpVsFGvPFYJQMjXr+yyna/e5J8iuwHrYxF3xhX1vXZDFY2mGT2P6Zpp3wAW32SmmBQLvG30f",
+	"onzh9A7LFItEJoYZ3Mhof1KwRnuHcAzXNZoAt25KfIvFVV2ageLs+siBbcInMC1DiU/i7vE2kOXfXcEs",
+	"/24laPl3S6jl362HLdtkEU1PcOpFIaziTocA6/R3d/VcN5/drFnI1HjjtiBX6RUNQCB637rVB3tzHZDW",
+	"XFiX7D5b+K82EuNjdhSdHz1wu/aSXTxAXS3Gq4oZjZztyUgHFxWW4d2aWYzEJnvVOmN9IXjgR+8BsnHj",
+	"STbjWi9UupHX6Jl97+ZOv+tCKJqVvyPfxRpbI5/NKK01Li9YpLFmAwjeylQeOINeI5FfK9A0aNRSIt8G",
+	"FWrJZipJYjk2Rbe3sapeYa+decknbG/g/oy2RavFEb38Srfc26W3KB8CYEM8TRFIJPNSV7VJyGDjxcSB",
+	"q11RLsPEXGcQA0n2P3Bkcz/55vaW6Jqd/G5vje2VvA2q1IvafXOTR/yNH+9yJZZPL3Umpn2+fTBa2ZHb",
+	"a6N+V/O88qcXH1Q8+7AuNsLjO/2Sx1nVRRmZejMF9mwWj2wGcTBEX/IYDpQHrFPEcjnjxlFnk3XjSzGY",
+	"KHVRR6yw5oTPfQFDNRMs5EkSNsp38waoWDckisZE7I0VPjCIWRREWesb8dgI+T4wddcl7Ul1xmbKmkmR",
+	"PZK4vV3iBiVtgkeuAYW9ezYXNRr10XpcZQNYuiQgizgbAr/qaGQWTJxpkYx6LBwrKUJ2C43QYOlPiapJ",
+	"ROy42/kgYCH1O2S34oxlSl24VOxGxo/iSwE5mD5olH1CZZuWwGaMgFl1G3UL89LTkV3kjUNF6IM8UmSn",
+	"m3yaVK5GX/iX5qq0pcybjfbUNsAEZNc2H67UDwtf21UJ88wGAlaydQE2I3xb4Pg19biUzgDvazvPJQuB",
+	"d/yZUXY7vCgKPM4Fb4eUt3A+HiVWV2+V7mpmoHX0sYpqDNtAqw5k62aQjfqk2URwMOfyVLCQxuIgjmiD",
+	"5mmAoc9B7o4tpUo3m9Z+bZaozvh0FrJblv4dxVH3/kedkg/8A9T03McOSBX2XGgwu+RJHDEthqnIWHjZ",
+	"DfJQ8gHX4u6xKfQnn588PDj9ycnhnbtgnDYn4tEwjuC/oo1/urYVnpqBwQdhu8Lui/pI9VUA90gJ80z6",
+	"BqzwT3jGEYQObK/5M7C2g9cJ+T9W5tO1tYbJGvj/ZzMh61mra1BGFRECoTuHQvAR2glpZ0Jnjr/DjAUE",
+	"9ee7JmQ8QQbjDelOqJeuU2u0LVrJfq6P0l3rOnAZn1qcxapIieYpZtjC87uBEEJq88b5PKiHj+Cr1y/K",
+	"UteqESTTVvoE9pu1FOfwOaR28+RpDquLLaiOsmrEGYbxk6/mCvmk8qvzNgMBQsuMw6rUCr1XwlyJwX4F",
+	"edT/lEeCSbUoJDHJxwEAhGJWoEEvd2ddTDjyArv7TZ0i9rOPnYADnaaRdgEHR00SQZv5USpLaDnk6+bC",
+	"9yqDnldpybFyYP2edWswsNuXo3cZd5StodiD4u6xO8MbvXyV5Au5gRS4WSNyqfIbtydX1X9F03JZqr51",
+	"K7NrUOFCdYVQtIJUrbycoOrjgCmwfnuFNIQkKoB8ysgXTI8sxRATnubb0FxJY8m6HZvjJvBIZ71Uh4cv",
+	"XzrUjRbpJexgsEipGQlr1GwKkK3RXBtNDxvVgryPfWoHQhXjqcAUlE7tlKpPBTUDW9FoPce6TlxV9PyJ",
+	"yh56FdLTM1evFcs8OrUtcF+eUju8ObnCrTj3Nx2u9TYFLSQsop/pIKUGvBXx8bbExjWKi3dGTFyPP6pk",
+	"vWkkL/MvCuadJvodvnwFUwBe6xt888Xzz67TD+KEwyxB3MuVRt0qEsXV5xPEFAW9uMz6yPbSDbr3XlcK",
+	"+1wqdDd7obdLk5FVmCGfymRJ1DmmsPCB0TVzVToRo2xdTuAG0euFIUcX3KqVNBHZGopXqdhonsI/UfE1",
+	"Bx3XF+gcqUTT5Ou5CVaV66zv30w26LZV+qRulcsJ8p692DwuNy7E3YS8BUF+MxF/b0sobindym4p3xi3",
+	"dgxveMG8lYWiMm7nb4uVoi5FmvBZMQkkenZ69+4eG7lany3hbuf4XmeD02eNoFsNzQWTpxqNtlNgn8pc",
+	"9XxqPs6rOKO9U9IB3r5153tjSlhJaryDQWDNssao5xvev7Bq3sIeNkKu0k2j5gSagIg7LiPm4AZl6pZ1",
+	"vudJls307/Ru3/7qvzn472twDF+qNLrTqcBrXQEdAbHWw3kaZ8tTM2Y2SZqOhydzRDSXQwurewv3aO79",
+	"iBBSyU6ePWYXYsmQz9O9D3B02k0WcqMFpCENPz45ffywf/LF2U/6H6LJe5aaBR9Zszzd1XmGLGEZT4FG",
+	"GWYdtoBpf95ZM7gQkSd4KtKfiWWlmZ0aWigHPlgtSAtdjbNFGI66iDGtJqMXLdwlfPb01EuVhz+Gpt/A",
+	"nm1KwK9zEtDkQk9131aYa8+z2PTjtZnAWI4qlOLPfnb6+Snjw6GYZTonjjCnCvvJ2dmzgOlMpSJnWeUM",
+	"IoXMP58pnY1Tcfp7n6ELiDK/aUtqRrBhMwWzmQa8U56xOTiXAKQy5QY+Ogo40ObZUE0FsKh++OEjeSkS",
+	"NRPtDz9kjwA/9NPTp0+sBCQKWHRqCXq1x8JX57B/z9EIdW538Xmrd97SmEnivBWcw54+b/Xa7fbrsM1O",
+	"KMepK9YMwrmkGCGuWWgKDQPrvtJmdYok0j3kuw3h6zY6D4lsXGdGNDOznqH/s1SNUz4FoMYg5RIGq+19",
+	"jSWGxBwHowmPXCz9IlVy3Ga/NzeDAcQLAujKXQyTkbEYOxkpgfawSAwTYDVJBXbR1K+wWhqb0AYsEt3u",
+	"TKhZgsx0DyexNJ1VKXskx0msJ7AHT2DhHFgKCeTmDfOosJDFkZBZPIoJ3Ek/mbarDAibAMa5VHMIvwHK",
+	"ldwK16b5pqnmiVZsyNM0FugzQOMbekDPJWPh7x+Qvn3wOAoDLy05JZia8qXZR0jPW0gwxe50jiB0They",
+	"XjssjWThc5Gly4OTUSbSkJbmafw17WHbsQ8/JOJjdNaaZcQzjEjqss/jjx+g09M5ciHTZOG1e+a1tleG",
+	"6bBpF9kr7+TmSgXS7e4x+1n8MZsBxs780mYnTCdqgSE7bCwyzY47HTcx7UypvnnBcikDbzeh+UdxItit",
+	"cDpPsnjG0+y2+fHA7JLwg2J3Oh3TUjsL8J3ZFYd37kJ7jLBIEpp19Fa7rhRabWYOGw4r0rbHrwt4pmOz",
+	"FjnEIWiz6jOPfofLJcYs4RaGHAS4Z2JdxM7Yez51HRIV+FXdCTqdDqY+Igyjo7B2r3Q6bCqmA5HqB2go",
+	"XsRasOPDQ9qygNoxBas0J4R28ymFzvL6jg5ZIi5FolkkxAyr9NtziA0ipm4z2CrjSZvItVFYYa3+xKAI",
+	"oQ6457lD3vTPW4C0nD9THPACZsAszPLDD9lZfpjOMCmPKC1X89FARTGm5fA+ZwAyzeKpaLNPybBBL8K+",
+	"Mg2az1imzuUd3wwPwlWapcuOD+8XV+50PpyEbXaqWJRbS8zq0NgjW7UaWQGwUEjoZFZfLMdYweoX59J9",
+	"0mU/NksYWxnLMWFbFiq9EBGbz9rsodJZsrT7vlS10aJZNk+lNuUlgtwJLkwFmwM8Qu1zWS7K/AiMUwHO",
+	"jtABtjZgUbpk6VyaX2i4zazgXgqYHzXvcqLEKYW4Fn/PSayCcwlc5pB5L+NjHfh0g+YZhX7mMwMlxjqL",
+	"h9BxPR8YpWKQE2iZXVwI/s091Jh2csKLnheVnstRbETu0SGOlhv7ACVYjlwBqQ3SzwjteFSYhPJIQ9Qg",
+	"HoyxUyk+EWAQooMQ1vhCAc8BTiTUgBMR4as9dvzypf0hQA4AEYHQLSKe6dNM0ZmjXVAcgGDO5TAVcCby",
+	"pFSOFJlZX77Oe6cDbUB2/IyIYu2SVxK34WHHk/0PaH9r23BzTjsJYJQud0KgEjSaJ26mSttnZFRORsxh",
+	"ZvpouEhYxNMYhxxURKPADVUawWg+TAWHbcPpKRuIpQJAeGI+s2fS/RwXSvHsIfzeJqKHHCaEn3F9LklJ",
+	"ggdhmz3MAz/ES7Mk5di2BDn1xSVEc3sQcwglwfoCNphnLv8B5hKCUSimPeiiDEZ7u26zM6PCnst8h1Ey",
+	"O8fiD60DEn8jqB+T1O6xbgdK8hLtYNHDCZdSJPnfZl2k+AJ+gmHpmvEookmlMMyVN2yCglSMY50BKtNo",
+	"2Vok5ugduMgD8yF+map5hlXh3+aqldecCwr7pEaOmMkyFWMXYgnBERqOqmf5PumxQ/M7ddPKHVsXiB/b",
+	"jjymAKKTSf7YX4vSLoch0mzGqd3xWL3pVI/aRrc4HZjNQ1Ao3fZbSWeE0bD8tCmOhL9nvjSijHbDGWTz",
+	"saclqqQszMzTGU+BO/nWl0cPGbzHILL7ZfYB3f9cVLrZt4BxceTWcFky2xXDSFKBp0pMr+BVa3Qu83uU",
+	"d/U1KwLepRiNWaouY6skxRJReZDpRbN4LM0utoptBvSGuBW4vjAdO3FYcpuX/VbnAwa8FxQWY4bPNFNj",
+	"uIiMvGyC7Fb3AzoM3csTlUD7NNJXgOSTQL0Sa0eJcuvwAyPqieHl1tEHIPltE5CzxUM+WVyifwINuSQe",
+	"HcYLSeXtFSGG40Weyzwx/K1jSDIPXSYeRU2MMTrjS024JXgSsLlMhNbWtOES0scZu2XpZ4zMCD9AZpcs",
+	"ziD+AK7fHl601+q0u+0OWEvhTn8AggTNLSpa9gfLDFNiUJpbZ/bt3jGXfDUTks/iVq911O60j1pg55nA",
+	"59aeADLjNk9Emh1Y+Da8MBZgaXVXx8eRaWCssxPz7nP3KlH9CeR4rzGk5q/cNkXAWQHpPja8bD3NL3Lr",
+	"IjTusNNBe6EjbuOzWUKb//YvCcuOBr2NbIB+fwqoAjCUlL2Ggs2IIT4frtdB67jTravItfz2F5LPs4lK",
+	"46/R+3TcOdr80acqHcRRJMAxc3x4uPmLx7iV8f37m98/U+pzLsGvegcHdlP5mUglT/CDo0b9tuEmaD2c",
+	"T6c8XdKCygcSBIyZDqOcioXZq6D4ADJtDD4C/Ln1It8SHNOAAsqGR32eJOAxmCmdVVkiXYyC2eTKWlHM",
+	"6WlKNvXB0YXcT+Zyj+rIPBE/1JbryrpXQrvRUUTx4YVUi0REYwAySmuhoag2rZJLpwOE/nEV9vCMLWhc",
+	"AcsmqZqPJ542MFiWjjlyKAzm2ijkGrDH7Ojwo7sfgVDHPpEZxZYDkCijBuFNW2auImiufQtgwOaSgGYD",
+	"KsScftQc9xn8bN7uWZSmG+QJALOYIwxBxDkp5bYcngrTFFDNlc10ECPFR6rtjd4iutrsc3dlyCapELRk",
+	"aCKNjj4HPLu7IZhzH36A+Y4lpmjyxrHNvjQnETXCVjnhEVVAphaIU0HuDR2wBU9lLMd4LyFt39bhcvOY",
+	"YwStYNDIKZd8LFJIH0V2P7qM8AuhydSLGPZ5miCEHSX1IcpoHQZGU5+Y4+bEKxHMKaBFmxnyB8QsaLgp",
+	"MG7pUUw/TXMR8A9LxJoS7SrNNQ4hKfdU8SQAlV4UZOfWR8HjSExnKhNyuAS79AuHJLUxDxsEPEXuEZtJ",
+	"Phrmb7CQwA8kcsmd2voY7PNMHxFGz1zzWr3i986SXnoKDm6w6Pdu3/Z/a1NTevc7949AxqG1tNASu+CN",
+	"rNLoOpvyODHCzPfwt/JYPGqbv1bztuGEIN+/WbaIx/mqNe+aB4etF3B+7XAIWpDC66IHrOTq3OIgXklb",
+	"BkBQ68Hbflj8KMDWYefw6KB7eNDpnnU7vY75v184r2RPzpNkJe4OH0647pcWB/nUq4c9Z6FtfT2pngYr",
+	"96DB3WLkV11DYU1hi0qz+MLTBLu+/9J6LFq7zm+9gnPmSW9UURooBJ/zZKTSqVVqbkYT6jTQbB4qOUpi",
+	"dMoed48aqUKf8RRBnsfdO006ouczpIb7XEQx/z4qaScRhu7Tme6UtIZqGRJvvDBlrr113H7lbZ/XqLtV",
+	"w+M8LY54C4x+RnbvnB4UP4/aK4fXJ/BD+fCqEmzrh+wThVk5bmzJH2/+4onKPlVzGe22R75nKxcn+joW",
+	"b1B9If6xyJoso/35+P09H9/Rrf8928k/FtlVtnHRNLDVLcWuiicKbigzG7ZQCj4FD2sOuQDXbiL4pdDM",
+	"XJx1xpdsLl1i7bCws0Jn6VUyWZpbdDhPk5BMi0r6+WQmglBUE6UzCo60hFlxhhQ9OSsfXriJkw9kj2kQ",
+	"VVK4qussThICuvDMejdWD88vYM+uSr1dL24VF6XCPj/a/SKDISb7a8xeTL/D15g3rtPt7z07njkPSWq+",
+	"uavPnGTgBmcLvPY9cbTME7GVkwX6vnewXMnBgjZeGMo36FgxV/AFApQI8yUxbsXiNnOAjw2yU4pC2Txv",
+	"BXhgcjpPVwqoJhORoBs+HKnUuWEIB6jPZW6/dowqiHfNP6RX3MeWdhC9GNACC4vTc0T65XldXGNijR4R",
+	"cOd8gzlRvnEffOO9+Q04EfREJeaNUZwANvebc/nNwcHByv+bwsIFj7N+Fk9FaEoif8w3YI5XSWRmL5q7",
+	"dA0WSJUoORapaQR2DFXDHgEAMkDCkLsIEIYBC6dKxplKYzluQ5Xk0vDGFZsyTOMsHvIk93sBo4z5SUxF",
+	"OhZyuMx/+yb3YLm2Q7fA792PxCybmLfgT/DeW4zRN4QG4/pC554cSsjyoIhHQjApgTwCBANnSGozFyzh",
+	"GYwFFvVNXgM0xOhR81T0U57BEPMkCVYbrVILTPgGwYOc/PvWH2SGchHLSC0Cxllizs+U6YlpOLK2PWA8",
+	"AywDoLKmc02slVBKTqbJaVXkGBMPOWjaD/CfwP5k/XOAnyqkp0D4FeF+vrFNSdWUdVimWNd0BOFb5c4G",
+	"rqswQDOlkv5cAm4kMiNkHpiBKi083HhS5XSCthz4FMEc9C3knKxdG5S8T8cJgGO+yYeey5xudcIj9FjS",
+	"6EeQkWBkFo3d6DMF2ZHyHfHARlVAeW4r5xZDWjwOFmwqMSW5nZRvwtIwDXjC5VD0E7UoNNn0mn4DQQHI",
+	"34FI1ALewgQG/v4ME7Wwuy8spnqprdyid/pZquaDRKy0YBinw3mcsUEq+AU6vIGhIp+KynIpDZDuAwjJ",
+	"tMefDAcaQg/hkCfJgA/NdgXsv4gY12wKnDw2eqRqt0iaR6kY1Wc2v/2irmlRrC/sYJvbL22YxLZNTxHX",
+	"jws/1myUCgLkAx4d+T1z5l5ARc210D075rM0vuSZKASzGFn3k8enZ0+f/0H/k8fPw5qdhYOKU8PTLMYA",
+	"uXwM3UPt5JIasZFYiBTIDwOWKbOeYzlM5oAiIoZb9yH7Bl4s1mWZuxzF4je5uvpNSXfNbPauojca9g5R",
+	"lMCMVh8oxXp1xjNhFnI/ikcjkWpvnUD4D1/C0SdyhUPGekLAUDmMkxgBg9SuiC8Ddz4ZifkRjYppHBwL",
+	"WI+QQ1ghxb8q1su5PPFOXpXS4nOubov8R7SXl/F2Es9mpplGQHiDBggy86wc9UDe9hzavsFdPofsBW/R",
+	"Ve4B8ov+ad9MwYcQSko2BKeRtIIWaA+tXstqBZ7BwPSl+yJouXFv9bqHHYCiSZdL2K+Sii9If68KEomt",
+	"QnJXyn36UatQz1Gns7WZaJ6It+PrtpYSf8TpSRObkCROd4zu9TRhCNluNmVk9kGmzngqeqx6PrFZRdxT",
+	"q3d01/SqpEq3enfNw3mCac8PC7OG5cAMD0Vk86PhU28ayYLUwOCU25SCFm7tvB2mlOuwNMEC2WBlmidi",
+	"7yjfG4yco1x61+1rNBPdfkUba61n/DEgwPA8SkUO53LRIqB5ZaBmuLg0CP/wTz17RJIDPY8aHaqpgFyC",
+	"633qc8ob+b3zp39P3eNXWLKb/OL1S2F/ju7P0cpzdL/3b8yhvsPGv4onfZ6I6/Sik/NbTGcZBNFimLO7",
+	"p7lTjHIgITUymAjJALrG5EcJpAJGMVPau+ZBSmYGkf8Yae7g7JDSWSzZWDElc0z4L+fROCcikWJB8duE",
+	"O7f4tVgzu6/JQI7m9Mia2TBlgvneBi9QJCa27UEplsHHc7toB2slXUwUu5DuPkx29+3hA6bh1dABPxh+",
+	"bYynhRrojCfI2F6POJgn4kpoAzUaFS6g7gwAnzlsEZyCwltlcVuQpYdWlgI5Vi6Cve+9p/d3u6e+DSjD",
+	"/nTd31L3OIj9tRZxEIE9nMwpSWfqG7jt+niIVViAO9ggTFkOgU8oyPNDAq2XOeRs6BJ77q7A+bUYkHbg",
+	"DKZA/Xaixv2IL3XF6eNgGBUQjApKWaoGrtcxNAgyNQNP16/mIl3mUs0xfW+x2S2V8OtgXe02mTnNSlXl",
+	"VgD6ta9SQ1omyG4VE2STFqBMr26C/W2L7n8Gn7xugGi5QfjL+sOU6JG/etXy40Ph0MBjpPB4sHSPTX+B",
+	"lvejID+RCVq4eiQT3RowKcLKhD/rT6c7K+jCMuoPzs05uLGKpcG59cKc8FGhxUaDXH8aNjv0jX7ZVwvZ",
+	"d70mQGMqpjy9yNuLO9sbyvWnupENGxpoab1NX8jxgJAON/K5WNRT3SM+BNB9Ta/I8/zR8SHT7Fbufrrb",
+	"6TBIb+YpEaCckIr40fFh+wiYRX0q9mtSELbBW5EM3gOurg64ujLWquaAvP3KiobXtz3ZgUmEt7mPw+J4",
+	"HOGFvBLV9dil2oHLI0bFI8VHKaqdnVjSNq9JUyEzIGXjFEFmtu8D4odzJJ4Acl89d0/ycqChV7r2Wcnh",
+	"3cnsoxb4/SdIn5QKNhDmkj2cGDUwam17Vzsp9v6mbmz7o2V/tKw9Wq4Ddr/+igmLan/H3N8xd3Od5pIq",
+	"v1Q6Aour4+3nEeZIrrxZPuLDiTVyFilYHK4IGdiWAZKjWZxRYGnNAjjKAsskFljEbeD40IIyfVlg6c4C",
+	"7woNxIc+RQ1y14nI+muzlEvNhz5yChveA4suJM2LswCNrMikQqcmGpEXluIFotBOlakDsM6/VIOc/2Us",
+	"9LmcOgDqCn1jnOPFyDpPxmlyMKtzCT5jXvyMirYvt4lKFLHJq3dxpvlSs4laABTNRqupNLLRcgS+DoXM",
+	"4mwZMvfP/oUwf3oYa3iPpjUMWEgTC//EqTX/xFk1/6J5Nf+ERLqEqZTz6UCkjEhWi9hVQnyGFvZGrxbB",
+	"nAixNGvIFG0Xh/k3LY8+LY9SjfihH8rVdx9ThUUSIMv9VoTZ8llMYwM/gv5l3yw2+EIsXfdgguw3Q56J",
+	"MZAb2u/ykaAVbdseUiRYaGsHvcOsc9Nh+osWe2V/4ZXVAS0KCK2mApmRPW2HCjDLt/9LNagoI1/xrgA6",
+	"xsENlCnAQ5QAnbYcVF8jvrTDhYBOL1BgOjXjk8RSMPEShXfAohRLVSmLp/gwR92qS5HiIobCwl7eMPpV",
+	"RFSP9WJxLVjKJfjGvqmAHYLtCkRfE9OV3Z7gp4qRfqnNwmES90KCm8Ncx47Zzkogr7dGkc8z6v+SyzoD",
+	"FB9mkDYiV0G8DAXdtYkP1ucNrDFM2d5ZyxQAYdWIocQotJqAitXtdu9XNvzOm223oOZaJxoIwmLj4Spz",
+	"0F3b+r6Xs4BXJWl880Nfvyoo+3YzzdQs7hP8ZlPtsDVjjXRgKsUYkZpmQH6xStPo2iRg67cVBiq4NtRU",
+	"namdKn4fzaE0SqSOtAKSCU5swJ/9VMG6Rt0uaAEpHzhl7YVKjUaYGLr+8oVjX/wK7gSrt13a354U8PZM",
+	"YXtFrV73I2eVgPt0q9P9yY9/eufs6Gf3zCyqeToU/XjW6rW69w/bnfZh+6PWmzDzmW2wjZmP1uTezndF",
+	"O59Zk7HOzJF7KXLQSI3djzSpHSx/ObnAmmDhh/al9z5UmHqy7YqGzu+X9JWWdE42WrOI3UDXLuJCmHBV",
+	"HAxN79uNgrlU8bCSn7HVo9/ckfxz8ydGRoEVOkuXfeIBbfW+6gZ3tmEooc6/rcAT1zfHKd/qffWiGaSn",
+	"8XAELR2PJc8gyNb1jUyt28FmrnYwusFeb7ukztvFv4/n2Bslc+LDoZNWzURgrRHSfnb7Ff2rFMpRFVCR",
+	"i8o9PeH3l57QGunAfuT4ssnYmYoRppDZegXWB2esX1b7k+ZmT5p9xMPNUQhuK81zhXYrVZWWwxOzjq+R",
+	"NnBLdL6VKzcC0Pdlyq5KudvMJfj96hYHRXlrrfvtwOj3kvC917n3yIF3nqXv+vR0m96rFjBwYkRjhD4w",
+	"SpRqGZu0sDIYXd6UN7PSNffQVfT+W+ywn1tZ7Fzv9ya7q5ns8vSBdTY7N9TNjHbl1e6SQC6ktukAc683",
+	"uPWUFvYXSN8NOQRtgKN7T4tLkXI/gx7St5nCMJM4EYcBJsVWO1ginGAh4vEkq1BAyKxInDZv1aw4S3gs",
+	"N9Lq0Kl+8vDzRzCj2DMR1X84iMclBaL18ImZTirqY/gdy2n1jrZRjbCamzZIVozK7uoRDOQOEXk0XFfV",
+	"eOwINtR4aJ3urYx7BSa3Mjrh1VBob1Zfbr/KN1kTU6Nrwd7U+D02NVpm0camxmbLcI2tce262h8i13CI",
+	"7A2IN2hA3FZQ72pBxHquN+3ItvZDe6m9EfuhJyd21b7tXvS06Kqteri9enyzlsO9XNubA/fa9NXMgdeo",
+	"UENUQ705EKXqr6w8pdchmpTCdlQa5XD5TLzMLHe9ZiOMH3IJeWPN9EQtpKWZQnvZlAN5lIQk+cQaDVBa",
+	"TIQcQmL4ECiuJORZRqJHFNtAIx16mFNMQGzKNYeTZpxBtIuIvAAJgdKGWKxsr6AhA4GtZoOls+gQExVQ",
+	"cOk6cyeN48pRWIWD9mRgU1Fjzso6ELadFAydcJEpAQsB0Wv+AfmaMLdBFMtxxpOLvmlMyAZiHEvtge7N",
+	"FGL40pBrkedVyCC5wwnLFPtFTps5Bfy8I8sfTnjKhxmlx+ZMz8Qw5gmbCi4hLOoE45HtZNCQL9I4y4TE",
+	"Vig0PJszPvzRvbuUAgN+0jM+FJpIuPVE6GJIxtdmg9Rgz3/VeKhPBU+HkzPxMnvX4OdNTyVYD9vZq2n5",
+	"7lXum7Zv094dLNHlEkcFqU7TUinU9XwwjZE7wGrh8woJfpqpVGDydFcbidI2+1SljEsmXsYaIhVd3ObI",
+	"076NsHeU8kW1mzb+3BSeCJ56VIVnFIRXTP3PpjyWGY8l5nGgBiFxQpjLxRBj4Yh+kD4lLfxoVQs3i7EN",
+	"L/dtIOSqnH4298X07oo4dh32Y/lodnwLAeUtxLimAyN9caguhJhR08GN4VnE7Un81StKr0dRG1Bgq9fq",
+	"Ht3vdOB/Onla9FavNe+2Xr/I9/dgxdTuFcyzLI0H6Fp/1RpiNMh3f/avv/2Lf+KxCvz88TOzwKkVrST+",
+	"Xep/ewixQyRSv/uzv/vtn/5psS2H1BZocl0rCkeQlduay1ZeJzwqVZsPxD0zEPcqBsKo9sMJz/pqJiQ8",
+	"VCcfP+weHkGztlDssbVvAck8NhVcA0xhLKJN95JcISrK//3VZH812cHQrxxR7DAXs1sdZWsuKLdf0T5v",
+	"ZO2Hb/Y87e+X8d5O2pZLZp11ft06uE5de6MFiFqyX1g3btHeaVUFtZZtuFrOeOalF7YKSFlDaHpaf6FF",
+	"+vgTvGtep7XgRYUwdXbWdbGW7q3vAXQL+E+2uwrb3u+hW1e82s6tma0WumWHejfoVsGSNBCJkmONLPDC",
+	"khrlV0VI+abBYDUErvkwinnSn6ViFL8M2+zUwbeoUWCbwmx4nOFrAdPz4YRxzX7UNerOjz6Ca65kYSrG",
+	"QKESiWEcCd3zGVk2tQy/tYY2/ChgItGi6hPMqonftNnjUV63l/gtYHHGBmKopkLbqzUUAVdr8IDxDFNE",
+	"usI8EyD2FkpHLkS4iBaaAndxAblvqZuuP/R1LZINCni7SLYhlzzipQuqHSBzw+x0DltBy1sh5mEukh/i",
+	"96YJY1yND09gD5iltabch09WSr13Ny/2N//hX3/7p/+pFVxLVADWe+PQt3JvmzjzGoxIPtBP1ozPDUcD",
+	"2CFu6v7Dlb/Hxu2vzB42zorDhqfiGlcefXf7Vb4LG92WbQv22Ljv8/Uaz+0tsHGNluG62/e6dbU/ZW7i",
+	"lNmbGm7S1LClJN8ZPAf1XC947vHI5e8q3ItyR/8oxpLsdSPw7y6QUDMT6TSWgrjUA8Y1pfU3pdLo7ADT",
+	"Q7l1QzC9XGS9+TBfSsu1rSC4YbTeXtK+3/r83mf2HsD5rusOEPE4WR5kKuPJ+mRTqVqAcAZYXsSXXsJI",
+	"S/9NGymnXC4YrniWieks02AAWwJEBPi3OaaFgvQYgPuYpeoyhrSTXLKBOJdQUSoQ0QU01wfsBPiGKfeV",
+	"o5Um8uypknGm0liO21k8Ff2vlRRhm51I24iyhQ24iyVRhEPqLGSoTgXxEsdZj/G8gwRXPJeMof3fvEOU",
+	"ptM4kvF4kiFUcDgUM/MjEHWSbcwC5Lh5FPFlm4Uu8UOIgwZc5yKeZaaDq03MJiJObXNMKxZcu7oCtpgI",
+	"KS5Fivk3h2oq2mbMwqHSGVj9Qi3GZsB1aPNw2if9WRoPRZjrATQSEx5BsVjkQqR00JrqYsm6t7udTqdj",
+	"uhYO52kq5HAZthmmTOl4ZkgoHlpzBrZV7IIuIIba7EtT+4TPZkLStNsM3VxnlFtFWyjgNNbaTLVZGCeV",
+	"YehwygPYFNY5ToAXj44rEnCNuSJAZwS+iWqEmTurBOQJTV0CNTPk7Rri6U/MPjvDbbaBfvrMp9R+ADCs",
+	"iC+10W9w/dhxqsEtRnzZX0/Z2wqK9NINyHvP7ODD1qeNolksh8k8EtGOzVxH77tDIwHcanmV3eQ+5Emy",
+	"AiobiwyAYaBvEmpMIWH3m8ff2iaupdbO86o0Jr6dzR5HGyuFUayuknZjn15pVuvn+NGZ+aaubhCzMCf2",
+	"3KoeZKc6bjvI7wvhs5WNoMb+gRkHjwEaxXer14VP6KiiB0dFduYWJUiAUBidtXp3ju8ema8qnAd8WVCE",
+	"W0GetKjV63bvfRQUJ75n1GOXWcFMBR0WpiHd40LGn5Y9rPvdN0HlnEvNbRyypM3s7Rk3674FbQ7XhmZR",
+	"HBl1JdcWazy6qTnLh3ES42JbZ/ZYq7u2h/qyVn+FpL9qAUdA+ONHZ6y+nLDtqUmQ3y3OnMZmdy+biFRQ",
+	"WpmRmqfgxJ2aVqyc/Y8g3cX+9N+f/vvT/82c/puP6Uy8zG6TfMgLLq+nSsvN/ih5G6bxdScJ45o9PP35",
+	"mzlQUKk60NP1eLdP8L2HuMSapcIuJTzTZUl1/aJng5r7bKKk+DROMpG23segteIkbKMflqdiv71vWFMs",
+	"T0DtZl6ZqQ2e5Wrcn5n7UkkYv6bZzAsW4zIqAAQDNlELa0azmLVY29BTL8uv+abek1TKZdfGqsM2+8LG",
+	"uhXYJYSMAIu3tKbFWI6dAc2WUQOVK+6Jt4aYK7zZ+u5f/fO//qu/+5v/9Fe//Yd//t0f/4Pf/Md/9dt/",
+	"9Le++8f/07d/59c2RKuPo1sVqeUy+1n3V7CTfHibhG7+Xb3ZoDRxmUHGpaAV676GIoncdv14NvCNVY/5",
+	"VS7xpYlo5isrbdg9Bm7vAlva2GR0iJQkOiIHfAG+80GyTjG8/apRRNmKJN4Hlr03yLey6NldH6lDujVa",
+	"HfsD6N07gPY78ebgcde3DbfVgq8TJ3disWoOF8dHIzHM2GIiwO5YdZYtOJgHswdsroUlfxBZ7n2G0860",
+	"oQ6YViFhrkmR//ZP/8l3f/Yvdt19b485bi8Ev/da+LZic6+FXxWIdl0yeqPGfRsEIHDK7yTMKxNwPjdl",
+	"7nWxvS6218Xqg86SRC1WdzrLFBsAOjADbkY2Vam4vu0vLhFwUuPQfwQ/gxKEO1qluofA0JBQoG3SwIDd",
+	"0SJDjV5lNTN6WUYibSdq0V/wVMZyHAaFp3oRZ8MJFDJMeDxlmVIXjLMBT7jpdqaYwoDtBQBHs0kq9EQl",
+	"xfJTAWRpUEyUxpdCWlzlUM2TCNRCMPxyGbGBGHNpCjZfWQylQ6KawQ7YXGZx4hU/VIgeLdVqH/d8KKf5",
+	"j8aQC3ydJyLN2qM4pe7j36nQKrnEAZQMnlHTVMpMScTYpueDXxp9NialmOzZWIhXvpLJsk9JiPwy+QCR",
+	"oTY929DUIBOAdmYqicyQqvl4QpBNfAu4PZUU9uskcbmabb4h/EhJwr4uxGCi1EVbjUYwDfQ3qtowyWZw",
+	"R6OADcSQzyE8hFC4lyJlXOqFGUp23O2YumEZSJUBMYBZh6P4EkC6Gqub8TSLzWptEzzVzAEkfhnyqYAv",
+	"EEYhFXPvoleCBpZQtjmq16wNYD2dqksRmQWCgTJ5VaWaxUtcM8Dr6Z5GqZrNyg/jKb3aK6ay0WqKvcLG",
+	"2BJN5aM4ETpgVJyZkHPJmC3Ira9KNCzu30Z+U5QEzlt6EcuoxlUKbxa8pB6C5E4naE1j6QAlcL8zQrLV",
+	"a/3hV394fj7vdDqdFx/+oLUt0sTKFpVuQHTgPqlrYLdztRa+b+5bWALbeG3pSNhzrFzJ9er2Ik9oRGud",
+	"r7Sw18Qi9nmSVJ3ek1hnKl2uxeM5EQMBHKmjTgZh40hUnIBiXxrJZ+Q8ni9TgN6bJiYQgpCTl1DllpA4",
+	"E2OVLllIj8NSsIhmGqTbREiIm0iFLcAcaBdilhHQH+I3JmoBtDCEcXPiEOiFURBWsz0/sx15pymS1l9j",
+	"cqjyYAl0oN3DuxD10YG3sPtwm0AWUjs63iNYYv0KRDKNeekucnTW6fS67o4zXSkP7juwBGz0X8KrK5gl",
+	"fGhEpl2abwCs7OZ4G6k2yxfGXrJdSbJRkBSqCka4FAUbcYLDDs8oAM0Tdm7L7iDuYgmE8btnyMSEgUQa",
+	"vzZJ5mNb1XtPtEY92WavuHHe75Qr7RQ7jrUnvxvonVjWpK2ATfmF0HmMnxohshNOfPB9zFI1TvmUmZIg",
+	"GDO0O4uKuP2K/tGX6nXYZuEM7IAhMZEheRiUEVAyg4GKYoonvJBqYa4gn4vpgJBWodfWkGX8ghi4zemQ",
+	"p+4kFQHresDC4VxnahpCFKDEG6W5aiExgW9j02FAFGemR2yshA0x1RaUoJHQwNxajRoT5E6kvEupGMaz",
+	"GJUzcjPNuKkLi3A6jNcZuPs5QFmBF9005YFDkGGCUa+XuaUG5Y7tGWRT8DHhRL3gT2eYqHGmQhhtm89j",
+	"ORPAnuAiiEKvwjCJdTZV8iJk4ZSnFyJDmwOoWEa5M8tCs1CqLP++6haJeDcSIm+XGg7MGLpA3pAv2lYP",
+	"f59yycdwNyysF7OfilZZn7P9RdCakd27XEoqZoJnfQqFbfW6x8edDvDJqUjojSlXCw2ESWx5ddkH1vLr",
+	"XovlASiGwNe+KGZ2LUgB82c0n8HJmkYibQPbKQR6Q5pWa5HGH3F/ibSNfO0BIPbNt08hU8wPXtkyXmPE",
+	"N5yTC74EKVToip6omd8TLLm1BWcGLal3IQFsE94Mf9BJ7Qb3cnwp+qUZifEYwcuf1ZfdTOAKMFtE521s",
+	"zfgyUTxq46znE/MHap4yf5Mz84aZnR+88r95vTpFdnGtjzks7RLKa1BeoLM0VimkJMAXyrsCn+p47EbH",
+	"LMG5NitPrlvg5ied+1FuklPELcD1rhEa0z0ucu+RddyATvNqrMvVOmDsZwUFrAh7LK7Jx5mn6emML9vs",
+	"mdXqkGiJHXeO2ShVU7RiK7l6xUEIXn6q70GT7wtocvelV4+SXL8O9uft/rx9W+ftXrbcGAx0e8GyI0si",
+	"rYPrZEn0cp2J6SxDpkJIY1m0Q6QCDBB4+VdSWCopSIi4mKhEbM2CaE0w1SyIdahRX+Lueh1Wo1GRyNBJ",
+	"gNEIJhhlWv3N0cq8H7waqulUyRMpVYa22TYtDhRzngTY+n739jMY70+b/Wnznt/u9kyR7zpA9xpvhL5J",
+	"9sBurfU8CU+8T87cF2/QqVRV4SYP00mSML9vLO/b3s90JT9TzajmK9F/QW9H1VG9Gm+/GsRfw5nz+vYr",
+	"AgQ2CNasWjZ768P7FLJZudS2W2m14WIVCdzsKts5g9vH8dc5ZdImbzyu4yemariazCvE7bN5VruKd9Xk",
+	"R7GM9aQiOTBFLfzNP//2X/yn//KXf/Kb//gfv/07v/7Bq4zrC9PK19/97f/9r3/9J9/+mz/57o//PqRb",
+	"xwnHnLunj7qdzrGZmziDHOz/+W/8fe/b//w3/sG3f/F/0Ldb6PVVvb92J85VmrJe4dOZSkWUL9294rdX",
+	"/HbiRxBomKgUiEiCN5jrWAqNXHBMyRx7v5vAXDmb1aVIL2OxqMVDfaErGfkyoD4cz1NhWXHitMDR7H4F",
+	"dGjGpkpn7NjxQask8qAGlj/Mvtft2BfbVSSQOksFn4YUHQEI05zvGg0tq1aTH4vsqe3sG7AbrLuQ+jYF",
+	"B66M5bhv4Qj4UCWR0Fl/wWPv4nzYvhO0Uqu+j3gMAMpO+xiR693DjnlBmXOm273fPnxtOV/hfamyvlHL",
+	"lgBSp3/dz9/pey989coemUA3xj7CRKnQ+5aOE0Ls+4SyYBr4CE46gPH5TQSK25mQkemoNCuse5g/SEVm",
+	"9sBR0JqlyqzSWI5bveNO4K7pQK2LOIkr3OHtlG+S6bRa99eIK1mAV6RCrNlUTYvRpk3gm1WiqsgWuP42",
+	"+7z0bpPolbfK9RnxZT376hWpV983uGlx8rZBnZaXyH43X8koUBrOK/N4Eii7Do16BhDU+hwjGD9ojiaK",
+	"juTE5wf5NprkFUEnz4UQMwve1PMka7MTNpqn2USk5zKvHKuDQjlG1rHYNI9eLY3OA5tiSwC+nUPQib2V",
+	"ucCVnEWELzFZsdCAUP3wwxMksP3wQ3brp6dPn3zQYyE8AHbriVqwqdG9LGwDgioBnx7OZZz1WJ4lxL1r",
+	"HwUWe0vDaPOc2IQZkNbkcXYuLcOpzd+CwaH56yjVIYATNBpI/5wJneX00nlIZqFOSpQCqlqmFGqIGKdJ",
+	"Di83GXY0RnEizGAYefdBD+a5kNemkOClsoMBks/+/menv29Gy4zqAwqZHCO6VYd2ZuLhBKMkKZMNRAFQ",
+	"QK+X1cZWOlj6//Rr/6F2lJSUB2XAhxfj1NyvAtDgYWbSS5Fi/GZpFNAtwsJ0LqXD257LCi24tDtvvyo+",
+	"6MfRa+qeWREjTiltCBB9VuDJjKUFLPeHKplPZUg5qqkP4K7EX2xUxFzPeQJAaHYrdKkFpAoDFk71OIao",
+	"Vetawr8G8df4j1Rk81TCy+eSsfC7/+uPv/ujf/vbv/xfvv17f2F+/+0//de/+atf539/93/+0Xf/7t/j",
+	"H+12+4M2+3ISZ4LpGR8KxmFwGff6Q5G6GKdh9rdZOnlmGztDdg+ZxQXriEOaoJmZfD0RImN6Yu6gUkTs",
+	"Vrd9dO/Rj7qdDwJIyzOX5i0jOsN2jjC3ey4fRpRK+BQuQ3YxWT8xznjpAyOF4PUe4wwMOgSJp2wQfXim",
+	"QzYVXEJyI/dTYPMshVbZtu9KlbGlyBBsH8BKVCSRaA/ZRR3FGOjO0zS+FG32kGtBIQJSsSgejUQq5FDg",
+	"RsbyTSNwEL38QPBHAcMeDnmSmD0R2sWF0vyHmoVDJUfx2K69Tx599vjnzz8J8B+Pnj/6BMR3+N0f//1v",
+	"/84/JWF+8vDho2dnnwTs0ZPnT784ewQL6osnP3vy9Msn9Po//pe//af/AifpZCUvVC7f5jOI05Zsouap",
+	"deurlMIJS0Lb+u6NzIC9G2d247fZU1lVPqZGMs2D+PNpLOcZSlSbhgp7FCP1FA2OqQAXnBQ87dtXqfeF",
+	"yejlS8eenngmvcyo6Us24ZfCbAkjBI4PD4mJ0fxqzyxb7zybpyJAECANRublO4iBLD7jCckDl6/L7KrA",
+	"CglsPUZ75MEIaWFFnMsIkkNBFRC6TvGJDoCYx4me5AYClNb+hmKQocyc9g9gC0xNgZbrF4RAQUBiXstE",
+	"uJRf59JGnrYTNe5HfKnXxDMUtdS3yt9bEUNZk/claMGc4eW68SW62NXcUhu0pvMki42kvW2O6QNrDFnf",
+	"NjNzcEWhhQr5QPLUNSQJW73WX/+bX//1v/+/v/uzX3/3P/+7+j7t2I1PVTq9dlAJ2eITUbLDr8JMKiEl",
+	"h2edbq9zx5qN6J2BGcFfcoi2qMoQ5AQA1E4cFv2JSAVYfeyDDJ8cWnAG2JG8YcdyWr1ji82gJxpeo3Xz",
+	"qqXm5km3e/8+QjPo54mI6fm910ErPxxbPbPORjxOIGuqNX8lom9v1KVlYHXmuqE5/AVceoEEBOr7yP6p",
+	"HUqkICqhfSu6Uat3L2ilakFtXrNjtJqnEI8M8+oBV5zPxfQ3zvK0HHDxrDBavfaGcdfF0bnGxdFZWRyd",
+	"TYuj02hxQG9ocRxdYXHYB2tWhB0PtyI6Oy6Hj+xy6DRZC9jjKy2GncXvektm6TK+jznZ+5qMzoI6kk3j",
+	"6u7KmqLwUQcErW1hNVddtNs2sfKQnyn/KYmnMQZcOo/G8Z3XG427VZfZWoPvj0V2RWWs+DnxEO61gL0W",
+	"sNcC9lrA90YL2OPcbo4QvTj+aKwpmGF3d5/scnbeLkmA6tTxI7SsX8QyCjxjT7cTdDodlz8bbX4lW4o1",
+	"X5MJFt0E1bw4xYX8idewqx/b652sawgJ6aeGxLiuzT8zn71XWY1XkxjXxVIcGYEK49IrHRBesIr5rHvY",
+	"6R50Op1O9yMz4SD88xTJIFCtEM+4vkBoIfzLfo3UZH34326fD4aRGLXyEwP5vja3+NhrcfnMqmvzYTdv",
+	"c9c2tnuvUVMPV5vaOnwjuZXdgtsqd16+tZwzCtg5zB/o8socd+loHzH5lojQnF0cHc44Mdx3KIKTwZwg",
+	"n/3s9PNT5lb0WzpArpK/ecuqwroszd/DQ+SNJsf1z//9Jr9xUNyOezygDLrXvNcvRXrwtZoOYnHgYJs1",
+	"kBxwz6aXIsWcOLADBksWZ1okI4fIGQrGyaFptMNYe9lvYs00HwH7+pAnCTjp5BLcdKub+zm27gxa9Qa0",
+	"n/wMfm4J19khw7FAJsp2C++F6GUH3Eqrd3i145vq2nRny3Vn1wBs0x7HtvMGpKEH0BLSGKMzOhFcC5Zy",
+	"SXnvm4JTa4H0qZpvCrF8jq80waJiaW8+73R91TYR/JtDw753sFQzMFuhUXG+98ftDaNWYdjrwao4KzvR",
+	"pWLZLBEZ4FQRhUrAqzxA5odFHlUAly1nmH9ECsRCpsucWzSkJ8AAGmcMJJZGctJzST8iPgdZTakZREKs",
+	"FrLNPrcVwmvuFSpqrIjaFNnaIxtwAzCgk6mSY8fpTr/Y4BwHAx2DpVlnLNQqzZBGdK5F1GaP+HCCMBug",
+	"ehTxeJKxKDaKTWTRkXo+tXAkfMGMzLnEOhxoDAJRoE1f8hhgvG4cRwpy2wCTyjxNhbTzbNnmqcOxZjwC",
+	"HCrxujCVWpRPiRN1qi6Fj2xCPedcIiAzR9jG0kUtIegL+KgBYrsGHWRa85a5TuXSrrWNHKMlChBH91oX",
+	"8PM6aGULOCHSaDODab6+zfg82Ug5Umt4x7Vj9LEt7OZmJt4FitCVQWhCK7N+oGDNQ4ndte6KNPN8NpZy",
+	"ZTsqFX/wr6YM43w0SyYGHdxjGPYYBsebSUui2Xm+QVu//cpuoLV0mSuHEZwcdKCmYspjaX7GMntFtDOE",
+	"jtDWJ1iz+90T0PanykOanYwykS54GmlQMlAfUC7e1p35ysWlpBFLxcgc/XDthogGOgXrmDztibVn0nhv",
+	"mDR22Qr1FJ7rFsD+NHzHTsP9TrtBX/4W22xHQktYBtdJZ7k1CSVen6opKB/gybKIIdOiC6nIL4dIE+Bq",
+	"a+uMJyKsY67MBc0b4620u9N7xz462vbu8PbpJ/ey8vt5c9hT87zzSdOv5bbhEbLsmHNMOIocJ/9zYyNZ",
+	"7CWv8qh9FuvslOpv4nmw9ZBsjzVFJNd5AOyPzbYwtuQUP6rzQLgmwEUpdNIpNHee0FQcQq5qHkvySGbi",
+	"ZWaTSOZ3r0RkpqfsxFyCfoEOTKkyNoVcrS6AcjjhKR9mFIPNmZ6JYcwTiKyN5bgNrGgks1s2603VWPxq",
+	"i2Hg6XByJl5m76crBKdxG1+I3QJ7T+aVfBvOOl+bBxaHeTfvxkwlSSzHRj/EPObjWGfghubzTE15Fg95",
+	"kiwDJDsvWCnynGWmx5c8gd2F0R8ECXD7b8JnMyGt4ukYO341F3PRtpX25xLC1PvUJaDBgJzfKjWfWlDq",
+	"bKYxqNlrbTYRUy2SS6HbNeb5U+vVfJv2+SGhCzwllVLVQ4ppoxYSmHGSZbMDPTVyNk90T3movXz4+JmT",
+	"R89IlVsbDmy5UcwC0DG/fWpOvgmPYfWhtCtmS8Pp7U81UHyZBrgQn5lIMZ/rHQgupmYYsQwFIeGIYHoi",
+	"klGtZ+H1dmfJDVv2Kchdm8d3DoMWvxSp0bJtRTAuxzAxbi4R+mp5+3otnEjkOmj1XkEiOKnnRvu07zbQ",
+	"7ytmItaWyw35TWPdx01qH9By4rOZWUmCa1FmaK+ezAD+mqh56gjgRdpHwE/hiZLZxAFe/aVKpftrFR9t",
+	"WiSApHUyce2IKNmfy2EieNrqtZBgDlaAS0GshZBrSyDQcH+WxvnE2Yc6/tp7trp04Wm2vnyf/776bkW3",
+	"on7KzdB22hBgVbtJKeimD6F6vcPOUbfZ7WyukSoWJrh73AlaOLndQ0hsD9PaCVo0n6bc19fHq283brOL",
+	"HAFQ9j6g/cXM+YAcKKmR3rPpXnb7ldvOa/1AJ1bXcVAMcSlSCJNl3BHLDLk0Sk7ucHlgVBzARhC3U6aA",
+	"AckcVCGLpc4Er/XKOEXle+iW2XrXfF/9OP6yqnXjbbva6x09a9fUXjvaa0d77ei91I72PsGb8wlup4Hs",
+	"6BXEpXC9bsETB4x0lhoi53RsawnXGRsmPJ622YnE0yiP58DPNVFbghDf2tlIB96NeBu90+6NuRt1ohYi",
+	"rTeU3IEDyM+BF7TmEk6TUsqOihMGzout7SI36rXcn/v7c39/7u+tInv/9vvm335zlpTbTtK/upLaU+2r",
+	"mqLOwtOcXNmmnUmN9kL9G2bxJTApe9pKr5DY3tdHQNWQColjswmXYLWhzxhPErXQuQZFFL9qnkRAjezX",
+	"waQY8yy+tPyzh4cVnigo5WMapbfqihqqNBVDm542j+WAFrZ6B4dAljTl6YU5J3UVtzvxWs3YfFZZBjm0",
+	"XCmxvFTxULBu5/hwG68PjRcO3k3pN55b7tAcC0C3hZshKPewkZaCTFOoa8SRrwhsVA1qRvBKZ89nIhqL",
+	"9JHM0uWmAyiBV5mAsKL98bM/fnY5fs5ATmAIA0ieguwEOso3eDDhEt4FjeUgDFoIAmFp4FkvxHvChdll",
+	"yKiGZOGO21rqv3NIIOxHUxSQJzzifWT0W2EbsuYbb5P90Ok4V8UV7armVWxbAAXpdZyvp/adN2HQoM69",
+	"ammhNRITJYLu9rrVO74H/JD405S/BCuAbvW6d++9DlqURQAKGmVoMdCAhBZAXuQMD0LM6DcA8ozti6b0",
+	"GU+zGDiRFnFk7puUCSwzswuJT1q9Fpz7LtMRdAaio4eg5D/5g9b6azKkGhymMQC7cqPHXTMU8JuYinRs",
+	"ist/7N5zv5Jmkv92BLgfAHKB2p/GKo2zJYxQMa3h0V3UBqvBXi5BLwptTD7Yx7H0WmlW+FR7k92fKp31",
+	"8+hlnNTCj36yzKrfCzh5/N3rhiv4nve4WOQd75diYV1Ux6J5IqI+RPcXRs7jWS13o3u3/GOxztXfSzXf",
+	"xbHsExsr6MlXNVfg7tuYLNfu0j3y80oehyRxQ5kTJsSSjVQ6FAVJTePdIAvbvEL7OS1Uso1HgZLHQIPM",
+	"xRpWuGWPIiIFyHzjUrsCc0T+8YWYZQAthW9lllv8jS6GTgUjzRC5DWyGSYQobrHAJESrytazefGg2PWK",
+	"rDOeXvKVK3ITWXe309nOfo/Nvdkr7v7E2594+xPv+k+8d9U6srddXM10rvNDpdnRu8ZEgZ/dfjXkmRir",
+	"dPm6ybXnIb38ZiL298JlW+FyJdliJ3OvTd8YJavTpomizW6+a9OutzKG2AXwhE8F+r3mFdvfU2YL239n",
+	"pRaz+hewLesUkKNOSY/lUQQaG0+epaapWSycKjPlL/2HgP6YxrLwzOUrV4NfiuEN8nPt5dt7IN/2utP3",
+	"W3cqi95r0KUynsU6i4f1wfYPETmgRmhk0HlulkTJMZEEZ0pdQJgrZptPY0xbi3Gv+KdLRE7OIWSclCIJ",
+	"yKwe5LmGlzPIJKzm2VBNRftcIlJhPE8pha14yYeZT40dUDpih8eExrbZCZupWGZsIExrtX3FfGL5QLFb",
+	"PcahLy6vr54PpnGWiehcEumlzYUEA4BRLJDqGChIEV7hfcaUtMn2ccjgx+FQiMjmksdcw5Rg/HPKb2zT",
+	"xsCAHZrPdQAplnEI7x/RI/O/OKiXIm2z5+immEJqYFOX6e8DfIvnWYCXggONqVcfzKYpvpB6+ouzh232",
+	"CXxdzkjtIpBzu0Lb2RDCNgtHqZqGmEw6U0h9uogjyAqeKTaaJwnTmZhhO06kn9I9byqEK8Pk6R56X2C9",
+	"pWj9wniikVhAQBEsMACghAA9NI2YqlT08ScvrTsk+vcTbkMbnol0KGTmMiSHcp4kIYtHTCpcFQuu2VRw",
+	"PYeE4aZrOejWtpkzc85NzGZgk3g8QbbYSscooFwyb1HD0PLMvtBmp25nsoEYxzI37hGALo+qygoE8lUc",
+	"q88Fj/ICN/FamM0GdQJNH006jHuB2sHDanQKiNJVpgezIFplRcU/C82ZBACQiGfiwCymVrCSqCGoaqgw",
+	"U+E18QGTamFmDrJGuWmuaVhWZOLevRmJkONsgusUFm0t/4eYFaqMxIjPE1MnYCeDlpDzqZHZBKAM7POI",
+	"L41wL7bGCHvzwcElT00NIO1PMzH73H5t/vgJlmD++YkppaIPJytiGgdVU25wK9NHaKbOJmZpNB3lwbLQ",
+	"ZdvDnKXdopqtPa9MxxS06ChoOAIfLx+6sj9ePnSlf7x06PaPl0QBfYYVfLx8aquo41nBo67EMd9mD3mS",
+	"iJQ8xN4GZ8edI8wXb2MCJNjb3zwlPbEzmwnLaWnCC7EM2+xxxqQQkWbhwPyJgQh59RSLAC8XezSda4jS",
+	"tCyddV25EMXZnvKXn8HmyK807m+I0jDaUqvX+sOv/vD8fN7pdDovPvxB020HctfKf8VSkc1TucLFDW/h",
+	"Me889VVNh7OjenceQoLEl/HULF3bD/rLtTWWmRiLtFFumu0vYSBErdjtHhx1zrp3Pfqy/LijZIz4z69e",
+	"wYzYeAE8UDGfWVZf2pDLoUgSI6oPgxbEtkDe0MMj0yAkcMdEop1u0IrmeNb0Z3c6rV6nfe/40H94/06r",
+	"d9TuHB8VHt5v9e61797HRJaCMosKVOj79tlRl67r81JqTcCb3zG6MqlbNn+mU7EgcWYnaM2l395DckxQ",
+	"S7vdj+wD08puu/vRsXtwv9U7bh/fuWtmEwDy6EjYD403NGZs4Exzzqe1UQYliKdbcVf0NDjV5hRW/eZb",
+	"s3mrgZjYA65uMPEMjzCVNtIdQcAdaiKoCeElCNIT8OUWGWgIbVVx9U0Fn67Ny0b3krGCcDw2NzcEBIXB",
+	"kc+GidJCsziDY3WopI61f1Vmt0JIQQZ/HWCF4Qc9vO+F6lKkl7FYhL3yTaAiD5x72Vztfnr69Elgrh2Y",
+	"SQqd+xZAcLiSfQHoniz8AKoeLAXVSnADISOizYNGmv5oZg4eo92Fr85bGEN43uqdt/RknkVqIc9br8Og",
+	"/COOu/kpj10EH7ipArNLZBNxLhlLbVoLh1iwbQTKqlK5pv9QKl65Q+pjiP2ZxXJMHRoqKRGazxYqvdAP",
+	"8Ka+MANk9DCjtwJ3uM3YDipa906Osih3nfJnnJNdL3TNy3+AjMnQZdMztEFkiAvESR1C1APxXJgVCXdD",
+	"L1sYT7TCWeA0B0TnZ14WKcv4hcA7PRIfSHbk5hl1zNziQd878O2FEDPk06CpMJrEuRyIoZqCGh8lwnwH",
+	"c+Bfwg87VBYZfXJlcMKTEU6dS0iS+Z1J1EIHNm1bKhhnv5rzNINsXecy/Pzk9/sPnz558ujh2eOnT05x",
+	"SLvmxo+3DQgooUiQ+ywkg307U6o/nQ8nYZud6Iv128TsiKqr8Cl06Cm9t+kqfEpDjKvO5QCt2TYPWAcf",
+	"xdY0lCcF/v/Z+/8mN5LzThB/KxmI7zdE0tUg0N38MehQ3PWQnBE1HHKW3dSMNc1DJVAJoKYLmXBlFUGY",
+	"YsTIa/nGtvZG2vWefbZ8sjesOO2ez/I69iSFLNsvxkPOzF9+Cxf5PE9mZQEFNID+MZwRImwNG0BlZWVl",
+	"Pr+fzwfezlxaKAxTT5nNaF7evL5bMjcba5mbM3KoZG/W4JsWs8t3JM0BaLFnRzWewfmrasw4qgVHnudy",
+	"RB0XR0AAq49qrWdHtZGQUSz7bSnGR8bGeP4c3smKbIwoTjdJvFMn8VwMtc9jiWfa/AtCt7int0Am0oKf",
+	"XsuarbD1gerMjy9/U3Wmgp4UvDT/DalQqm5Ln8KpIKSG0F51z8Ah18dm9Fe5a2B58mlaLjL5lwS1tr8p",
+	"NWBFYJ3vXCv8i0ZQ68VJhk0es5DazwNH1D/vbk1ztw9UB7qzrhVdV9SlfByPRuQxVXH/60yZ72GaRHxt",
+	"/K1aa+fGObBD075YBY4VdvBG/Jyqm8Ks4dyGiWV5JOc2uOpjlo3jrvC7WslusCxwyBtHdiLZ9uXEACWz",
+	"YABzHJgWiehCk+vY4h+jCUltIXg31N/2dkcyFSPBs9JA5GRyy14X4nB4Po3R94Hq1NndXtXNbfyQ+E6R",
+	"Ik4G/mPElZAfRzI0w8IN22Rch64YmIYzUlakqUrr/sSmn9Oaqx+oDtrVliC9w7vH/dR4pQHTaijYIJeR",
+	"Y2KFFJ1XhGxdKbSOOEuFznhK/pMHlGJfBM9mF0REYM0fyczOh2vb5+9AqmHFdIAOpLVnFWCv7FNGB0xX",
+	"I41EYSpzx5qHAhfyi2CNxpqRFGtBN1uIcSAjS8IjCbkuEs3wEWwMvEwqlstIUTZo+t3afFfQ2L0ZXLtx",
+	"HR8dFDLmqszm6PCsO4BtnKqx9gFf0OXJJYThw65xnaPQWutmcVw/Ndt3qbUGnEWW5vJIuhdUZ+8OgFMZ",
+	"LktzCUa/i1wXewsomtzyRPaJ5uPOmD3IE8AUaac5ZJXC+UyAJJ2/6AbvaaThCgW8SGWCMYB5nbffajUa",
+	"jSaqmA9U56Rh6d47N1a/g9ftXGo5NyfEuOyrNI7TezgvvOA5y1xVfMTRdgAn21ueaiOgYo1XGNNdfPb2",
+	"VmNpc6v6zZYsMDSSKuytOe/dM8F8rBg6jSdYYHMWetWd9E7C5fKU3lYMkrIyMinG6hdP3G9Qbjd1UlAn",
+	"BbqYqZTRcfX4yyGJScdtZXuz+KqAtHJFhbvXni9weK8+w+O5sDi9UHbn0KB01hJsu7G2xzhXXk35h82V",
+	"hdNZeIInSSWjEzapoAtGjDQS31Ya9niKlSbreYwr2ZHfVJ27UVWP/ezJvmo25up4TfYO83zZw1kHyCyG",
+	"Mf8tFiX0lLp0iVmmuHCgnPtjfB1zZYG/DTkYssVPsNilygprvSKMrkYb4bURXhtU89NKO3OSUNytIdyq",
+	"hdQSVd0LQHtcbWrXVX77pal7FrCHyt76Ipv6tbG9FsD5mH1bKkY9+0opOOdtkKEAHOZloeynze3iY0D5",
+	"tF/sBLVRqsxCm6/ow2sFpKa9vrG9e1ZVKyt6Ra4wAoJXm7D0+m4DBM5wTTsTWs4zynmhJtiKZU/NdQDs",
+	"Scj1XfOzMz8JM+nsF//8vRd/8/uf/uAPalZVtfEiFxRoWy6sO/dv373/Zm227BIH+OSX/8/0GM2ZMR4+",
+	"uHXn4KB6mJcf/eDFH/14eozt6TEOHt0yY1TO479/9j9+Mj3AzvQAb+zfvXfnNlhbpzyr+JZOOqs9lae4",
+	"k06RMPqqgmnB4kSqmw+FzNCMNeu0/JHDmkaqE4cDM+cIiuEo4UhKM0f/zTCGAvipYEoKMrzjDNppci3q",
+	"7AFmZkKn10L8Df3AXBWYC2C0ONMi6c1JStPMKrLSlQ0K9PPpynCvqvra6YqqKwtSugJYOyvvd3337O+3",
+	"GiuqXcMTeFHt2jk/qqjat+/N1oBC2YFvtrBYdpM8guz0GRfsf9kgC+1qr5Ivd0u/sU5OKTXtQs7NnBdL",
+	"vVhinshmagdyHZA8ikTkiEpDPKTAK4qich5ZqN0wX2wKr5cnyVQaiM42OFBdbCZKuOznaBT87sBMOE9H",
+	"Sps/P/0//vHFP/3nl3/68xcf//DzD7/76Z///uf/7fuf/ey7n/7Vd+HICyhxT1QfggyIyV/79G9+9ck/",
+	"//GL7/3ti49/WfPCAVHKe/DSrDh3D1J7+Xs/9cd++Wc/e2ZMmef/9uvvf/onP3350S+eGZHz3L+YZBDO",
+	"0J+Vry1obltgFwW1LOVSJ6RboQmr1qp9QySJYniDgE2MdjY/N68YJ0FpntiamG4xz/RBimt++tcv//Jf",
+	"Vsot0VAXTGvq76XHy2NYN4FNA0+PbYKc2YEJ74qBShDl6v0avT9Yqsen2KCAT4DqOBU8oebGE/YtTTU4",
+	"3/d9Lht3OQqLs2KjKPbhcnwUzkDdZDA3GUzH05kVmnNJ9T4/EEjXXX1GKch5LJ1vWyhupGcQqWApNMmS",
+	"7sd6LGsbQC9BNhBxyjLxNMNuCTpEWMZLLJ54bZy12BMV+89mGTwDlimAKugkwvwzUeqY5SPsAbLNGfNo",
+	"Pj0T4ytI9PlV5e1cf3sHS3nxXHpO/LQPvwe1fBi7jjUL7Z0h0dUzax+CGxhXbLo3RXbCjttYExtr4lWx",
+	"JjZS7eKqFFYXaRUO+YpO8tnRW+6x0D8QhNnjxThTAQIEy6lozFSAlQD1zKETQCETEnCHoUM31vjvku3A",
+	"dRFEgIprMBFCez3cm66Mwj3fZLARCSjRRglvHgQyYXGmjySWcTs8EjtKne0Xt3TxWjNKT7lK71EqoOfJ",
+	"6Iz5JRFOXYxTJfttGnTP1s73YN3DIwkYJH5f5JBPoOa8MH9YKp7EYgy2FASLwZTSActlIjR0D0JvJvQF",
+	"QOSgdcKcYtnGMcM62z+SxuLypMIyT4WXhFikTlXf4bSYDgMWWgVj/l3eOyploVEAIbB7mbkDzDiRjrIK",
+	"O9McipGRX9NWZUVxOJKTlrTwupEhPhql6omopih1OsrJ8m2QvbijypSlhfLFBmCINIxVGp0UKnEqy+k4",
+	"VD7/9uvvf/KrP3nx0R98/h9//OIPvvfyR3/48j9/NE9rnaCvfPbUlRXPhbKhbsyfjfnzmxBM2fCrvdo4",
+	"mwGZMJ4Fc44xmasjVNmr148uLB591zbnEZ0IGEbUM+20PbtP7X2xa6XATkaCsTMfD0T3WABqJSRHHTin",
+	"HWsyqmIPwWc6rZoGZu8pUV4ChGvVSgi8ZEPrQsHUmts7u9euFwnbF7/+q09++Ye1NVQhPtJFJxgGPOVd",
+	"3BHb20ExWO1fP/yBr2D+9cMfzuoOfHinO+jZV1aPHqLU2Qt3t66LZby901dLtG8k9dowUcA87PmG4NNo",
+	"OEvIaaTPXFJnAiXtGYrpA4gCaE+uojNsbhVaaKcAguFGkJfE99eMH20tUPSbQczvMSWTCePsFP4fe6hy",
+	"qDbAficcPO5LnjnsZYcFjBpmSi/YgGwZU7IzYQSl6OFnfU1b/ElHNhoG+AzgI/os01khCvYgqJsj8OMT",
+	"4d+1othY6OwLr0eY1+Z5RiotqI0GSoo2lgmbH+7cbDTgfxqry2WzYhes7Hqx5En7bFSc9bYaAcAQQcsG",
+	"/ss4Lc3tRrPdaH7jzW9uf2v33cZv3/x317/91s7b1+7feOe1h83D0+IQChmdpM8QsBGKjjfuykYJrtcy",
+	"IiRmVHXmxG85Z3uObotN9s4trQWWQgtSPuA2CPw088LSTjUNeOThKkrxFOKw6Ixk8VAksSSCa/ugNsA6",
+	"BYQeY9K4tAyLK3C/ZR/kKwAPtXZz3LRHUB3COl3Aau2Yk+dynAMKVHkbrFLd6o7AJt128T0ErtgEpILd",
+	"meuWx67bJVzdIpxruHxOu495hEfwiy89jb15jFVODC7Mphb8VLsfFnHuRsclXhI8raps27zT07GjCVnO",
+	"fPHRCO1vPdRt80ej0YS9rzVmyWp8K1Gyv+U+CWqpShASFfp7zEORt4M+TpMWBnLo/r2WGtSm3r1h9URn",
+	"YtjmqxQdm5W6YBeJJ8ZBcnkywi2as8AlX9NSGCyZWNNtmzx3dym/kkyN2paBDQKDy2SGKt7j2UUU8XUs",
+	"lyoyE9nU3G7cqKLmNtclYKAlxGi12r/6zG7yhYg/TspuBMQrLiA2dv3FldGtfghXNaEf2Q12ZsVzdbYv",
+	"mRiOsgkL8ZyFLJedmED8hcTNhLEMvIZg/EWvJ5C+EAgcIIQRa4eeLzF6EUuWjZVD+VfSgZoCWUBPpQzY",
+	"Z2xFFY8zG0+ng0NkTnRvkCkAv5pMLDkD4H/oLE4SitTwzDpYPsponC3IIdgKL53xRFRABWHl1qmtyzkV",
+	"WIUwspT1hSU4xzzE8rYpI3FF8+9CC6Q2sv03xvjbBN1f9RohWxmkUlsudC425NVjMVkcSnrL/OAcYzxv",
+	"iclJIR5zuPbfuctgrhuj6eKDoXbxMRhqNk85PhS49n3kzOimIsO3dYHGVmUBBBFVxtpC2EOZgx6oMSZ3",
+	"jsVkHr7AW2JymsIyq4pSFeUIM7i0snlLTC66Dmz5YmikeYRX2LaDBtVPewp9e1+MYRWW07hmThuFu1G4",
+	"aylc2EOMSyvlzkPDntgefYiyiOlMjTRQX8Syfx6u25xOZyvsNk3OX44m5zV36/oaNlg5VwlsImJ+AQfk",
+	"KD0/XyWChZg7CYH7BHlfYBAXLJmwfJQoHokoIM5CXVQKYmuXY8x+na49JetXwbEXAxVfdbkH3ewkpj+w",
+	"R+xDFazZDpnsDGDLYCY+ZtmXr84EFgiiDjeCGrUILKQEs79J1RhAU82wVaWQXSV7sVH+HuJy8VmBnVwU",
+	"oDx78X/9pxc/+A/P/+3X38dalE9+/Wcv//1fvfjol5/84x+9/NOfvPjo71/+6MeWTwXWopMoMxkkbi5o",
+	"nMu8zeavHFdI1Fq7JdTomORR6zUfJBa+8h/QGlWtaY7lRlCzA9y8hmTKcP1rN689Xy5EE4koH9lASi2o",
+	"AaK3t2bi6Uh0szaWB8dml7rP41Ro75dTxadDnh6LDCGrbX3px99/8R+++8kvP3zx8d+++Iv/s2brTLsq",
+	"yYeA4fmHf/zyR7968fEvzFcuKoTDT2FkF50Er91oWJp/2AH2B5KaEB4v6KNLs9LDFmjbgkfAOm8pr6nI",
+	"qTsUbT1QI5TFDn/b74+zHxkfBbs4z77UCA7+KuUSVkJvCiZO5SHTMs4tmbDLfErgPGTnwqZnYK8tKuIB",
+	"pjlVY/TPk1hnLfxn2IsTEQbA9mxEB1Lguhp6mfEugWmzMOP9sM7ejJ8IJp7ybpZM4Db4Yy0cN5sZHnjK",
+	"MpUWtACaDZBC2G/qQvO1hcwofn89DBIAGrg55O6bYQyiDmbJmdc35AIM/EjSNZZyrDAhoDseEiHQrw8s",
+	"ZqD97YRmyOTYJR9vMITfxbIfXrbcZrjo2PyhhgLb2TKFeZdYH8kQhEJY6nWDPv+O6KkUoFxBvcDhDF3z",
+	"fcjzTLXpO7i5ce0L8jYoUbx18C2zEO/dO3gPXiH3qNXejl+HKRaMbuZp63DNkE9YR7BHh29s3QzgP83r",
+	"ZqA3X2/ebOw0MFpj7KQh1wHTYhh3VQK1binLeEeXyA3VuEAbEPS+NCDVcvBTOkodBx4DsR4IgGovoBQG",
+	"cPzNX0BJTTsRAB6BY5zxNOUT84Cq84HoZkAoQWDkMA5nemQuhaGPpB4Yj1QK8/aa9Z2bd36r2Qgv08mg",
+	"985Ih7bggyjuQ5dJKliidOa2ciaeEqOdQx6Ipce/bJ4bTwftuViyTsq7Aiw2S4oN5YI8yV1zSqrGtINd",
+	"AXJn4uEcQAMKEAMeSb83DiaIa616xVLvwwO5A0D36s0ckVjbp55Pewfb8Hw7VIZ5ksUjnmZXeyodblnr",
+	"rmT7rWxdmSNRa9WM2Kh39ZPaeoZFlcZfTb2+odLhRQXlSlawM0KsjKqdgbGAe+LEZhKYiOVZjzXrCOTs",
+	"BKG6KXPaxNEmkH83fjmZH0Z+0ebUK1pCK5Gh0YBXn9mz8nxuuOHQ5yVPycaps1DoLB7yTIBCMs+cZyJi",
+	"vVQNQZZTg6ILDEgKOVDtRgp9jKgopBpXYrpZmXu+AmLjJm/c5K+gm3x6JbeUdtvEsC+6Fo+MCiNcSSyj",
+	"zzVG742N4yRhVA60piO9ko37oIdyuiqG7emXqyiqVu/TL8af5+I/xKQ0kOg9EeA6IUAbcQdJyF1Hiuhq",
+	"C+o+I7lAp93av3/rzr17d24bp8HGB6wLhW3uxlfQ1kmdpQ/fK/OLw1XaiwMMGe/zWFbkzGFZNqpuo+o2",
+	"qm6j6jY0jWvqxjte1JEiiDxJjPCNC7jyVT2q5ydoNBR356HS3jBulFRjpryIrK/UAsYzFk4Lj5AwVgdc",
+	"Y5++jX77YUWKvAZMqpQ5kW1pZ4OilDyEa6cRVYHjnWJqsD1wct4FEiO67UzBzOw1iLlaYMaKEtuTmVmu",
+	"BaCAD1UqIBBYASxbfA93LMGEE1Rtne1T5jnWwPpVRnL1YHssjus0ANuslvaC0Rs1vVHTGzW9UdMbNb02",
+	"NI6nlMbc5T3PWD0D8reGrMd8mslbB9+itKHEvJ8F6OlMMsFUalw/c+BsFN9LqLFRqvopH2qmRkJ6BVlx",
+	"fwBs74QQ2cKUWEESbDNdgG5uTj59GTgoHmoMU5FAlxXauXAalIq1wDBuQEwrzWquO09HKsVQ6h1YkJPV",
+	"l5nBVVq24nT2VDoECdqJJYcyq2n2yMozmTrn3DjaJOgD5lQBJE+tAtkEky6uIFKNJSQespmXZKytNczl",
+	"c48gjXiuxbkFkCI1GzkqjM15kaOBSKLAFhVzKileOop0F6x1YwghlGOsiXUpFVkaiyigs52lE/OduRnL",
+	"lArcnZjRt6ktcKgA/DVLtrFaN1brxmrdWK0bq3VNXQlS1JqtZ2ylejDzla2khMM9p/5odjfN2JnOYow1",
+	"ARCoPGNx5teeuTgOqKaBGkOioqqmPlXjUkG9swpjmV3frQH1eDzMh9DyRsIklpnoi7T2/Fyq3/Ejqw/M",
+	"wW0GS0DWIiLtiepiCrr3t25e99F7pwWbWR2jTkrI7J4wOwNpsg4u+8aivhDfdkCMVV6BMUdPD/Ozio1V",
+	"nkRUA/vKmdeUvzwPA9uxXkxVEXPNOPtAdaDOGg2eQ66Pv6k6SEGGKwdV2sb4xnJfbF3leirjan5fZyHY",
+	"d1CTZF7H0FjwZMungr2xf/fendtQcMT2WS+WsR6IiMIRaS41ZWln4ualyr0AghbGWXA2KUSrIZRhDcnF",
+	"YfQ6OxSS6bw7MI+vba0shsPTXDJwGozJtscIEKVMgBZCfVU9NWsjogpYl4e4Nudm+8M611rN7aD2geqA",
+	"E3DtTIwlROBeJN++YV+srZSDdwvF4/D6NrbUqx4BBMsDHKniHcIRwFOHb/FCyx/N3PPhuQg/KJj3QgeC",
+	"wgZIx5wL2+5RdYbNnDbu+8Z937jvG/d9o3LWbTaEukmIHltbr6+YkmfsyaPQmJNpcu2jkD5yHWnbQaPR",
+	"oA60A2VzT663juM1Qz6ByDHribFIGfR7G2UiyQzE7kSpJAWqLWLgE2EG87plw5YLBUAbWQZFEcJWj5Z+",
+	"CnUXeZIsaNt/aJ54mcZ9yC9Md+3XWUgnMmSx7CZ5VGbmBUXp5G39DJv8H6rxl7vPH79s+hq0No9myAtS",
+	"lH7h6mpKOUhc+i6XrCNYFHNQqvAseZKVwhzNG74maHgC3CpWj+IHmrTPqXP7oRqv0rwNx3QTFrnYVm8Q",
+	"AIWF79LYmGCnYKURS19oUKTLk6TDu8f66jNn00Bj1JwiPZWyUaqexMbYwd7f0A4R2ifEgb6mqaG5H7JI",
+	"9GIpMD6RKVAIDs42YANHe44Dwz+oPzeOhMzibBIcSYwoxcZZQny2OGNoLmro0t1i+ywVXRGPsD8c1jJi",
+	"nUlp8K/pqXgxncWAiSdCWhRaOw5P09hMheorzVd080y5Zz2SzBUjwBxGGK+xgyDaLYieQSz7dTPVR9Is",
+	"AoA1om5z7fjYeix6GVM5jAeYv66lV05Y6Urslf5AdDMRwciHFibY9d3b2SMTvbk6gJbgnQaL+ESX5jx1",
+	"JThpM0sbpWo0EpFZLKlc7G9IUDXQkAHJ4RvbbKDyVOMIUKB4rQFUe3qqnnKUKtUrcsrDWOaZCFgvTyEO",
+	"BFEjvI667XjGeBSlQmvWFxnb3X7N9VenApsKs4EwbwbHqrNb7rale0IcBYwHy/0eMPHU/MuZJnaDHwBY",
+	"ISD/QGM+mCPN61A3o221jJLJxNwW+6zxAORoSWiwT6oarg/5sbhFd1m54/oAjtt9dUKv9ZWrV0r6tvbs",
+	"qDbU/Tg6qrXYkfHXrjWb282jWsCOSLHhN7fv3Lv7rYe3j2rPq9Mgi4pjVu18pkmeugTHHlLbe+lECwmM",
+	"dTuRV1aFK/cIfzVUoejm6EyDO+xxpXZF/MSZuBMrVOhYc/eePJ1oPetKnTjKO0ncLfspFqvkZMckUeq4",
+	"cEx4xq4Z18Re3yqhhTE9NJahzhD9pAyOQihiB+rs3Zc6u2WxV4yo4lEkIriEMN9ZDlU2YRlZ0D5DRZT8",
+	"QCSim9lBV5Y2h7z/RpxkAFt94o/vq6z8+yp3xgunLQ35qV41N2a5edOqr2K7u928sd8vHszYwR4h+y9W",
+	"yfU1Hm1zCBFEkwrpgFQY+Ativ7DXvcGlrPoKQXaVEk9zxNktiA9XzDd8884hmx4sBCNTF2URZpqBwwmF",
+	"lBtIOMYTEE9eJW+s2bFUY7nHRKLFDDDUUlIyIGgdhahPQYFUFDQaDYgNUftoVUtKLr8Kkuvx+SUnrze3",
+	"d3aDGiBWOKPrFOEGWm1Y+ZPCwoVftRFaXwA4sXlFa0itM5VUIuU6Txcgue5LRr+B6gUsvOYTNh6ooe1b",
+	"5B3j+VbGYO/Y8WcO/2+4ZUELs4pl4d7V5pBerGVhF34uCuRq53BeEt5sCaGBxWBCYIRYmG+Lbga8iPP0",
+	"jOciUq1knd3NWF8BcuRs/VJgPjUXI744eS95+gTCZJx1U64He0ey0vZw4uHqM/pXO46ehwidPFBj1uMp",
+	"RqlwXMx8Q+8qCAZzEUS5juQWC42lBRRXCIOHZBMI4kc3RMgQW26BY7riiyLh4rKuNqhHkSWs0PDGq7MQ",
+	"EgehGelIMhaKIY8TnAEutAvWEZMEjtSCzuyyXAZnL84IPTJJvJkpFmd1tp+xRHAN9OOQuRAiEtEe0+ZG",
+	"PIGbmkmA2WUmQO/PLE7JZ0QgeYLfBPIwQqg2+63O3sUsvlcz5moL6mwfq9DmtHTgCyHU6zhjkM03c7oU",
+	"DkQShfYNGnPu8h7TCo0/Y4AWvTdYaAZ4j2bqb+C87es3ikpnfNJiHKfidTbHQ6HxHePE7L8xQ+PQRlWe",
+	"ddWQPO1EaQv9KLrxKIYSKvohUMLXzfxJTQnsgDELgo0yjOrvaKpxUtpI4ikCt7mWIsfLFuJXOnRk8S7n",
+	"B/vAu5nGwjoz3pBHgo0HiIcK79rqzpTLYtC2VFlbC55CXVzpDoQcyejlwr06Qkgbwg3MO4FpSAVbt8sl",
+	"6WMBkVfAUR/Qlil22JG0GKZGclC1npUrAOsKD14E1eMMXAddsVtn+/fMYqxt5q8EQHmCnY1VKi6vSAXQ",
+	"JHiAoJ7LvuYr8LWQnj5zzpYV777YkKddZkPapAw2tCkbuMf1gErMeXb2xap2zmJHo2RJLGK5pa0/x3EY",
+	"8WxQ+A3FkLXp07l+I8grEUM4DzGx8R8uGA9PFgIac+JQ1ATmPNoRZ+vSg5GxEFMA8VITAVNwANg9lWIf",
+	"A2Ctw1TdRzzL0rgDOV7zeUf0Y6nn4BCAESqeZhUA3xaPgLpMCJKVXYqz0pDh18OAhb9l/mfL/M//HBLk",
+	"Nu9cxjlLxo0TlaqR8XZsujxw9QYsHppVYKkYqicCUua0QK5fwuZjhoJLtNli1/8Bi8O1DXDQDcwcjOWM",
+	"jRkW9L6TCn5sPI+eLVcyj2UseHAJLKp7o0D/douJ1vtIaR13ErEHfdyUHt+eB5PwGxFOrYZ3WCqT7Jw2",
+	"L7a/EXgXZzvAJl0rGcOBFeFMZSFKgfnlUa+j0HHyYsqCPjGcUq/O2dB99dVn+I95URMsyMp4/0iG4GTT",
+	"j3ASPfBWqc6R3G0s7bGMBZr1oEeNSqYKSgOU4NSxhWLvkou/BB4LAhQwDXONbm3AQjOGEbkYNwlYGMWy",
+	"n/HkuI3fQBRlLLoDnrXVSEgYj8Iql8ET7kwwZDVUkt0axFJomtml8MUvfvLi41+YC7CXwvzL1fSbPz7/",
+	"vb/79O/+e3i5zvblhFkv1T6skfpWdNoiJzVmPIp08aAwB1vBBfV7BAYHEQO3CB71elckieUE8TlL3Pq4",
+	"wDeuEURkzDqMSZOYaQpAyuBelAu1iQ3+pGqsA9SlFm0VYy22zjBOUYV6D2Y1FbTlmX/YKjOcrVlU4D0J",
+	"CxihsHhUzO4s5NtgHt2GZdu47O4IM0E2eMwNZrhZscOvFCDzqiMDixICwRCMJLgFFE9joujYL0U1C/YT",
+	"Ooja7y4ERhxSjdBaWBWEuDs8lXY8YxoM4rSwC0S8FtATUvvW3Xde/N1/efnRL1bO6uEzfkGxiKk5LHY1",
+	"yuJ0ADZUP9+EJDYhifXMCtx1HgNFtzjoZxCdIKGzkCy9tP83Cc2F4mGVtKZd+42RfrFZTatovcN0RgnO",
+	"BSfMt4gXRf9Ku2l1ZQ6X3Y1qX6Yg3hr6dXNmLjySR3Gl0qExBm/Jrzvvk7MMbuhhwegHUaZKgE9EN6kK",
+	"0OmBGmsHwYQD+eFL65WQu1EJ+hnuQ4fG1j36LPTJB5sN11dKsJsu8gYVDQPAL0FCvJKDcUJgDM+PwxH9",
+	"0giOU4S8Nu2CFy8KHCQp5NM9sYAeD7WOIay/R6Y6HkzOMtAlngi5oHHiocjyVGIYBH/KOmIQE7oJNiyw",
+	"EGLaYQAdUFb3Bw7Ul36VKWxIh8aPOjvIgAC11IztuNSBO9S1d2EvRayPZKSkaLHxQAGwPbawGflDjja6",
+	"967egCaMaEdH8kheuQLhOhnLfv3KFVcP7eYPYRgq5cC74lPMtoyrcctDlrO3R5JRbBJMcYZdlUY0EZoC",
+	"Fd/YCbBwzKE7xLsMq224DS9Ra1OHd49ZLrM4ga+eQB0LdSvSSmXxEJIQ6gmEgczt3lRSmHvdocXw6e41",
+	"1GpEfELPidOFDhNzl+Jr780kvHhgSIrg24VuHtczyTMXaTmSIT0+/rLdV1KELewIxVyNHwDVQ30VKlfC",
+	"oghsGGtttz8keVwrIb05eNRHWqTaA6hWiWAh7vwQUiLeHoZThgG6iV8MNhBDLZInQu8hgUQICQBdaguK",
+	"XdlLVRDpnTxJcKlPwgzYL2+rPS82Vzpt5nklABIWjXzNxu72HKgAWJGSahnyp/eE7GeDWqt500wqM3Ks",
+	"1qr9L+83tl57/KwZNG8+//9V9NkFVRbBkD+Nh/nQswSwY796NtD6VJpNJHocuuybjUZQo9EsDM1J6fTy",
+	"dA4Q+MhIFoAqxk5ex1gFK+gv206jepLm4uo5+jPc8efXWGZ+gApR7DggymbmMg2zGiVQ0481BlXzgjv4",
+	"8yJshBNS+eaGh+bS5zD7u3jRdjFlYFSG0GE2ge3UA97ak+dPHJjQ+QbWIU8S6K92nR5GEqiUvtAAB6iF",
+	"oFCv+U2MVZnAHj4P7eJVarIo4CjsJ+b4DEcZIVN4uFB216wAi9Q+FsYcgLD9FhzpAh2p4sIb9eb2zu61",
+	"69+eZTiWKot79GhzUTKomq3AgWrz0Qjr2vRQwx+NRtNDwqi9+PiHn3/43Zcf/eDFH/24Ng35SVAY2x4E",
+	"Bv7LzLy53Wi2G81vvPnN7W/tvtv47Zv/7vq339p5+9r9G++89rB5WJtGMIKrxZOsTbINSj0zPhyduBIW",
+	"DgoXpA6g7jMwHCgyT9cZAyfrDXEyJTKembI9tAFPepWxj/MkobfmGdX0wTIm9Sq4fLHsmIW/+oz+sRT+",
+	"BnJwWNwaqTJmfm5UX+ibTkBFhcKZRrf5YEEePNT8Gte4cOe1M9WNC4lXu9L0jkiMl4518kcSJXtAtffW",
+	"q6Z7FZpgDz4OtcrTrggLywmLkjHjycJiAUKXmS7qfoAnQDG4vVEqXmU/aFEowbGpTGCixGoiyUSSxCMd",
+	"IwrF3V651t5YwBY+I/DxPWhWEBmxDwZHFxKzUH0A/dgONALRNbYbDcvFde3pU+e3xWW3zTolR5IxV3bd",
+	"gdIdKB8nH2XLon9gxYN5dc6dwaolwdMkJqBU22dJ74SS+CGoFrvozNtOATF22jl6d5Vuv9i1V72ebeac",
+	"KvcOMJVuFk1ELImPMUUOF84kam0C+H+K0kk7zeXXjb0DvGxunUhd7vkvg3at8QCg0KuD2KeVJrfS2V2c",
+	"/OrhGrzOmA/ByhneGYMJGfPto1FFAD7P7KPMMX5omUqWD2m4jlKJ4NJaOmtUuINc4olIsyGX3JitrWc1",
+	"CJC5L3DZQMQghAmIMicpo06zeMf4bEb+mm21bwyGRqPR3IL/O2x41k4vln2RjtIYYLy61wWPej2+s9Pr",
+	"Rr2dG7Wg1hfSvFOVPnp4D4G+Et4RSTFhWp5vKJ3dVmMJq6czLrsCZ4X2LE8znMccq8vBd/VidHIegxE3",
+	"VHJ/xSfGq+6tPknxFNUWPuggy0atq1f9d9J6rfHajlmSVOWjt8BAfPa89czd4OtH7gaI0AI/PGEmkNcH",
+	"KI7UQqTpivUIalmay645jvu0GxpB7YlINe7wXVCcUj3JSzunQGj7bZVTGQrl7IVkehCPRlCjCkbe9Wu9",
+	"ZrfR6wlwbqCNx1hjBHqpZgHoQXsuZ6LReYZTcWbVDYs9BKsPwCaeRq+DX07j9L+Pi91qPmb2/bRY1TY7",
+	"GZnfvr/GWjY4ypFergHp9XTGMa28EcYnmcfUnQUdqbw7KMP4b0o7NqUdq6Jtgy2OKtaaKjYLZewrKKOD",
+	"tsAx1KgPPRufrJ4VSj6gzNJnNKm22/fhCGsv+VWY2TZ/5SEGYuEbHAeQqsayNUZ3s9HwWPbq7H5hNh2L",
+	"UVZnYaK0nhQ9gMXdLDMDkdJSHsw2KnrZshbjK1b4BdiSQIYyh0XNEx5gkT39VSDY2Z5jDCtAG2OWctcr",
+	"SjPriImyKQN8BOgANf4AtQkYncvNo49S1eGdZGKf5HdylQldwQyGb+keYi6eQTkepA+7+snyctHc29GZ",
+	"nHHZ3Un4ILCIZh/7sNdYOGv2u5BdFQGad+3N15s3GzvA9QIAv0aBiSSBi8saByll4HLzEkH1wBZE5C8k",
+	"hzGmcXE97ZpaUHv5l//bi7/4i+qLvUnacXaen5JMprT4i5VS9RktEqOvql7aaI3TMNmY/+cOKhpiOYVu",
+	"AEl/dnwMfohWo8JIRCYqCi8gSOIyBqXrKDAA4HGOn9Hr3j+EMAtEANixmLjqf4AFd7wvOH0M4eAsNMBY",
+	"YlBo9n5xVmTJZqXsbRjhfunxlipu7MS/26Ykx/yey4XQyPHvYqbDCByXUYGQcjD3jnGkF97QZVlmuj2n",
+	"Uz5+fsUlsOzf0+mWeQUhuJZqbs7u+i4M61J4S+bpbHE8RYFKL3WPdSaM0hX4gkuRpDqDzA/gCmrkrYf4",
+	"U0HRUy9lI4kQ45XHy8J2vVqreUqALBxneWwsQuMov4NNuc0F0gDDC6gQbqrHOrmOpdCaqc4HolwOXn5f",
+	"ix2EoLp+BmOfxHQQQJgUqpZ1l0uPIAGaO/27nReyaFn0a0Euwwkifw9KbHhUuooqIhAsh5LCIDdK9Ryl",
+	"ka8+gza21CsqGvEJEDQXDOAE0aKr4cBOp2XW0Crztchiisil0QAGXEqRrFzdX5Gqn3qLCjP2DoOh6u4W",
+	"2GTZuz/SIr17e/7TrEhU4b9Nn6zixIebKUe4RRUHJY45LQQ2spWvlckETwo0Sjd2ILt0kdrtS9ic4b+p",
+	"VXozNjrvi+zQKK3+3N6M5fXciQh0mAHToOj8YZmSGNwicRfYkA6AbTmQCItHd+hphl6cJA5WwRJhWYPV",
+	"au8jaeQtlTzeFpYOLVayfuWKz3ZQnlSvyK6CanPVg/BR6Gp0QmjatpMvKTCMExjleyQt9JVr2cWAj6Yy",
+	"TceBhywa/uhFjtXMw+VdC+sEahECysaDcKcLjqT/SLQChwqW1isyBXzfWLJRwrtYWk+i35glpU5cIxTj",
+	"rGhgznifClKBPgmT3lrIrGWeB+2LNJfA3WZNkXH9SN6B102941ANGmfO4sFl2IfBnX2TjyjiGfig7FQG",
+	"HOs9R50IzfWZgpbeOjvkfQzbhPiW28j/oEPCBTiSfcUy1Qd4M9tAkGQi9Vqtve6AIguTKHVsZgygebSw",
+	"8VAUizr97JlfOFHQddrFNNfSlVMzDbAStczwiVcNuZwcSfoh1eGa9zUSagT4KxbfjVhSAyrenTbrALxP",
+	"RgSmeOXKGzxO8lRoPB948KBez0e+gxGBxFJbcGg6t6ngWskWk8oiHgageHOZpROoyHQIAc4TTamEhE5R",
+	"gQYrZEQbh+m4L3mWp4LxJBuovG/HwIGpzrk4iODEg7yBKg00IWUElQm2WMQ8+XAEjDL4vVcsvru9DRss",
+	"JHETml02SszwU8ICV4HOAEIRmkcTFoNBPM1gK3cElW3HREjiyywHhgB4NASDEFpEmtDmhgFfoKLUAcXr",
+	"CTbwBaHlgYkB/eheIpgs49aNoDC7sdKXXhkWVg15nBhFQ4teaz17XtHbbj5TSVR5g2aj0fTvMXUHu8zm",
+	"Jn6lZaNtLmw3a/69qV7zEMgngRZlq3Fzq9FkzUZru2HrOVV6n0gmMQKOGVf72a/+5OWHP3n50Q9e/PuP",
+	"tz751d++/B8/efEHHxo1bsWsmVVu7ptv1x6vkNH2X/YFJxBAXCCLaJHWJnelVSwxrTDyj0Yu/GZJSN9/",
+	"VkNhUWvVXv7Jzz/5x59/8qtfvfjRTz/72U8+//DPP//uf3r5D3/98kd/+OJHf//iLz8sYS3m21jH6a0A",
+	"vvsZrk6bBT9tvqB0st7mkVg6lV02b17xVPYmM31BRjjsp4nV1RUW3ZrRpnlZBa+da15WmhqHumSoz8QM",
+	"fLsQINqLuDDrDpTSAuFqMeegq0JHZJOYg3EkRyqWWSJ0mXRsehIMkyal0fbQL2dSRQK9fSlEpCGcRrS6",
+	"IbtkfHxjFY8vIyCPGfhIenZyiYkCrBJoHqPQFfb3pAI72WOs9fRt8SkyC++naKXZMlCIuqGBUTSfEZRN",
+	"xniiFdaopmIYA70R5dr9W9GDWbhrqOOh4siwRWtj8b2hSrSTZ7aSNs5io6NCKLkMzZq1I+y0ctchnq/d",
+	"imAgGqPF/FbX2X1cXLgyljojG2SLhUZ4ZG1jFEHflpm/tgNdbwRs91rAdhoBa16Dx20wa61SP5jFLMKB",
+	"dFhnD90ikF834tM0eEeSsUOlkAMfL3QNgR7tBOl8uDFNieDv9sCuJItwyGMJ2MU4EBmxtOngVdWLJe/F",
+	"MtYDAbhU8AHvSJUOeVL5Erz6Y7oXPRqtsRnBeyn0jmdXEixLtNojxFXM+LGQLBzyp+2ICOVCu7ZUXAp+",
+	"AkyFhcYiVXnWxnHdL81C+i5BBAaxfcbq947uVOnG3iO49WkteGzzy7mbyjggDywrJrUHXrkCdjS1QFKP",
+	"itBTbXtQaMz1MfyDvCE8QrQiUI2H+ONmc+HuiUTasgXmJE6ot9A+C0XOeWobRtE9KB7Lr9AGax5+TB2M",
+	"vkSyJdbuWnQEyAF0hLSuodJsUn/NKm8BzY5L3AWHG3M/NoGyFuWWiIpDBC/ogVm6cawFizOoTUc8O7dV",
+	"SiXiomqjo1pbMFW31m4KJbhNnoE8Bmw1+zbMdR6F5NQymfcfYL7a3RjSEaXbxkXXKgeceloz90pLQKR2",
+	"XPfAgAjviz5fZRK3gpDzqB3vkHL/Al0zX9qUi3Xn+ElokLTKF0KK20mBWut6I6j5p7nWunnz5nbJmzJf",
+	"k1v02f/7+y9/9YNP//rvPvu7v1nWYfJJ8z1n7BCcsVaj8VuNmy2oRHIFr+gLlsUf9mtOOV9gOBWvdKVV",
+	"8S6jMWzGCaI//ly3D5u7WHLu5opXS1Vrvfa85PcutyZTj3panxJ255fTmazyB2+8Ov5ghTUMvA5kxRnD",
+	"GRdi4yBuHETA10BUOuuWlV1ENHRcrxemMiOhz9prtOdlntd4ywNDrcjDzmkENxZ/kSENfbrk6dqioOCG",
+	"iaV93BCZe0XUxvkJHfqFS4FPqeLVPPikOkbj1xlmllnTfLLrHFdsSBz7VDh71J9YxX1DCEgSrLdUZGks",
+	"iqEbZFuUEgAIEqI8dy2ercWyICYBESwq30sbDxQ+EwbkiyD/dCGHRatdv4bvjoymw8rrmx6uHrEidGu2",
+	"pNFij/3o7XYhs3dAR3tZfOhr5BK3zAoDlnrzKYnv3WQtHXBHRhddxG2L1q5dcNGaBbevSOBvSqG/aqXQ",
+	"hI6Dx6OyZPQMS+XmqqFnJ0A63p/CuFjRt7q4AplVrMRNTcwFIzCW1a+tO7SJnKlSlNNVyXg7XQuNLbTz",
+	"y/7vWAuCfltEntVxLJAjDqJNYFAAokMIpQD0e3dwjUkASekJhD2o6oQp6WOMUfQZmtQKMuhYsmxso/FA",
+	"YIAUC/OK/g/osU7AurpDhIdVM51TW1c8ZDU0EzmG1a3xZ6SET6Fvbyu50Fk8iPvS+IO52S4DwSNYuGdG",
+	"FG/dghc+u0FuU6dGsSmqUAIKpMcLlCxfNYUY9yW9G3v87QFefPCNG+BXyc1hRMbWUIeSBSzsiLCRikjI",
+	"LOaJDlimlG3oMb5QnAptI5syT5LZM/mmyIoDefaN7oQVhTGWKvO6mKSPwHCzhMDgZgwL1xfZgycihVZa",
+	"WK1Dro9rAbReQRsU9gJCIS51ZxmZQTIihXPTVr02TOB0FjKt3Il9gvDS1tfaX7WTgkzefpa4hF683rGZ",
+	"D4U0Fh2oLS5KwC2PzoHF/kTRSGkJvL2j9cqNC59BcJFSeMxtSESygRGKUwgZXQKFrLP9d+66rjqoXDNy",
+	"IpZ19i5AGY+41mOVRhrr1VCrQpOe1zCBB92VhkaK0r2HxdRLJXhAzoPLYFMWqRpD2hoSnHHmSv1JtUMU",
+	"4FL4jSwbPZDJJAxYeMCH4iDOxNcPsjTuZuHlOjPnjh3eOwBCHpVaXFfORql6Cn1j4eHDRweHd26333n4",
+	"4L27dw5CD5UofG/rDZWOeRqJaOudVGWqxQZZNtKhTYgjuUzYbn9D6QxffZteR8GmfCC6eSrCPVwVykN5",
+	"V5cvs8w2VMBH9ZET8lXBfRGWPMZ/1Y7fiNYX6IrQ3EvV0PbZlDeU3TJ2sc10NZ8AW86B6G69IbLuYMus",
+	"KZbyPUjjfizDckbNoqDusNBCpnZTpXVbm+sCLAswJqfb0uGtBw8P2g8e3n3z7v2DMLAceubuZRQwePdS",
+	"xLCb0IDAFO0+yRvKF0OtrANmtUtAK2ktTQheYbYsxONZp6/acZSIoqK2aOmn5wnmXDbkT9sDlac6tFnY",
+	"LteOvlBI80C2/sK8rijWRrpAhBzZgSyQA52pOtvHH5fZfhrOpvRYflwsDgH4ChQq8xmuldnAFMoR0Zb5",
+	"EmuXCXG8BfWcWE6zpbNU8CG8DAvnpHpst+EDtlAV++tcx92yFtcKKbuB6M8e3IEaM6nYOJaRGlOdi3vS",
+	"uYWfvnJfl9+YbgLdK2kquhkbqFQL1gFY2Ik5ROanJT2LobfVNemFRso25slh4TsGlBEngQdSbQVP47Ck",
+	"Rj2fdAmHYxMd/GqYeEYzxxnBeky5RrFc1sQb5Z0k7lYDJXRUNGl3JpmRAbuN166X0BL00MxuMfmiFzGR",
+	"EeSfEsG1qLODR7du3Tk4YJe2L4PGeWP/7r07t9mlncvmHGTIro+VWfY7KuQZqDyJ2qnI0knIRnnmVYYA",
+	"/nosM4VVfr+Ti1wELMptHVL48M7hw99u375zb/+322/fvf/o0JhMRqfAcG34VZtCK6Ht0wjf3n+vjVfe",
+	"evDo/mFIySXMOAFsQz4iE/Eh5IoAuZGKaczJHvB0mAitW87g2G404LFtWogqVjw0RlgnpHLEWh4YDPSm",
+	"eMq7WUIIlLSeFinfsnn4v4e+GfMzvCJEORxi2ozsDPs+PBh5uCLl4GZT+g5fjbficVHvA3a0LnVqEhAz",
+	"Mhkqm63rq4xKmXQsu9bQoZdMLwqfHtY/nF6kgNkurmKaY64p7ddVT6C1ZCIyZ4zCUjhLgGxR6myjelhq",
+	"vaGxHVimv/XM0wG2Pi35IcH5J3EB9AlDHgsx0mhS2BdBUynu6F6ChNqqgUgiB8jvQeRDWT7WONalytrm",
+	"d2hkl3NBnEVpbGZu13juUPiDeqzbeEVlFwsmvUmVrp9ltDUhPlijB13r3hp2VJnj4Nwqwt8skC+rYbAB",
+	"4apdKO1P/ythKPliwoUiXXJxPSw+sIlgvGUeaA/ExATqBNN1HuWffvjpP/7os59/7+Wf/nzmgQgR5dTP",
+	"Y42chU+05rs46S1srznrpQ0y3MWrG7mL1fBtJTdAiBtL7VTVRFkZYxNVUclgA8zV6pCckNOZK2eIbUH3",
+	"7QJzjHcHVh8OgPseIRdpLo7hS9nKb68bs85C49OFFoWbUtGozd55cFBmiMGbhASojFAnFo+aSmhoHtC1",
+	"iq0nCPk9o7B5rye6tGiY62IHrn+bCA5lUXdutNJkmnF5gYo7XSVNNlZl6flAzkpPxJUBuHSMGUJxki9T",
+	"6UEQ2rlavlqLsNZqNna3Ty1Hg+VutHP2qudbteePVxbjr5udfdEBixOBgwVsTS9asPa7wEF3G695g1rk",
+	"X9KtuE+oUbNkEpYjF4eDWJtT4NuWRVW+VsYLIUvL+ijAuLfWi/TwiU+J2lV6z6vhE5Mbuolu/GboTIjD",
+	"OyyKBtaErqQ+Twp23Ny5efN64+ZMvAOunl+F62GrYOjC65eiSg7Pw0YP2rJQsChPeSeZ2N5CklwhKkgL",
+	"6cFySXV/Xqwg16JtMQzCwLsUC2Oxfc8WfwSA/rsF0LIiYpdAq38dyXqO8kZj+zpA2GMPfXg5mMJb5d0s",
+	"flLAvBg3tw8EdwU7yV05dUsW/hZ2+zA94l0RsPD//9578Mmjwze2bk7fwtgdY8XE7+Q8IdRkxCE2VoIb",
+	"1dyZ0Bw6CZfH0GppZNowBuakOnsn4V1hloDaGDkBN1uAZfF0xAlvw66kfSwshy7h2ZAnzTPrdpcfm3gI",
+	"YXo6hI8LXlNjZ4282bRgi9hKpoACJJDmQwiU0HKshral1xiJKZc6QRQZs7Mcj1rxwqHjCThaaNYOJMZ2",
+	"x0JBt4Kq5EqSEJcKKfOE7BUxEdsfhxthQdCC5gBaCn8duqWGHrRii5ulm117C4BJv7MGKUDu27cQFxYW",
+	"xZLwTWJpetscWAv+4oWgRCls6JEiAgRMaRRb1DH/eq+JzVy+VzrcUJHuh5FwibR5rvDFL/7hs3/5X1/+",
+	"6Mfh+jwso1REcTcrcbEM+GgkpDW0Le9WRaDnQMjoYHh6iJI1iVYq5/mF0a50B0qb2dA+LJv13pnqTLDR",
+	"AzYg4e1gNhxPvG/X23Nca9V+d2CXWRf2Zg0Fb/GYhF3y/ASGOO+w1Fq1RPVjuQUjosFEJXjPSkgH9hy1",
+	"5h+uWJdOl/8kC6Zj7jlKOBb/l5fMCMay3vLHLBg3Xv7eTz/9899/8S//9+cf/scXv/iHFx/9/b/9+vuf",
+	"/ewXLz7+o5d/+vPP/8sfvPj4fz+JNQ+5rIzpOdGZGLY5AtRUvs53CuVk220r9Vv1bBepzNVnCSnJdjFP",
+	"cGee041Bc4EPu9J+9PTPtE8/rYxKL5m2J23LveUeacFmXCF7en6dG4jlnU6YkR9lVpwKTH5tmSMB0Aqf",
+	"6db92ixLzL9++INP/+ZXn/zzH7/43t+++PiX//rhD3EXf/7fvv/Zz7776V999+Wf/QzX8d9+/f1P/+Sn",
+	"Lz/6RbGeaawweXcNeH8QUrWKQCZVeeaBYJf4HUEbkVPKZTvjx6L4ofkOZ48v70YtqI1F3B9ktda2kZSV",
+	"1DQ1IBMyGqXWqoGUBh06Jzf+PKhBli06aVmn1275lTolgU71tFfclou9UVwB2/Se+hreMrzR3tv0lG48",
+	"2oIOh3sWj3NdZ2gLFvfnWKd0qcivDUueb+gXGC7RwDuSlZFfO4/Z0K/9ZlHsd5/1YpE4rIkxFHZ+8+DB",
+	"feScxLGwLJSNByoRiEkZsI7o8tzVL3LjKBqJaZ+8y5PE2NlUxQd++Fz/PcYAOrnuPEkc62TRXkoOfQBF",
+	"cCPjIhgHzhgYxoEjLMSC2jJR2hhLgMnkxiAPF+9D2JRcstAzwLfeEhN0OBF7s4goUKeud1vLIm+rFLyX",
+	"fCR90FTks4S5LfAbIFj3BeMbTsffD8cK7E5tCfsBQQjgWFmMMqLCurULTgHeczZLgzO4B6jLGzdfg5B9",
+	"xT0er6jlXs0Ae7XdcOJindZocPH47W0v+A5yB6cI/3SmldtPha1hoyTlaIWlBzZnOoo5dGDj/qewvpW4",
+	"caHNijGt5KOx4Rf1M43Bexvhq8gQuLFwLtbC8WL0TsCuZuusG6g3Z/3qMzr7C3uWqcppNRVmLlq/X/lk",
+	"QAHE3NEQmSsVStvQTlBbx5fyfVqqwsaI4lTFdZmSN8rFwu+nQ612bL+aGz+BEEu7m/B4OPee127Wr33b",
+	"ZaGhBNBeTnuIECSMn1rqNl+khAt/u2n+AOi6WPbbc1Lg6NItfGqLlVb5o6b7kYZAXO3Fxz/8/MPvvvzo",
+	"By/+6Mc1qiNrw+sAJTXt1mcLR9VxXzokpYpw0ukqA4JaZkwA17+rMp60HWXa9UZQy0cRP+nJxzzOiqvM",
+	"Sz2dZjIn7rbIeJycpJqglmbTs3/BPfsY/YDY40CNWWKcsjiDomARrSb0K7vzZ2T6VcSwWZCNJRghzt65",
+	"c//23ftvUk6WynCh6QnrlLEtbYny25GQUSz74Ww5Ed5so0suTpdcrH7AG5Rkvv0IJbz9axm5TpJ7SSm+",
+	"exZS/GSRfXrxvIxgDphUY3Zr//6tO/fu3bn91SqL/YoJdpRppUaJIgUOpSWnDFxOCXTx1CURK1EZDotw",
+	"GXQ4Ozxmm2uPcmGbgik1Ar42Bvky+xWVvmGfK4FDG5UFONYIL9dXBQKuLeIhkGEoFHCodqAlFEBpex0g",
+	"Bcwe5IX3XFMu/tTjkoEI1YCnIrJ3MPqJ2vRttQXwn0MEy+dN8/uq9NewTsY8IpDo4B3cwxfVf/TUTKqM",
+	"yAAtxgX1LAtqurd36ouMhdSIA2UamEKqUIF38PW9cjqQD4w10doJ8F/tWLeHKi1YaJdQSVOqJ9btKHeZ",
+	"tqlUHgVyKC02m79bP2UX+JfYZgr/mlQ9ic1fTe+yZlAbDyYAGtzuAY/+VOqvOO93M7+Hi7bWHtspH4fa",
+	"GebhlobDxa11koIBASI3oF0XrCfo7YBc4U4Yx8jCBLb1udj/ECqlsoVKB+Cw1JCH+OV0NWBgaKSEQgII",
+	"XRCbBg4WxCLNc83iHrgzIhVMinHL+hSWbitJYAzqeMQiS4aS2pyiI+mgMEgbAeCFivjka5rUQp3dzUiL",
+	"WUSwwBU1uvOnK0rbpnoR8XHH2Ng4GgnpAN2DIwko+gM11gAKQ2sYecVspCAuhYjYHF6uFz2UvIPQEth0",
+	"CdAcNLHZRtYjebdHqbZcHks1lk458ZkGCXYJEOQx2RfmspsIniLeA/d7V6kd9XJAIKzAiWZWlTjxHGME",
+	"1fEdyQLso5xt2228ZususbyOngDXEsW4bnk8H+AAQpNo2CpZHda7VCl75+GDW3cODu7ef7Mgq6iDtBOz",
+	"11HLrffLSCQxdK/SL61AR3PHGRwufQqchZE3AKoqc7ndKA6SasA14FeUf59y7e7mhp0+D7jr8bfexbkE",
+	"rFsjEOx88X1AR1MJw68L1X5TpHVl883shCGPBMAEzYLwZsoBAcdSZ4L7MzFHMEr5WNI8Sld6vb0qhdtY",
+	"tm+Vmn2d8K6I9min8UykxeY0z04pa8iH4vPtOY47MpHGHLp9aVj/zaNy7iPLC4D+KGltNti2jgClsM7i",
+	"6dJbECOAmqJSn5IvfSL8aXj3NZ6fbqteDzYCJrvNZ/bJioJrLTJY01APdR0FirkWMv2q1/P3ZqpGo9Ie",
+	"dpXNEZ9QTTWEfUTKjsUoq+4rBnFzehNxTWwVC0JfK50u2BNqLFdpVYHn8LKlz39jgzfNTfBmQfCmca7B",
+	"G7f2Fxm8IX236YHe5IbXxLIGELuCy8cFOqhNQqVegPBMI0zWRF4YYnJ2NJrJFskMwEY4qNFrjYYrfMCw",
+	"jxatgjoPJoOQZwGDZKcOKMdARqYrw4LmZSwKKdDcwYCugg415/TQPsKrE2J5/1ltYfyE+HlS0RXGXi3a",
+	"rVEqrtekXH3HHbgjeWEgt+3dKelc0Udd0kVTQ+7gkCvOw+ZAK7qDi8XAU76or9u8qtNIddopJ0ZNHHVb",
+	"tsmeXrg0vBcjAVw6sZxlvtueKZdaRaRE7FI5u3iKnisKH0iBqJvmYk2uf9Fua+ViAO6eRXu8zkY8zWIk",
+	"JLikYAj6G92QiE8ClstEaM3CQawzlU7q7jftcRxlg7CAtAPvRKP/6wBIL9fZgbKYoI6bvifAs88E4m9K",
+	"FkLFkCW8l+T1eDw0nPjhu3mqVUqeDRDMx/B4xrcRhIZZ/qkDeGahtZt7qRpShNx+lKmQSZ6maozBmFjD",
+	"WtI8FPpy5bZXo0kI+N0IYaFbLPRN33CPhVDl246jcM8vxm76fwnNduAuu4Rg2nEB/T0LAdWWyoxGMYdJ",
+	"ebTGnkN/R2AmyxDvswkhHKdHIFQaYrvO9pOEqrbR+U2EWXazjzwWHwgumHWBt4ogb6VHDvwZB96MPeKl",
+	"0qMjtFoz8LcIwPQ6r5WgvGHmsfDQ9SvXcBoZGBhpIVqHAAtoJ2QDMZzV2vccDuUJAPyQi8EJgkUUF6HT",
+	"qm5IUhKrWPjIhGTEz4m2wjtm/d+IkwxwtBdM1fEV2dUz00Z3aM687ZdL1qPiz58vnITtXATPsfq2Jedy",
+	"2Zu/jRcdmmsWz4BCc9iLXDBSqZQQ88yZh/caznin4byFcomdZae7PxoZ+27hRIu3ZE/Rwl1mf1Sag5D5",
+	"EDgYbbSyFtRyWfz1OJjCHTWqyVy09YQD8CroJjOp294I5u9H/ijLvXMb/GK3KI3pE1NBOhPi/HiNTCjd",
+	"CwTEjZ0SWKGSog4xDDJ0LSZt1bp4kZjlSapOejVIkIohidCynhYvjEAGNFDRpaky8isi+CgbyqqzN+Mn",
+	"yLKa5TpkOxa50BgSIAIRks9bkPIzv/1Wq4F2bdVjU7jEf+Qhf3pPyH42AObLoDaMpfs7mMGfXeaNdqin",
+	"pGoCVvUtvepQy77oVHhRUe0RuEDgJQSzgdTLcM6UIFCzsCd90UNb1kkrPoCAWKUYiK6zfTRHejHBeA4d",
+	"THqiuseFmVTwxQx5hFFhl+miTiOesSju9aDhObWk8f4oxpfrcA3txEPCQ5DQJSXzTASF1TfF9ZsCmib1",
+	"KTnsjQNFya5ia8cRu/fWwdsHLIoxFzDkx6Jln6hoT45sgQT1Sag80zE9FdysPu9UeqZY6ZX0VDoEPy3i",
+	"mdiCyORqe9O+JocUQa9qDyRM2QY8YXKZWmtqJyhsY2bcM+ZubYkf3wIj9nzJtozBYSa1yPl0HobZSWAj",
+	"bfzOi/U7YdUDJsX4PFzLqxBzWVCgC6ExOmKAPxO+eafcS4rj2LJbTIdjwp314UClDLw8z4LnbCiygYps",
+	"r1V3IDR8O0pFT2RdcEfQE6H+U4RdGXNwFl2yzwkkm3d0JWDomZXAnVxaDoOAxgQxD+ewJdBhalnQ4umm",
+	"z8JG0RmfYMI7IvhpRDEkNOZcaiMP6+wRpdTtpNCi2TW6w2W2S5DA9ieveQAR8JyU6kYGFJGKitpm8yjg",
+	"xNxX41OBJdJSlhs23+WuU2in4YjNzMrhh9c8hK+TMGhhM9Ra14wpYm5Wa+00VuiDhCe90B5IiJ0W0cp1",
+	"cnlrxDNPwvNYo77rdLFKWvgTiJ0whGulVqlhHcqP4u7AcgqDtbTHzMJOMIAjlau88GTiJoe1yWGtUxoN",
+	"0n0agtBuvlNDEbq+qd1rz6tVK6nEudHbe0YIaJohRUKLSVr0+ZZR/fQxaP9ymDlA9LIot5C12ige4EQo",
+	"AfRLhZGxIzmFj6apUsSvoUZuJ8tPACk0BIEoqsxjp0thF2Hg1AL7w2EGLH6nEo+kyskE4CWItjjDDCNU",
+	"gl258i6qn/qVKxU6HxU5UYlLkhykqIFYgtQxukFQemULgcBrizUzM6RbPZhjPZh7W/Bi+iiwilpJQGvq",
+	"JjlUKxn/CbnJMiobghlakwKUN63uffsWAfVCsr5ydUu4GmgLAXQmBpvR64L1S8xrRWToPBHWvMGILdkr",
+	"8KOiBhEcUvPW0aMUsiugUq5Zes/OzEBLTWcs1IAJfYnqhqDscc9nrFLgaTq31gxz+Uhul4Z1hA3AvAE/",
+	"HBrrSmeQa7BFSbDl3WJFfHIkd6qn10Pr1x4O+Oku/rTHNUzcFnEeyX0y7OykcQtBUaenVwpnGas4U9Hn",
+	"aQRJDxvmQFhqizGSa/KD3P5FxEviZDUvXu9ZVM0MPXjqXcMvocwSDnuJHTaJ6NVa4rk0stF4BEixxiGG",
+	"4mm3QdODbYTA/ZKp6p96RweoYL3qMAjsF4T27ACvp1JYt7NLTwEbC1vvhjyWjvffUt9y1ot72cCulHlK",
+	"F7WJpXtu3LZ0fICcbZDLKBURrP9IqYQia2OVHtOJvcW7AxIOAKBsXBFb1QoxUoBOttWiQGpnfAtzd+tZ",
+	"YAkwioxLoRlQbN1SMktV0mJSbQEsS3gZz6u2y4Hw2gDIOQum4zlSYdHA4vk06qk5rJHyvA96IOsizLoC",
+	"5hn3pSvLdVwkIGf7sc5A0HLNOOgHogyxiDUuK9cDawX2Q2CZbY6k8ULmsY5IlbV7xlzBqFSzERjdyUcj",
+	"jRk57+4FqSPjiXEyJ4FH1zfTpHkkUcnVqbqUaqLnMqTYtfT2LzhXcaZF0gtOS6BSuEwr12lQGH+JMI65",
+	"x9JBH6P7zq34Y+PAfKEOzKZ/8hV2Ei7IM8g7Zrd1xFaBZDXHNdgnpYzZfddJ6CDH0AS3JEYc80b+bykZ",
+	"bpSdTb9V5r0fyG5FmVplXifXsRRar5affVel0bUGxscXjjqVMHIx91hm13eLeHssM9EX6fwBqYItbZvV",
+	"WCUN9UiL9O7t+QNDxfSKKX2AYFs+pf/KZQjM7lglQ+B2eAEltKHPP1X0f3ZFy6mAPZstBseU8nSYoezB",
+	"V3kqAlsTO5088Htw9HI5hHms4vtW+oBL49HrjIxrToecqc4HopsFHo68OdYhVdriwS2oA7UjECKWb/Lo",
+	"yWWjnjfM+lk2ax8f0cM/8yq4pKDoehiJKMeTAbbovpuzMUVlUUeEGPz4t8Vpp+AEUlwGxufB12CHsFQQ",
+	"GNrwxh4TOqQ17O0krS+paaSiAk/Jtm22M8PSPSF961nGVOaEHNTubtk47go7kscuj9EklVKz8CxwZLVe",
+	"uEjQyI5SxxQ9cxkFX1u0mts7wZRWatW6Kk+1aNuLi0YdcAmb3mi1T3/4o09+/U+f/eyfERsdjUqgEL9a",
+	"XD6jTlq13W0fThst2OEogY7u0r6utWqvP3jw1t37b7ZvPbj/xt2Hb6+CamzewAVDPa6xvEu1JHnnzPXL",
+	"IBMhToI6kMrchIRGBofBa+qxVWIxAlIWh6PWgh8veGe+BsfeIbDSZhuH1uwGWm9HnMqlwU2yNAykz+Cw",
+	"QYHcZEmKTp93xS3AFpk2N0DTrmUyPF7s+lw1BzHWWdzVc5Efze4+KH52DhKvwLO1PLjbHuFqs3nD/dVO",
+	"gffhtRv1aycfakLkM0K08fzx6Y/4LTAOTgxdoAlhu54KfiEojt3Y4euGCMyyVhjiYG2X1vhUlrV3WnCU",
+	"OYcCq9X7yxar9ylYAP0XVI4rM97N5tTAnbXbfIoy3C9fPV1/tXK6/qaa7uKr6frzi+noZKx3YK8+y3j/",
+	"OXrGiUAuoyoZjbdwETxg/tQZnxgncRpOAxN1/SKdp6nOWKqOiiaI3zPrwN2GCRzyfu105NmbfXkR+xLf",
+	"FvQQ9lfdjBCQWbHFuH/fSOazltePg9oor1BX7+TZ/I14VmL3ZGCE/iYL8wofgf0I0Qb6LuoVE7COXv1E",
+	"VMrlq+7iE+yqW/Z3SyVFfoOsG1qYVSwct+YbbXLBVs6MpQGnCyvnAuO4YFw7Wtv4WVvtPJ6XQbAHz2yc",
+	"MBVD9USE1ANAZhCVOrrkZsijKGRCItcTFpNQZQ+5wrAOFjNu3y6JK2CMpbOwXP0KNKJnaFkFM5B5LKS4",
+	"fUikx64DO8a6JZyTxeG1NxxwqgyjTmueCsajSEQVhfxwR6sy1w+eZ4NS5JxHkXmNebMW1PLtGggKs8Tw",
+	"4U5tFSIiIyRhkhdNRGQWDMK1OHX8N70PeI7t2uPTgiy5R5sv4d5FY1xbOJivWIH6JpK6puQ95Mee1FV5",
+	"hiVtILigDjDPiq9jmSkWZ6eybsaiM1BqATzII22ETVEdpxLBQhwphK5I7FtSY1ln+9Ewlho+5UlSXSzy",
+	"rr3hqtL/lTNm6ElWMWbcam8iqaeyTew6zo3CINbRyW5vNYcmAiVB8bVUY6YkKFvzY4TqCfM0CaFHP6RN",
+	"YNRrGDAd9yVW1L5/kHEZ8TRidsM/vjTIspFuXb06Ho/rmr62T1LvquFlwL8huPZsEOsjiaaIxfHkJA5S",
+	"lXFkeXS4JNgLrkU3FVlo2yDAyMGlgFJgtDLmnGXq5SC7aGyLw+BbWy9L6X4PjmFfMm5OPZkyDpIBjCAs",
+	"FHZjlgDnjS1FD48PBXMDW80TN+ZDC2ZPKLLwO5isradwoDUpPBI9vRGl8soVhCMy786VTZB9p3ps++lT",
+	"W1LedC2JdfZQRHEqupkmuNOM9VSSqDGAvpqxH1KXDNZXwwqXOloyc2/zB+0ZQpcGRtFr9j4Bu0ZN9zpg",
+	"O43i39sBuxawZiNgzd2AbSPMzfYuG6g81Q7TVdJ6bu8eSfiGjQdx4mC+zMyPxSibbgMNadG3ADIgNE8y",
+	"2do3M4PKkIGSKk+hdGSEqFQRn9TZPWjBLSOIucYUV35vLOgj+a6ZG3e1OLgwDo8C+ifwfcCqBND64P/G",
+	"WzZbpAOFMk0oIqc5eBdgX4/dS30FPS1m7lIdyV6eWtQPTZ09Wg0FkjKYt7RXkDQQmq15wQfjOAPwYtXr",
+	"4dEpP44lid01b0nRh/hwtnPArEcvfgI9KTqAYh5vUO+1OB3JE9pK9h3VVa9nD/N+FKVCa9x0h/ZI5aid",
+	"B8oC83JUwdB71RGwEAPBRnknibsMxbDAh9wnLK/thhOnxUEMSvgquOfMJ0lSoClV1sNDKQeJvNopEHxJ",
+	"gLfet6Z4XZsLnWVep1zr46CWp0mtVbPCVQ/UqE4DXQXRv7zpTvO+YJ9kHtzvElUx9jcdoxnNk9emrQ8L",
+	"RbjcUpp/xbLf1rHsuvIZ1eu1Ld0FAega/VOqqNFdNbKZP6iSMXqo1qqNB1p0299+bzDovPe6/va/+/rX",
+	"PczcGiD+LmIsss954isO4M62yhYX4olINSxCMyga0htBjXY71NjcOJ2vd1+M3Z5ZHD224olweoyRDEu0",
+	"aUzeOIrrR7vHTtCuZPhW+H9XnxXHYioBWZUX9CX8Jjf4JckN0hsm08NZ+ASUCb0r4BCt7EbNo9xdvEs2",
+	"SnNKaX5l1OJqOnEjCy6aw3VNtbFqxI62AYGRjwDvbybY8gZw7RekN1CTQmEAlWcIlJRLipPX2b6cUNCc",
+	"JSIj+iPyHDtiyuEumjys/WW99MIXk/Rj6zg6vwx9MZ5RvyaISuBGCbDDIjX/mfK2bU8HHTLCnKD5ViEu",
+	"2Hl5UtjMkK6fDaE+ArFwBg6WL21WPdjvwKvcuEcbSb+OpN94OxtvZ9XyaRKg5+XwXCU84nhBO/Uh8IJo",
+	"wMYviLXgE0KPhYp5LxiMxZaZmtZLCxNjt4uZfFUyZPRIk1UyZWa9NjU/X0TND+xoWH6MATuv8ZSptrVN",
+	"xxMPL5D7gflzKvu0Mhf4DixEOfEBK6ShwzjiE23zGPPzLC3Kq8EvIP0A4MeQN3AU044LBPKOIfJMYMaC",
+	"ALnCTIUuO1iipnbJD5FRgshYkgNu7GVL2dHw0yf+m8X0jS+mWsj2kIhMQFII2i3JYk0FAj4NVSr2WF8Z",
+	"k9kBTdum8ZJkzAZCkl0M3I9yYsHSglmuTjYN71PBLWje9iktYBB1caRL9U2wNm341GzrrN1s7G6j9kCW",
+	"O++3gD0911zL1FwCt+er21awuy/Q2sbAH3JVW+u4ud0IauaVtu0q1Vq4Rs3r27UzMiLNg4pokYr4huVv",
+	"9/wuX7VuLMyNhbmW+jNy3m0q2ElnbWKiV3g+WgrhDrupcATSGE/QcV8iRkOonog04aM2FR8QC9JA8Eik",
+	"hbIyF/AsT0WIJQYDAIdzn8JQRjIHTAszRwDLnzA94l0ojyVlA3lvnJCGq6lyFTFHAV8CzIgK6Q6rdAbx",
+	"jannrbV2rjcaK4skKrTZxDo2qeBNKnhTAnwhIXqAJ3K7xEJzwhY5a52E7MPn5zcZ83+qpMncMiS2Oqgv",
+	"m47MQ3EUQDxTjdVAjVmcAUs7kLHFPgNDVfvDodDnmXqMcrxXe6hrrd0mgc54VNN4+q04BAnXtuPsmld4",
+	"LKTTIae3m83jnmQz0/ptAioXbFESHz+eAQmsGquc4IXIkMR4cZWPRvaUQ/UfYAlvLQGNsj8aWb7A80NH",
+	"IfAl4iC9EdQI0b4txdh+2twuPkZydvpip0TzTh9eK/BU7PWN7d3THaViDU7S3gXSsCNxhLgv0utt6vpP",
+	"h5CCa9op2ArLKKqMj0aLkFSnz4Mempsbg2E+O9FDYudGYqLZK4mNKO5LlUINMWLu9SBvPat89kcjHNEc",
+	"rVOFpyyakM+hc1iAb0H7mFGEiBEoI9bl0vzdAbT3bAkWnSm0tNqn//VXLz7+hTHLAaocz6JDW7O2+s56",
+	"uMvgL8F4yzzQHjBRTJAgb51H+acffvqPP/rs5997+ac/n3kgDG2d/nkcyNOiJ1rzXZz0FrbXnPXzFWhG",
+	"cSOvXg69bP3fJk638Y5WVBO4JaehWZE7/UzUxXK0OxWUdovo7KhJfMT7ImJmPxepm1jqjCeJiFgxZ6Ri",
+	"r9QtF0048Pg8mrCrJSAZc+8/W4tc4Dx4AgCArw04ALVW83QWpn13K3EH2DKDOCW7c4NA8+XiAUAiZzj4",
+	"60mngeAJwjBUunDfwK9PpYZXegvPIaKbp3E2qbXef1wu0hHd40KwkeNmwzje49MzVT46dqrRwwOcxtxn",
+	"fwjfXtyjr7s/llsuR8tsw17m6MeaDeM+pFlWXr/yrZ/VOlzH3f3cbKb3Hxst0BE8FelbYmI/0MbPNoLo",
+	"/cdG+hFXUwUs5CEy4JuvXUT+KkpMnOJMka9KmZ7oTAypvhWYTywIZssSVRSY4+bhsecWAQ5sOB/jIrMc",
+	"zm8AO5Pqp9zeATpMkUnK6FssSkCgghbbT0SaDbnkfZEG7M2U97jkAZBwD5U8Dtj+aJTGWgTs0QhqGt7K",
+	"hzxg91Q/UwG7r57k1BKJUCyEjuNNiYmno4THUhdzj2XHSEo9Z/ZAjoT03Vgu5S3PSCUJUpwhoYzjjQkI",
+	"9b7EsVemmwCdUZUvdIdJl4nYrLGyhJkino5EN9N1ZqR63M9TKkkx3xWE9rhRvqYZxxZW10xt/HxjNo2g",
+	"yqM0Z5CNs/N+NEoUj0QEbwrmXSxS15wnEbFUjc3AqRoHrGvmZbwHWLMsYCOea/MXeOU5nCqfcl5UvZ13",
+	"S9U5mSrAW83i03UBvJ/yHsdNbd5TC3pr8iSBop8CSMB1/x/JI7nFQj8rF7a882AdSbgeOtohruhi5jKZ",
+	"IF6RiNilg0e3bt05OLhcL42J4YSwxeLM/DRBbnYKFgRW3ED3ehq7EvpLb+zfvXfn9tRY4unIOIE4WCkO",
+	"UXAH0m/mjNDlsiuSxB/DfeQNYp+bXbq1f//WnXuzA9FpEVEYFB/msvi4ZbXRk9hsLM0nmo0HArrCjcwB",
+	"PogIB4WXWe/FMtYDuNQ2c8eaJaIHVVKRQo8Df2te3J2iFiUVXZVGaOQX/dNYIEWElpRTd2V1ZkPkSUJ1",
+	"W7CLvNKyXiZSQKUqWtSnfkPEfzCqPJJhbFaCA2+jFJZ62twFHkDl2R5ya3CAYiB6h3rRUg4lW1wf47co",
+	"DGJiFJyh77TnCHP6fiEcL3rvIdKN3eJ02Cj2XSGYxNOM4B9GCe+KgUqAyI4RmREoKKLecADaUhGlnZEc",
+	"IrKix0gu+kkAT4WX5Vq07eehxw4JzB68m8VPxJEsLuxMWIywD99hGHth34HF6whYoO+w7xzJ72xtbbn/",
+	"N78Mo5T3spB9h4WxbKfiSSzGZoM+UXEkIvN5R5h9NU7jLBOS4UXFT5kbImAhTqp8OVQWw2IVUT/qkaHB",
+	"6CoYKdbGHInKQ8C5otnaH7Dv+LdzMyguwt97f7NeLHlSnBQgjDKTmprRkdwvkK5jzaheAVS0pHgvBFrt",
+	"4LSvqXeGeKjwkYeEIiHFuGi1KW0weyc9R/mZceiMguNow/pjxK6gc/s1TYw0BIJiyUDJP6UZUp2G/dTR",
+	"tkDrUTGlqZ9Vzewg7kuzICAuQESA54DHWZsvVe5bQ2SvVT+inQ4pdzinRd068exOikTGGAQAqd8nHEVg",
+	"cbPCXJinIi1vaBRDVxWYIxEn8AhK4sLCphbhBXq3rGTWRjTXSyRcSnbjJKYKnKAamarwkFOVCKdJLaoN",
+	"AmQQTpXnVJfA1Z2ZMyl4TC2lbJyybp6mZiVLaBhDHsuMk61UIHb1jiRzLLyIcwPCm4g7cSJmocsKophA",
+	"RyQKzgwU5Bo9iKrJrK59HKSm9Uw/fK5pgI6AuP7BHivuYPQImKLMGLMK2tjMHIyVaU6w+bUlVuWpMA8E",
+	"AsZcgnMxfpm/tABEg8efVswi8oylbuHBRcu1tOwBK5KUQbGG8Fwqz4S2ii/RxpsWuLRTXLaOYFgDBBG+",
+	"nNKEjEHqLwvTA25X1X+Sgp+49KJDSKrSj4Kp54XtBhXZbsfBNf64RhYC66kbuCSq4EdzxZTkMiNabTjB",
+	"aE1rPF12mY2OyjQLxyLuD4zA1sqDj8TfEPI38SR3ePc4UX2Ppao+DUgbzxWexwAfrnrWU5kETOddqO4O",
+	"9VCHZk+FYsjjJPQGHXApRVI1JqT+Utiw5tD3ZazROQC/OOYJEO/GT9Hu8uW1P2cao2L8feNaEYsuGoG8",
+	"68A9KxyuopQ/TtmId0WALNPW4E848pmUPJaqGz/Efan5hHpInYikO+Knzp/wMXc8QQijVAz/tvNDOmbf",
+	"OoY0tK6CQgsZWQIbZiRSraRFBeoaQSSZezPujmXmidkbvyPUKBEBrRC3yERO6tOIhbaZoZAQQ//VOYTf",
+	"2ebgxOoK89KNa2crUM1WiUcx+C60uGoooHs4By/RqoIrV24dfOvKFaNXHx2+sXWTXcLxUu/AdyaZ5Wcd",
+	"8vT4csDefL15s7HTYJfefP2tyyAlzcXN62aT33naFQmYbkI70Fiqh7XuWVcNhzwwVjBjWgzjrkrMwqeQ",
+	"quigT4LNETxjqtvNU42ls6pn7EHrg4NRCq6sBZmCPZLEEtDeRl/fCwtvqY6P+969g/euXCFicxhAD4Qo",
+	"A5QNIMyLVjP3eOLglxaX1koGtg/BgDzh4GVAyWKmUmDM03mS1dltDsBlWTwUOjCPPBJpV8jMecmR6MZD",
+	"nhBqLWolnJUeqLEmElxujJDEGWPg0iQJ3DCK+7HZ08ZkANA7kmZDntXZ2yI1GtN4j9rcHfDiVHrcAVAr",
+	"dEfYiGs9VmlEftoHopuR23flyjcPHty/ciUAcLg05WAVIc+gtYuGwkwJ5w9GaECz1PBm0jwbMEjxasf1",
+	"7l5eaeWR6LcA/u2qJB8aXQige2Yfc4hu4NM7jK5Gnd2BK1OzXGYW+jimZnQ6ZG4+PfcjD3wPVnwEiSWz",
+	"7nV2VzLz2IVNAG6y0nEpJkSrEKBN2jR7YWZ2zaCxezO4duM63DdgHFfCfn8kd7aDG9dvGLGQ8m5m/Dn0",
+	"B3pxInAP4tvAYDnugdj6EeTcADst4J1q42x6h7efC61bbHd721tWKM9gobkDNeGbF2GXChe9pIYholQl",
+	"w/NEOC78zGMSj7uC+pcSkWa+DZlyCB3CzZR5nKH9DSyzSjyzGr+o8gUs+zoak1xaTwhR/rxZAKE5ToVU",
+	"+gyinC4b/imCuRm7JtaZ+ekTh3Ht6zWcwZyApZGxVhmSHa7zkZmSVqk3DEWrnz9+/v8FAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -809,6 +809,37 @@ func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const batchTell = `-- name: BatchTell :exec
+INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+SELECT b.company_id, b.submitted_by, 'batch.finished', now(), jsonb_build_object(
+    'batch_id', b.id, 'company_no', (SELECT c.company_no FROM companies c WHERE c.id = b.company_id), 'name', b.name, 'status', b.status,
+    'test', b.is_test, 'created_at', to_jsonb(b.created_at), 'ended_at', to_jsonb(b.ended_at),
+    'counts', jsonb_build_object(
+        'rows', b.rows, 'valid', b.valid, 'invalid', b.invalid, 'duplicate', b.duplicate, 'blocked', b.blocked,
+        'success', coalesce(t.success, 0), 'failed', coalesce(t.failed, 0),
+        'cancelled', greatest(0, b.valid - coalesce(t.success, 0) - coalesce(t.failed, 0)),
+        'delivered', coalesce(t.delivered, 0), 'undelivered', coalesce(t.undelivered, 0)
+    )
+)
+FROM batches b
+CROSS JOIN LATERAL (
+    SELECT sum(x.success)::bigint AS success, sum(x.failed)::bigint AS failed, sum(x.delivered)::bigint AS delivered,
+        sum(x.undelivered)::bigint AS undelivered
+    FROM batch_totals x
+    WHERE x.batch_id = b.id
+) t
+WHERE b.id = $1 AND EXISTS (
+    SELECT FROM feed_listeners l
+    WHERE (l.company_id = b.company_id OR l.company_id IS NULL) AND (l.is_pushed OR l.listens_until > now())
+)
+`
+
+// BatchTell stages the event that a batch has ended, if its company listens.
+func (q *Queries) BatchTell(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, batchTell, id)
+	return err
+}
+
 const batchTotals = `-- name: BatchTotals :many
 SELECT batch_id, sender_no, waiting, processing, success, failed, delivered, undelivered, segments FROM batch_totals t WHERE t.batch_id = ANY ($1::bigint[]) ORDER BY t.batch_id, t.sender_no
 `

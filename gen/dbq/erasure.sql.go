@@ -1095,6 +1095,19 @@ func (q *Queries) ErasureWait(ctx context.Context, arg ErasureWaitParams) error 
 	return err
 }
 
+const erasureWebhooks = `-- name: ErasureWebhooks :execrows
+UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY ($1::text[]) AND d.response IS NOT NULL
+`
+
+// ErasureWebhooks takes the answers of receivers to posts about tasks: they may repeat what was posted.
+func (q *Queries) ErasureWebhooks(ctx context.Context, taskIds []string) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureWebhooks, taskIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const erasuresDue = `-- name: ErasuresDue :many
 SELECT id, company_id, user_ids, recipients, asked_recipients, status, held, counts, exports, created_by, created_at, next_at, finished_at FROM erasures e
 WHERE e.status = 'running' AND e.next_at <= now()

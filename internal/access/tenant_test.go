@@ -82,6 +82,10 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getSettingsCategory":       {{"/api/v1/admin/settings/sms", forbidden}},
 		"listEvents":                {{"/api/v1/admin/events", forbidden}},
 		"listAudit":                 {{"/api/v1/admin/audit", forbidden}},
+		"listWebhooks":              {{"/api/v1/webhooks", forbidden}},
+		"getWebhook":                {{"/api/v1/webhooks/1", forbidden}},
+		"listWebhookDeliveries":     {{"/api/v1/webhooks/1/deliveries", forbidden}},
+		"pullEvents":                {{"/api/v1/events", 200}, {"/api/v1/events?company_no=acme", 200}, {"/api/v1/events?company_no=beta", forbidden}},
 		"listPartitions":            {{"/api/v1/admin/history", forbidden}},
 		"listTaskJobs":              {{"/api/v1/admin/task-jobs", forbidden}},
 		"getTaskJob":                {{"/api/v1/admin/task-jobs/1", forbidden}},
@@ -124,7 +128,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		}
 	}
 	ofCompany := []string{"getContact", "selectContacts", "countContacts", "listTags", "listTagContacts", "exportContacts", "getContactImport", "exportContactImportErrors", "getErasure"} // a reader of all names the company
-	shared := map[string]bool{"listErasures": true, "getErasure": true, "listDailyTotals": true, "exportDailyTotals": true, "countContacts": true, "exportContactImportErrors": true, "taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "readStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
+	shared := map[string]bool{"pullEvents": true, "listErasures": true, "getErasure": true, "listDailyTotals": true, "exportDailyTotals": true, "countContacts": true, "exportContactImportErrors": true, "taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "readStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
 		"listLedger": true, "listNotificationTemplates": true, "health": true, "ready": true}
 	for id, of := range requests {
 		for _, l := range of {

@@ -25,6 +25,7 @@ import (
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/erasure"
+	"lksms/internal/feed"
 	"lksms/internal/history"
 	"lksms/internal/httpapi"
 	"lksms/internal/httpapi/gate"
@@ -49,6 +50,7 @@ import (
 	"lksms/internal/template"
 	"lksms/internal/tracing"
 	"lksms/internal/upload"
+	"lksms/internal/webhook"
 )
 
 // Options configures an App.
@@ -139,6 +141,8 @@ type App struct {
 	Batches       *batch.Service
 	Contacts      *contact.Service
 	Erasures      *erasure.Service
+	Feed          *feed.Service
+	Webhooks      *webhook.Service
 	Uploads       *upload.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
@@ -193,6 +197,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	changes := audit.New(db, settings)
 	uploads := upload.New(db)
+	events := feed.New(db)
+	webhooks := webhook.New(db, o.Secrets, events, webhook.Options{Outbound: o.Outbound, OfUsers: o.Outbound.Public(), Log: o.Log})
 	contacts := contact.New(db, uploads, settings)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
 	teller := alert.NewTeller(db, settings, o.Secrets, notifications, contacts, o.Outbound)
@@ -218,7 +224,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
-		Statistics: figures, Reconcile: statements, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
+		Statistics: figures, Reconcile: statements, Feed: events, Webhooks: webhooks, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
 		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
@@ -254,6 +260,10 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-submissions", Interval: 10 * time.Minute, Run: tasks.Forget},
 		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
 		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
+		sweep.Job{Name: "sequence-feed", Interval: time.Second, Routine: true, Run: events.Sequence},
+		sweep.Job{Name: "forget-feed", Interval: 10 * time.Minute, Run: events.Forget},
+		sweep.Job{Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: webhooks.Deliver},
+		sweep.Job{Name: "forget-webhooks", Interval: 10 * time.Minute, Run: webhooks.Forget},
 		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
 		sweep.Job{Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Check},
 		sweep.Job{Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Feed},
@@ -274,7 +284,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Uploads: uploads, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }
@@ -302,6 +312,7 @@ func (a *App) Close() {
 	end() // Serve has given it time to finish
 	a.Pusher.Stop(ended)
 	a.Tasks.Close()
+	a.Feed.Close()
 	exporting, cancel := context.WithTimeout(context.Background(), tracesLimit)
 	defer cancel()
 	if err := a.tracer.Close(exporting); err != nil {
@@ -367,6 +378,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server.RegisterOnShutdown(func() {
 		a.Pusher.StopClaiming()
 		a.Tasks.StopWaiting()
+		a.Feed.StopWaiting()
 		a.streams.Stop()
 	})
 	served := make(chan error, 1)
@@ -399,7 +411,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	return errors.Join(failure, a.sweeper.Stop())
 }
 
-// RotateSecrets seals the secrets of all senders and receivers of alerts with the first key of box, and returns how many it changed.
+// RotateSecrets seals the secrets of all senders, receivers of alerts and webhooks with the first key of box, and returns how many it changed.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {
@@ -411,5 +423,9 @@ func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (in
 		return senders, err
 	}
 	receivers, err := alert.Rotate(ctx, db, box)
-	return senders + receivers, err
+	if err != nil {
+		return senders + receivers, err
+	}
+	webhooks, err := webhook.RotateSecrets(ctx, db, box)
+	return senders + receivers + webhooks, err
 }

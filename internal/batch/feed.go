@@ -76,8 +76,11 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 		}
 	}
 	err := s.while(ctx, b.ID, b.Status, func(ctx context.Context, _ dbq.BatchHoldRow) error {
-		_, err := s.q.BatchFinish(ctx, b.ID)
-		return err
+		n, err := s.q.BatchFinish(ctx, b.ID)
+		if err != nil || n == 0 {
+			return err
+		}
+		return postgres.Wrap("stage event", s.q.BatchTell(ctx, b.ID), nil)
 	})
 	return postgres.Wrap("finish batch", err, nil)
 }

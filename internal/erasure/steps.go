@@ -199,6 +199,7 @@ func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, rende
 		{&c.Attempts, func() (int64, error) {
 			return s.q.ErasureDeliveries(ctx, dbq.ErasureDeliveriesParams{TaskIds: ids, Erased: result.Erased})
 		}},
+		{new(int64), func() (int64, error) { return s.q.ErasureWebhooks(ctx, ids) }}, // counted nowhere
 		{&c.Tasks, func() (int64, error) {
 			return s.q.ErasureMessages(ctx, dbq.ErasureMessagesParams{
 				TaskIds: ids, Erased: result.Erased, Pseudonym: p.pseudonym, UserIds: p.UserIds,

@@ -98,6 +98,8 @@ const (
 	AlertReceiverNotFound  Reason = "alert_receiver.not_found"
 	AlertNotFound          Reason = "alert.not_found"
 	AlertNotFiring         Reason = "alert.not_firing"
+	WebhookNotFound        Reason = "webhook.not_found"
+	EventsCursorGone       Reason = "events.cursor_gone" // sets Error.Oldest
 	Exists                 Reason = "exists"
 	InUse                  Reason = "in_use"
 	LimitReached           Reason = "limit.reached" // sets Error.Limit
@@ -117,7 +119,7 @@ var Reasons = []Reason{
 	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
-	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse,
+	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, WebhookNotFound, EventsCursorGone, Exists, InUse,
 	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
@@ -247,6 +249,7 @@ type Error struct {
 	RetryAfter time.Duration // time until a retry makes sense; 0: unknown
 	Limit      int64         // of LimitReached: the maximum number of rows
 	Count      *int64        // of JobCountChanged: the number of tasks now
+	Oldest     string        // of EventsCursorGone: the oldest cursor from which the caller can go on
 }
 
 // New returns a failure without fields.

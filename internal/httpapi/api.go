@@ -19,6 +19,7 @@ import (
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/erasure"
+	"lksms/internal/feed"
 	"lksms/internal/history"
 	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
@@ -37,6 +38,7 @@ import (
 	"lksms/internal/statistics"
 	"lksms/internal/template"
 	"lksms/internal/upload"
+	"lksms/internal/webhook"
 )
 
 // Options says what the door needs beside the services.
@@ -63,6 +65,8 @@ type Server struct {
 	notify    *notification.Service
 	contacts  *contact.Service
 	erasures  *erasure.Service
+	feed      *feed.Service
+	webhooks  *webhook.Service
 	settings  *setting.Service
 	figures   *statistics.Service
 	reconcile *reconcile.Service
@@ -96,6 +100,8 @@ type Services struct {
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Erasures      *erasure.Service
+	Feed          *feed.Service
+	Webhooks      *webhook.Service
 	Statistics    *statistics.Service
 	Reconcile     *reconcile.Service
 	Jobs          *job.Service
@@ -115,7 +121,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, inbounds: services.Inbounds, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, inbounds: services.Inbounds, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, webhooks: services.Webhooks, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()

@@ -117,6 +117,7 @@ func TestHostileCursorsCauseNoServerError(t *testing.T) {
 	b.Expect(200, "", "PUT", "/api/v1/tags/nobody", nil)
 	b.Exec(`INSERT INTO batches (id, company_id, submitted_by, name, message_type, phone_column, content, dedup, request_id, source_ip, user_agent)
 		OVERRIDING SYSTEM VALUE VALUES (9, 1, 'a', 'n', 1, 'p', 'c', 'none', '', '', '')`)
+	b.Exec("INSERT INTO webhooks (id, url, events, created_by, after_id) OVERRIDING SYSTEM VALUE VALUES (9, 'https://x.example', '{}', 'a', 0)")
 	keys := []string{
 		"task_\xff", "task_\x00", "task_\xed\xa0\x80", "task_", "task_" + strings.Repeat("x", 4000), "\xff", "a\x00", "", "x",
 		"9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e3", "+1", "0x10", "1_000", "NaN",

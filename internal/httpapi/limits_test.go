@@ -19,7 +19,7 @@ var bounds = map[string]string{
 	"companies": "10000", "channels": "1000", "countries": "1000", "senders": "10000 is_self_registered", "routes": "100000", "pools": "200000",
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "template_versions": "1000 template_id", "notification_templates": "10000",
 	"default_contents": "100000 company_id", "contacts": "2000000", "tags": "10000 company_id",
-	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000",
+	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000", "webhooks": "20 owner",
 }
 
 // unbounded has the tables that no trigger bounds, and why.
@@ -43,6 +43,9 @@ var unbounded = map[string]string{
 	"uploads":                    "1 GiB of a company at a time; deleted after an hour unless used", "upload_parts": "uploads",
 	"batch_rows": "the rows of lists, of at most 100 MiB; deleted with their batches", "batch_counts": "by batch and sender",
 	"task_jobs": "history; a hundred run at a time", "task_job_parts": "the tasks of jobs that run",
+	"webhook_secrets": "five of a webhook", "webhook_deliveries": "a hundred of a webhook, and one of each retry",
+	"webhook_retries": "1,000 of a webhook that failed, and 10,000 that are replayed",
+	"feed":            "history of a week", "feed_staged": "moved within seconds", "feed_listeners": "one for a company", "feed_state": "one row",
 	"facts": "folded within seconds", "statistics_staged": "moved within minutes", "statistics": "by step, company and key", "pool_channels": "one for a pool", "task_counts": "one for a company",
 	"alerts": "a hundred at a time for a rule; the others are history", "alert_deliveries": "by alert and receiver",
 	"alert_receiver_states": "one for a receiver", "disk_spaces": "one for a folder of a server",

@@ -21,6 +21,14 @@ import (
 type Policy struct {
 	Allow []netip.Prefix // if not empty, only these
 	Deny  []netip.Prefix
+
+	isPublic bool // only addresses of the public Internet
+}
+
+// Public returns the policy for addresses that users gave who are no administrators: in addition, everything but the public Internet is refused.
+func (p Policy) Public() Policy {
+	p.isPublic = true
+	return p
 }
 
 // Networks parses addresses and networks. An address becomes a network of one.
@@ -71,6 +79,34 @@ var metadata = []netip.Addr{
 // nat64 is a prefix whose addresses carry an IPv4 address in their last four bytes.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
+// special lists the networks of IPv4 that are not the public Internet (RFC 6890).
+var special = prefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+	"192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+)
+
+// global is the part of IPv6 that is the public Internet, without special6: addresses of protocols, of documents, and of tunnels, which carry any IPv4 address.
+var (
+	global   = netip.MustParsePrefix("2000::/3")
+	special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+)
+
+func prefixes(texts ...string) []netip.Prefix {
+	all := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		all[i] = netip.MustParsePrefix(text)
+	}
+	return all
+}
+
+// isPublic reports whether an address, without a zone and unmapped, is one of the public Internet.
+func isPublic(addr netip.Addr) bool {
+	if addr.Is4() {
+		return !within(special, addr)
+	}
+	return global.Contains(addr) && !within(special6, addr)
+}
+
 // Permits reports whether a connection to addr is allowed.
 func (p Policy) Permits(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
@@ -85,6 +121,9 @@ func (p Policy) Permits(addr netip.Addr) bool {
 		if addr == m {
 			return false
 		}
+	}
+	if p.isPublic && !isPublic(addr) {
+		return false
 	}
 	return !within(p.Deny, addr) && (len(p.Allow) == 0 || within(p.Allow, addr))
 }

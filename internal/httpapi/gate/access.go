@@ -109,7 +109,7 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 }
 
 // auditedPaths are how the paths of operations begin that change what administrators, or the users of a company for it, set.
-var auditedPaths = []string{"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags"}
+var auditedPaths = []string{"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks"}
 
 // isAudited reports whether an operation makes such changes, which are recorded with the caller.
 func isAudited(operation string) bool {

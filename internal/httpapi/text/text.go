@@ -93,6 +93,8 @@ var english = &Catalogue{
 		fault.AlertReceiverNotFound:  "There is no such receiver of alerts.",
 		fault.AlertNotFound:          "There is no such alert.",
 		fault.AlertNotFiring:         "The alert is already resolved, so it cannot be acknowledged.",
+		fault.WebhookNotFound:        "There is no such webhook.",
+		fault.EventsCursorGone:       "Events behind this cursor are deleted, or were not recorded: read the tasks, and go on from the oldest cursor or from now.",
 		fault.Exists:                 "This record already exists: change the existing one, or choose another number.",
 		fault.InUse:                  "The record is in use and cannot be deleted: remove what refers to it first, or retire it if it is a sender.",
 		fault.LimitReached:           "The limit of %d is reached: delete what is no longer needed.",
@@ -273,6 +275,8 @@ var chinese = &Catalogue{
 		fault.AlertReceiverNotFound:  "告警接收方不存在。",
 		fault.AlertNotFound:          "告警不存在。",
 		fault.AlertNotFiring:         "告警已恢复，不能再确认。",
+		fault.WebhookNotFound:        "没有此 Webhook。",
+		fault.EventsCursorGone:       "此游标之后的事件已删除或未记录：请查询任务，再从最早的游标或从现在继续。",
 		fault.Exists:                 "记录已存在：请修改现有记录，或换一个编号。",
 		fault.InUse:                  "记录正在使用，不能删除：请先移除对它的引用；发送方可以停用（retired）。",
 		fault.LimitReached:           "数量已达上限 %d：请删除不再需要的记录。",
@@ -433,6 +437,9 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 		detail.Limit = &f.Limit
 	}
 	detail.Count = f.Count
+	if f.Oldest != "" {
+		detail.Oldest = &f.Oldest
+	}
 	return detail
 }
 

@@ -1,0 +1,104 @@
+-- The feed: what happened, in the order in which it can be seen. The trigger report_logs_facts and BatchFinish stage events; FeedTake and FeedAppend move
+-- them to the feed, by one transaction at a time.
+
+-- FeedLock lets one transaction at a time give out ids of the feed, until its end: ids that it gives out can be seen before any larger one exists.
+-- name: FeedLock :exec
+SELECT pg_advisory_xact_lock(hashtext('lksms feed'));
+
+-- FeedTake deletes up to portion staged events and returns them, in the order in which they were staged.
+-- name: FeedTake :many
+WITH taken AS (
+    DELETE FROM feed_staged s WHERE s.id = ANY (ARRAY(SELECT o.id FROM feed_staged o ORDER BY o.id LIMIT @portion::integer)) RETURNING *
+)
+SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS task_id, coalesce(t.log_id, 0)::bigint AS log_id, t.at, t.data
+FROM taken t
+ORDER BY t.id;
+
+-- FeedSubmitters returns who submitted tasks. A task whose day was dropped has none.
+-- name: FeedSubmitters :many
+SELECT m.task_id, m.submitted_by FROM messages m WHERE m.task_id = ANY (@task_ids::text[]) ORDER BY m.task_id;
+
+-- FeedAppend adds events to the feed, in their order. An empty task_id, and the log_id 0, mean none.
+-- name: FeedAppend :exec
+INSERT INTO feed (company_id, submitted_by, type, task_id, log_id, at, data)
+SELECT e.company_id, e.submitted_by, e.type, nullif(e.task_id, ''), nullif(e.log_id, 0), e.at, e.data
+FROM (
+    SELECT generate_series(1, cardinality(@company_ids::bigint[])) AS nth, unnest(@company_ids::bigint[]) AS company_id,
+        unnest(@submitters::text[]) AS submitted_by, unnest(@types::text[]) AS type, unnest(@task_ids::text[]) AS task_id,
+        unnest(@log_ids::bigint[]) AS log_id, unnest(@ats::timestamptz[]) AS at, unnest(@datas::jsonb[]) AS data
+) e
+ORDER BY e.nth;
+
+-- FeedRead returns events behind an id, oldest first: of one company or of all, and of one submitter or of all.
+-- name: FeedRead :many
+SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data
+FROM feed f
+WHERE f.id > @after_id AND (sqlc.narg(company_id)::bigint IS NULL OR f.company_id = sqlc.narg(company_id)::bigint)
+    AND (sqlc.narg(submitted_by)::text IS NULL OR f.submitted_by = sqlc.narg(submitted_by)::text)
+ORDER BY f.id
+LIMIT @page_limit::integer;
+
+-- FeedGet returns events by their ids, oldest first.
+-- name: FeedGet :many
+SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data
+FROM feed f
+WHERE f.id = ANY (@ids::bigint[])
+ORDER BY f.id;
+
+-- FeedEnds returns the largest id that was deleted, and the largest id that can be seen, or was.
+-- name: FeedEnds :one
+SELECT s.pruned_id, greatest(s.pruned_id, coalesce((SELECT max(f.id) FROM feed f), 0))::bigint AS last_id FROM feed_state s;
+
+-- FeedNews returns of whom there are events behind an id.
+-- name: FeedNews :many
+SELECT DISTINCT f.company_id, f.submitted_by FROM feed f
+WHERE f.id > @after_id AND f.id <= @last_id
+ORDER BY f.company_id, f.submitted_by;
+
+-- FeedTasks returns what is told of tasks: the message, and a row of report_logs. No row for a task whose day was dropped.
+-- name: FeedTasks :many
+SELECT r.id AS log_id, m.task_id, c.company_no, m.phone_number, m.source, m.dedup_key, m.message_type, m.batch_id, d.notification_id, m.segments,
+    m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count
+FROM messages m
+JOIN report_logs r ON r.task_id = m.task_id
+LEFT JOIN renderings d ON d.id = m.rendering_id
+LEFT JOIN companies c ON c.id = m.company_id
+WHERE m.task_id = ANY (@task_ids::text[]) AND r.task_id = ANY (@task_ids::text[]) AND r.id = ANY (@log_ids::bigint[])
+ORDER BY r.id;
+
+-- FeedListeners returns the ids behind which the events of a company, or of all, were recorded: for itself, and for those who listen to every
+-- company. is_fresh: it listens itself, for at least as long as given.
+-- name: FeedListeners :many
+SELECT l.since_id, (
+        coalesce(l.company_id, 0) = coalesce(sqlc.narg(company_id)::bigint, 0) AND l.listens_until > now() + @at_least::interval
+    )::boolean AS is_fresh
+FROM feed_listeners l
+WHERE coalesce(l.company_id, 0) IN (0, coalesce(sqlc.narg(company_id)::bigint, 0)) AND (l.is_pushed OR l.listens_until > now())
+ORDER BY l.since_id;
+
+-- FeedListen lets the events of a company, or of all, be recorded for a while, and returns the id behind which all of them were recorded: that of its
+-- first listener, or since_id if nobody listened until now.
+-- name: FeedListen :one
+INSERT INTO feed_listeners AS l (company_id, since_id, is_pushed, listens_until)
+VALUES (sqlc.narg(company_id)::bigint, @since_id, @is_pushed, now() + @listens::interval)
+ON CONFLICT (coalesce(company_id, 0)) DO UPDATE
+SET since_id = CASE WHEN l.is_pushed OR l.listens_until > now() THEN l.since_id ELSE excluded.since_id END,
+    is_pushed = l.is_pushed OR excluded.is_pushed, listens_until = greatest(l.listens_until, excluded.listens_until)
+RETURNING l.since_id;
+
+-- FeedForget deletes those of the batch_size oldest events that are older than keep, and returns how many, and the largest id.
+-- name: FeedForget :one
+WITH gone AS (
+    DELETE FROM feed f
+    WHERE f.id = ANY (ARRAY(SELECT o.id FROM feed o ORDER BY o.id LIMIT @batch_size::integer)) AND f.at < now() - @keep::interval
+    RETURNING f.id
+)
+SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g;
+
+-- FeedPruned notes that events were deleted.
+-- name: FeedPruned :exec
+UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
+
+-- FeedListenersForget deletes listeners that do not listen any more.
+-- name: FeedListenersForget :execrows
+DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now();

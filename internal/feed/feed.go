@@ -1,0 +1,137 @@
+// Package feed owns the feed: what happened to messages and batches, in one order that every reader sees, for those who pull it and for webhooks.
+package feed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/postgres"
+)
+
+// The types of events.
+const (
+	MessageSent        = "message.sent"
+	MessageFailed      = "message.failed"
+	MessageExpired     = "message.expired"
+	MessageCancelled   = "message.cancelled"
+	MessageDelivered   = "message.delivered"
+	MessageUndelivered = "message.undelivered"
+	BatchFinished      = "batch.finished"
+)
+
+// Kept is how long events are kept, and for how long they are recorded after somebody pulled. It is longer than a webhook may fail before it is
+// switched off, so that none of its events are gone by then.
+const Kept = 7 * 24 * time.Hour
+
+// Service records the feed and reads it.
+type Service struct {
+	db      *postgres.DB
+	q       *dbq.Queries
+	inParts *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
+	watcher *watcher
+}
+
+// New returns a Service on db. Close ends it.
+func New(db *postgres.DB) *Service {
+	s := &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+	s.watcher = &watcher{look: s.news, waiters: map[*waiter]struct{}{}}
+	return s
+}
+
+// portion is how many events one transaction of Sequence moves: milliseconds of work.
+const portion = 1000
+
+// Sequence moves staged events to the feed and returns how many. Several servers may run it: their transactions follow each other.
+func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
+	for n := portion; n == portion; moved += n {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			n, err = s.sequencePortion(ctx)
+			return err
+		})
+		if err != nil {
+			return moved, postgres.Wrap("move events to the feed", err, nil)
+		}
+	}
+	if moved == 0 {
+		return 0, nil
+	}
+	// Without this, the next runs would read the dead rows until autovacuum runs, a minute later.
+	return moved, postgres.Wrap("vacuum staged events", s.db.Vacuum(ctx, "feed_staged"), nil)
+}
+
+func (s *Service) sequencePortion(ctx context.Context) (int, error) {
+	if err := s.q.FeedLock(ctx); err != nil {
+		return 0, fmt.Errorf("lock feed: %w", err)
+	}
+	staged, err := s.q.FeedTake(ctx, portion)
+	if err != nil || len(staged) == 0 {
+		return 0, err
+	}
+	var ids []string
+	for _, e := range staged {
+		if e.TaskID != "" {
+			ids = append(ids, e.TaskID)
+		}
+	}
+	submitters := map[string]string{}
+	if len(ids) > 0 {
+		rows, err := s.inParts.FeedSubmitters(ctx, ids)
+		if err != nil {
+			return 0, fmt.Errorf("find submitters: %w", err)
+		}
+		for _, row := range rows {
+			submitters[row.TaskID] = row.SubmittedBy
+		}
+	}
+	var p dbq.FeedAppendParams
+	for _, e := range staged {
+		by := submitters[e.TaskID]
+		if e.SubmittedBy != nil {
+			by = *e.SubmittedBy
+		}
+		p.CompanyIds, p.Submitters, p.Types = append(p.CompanyIds, e.CompanyID), append(p.Submitters, by), append(p.Types, e.Type)
+		p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, e.TaskID), append(p.LogIds, e.LogID), append(p.Ats, e.At), append(p.Datas, e.Data)
+	}
+	return len(staged), s.q.FeedAppend(ctx, p)
+}
+
+// forgetBatch is how many events one transaction of Forget deletes.
+const forgetBatch = 10_000
+
+// Forget deletes events that are older than Kept, and listeners that listen no more. It returns how many events.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	n, err := postgres.InBatches(forgetBatch, func() (n int64, err error) {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			gone, err := s.q.FeedForget(ctx, dbq.FeedForgetParams{BatchSize: forgetBatch, Keep: Kept})
+			if n = gone.Events; err != nil || n == 0 {
+				return err
+			}
+			return s.q.FeedPruned(ctx, gone.LastID)
+		})
+		return n, err
+	})
+	if err != nil {
+		return n, postgres.Wrap("forget events", err, nil)
+	}
+	_, err = s.q.FeedListenersForget(ctx)
+	return n, postgres.Wrap("forget listeners", err, nil)
+}
+
+// Listen lets the events of a company be recorded from now on, or those of every company if it is nil: for as long as it has webhooks that are on if
+// isPushed, and for Kept in any case. It returns the id behind which all of them were recorded, and the last id.
+func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (since, last int64, err error) {
+	ends, err := s.q.FeedEnds(ctx)
+	if err != nil {
+		return 0, 0, postgres.Wrap("read ends of the feed", err, nil)
+	}
+	since, err = s.q.FeedListen(ctx, dbq.FeedListenParams{CompanyID: company, SinceID: ends.LastID, IsPushed: isPushed, Listens: Kept})
+	return since, ends.LastID, postgres.Wrap("listen", err, nil)
+}
+
+// Close ends the waits, and waits for what the Service runs.
+func (s *Service) Close() {
+	s.StopWaiting()
+	s.watcher.running.Wait()
+}

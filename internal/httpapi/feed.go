@@ -1,0 +1,47 @@
+package httpapi
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/feed"
+	"lksms/internal/httpapi/gate"
+	"lksms/internal/optional"
+)
+
+// PullEvents hands out events behind a cursor, and waits for them (B13).
+func (s *Server) PullEvents(ctx context.Context, req api.PullEventsRequestObject) (api.PullEventsResponseObject, error) {
+	p, x := req.Params, gate.Of(ctx)
+	seen := viewer(ctx)
+	if p.CompanyNo != nil {
+		company, err := s.companyID(ctx, p.CompanyNo)
+		if err != nil {
+			return nil, err
+		}
+		seen.CompanyID = &company
+	}
+	pull := feed.Pull{
+		Viewer: seen, Limit: optional.Or(p.Limit, 100), Wait: time.Duration(optional.Value(p.Wait)) * time.Second, // 100 is the contract's default
+		StillMay: func(context.Context) error { return x.Caller.Authorise() },
+	}
+	if p.After != nil {
+		after, err := strconv.ParseInt(*p.After, 10, 64)
+		if err != nil {
+			return nil, err // the contract allows 18 digits
+		}
+		pull.After = &after
+	}
+	if p.Type != nil {
+		pull.Types = convert(*p.Type, func(t api.EventType) string { return string(t) })
+	}
+	told, next, err := s.feed.Pull(ctx, pull)
+	return api.PullEvents200JSONResponse{Code: ok, Message: success, Data: api.EventFeed{
+		Items: convert(told, eventOfFeed), NextCursor: strconv.FormatInt(next, 10),
+	}}, err
+}
+
+func eventOfFeed(e feed.Told) api.EventOfFeed {
+	return api.EventOfFeed{ID: feed.IDText(e.ID), Type: api.EventType(e.Type), Timestamp: e.Timestamp, Data: e.Data}
+}

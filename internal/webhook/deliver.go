@@ -1,0 +1,584 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/feed"
+	"lksms/internal/optional"
+	"lksms/internal/postgres"
+	"lksms/internal/queue"
+	"lksms/internal/webhook/post"
+)
+
+const (
+	runsMost        = 64  // webhooks that run at the same time on one server, of those whose last post was taken
+	failingRunsMost = 16  // and of the others: receivers that hang take no place of those that do not
+	postsMost       = 8   // posts at a time to one webhook
+	readMost        = 200 // events that one transaction of a run settles
+	probeMost       = postsMost
+	turnsMost       = 50 // transactions of a run, after which it waits for its next one
+
+	// waitingMost is how many events of a webhook may have failed; with more, it does not go on to further events, which stay in the feed.
+	waitingMost = 1000
+
+	failingMost = 5 * 24 * time.Hour // without a post that is taken, a webhook is switched off after it
+	restMost    = 5 * time.Minute    // how long a webhook rests after a run that failed, unless its receiver asked for more
+	restLeast   = 5 * time.Second
+
+	deliveriesMost = 100 // posts of a webhook that are kept
+
+	lookEvery = 200 * time.Millisecond
+)
+
+// delays are the times between the posts of an event; the last one repeats while the event is kept.
+var delays = []time.Duration{
+	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+// jittered returns a time that is up to a tenth shorter or longer, so that what failed together is not repeated together.
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // dice
+}
+
+// end is how a run of a webhook ended.
+type end struct {
+	id    int64
+	taken int
+	err   error
+}
+
+// Deliver posts events to webhooks until nothing is due, and returns how many were taken. Each webhook has a goroutine of its own while it runs, so that
+// one that hangs holds up no other. Several servers may run it: a webhook that both run posts events twice, and loses none.
+func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
+	running, broken := map[int64]bool{}, []int64{} // running: whether it fails; broken: left to the next Deliver
+	ended := make(chan end, runsMost+failingRunsMost)
+	note := func(e end) {
+		delete(running, e.id)
+		taken += e.taken
+		if e.err != nil {
+			broken = append(broken, e.id)
+			failures = errors.Join(failures, fmt.Errorf("webhook %d: %w", e.id, e.err))
+		}
+	}
+	defer func() {
+		for len(running) > 0 {
+			note(<-ended)
+		}
+	}()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		due, err := s.q.WebhooksDue(ctx, dbq.WebhooksDueParams{
+			Running: slices.AppendSeq(slices.Clone(broken), maps.Keys(running)), WaitingMost: waitingMost,
+		})
+		if err != nil {
+			return taken, postgres.Wrap("find due webhooks", err, nil)
+		}
+		for _, w := range due {
+			most, same := runsMost, 0
+			if w.IsFailing {
+				most = failingRunsMost
+			}
+			for _, isFailing := range running {
+				if isFailing == w.IsFailing {
+					same++
+				}
+			}
+			if same < most {
+				running[w.ID] = w.IsFailing
+				go func() {
+					n, err := s.run(ctx, w.ID)
+					ended <- end{w.ID, n, err}
+				}()
+			}
+		}
+		if len(running) == 0 {
+			return taken, failures
+		}
+		for isTime := false; !isTime; { // not at each end: many webhooks may end soon
+			select {
+			case e := <-ended:
+				note(e)
+				isTime = len(running) == 0
+			case <-ticker.C:
+				isTime = true
+			case <-ctx.Done():
+				isTime = true
+			}
+		}
+	}
+	return taken, failures
+}
+
+// run posts what is due to a webhook, in some transactions, and returns how many events were taken.
+func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
+	for range turnsMost {
+		t, err := s.turn(ctx, id)
+		if t != nil {
+			taken += len(t.taken)
+		}
+		if err != nil || t == nil || !t.hasMore {
+			return taken, err
+		}
+	}
+	return taken, nil
+}
+
+// item is an event that a turn may post.
+type item struct {
+	feed.Event
+	tries   int32
+	isRetry bool // it is in webhook_retries; otherwise it is behind after_id
+	answer  *post.Answer
+	isLate  bool // it waits for an earlier event of its task
+}
+
+// turn is what is posted to a webhook and settled in one transaction.
+type turn struct {
+	dbq.WebhookReadRow
+	items   []*item
+	next    int64 // the last event that was read, and is settled if all of them were posted
+	hasMore bool
+
+	stopped    atomic.Bool // no further post is begun: the receiver does not answer, or asked for a pause
+	taken      []*item
+	isGone     bool
+	retryAfter time.Duration
+}
+
+// turn posts the next events of a webhook. It returns nil if the webhook is off.
+func (s *Service) turn(ctx context.Context, id int64) (*turn, error) {
+	row, err := s.q.WebhookRead(ctx, dbq.WebhookReadParams{ID: id, OnlyOn: true, WaitingMost: waitingMost})
+	if postgres.IsNoRows(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, postgres.Wrap("read webhook", err, nil)
+	}
+	t := &turn{WebhookReadRow: row, next: row.AfterID}
+	if err := s.collect(ctx, t); err != nil {
+		return nil, err
+	}
+	if err := s.post(ctx, t); err != nil {
+		return nil, err
+	}
+	return t, s.settle(ctx, t)
+}
+
+// collect reads what a turn posts: events that are due again, and then those behind after_id. A webhook that fails is tried with a few.
+func (s *Service) collect(ctx context.Context, t *turn) error {
+	most := readMost
+	if t.FailedRuns > 0 {
+		most = probeMost
+	}
+	due, err := s.q.WebhookRetriesDue(ctx, dbq.WebhookRetriesDueParams{WebhookID: t.ID, PageLimit: int32(most)})
+	if err != nil {
+		return postgres.Wrap("read due events", err, nil)
+	}
+	for _, r := range due {
+		t.items = append(t.items, &item{isRetry: true, tries: r.Tries, Event: feed.Event{
+			ID: r.ID, CompanyID: r.CompanyID, SubmittedBy: r.SubmittedBy, Type: r.Type, TaskID: r.TaskID, LogID: r.LogID, At: r.At, Data: r.Data,
+		}})
+	}
+	t.hasMore = len(due) == most
+	if t.hasMore || !t.HasRoom {
+		return nil
+	}
+	rows, err := s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID, readMost)
+	if err != nil {
+		return err
+	}
+	t.hasMore = len(rows) == readMost
+	var tasks []string
+	for _, e := range rows {
+		if slices.Contains(t.Events, e.Type) {
+			if len(t.items) == most {
+				t.hasMore = true
+				break
+			}
+			t.items = append(t.items, &item{Event: e})
+			if e.TaskID != "" {
+				tasks = append(tasks, e.TaskID)
+			}
+		}
+		t.next = e.ID
+	}
+	if len(tasks) == 0 {
+		return nil
+	}
+	waiting, err := s.q.WebhookTasksWaiting(ctx, dbq.WebhookTasksWaitingParams{WebhookID: t.ID, TaskIds: tasks})
+	if err != nil {
+		return postgres.Wrap("find waiting tasks", err, nil)
+	}
+	for _, one := range t.items {
+		one.isLate = !one.isRetry && one.TaskID != "" && slices.Contains(waiting, one.TaskID)
+	}
+	return nil
+}
+
+// post posts the items of a turn, some at a time, and those of one task one after the other.
+func (s *Service) post(ctx context.Context, t *turn) error {
+	var groups [][]*item
+	of := map[string]int{}
+	for _, one := range t.items {
+		if one.isLate {
+			continue
+		}
+		if place, isThere := of[one.TaskID]; isThere && one.TaskID != "" {
+			groups[place] = append(groups[place], one)
+			continue
+		}
+		of[one.TaskID] = len(groups)
+		groups = append(groups, []*item{one})
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	bodies, err := s.bodies(ctx, t.items)
+	if err != nil {
+		return err
+	}
+	keys, err := s.secretsOf(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	poster := s.posterFor(t.Username)
+	var all sync.WaitGroup
+	slots := make(chan struct{}, postsMost)
+	for _, group := range groups {
+		slots <- struct{}{}
+		if t.stopped.Load() || ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-slots }()
+			for i, one := range group {
+				if t.stopped.Load() {
+					return
+				}
+				a := poster.Do(ctx, post.Post{URL: t.Url, ID: feed.IDText(one.ID), Body: bodies[one.ID], Secrets: keys})
+				one.answer = &a
+				if a.IsPause() || a.IsGone() {
+					t.stopped.Store(true)
+				}
+				if a.Error != "" {
+					for _, later := range group[i+1:] {
+						later.isLate = true
+					}
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return ctx.Err() // the server stops: what failed then is no failure of the receiver
+}
+
+// bodies returns what is posted of events, by their ids.
+func (s *Service) bodies(ctx context.Context, items []*item) (map[int64][]byte, error) {
+	events := make([]feed.Event, len(items))
+	for i, one := range items {
+		events[i] = one.Event
+	}
+	told, err := s.feed.Tell(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	bodies := make(map[int64][]byte, len(told))
+	for _, one := range told {
+		if bodies[one.ID], err = json.Marshal(one); err != nil {
+			return nil, fmt.Errorf("write event: %w", err)
+		}
+	}
+	return bodies, nil
+}
+
+// settle stores what a turn did, in one transaction. If the webhook was changed meanwhile, it stores nothing, and the events are posted again.
+func (s *Service) settle(ctx context.Context, t *turn) error {
+	put := dbq.WebhookRetriesPutParams{WebhookID: t.ID}
+	keep := func(one *item, tries int32, wait float64) {
+		put.FeedIds, put.Tries, put.Waits, put.DeliveryIds = append(put.FeedIds, one.ID), append(put.Tries, tries), append(put.Waits, wait), append(put.DeliveryIds, 0)
+	}
+	// What was posted or waits is behind the webhook. What was not, and comes after all that was, stays in front of it.
+	reached := t.AfterID
+	for _, one := range t.items {
+		if !one.isRetry && (one.answer != nil || one.isLate) {
+			reached = max(reached, one.ID)
+		}
+	}
+	var posted []*item
+	var done []int64
+	hasFailed := false
+	for _, one := range t.items {
+		switch {
+		case one.answer != nil && one.answer.Error == "":
+			posted, t.taken = append(posted, one), append(t.taken, one)
+			if one.isRetry {
+				done = append(done, one.ID)
+			}
+		case one.answer != nil:
+			posted, hasFailed = append(posted, one), true
+			t.isGone = t.isGone || one.answer.IsGone()
+			t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
+			wait := max(jittered(delays[min(int(one.tries), len(delays)-1)]), one.answer.RetryAfter)
+			keep(one, one.tries+1, wait.Seconds())
+		case one.isLate:
+			keep(one, one.tries, behind)
+		case !one.isRetry && one.ID < reached:
+			keep(one, 0, 0)
+		case !one.isRetry: // it was not posted, and none behind it
+			t.next = min(t.next, one.ID-1)
+		}
+	}
+	isTaken := len(t.taken) > 0
+	rest := t.retryAfter
+	if hasFailed && !isTaken {
+		rest = max(rest, jittered(min(restMost, restLeast<<min(t.FailedRuns, 10))))
+	}
+	t.hasMore = t.hasMore && rest == 0
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		now, err := s.q.WebhookSettle(ctx, dbq.WebhookSettleParams{
+			ID: t.ID, Version: t.Version, AfterID: t.AfterID, NextID: max(t.next, reached), Taken: isTaken, Failed: hasFailed, Rest: rest, FailingMost: failingMost,
+		})
+		if postgres.IsNoRows(err) {
+			t.taken, t.hasMore = nil, false
+			return nil
+		}
+		if err == nil && len(done) > 0 {
+			err = s.q.WebhookRetriesDone(ctx, dbq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: done})
+		}
+		if err == nil && isTaken && t.FailedRuns >= wellAfter {
+			err = s.q.WebhookRetriesNow(ctx, t.ID)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.keepDeliveries(ctx, t.ID, posted, &put); err != nil {
+			return err
+		}
+		if len(put.FeedIds) > 0 {
+			if err := s.q.WebhookRetriesPut(ctx, put); err != nil {
+				return err
+			}
+		}
+		if hasFailed {
+			if err := s.q.WebhookRetriesBehind(ctx, t.ID); err != nil {
+				return err
+			}
+		}
+		if err := s.q.WebhookRetriesFree(ctx, t.ID); err != nil {
+			return err
+		}
+		if err := s.q.WebhookDeliveriesForget(ctx, dbq.WebhookDeliveriesForgetParams{WebhookID: t.ID, Most: deliveriesMost}); err != nil {
+			return err
+		}
+		switch {
+		case t.isGone:
+			return s.q.WebhookOff(ctx, dbq.WebhookOffParams{ID: t.ID, Reason: gone})
+		case now.IsOver:
+			return s.q.WebhookOff(ctx, dbq.WebhookOffParams{ID: t.ID, Reason: failing})
+		}
+		return nil
+	})
+	return postgres.Wrap("settle posts", err, nil)
+}
+
+// behind is the wait of an event that waits for an earlier one of its task.
+const behind = -1
+
+// wellAfter is the number of failed runs in a row after which a post that is taken says that the receiver is well again, so that all that failed is
+// posted again now. After fewer, the event itself may have been at fault, and would be posted with each other one.
+const wellAfter = 2
+
+// keepDeliveries keeps the last posts, and all that failed, which retries then name.
+func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, retries *dbq.WebhookRetriesPutParams) error {
+	p := dbq.WebhookDeliveriesAddParams{WebhookID: id}
+	slices.SortStableFunc(posted, func(a, b *item) int { return a.answer.At.Compare(b.answer.At) })
+	for i, one := range posted {
+		if one.answer.Error != "" || i >= len(posted)-deliveriesMost {
+			addDelivery(&p, one.ID, one.Type, one.TaskID, one.tries+1, *one.answer)
+		}
+	}
+	if len(p.FeedIds) == 0 {
+		return nil
+	}
+	rows, err := s.q.WebhookDeliveriesAdd(ctx, p)
+	if err != nil {
+		return fmt.Errorf("keep posts: %w", err)
+	}
+	ids := map[int64]int64{}
+	for _, row := range rows {
+		ids[row.FeedID] = row.ID
+	}
+	for i, feedID := range retries.FeedIds {
+		if retries.Tries[i] > 0 {
+			retries.DeliveryIds[i] = ids[feedID]
+		}
+	}
+	return nil
+}
+
+func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task string, attempt int32, a post.Answer) {
+	p.FeedIds, p.Types, p.TaskIds, p.Ats = append(p.FeedIds, id), append(p.Types, ofType), append(p.TaskIds, task), append(p.Ats, a.At)
+	p.Attempts, p.StatusCodes = append(p.Attempts, attempt), append(p.StatusCodes, int32(a.Status))
+	p.Durations = append(p.Durations, int32(a.Duration.Milliseconds()))
+	p.Errors, p.Responses = append(p.Errors, a.Error), append(p.Responses, a.Response)
+}
+
+// Delivery is a post as it is shown.
+type Delivery struct {
+	dbq.WebhookDeliveryListRow
+	Body json.RawMessage // what was posted, made again; nil: the event is forgotten
+}
+
+// Deliveries lists up to limit posts of a webhook with smaller ids than before, newest first. Fault: webhook.not_found.
+func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64, limit int) ([]Delivery, error) {
+	if _, err := s.Get(ctx, user, id); err != nil {
+		return nil, err
+	}
+	rows, err := s.q.WebhookDeliveryList(ctx, dbq.WebhookDeliveryListParams{WebhookID: id, BeforeID: before, PageLimit: int32(limit)})
+	if err != nil {
+		return nil, postgres.Wrap("list posts", err, nil)
+	}
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = row.FeedID
+	}
+	kept, err := s.q.FeedGet(ctx, ids)
+	if err != nil {
+		return nil, postgres.Wrap("read events", err, nil)
+	}
+	items := make([]*item, len(kept))
+	for i, e := range kept {
+		items[i] = &item{Event: feed.Event(e)}
+	}
+	bodies, err := s.bodies(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Delivery, len(rows))
+	for i, row := range rows {
+		all[i] = Delivery{row, bodies[row.FeedID]}
+		if row.Type == test {
+			if all[i].Body, err = testBody(id, row.At); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// test is the type of the event that tests a webhook. It is in no feed.
+const test = "webhook.test"
+
+func testBody(webhook int64, at time.Time) ([]byte, error) {
+	data, err := json.Marshal(map[string]int64{"webhook_id": webhook})
+	if err != nil {
+		return nil, fmt.Errorf("write event: %w", err)
+	}
+	body, err := json.Marshal(feed.Told{Type: test, Timestamp: at.UTC().Truncate(time.Microsecond), Data: data})
+	if err != nil {
+		return nil, fmt.Errorf("write event: %w", err)
+	}
+	return body, nil
+}
+
+// Test posts an event of its own to a webhook, also to one that is off, and returns how it went. It changes nothing else. Fault: webhook.not_found.
+func (s *Service) Test(ctx context.Context, user *string, id int64) (a post.Answer, err error) {
+	w, err := s.Get(ctx, user, id)
+	if err != nil {
+		return a, err
+	}
+	keys, err := s.secretsOf(ctx, id)
+	if err != nil {
+		return a, err
+	}
+	eventID, err := s.q.FeedIDNext(ctx)
+	if err != nil {
+		return a, postgres.Wrap("make event", err, nil)
+	}
+	at := time.Now()
+	body, err := testBody(id, at)
+	if err != nil {
+		return a, err
+	}
+	a = s.posterFor(w.Username).Do(ctx, post.Post{URL: w.Url, ID: feed.IDText(eventID), Body: body, Secrets: keys})
+	a.At = at // so that its body can be made again
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.WebhookHold(ctx, id); err != nil {
+			return postgres.Wrap("lock webhook", err, errNone) // deleted meanwhile
+		}
+		p := dbq.WebhookDeliveriesAddParams{WebhookID: id}
+		addDelivery(&p, eventID, test, "", 1, a)
+		if _, err := s.q.WebhookDeliveriesAdd(ctx, p); err != nil {
+			return postgres.Wrap("keep post", err, nil)
+		}
+		return postgres.Wrap("forget posts", s.q.WebhookDeliveriesForget(ctx, dbq.WebhookDeliveriesForgetParams{WebhookID: id, Most: deliveriesMost}), nil)
+	})
+	return a, err
+}
+
+// Replay says which events are posted again: some, or those of a time.
+type Replay struct {
+	IDs      []int64
+	From, To *time.Time
+}
+
+// replayMost is how many events of a webhook may wait to be posted again, so that a replay goes no further.
+const replayMost = 10_000
+
+var errFull = fault.AtLimit(replayMost)
+
+// Replayed is what a replay posts again.
+type Replayed struct {
+	Events     int64
+	LastID     int64 // 0: none
+	IsComplete bool  // no further event was asked for
+}
+
+// Replay posts events to a webhook again, with the same ids. Those that it has still before it are left out. Faults: webhook.not_found, limit.reached.
+func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		w, err := s.Get(ctx, user, id)
+		if err != nil {
+			return err
+		}
+		if _, err := s.q.WebhookHold(ctx, id); err != nil {
+			return postgres.Wrap("lock webhook", err, errNone)
+		}
+		now, err := s.q.WebhookWaiting(ctx, id)
+		if err != nil {
+			return postgres.Wrap("count events", err, nil)
+		}
+		room := replayMost - now.Waiting
+		if room <= 0 {
+			return errFull
+		}
+		ids := r.IDs
+		if ids == nil {
+			ids = []int64{}
+		}
+		row, err := s.q.WebhookReplay(ctx, dbq.WebhookReplayParams{
+			WebhookID: id, AllCompanies: w.CompanyID == nil, CompanyID: optional.Value(w.CompanyID), OfUser: w.Username != nil,
+			SubmittedBy: optional.Value(w.Username), Types: w.Events, UntilID: now.AfterID, Ids: ids,
+			ByTime: r.From != nil, FromAt: optional.Value(r.From), ToAt: optional.Or(r.To, time.Now()), Most: int32(room),
+		})
+		if err == nil {
+			err = s.q.WebhookRetriesBehind(ctx, id)
+		}
+		out = Replayed{Events: row.Events, LastID: row.LastID, IsComplete: row.Events < room}
+		return postgres.Wrap("replay events", err, nil)
+	})
+	return out, err
+}

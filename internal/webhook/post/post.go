@@ -1,0 +1,160 @@
+// Package post posts events to webhooks as Standard Webhooks says (https://www.standardwebhooks.com).
+package post
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/internal/outbound"
+	"lksms/internal/postgres"
+)
+
+// limit is how long a post takes at most.
+const limit = 10 * time.Second
+
+// responseMost is how many bytes of an answer are kept.
+const responseMost = 1024
+
+// Poster posts under a policy.
+type Poster struct{ http *http.Client }
+
+// New returns a Poster that connects under a policy.
+func New(policy outbound.Policy) *Poster { return &Poster{policy.Client(limit)} }
+
+// Why a post was not taken.
+const (
+	RefusedAddress = "refused_address" // the policy forbids the address
+	NotConnected   = "not_connected"
+	Timeout        = "timeout"
+	BadStatus      = "status" // the status of the answer is none of success; a redirect is not followed
+	NoSecret       = "no_secret"
+)
+
+// Answer is how a post went. It says nothing about the network of the server: users who are no administrators see it.
+type Answer struct {
+	At         time.Time
+	Duration   time.Duration
+	Status     int           // 0: no answer came
+	Error      string        // empty: it was taken
+	Response   string        // the beginning of the answer
+	RetryAfter time.Duration // what the receiver asked for; 0: nothing
+}
+
+// IsGone reports whether the receiver wants no posts any more.
+func (a Answer) IsGone() bool { return a.Status == http.StatusGone }
+
+// IsPause reports whether further posts would fail now: the receiver does not answer, or takes nothing for a while.
+func (a Answer) IsPause() bool {
+	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable
+}
+
+// Post is one post of an event.
+type Post struct {
+	URL     string
+	ID      string // the same at each attempt
+	Body    []byte
+	Secrets []string // each signs
+}
+
+// Do posts an event. Every status of success counts as taken, whatever the body holds.
+func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
+	a.At = time.Now()
+	defer func() { a.Duration = time.Since(a.At) }()
+	if len(one.Secrets) == 0 {
+		a.Error = NoSecret
+		return a
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, one.URL, bytes.NewReader(one.Body))
+	if err != nil {
+		a.Error = NotConnected
+		return a
+	}
+	stamp := strconv.FormatInt(a.At.Unix(), 10)
+	signatures := make([]string, len(one.Secrets))
+	for i, secret := range one.Secrets {
+		if signatures[i], err = Sign(secret, one.ID, stamp, one.Body); err != nil {
+			a.Error = NoSecret
+			return a
+		}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "lksms")
+	req.Header.Set("webhook-id", one.ID)
+	req.Header.Set("webhook-timestamp", stamp)
+	req.Header.Set("webhook-signature", strings.Join(signatures, " "))
+	res, err := p.http.Do(req)
+	if err != nil {
+		a.Error = errorOf(err)
+		return a
+	}
+	defer res.Body.Close() //nolint:errcheck // the beginning was read, and the rest is not needed
+	text, _ := io.ReadAll(io.LimitReader(res.Body, responseMost))
+	a.Status, a.Response = res.StatusCode, postgres.Text(string(text))
+	if a.Status < 200 || a.Status > 299 {
+		a.Error, a.RetryAfter = BadStatus, retryAfter(res.Header.Get("Retry-After"), a.At)
+	}
+	return a
+}
+
+// errorOf returns why no answer came.
+func errorOf(err error) string {
+	var network net.Error
+	switch {
+	case errors.Is(err, outbound.ErrRefused):
+		return RefusedAddress
+	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	default:
+		return NotConnected
+	}
+}
+
+// retryMost is the longest time that a receiver may ask for.
+const retryMost = 24 * time.Hour
+
+// retryAfter reads a header Retry-After: seconds, or a time.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return time.Duration(min(max(0, seconds), int64(retryMost/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(0, at.Sub(now)), retryMost)
+	}
+	return 0
+}
+
+// secretPrefix is before the base64 of a secret.
+const secretPrefix = "whsec_"
+
+// NewSecret returns a new secret.
+func NewSecret() string {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // never fails
+	return secretPrefix + base64.StdEncoding.EncodeToString(raw)
+}
+
+// Sign returns the signature of a post with a secret.
+func Sign(secret, id, stamp string, body []byte) (string, error) {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	sum := hmac.New(sha256.New, key)
+	sum.Write([]byte(id + "." + stamp + "."))
+	sum.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(sum.Sum(nil)), nil
+}
