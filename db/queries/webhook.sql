@@ -82,6 +82,9 @@ WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS 
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @waiting_most::integer) x) < @waiting_most::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
+                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- as it reads: what others of the company submit is nothing to post
+                    SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id AND f.submitted_by = u.username
+                )
                 ELSE EXISTS (SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id) END
         )
     )
@@ -93,7 +96,7 @@ SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w
     ((SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @waiting_most::integer) x) < @waiting_most::integer)::boolean AS has_room
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
-WHERE w.id = @id AND (w.status = 'on' OR NOT @only_on::boolean);
+WHERE w.id = @id AND (NOT @only_on::boolean OR w.status = 'on' AND (w.user_id IS NULL OR NOT u.is_disabled));
 
 -- WebhookRetriesDue returns the events of a webhook that are to be posted again now, in their order; none whose task has an earlier one that is not.
 -- name: WebhookRetriesDue :many
@@ -206,7 +209,8 @@ SELECT count(r.feed_id) AS waiting, w.after_id FROM webhooks w LEFT JOIN webhook
 -- WebhookDeliveriesAdd keeps posts, and returns their ids in their order. Empty texts, and the status code 0, mean none.
 -- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
-SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''), nullif(x.response, '')
+SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
+    CASE WHEN NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN nullif(x.response, '') END -- erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality(@feed_ids::bigint[])) AS nth, unnest(@feed_ids::bigint[]) AS feed_id, unnest(@types::text[]) AS type,
         unnest(@task_ids::text[]) AS task_id, unnest(@ats::timestamptz[]) AS at, unnest(@attempts::integer[]) AS attempt,

@@ -74,7 +74,8 @@ func (q *Queries) WebhookDelete(ctx context.Context, id int64) (int64, error) {
 
 const webhookDeliveriesAdd = `-- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
-SELECT $1, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''), nullif(x.response, '')
+SELECT $1, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
+    CASE WHEN NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN nullif(x.response, '') END -- erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality($2::bigint[])) AS nth, unnest($2::bigint[]) AS feed_id, unnest($3::text[]) AS type,
         unnest($4::text[]) AS task_id, unnest($5::timestamptz[]) AS at, unnest($6::integer[]) AS attempt,
@@ -376,7 +377,7 @@ SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w
     ((SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT $1::integer) x) < $1::integer)::boolean AS has_room
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
-WHERE w.id = $2 AND (w.status = 'on' OR NOT $3::boolean)
+WHERE w.id = $2 AND (NOT $3::boolean OR w.status = 'on' AND (w.user_id IS NULL OR NOT u.is_disabled))
 `
 
 type WebhookReadParams struct {
@@ -899,6 +900,9 @@ WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL O
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT $2::integer) x) < $2::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
+                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- as it reads: what others of the company submit is nothing to post
+                    SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id AND f.submitted_by = u.username
+                )
                 ELSE EXISTS (SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id) END
         )
     )

@@ -109,13 +109,13 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	b.messages, b.last = make([]driver.Message, len(rows)), make([]bool, len(rows))
 	for i, row := range rows {
 		f := byID[row.TaskID]
+		// The claimed content is the signature and the content of the task, which of a rendering is its beginning.
+		signature := strings.TrimSuffix(row.Content, f.TaskContent)
 		m := driver.Message{
 			TaskID: row.TaskID, Attempt: row.Attempt, LeaseID: row.LeaseID, EnteredAt: f.EnteredAt, Recipient: f.Recipient, UserID: f.UserID,
-			Content: row.Content, Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
+			Content: row.Content, Sign: strings.Trim(signature, "【】"), Traceparent: optional.Value(row.Traceparent), IsOfBatch: row.BatchID != nil,
 		}
 		if f.RenderingID != 0 {
-			// The claimed content is the signature and the beginning of the rendering.
-			signature := strings.TrimSuffix(row.Content, f.TaskContent)
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
 			m.Params, m.Page, m.HTML = f.Params, f.Page, f.Html
 			if f.ContactValues != nil {

@@ -29,6 +29,12 @@ const (
 	probeMost       = postsMost
 	turnsMost       = 50 // transactions of a run, after which it waits for its next one
 
+	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its place to others.
+	runLast = 10 * time.Second
+
+	// againAfter is when a run that could not be settled is tried again.
+	againAfter = 5 * time.Second
+
 	// waitingMost is how many events of a webhook may have failed; with more, it does not go on to further events, which stay in the feed.
 	waitingMost = 1000
 
@@ -61,13 +67,14 @@ type end struct {
 // Deliver posts events to webhooks until nothing is due, and returns how many were taken. Each webhook has a goroutine of its own while it runs, so that
 // one that hangs holds up no other. Several servers may run it: a webhook that both run posts events twice, and loses none.
 func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
-	running, broken := map[int64]bool{}, []int64{} // running: whether it fails; broken: left to the next Deliver
+	running := map[int64]bool{} // whether it fails
+	broken, ran := map[int64]time.Time{}, map[int64]time.Time{}
 	ended := make(chan end, runsMost+failingRunsMost)
 	note := func(e end) {
 		delete(running, e.id)
 		taken += e.taken
 		if e.err != nil {
-			broken = append(broken, e.id)
+			broken[e.id] = time.Now()
 			failures = errors.Join(failures, fmt.Errorf("webhook %d: %w", e.id, e.err))
 		}
 	}
@@ -79,12 +86,14 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
+		maps.DeleteFunc(broken, func(_ int64, at time.Time) bool { return time.Since(at) > againAfter })
 		due, err := s.q.WebhooksDue(ctx, dbq.WebhooksDueParams{
-			Running: slices.AppendSeq(slices.Clone(broken), maps.Keys(running)), WaitingMost: waitingMost,
+			Running: slices.AppendSeq(slices.AppendSeq([]int64{}, maps.Keys(broken)), maps.Keys(running)), WaitingMost: waitingMost,
 		})
 		if err != nil {
 			return taken, postgres.Wrap("find due webhooks", err, nil)
 		}
+		slices.SortStableFunc(due, func(a, b dbq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // those that waited longest
 		for _, w := range due {
 			most, same := runsMost, 0
 			if w.IsFailing {
@@ -96,7 +105,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 				}
 			}
 			if same < most {
-				running[w.ID] = w.IsFailing
+				running[w.ID], ran[w.ID] = w.IsFailing, time.Now()
 				go func() {
 					n, err := s.run(ctx, w.ID)
 					ended <- end{w.ID, n, err}
@@ -123,12 +132,13 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 
 // run posts what is due to a webhook, in some transactions, and returns how many events were taken.
 func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
+	until := time.Now().Add(runLast)
 	for range turnsMost {
-		t, err := s.turn(ctx, id)
+		t, err := s.turn(ctx, id, until)
 		if t != nil {
 			taken += len(t.taken)
 		}
-		if err != nil || t == nil || !t.hasMore {
+		if err != nil || t == nil || !t.hasMore || time.Now().After(until) {
 			return taken, err
 		}
 	}
@@ -147,6 +157,7 @@ type item struct {
 // turn is what is posted to a webhook and settled in one transaction.
 type turn struct {
 	dbq.WebhookReadRow
+	until   time.Time
 	items   []*item
 	next    int64 // the last event that was read, and is settled if all of them were posted
 	hasMore bool
@@ -157,8 +168,8 @@ type turn struct {
 	retryAfter time.Duration
 }
 
-// turn posts the next events of a webhook. It returns nil if the webhook is off.
-func (s *Service) turn(ctx context.Context, id int64) (*turn, error) {
+// turn posts the next events of a webhook, and begins no post after a time. It returns nil if the webhook is off.
+func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, error) {
 	row, err := s.q.WebhookRead(ctx, dbq.WebhookReadParams{ID: id, OnlyOn: true, WaitingMost: waitingMost})
 	if postgres.IsNoRows(err) {
 		return nil, nil
@@ -166,7 +177,7 @@ func (s *Service) turn(ctx context.Context, id int64) (*turn, error) {
 	if err != nil {
 		return nil, postgres.Wrap("read webhook", err, nil)
 	}
-	t := &turn{WebhookReadRow: row, next: row.AfterID}
+	t := &turn{WebhookReadRow: row, until: until, next: row.AfterID}
 	if err := s.collect(ctx, t); err != nil {
 		return nil, err
 	}
@@ -258,12 +269,18 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 	slots := make(chan struct{}, postsMost)
 	for _, group := range groups {
 		slots <- struct{}{}
+		if time.Now().After(t.until) {
+			t.stopped.Store(true)
+		}
 		if t.stopped.Load() || ctx.Err() != nil {
 			break
 		}
 		all.Go(func() {
 			defer func() { <-slots }()
 			for i, one := range group {
+				if i > 0 && time.Now().After(t.until) {
+					t.stopped.Store(true)
+				}
 				if t.stopped.Load() {
 					return
 				}

@@ -51,7 +51,8 @@ var aliyunReply = reply{
 		"isv.PRODUCT_UNSUBSCRIBE", "isv.DENY_IP_RANGE", "isv.DAY_LIMIT_CONTROL", "isv.MONTH_LIMIT_CONTROL", "isp.RAM_PERMISSION_DENY",
 		"InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "SignatureDoesNotMatch", "Forbidden.RAM", "InvalidTimeStamp.Expired",
 	},
-	busy: []string{"isp.SYSTEM_ERROR", "isp.GATEWAY_ERROR", "Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable", "InternalError"},
+	unclear: []string{"isp.GATEWAY_ERROR"},
+	busy:    []string{"isp.SYSTEM_ERROR", "Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable", "InternalError"},
 }
 
 func newAliyun(config []byte, t Tools) (Driver, error) {

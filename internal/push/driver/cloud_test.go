@@ -15,8 +15,8 @@ import (
 
 // cloud is a driver of a cloud provider, and how its provider answers.
 type cloud struct {
-	kind, accepted, refused, denied, limited string
-	config                                   map[string]any
+	kind, accepted, refused, denied, limited, unclear string
+	config                                            map[string]any
 }
 
 var clouds = []cloud{
@@ -25,6 +25,7 @@ var clouds = []cloud{
 		`{"Message":"invalid number","RequestId":"r","Code":"isv.MOBILE_NUMBER_ILLEGAL"}`,
 		`{"Message":"no such key","RequestId":"r","Code":"InvalidAccessKeyId.NotFound"}`,
 		`{"Message":"too many for this number","RequestId":"r","Code":"isv.BUSINESS_LIMIT_CONTROL"}`,
+		`{"Message":"no answer from the gateway","RequestId":"r","Code":"isp.GATEWAY_ERROR"}`,
 		map[string]any{"accessKeyId": "id", "accessKeySecret": "a secret key", "signName": "示例", "templates": map[string]string{"SMS_1": "验证码${code}"}},
 	},
 	{
@@ -32,6 +33,7 @@ var clouds = []cloud{
 		`{"Response":{"SendStatusSet":[{"SerialNo":"","Code":"InvalidParameterValue.IncorrectPhoneNumber","Message":"invalid number"}],"RequestId":"r"}}`,
 		`{"Response":{"Error":{"Code":"AuthFailure.SecretIdNotFound","Message":"no such key"},"RequestId":"r"}}`,
 		`{"Response":{"SendStatusSet":[{"SerialNo":"","Code":"LimitExceeded.PhoneNumberThirtySecondLimit","Message":"too many for this number"}],"RequestId":"r"}}`,
+		`{"Response":{"Error":{"Code":"InternalError.Timeout","Message":"no answer from the gateway"},"RequestId":"r"}}`,
 		map[string]any{"secretId": "id", "secretKey": "a secret key", "sdkAppId": "1400000000", "signName": "示例", "templates": map[string]string{"SMS_1": "验证码{1}"}},
 	},
 }
@@ -42,7 +44,7 @@ func TestCloudProvidersGetTemplatesAndValues(t *testing.T) {
 	for _, c := range clouds {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
-			answers := []string{c.accepted, c.refused, c.denied, c.limited, "<html>", `{}`}
+			answers := []string{c.accepted, c.refused, c.denied, c.limited, c.unclear, "<html>", `{}`}
 			p := newProvider(t, func(n int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, answers[n-1]) })
 			config := maps.Clone(c.config)
 			config["baseUrl"] = p.URL
@@ -51,7 +53,7 @@ func TestCloudProvidersGetTemplatesAndValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			try := func(content string) driver.Outcome {
-				return send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "+8613800138000", Content: content}})[0]
+				return send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "+8613800138000", Content: content, Sign: map[bool]string{true: "甲"}[strings.HasPrefix(content, "【甲】")]}})[0]
 			}
 			if o := try("【甲】验证码1+2 3"); !o.OK || o.ProviderNo != "biz-1" {
 				t.Errorf("accepted: %+v", o)

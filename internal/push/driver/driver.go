@@ -33,6 +33,7 @@ type Message struct {
 	UserID      string     // user of a notification; can be empty
 	Title       string     // title of a notification; can be empty
 	Content     string
+	Sign        string          // the signature with which Content begins, without its brackets; empty: none
 	HTML        string          // Content as HTML, for channels that show it; empty: none
 	TemplateID  string          // the provider's id of the template; can be empty
 	Params      json.RawMessage // JSON object with the values for the template; can be nil

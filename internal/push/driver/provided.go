@@ -91,14 +91,11 @@ var (
 	}
 )
 
-// signForm is the signature before a text.
-var signForm = regexp.MustCompile(`\A【([^【】]+)】`)
-
 // provide finds the template and the signature of a message. Non-nil: it cannot be sent.
 func provide(m Message, templates []providedTemplate, sign string) (provided, *Outcome) {
 	text := m.Content
-	if found := signForm.FindStringSubmatch(text); found != nil {
-		sign, text = found[1], text[len(found[0]):]
+	if m.Sign != "" { // a text that only looks so has none
+		sign, text = m.Sign, strings.TrimPrefix(text, "【"+m.Sign+"】")
 	}
 	if sign == "" {
 		return provided{}, &noProvidedSign

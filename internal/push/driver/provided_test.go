@@ -59,11 +59,16 @@ func TestTheTemplateIsTheOneThatMakesTheText(t *testing.T) {
 		"通知：第一行\n第二行【乙】":       {"ANY", "默认", map[string]string{"text": "第一行\n第二行【乙】"}},
 		"门店今日开业（x）":            {"PLAIN", "默认", map[string]string{"1+": "x"}},
 		"今天停水":                 {"FIXED", "默认", map[string]string{}},
+		"【紧急】今天停水":             {},
 		"今天停水。":                {},
 		"您的验证码是，请勿泄露":          {},
 		"x您的验证码是1，请勿泄露":        {},
 	} {
-		p, refused := provide(Message{Content: text}, templates, "默认")
+		m := Message{Content: text}
+		if strings.HasPrefix(text, "【甲】") {
+			m.Sign = "甲"
+		}
+		p, refused := provide(m, templates, "默认")
 		if p.code != want.code || p.sign != want.sign || !maps.Equal(p.values, want.values) || (refused == nil) != (want.code != "") {
 			t.Errorf("%q: %+v, %v", text, p, refused)
 		}

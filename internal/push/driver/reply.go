@@ -23,6 +23,7 @@ type reply struct {
 	Trouble   []string `json:"trouble"`   // codes about the sender: wrong credentials, an empty account
 
 	busy           []string // codes of an overloaded provider
+	unclear        []string // codes after which the provider may have the message
 	pattern        *regexp.Regexp
 	numberSuffices bool // an id shows success if the field Success is missing
 }
@@ -91,6 +92,8 @@ func (r *reply) outcome(status int, answer []byte) Outcome {
 			failure.Permanent, failure.Trouble, failure.Outage = true, false, false
 		case slices.Contains(r.Trouble, code):
 			failure.Trouble = true
+		case slices.Contains(r.unclear, code):
+			failure.Unknown, failure.Outage = true, true
 		}
 	}
 	if text, found := Field(fields, r.Error); found {

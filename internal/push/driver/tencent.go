@@ -59,18 +59,19 @@ var (
 		"InvalidParameterValue.SdkAppIdNotExist", "LimitExceeded.AppDailyLimit", "LimitExceeded.AppMainlandChinaDailyLimit", "LimitExceeded.AppGlobalDailyLimit",
 	}
 	tencentBusy = []string{
-		"InternalError", "InternalError.Timeout", "InternalError.OtherError", "InternalError.RequestTimeException", "InternalError.SendAndRecvFail",
+		"InternalError", "InternalError.OtherError", "InternalError.RequestTimeException",
 		"RequestLimitExceeded", "LimitExceeded", "LimitExceeded.DeliveryFrequencyLimit", "ResourceUnavailable",
 	}
-	tencentReply = reply{
+	tencentUnclear = []string{"InternalError.Timeout", "InternalError.SendAndRecvFail"} // the message may be on its way
+	tencentReply   = reply{
 		Success: "Response.SendStatusSet.0.Code", Equals: []string{"Ok"}, Number: "Response.SendStatusSet.0.SerialNo",
 		Code: "Response.SendStatusSet.0.Code", Error: "Response.SendStatusSet.0.Message",
-		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy,
+		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy, unclear: tencentUnclear,
 	}
 	// tencentRefusal is for a request that is refused as a whole: its code is never one of success.
 	tencentRefusal = reply{
 		Success: "Response.Error.Code", Equals: []string{}, Code: "Response.Error.Code", Error: "Response.Error.Message",
-		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy,
+		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy, unclear: tencentUnclear,
 	}
 )
 
