@@ -175,7 +175,7 @@ UPDATE webhook_retries r SET due_at = now() WHERE r.webhook_id = @webhook_id AND
 INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, delivery_id)
 SELECT @webhook_id, f.id, f.task_id, x.tries, CASE WHEN x.wait >= 0 THEN now() + make_interval(secs => x.wait) END, nullif(x.delivery_id, 0)
 FROM (
-    SELECT unnest(@feed_ids::bigint[]) AS feed_id, unnest(@tries::integer[]) AS tries, unnest(@waits::double precision[]) AS wait,
+    SELECT unnest(@feed_ids::bigint[]) AS feed_id, unnest(@tries::bigint[]) AS tries, unnest(@waits::double precision[]) AS wait,
         unnest(@delivery_ids::bigint[]) AS delivery_id
 ) x
 JOIN feed f ON f.id = x.feed_id
@@ -213,8 +213,8 @@ SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, n
     CASE WHEN NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN nullif(x.response, '') END -- erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality(@feed_ids::bigint[])) AS nth, unnest(@feed_ids::bigint[]) AS feed_id, unnest(@types::text[]) AS type,
-        unnest(@task_ids::text[]) AS task_id, unnest(@ats::timestamptz[]) AS at, unnest(@attempts::integer[]) AS attempt,
-        unnest(@status_codes::integer[]) AS status_code, unnest(@durations::integer[]) AS duration_ms, unnest(@errors::text[]) AS error,
+        unnest(@task_ids::text[]) AS task_id, unnest(@ats::timestamptz[]) AS at, unnest(@attempts::bigint[]) AS attempt,
+        unnest(@status_codes::bigint[]) AS status_code, unnest(@durations::bigint[]) AS duration_ms, unnest(@errors::text[]) AS error,
         unnest(@responses::text[]) AS response
 ) x
 ORDER BY x.nth

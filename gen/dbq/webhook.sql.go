@@ -78,8 +78,8 @@ SELECT $1, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.s
     CASE WHEN NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN nullif(x.response, '') END -- erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality($2::bigint[])) AS nth, unnest($2::bigint[]) AS feed_id, unnest($3::text[]) AS type,
-        unnest($4::text[]) AS task_id, unnest($5::timestamptz[]) AS at, unnest($6::integer[]) AS attempt,
-        unnest($7::integer[]) AS status_code, unnest($8::integer[]) AS duration_ms, unnest($9::text[]) AS error,
+        unnest($4::text[]) AS task_id, unnest($5::timestamptz[]) AS at, unnest($6::bigint[]) AS attempt,
+        unnest($7::bigint[]) AS status_code, unnest($8::bigint[]) AS duration_ms, unnest($9::text[]) AS error,
         unnest($10::text[]) AS response
 ) x
 ORDER BY x.nth
@@ -92,9 +92,9 @@ type WebhookDeliveriesAddParams struct {
 	Types       []string
 	TaskIds     []string
 	Ats         []time.Time
-	Attempts    []int32
-	StatusCodes []int32
-	Durations   []int32
+	Attempts    []int64
+	StatusCodes []int64
+	Durations   []int64
 	Errors      []string
 	Responses   []string
 }
@@ -174,9 +174,9 @@ type WebhookDeliveryListRow struct {
 	FeedID     int64
 	Type       string
 	At         time.Time
-	Attempt    int32
-	StatusCode *int32
-	DurationMs int32
+	Attempt    int64
+	StatusCode *int64
+	DurationMs int64
 	Error      *string
 	Response   *string
 	NextAt     *time.Time
@@ -394,7 +394,7 @@ type WebhookReadRow struct {
 	Events     []string
 	Version    int64
 	AfterID    int64
-	FailedRuns int32
+	FailedRuns int64
 	HasRoom    bool
 }
 
@@ -531,7 +531,7 @@ type WebhookRetriesDueRow struct {
 	LogID       int64
 	At          time.Time
 	Data        []byte
-	Tries       int32
+	Tries       int64
 }
 
 // WebhookRetriesDue returns the events of a webhook that are to be posted again now, in their order; none whose task has an earlier one that is not.
@@ -608,7 +608,7 @@ const webhookRetriesPut = `-- name: WebhookRetriesPut :exec
 INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, delivery_id)
 SELECT $1, f.id, f.task_id, x.tries, CASE WHEN x.wait >= 0 THEN now() + make_interval(secs => x.wait) END, nullif(x.delivery_id, 0)
 FROM (
-    SELECT unnest($2::bigint[]) AS feed_id, unnest($3::integer[]) AS tries, unnest($4::double precision[]) AS wait,
+    SELECT unnest($2::bigint[]) AS feed_id, unnest($3::bigint[]) AS tries, unnest($4::double precision[]) AS wait,
         unnest($5::bigint[]) AS delivery_id
 ) x
 JOIN feed f ON f.id = x.feed_id
@@ -620,7 +620,7 @@ SET tries = excluded.tries, due_at = excluded.due_at, delivery_id = coalesce(exc
 type WebhookRetriesPutParams struct {
 	WebhookID   int64
 	FeedIds     []int64
-	Tries       []int32
+	Tries       []int64
 	Waits       []float64
 	DeliveryIds []int64
 }

@@ -317,7 +317,8 @@ func TestAPullWaitsForAnEvent(t *testing.T) {
 		t.Fatal("the request still waits")
 	}
 	ended := make(chan api.EventFeed, 1)
-	go func() { ended <- pull(b, pull(b, start, "").NextCursor, "&wait=30") }()
+	cursor := pull(b, start, "").NextCursor
+	go func() { ended <- pull(b, cursor, "&wait=30") }()
 	apptest.Eventually(t, "the request waits again", func() bool { return b.App.Feed.Waiting() == 1 })
 	b.App.Feed.StopWaiting()
 	select {
@@ -406,8 +407,9 @@ func TestAServerTellsEventsByItself(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	waited := make(chan error, 1)
+	cursor := pull(b, start, "").NextCursor
 	go func() {
-		req, _ := http.NewRequest("GET", "http://"+listener.Addr().String()+"/api/v1/events?wait=30&after="+pull(b, start, "").NextCursor, nil)
+		req, _ := http.NewRequest("GET", "http://"+listener.Addr().String()+"/api/v1/events?wait=30&after="+cursor, nil)
 		req.SetBasicAuth(apptest.Username, apptest.Password)
 		res, err := http.DefaultClient.Do(req)
 		if err == nil {

@@ -35,12 +35,15 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Told, next int64, e
 		ends, err := s.q.FeedEnds(ctx)
 		return nil, ends.LastID, postgres.Wrap("read ends of the feed", err, nil)
 	}
+	if p.Wait <= 0 {
+		return s.read(ctx, p, since, *p.After)
+	}
 	enough := time.NewTimer(p.Wait)
 	defer enough.Stop()
 	for next = *p.After; ; {
 		mine := s.watcher.join(p.Viewer) // before the read: an event that comes after it must find it
 		found, next, err = s.read(ctx, p, since, next)
-		if err != nil || len(found) > 0 || p.Wait <= 0 {
+		if err != nil || len(found) > 0 {
 			s.watcher.leave(mine)
 			return found, next, err
 		}

@@ -87,7 +87,7 @@ func (s *Server) RotateWebhook(ctx context.Context, req api.RotateWebhookRequest
 func (s *Server) TestWebhook(ctx context.Context, req api.TestWebhookRequestObject) (api.TestWebhookResponseObject, error) {
 	a, err := s.webhooks.Test(ctx, webhookUser(ctx), req.WebhookID)
 	return api.TestWebhook200JSONResponse{Code: ok, Message: success, Data: api.WebhookTest{
-		Taken: a.Error == "", StatusCode: optional.NonZero(a.Status), DurationMs: a.Duration.Milliseconds(), Error: optional.NonZero(api.WebhookError(a.Error)),
+		Taken: a.Error == "", StatusCode: optional.NonZero(a.Status), DurationMs: a.Duration.Milliseconds(), Error: optional.NonZero(a.Error),
 		Response: optional.NonZero(a.Response),
 	}}, err
 }
@@ -134,8 +134,8 @@ func (s *Server) ListWebhookDeliveries(ctx context.Context, req api.ListWebhookD
 
 func webhookDelivery(d webhook.Delivery) api.WebhookDelivery {
 	shown := api.WebhookDelivery{
-		EventID: feed.IDText(d.FeedID), Type: d.Type, At: d.At, Attempt: int(d.Attempt), Taken: d.Error == nil, DurationMs: int64(d.DurationMs),
-		Error: (*api.WebhookError)(d.Error), Response: d.Response, NextAt: d.NextAt,
+		EventID: feed.IDText(d.FeedID), Type: d.Type, At: d.At, Attempt: int(d.Attempt), Taken: d.Error == nil, DurationMs: d.DurationMs,
+		Error: d.Error, Response: d.Response, NextAt: d.NextAt,
 	}
 	if d.StatusCode != nil {
 		shown.StatusCode = new(int(*d.StatusCode))

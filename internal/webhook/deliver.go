@@ -148,7 +148,7 @@ func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 // item is an event that a turn may post.
 type item struct {
 	feed.Event
-	tries   int32
+	tries   int64
 	isRetry bool // it is in webhook_retries; otherwise it is behind after_id
 	answer  *post.Answer
 	isLate  bool // it waits for an earlier event of its task
@@ -324,7 +324,7 @@ func (s *Service) bodies(ctx context.Context, items []*item) (map[int64][]byte, 
 // settle stores what a turn did, in one transaction. If the webhook was changed meanwhile, it stores nothing, and the events are posted again.
 func (s *Service) settle(ctx context.Context, t *turn) error {
 	put := dbq.WebhookRetriesPutParams{WebhookID: t.ID}
-	keep := func(one *item, tries int32, wait float64) {
+	keep := func(one *item, tries int64, wait float64) {
 		put.FeedIds, put.Tries, put.Waits, put.DeliveryIds = append(put.FeedIds, one.ID), append(put.Tries, tries), append(put.Waits, wait), append(put.DeliveryIds, 0)
 	}
 	// What was posted or waits is behind the webhook. What was not, and comes after all that was, stays in front of it.
@@ -446,10 +446,10 @@ func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, 
 	return nil
 }
 
-func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task string, attempt int32, a post.Answer) {
+func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task string, attempt int64, a post.Answer) {
 	p.FeedIds, p.Types, p.TaskIds, p.Ats = append(p.FeedIds, id), append(p.Types, ofType), append(p.TaskIds, task), append(p.Ats, a.At)
-	p.Attempts, p.StatusCodes = append(p.Attempts, attempt), append(p.StatusCodes, int32(a.Status))
-	p.Durations = append(p.Durations, int32(a.Duration.Milliseconds()))
+	p.Attempts, p.StatusCodes = append(p.Attempts, attempt), append(p.StatusCodes, int64(a.Status))
+	p.Durations = append(p.Durations, a.Duration.Milliseconds())
 	p.Errors, p.Responses = append(p.Errors, a.Error), append(p.Responses, a.Response)
 }
 

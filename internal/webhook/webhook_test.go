@@ -20,6 +20,7 @@ import (
 	"lksms/internal/feed"
 	"lksms/internal/queue"
 	"lksms/internal/webhook"
+	"lksms/internal/webhook/post"
 )
 
 func TestMain(m *testing.M) { apptest.Main(m) }
@@ -247,7 +248,7 @@ func TestAnEventThatFailsIsPostedAgain(t *testing.T) {
 		}
 	}
 	d := b.deliveries(hook.WebhookID)[0]
-	if d.Attempt != 11 || d.Taken || *d.StatusCode != 500 || *d.Error != api.WebhookBadStatus || d.NextAt == nil || len(*d.Response) > 1024 || !strings.HasPrefix(*d.Response, "busy") {
+	if d.Attempt != 11 || d.Taken || *d.StatusCode != 500 || *d.Error != post.BadStatus || d.NextAt == nil || len(*d.Response) > 1024 || !strings.HasPrefix(*d.Response, "busy") {
 		t.Errorf("last post %+v", d)
 	}
 	if d.EventID != first[0].ID || string(*d.Request) != string(first[0].Raw) {
@@ -557,8 +558,8 @@ func TestAUserReachesNoNetworkOfTheServer(t *testing.T) {
 		}
 		a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil, user...))
 		// A host that is no address must be looked up, which may fail without a connection.
-		isUnknown := host == "2130706433" && *a.Error == api.WebhookNotConnected
-		if a.Taken || *a.Error != api.WebhookRefusedAddress && !isUnknown {
+		isUnknown := host == "2130706433" && *a.Error == post.NotConnected
+		if a.Taken || *a.Error != post.RefusedAddress && !isUnknown {
 			t.Errorf("%s: %+v %v", host, a, *a.Error)
 		}
 	}
@@ -777,5 +778,28 @@ func TestARunOfAWebhookThatIsChangedIsRepeated(t *testing.T) {
 	b.deliver()
 	if p := second.posts(); len(p) != 1 || b.get(hook.WebhookID).Status != api.WebhookOn {
 		t.Errorf("the new receiver got %v; webhook %+v", ids(p), b.get(hook.WebhookID))
+	}
+}
+
+// S4.10, B13: an erasure takes the answers of receivers, which may repeat what was posted, and an event is told without the person from then on.
+func TestAnErasureTakesTheAnswersOfReceivers(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	hook := b.hook(r.URL, nil)
+	r.answers(func(w http.ResponseWriter, one taken) { _, _ = w.Write(one.Raw) })
+	b.send()
+	b.deliver()
+	if d := b.deliveries(hook.WebhookID)[0]; d.Response == nil || !strings.Contains(*d.Response, apptest.Phone) {
+		t.Fatalf("post %+v", d)
+	}
+	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": apptest.Phone})
+	apptest.Eventually(t, "the erasure has ended", func() bool {
+		b.Exec("UPDATE erasures SET next_at = now() WHERE status = 'running'")
+		if _, err := b.App.Erasures.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Count("SELECT count(*) FROM erasures WHERE status = 'running'") == 0
+	})
+	if a := b.Call("GET", path(hook.WebhookID)+"/deliveries", nil); strings.Contains(a.Raw, apptest.Phone) {
+		t.Errorf("after the erasure: %s", a.Raw)
 	}
 }
