@@ -176,7 +176,8 @@ func (s *Service) erasePortion(ctx context.Context, p *person, rows []dbq.Erasur
 	return int64(len(open)), err
 }
 
-// eraseEnded erases tasks that have ended, in the transaction of ctx. A task that was requeued meanwhile keeps its recipient, so that it is found again.
+// eraseEnded erases tasks that have ended, in the transaction of ctx. A task that was requeued meanwhile keeps its recipient, so that it is found
+// again.
 func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, renderings []int64) (c Counts, err error) {
 	if c.Receipts, c.Callbacks, err = s.eraseReceipts(ctx, p, ids); err != nil {
 		return c, err

@@ -13,8 +13,8 @@ import (
 	"lksms/internal/phone"
 )
 
-// Description says how a body becomes messages; it mirrors the configuration of http-sms. Fields of the body are named by paths through the JSON: names
-// and indexes, separated by points. * stands for each item of a list, # at the end for their number.
+// Description says how a body becomes messages; it mirrors the configuration of http-sms. Fields of the body are named by paths through the JSON:
+// names and indexes, separated by points. * stands for each item of a list, # at the end for their number.
 type Description struct {
 	Expect        map[string][]string `json:"expect,omitzero"`        // values that the body must have at a path
 	Number        *string             `json:"number,omitzero"`        // path of the numbers; empty: the body has none
@@ -103,7 +103,8 @@ func (d Description) check() error {
 	return nil
 }
 
-// at returns the values at a path of a body: texts, numbers and booleans, also those of a list. A value that is missing, null or an object leads to none.
+// at returns the values at a path of a body: texts, numbers and booleans, also those of a list. A value that is missing, null or an object leads
+// to none.
 func at(value any, path string) []string {
 	step, rest, isLonger := strings.Cut(path, ".")
 	if path == "" {
@@ -243,8 +244,8 @@ type recipient struct {
 	err    error
 }
 
-// numbersOf returns the recipients that a body names, each once. A text may have several numbers, separated by commas. Fault: request.invalid if there
-// are none, or too many.
+// numbersOf returns the recipients that a body names, each once. A text may have several numbers, separated by commas. Fault: request.invalid if
+// there are none, or too many.
 func (d Description) numbersOf(body any) ([]recipient, error) {
 	path := *d.Number
 	var all []recipient

@@ -54,8 +54,8 @@ var errNone = fault.New(fault.NotFound, fault.InboundNotFound)
 // MessageType returns the message type of an inbound that is created without one.
 func MessageType(ofPreset string) int16 { return presets[ofPreset].messageType }
 
-// checked checks the settings of an inbound of a company, and returns its own description as it is stored. It normalises the numbers. was are the settings
-// before; nil: the inbound is new. Faults: request.invalid; template.not_active.
+// checked checks the settings of an inbound of a company, and returns its own description as it is stored. It normalises the numbers. was are the
+// settings before; nil: the inbound is new. Faults: request.invalid; template.not_active.
 func (s *Service) checked(ctx context.Context, company int64, was, to *Settings) ([]byte, error) {
 	known, isKnown := presets[to.Preset]
 	if !isKnown {
@@ -90,7 +90,8 @@ func (s *Service) checked(ctx context.Context, company int64, was, to *Settings)
 	switch {
 	case to.TemplateNo == nil && len(effective.Text) == 0:
 		return nil, fault.InvalidField("description.text", fault.Required, nil)
-	case to.TemplateNo == nil, was != nil && was.Preset == to.Preset && optional.Value(was.TemplateNo) == *to.TemplateNo && reflect.DeepEqual(was.Description, to.Description):
+	case to.TemplateNo == nil, was != nil && was.Preset == to.Preset && optional.Value(was.TemplateNo) == *to.TemplateNo &&
+		reflect.DeepEqual(was.Description, to.Description):
 		return own, nil // an inbound whose template was disabled can be switched off
 	}
 	return own, s.checkTemplate(ctx, company, *to.TemplateNo, effective)

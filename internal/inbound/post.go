@@ -36,9 +36,10 @@ type post struct {
 	origin   queue.Origin
 }
 
-// Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If nothing was accepted, the
-// fault of the first message is returned too. All are submitted in one transaction: after another error none is, and the post can be repeated. Faults: inbound.not_found,
-// also for one that is off or of another company; request.invalid, naming a path of the body; those of queue.Submit.
+// Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If nothing was
+// accepted, the fault of the first message is returned too. All are submitted in one transaction: after another error none is, and the post can
+// be repeated. Faults: inbound.not_found, also for one that is off or of another company; request.invalid, naming a path of the body; those of
+// queue.Submit.
 func (s *Service) Post(ctx context.Context, no string, body any, origin queue.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
 	if err != nil {
