@@ -90,13 +90,11 @@ verify: node-tools generate console ## Generate again and fail on a difference; 
 		npx --no-install squawk --config squawk.toml "$$up"/*.sql
 	@$(GO) mod tidy -diff
 	@cd bench && $(GO) mod tidy -diff
-	@cd tools/alertmanager && $(GO) mod tidy -diff
 	@echo "verify: ok"
 
 lint: ## Lint the Go code
 	@$(TOOL) golangci-lint run ./...
 	@cd bench && $(GO) vet ./...
-	@cd tools/alertmanager && $(GO) vet ./...
 	@files=$$(gofmt -l bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
 test-clients: postgres node-tools ## Generate a TypeScript client from the contract and run the main job with it
