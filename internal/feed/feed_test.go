@@ -177,6 +177,7 @@ func TestOnlyCompaniesThatListenRecord(t *testing.T) {
 		t.Errorf("another user of acme gets %+v", got)
 	}
 	w.Expect(403, "auth.other_company", "GET", "/api/v1/events?company_no=beta", nil, w.Reader...)
+	w.Expect(404, "company.not_found", "GET", "/api/v1/events?company_no=nobody", nil)
 
 	w.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
 	cancel(w.Acme)

@@ -689,6 +689,7 @@ func TestAWebhookGetsWhatItsOwnerSees(t *testing.T) {
 	}
 	b.Expect(403, "auth.other_company", "POST", "/api/v1/webhooks", map[string]any{"url": "https://x.example", "events": everything, "company_no": "beta"}, acme...)
 	b.Expect(422, "request.invalid", "POST", "/api/v1/webhooks", map[string]any{"url": "https://user:secret@x.example", "events": everything})
+	b.Expect(404, "company.not_found", "POST", "/api/v1/webhooks", map[string]any{"url": "https://x.example", "events": everything, "company_no": "nobody"})
 	b.Expect(409, "version.stale", "PATCH", path(hook.WebhookID), map[string]any{"status": "off", "version": 99})
 	for range 19 {
 		b.hook("https://shop.example", nil, acme...)
