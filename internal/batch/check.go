@@ -129,14 +129,14 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 // restart begins a check of contacts from the first one. Their rows have no numbers of their own: of contacts that joined or left the tag since the check
 // was broken off, all later rows would be moved.
 func (s *Service) restart(ctx context.Context, c *check) error {
-	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: c.batch.ID, Status: Checking}); postgres.IsNoRows(err) { // cancelled meanwhile
-			return errElsewhere
-		} else if err != nil {
-			return err
-		}
+	isChecking := false
+	err := s.while(ctx, c.batch.ID, Checking, func(ctx context.Context, _ dbq.BatchHoldRow) error {
+		isChecking = true
 		return s.q.BatchRowsForget(ctx, c.batch.ID)
 	})
+	if err == nil && !isChecking { // cancelled meanwhile
+		err = errElsewhere
+	}
 	c.batch.LastRow = 0
 	return postgres.Wrap("begin check again", err, nil)
 }

@@ -16,8 +16,8 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/apptest"
-	"lksms/internal/push/driver"
 	"lksms/internal/queue"
+	"lksms/internal/standardwebhooks"
 )
 
 func TestMain(m *testing.M) { apptest.Main(m) }
@@ -359,7 +359,7 @@ func TestACallbackNeedsTheProvidersProof(t *testing.T) {
 	now := fmt.Sprint(time.Now().Unix())
 	old := fmt.Sprint(time.Now().Add(-time.Hour).Unix())
 	signed := func(at string) []string {
-		return []string{"Webhook-Id", "m", "Webhook-Timestamp", at, "Webhook-Signature", "v1,x v1," + driver.Sign([]byte(apptest.CallbackKey), "m", at, []byte(body))}
+		return []string{"Webhook-Id", "m", "Webhook-Timestamp", at, "Webhook-Signature", "v1,x v1," + standardwebhooks.Sign([]byte(apptest.CallbackKey), "m", at, []byte(body))}
 	}
 	for _, c := range []struct {
 		name     string

@@ -327,7 +327,8 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	keep := func(one *item, tries int64, wait float64) {
 		put.FeedIds, put.Tries, put.Waits, put.DeliveryIds = append(put.FeedIds, one.ID), append(put.Tries, tries), append(put.Waits, wait), append(put.DeliveryIds, 0)
 	}
-	// What was posted or waits is behind the webhook. What was not, and comes after all that was, stays in front of it.
+	// reached is the last event behind after_id that was posted, or waits for another one of its task. The webhook goes on behind it: earlier events that
+	// were not posted become retries, later ones are read again.
 	reached := t.AfterID
 	for _, one := range t.items {
 		if !one.isRetry && (one.answer != nil || one.isLate) {

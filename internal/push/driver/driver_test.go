@@ -29,6 +29,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/outbound"
 	"lksms/internal/push/driver"
+	"lksms/internal/standardwebhooks"
 )
 
 // call is a request that a stub provider got.
@@ -436,7 +437,7 @@ func TestWeChatWithoutATokenIsInTrouble(t *testing.T) {
 func TestOASignsByStandardWebhooks(t *testing.T) {
 	t.Parallel()
 	// This example is from the libraries of the specification.
-	if got := driver.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)); got != "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
+	if got := standardwebhooks.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)); got != "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
 		t.Errorf("signature %s", got)
 	}
 	p := newProvider(t, says(204, ""))
@@ -446,7 +447,7 @@ func TestOASignsByStandardWebhooks(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	c := p.seen()[0]
-	want := "v1," + driver.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "task_1", c.header.Get("Webhook-Timestamp"), []byte(c.body))
+	want := "v1," + standardwebhooks.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "task_1", c.header.Get("Webhook-Timestamp"), []byte(c.body))
 	if c.header.Get("Webhook-Id") != "task_1" || c.header.Get("Webhook-Signature") != want || !strings.Contains(c.body, `"to":"zhang"`) ||
 		!strings.Contains(c.body, `"lease_id":42`) || !strings.Contains(c.body, `"entered_at":"1970-01-01T00:00:00Z"`) {
 		t.Errorf("sent %v", c)

@@ -2,16 +2,13 @@ package driver
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"lksms/internal/fault"
+	"lksms/internal/standardwebhooks"
 )
 
 // oa posts each message as JSON, signed by Standard Webhooks (S1.11).
@@ -42,12 +39,9 @@ func newOA(config []byte, t Tools) (Driver, error) {
 	if err := address("url", d.config.URL); err != nil {
 		return nil, err
 	}
-	d.key = []byte(d.config.Secret)
-	if encoded, ok := strings.CutPrefix(d.config.Secret, "whsec_"); ok {
-		var err error
-		if d.key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
-			return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
-		}
+	var err error
+	if d.key, err = standardwebhooks.Key(d.config.Secret); err != nil {
+		return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
 	}
 	if len(d.key) == 0 { // anybody could sign with an empty key
 		return nil, fault.InvalidField("config.secret", fault.Empty, nil)
@@ -55,7 +49,6 @@ func newOA(config []byte, t Tools) (Driver, error) {
 	if err := d.config.Answer.check(); err != nil {
 		return nil, err
 	}
-	var err error
 	d.limit, err = timeout(d.config.TimeoutSeconds)
 	d.client = t.Outbound.Client(d.limit)
 	return d, err
@@ -80,19 +73,10 @@ func (d *oa) call(ctx context.Context, m Message) Outcome {
 	header := http.Header{}
 	header.Set("Webhook-Id", m.TaskID)
 	header.Set("Webhook-Timestamp", at)
-	header.Set("Webhook-Signature", "v1,"+Sign(d.key, m.TaskID, at, body))
+	header.Set("Webhook-Signature", "v1,"+standardwebhooks.Sign(d.key, m.TaskID, at, body))
 	status, answer, failure := post(ctx, d.client, d.config.URL, header, body)
 	if failure != nil {
 		return *failure
 	}
 	return d.config.Answer.outcome(status, answer)
-}
-
-// Sign returns the signature of Standard Webhooks: the HMAC-SHA256 of id, timestamp and body, joined with points, in
-// base64.
-func Sign(key []byte, id, timestamp string, body []byte) string {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(id + "." + timestamp + "."))
-	mac.Write(body)
-	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }

@@ -98,7 +98,7 @@ func newTencent(config []byte, t Tools) (Driver, error) {
 		return nil, err
 	}
 	for _, t := range d.templates { // the values are a list: {1} and {3} without {2} have none
-		for i := range len(distinct(t.names)) {
+		for i := range len(slices.Compact(slices.Sorted(slices.Values(t.names)))) {
 			if !slices.Contains(t.names, strconv.Itoa(i+1)) {
 				return nil, fault.InvalidField("config.templates", fault.WrongFormat, nil)
 			}
@@ -111,8 +111,6 @@ func newTencent(config []byte, t Tools) (Driver, error) {
 	d.client = t.Outbound.Client(d.limit)
 	return d, err
 }
-
-func distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 func (d *tencent) Target() string { return target(d.config.BaseURL) }
 

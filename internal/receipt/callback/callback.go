@@ -4,15 +4,14 @@ package callback
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"lksms/internal/fault"
 	"lksms/internal/outbound"
+	"lksms/internal/standardwebhooks"
 )
 
 // The fields of a sender's configuration for callbacks.
@@ -78,14 +77,14 @@ func Split(opened []byte) (rest []byte, config *Config, secret string, err error
 
 // key returns the key of a secret, or a fault if the secret is not well-formed.
 func key(verify, secret string) ([]byte, error) {
-	if encoded, ok := strings.CutPrefix(secret, "whsec_"); ok && verify == StandardWebhooks {
-		key, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			return nil, fault.InvalidField("config."+Secret, fault.WrongFormat, nil)
-		}
-		return key, nil
+	if verify != StandardWebhooks {
+		return []byte(secret), nil
 	}
-	return []byte(secret), nil
+	key, err := standardwebhooks.Key(secret)
+	if err != nil {
+		return nil, fault.InvalidField("config."+Secret, fault.WrongFormat, nil)
+	}
+	return key, nil
 }
 
 // CheckSecret rejects a secret that is short enough to be guessed. c can be nil.

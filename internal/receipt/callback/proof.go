@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"lksms/internal/outbound"
-	"lksms/internal/push/driver"
+	"lksms/internal/standardwebhooks"
 )
 
 // skew is the maximum difference between the time of a signature and the time of this server.
@@ -107,7 +107,7 @@ func isTimely(header http.Header) bool {
 
 // isSigned checks the signature of Standard Webhooks.
 func isSigned(key []byte, header http.Header, body []byte) bool {
-	want := "v1," + driver.Sign(key, header.Get("Webhook-Id"), header.Get("Webhook-Timestamp"), body)
+	want := "v1," + standardwebhooks.Sign(key, header.Get("Webhook-Id"), header.Get("Webhook-Timestamp"), body)
 	for given := range strings.FieldsSeq(header.Get("Webhook-Signature")) {
 		if hmac.Equal([]byte(given), []byte(want)) {
 			return true

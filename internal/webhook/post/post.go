@@ -4,12 +4,9 @@ package post
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +16,7 @@ import (
 
 	"lksms/internal/outbound"
 	"lksms/internal/postgres"
+	"lksms/internal/standardwebhooks"
 )
 
 // limit is how long a post takes at most.
@@ -86,10 +84,12 @@ func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
 	stamp := strconv.FormatInt(a.At.Unix(), 10)
 	signatures := make([]string, len(one.Secrets))
 	for i, secret := range one.Secrets {
-		if signatures[i], err = Sign(secret, one.ID, stamp, one.Body); err != nil {
+		key, err := standardwebhooks.Key(secret)
+		if err != nil {
 			a.Error = NoSecret
 			return a
 		}
+		signatures[i] = "v1," + standardwebhooks.Sign(key, one.ID, stamp, one.Body)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "lksms")
@@ -137,24 +137,9 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// secretPrefix is before the base64 of a secret.
-const secretPrefix = "whsec_"
-
 // NewSecret returns a new secret.
 func NewSecret() string {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
-	return secretPrefix + base64.StdEncoding.EncodeToString(raw)
-}
-
-// Sign returns the signature of a post with a secret.
-func Sign(secret, id, stamp string, body []byte) (string, error) {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
-	if err != nil {
-		return "", fmt.Errorf("read secret: %w", err)
-	}
-	sum := hmac.New(sha256.New, key)
-	sum.Write([]byte(id + "." + stamp + "."))
-	sum.Write(body)
-	return "v1," + base64.StdEncoding.EncodeToString(sum.Sum(nil)), nil
+	return standardwebhooks.Prefix + base64.StdEncoding.EncodeToString(raw)
 }

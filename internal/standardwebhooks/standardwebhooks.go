@@ -1,0 +1,34 @@
+// Package standardwebhooks signs as Standard Webhooks says (https://www.standardwebhooks.com).
+package standardwebhooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// Prefix is before the base64 of a key that is written as text.
+const Prefix = "whsec_"
+
+// Key returns the key that a text stands for: behind Prefix its base64, otherwise the text itself.
+func Key(text string) ([]byte, error) {
+	encoded, isEncoded := strings.CutPrefix(text, Prefix)
+	if !isEncoded {
+		return []byte(text), nil
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	return key, nil
+}
+
+// Sign returns the signature, without the version before it: the HMAC-SHA256 of id, timestamp and body, joined with points, in base64.
+func Sign(key []byte, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + timestamp + "."))
+	mac.Write(body)
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
