@@ -1791,7 +1791,7 @@ COMMENT ON COLUMN public.batches.template_id IS 'no foreign key: the template ma
 
 COMMENT ON COLUMN public.batches.template_language IS 'the language of content; null: not known';
 
-COMMENT ON COLUMN public.batches.is_deferred IS 'its messages are sent at the next full interval, as the template says';
+COMMENT ON COLUMN public.batches.is_deferred IS 'it gets the next full interval as its time when it is confirmed, as the template says';
 
 COMMENT ON COLUMN public.batches.content IS 'the text, with the names of columns in braces';
 

@@ -75,7 +75,7 @@ COMMENT ON COLUMN batches.phone_column IS 'the column with the phone numbers';
 COMMENT ON COLUMN batches.template_no IS 'where content is from; null: it was in the request';
 COMMENT ON COLUMN batches.template_id IS 'no foreign key: the template may be deleted';
 COMMENT ON COLUMN batches.template_language IS 'the language of content; null: not known';
-COMMENT ON COLUMN batches.is_deferred IS 'its messages are sent at the next full interval, as the template says';
+COMMENT ON COLUMN batches.is_deferred IS 'it gets the next full interval as its time when it is confirmed, as the template says';
 COMMENT ON COLUMN batches.content IS 'the text, with the names of columns in braces';
 COMMENT ON COLUMN batches.sender_no IS 'the only sender that may send it; null: any by the routes';
 COMMENT ON COLUMN batches.dedup IS 'which rows are duplicates: none; those with a phone number of a row before; those with its text, too';

@@ -99,10 +99,15 @@ marked AS (
 )
 SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
 
--- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits.
+-- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
+-- batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed.
 -- name: BatchReady :one
 UPDATE batches b
 SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
+    expect_send_time = CASE
+        WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
+        ELSE b.expect_send_time
+    END,
     upload_id = NULL, valid = b.valid - @duplicate::bigint, duplicate = @duplicate::bigint, segments = b.segments - @segments::bigint,
     checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END
 WHERE b.id = @id AND b.status = 'checking'
@@ -130,7 +135,11 @@ WHERE b.id = @id AND b.status = 'checking';
 -- BatchConfirm lets a batch that was checked be sent.
 -- name: BatchConfirm :execrows
 UPDATE batches b
-SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text
+SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text,
+    expect_send_time = CASE
+        WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
+        ELSE b.expect_send_time
+    END
 WHERE b.id = @id AND b.status = 'ready';
 
 -- name: BatchPause :execrows

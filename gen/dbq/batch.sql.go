@@ -59,18 +59,23 @@ func (q *Queries) BatchChecked(ctx context.Context, arg BatchCheckedParams) erro
 
 const batchConfirm = `-- name: BatchConfirm :execrows
 UPDATE batches b
-SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = $1::text
-WHERE b.id = $2 AND b.status = 'ready'
+SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = $1::text,
+    expect_send_time = CASE
+        WHEN b.is_deferred THEN coalesce(b.expect_send_time, date_bin($2::interval, now(), 'epoch') + $2::interval)
+        ELSE b.expect_send_time
+    END
+WHERE b.id = $3 AND b.status = 'ready'
 `
 
 type BatchConfirmParams struct {
 	ConfirmedBy string
+	Every       time.Duration
 	ID          int64
 }
 
 // BatchConfirm lets a batch that was checked be sent.
 func (q *Queries) BatchConfirm(ctx context.Context, arg BatchConfirmParams) (int64, error) {
-	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.ID)
+	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.Every, arg.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -470,21 +475,32 @@ func (q *Queries) BatchPause(ctx context.Context, id int64) (int64, error) {
 const batchReady = `-- name: BatchReady :one
 UPDATE batches b
 SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
-    upload_id = NULL, valid = b.valid - $1::bigint, duplicate = $1::bigint, segments = b.segments - $2::bigint,
+    expect_send_time = CASE
+        WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin($1::interval, now(), 'epoch') + $1::interval)
+        ELSE b.expect_send_time
+    END,
+    upload_id = NULL, valid = b.valid - $2::bigint, duplicate = $2::bigint, segments = b.segments - $3::bigint,
     checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END
-WHERE b.id = $3 AND b.status = 'checking'
+WHERE b.id = $4 AND b.status = 'checking'
 RETURNING b.status
 `
 
 type BatchReadyParams struct {
+	Every     time.Duration
 	Duplicate int64
 	Segments  int64
 	ID        int64
 }
 
-// BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits.
+// BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
+// batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed.
 func (q *Queries) BatchReady(ctx context.Context, arg BatchReadyParams) (string, error) {
-	row := q.db.QueryRow(ctx, batchReady, arg.Duplicate, arg.Segments, arg.ID)
+	row := q.db.QueryRow(ctx, batchReady,
+		arg.Every,
+		arg.Duplicate,
+		arg.Segments,
+		arg.ID,
+	)
 	var status string
 	err := row.Scan(&status)
 	return status, err

@@ -104,7 +104,7 @@ type Batch struct {
 	TemplateVersion *int64
 	// the language of content; null: not known
 	TemplateLanguage *string
-	// its messages are sent at the next full interval, as the template says
+	// it gets the next full interval as its time when it is confirmed, as the template says
 	IsDeferred bool
 	// the text, with the names of columns in braces
 	Content string

@@ -420,19 +420,50 @@ func TestABatchFollowsItsTemplate(t *testing.T) {
 	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"disabled"}`)
 	b.Expect(409, "template.not_active", "POST", at+"/confirm", nil)
 	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"active","companies":["default"],"translations":{}}`)
-	get(b, at, "confirm")
+	if at := get(b, at, "confirm").ExpectSendTime; at == nil || at.Unix()%300 != 0 || time.Until(*at) > 5*time.Minute {
+		t.Fatalf("it is sent at %v, want the next full interval", at)
+	}
 	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"voided"}`)
 	feed(b)
 	if got := len(b.Claim("app", 10)); got != 0 {
 		t.Error("it was sent before the next full interval")
 	}
+	b.Exec("UPDATE batches SET expect_send_time = now()")
+	feed(b)
+	if got := len(b.Claim("app", 10)); got != 1 {
+		t.Errorf("%d tasks can be claimed when the interval begins", got)
+	}
 	task := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil)).Items[0]
-	if task.ExpectSendTime == nil || task.Content != "hello" {
+	if task.Content != "hello" {
 		t.Errorf("%+v", task)
 	}
 	if got := b.Expect(200, "", "GET", "/api/v1/sms/task/"+task.TaskID+"/timeline", nil).Raw; !strings.Contains(got, `"template":{"id":`+fmt.Sprint(id)+`,"language":"en","template_no":"T1","version":1}`) {
 		t.Errorf("%s", got)
 	}
+}
+
+// S3.10: a batch with a time of its own is sent then, whatever its template says; one of a template that was replaced is not confirmed.
+func TestABatchOfAScheduledTemplateHasItsOwnTime(t *testing.T) {
+	b := apptest.New(t)
+	scheduled := map[string]any{"template_no": "T1", "template_name": "n", "template_content": "您好", "send_type": "scheduled"}
+	id := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", "/api/v1/admin/template", scheduled)).ID
+	replaced := checked(b, numbers(1), "template_no", "T1")
+	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
+	at := checked(b, numbers(2), "template_no", "T1", "expect_send_time", soon)
+	if got := get(b, at, "confirm").ExpectSendTime; got == nil || got.Format(time.RFC3339) != soon {
+		t.Errorf("it is sent at %v, want %s", got, soon)
+	}
+	b.Exec("UPDATE batches SET expect_send_time = now()")
+	feed(b)
+	if got := len(b.Claim("app", 10)); got != 2 {
+		t.Errorf("%d tasks can be claimed at its time", got)
+	}
+	if a := checked(b, numbers(1), "template_no", "T1", "auto_confirm", "true"); get(b, a).ExpectSendTime == nil {
+		t.Error("a batch that is confirmed with its request has no time")
+	}
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/template/", id), nil)
+	b.Expect(200, "", "POST", "/api/v1/admin/template", scheduled)
+	b.Expect(409, "template.not_active", "POST", replaced+"/confirm", nil)
 }
 
 func TestABatchIsSeenByItsCompanyAndChangedByItsUser(t *testing.T) {

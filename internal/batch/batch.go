@@ -302,26 +302,47 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 	if err != nil {
 		return Standing{}, err
 	}
-	if row.Status == Ready && row.Valid == 0 {
-		return Standing{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
-	}
-	if row.Status == Ready && row.TemplateNo != nil {
-		_, err := s.Templates.Find(ctx, row.CompanyID, *row.TemplateNo)
-		var refused *fault.Error
-		if errors.As(err, &refused) {
-			err = fault.New(fault.Conflict, fault.TemplateNotActive)
+	n := int64(0)
+	if row.Status == Ready { // one whose check ends at this moment has not been looked at
+		if row.Valid == 0 {
+			return Standing{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
 		}
+		if err := s.checkTemplate(ctx, row); err != nil {
+			return Standing{}, err
+		}
+		every, err := s.every(ctx)
 		if err != nil {
 			return Standing{}, err
 		}
+		if n, err = s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, Every: every, ConfirmedBy: by}); err != nil {
+			return Standing{}, postgres.Wrap("confirm batch", err, nil)
+		}
 	}
-	n, err := s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, ConfirmedBy: by})
-	if err == nil && n == 0 {
+	if n == 0 {
 		if st, err := s.Get(ctx, viewer, id); err != nil || st.ConfirmedAt != nil && st.Status != Cancelled { // sent twice
 			return st, err
 		}
 	}
-	return s.changed(ctx, viewer, id, n, err, "confirm batch", Running)
+	return s.changed(ctx, viewer, id, n, nil, "confirm batch", Running)
+}
+
+// checkTemplate returns template.not_active unless the template of a batch, if it has one, is the same as when it was made, and the company may use it.
+func (s *Service) checkTemplate(ctx context.Context, b dbq.Batch) error {
+	if b.TemplateNo == nil {
+		return nil
+	}
+	t, err := s.Templates.Find(ctx, b.CompanyID, *b.TemplateNo)
+	var refused *fault.Error
+	if errors.As(err, &refused) && refused.Kind != fault.Unavailable || err == nil && t.ID != *b.TemplateID {
+		return fault.New(fault.Conflict, fault.TemplateNotActive)
+	}
+	return err
+}
+
+// every is the interval at whose multiples messages of scheduled templates are sent.
+func (s *Service) every(ctx context.Context) (time.Duration, error) {
+	values, err := s.Settings.Get(ctx)
+	return time.Duration(values.SMS.ScheduledEvery) * time.Second, err
 }
 
 // Pause lets the tasks of a batch that no sender holds wait until Resume. Faults: batch.not_found, batch.wrong_status.

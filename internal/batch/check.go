@@ -192,7 +192,11 @@ func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
 			return fmt.Errorf("find duplicates: %w", err)
 		}
 	}
-	if _, err := s.q.BatchReady(ctx, dbq.BatchReadyParams{ID: b.ID, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {
+	every, err := s.every(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := s.q.BatchReady(ctx, dbq.BatchReadyParams{ID: b.ID, Every: every, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {
 		return fmt.Errorf("end check: %w", err)
 	}
 	if b.UploadID != nil {
@@ -387,8 +391,7 @@ func submission(b dbq.Batch, rowNo int64, number, text string) queue.Submission 
 		from = &template.Source{ID: *b.TemplateID, TemplateNo: *b.TemplateNo, Version: *b.TemplateVersion, Language: optional.Value(b.TemplateLanguage)}
 	}
 	return queue.Submission{
-		From: from, Deferred: b.IsDeferred,
-		PhoneNumber: number, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: optional.Value(b.Sign),
+		From: from, PhoneNumber: number, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: optional.Value(b.Sign),
 		Test: b.IsTest, BatchID: b.ID, SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, rowNo),
 	}
 }

@@ -357,7 +357,7 @@ func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
 	b.Report(id, "mail-app", 2, nil)
 	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) VALUES ($1, 1, 'mail-app', 'bob@example.com', 'p')", id)
 	b.Exec(`WITH c AS (
-		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('mail-app', '1.1.1.1', 'to=bob%40example.com&%22bob%40example.com%22, jim.bob@example.com, bob@example.com.cn') RETURNING id
+		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('mail-app', '1.1.1.1', 'to=bob%40example.com&%22bob%40example.com%22 \u003cbob@example.com\u003e \nbob@example.com %253Dbob@example.com, jim.bob@example.com, bob@example.com.cn') RETURNING id
 	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state) SELECT c.id, 'mail-app', 'p', 'bob@example.com', 1 FROM c`)
 	b.PutContacts(map[string]any{"user_id": "a", "email": "other@example.com"})
 	b.Exec("UPDATE messages SET user_id = NULL") // so that only the address is left
@@ -366,7 +366,7 @@ func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM messages WHERE recipient = ''"); n != 1 {
 		t.Errorf("%d tasks are erased", n)
 	}
-	if got := apptest.Scan[string](b, "SELECT body FROM callbacks"); got != "to=********&%22********%22, jim.bob@example.com, bob@example.com.cn" {
+	if got := apptest.Scan[string](b, "SELECT body FROM callbacks"); got != "to=********&%22********%22 \\u003c********\\u003e \\n******** %253D********, jim.bob@example.com, bob@example.com.cn" {
 		t.Errorf("the callback is %s", got)
 	}
 }

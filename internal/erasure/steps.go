@@ -244,8 +244,10 @@ func (s *Service) eraseReceipts(ctx context.Context, p *person, taskIDs []string
 	return receipts, callbacks, postgres.Wrap("erase callbacks", err, nil)
 }
 
-// notWithin returns a regular expression for a place that is not behind a character, unless this ends the escape of another one in a URL.
-func notWithin(character string) string { return `(?:(?<!` + character + `)|(?<=%[0-9A-Fa-f]{2}))` }
+// notWithin returns a regular expression for a place that is not behind a character, unless this ends the escape of another one, in a URL or in JSON.
+func notWithin(character string) string {
+	return `(?:(?<!` + character + `)|(?<=%[0-9A-Fa-f]{2})|(?<=%25[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\[nrtbf]))`
+}
 
 // patternOf returns a regular expression of PostgreSQL for addresses in callbacks, which may be URL-encoded, but not for a part of a longer address.
 func patternOf(addresses []string) string {

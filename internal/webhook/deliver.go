@@ -32,7 +32,7 @@ const (
 	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its place to others.
 	runLast = 10 * time.Second
 
-	// againAfter is when a run that could not be settled is tried again.
+	// againAfter is when a run that could not be settled is tried again, and then twice as long each time, up to restMost.
 	againAfter = 5 * time.Second
 
 	// waitingMost is how many events of a webhook may have failed; with more, it does not go on to further events, which stay in the feed.
@@ -68,27 +68,35 @@ type end struct {
 // one that hangs holds up no other. Several servers may run it: a webhook that both run posts events twice, and loses none.
 func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	running := map[int64]bool{} // whether it fails
-	broken, ran := map[int64]time.Time{}, map[int64]time.Time{}
+	broken, ran := map[int64]breakage{}, map[int64]time.Time{}
 	ended := make(chan end, runsMost+failingRunsMost)
 	note := func(e end) {
 		delete(running, e.id)
 		taken += e.taken
 		if e.err != nil {
-			broken[e.id] = time.Now()
-			failures = errors.Join(failures, fmt.Errorf("webhook %d: %w", e.id, e.err))
+			b := broken[e.id]
+			broken[e.id] = breakage{err: fmt.Errorf("webhook %d: %w", e.id, e.err), runs: b.runs + 1, until: time.Now().Add(min(restMost, againAfter<<min(b.runs, 10)))}
 		}
 	}
 	defer func() {
 		for len(running) > 0 {
 			note(<-ended)
 		}
+		for _, b := range broken {
+			failures = errors.Join(failures, b.err)
+		}
 	}()
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		maps.DeleteFunc(broken, func(_ int64, at time.Time) bool { return time.Since(at) > againAfter })
+		resting := slices.Collect(maps.Keys(running))
+		for id, b := range broken {
+			if time.Now().Before(b.until) {
+				resting = append(resting, id)
+			}
+		}
 		due, err := s.q.WebhooksDue(ctx, dbq.WebhooksDueParams{
-			Running: slices.AppendSeq(slices.AppendSeq([]int64{}, maps.Keys(broken)), maps.Keys(running)), WaitingMost: waitingMost,
+			Running: append([]int64{}, resting...), WaitingMost: waitingMost,
 		})
 		if err != nil {
 			return taken, postgres.Wrap("find due webhooks", err, nil)
@@ -113,7 +121,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 			}
 		}
 		if len(running) == 0 {
-			return taken, failures
+			return taken, nil
 		}
 		for isTime := false; !isTime; { // not at each end: many webhooks may end soon
 			select {
@@ -127,7 +135,14 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 			}
 		}
 	}
-	return taken, failures
+	return taken, nil
+}
+
+// breakage says that the last runs of a webhook could not be settled.
+type breakage struct {
+	err   error // of the last one
+	runs  int
+	until time.Time // when it is tried again
 }
 
 // run posts what is due to a webhook, in some transactions, and returns how many events were taken.
@@ -267,9 +282,9 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 	poster := s.posterFor(t.Username)
 	var all sync.WaitGroup
 	slots := make(chan struct{}, postsMost)
-	for _, group := range groups {
+	for i, group := range groups {
 		slots <- struct{}{}
-		if time.Now().After(t.until) {
+		if i > 0 && time.Now().After(t.until) { // each turn posts something
 			t.stopped.Store(true)
 		}
 		if t.stopped.Load() || ctx.Err() != nil {
