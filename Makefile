@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients test-alertmanager packages test-packages node-tools console test-console console-modules
+.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients test-alertmanager packages test-packages node-tools client-modules console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,7 +84,7 @@ console: console-modules ## Build the web console from web/src into web/dist, wh
 test-console: build postgres console-modules ## Use the console in a browser on a real server, in both languages
 	@$(PGRUN) sh -c 'cd web && npm test --silent'
 
-verify: node-tools generate console ## Generate again and fail on a difference; check the queries, the contract, the migrations and the console
+verify: node-tools client-modules generate console ## Generate again and fail on a difference; check the queries, the contract, the migrations and the console
 	@test -z "$$(git status --porcelain -- web/dist)" || { git status --short -- web/dist; echo "verify: web/dist is stale: run make console and commit"; exit 1; }
 	@git diff --exit-code -- gen db/schema.sql || { echo "verify: generated files are stale: run make generate and commit"; exit 1; }
 	@test -z "$$(git status --porcelain -- gen db/schema.sql)" || { echo "verify: generated files are not committed"; exit 1; }
@@ -94,6 +94,8 @@ verify: node-tools generate console ## Generate again and fail on a difference; 
 	@up=$$(mktemp -d); trap 'rm -rf "$$up"' EXIT; cd tools/node; \
 		for file in ../../db/migrations/*.sql; do sed '/^-- migrate:down/,$$d' "$$file" > "$$up/$${file##*/}"; done; \
 		npx --no-install squawk --config squawk.toml "$$up"/*.sql
+	@# The client is generated at each build, so it cannot be stale; this shows that it still fits the contract.
+	@cd clients/typescript && npm test --silent
 	@$(GO) mod tidy -diff
 	@cd bench && $(GO) mod tidy -diff
 	@echo "verify: ok"
@@ -103,7 +105,7 @@ lint: ## Lint the Go code
 	@cd bench && $(GO) vet ./...
 	@files=$$(gofmt -l bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
-test-clients: postgres node-tools ## Generate a TypeScript client from the contract and run the main job with it
+test-clients: postgres node-tools client-modules ## Run the main job with the TypeScript client, and with a client that is generated from the contract
 	@$(PGRUN) -database tools/node/run-client.sh
 
 test-alertmanager: postgres ## Build Alertmanager, and let it send an alert to a phone
@@ -111,6 +113,9 @@ test-alertmanager: postgres ## Build Alertmanager, and let it send an alert to a
 
 node-tools:
 	@cd tools/node && { [ -d node_modules ] || npm install --no-save --loglevel=error --no-audit --no-fund; }
+
+client-modules:
+	@cd clients/typescript && { cmp -s package-lock.json node_modules/.built-from || { npm ci --loglevel=error --no-audit --no-fund && cp package-lock.json node_modules/.built-from; }; }
 
 console-modules:
 	@cd web && { cmp -s package-lock.json node_modules/.built-from || { npm ci --loglevel=error --no-audit --no-fund && cp package-lock.json node_modules/.built-from; }; }

@@ -27,6 +27,7 @@ const texts: Texts<typeof zh> = {
     partition_exported: { name: 'Partition exported', text: '' },
     partition_dropped: { name: 'Partition dropped', text: '' },
     partition_imported: { name: 'Partition imported', text: '' },
+    webhook_off: { name: 'Webhook switched off', text: 'Its receiver answered 410, or took nothing for five days.' },
   },
   detail: {
     by: 'by',
@@ -50,6 +51,8 @@ const texts: Texts<typeof zh> = {
     value: 'value',
     threshold: 'threshold',
     channel: 'channel',
+    failing_since: 'failing since',
+    company_no: 'company',
   },
 }
 export default texts

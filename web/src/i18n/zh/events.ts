@@ -24,6 +24,7 @@ export default {
     partition_exported: { name: '分区已导出', text: '' },
     partition_dropped: { name: '分区已删除', text: '' },
     partition_imported: { name: '分区已导入', text: '' },
+    webhook_off: { name: 'Webhook 已停用', text: '接收方回答了 410，或连续五天没有接收任何事件。' },
   },
   detail: {
     by: '修改人',
@@ -47,5 +48,7 @@ export default {
     value: '数值',
     threshold: '阈值',
     channel: '通道',
+    failing_since: '开始失败',
+    company_no: '公司',
   },
 }

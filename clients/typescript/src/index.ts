@@ -1,0 +1,8 @@
+export { LksmsClient } from "./client.js"
+export type { ClientOptions, Credentials, CallOptions, Input, Data, Operation } from "./client.js"
+export { LksmsError } from "./errors.js"
+export type { FieldError } from "./errors.js"
+export { verifyWebhook, WebhookError } from "./webhook.js"
+export type { WebhookPost, WebhookReason } from "./webhook.js"
+export type { Schema } from "./schema.js"
+export type { Event, EventPage, PostedEvent } from "./events.js"
