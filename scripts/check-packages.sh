@@ -57,7 +57,7 @@ stop() {
     kill "$server"
     wait "$server" || fail "the server did not stop well"
     server=
-    ! pgrep -f "postgres.*-D /var/lib/lksms" >/dev/null || fail "the private PostgreSQL is still running"
+    [ -f "$root/var/lib/lksms/postgres/PG_VERSION" ] && [ ! -e "$root/var/lib/lksms/postgres/postmaster.pid" ] || fail "the private PostgreSQL is still running"
 }
 
 echo "check-packages: one edit, start, first message"
@@ -68,7 +68,7 @@ task=$(echo "$sent" | sed 's/.*"task_id":"\([^"]*\)".*/\1/')
 expect "$task" "$(api /api/v1/sms/tasks/claim -d '{"app_id":"phone"}')"
 api /api/v1/sms/report -d "{\"task_id\":\"$task\",\"app_id\":\"phone\",\"status\":2}" >/dev/null
 expect '"status":2' "$(api "/api/v1/sms/task/$task")"
-inside lksms-run user add scraper --role read >/dev/null
+inside DATABASE_URL=postgresql://elsewhere/ lksms-run user add scraper --role read >/dev/null
 expect scraper "$(inside lksms-run user list)"
 stop
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Builds what is published of a version into dist/: static binaries with their SBOM, deb and rpm packages, checksums. The version is VERSION, or that of
-# the last tag, or made of the date and the hash of the last commit. The same commit gives the same files. PLATFORMS names those to build.
+# the last tag, or made of the time and the hash of the last commit. The same commit gives the same files. PLATFORMS names those to build.
 set -euo pipefail
+umask 022
 cd "$(dirname "$0")/.."
 
 go=${GO:-go}
 platforms=${PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}
 
 # In deb and rpm, ~ sorts before everything: any real version is newer than a build of a commit.
-version=${VERSION:-$(git describe --tags --exact-match 2>/dev/null || git log -1 --date=format:%Y%m%d --format='0~%cd.%h')}
+version=${VERSION:-$(git describe --tags --exact-match 2>/dev/null || TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format='0~%cd.%h')}
 version=${version#v}
 case $version in
 [0-9]*) ;;
@@ -26,6 +27,11 @@ tools=$work/tools
 mkdir "$tools"
 (cd tools/packages && "$go" build -trimpath -o "$tools/" github.com/goreleaser/nfpm/v2/cmd/nfpm github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod)
 
+# The modes of a checkout depend on the umask.
+cp -R docs deploy/prometheus deploy/grafana "$work/"
+chmod -R u=rwX,go=rX "$work/docs" "$work/prometheus" "$work/grafana"
+export WORK=$work
+
 for platform in $platforms; do
     os=${platform%/*} arch=${platform#*/}
     name=lksms_${version}_${os}_$arch
@@ -35,7 +41,7 @@ for platform in $platforms; do
     cp LICENSE README.md CHANGELOG.md "$folder/"
     # The Go modules that are in this very binary.
     "$tools/cyclonedx-gomod" bin -json -std -noserial -notimestamp -output "dist/$name.cdx.json" "$folder/lksms"
-    tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$name" | gzip -n >"dist/$name.tar.gz"
+    tar --sort=name --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$name" | gzip -n >"dist/$name.tar.gz"
     if [ "$os" = linux ]; then
         for kind in deb rpm; do
             ARCH=$arch BINARY=$folder/lksms "$tools/nfpm" package --config deploy/packages/nfpm.yaml --packager "$kind" --target "dist/$name.$kind" >"$work/nfpm.log" || { cat "$work/nfpm.log" >&2; exit 1; }

@@ -504,23 +504,32 @@ func TestAPrivatePostgresDoesNotInheritTheEnvironment(t *testing.T) {
 	}
 }
 
+// The output of a service is kept in logs, so that only a terminal is shown the password itself.
 func TestTheGeneratedPasswordIsKept(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
-	shown := regexp.MustCompile(`password +(\S+) `)
+	shown := regexp.MustCompile(`password +generated, in (\S+)`)
 	var passwords []string
 	for range 2 {
 		p := serve(t, "LKSMS_DATA="+dir, "BASIC_AUTH_PASSWORD=")
 		match := shown.FindStringSubmatch(p.output.String())
 		if match == nil {
-			t.Fatalf("no password is shown:\n%s", p.output)
+			t.Fatalf("the file of the password is not named:\n%s", p.output)
 		}
-		passwords = append(passwords, match[1])
+		kept, err := os.ReadFile(match[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		password := strings.TrimSpace(string(kept))
+		if strings.Contains(p.output.String(), password) {
+			t.Errorf("the password is in the output:\n%s", p.output)
+		}
+		passwords = append(passwords, password)
 		req, err := http.NewRequest("GET", p.url+"/api/v1/admin/task-statistics", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.SetBasicAuth("admin", match[1])
+		req.SetBasicAuth("admin", password)
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)

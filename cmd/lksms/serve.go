@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"lksms/internal/app"
 	"lksms/internal/config"
 	"lksms/internal/postgres"
@@ -128,7 +130,8 @@ func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listene
 	return err
 }
 
-// greet prints the address, the user and how to go on. It never prints a configured password.
+// greet prints the address, the user and how to go on. It never prints a configured password, and a generated one only on a terminal: what a service
+// prints is kept in logs.
 func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) {
 	scheme := "http"
 	if c.Server.TLSCertFile != "" {
@@ -136,8 +139,11 @@ func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) 
 	}
 	base := baseURL(scheme, addr)
 	shown := "as configured"
-	if generated {
+	switch {
+	case generated && term.IsTerminal(int(os.Stdout.Fd())):
 		shown = string(password) + "   (from " + c.Server.PasswordFile() + ")"
+	case generated:
+		shown = "generated, in " + c.Server.PasswordFile()
 	}
 	fmt.Printf(`
   LKSMS is serving
