@@ -1,0 +1,45 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"time"
+
+	"lksms/gen/api"
+)
+
+// Claim leases tasks to a sender: up to Limit, 10 by default. With Wait, the server holds an empty answer back for up to so many seconds, until a
+// task arrives. Every task must be reported before its LeaseUntil, which [Client.Now] is compared with.
+//
+// Claim is not repeated after a lost answer, whose tasks stay leased until their leases end. A caller that claims in a loop goes on with the
+// next claim.
+func (c *Client) Claim(ctx context.Context, claim Claim) ([]ClaimedTask, error) {
+	var wait time.Duration
+	if claim.Wait != nil {
+		wait = time.Duration(*claim.Wait) * time.Second
+	}
+	return call[[]ClaimedTask](ctx, c, once, wait, func(ctx context.Context) (*http.Response, error) { return c.api.ClaimTasksNow(ctx, claim) })
+}
+
+// Report ends the lease of a task with its outcome. A report that is repeated changes nothing.
+func (c *Client) Report(ctx context.Context, report Report) error {
+	_, err := call[nothing](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ReportTask(ctx, report) })
+	return err
+}
+
+// ReportBatch reports up to 1000 tasks. Each report has its own outcome, in their order: look at Refused.
+func (c *Client) ReportBatch(ctx context.Context, reports []Report) (*ReportedBatch, error) {
+	return call[*ReportedBatch](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ReportTasks(ctx, api.ReportBatchRequest{Reports: reports})
+	})
+}
+
+// Senders lists senders, newest first. An error ends the loop.
+func (c *Client) Senders(ctx context.Context, filter SenderFilter) iter.Seq2[Sender, error] {
+	return pages(func(cursor *string) ([]Sender, *string, error) {
+		filter.Cursor = cursor
+		page, err := call[api.SenderPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ListSenders(ctx, &filter) })
+		return page.Items, page.NextCursor, err
+	}, filter.Cursor)
+}
