@@ -103,7 +103,8 @@ lint: ## Lint the Go code
 	@cd bench && $(GO) vet ./...
 	@files=$$(gofmt -l bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
-test-clients: postgres node-tools ## Generate a TypeScript client from the contract and run the main job with it
+test-clients: postgres node-tools ## Run the main job with the command line, and with a TypeScript client that is generated from the contract
+	@$(PGRUN) -database scripts/check-clients.sh
 	@$(PGRUN) -database tools/node/run-client.sh
 
 test-alertmanager: postgres ## Build Alertmanager, and let it send an alert to a phone

@@ -8,6 +8,8 @@ type (
 	Session = api.Session
 	// Message is a message to submit.
 	Message = api.SendRequest
+	// MessageType is verification, notification or marketing.
+	MessageType = api.MessageType
 	// Submitted is a message that was submitted, or the answer of a preview.
 	Submitted = api.Submitted
 	// SentBatch has the outcome of each message.
