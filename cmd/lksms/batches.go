@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -107,7 +108,7 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 	}
 	defer cancel()
 	bar := caller.bar("checking")
-	batch, err := caller.WaitForCheck(ctx, c.BatchID, func(b *client.Batch) { bar.set(b.CheckedRows, b.Counts.Rows) })
+	batch, err := caller.WaitForCheck(ctx, c.BatchID, func(b *client.Batch) { bar.set("checking", b.CheckedRows, b.Counts.Rows) })
 	bar.end()
 	if err != nil {
 		return inTime(ctx, err)
@@ -193,13 +194,11 @@ func (c *batchWatchCmd) Run(ctx context.Context, env config.Remote) error {
 func (c *caller) watchBatch(ctx context.Context, batchID int64) error {
 	bar := c.bar("sending")
 	batch, err := c.WaitForBatch(ctx, batchID, func(b *client.Batch) {
-		switch b.Status {
-		case api.BatchReady, api.BatchPaused:
-			bar.name(string(b.Status))
-		default:
-			bar.name("sending")
+		name := "sending"
+		if b.Status == api.BatchReady || b.Status == api.BatchPaused {
+			name = string(b.Status)
 		}
-		bar.set(b.Counts.Success+b.Counts.Failed+b.Counts.Cancelled, b.Counts.Valid)
+		bar.set(name, b.Counts.Success+b.Counts.Failed+b.Counts.Cancelled, b.Counts.Valid)
 	})
 	bar.end()
 	if err != nil {
@@ -335,32 +334,35 @@ func (c *batchRequeueCmd) Run(ctx context.Context, env config.Remote) error {
 	})
 }
 
-// bar is a progress bar on a terminal.
-type bar struct{ drawn *progressbar.ProgressBar }
-
-func (o output) bar(what string) bar {
-	if o.progress == nil {
-		return bar{}
-	}
-	return bar{progressbar.NewOptions64(1,
-		progressbar.OptionSetWriter(o.progress), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
-		progressbar.OptionSetWidth(40), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())}
+// bar is a progress bar on a terminal. It is drawn when the total is known.
+type bar struct {
+	to    io.Writer // nil if nobody looks
+	name  string
+	drawn *progressbar.ProgressBar
 }
 
-func (b bar) set(done, total int64) {
-	if b.drawn != nil && total > 0 {
+func (o output) bar(name string) *bar { return &bar{to: o.progress, name: name} }
+
+// set draws how much is done. A bar that cannot be drawn stops nothing.
+func (b *bar) set(name string, done, total int64) {
+	if b.to == nil || total == 0 {
+		return
+	}
+	if b.drawn == nil {
+		b.drawn = progressbar.NewOptions64(total, progressbar.OptionSetWriter(b.to), progressbar.OptionSetDescription(name),
+			progressbar.OptionShowCount(), progressbar.OptionSetWidth(40), progressbar.OptionSetPredictTime(false))
+	}
+	if name != b.name {
+		b.drawn.Describe(name)
+		b.name = name
+	}
+	if total != b.drawn.GetMax64() {
 		b.drawn.ChangeMax64(total)
-		_ = b.drawn.Set64(min(done, total)) // a bar that cannot be drawn stops nothing
 	}
+	_ = b.drawn.Set64(min(done, total))
 }
 
-func (b bar) name(what string) {
-	if b.drawn != nil {
-		b.drawn.Describe(what)
-	}
-}
-
-func (b bar) end() {
+func (b *bar) end() {
 	if b.drawn != nil {
 		_ = b.drawn.Clear()
 	}

@@ -204,8 +204,10 @@ func inTime(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && errors.Is(err, client.ErrUnreachable):
 		return fmt.Errorf("%w: %w", errTime, err)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return errTime
 	case errors.Is(ctx.Err(), context.Canceled):
 		return errors.New("interrupted")
 	}

@@ -683,7 +683,15 @@ func TestASecondStopGivesBackWhatRuns(t *testing.T) {
 	r := s.send("touch started; sleep 300")
 	apptest.Eventually(t, "the script runs", func() bool { _, err := os.Stat(filepath.Join(s.dir, "started")); return err == nil })
 	r.Process.Signal(syscall.SIGTERM)
-	r.Process.Signal(syscall.SIGINT)
+	apptest.Eventually(t, "the second signal, which is one of its own after a second, kills", func() bool {
+		r.Process.Signal(syscall.SIGINT)
+		select {
+		case <-r.exited:
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	})
 	r.ends(0)
 	if task := s.server.Task(id); task.Status != api.TaskPending || task.RetryCount != 1 {
 		t.Errorf("the task is %d after %d retries", task.Status, task.RetryCount)

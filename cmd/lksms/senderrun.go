@@ -90,20 +90,27 @@ func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 	return err
 }
 
-// onSecondSignal calls f at the second signal. The first one has ended the context of the command.
+// onSecondSignal calls f at the second signal. The first one has ended the context of the command. Those within a second are one: a terminal and
+// programs like timeout signal a process and its group.
 func onSecondSignal(f func()) (stop func()) {
 	signals, done := make(chan os.Signal, 2), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	var owner sync.WaitGroup
 	owner.Go(func() {
-		for range 2 {
+		var first time.Time
+		for {
 			select {
-			case <-signals:
 			case <-done:
+				return
+			case <-signals:
+			}
+			if first.IsZero() {
+				first = time.Now()
+			} else if time.Since(first) > time.Second {
+				f()
 				return
 			}
 		}
-		f()
 	})
 	return func() {
 		signal.Stop(signals)
@@ -140,6 +147,10 @@ func (r *scriptRunner) run(ctx context.Context) error {
 		}
 		// The claim goes on when ctx ends: a message whose answer nobody reads would wait until its lease ends.
 		tasks, err := r.client.Claim(r.life, client.Claim{AppID: r.app, Limit: &free, Wait: &r.wait})
+		if len(tasks) > free {
+			r.log.Error("the server gave more than was asked for: the rest is not sent", "asked", free, "given", len(tasks))
+			tasks = tasks[:free]
+		}
 		for range free - len(tasks) {
 			<-r.slots
 		}
@@ -153,6 +164,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 			})
 		}
 		switch {
+		case r.life.Err() != nil: // killed while it waited
 		case err == nil && len(tasks) == 0 && r.wait == 0:
 			rest(ctx, time.Second)
 		case err == nil:

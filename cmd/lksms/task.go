@@ -291,7 +291,7 @@ func (c *caller) watchTask(ctx context.Context, taskID string) error {
 		}
 	})
 	if err != nil {
-		return inTime(ctx, err)
+		return fmt.Errorf("%s: %w", printable(taskID), inTime(ctx, err)) // send --wait has printed nothing else
 	}
 	if err := c.showTask(task); err != nil {
 		return err
