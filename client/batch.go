@@ -159,7 +159,9 @@ func (c *Client) PreviewBatch(ctx context.Context, batchID, row int64) (*BatchPr
 func (c *Client) Batches(ctx context.Context, filter BatchFilter) iter.Seq2[Batch, error] {
 	return pages(func(cursor *string) ([]Batch, *string, error) {
 		filter.Cursor = cursor
-		page, err := call[api.BatchPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ListBatches(ctx, &filter) })
+		page, err := call[api.BatchPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+			return c.api.ListBatches(ctx, &filter)
+		})
 		return page.Items, page.NextCursor, err
 	}, filter.Cursor)
 }

@@ -164,7 +164,8 @@ func TestAMessageGoesThroughTheClientFromEndToEnd(t *testing.T) {
 	if status := <-seen; status != client.Processing {
 		t.Errorf("the task is %d while it is held", status)
 	}
-	if err := c.Report(t.Context(), client.Report{TaskID: sent.TaskID, AppID: "app", LeaseID: &held[0].LeaseID, Status: client.ReportSuccess}); err != nil {
+	report := client.Report{TaskID: sent.TaskID, AppID: "app", LeaseID: &held[0].LeaseID, Status: client.ReportSuccess}
+	if err := c.Report(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}
 	if task := <-ended; task == nil || task.Status != client.Success {
@@ -271,7 +272,8 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	if err != nil || sent.TaskID == "" {
 		t.Fatalf("%+v, %v", sent, err)
 	}
-	if count := b.Count("SELECT count(*) FROM messages"); count != 1 || n.calls() != 5 || notices.Load() < 2 { // net/http repeats a keyed request by itself if an old connection breaks
+	// net/http repeats a keyed request by itself if an old connection breaks, so there are fewer notices than repeats.
+	if count := b.Count("SELECT count(*) FROM messages"); count != 1 || n.calls() != 5 || notices.Load() < 2 {
 		t.Errorf("%d messages, %d calls, %d notices", count, n.calls(), notices.Load())
 	}
 	n.losesFirst(-1)
@@ -365,7 +367,8 @@ func TestABatchIsUploadedOnceAndFollowedToItsEnd(t *testing.T) {
 		for done := 0; done < 2; {
 			held, err := c.Claim(t.Context(), client.Claim{AppID: "app", Wait: new(5)})
 			for _, task := range held {
-				err = errors.Join(err, c.Report(t.Context(), client.Report{TaskID: task.TaskID, AppID: "app", LeaseID: &task.LeaseID, Status: client.ReportFailed}))
+				report := client.Report{TaskID: task.TaskID, AppID: "app", LeaseID: &task.LeaseID, Status: client.ReportFailed}
+				err = errors.Join(err, c.Report(t.Context(), report))
 				done++
 			}
 			if err != nil {
@@ -474,7 +477,8 @@ func TestNothingIsCalledForLongerThanItsContext(t *testing.T) {
 	if _, err := dial(t, silent.URL).Task(ctx, "task_1"); !errors.Is(err, client.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	if _, err := dial(t, silent.URL, client.WithTimeout(10*time.Millisecond), client.WithRetries(1)).Task(t.Context(), "task_1"); !errors.Is(err, client.ErrUnreachable) {
+	impatient := dial(t, silent.URL, client.WithTimeout(10*time.Millisecond), client.WithRetries(1))
+	if _, err := impatient.Task(t.Context(), "task_1"); !errors.Is(err, client.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -486,7 +490,8 @@ func TestNothingIsCalledForLongerThanItsContext(t *testing.T) {
 	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.RetryAfter != time.Hour {
 		t.Errorf("%v", err)
 	}
-	if _, err := dial(t, "http://127.0.0.1:1", client.WithRetries(0)).Claim(t.Context(), client.Claim{AppID: "app"}); !errors.Is(err, client.ErrUnreachable) {
+	nowhere := dial(t, "http://127.0.0.1:1", client.WithRetries(0))
+	if _, err := nowhere.Claim(t.Context(), client.Claim{AppID: "app"}); !errors.Is(err, client.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -497,6 +502,7 @@ func TestWhatIsNoAnswerOfLKSMSIsAnError(t *testing.T) {
 		"a page":           func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
 		"another envelope": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"data":{"task_id":"x"}}`) },
 		"no data":          func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200}`) },
+		"null as data":     func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":null}`) },
 		"no object":        func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `null`) },
 		"data of a kind":   func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":[]}`) },
 		"a proxy":          func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
@@ -528,7 +534,9 @@ func TestWhatIsNoAnswerOfLKSMSIsAnError(t *testing.T) {
 
 func TestURLsAndCredentials(t *testing.T) {
 	t.Parallel()
-	for _, wrong := range []string{"", "127.0.0.1:8000", "ftp://x", "http://", "http://user:hidden@x", "http://x?key=hidden", "http://x/%zz:hidden", "http://x#y"} {
+	for _, wrong := range []string{
+		"", "127.0.0.1:8000", "ftp://x", "http://", "http://user:hidden@x", "http://x?key=hidden", "http://x/%zz:hidden", "http://x#y",
+	} {
 		if _, err := client.New(wrong, client.Key("k")); err == nil || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v", wrong, err)
 		}
@@ -606,7 +614,8 @@ func TestAPostOfTheServerIsVerified(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(receiver.Close)
-	made := apptest.Decode[api.NewWebhook](t, b.Expect(200, "", "POST", "/api/v1/webhooks", map[string]any{"url": receiver.URL, "events": []string{"message.sent"}}))
+	hook := map[string]any{"url": receiver.URL, "events": []string{"message.sent"}}
+	made := apptest.Decode[api.NewWebhook](t, b.Expect(200, "", "POST", "/api/v1/webhooks", hook))
 	secret.Store(&made.Secret)
 	b.Expect(200, "", "POST", fmt.Sprintf("/api/v1/webhooks/%d/test", made.WebhookID), nil)
 	if err := <-got; err != nil {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"time"
@@ -41,7 +42,11 @@ func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFil
 	return func(yield func(*EventPage, error) bool) {
 		cursor, isFirst, failures := after, true, 0
 		for {
+			asked := time.Now()
 			page, err := c.PullEvents(ctx, cursor, 30*time.Second, filter)
+			if err == nil && page.NextCursor == "" {
+				err = errors.New("the answer is not one of LKSMS: it has no cursor")
+			}
 			if err != nil {
 				if ctx.Err() == nil && IsTemporary(err) && c.rest(ctx, err, failures) {
 					failures++
@@ -52,6 +57,11 @@ func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFil
 			}
 			failures = 0
 			if (isFirst || len(page.Items) > 0) && !yield(page, nil) {
+				return
+			}
+			// A server that stops answers before its time.
+			if !isFirst && len(page.Items) == 0 && time.Since(asked) < time.Second && !sleep(ctx, time.Second) {
+				yield(nil, ctx.Err())
 				return
 			}
 			cursor, isFirst = page.NextCursor, false

@@ -23,7 +23,8 @@ func exampleServer(answer string) *httptest.Server {
 }
 
 func ExampleClient_Send() {
-	server := exampleServer(`{"code":200,"message":"success","data":{"task_id":"task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T","status":0,"final_content":"Your parcel is here"}}`)
+	server := exampleServer(`{"code":200,"message":"success","data":{"task_id":"task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T","status":0,` +
+		`"final_content":"Your parcel is here"}}`)
 	defer server.Close()
 
 	c, err := client.New(server.URL, client.Basic("system_a", "password or API key"))
@@ -68,8 +69,8 @@ func ExampleError() {
 
 // A sender claims, sends, and reports each task before its lease ends.
 func ExampleClient_Claim() {
-	server := exampleServer(`{"code":200,"message":"success","data":[{"task_id":"task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T","phone_number":"13800138000",` +
-		`"content":"Your parcel is here","lease_id":1042,"attempt":1,"lease_until":"2023-12-01T10:30:30Z"}]}`)
+	server := exampleServer(`{"code":200,"message":"success","data":[{"task_id":"task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T",` +
+		`"phone_number":"13800138000","content":"Your parcel is here","lease_id":1042,"attempt":1,"lease_until":"2023-12-01T10:30:30Z"}]}`)
 	defer server.Close()
 
 	c, err := client.New(server.URL, client.Basic("phone_1", "password or API key"))

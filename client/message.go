@@ -50,7 +50,9 @@ func (c *Client) Explain(ctx context.Context, taskID string) (*Explanation, erro
 func (c *Client) Tasks(ctx context.Context, filter TaskFilter) iter.Seq2[Task, error] {
 	return pages(func(cursor *string) ([]Task, *string, error) {
 		filter.Cursor = cursor
-		page, err := call[api.TaskPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ListTasks(ctx, &filter) })
+		page, err := call[api.TaskPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+			return c.api.ListTasks(ctx, &filter)
+		})
 		return page.Items, page.NextCursor, err
 	}, filter.Cursor)
 }

@@ -39,7 +39,9 @@ func (c *Client) ReportBatch(ctx context.Context, reports []Report) (*ReportedBa
 func (c *Client) Senders(ctx context.Context, filter SenderFilter) iter.Seq2[Sender, error] {
 	return pages(func(cursor *string) ([]Sender, *string, error) {
 		filter.Cursor = cursor
-		page, err := call[api.SenderPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ListSenders(ctx, &filter) })
+		page, err := call[api.SenderPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+			return c.api.ListSenders(ctx, &filter)
+		})
 		return page.Items, page.NextCursor, err
 	}, filter.Cursor)
 }

@@ -46,7 +46,7 @@ type batchCreateCmd struct {
 	Expires        *time.Time `placeholder:"TIME" help:"Send nothing after this time."`
 	Test           bool       `help:"Its messages are tests."`
 	Confirm        bool       `help:"Send it as soon as it is checked."`
-	IdempotencyKey string     `name:"idempotency-key" help:"Your name for this command: the same command with it, within 24 hours, makes no second batch."`
+	IdempotencyKey string     `name:"idempotency-key" help:"Your name for this command: repeated within 24 hours, it makes no second batch."`
 	DryRun         dryRun     `embed:""`
 	Remote         remote     `embed:""`
 }

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -46,7 +48,9 @@ type cli struct {
 
 func main() {
 	remote := config.ReadRemote()
-	if err := config.LoadEnvironment(); err != nil {
+	if usesServer(os.Args[1:]) {
+		config.IgnoreEmpty()
+	} else if err := config.LoadEnvironment(); err != nil {
 		fmt.Fprintln(os.Stderr, "lksms:", err)
 		os.Exit(2)
 	}
@@ -83,6 +87,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "lksms:", explainError(err))
 	}
 	os.Exit(exitStatus(err))
+}
+
+// usesServer reports whether a command uses a server instead of running one. The file .env of a folder is for those that run one.
+func usesServer(args []string) bool {
+	field, found := reflect.StructField{}, false
+	if len(args) > 0 {
+		field, found = reflect.TypeFor[cli]().FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, args[0]) })
+	}
+	return found && field.Tag.Get("group") != "server" || len(args) > 0 && args[0] == completionWord
 }
 
 // refuse says what is wrong with a command line, and how the command is used.

@@ -72,8 +72,8 @@ func readProfiles() (all profiles, err error) {
 	case !info.Mode().IsRegular():
 		return all, fmt.Errorf("%s is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return all, usage("%s holds credentials, and others can read or change it (mode %04o): run chmod 600 %s, and change the credentials if others may have read them",
-			path, info.Mode().Perm(), path)
+		return all, usage("%s holds credentials, and others can read or change it (mode %04o): run chmod 600 %s,"+
+			" and change the credentials if others may have read them", path, info.Mode().Perm(), path)
 	}
 	if err := json.NewDecoder(io.LimitReader(file, 1<<20)).Decode(&all); err != nil {
 		return all, fmt.Errorf("read %s: %w", path, err)

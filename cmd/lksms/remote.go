@@ -19,10 +19,10 @@ import (
 
 // remote is the server that a command calls, and the form in which it shows the answer.
 type remote struct {
-	Server  string        `placeholder:"URL" help:"URL of the server. Its credentials are those of the environment. Default: LKSMS_URL, or the server of the profile."`
-	Profile string        `placeholder:"NAME" completion:"profile" help:"Profile with server and credentials (lksms login). Default: LKSMS_PROFILE, or the one in use."`
+	Server  string        `placeholder:"URL" help:"URL of the server, with the credentials of the environment. Default: LKSMS_URL, or that of the profile."`
+	Profile string        `placeholder:"NAME" completion:"profile" help:"Profile of lksms login. Default: LKSMS_PROFILE, or the one in use."`
 	Output  string        `short:"o" enum:"table,json" default:"table" help:"table, or json: the data of the API."`
-	Timeout time.Duration `placeholder:"1m" help:"Give up after this time, with the exit status 3. Default: a minute, and no limit for commands that follow something."`
+	Timeout time.Duration `placeholder:"1m" help:"Give up after this time: exit status 3. Default: a minute, and no limit for commands that follow."`
 }
 
 // caller calls the server of one command, and shows what it answers.
@@ -123,7 +123,7 @@ func (r *remote) target(env config.Remote) (address string, credentials client.C
 	case env.Password != "":
 		return address, client.Basic(env.Username, string(env.Password)), nil
 	}
-	return "", credentials, usage("no credentials for %s: set LKSMS_KEY, or LKSMS_USER and LKSMS_PASSWORD, or store them in a profile with lksms login", address)
+	return "", credentials, usage("no credentials for %s: set LKSMS_KEY, or LKSMS_USER and LKSMS_PASSWORD, or use a profile of lksms login", address)
 }
 
 // dryRun shows the request that a command would send, instead of sending it.

@@ -158,11 +158,12 @@ yyyy-mm-dd hh:mm:ss  repeated
 	if out := s.expect(0, nil, "send", apptest.Phone, "x", "--dry-run"); !strings.HasPrefix(out, "verdict    would wait\n") {
 		t.Errorf("dry run: %s", out)
 	}
-	if out := s.expect(0, nil, "cancel", sent.TaskID, "--dry-run"); !strings.Contains(out, "POST        "+s.server.URL+"/api/v1/sms/task/"+sent.TaskID+"/cancel") ||
-		strings.Contains(out, "Basic") {
+	cancels := "POST        " + s.server.URL + "/api/v1/sms/task/" + sent.TaskID + "/cancel"
+	if out := s.expect(0, nil, "cancel", sent.TaskID, "--dry-run"); !strings.Contains(out, cancels) || strings.Contains(out, "Basic") {
 		t.Errorf("dry run: %s", out)
 	}
-	if planned := decode[[]unsentRequest](s, "requeue", sent.TaskID, "--remark", "why", "--dry-run"); len(planned) != 1 || planned[0].Body != `{"remark":"why"}` {
+	planned := decode[[]unsentRequest](s, "requeue", sent.TaskID, "--remark", "why", "--dry-run")
+	if len(planned) != 1 || planned[0].Body != `{"remark":"why"}` {
 		t.Errorf("dry run: %+v", planned)
 	}
 	if after := s.server.Count("SELECT count(*) FROM messages"); after != before || s.server.Task(sent.TaskID).Status != api.TaskPending {
@@ -208,12 +209,15 @@ func TestCommandsOfBatches(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "list.csv"), []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if shown := decode[unsentRequest](s, "batch", "create", "list.csv", "--content", "{name}，您好", "--dry-run"); !strings.Contains(shown.Body, "multipart/form-data") {
+	shown := decode[unsentRequest](s, "batch", "create", "list.csv", "--content", "{name}，您好", "--dry-run")
+	if !strings.Contains(shown.Body, "multipart/form-data") {
 		t.Errorf("dry run: %+v", shown)
 	}
 	s.expect(1, []string{"content (the text, --content)", "nobody"}, "batch", "create", "list.csv", "--content", "{nobody}")
-	s.expectTable("batch   1\nstatus  checking\n", "batch", "create", "list.csv", "--content", "{name}，您好", "--name", "recall", "--idempotency-key", "k")
-	s.expectTable("batch   1\nstatus  checking\n", "batch", "create", "list.csv", "--content", "{name}，您好", "--name", "recall", "--idempotency-key", "k")
+	for range 2 {
+		s.expectTable("batch   1\nstatus  checking\n",
+			"batch", "create", "list.csv", "--content", "{name}，您好", "--name", "recall", "--idempotency-key", "k")
+	}
 	s.expectTable(`batch     1
 name      recall
 status    ready
@@ -391,10 +395,12 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PROFILE=x").expect(2, []string{"LKSMS_PROFILE"}, "status", "task_1")
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PASSWORD=x").expect(2, []string{"LKSMS_USER"}, "status", "task_1")
 	// A .env of the working folder has no say in where credentials go.
-	if err := os.WriteFile(filepath.Join(s.dir, ".env"), []byte("LKSMS_URL=http://127.0.0.1:1\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"LKSMS_URL=http://127.0.0.1:1\n", "no file of variables\n"} {
+		if err := os.WriteFile(filepath.Join(s.dir, ".env"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 	}
-	s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 }
 
 func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
@@ -402,7 +408,8 @@ func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
 	s.server.AddUser("system_a", "submit", nil)
 	clean := s.with()
 	clean.stdin = apptest.UserPassword + "\n"
-	if out := clean.expect(0, nil, "login", s.server.URL+"/", "--user", "system_a", "--profile", "prod", "--secret-stdin"); !strings.Contains(out, "system_a with the role submit") {
+	out := clean.expect(0, nil, "login", s.server.URL+"/", "--user", "system_a", "--profile", "prod", "--secret-stdin")
+	if !strings.Contains(out, "system_a with the role submit") {
 		t.Errorf("login: %s", out)
 	}
 	path := filepath.Join(s.dir, "lksms", "profiles.json")
@@ -425,7 +432,8 @@ func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
 	clean.expect(2, []string{`"other"`}, "send", apptest.Phone, "x", "--profile", "other")
 	// The credentials of a profile go to its server alone.
 	clean.expect(2, []string{"no credentials"}, "status", "task_1", "--server", "http://127.0.0.1:1")
-	if out := clean.expect(0, nil, "profile", "list"); !strings.Contains(out, "*  prod  "+s.server.URL+"  system_a\n") || strings.Contains(out, apptest.UserPassword) {
+	out = clean.expect(0, nil, "profile", "list")
+	if !strings.Contains(out, "*  prod  "+s.server.URL+"  system_a\n") || strings.Contains(out, apptest.UserPassword) {
 		t.Errorf("list: %s", out)
 	}
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
@@ -481,7 +489,8 @@ func TestShellsCompleteCommandsFlagsAndProfiles(t *testing.T) {
 			t.Errorf("%s: %v %s", name, err, out)
 		}
 		if name == "bash" {
-			cmd := exec.Command(path, "-c", `source "$1"; COMP_WORDS=("$2" send --profile t); COMP_CWORD=3; _lksms; echo "${COMPREPLY[@]}"`, "bash", script, binary)
+			line := `source "$1"; COMP_WORDS=("$2" send --profile t); COMP_CWORD=3; _lksms; echo "${COMPREPLY[@]}"`
+			cmd := exec.Command(path, "-c", line, "bash", script, binary)
 			cmd.Env = append(environment(), "XDG_CONFIG_HOME="+s.dir)
 			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "test\n" {
 				t.Errorf("bash completes %q, %v", out, err)
@@ -543,7 +552,8 @@ func (s *shell) send(script string, flags ...string) *runner {
 		s.t.Fatal(err)
 	}
 	r := &runner{t: s.t, log: &lockedBuffer{}, exited: make(chan struct{})}
-	r.Cmd = s.command(append([]string{"sender", "run", "--exec", "./send.sh", "--app-id", "phone_1", "--wait", "1", "--log-format", "json"}, flags...)...)
+	all := []string{"sender", "run", "--exec", "./send.sh", "--app-id", "phone_1", "--wait", "1", "--log-format", "json"}
+	r.Cmd = s.command(append(all, flags...)...)
 	r.Stdout, r.Stderr = r.log, r.log
 	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := r.Start(); err != nil {
@@ -593,7 +603,8 @@ env > "$LKSMS_TASK_ID.env"
 tr '\0' ' ' < /proc/$$/cmdline > "$LKSMS_TASK_ID.args"
 echo "done for $LKSMS_PHONE_NUMBER $1"
 `, "--parallel", "2", "--", "with an argument")
-	good, bad := s.server.Submit("a text; $(touch injected) '\""), s.server.Submit("fails")
+	const evil = "a text; $(touch injected) '\""
+	good, bad := s.server.Submit(evil), s.server.Submit("fails")
 	s.await(good, api.TaskSuccess)
 	s.await(bad, api.TaskFailed)
 	if task := s.server.Task(good); *task.Result != "done for "+apptest.Phone+" with an argument" || *task.ProcessingAppID != "phone_1" {
@@ -610,7 +621,7 @@ echo "done for $LKSMS_PHONE_NUMBER $1"
 		return string(raw)
 	}
 	var given scriptTask
-	if err := json.Unmarshal([]byte(read(".json")), &given); err != nil || given.Content != "a text; $(touch injected) '\"" || given.PhoneNumber != apptest.Phone {
+	if err := json.Unmarshal([]byte(read(".json")), &given); err != nil || given.Content != evil || given.PhoneNumber != apptest.Phone {
 		t.Errorf("given: %+v, %v", given, err)
 	}
 	if args := read(".args"); strings.Contains(args, "a text") || strings.Contains(args, apptest.Phone) {

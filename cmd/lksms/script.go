@@ -96,7 +96,8 @@ func judge(ctx context.Context, status int, remark string) outcome {
 	case status == exitRetry:
 		return outcome{mayRetry: true, remark: orElse(remark, "the script asks for another attempt")}
 	case status == exitNotExecutable, status == exitNotFound:
-		return outcome{mayRetry: true, remark: orElse(remark, "the script does not work"), trouble: fmt.Errorf("the script ended with %d: %s", status, remark)}
+		trouble := fmt.Errorf("the script ended with %d: %s", status, remark)
+		return outcome{mayRetry: true, remark: orElse(remark, "the script does not work"), trouble: trouble}
 	}
 	return outcome{remark: orElse(remark, fmt.Sprintf("the script ended with %d", status))}
 }

@@ -27,8 +27,8 @@ type senderRunCmd struct {
 	Args []string `arg:"" optional:"" help:"Arguments of the program, behind --."`
 	appID
 	Parallel int           `default:"1" help:"Messages at a time, 1 to 100."`
-	RunLimit time.Duration `name:"run-limit" default:"1m" help:"Time of one run, after which the program is killed. It is shorter where the lease ends sooner."`
-	Wait     int           `default:"5" help:"Seconds that one claim waits for messages, 0 to 30: so long may a stop take while there is nothing to do."`
+	RunLimit time.Duration `name:"run-limit" default:"1m" help:"Time of one run, after which the program is killed; less where the lease ends sooner."`
+	Wait     int           `default:"5" help:"Seconds that one claim waits for messages, 0 to 30. A stop may take as long."`
 	Server   string        `placeholder:"URL" help:"URL of the server, as for all commands."`
 	Profile  string        `placeholder:"NAME" completion:"profile" help:"Profile with server and credentials, as for all commands."`
 	LogFlags config.Log    `embed:""`
@@ -37,7 +37,8 @@ type senderRunCmd struct {
 // Help is shown below the flags.
 func (senderRunCmd) Help() string {
 	return "The program gets the message in LKSMS_PHONE_NUMBER and LKSMS_CONTENT, and as JSON on standard input. " +
-		"Its exit status is the report: 0 the message was sent, 75 try again later, anything else it failed. A program that is killed is tried again; " +
+		"Its exit status is the report: 0 the message was sent, 75 try again later, anything else it failed. " +
+		"A program that is killed is tried again; " +
 		"126 and 127 (a program is missing) too, and they end the command. The last line of its output is the remark of the report. " +
 		"SIGTERM finishes the messages that run and claims no more; a second one kills the program."
 }
@@ -145,6 +146,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 		if free == 0 {
 			break
 		}
+		asked := time.Now()
 		// The claim goes on when ctx ends: a message whose answer nobody reads would wait until its lease ends.
 		tasks, err := r.client.Claim(r.life, client.Claim{AppID: r.app, Limit: &free, Wait: &r.wait})
 		if len(tasks) > free {
@@ -165,7 +167,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 		}
 		switch {
 		case r.life.Err() != nil: // killed while it waited
-		case err == nil && len(tasks) == 0 && r.wait == 0:
+		case err == nil && len(tasks) == 0 && time.Since(asked) < time.Second: // --wait is 0, or the server stops
 			rest(ctx, time.Second)
 		case err == nil:
 			failures = 0

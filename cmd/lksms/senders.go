@@ -31,7 +31,7 @@ func (c *sendersCmd) Run(ctx context.Context, env config.Remote) error {
 		}
 		all = append(all, s)
 		rows = append(rows, []string{
-			s.SenderNo, shorten(s.Name, 24), s.Channel, string(s.Kind), senderState(s), text(s.Balance), strconv.FormatInt(s.Used.Day, 10),
+			s.SenderNo, shorten(s.Name, 24), s.Channel, s.Kind, senderState(s), text(s.Balance), strconv.FormatInt(s.Used.Day, 10),
 			local(s.SeenAt), local(s.SentAt),
 		})
 		if len(all) >= c.Limit {

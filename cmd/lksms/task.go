@@ -42,7 +42,7 @@ type sendCmd struct {
 	At             *time.Time        `placeholder:"TIME" help:"Send it at this time, such as 2026-11-24T18:00:00+08:00."`
 	Expires        *time.Time        `placeholder:"TIME" help:"Do not send it after this time."`
 	DedupKey       string            `name:"dedup-key" help:"Your name for the message: a second one with this name is not sent."`
-	IdempotencyKey string            `name:"idempotency-key" help:"Your name for this command: the same command with it, within 24 hours, sends nothing more."`
+	IdempotencyKey string            `name:"idempotency-key" help:"Your name for this command: repeated within 24 hours, it sends nothing more."`
 	Test           bool              `help:"Mark it as a test."`
 	Wait           bool              `help:"Wait until the message is sent or has failed."`
 	DryRun         bool              `name:"dry-run" help:"Send nothing: the server says what would become of the message."`
@@ -214,7 +214,8 @@ func (c *caller) showTask(t *client.TaskDetail) error {
 func taskRecord(t *client.TaskDetail) record {
 	all := record{
 		{"task", t.TaskID}, {"status", statusName(t.Status)}, {"result", text(t.Result)}, {"delivery", text(t.Delivery)},
-		{"number", t.PhoneNumber}, {"text", t.Content}, {"sign", text(t.Sign)}, {"type", string(t.MessageType)}, {"segments", strconv.Itoa(int(t.Segments))},
+		{"number", t.PhoneNumber}, {"text", t.Content}, {"sign", text(t.Sign)}, {"type", string(t.MessageType)},
+		{"segments", strconv.Itoa(int(t.Segments))},
 		{"sender", text(t.ProcessingAppID)}, {"retries", strconv.Itoa(int(t.RetryCount))}, {"batch", text(t.BatchID)}, {"source", text(t.Source)},
 		{"created", local(&t.CreatedAt)},
 	}
