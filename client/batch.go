@@ -48,7 +48,8 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 			return io.MultiReader(bytes.NewReader(head), io.NewSectionReader(list.Content, 0, list.Size), bytes.NewReader(tail))
 		}
 	}
-	upload := time.Duration(size/slowestUpload) * time.Second
+	// The server may take 45 seconds after the body has arrived.
+	upload := time.Duration(size/slowestUpload)*time.Second + 15*time.Second
 	return call[*BatchCreated](ctx, c, repeatable, upload, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CreateBatchWithBody(ctx, params, media, body(), func(_ context.Context, r *http.Request) error {
 			r.ContentLength = size

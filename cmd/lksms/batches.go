@@ -118,16 +118,26 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 		Wrong []client.BatchRow `json:"wrong_rows"`
 	}
 	answer, rows := shown{batch, []client.BatchRow{}}, [][]string{}
-	for _, status := range []client.BatchRowStatus{"invalid", "duplicate", "blocked"} {
-		for row, err := range caller.BatchRows(ctx, c.BatchID, &status) {
+	for _, wrong := range []struct {
+		status client.BatchRowStatus
+		count  int64
+	}{
+		{"invalid", batch.Counts.Invalid}, {"duplicate", batch.Counts.Duplicate}, {"blocked", batch.Counts.Blocked},
+	} {
+		// The server looks through the whole list for a status, so the search ends with the last row that has it.
+		most := min(int(wrong.count), c.Limit-len(rows))
+		if most <= 0 {
+			continue
+		}
+		for row, err := range caller.BatchRows(ctx, c.BatchID, &wrong.status) {
 			if err != nil {
 				return inTime(ctx, err)
 			}
-			if len(rows) >= c.Limit {
+			answer.Wrong = append(answer.Wrong, row)
+			rows = append(rows, []string{strconv.FormatInt(row.Row, 10), row.PhoneNumber, string(wrong.status), shorten(text(row.Remark), 60)})
+			if most--; most == 0 {
 				break
 			}
-			answer.Wrong = append(answer.Wrong, row)
-			rows = append(rows, []string{strconv.FormatInt(row.Row, 10), row.PhoneNumber, string(status), shorten(text(row.Remark), 60)})
 		}
 	}
 	if caller.isJSON {
