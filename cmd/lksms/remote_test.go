@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +19,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -633,10 +637,9 @@ echo "done for $LKSMS_PHONE_NUMBER $1"
 	if _, err := os.Stat(filepath.Join(s.dir, "injected")); err == nil {
 		t.Error("a shell has read the text")
 	}
-	for _, text := range []string{"later", "dies"} {
-		id := s.server.Submit(text)
-		apptest.Eventually(t, "it waits for another attempt", func() bool { return s.server.Task(id).RetryCount == 1 })
-	}
+	later := s.server.Submit("later")
+	apptest.Eventually(t, "it waits for another attempt", func() bool { return s.server.Task(later).RetryCount == 1 })
+	s.expectUnclear(r, s.server.Submit("dies"))
 	left := s.server.Submit("leaves")
 	s.await(left, api.TaskSuccess)
 	raw, _ := os.ReadFile(filepath.Join(s.dir, "left.pid"))
@@ -646,6 +649,19 @@ echo "done for $LKSMS_PHONE_NUMBER $1"
 	}
 	r.Process.Signal(syscall.SIGTERM)
 	r.ends(0)
+}
+
+// expectUnclear waits until the script for a task was killed, and fails if that was reported.
+func (s *shell) expectUnclear(r *runner, id string) {
+	s.t.Helper()
+	killed := regexp.MustCompile(`"msg":"killed, and not reported[^\n]*` + id)
+	apptest.Eventually(s.t, "the log names what was killed", func() bool { return killed.MatchString(r.log.String()) })
+	if task := s.server.Task(id); task.Status != api.TaskProcessing || task.RetryCount != 0 {
+		s.t.Errorf("the task is %d after %d retries: only the end of its lease may decide", task.Status, task.RetryCount)
+	}
+	if n := s.server.Count("SELECT count(*) FROM report_logs WHERE task_id = $1", id); n != 0 {
+		s.t.Errorf("%d reports", n)
+	}
 }
 
 func expectGone(t *testing.T, pid string) {
@@ -662,9 +678,9 @@ func expectGone(t *testing.T, pid string) {
 
 func TestAScriptThatHangsIsKilledWithItsGroup(t *testing.T) {
 	s := newShell(t)
-	r := s.send("sleep 300 & echo $! > child.pid; sleep 300", "--run-limit", "500ms")
-	id := s.server.Submit("x")
-	apptest.Eventually(t, "it waits for another attempt", func() bool { return s.server.Task(id).RetryCount == 1 })
+	r := s.send(`[ "$LKSMS_CONTENT" = next ] && exit 0; sleep 300 & echo $! > child.pid; sleep 300`, "--run-limit", "500ms")
+	s.expectUnclear(r, s.server.Submit("x"))
+	s.await(s.server.Submit("next"), api.TaskSuccess) // its place is free again
 	raw, _ := os.ReadFile(filepath.Join(s.dir, "child.pid"))
 	expectGone(t, string(raw))
 	r.Process.Signal(syscall.SIGTERM)
@@ -688,7 +704,7 @@ func TestAStopFinishesWhatRunsAndClaimsNoMore(t *testing.T) {
 	}
 }
 
-func TestASecondStopGivesBackWhatRuns(t *testing.T) {
+func TestASecondStopReportsNothingOfWhatItKills(t *testing.T) {
 	s := newShell(t)
 	id := s.server.Submit("x")
 	r := s.send("touch started; sleep 300")
@@ -704,9 +720,7 @@ func TestASecondStopGivesBackWhatRuns(t *testing.T) {
 		}
 	})
 	r.ends(0)
-	if task := s.server.Task(id); task.Status != api.TaskPending || task.RetryCount != 1 {
-		t.Errorf("the task is %d after %d retries", task.Status, task.RetryCount)
-	}
+	s.expectUnclear(r, id)
 }
 
 func TestAMessageThatIsClaimedDuringAStopIsSent(t *testing.T) {
@@ -725,7 +739,7 @@ func TestALostReportIsRepeated(t *testing.T) {
 	s := newShell(t)
 	lost := 0
 	relayed := httptest.NewServer(passOn(t, s.server.URL, func(r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/report") && lost < 7 {
+		if strings.HasSuffix(r.URL.Path, "/report") && lost < 3 {
 			lost++
 			return true
 		}
@@ -740,6 +754,123 @@ func TestALostReportIsRepeated(t *testing.T) {
 	r.ends(0)
 	if effects := s.effects(); effects["success"] != 1 || lost == 0 {
 		t.Errorf("effects: %v after %d lost reports", effects, lost)
+	}
+}
+
+// answering is a server that gives these answers, one after the other, and then success. A page is what a proxy answers: no JSON.
+func answering(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n := int(asked.Add(1)); n <= len(statuses) {
+			w.WriteHeader(statuses[n-1])
+			io.WriteString(w, "<html>the page of a proxy")
+			return
+		}
+		io.WriteString(w, `{"code":200,"message":"ok","data":{}}`)
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, client.Key("k"), client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Attempts are made at once, after one second, three and seven. The lease has ended before the first.
+func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		status api.ReportStatus
+		stops  bool
+		lost   bool
+	}{
+		"success":             {client.ReportSuccess, false, false},
+		"success at the stop": {client.ReportSuccess, true, true},
+		"failure":             {client.ReportFailed, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if one.stops {
+				stop()
+			}
+			r := &scriptRunner{client: answering(t, &asked, 404, 200, 503), log: slog.New(slog.DiscardHandler), life: t.Context()}
+			err := r.report(ctx, client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: one.status}, time.Now().Add(-time.Hour))
+			if (err != nil) != one.lost {
+				t.Errorf("%v after %d attempts", err, asked.Load())
+			}
+		})
+	}
+}
+
+func TestAPageOfAProxyStopsNoSenderThatHasClaimed(t *testing.T) {
+	s := newShell(t)
+	claims := 0
+	proxy := passOn(t, s.server.URL, nil)
+	var mu sync.Mutex
+	relayed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		isClaim := strings.HasSuffix(r.URL.Path, "/claim")
+		if isClaim {
+			claims++
+		}
+		n := claims
+		mu.Unlock()
+		switch {
+		case isClaim && n == 2:
+			http.Error(w, "<html>no such page", http.StatusNotFound)
+		case isClaim && n == 3:
+			io.WriteString(w, "<html>maintenance")
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(relayed.Close)
+	s.env[0] = "LKSMS_URL=" + relayed.URL
+	r := s.send("exit 0")
+	s.await(s.server.Submit("first"), api.TaskSuccess)
+	apptest.Eventually(t, "the proxy has answered", func() bool { mu.Lock(); defer mu.Unlock(); return claims >= 3 })
+	s.await(s.server.Submit("second"), api.TaskSuccess)
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+	elsewhere := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(elsewhere.Close)
+	s.env[0] = "LKSMS_URL=" + elsewhere.URL
+	s.send("exit 0").ends(1)
+}
+
+func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
+	s := newShell(t)
+	var claims atomic.Int64
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		claims.Add(1)
+		w.Header().Set("Retry-After", "2")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(busy.Close)
+	s.env[0] = "LKSMS_URL=" + busy.URL
+	r := s.send("exit 0")
+	apptest.Eventually(t, "it has claimed", func() bool { return claims.Load() == 1 })
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+	if n := claims.Load(); n != 1 {
+		t.Errorf("%d claims", n)
+	}
+}
+
+func TestABrokenScriptIsStartedForNoLaterClaim(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	r := &scriptRunner{
+		client: answering(t, &asked), log: slog.New(slog.DiscardHandler), life: t.Context(), limit: time.Minute,
+		script: script{path: "/bin/sh", args: []string{"-c", "exit 0"}},
+	}
+	r.broken.Store(new(errors.New("it does not work")))
+	r.send(t.Context(), client.ClaimedTask{TaskID: "task_1", LeaseID: 1, LeaseUntil: time.Now().Add(time.Hour)})
+	if r.sent.Load() != 0 || r.retried.Load() != 1 || asked.Load() != 1 {
+		t.Errorf("sent %d, to be tried again %d, reports %d", r.sent.Load(), r.retried.Load(), asked.Load())
 	}
 }
 

@@ -35,10 +35,11 @@ type script struct {
 
 // outcome is what a run of the script says about its message.
 type outcome struct {
-	isSent   bool
-	mayRetry bool
-	remark   string
-	trouble  error // the script does not work: no message is to blame
+	isSent    bool
+	mayRetry  bool
+	isUnclear bool // the script began and was killed: the message may have been sent
+	remark    string
+	trouble   error // the script does not work: no message is to blame
 }
 
 // scriptTask is what the script reads from standard input.
@@ -90,9 +91,9 @@ func judge(ctx context.Context, status int, remark string) outcome {
 	case status == 0:
 		return outcome{isSent: true, remark: remark}
 	case ctx.Err() != nil && status < 0:
-		return outcome{mayRetry: true, remark: "the script was killed: its time was over"}
+		return outcome{isUnclear: true, remark: "its time was over, or a second signal came"}
 	case status < 0:
-		return outcome{mayRetry: true, remark: "the script was killed by a signal"}
+		return outcome{isUnclear: true, remark: "by a signal of another"}
 	case status == exitRetry:
 		return outcome{mayRetry: true, remark: orElse(remark, "the script asks for another attempt")}
 	case status == exitNotExecutable, status == exitNotFound:

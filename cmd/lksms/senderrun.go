@@ -38,9 +38,9 @@ type senderRunCmd struct {
 func (senderRunCmd) Help() string {
 	return "The program gets the message in LKSMS_PHONE_NUMBER and LKSMS_CONTENT, and as JSON on standard input. " +
 		"Its exit status is the report: 0 the message was sent, 75 try again later, anything else it failed. " +
-		"A program that is killed is tried again; " +
-		"126 and 127 (a program is missing) too, and they end the command. The last line of its output is the remark of the report. " +
-		"SIGTERM finishes the messages that run and claims no more; a second one kills the program."
+		"126 and 127 (a program is missing) are tried again, and end the command. The last line of its output is the remark of the report. " +
+		"Of a program that is killed nothing is reported, because its message may have been sent: when the lease ends, the server does what " +
+		"on_unclear of the sender says. SIGTERM finishes the messages that run and claims no more; a second one kills the program."
 }
 
 // Validate is called by kong after it has read the flags.
@@ -69,6 +69,11 @@ func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 	if err != nil {
 		return err
 	}
+	// The runner repeats by itself: the client's own retries know nothing of a stop.
+	plain, err := target.caller(env, client.WithTimeout(10*time.Second), client.WithRetries(0))
+	if err != nil {
+		return err
+	}
 	starting, started := context.WithTimeout(ctx, plainLimit)
 	app, err := c.find(starting, caller.Client)
 	started()
@@ -78,7 +83,7 @@ func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 	r := &scriptRunner{
-		client: caller.Client, app: app, script: script{path, c.Args}, wait: c.Wait, limit: c.RunLimit, log: log,
+		client: plain.Client, app: app, script: script{path, c.Args}, wait: c.Wait, limit: c.RunLimit, log: log,
 		slots: make(chan struct{}, c.Parallel), life: life,
 	}
 	defer onSecondSignal(func() {
@@ -87,7 +92,8 @@ func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 	})()
 	log.Info("sending", "sender", app, "server", caller.address, "program", path, "parallel", c.Parallel)
 	err = r.run(ctx)
-	log.Info("stopped", "sent", r.sent.Load(), "failed", r.failed.Load(), "to_be_retried", r.retried.Load(), "unreported", r.unreported.Load())
+	log.Info("stopped", "sent", r.sent.Load(), "failed", r.failed.Load(), "to_be_retried", r.retried.Load(), "killed", r.killed.Load(),
+		"unreported", r.unreported.Load())
 	return err
 }
 
@@ -131,16 +137,19 @@ type scriptRunner struct {
 	slots  chan struct{}   // a place for each message that runs
 	life   context.Context //nolint:containedctx // of the programs and reports, which outlive the command's own context
 
-	sent, failed, retried, unreported atomic.Int64
-	broken                            atomic.Pointer[error] // the script does not work
+	sent, failed, retried, killed, unreported atomic.Int64
+	broken                                    atomic.Pointer[error] // the script does not work
 }
 
 // run claims until ctx ends or something is wrong for good, and then waits for what runs.
 func (r *scriptRunner) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer func() {
+		stop() // before the wait: it bounds the reports
+		running.Wait()
+	}()
+	hasClaimed := false
 	for failures := 0; ; {
 		free := r.take(ctx)
 		if free == 0 {
@@ -159,7 +168,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 		for _, task := range tasks {
 			running.Go(func() {
 				defer func() { <-r.slots }()
-				if trouble := r.send(task); trouble != nil {
+				if trouble := r.send(ctx, task); trouble != nil {
 					r.broken.CompareAndSwap(nil, &trouble)
 					stop()
 				}
@@ -167,15 +176,16 @@ func (r *scriptRunner) run(ctx context.Context) error {
 		}
 		switch {
 		case r.life.Err() != nil: // killed while it waited
-		case err == nil && len(tasks) == 0 && time.Since(asked) < time.Second: // --wait is 0, or the server stops
-			rest(ctx, time.Second)
 		case err == nil:
-			failures = 0
-		case !mayComeBack(err):
+			failures, hasClaimed = 0, true
+			if len(tasks) == 0 && time.Since(asked) < time.Second { // --wait is 0, or the server stops
+				rest(ctx, time.Second)
+			}
+		case isFinal(err) || !hasClaimed && !mayComeBack(err):
 			return err
 		default:
 			r.log.Warn("claim", "error", err)
-			rest(ctx, min(time.Second<<min(failures, 5), 30*time.Second))
+			rest(ctx, pause(err, failures, 30*time.Second))
 			failures++
 		}
 	}
@@ -186,7 +196,23 @@ func (r *scriptRunner) run(ctx context.Context) error {
 	return nil
 }
 
-// mayComeBack reports whether a claim that failed may succeed later without anybody's doing.
+// isFinal reports whether LKSMS itself refused a call for good. What a proxy answers in its place, such as a page, passes.
+func isFinal(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && refused.Reason != "" && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
+}
+
+// pause is a second, then twice as long each time, up to longest; or as long as the server says, up to a minute.
+func pause(err error, failures int, longest time.Duration) time.Duration {
+	d := min(time.Second<<min(failures, 5), longest)
+	if answer, ok := errors.AsType[*client.Error](err); ok {
+		d = max(d, min(answer.RetryAfter, time.Minute))
+	}
+	return d
+}
+
+// mayComeBack reports whether the first claim, which failed, may succeed later without anybody's doing. What is no answer of LKSMS may not: the
+// URL is wrong.
 func mayComeBack(err error) bool {
 	refused, ok := errors.AsType[*client.Error](err)
 	return client.IsTemporary(err) || ok && refused.Status >= http.StatusInternalServerError
@@ -222,14 +248,27 @@ func (r *scriptRunner) take(ctx context.Context) int {
 	}
 }
 
-// send runs the script for one message, and reports what it says. It returns why the script does not work.
-func (r *scriptRunner) send(task client.ClaimedTask) error {
+// send runs the script for one message, and reports what it says. It returns why the script does not work. ctx ends with the claims.
+func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error {
 	lease := task.LeaseUntil.Sub(r.client.Now())
 	limit := min(r.limit, lease-min(10*time.Second, lease/10)) // the report must arrive before the lease ends
-	ctx, cancel := context.WithTimeout(r.life, limit)
+	life, cancel := context.WithTimeout(r.life, limit)
 	defer cancel()
 	began := time.Now()
-	o := r.script.run(ctx, task)
+	var o outcome
+	if r.broken.Load() == nil {
+		o = r.script.run(life, task)
+	} else {
+		o = outcome{mayRetry: true, remark: "the script was not started: it does not work"}
+	}
+	took := time.Since(began).Milliseconds()
+	if o.isUnclear {
+		// The message may have been sent. A report would decide what on_unclear of the sender decides when the lease ends.
+		r.killed.Add(1)
+		r.log.Error("killed, and not reported: the lease runs out", "task", task.TaskID, "attempt", task.Attempt, "why", o.remark,
+			"lease_until", task.LeaseUntil, "ms", took)
+		return nil
+	}
 	report := client.Report{TaskID: task.TaskID, AppID: r.app, LeaseID: &task.LeaseID, Status: client.ReportSuccess}
 	if o.remark != "" {
 		report.ErrorMessage = &o.remark
@@ -243,8 +282,10 @@ func (r *scriptRunner) send(task client.ClaimedTask) error {
 		}
 	}
 	count.Add(1)
-	took := time.Since(began).Milliseconds()
-	if err := r.report(report, task.LeaseUntil); err != nil {
+	if o.trouble != nil {
+		r.broken.CompareAndSwap(nil, &o.trouble) // before the report, which may take its time
+	}
+	if err := r.report(ctx, report, task.LeaseUntil); err != nil {
 		r.unreported.Add(1)
 		r.log.Error("the report is lost: the message may go out again", "task", task.TaskID, "sent", o.isSent, "error", err)
 	} else {
@@ -253,19 +294,29 @@ func (r *scriptRunner) send(task client.ClaimedTask) error {
 	return o.trouble
 }
 
-// report repeats a report until it is answered, or the lease has ended. It survives a kill for a few seconds.
-func (r *scriptRunner) report(report client.Report, end time.Time) error {
-	const lastTry = 5 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.life), max(end.Sub(r.client.Now()), lastTry))
+// lastTry is how long a report is tried at least, also after a kill or the end of its lease.
+const lastTry = 5 * time.Second
+
+// report repeats a report until LKSMS answers it. A failure says nothing after its lease has ended. A success still settles its task then, if no
+// other sender has got it, so it is given up at the end of the lease only when ctx has ended: the command stops.
+func (r *scriptRunner) report(ctx context.Context, report client.Report, end time.Time) error {
+	life, cancel := context.WithCancel(context.WithoutCancel(r.life))
 	defer cancel()
+	bound := func() { time.AfterFunc(max(end.Sub(r.client.Now()), lastTry), cancel) }
+	if report.Status == client.ReportSuccess {
+		defer context.AfterFunc(ctx, bound)()
+	} else {
+		bound()
+	}
 	defer context.AfterFunc(r.life, func() { time.AfterFunc(lastTry, cancel) })()
 	for failures := 0; ; failures++ {
-		err := r.client.Report(ctx, report)
-		if err == nil || ctx.Err() != nil || !mayComeBack(err) {
+		err := r.client.Report(life, report)
+		if err == nil || life.Err() != nil || isFinal(err) {
 			return err
 		}
-		rest(ctx, min(time.Second<<min(failures, 5), 15*time.Second))
-		if ctx.Err() != nil {
+		r.log.Warn("report", "task", report.TaskID, "error", err)
+		rest(life, pause(err, failures, 15*time.Second))
+		if life.Err() != nil {
 			return fmt.Errorf("until the lease ended: %w", err)
 		}
 	}
