@@ -144,7 +144,6 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 		return data, lost(ctx, err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read to its end, or failed
-	c.setClock(answer.Header.Get("Date"))
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit+1))
 	switch {
 	case err != nil:
@@ -153,9 +152,17 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 		return data, fmt.Errorf("the answer is larger than %d bytes", answerLimit)
 	}
 	if answer.StatusCode != http.StatusOK {
-		return data, refusal(answer, body)
+		err := refusal(answer, body)
+		if err.Reason != "" {
+			c.setClock(answer.Header.Get("Date"))
+		}
+		return data, err
 	}
-	return decode[T](body)
+	data, err = decode[T](body)
+	if err == nil { // the clock of what stands between is another one
+		c.setClock(answer.Header.Get("Date"))
+	}
+	return data, err
 }
 
 func decode[T any](body []byte) (data T, err error) {
@@ -186,7 +193,7 @@ func lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-func refusal(answer *http.Response, body []byte) error {
+func refusal(answer *http.Response, body []byte) *Error {
 	e := &Error{Status: answer.StatusCode, RetryAfter: retryAfter(answer.Header.Get("Retry-After"))}
 	var read envelope
 	if err := json.Unmarshal(body, &read); err != nil || read.Error.Reason == "" {

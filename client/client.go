@@ -127,7 +127,8 @@ func New(address string, credentials Credentials, more ...Option) (*Client, erro
 // API returns the generated client, for operations that have no method here. It has the same credentials, and repeats nothing.
 func (c *Client) API() *api.Client { return c.api }
 
-// Now is the time by the clock of the server, within a second, as its last answer told. Leases end by that clock.
+// Now is the time by the clock of the machine that answers, as the Date header of the last answer of LKSMS told: within a second, and the time that
+// the answer took to arrive. Leases end by the clock of the database, which should not differ from it.
 func (c *Client) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
 // Who returns the caller: the user, its role and its company.

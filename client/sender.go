@@ -22,17 +22,28 @@ func (c *Client) Claim(ctx context.Context, claim Claim) ([]ClaimedTask, error) 
 	return call[[]ClaimedTask](ctx, c, once, wait, func(ctx context.Context) (*http.Response, error) { return c.api.ClaimTasksNow(ctx, claim) })
 }
 
-// Report ends the lease of a task with its outcome. A report that is repeated changes nothing.
+// Report ends the lease of a task with its outcome. With LeaseID, a report that is repeated changes nothing. Without it, the report is for
+// whichever lease the sender has, and a repeated one could end a later lease: it is not repeated after a lost answer.
 func (c *Client) Report(ctx context.Context, report Report) error {
-	_, err := call[nothing](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ReportTask(ctx, report) })
+	_, err := call[nothing](ctx, c, safetyOf(report), 0, func(ctx context.Context) (*http.Response, error) { return c.api.ReportTask(ctx, report) })
 	return err
 }
 
-// ReportBatch reports up to 1000 tasks. Each report has its own outcome, in their order: look at Refused.
+// ReportBatch reports up to 1000 tasks. Each report has its own outcome, in their order: look at Refused. It is repeated after a lost answer
+// only if each report has a LeaseID, see [Client.Report].
 func (c *Client) ReportBatch(ctx context.Context, reports []Report) (*ReportedBatch, error) {
-	return call[*ReportedBatch](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+	return call[*ReportedBatch](ctx, c, safetyOf(reports...), 0, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ReportTasks(ctx, api.ReportBatchRequest{Reports: reports})
 	})
+}
+
+func safetyOf(reports ...Report) safety {
+	for _, report := range reports {
+		if report.LeaseID == nil {
+			return once
+		}
+	}
+	return repeatable
 }
 
 // Senders lists senders, newest first. An error ends the loop.
