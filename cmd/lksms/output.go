@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -76,10 +77,28 @@ func (o output) list(data any, head []string, rows [][]string) error {
 
 // json prints one document.
 func (o output) json(data any) error {
-	encoder := json.NewEncoder(o.out)
+	return writeJSON(o.out, data, "  ")
+}
+
+// writeJSON writes data as JSON in which a terminal finds no command: JSON itself lets some control characters stand.
+func writeJSON(to io.Writer, data any, indent string) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(data)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(data); err != nil {
+		return err
+	}
+	var safe strings.Builder
+	for _, r := range text.String() {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) { // they stand in strings only
+			fmt.Fprintf(&safe, "\\u%04x", r)
+		} else {
+			safe.WriteRune(r)
+		}
+	}
+	_, err := io.WriteString(to, safe.String())
+	return err
 }
 
 // pad fills a text with spaces up to a width on the terminal, where a Chinese character has two columns.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 
@@ -70,13 +71,13 @@ func readProfiles() (all profiles, err error) {
 	case err != nil:
 		return all, fmt.Errorf("look at the profiles: %w", err)
 	case !info.Mode().IsRegular():
-		return all, fmt.Errorf("%s is not a regular file", path)
+		return all, usage("%s is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
 		return all, usage("%s holds credentials, and others can read or change it (mode %04o): run chmod 600 %s,"+
 			" and change the credentials if others may have read them", path, info.Mode().Perm(), path)
 	}
 	if err := json.NewDecoder(io.LimitReader(file, 1<<20)).Decode(&all); err != nil {
-		return all, fmt.Errorf("read %s: %w", path, err)
+		return all, usage("read %s: %w", path, err)
 	}
 	if all.Profiles == nil {
 		all.Profiles = map[string]profile{}
@@ -152,6 +153,7 @@ func (c *loginCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return usage("%w", err)
 	}
+	warnIfReadable(p.Server)
 	ctx, cancel := context.WithTimeout(ctx, plainLimit)
 	defer cancel()
 	who, err := try.Who(ctx)
@@ -166,11 +168,19 @@ func (c *loginCmd) Run(ctx context.Context) error {
 	if err := all.write(); err != nil {
 		return err
 	}
-	if isReadable(p.Server) {
-		fmt.Fprintln(os.Stderr, "lksms: http:// sends the credentials so that the network can read them: use https:// beyond this machine")
-	}
-	_, err = fmt.Printf("%s is %s with the role %s at %s\n", c.Name, printable(who.Username), who.Role, p.Server)
+	_, err = fmt.Printf("%s is %s with the role %s at %s\n", c.Name, printable(who.Username), printable(string(who.Role)), p.Server)
 	return err
+}
+
+var warnOnce sync.Once // a command may make two clients
+
+// warnIfReadable says it before the credentials are sent.
+func warnIfReadable(server string) {
+	if isReadable(server) {
+		warnOnce.Do(func() {
+			fmt.Fprintln(os.Stderr, "lksms: http:// sends the credentials so that the network can read them: use https:// beyond this machine")
+		})
+	}
 }
 
 // isReadable reports whether the network can read what is sent there.

@@ -113,6 +113,7 @@ func (r *remote) target(env config.Remote) (address string, credentials client.C
 		}
 		return p.Server, p.credentials(), nil
 	}
+	warnIfReadable(address)
 	switch err := env.Validate(); {
 	case err != nil:
 		return "", credentials, usage("%w", err)

@@ -324,8 +324,18 @@ func TestTailGoesOnAfterTheServerWasAway(t *testing.T) {
 	}
 	relay(t, listener, target)
 	seen(id)
+	firstCursors := 0
+	defer func() {
+		if firstCursors != 1 {
+			t.Errorf("%d lines with the first cursor", firstCursors)
+		}
+	}()
 	for line := range strings.Lines(out.String()) {
 		var event client.Event
+		if strings.HasPrefix(line, `{"next_cursor":"`) && strings.HasPrefix(out.String(), line) {
+			firstCursors++
+			continue
+		}
 		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Type != "message.sent" {
 			t.Errorf("line %s: %v", line, err)
 		}
@@ -398,6 +408,16 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 	s.with("LKSMS_URL=http://127.0.0.1:1").expect(2, []string{"LKSMS_KEY"}, "status", "task_1")
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PROFILE=x").expect(2, []string{"LKSMS_PROFILE"}, "status", "task_1")
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PASSWORD=x").expect(2, []string{"LKSMS_USER"}, "status", "task_1")
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "3600") // so that nothing is repeated
+		if strings.Contains(r.URL.Path, "task_1") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		} else {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(busy.Close)
+	s.with("LKSMS_URL="+busy.URL, "LKSMS_KEY=k").expect(3, []string{"task_2"}, "requeue", "task_1", "task_2")
 	// A .env of the working folder has no say in where credentials go.
 	for _, file := range []string{"LKSMS_URL=http://127.0.0.1:1\n", "no file of variables\n"} {
 		if err := os.WriteFile(filepath.Join(s.dir, ".env"), []byte(file), 0o600); err != nil {
@@ -405,6 +425,11 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 		}
 		s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 	}
+	os.Remove(filepath.Join(s.dir, ".env"))
+	if err := os.Mkdir(filepath.Join(s.dir, ".env"), 0o700); err != nil { // nobody can read it
+		t.Fatal(err)
+	}
+	s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 }
 
 func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
@@ -447,6 +472,19 @@ func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
 		clean.expect(2, []string{"chmod 600 " + path}, "send", apptest.Phone, "x")
 	}
 	os.Chmod(path, 0o600)
+	proxy := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(proxy.Close)
+	clean.stdin = "secret\n"
+	through := clean.with("HTTP_PROXY="+proxy.URL, "LKSMS_KEY=k")
+	through.expect(1, []string{"the network can read"}, "login", "http://lksms.invalid", "--secret-stdin")
+	through.expect(1, []string{"the network can read"}, "status", "task_1", "--server", "http://lksms.invalid")
+	clean.stdin = ""
+	broken := clean.with("XDG_CONFIG_HOME=" + filepath.Join(s.dir, "broken"))
+	os.MkdirAll(filepath.Join(s.dir, "broken", "lksms", "profiles.json"), 0o700)
+	broken.expect(2, []string{"not a regular file"}, "status", "task_1")
+	os.Remove(filepath.Join(s.dir, "broken", "lksms", "profiles.json"))
+	os.WriteFile(filepath.Join(s.dir, "broken", "lksms", "profiles.json"), []byte("{"), 0o600)
+	broken.expect(2, []string{"read "}, "status", "task_1")
 	clean.expect(0, nil, "profile", "remove", "prod")
 	clean.expect(2, []string{"lksms login"}, "send", apptest.Phone, "x")
 	clean.expect(2, []string{"prod"}, "profile", "use", "prod")
@@ -511,6 +549,10 @@ func TestWhatATerminalWouldObeyIsReplaced(t *testing.T) {
 		if got := printable(strings.ToValidUTF8(in, "�")); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
+	}
+	var written bytes.Buffer
+	if err := writeJSON(&written, "a\x1b\u007f\u009b\u202e您", ""); err != nil || written.String() != `"a\u001b\u007f\u009b\u202e您"`+"\n" {
+		t.Errorf("JSON: %s, %v", written.String(), err)
 	}
 	for in, want := range map[string]string{"short": "short", "很长的中文文本": "很长的中…", "abcdefghijk": "abcdefghi…"} {
 		if got := shorten(in, 10); got != want {

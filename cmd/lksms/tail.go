@@ -42,6 +42,11 @@ func (c *tailCmd) Run(ctx context.Context, env config.Remote) error {
 		if isFirst {
 			caller.say("events behind the cursor %s", page.NextCursor)
 			isFirst = false
+			if caller.isJSON && len(page.Items) == 0 { // where a later run goes on, if no event comes
+				if err := writeJSON(caller.out, map[string]string{"next_cursor": page.NextCursor}, ""); err != nil {
+					return err
+				}
+			}
 		}
 		for i, e := range page.Items {
 			if err := caller.event(e, page.NextCursor, i == len(page.Items)-1); err != nil {
@@ -62,11 +67,9 @@ func (c *caller) event(e client.Event, cursor string, isLast bool) error {
 		if isLast {
 			line.Cursor = cursor
 		}
-		encoder := json.NewEncoder(c.out)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(line)
+		return writeJSON(c.out, line, "")
 	}
-	_, err := fmt.Fprintf(c.out, "%s  %s  %s\n", local(&e.Timestamp), pad(string(e.Type), 19), eventText(e))
+	_, err := fmt.Fprintf(c.out, "%s  %s  %s\n", local(&e.Timestamp), pad(printable(string(e.Type)), 19), eventText(e))
 	return err
 }
 

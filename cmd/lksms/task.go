@@ -136,7 +136,7 @@ func (c *sendCmd) Run(ctx context.Context, env config.Remote) error {
 		return inTime(ctx, err)
 	}
 	if c.Wait {
-		caller.say("%s is stored", sent.TaskID)
+		caller.say("%s is stored", printable(sent.TaskID))
 		return caller.watchTask(ctx, sent.TaskID)
 	}
 	return caller.show(sent, func() record {
@@ -371,6 +371,11 @@ func (r *remote) changeTasks(
 		return err
 	}
 	last := failures[len(failures)-1]
+	for _, failure := range failures { // one that may pass says that another try is worth it
+		if _, refused := errors.AsType[*client.Error](last); refused && client.IsTemporary(failure) {
+			last = failure
+		}
+	}
 	if _, refused := errors.AsType[*client.Error](last); refused {
 		return shownError{inTime(ctx, last)}
 	}
