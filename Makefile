@@ -105,7 +105,8 @@ lint: ## Lint the Go code
 	@cd bench && $(GO) vet ./...
 	@files=$$(gofmt -l bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
-test-clients: postgres node-tools client-modules ## Run the main job with the TypeScript client, and with a client that is generated from the contract
+test-clients: postgres node-tools client-modules ## Run the main job with each client: command line, TypeScript, generated, SMSGate for npm
+	@$(PGRUN) -database scripts/check-clients.sh
 	@$(PGRUN) -database tools/node/run-client.sh
 
 test-alertmanager: postgres ## Build Alertmanager, and let it send an alert to a phone

@@ -83,7 +83,8 @@ func environment(more ...string) []string {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		switch name {
-		case "DATABASE_URL", "APP_HOST", "APP_PORT", "BASIC_AUTH_USERNAME", "BASIC_AUTH_PASSWORD", "LKSMS_DATA":
+		case "DATABASE_URL", "APP_HOST", "APP_PORT", "BASIC_AUTH_USERNAME", "BASIC_AUTH_PASSWORD", "LKSMS_DATA",
+			"LKSMS_URL", "LKSMS_PROFILE", "LKSMS_USER", "LKSMS_PASSWORD", "LKSMS_KEY", "XDG_CONFIG_HOME":
 		default:
 			env = append(env, variable)
 		}

@@ -21,6 +21,9 @@ func LoadEnvironment() error {
 	return nil
 }
 
+// IgnoreEmpty lets a setting with an empty value count as not set, without reading .env.
+func IgnoreEmpty() { unsetEmpty() }
+
 // unsetEmpty unsets the settings with an empty value.
 func unsetEmpty() {
 	for _, name := range Variables() {

@@ -1,0 +1,204 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"lksms/gen/api"
+)
+
+// slowestUpload is the pace at which the server still accepts a file, in bytes per second.
+const slowestUpload = 64 << 10
+
+// List is the file of a batch: CSV, XLSX, or with a name that ends in .json an array of objects. An *os.File and a *bytes.Reader are contents.
+type List struct {
+	Name    string
+	Content io.ReaderAt // each attempt reads it from its beginning
+	Size    int64
+}
+
+// CreateBatch uploads a list. The server checks its rows in the background: see [Client.WaitForCheck]. Nothing is sent before
+// [Client.ConfirmBatch], unless form.AutoConfirm says so. list is nil for a batch of a tag.
+func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, more ...CallOption) (*BatchCreated, error) {
+	if form.File != nil || form.Rows != nil {
+		return nil, errors.New("give the list of the batch as the argument list, not in its form")
+	}
+	head, tail, media, err := encodeForm(form, list)
+	if err != nil {
+		return nil, err
+	}
+	params := &api.CreateBatchParams{IdempotencyKey: idempotencyKey(more)}
+	size := int64(len(head) + len(tail))
+	body := func() io.Reader { return io.MultiReader(bytes.NewReader(head), bytes.NewReader(tail)) }
+	if list != nil {
+		size += list.Size
+		// A section has a position of its own: an attempt that failed may still read its body when the next one begins.
+		body = func() io.Reader {
+			return io.MultiReader(bytes.NewReader(head), io.NewSectionReader(list.Content, 0, list.Size), bytes.NewReader(tail))
+		}
+	}
+	// The server may take 45 seconds after the body has arrived.
+	upload := time.Duration(size/slowestUpload)*time.Second + 15*time.Second
+	return call[*BatchCreated](ctx, c, repeatable, upload, func(ctx context.Context) (*http.Response, error) {
+		return c.api.CreateBatchWithBody(ctx, params, media, body(), func(_ context.Context, r *http.Request) error {
+			r.ContentLength = size
+			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body()), nil }
+			return nil
+		})
+	})
+}
+
+// CreateBatchFromFile is CreateBatch with the file at path.
+func (c *Client) CreateBatchFromFile(ctx context.Context, form BatchForm, path string, more ...CallOption) (*BatchCreated, error) {
+	file, err := os.Open(path) //nolint:gosec // the caller says which file
+	if err != nil {
+		return nil, fmt.Errorf("open the list: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("look at the list: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file: store the list in one first", path)
+	}
+	return c.CreateBatch(ctx, form, &List{Name: filepath.Base(path), Content: file, Size: info.Size()}, more...)
+}
+
+// encodeForm returns what stands before and after the content of the list in the body, and the media type.
+func encodeForm(form BatchForm, list *List) (head, tail []byte, media string, err error) {
+	object, err := json.Marshal(form)
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("encode the batch: %w", err)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return nil, nil, "", fmt.Errorf("encode the batch: %w", err)
+	}
+	var body bytes.Buffer
+	writer := multipart.NewWriter(&body) // a buffer takes everything
+	for name, value := range fields {
+		text := string(value)
+		if value[0] == '"' {
+			if err := json.Unmarshal(value, &text); err != nil {
+				return nil, nil, "", fmt.Errorf("encode the batch: %w", err)
+			}
+		}
+		_ = writer.WriteField(name, text)
+	}
+	if list != nil {
+		field := "file"
+		if strings.EqualFold(filepath.Ext(list.Name), ".json") {
+			field = "rows"
+		}
+		_, _ = writer.CreateFormFile(field, list.Name)
+	}
+	before := body.Len()
+	_ = writer.Close()
+	return body.Bytes()[:before], body.Bytes()[before:], writer.FormDataContentType(), nil
+}
+
+// Batch returns a batch, its exact figures, and when it will end.
+func (c *Client) Batch(ctx context.Context, batchID int64) (*Batch, error) {
+	return c.batch(ctx, repeatable, func(ctx context.Context) (*http.Response, error) { return c.api.GetBatch(ctx, batchID) })
+}
+
+// ConfirmBatch sends a batch that was checked. A batch that is confirmed twice is sent once.
+func (c *Client) ConfirmBatch(ctx context.Context, batchID int64) (*Batch, error) {
+	return c.batch(ctx, repeatable, func(ctx context.Context) (*http.Response, error) { return c.api.ConfirmBatch(ctx, batchID) })
+}
+
+// PauseBatch holds what waits of a batch.
+func (c *Client) PauseBatch(ctx context.Context, batchID int64) (*Batch, error) {
+	return c.batch(ctx, once, func(ctx context.Context) (*http.Response, error) { return c.api.PauseBatch(ctx, batchID) })
+}
+
+// ResumeBatch lets a paused batch go on.
+func (c *Client) ResumeBatch(ctx context.Context, batchID int64) (*Batch, error) {
+	return c.batch(ctx, once, func(ctx context.Context) (*http.Response, error) { return c.api.ResumeBatch(ctx, batchID) })
+}
+
+// CancelBatch ends a batch before all of it was sent.
+func (c *Client) CancelBatch(ctx context.Context, batchID int64) (*Batch, error) {
+	return c.batch(ctx, once, func(ctx context.Context) (*http.Response, error) { return c.api.CancelBatch(ctx, batchID) })
+}
+
+func (c *Client) batch(ctx context.Context, s safety, send func(context.Context) (*http.Response, error)) (*Batch, error) {
+	return call[*Batch](ctx, c, s, 0, send)
+}
+
+// RequeueBatch sends the failed messages of a batch again, in the background.
+func (c *Client) RequeueBatch(ctx context.Context, batchID int64) (*BatchRequeued, error) {
+	return call[*BatchRequeued](ctx, c, once, 15*time.Second, func(ctx context.Context) (*http.Response, error) {
+		return c.api.RequeueBatch(ctx, batchID)
+	})
+}
+
+// PreviewBatch shows the message of the row with this number in the list, or with 0 of the first valid row.
+func (c *Client) PreviewBatch(ctx context.Context, batchID, row int64) (*BatchPreview, error) {
+	params := &api.PreviewBatchParams{}
+	if row != 0 {
+		params.Row = &row
+	}
+	return call[*BatchPreview](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+		return c.api.PreviewBatch(ctx, batchID, params)
+	})
+}
+
+// Batches lists batches, newest first. An error ends the loop.
+func (c *Client) Batches(ctx context.Context, filter BatchFilter) iter.Seq2[Batch, error] {
+	return pages(func(cursor *string) ([]Batch, *string, error) {
+		filter.Cursor = cursor
+		page, err := call[api.BatchPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+			return c.api.ListBatches(ctx, &filter)
+		})
+		return page.Items, page.NextCursor, err
+	}, filter.Cursor)
+}
+
+// BatchRows lists the rows of a batch in the order of the list, all or those with a status. An error ends the loop.
+func (c *Client) BatchRows(ctx context.Context, batchID int64, status *BatchRowStatus) iter.Seq2[BatchRow, error] {
+	return pages(func(cursor *string) ([]BatchRow, *string, error) {
+		page, err := call[api.BatchRowPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+			return c.api.ListBatchRows(ctx, batchID, &api.ListBatchRowsParams{Status: status, Cursor: cursor, Limit: new(100)})
+		})
+		return page.Items, page.NextCursor, err
+	}, nil)
+}
+
+// WaitForCheck returns the batch when its rows are checked, and calls seen for each state before. It goes on over restarts of the server,
+// until ctx ends.
+func (c *Client) WaitForCheck(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
+	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool { return b.Status != api.BatchChecking })
+}
+
+// WaitForBatch returns the batch when nothing is left to do of it, and calls seen for each state before. It goes on over restarts of the
+// server, until ctx ends.
+func (c *Client) WaitForBatch(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
+	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool {
+		return b.Status == api.BatchFinished || b.Status == api.BatchCancelled
+	})
+}
+
+func (c *Client) waitForBatch(ctx context.Context, batchID int64, seen func(*Batch), isEnd func(*Batch) bool) (*Batch, error) {
+	return follow(ctx, c, func() (*Batch, error) { return c.Batch(ctx, batchID) }, func(b *Batch) bool {
+		if isEnd(b) {
+			return true
+		}
+		if seen != nil {
+			seen(b)
+		}
+		return false
+	})
+}

@@ -1,0 +1,229 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	dice "math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"lksms/gen/api"
+)
+
+// safety says when a call may be repeated.
+type safety int
+
+const (
+	// once is repeated only where the server cannot have done it: there was no connection, or it answered 429.
+	once safety = iota
+	// repeatable has the same effect however often it is done. It is also repeated after a lost answer, and after 502, 503 and 504.
+	repeatable
+)
+
+const (
+	// answerLimit bounds an answer. The largest ones are pages of 1000 tasks, with less than 10 KiB each.
+	answerLimit = 32 << 20
+	// longestWait bounds the wait before another attempt. A call that would have to wait for longer fails.
+	longestWait = time.Minute
+)
+
+// idempotencyKey returns the key that all attempts of one call share.
+func idempotencyKey(more []CallOption) *api.IdempotencyKey {
+	o := callOptions{key: rand.Text()}
+	for _, change := range more {
+		change(&o)
+	}
+	return &o.key
+}
+
+// call sends a request, and again while that is safe and may help. It returns the data of the answer. extra is added to the deadline of each
+// attempt.
+func call[T any](ctx context.Context, c *Client, s safety, extra time.Duration, send func(context.Context) (*http.Response, error)) (T, error) {
+	for attempt := 0; ; attempt++ {
+		data, err := try[T](ctx, c, extra, send)
+		if err == nil || ctx.Err() != nil || attempt >= c.retries || !mayRepeat(err, s) {
+			return data, err
+		}
+		if !c.rest(ctx, err, attempt) {
+			return data, err
+		}
+	}
+}
+
+// rest waits before another attempt, and reports whether there is time for one.
+func (c *Client) rest(ctx context.Context, err error, attempt int) bool {
+	wait := backoff(attempt)
+	if answer, ok := errors.AsType[*Error](err); ok && answer.RetryAfter > 0 {
+		wait = answer.RetryAfter
+	}
+	if end, bounded := ctx.Deadline(); wait > longestWait || bounded && time.Until(end) <= wait {
+		return false
+	}
+	if c.notice != nil {
+		c.notice(err, wait)
+	}
+	return sleep(ctx, wait)
+}
+
+// backoff is half a second, then twice as long each time, up to 16 seconds, and up to a quarter less.
+func backoff(attempt int) time.Duration {
+	d := 500 * time.Millisecond << min(attempt, 5)
+	return d - time.Duration(dice.Int64N(int64(d)/4)) //nolint:gosec // dice, so that clients do not come back together
+}
+
+// sleep reports whether the whole time went by.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func mayRepeat(err error, s safety) bool {
+	if answer, ok := errors.AsType[*Error](err); ok {
+		switch answer.Status {
+		case http.StatusTooManyRequests:
+			return true
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return s == repeatable
+		case http.StatusConflict:
+			return s == repeatable && answer.Reason == "idempotency.in_flight" // our own first attempt
+		}
+		return false
+	}
+	if !errors.Is(err, ErrUnreachable) {
+		return false
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	if s == repeatable {
+		return true
+	}
+	connection, ok := errors.AsType[*net.OpError](err)
+	return ok && connection.Op == "dial"
+}
+
+// envelope is what every answer has.
+type envelope struct {
+	Code      int             `json:"code"`
+	Message   string          `json:"message"`
+	Data      json.RawMessage `json:"data"`
+	Error     api.ErrorDetail `json:"error"`
+	RequestID string          `json:"request_id"`
+}
+
+// nothing is the data of answers that have none.
+type nothing struct{}
+
+// UnmarshalJSON takes what a later server may say.
+func (nothing) UnmarshalJSON([]byte) error { return nil }
+
+func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(context.Context) (*http.Response, error)) (data T, err error) {
+	attempt, cancel := context.WithTimeout(ctx, c.timeout+extra)
+	defer cancel()
+	answer, err := send(attempt)
+	if err != nil {
+		if _, ok := errors.AsType[*url.Error](err); !ok {
+			return data, fmt.Errorf("make the request: %w", err)
+		}
+		return data, lost(ctx, err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read to its end, or failed
+	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit+1))
+	switch {
+	case err != nil:
+		return data, lost(ctx, err)
+	case len(body) > answerLimit:
+		return data, fmt.Errorf("the answer is larger than %d bytes", answerLimit)
+	}
+	if answer.StatusCode != http.StatusOK {
+		err := refusal(answer, body)
+		if err.Reason != "" {
+			c.setClock(answer.Header.Get("Date"))
+		}
+		return data, err
+	}
+	data, err = decode[T](body)
+	if err == nil { // the clock of what stands between is another one
+		c.setClock(answer.Header.Get("Date"))
+	}
+	return data, err
+}
+
+func decode[T any](body []byte) (data T, err error) {
+	var read envelope
+	err = json.Unmarshal(body, &read)
+	if _, isEmpty := any(data).(nothing); err == nil && !isEmpty {
+		if len(read.Data) == 0 || string(read.Data) == "null" {
+			err = errors.New("it has no data")
+		} else {
+			err = json.Unmarshal(read.Data, &data)
+		}
+	}
+	if err == nil && read.Code != http.StatusOK {
+		err = errors.New("it has no code")
+	}
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("the answer is not one of LKSMS, check the URL of the server: %w", err)
+	}
+	return data, nil
+}
+
+// lost describes the failure of an attempt that got no answer. If the caller gave up, only that is said.
+func lost(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+func refusal(answer *http.Response, body []byte) *Error {
+	e := &Error{Status: answer.StatusCode, RetryAfter: retryAfter(answer.Header.Get("Retry-After"))}
+	var read envelope
+	if err := json.Unmarshal(body, &read); err != nil || read.Error.Reason == "" {
+		e.Message = "the answer is not one of LKSMS: check the URL of the server, and what stands between"
+		if to := answer.Header.Get("Location"); to != "" {
+			e.Message = "the server says that it is elsewhere: use the URL of " + to
+		}
+		return e
+	}
+	e.Reason, e.Message, e.RequestID = read.Error.Reason, read.Message, read.RequestID
+	if read.Error.Fields != nil {
+		e.Fields = *read.Error.Fields
+	}
+	if read.Error.Oldest != nil {
+		e.Oldest = *read.Error.Oldest
+	}
+	return e
+}
+
+// retryAfter reads the seconds of the header. LKSMS sends no dates.
+func retryAfter(text string) time.Duration {
+	seconds, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, math.MaxInt32)) * time.Second
+}
+
+func (c *Client) setClock(date string) {
+	if at, err := http.ParseTime(date); err == nil {
+		c.offset.Store(int64(time.Until(at.Add(500 * time.Millisecond)))) // the header has whole seconds
+	}
+}

@@ -1,0 +1,70 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"time"
+
+	"lksms/gen/api"
+)
+
+// EventFilter chooses events. Its zero is all events of the caller.
+type EventFilter struct {
+	Types     []EventType
+	CompanyNo string // for callers of all companies
+	Limit     int    // of one page, 100 by default
+}
+
+// PullEvents returns the events behind the cursor after, and waits up to wait (at most 30 seconds) if there is none. With an empty cursor it
+// returns the cursor of this moment, and from then on events are recorded. Store NextCursor after the work for the events is done.
+func (c *Client) PullEvents(ctx context.Context, after string, wait time.Duration, filter EventFilter) (*EventPage, error) {
+	params := api.PullEventsParams{Wait: new(int(wait / time.Second))}
+	if after != "" {
+		params.After = &after
+	}
+	if len(filter.Types) > 0 {
+		params.Type = &filter.Types
+	}
+	if filter.CompanyNo != "" {
+		params.CompanyNo = &filter.CompanyNo
+	}
+	if filter.Limit > 0 {
+		params.Limit = &filter.Limit
+	}
+	return call[*EventPage](ctx, c, repeatable, wait, func(ctx context.Context) (*http.Response, error) { return c.api.PullEvents(ctx, &params) })
+}
+
+// FollowEvents pulls for as long as ctx lasts, and goes on over restarts of the server. It yields the page of the first answer, which may have
+// a cursor alone, and then each page that has events. An error ends the loop.
+func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFilter) iter.Seq2[*EventPage, error] {
+	return func(yield func(*EventPage, error) bool) {
+		cursor, isFirst, failures := after, true, 0
+		for {
+			asked := time.Now()
+			page, err := c.PullEvents(ctx, cursor, 30*time.Second, filter)
+			if err == nil && page.NextCursor == "" {
+				err = errors.New("the answer is not one of LKSMS: it has no cursor")
+			}
+			if err != nil {
+				if ctx.Err() == nil && IsTemporary(err) && c.rest(ctx, err, failures) {
+					failures++
+					continue
+				}
+				yield(nil, err)
+				return
+			}
+			failures = 0
+			if (isFirst || len(page.Items) > 0) && !yield(page, nil) {
+				return
+			}
+			// A server that stops answers before its time.
+			if !isFirst && len(page.Items) == 0 && time.Since(asked) < time.Second && !sleep(ctx, time.Second) {
+				yield(nil, ctx.Err())
+				return
+			}
+			cursor, isFirst = page.NextCursor, false
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"time"
+
+	"lksms/gen/api"
+)
+
+// Send submits a message. The server has stored it durably when Send returns.
+func (c *Client) Send(ctx context.Context, m Message, more ...CallOption) (*Submitted, error) {
+	params := &api.SendSmsParams{IdempotencyKey: idempotencyKey(more)}
+	return call[*Submitted](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
+}
+
+// Preview says what would become of a message, and creates nothing.
+func (c *Client) Preview(ctx context.Context, m Message) (*Submitted, error) {
+	params := &api.SendSmsParams{DryRun: new(true)}
+	return call[*Submitted](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
+}
+
+// SendBatch submits up to 1000 messages in one transaction. Each has its own outcome, in their order: look at Refused.
+func (c *Client) SendBatch(ctx context.Context, messages []Message, more ...CallOption) (*SentBatch, error) {
+	params := &api.SendSmsBatchParams{IdempotencyKey: idempotencyKey(more)}
+	return call[*SentBatch](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+		return c.api.SendSmsBatch(ctx, params, api.SendBatchRequest{Messages: messages})
+	})
+}
+
+// Task returns a task.
+func (c *Client) Task(ctx context.Context, taskID string) (*TaskDetail, error) {
+	return call[*TaskDetail](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.GetTask(ctx, taskID) })
+}
+
+// Timeline returns what happened to a task, oldest first.
+func (c *Client) Timeline(ctx context.Context, taskID string) ([]TimelineEvent, error) {
+	return call[[]TimelineEvent](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+		return c.api.GetTaskTimeline(ctx, taskID)
+	})
+}
+
+// Explain says why a task is in its state, and which senders could take it.
+func (c *Client) Explain(ctx context.Context, taskID string) (*Explanation, error) {
+	return call[*Explanation](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ExplainTask(ctx, taskID) })
+}
+
+// Tasks lists tasks, newest first. It asks for the next page when the loop needs it. An error ends the loop.
+func (c *Client) Tasks(ctx context.Context, filter TaskFilter) iter.Seq2[Task, error] {
+	return pages(func(cursor *string) ([]Task, *string, error) {
+		filter.Cursor = cursor
+		page, err := call[api.TaskPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+			return c.api.ListTasks(ctx, &filter)
+		})
+		return page.Items, page.NextCursor, err
+	}, filter.Cursor)
+}
+
+// pages goes through the pages of a list, from that of cursor on.
+func pages[T any](read func(cursor *string) ([]T, *string, error), cursor *string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for next := cursor; ; {
+			items, following, err := read(next)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if following == nil {
+				return
+			}
+			next = following
+		}
+	}
+}
+
+// WaitForTask returns the task when it has ended, and calls seen for each state before it. It goes on over restarts of the server, until ctx
+// ends.
+func (c *Client) WaitForTask(ctx context.Context, taskID string, seen func(*TaskDetail)) (*TaskDetail, error) {
+	return follow(ctx, c, func() (*TaskDetail, error) { return c.Task(ctx, taskID) }, func(t *TaskDetail) bool {
+		if Ended(t.Status) {
+			return true
+		}
+		if seen != nil {
+			seen(t)
+		}
+		return false
+	})
+}
+
+// follow reads until isEnd, with pauses that grow from a quarter of a second to three seconds. A temporary error does not end it.
+func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd func(T) bool) (T, error) {
+	const longest = 3 * time.Second
+	pause, failures := 250*time.Millisecond, 0
+	for {
+		value, err := read()
+		switch {
+		case err == nil && isEnd(value):
+			return value, nil
+		case err == nil:
+			failures = 0
+			if !sleep(ctx, pause) {
+				return value, context.Cause(ctx)
+			}
+			pause = min(pause*5/4, longest)
+		case ctx.Err() != nil || !IsTemporary(err) || !c.rest(ctx, err, failures):
+			return value, err
+		default:
+			failures++
+		}
+	}
+}
+
+// Cancel cancels a task that no sender holds. A repeated attempt that finds the task CANCELLED has succeeded.
+func (c *Client) Cancel(ctx context.Context, taskID string) (*Task, error) {
+	attempts := 0
+	task, err := call[*Task](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+		attempts++
+		return c.api.CancelTask(ctx, taskID)
+	})
+	if attempts > 1 && Reason(err) == "task.not_pending" {
+		// The answer of an attempt may have been lost after it had cancelled the task.
+		if now, failed := call[*Task](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+			return c.api.GetTask(ctx, taskID)
+		}); failed == nil && now.Status == Cancelled {
+			return now, nil
+		}
+	}
+	return task, err
+}
+
+// Requeue sends a task again that is FAILED or CANCELLED. remark says why, in its timeline; it may be empty. It is not repeated after a lost
+// answer: the task may have been sent and have failed again in the meantime.
+func (c *Client) Requeue(ctx context.Context, taskID, remark string) (*Task, error) {
+	var body api.RequeueRequest
+	if remark != "" {
+		body.Remark = &remark
+	}
+	return call[*Task](ctx, c, once, 0, func(ctx context.Context) (*http.Response, error) { return c.api.RequeueTask(ctx, taskID, body) })
+}

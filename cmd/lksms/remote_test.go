@@ -1,0 +1,938 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lksms/client"
+	"lksms/gen/api"
+	"lksms/internal/apptest"
+	"lksms/internal/pgtest"
+)
+
+// shell runs commands against a server.
+type shell struct {
+	t      *testing.T
+	dir    string // working folder, and that of profiles
+	env    []string
+	stdin  string
+	server *apptest.Bundle
+}
+
+// newShell starts a server, which sweeps by itself, and returns a shell with the credentials of its admin.
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	b := apptest.New(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, served := apptest.ServeUntil(t, b.App, listener)
+	t.Cleanup(func() { stop(); <-served })
+	s := &shell{t: t, dir: pgtest.Dir(t), server: b}
+	s.env = []string{"LKSMS_URL=" + b.URL, "LKSMS_USER=" + apptest.Username, "LKSMS_PASSWORD=" + apptest.Password}
+	return s
+}
+
+// with returns a shell with another environment.
+func (s *shell) with(env ...string) *shell {
+	other := *s
+	other.env = env
+	return &other
+}
+
+func (s *shell) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Dir, cmd.Stdin = s.dir, strings.NewReader(s.stdin)
+	cmd.Env = append(environment("TZ=UTC", "XDG_CONFIG_HOME="+s.dir), s.env...)
+	return cmd
+}
+
+// run runs a command to its end.
+func (s *shell) run(args ...string) (stdout, stderr string, status int) {
+	s.t.Helper()
+	var out, problems bytes.Buffer
+	cmd := s.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 0) {
+		s.t.Fatalf("%v: %v", args, err)
+	}
+	return out.String(), problems.String(), cmd.ProcessState.ExitCode()
+}
+
+// expect runs a command, and fails unless it has this exit status and its standard error has all of these texts.
+func (s *shell) expect(status int, texts []string, args ...string) string {
+	s.t.Helper()
+	out, problems, got := s.run(args...)
+	if got != status {
+		s.t.Errorf("%v: exit status %d, want %d: %s%s", args, got, status, out, problems)
+	}
+	for _, text := range texts {
+		if !strings.Contains(problems, text) {
+			s.t.Errorf("%v: %q does not name %q", args, problems, text)
+		}
+	}
+	if len(texts) == 0 && problems != "" {
+		s.t.Errorf("%v: standard error is a pipe, and has %q", args, problems)
+	}
+	return out
+}
+
+// decode runs a command with -o json.
+func decode[T any](s *shell, args ...string) (v T) {
+	s.t.Helper()
+	out := s.expect(0, nil, append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		s.t.Fatalf("%v: %v: %s", args, err, out)
+	}
+	return v
+}
+
+var (
+	someTask = regexp.MustCompile(`task_\d{8}_[0-9A-Z]{26}`)
+	someTime = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
+)
+
+// golden is an output without what differs between runs. Widths stay as they are.
+func golden(out string) string {
+	return someTime.ReplaceAllString(someTask.ReplaceAllString(out, "task_________TASK______________________"), "yyyy-mm-dd hh:mm:ss")
+}
+
+func (s *shell) expectTable(want string, args ...string) {
+	s.t.Helper()
+	if got := golden(s.expect(0, nil, args...)); got != want {
+		s.t.Errorf("%v:\n%s\nwant:\n%s", args, got, want)
+	}
+}
+
+func TestCommandsOfAMessage(t *testing.T) {
+	s := newShell(t)
+	s.expectTable(`task    task_________TASK______________________
+status  PENDING
+text    您的快递已到
+`, "send", apptest.Phone, "您的快递已到", "--source", "shop")
+	s.stdin = "from a pipe\n"
+	sent := decode[client.Submitted](s, "send", apptest.Phone, "-", "--priority", "3", "--dedup-key", "order-1")
+	if task := s.server.Task(sent.TaskID); task.Content != "from a pipe" || task.Priority != 3 {
+		t.Errorf("task: %+v", task)
+	}
+	if again := decode[client.Submitted](s, "send", apptest.Phone, "-", "--dedup-key", "order-1"); again.TaskID != sent.TaskID || !*again.Deduplicated {
+		t.Errorf("again: %+v", again)
+	}
+	s.expectTable(`task      task_________TASK______________________
+status    PENDING
+number    13800138000
+text      from a pipe
+type      notification
+segments  1
+retries   0
+created   yyyy-mm-dd hh:mm:ss
+due       yyyy-mm-dd hh:mm:ss
+`, "status", sent.TaskID)
+	s.expectTable(`TIME                 EVENT     SENDER  EFFECT  MESSAGE
+yyyy-mm-dd hh:mm:ss  received
+yyyy-mm-dd hh:mm:ss  repeated
+`, "status", sent.TaskID, "--events")
+	s.server.AddSender(map[string]any{"sender_no": "phone_7", "status": "off"})
+	if out := s.expect(0, nil, "explain", sent.TaskID); !strings.Contains(out, "why        ") || !strings.Contains(out, "phone_7 cannot take it: off") {
+		t.Errorf("explain:\n%s", out)
+	}
+	before := s.server.Count("SELECT count(*) FROM messages")
+	if out := s.expect(0, nil, "send", apptest.Phone, "x", "--dry-run"); !strings.HasPrefix(out, "verdict    would wait\n") {
+		t.Errorf("dry run: %s", out)
+	}
+	cancels := "POST        " + s.server.URL + "/api/v1/sms/task/" + sent.TaskID + "/cancel"
+	if out := s.expect(0, nil, "cancel", sent.TaskID, "--dry-run"); !strings.Contains(out, cancels) || strings.Contains(out, "Basic") {
+		t.Errorf("dry run: %s", out)
+	}
+	planned := decode[[]unsentRequest](s, "requeue", sent.TaskID, "--remark", "why", "--dry-run")
+	if len(planned) != 1 || planned[0].Body != `{"remark":"why"}` {
+		t.Errorf("dry run: %+v", planned)
+	}
+	if after := s.server.Count("SELECT count(*) FROM messages"); after != before || s.server.Task(sent.TaskID).Status != api.TaskPending {
+		t.Errorf("a dry run changed something")
+	}
+	s.expectTable(`TASK                                      STATUS
+task_________TASK______________________  CANCELLED
+`, "cancel", sent.TaskID)
+	s.expect(1, []string{"task.not_pending", "lksms status"}, "cancel", sent.TaskID)
+	s.expect(1, []string{"task.not_found"}, "requeue", "task_none", sent.TaskID)
+	if status := s.server.Task(sent.TaskID).Status; status != api.TaskPending {
+		t.Errorf("the second task is %d: the refusal of the first must not keep it from being sent again", status)
+	}
+}
+
+func TestSendWaitsForTheEnd(t *testing.T) {
+	s := newShell(t)
+	s.server.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
+		"template_name": "code", "template_no": "login-code", "template_content": "Your code is {code}",
+	})
+	s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "300ms")
+	s.server.Report(s.server.ClaimIDs(10)[0], "app", 2, nil)
+	for status, want := range map[int]int{2: 0, 3: 1} {
+		done := make(chan string, 1)
+		go func() {
+			out, _, got := s.run("send", apptest.Phone, "--template", "login-code", "--param", "code=12=34", "--wait")
+			done <- fmt.Sprintln(got) + out
+		}()
+		var ids []string
+		apptest.Eventually(t, "the message is there", func() bool { ids = s.server.ClaimIDs(1); return len(ids) == 1 })
+		s.server.Report(ids[0], "app", status, map[string]any{"error_message": "空号\x1b[31m"})
+		out := <-done
+		if !strings.HasPrefix(out, fmt.Sprintln(want)) || !strings.Contains(out, "text      Your code is 12=34") || strings.Contains(out, "\x1b") {
+			t.Errorf("the report %d: %s", status, out)
+		}
+		s.expect(want, map[bool][]string{true: nil, false: {"FAILED"}}[want == 0], "watch", ids[0])
+	}
+}
+
+func TestCommandsOfBatches(t *testing.T) {
+	s := newShell(t)
+	list := "phone,name\n13800138000,张三\n13800138001,李四\n12,x\n13800138000,again\n"
+	if err := os.WriteFile(filepath.Join(s.dir, "list.csv"), []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown := decode[unsentRequest](s, "batch", "create", "list.csv", "--content", "{name}，您好", "--dry-run")
+	if !strings.Contains(shown.Body, "multipart/form-data") {
+		t.Errorf("dry run: %+v", shown)
+	}
+	s.expect(1, []string{"content (the text, --content)", "nobody"}, "batch", "create", "list.csv", "--content", "{nobody}")
+	for range 2 {
+		s.expectTable("batch   1\nstatus  checking\n",
+			"batch", "create", "list.csv", "--content", "{name}，您好", "--name", "recall", "--idempotency-key", "k")
+	}
+	s.expectTable(`batch     1
+name      recall
+status    ready
+text      {name}，您好
+rows      2 valid, 1 invalid, 1 duplicate
+segments  2
+created   yyyy-mm-dd hh:mm:ss
+ROW  NUMBER          STATUS     WHY
+4    12              invalid    phone_number is not a phone number that can be dialled
+5    +8613800138000  duplicate
+`, "batch", "check", "1")
+	s.expect(1, []string{"2 rows"}, "batch", "check", "1", "--strict")
+	s.expect(3, []string{"--timeout"}, "watch", "1", "--timeout", "200ms")
+	if planned := decode[unsentRequest](s, "batch", "confirm", "1", "--dry-run"); !strings.HasSuffix(planned.URL, "/api/v1/batches/1/confirm") {
+		t.Errorf("dry run: %+v", planned)
+	}
+	s.expect(0, nil, "batch", "confirm", "1")
+	s.expect(0, nil, "batch", "pause", "1")
+	s.expect(0, nil, "batch", "resume", "1")
+	done := make(chan int, 1)
+	go func() { _, _, status := s.run("batch", "watch", "1"); done <- status }()
+	taken := 0
+	apptest.Eventually(t, "both are claimed", func() bool {
+		for _, id := range s.server.ClaimIDs(10) {
+			s.server.Report(id, "app", 2+taken, nil)
+			taken++
+		}
+		return taken == 2
+	})
+	if status := <-done; status != 1 {
+		t.Errorf("a batch of which one message failed: exit status %d", status)
+	}
+	s.expectTable(`BATCH  NAME    STATUS    VALID  SUCCESS  FAILED  CREATED
+1      recall  finished  2      1        1       yyyy-mm-dd hh:mm:ss
+`, "batch", "list")
+	if again := decode[client.BatchRequeued](s, "batch", "requeue", "1"); again.Count != 1 {
+		t.Errorf("requeue: %+v", again)
+	}
+	s.expect(0, nil, "batch", "cancel", "1")
+	s.expect(1, []string{"batch.not_found"}, "batch", "watch", "99")
+}
+
+func TestSendersAndClaim(t *testing.T) {
+	s := newShell(t)
+	s.server.AddSender(map[string]any{"sender_no": "account_1", "name": "账号一", "balance": 10})
+	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE  BALANCE  TODAY  SEEN  SENT
+account_1  账号一  sms      app   ready  10       0
+`, "senders")
+	if all := decode[[]client.Sender](s, "senders", "--search", "nobody"); all == nil || len(all) != 0 {
+		t.Errorf("senders: %+v", all)
+	}
+	s.server.Submit("to be claimed")
+	if planned := decode[unsentRequest](s, "claim", "--app-id", "app", "--dry-run"); !strings.Contains(planned.Body, `"app_id":"app"`) {
+		t.Errorf("dry run: %+v", planned)
+	}
+	s.server.AddUser("phone", "send", map[string]any{"app_id": "phone_7"})
+	bound := s.with("LKSMS_URL="+s.server.URL, "LKSMS_USER=phone", "LKSMS_PASSWORD="+apptest.UserPassword)
+	if tasks := decode[[]client.ClaimedTask](bound, "claim"); len(tasks) != 1 || tasks[0].Content != "to be claimed" {
+		t.Errorf("claimed: %+v", tasks)
+	}
+	s.expect(2, []string{"--app-id"}, "claim")
+	bound.expect(1, []string{"auth.forbidden", "ask an admin"}, "senders")
+}
+
+func TestTailGoesOnAfterTheServerWasAway(t *testing.T) {
+	s := newShell(t)
+	target := s.server.URL
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	first := relay(t, listener, target)
+	s.env[0] = "LKSMS_URL=http://" + address
+	cmd := s.command("tail", "-o", "json")
+	var out, problems lockedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { cmd.Process.Kill() })
+	apptest.Eventually(t, "it listens", func() bool { return s.server.Count("SELECT count(*) FROM feed_listeners") > 0 })
+	settle := func() string {
+		id := s.server.Submit("x")
+		s.server.Report(s.server.ClaimIDs(1)[0], "app", 2, nil)
+		return id
+	}
+	seen := func(id string) {
+		t.Helper()
+		apptest.Eventually(t, "the event is printed", func() bool { return strings.Contains(out.String(), id) })
+	}
+	seen(settle())
+	first.CloseClientConnections()
+	first.Close()
+	id := settle()
+	if listener, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	relay(t, listener, target)
+	seen(id)
+	firstCursors := 0
+	defer func() {
+		if firstCursors != 1 {
+			t.Errorf("%d lines with the first cursor", firstCursors)
+		}
+	}()
+	for line := range strings.Lines(out.String()) {
+		var event client.Event
+		if strings.HasPrefix(line, `{"next_cursor":"`) && strings.HasPrefix(out.String(), line) {
+			firstCursors++
+			continue
+		}
+		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Type != "message.sent" {
+			t.Errorf("line %s: %v", line, err)
+		}
+	}
+	cmd.Process.Signal(os.Interrupt)
+	if err := <-ended; err != nil || problems.String() != "" {
+		t.Errorf("ended: %v, %s", err, problems.String())
+	}
+	s.env[0] = "LKSMS_URL=" + target
+	s.server.Exec("UPDATE feed_state SET pruned_id = (SELECT max(id) FROM feed)")
+	s.expect(1, []string{"events.cursor_gone", "--after "}, "tail", "--after", "0")
+}
+
+// passOn passes requests on, but for those that are lost.
+func passOn(t *testing.T, to string, isLost func(*http.Request) bool) http.Handler {
+	t.Helper()
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	var mu sync.Mutex
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		gone := isLost != nil && isLost(r)
+		mu.Unlock()
+		if gone {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+// relay passes requests on from a listener.
+func relay(t *testing.T, listener net.Listener, to string) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(passOn(t, to, nil))
+	server.Listener.Close()
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestExitStatusesOfWrongUse(t *testing.T) {
+	t.Parallel()
+	s := &shell{t: t, dir: pgtest.Dir(t)}
+	s.expect(2, []string{"lksms --help"}, "nonsense")
+	s.expect(2, []string{"Usage: lksms send", "<number>"}, "send")
+	s.expect(2, []string{"lksms login"}, "status", "task_1")
+	s = s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_KEY=secret-key")
+	s.expect(2, []string{"--template"}, "send", "1")
+	s.expect(2, []string{"--param"}, "send", "1", "x", "--param", "a=b")
+	s.expect(2, []string{"--tag"}, "batch", "create", "--content", "x")
+	s.expect(2, []string{"--server", "--profile"}, "status", "task_1", "--server", "http://x", "--profile", "y")
+	s.expect(2, []string{"http://"}, "status", "task_1", "--server", "x:1")
+	s.expect(2, []string{"--output"}, "status", "task_1", "-o", "xml")
+	s.expect(2, []string{"--parallel"}, "sender", "run", "--exec", "true", "--parallel", "0")
+	s.expect(2, []string{"--exec"}, "sender", "run", "--exec", "./none.sh", "--app-id", "x")
+	s.expect(3, []string{"not reached", "127.0.0.1:1"}, "status", "task_1", "--timeout", "200ms")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	s.expect(3, []string{"--timeout"}, "status", "task_1", "--server", "http://"+silent.Addr().String(), "--timeout", "200ms")
+	s.with("LKSMS_URL=http://127.0.0.1:1").expect(2, []string{"LKSMS_KEY"}, "status", "task_1")
+	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PROFILE=x").expect(2, []string{"LKSMS_PROFILE"}, "status", "task_1")
+	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PASSWORD=x").expect(2, []string{"LKSMS_USER"}, "status", "task_1")
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "3600") // so that nothing is repeated
+		if strings.Contains(r.URL.Path, "task_1") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		} else {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(busy.Close)
+	s.with("LKSMS_URL="+busy.URL, "LKSMS_KEY=k").expect(3, []string{"task_2"}, "requeue", "task_1", "task_2")
+	// A .env of the working folder has no say in where credentials go.
+	for _, file := range []string{"LKSMS_URL=http://127.0.0.1:1\n", "no file of variables\n"} {
+		if err := os.WriteFile(filepath.Join(s.dir, ".env"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
+	}
+	os.Remove(filepath.Join(s.dir, ".env"))
+	if err := os.Mkdir(filepath.Join(s.dir, ".env"), 0o700); err != nil { // nobody can read it
+		t.Fatal(err)
+	}
+	s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
+}
+
+func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
+	s := newShell(t)
+	s.server.AddUser("system_a", "submit", nil)
+	clean := s.with()
+	clean.stdin = apptest.UserPassword + "\n"
+	out := clean.expect(0, nil, "login", s.server.URL+"/", "--user", "system_a", "--profile", "prod", "--secret-stdin")
+	if !strings.Contains(out, "system_a with the role submit") {
+		t.Errorf("login: %s", out)
+	}
+	path := filepath.Join(s.dir, "lksms", "profiles.json")
+	for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): os.ModeDir | 0o700} {
+		if info, err := os.Stat(name); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v %v", name, info.Mode(), err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+	clean.stdin = "wrong\n"
+	clean.expect(1, []string{"auth.required"}, "login", s.server.URL, "--user", "system_a", "--profile", "bad", "--secret-stdin")
+	clean.stdin = ""
+	clean.expect(2, []string{"--secret-stdin"}, "login", s.server.URL, "--user", "system_a")
+	clean.expect(2, []string{"is empty"}, "login", s.server.URL, "--secret-stdin")
+	clean.expect(0, nil, "send", apptest.Phone, "by the profile in use")
+	clean.expect(0, nil, "send", apptest.Phone, "by its name", "--profile", "prod")
+	clean.with("LKSMS_PROFILE=prod").expect(0, nil, "send", apptest.Phone, "by the environment")
+	clean.expect(2, []string{`"other"`}, "send", apptest.Phone, "x", "--profile", "other")
+	// The credentials of a profile go to its server alone.
+	clean.expect(2, []string{"no credentials"}, "status", "task_1", "--server", "http://127.0.0.1:1")
+	out = clean.expect(0, nil, "profile", "list")
+	if !strings.Contains(out, "*  prod  "+s.server.URL+"  system_a\n") || strings.Contains(out, apptest.UserPassword) {
+		t.Errorf("list: %s", out)
+	}
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		clean.expect(2, []string{"chmod 600 " + path}, "send", apptest.Phone, "x")
+	}
+	os.Chmod(path, 0o600)
+	proxy := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(proxy.Close)
+	clean.stdin = "secret\n"
+	through := clean.with("HTTP_PROXY="+proxy.URL, "LKSMS_KEY=k")
+	through.expect(1, []string{"the network can read"}, "login", "http://lksms.invalid", "--secret-stdin")
+	through.expect(1, []string{"the network can read"}, "status", "task_1", "--server", "http://lksms.invalid")
+	clean.stdin = ""
+	broken := clean.with("XDG_CONFIG_HOME=" + filepath.Join(s.dir, "broken"))
+	os.MkdirAll(filepath.Join(s.dir, "broken", "lksms", "profiles.json"), 0o700)
+	broken.expect(2, []string{"not a regular file"}, "status", "task_1")
+	os.Remove(filepath.Join(s.dir, "broken", "lksms", "profiles.json"))
+	os.WriteFile(filepath.Join(s.dir, "broken", "lksms", "profiles.json"), []byte("{"), 0o600)
+	broken.expect(2, []string{"read "}, "status", "task_1")
+	clean.expect(0, nil, "profile", "remove", "prod")
+	clean.expect(2, []string{"lksms login"}, "send", apptest.Phone, "x")
+	clean.expect(2, []string{"prod"}, "profile", "use", "prod")
+}
+
+func TestShellsCompleteCommandsFlagsAndProfiles(t *testing.T) {
+	t.Parallel()
+	s := &shell{t: t, dir: pgtest.Dir(t)}
+	if err := os.Mkdir(filepath.Join(s.dir, "lksms"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := `{"used":"prod","profiles":{"prod":{"server":"http://x","secret":"s"},"test":{"server":"http://x","secret":"s"}}}`
+	if err := os.WriteFile(filepath.Join(s.dir, "lksms", "profiles.json"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"sen":                       "send senders sender",
+		"batch con":                 "confirm",
+		"send --dr":                 "--dry-run",
+		"batch create --dr":         "--dry-run",
+		"send --profile ":           "prod test",
+		"send 1 x --profile=te":     "--profile=test",
+		"status x -o ":              "table json",
+		"profile use p":             "prod",
+		"completion z":              "zsh",
+		"batch create ":             "",
+		"send --wait --source a -o": "",
+	} {
+		out := s.expect(0, nil, append([]string{completionWord}, strings.Split(line, " ")...)...)
+		if got := strings.Join(strings.Fields(out), " "); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	for _, name := range []string{"bash", "zsh", "fish"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		script := filepath.Join(s.dir, name)
+		if err := os.WriteFile(script, []byte(s.expect(0, nil, "completion", name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(path, "-n", script).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v %s", name, err, out)
+		}
+		if name == "bash" {
+			line := `source "$1"; COMP_WORDS=("$2" send --profile t); COMP_CWORD=3; _lksms; echo "${COMPREPLY[@]}"`
+			cmd := exec.Command(path, "-c", line, "bash", script, binary)
+			cmd.Env = append(environment(), "XDG_CONFIG_HOME="+s.dir)
+			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "test\n" {
+				t.Errorf("bash completes %q, %v", out, err)
+			}
+		}
+	}
+}
+
+func TestWhatATerminalWouldObeyIsReplaced(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"a\x1b[2Jb": "a�[2Jb", "two\nlines\tx": "two lines x", "您好": "您好", "\u202eabc": "�abc", "\x9b31m": "�31m", "\u0085": "�",
+	} {
+		if got := printable(strings.ToValidUTF8(in, "�")); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	var written bytes.Buffer
+	if err := writeJSON(&written, "a\x1b\u007f\u009b\u202e您", ""); err != nil || written.String() != `"a\u001b\u007f\u009b\u202e您"`+"\n" {
+		t.Errorf("JSON: %s, %v", written.String(), err)
+	}
+	for in, want := range map[string]string{"short": "short", "很长的中文文本": "很长的中…", "abcdefghijk": "abcdefghi…"} {
+		if got := shorten(in, 10); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// effects counts the reports by what they did.
+func (s *shell) effects() map[string]int {
+	s.t.Helper()
+	rows, err := s.server.DB.Query(s.t.Context(), "SELECT effect, count(*) FROM report_logs GROUP BY effect")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer rows.Close()
+	all := map[string]int{}
+	for rows.Next() {
+		var effect string
+		var n int
+		if err := rows.Scan(&effect, &n); err != nil {
+			s.t.Fatal(err)
+		}
+		all[effect] = n
+	}
+	return all
+}
+
+// runner is a running `lksms sender run`.
+type runner struct {
+	*exec.Cmd
+	t      *testing.T
+	log    *lockedBuffer
+	exited chan struct{}
+	err    error // of the exit; read after exited is closed
+}
+
+// send starts a sender with a script for sh.
+func (s *shell) send(script string, flags ...string) *runner {
+	s.t.Helper()
+	path := filepath.Join(s.dir, "send.sh")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	r := &runner{t: s.t, log: &lockedBuffer{}, exited: make(chan struct{})}
+	all := []string{"sender", "run", "--exec", "./send.sh", "--app-id", "phone_1", "--wait", "1", "--log-format", "json"}
+	r.Cmd = s.command(append(all, flags...)...)
+	r.Stdout, r.Stderr = r.log, r.log
+	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := r.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() { r.err = r.Wait(); close(r.exited) }()
+	s.t.Cleanup(func() {
+		r.Process.Kill()
+		<-r.exited
+		if s.t.Failed() {
+			s.t.Logf("log of the sender:\n%s", r.log)
+		}
+	})
+	return r
+}
+
+// ends waits for the end of the command, and fails unless it has this exit status.
+func (r *runner) ends(status int) {
+	r.t.Helper()
+	select {
+	case <-r.exited:
+	case <-time.After(30 * time.Second):
+		r.t.Fatalf("the sender does not end:\n%s", r.log)
+	}
+	if got := r.ProcessState.ExitCode(); got != status {
+		r.t.Errorf("exit status %d, want %d", got, status)
+	}
+}
+
+func (s *shell) await(id string, status api.TaskStatus) {
+	s.t.Helper()
+	apptest.Eventually(s.t, fmt.Sprintf("the task is %d", status), func() bool { return s.server.Task(id).Status == status })
+}
+
+func TestAScriptReportsByItsExitStatus(t *testing.T) {
+	s := newShell(t)
+	r := s.send(`read -r json
+case $LKSMS_CONTENT in
+fails) echo first; echo 空号 >&2; exit 1;;
+later) exit 75;;
+dies) kill -9 $$;;
+leaves) sleep 300 & echo $! > left.pid;;
+"") exit 1;;
+esac
+printf '%s' "$json" > "$LKSMS_TASK_ID.json"
+env > "$LKSMS_TASK_ID.env"
+tr '\0' ' ' < /proc/$$/cmdline > "$LKSMS_TASK_ID.args"
+echo "done for $LKSMS_PHONE_NUMBER $1"
+`, "--parallel", "2", "--", "with an argument")
+	const evil = "a text; $(touch injected) '\""
+	good, bad := s.server.Submit(evil), s.server.Submit("fails")
+	s.await(good, api.TaskSuccess)
+	s.await(bad, api.TaskFailed)
+	if task := s.server.Task(good); *task.Result != "done for "+apptest.Phone+" with an argument" || *task.ProcessingAppID != "phone_1" {
+		t.Errorf("sent: %+v", *task.Result)
+	}
+	if task := s.server.Task(bad); *task.Result != "空号" || task.RetryCount != 0 {
+		t.Errorf("failed: %s", *task.Result)
+	}
+	read := func(suffix string) string {
+		raw, err := os.ReadFile(filepath.Join(s.dir, good+suffix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	var given scriptTask
+	if err := json.Unmarshal([]byte(read(".json")), &given); err != nil || given.Content != evil || given.PhoneNumber != apptest.Phone {
+		t.Errorf("given: %+v, %v", given, err)
+	}
+	if args := read(".args"); strings.Contains(args, "a text") || strings.Contains(args, apptest.Phone) {
+		t.Errorf("the process list shows %s", args)
+	}
+	if env := read(".env"); strings.Contains(env, apptest.Password) || !strings.Contains(env, "LKSMS_ATTEMPT=1\n") {
+		t.Errorf("the environment of the script: %s", env)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "injected")); err == nil {
+		t.Error("a shell has read the text")
+	}
+	later := s.server.Submit("later")
+	apptest.Eventually(t, "it waits for another attempt", func() bool { return s.server.Task(later).RetryCount == 1 })
+	s.expectUnclear(r, s.server.Submit("dies"))
+	left := s.server.Submit("leaves")
+	s.await(left, api.TaskSuccess)
+	raw, _ := os.ReadFile(filepath.Join(s.dir, "left.pid"))
+	expectGone(t, string(raw))
+	if log := r.log.String(); strings.Contains(log, "a text") || strings.Contains(log, apptest.Phone) {
+		t.Errorf("the log has the message: %s", log)
+	}
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+}
+
+// expectUnclear waits until the script for a task was killed, and fails if that was reported.
+func (s *shell) expectUnclear(r *runner, id string) {
+	s.t.Helper()
+	killed := regexp.MustCompile(`"msg":"killed, and not reported[^\n]*` + id)
+	apptest.Eventually(s.t, "the log names what was killed", func() bool { return killed.MatchString(r.log.String()) })
+	if task := s.server.Task(id); task.Status != api.TaskProcessing || task.RetryCount != 0 {
+		s.t.Errorf("the task is %d after %d retries: only the end of its lease may decide", task.Status, task.RetryCount)
+	}
+	if n := s.server.Count("SELECT count(*) FROM report_logs WHERE task_id = $1", id); n != 0 {
+		s.t.Errorf("%d reports", n)
+	}
+}
+
+func expectGone(t *testing.T, pid string) {
+	t.Helper()
+	var number int
+	if _, err := fmt.Sscan(pid, &number); err != nil {
+		t.Fatalf("pid %q: %v", pid, err)
+	}
+	apptest.Eventually(t, "the process is gone", func() bool {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", number))
+		return err != nil || strings.Contains(string(state), ") Z ") // nobody may be left to bury it
+	})
+}
+
+func TestAScriptThatHangsIsKilledWithItsGroup(t *testing.T) {
+	s := newShell(t)
+	r := s.send(`[ "$LKSMS_CONTENT" = next ] && exit 0; sleep 300 & echo $! > child.pid; sleep 300`, "--run-limit", "500ms")
+	s.expectUnclear(r, s.server.Submit("x"))
+	s.await(s.server.Submit("next"), api.TaskSuccess) // its place is free again
+	raw, _ := os.ReadFile(filepath.Join(s.dir, "child.pid"))
+	expectGone(t, string(raw))
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+}
+
+func TestAStopFinishesWhatRunsAndClaimsNoMore(t *testing.T) {
+	s := newShell(t)
+	first := s.server.Submit("first")
+	r := s.send("touch started; while [ ! -e finish ]; do sleep 0.05; done")
+	apptest.Eventually(t, "the script runs", func() bool { _, err := os.Stat(filepath.Join(s.dir, "started")); return err == nil })
+	r.Process.Signal(syscall.SIGTERM)
+	second := s.server.Submit("second")
+	if status := s.server.Task(first).Status; status != api.TaskProcessing {
+		t.Errorf("the first is %d", status)
+	}
+	os.WriteFile(filepath.Join(s.dir, "finish"), nil, 0o600)
+	r.ends(0)
+	if a, b := s.server.Task(first).Status, s.server.Task(second).Status; a != api.TaskSuccess || b != api.TaskPending {
+		t.Errorf("the tasks are %d and %d", a, b)
+	}
+}
+
+func TestASecondStopReportsNothingOfWhatItKills(t *testing.T) {
+	s := newShell(t)
+	id := s.server.Submit("x")
+	r := s.send("touch started; sleep 300")
+	apptest.Eventually(t, "the script runs", func() bool { _, err := os.Stat(filepath.Join(s.dir, "started")); return err == nil })
+	r.Process.Signal(syscall.SIGTERM)
+	apptest.Eventually(t, "the second signal, which is one of its own after a second, kills", func() bool {
+		r.Process.Signal(syscall.SIGINT)
+		select {
+		case <-r.exited:
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	})
+	r.ends(0)
+	s.expectUnclear(r, id)
+}
+
+func TestAMessageThatIsClaimedDuringAStopIsSent(t *testing.T) {
+	s := newShell(t)
+	r := s.send("exit 0", "--wait", "20")
+	apptest.Eventually(t, "the claim waits", func() bool { return strings.Contains(r.log.String(), "sending") && s.server.App.Tasks.Waiting() == 1 })
+	r.Process.Signal(syscall.SIGTERM)
+	id := s.server.Submit("x")
+	r.ends(0)
+	if status := s.server.Task(id).Status; status != api.TaskSuccess {
+		t.Errorf("the task is %d", status)
+	}
+}
+
+func TestALostReportIsRepeated(t *testing.T) {
+	s := newShell(t)
+	lost := 0
+	relayed := httptest.NewServer(passOn(t, s.server.URL, func(r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/report") && lost < 3 {
+			lost++
+			return true
+		}
+		return false
+	}))
+	t.Cleanup(relayed.Close)
+	s.env[0] = "LKSMS_URL=" + relayed.URL
+	r := s.send("exit 0")
+	id := s.server.Submit("x")
+	s.await(id, api.TaskSuccess)
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+	if effects := s.effects(); effects["success"] != 1 || lost == 0 {
+		t.Errorf("effects: %v after %d lost reports", effects, lost)
+	}
+}
+
+// answering is a server that gives these answers, one after the other, and then success. A page is what a proxy answers: no JSON.
+func answering(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n := int(asked.Add(1)); n <= len(statuses) {
+			w.WriteHeader(statuses[n-1])
+			io.WriteString(w, "<html>the page of a proxy")
+			return
+		}
+		io.WriteString(w, `{"code":200,"message":"ok","data":{}}`)
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, client.Key("k"), client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Attempts are made at once, after one second, three and seven. The lease has ended before the first.
+func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		status api.ReportStatus
+		stops  bool
+		lost   bool
+	}{
+		"success":             {client.ReportSuccess, false, false},
+		"success at the stop": {client.ReportSuccess, true, true},
+		"failure":             {client.ReportFailed, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if one.stops {
+				stop()
+			}
+			r := &scriptRunner{client: answering(t, &asked, 404, 200, 503), log: slog.New(slog.DiscardHandler), life: t.Context()}
+			err := r.report(ctx, client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: one.status}, time.Now().Add(-time.Hour))
+			if (err != nil) != one.lost {
+				t.Errorf("%v after %d attempts", err, asked.Load())
+			}
+		})
+	}
+}
+
+func TestAPageOfAProxyStopsNoSenderThatHasClaimed(t *testing.T) {
+	s := newShell(t)
+	claims := 0
+	proxy := passOn(t, s.server.URL, nil)
+	var mu sync.Mutex
+	relayed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		isClaim := strings.HasSuffix(r.URL.Path, "/claim")
+		if isClaim {
+			claims++
+		}
+		n := claims
+		mu.Unlock()
+		switch {
+		case isClaim && n == 2:
+			http.Error(w, "<html>no such page", http.StatusNotFound)
+		case isClaim && n == 3:
+			io.WriteString(w, "<html>maintenance")
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(relayed.Close)
+	s.env[0] = "LKSMS_URL=" + relayed.URL
+	r := s.send("exit 0")
+	s.await(s.server.Submit("first"), api.TaskSuccess)
+	apptest.Eventually(t, "the proxy has answered", func() bool { mu.Lock(); defer mu.Unlock(); return claims >= 3 })
+	s.await(s.server.Submit("second"), api.TaskSuccess)
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+	elsewhere := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(elsewhere.Close)
+	s.env[0] = "LKSMS_URL=" + elsewhere.URL
+	s.send("exit 0").ends(1)
+}
+
+func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
+	s := newShell(t)
+	var claims atomic.Int64
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		claims.Add(1)
+		w.Header().Set("Retry-After", "2")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(busy.Close)
+	s.env[0] = "LKSMS_URL=" + busy.URL
+	r := s.send("exit 0")
+	apptest.Eventually(t, "it has claimed", func() bool { return claims.Load() == 1 })
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+	if n := claims.Load(); n != 1 {
+		t.Errorf("%d claims", n)
+	}
+}
+
+func TestABrokenScriptIsStartedForNoLaterClaim(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	r := &scriptRunner{
+		client: answering(t, &asked), log: slog.New(slog.DiscardHandler), life: t.Context(), limit: time.Minute,
+		script: script{path: "/bin/sh", args: []string{"-c", "exit 0"}},
+	}
+	r.broken.Store(new(errors.New("it does not work")))
+	r.send(t.Context(), client.ClaimedTask{TaskID: "task_1", LeaseID: 1, LeaseUntil: time.Now().Add(time.Hour)})
+	if r.sent.Load() != 0 || r.retried.Load() != 1 || asked.Load() != 1 {
+		t.Errorf("sent %d, to be tried again %d, reports %d", r.sent.Load(), r.retried.Load(), asked.Load())
+	}
+}
+
+func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
+	s := newShell(t)
+	ids := []string{s.server.Submit("1"), s.server.Submit("2"), s.server.Submit("3")}
+	r := s.send("no-such-program")
+	r.ends(1)
+	failed := 0
+	for _, id := range ids {
+		if task := s.server.Task(id); task.Status == api.TaskFailed || task.RetryCount > 0 {
+			failed++
+			if task.Status == api.TaskFailed {
+				t.Errorf("%s is FAILED", id)
+			}
+		}
+	}
+	if failed != 1 || !strings.Contains(r.log.String(), "127") {
+		t.Errorf("%d messages were touched", failed)
+	}
+	refused := s.with("LKSMS_URL="+s.server.URL, "LKSMS_KEY=wrong")
+	refused.send("exit 0").ends(1)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"lksms/client"
+	"lksms/internal/config"
+)
+
+type tailCmd struct {
+	After     string   `placeholder:"CURSOR" help:"Begin behind this cursor. Default: now."`
+	Type      []string `help:"Only events of this type, such as message.failed. May be repeated."`
+	CompanyNo string   `name:"company-no" help:"Only events of this company, for users who see all companies."`
+	Remote    remote   `embed:""`
+}
+
+// Help is shown below the flags.
+func (tailCmd) Help() string {
+	return "Shows what becomes of messages and batches, until it is interrupted. It goes on after a restart of the server, from where it was. " +
+		"With -o json each event is one line, with the cursor behind it: --after goes on from there."
+}
+
+func (c *tailCmd) Run(ctx context.Context, env config.Remote) error {
+	caller, ctx, cancel, err := c.Remote.follow(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	filter := client.EventFilter{Types: splitTypes(c.Type), CompanyNo: c.CompanyNo}
+	isFirst := true
+	for page, err := range caller.FollowEvents(ctx, c.After, filter) {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil // the way to end it
+		}
+		if err != nil {
+			return inTime(ctx, err)
+		}
+		if isFirst {
+			caller.say("events behind the cursor %s", page.NextCursor)
+			isFirst = false
+			if caller.isJSON && len(page.Items) == 0 { // where a later run goes on, if no event comes
+				if err := writeJSON(caller.out, map[string]string{"next_cursor": page.NextCursor}, ""); err != nil {
+					return err
+				}
+			}
+		}
+		for i, e := range page.Items {
+			if err := caller.event(e, page.NextCursor, i == len(page.Items)-1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// event prints one event as a line. The cursor is known for the last one of a page: one that goes on from there gets the page again otherwise.
+func (c *caller) event(e client.Event, cursor string, isLast bool) error {
+	if c.isJSON {
+		line := struct {
+			client.Event
+			Cursor string `json:"next_cursor,omitempty"`
+		}{Event: e}
+		if isLast {
+			line.Cursor = cursor
+		}
+		return writeJSON(c.out, line, "")
+	}
+	_, err := fmt.Fprintf(c.out, "%s  %s  %s\n", local(&e.Timestamp), pad(printable(string(e.Type)), 19), eventText(e))
+	return err
+}
+
+func eventText(e client.Event) string {
+	if strings.HasPrefix(string(e.Type), "batch.") {
+		var b client.BatchEvent
+		if json.Unmarshal(e.Data, &b) != nil {
+			return ""
+		}
+		return fmt.Sprintf("batch %d  %s  %d sent, %d failed", b.BatchID, shorten(b.Name, 30), b.Counts.Success, b.Counts.Failed)
+	}
+	var m client.MessageEvent
+	if json.Unmarshal(e.Data, &m) != nil {
+		return ""
+	}
+	var words []string
+	for _, word := range []string{m.TaskID, text(m.PhoneNumber), text(m.ProcessingAppID), shorten(text(m.Result), 60)} {
+		if word != "" {
+			words = append(words, printable(word))
+		}
+	}
+	return strings.Join(words, "  ")
+}
