@@ -1,0 +1,97 @@
+-- Phones with the app of SMSGate, which are senders.
+
+-- PhonePair opens a code with which one phone can register for a sender. A code that was open before ends.
+-- name: PhonePair :one
+INSERT INTO phones AS p (sender_id, code_hash, code_until, sim_number)
+SELECT s.id, @code_hash::bytea, now() + @valid_for::interval, sqlc.narg(sim_number)::smallint
+FROM senders s
+WHERE s.sender_no = @sender_no
+ON CONFLICT (sender_id) DO UPDATE
+SET code_hash = excluded.code_hash, code_until = excluded.code_until, sim_number = excluded.sim_number
+RETURNING p.code_until::timestamptz AS code_until;
+
+-- PhoneCodeUse uses up an open code, and returns the sender for which it was. No row: no such code is open.
+-- name: PhoneCodeUse :one
+UPDATE phones p
+SET code_hash = NULL, code_until = NULL
+FROM senders s
+WHERE p.code_hash = @code_hash::bytea AND p.code_until > now() AND s.id = p.sender_id
+RETURNING p.sender_id, s.sender_no;
+
+-- PhoneUserDelete deletes the user of the phone that was registered for a sender before, and its key.
+-- name: PhoneUserDelete :exec
+DELETE FROM users u USING phones p WHERE p.sender_id = @sender_id AND u.id = p.user_id;
+
+-- name: PhoneRegister :exec
+UPDATE phones
+SET device_no = @device_no::text, model = sqlc.narg(model), registered_at = now(), user_id = (SELECT u.id FROM users u WHERE u.username = @username)
+WHERE sender_id = @sender_id;
+
+-- PhoneGet returns the phone of a user.
+-- name: PhoneGet :one
+SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, coalesce(p.model, '')::text AS model,
+    p.registered_at::timestamptz AS registered_at
+FROM phones p
+JOIN users u ON u.id = p.user_id
+JOIN senders s ON s.id = p.sender_id
+WHERE u.username = @username AND p.device_no IS NOT NULL;
+
+-- PhoneLeasesKeep notes the leases that a phone took, unless another phone has been registered since. FOR SHARE makes a registration wait, so that
+-- it forgets these leases.
+-- name: PhoneLeasesKeep :exec
+INSERT INTO phone_leases (sender_id, lease_id, task_id)
+SELECT p.sender_id, l.lease_id, l.task_id
+FROM (SELECT o.sender_id FROM phones o WHERE o.sender_id = @sender_id AND o.device_no = @device_no::text FOR SHARE) p
+CROSS JOIN (SELECT unnest(@lease_ids::bigint[]) AS lease_id, unnest(@task_ids::text[]) AS task_id) l
+ORDER BY l.lease_id
+ON CONFLICT DO NOTHING;
+
+-- PhoneLeasesForget forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
+-- them too.
+-- name: PhoneLeasesForget :exec
+DELETE FROM phone_leases WHERE sender_id = @sender_id;
+
+-- PhoneHeld returns the messages that a phone holds, the oldest lease first, and forgets its leases that are over. The text is that of TaskLease.
+-- name: PhoneHeld :many
+WITH held AS MATERIALIZED (
+    SELECT l.lease_id, q.task_id, q.recipient, q.lease_until, q.created_at,
+        coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content AS content
+    FROM phones p
+    JOIN phone_leases l ON l.sender_id = p.sender_id
+    CROSS JOIN LATERAL (
+        SELECT * FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- one lookup for each lease, whatever the size of the queue
+    ) q
+    WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text AND q.lease_id = l.lease_id AND q.lease_until > now()
+),
+forgotten AS (
+    DELETE FROM phone_leases l
+    WHERE l.sender_id = @sender_id AND l.lease_id <> ALL (ARRAY(SELECT h.lease_id FROM held h))
+        AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = @device_no::text)
+)
+SELECT h.lease_id, h.task_id, h.recipient, h.lease_until::timestamptz AS lease_until, h.created_at, h.content::text AS content
+FROM held h
+ORDER BY h.lease_id;
+
+-- PhoneReported returns, for leases that a sender has or had, whether it reported SUCCESS (2) or FAILED (3) of them. A lease of another sender,
+-- and one that never was, gives no row.
+-- name: PhoneReported :many
+WITH named AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
+),
+ended AS MATERIALIZED (
+    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT r.task_id, r.lease_id, r.status, r.leased_at IS NOT NULL AS was_held
+    FROM report_logs r
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.app_id = @sender_no::text AND r.lease_id IS NOT NULL
+),
+live AS MATERIALIZED (
+    SELECT q.task_id, q.lease_id FROM queue q
+    WHERE q.task_id = ANY (@task_ids::text[]) AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL
+)
+SELECT n.task_id::text AS task_id, n.lease_id::bigint AS lease_id,
+    EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2) AS is_sent,
+    EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 3) AS is_failed
+FROM named n
+WHERE EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.was_held)
+    OR EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id)
+ORDER BY n.task_id, n.lease_id;
