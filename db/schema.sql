@@ -2799,6 +2799,7 @@ CREATE TABLE public.phones (
     user_id bigint,
     model text,
     registered_at timestamp with time zone,
+    claimed_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT phones_code_complete CHECK (((code_hash IS NULL) = (code_until IS NULL))),
     CONSTRAINT phones_device_no_length CHECK (((char_length(device_no) >= 1) AND (char_length(device_no) <= 50))),
@@ -2819,6 +2820,8 @@ COMMENT ON COLUMN public.phones.device_no IS 'under which name the phone knows i
 COMMENT ON COLUMN public.phones.user_id IS 'the user of the phone, whose API key is its token; null: no phone has registered, or its user was deleted';
 
 COMMENT ON COLUMN public.phones.model IS 'what the phone says of itself; null: nothing';
+
+COMMENT ON COLUMN public.phones.claimed_at IS 'when the phone last got new messages; null: never';
 
 CREATE TABLE public.pool_channels (
     pool_id bigint NOT NULL,
@@ -4815,7 +4818,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.inbounds FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.phones FOR EACH ROW EXECUTE FUNCTION public.audit_change('phone', 'sender_no', '', 'code_hash');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, sim_number, device_no, user_id ON public.phones FOR EACH ROW EXECUTE FUNCTION public.audit_change('phone', 'sender_no', 'claimed_at', 'code_hash');
 
 CREATE TRIGGER audited AFTER INSERT ON public.reconciliations FOR EACH ROW EXECUTE FUNCTION public.audit_change('reconciliation', 'id', 'from_at,to_at,upload_id,sheet,number_column,status_column,segments_column,delivered_values,pending_values,status,phase,row_no,after_no,after_at,after_id,rows,matched,missing_here,missing_there,status_differs,segments_differ,repeated,unreadable,near_midnight,failure,created_by,finished_at');
 

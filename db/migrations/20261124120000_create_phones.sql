@@ -8,6 +8,7 @@ CREATE TABLE phones (
     user_id bigint CONSTRAINT phones_user_id_key UNIQUE CONSTRAINT phones_user_id_fkey REFERENCES users (id) ON DELETE SET NULL,
     model text,
     registered_at timestamptz,
+    claimed_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT phones_code_complete CHECK ((code_hash IS NULL) = (code_until IS NULL)),
     CONSTRAINT phones_sim_number_range CHECK (sim_number BETWEEN 1 AND 3),
@@ -20,6 +21,7 @@ COMMENT ON COLUMN phones.code_until IS 'until when the code can be used';
 COMMENT ON COLUMN phones.sim_number IS 'the SIM that sends, counted from 1; null: the phone chooses';
 COMMENT ON COLUMN phones.device_no IS 'under which name the phone knows itself; null: no phone has registered';
 COMMENT ON COLUMN phones.user_id IS 'the user of the phone, whose API key is its token; null: no phone has registered, or its user was deleted';
+COMMENT ON COLUMN phones.claimed_at IS 'when the phone last got new messages; null: never';
 COMMENT ON COLUMN phones.model IS 'what the phone says of itself; null: nothing';
 
 CREATE TABLE phone_leases (
@@ -41,8 +43,8 @@ $$;
 COMMENT ON FUNCTION phones_end_user() IS 'Trigger of phones: deletes the user of a phone that is deleted.';
 CREATE TRIGGER phones_end_user AFTER DELETE ON phones FOR EACH ROW EXECUTE FUNCTION phones_end_user();
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON phones
-FOR EACH ROW EXECUTE FUNCTION audit_change('phone', 'sender_no', '', 'code_hash');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, sim_number, device_no, user_id ON phones
+FOR EACH ROW EXECUTE FUNCTION audit_change('phone', 'sender_no', 'claimed_at', 'code_hash');
 
 -- migrate:down
 DROP TABLE phone_leases, phones;

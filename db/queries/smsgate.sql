@@ -29,19 +29,21 @@ WHERE sender_id = @sender_id;
 
 -- PhoneGet returns the phone of a user.
 -- name: PhoneGet :one
-SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, coalesce(p.model, '')::text AS model,
-    p.registered_at::timestamptz AS registered_at
+SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, p.claimed_at
 FROM phones p
 JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
 WHERE u.username = @username AND p.device_no IS NOT NULL;
 
--- PhoneLeasesKeep notes the leases that a phone took, unless another phone has been registered since. FOR SHARE makes a registration wait, so that
--- it forgets these leases.
+-- PhoneLeasesKeep notes the leases that a phone took, unless another phone has been registered since. The lock on the row of the phone makes a
+-- registration wait, so that it forgets these leases.
 -- name: PhoneLeasesKeep :exec
+WITH holder AS (
+    UPDATE phones SET claimed_at = clock_timestamp() WHERE phones.sender_id = @sender_id::bigint AND device_no = @device_no::text RETURNING phones.sender_id
+)
 INSERT INTO phone_leases (sender_id, lease_id, task_id)
 SELECT p.sender_id, l.lease_id, l.task_id
-FROM (SELECT o.sender_id FROM phones o WHERE o.sender_id = @sender_id AND o.device_no = @device_no::text FOR SHARE) p
+FROM holder p
 CROSS JOIN (SELECT unnest(@lease_ids::bigint[]) AS lease_id, unnest(@task_ids::text[]) AS task_id) l
 ORDER BY l.lease_id
 ON CONFLICT DO NOTHING;

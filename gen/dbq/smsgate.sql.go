@@ -32,8 +32,7 @@ func (q *Queries) PhoneCodeUse(ctx context.Context, codeHash []byte) (PhoneCodeU
 }
 
 const phoneGet = `-- name: PhoneGet :one
-SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, coalesce(p.model, '')::text AS model,
-    p.registered_at::timestamptz AS registered_at
+SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, p.claimed_at
 FROM phones p
 JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
@@ -41,12 +40,11 @@ WHERE u.username = $1 AND p.device_no IS NOT NULL
 `
 
 type PhoneGetRow struct {
-	SenderID     int64
-	SenderNo     string
-	DeviceNo     string
-	SimNumber    *int16
-	Model        string
-	RegisteredAt time.Time
+	SenderID  int64
+	SenderNo  string
+	DeviceNo  string
+	SimNumber *int16
+	ClaimedAt *time.Time
 }
 
 // PhoneGet returns the phone of a user.
@@ -58,8 +56,7 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 		&i.SenderNo,
 		&i.DeviceNo,
 		&i.SimNumber,
-		&i.Model,
-		&i.RegisteredAt,
+		&i.ClaimedAt,
 	)
 	return i, err
 }
@@ -139,29 +136,32 @@ func (q *Queries) PhoneLeasesForget(ctx context.Context, senderID int64) error {
 }
 
 const phoneLeasesKeep = `-- name: PhoneLeasesKeep :exec
+WITH holder AS (
+    UPDATE phones SET claimed_at = clock_timestamp() WHERE phones.sender_id = $3::bigint AND device_no = $4::text RETURNING phones.sender_id
+)
 INSERT INTO phone_leases (sender_id, lease_id, task_id)
 SELECT p.sender_id, l.lease_id, l.task_id
-FROM (SELECT o.sender_id FROM phones o WHERE o.sender_id = $1 AND o.device_no = $2::text FOR SHARE) p
-CROSS JOIN (SELECT unnest($3::bigint[]) AS lease_id, unnest($4::text[]) AS task_id) l
+FROM holder p
+CROSS JOIN (SELECT unnest($1::bigint[]) AS lease_id, unnest($2::text[]) AS task_id) l
 ORDER BY l.lease_id
 ON CONFLICT DO NOTHING
 `
 
 type PhoneLeasesKeepParams struct {
-	SenderID int64
-	DeviceNo string
 	LeaseIds []int64
 	TaskIds  []string
+	SenderID int64
+	DeviceNo string
 }
 
-// PhoneLeasesKeep notes the leases that a phone took, unless another phone has been registered since. FOR SHARE makes a registration wait, so that
-// it forgets these leases.
+// PhoneLeasesKeep notes the leases that a phone took, unless another phone has been registered since. The lock on the row of the phone makes a
+// registration wait, so that it forgets these leases.
 func (q *Queries) PhoneLeasesKeep(ctx context.Context, arg PhoneLeasesKeepParams) error {
 	_, err := q.db.Exec(ctx, phoneLeasesKeep,
-		arg.SenderID,
-		arg.DeviceNo,
 		arg.LeaseIds,
 		arg.TaskIds,
+		arg.SenderID,
+		arg.DeviceNo,
 	)
 	return err
 }

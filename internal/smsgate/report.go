@@ -43,7 +43,8 @@ type State struct {
 	Raw   []byte // as JSON, for the log
 }
 
-// Report takes states of messages: Sent and Failed end leases, and Delivered, or a Failed after Sent, is a receipt. The app repeats states, and some
+// Report takes states of messages: Sent and Failed end leases, and Delivered, or a Failed after Sent, is a receipt. A message that the phone could
+// not send whatever it was is given back, which costs the message no attempt. The app repeats states, and some
 // get lost: each state says all that came before it, and what is known already changes nothing. A state of a message that the phone never held
 // changes nothing either, because the app would only repeat it.
 func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
@@ -52,6 +53,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		return err
 	}
 	var reports []queue.Report
+	var unused []queue.Unused
 	var finals []queue.Final
 	for _, state := range states {
 		taskID, leaseID, _ := leaseOf(state.ID)
@@ -60,20 +62,29 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 		if !isKnown {
 			continue
 		}
-		report, final := judge(state, was)
-		if report != nil {
-			report.TaskID, report.LeaseID, report.SenderNo, report.Raw = taskID, &leaseID, p.SenderNo, state.Raw
-			reports = append(reports, *report)
-			was.isSent, was.isFailed = was.isSent || report.Status == queue.Success, was.isFailed || report.Status == queue.Failed
-			known[lease] = was
+		means := judge(state, was)
+		if r := means.report; r != nil {
+			r.TaskID, r.LeaseID, r.SenderNo, r.Raw = taskID, &leaseID, p.SenderNo, state.Raw
+			reports = append(reports, *r)
+			was.isSent, was.isFailed = was.isSent || r.Status == queue.Success, was.isFailed || r.Status == queue.Failed
 		}
-		if final != nil {
-			final.TaskID, final.LeaseID, final.SenderNo = taskID, &leaseID, p.SenderNo
-			finals = append(finals, *final)
+		if means.trouble != "" {
+			unused = append(unused, queue.Unused{TaskID: taskID, LeaseID: leaseID, Tried: true, Reason: means.trouble})
+			was.isFailed = true
+		}
+		known[lease] = was
+		if f := means.final; f != nil {
+			f.TaskID, f.LeaseID, f.SenderNo = taskID, &leaseID, p.SenderNo
+			finals = append(finals, *f)
 		}
 	}
 	if err := s.end(ctx, reports); err != nil {
 		return err
+	}
+	if len(unused) > 0 { // those whose leases have ended wait again already, or will
+		if _, err := s.Queue.Release(ctx, p.SenderNo, unused); err != nil {
+			return err
+		}
 	}
 	return s.settle(ctx, finals)
 }
@@ -109,69 +120,87 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 	return all, nil
 }
 
-// judge returns what a state adds to what the phone said before: the report that ends the lease, and a receipt.
-func judge(state State, was reported) (*queue.Report, *queue.Final) {
-	said := shortened(state.Error, errorMost)
-	switch state.State {
-	case Sent, Delivered:
-		var report *queue.Report
-		var final *queue.Final
-		if !was.isSent {
-			report = &queue.Report{Status: queue.Success}
-		}
-		if state.State == Delivered {
-			final = &queue.Final{State: callback.Delivered, Code: shortened(state.Error, codeMost)}
-		}
-		return report, final
-	case Failed:
-		undelivered := &queue.Final{State: callback.Undelivered, Code: shortened(state.Error, codeMost)}
-		switch {
-		case was.isSent: // a part of it was sent, and another was not, or the network gave it up
-			return nil, undelivered
-		case isOfNetwork(said): // the phone had sent it, and that report was lost
-			return &queue.Report{Status: queue.Success}, undelivered
-		case was.isFailed:
-			return nil, nil
-		}
-		return failure(said), nil
-	case Cancelled: // it was not sent
-		if was.isSent || was.isFailed {
-			return nil, nil
-		}
-		return failure("cancelled on the phone"), nil
-	default:
-		return nil, nil
-	}
+// meaning is what a state adds to what the phone said before.
+type meaning struct {
+	report  *queue.Report // ends the lease; nil: nothing does
+	trouble string        // why the phone could not send whatever the message was; the lease is given back
+	final   *queue.Final  // a receipt; nil: none
 }
 
-// expired is the error of a message that the phone refused, because its time was over.
-const expired = "TTL expired"
-
-// failure is the report of a message that was not sent. It is tried again, unless no phone could send it.
-func failure(said string) *queue.Report {
-	r := &queue.Report{Status: queue.Failed, ErrorMessage: optional.NonZero(said), ShouldRetry: !isHopeless(said)}
-	if said == expired {
-		r.RetryAfter = new(time.Duration) // the message is as good as before
+func judge(state State, was reported) meaning {
+	said, code := shortened(state.Error, errorMost), shortened(state.Error, codeMost)
+	switch state.State {
+	case Sent, Delivered:
+		var m meaning
+		if !was.isSent {
+			m.report = &queue.Report{Status: queue.Success}
+		}
+		if state.State == Delivered {
+			m.final = &queue.Final{State: callback.Delivered, Code: code}
+		}
+		return m
+	case Failed:
+		undelivered := &queue.Final{State: callback.Undelivered, Code: code}
+		switch {
+		case was.isSent: // a part of it was sent, and another was not, or the network gave it up
+			return meaning{final: undelivered}
+		case isOfNetwork(said): // the phone had sent it, and that report was lost
+			return meaning{report: &queue.Report{Status: queue.Success}, final: undelivered}
+		case was.isFailed:
+			return meaning{}
+		case isTrouble(said):
+			return meaning{trouble: said}
+		default:
+			return meaning{report: &queue.Report{Status: queue.Failed, ErrorMessage: optional.NonZero(said), ShouldRetry: !isHopeless(said)}}
+		}
+	case Cancelled: // it was not sent
+		if was.isSent || was.isFailed {
+			return meaning{}
+		}
+		return meaning{trouble: "cancelled on the phone"}
+	default:
+		return meaning{}
 	}
-	return r
 }
 
 // isOfNetwork reports whether an error is a delivery report of the network: the phone did send the message.
 func isOfNetwork(said string) bool { return strings.HasPrefix(said, "Delivery result") }
 
-// hopeless are the results of the radio that are about the message, and not about the phone, its SIM or the network, as the app names them.
-var hopeless = []string{
-	"RESULT_ERROR_NULL_PDU", "RESULT_INVALID_ARGUMENTS", "RESULT_INVALID_SMS_FORMAT", "RESULT_ENCODING_ERROR",
-	"RESULT_RIL_INVALID_ARGUMENTS", "RESULT_RIL_INVALID_SMS_FORMAT", "RESULT_RIL_ENCODING_ERR",
+// The results of the radio, as the app names them.
+var (
+	// hopeless are about the message.
+	hopeless = []string{
+		"RESULT_ERROR_NULL_PDU", "RESULT_INVALID_ARGUMENTS", "RESULT_INVALID_SMS_FORMAT", "RESULT_ENCODING_ERROR",
+		"RESULT_RIL_INVALID_ARGUMENTS", "RESULT_RIL_INVALID_SMS_FORMAT", "RESULT_RIL_ENCODING_ERR",
+	}
+	// troubles are about the phone, its SIM or its network, and nothing went out.
+	troubles = []string{
+		"RESULT_ERROR_RADIO_OFF", "RESULT_ERROR_NO_SERVICE", "RESULT_ERROR_LIMIT_EXCEEDED", "RESULT_ERROR_FDN_CHECK_FAILURE", "RESULT_RADIO_NOT_AVAILABLE",
+		"RESULT_NO_DEFAULT_SMS_APP", "RESULT_RIL_RADIO_NOT_AVAILABLE", "RESULT_RIL_REQUEST_RATE_LIMITED", "RESULT_RIL_NETWORK_NOT_READY", "RESULT_RIL_SIM_ABSENT",
+	}
+)
+
+// expired is the error of a message that the phone refused, because its time was over. If the lease still lives, the phone's clock is ahead.
+const expired = "TTL expired"
+
+// isTrouble reports whether an error says for certain that the phone could not send any message.
+func isTrouble(said string) bool {
+	return said == expired || strings.HasPrefix(said, "Can't send message: ") || slices.Contains(troubles, resultOf(said))
+}
+
+// resultOf returns the result of the radio that an error names; empty: none.
+func resultOf(said string) string {
+	result, is := strings.CutPrefix(said, "Send result: ")
+	if !is {
+		return ""
+	}
+	name, _, _ := strings.Cut(result, " ")
+	return name
 }
 
 // isHopeless reports whether an error says for certain that the message cannot be sent.
 func isHopeless(said string) bool {
-	if result, is := strings.CutPrefix(said, "Send result: "); is {
-		name, _, _ := strings.Cut(result, " ")
-		return slices.Contains(hopeless, name)
-	}
-	return strings.HasPrefix(said, "sendSMS: Invalid destinationAddress") || strings.HasPrefix(said, "sendSMS: Invalid message body")
+	return slices.Contains(hopeless, resultOf(said)) || strings.HasPrefix(said, "sendSMS: Invalid destinationAddress") || strings.HasPrefix(said, "sendSMS: Invalid message body")
 }
 
 // end ends leases. A report that the queue refuses would be refused again: it is over.

@@ -166,12 +166,11 @@ func shortened(text string, most int) string {
 
 // Phone is a registered phone.
 type Phone struct {
-	senderID     int64
-	SenderNo     string
-	DeviceNo     string
-	Model        string
-	SimNumber    *int16 // the SIM that sends; nil: the phone chooses
-	RegisteredAt time.Time
+	senderID  int64
+	SenderNo  string
+	DeviceNo  string
+	SimNumber *int16    // the SIM that sends; nil: the phone chooses
+	ClaimedAt time.Time // when it last got new messages; zero: never
 }
 
 // Get returns the phone of a user. Faults: auth.forbidden if the user is no phone's, sender.is_driven.
@@ -181,6 +180,6 @@ func (s *Service) Get(ctx context.Context, username string) (Phone, error) {
 		return Phone{}, postgres.Wrap("find phone", err, fault.New(fault.Forbidden, fault.AuthForbidden))
 	}
 	return Phone{
-		senderID: row.SenderID, SenderNo: row.SenderNo, DeviceNo: row.DeviceNo, Model: row.Model, SimNumber: row.SimNumber, RegisteredAt: row.RegisteredAt,
+		senderID: row.SenderID, SenderNo: row.SenderNo, DeviceNo: row.DeviceNo, SimNumber: row.SimNumber, ClaimedAt: optional.Value(row.ClaimedAt),
 	}, s.Senders.CheckApp(ctx, row.SenderNo)
 }

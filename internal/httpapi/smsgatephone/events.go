@@ -16,11 +16,41 @@ import (
 const (
 	// eventApart is the shortest time between two events. An event makes the app pull anew, and break off a pull that is underway.
 	eventApart = 3 * time.Second
+	// eventMost is the longest time between two events while messages wait that the phone does not get, because its quota, its share or something
+	// else keeps them from it.
+	eventMost = 2 * time.Minute
 	// eventWait is how long one look for messages waits. After that the phone must still be allowed to read.
 	eventWait = 10 * time.Second
 	// eventLook is the time between looks.
 	eventLook = time.Second
 )
+
+// pacer decides when the next event may come.
+type pacer struct {
+	apart   time.Duration // since the last one
+	last    time.Time     // when the last one came
+	claimed time.Time     // when the phone had last got new messages then
+}
+
+// may reports whether an event may come now. claimed is when the phone last got new messages.
+func (p *pacer) may(now, claimed time.Time) bool {
+	if !claimed.Equal(p.claimed) {
+		p.claimed, p.apart = claimed, eventApart
+	}
+	return now.Sub(p.last) >= p.apart
+}
+
+// came counts an event. The next one waits twice as long, unless the phone gets messages.
+func (p *pacer) came(now time.Time) {
+	if p.last = now; p.apart == 0 {
+		p.apart = eventApart
+		return
+	}
+	p.apart = min(2*p.apart, eventMost)
+}
+
+// idle says that no message waits: the next one is told soon.
+func (p *pacer) idle() { p.apart = eventApart }
 
 // errNothing says that there is no event.
 var errNothing = errors.New("nothing waits for the phone")
@@ -34,20 +64,24 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone smsgate.Ph
 	}
 	defer leave()
 	x.Stream()
-	var last time.Time
-	count := 0
+	pace := pacer{apart: eventApart, last: time.Now()} // the app pulls when the stream begins
+	claimed, count := phone.ClaimedAt, 0
 	source := stream.Source{
 		Event: "MessageEnqueued", Every: eventLook, IsPlain: true,
 		Next: func(ctx context.Context) (data, what []byte, err error) {
-			if time.Since(last) < eventApart {
+			if !pace.may(time.Now(), claimed) {
 				return nil, nil, errNothing
 			}
 			should, err := s.phones.AwaitMessages(ctx, phone, eventWait)
-			if err != nil || !should {
-				return nil, nil, errors.Join(err, errNothing)
+			if err != nil {
+				return nil, nil, err
+			}
+			if !should {
+				pace.idle()
+				return nil, nil, errNothing
 			}
 			count++
-			last = time.Now()
+			pace.came(time.Now())
 			return []byte("{}"), []byte(strconv.Itoa(count)), nil
 		},
 		MayRead: func() error {
@@ -55,6 +89,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone smsgate.Ph
 				return err
 			}
 			now, err := s.phones.Get(r.Context(), x.Caller.User.Username)
+			claimed = now.ClaimedAt
 			if err == nil && now.DeviceNo != phone.DeviceNo {
 				err = fault.New(fault.Forbidden, fault.AuthForbidden)
 			}

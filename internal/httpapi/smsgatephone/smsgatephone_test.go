@@ -103,7 +103,10 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 	if out := p.sendPending(); len(out) > 0 {
 		t.Errorf("the phone sent %v", out)
 	}
-	s.ExpectEffects(id, "reported retry")
+	s.ExpectEffects(id, "released troubled")
+	if n := apptest.Scan[int](s.Bundle, "SELECT retry_count FROM queue WHERE task_id = $1", id); n != 0 {
+		t.Errorf("the clock of the phone cost %d attempts", n)
+	}
 	p.clock = 0
 	p.pull()
 	if out := p.sendPending(); len(out) != 1 || len(p.order) != 2 {
@@ -111,7 +114,17 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 	}
 	s.AwaitStatus(id, 2)
 	p.sendState(p.order[0]) // the refusal comes again, late
-	s.ExpectEffects(id, "reported retry", "reported success")
+	s.ExpectEffects(id, "released troubled", "reported success")
+
+	// It comes when the lease is over: the sweep takes the message back.
+	id = s.Submit("text")
+	got := p.pull()
+	s.ExpireLeases()
+	p.tells(got[0], "Failed", "TTL expired")
+	s.ExpectEffects(id)
+	s.Recover()
+	p.sendState(got[0])
+	s.ExpectEffects(id, "recovered retry")
 }
 
 func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
@@ -166,16 +179,17 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	for said, want := range map[string]string{
-		"TTL expired": "reported retry",
-		"Send result: RESULT_ERROR_NO_SERVICE (Failed because service is currently unavailable)": "reported retry",
+		"TTL expired":                       "released troubled",
+		"Can't send message: No SIMs found": "released troubled",
+		"Send result: RESULT_ERROR_NO_SERVICE (Failed because service is currently unavailable)": "released troubled",
+		"Send result: RESULT_RIL_SIM_ABSENT (x)":                                                 "released troubled",
 		"Send result: RESULT_ERROR_GENERIC_FAILURE (Generic failure cause)":                      "reported retry",
 		"Send result: Unknown error code: 4711.":                                                 "reported retry",
-		"Send result: RESULT_INVALID_SMS_FORMAT (Failed because the SMS format is not valid)":    "reported failed",
-		"Send result: RESULT_RIL_ENCODING_ERR (The SMS message was not encoded properly)":        "reported failed",
-		"sendSMS: Invalid destinationAddress":                                                    "reported failed",
-		"Can't send message: No SIMs found":                                                      "reported retry",
-		"Delivery result: 2":                                                                     "reported success,receipt undelivered",
 		"":                                                                                       "reported retry",
+		"Send result: RESULT_INVALID_SMS_FORMAT (Failed because the SMS format is not valid)": "reported failed",
+		"Send result: RESULT_RIL_ENCODING_ERR (The SMS message was not encoded properly)":     "reported failed",
+		"sendSMS: Invalid destinationAddress":                                                 "reported failed",
+		"Delivery result: 2":                                                                  "reported success,receipt undelivered",
 	} {
 		id := s.Submit("for " + said)
 		got := p.pull()
@@ -191,7 +205,7 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 	s.ExpectEffects(id, "reported success", "receipt undelivered")
 	id = s.Submit("cancelled")
 	p.tells(p.pull()[0], "Cancelled", "")
-	s.ExpectEffects(id, "reported retry")
+	s.ExpectEffects(id, "released troubled")
 }
 
 func TestACodeRegistersOnePhoneOnce(t *testing.T) {
