@@ -12,6 +12,7 @@ import (
 	"lksms/internal/apptest"
 )
 
+// B16: the phone does what the app does, by its source.
 func TestAPhoneOfSMSGateSendsFromItsPairingToTheReceipt(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME"})
