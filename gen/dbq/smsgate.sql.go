@@ -63,26 +63,29 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 
 const phoneHeld = `-- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
-    SELECT l.lease_id, q.task_id, q.recipient, q.lease_until, q.created_at,
+    SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
+        q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) AS valid_until,
         coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
         SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- one lookup for each lease, whatever the size of the queue
     ) q
-    WHERE p.sender_id = $1 AND p.device_no = $2::text AND q.lease_id = l.lease_id AND q.lease_until > now()
+    WHERE p.sender_id = $2 AND p.device_no = $3::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
 forgotten AS (
     DELETE FROM phone_leases l
-    WHERE l.sender_id = $1 AND l.lease_id <> ALL (ARRAY(SELECT h.lease_id FROM held h))
-        AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = $2::text)
+    WHERE l.sender_id = $2 AND l.lease_id <> ALL (ARRAY(SELECT h.lease_id FROM held h))
+        AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = $3::text)
 )
-SELECT h.lease_id, h.task_id, h.recipient, h.lease_until::timestamptz AS lease_until, h.created_at, h.content::text AS content
+SELECT h.lease_id, h.task_id, h.recipient, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
+    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content
 FROM held h
 ORDER BY h.lease_id
 `
 
 type PhoneHeldParams struct {
+	Margin   time.Duration
 	SenderID int64
 	DeviceNo string
 }
@@ -91,14 +94,16 @@ type PhoneHeldRow struct {
 	LeaseID    int64
 	TaskID     string
 	Recipient  string
-	LeaseUntil time.Time
-	CreatedAt  time.Time
+	LeasedAt   time.Time
+	ValidUntil time.Time
+	IsValid    bool
 	Content    string
 }
 
 // PhoneHeld returns the messages that a phone holds, the oldest lease first, and forgets its leases that are over. The text is that of TaskLease.
+// A message is valid until margin before the end of its lease, or until two thirds of a short lease are over.
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
-	rows, err := q.db.Query(ctx, phoneHeld, arg.SenderID, arg.DeviceNo)
+	rows, err := q.db.Query(ctx, phoneHeld, arg.Margin, arg.SenderID, arg.DeviceNo)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +115,9 @@ func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHe
 			&i.LeaseID,
 			&i.TaskID,
 			&i.Recipient,
-			&i.LeaseUntil,
-			&i.CreatedAt,
+			&i.LeasedAt,
+			&i.ValidUntil,
+			&i.IsValid,
 			&i.Content,
 		); err != nil {
 			return nil, err
@@ -168,12 +174,12 @@ func (q *Queries) PhoneLeasesKeep(ctx context.Context, arg PhoneLeasesKeepParams
 
 const phonePair = `-- name: PhonePair :one
 
-INSERT INTO phones AS p (sender_id, code_hash, code_until, sim_number)
+INSERT INTO phones AS p (sender_id, code_hash, code_until, code_sim_number)
 SELECT s.id, $1::bytea, now() + $2::interval, $3::smallint
 FROM senders s
 WHERE s.sender_no = $4
 ON CONFLICT (sender_id) DO UPDATE
-SET code_hash = excluded.code_hash, code_until = excluded.code_until, sim_number = excluded.sim_number
+SET code_hash = excluded.code_hash, code_until = excluded.code_until, code_sim_number = excluded.code_sim_number
 RETURNING p.code_until::timestamptz AS code_until
 `
 
@@ -185,7 +191,8 @@ type PhonePairParams struct {
 }
 
 // Phones with the app of SMSGate, which are senders.
-// PhonePair opens a code with which one phone can register for a sender. A code that was open before ends.
+// PhonePair opens a code with which one phone can register for a sender. A code that was open before ends. The phone that is registered now stays
+// as it is.
 func (q *Queries) PhonePair(ctx context.Context, arg PhonePairParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, phonePair,
 		arg.CodeHash,
@@ -198,9 +205,47 @@ func (q *Queries) PhonePair(ctx context.Context, arg PhonePairParams) (time.Time
 	return code_until, err
 }
 
+const phonePullBegin = `-- name: PhonePullBegin :execrows
+UPDATE phones
+SET pull_until = clock_timestamp() + $1::interval
+WHERE sender_id = $2 AND device_no = $3::text AND (pull_until IS NULL OR pull_until <= clock_timestamp())
+`
+
+type PhonePullBeginParams struct {
+	ValidFor time.Duration
+	SenderID int64
+	DeviceNo string
+}
+
+// PhonePullBegin gives one pull of a phone the right to claim, for a limited time. No row: another pull is underway, or another phone has been
+// registered.
+func (q *Queries) PhonePullBegin(ctx context.Context, arg PhonePullBeginParams) (int64, error) {
+	result, err := q.db.Exec(ctx, phonePullBegin, arg.ValidFor, arg.SenderID, arg.DeviceNo)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const phonePullEnd = `-- name: PhonePullEnd :exec
+UPDATE phones SET pull_until = NULL WHERE sender_id = $1 AND device_no = $2::text
+`
+
+type PhonePullEndParams struct {
+	SenderID int64
+	DeviceNo string
+}
+
+// PhonePullEnd gives that right back.
+func (q *Queries) PhonePullEnd(ctx context.Context, arg PhonePullEndParams) error {
+	_, err := q.db.Exec(ctx, phonePullEnd, arg.SenderID, arg.DeviceNo)
+	return err
+}
+
 const phoneRegister = `-- name: PhoneRegister :exec
 UPDATE phones
-SET device_no = $1::text, model = $2, registered_at = now(), user_id = (SELECT u.id FROM users u WHERE u.username = $3)
+SET device_no = $1::text, model = $2, registered_at = now(), user_id = (SELECT u.id FROM users u WHERE u.username = $3),
+    sim_number = code_sim_number, code_sim_number = NULL, troubles = 0, rest_until = NULL, pull_until = NULL
 WHERE sender_id = $4
 `
 
@@ -211,6 +256,7 @@ type PhoneRegisterParams struct {
 	SenderID int64
 }
 
+// PhoneRegister stores the phone that used the code of a sender.
 func (q *Queries) PhoneRegister(ctx context.Context, arg PhoneRegisterParams) error {
 	_, err := q.db.Exec(ctx, phoneRegister,
 		arg.DeviceNo,
@@ -227,17 +273,22 @@ WITH named AS MATERIALIZED (
 ),
 ended AS MATERIALIZED (
     -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
-    SELECT r.task_id, r.lease_id, r.status, r.leased_at IS NOT NULL AS was_held
+    SELECT r.task_id, r.lease_id, r.status, r.effect, r.leased_at IS NOT NULL AS was_held
     FROM report_logs r
     WHERE r.task_id = ANY ($1::text[]) AND r.app_id = $3::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
-    SELECT q.task_id, q.lease_id FROM queue q
+    SELECT q.task_id, q.lease_id,
+        -- Without a segment size, text of any alphabet counts as UCS-2: the phone never sends more parts.
+        attempt_segments(coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content, q.segments, NULL, true) > 1 AS is_long
+    FROM queue q
     WHERE q.task_id = ANY ($1::text[]) AND q.processing_app_id = $3::text AND q.lease_until IS NOT NULL
 )
 SELECT n.task_id::text AS task_id, n.lease_id::bigint AS lease_id,
     EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2) AS is_sent,
-    EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 3) AS is_failed
+    EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2 AND e.effect = 'success') AS is_settled,
+    EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 3) AS is_failed,
+    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_long) AS is_long
 FROM named n
 WHERE EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.was_held)
     OR EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id)
@@ -251,14 +302,17 @@ type PhoneReportedParams struct {
 }
 
 type PhoneReportedRow struct {
-	TaskID   string
-	LeaseID  int64
-	IsSent   bool
-	IsFailed bool
+	TaskID    string
+	LeaseID   int64
+	IsSent    bool
+	IsSettled bool
+	IsFailed  bool
+	IsLong    bool
 }
 
-// PhoneReported returns, for leases that a sender has or had, whether it reported SUCCESS (2) or FAILED (3) of them. A lease of another sender,
-// and one that never was, gives no row.
+// PhoneReported returns, for leases that a sender has or had, whether it reported SUCCESS (2) or FAILED (3) of them, and whether the SUCCESS settled
+// the task: another sender may have been given it. is_long: the lease lives, and the phone sends its message in several parts. A lease of another
+// sender, and one that never was, gives no row.
 func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([]PhoneReportedRow, error) {
 	rows, err := q.db.Query(ctx, phoneReported, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {
@@ -272,7 +326,9 @@ func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([
 			&i.TaskID,
 			&i.LeaseID,
 			&i.IsSent,
+			&i.IsSettled,
 			&i.IsFailed,
+			&i.IsLong,
 		); err != nil {
 			return nil, err
 		}
@@ -282,6 +338,71 @@ func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const phoneRest = `-- name: PhoneRest :exec
+UPDATE phones
+SET troubles = least(20, troubles + 1), -- 20 exceed rest_most
+    rest_until = clock_timestamp() + least($1::interval, $2::interval * power(2, troubles))
+WHERE sender_id = $3 AND device_no = $4::text AND (rest_until IS NULL OR rest_until <= clock_timestamp())
+`
+
+type PhoneRestParams struct {
+	RestMost time.Duration
+	Rest     time.Duration
+	SenderID int64
+	DeviceNo string
+}
+
+// PhoneRest makes a phone rest that could not send: for rest, doubled with each rest since its last message, up to rest_most. While it rests, more
+// failures show nothing new.
+func (q *Queries) PhoneRest(ctx context.Context, arg PhoneRestParams) error {
+	_, err := q.db.Exec(ctx, phoneRest,
+		arg.RestMost,
+		arg.Rest,
+		arg.SenderID,
+		arg.DeviceNo,
+	)
+	return err
+}
+
+const phoneRestEnd = `-- name: PhoneRestEnd :exec
+UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = $1 AND device_no = $2::text AND troubles > 0
+`
+
+type PhoneRestEndParams struct {
+	SenderID int64
+	DeviceNo string
+}
+
+// PhoneRestEnd ends the rest of a phone that sent a message.
+func (q *Queries) PhoneRestEnd(ctx context.Context, arg PhoneRestEndParams) error {
+	_, err := q.db.Exec(ctx, phoneRestEnd, arg.SenderID, arg.DeviceNo)
+	return err
+}
+
+const phoneTroubles = `-- name: PhoneTroubles :one
+SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_resting, p.troubles
+FROM phones p
+WHERE p.sender_id = $1 AND p.device_no = $2::text
+`
+
+type PhoneTroublesParams struct {
+	SenderID int64
+	DeviceNo string
+}
+
+type PhoneTroublesRow struct {
+	IsResting bool
+	Troubles  int16
+}
+
+// PhoneTroubles returns whether a phone rests, and how often it was made to since its last message. No row: another phone has been registered.
+func (q *Queries) PhoneTroubles(ctx context.Context, arg PhoneTroublesParams) (PhoneTroublesRow, error) {
+	row := q.db.QueryRow(ctx, phoneTroubles, arg.SenderID, arg.DeviceNo)
+	var i PhoneTroublesRow
+	err := row.Scan(&i.IsResting, &i.Troubles)
+	return i, err
 }
 
 const phoneUserDelete = `-- name: PhoneUserDelete :exec

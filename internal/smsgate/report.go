@@ -33,6 +33,10 @@ var States = []string{Pending, Cancelling, Cancelled, Processed, Sent, Delivered
 const (
 	errorMost = 500 // characters of an error that are stored
 	codeMost  = 100 // characters of an error that a receipt has as its code
+
+	// A phone that could not send rests for rest. The rest doubles each time until it sends, up to restMost.
+	rest     = 30 * time.Second
+	restMost = 10 * time.Minute
 )
 
 // State is what a phone says of a message.
@@ -44,15 +48,16 @@ type State struct {
 }
 
 // Report takes states of messages: Sent and Failed end leases, and Delivered, or a Failed after Sent, is a receipt. A message that the phone could
-// not send whatever it was is given back, which costs the message no attempt. The app repeats states, and some
-// get lost: each state says all that came before it, and what is known already changes nothing. A state of a message that the phone never held
-// changes nothing either, because the app would only repeat it.
+// not send whatever it was is given back, which costs the message no attempt, and makes the phone rest. The app repeats states, and some get lost:
+// each state says all that came before it, and what is known already changes nothing. A state of a message that the phone never held changes nothing
+// either, because the app would only repeat it.
 func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	known, err := s.known(ctx, p, states)
 	if err != nil {
 		return err
 	}
 	var reports []queue.Report
+	var troubled []bool // of reports: the phone was in trouble
 	var unused []queue.Unused
 	var finals []queue.Final
 	for _, state := range states {
@@ -63,13 +68,13 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 			continue
 		}
 		means := judge(state, was)
-		if r := means.report; r != nil {
+		switch r := means.report; {
+		case r != nil:
 			r.TaskID, r.LeaseID, r.SenderNo, r.Raw = taskID, &leaseID, p.SenderNo, state.Raw
-			reports = append(reports, *r)
+			reports, troubled = append(reports, *r), append(troubled, means.trouble)
 			was.isSent, was.isFailed = was.isSent || r.Status == queue.Success, was.isFailed || r.Status == queue.Failed
-		}
-		if means.trouble != "" {
-			unused = append(unused, queue.Unused{TaskID: taskID, LeaseID: leaseID, Tried: true, Reason: means.trouble})
+		case means.trouble:
+			unused = append(unused, queue.Unused{TaskID: taskID, LeaseID: leaseID, Tried: true, Reason: means.reason})
 			was.isFailed = true
 		}
 		known[lease] = was
@@ -78,15 +83,57 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 			finals = append(finals, *f)
 		}
 	}
-	if err := s.end(ctx, reports); err != nil {
+	effects, err := s.end(ctx, reports)
+	if err != nil {
 		return err
 	}
-	if len(unused) > 0 { // those whose leases have ended wait again already, or will
-		if _, err := s.Queue.Release(ctx, p.SenderNo, unused); err != nil {
-			return err
+	sent, failed := false, false
+	for i, r := range reports {
+		sent = sent || effects[i] == effectSuccess
+		failed = failed || troubled[i] && effects[i] != "" && effects[i] != effectIgnored
+		if effects[i] == effectSuccess {
+			of := lease{r.TaskID, *r.LeaseID}
+			was := known[of]
+			was.isSettled = true
+			known[of] = was
 		}
 	}
-	return s.settle(ctx, finals)
+	if len(unused) > 0 { // those whose leases have ended wait again already, or will
+		n, err := s.Queue.Release(ctx, p.SenderNo, unused)
+		if err != nil {
+			return err
+		}
+		failed = failed || n > 0
+	}
+	if err := s.rest(ctx, p, sent, failed); err != nil {
+		return err
+	}
+	// If the task was given to another sender meanwhile, the end of this message says nothing about it.
+	return s.settle(ctx, slices.DeleteFunc(finals, func(f queue.Final) bool {
+		return f.State == callback.Undelivered && !known[lease{f.TaskID, *f.LeaseID}].isSettled
+	}))
+}
+
+// The effects of reports, as queue names them.
+const (
+	effectSuccess = "success"
+	effectIgnored = "ignored"
+)
+
+// rest makes a phone rest that failed to send, and ends the rest of one that sent.
+func (s *Service) rest(ctx context.Context, p Phone, sent, failed bool) error {
+	if sent {
+		if err := s.q.PhoneRestEnd(ctx, dbq.PhoneRestEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}); err != nil {
+			return fmt.Errorf("end rest of phone: %w", err)
+		}
+	}
+	if failed && !sent {
+		params := dbq.PhoneRestParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Rest: rest, RestMost: restMost}
+		if err := s.q.PhoneRest(ctx, params); err != nil {
+			return fmt.Errorf("make phone rest: %w", err)
+		}
+	}
+	return nil
 }
 
 // lease is a lease that a phone names.
@@ -96,7 +143,11 @@ type lease struct {
 }
 
 // reported is what a phone has said of a lease before.
-type reported struct{ isSent, isFailed bool }
+type reported struct {
+	isSent, isFailed bool
+	isSettled        bool // Sent settled the task
+	isLong           bool // the message has several parts, of which some may be sent and others not
+}
 
 // known returns the leases of states that the phone has or had.
 func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease]reported, error) {
@@ -115,15 +166,16 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 	}
 	all := make(map[lease]reported, len(rows))
 	for _, row := range rows {
-		all[lease{row.TaskID, row.LeaseID}] = reported{isSent: row.IsSent, isFailed: row.IsFailed}
+		all[lease{row.TaskID, row.LeaseID}] = reported{isSent: row.IsSent, isFailed: row.IsFailed, isSettled: row.IsSettled, isLong: row.IsLong}
 	}
 	return all, nil
 }
 
 // meaning is what a state adds to what the phone said before.
 type meaning struct {
-	report  *queue.Report // ends the lease; nil: nothing does
-	trouble string        // why the phone could not send whatever the message was; the lease is given back
+	report  *queue.Report // ends the lease
+	trouble bool          // the phone could not send whatever the message was; without a report, the lease is given back
+	reason  string        // of the trouble
 	final   *queue.Final  // a receipt; nil: none
 }
 
@@ -148,16 +200,19 @@ func judge(state State, was reported) meaning {
 			return meaning{report: &queue.Report{Status: queue.Success}, final: undelivered}
 		case was.isFailed:
 			return meaning{}
-		case isTrouble(said):
-			return meaning{trouble: said}
-		default:
-			return meaning{report: &queue.Report{Status: queue.Failed, ErrorMessage: optional.NonZero(said), ShouldRetry: !isHopeless(said)}}
+		case isTrouble(said) && (!was.isLong || resultOf(said) == ""):
+			return meaning{trouble: true, reason: said}
+		default: // also a part of a message: others may have been sent
+			return meaning{
+				report:  &queue.Report{Status: queue.Failed, ErrorMessage: optional.NonZero(said), ShouldRetry: !isHopeless(said)},
+				trouble: isTrouble(said),
+			}
 		}
 	case Cancelled: // it was not sent
 		if was.isSent || was.isFailed {
 			return meaning{}
 		}
-		return meaning{trouble: "cancelled on the phone"}
+		return meaning{trouble: true, reason: "cancelled on the phone"}
 	default:
 		return meaning{}
 	}
@@ -203,21 +258,25 @@ func isHopeless(said string) bool {
 	return slices.Contains(hopeless, resultOf(said)) || strings.HasPrefix(said, "sendSMS: Invalid destinationAddress") || strings.HasPrefix(said, "sendSMS: Invalid message body")
 }
 
-// end ends leases. A report that the queue refuses would be refused again: it is over.
-func (s *Service) end(ctx context.Context, reports []queue.Report) error {
+// end ends leases, and returns the effect of each report. A report that the queue refuses would be refused again: it is over.
+func (s *Service) end(ctx context.Context, reports []queue.Report) ([]string, error) {
 	if len(reports) == 0 {
-		return nil
+		return nil, nil
 	}
 	outcomes, err := s.Queue.ReportAll(ctx, reports)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, o := range outcomes {
+	effects := make([]string, len(reports))
+	for i, o := range outcomes {
 		if refused := new(fault.Error); o.Err != nil && !errors.As(o.Err, &refused) {
 			err = errors.Join(err, o.Err)
 		}
+		if o.Err == nil {
+			effects[i] = o.Effect
+		}
 	}
-	return err
+	return effects, err
 }
 
 // errLater is the fault for a receipt that cannot be stored now: the app tells it again.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"lksms/internal/fault"
@@ -23,7 +24,34 @@ const (
 	eventWait = 10 * time.Second
 	// eventLook is the time between looks.
 	eventLook = time.Second
+	// streamMost is how long a stream lasts. The app opens another one and pulls. A phone that has gone without a word counts as present no longer.
+	streamMost = 5 * time.Minute
 )
+
+// streams are the streams of phones, by device_no.
+type streams struct {
+	mu   sync.Mutex
+	ends map[string]*context.CancelFunc
+}
+
+// begin ends the stream that a phone had before, and returns how the new one is ended.
+func (s *streams) begin(ctx context.Context, deviceNo string) (context.Context, func()) {
+	ctx, end := context.WithCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before := s.ends[deviceNo]; before != nil {
+		(*before)()
+	}
+	s.ends[deviceNo] = &end
+	return ctx, func() {
+		end()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ends[deviceNo] == &end {
+			delete(s.ends, deviceNo)
+		}
+	}
+}
 
 // pacer decides when the next event may come.
 type pacer struct {
@@ -63,11 +91,14 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone smsgate.Ph
 		return err
 	}
 	defer leave()
+	ctx, end := s.streams.begin(r.Context(), phone.DeviceNo)
+	defer end()
 	x.Stream()
+	limit := streamMost
 	pace := pacer{apart: eventApart, last: time.Now()} // the app pulls when the stream begins
 	claimed, count := phone.ClaimedAt, 0
 	source := stream.Source{
-		Event: "MessageEnqueued", Every: eventLook, IsPlain: true,
+		Event: "MessageEnqueued", Every: eventLook, Limit: &limit, IsPlain: true,
 		Next: func(ctx context.Context) (data, what []byte, err error) {
 			if !pace.may(time.Now(), claimed) {
 				return nil, nil, errNothing
@@ -88,7 +119,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone smsgate.Ph
 			if err := x.Caller.Authorise(); err != nil {
 				return err
 			}
-			now, err := s.phones.Get(r.Context(), x.Caller.User.Username)
+			now, err := s.phones.Get(ctx, x.Caller.User.Username)
 			claimed = now.ClaimedAt
 			if err == nil && now.DeviceNo != phone.DeviceNo {
 				err = fault.New(fault.Forbidden, fault.AuthForbidden)
@@ -96,7 +127,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone smsgate.Ph
 			return err
 		},
 	}
-	if err := s.options.Streams.Serve(r.Context(), w, source); err != nil {
+	if err := s.options.Streams.Serve(ctx, w, source); err != nil {
 		s.options.Log.Debug("stream ended", "request_id", x.Origin.RequestID, "error", err) // its reader has gone or is too slow
 	}
 	return nil

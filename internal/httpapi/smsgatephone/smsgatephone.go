@@ -3,6 +3,7 @@
 package smsgatephone
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -36,11 +37,12 @@ type Options struct {
 type server struct {
 	phones  *smsgate.Service
 	options Options
+	streams streams
 }
 
 // Mount serves the routes.
 func Mount(mux *http.ServeMux, guard *gate.Gate, phones *smsgate.Service, options Options) {
-	s := &server{phones: phones, options: options}
+	s := &server{phones: phones, options: options, streams: streams{ends: map[string]*context.CancelFunc{}}}
 	mount := func(route string, body int64, roles []string, handle func(http.ResponseWriter, *http.Request) error) {
 		method, path, _ := strings.Cut(route, " ")
 		pattern := method + " " + Prefix + path

@@ -1,15 +1,18 @@
 package smsgatephone_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"lksms/gen/api"
 	"lksms/internal/apptest"
+	"lksms/internal/smsgate"
 )
 
 // B16: the phone does what the app does, by its source.
@@ -93,12 +96,12 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 	p := s.newPhone("phone")
 	id := s.Submit("text")
 	p.pull()
-	var until time.Time
-	if err := s.DB.QueryRow(t.Context(), "SELECT lease_until FROM queue WHERE task_id = $1", id).Scan(&until); err != nil {
+	var from, until time.Time
+	if err := s.DB.QueryRow(t.Context(), "SELECT updated_at, lease_until FROM queue WHERE task_id = $1", id).Scan(&from, &until); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.known[p.only()].ValidUntil; !got.Equal(until.Truncate(time.Millisecond)) {
-		t.Errorf("the message is valid until %v, and leased until %v", got, until)
+	if got := p.known[p.only()]; !got.ValidUntil.Equal(until.Add(-time.Minute).Truncate(time.Millisecond)) || !got.CreatedAt.Equal(from.Truncate(time.Millisecond)) {
+		t.Errorf("the message is from %v and valid until %v, and leased from %v until %v", got.CreatedAt, got.ValidUntil, from, until)
 	}
 	p.clock = time.Hour // the phone was off for so long, or its clock is ahead
 	if out := p.sendPending(); len(out) > 0 {
@@ -109,6 +112,7 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 		t.Errorf("the clock of the phone cost %d attempts", n)
 	}
 	p.clock = 0
+	s.endRests()
 	p.pull()
 	if out := p.sendPending(); len(out) != 1 || len(p.order) != 2 {
 		t.Errorf("the phone sent %v", out)
@@ -192,11 +196,12 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 		"sendSMS: Invalid destinationAddress":                                                 "reported failed",
 		"Delivery result: 2":                                                                  "reported success,receipt undelivered",
 	} {
-		id := s.Submit("for " + said)
+		id := s.Submit("one part")
 		got := p.pull()
 		p.tells(got[0], "Failed", said)
 		s.ExpectEffects(id, strings.Split(want, ",")...)
 		s.Exec("DELETE FROM queue")
+		s.endRests()
 	}
 	// A part of a message was sent, and another was not.
 	id := s.Submit("long")
@@ -204,9 +209,223 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 	p.tells(of, "Sent", "")
 	p.tells(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
 	s.ExpectEffects(id, "reported success", "receipt undelivered")
+	s.endRests()
+	// A part may be sent already, and be paid.
+	for said, want := range map[string]string{
+		"Send result: RESULT_ERROR_NO_SERVICE (x)": "reported retry",
+		"Can't send message: No SIMs found":        "released troubled",
+		"TTL expired":                              "released troubled",
+	} {
+		id := s.Submit(strings.Repeat("long ", 40))
+		p.tells(p.pull()[0], "Failed", said)
+		s.ExpectEffects(id, want)
+		if n := s.Count("SELECT count(*) FROM phones WHERE rest_until > now()"); n != 1 {
+			t.Errorf("the phone does not rest after %q", said)
+		}
+		s.Exec("DELETE FROM queue")
+		s.endRests()
+	}
 	id = s.Submit("cancelled")
 	p.tells(p.pull()[0], "Cancelled", "")
 	s.ExpectEffects(id, "released troubled")
+}
+
+// endRests lets phones that rest try again.
+func (s *server) endRests() {
+	s.T.Helper()
+	s.Exec("UPDATE phones SET rest_until = now() - interval '1 second' WHERE rest_until IS NOT NULL")
+}
+
+func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	restsFor := func() time.Duration {
+		t.Helper()
+		return time.Until(apptest.Scan[time.Time](s.Bundle, "SELECT rest_until FROM phones")).Round(10 * time.Second)
+	}
+	s.SubmitMany("text", 30, nil)
+	p.clock = time.Hour
+	p.pull()
+	p.sendPending()
+	if got := p.pull(); len(got) > 0 {
+		t.Fatalf("a phone that could not send is given %v", got)
+	}
+	if got := restsFor(); got != 30*time.Second {
+		t.Errorf("the phone rests for %v after ten troubles in a row", got)
+	}
+	for range 4 { // a minute, then two, four and eight
+		s.endRests()
+		if got := p.pull(); len(got) != 1 {
+			t.Fatalf("a phone that could not send tries %v", got)
+		}
+		p.sendPending()
+	}
+	if got := restsFor(); got != 8*time.Minute {
+		t.Errorf("the phone rests for %v after five rests", got)
+	}
+	if n := s.Count("SELECT count(*) FROM report_logs WHERE event = 'released'"); n != 14 {
+		t.Errorf("%d messages were given back", n)
+	}
+	s.endRests()
+	p.clock = 0
+	s.Exec("UPDATE queue SET due_at = now()")
+	p.pull()
+	if out := p.sendPending(); len(out) != 1 {
+		t.Errorf("the phone sent %v", out)
+	}
+	if got := p.pull(); len(got) != 10 {
+		t.Errorf("a phone that sends again is given %v", got)
+	}
+	if n := s.Count("SELECT count(*) FROM phones WHERE troubles = 0 AND rest_until IS NULL"); n != 1 {
+		t.Error("a phone that sends again still rests")
+	}
+}
+
+func TestAMessageNearTheEndOfItsLeaseIsNotGivenAgain(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	id := s.Submit("text")
+	p.pull()
+	s.Exec("UPDATE queue SET lease_until = now() + interval '50 seconds', updated_at = now() - interval '5 minutes'")
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("the phone is given %v", got)
+	}
+	s.Exec("UPDATE queue SET updated_at = now() - interval '10 seconds'") // a third of a lease of one minute
+	if got := p.pull(); len(got) != 1 {
+		t.Errorf("the phone is given %v", got)
+	}
+	p.sendPending()
+	s.ExpectEffects(id, "reported success")
+}
+
+func TestAFailureOfALeaseThatWasLostIsNoReceipt(t *testing.T) {
+	s := newServer(t)
+	p, next := s.newPhone("phone"), s.newPhone("next")
+	id := s.Submit("text")
+	p.pull()
+	s.ExpireLeases()
+	s.Recover()
+	s.Exec("UPDATE queue SET due_at = now() - interval '1 minute'")
+	next.pull()
+	next.sendPending()
+	s.AwaitStatus(id, 2)
+	p.tells(p.only(), "Sent", "")
+	p.tells(p.only(), "Failed", "Delivery result: 2")
+	p.must(204, "PATCH", "/message", p.bearer(), []any{map[string]any{
+		"id": p.only(), "state": "Failed", "recipients": []any{map[string]any{"state": "Failed", "error": "Delivery result: 2"}},
+	}})
+	if task := s.Task(id); task.Delivery != nil || *task.ProcessingAppID != "next" {
+		t.Errorf("the task is %+v", task)
+	}
+}
+
+func TestPullsOfAPhoneAtTheSameTimeGiveItWhatItMayHold(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.SubmitMany("text", 60, nil)
+	var all sync.WaitGroup
+	for i := range 6 {
+		ctx, breakOff := context.WithTimeout(t.Context(), time.Duration(2+5*i)*time.Millisecond) // the app does so
+		r, err := http.NewRequestWithContext(ctx, "GET", p.address+"/message", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", p.bearer())
+		all.Go(func() {
+			defer breakOff()
+			if res, err := s.client.Do(r); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+	if got := p.pull(); len(got) != 10 {
+		t.Errorf("the phone holds %v", got)
+	}
+	if n := s.Count("SELECT count(*) FROM queue WHERE lease_until IS NOT NULL"); n != 10 {
+		t.Errorf("%d messages are leased", n)
+	}
+}
+
+func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.Submit("text")
+	s.Exec("UPDATE phones SET pull_until = now() + interval '300 milliseconds'")
+	if started := time.Now(); len(p.pull()) != 1 || time.Since(started) < 200*time.Millisecond {
+		t.Errorf("after %v, the phone holds %v", time.Since(started), p.order)
+	}
+}
+
+func TestAPhoneThatIsFullOrRestsDoesNotCountAsPresent(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	phones := smsgate.New(s.App.DB, smsgate.Services{Queue: s.App.Tasks, Senders: s.App.Senders})
+	registered, err := phones.Get(t.Context(), p.info.Login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	polls := func() int {
+		t.Helper()
+		s.Exec("UPDATE sender_states SET seen_at = '2020-01-01'")
+		if _, err := phones.AwaitMessages(t.Context(), registered, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		n, err := s.App.Senders.SweepSeen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := polls(); n != 1 {
+		t.Errorf("a phone that waits polled %d times", n)
+	}
+	s.SubmitMany("text", 12, nil)
+	p.pull()
+	polls() // that of the pull
+	if n := polls(); n != 0 {
+		t.Errorf("a full phone polled %d times", n)
+	}
+	s.Exec("DELETE FROM queue")
+	s.Exec("UPDATE phones SET rest_until = now() + interval '1 minute', troubles = 1")
+	if n := polls(); n != 0 {
+		t.Errorf("a phone that rests polled %d times", n)
+	}
+}
+
+func TestANewStreamOfAPhoneEndsItsOldOne(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	old := p.listen()
+	p.listen()
+	apptest.Eventually(t, "the old stream ends", func() bool {
+		select {
+		case _, isOpen := <-old:
+			return !isOpen
+		default:
+			return false
+		}
+	})
+}
+
+func TestACodeForTheNextPhoneLeavesTheOneOfNowAsItIs(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone"})
+	p := newPhone(t, s.client, s.address)
+	p.signInByCode(s.pair("phone", map[string]any{"sim_number": 1}).Code)
+	code := s.pair("phone", map[string]any{"sim_number": 2}).Code
+	s.Submit("one")
+	p.pull()
+	if sim := p.known[p.only()].SimNumber; sim == nil || *sim != 1 {
+		t.Errorf("the message goes by SIM %v", sim)
+	}
+	next := newPhone(t, s.client, s.address)
+	next.signInByCode(code)
+	s.Submit("two")
+	next.pull()
+	if sim := next.known[next.only()].SimNumber; sim == nil || *sim != 2 {
+		t.Errorf("the message goes by SIM %v", sim)
+	}
 }
 
 func TestACodeRegistersOnePhoneOnce(t *testing.T) {
@@ -280,6 +499,9 @@ func TestThePhoneOfADeletedSenderIsRefused(t *testing.T) {
 		return status == 401
 	})
 	s.Expect(404, "sender.not_found", "GET", "/api/v1/admin/senders/phone", nil)
+	if n := s.Count("SELECT count(*) FROM audit WHERE action = 'deleted' AND entity = 'phone' AND entity_key = 'phone'"); n != 1 {
+		t.Errorf("%d rows of audit name the sender of the deleted phone", n)
+	}
 	if n := s.Count("SELECT count(*) FROM users") + s.Count("SELECT count(*) FROM api_keys") + s.Count("SELECT count(*) FROM phones"); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
