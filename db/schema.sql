@@ -233,6 +233,28 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
+CREATE FUNCTION public.phones_end() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM phones p WHERE p.sender_id = OLD.id;
+    RETURN OLD;
+END
+$$;
+
+COMMENT ON FUNCTION public.phones_end() IS 'Trigger of senders: deletes the phone of a sender that is deleted.';
+
+CREATE FUNCTION public.phones_end_user() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM users u WHERE u.id = OLD.user_id;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.phones_end_user() IS 'Trigger of phones: deletes the user of a phone that is deleted.';
+
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -2769,6 +2791,62 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.phone_leases (
+    sender_id bigint NOT NULL,
+    lease_id bigint NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C"
+);
+
+COMMENT ON TABLE public.phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/smsgate.';
+
+COMMENT ON COLUMN public.phone_leases.task_id IS 'no foreign key: it would lock rows of queue';
+
+CREATE TABLE public.phones (
+    sender_id bigint NOT NULL,
+    code_hash bytea,
+    code_until timestamp with time zone,
+    code_sim_number smallint,
+    sim_number smallint,
+    device_no text,
+    user_id bigint,
+    model text,
+    registered_at timestamp with time zone,
+    claimed_at timestamp with time zone,
+    troubles smallint DEFAULT 0 NOT NULL,
+    rest_until timestamp with time zone,
+    pull_until timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT phones_code_complete CHECK (((code_hash IS NULL) = (code_until IS NULL))),
+    CONSTRAINT phones_code_sim_number_range CHECK (((code_sim_number >= 1) AND (code_sim_number <= 3))),
+    CONSTRAINT phones_device_no_length CHECK (((char_length(device_no) >= 1) AND (char_length(device_no) <= 50))),
+    CONSTRAINT phones_model_length CHECK ((char_length(model) <= 128)),
+    CONSTRAINT phones_sim_number_range CHECK (((sim_number >= 1) AND (sim_number <= 3)))
+);
+
+COMMENT ON TABLE public.phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/smsgate.';
+
+COMMENT ON COLUMN public.phones.code_hash IS 'SHA-256 of the code with which one phone can register; null: none is open';
+
+COMMENT ON COLUMN public.phones.code_until IS 'until when the code can be used';
+
+COMMENT ON COLUMN public.phones.code_sim_number IS 'the sim_number of the phone that registers with the code';
+
+COMMENT ON COLUMN public.phones.sim_number IS 'the SIM that sends, counted from 1; null: the phone chooses';
+
+COMMENT ON COLUMN public.phones.device_no IS 'under which name the phone knows itself; null: no phone has registered';
+
+COMMENT ON COLUMN public.phones.user_id IS 'the user of the phone, whose API key is its token; null: no phone has registered, or its user was deleted';
+
+COMMENT ON COLUMN public.phones.model IS 'what the phone says of itself; null: nothing';
+
+COMMENT ON COLUMN public.phones.claimed_at IS 'when the phone last got new messages; null: never';
+
+COMMENT ON COLUMN public.phones.troubles IS 'how often the phone was made to rest since it last sent a message, at most 20';
+
+COMMENT ON COLUMN public.phones.rest_until IS 'until when the phone gets no new messages, because it could not send; null: it can';
+
+COMMENT ON COLUMN public.phones.pull_until IS 'until when one pull of the phone keeps out others; null: none is underway';
+
 CREATE TABLE public.pool_channels (
     pool_id bigint NOT NULL,
     channel text NOT NULL
@@ -4344,6 +4422,21 @@ ALTER TABLE ONLY public.notification_templates
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.phone_leases
+    ADD CONSTRAINT phone_leases_pkey PRIMARY KEY (sender_id, lease_id);
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_code_hash_key UNIQUE (code_hash);
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_device_no_key UNIQUE (device_no);
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_pkey PRIMARY KEY (sender_id);
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_user_id_key UNIQUE (user_id);
+
 ALTER TABLE ONLY public.pool_channels
     ADD CONSTRAINT pool_channels_pkey PRIMARY KEY (pool_id);
 
@@ -4749,6 +4842,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.inbounds FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, code_sim_number, sim_number, device_no, user_id ON public.phones FOR EACH ROW EXECUTE FUNCTION public.audit_change('phone', 'sender_no', 'claimed_at,troubles,rest_until,pull_until', 'code_hash');
+
 CREATE TRIGGER audited AFTER INSERT ON public.reconciliations FOR EACH ROW EXECUTE FUNCTION public.audit_change('reconciliation', 'id', 'from_at,to_at,upload_id,sheet,number_column,status_column,segments_column,delivered_values,pending_values,status,phase,row_no,after_no,after_at,after_id,rows,matched,missing_here,missing_there,status_differs,segments_differ,repeated,unreadable,near_midnight,failure,created_by,finished_at');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(new.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
@@ -4826,6 +4921,10 @@ CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXEC
 CREATE TRIGGER inbounds_rows_bound AFTER INSERT ON public.inbounds REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER phones_end BEFORE DELETE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.phones_end();
+
+CREATE TRIGGER phones_end_user AFTER DELETE ON public.phones FOR EACH ROW EXECUTE FUNCTION public.phones_end_user();
 
 CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
 
@@ -4949,6 +5048,15 @@ ALTER TABLE ONLY public.notifications
 
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.phone_leases
+    ADD CONSTRAINT phone_leases_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.phones(sender_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE SET NULL;
 
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);

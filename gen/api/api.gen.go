@@ -4289,6 +4289,37 @@ type OverviewResponse struct {
 	Data    Overview `json:"data"`
 }
 
+// Pairing defines model for Pairing.
+type Pairing struct {
+	// Address The API URL to enter in the app: the name under which this request reached the server, with the path of the phones
+	Address string `json:"address"`
+
+	// Code The code, 12 digits. Enter it in the app.
+	Code string `json:"code"`
+
+	// ExpiresAt Until when a phone can register with the code
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Qr What a QR code should hold: the address and the code, a line each. The camera of the phone shows them as text.
+	Qr string `json:"qr"`
+}
+
+// PairingRequest defines model for PairingRequest.
+type PairingRequest struct {
+	// SimNumber The SIM that sends. Without it, the phone chooses.
+	SimNumber *int16 `json:"sim_number,omitempty"`
+}
+
+// PairingResponse defines model for PairingResponse.
+type PairingResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Pairing `json:"data"`
+}
+
 // Partition defines model for Partition.
 type Partition struct {
 	// Bytes The size on disk with indexes
@@ -7643,6 +7674,9 @@ type UpdateSenderJSONRequestBody = SenderPatch
 // ChangeBalanceJSONRequestBody defines body for ChangeBalance for application/json ContentType.
 type ChangeBalanceJSONRequestBody = BalanceChange
 
+// PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
+type PairPhoneJSONRequestBody = PairingRequest
+
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
 
@@ -8647,6 +8681,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PairPhoneWithBody Let a phone with the SMSGate app become this sender
+	//
+	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+	PairPhoneWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PairPhone Let a phone with the SMSGate app become this sender
+	//
+	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+	PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSettings Get all settings that are in force
 	//
@@ -11725,6 +11777,44 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PairPhoneWithBody Let a phone with the SMSGate app become this sender
+//
+// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+func (c *Client) PairPhoneWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPairPhoneRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PairPhone Let a phone with the SMSGate app become this sender
+//
+// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPairPhoneRequest(c.Server, senderNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -18122,6 +18212,53 @@ func NewListLedgerRequest(server string, senderNo SenderNo, params *ListLedgerPa
 	return req, nil
 }
 
+// NewPairPhoneRequest calls the generic PairPhone builder with application/json body
+func NewPairPhoneRequest(server string, senderNo SenderNo, body PairPhoneJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPairPhoneRequestWithBody(server, senderNo, "application/json", bodyReader)
+}
+
+// NewPairPhoneRequestWithBody constructs an http.Request for the PairPhone method, with any body, and a specified content type
+func NewPairPhoneRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/pairing", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetSettingsRequest constructs an http.Request for the GetSettings method
 func NewGetSettingsRequest(server string) (*http.Request, error) {
 	var err error
@@ -24287,6 +24424,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedgerWithResponse(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResponse, error)
+
+	// PairPhoneWithBodyWithResponse Let a phone with the SMSGate app become this sender
+	//
+	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+	PairPhoneWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
+
+	// PairPhoneWithResponse Let a phone with the SMSGate app become this sender
+	//
+	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+	PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
 
 	// GetSettingsWithResponse Get all settings that are in force
 	//
@@ -32434,6 +32589,124 @@ func (r ListLedgerResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListLedgerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PairPhoneResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PairingResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PairPhoneResponse) GetJSON200() *PairingResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PairPhoneResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PairPhoneResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PairPhoneResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PairPhoneResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PairPhoneResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PairPhoneResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PairPhoneResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PairPhoneResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PairPhoneResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PairPhoneResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PairPhoneResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PairPhoneResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PairPhoneResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PairPhoneResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PairPhoneResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -43054,6 +43327,36 @@ func (c *ClientWithResponses) ListLedgerWithResponse(ctx context.Context, sender
 	return ParseListLedgerResponse(rsp)
 }
 
+// PairPhoneWithBodyWithResponse Let a phone with the SMSGate app become this sender
+//
+// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+func (c *ClientWithResponses) PairPhoneWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error) {
+	rsp, err := c.PairPhoneWithBody(ctx, senderNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePairPhoneResponse(rsp)
+}
+
+// PairPhoneWithResponse Let a phone with the SMSGate app become this sender
+//
+// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error) {
+	rsp, err := c.PairPhone(ctx, senderNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePairPhoneResponse(rsp)
+}
+
 // GetSettingsWithResponse Get all settings that are in force
 //
 // Returns a wrapper object for the known response body format(s).
@@ -50880,6 +51183,109 @@ func ParseListLedgerResponse(rsp *http.Response) (*ListLedgerResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePairPhoneResponse parses an HTTP response from a PairPhoneWithResponse call
+func ParsePairPhoneResponse(rsp *http.Response) (*PairPhoneResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PairPhoneResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PairingResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -58976,6 +59382,9 @@ type ServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams)
+	// PairPhone Let a phone with the SMSGate app become this sender
+	// (POST /api/v1/admin/senders/{sender_no}/pairing)
+	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// GetSettings Get all settings that are in force
 	// (GET /api/v1/admin/settings)
 	GetSettings(w http.ResponseWriter, r *http.Request)
@@ -62063,6 +62472,32 @@ func (siw *ServerInterfaceWrapper) ListLedger(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListLedger(w, r, senderNo, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PairPhone operation middleware
+func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PairPhone(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -65991,6 +66426,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
@@ -75452,6 +75888,183 @@ func (response ListLedger500JSONResponse) VisitListLedgerResponse(w http.Respons
 type ListLedger503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListLedger503JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhoneRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *PairPhoneJSONRequestBody
+}
+
+type PairPhoneResponseObject interface {
+	VisitPairPhoneResponse(w http.ResponseWriter) error
+}
+
+type PairPhone200JSONResponse PairingResponse
+
+func (response PairPhone200JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PairPhone400JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PairPhone401JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PairPhone403JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PairPhone404JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PairPhone409JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PairPhone413JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PairPhone415JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PairPhone422JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PairPhone429JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone500JSONResponse struct{ InternalJSONResponse }
+
+func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -88393,6 +89006,9 @@ type StrictServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
+	// PairPhone Let a phone with the SMSGate app become this sender
+	// (POST /api/v1/admin/senders/{sender_no}/pairing)
+	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
 	// GetSettings Get all settings that are in force
 	// (GET /api/v1/admin/settings)
 	GetSettings(ctx context.Context, request GetSettingsRequestObject) (GetSettingsResponseObject, error)
@@ -90678,6 +91294,39 @@ func (sh *strictHandler) ListLedger(w http.ResponseWriter, r *http.Request, send
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListLedgerResponseObject); ok {
 		if err := validResponse.VisitListLedgerResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PairPhone operation middleware
+func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request PairPhoneRequestObject
+
+	request.SenderNo = senderNo
+
+	var body PairPhoneJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PairPhone(ctx, request.(PairPhoneRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PairPhone")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
+		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -93367,1285 +94016,1294 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyPJlSb2V1w5NGNVE4nKzLqwO9NkVHZdyGLXjZnZ3UN21yIcCAfgzIA7GO6RKHRPrVHSrtleNTMm",
-	"mUm2Gq1WstVqH0Zmetux2dHuf9lhc/SmvyDzc9w9PCI8gAAyG1mzNnxgVwYi/Hr8+Ll+59u9kZzNpWBC",
-	"q73jb/fmNKczplkOf51mLNfPU/NPLvaO9+ZUT/d6e4LO2N7xHjW/Dni619vL2W8KnrN071jnBevtqdGU",
-	"zaj5bizzGdV7x3tc6EcP9np7My74rJjtHR/29vRyzvAnNmH53vv3vb3T+Rw7TJka5XyuuTQ9X0wZEcVs",
-	"yHIix0RPGVFMpCzv4b/pjBEuCM0ywrUio4zymSJUpCRnc5lrtdfbY+/obJ6Z/tRMDeh8Pjg4ONzr4cx+",
-	"U7B8GUxtPl83sR/kbLx3vPcH98oFvIe/qns4CTOdx1SzicyXr6Dd6DKO7Ctb9+b6wA6nVAiWreoP39i6",
-	"u1cSOzJr/ILPuI7v1oy+M/sc7hpVl5WNODyIr34GrYbjSdmYFpnGT2zL5o+DtfT0WM7mVCxfybbVwN8H",
-	"Ql57QWQhdL6qJ/j9JnoqciXz+LIngr3TgxG8kbizMs/ZFZeFInM6YS0kj59UVn1G371gYqKne8eHD+1a",
-	"+wd+tZXOuZjAwFpZxQ0ziecpm82lZmK0/IwtmwtxShYyT8loKhUTZLiERRjRLGM5Gcuc6ClXRApGzJCY",
-	"0n1yahgFo5ql7hnRsuQtZjbATmDRyILrafnjUKbLHjzjghw9IFNZ5KpHUskUEdI8nZCZzFmfPNckZ7rI",
-	"hYKvxzxXmlChFoaR+UanjKYsJ0kwy/0zNs/okqVJn1y4fi+ZHQk1vbAcBkImTCvy4OioT57J3DDBnAU8",
-	"EuiB52TMWZYihzQ/mm2CP0ZSaCa0JRx4MWOmDezXdIkdHHxCFlPzWzkRt3BcGV48z+UkZ0r1yWvhRwjr",
-	"KHO7jOZT2Ciu/BuXbNknT/Nc5nZhcJDu33JM0nxJ8kLgzITU5JLNdd9RNS5eSXnhIhpaaaHvoyZ5z6nW",
-	"LDdt/r2v/ov9v//2ox/sRWl+Zi6YdsqHnze+JWNEL4ayEGkrf+H4+w3wl5/LYet8fi2HN33lv+BKb3SR",
-	"cM1mam/ju+No07vjldQXdPKMZ5pFuO1rkS3hvNCRNueZaiIMT8GjoxjRdKLIVGZp21iF1ANNJ5XR4tzW",
-	"7NMFncAF/x4m9Bw/OcQJub/8jGieU5QNXo8/pXo0bdnZofntOlIPNG7lnjdTKdjKlQMePDev2Z3tkalc",
-	"sCuWEw48ZJFzrZloWTv4coBf7nUdIYzqFX5jRnnGRoxfsbz1TOX2hXWHalOSP2MjKUY849QsSethyyuv",
-	"3QQTOZOFZu3TNb/e+FyLbEWPRXbjHZ6DZtDaJSoO12GTpXi/GXtgdDSNsYcTkmg6+S9Pvy4ODo4emX9+",
-	"mrSQ/S7Zhfssvow4ku0W0A8IelGXrQfAqAzXYUm2cdPP54rlon06hft52658+6azL2nsNjs3xzlVRrJc",
-	"UMPkxkRIUItAArqiPKPDjIUq0v0WFcl835ntwWhgWGw4lbJ9uRf4+81e8O9NU2ouhWJAqY+lGGd8BOtj",
-	"xU3zTzqfZ3wEjO7er5VZr2/LZTBvpmzv+MHBJ709ZqRD8yxnFF4EMumb23TKshTInCllVB0jQZilnc+J",
-	"gKvFvAByp/mkR5Q0l82ICiNHoqmAcBAmrTBrluJ47+DwZz/9+dEXD748+OXHv3j0q8/uv3z46sdvPjk7",
-	"vDCdddsEkGlxOZoyzqjIcyN2K00185oDoVkmFzBcOxzT3RMp2DZrhyKuXxhVjEZMqe4TMP2e2Y1sm4dT",
-	"ARZUkRHNc85SIgsY9jOZD3maMrHdvt+P7Tst9LQ/9g3XNt4w2VHOUiY0p1mpL8CqstQcw1SCHLLzDe8+",
-	"MoLLaiZMEqeujnKp1EBxzRIyY1TY+4WSBRuCjm9uGadRmdeIMtQVEBLR01wWkymhZJjLhWJ5n5wXo6n7",
-	"HceUs1+zkdGJUW9ckhldktGUiglDUu05U9twSX769IJwMcqKlKV9kjx+fXY+eH32/KfPX50nJONKo9Lr",
-	"5miGpfp7oNgYPYtm2xAGmCWahMFdkxWScB0RxXLDDOC7Y/KbQmoWLs6Ap2QxZYIsZXFbXOFUEB4b7gkM",
-	"NCkHkhAOdDTmDBeYCZ2bf3Nh7aTm4x8qkskJrvYVzXi61Sk8OgoWG00Ie8df2X82hfJy5bnlZxWBH4l2",
-	"RAUZMpJymmUs3Xv/tlduo6N3bsdc2c1TNGIQ2za8sXvODTYXrswRTc3l3SPDQnvzSs7IIpdickISWLc+",
-	"/pCAwUWBQGjG8ZJm5k5l2+1K/Ai4tZv5tuvs0fMCmIO9BIfAbdJjcy/OCgUPYGnJz89fv+oRmRNKzCJl",
-	"TDNiWr69NffbXo4Nqawyvj3U5J/JQmy5vg9WyhxjaLi+uDnDERJluCq8vPN1sr2BTXMk87QULNg7jsLE",
-	"hZQvaD7ZSqB4cHh/FeFpKQcZtL2a8LgRiCWBV4+Jmme8elOBvZaBIRK2WE1lrpkAR49m77S6PQKEMQMf",
-	"E+SQvOSfwgA/Nv8COzMlYFTphXOAqxkIs9HCwYH50m7LSyqW2zHpT1pFJbMlMyqWgzHlWZEzVdsaKYn5",
-	"mZifWUqo1mw214qMczlDgw1N05wpdUx0viR0QrkgGdUs3/EeuIECc62IUiM6Y83xmh0ILOx1eQrWpRhN",
-	"k14p/4CezhWxDiJSKPa10K7jnClZ5COm+iQ5Yzpf7p+ONcsTMuFX9h5WVW2v/7X4WjyTeXPMPWsQyIuM",
-	"ga6SLY/Ny/vkC2Bup2+ek0u2VFaFmTBt5wY28T55xTgIeqmsrATcrgvDiArF0uaaOI+FGWtGjdDO2OUJ",
-	"vPK1IISZsaN7wcxW01yXrleQR/AqQGnQOZqoUguZp30z+lPTsb3l57m8MnKkVv6dDiOaSYE7JsiUqpIe",
-	"wQasiFwIs7rQNuG6R6g2I8+Y+dbIGZTMuCg065MvYdF9AzAv04SIkgsIJYVidmOKeQ+cEErCD9VWZpY4",
-	"ctM1XusojOfgkrat5AyWxDAP3DYgiwb1egadsjkTKZHCCKKwu2ZRYD2Bd6v+16DvfC7MwZY5/2Zb4eGw",
-	"lVt4A0CFSTyu6S0zrhQXE+Io+xg884TiYL1jye06ShDCEfUtqNprxm9X1RtjtlJKohdjEbTauBLNmeIj",
-	"EBoMdcmc5jxbkuCbkOfCHZjdwuqtH2YPbj67JmTIRtQcgdDKQkfIhVOq6ZAqdlL6J92db/TMhcwv8XLB",
-	"LVHF3GhiLH3JUk63E1gerhJYirKLwcz0MQBbVmOrHmO3+xfLOfMycn0AQOezItN8TnN9z9z3+2bCVi4w",
-	"ksDudy8Jh544ETqpjz3xonQSmUFiWJJ1Kss5y+E7oumlubxgYmBrtAOCMCKwNJ0zrbmYwBOaptx8RrM3",
-	"uWlDc6b2jsc0U6y3Nw8efbunmFLo/MjYANm5appWX+IPwJJloeHOQlKi5l4miykfmZvMtga3214vYsl0",
-	"/sGHRw8fVVyED5umzZ4f3Iy+G4Dbvzmyn5nHK0YBcUvC6F+KrRzRxz9+tN5laR/J4a/ZCAR8COGCyK7K",
-	"qtLRpZCLjKUTlg6orlh1U6rZvuZgCxdFZtkgGoFr/u9etaEhSKzrv3GBY12cVj0fsNSl6SCcp8vrKcv4",
-	"FcvtonRypsCCPsHvlnvv636T3h4TqV+KOiksDCOEF45JYsRDOAUJuYMuT3nF8rs9koBXDCWrNHF/p1yZ",
-	"uaSJOZz2ETNabpqcEDNTG5DBNRlzI9t32D3z4sr9b3xxyVGLXrtEn3HUijN2hXu39osX8Ob73p4U2XIg",
-	"F2IQ7Hx1Jb+0QtGcSXPLWBuSlpkRmcC5jNZNiPvBRlAqQwsky2G56VAWGngd6GTJbwpWmEWd6ykuslWT",
-	"BjnVDIKpaJa59oxOEXYlRbBeQykzRkFCy9mM5pedqNEoFdnVNQ+k86h2O1ulM7TLAEEL8ONrbAlK7p6s",
-	"yZBNKEjoU5mlIW9bSWFKU110O4bn+Kr5qECOFxmW3fVyWG7nj636IljWI5TMpYT/4pJER1bMZjSPxpsp",
-	"Zi7WESNefRGTgpaKkfPfRFrV05wpWKHKnssCXYEtm2KNrO97e1c0K1jLxBdUkRmjqsiZNWlXl8L8DpoW",
-	"GrF6kf5r/b0PHYNfVWKAvSsfeIQ7+eXe9KrBlmUcauiRd2vs5hWuj6eNCiUGXKx6hAJW3GtceM2byx/V",
-	"CAOq3BRv267Z07LFmZNLuws6JaMI4tIero5L+3tff10cHBwctAWntYzTqowUSSUWdAWL74jXBSRWvksg",
-	"nJErorQ01MXEKF/ONUtB3UNThZrKheijEBNE2q2cEtn/+29/9IPYQYGx2/jm7vf1K7lR3IPtxl/wDcnJ",
-	"EsI6Lugih8ojBrdT7RKCi7pPXpvrR0jNx1YMP8bDyvEET6mhY8NIIbjdrUBvyxvCa0D1oS9Ly4tRNdEK",
-	"iPcjxrXVuu9woZXhU93uIzi/BUQ7bbPQsTUG5wxyhS2XrMbzqkFhlWG2T8Ateyvz+MwKVkwY6f4riPAY",
-	"2PEFgomZQiCV7PX2zL01KAQY5dKSmyqeGR7U2xvSjIoRG2RysQc854qb33XuODzMZ67VwJpCzKS4unQf",
-	"0FwDCwt+dnEiZiT4BLzBhukNUj4eszzkknYZe3vv9s3k9q8oBMooM0uY+peU6wucKfz9CzPdJ3a28OQZ",
-	"TvkMZwyP3kiZfV7OGuUBmPq5mzk8+xSn/wImg1/aJbjwKwCPz+wyvPTTRE7A1WX4sVuO2ms2tOaZXZG3",
-	"bltfWEGgEom6980UbifcafvHJiv2XDyecsGUH/xz8VRMMq6mQc9O8C4pKhfY7Cjnmo+oudfYjOUTJkbL",
-	"zTbMtYQ8uWwO/n5atukHw5X2wSMNnormmTVZLuYdo7JRTTsJh29ozfW0+puX9rX6aYexla3YAbQe4ze2",
-	"q+oE/U3VXcWMqZZBbsfaa4+90zZPpD4jFz4dttY6HxciG9m02E3cuAJaWKuf0oYK+yiHJI2NVNYu993I",
-	"aHZ44XXSm/GYDxQXo4jsbe5zQRK4f2ZU0AnLk2MCL+PFDnokzTIFfW59k0+pGtDVwpzTlLG3Ec3zJaEt",
-	"El1Uf+2s8DtK8Yp/wPnW6/7u5fcuGPHbmxAninm6MbkUeTdTU6FYPuDpNen/iuXKblyX+O12OcQGrzrd",
-	"y61nXOkyx9+PH6cco6Y6obuzVA67ciIr672Wo9QFnlD+3bNGQnt4NrmbPl2+qjZkn55W2qsP5hbuJ9f1",
-	"7dxTld5v4r7yF8WHdW+9cRkvKzXxGRfh08O6bt5gsmsU2vqp76DgGoqeyH1vbsEG+q/sP77C196G7+1j",
-	"chnmbZue9yZcT4thfyRn9ySd831DFBMm7vnxvA8/V5d8vi/nuCr7cwkBhzjk973K/b52971a3rjS1+vm",
-	"174oVkYtczXP6NLlP1jmvrabz89e1Hn8+m+U0XuqPH3VR+eMiS/sq+3GGkfIZ9aCuJlRqUG4a2dRNQ7t",
-	"kg5uT9L4sAioxvbCi/3teiq5lTvs9u4vFbdfOtkoCMbRMkutowxj5mlmpB5/w22U1VK1KHYyKe54a25h",
-	"S4qMtaqJ34f3ditlUIATNZDVA11nLPOBDdtrktUzmZOpXJBMiknNjQJBIFOZpWTIxtLGRgQW3phfv0lR",
-	"u3CtOo5XndrzMaYuL6iCAEaBsCpmQB4iADrbwr2Vhwe1/bA1l2Od5oSADe37BQGZ5Y5RYXcEGILS3Cj8",
-	"ZnMwADlLMbTqhBxY9gAujG47Z+3L29OOkG3002K9XjGW79P/yzMmRiwdFELzbHsfdcXlWSNFDR5LwcXE",
-	"BkEqIoUnx6iLcq2LdBszQCDE1UYoDN9RLCXDJTE04lKi+uSciZRwTagiif0+cTG0NlBWS5IyzUbakIBL",
-	"+8PfIJC9w54tuEjlIiS2xkctK9JqSfCu25oVwXpwQxdsrfcq02wehcY5bVBRJ7dwyUVKFn49K0SRsdtQ",
-	"+ouM3ZLC73q+EWW/QF3yQ1D0YV43oeQHkkrFA7+Bcn/nJ8d3fnL81cH+J6f7v6L73wz23/7R11/3Gw8q",
-	"z/qD/bd3q39+dPcnfxssBBVx7e/WrMuabSJ/ro9/su9eTxYMYb42M2WtCj/54FY+/5A1xpXC7rql/Oot",
-	"DGCna1mXvTeh1Yi4vMnnFZl1W67zt4t2b0TwXjcr00j/gs/YDie2QhMIzh2cSJd8NuXzOUshW849a9UM",
-	"Qriv8n/BQT1Ypz2sW7RxJuluz9421uVOSoNfrPvVzIdHBxukGhhxbDtTdSB+rbcVb2pbDq5dH4VT2e6b",
-	"uYVv1YSTsbEmENEOJhlzPrhC2EvQVblWpUkHOu6123MsiuJq2aBzKGrt9u1sV1Z7H9Rl0wEUrDOvXm0U",
-	"WTvEC/929HBHsMjkGHbfJ/XiRytTjroxglB1qxgO3q5mEjtXvHevdJ93YbdHDz85atxKTfExzHgIwibG",
-	"3F7u3ky4QbDEM/ex81DYFlx3F6tzE7pcrw1jnHePNWOVbPJeJTceoWINy0ru0Tm/d3V0DyyjKqmyp3qk",
-	"/McV9jTVeq5+cnzvnudT+/Dfo4P/6id/sCreHH1yXY0j5u3nTzZ2D83ngKa9wyMxn19Qdbl7S1QXdHeX",
-	"gtMnp2IJEB+EvRuxuSZJP0FK6PeTns+m/PzsBQIL2wxjAF3kkHfQhvm+Umto2iYczfTRMlH9M3zy9m5w",
-	"D8bsEbgGZ4ApFYhJM/oulI+AlmuOfESk73oJQZzWINjXmMILIBj2xrdB5ScBnvPDgwMymtKcjjTAMOcM",
-	"oJYbUgEc+W1VLZCBqGJ2cs1hwq8uph+8IYDHxUSqeg65wYMq2MkAKFn0ZgsU9HU2ckPjOl8OIHW3/W51",
-	"oI5w21vhSedLI1opzWhqxpScPb04++XgydMXp78cvHz+6vOLp+dJz6KqWWonl0IuVOAlQtiQ2izuH1VS",
-	"gh896KjNhC6fqSyydACjbI8X1RLnQSh5dvr8xdMngGF0QkB0N9KkE6Nbuwwk6m4pfXgqypw+B/7ZHeMz",
-	"ZEoldKgv5mCH0cKYTDsxzusxBhqEW4E7i71wUzOo4aq5Ma2YSNzSXzKR6FA3cALY5Yq4ALTUNBtAsYO1",
-	"ZTxMn6iCeDib9WGvYQfB5uIEoktSpFyfjlwElBOcrMvIupwm8C+bUN1VhDINP/bN4J++LfjziWvQjeOp",
-	"0LGsMjrqFKAVzARy73VbGQgAX1lMJZnRlPk06Ak7Icko48d4jVILfwOIFPCF459yNgMlkQvWJ6+KLEOs",
-	"WsC9ouqSpfARL2EkX3x2/vL8GJzs87mF/JGgeI499pW5U4zyQ3I24UqzHAGBWDYmVPlbHzG+5IwhKh0u",
-	"ZwUvxHCfKRUA9tcBn0DLfJDLrO0WlKUZCZaA2giBzgAIYwv/HDd14FeR1FzvEVYMc9BplqH0I9iCGPFX",
-	"L63xGTfI0iaRZk8SrCbCmUoAGsmmokt3VQLuE00BivOUTAEf1eIlIuqiXdcS5Skhd+zDu4nZba5JJuWl",
-	"MnuDUQkr1rs8bJu42LHZ66xdzuYZHdkkRb+AbqUii2jWtvsC5mwmr8wSXgABe0xHPCNZMRPK0Y4jzj45",
-	"Z6OcaVu2AvGkGLxmwQpMA8lHH32UIKjUWBY5SfmEI65VDSLTvIy712n1q2axCPiRBTMzwgVIzxYwlOsl",
-	"GTIjd3TK68QvovcI/jS4ZPGfO4N+hMA40To3f7hv5ef952nSjENaH8sC+G0DPo+375DAQMIs18qhyozo",
-	"FomjKI1g7rmGNIqAO4Ujqky/5y4Hv+6VVa6FT9gz5fhS632449gH0+XutU3f63VjHsqb+9aDHmw+K8oZ",
-	"W5jY29RBy1G5IIpNZmbUJxCWdrDSQthm+Nmv/SCkDmSvg7fv42e+DQFhE8yDCq3ghOPraGNGqkvkq6B0",
-	"YFNGKJR5aq7/QwiUZ6PLa6K3uDZyuVBdquBB8mIuF/5vrqz8AhDs2Fq3sLLq3RGJzRVjns+uOz/fSgwg",
-	"SVhJ09yFntO6LwjXHXtwCltz8cCY5MEfQXaYyizFuLJIU4Uti7i27M1jfHXLoOSUpcW85TpNr7niTGk+",
-	"oxpZRZa9HgNi99oJPXWfvX/bi3kTrOOoBLM0QgscHiQ/I1MB0rCZAIzj3ZyN9MAI+QhrsP2M3s15ztS1",
-	"VsXeHojw1+0iurBggK3pqailo1wYfyHnMreCU3ggDx/tdTNHOfbYksjM4bgUWUoCJO9OspDl+PFD4351",
-	"PAYht4FD9b6HGGN4u3Uo8KMjsdSaEACaJIzMWUveiBQRu80Vn4gtwLC2I8NuhjEccYh1NeNaex4aseVM",
-	"Os1As9k8o5p13RptrdV1A1/t0g0KidlwYg/bZDlqQHG1K68mzVamWju1wXmqTqW8A+xuVkOJsXBR5bA6",
-	"DmynGGFWFa4TIEU5aq1FIAeiQO3mrF2BNSQrz+5bJZbHUkXgHMMDvOmJXC1BVbC5XC8rRldE2UhiNhcA",
-	"R8HgXczAKg6MJOmRxNZ3MP9MC8QiZdbTM8ykWcnkxL3ug4GSBeWai4n5ap7LEQM8FvOXLW1j/omQDrat",
-	"kRGcswyqaH7pi1cC2+SKDBkXEycy9bDeCdArWdTkqf5eXbC2o1ytdM/oEhgz4CNjdVGeE1sWtqOM5mYQ",
-	"6Qk4oY9dfHz66vHTFy+ePkErg1l/W6MQkLmGbCRnzLJPB9JrVgOvcLy1Ow3Joxw1h+QQdcD4YUF3Ot4Z",
-	"ngw6UrSF7uj2Mi9LoHR4u6StrqYLK7t3OYi2CFNHNAvx/Sz2JqthD12z/1dQeQOKmS2dRRP/BLLjirx5",
-	"+urJ81c/7TKmen4KXg04znL/QjLp+TNYjrGyd+Vie2oJz1NIyNWVbmd21vJ/kzrkFgJB++27wt8VTmB3",
-	"ZqDKsu3SElRVaSLzVGuF37KCo/XXLkDS1vQS/AcLS+QZG+ueKzm9YHwyLQVnKK+p+uTpbK6X1iBtq1LL",
-	"MShQ9qrobyTLgkgQAyKmecaZ0gMmWm4mSFcLndAKLydXtZplirnJ8BwLUl1BVA6U2UUbt8WXU9bO7kqF",
-	"jagobztrmufaIou7ikNbIx9l/JJly9UzsyiAczpi1jsv5MJ63e1mAbr8jYACIgnVFr0yzna6vGJCP7HH",
-	"pzkVQI038g6c7P6YC66mLE2aQkjAdjrV6e1g84mLc6dA0smEaWgrWSUPbSrVbCpy/O0SJnYlG9zorX+9",
-	"2/gGr93tEv7TDb9oNfCoSPAlHsbKnLoFD+DRN4N7VjZSPnxcNhdo3vFYHQ4503AJWv8k1NCwTyKobu0i",
-	"Q0X7rmvvVjmuaLp+eT23aOVzz2Q+2xy+Rg6swlyJ3bdvR0pzgf7CFVa8DFF0vWbnakQktmHPw5qBS2uN",
-	"ybaoFNb9kWPvFeaCDHM6gtUvgxC//e7//O+/+5N//v7/+6t/9vv/5t/+zb/4B7/7q//p9//tv/ruH/3F",
-	"7/79P/n9//h/fPeP/u/f/9n/Wg+wO3pwjbh7b1ouwUfB9LHXdKzz0RT1RENC/iwrVCDtVa6PSQLfJz3r",
-	"LbfR5GH4Zi4XNmTghBjNv/oulF2y3m2R+jJuJyQR2K6QpoUAIFXgeN24zY9v43bhhoW5oaOAXOPIw6Mt",
-	"cOXiPToylYoJenUnWPpj8z6gkko8JJIrwBh4fP6FEaf+8MX5H4atDrlABPWm1FQBo200W0sCcTa1Kj3e",
-	"f/j9mNMjYR6+ukOWlbaJyoH67o//2Xf//L/+3V/89rs//vPv/ud/uTZhZa3NPma9Mb+VtePC8AzVJy5m",
-	"HcqPVV6mpFAFzTDG6k4SxvAlPZLM5JBnhtx//4//6e//7C+/++N/1yP9fv+uqxUosX48tGdIh16yCJR6",
-	"b7WXoSG2cUESc0DOZxA/3/BCeMfuJ+vSEdo9lI48KZTlJKCPgIID14GCpCNwvYEQacg86Ua+FbNls19Y",
-	"MaucgYQ/o/g34RrA6gFqBRCjXZSbU7ZWxoNHYFAmLcRifqG6yFkPZ1gBdAHnIxfkr3/7J3/92z+tb2UX",
-	"Ho85C4fPsIUWjm+t//UKFZpO8IISmrbsAsY5uSvMBTq5uCfQqHTOh1BoyUcKYnN98uVUGjrlcN/agrg+",
-	"+A/uXrxIpBgxMjNr4utR4J0NhnDV3/wM19wYjYnbn2sztld7svHul7LYKlnkeUwm6yCLATtsFaHakicC",
-	"x6srbm/2YJzLtWHwzZMNPe02Pgi63Hl8UNnrNeODMJbkAwgNMvPJ2RVni/Y928LzPJIx9QOvE0rSfEny",
-	"AjJJwrsloldzAZHbnQM0PDut2JZAvgzLP3cxGK2N1d+kTpNcbGPaDXx0bS657iSHDuwvzE436K6przdz",
-	"CKp7UXXI4gFq+DjXkdyu2YUl9J1zDIg7LWKGf5/10MH88ms5jAa3Ch9t79k4JuDEGPmGOF8uacL2vXaG",
-	"O95Rv7C3sKU7negtTFCuuBHi4UQBl0XF/7Ci+/TIEbHso0fuez9JjzwIpeCHpSGhRx4RaxXskR+TnI2h",
-	"LnVootHSOabRdRjTULrcVmuNNgw8MJjlUImYmtG0JUKvrAe1LpUrLA5Zv3bqUILkaf/w0YMTsJsIYk2p",
-	"sPRUWUHaQTTwNnzNeFRYmeLZW4/a2aU0Ici68V7Mb95qgPvW9RJdF+AKVFiuQM+mCs2NeqGmjEFp8UlO",
-	"Z1BsTJFGxuSGN3OD3iJXtTcDx+QhW+dfmxMyLDRJvEk7sbvpniyTqljj2L2QkAHKcpduuz4wq8wz3LCU",
-	"VUw0iAoFQQhXVToosxQtjaziQbegVZzJxe0oFq7jm9AtDPv+MNSLM7loYlB83wEZ3TwqZ3Lx3A/kTC6e",
-	"BGM5k4tP/XDO5OJLPyKzTeGgzAT9uM7k4pkb2plcPA5GZzooB+iWx8aVtlcN/D5ckBtHKLXH+57XYn29",
-	"CQNd5igKbBH2G6ml2t272SUkMUpNFWrrENFz3sLZE7BfcTFJjt2lhEYdjBkEUxcVqY8PJIl5tEyOUbAB",
-	"F4cRbcpkBvNKIQQ2CekOpskwKq9Pkjk1EpJ9AUP1IB+QZWn/a5H4SIDjMr7CvTelVwyj+E5cLfSCkYxp",
-	"kCqMtg5o1/0wKPLYe8rcI4jWMI3GQ8vhMk7wJkiIokvV/1oEfhu3anA30BRKrOKkoa6gmRxqotfyoT4u",
-	"e7GyPHaFf/j+rLHHdooOyZrjtepz/ZR/c2HdGVVqOMCb2rpBe+SQCJkykkrBjFBsLb5UEJkPOQjH8L6b",
-	"p5GQ4QFsD6FDYeg/y5ZGWoaWsJa+ligH9MljiBFSYM8uFCMSvL7WBeFsrDwnciGIWbUGkHTVtH//6MeP",
-	"frzOvP+YajaRKPC6/QQiMicNrouZFFxLuzlTrrTMsdAunMKYg861ebMSwKrc4cYx35kI4HAAovUQJhUA",
-	"2FZt3b65ovndyVJuPrteQ4sIeC2oQJvovX453ItbhpqsKFyn8+VgxkWh2Y3XQfDa9qBc5Ri48H9OIPiR",
-	"k4KY8S5kpbkmISHUd2RbJHlLoEar+Z7qUff2CsF/UzD7s4UADfrdLQcQLNu5MhX2e01dyjGUW1el/Jxu",
-	"BLd+Kwa3Re2rBhtbjeak8+VLf8A+NATrrlzzpmq52R3fCTTuB08Ondd/NZ9/u2qdd8wWd8wSpWLixYbR",
-	"XD5aMQkiJqxGq3MqVAY1/zCEowfB/zYSifmYSczMn5jXjMKLnZI7ScoSUESSlO2fXiR37edlT0G4RRm+",
-	"xUQztmwVkCDd/+btt0e9++/v7H91uv+rt/jg/vu7P7mzfweefHv0/o++Otj/BJ62ADBarM2tyiluhsII",
-	"WRLx7bHaWB0N7YQcHlTR9SpQG+tCNwAxcM3ovjTv1GnPTixKbDcPTdrtsjb9srQNZ253hy0YRxO3TRsK",
-	"j+zxYQ34zL7YI0e1HyxaJJwmSaSIqe4rfVwb4GmCaA6RqFc0KxgZ0tGl81kgrmY30x724PGt2/L0MeDO",
-	"AnZuHWt70yiLvT2d0xGb07zVSejKowcveogpSElX5qLvk5ccjIvWkTilKbGhyiWLOzjYfzAcf3I0vv/w",
-	"xz8e3n+Q0kf0/oh9cvRJesAO2IMf33+0f3AwPnj0Y0oPhvSTg6Phj/cBo3a152YtOGRABz1PptWti1J7",
-	"1CdsFuVnFxdvSJkLsNKj9hhDK2PcYjPc/g9Aef/PrHgcpCSuX03Ypi/x5SbvbCaJ2HarWvaWWjU2v2Pt",
-	"FjvdvXYb9Htd7dYeutvXbt2c/lZpt1vWVdnyPLUt2pYK4k7Y6haL+v2wm7er1m/HHOM2uMWXflVb0UZ+",
-	"qIia0tyrf4rlV3zEeiRnRs27YhaBxDqT8CvOjAJS1T/WVH0I/Uj9g8NIvYfHmCKwqablUw3aP2ziBEbi",
-	"tirrw95pZaZnqKgHgniIAXdMkhHXS4jTSX7wrc1t6Jtn75M+OcVUnilV5NCs3sMQHr9MK8S8P/QHS6Fz",
-	"mQWv9cmpsIkwDrwWysoFqRUnhAoboIYZIxAR5H/vGTUh+fZ9YtFp4fNKrYNv90aQ/rP3+//l//ru3/1L",
-	"X47leO+L52+s8blabaADsmzKxUTT7HLQVjWwSwEAl7/SkrnCZpTXy28ePXzQIQBqRRKZj2DwaWRzlisp",
-	"0O4RbH+45aa991VbxXd/9a9+9xf/OJKdcgMTx8zG2sQPOsy7UCzvoPqUZUkWbDSleiDnTOBnm8wmrMjZ",
-	"AXzTDS7OyGCht0IxrbKG1SwaerlXfn8v+HidUXpG567S384L/jWO24bTrH7/4VVBdSd9w2nhdx/cdLbc",
-	"pA9zbzwz2nA2Lj37A5vO9VnkhutQ/f4DW48tWLTLadk+1YW9s/Jf9Xp+BqVkuEskLYQmSkso7ok58xZD",
-	"2ieZQnGinEEc1BCTSNcnVLqcFxzEuonuUn0Ilne3OgR0/LwksurtmqYxeDn7lQ0ETTkGArJ3mJXQBeSn",
-	"jHta1TK0yDCcEnAo+HjMwM4l4sUKIz1tYf1z37QgqtrqWC0iJldkkUsxKUECMFUhknaRnI5GbK73ne8u",
-	"6RLeP+YZG7TaJ11c4bWAaJHlDPgWqEc1GEK5UIiHxkdTDyS2oMqc7bwrqGQcXODMg1hCdY6FzC9ZSoq5",
-	"0YjGNC9VMNSepGBdEYrb4n4tfKiN+mVKV3DWGwGxULoGpomhsZZsMDb2pAwdtr4QjlCdfmFcnGUZJBvE",
-	"xtqg5m6BsXi4y+BX/DuId7UPbJttqAGQMEUnuOYTplUl53/z+heeyIJ8kpK4HTSvxZdCRhRWZyrTDNx5",
-	"rBzcmpU5PBdr+eCujc1B17dgcq73fm3Dc3ijfADm52A4u7GnrsbqOSaPz7/oAU6P4RA/P3/9qiPgyZSx",
-	"FjMf5r4B3JLhg0MpL8PajQ7h0DAnW/2pHlWwEcQGcofV7tUJGn1ruwZL02GbbuXs3ca5uxVWc1tM5gbZ",
-	"ywfDWHa+ebexcWpXjigrS2xIDNZwWC+0vLrScmNNbN/xZQg8ZHWFxf5kWKqtI2dmnASWe8TAyjIj7Vk3",
-	"P74HGEtLQufzDMqwVeDEbOV+NuJzHmbh2bhHkqiZSjqDA9cjze8HHhJ/gh5b+Pm4gp9vsJPb1L3hNBvM",
-	"czbm79b7FQ31wZurMy0mHXy4Z/jW3yVPeANJXo3mCDfGL2pLWsW2QR7Q664vQ+j0Fi7Dst9rX4bFh1GH",
-	"zs/pJoI8rs0INgpb34BFfHDm7J3nLeA2bysNbHaH/B0Z3CwZbMjp367a/x3z6J3y5yeUZ8sLqWkWq8w9",
-	"YnMdM1y/BuFMsZ7LklCV0sFm91lKzj9//Pjp+bkNN7CFWYhrNQRZ6GartKG8sQGd4k/KA0Hy3EViu+Fs",
-	"UwqyDqjpyiu7ukZckeQPfEVxF4ccKSYQAxF0ixgASHFBDu+B78fLvyDljLoWSapwnRo4cwgj6ORsW6zQ",
-	"iehgu5WFVjwFm/35y/MuJvSULhuy4QooqXaKqoFuYClvRy/SVstP6bKGwJ1jASD8SNGlIkp2W7A6enMU",
-	"NTiAbQ5wi7i3Ml0KuRDXKzZYBx/xkw6g7G+2ullKGwWUQ3SRWr25Cv8sz2Gv5BHVcgYVTEWl17Ce3YrC",
-	"Zb87l4ZrXTen6k57S2qJ1lxMSFLiT/TdF0nsvG0mXwdXwfcuYgdsbZ20/QQtt4/LtJ/r213a8oe20eS7",
-	"Ow7VQFU7DoTWtak+26jhhWIDD2W/XkhqlsFoTbCptFxObTNFuLqzO2YClb53zwia3V9TO64dk1tXkusz",
-	"vJmECH90uy/FBXunOx6GNZPYnV1460nW2ciqFt6Yd1/5YPX6+sQL7njweDKVWarInOZ0xnSAxuRR508I",
-	"rEfV+7aGBbUwnLcd9uZ2OMctcg3Y81ak1xOb8B5ua9KzZeH8ntXqnWAZBIi9N4oB1WQmsaLFzKg7ZTC/",
-	"eYQBPvkkiA2xEooCc33f7t7AtDH4T7/9N0mPHB2EOd4nNqBkxnUNdQ/AvCyJOZhcW1WmEvC/9/s//9//",
-	"3//43/3u//mPf/M//Nvf/6M//d2///O/+Rf/4Pd/9s+/+yf/240WEwqMLvFSdZxmBI0JPhbHzCf5UTWW",
-	"/uNHe9V+D/c/eYtp+we9R+9b+sZAsBFr19Gj9Xi+xJVTLgUbgpFi+vBGAVOXXKTrLU5uyJ+ZtwHLKQ4E",
-	"fBHYBn6oahC4lhqaGPiotgqGKt+Iik1qvssiVmTdxbOBNkemLGdouFCaakbuJG6loVSzB7btkSQo3ZYA",
-	"bKAvvWwHHFt9i2x+t2drB6C6NMCYv8QeJmcWMK/kbA6SFf5WLlOgIG4PPGyW1C75mGesA9RwdUvMR35P",
-	"tkFrr6SyxyKx1GWNJmw1S5Yzs2lSsD55PSbJDPPSB+aH5BgAPABgGnO9UOldDyo8Zby1Dj+dsQDs2BIJ",
-	"sEwLQ4nxXbaYTK++lXlt/3K5UDj0QpjlNgNLjsliurypKMradQPH15/HngVCLpPqQ45iz4pfkeilVD3q",
-	"AWhiuBdQegX/1PZvXCdL8mFlfPsI3G9I9AAG5lYHhE+aD2Y8FZAM+HYlz9yxXuH73b1OUe36uvpEeenc",
-	"vi4R+C8iiVvbX+pSsJshjZvd5NgaPM2psnHYEU/T2u20nz/Gl7+fUHGGfXQPpWbvzGUYYbTPMCvVMDz7",
-	"jvmnRVrFOx9hfnOIJQD8IOCtC0ySSBlZTM2dZNinHRbJqQD5lufAuBFRWEgXQZBWokuad0K9xDSOayCk",
-	"HihG89E0ZtaOTGQBlusAq3jImCBpDukfNkZmRpf4W5m02SenGFpjmsIZKZIxegXGcjYjstCbzeBGouen",
-	"LIvd2TA7NMfb6tpGlkesHzML+2MVSBrTkjF8Ptw4gJHeNJx9RUR5t0Bye2LKSHL7wIeSv62f4oD+gyhv",
-	"WCFfIrYk+hYSuk5cd/WQN3blZ3KBehxE4sNRsQfIZRH4eudWSKjpGkItWEwuOsUfAqcNBvZjoXdBkucp",
-	"m82lZmK03P+MLZON/H2xODSaZXConOZg+86k0lUHV8eeijSGVoahdr62BbxV7YjniCfVkTyx3PCKFA85",
-	"xoJ2TDX6CQrH4gMjc3Z0C9IsG9LRZaTXT2XKbf1e95KZbnkIaZrmTClQXjCcuqsrsgxvXJX1BORi/ard",
-	"Woa6voNLtoy0/cT8RsxvJYMZ54wh5nvX9sE44XD7or3AG64I0NYzEVLzMR8B9qCKltMtf8Y+DHdKg1uh",
-	"Y04R+kdjRGd/iZylzaeDum20F3+H2+sAbwI3rqDDGVB/2muQv6H2DbygA2nNJdWRvKz4lyEFiQkNlTl7",
-	"9maGQV2xnEykJpTMFStSKZazjn17jLSYl7f8sRIvAeWgQH5xCg+hpZ57g4xA00lMraWTMnBClVlOJGPj",
-	"zg2ry8Gv5TDS+s/lsM6dw8hfq9ajUKaxQF+3/tRKuSNYsDLaYbs1U5dqUNZnWNWpkVSYFXNgb8OiLl36",
-	"AiJv9gDgLXJMRJMjQDfO9I5MAcoBbxUO67PbgFCac3cLX5714JYO+Ex45bhZ1dldeE4rN2OEA1fPVeUK",
-	"6HmxJKRCd6WvkJJ2axewne7cKBD2e02LgNNAb90c4CTzju64eqSY0ZqMHoWmwcQCASQ9V94fTm8CeBuA",
-	"hyQYS1E7vJ5jrxXjJ7Bf3F8FkVOPRquwUS6IEe2F1HC+1tXYvi6ezvtV+7LjQ7XjA5XL/HpTY66J1XPL",
-	"Zf6EaUMzW8wPp8eUS2xfbRNuTB+HWGmkdTHsINtxMmp+FnBL/loO+/DCwFpfbKZ5DRS6LOyN0gFRLGNG",
-	"NOkMiYA13DszuWfmddzjCJ9rQbXGKcGP/ZzR0dRPp4l1nbORzNOOkqzMUqZaO2RXZuh95JSDieFd2Ct+",
-	"RvAHKIVuFTr8wvnL5oW71Ju5RFTF0ndOidJ0mAEAAWr31i+EVb5yKkZTIkWPqGI0hUwes4t9IfVgLAuR",
-	"JmuRs2zPUWK7isd/bZN95Ul2oxJK7KotcKyzyVMV2NraIwlGJOyw/MqPvGIYal2sJ65OlFi+Hu8df9WJ",
-	"d5Rfvu91qM8YvP62ftcm9SYTcI9Wv0uc2YnYWNMw3+DXSor+GV0EfA0+fMZiBaY2lGdMQ6/H0NR6maY6",
-	"szdUqRBO3JA6IPck5iBMLJr5mh3uKu64Ce/wYvVrvNOr9WrnYYDQ5e6F8oDymvUyuw7bntG9Nqc5eKoX",
-	"UybYFUP1ENiJEWk1GOOtWdNBvi/YcCrl5T5PDRHLGN80/FRpOpu3xpqQKZ3PmWgPL2lxS3SYL5QkjLJJ",
-	"yzjK0a1b+xtRh64+iDhLGMa1aut0rR0Ftb7CW9C5WEDttvcRqPkpG6QYCAJ1IAfzjAqnnge4PvC3KwLp",
-	"PlSa5kE77U6bpgcrEjfCZ4xQHZizMZLEBmHI1FcKFXIRBKZhHBwTKUklwyQPOh6zkSYUv0JTYWIHO6Aa",
-	"NEXEbvN1HvqdzwAXXHOq1xNMidU3o+8GaZGjste0c2K5oVJ8hlHP6BIqbMaETw9t/PDo4aMquHHcdJ2y",
-	"ARdqA+AsQ3pd5vjavffe0k/EIvYanht52qjAyNdm9JL5kMXDg4ODmrnszpiDtxUAqIyU7qqUSoF/2vNw",
-	"FwwADyELy+cj3TH9zFleaRNeRJvb3T55LRi2CKSQLehSIQ5CzbW8cu7m+yp2wVEMu2BOl5mka7X1N/Y1",
-	"mza53k5Rzu3cvI8e1VxvdMSA1Oxn9YPV/VYow8G62E35jMlCD3I2szFI8eMwZHrBmCD4HsvVSVDeqQe0",
-	"5H5y4aabnZVoaSJrWul+tVROuSWDhwdNOqj7n622UMZyeQ7fenO4Or8+ZgsJvm+n7v70daXdA/ZubkEQ",
-	"3JPQSuyehSlh7lkQLunsvv1NXfNm5FYMO8eBho983fLw4VM/4PBpWNY8fP4kGGL4/PPK4OGXaj3lt2Zh",
-	"380zysUOpVjTocCrYKdybNBvMzLZyJVxnhE18kxktVASVZc9zEtFpEMtERW1o0ff9D7gagBQqdGUq7Rg",
-	"1wp9wSOgrgc+qQZp0TI+KQaFGGWMrr8xxef2RSiJz2UOKPjfdimn1WbqSaYsc1YsOKQ+V8BIUFwRX8Xc",
-	"sQ4zmrTAs4QFEjOKDj0bAgNFtFGyG6AfuF6oXjGtN6iBzkZmDOdBv/YRlFx8YXu3z36Gg7B//cKNxf79",
-	"Sp67Edknb8KBua7c+Jx9tVgVee9XCwO/8XWSUaVPwLVK4N6BTGLU0RZUdb4gfffDlmxRc+sYObXs2Y/H",
-	"DCHapiyi2fUu+Qd+VyRlI44RdqOpr3dGl/BP38kJltdYcMXAMQElOdLG6zyWFORSkdWqEmuBcGvH5VLm",
-	"bXI+Vrqwsn6le3USyolG2IeQPJdKYETkcrFGcmahBTtLcUhKX3C2iOmHZYzauppt5/gmmA1nM5q37DQr",
-	"2TDE7lj78nWrxbWWXfOhbZZ3lMPzTNVztgqbDJiTJ7Zyr2M3TGCOb1wwYNlvuWDojJUJDSxLTwglqdRE",
-	"sTnNKWpGjEBxEIUJArY0SWzdgvs0mrsyzNisBEC2/fmsADza4FvnAvsFm+Fa+yDOb3VU8M8wJPbc5l1t",
-	"Wk7C6KuDlMYiqU7JnOYaWqqErNKcQdUWy6rJkJkDonxwLmRrKYmBhuMiy4hpn9z5/OLxXYxpnVMFMYdc",
-	"jBgkTBh2ZFMz2kXt+48erpe0MaJy9WS4csG2ECdhlXaO6TnYAEvBJk2hdBByUcUIE1c8l2LmYDOSnz0/",
-	"v3h99svBk+dnSZSLXTI2b1leu3HhaDZcOcwMwZVzqSd+lsD3yhVGQJ4+MQotFQppsr/ReketAJmctJEP",
-	"rKqbDUzExjnZyC8b5xTEdcAP1kNFy9gzjKYZTSHT0KfEsHSCEiR1VwoQZpqisDhcIkwIbi7UjMJBUOv+",
-	"v/m18Gs/WPBUT1eE38JAvPCLtapouXd9cuoA7+h8nnEGzjX/s8OhlyUMPVkyHQhieJQWjF2aSUihp1Hr",
-	"GXjy1JyOWFvSlfvdDPaNVHqSs/NfvLDx95aAsRCTlmgykwtRZu9hAxA/oSwGEL/iGZsw8vjs6enFU2KO",
-	"o+6TpwAcidtRaVxps1QLzPLShAPKXxDX8Oj+BvkesZCF52IoC5GuQ5W4EaCIygqvvoLtsJ4EXxjuBiZI",
-	"fsUGtaZolnXw78UabbjsIJe1fOK2cp4zxXR5yc0YoHZCAE3weoLGTOinbenqkDsdVFS0/Fez21tkwyqC",
-	"KCJMzqUtSfC0f/joAWYuWsVGpignqhr8qKXJ45LLQilwc0NAxDwyJdMw8qqcGYpCqPbWBIwWbbA06sEi",
-	"d6SNN/jyOoVvfeIlsuKBYiMp0Ea1Rfamsy6uh0DqJPy+Fq/HYwyI9OXaOzWvrRfkxmFMN42lDA5BHVMF",
-	"N6568NoOd53mG8BMgUAdrpXdkcbu2hUKZPjtMEwtEX4q0+W6KIrmGYVTZwEEMC/XZRfP6KW54y1Me7VS",
-	"30H7MJ7U2GH3aEBzJ1McEFeQhGRuX+RuHkm+1NXt9VRhijYT2qZimddsVcJGPbmqm5elxTwWWKCnwLow",
-	"rcTGqZfykmE5IH1yYTTTmZHOS80jN4zOcCYh3cpKI+uc4hQxMBpyPGz0I2SOcSsE+X6gVGOA5gyQak7b",
-	"NsIKJM4JVoFi+GoPqmD3QUXEf0LqvKGfTlqzY2xUT+sekGj6HVtVWTOwtFfiIA82ShCtjmEFvnaMzMMd",
-	"9JcN1IU3wnyQbDU3e37ik9RLavR3SlDg0vOkr/YegB2qdlAOY+cEEDTRQkCzdvuO5TLeJ5L8KCFDNuEl",
-	"jfHcQQWSkUxZaOTB3AEgDdsMF2RGucgMQT6eckGjStJKYAiqvd2xvJyPCbUJ927IPf9kTJQhZZrhkM0R",
-	"oaXfx5A7qEbU51LCsGv2IE/90H+F+kORoXEE9gIB4qM+1ltUfVcd7hp0CIgtK8vBbnCwIqGElCTB7eFh",
-	"Yiwrspqlw4zxdIuG2Gr5VfBsOPdkf+TSo5tlVxs0quNwNpD6AHuJ4+GCJD/49n2C+gaW/ED9PKxnCyaK",
-	"jNHUqE7UBmk5ABnTACV/RIbvE2Tprh2ntyykyzFW7uMefvQj+AgMisUMiz3JzFN8n5xb4rNnH/TT5KME",
-	"1fcIMdY46Fc/+BYv5vdvyQ++Rf7+gg5Zpvo0Y7mG4qwVhroNws2P1vC6w5ijse3uNd9c08NlbsKMj2jU",
-	"9nyRF1ApjwrCaJ5xe6dhkrcz0kYZyzZh1mMuaDYIILji4Eo29YZnGRliClmvvIYTI3oljpisINgjLFOs",
-	"jre0sbUR5oStcFWmiEEkLpPzjLXW2F2FLdiOS/okX5K8EPXYbPcBuaOmMi8rDd8t+SQuk5Hn1iRqdzeC",
-	"b2i/Btk25bH6i5VpzXNm3mKpEd5GcobwN2ZJkzevzy/IPTrn964O76mZuqcYBjE7U8tCFlkKzqy9nv1j",
-	"QUF+xT+GbBC6xfAhClmVd/isyID+OxY5Q6L60nx/jp2Hj77EIYSPPq24ycJfztxoaq+XQ2pxEFfIaoWS",
-	"sNuITn/Z7TimM+z3mpGFzih167GFpeBwE4UOrmX+WgdD3/xkh5D0t2PS6mTI6uqyrIFBVkoL1TSflWas",
-	"dfv01e4Lit+AWa26KW7ZaRS1sOZJACuc9yR8UvUirDGsrVtMaH6HK9k0FcYWBmwJq/0phw/vPzqouFQe",
-	"3chqPHqw40IUXYjDCXs+FMEFmqxM0GxYjyKS/D789/DZX//2T/76t38a0x0/vOod17L/xpe66rGYWsui",
-	"zfAPFvnhVov8t2JZ2+3eN1UNJzQiRP3roP3kspigFvTz89evju2VREVKuEjZO6Z6PgQDSoDBPBS5k4B6",
-	"q/oH/aym7iZ3+6BBK01FimI5BGubWw31a6w4DUnbf5AQq34wkTpUBA+Z0WqrOVhrq9laq3bLNoWSzBve",
-	"7wGQ7Ky383u+Lnu6qcjbEOel0jvORqv2vEFxnIsoPmuAWkdtgBwXhJIUVVFb0ATtClBcG15FaozUEnB7",
-	"3ezaKrHK53eBLb5pRd3bzCwPdp6IRmKjOgLm0+YSC0qFuI/cEFatv5feorFX4DaCVQNn7AlJRoXScob5",
-	"OGJp3SC4jk5rB+Yyo4KiWDHJ6ZiCddqwkpkUl3u9PTqf51wxcIVpPmP7l8UMXpETDUWk5FUBhSxMb9H4",
-	"Cj+BNjkSp4C/1iRJ1SOLKdU+cw+COctpQvykzc0/aZVEW/Iu1gmlTWqzM7GWgpZYn6lckEyKCaFooCuL",
-	"8WiXjEjL+u9oikVYrjJdnJbpF+j4EgT2iijNs4yMec7A+p9xrTNGMgZZuFS4ClNADQAXGBSaxyZVn7xw",
-	"fjzwG3hRtb+NrLpikXZRJODasSTVII0OtVRvUMXtwu/xvrwZ7a3Th/b1qJbToQF7NjomWtmPghyrGxOK",
-	"LyoaR52plACbCfqUvJ06JkKXTp9qntR1RO4NvF46jn1hnZWVcmE0N72r0hK9TfGJSsyGpbsVN9POhaDb",
-	"EH/Oo0ouROG7Oox1KjvpoP1W96UUyv/mX//l7/7DP/3uH/75d3/8F+s05O00YpiaZvkVzV62SFDc/o7I",
-	"KVIEt6pERwh7hwFlM55lvIytab9FPn70wAxvbRDpZ2x5MwgnnVMnW+pJx9Lsbd3MNcgjn7HvobRxJ0nV",
-	"LF5EQt3ZkfmMbVks1u1BRDws8rks/YaXbFmvarI9g63NEwYRm5YrNRBT+11pgp4rxYg/24qYWGjWFmpQ",
-	"AO6JKVnlgf9mun/xZXVO9x9WJ0H3v3n77VHv/vs7+1+d7v/qLT64//7uT+7s34En3x69/yOsoXL//d27",
-	"P4ke+heMKnbeZrm0P9QAqC2vwjI01KYkcqE0oymEvr45e/346fn581c/HVw8f/n09ecXg5fPX31+8fQ8",
-	"Wc8OqskM62MsX0DM+1NXs76+FUENDxsdz8MwL8UgbEbO94u54cUjmedsBNf3HawUNFwmd3sgctt6JXcE",
-	"m1DNrxhJMB7d1mM34nWSmfUc8BS+gdh+kZI7c6l45Atwi/svbMKNL4sCmq9jsRY/iwg5lOnyBKBZIfEe",
-	"Pr8L0TsWMozoac4U7s4d3+HB3T7x5WAx18CMLYB8hRAR1BsSG2ned5kMSSWPAAuImJUFJGvMKXCSEA2m",
-	"hNEoNiaEZlk5fxsJYuNMhjSjYsSaYIL2hzgXsD96fAlmV6Aj6PSqBEFYFB9L4ZtdG2hr34w2bJMXuCBB",
-	"GdAukNHf5z3ntio+ZEeLGL4g5WWzbAuSqY988NC9Io2ju64/0JlcDNSCW+dqvXBAlMyBrwoi50xwMXGE",
-	"YcMz2MJnlm05mgXNAez+AxhOzmY0v+wQ9B0tYuno2B2r6vQqSx+Qhu8VDs1aSSdgyLvTBcJbYJfCDfZ7",
-	"E+ENtRncbogDDmbX27fz6JQXDriyXSYBcAX3v43c1K59tWHwvS96ba73GUC09MhUFnkPchoNc4HsNWfI",
-	"RnHshwiuRL6RwhWGs4l8EksJNu7WOSa5rt0a+Ph9D943w9joAxz/Zp9Aal63L963barqFp1zjRX50Pzu",
-	"m23Phzj6TWjlgxx/d8L9sIYfP0VKv8nZFWeLGPvPipmo3m3rS0OJkUyjYhSiyuGvrmKAUToLcJDbJIZj",
-	"knx+8Wz/46SH/zh8hLCpP/308OOD+weJZXqokSxkfjmU8rJj+ccNbmmu9JmMAFjUQafcZHt+sWxPb1cv",
-	"9namkjHPWrSOjCt9TB6ff9Ejf/ji/A/Nkv38/PWrUPoccoEoFc0I6ClrczJi/UuINHCLfRLkDLgkMSG1",
-	"rY9TtW2uNtasQ4DI2Ppl3JnoEhyU3couSInNCbIsi2EDClaGiSBNbljZTec0Uo3Hu/TDxK4hA5+nlkb8",
-	"8J3FtCullrFaSHBkrHLpbAUCw/tzufA16oKKozZ1cokqqOkqRYPObF6sS0FueO/bKsJW6/CakQQj2KK2",
-	"CFYZxR1zq+GWOrbpL9uyIBJVjEZMqcTmcUGeQZn/QOjQlV6GXAkw0z+ecsEUuCCeiknG1dSc0Vgp1WaY",
-	"F0RP7B0flWOqQGtHsueppmAcdIB3HyVBcoiL3YGsTsAXmlLVJ4BzowLTkoWVzpnPPoUisfYbJBcjJJv7",
-	"wwGIAN5HDzHXwc7mcldpZjPVaiEsaPToQgD21R66RA5PgCbDSZYlkDESK4L2l6woibY+qwNg9jCtYyNs",
-	"hjhKsVk2gB7RegOoYl92JtqvneiyS37KE/du8N3AMewaO9twlV1Siy+pbTltE79OpJ3QyzxC7lY73m1l",
-	"rxFeEAKydkcMredE1azpqkEkJzYl1Fa8tpWWSkSIaOKVh5Ab0Pm81fho3Qy2XCbCKjUz20LoN2VkiyjA",
-	"zA3t2soUsQ6ogkoW+YjFk812kfm1OnTAQvRWIgbWhwe4Qay4ri5cXl975mBQjYO6WnOp934gUqAhB7N5",
-	"NZDAlKdYrxYQ6Uw7NMwkrNnkOhvGW917F7Xa4y7EA0qvQ5n8eNRGJTrlRkE10gbMhWtt1aZYnlKTI0K+",
-	"kdTiEWyc4BXL/Su1+mUg2eeXTJtZxaL/XkrBtTR/bQnONirynIlRi/PG/VpiUfARCysswvH2iIgKg4tT",
-	"yrMl0VLTTAUwUyMprlgOVXX0FAWf0kP7+NUva/7ZesWq0FkL7tj773/QVj1g8E20mJVHkv6m9Fh6nKzk",
-	"p0/LLEyazri4Z5gIV5qPVOIm2jK3AEIL2oNzo80FJ8Vx5SP8qYwbvGRs7srpwLh63q09kmLEM46Qi4Wy",
-	"0diCLcBfCMoHhHEjEle5lqeK03vnZmBTyjeJlDrY/+R0/1d0/5vBvR/tt4SaLyjXg1HONR/RrD1Jx5eG",
-	"8M7iK5aRxH242nF99PCTow5hLDAUNmP5xNDoxmPxX97cYKzrZ9VQrFfLi7wQeJoXGVMkgTYMgSa1odp2",
-	"kyC8W4BhugIvd/1pxCxXr9hi9/FCVvpt7uMlW/bJOWK6Yizvp4zmRq6RlwwBCX1YoVJQQEqOyadU8RGh",
-	"hTmR2vLWfmyAm8cpYbDMGh8eruHujCh2z3ZpP3nFFl9iaZfuWHHug/e9+oIoNspjprIv4K5kCgPUj0my",
-	"mCo2GiSWZ16ypdHEh1SxkLBattF20pzN28p8drpt5ZLscuu8g7NTCSp0dGINKqZ9rCKZGxGfvCqyjEhR",
-	"YtrB4y6W41cgypX3GB3N2AbX152fHN/5yXFwie2//aOvv+43HlSe9Qf7b+9W//yoJbbrldRnjKZLC+Hd",
-	"oIYW3rEC/DxnyshsRpnOZTHMGMQ4sBRin0Y8HxVck2HO6CXLT0gi5OA3hYRaZubfEG+UHCO4LTjpDPeD",
-	"rAQXyZND/E1KivkJSRTPmNBWc6fzOQRUG0l/LrMMIMM1g4q+TjC1w0ModegZ/wkdA/ibabAjmIRbvTPf",
-	"qHvySv7Ctl0+eWa78Gtuu/Kg3VG5P7CkHTYPu/vMs+4VVQDDGiVPt023GPJvGgU5Otx9lWy5delypo8u",
-	"5oxP+TfOlLFxRVkAQWPpAHXqWjCGJZaD3mHvqHe/96D38G1vre4er7cB/XxJuaUP/PscDbH+77LsBvxZ",
-	"Ka0BT57aUCn7uZy5Sh1vK2v7aM3CblNHqDQ6VA/6AWQLcTHpkUNiLcs9ckSw3kmP3C8rePfIAzSqEFey",
-	"KjySfpW3XeNzFizwOQtW95wFSyvSyrqK9LQcTAOoxZNgz1O8X4p1Z8t0WeSRq7XkmatqCK++392LnU/6",
-	"bjFkwp53HqoTdv6SprHpYlWfrpliXdC1sG5TUNkKcKUNrWe54fJRgC1bFKgpmaAnZjGV5vSYe2zo43oR",
-	"W4mCLgAmJLJk+gTUZqzj7lLGSzy+Etmqk+M6RsSxMLOtzMZlVGIsj5uCSXi6tMHLYM3Dflh6Yh32mF3G",
-	"xcSnOvZsYi58zYWFxAfbZA5pP72bgtWt1PeyxtV6FkBtWXwNqb0aKVXKQNigSUsQ66j6JoIIK1Ox1Sdu",
-	"PZgwHNSZS7SOpI6naW5YezwSGX90crpd/cD7IMxZ4ardALumrlGkjhGAg2aDmZq0uSgCd1LVMVgytLU0",
-	"alSOgQflW3l+ah4Ww0Is/+gU5wLFh3z58S7uCib0teo4dTt/niaino3IqsMS/NBWyEDQAKQDXynLQ1cK",
-	"hjxbtdZtjTuM5FhbZ59d8ClkaTPhOVe34P0t7v6yoow7ERWmUm5iUFbG7VSFnBo07Ga8/pBurz10vDG2",
-	"UQO2q8ta8U5HPAY0y+AAm0sXCuSMfR3U4OKvFcMMwHDBfeVDbS/ZslaM4fDo49VJmS3pmNU6arWgG3RI",
-	"lHgBtQqrJJA1IBwmYBUWqFagVRbvpu4lWYHX54UAq+8Kh4U9iejRE9XhNsvKPpM5GRaKC0AuWM4ZeYix",
-	"IWEpWZdgDd+YthKHpzuj757Ymq+JjZh2VWfDBrrPchtdavPaozaj3g44ln0nUoSCsLimVCxr06NZ5iJ8",
-	"YDuHWMYTNjq+rG1raGuFnoH0lfRvoL7n91Fa9RkIi1BKFXOSABlfSwkYG2gpWl16FVPSKqDIibwyXGzG",
-	"nPM/JCcsuZODOxo8YVz3NyjXOlnvnJ+8ojNWL4i6vg5qU0ht6LVhqdOSQNdz/9tQKL/Ydfxkg/RWp/P3",
-	"kGbSUMYA1s8FwbR6pKzgbOkYHIDz01vk4xATAC1+/a0z/28GG6++NN+PiahHHhIFARvOhnNzdrlw+KXx",
-	"qKoaOStSXS2GoYQPQ7tSzcjaeFaz3cWUscaZ2pHU1M0qsqmldbt6T4E8tpNqsl1lFn9nVPBTEMY8hGWS",
-	"OTFiODcEjbcwUHGRs7aLYf0QtzK7hGLK2i6suWhNVOu8FBwDULZuus6HagVqyllbJd5WtOdYSFg+gWEx",
-	"LANSCEyPEEurQu71Ounc3ZFlPNJZkO3XCWG1i96erznX36PtrbcH9wlL18MI1sk1lH87KugbF8BabxoM",
-	"61qVdsKYeFYyw0DH94bdchnqin+VpTVIvLKDtVqzvgKWtU56JrJZqatw48L4zubt9v1eWL4kxY0UI2TC",
-	"0HQax4z11pSoPae3N9WzrMXIgMMkVJGfXbx8EY0k7loqTnOdxd321yblgEJLssX+yqWuroOnJ7dy16ei",
-	"23NquRGoW1NE3Ai2hUv0p6GK1Ls2w24zyt/AEB4EYocFSh/0rnF8elihGEqRsBnlWXJCEvuOL10EutmQ",
-	"KZ4yKKb6BSaRGYmOqRGdgyUAqijJMWH7phmAD4VrRDdMBD/4FkpVj3Qfig1ZS0H51GhV90eIl1xoBn+a",
-	"10zjdDQtAWb7jeTHLrvTUSoI7yJVi720O8Jzgg6S3aiSnlutho5ezZfqLKj7KbpNLnLrTETdpDcxnNXK",
-	"zOd26OKGuadz3GXcrVmfXGCB3azypk0wdYb/yslvmG0QkdoWx8+HXJPSJsnFKCvSMOupnH0AMR1LZjOK",
-	"1qQXuK4OewcHB8TyFxXRyDbewtL3GnEJW1NlrN71xCZW+rFMGAKecoFrBdkIznqZdFEOQlNn17TcGp25",
-	"3Q4aawmMDZliPHQErFPrdI0IcwXfCpq2hmxEC6z3uIQ/Zgxh/DM0NK0AK994I2ESMUhHmbNBW/iJi2kx",
-	"Lzm9qRGHYuHfsI0Eg05OqpkmlWW49y1P3ycuOCXLXPHUDqiyNngAl34du4B9ux12rtxq74yXI6JxGaq4",
-	"B7YDOR53jFxFPfq1+cj+03wKDX8uRhmjLZEGFHEPFzYZmCtSCAxGWtgMQVrJyFNM6GMipA1RApDEAjvw",
-	"j7CoKKPO1J0brlnoPklAobXBva7VCv65G4iy30+pgpIA+LkhUfs1JHZyRZ6dPn/x9AmmI5nPMCG0VqjU",
-	"1gHA2cFYG3Z7OzRrk7JpqCDvQafueTE0Czj0o8d2MOoccDE8PC44qeY5G7GUCcMuHX69f9kM15r/wbP8",
-	"bp5RLEzrKihzTHlcTHkGaVgpmzOR+oCYMFkWCjCaTv3q9CtB0hrAPsxcOhKUp5sz+61/8AwaAdIaxdR/",
-	"63zcwMLtvnBWgxtR61dH+z3HJbSBdlAZFfKbleJSHBMdBAO6Le0SBwhBGD57fb2lG14PmMzaL5BLX8tI",
-	"5xLMu5ucxaAoechqXHbHbFD4YfyK5YP2eBgMlB90MxueM5EG5kIWzV0r43jMC1xMkGuhZaybdfDaEVBb",
-	"pGjbPN6WRfK/txyQ2q0TbHD9cPUqx7PecmTPqoMLA5XCnXPbUaGVymmo03oYvlTS9NocNcNyHjt7fA0O",
-	"yctAXfbYOgM3enuQt+azz1k+YkLb7HAPzAIlmiGlNrF4IQeG1xweHFS8RpBWU/YsfE2idRvf24PGt0kg",
-	"r+88NlSujA9hrU1/5a5cW/ss93d7lbMcze6Ex2AFdis1jnZsOjU97jwPwHd6A9R1+6HRZhRbRlteX7Ra",
-	"mekq8/ThQUgJm5lUAO6JC/Ilezyl+odgXJlR3SenLoPh0f2PH5DhUiM8w8/PX7/qkRmjqshZ6hGfFlOu",
-	"GVFzOmIggUNQoK2ZQxY51+Z254KMiyyzltVqRf1YSf0tZZi5pbpGbfktgjv93QoY0S2mB/zNXBKFYiHA",
-	"fujktUaZjeofhAmmP1o9vkBeWx+S5v3kLbGMoQSNKh4iuPjbpSlE18Shm5xj40Ltch7qHrOblahWcr3d",
-	"MvbdMvUgkKUt3p+AaUIqRoZsSjNL/RC9TegIAvxrHqY1PpXX+ZBvynV5GUTUMZLYdGLjqTYVy/y3Pd9v",
-	"dPGuWB6HaaV6RbST5R9jPilyprqFtFbylevhYjG/Hfxut832ZIue0JyFiK1ZZt/mMJb1ui/PAT8M6qNG",
-	"kMrgeVnbAl+vQMTawW0Hwy+zlCk9APyTVuyUn7nSf95IZT1yNpMkLTDZwLzDFP5gWmSpBSWAtCZv3koL",
-	"C7VTGb/PfbJWJPM21NWgM9f1EXgSfJBpfuUMReBPwB7dIPpRZaRlQUrlJKfRCPYLGMyc5QQXqbR8QerO",
-	"4YF9ruzOFELzLBymWRKYqBEK9EKSmXSVM9o0vuoInmLcqTMObjc7HvG9njsEvB6hmZKVQqUsZ2X0K+JP",
-	"btexLPSKKZ1//vjx0/PzbZpulHjbw85WJitaCK1VaH1hORlhoTktofbCJQLzrIREBkFnERBOIfUATWtd",
-	"M1C7vltHYLX2u7LDFVMfVIbVXAT03B0dxFYDjq51uKBx1hyODfx4IZZHBRng6CDmzjONr4MwRV5hU5uU",
-	"pprBngUbBe6Znn2zpG6HreoAXHlObMkgW5MUAtX6K45pFzBKtNoNBIug8b55+urJ81c/7TVz/hx+a2+T",
-	"PlrE1novVGDh3M368HiX34NFqu4VDdasPrvKSCLWnSbh10sV63p0o6Ph2H3oboX6ZV0ykti5WiXh7FAC",
-	"djLVLqXgNzTX3NWurWn7S91WJ13xb4C9pFxd2kJkWFO+G3Hak3wtIzd7N5etKVt1gRNufrN+GdOM4Kdb",
-	"x83DiXc1O9r4cUqX5M7nF4/vehnIe3cacm9MhrecbfXsKglnc7eTLhLANrH1PLH4w7oVbhnDgiqsZYbg",
-	"qOK6i87VwOLxtkcZOLnVVdlDlEmsQS2hBt+QcTEBd29U8Yc85taNBSJCGMm12wchKmvTMuGlZqUBR17B",
-	"gFyLlYXo2SNaoZbqyajuYuXkreQGuzXq+m53btmt9nxN827JS2/dxvvG4jq2GDfsr33yXJNZoTSWzHBR",
-	"qEjdNtzs9M1zcsmWxyTJLtVMDRIyllkmF5jU/eA+yZjWLFc9kvIJ16pHkn0bqTpI+vWYz5r57GijItRv",
-	"dhJr5wrgJz/41nCTVxB6+0HYkKES+6sWnPQndvWhT4QcTqmaMuXqwQriKvGQjFFwTSc/Sk7I4SHR0ugP",
-	"oynN6cjsZZ98aeeR/CjxEN1WhueCzCgXmenh8ZQL2ienEMWgiJpa2HP7Km1it1czTQ/vf3xwAP93sDo6",
-	"uGpo/frrH/0Eisya/yP7beTieHANUNAyyyCQxyXdAVtFe0f1NuOKLKZGB/FFSrW5rWCtEwj26ZPE8tZG",
-	"u+ZsXTKoxLuESLiT8j6shH/PqiEzI7ymymvcdtAxgAamf+Zagb9+5puCP5+49txivR4/d3yuhQ+u0uzg",
-	"JdTXkEWgimeVF6OIerB084jF9ZbtL05/Q7Z6Zn9RsIJtiQE+z7nMuV4OZvTdGhucq2CMiZoOYN6mLqOI",
-	"MpGGH4GkuJhSza4YglK6Xm4ctNgs1YQrzfKBDbAbtJpWHDY/FYCACTs6l1lWclBbb4ljTJtrmaUnuNsL",
-	"riBebMK0Ig8OHkSFLYs1ifiYA1ir9UtaVmUxA6qtsI1Hm3CMXTP8yJw/Wyke6bBUAzcqCd0FA7oOKXTT",
-	"6esQ62ekWj4es9wfJIIxMFBbRGEQYC387tqAiH5mZWZ7OVmv0ftHPqfdPwkT2v1DzGZ/iysXoLjfDIq2",
-	"+2bYUiGGLhttRaP4YLGZGLEukFLBLJ4EH9q4OYvhWD9sS+tTnc1pzpUUnh64wwcu6z7ECiV1UFgzNnDA",
-	"ux3eFlxNrxvjRzWkw7aU7lKlJyhj1UrvObAUw3pgpkFBjrIUQTcrA45hBX9zEEG4x1V/AAo9bi3apxww",
-	"NMFoPpjxVPDJNKIxv3QJ/qVF00/RsDUjDfIr5sF25Ji4xhC4u1l+7MSovCWFds2YD8l0A7xFW7KwOqsz",
-	"uahuZjm7nNGUKEnGNC8rtSN+lRRdTUUrgIwrtW2c2OTCyGr1+laGrkMjF/ZD/OsZfL4CrdalKxyXMx/J",
-	"IsOqMEM7eS3hGmIihaB0D/FQUnLVsm1ufAi2BmjOxPIMFDBD0bAQtnZ2QJ8Ne+qqKVdZ1Zlvr/r8Wdl6",
-	"7YcSb6QQ6M9eGTirqWYzJvTnguuIM6ROj70KDjWed7vTtsOQpwVJ7O7EV9l2yY3qZ9QSdcmdK9dGLas4",
-	"5Itv49d/C/tvEM+nS5D6yFDqKVHc3Ns4YAznBz8G6g5l4hfQWAjZihzKOSpPSgXNqBQIBQFl/69YTn2O",
-	"TNM7AkZJMRmARL4tuxbSETcQOqTKWv+w8150Z9t2QDo+olVs1OYluIrVEY7ZlUXOWTxs362H97EZbVjm",
-	"UJaxwQeFXSDznj/7zns168r/sNjXAAmkfUTQrpNxJ85h3aUHOD22fbWmA7eb4LeDvcY4C+ubskWz0OJo",
-	"3d/E6nodhuKDibuLWci2gREZlos3dPSSgi2r8Gh3do4DtQLPkLWZhNVFof6jVBonDWvhDhz8PkOHIBXk",
-	"8ABiH+ySKFDvtyjT6W6yygGtH4/G9jUpJiDnyiqt52HPZD7bUEtuNZ6bM+k8Ie46iBjSK7F2vdbCjiwd",
-	"4N5Eip/gnkEUPC4NloK1ZYHMFUt8K6EnfKPqwOtc4e21kWcV/hXWh6zxMQrOhq3LKCNt2sm3hUqZ38qC",
-	"qFFABRrgCm+UT196gq+zVTZyw5V19jjl39vO+eOzycq5jyoLdoJ5ue4W8iFFbTWpuyxpRRxexSVP53PM",
-	"7flAyml7RrXRsmpAkqqsKTxTN7mqK2qgWKGFd2KXu/WZVfveueMs0v01vWc1I9Ctu9BqOtJWCRPf93W4",
-	"OTvwIlbdJFK/jCCDmevopbTSeoroMvZ/64zS11cfm8cVp9hlS2/nrN7iOb1wu1+dryzibgCKAn1Ev7Jh",
-	"loYzHtd0m6pYbHUkpxaB9KymIIUPu2oFTLXglyRm4EkAjxJWEVY9q6VWCotCZjuRhT4hBzaoubteCEGH",
-	"quvpqawR18pb6rTzBG+hFcBW+ZG4xWnb+SuW75bKUareNYFjr40JBmOIJRvhZyW85tqg3eoX5ejiw5rw",
-	"WDk7fG6klefnr8n9w0eP9g/75LXIlj48AO4F61aDaC6M55fWTVAInS8r+JtY4NaeOi88pZxmZJ6zMX/X",
-	"r1UR3lsNtgWFg4/ihYPPQLn/lOrRdLsrEa0Dm4gF5n3X12aV3xo7iF3H9yuY1+5ODFpKoNsdnxrT89Px",
-	"2PwdlVAY/OaEFHZl2Jbl/+Be/Fp8LfbLTPMeqVrEwcuNgC1YRd/SJVfWX9mHz0NAFpdzYuOfMVsPX2Pv",
-	"prRQutp6gL7igJCEtCjJqCBkbKyxAZt7uebzOABNmEHoIGgwwKlM6gQIQIRqwQ75RMjcjxcpz1nHwBgD",
-	"ALlSArDwiXdFYaXs1C3OuFC+DTqfYzAAmbIs9fNo+dZ7kpNjwDiG4xMkiAT7COs75/na1TV3WFLiuiaQ",
-	"KTOnSrlOvV3FkEMhyj/NGPzd6O2DWBYC3lk6qiCnFt0ahlywWkM2KM2ZG4My4V8LQlLJlNUKC6F9tALM",
-	"xwXfuKWF1nFkhYJR4RP/hRMf4hRpuDDHidqypG71EDjIbPWEXxmdmY4ueyFUF7T+Q0V0kQuS8tTpsYzc",
-	"8c3ereIno93STNG8a56RO2W/d9FtED0/ZTSTW7PqIvW/FoFnKQK+4ML4/REEK6JD2LDjNTeFHc1eb8/S",
-	"PnwMFLzX2xsFEQCW2vYCcx40Ff7ltqOjQws5WVAGE/4uazXCnw5JCP96GkwIn3zup+X+dpPDvy/KKeKD",
-	"536irgM3Xfy7Uh/Sduqmjn8/CabsOk0bz878YnjWvd3lS+fzDonVXllswAO1Yqw7zwf60UIr0sODMLIQ",
-	"2PIlm+s4ImkXCNCWaD84dq1YsQEamJWtgCEzkapeGUlj0ZhclntGedRLEwYGdQVx7xjfVCYjwme9MAM/",
-	"OXt6cfbLwZOnL05/OXj5/NXnF0/Pk55DibKMwlxdikx9FqiEmKPaLO4frQp3OugyK9Th2lKYXISFlhaa",
-	"njpnEF5ZQJxVk936+Iquhd3MzkarunUBQ6o7Ycq6aHh0VhZtrfTdWJQjlzzZI/fL1FDLeo9697ePzoJe",
-	"gzgs83fgo6+Kmc2Mbaver4vv9GYAK0f3AllGMBUBIo0BT0YgJxAdT/mAJ8j2LgsOoNDe20RdYKlRCWI2",
-	"RHcjrdf3/LKE11h7bGml42tpDsxL5esnaiV4x6vXffTUvPSEacqzmroRUQDMu4EyarrrgUzlawVcF3ks",
-	"pr7E1xbuv7OWWh9fTpcnvgpXxkVZ98hIRGpqOCJf7xbY4LLxA9pOA3bTWL2/4ZxbAk51vnzZVsntmcxJ",
-	"moMIaoNej31smb0WXIYpxGmPizxMM3WSuE+f81lV3rEdKkZTCEyBun7k+dhqUkb/AgRJmYO9ohek2f9Q",
-	"kZEUgM+AmJN0Ps84UxVbxVeHvfu9h73Dg979g96jg97hxwdveyvqxIdG6I/XGp+rjsCWC8hzjjOZVSLN",
-	"MKXBBith+WysnznjomsYlszYuWsG/sCmzD/PsDnzz1NsEsZQ6KhdYsMSSmhEsu+vDebcJvzWYQB2wbmx",
-	"5gxXjANy9LvCl2zlEpX5eqeDeaez0IHouVuVw+jtXbFcRW2Fz4VZeYXOTTTyoY7fJwBtxKE6QWK/T5z5",
-	"Hd8xZzxlmo2MoidGRQ6GZ/xN9bvZuxfMhbKu5FRmv77EVxsmN7eXtRzuCnlUCLIa/GdHYPcsCPVzi7ZZ",
-	"6Q8Y6o79tKbL3btnfa/X9coCx7l9ZyzOx8qvKy/bGRfh08P69fs9nv7gJK8GkmXiC/vq1qcsvkTb1nC5",
-	"zv0RSFUPNyrq4eHS+q14ade4Rj6oe+H6nHQV+yyn+radMHbK8HbP7L5k8bQLDHSiZQU7ayjhmCKGG0NS",
-	"fsVTX6eaqGLmXscXVKmO0nTpBOoTclg1YqyJilhXvfh8JOfs9fhLNpxKGVV0pLK+GHUcxoYXCnDvK8hH",
-	"qLxZscHjjjnp1XxRXspGbs26IrPb4b0ef45t+L8f+8b8o9MModrPGc1H0wv2Tm+GqLhGDws5aXTnLUcu",
-	"gy0teB+kZ3gUH66sYLTO2hfZMoz8O+ffrC1zGVhBm7GfLuZfQdy8jSdcS1Gb2iKN2HgN362LrOgsPZj+",
-	"bsR163uOnf9gVrticudM6N17bcPl3LpKWwTHhb3DsHab9E5nTFeSPgDhaqT5VYmTEGj5NqUr9+o++pwS",
-	"DzMqZEK0lNVa+q6+mi2/gS4sZXOzSaJmqm9fGcyk0oP/9Nt/k5CMz7g9x+Vh8sMUNLMl2JbA230tjOWc",
-	"9cjRwUHArO0YTTc+4rfsB0tj2JjeMhy1rMt9+Choq1Fe7ejBtVwZlWrFkShZYGE/VEQuBCDZWUcnV2VV",
-	"kKd0NEW/5pQqQi12hWEtYBObs5wkvpukTM+DlG5YZdhgmLXpAZpCiwfafS7Z0jkYA8+JrYNn44fBH4nV",
-	"VJz+afNGYEmTsEKGGYNLhMd71pucCJTuxYiqi1pZrCY9OXenmUkQJjxlo0uWWg9uYNoKhrqgymfigUvI",
-	"Ii/UZ/jg4JOSJqz/KwFfukOAQOJyfvkqhZvVNIsXpEbh7W2udS+jmLf8TQ75sPiq2+BKQA/Yy/cPDx4c",
-	"7c8p+ChWX7DXIE32bs5GGqADVlW2tp5o66zWlZvWmkG2Rv0KSnN36Jnanb5uxy4Je+0lYoQy4dKzr6nC",
-	"AC9ee8m6Knlv8G3z3VQKNhAeKWYllkYAKgO4gQhA0SJIzwzvUS6AMYCxaBQ0OsRamVcs91Wtkh55iE/D",
-	"el4IFvQx/jCj+SUzV0DSJ6e2uzwIKBWVM8+h/hdgEUHKYWo4og2UM4fqhwr5XpFPDC24ufVjVbG9XPXJ",
-	"xq7Q9XUye4g5lIbAkXBTcUGwlGUJucPN3eSZnGXziWkKgowKVQfR+Zt//Ze/+w//9Lt/+Off/fFf7KzG",
-	"Zpl5HZn2Umk2QyE3vDOiiUQPr+f2D4SMtcijYXlyGBwihbjN6JNXUhMtJ+i7xjvKl3g11FkoNnAtJNVN",
-	"yOSEi30nym1rEVk7WRUDFqD5pQoCnRSQTxkI3SfnmmquNB8plxisCZ3T3EpBiJFJLPIE4GWnMoijAmHA",
-	"S2ok45cMwqngSuqRQmRMKatbg/zm5CpzSTCllYuOyxTDIClRiTOzbnEjpkgxYu729HguTBtdvd8pSCDc",
-	"ova4hHJbpzJLVSj0ViFualLvVpELdZiikDm3S/k702QcMtfONZl2mBxbOgtgcpjQJUZODdNm24iJsvdz",
-	"7GmvV32mKw+CUArz8MJe5DVAiJzRzEgTSUUuDbIjEGPMyCRI532SmAVNC4wdjL4HYGrmohgDNrvQLL/y",
-	"2fy14+baGoDNx8UaJZUDGrprqYdIBYDMhajCj+Fs9np7vuGmfciuCEoZ9ToA6CXuhgftDSL2zJfhkwgg",
-	"cmJRjexDveAjj5MAf3RzaNErlhtZLLfHa9AWk2JfxBUCZQCiwTCgCSMhuCAznmW8hB7eAtN/SDNqqxhu",
-	"8bUrmN/RaC/GfLIZeKLDSvOIJTm/YmYz2sEQ++ScjXJm8SuMAsVSwsQoX0LskGHtampEGqpI8tFHHyWA",
-	"hkfTNDc0ylX5Kwwf4ROnkHifTLWeq+N798yf98y3vsQ6ahl0BNcftqA0XZJC2KhovFSUxPBXShQM0ue4",
-	"OtOFzavI2UwiiFipBsNoejAUIwxA/KBdFjd6613tQWkJmzJrMQQAZXPILP1iIZo7iflrAH8kd6GnxCj3",
-	"Zh59EJyXSdmm/wnXN4k1aYTmxnvWApAxKH/wCLerHysXPZJCFbNYJNi5M4bUDuoPVRXnAFDmRRlRaekb",
-	"IrukplmPACvK2bgQqbIlJ0r0Bft6f7vDtE2cgmOpg/V61nP76ktlAYlbQPk9fJ7lGQvIdpswXLcQBlBF",
-	"gfG4GoDDIl0RV1lySigEAdUPa9ACQmK1AwJpS+oEa4pWJJdm35dcpF2Muiz/zLzp426DwNZVn74wL9tY",
-	"V/iYG+Vg7Vf4lnlfLgZqwa0buFZ+BY7lkGWAQcqVp71gsUCUFNKCddgdaLf4d1L/zJgWNBcWar+xYaJy",
-	"EMY0yxTqqFwhc+gFGTaJLcgbNJogxOJI5mm8guhmw3U4cKsW/AlX84wuX5lXnaufXlEOTV8LF27rUq5K",
-	"dyPLM+tqUIyJ7tDwc5llffL5HDaGCR8nB6oiIovjWcKi4yVF9bc2KFnz8mCe8xHrklKKFZ1dfWj4GISQ",
-	"w3vgW/RR62BpHS3JnWQmBdfSdNh3T5O7x+TBwwNDUgf9gwcP++RJmB2L+t5IKq3QiH5SxhPZ+DyIHbS3",
-	"Jty6jtcLAuE4XRLDN7aw2LVS1su2mgxKh9x2UQBl+d11kPc0xJsPRVcgKpf51lI1ZyNisSam9fR/bt78",
-	"XmIZbPtlAeS1RWnHua3uLsdB0lcp70MLDGq9BLVpt6taZFZy8I0Ua+njgs/Yr8x7DgxhoFodY3UtpbrR",
-	"JQDZ6p1uV0e2iRZ00etrKiOmH3Jk4QoIBwvp5zQbK5EEgX82ELAUkqoynJcp7EqFlFEXVuy5qvGXUikL",
-	"BOLqNV8RROqsvFaD2qpdgcBor7PYvVreW2F9aq9KVyi2dgLjyu22gZKBjNe0dND5PEFA6JMAWdlsFCp9",
-	"NurcxdJAuPcxSTI5SXokSbmYaJpdmn9Lav5/wUZTqs2/2IzyLLGa3r6aQV4xzfiyEO4vzcSICQ1/Viyw",
-	"dD5fZ3qtBZ/R/W+icWe9vXf7UOxgP9CZ/SDiCTRKfcaWz+Pl0/3vqJE13+ntLXKu2WuRLZHBmY/0a2sY",
-	"8BeorS+5IqJ9SBX7PK/W4y5yHsVHtlpiZDqozdbCPJrG6FpAKDpII2WEZBqHYLY22IvWmvIR/TSNozmU",
-	"KZMbDdmtURnU/2vlhZiotWvKqLV2NT2EXOnoD6Ufrg0hbbNR5w5AOw6Jq+19HIsz5+NlFSz3kpnpTmd0",
-	"hDxWpDRP9xcYvqUiS1Bj3bbNGAupmiEQarQ8jI96Hc6AYc+vaJuX2XvXACo5xKCBlBPBVvmLVsD/R+kr",
-	"FjPjBQI6N1K6EW5c62GRurDcCAC4/uBbQ8jve4ZDOuftY5myPjn1BlonXftAg6rnagbKADjW/n/23v/H",
-	"jSTLD/xX4ngDjLoniyKrSmqJwmG3Wq2e0Uy3pFVVT+9Ol5YZZAbJnEpGcDKSRbHVOngNH7D27fkL4Dsc",
-	"vF7bY5xxC8PfcPDd+s7r2z/G0z17P/lfOMR7LyIjk5lkklUqSW0Cu9OqZGZ8ffHei/fl88TLrMqWY8Se",
-	"mmen+cU85yPVmTE1dRp97rbKy/wVraICy+0r2MxYyKyOY9bwkloGIH4158mWDMtlzG11Yq0IqTzN6ZRL",
-	"OpjNx+FV3lt9F1POt2mwinHu5cJeLnyP5MJQpbMaznFtbM8emcAxKtdv1axAc60i8rkcirOa2AQhL0Wi",
-	"ZvZGGaBtJR5OmGmNNGfNUgFQIQsyCS1tRVei7gcsNNfnsCYUHUe2P+n7k/4ennRD2AWpVUvNE1Wz+DOv",
-	"FN7mDmdkN8u5xp07R3c211aaJcsz1Wyku7OooJWhkuNykDOeZuYZ1HlM4iFkEkuj+1bR7lzq+cAwoYHV",
-	"BkouFEk+1tC5NCEq77NYZwdf5B9TwPBqMT2qmdePo9fmrv6DV3MtUvgLw61/8ApW5XXYZp8bDjdL1Tjl",
-	"U82ePT09w3IZ7NbzTx+ye5079z4oRlhZ5y89aQ/V9LY3od8xHf93ef8r6f6damNaah0i68kcyIvosYrW",
-	"rcGigpnuddlr1WV3NIxkw0lDDdiKq/LZWEJ8A1K+T/U99oNXjiO/DtgPXmElTPgniTj4tyVN828LVwR/",
-	"CAnV0/pzGb/sT/FDjBtoG+qEvzFggR7sxfdefL8X4nvt/qyRVLhN2xlpViYwFdlERX7vRsy0gtaPH5n/",
-	"ffbFWWXfv5oLxLTavWc6rFdopGo1r6I4zJvxvrxUw66TL9GX6beKuBI1XuU0eqIWD/NMtYpA2pV2FN9L",
-	"3DctcfeSZi9p3nlXwRautTfORyt4oBth1fw9n2ZVIPXeEbg/3f91n+7UoemvTjO6wNCtyh+hy7U//kws",
-	"m3GN76kz8lW36Ih8HL2bbki3lf7Gedu/yRGJQSYVTK6WePhstk3Axp7l7lnu94jlJhzXxo7360kfCocI",
-	"2f/itBWYv3/yM/zv2ZeV+2XONhl4T+3C2NZg98E6nsbw30igKyytbOr6ghmIV+Rne3X5Xrv4t5tFCsQ+",
-	"bxwq0Ov2iliBlAr41sEC7YyuAy1wnzW3z5orZs1N+csCxXiOpZwEr5JW9l9F8lfQenkwVgeOW2N4f/sJ",
-	"/eMrCB1/4b92EE+tc3bGjRxrjeNsMh+AI1DxWQzoC2Mhb7tkgdf+5/oinh2oGR7hg5mCLcrF3RaZaM8s",
-	"8Nc7l472zq3qe5Qb966t3Q6Jejtm1+1T0d5TEtk1L+6dm8d26W2bho/3hpsc/xtPttspvW0XOOrXtfr0",
-	"bsCTHsBFM0QBNuVLprM4SeDBAxaPPGDJUkX1ucyuIyd6j6OxvxHsbwR7OIg9HMRey/yvEPDgHQQX2EHf",
-	"2ZRU/mKNZnOzJt63YN59XokcCWjScTqcxxkbpIJfUKG/Yt0wlB9QgdaVn8VCcBSK7YrbwreLVMkxuxDL",
-	"wFdIoA1Xehb9VYA5ztmv5irjToOYaxGx+cxCQ03ipMCyFyq90G32JTxH/PFQzYQMA/8tFIAEwGzhnkMo",
-	"rhnaryY8GfXpUwsabScMFaSVFB6EJoZZsWGiNCg0DyxYJjNtaIBMAG0EACQBn45rKMJplAliKWoE0JOj",
-	"GDLhjXRFYFE8JGHeusMIrCrVXiBR07tRLVd39ydqwdQoI4mzss8zIUXEdGxlImKW4DRH88RDa22AZIEw",
-	"2NUUZhn6DzXWFAzYQIxjaUaNfmUACEeCrnepWc+RGXcraLnda1pqTejsKX5q/vkTnozgzxeQFpHFSVME",
-	"jjKbyRB8gRbANhbk+1J/KE83AweXcIM5ogbDWTHqqFTSB3C8MfTfArteVb0KjANO6GiEhJ6KDAqNO9XL",
-	"al1ue80k1GiEladhlZttMA7pqWzZ0T2FRiz7o6bc2H8ei0UFv+eyb9SOqujTkmitSK4hKqrK84uK2DE/",
-	"1A7Ls82eymQJXAOB/S04jhDF4i21UFMrI1msKYVD9W7Ko4GrwW5DWVM+brJcWzR6MVkWapxjVqNZf788",
-	"PZRbl6oPYsKwTan6gB7oautPeQzMBAWJ0fot6qCGEvsAI54XScjL3qt5lnJ5QWXgrYRBrJsxoKUY3qzS",
-	"DJRuh9SCH/OJ4LbmO31qjuSER1g+wtzZCF+ZwPvpLR/jf6ZU4qOoQ8uIddvHM1/sAX+y4Tg0mcpeVges",
-	"40TIbHXEZtFnKjHtQrYXkTm+XixcHbbZpyrFuUW2ChIOxFkc5hZF7VyyApBaoQh+nCKCDFg37HUGUdyB",
-	"5kBwFYvTW66gM2QClibwn0ASAOmTIDqO29xW0IK9clXtaWWbljuaLJGVfDlZPnedfzlZPlG/R93DH5/S",
-	"AL6cLE/tGMy33jC+nCxPaCRfTpYIK/wxjWWd/urYUo0sya5Y2bloKQAcT4Q2u95Szq6IT9A4niC78TrO",
-	"rtOrXQa80iYVS5XOha3bDghy4mWswaqXWIioVemzS4FnqInT31j8h6DM4iRhA0GQ2y7ij0oPFPcwYCLR",
-	"ooyqv6aCX5Ma067t9UWmm90oz7i+uK4q8LWFqU+Fthb2lahC6q7ikBgmx2ezlaJkfAgVwMh2GkN9JXqG",
-	"ePspKHxNAAOLFR1rxkAvwXIj7EBpMKsjAWtMkly1VIuzg2lcQAb3NVoNiOG0FmQ0/9CYcqBg+m5nQEWz",
-	"V1B9pIaRhe6FxxHQPpTIdg9Xtm7Kl/BPn7VtDiakitLrqymiK6o+U9kILWCzrV53JfPAfkWdlarwEpUW",
-	"9qqwNmtofjd3kJ+Mf23V2P212aLR3ppWGy6qm87ahbo565K2NWVv0LyEnq06VLyNVkh4y7XyOmhR1a1N",
-	"H/4EX/O/zM2/G+ft3vS/h4L7mz79PfOS/5VuoMhMvRmWlho7xWYKU8hXwqJurd2Ah1jA8qrxjvtdq921",
-	"2qW/yRPurduNHXFvHXaqOomFFV1prxqTF5+SAdm9uM4E6TlZDo83FWktjMOvPbZpKIV3r3UUfl206lFA",
-	"YMDaMpcwRL8ha0W92jhtmbTijtW3eX9TMqJrsLz019FmeSGv0GZNBZ2Kilv2vgw74FXxydOj/CI+hdo9",
-	"diO1+R3aD2wgC3oWp3EkwUb3xdnDtXt57+7x5pLSxeKmb+oM3t1uGG/mCG45iIYnUK/EKW08geS5dr4N",
-	"Z82/8vhtQbU1oSBe4be8lFSbPTW/LmIt8CbTvOoaO4My42gh4HHGFubuhj60bJ5KETE1GlGQEkVtmcub",
-	"kgIjFUA+R62gEZzDKXmWi5N7lsZTni5hhAM+vJjPeoxPlRxj1JA1czqDJGwLmFZvWROLH2dmaAsM3hoh",
-	"9j4IrOHRzNQZPtACrDNrAoYKLqapwBpAB0uyp0OxylW7K92cY82UDMDWiiZqnAfYqAMywYI/ruykwz2x",
-	"5UzBqIh1NqEk2DhV8xnRmro012OzM/kOFso348v+4MD7CkZxXB6lWMLTsXAV8NYY1qFpTq3iKLGW4oIv",
-	"8wgqjDcy8yP/FK3kA7IrwarCXtngJYq4yPe2ZGkmVxfF67XZZ7GmADm4rImISbEwWwaTDlgsIzEz30o4",
-	"q9hlu7LCQC4m7rfv+6LigB6sQAGcuhKYOUgZlr7s822QyDfVuM94JgwL+kLGWU3cDMd4FqqI9iBnAOWC",
-	"17DaozgRjCcLvvQ9b5511vK8hhZyM7DP86/Nn6euBZoBlp9c1ZDJIo9uwCrxXSH6MXGzL8Ui/67EvfMT",
-	"b4jj2aMnnzx+8mNYASjYIKHONOHqV4dR1febiixdbtszRCBwafts2GOqzD3LdLrNAtm6AM2/KZeoXFnh",
-	"6tlXjLDce1Dc4cr7hSOPT+PxPBW60i87FElSaUvPF3wghoa1Pzx58vDRZ589+qTZIkORrqqWITrRuUDJ",
-	"1aXUxQPGmVmFmKqZAIfThqIgk7VBl4WU6WKnz8VQxDPM5reBE3YMPI6YVg27mKMNrz+706kKvgbNE2Rd",
-	"LMn4O+HJyFn0YVVpQa2moFL26cnjzx59EuQF3ooFcSA8G05YNBe7FXLJB37/TjEmY5cm7u/YBJUbbUBt",
-	"uCJNo2SwCE6/rvkqkjP/AVUDvzby2O4CBPui1lKspIlOVSDRpiMjNW1lSI+ge69t2N7ZPDM3Giy1DZ+i",
-	"2G/Wm5Mv9VkBtjqXtyDQsasjtFWhHe2K3K7bUazlA5H2TZulAkZNCGW7ykDySjzCsCgL4THlSzYQzLVH",
-	"sggdSU2iOHicreciuf9olYWYrymwAL3+qI4C032TbARHvTMLoc93Yx9lT74jPu+c5XLHJyPHeFZ5ReAJ",
-	"QV+CFGnFO1veznnL4U2tJCRKrLfERtcL7mcqRv8yT5Kno1bvq1UQq+ordh4JaP3LEDASsImap0bgRHzZ",
-	"MO6p7PavhNraYF5d0UReF/XX59bGXlJiyyjVa8OzpioVfS1S+nhdYAa+lfN0m15Tw1XTMmxDs8me4odV",
-	"4IKZmPnBl7g7raBltgdsxstavA4Xvl1TRe9ril2M8Bqy2obaMSQTdgO+pwkUa4DRMhX3YT1536CBP78q",
-	"3aiJv0wLKxO9EDWxfGHuUQ4DFtLV3PzTRTCZP2gQfdN1CKYHkocBaTPmkdPcKfo7tqU2MR57hFGIENQd",
-	"5BqPHxWAZRQwpgRSaOjwoBJF8aZoQ7GlG40yT6A+eVPFTDrLwOECScONJQSIQydBHk8JI8VX2uzESF1h",
-	"PrShFrFm4X+LYOicznmbna3Y7MAcFUu/zTATGs0l5bVcTHgG91kUsOYpi3WTKAjIY60K4NVDvO09YOYA",
-	"aebuCBRSzyZ8hvHjJa60JedBuVHBeDA9p3lDjl+XjsAFgIRRa27CTY7A2zjzKF5u+uDP9WM5UqvzLNDE",
-	"q7o4rL5dDl+V7N6tllD4RTPEfb/54qfF7Nr107rebWxM3rSmFZR9c1vr33nKU6/KBvokXbJ0Lnsllwf4",
-	"C8hsRbXMIUR7pcZ7wd4M1la8wYZbxZVX+U3nMkurY9ncmCEWC1+0A5lNDINGJhuweMQuJOZIVEDYXXu0",
-	"5vVHXqYYcFUdedlmX5LoAtdikNvUXa4IL2JUWpM8jyK7He5n6+KBK4rOg/Gr1s46YjfsjX3Nvx2W7p81",
-	"TKMAubeuB2+7jcB61O76N9p8xOCWiNa0tiBfGvmIIjGMI0ECsJBgFmcPsPgpONaMfC/4KxDKAOvpVhJJ",
-	"vR2kMDP/PkAn85aeqDRXGj7IvVtIVfxC6FadD5GA9df0mEf2U6u0FDbllrQZw41B21p11XjYBp1OwYk4",
-	"5JhY6IcTmxaJc7S3iA63eTyVN5crBQmvntY48kn3ATPsEHQ0ziJcuvVBhADHEcXDjWScCvOWiGwwfZuF",
-	"wHX7ZtH8RJVhzovjjEm1cG+aK37YM0+RXw/IRheVnbxmL6oaGIh+HtRQbMgGNXCI003hLue+S8VMcJti",
-	"YgOJkUsSDwIGmqevhMB6+xdiCYqsjUHG/FCGyzQQujCweDo3XdPAYmjV06D9bE6IWmKhnup27jwP2YUw",
-	"Si0aTkGMDYR5Dz3lOfgt8mY78VQYySoi9Grjv9ue/yzfpFbQyvfB/eGvqXuIC1Z4x05vMwCopVevOnZR",
-	"7FSpBWd8XKUQyIwPs5ok0qk56/YVOgJjNlFJpBu6WPLK042tJBkfbz69Y8QkWFmXMRbexjkV+q9Zkjx6",
-	"cgWPF0VFIxv6VF02fnsuUR2pYDZkzw95FIUOvIOmY47RFkHmZaNYFJFxEYeaD2PtuuwW682jJoXq08ef",
-	"6NWMhc0wPDiFxh28Xj+/m7rr5aR2k1eBMz6+WSjbMz6+cRxbyw2qTaounizj44DNZfwro9RLyj3H2wd7",
-	"bLOq4bSlKvHjL0lyhrdDSmCnCC+pWKQovIK+1jM+BEuOmoPyVyxk9/PHz779N//8uz/+i2KQSLdZDgTm",
-	"Zx924D8ffXq7/eLWSu62/e3Fh7WfvfjgdyqjTezOXREK2EiZt44DfMbHN0ryN0zuugI/HurcNUh0g4RR",
-	"hH/xwM+K5+YJ5X6BLocvAYEPhJDWsAna/1EHjPiMj1WOJIHBX3l8mZ4PJ4xTsvA1ZLEVRkf3kfLomvWx",
-	"5oruhXpa07BhGHgxf0DJaX6EKqKQrHi1itUR/M5908bmse6gRznf4C5fLZtcoD6x73rfOavgWjgQCJa1",
-	"4Yb2U+aU2dVRzUW/zpMIFwsbKgkodgiZgVny8VRQQuHCQ46ZiCTKs9LNzsL5MT/NzKPIC5qD9j1fQjYR",
-	"u6cfipczMcz6eCeJp6J2Y7bMstytDcRsW4NfseKdz4Ej4Ftze9XkAdhtCL5LoyHvhNoVRqZ4x6/29u6/",
-	"lFfZdha9gUiUHDe8zYChqZ9Xlqh14ELgK1twz4P0gClJCGOGnSqC7+MSLqkEYmRdTzbP1HLoraxvn5p7",
-	"bQcbBDvMPB2DeTFT7H4zy5sX3Lcun7lgaDSXQreuZBsCU2+WJYIMYRupwcU+1B72FYJEuwIE4kFPO1Ni",
-	"KvQ8yepwS8xvLjYJxJxAAMsUQCyADTbqJAMeOa8TPLnJjyzvmsJ2nIW92RbWWxjPdjcsBp6pOJbDZL6K",
-	"RFg7HJk13FQbdGj21NLDzptqIe42v+hiuje/+uZhCIJWVonbZpM9qsxflYbm+SzaWnGg0t0VnAW0ntx9",
-	"7vNWsmGKFPF9lDkVIkYI2FZze1YhSz1nfwXOm6tunv2L9q94wqo4mTvoTqsoysGCslVYwJyKi4yqJMQ8",
-	"3lwIyvJUPqJL2uUKraAg3usuAZ94qtrqoSppVflxdjCbLqISGYymski5YbMu1qxZcoA3RGjB/P2F34qb",
-	"BoCWFGLINp0RCOgqhWIZ3tin2Lr1rKbgr4QvCA0vRGN5n2dhjoBhDpwAbiRLoZNbcSLX9FaCjcZoTdE0",
-	"PRCvyB+xWRotab7IHaI5Aaqsj3NBTTe/rpFZPFehsZ9V2NmtZg+BGPV5lahNUFCpGYC3E4yCjT0sNXTE",
-	"wJTh0JoZmysgKOhXCBu90vg8cmqzjy1sH8W7Zl4DOGSpFrCN+Jc3Qf/GIdVARUuWR4xeNSQ1p8Jg9cSU",
-	"VqG8a6t8qHiEb9Lk4tjGTVteHlfIxRDkF+nwX5w9ZBGAnoV9G+/1xWePP3lAF9VIM20UrcGSOVZvDYTQ",
-	"zmHn8Kh72On2O92f/Pinhz8//rLzB/d+7+4vfnb0+Z0nHz27/7x7tk2SWefg/snBL/jB1/2DFz/6wSZX",
-	"pZniT9WgCtQja1BRgD4/wZd3NFzYbwbVFQyj2ujSXKstJX7+Ug2YC6JGld1FY/vK69FhpfJamxNS12cO",
-	"mTsQhAAbFbByJQJgNew+TjKRNlz6T/FlDESJ9aRG5DgcJrM09k0rVXSmZrMrMPtfqgHpj82cZzy9aKZ4",
-	"X8QwrkYbsQBvGqC0sijG3eBJohYAaSWXgP3ebANyhd9qRukcrHytfJVBF8Vla6Ye/VQNnrtWYONcQz9V",
-	"g1Pb1mvXLp2HZqJ2ywOCJMa0SNDTvfDJw5AEnckm61Vir0QMgeUgjp7d1tsh09HO99lLinB6vsccCitT",
-	"Utt94q9j5Tmj8nYW2USesNF8Nx/Clxr37zl+rZ2Wmx/NTb7U8kEFfRCzzzkE5IY/fnTGbvNZfPuye1tP",
-	"9W34NWyzE9guG2tjBkM7ql06Ku77LYc73fmg8BlNOv+OYp6pf0Ugqe7z4zxymymJRTGu7pfY0iFsN367",
-	"ZAz7VfNsg6Jx/HouST9Vg6cyWfr3JHpUvipdwVBatluu+/SZefeJU4tzo9j2DsuatPYd6hQ428z6ugPw",
-	"1q4GGlEoJLwWq4LO80171qHTt+Bdz/u9sm8Ylct3wD+Mc0q4rEo5r1Yy/Jo7BXmpvTIyZNIHW09YaZFr",
-	"ZPtdJ561uTo2c1j8EjX5RnuyQiBoQKPV2LCKN38MEi7fxjHYMSBqx8vTDqRCsZdoUUSVgUsbVpm7siFf",
-	"eANg2PG9Ox9thCba8XKSa/1rMVBRHXmOL6/iOxcVyrXbdsP0eeO0efPC6K1IousSQ9cog4IWlOqohuZK",
-	"saIBjIti3VM1tSjpcYrwRb4R6Cs3i+4hNd3qtVIxFBLzmOnXe/mPFoLz9YuGEfTPzIdPR4/h3U2ho1VC",
-	"1c25bp9ulhRvnAzrCqB07EUrYF327PnTh49OT+Gvwzzr9ciheBwXEGvoQtEJusFhcBQcv9jsWK31uzxz",
-	"vhz4yznB6AHVNKK/PrWXbPPHQ4c1ADdXi+9esY3mkkZ/rN0fauKh+2BHs2Bji1Ks+0Y0XIp6Hc5dYGPN",
-	"Qny5WltLuBzPa1Hs7a8QtG0zsmwQflhIPduckmsO1EQl1Uk6NpQVDQAVXSFMOeDKFSowuARegNZAH4VR",
-	"6Xi6FWL5bJ7OlBbV6aBDIWt+AYdmgwvrqZCRva02d9k3u+bRWvlXveLqVS+AfakmZ9V/o7osUJZyqZMc",
-	"a75aX6xf+5zj7OLE90oAFynpISDFudjOcZ7clYmXmc5zaNZhV26w+YFqWVzBimX3T6pPK4HHXIrLbGkt",
-	"p0fvhJZW3PnYnenQLknprNU7/Cu5/wo7qy6uZ38O2GBZgkpAy7RL+5/yJaPaOC6rE0r6YqJZEmsyXGuo",
-	"iuuvTSNhj0ayKX+J4r535FWpdec7n9aGvNUHLHxlNvQ1VkZi3lK22QmG2w+V1IDPqEYsERkE0ccS0ySh",
-	"yYBF8Tg215OwHwYsbKOjLDwIXRtgZ6RweojWh5KBNq6+kIrFPk79qHsuESgC02UJIjKWPF3CBIoh+d/9",
-	"zT//7T/6W//fv/yTv/63f/Tbf/ZH3/2v//aV0QRe/5e//JPf/sM//+6P/wInWw7YJyzl3Qxgdq1vWGWn",
-	"Xm9ebaeObY5Gvvj5sv/5r7/7s7/aKStiwxo/UWvvz4Olze6dD6YxFFHQbDhRqnQeXeIIApQWzuEDSJjG",
-	"Ema5uy/PywY8XKyGZ5s7CB2bDeMIiT6/0JurvOG4XqNQobpIuYkax/LAbkNDb/Ct3+nd+p1ewSf8zfl5",
-	"e+VB4Vm7f/Dig+KfH9YlkfhEdtVrmtU937650M0q5XUFsKhKuY1p9yVMOWWffCieYAt7QCVQWZUPJy5Z",
-	"F6KEqRLeiWQ4Ioh0ySZiaqjXcCePfGylYgxAjjVbpHGWCdkDCUNFJKHWW6fzUQjV4U7woWu0XL8r9KcS",
-	"ludCoAXhg5ANRLYQ6DacttkTladQMaGHfAZV48MHkMgMqwWUfi4ZZjjGEguvSiEisFnhbGH2J/QBIdoN",
-	"Ei4v2uyZv8aQj41vGZZvzo14OeMyEhEVk7Mnx7LWVvfw6PjOXVsluNf69i//2W/+w9/GQteCAtEKVWWO",
-	"7zWrpFnNk+o1wMruUMhs03wp8ufF60YF6l+YS+RYHdDjX2ol28/54nPH2N2vB/oinh2oGU7hACB1RIoL",
-	"UTglVJLuSuVIrna/XHMFfKIylqkx3gML3swtL4CQhzQVXHrWV3chpHwUe/vz9vXoznoi4gdfv3h1GBy9",
-	"vnXw1cnBL17gg6PXH/zOrYNb8OTV4etvDDuGp1WMuLijtrP2E/rHV/jai8LextMZIbDPuBlmaxxnk/mg",
-	"PVTT24rPYpA0YyFvu7G/bk4a3u2xkYpCr/t3y0ZXPHj5qvfONbssikgqeT7MzdTffef29Tpv4M3OOL5e",
-	"dT9v8j2CBqxezdd+679bvFivpywhf06vVjuRLbGn4rK6JLHLQK4xPgF52criYAZqrak+swaKqLJexWqy",
-	"WGNTmDUmfJ8MYNeUT+O2ag1Sj0dh2xpectOKRz2FLISS6SO3ibjtfbGZWHfzgvoEtPZWO1FayM/s21eM",
-	"fXE6e7PLMbxdKw0KJdofeP7UwBYvLpdFvYmy7K+b7NiN2xmIr70NU8OzXN8o4VtKcytIuMR8UMiOiKax",
-	"jHWW8kzBkSgXktzB6rDb+XhjKq/1cEAh/ijWhuSi0FwSreobIJtUmm6uECGQcRnpB8yQpldOZKOWvG7k",
-	"/qF+r5TCRj2ZdwtaUc02FBbTxRGmfAQ2cdmnk4Mhs2Act5vWMKrwUyPlPqEG4Y/H8rltFP4+sS3jq675",
-	"d0E5K/pVGn2qrqbVldMRN3ku1vGem+e0b4XFntozWFGUyC/5DtYYPlDzDJPRklhn+oGtmuIkJbpBoAC9",
-	"q9RlfT0lm2eRRd893olDn24W7zX18SWhl1P4xkJSIppnCShfDfMJ/PZ/+39+8//+j9/+D//q27/3H25I",
-	"OfDmvJLG0IznBK1LFUfN8z6pO8t/7N8eC7KPHBdy3+R92kc/p769iZwJnV1FxDYPLX+vVNYrhHnvEJP9",
-	"funHhSJX/jqt43E/zy9iJTK6clbb6rLNNRTyU0wLwvJFh7yfiMyzsmFxM8SLR8HXh5bQLITi2gIgrnAj",
-	"zi+4FfEHG2MHCpEB3g42oJq3492lzt+ak9fv/5r8f86K9tbdgPFU/KIy+fTEwQwa7vb45MkJMys14Lqo",
-	"v5zomN8+nXA5nvB4tyTe2z+qTOOl4SWxFI8u6UCWYtA3A/kMlRyKVPo1W/Pmt+F1ttbhptD1iXD48nkA",
-	"O+AxDMSYSyoT1W0GMbORsVZmAPuY5KsYW6ORGGabo9RnKs0e4bvmq8tac+tFjDn+8EqbhYgCDIjGRSyj",
-	"vPDImJuruUWGB8XYw05us3AuU8GHE8OvwwIKixoxfi4LAFh5RAF8I6KAaVXsmjL+LBK8l/wJ48VV88c7",
-	"4REho0GVTR5nmkbNNYtH5zLObO3NxQMwMztkI0hwoE221WNDH+Y58/Ddimg3Dh7XVi22SJyl6sbk/LV5",
-	"uwhKQ2W2bEprDq/g4Q0RqhP9GxBiyrW4EKOFXhYxFPf0dqNY9WsNvHOlGg3H+Hk+XvrbDRr+fuhGbn+2",
-	"w7efuznQAzcR/N6bDTx45KaU9w/zgj+/KEyO3nAzhL9P82k6gLnGkbslPLqGVbVyGVfj3yjcx35oUaUc",
-	"fn0qOIIWLfPKg0D3EHUDdacD/1zFmnm7HBSPj+Mr1LglV8SPQYTCytoEeJ+pZdH0O4GqOfawjnth2mQ/",
-	"nlW3+PiZw5vbptEa4xaIkRLSEB3NKhCvejaeeSHnTS5NzghSkurIhYNWXRwnScu3UCamKKjfZqWYMzV7",
-	"VosjeFbED8wLeeTUQgFzcL7MqdBU+gKQi1bgLWDD82rbXmZZp4oQzhpeH7a0TZYmCTHPsSRARnshwLBd",
-	"+xcFOYmXfJgly8r4rlWPJNQaswk+NnKJS+xHSdEuxiQJwNwXSaIYhpwGbKnmKSKlxpphWGprNabnsFOx",
-	"sV/oqgxWV2N1rkVkvaTDeZqa7fXrLwYs4lh0f6pkNllJ6o/4siFHh3KBzV6lEoMNX4Zx7XAfrCpkaJt7",
-	"Ub2SaYUynST9YX0EuJ8qDIdCC6GLFY9cZmY0NdQHmKHciKKIFFZX244+qPS75Er9lpDKzVEVtkrR0X1n",
-	"NazIpQ9aqUo2srXnCoNQMjXr+yina8+5x8iugHrYxF3xhX1vXZLFY2mWT2P5Ztp3iAtus1MsCwTeN/o+",
-	"RP7C6R2WKRaJTAwzuJHR+aRkjfYO6RhuarQBjm5KeItFqi7tQHF3/ciBbdInsCxDCU/i7vE2Icu/uxKz",
-	"/LuVQcu/W4pa/t36sGVbLKKpBKdZFNIq7nQoYJ3+7q7KdfPZzZqFTI83bgtynV7RAASs961bfXA21xHS",
-	"mjPrkt1nC//VRmB8rI6ic9EDt2uv2MUD1NVivKqY1cjRngx3cFlhGd6tmY2R2GSvWmesLyQP/Og9iGzc",
-	"KMlmXOuFSjfiGj2z792c9LuuCEVD+TviXayxNfLZjMpaI3kBkcaaDSB5K1N54gx6jUR+rUDToFFLCXwb",
-	"VKglm6kkieXYNN3exqp6hbN25hWfsLOB+zPaFq0WR/DyK9Nyb5feonoIEBviaYoAIpm3uqpNQgUbLycO",
-	"XO2Kahkm5jqDMZBk/wNHNveLb25via45ye/20dheydugSr2oPTc3KeJvXLzLlVw+vdSZmPb59sloZUdu",
-	"r436Xc3zyp9efFDx7MO63AgP7/RLHmdVF2VE6s0U2LNZPLIVxMEQfcljECgPWKcYy+WMG0edTdaNL8Vg",
-	"otRFHbDCGgmf+wKGaiZYyJMkbFTv5g1AsW4oFI2F2BsrfGAQs1EQZa1vxGPD5PuA1F1XtCfVGZspayZF",
-	"9EjC9naFG5S0BR65hijs3au5qNGoj9bjKhvA0hUBWcTZEPBVRyNDMHGmRTLqsXCspAjZLTRCg6U/Jagm",
-	"EbHjbueDgIU075DdijOWKXXhSrEbHj+KLwXUYPqgUfUJlW0igc0xAobqNuoW5qWnI0vkjVNF6IM8U2Sn",
-	"m3yaVFKjz/xLe1U6UubNRmdqm8AERNc2H670D4SvLVXCPrOBAEq2LsBmgG8LXL+mHpeSDPC+tvtcshB4",
-	"4s+ssjvhRVbgYS54J6R8hPP1KKG6elS6q5mB6OhjFdUYtgFWHcDWzSIb9UmzieBgzuWpYCGtxUEc0QHN",
-	"ywDDnIPcHVsqlW4Orf3akKjO+HQWslsW/h3ZUff+R52SD/wD1PTcxy6QKuy51GB2yZM4YloMU5Gx8LIb",
-	"5KnkA67F3WPT6E8+P3l4cPqTk8M7d8E4bSTi0TCO4L+ijX+6sRWemoXBB2G7wu6L+kj1VQDPSCnmmfQN",
-	"oPBPeMYxCB3QXvNnYG0HrxPif6zspxtrDZI14P/PZkLWo1bXRBlVZAiETg6F4CO0G9LOhM4cfodZC0jq",
-	"z09NyHiCCMYbyp3QLN2k1mhbRMl+rY/SXes64jI+tXEWqywlmqdYYQvldwMmhNDm6wSiuYOA5KWa9obP",
-	"QnTBaK7NoUa3JPn/rZOSIt8ACkVED1goVdYfKinhxhM+YKGZtppnYc9oax7kYSxZt2PLLzxwSQ89DxnR",
-	"q8d1+PIlNN7HQxbawujpJdbNNoNQM7KY4DuN6rUZoiLGvPIjGKHW4rTD51CfzhMKeWxgbCMDqTRInCEW",
-	"ATmcrlAUa8P9v+rQGwYbeiw4zPUtHH2QAxRMeSSYVItCvZV8thDrKGYFxPaaQdOZWZ/OjpDG7mpWp0P+",
-	"7GPHm4E+GilGQFU19Q9t0cqcMId83Q74DnFQUSuNUJaFrWc3jvICy3k4OsaRGdgeijMoHnx7qL3Vy2kj",
-	"J98GDOxm7d+lzm/cFF7V/xWt4mWB8NYN5G5AhbvgFbLoqMFHV7g85m6Zw7VOmaCFuD70Mxl/aQBvhVTf",
-	"FoleI2m+MyR5PW6bkpGj0dnMvyhYQRp8S1R/hRsz3n4bfPPF88+u011ArT4XswTDQ6606lZoFanPx1Ep",
-	"MhVxmfURFKUbdO+9rmQsOVfobnbWbldNIquw1j2VyZIQZkxj4QOj5+TKWiJG2brSuQ2SvAtLjp6qVWNi",
-	"IrI1SKhSsdE8hX+i0mW0NK4v0IdQGXSS03OTkE6us76v+27Qo6p0F90qtxPkM3uxeV1unIm7DXkLjPxm",
-	"EuPeFlPckruVvTe+zWrtGt4wwbwVQlEZt/u3BaWoS5EmfFaslYgOkN69u8eGr9YXFbjbOb7X2eAbWcPo",
-	"VjNYwTKoRqOGQfXUzlPzlf23+Tjv4ozOTkkH2BtBrsUI8r25e68UMN7hBr3mbGKG8w0zISD9t8CIDKeu",
-	"dMmoOQVIQHYdlxFzoQVlmJZ1fuZJls307/Ru3/7qvzn472tiFr5UaXSnUxGbdYVICMirHs7TOFuemjWz",
-	"BdF0PDyZY/RyOY2werZg0+PejxguKtnJs8fsQiwZYne69yH0nE6TDa/RAkqOhh+fnD5+2D/54uwn/Q/R",
-	"vD1LDcFH1gRPZ5xniAiW8RQgk2HX4QiY8eeTNYsL2XeCpyL9mVhWmtRpoIV24IPVhrTQ1TG1GHKjLmIs",
-	"ocnoRRvaEj57euqVxcMfQzNvQMo2LeDXOeBncqGnum87zK8As9jM47XZwFiOKjT7z352+vkp48OhmGU6",
-	"B4kwopH95OzsWcB0plKRI6pyBllB5p/PlM7GqTj9vc/Q3UNV3rQFMKMQYbMFs5mG2Ka8OnNwLiFoyrQb",
-	"+JFQgHc2z4ZqKgAx9cMPH8lLkaiZaH/4IXsEsUI/PX36xHJAgntFB5agV3ssfHUO5/ccrTbn9hSft3rn",
-	"LY1VI85bwTmc6fNWr91uvw7b7ITqmbpmzSKcS8oH4pqFptEwsK4qbahTJJHuIbZtCF+30VFIwOI6M6yZ",
-	"GXqG+c9SNU75FIIyBimXsFht72tsMSSUOFhNeOTy5hepkuM2+725WQwAWRAATe7ylQyPxTzJSAkUtJEY",
-	"JoBgkgqcoulfYbe0NqFNTiRo3ZlQswRR6B5OYmkmq1L2SI6TWE/gDJ4A4RxYuAjE4Q3zDLCQxZGQWTyK",
-	"KZCTfjJjVxmAM0HI5lLNIdUG4FVyOd6m/aat5olWbMjTNBZodEehjd7Oc8lY+PsHdGk4eByFgVeCnIpJ",
-	"TfnSnCOE4i0Uk2J3OkeQJqcLFa5d3Ixk4XORpcuDk1Em0pBI8zT+ms6wndiHHxLIMTpmDRnxDLOPuuzz",
-	"+OMH6OB0TluoKll47Z55re21YSZsxkW6zx07OGSmGbt7zH4Wf8xmEE9nfmmzE6aNWgXpOWwsMs2OOx23",
-	"Me1Mqb55weImA0Y3Re6P4kSwW+F0nmTxjKfZbfPjgTkl4QfF6XQ6ZqR2F+A7cyoO79yF8RhmkSS06+iZ",
-	"dlMpjNrsHA4cKNKOx+8LMKVjQ4sccg60ofrMg9rhcon5SXiEod4AnplYF+NkrLGCpg5FCfyu7gSdTgfL",
-	"HFG8ooOrdq90OmwqpgOR6geoai5iLdjx4SEdWYjQMQ2rNAd/dvsphc7y/o4OWSIuRaJZJMQMu/THc4gD",
-	"IlRus9gq40mbgLSRWWGv/sYgC6EJuOe5893MzyNAIufPFIfYALNgNqTyww/ZWS5MZ1iAR5TI1Xw0UFGM",
-	"JTi8zxkElBpNvs0+JesMvQjnygxoPmOZOpceXRNzlYZ02fHh/SLlTufDSdhmp4pFucnHUIfGGdmu1cgy",
-	"gIVC8CZDfbEcYwerX5xL90mX/diQMI4ylmOKY1mo9EJEbD5rs4dKZ8nSnvtS10aLZtk8ldq0lwi6kLiU",
-	"FBwOYAa1z2W5KfMjoEsFuDtCBzjagEXpkqVzaX6h5Ta7gmcpYH6GvKt/EqeUzlr8PQesCs4l4JZDlb2M",
-	"j3XgQwuaZ5Tmme8MtBjrLB7CxPV8YJSKQQ6WZU5xIdE3d+RiiUlzNctvcYaVnctRbFju0SGullv7ADlY",
-	"HqUCXBu4n2Ha8aiwCeWVhgxBFIyxUyk+EWDVIkEINL5QgGmAGwk94EZE+GqPHb98aX8IMN9fRMB0i9HN",
-	"9GmmSOZolwAHAS/ncpgKkIk8KbUjRWboy9d573RgDIiEnxEorCV5JfEYHnY83v+Azre2Azdy2nEAo3Q5",
-	"CYFK0GieuJ0qHZ+RUTkZoYSZ7aPlImYRT2NcclARjQI3VGkEq/kwFRyODaenbCCWCoK/E/OZlUn38xhQ",
-	"yl0P4fc2gTrkIUH4GdfnkpQkeBC22cM8yUO8NCQpx3YkiJ8vLiFz2wsnh7QR7C9gg3nmah1g3SBYhWKJ",
-	"gy7yYHQa6DY7MyrsucxPGBWuc4j9MDoA7DeM+jFx7R7rdqAlr6gONj2ccClFkv9t6CLFF/ATTEHXjEcR",
-	"bSqlXK68YYsRpGIc6wwiMI2WrUViRO/AZRmYD/HLVM0z7Ar/NletvOecUdgnNXzEbJbpGKcQS0iE0CCq",
-	"nuXnpMcOze80Tct3bF/Afuw48vwByEQm/mN/LXK7POSQdjNO7YnH7s2kejQ2usXpwBweCnvSbX+UJCOM",
-	"huWXSHGA+z3zpWFldBrOoHKPlZaokrIwM09nPAWc5FtfHj1k8B6DLO6X2Qd0/3MZ6ObcQpCIA7KGy5I5",
-	"rpgykgqUKjG9glet0bnM71He1ddQBLxL+RizVF3GVkmKJUbgQVUXzeKxNKfYKrYZQBniUeD6wkzsxMWN",
-	"2xrstzofMMC4oBQYs3xmmBpTQ2TkVQ5kt7ofkDB0L09UAuPTCFUBnE8CzEqsHfzJrcMPDKsnNJdbRx8A",
-	"57dDQHwWL0DIxiD6EmjIJWHmMF4oIG+vCDGIF3ku8yLwt46hoDxMmTATNaHD6IwvNQX+wJOAzWUitLam",
-	"DVd8Ps7YLQs1Y3hG+AGiuGRxBrkGcP32YkN7rU672+6AyRfu9AfASNDcoqJlf7DMsPwFlbR1tuvuHXPJ",
-	"VzMh+Sxu9VpH7U77qAV2ngl8bu0JwDNu80Sk2YEN1YYXxgLMxe7q+DgyA4x1dmLefe5eJVg/gXjuX1Wb",
-	"1vJXbpsmQFZAaY8NL1t3+YvcugiDO+x00F7oQNr4bJbQ4b/9S4pbR4PeRuQ/fz6F0AgwlJRdn4LNCA0+",
-	"X67XQeu4063ryI389heSz7OJSuOv0YV23Dna/NGnKh3EUSTAu3R8eLj5i8d4lPH9+5vfP1Pqcy7BOXwH",
-	"F3ZT+5lIJU/wg6NG87apJWg9nE+nPF0SQeULCQzGbIdRTsXCnFVQfCCUawyODvy59SI/EhxLfgIIEo/6",
-	"PEnA7TFTOquyRLp8BHPIlbWiGOlpWjb9gehCnCdzuUd1ZJ6IH2qLa2V9RKE96Mii+PBCqkUiojFEAkpr",
-	"oaEMNq2SS6cDhL64CnsoYwsaV8CySarm44mnDQyWJTFHDoXBXBuFXEOcMTs6/OjuR8DUcU5kRrHtgK/F",
-	"qEF405aZ6wiGa9+CkF9zSUCzATVipB8Nx30GP5u3ezbM0S3yBPxBzIGDYHQ5KeW2HZ4KMxRQzZWtahAj",
-	"nEeq7Y3euora7HN3ZcgmqRBEMrSRRkefQ+y6uyEYuQ8/wH7HEssxeevYZl8aSUSDsF1OeEQdkKkFclIQ",
-	"Z0MHbMFTGcsx3ktI27d9uDo8RoygFQwGOeWSj0UKpaLI7keXEX4hNJl6MV59niYYro6c+hB5tA4Do6lP",
-	"jLg58VoEcwpo0WaH/AUxBA03BcYtFIqZpxkuBvcDiVhToqXSXOMQkupMFSUBqPSiwDu3FgWPIzGdqUzI",
-	"4RLs0i9c6KXNb9jA4ClLj5BL8tUwf4OFBH4glks+4dbHYJ9n+oh8e+aa1+oVv3eW9NJT8NKDRb93+7b/",
-	"W5uG0rvfuX8EPA6tpYWRWII3vEqj62zK48QwMz9MoZXn3dHYfFrNx4Ybgtj+hmwxqOir1rxrHhy2XoD8",
-	"2kEI2kiL10UPGAUR7iCIV0qUQeSk9eBtvyx+xl/rsHN4dNA9POh0z7qdXsf83y+cV7In50mykmOHDydc",
-	"90vEQYEB1cueI862vp5Ub4PlezDgbjHLq26gQFM4otIuvvA0wa7vv7Qei9au+1uv4Jx53BtVlAYKwec8",
-	"Gal0apWam9GEOg00m4dKjpIYnbLH3aNGqtBnPMVI1ePunSYT0fMZwsB9LqKYfx+VtJMI0/RJpjslraFa",
-	"hiAbL0yba28dt195x+c16m7VMX6eFkcYBUY/I7t3DgWKn0ftFeH1CfxQFl5VjG39kn2isALHjZH88eYv",
-	"nqjsUzWX0W5n5HtGubjR10G8QfWF+Mcia0JGe/n4/ZWP7+jR/56d5B+L7CrHuGga2OqWYqniiYIbyszm",
-	"XpQSTcHDmodcgGs3EfxSaGYuzjrjSzaXroh2WDhZobP0KpkszS06nKdJSKZFJf3aMRNBUVQTpTPKLrTg",
-	"WHGGcDw5Ah9euAl/D3iPGRB1Uriq6yxOEgp04Zn1bqwKzy/gzK5yvV0vbhUXpcI5P9r9IoN5MvtrzJ5N",
-	"v8PXmDeu0+3vPTvKnIfENd/c1WdOPHCDswVe+544WuaJ2MrJAnPfO1iu5GBBGy8s5Rt0rJgr+AIDlCjm",
-	"S2LyjY3bzAN8bKagUpSP53krwAOTQ3e6VkA1mYgE3fDhSKXODUNxgPpc5vZrh56C8a75h/SK+9hCDKIX",
-	"A0Zgw+L0HCP98houbjCxRo8IuHO+wfon37gPvvHe/AacCHqiEvPGKE4gNvebc/nNwcHByv+bxsIFj7N+",
-	"Fk9FaFoif8w3YI5XSWR2L5q70gw2kCpRcixSMwibCmOksc1vySAShtxFEGEYsHCqZJypNJbjNnRJLg1v",
-	"XXEowzTO4iFPcr8XoMeYn8RUpGMhh8v8t29yD5YbO0wL/N79SMyyiXkL/gTvvY0x+oaiwbi+0Lknh4qv",
-	"PCjGI2EwKQV5BBgMnCGAzVywhGewFtjUN3kPMBCjR81T0U95BkvMkyRYHbRKbWDCNxg8yMm/b/1BZikX",
-	"sYzUImCcJUZ+pkxPzMARoe0B4xnEMkBU1nSuCaESWsmBMzlRRR5j4kUOmvFD+E9gf7L+OYifKpSiwPAr",
-	"ivv5xg4lVVPWYZliXTMRDN8qTzZwU4UFmimV9OcS4kYis0LmgVmoEuHhwZMqhw607cCnGMxB30J9yVra",
-	"oEJ9Ok4gOOabfOm5zKFVJzxCjyWtfgTVB0aGaOxBnymohJSfiAc2qwLac0c5txgS8biwYNOJacmdpPwQ",
-	"lpZpwBMuh6KfqEVhyGbW9BswCoj8HYhELeAtLFbgn88wUQt7+sJiWZfazm30Tj9L1XyQiJURDON0OI8z",
-	"NkgFv0CHN2S25VtR2S6V/NF9CEIy4/E3wwUNoYdwyJNkwIfmuELsv4gY12wKoDY2e6TqtEjaR6kY9WcO",
-	"v/2ibmhRrC/sYpvbLx2YxI5NTzGuHwk/1myUCgrIh3h0xPLMUXohKmquhe7ZNZ+l8SXPRCGZxfC6nzw+",
-	"PXv6/A/6nzx+HtacLFxU3BqeZjEmyOVr6B5qx5fUiI3EQqQAdBiwTBl6juUwmUMUEaHZug/ZN/BisS+L",
-	"0uXgFL/J1dVvSrprZit1Fb3RcHYoPRN2tFqgFPvVGc+EIeR+FI9GItUenUD6D1+C6BO5wiFjPaHAUDmM",
-	"kxgDBmlcEV8GTj4ZjvkRrYoZHIgF7EfIIVBI8a8KejmXJ57kVSkRn3N128h/jPbyqttO4tnMDNMwCG/R",
-	"IILMPCtnPZC3PQ9t3+Aun0OlgrfoKvcC8ov+ad9MwYeQSko2BKeRtIIWaA+tXstqBZ7BwMyl+yJouXVv",
-	"9bqHHQhFk65usN8lNV/g/l4XxBJbhUKuVOf0o1ahn6NOZ2sz0TwRb8fXbS0l/orTkyY2IUn47Zjd62nC",
-	"kHfebMvI7IOonPFU9Fj1fuKwinFPrd7RXTOrkird6t01D+cJljg/LOwatgM7PBSRrYWGT71tJAtSA4NT",
-	"blMKWni083GYVq7D0gQEssHKNE/E3lG+Nxg5R7n0rtvXaCa6/YoO1lrP+GOIAEN5lIo8nMtli4DmlYGa",
-	"4fLSIP3Dl3pWRJIDPc8aHaqpgLqB633qc6oR+b3zp39P3eNXINlNfvF6UtjL0b0crZSj+7N/Yw71HQ7+",
-	"VTzp80RcpxednN9iOssgiRbTnN09zUkxqneECMJgIiQD6BqTHxWLChjlTGnvmgfllxlk/mOmuQtnh/LN",
-	"YsnGiimZx4T/ch6NcyASKRaUv01x5zZ+LdbMnmsykKM5PbJmNiyPYL63yQuUiYlje1DKZfDjuV22g7WS",
-	"LiaKXUh3Hya7+/bhA2bg1aEDfjL82hxPG2qgM54gOnt9xME8EVeKNlCjUeEC6mQA+MzhiOAWFN4qs9sC",
-	"Lz20vBQQvnIW7H3vPb2/2z31bYQy7KXr/pa6j4PYX2sxDiKwwslISZKpb+C268dDrIYFOMEGacpyCHhC",
-	"QV4LEmC9jJCzqUvsubsC59diiLQDZzAl6rcTNe5HfKkrpI8Lw6gIwajAxaVu4Hodw4CgKjPgdP1qLtJl",
-	"ztVcMZktDrvFQ34drOvdFi6nXanq3DJAv/dVfEsLZ9mtgrNsMgLk6dVDsL9tMf3P4JPXDSJabjD8Zb0w",
-	"JYznr161/PxQEBooRgqPB0v32MwXsIU/CnKJTKGFqyKZ4NYASREoE/6sl053VqILy1F/IDfn4MYqtgZy",
-	"64WR8FFhxEaDXC8Nmwl9o1/21UL23awpoDEVU55e5OPFk+0t5XqpbnjDhgFabHIzF3I8YEiHW/mcLeqp",
-	"7hEeAui+Zlbkef7o+JBpdit3P93tdBiUMvOUCFBOSEX86PiwfWTWtIAnf00KwjbxVsSD9wFXVw+4unKs",
-	"VY2AvP3KsobXtz3egQWDt7mPA3E8jvBCXhnV9djVqoHLI2bFI8RHKaudnVjQNm9IUyEzAGXjlEFmju8D",
-	"wodzIJ4Q5L4qd0/ydmCgV7r2Wc7h3cnsoxb4/ScIn5QKNhDmkj2cGDUwam17Vzspzv6mbmx70bIXLWtF",
-	"y3WE3a+/YgJR7e+Y+zvmbq7TnFPll0oHYHH1ePt5hPWQK2+Wj/hwYo2cRQgWF1eECGzLAMHRbJxRYGHN",
-	"AhBlgUUSC2zEbeDw0IIyfFlg4c4C7woNwIc+RA1i14nI+muzlEvNh37kFA68BxZdqDoXZwEaWRFJhaQm",
-	"GpEXFuIFstBOlekDYp1/qQY5/stY6HM5dQGoK/CNcR4vRtZ5Mk6Tg1mdS/AZ8+Jn1LR9uU1QohibvHoX",
-	"Z5ovNZuoBYSi2Ww1lUY2W46Cr0Mhszhbhsz9s38hzJ9ejDW8R9saBiykjYV/4taaf+Kumn/Rvpp/QtFc",
-	"iqmU8+lApIxAVouxqxTxGdqwN3q1GMyJIZaGhkzTljjMv4k8+kQepR7xQz+Vq+8+pg6LIEAW+60YZstn",
-	"Ma0N/Aj6l32zOOALsXTTgw2y3wx5JsYAbmi/y1eCKNqOPaRMsND2DnqHoXMzYfqLiL1yvvDK6oIWGYRW",
-	"U4HIyJ62Qw0Y8u3/Ug0q2sgp3jVAYhzcQJmCeIhSQKdtB9XXiC/tcmFAp5coMJ2a9UliKZh4icw7YFGK",
-	"raqUxVN8mEfdqkuRIhFDY2EvHxj9KiLqx3qxuBYs5RJ8Y99UhB2C7QpYXxPTlT2e4KeKEX6pzcJhEvdC",
-	"CjeHvY4dsp3lQN5sjSKfV8//JZd1Big+zKBsRK6CeBUKumsLH6wvtFdjmLKzs5YpCIRVI4YcozBqClSs",
-	"Hrd7v3Lgd97suAUN1zrRgBEWBw9XmYPu2tH3vZoFvKqq4Ztf+nqqoErbzTRTQ9wn+M2m3uFoxhrhwFSK",
-	"OSI1w4AiaZWm0bWVzNYfK0xUcGOo6TpTO3X8PppDaZVIHWkFxBMc24A/+6kCukbdLmgBKB84Ze2FSo1G",
-	"WAS6/vKFa1/8Cu4Eq7ddOt8eF/DOTOF4Ra1e9yNnlYD7dKvT/cmPf3rn7Ohn98wuqnk6FP141uq1uvcP",
-	"2532Yfuj1psw85ljsI2Zj2hyb+e7op3P0GSsMyNyL0UeNFJj9yNNagfLXw4usCZZ+KF96b1PFaaZbEvR",
-	"MPk9SV+JpHOw0RoidgtdS8SFNOGqPBja3rebBXOp4mElPmOrR785kfxz8ydmRoEVOkuXfcIBbfW+6gZ3",
-	"tkEoocm/rcQTNzeHKd/qffWiWUhP4+UIWjoeS55Bkq2bG5latwubuZpgdIu93nZJk7fEv8/n2Bslc+DD",
-	"oeNWzVhgrRHSfnb7Ff2rlMpRlVCRs8o9POH3F57QGunAfuTwssnYmYoRlpDZmgLrkzPWk9Ve0tyspNln",
-	"PNwchOC23DxXaLdSVYkcnhg6vkbYwC2j8y1fuZEAfZ+n7KqUu8NcCr9fPeKgKG+tdb+dMPo9J3zvde59",
-	"5MA7j9J3fXq6Le9VGzBwYlhjhD4wKpRqEZu0sDwYXd5UN7PSNffQdfT+W+xwnltZ7Nzs9ya7q5ns8vKB",
-	"dTY7t9TNjHZlandFIBdS23KAudcb3HpKC/sLlO+GGoI2wdG9p8WlSLlfQQ/h20xjWEmcgMMgJsV2O1hi",
-	"OMFCxONJVqGAkFmRMG3eqllxlvBYboTVIal+8vDzR7CjODMR1X84iMclBaL18InZTmrqY/gd22n1jrZR",
-	"jbCbmzZIVqzK7uoRLOQOGXm0XFfVeOwKNtR4iE73Vsa9ApNbGR3zasi0N6svt1/lh6yJqdGNYG9q/B6b",
-	"Gi2yaGNTYzMyXGNrXEtXeyFyDUJkb0C8QQPitox6Vwsi9nO9ZUe2tR/aS+2N2A89PrGr9m3PoqdFVx3V",
-	"w+3V45u1HO752t4cuNemr2YOvEaFGrIa6s2ByFV/ZfkpvQ7ZpJS2o9IoD5fPxMvMYtdrNsL8IVeQN9ZM",
-	"T9RCWpgptJdNOYBHSSiST6jREEqLhZBDKAwfAsSVhDrLCPSIbBtgpEMv5hQLEJt2jXDSjDPIdhGRlyAh",
-	"kNsQipWdFQxkIHDUbLB0Fh1CogIILl1n7qR1XBGFVXHQHg9symqMrKwLwrabgqkTLjMlYCFE9Jp/QL0m",
-	"rG0QxXKc8eSibwYTsoEYx1J7QfdmCzF9aci1yOsqZFDc4YRliv0ih82cQvy8A8sfTnjKhxmVx+ZMz8Qw",
-	"5gmbCi4hLeoE85HtZtCSL9I4y4TEUSg0PBsZH/7o3l0qgQE/6RkfCk0g3HoidDEl42tzQGpiz3/VeKlP",
-	"BU+HkzPxMnvXws+bSiWgh+3s1US+e5X7pu3bdHYHS3S5xFGBq9O2VDJ1PR9MY8QOsFr4vIKDn2YqFVg8",
-	"3fVGrLTNPlUp45KJl7GGTEWXtznytG/D7B2kfFHtpoM/N40ngqceVOEZJeEVS/+zKY9lxmOJdRxoQAic",
-	"EOZ8McRcOIIfpE9JCz9a1cINMbbh5b5NhFzl08/mPpveXRHHqcN5LItmh7cQUN1CzGs6MNwXl+pCiBkN",
-	"HdwYnkXcSuKvXlF5PcragAZbvVb36H6nA//Tycuit3qtebf1+kV+vgcrpnavYZ5laTxA1/qr1hCzQb77",
-	"s3/97V/8Ew9V4OePnxkCp1G0kvh3af7tIeQOEUv97s/+7rd/+qfFsRzSWGDIdaMoiCDLtzWXrbxPeFTq",
-	"Nl+Ie2Yh7lUshFHthxOe9dVMSHioTj5+2D08gmFtodjjaN9CJPPYdHANYQpjEW26l+QKUZH/768m+6vJ",
-	"DoZ+5YBihzmb3UqUrbmg3H5F57yRtR++2eO0v1/Ge7tpW5LMOuv8Ojq4Tl17owWIRrInrBu3aO9EVUGt",
-	"ZRuuljOeeeWFrQJS1hCaSusvtEgff4J3zeu0FryoYKbOzrou19K99T0I3QL8k+2uwnb2+9CtK15t59bM",
-	"Vhu6ZZd6t9CtgiVpIBIlxxpR4IUFNcqvilDyTYPBaghY82EU86Q/S8Uofhm22akL36JBgW0Kq+Fxhq8F",
-	"TM+HE8Y1+1HXqDs/+giuuZKFqRgDhEokhnEkdM9HZNk0MvzWGtrwo4CJRIuqT7CqJn7TZo9Hed9e4beA",
-	"xRkbiKGaCm2v1tAEXK3BA8YzLBHpGvNMgDhbaB2xEOEiWhgK3MUF1L6labr50Ne1kWzQwNuNZBtyySNe",
-	"uqDaBTI3zE7nsBW0PAoxD3OW/BC/N0MYIzU+PIEzYEhrTbsPn6y0eu9u3uxv/sO//vZP/1MruJasAOz3",
-	"xkPfyrNt4sxrsCL5Qj9Zsz43nA1gl7ip+w8pfx8bt78ye7Fxlh02lIprXHn03e1X+SlsdFu2I9jHxn2f",
-	"r9cot7eIjWtEhutu3+voai9lbkLK7E0NN2lq2JKT7xw8B/1cb/Dc45Gr31W4F+WO/lGMLdnrRuDfXaCg",
-	"ZibSaSwFYakHjGsq629apdXZIUwP+dYNhenlLOvNp/lSWa5tGcENR+vtOe37rc/vfWbvQTjfdd0BIh4n",
-	"y4NMZTxZX2wqVQtgzhCWF/GlVzDSwn/TQcohlwuGK55lYjrLNBjAlhAiAvjbHMtCQXkMiPuYpeoyhrKT",
-	"XLKBOJfQUSowogtgrg/YCeANU+0rBytN4NlTJeNMpbEct7N4KvpfKynCNjuRdhBlCxtgF0uCCIfSWYhQ",
-	"nQrCJY6zHuP5BClc8VwyhvZ/8w5Bmk7jSMbjSYahgsOhmJkfAaiTbGM2QI6bRxFftlnoCj+EuGiAdS7i",
-	"WWYmuDrEbCLi1A7HjGLBtesrYIuJkOJSpFh/c6imom3WLBwqnYHVL9RibBZch7YOp33Sn6XxUIS5HkAr",
-	"MeERNItNLkRKgtZ0F0vWvd3tdDodM7VwOE9TIYfLsM2wZErHM0NC8zCaM7Ct4hR0IWKozb40vU/4bCYk",
-	"bbut0M11RrVVtA0FnMZam602hHFSmYYOUh6CTYHOcQO8fHSkSIhrzBUBkhH4JqoRZu+sEpAXNHUF1MyS",
-	"t2uApz8x5+wMj9kG+OkzH1L7AYRhRXypjX6D9GPXqSZuMeLL/nrI3lZQhJduAN57Zhcfjj4dFM1iOUzm",
-	"kYh2HOY6eN8dBgnBrRZX2W3uQ54kK0FlY5FBYBjomxQ1phCw+83H39ohroXWzuuqNAa+nc0eRxs7hVWs",
-	"7pJOY59eadbr5/jRmfmmrm9gs7AnVm5VL7JTHbdd5PcF8NnyRlBj/8Csg4cAjey71evCJySq6MFREZ25",
-	"RQUSIBVGZ63eneO7R+arCucBXxYU4VaQFy1q9brdex8FxY3vGfXYVVYwW0HCwgyke1yo+NOywrrffRNQ",
-	"zjnX3MYhS9rM3p5xs+5b0OaQNjSL4sioK7m2WOPRTY0sH8ZJjMS2zuyxVndtD/Vlrf4KRX/VAkRA+ONH",
-	"Z6y+nbDtqUlQ3y3OnMZmTy+biFRQWZmRmqfgxJ2aUazI/kdQ7mIv/ffSfy/934z03yymM/Eyu038IW+4",
-	"TE+Vlpu9KHkbpvF1koRxzR6e/vzNCBRUqg70dH282yf43kMksWalsEsFz3SZU10/69mg5j6bKCk+jZNM",
-	"pK33MWmtuAnb6Iflrdgf7xvWFMsbUHuYV3Zqg2e5Ou7P7H2pJcxf02zmJYtxGRUCBAM2UQtrRrMxa7G2",
-	"qadelV/zTb0nqVTLro1dh232hc11K6BLCBlBLN7SmhZjOXYGNNtGTahc8Uy8tYi5wput7/7VP//rv/q7",
-	"v/lPf/Xbf/jn3/3xP/jNf/xXv/1Hf+u7f/w/fft3fm1TtPq4ulWZWq6yn3V/BTvxh7cJ6Obf1ZstShOX",
-	"GVRcClqx7mtoksBt169nA99Y9Zpf5RJf2ohmvrLSgd3HwO1dYEubm4wOkRJHx8gBn4HvLEjWKYa3XzXK",
-	"KFvhxPvEsvcm8q3MenbXR+oi3RpRx14AvXsCaH8Sby487vqO4bZa8HXGyZ3YWDUXF8dHIzHM2GIiwO5Y",
-	"JcsWHMyD2QM218KCP4gs9z6DtDNjqAtMq+Aw16TIf/un/+S7P/sXu56+t4cct2eC33stfFu2udfCrxqI",
-	"dl08eqPGfRsYIGDK78TMKwtwPjdt7nWxvS6218Xqk86SRC1WTzrLFBtAdGAG2IxsqlJxfcdfXGLASY1D",
-	"/xH8DEoQnmiV6h4GhoYUBdomDQzQHW1kqNGrrGZGL8tIpO1ELfoLnspYjsOg8FQv4mw4gUaGCY+nLFPq",
-	"gnE24Ak3084UU5iwvYDA0WySCj1RSbH9VABYGjQTpfGlkDaucqjmSQRqIRh+uYzYQIy5NA2br2wMpYtE",
-	"NYsdsLnM4sRrfqgwerTUq33c80M5zX80plzg6zwRadYexSlNH/9OhVbJJS6gZPCMhqZSZloixDY9H/zS",
-	"6LMxKcVkz8ZGvPaVTJZ9KkLkt8kHGBlqy7MNTQ8ygdDOTCWRWVI1H08oZBPfAmxPJYX9OklcrWZbbwg/",
-	"UpJiXxdiMFHqoq1GI9gG+htVbdhks7ijUcAGYsjnkB5CUbiXImVc6oVZSnbc7Zi+gQykygAYwNDhKL6E",
-	"IF2N3c14msWGWtsUnmr2AAq/DPlUwBcYRiEVc++iV4IWlqJs86heQxuAejpVlyIyBIKJMnlXpZ7FS6QZ",
-	"wPV0T6NUzWblh/GUXu0VS9loNcVZ4WBsi6bzUZwIHTBqzmzIuWTMNuToqzIaFs9vI78pcgLnLb2IZVTj",
-	"KoU3C15SL4LkTidoTWPpAkrgfmeYZKvX+sOv/vD8fN7pdDovPvxBa9tIE8tbVLohogPPSd0Au52rjfB9",
-	"c98CCWzjtSWRsMdYuZLr1Z1FntCK1jpfibDX5CL2eZJUSe9JrDOVLtfG4zkWAwkcqYNOBmbjQFQcg2Jf",
-	"Gs5n+DzKlymE3pshJpCCkIOXUOcWkDgTY5UuWUiPw1KyiGYauNtESMibSIVtwAi0CzHLKNAf8jcmagGw",
-	"MBTj5tghwAsjI6xGe35mJ/JOQyStv8bkocqDJcCBdg/vQtZHB97C6cNtAlFI7ep4j4DE+hURybTmpbvI",
-	"0Vmn0+u6O850pT247wAJ2Oy/hFd3MEv40LBMS5pvIFjZ7fE2XG2WE8aes12Js1GSFKoKhrkUGRthgsMJ",
-	"zygBzWN27sjuwO5iCYDxu1fIxIKBBBq/tkjmY9vVew+0RjPZ5qy4dd6flCudFLuOtZLfLfROKGvSdsCm",
-	"/ELoPMdPjTCyEyQ++D5mqRqnfMpMS5CMGdqTRU3cfkX/6Ev1OmyzcAZ2wJCQyBA8DNoIqJjBQEUx5RNe",
-	"SLUwV5DPxXRAkVahN9aQZfyCELiNdMhLd5KKgH09YOFwrjM1DSELUOKN0ly1EJjAt7HpMCCIMzMjNlbC",
-	"pphqG5SgEdDA3FqNGhPkTqR8SqkYxrMYlTNyM8246QubcDqMNxm4+7mAsgIuuhnKAxdBhgVGvVnmlhrk",
-	"O3ZmUE3Bjwkn6AV/O8NEjTMVwmrbeh7LmQD0BJdBFHodhkmss6mSFyELpzy9EBnaHEDFMsqdIQvNQqmy",
-	"/PuqWyTGuxETebvQcGDG0AXwhpxoWz38fcolH8PdsEAv5jwVrbI+ZvuLoDUju3e5lVTMBM/6lArb6nWP",
-	"jzsdwJNTkdAbS64WBgib2PL6sg+s5de9FssDUAwBr31RrOxa4ALmz2g+A8maRiJtA9opJHpDmVZrkcYf",
-	"8XyJtI147QFE7Jtvn0KlmB+8sm28xoxvkJMLvgQuVJiKnqiZPxNsubUFZgaR1LtQALYJboa/6KR2g3s5",
-	"vhT90o7EKEbw8mf1ZbcTSAHmiOh8jK0ZXyaKR23c9Xxj/kDNU+YfcmbeMLvzg1f+N69Xt8gS1/qcw9Ip",
-	"oboGZQKdpbFKoSQBvlA+FfhUx2O3OoYE59pQnlxH4OYnnftRbhJTxBHgetcIrek+LnLvkXXYgE7zaqzL",
-	"1Tpg7GcFBawY9likyceZp+npjC/b7JnV6hBoiR13jtkoVVO0Yiu5esXBELxcqu+DJt+XoMndSa8+SnI9",
-	"Hezl7V7evi15u+ctNxYGuj1j2RElkejgOlESvVpnYjrLEKkQylgW7RCpAAMEXv6VFBZKCgoiLiYqEVuj",
-	"IFoTTDUKYl3UqM9xd70Oq9GoCGToOMBoBBuMPK3+5mh53g9eDdV0quSJlCpD22ybiAPZnMcBtr7fvf0K",
-	"xntps5c27/ntbo8U+a4H6F7jjdA3yR7Yo7UeJ+GJ98mZ++INOpWqOtzkYTpJEubPjeVz2/uZruRnqlnV",
-	"nBL9F/R2UB3V1Hj71SD+GmTO69uvKCCwQbJmFdnsrQ/vU8pmJaltR2m16WIVBdwsle1cwe3j+OscMmmT",
-	"Nx7p+InpGq4m8wp2+2ye1VLxrpr8KJaxnlQUB6ashb/559/+i//0X/7yT37zH//jt3/n1z94lXF9YUb5",
-	"+ru//b//9a//5Nt/8yff/fHfh3LruOFYc/f0UbfTOTZ7E2dQg/0//42/7337n//GP/j2L/4P+nYLvb5q",
-	"9tfuxLnKUNYrfDpTqYhy0t0rfnvFbyd8BIGGiUqGiCB4g7mOpdCIBceUzGPvd2OYK7JZXYr0MhaL2nio",
-	"L3QlIl8G0IfjeSosKk6cFjCa3a8QHZqxqdIZO3Z40CqJvFADix9m3+t27IvtKhBInaWCT0PKjoAI0xzv",
-	"Gg0tq1aTH4vsqZ3sG7AbrLuQ+jYFF1wZy3HfhiPgQ5VEQmf9BY+9i/Nh+07QSq36PuIxBFB22scYud49",
-	"7JgXlJEz3e799uFri/kK70uV9Y1atoQgdfrX/fydvvfCV6+syAS4MfYRFkqF2bd0nFDEvg8oC6aBj0DS",
-	"QRifP0SAuJ0JGZmJSkNh3cP8QSoycwaOgtYsVYZKYzlu9Y47gbumA7Quxklc4Q5vt3wTTydq3V8jrmQB",
-	"XuEKsWZTNS1mmzYJ36xiVUW0wPW32eeld5tkr7xVrM+IL+vRV68Ivfq+hZsWN2+bqNMyiexP85WMAqXl",
-	"vDKOJwVl10WjnkEIan2NEcwfNKKJsiM54flBvY0mdUXQyXMhxMwGb+p5krXZCRvN02wi0nOZd47dQaMc",
-	"M+tYbIZHr5ZW54EtsSUgvp1D0om9lbnElRxFhC+xWLHQEKH64YcnCGD74Yfs1k9Pnz75oMdCeADo1hO1",
-	"YFOje9mwDUiqhPj0cC7jrMfyKiHuXfsosLG3tIy2zoktmAFlTR5n59IinNr6LZgcmr+OXB0SOEGjgfLP",
-	"mdBZDi+dp2QW+qRCKaCqZUqhhoh5muTwcpthV2MUJ8IshuF3H/Rgnwt1bQoFXionGCD47O9/dvr7ZrXM",
-	"qj6glMkxRrfq0O5MPJxgliRVsoEsAEro9ara2E4HS/+ffu8/1A6SkuqgDPjwYpya+1UAGjzsTHopUszf",
-	"LK0CukVYmM6ldPG257JCCy6dztuvig/6cfSapmcoYsSppA0FRJ8VcDJjaQOW+0OVzKcypBrVNAdwV+Iv",
-	"Nitiruc8gUBodit0pQWkCgMWTvU4hqxV61rCvwbx1/iPVGTzVMLL55Kx8Lv/64+/+6N/+9u//F++/Xt/",
-	"YX7/7T/917/5q1/nf3/3f/7Rd//u3+Mf7Xb7gzb7chJngukZHwrGYXEZ9+ZDmbqYp2HOtyGdvLKN3SF7",
-	"hgxxAR1xKBM0M5uvJ0JkTE/MHVSKiN3qto/uPfpRt/NBAGV55tK8ZVhn2M4jzO2Zy5cRuRI+hcuQJSbr",
-	"J8YdL31guBC83mOcgUGHQuKpGkQfnumQTQWXUNzI/RTYOkuhVbbtu1JlbCkyDLYPgBIVcSQ6Q5aooxgT",
-	"3XmaxpeizR5yLShFQCoWxaORSIUcCjzI2L4ZBC6iVx8I/ijEsIdDniTmTISWuJCb/1CzcKjkKB5b2vvk",
-	"0WePf/78kwD/8ej5o0+AfYff/fHf//bv/FNi5icPHz56dvZJwB49ef70i7NHQFBfPPnZk6dfPqHX//G/",
-	"/O0//Re4SScrdaFy/jafQZ62ZBM1T61bX6WUTlhi2tZ3b3gGnN04swe/zZ7KqvaxNJIZHuSfT2M5z5Cj",
-	"2jJUOKMYoadocUwHSHBS8LRvX6XZFzajl5OOlZ4ok15mNPQlm/BLYY6EYQLHh4eExGh+tTLL9jvP5qkI",
-	"MAiQFiPz6h3EABaf8YT4gavXZU5VYJkEjh6zPfJkhLRAEecyguJQ0AWkrlN+ogtAzPNET3IDAXJr/0Ax",
-	"qFBmpP0DOAJT06DF+gUmUGCQWNcyEa7k17m0maftRI37EV/qNfkMRS31reL3VuRQ1tR9CVqwZ3i5bnyJ",
-	"Lk41t9QGrek8yWLDaW8bMX1gjSHrx2Z2Dq4oRKhQDyQvXUOcsNVr/fW/+fVf//v/+7s/+/V3//O/q5/T",
-	"jtP4VKXTaw8qIVt8Ikp2+NUwk8qQksOzTrfXuWPNRvTOwKzgLzlkW1RVCHIMAHonDIv+RKQCrD72QYZP",
-	"Dm1wBtiRvGXHdlq9YxubQU80vEZ086ql5uZJt3v/PoZm0M8TEdPze6+DVi4cWz1DZyMeJ1A11Zq/EtG3",
-	"N+oSGViduW5pDn8Bl14AAYH+PrJ/ahclUmCVML4V3ajVuxe0UrWgMa85MVrNU8hHhn31Alecz8XMN87y",
-	"shxw8awwWr32lnFX4uhcI3F0Voijs4k4Oo2IA2ZDxHF0BeKwD9ZQhF0PRxGdHcnhI0sOnSa0gDO+EjHs",
-	"zH7XWzJLl/F9zsne12R0FtSRbBlXd1fWlIWPOiBobQurueqi3baJlYf8TPlPSTyNMeHSeTSO77zeaNyt",
-	"uszWGnx/LLIrKmPFzwmHcK8F7LWAvRaw1wK+N1rAPs7t5gDRi+uPxpqCGXZ398kusvN2iQNUl44foWX9",
-	"IpZR4Bl7up2g0+m4+tlo8yvZUqz5mkyw6CaoxsUpEvIn3sCuLrbXO1nXABLSTw2Bcd2Yf2Y+e6+qGq8W",
-	"Ma7LpTgyDBXWpVcSEF6yivmse9jpHnQ6nU73I7PhwPzzEsnAUC0Tz7i+wNBC+Jf9GqHJ+vC/3T4fDCMx",
-	"auUSA/G+No/42BtxWWbVjfmwm4+5awfbvddoqIerQ20dvpHayo7gtqqdlx8t54wCdA7zB7q8ModdOtpn",
-	"TL4lIDRnF0eHM24M9x2K4GQwEuSzn51+fsocRb8lAXKV+s1bdhXWVWn+HgqRN1oc15f/+0N+40FxO57x",
-	"gCroXvNZvxTpwddqOojFgQvbrAnJAfdseilSrIkDJ2CwZHGmRTJyETlDwTg5NI12GGuv+k2smeYjQF8f",
-	"8iQBJ51cgptu9XA/x9GdwajegPaTy+DnFnCdHTJcC0SibLfwXohedohbafUOrya+qa9Nd7Zcd3YDwDHt",
-	"49h2PoC09BC0hDDG6IxOBNeCpVxS3fumwam1gfSpmm9KsXyOrzSJRcXW3nzd6fqubSH4NxcN+96FpZqF",
-	"2SoaFfd7L25vOGoVlr0+WBV3ZSe4VGybJSKDOFWMQqXAqzxB5odFHFUILlvOsP6IFBgLmS5zbNGQngAC",
-	"aJwx4FgawUnPJf2I8TmIakrDIBBitZBt9rntEF5zr1BTY0XQpojWHtmEGwgDOpkqOXaY7vSLTc5xYaBj",
-	"sDTrjIVapRnCiM61iNrsER9OMMwGoB5FPJ5kLIqNYhPZ6Eg9n9pwJHzBrMy5xD5c0BgkosCYvuQxhPG6",
-	"dRwpqG0DSCrzNBXS7rNFm6cJx5rxCOJQCdeFqdRG+ZQwUafqUviRTajnnEsMyMwjbGPpspYw6AvwqCHE",
-	"dk10kBnNW8Y6lUtLaxsxRksQIA7utS7h53XQyhYgIdJoM4JpTt9mfZ5shBypNbwj7Rh9bAu7udmJdwEi",
-	"dGURmsDKrF8ooHlosbvWXZFmns/GQq5sB6XiL/7VlGHcj2bFxGCC+xiGfQyDw80kkmgmzzdo67df2QO0",
-	"Fi5zRRiB5CCBmoopj6X5GdvsFaOdIXWEjj6FNbvfPQZtf6oU0uxklIl0wdNIg5KB+oBy+bZO5iuXl5JG",
-	"LBUjI/rh2g0ZDSQF65A8rcTaI2m8N0gauxyFegjPdQSwl4bvmDTcn7Qb9OVvccx2BLQEMrhOOMutQSjx",
-	"+lQNQfkAJcsihkqLLqUivxwiTIDrra0znoiwDrkyZzRvDLfSnk7vHfvoaNu7w9uHn9zzyu/nzWEPzfPO",
-	"F02/ltuGB8iyY80x4SByHP/PjY1ksZe8yqP2WayzU+q/iefB9kO8PdaUkVznAbA/NjvCOJJT/KjOA+GG",
-	"ABel0HGn0Nx5QtNxCLWqeSzJI5mJl5ktIpnfvRKRmZmyE3MJ+gU6MKXK2BRqtboEyuGEp3yYUQ42Z3om",
-	"hjFPILM2luM2oKIRz27ZqjdVa/GrLZaBp8PJmXiZvZ+uENzGbXwh9gjsPZlX8m0463xtHVhc5t28GzOV",
-	"JLEcG/0Q65iPY52BG5rPMzXlWTzkSbIMEOy8YKXIa5aZGV/yBE4XZn9QSIA7fxM+mwlpFU+H2PGruZiL",
-	"tu20P5eQpt6nKQEMBtT8Vqn51AalzmYak5q90WYTMdUiuRS6XWOeP7Vezbdpnx9SdIGnpFKpeigxbdRC",
-	"CmacZNnsQE8Nn80L3VMdaq8ePn7m+NEzUuXWpgNbbBRDADrmt0+N5JvwGKgPuV2xWhpub3+qAeLLDMCl",
-	"+MxEivVc70ByMQ3DsGVoCAFHBNMTkYxqPQuvt5MlN2zZpyR3bR7fOQxa/FKkRsu2HcG6HMPGuL3E0FeL",
-	"29dr4UYi1kGr9woKwUk9N9qnfbeBfl+xE7G2WG6IbxrrPh5S+4DIic9mhpIE16KM0F69mQH8NVHz1AHA",
-	"i7SPAT+FJ0pmExfw6pMqte7TKj7aRCQQSet44toVUbI/l8NE8LTVayHAHFCAK0GshZBrW6Cg4f4sjfON",
-	"sw91/LX3bJV04Wm2vn0f/776bkW3on7KzdJ22pBgVXtIKemmD6l6vcPOUbfZ7WyuESoWNrh73AlauLnd",
-	"QyhsD9vaCVq0n6bd19eHq28PbrOLHAWg7H1A+4uZ8wG5oKRGes+me9ntV+44r/UDnVhdx4ViiEuRQpos",
-	"4w5YZsilUXJyh8sDo+JAbARhO2UKEJCMoApZLHUmeK1Xxikq30O3zNan5vvqx/HJqtaNty211zt61tLU",
-	"Xjvaa0d77ei91I72PsGb8wlup4Hs6BVEUrhet+CJC4x0lhoC53RoawnXGRsmPJ622YlEaZTnc+DnmqAt",
-	"gYlv7WwkgXcj3kZP2r0xd6NO1EKk9YaSOyCA/Bp4QWsuQZqUSnZUSBiQF1vbRW7Ua7mX+3u5v5f7e6vI",
-	"3r/9vvm335wl5bbj9K+upPZU+6qmqLPwNAdXtmVnUqO90PyGWXwJSMqettIrFLb39RFQNaRC4NhswiVY",
-	"begzxpNELXSuQRHEr5onEUAj+30wKcY8iy8t/uzhYYUnClr5mFbprbqihipNxdCWp81zOWCErd7BIYAl",
-	"TXl6YeSkrsJ2J1yrGZvPKtsgh5ZrJZaXKh4K1u0cH27j9aH1wsW7Kf3Gc8sdGrEAcFt4GILyDBtpKYg0",
-	"hbpGHPmKwEbVoGYFryR7PhPRWKSPZJYuNwmgBF5lAtKK9uJnL352ET9nwCcwhQE4T4F3AhzlGxRMSMK7",
-	"RGO5EAYtBAVhacBZL+R7woXZVcioDsnCE7c113/nIoFwHk2jgDzmEe8zo98K2pA133iH7IdOx7lqXNGu",
-	"al7FsYWgIL0O8/XUvvMmDBo0uVctLbRGYKJE0N1et3rH9wAfEn+a8pdgBdCtXvfuvddBi6oIQEOjDC0G",
-	"GiKhBYAXOcODEDP6DQJ5xvZF0/qMp1kMmEiLODL3TaoElpndhcInrV4L5L6rdASTgezoISj5T/6gtf6a",
-	"DKUGh2kMgV250eOuWQr4TUxFOjbN5T9277lfSTPJfzuCuB8I5AK1P41VGmdLWKFiWcOju6gNVgd7uQK9",
-	"yLSx+GAf19IbpaHwqfY2uz9VOuvn2cu4qYUf/WKZVb8X4uTxd28aruF73uNik3e8X4qNdVEdi+aJiPqQ",
-	"3V9YOQ9ntTyN7t3yj8U+V38v9XwX17JPaKygJ1/VXIGnb2OxXHtK95GfV/I4JIlbyhwwIZZspNKhKHBq",
-	"Wu8GVdjmFdrPaaGTbTwKVDwGBmQu1kDhFj2KgBSg8o0r7QrIEfnHF2KWQWgpfCuz3OJvdDF0KhhuhpHb",
-	"gGaYRBjFLRZYhGhV2Xo2LwqKXa/IOuPpJV+5IjfhdXc7ne3s9zjcm73i7iXeXuLtJd71S7x31Tqyt11c",
-	"zXSuc6HSTPSuMVHgZ7dfDXkmxipdvm5y7XlIL7+ZjP09c9mWuVyJt9jN3GvTNwbJ6rRpgmizh+/atOut",
-	"jCGWAJ7wqUC/17zi+HvKbOH476zUYlX/QmzLOgXkqFPSY3kUgcbGk2epGWoWC6fKTPlL/yFEf0xjWXjm",
-	"6pWrwS/F8Abxufb87T3gb3vd6futO5VZ7zXoUhnPYp3Fw/pk+4cYOaBGaGTQeW2WRMkxgQRnSl1AmitW",
-	"m09jLFuLea/4pytETs4hRJyUIgnIrB7ktYaXM6gkrObZUE1F+1xipMJ4nlIJW/GSDzMfGjugcsQuHhMG",
-	"22YnbKZimbGBMKPV9hXzicUDxWn1GIe5uLq+ej6YxlkmonNJoJe2FhIsAGaxQKljgCDF8ArvM6akLbaP",
-	"SwY/DodCRLaWPNYapgLjn1N9Y1s2Bhbs0HyuAyixjEt4/4gemf/FRb0UaZs9RzfFFEoDm77MfB/gWzyv",
-	"ArwUHGBMvf5gN03zhdLTX5w9bLNP4OtyRWqXgZzbFdrOhhC2WThK1TTEYtKZQujTRRxBVfBMsdE8SZjO",
-	"xAzHcSL9ku75UCFdGTZP99D7AvSWovUL84lGYgEJRUBgEIASQuihGcRUpaKPP3ll3aHQv19wG8bwTKRD",
-	"ITNXITmU8yQJWTxiUiFVLLhmU8H1HAqGm6nlQbd2zJwZOTcxh4FN4vEE0WIrHaMQ5ZJ5RA1LyzP7Qpud",
-	"upPJBmIcy9y4RwF0eVZVVgCQr8JYfS54lDe4CdfCHDboE2D6aNNh3QvQDl6sRqcQUbqK9GAIolVWVHxZ",
-	"aGQSBIBEPBMHhphawUqhhqBqoMJshTfEB0yqhdk5qBrltrlmYFkRiXv3YSRCjrMJ0ikQbS3+h5gVuozE",
-	"iM8T0yfETgYtIedTw7MpgDKwzyO+NMy9OBrD7M0HB5c8NT0Atz/NxOxz+7X54yfYgvnnJ6aVijmcrLBp",
-	"XFRNtcEtTx+hmTqbGNJousqDZWHKdoY5SruNarb2vDIcU9AiUdBwBT5ePnRtf7x86Fr/eOmi2z9eEgT0",
-	"GXbw8fKp7aIOZwVFXQljvs0e8iQRKXmIvQPOjjtHWC/e5gRIsLe/eUh6Qmc2G5bD0oQXYhm22eOMSSEi",
-	"zcKB+RMTEfLuKRcBXi7OaDrXkKVpUTrrpnIhirs95S8/g8ORX2nc35ClYbSlVq/1h1/94fn5vNPpdF58",
-	"+IOmxw74ruX/iqUim6dyBYsb3kIx7zz1VUMH2VF9Og+hQOLLeGpI186D/nJjjWUmxiJtVJtm+0sYMFHL",
-	"drsHR52z7l0PviwXd1SMEf/51SvYEZsvgAIV65ll9a0NuRyKJDGs+jBoQW4L1A09PDIDQgB3LCTa6Qat",
-	"aI6ypj+702n1Ou17x4f+w/t3Wr2jduf4qPDwfqt3r333PhayFFRZVKBC37fPjrp0XZ+XSmtCvPkdoyuT",
-	"umXrZzoVCwpndoLWXPrjPSTHBI202/3IPjCj7La7Hx27B/dbveP28Z27ZjchQB4dCful8ZbGrA3INOd8",
-	"WptlUArxdBR3RU+DU21Ogeo335rNWw3YxD7g6gYLz/AIS2kj3BEk3KEmgpoQXoKgPAFfblGBhqKtKq6+",
-	"qeDTtXXZ6F4yVpCOx+bmhoBBYSDy2TBRWmgWZyBWh0rqWPtXZXYrhBJk8NcBdhh+0MP7XqguRXoZi0XY",
-	"K98EKurAuZfN1e6np0+fBObagZWk0LlvAwgOV6ovANyTDT+ArgdLQb1SuIGQEcHmwSDNfDQzgsdod+Gr",
-	"8xbmEJ63euctPZlnkVrI89brMCj/iOtufspzF8EHbrrA6hLZRJxLxlJb1sJFLNgxAmRVqV0zf2gVr9wh",
-	"zTHE+cxiOaYJDZWUGJrPFiq90A/wpr4wC2T0MKO3Ana4rdgOKlr3Th5lUZ461c84J7te6IaX/wAVk2HK",
-	"ZmZog8gwLhA3dQhZD4RzYSgS7oZetTCeaIW7wGkPCM7PvCxSlvELgXd6BD6Q7MjtM+qYucWDvnfBtxdC",
-	"zBBPg7bCaBLnciCGagpqfJQI8x3sgX8JP+xQW2T0yZXBCU9GuHWuIEnmTyZRCx3Ysm2pYJz9as7TDKp1",
-	"ncvw85Pf7z98+uTJo4dnj58+OcUl7ZobP942IKGEMkHus5AM9u1Mqf50PpyEbXaiL9YfE3Miqq7CpzCh",
-	"p/TepqvwKS0xUp2rAVpzbB6wDj6KrWkoLwoMu1NbFgrN1CW1GdXLe3ePC+pmZyd1c4UPFfTNFvzSY3b5",
-	"zqU5AD326rzF/3/2/r/JjeS8E8TfSga++w2RdDUIdDd/DDoUdz0kZ0QNh5xlNzVjTfNQCVQCqOlCJray",
-	"iiBMMWLktXxjW3sj7XrPPls+2RtWnHbPZ3kde5JClu0X4yFn5i+/hYt8niezsoACGkD/GM4IEbaGDaCy",
-	"srIyn9/P55PB+atqzDiqBUee53JEHRdHQACrj2qtZ0e1kZBRLPttKcZHxsZ4/hzeyYpsjChON0m8Uyfx",
-	"XAy1z2OJZ9r8C0K3uKe3QCbSgp9ey5qtsPWB6syPL39TdaaCnhS8NP8NqVCqbkufwqkgpIbQXnXPwCHX",
-	"x2b0V7lrYHnyaVouMvmXBLW2vyk1YEVgne9cK/yLRlDrxUmGTR6zkNrPA0fUP+9uTXO3D1QHurOuFV1X",
-	"1KV8HI9G5DFVcf/rTJnvYZpEfG38rVpr58Y5sEPTvlgFjhV28Eb8nKqbwqzh3IaJZXkk5za46mOWjeOu",
-	"8LtayW6wLHDIG0d2Itn25cQAJbNgAHMcmBaJ6EKT69jiH6MJSW0heDfU3/Z2RzIVI8Gz0kDkZHLLXhfi",
-	"cHg+jdH3gerU2d1e1c1t/JD4TpEiTgb+Y8SVkB9HMjTDwg3bZFyHrhiYhjNSVqSpSuv+xKaf05qrH6gO",
-	"2tWWIL3Du8f91HilAdNqKNggl5FjYoUUnVeEbF0ptI44S4XOeEr+kweUYl8Ez2YXRERgzR/JzM6Ha9vn",
-	"70CqYcV0gA6ktWcVYK/sU0YHTFcjjURhKnPHmocCF/KLYI3GmpEUa0E3W4hxICNLwiMJuS4SzfARbAy8",
-	"TCqWy0hRNmj63dp8V9DYvRlcu3EdHx0UMuaqzObo8Kw7gG2cqrH2AV/Q5cklhOHDrnGdo9Ba62ZxXD81",
-	"23eptQacRZbm8ki6F1Rn7w6AUxkuS3MJRr+LXBd7Cyia3PJE9onm486YPcgTwBRppzlklcL5TIAknb/o",
-	"Bu9ppOEKBbxIZYIxgHmdt99qNRqNJqqYD1TnpGHp3js3Vr+D1+1cajk3J8S47Ks0jtN7OC+84DnLXFV8",
-	"xNF2ACfbW55qI6BijVcY01189vZWY2lzq/rNliwwNJIq7K05790zwXysGDqNJ1hgcxZ61Z30TsLl8pTe",
-	"VgySsjIyKcbqF0/cb1BuN3VSUCcFupiplNFx9fjLIYlJx21le7P4qoC0ckWFu9eeL3B4rz7D47mwOL1Q",
-	"dufQoHTWEmy7sbbHOFdeTfmHzZWF01l4gidJJaMTNqmgC0aMNBLfVhr2eIqVJut5jCvZkd9UnbtRVY/9",
-	"7Mm+ajbm6nhN9g7zfNnDWQfILIYx/y0WJfSUunSJWaa4cKCc+2N8HXNlgb8NORiyxU+w2KXKCmu9Ioyu",
-	"RhvhtRFeG1Tz00o7c5JQ3K0h3KqF1BJV3QtAe1xtatdVfvulqXsWsIfK3voim/q1sb0WwPmYfVsqRj37",
-	"Sik4522QoQAc5mWh7KfN7eJjQPm0X+wEtVGqzEKbr+jDawWkpr2+sb17VlUrK3pFrjACglebsPT6bgME",
-	"znBNOxNazjPKeaEm2IplT811AOxJyPVd87MzPwkz6ewX//S9F3/9e5/+4PdrVlW18SIXFGhbLqw792/f",
-	"vf9mbbbsEgf45Jf/z/QYzZkxHj64defgoHqYlx/94MUf/nh6jO3pMQ4e3TJjVM7jv3/2P34yPcDO9ABv",
-	"7N+9d+c2WFunPKv4lk46qz2Vp7iTTpEw+qqCacHiRKqbD4XM0Iw167T8kcOaRqoThwMz5wiK4SjhSEoz",
-	"R//NMIYC+KlgSgoyvOMM2mlyLersAWZmQqfXQvwN/cBcFZgLYLQ40yLpzUlK08wqstKVDQr08+nKcK+q",
-	"+trpiqorC1K6Alg7K+93fffs77caK6pdwxN4Ue3aOT+qqNq3783WgELZgW+2sFh2kzyC7PQZF+x/2SAL",
-	"7Wqvki93S7+xTk4pNe1Czs2cF0u9WGKeyGZqB3IdkDyKROSISkM8pMAriqJyHlmo3TBfbAqvlyfJVBqI",
-	"zjY4UF1sJkq47OdoFPzOwEw4T0dKmz8//T/+4cU//ueXf/LzFx//8PMPv/vpn/3e5//t+5/97Luf/uV3",
-	"4cgLKHFPVB+CDIjJX/v0r3/1yT/90Yvv/c2Lj39Z88IBUcp78NKsOHcPUnv5uz/1x375pz97ZkyZ5//6",
-	"6+9/+sc/ffnRL54ZkfPcv5hkEM7Qn5WvLWhuW2AXBbUs5VInpFuhCavWqn1DJIlieIOATYx2Nj83rxgn",
-	"QWme2JqYbjHP9EGKa376Vy//4p9Xyi3RUBdMa+rvpcfLY1g3gU0DT49tgpzZgQnvioFKEOXq/Rq9P1iq",
-	"x6fYoIBPgOo4FTyh5sYT9i1NNTjf930uG3c5CouzYqMo9uFyfBTOQN1kMDcZTMfTmRWac0n1Pj8QSNdd",
-	"fUYpyHksnW9bKG6kZxCpYCk0yZLux3osaxtAL0E2EHHKMvE0w24JOkRYxkssnnhtnLXYExX7z2YZPAOW",
-	"KYAq6CTC/DNR6pjlI+wBss0Z82g+PRPjK0j0+VXl7Vx/ewdLefFcek78tA+/B7V8GLuONQvtnSHR1TNr",
-	"H4IbGFdsujdFdsKO21gTG2viVbEmNlLt4qoUVhdpFQ75ik7y2dFb7rHQPxCE2ePFOFMBAgTLqWjMVICV",
-	"APXMoRNAIRMScIehQzfW+O+S7cB1EUSAimswEUJ7PdybrozCPd9ksBEJKNFGCW8eBDJhcaaPJJZxOzwS",
-	"O0qd7Re3dPFaM0pPuUrvUSqg58nojPklEU5djFMl+20adM/Wzvdg3cMjCRgkfl/kkE+g5rwwf1gqnsRi",
-	"DLYUBIvBlNIBy2UiNHQPQm8m9AVA5KB1wpxi2cYxwzrbP5LG4vKkwjJPhZeEWKROVd/htJgOAxZaBWP+",
-	"Xd47KmWhUQAhsHuZuQPMOJGOsgo70xyKkZFf01ZlRXE4kpOWtPC6kSE+GqXqiaimKHU6ysnybZC9uKPK",
-	"lKWF8sUGYIg0jFUanRQqcSrL6ThUPv/66+9/8qs/fvHR73/+H3/84ve/9/JHf/DyP380T2udoK989tSV",
-	"Fc+FsqFuzJ+N+fObEEzZ8Ku92jibAZkwngVzjjGZqyNU2avXjy4sHn3XNucRnQgYRtQz7bQ9u0/tfbFr",
-	"pcBORoKxMx8PRPdYAGolJEcdOKcdazKqYg/BZzqtmgZm7ylRXgKEa9VKCLxkQ+tCwdSa2zu7164XCdsX",
-	"v/7LT375B7U1VCE+0kUnGAY85V3cEdvbQTFY7V8+/IGvYP7lwx/O6g58eKc76NlXVo8eotTZC3e3rotl",
-	"vL3TV0u0byT12jBRwDzs+Ybg02g4S8hppM9cUmcCJe0ZiukDiAJoT66iM2xuFVpopwCC4UaQl8T314wf",
-	"bS1Q9JtBzO8xJZMJ4+wU/h97qHKoNsB+Jxw87kueOexlhwWMGmZKL9iAbBlTsjNhBKXo4Wd9TVv8SUc2",
-	"Ggb4DOAj+izTWSEK9iComyPw4xPh37Wi2Fjo7AuvR5jX5nlGKi2ojQZKijaWCZsf7txsNOB/GqvLZbNi",
-	"F6zserHkSftsVJz1thoBwBBBywb+yzgtze1Gs91ofuPNb25/a/fdxm/f/LfXv/3WztvX7t9457WHzcPT",
-	"4hAKGZ2kzxCwEYqON+7KRgmu1zIiJGZUdebEbzlne45ui032zi2tBZZCC1I+4DYI/DTzwtJONQ145OEq",
-	"SvEU4rDojGTxUCSxJIJr+6A2wDoFhB5j0ri0DIsrcL9lH+QrAA+1dnPctEdQHcI6XcBq7ZiT53KcAwpU",
-	"eRusUt3qjsAm3XbxPQSu2ASkgt2Z65bHrtslXN0inGu4fE67j3mER/CLLz2NvXmMVU4MLsymFvxUux8W",
-	"ce5GxyVeEjytqmzbvNPTsaMJWc588dEI7W891G3zR6PRhL2vNWbJanwrUbK/5T4JaqlKEBIV+nvMQ5G3",
-	"gz5OkxYGcuj+vZYa1KbevWH1RGdi2OarFB2blbpgF4knxkFyeTLCLZqzwCVf01IYLJlY022bPHd3Kb+S",
-	"TI3aloENAoPLZIYq3uPZRRTxdSyXKjIT2dTcbtyoouY21yVgoCXEaLXav/rMbvKFiD9Oym4ExCsuIDZ2",
-	"/cWV0a1+CFc1oR/ZDXZmxXN1ti+ZGI6yCQvxnIUsl52YQPyFxM2EsQy8hmD8Ra8nkL4QCBwghBFrh54v",
-	"MXoRS5aNlUP5V9KBmgJZQE+lDNhnbEUVjzMbT6eDQ2ROdG+QKQC/mkwsOQPgf+gsThKK1PDMOlg+ymic",
-	"Lcgh2AovnfFEVEAFYeXWqa3LORVYhTCylPWFJTjHPMTytikjcUXz70ILpDay/TfG+NsE3V/1GiFbGaRS",
-	"Wy50Ljbk1WMxWRxKesv84BxjPG+JyUkhHnO49t+5y2CuG6Pp4oOhdvExGGo2Tzk+FLj2feTM6KYiw7d1",
-	"gcZWZQEEEVXG2kLYQ5mDHqgxJneOxWQevsBbYnKawjKrilIV5QgzuLSyeUtMLroObPliaKR5hFfYtoMG",
-	"1U97Cn17X4xhFZbTuGZOG4W7UbhrKVzYQ4xLK+XOQ8Oe2B59iLKI6UyNNFBfxLJ/Hq7bnE5nK+w2Tc5f",
-	"jibnNXfr+ho2WDlXCWwiYn4BB+QoPT9fJYKFmDsJgfsEeV9gEBcsmbB8lCgeiSggzkJdVApia5djzH6d",
-	"rj0l61fBsRcDFV91uQfd7CSmP7BH7EMVrNkOmewMYMtgJj5m2ZevzgQWCKION4IatQgspASzv0nVGEBT",
-	"zbBVpZBdJXuxUf4e4nLxWYGdXBSgPHvxf/2nFz/4D8//9dffx1qUT379py///V+++OiXn/zDH778k5+8",
-	"+OjvXv7ox5ZPBdaikygzGSRuLmicy7zN5q8cV0jUWrsl1OiY5FHrNR8kFr7yH9AaVa1pjuVGULMD3LyG",
-	"ZMpw/Ws3rz1fLkQTiSgf2UBKLagBore3ZuLpSHSzNpYHx2aXus/jVGjvl1PFp0OeHosMIattfenH33/x",
-	"H777yS8/fPHx37z48/+zZutMuyrJh4Dh+Qd/9PJHv3rx8S/MVy4qhMNPYWQXnQSv3WhYmn/YAfYHkpoQ",
-	"Hi/oo0uz0sMWaNuCR8A6bymvqcipOxRtPVAjlMUOf9vvj7MfGR8FuzjPvtQIDv4q5RJWQm8KJk7lIdMy",
-	"zi2ZsMt8SuA8ZOfCpmdgry0q4gGmOVVj9M+TWGct/GfYixMRBsD2bEQHUuC6GnqZ8S6BabMw4/2wzt6M",
-	"nwgmnvJulkzgNvhjLRw3mxkeeMoylRa0AJoNkELYb+pC87WFzCh+fz0MEgAauDnk7pthDKIOZsmZ1zfk",
-	"Agz8SNI1lnKsMCGgOx4SIdCvDyxmoP3thGbI5NglH28whN/Fsh9ettxmuOjY/KGGAtvZMoV5l1gfyRCE",
-	"QljqdYM+/47oqRSgXEG9wOEMXfN9yPNMtek7uLlx7QvyNihRvHXwLbMQ7907eA9eIfeo1d6OX4cpFoxu",
-	"5mnrcM2QT1hHsEeHb2zdDOA/zetmoDdfb95s7DQwWmPspCHXAdNiGHdVArVuKct4R5fIDdW4QBsQ9L40",
-	"INVy8FM6Sh0HHgOxHgiAai+gFAZw/M1fQElNOxEAHoFjnPE05RPzgKrzgehmQChBYOQwDmd6ZC6FoY+k",
-	"HhiPVArz9pr1nZt3fqvZCC/TyaD3zkiHtuCDKO5Dl0kqWKJ05rZyJp4So51DHoilx79snhtPB+25WLJO",
-	"yrsCLDZLig3lgjzJXXNKqsa0g10Bcmfi4RxAAwoQAx5JvzcOJohrrXrFUu/DA7kDQPfqzRyRWNunnk97",
-	"B9vwfDtUhnmSxSOeZld7Kh1uWeuuZPutbF2ZI1Fr1YzYqHf1k9p6hkWVxl9Nvb6h0uFFBeVKVrAzQqyM",
-	"qp2BsYB74sRmEpiI5VmPNesI5OwEobopc9rE0SaQfzd+OZkfRn7R5tQrWkIrkaHRgFef2bPyfG644dDn",
-	"JU/JxqmzUOgsHvJMgEIyz5xnImK9VA1BllODogsMSAo5UO1GCn2MqCikGldiulmZe74CYuMmb9zkr6Cb",
-	"fHolt5R228SwL7oWj4wKI1xJLKPPNUbvjY3jJGFUDrSmI72Sjfugh3K6Kobt6ZerKKpW79Mvxp/n4j/E",
-	"pDSQ6D0R4DohQBtxB0nIXUeK6GoL6j4juUCn3dq/f+vOvXt3bhunwcYHrAuFbe7GV9DWSZ2lD98r84vD",
-	"VdqLAwwZ7/NYVuTMYVk2qm6j6jaqbqPqNjSNa+rGO17UkSKIPEmM8I0LuPJVParnJ2g0FHfnodLeMG6U",
-	"VGOmvIisr9QCxjMWTguPkDBWB1xjn76NfvthRYq8BkyqlDmRbWlng6KUPIRrpxFVgeOdYmqwPXBy3gUS",
-	"I7rtTMHM7DWIuVpgxooS25OZWa4FoIAPVSogEFgBLFt8D3cswYQTVG2d7VPmOdbA+lVGcvVgeyyO6zQA",
-	"26yW9oLRGzW9UdMbNb1R0xs1vTY0jqeUxtzlPc9YPQPyt4asx3yayVsH36K0ocS8nwXo6UwywVRqXD9z",
-	"4GwU30uosVGq+ikfaqZGQnoFWXF/AGzvhBDZwpRYQRJsM12Abm5OPn0ZOCgeagxTkUCXFdq5cBqUirXA",
-	"MG5ATCvNaq47T0cqxVDqHViQk9WXmcFVWrbidPZUOgQJ2oklhzKrafbIyjOZOufcONok6APmVAEkT60C",
-	"2QSTLq4gUo0lJB6ymZdkrK01zOVzjyCNeK7FuQWQIjUbOSqMzXmRo4FIosAWFXMqKV46inQXrHVjCCGU",
-	"Y6yJdSkVWRqLKKCznaUT8525GcuUCtydmNG3qS1wqAD8NUu2sVo3VuvGat1YrRurdU1dCVLUmq1nbKV6",
-	"MPOVraSEwz2n/mh2N83Ymc5ijDUBEKg8Y3Hm1565OA6opoEaQ6KiqqY+VeNSQb2zCmOZXd+tAfV4PMyH",
-	"0PJGwiSWmeiLtPb8XKrf8SOrD8zBbQZLQNYiIu2J6mIKuve3bl730XunBZtZHaNOSsjsnjA7A2myDi77",
-	"xqK+EN92QIxVXoExR08P87OKjVWeRFQD+8qZ15S/PA8D27FeTFURc804+0B1oM4aDZ5Dro+/qTpIQYYr",
-	"B1XaxvjGcl9sXeV6KuNqfl9nIdh3UJNkXsfQWPBky6eCvbF/996d21BwxPZZL5axHoiIwhFpLjVlaWfi",
-	"5qXKvQCCFsZZcDYpRKshlGENycVh9Do7FJLpvDswj69trSyGw9NcMnAajMm2xwgQpUyAFkJ9VT01ayOi",
-	"CliXh7g252b7wzrXWs3toPaB6oATcO1MjCVE4F4k375hX6ytlIN3C8Xj8Po2ttSrHgEEywMcqeIdwhHA",
-	"U4dv8ULLH83c8+G5CD8omPdCB4LCBkjHnAvb7lF1hs2cNu77xn3fuO8b932jctZtNoS6SYgeW1uvr5iS",
-	"Z+zJo9CYk2ly7aOQPnIdadtBo9GgDrQDZXNPrreO4zVDPoHIMeuJsUgZ9HsbZSLJDMTuRKkkBaotYuAT",
-	"YQbzumXDlgsFQBtZBkURwlaPln4KdRd5kixo239onniZxn3IL0x37ddZSCcyZLHsJnlUZuYFRenkbf0M",
-	"m/wfqvGXu88fv2z6GrQ2j2bIC1KUfuHqako5SFz6LpesI1gUc1Cq8Cx5kpXCHM0bviZoeALcKlaP4gea",
-	"tM+pc/uhGq/SvA3HdBMWudhWbxAAhYXv0tiYYKdgpRFLX2hQpMuTpMO7x/rqM2fTQGPUnCI9lbJRqp7E",
-	"xtjB3t/QDhHaJ8SBvqapobkfskj0YikwPpEpUAgOzjZgA0d7jgPDP6g/N46EzOJsEhxJjCjFxllCfLY4",
-	"Y2guaujS3WL7LBVdEY+wPxzWMmKdSWnwr+mpeDGdxYCJJ0JaFFo7Dk/T2EyF6ivNV3TzTLlnPZLMFSPA",
-	"HEYYr7GDINotiJ5BLPt1M9VH0iwCgDWibnPt+Nh6LHoZUzmMB5i/rqVXTljpSuyV/kB0MxHByIcWJtj1",
-	"3dvZIxO9uTqAluCdBov4RJfmPHUlOGkzSxulajQSkVksqVzsb0hQNdCQAcnhG9tsoPJU4whQoHitAVR7",
-	"eqqecpQq1StyysNY5pkIWC9PIQ4EUSO8jrrteMZ4FKVCa9YXGdvdfs31V6cCmwqzgTBvBseqs1vutqV7",
-	"QhwFjAfL/R4w8dT8y5kmdoMfAFghIP9AYz6YI83rUDejbbWMksnE3Bb7rPEA5GhJaLBPqhquD/mxuEV3",
-	"Wbnj+gCO2311Qq/1latXSvq29uyoNtT9ODqqtdiR8deuNZvbzaNawI5IseE3t+/cu/uth7ePas+r0yCL",
-	"imNW7XymSZ66BMceUtt76UQLCYx1O5FXVoUr9wh/NVSh6OboTIM77HGldkX8xJm4EytU6Fhz9548nWg9",
-	"60qdOMo7Sdwt+ykWq+RkxyRR6rhwTHjGrhnXxF7fKqGFMT00lqHOEP2kDI5CKGIH6uzdlzq7ZbFXjKji",
-	"USQiuIQw31kOVTZhGVnQPkNFlPxAJKKb2UFXljaHvP9GnGQAW33ij++rrPz7KnfGC6ctDfmpXjU3Zrl5",
-	"06qvYru73byx3y8ezNjBHiH7L1bJ9TUebXMIEUSTCumAVBj4C2K/sNe9waWs+gpBdpUST3PE2S2ID1fM",
-	"N3zzziGbHiwEI1MXZRFmmoHDCYWUG0g4xhMQT14lb6zZsVRjucdEosUMMNRSUjIgaB2FqE9BgVQUNBoN",
-	"iA1R+2hVS0ouvwqS6/H5JSevN7d3doMaIFY4o+sU4QZabVj5k8LChV+1EVpfADixeUVrSK0zlVQi5TpP",
-	"FyC57ktGv4HqBSy85hM2Hqih7VvkHeP5VsZg79jxZw7/b7hlQQuzimXh3tXmkF6sZWEXfi4K5GrncF4S",
-	"3mwJoYHFYEJghFiYb4tuBryI8/SM5yJSrWSd3c1YXwFy5Gz9UmA+NRcjvjh5L3n6BMJknHVTrgd7R7LS",
-	"9nDi4eoz+lc7jp6HCJ08UGPW4ylGqXBczHxD7yoIBnMRRLmO5BYLjaUFFFcIg4dkEwjiRzdEyBBbboFj",
-	"uuKLIuHisq42qEeRJazQ8MarsxASB6EZ6UgyFoohjxOcAS60C9YRkwSO1ILO7LJcBmcvzgg9Mkm8mSkW",
-	"Z3W2n7FEcA3045C5ECIS0R7T5kY8gZuaSYDZZSZA788sTslnRCB5gt8E8jBCqDb7rc7exSy+VzPmagvq",
-	"bB+r0Oa0dOALIdTrOGOQzTdzuhQORBKF9g0ac+7yHtMKjT9jgBa9N1hoBniPZupv4Lzt6zeKSmd80mIc",
-	"p+J1NsdDofEd48TsvzFD49BGVZ511ZA87URpC/0ouvEohhIq+iFQwtfN/ElNCeyAMQuCjTKM6u9oqnFS",
-	"2kjiKQK3uZYix8sW4lc6dGTxLucH+8C7mcbCOjPekEeCjQeIhwrv2urOlMti0LZUWVsLnkJdXOkOhBzJ",
-	"6OXCvTpCSBvCDcw7gWlIBVu3yyXpYwGRV8BRH9CWKXbYkbQYpkZyULWelSsA6woPXgTV4wxcB12xW2f7",
-	"98xirG3mrwRAeYKdjVUqLq9IBdAkeICgnsu+5ivwtZCePnPOlhXvvtiQp11mQ9qkDDa0KRu4x/WASsx5",
-	"dvbFqnbOYkejZEksYrmlrT/HcRjxbFD4DcWQtenTuX4jyCsRQzgPMbHxHy4YD08WAhpz4lDUBOY82hFn",
-	"69KDkbEQUwDxUhMBU3AA2D2VYh8DYK3DVN1HPMvSuAM5XvN5R/RjqefgEIARKp5mFQDfFo+AukwIkpVd",
-	"irPSkOHXw4CFv2X+Z8v8z/8cEuQ271zGOUvGjROVqpHxdmy6PHD1BiwemlVgqRiqJwJS5rRArl/C5mOG",
-	"gku02WLX/wGLw7UNcNANzByM5YyNGRb0vpMKfmw8j54tVzKPZSx4cAksqnujQP92i4nW+0hpHXcSsQd9",
-	"3JQe354Hk/AbEU6thndYKpPsnDYvtr8ReBdnO8AmXSsZw4EV4UxlIUqB+eVRr6PQcfJiyoI+MZxSr87Z",
-	"0H311Wf4j3lREyzIynj/SIbgZNOPcBI98FapzpHcbSztsYwFmvWgR41KpgpKA5Tg1LGFYu+Si78EHgsC",
-	"FDANc41ubcBCM4YRuRg3CVgYxbKf8eS4jd9AFGUsugOetdVISBiPwiqXwRPuTDBkNVSS3RrEUmia2aXw",
-	"xS9+8uLjX5gLsJfC/MvV9Js/Pv/dv/30b/97eLnO9uWEWS/VPqyR+lZ02iInNWY8inTxoDAHW8EF9XsE",
-	"BgcRA7cIHvV6VySJ5QTxOUvc+rjAN64RRGTMOoxJk5hpCkDK4F6UC7WJDf6kaqwD1KUWbRVjLbbOME5R",
-	"hXoPZjUVtOWZf9gqM5ytWVTgPQkLGKGweFTM7izk22Ae3YZl27js7ggzQTZ4zA1muFmxw68UIPOqIwOL",
-	"EgLBEIwkuAUUT2Oi6NgvRTUL9hM6iNrvLgRGHFKN0FpYFYS4OzyVdjxjGgzitLALRLwW0BNS+9bdd178",
-	"7X95+dEvVs7q4TN+QbGIqTksdjXK4nQANlQ/34QkNiGJ9cwK3HUeA0W3OOhnEJ0gobOQLL20/zcJzYXi",
-	"YZW0pl37jZF+sVlNq2i9w3RGCc4FJ8y3iBdF/0q7aXVlDpfdjWpfpiDeGvp1c2YuPJJHcaXSoTEGb8mv",
-	"O++Tswxu6GHB6AdRpkqAT0Q3qQrQ6YEaawfBhAP54UvrlZC7UQn6Ge5Dh8bWPfos9MkHmw3XV0qwmy7y",
-	"BhUNA8AvQUK8koNxQmAMz4/DEf3SCI5ThLw27YIXLwocJCnk0z2xgB4PtY4hrL9HpjoeTM4y0CWeCLmg",
-	"ceKhyPJUYhgEf8o6YhATugk2LLAQYtphAB1QVvcHDtSXfpUpbEiHxo86O8iAALXUjO241IE71LV3YS9F",
-	"rI9kpKRosfFAAbA9trAZ+UOONrr3rt6AJoxoR0fySF65AuE6Gct+/coVVw/t5g9hGCrlwLviU8y2jKtx",
-	"y0OWs7dHklFsEkxxhl2VRjQRmgIV39gJsHDMoTvEuwyrbbgNL1FrU4d3j1kusziBr55AHQt1K9JKZfEQ",
-	"khDqCYSBzO3eVFKYe92hxfDp7jXUakR8Qs+J04UOE3OX4mvvzSS8eGBIiuDbhW4e1zPJMxdpOZIhPT7+",
-	"st1XUoQt7AjFXI0fANVDfRUqV8KiCGwYa223PyR5XCshvTl41EdapNoDqFaJYCHu/BBSIt4ehlOGAbqJ",
-	"Xww2EEMtkidC7yGBRAgJAF1qC4pd2UtVEOmdPElwqU/CDNgvb6s9LzZXOm3meSUAEhaNfM3G7vYcqABY",
-	"kZJqGfKn94TsZ4Naq3nTTCozcqzWqv0v7ze2Xnv8rBk0bz7/NxV9dkGVRTDkT+NhPvQsAezYr54NtD6V",
-	"ZhOJHocu+2ajEdRoNAtDc1I6vTydAwQ+MpIFoIqxk9cxVsEK+su206iepLm4eo7+DHf8+TWWmR+gQhQ7",
-	"DoiymblMw6xGCdT0Y41B1bzgDv68CBvhhFS+ueGhufQ5zP4uXrRdTBkYlSF0mE1gO/WAt/bk+RMHJnS+",
-	"gXXIkwT6q12nh5EEKqUvNMABaiEo1Gt+E2NVJrCHz0O7eJWaLAo4CvuJOT7DUUbIFB4ulN01K8AitY+F",
-	"MQcgbL8FR7pAR6q48Ea9ub2ze+36t2cZjqXK4h492lyUDKpmK3Cg2nw0wro2PdTwR6PR9JAwai8+/uHn",
-	"H3735Uc/ePGHP65NQ34SFMa2B4GB/zIzb243mu1G8xtvfnP7W7vvNn775r+9/u23dt6+dv/GO689bB7W",
-	"phGM4GrxJGuTbINSz4wPRyeuhIWDwgWpA6j7DAwHiszTdcbAyXpDnEyJjGembA9twJNeZezjPEnorXlG",
-	"NX2wjEm9Ci5fLDtm4a8+o38shb+BHBwWt0aqjJmfG9UX+qYTUFGhcKbRbT5YkAcPNb/GNS7cee1MdeNC",
-	"4tWuNL0jEuOlY538kUTJHlDtvfWq6V6FJtiDj0Ot8rQrwsJywqJkzHiysFiA0GWmi7of4AlQDG5vlIpX",
-	"2Q9aFEpwbCoTmCixmkgykSTxSMeIQnG3V661Nxawhc8IfHwPmhVERuyDwdGFxCxUH0A/tgONQHSN7UbD",
-	"cnFde/rU+W1x2W2zTsmRZMyVXXegdAfKx8lH2bLoH1jxYF6dc2ewaknwNIkJKNX2WdI7oSR+CKrFLjrz",
-	"tlNAjJ12jt5dpdsvdu1Vr2ebOafKvQNMpZtFExFL4mNMkcOFM4lamwD+n6J00k5z+XVj7wAvm1snUpd7",
-	"/sugXWs8ACj06iD2aaXJrXR2Fye/ergGrzPmQ7ByhnfGYELGfPtoVBGAzzP7KHOMH1qmkuVDGq6jVCK4",
-	"tJbOGhXuIJd4ItJsyCU3ZmvrWQ0CZO4LXDYQMQhhAqLMScqo0yzeMT6bkb9mW+0bg6HRaDS34P8OG561",
-	"04tlX6SjNAYYr+51waNej+/s9LpRb+dGLaj1hTTvVKWPHt5DoK+Ed0RSTJiW5xtKZ7fVWMLq6YzLrsBZ",
-	"oT3L0wznMcfqcvBdvRidnMdgxA2V3F/xifGqe6tPUjxFtYUPOsiyUevqVf+dtF5rvLZjliRV+egtMBCf",
-	"PW89czf4+pG7ASK0wA9PmAnk9QGKI7UQabpiPYJaluaya47jPu2GRlB7IlKNO3wXFKdUT/LSzikQ2n5b",
-	"5VSGQjl7IZkexKMR1KiCkXf9Wq/ZbfR6ApwbaOMx1hiBXqpZAHrQnsuZaHSe4VScWXXDYg/B6gOwiafR",
-	"6+CX0zj97+Nit5qPmX0/LVa1zU5G5rfvr7GWDY5ypJdrQHo9nXFMK2+E8UnmMXVnQUcq7w7KMP6b0o5N",
-	"aceqaNtgi6OKtaaKzUIZ+wrK6KAtcAw16kPPxierZ4WSDyiz9BlNqu32fTjC2kt+FWa2zV95iIFY+AbH",
-	"AaSqsWyN0d1sNDyWvTq7X5hNx2KU1VmYKK0nRQ9gcTfLzECktJQHs42KXrasxfiKFX4BtiSQocxhUfOE",
-	"B1hkT38VCHa25xjDCtDGmKXc9YrSzDpiomzKAB8BOkCNP0BtAkbncvPoo1R1eCeZ2Cf5d7nKhK5gBsO3",
-	"dA8xF8+gHA/Sh139ZHm5aO7t6EzOuOzuJHwQWESzj33YayycNftdyK6KAM279ubrzZuNHeB6AYBfo8BE",
-	"ksDFZY2DlDJwuXmJoHpgCyLyF5LDGNO4uJ52TS2ovfyL/+3Fn/959cXeJO04O89PSSZTWvzFSqn6jBaJ",
-	"0VdVL220xmmYbMz/cwcVDbGcQjeApD87PgY/RKtRYSQiExWFFxAkcRmD0nUUGADwOMfP6HXvH0KYBSIA",
-	"7FhMXPU/wII73hecPoZwcBYaYCwxKDR7vzgrsmSzUvY2jHC/9HhLFTd24t9pU5Jjfs/lQmjk+Hcw02EE",
-	"jsuoQEg5mHvHONILb+iyLDPdntMpHz+/4hJY9u/pdMu8ghBcSzU3Z3d9F4Z1Kbwl83S2OJ6iQKWXusc6",
-	"E0bpCnzBpUhSnUHmB3AFNfLWQ/ypoOipl7KRRIjxyuNlYbterdU8JUAWjrM8NhahcZTfwabc5gJpgOEF",
-	"VAg31WOdXMdSaM1U5wNRLgcvv6/FDkJQXT+DsU9iOgggTApVy7rLpUeQAM2d/t3OC1m0LPq1IJfhBJG/",
-	"ByU2PCpdRRURCJZDSWGQG6V6jtLIV59BG1vqFRWN+AQImgsGcIJo0dVwYKfTMmtolflaZDFF5NJoAAMu",
-	"pUhWru6vSNVPvUWFGXuHwVB1dwtssuzdH2mR3r09/2lWJKrw36ZPVnHiw82UI9yiioMSx5wWAhvZytfK",
-	"ZIInBRqlGzuQXbpI7fYlbM7w39QqvRkbnfdFdmiUVn9ub8byeu5EBDrMgGlQdP6wTEkMbpG4C2xIB8C2",
-	"HEiExaM79DRDL04SB6tgibCswWq195E08pZKHm8LS4cWK1m/csVnOyhPqldkV0G1uepB+Ch0NTohNG3b",
-	"yZcUGMYJjPI9khb6yrXsYsBHU5mm48BDFg1/9CLHaubh8q6FdQK1CAFl40G40wVH0n8kWoFDBUvrFZkC",
-	"vm8s2SjhXSytJ9FvzJJSJ64RinFWNDBnvE8FqUCfhElvLWTWMs+D9kWaS+Bus6bIuH4k78Drpt5xqAaN",
-	"M2fx4DLsw+DOvslHFPEMfFB2KgOO9Z6jToTm+kxBS2+dHfI+hm1CfMtt5H/QIeECHMm+YpnqA7yZbSBI",
-	"MpF6rdZed0CRhUmUOjYzBtA8Wth4KIpFnX72zC+cKOg67WKaa+nKqZkGWIlaZvjEq4ZcTo4k/ZDqcM37",
-	"Ggk1AvwVi+9GLKkBFe9Om3UA3icjAlO8cuUNHid5KjSeDzx4UK/nI9/BiEBiqS04NJ3bVHCtZItJZREP",
-	"A1C8uczSCVRkOoQA54mmVEJCp6hAgxUyoo3DdNyXPMtTwXiSDVTet2PgwFTnXBxEcOJB3kCVBpqQMoLK",
-	"BFssYp58OAJGGfzeKxbf3d6GDRaSuAnNLhslZvgpYYGrQGcAoQjNowmLwSCeZrCVO4LKtmMiJPFllgND",
-	"ADwagkEILSJNaHPDgC9QUeqA4vUEG/iC0PLAxIB+dC8RTJZx60ZQmN1Y6UuvDAurhjxOjKKhRa+1nj2v",
-	"6G03n6kkqrxBs9Fo+veYuoNdZnMTv9Ky0TYXtps1/95Ur3kI5JNAi7LVuLnVaLJmo7XdsPWcKr1PJJMY",
-	"AceMq/3sV3/88sOfvPzoBy/+/cdbn/zqb17+j5+8+P0PjRq3YtbMKjf3zbdrj1fIaPsv+4ITCCAukEW0",
-	"SGuTu9IqlphWGPlHIxd+sySk7z+robCotWov//jnn/zDzz/51a9e/Oinn/3sJ59/+Geff/c/vfz7v3r5",
-	"oz948aO/e/EXH5awFvNtrOP0VgDf/QxXp82CnzZfUDpZb/NILJ3KLps3r3gqe5OZviAjHPbTxOrqCotu",
-	"zWjTvKyC1841LytNjUNdMtRnYga+XQgQ7UVcmHUHSmmBcLWYc9BVoSOySczBOJIjFcssEbpMOjY9CYZJ",
-	"k9Joe+iXM6kigd6+FCLSEE4jWt2QXTI+vrGKx5cRkMcMfCQ9O7nERAFWCTSPUegK+3tSgZ3sMdZ6+rb4",
-	"FJmF91O00mwZKETd0MAoms8IyiZjPNEKa1RTMYyB3ohy7f6t6MEs3DXU8VBxZNiitbH43lAl2skzW0kb",
-	"Z7HRUSGUXIZmzdoRdlq56xDP125FMBCN0WJ+q+vsPi4uXBlLnZENssVCIzyytjGKoG/LzF/bga43ArZ7",
-	"LWA7jYA1r8HjNpi1VqkfzGIW4UA6rLOHbhHIrxvxaRq8I8nYoVLIgY8XuoZAj3aCdD7cmKZE8Hd7YFeS",
-	"RTjksQTsYhyIjFjadPCq6sWS92IZ64EAXCr4gHekSoc8qXwJXv0x3YsejdbYjOC9FHrHsysJliVa7RHi",
-	"Kmb8WEgWDvnTdkSEcqFdWyouBT8BpsJCY5GqPGvjuO6XZiF9lyACg9g+Y/V7R3eqdGPvEdz6tBY8tvnl",
-	"3E1lHJAHlhWT2gOvXAE7mlogqUdF6Km2PSg05voY/kHeEB4hWhGoxkP8cbO5cPdEIm3ZAnMSJ9RbaJ+F",
-	"Iuc8tQ2j6B4Uj+VXaIM1Dz+mDkZfItkSa3ctOgLkADpCWtdQaTapv2aVt4BmxyXugsONuR+bQFmLcktE",
-	"xSGCF/TALN041oLFGdSmI56d2yqlEnFRtdFRrS2YqltrN4US3CbPQB4Dtpp9G+Y6j0JyapnM+w8wX+1u",
-	"DOmI0m3jomuVA049rZl7pSUgUjuue2BAhPdFn68yiVtByHnUjndIuX+BrpkvbcrFunP8JDRIWuULIcXt",
-	"pECtdb0R1PzTXGvdvHlzu+RNma/JLfrs//29l7/6wad/9bef/e1fL+sw+aT5njN2CM5Yq9H4rcbNFlQi",
-	"uYJX9AXL4g/7NaecLzCcile60qp4l9EYNuME0R9/rtuHzV0sOXdzxaulqrVee17ye5dbk6lHPa1PCbvz",
-	"y+lMVvmDN14df7DCGgZeB7LijOGMC7FxEDcOIuBrICqddcvKLiIaOq7XC1OZkdBn7TXa8zLPa7zlgaFW",
-	"5GHnNIIbi7/IkIY+XfJ0bVFQcMPE0j5uiMy9Imrj/IQO/cKlwKdU8WoefFIdo/HrDDPLrGk+2XWOKzYk",
-	"jn0qnD3qT6ziviEEJAnWWyqyNBbF0A2yLUoJAAQJUZ67Fs/WYlkQk4AIFpXvpY0HCp8JA/JFkH+6kMOi",
-	"1a5fw3dHRtNh5fVND1ePWBG6NVvSaLHHfvR2u5DZO6CjvSw+9DVyiVtmhQFLvfmUxPduspYOuCOjiy7i",
-	"tkVr1y64aM2C21ck8Del0F+1UmhCx8HjUVkyeoalcnPV0LMTIB3vT2FcrOhbXVyBzCpW4qYm5oIRGMvq",
-	"19Yd2kTOVCnK6apkvJ2uhcYW2vll/3esBUG/LSLP6jgWyBEH0SYwKADRIYRSAPq9O7jGJICk9ATCHlR1",
-	"wpT0McYo+gxNagUZdCxZNrbReCAwQIqFeUX/B/RYJ2Bd3SHCw6qZzqmtKx6yGpqJHMPq1vgzUsKn0Le3",
-	"lVzoLB7EfWn8wdxsl4HgESzcMyOKt27BC5/dILepU6PYFFUoAQXS4wVKlq+aQoz7kt6NPf72AC8++MYN",
-	"8Kvk5jAiY2uoQ8kCFnZE2EhFJGQW80QHLFPKNvQYXyhOhbaRTZknyeyZfFNkxYE8+0Z3worCGEuVeV1M",
-	"0kdguFlCYHAzhoXri+zBE5FCKy2s1iHXx7UAWq+gDQp7AaEQl7qzjMwgGZHCuWmrXhsmcDoLmVbuxD5B",
-	"eGnra+2v2klBJm8/S1xCL17v2MyHQhqLDtQWFyXglkfnwGJ/omiktATe3tF65caFzyC4SCk85jYkItnA",
-	"CMUphIwugULW2f47d11XHVSuGTkRyzp7F6CMR1zrsUojjfVqqFWhSc9rmMCD7kpDI0Xp3sNi6qUSPCDn",
-	"wWWwKYtUjSFtDQnOOHOl/qTaIQpwKfxGlo0eyGQSBiw84ENxEGfi6wdZGnez8HKdmXPHDu8dACGPSi2u",
-	"K2ejVD2FvrHw8OGjg8M7t9vvPHzw3t07B6GHShS+t/WGSsc8jUS09U6qMtVigywb6dAmxJFcJmy3v6F0",
-	"hq++Ta+jYFM+EN08FeEergrlobyry5dZZhsq4KP6yAn5quC+CEse479qx29E6wt0RWjupWpo+2zKG8pu",
-	"GbvYZrqaT4At50B0t94QWXewZdYUS/kepHE/lmE5o2ZRUHdYaCFTu6nSuq3NdQGWBRiT023p8NaDhwft",
-	"Bw/vvnn3/kEYWA49c/cyChi8eyli2E1oQGCKdp/kDeWLoVbWAbPaJaCVtJYmBK8wWxbi8azTV+04SkRR",
-	"UVu09NPzBHMuG/Kn7YHKUx3aLGyXa0dfKKR5IFt/YV5XFGsjXSBCjuxAFsiBzlSd7eOPy2w/DWdTeiw/",
-	"LhaHAHwFCpX5DNfKbGAK5Yhoy3yJtcuEON6Cek4sp9nSWSr4EF6GhXNSPbbb8AFbqIr9da7jblmLa4WU",
-	"3UD0Zw/uQI2ZVGwcy0iNqc7FPencwk9fua/Lb0w3ge6VNBXdjA1UqgXrACzsxBwi89OSnsXQ2+qa9EIj",
-	"ZRvz5LDwHQPKiJPAA6m2gqdxWFKjnk+6hMOxiQ5+NUw8o5njjGA9plyjWC5r4o3yThJ3q4ESOiqatDuT",
-	"zMiA3cZr10toCXpoZreYfNGLmMgI8k+J4FrU2cGjW7fuHBywS9uXQeO8sX/33p3b7NLOZXMOMmTXx8os",
-	"+x0V8gxUnkTtVGTpJGSjPPMqQwB/PZaZwiq/f5eLXAQsym0dUvjwzuHD327fvnNv/7fbb9+9/+jQmExG",
-	"p8BwbfhVm0Iroe3TCN/ef6+NV9568Oj+YUjJJcw4AWxDPiIT8SHkigC5kYppzMke8HSYCK1bzuDYbjTg",
-	"sW1aiCpWPDRGWCekcsRaHhgM9KZ4yrtZQgiUtJ4WKd+yefi/h74Z8zO8IkQ5HGLajOwM+z48GHm4IuXg",
-	"ZlP6Dl+Nt+JxUe8DdrQudWoSEDMyGSqbreurjEqZdCy71tChl0wvCp8e1j+cXqSA2S6uYppjrint11VP",
-	"oLVkIjJnjMJSOEuAbFHqbKN6WGq9obEdWKa/9czTAbY+LfkhwfkncQH0CUMeCzHSaFLYF0FTKe7oXoKE",
-	"2qqBSCIHyO9B5ENZPtY41qXK2uZ3aGSXc0GcRWlsZm7XeO5Q+IN6rNt4RWUXCya9SZWun2W0NSE+WKMH",
-	"XeveGnZUmePg3CrC3yyQL6thsAHhql0o7U//K2Eo+WLChSJdcnE9LD6wiWC8ZR5oD8TEBOoE03Ue5R9/",
-	"+Ok//Oizn3/v5Z/8fOaBCBHl1M9jjZyFT7TmuzjpLWyvOeulDTLcxasbuYvV8G0lN0CIG0vtVNVEWRlj",
-	"E1VRyWADzNXqkJyQ05krZ4htQfftAnOMdwdWHw6A+x4hF2kujuFL2cpvrxuzzkLj04UWhZtS0ajN3nlw",
-	"UGaIwZuEBKiMUCcWj5pKaGge0LWKrScI+T2jsHmvJ7q0aJjrYgeuf5sIDmVRd2600mSacXmBijtdJU02",
-	"VmXp+UDOSk/ElQG4dIwZQnGSL1PpQRDauVq+Wouw1mo2drdPLUeD5W60c/aq51u1549XFuOvm5190QGL",
-	"E4GDBWxNL1qw9rvAQXcbr3mDWuRf0q24T6hRs2QSliMXh4NYm1Pg25ZFVb5WxgshS8v6KMC4t9aL9PCJ",
-	"T4naVXrPq+ETkxu6iW78ZuhMiMM7LIoG1oSupD5PCnbc3Ll583rj5ky8A66eX4XrYatg6MLrl6JKDs/D",
-	"Rg/aslCwKE95J5nY3kKSXCEqSAvpwXJJdX9erCDXom0xDMLAuxQLY7F9zxZ/BID+uwXQsiJil0Crfx3J",
-	"eo7yRmP7OkDYYw99eDmYwlvl3Sx+UsC8GDe3DwR3BTvJXTl1Sxb+Fnb7MD3iXRGw8P//3nvwyaPDN7Zu",
-	"Tt/C2B1jxcS/y3lCqMmIQ2ysBDequTOhOXQSLo+h1dLItGEMzEl19k7Cu8IsAbUxcgJutgDL4umIE96G",
-	"XUn7WFgOXcKzIU+aZ9btLj828RDC9HQIHxe8psbOGnmzacEWsZVMAQVIIM2HECih5VgNbUuvMRJTLnWC",
-	"KDJmZzketeKFQ8cTcLTQrB1IjO2OhYJuBVXJlSQhLhVS5gnZK2Iitj8ON8KCoAXNAbQU/jp0Sw09aMUW",
-	"N0s3u/YWAJN+Zw1SgNy3byEuLCyKJeGbxNL0tjmwFvzFC0GJUtjQI0UECJjSKLaoY/71XhObuXyvdLih",
-	"It0PI+ESafNc4Ytf/P1n//y/vvzRj8P1eVhGqYjiblbiYhnw0UhIa2hb3q2KQM+BkNHB8PQQJWsSrVTO",
-	"8wujXekOlDazoX1YNuu9M9WZYKMHbEDC28FsOJ54366357jWqv3OwC6zLuzNGgre4jEJu+T5CQxx3mGp",
-	"tWqJ6sdyC0ZEg4lK8J6VkA7sOWrNP1yxLp0u/0kWTMfcc5RwLP4vL5kRjGW95Y9ZMG68/N2ffvpnv/fi",
-	"n//vzz/8jy9+8fcvPvq7f/319z/72S9efPyHL//k55//l99/8fH/fhJrHnJZGdNzojMxbHMEqKl8ne8U",
-	"ysm221bqt+rZLlKZq88SUpLtYp7gzjynG4PmAh92pf3o6Z9pn35aGZVeMm1P2pZ7yz3Sgs24Qvb0/Do3",
-	"EMs7nTAjP8qsOBWY/NoyRwKgFT7Trfu1WZaYf/nwB5/+9a8++ac/evG9v3nx8S//5cMf4i7+/L99/7Of",
-	"fffTv/zuyz/9Ga7jv/76+5/+8U9ffvSLYj3TWGHy7hrw/iCkahWBTKryzAPBLvE7gjYip5TLdsaPRfFD",
-	"8x3OHl/ejVpQG4u4P8hqrW0jKSupaWpAJmQ0Sq1VAykNOnRObvx5UIMsW3TSsk6v3fIrdUoCneppr7gt",
-	"F3ujuAK26T31NbxleKO9t+kp3Xi0BR0O9ywe57rO0BYs7s+xTulSkV8bljzf0C8wXKKBdyQrI792HrOh",
-	"X/vNotjvPuvFInFYE2Mo7PzmwYP7yDmJY2FZKBsPVCIQkzJgHdHluatf5MZRNBLTPnmXJ4mxs6mKD/zw",
-	"uf57jAF0ct15kjjWyaK9lBz6AIrgRsZFMA6cMTCMA0dYiAW1ZaK0MZYAk8mNQR4u3oewKblkoWeAb70l",
-	"JuhwIvZmEVGgTl3vtpZF3lYpeC/5SPqgqchnCXNb4DdAsO4Lxjecjr8fjhXYndoS9gOCEMCxshhlRIV1",
-	"axecArznbJYGZ3APUJc3br4GIfuKezxeUcu9mgH2arvhxMU6rdHg4vHb217wHeQOThH+6Uwrt58KW8NG",
-	"ScrRCksPbM50FHPowMb9T2F9K3HjQpsVY1rJR2PDL+pnGoP3NsJXkSFwY+FcrIXjxeidgF3N1lk3UG/O",
-	"+tVndPYX9ixTldNqKsxctH6/8smAAoi5oyEyVyqUtqGdoLaOL+X7tFSFjRHFqYrrMiVvlIuF30+HWu3Y",
-	"fjU3fgIhlnY34fFw7j2v3axf+7bLQkMJoL2c9hAhSBg/tdRtvkgJF/520/wB0HWx7LfnpMDRpVv41BYr",
-	"rfJHTfcjDYG42ouPf/j5h999+dEPXvzhj2tUR9aG1wFKatqtzxaOquO+dEhKFeGk01UGBLXMmACuf1dl",
-	"PGk7yrTrjaCWjyJ+0pOPeZwVV5mXejrNZE7cbZHxODlJNUEtzaZn/4J79jH6AbHHgRqzxDhlcQZFwSJa",
-	"TehXdufPyPSriGGzIBtLMEKcvXPn/u2799+knCyV4ULTE9YpY1vaEuW3IyGjWPbD2XIivNlGl1ycLrlY",
-	"/YA3KMl8+xFKePvXMnKdJPeSUnz3LKT4ySL79OJ5GcEcMKnG7Nb+/Vt37t27c/urVRb7FRPsKNNKjRJF",
-	"ChxKS04ZuJwS6OKpSyJWojIcFuEy6HB2eMw21x7lwjYFU2oEfG0M8mX2Kyp9wz5XAoc2KgtwrBFerq8K",
-	"BFxbxEMgw1Ao4FDtQEsogNL2OkAKmD3IC++5plz8qcclAxGqAU9FZO9g9BO16dtqC+A/hwiWz5vm91Xp",
-	"r2GdjHlEINHBO7iHL6r/6KmZVBmRAVqMC+pZFtR0b+/UFxkLqREHyjQwhVShAu/g63vldCAfGGuitRPg",
-	"v9qxbg9VWrDQLqGSplRPrNtR7jJtU6k8CuRQWmw2f7d+yi7wL7HNFP41qXoSm7+a3mXNoDYeTAA0uN0D",
-	"Hv2p1F9x3u9mfg8Xba09tlM+DrUzzMMtDYeLW+skBQMCRG5Auy5YT9DbAbnCnTCOkYUJbOtzsf8hVEpl",
-	"C5UOwGGpIQ/xy+lqwMDQSAmFBBC6IDYNHCyIRZrnmsU9cGdEKpgU45b1KSzdVpLAGNTxiEWWDCW1OUVH",
-	"0kFhkDYCwAsV8cnXNKmFOrubkRaziGCBK2p0509XlLZN9SLi446xsXE0EtIBugdHElD0B2qsARSG1jDy",
-	"itlIQVwKEbE5vFwveih5B6ElsOkSoDloYrONrEfybo9Sbbk8lmosnXLiMw0S7BIgyGOyL8xlNxE8RbwH",
-	"7veuUjvq5YBAWIETzawqceI5xgiq4zuSBdhHOdu223jN1l1ieR09Aa4linHd8ng+wAGEJtGwVbI6rHep",
-	"UvbOwwe37hwc3L3/ZkFWUQdpJ2avo5Zb75eRSGLoXqVfWoGO5o4zOFz6FDgLI28AVFXmcrtRHCTVgGvA",
-	"ryj/PuXa3c0NO30ecNfjb72LcwlYt0Yg2Pni+4COphKGXxeq/aZI68rmm9kJQx4JgAmaBeHNlAMCjqXO",
-	"BPdnYo5glPKxpHmUrvR6e1UKt7Fs3yo1+zrhXRHt0U7jmUiLzWmenVLWkA/F59tzHHdkIo05dPvSsP6b",
-	"R+XcR5YXAP1R0tpssG0dAUphncXTpbcgRgA1RaU+JV/6RPjT8O5rPD/dVr0ebARMdpvP7JMVBddaZLCm",
-	"oR7qOgoUcy1k+lWv5+/NVI1GpT3sKpsjPqGaagj7iJQdi1FW3VcM4ub0JuKa2CoWhL5WOl2wJ9RYrtKq",
-	"As/hZUuf/8YGb5qb4M2C4E3jXIM3bu0vMnhD+m7TA73JDa+JZQ0gdgWXjwt0UJuESr0A4ZlGmKyJvDDE",
-	"5OxoNJMtkhmAjXBQo9caDVf4gGEfLVoFdR5MBiHPAgbJTh1QjoGMTFeGBc3LWBRSoLmDAV0FHWrO6aF9",
-	"hFcnxPL+s9rC+Anx86SiK4y9WrRbo1Rcr0m5+o47cEfywkBu27tT0rmij7qki6aG3MEhV5yHzYFWdAcX",
-	"i4GnfFFft3lVp5HqtFNOjJo46rZskz29cGl4L0YCuHRiOct8tz1TLrWKSInYpXJ28RQ9VxQ+kAJRN83F",
-	"mlz/ot3WysUA3D2L9nidjXiaxUhIcEnBEPQ3uiERnwQsl4nQmoWDWGcqndTdb9rjOMoGYQFpB96JRv/X",
-	"AZBerrMDZTFBHTd9T4BnnwnE35QshIohS3gvyevxeGg48cN381SrlDwbIJiP4fGMbyMIDbP8UwfwzEJr",
-	"N/dSNaQIuf0oUyGTPE3VGIMxsYa1pHko9OXKba9GkxDwuxHCQrdY6Ju+4R4Locq3HUfhnl+M3fT/Eprt",
-	"wF12CcG04wL6exYCqi2VGY1iDpPyaI09h/6OwEyWId5nE0I4To9AqDTEdp3tJwlVbaPzmwiz7GYfeSw+",
-	"EFww6wJvFUHeSo8c+DMOvBl7xEulR0dotWbgbxGA6XVeK0F5w8xj4aHrV67hNDIwMNJCtA4BFtBOyAZi",
-	"OKu17zkcyhMA+CEXgxMEiyguQqdV3ZCkJFax8JEJyYifE22Fd8z6vxEnGeBoL5iq4yuyq2emje7QnHnb",
-	"L5esR8WfP184Cdu5CJ5j9W1LzuWyN38bLzo01yyeAYXmsBe5YKRSKSHmmTMP7zWc8U7DeQvlEjvLTnd/",
-	"NDL23cKJFm/JnqKFu8z+qDQHIfMhcDDaaGUtqOWy+OtxMIU7alSTuWjrCQfgVdBNZlK3vRHM34/8UZZ7",
-	"5zb4xW5RGtMnpoJ0JsT58RqZULoXCIgbOyWwQiVFHWIYZOhaTNqqdfEiMcuTVJ30apAgFUMSoWU9LV4Y",
-	"gQxooKJLU2XkV0TwUTaUVWdvxk+QZTXLdch2LHKhMSRABCIkn7cg5Wd++61WA+3aqsemcIn/yEP+9J6Q",
-	"/WwAzJdBbRhL93cwgz+7zBvtUE9J1QSs6lt61aGWfdGp8KKi2iNwgcBLCGYDqZfhnClBoGZhT/qih7as",
-	"k1Z8AAGxSjEQXWf7aI70YoLxHDqY9ER1jwszqeCLGfIIo8Iu00WdRjxjUdzrQcNzaknj/VGML9fhGtqJ",
-	"h4SHIKFLSuaZCAqrb4rrNwU0TepTctgbB4qSXcXWjiN2762Dtw9YFGMuYMiPRcs+UdGeHNkCCeqTUHmm",
-	"Y3oquFl93qn0TLHSK+mpdAh+WsQzsQWRydX2pn1NDimCXtUeSJiyDXjC5DK11tROUNjGzLhnzN3aEj++",
-	"BUbs+ZJtGYPDTGqR8+k8DLOTwEba+J0X63fCqgdMivF5uJZXIeayoEAXQmN0xAB/JnzzTrmXFMexZbeY",
-	"DseEO+vDgUoZeHmeBc/ZUGQDFdleq+5AaPh2lIqeyLrgjqAnQv2nCLsy5uAsumSfE0g27+hKwNAzK4E7",
-	"ubQcBgGNCWIezmFLoMPUsqDF002fhY2iMz7BhHdE8NOIYkhozLnURh7W2SNKqdtJoUWza3SHy2yXIIHt",
-	"T17zACLgOSnVjQwoIhUVtc3mUcCJua/GpwJLpKUsN2y+y12n0E7DEZuZlcMPr3kIXydh0MJmqLWuGVPE",
-	"3KzW2mms0AcJT3qhPZAQOy2ilevk8taIZ56E57FGfdfpYpW08CcQO2EI10qtUsM6lB/F3YHlFAZraY+Z",
-	"hZ1gAEcqV3nhycRNDmuTw1qnNBqk+zQEod18p4YidH1Tu9eeV6tWUolzo7f3jBDQNEOKhBaTtOjzLaP6",
-	"6WPQ/uUwc4DoZVFuIWu1UTzAiVAC6JcKI2NHcgofTVOliF9DjdxOlp8AUmgIAlFUmcdOl8IuwsCpBfaH",
-	"wwxY/E4lHkmVkwnASxBtcYYZRqgEu3LlXVQ/9StXKnQ+KnKiEpckOUhRA7EEqWN0g6D0yhYCgdcWa2Zm",
-	"SLd6MMd6MPe24MX0UWAVtZKA1tRNcqhWMv4TcpNlVDYEM7QmBShvWt379i0C6oVkfeXqlnA10BYC6EwM",
-	"NqPXBeuXmNeKyNB5Iqx5gxFbslfgR0UNIjik5q2jRylkV0ClXLP0np2ZgZaazlioARP6EtUNQdnjns9Y",
-	"pcDTdG6tGebykdwuDesIG4B5A344NNaVziDXYIuSYMu7xYr45EjuVE+vh9avPRzw0138aY9rmLgt4jyS",
-	"+2TY2UnjFoKiTk+vFM4yVnGmos/TCJIeNsyBsNQWYyTX5Ae5/YuIl8TJal683rOomhl68NS7hl9CmSUc",
-	"9hI7bBLRq7XEc2lko/EIkGKNQwzF026DpgfbCIH7JVPVP/WODlDBetVhENgvCO3ZAV5PpbBuZ5eeAjYW",
-	"tt4NeSwd77+lvuWsF/eygV0p85QuahNL99y4ben4ADnbIJdRKiJY/5FSCUXWxio9phN7i3cHJBwAQNm4",
-	"IraqFWKkAJ1sq0WB1M74Fubu1rPAEmAUGZdCM6DYuqVklqqkxaTaAliW8DKeV22XA+G1AZBzFkzHc6TC",
-	"ooHF82nUU3NYI+V5H/RA1kWYdQXMM+5LV5bruEhAzvZjnYGg5Zpx0A9EGWIRa1xWrgfWCuyHwDLbHEnj",
-	"hcxjHZEqa/eMuYJRqWYjMLqTj0YaM3Le3QtSR8YT42ROAo+ub6ZJ80iikqtTdSnVRM9lSLFr6e1fcK7i",
-	"TIukF5yWQKVwmVau06Aw/hJhHHOPpYM+RvedW/HHxoH5Qh2YTf/kK+wkXJBnkHfMbuuIrQLJao5rsE9K",
-	"GbP7rpPQQY6hCW5JjDjmjfzfUjLcKDubfqvMez+Q3Yoytcq8Tq5jKbReLT/7rkqjaw2Mjy8cdSph5GLu",
-	"scyu7xbx9lhmoi/S+QNSBVvaNquxShrqkRbp3dvzB4aK6RVT+gDBtnxK/5XLEJjdsUqGwO3wAkpoQ59/",
-	"quj/7IqWUwF7NlsMjinl6TBD2YOv8lQEtiZ2Onng9+Do5XII81jF9630AZfGo9cZGdecDjlTnQ9ENws8",
-	"HHlzrEOqtMWDW1AHakcgRCzf5NGTy0Y9b5j1s2zWPj6ih3/mVXBJQdH1MBJRjicDbNF9N2djisqijggx",
-	"+PFvi9NOwQmkuAyMz4OvwQ5hqSAwtOGNPSZ0SGvY20laX1LTSEUFnpJt22xnhqV7QvrWs4ypzAk5qN3d",
-	"snHcFXYkj10eo0kqpWbhWeDIar1wkaCRHaWOKXrmMgq+tmg1t3eCKa3UqnVVnmrRthcXjTrgEja90Wqf",
-	"/vBHn/z6Hz/72T8hNjoalUAhfrW4fEadtGq72z6cNlqww1ECHd2lfV1r1V5/8OCtu/ffbN96cP+Nuw/f",
-	"XgXV2LyBC4Z6XGN5l2pJ8s6Z65dBJkKcBHUglbkJCY0MDoPX1GOrxGIEpCwOR60FP17wznwNjr1DYKXN",
-	"Ng6t2Q203o44lUuDm2RpGEifwWGDArnJkhSdPu+KW4AtMm1ugKZdy2R4vNj1uWoOYqyzuKvnIj+a3X1Q",
-	"/OwcJF6BZ2t5cLc9wtVm84b7q50C78NrN+rXTj7UhMhnhGjj+ePTH/FbYBycGLpAE8J2PRX8QlAcu7HD",
-	"1w0RmGWtMMTB2i6t8aksa++04ChzDgVWq/eXLVbvU7AA+i+oHFdmvJvNqYE7a7f5FGW4X756uv5q5XT9",
-	"TTXdxVfT9ecX09HJWO/AXn2W8f5z9IwTgVxGVTIab+EieMD8qTM+MU7iNJwGJur6RTpPU52xVB0VTRC/",
-	"Z9aBuw0TOOT92unIszf78iL2Jb4t6CHsr7oZISCzYotx/76RzGctrx8HtVFeoa7eybP5G/GsxO7JwAj9",
-	"TRbmFT4C+xGiDfRd1CsmYB29+omolMtX3cUn2FW37O+WSor8Blk3tDCrWDhuzTfa5IKtnBlLA04XVs4F",
-	"xnHBuHa0tvGzttp5PC+DYA+e2ThhKobqiQipB4DMICp1dMnNkEdRyIREricsJqHKHnKFYR0sZty+XRJX",
-	"wBhLZ2G5+hVoRM/QsgpmIPNYSHH7kEiPXQd2jHVLOCeLw2tvOOBUGUad1jwVjEeRiCoK+eGOVmWuHzzP",
-	"BqXIOY8i8xrzZi2o5ds1EBRmieHDndoqRERGSMIkL5qIyCwYhGtx6vhveh/wHNu1x6cFWXKPNl/CvYvG",
-	"uLZwMF+xAvVNJHVNyXvIjz2pq/IMS9pAcEEdYJ4VX8cyUyzOTmXdjEVnoNQCeJBH2gibojpOJYKFOFII",
-	"XZHYt6TGss72o2EsNXzKk6S6WORde8NVpf8rZ8zQk6xizLjV3kRST2Wb2HWcG4VBrKOT3V6yIro8STq8",
-	"i8eAoJue1Z79G8vS1lHR5P93NU+T536X42qqdaVNBWMuoxPfe686RgQPATye/FjIaVeJmUfAEgX8JUFb",
-	"TnGJImAUFKFLNWZKgtFhrkXIojBPkxCwCkJv3mHAdNyXWFn8/kHGZcTTiNmD//jSIMtGunX16ng8rmv6",
-	"2r7RelcNLwMOEMHWZ4NYH0k0ySyeKSexmKqMI9ulw2fBnngtuqnIQtsOAsYebgkoiUZra45Mo54Wsg/H",
-	"tkgOvrV1w1T24MFS7EvGjfQjk85BU4AxiAXTbswS8L6xKenh8aFgbmCzemLXfGhB/QlNF34Hk7V1JQ68",
-	"J4VHoqc3KkVeuYKwTPDebfkI2bmqx7afPrWl9U3XmllnD0UUp6KbaYJ9zVhPJYkaA/itGfshdQthnTnu",
-	"Ob+zBzaf+YP2DKFsA7PqNXufgF0j8AEdsJ1G8e/tgF0LWLMRsOZuwLYR7md7lw1UnmqHbStpPbd3jyR8",
-	"w8aDOHFwZ2bmx2KUTbfDhrToWwCdEJonmWztm5lBhcxASZWnUEIzQnSuiE/q7B60IpeR1FyDjmtDMJ7E",
-	"kXzXzI27miRcGIfLAX0k+D5gVQJoAfF/4y2bLVaCgqEmFNPTHLwLsL/J7qW+gt4eM3epjmQvTy36iaYO",
-	"J62GAskpzFvaK8gqCNXXvOCDcZwBiLPq9fDolB/HkuXumrek6EN8ONtBYdajFz+B3hwdQFGTN6j3Wpyt",
-	"wBPaSvYd1VWvZw/zfhSlQmvcdIf2SOVopQyUBSjmaIpAD1pHwEIMBBvlnSTuMlRHAh9ynzDNthtOrRQH",
-	"MSjhzOCeM58kSYEqVdkXACUtJPJqp0AyJkXWet+6JHVtLnQeSp1yzo+DWp4mtVbNClc9UKM6DXQVVODy",
-	"LgzN+4J9s3mwx0tUB9nfdIx2M09em9ZlFpJxuaU0/4plv61j2XVlRKrXa1vaDwISNvqnVFmku2pkM6BQ",
-	"LWT0UK1VGw+06La//d5g0Hnvdf3tf/v1r3vYwTVAPl7E3GSf88RXHMCdbbUxLsQTkWpYhGZQNOY3ghrt",
-	"dqg1unE6n/e+GLs9sziKbsUT4RUZZwGWaNOgvXGY14/6j52gXckBqPCDrz4rjsVUIrYqP+pL+E2O9EuS",
-	"I6U3TKaHs/AJMBR6eMDFW9mdnEc9vHiXbJTmlNL8yqjF1XTiRhZcNJftmmpj1cglbQMCZR8B7uFM0OaN",
-	"WCSRR/4DtTkUBlB5hoBRuaR8QZ3tywklD1giMqKBIs+xI6Yc7qLZxdpf1ksvfDFJP7aOo/PL0BfjGfWt",
-	"gqgEjpgAO01S858pb9v2ttAhI+wNmm8V8oSdlyeFzQzp+tlQ8iMQC2fgYPnSZtWD/Q68yo17tJH060j6",
-	"jbez8XZWLSMnAXpeDs9VwmWOF7SVHwI/igaOgIJgDD4hFF3oHPCCwVh0mqlpvbQwQXi7mMlXJVNIjzRZ",
-	"JWNo1mtT+/RF1D7Bjoblxxiw8xpPmXJc23Q88fACySGYP6eyTysrq96BhSgnPmCFNHRaR3yibR5jfp6l",
-	"RXk1+AWkHwAEGvIGjmrbcaJA3jFEvg3MWBAwWZip0GUHSxTdLvkhMkoQGUtywI29bKlLGn76xH+zmL7x",
-	"xVQLWS8SkQlICkHbKVmsqUDgq6FKxR7rK2MyO8Bt2zxfkozZQEiyi4EDU04saFwwy1nKpmGOKjgWzds+",
-	"pQUMoi6OdKnOC9amDZ+abZ21m43dbdQeyPbn/RYwuOeaa5maS2T3fHXbCnb3BVrbGPhDzm5rHTe3G0HN",
-	"vNK2XaVaC9eoeX27dkZGpHlQES1SEd+wPPae3+Wr1o2FubEw11J/Rs67TQU76axNTPQKz0dLIexjNxWO",
-	"SBvjCTruS8SqCNUTkSZ81KbiA2KDGggeibRQVuYCnuWpCLHEYAAgee5TGMpI5oBpYeYIpAETpke8C2XC",
-	"pGwg740T0nA1VfAi9irgbIAZUSHdYZXOIL4x9by11s71RmNlkUSFNptYxyYVvEkFb0qhLyREDzBNbpdY",
-	"iFLYImetk5CF+fz8JmP+T5U0mVuGxNoH9WXTkXkojgKoa6qxGqgxizNgqwdSuthnoqhqAzkU+jxTj1GO",
-	"92oPda212yTwHY9yG0+/FYcg4dp2nF3zCo+FdDrk9HazedyTbGZav01A5YItSo4MXHgGJLCLrHKCFyJk",
-	"EvPHVT4a2VMO1X+Aqby1BETM/mhkeRPPDyWGQKiIi/VGUCNk/7YUY/tpc7v4GEnq6YudEt09fXitwJWx",
-	"1ze2d093lIo1OEl7F4jLjswS4r5IM7jpbzgdUgyuaadgbSyjyTI+Gi1ClJ0+D3pobm4MhvksTQ+JpRwJ",
-	"mmavJFamuC9VCjXEiD3Yg7z1rPLZH41wRHO0ThWesqhKPpfQYQFCBm10RhEiVqKMWJdL83cHUO+zJdiE",
-	"plDjap/+11+9+PgXxiwHyHY8iw51ztrqO+vhT4O/BOMt80B7wMgxQaLAdR7lH3/46T/86LOff+/ln/x8",
-	"5oEwtHX653FgV4ueaM13cdJb2F5z1s9XoFvFjbx6OfSy9X+bON3GO1pRTeCWnIaoRQ75M1EXy9EPVVD7",
-	"LaL1o2b5Ee+LiJn9XKRuYqkzniQiYsWckZK+UrdcNPHC4/NoRq+WgGTMvf9sLZKF8+BLACDCNuAh1FrN",
-	"01mY9t2txKFgywzilOzODRLPl4sPAQmt4eCvJ50GgicIR1Hpwn0Dvz6VGl7pLTyHiG6extmk1nr/cblI",
-	"R3SPC8FGjpsN43iPT89U+ejYqUYPD7Aic5/9IXx7cY++7v5YbrkcPbUNe5mjH2s2jPuQZll5/cq3flbr",
-	"cB1393Ozmd5/bLRAR/BUpG+Jif1AGz/bCKL3HxvpR5xVFfCYwB+FX7uI/FWUmDjFmSJflTI90ZkYUn0r",
-	"MMBYMNCWJewosNfNw2PPLQI92HA+xkVmuazfAJYq1U+5vQN0mCKjltG3WJSAgA0ttp+INBtyyfsiDdib",
-	"Ke9xyQMgIx8qeRyw/dEojbUI2KMR1DS8lQ95wO6pfqYCdl89yaklEiFpCCXImxITT0cJj6Uu5h7LjpGU",
-	"es7sgSQKacyxXMpbnpFKEqR6Q2Idx58TEPp/iWuwTLsBOqMqX+gOky4T0lljZQkzRTwdiW6m68xI9bif",
-	"p1SSYr4riP1xo3xNM44trK6Z2vj5xmwaQZVHac4gG2fn/WiUKB6JCN4UzLtYpK45TyJiqRqbgVM1DljX",
-	"zMt4D7BmWcBGPNfmL/DKczhVPvW+qHo775aqczJVgNiaxafrAng/5T2Om9q8pxb01uRJAkU/BZCA6/4/",
-	"kkdyi4V+Vi5seefBOpJwPXS0Q1zRxcxlMkHcJhGxSwePbt26c3BwuV4aE8MJYYvFmflpghz1FCwIrLiB",
-	"7vU0diX0l97Yv3vvzu2pscTTkXECcbBSHKLgUKTfzBmhy2VXJIk/hvvIG8Q+N7t0a//+rTv3Zgei0yKi",
-	"MCg+zGXxcctqoyex2ViaTzQbDwR0hRuZA7wYEQ4KL7Pei2WsB3CpbeaONUtED6qkIoUeB/7WvLg7RS1K",
-	"KroqjdDIL/qnsUCKiD0pp+7K6syGyJOE6rZgF3mlZb1MpIDOVbSoT/2GCBBhVHkkw9isBAf+SiksBbe5",
-	"CzyAyrM95BjhAMVANBf1oqUcSra4PsZvURjExKw4Q2NqzxHm9P1COF703kOkG7vF6bBR7LtCMImnGcE/",
-	"jBLeFQOVAKEfI1InUFBEQeKAxKUiaj8jOURkRY+RXPSTAJ4KL8u1aNvPQ48lExhOeDeLn4gjWVzYmbAY",
-	"YR++wzD2wr4Di9cRsEDfYd85kt/Z2tpy/29+GUYp72Uh+w4LY9lOxZNYjM0GfaLiSETm844w+2qcxlkm",
-	"JMOLip8yN0TAQpxU+XKoLIbFKqJ+1CNDg9FVMFKsjTkSlYeAc0WztT9g3/Fv52ZQXIS/9/5mvVjypDgp",
-	"QJxlJjU1oyO5XyB+x5pRvQKoaEnxXgi02sFpX1PvDPFx4SMPCUVCinHRalPaYPZOeo7yM+PQGQXH0Yb1",
-	"x4hdQef2a5qYeQgExZKikn9KM6Q6Dfupo6+B1qNiSlM/q5rZQdyXZkFAXICIAM8Bj7M2X6rct4bIXqt+",
-	"RDsdUu5wTou6deIbnhSJjDEIAFK/TziKwOJmhbkwT0Va/tQohq4qMEciTuARlMSFhU0twgv0blnJrI1o",
-	"rpfIyJTsxklMFThBNUJX4SGnKhFOk1pUGwTIILwuz6kugcw7M2dS8Llaat04Zd08Tc1KltAwhjyWGSdb",
-	"qUAu6x1J5tiIEecGhDcRmOJEzEKXFUQxgY5IFJwZKMg1ehBVk1ld+zhI0euZfvhc0wAd4HxChe1o5N3B",
-	"6BEwRZkxZhW0sZk5GCvTnGDza0swy1NhHggEjLkE52L8Mn9pAYgGjz+tmEXkGUvdwoOLlmtp2QNWJCmD",
-	"Yg3huVSeCW0VX6KNNy1waac4fR3RsgYIInw5pQkZg9RfFqYH3K6q/yQFT3PpRYeQVKUfBVPPC9sNKrLd",
-	"joNr/HGNLAT2VzdwSVTBj+aKKcllRvTicILRmtZ4uuwyGx2VaRaORdwfGIGtlQejib8hBHTii+7w7nGi",
-	"+h5bV30amDeeKzyPAUZd9aynMgmYzrtQ3R3qoQ7NngrFkMdJ6A064FKKpGpMSP2lsGHNoe/LWKNzAH5x",
-	"zBMgII6fot3ly2t/zjRGxfj7xrUiNmE0AnnXgZxWOFxFKX+cshHvigDZtq3Bn3DkdSl5LFU3foj7UvMJ",
-	"9ZA6EUl3xE+dP+Fj7niCEEapGP5t54d0zL51THFoXQWFFjKyBDbMSKRaSYsK1DWCSDL3Ztwdywwcszd+",
-	"R6hRIgJaIW6RiZzUpxELbTNDpSGG/qtzSMezzcGJ1RXmpRvXzlagmq0Sj2LwXWhx1VBA93AOXqJVBVeu",
-	"3Dr41pUrRq8+Onxj6ya7hOOl3oHvTDLLUzvk6fHlgL35evNmY6fBLr35+luXQUqai5vXzSa/87QrEjDd",
-	"hHbguVQPa92zrhoOeWCsYMa0GMZdlZiFTyFV0UGfBJsjeMZUt5unGktnVc/Yg9YHB6MUXFkLMgV7JIkl",
-	"oL2Nvr4XFt5SHR/3vXsH7125QgTvMIAeCFEGKBtAmBetZu7x5cEvLT6vlQxsH4IBecLBy4CSxUylwByo",
-	"8ySrs9scgMuyeCh0YB55JNKukJnzkiPRjYc8IfRe1Eo4Kz1QY01kwNwYIYkzxsClSRK4YRT3Y7OnjckA",
-	"oHckzYY8q7O3RWo0pvEetbk74MWp9LgDoFbojrAR13qs0oj8tA9ENyO378qVbx48uH/lSgDgcGnKwSpC",
-	"vkVrFw2FmRLOH4zQgGap4c2keTZgkOLVjvPevbzSyiPhcQGA3FVJPjS6EED3zD7mEN3Ap3cYXY06uwNX",
-	"pma5zCz0cUzN6HTI3Hx67kce+B6s+AgSS2bd6+yuZOaxC5sA3GSl41JMiFYhQJu0afbCzOyaQWP3ZnDt",
-	"xnW4b8A4roT9/kjubAc3rt8wYiHl3cz4c+gP9OJE4B7Et4HBctwDsfUjyLkBll7AfdXG2fQObz8XWrfY",
-	"7va2t6xQnsFCcwdqwjcvwi4VLnpJDUNEqUqG54nlDB4bj9/xRsZdQf1LiUgz34ZMOYQO4WbKPM7Q/gaW",
-	"WSWeWY1fVPkCloUejUkurSeEKH/eLIDYHadCKn0GUU6XDf8UwdyMXRPrzPz0icP69vUazmBOwNLIWKsM",
-	"yQ7X+chMSavUG4ai1c8fP///AgAA//8=",
+	"7L1bkyS5lSb2V6AcmrGq6RmVmXVhd6bJqOy6kMWuGzOzu4fsrg1HhCMiwPQAgg54RkX31Bol7ZrtVTNj",
+	"kplkq9FqJVut9mFkprcdmx3t/pcdNkdv+gsynAPA4R7wCI/I7MiateEDu9LDHZcD4OBcv/Pt3lBOZ1Iw",
+	"odXe8bd7M1rQKdOsgL9Oc1bo55n5Jxd7x3szqid7yZ6gU7Z3vEfNr32e7SV7BftNyQuW7R3romTJnhpO",
+	"2JSa70aymFK9d7zHhX70YC/Zm3LBp+V07/gw2dOLGcOf2JgVe+/fJ3unsxl2mDE1LPhMc2l6vpgwIsrp",
+	"gBVEjoieMKKYyFiR4L/plBEuCM1zwrUiw5zyqSJUZKRgM1lotZfssXd0OstNf2qq+nQ26x8cHO4lOLPf",
+	"lKxYBFObzdZN7AcFG+0d7/3BvYqA9/BXdQ8nYabzmGo2lsXiFbQbJePQvrJ1b64P7HBChWD5qv7wja27",
+	"eyWxI0PjF3zKdXy1pvSdWedw1ai6rC3E4UGc+jm0Go4nYyNa5ho/sS2bPw7W7qfHcjqjYvFKtlEDf+8L",
+	"eW2CyFLoYlVP8PtN9FQWShZxsqeCvdP9IbyRurMyK9gVl6UiMzpmLVseP6lRfUrfvWBirCd7x4cPLa39",
+	"A09tpQsuxjCwVlZxw0ziecamM6mZGC4+Y4tlQpySuSwyMpxIxQQZLIAIQ5rnrCAjWRA94YpIwYgZElO6",
+	"R04No2BUs8w9I1pWvMXMBtgJEI3MuZ5UPw5ktkjgGRfk6AGZyLJQCckkU0RI83RMprJgPfJck4LpshAK",
+	"vh7xQmlChZobRuYbnTCasYKkwSz3z9gspwuWpT1y4fq9ZHYk1PTCChgIGTOtyIOjox55JgvDBAsW8EjY",
+	"D7wgI87yDDmk+dEsE/wxlEIzoe3GgRdzZtrAfk2X2MHBJ2Q+Mb9VE3GE48rw4lkhxwVTqkdeCz9CoKMs",
+	"LBnNp7BQXPk3LtmiR54WhSwsYXCQ7t9yRLJiQYpS4MyE1OSSzXTP7WokXrXzQiKavdKyv4+Wt/eMas0K",
+	"0+bf++q/2P/7bz/6wV50z0/NBdO+8+HnjW/J2KYXA1mKrJW/cPz9BvjLz+WgdT6/loObvvJfcKU3uki4",
+	"ZlO1t/HdcbTp3fFK6gs6fsZzzSLc9rXIF3Be6FCb80w1EYan4NFRjGg6VmQi86xtrELqvqbj2mhxbmvW",
+	"6YKO4YJ/DxN6jp8c4oTcX35GtCgoygavR59SPZy0rOzA/HYdqQcat3LPm4kUbCXlgAfPzGt2ZRMykXN2",
+	"xQrCgYfMC641Ey20gy/7+OVe1xHCqF7hN2aUZ2zI+BUrWs9UYV9Yd6g23fJnbCjFkOecGpK0Hrai9tpN",
+	"MJEzWWrWPl3z643PtcxX9FjmN97hOWgGrV2i4nAdNlmJ95uxB0aHkxh7OCGppuP/8vTr8uDg6JH556dp",
+	"y7bfJbtwn8XJiCPZjoB+QNCLumw9AEZluA5Lso2bfj5XrBDt0yndz9t25ds3nX1JY7fZuTnOmTKS5Zwa",
+	"JjciQoJaBBLQFeU5HeQsVJHut6hI5vvObA9GA8Nig4mU7eSe4+83e8G/N02pmRSKwU59LMUo50OgjxU3",
+	"zT/pbJbzITC6e79Whl7fVmQwb2Zs7/jBwSfJHjPSoXlWMAovwjbpmdt0wvIMtjlTyqg6RoIwpJ3NiICr",
+	"xbwAcqf5JCFKmstmSIWRI9FUQDgIk1aYNaQ43js4/NlPf370xYMvD3758S8e/eqz+y8fvvrxm0/ODi9M",
+	"Z90WAWRaJMeyjDMsi8KI3UpTzbzmQGieyzkM1w7HdPdECrYN7VDE9YRR5XDIlOo+AdPvmV3Itnk4FWBO",
+	"FRnSouAsI7KEYT+TxYBnGRPbrfv92LrTUk96I99wY+ENkx0WLGNCc5pX+gJQlWXmGGYS5JCdL3j3kREk",
+	"q5kwSZ26OiykUn3FNUvJlFFh7xdK5mwAOr65ZZxGZV4jyuyuYCMRPSlkOZ4QSgaFnCtW9Mh5OZy433FM",
+	"Bfs1GxqdGPXGBZnSBRlOqBgz3KqJM7UNFuSnTy8IF8O8zFjWI+nj12fn/ddnz3/6/NV5SnKuNCq9bo5m",
+	"WKq3B4qN0bNovs3GALPE8sbgrsnalnAdEcUKwwzgu2Pym1JqFhKnzzMynzBBFrK8La5wKgiPDfcEBppW",
+	"A0kJh3004gwJzIQuzL+5sHZS8/EPFcnlGKl9RXOebXUKj44CYqMJYe/4K/vPZaG8ojy3/Kwm8OOmHVJB",
+	"BoxknOY5y/bev02qZXT7ndsx11bzFI0YxLYNb+yec4PNhStzRDNzeSdkUGpvXikYmRdSjE9ICnTr4Q8p",
+	"GFwUCIRmHC9pbu5Utt2qxI+Ao93Ut91kj54XwBzsJTgAbpMdm3txWip4AKQlPz9//SohsiCUGCLlTDNi",
+	"Wr49mvtlr8aGu6w2vj3U5J/JUmxJ3wcrZY4RNNwkbsFwhEQZrgov75xOtjewaQ5lkVWCBXvHUZi4kPIF",
+	"LcZbCRQPDu+v2nhayn4Oba/eeNwIxJLAq8dEzXJev6nAXsvAEAlLrCay0EyAo0ezd1rd3gaEMQMfE+SQ",
+	"vOSfwgA/Nv8COzMlYFRJwjnA1Qwbc6mFgwPzpV2Wl1QstmPSn7SKSmZJplQs+iPK87JgqrE0UhLzMzE/",
+	"s4xQrdl0phUZFXKKBhuaZQVT6pjoYkHomHJBcqpZseM1cAMF5loTpYZ0ypbHa1YgsLA35SmgSzmcpEkl",
+	"/4CezhWxDiJSKva10K7jgilZFkOmeiQ9Y7pY7J+ONCtSMuZX9h5WdW2v97X4WjyTxfKYE2sQKMqcga6S",
+	"L47Ny/vkC2Bup2+ek0u2UFaFGTNt5wY28R55xTgIepmsUQJu17lhRKVi2TJNnMfCjDWnRmhn7PIEXvla",
+	"EMLM2NG9YGaraaEr1yvII3gVoDToHE1Uqbkssp4Z/anp2N7ys0JeGTlSK/9OhxFNpcAVE2RCVbUfwQas",
+	"iJwLQ11om3CdEKrNyHNmvjVyBiVTLkrNeuRLILpvAOZlmhDR7QJCSamYXZhyloATQkn4od7K1G6OwnSN",
+	"1zoK4wW4pG0rBQOSGOaBywbbYmn3egadsRkTGZHCCKKwuoYoQE/g3ar3Neg7nwtzsGXBv9lWeDhs5Rbe",
+	"AFBjEo8besuUK8XFmLidfQyeeUJxsN6x5FYdJQjhNvUtqNprxm+p6o0xWykl0YuxDFpduhLNmeJDEBrM",
+	"7pIFLXi+IME3Ic+FOzC/BeqtH2YCN5+lCRmwITVHILSy0CFy4YxqOqCKnVT+SXfnGz1zLotLvFxwSVQ5",
+	"M5oYy16yjNPtBJaHqwSWsuqiPzV99MGWtbRUj7Hb/YvFjHkZuTkA2OfTMtd8Rgt9z9z3+2bCVi4wksDu",
+	"Vy8Nh546ETptjj31onQamUFqWJJ1KssZK+A7oumlubxgYmBrtAOCMCKwNJ0zrbkYwxOaZdx8RvM3hWlD",
+	"c6b2jkc0VyzZmwWPvt1TTCl0fuSsj+xcLZtWX+IPwJJlqeHOwq1Ezb1M5hM+NDeZbQ1ut70kYsl0/sGH",
+	"Rw8f1VyED5dNm4kf3JS+64Pbf3lkPzOPV4wC4paE0b8UWzmij3/8aL3L0j6Sg1+zIQj4EMIFkV01qtLh",
+	"pZDznGVjlvWprll1M6rZvuZgCxdlbtkgGoEb/u+k3tAAJNb137jAsS5Oq8QHLHVpOgjn6fJ6xnJ+xQpL",
+	"lE7OFCDoE/xusfe+6TdJ9pjIPCmaW2FuGCG8cExSIx7CKUjJHXR5yitW3E1ICl4xlKyy1P2dcWXmkqXm",
+	"cNpHzGi5WXpCzExtQAbXZMSNbN9h9cyLK9d/6YtLjlr0WhJ9xlErztkVrt3aL17Am++TPSnyRV/ORT9Y",
+	"+Tolv7RC0YxJc8tYG5KWuRGZwLmM1k2I+8FGUCpDCyQrgNx0IEsNvA50svQ3JSsNUWd6gkS2alK/oJpB",
+	"MBXNc9ee0SnCrqQI6DWQMmcUJLSCTWlx2Wk3GqUiv7rmgXQe1W5nq3KGdhkgaAF+fEtLgpK739ZkwMYU",
+	"JPSJzLOQt63cYUpTXXY7huf4qvmoRI4XGZZd9WpYbuWPrfoiWJ4QSmZSwn+RJNGRldMpLaLxZoqZi3XI",
+	"iFdfxLiklWLk/DeRVvWkYAooVFtzWaIrsGVRrJH1fbJ3RfOStUx8ThWZMqrKglmTdp0U5nfQtNCIlUT6",
+	"b/T3PnQMflWLAfaufOAR7uRXa5PUgy2rONTQI+9o7OYV0sfvjdpODLhY/QgFrDhZuvCWby5/VCMMqHZT",
+	"vG27Zk+rFqdOLu0u6FSMIohLe7g6Lu3vff11eXBwcNAWnNYyTqsyUtwqsaArIL7bvC4gsfZdCuGMXBGl",
+	"pdldTAyLxUyzDNQ9NFWoiZyLHgoxQaTdyimR/b//9kc/iB0UGLuNb+5+X7+SG8U92G78Bb8kOdmNsI4L",
+	"usih6ojB7dS4hOCi7pHX5voRUvORFcOP8bByPMETavaxYaQQ3O4okGx5Q3gNqDn0RWV5MaomWgHxfsS4",
+	"tkb3HS60Knyq230E57eEaKdtCB2jMThnkCtsSbIGz6sHhdWG2T4BR/ZW5vGZFayYMNL9VxDh0bfjCwQT",
+	"M4VAKtlL9sy91S8FGOWyipsqnhselOwNaE7FkPVzOd8DnnPFze+6cBwe5jPTqm9NIWZSXF26D2ihgYUF",
+	"P7s4ETMSfALeYMP0+hkfjVgRcklLxmTv3b6Z3P4VhUAZZWYJU/+Scn2BM4W/f2Gm+8TOFp48wymf4Yzh",
+	"0Rsp88+rWaM8AFM/dzOHZ5/i9F/AZPBLS4ILTwF4fGbJ8NJPEzkBV5fhx44cjddsaM0zS5G3bllfWEGg",
+	"Fom6980EbidcafvHJhR7Lh5PuGDKD/65eCrGOVeToGcneFc7qhDY7LDgmg+pudfYlBVjJoaLzRbMtYQ8",
+	"uWoO/n5atekHw5X2wSNLPBXNM2uyXMw7RmWjmnYSDt/Qhutp9Tcv7WvN0w5jq1qxA2g9xm9sV/UJ+puq",
+	"u4oZUy2D3I611x57p22eSHNGLnw6bK11Pi5ENrJosZt46QpoYa1+Shsq7MMCkjQ2Ulm73HdDo9nhhddJ",
+	"b8Zj3ldcDCOyt7nPBUnh/plSQcesSI8JvIwXO+iRNM8V9Ln1TT6hqk9XC3NOU8behrQoFoS2SHRR/bWz",
+	"wu92ilf8A863Xvd3L793wYjf3oQ4Uc6yjbdLWXQzNZWKFX2eXXP/X7FC2YXrEr/dLofY4FWnezl6xpUu",
+	"c/z9+HHKsd3U3OjuLFXDrp3IGr3XcpSmwBPKv3vWSGgPzyZ306eLV/WG7NPTWnvNwdzC/eS6vp17qtb7",
+	"TdxX/qL4sO6tNy7jZaUmPuUifHrY1M2XmOwahbZ56jsouGZHj+W+N7dgA71X9h9f4Wtvw/f2MbkM87ZN",
+	"z3tjrifloDeU03uSzvi+2RRjJu758bwPP1eXfLYvZ0iV/ZmEgEMc8vukdr+vXX2vli9d6et182tfFCuj",
+	"lrma5XTh8h8sc1/bzednL5o8fv03yug9dZ6+6qNzxsQX9tV2Y43byGfWgriZUWlp466dRd04tMt9cHuS",
+	"xoe1gRpsL7zY367fJbdyh93e/aXi9ksnGwXBOFrmmXWUYcw8zY3U42+4jbJa6hbFTibFHS/NLSxJmbNW",
+	"NfH78N5upQwKcKIGsnqg64xk0bdhe8vb6pksyETOSS7FuOFGgSCQicwzMmAjaWMjAgtvzK+/vKN24Vp1",
+	"HK8+tecjTF2eUwUBjAJhVcyAPEQAdLaFe6sID2r7YVsmxzrNCQEb2tcLAjKrFaPCrggwBKW5UfjN4mAA",
+	"cp5haNUJObDsAVwY3VbO2pe33ztCtu2fFuv1irF8n/5fnjMxZFm/FJrn2/uoay7PxlbU4LEUXIxtEKQi",
+	"UvjtGHVRrnWRbmMGCIS4xgiF4TuKZWSwIGaPuJSoHjlnIiNcE6pIar9PXQytDZTVkmRMs6E2W8Cl/eFv",
+	"EMjeYc3mXGRyHm62pY9aKNJqSfCu24YVwXpwQxdso/c601w+CkvndGkXdXILV1ykYuHXs0KUObsNpb/M",
+	"2S0p/K7nG1H2S9QlPwRFH+Z1E0p+IKnUPPAbKPd3fnJ85yfHXx3sf3K6/yu6/01//+0fff11b+lB7Vmv",
+	"v//2bv3Pj+7+5G+DhaAmrv0dzbrQbBP5c338k333erJgCPO1mSlrVfjJB0f54kPWGFcKu+tI+dVbGMBO",
+	"admUvTfZqxFxeZPPazLrtlznb9fevRHBe92sTCO9Cz5lO5zYCk0gOHdwIl3y2YTPZiyDbDn3rFUzCOG+",
+	"qv8FB/VgnfawjmijXNLdnr1trMudlAZPrPv1zIdHBxukGhhxbDtTdSB+rbcVb2pbDq5dH4VTW+6buYVv",
+	"1YSTs5EmENEOJhlzPrhC2EvQVblWlUkHOk7a7TkWRXG1bNA5FLVx+3a2K6u9D+qy6QAK1plXrzaKrB3i",
+	"hX87ergjWGRyBKvvk3rxo5UpR90YQai61QwHb1cziZ0r3rtXus+7sNujh58cLd1Ky+JjmPEQhE2MuL3c",
+	"vZlwg2CJZ+5j56GwLbjuLlbnJnS5XpeMcd49thyrZJP3arnxCBVrWFZ6j874vauje2AZVWmdPTUj5T+u",
+	"saeJ1jP1k+N79zyf2of/Hh38Vz/5g1Xx5uiT62ocMW8/f7Kxe2g2AzTtHR6J2eyCqsvdW6K6oLu7FJwe",
+	"ORULgPgg7N2QzTRJeynuhF4vTXw25ednLxBY2GYYA+gih7yDNsz3lVrDsm3C7ZkeWibqf4ZP3t4N7sGY",
+	"PQJpcAaYUoGYNKXvQvkI9nLDkY+I9F0vIYjT6gfrGlN4AQTD3vg2qPwkwHN+eHBAhhNa0KEGGOaCAdTy",
+	"klQAR35bVQtkIKqYndzyMOFXF9MP3hDA42IiU4lDbvCgCnYyAEoWvdkCBX2djdzscV0s+pC62363OlBH",
+	"uO2t8KSLhRGtlGY0M2NKz55enP2y/+Tpi9Nf9l8+f/X5xdPzNLGoana3k0sh5yrwEiFsSGMW949qKcGP",
+	"HnTUZkKXz0SWedaHUbbHi2qJ8yCUPDt9/uLpE8AwOiEguhtp0onRrV0GEnW3lD48FVVOnwP/7I7xGTKl",
+	"CjrUF3Oww2hhTKadGOf1GANLG7cGdxZ74aZm0MBVc2NaMZG4pb9iItGhbuAEsOSKuAC01DTvQ7GDtWU8",
+	"TJ+ogng4m/Vhr2EHweLiBKIkKTOuT4cuAsoJTtZlZF1OY/iXTajuKkKZhh/7ZvBP3xb8+cQ16MbxVOhY",
+	"VhkddgrQCmYCufe6rQwEgK/MJ5JMacZ8GvSYnZB0mPNjvEaphb8BRAr4wvFPOZ2CksgF65FXZZ4jVi3g",
+	"XlF1yTL4iFcwki8+O395fgxO9tnMQv5IUDxHHvvK3ClG+SEFG3OlWYGAQCwfEar8rY8YX3LKEJUOyVnD",
+	"CzHcZ0IFgP11wCfQsugXMm+7BWVlRgISUBsh0BkAYWThn+OmDvwqkprrPcKKYQ46zXOUfgSbEyP+6oU1",
+	"PuMC2b1JpFmTFKuJcKZSgEayqejSXZWA+0QzgOI8JRPAR7V4iYi6aOlaoTyl5I59eDc1q801yaW8VGZt",
+	"MCphBb2rw7aJix2bvQ7tCjbL6dAmKXoCOkpFiGho252ABZvKK0PCC9jAHtMRz0heToVye8dtzh45Z8OC",
+	"aVu2AvGkGLxmwQpMA+lHH32UIqjUSJYFyfiYI65VAyLTvIyr14n6dbNYBPzIgpkZ4QKkZwsYyvWCDJiR",
+	"OzrldeIX0XsEf+pfsvjPnUE/QmCcaJ2bP9y38vP+8yxdjkNaH8sC+G19Pou375DAQMKsaOVQZYZ0i8RR",
+	"lEYw91xDGkXAncIR1aafuMvB071G5Ub4hD1Tji+13oc7jn0wXe5e2/S9Xjfmobq5bz3oweazopyxhYm9",
+	"TR20HJULoth4akZ9AmFpBysthG2Gn/3GD0LqQPY6ePs+fubbEBA2wTyo7RWccJyONmakTiJfBaUDmzJC",
+	"oSwyc/0fQqA8G15eE73FtVHIuepSBQ+SFws5939zZeUXgGDH1rqFldXvjkhsrhjxYnrd+flWYgBJwkqa",
+	"5i70nNZ9Qbju2INT2JaJB8YkD/4IssNE5hnGlUWaKm1ZxLVlbx7jq1sGJWcsK2ct12l2TYozpfmUamQV",
+	"ef56BIjdayf01H32/m0S8yZYx1EFZmmEFjg8uP2MTAVIw2YCMI53MzbUfSPkI6zB9jN6N+MFU9eiir09",
+	"EOGv20V0YcEAW9NTUUtHuTD+QsFlYQWn8EAePtrrZo5y7LElkZnDcSnzjARI3p1kIcvx44fG/ep4DEJu",
+	"A4dKvocYY3i7dSjwo9timTUhADRJGJmzdnsjUkTsNld8LLYAw9puG3YzjOGIQ6yrKdfa89CILWfcaQaa",
+	"TWc51azr0mhrrW4a+BqXblBIzIYTe9gmy1GDHde48hrSbG2qjVMbnKf6VKo7wK5mPZQYCxfVDqvjwHaK",
+	"EWZV4zoBUpTbrY0I5EAUaNycjSuwgWTl2X2rxPJYqgicY3iANz2RqyWoGjaX62XF6MooG0nN4gLgKBi8",
+	"yylYxYGRpAlJbX0H88+sRCxSZj09g1waSqYn7nUfDJTOKddcjM1Xs0IOGeCxmL9saRvzT4R0sG0NjeCc",
+	"51BF80tfvBLYJldkwLgYO5EpwXonsF/JvCFP9faagrUd5Wqle0oXwJgBHxmri/KC2LKwHWU0N4NIT8AJ",
+	"fezi49NXj5++ePH0CVoZDP1tjUJA5hqwoZwyyz4dSK+hBl7heGt3GpJHOVoekkPUAeOHBd3peGf4bdBx",
+	"R1vojm4v86oESoe3q73V1XRhZfcuB9EWYeqIZiG+H2JvQg176Jb7fwWVN6CY2cJZNPFP2HZckTdPXz15",
+	"/uqnXcbUzE/BqwHHWa1fuE0SfwarMdbWriK23y3heQo3cp3S7czOWv5vUofcQiBov31X+LvCCezODFQj",
+	"2y4tQXWVJjJPtVb4rSo4Wn/tHCRtTS/BfzC3mzxnI524ktNzxseTSnCG8pqqR55OZ3phDdK2KrUcgQJl",
+	"r4reRrIsiAQxIGJa5Jwp3Wei5WaCdLXQCa3wcnJVq1mumJsML7Ag1RVE5UCZXbRxW3w5Ze3srlTYkIrq",
+	"trOmea4tsrirOLQ18lHOL1m+WD0ziwI4o0NmvfNCzq3X3S4WoMvfCCggbqEG0WvjbN+XV0zoJ/b4LE8F",
+	"UOONvAMnuzfigqsJy9JlISRgO53q9Haw+cTFuVPY0umYaWgrXSUPbSrVbCpy/O0SJnYlG9zorX+92/gG",
+	"r93tEv6zDb9oNfCoSPAlHsbanLoFD+DRN4N7VjVSPXxcNRdo3vFYHQ4503AJWv8k1NCwTyKobu0iQ037",
+	"bmrvVjmuabqevJ5btPK5Z7KYbg5fI/tWYa7F7tu3I6W5QH/hCitehii6XrNzNSJS27DnYcuBS2uNybao",
+	"FNb9kSPvFeaCDAo6BOpXQYjffvd//vff/ck/f////dU/+/1/82//5l/8g9/91f/0+//2X333j/7id//+",
+	"n/z+f/w/vvtH//fv/+x/bQbYHT24Rty9Ny1X4KNg+thbdqzz4QT1RLOF/FlWqEDaq1wfkxS+TxPrLbfR",
+	"5GH4ZiHnNmTghBjNv/4ulF2y3m2R+TJuJyQV2K6QpoUAIFXgeN24zY9v43bhJQvzko4Cco3bHh5tgSsX",
+	"79GRqdRM0Ks7wdIfm/cBlVTiIZFcAcbA4/MvjDj1hy/O/zBsdcAFIqgvS001MNqlZhtJIM6mVt+P9x9+",
+	"P+b0SJiHr+6Q55Vtonagvvvjf/bdP/+vf/cXv/3uj//8u//5X65NWFlrs49Zb8xvVe24MDxD9YiLWYfy",
+	"Y7WXKSlVSXOMsbqThjF8aULSqRzw3Gz33//jf/r7P/vL7/743yWk1+vddbUCJdaPh/bM1qGXLAKlnqz2",
+	"MiyJbVyQ1ByQ8ynEzy95Ibxj95N16QjtHkq3PSmU5SSgj4CCA9eBgqQjcL2BEGm2edpt+9bMlsv9AsWs",
+	"cgYS/pTi34RrAKsHqBVAjHZRbk7ZWhkPHoFBGbdsFvML1WXBEpxhDdAFnI9ckL/+7Z/89W//tLmUXXg8",
+	"5iwcPsMWWji+tf43K1RoOsYLSmjasgoY5+SuMBfo5OKeQKPSBR9AoSUfKYjN9ciXE2n2KYf71hbE9cF/",
+	"cPfiRSLFkJGpoYmvR4F3NhjCVW/zM9xwYyxN3P7cmLG92tONV7+SxVbJIs9jMlkHWQzYYasI1ZY8EThe",
+	"XXF7swajQq4Ng18+2dDTbuODoMudxwdVvV4zPghjST6A0CAzn4JdcTZvX7MtPM9DGVM/8DqhJCsWpCgh",
+	"kyS8WyJ6NRcQud05QMOz05ptCeTLsPxzF4PR2lj9Teo0yfk2pt3AR9fmkuu+5dCB/YVZ6aV9t6yvL+cQ",
+	"1Nei7pDFA7Tk41y35XbNLuxG3znHgLjTMmb491kPHcwvv5aDaHCr8NH2no1jAk6MkW+I8+WSJmzfa2e4",
+	"4xX1hL2FJd3pRG9hgnLFjRAPJwq4LCr+hzXdJyFHxLKPhNz3fpKEPAil4IeVISEhj4i1Cibkx6RgI6hL",
+	"HZpotHSOaXQdxjSULrfVWqMNAw8MZjnUIqamNGuJ0KvqQa1L5QqLQzavnSaUIHnaO3z04ATsJoJYUyqQ",
+	"niorSDuIBt6GrxmPCqtSPJP1qJ1dShOCrBvvxfzmrQa4bl0v0XUBrrALKwokNlVoZtQLNWEMSouPCzqF",
+	"YmOKLGVMbngzL+23yFXtzcAxecjW+dfmhAxKTVJv0k7taroni7Qu1jh2LyRkgLLCpduuD8yq8gw3LGUV",
+	"Ew2iQkEQwlWXDqosRbtHVvGgW9AqzuT8dhQL1/FN6BaGfX8Y6sWZnC9jUHzfARndPCpncv7cD+RMzp8E",
+	"YzmT80/9cM7k/Es/IrNM4aDMBP24zuT8mRvamZw/DkZnOqgG6Mhj40rbqwZ+Hy7IjSOU2uN9zxuxvt6E",
+	"gS5zFAW2CPuN1FLt7t3sEpIY3U213dYhoue8hbOnYL/iYpweu0sJjToYMwimLioyHx9IUvNokR6jYAMu",
+	"DiPaVMkM5pVSCGwS0h1Mk2FUXo+kM2okJPsChupBPiDLs97XIvWRAMdVfIV7b0KvGEbxnbha6CUjOdMg",
+	"VRhtHdCue2FQ5LH3lLlHEK1hGo2HlsNlnOJNkBJFF6r3tQj8No5qcDfQDEqs4qShrqCZHGqi1/KhPq56",
+	"sbI8doV/+P6sscd2ig7JhuO17nP9lH9zYd0Z9d1wgDe1dYMm5JAImTGSScGMUGwtvlQQWQw4CMfwvpun",
+	"kZDhASwPoQNh9n+eL4y0DC1hLX0tUQ7okccQI6TAnl0qRiR4fa0LwtlYeUHkXBBDtSUg6bpp//7Rjx/9",
+	"eJ15/zHVbCxR4HXrCZvInDS4LqZScC3t4ky40rLAQrtwCmMOOtfmzUoAq3KHl475zkQAhwMQrYcwrgHA",
+	"tmrr9s0Vze9OlnLz2TUNLSLgtaACbaL3enK4F7cMNVlRuE4Xi/6Ui1KzG6+D4LXtfkXlGLjwf04g+JGT",
+	"gpjxLmRlmSbhRmiuyLZI8naDGq3me6pHneyVgv+mZPZnCwEa9LtbDiBYvnNlKuz3mrqUYyi3rkr5Od0I",
+	"bv1WDG6L2ldLbGw1mpMuFi/9AfvQEKy7cs2bquVmV3wn0Lgf/HboTP/VfP7tKjrvmC3umCVKxcSLDaO5",
+	"fLRiGkRMWI1WF1SoHGr+YQhHAsH/NhKJ+ZhJzMwfm9eMwoudkjtpxlJQRNKM7Z9epHft51VPQbhFFb7F",
+	"xHJs2SogQbr/zdtvj5L77+/sf3W6/6u3+OD++7s/ubN/B558e/T+j7462P8EnrYAMFqsza3KKW6GwghZ",
+	"EvHlsdpYEw3thBwe1NH1alAb60I3ADFwzei+NO80956dWHSz3Tw0abfL2vTLsjacud0dtmAcy7ht2uzw",
+	"yBofNoDP7IsJOWr8YNEi4TRJIkVMdV/p49oATxNEc4hEvaJ5yciADi+dzwJxNbuZ9rAHj2/dlqePAXcW",
+	"sHPrWNubRllM9nRBh2xGi1YnoSuPHrzoIaYgJV2Zi75HXnIwLlpH4oRmxIYqVyzu4GD/wWD0ydHo/sMf",
+	"/3hw/0FGH9H7Q/bJ0SfZATtgD358/9H+wcHo4NGPKT0Y0E8OjgY/3geM2tWem7XgkME+SPw2rS9ddLdH",
+	"fcKGKD+7uHhDqlyAlR61xxhaGeMWm+H2fwDK+39mxeMgJXE9NWGZvsSXl3nncpKIbbeuZW+pVWPzO9Zu",
+	"sdPda7dBv9fVbu2hu33t1s3pb5V2u2VdlS3PUxvRtlQQd8JWtyDq98Nu3q6i3445xm1wiy89VVvRRn6o",
+	"iJrQwqt/ihVXfMgSUjCj5l0xi0BinUn4FWdGAanrH2uqPoR+pN7BYaTew2NMEdhU0/KpBu0fLuMERuK2",
+	"avRh77Qy0zO7KAFBPMSAOybpkOsFxOmkP/jW5jb0zLP3aY+cYirPhCpyaKj3MITHr9IKMe8P/cFS6ELm",
+	"wWs9cipsIowDr4WyckFqxQmhwgaoYcYIRAT53xOjJqTfvk8tOi18Xqt18O3eENJ/9n7/v/xf3/27f+nL",
+	"sRzvffH8jTU+16sNdECWzbgYa5pf9tuqBnYpAODyV1oyV9iU8mb5zaOHDzoEQK1IIvMRDD6NbMYKJQXa",
+	"PYLlD5fctPe+bqv47q/+1e/+4h9HslNuYOKY2diY+EGHeZeKFR1Un6osyZwNJ1T35YwJ/GyT2YQVOTuA",
+	"b7rBxRkZEHorFNM6a1jNoqGXe9X394KP1xmlp3TmKv3tvODf0nHbcJr17z+8KqjupG84Lfzug5vOlov0",
+	"Ya6NZ0YbzsalZ39g07k+i9yQDvXvPzB6bMGiXU7L9qku7J2V/+rX8zMoJcNdImkpNFFaQnFPzJm3GNI+",
+	"yRSKExUM4qAGmES6PqHS5bzgINZNdJfqQ0De3eoQ0PHzapPVb9csi8HL2a9sIGjGMRCQvcOshC4gP1Xc",
+	"06qWoUWG4ZSAQ8FHIwZ2LhEvVhjpaQvrn/umBVHVVsdqETG5IvNCinEFEoCpCpG0i/R0OGQzve98d2mX",
+	"8P4Rz1m/1T7p4gqvBUSLLKfPt0A9asAQyrlCPDQ+nHggsTlV5mwXXUEl4+ACZx7EEqpzzGVxyTJSzoxG",
+	"NKJFpYKh9iQF64pQ3Bb3a+FDbdQvU7qGs74UEAula2CaGBprtw3Gxp5UocPWF8IRqtMTxsVZVkGyQWys",
+	"DWruFhiLh7sKfsW/g3hX+8C22YYaAAlTdIw0HzOtajn/m9e/8JssyCepNreD5rX4UsiIwupMVZqBO4+1",
+	"g9uwMofnYi0f3LWxOej6FkzOzd6vbXgOb5QPwPwcDGc39tTVWD3H5PH5Fwng9BgO8fPz1686Ap5MGGsx",
+	"82HuG8AtGT44kPIyrN3oEA4Nc7LVn5pRBRtBbCB3WO1eHaPRt7FqQJoOy3QrZ+82zt2tsJrbYjI3yF4+",
+	"GMay88W7jYVTu3JEWVliw81gDYfNQsurKy0v0cT2HSdD4CFrKiz2J8NSbR05M+M0sNwjBlaeG2nPuvnx",
+	"PcBYWhA6m+VQhq0GJ2Yr97Mhn/EwC8/GPZJUTVXaGRy4GWl+P/CQ+BP02MLPxxX8YoOV3KbuDad5f1aw",
+	"EX+33q9odh+8uTrTYtzBh3uGb/1d8oQ3kBT1aI5wYTxRW9Iqtg3ygF53fRlCp7dwGVb9XvsyLD+MOnR+",
+	"TjcR5HFtRrBR2PoGLOKDM2fvPG8Bl3lbaWCzO+TvtsHNboMNOf3bVeu/Yx69U/78hPJ8cSE1zWOVuYds",
+	"pmOG69cgnCmWuCwJVSsdbFafZeT888ePn56f23ADW5iFuFZDkIVutkobyhsb0Cn+pDwQJC9cJLYbzjal",
+	"IJuAmq68sqtrxBVJ/8BXFHdxyJFiAjEQQUfEAECKC3J4D3w/Xv4FKWfYtUhSjes0wJlDGEEnZ9tihU5E",
+	"B9utLLXiGdjsz1+edzGhZ3SxJBuugJJq31EN0A0s5e32i7TV8jO6aCBwF1gACD9SdKGIkt0I1kRvjqIG",
+	"B7DNAW4R91amSyHn4nrFBpvgI37SAZT9zVY3y+hSAeUQXaRRb67GP6tzmFQ8ol7OoIapqPQa1rNbUbjq",
+	"d+fScKPr5am6096SWqI1F2OSVvgTPfdFGjtvm8nXwVXwvYvYAVtbJ20/Qcvt4yrt5/p2l7b8oW00+e6O",
+	"Q9VX9Y4DoXVtqs82anipWN9D2a8XkpbLYLQm2NRarqa2mSJcX9kdM4Fa37tnBMvdX1M7bhyTW1eSmzO8",
+	"mYQIf3S7k+KCvdMdD8OaSezOLrz1JJtsZFULb8y7r3ywepM+8YI7HjyeTGSeKTKjBZ0yHaAxedT5EwL0",
+	"qHvf1rCgFobztsPa3A7nuEWuAWveivR6YhPew2VNE1sWzq9Zo94JlkGA2HujGFBNphIrWkyNulMF85tH",
+	"GOBTjIPYECuhKDDX9+zq9U0b/f/023+TJuToIMzxPrEBJVOuG6h7AOZlt5iDybVVZWoB/3u///P//f/9",
+	"j//d7/6f//g3/8O//f0/+tPf/fs//5t/8Q9+/2f//Lt/8r/daDGhwOgSL1XHaU7QmOBjccx80h/VY+k/",
+	"frRX7/dw/5O3mLZ/kDx639I3BoINWbuOHq3H8yVSTrkUbAhGiunDGwVMXXKRrbc4uSF/Zt4GLKc4EPBF",
+	"YBv4oWpA4NrdsIyBj2qrYKjyDanYpOa7LGNF1l08G2hzZMIKhoYLpalm5E7qKA2lmj2wbULSoHRbCrCB",
+	"vvSyHXCM+hbZ/G5iawegutTHmL/UHiZnFjCvFGwGkhX+VpEpUBC3Bx42JLUkH/GcdYAari+J+civyTZo",
+	"7bVU9lgklrps7AlbzZIVzCyaFKxHXo9IOsW89L75IT0GAA8AmMZcL1R614MKTxhvrcNPpywAO7abBFim",
+	"haHE+C5bTCZpLmXRWL9CzhUOvRSG3GZg6TGZTxY3FUXZuG7g+PrzmFgg5CqpPuQo9qx4ikQvpfpRD0AT",
+	"w7WA0iv4p7Z/I53slg8r49tH4H7DTQ9gYI46IHzSoj/lmYBkwLcreeaO9Qrf7+51inrX19Unqkvn9nWJ",
+	"wH8RSdza/lKXgt3M1rjZRY7R4GlBlY3Djnia1i6n/fwxvvz9hIoz7KN7KDV7Zy7DCKN9hlmphuHZd8w/",
+	"LdIq3vkI81tALAHgBwFvnWOSRMbIfGLuJMM+7bBIQQXIt7wAxo2IwkK6CIKsFl2yfCc0S0zjuPpC6r5i",
+	"tBhOYmbtyETmYLkOsIoHjAmSFZD+YWNkpnSBv1VJmz1yiqE1pimckSI5o1dgLGdTIku92QxuJHp+wvLY",
+	"nQ2zQ3O8ra5tZHnE+jGzsD/WgaQxLRnD58OFAxjpTcPZV0SUdwsktyemiiS3D3wo+dvmKQ72fxDlDRTy",
+	"JWKrTd+yha4T110/5Eur8jM5Rz0OIvHhqNgD5LIIfL1zKyQ0dA2h5iwmF53iD4HTBgP7sdC7IOnzjE1n",
+	"UjMxXOx/xhbpRv6+WBwazXM4VE5zsH3nUum6g6tjT2UWQyvDUDtf2wLeqnfEC8ST6rg9sdzwihQPOcKC",
+	"dkwt9RMUjsUHRubs6BakeT6gw8tIr5/KjNv6ve4lM93qENIsK5hSoLxgOHVXV2QV3rgq6wm2i/WrdmsZ",
+	"6vr2L9ki0vYT8xsxv1UMZlQwhpjvXdsH44TD7Yv2Am+4IkBbz0RIzUd8CNiDKlpOt/oZ+zDcKQtuhY45",
+	"RegfjW06+0vkLG0+HdRto734O9xeB3gTuHEFHU5h92fJ0vY3u30DL2hfWnNJfSQva/5lSEFiQkNlzsTe",
+	"zDCoK1aQsdSEkpliZSbFYtqxb4+RFvPyVj/W4iWgHBTIL07hIbTSc2+QEWg6jqm1dFwFTqgqy4nkbNS5",
+	"YXXZ/7UcRFr/uRw0uXMY+WvVehTKNBbo69afWil3BASroh22o5m6VP2qPsOqTo2kwqyYA2sbFnXp0hds",
+	"8uUeALxFjohY5gjQjTO9I1OAcsBbhcP67DbYKMtzd4SvznpwSwd8Jrxy3Kya7C48p7WbMcKB6+eqdgUk",
+	"XiwJd6G70ldISbu1C9hOd24UCPu9pkXAaaC3bg5wknlHd1wzUsxoTUaPQtNgaoEA0sSV94fTmwLeBuAh",
+	"CcYy1A6v59hrxfgJ7Bf3V0HkNKPRamyUC2JEeyE1nK91Nbavi6fzftW67PhQ7fhAFbK43tSYa2L13ApZ",
+	"PGHa7Jkt5ofTY8oltq+2CS9NH4dYa6SVGHaQ7TgZDT8LuCV/LQc9eKFvrS8207wBCl0V9kbpgCiWMyOa",
+	"dIZEwBrunZncM/M6rnGEz7WgWuOU4Mdewehw4qezjHVdsKEsso6SrMwzplo7ZFdm6D3klP2x4V3YK35G",
+	"8AcohW4VOvzC+ctmpbvUl3OJqIql75wSpekgBwAC1O6tXwirfBVUDCdEioSocjiBTB6zij0hdX8kS5Gl",
+	"a5GzbM/RzXYVj//aJvvKb9mNSiixq7bAsc4mT1Via2uPJBiRsMPqKz/ymmGolVhPXJ0osXg92jv+qhPv",
+	"qL58n3Sozxi8/rZ516bNJlNwj9a/S53ZidhY0zDf4NdKit4ZnQd8DT58xmIFpjaUZ0xDr0fQ1HqZpj6z",
+	"N1SpEE7cbHVA7knNQRhbNPM1K9xV3HET3uHF6mm806v1audhgNDl7oXyYOct18vsOmx7RvfanObgqZ5P",
+	"mGBXDNVDYCdGpNVgjLdmTQf5PmeDiZSX+zwzm1jG+Kbhp0rT6aw11oRM6GzGRHt4SYtbosN8oSRhlE1a",
+	"xlGNbh3tb0Qduvog4ixhGNeqrdO1dhTU+gpvQediAbXb3keg5mesn2EgCNSB7M9yKpx6HuD6wN+uCKT7",
+	"UGlaBO20O22WPViRuBE+ZYTqwJyNkSQ2CENmvlKokPMgMA3j4JjISCYZJnnQ0YgNNaH4FZoKUzvYPtWg",
+	"KSJ2m6/z0Ot8BrjgmlO9fsNUWH1T+q6flQUqe8t2Tiw3VInPMOopXUCFzZjw6aGNHx49fFQHN46brjPW",
+	"50JtAJxltl6XOb527723+ydiEXsNz408bVRg5GtTesl8yOLhwcFBw1x2Z8TB2woAVEZKd1VKpcA/7Xm4",
+	"CwaAh5CF5fOR7ph+ZqyotQkvos3tbo+8FgxbhK2Qz+lCIQ5Cw7W8cu7m+zp2wVEMu2BGF7mka7X1N/Y1",
+	"mza53k5Rze3cvI8e1UJvdMRgq9nPmger+61QhYN1sZvyKZOl7hdsamOQ4sdhwPScMUHwPVaok6C8UwJ7",
+	"yf3kwk03OyvR0kTWtNL9aqmdcrsNHh4s74Om/9lqC1Usl+fwrTeHq/PrY7Zww/fs1N2fvq60e8DezSwI",
+	"gnsSWondszAlzD0LwiWd3be3qWvejNyKYec40PCRr1sePnzqBxw+Dcuah8+fBEMMn39eGzz8Uq+n/NYQ",
+	"9t0sp1zsUIo1HQq8CnYqxwb9LkcmG7kyzjOiRp6xrBdKouoywbxURDrUElFRO3r0Te99rvoAlRpNucpK",
+	"dq3QFzwC6nrgk6qflS3jk6JfimHO6PobU3xuX4SS+FwWgIL/bZdyWm2mnnTCcmfFgkPqcwWMBMUV8VXM",
+	"Heswo8lKPEtYIDGn6NCzITBQRBsluz76gZuF6hXTeoMa6GxoxnAe9GsfQcnFF7Z3++xnOAj71y/cWOzf",
+	"r+S5G5F98iYcmOvKjc/ZV8tVkfeeWhj4ja+TnCp9Aq5VAvcOZBKjjjanqvMF6bsftGSLmlvHyKlVz348",
+	"ZgjRNmUZza53yT/wuyIZG3KMsBtOfL0zuoB/+k5OsLzGnCsGjgkoyZEtvc5jSUEuFVmtKrEWCLd2XC5l",
+	"3ibnY6ULK+vXulcnoZxohH0IyXOpBEZErog1lFMLLdhZisOt9AVn85h+WMWoravZdo5vgtlwOqVFy0qz",
+	"ig1D7I61L1+3Wlxr2TUf2mZ5RzU8z1Q9Z6uxyYA5+c1WrXXshgnM8UsXDFj2Wy4YOmVVQgPLsxNCSSY1",
+	"UWxGC4qaESNQHERhgoAtTRKjW3CfRnNXBjmbVgDItj+fFYBHG3zrXGC/YDNcax/E+a2OCv4ZhsSe27yr",
+	"TctJGH21n9FYJNUpmdFCQ0u1kFVaMKjaYlk1GTBzQJQPzoVsLSUx0HBU5jkx7ZM7n188vosxrTOqIOaQ",
+	"iyGDhAnDjmxqRruoff/Rw/WSNkZUrp4MVy7YFuIkrNLOMT0HG2AZ2KQplA5CLqoYYeKKF1JMHWxG+rPn",
+	"5xevz37Zf/L8LI1ysUvGZi3ktQsXjmZDymFmCFLOpZ74WQLfqyiMgDw9YhRaKhTuyd5G9I5aAXI5bts+",
+	"QFU3G5iIjXOykV82zimI64AfrIeKVrFnGE0znECmoU+JYdkYJUjqrhTYmFmGwuJggTAhuLhQMwoHQa37",
+	"/+Zp4Wnfn/NMT1aE38JAvPCLtapotXY9cuoA7+hslnMGzjX/s8OhlxUMPVkwHQhieJTmjF2aSUihJ1Hr",
+	"GXjy1IwOWVvSlfvdDPaNVHpcsPNfvLDx93YDYyEmLdFkJueiyt7DBiB+QlkMIH7FczZm5PHZ09OLp8Qc",
+	"R90jTwE4Epej1rjShlRzzPLShAPKXxDX8Oj+BvkesZCF52IgS5GtQ5W4EaCIGoVXX8F2WE+CLwx3AxMk",
+	"v2L9RlM0zzv492KNLrnsIJe1euKWclYwxXR1yU0ZoHZCAE3weorGTOinjXRNyJ0OKipa/uvZ7S2yYR1B",
+	"FBEmZ9KWJHjaO3z0ADMXrWIjM5QTVQN+1O7J44rLQilwc0NAxDwyJdMw8qqCmR2FUO2tCRgt2mBl1AMi",
+	"d9wbb/DldQrf+sRLZMV9xYZSoI1qi+xNZ11cD4HUSfh9LV6PRhgQ6cu1d2peWy/IjcOYbhpLGRyCJqYK",
+	"Llz94LUd7uaeXwJmCgTqkFZ2RZZW11IokOG3wzC1m/BTmS3WRVEsn1E4dRZAAPNyXXbxlF6aO97CtNcr",
+	"9R20D+NJgx12jwY0dzLFAXEFSUjm9kXu5pHkK13dXk81pmgzoW0qlnnNViVcqidXd/OyrJzFAgv0BFgX",
+	"ppXYOPVKXjIsB6RPLoxmOjXSeaV5FIbRGc4kpKOsNLLOKU4RA6Mhx8NGP0LmGLdCkO8HSjUGaM4Aqea0",
+	"bSOsQOKcYDUohq/2oAp2D1RE/Cekzpv900lrdoyN6knTAxJNv2OrKmsGlvZaHOTBRgmi9TGswNeObfNw",
+	"Bf1lA3XhjTAfJFvNzJqf+CT1ajf6OyUocOl50ld7D8AO1Tgoh7FzAgiaaCGgebt9x3IZ7xNJf5SSARvz",
+	"ao/xwkEFkqHMWGjkwdwB2Bq2GS7IlHKRmw35eMIFjSpJK4EhqPZ2x+pyPibUJty7ISf+yYgos5VpjkM2",
+	"R4RWfh+z3UE1oj6XEobdsAf53Q/913Z/KDIsHYG9QID4qIf1FlXPVYe7xj4ExJaV5WA3OFiRUEJK0uD2",
+	"8DAxlhVZzdJhxvh9i4bYevlV8Gw492Rv6NKjl8uuLu1RHYezgdQHWEscDxck/cG371PUN7DkB+rnYT1b",
+	"MFHkjGZGdaI2SMsByJgGKPkjMnifIkt37Ti9ZS5djrFyHyf40Y/gIzAollMs9iRzv+N75NxuPnv2QT9N",
+	"P0pRfY9sxgYH/eoH3+LF/P4t+cG3yN9f0AHLVY/mrNBQnLXGULdBuPnRGl53GHM0tt295ptrerjMTZjz",
+	"IY3ani+KEirlUUEYLXJu7zRM8nZG2ihj2SbMesQFzfsBBFccXMmm3vA8JwNMIUuqazg1olfqNpMVBBPC",
+	"csWaeEsbWxthTtgKV1WKGETiMjnLWWuN3VXYgu24pE+KBSlK0YzNdh+QO2oii6rS8N2KTyKZjDy3JlG7",
+	"uxF8Q/s1yLYZj9VfrE1rVjDzFsuM8DaUU4S/MSRN37w+vyD36Izfuzq8p6bqnmIYxOxMLXNZ5hk4s/YS",
+	"+8ecgvyKfwxYP3SL4UMUsmrv8GmZw/7vWOQMN9WX5vtz7Dx89CUOIXz0ac1NFv5y5kbTeL0aUouDuLat",
+	"VigJu43o9JfdjmM6w36vGVnojFK3HltYCQ43UejgWuavdTD0y5/sEJL+dkxanQxZXV2WDTDIWmmhhuaz",
+	"0oy1bp2+2n1B8Rswq9UXxZGdRlELG54EsMJ5T8IndS/CGsPaOmJC8zuk5LKpMEYYsCWs9qccPrz/6KDm",
+	"Unl0I9R49GDHhSi6bA4n7PlQBBdosjJBc8l6FJHk9+G/h8/++rd/8te//dOY7vjhVe+4lv03Tuq6x2Ji",
+	"LYs2wz8g8sOtiPy3gqztdu+bqoYTGhGi/nXQfgpZjlEL+vn561fH9kqiIiNcZOwdU4kPwYASYDAPRe6k",
+	"oN6q3kEvb6i76d0eaNBKU5GhWA7B2uZWQ/0aK05D0vYfpMSqH0xkDhXBQ2a02moO1tpqttaqHdkmUJJ5",
+	"w/s9AJKdJju/55uyp5uKvA1xXiq942y0es8bFMe5iOKzBqh11AbIcUEoyVAVtQVN0K4AxbXhVdyNkVoC",
+	"bq2Xu7ZKrPL5XWCLX7ai7m1mlgc7T0QjsVEdAfNpc4kFpULcR24Iq+jvpbdo7BW4jYBq4Iw9IemwVFpO",
+	"MR9HLKwbBOnotHZgLlMqKIoV44KOKFinDSuZSnG5l+zR2azgioErTPMp278sp/CKHGsoIiWvSihkYXqL",
+	"xlf4CbTJkTgF/LUhSaqEzCdU+8w9COaspgnxkzY3/6RVEm3Ju1gnlC7vNjsTayloifWZyDnJpRgTiga6",
+	"qhiPdsmItKr/jqZYhOWq0sVplX6Bji9BYK2I0jzPyYgXDKz/Odc6ZyRnkIVLhaswBbsB4AKDQvPYpOqR",
+	"F86PB34DL6r2tpFVVxBpF0UCrh1LUg/S6FBL9QZV3C78Hu/Lm9HeOn1oX49qOR0asGejY6KV/SjIsbox",
+	"ofiipnE0mUoFsJmiT8nbqWMidOX0qedJXUfk3sDrpePYF9ZZWSsXRgvTu6os0dsUn6jFbNh9t+Jm2rkQ",
+	"dBviz3lUyYUofFeHsbnLTjpov/V1qYTyv/nXf/m7//BPv/uHf/7dH//FOg15O40YpqZZcUXzly0SFLe/",
+	"I3KKFMGtKtERwt5hQNmU5zmvYmvab5GPHz0ww1sbRPoZW9wMwknn1MmWetKxNHtbN3MN8shn7HsobdxJ",
+	"UjXEi0ioOzsyn7Eti8W6NYiIh2Uxk5Xf8JItmlVNtmewjXnCIGLTcqUGYmq/K02QuFKM+LOtiImFZm2h",
+	"BgXgnpiSVR34byb7F1/W53T/YX0SdP+bt98eJfff39n/6nT/V2/xwf33d39yZ/8OPPn26P0fYQ2V++/v",
+	"3v1J9NC/YFSx8zbLpf2hAUBteRWWoaE2JZELpRnNIPT1zdnrx0/Pz5+/+mn/4vnLp68/v+i/fP7q84un",
+	"5+l6dlBPZlgfY/kCYt6fupr1zaUIanjY6HgehnkpBmEzcrZfzgwvHsqiYEO4vu9gpaDBIr2bgMht65Xc",
+	"EWxMNb9iJMV4dFuP3YjXaW7o2ecZfAOx/SIjd2ZS8cgX4Bb3X9iEG18WBTRfx2ItfhYRciCzxQlAs0Li",
+	"PXx+F6J3LGQY0ZOCKVydO77Dg7s94svBYq6BGVsA+QohIqg3pDbSvOcyGdJaHgEWEDGUBSRrzClwkhAN",
+	"poTRKDYmhOZ5NX8bCWLjTAY0p2LIlsEE7Q9xLmB/9PgSzFKgI+j0qgRBIIqPpfDNrg20tW9GG7bJC1yQ",
+	"oAxoF8jo7/Oec0sVH7Lbixi+IOXlctkW3KY+8sFD94osju66/kDnct5Xc26dq83CAdFtDnxVEDljgoux",
+	"2xg2PIPNfWbZlqOZ0wLA7j+A4RRsSovLDkHf0SKWbh+7Y1WfXo30wdbwvcKhWSvpBAx5d7pAeAvsUrjB",
+	"fm8ivKExg9sNccDB7Hr5dh6d8sIBV7bLJACu4P63kZvata82DL73Ra/N9T4FiJaETGRZJJDTaJgLZK85",
+	"QzaKYz9EcCXyjRSuMJxN5JNYSnDpbp1hkuvapYGP3yfwvhnGRh/g+Df7BFLzun3xvm1RVbfonGtQ5EPz",
+	"u2+2PB/i6DfZKx/k+Ltv3A9r+PFTpPSbgl1xNo+x/7ycivrdtr40lBjKLCpGIaoc/uoqBhilswQHuU1i",
+	"OCbp5xfP9j9OE/zH4SOETf3pp4cfH9w/SC3TQ41kLovLgZSXHcs/bnBLc6XPZATAogk65SabeGLZnt6u",
+	"JvZ2ppIRz1u0jpwrfUwen3+RkD98cf6HhmQ/P3/9KpQ+B1wgSsVyBPSEtTkZsf4lRBo4Yp8EOQMuSUxI",
+	"bevj1G2bq4016xAgcraejDsTXYKDslvZBXfi8gRZnsewAQWrwkRwT25Y2U0XNFKNx7v0w8SuAQOfp5ZG",
+	"/PCdxbQrpRaxWkhwZKxy6WwFAsP7Czn3NeqCiqM2dXKBKqjpKkODznRWrktBXvLet1WErdfhNSMJRrBF",
+	"bRGsMoor5qjhSB1b9JdtWRCpKodDplRq87ggz6DKfyB04EovQ64EmOkfT7hgClwQT8U452pizmislOpy",
+	"mBdET+wdH1VjqkFrR7LnqaZgHHSAdx+lQXKIi92BrE7AF5pQ1SOAc6MC05KFlS6Yzz6FIrH2G9wuRkg2",
+	"94cDEAG8jwQx18HO5nJXaW4z1RohLGj06LIB7KsJukQOT2BPhpOsSiBjJFYE7S9dURJtfVYHwOxhWsdG",
+	"2AxxlGJDNoAe0XoDqGJfdibar53ookt+yhP3bvBd3zHsBjvbkMouqcWX1Lacdhm/TmSd0Ms8Qu5WK96N",
+	"stcILwgBWbsjhjZzohrWdLW0SU5sSqiteG0rLVWIENHEKw8h16ezWavx0boZbLlMhFVazmwLod+UkS2i",
+	"ADM3tGorU8Q6oAoqWRZDFk8220Xm1+rQAQvRW4sYWB8e4Aax4rq6cHl97ZmDQTUO6mrNZd77gUiBZjuY",
+	"xWuABGY8w3q1gEhn2qFhJmHDJtfZMN7q3rto1B53IR5Qeh3K5MejNmrRKTcKqpEtwVy41lYtiuUpDTki",
+	"5BtpIx7BxglescK/0qhfBpJ9ccm0mVUs+u+lFFxL89eW4GzDsiiYGLY4b9yvFRYFH7KwwiIcb4+IqDC4",
+	"OKM8XxAtNc1VADM1lOKKFVBVR09Q8Kk8tI9f/bLhn21WrAqdteCOvf/+B23VA/rfRItZeSTpbyqPpcfJ",
+	"Sn/6tMrCpNmUi3uGiXCl+VClbqItcwsgtKA9ODfaXHBSHNc+wp+quMFLxmaunA6MK/Fu7aEUQ55zhFws",
+	"lY3GFmwO/kJQPiCMG5G4KlqeKk7vnZuBTSjfJFLqYP+T0/1f0f1v+vd+tN8Saj6nXPeHBdd8SPP2JB1f",
+	"GsI7i69YTlL34WrH9dHDT446hLHAUNiUFWOzRzcei//y5gZjXT+rhmK9Wl7khcDTosyZIim0YTZo2hiq",
+	"bTcNwrsFGKZr8HLXn0bMcvWKzXcfL2Sl3+V1vGSLHjlHTFeM5f2U0cLINfKSISChDytUCgpIyRH5lCo+",
+	"JLQ0J1Jb3tqLDXDzOCUMllnjw0Ma7s6IYtdsl/aTV2z+JZZ26Y4V5z54nzQJotiwiJnKvoC7kikMUD8m",
+	"6Xyi2LCfWp55yRZGEx9QxcKN1bKMtpPl2bytzWeny1aRZJdL5x2cnUpQoaMTa1Ax7WMVycyI+ORVmedE",
+	"igrTDh53sRy/AlGuusfocMo2uL7u/OT4zk+Og0ts/+0fff11b+lB7Vmvv//2bv3Pj1piu15JfcZotrAQ",
+	"3ku7oYV3rAA/L5gyMptRpgtZDnIGMQ4sg9inIS+GJddkUDB6yYoTkgrZ/00poZaZ+TfEG6XHCG4LTjrD",
+	"/SArwUXyFBB/k5FydkJSxXMmtNXc6WwGAdVG0p/JPAfIcM2goq8TTO3wEEodesZ/QscA/mYa7Agm4ah3",
+	"5ht1T17JX9i2qyfPbBee5rYrD9odlfsDS9rh8mF3n3nWvaIKYFij5Om26RYD/s1SQY4Od18tW25dupzp",
+	"o4s541P+jTNlbFxRFkDQWNZHnboRjGE3y0FymBwl95MHycO3yVrdPV5vA/r5knK7P/DvczTE+r+rshvw",
+	"Z620Bjx5akOl7Ody6ip1vK3R9tEawm5TR6gyOtQP+gFkC3ExTsghsZblhBwRrHeSkPtVBe+EPECjCnEl",
+	"q8Ij6am8LY3PWUDgcxZQ95wFpBVZja4iO60GswTU4rdg4ne8J8W6s2W6LIvI1VrxzFU1hFff7+7Fzid9",
+	"txgyYc87D9UJO39Js9h0sapP10yxLuhaWLcpqGwFuNJmr+eF4fJRgC1bFGhZMkFPzHwizekx99jAx/Ui",
+	"thIFXQBMSGTB9AmozVjH3aWMV3h8FbJVJ8d1bBPHwsy2MhtXUYmxPG4KJuHJwgYvgzUP+2HZiXXYY3YZ",
+	"F2Of6pjYxFz4mgsLiQ+2yQLSfpKbgtWt1feyxtVmFkCDLL6G1F5jK9XKQNigSbsh1u3qmwgirE3FVp+4",
+	"9WDCcFBnLtE6kjqeZYVh7fFIZPzRyemW+oH3QZizwlW7AXZNXaNIHSMAB837UzVuc1EE7qS6Y7BiaGv3",
+	"qFE5+h6Ub+X5aXhYDAux/KNTnAsUH/Llx7u4K5jQ16rj1O38+T0R9WxEqA4k+KGtkIGgAbgPfKUsD10p",
+	"GPJs1Vq3Ne4wkiNtnX2W4BPI0mbCc65uwftb3P1VRRl3ImpMpVrEoKyMW6nadlraw27G6w/p9tpDxxtj",
+	"GzVgu7qsNe90xGNA8xwOsLl0oUDOyNdBDS7+RjHMAAwX3Fc+1PaSLRrFGA6PPl6dlNmSjlmvo9YIukGH",
+	"RIUX0KiwSgJZA8JhAlZhgWoFWmXxbupekhV4fVEKsPqucFjYk4gePVEf7nJZ2WeyIINScQHIBYsZIw8x",
+	"NiQsJesSrOEb01bq8HSn9N0TW/M1tRHTrups2ED3WW6jS21ee9Rm1NsBx7LvRIZQEBbXlIpFY3o0z12E",
+	"DyznAMt4wkLHydpGQ1sr9Aykr7R3A/U9v4/Sqs9AWIRSqpiTBMj4WkrA2EBL0erSq5iSVgNFTuWV4WJT",
+	"5pz/4XbCkjsFuKPBE8Z1b4NyreP1zvnxKzplzYKo6+ugLgupS3ptWOq02qDruf9tKJRf7Dp+cmnrrU7n",
+	"T3DPZKGMAayfC4Jp9bizgrOlY3AAzk9vkY9DTAC0+PW2zvy/GWy8Jmm+HxNRQh4SBQEbzoZzc3a5cPiV",
+	"8aiuGjkrUlMthqGED0O7UsPIuvSsYbuLKWNLZ2pHUlM3q8imltbt6j0F8thOqsl2lVn8nVHDT0EY8xCW",
+	"SRbEiOHcbGi8hWEXlwVruxjWD3Ers0sopqztwpqL1kS1zirBMQBl66brfKhWoGU5a6vE25r2HAsJK8Yw",
+	"LIZlQEqB6RFiYVXIvaSTzt0dWcYjnQXZfp0QVrvo7cWac/092t6SPbhPWLYeRrC5XUP5t6OCvnEBrPWm",
+	"wbCuVWUnjIlnFTMMdHxv2K3I0FT86yxtaYvXVrBRa9ZXwLLWSc9ENit1FS5cGN+5fLt9vxeWL0lxI8UI",
+	"mTB7OotjxnprStSek+xN9DRvMTLgMAlV5GcXL19EI4m7lorTXOdxt/21t3KwQ6tti/1VpK7Twe8nR7nr",
+	"76Lbc2q5EahbU0TcCLaFS/SnoY7UuzbDbrOdv4EhPAjEDguUPkiucXwSrFAMpUjYlPI8PSGpfceXLgLd",
+	"bMAUzxgUU/0Ck8iMRMfUkM7AEgBVlOSIsH3TDMCHwjWil0wEP/gWSlUPdQ+KDVlLQfXUaFX3h4iXXGoG",
+	"f5rXTON0OKkAZntLyY9dVqejVBDeRaoRe2lXhBcEHSS7USU9t1oNHb2aLzVZUPdTdJtc5NaZiLpJb2I4",
+	"q5WZz+3QxUvmns5xl3G3ZnNygQV2s8qbNsHUGf5rJ3/JbIOI1LY4fjHgmlQ2SS6GeZmFWU/V7AOI6Vgy",
+	"m1G0xkngujpMDg4OiOUvKqKRbbyEle814hK2pspYveuxTaz0YxkzBDzlAmkF2QjOepl2UQ5CU2fXtNzG",
+	"PnOrHTTWEhgbMsV46AhYp9bpGhHmCr4VNG0N2JCWWO9xAX9MGcL452hoWgFWvvFCwiRikI6yYP228BMX",
+	"02JecnrTUhyKhX/DNlIMOjmpZ5rUyHDvW569T11wSp674qkdUGVt8ACSfh27gHW7HXauHLV3xssR0bgK",
+	"VdwD24EcjTpGrqIe/dp8ZP9pPoWGPxfDnNGWSAOKuIdzmwzMFSkFBiPNbYYgrWXkKSb0MRHShigBSGKJ",
+	"HfhHWFSUUWfqLgzXLHWPpKDQ2uBe12oN/9wNRNnvJ1RBSQD83GxR+zUkdnJFnp0+f/H0CaYjmc8wIbRR",
+	"qNTWAcDZwViX7PZ2aNYmZdNQQd6DTt3zcmAIOPCjx3Yw6hxwMTw8LjipZgUbsowJwy4dfr1/2QzXmv/B",
+	"s/xullMsTOsqKHNMeZxPeA5pWBmbMZH5gJgwWRYKMJpOPXV6tSBpDWAfZi4dN5TfN2f2W//gGTQCW2sY",
+	"U/+t83EDC7f7wlkNbkStXx3t9xxJaAPtoDIq5DcrxaU4JjoIBnRL2iUOEIIwfPb6eks3vB4wmbVfIJe+",
+	"lpHOJZh3NzmLflnxkNW47I7ZoPDD+BUr+u3xMBgo3+9mNjxnIgvMhSyau1bF8ZgXuBgj10LLWDfr4LUj",
+	"oLZI0bZ5vC1E8r+3HJDGrRMscPNwJbXj2Ww5smb1wYWBSuHKueWo7ZXaaWju9TB8qdrTa3PUDMt57Ozx",
+	"DTgkLwN1WWPrDNzo7X7Rms8+Y8WQCW2zwz0wC5RohpTa1OKFHBhec3hwUPMaQVpN1bPwNYnWLXyyB41v",
+	"k0DeXHlsqKKMD2FtTH/lqlxb+6zWd3uVsxrN7oTHgAK7lRqHOzadmh53ngfgO72B3XX7odFmFFtGW15f",
+	"tFqZ6SqL7OFBuBM2M6kA3BMX5Ev2eEL1D8G4MqW6R05dBsOj+x8/IIOFRniGn5+/fpWQKaOqLFjmEZ/m",
+	"E64ZUTM6ZCCBQ1CgrZlD5gXX5nbngozKPLeW1XpF/VhJ/S1lmJnddUu15bcI7vR3K2BEt5ge8DdzSZSK",
+	"hQD7oZPXGmU2qn8QJpj+aPX4AnltfUia95O3xDKGEjSqeIjg4m+XZSG6IQ7d5ByXLtQu56HpMbtZiWol",
+	"19stY98tUw8CWdri/QmYJqRiZMAmNLe7H6K3CR1CgH/Dw7TGp/K6GPBNuS6vgog6RhKbTmw81aZimf82",
+	"8f1GiXfFijhMK9Urop0s/xjxcVkw1S2ktZav3AwXi/nt4He7bLYnW/SEFixEbM1z+zaHsazXfXkB+GFQ",
+	"HzWCVAbPq9oW+HoNItYObjsYfplnTOk+4J+0Yqf8zJX+80Yq65GzmSRZickG5h2m8AfTIsssKAGkNXnz",
+	"VlZaqJ3a+H3uk7Uimbehrgaduq6PwJPgg0yLK2coAn8C9ugG0YsqIy0EqZSTgkYj2C9gMDNWECRSZfmC",
+	"1J3DA/tc2ZUpheZ5OExDEpioEQr0XJKpdJUz2jS++gieYtypMw5uNzse8b2eOwS8hNBcyVqhUlawKvoV",
+	"8Se361iWesWUzj9//Pjp+fk2TS+VeNvDzlYmK1oIrVVofWE5GWGhOe1GTUISgXlWQiKDoNMICKeQuo+m",
+	"ta4ZqF3fbSKwWvtd1eGKqfdrw1omAnrujg5i1ICjax0uaJw1h2MDP16I5VFDBjg6iLnzTOPrIEyRV9jU",
+	"JqWpZrBmwUKBeyaxb1a722GrOgBXXhBbMsjWJIVAtd6KY9oFjBKtdn3BImi8b56+evL81U+T5Zw/h9+a",
+	"bNJHi9ja7IUKLJy7WR8e7/J7sEg1vaIBzZqzq40kYt1Z3vjNUsW6Gd3o9nDsPnS3QvOyrhhJ7FytknB2",
+	"KAE7mWqXUvAbCnTaMDP69M1z8vnZC6MmMqFZ4RCp6Wx27LGVSQnuIZcSxZULHg4cv+7SDWCZoXy9g1LE",
+	"2rOxoldRgF4UADOWkMMjkvEx16pHnuIIdTDI3qbJj5+DkADOQYqjMmwVquop07ofvaV8N0H9N0UMGBXw",
+	"qH9xBk0RNcEK5DLPLCaRTUqnVrfF6VKSc8GAp6JLcEinrKA1Opq25iAKTwH+jb3TvbXhmc54HkbzVinC",
+	"vylWbartjEyKT1vBgM3Mzp+/dPi8UEr6y0Y1XLs6EykVU72V1bbvr04nfL9qarviCu6A7pYpFJq7gtYN",
+	"E+AiLnRDVOA3IHNkXF3a6oQiY+9Yx5Jz9nq/lueLvZvJ1jzOphYK6oChX840I/jp1sk0IAa4Qj5tQlpG",
+	"F+TO5xeP73rFyLt8l5ThGL+w4s7q2dWyUGduJV14kG1i63liRZh1FG4Zw5wqLHCIiMniukTnqm9ButtD",
+	"j5wy60pvIvQsFqaXUJhzwLgYQwxI1BoI4AatCwubCLFl1y4fxK2tPe/w0nL5Ebe9ggG5FmuESOwRre2W",
+	"+smor2Lt5K3kBrv19Phud+7uqfd8TZ9PxUtv3fHzxoK9tlg87a898lyTaak01tFxoem4u20MqpH/Ltni",
+	"mKT5pZqqfkpGMs/lHJEeHtwnOdOaFSqxQlhC0n0bvt5Pe81A8IZN/WijyvRvdhKAq8rhBGA9f/Ct4Sav",
+	"IB7/g3AsvTHizqsWeemJpT70iTJjRtWEKVckWhBXnovkjEK8Svqj9IQcHhrZ/uiADCe0oEOzlpWklf4o",
+	"9bj9VrHngkwpF7np4fGEC9ojpxDapEDqRJ0AX6XLBR3q6eeH9z8+OID/O1idMlD3vnz99Y9+ApWnzf+R",
+	"/bbt4nhwA2XUMssgus9l4gJbTby8Xd1mXBmFoGBV5WJtbiugdQoRgD2SWt661K45W5cMynMvIDz2pLoP",
+	"azkh03oc3RCvqeoatx10jKqD6Z+5VuCvn/mm4M8nrj1HrNej547PtfDBVeYeeAnldWQRaPexFg2RBRUU",
+	"zCMWN2Zsf3H6G7I1XOMXJSvZloUBZgWXBdeL/pS+W2OYd2XNMXvbVZ2weAYoooyl4UcgKc4nVLMrhki1",
+	"rpcbRzI3pEIFtm+jbvut9lZXsIMKgMWFFZ3JPK84qC3CxjHQ1bXMshNc7TlXEEQ6ZlqRBwcPosKWBaBF",
+	"0Nw+0Go9SatSTWZADQrbINUxx4BWw4/M+dMSI3NhTpVtaKM68V30xSbO2E1jWoC2b6RaPhqxwh8kgoFx",
+	"YB1QGBnciMm9Nkqqn1kFd1FN1pv5/CMPdOGfhCgX/iFCXLxFygWlHW4GWt99M2gpG0UXS21FQ3uB2EwM",
+	"WRecuWAWT4IPbTCtBXZtHraFNe5MZ7TgSgq/H7gDDa+KwcSqp3VQWHPWd2jcHd4WXE2uG/hLNeTIt9Tz",
+	"U5V7OEcnpdchC2AphvXATIMqPVV9km5WBhzDCv7mcMNwjetOQhR6HC3apxwwNMFo0Z/yTPDxJKIxv3So",
+	"H5Wbw0/RsDUjDfIr5hG45Ii4xhDNf7km4YlReasd2hVGI9ymG4Cw2jqm9VmdyXl9MavZFYxmREkyotbm",
+	"axg3gtpZU2+3COk2dPNawSsnNrnY0kYRz5X5LNDIhf0Q/3oGn6+AsHY5TMfVzIdgvq0SniC0ylxDTGSQ",
+	"qeJxX6qdXHd3mRsfMjAArze1PAMFzFA0LIUtqB/szyUny6op11nVmW+v/vxZ1XrjhwqEqBQY5LIyml5T",
+	"zaZM6M8F1xEPaXM/JjVwejzvdqVthyFPC5At3Imvs+2KGzXPqN3UFXeuXRsNqIGQL76NX/8t7H9p83y6",
+	"AKmPDKSeEMXNvY0DtgZ9iO6FA19lg8IeC3GckUO56IWTSkEzKgXiw3BBlBEfqU+cW3aZglFSjPsgkW/L",
+	"roV0mxs2OuTP26AR59LszrbtgHR8RKvYqE1WcmXsIxyzK4ucsXguj6OHd7wbbVgWUKt1iQ8KSyDznj/7",
+	"zn007cr/sAJgHzdI+4igXSfjjl0US5ce4PTY9tWaDtxqgjMf1hqDr6zD2lbSQ4ujjYkhVtfrMBSfYdBd",
+	"zEK2DYzIsFy8oaOXFCxZjUe7s3McqBV4hqzNJCw5DEVhpdI4aaCFO3Dw+xSjBKgghwcQEGVJokC936J2",
+	"r7vJage0eTyWlm95xwTbuUal9TzsmSymG2rJrcZzcyadJ8RdBxFDei0AN2mt9sqyPq5NpCISrhmkxiBp",
+	"sD60rRVmrljiWwnDYzYqGb4uPqa9YPq0xr/CorENPkbB2bB1bXXcm3bybe5z81vgjo+hrNAAbHwjkI0q",
+	"POQ6S2XDuVytd1+84HtbOX98NqGc+6hGsBNM1ne3kI8zbCtU34WkNXF4FZc8nc0w4e8DqbHvGdVGZNUA",
+	"L1ejKTxTN0nVFYWRrNDCO7HL3frM6n3v3HEW6f6a3rOGEejWXWgNHWmrAJfv+zrcnB14ESsSilS7jADW",
+	"gOvopbTSeoqQU/Z/64zS11cfl48rTrHLkt7OWb3Fc3rhVr8+X1nG3QAUBfqIfmVjrw1nPG7oNnWx2OpI",
+	"Ti0C6dkGug26agVMtYAapWbgaYCZFJYWV4nVUmvVhgHugshSn5ADm+nQXS+ESGTV9fTUaMS18pY67TzB",
+	"W2gFsFR+JI44bSt/xYrd7nKUqne9wbHXpQkGY4hlIOJnFebu2kj++hfV6OLDGvNYjUt8bqSV5+evyf3D",
+	"R4/2D3vktcgXPjwA7gXrVoNoLkzykdZNUApdLGqgvFj12p46LzxlnOZkVrARf9drlBbfW43AB9XEj+LV",
+	"xM9Auf+U6uFkuysRrQObiAXmfdfXZuUgl1YQu46vVzCv3Z0YtJRAtzs+Nabnp6OR+TsqoTD4zQkp7Mqw",
+	"Lcv/wb34tfha7FfwEwmpW8TBy40oThBV4fYlV9Zf2YPPQ5Qml4hmkyIwhRdfY+8mtFS63noAyeTQ0YS0",
+	"0OmoIORspLEBm5C95vM4KlWYVuxwqTDAqcr0BlxQxG/CDvlYyMKPF3ees46BMQZQs6UEtPET74rC8vmZ",
+	"I86oVL4NOpthMACZsDzz82j51nuS02MAPsdo/CprLFhHoO+MF2upa+6wtAoPTyF9bkaVcp16u4rZDqWo",
+	"/jRj8Hejtw9irRh4Z+F2BTm1kPcw5JI1GrJBac7cCD5wzJ35WhCSSaasVlgK7aMVYD4u+MaRFlrHkZUK",
+	"RoVP/BdOfIjvSMOFOU7U1ip21EM0MbPUY35ldGY6vExC/D5o/YeK6LIQJOOZ02MZueObvVsHVUe7pZmi",
+	"edc8I3eqfu+i2yB6fqpoJkezOpF6X4vAsxRBZHG5Pf4IghXRwe7Y8Zqbwo5mL9mzex8+hh28l+wNgwgA",
+	"u9v2AnMeNBX+5Zajo0MLOVlQGxf+rgq4wp8OXgz/ehpMCJ987qfl/naTw78vqinig+d+oq4DN138u1Y0",
+	"1nbqpo5/Pwmm7DrNlp6deWJ41r3d5Utnsw5oC15ZXMIMay284Dwf6EcLrUgPD8LIQmDLl2ym4zDFXXCB",
+	"W6L94Ni1AkgHEIFWtgKGzESmkiqSxkK0OeiLnPKolyYMDOpa2aFjfFOVoQyfJSEsR3r29OLsl/0nT1+c",
+	"/rL/8vmrzy+enqeJg46zjMJcXYpMfGq4hJijxizuH60KdzroMivU4dryGl2EhZa2XgV1ziC8smBz1k12",
+	"6+MrulZ7NCsbLfXYBSGt6YSpiiXi0VlZybnW9xJRjlxGdULuV/nilvUeJfe3j86CXoM4LPN34KOvi5nL",
+	"6X9WvV8X3+nNAFaOTgJZRjAVQSeOodFGcGgQMlP5gCeAgKiqkKDQnmyiLrDMqAQxG6K7kdbre54s4TXW",
+	"Hlta6/hamgPzUvn6iVoJ3vHqdR89NS89YZryvKFuRBQA826gjJruEpCpfAGR68IRxtSXOG3h/jtrKQD0",
+	"5WRx4kvzQXKkC+o3EhGmQvL1boENLhs/oO00YDeN1esbzrkl4FQXi5dt5R2fyYJkBYigNuj12MeW2WvB",
+	"pZ1DnPaoLMLccyeJ+/Q5n1XlHduhYjSBwBQo9kmej6wmZfQvgJWVBdgrkiAN+IeKDKUA0BYEoqWzWc4x",
+	"jdPbKr46TO4nD5PDg+T+QfLoIDn8+OBtwAhWGqE/Xmt8rjsCWy4gzznOZF6LNMOUBhushDX1sajulIuu",
+	"YVgyZ+euGfgDmzL/PMPmzD9PsUkYQ6mjdokN66qhEcm+vzaYc5vwWwcM2gX8ypozXIUeAO7oimm0lUtU",
+	"FuudDuadzkIHQmpvVSMn2btihYraCp8LQ3mFzk008qGO3yOAd8ahZElqv0+d+R3fMWc8Y5oNjaInhmUB",
+	"hmf8TfW62bvnzIWyruRUZr2+xFeXTG5uLRvADrXtUduQ9eA/OwK7ZkGonyPaZvWAYKg79tOaLnfvnvW9",
+	"XtcrCxzn9p2xOB8rv668bKdchE8Pl0AHvr/TH5zk1ejSTHxhX936lMVJtG1hp+vcH4FU9XCjSj8eQ7HX",
+	"CqJ4jWvkg7oXrs9JV7HPaqpv2zfGThne7pndlyyedoGBTrQqa2kNJRxTxHBhSMaveOaL1xNVTt3r+IKq",
+	"1FGaLZxAfUIO60aMNVER60qanw/ljL0efckGEymjio5U1hejjsPY8FJBMYwaHBoqb1Zs8GCETno1X1SX",
+	"spFb867lGuzwXo8+xzb83499Y/7RaY71G84ZLYaTC/ZObwazukYPCzlpdOUtR66CLS2iJ6RneGgvrqxg",
+	"tM7aF1kyjPw759+srX0bWEGXYz9dzL+CuHkbT7h2R21qizRi4zV8ty6yorP0YPq7Edet7zl2/oNZ7YrJ",
+	"nTOhd++1Dcm5denGCI4Le4dh7TbpnU6ZriV9AOzdUPOrCich0PJtSlfh1X30OaUee1jIlGgpE+vww0I4",
+	"ruiircmDLixlc7NJqqaqZ1/pT6XS/f/023+TkpxPuT3H1WHywxQ0t3UZF8DbfYGcxYwl5OjgIGDWdoym",
+	"Gx/xW/WD9XJsTG8VjloV6z98FLS1VHPx6MG1XBm1EuaRKFlgYT9URM4Foq+ho5OrqlTQUzqcoF9zQhWh",
+	"FrvCsBawic1YQVLfTVql50FKN1AZFhhmDfhupim0eKDd55ItnIMx8JzY4pg2fhj8kVhiyemfNm8ESJqG",
+	"ZXPMGFwiPN6z3uREoJ43RlRdNGrlLe8n5+40MwnChCdseMky68ENTFvBUOdU+Uw8cAlZ5IXmDB8cfFLt",
+	"Cev/SsGX7hAgcHM5v3x9hxtqGuIFqVF4e5tr3cso5i1/k0M+LL7qFrgW0AP28v3DgwdH+zMKPorVF+w1",
+	"tiZ7N2NDDdABq8rdW0+0dVbr2k1rzSBbo361AvdFe6Z2pa/bsUvCXnuJGKFMuPTsa6owwIvXXrKudOYb",
+	"fNt8N5GCBch6K7E0AlAZABNFAIoWQXpqeI9yAYwBjMVSlbNDLKB7xQpf6i5NyEN8Ghb5Q7Cgj/GHKS0u",
+	"mbkC0h45td0VQUCpqJ15DkUBAYsIUg4zwxFtoJw5VD9UyPfKYmz2gpvbaqTATzZ2ha4vnpsg5lAWosnC",
+	"TcUFwfq2dXBD6pmcZfOpaQqCjErVBNH5m3/9l7/7D//0u3/459/98V/srPBulXkdmfZCaTa1yI3BnRFN",
+	"JHp4Pbd/IGSshSMO7g4cHCKFuMXokVdSEy3H6LvGO8rXfTa7s1Ss71pI64uQyzEX+06U29YisnayKgYs",
+	"QItLFQQ6Kdg+VSB0j5xrqrnSfKhcYrAmdEYLKwUhcC6xyBMAop/JII4KhAEvqZGcXzIIp4IrKSGlyJlS",
+	"VrcG+c3JVeaSYEorFx2XK4ZBUqIWZ2bd4kZMkWLI3O3p8VyYNrp6r1OQQLhE7XEJ1bJOZJ6pUOitQ9w0",
+	"pN6tIheaMEUhc26X8nemyThkrp1rMu0wObaeHsDkMKErjJwGps22ERNV7+fY015Sf6ZrD4JQCvPwwl7k",
+	"DUCIgtHcSBNpTS4NsiMQY8zIJLjPeyQ1BM1KjB2MvgdgauaiGEHBBqFZceWz+RvHzbXVB5uPizVKawc0",
+	"dNdSD5EKAJlzUYcfw9nsJXu+4WX7kKUIShnN4iDoJe4GEu8NIvbMV+GTCCByYlGN7EM950OPkwB/dHNo",
+	"0StWGFmssMer3xaTYl9ECoEyANFgGNCEkRBckCnPc17hkW9R6GNAc2pLm27x9XBChWB5V6O9GPHxZuCJ",
+	"DivNI5YU/IqZxWgHQ+yRczYsmMWvMAoUywgTw2IBsUOGtauJEWmoIulHH32UAhqeg7rmqvoVho/wiRNI",
+	"vE8nWs/U8b175s975tsesTnEqGXQIVx/2ILSdEFKYaOi8VJREsNfKVEwSJ/j6kwXNq+iYFOJIGKVGgyj",
+	"SWAoRhiA+EFLFjd6611NoN6MTZm1GAKAsjlgdv9idao7qfmrD3+kd6Gn1Cj3Zh49EJwXadWm/wnpm8aa",
+	"NELz0nvWApAzqInyCJerF6shP5RCldNYJNi5M4Y0DuoPVR3nAEpPiCqi0u5viOySmuYJAVZUsFEJiN5Q",
+	"h6ZCX7Cv97Y7TNvEKTiW2l+vZz23r75UFpC4pVKHh8+zPGMO2W5jhnQLYQBVFBiPqz44LLIVcZUVp4Tq",
+	"MICP3oAWEBJLoBBIW1InWGi4Jrks933JRdbFqMuKz8ybPu42CGxd9ekL87KNdYWPuVEO1n6Fb5n35byv",
+	"5ty6gRs1meBYDlgOGKRc+b0XEAtESSEtWIddgXaLfyf1z4xpTgthSyssLZioHYQRzXOFOipXyBySIMMm",
+	"tVW6g0ZThFgcyiKLlxXebLgOB24VwZ9wNcvp4pV51bn66RXl0PS1cOG2ru+sdLdteWZdDYox0R0afibz",
+	"vEc+n8HCMOHj5EBVRGRxPEsgQgY7qre1Qcmal/uzgg9Zl5RSLPPuisbDxyCEHN4D36KPWgdL63BB7qRT",
+	"KbiWpsOee5rePSYPHh6YLXXQO3jwsEeehNmxqO8NpdIKjegnVTyRjc+D2EF7a8Kt63i9IBCO0yUxfGML",
+	"i6WVsl621dugcshtFwVQ1eReB3lPQ7z5UHSFTeUy31pKaW20WayJaf3+Pzdvfi+xDLb9qir62krVo8Ko",
+	"z5gdUiV9VfI+tMCgAFRQsHq7UmaGkv1vpFi7Py74lP3KvOfAEPqq1THW1FLqC10BkK1e6XZ1ZJtoQRe9",
+	"vqZcavYhRxaugHCwkH5Os7ESSRD4ZwMBKyGpLsN5mcJSKtwZTWHFnqsGf6mUskAgrl/zNUGkycobhemt",
+	"2hUIjPY6i92r1b0VFq33qnRtxzZOYFy53TZQMpDxli0ddDZLERD6JEBWNguFSp+NOnexNBDufUzSXI7T",
+	"hKQZF2NN80vzb0nN/8/ZcEK1+RebUp6nVtPbV1PIK6Y5X5TC/aWZGDKh4c+aBZbOZutMr43gM7r/TTTu",
+	"LNl7tw/FDvYDndkPIp5Ao9RnbPE8i2IN+N9RI1t+J9mbF1yz1yJfIIMzH+nX1jDgL1BbdHZFRPuAqv+f",
+	"vff/cSPJ8gP/lTjeAKPuyaLIqpJaonDYrVarpzXTrdaqqqe906VlBplBMruSEZyMZFFstQ5ewwesfXv+",
+	"AvgOB6/X9hhn3MLwNxx8t77z+vaP8XTP3k/+Fw7x3ovIyGQmmWSVSlIvgd1pVTIzvr5478X78nnii7RY",
+	"pH+expX4yHRLrC0HVgrzWDVGlwJC0UFaUUZIRdUQzGSDtea0VVSmivtpVI3mkKdMbjVku0Z5UP/X2ikx",
+	"ldauieBk7Vr1EMY6q/wh98PVIaRtN+rUAmhXQ+JmJI+r4szj0bIIlnshzHQnUz5EHisjnkYHCwzf0hVL",
+	"UGLd1GYVCymaIRBqND+Md4MGZ8Cw5ye8zsvsvGsAlexj0EDKiRTr/EVr4P8r6asqZsYpBHxmtHSj3NjW",
+	"/cqVfrkRAHD90UtDyK8CwyGt8/ahikSbnTgDrdWuXaBB0XM1hcsAONbEi6zKlmPEnppnp/nFPOcj1Zkx",
+	"NcVbfe62ysv8Fa2iAsvtK9jMWMisjmPW8JJaBiB+NefJlgzLZcxtdWKtCKk8zemUSzqYzcfhleNcfRdT",
+	"zrdpsIpx7uXCXi78gOTCUKWzGs5xbWzPHpnAMSrXb9WsQHOtIvK5HIqzmtgEIS9Fomb2RhmgbSUeTphp",
+	"jTRnzVIBUCELMgktbZlnou4HLDTX57AmFB1Htj/p+5P+Dp50Q9gFqVVLzRNVs/gzrxTe5g5nZDfLucad",
+	"O0d3NtdWmiXLM9VspLuzqKCVoZLjcpAznmbmGdR5TOIhZBJLo/tW0e5c6vnAMKGB1QZKLhRJPtbQuTQh",
+	"Ku/TWGcHX+Qfh34NZ7+YHtXM68fRK3NX/9HLuRYp/IXh1j96CavyKmyzzwyHm6VqnPKpZk8/Pz3Dchns",
+	"1rOPH7J7nTv33itGWFnnLz1pD9X0tjeh3zEd/3d5/yvp/p1qY1pqHSLryRzIi+ixitatwaKCme512WvV",
+	"ZXc0jGTDSUMN2Iqr8tlYQnwDUr5P9T32o5eOI78K2I9eYiVM+CeJOPi3JU3zbwtXBH9AYXUR9ecyftGf",
+	"4ocYN9A21Al/Y8ACPdiL7734fifE99r9WSOpcJu2M9KsTGAqsomK/N6NmGkFrZ8+Mv/79Iuzyr5/NReI",
+	"abV7z3RYr9BI1WpeRXGYN+N9eamGXSdfoi/TbxVxJWq8ymn0RC0e5plqFYG0K+0ovpe4r1vi7iXNXtK8",
+	"9a6CLVxrr52PVvBAN8Kq+Xs+zapA6r0jcH+6/3qf7tSh6a9OM7rA0K3KH6HLtT/+XCybcY0fqDPyZbfo",
+	"iHwcvZ1uSLeV/sZ527/JEYlBJhVMrpZ4+Gy2TcDGnuXuWe4PiOUmHNfGjvebSR8KhwjZ/+K0FZi/P/k5",
+	"/vfsy8r9MmebDLyndmFsa7D7YB1PY/hvJNAVllY2dX3BDMQr8rO9unyvXPzbzSIFYp83DhXodXtFrEBK",
+	"BXzjYIF2RteBFrjPmttnzRWz5qb8RYFiPMdSToJXSSv7a5H8FbReHIzVgePWGN7ffkL/+ApCx5/7rx3E",
+	"U+ucnXEjx1rjOJvMB+AIVHwWA/rCWMjbLlnglf+5vohnB2qGR/hgpmCLcnG3RSbaUwv89dalo711q/oO",
+	"5ca9bWu3Q6Lejtl1+1S0d5REds2Le+vmsV1626bh473hJsf/2pPtdkpv2wWO+lWtPr0b8KQHcNEMUYBN",
+	"+ZLpLE4SePCAxSMPWLJUUX0us+vIid7jaOxvBPsbwR4OYg8Hsdcy/xoCHryF4AI76Dubksqfr9FsbtbE",
+	"+wbMu88qkSMBTTpOh/M4Y4NU8Asq9FesG4byAyrQuvKzWAiOQrFdcVv4dpEqOWYXYhn4Cgm04UrPor8K",
+	"MMc5+9VcZdxpEHMtIjafWWioSZwUWPZCpRe6zb6E54g/HqqZkGHgv4UCkACYLdxzCMU1Q/vVhCejPn1q",
+	"QaPthKGCtJLCg9DEMCs2TJQGheaBBctkpg0NkAmgjQCAJODTcQ1FOI0yQSxFjQB6chRDJryRrggsiock",
+	"zFt3GIFVpdoLJGp6N6rl6u5+ohZMjTKSOCv7PBNSREzHViYiZglOczRPPLTWBkgWCINdTWGWof9YY03B",
+	"gA3EOJZm1OhXBoBwJOh6l5r1HJlxt4KW272mpdaEzj7HT80/P+HJCP58DmkRWZw0ReAos5kMwRdoAWxj",
+	"Qb4v9YfydDNwcAk3mCNqMJwVo45KJX0AxxtD/y2w61XVq8A44ISORkjoqcig0LhTvazW5bbXTEKNRlh5",
+	"Gla52QbjkD6XLTu6z6ERy/6oKTf2X8RiUcHvuewbtaMq+rQkWiuSa4iKqvL8oiJ2zI+1w/Jss89lsgSu",
+	"gcD+FhxHiGLxllqoqZWRLNaUwqF6N+XRwNVgt6GsKR83Wa4tGr2YLAs1zjGr0ay/X54eyq1L1QcxYdim",
+	"VH1AD3S19ac8BmaCgsRo/RZ1UEOJfYARz4sk5GXv1TxLubygMvBWwiDWzRjQUgxvVmkGSrdDasGP+URw",
+	"W/OdPjVHcsIjLB9h7myEr0zg/fSWj/E/UyrxUdShZcS67eOZL/aAP9lwHJpMZS+rA9ZxImS2OmKz6DOV",
+	"mHYh24vIHF8vFq4O2+xjleLcIlsFCQfiLA5zi6J2LlkBSK1QBD9OEUEGrBv2OoMo7kBzILiKxektV9AZ",
+	"MgFLE/hPIAmA9EkQHcdtbitowV65qva0sk3LHU2WyEq+nCyfuc6/nCyfqN+j7uGPj2kAX06Wp3YM5ltv",
+	"GF9Olic0ki8nS4QV/pDGsk5/dWypRpZkV6zsXLQUAI4nQptdbylnV8QnaBxPkN14HWfX6dUuA15pk4ql",
+	"SufC1m0HBDnxItZg1UssRNSq9NmlwDPUxOlvLP5DUGZxkrCBIMhtF/FHpQeKexgwkWhRRtVfU8GvSY1p",
+	"1/b6ItPNbpRnXF9cVxX42sLUp0JbC/tKVCF1V3FIDJPjs9lKUTI+hApgZDuNob4SPUO8/RQUviaAgcWK",
+	"jjVjoJdguRF2oDSY1ZGANSZJrlqqxdnBNC4gg/sarQbEcFoLMpp/aEw5UDB9tzOgotkrqD5Sw8hC98Lj",
+	"CGgfSmS7hytbN+VL+KfP2jYHE1JF6fXVFNEVVZ+pbIQWsNlWr7uSeWC/os5KVXiJSgt7VVibNTS/mzvI",
+	"T8a/tmrs/tps0WhvTasNF9VNZ+1C3Zx1SduasjdoXkLPVh0q3kYrJLzlWnkVtKjq1qYPP8HX/C9z8+/G",
+	"ebs3/e+h4P6mT3/PvOR/pRsoMlNvhqWlxk6xmcIU8pWwqFtrN+AhFrC8arzjftdqd6126W/yhHvrdmNH",
+	"3FuHnapOYmFFV9qrxuTFp2RAdi+uM0F6TpbD401FWgvj8GuPbRpK4d1rHYVfF616FBAYsLbMJQzRb8ha",
+	"Ua82Tlsmrbhj9W3e35SM6BosL/11tFleyCu0WVNBp6Lilr0vww54VXzy9Ci/iE+hdo/dSG1+h/YDG8iC",
+	"nsVpHEmw0X1x9nDtXt67e7y5pHSxuOnrOoN3txvG6zmCWw6i4QnUK3FKG08gea6db8NZ8688fltQbU0o",
+	"iFf4LS8l1Wafm18XsRZ4k2ledY2dQZlxtBDwOGMLc3dDH1o2T6WImBqNKEiJorbM5U1JgZEKIJ+jVtAI",
+	"zuGUPMvFyT1N4ylPlzDCAR9ezGc9xqdKjjFqyJo5nUEStgVMq7esicWPMzO0BQZvjRB77wXW8Ghm6gwf",
+	"aAHWmTUBQwUX01RgDaCDJdnToVjlqt2Vbs6xZkoGYGtFEzXOA2zUAZlgwR9XdtLhnthypmBUxDqbUBJs",
+	"nKr5jGhNXZrrsdmZfAcL5ZvxZX9w4H0Fozguj1Is4elYuAp4awzr0DSnVnGUWEtxwZd5BBXGG5n5kX+K",
+	"VvIB2ZVgVWGvbPASRVzke1uyNJOri+L12uzTWFOAHFzWRMSkWJgtg0kHLJaRmJlvJZxV7LJdWWEgFxP3",
+	"2/d9UXFAD1agAE5dCcwcpAxLX/b5Nkjkm2rcZzwThgV9IeOsJm6GYzwLVUR7kDOAcsFrWO1RnAjGkwVf",
+	"+p43zzpreV5DC7kZ2Gf51+bPU9cCzQDLT65qyGSRRzdglfiuEP2YuNmXYpF/V+Le+Yk3xPH00ZOPHj/5",
+	"KawAFGyQUGeacPWrw6jq+01Fli637RkiELi0fTbsMVXmnmU63WaBbF2A5t+US1SurHD17CtGWO49KO5w",
+	"5f3CkcfH8XieCl3plx2KJKm0pecLPhBDw9ofnjx5+OjTTx991GyRoUhXVcsQnehcoOTqUuriAePMrEJM",
+	"1UyAw2lDUZDJ2qDLQsp0sdNnYijiGWbz28AJOwYeR0yrhl3M0YbXn93pVAVfg+YJsi6WZPyd8GTkLPqw",
+	"qrSgVlNQKfv45PGnjz4K8gJvxYI4EJ4NJyyai90KueQDv3+nGJOxSxP3d2yCyo02oDZckaZRMlgEp1/X",
+	"fBXJmf+AqoFfG3lsdwGCfVFrKVbSRKcqkGjTkZGatjKkR9C91zZs72yemRsNltqGT1HsN+vNyZf6rABb",
+	"nctbEOjY1RHaqtCOdkVu1+0o1vKBSPumzVIBoyaEsl1lIHklHmFYlIXwmPIlGwjm2iNZhI6kJlEcPM7W",
+	"c5Hcf7TKQszXFFiAXn9UR4Hpvk42gqPemYXQ57uxj7In3xGfd85yueOTkWM8q7wi8ISgL0GKtOKdLW/n",
+	"vOXwplYSEiXWW2Kj6wX3UxWjf5knyeejVu+rVRCr6it2Hglo/csQMBKwiZqnRuBEfNkw7qns9q+E2tpg",
+	"Xl3RRF4V9ddn1sZeUmLLKNVrw7OmKhV9LVL6eF1gBr6V83SbXlPDVdMybEOzyZ7ih1XggpmY+cGXuDut",
+	"oGW2B2zGy1q8Dhe+XVNF7xuKXYzwGrLahtoxJBN2A76nCRRrgNEyFfdhPXnfoIE/vyrdqIm/TAsrE70Q",
+	"NbF8Ye5RDgMW0tXc/NNFMJk/aBB903UIpgeShwFpM+aR09wp+ju2pTYxHnuEUYgQ1B3kGo8fFYBlFDCm",
+	"BFJo6PCgEkXxpmhDsaUbjTJPoD55U8VMOsvA4QJJw40lBIhDJ0EeTwkjxVfa7MRIXWE+tKEWsWbhf4tg",
+	"6JzOeZudrdjswBwVS7/NMBMazSXltVxMeAb3WRSw5imLdZMoCMhjrQrg1UO87T1g5gBp5u4IFFLPJnyG",
+	"8eMlrrQl50G5UcF4MD2neUOOX5eOwAWAhFFrbsJNjsCbOPMoXm764M/1YzlSq/Ms0MTLujisvl0OX5Xs",
+	"3q2WUPhFM8R9v/nip8Xs2vXTut5tbEzetKYVlH1zW+vfecpTr8oG+ihdsnQueyWXB/gLyGxFtcwhRHul",
+	"xnvB3gzWVrzBhlvFlVf5TecyS6tj2dyYIRYLX7QDmU0Mg0YmG7B4xC4k5khUQNhde7Tm9UdephhwVR15",
+	"2WZfkugC12KQ29RdrggvYlRakzyPIrsd7mfr4oEris6D8avWzjpiN+yNfc2/HZbunzVMowC5t64Hb7uN",
+	"wHrU7vo32nzE4JaI1rS2IF8a+YgiMYwjQQKwkGAWZw+w+Ck41ox8L/grEMoA6+lWEkm9HaQwM/8+QCfz",
+	"lp6oNFca3su9W0hV/ELoVp0PkYD11/SYR/ZTq7QUNuWWtBnDjUHbWnXVeNgGnU7BiTjkmFjohxObFolz",
+	"tLeIDrd5PJU3lysFCa+e1jjySfcBM+wQdDTOIly69UGEAMcRxcONZJwK85aIbDB9m4XAdftm0fxElWHO",
+	"i+OMSbVwb5orftgzT5FfD8hGF5WdvGYvqhoYiH4e1FBsyAY1cIjTTeEu575LxUxwm2JiA4mRSxIPAgaa",
+	"p6+EwHr7F2IJiqyNQcb8UIbLNBC6MLB4Ojdd08BiaNXToP1sTohaYqGe6nbuPA/ZhTBKLRpOQYwNhHkP",
+	"PeU5+C3yZjvxVBjJKiL0auO/257/LN+kVtDK98H94a+pe4gLVnjHTm8zAKilV686dlHsVKkFZ3xcpRDI",
+	"jA+zmiTSqTnr9hU6AmM2UUmkG7pY8srTja0kGR9vPr1jxCRYWZcxFt7GORX6r1mSPHpyBY8XRUUjG/pU",
+	"XTZ+ey5RHalgNmTPD3kUhQ68g6ZjjtEWQeZlo1gUkXERh5oPY+267BbrzaMmherTxx/p1YyFzTA8OIXG",
+	"HbxaP7+buuvlpHaTV4EzPr5ZKNszPr5xHFvLDapNqi6eLOPjgM1l/Cuj1EvKPcfbB3tss6rhtKUq8eMv",
+	"SXKGt0NKYKcIL6lYpCi8gr7WMz4ES46ag/JXLGT3i8dPv/u3/+L7P/rzYpBIt1kOBOZnH3bgPx98fLv9",
+	"/NZK7rb97fn7tZ89f+93KqNN7M5dEQrYSJk3jgN8xsc3SvI3TO66Aj8e6tw1SHSDhFGEf/HAz4rn5gnl",
+	"foEuhy8BgQ+EkNawCdr/UQeM+IyPVY4kgcFfeXyZng8njFOy8DVksRVGR/eR8uia9bHmiu6FelrTsGEY",
+	"eDF/QMlpfoQqopCseLWK1RH8zn3Txuax7qBHOd/gLl8tm1ygPrLvet85q+BaOBAIlrXhhvZT5pTZ1VHN",
+	"Rb/OkwgXCxsqCSh2CJmBWfLxVFBC4cJDjpmIJMqz0s3OwvkxP83Mo8gLmoP2PV9CNhG7px+KFzMxzPp4",
+	"J4mnonZjtsyy3K0NxGxbg1+x4p3PgSPgW3N71eQB2G0IvkujIe+E2hVGpnjHr/b27r+UV9l2Fr2BSJQc",
+	"N7zNgKGpn1eWqHXgQuArW3DPg/SAKUkIY4adKoLv4xIuqQRiZF1PNs/UcuitrG8fm3ttBxsEO8w8HYN5",
+	"MVPsfjPLmxfcty6fuWBoNJdCt65kGwJTb5YlggxhG6nBxT7UHvYVgkS7AgTiQU87U2Iq9DzJ6nBLzG8u",
+	"NgnEnEAAyxRALIANNuokAx45rxM8ucmPLO+awnachb3ZFtZbGM92NywGnqk4lsNkvopEWDscmTXcVBt0",
+	"aPbU0sPOm2oh7ja/6GK6N7/6+mEIglZWidtmkz2qzF+Vhub5LNpacaDS3RWcBbSe3H3u81ayYYoU8X2U",
+	"ORUiRgjYVnN7ViFLPWd/Bc6bq26e/Yv2r3jCqjiZO+hOqyjKwYKyVVjAnIqLjKokxDzeXAjK8lQ+okva",
+	"5QqtoCDe6y4BH3mq2uqhKmlV+XF2MJsuohIZjKaySLlhsy7WrFlygDdEaMH8/YXfipsGgJYUYsg2nREI",
+	"6CqFYhne2KfYuvWspuCvhC8IDS9EY3mfZ2GOgGEOnABuJEuhk1txItf0VoKNxmhN0TQ9EK/IH7FZGi1p",
+	"vsgdojkBqqyPc0FNN7+ukVk8V6Gxn1XY2a1mD4EY9XmVqE1QUKkZgLcTjIKNPSw1dMTAlOHQmhmbKyAo",
+	"6FcIG73S+DxyarMPLWwfxbtmXgM4ZKkWsI34lzdB/8Yh1UBFS5ZHjF41JDWnwmD1xJRWobxrq3yoeIRv",
+	"0uTi2MZNW14eV8jFEOQX6fBfnD1kEYCehX0b7/XFp48/ekAX1UgzbRStwZI5Vm8NhNDOYefwqHvY6fY7",
+	"3U9++rPDXxx/2fn9e79395c/P/rszpMPnt5/1j3bJsmsc3D/5OCX/OCb/sHzn/xok6vSTPFnalAF6pE1",
+	"qChAn5/gyzsaLuw3g+oKhlFtdGmu1ZYSP79WA+aCqFFld9HYvvJ6dFipvNbmhNT1mUPmDgQhwEYFrFyJ",
+	"AFgNu4+TTKQNl/5jfBkDUWI9qRE5DofJLI1900oVnanZ7ArM/ms1IP2xmfOMpxfNFO+LGMbVaCMW4E0D",
+	"lFYWxbgbPEnUAiCt5BKw35ttQK7wW80onYOVr5WvMuiiuGzN1KOfqcEz1wpsnGvoZ2pwatt65dql89BM",
+	"1G55QJDEmBYJeroXPnkYkqAz2WS9SuyViCGwHMTRs9t6O2Q62vk+e0kRTs/3mENhZUpqu0/8daw8Z1Te",
+	"ziKbyBM2mu/mQ/hS4/49w6+103Lzo7nJl1o+qKAPYvY5h4Dc8KePzthtPotvX3Zv66m+Db+GbXYC22Vj",
+	"bcxgaEe1S0fFfb/lcKc77xU+o0nn31HMM/WvCCTVfX6cR24zJbEoxtX9Els6hO3Gb5eMYb9qnm1QNI5f",
+	"zyXpZ2rwuUyW/j2JHpWvSlcwlJbtlus+fWrefeLU4twotr3DsiatfYc6Bc42s77uALy1q4FGFAoJr8Wq",
+	"oPN805516PQNeNfzfq/sG0bl8i3wD+OcEi6rUs6rlQy/5k5BXmqvjAyZ9MHWE1Za5BrZfteJZ22ujs0c",
+	"Fl+jJt9oT1YIBA1otBobVvHmj0HC5Zs4BjsGRO14edqBVCj2Ei2KqDJwacMqc1c25AtvAAw7vnfng43Q",
+	"RDteTnKtfy0GKqojz/DlVXznokK5dttumD5vnDZvXhi9EUl0XWLoGmVQ0IJSHdXQXClWNIBxUax7qqYW",
+	"JT1OEb7INwJ95WbRPaSmW71WKoZCYh4z/Xov/9FCcL563jCC/qn58PPRY3h3U+holVB1c67bp5slxRsn",
+	"w7oCKB170QpYlz199vnDR6en8NdhnvV65FA8jguINXSh6ATd4DA4Co6fb3as1vpdnjpfDvzlnGD0gGoa",
+	"0V8f20u2+eOhwxqAm6vFd6/YRnNJoz/W7g818dB9sKNZsLFFKdZ9IxouRb0O5y6wsWYhvlytrSVcjue1",
+	"KPb2VwjathlZNgg/LKSebU7JNQdqopLqJB0byooGgIquEKYccOUKFRhcAi9Aa6CPwqh0PN0KsXw2T2dK",
+	"i+p00KGQNb+AQ7PBhfVUyMjeVpu77Jtd82it/KtecfWqF8C+VJOz6r9RXRYoS7nUSY41X60v1q99znF2",
+	"ceJ7JYCLlPQQkOJcbOc4T+7KxItM5zk067ArN9j8QLUsrmDFsvsn1aeVwGMuxWW2tJbTo3dCSyvufOzO",
+	"dGiXpHTW6h3+ldx/hZ1VF9ezPwdssCxBJaBl2qX9T/mSUW0cl9UJJX0x0SyJNRmuNVTF9demkbBHI9mU",
+	"v0Bx3zvyqtS6851Pa0Pe6gMWvjQb+gorIzFvKdvsBMPth0pqwGdUI5aIDILoY4lpktBkwKJ4HJvrSdgP",
+	"Axa20VEWHoSuDbAzUjg9ROtDyUAbV19IxWIfpn7UPZcIFIHpsgQRGUueLmECxZD87//Wn/32H//t/+9f",
+	"/fFf/bs//O0//8Pv/9d/99JoAq/+61/88W//0Z99/0d/jpMtB+wTlvJuBjC71jesslOvN6+2U8c2RyNf",
+	"/HzZ/+zX3//pX+6UFbFhjZ+otffnwdJm984H0xiKKGg2nChVOo8ucQQBSgvn8AEkTGMJs9zdl+dlAx4u",
+	"VsOzzR2Ejs2GcYREn1/ozVXecFyvUahQXaTcRI1jeWC3oaE3+Nbv9G79Tq/gE/72/Ly98qDwrN0/eP5e",
+	"8c/365JIfCK76jXN6p5v3lzoZpXyugJYVKXcxrT7Eqacsk8+FE+whT2gEqisyocTl6wLUcJUCe9EMhwR",
+	"RLpkEzE11Gu4k0c+tlIxBiDHmi3SOMuE7IGEoSKSUOut0/kghOpwJ/jQNVqu3xX6UwnLcyHQgvBByAYi",
+	"Wwh0G07b7InKU6iY0EM+g6rx4QNIZIbVAko/lwwzHGOJhVelEBHYrHC2MPsT+oAQ7QYJlxdt9tRfY8jH",
+	"xrcMyzfnRryYcRmJiIrJ2ZNjWWure3h0fOeurRLca333F//8N//x72Cha0GBaIWqMsf3mlXSrOZJ9Rpg",
+	"ZXcoZLZpvhT58/xVowL1z80lcqwO6PHXWsn2M774zDF29+uBvohnB2qGUzgASB2R4kIUTgmVpLtSOZKr",
+	"3S/XXAGfqIxlaoz3wII3c8sLIOQhTQWXnvXVXQgpH8Xe/rx9Pbqznoj4wTfPXx4GR69uHXx1cvDL5/jg",
+	"6NV7v3Pr4BY8eXn46lvDjuFpFSMu7qjtrP2E/vEVvva8sLfxdEYI7DNuhtkax9lkPmgP1fS24rMYJM1Y",
+	"yNtu7K+ak4Z3e2ykotDr/t2y0RUPXr7qvXPNLosikkqeD3Mz9Xffun29zht4szOOr1fdz5t8j6ABq1fz",
+	"td/67xYv1uspS8hf0KvVTmRL7Km4rC5J7DKQa4xPQF62sjiYgVprqs+sgSKqrFexmizW2BRmjQk/JAPY",
+	"NeXTuK1ag9TjUdi2hpfctOJRTyELoWT6yG0ibnufbybW3bygPgGtvdVOlBbyU/v2FWNfnM7e7HIMb9dK",
+	"g0KJ9geePzWwxYvLZVFvoiz7qyY7duN2BuJrb8LU8DTXN0r4ltLcChIuMR8UsiOiaSxjnaU8U3AkyoUk",
+	"d7A67HY+XpvKaz0cUIg/irUhuSg0l0Sr+gbIJpWmmytECGRcRvoBM6TplRPZqCWvG7l/qN8ppbBRT+bd",
+	"glZUsw2FxXRxhCkfgU1c9unkYMgsGMftpjWMKvzYSLmPqEH447F8ZhuFv09sy/iqa/5tUM6KfpVGn6qr",
+	"aXXldMRNnot1vOfmOe0bYbGn9gxWFCXyS76DNYYP1DzDZLQk1pl+YKumOEmJbhAoQO8qdVlfT8nmWWTR",
+	"d4934tCnm8V7TX18SejlFL6xkJSI5lkCylfDfAK//d/+n9/8v//jd//Dv/7u7//HG1IOvDmvpDE04zlB",
+	"61LFUfO8T+rO8h/7t8eC7CPHhdw3eZ/20S+ob28iZ0JnVxGxzUPL3ymV9Qph3jvEZL9b+nGhyJW/Tut4",
+	"3C/yi1iJjK6c1ba6bHMNhfwU04KwfNEh7yci86xsWNwM8eJR8PWhJTQLobi2AIgr3IjzC25F/MHG2IFC",
+	"ZIC3gw2o5s14d6nzN+bk9fu/Jv+fs6K9cTdgPBW/rEw+PXEwg4a7PT55csLMSg24LuovJzrmt08nXI4n",
+	"PN4tiff2TyrTeGl4SSzFo0s6kKUY9M1APkMlhyKVfs3WvPlteJ2tdbgpdH0iHL58HsAOeAwDMeaSykR1",
+	"m0HMbGSslRnAPib5KsbWaCSG2eYo9ZlKs0f4rvnqstbcehFjjj+80mYhogADonERyygvPDLm5mpukeFB",
+	"Mfawk9ssnMtU8OHE8OuwgMKiRoyfywIAVh5RAN+IKGBaFbumjD+LBO8lf8J4cdX88U54RMhoUGWTx5mm",
+	"UXPN4tG5jDNbe3PxAMzMDtkIEhxok2312NCHec48fLci2o2Dx7VViy0SZ6m6MTl/bd4ugtJQmS2b0prD",
+	"K3h4Q4TqRP8GhJhyLS7EaKGXRQzFPb3dKFb9WgPvXKlGwzF+lo+X/naDhr8fupHbn+3w7eduDvTATQS/",
+	"92YDDx65KeX9w7zgzy8Kk6M33Azh79N8mg5grnHkbgmPrmFVrVzG1fg3CvexH1tUKYdfnwqOoEXLvPIg",
+	"0D1E3UDd6cA/V7Fm3i4HxePj+Ao1bskV8WMQobCyNgHeZ2pZNP1OoGqOPazjXpg22Y9n1S0+furw5rZp",
+	"tMa4BWKkhDRER7MKxKuejWdeyHmTS5MzgpSkOnLhoFUXx0nS8g2UiSkK6jdZKeZMzZ7W4gieFfED80Ie",
+	"ObVQwBycL3MqNJW+AOSiFXgL2PC82raXWdapIoSzhteHLW2TpUlCzHMsCZDRXggwbNf+RUFO4gUfZsmy",
+	"Mr5r1SMJtcZsgo+NXOIS+1FStIsxSQIw90WSKIYhpwFbqnmKSKmxZhiW2lqN6TnsVGzsF7oqg9XVWJ1r",
+	"EVkv6XCepmZ7/fqLAYs4Ft2fKplNVpL6I75syNGhXGCzV6nEYMOXYVw73AerChna5p5Xr2RaoUwnSX9Y",
+	"HwHupwrDodBC6GLFI5eZGU0N9QFmKDeiKCKF1dW2ow8q/S65Ur8lpHJzVIWtUnR031kNK3Lpg1aqko1s",
+	"7ZnCIJRMzfo+yunac+4xsiugHjZxV3xh31uXZPFYmuXTWL6Z9h3igtvsFMsCgfeNvg+Rv3B6h2WKRSIT",
+	"wwxuZHQ+KVmjvUM6hpsabYCjmxLeYpGqSztQ3F0/cmCb9Aksy1DCk7h7vE3I8u+uxCz/bmXQ8u+WopZ/",
+	"tz5s2RaLaCrBaRaFtIo7HQpYp7+7q3LdfHazZiHT443bglynVzQAAet941YfnM11hLTmzLpk99nCf7UR",
+	"GB+ro+hc9MDt2it28QB1tRivKmY1crQnwx1cVliGd2tmYyQ22avWGesLyQM/eQciGzdKshnXeqHSjbhG",
+	"T+17Nyf9ritC0VD+jngXa2yNfDajstZIXkCksWYDSN7KVJ44g14jkV8r0DRo1FIC3wYVaslmKkliOTZN",
+	"t7exql7hrJ15xSfsbOD+jLZFq8URvPzKtNzbpbeoHgLEhniaIoBI5q2uapNQwcbLiQNXu6Jahom5zmAM",
+	"JNn/wJHN/eKb21uia07y2300tlfyNqhSz2vPzU2K+BsX73Ill08vdSamfb59MlrZkdtro35X87zyp+fv",
+	"VTx7vy43wsM7/ZLHWdVFGZF6MwX2bBaPbAVxMERf8hgEygPWKcZyOePGUWeTdeNLMZgodVEHrLBGwue+",
+	"gKGaCRbyJAkb1bt5DVCsGwpFYyH2xgofGMRsFERZ6xvx2DD5PiB11xXtSXXGZsqaSRE9krC9XeEGJW2B",
+	"R64hCnv3ai5qNOqj9bjKBrB0RUAWcTYEfNXRyBBMnGmRjHosHCspQnYLjdBg6U8JqklE7LjbeS9gIc07",
+	"ZLfijGVKXbhS7IbHj+JLATWY3mtUfUJlm0hgc4yAobqNuoV56fORJfLGqSL0QZ4pstNNPk0qqdFn/qW9",
+	"Kh0p82ajM7VNYAKia5sPV/oHwteWKmGf2UAAJVsXYDPAtwWuX1OPS0kGeF/bfS5ZCDzxZ1bZnfAiK/Aw",
+	"F7wTUj7C+XqUUF09Kt3VzEB09KGKagzbAKsOYOtmkY36pNlEcDDn8lSwkNbiII7ogOZlgGHOQe6OLZVK",
+	"N4fWfm1IVGd8OgvZLQv/juyoe/+DTskH/h5qeu5jF0gV9lxqMLvkSRwxLYapyFh42Q3yVPIB1+LusWn0",
+	"k89OHh6cfnJyeOcuGKeNRDwaxhH8V7TxTze2wlOzMPggbFfYfVEfqb4K4BkpxTyTvgEU/hHPOAahA9pr",
+	"/gys7eB1QvyPlf10Y61Bsgb8/9lMyHrU6pooo4oMgdDJoRB8hHZD2pnQmcPvMGsBSf35qQkZTxDBeEO5",
+	"E5qlm9QabYso2a/1UbprXUdcxsc2zmKVpUTzFCtsofxuwIQQ2nydQDR3EJC8VNPe8FmILhjNtTnU6JYk",
+	"/791UlLkG0ChiOgBC6XK+kMlJdx4wgcsNNNW8yzsGW3NgzyMJet2bPmFBy7poechI3r1uA5fvIDG+3jI",
+	"QlsYPb3EutlmEGpGFhN8p1G9NkNUxJhXfgQj1Fqcdvgc6tN5QiGPDYxtZCCVBokzxCIgh9MVimJtuP9X",
+	"HXrDYEOPBYe5voWjD3KAgimPBJNqUai3ks8WYh3FrIDYXjNoOjPr09kR0thdzep0yJ9/6Hgz0EcjxQio",
+	"qqb+oS1amRPmkK/bAd8hDipqpRHKsrD17MZRXmA5D0fHODID20NxBsWDbw+1t3o5beTk24CB3az9u9T5",
+	"jZvCq/q/olW8LBDeuIHcDahwF7xCFh01+OgKl8fcLXO41ikTtBDXh34m4y8N4I2Q6psi0WskzbeGJK/H",
+	"bVMycjQ6m/kXBStIg2+J6q9wY8bbb4Nvvnj26XW6C6jVZ2KWYHjIlVbdCq0i9fk4KkWmIi6zPoKidIPu",
+	"vVeVjCXnCt3NztrtqklkFda6z2WyJIQZ01j4wOg5ubKWiFG2rnRugyTvwpKjp2rVmJiIbA0SqlRsNE/h",
+	"n6h0GS2N6wv0IVQGneT03CSkk+us7+u+G/SoKt1Ft8rtBPnMnm9elxtn4m5D3gAjv5nEuDfFFLfkbmXv",
+	"jW+zWruGN0wwb4RQVMbt/m1BKepSpAmfFWslogOkd+/useGr9UUF7naO73U2+EbWMLrVDFawDKrRqGFQ",
+	"PbXzufnK/tt8nHdxRmenpAPsjSDXYgT5wdy9VwoY73CDXnM2McP5hpkQkP4bYESGU1e6ZNScAiQgu47L",
+	"iLnQgjJMyzo/8yTLZvp3erdvf/XfHPz3NTELX6o0utOpiM26QiQE5FUP52mcLU/NmtmCaDoenswxermc",
+	"Rlg9W7Dpce9HDBeV7OTpY3YhlgyxO937EHpOp8mG12gBJUfDD09OHz/sn3xx9kn/fTRvz1JD8JE1wdMZ",
+	"5xkigmU8Bchk2HU4Amb8+WTN4kL2neCpSH8ulpUmdRpooR34YLUhLXR1TC2G3KiLGEtoMnrRhraETz8/",
+	"9cri4Y+hmTcgZZsW8Osc8DO50FPdtx3mV4BZbObxymxgLEcVmv2nPz/97JTx4VDMMp2DRBjRyD45O3sa",
+	"MJ2pVOSIqpxBVpD551Ols3EqTn/vU3T3UJU3bQHMKETYbMFspiG2Ka/OHJxLCJoy7QZ+JBTgnc2zoZoK",
+	"QEx9//1H8lIkaiba77/PHkGs0M9OP39iOSDBvaIDS9CrPRa+PIfze45Wm3N7is9bvfOWxqoR563gHM70",
+	"eavXbrdfhW12QvVMXbNmEc4l5QNxzULTaBhYV5U21CmSSPcQ2zaEr9voKCRgcZ0Z1swMPcP8Z6kap3wK",
+	"QRmDlEtYrLb3NbYYEkocrCY8cnnzi1TJcZv93twsBoAsCIAmd/lKhsdinmSkBAraSAwTQDBJBU7R9K+w",
+	"W1qb0CYnErTuTKhZgih0DyexNJNVKXskx0msJ3AGT4BwDixcBOLwhnkGWMjiSMgsHsUUyEk/mbGrDMCZ",
+	"IGRzqeaQagPwKrkcb9N+01bzRCs25GkaCzS6o9BGb+e5ZCz8Gwd0aTh4HIWBV4KciklN+dKcI4TiLRST",
+	"Ync6R5AmpwsVrl3cjGThM5Gly4OTUSbSkEjzNP6GzrCd2PvvE8gxOmYNGfEMs4+67LP4wwfo4HROW6gq",
+	"WXjtnnmt7bVhJmzGRbrPHTs4ZKYZu3vMfh5/yGYQT2d+abMTpo1aBek5bCwyzY47Hbcx7UypvnnB4iYD",
+	"RjdF7o/iRLBb4XSeZPGMp9lt8+OBOSXhe8XpdDpmpHYX4DtzKg7v3IXxGGaRJLTr6Jl2UymM2uwcDhwo",
+	"0o7H7wswpWNDixxyDrSh+syD2uFyiflJeISh3gCemVgX42SssYKmDkUJ/K7uBJ1OB8scUbyig6t2r3Q6",
+	"bCqmA5HqB6hqLmIt2PHhIR1ZiNAxDas0B392+ymFzvL+jg5ZIi5FolkkxAy79MdziAMiVG6z2CrjSZuA",
+	"tJFZYa/+xiALoQm457nz3czPI0Ai508Vh9gAs2A2pPL999lZLkxnWIBHlMjVfDRQUYwlOLzPGQSUGk2+",
+	"zT4m6wy9COfKDGg+Y5k6lx5dE3OVhnTZ8eH9IuVO58NJ2GanikW5ycdQh8YZ2a7VyDKAhULwJkN9sRxj",
+	"B6tfnEv3SZf91JAwjjKWY4pjWaj0QkRsPmuzh0pnydKe+1LXRotm2TyV2rSXCLqQuJQUHA5gBrXPZbkp",
+	"8yOgSwW4O0IHONqARemSpXNpfqHlNruCZylgfoa8q38Sp5TOWvw9B6wKziXglkOVvYyPdeBDC5pnlOaZ",
+	"7wy0GOssHsLE9XxglIpBDpZlTnEh0Td35GKJSXM1y29xhpWdy1FsWO7RIa6WW/sAOVgepQJcG7ifYdrx",
+	"qLAJ5ZWGDEEUjLFTKT4SYNUiQQg0vlCAaYAbCT3gRkT4ao8dv3hhfwgw319EwHSL0c30aaZI5miXAAcB",
+	"L+dymAqQiTwptSNFZujL13nvdGAMiISfESisJXkl8Rgedjze/4DOt7YDN3LacQCjdDkJgUrQaJ64nSod",
+	"n5FRORmhhJnto+UiZhFPY1xyUBGNAjdUaQSr+TAVHI4Np6dsIJYKgr8T85mVSffzGFDKXQ/h9zaBOuQh",
+	"QfgZ1+eSlCR4ELbZwzzJQ7wwJCnHdiSIny8uIXPbCyeHtBHsL2CDeeZqHWDdIFiFYomDLvJgdBroNjsz",
+	"Kuy5zE8YFa5ziP0wOgDsN4z6MXHtHut2oCWvqA42PZxwKUWS/23oIsUX8BNMQdeMRxFtKqVcrrxhixGk",
+	"YhzrDCIwjZatRWJE78BlGZgP8ctUzTPsCv82V62855xR2Cc1fMRslukYpxBLSITQIKqe5uekxw7N7zRN",
+	"y3dsX8B+7Djy/AHIRCb+Y38tcrs85JB2M07ticfuzaR6NDa6xenAHB4Ke9Jtf5QkI4yG5ZdIcYD7PfOl",
+	"YWV0Gs6gco+VlqiSsjAzT2c8BZzkW18ePWTwHoMs7hfZe3T/cxno5txCkIgDsobLkjmumDKSCpQqMb2C",
+	"V63RuczvUd7V11AEvEv5GLNUXcZWSYolRuBBVRfN4rE0p9gqthlAGeJR4PrCTOzExY3bGuy3Ou8xwLig",
+	"FBizfGaYGlNDZORVDmS3uu+RMHQvT1QC49MIVQGcTwLMSqwd/Mmtw/cMqyc0l1tH7wHnt0NAfBYvQMjG",
+	"IPoSaMglYeYwXiggb68IMYgXeS7zIvC3jqGgPEyZMBM1ocPojC81Bf7Ak4DNZSK0tqYNV3w+ztgtCzVj",
+	"eEb4HqK4ZHEGuQZw/fZiQ3utTrvb7oDJF+70B8BI0NyiomV/sMyw/AWVtHW26+4dc8lXMyH5LG71Wkft",
+	"TvuoBXaeCXxu7QnAM27zRKTZgQ3VhhfGAszF7ur4ODIDjHV2Yt595l4lWD+BeO5fVZvW8ldumyZAVkBp",
+	"jw0vW3f589y6CIM77HTQXuhA2vhsltDhv/01xa2jQW8j8p8/n0JoBBhKyq5PwWaEBp8v16ugddzp1nXk",
+	"Rn77C8nn2USl8TfoQjvuHG3+6GOVDuIoEuBdOj483PzFYzzK+P79ze+fKfUZl+AcvoMLu6n9TKSSJ/jB",
+	"UaN529QStB7Op1OeLomg8oUEBmO2wyinYmHOKig+EMo1BkcH/tx6nh8JjiU/AQSJR32eJOD2mCmdVVki",
+	"XT6COeTKWlGM9DQtm/5AdCHOk7ncozoyT8SPtcW1sj6i0B50ZFF8eCHVIhHRGCIBpbXQUAabVsml0wFC",
+	"X1yFPZSxBY0rYNkkVfPxxNMGBsuSmCOHwmCujUKuIc6YHR1+cPcDYOo4JzKj2HbA12LUILxpy8x1BMO1",
+	"b0HIr7kkoNmAGjHSj4bjPoOfzds9G+boFnkC/iDmwEEwupyUctsOT4UZCqjmylY1iBHOI9X2Rm9dRW32",
+	"mbsyZJNUCCIZ2kijo88hdt3dEIzchx9gv2OJ5Zi8dWyzL40kokHYLic8og7I1AI5KYizoQO24KmM5Rjv",
+	"JaTt2z5cHR4jRtAKBoOccsnHIoVSUWT3o8sIvxCaTL0Yrz5PEwxXR059iDxah4HR1CdG3Jx4LYI5BbRo",
+	"s0P+ghiChpsC4xYKxczTDBeD+4FErCnRUmmucQhJdaaKkgBUelHgnVuLgseRmM5UJuRwCXbp5y700uY3",
+	"bGDwlKVHyCX5api/wUICPxDLJZ9w60OwzzN9RL49c81r9YrfO0t66Sl46cGi37t92/+tTUPp3e/cPwIe",
+	"h9bSwkgswRtepdF1NuVxYpiZH6bQyvPuaGw+reZjww1BbH9DthhU9FVr3jUPDlvPQX7tIARtpMWrogeM",
+	"ggh3EMQrJcogctJ68LZfFj/jr3XYOTw66B4edLpn3U6vY/7vl84r2ZPzJFnJscOHE677JeKgwIDqZc8R",
+	"Z1vfTKq3wfI9GHC3mOVVN1CgKRxRaRefe5pg1/dfWo9Fa9f9rVdwzjzujSpKA4XgM56MVDq1Ss3NaEKd",
+	"BprNQyVHSYxO2ePuUSNV6FOeYqTqcfdOk4no+Qxh4D4TUcx/iEraSYRp+iTTnZLWUC1DkI3nps21t47b",
+	"L73j8wp1t+oYP0+LI4wCo5+R3TuHAsXPo/aK8PoIfigLryrGtn7JPlJYgePGSP548xdPVPaxmstotzPy",
+	"A6Nc3OjrIN6g+kL8U5E1IaO9fPzhyse39Oj/wE7yT0V2lWNcNA1sdUuxVPFEwQ1lZnMvSomm4GHNQy7A",
+	"tZsIfik0MxdnnfElm0tXRDssnKzQWXqVTJbmFh3O0yQk06KSfu2YiaAoqonSGWUXWnCsOEM4nhyBDy/c",
+	"hL8HvMcMiDopXNV1FicJBbrwzHo3VoXnF3BmV7nerhe3iotS4Zwf7X6RwTyZ/TVmz6bf4mvMa9fp9vee",
+	"HWXOQ+Kar+/qMyceuMHZAq/9QBwt80Rs5WSBue8dLFdysKCNF5byNTpWzBV8gQFKFPMlMfnGxm3mAT42",
+	"U1ApysfzvBXggcmhO10roJpMRIJu+HCkUueGoThAfS5z+7VDT8F41/xDesV9bCEG0YsBI7BhcXqOkX55",
+	"DRc3mFijRwTcOd9i/ZNv3Qffem9+C04EPVGJeWMUJxCb++25/Pbg4GDl/01j4YLHWT+LpyI0LZE/5lsw",
+	"x6skMrsXzV1pBhtIlSg5FqkZhE2FMdLY5rdkEAlD7iKIMAxYOFUyzlQay3EbuiSXhreuOJRhGmfxkCe5",
+	"3wvQY8xPYirSsZDDZf7bt7kHy40dpgV+734kZtnEvAV/gvfexhh9S9FgXF/o3JNDxVceFOORMJiUgjwC",
+	"DAbOEMBmLljCM1gLbOrbvAcYiNGj5qnopzyDJeZJEqwOWqU2MOFbDB7k5N+3/iCzlItYRmoRMM4SIz9T",
+	"pidm4IjQ9oDxDGIZICprOteEUAmt5MCZnKgijzHxIgfN+CH8J7A/Wf8cxE8VSlFg+BXF/Xxrh5KqKeuw",
+	"TLGumQiGb5UnG7ipwgLNlEr6cwlxI5FZIfPALFSJ8PDgSZVDB9p24FMM5qBvob5kLW1QoT4dJxAc822+",
+	"9Fzm0KoTHqHHklY/guoDI0M09qDPFFRCyk/EA5tVAe25o5xbDIl4XFiw6cS05E5SfghLyzTgCZdD0U/U",
+	"ojBkM2v6DRgFRP4ORKIW8BYWK/DPZ5iohT19YbGsS23nNnqnn6VqPkjEygiGcTqcxxkbpIJfoMMbMtvy",
+	"rahsl0r+6D4EIZnx+JvhgobQQzjkSTLgQ3NcIfZfRIxrNgVQG5s9UnVaJO2jVIz6M4ffflE3tCjWF3ax",
+	"ze2XDkxix6anGNePhB9rNkoFBeRDPDpieeYovRAVNddC9+yaz9L4kmeikMxieN0nj0/PPn/2+/2PHj8L",
+	"a04WLipuDU+zGBPk8jV0D7XjS2rERmIhUgA6DFimDD3HcpjMIYqI0Gzdh+xbeLHYl0XpcnCK3+bq6rcl",
+	"3TWzlbqK3mg4O5SeCTtaLVCK/eqMZ8IQcj+KRyORao9OIP2HL0H0iVzhkLGeUGCoHMZJjAGDNK6ILwMn",
+	"nwzH/IBWxQwOxAL2I+QQKKT4VwW9nMsTT/KqlIjPubpt5D9Ge3nVbSfxbGaGaRiEt2gQQWaelbMeyNue",
+	"h7ZvcJfPoVLBG3SVewH5Rf+0b6bgQ0glJRuC00haQQu0h1avZbUCz2Bg5tJ9HrTcurd63cMOhKJJVzfY",
+	"75KaL3B/rwtiia1CIVeqc/pBq9DPUaeztZlonog34+u2lhJ/xelJE5uQJPx2zO71NGHIO2+2ZWT2QVTO",
+	"eCp6rHo/cVjFuKdW7+iumVVJlW717pqH8wRLnB8Wdg3bgR0eisjWQsOn3jaSBamBwSm3KQUtPNr5OEwr",
+	"12FpAgLZYGWaJ2LvKN8bjJyjXHrX7Ws0E91+SQdrrWf8MUSAoTxKRR7O5bJFQPPKQM1weWmQ/uFLPSsi",
+	"yYGeZ40O1VRA3cD1PvU51Yj8wfnTf6Du8SuQ7Ca/eD0p7OXoXo5WytH92b8xh/oOB/8qnvR5Iq7Ti07O",
+	"bzGdZZBEi2nO7p7mpBjVO0IEYTARkgF0jcmPikUFjHKmtHfNg/LLDDL/MdPchbND+WaxZGPFlMxjwr+e",
+	"R+MciESKBeVvU9y5jV+LNbPnmgzkaE6PrJkNyyOY723yAmVi4tgelHIZ/Hhul+1graSLiWIX0t2Hye6+",
+	"ffiAGXh16ICfDL82x9OGGuiMJ4jOXh9xME/ElaIN1GhUuIA6GQA+czgiuAWFt8rstsBLDy0vBYSvnAV7",
+	"33tP7+92T30ToQx76bq/pe7jIPbXWoyDCKxwMlKSZOpruO368RCrYQFOsEGashwCnlCQ14IEWC8j5Gzq",
+	"EnvmrsD5tRgi7cAZTIn67USN+xFf6grp48IwKkIwKnBxqRu4XscwIKjKDDhdv5qLdJlzNVdMZovDbvGQ",
+	"XwXrereFy2lXqjq3DNDvfRXf0sJZdqvgLJuMAHl69RDsb1tM/1P45FWDiJYbDH9ZL0wJ4/mrly0/PxSE",
+	"BoqRwuPB0j028wVs4Q+CXCJTaOGqSCa4NUBSBMqEP+ul052V6MJy1B/IzTm4sYqtgdx6biR8VBix0SDX",
+	"S8NmQt/ol321kH03awpoTMWUpxf5ePFke0u5Xqob3rBhgBab3MyFHA8Y0uFWPmeLeqp7hIcAuq+ZFXme",
+	"Pzg+ZJrdyt1PdzsdBqXMPCUClBNSET84PmwfmTUt4Mlfk4KwTbwV8eB9wNXVA66uHGtVIyBvv7Ss4dVt",
+	"j3dgweBt7uNAHI8jvJBXRnU9drVq4PKIWfEI8VHKamcnFrTNG9JUyAxA2ThlkJnj+4Dw4RyIJwS5r8rd",
+	"k7wdGOiVrn2Wc3h3MvuoBX7/CcInpYINhLlkDydGDYxa297VToqzv6kb21607EXLWtFyHWH366+YQFT7",
+	"O+b+jrmb6zTnVPml0gFYXD3efh5hPeTKm+UjPpxYI2cRgsXFFSEC2zJAcDQbZxRYWLMARFlgkcQCG3Eb",
+	"ODy0oAxfFli4s8C7QgPwoQ9Rg9h1IrL+2izlUvOhHzmFA++BRReqzsVZgEZWRFIhqYlG5IWFeIEstFNl",
+	"+oBY56/VIMd/GQt9LqcuAHUFvjHO48XIOk/GaXIwq3MJPmNe/Iyati+3CUoUY5NX7+JM86VmE7WAUDSb",
+	"rabSyGbLUfB1KGQWZ8uQuX/2L4T504uxhvdoW8OAhbSx8E/cWvNP3FXzL9pX808omksxlXI+HYiUEchq",
+	"MXaVIj5DG/ZGrxaDOTHE0tCQadoSh/k3kUefyKPUI37op3L13cfUYREEyGK/FcNs+SymtYEfQf+ybxYH",
+	"fCGWbnqwQfabIc/EGMAN7Xf5ShBF27GHlAkW2t5B7zB0biZMfxGxV84XXlld0CKD0GoqEBnZ03aoAUO+",
+	"/a/VoKKNnOJdAyTGwQ2UKYiHKAV02nZQfY340i4XBnR6iQLTqVmfJJaCiRfIvAMWpdiqSlk8xYd51K26",
+	"FCkSMTQW9vKB0a8ion6sF4trwVIuwTf2bUXYIdiugPU1MV3Z4wl+qhjhl9osHCZxL6Rwc9jr2CHbWQ7k",
+	"zdYo8nn1/K+5rDNA8WEGZSNyFcSrUNBdW/hgfaG9GsOUnZ21TEEgrBox5BiFUVOgYvW43fuVA7/zesct",
+	"aLjWiQaMsDh4uMocdNeOvu/VLOBVVQ1f/9LXUwVV2m6mmRriPsFvNvUORzPWCAemUswRqRkGFEmrNI2u",
+	"rWS2/lhhooIbQ03Xmdqp43fRHEqrROpIKyCe4NgG/NlPFdA16nZBC0D5wClrL1RqNMIi0PWXL1z74ldw",
+	"J1i97dL59riAd2YKxytq9bofOKsE3Kdbne4nP/3ZnbOjn98zu6jm6VD041mr1+reP2x32oftD1qvw8xn",
+	"jsE2Zj6iyb2d74p2PkOTsc6MyL0UedBIjd2PNKkdLH85uMCaZOGH9qV3PlWYZrItRcPk9yR9JZLOwUZr",
+	"iNgtdC0RF9KEq/JgaHvfbBbMpYqHlfiMrR795kTyL8yfmBkFVugsXfYJB7TV+6ob3NkGoYQm/6YST9zc",
+	"HKZ8q/fV82YhPY2XI2jpeCx5Bkm2bm5kat0ubOZqgtEt9nrbJU3eEv8+n2NvlMyBD4eOWzVjgbVGSPvZ",
+	"7Zf0r1IqR1VCRc4q9/CEP1x4QmukA/uRw8smY2cqRlhCZmsKrE/OWE9We0lzs5Jmn/FwcxCC23LzXKHd",
+	"SlUlcnhi6PgaYQO3jM63fOVGAvR9nrKrUu4Ocyn8fvWIg6K8tdb9ZsLo95zwnde595EDbz1K3/Xp6ba8",
+	"V23AwIlhjRH6wKhQqkVs0sLyYHR5U93MStfcQ9fRu2+xw3luZbFzs9+b7K5mssvLB9bZ7NxSNzPaland",
+	"FYFcSG3LAeZeb3DrKS3sL1C+G2oI2gRH954WlyLlfgU9hG8zjWElcQIOg5gU2+1gieEECxGPJ1mFAkJm",
+	"RcK0eaNmxVnCY7kRVoek+snDzx7BjuLMRFT/4SAelxSI1sMnZjupqQ/hd2yn1TvaRjXCbm7aIFmxKrur",
+	"R7CQO2Tk0XJdVeOxK9hQ4yE63VsZ9wpMbmV0zKsh096svtx+mR+yJqZGN4K9qfEHbGq0yKKNTY3NyHCN",
+	"rXEtXe2FyDUIkb0B8QYNiNsy6l0tiNjP9ZYd2dZ+aC+1N2I/9PjErtq3PYueFl11VA+3V49v1nK452t7",
+	"c+Bem76aOfAaFWrIaqg3ByJX/ZXlp/Q6ZJNS2o5KozxcPhMvMotdr9kI84dcQd5YMz1RC2lhptBeNuUA",
+	"HiWhSD6hRkMoLRZCDqEwfAgQVxLqLCPQI7JtgJEOvZhTLEBs2jXCSTPOINtFRF6ChEBuQyhWdlYwkIHA",
+	"UbPB0ll0CIkKILh0nbmT1nFFFFbFQXs8sCmrMbKyLgjbbgqmTrjMlICFENFr/gH1mrC2QRTLccaTi74Z",
+	"TMgGYhxL7QXdmy3E9KUh1yKvq5BBcYcTlin2yxw2cwrx8w4sfzjhKR9mVB6bMz0Tw5gnbCq4hLSoE8xH",
+	"tptBS75I4ywTEkeh0PBsZHz4k3t3qQQG/KRnfCg0gXDridDFlIxvzAGpiT3/VeOlPhU8HU7OxIvsbQs/",
+	"byqVgB62s1cT+e5V7pu2b9PZHSzR5RJHBa5O21LJ1PV8MI0RO8Bq4fMKDn6aqVRg8XTXG7HSNvtYpYxL",
+	"Jl7EGjIVXd7myNO+DbN3kPJFtZsO/tw0ngieelCFZ5SEVyz9z6Y8lhmPJdZxoAEhcEKY88UQc+EIfpA+",
+	"JS38aFULN8TYhpf7NhFylU8/nftsendFHKcO57Esmh3eQkB1CzGv6cBwX1yqCyFmNHRwY3gWcSuJv3pJ",
+	"5fUoawMabPVa3aP7nQ78Tycvi97qtebd1qvn+fkerJjavYZ5lqXxAF3rL1tDzAb5/k//zXd//k89VIFf",
+	"PH5qCJxG0Uri36X5t4eQO0Qs9fs//Xvf/cmfFMdySGOBIdeNoiCCLN/WXLbyPuFRqdt8Ie6ZhbhXsRBG",
+	"tR9OeNZXMyHhoTr58GH38AiGtYVij6N9A5HMY9PBNYQpjEW06V6SK0RF/r+/muyvJjsY+pUDih3mbHYr",
+	"UbbmgnL7JZ3zRtZ++GaP0/5uGe/tpm1JMuus8+vo4Dp17Y0WIBrJnrBu3KK9E1UFtZZtuFrOeOaVF7YK",
+	"SFlDaCqtv9AiffwR3jWv01rwvIKZOjvrulxL99YPIHQL8E+2uwrb2e9Dt654tZ1bM1tt6JZd6t1CtwqW",
+	"pIFIlBxrRIEXFtQovypCyTcNBqshYM2HUcyT/iwVo/hF2GanLnyLBgW2KayGxxm+FjA9H04Y1+wnXaPu",
+	"/OQDuOZKFqZiDBAqkRjGkdA9H5Fl08jwW2tow48CJhItqj7Bqpr4TZs9HuV9e4XfAhZnbCCGaiq0vVpD",
+	"E3C1Bg8Yz7BEpGvMMwHibKF1xEKEi2hhKHAXF1D7lqbp5kNf10ayQQNvNpJtyCWPeOmCahfI3DA7ncNW",
+	"0PIoxDzMWfJD/N4MYYzU+PAEzoAhrTXtPnyy0uq9u3mzv/mP/+a7P/nPreBasgKw3xsPfSvPtokzr8GK",
+	"5Av9ZM363HA2gF3ipu4/pPx9bNz+yuzFxll22FAqrnHl0Xe3X+ansNFt2Y5gHxv3Q75eo9zeIjauERmu",
+	"u32vo6u9lLkJKbM3NdykqWFLTr5z8Bz0c73Bc49Hrn5X4V6UO/pHMbZkrxuBf3eBgpqZSKexFISlHjCu",
+	"qay/aZVWZ4cwPeRbNxSml7Os15/mS2W5tmUENxytt+e077Y+v/eZvQPhfNd1B4h4nCwPMpXxZH2xqVQt",
+	"gDlDWF7El17BSAv/TQcph1wuGK54lonpLNNgAFtCiAjgb3MsCwXlMSDuY5aqyxjKTnLJBuJcQkepwIgu",
+	"gLk+YCeAN0y1rxysNIFnT5WMM5XGctzO4qnof6OkCNvsRNpBlC1sgF0sCSIcSmchQnUqCJc4znqM5xOk",
+	"cMVzyRja/807BGk6jSMZjycZhgoOh2JmfgSgTrKN2QA5bh5FfNlmoSv8EOKiAda5iGeZmeDqELOJiFM7",
+	"HDOKBdeur4AtJkKKS5Fi/c2hmoq2WbNwqHQGVr9Qi7FZcB3aOpz2SX+WxkMR5noArcSER9AsNrkQKQla",
+	"010sWfd2t9PpdMzUwuE8TYUcLsM2w5IpHc8MCc3DaM7AtopT0IWIoTb70vQ+4bOZkLTttkI31xnVVtE2",
+	"FHAaa2222hDGSWUaOkh5CDYFOscN8PLRkSIhrjFXBEhG4JuoRpi9s0pAXtDUFVAzS96uAZ7+yJyzMzxm",
+	"G+Cnz3xI7QcQhhXxpTb6DdKPXaeauMWIL/vrIXtbQRFeugF475ldfDj6dFA0i+UwmUci2nGY6+B9dxgk",
+	"BLdaXGW3uQ95kqwElY1FBoFhoG9S1JhCwO7XH39rh7gWWjuvq9IY+HY2exxt7BRWsbpLOo19eqVZr5/h",
+	"R2fmm7q+gc3Cnli5Vb3ITnXcdpHfFcBnyxtBjf19sw4eAjSy71avC5+QqKIHR0V05hYVSIBUGJ21eneO",
+	"7x6ZryqcB3xZUIRbQV60qNXrdu99EBQ3vmfUY1dZwWwFCQszkO5xoeJPywrrfvd1QDnnXHMbhyxpM3t7",
+	"xs26b0GbQ9rQLIojo67k2mKNRzc1snwYJzES2zqzx1rdtT3Ul7X6KxT9VQsQAeFPH52x+nbCtqcmQX23",
+	"OHMamz29bCJSQWVlRmqeghN3akaxIvsfQbmLvfTfS/+99H890n+zmM7Ei+w28Ye84TI9VVpu9qLkTZjG",
+	"10kSxjV7ePqL1yNQUKk60NP18W4f4XsPkcSalcIuFTzTZU51/axng5r7dKKk+DhOMpG23sWkteImbKMf",
+	"lrdif7xvWFMsb0DtYV7ZqQ2e5eq4P7P3pZYwf02zmZcsxmVUCBAM2EQtrBnNxqzF2qaeelV+zTf1nqRS",
+	"Lbs2dh222Rc2162ALiFkBLF4S2tajOXYGdBsGzWhcsUz8cYi5gpvtr7/1//ir/7y7/3mP//lb//Rn33/",
+	"R//wN//pX//2H//t7//J//Td3/21TdHq4+pWZWq5yn7W/RXsxB/eJKCbf1dvtihNXGZQcSloxbqvoUkC",
+	"t12/ng18Y9VrfpVLfGkjmvnKSgd2HwO3d4EtbW4yOkRKHB0jB3wGvrMgWacY3n7ZKKNshRPvE8vemci3",
+	"MuvZXR+pi3RrRB17AfT2CaD9Sby58LjrO4bbasHXGSd3YmPVXFwcH43EMGOLiQC7Y5UsW3AwD2YP2FwL",
+	"C/4gstz7DNLOjKEuMK2Cw1yTIv/dn/zT7//0X+56+t4cctyeCf7gtfBt2eZeC79qINp18eiNGvdtYICA",
+	"Kb8TM68swPnMtLnXxfa62F4Xq086SxK1WD3pLFNsANGBGWAzsqlKxfUdf3GJASc1Dv1H8DMoQXiiVap7",
+	"GBgaUhRomzQwQHe0kaFGr7KaGb0sI5G2E7XoL3gqYzkOg8JTvYiz4QQaGSY8nrJMqQvG2YAn3Ew7U0xh",
+	"wvYCAkezSSr0RCXF9lMBYGnQTJTGl0LauMqhmicRqIVg+OUyYgMx5tI0bL6yMZQuEtUsdsDmMosTr/mh",
+	"wujRUq/2cc8P5TT/0Zhyga/zRKRZexSnNH38OxVaJZe4gJLBMxqaSplpiRDb9HzwtdFnY1KKyZ6NjXjt",
+	"K5ks+1SEyG+TDzAy1JZnG5oeZAKhnZlKIrOkaj6eUMgmvgXYnkoK+3WSuFrNtt4QfqQkxb4uxGCi1EVb",
+	"jUawDfQ3qtqwyWZxR6OADcSQzyE9hKJwL0XKuNQLs5TsuNsxfQMZSJUBMIChw1F8CUG6Grub8TSLDbW2",
+	"KTzV7AEUfhnyqYAvMIxCKubeRa8ELSxF2eZRvYY2APV0qi5FZAgEE2Xyrko9ixdIM4Dr6Z5GqZrNyg/j",
+	"Kb3aK5ay0WqKs8LB2BZN56M4ETpg1JzZkHPJmG3I0VdlNCye30Z+U+QEzlt6EcuoxlUKbxa8pF4EyZ1O",
+	"0JrG0gWUwP3OMMlWr/UHX/3B+fm80+l0nr//o9a2kSaWt6h0Q0QHnpO6AXY7Vxvhu+a+BRLYxmtLImGP",
+	"sXIl16s7izyhFa11vhJhr8lF7PMkqZLek1hnKl2ujcdzLAYSOFIHnQzMxoGoOAbFvjScz/B5lC9TCL03",
+	"Q0wgBSEHL6HOLSBxJsYqXbKQHoelZBHNNHC3iZCQN5EK24ARaBdillGgP+RvTNQCYGEoxs2xQ4AXRkZY",
+	"jfb81E7krYZIWn+NyUOVB0uAA+0e3oWsjw68hdOH2wSikNrV8R4BifUrIpJpzUt3kaOzTqfXdXec6Up7",
+	"cN8BErDZfwmv7mCW8KFhmZY0X0OwstvjbbjaLCeMPWe7EmejJClUFQxzKTI2wgSHE55RAprH7NyR3YHd",
+	"xRIA43evkIkFAwk0fm2RzMe2q3ceaI1mss1Zceu8PylXOil2HWslv1vonVDWpO2ATfmF0HmOnxphZCdI",
+	"fPB9zFI1TvmUmZYgGTO0J4uauP2S/tGX6lXYZuEM7IAhIZEheBi0EVAxg4GKYsonvJBqYa4gn4npgCKt",
+	"Qm+sIcv4BSFwG+mQl+4kFQH7esDC4VxnahpCFqDEG6W5aiEwgW9j02FAEGdmRmyshE0x1TYoQSOggbm1",
+	"GjUmyJ1I+ZRSMYxnMSpn5GaacdMXNuF0GG8ycPdzAWUFXHQzlAcuggwLjHqzzC01yHfszKCagh8TTtAL",
+	"/naGiRpnKoTVtvU8ljMB6Akugyj0OgyTWGdTJS9CFk55eiEytDmAimWUO0MWmoVSZfn3VbdIjHcjJvJm",
+	"oeHAjKEL4A050bZ6+PuUSz6Gu2GBXsx5Klplfcz250FrRnbvciupmAme9SkVttXrHh93OoAnpyKhN5Zc",
+	"LQwQNrHl9WUfWMuvey2WB6AYAl77oljZtcAFzJ/RfAaSNY1E2ga0U0j0hjKt1iKNP+L5Emkb8doDiNg3",
+	"334OlWJ+9NK28QozvkFOLvgSuFBhKnqiZv5MsOXWFpgZRFJvQwHYJrgZ/qKT2g3u5fhS9Es7EqMYwcuf",
+	"1ZfdTiAFmCOi8zG2ZnyZKB61cdfzjfl9NU+Zf8iZecPszo9e+t+8Wt0iS1zrcw5Lp4TqGpQJdJbGKoWS",
+	"BPhC+VTgUx2P3eoYEpxrQ3lyHYGbn3TuR7lJTBFHgOtdI7Sm+7jIvUfWYQM6zauxLlfrgLGfFRSwYthj",
+	"kSYfZ56mpzO+bLOnVqtDoCV23Dlmo1RN0Yqt5OoVB0Pwcqm+D5p8V4Imdye9+ijJ9XSwl7d7efum5O2e",
+	"t9xYGOj2jGVHlESig+tESfRqnYnpLEOkQihjWbRDpAIMEHj5V1JYKCkoiLiYqERsjYJoTTDVKIh1UaM+",
+	"x931OqxGoyKQoeMAoxFsMPK0+puj5Xk/ejlU06mSJ1KqDG2zbSIOZHMeB9j6fvfmKxjvpc1e2rzjt7s9",
+	"UuTbHqB7jTdC3yR7YI/WepyEJ94nZ+6L1+hUqupwk4fpJEmYPzeWz23vZ7qSn6lmVXNK9F/Q20F1VFPj",
+	"7ZeD+BuQOa9uv6SAwAbJmlVks7c+vEspm5Wkth2l1aaLVRRws1S2cwW3D+NvcsikTd54pOMnpmu4mswr",
+	"2O3TeVZLxbtq8qNYxnpSURyYshb+1p999y//83/9iz/+zX/6T9/93V//6GXG9YUZ5avv/87//le//uPv",
+	"/u0ff/9H/wDKreOGY83d00fdTufY7E2cQQ32//I3/4H37X/5m//wuz//P+jbLfT6qtlfuxPnKkNZr/Dp",
+	"TKUiykl3r/jtFb+d8BEEGiYqGSKC4A3mOpZCIxYcUzKPvd+NYa7IZnUp0stYLGrjob7QlYh8GUAfjuep",
+	"sKg4cVrAaHa/QnRoxqZKZ+zY4UGrJPJCDSx+mH2v27EvtqtAIHWWCj4NKTsCIkxzvGs0tKxaTX4qss/t",
+	"ZF+D3WDdhdS3KbjgyliO+zYcAR+qJBI66y947F2cD9t3glZq1fcRjyGAstM+xsj17mHHvKCMnOl277cP",
+	"X1nMV3hfqqxv1LIlBKnTv+7n7/S9F756aUUmwI2xD7BQKsy+peOEIvZ9QFkwDXwAkg7C+PwhAsTtTMjI",
+	"TFQaCuse5g9SkZkzcBS0ZqkyVBrLcat33AncNR2gdTFO4gp3eLvlm3g6Uev+GnElC/AKV4g1m6ppMdu0",
+	"SfhmFasqogWuv80+K73bJHvljWJ9RnxZj756RejVdy3ctLh520Sdlklkf5qvZBQoLeeVcTwpKLsuGvUM",
+	"QlDra4xg/qARTZQdyQnPD+ptNKkrgk6eCyFmNnhTz5OszU7YaJ5mE5Gey7xz7A4a5ZhZx2IzPHq1tDoP",
+	"bIktAfHtHJJO7K3MJa7kKCJ8icWKhYYI1fffP0EA2/ffZ7d+dvr5k/d6LIQHgG49UQs2NbqXDduApEqI",
+	"Tw/nMs56LK8S4t61jwIbe0vLaOuc2IIZUNbkcXYuLcKprd+CyaH568jVIYETNBoo/5wJneXw0nlKZqFP",
+	"KpQCqlqmFGqImKdJDi+3GXY1RnEizGIYfvdeD/a5UNemUOClcoIBgs/+jU9P/4ZZLbOqDyhlcozRrTq0",
+	"OxMPJ5glSZVsIAuAEnq9qja208HS/6ff+4+1g6SkOigDPrwYp+Z+FYAGDzuTXooU8zdLq4BuERamcyld",
+	"vO25rNCCS6fz9svig34cvaLpGYoYcSppQwHRZwWczFjagOX+UCXzqQypRjXNAdyV+IvNipjrOU8gEJrd",
+	"Cl1pAanCgIVTPY4ha9W6lvCvQfwN/iMV2TyV8PK5ZCz8/v/6o+//8N/99i/+l+/+/p+b33/7z/7Nb/7y",
+	"1/nf3/+ff/j9v/8P+Ee73X6vzb6cxJlgesaHgnFYXMa9+VCmLuZpmPNtSCevbGN3yJ4hQ1xARxzKBM3M",
+	"5uuJEBnTE3MHlSJit7rto3uPftLtvBdAWZ65NG8Z1hm28whze+byZUSuhE/hMmSJyfqJccdLHxguBK/3",
+	"GGdg0KGQeKoG0YdnOmRTwSUUN3I/BbbOUmiVbfuuVBlbigyD7QOgREUcic6QJeooxkR3nqbxpWizh1wL",
+	"ShGQikXxaCRSIYcCDzK2bwaBi+jVB4I/CjHs4ZAniTkToSUu5OY/1iwcKjmKx5b2Pnr06eNfPPsowH88",
+	"evboI2Df4fd/9A+++7v/jJj5ycOHj56efRSwR0+eff7F2SMgqC+e/PzJ518+odf/yb/67T/7l7hJJyt1",
+	"oXL+Np9BnrZkEzVPrVtfpZROWGLa1ndveAac3TizB7/NPpdV7WNpJDM8yD+fxnKeIUe1ZahwRjFCT9Hi",
+	"mA6Q4KTgad++SrMvbEYvJx0rPVEmvcho6Es24ZfCHAnDBI4PDwmJ0fxqZZbtd57NUxFgECAtRubVO4gB",
+	"LD7jCfEDV6/LnKrAMgkcPWZ75MkIaYEizmUExaGgC0hdp/xEF4CY54me5AYC5Nb+gWJQocxI+wdwBKam",
+	"QYv1C0ygwCCxrmUiXMmvc2kzT9uJGvcjvtRr8hmKWuobxe+tyKGsqfsStGDP8HLd+BJdnGpuqQ1a03mS",
+	"xYbT3jZi+sAaQ9aPzewcXFGIUKEeSF66hjhhq9f6q3/767/6D//393/66+//539fP6cdp/GxSqfXHlRC",
+	"tvhElOzwq2EmlSElh2edbq9zx5qN6J2BWcGvOWRbVFUIcgwAeicMi/5EpAKsPvZBhk8ObXAG2JG8Zcd2",
+	"Wr1jG5tBTzS8RnTzsqXm5km3e/8+hmbQzxMR0/N7r4JWLhxbPUNnIx4nUDXVmr8S0bc36hIZWJ25bmkO",
+	"fwmXXgABgf4+sH9qFyVSYJUwvhXdqNW7F7RStaAxrzkxWs1TyEeGffUCV5zPxcw3zvKyHHDxrDBavfKW",
+	"cVfi6FwjcXRWiKOziTg6jYgDZkPEcXQF4rAP1lCEXQ9HEZ0dyeEDSw6dJrSAM74SMezMftdbMkuX8X3O",
+	"yd7XZHQW1JFsGVd3V9aUhY86IGhtC6u56qLdtomVh/xM+U9JPI0x4dJ5NI7vvNpo3K26zNYafH8qsisq",
+	"Y8XPCYdwrwXstYC9FrDXAn4wWsA+zu3mANGL64/GmoIZdnf3yS6y83aJA1SXjh+hZf0illHgGXu6naDT",
+	"6bj62WjzK9lSrPmaTLDoJqjGxSkS8kfewK4uttc7WdcAEtJPDYFx3Zh/bj57p6oarxYxrsulODIMFdal",
+	"VxIQXrKK+ax72OkedDqdTvcDs+HA/PMSycBQLRPPuL7A0EL4l/0aocn68L/dPh8MIzFq5RID8b42j/jY",
+	"G3FZZtWN+bCbj7lrB9u912ioh6tDbR2+ltrKjuC2qp2XHy3njAJ0DvMHurwyh1062mdMviEgNGcXR4cz",
+	"bgz3HYrgZDAS5NOfn352yhxFvyEBcpX6zVt2FdZVaf4BCpHXWhzXl//7Q37jQXE7nvGAKuhe81m/FOnB",
+	"N2o6iMWBC9usCckB92x6KVKsiQMnYLBkcaZFMnIROUPBODk0jXYYa6/6TayZ5iNAXx/yJAEnnVyCm271",
+	"cD/D0Z3BqF6D9pPL4GcWcJ0dMlwLRKJst/BeiF52iFtp9Q6vJr6pr013tlx3dgPAMe3j2HY+gLT0ELSE",
+	"MMbojE4E14KlXFLd+6bBqbWB9Kmab0qxfIavNIlFxdZef93p+q5tIfjXFw37zoWlmoXZKhoV93svbm84",
+	"ahWWvT5YFXdlJ7hUbJslIoM4VYxCpcCrPEHmx0UcVQguW86w/ogUGAuZLnNs0ZCeAAJonDHgWBrBSc8l",
+	"/YjxOYhqSsMgEGK1kG32me0QXnOvUFNjRdCmiNYe2YQbCAM6mSo5dpju9ItNznFhoGOwNOuMhVqlGcKI",
+	"zrWI2uwRH04wzAagHkU8nmQsio1iE9noSD2f2nAkfMGszLnEPlzQGCSiwJi+5DGE8bp1HCmobQNIKvM0",
+	"FdLus0WbpwnHmvEI4lAJ14Wp1Eb5lDBRp+pS+JFNqOecSwzIzCNsY+myljDoC/CoIcR2TXSQGc0bxjqV",
+	"S0trGzFGSxAgDu61LuHnVdDKFiAh0mgzgmlO32Z9nmyEHKk1vCPtGH1sC7u52Ym3ASJ0ZRGawMqsXyig",
+	"eWixu9ZdkWaez8ZCrmwHpeIv/tWUYdyPZsXEYIL7GIZ9DIPDzSSSaCbPN2jrt1/aA7QWLnNFGIHkIIGa",
+	"iimPpfkZ2+wVo50hdYSOPoU1u989Bm1/qhTS7GSUiXTB00iDkoH6gHL5tk7mK5eXkkYsFSMj+uHaDRkN",
+	"JAXrkDytxNojabwzSBq7HIV6CM91BLCXhm+ZNNyftBv05W9xzHYEtAQyuE44y61BKPH6VA1B+QAlyyKG",
+	"SosupSK/HCJMgOutrTOeiLAOuTJnNK8Nt9KeTu8d++ho27vDm4ef3PPKH+bNYQ/N89YXTb+W24YHyLJj",
+	"zTHhIHIc/8+NjWSxl7zKo/ZprLNT6r+J58H2Q7w91pSRXOcBsD82O8I4klP8qM4D4YYAF6XQcafQ3HlC",
+	"03EItap5LMkjmYkXmS0imd+9EpGZmbITcwn6JTowpcrYFGq1ugTK4YSnfJhRDjZneiaGMU8gszaW4zag",
+	"ohHPbtmqN1Vr8astloGnw8mZeJG9m64Q3MZtfCH2COw9mVfybTjrfG0dWFzm3bwbM5UksRwb/RDrmI9j",
+	"nYEbms8zNeVZPORJsgwQ7LxgpchrlpkZX/IEThdmf1BIgDt/Ez6bCWkVT4fY8au5mIu27bQ/l5Cm3qcp",
+	"AQwG1PxWqfnUBqXOZhqTmr3RZhMx1SK5FLpdY54/tV7NN2mfH1J0gaekUql6KDFt1EIKZpxk2exATw2f",
+	"zQvdUx1qrx4+fub40VNS5damA1tsFEMAOua3T43km/AYqA+5XbFaGm5vf6oB4ssMwKX4zESK9VzvQHIx",
+	"DcOwZWgIAUcE0xORjGo9C6+2kyU3bNmnJHdtHt85DFr8UqRGy7Ydwbocw8a4vcTQV4vb12vhRiLWQav3",
+	"EgrBST032qd9t4F+X7ETsbZYbohvGus+HlL7gMiJz2aGkgTXoozQXr2ZAfw1UfPUAcCLtI8BP4UnSmYT",
+	"F/Dqkyq17tMqPtpEJBBJ63ji2hVRsj+Xw0TwtNVrIcAcUIArQayFkGtboKDh/iyN842zD3X8jfdslXTh",
+	"aba+fR//vvpuRbeifsrN0nbakGBVe0gp6aYPqXq9w85Rt9ntbK4RKhY2uHvcCVq4ud1DKGwP29oJWrSf",
+	"pt1X14erbw9us4scBaDsfUD7i5nzAbmgpEZ6z6Z72e2X7jiv9QOdWF3HhWKIS5FCmizjDlhmyKVRcnKH",
+	"ywOj4kBsBGE7ZQoQkIygClksdSZ4rVfGKSo/QLfM1qfmh+rH8cmq1o23LbXXO3rW0tReO9prR3vt6J3U",
+	"jvY+wZvzCW6ngezoFURSuF634IkLjHSWGgLndGhrCdcZGyY8nrbZiURplOdz4OeaoC2BiW/tbCSBdyPe",
+	"Rk/avTZ3o07UQqT1hpI7IID8GnhBay5BmpRKdlRIGJAXW9tFbtRruZf7e7m/l/t7q8jev/2u+bdfnyXl",
+	"tuP0L6+k9lT7qqaos/A0B1e2ZWdSo73Q/IZZfAlIyp620isUtvf1EVA1pELg2GzCJVht6DPGk0QtdK5B",
+	"EcSvmicRQCP7fTApxjyLLy3+7OFhhScKWvmQVumNuqKGKk3F0JanzXM5YISt3sEhgCVNeXph5KSuwnYn",
+	"XKsZm88q2yCHlmsllpcqHgrW7RwfbuP1ofXCxbsp/cZzyx0asQBwW3gYgvIMG2kpiDSFukYc+YrARtWg",
+	"ZgWvJHs+FdFYpI9kli43CaAEXmUC0or24mcvfnYRP2fAJzCFAThPgXcCHOVrFExIwrtEY7kQBi0EBWFp",
+	"wFkv5HvChdlVyKgOycITtzXXf+sigXAeTaOAPOYR7zOj3wjakDXfeIfsx07HuWpc0a5qXqNjO+NQNO+1",
+	"6JOfz4TE5KpIWBTceIiFQfACPuTShRhB1YRcbwwIAUXaGg8sE9LWd2gziGmEMEUq9YJew4laaOIhkQCt",
+	"0vTtykaomZClfmyysoC6iJT2jKOzI7O1fibKL0HhhUZRE4nSAvO1cRtN/74XKvNwX9L4Et8VySgvp7DC",
+	"1Z7yOH1K0ZFXSloG5pOLCjed4UTBqM3YTh9/1gqckgmkDhab1W/xufkAy0V6n7V0PO1bVLhtUoqfIiXe",
+	"dOhRFKVw4iAcTPdu34aD2KavbuupHvNM3J6qQZyI25ddMKeZZlrdzuH9o3vHH9y52+1AOOssToWuUlG7",
+	"VkX9Vdq8o3NZ6OBquqhb3A2GEDOzvf651z93kobgw0G24twKp5+d/pRn4LBgAzFUU1FCwLmqJgpxrnod",
+	"jPmpfed1sA8a4suWFloj1l4iyFytW73jewB5jD9N+QswbOtWr3v33qugRYVxoKFRhkZwDck9AvD4nC1d",
+	"iBn9BrGpY/uiaX3G0ywGmL9FHGUTV9wyM1sEtbxavRawD1e8DyYDgB9DsFs9+f3WessvVM8dpjHEKud2",
+	"/LtmKeA3MRXp2DSX/9i9536ly3b+2xGEskJsMmgeaazSOFvCChUr9R7dRQNHdfyyqzmPCg3W0+3jWnqj",
+	"NGQ61d5m96dKZ/0ckAM3tfCjX/+56vdC6hf+7k3DNXzPe1xs8o73S7GxLnL1aJ6IqA+ANYWV86DDy9Po",
+	"3i3/WOxz9fdSz3dxLfsEMA5S96oWeDx9G+u/21O6T2a4khM9SdxS5hhAMWi9Q1Hgt7TeDQqLziuU+9NC",
+	"J9s4yakeGgyIKYmQTFYxJl0firm5auUAhpR/fCFmGWRLwLcyy6XNXJuLA1SjjKcCk5EAoDeJMDFJLLCu",
+	"XoWmPS8Kil11bZ3x9JKvWH2b8Lq7nc52Lmkc7s1abfcSby/x9hLv+iXe23rh2l+HruYN1rlQaSZ6N951",
+	"br8c8kyMVbp81eTa85Befj0gNHvmsi1zuRJvsZu516ZvDGXcadOEOmoP37Vp11uZ3S0BPOFTgab3ecXx",
+	"95TZwvHfWakFNaMYrrlOATnqlPRYHkWgsfHkaWqGmsXCqTJT/sJ/CAGN01gWngUWkF8NvhbDG4Sc3PO3",
+	"d4C/7XWnH7buVGa916BLZTyLdRYP6/FjHmIwnBqhkUHn5cYSJceEe58pdQHIDWZ4WqQxVmJHKAf8c6RS",
+	"rABG8Q4IoixFEjhPpyufv5xBcXw1z4ZqKtrnEoPvxvOUqrKLF3yY+dUeAqqw71IMYLBtdsJmKpYZGwgz",
+	"Wm1fMZ9YiGucVo9xmIsrVa/ng2mcZSI6l+TXtOX9YAEwMROq9wOqNkYMep8xJWE1Ir7EJYMfh0MhIvzR",
+	"ls8HTOoD9hmV7LeV0GDBDs3nOmBgPIAn94/okflfXNRLkbbZM/S8T6HavenLzPcBvsXzwvZLwQGZ2+sP",
+	"dtM0z1MPP/SLs4dt9hF87T8ugGrkdoW2syGEbRaOUjUNoeEwU4jmvYgjIUVk1n80TxKmMzHDcZxI67oG",
+	"hBw3VEDggM3TPQwoAHpL0fqFKbIjsYAcWSAwiKkMIZreDGKqUtHHn0KsRGtodmoIxgwoEaPMEBiM4alI",
+	"h0Jmruh/KOdJErJ4xKRCqlhwzaaC63kqItzOPI/EjpkzI+cm5jCwSTyeIAB6ZawPeLozj6hhaXlmX2iz",
+	"U3cy2UCMY5kb9ygmPE8Uzgo1Uapgw58JHuUNboJqMocN+gTkWdp0WPcCWpHn2+0UkiRWwYsMQbTKioov",
+	"C41MAodxxDNxYIipFazUHgqqBirMVnhDfMCkWpidg0KIbptrBpYVi0vsPoxEyHE2QToFoq2FtBKzQpeR",
+	"GPF5YvqEdICgJeR8ang25QQE9nnEl4a5F0djmL354OCSp6YH4PanmZh9Zr82f3yCLZh/fmRaqZjDyQqb",
+	"xkXV4kGBp4/QTJ1NDGk0XeXBsjBlO8O88IhN1LH2vDLCYNAiUdBwBT5cPnRtf7h86Fr/cOkStj5cUlWD",
+	"M+zgw+Xntos66DAUdaWyKW32kCeJSCnoyTvg7LhzBMvJbZqbBHv766+yQgE2ZsNypLXwQizDNnucMSlE",
+	"pFk4MH9ibl3ePaXXwcvFGU3nGoAHLPB03VQuRHG3p/zFp3A48iuN+xsSD4221Oq1/uCrPzg/n3c6nc7z",
+	"93/U9NgB37X8X7FUZPNUrpSXgLdQzLvgs6qhg+yoPp2HUPP3RTw1pGvnQX+5scYyE2ORNiq3tv0lDJio",
+	"Zbvdg6POWfeuh8iZizuqL4z//Ool7IhNgUOBiiU6s/rWhlwORZIYVn0YtCBdE0phHx6ZAWFNEqyN3ekG",
+	"rWiOsqY/u9Np9Trte8eH/sP7d1q9o3bn+Kjw8H6rd6999z7WZhZULFugQt+3z466dF2fl6pFQwrVHaMr",
+	"k7plS0I7FQtqQXeC1lz64z0kxwSNtNv9wD4wo+y2ux8cuwf3W73j9vGdu2Y3IecLHQn7pfGWxqwNyDTn",
+	"fFqbOFcKCXMUd0VPg1NtToHqN9+azVsN2MQ+hvgGa6nxiC3+f/b+v8mN5LwTxN9KBr77DZF0NQh089eg",
+	"Q3HXQ3JG1HDIWXZTM9aAh0qgEkBNFzLhyiqCMMWI0a7lG9vaG2nXe/bZ8snesOK0ez7L69iTFLJsvxgP",
+	"OTN/+S1c5PM8mZUFFNAAutnDGSHC1rABVFb+fn5/PqjSjsdgK8QSNRHUhNAIAsYdPl2DVI0SiCtM31Tw",
+	"0VKqUbJLBgoqzFluLATMqgWRz3o20xXEak9JHWvfVGYXQmDVhL928IXhxRbae6F6LNLHsZiErVlLoILa",
+	"1P3YmHbfPLx/LzBmh0sNhnozTCDYnSMUAgRDm34Ar+5OBb2V0g2EjAgJFjppxqOZETxGuwuftmtYFt+u",
+	"tdo1PcyzSE1ku/YsDGa/xHk3XxXl+BADN69AwqRsKNqSsdQyNbmMBdtHQGGcadeMH1pFkzukMYY4nnEs",
+	"BzSgnpISq83YRKXHeh8t9YmZIKOHGb0V6DCMRQdfGRWtebXIspgdOlFCtcmvF7ruFV/0eaIFDNmMDH0Q",
+	"Gaa646L2oJCPoJvMjgTb0CPA5IlWuAqc1oAQas2PRcoyfizQpscsasn23Dqjjll4POh5V09yLMQYIaJo",
+	"KYwm0ZaQhghqfJRAjjisgW+E7zaoLXL6FMrgkCd9XDrHsZX5g0nURAeWiTQVjLPfyXmaAQFlW4ZvH7zX",
+	"uXn/3r3bN4/u3L93iFPaNBY/WhtQI0nFja+xkBz29UypzijvDcM6O9DHy4+JORFVpvAhDOg+/e4kU/iQ",
+	"phh3naO1XnBs9lkDP4qta6jguYfVWch0iG7qGbUZ1csb166U1M3GRurm3D1U0jdr8E2L2elrS3MAWuxp",
+	"u8YzOH9VtYbtWtD2LJc2FRG2gdNct2utp+3aWMgoloOOFJO20TGePYM1WZNgGK/TbRDv1EE850Md8Fji",
+	"mTb/Atct7ukduBNpwk8vZc1W2PlAdRf7l7+pujNOT3Jemv+GlChVt6lP4YwTUoNrr7oM7ojrY9P6q1wI",
+	"t9zkizMxImONCqityr8iT4P9TammOALtfO9qYV80glo/TjKsW5xniXhmvpaxHi5+W9O87QPVhYLjq0Uh",
+	"MQFvHMfjMVlMDnvDNmmug0yZ76Gb+ATYW7XW3nUzrwBI0sN5tkgnpzAXaF+sgzAOO3h7/ZyqQNDM4cIa",
+	"wFWpkRdiNuhjlk3invCBGkhvsMSmSIVKeiLp9uXAAAWzoAFzHJgWiegBbsPEQvqjCkmVjvg2KgOj17Vl",
+	"KsaCZ6WGyMjklpA1xObwfBql7wPVrbM7/aqXW/8hUXgj66kM/GHElShWbRmaZuGFHVKuQ5cMTM2ZW1ak",
+	"qUrrfsdmx2nV1Q9UF/VqY51hXXXveJAaqzRgWo0EG+YycuTiEKLzkpCtKYXaEWep0BlPyX7ysL/sQvBs",
+	"fkJEBNp8W2a2P1xb6BrHuwAzpgM0IK0+qwBO7IAiOqC6mttIFKoyd0SweOFCfBG00VgzusVaUKAdoh/I",
+	"3CVhW0Ksi65m+Ag2Bj4mFctlpCgaNLu2Nt4VNK7cCK5ev4ZDB4GMsSqzObo86w1hG6dqon0MMzR5cglu",
+	"+LBnTOcotNq6mRwHEcIOXGitAWeRpblsS7dAdfbuME4EPZbmEpR+57ku9hawDrrpieyIFkOpmT3IE4DJ",
+	"6qQ5RJXCxeS2dDt/0Zgls+D5FQJ4mcgEZQDjOm+/1Wo0Gk0UMR+o7knN0rv3rq//Bg/Ao4SiYk6IMdnX",
+	"wUKhdXhZdagLprkq+Yij7gBGtjc91UpAxRyv0aZ7+Oz1rcbK6lb1ypY0MFSSKvStBevuqWA+/BmdxhM0",
+	"sAUTve5Oeifh8iTPLMkko+PTNUjCytxJMWa/eNf9Frh9mycFeVIgi5lKGR1XqP9y8VpOMmp9fbP4qkBp",
+	"dEmFV64+W2LwXn6Kx3Npcnoh7F5CgdJZ32C7jY0txoX31Yx92Fz7cjoLS/CkW8nIhG0o6JxBkM2NbzMN",
+	"+zzFTJPNLMa19Mhvqu6dqAo2Zv5kXzYbc33IGPuGRbbs0bwBZCbDqP8WXhlqSl24xExTXBhQzvwxto55",
+	"sqCUgBgM6eInaOxSZYW2XuFGV+Pt5bW9vLZEHae97cxJwutug8ut+pJaIat7CQ6dy03tucxvPzV132LQ",
+	"UdrbQGQzvza61xKEOrNvS8moZ58pBee8A3coYGF6USj7aXO3+BiAq+0Xe0FtnCoz0eYr+vBqgRJtn2/s",
+	"XjmrrJU1rSKXGAHOq61benOzARxnOKfdKU3nGcW8UBLsxLKvFhoA9iTk+o752ZmfhLlw9vN/+t7zv/69",
+	"T3/w+zUrqjr4kHMKdCy94+17t+7ce7M2n3aJDXzyy/9nto3mXBsP7t+8fXhY3cyLj37w/A9/PNvG7mwb",
+	"hw9vmjYq+/HfP/sfP5ltYG+2gTcO7ty9fQu0rVOeVVylk85qX+Up7qRTBIy+qviQMDmR6uUjITNUY808",
+	"rX7kMKeR8sThwCw4gmI0TjjyrC2Qf3Mk2IDnLZiSghTvOINymlyLOruPkZnQybUQf0M/ME8F5gFoDeEM",
+	"FwSlqWcVUenKAgX6+WxmuJdVffV0SdWVCSk9AVCLle+7duXs37ce0bedwxOovu3cOTuqyNq362ZzQCHt",
+	"wFdbWCx7SR5BdPqME/a/bCi8drbXiZe7qd9qJ6e8Ne1ELoycF1O9/MY8kaDbNuQqIHkUichxb4d4SIEq",
+	"G6/KRfzXdsN8sSG8fp4kM2EgOttgQPWwmCjhcpCjUvC7Q9PhPB0rbf789P/4h+f/+J9f/MnPn3/8w88/",
+	"/O6nf/Z7n/+373/2s+9++pffhSMvIMU9UQNwMiDNTO3Tv/7VJ//0R8+/9zfPP/5lzXMHRCnvw6LZ69wN",
+	"pPbi3/3Ub/vFn/7sqVFlnv3rr7//6R//9MVHv3hqrpxn/sN0B2EP/V750oL6tgN6UVDLUi51QrIVirBq",
+	"rdo3RJIohi8I2NRIZwAKjjXDTlCYJ7YqppvMMx1I8cxP/+rFX/zzWrElauqc4XL9vfRodVqGJhBE4emx",
+	"RZBzOzDhPTFUCaJcvV+j9YOpenSKDQr4BCiOU8ETKm48Yd9SV4OXu94vZeOuxsp0VgRLxT5cjWLJKajb",
+	"COY2gumop7NCcq4o3hc7Aum5y08pBLmIePptyy6BiO4iFSyFIlmS/ZiPZXUDqCXIhiJOWSaeZFgtQYcI",
+	"03iJmBqfjbMWe6xif2yWlDpgmQKogm4izD8TpY5ZPsYaIFucsYi52lMxvoLc1V9VKurNt3ewkhXPpWfE",
+	"z9rw+5DLh77rWLPQvhkCXX0z9yGYgXHFpntTZCfsuK02sdUmXhVtYnurnV+WwvpXWoVBvqaRfHaMzfss",
+	"9A8EYfZ4Ps5UwAWC6VTUZipAS4B85tBdQCETEnCHoUI31vjvku7AdeFEgIxrUBFC+zy8m56Mwn1fZbAe",
+	"CUjRxhveDAQiYXGm2xLTuB0eiW2lzg6KVzp/rWmlr1ym9zgVUPNkZMbilAgnLiapkoMONbpvc+f7MO9h",
+	"WwIGiV8XOeJTyDkv1B+WisexmIAuhTw5RpXSActlIjRUDyJFhGacgeegdUKfYtnBNsM6O2hLo3F5t8Iq",
+	"o8JHQkxSp6zvcPaaDgMWWgFj/l3eOyploREAIRBWmr4DzDjxaLMKPdMcirG5v2a1yorkcOTbLknhjWmA",
+	"xuNUPRbVrNtORrm7fBfuXtxRZRbuQvhiATB4GiYqjU5ylTiR5WQcCp9//fX3P/nVHz//6Pc//48/fv77",
+	"33vxoz948Z8/WiS1TpBXPiH42oLnXAm+t+rPVv35TXCmbCmbXm2czYBUGE+DeYk+mctjFNnr548uTR59",
+	"1xbnEZ0IKEZUM+2kPbtH5X2xK6XASkaCsTMfD0XvWABqJQRHHTinbWs6rmIPwTGdVkybf85e5SVAuFat",
+	"hMBLOrQuBEytubt35eq1ImD7/Nd/+ckv/6C2gSjEIZ13gGHIU97DHbG7GxSN1f7lwx/4AuZfPvzhvOzA",
+	"wTvZQWNfWzx6iFJnf7m7eV1+x9s3fbWu9u1NvTFMFPCIerYh2DQazhJyGukzv6kzgTftGV7Th+AF0N69",
+	"isaweVVooZ0CcIYDo6t/fX/N2NFWA0W7Ga75faZkMmWcncL+Yw9UDtkGWO+EjccDyTOHveywgFHCzMgF",
+	"65AtY0p2p4ygFD38rK9piz/piHjDAMcANiJxxrp8ZHrTPjh1cwR+fCz8t1YkGwudfeH5CIvKPM9IpAU1",
+	"IJt0bLO15t6NRgP+p7H+vWxm7JyFXT+WPOmcjYiz1lYjABgiKNnAfxmjpbnbaHYazW+8+c3db115t/Hb",
+	"N/7ttW+/tff21XvX33ntQfPotDiEQkYnyTMEbISk4625shWCm5WMCIkRVZ2567ccs32JZosN9i5MrQWW",
+	"QgtSjvjkAj2chVvaiaYhjzxcRSmegB8WjZEsHokklgJLeO1ArYN1Bgg9tmzk3jQsz8D9lh3IVwAeauPi",
+	"uFmLoNqFdTqH1cY+J8/keAkoUOVtsE52qzsC23Db+dcQuGQTuBXsztw0PXbTKuHqEuFcw+MLyn3MEB7C",
+	"L17hG2e1w2OGsc6JwYnZ5oKfavfDJC7c6DjFK4KnVaVtmzU9HTuakOXIFx+PUf/WI90xfzQaTdj7WmOU",
+	"rMZ3EiUHO+6ToJaqBCFRob7HDIqsHbRxmjQxEEP337VSozb07jWrpzoTow5fJ+nYzNQ5m0g8MQaSi5MR",
+	"btGCCS7ZmpbCYMXAmu7Y4Ll7S3lJMjXuWAY2cAyuEhmqWMez8yjicqwWKjId2ebcbs2oIuc21yVgoBWu",
+	"0Wqxf/mp3eRLEX/cLbu9IF7xC2Kr159fGt36h3BdFfqh3WBnljxXZweSidE4m7IQz1nIctmNCcRfSNxM",
+	"6MvAZwjGX/T7AukLgcABXBixduj5Er0XsWTZRDmUfyUdqCmQBfRVyoB9xmZU8Tiz/nQ6OETmRO+GOwXg",
+	"V5OpJWcA/A+dxUlCnhqeWQPLRxmNsyUxBJvhpTOeiAqoIMzcOrV2uSADq7iMLGV9oQkuUA8xvW1GSVxT",
+	"/TvXBKnt3f4bo/xtne6veo6QzQxSqU0Xeik65OVjMV3uSnrL/OAl+njeEtOTXDzmcB28c4dBX7dK0/k7",
+	"Q+3kozPUbJ6yfyhw5fvImdFLRYardY7KVmUCBBFVxtpC2EOagx6qCQZ3jsV0Eb7AW2J6msQyK4pSFeUI",
+	"M7iysHlLTM87D2z1ZGikeYQl7NhGg+rRnkLe3hMTmIXVJK7p01bgbgXuRgIX9hDj0t5yL0PCnlgefYR3",
+	"EdOZGmugvojl4GWYbgsqne1lty1y/nIUOW+4WzeXsMHasUpgExGLEzggRunZ+SoRLMTYSQjcJ8j7Ao04",
+	"Z8mU5eNE8UhEAXEW6iJTEEu7HGP26/TsKVm/Co69GKj4qtM96GUnMf2BPmIHVbBmO2SyM4Atg574mGVf",
+	"vjwTmCDwOlwPalQisJQSzP4mVRMATTXNVqVC9pTsx0b4e4jLxWcFdnKRgPL0+f/1n57/4D88+9dffx9z",
+	"UT759Z+++Pd/+fyjX37yD3/44k9+8vyjv3vxox9bPhWYi26iTGeQuLmgcS7zNpu/cpwhUWtdKaFGx3Qf",
+	"tV7zQWLhK3+AVqlqzXIsN4KabeDGVSRThudfu3H12WoumkhE+dg6UmpBDRC9vTkTT8ail3UwPTg2u9R9",
+	"HqdCe7+cST4d8fRYZAhZbfNLP/7+8//w3U9++eHzj//m+Z//nzWbZ9pTST4CDM8/+KMXP/rV849/Yb5y",
+	"XiFsfgYju6gkeO16w9L8ww6wP5BUhPBoSR1dmpUGW6BtCx4B67ylvKYkp95IdPRQjfEudvjbfn2c/cjY",
+	"KFjFefapRnDw10mXsDf0NmHiVBYyTePClAk7zacEzkN2Lix6BvbaIiMeYJpTNUH7PIl11sJ/hv04EWEA",
+	"bM/m6kAKXJdDLzPeIzBtFmZ8ENbZm/FjwcQT3suSKbwGf6yF42YzzQNPWabSghZAsyFSCPtFXai+tpAZ",
+	"xa+vh0YCQAM3h9x9M4rhqoNecubVDTkHA29LesZSjhUqBFTHQyAE6vWBxQykv+3QHJkcu+DjDYbwu1gO",
+	"wouW2wwnHYs/1EhgOVumMO4S67YM4VIIS7VuUOffFX2VApQriBc4nKErvg95nqkOfQcvN6Z9Qd4GKYo3",
+	"D79lJuK9u4fvwRJyj1rt7fh16GLB6GZGW4dnRnzKuoI9PHpj50YA/2leMw29+XrzRmOvgd4aoyeNuA6Y",
+	"FqO4pxLIdUtZxru6RG6oJgXagKD10oBUy8FO6Sp1HHgMxHooAKq9gFIYwvE3fwElNe1EAHgEjnHG05RP",
+	"zQBV9wPRy4BQgsDIoR3O9Ng8Ck23pR4ai1QKs3rN+t6N27/VbIQX6WTQujOSoS34IIoHUGWSCpYonbmt",
+	"nIknxGjnkAdi6fEvm3Hj6aA9F0vWTXlPgMZmSbEhXZAnuStOSdWEdrBLQO5OPZwDKEABYsC29GvjoIM4",
+	"16pfTPUBDMgdAHpXf+6IxNqOejHtHWzDl1uhMsqTLB7zNLvcV+lox2p3Jd1vbe3KHIlaq2aujXpPP65t",
+	"plhUSfz1xOsbKh2dl1OupAU7JcTeUbUzUBZwT5xYTAIdsTzrsWZdgZydcKlu05y2frQpxN+NXU7qh7m/",
+	"aHPqNTWhtcjQqMHLT+1ZebbQ3XDk85KnpOPUWSh0Fo94JkAgmTHnmYhYP1UjuMupQNE5BiS5HCh3I4U6",
+	"RhQUUk0qMd3snftyL4itmbw1k7+CZvLphdxK0m3rwz7vXDxSKszlStcy2lwTtN7YJE4SRulAGxrSa+m4",
+	"9/t4T1f5sD35chmvqvXr9Iv2F5n4DzAoDSR6jwWYTgjQRtxBEmLXkSK62oK6z9xcINNuHty7efvu3du3",
+	"jNFg/QPWhMIyd2MraGukztOH75f5xeEp7fkBRowPeCwrYuYwLVtRtxV1W1G3FXVbmsYNZeNtz+tIHkSe",
+	"JObyjQu48nUtqmcnSDS87l6GSHvDmFFSTZjyPLK+UAsYz1g4e3mEhLE65Brr9K3323crkuc1YFKlzF3Z",
+	"lnY2KFLJQ3h2FlEVON7JpwbbAzvnPSDRo9vJFPTMPoOYqwVmrCixPZme5VoACvhIpQIcgRXAssX38MYS",
+	"TDhB1dbZAUWeYw2sX2UkVw+2x+K4zgKwzUtpzxm9FdNbMb0V01sxvRXTG0PjeEJpwl3c84zFMyB/a4h6",
+	"LKaZvHn4LQobSoz7WYCe7jQTTKXG9DMHznrxvYAaG6dqkPKRZmospJeQFQ+GwPZOCJEtDIkVJME20gXo",
+	"5ubk05eBg+KhwjAVCTRZoZwLu0GhWAsM4xrEsNK85Lr9ZKxSdKXehgk5WXyZHlymaStOZ1+lI7hBu7Hk",
+	"kGY1yx5ZeSZTZ5wbQ5su+oA5UQDBUytAts6k80uIVBMJgYdsbpGMtrWBuvzSPUhjnmvx0hxIkZr3HBXK",
+	"5iLP0VAkUWCTijmlFK/sRboD2rpRhBDKMdbEupSKLI1FFNDZztKp+c68jGVKBe5NzMjb1CY4VAD+minb",
+	"aq1brXWrtW611q3WuqGshFvUqq1nrKV6MPOVpaSEw70g/2h+N83pmU5jjDUBEKg8Y3Hm5545Pw6IpqGa",
+	"QKCiKqc+VZNSQr3TCmOZXbtSA+rxeJSPoOSNLpNYZmIg0tqzl5L9jh9ZeWAObjNYAbIWEWlPFBcz0L2/",
+	"deOaj947e7GZ2THipITM7l1mZ3CbbILLvtWoz8W2HRJjlZdgzNHSw/isYhOVJxHlwL5y6jXFL1+Ggu1Y",
+	"L2ayiLlmnH2gupBnjQrPEdfH31RdpCDDmYMsbaN8Y7ovlq5yPRNxNb+vsxD0O8hJMssxMho86fKpYG8c",
+	"3Ll7+xYkHLED1o9lrIciIndEmktNUdo5v3kpcy8Ap4UxFpxOCt5qcGVYRXK5G73OjoRkOu8NzfC1zZVF",
+	"d3iaSwZGg1HZ9hkBopQJ0ELIr6qnZm5EVAHr8gDn5qXp/jDPtVZzN6h9oLpgBFw9E2UJEbiX3W/fsAtr",
+	"M+VgbSF5HJZvq0u96h5A0DzAkCrWEI4AnjpcxXNNfzR9z0cv5fKDhHnPdSDIbYB0zLmw5R5VZ9j0aWu+",
+	"b833rfm+Nd+3ImfTYkPImwTvsdX1BoopecaWPF4aCyJNrnwUwkeuIm03aDQaVIF2qGzsydXWcXxmxKfg",
+	"OWZ9MREpg3pvI0wkqYFYnSiVJEe1RQx8LExjXrVs2HKuACgjyyApQtjs0dJPIe8iT5IlZfsPzIhXKdyH",
+	"+MJs1X6dhXQiQxbLXpJHZWZeEJTuvq2fYZH/AzX5ctf545dNX4LWFtEMeU6K0i9cXk0pBolT3+OSdQWL",
+	"Yg5CFcaSJ1nJzdG87kuChneBW8HqUfxAkfZLqtx+oCbrFG/DMd26Rc631BsugELDd2FsDLCTs9JcS1+o",
+	"U6THk6TLe8f68lOn00Bh1IIkPZWycaoex0bZwdrf0DYR2hFiQ1/TVNA8CFkk+rEU6J/IFAgEB2cbsKGj",
+	"PceG4R9UnxtHQmZxNg3aEj1KsTGWEJ8tzhiqixqqdHfYAUtFT8RjrA+HuYxYd1pq/Gt6xl9MZzFg4rGQ",
+	"FoXWtsPTNDZdofxK8xW9PFNurG3JXDIC9GGM/hrbCKLdwtUzjOWgbrr6UJpJALBGlG2uHB9Lj0U/YyqH",
+	"9gDz15X0yikrPYm10h+IXiYiaPnIwgS7unvbe2SiN08HUBK812ARn+pSn2eeBCNtbmqjVI3HIjKTJZXz",
+	"/Y0IqgYKMiA4fH2XDVWeamwBEhSvNoBqT8/kU45TpfpFTHkUyzwTAevnKfiBwGuEz1G1Hc8Yj6JUaM0G",
+	"ImNXdl9z9dWpwKLCbCjMymBbdXbTvbb0TvCjgPJgud8DJp6YfznVxG7wQwArBOQfKMwHdaR5DfJmtM2W",
+	"UTKZmtdinTUegBw1CQ36SVXB9RE/FjfpLWtXXB/CcbunTqi1vnT5Ukne1p62ayM9iKN2rcXaxl672mzu",
+	"Ntu1gLVJsOE3t27fvfOtB7fatWfVYZBlyTHrVj5TJ0+dgmMPqa29dFcLXRibViKvLQrXrhH+aohC0cvR",
+	"mAZz2ONK7Yn4sVNxp/ZSoWPN3Tp5MtFa1pUycZx3k7hXtlMsVsnJhkmi1HFhmPCMXTWmiX2+VUILY3pk",
+	"NEOdIfpJGRyFUMQO1dmbL3V202KvmKuKR5GI4BHCfGc5ZNmEZWRBO4YKL/mhSEQvs42ufdsc8cEbcZIB",
+	"bPWJP76nsvLvq8wZz522MuSnetXMmNX6TbO+ju7udvNWfz9/MGMHe4Tsv5glN9B4tM0hRBBNSqQDUmHg",
+	"L4j9xF63gitp9RUX2WUKPC24zm6Cf7iiv+Gbt4/YbGMhKJm6SIsw3QwcTiiE3OCGYzyB68nL5I01O5Zq",
+	"IveZSLSYA4Za6ZYMCFpHIepTUCAVBY1GA3xDVD5aVZKSy6/CzfXo5QUnrzV3964ENUCscErXKdwNNNsw",
+	"8ye5hQu7antpfQHgxGaJNri1zvSmEinXeboEyfVAMvoNZC9g4jWfsslQjWzdIu8ay7fSB3vbtj93+H/D",
+	"NQuamHU0C7dW20N6vpqFnfiFKJDrncNFQXizJYQGFoMpgRFiYr5Nuhnyws/TN5aLSLWSdXYnYwMFyJHz",
+	"+UuB+dQ8jPjiZL3k6WNwk3HWS7ke7rdlpe7hrofLT+lfnTh6FiJ08lBNWJ+n6KXCdjHyDbWrcDGYh8DL",
+	"1ZY7LDSaFlBcIQwekk0giB+9ECFDbLoFtumSL4qAi4u6WqceeZYwQ8Nrr85CCByEpqW2ZCwUIx4n2AOc",
+	"aOesIyYJbKkFldnlexmMvTgj9Mgk8XqmWJzV2UHGEsE10I9D5EKISET7TJsX8QReajoBapfpAK2fmZyS",
+	"zYhA8gS/CeRhhFBt9ludvYtRfC9nzOUW1NkBZqEtKOnABSHU6zhjEM03fboQDkUShXYFjTp3cZ9phcqf",
+	"UUCL2htMNAO8R9P1N7DfdvmNoNIZn7YYx654lc3xSGhcY+yY/TdGaBzaqMqznhqRpZ0obaEfRS8ex5BC",
+	"RT8ESvi66T+JKYEVMGZCsFCGUf4ddTVOShtJPEHgNldS5HjZQvxKh44s3sX8YB94L9OYWGfaG/FIsMkQ",
+	"8VBhra3sTLksGu1IlXW04CnkxZXeQMiRjBYX3tUVQloXbmDWBLohFWzdHpckjwV4XgFHfUhbpthhbWkx",
+	"TM3NQdl69l4BWFcYeOFUjzMwHXTFbp2v3zOTsbGavxYA5Ql6NmapuLgiJUDTxQME9VwONF+Dr4Xk9Jlz",
+	"tqz59uWKPO0y69ImYbClTdnCPW4GVGLOs9Mv1tVzlhsaJU1iGcstbf0FhsOYZ8PCbiiarM2ezs0LQV4J",
+	"H8LLuCa29sM54+HJ4oLGmDgkNYE6j3rE2Zr0oGQsxRRAvNREQBccAHZfpVjHAFjr0FX3Ec+yNO5CjNd8",
+	"3hWDWOoFOASghIonWQXAt8UjoCoTgmRlF+Ks1GT49TBg4W+Z/9kx//M/hwS5zbsXsc+ScWNEpWpsrB0b",
+	"Lg9cvgGLR2YWWCpG6rGAkDlNkKuXsPGYkeASdbbY1X/A5HBtHRz0AtMHozljYYYFve+mgh8by6Nv05XM",
+	"sIwGDyaBRXVvFOjfbjJRex8rreNuIvahjpvC47uLYBJ+I9yp1fAOK0WSndHm+fa3F9756Q6wSTcKxnBg",
+	"RTjTuxBvgcXpUa/jpePuixkN+kR3Sr06ZkPv1Zef4j8WeU0wISvjg7YMwcimH2En+mCtUp4jmduY2mMZ",
+	"CzTrQ40apUwVlAZ4g1PFFl57F5z/JfBYECCBaZRrNGsDFpo2zJWLfpOAhVEsBxlPjjv4DXhRJqI35FlH",
+	"jYWE9sitchEs4e4UXVYjJdnNYSyFpp5dCJ//4ifPP/6FeQBrKcy/XE6/+ePzf/e3n/7tfw8v1tmBnDJr",
+	"pdrBmlvfXp02yUlNGI8iXQwU+mAzuCB/j8DgwGPgJsGjXu+JJLGcID5niZsf5/jGOQKPjJmHCUkS000B",
+	"SBnc83KhNLHOn1RNdICy1KKtoq/F5hnGKYpQb2BWUkFZnvmHzTLD3ppJBd6TsIARCouhYnRnKd8G8+g2",
+	"LNvGRfdG6AmywWNsMMPNihV+JQeZlx0ZWJQQcIagJ8FNoHgSE0XHQcmrWbCf0EHUfnUhMOKQaITSwion",
+	"xJ3RqaTjGdNgEKeFnSDitYCakNq37rzz/G//y4uPfrF2VA/H+AX5Imb6sNzUKF+nQ9ChBvnWJbF1SWym",
+	"VuCu8xgoesVBPwPvBF06S8nSS/t/G9Bcej2sE9a0c79V0s83qmkFrXeYzijAueSE+RrxMu9faTetL8zh",
+	"sTtR7cvkxNtAvm7PzLl78sivVDo0RuEt2XUv++Ssght6VDD6gZepEuAT0U2qHHR6qCbaQTBhQ7770lol",
+	"ZG5Ugn6GB1ChsXOXPgt98sFmw9WVEuym87xBRsMQ8EuQEK9kYJzgGMPz43BEvzQXxylcXttywfO/Chwk",
+	"KcTTvWsBLR4qHUNYf49MdTKcnqWjSzwWcknhxAOR5alENwj+lHXFMCZ0EyxYYCH4tMMAKqCs7A8cqC/9",
+	"KlNYkA6FH3V2mAEBaqkY23GpA3eoK+/CWopYt2WkpGixyVABsD2WsJn7hwxtNO9dvgF1GNGO2rItL10C",
+	"d52M5aB+6ZLLh3b9BzcMpXLgW3EU8yXjatLykOXs65FkFIsEU+xhT6URdYS6QMk3tgMsnHCoDvEew2wb",
+	"bt1LVNrU5b1jlsssTuCrx5DHQtWKNFNZPIIghHoMbiDzujeVFOZdt2kyfLp7DbkaEZ/SOLG7UGFi3lJ8",
+	"7a1MwosBQ1AEVxeqeVzNJM+cp6UtQxo+/rIzUFKELawIxViN7wDVI30ZMlfCIglsFGtttz8EeVwpIa0c",
+	"DPWhFqn2AKpVIliIOz+EkIi3h+GUoYNu6ieDDcVIi+Sx0PtIIBFCAECXyoJil/ZS5UR6J08SnOqTMAMO",
+	"yttq3/PNlU6bGa8EQMKikK/ZuLK7ACoAZqQkWkb8yV0hB9mw1mreMJ3KzD1Wa9X+l/cbO689etoMmjee",
+	"/ZuKOrugSiMY8SfxKB95mgBW7Ff3BkqfSr2JRJ9DlX2z0Qhq1JqFoTkpnF7uziECH5mbBaCKsZLXMVbB",
+	"DPrTtteo7qR5uLqPfg/3/P41VukfoEIUOw6Ispl5TEOvxgnk9GOOQVW/4A1+vwgb4YRQvnnhkXn0GfT+",
+	"Dj60W3QZGJXBdZhNYTv1gbf25P4TByZUvoF2yJME6qtdpYe5CVRKX2iAA9RCkKvX/CbGrExgD1+EdvEq",
+	"FVkUcBT2E3N8RuOMkCk8XCi7a9aAReocC6MOgNt+B450gY5U8eD1enN378rVa9+eZziWKov7NLSFKBmU",
+	"zVbgQHX4eIx5bXqk4Y9Go+khYdSef/zDzz/87ouPfvD8D39cm4X8JCiMXQ8CA/9let7cbTQ7jeY33vzm",
+	"7reuvNv47Rv/9tq339p7++q96++89qB5VJtFMIKnxeOsQ3cbpHpmfDQ+cSYsHBROSB1A3edgOPDKPF1l",
+	"DJysN8TJlMh4Zsr60BY86VXGPs6ThFbNU6rpg1VU6nVw+WLZNRN/+Sn9YyX8DeTgsLg1UmXM/NyIvtBX",
+	"nYCKCi9nat3GgwVZ8JDza0zjwpzXTlU3JiQ+7VLTuyIxVjrmybcl3uwB5d5bq5reVUiCffg41CpPeyIs",
+	"NCdMSsaIJwuLCQhdZLrI+wGeAMXg9UaoeJn9IEUhBceGMoGJErOJJBNJEo91jCgUd/rlXHujAVv4jMDH",
+	"96BegWfEDgyOLgRmIfsA6rEdaASia+w2GpaL6+qTJ85ui8tmmzVK2pIxl3bdhdQdSB8nG2XHon9gxoNZ",
+	"OmfOYNaS4GkSE1CqrbOkNaEgfgiixU4687ZTQIydto/eW6XbL3buVb9vizln0r0DDKWbSRMRS+JjDJHD",
+	"g3OBWhsA/p+idNpJc/l1o+8AL5ubJxKX+/5i0K41FgAkenUR+7RS5VY6u4OdX99dg88Z9SFYO8I7pzAh",
+	"Y74dGmUE4Hjmh7JA+aFpKmk+JOG6SiWCS6vpbJDhDvcST0SajbjkRm1tPa2Bg8x9gdMGVwxCmMBV5m7K",
+	"qNss1hjHZu5fs60OjMLQaDSaO/B/Rw1P2+nHciDScRoDjFfvmuBRv8/39vq9qL93vRbUBkKaNVXpwwd3",
+	"Eegr4V2RFB2m6fmG0tktNZEwezrjsiewV6jP8jTDfizQuhx8Vz9GI+cRKHEjJQ/WHDE+dXf9ToonKLZw",
+	"oMMsG7cuX/bXpPVa47U9MyWpysdvgYL49FnrqXvB19vuBYjQAj88oScQ1wcojtRCpOmK+QhqWZrLnjmO",
+	"B7QbGkHtsUg17vArIDilepyXdk6B0PbbKqc0FIrZC8n0MB6PIUcVlLxrV/vNXqPfF2DcQBmP0cYI9FLN",
+	"A9CD9FxNRaPzDKfizLIbllsIVh6ATjyLXge/nMXpfx8nu9V8xOz6tFjVNjsZmd+uX2MjHRzvkX6uAen1",
+	"dMoxzby5jE9Sj6k6CypSeW9YhvHfpnZsUzvWRdsGXRxFrFVVbBTK6FeQRgdlgRPIUR95Oj5pPWukfECa",
+	"pc9oUq23H8AR1l7wq1CzbfzKQwzExDc4DnCrGs3WKN3NRsNj2auze4XadCzGWZ2FidJ6WtQAFm+zzAxE",
+	"SktxMFuo6EXLWoyvmeEXYEkCKcocJjVPeIBJ9vRXgWBna47RrQBljFnKXa0o9awrpsqGDHAIUAFq7AEq",
+	"EzAyl5uhj1PV5d1kakfyO7nKhK5gBsNVuouYi2eQjgfhw55+vPq9aN7t6EzOOO3uJHwQmESzj33Ya0yc",
+	"NftdyJ6KAM279ubrzRuNPeB6AYBfI8BEksDDZYmDlDLwuFlEED2wBRH5C8lhjGpcPE+7phbUXvzF//b8",
+	"z/+8+mGvk7advWenJJMpTf5yoVR9RovA6Ksql7ZS4zRMNub/uYOKBl9OIRvgpj87PgbfRatRYCQiExWJ",
+	"F+AkcRGD0nPkGADwOMfP6FXvH4GbBTwA7FhMXfY/wII73hfsPrpwsBcaYCzRKTT/vjgromTzt+wtaOFe",
+	"aXgrJTd249/tUJBjcc3lUmjk+Hcx0mEuHBdRAZdysPCNcaSXvtBFWeaqPWdDPn58xQWw7N+z4ZZFCSE4",
+	"l2phzO7aFWjWhfBWjNPZ5HjyApUWdZ91p4zCFbjAJU9SnUHkB3AFNfLWg/+poOipl6KRRIjxyuNlYble",
+	"rdU8JUAWtrM6NhahcZTXYJtuc440wLAAFZeb6rNurmMptGaq+4Eop4OX12u5gRBU58+g75OYDgJwk0LW",
+	"su5x6REkQHGn/7aXhSxavvq1IJPhhCt/H1JseFR6ijIiECyHgsJwb5TyOUotX34KZWypl1Q05lMgaC4Y",
+	"wAmiRVfDgZ1OymwgVRZLkeUUkSujAQy5lCJZO7u/IlQ/s4oKI/YOg6Hq7RbYZNW3P9QivXNr8WjWJKrw",
+	"V9MnqzhxcHPpCDcp46DEMaeFwEK28rMymeJJgULpxh5El85Tun0JizP8lVqnNmMr877ICo3S7C+szVhd",
+	"zp2IQIcRMA2Czm+WKYnOLbruAuvSAbAtBxJh8eiOPMnQj5PEwSpYIiyrsFrp3ZbmvqWUx1vC0qHFStYv",
+	"XfLZDsqd6hfRVRBtLnsQPgpdjk4IRdu28yUBhn4CI3zb0kJfuZJddPhoStN0HHjIouG3XsRYTT9c3LXQ",
+	"TiAXIaBoPFzu9EBb+kOiGThSMLVeking+8aSjRPew9R6uvqNWlKqxDWXYpwVBcwZH1BCKtAnYdBbC5m1",
+	"zHhQv0hzCdxtVhWZ1NvyNiw31Y5DNmicOY0Hp+EAGnf6TT4mj2fgg7JTGnCs9x11IhTXZwpKeuvsiA/Q",
+	"bRPiKneQ/0GHhAvQlgPFMjUAeDNbQJBkIvVKrb3qgCIKkyh1bHoMoHk0sfFIFJM6O/bMT5wo6DrtZJpn",
+	"6cmZngaYiVpm+MSnRlxO25J+SHm4Zr3GQo0Bf8XiuxFLakDJu7NqHYD3yYjAFC9deoPHSZ4KjecDDx7k",
+	"6/nId9AikFhqCw5N5zYVXCvZYlJZxMMABG8us3QKGZkOIcBZoimlkNApKtBghYxo4zAdDyTP8lQwnmRD",
+	"lQ9sG9gw5TkXBxGMeLhvIEsDVUgZQWaCTRYxIx+NgVEGv/eSxa/s7sIGC+m6Cc0uGyem+ZnLAmeBzgBC",
+	"EZqhCYvBIJ5ksJW7gtK2YyIk8e8sB4YAeDQEgxBaRJrQxoYBX6Ai1QGv1xN04HNCywMVA+rRvUAwacat",
+	"60GhdmOmLy0ZJlaNeJwYQUOTXms9fVZR224+U0lU+YJmo9H03zHzBjvN5iV+pmWjYx7sNGv+uylf8wjI",
+	"J4EWZadxY6fRZM1Ga7dh8zlVeo9IJtEDjhFX+9mv/vjFhz958dEPnv/7j3c++dXfvPgfP3n++x8aMW6v",
+	"WdOr3Lw33609WiOi7S/2OQcQ4LpAFtEirE3mSquYYpph5B+NnPvNkpC+/7SGl0WtVXvxxz//5B9+/smv",
+	"fvX8Rz/97Gc/+fzDP/v8u//pxd//1Ysf/cHzH/3d87/4sIS1mO9iHqc3A7j2c1ydNgp+2nhB6WS9zSOx",
+	"cii7rN684qHsbWT6nJRw2E9TK6srNLoNvU2LogpeOdeiqDQVDvVIUZ/zGfh6IUC0F35h1hsqpQXC1WLM",
+	"QVe5jkgnMQejLccqllkidJl0bLYTDIMmpdb20S5nUkUCrX0pRKTBnUa0uiG7YGx8oxVPLiIgj2m4LT09",
+	"ucREAVoJFI+R6wrre1KBlewx5nr6uvgMmYX3U9TSbBooeN1QwSiKzwjKJmM80QpzVFMxioHeiGLt/qto",
+	"YBbuGvJ4KDkybNHcWHxvyBLt5pnNpI2z2MioEFIuQzNnnQgrrdxziOdrtyIoiEZpMb/VdXYPJxeejKXO",
+	"SAfZYaG5PLKOUYqgbsv0X9uGrjUCduVqwPYaAWteheE2mNVWqR7MYhZhQzqsswduEsiuG/NZGry2ZOxI",
+	"KeTAxwddQaBHO0EyH15MXSL4u33QK0kjHPFYAnYxNkRKLG06WKp6MeX9WMZ6KACXCj7gXanSEU8qF8HL",
+	"P6Z30dBojk0L3qLQGs/PJGiWqLVHiKuY8WMhWTjiTzoREcqFdm4puRTsBOgKC41GqvKsg+26X5qJ9E2C",
+	"CBRiO8bqdUdzqvRibwhuflpLhm1+uXBTGQPkvmXFpPLAS5dAj6YSSKpREXqmbA8Sjbk+hn+QNYRHiGYE",
+	"svEQf9xsLtw9kUhbNsGcrhOqLbRjIc85T23BKJoHxbD8DG3Q5uHHVMHo30g2xdo9i4YAGYCOkNYVVJpN",
+	"6s9Z5Sug2HGFt2BzE+77JvCuxXtLRMUhggW6b6ZuEmvB4gxy0xHPzm2VUoq4qNroKNaWdNXNtetCCW6T",
+	"Z3AfA7aaXQ3znEchOTNNZv0DjFe7F0M4ovTauKha5YBTT3PmlrQERGrbdQMGRHj/6vNFJnErCLmI2vE2",
+	"Cfcv0DTzb5tysu4COwkVklb5QQhxu1ug1rrWCGr+aa61bty4sVuypszXZBZ99v/+3otf/eDTv/rbz/72",
+	"r1c1mHzSfM8YOwJjrNVo/FbjRgsykVzCK9qC5esP6zVnjC9QnIolXWtWvMeoDRtxAu+P39fdo+YVTDl3",
+	"fcWnpaq1XntWsntXm5OZoZ7WpoTd+eU0Jqvsweuvjj1YoQ0DrwNpcUZxxonYGohbAxHwNRCVzpplZRMR",
+	"FR1X64WhzEjos7Ya7XlZZDXe9MBQK+KwCwrBjcZfREhDny55NrcoKLhhYmmHGyJzr4g62D+hQz9xKfAp",
+	"VbycB59Ux0j8OsPIMmuaT644wxULEic+Fc4+1SdWcd8QApIE7S0VWRqLoukG6RalAACChCjPXIvnc7Es",
+	"iElABIvKt9ImQ4VjQod84eSfTeSwaLWb5/DdltGsW3lz1cPlI1a4bs2WNFLske+93S3u7D2Q0V4UH+oa",
+	"ucQts0aDpdp8CuJ7L9lIBtyW0XkncduktavnnLRmwe0rAvjbVOivWio0oePg8ahMGT3DVLmFYujpCZCO",
+	"92YwLta0rc4vQWYdLXGbE3POCIxl8WvzDm0gZyYV5XRZMt5O10JjCe3itP/bVoOg3xaeZ3UcC+SIA28T",
+	"KBSA6BBCKgD93h1coxJAUHoKbg/KOmFK+hhj5H2GIrWCDDqWLJtYbzwQGCDFwqKk/0Ma1glYV7eJ8LCq",
+	"pwty64pBVkMzkWFYXRp/RkL4FPL2lpJLjcXDeCCNPZib7TIUPIKJe2qu4p2bsODzG+QWVWoUm6IKJaBA",
+	"ejzHm+WrJhDjgaS1scffHuDlB9+YAX6W3AJGZCwNdShZwMKOCBupiITMYp7ogGVK2YIeYwvFqdDWsynz",
+	"JJk/k2+KrDiQZ1/oTlhR6GOpUq+LTvoIDDdKCAyuxzBxA5HdfyxSKKWF2Tri+rgWQOkVlEFhLSAk4lJ1",
+	"lrkz6I5I4dx0VL8DHTidhkwzd2KdICza5lL7q3ZSkMnbjxKX0Is3OzaLoZAmogu5xUUKuOXRObTYn3g1",
+	"UlgCX+9ovXJjwmfgXKQQHnMbEpFsoIXiFEJEl0Ah6+zgnTuuqg4y18w9Ecs6exegjMdc64lKI435aihV",
+	"oUjPK5jAg+5SQyNF4d6jouulFDwg58FpsCGLVE0gbA0Bzjhzqf4k2sELcCH8RpaN78tkGgYsPOQjcRhn",
+	"4uuHWRr3svBinZlzx47uHgIhj0otritn41Q9gbqx8OjBw8Oj27c67zy4/96d24ehh0oUvrfzhkonPI1E",
+	"tPNOqjLVYsMsG+vQBsSRXCbsdL6hdIZL36HlKNiUD0UvT0W4j7NCcSjv6fJjltmGEvgoP3JKtiqYL8KS",
+	"x/hL7fiNaH6BrgjVvVSNbJ1NeUPZLWMn23RX8ymw5RyK3s4bIusNd8ycYirf/TQexDIsR9QsCuoeCy1k",
+	"ai9VWne0eS7AtACjcrotHd68/+Cwc//BnTfv3DsMA8uhZ95eRgGDtZciht2ECgSGaA/ovqF4MeTKOmBW",
+	"OwU0k1bTBOcVRstCPJ51+qoTR4koMmqLkn4aT7DgsRF/0hmqPNWhjcL2uHb0hUKaAdn8C7NcUazN7QIe",
+	"cmQHskAOdKbq7AB/XGb7aTid0mP5cb44BOArUKjMZzhXZgOTK0dEO+ZLzF0mxPEW5HNiOs2OzlLBR7AY",
+	"Fs5J9dmVhg/YQlnsr3Md98pSXCuk7AaiP3twh2rCpGKTWEZqQnkubqQLEz994b4pvzG9BKpX0lT0MjZU",
+	"qRasC7CwU3OIzE9LchZdb+tL0nP1lG3Vk6PCdgwoIk4XHtxqa1gaRyUx6tmkKxgcW+/gV0PFM5I5zgjW",
+	"Y8Y0iuWqKt447yZxrxoooauiaac7zcwdcKXx2rUSWoIemd4tJ1/0PCYygvhTIrgWdXb48ObN24eH7MLu",
+	"RZA4bxzcuXv7Fruwd9GcgwzZ9TEzy35HiTxDlSdRJxVZOg3ZOM+8zBDAX49lpjDL73dykYuARbnNQwof",
+	"3D568NudW7fvHvx25+079x4eGZXJyBRorgO/6pBrJbR1GuHbB+918Mmb9x/eOwopuIQRJ4BtyMekIj6A",
+	"WBEgN1IyjTnZQ56OEqF1yykcu40GDNuGhShjxUNjhHlCKkfM5YHGQG6KJ7yXJYRASfNpkfItm4f/e6ib",
+	"MT/DJ0K8h0MMm5GeYdfDg5GHJ1IOZjaF73BpvBmPi3wf0KN1qVKTgJiRyVDZaN1AZZTKpGPZs4oOLTIt",
+	"FI4e5j+cnaSA2SquopsTrins11OPobRkKjKnjMJUOE2AdFGqbKN8WCq9obYdWKa/9czoAFufpvyI4PyT",
+	"uAD6hCaPhRhrVCnsQlBXije6RZCQWzUUSeQA+T2IfEjLxxzHulRZx/wOlexyLIizKI1Nz+0cL2wKf1CP",
+	"dQefqKxiwaA3idLNo4w2J8QHa/Sga92qYUWVOQ7OrCL8zQL5shoGGxCuOoXQ/vS/EoaSf004V6QLLm6G",
+	"xQc6EbS3yoD24ZqYQp5guslQ/vGHn/7Djz77+fde/MnP5wZEiCinHo9VcpaOaMO1OGkVdjfs9coKGe7i",
+	"9ZXc5WL4lpJbIMStpnaqbKKsjLGJoqiksAHmarVLTsjZyJVTxHag+naJOsZ7QysPh8B9j5CL1BfH8KVs",
+	"5rdXjVlnobHpQovCTaFolGbv3D8sM8TgS0ICVEaoE4tHTSk01A+oWsXSE4T8nhPYvN8XPZo0jHWxQ1e/",
+	"TQSHssg7N1JpOsu4vETEnS6TJpuo8u15X87fnogrA3Dp6DOE5CT/TqWBILRz9f1qNcJaq9m4snvqezRY",
+	"7UV7Zy96vlV79mjta/x1s7PP22FxInCwgK3peQs2Xgts9ErjNa9Ri/xLshX3CRVqllTCsufiaBhrcwp8",
+	"3bLIytfKWCGkaVkbBRj3NlpID5/4lKhdpXVeD5+YzNCtd+M3Q2aCH95hUTQwJ3Qt8XmSs+PG3o0b1xo3",
+	"5vwd8PTiLFwPWwVdF169FGVyeBY2WtCWhYJFecq7ydTWFtLNFaKAtJAeLJeU9+f5CnItOhbDIAy8RzEx",
+	"Fsv3bPJHAOi/OwAtKyJ2AaT615Gsp503GrvXAMIea+jDi8EM3irvZfHjAubFmLkDILgr2EnuyJlXsvC3",
+	"sNqH6THviYCF///33oNPHh69sXNj9hVG75goJn4n5wmhJiMOsdESXKvmzYTm0E24PIZSS3OnjWJgTqqz",
+	"dxLeE2YKqIyRE3CzBVgWT8ac8DbsTNphYTp0Cc+GLGmeWbO7PGziIYTu6RA+LnhNjZ419nrTgi1iM5kC",
+	"cpBAmA8hUELLsRrakl6jJKZc6gRRZMzOcjxqxYJDxRNwtFCvHUiMrY6FhG4FWcmVJCEuFFLmCdkvfCK2",
+	"Pg43whKnBfUBpBT+OnRTDTVoxRY3Uzc/9xYAk35nFVKA3LerEBcaFvmScCUxNb1jDqwFf/FcUKLkNvRI",
+	"EQECptSKTepY/LxXxGYe3y8dbshI991IOEXajCt8/ou//+yf/9cXP/pxuDkPyzgVUdzLSlwsQz4eC2kV",
+	"bcu7VeHoORQyOhydHqJkQ6KVyn5+YbQrvaHSpje0D8tqvXemulMs9IANSHg7GA3HE+/r9fYc11q13x3a",
+	"adaFvlnDi7cYJmGXPDuBIc47LLVWLVGDWO5Ai6gwUQre0xLSgT1HrcWHK9al0+WPZEl3zDvHCcfk//KU",
+	"mYuxLLf8NgvGjRf/7qef/tnvPf/n//vzD//j81/8/fOP/u5ff/39z372i+cf/+GLP/n55//l959//L+f",
+	"xJqHXFZG9ZzqTIw6HAFqKpfznUI42XLbSvlW3dtlInP9XkJIslP0E8yZZ/RikFxgw661Hz35M2vTzwqj",
+	"0iLT9qRtub/akJZsxjWipy+vcgOxvNMpM/dHmRWnApNfW+ZIALTCMd28V5tnifmXD3/w6V//6pN/+qPn",
+	"3/ub5x//8l8+/CHu4s//2/c/+9l3P/3L777405/hPP7rr7//6R//9MVHvyjmM40VBu+uAu8PQqpWEcik",
+	"Ks88EOwSvyNIIzJKuexk/FgUPzTfYe9x8a7XgtpExINhVmvtmpuykpqmBmRCRqLUWjW4pUGGLoiNPwtq",
+	"EGWLTprW2blbfaZOSaBT3e01t+VyaxRnwBa9p76EtwxvtPe2NaVbi7agw+GexuNM1znaguX1OdYoXcnz",
+	"a92SL9f1CwyXqOC1ZaXn1/Zj3vVrv1nm+z1g/VgkDmtiAomd3zy8fw85J7EtTAtlk6FKBGJSBqwrejx3",
+	"+YvcGIrmxrQj7/EkMXo2ZfGBHb7Qfo/RgU6mO08SxzpZlJeSQR9AEtzYmAjGgDMKhjHgCAuxoLZMlDbK",
+	"EmAyuTbIwsX3EDYllyz0FPCdt8QUDU7E3iw8ClSp673WssjbLAVvkdvSB01FPkvo2xK7AZx1XzC+4az/",
+	"/WiiQO/UlrAfEIQAjpXFeEdUaLd2wsnB+5LV0uAM3gHi8vqN18BlX/GOR2tKuVfTwV6tN5w4WadVGpw/",
+	"fnfXc77DvYNdhH861crtp0LXsF6SsrfC0gObMx3FHCqwcf+TW9/euHEhzYo27c1HbcMv6mfqg/c2wleR",
+	"IXCr4ZyvhuP56N0Fu56us6mj3pz1y0/p7C+tWaYsp/VEmHlo83rlkwEFEHNHg2eulChtXTtBbRNbyrdp",
+	"KQsbPYozGddlSt4oF0u/n3W12rb9bG78BFwsnV7C49HCd169Ub/6bReFhhRA+zjtIUKQMHZqqdp8mRAu",
+	"7O2m+QOg62I56CwIgaNJt3TUFiut8kdN9yMNjrja849/+PmH333x0Q+e/+GPa5RH1oHlACE1a9ZnS1vV",
+	"8UA6JKUKd9LpMgOCWmZUAFe/qzKedBxl2rVGUMvHET9p5BMeZ8VTZlFPJ5nMibslMh4nJ4kmyKXZ1uyf",
+	"c80+ej/A9zhUE5YYoyzOIClYROtd+pXV+XN3+mXEsFkSjSUYIc7euX3v1p17b1JMltJwoegJ85SxLG2F",
+	"9NuxkFEsB+F8OhG+bCtLzk+WnK98wBeU7nz7Ed7w9q9V7nW6uVe8xa+cxS1+8pV9+ut5lYs5YFJN2M2D",
+	"ezdv3717+9ZXKy32K3ax451WKpQoQuCQWnJKx+XMhS6euCBiJSrDUeEugwpnh8dsY+1RLmxRMIVGwNZG",
+	"J19mv6LUN6xzJXBoI7IAxxrh5QaqQMC1STwEMgyJAg7VDqSEAihtrwKkgNmDuPC+K8rFn3pcMuChGvJU",
+	"RPYNRj5Rmb7NtgD+c/Bg+bxpfl2V/hrmyZghAokOvsENvsj+o1EzqTIiA7QYF1SzLKjo3r5pIDIWUiEO",
+	"pGlgCKlCBN7G5XvlZCAfGm2itRfgvzqx7oxUWrDQriCSZkRPrDtR7iJtM6E8cuRQWGw+frd5yC7wH7HF",
+	"FP4zqXocm7+a3mPNoDYZTgE0uNMHHv2Z0F9x3u9kfg0Xba19tlc+DrUzjMOtDIeLW+skAQMXiNyCdp2z",
+	"nKDVgXuFu8s4RhYm0K1fiv4PrlJKW6g0AI5KBXmIX05PAwaGRkooJIDQBbFp4GBBLNI81yzugzkjUsGk",
+	"mLSsTWHptpIE2qCKR0yyZHhTm1PUlg4Kg6QRAF6oiE+/pkks1NmdjKSYRQQLXFKjO3+6IrVtphYRhzvB",
+	"wsbxWEgH6B60JaDoD9VEAygMzWHkJbORgLgQImJzeLFe1FDyLkJLYNElQHNQx+YLWdvyTp9Cbbk8lmoi",
+	"nXDicwUS7AIgyGOwL8xlLxE8RbwH7teuUjnqxYBAWIETzcwqceI5xgjK42vLAuyjHG270njN5l1ieh2N",
+	"AOcSr3Hd8ng+wACEItGwVdI6rHWpUvbOg/s3bx8e3rn3ZkFWUYfbTsw/RyW33i8jkcRQvUq/tBc6qjtO",
+	"4XDhU+AsjLwGUFSZx+1GcZBUQ64Bv6L8+5Rr9zbX7Ox5wF2Pv/UeziVg3ZoLwfYX1wMqmkoYfj3I9psh",
+	"rSurb2YnjHgkACZoHoQ3Uw4IOJY6E9zviTmCUconkvpRetKr7VUpvMayfavU7OuE90S0TzuNZyItNqcZ",
+	"O4WsIR6K49t3HHekIk04VPtSs/7Ko3AeIMsLgP4oaXU22LaOAKXQzuLZ1Fu4RgA1RaU+JV/6WPjd8N5r",
+	"LD/dUf0+bAQMdpvP7MiKhGstMpjTUI90HS8U8yxE+lW/7+/NVI3HpT3sMpsjPqWcanD7iJQdi3FWXVcM",
+	"183pVcQNsVUsCH2tdLpgT6iJXKdUBcbhRUuf/cY6b5pb580S503jpTpv3Nyfp/OG5N22BnobG94QyxpA",
+	"7AouH+fooDIJlXoOwjP1MFkVeamLyenRqCZbJDMAG+EgRq82Gi7xAd0+WrQK6jzoDEKeBQyCnTqgGAMp",
+	"mS4NC4qXMSmkQHMHBboKOtSc0yM7hFfHxfL+09pS/wnx86SiJ4y+WpRb4624WZFy9Rv34I1khcG9bd9O",
+	"QeeKOuqSLJppcg+bXLMfNgZaUR1cTAae8mV13WapTnOr00450WviqNuybfT03G/DuzESwKVTy1nmm+2Z",
+	"cqFVRErEKpWz86fohVfhfSkQddM8rMn0L8pt7b0YgLln0R6vsTFPsxgJCS4oaIL+RjMk4tOA5TIRWrNw",
+	"GOtMpdO6+01nEkfZMCwg7cA60Wj/OgDSi3V2qCwmqOOm7wuw7DOB+JuShZAxZAnvJVk9Hg8NJ374Xp5q",
+	"lZJlAwTzMQzP2DaC0DDLP3UAzyy0enM/VSPykNuPMhUyydNUTdAZE2uYS+qHQluuXPZqJAkBv5tLWOgW",
+	"C33VN9xnIWT5duIo3PeTsZv+X0KzPXjLFUIw7TqH/r6FgOpIZVojn8O03Fpj36G/IzCTZYj32YQQjtMj",
+	"ECo1sVtnB0lCWdto/CbCTLvZRx6LDzgXzLzAqiLIW2nIgd/jwOuxR7xUGjpCqzUDf4sATK+zWgnKG3oe",
+	"Cw9dv3IOZ5GBgZEWvHUIsIB6QjYUo3mpfdfhUJ4AwA+xGOwgaERx4TqtqoYkIbGOho9MSOb6OVFXeMfM",
+	"/xtxkgGO9pKuOr4iO3um22gOLei3/XLFfFT8+bOlnbCVi2A5Vr+2ZFyu+vK38aEj88zyHpBrDmuRC0Yq",
+	"lRJinjnzsK7hnHUaLpooF9hZtbsH47HR75Z2tFgle4qW7jL7o1IfhMxHwMFovZW1oJbL4q9HwQzuqBFN",
+	"5qGdxxyAV0E2mU7d8lowfz/0W1ltza3zi92kMKZPTAXhTPDz4zMyoXAvEBA39kpghUqKOvgwSNG1mLRV",
+	"8+J5YlYnqTppaZAgFV0SoWU9LRaMQAY0UNGlqTL3V0TwUdaVVWdvxo+RZTXLdcj2LHKhUSTgCkRIPm9C",
+	"ymN++61WA/XaqmGTu8Qf8og/uSvkIBsC82VQG8XS/R3M4c+usqJdqimp6oAVfSvPOuSyLzsVnldUewQu",
+	"4HgJQW0g8TJa0CVw1CytSV82aMs6aa8PICBWKTqi6+wA1ZF+TDCeIweTnqjecaEmFXwxIx6hV9hFuqjS",
+	"iGcsivt9KHhOLWm834qx5bpcQznxiPAQJFRJyTwTQaH1zXD9poCmSXVKDnvjUFGwq9jaccTuvnX49iGL",
+	"YowFjPixaNkRFeXJkU2QoDoJlWc6plHBy+qLTqWnipWWpK/SEdhpEc/EDngm19ubdpkcUgQt1T7cMGUd",
+	"8ITOZWqjrp0gsI2acdeou7UVfnwTlNiXS7ZlFA7TqWXGp7MwzE4CHWlrd56v3QmzHjApJi/DtLwMPpcl",
+	"CbrgGqMjBvgz4Zu3y7Wk2I5Nu8VwOAbc2QAOVMrAyvM0eM5GIhuqyNZa9YZCw7fjVPRF1gNzBC0Rqj9F",
+	"2JUJB2PRBfvchWTjji4FDC2zEriTC8uhE9CoIGZwDlsCDaaWBS2eLfosdBSd8SkGvCOCn0YUQ0JjzqU2",
+	"92GdPaSQuu0UajRXjOxwke0SJLD9yWseQASMk0LdyIAiUlGR22yGAkbMPTU5FVgiTWW5YPNd7iqF9hqO",
+	"2MzMHH541UP4OgmDFjZDrXXVqCLmZbXWXmONOkgY6bnWQILvtPBWbhLL28CfeRKexwb5XafzVdLEn0Ds",
+	"hC5ce2uVCtYh/SjuDS2nMGhL+8xM7BQdOFK5zAvvTtzGsLYxrE1So+F2n4UgtJvv1FCErm7qytVn1aKV",
+	"ROJC7+1dcwlo6iF5QotOWvT5lhH99DFI/7KbOUD0sii3kLXaCB7gRCgB9EuFnrG2nMFH05Qp4udQI7eT",
+	"5SeAEBqCQBRZ5rGTpbCL0HFqgf3hMAMWvxOJbalyUgF4CaItzjDCCJlgly69i+KnfulShcxHQU5U4pJu",
+	"DhLUQCxB4hjNIEi9solAYLXFmpke0qvuL9AezLsteDF9FFhBrSSgNfWSHLKVjP2E3GQZpQ1BD61KAcKb",
+	"ZveeXUVAvZBsoFzeEs4G6kIAnYnOZrS6YP4Ss6yIDJ0nwqo36LElfQV+VOQggkFqVh0tSiF7AjLlmqV1",
+	"dmoGamo6Y6EGTOgLlDcEaY/7PmOVAkvTmbWmmYttuVtq1hE2APMG/HBktCudQazBJiXBlneTFfFpW+5V",
+	"d6+P2q89HPDTK/jTPtfQcZvE2ZYHpNjZTuMWgqROT64UxjJmcaZiwNMIgh7WzYGw1BZjJNdkB7n9i4iX",
+	"xMlqFl7vW1TNDC14ql3DLyHNEg57iR02iWhpLfFcGllvPAKkWOUQXfG026DowRZC4H7JVPVPvaMDVLBe",
+	"dhg49gtCe3aIz1MqrNvZpVHAxsLSuxGPpeP9t9S3nPXjfja0M2VG6bw2sXTjxm1LxwfI2Ya5jFIRwfyP",
+	"lUrIszZR6TGd2Ju8N6TLAQCUjSlis1rBRwrQyTZbFEjtjG1h3m4tC0wBxivjQmgaFDs3lcxSlbSYVDsA",
+	"yxJexPOq7XQgvDYAcs6D6XiGVFgUsHg2jXpiDmukPOuDBmRNhHlTwIzxQLq0XMdFAvfsINYZXLRcMw7y",
+	"gShDLGKNi8r1QVuB/RBYZpu2NFbIItYRqbJO36gr6JVqNgIjO/l4rDEi5729IHVkPDFG5jTw6PrmijTb",
+	"EoVcnbJLKSd6IUOKnUtv/4JxFWdaJP3gtAQqhcm0dp4GufFXcOOYd6zs9DGy76Ulf2wNmC/UgNnWT77C",
+	"RsI5WQZ51+y2rtgpkKwWmAYHJJQxuu8qCR3kGKrglsSIY9zI/y0Fw42ws+G3yrj3fdmrSFOrjOvkOpZC",
+	"6/Xis++qNLraQP/40lZnAkbO5x7L7NqVwt8ey0wMRLq4QcpgSztmNtYJQz3UIr1za3HDkDG9ZkgfINhW",
+	"D+m/chECszvWiRC4HV5ACW3p80/l/Z+f0XIoYN9Gi8EwpTgdRij78FWeisDmxM4GD/waHL1aDGERq/iB",
+	"vX3ApPHodcbGNKdDzlT3A9HLAg9H3hzrkDJt8eAW1IHaEQgRyzdZ9GSyUc0bRv0sm7WPj+jhn3kZXFKQ",
+	"dz2MRJTjyQBd9MD12aiissgjQgx+/NvitJNzAikuA2Pz4DLYJiwVBLo2vLYnhA5pFXvbSWtLamqpyMBT",
+	"smOL7Uyz9E4I33qaMaU5IQe1e1s2iXvCtuSxy6M3SaVULDwPHFktF84TNLKr1DF5z1xEwZcWrebuXjAj",
+	"lVq1nspTLTr24aJQB0zCptda7dMf/uiTX//jZz/7J8RGR6USKMQvF4/PiZNW7cquD6eNGuxonEBFd2lf",
+	"11q11+/ff+vOvTc7N+/fe+POg7fXQTU2K3DOUI8bTO9KJUneOXP1MshEiJ2gCqQyNyGhkcFh8Ip6bJZY",
+	"jICUxeGoteDHS9bMl+BYOwRa2nzh0IbVQJvtiFOZNLhJVoaB9BkctiiQ2yhJUenzrrgJ2CKz6gZI2o1U",
+	"hkfLTZ/L5iDGOot7eiHyo9ndh8XPXsKNV+DZWh7cXY9wtdm87v7qpMD78Nr1+tWTDzUh8plLtPHs0emP",
+	"+E1QDk50XaAKYaueCn4hSI7d6uGbugjMtFYo4qBtl+b4VJq1d1qwlQWHArPVB6smqw/IWQD1F5SOKzPe",
+	"yxbkwJ212XyKNNwvXz7dYL10usE2m+78s+kGi5Pp6GRsdmAvP8344BlaxolALqOqOxpf4Tx4wPypMz41",
+	"RuIsnAYG6gZFOE9TnrFUXRVNEb9n3oC7BR044oPa6cizt/vyPPYlrhbUEA7W3YzgkFmzxHhwz9zMZ31f",
+	"Pwpq47xCXL2TZ4s34llduycDIwy2UZhX+AgcRIg2MHBer5iAdfT6J6LyXr7sHj5Br7ppf7dSUOQ3SLuh",
+	"iVlHw3FzvpUm56zlzGkacLowcy4whgv6taONlZ+Nxc6jRREEe/DMxglTMVKPRUg1AKQGUaqjC26GPIpC",
+	"JiRyPWEyCWX2kCkM82Ax4w7slLgExlg6Dcvlr0AheoaaVTAHmcdC8tuHRHrsKrBjzFvCPlkcXvvCIafM",
+	"MKq05qlgPIpEVJHID2+0InNz53k2LHnOeRSZZcybtaCW79bgojBTDB/u1dYhIjKXJHTyvImIzISBuxa7",
+	"jv+m9YBx7NYenRZkyQ1t8Q33Lirj2sLBfMUS1Lee1A1v3iN+7N26Ks8wpQ0uLsgDzLPi61hmisXZqbSb",
+	"iegOlVoCD/JQm8umyI5TiWAhthRCVSTWLamJrLODaBRLDZ/yJKlOFnnXvnDd2/+VU2ZoJOsoM262t57U",
+	"U+kmdh4XemEQ6+hks5e0iB5Pki7v4TEg6Kantaf/xrK0dVU0/f9dztPkmV/luJ5oXWtTQZuryMT33qv2",
+	"EcEggMeTHws5ayoxMwRMUcBfErTlDJcoAkZBErpUE6YkKB3mWYQsCvM0CQGrIPT6HQZMxwOJmcXvH2Zc",
+	"RjyNmD34jy4Ms2ysW5cvTyaTuqav7YrWe2p0EXCACLY+G8a6LVEls3imnK7FVGUc2S4dPgvWxGvRS0UW",
+	"2nIQUPZwS0BKNGpbC+40qmkh/XBik+TgW5s3TGkPHizFgWTc3H6k0jloClAGMWHatVkC3jc6JQ0eBwV9",
+	"A53Vu3bNhxbUn9B04XfQWZtX4sB7UhgSjd6IFHnpEsIywbrb9BHSc1Wf7T55YlPrm640s84eiChORS/T",
+	"BPuasb5KEjUB8FvT9gOqFsI8c9xzfmUPbD7zB+0ZQtkGZtWr9j0Bu0rgAzpge43i37sBuxqwZiNgzSsB",
+	"20W4n90rbKjyVDtsW0nzuXulLeEbNhnGiYM7Mz0/FuNsthw2pEnfAeiE0IxkunNgegYZMkMlVZ5CCs0Y",
+	"0bkiPq2zu1CKXEZScwU6rgzBWBJt+a7pG3c5STgxDpcD6khwPWBWAigB8X/jTZtNVoKEoSYk01MfvAew",
+	"vsnupYGC2h7Td6nasp+nFv1EU4WTViOB5BRmlfYLsgpC9TULfDiJMwBxVv0+Hp3ycCxZ7hWzSoo+xMHZ",
+	"CgozH/34MdTm6ACSmrxGvWVxugJPaCvZNaqrft8e5oMoSoXWuOmO7JHKUUsZKgtQzFEVgRq0roCJGAo2",
+	"zrtJ3GMojgQO8oAwzXYbTqwUBzEo4czgnjOfJEmBKlVZFwApLXTl1U6BZEyCrPW+NUnq2jzoLJQ6xZwf",
+	"BbU8TWqtmr1c9VCN69TQZRCBq5sw1O9zts0WwR6vkB1kf9M10s2MvDYryywk42pTaf4Vy0FHx7Ln0ohU",
+	"v9+xtB8EJGzkTymzSPfU2EZAIVvIyKFaqzYZatHrfPu94bD73uv62//261/3sINrgHy8jLnJjvPEJQ7g",
+	"zTbbGCfisUg1TEIzKArzG0GNdjvkGl0/nc17T0zcnlnuRbfXE+EVGWMBpmhboL01mDf3+k/cRbuWAVBh",
+	"B19+WhyLmUBsVXzUv+G3MdIvSYyUVphUD6fhE2Ao1PCAibe2ObmIenj5LtkKzRmh+ZURi+vJxO1dcN5c",
+	"thuKjXU9l7QNCJR9DLiHc06bN2KRRB75D+TmkBtA5RkCRuWS4gV1diCnFDxgiciIBoosx66YMbiLYher",
+	"f1krvbDFJP3YGo7OLkNbjGdUtwpXJXDEBFhpkpr/zFjbtraFDhlhb1B/q5AnbL+8W9j0kJ6fdyU/hGvh",
+	"DAws/7ZZ92C/A0u5NY+2N/0mN/3W2tlaO+umkdMF+rIMnsuEyxwvKSs/An4UDRwBBcEYfEIoulA54DmD",
+	"Mek0U7NyaWmA8FbRk69KpJCGNF0nYmjma5v79EXkPsGOhulHH7CzGk8ZctxYdTzx8ALJIag/p9JPKzOr",
+	"3oGJKAc+YIY0VFpHfKptHGNxnKVFcTX4BYQfAAQa4gaOattxokDcMUS+DYxYEDBZmKnQRQdLFN0u+CEy",
+	"ChAZTXLIjb5sqUsafvjEX1kM3/jXVAtZLxKRCQgKQdkpaaypQOCrkUrFPhsoozI7wG1bPF+6GbOhkKQX",
+	"AwemnFrQuGCes5TNwhxVcCya1T6lBgxXXRzpUp4XzE0HPjXbOus0G1d2UXog25/3W8DgXqiuZWohkd2z",
+	"9XUr2N3nqG2j4w85u6123NxtBDWzpB07S7UWzlHz2m7tjJRIM1ARLRMR37A89p7d5YvWrYa51TA3En/m",
+	"nnebCnbSWauYaBW+HCmFsI+9VDgibfQn6HggEasiVI9FmvBxh5IPiA1qKHgk0kJYmQd4lqcixBSDIYDk",
+	"uU+hKXMzB0wL00cgDZgyPeY9SBMmYQNxb+yQhqcpgxexVwFnA9SIitsdZukM/Bsz46219q41GmtfSZRo",
+	"s/V1bEPB21DwNhX6XFz0ANPkdomFKIUtctYyCVmYX57dZNT/mZQm88qQWPsgv2zWMw/JUQB1TTlWQzVh",
+	"cQZs9UBKF/tMFFVlIEdCv8zQY5TjuzojXWtdaRL4jke5jaffXodww3VsO1fMEh4L6WTI6fVmM9yTdGaa",
+	"v61D5Zw1So4MXHgGJLCLrHOClyJkEvPHZT4e21MO2X+AqbyzAkTMwXhseRNfHkoMgVARF+v1oEbI/h0p",
+	"JvbT5m7xMZLU0xd7Jbp7+vBqgStjn2/sXjndUSrm4CTpXSAuOzJL8PsizeC2vuF0SDE4p92CtbGMJsv4",
+	"eLwMUXb2POiReblRGBazND0glnIkaJp/kliZ4oFUKeQQI/ZgH+LW88LnYDzGFs3ROpV7yqIq+VxCRwUI",
+	"GZTRGUGIWIkyYj0uzd9dQL3PVmATmkGNq336X3/1/ONfGLUcINvxLDrUOaur722GPw32ErS3yoD2gZFj",
+	"ikSBmwzlH3/46T/86LOff+/Fn/x8bkDo2jr9eBzY1bIRbbgWJ63C7oa9frYG3Spu5PXToVfN/9v66bbW",
+	"0ZpiArfkLEQtcsifibhYjX6ogtpvGa0fFcuP+UBEzOznInQTS53xJBERK/qMlPSVsuW8iRcevYxi9Oob",
+	"kJS5959uRLLwMvgSAIiwA3gItVbzdBqmXbu1OBRsmkGckt65ReL5cvEhIKE1HPzNbqeh4AnCUVSacN/A",
+	"r08lhtdahWfg0c3TOJvWWu8/KifpiN5xcbGR4WbdON7waUyVQ8dKNRo8wIosHPsD+Pb8hr7p/lhtuhw9",
+	"tXV7maMfazaKBxBmWXv+yq9+WutyHfcOcrOZ3n9kpEBX8FSkb4mp/UAbO9tcRO8/MrcfcVZVwGMCfxR+",
+	"7Tzyl/HGxC7OJfmqlOmpzsSI8luBAcaCgbYsYUeBvW4GjzW3CPRg3fnoF5nnsn4DWKrUIOX2DVBhioxa",
+	"Rt5iUgICNrTYQSLSbMQlH4g0YG+mvM8lD4CMfKTkccAOxuM01iJgD8eQ0/BWPuIBu6sGmQrYPfU4p5JI",
+	"hKQhlCCvS0w8GSc8lrroeyy75qbUC3oPJFFIY47pUt70jFWSINUbEus4/pyA0P9LXINl2g2QGVXxQneY",
+	"dJmQziorK6gp4slY9DJdZ+ZWjwd5Sikp5ruC2B83ytc041jC6oqpjZ1v1KYxZHmU+gx343y/H44TxSMR",
+	"wUpBv4tJ6pnzJCKWqolpOFWTgPVMv4z1AHOWBWzMc23+Aqs8h1PlU++LqtV5t5Sdk6kCxNZMPj0XwPqU",
+	"9zhuarNOLaityZMEkn4KIAFX/d+WbbnDQj8qF7a882ANSXgeKtrBr+h85jKZIm6TiNiFw4c3b94+PLxY",
+	"L7WJ7oSwxeLM/DRBjnpyFgT2uoHq9TR2KfQX3ji4c/f2rZm2xJOxMQKxsZIfouBQpN8saKHHZU8kid+G",
+	"+8hrxI6bXbh5cO/m7bvzDdFpEVEYFB/msvi4ZaXR49hsLM2nmk2GAqrCzZ0DvBgRNgqLWe/HMtZDeNQW",
+	"c8eaJaIPWVKRQosDf2sW7naRi5KKnkojVPKL+mlMkCJiT4qpu7Q6syHyJKG8LdhFXmpZPxMpoHMVJeoz",
+	"vyECRGhVtmUYm5ngwF8phaXgNm+BAag820eOEQ5QDERzUS9KyiFli+tj/BYvg5iYFedoTO05wpi+nwjH",
+	"i9p78HRjtTgdNvJ9V1xM4klG8A/jhPfEUCVA6MeI1AkEFFGQOCBxqYjaz9wcIrJXj7m56CcBjAofy7Xo",
+	"2M9DjyUTGE54L4sfi7YsHuxOWYywD99h6Hth34HJ6wqYoO+w77Tld3Z2dtz/m1+GUcr7Wci+w8JYdlLx",
+	"OBYTs0EfqzgSkfm8K8y+mqRxlgnJ8KHip8w1EbAQO1V+HDKLYbIKrx/VyFBj9BS0FGujjkTlJuBcUW/t",
+	"D9h3/Ne5HhQP4e+9v1k/ljwpTgoQZ5lOzfSoLQ8KxO9YM8pXABEtyd8LjlbbOO1rqp0hPi4c8ohQJKSY",
+	"FKU2pQ1m36QXCD/TDp1RMBytW3+C2BV0br+miZmHQFAsKSrZp9RDytOwnzr6Gig9Kro087Oqnh3GA2km",
+	"BK4LuCLAcsDjrM2XKve1IdLXqodou0PCHc5pkbdOfMPTIpAxgQuAxO9jjldg8bJCXVgkIi1/ahRDVRWo",
+	"IxEn8AgK4sLEphbhBWq37M2szdVcL5GRKdmLk5gycIJqhK7CQk5VIpwktag2CJBBeF2eUV0CmXdqzrTg",
+	"c7XUunHKenmampksoWGMeCwzTrpSgVzWb0vm2IgR5wYubyIwxY6YiS4LiKIDXZEoODOQkGvkIIomM7t2",
+	"OEjR66l+OK5ZgA4wPiHDdjz23mDkCKiizCizCsrYTB+MlmlOsPm1JZjlqTADggvGPIJ9MXaZP7UARIPH",
+	"n2bMIvJMpG7hwUXNtTTtASuClEExhzAulWdCW8GXaGNNC5zaGU5fR7SsAYIIF6fUIaOQ+tPC9JDbWfVH",
+	"UvA0lxY6hKAq/SiYGS9sN8jIdjsOnvHbNXchsL+6hktXFfxo4TUlucyIXhxOMGrTGk+XnWYjozLNwomI",
+	"B0NzYWvlwWjibwgBnfiiu7x3nKiBx9ZVnwXmjRdenscAo6761lKZBkznPcjuDvVIh2ZPhWLE4yT0Gh1y",
+	"KUVS1SaE/lLYsObQD2Ss0TgAuzjmCRAQx09Q7/Lva7/P1EZF+wfGtCI2YVQCec+BnFYYXEUqf5yyMe+J",
+	"ANm2rcKfcOR1KVksVS9+gPtS8ynVkLorkt6Inzp7wsfc8S5CaKWi+bedHdI1+9YxxaF2FRRSyNwlsGHG",
+	"ItVKWlSgnrmIJHMr495YZuCYf/E7Qo0TEdAMcYtM5G59arGQNnNUGmLkL51DOp4vDk6srDCLbkw7m4Fq",
+	"tko8jsF2oclVIwHVwzlYiVYUXLp08/Bbly4Zufrw6I2dG+wCtpd6B747zSxP7YinxxcD9ubrzRuNvQa7",
+	"8Obrb12EW9I83LxmNvntJz2RgOomtAPPpXxYa5711GjEA6MFM6bFKO6pxEx8CqGKLtokWBzBM6Z6vTzV",
+	"mDqr+kYftDY4KKVgylqQKdgjSSwB7W389f2wsJbqONz37h6+d+kSEbxDA3ooRBmgbAhuXtSauceXB7+0",
+	"+Lz2ZmAH4AzIEw5WBqQsZioF5kCdJ1md3eIAXJbFI6EDM+SxSHtCZs5KjkQvHvGE0HtRKmGv9FBNNJEB",
+	"c6OEJE4ZA5MmSeCFUTyIzZ42KgOA3tFtNuJZnb0tUiMxjfWozdsBL06lx10AtUJzhI251hOVRmSnfSB6",
+	"GZl9ly598/D+vUuXAgCHS1MOWhHyLVq9aCRMl7D/oIQG1EsNK5Pm2ZBBiFc7znu3eKWZR8LjAgC5p5J8",
+	"ZGQhgO6ZfczBu4GjdxhdjTq7DU+mZrpML/RxTMXodMhcf/ruRx74Hsz4GAJLZt7r7I5kZtiFTgBmstJx",
+	"ySdEsxCgTto0e2Gud82gceVGcPX6NXhvwDjOhP2+Lfd2g+vXrptrIeW9zNhzaA/040TgHsTVQGc57oHY",
+	"2hFk3ABLL+C+amNseod3kAutW+zK7q43rZCewULzBirCNwthpwonvSSGwaNUdYfnieUMnhiL3/FGxj1B",
+	"9UuJSDNfh0w5uA7hZcoMZ2R/A9OsEk+txi+qbAHLQo/KJJfWEkKUP68XQOyOXSGRPocop8uKf4pgbkav",
+	"iXVmfvrYYX37cg17sMBhae5YKwxJD9f52HRJq9RrhrzVzx49+/8CAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

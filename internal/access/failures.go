@@ -52,6 +52,9 @@ func userKey(username, network string) [sha256.Size]byte {
 // apiKeysKey is the counter of wrong API keys from a network.
 func apiKeysKey(network string) [sha256.Size]byte { return networkKey("keys " + network) }
 
+// codesKey is the counter of wrong codes from a network; see TryCode.
+func codesKey(network string) [sha256.Size]byte { return networkKey("codes " + network) }
+
 // residentsKey is the counter of guesses with the names of all residents of a network.
 func residentsKey(network string) [sha256.Size]byte { return networkKey("home " + network) }
 
@@ -67,6 +70,9 @@ func (f *failures) wait(username, network string) time.Duration {
 
 // waitWithKey is how long another wrong API key has to wait.
 func (f *failures) waitWithKey(network string) time.Duration { return f.left(apiKeysKey(network)) }
+
+// waitWithCode is how long another code has to wait.
+func (f *failures) waitWithCode(network string) time.Duration { return f.left(codesKey(network)) }
 
 // waitAsResident is how long a guess with the name of a resident has to wait; 0: it can be compared now.
 func (f *failures) waitAsResident(username, network string) time.Duration {
@@ -93,6 +99,13 @@ func (f *failures) addKey(network string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count(apiKeysKey(network), freeFailures, longestWait)
+}
+
+// addCode counts a wrong code.
+func (f *failures) addCode(network string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count(codesKey(network), freeFailures, longestWait)
 }
 
 // addAsResident counts a wrong guess that was compared only because the user is a resident.

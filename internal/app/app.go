@@ -44,6 +44,7 @@ import (
 	"lksms/internal/secret"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
+	"lksms/internal/smsgate"
 	"lksms/internal/statistics"
 	"lksms/internal/sweep"
 	"lksms/internal/taskmetric"
@@ -223,7 +224,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates), Phones: smsgate.New(db, smsgate.Services{Access: users, Queue: tasks, Senders: senders}), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
 		Statistics: figures, Reconcile: statements, Feed: events, Webhooks: webhooks, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,

@@ -92,6 +92,7 @@ var Operations = map[string]Operation{
 	"updateRoute":                     {"PATCH", "/api/v1/admin/routes/9", `{"weight":2}`, ""},
 	"deleteRoute":                     {"DELETE", "/api/v1/admin/routes/9", "", ""},
 	"changeBalance":                   {"POST", "/api/v1/admin/senders/nobody/balance", `{"change":1}`, ""},
+	"pairPhone":                       {"POST", "/api/v1/admin/senders/nobody/pairing", `{}`, ""},
 	"listLedger":                      {"GET", "/api/v1/admin/senders/nobody/ledger", "", "read"},
 	"getSettings":                     {"GET", "/api/v1/admin/settings", "", "read"},
 	"putSettings":                     {"PUT", "/api/v1/admin/settings", `{"queue":{"priority_max_wait_seconds":3600}}`, ""},

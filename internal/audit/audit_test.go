@@ -90,6 +90,7 @@ var steps = []step{
 	{operation: "createSender", body: `{"sender_no":"paid","name":"P","balance":10}`, want: []string{"created sender paid", "created sender_balance paid"}},
 	{operation: "updateSender", path: "senders/s", body: `{"status":"off","low_warning":5}`, want: []string{"changed sender s"}},
 	{operation: "changeBalance", path: "senders/paid/balance", body: `{"change":5}`, want: []string{"changed sender_balance paid"}},
+	{operation: "pairPhone", path: "senders/paid/pairing", body: `{"sim_number":1}`, want: []string{"created phone paid"}},
 	{operation: "createRoute", body: `{"company_no":"acme","message_type":"marketing","country_no":"NZ","sender_no":"s"}`, want: []string{"created route 1"}},
 	{operation: "updateRoute", path: "routes/{route}", body: `{"weight":3}`, want: []string{"changed route 1"}},
 	{operation: "deleteRoute", path: "routes/{route}", want: []string{"deleted route 1"}},

@@ -24,6 +24,7 @@ import (
 	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/smsgatephone"
 	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
 	"lksms/internal/inbound"
@@ -35,6 +36,7 @@ import (
 	"lksms/internal/reconcile"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
+	"lksms/internal/smsgate"
 	"lksms/internal/statistics"
 	"lksms/internal/template"
 	"lksms/internal/upload"
@@ -62,6 +64,7 @@ type Server struct {
 	configs   *sender.Configs
 	receipts  *receipt.Service
 	inbounds  *inbound.Service
+	phones    *smsgate.Service
 	notify    *notification.Service
 	contacts  *contact.Service
 	erasures  *erasure.Service
@@ -97,6 +100,7 @@ type Services struct {
 	Settings      *setting.Service
 	Receipts      *receipt.Service
 	Inbounds      *inbound.Service
+	Phones        *smsgate.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Erasures      *erasure.Service
@@ -121,7 +125,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, inbounds: services.Inbounds, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, webhooks: services.Webhooks, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, inbounds: services.Inbounds, phones: services.Phones, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, webhooks: services.Webhooks, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
@@ -131,6 +135,7 @@ func New(services Services, options Options) (http.Handler, error) {
 		}),
 		api.StdHTTPServerOptions{BaseRouter: guard.Operations(mux), ErrorHandlerFunc: guard.Undecodable},
 	)
+	smsgatephone.Mount(mux, guard, services.Phones, smsgatephone.Options{Streams: options.Streams, Log: options.Gate.Log})
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
 	root := guard.NoOperation()
 	if options.EnableDocs {

@@ -60,6 +60,36 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 	}
 }
 
+// AwaitTasks waits for up to wait until tasks may wait for a sender that claims later, and reports whether there may be some. It claims none. Of
+// senders that wait for the same tasks, those that claim at once are woken too.
+func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Duration) (bool, error) {
+	enough := time.NewTimer(wait)
+	defer enough.Stop()
+	for {
+		waiter := s.line.Join(senderNo)
+		pause, pools, err := s.senders.Waits(ctx, senderNo)
+		if err != nil {
+			s.line.Leave(waiter)
+			return false, err
+		}
+		if pause > 0 {
+			if !s.line.Sleep(ctx, waiter, pause, enough.C) {
+				return false, nil
+			}
+			continue
+		}
+		s.line.Narrow(waiter, pools)
+		by, again := s.line.Await(ctx, waiter, enough.C)
+		if by != nil {
+			s.line.PassOn(*by)
+			return true, nil
+		}
+		if !again {
+			return false, nil
+		}
+	}
+}
+
 // tryClaim claims, unless the last poll found no task for the sender. If it gets no task, it narrows the waiter to the pools for which it
 // must be woken, or returns the pause: how long the interval of the sender still lasts.
 func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, pause time.Duration, err error) {

@@ -49,6 +49,18 @@ test('新增手机发送方，限额一目了然，扫码配对，暂停和恢�
   await row.getByRole('button', { name: '恢复' }).click()
   await row.getByText('已暂停，不取任务。').waitFor({ state: 'detached' })
   await viewer.checkAccess('senders')
+
+  await row.getByRole('link', { name: '前台手机' }).click()
+  await page.getByRole('button', { name: '配对 SMSGate 手机' }).click()
+  const smsgate = page.getByRole('dialog', { name: /SMSGate/ })
+  await smsgate.getByRole('button', { name: '生成注册码' }).click()
+  await smsgate.getByRole('img', { name: '含地址和注册码的二维码' }).waitFor()
+  await viewer.checkAccess('pairing of SMSGate')
+  const [url, code] = await smsgate.locator('dd').allTextContents()
+  assert.match(url, /^https:\/\/.+\/smsgate\/mobile\/v1$/)
+  assert.match(code, /^\d{12}$/)
+  await smsgate.getByRole('button', { name: '关闭' }).last().click()
+  assert.equal(await page.getByText(code).count(), 0, 'the code is shown once')
   await viewer.finish()
 })
 

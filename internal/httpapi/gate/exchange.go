@@ -94,6 +94,9 @@ func (x *Exchange) Call(senderNo string) callback.Call {
 	}
 }
 
+// Host returns the name, and the port if it is not the usual one, under which the caller reached the server. A caller can forge it.
+func (x *Exchange) Host() string { return x.request.Host }
+
 // Note adds attributes to the request's log line. Do not log message texts; mask phone numbers.
 func (x *Exchange) Note(args ...any) { x.notes = append(x.notes, args...) }
 

@@ -81,6 +81,8 @@ type Source struct {
 	// MayRead is called before each event. A fault ends the stream; after any other error the event is left out.
 	MayRead func() error
 	Limit   *time.Duration // ends the stream; nil: none
+	// IsPlain: the reader knows only its own events. Comments keep the connection, and the stream ends without a goodbye.
+	IsPlain bool
 }
 
 // The reasons with which a server ends a stream.
@@ -101,7 +103,7 @@ func (s *Streams) Serve(ctx context.Context, w http.ResponseWriter, from Source)
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would collect events
 	w.WriteHeader(http.StatusOK)
 	bye, err := s.serve(ctx, &out, from)
-	if err == nil && bye != "" {
+	if err == nil && bye != "" && !from.IsPlain {
 		err = out.send("event: bye\ndata: {\"reason\":\"" + bye + "\"}\n\n")
 	}
 	return err
@@ -127,7 +129,11 @@ func (s *Streams) serve(ctx context.Context, out *writer, from Source) (bye stri
 			}
 		}
 		if time.Since(out.last) >= s.heartbeat {
-			if err := out.send(fmt.Sprintf("event: ping\ndata: {\"current\":%t}\n\n", isCurrent)); err != nil {
+			ping := fmt.Sprintf("event: ping\ndata: {\"current\":%t}\n\n", isCurrent)
+			if from.IsPlain {
+				ping = ":\n\n"
+			}
+			if err := out.send(ping); err != nil {
 				return "", err
 			}
 		}

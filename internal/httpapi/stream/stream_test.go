@@ -202,6 +202,24 @@ func TestAStreamEndsAfterItsLimit(t *testing.T) {
 	}
 }
 
+func TestAPlainStreamHasItsOwnEventsAndComments(t *testing.T) {
+	t.Parallel()
+	s, source, n := New(1), numbers(time.Millisecond), atomic.Int64{}
+	s.heartbeat = 5 * time.Millisecond
+	source.IsPlain, source.Limit = true, new(50*time.Millisecond)
+	source.Next = func(context.Context) (data, what []byte, err error) {
+		if n.Add(1) != 2 {
+			return nil, nil, errors.New("nothing")
+		}
+		return []byte("{}"), []byte("1"), nil
+	}
+	url, _ := serve(t, s, source)
+	rest, err := io.ReadAll(open(t, url))
+	if events := strings.ReplaceAll(string(rest), ":\n\n", ""); err != nil || events != "event: n\ndata: {}\n\n" || len(rest) == len(events) {
+		t.Errorf("%q %v", rest, err)
+	}
+}
+
 func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	t.Parallel()
 	s := New(10)

@@ -1,0 +1,140 @@
+-- Phones with the app of SMSGate, which are senders.
+
+-- PhonePair opens a code with which one phone can register for a sender. A code that was open before ends. The phone that is registered now stays
+-- as it is.
+-- name: PhonePair :one
+INSERT INTO phones AS p (sender_id, code_hash, code_until, code_sim_number)
+SELECT s.id, @code_hash::bytea, now() + @valid_for::interval, sqlc.narg(sim_number)::smallint
+FROM senders s
+WHERE s.sender_no = @sender_no
+ON CONFLICT (sender_id) DO UPDATE
+SET code_hash = excluded.code_hash, code_until = excluded.code_until, code_sim_number = excluded.code_sim_number
+RETURNING p.code_until::timestamptz AS code_until;
+
+-- PhoneCodeUse uses up an open code, and returns the sender for which it was. No row: no such code is open.
+-- name: PhoneCodeUse :one
+UPDATE phones p
+SET code_hash = NULL, code_until = NULL
+FROM senders s
+WHERE p.code_hash = @code_hash::bytea AND p.code_until > now() AND s.id = p.sender_id
+RETURNING p.sender_id, s.sender_no;
+
+-- PhoneUserDelete deletes the user of the phone that was registered for a sender before, and its key.
+-- name: PhoneUserDelete :exec
+DELETE FROM users u USING phones p WHERE p.sender_id = @sender_id AND u.id = p.user_id;
+
+-- PhoneRegister stores the phone that used the code of a sender.
+-- name: PhoneRegister :exec
+UPDATE phones
+SET device_no = @device_no::text, model = sqlc.narg(model), registered_at = now(), user_id = (SELECT u.id FROM users u WHERE u.username = @username),
+    sim_number = code_sim_number, code_sim_number = NULL, troubles = 0, rest_until = NULL, pull_until = NULL
+WHERE sender_id = @sender_id;
+
+-- PhoneGet returns the phone of a user.
+-- name: PhoneGet :one
+SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, p.claimed_at
+FROM phones p
+JOIN users u ON u.id = p.user_id
+JOIN senders s ON s.id = p.sender_id
+WHERE u.username = @username AND p.device_no IS NOT NULL;
+
+-- PhoneRest makes a phone rest that could not send: for rest, doubled with each rest since its last message, up to rest_most. While it rests, more
+-- failures show nothing new.
+-- name: PhoneRest :exec
+UPDATE phones
+SET troubles = least(20, troubles + 1), -- 20 exceed rest_most
+    rest_until = clock_timestamp() + least(sqlc.arg(rest_most)::interval, sqlc.arg(rest)::interval * power(2, troubles))
+WHERE sender_id = @sender_id AND device_no = @device_no::text AND (rest_until IS NULL OR rest_until <= clock_timestamp());
+
+-- PhoneRestEnd ends the rest of a phone that sent a message.
+-- name: PhoneRestEnd :exec
+UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text AND troubles > 0;
+
+-- PhoneTroubles returns whether a phone rests, and how often it was made to since its last message. No row: another phone has been registered.
+-- name: PhoneTroubles :one
+SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_resting, p.troubles
+FROM phones p
+WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text;
+
+-- PhonePullBegin gives one pull of a phone the right to claim, for a limited time. No row: another pull is underway, or another phone has been
+-- registered.
+-- name: PhonePullBegin :execrows
+UPDATE phones
+SET pull_until = clock_timestamp() + @valid_for::interval
+WHERE sender_id = @sender_id AND device_no = @device_no::text AND (pull_until IS NULL OR pull_until <= clock_timestamp());
+
+-- PhonePullEnd gives that right back.
+-- name: PhonePullEnd :exec
+UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text;
+
+-- PhoneLeasesKeep notes the leases that a phone took, unless another phone has been registered since. The lock on the row of the phone makes a
+-- registration wait, so that it forgets these leases.
+-- name: PhoneLeasesKeep :exec
+WITH holder AS (
+    UPDATE phones SET claimed_at = clock_timestamp() WHERE phones.sender_id = @sender_id::bigint AND device_no = @device_no::text RETURNING phones.sender_id
+)
+INSERT INTO phone_leases (sender_id, lease_id, task_id)
+SELECT p.sender_id, l.lease_id, l.task_id
+FROM holder p
+CROSS JOIN (SELECT unnest(@lease_ids::bigint[]) AS lease_id, unnest(@task_ids::text[]) AS task_id) l
+ORDER BY l.lease_id
+ON CONFLICT DO NOTHING;
+
+-- PhoneLeasesForget forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
+-- them too.
+-- name: PhoneLeasesForget :exec
+DELETE FROM phone_leases WHERE sender_id = @sender_id;
+
+-- PhoneHeld returns the messages that a phone holds, the oldest lease first, and forgets its leases that are over. The text is that of TaskLease.
+-- A message is valid until margin before the end of its lease, or until two thirds of a short lease are over.
+-- name: PhoneHeld :many
+WITH held AS MATERIALIZED (
+    SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
+        q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) AS valid_until,
+        coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content AS content
+    FROM phones p
+    JOIN phone_leases l ON l.sender_id = p.sender_id
+    CROSS JOIN LATERAL (
+        SELECT * FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- one lookup for each lease, whatever the size of the queue
+    ) q
+    WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text AND q.lease_id = l.lease_id AND q.lease_until > now()
+),
+forgotten AS (
+    DELETE FROM phone_leases l
+    WHERE l.sender_id = @sender_id AND l.lease_id <> ALL (ARRAY(SELECT h.lease_id FROM held h))
+        AND EXISTS (SELECT FROM phones p WHERE p.sender_id = l.sender_id AND p.device_no = @device_no::text)
+)
+SELECT h.lease_id, h.task_id, h.recipient, h.leased_at::timestamptz AS leased_at, h.valid_until::timestamptz AS valid_until,
+    (h.valid_until > clock_timestamp())::boolean AS is_valid, h.content::text AS content
+FROM held h
+ORDER BY h.lease_id;
+
+-- PhoneReported returns, for leases that a sender has or had, whether it reported SUCCESS (2) or FAILED (3) of them, and whether the SUCCESS settled
+-- the task: another sender may have been given it. is_long: the lease lives, and the phone sends its message in several parts. A lease of another
+-- sender, and one that never was, gives no row.
+-- name: PhoneReported :many
+WITH named AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
+),
+ended AS MATERIALIZED (
+    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT r.task_id, r.lease_id, r.status, r.effect, r.leased_at IS NOT NULL AS was_held
+    FROM report_logs r
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.app_id = @sender_no::text AND r.lease_id IS NOT NULL
+),
+live AS MATERIALIZED (
+    SELECT q.task_id, q.lease_id,
+        -- Without a segment size, text of any alphabet counts as UCS-2: the phone never sends more parts.
+        attempt_segments(coalesce('【' || coalesce(q.sign, q.lease_sign) || '】', '') || q.content, q.segments, NULL, true) > 1 AS is_long
+    FROM queue q
+    WHERE q.task_id = ANY (@task_ids::text[]) AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL
+)
+SELECT n.task_id::text AS task_id, n.lease_id::bigint AS lease_id,
+    EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2) AS is_sent,
+    EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 2 AND e.effect = 'success') AS is_settled,
+    EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.status = 3) AS is_failed,
+    EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id AND l.is_long) AS is_long
+FROM named n
+WHERE EXISTS (SELECT FROM ended e WHERE e.task_id = n.task_id AND e.lease_id = n.lease_id AND e.was_held)
+    OR EXISTS (SELECT FROM live l WHERE l.task_id = n.task_id AND l.lease_id = n.lease_id)
+ORDER BY n.task_id, n.lease_id;
