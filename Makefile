@@ -97,14 +97,14 @@ lint: ## Lint the Go code
 	@cd bench && $(GO) vet ./...
 	@files=$$(gofmt -l bench tools/alertmanager); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
-test-clients: postgres node-tools ## Generate a TypeScript client from the contract and run the main job with it
+test-clients: postgres node-tools ## Run the main job with a TypeScript client made from the contract, and with the client of SMSGate
 	@$(PGRUN) -database tools/node/run-client.sh
 
 test-alertmanager: postgres ## Build Alertmanager, and let it send an alert to a phone
 	@$(PGRUN) -database sh -c 'cd tools/alertmanager && $(GO) test -count=1 ./...'
 
 node-tools:
-	@cd tools/node && { [ -d node_modules ] || npm install --no-save --loglevel=error --no-audit --no-fund; }
+	@cd tools/node && { cmp -s package-lock.json node_modules/.built-from || { npm install --no-save --loglevel=error --no-audit --no-fund && cp package-lock.json node_modules/.built-from; }; }
 
 console-modules:
 	@cd web && { cmp -s package-lock.json node_modules/.built-from || { npm ci --loglevel=error --no-audit --no-fund && cp package-lock.json node_modules/.built-from; }; }

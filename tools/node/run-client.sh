@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts the server on DATABASE_URL, generates a TypeScript client from the contract that it serves, type-checks it and
-# runs client.ts against it.
+# runs client.ts against it; then smsgate.ts, with the client of SMSGate.
 set -eu
 cd "$(dirname "$0")"
 
@@ -14,6 +14,8 @@ trap finish EXIT
 
 (cd ../.. && go build -o "$work/lksms" ./cmd/lksms)
 export BASIC_AUTH_USERNAME=admin BASIC_AUTH_PASSWORD=client-测试-password
+SECRETS_KEY=$("$work/lksms" secrets key)
+export SECRETS_KEY
 RETRY_DELAY_MINUTES=0 APP_PORT=0 "$work/lksms" serve >"$work/out" 2>"$work/log" &
 server=$!
 for _ in $(seq 300); do
@@ -27,4 +29,6 @@ export LKSMS_URL
 mkdir -p generated
 npx --no-install openapi-typescript "$LKSMS_URL/openapi.yaml" --output generated/schema.ts
 npx --no-install tsc --project tsconfig.json
-node generated/out/client.js || { cat "$work/log"; exit 1; }
+for client in client smsgate; do
+    node "generated/out/$client.js" || { cat "$work/log"; exit 1; }
+done

@@ -134,6 +134,11 @@ func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, an
 // IsServerError reports whether a failure is the server's own, and not a rejection of the request.
 func IsServerError(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
 
+// isFailure reports whether a status says that the server failed. What it does not have (501, of foreign protocols) is a rejection.
+func isFailure(status int) bool {
+	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
+}
+
 // StoreRefusals stores rejected submissions. If that fails, the error is only logged.
 func (g *Gate) StoreRefusals(ctx context.Context, all ...queue.Refused) {
 	x := Of(ctx)

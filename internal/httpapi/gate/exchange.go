@@ -183,7 +183,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 			g.durations.WithLabelValues(route).Observe(took.Seconds())
 		}
 		level := slog.LevelInfo
-		if answer.status >= http.StatusInternalServerError && !x.isGone {
+		if isFailure(answer.status) && !x.isGone {
 			level = slog.LevelError
 		}
 		g.options.Log.Log(ctx, level, "request", append(x.notes, "request_id", x.Origin.RequestID, "method", r.Method,
@@ -211,7 +211,7 @@ func endSpan(span trace.Span, method, route string, status int, x *Exchange) {
 	span.SetName(route)
 	span.SetAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route),
 		attribute.Int("http.response.status_code", status), attribute.String("lksms.request_id", x.Origin.RequestID))
-	if status >= http.StatusInternalServerError && !x.isGone {
+	if isFailure(status) && !x.isGone {
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()

@@ -185,15 +185,15 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 	case strings.TrimSpace(text) == "": // queue would send the default content of the number
 		return subs, refusal("Empty text not allowed, rejected")
 	}
+	if err := checkUnsupported(all); err != nil {
+		return subs, err
+	}
 	for name, values := range all {
 		for _, value := range values {
 			if !postgres.IsText(value) && name != "text" {
 				return subs, refusal("Parameter misformed, rejected")
 			}
 		}
-	}
-	if err := checkUnsupported(all); err != nil {
-		return subs, err
 	}
 	minutes := map[string]*time.Time{"validity": nil, "deferred": nil}
 	for name := range minutes {
