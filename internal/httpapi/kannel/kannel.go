@@ -128,7 +128,7 @@ var names = map[string]string{
 
 // unsupported are parameters that would change what a phone gets, by the values with which they change nothing.
 var unsupported = map[string][]string{
-	"udh": nil, "mclass": nil, "mwi": nil, "alt-dcs": {"0"}, "compress": {"0"}, "pid": {"0"}, "rpi": {"0"}, "dlr-url": nil,
+	"udh": nil, "mclass": nil, "mwi": nil, "alt-dcs": {"0"}, "compress": {"0"}, "pid": {"0"}, "rpi": {"0"},
 }
 
 // send submits a text to all receivers, or to none.
@@ -242,12 +242,12 @@ func checkUnsupported(all url.Values) error {
 	if err != nil {
 		return refusal("DLR-Mask field misformed, rejected")
 	}
-	if isSet && mask > 0 {
-		return refusal("DLR-Mask is not supported: register a webhook for delivery reports, and leave out dlr-mask and dlr-url, rejected")
+	if isSet && mask > 0 || !isSet && all.Get("dlr-url") != "" { // with the mask 0, Kannel reports nothing
+		return refusal("DLR-URL is not supported: register a webhook for delivery reports, and leave out dlr-url and dlr-mask, rejected")
 	}
 	for name, harmless := range unsupported {
 		value := all.Get(name)
-		isHarmless := value == "" || value == "-1" || name == "dlr-url" // without a mask, Kannel reports nothing
+		isHarmless := value == "" || value == "-1"
 		for _, other := range harmless {
 			isHarmless = isHarmless || value == other
 		}

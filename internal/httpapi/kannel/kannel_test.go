@@ -77,7 +77,7 @@ func TestReceiversGetOneTaskEach(t *testing.T) {
 		AND expect_send_time - created_at BETWEEN interval '29 minutes' AND interval '31 minutes'`); n != 3 {
 		t.Errorf("%d tasks are as asked for, want 3", n)
 	}
-	form := with("username", "user-of-beta")
+	form := with("username", "user-of-beta", "dlr-mask", "0", "dlr-url", "http://shop.example/dlr") // no report is asked for
 	post := func(kind, body string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), "POST", b.URL+"/cgi-bin/sendsms", strings.NewReader(body))
@@ -133,7 +133,9 @@ func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
 		{400, "Empty text", with("text", "")},
 		{400, "text ", with("text", strings.Repeat("长", 2000))},
 		{400, "smsc ", with("smsc", "nobody")},
-		{400, "DLR-Mask is not supported", with("dlr-mask", "31", "dlr-url", "http://shop.example/dlr")},
+		{400, "DLR-URL is not supported", with("dlr-mask", "31", "dlr-url", "http://shop.example/dlr")},
+		{400, "DLR-URL is not supported", with("dlr-mask", "31")},
+		{400, "DLR-URL is not supported", with("dlr-url", "http://shop.example/dlr")},
 		{400, "DLR-Mask field misformed", with("dlr-mask", "all")},
 		{400, "udh is not supported", with("udh", "\x06\x05\x04\x23\xf4\x00\x00")},
 		{400, "mclass is not supported", with("mclass", "0")},

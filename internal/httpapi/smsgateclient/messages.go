@@ -11,6 +11,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/phone"
+	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/smsgateclient"
 )
@@ -100,7 +101,8 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 
 // storeRefusal stores a refused message, as refused submissions of other doors: one row for each recipient, so that an erasure finds it by the number.
 func (s *server) storeRefusal(r *http.Request, m smsgateclient.Message, err error) {
-	status, answer := 0, errorAnswer{}
+	var status int
+	var answer errorAnswer
 	var own *refusal
 	var f *fault.Error
 	switch {
@@ -178,6 +180,9 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 		return refuse("state: lists cannot be narrowed by state: register a webhook, or read the state of each message")
 	}
 	if device := query.Get("deviceId"); device != "" {
+		if !postgres.IsText(device) {
+			return fault.InvalidField("deviceId", fault.BadCharacters, nil)
+		}
 		f.DeviceID = &device
 	}
 	switch query.Get("sort") {

@@ -260,6 +260,8 @@ func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
 	b.expect(413, "message", "POST", "/messages", `{"message":"`+strings.Repeat("x", 65<<10)+`"}`, acme...)
 	b.expect(400, "state", "GET", "/messages?state=Failed", nil, acme...)
 	b.expect(400, "limit", "GET", "/messages?limit=101", nil, acme...)
+	b.expect(400, "deviceId", "GET", "/messages?deviceId=%00", nil, acme...)
+	b.expect(404, "", "GET", "/messages/%00", nil, acme...)
 	b.expect(400, "from", "GET", "/messages?from=yesterday", nil, acme...)
 	b.expect(404, `"message":"There is no such message."`, "GET", "/messages/nothing", nil, acme...)
 	b.expect(404, "", "DELETE", "/messages/nothing", nil, acme...)
