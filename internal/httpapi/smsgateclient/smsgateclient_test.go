@@ -294,6 +294,11 @@ func TestCallersAreCheckedAsEverywhere(t *testing.T) {
 	b.expect(200, "[]", "GET", "/messages", nil, "Authorization", "Bearer "+key.Data.Key)
 	b.expect(200, `"status":"pass"`, "GET", "/health", nil)
 	b.expect(405, "", "HEAD", "/messages", nil, acme...)
+	page := []string{"Origin", b.URL, "Sec-Fetch-Site", "same-origin"}
+	session := b.Expect(200, "", "POST", "/api/v1/session", fields{"username": "user-of-acme", "password": apptest.UserPassword}, append([]string{"Authorization", ""}, page...)...)
+	cookie, _, _ := strings.Cut(session.Header.Get("Set-Cookie"), ";")
+	b.Expect(200, "", "GET", "/api/v1/session", nil, append([]string{"Authorization", "", "Cookie", cookie}, page...)...)
+	b.expect(401, "", "GET", "/messages", nil, append([]string{"Cookie", cookie}, page...)...)
 	// A deleted user is nobody, and what it sent stays with its company.
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "mine"}, first), acme...)
 	b.Exec("DELETE FROM users WHERE username = 'user-of-acme'")
