@@ -12,8 +12,8 @@ SELECT m.message_id, m.task_ids, m.sender_no, m.created_at
 FROM smsgate_messages m
 WHERE m.company_id = @company_id AND m.submitted_by = @submitted_by AND m.message_id = @message_id;
 
--- SmsgateMessageList returns messages of a submitter and a time, newest first, or oldest first if ascending, and in each row how many match. It looks at
--- the first seen_most of the time, so that a page that is far behind costs no more.
+-- SmsgateMessageList returns messages of a submitter and a time, newest first, or oldest first if ascending, and in each row how many match. It
+-- looks at the first seen_most of the time, so that a page that is far behind costs no more.
 -- name: SmsgateMessageList :many
 SELECT w.message_id, w.task_ids, w.sender_no, w.created_at, count(*) OVER () AS matching
 FROM (
@@ -39,8 +39,8 @@ OFFSET @skipped::integer LIMIT @page_limit::integer;
 
 -- SmsgateTasks returns what a message tells of its tasks. A task that was dropped from the history gives no row.
 -- name: SmsgateTasks :many
-SELECT t.task_id, t.recipient, t.content, t.sign, t.status, t.result, t.delivery, t.delivery_code, t.processing_app_id, t.created_at, t.updated_at, t.sent_at, t.reported_at,
-    t.delivered_at
+SELECT t.task_id, t.recipient, t.content, t.sign, t.status, t.result, t.delivery, t.delivery_code, t.processing_app_id,
+    t.created_at, t.updated_at, t.sent_at, t.reported_at, t.delivered_at
 FROM tasks t
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;

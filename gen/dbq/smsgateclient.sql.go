@@ -135,8 +135,8 @@ type SmsgateMessageListRow struct {
 	Matching  int64
 }
 
-// SmsgateMessageList returns messages of a submitter and a time, newest first, or oldest first if ascending, and in each row how many match. It looks at
-// the first seen_most of the time, so that a page that is far behind costs no more.
+// SmsgateMessageList returns messages of a submitter and a time, newest first, or oldest first if ascending, and in each row how many match. It
+// looks at the first seen_most of the time, so that a page that is far behind costs no more.
 func (q *Queries) SmsgateMessageList(ctx context.Context, arg SmsgateMessageListParams) ([]SmsgateMessageListRow, error) {
 	rows, err := q.db.Query(ctx, smsgateMessageList,
 		arg.Ascending,
@@ -225,8 +225,8 @@ func (q *Queries) SmsgateMessagesForget(ctx context.Context, batchSize int32) (i
 }
 
 const smsgateTasks = `-- name: SmsgateTasks :many
-SELECT t.task_id, t.recipient, t.content, t.sign, t.status, t.result, t.delivery, t.delivery_code, t.processing_app_id, t.created_at, t.updated_at, t.sent_at, t.reported_at,
-    t.delivered_at
+SELECT t.task_id, t.recipient, t.content, t.sign, t.status, t.result, t.delivery, t.delivery_code, t.processing_app_id,
+    t.created_at, t.updated_at, t.sent_at, t.reported_at, t.delivered_at
 FROM tasks t
 WHERE t.task_id = ANY ($1::text[])
 ORDER BY t.task_id

@@ -21,7 +21,9 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // SubmitTogether submits several messages, all or none. also runs in the same transaction, after the messages; nil: nothing does. If a message is
 // refused, the error is a RefusedError with its fault.
-func (s *Service) SubmitTogether(ctx context.Context, subs []Submission, origin Origin, also func(context.Context, []Submitted) error) ([]Submitted, error) {
+func (s *Service) SubmitTogether(
+	ctx context.Context, subs []Submission, origin Origin, also func(context.Context, []Submitted) error,
+) ([]Submitted, error) {
 	made := make([]Submitted, len(subs))
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		outcomes, err := s.SubmitAll(ctx, subs, origin)
@@ -48,8 +50,8 @@ func (s *Service) SubmitTogether(ctx context.Context, subs []Submission, origin 
 // leastUrgent is the least urgent priority.
 const leastUrgent = 9
 
-// Scaled returns the priority for an urgency of another program: 0 is the priority of the message type, 1 the most urgent that the user may ask for, -1 the
-// least urgent. It is nil, the priority of the message type, for 0.
+// Scaled returns the priority for an urgency of another program: 0 is the priority of the message type, 1 the most urgent that the user may ask for,
+// -1 the least urgent. It is nil, the priority of the message type, for 0.
 func (s *Service) Scaled(ctx context.Context, messageType int16, urgency float64, origin Origin) (*int16, error) {
 	if urgency == 0 {
 		return nil, nil

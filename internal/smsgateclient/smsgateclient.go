@@ -1,5 +1,5 @@
-// Package smsgateclient owns messages of programs that were written for the third-party API of SMSGate: one text to some recipients under one id, which are
-// one task each, and the state of the whole.
+// Package smsgateclient owns messages of programs that were written for the third-party API of SMSGate: one text to some recipients under one id,
+// which are one task each, and the state of the whole.
 package smsgateclient
 
 import (
@@ -67,7 +67,8 @@ var fields = map[string]string{
 	"content": "textMessage.text", "sender_no": "deviceId", "expires_at": "validUntil", "expect_send_time": "scheduleAt",
 }
 
-// inTheirWords returns a fault of a submission with the names that SMSGate has for the fields, and any other error as it is. The recipient counts from 0.
+// inTheirWords returns a fault of a submission with the names that SMSGate has for the fields, and any other error as it is. The recipient counts
+// from 0.
 func inTheirWords(err error, recipient int, m Message) error {
 	var f *fault.Error
 	if !errors.As(err, &f) || len(f.Fields) == 0 {
@@ -216,7 +217,8 @@ func (s *Service) get(ctx context.Context, origin queue.Origin, id string) (dbq.
 	return row, postgres.Wrap("get message", err, errNone)
 }
 
-// Get returns the state of a message. A task of the caller that came in through another door is a message too, under its task_id. Fault: message.not_found.
+// Get returns the state of a message. A task of the caller that came in through another door is a message too, under its task_id. Fault:
+// message.not_found.
 func (s *Service) Get(ctx context.Context, origin queue.Origin, id string) (State, error) {
 	row, err := s.get(ctx, origin, id)
 	if isNone(err) {

@@ -120,8 +120,8 @@ func recipientState(t dbq.SmsgateTasksRow) (state, failure string) {
 // What a receipt says of a task.
 const delivered, undelivered = 1, 2
 
-// whole returns the state of a message of n recipients, as SMSGate concludes it: the first that some are in of Pending, Cancelled and Processed, else the one
-// that all are in, else Sent.
+// whole returns the state of a message of n recipients, as SMSGate concludes it: the first that some are in of Pending, Cancelled and Processed,
+// else the one that all are in, else Sent.
 func whole(states map[string]int, n int) string {
 	for _, some := range []string{Pending, Cancelled, Processed} {
 		if states[some] > 0 {

@@ -131,9 +131,9 @@ func (r Registration) check() (types []string, err error) {
 // urlMost is the maximum length of an address, which the contract has too.
 const urlMost = 2000
 
-// Register adds a webhook of a user in the form of SMSGate, or replaces the one with its id. All such webhooks of a user are signed with the same key, as
-// those of a phone are: key is a new one, which is shown once, or empty if the user has one. Faults: request.invalid, limit.reached, auth.forbidden for the
-// configured admin, who is in no table and can own nothing.
+// Register adds a webhook of a user in the form of SMSGate, or replaces the one with its id. All such webhooks of a user are signed with the same
+// key, as those of a phone are: key is a new one, which is shown once, or empty if the user has one. Faults: request.invalid, limit.reached,
+// auth.forbidden for the configured admin, who is in no table and can own nothing.
 func (s *Service) Register(ctx context.Context, username string, company int64, r Registration) (row dbq.WebhookListRow, key string, err error) {
 	types, err := r.check()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"lksms/internal/postgres"
 )
 
-// ForeignOperation is an operation of a protocol of another program. It is not in the contract, and has the bounds of operations that are: sizes and pace
-// of bodies, turns, pace of answers, and the slowing down of guesses.
+// ForeignOperation is an operation of a protocol of another program. It is not in the contract, and has the bounds of operations that are: sizes and
+// pace of bodies, turns, pace of answers, and the slowing down of guesses.
 type ForeignOperation struct {
 	Pattern   string   // in the ServeMux
 	Roles     []string // roles that may call it, beside admins; none: everybody

@@ -1,5 +1,5 @@
-// Package kannel answers the sendsms of Kannel, so that a program that was written for it sends through LKSMS. docs/smsgate-clients.md says what it has, and
-// what is refused. Passwords stand in addresses: no query is logged.
+// Package kannel answers the sendsms of Kannel, so that a program that was written for it sends through LKSMS. docs/smsgate-clients.md says what it
+// has, and what is refused. Passwords stand in addresses: no query is logged.
 package kannel
 
 import (
@@ -42,7 +42,8 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, tasks *queue.Service) {
 	s := &server{tasks, guard}
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		o := gate.ForeignOperation{
-			Pattern: method + " " + path, Roles: []string{access.RoleSubmit}, IsCostly: true, Limit: limit, Credentials: credentials, Answer: answerFault, Handle: s.send,
+			Pattern: method + " " + path, Roles: []string{access.RoleSubmit}, IsCostly: true, Limit: limit,
+			Credentials: credentials, Answer: answerFault, Handle: s.send,
 		}
 		if method == http.MethodPost {
 			o.BodyBytes = bodyMost
@@ -165,7 +166,9 @@ func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, erro
 	shown := to[:min(len(to), recipientsMost)]
 	subs := make([]queue.Submission, len(shown))
 	for i, number := range shown {
-		raw, broken := json.Marshal(map[string]string{"phone_number": postgres.Text(number), "content": postgres.Text(text), "from": postgres.Text(all.Get("from"))})
+		raw, broken := json.Marshal(map[string]string{
+			"phone_number": postgres.Text(number), "content": postgres.Text(text), "from": postgres.Text(all.Get("from")),
+		})
 		if broken != nil {
 			return nil, fmt.Errorf("write submission: %w", broken)
 		}

@@ -87,7 +87,9 @@ func (s *server) registerWebhook(w http.ResponseWriter, r *http.Request) error {
 		return refuse("deviceId: webhooks for one device are not supported: leave deviceId out")
 	}
 	who := gate.Of(r.Context()).Caller.User
-	row, key, err := s.Webhooks.Register(r.Context(), who.Username, who.CompanyID, webhook.Registration{ID: asked.ID, URL: asked.URL, Event: asked.Event})
+	row, key, err := s.Webhooks.Register(r.Context(), who.Username, who.CompanyID, webhook.Registration{
+		ID: asked.ID, URL: asked.URL, Event: asked.Event,
+	})
 	if isForbidden(err) {
 		return errNoOwner
 	}

@@ -99,7 +99,8 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// storeRefusal stores a refused message, as refused submissions of other doors: one row for each recipient, so that an erasure finds it by the number.
+// storeRefusal stores a refused message, as refused submissions of other doors: one row for each recipient, so that an erasure finds it by the
+// number.
 func (s *server) storeRefusal(r *http.Request, m smsgateclient.Message, err error) {
 	var status int
 	var answer errorAnswer

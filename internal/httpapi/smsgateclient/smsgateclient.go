@@ -1,5 +1,5 @@
-// Package smsgateclient answers the third-party API of SMSGate, so that a program that was written for it sends through LKSMS. docs/smsgate-clients.md says
-// what it has, and what is refused. Its answers have the shapes of SMSGate.
+// Package smsgateclient answers the third-party API of SMSGate, so that a program that was written for it sends through LKSMS.
+// docs/smsgate-clients.md says what it has, and what is refused. Its answers have the shapes of SMSGate.
 package smsgateclient
 
 import (
@@ -172,7 +172,8 @@ func write(w http.ResponseWriter, status int, answer any) {
 	_, _ = w.Write(body) // fails only if the caller has gone
 }
 
-// read reads the JSON of a body into v. Members that v does not have are left out, as SMSGate does. Fault: request.invalid, naming a field of another type.
+// read reads the JSON of a body into v. Members that v does not have are left out, as SMSGate does. Fault: request.invalid, naming a field of
+// another type.
 func read(r *http.Request, v any) error {
 	err := json.Unmarshal(gate.Of(r.Context()).Body.Plain, v)
 	var wrong *json.UnmarshalTypeError
