@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients test-alertmanager node-tools console test-console console-modules
+.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients test-alertmanager packages test-packages node-tools console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ soak-mutants: postgres ## Put known faults back into the code, one at a time, an
 
 bench: postgres ## Measure against pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short for one)
 	@cd bench && $(GO) run . $(ARGS)
+
+packages: ## Build binaries, deb and rpm packages, SBOMs and checksums into dist/ (VERSION=1.0, PLATFORMS="linux/amd64 ...")
+	@GO=$(GO) scripts/packages.sh
+
+test-packages: ## Install the deb package on a clean Debian, and use, upgrade and purge it (needs root)
+	@GO=$(GO) scripts/check-packages.sh
 
 postgres: ## Find a PostgreSQL server to start, or install one
 	@scripts/postgres.sh

@@ -29,3 +29,6 @@ cd deploy/prometheus
 "$promtool" check rules rules.yaml "$temp/dashboard.yaml"
 "$promtool" check config --syntax-only prometheus.yaml
 "$promtool" test rules rules_test.yaml
+cp rules.yaml "$temp/"
+cp ../compose/prometheus.yaml "$temp/compose.yaml"
+"$promtool" check config --syntax-only "$temp/compose.yaml"

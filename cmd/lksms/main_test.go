@@ -124,7 +124,7 @@ func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string
 			switch {
 			case len(fields) == 2 && fields[0] == "address":
 				shown = fields[1]
-			case strings.Contains(lines.Text(), "make demo"): // the last line of the greeting
+			case strings.HasSuffix(lines.Text(), " demo"): // the last line of the greeting
 				address <- shown
 			}
 		}

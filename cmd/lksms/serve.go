@@ -150,7 +150,7 @@ func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) 
 	if c.Server.EnableDocs {
 		fmt.Printf("    the API    %s/docs/\n", base)
 	}
-	fmt.Print("\n  Watch messages go out, in another terminal:\n\n    make demo\n\n")
+	fmt.Printf("\n  Watch messages go out, in another terminal:\n\n    %s demo\n\n", os.Args[0])
 }
 
 // baseURL is the URL of addr from this machine.

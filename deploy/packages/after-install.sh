@@ -1,0 +1,18 @@
+#!/bin/sh
+# dpkg calls it with "configure" and the version that was installed before, rpm with the number of versions that are installed now.
+set -e
+# systemd makes the same folder at the start of the service; a machine without systemd needs it too.
+install -d -o lksms -g lksms -m 0750 /var/lib/lksms
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    systemctl try-restart lksms.service || true
+fi
+case "$1:${2:-}" in
+configure: | 1:)
+    cat <<'TEXT'
+LKSMS is installed. Set a password in /etc/lksms/lksms.env, then start it:
+    systemctl enable --now lksms        (or, where there is no systemd: lksms-run serve)
+and open http://127.0.0.1:8000/
+TEXT
+    ;;
+esac

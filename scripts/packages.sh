@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Builds what is published of a version into dist/: static binaries with their SBOM, deb and rpm packages, checksums. The version is VERSION, or that of
+# the last tag, or made of the date and the hash of the last commit. The same commit gives the same files. PLATFORMS names those to build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+go=${GO:-go}
+platforms=${PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}
+
+# In deb and rpm, ~ sorts before everything: any real version is newer than a build of a commit.
+version=${VERSION:-$(git describe --tags --exact-match 2>/dev/null || git log -1 --date=format:%Y%m%d --format='0~%cd.%h')}
+version=${version#v}
+case $version in
+[0-9]*) ;;
+*) echo "packages: VERSION=$version does not begin with a digit" >&2; exit 2 ;;
+esac
+[ -z "$(git status --porcelain)" ] || version=$version.dirty
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export VERSION=$version SOURCE_DATE_EPOCH CGO_ENABLED=0
+
+rm -rf dist
+mkdir -p dist
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tools=$work/tools
+mkdir "$tools"
+(cd tools/packages && "$go" build -trimpath -o "$tools/" github.com/goreleaser/nfpm/v2/cmd/nfpm github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod)
+
+for platform in $platforms; do
+    os=${platform%/*} arch=${platform#*/}
+    name=lksms_${version}_${os}_$arch
+    folder=$work/$name
+    mkdir "$folder"
+    GOOS=$os GOARCH=$arch "$go" build -trimpath -ldflags="-s -w -X main.version=$version" -o "$folder/lksms" ./cmd/lksms
+    cp LICENSE README.md CHANGELOG.md "$folder/"
+    # The Go modules that are in this very binary.
+    "$tools/cyclonedx-gomod" bin -json -std -noserial -notimestamp -output "dist/$name.cdx.json" "$folder/lksms"
+    tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$name" | gzip -n >"dist/$name.tar.gz"
+    if [ "$os" = linux ]; then
+        for kind in deb rpm; do
+            ARCH=$arch BINARY=$folder/lksms "$tools/nfpm" package --config deploy/packages/nfpm.yaml --packager "$kind" --target "dist/$name.$kind" >"$work/nfpm.log" || { cat "$work/nfpm.log" >&2; exit 1; }
+        done
+    fi
+done
+
+# What the console, which is in each binary, is made of.
+(cd web && npm sbom --sbom-format=cyclonedx --sbom-type=application --omit=dev --package-lock-only) |
+    node -e 'const sbom = JSON.parse(require("fs").readFileSync(0)); delete sbom.serialNumber; delete sbom.metadata.timestamp
+        console.log(JSON.stringify(sbom, null, 2))' >"dist/lksms_${version}_console.cdx.json"
+
+(cd dist && sha256sum -- * >SHA256SUMS)
+echo "packages: dist/ holds version $version:"
+(cd dist && du -h -- * | awk '{printf "  %-60s %s\n", $2, $1}')
