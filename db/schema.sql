@@ -4686,7 +4686,7 @@ CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id)
 
 CREATE INDEX smsgate_messages_created_idx ON public.smsgate_messages USING btree (created_at);
 
-CREATE INDEX smsgate_messages_list_idx ON public.smsgate_messages USING btree (company_id, submitted_by, created_at, message_id);
+CREATE INDEX smsgate_messages_list_idx ON public.smsgate_messages USING btree (company_id, submitted_by, created_at, message_id) INCLUDE (sender_no);
 
 CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
 

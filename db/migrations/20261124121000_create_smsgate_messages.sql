@@ -10,7 +10,7 @@ CREATE TABLE smsgate_messages (
     CONSTRAINT smsgate_messages_message_id_length CHECK (char_length(message_id) BETWEEN 1 AND 36),
     CONSTRAINT smsgate_messages_task_ids_size CHECK (cardinality(task_ids) BETWEEN 1 AND 100)
 );
-CREATE INDEX smsgate_messages_list_idx ON smsgate_messages (company_id, submitted_by, created_at, message_id);
+CREATE INDEX smsgate_messages_list_idx ON smsgate_messages (company_id, submitted_by, created_at, message_id) INCLUDE (sender_no);
 CREATE INDEX smsgate_messages_created_idx ON smsgate_messages (created_at);
 COMMENT ON TABLE smsgate_messages IS
     'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/smsgateclient in the '

@@ -11,7 +11,8 @@ import (
 )
 
 const smsgateDevices = `-- name: SmsgateDevices :many
-SELECT s.sender_no, s.created_at, s.updated_at, coalesce(st.seen_at, st.sent_at, s.created_at)::timestamptz AS last_seen
+SELECT s.sender_no, s.created_at, s.updated_at,
+    (CASE WHEN s.is_shared THEN s.created_at ELSE coalesce(st.seen_at, s.created_at) END)::timestamptz AS last_seen
 FROM senders s
 JOIN channels c ON c.id = s.channel_id AND c.channel = $1::text
 LEFT JOIN sender_states st ON st.sender_id = s.id
@@ -33,7 +34,8 @@ type SmsgateDevicesRow struct {
 	LastSeen  time.Time
 }
 
-// SmsgateDevices returns the senders that a company may name for its short messages.
+// SmsgateDevices returns the senders that a company may name for its short messages. A shared sender does not say when it was seen: that would tell
+// a company when others send.
 func (q *Queries) SmsgateDevices(ctx context.Context, arg SmsgateDevicesParams) ([]SmsgateDevicesRow, error) {
 	rows, err := q.db.Query(ctx, smsgateDevices, arg.Channel, arg.CompanyID, arg.Most)
 	if err != nil {
@@ -92,27 +94,32 @@ func (q *Queries) SmsgateMessageGet(ctx context.Context, arg SmsgateMessageGetPa
 }
 
 const smsgateMessageList = `-- name: SmsgateMessageList :many
-SELECT w.message_id, w.task_ids, w.sender_no, w.created_at, count(*) OVER () AS matching
+SELECT page.message_id, m.task_ids, m.sender_no, m.created_at, page.matching
 FROM (
-    (
-        SELECT m.message_id, m.task_ids, m.sender_no, m.created_at FROM smsgate_messages m
-        WHERE NOT $1::boolean AND m.company_id = $2 AND m.submitted_by = $3
-            AND m.created_at >= $4::timestamptz AND m.created_at <= $5::timestamptz
-        ORDER BY m.created_at DESC, m.message_id DESC
-        LIMIT $6::integer
-    )
-    UNION ALL
-    (
-        SELECT m.message_id, m.task_ids, m.sender_no, m.created_at FROM smsgate_messages m
-        WHERE $1::boolean AND m.company_id = $2 AND m.submitted_by = $3
-            AND m.created_at >= $4::timestamptz AND m.created_at <= $5::timestamptz
-        ORDER BY m.created_at, m.message_id
-        LIMIT $6::integer
-    )
-) w
-WHERE $7::text IS NULL OR w.sender_no = $7::text
-ORDER BY CASE WHEN $1::boolean THEN w.created_at END, CASE WHEN NOT $1::boolean THEN w.created_at END DESC, w.message_id
-OFFSET $8::integer LIMIT $9::integer
+    SELECT w.message_id, w.created_at, count(*) OVER () AS matching
+    FROM (
+        (
+            SELECT d.message_id, d.sender_no, d.created_at FROM smsgate_messages d
+            WHERE NOT $1::boolean AND d.company_id = $2 AND d.submitted_by = $3
+                AND d.created_at >= $4::timestamptz AND d.created_at <= $5::timestamptz
+            ORDER BY d.created_at DESC, d.message_id DESC
+            LIMIT $6::integer
+        )
+        UNION ALL
+        (
+            SELECT a.message_id, a.sender_no, a.created_at FROM smsgate_messages a
+            WHERE $1::boolean AND a.company_id = $2 AND a.submitted_by = $3
+                AND a.created_at >= $4::timestamptz AND a.created_at <= $5::timestamptz
+            ORDER BY a.created_at, a.message_id
+            LIMIT $6::integer
+        )
+    ) w
+    WHERE $7::text IS NULL OR w.sender_no = $7::text
+    ORDER BY CASE WHEN $1::boolean THEN w.created_at END, CASE WHEN NOT $1::boolean THEN w.created_at END DESC, w.message_id
+    OFFSET $8::integer LIMIT $9::integer
+) page
+JOIN smsgate_messages m ON m.company_id = $2 AND m.submitted_by = $3 AND m.message_id = page.message_id
+ORDER BY CASE WHEN $1::boolean THEN page.created_at END, CASE WHEN NOT $1::boolean THEN page.created_at END DESC, page.message_id
 `
 
 type SmsgateMessageListParams struct {
@@ -136,7 +143,8 @@ type SmsgateMessageListRow struct {
 }
 
 // SmsgateMessageList returns messages of a submitter and a time, newest first, or oldest first if ascending, and in each row how many match. It
-// looks at the first seen_most of the time, so that a page that is far behind costs no more.
+// looks at the first seen_most of the time, so that a page that is far behind costs no more. It counts and sorts what smsgate_messages_list_idx has,
+// and reads the rows of the page alone.
 func (q *Queries) SmsgateMessageList(ctx context.Context, arg SmsgateMessageListParams) ([]SmsgateMessageListRow, error) {
 	rows, err := q.db.Query(ctx, smsgateMessageList,
 		arg.Ascending,
@@ -173,11 +181,12 @@ func (q *Queries) SmsgateMessageList(ctx context.Context, arg SmsgateMessageList
 	return items, nil
 }
 
-const smsgateMessagePut = `-- name: SmsgateMessagePut :execrows
+const smsgateMessagePut = `-- name: SmsgateMessagePut :one
 
 INSERT INTO smsgate_messages (company_id, submitted_by, message_id, task_ids, sender_no)
 VALUES ($1, $2, $3, $4::text[], nullif($5::text, ''))
 ON CONFLICT ON CONSTRAINT smsgate_messages_pkey DO NOTHING
+RETURNING created_at
 `
 
 type SmsgateMessagePutParams struct {
@@ -189,33 +198,43 @@ type SmsgateMessagePutParams struct {
 }
 
 // Messages of programs that were written for SMSGate: some tasks under one id.
-// SmsgateMessagePut stores a message with its tasks, unless its submitter has used its id already.
-func (q *Queries) SmsgateMessagePut(ctx context.Context, arg SmsgateMessagePutParams) (int64, error) {
-	result, err := q.db.Exec(ctx, smsgateMessagePut,
+// SmsgateMessagePut stores a message with its tasks. It returns no row if its submitter has used its id already.
+func (q *Queries) SmsgateMessagePut(ctx context.Context, arg SmsgateMessagePutParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, smsgateMessagePut,
 		arg.CompanyID,
 		arg.SubmittedBy,
 		arg.MessageID,
 		arg.TaskIds,
 		arg.SenderNo,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var created_at time.Time
+	err := row.Scan(&created_at)
+	return created_at, err
 }
 
 const smsgateMessagesForget = `-- name: SmsgateMessagesForget :execrows
 DELETE FROM smsgate_messages m
 WHERE (m.company_id, m.submitted_by, m.message_id) IN (
-    SELECT o.company_id, o.submitted_by, o.message_id FROM smsgate_messages o
-    WHERE o.created_at < (SELECT min(p.first_day) FROM task_partitions p WHERE p.dropped_at IS NULL) - 1
+    SELECT o.company_id, o.submitted_by, o.message_id
+    FROM (
+        SELECT '-infinity'::date AS first_day, min(p.first_day) AS before_day FROM task_partitions p WHERE p.dropped_at IS NULL
+        UNION ALL
+        SELECT d.first_day, d.last_day + 1 FROM task_partitions d
+        WHERE d.dropped_at IS NOT NULL AND d.first_day > (SELECT min(k.first_day) FROM task_partitions k WHERE k.dropped_at IS NULL)
+    ) gone
+    JOIN smsgate_messages o ON o.created_at >= gone.first_day AND o.created_at < gone.before_day
+    WHERE NOT EXISTS (
+        SELECT FROM task_partitions n
+        WHERE n.dropped_at IS NULL AND o.created_at >= n.first_day - 1 AND o.created_at < n.last_day + 2
+    )
     ORDER BY o.created_at
     LIMIT $1::integer
 )
 `
 
-// SmsgateMessagesForget deletes up to batch_size messages that are older than all partitions which still have tasks. A message is made in the same
-// moment as its tasks, and a day more covers the time zone of the days.
+// SmsgateMessagesForget deletes up to batch_size messages whose tasks were dropped: those that are older than all partitions, and those of the
+// time of a dropped partition. A message is made in the same moment as its tasks; one within a day of a partition that is kept stays, which covers
+// the time zone of the days.
 func (q *Queries) SmsgateMessagesForget(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, smsgateMessagesForget, batchSize)
 	if err != nil {
@@ -225,18 +244,23 @@ func (q *Queries) SmsgateMessagesForget(ctx context.Context, batchSize int32) (i
 }
 
 const smsgateTasks = `-- name: SmsgateTasks :many
-SELECT t.task_id, t.recipient, t.content, t.sign, t.status, t.result, t.delivery, t.delivery_code, t.processing_app_id,
-    t.created_at, t.updated_at, t.sent_at, t.reported_at, t.delivered_at
+SELECT t.task_id, t.recipient, t.status, t.result, t.delivery, t.delivery_code, t.processing_app_id,
+    t.created_at, t.updated_at, t.sent_at, t.reported_at, t.delivered_at,
+    (CASE WHEN t.task_id = ANY ($1::text[]) THEN t.content ELSE '' END)::text AS content,
+    (CASE WHEN t.task_id = ANY ($1::text[]) THEN coalesce(t.sign, '') ELSE '' END)::text AS sign
 FROM tasks t
-WHERE t.task_id = ANY ($1::text[])
+WHERE t.task_id = ANY ($2::text[])
 ORDER BY t.task_id
 `
+
+type SmsgateTasksParams struct {
+	TextsOf []string
+	TaskIds []string
+}
 
 type SmsgateTasksRow struct {
 	TaskID          string
 	Recipient       string
-	Content         string
-	Sign            *string
 	Status          int16
 	Result          *string
 	Delivery        *int16
@@ -247,11 +271,13 @@ type SmsgateTasksRow struct {
 	SentAt          *time.Time
 	ReportedAt      *time.Time
 	DeliveredAt     *time.Time
+	Content         string
+	Sign            string
 }
 
-// SmsgateTasks returns what a message tells of its tasks. A task that was dropped from the history gives no row.
-func (q *Queries) SmsgateTasks(ctx context.Context, taskIds []string) ([]SmsgateTasksRow, error) {
-	rows, err := q.db.Query(ctx, smsgateTasks, taskIds)
+// SmsgateTasks returns what a message tells of its tasks, with the texts of some. A task that was dropped from the history gives no row.
+func (q *Queries) SmsgateTasks(ctx context.Context, arg SmsgateTasksParams) ([]SmsgateTasksRow, error) {
+	rows, err := q.db.Query(ctx, smsgateTasks, arg.TextsOf, arg.TaskIds)
 	if err != nil {
 		return nil, err
 	}
@@ -262,8 +288,6 @@ func (q *Queries) SmsgateTasks(ctx context.Context, taskIds []string) ([]Smsgate
 		if err := rows.Scan(
 			&i.TaskID,
 			&i.Recipient,
-			&i.Content,
-			&i.Sign,
 			&i.Status,
 			&i.Result,
 			&i.Delivery,
@@ -274,6 +298,8 @@ func (q *Queries) SmsgateTasks(ctx context.Context, taskIds []string) ([]Smsgate
 			&i.SentAt,
 			&i.ReportedAt,
 			&i.DeliveredAt,
+			&i.Content,
+			&i.Sign,
 		); err != nil {
 			return nil, err
 		}

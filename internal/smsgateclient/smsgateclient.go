@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 
@@ -40,6 +41,7 @@ func New(db *postgres.DB, tasks *queue.Service, dir *directory.Service) *Service
 const (
 	RecipientsMost = 100
 	idMost         = 36
+	textMost       = 1024 // characters; what the database stores, see queue.Limits
 	ttlLeast       = 5
 	ttlMost        = 2 * 366 * 24 * 60 * 60 // seconds; the farthest time at which a message may expire
 
@@ -90,44 +92,47 @@ func inTheirWords(err error, recipient int, m Message) error {
 	return &renamed
 }
 
-// check checks what queue does not. Fault: request.invalid.
-func (m Message) check() error {
+// check checks what queue does not, and returns the numbers in E.164. Fault: request.invalid.
+func (m Message) check() (numbers []string, err error) {
 	switch {
 	case len(m.ID) > 0 && len([]rune(m.ID)) > idMost:
-		return fault.InvalidField("id", fault.TooLong, idMost)
+		return nil, fault.InvalidField("id", fault.TooLong, idMost)
 	case strings.Contains(m.ID, "/"): // no address of the API could name it
-		return fault.InvalidField("id", fault.BadCharacters, nil)
+		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
 	case len(m.PhoneNumbers) == 0:
-		return fault.InvalidField("phoneNumbers", fault.Required, nil)
+		return nil, fault.InvalidField("phoneNumbers", fault.Required, nil)
 	case len(m.PhoneNumbers) > RecipientsMost:
-		return fault.InvalidField("phoneNumbers", fault.TooManyItems, RecipientsMost)
+		return nil, fault.InvalidField("phoneNumbers", fault.TooManyItems, RecipientsMost)
 	case strings.TrimSpace(m.Text) == "": // queue would send the default content of the number
-		return fault.InvalidField("textMessage.text", fault.Blank, nil)
+		return nil, fault.InvalidField("textMessage.text", fault.Blank, nil)
+	case utf8.RuneCountInString(m.Text) > textMost: // before each recipient has a copy
+		return nil, fault.InvalidField("textMessage.text", fault.TooLong, textMost)
 	case m.Priority < priorityLeast:
-		return fault.InvalidField("priority", fault.TooSmall, priorityLeast)
+		return nil, fault.InvalidField("priority", fault.TooSmall, priorityLeast)
 	case m.Priority > priorityMost:
-		return fault.InvalidField("priority", fault.TooBig, priorityMost)
+		return nil, fault.InvalidField("priority", fault.TooBig, priorityMost)
 	case m.TTL != nil && m.ValidUntil != nil:
-		return fault.InvalidField("ttl", fault.NotTogether, "validUntil")
+		return nil, fault.InvalidField("ttl", fault.NotTogether, "validUntil")
 	case m.TTL != nil && *m.TTL < ttlLeast:
-		return fault.InvalidField("ttl", fault.TooSmall, ttlLeast)
+		return nil, fault.InvalidField("ttl", fault.TooSmall, ttlLeast)
 	case m.TTL != nil && *m.TTL > ttlMost:
-		return fault.InvalidField("ttl", fault.TooBig, ttlMost)
+		return nil, fault.InvalidField("ttl", fault.TooBig, ttlMost)
 	case m.ScheduleAt != nil && !m.ScheduleAt.After(time.Now()):
-		return fault.InvalidField("scheduleAt", fault.InThePast, nil)
+		return nil, fault.InvalidField("scheduleAt", fault.InThePast, nil)
 	}
 	seen := map[string]bool{}
 	for i, number := range m.PhoneNumbers {
 		e164, err := phone.Normalise("phone_number", number)
 		if err != nil {
-			return inTheirWords(err, i, m)
+			return nil, inTheirWords(err, i, m)
 		}
 		if seen[e164] {
-			return fault.InvalidField(fmt.Sprintf("phoneNumbers[%d]", i), fault.Duplicate, nil)
+			return nil, fault.InvalidField(fmt.Sprintf("phoneNumbers[%d]", i), fault.Duplicate, nil)
 		}
 		seen[e164] = true
+		numbers = append(numbers, e164)
 	}
-	return nil
+	return numbers, nil
 }
 
 // urgency returns how urgent a priority of SMSGate is, see queue.Scaled.
@@ -153,10 +158,11 @@ func (m Message) Raws() ([][]byte, error) {
 	return raws, nil
 }
 
-// Send submits a message: one task for each recipient, all or none. Faults: request.invalid, with the names of SMSGate; exists, for an id that the
+// Send submits a message: one task for each recipient, all or none. The state that it returns has no text. Faults: request.invalid, with the names of SMSGate; exists, for an id that the
 // submitter has used; those of queue.Submit.
 func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (State, error) {
-	if err := m.check(); err != nil {
+	numbers, err := m.check()
+	if err != nil {
 		return State{}, err
 	}
 	if m.ID == "" {
@@ -186,17 +192,16 @@ func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (Sta
 		}
 	}
 	var ids []string
+	var at time.Time
 	_, err = s.tasks.SubmitTogether(ctx, subs, origin, func(ctx context.Context, made []queue.Submitted) error {
 		for _, one := range made {
 			ids = append(ids, one.TaskID)
 		}
-		n, err := s.q.SmsgateMessagePut(ctx, dbq.SmsgateMessagePutParams{
+		var err error
+		at, err = s.q.SmsgateMessagePut(ctx, dbq.SmsgateMessagePutParams{
 			CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: m.ID, TaskIds: ids, SenderNo: m.DeviceID,
 		})
-		if err == nil && n == 0 {
-			return errExists // a request at the same time has the id
-		}
-		return postgres.Wrap("store message", err, nil)
+		return postgres.Wrap("store message", err, errExists) // no row: a request at the same time has the id
 	})
 	var refused *queue.RefusedError
 	if errors.As(err, &refused) {
@@ -205,7 +210,14 @@ func (s *Service) Send(ctx context.Context, m Message, origin queue.Origin) (Sta
 	if err != nil {
 		return State{}, err
 	}
-	return s.Get(ctx, origin, m.ID)
+	// Nothing is read after the commit: a failure now would make the program send the message again.
+	state := State{
+		ID: m.ID, DeviceID: m.DeviceID, State: Pending, Recipients: make([]Recipient, len(numbers)), States: map[string]time.Time{Pending: at}, taskIDs: ids,
+	}
+	for i, number := range numbers {
+		state.Recipients[i] = Recipient{PhoneNumber: number, State: Pending}
+	}
+	return state, nil
 }
 
 var errNone = fault.New(fault.NotFound, fault.MessageNotFound)
@@ -234,7 +246,7 @@ func (s *Service) Get(ctx context.Context, origin queue.Origin, id string) (Stat
 	} else if err != nil {
 		return State{}, err
 	}
-	all, err := s.statesOf(ctx, []dbq.SmsgateMessageGetRow{row})
+	all, err := s.statesOf(ctx, []dbq.SmsgateMessageGetRow{row}, true)
 	if err != nil {
 		return State{}, err
 	}
@@ -255,6 +267,7 @@ type Filter struct {
 	From, To      *time.Time
 	DeviceID      *string
 	Ascending     bool
+	WithText      bool
 	Limit, Offset int
 }
 
@@ -290,7 +303,7 @@ func (s *Service) List(ctx context.Context, origin queue.Origin, f Filter) (all 
 		total = row.Matching
 		messages[i] = dbq.SmsgateMessageGetRow{MessageID: row.MessageID, TaskIds: row.TaskIds, SenderNo: row.SenderNo, CreatedAt: row.CreatedAt}
 	}
-	all, err = s.statesOf(ctx, messages)
+	all, err = s.statesOf(ctx, messages, f.WithText)
 	return all, total, err
 }
 

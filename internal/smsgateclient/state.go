@@ -28,7 +28,7 @@ type State struct {
 	State      string
 	Recipients []Recipient
 	States     map[string]time.Time // when it came to each state that it has reached: the last of the recipients
-	Text       string               // with the signature
+	Text       string               // with the signature; empty unless it was asked for
 
 	taskIDs []string
 }
@@ -41,14 +41,17 @@ type Recipient struct {
 }
 
 // statesOf returns the states of messages, in their order, without those whose tasks the history has dropped: Forget deletes them.
-func (s *Service) statesOf(ctx context.Context, messages []dbq.SmsgateMessageGetRow) ([]State, error) {
-	var ids []string
+func (s *Service) statesOf(ctx context.Context, messages []dbq.SmsgateMessageGetRow, withText bool) ([]State, error) {
+	ids, texts := []string{}, []string{}
 	for _, m := range messages {
 		ids = append(ids, m.TaskIds...)
+		if withText {
+			texts = append(texts, m.TaskIds[0]) // all have the same
+		}
 	}
 	tasks := map[string]dbq.SmsgateTasksRow{}
 	if len(ids) > 0 {
-		rows, err := s.inParts.SmsgateTasks(ctx, ids)
+		rows, err := s.inParts.SmsgateTasks(ctx, dbq.SmsgateTasksParams{TaskIds: ids, TextsOf: texts})
 		if err != nil {
 			return nil, postgres.Wrap("read tasks of messages", err, nil)
 		}
@@ -76,11 +79,12 @@ func stateOf(m dbq.SmsgateMessageGetRow, tasks map[string]dbq.SmsgateTasksRow) S
 		}
 	}
 	states := map[string]int{}
+	first := tasks[m.TaskIds[0]]
+	state.Text = segment.Signed(first.Sign, first.Content)
 	for _, id := range m.TaskIds {
 		t := tasks[id]
 		one := Recipient{PhoneNumber: t.Recipient}
 		one.State, one.Error = recipientState(t)
-		state.Text = segment.Signed(optional.Value(t.Sign), t.Content)
 		if state.DeviceID == "" {
 			state.DeviceID = optional.Value(t.ProcessingAppID)
 		}

@@ -161,6 +161,10 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 				continue
 			}
 			if slices.Equal(was.Events, types) { // a program may register at each of its starts: what waits stays
+				if was.Url == r.URL && was.Status == On { // an update would let it try again at once
+					row = was
+					return nil
+				}
 				row, err = s.Update(ctx, nil, was.ID, nil, func(to *Settings) { to.URL, to.Status = r.URL, On })
 				return err
 			}
@@ -261,6 +265,11 @@ func (s *Service) SetSigningKey(ctx context.Context, username string, company in
 		}
 		slices.Reverse(all) // locked in the order of their ids
 		for _, w := range all {
+			if keys, err := s.secretsOf(ctx, w.ID); err != nil {
+				return err
+			} else if len(keys) == 1 && keys[0] == key { // a program may set it at each of its starts
+				continue
+			}
 			if err := s.replaceSecret(ctx, w.ID, key, 0); err != nil {
 				return err
 			}

@@ -21,6 +21,9 @@ type ForeignOperation struct {
 	IsAudited bool     // it changes what the audit records
 	Limit     time.Duration
 
+	// IsCostlyFor reports whether a request reads or writes many rows, of an operation that is not costly always. nil: none does.
+	IsCostlyFor func(r *http.Request, body []byte) bool
+
 	// Credentials returns the user name and the password of a caller that sends them in its query or body. nil: they are in Authorization.
 	Credentials func(r *http.Request, body []byte) (username, password string)
 
@@ -81,6 +84,9 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 		if err := authorise(); err != nil {
 			return err
 		}
+	}
+	if o.IsCostlyFor != nil {
+		x.isCostly = o.IsCostlyFor(r, x.Body.Raw)
 	}
 	leave, err := g.turn(r.Context(), x)
 	if err != nil {

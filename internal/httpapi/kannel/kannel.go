@@ -11,12 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding/htmlindex"
 
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/logtext"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -27,6 +29,7 @@ const (
 	limit    = 10 * time.Second
 
 	recipientsMost = 100
+	textMost       = 1024 // characters; what the database stores, see queue.Limits
 )
 
 // source is the source of the tasks.
@@ -42,7 +45,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, tasks *queue.Service) {
 	s := &server{tasks, guard}
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		o := gate.ForeignOperation{
-			Pattern: method + " " + path, Roles: []string{access.RoleSubmit}, IsCostly: true, Limit: limit,
+			Pattern: method + " " + path, Roles: []string{access.RoleSubmit}, IsCostlyFor: isToMany, Limit: limit,
 			Credentials: credentials, Answer: answerFault, Handle: s.send,
 		}
 		if method == http.MethodPost {
@@ -52,23 +55,67 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, tasks *queue.Service) {
 	}
 }
 
-// parameters returns the parameters of a request, of its query and of a form. isForm: its body is a form, or it has none.
-func parameters(r *http.Request, body []byte) (all url.Values, isForm bool) {
-	all, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return url.Values{}, true
+// request is what a program asks for, of the query and of a form.
+type request struct {
+	values   url.Values
+	isForm   bool // the body is a form, or there is none
+	isBroken bool // a value cannot be read, and is left out
+}
+
+// requestOf reads a request.
+func requestOf(r *http.Request, body []byte) request {
+	asked := request{values: url.Values{}, isForm: len(body) == 0 || gate.IsForm(r)}
+	asked.add(r.URL.RawQuery)
+	if asked.isForm {
+		asked.add(string(body))
 	}
-	if len(body) == 0 {
-		return all, true
+	return asked
+}
+
+// add reads parameters as Kannel does: & and the first = separate, and a semicolon is a character of a text.
+func (q *request) add(text string) {
+	for pair := range strings.SplitSeq(text, "&") {
+		if pair == "" {
+			continue
+		}
+		rawName, rawValue, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(rawName)
+		if err == nil && name == "to" {
+			rawValue = withPluses(rawValue)
+		}
+		value, broken := url.QueryUnescape(rawValue)
+		if err != nil || broken != nil {
+			q.isBroken = true
+			continue
+		}
+		q.values[name] = append(q.values[name], value)
 	}
-	form, err := url.ParseQuery(string(body))
-	if !gate.IsForm(r) || err != nil {
-		return all, false
+}
+
+// withPluses escapes each + of an escaped list of numbers that begins a number: many programs write +14155550123 as it is, and as a blank it would
+// make the number one of China. Any other + is a blank. So is one behind an escaped comma or blank: who escapes those escapes a plus too.
+func withPluses(list string) string {
+	var b strings.Builder
+	isStart := true
+	for i := range len(list) {
+		c := list[i]
+		if c == '+' && isStart && i+1 < len(list) && list[i+1] >= '0' && list[i+1] <= '9' {
+			b.WriteString("%2B")
+		} else {
+			b.WriteByte(c)
+		}
+		isStart = c == '+' || c == ','
 	}
-	for name, values := range form {
-		all[name] = append(all[name], values...)
-	}
-	return all, true
+	return b.String()
+}
+
+// isToMany reports whether a request has more than one receiver.
+func isToMany(r *http.Request, body []byte) bool {
+	return len(receivers(requestOf(r, body).values)) > 1
+}
+
+func receivers(all url.Values) []string {
+	return strings.FieldsFunc(all.Get("to"), func(c rune) bool { return c == ' ' || c == ',' })
 }
 
 // first returns the first value of a parameter that has one of some names.
@@ -82,7 +129,7 @@ func first(all url.Values, names ...string) string {
 }
 
 func credentials(r *http.Request, body []byte) (username, password string) {
-	all, _ := parameters(r, body)
+	all := requestOf(r, body).values
 	return first(all, "username", "user"), first(all, "password", "pass")
 }
 
@@ -135,12 +182,16 @@ var unsupported = map[string][]string{
 // send submits a text to all receivers, or to none.
 func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	x := gate.Of(r.Context())
-	all, isForm := parameters(r, x.Body.Raw)
-	if !isForm {
+	asked := requestOf(r, x.Body.Raw)
+	if !asked.isForm {
 		answer(w, http.StatusBadRequest, "Unsupported content-type, rejected")
 		return nil
 	}
-	subs, err := s.read(r, all)
+	if asked.isBroken {
+		answer(w, http.StatusBadRequest, "Parameter misformed, rejected")
+		return nil
+	}
+	subs, err := s.read(r, asked.values)
 	x.Note("recipients", len(subs))
 	if err == nil {
 		_, err = s.tasks.SubmitTogether(r.Context(), subs, x.Origin, nil)
@@ -161,13 +212,16 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 // read returns the submissions that a request asks for. With an error, it returns those of the receivers that it knows.
 func (s *server) read(r *http.Request, all url.Values) ([]queue.Submission, error) {
 	x := gate.Of(r.Context())
-	to := strings.FieldsFunc(all.Get("to"), func(c rune) bool { return c == ' ' || c == ',' })
+	to := receivers(all)
 	text, err := textOf(all)
+	if utf8.RuneCountInString(text) > textMost { // before each receiver has a copy
+		err, text = fault.InvalidField("content", fault.TooLong, textMost), logtext.Text(text)
+	}
 	shown := to[:min(len(to), recipientsMost)]
 	subs := make([]queue.Submission, len(shown))
 	for i, number := range shown {
 		raw, broken := json.Marshal(map[string]string{
-			"phone_number": postgres.Text(number), "content": postgres.Text(text), "from": postgres.Text(all.Get("from")),
+			"phone_number": postgres.Text(number), "content": postgres.Text(text), "from": logtext.Text(all.Get("from")),
 		})
 		if broken != nil {
 			return nil, fmt.Errorf("write submission: %w", broken)

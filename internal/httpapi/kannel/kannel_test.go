@@ -130,6 +130,7 @@ func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
 		{400, "Empty receiver number not allowed, rejected", with("to", " , ")},
 		{400, "Too many receivers", with("to", strings.Join(many, ","))},
 		{400, "to ", with("to", "13800138000 12")},
+		{400, "text ", with("text", strings.Repeat("x", 4000), "to", strings.Join(many[:100], ","))},
 		{400, "Empty text", with("text", "")},
 		{400, "text ", with("text", strings.Repeat("长", 2000))},
 		{400, "smsc ", with("smsc", "nobody")},
@@ -157,6 +158,9 @@ func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE phone_number = '12' AND status_code = 400"); n != 1 {
 		t.Errorf("%d rows for the wrong number", n)
+	}
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE length(request_data::text) > 2000"); n != 0 {
+		t.Errorf("%d rows have a long text each", n)
 	}
 	b.AddUser("reader", "read", nil)
 	b.expect(403, "not allowed", with("username", "reader"))
@@ -221,5 +225,70 @@ func TestItIsOffUnlessItIsSwitchedOn(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM messages"); n != 0 {
 		t.Errorf("%d tasks", n)
+	}
+}
+
+// raw sends parameters as they are written.
+func (b bundle) raw(text string) (int, string) {
+	b.T.Helper()
+	all := with()
+	all.Del("to")
+	all.Del("text")
+	return b.do(http.NewRequestWithContext(b.T.Context(), "GET", b.URL+"/cgi-bin/sendsms?"+all.Encode()+"&"+text, nil))
+}
+
+// A plus that a program does not escape begins a number, or separates two.
+func TestAPlusThatIsNotEscaped(t *testing.T) {
+	b := setup(t)
+	for i, c := range []struct{ to, want string }{
+		{"+14155550123", "+14155550123"},
+		{"+14155550123++14155550124", "+14155550123 +14155550124"},
+		{"+14155550123,+14155550124", "+14155550123 +14155550124"},
+		{"%2B14155550123+%2B14155550124", "+14155550123 +14155550124"},
+		{"13800138000+13900139000", "+8613800138000 +8613900139000"},
+		{"13800138000%2C+13900139000", "+8613800138000 +8613900139000"},
+		{"+13800138000%20", ""}, // no number of North America
+		{"8613800138000+", "+8613800138000"},
+	} {
+		status, raw := b.raw(fmt.Sprintf("to=%s&text=t%d", c.to, i))
+		if c.want == "" && status == 400 {
+			continue
+		}
+		if status != 202 {
+			t.Errorf("to=%s: %d %q", c.to, status, raw)
+			continue
+		}
+		got := apptest.Scan[string](b.Bundle, fmt.Sprintf("SELECT string_agg(recipient, ' ' ORDER BY recipient) FROM messages WHERE content = 't%d'", i))
+		if got != c.want {
+			t.Errorf("to=%s goes to %s, want %s", c.to, got, c.want)
+		}
+	}
+}
+
+// A semicolon is a character of a text, and what cannot be read is no wrong password.
+func TestTextsThatAreNotEscaped(t *testing.T) {
+	b := setup(t)
+	if status, raw := b.raw("to=13800138000&text=a;b=c"); status != 202 {
+		t.Errorf("a semicolon: %d %q", status, raw)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = 'a;b=c'"); n != 1 {
+		t.Error("the text with a semicolon did not arrive")
+	}
+	if status, raw := b.raw("to=13800138000&text=50%"); status != 400 || raw != "Parameter misformed, rejected" {
+		t.Errorf("a percent sign: %d %q", status, raw)
+	}
+	form := with()
+	form.Del("text")
+	for text, want := range map[string]int{"d;e": 202, "50%": 400} {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", b.URL+"/cgi-bin/sendsms", strings.NewReader(form.Encode()+"&text="+text))
+		if err == nil {
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		if status, raw := b.do(req, err); status != want {
+			t.Errorf("a form with %s: %d %q", text, status, raw)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE content = 'd;e'"); n != 1 {
+		t.Error("the text of the form did not arrive")
 	}
 }

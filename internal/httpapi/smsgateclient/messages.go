@@ -10,6 +10,7 @@ import (
 
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/logtext"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
@@ -71,6 +72,14 @@ func (m message) asked() smsgateclient.Message {
 	}
 }
 
+// isToMany reports whether a body may be a message to more than one recipient.
+func isToMany(_ *http.Request, body []byte) bool {
+	var m struct {
+		PhoneNumbers []json.RawMessage `json:"phoneNumbers"`
+	}
+	return json.Unmarshal(body, &m) != nil || len(m.PhoneNumbers) > 1
+}
+
 // send submits a message.
 func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	x := gate.Of(r.Context())
@@ -79,9 +88,6 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	x.Note("recipients", len(m.PhoneNumbers))
-	if len(m.PhoneNumbers) == 1 {
-		x.Note("phone", phone.Mask(m.PhoneNumbers[0]))
-	}
 	if hours := r.URL.Query().Get("deviceActiveWithin"); hours != "" && hours != "0" {
 		return refuse("deviceActiveWithin: not supported: a message waits for a sender")
 	}
@@ -93,7 +99,9 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 		s.storeRefusal(r, m.asked(), err)
 		return err
 	}
-	x.Note("message_id", state.ID)
+	if len(m.PhoneNumbers) == 1 { // before, it may be anything but a number
+		x.Note("phone", phone.Mask(m.PhoneNumbers[0]))
+	}
 	w.Header().Set("Location", Prefix+"/messages/"+url.PathEscape(state.ID))
 	write(w, http.StatusAccepted, messageOf(state, false))
 	return nil
@@ -115,6 +123,7 @@ func (s *server) storeRefusal(r *http.Request, m smsgateclient.Message, err erro
 		return
 	}
 	m.PhoneNumbers = m.PhoneNumbers[:min(len(m.PhoneNumbers), smsgateclient.RecipientsMost)]
+	m.ID, m.Text = logtext.Text(m.ID), logtext.Text(m.Text) // each row has them
 	raws, err := m.Raws()
 	if err != nil {
 		return
@@ -197,6 +206,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && query.Get("includeContent") != "" {
 		return fault.InvalidField("includeContent", fault.WrongFormat, nil)
 	}
+	f.WithText = withContent
 	states, total, err := s.Messages.List(r.Context(), gate.Of(r.Context()).Origin, f)
 	if err != nil {
 		return err

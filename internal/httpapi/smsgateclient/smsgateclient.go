@@ -53,7 +53,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 		}
 		guard.MountForeign(mux, o)
 	}
-	costly := func(o *gate.ForeignOperation) { o.IsCostly = true }
+	toMany := func(o *gate.ForeignOperation) { o.IsCostlyFor = isToMany }
 	audited := func(o *gate.ForeignOperation) { o.IsAudited = true }
 	anyBody := func(o *gate.ForeignOperation) { o.BodyBytes, o.IsJSON = 0, false }
 
@@ -61,7 +61,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 		op("GET "+path, nil, s.health, nil)
 	}
 	for _, path := range []string{"/message", "/messages"} { // the first is the older name, which clients still use
-		op("POST "+path, submit, s.send, costly)
+		op("POST "+path, submit, s.send, toMany)
 		op("GET "+path, submit, s.list, func(o *gate.ForeignOperation) { o.IsCostly, o.Limit = true, listLimit })
 		op("GET "+path+"/{id}", submit, s.get, nil)
 		op("DELETE "+path+"/{id}", submit, s.cancel, nil)

@@ -261,6 +261,7 @@ func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
 	b.expect(400, "state", "GET", "/messages?state=Failed", nil, acme...)
 	b.expect(400, "limit", "GET", "/messages?limit=101", nil, acme...)
 	b.expect(400, "deviceId", "GET", "/messages?deviceId=%00", nil, acme...)
+	b.expect(400, "deviceId", "GET", "/messages?deviceId=%ff", nil, acme...)
 	b.expect(404, "", "GET", "/messages/%00", nil, acme...)
 	b.expect(400, "from", "GET", "/messages?from=yesterday", nil, acme...)
 	b.expect(404, `"message":"There is no such message."`, "GET", "/messages/nothing", nil, acme...)
@@ -360,6 +361,9 @@ func TestUsersSeeTheirOwnMessages(t *testing.T) {
 	}
 	if a := b.expect(200, "textMessage", "GET", "/messages?includeContent=true", nil, acme...); !strings.Contains(a.raw, "hello") {
 		t.Errorf("list %s", a.raw)
+	}
+	if a := b.expect(200, "m1", "GET", "/messages", nil, acme...); strings.Contains(a.raw, "hello") {
+		t.Errorf("a list without content is %s", a.raw)
 	}
 	b.AddSender(fields{"sender_no": "of-acme"})
 	b.AddRoute("acme", "of-acme", 1)
@@ -576,6 +580,18 @@ func TestAWebhookReplacesTheOneWithItsID(t *testing.T) {
 	hook := fields{"id": "w", "url": "https://a.example", "event": "sms:sent"}
 	b.expect(201, "signingKey", "POST", "/webhooks", hook, acme...)
 	b.expect(201, "signingKey", "POST", "/webhooks", hook, beta...)
+	// What is registered again as it is goes on as it was, and so does a key that is set again.
+	b.Exec("UPDATE webhooks SET failing_since = now(), failed_runs = 3")
+	b.expect(201, "https://a.example", "POST", "/webhooks", hook, acme...)
+	if n := b.Count("SELECT count(*) FROM webhooks WHERE version = 1 AND failed_runs = 3"); n != 2 {
+		t.Error("a repeat changed the webhook")
+	}
+	for range 2 {
+		b.expect(200, "{}", "PATCH", "/settings", fields{"webhooks": fields{"signing_key": "a key of its own"}}, acme...)
+	}
+	if n := b.Count("SELECT max(version) FROM webhooks"); n != 2 {
+		t.Errorf("version %d after a key was set twice, want 2", n)
+	}
 	hook["url"] = "https://b.example"
 	b.expect(201, "https://b.example", "POST", "/webhooks", hook, acme...)
 	hook["event"] = "sms:failed"
@@ -647,5 +663,92 @@ func TestAWebhookOfAUserDoesNotReachLoopback(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM webhook_deliveries WHERE error = 'refused_address'"); n != 1 {
 		t.Errorf("%d refused posts", n)
+	}
+}
+
+// A caller may send anything as a number or an id, so that the log has neither until it is known what they are.
+func TestTheLogHasNoNumbersAndIDs(t *testing.T) {
+	b := setup(t)
+	acme := b.AddCompany("acme", 1)
+	b.expect(400, "phoneNumbers", "POST", "/messages", to(fields{"id": "of-13700137000"}, "13700137000, 13700137001, 13700137002"), acme...)
+	b.expect(202, "", "POST", "/messages", to(fields{"id": "code-13600136000"}, first), acme...)
+	apptest.Eventually(t, "the request is logged", func() bool { return strings.Contains(b.Log.String(), "138****8000") })
+	for _, secret := range []string{"1370013", "13600136000"} {
+		if strings.Contains(b.Log.String(), secret) {
+			t.Errorf("the log has %s", secret)
+		}
+	}
+}
+
+// An answer that failed after the commit would make a program send a message twice.
+func TestAnAcceptedMessageIsAnsweredWithoutReading(t *testing.T) {
+	b := setup(t)
+	acme := b.AddCompany("acme", 1)
+	b.Exec("ALTER VIEW tasks RENAME TO tasks_away")
+	a := b.expect(202, `"state":"Pending"`, "POST", "/messages", to(fields{"deviceId": ""}, first, "13900139000"), acme...)
+	if r := a.body.Recipients; len(r) != 2 || r[1].PhoneNumber != second || r[1].State != "Pending" || a.body.States["Pending"].IsZero() {
+		t.Errorf("answer %s", a.raw)
+	}
+}
+
+// A long text is refused before each recipient has a copy of it, and the log has its beginning.
+func TestALongTextIsNotCopiedForEachRecipient(t *testing.T) {
+	b := setup(t)
+	acme := b.AddCompany("acme", 1)
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = fmt.Sprintf("+861380013%04d", i)
+	}
+	b.expect(400, "textMessage.text", "POST", "/messages", to(fields{"message": strings.Repeat("x", 12_000), "textMessage": nil}, many...), acme...)
+	b.expect(400, "id", "POST", "/messages", to(fields{"id": strings.Repeat("i", 12_000)}, many...), acme...)
+	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE length(request_data::text) < 1000"); n != 200 {
+		t.Errorf("%d rows are short, want 200", n)
+	}
+}
+
+// When a shared sender was seen tells a company nothing of the messages of others.
+func TestADeviceThatIsSharedDoesNotSayWhenItWasSeen(t *testing.T) {
+	b := setup(t)
+	acme := b.AddCompany("acme", 1)
+	b.AddSender(fields{"sender_no": "own"})
+	b.AddSender(fields{"sender_no": "shared"})
+	b.AddRoute("acme", "own", 1)
+	b.Exec("UPDATE senders SET is_shared = sender_no = 'shared', created_at = '2020-01-01'")
+	b.Exec(`INSERT INTO sender_states (sender_id, seen_at, sent_at) SELECT s.id, '2020-02-02', '2020-03-03' FROM senders s
+		ON CONFLICT (sender_id) DO UPDATE SET seen_at = excluded.seen_at, sent_at = excluded.sent_at`)
+	var all []struct {
+		ID       string
+		LastSeen time.Time
+	}
+	raw := b.expect(200, "", "GET", "/devices", nil, acme...).raw
+	if err := json.Unmarshal([]byte(raw), &all); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]time.Month{}
+	for _, one := range all {
+		seen[one.ID] = one.LastSeen.Month()
+	}
+	if seen["shared"] != time.January || seen["own"] != time.February {
+		t.Errorf("devices %s", raw)
+	}
+}
+
+// A day that is dropped takes its messages with it, though an older day is kept.
+func TestMessagesLeaveThoughAnOlderDayIsKept(t *testing.T) {
+	b := setup(t)
+	acme := b.AddCompany("acme", 1)
+	for _, id := range []string{"kept", "dropped", "beside"} {
+		b.expect(202, "", "POST", "/messages", to(fields{"id": id}, first), acme...)
+	}
+	b.Exec(`INSERT INTO task_partitions (first_day, last_day, dropped_at)
+		VALUES ('2020-01-01', '2020-01-10', NULL), ('2020-01-11', '2020-01-20', now())`)
+	b.Exec("UPDATE smsgate_messages SET created_at = '2020-01-05 12:00Z' WHERE message_id = 'kept'")
+	b.Exec("UPDATE smsgate_messages SET created_at = '2020-01-15 12:00Z' WHERE message_id = 'dropped'")
+	b.Exec("UPDATE smsgate_messages SET created_at = '2020-01-11 01:00Z' WHERE message_id = 'beside'")
+	if n, err := b.App.SmsgateClient.Forget(t.Context()); err != nil || n != 1 {
+		t.Errorf("forgot %d: %v", n, err)
+	}
+	if n := b.Count("SELECT count(*) FROM smsgate_messages WHERE message_id <> 'dropped'"); n != 2 {
+		t.Errorf("%d messages are left", n)
 	}
 }
