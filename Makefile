@@ -113,7 +113,7 @@ test-alertmanager: postgres ## Build Alertmanager, and let it send an alert to a
 	@$(PGRUN) -database sh -c 'cd tools/alertmanager && $(GO) test -count=1 ./...'
 
 node-tools:
-	@cd tools/node && { [ -d node_modules ] || npm install --no-save --loglevel=error --no-audit --no-fund; }
+	@cd tools/node && { cmp -s package-lock.json node_modules/.built-from || { npm install --no-save --loglevel=error --no-audit --no-fund && cp package-lock.json node_modules/.built-from; }; }
 
 client-modules:
 	@cd clients/typescript && { cmp -s package-lock.json node_modules/.built-from || { npm ci --loglevel=error --no-audit --no-fund && cp package-lock.json node_modules/.built-from; }; }

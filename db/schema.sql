@@ -3699,6 +3699,27 @@ COMMENT ON TABLE public.settings IS 'A setting that was changed from its default
 
 COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
 
+CREATE TABLE public.smsgate_messages (
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    message_id text NOT NULL COLLATE pg_catalog."C",
+    task_ids text[] NOT NULL COLLATE pg_catalog."C",
+    sender_no text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT smsgate_messages_message_id_length CHECK (((char_length(message_id) >= 1) AND (char_length(message_id) <= 36))),
+    CONSTRAINT smsgate_messages_task_ids_size CHECK (((cardinality(task_ids) >= 1) AND (cardinality(task_ids) <= 100)))
+);
+
+COMMENT ON TABLE public.smsgate_messages IS 'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/smsgateclient in the transaction that submits the tasks, so that a message_id exists once; deleted when the days of its tasks are dropped.';
+
+COMMENT ON COLUMN public.smsgate_messages.submitted_by IS 'as messages.submitted_by: the user name, which no foreign key keeps';
+
+COMMENT ON COLUMN public.smsgate_messages.message_id IS 'the id that the program gave, or one that was made; of one user of a company';
+
+COMMENT ON COLUMN public.smsgate_messages.task_ids IS 'in the order of the recipients; no foreign key: messages are partitioned';
+
+COMMENT ON COLUMN public.smsgate_messages.sender_no IS 'the only sender that may send it, as it was asked for; null: any';
+
 CREATE TABLE public.statistics (
     step text NOT NULL,
     company_id bigint NOT NULL,
@@ -4222,7 +4243,12 @@ END) STORED NOT NULL,
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    form text DEFAULT 'standard'::text NOT NULL,
+    external_id text COLLATE pg_catalog."C",
     CONSTRAINT webhooks_description_length CHECK ((char_length(description) <= 200)),
+    CONSTRAINT webhooks_external_id_length CHECK (((char_length(external_id) >= 1) AND (char_length(external_id) <= 36))),
+    CONSTRAINT webhooks_external_id_of_form CHECK (((external_id IS NOT NULL) = (form = 'smsgate'::text))),
+    CONSTRAINT webhooks_form_known CHECK ((form = ANY (ARRAY['standard'::text, 'smsgate'::text]))),
     CONSTRAINT webhooks_off_reason_known CHECK (((off_reason IS NULL) OR ((off_reason = ANY (ARRAY['gone'::text, 'failing'::text])) AND (status = 'off'::text)))),
     CONSTRAINT webhooks_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
     CONSTRAINT webhooks_url_length CHECK (((char_length(url) >= 1) AND (char_length(url) <= 2000))),
@@ -4252,6 +4278,10 @@ COMMENT ON COLUMN public.webhooks.failing_since IS 'the first failed post since 
 COMMENT ON COLUMN public.webhooks.failed_runs IS 'runs in a row in which no post was taken';
 
 COMMENT ON COLUMN public.webhooks.rest_until IS 'nothing is posted before; null: no rest';
+
+COMMENT ON COLUMN public.webhooks.form IS 'how posts are written and signed: standard (Standard Webhooks), or smsgate (as the app of SMSGate does)';
+
+COMMENT ON COLUMN public.webhooks.external_id IS 'of the form smsgate: the id that the program gave, or one that was made; of one user. Null: another form';
 
 ALTER TABLE public.webhooks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.webhooks_id_seq
@@ -4503,6 +4533,9 @@ ALTER TABLE ONLY public.sessions
 ALTER TABLE ONLY public.settings
     ADD CONSTRAINT settings_pkey PRIMARY KEY (category, name);
 
+ALTER TABLE ONLY public.smsgate_messages
+    ADD CONSTRAINT smsgate_messages_pkey PRIMARY KEY (company_id, submitted_by, message_id);
+
 ALTER TABLE ONLY public.statistics
     ADD CONSTRAINT statistics_pkey PRIMARY KEY (step, company_id, dimension, at, key);
 
@@ -4744,6 +4777,10 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
+CREATE INDEX smsgate_messages_created_idx ON public.smsgate_messages USING btree (created_at);
+
+CREATE INDEX smsgate_messages_list_idx ON public.smsgate_messages USING btree (company_id, submitted_by, created_at, message_id) INCLUDE (sender_no);
+
 CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
 
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
@@ -4781,6 +4818,8 @@ CREATE UNIQUE INDEX webhook_secrets_current_idx ON public.webhook_secrets USING 
 CREATE INDEX webhook_secrets_webhook_idx ON public.webhook_secrets USING btree (webhook_id, id);
 
 CREATE INDEX webhooks_company_id_idx ON public.webhooks USING btree (company_id);
+
+CREATE UNIQUE INDEX webhooks_external_id_key ON public.webhooks USING btree (user_id, external_id) WHERE (external_id IS NOT NULL);
 
 CREATE INDEX webhooks_owner_idx ON public.webhooks USING btree (owner, id);
 

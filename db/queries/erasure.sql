@@ -151,6 +151,14 @@ USING messages m
 WHERE m.task_id = ANY (@task_ids::text[]) AND d.company_id = m.company_id AND d.submitted_by = m.submitted_by AND d.dedup_key = m.dedup_key
     AND d.task_id = m.task_id;
 
+-- ErasureSmsgateIDs replaces the ids that programs gave to the messages of tasks, as far as the tasks still have them.
+-- name: ErasureSmsgateIDs :execrows
+UPDATE smsgate_messages s
+SET message_id = gen_random_uuid()::text
+FROM messages m
+WHERE m.task_id = ANY (@task_ids::text[]) AND s.company_id = m.company_id AND s.submitted_by = m.submitted_by
+    AND s.message_id = m.request_data ->> 'smsgate_id' AND m.task_id = ANY (s.task_ids);
+
 -- ErasureMessages takes the recipient and the texts out of tasks that have ended. A user of a notification gets a pseudonym, so that people are
 -- counted as before.
 -- name: ErasureMessages :execrows

@@ -1,23 +1,26 @@
 -- Webhooks: addresses to which events of the feed are posted. A run of a webhook reads, posts without a transaction, and settles what it posted in one.
 
--- WebhookCreate creates a webhook that begins behind the last event.
+-- WebhookCreate creates a webhook that begins behind the last event. An empty external_id means none.
 -- name: WebhookCreate :one
-INSERT INTO webhooks (company_id, user_id, url, events, description, created_by, after_id)
+INSERT INTO webhooks (company_id, user_id, url, events, description, created_by, after_id, form, external_id)
 VALUES (
     sqlc.narg(company_id)::bigint, (SELECT u.id FROM users u WHERE u.username = sqlc.narg(username)::text), @url, @events::text[], @description,
-    @created_by, @after_id
+    @created_by, @after_id, @form, nullif(@external_id::text, '')
 )
 RETURNING id;
 
 -- WebhookList returns webhooks before an id, newest first: of one user, or all.
 -- name: WebhookList :many
 SELECT w.id, c.company_no, w.company_id, u.username, w.url, w.events, w.description, w.status, w.off_reason, w.created_by, w.failing_since, w.rotated_at,
-    w.version, w.created_at, w.updated_at, (SELECT count(*) FROM webhook_retries r WHERE r.webhook_id = w.id)::bigint AS waiting
+    w.version, w.created_at, w.updated_at, (SELECT count(*) FROM webhook_retries r WHERE r.webhook_id = w.id)::bigint AS waiting,
+    w.form, w.external_id, coalesce(u.role = 'admin', true)::boolean AS is_trusted -- an administrator gave the address
 FROM webhooks w
 LEFT JOIN companies c ON c.id = w.company_id
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR w.id = sqlc.narg(id)::bigint)
     AND (sqlc.narg(username)::text IS NULL OR (u.username = sqlc.narg(username)::text AND u.company_id = w.company_id))
+    AND (sqlc.narg(form)::text IS NULL OR w.form = sqlc.narg(form)::text)
+    AND (sqlc.narg(external_id)::text IS NULL OR w.external_id = sqlc.narg(external_id)::text)
 ORDER BY w.id DESC
 LIMIT @page_limit::integer;
 
@@ -35,6 +38,11 @@ DELETE FROM webhooks w WHERE w.id = @id;
 -- WebhookHold locks a webhook until the end of the transaction.
 -- name: WebhookHold :one
 SELECT w.company_id FROM webhooks w WHERE w.id = @id FOR UPDATE;
+
+-- WebhookUserHold locks a user of the database until the end of the transaction, so that one request at a time changes its webhooks of a form. No row: the
+-- configured admin, who is in no table, or a user that was deleted.
+-- name: WebhookUserHold :one
+SELECT u.id FROM users u WHERE u.username = @username AND u.company_id = @company_id FOR NO KEY UPDATE;
 
 -- WebhookSecretAdd stores a secret of a webhook; it is not sealed yet.
 -- name: WebhookSecretAdd :one
@@ -92,7 +100,8 @@ ORDER BY w.failing_since NULLS FIRST, w.id;
 
 -- WebhookRead returns what a run of a webhook needs to know. has_room: few enough events have failed, so that it goes on behind after_id.
 -- name: WebhookRead :one
-SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w.failed_runs,
+SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w.failed_runs, w.form, w.external_id,
+    coalesce(u.role = 'admin', true)::boolean AS is_trusted, -- an administrator gave the address
     ((SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @waiting_most::integer) x) < @waiting_most::integer)::boolean AS has_room
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id

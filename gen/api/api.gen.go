@@ -477,6 +477,24 @@ func (e ExplanationReason) Valid() bool {
 	}
 }
 
+// Defines values for FormOfWebhook.
+const (
+	WebhookSmsgate  FormOfWebhook = "smsgate"
+	WebhookStandard FormOfWebhook = "standard"
+)
+
+// Valid indicates whether the value is a known member of the FormOfWebhook enum.
+func (e FormOfWebhook) Valid() bool {
+	switch e {
+	case WebhookSmsgate:
+		return true
+	case WebhookStandard:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HistorySettingsPartitionWidth.
 const (
 	HistorySettingsPartitionWidthDay   HistorySettingsPartitionWidth = "day"
@@ -3202,6 +3220,9 @@ type FieldError struct {
 	Message string `json:"message"`
 }
 
+// FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+type FormOfWebhook string
+
 // HistorySettings defines model for HistorySettings.
 type HistorySettings struct {
 	// AfterDays A partition whose tasks are all settled becomes history when so many full days (UTC) have passed since its last day
@@ -3730,6 +3751,9 @@ type NewWebhook struct {
 
 	// FailingSince The first post that failed since the last one that was taken
 	FailingSince *time.Time `json:"failing_since"`
+
+	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+	Form FormOfWebhook `json:"form"`
 
 	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
 	OffReason *string    `json:"off_reason"`
@@ -4287,37 +4311,6 @@ type OverviewResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Overview `json:"data"`
-}
-
-// Pairing defines model for Pairing.
-type Pairing struct {
-	// Address The API URL to enter in the app: the name under which this request reached the server, with the path of the phones
-	Address string `json:"address"`
-
-	// Code The code, 12 digits. Enter it in the app.
-	Code string `json:"code"`
-
-	// ExpiresAt Until when a phone can register with the code
-	ExpiresAt time.Time `json:"expires_at"`
-
-	// Qr What a QR code should hold: the address and the code, a line each. The camera of the phone shows them as text.
-	Qr string `json:"qr"`
-}
-
-// PairingRequest defines model for PairingRequest.
-type PairingRequest struct {
-	// SimNumber The SIM that sends. Without it, the phone chooses.
-	SimNumber *int16 `json:"sim_number,omitempty"`
-}
-
-// PairingResponse defines model for PairingResponse.
-type PairingResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    Pairing `json:"data"`
 }
 
 // Partition defines model for Partition.
@@ -6493,6 +6486,9 @@ type Webhook struct {
 	// FailingSince The first post that failed since the last one that was taken
 	FailingSince *time.Time `json:"failing_since"`
 
+	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+	Form FormOfWebhook `json:"form"`
+
 	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
 	OffReason *string    `json:"off_reason"`
 	RotatedAt *time.Time `json:"rotated_at"`
@@ -7674,9 +7670,6 @@ type UpdateSenderJSONRequestBody = SenderPatch
 // ChangeBalanceJSONRequestBody defines body for ChangeBalance for application/json ContentType.
 type ChangeBalanceJSONRequestBody = BalanceChange
 
-// PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
-type PairPhoneJSONRequestBody = PairingRequest
-
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
 
@@ -8681,24 +8674,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PairPhoneWithBody Let a phone with the SMSGate app become this sender
-	//
-	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
-	PairPhoneWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PairPhone Let a phone with the SMSGate app become this sender
-	//
-	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
-	PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSettings Get all settings that are in force
 	//
@@ -11777,44 +11752,6 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PairPhoneWithBody Let a phone with the SMSGate app become this sender
-//
-// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
-func (c *Client) PairPhoneWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPairPhoneRequestWithBody(c.Server, senderNo, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PairPhone Let a phone with the SMSGate app become this sender
-//
-// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
-func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPairPhoneRequest(c.Server, senderNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -18212,53 +18149,6 @@ func NewListLedgerRequest(server string, senderNo SenderNo, params *ListLedgerPa
 	return req, nil
 }
 
-// NewPairPhoneRequest calls the generic PairPhone builder with application/json body
-func NewPairPhoneRequest(server string, senderNo SenderNo, body PairPhoneJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewPairPhoneRequestWithBody(server, senderNo, "application/json", bodyReader)
-}
-
-// NewPairPhoneRequestWithBody constructs an http.Request for the PairPhone method, with any body, and a specified content type
-func NewPairPhoneRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/pairing", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
 // NewGetSettingsRequest constructs an http.Request for the GetSettings method
 func NewGetSettingsRequest(server string) (*http.Request, error) {
 	var err error
@@ -24424,24 +24314,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedgerWithResponse(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResponse, error)
-
-	// PairPhoneWithBodyWithResponse Let a phone with the SMSGate app become this sender
-	//
-	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
-	PairPhoneWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
-
-	// PairPhoneWithResponse Let a phone with the SMSGate app become this sender
-	//
-	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
-	PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
 
 	// GetSettingsWithResponse Get all settings that are in force
 	//
@@ -32589,124 +32461,6 @@ func (r ListLedgerResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListLedgerResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PairPhoneResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *PairingResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PairPhoneResponse) GetJSON200() *PairingResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PairPhoneResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PairPhoneResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PairPhoneResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PairPhoneResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PairPhoneResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PairPhoneResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PairPhoneResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PairPhoneResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PairPhoneResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PairPhoneResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PairPhoneResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PairPhoneResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PairPhoneResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PairPhoneResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PairPhoneResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -43327,36 +43081,6 @@ func (c *ClientWithResponses) ListLedgerWithResponse(ctx context.Context, sender
 	return ParseListLedgerResponse(rsp)
 }
 
-// PairPhoneWithBodyWithResponse Let a phone with the SMSGate app become this sender
-//
-// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
-func (c *ClientWithResponses) PairPhoneWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error) {
-	rsp, err := c.PairPhoneWithBody(ctx, senderNo, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePairPhoneResponse(rsp)
-}
-
-// PairPhoneWithResponse Let a phone with the SMSGate app become this sender
-//
-// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
-func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error) {
-	rsp, err := c.PairPhone(ctx, senderNo, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePairPhoneResponse(rsp)
-}
-
 // GetSettingsWithResponse Get all settings that are in force
 //
 // Returns a wrapper object for the known response body format(s).
@@ -51183,109 +50907,6 @@ func ParseListLedgerResponse(rsp *http.Response) (*ListLedgerResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePairPhoneResponse parses an HTTP response from a PairPhoneWithResponse call
-func ParsePairPhoneResponse(rsp *http.Response) (*PairPhoneResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PairPhoneResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest PairingResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -59382,9 +59003,6 @@ type ServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams)
-	// PairPhone Let a phone with the SMSGate app become this sender
-	// (POST /api/v1/admin/senders/{sender_no}/pairing)
-	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// GetSettings Get all settings that are in force
 	// (GET /api/v1/admin/settings)
 	GetSettings(w http.ResponseWriter, r *http.Request)
@@ -62472,32 +62090,6 @@ func (siw *ServerInterfaceWrapper) ListLedger(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListLedger(w, r, senderNo, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PairPhone operation middleware
-func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "sender_no" -------------
-	var senderNo SenderNo
-
-	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PairPhone(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -66426,7 +66018,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
@@ -75888,183 +75479,6 @@ func (response ListLedger500JSONResponse) VisitListLedgerResponse(w http.Respons
 type ListLedger503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListLedger503JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhoneRequestObject struct {
-	SenderNo SenderNo `json:"sender_no"`
-	Body     *PairPhoneJSONRequestBody
-}
-
-type PairPhoneResponseObject interface {
-	VisitPairPhoneResponse(w http.ResponseWriter) error
-}
-
-type PairPhone200JSONResponse PairingResponse
-
-func (response PairPhone200JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone400JSONResponse struct{ MalformedJSONResponse }
-
-func (response PairPhone400JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PairPhone401JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PairPhone403JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PairPhone404JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PairPhone409JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response PairPhone413JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response PairPhone415JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PairPhone422JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PairPhone429JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone500JSONResponse struct{ InternalJSONResponse }
-
-func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -89006,9 +88420,6 @@ type StrictServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
-	// PairPhone Let a phone with the SMSGate app become this sender
-	// (POST /api/v1/admin/senders/{sender_no}/pairing)
-	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
 	// GetSettings Get all settings that are in force
 	// (GET /api/v1/admin/settings)
 	GetSettings(ctx context.Context, request GetSettingsRequestObject) (GetSettingsResponseObject, error)
@@ -91294,39 +90705,6 @@ func (sh *strictHandler) ListLedger(w http.ResponseWriter, r *http.Request, send
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListLedgerResponseObject); ok {
 		if err := validResponse.VisitListLedgerResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PairPhone operation middleware
-func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
-	var request PairPhoneRequestObject
-
-	request.SenderNo = senderNo
-
-	var body PairPhoneJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PairPhone(ctx, request.(PairPhoneRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PairPhone")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
-		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -94016,1294 +93394,1287 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyS5lSb2V6AcmrGq6RmVmXVhd6bJqOy6kMWuGzOzu4fsrg1HhCMiwPQAgg54RkX31Bol7ZrtVTNj",
-	"kplkq9FqJVut9mFkprcdmx3t/pcdNkdv+gsynAPA4R7wCI/I7MiateEDu9LDHZcD4OBcv/Pt3lBOZ1Iw",
-	"odXe8bd7M1rQKdOsgL9Oc1bo55n5Jxd7x3szqid7yZ6gU7Z3vEfNr32e7SV7BftNyQuW7R3romTJnhpO",
-	"2JSa70aymFK9d7zHhX70YC/Zm3LBp+V07/gw2dOLGcOf2JgVe+/fJ3unsxl2mDE1LPhMc2l6vpgwIsrp",
-	"gBVEjoieMKKYyFiR4L/plBEuCM1zwrUiw5zyqSJUZKRgM1lotZfssXd0OstNf2qq+nQ26x8cHO4lOLPf",
-	"lKxYBFObzdZN7AcFG+0d7/3BvYqA9/BXdQ8nYabzmGo2lsXiFbQbJePQvrJ1b64P7HBChWD5qv7wja27",
-	"eyWxI0PjF3zKdXy1pvSdWedw1ai6rC3E4UGc+jm0Go4nYyNa5ho/sS2bPw7W7qfHcjqjYvFKtlEDf+8L",
-	"eW2CyFLoYlVP8PtN9FQWShZxsqeCvdP9IbyRurMyK9gVl6UiMzpmLVseP6lRfUrfvWBirCd7x4cPLa39",
-	"A09tpQsuxjCwVlZxw0ziecamM6mZGC4+Y4tlQpySuSwyMpxIxQQZLIAIQ5rnrCAjWRA94YpIwYgZElO6",
-	"R04No2BUs8w9I1pWvMXMBtgJEI3MuZ5UPw5ktkjgGRfk6AGZyLJQCckkU0RI83RMprJgPfJck4LpshAK",
-	"vh7xQmlChZobRuYbnTCasYKkwSz3z9gspwuWpT1y4fq9ZHYk1PTCChgIGTOtyIOjox55JgvDBAsW8EjY",
-	"D7wgI87yDDmk+dEsE/wxlEIzoe3GgRdzZtrAfk2X2MHBJ2Q+Mb9VE3GE48rw4lkhxwVTqkdeCz9CoKMs",
-	"LBnNp7BQXPk3LtmiR54WhSwsYXCQ7t9yRLJiQYpS4MyE1OSSzXTP7WokXrXzQiKavdKyv4+Wt/eMas0K",
-	"0+bf++q/2P/7bz/6wV50z0/NBdO+8+HnjW/J2KYXA1mKrJW/cPz9BvjLz+WgdT6/loObvvJfcKU3uki4",
-	"ZlO1t/HdcbTp3fFK6gs6fsZzzSLc9rXIF3Be6FCb80w1EYan4NFRjGg6VmQi86xtrELqvqbj2mhxbmvW",
-	"6YKO4YJ/DxN6jp8c4oTcX35GtCgoygavR59SPZy0rOzA/HYdqQcat3LPm4kUbCXlgAfPzGt2ZRMykXN2",
-	"xQrCgYfMC641Ey20gy/7+OVe1xHCqF7hN2aUZ2zI+BUrWs9UYV9Yd6g23fJnbCjFkOecGpK0Hrai9tpN",
-	"MJEzWWrWPl3z643PtcxX9FjmN97hOWgGrV2i4nAdNlmJ95uxB0aHkxh7OCGppuP/8vTr8uDg6JH556dp",
-	"y7bfJbtwn8XJiCPZjoB+QNCLumw9AEZluA5Lso2bfj5XrBDt0yndz9t25ds3nX1JY7fZuTnOmTKS5Zwa",
-	"JjciQoJaBBLQFeU5HeQsVJHut6hI5vvObA9GA8Nig4mU7eSe4+83e8G/N02pmRSKwU59LMUo50OgjxU3",
-	"zT/pbJbzITC6e79Whl7fVmQwb2Zs7/jBwSfJHjPSoXlWMAovwjbpmdt0wvIMtjlTyqg6RoIwpJ3NiICr",
-	"xbwAcqf5JCFKmstmSIWRI9FUQDgIk1aYNaQ43js4/NlPf370xYMvD3758S8e/eqz+y8fvvrxm0/ODi9M",
-	"Z90WAWRaJMeyjDMsi8KI3UpTzbzmQGieyzkM1w7HdPdECrYN7VDE9YRR5XDIlOo+AdPvmV3Itnk4FWBO",
-	"FRnSouAsI7KEYT+TxYBnGRPbrfv92LrTUk96I99wY+ENkx0WLGNCc5pX+gJQlWXmGGYS5JCdL3j3kREk",
-	"q5kwSZ26OiykUn3FNUvJlFFh7xdK5mwAOr65ZZxGZV4jyuyuYCMRPSlkOZ4QSgaFnCtW9Mh5OZy433FM",
-	"Bfs1GxqdGPXGBZnSBRlOqBgz3KqJM7UNFuSnTy8IF8O8zFjWI+nj12fn/ddnz3/6/NV5SnKuNCq9bo5m",
-	"WKq3B4qN0bNovs3GALPE8sbgrsnalnAdEcUKwwzgu2Pym1JqFhKnzzMynzBBFrK8La5wKgiPDfcEBppW",
-	"A0kJh3004gwJzIQuzL+5sHZS8/EPFcnlGKl9RXOebXUKj44CYqMJYe/4K/vPZaG8ojy3/Kwm8OOmHVJB",
-	"BoxknOY5y/bev02qZXT7ndsx11bzFI0YxLYNb+yec4PNhStzRDNzeSdkUGpvXikYmRdSjE9ICnTr4Q8p",
-	"GFwUCIRmHC9pbu5Utt2qxI+Ao93Ut91kj54XwBzsJTgAbpMdm3txWip4AKQlPz9//SohsiCUGCLlTDNi",
-	"Wr49mvtlr8aGu6w2vj3U5J/JUmxJ3wcrZY4RNNwkbsFwhEQZrgov75xOtjewaQ5lkVWCBXvHUZi4kPIF",
-	"LcZbCRQPDu+v2nhayn4Oba/eeNwIxJLAq8dEzXJev6nAXsvAEAlLrCay0EyAo0ezd1rd3gaEMQMfE+SQ",
-	"vOSfwgA/Nv8COzMlYFRJwjnA1Qwbc6mFgwPzpV2Wl1QstmPSn7SKSmZJplQs+iPK87JgqrE0UhLzMzE/",
-	"s4xQrdl0phUZFXKKBhuaZQVT6pjoYkHomHJBcqpZseM1cAMF5loTpYZ0ypbHa1YgsLA35SmgSzmcpEkl",
-	"/4CezhWxDiJSKva10K7jgilZFkOmeiQ9Y7pY7J+ONCtSMuZX9h5WdW2v97X4WjyTxfKYE2sQKMqcga6S",
-	"L47Ny/vkC2Bup2+ek0u2UFaFGTNt5wY28R55xTgIepmsUQJu17lhRKVi2TJNnMfCjDWnRmhn7PIEXvla",
-	"EMLM2NG9YGaraaEr1yvII3gVoDToHE1Uqbkssp4Z/anp2N7ys0JeGTlSK/9OhxFNpcAVE2RCVbUfwQas",
-	"iJwLQ11om3CdEKrNyHNmvjVyBiVTLkrNeuRLILpvAOZlmhDR7QJCSamYXZhyloATQkn4od7K1G6OwnSN",
-	"1zoK4wW4pG0rBQOSGOaBywbbYmn3egadsRkTGZHCCKKwuoYoQE/g3ar3Neg7nwtzsGXBv9lWeDhs5Rbe",
-	"AFBjEo8besuUK8XFmLidfQyeeUJxsN6x5FYdJQjhNvUtqNprxm+p6o0xWykl0YuxDFpduhLNmeJDEBrM",
-	"7pIFLXi+IME3Ic+FOzC/BeqtH2YCN5+lCRmwITVHILSy0CFy4YxqOqCKnVT+SXfnGz1zLotLvFxwSVQ5",
-	"M5oYy16yjNPtBJaHqwSWsuqiPzV99MGWtbRUj7Hb/YvFjHkZuTkA2OfTMtd8Rgt9z9z3+2bCVi4wksDu",
-	"Vy8Nh546ETptjj31onQamUFqWJJ1KssZK+A7oumlubxgYmBrtAOCMCKwNJ0zrbkYwxOaZdx8RvM3hWlD",
-	"c6b2jkc0VyzZmwWPvt1TTCl0fuSsj+xcLZtWX+IPwJJlqeHOwq1Ezb1M5hM+NDeZbQ1ut70kYsl0/sGH",
-	"Rw8f1VyED5dNm4kf3JS+64Pbf3lkPzOPV4wC4paE0b8UWzmij3/8aL3L0j6Sg1+zIQj4EMIFkV01qtLh",
-	"pZDznGVjlvWprll1M6rZvuZgCxdlbtkgGoEb/u+k3tAAJNb137jAsS5Oq8QHLHVpOgjn6fJ6xnJ+xQpL",
-	"lE7OFCDoE/xusfe+6TdJ9pjIPCmaW2FuGCG8cExSIx7CKUjJHXR5yitW3E1ICl4xlKyy1P2dcWXmkqXm",
-	"cNpHzGi5WXpCzExtQAbXZMSNbN9h9cyLK9d/6YtLjlr0WhJ9xlErztkVrt3aL17Am++TPSnyRV/ORT9Y",
-	"+Tolv7RC0YxJc8tYG5KWuRGZwLmM1k2I+8FGUCpDCyQrgNx0IEsNvA50svQ3JSsNUWd6gkS2alK/oJpB",
-	"MBXNc9ee0SnCrqQI6DWQMmcUJLSCTWlx2Wk3GqUiv7rmgXQe1W5nq3KGdhkgaAF+fEtLgpK739ZkwMYU",
-	"JPSJzLOQt63cYUpTXXY7huf4qvmoRI4XGZZd9WpYbuWPrfoiWJ4QSmZSwn+RJNGRldMpLaLxZoqZi3XI",
-	"iFdfxLiklWLk/DeRVvWkYAooVFtzWaIrsGVRrJH1fbJ3RfOStUx8ThWZMqrKglmTdp0U5nfQtNCIlUT6",
-	"b/T3PnQMflWLAfaufOAR7uRXa5PUgy2rONTQI+9o7OYV0sfvjdpODLhY/QgFrDhZuvCWby5/VCMMqHZT",
-	"vG27Zk+rFqdOLu0u6FSMIohLe7g6Lu3vff11eXBwcNAWnNYyTqsyUtwqsaArIL7bvC4gsfZdCuGMXBGl",
-	"pdldTAyLxUyzDNQ9NFWoiZyLHgoxQaTdyimR/b//9kc/iB0UGLuNb+5+X7+SG8U92G78Bb8kOdmNsI4L",
-	"usih6ojB7dS4hOCi7pHX5voRUvORFcOP8bByPMETavaxYaQQ3O4okGx5Q3gNqDn0RWV5MaomWgHxfsS4",
-	"tkb3HS60Knyq230E57eEaKdtCB2jMThnkCtsSbIGz6sHhdWG2T4BR/ZW5vGZFayYMNL9VxDh0bfjCwQT",
-	"M4VAKtlL9sy91S8FGOWyipsqnhselOwNaE7FkPVzOd8DnnPFze+6cBwe5jPTqm9NIWZSXF26D2ihgYUF",
-	"P7s4ETMSfALeYMP0+hkfjVgRcklLxmTv3b6Z3P4VhUAZZWYJU/+Scn2BM4W/f2Gm+8TOFp48wymf4Yzh",
-	"0Rsp88+rWaM8AFM/dzOHZ5/i9F/AZPBLS4ILTwF4fGbJ8NJPEzkBV5fhx44cjddsaM0zS5G3bllfWEGg",
-	"Fom6980EbidcafvHJhR7Lh5PuGDKD/65eCrGOVeToGcneFc7qhDY7LDgmg+pudfYlBVjJoaLzRbMtYQ8",
-	"uWoO/n5atekHw5X2wSNLPBXNM2uyXMw7RmWjmnYSDt/Qhutp9Tcv7WvN0w5jq1qxA2g9xm9sV/UJ+puq",
-	"u4oZUy2D3I611x57p22eSHNGLnw6bK11Pi5ENrJosZt46QpoYa1+Shsq7MMCkjQ2Ulm73HdDo9nhhddJ",
-	"b8Zj3ldcDCOyt7nPBUnh/plSQcesSI8JvIwXO+iRNM8V9Ln1TT6hqk9XC3NOU8behrQoFoS2SHRR/bWz",
-	"wu92ilf8A863Xvd3L793wYjf3oQ4Uc6yjbdLWXQzNZWKFX2eXXP/X7FC2YXrEr/dLofY4FWnezl6xpUu",
-	"c/z9+HHKsd3U3OjuLFXDrp3IGr3XcpSmwBPKv3vWSGgPzyZ306eLV/WG7NPTWnvNwdzC/eS6vp17qtb7",
-	"TdxX/qL4sO6tNy7jZaUmPuUifHrY1M2XmOwahbZ56jsouGZHj+W+N7dgA71X9h9f4Wtvw/f2MbkM87ZN",
-	"z3tjrifloDeU03uSzvi+2RRjJu758bwPP1eXfLYvZ0iV/ZmEgEMc8vukdr+vXX2vli9d6et182tfFCuj",
-	"lrma5XTh8h8sc1/bzednL5o8fv03yug9dZ6+6qNzxsQX9tV2Y43byGfWgriZUWlp466dRd04tMt9cHuS",
-	"xoe1gRpsL7zY367fJbdyh93e/aXi9ksnGwXBOFrmmXWUYcw8zY3U42+4jbJa6hbFTibFHS/NLSxJmbNW",
-	"NfH78N5upQwKcKIGsnqg64xk0bdhe8vb6pksyETOSS7FuOFGgSCQicwzMmAjaWMjAgtvzK+/vKN24Vp1",
-	"HK8+tecjTF2eUwUBjAJhVcyAPEQAdLaFe6sID2r7YVsmxzrNCQEb2tcLAjKrFaPCrggwBKW5UfjN4mAA",
-	"cp5haNUJObDsAVwY3VbO2pe33ztCtu2fFuv1irF8n/5fnjMxZFm/FJrn2/uoay7PxlbU4LEUXIxtEKQi",
-	"UvjtGHVRrnWRbmMGCIS4xgiF4TuKZWSwIGaPuJSoHjlnIiNcE6pIar9PXQytDZTVkmRMs6E2W8Cl/eFv",
-	"EMjeYc3mXGRyHm62pY9aKNJqSfCu24YVwXpwQxdso/c601w+CkvndGkXdXILV1ykYuHXs0KUObsNpb/M",
-	"2S0p/K7nG1H2S9QlPwRFH+Z1E0p+IKnUPPAbKPd3fnJ85yfHXx3sf3K6/yu6/01//+0fff11b+lB7Vmv",
-	"v//2bv3Pj+7+5G+DhaAmrv0dzbrQbBP5c338k333erJgCPO1mSlrVfjJB0f54kPWGFcKu+tI+dVbGMBO",
-	"admUvTfZqxFxeZPPazLrtlznb9fevRHBe92sTCO9Cz5lO5zYCk0gOHdwIl3y2YTPZiyDbDn3rFUzCOG+",
-	"qv8FB/VgnfawjmijXNLdnr1trMudlAZPrPv1zIdHBxukGhhxbDtTdSB+rbcVb2pbDq5dH4VTW+6buYVv",
-	"1YSTs5EmENEOJhlzPrhC2EvQVblWlUkHOk7a7TkWRXG1bNA5FLVx+3a2K6u9D+qy6QAK1plXrzaKrB3i",
-	"hX87ergjWGRyBKvvk3rxo5UpR90YQai61QwHb1cziZ0r3rtXus+7sNujh58cLd1Ky+JjmPEQhE2MuL3c",
-	"vZlwg2CJZ+5j56GwLbjuLlbnJnS5XpeMcd49thyrZJP3arnxCBVrWFZ6j874vauje2AZVWmdPTUj5T+u",
-	"saeJ1jP1k+N79zyf2of/Hh38Vz/5g1Xx5uiT62ocMW8/f7Kxe2g2AzTtHR6J2eyCqsvdW6K6oLu7FJwe",
-	"ORULgPgg7N2QzTRJeynuhF4vTXw25ednLxBY2GYYA+gih7yDNsz3lVrDsm3C7ZkeWibqf4ZP3t4N7sGY",
-	"PQJpcAaYUoGYNKXvQvkI9nLDkY+I9F0vIYjT6gfrGlN4AQTD3vg2qPwkwHN+eHBAhhNa0KEGGOaCAdTy",
-	"klQAR35bVQtkIKqYndzyMOFXF9MP3hDA42IiU4lDbvCgCnYyAEoWvdkCBX2djdzscV0s+pC62363OlBH",
-	"uO2t8KSLhRGtlGY0M2NKz55enP2y/+Tpi9Nf9l8+f/X5xdPzNLGoana3k0sh5yrwEiFsSGMW949qKcGP",
-	"HnTUZkKXz0SWedaHUbbHi2qJ8yCUPDt9/uLpE8AwOiEguhtp0onRrV0GEnW3lD48FVVOnwP/7I7xGTKl",
-	"CjrUF3Oww2hhTKadGOf1GANLG7cGdxZ74aZm0MBVc2NaMZG4pb9iItGhbuAEsOSKuAC01DTvQ7GDtWU8",
-	"TJ+ogng4m/Vhr2EHweLiBKIkKTOuT4cuAsoJTtZlZF1OY/iXTajuKkKZhh/7ZvBP3xb8+cQ16MbxVOhY",
-	"VhkddgrQCmYCufe6rQwEgK/MJ5JMacZ8GvSYnZB0mPNjvEaphb8BRAr4wvFPOZ2CksgF65FXZZ4jVi3g",
-	"XlF1yTL4iFcwki8+O395fgxO9tnMQv5IUDxHHvvK3ClG+SEFG3OlWYGAQCwfEar8rY8YX3LKEJUOyVnD",
-	"CzHcZ0IFgP11wCfQsugXMm+7BWVlRgISUBsh0BkAYWThn+OmDvwqkprrPcKKYQ46zXOUfgSbEyP+6oU1",
-	"PuMC2b1JpFmTFKuJcKZSgEayqejSXZWA+0QzgOI8JRPAR7V4iYi6aOlaoTyl5I59eDc1q801yaW8VGZt",
-	"MCphBb2rw7aJix2bvQ7tCjbL6dAmKXoCOkpFiGho252ABZvKK0PCC9jAHtMRz0heToVye8dtzh45Z8OC",
-	"aVu2AvGkGLxmwQpMA+lHH32UIqjUSJYFyfiYI65VAyLTvIyr14n6dbNYBPzIgpkZ4QKkZwsYyvWCDJiR",
-	"OzrldeIX0XsEf+pfsvjPnUE/QmCcaJ2bP9y38vP+8yxdjkNaH8sC+G19Pou375DAQMKsaOVQZYZ0i8RR",
-	"lEYw91xDGkXAncIR1aafuMvB071G5Ub4hD1Tji+13oc7jn0wXe5e2/S9Xjfmobq5bz3oweazopyxhYm9",
-	"TR20HJULoth4akZ9AmFpBysthG2Gn/3GD0LqQPY6ePs+fubbEBA2wTyo7RWccJyONmakTiJfBaUDmzJC",
-	"oSwyc/0fQqA8G15eE73FtVHIuepSBQ+SFws5939zZeUXgGDH1rqFldXvjkhsrhjxYnrd+flWYgBJwkqa",
-	"5i70nNZ9Qbju2INT2JaJB8YkD/4IssNE5hnGlUWaKm1ZxLVlbx7jq1sGJWcsK2ct12l2TYozpfmUamQV",
-	"ef56BIjdayf01H32/m0S8yZYx1EFZmmEFjg8uP2MTAVIw2YCMI53MzbUfSPkI6zB9jN6N+MFU9eiir09",
-	"EOGv20V0YcEAW9NTUUtHuTD+QsFlYQWn8EAePtrrZo5y7LElkZnDcSnzjARI3p1kIcvx44fG/ep4DEJu",
-	"A4dKvocYY3i7dSjwo9timTUhADRJGJmzdnsjUkTsNld8LLYAw9puG3YzjOGIQ6yrKdfa89CILWfcaQaa",
-	"TWc51azr0mhrrW4a+BqXblBIzIYTe9gmy1GDHde48hrSbG2qjVMbnKf6VKo7wK5mPZQYCxfVDqvjwHaK",
-	"EWZV4zoBUpTbrY0I5EAUaNycjSuwgWTl2X2rxPJYqgicY3iANz2RqyWoGjaX62XF6MooG0nN4gLgKBi8",
-	"yylYxYGRpAlJbX0H88+sRCxSZj09g1waSqYn7nUfDJTOKddcjM1Xs0IOGeCxmL9saRvzT4R0sG0NjeCc",
-	"51BF80tfvBLYJldkwLgYO5EpwXonsF/JvCFP9faagrUd5Wqle0oXwJgBHxmri/KC2LKwHWU0N4NIT8AJ",
-	"fezi49NXj5++ePH0CVoZDP1tjUJA5hqwoZwyyz4dSK+hBl7heGt3GpJHOVoekkPUAeOHBd3peGf4bdBx",
-	"R1vojm4v86oESoe3q73V1XRhZfcuB9EWYeqIZiG+H2JvQg176Jb7fwWVN6CY2cJZNPFP2HZckTdPXz15",
-	"/uqnXcbUzE/BqwHHWa1fuE0SfwarMdbWriK23y3heQo3cp3S7czOWv5vUofcQiBov31X+LvCCezODFQj",
-	"2y4tQXWVJjJPtVb4rSo4Wn/tHCRtTS/BfzC3mzxnI524ktNzxseTSnCG8pqqR55OZ3phDdK2KrUcgQJl",
-	"r4reRrIsiAQxIGJa5Jwp3Wei5WaCdLXQCa3wcnJVq1mumJsML7Ag1RVE5UCZXbRxW3w5Ze3srlTYkIrq",
-	"trOmea4tsrirOLQ18lHOL1m+WD0ziwI4o0NmvfNCzq3X3S4WoMvfCCggbqEG0WvjbN+XV0zoJ/b4LE8F",
-	"UOONvAMnuzfigqsJy9JlISRgO53q9Haw+cTFuVPY0umYaWgrXSUPbSrVbCpy/O0SJnYlG9zorX+92/gG",
-	"r93tEv6zDb9oNfCoSPAlHsbanLoFD+DRN4N7VjVSPXxcNRdo3vFYHQ4503AJWv8k1NCwTyKobu0iQ037",
-	"bmrvVjmuabqevJ5btPK5Z7KYbg5fI/tWYa7F7tu3I6W5QH/hCitehii6XrNzNSJS27DnYcuBS2uNybao",
-	"FNb9kSPvFeaCDAo6BOpXQYjffvd//vff/ck/f////dU/+/1/82//5l/8g9/91f/0+//2X333j/7id//+",
-	"n/z+f/w/vvtH//fv/+x/bQbYHT24Rty9Ny1X4KNg+thbdqzz4QT1RLOF/FlWqEDaq1wfkxS+TxPrLbfR",
-	"5GH4ZiHnNmTghBjNv/4ulF2y3m2R+TJuJyQV2K6QpoUAIFXgeN24zY9v43bhJQvzko4Cco3bHh5tgSsX",
-	"79GRqdRM0Ks7wdIfm/cBlVTiIZFcAcbA4/MvjDj1hy/O/zBsdcAFIqgvS001MNqlZhtJIM6mVt+P9x9+",
-	"P+b0SJiHr+6Q55Vtonagvvvjf/bdP/+vf/cXv/3uj//8u//5X65NWFlrs49Zb8xvVe24MDxD9YiLWYfy",
-	"Y7WXKSlVSXOMsbqThjF8aULSqRzw3Gz33//jf/r7P/vL7/743yWk1+vddbUCJdaPh/bM1qGXLAKlnqz2",
-	"MiyJbVyQ1ByQ8ynEzy95Ibxj95N16QjtHkq3PSmU5SSgj4CCA9eBgqQjcL2BEGm2edpt+9bMlsv9AsWs",
-	"cgYS/pTi34RrAKsHqBVAjHZRbk7ZWhkPHoFBGbdsFvML1WXBEpxhDdAFnI9ckL/+7Z/89W//tLmUXXg8",
-	"5iwcPsMWWji+tf43K1RoOsYLSmjasgoY5+SuMBfo5OKeQKPSBR9AoSUfKYjN9ciXE2n2KYf71hbE9cF/",
-	"cPfiRSLFkJGpoYmvR4F3NhjCVW/zM9xwYyxN3P7cmLG92tONV7+SxVbJIs9jMlkHWQzYYasI1ZY8EThe",
-	"XXF7swajQq4Ng18+2dDTbuODoMudxwdVvV4zPghjST6A0CAzn4JdcTZvX7MtPM9DGVM/8DqhJCsWpCgh",
-	"kyS8WyJ6NRcQud05QMOz05ptCeTLsPxzF4PR2lj9Teo0yfk2pt3AR9fmkuu+5dCB/YVZ6aV9t6yvL+cQ",
-	"1Nei7pDFA7Tk41y35XbNLuxG3znHgLjTMmb491kPHcwvv5aDaHCr8NH2no1jAk6MkW+I8+WSJmzfa2e4",
-	"4xX1hL2FJd3pRG9hgnLFjRAPJwq4LCr+hzXdJyFHxLKPhNz3fpKEPAil4IeVISEhj4i1Cibkx6RgI6hL",
-	"HZpotHSOaXQdxjSULrfVWqMNAw8MZjnUIqamNGuJ0KvqQa1L5QqLQzavnSaUIHnaO3z04ATsJoJYUyqQ",
-	"niorSDuIBt6GrxmPCqtSPJP1qJ1dShOCrBvvxfzmrQa4bl0v0XUBrrALKwokNlVoZtQLNWEMSouPCzqF",
-	"YmOKLGVMbngzL+23yFXtzcAxecjW+dfmhAxKTVJv0k7taroni7Qu1jh2LyRkgLLCpduuD8yq8gw3LGUV",
-	"Ew2iQkEQwlWXDqosRbtHVvGgW9AqzuT8dhQL1/FN6BaGfX8Y6sWZnC9jUHzfARndPCpncv7cD+RMzp8E",
-	"YzmT80/9cM7k/Es/IrNM4aDMBP24zuT8mRvamZw/DkZnOqgG6Mhj40rbqwZ+Hy7IjSOU2uN9zxuxvt6E",
-	"gS5zFAW2CPuN1FLt7t3sEpIY3U213dYhoue8hbOnYL/iYpweu0sJjToYMwimLioyHx9IUvNokR6jYAMu",
-	"DiPaVMkM5pVSCGwS0h1Mk2FUXo+kM2okJPsChupBPiDLs97XIvWRAMdVfIV7b0KvGEbxnbha6CUjOdMg",
-	"VRhtHdCue2FQ5LH3lLlHEK1hGo2HlsNlnOJNkBJFF6r3tQj8No5qcDfQDEqs4qShrqCZHGqi1/KhPq56",
-	"sbI8doV/+P6sscd2ig7JhuO17nP9lH9zYd0Z9d1wgDe1dYMm5JAImTGSScGMUGwtvlQQWQw4CMfwvpun",
-	"kZDhASwPoQNh9n+eL4y0DC1hLX0tUQ7okccQI6TAnl0qRiR4fa0LwtlYeUHkXBBDtSUg6bpp//7Rjx/9",
-	"eJ15/zHVbCxR4HXrCZvInDS4LqZScC3t4ky40rLAQrtwCmMOOtfmzUoAq3KHl475zkQAhwMQrYcwrgHA",
-	"tmrr9s0Vze9OlnLz2TUNLSLgtaACbaL3enK4F7cMNVlRuE4Xi/6Ui1KzG6+D4LXtfkXlGLjwf04g+JGT",
-	"gpjxLmRlmSbhRmiuyLZI8naDGq3me6pHneyVgv+mZPZnCwEa9LtbDiBYvnNlKuz3mrqUYyi3rkr5Od0I",
-	"bv1WDG6L2ldLbGw1mpMuFi/9AfvQEKy7cs2bquVmV3wn0Lgf/HboTP/VfP7tKjrvmC3umCVKxcSLDaO5",
-	"fLRiGkRMWI1WF1SoHGr+YQhHAsH/NhKJ+ZhJzMwfm9eMwoudkjtpxlJQRNKM7Z9epHft51VPQbhFFb7F",
-	"xHJs2SogQbr/zdtvj5L77+/sf3W6/6u3+OD++7s/ubN/B558e/T+j7462P8EnrYAMFqsza3KKW6GwghZ",
-	"EvHlsdpYEw3thBwe1NH1alAb60I3ADFwzei+NO80956dWHSz3Tw0abfL2vTLsjacud0dtmAcy7ht2uzw",
-	"yBofNoDP7IsJOWr8YNEi4TRJIkVMdV/p49oATxNEc4hEvaJ5yciADi+dzwJxNbuZ9rAHj2/dlqePAXcW",
-	"sHPrWNubRllM9nRBh2xGi1YnoSuPHrzoIaYgJV2Zi75HXnIwLlpH4oRmxIYqVyzu4GD/wWD0ydHo/sMf",
-	"/3hw/0FGH9H7Q/bJ0SfZATtgD358/9H+wcHo4NGPKT0Y0E8OjgY/3geM2tWem7XgkME+SPw2rS9ddLdH",
-	"fcKGKD+7uHhDqlyAlR61xxhaGeMWm+H2fwDK+39mxeMgJXE9NWGZvsSXl3nncpKIbbeuZW+pVWPzO9Zu",
-	"sdPda7dBv9fVbu2hu33t1s3pb5V2u2VdlS3PUxvRtlQQd8JWtyDq98Nu3q6i3445xm1wiy89VVvRRn6o",
-	"iJrQwqt/ihVXfMgSUjCj5l0xi0BinUn4FWdGAanrH2uqPoR+pN7BYaTew2NMEdhU0/KpBu0fLuMERuK2",
-	"avRh77Qy0zO7KAFBPMSAOybpkOsFxOmkP/jW5jb0zLP3aY+cYirPhCpyaKj3MITHr9IKMe8P/cFS6ELm",
-	"wWs9cipsIowDr4WyckFqxQmhwgaoYcYIRAT53xOjJqTfvk8tOi18Xqt18O3eENJ/9n7/v/xf3/27f+nL",
-	"sRzvffH8jTU+16sNdECWzbgYa5pf9tuqBnYpAODyV1oyV9iU8mb5zaOHDzoEQK1IIvMRDD6NbMYKJQXa",
-	"PYLlD5fctPe+bqv47q/+1e/+4h9HslNuYOKY2diY+EGHeZeKFR1Un6osyZwNJ1T35YwJ/GyT2YQVOTuA",
-	"b7rBxRkZEHorFNM6a1jNoqGXe9X394KP1xmlp3TmKv3tvODf0nHbcJr17z+8KqjupG84Lfzug5vOlov0",
-	"Ya6NZ0YbzsalZ39g07k+i9yQDvXvPzB6bMGiXU7L9qku7J2V/+rX8zMoJcNdImkpNFFaQnFPzJm3GNI+",
-	"yRSKExUM4qAGmES6PqHS5bzgINZNdJfqQ0De3eoQ0PHzapPVb9csi8HL2a9sIGjGMRCQvcOshC4gP1Xc",
-	"06qWoUWG4ZSAQ8FHIwZ2LhEvVhjpaQvrn/umBVHVVsdqETG5IvNCinEFEoCpCpG0i/R0OGQzve98d2mX",
-	"8P4Rz1m/1T7p4gqvBUSLLKfPt0A9asAQyrlCPDQ+nHggsTlV5mwXXUEl4+ACZx7EEqpzzGVxyTJSzoxG",
-	"NKJFpYKh9iQF64pQ3Bb3a+FDbdQvU7qGs74UEAula2CaGBprtw3Gxp5UocPWF8IRqtMTxsVZVkGyQWys",
-	"DWruFhiLh7sKfsW/g3hX+8C22YYaAAlTdIw0HzOtajn/m9e/8JssyCepNreD5rX4UsiIwupMVZqBO4+1",
-	"g9uwMofnYi0f3LWxOej6FkzOzd6vbXgOb5QPwPwcDGc39tTVWD3H5PH5Fwng9BgO8fPz1686Ap5MGGsx",
-	"82HuG8AtGT44kPIyrN3oEA4Nc7LVn5pRBRtBbCB3WO1eHaPRt7FqQJoOy3QrZ+82zt2tsJrbYjI3yF4+",
-	"GMay88W7jYVTu3JEWVliw81gDYfNQsurKy0v0cT2HSdD4CFrKiz2J8NSbR05M+M0sNwjBlaeG2nPuvnx",
-	"PcBYWhA6m+VQhq0GJ2Yr97Mhn/EwC8/GPZJUTVXaGRy4GWl+P/CQ+BP02MLPxxX8YoOV3KbuDad5f1aw",
-	"EX+33q9odh+8uTrTYtzBh3uGb/1d8oQ3kBT1aI5wYTxRW9Iqtg3ygF53fRlCp7dwGVb9XvsyLD+MOnR+",
-	"TjcR5HFtRrBR2PoGLOKDM2fvPG8Bl3lbaWCzO+TvtsHNboMNOf3bVeu/Yx69U/78hPJ8cSE1zWOVuYds",
-	"pmOG69cgnCmWuCwJVSsdbFafZeT888ePn56f23ADW5iFuFZDkIVutkobyhsb0Cn+pDwQJC9cJLYbzjal",
-	"IJuAmq68sqtrxBVJ/8BXFHdxyJFiAjEQQUfEAECKC3J4D3w/Xv4FKWfYtUhSjes0wJlDGEEnZ9tihU5E",
-	"B9utLLXiGdjsz1+edzGhZ3SxJBuugJJq31EN0A0s5e32i7TV8jO6aCBwF1gACD9SdKGIkt0I1kRvjqIG",
-	"B7DNAW4R91amSyHn4nrFBpvgI37SAZT9zVY3y+hSAeUQXaRRb67GP6tzmFQ8ol7OoIapqPQa1rNbUbjq",
-	"d+fScKPr5am6096SWqI1F2OSVvgTPfdFGjtvm8nXwVXwvYvYAVtbJ20/Qcvt4yrt5/p2l7b8oW00+e6O",
-	"Q9VX9Y4DoXVtqs82anipWN9D2a8XkpbLYLQm2NRarqa2mSJcX9kdM4Fa37tnBMvdX1M7bhyTW1eSmzO8",
-	"mYQIf3S7k+KCvdMdD8OaSezOLrz1JJtsZFULb8y7r3ywepM+8YI7HjyeTGSeKTKjBZ0yHaAxedT5EwL0",
-	"qHvf1rCgFobztsPa3A7nuEWuAWveivR6YhPew2VNE1sWzq9Zo94JlkGA2HujGFBNphIrWkyNulMF85tH",
-	"GOBTjIPYECuhKDDX9+zq9U0b/f/023+TJuToIMzxPrEBJVOuG6h7AOZlt5iDybVVZWoB/3u///P//f/9",
-	"j//d7/6f//g3/8O//f0/+tPf/fs//5t/8Q9+/2f//Lt/8r/daDGhwOgSL1XHaU7QmOBjccx80h/VY+k/",
-	"frRX7/dw/5O3mLZ/kDx639I3BoINWbuOHq3H8yVSTrkUbAhGiunDGwVMXXKRrbc4uSF/Zt4GLKc4EPBF",
-	"YBv4oWpA4NrdsIyBj2qrYKjyDanYpOa7LGNF1l08G2hzZMIKhoYLpalm5E7qKA2lmj2wbULSoHRbCrCB",
-	"vvSyHXCM+hbZ/G5iawegutTHmL/UHiZnFjCvFGwGkhX+VpEpUBC3Bx42JLUkH/GcdYAari+J+civyTZo",
-	"7bVU9lgklrps7AlbzZIVzCyaFKxHXo9IOsW89L75IT0GAA8AmMZcL1R614MKTxhvrcNPpywAO7abBFim",
-	"haHE+C5bTCZpLmXRWL9CzhUOvRSG3GZg6TGZTxY3FUXZuG7g+PrzmFgg5CqpPuQo9qx4ikQvpfpRD0AT",
-	"w7WA0iv4p7Z/I53slg8r49tH4H7DTQ9gYI46IHzSoj/lmYBkwLcreeaO9Qrf7+51inrX19Unqkvn9nWJ",
-	"wH8RSdza/lKXgt3M1rjZRY7R4GlBlY3Djnia1i6n/fwxvvz9hIoz7KN7KDV7Zy7DCKN9hlmphuHZd8w/",
-	"LdIq3vkI81tALAHgBwFvnWOSRMbIfGLuJMM+7bBIQQXIt7wAxo2IwkK6CIKsFl2yfCc0S0zjuPpC6r5i",
-	"tBhOYmbtyETmYLkOsIoHjAmSFZD+YWNkpnSBv1VJmz1yiqE1pimckSI5o1dgLGdTIku92QxuJHp+wvLY",
-	"nQ2zQ3O8ra5tZHnE+jGzsD/WgaQxLRnD58OFAxjpTcPZV0SUdwsktyemiiS3D3wo+dvmKQ72fxDlDRTy",
-	"JWKrTd+yha4T110/5Eur8jM5Rz0OIvHhqNgD5LIIfL1zKyQ0dA2h5iwmF53iD4HTBgP7sdC7IOnzjE1n",
-	"UjMxXOx/xhbpRv6+WBwazXM4VE5zsH3nUum6g6tjT2UWQyvDUDtf2wLeqnfEC8ST6rg9sdzwihQPOcKC",
-	"dkwt9RMUjsUHRubs6BakeT6gw8tIr5/KjNv6ve4lM93qENIsK5hSoLxgOHVXV2QV3rgq6wm2i/WrdmsZ",
-	"6vr2L9ki0vYT8xsxv1UMZlQwhpjvXdsH44TD7Yv2Am+4IkBbz0RIzUd8CNiDKlpOt/oZ+zDcKQtuhY45",
-	"RegfjW06+0vkLG0+HdRto734O9xeB3gTuHEFHU5h92fJ0vY3u30DL2hfWnNJfSQva/5lSEFiQkNlzsTe",
-	"zDCoK1aQsdSEkpliZSbFYtqxb4+RFvPyVj/W4iWgHBTIL07hIbTSc2+QEWg6jqm1dFwFTqgqy4nkbNS5",
-	"YXXZ/7UcRFr/uRw0uXMY+WvVehTKNBbo69afWil3BASroh22o5m6VP2qPsOqTo2kwqyYA2sbFnXp0hds",
-	"8uUeALxFjohY5gjQjTO9I1OAcsBbhcP67DbYKMtzd4SvznpwSwd8Jrxy3Kya7C48p7WbMcKB6+eqdgUk",
-	"XiwJd6G70ldISbu1C9hOd24UCPu9pkXAaaC3bg5wknlHd1wzUsxoTUaPQtNgaoEA0sSV94fTmwLeBuAh",
-	"CcYy1A6v59hrxfgJ7Bf3V0HkNKPRamyUC2JEeyE1nK91Nbavi6fzftW67PhQ7fhAFbK43tSYa2L13ApZ",
-	"PGHa7Jkt5ofTY8oltq+2CS9NH4dYa6SVGHaQ7TgZDT8LuCV/LQc9eKFvrS8207wBCl0V9kbpgCiWMyOa",
-	"dIZEwBrunZncM/M6rnGEz7WgWuOU4Mdewehw4qezjHVdsKEsso6SrMwzplo7ZFdm6D3klP2x4V3YK35G",
-	"8AcohW4VOvzC+ctmpbvUl3OJqIql75wSpekgBwAC1O6tXwirfBVUDCdEioSocjiBTB6zij0hdX8kS5Gl",
-	"a5GzbM/RzXYVj//aJvvKb9mNSiixq7bAsc4mT1Via2uPJBiRsMPqKz/ymmGolVhPXJ0osXg92jv+qhPv",
-	"qL58n3Sozxi8/rZ516bNJlNwj9a/S53ZidhY0zDf4NdKit4ZnQd8DT58xmIFpjaUZ0xDr0fQ1HqZpj6z",
-	"N1SpEE7cbHVA7knNQRhbNPM1K9xV3HET3uHF6mm806v1audhgNDl7oXyYOct18vsOmx7RvfanObgqZ5P",
-	"mGBXDNVDYCdGpNVgjLdmTQf5PmeDiZSX+zwzm1jG+Kbhp0rT6aw11oRM6GzGRHt4SYtbosN8oSRhlE1a",
-	"xlGNbh3tb0Qduvog4ixhGNeqrdO1dhTU+gpvQediAbXb3keg5mesn2EgCNSB7M9yKpx6HuD6wN+uCKT7",
-	"UGlaBO20O22WPViRuBE+ZYTqwJyNkSQ2CENmvlKokPMgMA3j4JjISCYZJnnQ0YgNNaH4FZoKUzvYPtWg",
-	"KSJ2m6/z0Ot8BrjgmlO9fsNUWH1T+q6flQUqe8t2Tiw3VInPMOopXUCFzZjw6aGNHx49fFQHN46brjPW",
-	"50JtAJxltl6XOb527723+ydiEXsNz408bVRg5GtTesl8yOLhwcFBw1x2Z8TB2woAVEZKd1VKpcA/7Xm4",
-	"CwaAh5CF5fOR7ph+ZqyotQkvos3tbo+8FgxbhK2Qz+lCIQ5Cw7W8cu7m+zp2wVEMu2BGF7mka7X1N/Y1",
-	"mza53k5Rze3cvI8e1UJvdMRgq9nPmger+61QhYN1sZvyKZOl7hdsamOQ4sdhwPScMUHwPVaok6C8UwJ7",
-	"yf3kwk03OyvR0kTWtNL9aqmdcrsNHh4s74Om/9lqC1Usl+fwrTeHq/PrY7Zww/fs1N2fvq60e8DezSwI",
-	"gnsSWondszAlzD0LwiWd3be3qWvejNyKYec40PCRr1sePnzqBxw+Dcuah8+fBEMMn39eGzz8Uq+n/NYQ",
-	"9t0sp1zsUIo1HQq8CnYqxwb9LkcmG7kyzjOiRp6xrBdKouoywbxURDrUElFRO3r0Te99rvoAlRpNucpK",
-	"dq3QFzwC6nrgk6qflS3jk6JfimHO6PobU3xuX4SS+FwWgIL/bZdyWm2mnnTCcmfFgkPqcwWMBMUV8VXM",
-	"Heswo8lKPEtYIDGn6NCzITBQRBsluz76gZuF6hXTeoMa6GxoxnAe9GsfQcnFF7Z3++xnOAj71y/cWOzf",
-	"r+S5G5F98iYcmOvKjc/ZV8tVkfeeWhj4ja+TnCp9Aq5VAvcOZBKjjjanqvMF6bsftGSLmlvHyKlVz348",
-	"ZgjRNmUZza53yT/wuyIZG3KMsBtOfL0zuoB/+k5OsLzGnCsGjgkoyZEtvc5jSUEuFVmtKrEWCLd2XC5l",
-	"3ibnY6ULK+vXulcnoZxohH0IyXOpBEZErog1lFMLLdhZisOt9AVn85h+WMWoravZdo5vgtlwOqVFy0qz",
-	"ig1D7I61L1+3Wlxr2TUf2mZ5RzU8z1Q9Z6uxyYA5+c1WrXXshgnM8UsXDFj2Wy4YOmVVQgPLsxNCSSY1",
-	"UWxGC4qaESNQHERhgoAtTRKjW3CfRnNXBjmbVgDItj+fFYBHG3zrXGC/YDNcax/E+a2OCv4ZhsSe27yr",
-	"TctJGH21n9FYJNUpmdFCQ0u1kFVaMKjaYlk1GTBzQJQPzoVsLSUx0HBU5jkx7ZM7n188vosxrTOqIOaQ",
-	"iyGDhAnDjmxqRruoff/Rw/WSNkZUrp4MVy7YFuIkrNLOMT0HG2AZ2KQplA5CLqoYYeKKF1JMHWxG+rPn",
-	"5xevz37Zf/L8LI1ysUvGZi3ktQsXjmZDymFmCFLOpZ74WQLfqyiMgDw9YhRaKhTuyd5G9I5aAXI5bts+",
-	"QFU3G5iIjXOykV82zimI64AfrIeKVrFnGE0znECmoU+JYdkYJUjqrhTYmFmGwuJggTAhuLhQMwoHQa37",
-	"/+Zp4Wnfn/NMT1aE38JAvPCLtapotXY9cuoA7+hslnMGzjX/s8OhlxUMPVkwHQhieJTmjF2aSUihJ1Hr",
-	"GXjy1IwOWVvSlfvdDPaNVHpcsPNfvLDx93YDYyEmLdFkJueiyt7DBiB+QlkMIH7FczZm5PHZ09OLp8Qc",
-	"R90jTwE4Epej1rjShlRzzPLShAPKXxDX8Oj+BvkesZCF52IgS5GtQ5W4EaCIGoVXX8F2WE+CLwx3AxMk",
-	"v2L9RlM0zzv492KNLrnsIJe1euKWclYwxXR1yU0ZoHZCAE3weorGTOinjXRNyJ0OKipa/uvZ7S2yYR1B",
-	"FBEmZ9KWJHjaO3z0ADMXrWIjM5QTVQN+1O7J44rLQilwc0NAxDwyJdMw8qqCmR2FUO2tCRgt2mBl1AMi",
-	"d9wbb/DldQrf+sRLZMV9xYZSoI1qi+xNZ11cD4HUSfh9LV6PRhgQ6cu1d2peWy/IjcOYbhpLGRyCJqYK",
-	"Llz94LUd7uaeXwJmCgTqkFZ2RZZW11IokOG3wzC1m/BTmS3WRVEsn1E4dRZAAPNyXXbxlF6aO97CtNcr",
-	"9R20D+NJgx12jwY0dzLFAXEFSUjm9kXu5pHkK13dXk81pmgzoW0qlnnNViVcqidXd/OyrJzFAgv0BFgX",
-	"ppXYOPVKXjIsB6RPLoxmOjXSeaV5FIbRGc4kpKOsNLLOKU4RA6Mhx8NGP0LmGLdCkO8HSjUGaM4Aqea0",
-	"bSOsQOKcYDUohq/2oAp2D1RE/Cekzpv900lrdoyN6knTAxJNv2OrKmsGlvZaHOTBRgmi9TGswNeObfNw",
-	"Bf1lA3XhjTAfJFvNzJqf+CT1ajf6OyUocOl50ld7D8AO1Tgoh7FzAgiaaCGgebt9x3IZ7xNJf5SSARvz",
-	"ao/xwkEFkqHMWGjkwdwB2Bq2GS7IlHKRmw35eMIFjSpJK4EhqPZ2x+pyPibUJty7ISf+yYgos5VpjkM2",
-	"R4RWfh+z3UE1oj6XEobdsAf53Q/913Z/KDIsHYG9QID4qIf1FlXPVYe7xj4ExJaV5WA3OFiRUEJK0uD2",
-	"8DAxlhVZzdJhxvh9i4bYevlV8Gw492Rv6NKjl8uuLu1RHYezgdQHWEscDxck/cG371PUN7DkB+rnYT1b",
-	"MFHkjGZGdaI2SMsByJgGKPkjMnifIkt37Ti9ZS5djrFyHyf40Y/gIzAollMs9iRzv+N75NxuPnv2QT9N",
-	"P0pRfY9sxgYH/eoH3+LF/P4t+cG3yN9f0AHLVY/mrNBQnLXGULdBuPnRGl53GHM0tt295ptrerjMTZjz",
-	"IY3ani+KEirlUUEYLXJu7zRM8nZG2ihj2SbMesQFzfsBBFccXMmm3vA8JwNMIUuqazg1olfqNpMVBBPC",
-	"csWaeEsbWxthTtgKV1WKGETiMjnLWWuN3VXYgu24pE+KBSlK0YzNdh+QO2oii6rS8N2KTyKZjDy3JlG7",
-	"uxF8Q/s1yLYZj9VfrE1rVjDzFsuM8DaUU4S/MSRN37w+vyD36Izfuzq8p6bqnmIYxOxMLXNZ5hk4s/YS",
-	"+8ecgvyKfwxYP3SL4UMUsmrv8GmZw/7vWOQMN9WX5vtz7Dx89CUOIXz0ac1NFv5y5kbTeL0aUouDuLat",
-	"VigJu43o9JfdjmM6w36vGVnojFK3HltYCQ43UejgWuavdTD0y5/sEJL+dkxanQxZXV2WDTDIWmmhhuaz",
-	"0oy1bp2+2n1B8Rswq9UXxZGdRlELG54EsMJ5T8IndS/CGsPaOmJC8zuk5LKpMEYYsCWs9qccPrz/6KDm",
-	"Unl0I9R49GDHhSi6bA4n7PlQBBdosjJBc8l6FJHk9+G/h8/++rd/8te//dOY7vjhVe+4lv03Tuq6x2Ji",
-	"LYs2wz8g8sOtiPy3gqztdu+bqoYTGhGi/nXQfgpZjlEL+vn561fH9kqiIiNcZOwdU4kPwYASYDAPRe6k",
-	"oN6q3kEvb6i76d0eaNBKU5GhWA7B2uZWQ/0aK05D0vYfpMSqH0xkDhXBQ2a02moO1tpqttaqHdkmUJJ5",
-	"w/s9AJKdJju/55uyp5uKvA1xXiq942y0es8bFMe5iOKzBqh11AbIcUEoyVAVtQVN0K4AxbXhVdyNkVoC",
-	"bq2Xu7ZKrPL5XWCLX7ai7m1mlgc7T0QjsVEdAfNpc4kFpULcR24Iq+jvpbdo7BW4jYBq4Iw9IemwVFpO",
-	"MR9HLKwbBOnotHZgLlMqKIoV44KOKFinDSuZSnG5l+zR2azgioErTPMp278sp/CKHGsoIiWvSihkYXqL",
-	"xlf4CbTJkTgF/LUhSaqEzCdU+8w9COaspgnxkzY3/6RVEm3Ju1gnlC7vNjsTayloifWZyDnJpRgTiga6",
-	"qhiPdsmItKr/jqZYhOWq0sVplX6Bji9BYK2I0jzPyYgXDKz/Odc6ZyRnkIVLhaswBbsB4AKDQvPYpOqR",
-	"F86PB34DL6r2tpFVVxBpF0UCrh1LUg/S6FBL9QZV3C78Hu/Lm9HeOn1oX49qOR0asGejY6KV/SjIsbox",
-	"ofiipnE0mUoFsJmiT8nbqWMidOX0qedJXUfk3sDrpePYF9ZZWSsXRgvTu6os0dsUn6jFbNh9t+Jm2rkQ",
-	"dBviz3lUyYUofFeHsbnLTjpov/V1qYTyv/nXf/m7//BPv/uHf/7dH//FOg15O40YpqZZcUXzly0SFLe/",
-	"I3KKFMGtKtERwt5hQNmU5zmvYmvab5GPHz0ww1sbRPoZW9wMwknn1MmWetKxNHtbN3MN8shn7HsobdxJ",
-	"UjXEi0ioOzsyn7Eti8W6NYiIh2Uxk5Xf8JItmlVNtmewjXnCIGLTcqUGYmq/K02QuFKM+LOtiImFZm2h",
-	"BgXgnpiSVR34byb7F1/W53T/YX0SdP+bt98eJfff39n/6nT/V2/xwf33d39yZ/8OPPn26P0fYQ2V++/v",
-	"3v1J9NC/YFSx8zbLpf2hAUBteRWWoaE2JZELpRnNIPT1zdnrx0/Pz5+/+mn/4vnLp68/v+i/fP7q84un",
-	"5+l6dlBPZlgfY/kCYt6fupr1zaUIanjY6HgehnkpBmEzcrZfzgwvHsqiYEO4vu9gpaDBIr2bgMht65Xc",
-	"EWxMNb9iJMV4dFuP3YjXaW7o2ecZfAOx/SIjd2ZS8cgX4Bb3X9iEG18WBTRfx2ItfhYRciCzxQlAs0Li",
-	"PXx+F6J3LGQY0ZOCKVydO77Dg7s94svBYq6BGVsA+QohIqg3pDbSvOcyGdJaHgEWEDGUBSRrzClwkhAN",
-	"poTRKDYmhOZ5NX8bCWLjTAY0p2LIlsEE7Q9xLmB/9PgSzFKgI+j0qgRBIIqPpfDNrg20tW9GG7bJC1yQ",
-	"oAxoF8jo7/Oec0sVH7Lbixi+IOXlctkW3KY+8sFD94osju66/kDnct5Xc26dq83CAdFtDnxVEDljgoux",
-	"2xg2PIPNfWbZlqOZ0wLA7j+A4RRsSovLDkHf0SKWbh+7Y1WfXo30wdbwvcKhWSvpBAx5d7pAeAvsUrjB",
-	"fm8ivKExg9sNccDB7Hr5dh6d8sIBV7bLJACu4P63kZvata82DL73Ra/N9T4FiJaETGRZJJDTaJgLZK85",
-	"QzaKYz9EcCXyjRSuMJxN5JNYSnDpbp1hkuvapYGP3yfwvhnGRh/g+Df7BFLzun3xvm1RVbfonGtQ5EPz",
-	"u2+2PB/i6DfZKx/k+Ltv3A9r+PFTpPSbgl1xNo+x/7ycivrdtr40lBjKLCpGIaoc/uoqBhilswQHuU1i",
-	"OCbp5xfP9j9OE/zH4SOETf3pp4cfH9w/SC3TQ41kLovLgZSXHcs/bnBLc6XPZATAogk65SabeGLZnt6u",
-	"JvZ2ppIRz1u0jpwrfUwen3+RkD98cf6HhmQ/P3/9KpQ+B1wgSsVyBPSEtTkZsf4lRBo4Yp8EOQMuSUxI",
-	"bevj1G2bq4016xAgcraejDsTXYKDslvZBXfi8gRZnsewAQWrwkRwT25Y2U0XNFKNx7v0w8SuAQOfp5ZG",
-	"/PCdxbQrpRaxWkhwZKxy6WwFAsP7Czn3NeqCiqM2dXKBKqjpKkODznRWrktBXvLet1WErdfhNSMJRrBF",
-	"bRGsMoor5qjhSB1b9JdtWRCpKodDplRq87ggz6DKfyB04EovQ64EmOkfT7hgClwQT8U452pizmislOpy",
-	"mBdET+wdH1VjqkFrR7LnqaZgHHSAdx+lQXKIi92BrE7AF5pQ1SOAc6MC05KFlS6Yzz6FIrH2G9wuRkg2",
-	"94cDEAG8jwQx18HO5nJXaW4z1RohLGj06LIB7KsJukQOT2BPhpOsSiBjJFYE7S9dURJtfVYHwOxhWsdG",
-	"2AxxlGJDNoAe0XoDqGJfdibar53ookt+yhP3bvBd3zHsBjvbkMouqcWX1Lacdhm/TmSd0Ms8Qu5WK96N",
-	"stcILwgBWbsjhjZzohrWdLW0SU5sSqiteG0rLVWIENHEKw8h16ezWavx0boZbLlMhFVazmwLod+UkS2i",
-	"ADM3tGorU8Q6oAoqWRZDFk8220Xm1+rQAQvRW4sYWB8e4Aax4rq6cHl97ZmDQTUO6mrNZd77gUiBZjuY",
-	"xWuABGY8w3q1gEhn2qFhJmHDJtfZMN7q3rto1B53IR5Qeh3K5MejNmrRKTcKqpEtwVy41lYtiuUpDTki",
-	"5BtpIx7BxglescK/0qhfBpJ9ccm0mVUs+u+lFFxL89eW4GzDsiiYGLY4b9yvFRYFH7KwwiIcb4+IqDC4",
-	"OKM8XxAtNc1VADM1lOKKFVBVR09Q8Kk8tI9f/bLhn21WrAqdteCOvf/+B23VA/rfRItZeSTpbyqPpcfJ",
-	"Sn/6tMrCpNmUi3uGiXCl+VClbqItcwsgtKA9ODfaXHBSHNc+wp+quMFLxmaunA6MK/Fu7aEUQ55zhFws",
-	"lY3GFmwO/kJQPiCMG5G4KlqeKk7vnZuBTSjfJFLqYP+T0/1f0f1v+vd+tN8Saj6nXPeHBdd8SPP2JB1f",
-	"GsI7i69YTlL34WrH9dHDT446hLHAUNiUFWOzRzcei//y5gZjXT+rhmK9Wl7khcDTosyZIim0YTZo2hiq",
-	"bTcNwrsFGKZr8HLXn0bMcvWKzXcfL2Sl3+V1vGSLHjlHTFeM5f2U0cLINfKSISChDytUCgpIyRH5lCo+",
-	"JLQ0J1Jb3tqLDXDzOCUMllnjw0Ma7s6IYtdsl/aTV2z+JZZ26Y4V5z54nzQJotiwiJnKvoC7kikMUD8m",
-	"6Xyi2LCfWp55yRZGEx9QxcKN1bKMtpPl2bytzWeny1aRZJdL5x2cnUpQoaMTa1Ax7WMVycyI+ORVmedE",
-	"igrTDh53sRy/AlGuusfocMo2uL7u/OT4zk+Og0ts/+0fff11b+lB7Vmvv//2bv3Pj1piu15JfcZotrAQ",
-	"3ku7oYV3rAA/L5gyMptRpgtZDnIGMQ4sg9inIS+GJddkUDB6yYoTkgrZ/00poZaZ+TfEG6XHCG4LTjrD",
-	"/SArwUXyFBB/k5FydkJSxXMmtNXc6WwGAdVG0p/JPAfIcM2goq8TTO3wEEodesZ/QscA/mYa7Agm4ah3",
-	"5ht1T17JX9i2qyfPbBee5rYrD9odlfsDS9rh8mF3n3nWvaIKYFij5Om26RYD/s1SQY4Od18tW25dupzp",
-	"o4s541P+jTNlbFxRFkDQWNZHnboRjGE3y0FymBwl95MHycO3yVrdPV5vA/r5knK7P/DvczTE+r+rshvw",
-	"Z620Bjx5akOl7Ody6ip1vK3R9tEawm5TR6gyOtQP+gFkC3ExTsghsZblhBwRrHeSkPtVBe+EPECjCnEl",
-	"q8Ij6am8LY3PWUDgcxZQ95wFpBVZja4iO60GswTU4rdg4ne8J8W6s2W6LIvI1VrxzFU1hFff7+7Fzid9",
-	"txgyYc87D9UJO39Js9h0sapP10yxLuhaWLcpqGwFuNJmr+eF4fJRgC1bFGhZMkFPzHwizekx99jAx/Ui",
-	"thIFXQBMSGTB9AmozVjH3aWMV3h8FbJVJ8d1bBPHwsy2MhtXUYmxPG4KJuHJwgYvgzUP+2HZiXXYY3YZ",
-	"F2Of6pjYxFz4mgsLiQ+2yQLSfpKbgtWt1feyxtVmFkCDLL6G1F5jK9XKQNigSbsh1u3qmwgirE3FVp+4",
-	"9WDCcFBnLtE6kjqeZYVh7fFIZPzRyemW+oH3QZizwlW7AXZNXaNIHSMAB837UzVuc1EE7qS6Y7BiaGv3",
-	"qFE5+h6Ub+X5aXhYDAux/KNTnAsUH/Llx7u4K5jQ16rj1O38+T0R9WxEqA4k+KGtkIGgAbgPfKUsD10p",
-	"GPJs1Vq3Ne4wkiNtnX2W4BPI0mbCc65uwftb3P1VRRl3ImpMpVrEoKyMW6nadlraw27G6w/p9tpDxxtj",
-	"GzVgu7qsNe90xGNA8xwOsLl0oUDOyNdBDS7+RjHMAAwX3Fc+1PaSLRrFGA6PPl6dlNmSjlmvo9YIukGH",
-	"RIUX0KiwSgJZA8JhAlZhgWoFWmXxbupekhV4fVEKsPqucFjYk4gePVEf7nJZ2WeyIINScQHIBYsZIw8x",
-	"NiQsJesSrOEb01bq8HSn9N0TW/M1tRHTrups2ED3WW6jS21ee9Rm1NsBx7LvRIZQEBbXlIpFY3o0z12E",
-	"DyznAMt4wkLHydpGQ1sr9Aykr7R3A/U9v4/Sqs9AWIRSqpiTBMj4WkrA2EBL0erSq5iSVgNFTuWV4WJT",
-	"5pz/4XbCkjsFuKPBE8Z1b4NyreP1zvnxKzplzYKo6+ugLgupS3ptWOq02qDruf9tKJRf7Dp+cmnrrU7n",
-	"T3DPZKGMAayfC4Jp9bizgrOlY3AAzk9vkY9DTAC0+PW2zvy/GWy8Jmm+HxNRQh4SBQEbzoZzc3a5cPiV",
-	"8aiuGjkrUlMthqGED0O7UsPIuvSsYbuLKWNLZ2pHUlM3q8imltbt6j0F8thOqsl2lVn8nVHDT0EY8xCW",
-	"SRbEiOHcbGi8hWEXlwVruxjWD3Ers0sopqztwpqL1kS1zirBMQBl66brfKhWoGU5a6vE25r2HAsJK8Yw",
-	"LIZlQEqB6RFiYVXIvaSTzt0dWcYjnQXZfp0QVrvo7cWac/092t6SPbhPWLYeRrC5XUP5t6OCvnEBrPWm",
-	"wbCuVWUnjIlnFTMMdHxv2K3I0FT86yxtaYvXVrBRa9ZXwLLWSc9ENit1FS5cGN+5fLt9vxeWL0lxI8UI",
-	"mTB7OotjxnprStSek+xN9DRvMTLgMAlV5GcXL19EI4m7lorTXOdxt/21t3KwQ6tti/1VpK7Twe8nR7nr",
-	"76Lbc2q5EahbU0TcCLaFS/SnoY7UuzbDbrOdv4EhPAjEDguUPkiucXwSrFAMpUjYlPI8PSGpfceXLgLd",
-	"bMAUzxgUU/0Ck8iMRMfUkM7AEgBVlOSIsH3TDMCHwjWil0wEP/gWSlUPdQ+KDVlLQfXUaFX3h4iXXGoG",
-	"f5rXTON0OKkAZntLyY9dVqejVBDeRaoRe2lXhBcEHSS7USU9t1oNHb2aLzVZUPdTdJtc5NaZiLpJb2I4",
-	"q5WZz+3QxUvmns5xl3G3ZnNygQV2s8qbNsHUGf5rJ3/JbIOI1LY4fjHgmlQ2SS6GeZmFWU/V7AOI6Vgy",
-	"m1G0xkngujpMDg4OiOUvKqKRbbyEle814hK2pspYveuxTaz0YxkzBDzlAmkF2QjOepl2UQ5CU2fXtNzG",
-	"PnOrHTTWEhgbMsV46AhYp9bpGhHmCr4VNG0N2JCWWO9xAX9MGcL452hoWgFWvvFCwiRikI6yYP228BMX",
-	"02JecnrTUhyKhX/DNlIMOjmpZ5rUyHDvW569T11wSp674qkdUGVt8ACSfh27gHW7HXauHLV3xssR0bgK",
-	"VdwD24EcjTpGrqIe/dp8ZP9pPoWGPxfDnNGWSAOKuIdzmwzMFSkFBiPNbYYgrWXkKSb0MRHShigBSGKJ",
-	"HfhHWFSUUWfqLgzXLHWPpKDQ2uBe12oN/9wNRNnvJ1RBSQD83GxR+zUkdnJFnp0+f/H0CaYjmc8wIbRR",
-	"qNTWAcDZwViX7PZ2aNYmZdNQQd6DTt3zcmAIOPCjx3Yw6hxwMTw8LjipZgUbsowJwy4dfr1/2QzXmv/B",
-	"s/xullMsTOsqKHNMeZxPeA5pWBmbMZH5gJgwWRYKMJpOPXV6tSBpDWAfZi4dN5TfN2f2W//gGTQCW2sY",
-	"U/+t83EDC7f7wlkNbkStXx3t9xxJaAPtoDIq5DcrxaU4JjoIBnRL2iUOEIIwfPb6eks3vB4wmbVfIJe+",
-	"lpHOJZh3NzmLflnxkNW47I7ZoPDD+BUr+u3xMBgo3+9mNjxnIgvMhSyau1bF8ZgXuBgj10LLWDfr4LUj",
-	"oLZI0bZ5vC1E8r+3HJDGrRMscPNwJbXj2Ww5smb1wYWBSuHKueWo7ZXaaWju9TB8qdrTa3PUDMt57Ozx",
-	"DTgkLwN1WWPrDNzo7X7Rms8+Y8WQCW2zwz0wC5RohpTa1OKFHBhec3hwUPMaQVpN1bPwNYnWLXyyB41v",
-	"k0DeXHlsqKKMD2FtTH/lqlxb+6zWd3uVsxrN7oTHgAK7lRqHOzadmh53ngfgO72B3XX7odFmFFtGW15f",
-	"tFqZ6SqL7OFBuBM2M6kA3BMX5Ev2eEL1D8G4MqW6R05dBsOj+x8/IIOFRniGn5+/fpWQKaOqLFjmEZ/m",
-	"E64ZUTM6ZCCBQ1CgrZlD5gXX5nbngozKPLeW1XpF/VhJ/S1lmJnddUu15bcI7vR3K2BEt5ge8DdzSZSK",
-	"hQD7oZPXGmU2qn8QJpj+aPX4AnltfUia95O3xDKGEjSqeIjg4m+XZSG6IQ7d5ByXLtQu56HpMbtZiWol",
-	"19stY98tUw8CWdri/QmYJqRiZMAmNLe7H6K3CR1CgH/Dw7TGp/K6GPBNuS6vgog6RhKbTmw81aZimf82",
-	"8f1GiXfFijhMK9Urop0s/xjxcVkw1S2ktZav3AwXi/nt4He7bLYnW/SEFixEbM1z+zaHsazXfXkB+GFQ",
-	"HzWCVAbPq9oW+HoNItYObjsYfplnTOk+4J+0Yqf8zJX+80Yq65GzmSRZickG5h2m8AfTIsssKAGkNXnz",
-	"VlZaqJ3a+H3uk7Uimbehrgaduq6PwJPgg0yLK2coAn8C9ugG0YsqIy0EqZSTgkYj2C9gMDNWECRSZfmC",
-	"1J3DA/tc2ZUpheZ5OExDEpioEQr0XJKpdJUz2jS++gieYtypMw5uNzse8b2eOwS8hNBcyVqhUlawKvoV",
-	"8Se361iWesWUzj9//Pjp+fk2TS+VeNvDzlYmK1oIrVVofWE5GWGhOe1GTUISgXlWQiKDoNMICKeQuo+m",
-	"ta4ZqF3fbSKwWvtd1eGKqfdrw1omAnrujg5i1ICjax0uaJw1h2MDP16I5VFDBjg6iLnzTOPrIEyRV9jU",
-	"JqWpZrBmwUKBeyaxb1a722GrOgBXXhBbMsjWJIVAtd6KY9oFjBKtdn3BImi8b56+evL81U+T5Zw/h9+a",
-	"bNJHi9ja7IUKLJy7WR8e7/J7sEg1vaIBzZqzq40kYt1Z3vjNUsW6Gd3o9nDsPnS3QvOyrhhJ7FytknB2",
-	"KAE7mWqXUvAbCnTaMDP69M1z8vnZC6MmMqFZ4RCp6Wx27LGVSQnuIZcSxZULHg4cv+7SDWCZoXy9g1LE",
-	"2rOxoldRgF4UADOWkMMjkvEx16pHnuIIdTDI3qbJj5+DkADOQYqjMmwVquop07ofvaV8N0H9N0UMGBXw",
-	"qH9xBk0RNcEK5DLPLCaRTUqnVrfF6VKSc8GAp6JLcEinrKA1Opq25iAKTwH+jb3TvbXhmc54HkbzVinC",
-	"vylWbartjEyKT1vBgM3Mzp+/dPi8UEr6y0Y1XLs6EykVU72V1bbvr04nfL9qarviCu6A7pYpFJq7gtYN",
-	"E+AiLnRDVOA3IHNkXF3a6oQiY+9Yx5Jz9nq/lueLvZvJ1jzOphYK6oChX840I/jp1sk0IAa4Qj5tQlpG",
-	"F+TO5xeP73rFyLt8l5ThGL+w4s7q2dWyUGduJV14kG1i63liRZh1FG4Zw5wqLHCIiMniukTnqm9ButtD",
-	"j5wy60pvIvQsFqaXUJhzwLgYQwxI1BoI4AatCwubCLFl1y4fxK2tPe/w0nL5Ebe9ggG5FmuESOwRre2W",
-	"+smor2Lt5K3kBrv19Phud+7uqfd8TZ9PxUtv3fHzxoK9tlg87a898lyTaak01tFxoem4u20MqpH/Ltni",
-	"mKT5pZqqfkpGMs/lHJEeHtwnOdOaFSqxQlhC0n0bvt5Pe81A8IZN/WijyvRvdhKAq8rhBGA9f/Ct4Sav",
-	"IB7/g3AsvTHizqsWeemJpT70iTJjRtWEKVckWhBXnovkjEK8Svqj9IQcHhrZ/uiADCe0oEOzlpWklf4o",
-	"9bj9VrHngkwpF7np4fGEC9ojpxDapEDqRJ0AX6XLBR3q6eeH9z8+OID/O1idMlD3vnz99Y9+ApWnzf+R",
-	"/bbt4nhwA2XUMssgus9l4gJbTby8Xd1mXBmFoGBV5WJtbiugdQoRgD2SWt661K45W5cMynMvIDz2pLoP",
-	"azkh03oc3RCvqeoatx10jKqD6Z+5VuCvn/mm4M8nrj1HrNej547PtfDBVeYeeAnldWQRaPexFg2RBRUU",
-	"zCMWN2Zsf3H6G7I1XOMXJSvZloUBZgWXBdeL/pS+W2OYd2XNMXvbVZ2weAYoooyl4UcgKc4nVLMrhki1",
-	"rpcbRzI3pEIFtm+jbvut9lZXsIMKgMWFFZ3JPK84qC3CxjHQ1bXMshNc7TlXEEQ6ZlqRBwcPosKWBaBF",
-	"0Nw+0Go9SatSTWZADQrbINUxx4BWw4/M+dMSI3NhTpVtaKM68V30xSbO2E1jWoC2b6RaPhqxwh8kgoFx",
-	"YB1QGBnciMm9Nkqqn1kFd1FN1pv5/CMPdOGfhCgX/iFCXLxFygWlHW4GWt99M2gpG0UXS21FQ3uB2EwM",
-	"WRecuWAWT4IPbTCtBXZtHraFNe5MZ7TgSgq/H7gDDa+KwcSqp3VQWHPWd2jcHd4WXE2uG/hLNeTIt9Tz",
-	"U5V7OEcnpdchC2AphvXATIMqPVV9km5WBhzDCv7mcMNwjetOQhR6HC3apxwwNMFo0Z/yTPDxJKIxv3So",
-	"H5Wbw0/RsDUjDfIr5hG45Ii4xhDNf7km4YlReasd2hVGI9ymG4Cw2jqm9VmdyXl9MavZFYxmREkyotbm",
-	"axg3gtpZU2+3COk2dPNawSsnNrnY0kYRz5X5LNDIhf0Q/3oGn6+AsHY5TMfVzIdgvq0SniC0ylxDTGSQ",
-	"qeJxX6qdXHd3mRsfMjAArze1PAMFzFA0LIUtqB/szyUny6op11nVmW+v/vxZ1XrjhwqEqBQY5LIyml5T",
-	"zaZM6M8F1xEPaXM/JjVwejzvdqVthyFPC5At3Imvs+2KGzXPqN3UFXeuXRsNqIGQL76NX/8t7H9p83y6",
-	"AKmPDKSeEMXNvY0DtgZ9iO6FA19lg8IeC3GckUO56IWTSkEzKgXiw3BBlBEfqU+cW3aZglFSjPsgkW/L",
-	"roV0mxs2OuTP26AR59LszrbtgHR8RKvYqE1WcmXsIxyzK4ucsXguj6OHd7wbbVgWUKt1iQ8KSyDznj/7",
-	"zn007cr/sAJgHzdI+4igXSfjjl0US5ce4PTY9tWaDtxqgjMf1hqDr6zD2lbSQ4ujjYkhVtfrMBSfYdBd",
-	"zEK2DYzIsFy8oaOXFCxZjUe7s3McqBV4hqzNJCw5DEVhpdI4aaCFO3Dw+xSjBKgghwcQEGVJokC936J2",
-	"r7vJage0eTyWlm95xwTbuUal9TzsmSymG2rJrcZzcyadJ8RdBxFDei0AN2mt9sqyPq5NpCISrhmkxiBp",
-	"sD60rRVmrljiWwnDYzYqGb4uPqa9YPq0xr/CorENPkbB2bB1bXXcm3bybe5z81vgjo+hrNAAbHwjkI0q",
-	"POQ6S2XDuVytd1+84HtbOX98NqGc+6hGsBNM1ne3kI8zbCtU34WkNXF4FZc8nc0w4e8DqbHvGdVGZNUA",
-	"L1ejKTxTN0nVFYWRrNDCO7HL3frM6n3v3HEW6f6a3rOGEejWXWgNHWmrAJfv+zrcnB14ESsSilS7jADW",
-	"gOvopbTSeoqQU/Z/64zS11cfl48rTrHLkt7OWb3Fc3rhVr8+X1nG3QAUBfqIfmVjrw1nPG7oNnWx2OpI",
-	"Ti0C6dkGug26agVMtYAapWbgaYCZFJYWV4nVUmvVhgHugshSn5ADm+nQXS+ESGTV9fTUaMS18pY67TzB",
-	"W2gFsFR+JI44bSt/xYrd7nKUqne9wbHXpQkGY4hlIOJnFebu2kj++hfV6OLDGvNYjUt8bqSV5+evyf3D",
-	"R4/2D3vktcgXPjwA7gXrVoNoLkzykdZNUApdLGqgvFj12p46LzxlnOZkVrARf9drlBbfW43AB9XEj+LV",
-	"xM9Auf+U6uFkuysRrQObiAXmfdfXZuUgl1YQu46vVzCv3Z0YtJRAtzs+Nabnp6OR+TsqoTD4zQkp7Mqw",
-	"Lcv/wb34tfha7FfwEwmpW8TBy40oThBV4fYlV9Zf2YPPQ5Qml4hmkyIwhRdfY+8mtFS63noAyeTQ0YS0",
-	"0OmoIORspLEBm5C95vM4KlWYVuxwqTDAqcr0BlxQxG/CDvlYyMKPF3ees46BMQZQs6UEtPET74rC8vmZ",
-	"I86oVL4NOpthMACZsDzz82j51nuS02MAPsdo/CprLFhHoO+MF2upa+6wtAoPTyF9bkaVcp16u4rZDqWo",
-	"/jRj8Hejtw9irRh4Z+F2BTm1kPcw5JI1GrJBac7cCD5wzJ35WhCSSaasVlgK7aMVYD4u+MaRFlrHkZUK",
-	"RoVP/BdOfIjvSMOFOU7U1ip21EM0MbPUY35ldGY6vExC/D5o/YeK6LIQJOOZ02MZueObvVsHVUe7pZmi",
-	"edc8I3eqfu+i2yB6fqpoJkezOpF6X4vAsxRBZHG5Pf4IghXRwe7Y8Zqbwo5mL9mzex8+hh28l+wNgwgA",
-	"u9v2AnMeNBX+5Zajo0MLOVlQGxf+rgq4wp8OXgz/ehpMCJ987qfl/naTw78vqinig+d+oq4DN138u1Y0",
-	"1nbqpo5/Pwmm7DrNlp6deWJ41r3d5Utnsw5oC15ZXMIMay284Dwf6EcLrUgPD8LIQmDLl2ym4zDFXXCB",
-	"W6L94Ni1AkgHEIFWtgKGzESmkiqSxkK0OeiLnPKolyYMDOpa2aFjfFOVoQyfJSEsR3r29OLsl/0nT1+c",
-	"/rL/8vmrzy+enqeJg46zjMJcXYpMfGq4hJijxizuH60KdzroMivU4dryGl2EhZa2XgV1ziC8smBz1k12",
-	"6+MrulZ7NCsbLfXYBSGt6YSpiiXi0VlZybnW9xJRjlxGdULuV/nilvUeJfe3j86CXoM4LPN34KOvi5nL",
-	"6X9WvV8X3+nNAFaOTgJZRjAVQSeOodFGcGgQMlP5gCeAgKiqkKDQnmyiLrDMqAQxG6K7kdbre54s4TXW",
-	"Hlta6/hamgPzUvn6iVoJ3vHqdR89NS89YZryvKFuRBQA826gjJruEpCpfAGR68IRxtSXOG3h/jtrKQD0",
-	"5WRx4kvzQXKkC+o3EhGmQvL1boENLhs/oO00YDeN1esbzrkl4FQXi5dt5R2fyYJkBYigNuj12MeW2WvB",
-	"pZ1DnPaoLMLccyeJ+/Q5n1XlHduhYjSBwBQo9kmej6wmZfQvgJWVBdgrkiAN+IeKDKUA0BYEoqWzWc4x",
-	"jdPbKr46TO4nD5PDg+T+QfLoIDn8+OBtwAhWGqE/Xmt8rjsCWy4gzznOZF6LNMOUBhushDX1sajulIuu",
-	"YVgyZ+euGfgDmzL/PMPmzD9PsUkYQ6mjdokN66qhEcm+vzaYc5vwWwcM2gX8ypozXIUeAO7oimm0lUtU",
-	"FuudDuadzkIHQmpvVSMn2btihYraCp8LQ3mFzk008qGO3yOAd8ahZElqv0+d+R3fMWc8Y5oNjaInhmUB",
-	"hmf8TfW62bvnzIWyruRUZr2+xFeXTG5uLRvADrXtUduQ9eA/OwK7ZkGonyPaZvWAYKg79tOaLnfvnvW9",
-	"XtcrCxzn9p2xOB8rv668bKdchE8Pl0AHvr/TH5zk1ejSTHxhX936lMVJtG1hp+vcH4FU9XCjSj8eQ7HX",
-	"CqJ4jWvkg7oXrs9JV7HPaqpv2zfGThne7pndlyyedoGBTrQqa2kNJRxTxHBhSMaveOaL1xNVTt3r+IKq",
-	"1FGaLZxAfUIO60aMNVER60qanw/ljL0efckGEymjio5U1hejjsPY8FJBMYwaHBoqb1Zs8GCETno1X1SX",
-	"spFb867lGuzwXo8+xzb83499Y/7RaY71G84ZLYaTC/ZObwazukYPCzlpdOUtR66CLS2iJ6RneGgvrqxg",
-	"tM7aF1kyjPw759+srX0bWEGXYz9dzL+CuHkbT7h2R21qizRi4zV8ty6yorP0YPq7Edet7zl2/oNZ7YrJ",
-	"nTOhd++1Dcm5denGCI4Le4dh7TbpnU6ZriV9AOzdUPOrCich0PJtSlfh1X30OaUee1jIlGgpE+vww0I4",
-	"ruiircmDLixlc7NJqqaqZ1/pT6XS/f/023+TkpxPuT3H1WHywxQ0t3UZF8DbfYGcxYwl5OjgIGDWdoym",
-	"Gx/xW/WD9XJsTG8VjloV6z98FLS1VHPx6MG1XBm1EuaRKFlgYT9URM4Foq+ho5OrqlTQUzqcoF9zQhWh",
-	"FrvCsBawic1YQVLfTVql50FKN1AZFhhmDfhupim0eKDd55ItnIMx8JzY4pg2fhj8kVhiyemfNm8ESJqG",
-	"ZXPMGFwiPN6z3uREoJ43RlRdNGrlLe8n5+40MwnChCdseMky68ENTFvBUOdU+Uw8cAlZ5IXmDB8cfFLt",
-	"Cev/SsGX7hAgcHM5v3x9hxtqGuIFqVF4e5tr3cso5i1/k0M+LL7qFrgW0AP28v3DgwdH+zMKPorVF+w1",
-	"tiZ7N2NDDdABq8rdW0+0dVbr2k1rzSBbo361AvdFe6Z2pa/bsUvCXnuJGKFMuPTsa6owwIvXXrKudOYb",
-	"fNt8N5GCBch6K7E0AlAZABNFAIoWQXpqeI9yAYwBjMVSlbNDLKB7xQpf6i5NyEN8Ghb5Q7Cgj/GHKS0u",
-	"mbkC0h45td0VQUCpqJ15DkUBAYsIUg4zwxFtoJw5VD9UyPfKYmz2gpvbaqTATzZ2ha4vnpsg5lAWosnC",
-	"TcUFwfq2dXBD6pmcZfOpaQqCjErVBNH5m3/9l7/7D//0u3/459/98V/srPBulXkdmfZCaTa1yI3BnRFN",
-	"JHp4Pbd/IGSshSMO7g4cHCKFuMXokVdSEy3H6LvGO8rXfTa7s1Ss71pI64uQyzEX+06U29YisnayKgYs",
-	"QItLFQQ6Kdg+VSB0j5xrqrnSfKhcYrAmdEYLKwUhcC6xyBMAop/JII4KhAEvqZGcXzIIp4IrKSGlyJlS",
-	"VrcG+c3JVeaSYEorFx2XK4ZBUqIWZ2bd4kZMkWLI3O3p8VyYNrp6r1OQQLhE7XEJ1bJOZJ6pUOitQ9w0",
-	"pN6tIheaMEUhc26X8nemyThkrp1rMu0wObaeHsDkMKErjJwGps22ERNV7+fY015Sf6ZrD4JQCvPwwl7k",
-	"DUCIgtHcSBNpTS4NsiMQY8zIJLjPeyQ1BM1KjB2MvgdgauaiGEHBBqFZceWz+RvHzbXVB5uPizVKawc0",
-	"dNdSD5EKAJlzUYcfw9nsJXu+4WX7kKUIShnN4iDoJe4GEu8NIvbMV+GTCCByYlGN7EM950OPkwB/dHNo",
-	"0StWGFmssMer3xaTYl9ECoEyANFgGNCEkRBckCnPc17hkW9R6GNAc2pLm27x9XBChWB5V6O9GPHxZuCJ",
-	"DivNI5YU/IqZxWgHQ+yRczYsmMWvMAoUywgTw2IBsUOGtauJEWmoIulHH32UAhqeg7rmqvoVho/wiRNI",
-	"vE8nWs/U8b175s975tsesTnEqGXQIVx/2ILSdEFKYaOi8VJREsNfKVEwSJ/j6kwXNq+iYFOJIGKVGgyj",
-	"SWAoRhiA+EFLFjd6611NoN6MTZm1GAKAsjlgdv9idao7qfmrD3+kd6Gn1Cj3Zh49EJwXadWm/wnpm8aa",
-	"NELz0nvWApAzqInyCJerF6shP5RCldNYJNi5M4Y0DuoPVR3nAEpPiCqi0u5viOySmuYJAVZUsFEJiN5Q",
-	"h6ZCX7Cv97Y7TNvEKTiW2l+vZz23r75UFpC4pVKHh8+zPGMO2W5jhnQLYQBVFBiPqz44LLIVcZUVp4Tq",
-	"MICP3oAWEBJLoBBIW1InWGi4Jrks933JRdbFqMuKz8ybPu42CGxd9ekL87KNdYWPuVEO1n6Fb5n35byv",
-	"5ty6gRs1meBYDlgOGKRc+b0XEAtESSEtWIddgXaLfyf1z4xpTgthSyssLZioHYQRzXOFOipXyBySIMMm",
-	"tVW6g0ZThFgcyiKLlxXebLgOB24VwZ9wNcvp4pV51bn66RXl0PS1cOG2ru+sdLdteWZdDYox0R0afibz",
-	"vEc+n8HCMOHj5EBVRGRxPEsgQgY7qre1Qcmal/uzgg9Zl5RSLPPuisbDxyCEHN4D36KPWgdL63BB7qRT",
-	"KbiWpsOee5rePSYPHh6YLXXQO3jwsEeehNmxqO8NpdIKjegnVTyRjc+D2EF7a8Kt63i9IBCO0yUxfGML",
-	"i6WVsl621dugcshtFwVQ1eReB3lPQ7z5UHSFTeUy31pKaW20WayJaf3+Pzdvfi+xDLb9qir62krVo8Ko",
-	"z5gdUiV9VfI+tMCgAFRQsHq7UmaGkv1vpFi7Py74lP3KvOfAEPqq1THW1FLqC10BkK1e6XZ1ZJtoQRe9",
-	"vqZcavYhRxaugHCwkH5Os7ESSRD4ZwMBKyGpLsN5mcJSKtwZTWHFnqsGf6mUskAgrl/zNUGkycobhemt",
-	"2hUIjPY6i92r1b0VFq33qnRtxzZOYFy53TZQMpDxli0ddDZLERD6JEBWNguFSp+NOnexNBDufUzSXI7T",
-	"hKQZF2NN80vzb0nN/8/ZcEK1+RebUp6nVtPbV1PIK6Y5X5TC/aWZGDKh4c+aBZbOZutMr43gM7r/TTTu",
-	"LNl7tw/FDvYDndkPIp5Ao9RnbPE8i2IN+N9RI1t+J9mbF1yz1yJfIIMzH+nX1jDgL1BbdHZFRPuAqv+f",
-	"vff/cSPJ8gP/lTjeAKPuyaLIqpJaonDYrVarpzXTrdaqqqe906VlBplBMruSEZyMZFFstQ5ewwesfXv+",
-	"AvgOB6/X9hhn3MLwNxx8t77z+vaP8XTP3k/+Fw7x3ovIyGQmmWSVSlIvgd1pVTIzvr5478X78nnii7RY",
-	"pH+expX4yHRLrC0HVgrzWDVGlwJC0UFaUUZIRdUQzGSDtea0VVSmivtpVI3mkKdMbjVku0Z5UP/X2ikx",
-	"ldauieBk7Vr1EMY6q/wh98PVIaRtN+rUAmhXQ+JmJI+r4szj0bIIlnshzHQnUz5EHisjnkYHCwzf0hVL",
-	"UGLd1GYVCymaIRBqND+Md4MGZ8Cw5ye8zsvsvGsAlexj0EDKiRTr/EVr4P8r6asqZsYpBHxmtHSj3NjW",
-	"/cqVfrkRAHD90UtDyK8CwyGt8/ahikSbnTgDrdWuXaBB0XM1hcsAONbEi6zKlmPEnppnp/nFPOcj1Zkx",
-	"NcVbfe62ysv8Fa2iAsvtK9jMWMisjmPW8JJaBiB+NefJlgzLZcxtdWKtCKk8zemUSzqYzcfhleNcfRdT",
-	"zrdpsIpx7uXCXi78gOTCUKWzGs5xbWzPHpnAMSrXb9WsQHOtIvK5HIqzmtgEIS9Fomb2RhmgbSUeTphp",
-	"jTRnzVIBUCELMgktbZlnou4HLDTX57AmFB1Htj/p+5P+Dp50Q9gFqVVLzRNVs/gzrxTe5g5nZDfLucad",
-	"O0d3NtdWmiXLM9VspLuzqKCVoZLjcpAznmbmGdR5TOIhZBJLo/tW0e5c6vnAMKGB1QZKLhRJPtbQuTQh",
-	"Ku/TWGcHX+Qfh34NZ7+YHtXM68fRK3NX/9HLuRYp/IXh1j96CavyKmyzzwyHm6VqnPKpZk8/Pz3Dchns",
-	"1rOPH7J7nTv33itGWFnnLz1pD9X0tjeh3zEd/3d5/yvp/p1qY1pqHSLryRzIi+ixitatwaKCme512WvV",
-	"ZXc0jGTDSUMN2Iqr8tlYQnwDUr5P9T32o5eOI78K2I9eYiVM+CeJOPi3JU3zbwtXBH9AYXUR9ecyftGf",
-	"4ocYN9A21Al/Y8ACPdiL7734fifE99r9WSOpcJu2M9KsTGAqsomK/N6NmGkFrZ8+Mv/79Iuzyr5/NReI",
-	"abV7z3RYr9BI1WpeRXGYN+N9eamGXSdfoi/TbxVxJWq8ymn0RC0e5plqFYG0K+0ovpe4r1vi7iXNXtK8",
-	"9a6CLVxrr52PVvBAN8Kq+Xs+zapA6r0jcH+6/3qf7tSh6a9OM7rA0K3KH6HLtT/+XCybcY0fqDPyZbfo",
-	"iHwcvZ1uSLeV/sZ527/JEYlBJhVMrpZ4+Gy2TcDGnuXuWe4PiOUmHNfGjvebSR8KhwjZ/+K0FZi/P/k5",
-	"/vfsy8r9MmebDLyndmFsa7D7YB1PY/hvJNAVllY2dX3BDMQr8rO9unyvXPzbzSIFYp83DhXodXtFrEBK",
-	"BXzjYIF2RteBFrjPmttnzRWz5qb8RYFiPMdSToJXSSv7a5H8FbReHIzVgePWGN7ffkL/+ApCx5/7rx3E",
-	"U+ucnXEjx1rjOJvMB+AIVHwWA/rCWMjbLlnglf+5vohnB2qGR/hgpmCLcnG3RSbaUwv89dalo711q/oO",
-	"5ca9bWu3Q6Lejtl1+1S0d5REds2Le+vmsV1626bh473hJsf/2pPtdkpv2wWO+lWtPr0b8KQHcNEMUYBN",
-	"+ZLpLE4SePCAxSMPWLJUUX0us+vIid7jaOxvBPsbwR4OYg8Hsdcy/xoCHryF4AI76Dubksqfr9FsbtbE",
-	"+wbMu88qkSMBTTpOh/M4Y4NU8Asq9FesG4byAyrQuvKzWAiOQrFdcVv4dpEqOWYXYhn4Cgm04UrPor8K",
-	"MMc5+9VcZdxpEHMtIjafWWioSZwUWPZCpRe6zb6E54g/HqqZkGHgv4UCkACYLdxzCMU1Q/vVhCejPn1q",
-	"QaPthKGCtJLCg9DEMCs2TJQGheaBBctkpg0NkAmgjQCAJODTcQ1FOI0yQSxFjQB6chRDJryRrggsiock",
-	"zFt3GIFVpdoLJGp6N6rl6u5+ohZMjTKSOCv7PBNSREzHViYiZglOczRPPLTWBkgWCINdTWGWof9YY03B",
-	"gA3EOJZm1OhXBoBwJOh6l5r1HJlxt4KW272mpdaEzj7HT80/P+HJCP58DmkRWZw0ReAos5kMwRdoAWxj",
-	"Qb4v9YfydDNwcAk3mCNqMJwVo45KJX0AxxtD/y2w61XVq8A44ISORkjoqcig0LhTvazW5bbXTEKNRlh5",
-	"Gla52QbjkD6XLTu6z6ERy/6oKTf2X8RiUcHvuewbtaMq+rQkWiuSa4iKqvL8oiJ2zI+1w/Jss89lsgSu",
-	"gcD+FhxHiGLxllqoqZWRLNaUwqF6N+XRwNVgt6GsKR83Wa4tGr2YLAs1zjGr0ay/X54eyq1L1QcxYdim",
-	"VH1AD3S19ac8BmaCgsRo/RZ1UEOJfYARz4sk5GXv1TxLubygMvBWwiDWzRjQUgxvVmkGSrdDasGP+URw",
-	"W/OdPjVHcsIjLB9h7myEr0zg/fSWj/E/UyrxUdShZcS67eOZL/aAP9lwHJpMZS+rA9ZxImS2OmKz6DOV",
-	"mHYh24vIHF8vFq4O2+xjleLcIlsFCQfiLA5zi6J2LlkBSK1QBD9OEUEGrBv2OoMo7kBzILiKxektV9AZ",
-	"MgFLE/hPIAmA9EkQHcdtbitowV65qva0sk3LHU2WyEq+nCyfuc6/nCyfqN+j7uGPj2kAX06Wp3YM5ltv",
-	"GF9Olic0ki8nS4QV/pDGsk5/dWypRpZkV6zsXLQUAI4nQptdbylnV8QnaBxPkN14HWfX6dUuA15pk4ql",
-	"SufC1m0HBDnxItZg1UssRNSq9NmlwDPUxOlvLP5DUGZxkrCBIMhtF/FHpQeKexgwkWhRRtVfU8GvSY1p",
-	"1/b6ItPNbpRnXF9cVxX42sLUp0JbC/tKVCF1V3FIDJPjs9lKUTI+hApgZDuNob4SPUO8/RQUviaAgcWK",
-	"jjVjoJdguRF2oDSY1ZGANSZJrlqqxdnBNC4gg/sarQbEcFoLMpp/aEw5UDB9tzOgotkrqD5Sw8hC98Lj",
-	"CGgfSmS7hytbN+VL+KfP2jYHE1JF6fXVFNEVVZ+pbIQWsNlWr7uSeWC/os5KVXiJSgt7VVibNTS/mzvI",
-	"T8a/tmrs/tps0WhvTasNF9VNZ+1C3Zx1SduasjdoXkLPVh0q3kYrJLzlWnkVtKjq1qYPP8HX/C9z8+/G",
-	"ebs3/e+h4P6mT3/PvOR/pRsoMlNvhqWlxk6xmcIU8pWwqFtrN+AhFrC8arzjftdqd6126W/yhHvrdmNH",
-	"3FuHnapOYmFFV9qrxuTFp2RAdi+uM0F6TpbD401FWgvj8GuPbRpK4d1rHYVfF616FBAYsLbMJQzRb8ha",
-	"Ua82Tlsmrbhj9W3e35SM6BosL/11tFleyCu0WVNBp6Lilr0vww54VXzy9Ci/iE+hdo/dSG1+h/YDG8iC",
-	"nsVpHEmw0X1x9nDtXt67e7y5pHSxuOnrOoN3txvG6zmCWw6i4QnUK3FKG08gea6db8NZ8688fltQbU0o",
-	"iFf4LS8l1Wafm18XsRZ4k2ledY2dQZlxtBDwOGMLc3dDH1o2T6WImBqNKEiJorbM5U1JgZEKIJ+jVtAI",
-	"zuGUPMvFyT1N4ylPlzDCAR9ezGc9xqdKjjFqyJo5nUEStgVMq7esicWPMzO0BQZvjRB77wXW8Ghm6gwf",
-	"aAHWmTUBQwUX01RgDaCDJdnToVjlqt2Vbs6xZkoGYGtFEzXOA2zUAZlgwR9XdtLhnthypmBUxDqbUBJs",
-	"nKr5jGhNXZrrsdmZfAcL5ZvxZX9w4H0Fozguj1Is4elYuAp4awzr0DSnVnGUWEtxwZd5BBXGG5n5kX+K",
-	"VvIB2ZVgVWGvbPASRVzke1uyNJOri+L12uzTWFOAHFzWRMSkWJgtg0kHLJaRmJlvJZxV7LJdWWEgFxP3",
-	"2/d9UXFAD1agAE5dCcwcpAxLX/b5Nkjkm2rcZzwThgV9IeOsJm6GYzwLVUR7kDOAcsFrWO1RnAjGkwVf",
-	"+p43zzpreV5DC7kZ2Gf51+bPU9cCzQDLT65qyGSRRzdglfiuEP2YuNmXYpF/V+Le+Yk3xPH00ZOPHj/5",
-	"KawAFGyQUGeacPWrw6jq+01Fli637RkiELi0fTbsMVXmnmU63WaBbF2A5t+US1SurHD17CtGWO49KO5w",
-	"5f3CkcfH8XieCl3plx2KJKm0pecLPhBDw9ofnjx5+OjTTx991GyRoUhXVcsQnehcoOTqUuriAePMrEJM",
-	"1UyAw2lDUZDJ2qDLQsp0sdNnYijiGWbz28AJOwYeR0yrhl3M0YbXn93pVAVfg+YJsi6WZPyd8GTkLPqw",
-	"qrSgVlNQKfv45PGnjz4K8gJvxYI4EJ4NJyyai90KueQDv3+nGJOxSxP3d2yCyo02oDZckaZRMlgEp1/X",
-	"fBXJmf+AqoFfG3lsdwGCfVFrKVbSRKcqkGjTkZGatjKkR9C91zZs72yemRsNltqGT1HsN+vNyZf6rABb",
-	"nctbEOjY1RHaqtCOdkVu1+0o1vKBSPumzVIBoyaEsl1lIHklHmFYlIXwmPIlGwjm2iNZhI6kJlEcPM7W",
-	"c5Hcf7TKQszXFFiAXn9UR4Hpvk42gqPemYXQ57uxj7In3xGfd85yueOTkWM8q7wi8ISgL0GKtOKdLW/n",
-	"vOXwplYSEiXWW2Kj6wX3UxWjf5knyeejVu+rVRCr6it2Hglo/csQMBKwiZqnRuBEfNkw7qns9q+E2tpg",
-	"Xl3RRF4V9ddn1sZeUmLLKNVrw7OmKhV9LVL6eF1gBr6V83SbXlPDVdMybEOzyZ7ih1XggpmY+cGXuDut",
-	"oGW2B2zGy1q8Dhe+XVNF7xuKXYzwGrLahtoxJBN2A76nCRRrgNEyFfdhPXnfoIE/vyrdqIm/TAsrE70Q",
-	"NbF8Ye5RDgMW0tXc/NNFMJk/aBB903UIpgeShwFpM+aR09wp+ju2pTYxHnuEUYgQ1B3kGo8fFYBlFDCm",
-	"BFJo6PCgEkXxpmhDsaUbjTJPoD55U8VMOsvA4QJJw40lBIhDJ0EeTwkjxVfa7MRIXWE+tKEWsWbhf4tg",
-	"6JzOeZudrdjswBwVS7/NMBMazSXltVxMeAb3WRSw5imLdZMoCMhjrQrg1UO87T1g5gBp5u4IFFLPJnyG",
-	"8eMlrrQl50G5UcF4MD2neUOOX5eOwAWAhFFrbsJNjsCbOPMoXm764M/1YzlSq/Ms0MTLujisvl0OX5Xs",
-	"3q2WUPhFM8R9v/nip8Xs2vXTut5tbEzetKYVlH1zW+vfecpTr8oG+ihdsnQueyWXB/gLyGxFtcwhRHul",
-	"xnvB3gzWVrzBhlvFlVf5TecyS6tj2dyYIRYLX7QDmU0Mg0YmG7B4xC4k5khUQNhde7Tm9UdephhwVR15",
-	"2WZfkugC12KQ29RdrggvYlRakzyPIrsd7mfr4oEris6D8avWzjpiN+yNfc2/HZbunzVMowC5t64Hb7uN",
-	"wHrU7vo32nzE4JaI1rS2IF8a+YgiMYwjQQKwkGAWZw+w+Ck41ox8L/grEMoA6+lWEkm9HaQwM/8+QCfz",
-	"lp6oNFca3su9W0hV/ELoVp0PkYD11/SYR/ZTq7QUNuWWtBnDjUHbWnXVeNgGnU7BiTjkmFjohxObFolz",
-	"tLeIDrd5PJU3lysFCa+e1jjySfcBM+wQdDTOIly69UGEAMcRxcONZJwK85aIbDB9m4XAdftm0fxElWHO",
-	"i+OMSbVwb5orftgzT5FfD8hGF5WdvGYvqhoYiH4e1FBsyAY1cIjTTeEu575LxUxwm2JiA4mRSxIPAgaa",
-	"p6+EwHr7F2IJiqyNQcb8UIbLNBC6MLB4Ojdd08BiaNXToP1sTohaYqGe6nbuPA/ZhTBKLRpOQYwNhHkP",
-	"PeU5+C3yZjvxVBjJKiL0auO/257/LN+kVtDK98H94a+pe4gLVnjHTm8zAKilV686dlHsVKkFZ3xcpRDI",
-	"jA+zmiTSqTnr9hU6AmM2UUmkG7pY8srTja0kGR9vPr1jxCRYWZcxFt7GORX6r1mSPHpyBY8XRUUjG/pU",
-	"XTZ+ey5RHalgNmTPD3kUhQ68g6ZjjtEWQeZlo1gUkXERh5oPY+267BbrzaMmherTxx/p1YyFzTA8OIXG",
-	"HbxaP7+buuvlpHaTV4EzPr5ZKNszPr5xHFvLDapNqi6eLOPjgM1l/Cuj1EvKPcfbB3tss6rhtKUq8eMv",
-	"SXKGt0NKYKcIL6lYpCi8gr7WMz4ES46ag/JXLGT3i8dPv/u3/+L7P/rzYpBIt1kOBOZnH3bgPx98fLv9",
-	"/NZK7rb97fn7tZ89f+93KqNN7M5dEQrYSJk3jgN8xsc3SvI3TO66Aj8e6tw1SHSDhFGEf/HAz4rn5gnl",
-	"foEuhy8BgQ+EkNawCdr/UQeM+IyPVY4kgcFfeXyZng8njFOy8DVksRVGR/eR8uia9bHmiu6FelrTsGEY",
-	"eDF/QMlpfoQqopCseLWK1RH8zn3Txuax7qBHOd/gLl8tm1ygPrLvet85q+BaOBAIlrXhhvZT5pTZ1VHN",
-	"Rb/OkwgXCxsqCSh2CJmBWfLxVFBC4cJDjpmIJMqz0s3OwvkxP83Mo8gLmoP2PV9CNhG7px+KFzMxzPp4",
-	"J4mnonZjtsyy3K0NxGxbg1+x4p3PgSPgW3N71eQB2G0IvkujIe+E2hVGpnjHr/b27r+UV9l2Fr2BSJQc",
-	"N7zNgKGpn1eWqHXgQuArW3DPg/SAKUkIY4adKoLv4xIuqQRiZF1PNs/UcuitrG8fm3ttBxsEO8w8HYN5",
-	"MVPsfjPLmxfcty6fuWBoNJdCt65kGwJTb5YlggxhG6nBxT7UHvYVgkS7AgTiQU87U2Iq9DzJ6nBLzG8u",
-	"NgnEnEAAyxRALIANNuokAx45rxM8ucmPLO+awnachb3ZFtZbGM92NywGnqk4lsNkvopEWDscmTXcVBt0",
-	"aPbU0sPOm2oh7ja/6GK6N7/6+mEIglZWidtmkz2qzF+Vhub5LNpacaDS3RWcBbSe3H3u81ayYYoU8X2U",
-	"ORUiRgjYVnN7ViFLPWd/Bc6bq26e/Yv2r3jCqjiZO+hOqyjKwYKyVVjAnIqLjKokxDzeXAjK8lQ+okva",
-	"5QqtoCDe6y4BH3mq2uqhKmlV+XF2MJsuohIZjKaySLlhsy7WrFlygDdEaMH8/YXfipsGgJYUYsg2nREI",
-	"6CqFYhne2KfYuvWspuCvhC8IDS9EY3mfZ2GOgGEOnABuJEuhk1txItf0VoKNxmhN0TQ9EK/IH7FZGi1p",
-	"vsgdojkBqqyPc0FNN7+ukVk8V6Gxn1XY2a1mD4EY9XmVqE1QUKkZgLcTjIKNPSw1dMTAlOHQmhmbKyAo",
-	"6FcIG73S+DxyarMPLWwfxbtmXgM4ZKkWsI34lzdB/8Yh1UBFS5ZHjF41JDWnwmD1xJRWobxrq3yoeIRv",
-	"0uTi2MZNW14eV8jFEOQX6fBfnD1kEYCehX0b7/XFp48/ekAX1UgzbRStwZI5Vm8NhNDOYefwqHvY6fY7",
-	"3U9++rPDXxx/2fn9e79395c/P/rszpMPnt5/1j3bJsmsc3D/5OCX/OCb/sHzn/xok6vSTPFnalAF6pE1",
-	"qChAn5/gyzsaLuw3g+oKhlFtdGmu1ZYSP79WA+aCqFFld9HYvvJ6dFipvNbmhNT1mUPmDgQhwEYFrFyJ",
-	"AFgNu4+TTKQNl/5jfBkDUWI9qRE5DofJLI1900oVnanZ7ArM/ms1IP2xmfOMpxfNFO+LGMbVaCMW4E0D",
-	"lFYWxbgbPEnUAiCt5BKw35ttQK7wW80onYOVr5WvMuiiuGzN1KOfqcEz1wpsnGvoZ2pwatt65dql89BM",
-	"1G55QJDEmBYJeroXPnkYkqAz2WS9SuyViCGwHMTRs9t6O2Q62vk+e0kRTs/3mENhZUpqu0/8daw8Z1Te",
-	"ziKbyBM2mu/mQ/hS4/49w6+103Lzo7nJl1o+qKAPYvY5h4Dc8KePzthtPotvX3Zv66m+Db+GbXYC22Vj",
-	"bcxgaEe1S0fFfb/lcKc77xU+o0nn31HMM/WvCCTVfX6cR24zJbEoxtX9Els6hO3Gb5eMYb9qnm1QNI5f",
-	"zyXpZ2rwuUyW/j2JHpWvSlcwlJbtlus+fWrefeLU4twotr3DsiatfYc6Bc42s77uALy1q4FGFAoJr8Wq",
-	"oPN805516PQNeNfzfq/sG0bl8i3wD+OcEi6rUs6rlQy/5k5BXmqvjAyZ9MHWE1Za5BrZfteJZ22ujs0c",
-	"Fl+jJt9oT1YIBA1otBobVvHmj0HC5Zs4BjsGRO14edqBVCj2Ei2KqDJwacMqc1c25AtvAAw7vnfng43Q",
-	"RDteTnKtfy0GKqojz/DlVXznokK5dttumD5vnDZvXhi9EUl0XWLoGmVQ0IJSHdXQXClWNIBxUax7qqYW",
-	"JT1OEb7INwJ95WbRPaSmW71WKoZCYh4z/Xov/9FCcL563jCC/qn58PPRY3h3U+holVB1c67bp5slxRsn",
-	"w7oCKB170QpYlz199vnDR6en8NdhnvV65FA8jguINXSh6ATd4DA4Co6fb3as1vpdnjpfDvzlnGD0gGoa",
-	"0V8f20u2+eOhwxqAm6vFd6/YRnNJoz/W7g818dB9sKNZsLFFKdZ9IxouRb0O5y6wsWYhvlytrSVcjue1",
-	"KPb2VwjathlZNgg/LKSebU7JNQdqopLqJB0byooGgIquEKYccOUKFRhcAi9Aa6CPwqh0PN0KsXw2T2dK",
-	"i+p00KGQNb+AQ7PBhfVUyMjeVpu77Jtd82it/KtecfWqF8C+VJOz6r9RXRYoS7nUSY41X60v1q99znF2",
-	"ceJ7JYCLlPQQkOJcbOc4T+7KxItM5zk067ArN9j8QLUsrmDFsvsn1aeVwGMuxWW2tJbTo3dCSyvufOzO",
-	"dGiXpHTW6h3+ldx/hZ1VF9ezPwdssCxBJaBl2qX9T/mSUW0cl9UJJX0x0SyJNRmuNVTF9demkbBHI9mU",
-	"v0Bx3zvyqtS6851Pa0Pe6gMWvjQb+gorIzFvKdvsBMPth0pqwGdUI5aIDILoY4lpktBkwKJ4HJvrSdgP",
-	"Axa20VEWHoSuDbAzUjg9ROtDyUAbV19IxWIfpn7UPZcIFIHpsgQRGUueLmECxZD87//Wn/32H//t/+9f",
-	"/fFf/bs//O0//8Pv/9d/99JoAq/+61/88W//0Z99/0d/jpMtB+wTlvJuBjC71jesslOvN6+2U8c2RyNf",
-	"/HzZ/+zX3//pX+6UFbFhjZ+otffnwdJm984H0xiKKGg2nChVOo8ucQQBSgvn8AEkTGMJs9zdl+dlAx4u",
-	"VsOzzR2Ejs2GcYREn1/ozVXecFyvUahQXaTcRI1jeWC3oaE3+Nbv9G79Tq/gE/72/Ly98qDwrN0/eP5e",
-	"8c/365JIfCK76jXN6p5v3lzoZpXyugJYVKXcxrT7Eqacsk8+FE+whT2gEqisyocTl6wLUcJUCe9EMhwR",
-	"RLpkEzE11Gu4k0c+tlIxBiDHmi3SOMuE7IGEoSKSUOut0/kghOpwJ/jQNVqu3xX6UwnLcyHQgvBByAYi",
-	"Wwh0G07b7InKU6iY0EM+g6rx4QNIZIbVAko/lwwzHGOJhVelEBHYrHC2MPsT+oAQ7QYJlxdt9tRfY8jH",
-	"xrcMyzfnRryYcRmJiIrJ2ZNjWWure3h0fOeurRLca333F//8N//x72Cha0GBaIWqMsf3mlXSrOZJ9Rpg",
-	"ZXcoZLZpvhT58/xVowL1z80lcqwO6PHXWsn2M774zDF29+uBvohnB2qGUzgASB2R4kIUTgmVpLtSOZKr",
-	"3S/XXAGfqIxlaoz3wII3c8sLIOQhTQWXnvXVXQgpH8Xe/rx9Pbqznoj4wTfPXx4GR69uHXx1cvDL5/jg",
-	"6NV7v3Pr4BY8eXn46lvDjuFpFSMu7qjtrP2E/vEVvva8sLfxdEYI7DNuhtkax9lkPmgP1fS24rMYJM1Y",
-	"yNtu7K+ak4Z3e2ykotDr/t2y0RUPXr7qvXPNLosikkqeD3Mz9Xffun29zht4szOOr1fdz5t8j6ABq1fz",
-	"td/67xYv1uspS8hf0KvVTmRL7Km4rC5J7DKQa4xPQF62sjiYgVprqs+sgSKqrFexmizW2BRmjQk/JAPY",
-	"NeXTuK1ag9TjUdi2hpfctOJRTyELoWT6yG0ibnufbybW3bygPgGtvdVOlBbyU/v2FWNfnM7e7HIMb9dK",
-	"g0KJ9geePzWwxYvLZVFvoiz7qyY7duN2BuJrb8LU8DTXN0r4ltLcChIuMR8UsiOiaSxjnaU8U3AkyoUk",
-	"d7A67HY+XpvKaz0cUIg/irUhuSg0l0Sr+gbIJpWmmytECGRcRvoBM6TplRPZqCWvG7l/qN8ppbBRT+bd",
-	"glZUsw2FxXRxhCkfgU1c9unkYMgsGMftpjWMKvzYSLmPqEH447F8ZhuFv09sy/iqa/5tUM6KfpVGn6qr",
-	"aXXldMRNnot1vOfmOe0bYbGn9gxWFCXyS76DNYYP1DzDZLQk1pl+YKumOEmJbhAoQO8qdVlfT8nmWWTR",
-	"d4934tCnm8V7TX18SejlFL6xkJSI5lkCylfDfAK//d/+n9/8v//jd//Dv/7u7//HG1IOvDmvpDE04zlB",
-	"61LFUfO8T+rO8h/7t8eC7CPHhdw3eZ/20S+ob28iZ0JnVxGxzUPL3ymV9Qph3jvEZL9b+nGhyJW/Tut4",
-	"3C/yi1iJjK6c1ba6bHMNhfwU04KwfNEh7yci86xsWNwM8eJR8PWhJTQLobi2AIgr3IjzC25F/MHG2IFC",
-	"ZIC3gw2o5s14d6nzN+bk9fu/Jv+fs6K9cTdgPBW/rEw+PXEwg4a7PT55csLMSg24LuovJzrmt08nXI4n",
-	"PN4tiff2TyrTeGl4SSzFo0s6kKUY9M1APkMlhyKVfs3WvPlteJ2tdbgpdH0iHL58HsAOeAwDMeaSykR1",
-	"m0HMbGSslRnAPib5KsbWaCSG2eYo9ZlKs0f4rvnqstbcehFjjj+80mYhogADonERyygvPDLm5mpukeFB",
-	"Mfawk9ssnMtU8OHE8OuwgMKiRoyfywIAVh5RAN+IKGBaFbumjD+LBO8lf8J4cdX88U54RMhoUGWTx5mm",
-	"UXPN4tG5jDNbe3PxAMzMDtkIEhxok2312NCHec48fLci2o2Dx7VViy0SZ6m6MTl/bd4ugtJQmS2b0prD",
-	"K3h4Q4TqRP8GhJhyLS7EaKGXRQzFPb3dKFb9WgPvXKlGwzF+lo+X/naDhr8fupHbn+3w7eduDvTATQS/",
-	"92YDDx65KeX9w7zgzy8Kk6M33Azh79N8mg5grnHkbgmPrmFVrVzG1fg3CvexH1tUKYdfnwqOoEXLvPIg",
-	"0D1E3UDd6cA/V7Fm3i4HxePj+Ao1bskV8WMQobCyNgHeZ2pZNP1OoGqOPazjXpg22Y9n1S0+furw5rZp",
-	"tMa4BWKkhDRER7MKxKuejWdeyHmTS5MzgpSkOnLhoFUXx0nS8g2UiSkK6jdZKeZMzZ7W4gieFfED80Ie",
-	"ObVQwBycL3MqNJW+AOSiFXgL2PC82raXWdapIoSzhteHLW2TpUlCzHMsCZDRXggwbNf+RUFO4gUfZsmy",
-	"Mr5r1SMJtcZsgo+NXOIS+1FStIsxSQIw90WSKIYhpwFbqnmKSKmxZhiW2lqN6TnsVGzsF7oqg9XVWJ1r",
-	"EVkv6XCepmZ7/fqLAYs4Ft2fKplNVpL6I75syNGhXGCzV6nEYMOXYVw73AerChna5p5Xr2RaoUwnSX9Y",
-	"HwHupwrDodBC6GLFI5eZGU0N9QFmKDeiKCKF1dW2ow8q/S65Ur8lpHJzVIWtUnR031kNK3Lpg1aqko1s",
-	"7ZnCIJRMzfo+yunac+4xsiugHjZxV3xh31uXZPFYmuXTWL6Z9h3igtvsFMsCgfeNvg+Rv3B6h2WKRSIT",
-	"wwxuZHQ+KVmjvUM6hpsabYCjmxLeYpGqSztQ3F0/cmCb9Aksy1DCk7h7vE3I8u+uxCz/bmXQ8u+WopZ/",
-	"tz5s2RaLaCrBaRaFtIo7HQpYp7+7q3LdfHazZiHT443bglynVzQAAet941YfnM11hLTmzLpk99nCf7UR",
-	"GB+ro+hc9MDt2it28QB1tRivKmY1crQnwx1cVliGd2tmYyQ22avWGesLyQM/eQciGzdKshnXeqHSjbhG",
-	"T+17Nyf9ritC0VD+jngXa2yNfDajstZIXkCksWYDSN7KVJ44g14jkV8r0DRo1FIC3wYVaslmKkliOTZN",
-	"t7exql7hrJ15xSfsbOD+jLZFq8URvPzKtNzbpbeoHgLEhniaIoBI5q2uapNQwcbLiQNXu6Jahom5zmAM",
-	"JNn/wJHN/eKb21uia07y2300tlfyNqhSz2vPzU2K+BsX73Ill08vdSamfb59MlrZkdtro35X87zyp+fv",
-	"VTx7vy43wsM7/ZLHWdVFGZF6MwX2bBaPbAVxMERf8hgEygPWKcZyOePGUWeTdeNLMZgodVEHrLBGwue+",
-	"gKGaCRbyJAkb1bt5DVCsGwpFYyH2xgofGMRsFERZ6xvx2DD5PiB11xXtSXXGZsqaSRE9krC9XeEGJW2B",
-	"R64hCnv3ai5qNOqj9bjKBrB0RUAWcTYEfNXRyBBMnGmRjHosHCspQnYLjdBg6U8JqklE7LjbeS9gIc07",
-	"ZLfijGVKXbhS7IbHj+JLATWY3mtUfUJlm0hgc4yAobqNuoV56fORJfLGqSL0QZ4pstNNPk0qqdFn/qW9",
-	"Kh0p82ajM7VNYAKia5sPV/oHwteWKmGf2UAAJVsXYDPAtwWuX1OPS0kGeF/bfS5ZCDzxZ1bZnfAiK/Aw",
-	"F7wTUj7C+XqUUF09Kt3VzEB09KGKagzbAKsOYOtmkY36pNlEcDDn8lSwkNbiII7ogOZlgGHOQe6OLZVK",
-	"N4fWfm1IVGd8OgvZLQv/juyoe/+DTskH/h5qeu5jF0gV9lxqMLvkSRwxLYapyFh42Q3yVPIB1+LusWn0",
-	"k89OHh6cfnJyeOcuGKeNRDwaxhH8V7TxTze2wlOzMPggbFfYfVEfqb4K4BkpxTyTvgEU/hHPOAahA9pr",
-	"/gys7eB1QvyPlf10Y61Bsgb8/9lMyHrU6pooo4oMgdDJoRB8hHZD2pnQmcPvMGsBSf35qQkZTxDBeEO5",
-	"E5qlm9QabYso2a/1UbprXUdcxsc2zmKVpUTzFCtsofxuwIQQ2nydQDR3EJC8VNPe8FmILhjNtTnU6JYk",
-	"/791UlLkG0ChiOgBC6XK+kMlJdx4wgcsNNNW8yzsGW3NgzyMJet2bPmFBy7poechI3r1uA5fvIDG+3jI",
-	"QlsYPb3EutlmEGpGFhN8p1G9NkNUxJhXfgQj1Fqcdvgc6tN5QiGPDYxtZCCVBokzxCIgh9MVimJtuP9X",
-	"HXrDYEOPBYe5voWjD3KAgimPBJNqUai3ks8WYh3FrIDYXjNoOjPr09kR0thdzep0yJ9/6Hgz0EcjxQio",
-	"qqb+oS1amRPmkK/bAd8hDipqpRHKsrD17MZRXmA5D0fHODID20NxBsWDbw+1t3o5beTk24CB3az9u9T5",
-	"jZvCq/q/olW8LBDeuIHcDahwF7xCFh01+OgKl8fcLXO41ikTtBDXh34m4y8N4I2Q6psi0WskzbeGJK/H",
-	"bVMycjQ6m/kXBStIg2+J6q9wY8bbb4Nvvnj26XW6C6jVZ2KWYHjIlVbdCq0i9fk4KkWmIi6zPoKidIPu",
-	"vVeVjCXnCt3NztrtqklkFda6z2WyJIQZ01j4wOg5ubKWiFG2rnRugyTvwpKjp2rVmJiIbA0SqlRsNE/h",
-	"n6h0GS2N6wv0IVQGneT03CSkk+us7+u+G/SoKt1Ft8rtBPnMnm9elxtn4m5D3gAjv5nEuDfFFLfkbmXv",
-	"jW+zWruGN0wwb4RQVMbt/m1BKepSpAmfFWslogOkd+/useGr9UUF7naO73U2+EbWMLrVDFawDKrRqGFQ",
-	"PbXzufnK/tt8nHdxRmenpAPsjSDXYgT5wdy9VwoY73CDXnM2McP5hpkQkP4bYESGU1e6ZNScAiQgu47L",
-	"iLnQgjJMyzo/8yTLZvp3erdvf/XfHPz3NTELX6o0utOpiM26QiQE5FUP52mcLU/NmtmCaDoenswxermc",
-	"Rlg9W7Dpce9HDBeV7OTpY3YhlgyxO937EHpOp8mG12gBJUfDD09OHz/sn3xx9kn/fTRvz1JD8JE1wdMZ",
-	"5xkigmU8Bchk2HU4Amb8+WTN4kL2neCpSH8ulpUmdRpooR34YLUhLXR1TC2G3KiLGEtoMnrRhraETz8/",
-	"9cri4Y+hmTcgZZsW8Osc8DO50FPdtx3mV4BZbObxymxgLEcVmv2nPz/97JTx4VDMMp2DRBjRyD45O3sa",
-	"MJ2pVOSIqpxBVpD551Ols3EqTn/vU3T3UJU3bQHMKETYbMFspiG2Ka/OHJxLCJoy7QZ+JBTgnc2zoZoK",
-	"QEx9//1H8lIkaiba77/PHkGs0M9OP39iOSDBvaIDS9CrPRa+PIfze45Wm3N7is9bvfOWxqoR563gHM70",
-	"eavXbrdfhW12QvVMXbNmEc4l5QNxzULTaBhYV5U21CmSSPcQ2zaEr9voKCRgcZ0Z1swMPcP8Z6kap3wK",
-	"QRmDlEtYrLb3NbYYEkocrCY8cnnzi1TJcZv93twsBoAsCIAmd/lKhsdinmSkBAraSAwTQDBJBU7R9K+w",
-	"W1qb0CYnErTuTKhZgih0DyexNJNVKXskx0msJ3AGT4BwDixcBOLwhnkGWMjiSMgsHsUUyEk/mbGrDMCZ",
-	"IGRzqeaQagPwKrkcb9N+01bzRCs25GkaCzS6o9BGb+e5ZCz8Gwd0aTh4HIWBV4KciklN+dKcI4TiLRST",
-	"Ync6R5AmpwsVrl3cjGThM5Gly4OTUSbSkEjzNP6GzrCd2PvvE8gxOmYNGfEMs4+67LP4wwfo4HROW6gq",
-	"WXjtnnmt7bVhJmzGRbrPHTs4ZKYZu3vMfh5/yGYQT2d+abMTpo1aBek5bCwyzY47Hbcx7UypvnnB4iYD",
-	"RjdF7o/iRLBb4XSeZPGMp9lt8+OBOSXhe8XpdDpmpHYX4DtzKg7v3IXxGGaRJLTr6Jl2UymM2uwcDhwo",
-	"0o7H7wswpWNDixxyDrSh+syD2uFyiflJeISh3gCemVgX42SssYKmDkUJ/K7uBJ1OB8scUbyig6t2r3Q6",
-	"bCqmA5HqB6hqLmIt2PHhIR1ZiNAxDas0B392+ymFzvL+jg5ZIi5FolkkxAy79MdziAMiVG6z2CrjSZuA",
-	"tJFZYa/+xiALoQm457nz3czPI0Ai508Vh9gAs2A2pPL999lZLkxnWIBHlMjVfDRQUYwlOLzPGQSUGk2+",
-	"zT4m6wy9COfKDGg+Y5k6lx5dE3OVhnTZ8eH9IuVO58NJ2GanikW5ycdQh8YZ2a7VyDKAhULwJkN9sRxj",
-	"B6tfnEv3SZf91JAwjjKWY4pjWaj0QkRsPmuzh0pnydKe+1LXRotm2TyV2rSXCLqQuJQUHA5gBrXPZbkp",
-	"8yOgSwW4O0IHONqARemSpXNpfqHlNruCZylgfoa8q38Sp5TOWvw9B6wKziXglkOVvYyPdeBDC5pnlOaZ",
-	"7wy0GOssHsLE9XxglIpBDpZlTnEh0Td35GKJSXM1y29xhpWdy1FsWO7RIa6WW/sAOVgepQJcG7ifYdrx",
-	"qLAJ5ZWGDEEUjLFTKT4SYNUiQQg0vlCAaYAbCT3gRkT4ao8dv3hhfwgw319EwHSL0c30aaZI5miXAAcB",
-	"L+dymAqQiTwptSNFZujL13nvdGAMiISfESisJXkl8Rgedjze/4DOt7YDN3LacQCjdDkJgUrQaJ64nSod",
-	"n5FRORmhhJnto+UiZhFPY1xyUBGNAjdUaQSr+TAVHI4Np6dsIJYKgr8T85mVSffzGFDKXQ/h9zaBOuQh",
-	"QfgZ1+eSlCR4ELbZwzzJQ7wwJCnHdiSIny8uIXPbCyeHtBHsL2CDeeZqHWDdIFiFYomDLvJgdBroNjsz",
-	"Kuy5zE8YFa5ziP0wOgDsN4z6MXHtHut2oCWvqA42PZxwKUWS/23oIsUX8BNMQdeMRxFtKqVcrrxhixGk",
-	"YhzrDCIwjZatRWJE78BlGZgP8ctUzTPsCv82V62855xR2Cc1fMRslukYpxBLSITQIKqe5uekxw7N7zRN",
-	"y3dsX8B+7Djy/AHIRCb+Y38tcrs85JB2M07ticfuzaR6NDa6xenAHB4Ke9Jtf5QkI4yG5ZdIcYD7PfOl",
-	"YWV0Gs6gco+VlqiSsjAzT2c8BZzkW18ePWTwHoMs7hfZe3T/cxno5txCkIgDsobLkjmumDKSCpQqMb2C",
-	"V63RuczvUd7V11AEvEv5GLNUXcZWSYolRuBBVRfN4rE0p9gqthlAGeJR4PrCTOzExY3bGuy3Ou8xwLig",
-	"FBizfGaYGlNDZORVDmS3uu+RMHQvT1QC49MIVQGcTwLMSqwd/Mmtw/cMqyc0l1tH7wHnt0NAfBYvQMjG",
-	"IPoSaMglYeYwXiggb68IMYgXeS7zIvC3jqGgPEyZMBM1ocPojC81Bf7Ak4DNZSK0tqYNV3w+ztgtCzVj",
-	"eEb4HqK4ZHEGuQZw/fZiQ3utTrvb7oDJF+70B8BI0NyiomV/sMyw/AWVtHW26+4dc8lXMyH5LG71Wkft",
-	"TvuoBXaeCXxu7QnAM27zRKTZgQ3VhhfGAszF7ur4ODIDjHV2Yt595l4lWD+BeO5fVZvW8ldumyZAVkBp",
-	"jw0vW3f589y6CIM77HTQXuhA2vhsltDhv/01xa2jQW8j8p8/n0JoBBhKyq5PwWaEBp8v16ugddzp1nXk",
-	"Rn77C8nn2USl8TfoQjvuHG3+6GOVDuIoEuBdOj483PzFYzzK+P79ze+fKfUZl+AcvoMLu6n9TKSSJ/jB",
-	"UaN529QStB7Op1OeLomg8oUEBmO2wyinYmHOKig+EMo1BkcH/tx6nh8JjiU/AQSJR32eJOD2mCmdVVki",
-	"XT6COeTKWlGM9DQtm/5AdCHOk7ncozoyT8SPtcW1sj6i0B50ZFF8eCHVIhHRGCIBpbXQUAabVsml0wFC",
-	"X1yFPZSxBY0rYNkkVfPxxNMGBsuSmCOHwmCujUKuIc6YHR1+cPcDYOo4JzKj2HbA12LUILxpy8x1BMO1",
-	"b0HIr7kkoNmAGjHSj4bjPoOfzds9G+boFnkC/iDmwEEwupyUctsOT4UZCqjmylY1iBHOI9X2Rm9dRW32",
-	"mbsyZJNUCCIZ2kijo88hdt3dEIzchx9gv2OJ5Zi8dWyzL40kokHYLic8og7I1AI5KYizoQO24KmM5Rjv",
-	"JaTt2z5cHR4jRtAKBoOccsnHIoVSUWT3o8sIvxCaTL0Yrz5PEwxXR059iDxah4HR1CdG3Jx4LYI5BbRo",
-	"s0P+ghiChpsC4xYKxczTDBeD+4FErCnRUmmucQhJdaaKkgBUelHgnVuLgseRmM5UJuRwCXbp5y700uY3",
-	"bGDwlKVHyCX5api/wUICPxDLJZ9w60OwzzN9RL49c81r9YrfO0t66Sl46cGi37t92/+tTUPp3e/cPwIe",
-	"h9bSwkgswRtepdF1NuVxYpiZH6bQyvPuaGw+reZjww1BbH9DthhU9FVr3jUPDlvPQX7tIARtpMWrogeM",
-	"ggh3EMQrJcogctJ68LZfFj/jr3XYOTw66B4edLpn3U6vY/7vl84r2ZPzJFnJscOHE677JeKgwIDqZc8R",
-	"Z1vfTKq3wfI9GHC3mOVVN1CgKRxRaRefe5pg1/dfWo9Fa9f9rVdwzjzujSpKA4XgM56MVDq1Ss3NaEKd",
-	"BprNQyVHSYxO2ePuUSNV6FOeYqTqcfdOk4no+Qxh4D4TUcx/iEraSYRp+iTTnZLWUC1DkI3nps21t47b",
-	"L73j8wp1t+oYP0+LI4wCo5+R3TuHAsXPo/aK8PoIfigLryrGtn7JPlJYgePGSP548xdPVPaxmstotzPy",
-	"A6Nc3OjrIN6g+kL8U5E1IaO9fPzhyse39Oj/wE7yT0V2lWNcNA1sdUuxVPFEwQ1lZnMvSomm4GHNQy7A",
-	"tZsIfik0MxdnnfElm0tXRDssnKzQWXqVTJbmFh3O0yQk06KSfu2YiaAoqonSGWUXWnCsOEM4nhyBDy/c",
-	"hL8HvMcMiDopXNV1FicJBbrwzHo3VoXnF3BmV7nerhe3iotS4Zwf7X6RwTyZ/TVmz6bf4mvMa9fp9vee",
-	"HWXOQ+Kar+/qMyceuMHZAq/9QBwt80Rs5WSBue8dLFdysKCNF5byNTpWzBV8gQFKFPMlMfnGxm3mAT42",
-	"U1ApysfzvBXggcmhO10roJpMRIJu+HCkUueGoThAfS5z+7VDT8F41/xDesV9bCEG0YsBI7BhcXqOkX55",
-	"DRc3mFijRwTcOd9i/ZNv3Qffem9+C04EPVGJeWMUJxCb++25/Pbg4GDl/01j4YLHWT+LpyI0LZE/5lsw",
-	"x6skMrsXzV1pBhtIlSg5FqkZhE2FMdLY5rdkEAlD7iKIMAxYOFUyzlQay3EbuiSXhreuOJRhGmfxkCe5",
-	"3wvQY8xPYirSsZDDZf7bt7kHy40dpgV+734kZtnEvAV/gvfexhh9S9FgXF/o3JNDxVceFOORMJiUgjwC",
-	"DAbOEMBmLljCM1gLbOrbvAcYiNGj5qnopzyDJeZJEqwOWqU2MOFbDB7k5N+3/iCzlItYRmoRMM4SIz9T",
-	"pidm4IjQ9oDxDGIZICprOteEUAmt5MCZnKgijzHxIgfN+CH8J7A/Wf8cxE8VSlFg+BXF/Xxrh5KqKeuw",
-	"TLGumQiGb5UnG7ipwgLNlEr6cwlxI5FZIfPALFSJ8PDgSZVDB9p24FMM5qBvob5kLW1QoT4dJxAc822+",
-	"9Fzm0KoTHqHHklY/guoDI0M09qDPFFRCyk/EA5tVAe25o5xbDIl4XFiw6cS05E5SfghLyzTgCZdD0U/U",
-	"ojBkM2v6DRgFRP4ORKIW8BYWK/DPZ5iohT19YbGsS23nNnqnn6VqPkjEygiGcTqcxxkbpIJfoMMbMtvy",
-	"rahsl0r+6D4EIZnx+JvhgobQQzjkSTLgQ3NcIfZfRIxrNgVQG5s9UnVaJO2jVIz6M4ffflE3tCjWF3ax",
-	"ze2XDkxix6anGNePhB9rNkoFBeRDPDpieeYovRAVNddC9+yaz9L4kmeikMxieN0nj0/PPn/2+/2PHj8L",
-	"a04WLipuDU+zGBPk8jV0D7XjS2rERmIhUgA6DFimDD3HcpjMIYqI0Gzdh+xbeLHYl0XpcnCK3+bq6rcl",
-	"3TWzlbqK3mg4O5SeCTtaLVCK/eqMZ8IQcj+KRyORao9OIP2HL0H0iVzhkLGeUGCoHMZJjAGDNK6ILwMn",
-	"nwzH/IBWxQwOxAL2I+QQKKT4VwW9nMsTT/KqlIjPubpt5D9Ge3nVbSfxbGaGaRiEt2gQQWaelbMeyNue",
-	"h7ZvcJfPoVLBG3SVewH5Rf+0b6bgQ0glJRuC00haQQu0h1avZbUCz2Bg5tJ9HrTcurd63cMOhKJJVzfY",
-	"75KaL3B/rwtiia1CIVeqc/pBq9DPUaeztZlonog34+u2lhJ/xelJE5uQJPx2zO71NGHIO2+2ZWT2QVTO",
-	"eCp6rHo/cVjFuKdW7+iumVVJlW717pqH8wRLnB8Wdg3bgR0eisjWQsOn3jaSBamBwSm3KQUtPNr5OEwr",
-	"12FpAgLZYGWaJ2LvKN8bjJyjXHrX7Ws0E91+SQdrrWf8MUSAoTxKRR7O5bJFQPPKQM1weWmQ/uFLPSsi",
-	"yYGeZ40O1VRA3cD1PvU51Yj8wfnTf6Du8SuQ7Ca/eD0p7OXoXo5WytH92b8xh/oOB/8qnvR5Iq7Ti07O",
-	"bzGdZZBEi2nO7p7mpBjVO0IEYTARkgF0jcmPikUFjHKmtHfNg/LLDDL/MdPchbND+WaxZGPFlMxjwr+e",
-	"R+MciESKBeVvU9y5jV+LNbPnmgzkaE6PrJkNyyOY723yAmVi4tgelHIZ/Hhul+1graSLiWIX0t2Hye6+",
-	"ffiAGXh16ICfDL82x9OGGuiMJ4jOXh9xME/ElaIN1GhUuIA6GQA+czgiuAWFt8rstsBLDy0vBYSvnAV7",
-	"33tP7+92T30ToQx76bq/pe7jIPbXWoyDCKxwMlKSZOpruO368RCrYQFOsEGashwCnlCQ14IEWC8j5Gzq",
-	"EnvmrsD5tRgi7cAZTIn67USN+xFf6grp48IwKkIwKnBxqRu4XscwIKjKDDhdv5qLdJlzNVdMZovDbvGQ",
-	"XwXrereFy2lXqjq3DNDvfRXf0sJZdqvgLJuMAHl69RDsb1tM/1P45FWDiJYbDH9ZL0wJ4/mrly0/PxSE",
-	"BoqRwuPB0j028wVs4Q+CXCJTaOGqSCa4NUBSBMqEP+ul052V6MJy1B/IzTm4sYqtgdx6biR8VBix0SDX",
-	"S8NmQt/ol321kH03awpoTMWUpxf5ePFke0u5Xqob3rBhgBab3MyFHA8Y0uFWPmeLeqp7hIcAuq+ZFXme",
-	"Pzg+ZJrdyt1PdzsdBqXMPCUClBNSET84PmwfmTUt4Mlfk4KwTbwV8eB9wNXVA66uHGtVIyBvv7Ss4dVt",
-	"j3dgweBt7uNAHI8jvJBXRnU9drVq4PKIWfEI8VHKamcnFrTNG9JUyAxA2ThlkJnj+4Dw4RyIJwS5r8rd",
-	"k7wdGOiVrn2Wc3h3MvuoBX7/CcInpYINhLlkDydGDYxa297VToqzv6kb21607EXLWtFyHWH366+YQFT7",
-	"O+b+jrmb6zTnVPml0gFYXD3efh5hPeTKm+UjPpxYI2cRgsXFFSEC2zJAcDQbZxRYWLMARFlgkcQCG3Eb",
-	"ODy0oAxfFli4s8C7QgPwoQ9Rg9h1IrL+2izlUvOhHzmFA++BRReqzsVZgEZWRFIhqYlG5IWFeIEstFNl",
-	"+oBY56/VIMd/GQt9LqcuAHUFvjHO48XIOk/GaXIwq3MJPmNe/Iyati+3CUoUY5NX7+JM86VmE7WAUDSb",
-	"rabSyGbLUfB1KGQWZ8uQuX/2L4T504uxhvdoW8OAhbSx8E/cWvNP3FXzL9pX808omksxlXI+HYiUEchq",
-	"MXaVIj5DG/ZGrxaDOTHE0tCQadoSh/k3kUefyKPUI37op3L13cfUYREEyGK/FcNs+SymtYEfQf+ybxYH",
-	"fCGWbnqwQfabIc/EGMAN7Xf5ShBF27GHlAkW2t5B7zB0biZMfxGxV84XXlld0CKD0GoqEBnZ03aoAUO+",
-	"/a/VoKKNnOJdAyTGwQ2UKYiHKAV02nZQfY340i4XBnR6iQLTqVmfJJaCiRfIvAMWpdiqSlk8xYd51K26",
-	"FCkSMTQW9vKB0a8ion6sF4trwVIuwTf2bUXYIdiugPU1MV3Z4wl+qhjhl9osHCZxL6Rwc9jr2CHbWQ7k",
-	"zdYo8nn1/K+5rDNA8WEGZSNyFcSrUNBdW/hgfaG9GsOUnZ21TEEgrBox5BiFUVOgYvW43fuVA7/zesct",
-	"aLjWiQaMsDh4uMocdNeOvu/VLOBVVQ1f/9LXUwVV2m6mmRriPsFvNvUORzPWCAemUswRqRkGFEmrNI2u",
-	"rWS2/lhhooIbQ03Xmdqp43fRHEqrROpIKyCe4NgG/NlPFdA16nZBC0D5wClrL1RqNMIi0PWXL1z74ldw",
-	"J1i97dL59riAd2YKxytq9bofOKsE3Kdbne4nP/3ZnbOjn98zu6jm6VD041mr1+reP2x32oftD1qvw8xn",
-	"jsE2Zj6iyb2d74p2PkOTsc6MyL0UedBIjd2PNKkdLH85uMCaZOGH9qV3PlWYZrItRcPk9yR9JZLOwUZr",
-	"iNgtdC0RF9KEq/JgaHvfbBbMpYqHlfiMrR795kTyL8yfmBkFVugsXfYJB7TV+6ob3NkGoYQm/6YST9zc",
-	"HKZ8q/fV82YhPY2XI2jpeCx5Bkm2bm5kat0ubOZqgtEt9nrbJU3eEv8+n2NvlMyBD4eOWzVjgbVGSPvZ",
-	"7Zf0r1IqR1VCRc4q9/CEP1x4QmukA/uRw8smY2cqRlhCZmsKrE/OWE9We0lzs5Jmn/FwcxCC23LzXKHd",
-	"SlUlcnhi6PgaYQO3jM63fOVGAvR9nrKrUu4Ocyn8fvWIg6K8tdb9ZsLo95zwnde595EDbz1K3/Xp6ba8",
-	"V23AwIlhjRH6wKhQqkVs0sLyYHR5U93MStfcQ9fRu2+xw3luZbFzs9+b7K5mssvLB9bZ7NxSNzPaland",
-	"FYFcSG3LAeZeb3DrKS3sL1C+G2oI2gRH954WlyLlfgU9hG8zjWElcQIOg5gU2+1gieEECxGPJ1mFAkJm",
-	"RcK0eaNmxVnCY7kRVoek+snDzx7BjuLMRFT/4SAelxSI1sMnZjupqQ/hd2yn1TvaRjXCbm7aIFmxKrur",
-	"R7CQO2Tk0XJdVeOxK9hQ4yE63VsZ9wpMbmV0zKsh096svtx+mR+yJqZGN4K9qfEHbGq0yKKNTY3NyHCN",
-	"rXEtXe2FyDUIkb0B8QYNiNsy6l0tiNjP9ZYd2dZ+aC+1N2I/9PjErtq3PYueFl11VA+3V49v1nK452t7",
-	"c+Bem76aOfAaFWrIaqg3ByJX/ZXlp/Q6ZJNS2o5KozxcPhMvMotdr9kI84dcQd5YMz1RC2lhptBeNuUA",
-	"HiWhSD6hRkMoLRZCDqEwfAgQVxLqLCPQI7JtgJEOvZhTLEBs2jXCSTPOINtFRF6ChEBuQyhWdlYwkIHA",
-	"UbPB0ll0CIkKILh0nbmT1nFFFFbFQXs8sCmrMbKyLgjbbgqmTrjMlICFENFr/gH1mrC2QRTLccaTi74Z",
-	"TMgGYhxL7QXdmy3E9KUh1yKvq5BBcYcTlin2yxw2cwrx8w4sfzjhKR9mVB6bMz0Tw5gnbCq4hLSoE8xH",
-	"tptBS75I4ywTEkeh0PBsZHz4k3t3qQQG/KRnfCg0gXDridDFlIxvzAGpiT3/VeOlPhU8HU7OxIvsbQs/",
-	"byqVgB62s1cT+e5V7pu2b9PZHSzR5RJHBa5O21LJ1PV8MI0RO8Bq4fMKDn6aqVRg8XTXG7HSNvtYpYxL",
-	"Jl7EGjIVXd7myNO+DbN3kPJFtZsO/tw0ngieelCFZ5SEVyz9z6Y8lhmPJdZxoAEhcEKY88UQc+EIfpA+",
-	"JS38aFULN8TYhpf7NhFylU8/nftsendFHKcO57Esmh3eQkB1CzGv6cBwX1yqCyFmNHRwY3gWcSuJv3pJ",
-	"5fUoawMabPVa3aP7nQ78Tycvi97qtebd1qvn+fkerJjavYZ5lqXxAF3rL1tDzAb5/k//zXd//k89VIFf",
-	"PH5qCJxG0Uri36X5t4eQO0Qs9fs//Xvf/cmfFMdySGOBIdeNoiCCLN/WXLbyPuFRqdt8Ie6ZhbhXsRBG",
-	"tR9OeNZXMyHhoTr58GH38AiGtYVij6N9A5HMY9PBNYQpjEW06V6SK0RF/r+/muyvJjsY+pUDih3mbHYr",
-	"UbbmgnL7JZ3zRtZ++GaP0/5uGe/tpm1JMuus8+vo4Dp17Y0WIBrJnrBu3KK9E1UFtZZtuFrOeOaVF7YK",
-	"SFlDaCqtv9AiffwR3jWv01rwvIKZOjvrulxL99YPIHQL8E+2uwrb2e9Dt654tZ1bM1tt6JZd6t1CtwqW",
-	"pIFIlBxrRIEXFtQovypCyTcNBqshYM2HUcyT/iwVo/hF2GanLnyLBgW2KayGxxm+FjA9H04Y1+wnXaPu",
-	"/OQDuOZKFqZiDBAqkRjGkdA9H5Fl08jwW2tow48CJhItqj7Bqpr4TZs9HuV9e4XfAhZnbCCGaiq0vVpD",
-	"E3C1Bg8Yz7BEpGvMMwHibKF1xEKEi2hhKHAXF1D7lqbp5kNf10ayQQNvNpJtyCWPeOmCahfI3DA7ncNW",
-	"0PIoxDzMWfJD/N4MYYzU+PAEzoAhrTXtPnyy0uq9u3mzv/mP/+a7P/nPreBasgKw3xsPfSvPtokzr8GK",
-	"5Av9ZM363HA2gF3ipu4/pPx9bNz+yuzFxll22FAqrnHl0Xe3X+ansNFt2Y5gHxv3Q75eo9zeIjauERmu",
-	"u32vo6u9lLkJKbM3NdykqWFLTr5z8Bz0c73Bc49Hrn5X4V6UO/pHMbZkrxuBf3eBgpqZSKexFISlHjCu",
-	"qay/aZVWZ4cwPeRbNxSml7Os15/mS2W5tmUENxytt+e077Y+v/eZvQPhfNd1B4h4nCwPMpXxZH2xqVQt",
-	"gDlDWF7El17BSAv/TQcph1wuGK54lonpLNNgAFtCiAjgb3MsCwXlMSDuY5aqyxjKTnLJBuJcQkepwIgu",
-	"gLk+YCeAN0y1rxysNIFnT5WMM5XGctzO4qnof6OkCNvsRNpBlC1sgF0sCSIcSmchQnUqCJc4znqM5xOk",
-	"cMVzyRja/807BGk6jSMZjycZhgoOh2JmfgSgTrKN2QA5bh5FfNlmoSv8EOKiAda5iGeZmeDqELOJiFM7",
-	"HDOKBdeur4AtJkKKS5Fi/c2hmoq2WbNwqHQGVr9Qi7FZcB3aOpz2SX+WxkMR5noArcSER9AsNrkQKQla",
-	"010sWfd2t9PpdMzUwuE8TYUcLsM2w5IpHc8MCc3DaM7AtopT0IWIoTb70vQ+4bOZkLTttkI31xnVVtE2",
-	"FHAaa2222hDGSWUaOkh5CDYFOscN8PLRkSIhrjFXBEhG4JuoRpi9s0pAXtDUFVAzS96uAZ7+yJyzMzxm",
-	"G+Cnz3xI7QcQhhXxpTb6DdKPXaeauMWIL/vrIXtbQRFeugF475ldfDj6dFA0i+UwmUci2nGY6+B9dxgk",
-	"BLdaXGW3uQ95kqwElY1FBoFhoG9S1JhCwO7XH39rh7gWWjuvq9IY+HY2exxt7BRWsbpLOo19eqVZr5/h",
-	"R2fmm7q+gc3Cnli5Vb3ITnXcdpHfFcBnyxtBjf19sw4eAjSy71avC5+QqKIHR0V05hYVSIBUGJ21eneO",
-	"7x6ZryqcB3xZUIRbQV60qNXrdu99EBQ3vmfUY1dZwWwFCQszkO5xoeJPywrrfvd1QDnnXHMbhyxpM3t7",
-	"xs26b0GbQ9rQLIojo67k2mKNRzc1snwYJzES2zqzx1rdtT3Ul7X6KxT9VQsQAeFPH52x+nbCtqcmQX23",
-	"OHMamz29bCJSQWVlRmqeghN3akaxIvsfQbmLvfTfS/+99H890n+zmM7Ei+w28Ye84TI9VVpu9qLkTZjG",
-	"10kSxjV7ePqL1yNQUKk60NP18W4f4XsPkcSalcIuFTzTZU51/axng5r7dKKk+DhOMpG23sWkteImbKMf",
-	"lrdif7xvWFMsb0DtYV7ZqQ2e5eq4P7P3pZYwf02zmZcsxmVUCBAM2EQtrBnNxqzF2qaeelV+zTf1nqRS",
-	"Lbs2dh222Rc2162ALiFkBLF4S2tajOXYGdBsGzWhcsUz8cYi5gpvtr7/1//ir/7y7/3mP//lb//Rn33/",
-	"R//wN//pX//2H//t7//J//Td3/21TdHq4+pWZWq5yn7W/RXsxB/eJKCbf1dvtihNXGZQcSloxbqvoUkC",
-	"t12/ng18Y9VrfpVLfGkjmvnKSgd2HwO3d4EtbW4yOkRKHB0jB3wGvrMgWacY3n7ZKKNshRPvE8vemci3",
-	"MuvZXR+pi3RrRB17AfT2CaD9Sby58LjrO4bbasHXGSd3YmPVXFwcH43EMGOLiQC7Y5UsW3AwD2YP2FwL",
-	"C/4gstz7DNLOjKEuMK2Cw1yTIv/dn/zT7//0X+56+t4cctyeCf7gtfBt2eZeC79qINp18eiNGvdtYICA",
-	"Kb8TM68swPnMtLnXxfa62F4Xq086SxK1WD3pLFNsANGBGWAzsqlKxfUdf3GJASc1Dv1H8DMoQXiiVap7",
-	"GBgaUhRomzQwQHe0kaFGr7KaGb0sI5G2E7XoL3gqYzkOg8JTvYiz4QQaGSY8nrJMqQvG2YAn3Ew7U0xh",
-	"wvYCAkezSSr0RCXF9lMBYGnQTJTGl0LauMqhmicRqIVg+OUyYgMx5tI0bL6yMZQuEtUsdsDmMosTr/mh",
-	"wujRUq/2cc8P5TT/0Zhyga/zRKRZexSnNH38OxVaJZe4gJLBMxqaSplpiRDb9HzwtdFnY1KKyZ6NjXjt",
-	"K5ks+1SEyG+TDzAy1JZnG5oeZAKhnZlKIrOkaj6eUMgmvgXYnkoK+3WSuFrNtt4QfqQkxb4uxGCi1EVb",
-	"jUawDfQ3qtqwyWZxR6OADcSQzyE9hKJwL0XKuNQLs5TsuNsxfQMZSJUBMIChw1F8CUG6Grub8TSLDbW2",
-	"KTzV7AEUfhnyqYAvMIxCKubeRa8ELSxF2eZRvYY2APV0qi5FZAgEE2Xyrko9ixdIM4Dr6Z5GqZrNyg/j",
-	"Kb3aK5ay0WqKs8LB2BZN56M4ETpg1JzZkHPJmG3I0VdlNCye30Z+U+QEzlt6EcuoxlUKbxa8pF4EyZ1O",
-	"0JrG0gWUwP3OMMlWr/UHX/3B+fm80+l0nr//o9a2kSaWt6h0Q0QHnpO6AXY7Vxvhu+a+BRLYxmtLImGP",
-	"sXIl16s7izyhFa11vhJhr8lF7PMkqZLek1hnKl2ujcdzLAYSOFIHnQzMxoGoOAbFvjScz/B5lC9TCL03",
-	"Q0wgBSEHL6HOLSBxJsYqXbKQHoelZBHNNHC3iZCQN5EK24ARaBdillGgP+RvTNQCYGEoxs2xQ4AXRkZY",
-	"jfb81E7krYZIWn+NyUOVB0uAA+0e3oWsjw68hdOH2wSikNrV8R4BifUrIpJpzUt3kaOzTqfXdXec6Up7",
-	"cN8BErDZfwmv7mCW8KFhmZY0X0OwstvjbbjaLCeMPWe7EmejJClUFQxzKTI2wgSHE55RAprH7NyR3YHd",
-	"xRIA43evkIkFAwk0fm2RzMe2q3ceaI1mss1Zceu8PylXOil2HWslv1vonVDWpO2ATfmF0HmOnxphZCdI",
-	"fPB9zFI1TvmUmZYgGTO0J4uauP2S/tGX6lXYZuEM7IAhIZEheBi0EVAxg4GKYsonvJBqYa4gn4npgCKt",
-	"Qm+sIcv4BSFwG+mQl+4kFQH7esDC4VxnahpCFqDEG6W5aiEwgW9j02FAEGdmRmyshE0x1TYoQSOggbm1",
-	"GjUmyJ1I+ZRSMYxnMSpn5GaacdMXNuF0GG8ycPdzAWUFXHQzlAcuggwLjHqzzC01yHfszKCagh8TTtAL",
-	"/naGiRpnKoTVtvU8ljMB6Akugyj0OgyTWGdTJS9CFk55eiEytDmAimWUO0MWmoVSZfn3VbdIjHcjJvJm",
-	"oeHAjKEL4A050bZ6+PuUSz6Gu2GBXsx5Klplfcz250FrRnbvciupmAme9SkVttXrHh93OoAnpyKhN5Zc",
-	"LQwQNrHl9WUfWMuvey2WB6AYAl77oljZtcAFzJ/RfAaSNY1E2ga0U0j0hjKt1iKNP+L5Emkb8doDiNg3",
-	"334OlWJ+9NK28QozvkFOLvgSuFBhKnqiZv5MsOXWFpgZRFJvQwHYJrgZ/qKT2g3u5fhS9Es7EqMYwcuf",
-	"1ZfdTiAFmCOi8zG2ZnyZKB61cdfzjfl9NU+Zf8iZecPszo9e+t+8Wt0iS1zrcw5Lp4TqGpQJdJbGKoWS",
-	"BPhC+VTgUx2P3eoYEpxrQ3lyHYGbn3TuR7lJTBFHgOtdI7Sm+7jIvUfWYQM6zauxLlfrgLGfFRSwYthj",
-	"kSYfZ56mpzO+bLOnVqtDoCV23Dlmo1RN0Yqt5OoVB0Pwcqm+D5p8V4Imdye9+ijJ9XSwl7d7efum5O2e",
-	"t9xYGOj2jGVHlESig+tESfRqnYnpLEOkQihjWbRDpAIMEHj5V1JYKCkoiLiYqERsjYJoTTDVKIh1UaM+",
-	"x931OqxGoyKQoeMAoxFsMPK0+puj5Xk/ejlU06mSJ1KqDG2zbSIOZHMeB9j6fvfmKxjvpc1e2rzjt7s9",
-	"UuTbHqB7jTdC3yR7YI/WepyEJ94nZ+6L1+hUqupwk4fpJEmYPzeWz23vZ7qSn6lmVXNK9F/Q20F1VFPj",
-	"7ZeD+BuQOa9uv6SAwAbJmlVks7c+vEspm5Wkth2l1aaLVRRws1S2cwW3D+NvcsikTd54pOMnpmu4mswr",
-	"2O3TeVZLxbtq8qNYxnpSURyYshb+1p999y//83/9iz/+zX/6T9/93V//6GXG9YUZ5avv/87//le//uPv",
-	"/u0ff/9H/wDKreOGY83d00fdTufY7E2cQQ32//I3/4H37X/5m//wuz//P+jbLfT6qtlfuxPnKkNZr/Dp",
-	"TKUiykl3r/jtFb+d8BEEGiYqGSKC4A3mOpZCIxYcUzKPvd+NYa7IZnUp0stYLGrjob7QlYh8GUAfjuep",
-	"sKg4cVrAaHa/QnRoxqZKZ+zY4UGrJPJCDSx+mH2v27EvtqtAIHWWCj4NKTsCIkxzvGs0tKxaTX4qss/t",
-	"ZF+D3WDdhdS3KbjgyliO+zYcAR+qJBI66y947F2cD9t3glZq1fcRjyGAstM+xsj17mHHvKCMnOl277cP",
-	"X1nMV3hfqqxv1LIlBKnTv+7n7/S9F756aUUmwI2xD7BQKsy+peOEIvZ9QFkwDXwAkg7C+PwhAsTtTMjI",
-	"TFQaCuse5g9SkZkzcBS0ZqkyVBrLcat33AncNR2gdTFO4gp3eLvlm3g6Uev+GnElC/AKV4g1m6ppMdu0",
-	"SfhmFasqogWuv80+K73bJHvljWJ9RnxZj756RejVdy3ctLh520Sdlklkf5qvZBQoLeeVcTwpKLsuGvUM",
-	"QlDra4xg/qARTZQdyQnPD+ptNKkrgk6eCyFmNnhTz5OszU7YaJ5mE5Gey7xz7A4a5ZhZx2IzPHq1tDoP",
-	"bIktAfHtHJJO7K3MJa7kKCJ8icWKhYYI1fffP0EA2/ffZ7d+dvr5k/d6LIQHgG49UQs2NbqXDduApEqI",
-	"Tw/nMs56LK8S4t61jwIbe0vLaOuc2IIZUNbkcXYuLcKprd+CyaH568jVIYETNBoo/5wJneXw0nlKZqFP",
-	"KpQCqlqmFGqImKdJDi+3GXY1RnEizGIYfvdeD/a5UNemUOClcoIBgs/+jU9P/4ZZLbOqDyhlcozRrTq0",
-	"OxMPJ5glSZVsIAuAEnq9qja208HS/6ff+4+1g6SkOigDPrwYp+Z+FYAGDzuTXooU8zdLq4BuERamcyld",
-	"vO25rNCCS6fz9svig34cvaLpGYoYcSppQwHRZwWczFjagOX+UCXzqQypRjXNAdyV+IvNipjrOU8gEJrd",
-	"Cl1pAanCgIVTPY4ha9W6lvCvQfwN/iMV2TyV8PK5ZCz8/v/6o+//8N/99i/+l+/+/p+b33/7z/7Nb/7y",
-	"1/nf3/+ff/j9v/8P+Ee73X6vzb6cxJlgesaHgnFYXMa9+VCmLuZpmPNtSCevbGN3yJ4hQ1xARxzKBM3M",
-	"5uuJEBnTE3MHlSJit7rto3uPftLtvBdAWZ65NG8Z1hm28whze+byZUSuhE/hMmSJyfqJccdLHxguBK/3",
-	"GGdg0KGQeKoG0YdnOmRTwSUUN3I/BbbOUmiVbfuuVBlbigyD7QOgREUcic6QJeooxkR3nqbxpWizh1wL",
-	"ShGQikXxaCRSIYcCDzK2bwaBi+jVB4I/CjHs4ZAniTkToSUu5OY/1iwcKjmKx5b2Pnr06eNfPPsowH88",
-	"evboI2Df4fd/9A+++7v/jJj5ycOHj56efRSwR0+eff7F2SMgqC+e/PzJ518+odf/yb/67T/7l7hJJyt1",
-	"oXL+Np9BnrZkEzVPrVtfpZROWGLa1ndveAac3TizB7/NPpdV7WNpJDM8yD+fxnKeIUe1ZahwRjFCT9Hi",
-	"mA6Q4KTgad++SrMvbEYvJx0rPVEmvcho6Es24ZfCHAnDBI4PDwmJ0fxqZZbtd57NUxFgECAtRubVO4gB",
-	"LD7jCfEDV6/LnKrAMgkcPWZ75MkIaYEizmUExaGgC0hdp/xEF4CY54me5AYC5Nb+gWJQocxI+wdwBKam",
-	"QYv1C0ygwCCxrmUiXMmvc2kzT9uJGvcjvtRr8hmKWuobxe+tyKGsqfsStGDP8HLd+BJdnGpuqQ1a03mS",
-	"xYbT3jZi+sAaQ9aPzewcXFGIUKEeSF66hjhhq9f6q3/767/6D//393/66+//539fP6cdp/GxSqfXHlRC",
-	"tvhElOzwq2EmlSElh2edbq9zx5qN6J2BWcGvOWRbVFUIcgwAeicMi/5EpAKsPvZBhk8ObXAG2JG8Zcd2",
-	"Wr1jG5tBTzS8RnTzsqXm5km3e/8+hmbQzxMR0/N7r4JWLhxbPUNnIx4nUDXVmr8S0bc36hIZWJ25bmkO",
-	"fwmXXgABgf4+sH9qFyVSYJUwvhXdqNW7F7RStaAxrzkxWs1TyEeGffUCV5zPxcw3zvKyHHDxrDBavfKW",
-	"cVfi6FwjcXRWiKOziTg6jYgDZkPEcXQF4rAP1lCEXQ9HEZ0dyeEDSw6dJrSAM74SMezMftdbMkuX8X3O",
-	"yd7XZHQW1JFsGVd3V9aUhY86IGhtC6u56qLdtomVh/xM+U9JPI0x4dJ5NI7vvNpo3K26zNYafH8qsisq",
-	"Y8XPCYdwrwXstYC9FrDXAn4wWsA+zu3mANGL64/GmoIZdnf3yS6y83aJA1SXjh+hZf0illHgGXu6naDT",
-	"6bj62WjzK9lSrPmaTLDoJqjGxSkS8kfewK4uttc7WdcAEtJPDYFx3Zh/bj57p6oarxYxrsulODIMFdal",
-	"VxIQXrKK+ax72OkedDqdTvcDs+HA/PMSycBQLRPPuL7A0EL4l/0aocn68L/dPh8MIzFq5RID8b42j/jY",
-	"G3FZZtWN+bCbj7lrB9u912ioh6tDbR2+ltrKjuC2qp2XHy3njAJ0DvMHurwyh1062mdMviEgNGcXR4cz",
-	"bgz3HYrgZDAS5NOfn352yhxFvyEBcpX6zVt2FdZVaf4BCpHXWhzXl//7Q37jQXE7nvGAKuhe81m/FOnB",
-	"N2o6iMWBC9usCckB92x6KVKsiQMnYLBkcaZFMnIROUPBODk0jXYYa6/6TayZ5iNAXx/yJAEnnVyCm271",
-	"cD/D0Z3BqF6D9pPL4GcWcJ0dMlwLRKJst/BeiF52iFtp9Q6vJr6pr013tlx3dgPAMe3j2HY+gLT0ELSE",
-	"MMbojE4E14KlXFLd+6bBqbWB9Kmab0qxfIavNIlFxdZef93p+q5tIfjXFw37zoWlmoXZKhoV93svbm84",
-	"ahWWvT5YFXdlJ7hUbJslIoM4VYxCpcCrPEHmx0UcVQguW86w/ogUGAuZLnNs0ZCeAAJonDHgWBrBSc8l",
-	"/YjxOYhqSsMgEGK1kG32me0QXnOvUFNjRdCmiNYe2YQbCAM6mSo5dpju9ItNznFhoGOwNOuMhVqlGcKI",
-	"zrWI2uwRH04wzAagHkU8nmQsio1iE9noSD2f2nAkfMGszLnEPlzQGCSiwJi+5DGE8bp1HCmobQNIKvM0",
-	"FdLus0WbpwnHmvEI4lAJ14Wp1Eb5lDBRp+pS+JFNqOecSwzIzCNsY+myljDoC/CoIcR2TXSQGc0bxjqV",
-	"S0trGzFGSxAgDu61LuHnVdDKFiAh0mgzgmlO32Z9nmyEHKk1vCPtGH1sC7u52Ym3ASJ0ZRGawMqsXyig",
-	"eWixu9ZdkWaez8ZCrmwHpeIv/tWUYdyPZsXEYIL7GIZ9DIPDzSSSaCbPN2jrt1/aA7QWLnNFGIHkIIGa",
-	"iimPpfkZ2+wVo50hdYSOPoU1u989Bm1/qhTS7GSUiXTB00iDkoH6gHL5tk7mK5eXkkYsFSMj+uHaDRkN",
-	"JAXrkDytxNojabwzSBq7HIV6CM91BLCXhm+ZNNyftBv05W9xzHYEtAQyuE44y61BKPH6VA1B+QAlyyKG",
-	"SosupSK/HCJMgOutrTOeiLAOuTJnNK8Nt9KeTu8d++ho27vDm4ef3PPKH+bNYQ/N89YXTb+W24YHyLJj",
-	"zTHhIHIc/8+NjWSxl7zKo/ZprLNT6r+J58H2Q7w91pSRXOcBsD82O8I4klP8qM4D4YYAF6XQcafQ3HlC",
-	"03EItap5LMkjmYkXmS0imd+9EpGZmbITcwn6JTowpcrYFGq1ugTK4YSnfJhRDjZneiaGMU8gszaW4zag",
-	"ohHPbtmqN1Vr8astloGnw8mZeJG9m64Q3MZtfCH2COw9mVfybTjrfG0dWFzm3bwbM5UksRwb/RDrmI9j",
-	"nYEbms8zNeVZPORJsgwQ7LxgpchrlpkZX/IEThdmf1BIgDt/Ez6bCWkVT4fY8au5mIu27bQ/l5Cm3qcp",
-	"AQwG1PxWqfnUBqXOZhqTmr3RZhMx1SK5FLpdY54/tV7NN2mfH1J0gaekUql6KDFt1EIKZpxk2exATw2f",
-	"zQvdUx1qrx4+fub40VNS5damA1tsFEMAOua3T43km/AYqA+5XbFaGm5vf6oB4ssMwKX4zESK9VzvQHIx",
-	"DcOwZWgIAUcE0xORjGo9C6+2kyU3bNmnJHdtHt85DFr8UqRGy7Ydwbocw8a4vcTQV4vb12vhRiLWQav3",
-	"EgrBST032qd9t4F+X7ETsbZYbohvGus+HlL7gMiJz2aGkgTXoozQXr2ZAfw1UfPUAcCLtI8BP4UnSmYT",
-	"F/Dqkyq17tMqPtpEJBBJ63ji2hVRsj+Xw0TwtNVrIcAcUIArQayFkGtboKDh/iyN842zD3X8jfdslXTh",
-	"aba+fR//vvpuRbeifsrN0nbakGBVe0gp6aYPqXq9w85Rt9ntbK4RKhY2uHvcCVq4ud1DKGwP29oJWrSf",
-	"pt1X14erbw9us4scBaDsfUD7i5nzAbmgpEZ6z6Z72e2X7jiv9QOdWF3HhWKIS5FCmizjDlhmyKVRcnKH",
-	"ywOj4kBsBGE7ZQoQkIygClksdSZ4rVfGKSo/QLfM1qfmh+rH8cmq1o23LbXXO3rW0tReO9prR3vt6J3U",
-	"jvY+wZvzCW6ngezoFURSuF634IkLjHSWGgLndGhrCdcZGyY8nrbZiURplOdz4OeaoC2BiW/tbCSBdyPe",
-	"Rk/avTZ3o07UQqT1hpI7IID8GnhBay5BmpRKdlRIGJAXW9tFbtRruZf7e7m/l/t7q8jev/2u+bdfnyXl",
-	"tuP0L6+k9lT7qqaos/A0B1e2ZWdSo73Q/IZZfAlIyp620isUtvf1EVA1pELg2GzCJVht6DPGk0QtdK5B",
-	"EcSvmicRQCP7fTApxjyLLy3+7OFhhScKWvmQVumNuqKGKk3F0JanzXM5YISt3sEhgCVNeXph5KSuwnYn",
-	"XKsZm88q2yCHlmsllpcqHgrW7RwfbuP1ofXCxbsp/cZzyx0asQBwW3gYgvIMG2kpiDSFukYc+YrARtWg",
-	"ZgWvJHs+FdFYpI9kli43CaAEXmUC0or24mcvfnYRP2fAJzCFAThPgXcCHOVrFExIwrtEY7kQBi0EBWFp",
-	"wFkv5HvChdlVyKgOycITtzXXf+sigXAeTaOAPOYR7zOj3wjakDXfeIfsx07HuWpc0a5qXqNjO+NQNO+1",
-	"6JOfz4TE5KpIWBTceIiFQfACPuTShRhB1YRcbwwIAUXaGg8sE9LWd2gziGmEMEUq9YJew4laaOIhkQCt",
-	"0vTtykaomZClfmyysoC6iJT2jKOzI7O1fibKL0HhhUZRE4nSAvO1cRtN/74XKvNwX9L4Et8VySgvp7DC",
-	"1Z7yOH1K0ZFXSloG5pOLCjed4UTBqM3YTh9/1gqckgmkDhab1W/xufkAy0V6n7V0PO1bVLhtUoqfIiXe",
-	"dOhRFKVw4iAcTPdu34aD2KavbuupHvNM3J6qQZyI25ddMKeZZlrdzuH9o3vHH9y52+1AOOssToWuUlG7",
-	"VkX9Vdq8o3NZ6OBquqhb3A2GEDOzvf651z93kobgw0G24twKp5+d/pRn4LBgAzFUU1FCwLmqJgpxrnod",
-	"jPmpfed1sA8a4suWFloj1l4iyFytW73jewB5jD9N+QswbOtWr3v33qugRYVxoKFRhkZwDck9AvD4nC1d",
-	"iBn9BrGpY/uiaX3G0ywGmL9FHGUTV9wyM1sEtbxavRawD1e8DyYDgB9DsFs9+f3WessvVM8dpjHEKud2",
-	"/LtmKeA3MRXp2DSX/9i9536ly3b+2xGEskJsMmgeaazSOFvCChUr9R7dRQNHdfyyqzmPCg3W0+3jWnqj",
-	"NGQ61d5m96dKZ/0ckAM3tfCjX/+56vdC6hf+7k3DNXzPe1xs8o73S7GxLnL1aJ6IqA+ANYWV86DDy9Po",
-	"3i3/WOxz9fdSz3dxLfsEMA5S96oWeDx9G+u/21O6T2a4khM9SdxS5hhAMWi9Q1Hgt7TeDQqLziuU+9NC",
-	"J9s4yakeGgyIKYmQTFYxJl0firm5auUAhpR/fCFmGWRLwLcyy6XNXJuLA1SjjKcCk5EAoDeJMDFJLLCu",
-	"XoWmPS8Kil11bZ3x9JKvWH2b8Lq7nc52Lmkc7s1abfcSby/x9hLv+iXe23rh2l+HruYN1rlQaSZ6N951",
-	"br8c8kyMVbp81eTa85Befj0gNHvmsi1zuRJvsZu516ZvDGXcadOEOmoP37Vp11uZ3S0BPOFTgab3ecXx",
-	"95TZwvHfWakFNaMYrrlOATnqlPRYHkWgsfHkaWqGmsXCqTJT/sJ/CAGN01gWngUWkF8NvhbDG4Sc3PO3",
-	"d4C/7XWnH7buVGa916BLZTyLdRYP6/FjHmIwnBqhkUHn5cYSJceEe58pdQHIDWZ4WqQxVmJHKAf8c6RS",
-	"rABG8Q4IoixFEjhPpyufv5xBcXw1z4ZqKtrnEoPvxvOUqrKLF3yY+dUeAqqw71IMYLBtdsJmKpYZGwgz",
-	"Wm1fMZ9YiGucVo9xmIsrVa/ng2mcZSI6l+TXtOX9YAEwMROq9wOqNkYMep8xJWE1Ir7EJYMfh0MhIvzR",
-	"ls8HTOoD9hmV7LeV0GDBDs3nOmBgPIAn94/okflfXNRLkbbZM/S8T6HavenLzPcBvsXzwvZLwQGZ2+sP",
-	"dtM0z1MPP/SLs4dt9hF87T8ugGrkdoW2syGEbRaOUjUNoeEwU4jmvYgjIUVk1n80TxKmMzHDcZxI67oG",
-	"hBw3VEDggM3TPQwoAHpL0fqFKbIjsYAcWSAwiKkMIZreDGKqUtHHn0KsRGtodmoIxgwoEaPMEBiM4alI",
-	"h0Jmruh/KOdJErJ4xKRCqlhwzaaC63kqItzOPI/EjpkzI+cm5jCwSTyeIAB6ZawPeLozj6hhaXlmX2iz",
-	"U3cy2UCMY5kb9ygmPE8Uzgo1Uapgw58JHuUNboJqMocN+gTkWdp0WPcCWpHn2+0UkiRWwYsMQbTKioov",
-	"C41MAodxxDNxYIipFazUHgqqBirMVnhDfMCkWpidg0KIbptrBpYVi0vsPoxEyHE2QToFoq2FtBKzQpeR",
-	"GPF5YvqEdICgJeR8ang25QQE9nnEl4a5F0djmL354OCSp6YH4PanmZh9Zr82f3yCLZh/fmRaqZjDyQqb",
-	"xkXV4kGBp4/QTJ1NDGk0XeXBsjBlO8O88IhN1LH2vDLCYNAiUdBwBT5cPnRtf7h86Fr/cOkStj5cUlWD",
-	"M+zgw+Xntos66DAUdaWyKW32kCeJSCnoyTvg7LhzBMvJbZqbBHv766+yQgE2ZsNypLXwQizDNnucMSlE",
-	"pFk4MH9ibl3ePaXXwcvFGU3nGoAHLPB03VQuRHG3p/zFp3A48iuN+xsSD4221Oq1/uCrPzg/n3c6nc7z",
-	"93/U9NgB37X8X7FUZPNUrpSXgLdQzLvgs6qhg+yoPp2HUPP3RTw1pGvnQX+5scYyE2ORNiq3tv0lDJio",
-	"Zbvdg6POWfeuh8iZizuqL4z//Ool7IhNgUOBiiU6s/rWhlwORZIYVn0YtCBdE0phHx6ZAWFNEqyN3ekG",
-	"rWiOsqY/u9Np9Trte8eH/sP7d1q9o3bn+Kjw8H6rd6999z7WZhZULFugQt+3z466dF2fl6pFQwrVHaMr",
-	"k7plS0I7FQtqQXeC1lz64z0kxwSNtNv9wD4wo+y2ux8cuwf3W73j9vGdu2Y3IecLHQn7pfGWxqwNyDTn",
-	"fFqbOFcKCXMUd0VPg1NtToHqN9+azVsN2MQ+hvgGa6nxiC3+f/b+v8mN5LwTxN9KBr77DZF0NQh089eg",
-	"Q3HXQ3JG1HDIWXZTM9aAh0qgEkBNFzLhyiqCMMWI0a7lG9vaG2nXe/bZ8snesOK0ez7L69iTFLJsvxgP",
-	"OTN/+S1c5PM8mZUFFNAAutnDGSHC1rABVFb+fn5/PqjSjsdgK8QSNRHUhNAIAsYdPl2DVI0SiCtM31Tw",
-	"0VKqUbJLBgoqzFluLATMqgWRz3o20xXEak9JHWvfVGYXQmDVhL928IXhxRbae6F6LNLHsZiErVlLoILa",
-	"1P3YmHbfPLx/LzBmh0sNhnozTCDYnSMUAgRDm34Ar+5OBb2V0g2EjAgJFjppxqOZETxGuwuftmtYFt+u",
-	"tdo1PcyzSE1ku/YsDGa/xHk3XxXl+BADN69AwqRsKNqSsdQyNbmMBdtHQGGcadeMH1pFkzukMYY4nnEs",
-	"BzSgnpISq83YRKXHeh8t9YmZIKOHGb0V6DCMRQdfGRWtebXIspgdOlFCtcmvF7ruFV/0eaIFDNmMDH0Q",
-	"Gaa646L2oJCPoJvMjgTb0CPA5IlWuAqc1oAQas2PRcoyfizQpscsasn23Dqjjll4POh5V09yLMQYIaJo",
-	"KYwm0ZaQhghqfJRAjjisgW+E7zaoLXL6FMrgkCd9XDrHsZX5g0nURAeWiTQVjLPfyXmaAQFlW4ZvH7zX",
-	"uXn/3r3bN4/u3L93iFPaNBY/WhtQI0nFja+xkBz29UypzijvDcM6O9DHy4+JORFVpvAhDOg+/e4kU/iQ",
-	"phh3naO1XnBs9lkDP4qta6jguYfVWch0iG7qGbUZ1csb166U1M3GRurm3D1U0jdr8E2L2elrS3MAWuxp",
-	"u8YzOH9VtYbtWtD2LJc2FRG2gdNct2utp+3aWMgoloOOFJO20TGePYM1WZNgGK/TbRDv1EE850Md8Fji",
-	"mTb/Atct7ukduBNpwk8vZc1W2PlAdRf7l7+pujNOT3Jemv+GlChVt6lP4YwTUoNrr7oM7ojrY9P6q1wI",
-	"t9zkizMxImONCqityr8iT4P9TammOALtfO9qYV80glo/TjKsW5xniXhmvpaxHi5+W9O87QPVhYLjq0Uh",
-	"MQFvHMfjMVlMDnvDNmmug0yZ76Gb+ATYW7XW3nUzrwBI0sN5tkgnpzAXaF+sgzAOO3h7/ZyqQNDM4cIa",
-	"wFWpkRdiNuhjlk3invCBGkhvsMSmSIVKeiLp9uXAAAWzoAFzHJgWiegBbsPEQvqjCkmVjvg2KgOj17Vl",
-	"KsaCZ6WGyMjklpA1xObwfBql7wPVrbM7/aqXW/8hUXgj66kM/GHElShWbRmaZuGFHVKuQ5cMTM2ZW1ak",
-	"qUrrfsdmx2nV1Q9UF/VqY51hXXXveJAaqzRgWo0EG+YycuTiEKLzkpCtKYXaEWep0BlPyX7ysL/sQvBs",
-	"fkJEBNp8W2a2P1xb6BrHuwAzpgM0IK0+qwBO7IAiOqC6mttIFKoyd0SweOFCfBG00VgzusVaUKAdoh/I",
-	"3CVhW0Ksi65m+Ag2Bj4mFctlpCgaNLu2Nt4VNK7cCK5ev4ZDB4GMsSqzObo86w1hG6dqon0MMzR5cglu",
-	"+LBnTOcotNq6mRwHEcIOXGitAWeRpblsS7dAdfbuME4EPZbmEpR+57ku9hawDrrpieyIFkOpmT3IE4DJ",
-	"6qQ5RJXCxeS2dDt/0Zgls+D5FQJ4mcgEZQDjOm+/1Wo0Gk0UMR+o7knN0rv3rq//Bg/Ao4SiYk6IMdnX",
-	"wUKhdXhZdagLprkq+Yij7gBGtjc91UpAxRyv0aZ7+Oz1rcbK6lb1ypY0MFSSKvStBevuqWA+/BmdxhM0",
-	"sAUTve5Oeifh8iTPLMkko+PTNUjCytxJMWa/eNf9Frh9mycFeVIgi5lKGR1XqP9y8VpOMmp9fbP4qkBp",
-	"dEmFV64+W2LwXn6Kx3Npcnoh7F5CgdJZ32C7jY0txoX31Yx92Fz7cjoLS/CkW8nIhG0o6JxBkM2NbzMN",
-	"+zzFTJPNLMa19Mhvqu6dqAo2Zv5kXzYbc33IGPuGRbbs0bwBZCbDqP8WXhlqSl24xExTXBhQzvwxto55",
-	"sqCUgBgM6eInaOxSZYW2XuFGV+Pt5bW9vLZEHae97cxJwutug8ut+pJaIat7CQ6dy03tucxvPzV132LQ",
-	"UdrbQGQzvza61xKEOrNvS8moZ58pBee8A3coYGF6USj7aXO3+BiAq+0Xe0FtnCoz0eYr+vBqgRJtn2/s",
-	"XjmrrJU1rSKXGAHOq61benOzARxnOKfdKU3nGcW8UBLsxLKvFhoA9iTk+o752ZmfhLlw9vN/+t7zv/69",
-	"T3/w+zUrqjr4kHMKdCy94+17t+7ce7M2n3aJDXzyy/9nto3mXBsP7t+8fXhY3cyLj37w/A9/PNvG7mwb",
-	"hw9vmjYq+/HfP/sfP5ltYG+2gTcO7ty9fQu0rVOeVVylk85qX+Up7qRTBIy+qviQMDmR6uUjITNUY808",
-	"rX7kMKeR8sThwCw4gmI0TjjyrC2Qf3Mk2IDnLZiSghTvOINymlyLOruPkZnQybUQf0M/ME8F5gFoDeEM",
-	"FwSlqWcVUenKAgX6+WxmuJdVffV0SdWVCSk9AVCLle+7duXs37ce0bedwxOovu3cOTuqyNq362ZzQCHt",
-	"wFdbWCx7SR5BdPqME/a/bCi8drbXiZe7qd9qJ6e8Ne1ELoycF1O9/MY8kaDbNuQqIHkUichxb4d4SIEq",
-	"G6/KRfzXdsN8sSG8fp4kM2EgOttgQPWwmCjhcpCjUvC7Q9PhPB0rbf789P/4h+f/+J9f/MnPn3/8w88/",
-	"/O6nf/Z7n/+373/2s+9++pffhSMvIMU9UQNwMiDNTO3Tv/7VJ//0R8+/9zfPP/5lzXMHRCnvw6LZ69wN",
-	"pPbi3/3Ub/vFn/7sqVFlnv3rr7//6R//9MVHv3hqrpxn/sN0B2EP/V750oL6tgN6UVDLUi51QrIVirBq",
-	"rdo3RJIohi8I2NRIZwAKjjXDTlCYJ7YqppvMMx1I8cxP/+rFX/zzWrElauqc4XL9vfRodVqGJhBE4emx",
-	"RZBzOzDhPTFUCaJcvV+j9YOpenSKDQr4BCiOU8ETKm48Yd9SV4OXu94vZeOuxsp0VgRLxT5cjWLJKajb",
-	"COY2gumop7NCcq4o3hc7Aum5y08pBLmIePptyy6BiO4iFSyFIlmS/ZiPZXUDqCXIhiJOWSaeZFgtQYcI",
-	"03iJmBqfjbMWe6xif2yWlDpgmQKogm4izD8TpY5ZPsYaIFucsYi52lMxvoLc1V9VKurNt3ewkhXPpWfE",
-	"z9rw+5DLh77rWLPQvhkCXX0z9yGYgXHFpntTZCfsuK02sdUmXhVtYnurnV+WwvpXWoVBvqaRfHaMzfss",
-	"9A8EYfZ4Ps5UwAWC6VTUZipAS4B85tBdQCETEnCHoUI31vjvku7AdeFEgIxrUBFC+zy8m56Mwn1fZbAe",
-	"CUjRxhveDAQiYXGm2xLTuB0eiW2lzg6KVzp/rWmlr1ym9zgVUPNkZMbilAgnLiapkoMONbpvc+f7MO9h",
-	"WwIGiV8XOeJTyDkv1B+WisexmIAuhTw5RpXSActlIjRUDyJFhGacgeegdUKfYtnBNsM6O2hLo3F5t8Iq",
-	"o8JHQkxSp6zvcPaaDgMWWgFj/l3eOyploREAIRBWmr4DzDjxaLMKPdMcirG5v2a1yorkcOTbLknhjWmA",
-	"xuNUPRbVrNtORrm7fBfuXtxRZRbuQvhiATB4GiYqjU5ylTiR5WQcCp9//fX3P/nVHz//6Pc//48/fv77",
-	"33vxoz948Z8/WiS1TpBXPiH42oLnXAm+t+rPVv35TXCmbCmbXm2czYBUGE+DeYk+mctjFNnr548uTR59",
-	"1xbnEZ0IKEZUM+2kPbtH5X2xK6XASkaCsTMfD0XvWABqJQRHHTinbWs6rmIPwTGdVkybf85e5SVAuFat",
-	"hMBLOrQuBEytubt35eq1ImD7/Nd/+ckv/6C2gSjEIZ13gGHIU97DHbG7GxSN1f7lwx/4AuZfPvzhvOzA",
-	"wTvZQWNfWzx6iFJnf7m7eV1+x9s3fbWu9u1NvTFMFPCIerYh2DQazhJyGukzv6kzgTftGV7Th+AF0N69",
-	"isaweVVooZ0CcIYDo6t/fX/N2NFWA0W7Ga75faZkMmWcncL+Yw9UDtkGWO+EjccDyTOHveywgFHCzMgF",
-	"65AtY0p2p4ygFD38rK9piz/piHjDAMcANiJxxrp8ZHrTPjh1cwR+fCz8t1YkGwudfeH5CIvKPM9IpAU1",
-	"IJt0bLO15t6NRgP+p7H+vWxm7JyFXT+WPOmcjYiz1lYjABgiKNnAfxmjpbnbaHYazW+8+c3db115t/Hb",
-	"N/7ttW+/tff21XvX33ntQfPotDiEQkYnyTMEbISk4625shWCm5WMCIkRVZ2567ccs32JZosN9i5MrQWW",
-	"QgtSjvjkAj2chVvaiaYhjzxcRSmegB8WjZEsHokklgJLeO1ArYN1Bgg9tmzk3jQsz8D9lh3IVwAeauPi",
-	"uFmLoNqFdTqH1cY+J8/keAkoUOVtsE52qzsC23Db+dcQuGQTuBXsztw0PXbTKuHqEuFcw+MLyn3MEB7C",
-	"L17hG2e1w2OGsc6JwYnZ5oKfavfDJC7c6DjFK4KnVaVtmzU9HTuakOXIFx+PUf/WI90xfzQaTdj7WmOU",
-	"rMZ3EiUHO+6ToJaqBCFRob7HDIqsHbRxmjQxEEP337VSozb07jWrpzoTow5fJ+nYzNQ5m0g8MQaSi5MR",
-	"btGCCS7ZmpbCYMXAmu7Y4Ll7S3lJMjXuWAY2cAyuEhmqWMez8yjicqwWKjId2ebcbs2oIuc21yVgoBWu",
-	"0Wqxf/mp3eRLEX/cLbu9IF7xC2Kr159fGt36h3BdFfqh3WBnljxXZweSidE4m7IQz1nIctmNCcRfSNxM",
-	"6MvAZwjGX/T7AukLgcABXBixduj5Er0XsWTZRDmUfyUdqCmQBfRVyoB9xmZU8Tiz/nQ6OETmRO+GOwXg",
-	"V5OpJWcA/A+dxUlCnhqeWQPLRxmNsyUxBJvhpTOeiAqoIMzcOrV2uSADq7iMLGV9oQkuUA8xvW1GSVxT",
-	"/TvXBKnt3f4bo/xtne6veo6QzQxSqU0Xeik65OVjMV3uSnrL/OAl+njeEtOTXDzmcB28c4dBX7dK0/k7",
-	"Q+3kozPUbJ6yfyhw5fvImdFLRYardY7KVmUCBBFVxtpC2EOagx6qCQZ3jsV0Eb7AW2J6msQyK4pSFeUI",
-	"M7iysHlLTM87D2z1ZGikeYQl7NhGg+rRnkLe3hMTmIXVJK7p01bgbgXuRgIX9hDj0t5yL0PCnlgefYR3",
-	"EdOZGmugvojl4GWYbgsqne1lty1y/nIUOW+4WzeXsMHasUpgExGLEzggRunZ+SoRLMTYSQjcJ8j7Ao04",
-	"Z8mU5eNE8UhEAXEW6iJTEEu7HGP26/TsKVm/Co69GKj4qtM96GUnMf2BPmIHVbBmO2SyM4Atg574mGVf",
-	"vjwTmCDwOlwPalQisJQSzP4mVRMATTXNVqVC9pTsx0b4e4jLxWcFdnKRgPL0+f/1n57/4D88+9dffx9z",
-	"UT759Z+++Pd/+fyjX37yD3/44k9+8vyjv3vxox9bPhWYi26iTGeQuLmgcS7zNpu/cpwhUWtdKaFGx3Qf",
-	"tV7zQWLhK3+AVqlqzXIsN4KabeDGVSRThudfu3H12WoumkhE+dg6UmpBDRC9vTkTT8ail3UwPTg2u9R9",
-	"HqdCe7+cST4d8fRYZAhZbfNLP/7+8//w3U9++eHzj//m+Z//nzWbZ9pTST4CDM8/+KMXP/rV849/Yb5y",
-	"XiFsfgYju6gkeO16w9L8ww6wP5BUhPBoSR1dmpUGW6BtCx4B67ylvKYkp95IdPRQjfEudvjbfn2c/cjY",
-	"KFjFefapRnDw10mXsDf0NmHiVBYyTePClAk7zacEzkN2Lix6BvbaIiMeYJpTNUH7PIl11sJ/hv04EWEA",
-	"bM/m6kAKXJdDLzPeIzBtFmZ8ENbZm/FjwcQT3suSKbwGf6yF42YzzQNPWabSghZAsyFSCPtFXai+tpAZ",
-	"xa+vh0YCQAM3h9x9M4rhqoNecubVDTkHA29LesZSjhUqBFTHQyAE6vWBxQykv+3QHJkcu+DjDYbwu1gO",
-	"wouW2wwnHYs/1EhgOVumMO4S67YM4VIIS7VuUOffFX2VApQriBc4nKErvg95nqkOfQcvN6Z9Qd4GKYo3",
-	"D79lJuK9u4fvwRJyj1rt7fh16GLB6GZGW4dnRnzKuoI9PHpj50YA/2leMw29+XrzRmOvgd4aoyeNuA6Y",
-	"FqO4pxLIdUtZxru6RG6oJgXagKD10oBUy8FO6Sp1HHgMxHooAKq9gFIYwvE3fwElNe1EAHgEjnHG05RP",
-	"zQBV9wPRy4BQgsDIoR3O9Ng8Ck23pR4ai1QKs3rN+t6N27/VbIQX6WTQujOSoS34IIoHUGWSCpYonbmt",
-	"nIknxGjnkAdi6fEvm3Hj6aA9F0vWTXlPgMZmSbEhXZAnuStOSdWEdrBLQO5OPZwDKEABYsC29GvjoIM4",
-	"16pfTPUBDMgdAHpXf+6IxNqOejHtHWzDl1uhMsqTLB7zNLvcV+lox2p3Jd1vbe3KHIlaq2aujXpPP65t",
-	"plhUSfz1xOsbKh2dl1OupAU7JcTeUbUzUBZwT5xYTAIdsTzrsWZdgZydcKlu05y2frQpxN+NXU7qh7m/",
-	"aHPqNTWhtcjQqMHLT+1ZebbQ3XDk85KnpOPUWSh0Fo94JkAgmTHnmYhYP1UjuMupQNE5BiS5HCh3I4U6",
-	"RhQUUk0qMd3snftyL4itmbw1k7+CZvLphdxK0m3rwz7vXDxSKszlStcy2lwTtN7YJE4SRulAGxrSa+m4",
-	"9/t4T1f5sD35chmvqvXr9Iv2F5n4DzAoDSR6jwWYTgjQRtxBEmLXkSK62oK6z9xcINNuHty7efvu3du3",
-	"jNFg/QPWhMIyd2MraGukztOH75f5xeEp7fkBRowPeCwrYuYwLVtRtxV1W1G3FXVbmsYNZeNtz+tIHkSe",
-	"JObyjQu48nUtqmcnSDS87l6GSHvDmFFSTZjyPLK+UAsYz1g4e3mEhLE65Brr9K3323crkuc1YFKlzF3Z",
-	"lnY2KFLJQ3h2FlEVON7JpwbbAzvnPSDRo9vJFPTMPoOYqwVmrCixPZme5VoACvhIpQIcgRXAssX38MYS",
-	"TDhB1dbZAUWeYw2sX2UkVw+2x+K4zgKwzUtpzxm9FdNbMb0V01sxvRXTG0PjeEJpwl3c84zFMyB/a4h6",
-	"LKaZvHn4LQobSoz7WYCe7jQTTKXG9DMHznrxvYAaG6dqkPKRZmospJeQFQ+GwPZOCJEtDIkVJME20gXo",
-	"5ubk05eBg+KhwjAVCTRZoZwLu0GhWAsM4xrEsNK85Lr9ZKxSdKXehgk5WXyZHlymaStOZ1+lI7hBu7Hk",
-	"kGY1yx5ZeSZTZ5wbQ5su+oA5UQDBUytAts6k80uIVBMJgYdsbpGMtrWBuvzSPUhjnmvx0hxIkZr3HBXK",
-	"5iLP0VAkUWCTijmlFK/sRboD2rpRhBDKMdbEupSKLI1FFNDZztKp+c68jGVKBe5NzMjb1CY4VAD+minb",
-	"aq1brXWrtW611q3WuqGshFvUqq1nrKV6MPOVpaSEw70g/2h+N83pmU5jjDUBEKg8Y3Hm5545Pw6IpqGa",
-	"QKCiKqc+VZNSQr3TCmOZXbtSA+rxeJSPoOSNLpNYZmIg0tqzl5L9jh9ZeWAObjNYAbIWEWlPFBcz0L2/",
-	"deOaj947e7GZ2THipITM7l1mZ3CbbILLvtWoz8W2HRJjlZdgzNHSw/isYhOVJxHlwL5y6jXFL1+Ggu1Y",
-	"L2ayiLlmnH2gupBnjQrPEdfH31RdpCDDmYMsbaN8Y7ovlq5yPRNxNb+vsxD0O8hJMssxMho86fKpYG8c",
-	"3Ll7+xYkHLED1o9lrIciIndEmktNUdo5v3kpcy8Ap4UxFpxOCt5qcGVYRXK5G73OjoRkOu8NzfC1zZVF",
-	"d3iaSwZGg1HZ9hkBopQJ0ELIr6qnZm5EVAHr8gDn5qXp/jDPtVZzN6h9oLpgBFw9E2UJEbiX3W/fsAtr",
-	"M+VgbSF5HJZvq0u96h5A0DzAkCrWEI4AnjpcxXNNfzR9z0cv5fKDhHnPdSDIbYB0zLmw5R5VZ9j0aWu+",
-	"b833rfm+Nd+3ImfTYkPImwTvsdX1BoopecaWPF4aCyJNrnwUwkeuIm03aDQaVIF2qGzsydXWcXxmxKfg",
-	"OWZ9MREpg3pvI0wkqYFYnSiVJEe1RQx8LExjXrVs2HKuACgjyyApQtjs0dJPIe8iT5IlZfsPzIhXKdyH",
-	"+MJs1X6dhXQiQxbLXpJHZWZeEJTuvq2fYZH/AzX5ctf545dNX4LWFtEMeU6K0i9cXk0pBolT3+OSdQWL",
-	"Yg5CFcaSJ1nJzdG87kuChneBW8HqUfxAkfZLqtx+oCbrFG/DMd26Rc631BsugELDd2FsDLCTs9JcS1+o",
-	"U6THk6TLe8f68lOn00Bh1IIkPZWycaoex0bZwdrf0DYR2hFiQ1/TVNA8CFkk+rEU6J/IFAgEB2cbsKGj",
-	"PceG4R9UnxtHQmZxNg3aEj1KsTGWEJ8tzhiqixqqdHfYAUtFT8RjrA+HuYxYd1pq/Gt6xl9MZzFg4rGQ",
-	"FoXWtsPTNDZdofxK8xW9PFNurG3JXDIC9GGM/hrbCKLdwtUzjOWgbrr6UJpJALBGlG2uHB9Lj0U/YyqH",
-	"9gDz15X0yikrPYm10h+IXiYiaPnIwgS7unvbe2SiN08HUBK812ARn+pSn2eeBCNtbmqjVI3HIjKTJZXz",
-	"/Y0IqgYKMiA4fH2XDVWeamwBEhSvNoBqT8/kU45TpfpFTHkUyzwTAevnKfiBwGuEz1G1Hc8Yj6JUaM0G",
-	"ImNXdl9z9dWpwKLCbCjMymBbdXbTvbb0TvCjgPJgud8DJp6YfznVxG7wQwArBOQfKMwHdaR5DfJmtM2W",
-	"UTKZmtdinTUegBw1CQ36SVXB9RE/FjfpLWtXXB/CcbunTqi1vnT5Ukne1p62ayM9iKN2rcXaxl672mzu",
-	"Ntu1gLVJsOE3t27fvfOtB7fatWfVYZBlyTHrVj5TJ0+dgmMPqa29dFcLXRibViKvLQrXrhH+aohC0cvR",
-	"mAZz2ONK7Yn4sVNxp/ZSoWPN3Tp5MtFa1pUycZx3k7hXtlMsVsnJhkmi1HFhmPCMXTWmiX2+VUILY3pk",
-	"NEOdIfpJGRyFUMQO1dmbL3V202KvmKuKR5GI4BHCfGc5ZNmEZWRBO4YKL/mhSEQvs42ufdsc8cEbcZIB",
-	"bPWJP76nsvLvq8wZz522MuSnetXMmNX6TbO+ju7udvNWfz9/MGMHe4Tsv5glN9B4tM0hRBBNSqQDUmHg",
-	"L4j9xF63gitp9RUX2WUKPC24zm6Cf7iiv+Gbt4/YbGMhKJm6SIsw3QwcTiiE3OCGYzyB68nL5I01O5Zq",
-	"IveZSLSYA4Za6ZYMCFpHIepTUCAVBY1GA3xDVD5aVZKSy6/CzfXo5QUnrzV3964ENUCscErXKdwNNNsw",
-	"8ye5hQu7antpfQHgxGaJNri1zvSmEinXeboEyfVAMvoNZC9g4jWfsslQjWzdIu8ay7fSB3vbtj93+H/D",
-	"NQuamHU0C7dW20N6vpqFnfiFKJDrncNFQXizJYQGFoMpgRFiYr5Nuhnyws/TN5aLSLWSdXYnYwMFyJHz",
-	"+UuB+dQ8jPjiZL3k6WNwk3HWS7ke7rdlpe7hrofLT+lfnTh6FiJ08lBNWJ+n6KXCdjHyDbWrcDGYh8DL",
-	"1ZY7LDSaFlBcIQwekk0giB+9ECFDbLoFtumSL4qAi4u6WqceeZYwQ8Nrr85CCByEpqW2ZCwUIx4n2AOc",
-	"aOesIyYJbKkFldnlexmMvTgj9Mgk8XqmWJzV2UHGEsE10I9D5EKISET7TJsX8QReajoBapfpAK2fmZyS",
-	"zYhA8gS/CeRhhFBt9ludvYtRfC9nzOUW1NkBZqEtKOnABSHU6zhjEM03fboQDkUShXYFjTp3cZ9phcqf",
-	"UUCL2htMNAO8R9P1N7DfdvmNoNIZn7YYx654lc3xSGhcY+yY/TdGaBzaqMqznhqRpZ0obaEfRS8ex5BC",
-	"RT8ESvi66T+JKYEVMGZCsFCGUf4ddTVOShtJPEHgNldS5HjZQvxKh44s3sX8YB94L9OYWGfaG/FIsMkQ",
-	"8VBhra3sTLksGu1IlXW04CnkxZXeQMiRjBYX3tUVQloXbmDWBLohFWzdHpckjwV4XgFHfUhbpthhbWkx",
-	"TM3NQdl69l4BWFcYeOFUjzMwHXTFbp2v3zOTsbGavxYA5Ql6NmapuLgiJUDTxQME9VwONF+Dr4Xk9Jlz",
-	"tqz59uWKPO0y69ImYbClTdnCPW4GVGLOs9Mv1tVzlhsaJU1iGcstbf0FhsOYZ8PCbiiarM2ezs0LQV4J",
-	"H8LLuCa29sM54+HJ4oLGmDgkNYE6j3rE2Zr0oGQsxRRAvNREQBccAHZfpVjHAFjr0FX3Ec+yNO5CjNd8",
-	"3hWDWOoFOASghIonWQXAt8UjoCoTgmRlF+Ks1GT49TBg4W+Z/9kx//M/hwS5zbsXsc+ScWNEpWpsrB0b",
-	"Lg9cvgGLR2YWWCpG6rGAkDlNkKuXsPGYkeASdbbY1X/A5HBtHRz0AtMHozljYYYFve+mgh8by6Nv05XM",
-	"sIwGDyaBRXVvFOjfbjJRex8rreNuIvahjpvC47uLYBJ+I9yp1fAOK0WSndHm+fa3F9756Q6wSTcKxnBg",
-	"RTjTuxBvgcXpUa/jpePuixkN+kR3Sr06ZkPv1Zef4j8WeU0wISvjg7YMwcimH2En+mCtUp4jmduY2mMZ",
-	"CzTrQ40apUwVlAZ4g1PFFl57F5z/JfBYECCBaZRrNGsDFpo2zJWLfpOAhVEsBxlPjjv4DXhRJqI35FlH",
-	"jYWE9sitchEs4e4UXVYjJdnNYSyFpp5dCJ//4ifPP/6FeQBrKcy/XE6/+ePzf/e3n/7tfw8v1tmBnDJr",
-	"pdrBmlvfXp02yUlNGI8iXQwU+mAzuCB/j8DgwGPgJsGjXu+JJLGcID5niZsf5/jGOQKPjJmHCUkS000B",
-	"SBnc83KhNLHOn1RNdICy1KKtoq/F5hnGKYpQb2BWUkFZnvmHzTLD3ppJBd6TsIARCouhYnRnKd8G8+g2",
-	"LNvGRfdG6AmywWNsMMPNihV+JQeZlx0ZWJQQcIagJ8FNoHgSE0XHQcmrWbCf0EHUfnUhMOKQaITSwion",
-	"xJ3RqaTjGdNgEKeFnSDitYCakNq37rzz/G//y4uPfrF2VA/H+AX5Imb6sNzUKF+nQ9ChBvnWJbF1SWym",
-	"VuCu8xgoesVBPwPvBF06S8nSS/t/G9Bcej2sE9a0c79V0s83qmkFrXeYzijAueSE+RrxMu9faTetL8zh",
-	"sTtR7cvkxNtAvm7PzLl78sivVDo0RuEt2XUv++Ssght6VDD6gZepEuAT0U2qHHR6qCbaQTBhQ7770lol",
-	"ZG5Ugn6GB1ChsXOXPgt98sFmw9WVEuym87xBRsMQ8EuQEK9kYJzgGMPz43BEvzQXxylcXttywfO/Chwk",
-	"KcTTvWsBLR4qHUNYf49MdTKcnqWjSzwWcknhxAOR5alENwj+lHXFMCZ0EyxYYCH4tMMAKqCs7A8cqC/9",
-	"KlNYkA6FH3V2mAEBaqkY23GpA3eoK+/CWopYt2WkpGixyVABsD2WsJn7hwxtNO9dvgF1GNGO2rItL10C",
-	"d52M5aB+6ZLLh3b9BzcMpXLgW3EU8yXjatLykOXs65FkFIsEU+xhT6URdYS6QMk3tgMsnHCoDvEew2wb",
-	"bt1LVNrU5b1jlsssTuCrx5DHQtWKNFNZPIIghHoMbiDzujeVFOZdt2kyfLp7DbkaEZ/SOLG7UGFi3lJ8",
-	"7a1MwosBQ1AEVxeqeVzNJM+cp6UtQxo+/rIzUFKELawIxViN7wDVI30ZMlfCIglsFGtttz8EeVwpIa0c",
-	"DPWhFqn2AKpVIliIOz+EkIi3h+GUoYNu6ieDDcVIi+Sx0PtIIBFCAECXyoJil/ZS5UR6J08SnOqTMAMO",
-	"yttq3/PNlU6bGa8EQMKikK/ZuLK7ACoAZqQkWkb8yV0hB9mw1mreMJ3KzD1Wa9X+l/cbO689etoMmjee",
-	"/ZuKOrugSiMY8SfxKB95mgBW7Ff3BkqfSr2JRJ9DlX2z0Qhq1JqFoTkpnF7uziECH5mbBaCKsZLXMVbB",
-	"DPrTtteo7qR5uLqPfg/3/P41VukfoEIUOw6Ispl5TEOvxgnk9GOOQVW/4A1+vwgb4YRQvnnhkXn0GfT+",
-	"Dj60W3QZGJXBdZhNYTv1gbf25P4TByZUvoF2yJME6qtdpYe5CVRKX2iAA9RCkKvX/CbGrExgD1+EdvEq",
-	"FVkUcBT2E3N8RuOMkCk8XCi7a9aAReocC6MOgNt+B450gY5U8eD1enN378rVa9+eZziWKov7NLSFKBmU",
-	"zVbgQHX4eIx5bXqk4Y9Go+khYdSef/zDzz/87ouPfvD8D39cm4X8JCiMXQ8CA/9let7cbTQ7jeY33vzm",
-	"7reuvNv47Rv/9tq339p7++q96++89qB5VJtFMIKnxeOsQ3cbpHpmfDQ+cSYsHBROSB1A3edgOPDKPF1l",
-	"DJysN8TJlMh4Zsr60BY86VXGPs6ThFbNU6rpg1VU6nVw+WLZNRN/+Sn9YyX8DeTgsLg1UmXM/NyIvtBX",
-	"nYCKCi9nat3GgwVZ8JDza0zjwpzXTlU3JiQ+7VLTuyIxVjrmybcl3uwB5d5bq5reVUiCffg41CpPeyIs",
-	"NCdMSsaIJwuLCQhdZLrI+wGeAMXg9UaoeJn9IEUhBceGMoGJErOJJBNJEo91jCgUd/rlXHujAVv4jMDH",
-	"96BegWfEDgyOLgRmIfsA6rEdaASia+w2GpaL6+qTJ85ui8tmmzVK2pIxl3bdhdQdSB8nG2XHon9gxoNZ",
-	"OmfOYNaS4GkSE1CqrbOkNaEgfgiixU4687ZTQIydto/eW6XbL3buVb9vizln0r0DDKWbSRMRS+JjDJHD",
-	"g3OBWhsA/p+idNpJc/l1o+8AL5ubJxKX+/5i0K41FgAkenUR+7RS5VY6u4OdX99dg88Z9SFYO8I7pzAh",
-	"Y74dGmUE4Hjmh7JA+aFpKmk+JOG6SiWCS6vpbJDhDvcST0SajbjkRm1tPa2Bg8x9gdMGVwxCmMBV5m7K",
-	"qNss1hjHZu5fs60OjMLQaDSaO/B/Rw1P2+nHciDScRoDjFfvmuBRv8/39vq9qL93vRbUBkKaNVXpwwd3",
-	"Eegr4V2RFB2m6fmG0tktNZEwezrjsiewV6jP8jTDfizQuhx8Vz9GI+cRKHEjJQ/WHDE+dXf9ToonKLZw",
-	"oMMsG7cuX/bXpPVa47U9MyWpysdvgYL49FnrqXvB19vuBYjQAj88oScQ1wcojtRCpOmK+QhqWZrLnjmO",
-	"B7QbGkHtsUg17vArIDilepyXdk6B0PbbKqc0FIrZC8n0MB6PIUcVlLxrV/vNXqPfF2DcQBmP0cYI9FLN",
-	"A9CD9FxNRaPzDKfizLIbllsIVh6ATjyLXge/nMXpfx8nu9V8xOz6tFjVNjsZmd+uX2MjHRzvkX6uAen1",
-	"dMoxzby5jE9Sj6k6CypSeW9YhvHfpnZsUzvWRdsGXRxFrFVVbBTK6FeQRgdlgRPIUR95Oj5pPWukfECa",
-	"pc9oUq23H8AR1l7wq1CzbfzKQwzExDc4DnCrGs3WKN3NRsNj2auze4XadCzGWZ2FidJ6WtQAFm+zzAxE",
-	"SktxMFuo6EXLWoyvmeEXYEkCKcocJjVPeIBJ9vRXgWBna47RrQBljFnKXa0o9awrpsqGDHAIUAFq7AEq",
-	"EzAyl5uhj1PV5d1kakfyO7nKhK5gBsNVuouYi2eQjgfhw55+vPq9aN7t6EzOOO3uJHwQmESzj33Ya0yc",
-	"NftdyJ6KAM279ubrzRuNPeB6AYBfI8BEksDDZYmDlDLwuFlEED2wBRH5C8lhjGpcPE+7phbUXvzF//b8",
-	"z/+8+mGvk7advWenJJMpTf5yoVR9RovA6Ksql7ZS4zRMNub/uYOKBl9OIRvgpj87PgbfRatRYCQiExWJ",
-	"F+AkcRGD0nPkGADwOMfP6FXvH4GbBTwA7FhMXfY/wII73hfsPrpwsBcaYCzRKTT/vjgromTzt+wtaOFe",
-	"aXgrJTd249/tUJBjcc3lUmjk+Hcx0mEuHBdRAZdysPCNcaSXvtBFWeaqPWdDPn58xQWw7N+z4ZZFCSE4",
-	"l2phzO7aFWjWhfBWjNPZ5HjyApUWdZ91p4zCFbjAJU9SnUHkB3AFNfLWg/+poOipl6KRRIjxyuNlYble",
-	"rdU8JUAWtrM6NhahcZTXYJtuc440wLAAFZeb6rNurmMptGaq+4Eop4OX12u5gRBU58+g75OYDgJwk0LW",
-	"su5x6REkQHGn/7aXhSxavvq1IJPhhCt/H1JseFR6ijIiECyHgsJwb5TyOUotX34KZWypl1Q05lMgaC4Y",
-	"wAmiRVfDgZ1OymwgVRZLkeUUkSujAQy5lCJZO7u/IlQ/s4oKI/YOg6Hq7RbYZNW3P9QivXNr8WjWJKrw",
-	"V9MnqzhxcHPpCDcp46DEMaeFwEK28rMymeJJgULpxh5El85Tun0JizP8lVqnNmMr877ICo3S7C+szVhd",
-	"zp2IQIcRMA2Czm+WKYnOLbruAuvSAbAtBxJh8eiOPMnQj5PEwSpYIiyrsFrp3ZbmvqWUx1vC0qHFStYv",
-	"XfLZDsqd6hfRVRBtLnsQPgpdjk4IRdu28yUBhn4CI3zb0kJfuZJddPhoStN0HHjIouG3XsRYTT9c3LXQ",
-	"TiAXIaBoPFzu9EBb+kOiGThSMLVeking+8aSjRPew9R6uvqNWlKqxDWXYpwVBcwZH1BCKtAnYdBbC5m1",
-	"zHhQv0hzCdxtVhWZ1NvyNiw31Y5DNmicOY0Hp+EAGnf6TT4mj2fgg7JTGnCs9x11IhTXZwpKeuvsiA/Q",
-	"bRPiKneQ/0GHhAvQlgPFMjUAeDNbQJBkIvVKrb3qgCIKkyh1bHoMoHk0sfFIFJM6O/bMT5wo6DrtZJpn",
-	"6cmZngaYiVpm+MSnRlxO25J+SHm4Zr3GQo0Bf8XiuxFLakDJu7NqHYD3yYjAFC9deoPHSZ4KjecDDx7k",
-	"6/nId9AikFhqCw5N5zYVXCvZYlJZxMMABG8us3QKGZkOIcBZoimlkNApKtBghYxo4zAdDyTP8lQwnmRD",
-	"lQ9sG9gw5TkXBxGMeLhvIEsDVUgZQWaCTRYxIx+NgVEGv/eSxa/s7sIGC+m6Cc0uGyem+ZnLAmeBzgBC",
-	"EZqhCYvBIJ5ksJW7gtK2YyIk8e8sB4YAeDQEgxBaRJrQxoYBX6Ai1QGv1xN04HNCywMVA+rRvUAwacat",
-	"60GhdmOmLy0ZJlaNeJwYQUOTXms9fVZR224+U0lU+YJmo9H03zHzBjvN5iV+pmWjYx7sNGv+uylf8wjI",
-	"J4EWZadxY6fRZM1Ga7dh8zlVeo9IJtEDjhFX+9mv/vjFhz958dEPnv/7j3c++dXfvPgfP3n++x8aMW6v",
-	"WdOr3Lw33609WiOi7S/2OQcQ4LpAFtEirE3mSquYYpph5B+NnPvNkpC+/7SGl0WtVXvxxz//5B9+/smv",
-	"fvX8Rz/97Gc/+fzDP/v8u//pxd//1Ysf/cHzH/3d87/4sIS1mO9iHqc3A7j2c1ydNgp+2nhB6WS9zSOx",
-	"cii7rN684qHsbWT6nJRw2E9TK6srNLoNvU2LogpeOdeiqDQVDvVIUZ/zGfh6IUC0F35h1hsqpQXC1WLM",
-	"QVe5jkgnMQejLccqllkidJl0bLYTDIMmpdb20S5nUkUCrX0pRKTBnUa0uiG7YGx8oxVPLiIgj2m4LT09",
-	"ucREAVoJFI+R6wrre1KBlewx5nr6uvgMmYX3U9TSbBooeN1QwSiKzwjKJmM80QpzVFMxioHeiGLt/qto",
-	"YBbuGvJ4KDkybNHcWHxvyBLt5pnNpI2z2MioEFIuQzNnnQgrrdxziOdrtyIoiEZpMb/VdXYPJxeejKXO",
-	"SAfZYaG5PLKOUYqgbsv0X9uGrjUCduVqwPYaAWteheE2mNVWqR7MYhZhQzqsswduEsiuG/NZGry2ZOxI",
-	"KeTAxwddQaBHO0EyH15MXSL4u33QK0kjHPFYAnYxNkRKLG06WKp6MeX9WMZ6KACXCj7gXanSEU8qF8HL",
-	"P6Z30dBojk0L3qLQGs/PJGiWqLVHiKuY8WMhWTjiTzoREcqFdm4puRTsBOgKC41GqvKsg+26X5qJ9E2C",
-	"CBRiO8bqdUdzqvRibwhuflpLhm1+uXBTGQPkvmXFpPLAS5dAj6YSSKpREXqmbA8Sjbk+hn+QNYRHiGYE",
-	"svEQf9xsLtw9kUhbNsGcrhOqLbRjIc85T23BKJoHxbD8DG3Q5uHHVMHo30g2xdo9i4YAGYCOkNYVVJpN",
-	"6s9Z5Sug2HGFt2BzE+77JvCuxXtLRMUhggW6b6ZuEmvB4gxy0xHPzm2VUoq4qNroKNaWdNXNtetCCW6T",
-	"Z3AfA7aaXQ3znEchOTNNZv0DjFe7F0M4ovTauKha5YBTT3PmlrQERGrbdQMGRHj/6vNFJnErCLmI2vE2",
-	"Cfcv0DTzb5tysu4COwkVklb5QQhxu1ug1rrWCGr+aa61bty4sVuypszXZBZ99v/+3otf/eDTv/rbz/72",
-	"r1c1mHzSfM8YOwJjrNVo/FbjRgsykVzCK9qC5esP6zVnjC9QnIolXWtWvMeoDRtxAu+P39fdo+YVTDl3",
-	"fcWnpaq1XntWsntXm5OZoZ7WpoTd+eU0Jqvsweuvjj1YoQ0DrwNpcUZxxonYGohbAxHwNRCVzpplZRMR",
-	"FR1X64WhzEjos7Ya7XlZZDXe9MBQK+KwCwrBjcZfREhDny55NrcoKLhhYmmHGyJzr4g62D+hQz9xKfAp",
-	"VbycB59Ux0j8OsPIMmuaT644wxULEic+Fc4+1SdWcd8QApIE7S0VWRqLoukG6RalAACChCjPXIvnc7Es",
-	"iElABIvKt9ImQ4VjQod84eSfTeSwaLWb5/DdltGsW3lz1cPlI1a4bs2WNFLske+93S3u7D2Q0V4UH+oa",
-	"ucQts0aDpdp8CuJ7L9lIBtyW0XkncduktavnnLRmwe0rAvjbVOivWio0oePg8ahMGT3DVLmFYujpCZCO",
-	"92YwLta0rc4vQWYdLXGbE3POCIxl8WvzDm0gZyYV5XRZMt5O10JjCe3itP/bVoOg3xaeZ3UcC+SIA28T",
-	"KBSA6BBCKgD93h1coxJAUHoKbg/KOmFK+hhj5H2GIrWCDDqWLJtYbzwQGCDFwqKk/0Ma1glYV7eJ8LCq",
-	"pwty64pBVkMzkWFYXRp/RkL4FPL2lpJLjcXDeCCNPZib7TIUPIKJe2qu4p2bsODzG+QWVWoUm6IKJaBA",
-	"ejzHm+WrJhDjgaS1scffHuDlB9+YAX6W3AJGZCwNdShZwMKOCBupiITMYp7ogGVK2YIeYwvFqdDWsynz",
-	"JJk/k2+KrDiQZ1/oTlhR6GOpUq+LTvoIDDdKCAyuxzBxA5HdfyxSKKWF2Tri+rgWQOkVlEFhLSAk4lJ1",
-	"lrkz6I5I4dx0VL8DHTidhkwzd2KdICza5lL7q3ZSkMnbjxKX0Is3OzaLoZAmogu5xUUKuOXRObTYn3g1",
-	"UlgCX+9ovXJjwmfgXKQQHnMbEpFsoIXiFEJEl0Ah6+zgnTuuqg4y18w9Ecs6exegjMdc64lKI435aihV",
-	"oUjPK5jAg+5SQyNF4d6jouulFDwg58FpsCGLVE0gbA0Bzjhzqf4k2sELcCH8RpaN78tkGgYsPOQjcRhn",
-	"4uuHWRr3svBinZlzx47uHgIhj0otritn41Q9gbqx8OjBw8Oj27c67zy4/96d24ehh0oUvrfzhkonPI1E",
-	"tPNOqjLVYsMsG+vQBsSRXCbsdL6hdIZL36HlKNiUD0UvT0W4j7NCcSjv6fJjltmGEvgoP3JKtiqYL8KS",
-	"x/hL7fiNaH6BrgjVvVSNbJ1NeUPZLWMn23RX8ymw5RyK3s4bIusNd8ycYirf/TQexDIsR9QsCuoeCy1k",
-	"ai9VWne0eS7AtACjcrotHd68/+Cwc//BnTfv3DsMA8uhZ95eRgGDtZciht2ECgSGaA/ovqF4MeTKOmBW",
-	"OwU0k1bTBOcVRstCPJ51+qoTR4koMmqLkn4aT7DgsRF/0hmqPNWhjcL2uHb0hUKaAdn8C7NcUazN7QIe",
-	"cmQHskAOdKbq7AB/XGb7aTid0mP5cb44BOArUKjMZzhXZgOTK0dEO+ZLzF0mxPEW5HNiOs2OzlLBR7AY",
-	"Fs5J9dmVhg/YQlnsr3Md98pSXCuk7AaiP3twh2rCpGKTWEZqQnkubqQLEz994b4pvzG9BKpX0lT0MjZU",
-	"qRasC7CwU3OIzE9LchZdb+tL0nP1lG3Vk6PCdgwoIk4XHtxqa1gaRyUx6tmkKxgcW+/gV0PFM5I5zgjW",
-	"Y8Y0iuWqKt447yZxrxoooauiaac7zcwdcKXx2rUSWoIemd4tJ1/0PCYygvhTIrgWdXb48ObN24eH7MLu",
-	"RZA4bxzcuXv7Fruwd9GcgwzZ9TEzy35HiTxDlSdRJxVZOg3ZOM+8zBDAX49lpjDL73dykYuARbnNQwof",
-	"3D568NudW7fvHvx25+079x4eGZXJyBRorgO/6pBrJbR1GuHbB+918Mmb9x/eOwopuIQRJ4BtyMekIj6A",
-	"WBEgN1IyjTnZQ56OEqF1yykcu40GDNuGhShjxUNjhHlCKkfM5YHGQG6KJ7yXJYRASfNpkfItm4f/e6ib",
-	"MT/DJ0K8h0MMm5GeYdfDg5GHJ1IOZjaF73BpvBmPi3wf0KN1qVKTgJiRyVDZaN1AZZTKpGPZs4oOLTIt",
-	"FI4e5j+cnaSA2SquopsTrins11OPobRkKjKnjMJUOE2AdFGqbKN8WCq9obYdWKa/9czoAFufpvyI4PyT",
-	"uAD6hCaPhRhrVCnsQlBXije6RZCQWzUUSeQA+T2IfEjLxxzHulRZx/wOlexyLIizKI1Nz+0cL2wKf1CP",
-	"dQefqKxiwaA3idLNo4w2J8QHa/Sga92qYUWVOQ7OrCL8zQL5shoGGxCuOoXQ/vS/EoaSf004V6QLLm6G",
-	"xQc6EbS3yoD24ZqYQp5guslQ/vGHn/7Djz77+fde/MnP5wZEiCinHo9VcpaOaMO1OGkVdjfs9coKGe7i",
-	"9ZXc5WL4lpJbIMStpnaqbKKsjLGJoqiksAHmarVLTsjZyJVTxHag+naJOsZ7QysPh8B9j5CL1BfH8KVs",
-	"5rdXjVlnobHpQovCTaFolGbv3D8sM8TgS0ICVEaoE4tHTSk01A+oWsXSE4T8nhPYvN8XPZo0jHWxQ1e/",
-	"TQSHssg7N1JpOsu4vETEnS6TJpuo8u15X87fnogrA3Dp6DOE5CT/TqWBILRz9f1qNcJaq9m4snvqezRY",
-	"7UV7Zy96vlV79mjta/x1s7PP22FxInCwgK3peQs2Xgts9ErjNa9Ri/xLshX3CRVqllTCsufiaBhrcwp8",
-	"3bLIytfKWCGkaVkbBRj3NlpID5/4lKhdpXVeD5+YzNCtd+M3Q2aCH95hUTQwJ3Qt8XmSs+PG3o0b1xo3",
-	"5vwd8PTiLFwPWwVdF169FGVyeBY2WtCWhYJFecq7ydTWFtLNFaKAtJAeLJeU9+f5CnItOhbDIAy8RzEx",
-	"Fsv3bPJHAOi/OwAtKyJ2AaT615Gsp503GrvXAMIea+jDi8EM3irvZfHjAubFmLkDILgr2EnuyJlXsvC3",
-	"sNqH6THviYCF///33oNPHh69sXNj9hVG75goJn4n5wmhJiMOsdESXKvmzYTm0E24PIZSS3OnjWJgTqqz",
-	"dxLeE2YKqIyRE3CzBVgWT8ac8DbsTNphYTp0Cc+GLGmeWbO7PGziIYTu6RA+LnhNjZ419nrTgi1iM5kC",
-	"cpBAmA8hUELLsRrakl6jJKZc6gRRZMzOcjxqxYJDxRNwtFCvHUiMrY6FhG4FWcmVJCEuFFLmCdkvfCK2",
-	"Pg43whKnBfUBpBT+OnRTDTVoxRY3Uzc/9xYAk35nFVKA3LerEBcaFvmScCUxNb1jDqwFf/FcUKLkNvRI",
-	"EQECptSKTepY/LxXxGYe3y8dbshI991IOEXajCt8/ou//+yf/9cXP/pxuDkPyzgVUdzLSlwsQz4eC2kV",
-	"bcu7VeHoORQyOhydHqJkQ6KVyn5+YbQrvaHSpje0D8tqvXemulMs9IANSHg7GA3HE+/r9fYc11q13x3a",
-	"adaFvlnDi7cYJmGXPDuBIc47LLVWLVGDWO5Ai6gwUQre0xLSgT1HrcWHK9al0+WPZEl3zDvHCcfk//KU",
-	"mYuxLLf8NgvGjRf/7qef/tnvPf/n//vzD//j81/8/fOP/u5ff/39z372i+cf/+GLP/n55//l959//L+f",
-	"xJqHXFZG9ZzqTIw6HAFqKpfznUI42XLbSvlW3dtlInP9XkJIslP0E8yZZ/RikFxgw661Hz35M2vTzwqj",
-	"0iLT9qRtub/akJZsxjWipy+vcgOxvNMpM/dHmRWnApNfW+ZIALTCMd28V5tnifmXD3/w6V//6pN/+qPn",
-	"3/ub5x//8l8+/CHu4s//2/c/+9l3P/3L777405/hPP7rr7//6R//9MVHvyjmM40VBu+uAu8PQqpWEcik",
-	"Ks88EOwSvyNIIzJKuexk/FgUPzTfYe9x8a7XgtpExINhVmvtmpuykpqmBmRCRqLUWjW4pUGGLoiNPwtq",
-	"EGWLTprW2blbfaZOSaBT3e01t+VyaxRnwBa9p76EtwxvtPe2NaVbi7agw+GexuNM1znaguX1OdYoXcnz",
-	"a92SL9f1CwyXqOC1ZaXn1/Zj3vVrv1nm+z1g/VgkDmtiAomd3zy8fw85J7EtTAtlk6FKBGJSBqwrejx3",
-	"+YvcGIrmxrQj7/EkMXo2ZfGBHb7Qfo/RgU6mO08SxzpZlJeSQR9AEtzYmAjGgDMKhjHgCAuxoLZMlDbK",
-	"EmAyuTbIwsX3EDYllyz0FPCdt8QUDU7E3iw8ClSp673WssjbLAVvkdvSB01FPkvo2xK7AZx1XzC+4az/",
-	"/WiiQO/UlrAfEIQAjpXFeEdUaLd2wsnB+5LV0uAM3gHi8vqN18BlX/GOR2tKuVfTwV6tN5w4WadVGpw/",
-	"fnfXc77DvYNdhH861crtp0LXsF6SsrfC0gObMx3FHCqwcf+TW9/euHEhzYo27c1HbcMv6mfqg/c2wleR",
-	"IXCr4ZyvhuP56N0Fu56us6mj3pz1y0/p7C+tWaYsp/VEmHlo83rlkwEFEHNHg2eulChtXTtBbRNbyrdp",
-	"KQsbPYozGddlSt4oF0u/n3W12rb9bG78BFwsnV7C49HCd169Ub/6bReFhhRA+zjtIUKQMHZqqdp8mRAu",
-	"7O2m+QOg62I56CwIgaNJt3TUFiut8kdN9yMNjrja849/+PmH333x0Q+e/+GPa5RH1oHlACE1a9ZnS1vV",
-	"8UA6JKUKd9LpMgOCWmZUAFe/qzKedBxl2rVGUMvHET9p5BMeZ8VTZlFPJ5nMibslMh4nJ4kmyKXZ1uyf",
-	"c80+ej/A9zhUE5YYoyzOIClYROtd+pXV+XN3+mXEsFkSjSUYIc7euX3v1p17b1JMltJwoegJ85SxLG2F",
-	"9NuxkFEsB+F8OhG+bCtLzk+WnK98wBeU7nz7Ed7w9q9V7nW6uVe8xa+cxS1+8pV9+ut5lYs5YFJN2M2D",
-	"ezdv3717+9ZXKy32K3ax451WKpQoQuCQWnJKx+XMhS6euCBiJSrDUeEugwpnh8dsY+1RLmxRMIVGwNZG",
-	"J19mv6LUN6xzJXBoI7IAxxrh5QaqQMC1STwEMgyJAg7VDqSEAihtrwKkgNmDuPC+K8rFn3pcMuChGvJU",
-	"RPYNRj5Rmb7NtgD+c/Bg+bxpfl2V/hrmyZghAokOvsENvsj+o1EzqTIiA7QYF1SzLKjo3r5pIDIWUiEO",
-	"pGlgCKlCBN7G5XvlZCAfGm2itRfgvzqx7oxUWrDQriCSZkRPrDtR7iJtM6E8cuRQWGw+frd5yC7wH7HF",
-	"FP4zqXocm7+a3mPNoDYZTgE0uNMHHv2Z0F9x3u9kfg0Xba19tlc+DrUzjMOtDIeLW+skAQMXiNyCdp2z",
-	"nKDVgXuFu8s4RhYm0K1fiv4PrlJKW6g0AI5KBXmIX05PAwaGRkooJIDQBbFp4GBBLNI81yzugzkjUsGk",
-	"mLSsTWHptpIE2qCKR0yyZHhTm1PUlg4Kg6QRAF6oiE+/pkks1NmdjKSYRQQLXFKjO3+6IrVtphYRhzvB",
-	"wsbxWEgH6B60JaDoD9VEAygMzWHkJbORgLgQImJzeLFe1FDyLkJLYNElQHNQx+YLWdvyTp9Cbbk8lmoi",
-	"nXDicwUS7AIgyGOwL8xlLxE8RbwH7teuUjnqxYBAWIETzcwqceI5xgjK42vLAuyjHG270njN5l1ieh2N",
-	"AOcSr3Hd8ng+wACEItGwVdI6rHWpUvbOg/s3bx8e3rn3ZkFWUYfbTsw/RyW33i8jkcRQvUq/tBc6qjtO",
-	"4XDhU+AsjLwGUFSZx+1GcZBUQ64Bv6L8+5Rr9zbX7Ox5wF2Pv/UeziVg3ZoLwfYX1wMqmkoYfj3I9psh",
-	"rSurb2YnjHgkACZoHoQ3Uw4IOJY6E9zviTmCUconkvpRetKr7VUpvMayfavU7OuE90S0TzuNZyItNqcZ",
-	"O4WsIR6K49t3HHekIk04VPtSs/7Ko3AeIMsLgP4oaXU22LaOAKXQzuLZ1Fu4RgA1RaU+JV/6WPjd8N5r",
-	"LD/dUf0+bAQMdpvP7MiKhGstMpjTUI90HS8U8yxE+lW/7+/NVI3HpT3sMpsjPqWcanD7iJQdi3FWXVcM",
-	"183pVcQNsVUsCH2tdLpgT6iJXKdUBcbhRUuf/cY6b5pb580S503jpTpv3Nyfp/OG5N22BnobG94QyxpA",
-	"7AouH+fooDIJlXoOwjP1MFkVeamLyenRqCZbJDMAG+EgRq82Gi7xAd0+WrQK6jzoDEKeBQyCnTqgGAMp",
-	"mS4NC4qXMSmkQHMHBboKOtSc0yM7hFfHxfL+09pS/wnx86SiJ4y+WpRb4624WZFy9Rv34I1khcG9bd9O",
-	"QeeKOuqSLJppcg+bXLMfNgZaUR1cTAae8mV13WapTnOr00450WviqNuybfT03G/DuzESwKVTy1nmm+2Z",
-	"cqFVRErEKpWz86fohVfhfSkQddM8rMn0L8pt7b0YgLln0R6vsTFPsxgJCS4oaIL+RjMk4tOA5TIRWrNw",
-	"GOtMpdO6+01nEkfZMCwg7cA60Wj/OgDSi3V2qCwmqOOm7wuw7DOB+JuShZAxZAnvJVk9Hg8NJ374Xp5q",
-	"lZJlAwTzMQzP2DaC0DDLP3UAzyy0enM/VSPykNuPMhUyydNUTdAZE2uYS+qHQluuXPZqJAkBv5tLWOgW",
-	"C33VN9xnIWT5duIo3PeTsZv+X0KzPXjLFUIw7TqH/r6FgOpIZVojn8O03Fpj36G/IzCTZYj32YQQjtMj",
-	"ECo1sVtnB0lCWdto/CbCTLvZRx6LDzgXzLzAqiLIW2nIgd/jwOuxR7xUGjpCqzUDf4sATK+zWgnKG3oe",
-	"Cw9dv3IOZ5GBgZEWvHUIsIB6QjYUo3mpfdfhUJ4AwA+xGOwgaERx4TqtqoYkIbGOho9MSOb6OVFXeMfM",
-	"/xtxkgGO9pKuOr4iO3um22gOLei3/XLFfFT8+bOlnbCVi2A5Vr+2ZFyu+vK38aEj88zyHpBrDmuRC0Yq",
-	"lRJinjnzsK7hnHUaLpooF9hZtbsH47HR75Z2tFgle4qW7jL7o1IfhMxHwMFovZW1oJbL4q9HwQzuqBFN",
-	"5qGdxxyAV0E2mU7d8lowfz/0W1ltza3zi92kMKZPTAXhTPDz4zMyoXAvEBA39kpghUqKOvgwSNG1mLRV",
-	"8+J5YlYnqTppaZAgFV0SoWU9LRaMQAY0UNGlqTL3V0TwUdaVVWdvxo+RZTXLdcj2LHKhUSTgCkRIPm9C",
-	"ymN++61WA/XaqmGTu8Qf8og/uSvkIBsC82VQG8XS/R3M4c+usqJdqimp6oAVfSvPOuSyLzsVnldUewQu",
-	"4HgJQW0g8TJa0CVw1CytSV82aMs6aa8PICBWKTqi6+wA1ZF+TDCeIweTnqjecaEmFXwxIx6hV9hFuqjS",
-	"iGcsivt9KHhOLWm834qx5bpcQznxiPAQJFRJyTwTQaH1zXD9poCmSXVKDnvjUFGwq9jaccTuvnX49iGL",
-	"YowFjPixaNkRFeXJkU2QoDoJlWc6plHBy+qLTqWnipWWpK/SEdhpEc/EDngm19ubdpkcUgQt1T7cMGUd",
-	"8ITOZWqjrp0gsI2acdeou7UVfnwTlNiXS7ZlFA7TqWXGp7MwzE4CHWlrd56v3QmzHjApJi/DtLwMPpcl",
-	"CbrgGqMjBvgz4Zu3y7Wk2I5Nu8VwOAbc2QAOVMrAyvM0eM5GIhuqyNZa9YZCw7fjVPRF1gNzBC0Rqj9F",
-	"2JUJB2PRBfvchWTjji4FDC2zEriTC8uhE9CoIGZwDlsCDaaWBS2eLfosdBSd8SkGvCOCn0YUQ0JjzqU2",
-	"92GdPaSQuu0UajRXjOxwke0SJLD9yWseQASMk0LdyIAiUlGR22yGAkbMPTU5FVgiTWW5YPNd7iqF9hqO",
-	"2MzMHH541UP4OgmDFjZDrXXVqCLmZbXWXmONOkgY6bnWQILvtPBWbhLL28CfeRKexwb5XafzVdLEn0Ds",
-	"hC5ce2uVCtYh/SjuDS2nMGhL+8xM7BQdOFK5zAvvTtzGsLYxrE1So+F2n4UgtJvv1FCErm7qytVn1aKV",
-	"ROJC7+1dcwlo6iF5QotOWvT5lhH99DFI/7KbOUD0sii3kLXaCB7gRCgB9EuFnrG2nMFH05Qp4udQI7eT",
-	"5SeAEBqCQBRZ5rGTpbCL0HFqgf3hMAMWvxOJbalyUgF4CaItzjDCCJlgly69i+KnfulShcxHQU5U4pJu",
-	"DhLUQCxB4hjNIEi9solAYLXFmpke0qvuL9AezLsteDF9FFhBrSSgNfWSHLKVjP2E3GQZpQ1BD61KAcKb",
-	"ZveeXUVAvZBsoFzeEs4G6kIAnYnOZrS6YP4Ss6yIDJ0nwqo36LElfQV+VOQggkFqVh0tSiF7AjLlmqV1",
-	"dmoGamo6Y6EGTOgLlDcEaY/7PmOVAkvTmbWmmYttuVtq1hE2APMG/HBktCudQazBJiXBlneTFfFpW+5V",
-	"d6+P2q89HPDTK/jTPtfQcZvE2ZYHpNjZTuMWgqROT64UxjJmcaZiwNMIgh7WzYGw1BZjJNdkB7n9i4iX",
-	"xMlqFl7vW1TNDC14ql3DLyHNEg57iR02iWhpLfFcGllvPAKkWOUQXfG026DowRZC4H7JVPVPvaMDVLBe",
-	"dhg49gtCe3aIz1MqrNvZpVHAxsLSuxGPpeP9t9S3nPXjfja0M2VG6bw2sXTjxm1LxwfI2Ya5jFIRwfyP",
-	"lUrIszZR6TGd2Ju8N6TLAQCUjSlis1rBRwrQyTZbFEjtjG1h3m4tC0wBxivjQmgaFDs3lcxSlbSYVDsA",
-	"yxJexPOq7XQgvDYAcs6D6XiGVFgUsHg2jXpiDmukPOuDBmRNhHlTwIzxQLq0XMdFAvfsINYZXLRcMw7y",
-	"gShDLGKNi8r1QVuB/RBYZpu2NFbIItYRqbJO36gr6JVqNgIjO/l4rDEi5729IHVkPDFG5jTw6PrmijTb",
-	"EoVcnbJLKSd6IUOKnUtv/4JxFWdaJP3gtAQqhcm0dp4GufFXcOOYd6zs9DGy76Ulf2wNmC/UgNnWT77C",
-	"RsI5WQZ51+y2rtgpkKwWmAYHJJQxuu8qCR3kGKrglsSIY9zI/y0Fw42ws+G3yrj3fdmrSFOrjOvkOpZC",
-	"6/Xis++qNLraQP/40lZnAkbO5x7L7NqVwt8ey0wMRLq4QcpgSztmNtYJQz3UIr1za3HDkDG9ZkgfINhW",
-	"D+m/chECszvWiRC4HV5ACW3p80/l/Z+f0XIoYN9Gi8EwpTgdRij78FWeisDmxM4GD/waHL1aDGERq/iB",
-	"vX3ApPHodcbGNKdDzlT3A9HLAg9H3hzrkDJt8eAW1IHaEQgRyzdZ9GSyUc0bRv0sm7WPj+jhn3kZXFKQ",
-	"dz2MRJTjyQBd9MD12aiissgjQgx+/NvitJNzAikuA2Pz4DLYJiwVBLo2vLYnhA5pFXvbSWtLamqpyMBT",
-	"smOL7Uyz9E4I33qaMaU5IQe1e1s2iXvCtuSxy6M3SaVULDwPHFktF84TNLKr1DF5z1xEwZcWrebuXjAj",
-	"lVq1nspTLTr24aJQB0zCptda7dMf/uiTX//jZz/7J8RGR6USKMQvF4/PiZNW7cquD6eNGuxonEBFd2lf",
-	"11q11+/ff+vOvTc7N+/fe+POg7fXQTU2K3DOUI8bTO9KJUneOXP1MshEiJ2gCqQyNyGhkcFh8Ip6bJZY",
-	"jICUxeGoteDHS9bMl+BYOwRa2nzh0IbVQJvtiFOZNLhJVoaB9BkctiiQ2yhJUenzrrgJ2CKz6gZI2o1U",
-	"hkfLTZ/L5iDGOot7eiHyo9ndh8XPXsKNV+DZWh7cXY9wtdm87v7qpMD78Nr1+tWTDzUh8plLtPHs0emP",
-	"+E1QDk50XaAKYaueCn4hSI7d6uGbugjMtFYo4qBtl+b4VJq1d1qwlQWHArPVB6smqw/IWQD1F5SOKzPe",
-	"yxbkwJ212XyKNNwvXz7dYL10usE2m+78s+kGi5Pp6GRsdmAvP8344BlaxolALqOqOxpf4Tx4wPypMz41",
-	"RuIsnAYG6gZFOE9TnrFUXRVNEb9n3oC7BR044oPa6cizt/vyPPYlrhbUEA7W3YzgkFmzxHhwz9zMZ31f",
-	"Pwpq47xCXL2TZ4s34llduycDIwy2UZhX+AgcRIg2MHBer5iAdfT6J6LyXr7sHj5Br7ppf7dSUOQ3SLuh",
-	"iVlHw3FzvpUm56zlzGkacLowcy4whgv6taONlZ+Nxc6jRREEe/DMxglTMVKPRUg1AKQGUaqjC26GPIpC",
-	"JiRyPWEyCWX2kCkM82Ax4w7slLgExlg6Dcvlr0AheoaaVTAHmcdC8tuHRHrsKrBjzFvCPlkcXvvCIafM",
-	"MKq05qlgPIpEVJHID2+0InNz53k2LHnOeRSZZcybtaCW79bgojBTDB/u1dYhIjKXJHTyvImIzISBuxa7",
-	"jv+m9YBx7NYenRZkyQ1t8Q33Lirj2sLBfMUS1Lee1A1v3iN+7N26Ks8wpQ0uLsgDzLPi61hmisXZqbSb",
-	"iegOlVoCD/JQm8umyI5TiWAhthRCVSTWLamJrLODaBRLDZ/yJKlOFnnXvnDd2/+VU2ZoJOsoM262t57U",
-	"U+kmdh4XemEQ6+hks5e0iB5Pki7v4TEg6Kantaf/xrK0dVU0/f9dztPkmV/luJ5oXWtTQZuryMT33qv2",
-	"EcEggMeTHws5ayoxMwRMUcBfErTlDJcoAkZBErpUE6YkKB3mWYQsCvM0CQGrIPT6HQZMxwOJmcXvH2Zc",
-	"RjyNmD34jy4Ms2ysW5cvTyaTuqav7YrWe2p0EXCACLY+G8a6LVEls3imnK7FVGUc2S4dPgvWxGvRS0UW",
-	"2nIQUPZwS0BKNGpbC+40qmkh/XBik+TgW5s3TGkPHizFgWTc3H6k0jloClAGMWHatVkC3jc6JQ0eBwV9",
-	"A53Vu3bNhxbUn9B04XfQWZtX4sB7UhgSjd6IFHnpEsIywbrb9BHSc1Wf7T55YlPrm640s84eiChORS/T",
-	"BPuasb5KEjUB8FvT9gOqFsI8c9xzfmUPbD7zB+0ZQtkGZtWr9j0Bu0rgAzpge43i37sBuxqwZiNgzSsB",
-	"20W4n90rbKjyVDtsW0nzuXulLeEbNhnGiYM7Mz0/FuNsthw2pEnfAeiE0IxkunNgegYZMkMlVZ5CCs0Y",
-	"0bkiPq2zu1CKXEZScwU6rgzBWBJt+a7pG3c5STgxDpcD6khwPWBWAigB8X/jTZtNVoKEoSYk01MfvAew",
-	"vsnupYGC2h7Td6nasp+nFv1EU4WTViOB5BRmlfYLsgpC9TULfDiJMwBxVv0+Hp3ycCxZ7hWzSoo+xMHZ",
-	"CgozH/34MdTm6ACSmrxGvWVxugJPaCvZNaqrft8e5oMoSoXWuOmO7JHKUUsZKgtQzFEVgRq0roCJGAo2",
-	"zrtJ3GMojgQO8oAwzXYbTqwUBzEo4czgnjOfJEmBKlVZFwApLXTl1U6BZEyCrPW+NUnq2jzoLJQ6xZwf",
-	"BbU8TWqtmr1c9VCN69TQZRCBq5sw1O9zts0WwR6vkB1kf9M10s2MvDYryywk42pTaf4Vy0FHx7Ln0ohU",
-	"v9+xtB8EJGzkTymzSPfU2EZAIVvIyKFaqzYZatHrfPu94bD73uv62//261/3sINrgHy8jLnJjvPEJQ7g",
-	"zTbbGCfisUg1TEIzKArzG0GNdjvkGl0/nc17T0zcnlnuRbfXE+EVGWMBpmhboL01mDf3+k/cRbuWAVBh",
-	"B19+WhyLmUBsVXzUv+G3MdIvSYyUVphUD6fhE2Ao1PCAibe2ObmIenj5LtkKzRmh+ZURi+vJxO1dcN5c",
-	"thuKjXU9l7QNCJR9DLiHc06bN2KRRB75D+TmkBtA5RkCRuWS4gV1diCnFDxgiciIBoosx66YMbiLYher",
-	"f1krvbDFJP3YGo7OLkNbjGdUtwpXJXDEBFhpkpr/zFjbtraFDhlhb1B/q5AnbL+8W9j0kJ6fdyU/hGvh",
-	"DAws/7ZZ92C/A0u5NY+2N/0mN/3W2tlaO+umkdMF+rIMnsuEyxwvKSs/An4UDRwBBcEYfEIoulA54DmD",
-	"Mek0U7NyaWmA8FbRk69KpJCGNF0nYmjma5v79EXkPsGOhulHH7CzGk8ZctxYdTzx8ALJIag/p9JPKzOr",
-	"3oGJKAc+YIY0VFpHfKptHGNxnKVFcTX4BYQfAAQa4gaOattxokDcMUS+DYxYEDBZmKnQRQdLFN0u+CEy",
-	"ChAZTXLIjb5sqUsafvjEX1kM3/jXVAtZLxKRCQgKQdkpaaypQOCrkUrFPhsoozI7wG1bPF+6GbOhkKQX",
-	"AwemnFrQuGCes5TNwhxVcCya1T6lBgxXXRzpUp4XzE0HPjXbOus0G1d2UXog25/3W8DgXqiuZWohkd2z",
-	"9XUr2N3nqG2j4w85u6123NxtBDWzpB07S7UWzlHz2m7tjJRIM1ARLRMR37A89p7d5YvWrYa51TA3En/m",
-	"nnebCnbSWauYaBW+HCmFsI+9VDgibfQn6HggEasiVI9FmvBxh5IPiA1qKHgk0kJYmQd4lqcixBSDIYDk",
-	"uU+hKXMzB0wL00cgDZgyPeY9SBMmYQNxb+yQhqcpgxexVwFnA9SIitsdZukM/Bsz46219q41GmtfSZRo",
-	"s/V1bEPB21DwNhX6XFz0ANPkdomFKIUtctYyCVmYX57dZNT/mZQm88qQWPsgv2zWMw/JUQB1TTlWQzVh",
-	"cQZs9UBKF/tMFFVlIEdCv8zQY5TjuzojXWtdaRL4jke5jaffXodww3VsO1fMEh4L6WTI6fVmM9yTdGaa",
-	"v61D5Zw1So4MXHgGJLCLrHOClyJkEvPHZT4e21MO2X+AqbyzAkTMwXhseRNfHkoMgVARF+v1oEbI/h0p",
-	"JvbT5m7xMZLU0xd7Jbp7+vBqgStjn2/sXjndUSrm4CTpXSAuOzJL8PsizeC2vuF0SDE4p92CtbGMJsv4",
-	"eLwMUXb2POiReblRGBazND0glnIkaJp/kliZ4oFUKeQQI/ZgH+LW88LnYDzGFs3ROpV7yqIq+VxCRwUI",
-	"GZTRGUGIWIkyYj0uzd9dQL3PVmATmkGNq336X3/1/ONfGLUcINvxLDrUOaur722GPw32ErS3yoD2gZFj",
-	"ikSBmwzlH3/46T/86LOff+/Fn/x8bkDo2jr9eBzY1bIRbbgWJ63C7oa9frYG3Spu5PXToVfN/9v66bbW",
-	"0ZpiArfkLEQtcsifibhYjX6ogtpvGa0fFcuP+UBEzOznInQTS53xJBERK/qMlPSVsuW8iRcevYxi9Oob",
-	"kJS5959uRLLwMvgSAIiwA3gItVbzdBqmXbu1OBRsmkGckt65ReL5cvEhIKE1HPzNbqeh4AnCUVSacN/A",
-	"r08lhtdahWfg0c3TOJvWWu8/KifpiN5xcbGR4WbdON7waUyVQ8dKNRo8wIosHPsD+Pb8hr7p/lhtuhw9",
-	"tXV7maMfazaKBxBmWXv+yq9+WutyHfcOcrOZ3n9kpEBX8FSkb4mp/UAbO9tcRO8/MrcfcVZVwGMCfxR+",
-	"7Tzyl/HGxC7OJfmqlOmpzsSI8luBAcaCgbYsYUeBvW4GjzW3CPRg3fnoF5nnsn4DWKrUIOX2DVBhioxa",
-	"Rt5iUgICNrTYQSLSbMQlH4g0YG+mvM8lD4CMfKTkccAOxuM01iJgD8eQ0/BWPuIBu6sGmQrYPfU4p5JI",
-	"hKQhlCCvS0w8GSc8lrroeyy75qbUC3oPJFFIY47pUt70jFWSINUbEus4/pyA0P9LXINl2g2QGVXxQneY",
-	"dJmQziorK6gp4slY9DJdZ+ZWjwd5Sikp5ruC2B83ytc041jC6oqpjZ1v1KYxZHmU+gx343y/H44TxSMR",
-	"wUpBv4tJ6pnzJCKWqolpOFWTgPVMv4z1AHOWBWzMc23+Aqs8h1PlU++LqtV5t5Sdk6kCxNZMPj0XwPqU",
-	"9zhuarNOLaityZMEkn4KIAFX/d+WbbnDQj8qF7a882ANSXgeKtrBr+h85jKZIm6TiNiFw4c3b94+PLxY",
-	"L7WJ7oSwxeLM/DRBjnpyFgT2uoHq9TR2KfQX3ji4c/f2rZm2xJOxMQKxsZIfouBQpN8saKHHZU8kid+G",
-	"+8hrxI6bXbh5cO/m7bvzDdFpEVEYFB/msvi4ZaXR49hsLM2nmk2GAqrCzZ0DvBgRNgqLWe/HMtZDeNQW",
-	"c8eaJaIPWVKRQosDf2sW7naRi5KKnkojVPKL+mlMkCJiT4qpu7Q6syHyJKG8LdhFXmpZPxMpoHMVJeoz",
-	"vyECRGhVtmUYm5ngwF8phaXgNm+BAag820eOEQ5QDERzUS9KyiFli+tj/BYvg5iYFedoTO05wpi+nwjH",
-	"i9p78HRjtTgdNvJ9V1xM4klG8A/jhPfEUCVA6MeI1AkEFFGQOCBxqYjaz9wcIrJXj7m56CcBjAofy7Xo",
-	"2M9DjyUTGE54L4sfi7YsHuxOWYywD99h6Hth34HJ6wqYoO+w77Tld3Z2dtz/m1+GUcr7Wci+w8JYdlLx",
-	"OBYTs0EfqzgSkfm8K8y+mqRxlgnJ8KHip8w1EbAQO1V+HDKLYbIKrx/VyFBj9BS0FGujjkTlJuBcUW/t",
-	"D9h3/Ne5HhQP4e+9v1k/ljwpTgoQZ5lOzfSoLQ8KxO9YM8pXABEtyd8LjlbbOO1rqp0hPi4c8ohQJKSY",
-	"FKU2pQ1m36QXCD/TDp1RMBytW3+C2BV0br+miZmHQFAsKSrZp9RDytOwnzr6Gig9Kro087Oqnh3GA2km",
-	"BK4LuCLAcsDjrM2XKve1IdLXqodou0PCHc5pkbdOfMPTIpAxgQuAxO9jjldg8bJCXVgkIi1/ahRDVRWo",
-	"IxEn8AgK4sLEphbhBWq37M2szdVcL5GRKdmLk5gycIJqhK7CQk5VIpwktag2CJBBeF2eUV0CmXdqzrTg",
-	"c7XUunHKenmampksoWGMeCwzTrpSgVzWb0vm2IgR5wYubyIwxY6YiS4LiKIDXZEoODOQkGvkIIomM7t2",
-	"OEjR66l+OK5ZgA4wPiHDdjz23mDkCKiizCizCsrYTB+MlmlOsPm1JZjlqTADggvGPIJ9MXaZP7UARIPH",
-	"n2bMIvJMpG7hwUXNtTTtASuClEExhzAulWdCW8GXaGNNC5zaGU5fR7SsAYIIF6fUIaOQ+tPC9JDbWfVH",
-	"UvA0lxY6hKAq/SiYGS9sN8jIdjsOnvHbNXchsL+6hktXFfxo4TUlucyIXhxOMGrTGk+XnWYjozLNwomI",
-	"B0NzYWvlwWjibwgBnfiiu7x3nKiBx9ZVnwXmjRdenscAo6761lKZBkznPcjuDvVIh2ZPhWLE4yT0Gh1y",
-	"KUVS1SaE/lLYsObQD2Ss0TgAuzjmCRAQx09Q7/Lva7/P1EZF+wfGtCI2YVQCec+BnFYYXEUqf5yyMe+J",
-	"ANm2rcKfcOR1KVksVS9+gPtS8ynVkLorkt6Inzp7wsfc8S5CaKWi+bedHdI1+9YxxaF2FRRSyNwlsGHG",
-	"ItVKWlSgnrmIJHMr495YZuCYf/E7Qo0TEdAMcYtM5G59arGQNnNUGmLkL51DOp4vDk6srDCLbkw7m4Fq",
-	"tko8jsF2oclVIwHVwzlYiVYUXLp08/Bbly4Zufrw6I2dG+wCtpd6B747zSxP7YinxxcD9ubrzRuNvQa7",
-	"8Obrb12EW9I83LxmNvntJz2RgOomtAPPpXxYa5711GjEA6MFM6bFKO6pxEx8CqGKLtokWBzBM6Z6vTzV",
-	"mDqr+kYftDY4KKVgylqQKdgjSSwB7W389f2wsJbqONz37h6+d+kSEbxDA3ooRBmgbAhuXtSauceXB7+0",
-	"+Lz2ZmAH4AzIEw5WBqQsZioF5kCdJ1md3eIAXJbFI6EDM+SxSHtCZs5KjkQvHvGE0HtRKmGv9FBNNJEB",
-	"c6OEJE4ZA5MmSeCFUTyIzZ42KgOA3tFtNuJZnb0tUiMxjfWozdsBL06lx10AtUJzhI251hOVRmSnfSB6",
-	"GZl9ly598/D+vUuXAgCHS1MOWhHyLVq9aCRMl7D/oIQG1EsNK5Pm2ZBBiFc7znu3eKWZR8LjAgC5p5J8",
-	"ZGQhgO6ZfczBu4GjdxhdjTq7DU+mZrpML/RxTMXodMhcf/ruRx74Hsz4GAJLZt7r7I5kZtiFTgBmstJx",
-	"ySdEsxCgTto0e2Gud82gceVGcPX6NXhvwDjOhP2+Lfd2g+vXrptrIeW9zNhzaA/040TgHsTVQGc57oHY",
-	"2hFk3ABLL+C+amNseod3kAutW+zK7q43rZCewULzBirCNwthpwonvSSGwaNUdYfnieUMnhiL3/FGxj1B",
-	"9UuJSDNfh0w5uA7hZcoMZ2R/A9OsEk+txi+qbAHLQo/KJJfWEkKUP68XQOyOXSGRPocop8uKf4pgbkav",
-	"iXVmfvrYYX37cg17sMBhae5YKwxJD9f52HRJq9RrhrzVzx49+/8CAAD//w==",
+	"7L1bkyS5lSb2V6AcmrGqGRmVmXVhd6bJqOy6kMWuGzOzu4fsrg1HhCMiwPQAgg54RkX31Bol7ZrtVTNj",
+	"kplkq9FqJVut9mFkprcdmx3t/pcdNkdv+gsynAPA4e7wCI/I7MiateEDu9LDHZcD4OBcv/Pt3kjO5lIw",
+	"odXe8bd7c5rTGdMsh79OM5br56n5Jxd7x3tzqqd7vT1BZ2zveI+aXwc83evt5ew3Bc9Zunes84L19tRo",
+	"ymbUfDeW+YzqveM9LvSjB3u9vRkXfFbM9o4Pe3t6OWf4E5uwfO/9+97e6XyOHaZMjXI+11yani+mjIhi",
+	"NmQ5kWOip4woJlKW9/DfdMYIF4RmGeFakVFG+UwRKlKSs7nMtdrr7bF3dDbPTH9qpgZ0Ph8cHBzu9XBm",
+	"vylYvgymNp+vm9gPcjbeO977g3slAe/hr+oeTsJM5zHVbCLz5StoN0rGkX1l695cH9jhlArBslX94Rtb",
+	"d/dKYkeGxi/4jOv4as3oO7PO4apRdVlZiMODOPUzaDUcT8rGtMg0fmJbNn8crN1Pj+VsTsXylWyjBv4+",
+	"EPLaBJGF0PmqnuD3m+ipyJXM42RPBHunByN4I3FnZZ6zKy4LReZ0wlq2PH5SofqMvnvBxERP944PH1pa",
+	"+wee2krnXExgYK2s4oaZxPOUzeZSMzFafsaWTUKckoXMUzKaSsUEGS6BCCOaZSwnY5kTPeWKSMGIGRJT",
+	"uk9ODaNgVLPUPSNalrzFzAbYCRCNLLielj8OZbrswTMuyNEDMpVFrnoklUwRIc3TCZnJnPXJc01ypotc",
+	"KPh6zHOlCRVqYRiZb3TKaMpykgSz3D9j84wuWZr0yYXr95LZkVDTC8thIGTCtCIPjo765JnMDRPMWcAj",
+	"YT/wnIw5y1LkkOZHs0zwx0gKzYS2GwdezJhpA/s1XWIHB5+QxdT8Vk7EEY4rw4vnuZzkTKk+eS38CIGO",
+	"MrdkNJ/CQnHl37hkyz55mucyt4TBQbp/yzFJ8yXJC4EzE1KTSzbXfberkXjlzguJaPZKy/4+am7vOdWa",
+	"5abNv/fVf7H/999+9IO96J6fmQumfefDzxvfkrFNL4ayEGkrf+H4+w3wl5/LYet8fi2HN33lv+BKb3SR",
+	"cM1mam/ju+No07vjldQXdPKMZ5pFuO1rkS3hvNCRNueZaiIMT8GjoxjRdKLIVGZp21iF1ANNJ5XR4tzW",
+	"rNMFncAF/x4m9Bw/OcQJub/8jGieU5QNXo8/pXo0bVnZofntOlIPNG7lnjdTKdhKygEPnpvX7Mr2yFQu",
+	"2BXLCQcessi51ky00A6+HOCXe11HCKN6hd+YUZ6xEeNXLG89U7l9Yd2h2nTLn7GRFCOecWpI0nrY8spr",
+	"N8FEzmShWft0za83PtciW9Fjkd14h+egGbR2iYrDddhkKd5vxh4YHU1j7OGEJJpO/svTr4uDg6NH5p+f",
+	"Ji3bfpfswn0WJyOOZDsC+gFBL+qy9QAYleE6LMk2bvr5XLFctE+ncD9v25Vv33T2JY3dZufmOKfKSJYL",
+	"apjcmAgJahFIQFeUZ3SYsVBFut+iIpnvO7M9GA0Miw2nUraTe4G/3+wF/940peZSKAY79bEU44yPgD5W",
+	"3DT/pPN5xkfA6O79Whl6fVuSwbyZsr3jBwef9PaYkQ7Ns5xReBG2Sd/cplOWpbDNmVJG1TEShCHtfE4E",
+	"XC3mBZA7zSc9oqS5bEZUGDkSTQWEgzBphVlDiuO9g8Of/fTnR188+PLglx//4tGvPrv/8uGrH7/55Ozw",
+	"wnTWbRFApkVyNGWcUZHnRuxWmmrmNQdCs0wuYLh2OKa7J1KwbWiHIq4njCpGI6ZU9wmYfs/sQrbNw6kA",
+	"C6rIiOY5ZymRBQz7mcyHPE2Z2G7d78fWnRZ62h/7hmsLb5jsKGcpE5rTrNQXgKosNccwlSCH7HzBu4+M",
+	"IFnNhEni1NVRLpUaKK5ZQmaMCnu/ULJgQ9DxzS3jNCrzGlFmdwUbiehpLovJlFAyzOVCsbxPzovR1P2O",
+	"Y8rZr9nI6MSoNy7JjC7JaErFhOFW7TlT23BJfvr0gnAxyoqUpX2SPH59dj54ffb8p89fnSck40qj0uvm",
+	"aIal+nug2Bg9i2bbbAwwSzQ3BndNVraE64golhtmAN8dk98UUrOQOAOeksWUCbKUxW1xhVNBeGy4JzDQ",
+	"pBxIQjjsozFnSGAmdG7+zYW1k5qPf6hIJidI7Sua8XSrU3h0FBAbTQh7x1/ZfzaF8pLy3PKzisCPm3ZE",
+	"BRkyknKaZSzde/+2Vy6j2+/cjrmymqdoxCC2bXhj95wbbC5cmSOamsu7R4aF9uaVnJFFLsXkhCRAtz7+",
+	"kIDBRYFAaMbxkmbmTmXbrUr8CDjazXzbdfboeQHMwV6CQ+A26bG5F2eFggdAWvLz89evekTmhBJDpIxp",
+	"RkzLt0dzv+zl2HCXVca3h5r8M1mILen7YKXMMYaG68TNGY6QKMNV4eWd08n2BjbNkczTUrBg7zgKExdS",
+	"vqD5ZCuB4sHh/VUbT0s5yKDt1RuPG4FYEnj1mKh5xqs3FdhrGRgiYYnVVOaaCXD0aPZOq9vbgDBm4GOC",
+	"HJKX/FMY4MfmX2BnpgSMKr1wDnA1w8ZstHBwYL60y/KSiuV2TPqTVlHJLMmMiuVgTHlW5EzVlkZKYn4m",
+	"5meWEqo1m821IuNcztBgQ9M0Z0odE50vCZ1QLkhGNct3vAZuoMBcK6LUiM5Yc7xmBQILe12eAroUo2nS",
+	"K+Uf0NO5ItZBRArFvhbadZwzJYt8xFSfJGdM58v907FmeUIm/Mrew6qq7fW/Fl+LZzJvjrlnDQJ5kTHQ",
+	"VbLlsXl5n3wBzO30zXNyyZbKqjATpu3cwCbeJ68YB0EvlRVKwO26MIyoUCxt0sR5LMxYM2qEdsYuT+CV",
+	"rwUhzIwd3QtmtprmunS9gjyCVwFKg87RRJVayDztm9Gfmo7tLT/P5ZWRI7Xy73QY0UwKXDFBplSV+xFs",
+	"wIrIhTDUhbYJ1z1CtRl5xsy3Rs6gZMZFoVmffAlE9w3AvEwTIrpdQCgpFLMLU8x74IRQEn6otjKzmyM3",
+	"XeO1jsJ4Di5p20rOgCSGeeCywbZo7F7PoFM2ZyIlUhhBFFbXEAXoCbxb9b8GfedzYQ62zPk32woPh63c",
+	"whsAKkzicU1vmXGluJgQt7OPwTNPKA7WO5bcqqMEIdymvgVVe834LVW9MWYrpSR6MRZBq40r0ZwpPgKh",
+	"wewumdOcZ0sSfBPyXLgDs1ug3vph9uDmszQhQzai5giEVhY6Qi6cUk2HVLGT0j/p7nyjZy5kfomXCy6J",
+	"KuZGE2PpS5Zyup3A8nCVwFKUXQxmpo8B2LIaS/UYu92/WM6Zl5HrA4B9Pisyzec01/fMfb9vJmzlAiMJ",
+	"7H71knDoiROhk/rYEy9KJ5EZJIYlWaeynLMcviOaXprLCyYGtkY7IAgjAkvTOdOaiwk8oWnKzWc0e5Ob",
+	"NjRnau94TDPFenvz4NG3e4ophc6PjA2QnaumafUl/gAsWRYa7izcStTcy2Qx5SNzk9nW4Hbb60Usmc4/",
+	"+PDo4aOKi/Bh07TZ84Ob0XcDcPs3R/Yz83jFKCBuSRj9S7GVI/r4x4/WuyztIzn8NRuBgA8hXBDZVaEq",
+	"HV0KuchYOmHpgOqKVTelmu1rDrZwUWSWDaIRuOb/7lUbGoLEuv4bFzjWxWnV8wFLXZoOwnm6vJ6yjF+x",
+	"3BKlkzMFCPoEv1vuva/7TXp7TKSeFPWtsDCMEF44JokRD+EUJOQOujzlFcvv9kgCXjGUrNLE/Z1yZeaS",
+	"JuZw2kfMaLlpckLMTG1ABtdkzI1s32H1zIsr17/xxSVHLXotiT7jqBVn7ArXbu0XL+DN9709KbLlQC7E",
+	"IFj5KiW/tELRnElzy1gbkpaZEZnAuYzWTYj7wUZQKkMLJMuB3HQoCw28DnSy5DcFKwxR53qKRLZq0iCn",
+	"mkEwFc0y157RKcKupAjoNZQyYxQktJzNaH7ZaTcapSK7uuaBdB7VbmerdIZ2GSBoAX58jSVByd1vazJk",
+	"EwoS+lRmacjbVu4wpakuuh3Dc3zVfFQgx4sMy656OSy38sdWfREs6xFK5lLCf5Ek0ZEVsxnNo/FmipmL",
+	"dcSIV1/EpKClYuT8N5FW9TRnCihUWXNZoCuwZVGskfV9b++KZgVrmfiCKjJjVBU5sybtKinM76BpoRGr",
+	"F+m/1t/70DH4VSUG2LvygUe4k1+uTa8abFnGoYYeeUdjN6+QPn5vVHZiwMWqRyhgxb3Ghde8ufxRjTCg",
+	"yk3xtu2aPS1bnDm5tLugUzKKIC7t4eq4tL/39dfFwcHBQVtwWss4rcpIcavEgq6A+G7zuoDEyncJhDNy",
+	"RZSWZncxMcqXc81SUPfQVKGmciH6KMQEkXYrp0T2//7bH/0gdlBg7Da+uft9/UpuFPdgu/EXfENyshth",
+	"HRd0kUPlEYPbqXYJwUXdJ6/N9SOk5mMrhh/jYeV4gqfU7GPDSCG43VGgt+UN4TWg+tCXpeXFqJpoBcT7",
+	"EePaat13uNDK8Klu9xGc3wKinbYhdIzG4JxBrrAlyWo8rxoUVhlm+wQc2VuZx2dWsGLCSPdfQYTHwI4v",
+	"EEzMFAKpZK+3Z+6tQSHAKJeW3FTxzPCg3t6QZlSM2CCTiz3gOVfc/K5zx+FhPnOtBtYUYibF1aX7gOYa",
+	"WFjws4sTMSPBJ+ANNkxvkPLxmOUhl7Rk7O292zeT27+iECijzCxh6l9Sri9wpvD3L8x0n9jZwpNnOOUz",
+	"nDE8eiNl9nk5a5QHYOrnbubw7FOc/guYDH5pSXDhKQCPzywZXvppIifg6jL82JGj9poNrXlmKfLWLesL",
+	"KwhUIlH3vpnC7YQrbf/YhGLPxeMpF0z5wT8XT8Uk42oa9OwE73JH5QKbHeVc8xE19xqbsXzCxGi52YK5",
+	"lpAnl83B30/LNv1guNI+eKTBU9E8sybLxbxjVDaqaSfh8A2tuZ5Wf/PSvlY/7TC2shU7gNZj/MZ2VZ2g",
+	"v6m6q5gx1TLI7Vh77bF32uaJ1GfkwqfD1lrn40JkI4sWu4kbV0ALa/VT2lBhH+WQpLGRytrlvhsZzQ4v",
+	"vE56Mx7zgeJiFJG9zX0uSAL3z4wKOmF5ckzgZbzYQY+kWaagz61v8ilVA7pamHOaMvY2onm+JLRFoovq",
+	"r50VfrdTvOIfcL71ur97+b0LRvz2JsSJYp5uvF2KvJupqVAsH/D0mvv/iuXKLlyX+O12OcQGrzrdy9Ez",
+	"rnSZ4+/Hj1OO7ab6RndnqRx25URW6L2Wo9QFnlD+3bNGQnt4NrmbPl2+qjZkn55W2qsP5hbuJ9f17dxT",
+	"ld5v4r7yF8WHdW+9cRkvKzXxGRfh08O6bt5gsmsU2vqp76Dgmh09kfve3IIN9F/Zf3yFr70N39vH5DLM",
+	"2zY97024nhbD/kjO7kk65/tmU0yYuOfH8z78XF3y+b6cI1X25xICDnHI73uV+33t6nu1vHGlr9fNr31R",
+	"rIxa5mqe0aXLf7DMfW03n5+9qPP49d8oo/dUefqqj84ZE1/YV9uNNW4jn1kL4mZGpcbGXTuLqnFol/vg",
+	"9iSND2sD1dheeLG/Xb9LbuUOu737S8Xtl042CoJxtMxS6yjDmHmaGanH33AbZbVULYqdTIo7XppbWJIi",
+	"Y61q4vfhvd1KGRTgRA1k9UDXGct8YMP2mtvqmczJVC5IJsWk5kaBIJCpzFIyZGNpYyMCC2/Mr9/cUbtw",
+	"rTqOV53a8zGmLi+oggBGgbAqZkAeIgA628K9lYcHtf2wNcmxTnNCwIb29YKAzHLFqLArAgxBaW4UfrM4",
+	"GICcpRhadUIOLHsAF0a3lbP25e33jpBt+6fFer1iLN+n/5dnTIxYOiiE5tn2PuqKy7O2FTV4LAUXExsE",
+	"qYgUfjtGXZRrXaTbmAECIa42QmH4jmIpGS6J2SMuJapPzplICdeEKpLY7xMXQ2sDZbUkKdNspM0WcGl/",
+	"+BsEsndYswUXqVyEm63xUQtFWi0J3nVbsyJYD27ogq31XmWazaPQOKeNXdTJLVxykZKFX88KUWTsNpT+",
+	"ImO3pPC7nm9E2S9Ql/wQFH2Y100o+YGkUvHAb6Dc3/nJ8Z2fHH91sP/J6f6v6P43g/23f/T11/3Gg8qz",
+	"/mD/7d3qnx/d/cnfBgtBRVz7O5p1odkm8uf6+Cf77vVkwRDmazNT1qrwkw+O8vmHrDGuFHbXkfKrtzCA",
+	"ndKyLntvslcj4vImn1dk1m25zt+uvXsjgve6WZlG+hd8xnY4sRWaQHDu4ES65LMpn89ZCtly7lmrZhDC",
+	"fZX/Cw7qwTrtYR3Rxpmkuz1721iXOykNnlj3q5kPjw42SDUw4th2pupA/FpvK97Uthxcuz4Kp7LcN3ML",
+	"36oJJ2NjTSCiHUwy5nxwhbCXoKtyrUqTDnTca7fnWBTF1bJB51DU2u3b2a6s9j6oy6YDKFhnXr3aKLJ2",
+	"iBf+7ejhjmCRyTGsvk/qxY9Wphx1YwSh6lYxHLxdzSR2rnjvXuk+78Jujx5+ctS4lZriY5jxEIRNjLm9",
+	"3L2ZcINgiWfuY+ehsC247i5W5yZ0uV4bxjjvHmvGKtnkvUpuPELFGpaV3KNzfu/q6B5YRlVSZU/1SPmP",
+	"K+xpqvVc/eT43j3Pp/bhv0cH/9VP/mBVvDn65LoaR8zbz59s7B6azwFNe4dHYj6/oOpy95aoLujuLgWn",
+	"T07FEiA+CHs3YnNNkn6CO6HfT3o+m/LzsxcILGwzjAF0kUPeQRvm+0qtoWmbcHumj5aJ6p/hk7d3g3sw",
+	"Zo9AGpwBplQgJs3ou1A+gr1cc+QjIn3XSwjitAbBusYUXgDBsDe+DSo/CfCcHx4ckNGU5nSkAYY5ZwC1",
+	"3JAK4Mhvq2qBDEQVs5NrDhN+dTH94A0BPC4mUtVzyA0eVMFOBkDJojdboKCvs5GbPa7z5QBSd9vvVgfq",
+	"CLe9FZ50vjSildKMpmZMydnTi7NfDp48fXH6y8HL568+v3h6nvQsqprd7eRSyIUKvEQIG1Kbxf2jSkrw",
+	"owcdtZnQ5TOVRZYOYJTt8aJa4jwIJc9On794+gQwjE4IiO5GmnRidGuXgUTdLaUPT0WZ0+fAP7tjfIZM",
+	"qYQO9cUc7DBaGJNpJ8Z5PcZAY+NW4M5iL9zUDGq4am5MKyYSt/SXTCQ61A2cAJZcEReAlppmAyh2sLaM",
+	"h+kTVRAPZ7M+7DXsIFhcnECUJEXK9enIRUA5wcm6jKzLaQL/sgnVXUUo0/Bj3wz+6duCP5+4Bt04ngod",
+	"yyqjo04BWsFMIPdet5WBAPCVxVSSGU2ZT4OesBOSjDJ+jNcotfA3gEgBXzj+KWczUBK5YH3yqsgyxKoF",
+	"3CuqLlkKH/ESRvLFZ+cvz4/ByT6fW8gfCYrn2GNfmTvFKD8kZxOuNMsREIhlY0KVv/UR40vOGKLSITkr",
+	"eCGG+0ypALC/DvgEWuaDXGZtt6AszUhAAmojBDoDIIwt/HPc1IFfRVJzvUdYMcxBp1mG0o9gC2LEX720",
+	"xmdcILs3iTRrkmA1Ec5UAtBINhVduqsScJ9oClCcp2QK+KgWLxFRFy1dS5SnhNyxD+8mZrW5JpmUl8qs",
+	"DUYlrKB3edg2cbFjs9ehXc7mGR3ZJEVPQEepCBENbbsTMGczeWVIeAEb2GM64hnJiplQbu+4zdkn52yU",
+	"M23LViCeFIPXLFiBaSD56KOPEgSVGssiJymfcMS1qkFkmpdx9TpRv2oWi4AfWTAzI1yA9GwBQ7lekiEz",
+	"ckenvE78InqP4E+DSxb/uTPoRwiME61z84f7Vn7ef54mzTik9bEsgN824PN4+w4JDCTMklYOVWZEt0gc",
+	"RWkEc881pFEE3CkcUWX6PXc5eLpXqFwLn7BnyvGl1vtwx7EPpsvda5u+1+vGPJQ3960HPdh8VpQztjCx",
+	"t6mDlqNyQRSbzMyoTyAs7WClhbDN8LNf+0FIHcheB2/fx898GwLCJpgHlb2CE47T0caMVEnkq6B0YFNG",
+	"KJR5aq7/QwiUZ6PLa6K3uDZyuVBdquBB8mIuF/5vrqz8AhDs2Fq3sLLq3RGJzRVjns+uOz/fSgwgSVhJ",
+	"09yFntO6LwjXHXtwCluTeGBM8uCPIDtMZZZiXFmkqcKWRVxb9uYxvrplUHLK0mLecp2m16Q4U5rPqEZW",
+	"kWWvx4DYvXZCT91n79/2Yt4E6zgqwSyN0AKHB7efkakAadhMAMbxbs5GemCEfIQ12H5G7+Y8Z+paVLG3",
+	"ByL8dbuILiwYYGt6KmrpKBfGX8i5zK3gFB7Iw0d73cxRjj22JDJzOC5FlpIAybuTLGQ5fvzQuF8dj0HI",
+	"beBQve8hxhjebh0K/Oi2WGpNCABNEkbmrN3eiBQRu80Vn4gtwLC224bdDGM44hDrasa19jw0YsuZdJqB",
+	"ZrN5RjXrujTaWqvrBr7apRsUErPhxB62yXLUYMfVrryaNFuZau3UBuepOpXyDrCrWQ0lxsJFlcPqOLCd",
+	"YoRZVbhOgBTldmstAjkQBWo3Z+0KrCFZeXbfKrE8lioC5xge4E1P5GoJqoLN5XpZMboiykYSs7gAOAoG",
+	"72IGVnFgJEmPJLa+g/lnWiAWKbOenmEmDSWTE/e6DwZKFpRrLibmq3kuRwzwWMxftrSN+SdCOti2RkZw",
+	"zjKoovmlL14JbJMrMmRcTJzI1MN6J7BfyaImT/X36oK1HeVqpXtGl8CYAR8Zq4vynNiysB1lNDeDSE/A",
+	"CX3s4uPTV4+fvnjx9AlaGQz9bY1CQOYaspGcMcs+HUivoQZe4XhrdxqSRzlqDskh6oDxw4LudLwz/Dbo",
+	"uKMtdEe3l3lZAqXD2+Xe6mq6sLJ7l4NoizB1RLMQ3w+xN6GGPXTN/l9B5Q0oZrZ0Fk38E7YdV+TN01dP",
+	"nr/6aZcx1fNT8GrAcZbrF26Tnj+D5Rgra1cS2++W8DyFG7lK6XZmZy3/N6lDbiEQtN++K/xd4QR2Zwaq",
+	"kG2XlqCqShOZp1or/JYVHK2/dgGStqaX4D9Y2E2esbHuuZLTC8Yn01JwhvKaqk+ezuZ6aQ3Stiq1HIMC",
+	"Za+K/kayLIgEMSBimmecKT1gouVmgnS10Amt8HJyVatZppibDM+xINUVROVAmV20cVt8OWXt7K5U2IiK",
+	"8razpnmuLbK4qzi0NfJRxi9Ztlw9M4sCOKcjZr3zQi6s190uFqDL3wgoIG6hGtEr42zfl1dM6Cf2+DSn",
+	"AqjxRt6Bk90fc8HVlKVJUwgJ2E6nOr0dbD5xce4UtnQyYRraSlbJQ5tKNZuKHH+7hIldyQY3eutf7za+",
+	"wWt3u4T/dMMvWg08KhJ8iYexMqduwQN49M3gnpWNlA8fl80Fmnc8VodDzjRcgtY/CTU07JMIqlu7yFDR",
+	"vuvau1WOK5quJ6/nFq187pnMZ5vD18iBVZgrsfv27UhpLtBfuMKKlyGKrtfsXI2IxDbseVgzcGmtMdkW",
+	"lcK6P3LsvcJckGFOR0D9Mgjx2+/+z//+uz/55+//v7/6Z7//b/7t3/yLf/C7v/qffv/f/qvv/tFf/O7f",
+	"/5Pf/4//x3f/6P/+/Z/9r/UAu6MH14i796blEnwUTB97Tcc6H01RTzRbyJ9lhQqkvcr1MUng+6RnveU2",
+	"mjwM38zlwoYMnBCj+VffhbJL1rstUl/G7YQkAtsV0rQQAKQKHK8bt/nxbdwu3LAwN3QUkGvc9vBoC1y5",
+	"eI+OTKVigl7dCZb+2LwPqKQSD4nkCjAGHp9/YcSpP3xx/odhq0MuEEG9KTVVwGgbzdaSQJxNrbof7z/8",
+	"fszpkTAPX90hy0rbROVAfffH/+y7f/5f/+4vfvvdH//5d//zv1ybsLLWZh+z3pjfytpxYXiG6hMXsw7l",
+	"xyovU1KogmYYY3UnCWP4kh5JZnLIM7Pdf/+P/+nv/+wvv/vjf9cj/X7/rqsVKLF+PLRntg69ZBEo9d5q",
+	"L0NDbOOCJOaAnM8gfr7hhfCO3U/WpSO0eyjd9qRQlpOAPgIKDlwHCpKOwPUGQqTZ5km37VsxWzb7BYpZ",
+	"5Qwk/BnFvwnXAFYPUCuAGO2i3JyytTIePAKDMmnZLOYXqouc9XCGFUAXcD5yQf76t3/y17/90/pSduHx",
+	"mLNw+AxbaOH41vpfr1Ch6QQvKKFpyypgnJO7wlygk4t7Ao1K53wIhZZ8pCA21ydfTqXZpxzuW1sQ1wf/",
+	"wd2LF4kUI0Zmhia+HgXe2WAIV/3Nz3DNjdGYuP25NmN7tScbr34pi62SRZ7HZLIOshiww1YRqi15InC8",
+	"uuL2Zg3GuVwbBt882dDTbuODoMudxweVvV4zPghjST6A0CAzn5xdcbZoX7MtPM8jGVM/8DqhJM2XJC8g",
+	"kyS8WyJ6NRcQud05QMOz04ptCeTLsPxzF4PR2lj9Teo0ycU2pt3AR9fmkuu+5dCB/YVZ6ca+a+rrzRyC",
+	"6lpUHbJ4gBo+znVbbtfswm70nXMMiDstYoZ/n/XQwfzyazmMBrcKH23v2Tgm4MQY+YY4Xy5pwva9doY7",
+	"XlFP2FtY0p1O9BYmKFfcCPFwooDLouJ/WNF9euSIWPbRI/e9n6RHHoRS8MPSkNAjj4i1CvbIj0nOxlCX",
+	"OjTRaOkc0+g6jGkoXW6rtUYbBh4YzHKoREzNaNoSoVfWg1qXyhUWh6xfO3UoQfK0f/jowQnYTQSxplQg",
+	"PVVWkHYQDbwNXzMeFVamePbWo3Z2KU0Ism68F/ObtxrgunW9RNcFuMIuLCnQs6lCc6NeqCljUFp8ktMZ",
+	"FBtTpJExueHN3Nhvkavam4Fj8pCt86/NCRkWmiTepJ3Y1XRPlklVrHHsXkjIAGW5S7ddH5hV5hluWMoq",
+	"JhpEhYIghKsqHZRZinaPrOJBt6BVnMnF7SgWruOb0C0M+/4w1IszuWhiUHzfARndPCpncvHcD+RMLp4E",
+	"YzmTi0/9cM7k4ks/IrNM4aDMBP24zuTimRvamVw8DkZnOigH6Mhj40rbqwZ+Hy7IjSOU2uN9z2uxvt6E",
+	"gS5zFAW2CPuN1FLt7t3sEpIY3U2V3dYhoue8hbMnYL/iYpIcu0sJjToYMwimLipSHx9IEvNomRyjYAMu",
+	"DiPalMkM5pVCCGwS0h1Mk2FUXp8kc2okJPsChupBPiDL0v7XIvGRAMdlfIV7b0qvGEbxnbha6AUjGdMg",
+	"VRhtHdCu+2FQ5LH3lLlHEK1hGo2HlsNlnOBNkBBFl6r/tQj8No5qcDfQFEqs4qShrqCZHGqi1/KhPi57",
+	"sbI8doV/+P6sscd2ig7JmuO16nP9lH9zYd0Z1d1wgDe1dYP2yCERMmUklYIZodhafKkgMh9yEI7hfTdP",
+	"IyHDA1geQofC7P8sWxppGVrCWvpaohzQJ48hRkiBPbtQjEjw+loXhLOx8pzIhSCGag0g6app//7Rjx/9",
+	"eJ15/zHVbCJR4HXrCZvInDS4LmZScC3t4ky50jLHQrtwCmMOOtfmzUoAq3KHG8d8ZyKAwwGI1kOYVABg",
+	"W7V1++aK5ncnS7n57JqGFhHwWlCBNtF7PTnci1uGmqwoXKfz5WDGRaHZjddB8Nr2oKRyDFz4PycQ/MhJ",
+	"Qcx4F7LSpEm4Eeorsi2SvN2gRqv5nupR9/YKwX9TMPuzhQAN+t0tBxAs27kyFfZ7TV3KMZRbV6X8nG4E",
+	"t34rBrdF7asGG1uN5qTz5Ut/wD40BOuuXPOmarnZFd8JNO4Hvx060381n3+7is47Zos7ZolSMfFiw2gu",
+	"H62YBBETVqPVORUqg5p/GMLRg+B/G4nEfMwkZuZPzGtG4cVOyZ0kZQkoIknK9k8vkrv287KnINyiDN9i",
+	"ohlbtgpIkO5/8/bbo97993f2vzrd/9VbfHD//d2f3Nm/A0++PXr/R18d7H8CT1sAGC3W5lblFDdDYYQs",
+	"ifjyWG2sjoZ2Qg4Pquh6FaiNdaEbgBi4ZnRfmnfqe89OLLrZbh6atNtlbfplaRvO3O4OWzCOJm6bNjs8",
+	"ssaHNeAz+2KPHNV+sGiRcJokkSKmuq/0cW2ApwmiOUSiXtGsYGRIR5fOZ4G4mt1Me9iDx7duy9PHgDsL",
+	"2Ll1rO1Noyz29nROR2xO81YnoSuPHrzoIaYgJV2Zi75PXnIwLlpH4pSmxIYqlyzu4GD/wXD8ydH4/sMf",
+	"/3h4/0FKH9H7I/bJ0SfpATtgD358/9H+wcH44NGPKT0Y0k8OjoY/3geM2tWem7XgkME+6PltWl266G6P",
+	"+oQNUX52cfGGlLkAKz1qjzG0MsYtNsPt/wCU9//MisdBSuJ6asIyfYkvN3lnM0nEtlvVsrfUqrH5HWu3",
+	"2Onutdug3+tqt/bQ3b526+b0t0q73bKuypbnqY1oWyqIO2GrWxD1+2E3b1fRb8cc4za4xZeeqq1oIz9U",
+	"RE1p7tU/xfIrPmI9kjOj5l0xi0BinUn4FWdGAanqH2uqPoR+pP7BYaTew2NMEdhU0/KpBu0fNnECI3Fb",
+	"Ffqwd1qZ6Zld1ANBPMSAOybJiOslxOkkP/jW5jb0zbP3SZ+cYirPlCpyaKj3MITHL9MKMe8P/cFS6Fxm",
+	"wWt9cipsIowDr4WyckFqxQmhwgaoYcYIRAT533tGTUi+fZ9YdFr4vFLr4Nu9EaT/7P3+f/m/vvt3/9KX",
+	"Yzne++L5G2t8rlYb6IAsm3Ix0TS7HLRVDexSAMDlr7RkrrAZ5fXym0cPH3QIgFqRROYjGHwa2ZzlSgq0",
+	"ewTLHy65ae991Vbx3V/9q9/9xT+OZKfcwMQxs7E28YMO8y4UyzuoPmVZkgUbTakeyDkT+NkmswkrcnYA",
+	"33SDizMyIPRWKKZV1rCaRUMv98rv7wUfrzNKz+jcVfrbecG/xnHbcJrV7z+8KqjupG84Lfzug5vOlov0",
+	"Ya6NZ0YbzsalZ39g07k+i9yQDtXvPzB6bMGiXU7L9qku7J2V/6rX8zMoJcNdImkhNFFaQnFPzJm3GNI+",
+	"yRSKE+UM4qCGmES6PqHS5bzgINZNdJfqQ0De3eoQ0PHzcpNVb9c0jcHL2a9sIGjKMRCQvcOshC4gP2Xc",
+	"06qWoUWG4ZSAQ8HHYwZ2LhEvVhjpaQvrn/umBVHVVsdqETG5IotcikkJEoCpCpG0i+R0NGJzve98d0mX",
+	"8P4xz9ig1T7p4gqvBUSLLGfAt0A9qsEQyoVCPDQ+mnogsQVV5mznXUEl4+ACZx7EEqpzLGR+yVJSzI1G",
+	"NKZ5qYKh9iQF64pQ3Bb3a+FDbdQvU7qCs94IiIXSNTBNDI212wZjY0/K0GHrC+EI1ekJ4+IsyyDZIDbW",
+	"BjV3C4zFw10Gv+LfQbyrfWDbbEMNgIQpOkGaT5hWlZz/zetf+E0W5JOUm9tB81p8KWREYXWmMs3AncfK",
+	"wa1ZmcNzsZYP7trYHHR9Cybneu/XNjyHN8oHYH4OhrMbe+pqrJ5j8vj8ix7g9BgO8fPz1686Ap5MGWsx",
+	"82HuG8AtGT44lPIyrN3oEA4Nc7LVn+pRBRtBbCB3WO1enaDRt7ZqQJoOy3QrZ+82zt2tsJrbYjI3yF4+",
+	"GMay88W7jYVTu3JEWVliw81gDYf1QsurKy03aGL7jpMh8JDVFRb7k2Gpto6cmXESWO4RAyvLjLRn3fz4",
+	"HmAsLQmdzzMow1aBE7OV+9mIz3mYhWfjHkmiZirpDA5cjzS/H3hI/Al6bOHn4wp+vsFKblP3htNsMM/Z",
+	"mL9b71c0uw/eXJ1pMengwz3Dt/4uecIbSPJqNEe4MJ6oLWkV2wZ5QK+7vgyh01u4DMt+r30ZFh9GHTo/",
+	"p5sI8rg2I9gobH0DFvHBmbN3nreAy7ytNLDZHfJ32+Bmt8GGnP7tqvXfMY/eKX9+Qnm2vJCaZrHK3CM2",
+	"1zHD9WsQzhTruSwJVSkdbFafpeT888ePn56f23ADW5iFuFZDkIVutkobyhsb0Cn+pDwQJM9dJLYbzjal",
+	"IOuAmq68sqtrxBVJ/sBXFHdxyJFiAjEQQUfEAECKC3J4D3w/Xv4FKWfUtUhShevUwJlDGEEnZ9tihU5E",
+	"B9utLLTiKdjsz1+edzGhp3TZkA1XQEm176ga6AaW8nb7Rdpq+Sld1hC4cywAhB8pulREyW4Eq6M3R1GD",
+	"A9jmALeIeyvTpZALcb1ig3XwET/pAMr+ZqubpbRRQDlEF6nVm6vwz/Ic9koeUS1nUMFUVHoN69mtKFz2",
+	"u3NpuNZ1c6rutLeklmjNxYQkJf5E332RxM7bZvJ1cBV87yJ2wNbWSdtP0HL7uEz7ub7dpS1/aBtNvrvj",
+	"UA1UteNAaF2b6rONGl4oNvBQ9uuFpGYZjNYEm0rL5dQ2U4SrK7tjJlDpe/eMoNn9NbXj2jG5dSW5PsOb",
+	"SYjwR7c7KS7YO93xMKyZxO7swltPss5GVrXwxrz7yger1+kTL7jjwePJVGapInOa0xnTARqTR50/IUCP",
+	"qvdtDQtqYThvO6zN7XCOW+QasOatSK8nNuE9XNakZ8vC+TWr1TvBMggQe28UA6rJTGJFi5lRd8pgfvMI",
+	"A3zySRAbYiUUBeb6vl29gWlj8J9++2+SHjk6CHO8T2xAyYzrGuoegHnZLeZgcm1VmUrA/97v//x//3//",
+	"43/3u//nP/7N//Bvf/+P/vR3//7P/+Zf/IPf/9k//+6f/G83WkwoMLrES9VxmhE0JvhYHDOf5EfVWPqP",
+	"H+1V+z3c/+Qtpu0f9B69b+kbA8FGrF1Hj9bj+RIpp1wKNgQjxfThjQKmLrlI11uc3JA/M28DllMcCPgi",
+	"sA38UNUgcO1uaGLgo9oqGKp8Iyo2qfkui1iRdRfPBtocmbKcoeFCaaoZuZM4SkOpZg9s2yNJULotAdhA",
+	"X3rZDjhGfYtsfrdnawegujTAmL/EHiZnFjCv5GwOkhX+VpIpUBC3Bx42JLUkH/OMdYAari6J+civyTZo",
+	"7ZVU9lgklrqs7QlbzZLlzCyaFKxPXo9JMsO89IH5ITkGAA8AmMZcL1R614MKTxlvrcNPZywAO7abBFim",
+	"haHE+C5bTKZXX8q8tn65XCgceiEMuc3AkmOymC5vKoqydt3A8fXnsWeBkMuk+pCj2LPiKRK9lKpHPQBN",
+	"DNcCSq/gn9r+jXSyWz6sjG8fgfsNNz2AgTnqgPBJ88GMpwKSAd+u5Jk71it8v7vXKapdX1efKC+d29cl",
+	"Av9FJHFr+0tdCnYzW+NmFzlGg6c5VTYOO+JpWruc9vPH+PL3EyrOsI/uodTsnbkMI4z2GWalGoZn3zH/",
+	"tEireOcjzG8OsQSAHwS8dYFJEikji6m5kwz7tMMiORUg3/IcGDciCgvpIgjSSnRJ806ol5jGcQ2E1APF",
+	"aD6axszakYkswHIdYBUPGRMkzSH9w8bIzOgSfyuTNvvkFENrTFM4I0UyRq/AWM5mRBZ6sxncSPT8lGWx",
+	"Oxtmh+Z4W13byPKI9WNmYX+sAkljWjKGz4cLBzDSm4azr4go7xZIbk9MGUluH/hQ8rf1Uxzs/yDKGyjk",
+	"S8SWm75lC10nrrt6yBur8jO5QD0OIvHhqNgD5LIIfL1zKyTUdA2hFiwmF53iD4HTBgP7sdC7IMnzlM3m",
+	"UjMxWu5/xpbJRv6+WBwazTI4VE5zsH1nUumqg6tjT0UaQyvDUDtf2wLeqnbEc8ST6rg9sdzwihQPOcaC",
+	"dkw1+gkKx+IDI3N2dAvSLBvS0WWk109lym39XveSmW55CGma5kwpUF4wnLqrK7IMb1yV9QTbxfpVu7UM",
+	"dX0Hl2wZafuJ+Y2Y30oGM84ZQ8z3ru2DccLh9kV7gTdcEaCtZyKk5mM+AuxBFS2nW/6MfRjulAa3Qsec",
+	"IvSPxjad/SVyljafDuq20V78HW6vA7wJ3LiCDmew+9NeY/ub3b6BF3QgrbmkOpKXFf8ypCAxoaEyZ8/e",
+	"zDCoK5aTidSEkrliRSrFctaxb4+RFvPylj9W4iWgHBTIL07hIbTUc2+QEWg6iam1dFIGTqgyy4lkbNy5",
+	"YXU5+LUcRlr/uRzWuXMY+WvVehTKNBbo69afWil3BAQrox22o5m6VIOyPsOqTo2kwqyYA2sbFnXp0hds",
+	"8mYPAN4ix0Q0OQJ040zvyBSgHPBW4bA+uw02SnPujvDlWQ9u6YDPhFeOm1Wd3YXntHIzRjhw9VxVroCe",
+	"F0vCXeiu9BVS0m7tArbTnRsFwn6vaRFwGuitmwOcZN7RHVePFDNak9Gj0DSYWCCApOfK+8PpTQBvA/CQ",
+	"BGMpaofXc+y1YvwE9ov7qyBy6tFoFTbKBTGivZAazte6GtvXxdN5v2pddnyodnygcplfb2rMNbF6brnM",
+	"nzBt9swW88PpMeUS21fbhBvTxyFWGmklhh1kO05Gzc8Cbslfy2EfXhhY64vNNK+BQpeFvVE6IIplzIgm",
+	"nSERsIZ7Zyb3zLyOaxzhcy2o1jgl+LGfMzqa+uk0sa5zNpJ52lGSlVnKVGuH7MoMvY+ccjAxvAt7xc8I",
+	"/gCl0K1Ch184f9m8cJd6M5eIqlj6zilRmg4zACBA7d76hbDKV07FaEqk6BFVjKaQyWNWsS+kHoxlIdJk",
+	"LXKW7Tm62a7i8V/bZF/5LbtRCSV21RY41tnkqQpsbe2RBCMSdlh+5UdeMQy1EuuJqxMllq/He8dfdeId",
+	"5Zfvex3qMwavv63ftUm9yQTco9XvEmd2IjbWNMw3+LWSon9GFwFfgw+fsViBqQ3lGdPQ6zE0tV6mqc7s",
+	"DVUqhBM3Wx2QexJzECYWzXzNCncVd9yEd3ixehrv9Gq92nkYIHS5e6E82HnNepldh23P6F6b0xw81Ysp",
+	"E+yKoXoI7MSItBqM8das6SDfF2w4lfJyn6dmE8sY3zT8VGk6m7fGmpApnc+ZaA8vaXFLdJgvlCSMsknL",
+	"OMrRraP9jahDVx9EnCUM41q1dbrWjoJaX+Et6FwsoHbb+wjU/JQNUgwEgTqQg3lGhVPPA1wf+NsVgXQf",
+	"Kk3zoJ12p03TgxWJG+EzRqgOzNkYSWKDMGTqK4UKuQgC0zAOjomUpJJhkgcdj9lIE4pfoakwsYMdUA2a",
+	"ImK3+ToP/c5ngAuuOdXrN0yJ1Tej7wZpkaOy17RzYrmhUnyGUc/oEipsxoRPD2388Ojhoyq4cdx0nbIB",
+	"F2oD4Cyz9brM8bV7773dPxGL2Gt4buRpowIjX5vRS+ZDFg8PDg5q5rI7Yw7eVgCgMlK6q1IqBf5pz8Nd",
+	"MAA8hCwsn490x/QzZ3mlTXgRbW53++S1YNgibIVsQZcKcRBqruWVczffV7ELjmLYBXO6zCRdq62/sa/Z",
+	"tMn1dopybufmffSo5nqjIwZbzX5WP1jdb4UyHKyL3ZTPmCz0IGczG4MUPw5DpheMCYLvsVydBOWderCX",
+	"3E8u3HSzsxItTWRNK92vlsopt9vg4UFzH9T9z1ZbKGO5PIdvvTlcnV8fs4Ubvm+n7v70daXdA/ZubkEQ",
+	"3JPQSuyehSlh7lkQLunsvv1NXfNm5FYMO8eBho983fLw4VM/4PBpWNY8fP4kGGL4/PPK4OGXaj3lt4aw",
+	"7+YZ5WKHUqzpUOBVsFM5Nui3GZls5Mo4z4gaeSayWiiJqsse5qUi0qGWiIra0aNveh9wNQCo1GjKVVqw",
+	"a4W+4BFQ1wOfVIO0aBmfFINCjDJG19+Y4nP7IpTE5zIHFPxvu5TTajP1JFOWOSsWHFKfK2AkKK6Ir2Lu",
+	"WIcZTVrgWcICiRlFh54NgYEi2ijZDdAPXC9Ur5jWG9RAZyMzhvOgX/sISi6+sL3bZz/DQdi/fuHGYv9+",
+	"Jc/diOyTN+HAXFdufM6+WqyKvPfUwsBvfJ1kVOkTcK0SuHcgkxh1tAVVnS9I3/2wJVvU3DpGTi179uMx",
+	"Q4i2KYtodr1L/oHfFUnZiGOE3Wjq653RJfzTd3KC5TUWXDFwTEBJjrTxOo8lBblUZLWqxFog3NpxuZR5",
+	"m5yPlS6srF/pXp2EcqIR9iEkz6USGBG5JNZIziy0YGcpDrfSF5wtYvphGaO2rmbbOb4JZsPZjOYtK81K",
+	"NgyxO9a+fN1qca1l13xom+Ud5fA8U/WcrcImA+bkN1u51rEbJjDHNy4YsOy3XDB0xsqEBpalJ4SSVGqi",
+	"2JzmFDUjRqA4iMIEAVuaJEa34D6N5q4MMzYrAZBtfz4rAI82+Na5wH7BZrjWPojzWx0V/Ezms9fjL9Fy",
+	"E2HiSlOR0tww8rlUGmNeE/v+pzJdJn3I1ZpQzfw7PvJUTemcuaAJ4oFXLDLET6n2QTOnb55DcVSljWgE",
+	"r1tz0gnkRFhfRWLOl0UNDqJu/Q1iR2s2BY6p401gJ3Refu+euGbe9/Z+huHD5zZHbdPSG0a3H6Q0FnV2",
+	"SuY019BSJbzXEJtmGbHXGhkyw0yUD2SGzDYlMShzXGQZMe2TO59fPL6LqzCnCuIzuRgxIKRh3TaNpV0t",
+	"uf/o4XqtBKNPV0+GKxeYDDEl1sDBMZUJG2Ap2O8plFnCG0cxwsQVz6WYOYiR5GfPzy9en/1y8OT5WRLl",
+	"+JeMzVvIaxcuHM2GlMMsGqScS9Pxs4Q7oqQwghf1iVH+qVB4fvsb0TtqMcnkpG37AFXdbGAiNibMRsnZ",
+	"mLAgBgZ+sN48WsbpYeTRaApZmT59iKUTlLapu35hY6YpCtbDJUKq4OJCfS0cBLWhEjdPC0/7wYKneroi",
+	"VBkG4hUFrOtFy7Xrk1MHDkjn84wzcET6nx1mvywh+8mS6YDl4FFaMHZpJiGFnkYtjeD1VHM6Ym0Jau53",
+	"M9g3UulJzs5/8cLmKtgNjEWrtETzolyIMtMRG4BYE2XxkvgVz9iEkcdnT08vnhJzHHWfPAWQTVyOSuNK",
+	"G1ItMCNOEw6IiEEMyKP7G+TGxMI7nouhLES6DoHjRkA1KhReLa7YYT0JvjDcDcy1/IoNak3RLOvgC401",
+	"2nBvQt5v+cQt5TxniulSIJgxQDiFYKPg9QQNv9BPG+nq8EQd1Hn0klSRAFrk6CraKqJxGgkAPENP+4eP",
+	"HmCWp1UCZYoytapBtdo9eVxyWSibbm4IyC5AplSKHzkzOwph7VuTVVo059IACkTuuDfe4MvrlOP1SarI",
+	"igeKjaRAe94Wma7OErseLqqTovBavB6PMXjUl7bv1Ly2HqMbh3zdNO40OAR1/BlcuOrBazvc9T3fALEK",
+	"lI+QVnZFGqtrKRToO9vhvdpNaKTtdREnzTMKp86CLWAOs8vEntFLc8dbSPtqVcOD9mE8qbHD7pGT5k6m",
+	"OCCuIGHL3L7I3TzqfmnXsNdThSnarHGbtmZesxUcG7X3qi5xlhbzWBCGngLrwhQcG9NfykuG5YD0yYXR",
+	"4mdGOi+1tNwwOsOZhHSUlUbWOcUpYhA55MPYSFHIsuNWCPL9QFnLAPka4OecZcIIK5BkKFgFtuKrPagY",
+	"3gd1Gv8JMANm/3SyMDjGRvW07i2KpiqyVVVIA69EJWb0YKNk2uoYVmCRx7Z5uIL+soEa+kaYDxLT5mbN",
+	"T3xCf7kb/Z0SFAP1POmrvQegAtYOymHsnADaKFpTaNZuC7NcxvuPkh8lZMgmvNxjPHewimQkUxYaxDDP",
+	"AraGbYYLMqNcZGZDPp5yQaNK0koQDaq9jba8nI8JteAEbsg9/2RMlNnKNMMhmyNCSx+Z2e6gGlGfdwrD",
+	"rtnO/O6H/iu7PxQZGkdgLxAgPupjbUrVd5X0rrEPAd1mZencDQ5WJOySkiS4PTykjmVFVrN0+Dp+36Kp",
+	"olqqFrxAzpXbH7lU8maJ2sYe1XHoH0gTgbXE8XBBkh98+z5BfQPLo6B+Htb+BRNFxmhqVCdqA9oc2I5p",
+	"gJI/IsP3CbJ0147TWxbS5WMr93EPP/oRfASWo2KGhbFk5nd8n5zbzWfPPuinyUcJqu+RzVjjoF/94Fu8",
+	"mN+/JT/4Fvn7CzpkmerTjOUaCtlWGOo2aEA/WsPrDmNO2ba713xzTW+guQkzPqJRO/1FXkBVQSoIo3nG",
+	"7Z2GCfHOoB1lLNuEpI+5oNkggCuLA1HZNCWeZWSI6Xa98hpOjOiVuM1kBcEeYZlidWyqjS2zMCdshasy",
+	"nQ6ilpmcZ6y1HvEqHMZ2DNcn+ZLkhajHsbsPyB01lXlZlfluySeRTEaeW5PU3t1hsKGtH2TblMdqVVam",
+	"Nc+ZeYulRngbyRlCBRmSJm9en1+Qe3TO710d3lMzdU8xDPh2ppaFLLIUHH97PfvHgoL8in8M2SB0IeJD",
+	"FLIq7/BZkcH+71gQDjfVl+b7c+w8fPQlDiF89GnFpRj+cuZGU3u9HFKLM72yrVYoCbuNfvWX3Y7jX8N+",
+	"rxmF6YxStx6HWQoON1EU4lrmr3WQ/c1PdgjffzsmrU6GrK7u3RpwZqUMU03zWWnGWrdOX+2++PoNmNWq",
+	"i+LITqMIjzVPAljhvCfhk6oXYY1hbR0xofkdUrJpKowRBmwJq/0phw/vPzqouFQe3Qg1Hj3YcdGOLpvD",
+	"CXs+bMMF5axMZm1YjyKS/D789/DZX//2T/76t38a0x0/vEon17L/xkld9VhMrWXRoiEERH64FZH/VpC1",
+	"3e59U5WDQiNC1L8O2k8uiwlqQT8/f/3q2F5JVKSEi5S9Y6rnw1WgXBrMQ5E7Cai3qn/Qz2rqbnK3Dxo0",
+	"xFGgWA6B7eZWQ/0aq3NDgvsfJMSqH0ykDkHCw4u02moO1tpqttaqHdmmUL56w/s9AN2d9XZ+z9dlTzcV",
+	"eRvivFR6x5l71Z43KCR0EcWyDRD+qA0m5IJQkqIqaou/oF0BCpHDq7gbI3UX3Fo3u7ZKrPK5cGCLb1pR",
+	"9zYzy4OdJ6KR2KiOgPm0ucSCsiruIzeEVfT30ls0Tg3cRkA1cMaekGRUKC1nmLskltYNgnR0WjswlxkV",
+	"FMWKSU7HFKzThpXMpLjc6+3R+TznioErTPMZ278sZvCKnGgouCWvCij6YXqLxlf4CbTJkTgF/LUmSaoe",
+	"WUyp9lmOEPhaThNiTS2OwUmrJNqSo7JOKG3uNjsTayloifWZygXJpJgQiga6snCRdombtKyVj6ZYhDAr",
+	"U+tpmaqCji9BYK2I0jzLyJjnDKz/Gdc6YyRjkLFMhavGBbsBoBWDovzYpOqTF86PB34DL6r2t5FVVxBp",
+	"FwUVrh1LUg3S6FB39gZV3C78Hu/Lm9HeOn1oX49qOR0asGejY1Ka/SjIR7sxofiionHUmUoJRpqgT8nb",
+	"qWMidOn0qeaUXUfk3sDrpeM4IdZZWSmtRnPTuyot0dsU6qjEbNh9t+Jm2rkQdBviz3lUyb2oh06Hi3HS",
+	"QfutrksplP/Nv/7L3/2Hf/rdP/zz7/74L9ZpyNtpxDA1zfIrmr1skaC4/R1RZqQIblWJjhD2DgPKZjzL",
+	"eBlb036LfPzogRne2iDSz9jyZtBgOqeZttTejkES2Bqja1BaPmPfQxnoTpKqIV5EQt3ZkfmMbVlY161B",
+	"RDws8rks/YaXbFmvALM9g63NEwYRm5YryxBT+10Zh54rW4k/2+qhWJTXFrVQAISK6Wvlgf9mun/xZXVO",
+	"9x9WJ0H3v3n77VHv/vs7+1+d7v/qLT64//7uT+7s34En3x69/yOsN3P//d27P4ke+heMKnbeZrm0P9TA",
+	"ui2vwpI91KZvcqE0oymEvr45e/346fn581c/HVw8f/n09ecXg5fPX31+8fQ8Wc8OqskM62MsX0DM+1NX",
+	"37++FEG9Exsdz8MwL8UgbEbO94u54cUjmedsBNf3HayqNFwmd3sgctvaLncEm1DNrxhJMB7d1q6H5JfM",
+	"0HPAU/gGYvtFSu7MpeKRL8At7r+wyUm+hAxovo7FWqwxIuRQpssTgLEFkAL4/C5E79g0G6KnOVO4Ond8",
+	"hwd3+8SXzsVcAzO2AB4XQkRQb0hspHnfZTIklTwCLLZiKAuo35hT4CQhGkwJo1FsTAjNsnL+NhLExpkM",
+	"aUbFiDWBF+0PcS5gf/RYHC7RqCNA96pkSiCKj6Xwza4NtLVvRhu2yQtckKBkahd47e/znnNLFR+y24sY",
+	"viDlZbPEDW5TH/ngYY5FGkfCXX+gM7kYqAW3ztV6kYXoNge+KoicM8HFxG0MG57BFj4Lb8vRLGgOhQE+",
+	"gOHkbEbzyw5B39GCn24fu2NVnV6F9MHW8L3CoVkr6QQMeXe6QHgL7FK4wX5vIryhNoPbDXHAwex6+XYe",
+	"nfLCgXy2yyQAROH+t5Gb2rWvNgy+9wXCzfU+AzibHpnKIu9BTqNhLpC95gzZKI79EIGoyDdSuCJ6NpFP",
+	"YtnFxt06xyTXtUsDH7/vwftmGBt9gOPf7BNIzev2xfu2RVXdonOuQZEPze++2fJ8iKPfZK98kOPvvnE/",
+	"rOHHT5HSb3J2xdkixv6zYiaqd9v6MlpiJNOoGIUIfPirq65glM4CHOQ2ieGYJJ9fPNv/OOnhPw4fIcTs",
+	"Tz89/Pjg/kFimR5qJAuZXw6lvOxYKnODW5orfSYjYB91gC432Z4nlu3p7Wpib2cqGfOsRevIuNLH5PH5",
+	"Fz3yhy/O/9CQ7Ofnr1+F0ueQC0T0aEZAT1mbkxFrhUKkgSP2SZAz4JLEhNS2llDVtrnaWLMOLSNj68m4",
+	"M9ElOCi7lV1wJzYnyLIshqMoWBkmgntywyp4OqeRykXepR8mdg0Z+Dy1NOKH7yymXSm1jNWNgiNjlUtn",
+	"KxAY3p/Lha/nF1RntamTS1RBTVcpGnRm82JdCnLDe99WPbdas9iMJBjBFnVYsCIrrpijhiN1bNFftmVB",
+	"JKoYjZhSic3jgjyDMv+B0KErUw25EmCmfzzlgilwQTwVk4yrqTmjsbKzzTAviJ7YOz4qx1SBIY9kz1NN",
+	"wTjowAE/SoLkEBe7A1mdgMU0papPABNIBaYlC8GdM599CgV17Te4XYyQbO4PByACeB89xKcHO5vLXaWZ",
+	"zVSrhbCg0aPLBrCv9tAlcngCezKcZFkuGiOxIsiIyYryceuzOgCSENM6NsJmiCM6G7IB9IjWG8A6+xI9",
+	"0X7tRJdd8lOeuHeD7waOYdfY2YZUdkktvvy45bRNrD+RdkJ682jCW614N8peI7wgBK/tjq5az4mqWdNV",
+	"Y5Oc2JRQWx3cVqUqESGiiVcebm9A5/NW46N1M9jSogir1MxsC2HylJEtogAzN7RqK1PEOiAwKlnkIxZP",
+	"NttF5tfq0AELZ1yJGFgfHuAGseK6unB5fe2Zg0HlEurq8qXe+4GoimY7mMWrASqmPMXavoDeZ9qhYSZh",
+	"zSbX2TDe6t67qNVpdyEeUKb+UsiFiEdtVKJTbhRUI23AXLjWVi2K5Sk1OSLkG0ktHsHGCV6x3L9Sq/UG",
+	"kn1+ybSZVSz676UUXEvz15bgbKMiz5kYtThv3K8lFgUfsbAaJRxvjx6pMLg4pTxbEi01zVQAMzWS4orl",
+	"UIFIT1HwKT20j1/9suafrVf3Cp214I69//4HbZUWBt9EC3951O1vSo+lx8lKfvq0zMKk6YyLe4aJcKX5",
+	"SCVuoi1zCyC0oD04N9pccFIcVz7Cn8q4wUvG5q70EIyr593aIylGPOMIT1koG40t2AL8haB8QBg3InGV",
+	"tDxVnN47NwObUr5JpNTB/ien+7+i+98M7v1ovyXUfEG5HoxyrvmIZu1JOr6MhncWX7GMJO7D1Y7ro4ef",
+	"HHUIY4GhsBnLJ2aPbjwW/+XNDca6flYNxXq1vMgLgad5kTFFEmjDbNCkNlTbbhKEdwswTFfg5a4/jZjl",
+	"6hVb7D5eyEq/zXW8ZMs+OUf8W4zl/ZTR3Mg18pIhIKEPK1QKim3JMfmUKj4itDAnUlve2o8NcPM4JQyW",
+	"WePDQxruzohi12yX9pNXbBGAqXbDinMfvO/VCaLYKI+Zyr6Au5IpDFA/JsliqthokFieecmWRhMfUsXC",
+	"jdWyjLaT5mzeVuaz02UrSbLLpfMOzk7lutDRifW6mPaximRuRHzyqsgyIkWJaQePu1iOX4EoV95jdDRj",
+	"G1xfd35yfOcnx8Eltv/2j77+ut94UHnWH+y/vVv986OW2K5XUp8xmi4t3HljN7TwjhVA8TlTRmYzynQu",
+	"i2HGIMaBpRD7NOL5qOCaDHNGL1l+QhIhB78pJNR9M/+GeKPkGMFtwUlnuB9kJbhInhzib1JSzE9IonjG",
+	"hLaaO53PIaDaSPpzmWUAr64ZVD92gqkdHsLOQ8/4T+gYwN9Mgx3BJBz1znyj7skr+Qvbdvnkme3C09x2",
+	"5QHOo3J/YEk7bB5295ln3SsqJob1XJ5um24x5N80ipd0uPsq2XLr0uVMH13MGZ/yb5wpY+PquwCCxtIB",
+	"6tS1YAy7WQ56h72j3v3eg97Dt721unu8Ngn08yXldn/g3+doiPV/lyVK4M9KGRJ48tSGStnP5cxVNXlb",
+	"oe2jNYTdpuZSaXSoHvQDyBbiYtIjh8RalnvkiGBtmB65X1Y775EHaFQhrrxXeCQ9lbel8TkLCHzOAuqe",
+	"s4C0Iq3QVaSn5WAaQC1+C/b8jvekWHe2TJdFHrlaS565qt7y6vvdvdj5pO8WQybseeehOmHnL2kamy5W",
+	"QOqaKdYFXQtrXAVVwABX2uz1LDdcPgqwZQsoNSUT9MQspjKAxrdxvYitREEXABMSWTJ9Amoz1rx3KeMl",
+	"Hl+JbNXJcR3bxLEws63MxmVUYiyPm4JJeLq0wctgzcN+WHpiHfaYXcbFxKc69mxiLnzNhYXEB9tkDmk/",
+	"vZuC1a3UQrPG1XoWQI0svt7WXm0rVUpm2KBJuyHW7eqbCCKsTMVW6rj1YMJwUGcu0TqSOp6muWHt8Uhk",
+	"/NHJ6Zb6gfdBmLPCVbsBdk0NqEjNJwAHzQYzNWlzUQTupKpjsGRoa/eoUTkGHpRv5fmpeVgMC7H8o1Oc",
+	"CxRq8qXau7grmNDXqnnV7fz5PRH1bESoDiT4oa2QgaABuA98VTEPXSkY8mzVWuM27jCSY22dfZbgU8jS",
+	"ZsJzrm7B+1vc/WX1HXciKkylXMSgBI9bqcp2auxhN+P1h3R77aHjjbGNGrBdDduKdzriMaBZBgfYXLpQ",
+	"TGjsa8YGF3+tcGgAhgvuKx9qe8mWtWIMh0cfr07KbEnHrNacqwXdoEOixAuoVaMlgawB4TABq7BAtQKt",
+	"sng3dS9fC7w+LwRYfVc4LOxJRI+eqA63WYL3mczJsFBcAHLBcs7IQ4wNCcvuugRr+Ma0lTg83Rl998TW",
+	"x01sxLSr0Bs20H2W2+hSm9dptRn1dsCx7DuRIhSExTWlYlmbHs0yF+EDyznEkqew0HGyttHQ1lU9A+kr",
+	"6d9ALdTvowztMxAWoews5iQBMr6WEjA20FK0ukwtpqRVQJETeWW42Iw553+4nbDkTg7uaPCEcd3foLTt",
+	"ZL1zfvKKzli9eOz6mrFNIbWh14ZlYcsNup7734ZC+cWu4ycbW291On8P90wayhjA+rkgmFaPOys4WzoG",
+	"B+D89Bb5OMQEQItff+vM/5vBxquT5vsxEfXIQ6IgYMPZcG7OLhcOvzQeVVUjZ0Wqq8UwlPBhaFeqGVkb",
+	"z2q2u5gy1jhTO5KaullFNrW0blfvKZDHdlJ5t6vM4u+MCn4KwpiHsEwyJ0YM52ZD4y0Mu7jIWdvFsH6I",
+	"W5ldQjFlbRfWXLQmqnVeCo4BKFs3XedDtQI15aytEm8r2nMsJCyfwLAYlgEpBKZHiKVVIfd6nXTu7sgy",
+	"HuksyPbrhLDaRW/P15zr79H21tuD+4Sl62EE69s1lH87KugbF8BabxoM61qVdsKYeFYyw0DH94bdkgx1",
+	"xb/K0hpbvLKCtbq8vgKWtU56JrJZqatw4cL4zubt9v1eWL4kxY0UI2TC7Ok0jhnrrSlRe05vb6pnWYuR",
+	"AYdJqCI/u3j5IhpJ3LVUnOY6i7vtr72Vgx1ablvsryR1lQ5+PznKXX8X3Z5Ty41A3Zoi4kawLVyiPw1V",
+	"pN61GXab7fwNDOFBIHZYoPRB7xrHp4cViqEUCZtRniUnJLHv+NJFoJsNmeIpg2KqX2ASmZHomBrROVgC",
+	"oIqSHBO2b5oB+FBfEbtqIvjBt1DWe6T7UGzIWgrKp0aruj9CvORCM/jTvGYap6NpCTDbbyQ/dlmdjlJB",
+	"eBepWuylXRGeE3SQ7EaV9NxqNXT0ar5UZ0HdT9FtcpFbZyLqJr2J4axWZj63Qxc3zD2d4y7jbs365AIL",
+	"7GaVN22CqTP8V05+w2yDiNSI1SXzIdektElyMcqKNMx6KmcfQEzHktmMojXpBa6rw97BwQGx/EVFNLKN",
+	"l7D0vUZcwtZUGat3PbGJlX4sE4aAp1wgrSAbwVkvky7KQWjq7JqWW9tnbrWDxloCY0OmGA8dAevUOl0j",
+	"wlzBt4KmrSEb0QLrPS7hjxlDGP8MDU0rwMo3XkiYRAzSUeZs0BZ+4mJazEtOb2rEoVj4N2wjwaCTk2qm",
+	"SYUM977l6fvEBadkmSue2gFV1gYPIOnXsQtYt9th58pRe2e8HBGNy1DFPbAdyPG4Y+Qq6tGvzUf2n+ZT",
+	"aPhzMcoYbYk0oIh7uLDJwFyRQmAw0sJmCNJKRp5iQh8TIW2IEoAkFtiBf4RFRRl1pu7ccM1C90kCCq0N",
+	"7nWtVvDP3UCU/X5KFZQEwM/NFrVfQ2InV+TZ6fMXT59gOpL5DBNCa4VKbR0AnB2MtWG3t0OzNimbhgry",
+	"HnTqnhdDQ8ChHz22g1HngIvh4XHBSTXP2YilTBh26fDr/ctmuNb8D57ld/OMYmFaV0GZY8rjYsozSMNK",
+	"2ZyJ1AfEhMmyUIDRdOqp068ESWsA+zBz6bih/L45s9/6B8+gEdhao5j6b52PG1i43RfOanAjav3qaL/n",
+	"SEIbaAeVUSG/WSkuxTHRQTCgW9IucYAQhOGz19dbuuH1gMms/QK59LWMdC7BvLvJWQyKkoesxmV3zAaF",
+	"H8avWD5oj4fBQPlBN7PhORNpYC5k0dy1Mo7HvMDFBLkWWsa6WQevHQG1RYq2zeNtIZL/veWA1G6dYIHr",
+	"h6tXOZ71liNrVh1cGKgUrpxbjspeqZyG+l4Pw5fKPb02R82wnMfOHl+DQ/IyUJc1ts7Ajd4e5K357HOW",
+	"j5jQNjvcA7NAiWZIqU0sXsiB4TWHBwcVrxGk1ZQ9C1+TaN3C9/ag8W0SyOsrjw2VlPEhrLXpr1yVa2uf",
+	"5fpur3KWo9md8BhQYLdS42jHplPT487zAHynN7C7bj802oxiy2jL64tWKzNdZZ4+PAh3wmYmFYB74oJ8",
+	"yR5Pqf4hGFdmVPfJqctgeHT/4wdkuNQIz/Dz89evemTGqCpylnrEp8WUa0bUnI4YSOAQFGhr5pBFzrW5",
+	"3bkg4yLLrGW1WlE/VlJ/Sxlmbnddo7b8FsGd/m4FjOgW0wP+Zi6JQrEQYD908lqjzEb1D8IE0x+tHl8g",
+	"r60PSfN+8pZYxlCCRhUPEVz87dIUomvi0E3OsXGhdjkPdY/ZzUpUK7nebhn7bpl6EMjSFu9PwDQhFSND",
+	"NqWZ3f0QvU3oCAL8ax6mNT6V1/mQb8p1eRlE1DGS2HRi46k2Fcv8tz3fb5R4VyyPw7RSvSLayfKPMZ8U",
+	"OVPdQlor+cr1cLGY3w5+t8tme7JFT2jOQsTWLLNvcxjLet2X54AfBvVRI0hl8LysbYGvVyBi7eC2g+GX",
+	"WcqUHgD+SSt2ys9c6T9vpLIeOZtJkhaYbGDeYQp/MC2y1IISQFqTN2+lhYXaqYzf5z5ZK5J5G+pq0Jnr",
+	"+gg8CT7INL9yhiLwJ2CPbhD9qDLSQpBSOclpNIL9AgYzZzlBIpWWL0jdOTywz5VdmUJonoXDNCSBiRqh",
+	"QC8kmUlXOaNN46uO4CnGnTrj4Haz4xHf67lDwOsRmilZKVTKclZGvyL+5HYdy0KvmNL5548fPz0/36bp",
+	"Rom3PexsZbKihdBahdYXlpMRFprTbtReSCIwz0pIZBB0FgHhFFIP0LTWNQO167t1BFZrvys7XDH1QWVY",
+	"TSKg5+7oIEYNOLrW4YLGWXM4NvDjhVgeFWSAo4OYO880vg7CFHmFTW1SmmoGaxYsFLhnevbNcnc7bFUH",
+	"4MpzYksG2ZqkEKjWX3FMu4BRotVuIFgEjffN01dPnr/6aa+Z8+fwW3ub9NEittZ7oQIL527Wh8e7/B4s",
+	"UnWvaECz+uwqI4lYd5obv16qWNejG90ejt2H7laoX9YlI4mdq1USzg4lYCdT7VIKfkNzzV3t2pq2v9Rt",
+	"ddIV/wbYS8rVpS1EhjXlu21Oe5KvZeRm7+ayNWWrLnDCzW/olzHNCH66ddw8nHhXs6ONH6d0Se58fvH4",
+	"rpeBvHenIffGZHjL2VbPrpJwNncr6SIBbBNbzxOLP6yjcMsYFlRhLTMERxXXJTpXA4vH2x5l4ORWV2UP",
+	"USaxBrWEGnxDxsUE3L1RxR/ymFsXFjYRwkiuXT4IUVmblgkvNSsNuO0VDMi1WCFEzx7Rym6pnozqKlZO",
+	"3kpusFujru9255bdas/XNO+WvPTWbbxvLK5ji3HD/tonzzWZFUpjyQwXhYq724abnb55Ti7Z8pgk2aWa",
+	"qUFCxjLL5AKTuh/cJxnTmuWqR1I+4Vr1SLJvI1UHSb8e81kznx1tVIT6zU5i7VwB/OQH3xpu8gpCbz8I",
+	"GzJUYn/VgpP+xFIf+kTI4ZSqKVOuHqwgrhIPyRgF13Tyo+SEHB4SLY3+MJrSnI7MWvbJl3YeyY8SD9Ft",
+	"ZXguyIxykZkeHk+5oH1yClEMiqiphT23r9Imdns10/Tw/scHB/B/B6ujg6uG1q+//tFPoMis+T+y37Zd",
+	"HA+uAQpaZhkE8rikO2CraO+o3mZckcXU6CC+SKk2txXQOoFgnz5JLG9ttGvO1iWDSrxLiIQ7Ke/DSvj3",
+	"rBoyM8JrqrzGbQcdA2hg+meuFfjrZ74p+POJa88R6/X4ueNzLXxwlWYHL6G+hiwCVTyrvBhF1IOlm0cs",
+	"rrdsf3H6G7LVM/uLghVsSwzwec5lzvVyMKPv1tjgXAVjTNR0APM2dRlFlIk0/AgkxcWUanbFEJTS9XLj",
+	"oMWGVBOuNMsHNsBu0Gpacdj8VAACJqzoXGZZyUFtvSWOMW2uZZae4GovuIJ4sQnTijw4eBAVtizWJOJj",
+	"DoBW60laVmUxA6pR2MajTTjGrhl+ZM6frRSP+7BUAzcqCd0FA7oOKXTT6esQ62ekWj4es9wfJIIxMFBb",
+	"RGEQYC387tqAiH5mZWZ7OVmv0ftHPqfdPwkT2v1DzGZ/i5QLUNxvBkXbfTNsqRBDl422olF8QGwmRqwL",
+	"pFQwiyfBhzZuzmI41g/b0vpUZ3OacyWF3w/c4QOXdR9ihZI6KKwZGzjg3Q5vC66m143xoxrSYVtKd6nS",
+	"E5SxaqX3HFiKYT0w06AgR1mKoJuVAcewgr85iCBc46o/AIUeR4v2KQcMTTCaD2Y8FXwyjWjML12Cf2nR",
+	"9FM0bM1Ig/yKebAdOSauMQTubpYfOzEqb7lDu2bMh9t0A7xFW7KwOqszuaguZjm7nNGUKEnGNC8rtSN+",
+	"lRRdTUUrgIwrtW2c2OTCyGr1+laGrkMjF/ZD/OsZfL4CrdalKxyXMx/JIsOqMEM7eS3hGmIihaB0D/FQ",
+	"7uSqZdvc+BBsDdCcieUZKGCGomEhbO3sYH827KmrplxlVWe+verzZ2XrtR9KvJFCoD97ZeCspprNmNCf",
+	"C64jzpD6fuxVcKjxvNuVth2GPC1IYncnvsq2S25UP6N2U5fcuXJt1LKKQ774Nn79t7D/xub5dAlSHxlK",
+	"PSWKm3sbB4zh/ODHQN2hTPyCPRZCtiKHco7Kk1JBMyoFQkFA2f8rllOfI9P0joBRUkwGIJFvy66FdJsb",
+	"Njqkylr/sPNedGfbdkA6PqJVbNTmJbiK1RGO2ZVFzlk8bN/Rw/vYjDYscyjL2OCDwhLIvOfPvvNezbry",
+	"Pyz2NcAN0j4iaNfJuBPnsO7SA5we275a04FbTfDbwVpjnIX1TdmiWWhxtO5vYnW9DkPxwcTdxSxk28CI",
+	"DMvFGzp6ScGSVXi0OzvHgVqBZ8jaTMLqolD/USqNkwZauAMHv8/QIUgFOTyA2AdLEgXq/RZlOt1NVjmg",
+	"9ePRWL7mjgm2c4VK63nYM5nPNtSSW43n5kw6T4i7DiKG9EqsXa+1sCNLB7g2keInuGYQBY+kwVKwtiyQ",
+	"uWKJbyX0hG9UHXidK7y9NvKswr/C+pA1PkbB2bB1GWXcm3bybaFS5reyIGoUUIEGuMIb5dOXnuDrLJWN",
+	"3HBlnT1O+fe2cv74bEI591GFYCeYl+tuIR9S1FaTugtJK+LwKi55Op9jbs8HUk7bM6qNyKoBSapCU3im",
+	"bpKqK2qgWKGFd2KXu/WZVfveueMs0v01vWc1I9Ctu9BqOtJWCRPf93W4OTvwIlbdJFK/jCCDmevopbTS",
+	"eoroMvZ/64zS11cfm8cVp9hlSW/nrN7iOb1wq1+dryzibgCKAn1Ev7JhloYzHtd0m6pYbHUkpxaB9Kym",
+	"IIUPu2oFTLXglyRm4EkAjxJWEVY9q6VWCotCZjuRhT4hBzaoubteCEGHquvpqdCIa+Utddp5grfQCmCp",
+	"/EgccdpW/orlu93lKFXveoNjr40JBmOIJRvhZyW85tqg3eoX5ejiw5rwWDk7fG6klefnr8n9w0eP9g/7",
+	"5LXIlj48AO4F61aDaC6M55fWTVAInS8r+JtY4NaeOi88pZxmZJ6zMX/Xr1UR3lsNtgWFg4/ihYPPQLn/",
+	"lOrRdLsrEa0Dm4gF5n3X12aV3xoriF3H1yuY1+5ODFpKoNsdnxrT89Px2PwdlVAY/OaEFHZl2Jbl/+Be",
+	"/Fp8LfbLTPMeqVrEwcuNgC1YRd/uS66sv7IPn4eALC7nxMY/Y7YevsbeTWmhdLX1AH3FASEJaVGSUUHI",
+	"2FhjAzb3cs3ncQCaMIPQQdBggFOZ1AkQgAjVgh3yiZC5Hy/uPGcdA2MMAORKCcDCJ94VhZWyU0eccaF8",
+	"G3Q+x2AAMmVZ6ufR8q33JCfHgHEMxydIEAnWEeg75/la6po7LClxXRPIlJlTpVyn3q5itkMhyj/NGPzd",
+	"6O2DWBYC3lm6XUFOLbo1DLlgtYZsUJozNwZlwr8WhKSSKasVFkL7aAWYjwu+caSF1nFkhYJR4RP/hRMf",
+	"4jvScGGOE7VlSR31EDjILPWEXxmdmY4ueyFUF7T+Q0V0kQuS8tTpsYzc8c3ereIno93STNG8a56RO2W/",
+	"d9FtED0/ZTSTo1mVSP2vReBZioAvuDB+fwTBiugQNux4zU1hR7PX27N7Hz6GHbzX2xsFEQB2t+0F5jxo",
+	"KvzLLUdHhxZysqAMJvxd1mqEPx2SEP71NJgQPvncT8v97SaHf1+UU8QHz/1EXQduuvh3pT6k7dRNHf9+",
+	"EkzZdZo2np15YnjWvd3lS+fzDonVXllswAO1Yqw7zwf60UIr0sODMLIQ2PIlm+s4ImkXCNCWaD84dq1Y",
+	"sQEamJWtgCEzkapeGUlj0ZhclntGedRLEwYGdQVx7xjfVCYjwme9MAM/OXt6cfbLwZOnL05/OXj5/NXn",
+	"F0/Pk55DibKMwlxdikx9FqiEmKPaLO4frQp3OugyK9Th2lKYXISFlhaanjpnEF5ZsDmrJrv18RVdC7uZ",
+	"lY1WdesChlR3wpR10fDorCzaWum7QZQjlzzZI/fL1FDLeo9697ePzoJegzgs83fgo6+Kmc2Mbaver4vv",
+	"9GYAK0f3AllGMBUBIo0BT0YgJxAdT/mAJ8j2LgsOoNDe20RdYKlRCWI2RHcjrdf3PFnCa6w9trTS8bU0",
+	"B+al8vUTtRK849XrPnpqXnrCNOVZTd2IKADm3UAZNd31QKbytQKuizwWU1/itIX776yl1seX0+WJr8KV",
+	"cVHWPTISkZoajsjXuwU2uGz8gLbTgN00Vq9vOOeWgFOdL1+2VXJ7JnOS5iCC2qDXYx9bZq8Fl2EKcdrj",
+	"Ig/TTJ0k7tPnfFaVd2yHitEUAlOgrh95PraalNG/AEFS5mCv6AVp9j9UZCQF4DMg5iSdzzPOVMVW8dVh",
+	"737vYe/woHf/oPfooHf48cHb3oo68aER+uO1xueqI7DlAvKc40xmlUgzTGmwwUpYPhvrZ8646BqGJTN2",
+	"7pqBP7Ap888zbM788xSbhDEUOmqX2LCEEhqR7Ptrgzm3Cb91GIBdcG6sOcMV44Ac/a7wJVu5RGW+3ulg",
+	"3uksdCB67lblMHp7VyxXUVvhc2Eor9C5iUY+1PH7BKCNOFQnSOz3iTO/4zvmjKdMs5FR9MSoyMHwjL+p",
+	"fjd794K5UNaVnMqs15f4asPk5taylsNd2R6VDVkN/rMjsGsWhPo5om1W+gOGumM/rely9+5Z3+t1vbLA",
+	"cW7fGYvzsfLryst2xkX49LB+/X6Ppz84yauBZJn4wr669SmLk2jbGi7XuT8CqerhRkU9PFxavxUv7RrX",
+	"yAd1L1yfk65in+VU37ZvjJ0yvN0zuy9ZPO0CA51oWcHOGko4pojhwpCUX/HU16kmqpi51/EFVaqjNF06",
+	"gfqEHFaNGGuiItZVLz4fyTl7Pf6SDadSRhUdqawvRh2HseGFAtz7CvIRKm9WbPC4Y056NV+Ul7KRW7Ou",
+	"yOx2eK/Hn2Mb/u/HvjH/6DRDqPZzRvPR9IK905shKq7Rw0JOGl15y5HLYEsL3gfpGR7FhysrGK2z9kWW",
+	"DCP/zvk3a8tcBlbQZuyni/lXEDdv4wnX7qhNbZFGbLyG79ZFVnSWHkx/N+K69T3Hzn8wq10xuXMm9O69",
+	"tiE5t67SFsFxYe8wrN0mvdMZ05WkD0C4Gml+VeIkBFq+TenKvbqPPqfEw4wKmRAtZbWWvquvZstvoAtL",
+	"2dxskqiZ6ttXBjOp9OA//fbfJCTjM27PcXmY/DAFzWwJtiXwdl8LYzlnPXJ0cBAwaztG042P+C37wdIY",
+	"Nqa3DEct63IfPgraapRXO3pwLVdGpVpxJEoWWNgPFZELAUh21tHJVVkV5CkdTdGvOaWKUItdYVgL2MTm",
+	"LCeJ7yYp0/MgpRuoDAsMszY9QFNo8UC7zyVbOgdj4DmxdfBs/DD4I7GaitM/bd4IkDQJK2SYMbhEeLxn",
+	"vcmJQOlejKi6qJXFau4n5+40MwnChKdsdMlS68ENTFvBUBdU+Uw8cAlZ5IX6DB8cfFLuCev/SsCX7hAg",
+	"cHM5v3x1hxtqGuIFqVF4e5tr3cso5i1/k0M+LL7qFrgS0AP28v3DgwdH+3MKPorVF+w1tiZ7N2cjDdAB",
+	"qypbW0+0dVbryk1rzSBbo34Fpbk79EztSl+3Y5eEvfYSMUKZcOnZ11RhgBevvWRdlbw3+Lb5bioFGwiP",
+	"FLMSSyMAlQHcQASgaBGkZ4b3KBfAGMBYNAoaHWKtzCuW+6pWSY88xKdhPS8EC/oYf5jR/JKZKyDpk1Pb",
+	"XR4ElIrKmedQ/wuwiCDlMDUc0QbKmUP1Q4V8r8gnZi+4ufVjVbG9XPXJxq7Q9XUye4g5lIbAkXBTcUGw",
+	"lGUJucPN3eSZnGXziWkKgowKVQfR+Zt//Ze/+w//9Lt/+Off/fFf7KzGZpl5HZn2Umk2QyE3vDOiiUQP",
+	"r+f2D4SMtcijYXlyGBwihbjF6JNXUhMtJ+i7xjvKl3g1u7NQbOBaSKqLkMkJF/tOlNvWIrJ2sioGLEDz",
+	"SxUEOinYPmUgdJ+ca6q50nykXGKwJnROcysFIUYmscgTgJedyiCOCoQBL6mRjF8yCKeCK6lHCpExpaxu",
+	"DfKbk6vMJcGUVi46LlMMg6REJc7MusWNmCLFiLnb0+O5MG109X6nIIFwidrjEsplncosVaHQW4W4qUm9",
+	"W0Uu1GGKQubcLuXvTJNxyFw712TaYXJs6SyAyWFClxg5NUybbSMmyt7Psae9XvWZrjwIQinMwwt7kdcA",
+	"IXJGMyNNJBW5NMiOQIwxI5PgPu+TxBA0LTB2MPoegKmZi2IM2OxCs/zKZ/PXjptrawA2HxdrlFQOaOiu",
+	"pR4iFQAyF6IKP4az2evt+Yab9iFLEZQy6nUA0EvcDQ/aG0TsmS/DJxFA5MSiGtmHesFHHicB/ujm0KJX",
+	"LDeyWG6P16AtJsW+iBQCZQCiwTCgCSMhuCAznmW8hB7eAtN/SDNqqxhu8bUrmN/RaC/GfLIZeKLDSvOI",
+	"JTm/YmYx2sEQ++ScjXJm8SuMAsVSwsQoX0LskGHtampEGqpI8tFHHyWAhkfTNDd7lKvyVxg+widOIfE+",
+	"mWo9V8f37pk/75lvfYl11DLoCK4/bEFpuiSFsFHReKkoieGvlCgYpM9xdaYLm1eRs5lEELFSDYbR9GAo",
+	"RhiA+EFLFjd6613tQWkJmzJrMQQAZXPI7P7FQjR3EvPXAP5I7kJPiVHuzTz6IDgvk7JN/xPSN4k1aYTm",
+	"xnvWApAxKH/wCJerHysXPZJCFbNYJNi5M4bUDuoPVRXnAFDmRRlRafc3RHZJTbMeAVaUs3EhUmVLTpTo",
+	"C/b1/naHaZs4BcdSB+v1rOf21ZfKAhK3gPJ7+DzLMxaQ7TZhSLcQBlBFgfG4GoDDIl0RV1lySigEAdUP",
+	"a9ACQmK1AwJpS+oEa4pWJJdm35dcpF2Muiz/zLzp426DwNZVn74wL9tYV/iYG+Vg7Vf4lnlfLgZqwa0b",
+	"uFZ+BY7lkGWAQcqV33sBsUCUFNKCddgVaLf4d1L/zJgWNBcWar+xYKJyEMY0yxTqqFwhc+gFGTaJLcgb",
+	"NJogxOJI5mm8guhmw3U4cKsI/oSreUaXr8yrztVPryiHpq+FC7d1KVelu23LM+tqUIyJ7tDwc5llffL5",
+	"HBaGCR8nB6oiIovjWcKi4+WO6m9tULLm5cE85yPWJaUUKzq7+tDwMQghh/fAt+ij1sHSOlqSO8lMCq6l",
+	"6bDvniZ3j8mDhwdmSx30Dx487JMnYXYs6nsjqbRCI/pJGU9k4/MgdtDemnDrOl4vCITjdEkM39jCYmml",
+	"rJdt9TYoHXLbRQGU5XfXQd7TEG8+FF1hU7nMt5aqORttFmtiWr//z82b30ssg22/LIC8tijtOLfV3eU4",
+	"SPoq5X1ogUGtl6A27XZViwwlB99IsXZ/XPAZ+5V5z4EhDFSrY6yupVQXugQgW73S7erINtGCLnp9TWXE",
+	"9EOOLFwB4WAh/ZxmYyWSIPDPBgKWQlJVhvMyhaVUuDPqwoo9VzX+UiplgUBcveYrgkidlddqUFu1KxAY",
+	"7XUWu1fLeyusT+1V6cqOrZ3AuHK7baBkIOM1LR10Pk8QEPokQFY2C4VKn406d7E0EO59TJJMTpIeSVIu",
+	"Jppml+bfkpr/X7DRlGrzLzajPEusprevZpBXTDO+LIT7SzMxYkLDnxULLJ3P15lea8FndP+baNxZb+/d",
+	"PhQ72A90Zj+IeAKNUp+x5fN4+XT/O2pkzXd6e4uca/ZaZEtkcOYj/doaBvwFautLrohoH1LFPs+r9biL",
+	"nEfxka2WGJkOarO1MI+mMboWEIoO0kgZIZnGIZitDfaitaZ8RD9N42gOZcrkRkN2NCqD+n+tvBATtXZN",
+	"GbXWrqaHkCsd/aH0w7UhpG026twBaMchcbW9j2Nx5ny8rILlXv7/7L3/jxtJlh/4r8TxBhh1TxZFVpXU",
+	"EoXDbrVaPaOZbkmrqp7enS4tM8gMkjmVjOBkJItiq3XwGj5g7dvzF8B3OHi9tsc44xaGv+Hgu/Wd17d/",
+	"jKd79n7yv3CI915ERiYzySSrVJLaBHanVcnM+PrivRfvy+cJM93JlA+Rx8qIp9HBAsO3dMUSlFg3tVnF",
+	"QopmCIQazQ/j3aDBGTDs+Qmv8zI77xpAJfsYNJByIsU6f9Ea+P9K+qqKmXEKAZ8ZLd0oN7Z1v0idX24E",
+	"AFx/8MoQ8uvAcEjrvH2oItFmJ85Aa7VrF2hQ9FxN4TIAjjXxMquy5Rixp+bZaX4xz/lIdWZMTZ1Gn7ut",
+	"8jJ/RauowHL7CjYzFjKr45g1vKSWAYhfzXmyJcNyGXNbnVgrQipPczrlkg5m83F4lfdW38WU820arGKc",
+	"e7mwlwvfI7kwVOmshnNcG9uzRyZwjMr1WzUr0FyriHwuh+KsJjZByEuRqJm9UQZoW4mHE2ZaI81Zs1QA",
+	"VMiCTEJLW9GVqPsBC831OawJRceR7U/6/qS/hyfdEHZBatVS80TVLP7MK4W3ucMZ2c1yrnHnztGdzbWV",
+	"ZsnyTDUb6e4sKmhlqOS4HOSMp5l5BnUek3gImcTS6L5VtDuXej4wTGhgtYGSC0WSjzV0Lk2Iyvss1tnB",
+	"F/nHFDC8WkyPaub14+i1uav/4NVcixT+wnDrH7yCVXkdttnnhsPNUjVO+VSzZ09Pz7BcBrv1/NOH7F7n",
+	"zr0PihFW1vlLT9pDNb3tTeh3TMf/Xd7/Srp/p9qYllqHyHoyB/IieqyidWuwqGCme132WnXZHQ0j2XDS",
+	"UAO24qp8NpYQ34CU71N9j/3glePIrwP2g1dYCRP+SSIO/m1J0/zbwhXBH0JC9bT+XMYv+1P8EOMG2oY6",
+	"4W8MWKAHe/G9F9/vhfheuz9rJBVu03ZGmpUJTEU2UZHfuxEzraD140fmf599cVbZ96/mAjGtdu+ZDusV",
+	"GqlazasoDvNmvC8v1bDr5Ev0ZfqtIq5EjVc5jZ6oxcM8U60ikHalHcX3EvdNS9y9pNlLmnfeVbCFa+2N",
+	"89EKHuhGWDV/z6dZFUi9dwTuT/d/3ac7dWj6q9OMLjB0q/JH6HLtjz8Ty2Zc43vqjHzVLToiH0fvphvS",
+	"baW/cd72b3JEYpBJBZOrJR4+m20TsLFnuXuW+z1iuQnHtbHj/XrSh8IhQva/OG0F5u+f/Az/e/Zl5X6Z",
+	"s00G3lO7MLY12H2wjqcx/DcS6ApLK5u6vmAG4hX52V5dvtcu/u1mkQKxzxuHCvS6vSJWIKUCvnWwQDuj",
+	"60AL3GfN7bPmillzU/6yQDGeYyknwauklf1XkfwVtF4ejNWB49YY3t9+Qv/4CkLHX/ivHcRT65ydcSPH",
+	"WuM4m8wH4AhUfBYD+sJYyNsuWeC1/7m+iGcHaoZH+GCmYItycbdFJtozC/z1zqWjvXOr+h7lxr1ra7dD",
+	"ot6O2XX7VLT3lER2zYt75+axXXrbpuHjveEmx//Gk+12Sm/bBY76da0+vRvwpAdw0QxRgE35kuksThJ4",
+	"8IDFIw9YslRRfS6z68iJ3uNo7G8E+xvBHg5iDwex1zL/KwQ8eAfBBXbQdzYllb9Yo9ncrIn3LZh3n1ci",
+	"RwKadJwO53HGBqngF1Tor1g3DOUHVKB15WexEByFYrvitvDtIlVyzC7EMvAVEmjDlZ5FfxVgjnP2q7nK",
+	"uNMg5lpEbD6z0FCTOCmw7IVKL3SbfQnPEX88VDMhw8B/CwUgATBbuOcQimuG9qsJT0Z9+tSCRtsJQwVp",
+	"JYUHoYlhVmyYKA0KzQMLlslMGxogE0AbAQBJwKfjGopwGmWCWIoaAfTkKIZMeCNdEVgUD0mYt+4wAqtK",
+	"tRdI1PRuVMvV3f2JWjA1ykjirOzzTEgRMR1bmYiYJTjN0Tzx0FobIFkgDHY1hVmG/kONNQUDNhDjWJpR",
+	"o18ZAMKRoOtdatZzZMbdClpu95qWWhM6e4qfmn/+hCcj+PMFpEVkcdIUgaPMZjIEX6AFsI0F+b7UH8rT",
+	"zcDBJdxgjqjBcFaMOiqV9AEcbwz9t8CuV1WvAuOAEzoaIaGnIoNC4071slqX214zCTUaYeVpWOVmG4xD",
+	"eipbdnRPoRHL/qgpN/afx2JRwe+57Bu1oyr6tCRaK5JriIqq8vyiInbMD7XD8myzpzJZAtdAYH8LjiNE",
+	"sXhLLdTUykgWa0rhUL2b8mjgarDbUNaUj5ss1xaNXkyWhRrnmNVo1t8vTw/l1qXqg5gwbFOqPqAHutr6",
+	"Ux4DM0FBYrR+izqoocQ+wIjnRRLysvdqnqVcXlAZeCthEOtmDGgphjerNAOl2yG14Md8Irit+U6fmiM5",
+	"4RGWjzB3NsJXJvB+esvH+J8plfgo6tAyYt328cwXe8CfbDgOTaayl9UB6zgRMlsdsVn0mUpMu5DtRWSO",
+	"rxcLV4dt9qlKcW6RrYKEA3EWh7lFUTuXrACkViiCH6eIIAPWDXudQRR3oDkQXMXi9JYr6AyZgKUJ/CeQ",
+	"BED6JIiO4za3FbRgr1xVe1rZpuWOJktkJV9Ols9d519Olk/U71H38MenNIAvJ8tTOwbzrTeMLyfLExrJ",
+	"l5Mlwgp/TGNZp786tlQjS7IrVnYuWgoAxxOhza63lLMr4hM0jifIbryOs+v0apcBr7RJxVKlc2HrtgOC",
+	"nHgZa7DqJRYialX67FLgGWri9DcW/yEoszhJ2EAQ5LaL+KPSA8U9DJhItCij6q+p4NekxrRre32R6WY3",
+	"yjOuL66rCnxtYepToa2FfSWqkLqrOCSGyfHZbKUoGR9CBTCyncZQX4meId5+CgpfE8DAYkXHmjHQS7Dc",
+	"CDtQGszqSMAakyRXLdXi7GAaF5DBfY1WA2I4rQUZzT80phwomL7bGVDR7BVUH6lhZKF74XEEtA8lst3D",
+	"la2b8iX802dtm4MJqaL0+mqK6Iqqz1Q2QgvYbKvXXck8sF9RZ6UqvESlhb0qrM0amt/NHeQn419bNXZ/",
+	"bbZotLem1YaL6qazdqFuzrqkbU3ZGzQvoWerDhVvoxUS3nKtvA5aVHVr04c/wdf8L3Pz78Z5uzf976Hg",
+	"/qZPf8+85H+lGygyU2+GpaXGTrGZwhTylbCoW2s34CEWsLxqvON+12p3rXbpb/KEe+t2Y0fcW4edqk5i",
+	"YUVX2qvG5MWnZEB2L64zQXpOlsPjTUVaC+Pwa49tGkrh3WsdhV8XrXoUEBiwtswlDNFvyFpRrzZOWyat",
+	"uGP1bd7flIzoGiwv/XW0WV7IK7RZU0GnouKWvS/DDnhVfPL0KL+IT6F2j91IbX6H9gMbyIKexWkcSbDR",
+	"fXH2cO1e3rt7vLmkdLG46Zs6g3e3G8abOYJbDqLhCdQrcUobTyB5rp1vw1nzrzx+W1BtTSiIV/gtLyXV",
+	"Zk/Nr4tYC7zJNK+6xs6gzDhaCHicsYW5u6EPLZunUkRMjUYUpERRW+bypqTASAWQz1EraATncEqe5eLk",
+	"nqXxlKdLGOGADy/msx7jUyXHGDVkzZzOIAnbAqbVW9bE4seZGdoCg7dGiL0PAmt4NDN1hg+0AOvMmoCh",
+	"gotpKrAG0MGS7OlQrHLV7ko351gzJQOwtaKJGucBNuqATLDgjys76XBPbDlTMCpinU0oCTZO1XxGtKYu",
+	"zfXY7Ey+g4XyzfiyPzjwvoJRHJdHKZbwdCxcBbw1hnVomlOrOEqspbjgyzyCCuONzPzIP0Ur+YDsSrCq",
+	"sFc2eIkiLvK9LVmaydVF8Xpt9lmsKUAOLmsiYlIszJbBpAMWy0jMzLcSzip22a6sMJCLifvt+76oOKAH",
+	"K1AAp64EZg5ShqUv+3wbJPJNNe4zngnDgr6QcVYTN8MxnoUqoj3IGUC54DWs9ihOBOPJgi99z5tnnbU8",
+	"r6GF3Azs8/xr8+epa4FmgOUnVzVkssijG7BKfFeIfkzc7EuxyL8rce/8xBviePboySePn/wYVgAKNkio",
+	"M024+tVhVPX9piJLl9v2DBEIXNo+G/aYKnPPMp1us0C2LkDzb8olKldWuHr2FSMs9x4Ud7jyfuHI49N4",
+	"PE+FrvTLDkWSVNrS8wUfiKFh7Q9Pnjx89Nlnjz5ptshQpKuqZYhOdC5QcnUpdfGAcWZWIaZqJsDhtKEo",
+	"yGRt0GUhZbrY6XMxFPEMs/lt4IQdA48jplXDLuZow+vP7nSqgq9B8wRZF0sy/k54MnIWfVhVWlCrKaiU",
+	"fXry+LNHnwR5gbdiQRwIz4YTFs3FboVc8oHfv1OMydilifs7NkHlRhtQG65I0ygZLILTr2u+iuTMf0DV",
+	"wK+NPLa7AMG+qLUUK2miUxVItOnISE1bGdIj6N5rG7Z3Ns/MjQZLbcOnKPab9ebkS31WgK3O5S0IdOzq",
+	"CG1VaEe7IrfrdhRr+UCkfdNmqYBRE0LZrjKQvBKPMCzKQnhM+ZINBHPtkSxCR1KTKA4eZ+u5SO4/WmUh",
+	"5msKLECvP6qjwHTfJBvBUe/MQujz3dhH2ZPviM87Z7nc8cnIMZ5VXhF4QtCXIEVa8c6Wt3PecnhTKwmJ",
+	"EustsdH1gvuZitG/zJPk6ajV+2oVxKr6ip1HAlr/MgSMBGyi5qkROBFfNox7Krv9K6G2NphXVzSR10X9",
+	"9bm1sZeU2DJK9drwrKlKRV+LlD5eF5iBb+U83abX1HDVtAzb0Gyyp/hhFbhgJmZ+8CXuTitome0Bm/Gy",
+	"Fq/DhW/XVNH7mmIXI7yGrLahdgzJhN2A72kCxRpgtEzFfVhP3jdo4M+vSjdq4i/TwspEL0RNLF+Ye5TD",
+	"gIV0NTf/dBFM5g8aRN90HYLpgeRhQNqMeeQ0d4r+jm2pTYzHHmEUIgR1B7nG40cFYBkFjCmBFBo6PKhE",
+	"Ubwp2lBs6UajzBOoT95UMZPOMnC4QNJwYwkB4tBJkMdTwkjxlTY7MVJXmA9tqEWsWfjfIhg6p3PeZmcr",
+	"NjswR8XSbzPMhEZzSXktFxOewX0WBax5ymLdJAoC8lirAnj1EG97D5g5QJq5OwKF1LMJn2H8eIkrbcl5",
+	"UG5UMB5Mz2nekOPXpSNwASBh1JqbcJMj8DbOPIqXmz74c/1YjtTqPAs08aouDqtvl8NXJbt3qyUUftEM",
+	"cd9vvvhpMbt2/bSudxsbkzetaQVl39zW+nee8tSrsoE+SZcsncteyeUB/gIyW1EtcwjRXqnxXrA3g7UV",
+	"b7DhVnHlVX7TuczS6lg2N2aIxcIX7UBmE8OgkckGLB6xC4k5EhUQdtcerXn9kZcpBlxVR1622ZckusC1",
+	"GOQ2dZcrwosYldYkz6PIbof72bp44Iqi82D8qrWzjtgNe2Nf82+HpftnDdMoQO6t68HbbiOwHrW7/o02",
+	"HzG4JaI1rS3Il0Y+okgM40iQACwkmMXZAyx+Co41I98L/gqEMsB6upVEUm8HKczMvw/QybylJyrNlYYP",
+	"cu8WUhW/ELpV50MkYP01PeaR/dQqLYVNuSVtxnBj0LZWXTUetkGnU3AiDjkmFvrhxKZF4hztLaLDbR5P",
+	"5c3lSkHCq6c1jnzSfcAMOwQdjbMIl259ECHAcUTxcCMZp8K8JSIbTN9mIXDdvlk0P1FlmPPiOGNSLdyb",
+	"5oof9sxT5NcDstFFZSev2YuqBgainwc1FBuyQQ0c4nRTuMu571IxE9ymmNhAYuSSxIOAgebpKyGw3v6F",
+	"WIIia2OQMT+U4TINhC4MLJ7OTdc0sBha9TRoP5sTopZYqKe6nTvPQ3YhjFKLhlMQYwNh3kNPeQ5+i7zZ",
+	"TjwVRrKKCL3a+O+25z/LN6kVtPJ9cH/4a+oe4oIV3rHT2wwAaunVq45dFDtVasEZH1cpBDLjw6wmiXRq",
+	"zrp9hY7AmE1UEumGLpa88nRjK0nGx5tP7xgxCVbWZYyFt3FOhf5rliSPnlzB40VR0ciGPlWXjd+eS1RH",
+	"KpgN2fNDHkWhA++g6ZhjtEWQedkoFkVkXMSh5sNYuy67xXrzqEmh+vTxJ3o1Y2EzDA9OoXEHr9fP76bu",
+	"ejmp3eRV4IyPbxbK9oyPbxzH1nKDapOqiyfL+Dhgcxn/yij1knLP8fbBHtusajhtqUr8+EuSnOHtkBLY",
+	"KcJLKhYpCq+gr/WMD8GSo+ag/BUL2f388bNv/80//+6P/6IYJNJtlgOB+dmHHfjPR5/ebr+4tZK7bX97",
+	"8WHtZy8++J3KaBO7c1eEAjZS5q3jAJ/x8Y2S/A2Tu67Aj4c6dw0S3SBhFOFfPPCz4rl5QrlfoMvhS0Dg",
+	"AyGkNWyC9n/UASM+42OVI0lg8FceX6bnwwnjlCx8DVlshdHRfaQ8umZ9rLmie6Ge1jRsGAZezB9Qcpof",
+	"oYooJCterWJ1BL9z37Sxeaw76FHON7jLV8smF6hP7Lved84quBYOBIJlbbih/ZQ5ZXZ1VHPRr/MkwsXC",
+	"hkoCih1CZmCWfDwVlFC48JBjJiKJ8qx0s7NwfsxPM/Mo8oLmoH3Pl5BNxO7ph+LlTAyzPt5J4qmo3Zgt",
+	"syx3awMx29bgV6x453PgCPjW3F41eQB2G4Lv0mjIO6F2hZEp3vGrvb37L+VVtp1FbyASJccNbzNgaOrn",
+	"lSVqHbgQ+MoW3PMgPWBKEsKYYaeK4Pu4hEsqgRhZ15PNM7Uceivr26fmXtvBBsEOM0/HYF7MFLvfzPLm",
+	"Bfety2cuGBrNpdCtK9mGwNSbZYkgQ9hGanCxD7WHfYUg0a4AgXjQ086UmAo9T7I63BLzm4tNAjEnEMAy",
+	"BRALYIONOsmAR87rBE9u8iPLu6awHWdhb7aF9RbGs90Ni4FnKo7lMJmvIhHWDkdmDTfVBh2aPbX0sPOm",
+	"Woi7zS+6mO7Nr755GIKglVXittlkjyrzV6WheT6LtlYcqHR3BWcBrSd3n/u8lWyYIkV8H2VOhYgRArbV",
+	"3J5VyFLP2V+B8+aqm2f/ov0rnrAqTuYOutMqinKwoGwVFjCn4iKjKgkxjzcXgrI8lY/okna5QisoiPe6",
+	"S8Annqq2eqhKWlV+nB3MpouoRAajqSxSbtisizVrlhzgDRFaMH9/4bfipgGgJYUYsk1nBAK6SqFYhjf2",
+	"KbZuPasp+CvhC0LDC9FY3udZmCNgmAMngBvJUujkVpzINb2VYKMxWlM0TQ/EK/JHbJZGS5ovcodoToAq",
+	"6+NcUNPNr2tkFs9VaOxnFXZ2q9lDIEZ9XiVqExRUagbg7QSjYGMPSw0dMTBlOLRmxuYKCAr6FcJGrzQ+",
+	"j5za7GML20fxrpnXAA5ZqgVsI/7lTdC/cUg1UNGS5RGjVw1JzakwWD0xpVUo79oqHyoe4Zs0uTi2cdOW",
+	"l8cVcjEE+UU6/BdnD1kEoGdh38Z7ffHZ408e0EU10kwbRWuwZI7VWwMhtHPYOTzqHna6/U73Jz/+6eHP",
+	"j7/s/MG937v7i58dfX7nyUfP7j/vnm2TZNY5uH9y8At+8HX/4MWPfrDJVWmm+FM1qAL1yBpUFKDPT/Dl",
+	"HQ0X9ptBdQXDqDa6NNdqS4mfv1QD5oKoUWV30di+8np0WKm81uaE1PWZQ+YOBCHARgWsXIkAWA27j5NM",
+	"pA2X/lN8GQNRYj2pETkOh8ksjX3TShWdqdnsCsz+l2pA+mMz5xlPL5op3hcxjKvRRizAmwYorSyKcTd4",
+	"kqgFQFrJJWC/N9uAXOG3mlE6BytfK19l0EVx2ZqpRz9Vg+euFdg419BP1eDUtvXatUvnoZmo3fKAIIkx",
+	"LRL0dC988jAkQWeyyXqV2CsRQ2A5iKNnt/V2yHS08332kiKcnu8xh8LKlNR2n/jrWHnOqLydRTaRJ2w0",
+	"382H8KXG/XuOX2un5eZHc5MvtXxQQR/E7HMOAbnhjx+dsdt8Ft++7N7WU30bfg3b7AS2y8bamMHQjmqX",
+	"jor7fsvhTnc+KHxGk86/o5hn6l8RSKr7/DiP3GZKYlGMq/sltnQI243fLhnDftU826BoHL+eS9JP1eCp",
+	"TJb+PYkela9KVzCUlu2W6z59Zt594tTi3Ci2vcOyJq19hzoFzjazvu4AvLWrgUYUCgmvxaqg83zTnnXo",
+	"9C141/N+r+wbRuXyHfAP45wSLqtSzquVDL/mTkFeaq+MDJn0wdYTVlrkGtl+14lnba6OzRwWv0RNvtGe",
+	"rBAIGtBoNTas4s0fg4TLt3EMdgyI2vHytAOpUOwlWhRRZeDShlXmrmzIF94AGHZ8785HG6GJdryc5Fr/",
+	"WgxUVEee48ur+M5FhXLttt0wfd44bd68MHorkui6xNA1yqCgBaU6qqG5UqxoAOOiWPdUTS1KepwifJFv",
+	"BPrKzaJ7SE23eq1UDIXEPGb69V7+o4XgfP2iYQT9M/Ph09FjeHdT6GiVUHVzrtunmyXFGyfDugIoHXvR",
+	"CliXPXv+9OGj01P46zDPej1yKB7HBcQaulB0gm5wGBwFxy82O1Zr/S7PnC8H/nJOMHpANY3or0/tJdv8",
+	"8dBhDcDN1eK7V2yjuaTRH2v3h5p46D7Y0SzY2KIU674RDZeiXodzF9hYsxBfrtbWEi7H81oUe/srBG3b",
+	"jCwbhB8WUs82p+SaAzVRSXWSjg1lRQNARVcIUw64coUKDC6BF6A10EdhVDqeboVYPpunM6VFdTroUMia",
+	"X8Ch2eDCeipkZG+rzV32za55tFb+Va+4etULYF+qyVn136guC5SlXOokx5qv1hfr1z7nOLs48b0SwEVK",
+	"eghIcS62c5wnd2XiZabzHJp12JUbbH6gWhZXsGLZ/ZPq00rgMZfiMltay+nRO6GlFXc+dmc6tEtSOmv1",
+	"Dv9K7r/CzqqL69mfAzZYlqAS0DLt0v6nfMmoNo7L6oSSvpholsSaDNcaquL6a9NI2KORbMpforjvHXlV",
+	"at35zqe1IW/1AQtfmQ19jZWRmLeUbXaC4fZDJTXgM6oRS0QGQfSxxDRJaDJgUTyOzfUk7IcBC9voKAsP",
+	"QtcG2BkpnB6i9aFkoI2rL6RisY9TP+qeSwSKwHRZgoiMJU+XMIFiSP53f/PPf/uP/tb/9y//5K//7R/9",
+	"9p/90Xf/6799ZTSB1//lL//kt//wz7/747/AyZYD9glLeTcDmF3rG1bZqdebV9upY5ujkS9+vux//uvv",
+	"/uyvdsqK2LDGT9Ta+/NgabN754NpDEUUNBtOlCqdR5c4ggClhXP4ABKmsYRZ7u7L87IBDxer4dnmDkLH",
+	"ZsM4QqLPL/TmKm84rtcoVKguUm6ixrE8sNvQ0Bt863d6t36nV/AJf3N+3l55UHjW7h+8+KD454d1SSQ+",
+	"kV31mmZ1z7dvLnSzSnldASyqUm5j2n0JU07ZJx+KJ9jCHlAJVFblw4lL1oUoYaqEdyIZjggiXbKJmBrq",
+	"NdzJIx9bqRgDkGPNFmmcZUL2QMJQEUmo9dbpfBRCdbgTfOgaLdfvCv2phOW5EGhB+CBkA5EtBLoNp232",
+	"ROUpVEzoIZ9B1fjwASQyw2oBpZ9LhhmOscTCq1KICGxWOFuY/Ql9QIh2g4TLizZ75q8x5GPjW4blm3Mj",
+	"Xs64jERExeTsybGstdU9PDq+c9dWCe61vv3Lf/ab//C3sdC1oEC0QlWZ43vNKmlW86R6DbCyOxQy2zRf",
+	"ivx58bpRgfoX5hI5Vgf0+JdayfZzvvjcMXb364G+iGcHaoZTOABIHZHiQhROCZWku1I5kqvdL9dcAZ+o",
+	"jGVqjPfAgjdzywsg5CFNBZee9dVdCCkfxd7+vH09urOeiPjB1y9eHQZHr28dfHVy8IsX+ODo9Qe/c+vg",
+	"Fjx5dfj6G8OO4WkVIy7uqO2s/YT+8RW+9qKwt/F0RgjsM26G2RrH2WQ+aA/V9LbisxgkzVjI227sr5uT",
+	"hnd7bKSi0Ov+3bLRFQ9evuq9c80uiyKSSp4PczP1d9+5fb3OG3izM46vV93Pm3yPoAGrV/O13/rvFi/W",
+	"6ylLyJ/Tq9VOZEvsqbisLknsMpBrjE9AXrayOJiBWmuqz6yBIqqsV7GaLNbYFGaNCd8nA9g15dO4rVqD",
+	"1ONR2LaGl9y04lFPIQuhZPrIbSJue19sJtbdvKA+Aa291U6UFvIz+/YVY1+czt7scgxv10qDQon2B54/",
+	"NbDFi8tlUW+iLPvrJjt243YG4mtvw9TwLNc3SviW0twKEi4xHxSyI6JpLGOdpTxTcCTKhSR3sDrsdj7e",
+	"mMprPRxQiD+KtSG5KDSXRKv6BsgmlaabK0QIZFxG+gEzpOmVE9moJa8buX+o3yulsFFP5t2CVlSzDYXF",
+	"dHGEKR+BTVz26eRgyCwYx+2mNYwq/NRIuU+oQfjjsXxuG4W/T2zL+Kpr/l1Qzop+lUafqqtpdeV0xE2e",
+	"i3W85+Y57Vthsaf2DFYUJfJLvoM1hg/UPMNktCTWmX5gq6Y4SYluEChA7yp1WV9PyeZZZNF3j3fi0Keb",
+	"xXtNfXxJ6OUUvrGQlIjmWQLKV8N8Ar/93/6f3/y//+O3/8O/+vbv/YcbUg68Oa+kMTTjOUHrUsVR87xP",
+	"6s7yH/u3x4LsI8eF3Dd5n/bRz6lvbyJnQmdXEbHNQ8vfK5X1CmHeO8Rkv1/6caHIlb9O63jcz/OLWImM",
+	"rpzVtrpscw2F/BTTgrB80SHvJyLzrGxY3Azx4lHw9aElNAuhuLYAiCvciPMLbkX8wcbYgUJkgLeDDajm",
+	"7Xh3qfO35uT1+78m/5+zor11N2A8Fb+oTD49cTCDhrs9PnlywsxKDbgu6i8nOua3Tydcjic83i2J9/aP",
+	"KtN4aXhJLMWjSzqQpRj0zUA+QyWHIpV+zda8+W14na11uCl0fSIcvnwewA54DAMx5pLKRHWbQcxsZKyV",
+	"GcA+JvkqxtZoJIbZ5ij1mUqzR/iu+eqy1tx6EWOOP7zSZiGiAAOicRHLKC88Mubmam6R4UEx9rCT2yyc",
+	"y1Tw4cTw67CAwqJGjJ/LAgBWHlEA34goYFoVu6aMP4sE7yV/wnhx1fzxTnhEyGhQZZPHmaZRc83i0bmM",
+	"M1t7c/EAzMwO2QgSHGiTbfXY0Id5zjx8tyLajYPHtVWLLRJnqboxOX9t3i6C0lCZLZvSmsMreHhDhOpE",
+	"/waEmHItLsRooZdFDMU9vd0oVv1aA+9cqUbDMX6ej5f+doOGvx+6kduf7fDt524O9MBNBL/3ZgMPHrkp",
+	"5f3DvODPLwqTozfcDOHv03yaDmCuceRuCY+uYVWtXMbV+DcK97EfWlQph1+fCo6gRcu88iDQPUTdQN3p",
+	"wD9XsWbeLgfF4+P4CjVuyRXxYxChsLI2Ad5nalk0/U6gao49rONemDbZj2fVLT5+5vDmtmm0xrgFYqSE",
+	"NERHswrEq56NZ17IeZNLkzOClKQ6cuGgVRfHSdLyLZSJKQrqt1kp5kzNntXiCJ4V8QPzQh45tVDAHJwv",
+	"cyo0lb4A5KIVeAvY8LzatpdZ1qkihLOG14ctbZOlSULMcywJkNFeCDBs1/5FQU7iJR9mybIyvmvVIwm1",
+	"xmyCj41c4hL7UVK0izFJAjD3RZIohiGnAVuqeYpIqbFmGJbaWo3pOexUbOwXuiqD1dVYnWsRWS/pcJ6m",
+	"Znv9+osBizgW3Z8qmU1WkvojvmzI0aFcYLNXqcRgw5dhXDvcB6sKGdrmXlSvZFqhTCdJf1gfAe6nCsOh",
+	"0ELoYsUjl5kZTQ31AWYoN6IoIoXV1bajDyr9LrlSvyWkcnNUha1SdHTfWQ0rcumDVqqSjWztucIglEzN",
+	"+j7K6dpz7jGyK6AeNnFXfGHfW5dk8Via5dNYvpn2HeKC2+wUywKB942+D5G/cHqHZYpFIhPDDG5kdD4p",
+	"WaO9QzqGmxptgKObEt5ikapLO1DcXT9yYJv0CSzLUMKTuHu8Tcjy767ELP9uZdDy75ailn+3PmzZFoto",
+	"KsFpFoW0ijsdClinv7urct18drNmIdPjjduCXKdXNAAB633rVh+czXWEtObMumT32cJ/tREYH6uj6Fz0",
+	"wO3aK3bxAHW1GK8qZjVytCfDHVxWWIZ3a2ZjJDbZq9YZ6wvJAz96DyIbN0qyGdd6odKNuEbP7Hs3J/2u",
+	"K0LRUP6OeBdrbI18NqOy1kheQKSxZgNI3spUnjiDXiORXyvQNGjUUgLfBhVqyWYqSWI5Nk23t7GqXuGs",
+	"nXnFJ+xs4P6MtkWrxRG8/Mq03Nult6geAsSGeJoigEjmra5qk1DBxsuJA1e7olqGibnOYAwk2f/Akc39",
+	"4pvbW6JrTvK7fTS2V/I2qFIvas/NTYr4GxfvciWXTy91JqZ9vn0yWtmR22ujflfzvPKnFx9UPPuwLjfC",
+	"wzv9ksdZ1UUZkXozBfZsFo9sBXEwRF/yGATKA9YpxnI548ZRZ5N140sxmCh1UQessEbC576AoZoJFvIk",
+	"CRvVu3kDUKwbCkVjIfbGCh8YxGwURFnrG/HYMPk+IHXXFe1JdcZmyppJET2SsL1d4QYlbYFHriEKe/dq",
+	"LuarTZP6VKXTpyO73a+DlhqN+mhyrjIcLF3lkEWcDQGUdTQyVBZnWiSjHgvHSoqQ3ULLNbgHUsJ3EhE7",
+	"7nY+CFhIixWyW3HGMqUuXP12IxhG8aWAwk0fNCpZobJNdLM5sMCQ6kaFxLxUWKpm+SX0QZ5estP1P00q",
+	"SdiXGKW9Kp1D82ajg7hNNANCcpsPV/qH06ItKcM+s4EA8rd+w2YocQtcv6ZumpLg8L6mA2G3u2Rd8ESn",
+	"WWzHHYpsxMNr8A5K+fjny1JChPWIdVcTBZHTxyqqMYoDJDsAtZu1NqqXZhPBwRTMU8FCWpKDOKJzmpcQ",
+	"hjkHuSu3VGbdnF37taFUnfHpLGS3LHQ8srLu/Y86Jf/5B6gluo9dEFbYc2nF7JInccS0GKYiY+FlN8jT",
+	"0Adci7vHptGffH7y8OD0JyeHd+6CYdtI06NhHMF/RRv/dGMrPDULgw/CdoXNGHWZ6msEHpVSvDTpKkDo",
+	"n/CMYwA7IMXmz8BSDx4rxA5Z2U831hoUbKgdMJsJWY94XROhVJFdEDoZFoJ/0W5IOxM6c9gfZi0AECA/",
+	"PCHjCaIfbyiVQrN0k1qjqREl+3VCSve064jp+NTGaKxylmieYnUulP0NeBHCoq+Ti+b+AlKb6uEbdguR",
+	"CaO5NocaXZoUO2AdnBQ1BzAqInrAQqmy/lBJCbel8AELzbTVPAt7RtPz4BJjybodW7rhgUuY6Hmoil4t",
+	"r8OXL6HxPh6y0BZVTy+x5rYZhJqRtQXfaVTrzRAV8eeVH8GAtRbjHT6H2naebMjjCmMbVUhlReIMcQzI",
+	"WXWFglobbAdVh94w2NBjwWGuq+HogxzcYMojwaRaFGq15LOFOEkxK6C91wyazsz6VHiEQ3bXujr982cf",
+	"O94M9NFIPwKqqqmdaAte5oQ55Ot2wHemg3pbacCyLGw9u3GUF1jOw9GpjszA9lCcQfHg20PtrV5OGzn5",
+	"NmBgN2s7L3V+42b0qv6vaFEvC4S3blx3AyrcI6+QgUcNPrrCxTN36RyudegELcQEop/JcEwDeCuk+rZI",
+	"9BpJ850hyetx+ZQMJI3OZv5FwYLS4Fui+itcnPES3OCbL55/dp2uBmr1uZglGFpypVW3QqtIfT4GS5Gp",
+	"iMusj4Aq3aB773UlY8m5Qnezo3e7ShRZhaXvqUyWhE5jGgsfGD0nV9YSMcrWld1tkCBeWHL0cq0aIhOR",
+	"rUFRlYqN5in8E5Uuo6VxfYH+h8qAlZyem4SDcp31fd13gx5VpbvoVrmdIJ/Zi83rcuNM3G3IW2DkN5NU",
+	"97aY4pbcrez58W1Wa9fwhgnmrRCKyrjdvy0oRV2KNOGzYp1FdJ707t09Nny1viDB3c7xvc4Gv8oaRrea",
+	"/QqWQTUaNQzIp3aemq/sv83HeRdndHZKOsDeCHItRpDvzd17pfjxDjfoNWcTs6NvmAkB6b8FRmQ4daVn",
+	"Rs0puAIy87iMmAtLKEO8rPNRT7Jspn+nd/v2V//NwX9fE+/wpUqjO52KuK4rRFFATvZwnsbZ8tSsmS2m",
+	"puPhyRwjn8spiNWzBZse937EUFPJTp49ZhdiyRD3070PYet0mmxojhZQrjT8+OT08cP+yRdnP+l/iObt",
+	"WWoIPrImeDrjPEM0sYynALcMuw5HwIw/n6xZXMjcEzwV6c/EstKkTgMttAMfrDakha6Ox8VwHXURY/lN",
+	"Ri/asJjw2dNTr6Qe/hiaeQPKtmkBv87BQpMLPdV922F+BZjFZh6vzQbGclSh2X/2s9PPTxkfDsUs0znA",
+	"hBGN7CdnZ88CpjOVihyNlTPIKDL/fKZ0Nk7F6e99hu4eqhCnLfgZhRebLZjNNMRF5ZWdg3MJAVem3cCP",
+	"ogKstHk2VFMBaKsffvhIXopEzUT7ww/ZI4gz+unp0yeWAxJULDqwBL3aY+Grczi/52i1Oben+LzVO29p",
+	"rDhx3grO4Uyft3rtdvt12GYnVAvVNWsW4VxSLhHXLDSNhoF1VWlDnSKJdA9xcUP4uo2OQgIl15lhzczQ",
+	"M8x/lqpxyqcQ0DFIuYTFantfY4shIczBasIjl3O/SJUct9nvzc1iAECDAFhzl+tkeCzmWEZKoKCNxDAB",
+	"9JNU4BRN/wq7pbUJbWIjwfLOhJoliGD3cBJLM1mVskdynMR6AmfwBAjnwEJNIIZvmGePhSyOhMziUUxB",
+	"oPSTGbvKANgJwj2Xag5pOgDNksvxNu03bTVPtGJDnqaxQKM7Cm30dp5LxsLfP6BLw8HjKAy88uVUiGrK",
+	"l+YcIYxvoRAVu9M5ghQ7XaiO7WJuJAufiyxdHpyMMpGGRJqn8dd0hu3EPvyQAJLRMWvIiGeYudRln8cf",
+	"P0AHp3PaQkXKwmv3zGttrw0zYTMu0n3u2MEhM83Y3WP2s/hjNoNYPPNLm50wbdQqSO1hY5FpdtzpuI1p",
+	"Z0r1zQsWcxnwvSnqfxQngt0Kp/Mki2c8zW6bHw/MKQk/KE6n0zEjtbsA35lTcXjnLozHMIskoV1Hz7Sb",
+	"SmHUZudw4ECRdjx+X4BHHRta5JCvoA3VZx5MD5dLzG3CIwy1CvDMxLoYY2ONFTR1KGjgd3Un6HQ6WCKJ",
+	"Yh0d1LV7pdNhUzEdiFQ/QFVzEWvBjg8P6chCdI9pWKU5cLTbTyl0lvd3dMgScSkSzSIhZtilP55DHBAh",
+	"epvFVhlP2gTCjcwKe/U3BlkITcA9z53vZn4eARI5f6Y4xAaYBbPhmB9+yM5yYTrD4j2iRK7mo4GKYizf",
+	"4X3OIBjVaPJt9ilZZ+hFOFdmQPMZy9S59OiamKs0pMuOD+8XKXc6H07CNjtVLMpNPoY6NM7Idq1GlgEs",
+	"FAI/GeqL5Rg7WP3iXLpPuuzHhoRxlLEcUzjLQqUXImLzWZs9VDpLlvbcl7o2WjTL5qnUpr1E0IXEpbPg",
+	"cABvqH0uy02ZHwGZKsDdETrA0QYsSpcsnUvzCy232RU8SwHzs+td7ZQ4pVTY4u852FVwLgHzHCr0ZXys",
+	"Ax+W0DyjFNF8Z6DFWGfxECau5wOjVAxyoC1zigtJwrkjF8tTmqtZfoszrOxcjmLDco8OcbXc2gfIwfIo",
+	"FeDawP0M045HhU0orzRkF6JgjJ1K8YkAqxYJQqDxhQI8BNxI6AE3IsJXe+z45Uv7Q4BYASICpluMjKZP",
+	"M0UyR7vkOQh4OZfDVIBM5EmpHSkyQ1++znunA2NAFP2MAGUtySuJx/Cw4/H+B3S+tR24kdOOAxily0kI",
+	"VIJG88TtVOn4jIzKyQhhzGwfLRcxi3ga45KDimgUuKFKI1jNh6ngcGw4PWUDsVQQOJ6Yz6xMup/Hj1Le",
+	"ewi/twkQIg8Jws+4PpekJMGDsM0e5gki4qUhSTm2I0HsfXEJWd9eKDqknGB/ARvMM1cnAWsOwSoUyyN0",
+	"kQej00C32ZlRYc9lfsKo6J1D+4fRAdi/YdSPiWv3WLcDLXkFebDp4YRLKZL8b0MXKb6An2D6umY8imhT",
+	"KV1z5Q1byCAV41hnEIhptGwtEiN6By5DwXyIX6ZqnmFX+Le5auU954zCPqnhI2azTMc4hVhCEoUGUfUs",
+	"Pyc9dmh+p2lavmP7AvZjx5HnHkAWM/Ef+2uR2+WRh7SbcWpPPHZvJtWjsdEtTgfm8FDYk277oyQZYTQs",
+	"v7yKA+vvmS8NK6PTcAZVf6y0RJWUhZl5OuMpYCzf+vLoIYP3GGSAv8w+oPufy1435xaCRBwINlyWzHHF",
+	"dJNUoFSJ6RW8ao3OZX6P8q6+hiLgXcrlmKXqMrZKUiwxAg8qwmgWj6U5xVaxzQAGEY8C1xdmYicu5tzW",
+	"b7/V+YABPgalz5jlM8PUmFYiI6/qILvV/YCEoXt5ohIYn0aYC+B8EiBaYu2gU24dfmBYPSHB3Dr6ADi/",
+	"HQJiu3gBQjYG0ZdAQy4Jb4fxQvF5e0WIQbzIc5kXkL91DMXoYcqEt6gJWUZnfKkp8AeeBGwuE6G1NW24",
+	"wvVxxm5ZmBrDM8IPEAEmizPIU4Drtxcb2mt12t12B0y+cKc/AEaC5hYVLfuDZYalM6gcrrNdd++YS76a",
+	"CclncavXOmp32kctsPNM4HNrTwCecZsnIs0ObMQ2vDAWYC52V8fHkRlgrLMT8+5z9ypBAgrEgv+q2rSW",
+	"v3LbNAGyAsqCbHjZustf5NZFGNxhp4P2QgfwxmezhA7/7V9S+Doa9DaiBvrzKYRGgKGk7PoUbEZI8vly",
+	"vQ5ax51uXUdu5Le/kHyeTVQaf40utOPO0eaPPlXpII4iAd6l48PDzV88xqOM79/f/P6ZUp9zCc7hO7iw",
+	"m9rPRCp5gh8cNZq3TUtB6+F8OuXpkggqX0hgMGY7jHIqFuasguIDoVxjcHTgz60X+ZHgWC4UAJR41OdJ",
+	"Am6PmdJZlSXSpSWYQ66sFcVIT9Oy6Q9EF2JEmcs9qiPzRPxQW0ws6yMK7UFHFsWHF1ItEhGNIRJQWgsN",
+	"Zb9plVw6HSD0xVXYQxlb0LgClk1SNR9PPG1gsCyJOXIoDObaKOQa4ozZ0eFHdz8Cpo5zIjOKbQd8LUYN",
+	"wpu2zFxHMFz7FoT8mksCmg2oESP9aDjuM/jZvN2zYY5ukSfgD2IOWASjy0kpt+3wVJihgGqubEWEGKFA",
+	"Um1v9NZV1GafuytDNkmFIJKhjTQ6+hxi190Nwch9+AH2O5ZYyslbxzb70kgiGoTtcsIj6oBMLZCaghgd",
+	"OmALnspYjvFeQtq+7cPV8DFiBK1gMMgpl3wsUigzRXY/uozwC6HJ1Ivx6vM0wXB15NSHyKN1GBhNfWLE",
+	"zYnXIphTQIs2O+QviCFouCkwbmFUzDzNcDG4H0jEmhItleYah5BUo6ooCUClFwXeubUoeByJ6UxlQg6X",
+	"YJd+4UIvbX7DBgZPGX6EepKvhvkbLCTwA7Fc8gm3Pgb7PNNH5Nsz17xWr/i9s6SXnoKXHiz6vdu3/d/a",
+	"NJTe/c79I+BxaC0tjMQSvOFVGl1nUx4nhpn5YQqtPGePxubTaj423BCsC2DIFoOKvmrNu+bBYesFyK8d",
+	"hKCNtHhd9IBREOEOgnilvBlETloP3vbL4mcLtg47h0cH3cODTves2+l1zP/9wnkle3KeJCv5efhwwnW/",
+	"RBwUGFC97DlabevrSfU2WL4HA+4Wk73qBgo0hSMq7eILTxPs+v5L67Fo7bq/9QrOmce9UUVpoBB8zpOR",
+	"SqdWqbkZTajTQLN5qOQoidEpe9w9aqQKfcZTjFQ97t5pMhE9nyGE3Ociivn3UUk7iTDFn2S6U9IaqmUI",
+	"0PHCtLn21nH7lXd8XqPuVh3j52lxhG9g9DOye+cwovh51F4RXp/AD2XhVcXY1i/ZJwqrd9wYyR9v/uKJ",
+	"yj5Vcxntdka+Z5SLG30dxBtUX4h/LLImZLSXj99f+fiOHv3v2Un+sciucoyLpoGtbimWKp4ouKHMbO5F",
+	"KdEUPKx5yAW4dhPBL4Vm5uKsM75kc+kKcIeFkxU6S6+SydLcosN5moRkWlTSrzszERRFNVE6o+xCC6wV",
+	"Zwjlk6P34YWbsPuA95gBUSeFq7rO4iShQBeeWe/GqvD8As7sKtfb9eJWcVEqnPOj3S8ymCezv8bs2fQ7",
+	"fI154zrd/t6zo8x5SFzzzV195sQDNzhb4LXviaNlnoitnCww972D5UoOFrTxwlK+QceKuYIvMECJYr4k",
+	"Jt/YuM08wMdmCipF+XietwI8MDnsp2sFVJOJSNANH45U6twwFAeoz2Vuv3boKRjvmn9Ir7iPLTwhejFg",
+	"BDYsTs8x0i+v/+IGE2v0iIA75xusnfKN++Ab781vwImgJyoxb4ziBGJzvzmX3xwcHKz8v2ksXPA462fx",
+	"VISmJfLHfAPmeJVEZveiuSvrYAOpEiXHIjWDsKkwRhrb/JYMImHIXQQRhgELp0rGmUpjOW5Dl+TS8NYV",
+	"hzJM4ywe8iT3ewF6jPlJTEU6FnK4zH/7JvdgubHDtMDv3Y/ELJuYt+BP8N7bGKNvKBqM6wude3KocMuD",
+	"YjwSBpNSkEeAwcAZAtjMBUt4BmuBTX2T9wADMXrUPBX9lGewxDxJgtVBq9QGJnyDwYOc/PvWH2SWchHL",
+	"SC0Cxlli5GfK9MQMHNHdHjCeQSwDRGVN55rQLaGVHHSTE1XkMSZe5KAZP4T/BPYn65+D+KlCGQsMv6K4",
+	"n2/sUFI1ZR2WKdY1E8HwrfJkAzdVWKCZUkl/LiFuJDIrZB6YhSoRHh48qXLYQdsOfIrBHPQt1KaspQ0q",
+	"8qfjBIJjvsmXnssclnXCI/RY0upHULlgZIjGHvSZgipK+Yl4YLMqoD13lHOLIRGPCws2nZiW3EnKD2Fp",
+	"mQY84XIo+olaFIZsZk2/AaOAyN+BSNQC3sJCB/75DBO1sKcvLJaEqe3cRu/0s1TNB4lYGcEwTofzOGOD",
+	"VPALdHhDZlu+FZXtUrkg3YcgJDMefzNc0BB6CIc8SQZ8aI4rxP6LiHHNpgBqY7NHqk6LpH2UilF/5vDb",
+	"L+qGFsX6wi62uf3SgUns2PQU4/qR8GPNRqmggHyIR0cc0BzhF6Ki5lronl3zWRpf8kwUklkMr/vJ49Oz",
+	"p8//oP/J4+dhzcnCRcWt4WkWY4JcvobuoXZ8SY3YSCxECniHAcuUoedYDpM5RBEREq77kH0DLxb7sihd",
+	"DlXxm1xd/aaku2a2ylfRGw1nh9IzYUerBUqxX53xTBhC7kfxaCRS7dEJpP/wJYg+kSscMtYTCgyVwziJ",
+	"MWCQxhXxZeDkk+GYH9GqmMGBWMB+hBwChRT/qqCXc3niSV6VEvE5V7eN/MdoL68y7iSezcwwDYPwFg0i",
+	"yMyzctYDedvz0PYN7vI5VDl4i65yLyC/6J/2zRR8CKmkZENwGkkraIH20Oq1rFbgGQzMXLovgpZb91av",
+	"e9iBUDTpag77XVLzBe7vdUEssVUoAks1Uj9qFfo56nS2NhPNE/F2fN3WUuKvOD1pYhOShP2O2b2eJgx5",
+	"5822jMw+CM4ZT0WPVe8nDqsY99TqHd01syqp0q3eXfNwnmB59MPCrmE7sMNDEdk6avjU20ayIDUwOOU2",
+	"paCFRzsfh2nlOixNQCAbrEzzROwd5XuDkXOUS++6fY1motuv6GCt9Yw/hggwlEepyMO5XLYIaF4ZqBku",
+	"Lw3SP3ypZ0UkOdDzrNGhmgqoObjepz6n+pLfO3/699Q9fgWS3eQXryeFvRzdy9FKObo/+zfmUN/h4F/F",
+	"kz5PxHV60cn5LaazDJJoMc3Z3dOcFKNaSYggDCZCMoCuMflRoamAUc6U9q55ULqZQeY/Zpq7cHYo/SyW",
+	"bKyYknlM+C/n0TgHIpFiQfnbFHdu49dizey5JgM5mtMja2bDKgnme5u8QJmYOLYHpVwGP57bZTtYK+li",
+	"otiFdPdhsrtvHz5gBl4dOuAnw6/N8bShBjrjCaKz10cczBNxpWgDNRoVLqBOBoDPHI4IbkHhrTK7LfDS",
+	"Q8tLAeErZ8He997T+7vdU99GKMNeuu5vqfs4iP21FuMgAiucjJQkmfoGbrt+PMRqWIATbJCmLIeAJxTk",
+	"dSQB1ssIOZu6xJ67K3B+LYZIO3AGU6J+O1HjfsSXukL6uDCMihCMClxc6gau1zEMCCo6A07Xr+YiXeZc",
+	"zRWT2eKwWzzk18G63m3Rc9qVqs4tA/R7X8W3tHCW3So4yyYjQJ5ePQT72xbT/ww+ed0gouUGw1/WC1PC",
+	"eP7qVcvPDwWhgWKk8HiwdI/NfAFb+KMgl8gUWrgqkgluDZAUgTLhz3rpdGclurAc9Qdycw5urGJrILde",
+	"GAkfFUZsNMj10rCZ0Df6ZV8tZN/NmgIaUzHl6UU+XjzZ3lKul+qGN2wYoMUmN3MhxwOGdLiVz9minuoe",
+	"4SGA7mtmRZ7nj44PmWa3cvfT3U6HQUUzT4kA5YRUxI+OD9tHZk0LePLXpCBsE29FPHgfcHX1gKsrx1rV",
+	"CMjbryxreH3b4x1YbHib+zgQx+MIL+SVUV2PXa0auDxiVjxCfJSy2tmJBW3zhjQVMgNQNk4ZZOb4PiB8",
+	"OAfiCUHuq3L3JG8HBnqla5/lHN6dzD5qgd9/gvBJqWADYS7Zw4lRA6PWtne1k+Lsb+rGthcte9GyVrRc",
+	"R9j9+ismENX+jrm/Y+7mOs05VX6pdAAWV4+3n0dYS7nyZvmIDyfWyFmEYHFxRYjAtgwQHM3GGQUW1iwA",
+	"URZYJLHARtwGDg8tKMOXBRbuLPCu0AB86EPUIHadiKy/Nku51HzoR07hwHtg0YWqc3EWoJEVkVRIaqIR",
+	"eWEhXiAL7VSZPiDW+ZdqkOO/jIU+l1MXgLoC3xjn8WJknSfjNDmY1bkEnzEvfkZN25fbBCWKscmrd3Gm",
+	"+VKziVpAKJrNVlNpZLPlKPg6FDKLs2XI3D/7F8L86cVYw3u0rWHAQtpY+Cdurfkn7qr5F+2r+SfUzqWY",
+	"SjmfDkTKCGS1GLtKEZ+hDXujV4vBnBhiaWjING2Jw/ybyKNP5FHqET/0U7n67mPqsAgCZLHfimG2fBbT",
+	"2sCPoH/ZN4sDvhBLNz3YIPvNkGdiDOCG9rt8JYii7dhDygQLbe+gdxg6NxOmv4jYK+cLr6wuaJFBaDUV",
+	"iIzsaTvUgCHf/i/VoKKNnOJdAyTGwQ2UKYiHKAV02nZQfY340i4XBnR6iQLTqVmfJJaCiZfIvAMWpdiq",
+	"Slk8xYd51K26FCkSMTQW9vKB0a8ion6sF4trwVIuwTf2TUXYIdiugPU1MV3Z4wl+qhjhl9osHCZxL6Rw",
+	"c9jr2CHbWQ7kzdYo8nnl/V9yWWeA4sMMykbkKohXoaC7tvDB+kJ7NYYpOztrmYJAWDViyDEKo6ZAxepx",
+	"u/crB37nzY5b0HCtEw0YYXHwcJU56K4dfd+rWcCrqhq++aWvpwqqtN1MMzXEfYLfbOodjmasEQ5MpZgj",
+	"UjMMKJJWaRpdW8ls/bHCRAU3hpquM7VTx++jOZRWidSRVkA8wbEN+LOfKqBr1O2CFoDygVPWXqjUaIRF",
+	"oOsvX7j2xa/gTrB626Xz7XEB78wUjlfU6nU/clYJuE+3Ot2f/Pind86OfnbP7KKap0PRj2etXqt7/7Dd",
+	"aR+2P2q9CTOfOQbbmPmIJvd2viva+QxNxjozIvdS5EEjNXY/0qR2sPzl4AJrkoUf2pfe+1Rhmsm2FA2T",
+	"35P0lUg6BxutIWK30LVEXEgTrsqDoe19u1kwlyoeVuIztnr0mxPJPzd/YmYUWKGzdNknHNBW76tucGcb",
+	"hBKa/NtKPHFzc5jyrd5XL5qF9DRejqCl47HkGSTZurmRqXW7sJmrCUa32OttlzR5S/z7fI69UTIHPhw6",
+	"btWMBdYaIe1nt1/Rv0qpHFUJFTmr3MMTfn/hCa2RDuxHDi+bjJ2pGGEJma0psD45Yz1Z7SXNzUqafcbD",
+	"zUEIbsvNc4V2K1WVyOGJoeNrhA3cMjrf8pUbCdD3ecquSrk7zKXw+9UjDory1lr32wmj33PC917n3kcO",
+	"vPMofdenp9vyXrUBAyeGNUboA6NCqRaxSQvLg9HlTXUzK11zD11H77/FDue5lcXOzX5vsruayS4vH1hn",
+	"s3NL3cxoV6Z2VwRyIbUtB5h7vcGtp7Swv0D5bqghaBMc3XtaXIqU+xX0EL7NNIaVxAk4DGJSbLeDJYYT",
+	"LEQ8nmQVCgiZFQnT5q2aFWcJj+VGWB2S6icPP38EO4ozE1H9h4N4XFIgWg+fmO2kpj6G37GdVu9oG9UI",
+	"u7lpg2TFquyuHsFC7pCRR8t1VY3HrmBDjYfodG9l3CswuZXRMa+GTHuz+nL7VX7Impga3Qj2psbvsanR",
+	"Ios2NjU2I8M1tsa1dLUXItcgRPYGxBs0IG7LqHe1IGI/11t2ZFv7ob3U3oj90OMTu2rf9ix6WnTVUT3c",
+	"Xj2+Wcvhnq/tzYF7bfpq5sBrVKghq6HeHIhc9VeWn9LrkE1KaTsqjfJw+Uy8zCx2vWYjzB9yBXljzfRE",
+	"LaSFmUJ72ZQDeJSEIvmEGg2htFgIOYTC8CFAXEmos4xAj8i2AUY69GJOsQCxadcIJ804g2wXEXkJEgK5",
+	"DaFY2VnBQAYCR80GS2fRISQqgODSdeZOWscVUVgVB+3xwKasxsjKuiBsuymYOuEyUwIWQkSv+QfUa8La",
+	"BlEsxxlPLvpmMCEbiHEstRd0b7YQ05eGXIu8rkIGxR1OWKbYL3LYzCnEzzuw/OGEp3yYUXlszvRMDGOe",
+	"sKngEtKiTjAf2W4GLfkijbNMSByFQsOzkfHhj+7dpRIY8JOe8aHQBMKtJ0IXUzK+NgekJvb8V42X+lTw",
+	"dDg5Ey+zdy38vKlUAnrYzl5N5LtXuW/avk1nd7BEl0scFbg6bUslU9fzwTRG7ACrhc8rOPhpplKBxdNd",
+	"b8RK2+xTlTIumXgZa8hUdHmbI0/7NszeQcoX1W46+HPTeCJ46kEVnlESXrH0P5vyWGY8lljHgQaEwAlh",
+	"zhdDzIUj+EH6lLTwo1Ut3BBjG17u20TIVT79bO6z6d0VcZw6nMeyaHZ4CwHVLcS8pgPDfXGpLoSY0dDB",
+	"jeFZxK0k/uoVldejrA1osNVrdY/udzrwP528LHqr15p3W69f5Od7sGJq9xrmWZbGA3Stv2oNMRvkuz/7",
+	"19/+xT/xUAV+/viZIXAaRSuJf5fm3x5C7hCx1O/+7O9++6d/WhzLIY0Fhlw3ioIIsnxbc9nK+4RHpW7z",
+	"hbhnFuJexUIY1X444VlfzYSEh+rk44fdwyMY1haKPY72LUQyj00H1xCmMBbRpntJrhAV+f/+arK/muxg",
+	"6FcOKHaYs9mtRNmaC8rtV3TOG1n74Zs9Tvv7Zby3m7Ylyayzzq+jg+vUtTdagGgke8K6cYv2TlQV1Fq2",
+	"4Wo545lXXtgqIGUNoam0/kKL9PEneNe8TmvBiwpm6uys63It3Vvfg9AtwD/Z7ipsZ78P3bri1XZuzWy1",
+	"oVt2qXcL3SpYkgYiUXKsEQVeWFCj/KoIJd80GKyGgDUfRjFP+rNUjOKXYZuduvAtGhTYprAaHmf4WsD0",
+	"fDhhXLMfdY2686OP4JorWZiKMUCoRGIYR0L3fESWTSPDb62hDT8KmEi0qPoEq2riN232eJT37RV+C1ic",
+	"sYEYqqnQ9moNTcDVGjxgPMMSka4xzwSIs4XWEQsRLqKFocBdXEDtW5qmmw99XRvJBg283Ui2IZc84qUL",
+	"ql0gc8PsdA5bQcujEPMwZ8kP8XszhDFS48MTOAOGtNa0+/DJSqv37ubN/uY//Otv//Q/tYJryQrAfm88",
+	"9K082ybOvAYrki/0kzXrc8PZAHaJm7r/kPL3sXH7K7MXG2fZYUOpuMaVR9/dfpWfwka3ZTuCfWzc9/l6",
+	"jXJ7i9i4RmS47va9jq72UuYmpMze1HCTpoYtOfnOwXPQz/UGzz0eufpdhXtR7ugfxdiSvW4E/t0FCmpm",
+	"Ip3GUhCWesC4prL+plVanR3C9JBv3VCYXs6y3nyaL5Xl2pYR3HC03p7Tvt/6/N5n9h6E813XHSDicbI8",
+	"yFTGk/XFplK1AOYMYXkRX3oFIy38Nx2kHHK5YLjiWSams0yDAWwJISKAv82xLBSUx4C4j1mqLmMoO8kl",
+	"G4hzCR2lAiO6AOb6gJ0A3jDVvnKw0gSePVUyzlQay3E7i6ei/7WSImyzE2kHUbawAXaxJIhwKJ2FCNWp",
+	"IFziOOsxnk+QwhXPJWNo/zfvEKTpNI5kPJ5kGCo4HIqZ+RGAOsk2ZgPkuHkU8WWbha7wQ4iLBljnIp5l",
+	"ZoKrQ8wmIk7tcMwoFly7vgK2mAgpLkWK9TeHairaZs3CodIZWP1CLcZmwXVo63DaJ/1ZGg9FmOsBtBIT",
+	"HkGz2ORCpCRoTXexZN3b3U6n0zFTC4fzNBVyuAzbDEumdDwzJDQPozkD2ypOQRcihtrsS9P7hM9mQtK2",
+	"2wrdXGdUW0XbUMBprLXZakMYJ5Vp6CDlIdgU6Bw3wMtHR4qEuMZcESAZgW+iGmH2zioBeUFTV0DNLHm7",
+	"Bnj6E3POzvCYbYCfPvMhtR9AGFbEl9roN0g/dp1q4hYjvuyvh+xtBUV46QbgvWd28eHo00HRLJbDZB6J",
+	"aMdhroP33WGQENxqcZXd5j7kSbISVDYWGQSGgb5JUWMKAbvffPytHeJaaO28rkpj4NvZ7HG0sVNYxeou",
+	"6TT26ZVmvX6OH52Zb+r6BjYLe2LlVvUiO9Vx20V+XwCfLW8ENfYPzDp4CNDIvlu9LnxCoooeHBXRmVtU",
+	"IAFSYXTW6t05vntkvqpwHvBlQRFuBXnRolav2733UVDc+J5Rj11lBbMVJCzMQLrHhYo/LSus+903AeWc",
+	"c81tHLKkzeztGTfrvgVtDmlDsyiOjLqSa4s1Ht3UyPJhnMRIbOvMHmt11/ZQX9bqr1D0Vy1ABIQ/fnTG",
+	"6tsJ256aBPXd4sxpbPb0solIBZWVGal5Ck7cqRnFiux/BOUu9tJ/L/330v/NSP/NYjoTL7PbxB/yhsv0",
+	"VGm52YuSt2EaXydJGNfs4enP34xAQaXqQE/Xx7t9gu89RBJrVgq7VPBMlznV9bOeDWrus4mS4tM4yUTa",
+	"eh+T1oqbsI1+WN6K/fG+YU2xvAG1h3llpzZ4lqvj/szel1rC/DXNZl6yGJdRIUAwYBO1sGY0G7MWa5t6",
+	"6lX5Nd/Ue5JKteza2HXYZl/YXLcCuoSQEcTiLa1pMZZjZ0CzbdSEyhXPxFuLmCu82fruX/3zv/6rv/ub",
+	"//RXv/2Hf/7dH/+D3/zHf/Xbf/S3vvvH/9O3f+fXNkWrj6tblanlKvtZ91ewE394m4Bu/l292aI0cZlB",
+	"xaWgFeu+hiYJ3Hb9ejbwjVWv+VUu8aWNaOYrKx3YfQzc3gW2tLnJ6BApcXSMHPAZ+M6CZJ1iePtVo4yy",
+	"FU68Tyx7byLfyqxnd32kLtKtEXXsBdC7J4D2J/HmwuOu7xhuqwVfZ5zciY1Vc3FxfDQSw4wtJgLsjlWy",
+	"bMHBPJg9YHMtLPiDyHLvM0g7M4a6wLQKDnNNivy3f/pPvvuzf7Hr6Xt7yHF7Jvi918K3ZZt7LfyqgWjX",
+	"xaM3aty3gQECpvxOzLyyAOdz0+ZeF9vrYntdrD7pLEnUYvWks0yxAUQHZoDNyKYqFdd3/MUlBpzUOPQf",
+	"wc+gBOGJVqnuYWBoSFGgbdLAAN3RRoYavcpqZvSyjETaTtSiv+CpjOU4DApP9SLOhhNoZJjweMoypS4Y",
+	"ZwOecDPtTDGFCdsLCBzNJqnQE5UU208FgKVBM1EaXwpp4yqHap5EoBaC4ZfLiA3EmEvTsPnKxlC6SFSz",
+	"2AGbyyxOvOaHCqNHS73axz0/lNP8R2PKBb7OE5Fm7VGc0vTx71RolVziAkoGz2hoKmWmJUJs0/PBL40+",
+	"G5NSTPZsbMRrX8lk2aciRH6bfICRobY829D0IBMI7cxUEpklVfPxhEI28S3A9lRS2K+TxNVqtvWG8CMl",
+	"KfZ1IQYTpS7aajSCbaC/UdWGTTaLOxoFbCCGfA7pIRSFeylSxqVemKVkx92O6RvIQKoMgAEMHY7iSwjS",
+	"1djdjKdZbKi1TeGpZg+g8MuQTwV8gWEUUjH3LnolaGEpyjaP6jW0AainU3UpIkMgmCiTd1XqWbxEmgFc",
+	"T/c0StVsVn4YT+nVXrGUjVZTnBUOxrZoOh/FidABo+bMhpxLxmxDjr4qo2Hx/DbymyIncN7Si1hGNa5S",
+	"eLPgJfUiSO50gtY0li6gBO53hkm2eq0//OoPz8/nnU6n8+LDH7S2jTSxvEWlGyI68JzUDbDbudoI3zf3",
+	"LZDANl5bEgl7jJUruV7dWeQJrWit85UIe00uYp8nSZX0nsQ6U+lybTyeYzGQwJE66GRgNg5ExTEo9qXh",
+	"fIbPo3yZQui9GWICKQg5eAl1bgGJMzFW6ZKF9DgsJYtopoG7TYSEvIlU2AaMQLsQs4wC/SF/Y6IWAAtD",
+	"MW6OHQK8MDLCarTnZ3Yi7zRE0vprTB6qPFgCHGj38C5kfXTgLZw+3CYQhdSujvcISKxfEZFMa166ixyd",
+	"dTq9rrvjTFfag/sOkIDN/kt4dQezhA8Ny7Sk+QaCld0eb8PVZjlh7DnblTgbJUmhqmCYS5GxESY4nPCM",
+	"EtA8ZueO7A7sLpYAGL97hUwsGEig8WuLZD62Xb33QGs0k23Oilvn/Um50kmx61gr+d1C74SyJm0HbMov",
+	"hM5z/NQIIztB4oPvY5aqccqnzLQEyZihPVnUxO1X9I++VK/DNgtnYAcMCYkMwcOgjYCKGQxUFFM+4YVU",
+	"C3MF+VxMBxRpFXpjDVnGLwiB20iHvHQnqQjY1wMWDuc6U9MQsgAl3ijNVQuBCXwbmw4DgjgzM2JjJWyK",
+	"qbZBCRoBDcyt1agxQe5EyqeUimE8i1E5IzfTjJu+sAmnw3iTgbufCygr4KKboTxwEWRYYNSbZW6pQb5j",
+	"ZwbVFPyYcIJe8LczTNQ4UyGstq3nsZwJQE9wGUSh12GYxDqbKnkRsnDK0wuRoc0BVCyj3Bmy0CyUKsu/",
+	"r7pFYrwbMZG3Cw0HZgxdAG/IibbVw9+nXPIx3A0L9GLOU9Eq62O2vwhaM7J7l1tJxUzwrE+psK1e9/i4",
+	"0wE8ORUJvbHkamGAsIktry/7wFp+3WuxPADFEPDaF8XKrgUuYP6M5jOQrGkk0jagnUKiN5RptRZp/BHP",
+	"l0jbiNceQMS++fYpVIr5wSvbxmvM+AY5ueBL4EKFqeiJmvkzwZZbW2BmEEm9CwVgm+Bm+ItOaje4l+NL",
+	"0S/tSIxiBC9/Vl92O4EUYI6IzsfYmvFlonjUxl3PN+YP1Dxl/iFn5g2zOz945X/zenWLLHGtzzksnRKq",
+	"a1Am0FkaqxRKEuAL5VOBT3U8dqtjSHCuDeXJdQRuftK5H+UmMUUcAa53jdCa7uMi9x5Zhw3oNK/Gulyt",
+	"A8Z+VlDAimGPRZp8nHmans74ss2eWa0OgZbYceeYjVI1RSu2kqtXHAzBy6X6PmjyfQma3J306qMk19PB",
+	"Xt7u5e3bkrd73nJjYaDbM5YdURKJDq4TJdGrdSamswyRCqGMZdEOkQowQODlX0lhoaSgIOJiohKxNQqi",
+	"NcFUoyDWRY36HHfX67AajYpAho4DjEawwcjT6m+Oluf94NVQTadKnkipMrTNtok4kM15HGDr+93br2C8",
+	"lzZ7afOe3+72SJHveoDuNd4IfZPsgT1a63ESnnifnLkv3qBTqarDTR6mkyRh/txYPre9n+lKfqaaVc0p",
+	"0X9BbwfVUU2Nt18N4q9B5ry+/YoCAhska1aRzd768D6lbFaS2naUVpsuVlHAzVLZzhXcPo6/ziGTNnnj",
+	"kY6fmK7hajKvYLfP5lktFe+qyY9iGetJRXFgylr4m3/+7b/4T//lL//kN//xP377d379g1cZ1xdmlK+/",
+	"+9v/+1//+k++/Td/8t0f/30ot44bjjV3Tx91O51jszdxBjXY//Pf+Pvet//5b/yDb//i/6Bvt9Drq2Z/",
+	"7U6cqwxlvcKnM5WKKCfdveK3V/x2wkcQaJioZIgIgjeY61gKjVhwTMk89n43hrkim9WlSC9jsaiNh/pC",
+	"VyLyZQB9OJ6nwqLixGkBo9n9CtGhGZsqnbFjhwetksgLNbD4Yfa9bse+2K4CgdRZKvg0pOwIiDDN8a7R",
+	"0LJqNfmxyJ7ayb4Bu8G6C6lvU3DBlbEc9204Aj5USSR01l/w2Ls4H7bvBK3Uqu8jHkMAZad9jJHr3cOO",
+	"eUEZOdPt3m8fvraYr/C+VFnfqGVLCFKnf93P3+l7L3z1yopMgBtjH2GhVJh9S8cJRez7gLJgGvgIJB2E",
+	"8flDBIjbmZCRmag0FNY9zB+kIjNn4ChozVJlqDSW41bvuBO4azpA62KcxBXu8HbLN/F0otb9NeJKFuAV",
+	"rhBrNlXTYrZpk/DNKlZVRAtcf5t9Xnq3SfbKW8X6jPiyHn31itCr71u4aXHztok6LZPI/jRfyShQWs4r",
+	"43hSUHZdNOoZhKDW1xjB/EEjmig7khOeH9TbaFJXBJ08F0LMbPCmnidZm52w0TzNJiI9l3nn2B00yjGz",
+	"jsVmePRqaXUe2BJbAuLbOSSd2FuZS1zJUUT4EosVCw0Rqh9+eIIAth9+yG799PTpkw96LIQHgG49UQs2",
+	"NbqXDduApEqITw/nMs56LK8S4t61jwIbe0vLaOuc2IIZUNbkcXYuLcKprd+CyaH568jVIYETNBoo/5wJ",
+	"neXw0nlKZqFPKpQCqlqmFGqImKdJDi+3GXY1RnEizGIYfvdBD/a5UNemUOClcoIBgs/+/menv29Wy6zq",
+	"A0qZHGN0qw7tzsTDCWZJUiUbyAKghF6vqo3tdLD0/+n3/kPtICmpDsqADy/GqblfBaDBw86klyLF/M3S",
+	"KqBbhIXpXEoXb3suK7Tg0um8/ar4oB9Hr2l6hiJGnEraUED0WQEnM5Y2YLk/VMl8KkOqUU1zAHcl/mKz",
+	"IuZ6zhMIhGa3QldaQKowYOFUj2PIWrWuJfxrEH+N/0hFNk8lvHwuGQu/+7/++Ls/+re//cv/5du/9xfm",
+	"99/+03/9m7/6df73d//nH3337/49/tFutz9osy8ncSaYnvGhYBwWl3FvPpSpi3ka5nwb0skr29gdsmfI",
+	"EBfQEYcyQTOz+XoiRMb0xNxBpYjYrW776N6jH3U7HwRQlmcuzVuGdYbtPMLcnrl8GZEr4VO4DFlisn5i",
+	"3PHSB4YLwes9xhkYdCgknqpB9OGZDtlUcAnFjdxPga2zFFpl274rVcaWIsNg+wAoURFHojNkiTqKMdGd",
+	"p2l8KdrsIdeCUgSkYlE8GolUyKHAg4ztm0HgInr1geCPQgx7OORJYs5EaIkLufkPNQuHSo7isaW9Tx59",
+	"9vjnzz8J8B+Pnj/6BNh3+N0f//1v/84/JWZ+8vDho2dnnwTs0ZPnT784ewQE9cWTnz15+uUTev0f/8vf",
+	"/tN/gZt0slIXKudv8xnkaUs2UfPUuvVVSumEJaZtffeGZ8DZjTN78NvsqaxqH0sjmeFB/vk0lvMMOaot",
+	"Q4UzihF6ihbHdIAEJwVP+/ZVmn1hM3o56VjpiTLpZUZDX7IJvxTmSBgmcHx4SEiM5lcrs2y/82yeigCD",
+	"AGkxMq/eQQxg8RlPiB+4el3mVAWWSeDoMdsjT0ZICxRxLiMoDgVdQOo65Se6AMQ8T/QkNxAgt/YPFIMK",
+	"ZUbaP4AjMDUNWqxfYAIFBol1LRPhSn6dS5t52k7UuB/xpV6Tz1DUUt8qfm9FDmVN3ZegBXuGl+vGl+ji",
+	"VHNLbdCazpMsNpz2thHTB9YYsn5sZufgikKECvVA8tI1xAlbvdZf/5tf//W//7+/+7Nff/c//7v6Oe04",
+	"jU9VOr32oBKyxSeiZIdfDTOpDCk5POt0e5071mxE7wzMCv6SQ7ZFVYUgxwCgd8Kw6E9EKsDqYx9k+OTQ",
+	"BmeAHclbdmyn1Tu2sRn0RMNrRDevWmpunnS79+9jaAb9PBExPb/3OmjlwrHVM3Q24nECVVOt+SsRfXuj",
+	"LpGB1ZnrlubwF3DpBRAQ6O8j+6d2USIFVgnjW9GNWr17QStVCxrzmhOj1TyFfGTYVy9wxflczHzjLC/L",
+	"ARfPCqPVa28ZdyWOzjUSR2eFODqbiKPTiDhgNkQcR1cgDvtgDUXY9XAU0dmRHD6y5NBpQgs44ysRw87s",
+	"d70ls3QZ3+ec7H1NRmdBHcmWcXV3ZU1Z+KgDgta2sJqrLtptm1h5yM+U/5TE0xgTLp1H4/jO643G3arL",
+	"bK3B98ciu6IyVvyccAj3WsBeC9hrAXst4HujBezj3G4OEL24/misKZhhd3ef7CI7b5c4QHXp+BFa1i9i",
+	"GQWesafbCTqdjqufjTa/ki3Fmq/JBItugmpcnCIhf+IN7Opie72TdQ0gIf3UEBjXjfln5rP3qqrxahHj",
+	"ulyKI8NQYV16JQHhJauYz7qHne5Bp9PpdD8yGw7MPy+RDAzVMvGM6wsMLYR/2a8RmqwP/9vt88EwEqNW",
+	"LjEQ72vziI+9EZdlVt2YD7v5mLt2sN17jYZ6uDrU1uEbqa3sCG6r2nn50XLOKEDnMH+gyytz2KWjfcbk",
+	"WwJCc3ZxdDjjxnDfoQhOBiNBPvvZ6eenzFH0WxIgV6nfvGVXYV2V5u+hEHmjxXF9+b8/5DceFLfjGQ+o",
+	"gu41n/VLkR58raaDWBy4sM2akBxwz6aXIsWaOHACBksWZ1okIxeRMxSMk0PTaIex9qrfxJppPgL09SFP",
+	"EnDSySW46VYP93Mc3RmM6g1oP7kMfm4B19khw7VAJMp2C++F6GWHuJVW7/Bq4pv62nRny3VnNwAc0z6O",
+	"becDSEsPQUsIY4zO6ERwLVjKJdW9bxqcWhtIn6r5phTL5/hKk1hUbO3N152u79oWgn9z0bDvXViqWZit",
+	"olFxv/fi9oajVmHZ64NVcVd2gkvFtlkiMohTxShUCrzKE2R+WMRRheCy5Qzrj0iBsZDpMscWDekJIIDG",
+	"GQOOpRGc9FzSjxifg6imNAwCIVYL2Waf2w7hNfcKNTVWBG2KaO2RTbiBMKCTqZJjh+lOv9jkHBcGOgZL",
+	"s85YqFWaIYzoXIuozR7x4QTDbADqUcTjScai2Cg2kY2O1POpDUfCF8zKnEvswwWNQSIKjOlLHkMYr1vH",
+	"kYLaNoCkMk9TIe0+W7R5mnCsGY8gDpVwXZhKbZRPCRN1qi6FH9mEes65xIDMPMI2li5rCYO+AI8aQmzX",
+	"RAeZ0bxlrFO5tLS2EWO0BAHi4F7rEn5eB61sARIijTYjmOb0bdbnyUbIkVrDO9KO0ce2sJubnXgXIEJX",
+	"FqEJrMz6hQKahxa7a90Vaeb5bCzkynZQKv7iX00Zxv1oVkwMJriPYdjHMDjcTCKJZvJ8g7Z++5U9QGvh",
+	"MleEEUgOEqipmPJYmp+xzV4x2hlSR+joU1iz+91j0PanSiHNTkaZSBc8jTQoGagPKJdv62S+cnkpacRS",
+	"MTKiH67dkNFAUrAOydNKrD2SxnuDpLHLUaiH8FxHAHtp+I5Jw/1Ju0Ff/hbHbEdASyCD64Sz3BqEEq9P",
+	"1RCUD1CyLGKotOhSKvLLIcIEuN7aOuOJCOuQK3NG88ZwK+3p9N6xj462vTu8ffjJPa/8ft4c9tA873zR",
+	"9Gu5bXiALDvWHBMOIsfx/9zYSBZ7yas8ap/FOjul/pt4Hmw/xNtjTRnJdR4A+2OzI4wjOcWP6jwQbghw",
+	"UQoddwrNnSc0HYdQq5rHkjySmXiZ2SKS+d0rEZmZKTsxl6BfoANTqoxNoVarS6AcTnjKhxnlYHOmZ2IY",
+	"8wQya2M5bgMqGvHslq16U7UWv9piGXg6nJyJl9n76QrBbdzGF2KPwN6TeSXfhrPO19aBxWXezbsxU0kS",
+	"y7HRD7GO+TjWGbih+TxTU57FQ54kywDBzgtWirxmmZnxJU/gdGH2B4UEuPM34bOZkFbxdIgdv5qLuWjb",
+	"TvtzCWnqfZoSwGBAzW+Vmk9tUOpspjGp2RttNhFTLZJLods15vlT69V8m/b5IUUXeEoqlaqHEtNGLaRg",
+	"xkmWzQ701PDZvNA91aH26uHjZ44fPSNVbm06sMVGMQSgY3771Ei+CY+B+pDbFaul4fb2pxogvswAXIrP",
+	"TKRYz/UOJBfTMAxbhoYQcEQwPRHJqNaz8Ho7WXLDln1Kctfm8Z3DoMUvRWq0bNsRrMsxbIzbSwx9tbh9",
+	"vRZuJGIdtHqvoBCc1HOjfdp3G+j3FTsRa4vlhvimse7jIbUPiJz4bGYoSXAtygjt1ZsZwF8TNU8dALxI",
+	"+xjwU3iiZDZxAa8+qVLrPq3io01EApG0jieuXREl+3M5TARPW70WAswBBbgSxFoIubYFChruz9I43zj7",
+	"UMdfe89WSReeZuvb9/Hvq+9WdCvqp9wsbacNCVa1h5SSbvqQqtc77Bx1m93O5hqhYmGDu8edoIWb2z2E",
+	"wvawrZ2gRftp2n19fbj69uA2u8hRAMreB7S/mDkfkAtKaqT3bLqX3X7ljvNaP9CJ1XVcKIa4FCmkyTLu",
+	"gGWGXBolJ3e4PDAqDsRGELZTpgAByQiqkMVSZ4LXemWcovI9dMtsfWq+r34cn6xq3XjbUnu9o2ctTe21",
+	"o712tNeO3kvtaO8TvDmf4HYayI5eQSSF63ULnrjASGepIXBOh7aWcJ2xYcLjaZudSJRGeT4Hfq4J2hKY",
+	"+NbORhJ4N+Jt9KTdG3M36kQtRFpvKLkDAsivgRe05hKkSalkR4WEAXmxtV3kRr2We7m/l/t7ub+3iuz9",
+	"2++bf/vNWVJuO07/6kpqT7Wvaoo6C09zcGVbdiY12gvNb5jFl4Ck7GkrvUJhe18fAVVDKgSOzSZcgtWG",
+	"PmM8SdRC5xoUQfyqeRIBNLLfB5NizLP40uLPHh5WeKKglY9pld6qK2qo0lQMbXnaPJcDRtjqHRwCWNKU",
+	"pxdGTuoqbHfCtZqx+ayyDXJouVZieanioWDdzvHhNl4fWi9cvJvSbzy33KERCwC3hYchKM+wkZaCSFOo",
+	"a8SRrwhsVA1qVvBKsuczEY1F+khm6XKTAErgVSYgrWgvfvbiZxfxcwZ8AlMYgPMUeCfAUb5BwYQkvEs0",
+	"lgth0EJQEJYGnPVCvidcmF2FjOqQLDxxW3P9dy4SCOfRNArIYx7xPjP6raANWfONd8h+6HScq8YV7arm",
+	"VRxbCArS6zBfT+07b8KgQZN71dJCawQmSgTd7XWrd3wP8CHxpyl/CVYA3ep17957HbSoigA0NMrQYqAh",
+	"EloAeJEzPAgxo98gkGdsXzStz3iaxYCJtIgjc9+kSmCZ2V0ofNLqtUDuu0pHMBnIjh6Ckv/kD1rrr8lQ",
+	"anCYxhDYlRs97pqlgN/EVKRj01z+Y/ee+5U0k/y3I4j7gUAuUPvTWKVxtoQVKpY1PLqL2mB1sJcr0ItM",
+	"G4sP9nEtvVEaCp9qb7P7U6Wzfp69jJta+NEvlln1eyFOHn/3puEavuc9LjZ5x/ul2FgX1bFonoioD9n9",
+	"hZXzcFbL0+jeLf9Y7HP191LPd3Et+4TGCnryVc0VePo2Fsu1p3Qf+Xklj0OSuKXMARNiyUYqHYoCp6b1",
+	"blCFbV6h/ZwWOtnGo0DFY2BA5mINFG7RowhIASrfuNKugByRf3whZhmElsK3Msst/kYXQ6eC4WYYuQ1o",
+	"hkmEUdxigUWIVpWtZ/OioNj1iqwznl7ylStyE153t9PZzn6Pw73ZK+5e4u0l3l7iXb/Ee1etI3vbxdVM",
+	"5zoXKs1E7xoTBX52+9WQZ2Ks0uXrJteeh/Tym8nY3zOXbZnLlXiL3cy9Nn1jkKxOmyaINnv4rk273soY",
+	"YgngCZ8K9HvNK46/p8wWjv/OSi1W9S/EtqxTQI46JT2WRxFobDx5lpqhZrFwqsyUv/QfQvTHNJaFZ65e",
+	"uRr8UgxvEJ9rz9/eA/62152+37pTmfVegy6V8SzWWTysT7Z/iJEDaoRGBp3XZkmUHBNIcKbUBaS5YrX5",
+	"NMaytZj3in+6QuTkHELESSmSgMzqQV5reDmDSsJqng3VVLTPJUYqjOcplbAVL/kw86GxAypH7OIxYbBt",
+	"dsJmKpYZGwgzWm1fMZ9YPFCcVo9xmIur66vng2mcZSI6lwR6aWshwQJgFguUOgYIUgyv8D5jStpi+7hk",
+	"8ONwKERka8ljrWEqMP451Te2ZWNgwQ7N5zqAEsu4hPeP6JH5X1zUS5G22XN0U0yhNLDpy8z3Ab7F8yrA",
+	"S8EBxtTrD3bTNF8oPf3F2cM2+wS+LlekdhnIuV2h7WwIYZuFo1RNQywmnSmEPl3EEVQFzxQbzZOE6UzM",
+	"cBwn0i/png8V0pVh83QPvS9AbylavzCfaCQWkFAEBAYBKCGEHppBTFUq+viTV9YdCv37BbdhDM9EOhQy",
+	"cxWSQzlPkpDFIyYVUsWCazYVXM+hYLiZWh50a8fMmZFzE3MY2CQeTxAtttIxClEumUfUsLQ8sy+02ak7",
+	"mWwgxrHMjXsUQJdnVWUFAPkqjNXngkd5g5twLcxhgz4Bpo82Hda9AO3gxWp0ChGlq0gPhiBaZUXFl4VG",
+	"JkEASMQzcWCIqRWsFGoIqgYqzFZ4Q3zApFqYnYOqUW6bawaWFZG4dx9GIuQ4myCdAtHW4n+IWaHLSIz4",
+	"PDF9Quxk0BJyPjU8mwIoA/s84kvD3IujMczefHBwyVPTA3D700zMPrdfmz9+gi2Yf35iWqmYw8kKm8ZF",
+	"1VQb3PL0EZqps4khjaarPFgWpmxnmKO026hma88rwzEFLRIFDVfg4+VD1/bHy4eu9Y+XLrr94yVBQJ9h",
+	"Bx8vn9ou6nBWUNSVMObb7CFPEpGSh9g74Oy4c4T14m1OgAR7+5uHpCd0ZrNhOSxNeCGWYZs9zpgUItIs",
+	"HJg/MREh755yEeDl4oymcw1Zmhals24qF6K421P+8jM4HPmVxv0NWRpGW2r1Wn/41R+en887nU7nxYc/",
+	"aHrsgO9a/q9YKrJ5KlewuOEtFPPOU181dJAd1afzEAokvoynhnTtPOgvN9ZYZmIs0ka1aba/hAETtWy3",
+	"e3DUOeve9eDLcnFHxRjxn1+9gh2x+QIoULGeWVbf2pDLoUgSw6oPgxbktkDd0MMjMyAEcMdCop1u0Irm",
+	"KGv6szudVq/Tvnd86D+8f6fVO2p3jo8KD++3evfad+9jIUtBlUUFKvR9++yoS9f1eam0JsSb3zG6Mqlb",
+	"tn6mU7GgcGYnaM2lP95DckzQSLvdj+wDM8puu/vRsXtwv9U7bh/fuWt2EwLk0ZGwXxpvaczagExzzqe1",
+	"WQalEE9HcVf0NDjV5hSofvOt2bzVgE3sA65usPAMj7CUNsIdQcIdaiKoCeElCMoT8OUWFWgo2qri6psK",
+	"Pl1bl43uJWMF6Xhsbm4IGBQGIp8NE6WFZnEGYnWopI61f1Vmt0IoQQZ/HWCH4Qc9vO+F6lKkl7FYhL3y",
+	"TaCiDpx72Vztfnr69Elgrh1YSQqd+zaA4HCl+gLAPdnwA+h6sBTUK4UbCBkRbB4M0sxHMyN4jHYXvjpv",
+	"YQ7heat33tKTeRaphTxvvQ6D8o+47uanPHcRfOCmC6wukU3EuWQstWUtXMSCHSNAVpXaNfOHVvHKHdIc",
+	"Q5zPLJZjmtBQSYmh+Wyh0gv9AG/qC7NARg8zeitgh9uK7aCide/kURblqVP9jHOy64VuePkPUDEZpmxm",
+	"hjaIDOMCcVOHkPVAOBeGIuFu6FUL44lWuAuc9oDg/MzLImUZvxB4p0fgA8mO3D6jjplbPOh7F3x7IcQM",
+	"8TRoK4wmcS4HYqimoMZHiTDfwR74l/DDDrVFRp9cGZzwZIRb5wqSZP5kErXQgS3blgrG2a/mPM2gWte5",
+	"DD8/+f3+w6f/P3v/3+RGct4J4m8lA9/9hki6GgS6mz8GHYq7HpIzooZDzrKbmrGmeagEKgHUdCETW1lF",
+	"EKYYMfJavrGtvZF2vWefLZ/sDStOu+ezvI49SSHL9ovxkDPzl9/CRT7Pk1lZQAENoH8MZ4QIW8MGUFlZ",
+	"WZnP7+fzuX//zq3Duw/uH+CSNo3Hj94GNJRQJ8hrLKSAfT1Tqj3Mu4Owzvb18eJjYk5ElSt8AA/0gH53",
+	"kit8QEuMu85xgM45NnusgR/FNjRUkALD25lLC4Vh6imzGc3Lm9d3S+ZmYy1zc0YOlezNGnzTYnb5jqQ5",
+	"AC327KjGMzh/VY0ZR7XgyPNcjqjj4ggIYPVRrfXsqDYSMoplvy3F+MjYGM+fwztZkY0RxekmiXfqJJ6L",
+	"ofZ5LPFMm39B6Bb39BbIRFrw02tZsxW2PlCd+fHlb6rOVNCTgpfmvyEVStVt6VM4FYTUENqr7hk45PrY",
+	"jP4qdw0sTz5Ny0Um/5Kg1vY3pQasCKzznWuFf9EIar04ybDJYxZS+3ngiPrn3a1p7vaB6kB31rWi64q6",
+	"lI/j0Yg8piruf50p8z1Mk4ivjb9Va+3cOAd2aNoXq8Cxwg7eiJ9TdVOYNZzbMLEsj+TcBld9zLJx3BV+",
+	"VyvZDZYFDnnjyE4k276cGKBkFgxgjgPTIhFdaHIdW/xjNCGpLQTvhvrb3u5IpmIkeFYaiJxMbtnrQhwO",
+	"z6cx+j5QnTq726u6uY0fEt8pUsTJwH+MuBLy40iGZli4YZuM69AVA9NwRsqKNFVp3Z/Y9HNac/UD1UG7",
+	"2hKkd3j3uJ8arzRgWg0FG+QyckyskKLzipCtK4XWEWep0BlPyX/ygFLsi+DZ7IKICKz5I5nZ+XBt+/wd",
+	"SDWsmA7QgbT2rALslX3K6IDpaqSRKExl7ljzUOBCfhGs0VgzkmIt6GYLMQ5kZEl4JCHXRaIZPoKNgZdJ",
+	"xXIZKcoGTb9bm+8KGrs3g2s3ruOjg0LGXJXZHB2edQewjVM11j7gC7o8uYQwfNg1rnMUWmvdLI7rp2b7",
+	"LrXWgLPI0lweSfeC6uzdAXAqw2VpLsHod5HrYm8BRZNbnsg+0XzcGbMHeQKYIu00h6xSOJ8JkKTzF93g",
+	"PY00XKGAF6lMMAYwr/P2W61Go9FEFfOB6pw0LN1758bqd/C6nUst5+aEGJd9lcZxeg/nhRc8Z5mrio84",
+	"2g7gZHvLU20EVKzxCmO6i8/e3mosbW5Vv9mSBYZGUoW9Nee9eyaYjxVDp/EEC2zOQq+6k95JuFye0tuK",
+	"QVJWRibFWP3iifsNyu2mTgrqpEAXM5UyOq4efzkkMem4rWxvFl8VkFauqHD32vMFDu/VZ3g8FxanF8ru",
+	"HBqUzlqCbTfW9hjnyqsp/7C5snA6C0/wJKlkdMImFXTBiJFG4ttKwx5PsdJkPY9xJTvym6pzN6rqsZ89",
+	"2VfNxlwdr8neYZ4vezjrAJnFMOa/xaKEnlKXLjHLFBcOlHN/jK9jrizwtyEHQ7b4CRa7VFlhrVeE0dVo",
+	"I7w2wmuDan5aaWdOEoq7NYRbtZBaoqp7AWiPq03tuspvvzR1zwL2UNlbX2RTvza21wI4H7NvS8WoZ18p",
+	"Bee8DTIUgMO8LJT9tLldfAwon/aLnaA2SpVZaPMVfXitgNS01ze2d8+qamVFr8gVRkDwahOWXt9tgMAZ",
+	"rmlnQst5Rjkv1ARbseypuQ6APQm5vmt+duYnYSad/eKfvvfir3/v0x/8fs2qqjZe5IICbcuFdef+7bv3",
+	"36zNll3iAJ/88v+ZHqM5M8bDB7fuHBxUD/Pyox+8+MMfT4+xPT3GwaNbZozKefz3z/7HT6YH2Jke4I39",
+	"u/fu3AZr65RnFd/SSWe1p/IUd9IpEkZfVTAtWJxIdfOhkBmasWadlj9yWNNIdeJwYOYcQTEcJRxJaebo",
+	"vxnGUAA/FUxJQYZ3nEE7Ta5FnT3AzEzo9FqIv6EfmKsCcwGMFmdaJL05SWmaWUVWurJBgX4+XRnuVVVf",
+	"O11RdWVBSlcAa2fl/a7vnv39VmNFtWt4Ai+qXTvnRxVV+/a92RpQKDvwzRYWy26SR5CdPuOC/S8bZKFd",
+	"7VXy5W7pN9bJKaWmXci5mfNiqRdLzBPZTO1ArgOSR5GIHFFpiIcUeEVRVM4jC7Ub5otN4fXyJJlKA9HZ",
+	"Bgeqi81ECZf9HI2C3xmYCefpSGnz56f/xz+8+Mf//PJPfv7i4x9+/uF3P/2z3/v8v33/s59999O//C4c",
+	"eQEl7onqQ5ABMflrn/71rz75pz968b2/efHxL2teOCBKeQ9emhXn7kFqL3/3p/7YL//0Z8+MKfP8X3/9",
+	"/U//+KcvP/rFMyNynvsXkwzCGfqz8rUFzW0L7KKglqVc6oR0KzRh1Vq1b4gkUQxvELCJ0c7m5+YV4yQo",
+	"zRNbE9Mt5pk+SHHNT//q5V/880q5JRrqgmlN/b30eHkM6yawaeDpsU2QMzsw4V0xUAmiXL1fo/cHS/X4",
+	"FBsU8AlQHaeCJ9TceMK+pakG5/u+z2XjLkdhcVZsFMU+XI6PwhmomwzmJoPpeDqzQnMuqd7nBwLpuqvP",
+	"KAU5j6XzbQvFjfQMIhUshSZZ0v1Yj2VtA+glyAYiTlkmnmbYLUGHCMt4icUTr42zFnuiYv/ZLINnwDIF",
+	"UAWdRJh/Jkods3yEPUC2OWMezadnYnwFiT6/qryd62/vYCkvnkvPiZ/24feglg9j17Fmob0zJLp6Zu1D",
+	"cAPjik33pshO2HEba2JjTbwq1sRGql1clcLqIq3CIV/RST47ess9FvoHgjB7vBhnKkCAYDkVjZkKsBKg",
+	"njl0AihkQgLuMHToxhr/XbIduC6CCFBxDSZCaK+He9OVUbjnmww2IgEl2ijhzYNAJizO9JHEMm6HR2JH",
+	"qbP94pYuXmtG6SlX6T1KBfQ8GZ0xvyTCqYtxqmS/TYPu2dr5Hqx7eCQBg8TvixzyCdScF+YPS8WTWIzB",
+	"loJgMZhSOmC5TISG7kHozYS+AIgctE6YUyzbOGZYZ/tH0lhcnlRY5qnwkhCL1KnqO5wW02HAQqtgzL/L",
+	"e0elLDQKIAR2LzN3gBkn0lFWYWeaQzEy8mvaqqwoDkdy0pIWXjcyxEejVD0R1RSlTkc5Wb4Nshd3VJmy",
+	"tFC+2AAMkYaxSqOTQiVOZTkdh8rnX3/9/U9+9ccvPvr9z//jj1/8/vde/ugPXv7nj+ZprRP0lc+eurLi",
+	"uVA21I35szF/fhOCKRt+tVcbZzMgE8azYM4xJnN1hCp79frRhcWj79rmPKITAcOIeqadtmf3qb0vdq0U",
+	"2MlIMHbm44HoHgtArYTkqAPntGNNRlXsIfhMp1XTwOw9JcpLgHCtWgmBl2xoXSiYWnN7Z/fa9SJh++LX",
+	"f/nJL/+gtoYqxEe66ATDgKe8iztiezsoBqv9y4c/8BXMv3z4w1ndgQ/vdAc9+8rq0UOUOnvh7tZ1sYy3",
+	"d/pqifaNpF4bJgqYhz3fEHwaDWcJOY30mUvqTKCkPUMxfQBRAO3JVXSGza1CC+0UQDDcCPKS+P6a8aOt",
+	"BYp+M4j5PaZkMmGcncL/Yw9VDtUG2O+Eg8d9yTOHveywgFHDTOkFG5AtY0p2JoygFD38rK9piz/pyEbD",
+	"AJ8BfESfZTorRMEeBHVzBH58Ivy7VhQbC5194fUI89o8z0ilBbXRQEnRxjJh88Odm40G/E9jdblsVuyC",
+	"lV0vljxpn42Ks95WIwAYImjZwH8Zp6W53Wi2G81vvPnN7W/tvtv47Zv/9vq339p5+9r9G++89rB5eFoc",
+	"QiGjk/QZAjZC0fHGXdkowfVaRoTEjKrOnPgt52zP0W2xyd65pbXAUmhBygfcBoGfZl5Y2qmmAY88XEUp",
+	"nkIcFp2RLB6KJJZEcG0f1AZYp4DQY0wal5ZhcQXut+yDfAXgodZujpv2CKpDWKcLWK0dc/JcjnNAgSpv",
+	"g1WqW90R2KTbLr6HwBWbgFSwO3Pd8th1u4SrW4RzDZfPafcxj/AIfvGlp7E3j7HKicGF2dSCn2r3wyLO",
+	"3ei4xEuCp1WVbZt3ejp2NCHLmS8+GqH9rYe6bf5oNJqw97XGLFmNbyVK9rfcJ0EtVQlCokJ/j3ko8nbQ",
+	"x2nSwkAO3b/XUoPa1Ls3rJ7oTAzbfJWiY7NSF+wi8cQ4SC5PRrhFcxa45GtaCoMlE2u6bZPn7i7lV5Kp",
+	"UdsysEFgcJnMUMV7PLuIIr6O5VJFZiKbmtuNG1XU3Oa6BAy0hBitVvtXn9lNvhDxx0nZjYB4xQXExq6/",
+	"uDK61Q/hqib0I7vBzqx4rs72JRPDUTZhIZ6zkOWyExOIv5C4mTCWgdcQjL/o9QTSFwKBA4QwYu3Q8yVG",
+	"L2LJsrFyKP9KOlBTIAvoqZQB+4ytqOJxZuPpdHCIzInuDTIF4FeTiSVnAPwPncVJQpEanlkHy0cZjbMF",
+	"OQRb4aUznogKqCCs3Dq1dTmnAqsQRpayvrAE55iHWN42ZSSuaP5daIHURrb/xhh/m6D7q14jZCuDVGrL",
+	"hc7Fhrx6LCaLQ0lvmR+cY4znLTE5KcRjDtf+O3cZzHVjNF18MNQuPgZDzeYpx4cC176PnBndVGT4ti7Q",
+	"2KosgCCiylhbCHsoc9ADNcbkzrGYzMMXeEtMTlNYZlVRqqIcYQaXVjZviclF14EtXwyNNI/wCtt20KD6",
+	"aU+hb++LMazCchrXzGmjcDcKdy2FC3uIcWml3Hlo2BPbow9RFjGdqZEG6otY9s/DdZvT6WyF3abJ+cvR",
+	"5Lzmbl1fwwYr5yqBTUTML+CAHKXn56tEsBBzJyFwnyDvCwzigiUTlo8SxSMRBcRZqItKQWztcozZr9O1",
+	"p2T9Kjj2YqDiqy73oJudxPQH9oh9qII12yGTnQFsGczExyz78tWZwAJB1OFGUKMWgYWUYPY3qRoDaKoZ",
+	"tqoUsqtkLzbK30NcLj4rsJOLApRnL/6v//TiB//h+b/++vtYi/LJr//05b//yxcf/fKTf/jDl3/ykxcf",
+	"/d3LH/3Y8qnAWnQSZSaDxM0FjXOZt9n8leMKiVprt4QaHZM8ar3mg8TCV/4DWqOqNc2x3AhqdoCb15BM",
+	"Ga5/7ea158uFaCIR5SMbSKkFNUD09tZMPB2JbtbG8uDY7FL3eZwK7f1yqvh0yNNjkSFkta0v/fj7L/7D",
+	"dz/55YcvPv6bF3/+f9ZsnWlXJfkQMDz/4I9e/uhXLz7+hfnKRYVw+CmM7KKT4LUbDUvzDzvA/kBSE8Lj",
+	"BX10aVZ62AJtW/AIWOct5TUVOXWHoq0HaoSy2OFv+/1x9iPjo2AX59mXGsHBX6VcwkroTcHEqTxkWsa5",
+	"JRN2mU8JnIfsXNj0DOy1RUU8wDSnaoz+eRLrrIX/DHtxIsIA2J6N6EAKXFdDLzPeJTBtFma8H9bZm/ET",
+	"wcRT3s2SCdwGf6yF42YzwwNPWabSghZAswFSCPtNXWi+tpAZxe+vh0ECQAM3h9x9M4xB1MEsOfP6hlyA",
+	"gR9JusZSjhUmBHTHQyIE+vWBxQy0v53QDJkcu+TjDYbwu1j2w8uW2wwXHZs/1FBgO1umMO8S6yMZglAI",
+	"S71u0OffET2VApQrqBc4nKFrvg95nqk2fQc3N659Qd4GJYq3Dr5lFuK9ewfvwSvkHrXa2/HrMMWC0c08",
+	"bR2uGfIJ6wj26PCNrZsB/Kd53Qz05uvNm42dBkZrjJ005DpgWgzjrkqg1i1lGe/oErmhGhdoA4Lelwak",
+	"Wg5+Skep48BjINYDAVDtBZTCAI6/+QsoqWknAsAjcIwznqZ8Yh5QdT4Q3QwIJQiMHMbhTI/MpTD0kdQD",
+	"45FKYd5es75z885vNRvhZToZ9N4Z6dAWfBDFfegySQVLlM7cVs7EU2K0c8gDsfT4l81z4+mgPRdL1kl5",
+	"V4DFZkmxoVyQJ7lrTknVmHawK0DuTDycA2hAAWLAI+n3xsEEca1Vr1jqfXggdwDoXr2ZIxJr+9Tzae9g",
+	"G55vh8owT7J4xNPsak+lwy1r3ZVsv5WtK3Mkaq2aERv1rn5SW8+wqNL4q6nXN1Q6vKigXMkKdkaIlVG1",
+	"MzAWcE+c2EwCE7E867FmHYGcnSBUN2VOmzjaBPLvxi8n88PIL9qcekVLaCUyNBrw6jN7Vp7PDTcc+rzk",
+	"Kdk4dRYKncVDnglQSOaZ80xErJeqIchyalB0gQFJIQeq3UihjxEVhVTjSkw3K3PPV0Bs3OSNm/wVdJNP",
+	"r+SW0m6bGPZF1+KRUWGEK4ll9LnG6L2xcZwkjMqB1nSkV7JxH/RQTlfFsD39chVF1ep9+sX481z8h5iU",
+	"BhK9JwJcJwRoI+4gCbnrSBFdbUHdZyQX6LRb+/dv3bl3785t4zTY+IB1obDN3fgK2jqps/The2V+cbhK",
+	"e3GAIeN9HsuKnDksy0bVbVTdRtVtVN2GpnFN3XjHizpSBJEniRG+cQFXvqpH9fwEjYbi7jxU2hvGjZJq",
+	"zJQXkfWVWsB4xsJp4RESxuqAa+zTt9FvP6xIkdeASZUyJ7It7WxQlJKHcO00oipwvFNMDbYHTs67QGJE",
+	"t50pmJm9BjFXC8xYUWJ7MjPLtQAU8KFKBQQCK4Bli+/hjiWYcIKqrbN9yjzHGli/ykiuHmyPxXGdBmCb",
+	"1dJeMHqjpjdqeqOmN2p6o6bXhsbxlNKYu7znGatnQP7WkPWYTzN56+BblDaUmPezAD2dSSaYSo3rZw6c",
+	"jeJ7CTU2SlU/5UPN1EhIryAr7g+A7Z0QIluYEitIgm2mC9DNzcmnLwMHxUONYSoS6LJCOxdOg1KxFhjG",
+	"DYhppVnNdefpSKUYSr0DC3Ky+jIzuErLVpzOnkqHIEE7seRQZjXNHll5JlPnnBtHmwR9wJwqgOSpVSCb",
+	"YNLFFUSqsYTEQzbzkoy1tYa5fO4RpBHPtTi3AFKkZiNHhbE5L3I0EEkU2KJiTiXFS0eR7oK1bgwhhHKM",
+	"NbEupSJLYxEFdLazdGK+MzdjmVKBuxMz+ja1BQ4VgL9myTZW68Zq3VitG6t1Y7WuqStBilqz9YytVA9m",
+	"vrKVlHC459Qfze6mGTvTWYyxJgAClWcszvzaMxfHAdU0UGNIVFTV1KdqXCqod1ZhLLPruzWgHo+H+RBa",
+	"3kiYxDITfZHWnp9L9Tt+ZPWBObjNYAnIWkSkPVFdTEH3/tbN6z5677RgM6tj1EkJmd0TZmcgTdbBZd9Y",
+	"1Bfi2w6IscorMObo6WF+VrGxypOIamBfOfOa8pfnYWA71oupKmKuGWcfqA7UWaPBc8j18TdVBynIcOWg",
+	"StsY31jui62rXE9lXM3v6ywE+w5qkszrGBoLnmz5VLA39u/eu3MbCo7YPuvFMtYDEVE4Is2lpiztTNy8",
+	"VLkXQNDCOAvOJoVoNYQyrCG5OIxeZ4dCMp13B+bxta2VxXB4mksGToMx2fYYAaKUCdBCqK+qp2ZtRFQB",
+	"6/IQ1+bcbH9Y51qruR3UPlAdcAKunYmxhAjci+TbN+yLtZVy8G6heBxe38aWetUjgGB5gCNVvEM4Anjq",
+	"8C1eaPmjmXs+PBfhBwXzXuhAUNgA6ZhzYds9qs6wmdPGfd+47xv3feO+b1TOus2GUDcJ0WNr6/UVU/KM",
+	"PXkUGnMyTa59FNJHriNtO2g0GtSBdqBs7sn11nG8ZsgnEDlmPTEWKYN+b6NMJJmB2J0olaRAtUUMfCLM",
+	"YF63bNhyoQBoI8ugKELY6tHST6HuIk+SBW37D80TL9O4D/mF6a79OgvpRIYslt0kj8rMvKAonbytn2GT",
+	"/0M1/nL3+eOXTV+D1ubRDHlBitIvXF1NKQeJS9/lknUEi2IOShWeJU+yUpijecPXBA1PgFvF6lH8QJP2",
+	"OXVuP1TjVZq34ZhuwiIX2+oNAqCw8F0aGxPsFKw0YukLDYp0eZJ0ePdYX33mbBpojJpTpKdSNkrVk9gY",
+	"O9j7G9ohQvuEONDXNDU090MWiV4sBcYnMgUKwcHZBmzgaM9xYPgH9efGkZBZnE2CI4kRpdg4S4jPFmcM",
+	"zUUNXbpbbJ+loiviEfaHw1pGrDMpDf41PRUvprMYMPFESItCa8fhaRqbqVB9pfmKbp4p96xHkrliBJjD",
+	"COM1dhBEuwXRM4hlv26m+kiaRQCwRtRtrh0fW49FL2Mqh/EA89e19MoJK12JvdIfiG4mIhj50MIEu757",
+	"O3tkojdXB9ASvNNgEZ/o0pynrgQnbWZpo1SNRiIyiyWVi/0NCaoGGjIgOXxjmw1UnmocAQoUrzWAak9P",
+	"1VOOUqV6RU55GMs8EwHr5SnEgSBqhNdRtx3PGI+iVGjN+iJju9uvuf7qVGBTYTYQ5s3gWHV2y922dE+I",
+	"o4DxYLnfAyaemn8508Ru8AMAKwTkH2jMB3OkeR3qZrStllEymZjbYp81HoAcLQkN9klVw/UhPxa36C4r",
+	"d1wfwHG7r07otb5y9UpJ39aeHdWGuh9HR7UWOzL+2rVmc7t5VAvYESk2/Ob2nXt3v/Xw9lHteXUaZFFx",
+	"zKqdzzTJU5fg2ENqey+daCGBsW4n8sqqcOUe4a+GKhTdHJ1pcIc9rtSuiJ84E3dihQoda+7ek6cTrWdd",
+	"qRNHeSeJu2U/xWKVnOyYJEodF44Jz9g145rY61sltDCmh8Yy1Bmin5TBUQhF7ECdvftSZ7cs9ooRVTyK",
+	"RASXEOY7y6HKJiwjC9pnqIiSH4hEdDM76MrS5pD334iTDGCrT/zxfZWVf1/lznjhtKUhP9Wr5sYsN29a",
+	"9VVsd7ebN/b7xYMZO9gjZP/FKrm+xqNtDiGCaFIhHZAKA39B7Bf2uje4lFVfIciuUuJpjji7BfHhivmG",
+	"b945ZNODhWBk6qIswkwzcDihkHIDCcd4AuLJq+SNNTuWaiz3mEi0mAGGWkpKBgStoxD1KSiQioJGowGx",
+	"IWofrWpJyeVXQXI9Pr/k5PXm9s5uUAPECmd0nSLcQKsNK39SWLjwqzZC6wsAJzavaA2pdaaSSqRc5+kC",
+	"JNd9yeg3UL2Ahdd8wsYDNbR9i7xjPN/KGOwdO/7M4f8NtyxoYVaxLNy72hzSi7Us7MLPRYFc7RzOS8Kb",
+	"LSE0sBhMCIwQC/Nt0c2AF3GenvFcRKqVrLO7GesrQI6crV8KzKfmYsQXJ+8lT59AmIyzbsr1YO9IVtoe",
+	"TjxcfUb/asfR8xChkwdqzHo8xSgVjouZb+hdBcFgLoIo15HcYqGxtIDiCmHwkGwCQfzohggZYsstcExX",
+	"fFEkXFzW1Qb1KLKEFRreeHUWQuIgNCMdScZCMeRxgjPAhXbBOmKSwJFa0Jldlsvg7MUZoUcmiTczxeKs",
+	"zvYzlgiugX4cMhdCRCLaY9rciCdwUzMJMLvMBOj9mcUp+YwIJE/wm0AeRgjVZr/V2buYxfdqxlxtQZ3t",
+	"YxXanJYOfCGEeh1nDLL5Zk6XwoFIotC+QWPOXd5jWqHxZwzQovcGC80A79FM/Q2ct339RlHpjE9ajONU",
+	"vM7meCg0vmOcmP03Zmgc2qjKs64akqedKG2hH0U3HsVQQkU/BEr4upk/qSmBHTBmQbBRhlH9HU01Tkob",
+	"STxF4DbXUuR42UL8SoeOLN7l/GAfeDfTWFhnxhvySLDxAPFQ4V1b3ZlyWQzalipra8FTqIsr3YGQIxm9",
+	"XLhXRwhpQ7iBeScwDalg63a5JH0sIPIKOOoD2jLFDjuSFsPUSA6q1rNyBWBd4cGLoHqcgeugK3brbP+e",
+	"WYy1zfyVAChPsLOxSsXlFakAmgQPENRz2dd8Bb4W0tNnztmy4t0XG/K0y2xIm5TBhjZlA/e4HlCJOc/O",
+	"vljVzlnsaJQsiUUst7T15zgOI54NCr+hGLI2fTrXbwR5JWII5yEmNv7DBePhyUJAY04ciprAnEc74mxd",
+	"ejAyFmIKIF5qImAKDgC7p1LsYwCsdZiq+4hnWRp3IMdrPu+Ifiz1HBwCMELF06wC4NviEVCXCUGysktx",
+	"Vhoy/HoYsPC3zP9smf/5n0OC3OadyzhnybhxolI1Mt6OTZcHrt6AxUOzCiwVQ/VEQMqcFsj1S9h8zFBw",
+	"iTZb7Po/YHG4tgEOuoGZg7GcsTHDgt53UsGPjefRs+VK5rGMBQ8ugUV1bxTo324x0XofKa3jTiL2oI+b",
+	"0uPb82ASfiPCqdXwDktlkp3T5sX2NwLv4mwH2KRrJWM4sCKcqSxEKTC/POp1FDpOXkxZ0CeGU+rVORu6",
+	"r776DP8xL2qCBVkZ7x/JEJxs+hFOogfeKtU5kruNpT2WsUCzHvSoUclUQWmAEpw6tlDsXXLxl8BjQYAC",
+	"pmGu0a0NWGjGMCIX4yYBC6NY9jOeHLfxG4iijEV3wLO2GgkJ41FY5TJ4wp0JhqyGSrJbg1gKTTO7FL74",
+	"xU9efPwLcwH2Uph/uZp+88fnv/u3n/7tfw8v19m+nDDrpdqHNVLfik5b5KTGjEeRLh4U5mAruKB+j8Dg",
+	"IGLgFsGjXu+KJLGcID5niVsfF/jGNYKIjFmHMWkSM00BSBnci3KhNrHBn1SNdYC61KKtYqzF1hnGKapQ",
+	"78GspoK2PPMPW2WGszWLCrwnYQEjFBaPitmdhXwbzKPbsGwbl90dYSbIBo+5wQw3K3b4lQJkXnVkYFFC",
+	"IBiCkQS3gOJpTBQd+6WoZsF+QgdR+92FwIhDqhFaC6uCEHeHp9KOZ0yDQZwWdoGI1wJ6QmrfuvvOi7/9",
+	"Ly8/+sXKWT18xi8oFjE1h8WuRlmcDsCG6uebkMQmJLGeWYG7zmOg6BYH/QyiEyR0FpKll/b/JqG5UDys",
+	"kta0a78x0i82q2kVrXeYzijBueCE+RbxouhfaTetrszhsrtR7csUxFtDv27OzIVH8iiuVDo0xuAt+XXn",
+	"fXKWwQ09LBj9IMpUCfCJ6CZVATo9UGPtIJhwID98ab0ScjcqQT/DfejQ2LpHn4U++WCz4fpKCXbTRd6g",
+	"omEA+CVIiFdyME4IjOH5cTiiXxrBcYqQ16Zd8OJFgYMkhXy6JxbQ46HWMYT198hUx4PJWQa6xBMhFzRO",
+	"PBRZnkoMg+BPWUcMYkI3wYYFFkJMOwygA8rq/sCB+tKvMoUN6dD4UWcHGRCglpqxHZc6cIe69i7spYj1",
+	"kYyUFC02HigAtscWNiN/yNFG997VG9CEEe3oSB7JK1cgXCdj2a9fueLqod38IQxDpRx4V3yK2ZZxNW55",
+	"yHL29kgyik2CKc6wq9KIJkJToOIbOwEWjjl0h3iXYbUNt+Elam3q8O4xy2UWJ/DVE6hjoW5FWqksHkIS",
+	"Qj2BMJC53ZtKCnOvO7QYPt29hlqNiE/oOXG60GFi7lJ87b2ZhBcPDEkRfLvQzeN6JnnmIi1HMqTHx1+2",
+	"+0qKsIUdoZir8QOgeqivQuVKWBSBDWOt7faHJI9rJaQ3B4/6SItUewDVKhEsxJ0fQkrE28NwyjBAN/GL",
+	"wQZiqEXyROg9JJAIIQGgS21BsSt7qQoivZMnCS71SZgB++VttefF5kqnzTyvBEDCopGv2djdngMVACtS",
+	"Ui1D/vSekP1sUGs1b5pJZUaO1Vq1/+X9xtZrj581g+bN5/+mos8uqLIIhvxpPMyHniWAHfvVs4HWp9Js",
+	"ItHj0GXfbDSCGo1mYWhOSqeXp3OAwEdGsgBUMXbyOsYqWEF/2XYa1ZM0F1fP0Z/hjj+/xjLzA1SIYscB",
+	"UTYzl2mY1SiBmn6sMaiaF9zBnxdhI5yQyjc3PDSXPofZ38WLtospA6MyhA6zCWynHvDWnjx/4sCEzjew",
+	"DnmSQH+16/QwkkCl9IUGOEAtBIV6zW9irMoE9vB5aBevUpNFAUdhPzHHZzjKCJnCw4Wyu2YFWKT2sTDm",
+	"AITtt+BIF+hIFRfeqDe3d3avXf/2LMOxVFnco0ebi5JB1WwFDlSbj0ZY16aHGv5oNJoeEkbtxcc//PzD",
+	"77786Acv/vDHtWnIT4LC2PYgMPBfZubN7Uaz3Wh+481vbn9r993Gb9/8t9e//dbO29fu33jntYfNw9o0",
+	"ghFcLZ5kbZJtUOqZ8eHoxJWwcFC4IHUAdZ+B4UCRebrOGDhZb4iTKZHxzJTtoQ140quMfZwnCb01z6im",
+	"D5YxqVfB5Ytlxyz81Wf0j6XwN5CDw+LWSJUx83Oj+kLfdAIqKhTONLrNBwvy4KHm17jGhTuvnaluXEi8",
+	"2pWmd0RivHSskz+SKNkDqr23XjXdq9AEe/BxqFWedkVYWE5YlIwZTxYWCxC6zHRR9wM8AYrB7Y1S8Sr7",
+	"QYtCCY5NZQITJVYTSSaSJB7pGFEo7vbKtfbGArbwGYGP70GzgsiIfTA4upCYheoD6Md2oBGIrrHdaFgu",
+	"rmtPnzq/LS67bdYpOZKMubLrDpTuQPk4+ShbFv0DKx7Mq3PuDFYtCZ4mMQGl2j5LeieUxA9BtdhFZ952",
+	"Coix087Ru6t0+8Wuver1bDPnVLl3gKl0s2giYkl8jClyuHAmUWsTwP9TlE7aaS6/buwd4GVz60Tqcs9/",
+	"GbRrjQcAhV4dxD6tNLmVzu7i5FcP1+B1xnwIVs7wzhhMyJhvH40qAvB5Zh9ljvFDy1SyfEjDdZRKBJfW",
+	"0lmjwh3kEk9Emg255MZsbT2rQYDMfYHLBiIGIUxAlDlJGXWaxTvGZzPy12yrfWMwNBqN5hb832HDs3Z6",
+	"seyLdJTGAOPVvS541OvxnZ1eN+rt3KgFtb6Q5p2q9NHDewj0lfCOSIoJ0/J8Q+nsthpLWD2dcdkVOCu0",
+	"Z3ma4TzmWF0OvqsXo5PzGIy4oZL7Kz4xXnVv9UmKp6i28EEHWTZqXb3qv5PWa43XdsySpCofvQUG4rPn",
+	"rWfuBl8/cjdAhBb44Qkzgbw+QHGkFiJNV6xHUMvSXHbNcdyn3dAIak9EqnGH74LilOpJXto5BULbb6uc",
+	"ylAoZy8k04N4NIIaVTDyrl/rNbuNXk+AcwNtPMYaI9BLNQtAD9pzORONzjOcijOrbljsIVh9ADbxNHod",
+	"/HIap/99XOxW8zGz76fFqrbZycj89v011rLBUY70cg1Ir6czjmnljTA+yTym7izoSOXdQRnGf1PasSnt",
+	"WBVtG2xxVLHWVLFZKGNfQRkdtAWOoUZ96Nn4ZPWsUPIBZZY+o0m13b4PR1h7ya/CzLb5Kw8xEAvf4DiA",
+	"VDWWrTG6m42Gx7JXZ/cLs+lYjLI6CxOl9aToASzuZpkZiJSW8mC2UdHLlrUYX7HCL8CWBDKUOSxqnvAA",
+	"i+zprwLBzvYcY1gB2hizlLteUZpZR0yUTRngI0AHqPEHqE3A6FxuHn2Uqg7vJBP7JP8uV5nQFcxg+Jbu",
+	"IebiGZTjQfqwq58sLxfNvR2dyRmX3Z2EDwKLaPaxD3uNhbNmvwvZVRGgedfefL15s7EDXC8A8GsUmEgS",
+	"uLiscZBSBi43LxFUD2xBRP5CchhjGhfX066pBbWXf/G/vfjzP6++2JukHWfn+SnJZEqLv1gpVZ/RIjH6",
+	"quqljdY4DZON+X/uoKIhllPoBpD0Z8fH4IdoNSqMRGSiovACgiQuY1C6jgIDAB7n+Bm97v1DCLNABIAd",
+	"i4mr/gdYcMf7gtPHEA7OQgOMJQaFZu8XZ0WWbFbK3oYR7pceb6nixk78O21KcszvuVwIjRz/DmY6jMBx",
+	"GRUIKQdz7xhHeuENXZZlpttzOuXj51dcAsv+PZ1umVcQgmup5ubsru/CsC6Ft2SezhbHUxSo9FL3WGfC",
+	"KF2BL7gUSaozyPwArqBG3nqIPxUUPfVSNpIIMV55vCxs16u1mqcEyMJxlsfGIjSO8jvYlNtcIA0wvIAK",
+	"4aZ6rJPrWAqtmep8IMrl4OX3tdhBCKrrZzD2SUwHAYRJoWpZd7n0CBKgudO/23khi5ZFvxbkMpwg8veg",
+	"xIZHpauoIgLBcigpDHKjVM9RGvnqM2hjS72iohGfAEFzwQBOEC26Gg7sdFpmDa0yX4sspohcGg1gwKUU",
+	"ycrV/RWp+qm3qDBj7zAYqu5ugU2WvfsjLdK7t+c/zYpEFf7b9MkqTny4mXKEW1RxUOKY00JgI1v5WplM",
+	"8KRAo3RjB7JLF6ndvoTNGf6bWqU3Y6PzvsgOjdLqz+3NWF7PnYhAhxkwDYrOH5YpicEtEneBDekA2JYD",
+	"ibB4dIeeZujFSeJgFSwRljVYrfY+kkbeUsnjbWHp0GIl61eu+GwH5Un1iuwqqDZXPQgfha5GJ4SmbTv5",
+	"kgLDOIFRvkfSQl+5ll0M+Ggq03QceMii4Y9e5FjNPFzetbBOoBYhoGw8CHe64Ej6j0QrcKhgab0iU8D3",
+	"jSUbJbyLpfUk+o1ZUurENUIxzooG5oz3qSAV6JMw6a2FzFrmedC+SHMJ3G3WFBnXj+QdeN3UOw7VoHHm",
+	"LB5chn0Y3Nk3+YginoEPyk5lwLHec9SJ0FyfKWjprbND3sewTYhvuY38DzokXIAj2VcsU32AN7MNBEkm",
+	"Uq/V2usOKLIwiVLHZsYAmkcLGw9FsajTz575hRMFXaddTHMtXTk10wArUcsMn3jVkMvJkaQfUh2ueV8j",
+	"oUaAv2Lx3YglNaDi3WmzDsD7ZERgileuvMHjJE+FxvOBBw/q9XzkOxgRSCy1BYemc5sKrpVsMaks4mEA",
+	"ijeXWTqBikyHEOA80ZRKSOgUFWiwQka0cZiO+5JneSoYT7KByvt2DByY6pyLgwhOPMgbqNJAE1JGUJlg",
+	"i0XMkw9HwCiD33vF4rvb27DBQhI3odllo8QMPyUscBXoDCAUoXk0YTEYxNMMtnJHUNl2TIQkvsxyYAiA",
+	"R0MwCKFFpAltbhjwBSpKHVC8nmADXxBaHpgY0I/uJYLJMm7dCAqzGyt96ZVhYdWQx4lRNLTotdaz5xW9",
+	"7eYzlUSVN2g2Gk3/HlN3sMtsbuJXWjba5sJ2s+bfm+o1D4F8EmhRtho3txpN1my0thu2nlOl94lkEiPg",
+	"mHG1n/3qj19++JOXH/3gxb//eOuTX/3Ny//xkxe//6FR41bMmlnl5r75du3xChlt/2VfcAIBxAWyiBZp",
+	"bXJXWsUS0woj/2jkwm+WhPT9ZzUUFrVW7eUf//yTf/j5J7/61Ysf/fSzn/3k8w//7PPv/qeXf/9XL3/0",
+	"By9+9Hcv/uLDEtZivo11nN4K4Luf4eq0WfDT5gtKJ+ttHomlU9ll8+YVT2VvMtMXZITDfppYXV1h0a0Z",
+	"bZqXVfDaueZlpalxqEuG+kzMwLcLAaK9iAuz7kApLRCuFnMOuip0RDaJORhHcqRimSVCl0nHpifBMGlS",
+	"Gm0P/XImVSTQ25dCRBrCaUSrG7JLxsc3VvH4MgLymIGPpGcnl5gowCqB5jEKXWF/Tyqwkz3GWk/fFp8i",
+	"s/B+ilaaLQOFqBsaGEXzGUHZZIwnWmGNaiqGMdAbUa7dvxU9mIW7hjoeKo4MW7Q2Ft8bqkQ7eWYraeMs",
+	"NjoqhJLL0KxZO8JOK3cd4vnarQgGojFazG91nd3HxYUrY6kzskG2WGiER9Y2RhH0bZn5azvQ9UbAdq8F",
+	"bKcRsOY1eNwGs9Yq9YNZzCIcSId19tAtAvl1Iz5Ng3ckGTtUCjnw8ULXEOjRTpDOhxvTlAj+bg/sSrII",
+	"hzyWgF2MA5ERS5sOXlW9WPJeLGM9EIBLBR/wjlTpkCeVL8GrP6Z70aPRGpsRvJdC73h2JcGyRKs9QlzF",
+	"jB8LycIhf9qOiFAutGtLxaXgJ8BUWGgsUpVnbRzX/dIspO8SRGAQ22esfu/oTpVu7D2CW5/Wgsc2v5y7",
+	"qYwD8sCyYlJ74JUrYEdTCyT1qAg91bYHhcZcH8M/yBvCI0QrAtV4iD9uNhfunkikLVtgTuKEegvts1Dk",
+	"nKe2YRTdg+Kx/AptsObhx9TB6EskW2LtrkVHgBxAR0jrGirNJvXXrPIW0Oy4xF1wuDH3YxMoa1Fuiag4",
+	"RPCCHpilG8dasDiD2nTEs3NbpVQiLqo2Oqq1BVN1a+2mUILb5BnIY8BWs2/DXOdRSE4tk3n/Aear3Y0h",
+	"HVG6bVx0rXLAqac1c6+0BERqx3UPDIjwvujzVSZxKwg5j9rxDin3L9A186VNuVh3jp+EBkmrfCGkuJ0U",
+	"qLWuN4Kaf5prrZs3b26XvCnzNblFn/2/v/fyVz/49K/+9rO//etlHSafNN9zxg7BGWs1Gr/VuNmCSiRX",
+	"8Iq+YFn8Yb/mlPMFhlPxSldaFe8yGsNmnCD64891+7C5iyXnbq54tVS11mvPS37vcmsy9ain9Slhd345",
+	"nckqf/DGq+MPVljDwOtAVpwxnHEhNg7ixkEEfA1EpbNuWdlFREPH9XphKjMS+qy9Rnte5nmNtzww1Io8",
+	"7JxGcGPxFxnS0KdLnq4tCgpumFjaxw2RuVdEbZyf0KFfuBT4lCpezYNPqmM0fp1hZpk1zSe7znHFhsSx",
+	"T4WzR/2JVdw3hIAkwXpLRZbGohi6QbZFKQGAICHKc9fi2VosC2ISEMGi8r208UDhM2FAvgjyTxdyWLTa",
+	"9Wv47shoOqy8vunh6hErQrdmSxot9tiP3m4XMnsHdLSXxYe+Ri5xy6wwYKk3n5L43k3W0gF3ZHTRRdy2",
+	"aO3aBRetWXD7igT+phT6q1YKTeg4eDwqS0bPsFRurhp6dgKk4/0pjIsVfauLK5BZxUrc1MRcMAJjWf3a",
+	"ukObyJkqRTldlYy307XQ2EI7v+z/jrUg6LdF5FkdxwI54iDaBAYFIDqEUApAv3cH15gEkJSeQNiDqk6Y",
+	"kj7GGEWfoUmtIIOOJcvGNhoPBAZIsTCv6P+AHusErKs7RHhYNdM5tXXFQ1ZDM5FjWN0af0ZK+BT69raS",
+	"C53Fg7gvjT+Ym+0yEDyChXtmRPHWLXjhsxvkNnVqFJuiCiWgQHq8QMnyVVOIcV/Su7HH3x7gxQffuAF+",
+	"ldwcRmRsDXUoWcDCjggbqYiEzGKe6IBlStmGHuMLxanQNrIp8ySZPZNviqw4kGff6E5YURhjqTKvi0n6",
+	"CAw3SwgMbsawcH2RPXgiUmilhdU65Pq4FkDrFbRBYS8gFOJSd5aRGSQjUjg3bdVrwwROZyHTyp3YJwgv",
+	"bX2t/VU7Kcjk7WeJS+jF6x2b+VBIY9GB2uKiBNzy6BxY7E8UjZSWwNs7Wq/cuPAZBBcphcfchkQkGxih",
+	"OIWQ0SVQyDrbf+eu66qDyjUjJ2JZZ+8ClPGIaz1WaaSxXg21KjTpeQ0TeNBdaWikKN17WEy9VIIH5Dy4",
+	"DDZlkaoxpK0hwRlnrtSfVDtEAS6F38iy0QOZTMKAhQd8KA7iTHz9IEvjbhZerjNz7tjhvQMg5FGpxXXl",
+	"bJSqp9A3Fh4+fHRweOd2+52HD967e+cg9FCJwve23lDpmKeRiLbeSVWmWmyQZSMd2oQ4ksuE7fY3lM7w",
+	"1bfpdRRsygeim6ci3MNVoTyUd3X5MstsQwV8VB85IV8V3BdhyWP8V+34jWh9ga4Izb1UDW2fTXlD2S1j",
+	"F9tMV/MJsOUciO7WGyLrDrbMmmIp34M07scyLGfULArqDgstZGo3VVq3tbkuwLIAY3K6LR3eevDwoP3g",
+	"4d03794/CAPLoWfuXkYBg3cvRQy7CQ0ITNHuk7yhfDHUyjpgVrsEtJLW0oTgFWbLQjyedfqqHUeJKCpq",
+	"i5Z+ep5gzmVD/rQ9UHmqQ5uF7XLt6AuFNA9k6y/M64pibaQLRMiRHcgCOdCZqrN9/HGZ7afhbEqP5cfF",
+	"4hCAr0ChMp/hWpkNTKEcEW2ZL7F2mRDHW1DPieU0WzpLBR/Cy7BwTqrHdhs+YAtVsb/Oddwta3GtkLIb",
+	"iP7swR2oMZOKjWMZqTHVubgnnVv46Sv3dfmN6SbQvZKmopuxgUq1YB2AhZ2YQ2R+WtKzGHpbXZNeaKRs",
+	"Y54cFr5jQBlxEngg1VbwNA5LatTzSZdwODbRwa+GiWc0c5wRrMeUaxTLZU28Ud5J4m41UEJHRZN2Z5IZ",
+	"GbDbeO16CS1BD83sFpMvehETGUH+KRFcizo7eHTr1p2DA3Zp+zJonDf27967c5td2rlszkGG7PpYmWW/",
+	"o0KegcqTqJ2KLJ2EbJRnXmUI4K/HMlNY5ffvcpGLgEW5rUMKH945fPjb7dt37u3/dvvtu/cfHRqTyegU",
+	"GK4Nv2pTaCW0fRrh2/vvtfHKWw8e3T8MKbmEGSeAbchHZCI+hFwRIDdSMY052QOeDhOhdcsZHNuNBjy2",
+	"TQtRxYqHxgjrhFSOWMsDg4HeFE95N0sIgZLW0yLlWzYP//fQN2N+hleEKIdDTJuRnWHfhwcjD1ekHNxs",
+	"St/hq/FWPC7qfcCO1qVOTQJiRiZDZbN1fZVRKZOOZdcaOvSS6UXh08P6h9OLFDDbxVVMc8w1pf266gm0",
+	"lkxE5oxRWApnCZAtSp1tVA9LrTc0tgPL9LeeeTrA1qclPyQ4/yQugD5hyGMhRhpNCvsiaCrFHd1LkFBb",
+	"NRBJ5AD5PYh8KMvHGse6VFnb/A6N7HIuiLMojc3M7RrPHQp/UI91G6+o7GLBpDep0vWzjLYmxAdr9KBr",
+	"3VvDjipzHJxbRfibBfJlNQw2IFy1C6X96X8lDCVfTLhQpEsurofFBzYRjLfMA+2BmJhAnWC6zqP84w8/",
+	"/Ycfffbz7738k5/PPBAhopz6eayRs/CJ1nwXJ72F7TVnvbRBhrt4dSN3sRq+reQGCHFjqZ2qmigrY2yi",
+	"KioZbIC5Wh2SE3I6c+UMsS3ovl1gjvHuwOrDAXDfI+QizcUxfClb+e11Y9ZZaHy60KJwUyoatdk7Dw7K",
+	"DDF4k5AAlRHqxOJRUwkNzQO6VrH1BCG/ZxQ27/VElxYNc13swPVvE8GhLOrOjVaaTDMuL1Bxp6ukycaq",
+	"LD0fyFnpibgyAJeOMUMoTvJlKj0IQjtXy1drEdZazcbu9qnlaLDcjXbOXvV8q/b88cpi/HWzsy86YHEi",
+	"cLCArelFC9Z+FzjobuM1b1CL/Eu6FfcJNWqWTMJy5OJwEGtzCnzbsqjK18p4IWRpWR8FGPfWepEePvEp",
+	"UbtK73k1fGJyQzfRjd8MnQlxeIdF0cCa0JXU50nBjps7N29eb9yciXfA1fOrcD1sFQxdeP1SVMnhedjo",
+	"QVsWChblKe8kE9tbSJIrRAVpIT1YLqnuz4sV5Fq0LYZBGHiXYmEstu/Z4o8A0H+3AFpWROwSaPWvI1nP",
+	"Ud5obF8HCHvsoQ8vB1N4q7ybxU8KmBfj5vaB4K5gJ7krp27Jwt/Cbh+mR7wrAhb+/997Dz55dPjG1s3p",
+	"Wxi7Y6yY+Hc5Twg1GXGIjZXgRjV3JjSHTsLlMbRaGpk2jIE5qc7eSXhXmCWgNkZOwM0WYFk8HXHC27Ar",
+	"aR8Ly6FLeDbkSfPMut3lxyYeQpieDuHjgtfU2FkjbzYt2CK2kimgAAmk+RACJbQcq6Ft6TVGYsqlThBF",
+	"xuwsx6NWvHDoeAKOFpq1A4mx3bFQ0K2gKrmSJMSlQso8IXtFTMT2x+FGWBC0oDmAlsJfh26poQet2OJm",
+	"6WbX3gJg0u+sQQqQ+/YtxIWFRbEkfJNYmt42B9aCv3ghKFEKG3qkiAABUxrFFnXMv95rYjOX75UON1Sk",
+	"+2EkXCJtnit88Yu//+yf/9eXP/pxuD4PyygVUdzNSlwsAz4aCWkNbcu7VRHoORAyOhieHqJkTaKVynl+",
+	"YbQr3YHSZja0D8tmvXemOhNs9IANSHg7mA3HE+/b9fYc11q13xnYZdaFvVlDwVs8JmGXPD+BIc47LLVW",
+	"LVH9WG7BiGgwUQnesxLSgT1HrfmHK9al0+U/yYLpmHuOEo7F/+UlM4KxrLf8MQvGjZe/+9NP/+z3Xvzz",
+	"//35h//xxS/+/sVHf/evv/7+Zz/7xYuP//Dln/z88//y+y8+/t9PYs1DLitjek50JoZtjgA1la/znUI5",
+	"2XbbSv1WPdtFKnP1WUJKsl3ME9yZ53Rj0Fzgw660Hz39M+3TTyuj0kum7Unbcm+5R1qwGVfInp5f5wZi",
+	"eacTZuRHmRWnApNfW+ZIALTCZ7p1vzbLEvMvH/7g07/+1Sf/9Ecvvvc3Lz7+5b98+EPcxZ//t+9/9rPv",
+	"fvqX3335pz/DdfzXX3//0z/+6cuPflGsZxorTN5dA94fhFStIpBJVZ55INglfkfQRuSUctnO+LEofmi+",
+	"w9njy7tRC2pjEfcHWa21bSRlJTVNDciEjEaptWogpUGHzsmNPw9qkGWLTlrW6bVbfqVOSaBTPe0Vt+Vi",
+	"bxRXwDa9p76GtwxvtPc2PaUbj7agw+GexeNc1xnagsX9OdYpXSrya8OS5xv6BYZLNPCOZGXk185jNvRr",
+	"v1kU+91nvVgkDmtiDIWd3zx4cB85J3EsLAtl44FKBGJSBqwjujx39YvcOIpGYton7/IkMXY2VfGBHz7X",
+	"f48xgE6uO08SxzpZtJeSQx9AEdzIuAjGgTMGhnHgCAuxoLZMlDbGEmAyuTHIw8X7EDYllyz0DPCtt8QE",
+	"HU7E3iwiCtSp693WssjbKgXvJR9JHzQV+Sxhbgv8BgjWfcH4htPx98OxArtTW8J+QBACOFYWo4yosG7t",
+	"glOA95zN0uAM7gHq8sbN1yBkX3GPxytquVczwF5tN5y4WKc1Glw8fnvbC76D3MEpwj+daeX2U2Fr2ChJ",
+	"OVph6YHNmY5iDh3YuP8prG8lblxos2JMK/lobPhF/Uxj8N5G+CoyBG4snIu1cLwYvROwq9k66wbqzVm/",
+	"+ozO/sKeZapyWk2FmYvW71c+GVAAMXc0ROZKhdI2tBPU1vGlfJ+WqrAxojhVcV2m5I1ysfD76VCrHduv",
+	"5sZPIMTS7iY8Hs6957Wb9WvfdlloKAG0l9MeIgQJ46eWus0XKeHC326aPwC6Lpb99pwUOLp0C5/aYqVV",
+	"/qjpfqQhEFd78fEPP//wuy8/+sGLP/xxjerI2vA6QElNu/XZwlF13JcOSakinHS6yoCglhkTwPXvqown",
+	"bUeZdr0R1PJRxE968jGPs+Iq81JPp5nMibstMh4nJ6kmqKXZ9OxfcM8+Rj8g9jhQY5YYpyzOoChYRKsJ",
+	"/cru/BmZfhUxbBZkYwlGiLN37ty/fff+m5STpTJcaHrCOmVsS1ui/HYkZBTLfjhbToQ32+iSi9MlF6sf",
+	"8AYlmW8/Qglv/1pGrpPkXlKK756FFD9ZZJ9ePC8jmAMm1Zjd2r9/6869e3duf7XKYr9igh1lWqlRokiB",
+	"Q2nJKQOXUwJdPHVJxEpUhsMiXAYdzg6P2ebao1zYpmBKjYCvjUG+zH5FpW/Y50rg0EZlAY41wsv1VYGA",
+	"a4t4CGQYCgUcqh1oCQVQ2l4HSAGzB3nhPdeUiz/1uGQgQjXgqYjsHYx+ojZ9W20B/OcQwfJ50/y+Kv01",
+	"rJMxjwgkOngH9/BF9R89NZMqIzJAi3FBPcuCmu7tnfoiYyE14kCZBqaQKlTgHXx9r5wO5ANjTbR2AvxX",
+	"O9btoUoLFtolVNKU6ol1O8pdpm0qlUeBHEqLzebv1k/ZBf4ltpnCvyZVT2LzV9O7rBnUxoMJgAa3e8Cj",
+	"P5X6K8773czv4aKttcd2ysehdoZ5uKXhcHFrnaRgQIDIDWjXBesJejsgV7gTxjGyMIFtfS72P4RKqWyh",
+	"0gE4LDXkIX45XQ0YGBopoZAAQhfEpoGDBbFI81yzuAfujEgFk2Lcsj6FpdtKEhiDOh6xyJKhpDan6Eg6",
+	"KAzSRgB4oSI++ZomtVBndzPSYhYRLHBFje786YrStqleRHzcMTY2jkZCOkD34EgCiv5AjTWAwtAaRl4x",
+	"GymISyEiNoeX60UPJe8gtAQ2XQI0B01stpH1SN7tUaotl8dSjaVTTnymQYJdAgR5TPaFuewmgqeI98D9",
+	"3lVqR70cEAgrcKKZVSVOPMcYQXV8R7IA+yhn23Ybr9m6SyyvoyfAtUQxrlsezwc4gNAkGrZKVof1LlXK",
+	"3nn44Nadg4O7998syCrqIO3E7HXUcuv9MhJJDN2r9Esr0NHccQaHS58CZ2HkDYCqylxuN4qDpBpwDfgV",
+	"5d+nXLu7uWGnzwPuevytd3EuAevWCAQ7X3wf0NFUwvDrQrXfFGld2XwzO2HIIwEwQbMgvJlyQMCx1Jng",
+	"/kzMEYxSPpY0j9KVXm+vSuE2lu1bpWZfJ7wroj3aaTwTabE5zbNTyhryofh8e47jjkykMYduXxrWf/Oo",
+	"nPvI8gKgP0pamw22rSNAKayzeLr0FsQIoKao1KfkS58IfxrefY3np9uq14ONgMlu85l9sqLgWosM1jTU",
+	"Q11HgWKuhUy/6vX8vZmq0ai0h11lc8QnVFMNYR+RsmMxyqr7ikHcnN5EXBNbxYLQ10qnC/aEGstVWlXg",
+	"Obxs6fPf2OBNcxO8WRC8aZxr8Mat/UUGb0jfbXqgN7nhNbGsAcSu4PJxgQ5qk1CpFyA80wiTNZEXhpic",
+	"HY1mskUyA7ARDmr0WqPhCh8w7KNFq6DOg8kg5FnAINmpA8oxkJHpyrCgeRmLQgo0dzCgq6BDzTk9tI/w",
+	"6oRY3n9WWxg/IX6eVHSFsVeLdmuUius1KVffcQfuSF4YyG17d0o6V/RRl3TR1JA7OOSK87A50Iru4GIx",
+	"8JQv6us2r+o0Up12yolRE0fdlm2ypxcuDe/FSACXTixnme+2Z8qlVhEpEbtUzi6eoueKwgdSIOqmuViT",
+	"61+021q5GIC7Z9Eer7MRT7MYCQkuKRiC/kY3JOKTgOUyEVqzcBDrTKWTuvtNexxH2SAsIO3AO9Ho/zoA",
+	"0st1dqAsJqjjpu8J8OwzgfibkoVQMWQJ7yV5PR4PDSd++G6eapWSZwME8zE8nvFtBKFhln/qAJ5ZaO3m",
+	"XqqGFCG3H2UqZJKnqRpjMCbWsJY0D4W+XLnt1WgSAn43QljoFgt90zfcYyFU+bbjKNzzi7Gb/l9Csx24",
+	"yy4hmHZcQH/PQkC1pTKjUcxhUh6tsefQ3xGYyTLE+2xCCMfpEQiVhtius/0koaptdH4TYZbd7COPxQeC",
+	"C2Zd4K0iyFvpkQN/xoE3Y494qfToCK3WDPwtAjC9zmslKG+YeSw8dP3KNZxGBgZGWojWIcAC2gnZQAxn",
+	"tfY9h0N5AgA/5GJwgmARxUXotKobkpTEKhY+MiEZ8XOirfCOWf834iQDHO0FU3V8RXb1zLTRHZozb/vl",
+	"kvWo+PPnCydhOxfBc6y+bcm5XPbmb+NFh+aaxTOg0Bz2IheMVColxDxz5uG9hjPeaThvoVxiZ9np7o9G",
+	"xr5bONHiLdlTtHCX2R+V5iBkPgQORhutrAW1XBZ/PQ6mcEeNajIXbT3hALwKuslM6rY3gvn7kT/Kcu/c",
+	"Br/YLUpj+sRUkM6EOD9eIxNK9wIBcWOnBFaopKhDDIMMXYtJW7UuXiRmeZKqk14NEqRiSCK0rKfFCyOQ",
+	"AQ1UdGmqjPyKCD7KhrLq7M34CbKsZrkO2Y5FLjSGBIhAhOTzFqT8zG+/1WqgXVv12BQu8R95yJ/eE7Kf",
+	"DYD5MqgNY+n+DmbwZ5d5ox3qKamagFV9S6861LIvOhVeVFR7BC4QeAnBbCD1MpwzJQjULOxJX/TQlnXS",
+	"ig8gIFYpBqLrbB/NkV5MMJ5DB5OeqO5xYSYVfDFDHmFU2GW6qNOIZyyKez1oeE4tabw/ivHlOlxDO/GQ",
+	"8BAkdEnJPBNBYfVNcf2mgKZJfUoOe+NAUbKr2NpxxO69dfD2AYtizAUM+bFo2Scq2pMjWyBBfRIqz3RM",
+	"TwU3q887lZ4pVnolPZUOwU+LeCa2IDK52t60r8khRdCr2gMJU7YBT5hcptaa2gkK25gZ94y5W1vix7fA",
+	"iD1fsi1jcJhJLXI+nYdhdhLYSBu/82L9Tlj1gEkxPg/X8irEXBYU6EJojI4Y4M+Eb94p95LiOLbsFtPh",
+	"mHBnfThQKQMvz7PgORuKbKAi22vVHQgN345S0RNZF9wR9ESo/xRhV8YcnEWX7HMCyeYdXQkYemYlcCeX",
+	"lsMgoDFBzMM5bAl0mFoWtHi66bOwUXTGJ5jwjgh+GlEMCY05l9rIwzp7RCl1Oym0aHaN7nCZ7RIksP3J",
+	"ax5ABDwnpbqRAUWkoqK22TwKODH31fhUYIm0lOWGzXe56xTaaThiM7Ny+OE1D+HrJAxa2Ay11jVjipib",
+	"1Vo7jRX6IOFJL7QHEmKnRbRynVzeGvHMk/A81qjvOl2skhb+BGInDOFaqVVqWIfyo7g7sJzCYC3tMbOw",
+	"EwzgSOUqLzyZuMlhbXJY65RGg3SfhiC0m+/UUISub2r32vNq1UoqcW709p4RAppmSJHQYpIWfb5lVD99",
+	"DNq/HGYOEL0syi1krTaKBzgRSgD9UmFk7EhO4aNpqhTxa6iR28nyE0AKDUEgiirz2OlS2EUYOLXA/nCY",
+	"AYvfqcQjqXIyAXgJoi3OMMMIlWBXrryL6qd+5UqFzkdFTlTikiQHKWogliB1jG4QlF7ZQiDw2mLNzAzp",
+	"Vg/mWA/m3ha8mD4KrKJWEtCaukkO1UrGf0JusozKhmCG1qQA5U2re9++RUC9kKyvXN0SrgbaQgCdicFm",
+	"9Lpg/RLzWhEZOk+ENW8wYkv2CvyoqEEEh9S8dfQohewKqJRrlt6zMzPQUtMZCzVgQl+iuiEoe9zzGasU",
+	"eJrOrTXDXD6S26VhHWEDMG/AD4fGutIZ5BpsURJsebdYEZ8cyZ3q6fXQ+rWHA366iz/tcQ0Tt0WcR3Kf",
+	"DDs7adxCUNTp6ZXCWcYqzlT0eRpB0sOGORCW2mKM5Jr8ILd/EfGSOFnNi9d7FlUzQw+eetfwSyizhMNe",
+	"YodNInq1lngujWw0HgFSrHGIoXjabdD0YBshcL9kqvqn3tEBKlivOgwC+wWhPTvA66kU1u3s0lPAxsLW",
+	"uyGPpeP9t9S3nPXiXjawK2We0kVtYumeG7ctHR8gZxvkMkpFBOs/UiqhyNpYpcd0Ym/x7oCEAwAoG1fE",
+	"VrVCjBSgk221KJDaGd/C3N16FlgCjCLjUmgGFFu3lMxSlbSYVFsAyxJexvOq7XIgvDYAcs6C6XiOVFg0",
+	"sHg+jXpqDmukPO+DHsi6CLOugHnGfenKch0XCcjZfqwzELRcMw76gShDLGKNy8r1wFqB/RBYZpsjabyQ",
+	"eawjUmXtnjFXMCrVbARGd/LRSGNGzrt7QerIeGKczEng0fXNNGkeSVRydaoupZrouQwpdi29/QvOVZxp",
+	"kfSC0xKoFC7TynUaFMZfIoxj7rF00MfovnMr/tg4MF+oA7Ppn3yFnYQL8gzyjtltHbFVIFnNcQ32SSlj",
+	"dt91EjrIMTTBLYkRx7yR/1tKhhtlZ9NvlXnvB7JbUaZWmdfJdSyF1qvlZ99VaXStgfHxhaNOJYxczD2W",
+	"2fXdIt4ey0z0RTp/QKpgS9tmNVZJQz3SIr17e/7AUDG9YkofINiWT+m/chkCsztWyRC4HV5ACW3o808V",
+	"/Z9d0XIqYM9mi8ExpTwdZih78FWeisDWxE4nD/weHL1cDmEeq/i+lT7g0nj0OiPjmtMhZ6rzgehmgYcj",
+	"b451SJW2eHAL6kDtCISI5Zs8enLZqOcNs36WzdrHR/Twz7wKLikouh5GIsrxZIAtuu/mbExRWdQRIQY/",
+	"/m1x2ik4gRSXgfF58DXYISwVBIY2vLHHhA5pDXs7SetLahqpqMBTsm2b7cywdE9I33qWMZU5IQe1u1s2",
+	"jrvCjuSxy2M0SaXULDwLHFmtFy4SNLKj1DFFz1xGwdcWreb2TjCllVq1rspTLdr24qJRB1zCpjda7dMf",
+	"/uiTX//jZz/7J8RGR6MSKMSvFpfPqJNWbXfbh9NGC3Y4SqCju7Sva63a6w8evHX3/pvtWw/uv3H34dur",
+	"oBqbN3DBUI9rLO9SLUneOXP9MshEiJOgDqQyNyGhkcFh8Jp6bJVYjICUxeGoteDHC96Zr8GxdwistNnG",
+	"oTW7gdbbEadyaXCTLA0D6TM4bFAgN1mSotPnXXELsEWmzQ3QtGuZDI8Xuz5XzUGMdRZ39VzkR7O7D4qf",
+	"nYPEK/BsLQ/utke42mzecH+1U+B9eO1G/drJh5oQ+YwQbTx/fPojfguMgxNDF2hC2K6ngl8IimM3dvi6",
+	"IQKzrBWGOFjbpTU+lWXtnRYcZc6hwGr1/rLF6n0KFkD/BZXjyox3szk1cGftNp+iDPfLV0/XX62crr+p",
+	"prv4arr+/GI6OhnrHdirzzLef46ecSKQy6hKRuMtXAQPmD91xifGSZyG08BEXb9I52mqM5aqo6IJ4vfM",
+	"OnC3YQKHvF87HXn2Zl9exL7EtwU9hP1VNyMEZFZsMe7fN5L5rOX146A2yivU1Tt5Nn8jnpXYPRkYob/J",
+	"wrzCR2A/QrSBvot6xQSso1c/EZVy+aq7+AS76pb93VJJkd8g64YWZhULx635RptcsJUzY2nA6cLKucA4",
+	"LhjXjtY2ftZWO4/nZRDswTMbJ0zFUD0RIfUAkBlEpY4uuRnyKAqZkMj1hMUkVNlDrjCsg8WM27dL4goY",
+	"Y+ksLFe/Ao3oGVpWwQxkHgspbh8S6bHrwI6xbgnnZHF47Q0HnCrDqNOap4LxKBJRRSE/3NGqzPWD59mg",
+	"FDnnUWReY96sBbV8uwaCwiwxfLhTW4WIyAhJmORFExGZBYNwLU4d/03vA55ju/b4tCBL7tHmS7h30RjX",
+	"Fg7mK1agvomkril5D/mxJ3VVnmFJGwguqAPMs+LrWGaKxdmprJux6AyUWgAP8kgbYVNUx6lEsBBHCqEr",
+	"EvuW1FjW2X40jKWGT3mSVBeLvGtvuKr0f+WMGXqSVYwZt9qbSOqpbBO7jnOjMIh1dLLbS1ZElydJh3fx",
+	"GBB007Pas39jWdo6Kpr8/67mafLc73JcTbWutKlgzGV04nvvVceI4CGAx5MfCzntKjHzCFiigL8kaMsp",
+	"LlEEjIIidKnGTEkwOsy1CFkU5mkSAlZB6M07DJiO+xIri98/yLiMeBoxe/AfXxpk2Ui3rl4dj8d1TV/b",
+	"N1rvquFlwAEi2PpsEOsjiSaZxTPlJBZTlXFku3T4LNgTr0U3FVlo20HA2MMtASXRaG3NkWnU00L24dgW",
+	"ycG3tm6Yyh48WIp9ybiRfmTSOWgKMAaxYNqNWQLeNzYlPTw+FMwNbFZP7JoPLag/oenC72Cytq7Egfek",
+	"8Ej09EalyCtXEJYJ3rstHyE7V/XY9tOntrS+6Voz6+yhiOJUdDNNsK8Z66kkUWMAvzVjP6RuIawzxz3n",
+	"d/bA5jN/0J4hlG1gVr1m7xOwawQ+oAO20yj+vR2wawFrNgLW3A3YNsL9bO+ygcpT7bBtJa3n9u6RhG/Y",
+	"eBAnDu7MzPxYjLLpdtiQFn0LoBNC8ySTrX0zM6iQGSip8hRKaEaIzhXxSZ3dg1bkMpKaa9BxbQjGkziS",
+	"75q5cVeThAvjcDmgjwTfB6xKAC0g/m+8ZbPFSlAw1IRiepqDdwH2N9m91FfQ22PmLtWR7OWpRT/R1OGk",
+	"1VAgOYV5S3sFWQWh+poXfDCOMwBxVr0eHp3y41iy3F3zlhR9iA9nOyjMevTiJ9CbowMoavIG9V6LsxV4",
+	"QlvJvqO66vXsYd6PolRojZvu0B6pHK2UgbIAxRxNEehB6whYiIFgo7yTxF2G6kjgQ+4Tptl2w6mV4iAG",
+	"JZwZ3HPmkyQpUKUq+wKgpIVEXu0USMakyFrvW5ekrs2FzkOpU875cVDL06TWqlnhqgdqVKeBroIKXN6F",
+	"oXlfsG82D/Z4ieog+5uO0W7myWvTusxCMi63lOZfsey3dSy7RRmRSoeIyAUay7zzXq9tiUAIWthopFKt",
+	"ke6qkc2JQv2Q0Uy1Vm080KLb/vZ7g0Hnvdf1t//t17/uoQnXAAt5EZeTffITX3oAd7b1x7g0T0SqYVma",
+	"QdGq3whqtP+h+ujG6bzg+2LsdtHiuLoVWIRgZNwHWKJNy/bGhV4/DzB2oncll6DCM776rDgWU6nZqoyp",
+	"L/M3WdMvSdaU3jAZI87mJwhR6OoBp29lB3MeGfHiXbJRoyeq0a+MolxNS26kw0Xz3a6pSFaNbtI2IOD2",
+	"EWAjzgR23ohFEnkEQVC/Q6EClWcIKpVLyinU2b6cUIKBJSIjqijyLjtiyikvGmKsRWY9+cJfk/Rj61w6",
+	"3w39NZ5RbysIT+CRCbAbJTX/mfLIbf8LHTLC56D5VqFT2Hl5ctnMkK6fDTc/ArFwBk6YL21WPdjvwKvc",
+	"uFAb2X82sn/jEW08olWLz0mknpdTdJXQnOMFzeiHwKqigVmgoCWDTwh7F/oNvBAylqpmalpTLUwr3i5m",
+	"8lXJL9IjTVbJM5r12lRMfREVU7CjYfkxcuw8y1MmKtc2Jk88vECNCAbRqSzWynqsd2AhyukSWCEN/dkR",
+	"n2ib/ZifnWlRNg5+AUkLgI6GbIMj6HZMKpCtDJGlA/McBGcWZip0OcUSsbdLmYiM0krGthxwY0FbwpOG",
+	"n3Tx3ywmfXwx1UKujERkAlJJ0KxKNmwqEC5rqFKxx/rKGNEOptu23JckYzYQkixlYM6UEws1F8wynbJp",
+	"cKQKZkbztk9pE4OoiyNdqg6DtWnDp2ZbZ+1mY3cbtQdyBHq/BeTuueZapubS3z1f3baC3X2B9jcGB5Hp",
+	"29rLze1GUDOvtG1XqdbCNWpe366dkRFpHlREi1TENyz7veeJ+ap1Y2FuLMy11J+R825TwU46axMTvcLz",
+	"0VIIFtlNhaPfxgiDjvsSES5C9USkCR+1qWSBOKQGgkciLZSVuYBneSpCLEwYALSe+xSGMpI5YFqYOQLV",
+	"wITpEe9CcTEpG8iW44Q0XE11v4jYCugcYEZUSHdYpTOIeEw9b621c73RWFkkUXnOJvqxSSBvEsibkuov",
+	"KIwPcE9ul1ioU9giZ62lkM35/Dwp4xBMlUaZW4bE/gd1atPReyiyAshsqtUaqDGLM2C9B3K72Ge0qGon",
+	"ORT6PBOWUY73ag91rbXbJBAfj7obT78VhyDh2nacXfMKj4V0WuX0lrR53JOsaFq/TYjlgm1MjkxeeAYk",
+	"sJSscoIXIm0Sg8hVPhrZUw5VhIDNvLUE1Mz+aGT5F88PbYbArIjT9UZQI4aAthRj+2lzu/gYye7pi50S",
+	"bT59eK3Ap7HXN7Z3T3eUijU4SXsXyM2OFBMiwUhXuOmTOB3iDK5pp2B/LKPSMj4aLUKmnT4PemhubgyG",
+	"+WxPD4ntHImeZq8kdqe4L1UKtciIYdiD3Pas8tkfjXBEc7ROFbCy6Ew+J9FhAWYG7XhGESLmooxYl0vz",
+	"dwfQ87MlWImm0Odqn/7XX734+BfGLAfodzyLDr3O2uo76+FYgwcF4y3zQHvA7DFBwsF1HuUff/jpP/zo",
+	"s59/7+Wf/HzmgTDYdfrncaBZi55ozXdx0lvYXnPWz1egbcWNvHpZ9bJVg5vI3cY7WlFN4JachrpFLvoz",
+	"URfL0RhVUAQuogekpvsR74uImf1cJHNiqTOeJCJixZyR2r5St1w0gcPj82hqr5aAZMy9/2wtsobz4F0A",
+	"QMM24CrUWs3TWZj23a3ExWALD+KU7M4Nos+Xi1cBibHh4K8nnQaCJwhrUenCfQO/PpUaXuktPIeIbp7G",
+	"2aTWev9xuWxHdI8LwUaOmw3jeI9Pz1T56NjxRg8P8CRzn/0hfHtxj77u/lhuuRzNtQ17maMfazaM+5B4",
+	"WXn9yrd+VutwHXf3c7OZ3n9stEBH8FSkb4mJ/UAbP9sIovcfG+lH3FcVMJvAQ4Vfu4j8VZSYOMWZQmCV",
+	"Mj3RmRhSDSwwyVhQ0ZYl/igw3M3DY+8uAkbYcD7GRWY5sd8AtivVT7m9A3SqIjOX0bdYpoDADy22n4g0",
+	"G3LJ+yIN2Jsp73HJAyA1Hyp5HLD90SiNtQjYoxFUObyVD3nA7ql+pgJ2Xz3JqbUSoW0IbcibEhNPRwmP",
+	"pS7mHsuOkZR6zuyBbArp0LGAyluekUoSpIxDgh7HwxMQi0CJs7BM3wE6oyqD6A6TLhPbWWNlCTNFPB2J",
+	"bqbrzEj1uJ+nVKRivqP6GLdRvqYZx1ZY15Rt/HxjNo2g7qM0Z5CNs/N+NEoUj0QEbwrmXSxS15wnEbFU",
+	"jc3AqRoHrGvmZbwHWLMsYCOea/MXeOU5nCqfwl9UvZ13S/U6mSrAcM3i03UBvJ/yHsdNbd5TCzpy8iSB",
+	"MqACkMChCBzJI7nFQj9PF7a882AdSbgeOuMhruhi5jKZIP6TiNilg0e3bt05OLhcL42J4YSwxeLM/DRB",
+	"rnsKFgRW3EAXfBq7MvtLb+zfvXfn9tRY4unIOIE4WCkOUXAx0m/mjNDlsiuSxB/DfeQNYp+bXbq1f//W",
+	"nXuzA9FpEVEYFB/msvi4ZbXRk9hsLM0nmo0HArrLjcwBfo0IB4WXWe/FMtYDuNQ2hceaJaIHdVORQo8D",
+	"f2te3J2iOiUVXZVGaOQXfdhYMkUEoZRld4V2ZkPkSUKVXLCLvGKzXiZSQPkqWt2nfkNEijCqPJJhbFaC",
+	"Aw+mFJbK29wFHkDl2R5ylXCAdCC6jHrRmg5FXFwf47coDGJiaJyhQ7XnCLP8fmkcL3r4IdKNXed02Cj2",
+	"XSGYxNOMYCRGCe+KgUqAGJARORQoKKIycYDkUhFFoJEcIrKix0gu+kkAT4WX5Vq07eehx7YJTCm8m8VP",
+	"xJEsLuxMWIzwEd9hGHth34HF6whYoO+w7xzJ72xtbbn/N78Mo5T3spB9h4WxbKfiSSzGZoM+UXEkIvN5",
+	"R5h9NU7jLBOS4UXFT5kbImAhTqp8OdQaw2IVUT/qo6HB6CoYKdbGHInKQ8C5otnaH7Dv+LdzMyguwt97",
+	"f7NeLHlSnBQg4DKTmprRkdwvkMNjzaiCAVS0pHgvBFrt4LSvqb+GeL3wkYeERiHFuGjHKW0weyc9R/mZ",
+	"ceiMguNow/pjxMCgc/s1TQw/BKZiyVXJP6UZUuWG/dTR4EB7UjGlqZ9Vzewg7kuzICAuQESA54DHWZsv",
+	"Ve5bQ2SvVT+inQ4pdzinRSU78RZPikTGGAQAqd8nHEVgcbPCXJinIi0PaxRD5xWYIxEnEApK4sLCphYp",
+	"Bvq7rGTWRjTXS6RmSnbjJKaanKAa6avwkFOVCKdJLToOAm0Q7pfnVJfA6p2ZMyl4YS1Fb5yybp6mZiVL",
+	"qBpDHsuMk61UIKD1jiRzrMaIlwPCm4hQcSJmocsKophARyQKzgyU6Bo9iKrJrK59HKT69Uw/fK5poA9w",
+	"PqHmdjTy7mD0CJiizBizClrdzByMlWlOsPm1JarlqTAPBALGXIJzMX6Zv7QAaIPHn1bMIvuMpW7hwUXL",
+	"tbTsASuSlEGxhvBcKs+Etoov0cabFri0U9zAjrBZA5QRvpzShIxB6i8L0wNuV9V/koLvufSiQ0iq0o+C",
+	"qeeF7QY12m7HwTX+uEYWAousG7gkquBHc8WU5DIjmnI4wWhNazxddpmNjso0C8ci7g+MwNbKg+PE3xCS",
+	"OvFOd3j3OFF9j/WrPg3wG88VnscAx6561lOZBEznXaj3DvVQh2ZPhWLI4yT0Bh1wKUVSNSak/lLYsObQ",
+	"92Ws0TkAvzjmCRAZx0/R7vLltT9nGqNi/H3jWhErMRqBvOvAUiscrqK4P07ZiHdFgKzd1uBPOPLDlDyW",
+	"qhs/xH2p+YT6TJ2IpDvip86f8LF7PEEIo1QM/7bzQzpm3zrGObSugkILGVkCG2YkUq2kRRfqGkEkmXsz",
+	"7o5lJo/ZG78j1CgRAa0QtwhHTurTiIW2maHkEEP/1TnE5NkG4sTqCvPSjWtna1LNVolHMfgutLhqKKDD",
+	"OAcv0aqCK1duHXzryhWjVx8dvrF1k13C8VLvwHcmmeW7HfL0+HLA3ny9ebOx02CX3nz9rcsgJc3Fzetm",
+	"k9952hUJmG5COxBeqpC17llXDYc8MFYwY1oM465KzMKnkKrooE+C7RI8Y6rbzVONxbSqZ+xB64ODUQqu",
+	"rAWrgj2SxBJQ40Zf3wsLb6mOj/vevYP3rlwhongYQA+EKAOdDSDMi1Yz93j34JcW59dKBrYPwYA84eBl",
+	"QMliplJgINR5ktXZbQ4AaFk8FDowjzwSaVfIzHnJkejGQ54QCjBqJZyVHqixJlJhboyQxBlj4NIkCdww",
+	"ivux2dPGZADwPJJmQ57V2dsiNRrTeI/a3B1w51R63AFwLHRH2IhrPVZpRH7aB6Kbkdt35co3Dx7cv3Il",
+	"AJC5NOVgFSFvo7WLhsJMCecPRmhAs9TwZtI8GzBI8WrHne9eXmnlkTi5AFLuqiQfGl0I4H1mH3OIbuDT",
+	"O6yvRp3dgStTs1xmFvo4poZ1OmRuPj33Iw/ED1Z8BIkls+51dlcy89iFTQBustJxKSZEqxCgTdo0e2Fm",
+	"ds2gsXszuHbjOtw3YBxXwn5/JHe2gxvXbxixkPJuZvw59Ad6cSJwD+LbwGA57oHY+hHk3ADbL+DHauNs",
+	"eoe3nwutW2x3e9tbVijPYKG5AzXqmxdhlwoXvaSGIaJUJcPzxHIPj43H7/gn466gjqZEpJlvQ6YcQodw",
+	"M2UeZ2h/A8usEs+sxi+qfAHLZo/GJJfWE0K0QG8WQBCPUyGVPoNMp8uGf4qgcMauiXVmfvrEYYb7eg1n",
+	"MCdgaWSsVYZkh+t8ZKakVeoNQ9Hq54+f/38BAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -942,6 +942,23 @@ func (q *Queries) ErasureRows(ctx context.Context, arg ErasureRowsParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const erasureSmsgateIDs = `-- name: ErasureSmsgateIDs :execrows
+UPDATE smsgate_messages s
+SET message_id = gen_random_uuid()::text
+FROM messages m
+WHERE m.task_id = ANY ($1::text[]) AND s.company_id = m.company_id AND s.submitted_by = m.submitted_by
+    AND s.message_id = m.request_data ->> 'smsgate_id' AND m.task_id = ANY (s.task_ids)
+`
+
+// ErasureSmsgateIDs replaces the ids that programs gave to the messages of tasks, as far as the tasks still have them.
+func (q *Queries) ErasureSmsgateIDs(ctx context.Context, taskIds []string) (int64, error) {
+	result, err := q.db.Exec(ctx, erasureSmsgateIDs, taskIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const erasureSubmissions = `-- name: ErasureSubmissions :execrows
 UPDATE fruitless_submissions f
 SET phone_number = NULL, content = CASE WHEN f.content IS NOT NULL THEN $1::text END, request_data = '{}', response_data = '{}'

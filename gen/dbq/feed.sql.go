@@ -423,7 +423,8 @@ func (q *Queries) FeedTake(ctx context.Context, portion int32) ([]FeedTakeRow, e
 
 const feedTasks = `-- name: FeedTasks :many
 SELECT r.id AS log_id, m.task_id, c.company_no, m.phone_number, m.source, m.dedup_key, m.message_type, m.batch_id, d.notification_id, m.segments,
-    m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count
+    m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count,
+    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id -- of the message of SMSGate that the task belongs to
 FROM messages m
 JOIN report_logs r ON r.task_id = m.task_id
 LEFT JOIN renderings d ON d.id = m.rendering_id
@@ -456,6 +457,7 @@ type FeedTasksRow struct {
 	AppID          *string
 	Result         *string
 	RetryCount     *int16
+	SmsgateID      string
 }
 
 // FeedTasks returns what is told of tasks: the message, and a row of report_logs. No row for a task whose day was dropped.
@@ -487,6 +489,7 @@ func (q *Queries) FeedTasks(ctx context.Context, arg FeedTasksParams) ([]FeedTas
 			&i.AppID,
 			&i.Result,
 			&i.RetryCount,
+			&i.SmsgateID,
 		); err != nil {
 			return nil, err
 		}

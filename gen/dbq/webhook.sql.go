@@ -24,10 +24,10 @@ func (q *Queries) FeedIDNext(ctx context.Context) (int64, error) {
 
 const webhookCreate = `-- name: WebhookCreate :one
 
-INSERT INTO webhooks (company_id, user_id, url, events, description, created_by, after_id)
+INSERT INTO webhooks (company_id, user_id, url, events, description, created_by, after_id, form, external_id)
 VALUES (
     $1::bigint, (SELECT u.id FROM users u WHERE u.username = $2::text), $3, $4::text[], $5,
-    $6, $7
+    $6, $7, $8, nullif($9::text, '')
 )
 RETURNING id
 `
@@ -40,10 +40,12 @@ type WebhookCreateParams struct {
 	Description string
 	CreatedBy   string
 	AfterID     int64
+	Form        string
+	ExternalID  string
 }
 
 // Webhooks: addresses to which events of the feed are posted. A run of a webhook reads, posts without a transaction, and settles what it posted in one.
-// WebhookCreate creates a webhook that begins behind the last event.
+// WebhookCreate creates a webhook that begins behind the last event. An empty external_id means none.
 func (q *Queries) WebhookCreate(ctx context.Context, arg WebhookCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, webhookCreate,
 		arg.CompanyID,
@@ -53,6 +55,8 @@ func (q *Queries) WebhookCreate(ctx context.Context, arg WebhookCreateParams) (i
 		arg.Description,
 		arg.CreatedBy,
 		arg.AfterID,
+		arg.Form,
+		arg.ExternalID,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -228,21 +232,26 @@ func (q *Queries) WebhookHold(ctx context.Context, id int64) (*int64, error) {
 
 const webhookList = `-- name: WebhookList :many
 SELECT w.id, c.company_no, w.company_id, u.username, w.url, w.events, w.description, w.status, w.off_reason, w.created_by, w.failing_since, w.rotated_at,
-    w.version, w.created_at, w.updated_at, (SELECT count(*) FROM webhook_retries r WHERE r.webhook_id = w.id)::bigint AS waiting
+    w.version, w.created_at, w.updated_at, (SELECT count(*) FROM webhook_retries r WHERE r.webhook_id = w.id)::bigint AS waiting,
+    w.form, w.external_id, coalesce(u.role = 'admin', true)::boolean AS is_trusted -- an administrator gave the address
 FROM webhooks w
 LEFT JOIN companies c ON c.id = w.company_id
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.id < $1 AND ($2::bigint IS NULL OR w.id = $2::bigint)
     AND ($3::text IS NULL OR (u.username = $3::text AND u.company_id = w.company_id))
+    AND ($4::text IS NULL OR w.form = $4::text)
+    AND ($5::text IS NULL OR w.external_id = $5::text)
 ORDER BY w.id DESC
-LIMIT $4::integer
+LIMIT $6::integer
 `
 
 type WebhookListParams struct {
-	BeforeID  int64
-	ID        *int64
-	Username  *string
-	PageLimit int32
+	BeforeID   int64
+	ID         *int64
+	Username   *string
+	Form       *string
+	ExternalID *string
+	PageLimit  int32
 }
 
 type WebhookListRow struct {
@@ -262,6 +271,9 @@ type WebhookListRow struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Waiting      int64
+	Form         string
+	ExternalID   *string
+	IsTrusted    bool
 }
 
 // WebhookList returns webhooks before an id, newest first: of one user, or all.
@@ -270,6 +282,8 @@ func (q *Queries) WebhookList(ctx context.Context, arg WebhookListParams) ([]Web
 		arg.BeforeID,
 		arg.ID,
 		arg.Username,
+		arg.Form,
+		arg.ExternalID,
 		arg.PageLimit,
 	)
 	if err != nil {
@@ -296,6 +310,9 @@ func (q *Queries) WebhookList(ctx context.Context, arg WebhookListParams) ([]Web
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.Waiting,
+			&i.Form,
+			&i.ExternalID,
+			&i.IsTrusted,
 		); err != nil {
 			return nil, err
 		}
@@ -373,7 +390,8 @@ func (q *Queries) WebhookOff(ctx context.Context, arg WebhookOffParams) error {
 }
 
 const webhookRead = `-- name: WebhookRead :one
-SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w.failed_runs,
+SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w.failed_runs, w.form, w.external_id,
+    coalesce(u.role = 'admin', true)::boolean AS is_trusted, -- an administrator gave the address
     ((SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT $1::integer) x) < $1::integer)::boolean AS has_room
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
@@ -395,6 +413,9 @@ type WebhookReadRow struct {
 	Version    int64
 	AfterID    int64
 	FailedRuns int64
+	Form       string
+	ExternalID *string
+	IsTrusted  bool
 	HasRoom    bool
 }
 
@@ -411,6 +432,9 @@ func (q *Queries) WebhookRead(ctx context.Context, arg WebhookReadParams) (Webho
 		&i.Version,
 		&i.AfterID,
 		&i.FailedRuns,
+		&i.Form,
+		&i.ExternalID,
+		&i.IsTrusted,
 		&i.HasRoom,
 	)
 	return i, err
@@ -870,6 +894,24 @@ func (q *Queries) WebhookUpdate(ctx context.Context, arg WebhookUpdateParams) (i
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const webhookUserHold = `-- name: WebhookUserHold :one
+SELECT u.id FROM users u WHERE u.username = $1 AND u.company_id = $2 FOR NO KEY UPDATE
+`
+
+type WebhookUserHoldParams struct {
+	Username  string
+	CompanyID int64
+}
+
+// WebhookUserHold locks a user of the database until the end of the transaction, so that one request at a time changes its webhooks of a form. No row: the
+// configured admin, who is in no table, or a user that was deleted.
+func (q *Queries) WebhookUserHold(ctx context.Context, arg WebhookUserHoldParams) (int64, error) {
+	row := q.db.QueryRow(ctx, webhookUserHold, arg.Username, arg.CompanyID)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const webhookWaiting = `-- name: WebhookWaiting :one

@@ -45,6 +45,7 @@ import (
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/smsgate"
+	"lksms/internal/smsgateclient"
 	"lksms/internal/statistics"
 	"lksms/internal/sweep"
 	"lksms/internal/taskmetric"
@@ -60,6 +61,7 @@ type Options struct {
 	Username    string
 	Password    string
 	EnableDocs  bool
+	Kannel      bool // answer Kannel's sendsms too
 	Rules       queue.Rules
 	Log         *slog.Logger
 
@@ -115,7 +117,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir, TraceURL: cfg.TraceURL(),
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
-		EnableDocs: cfg.EnableDocs, Log: log,
+		EnableDocs: cfg.EnableDocs, Kannel: cfg.EnableKannel, Log: log,
 		Rules: queue.Rules{
 			MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), RetryMaxWait: cfg.RetryMaxWait,
 			ProcessingTimeout: cfg.ProcessingTimeout(),
@@ -145,6 +147,7 @@ type App struct {
 	Feed          *feed.Service
 	Webhooks      *webhook.Service
 	Uploads       *upload.Service
+	SmsgateClient *smsgateclient.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
@@ -219,15 +222,17 @@ func New(ctx context.Context, o Options) (*App, error) {
 	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
+	clients := smsgateclient.New(db, tasks, dir)
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates), Phones: smsgate.New(db, smsgate.Services{Access: users, Queue: tasks, Senders: senders}), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
-		Statistics: figures, Reconcile: statements, Feed: events, Webhooks: webhooks, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates),
+		Phones: smsgate.New(db, smsgate.Services{Access: users, Queue: tasks, Senders: senders}), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
+		Statistics: figures, Reconcile: statements, Feed: events, Webhooks: webhooks, SmsgateClient: clients, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
-		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
+		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(db), Streams: streams,
 		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
 	})
 	if err != nil {
@@ -264,6 +269,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "sequence-feed", Interval: time.Second, Routine: true, Run: events.Sequence},
 		sweep.Job{Name: "forget-feed", Interval: 10 * time.Minute, Run: events.Forget},
 		sweep.Job{Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: webhooks.Deliver},
+		sweep.Job{Name: "forget-smsgate-messages", Interval: 10 * time.Minute, Run: clients.Forget},
 		sweep.Job{Name: "forget-webhooks", Interval: 10 * time.Minute, Run: webhooks.Forget},
 		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
 		sweep.Job{Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Check},
@@ -285,7 +291,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, SmsgateClient: clients, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

@@ -157,6 +157,8 @@ type Server struct {
 	HistoryDir  string `name:"history-dir" env:"HISTORY_DIR" help:"Folder for exports of old tasks, private to the server. Without it, nothing is exported."`
 	PlatformURL string `name:"platform-url" env:"PLATFORM_URL" help:"Value of platformUrl in notifications whose payload has none."`
 
+	EnableKannel bool `name:"enable-kannel" env:"ENABLE_KANNEL" negatable:"" help:"Answer Kannel's /cgi-bin/sendsms. Its callers send passwords in the address, which proxies log."`
+
 	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI and the OpenAPI document."`
 
 	Log `embed:""`

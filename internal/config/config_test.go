@@ -102,8 +102,14 @@ func TestEverySettingReachesTheContainer(t *testing.T) {
 func TestTheContainersAreReachedFromThisMachineOnly(t *testing.T) {
 	t.Parallel()
 	published := regexp.MustCompile(`(?m)^ +ports:.*$`).FindAllString(read(t, "../../compose.yaml"), -1)
-	if want := []string{`    ports: ["${APP_HOST:-127.0.0.1}:${APP_PORT:-8000}:8000"]`}; !slices.Equal(published, want) {
-		t.Errorf("compose.yaml publishes %q, want %q", published, want)
+	here := regexp.MustCompile(`^    ports: \["(\$\{APP_HOST:-127\.0\.0\.1\}|127\.0\.0\.1):(\d+|\$\{\w+:-\d+\}):\d+"\]$`)
+	if !slices.Contains(published, `    ports: ["${APP_HOST:-127.0.0.1}:${APP_PORT:-8000}:8000"]`) {
+		t.Errorf("compose.yaml publishes %q, without the service", published)
+	}
+	for _, line := range published {
+		if !here.MatchString(line) {
+			t.Errorf("compose.yaml publishes %q to other machines", line)
+		}
 	}
 }
 

@@ -194,6 +194,7 @@ func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, rende
 			return s.q.ErasureSubmissions(ctx, dbq.ErasureSubmissionsParams{Ids: repeats, Erased: result.Erased})
 		}},
 		{&c.DedupKeys, func() (int64, error) { return s.q.ErasureKeys(ctx, ids) }},
+		{new(int64), func() (int64, error) { return s.q.ErasureSmsgateIDs(ctx, ids) }}, // counted nowhere
 		{&c.Reports, func() (int64, error) {
 			return s.q.ErasureReports(ctx, dbq.ErasureReportsParams{TaskIds: ids, Erased: result.Erased, Own: result.Own})
 		}},

@@ -52,6 +52,7 @@ const (
 	UserExists             Reason = "user.exists"
 	KeyNotFound            Reason = "key.not_found"
 	TaskNotFound           Reason = "task.not_found"
+	MessageNotFound        Reason = "message.not_found"
 	TaskNotPending         Reason = "task.not_pending"
 	TaskNotHeld            Reason = "task.not_held"
 	TaskDropped            Reason = "task.dropped"
@@ -114,7 +115,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
-	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
+	UserExists, KeyNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone, TaskTestsOff,
 	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,

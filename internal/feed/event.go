@@ -22,6 +22,8 @@ type Told struct {
 	Type      string          `json:"type"`
 	Timestamp time.Time       `json:"timestamp"`
 	Data      json.RawMessage `json:"data"`
+
+	SmsgateID string `json:"-"` // of the message of SMSGate that the task belongs to; empty: none, or an erasure took it
 }
 
 // idPrefix is before the id of an event wherever it is told.
@@ -116,7 +118,7 @@ func (s *Service) Tell(ctx context.Context, events []Event) ([]Told, error) {
 		}
 		m := message{TaskID: e.TaskID} // its day was dropped
 		if t, isKept := tasks[e.LogID]; isKept {
-			m = messageOf(e, t)
+			m, all[i].SmsgateID = messageOf(e, t), t.SmsgateID
 		}
 		var err error
 		if all[i].Data, err = json.Marshal(m); err != nil {

@@ -24,6 +24,8 @@ import (
 	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/kannel"
+	smsgatedoor "lksms/internal/httpapi/smsgateclient"
 	"lksms/internal/httpapi/smsgatephone"
 	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
@@ -37,6 +39,7 @@ import (
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/smsgate"
+	"lksms/internal/smsgateclient"
 	"lksms/internal/statistics"
 	"lksms/internal/template"
 	"lksms/internal/upload"
@@ -46,6 +49,7 @@ import (
 // Options says what the door needs beside the services.
 type Options struct {
 	EnableDocs bool
+	Kannel     bool                        // answer Kannel's sendsms too
 	Ready      func(context.Context) error // nil when requests can be served
 	Streams    *stream.Streams
 	Gate       gate.Options
@@ -112,6 +116,7 @@ type Services struct {
 	Batches       *batch.Service
 	Uploads       *upload.Service
 	Overview      *overview.Service
+	SmsgateClient *smsgateclient.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -137,6 +142,10 @@ func New(services Services, options Options) (http.Handler, error) {
 	)
 	smsgatephone.Mount(mux, guard, services.Phones, smsgatephone.Options{Streams: options.Streams, Log: options.Gate.Log})
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
+	smsgatedoor.Mount(mux, guard, smsgatedoor.Services{Messages: services.SmsgateClient, Webhooks: services.Webhooks, Ready: options.Ready})
+	if options.Kannel {
+		kannel.Mount(mux, guard, services.Queue)
+	}
 	root := guard.NoOperation()
 	if options.EnableDocs {
 		docs.Mount(mux, guard.Fail)

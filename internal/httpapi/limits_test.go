@@ -24,7 +24,7 @@ var bounds = map[string]string{
 
 // unbounded has the tables that no trigger bounds, and why.
 var unbounded = map[string]string{
-	"messages": "messages", "queue": "messages", "dedup_keys": "messages", "renderings": "messages", "deliveries": "messages", "subscribe_messages": "messages", "receipts": "messages",
+	"messages": "messages", "queue": "messages", "dedup_keys": "messages", "renderings": "messages", "deliveries": "messages", "smsgate_messages": "messages", "subscribe_messages": "messages", "receipts": "messages",
 	"business_ends": "ends of business tasks, kept like messages", "callbacks": "bodies from providers",
 	"fruitless_submissions": "history", "report_logs": "history", "sender_ledger": "history", "events": "history", "audit": "history",
 	"announcements": "texts of notifications", "credentials_version": "one row",

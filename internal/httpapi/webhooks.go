@@ -155,7 +155,7 @@ func webhookOf(r dbq.WebhookListRow) api.Webhook {
 		scope = api.WebhookOfCompany
 	}
 	return api.Webhook{
-		WebhookID: r.ID, Scope: scope, CompanyNo: r.CompanyNo, Username: r.Username, URL: r.Url,
+		WebhookID: r.ID, Form: api.FormOfWebhook(r.Form), Scope: scope, CompanyNo: r.CompanyNo, Username: r.Username, URL: r.Url,
 		Events: convert(r.Events, func(t string) api.EventType { return api.EventType(t) }), Description: r.Description, Status: api.WebhookStatus(r.Status),
 		OffReason: r.OffReason, FailingSince: r.FailingSince, Waiting: r.Waiting, CreatedBy: r.CreatedBy, RotatedAt: r.RotatedAt, Version: r.Version,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
@@ -165,7 +165,7 @@ func webhookOf(r dbq.WebhookListRow) api.Webhook {
 func newWebhook(r dbq.WebhookListRow, secret string) api.NewWebhookResponse {
 	w := webhookOf(r)
 	return api.NewWebhookResponse{Code: ok, Message: success, Data: api.NewWebhook{
-		WebhookID: w.WebhookID, Scope: w.Scope, CompanyNo: w.CompanyNo, Username: w.Username, URL: w.URL, Events: w.Events, Description: w.Description,
+		WebhookID: w.WebhookID, Form: w.Form, Scope: w.Scope, CompanyNo: w.CompanyNo, Username: w.Username, URL: w.URL, Events: w.Events, Description: w.Description,
 		Status: w.Status, OffReason: w.OffReason, FailingSince: w.FailingSince, Waiting: w.Waiting, CreatedBy: w.CreatedBy, RotatedAt: w.RotatedAt,
 		Version: w.Version, CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt, Secret: secret,
 	}}

@@ -52,6 +52,9 @@ func Beginning(text string) string {
 
 const mainland = "+86"
 
+// e164Most is how many digits a number has at most.
+const e164Most = 15
+
 var separators = strings.NewReplacer(" ", "", "-", "")
 
 // isMainlandMobile recognises mobile numbers of mainland China, which nearly all numbers are, without the tables of
@@ -68,7 +71,7 @@ func isMainlandMobile(number string) bool {
 	return true
 }
 
-// Mask hides four digits of a number in any notation, for logs: 138****8000.
+// Mask hides four digits of a number in any notation, for logs: 138****8000. It hides everything of a text with more digits than a number has.
 func Mask(number string) string {
 	digits := strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -76,7 +79,7 @@ func Mask(number string) string {
 		}
 		return r
 	}, number)
-	if len(digits) < 8 {
+	if len(digits) < 8 || len(digits) > e164Most {
 		return "****"
 	}
 	return digits[:len(digits)-8] + "****" + digits[len(digits)-4:]

@@ -271,7 +271,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	bodies, err := s.bodies(ctx, t.items)
+	bodies, err := s.bodies(ctx, t.items, formOf(t.Form, t.ExternalID))
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 	if err != nil {
 		return err
 	}
-	poster := s.posterFor(t.Username)
+	poster, form := s.posterFor(t.IsTrusted), signedAs(t.Form)
 	var all sync.WaitGroup
 	slots := make(chan struct{}, postsMost)
 	for i, group := range groups {
@@ -299,7 +299,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 				if t.stopped.Load() {
 					return
 				}
-				a := poster.Do(ctx, post.Post{URL: t.Url, ID: feed.IDText(one.ID), Body: bodies[one.ID], Secrets: keys})
+				a := poster.Do(ctx, post.Post{URL: t.Url, ID: feed.IDText(one.ID), Body: bodies[one.ID], Secrets: keys, Form: form})
 				one.answer = &a
 				if a.IsPause() || a.IsGone() {
 					t.stopped.Store(true)
@@ -318,7 +318,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 }
 
 // bodies returns what is posted of events, by their ids.
-func (s *Service) bodies(ctx context.Context, items []*item) (map[int64][]byte, error) {
+func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int64][]byte, error) {
 	events := make([]feed.Event, len(items))
 	for i, one := range items {
 		events[i] = one.Event
@@ -329,8 +329,8 @@ func (s *Service) bodies(ctx context.Context, items []*item) (map[int64][]byte, 
 	}
 	bodies := make(map[int64][]byte, len(told))
 	for _, one := range told {
-		if bodies[one.ID], err = json.Marshal(one); err != nil {
-			return nil, fmt.Errorf("write event: %w", err)
+		if bodies[one.ID], err = form.body(one); err != nil {
+			return nil, err
 		}
 	}
 	return bodies, nil
@@ -477,9 +477,11 @@ type Delivery struct {
 
 // Deliveries lists up to limit posts of a webhook with smaller ids than before, newest first. Fault: webhook.not_found.
 func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64, limit int) ([]Delivery, error) {
-	if _, err := s.Get(ctx, user, id); err != nil {
+	w, err := s.Get(ctx, user, id)
+	if err != nil {
 		return nil, err
 	}
+	form := formOf(w.Form, w.ExternalID)
 	rows, err := s.q.WebhookDeliveryList(ctx, dbq.WebhookDeliveryListParams{WebhookID: id, BeforeID: before, PageLimit: int32(limit)})
 	if err != nil {
 		return nil, postgres.Wrap("list posts", err, nil)
@@ -496,7 +498,7 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 	for i, e := range kept {
 		items[i] = &item{Event: feed.Event(e)}
 	}
-	bodies, err := s.bodies(ctx, items)
+	bodies, err := s.bodies(ctx, items, form)
 	if err != nil {
 		return nil, err
 	}
@@ -504,7 +506,7 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 	for i, row := range rows {
 		all[i] = Delivery{row, bodies[row.FeedID]}
 		if row.Type == test {
-			if all[i].Body, err = testBody(id, row.At); err != nil {
+			if all[i].Body, err = form.test(id, row.FeedID, row.At); err != nil {
 				return nil, err
 			}
 		}
@@ -514,18 +516,6 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 
 // test is the type of the event that tests a webhook. It is in no feed.
 const test = "webhook.test"
-
-func testBody(webhook int64, at time.Time) ([]byte, error) {
-	data, err := json.Marshal(map[string]int64{"webhook_id": webhook})
-	if err != nil {
-		return nil, fmt.Errorf("write event: %w", err)
-	}
-	body, err := json.Marshal(feed.Told{Type: test, Timestamp: at.UTC().Truncate(time.Microsecond), Data: data})
-	if err != nil {
-		return nil, fmt.Errorf("write event: %w", err)
-	}
-	return body, nil
-}
 
 // Test posts an event of its own to a webhook, also to one that is off, and returns how it went. It changes nothing else. Fault: webhook.not_found.
 func (s *Service) Test(ctx context.Context, user *string, id int64) (a post.Answer, err error) {
@@ -542,11 +532,11 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a post.Answ
 		return a, postgres.Wrap("make event", err, nil)
 	}
 	at := time.Now()
-	body, err := testBody(id, at)
+	body, err := formOf(w.Form, w.ExternalID).test(id, eventID, at)
 	if err != nil {
 		return a, err
 	}
-	a = s.posterFor(w.Username).Do(ctx, post.Post{URL: w.Url, ID: feed.IDText(eventID), Body: body, Secrets: keys})
+	a = s.posterFor(w.IsTrusted).Do(ctx, post.Post{URL: w.Url, ID: feed.IDText(eventID), Body: body, Secrets: keys, Form: signedAs(w.Form)})
 	a.At = at // so that its body can be made again
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.q.WebhookHold(ctx, id); err != nil {

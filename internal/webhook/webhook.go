@@ -95,11 +95,13 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 		}
 		id, err := s.q.WebhookCreate(ctx, dbq.WebhookCreateParams{
 			CompanyID: owner.CompanyID, Username: owner.Username, Url: c.URL, Events: c.Events, Description: c.Description, CreatedBy: by, AfterID: last,
+			Form: Standard,
 		})
 		if err != nil {
 			return postgres.Wrap("create webhook", err, nil)
 		}
-		if key, err = s.addSecret(ctx, id); err != nil {
+		key = post.NewSecret()
+		if err := s.addSecret(ctx, id, key); err != nil {
 			return err
 		}
 		row, err = s.Get(ctx, nil, id)
@@ -112,21 +114,20 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 func sealOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
 
 // addSecret stores a new secret of a webhook.
-func (s *Service) addSecret(ctx context.Context, webhook int64) (string, error) {
+func (s *Service) addSecret(ctx context.Context, webhook int64, key string) error {
 	id, err := s.q.WebhookSecretAdd(ctx, webhook)
 	if err != nil {
-		return "", postgres.Wrap("store secret", err, nil)
+		return postgres.Wrap("store secret", err, nil)
 	}
-	key := post.NewSecret()
 	sealed, err := s.box.Seal(key, sealOwner(id))
 	if errors.Is(err, secret.ErrNoKey) {
-		return "", fault.InvalidField("secret", fault.NoSecretsKey, nil)
+		return fault.InvalidField("secret", fault.NoSecretsKey, nil)
 	}
 	if err != nil {
-		return "", fmt.Errorf("seal secret: %w", err)
+		return fmt.Errorf("seal secret: %w", err)
 	}
 	_, err = s.q.WebhookSecretSeal(ctx, dbq.WebhookSecretSealParams{ID: id, Sealed: sealed})
-	return key, postgres.Wrap("store secret", err, nil)
+	return postgres.Wrap("store secret", err, nil)
 }
 
 // Get returns a webhook, or the fault webhook.not_found. A user that is given sees its own alone.
@@ -151,6 +152,9 @@ func (s *Service) Update(ctx context.Context, user *string, id int64, version *i
 			change(&c)
 			if err := c.check(); err != nil {
 				return 0, err
+			}
+			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // its receiver knows it for one event
+				return 0, fault.InvalidField("events", fault.NotAllowed, was.Events)
 			}
 			if c.Status == On {
 				if _, _, err := s.feed.Listen(ctx, was.CompanyID, true); err != nil {
@@ -188,22 +192,28 @@ func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap ti
 		if _, err := s.Get(ctx, user, id); err != nil {
 			return err
 		}
-		if _, err := s.q.WebhookHold(ctx, id); err != nil {
-			return postgres.Wrap("lock webhook", err, errNone)
-		}
-		if err := s.q.WebhookSecretsExpire(ctx, dbq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, Most: secretsMost}); err != nil {
-			return postgres.Wrap("replace secret", err, nil)
-		}
-		if key, err = s.addSecret(ctx, id); err != nil {
+		key = post.NewSecret()
+		if err := s.replaceSecret(ctx, id, key, overlap); err != nil {
 			return err
-		}
-		if err := s.q.WebhookRotated(ctx, id); err != nil {
-			return postgres.Wrap("note rotation", err, nil)
 		}
 		row, err = s.Get(ctx, nil, id)
 		return err
 	})
 	return row, key, err
+}
+
+// replaceSecret gives a webhook another secret, in the transaction of ctx. The one before still signs for overlap. Fault: webhook.not_found.
+func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overlap time.Duration) error {
+	if _, err := s.q.WebhookHold(ctx, id); err != nil {
+		return postgres.Wrap("lock webhook", err, errNone)
+	}
+	if err := s.q.WebhookSecretsExpire(ctx, dbq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, Most: secretsMost}); err != nil {
+		return postgres.Wrap("replace secret", err, nil)
+	}
+	if err := s.addSecret(ctx, id, key); err != nil {
+		return err
+	}
+	return postgres.Wrap("note rotation", s.q.WebhookRotated(ctx, id), nil)
 }
 
 // secretsOf returns the secrets with which posts of a webhook are signed. One that cannot be opened is left out: a key is missing.
@@ -223,12 +233,12 @@ func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err e
 	return keys, nil
 }
 
-// posterFor returns who posts to the address of a webhook: one of a user must not reach the networks of the server.
-func (s *Service) posterFor(user *string) *post.Poster {
-	if user != nil {
-		return s.public
+// posterFor returns who posts to the address of a webhook: one that a user gave who is no administrator must not reach the networks of the server.
+func (s *Service) posterFor(isTrusted bool) *post.Poster {
+	if isTrusted {
+		return s.trusted
 	}
-	return s.trusted
+	return s.public
 }
 
 // Forget lets companies without webhooks listen only for a while more, and events go on whose earlier ones are forgotten. It returns how many did.

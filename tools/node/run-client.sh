@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts the server on DATABASE_URL, generates a TypeScript client from the contract that it serves, type-checks it and
-# runs client.ts against it. Then clients/typescript does its main job.
+# runs client.ts against it; then smsgate.ts, with the client of SMSGate; then clients/typescript does its main job.
 set -eu
 cd "$(dirname "$0")"
 
@@ -29,5 +29,7 @@ export LKSMS_URL
 mkdir -p generated
 npx --no-install openapi-typescript "$LKSMS_URL/openapi.yaml" --output generated/schema.ts
 npx --no-install tsc --project tsconfig.json
-node generated/out/client.js || { cat "$work/log"; exit 1; }
+for client in client smsgate; do
+    node "generated/out/$client.js" || { cat "$work/log"; exit 1; }
+done
 npm --prefix ../../clients/typescript run --silent test-server || { cat "$work/log"; exit 1; }

@@ -134,7 +134,11 @@ func (g *Gate) authorise(r *http.Request, roles []string) error {
 	if err != nil {
 		return err
 	}
-	x := Of(r.Context())
+	return Of(r.Context()).admit(who, roles)
+}
+
+// admit makes a user the caller, and checks that it has one of the roles.
+func (x *Exchange) admit(who access.Principal, roles []string) error {
 	x.Caller.User, x.Origin.User, x.Origin.CompanyID, x.Origin.TopPriority = who, who.Username, who.CompanyID, who.TopPriority
 	if !isAllowed(who, roles) {
 		return fault.New(fault.Forbidden, fault.AuthForbidden)

@@ -34,6 +34,9 @@ var statuses = map[fault.Kind]int{
 	fault.Unavailable:      http.StatusServiceUnavailable,
 }
 
+// StatusOf returns the HTTP status of a kind of failure.
+func StatusOf(kind fault.Kind) int { return statuses[kind] }
+
 // ErrUnavailable is the fault of a server that cannot serve a request now: the database is unreachable, or the requests of others
 // hold the connections, memory or turns.
 var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
@@ -41,13 +44,17 @@ var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.Service
 // Fail answers any failure. If the caller has gone, the failure is not logged as an error of the server. The answer is written
 // nevertheless: the caller may have closed only its sending side.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	g.answerFault(w, r, g.faultOf(r, err))
+}
+
+// faultOf returns the fault that answers a failure of a request.
+func (g *Gate) faultOf(r *http.Request, err error) *fault.Error {
 	var expected *fault.Error
 	if !errors.As(err, &expected) && r.Context().Err() != nil && !isLate(r.Context()) {
 		Of(r.Context()).isGone = true
-		g.answerFault(w, r, ErrUnavailable)
-		return
+		return ErrUnavailable
 	}
-	g.answerFault(w, r, g.toFault(r.Context(), err))
+	return g.toFault(r.Context(), err)
 }
 
 // toFault returns the fault that answers a failure: an expected failure is answered as it is, an unreachable database by
@@ -92,16 +99,20 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 		panic(err) // strings and numbers
 	}
 	g.storeRefusal(r.Context(), f.Kind, status, body)
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", "application/json")
+	setFaultHeaders(w.Header(), r, f)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
+}
+
+// setFaultHeaders sets the headers that say how to go on after a fault.
+func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	if f.Kind == fault.Unauthorized {
 		header.Set("WWW-Authenticate", challengeTo(r))
 	}
 	if f.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
 }
 
 // storeRefusal stores a rejected submission before it is answered, so that the caller finds its row (S0.14). Callers that may not
@@ -122,6 +133,11 @@ func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, an
 
 // IsServerError reports whether a failure is the server's own, and not a rejection of the request.
 func IsServerError(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
+
+// isFailure reports whether a status says that the server failed. What it does not have (501, of foreign protocols) is a rejection.
+func isFailure(status int) bool {
+	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
+}
 
 // StoreRefusals stores rejected submissions. If that fails, the error is only logged.
 func (g *Gate) StoreRefusals(ctx context.Context, all ...queue.Refused) {

@@ -52,6 +52,7 @@ type Exchange struct {
 	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
 	isFile    bool           // the answer is a file that everybody may read
+	isCostly  bool           // the operation is of a foreign protocol, and needs a turn
 	isStream  bool           // the answer goes on for as long as the caller reads it
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
@@ -185,7 +186,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 			g.durations.WithLabelValues(route).Observe(took.Seconds())
 		}
 		level := slog.LevelInfo
-		if answer.status >= http.StatusInternalServerError && !x.isGone {
+		if isFailure(answer.status) && !x.isGone {
 			level = slog.LevelError
 		}
 		g.options.Log.Log(ctx, level, "request", append(x.notes, "request_id", x.Origin.RequestID, "method", r.Method,
@@ -213,7 +214,7 @@ func endSpan(span trace.Span, method, route string, status int, x *Exchange) {
 	span.SetName(route)
 	span.SetAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route),
 		attribute.Int("http.response.status_code", status), attribute.String("lksms.request_id", x.Origin.RequestID))
-	if status >= http.StatusInternalServerError && !x.isGone {
+	if isFailure(status) && !x.isGone {
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()

@@ -105,7 +105,7 @@ func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 		g.pace.delay(ctx, who, paceWait)
 	case is && status < http.StatusBadRequest:
 		g.pace.earn("company " + company)
-	case is && status < http.StatusInternalServerError:
+	case is && !isFailure(status):
 		g.pace.delay(ctx, "company "+company, paceWait)
 	}
 }

@@ -263,7 +263,7 @@ func (g *Gate) turn(ctx context.Context, x *Exchange) (leave func(), err error) 
 		return func() {}, nil
 	}
 	g.turns.see(company)
-	if !g.contract.costly[x.Operation] && !x.DryRun && len(x.Body.Raw) <= smallBody {
+	if !g.contract.costly[x.Operation] && !x.isCostly && !x.DryRun && len(x.Body.Raw) <= smallBody {
 		return func() {}, nil
 	}
 	return g.turns.take(ctx, company)

@@ -1,11 +1,14 @@
-// Package post posts events to webhooks as Standard Webhooks says (https://www.standardwebhooks.com).
+// Package post posts events to webhooks, as Standard Webhooks says (https://www.standardwebhooks.com) or as the app of SMSGate does.
 package post
 
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -63,8 +66,18 @@ type Post struct {
 	URL     string
 	ID      string // the same at each attempt
 	Body    []byte
-	Secrets []string // each signs
+	Secrets []string // each signs, the current one first
+	Form    Form
 }
+
+// Form is how a post is signed.
+type Form int
+
+// The forms.
+const (
+	Standard Form = iota
+	Smsgate       // with the current secret alone
+)
 
 // Do posts an event. Every status of success counts as taken, whatever the body holds.
 func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
@@ -82,20 +95,12 @@ func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
 		return a
 	}
 	stamp := strconv.FormatInt(a.At.Unix(), 10)
-	signatures := make([]string, len(one.Secrets))
-	for i, secret := range one.Secrets {
-		key, err := standardwebhooks.Key(secret)
-		if err != nil {
-			a.Error = NoSecret
-			return a
-		}
-		signatures[i] = "v1," + standardwebhooks.Sign(key, one.ID, stamp, one.Body)
-	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "lksms")
-	req.Header.Set("webhook-id", one.ID)
-	req.Header.Set("webhook-timestamp", stamp)
-	req.Header.Set("webhook-signature", strings.Join(signatures, " "))
+	if !one.sign(req.Header, stamp) {
+		a.Error = NoSecret
+		return a
+	}
 	res, err := p.http.Do(req)
 	if err != nil {
 		a.Error = errorOf(err)
@@ -108,6 +113,30 @@ func (p *Poster) Do(ctx context.Context, one Post) (a Answer) {
 		a.Error, a.RetryAfter = BadStatus, retryAfter(res.Header.Get("Retry-After"), a.At)
 	}
 	return a
+}
+
+// sign sets the headers that prove a post, and reports whether its secrets can sign.
+func (p Post) sign(header http.Header, stamp string) bool {
+	if p.Form == Smsgate {
+		mac := hmac.New(sha256.New, []byte(p.Secrets[0]))
+		mac.Write(p.Body)
+		mac.Write([]byte(stamp))
+		header.Set("X-Timestamp", stamp)
+		header.Set("X-Signature", hex.EncodeToString(mac.Sum(nil)))
+		return true
+	}
+	signatures := make([]string, len(p.Secrets))
+	for i, secret := range p.Secrets {
+		key, err := standardwebhooks.Key(secret)
+		if err != nil {
+			return false
+		}
+		signatures[i] = "v1," + standardwebhooks.Sign(key, p.ID, stamp, p.Body)
+	}
+	header.Set("webhook-id", p.ID)
+	header.Set("webhook-timestamp", stamp)
+	header.Set("webhook-signature", strings.Join(signatures, " "))
+	return true
 }
 
 // errorOf returns why no answer came.
