@@ -160,6 +160,35 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
+CREATE FUNCTION public.batches_feed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF feed_is_heard(NEW.company_id) THEN
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        SELECT NEW.company_id, NEW.submitted_by, 'batch.finished', now(), jsonb_build_object(
+            'batch_id', NEW.id, 'company_no', (SELECT c.company_no FROM companies c WHERE c.id = NEW.company_id), 'name', NEW.name,
+            'status', NEW.status, 'test', NEW.is_test, 'created_at', to_jsonb(NEW.created_at), 'ended_at', to_jsonb(NEW.ended_at),
+            'counts', jsonb_build_object(
+                'rows', NEW.rows, 'valid', NEW.valid, 'invalid', NEW.invalid, 'duplicate', NEW.duplicate, 'blocked', NEW.blocked,
+                'success', coalesce(t.success, 0), 'failed', coalesce(t.failed, 0),
+                'cancelled', greatest(0, NEW.valid - coalesce(t.success, 0) - coalesce(t.failed, 0)),
+                'delivered', coalesce(t.delivered, 0), 'undelivered', coalesce(t.undelivered, 0)
+            )
+        )
+        FROM (
+            SELECT sum(x.success)::bigint AS success, sum(x.failed)::bigint AS failed, sum(x.delivered)::bigint AS delivered,
+                sum(x.undelivered)::bigint AS undelivered
+            FROM batch_totals x
+            WHERE x.batch_id = NEW.id
+        ) t;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.batches_feed() IS 'Trigger of batches: stages the event that nothing is left to do of a batch, if its company listens.';
+
 CREATE FUNCTION public.contacts_count() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -203,6 +232,50 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.events_feed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT feed_is_heard(0) THEN
+        RETURN NULL;
+    END IF;
+    IF NEW.event IN ('sender.low_warning', 'sender.low_switch') THEN
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        SELECT 0, '', 'sender.low_balance', NEW.created_at, jsonb_build_object(
+            'sender_no', s.sender_no, 'channel', h.channel, 'balance', NEW.detail -> 'balance', 'mark', x.mark, 'threshold', NEW.detail -> x.mark
+        )
+        FROM senders s
+        JOIN channels h ON h.id = s.channel_id
+        CROSS JOIN (SELECT substr(NEW.event, length('sender.') + 1) AS mark) x
+        WHERE s.sender_no = NEW.subject;
+        RETURN NULL;
+    END IF;
+    INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+    SELECT 0, '', NEW.event, NEW.created_at, jsonb_strip_nulls(jsonb_build_object(
+        'alert_id', a.id, 'rule_no', a.rule_id, 'kind', a.kind, 'level', a.level, 'subject', a.subject, 'company_no', a.company_no,
+        'channel', a.channel, 'sender_no', a.sender_no, 'value', a.value, 'threshold', a.threshold, 'started_at', a.started_at,
+        'fired_at', a.fired_at, 'resolved_at', a.resolved_at, 'ended_by', a.ended_by
+    ))
+    FROM alerts a
+    WHERE a.id = (NEW.detail ->> 'alert_id')::bigint;
+    IF NEW.detail ->> 'kind' = 'sender_silent' THEN
+        -- The alert also ends when the app is switched off, is gone for good, or the rule changes: only a poll says that it is there again.
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        SELECT 0, '', CASE NEW.event WHEN 'alert.firing' THEN 'sender.silent' ELSE 'sender.recovered' END, NEW.created_at, jsonb_strip_nulls(jsonb_build_object(
+            'sender_no', s.sender_no, 'channel', h.channel, 'alert_id', a.id, 'seen_at', t.seen_at
+        ))
+        FROM alerts a
+        JOIN senders s ON s.sender_no = a.sender_no
+        JOIN sender_states t ON t.sender_id = s.id
+        JOIN channels h ON h.id = s.channel_id
+        WHERE a.id = (NEW.detail ->> 'alert_id')::bigint AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.events_feed() IS 'Trigger of events: stages what the feed tells of alerts and senders, if somebody listens to every company. A sender is silent from when an alert of the kind sender_silent fires until that alert ends because the sender polled.';
+
 CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (success > 0) THEN 'SUCCESS'::text WHEN (failed > 0) THEN 'FAILED'::text WHEN (cancelled > 0) THEN 'CANCELLED'::text ELSE ''::text END;
@@ -221,6 +294,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.feed_is_heard(of_company bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM feed_listeners l WHERE (l.is_pushed OR l.listens_until > now()) AND (l.company_id IS NULL OR l.company_id = of_company)
+    )
+$$;
+
+COMMENT ON FUNCTION public.feed_is_heard(of_company bigint) IS 'Whether somebody listens to the events of a company; 0: of the service itself.';
+
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
@@ -232,6 +315,20 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
     RETURN ((at <= now()) OR (at > ((now() + longest_wait) + '00:01:00'::interval)));
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
+
+CREATE FUNCTION public.notifications_feed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF feed_is_heard(NEW.company_id) THEN
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        VALUES (NEW.company_id, NEW.submitted_by, 'notification.finished', now(), jsonb_build_object('notification_id', NEW.id));
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.notifications_feed() IS 'Trigger of notifications: stages that a notification may be over, if its company listens.';
 
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
@@ -2372,7 +2469,7 @@ CREATE TABLE public.feed (
 
 COMMENT ON TABLE public.feed IS 'Something that happened and of which submitters are told, kept for a week. Written by internal/feed from feed_staged, by one transaction at a time: ids ascend in the order in which the rows can be seen, so that a reader who goes on behind the last id misses nothing. No personal data: the content of an event of a task is read from messages and report_logs when it is told.';
 
-COMMENT ON COLUMN public.feed.company_id IS 'no foreign key: the row outlives the company';
+COMMENT ON COLUMN public.feed.company_id IS '0: of the service itself, only for those who hear every company. No foreign key: the row outlives the company';
 
 COMMENT ON COLUMN public.feed.submitted_by IS 'the user who submitted the task or the batch; empty: not known any more';
 
@@ -2424,7 +2521,9 @@ CREATE TABLE public.feed_staged (
     data jsonb
 );
 
-COMMENT ON TABLE public.feed_staged IS 'A row of feed to be, in the transaction in which it happened. Written by the trigger of report_logs and by internal/batch, only for companies that listen. internal/feed moves it to feed within a second. Of one task, a later event has a larger id.';
+COMMENT ON TABLE public.feed_staged IS 'A row of feed to be, in the transaction in which it happened. Written by triggers of report_logs, batches, notifications and events, only if somebody listens. internal/feed moves it to feed within a second. Of one task, a later event has a larger id.';
+
+COMMENT ON COLUMN public.feed_staged.company_id IS '0: of the service itself';
 
 COMMENT ON COLUMN public.feed_staged.submitted_by IS 'null: of a task, whose message says it';
 
@@ -4535,6 +4634,8 @@ CREATE INDEX feed_company_idx ON public.feed USING btree (company_id, id);
 
 CREATE UNIQUE INDEX feed_listeners_company_idx ON public.feed_listeners USING btree (COALESCE(company_id, (0)::bigint));
 
+CREATE INDEX feed_staged_task_idx ON public.feed_staged USING btree (task_id) WHERE (task_id IS NOT NULL);
+
 CREATE INDEX feed_submitter_idx ON public.feed USING btree (company_id, submitted_by, id);
 
 CREATE INDEX fruitless_submissions_number_idx ON public.fruitless_submissions USING btree (company_id, "right"(regexp_replace(phone_number, '[^0-9]'::text, ''::text, 'g'::text), 8)) WHERE ((company_id IS NOT NULL) AND (phone_number IS NOT NULL));
@@ -4789,6 +4890,8 @@ CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFEREN
 
 CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
+CREATE TRIGGER batches_feed_updated AFTER UPDATE OF is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (NOT old.is_settled) AND (old.status <> 'checking'::text) AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))) EXECUTE FUNCTION public.batches_feed();
+
 CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
@@ -4821,11 +4924,17 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
+CREATE TRIGGER events_feed_inserted AFTER INSERT ON public.events FOR EACH ROW WHEN ((new.event = ANY (ARRAY['alert.firing'::text, 'alert.resolved'::text, 'sender.low_warning'::text, 'sender.low_switch'::text]))) EXECUTE FUNCTION public.events_feed();
+
 CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('3');
 
 CREATE TRIGGER inbounds_rows_bound AFTER INSERT ON public.inbounds REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER notifications_feed_inserted AFTER INSERT ON public.notifications FOR EACH ROW WHEN ((new.ended_as IS NOT NULL)) EXECUTE FUNCTION public.notifications_feed();
+
+CREATE TRIGGER notifications_feed_updated AFTER UPDATE OF ended_as, next_run_at ON public.notifications FOR EACH ROW WHEN (((new.deleted_at IS NULL) AND (new.forgotten_at IS NULL) AND (((new.ended_as IS NOT NULL) AND (new.ended_as IS DISTINCT FROM old.ended_as)) OR ((new.ended_as IS NULL) AND (new.next_run_at IS NULL) AND (old.next_run_at IS NOT NULL))))) EXECUTE FUNCTION public.notifications_feed();
 
 CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
 

@@ -19,6 +19,15 @@ const (
 	MessageDelivered   = "message.delivered"
 	MessageUndelivered = "message.undelivered"
 	BatchFinished      = "batch.finished"
+
+	NotificationFinished = "notification.finished"
+
+	// Of the service itself: only those hear them who hear every company.
+	SenderSilent     = "sender.silent"
+	SenderRecovered  = "sender.recovered"
+	SenderLowBalance = "sender.low_balance"
+	AlertFiring      = "alert.firing"
+	AlertResolved    = "alert.resolved"
 )
 
 // Kept is how long events are kept, and for how long they are recorded after somebody pulled. It is longer than a webhook may fail before it is
@@ -75,26 +84,43 @@ func (s *Service) sequencePortion(ctx context.Context) (int, error) {
 			ids = append(ids, e.TaskID)
 		}
 	}
-	submitters := map[string]string{}
+	tasks := map[string]dbq.FeedSubmittersRow{}
 	if len(ids) > 0 {
 		rows, err := s.inParts.FeedSubmitters(ctx, ids)
 		if err != nil {
 			return 0, fmt.Errorf("find submitters: %w", err)
 		}
 		for _, row := range rows {
-			submitters[row.TaskID] = row.SubmittedBy
+			tasks[row.TaskID] = row
 		}
 	}
 	var p dbq.FeedAppendParams
+	c := causes{latest: map[int64]time.Time{}}
 	for _, e := range staged {
-		by := submitters[e.TaskID]
+		if e.Type == NotificationFinished {
+			if err := c.note(e); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if _, isEnd := statuses[e.Type]; isEnd {
+			c.add(tasks[e.TaskID].NotificationID, e.At)
+		}
+		by := tasks[e.TaskID].SubmittedBy
 		if e.SubmittedBy != nil {
 			by = *e.SubmittedBy
 		}
-		p.CompanyIds, p.Submitters, p.Types = append(p.CompanyIds, e.CompanyID), append(p.Submitters, by), append(p.Types, e.Type)
-		p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, e.TaskID), append(p.LogIds, e.LogID), append(p.Ats, e.At), append(p.Datas, e.Data)
+		appendEvent(&p, e.CompanyID, by, e.Type, e.TaskID, e.LogID, e.At, e.Data)
+	}
+	if err := s.tellNotifications(ctx, &p, c); err != nil {
+		return 0, err
 	}
 	return len(staged), s.q.FeedAppend(ctx, p)
+}
+
+func appendEvent(p *dbq.FeedAppendParams, company int64, by, ofType, task string, log int64, at time.Time, data []byte) {
+	p.CompanyIds, p.Submitters, p.Types = append(p.CompanyIds, company), append(p.Submitters, by), append(p.Types, ofType)
+	p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, task), append(p.LogIds, log), append(p.Ats, at), append(p.Datas, data)
 }
 
 // forgetBatch is how many events one transaction of Forget deletes.
