@@ -1360,6 +1360,15 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.users_forgive_webhooks() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE webhooks w SET failing_since = NULL, failed_runs = 0, rest_until = NULL WHERE w.user_id = NEW.id AND w.failing_since IS NOT NULL;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.wait_bucket(wait interval) RETURNS bytea
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (wait IS NOT NULL) THEN set_byte('\x00'::bytea, 0, (LEAST((255)::double precision, ceil((ln(GREATEST((1)::double precision, (date_part('epoch'::text, wait) * (1000)::double precision))) / (0.0953101798043249)::double precision))))::integer) ELSE NULL::bytea END;
@@ -4973,6 +4982,8 @@ CREATE TRIGGER users_end_sessions AFTER UPDATE ON public.users FOR EACH ROW WHEN
 CREATE TRIGGER users_end_sessions_of_deleted AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION public.users_end_sessions();
 
 CREATE TRIGGER users_end_webhooks AFTER UPDATE ON public.users FOR EACH ROW WHEN (((new.company_id <> old.company_id) OR (new.role <> old.role))) EXECUTE FUNCTION public.users_end_webhooks();
+
+CREATE TRIGGER users_forgive_webhooks AFTER UPDATE ON public.users FOR EACH ROW WHEN ((old.is_disabled AND (NOT new.is_disabled))) EXECUTE FUNCTION public.users_forgive_webhooks();
 
 CREATE TRIGGER users_rows_bound AFTER INSERT ON public.users REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 

@@ -72,7 +72,7 @@ SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
 
 -- WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
 -- name: WebhooksDue :many
-SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing
+SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS NULL OR w.rest_until <= now())

@@ -890,7 +890,7 @@ func (q *Queries) WebhookWaiting(ctx context.Context, id int64) (WebhookWaitingR
 }
 
 const webhooksDue = `-- name: WebhooksDue :many
-SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing
+SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL OR w.rest_until <= now())
@@ -917,6 +917,7 @@ type WebhooksDueParams struct {
 type WebhooksDueRow struct {
 	ID        int64
 	IsFailing bool
+	CompanyID int64
 }
 
 // WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
@@ -929,7 +930,7 @@ func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]Web
 	var items []WebhooksDueRow
 	for rows.Next() {
 		var i WebhooksDueRow
-		if err := rows.Scan(&i.ID, &i.IsFailing); err != nil {
+		if err := rows.Scan(&i.ID, &i.IsFailing, &i.CompanyID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
