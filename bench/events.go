@@ -17,33 +17,34 @@ import (
 
 const hearers = 50 // companies with a webhook each; the receiver of the last one hangs
 
-// receivers take the posts of webhooks, but for the last one, which never answers.
+// receivers take the posts of webhooks, each at an address of its own. The last one never answers.
 type receivers struct {
-	server fasthttp.Server
-	url    string
-	over   chan struct{}
-	taken  atomic.Int64
+	urls  []string
+	over  chan struct{}
+	taken atomic.Int64
 
 	mu   sync.Mutex
 	lags []time.Duration // from what happened to its post
 }
 
 func startReceivers() (*receivers, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	r := &receivers{over: make(chan struct{})}
+	for i := range hearers {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		server := fasthttp.Server{Handler: r.take}
+		if i == hearers-1 {
+			server.Handler = func(*fasthttp.RequestCtx) { <-r.over }
+		}
+		r.urls = append(r.urls, "http://"+listener.Addr().String()+"/"+strconv.Itoa(i))
+		go func() { _ = server.Serve(listener) }() // ends with the run
 	}
-	r := &receivers{url: "http://" + listener.Addr().String() + "/", over: make(chan struct{})}
-	r.server.Handler = r.take
-	go func() { _ = r.server.Serve(listener) }() // ends with the run
 	return r, nil
 }
 
 func (r *receivers) take(ctx *fasthttp.RequestCtx) {
-	if string(ctx.Path()) == fmt.Sprint("/", hearers-1) {
-		<-r.over
-		return
-	}
 	_, after, _ := bytes.Cut(ctx.PostBody(), []byte(`"timestamp":"`))
 	text, _, _ := bytes.Cut(after, []byte(`"`))
 	at, err := time.Parse(time.RFC3339, string(text))
@@ -92,7 +93,7 @@ func (b *bench) hear(ctx context.Context, r *receivers) (clients []*client, err 
 		if err := c.call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"password":%q,"role":"submit","company_no":%q}`, no, password, no), nil); err != nil {
 			return nil, err
 		}
-		hook := fmt.Sprintf(`{"url":%q,"events":["message.sent","message.failed"],"company_no":%q}`, r.url+strconv.Itoa(i), no)
+		hook := fmt.Sprintf(`{"url":%q,"events":["message.sent","message.failed"],"company_no":%q}`, r.urls[i], no)
 		if err := c.call("POST", "/api/v1/webhooks", hook, nil); err != nil {
 			return nil, err
 		}
@@ -134,8 +135,9 @@ func (b *bench) events(ctx context.Context) (err error) {
 		return calls * lifeSize, err
 	}
 	var without, another, with, posted, p50, p99 []float64
+	var costs [3][]float64 // processor time of a task in µs, as without, another, with
 	for range b.Rounds {
-		for _, kind := range []struct {
+		for i, kind := range []struct {
 			function, who string
 			rates         *[]float64
 		}{{deaf, hearNobody, &without}, {function, hearAnother, &another}, {function, hearAll, &with}} {
@@ -146,12 +148,13 @@ func (b *bench) events(ctx context.Context) (err error) {
 				return err
 			}
 			r.begin()
-			began := time.Now()
+			began, used := time.Now(), b.cpu()
 			rate, err := lives()
 			if err != nil {
 				return err
 			}
 			*kind.rates = append(*kind.rates, rate)
+			costs[i] = append(costs[i], (b.cpu()-used)/(rate*time.Since(began).Seconds())*1e6)
 			if kind.rates == &with {
 				posted = append(posted, float64(r.taken.Load())/time.Since(began).Seconds())
 				if _, err := b.posted(ctx); err != nil {
@@ -162,7 +165,9 @@ func (b *bench) events(ctx context.Context) (err error) {
 		}
 	}
 	b.atLeast(0.95, "life of tasks of companies that do not listen, beside one that does", median(another), median(without), "/s", "without events")
+	b.atMost(1.05, "processor time of such a task, in the server and PostgreSQL", median(costs[1]), median(costs[0]), "µs", "without events")
 	b.ratio(fmt.Sprintf("life of tasks of %d companies with a webhook each, of which one hangs", hearers), median(with), median(without), "/s", "without events", "told", true)
+	b.ratio("processor time of such a task, with its event", median(costs[2]), median(costs[0]), "µs", "without events", "told", true)
 	b.ratio("events posted meanwhile", median(posted), median(with), "/s", "tasks that ended", "told", true)
 	b.add(figure{Name: "from the end of a task to its post, median and p99", Value: fmt.Sprintf("%.2g s, %.2g s", median(p50), median(p99)), Target: "told", Met: true})
 

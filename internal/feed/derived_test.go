@@ -206,7 +206,7 @@ func TestIDsOfTheFeedAreGivenOutByOneTransactionAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer early.Rollback(t.Context()) //nolint:errcheck // committed
+	defer early.Rollback(t.Context())
 	if _, err := early.Exec(t.Context(), fmt.Sprintf(stage, 1000)); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestIDsOfTheFeedAreGivenOutByOneTransactionAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.Rollback(t.Context()) //nolint:errcheck // rolled back
+	defer held.Rollback(t.Context())
 	if _, err := held.Exec(t.Context(), "INSERT INTO feed (id, company_id, submitted_by, type, at, data) SELECT last_value + is_called::int, 1, '', 'batch.finished', now(), jsonb_build_object('task_id', 'x') FROM feed_ids"); err != nil {
 		t.Fatal(err)
 	}
