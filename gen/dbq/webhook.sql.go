@@ -75,7 +75,7 @@ func (q *Queries) WebhookDelete(ctx context.Context, id int64) (int64, error) {
 const webhookDeliveriesAdd = `-- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
 SELECT $1, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
-    CASE WHEN NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN nullif(x.response, '') END -- erased meanwhile
+    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality($2::bigint[])) AS nth, unnest($2::bigint[]) AS feed_id, unnest($3::text[]) AS type,
         unnest($4::text[]) AS task_id, unnest($5::timestamptz[]) AS at, unnest($6::bigint[]) AS attempt,
