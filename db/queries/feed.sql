@@ -66,6 +66,14 @@ WHERE n.id = ANY (@ids::bigint[]) AND (n.ended_as IS NOT NULL OR NOT EXISTS (
 ))
 ORDER BY n.id;
 
+-- FeedNotificationsAgain stages again that notifications may be over, since some times.
+-- name: FeedNotificationsAgain :exec
+INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+SELECT n.company_id, n.submitted_by, 'notification.finished', x.at, jsonb_build_object('notification_id', n.id)
+FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@ats::timestamptz[]) AS at) x
+JOIN notifications n ON n.id = x.id
+ORDER BY n.id;
+
 -- FeedAppend adds events to the feed, in their order. An empty task_id, and the log_id 0, mean none.
 -- name: FeedAppend :exec
 INSERT INTO feed (company_id, submitted_by, type, task_id, log_id, at, data)

@@ -311,6 +311,25 @@ func (q *Queries) FeedNotifications(ctx context.Context, arg FeedNotificationsPa
 	return items, nil
 }
 
+const feedNotificationsAgain = `-- name: FeedNotificationsAgain :exec
+INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+SELECT n.company_id, n.submitted_by, 'notification.finished', x.at, jsonb_build_object('notification_id', n.id)
+FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::timestamptz[]) AS at) x
+JOIN notifications n ON n.id = x.id
+ORDER BY n.id
+`
+
+type FeedNotificationsAgainParams struct {
+	Ids []int64
+	Ats []time.Time
+}
+
+// FeedNotificationsAgain stages again that notifications may be over, since some times.
+func (q *Queries) FeedNotificationsAgain(ctx context.Context, arg FeedNotificationsAgainParams) error {
+	_, err := q.db.Exec(ctx, feedNotificationsAgain, arg.Ids, arg.Ats)
+	return err
+}
+
 const feedNotificationsTell = `-- name: FeedNotificationsTell :many
 SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
     'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,

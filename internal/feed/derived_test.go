@@ -96,6 +96,31 @@ func TestTheEndOfANotificationIsToldOnceBehindItsTasks(t *testing.T) {
 	}
 }
 
+// B13: while an old partition is moved to a tablespace, the end of a notification that may have tasks in it waits. Other events do not.
+func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	start := pull(b, "", "").NextCursor
+	notify(b, nil)
+	b.Exec("UPDATE notifications SET created_at = now() - interval '5 days'")
+	locked, unlock := b.LockDay(5)
+	b.Exec("DELETE FROM feed_staged WHERE task_id = $1", locked)
+	for _, id := range b.ClaimIDs(10) {
+		b.Report(id, "app", 2, nil)
+	}
+	apptest.Promptly(t, "moving events", func() {
+		if got := finished(b, start); len(got) != 0 {
+			t.Errorf("got %+v", got)
+		}
+	})
+	if n := b.Count("SELECT count(*) FROM feed"); n != 3 {
+		t.Errorf("%d events of tasks were told, want 3", n)
+	}
+	unlock()
+	if got := finished(b, start); len(got) != 1 || got[0].Counts.Success != 3 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // B13: a notification that is ended before its time is over at once. A deleted one is not told, nor one of a company to which nobody listens.
 func TestANotificationThatIsEndedIsOver(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)

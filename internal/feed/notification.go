@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
 
@@ -54,14 +55,23 @@ func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams
 		return nil
 	}
 	tell, oldest := dbq.FeedNotificationsTellParams{}, rows[0].CreatedAt
+	var again dbq.FeedNotificationsAgainParams
 	for _, row := range rows {
 		tell.Ids = append(tell.Ids, row.ID)
+		again.Ids, again.Ats = append(again.Ids, row.ID), append(again.Ats, c.latest[row.ID])
 		if row.CreatedAt.Before(oldest) {
 			oldest = row.CreatedAt
 		}
 	}
 	tell.FromID = queue.FirstID(oldest)
-	told, err := s.inParts.FeedNotificationsTell(ctx, tell)
+	var told []dbq.FeedNotificationsTellRow
+	err = s.db.Briefly(ctx, func(ctx context.Context) error {
+		told, err = s.inParts.FeedNotificationsTell(ctx, tell)
+		return err
+	})
+	if postgres.IsLockTimeout(err) { // an old partition of theirs is being moved to a tablespace: all other events go on
+		return s.q.FeedNotificationsAgain(ctx, again)
+	}
 	if err != nil {
 		return fmt.Errorf("read notifications that are over: %w", err)
 	}
