@@ -28,10 +28,13 @@ type client struct {
 	auth    string
 }
 
-func (s *stack) client(most int) *client {
+func (s *stack) client(most int) *client { return s.clientOf("admin", most) }
+
+// clientOf returns a client of a user, who has the password of the admin.
+func (s *stack) clientOf(username string, most int) *client {
 	return &client{
 		http: fasthttp.HostClient{Addr: s.address, MaxConns: most, MaxIdleConnDuration: time.Minute}, address: s.address,
-		auth: "Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+password)),
+		auth: "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password)),
 	}
 }
 

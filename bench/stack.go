@@ -22,7 +22,10 @@ import (
 	"lksms/internal/postgres"
 )
 
-const password = "bench-bench-bench"
+const (
+	password   = "bench-bench-bench"
+	secretsKey = "YmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmU=" // seals the secrets of webhooks
+)
 
 // stack is one server and its PostgreSQL.
 type stack struct {
@@ -81,7 +84,7 @@ func (s *stack) serve(ctx context.Context) (err error) {
 	s.server = exec.Command(s.binary, "serve")
 	s.server.Dir, s.server.Stdout, s.server.Stderr = s.dir, log, log
 	s.server.Env = append(os.Environ(), "DATABASE_URL="+s.database, "APP_HOST=127.0.0.1", "APP_PORT="+port,
-		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LKSMS_DATA="+s.dir)
+		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LKSMS_DATA="+s.dir, "SECRETS_KEY="+secretsKey)
 	s.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.server.Start(); err != nil {
 		return err

@@ -160,6 +160,35 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
+CREATE FUNCTION public.batches_feed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF feed_is_heard(NEW.company_id) THEN
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        SELECT NEW.company_id, NEW.submitted_by, 'batch.finished', now(), jsonb_build_object(
+            'batch_id', NEW.id, 'company_no', (SELECT c.company_no FROM companies c WHERE c.id = NEW.company_id), 'name', NEW.name,
+            'status', NEW.status, 'test', NEW.is_test, 'created_at', to_jsonb(NEW.created_at), 'ended_at', to_jsonb(NEW.ended_at),
+            'counts', jsonb_build_object(
+                'rows', NEW.rows, 'valid', NEW.valid, 'invalid', NEW.invalid, 'duplicate', NEW.duplicate, 'blocked', NEW.blocked,
+                'success', coalesce(t.success, 0), 'failed', coalesce(t.failed, 0),
+                'cancelled', greatest(0, NEW.valid - coalesce(t.success, 0) - coalesce(t.failed, 0)),
+                'delivered', coalesce(t.delivered, 0), 'undelivered', coalesce(t.undelivered, 0)
+            )
+        )
+        FROM (
+            SELECT sum(x.success)::bigint AS success, sum(x.failed)::bigint AS failed, sum(x.delivered)::bigint AS delivered,
+                sum(x.undelivered)::bigint AS undelivered
+            FROM batch_totals x
+            WHERE x.batch_id = NEW.id
+        ) t;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.batches_feed() IS 'Trigger of batches: stages the event that nothing is left to do of a batch, if its company listens.';
+
 CREATE FUNCTION public.contacts_count() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -203,6 +232,50 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.events_feed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT feed_is_heard(0) THEN
+        RETURN NULL;
+    END IF;
+    IF NEW.event IN ('sender.low_warning', 'sender.low_switch') THEN
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        SELECT 0, '', 'sender.low_balance', NEW.created_at, jsonb_build_object(
+            'sender_no', s.sender_no, 'channel', h.channel, 'balance', NEW.detail -> 'balance', 'mark', x.mark, 'threshold', NEW.detail -> x.mark
+        )
+        FROM senders s
+        JOIN channels h ON h.id = s.channel_id
+        CROSS JOIN (SELECT substr(NEW.event, length('sender.') + 1) AS mark) x
+        WHERE s.sender_no = NEW.subject;
+        RETURN NULL;
+    END IF;
+    INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+    SELECT 0, '', NEW.event, NEW.created_at, jsonb_strip_nulls(jsonb_build_object(
+        'alert_id', a.id, 'rule_no', a.rule_id, 'kind', a.kind, 'level', a.level, 'subject', a.subject, 'company_no', a.company_no,
+        'channel', a.channel, 'sender_no', a.sender_no, 'value', a.value, 'threshold', a.threshold, 'started_at', a.started_at,
+        'fired_at', a.fired_at, 'resolved_at', a.resolved_at, 'ended_by', a.ended_by
+    ))
+    FROM alerts a
+    WHERE a.id = (NEW.detail ->> 'alert_id')::bigint;
+    IF NEW.detail ->> 'kind' = 'sender_silent' THEN
+        -- The alert also ends when the app is switched off, is gone for good, or the rule changes: only a poll says that it is there again.
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        SELECT 0, '', CASE NEW.event WHEN 'alert.firing' THEN 'sender.silent' ELSE 'sender.recovered' END, NEW.created_at, jsonb_strip_nulls(jsonb_build_object(
+            'sender_no', s.sender_no, 'channel', h.channel, 'alert_id', a.id, 'seen_at', t.seen_at
+        ))
+        FROM alerts a
+        JOIN senders s ON s.sender_no = a.sender_no
+        JOIN sender_states t ON t.sender_id = s.id
+        JOIN channels h ON h.id = s.channel_id
+        WHERE a.id = (NEW.detail ->> 'alert_id')::bigint AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.events_feed() IS 'Trigger of events: stages what the feed tells of alerts and senders, if somebody listens to every company. A sender is silent from when an alert of the kind sender_silent fires until that alert ends because the sender polled.';
+
 CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (success > 0) THEN 'SUCCESS'::text WHEN (failed > 0) THEN 'FAILED'::text WHEN (cancelled > 0) THEN 'CANCELLED'::text ELSE ''::text END;
@@ -221,6 +294,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.feed_is_heard(of_company bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM feed_listeners l WHERE (l.is_pushed OR l.listens_until > now()) AND (l.company_id IS NULL OR l.company_id = of_company)
+    )
+$$;
+
+COMMENT ON FUNCTION public.feed_is_heard(of_company bigint) IS 'Whether somebody listens to the events of a company; 0: of the service itself.';
+
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
@@ -233,27 +316,19 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
-CREATE FUNCTION public.phones_end() RETURNS trigger
+CREATE FUNCTION public.notifications_feed() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    DELETE FROM phones p WHERE p.sender_id = OLD.id;
-    RETURN OLD;
-END
-$$;
-
-COMMENT ON FUNCTION public.phones_end() IS 'Trigger of senders: deletes the phone of a sender that is deleted.';
-
-CREATE FUNCTION public.phones_end_user() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    DELETE FROM users u WHERE u.id = OLD.user_id;
+    IF feed_is_heard(NEW.company_id) THEN
+        INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+        VALUES (NEW.company_id, NEW.submitted_by, 'notification.finished', now(), jsonb_build_object('notification_id', NEW.id));
+    END IF;
     RETURN NULL;
 END
 $$;
 
-COMMENT ON FUNCTION public.phones_end_user() IS 'Trigger of phones: deletes the user of a phone that is deleted.';
+COMMENT ON FUNCTION public.notifications_feed() IS 'Trigger of notifications: stages that a notification may be over, if its company listens.';
 
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
@@ -1281,6 +1356,15 @@ CREATE FUNCTION public.users_end_webhooks() RETURNS trigger
     AS $$
 BEGIN
     DELETE FROM webhooks w WHERE w.user_id = NEW.id;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.users_forgive_webhooks() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE webhooks w SET failing_since = NULL, failed_runs = 0, rest_until = NULL WHERE w.user_id = NEW.id AND w.failing_since IS NOT NULL;
     RETURN NULL;
 END
 $$;
@@ -2394,7 +2478,7 @@ CREATE TABLE public.feed (
 
 COMMENT ON TABLE public.feed IS 'Something that happened and of which submitters are told, kept for a week. Written by internal/feed from feed_staged, by one transaction at a time: ids ascend in the order in which the rows can be seen, so that a reader who goes on behind the last id misses nothing. No personal data: the content of an event of a task is read from messages and report_logs when it is told.';
 
-COMMENT ON COLUMN public.feed.company_id IS 'no foreign key: the row outlives the company';
+COMMENT ON COLUMN public.feed.company_id IS '0: of the service itself, only for those who hear every company. No foreign key: the row outlives the company';
 
 COMMENT ON COLUMN public.feed.submitted_by IS 'the user who submitted the task or the batch; empty: not known any more';
 
@@ -2446,7 +2530,9 @@ CREATE TABLE public.feed_staged (
     data jsonb
 );
 
-COMMENT ON TABLE public.feed_staged IS 'A row of feed to be, in the transaction in which it happened. Written by the trigger of report_logs and by internal/batch, only for companies that listen. internal/feed moves it to feed within a second. Of one task, a later event has a larger id.';
+COMMENT ON TABLE public.feed_staged IS 'A row of feed to be, in the transaction in which it happened. Written by triggers of report_logs, batches, notifications and events, only if somebody listens. internal/feed moves it to feed within a second. Of one task, a later event has a larger id.';
+
+COMMENT ON COLUMN public.feed_staged.company_id IS '0: of the service itself';
 
 COMMENT ON COLUMN public.feed_staged.submitted_by IS 'null: of a task, whose message says it';
 
@@ -2790,62 +2876,6 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE TABLE public.phone_leases (
-    sender_id bigint NOT NULL,
-    lease_id bigint NOT NULL,
-    task_id text NOT NULL COLLATE pg_catalog."C"
-);
-
-COMMENT ON TABLE public.phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/smsgate.';
-
-COMMENT ON COLUMN public.phone_leases.task_id IS 'no foreign key: it would lock rows of queue';
-
-CREATE TABLE public.phones (
-    sender_id bigint NOT NULL,
-    code_hash bytea,
-    code_until timestamp with time zone,
-    code_sim_number smallint,
-    sim_number smallint,
-    device_no text,
-    user_id bigint,
-    model text,
-    registered_at timestamp with time zone,
-    claimed_at timestamp with time zone,
-    troubles smallint DEFAULT 0 NOT NULL,
-    rest_until timestamp with time zone,
-    pull_until timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT phones_code_complete CHECK (((code_hash IS NULL) = (code_until IS NULL))),
-    CONSTRAINT phones_code_sim_number_range CHECK (((code_sim_number >= 1) AND (code_sim_number <= 3))),
-    CONSTRAINT phones_device_no_length CHECK (((char_length(device_no) >= 1) AND (char_length(device_no) <= 50))),
-    CONSTRAINT phones_model_length CHECK ((char_length(model) <= 128)),
-    CONSTRAINT phones_sim_number_range CHECK (((sim_number >= 1) AND (sim_number <= 3)))
-);
-
-COMMENT ON TABLE public.phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/smsgate.';
-
-COMMENT ON COLUMN public.phones.code_hash IS 'SHA-256 of the code with which one phone can register; null: none is open';
-
-COMMENT ON COLUMN public.phones.code_until IS 'until when the code can be used';
-
-COMMENT ON COLUMN public.phones.code_sim_number IS 'the sim_number of the phone that registers with the code';
-
-COMMENT ON COLUMN public.phones.sim_number IS 'the SIM that sends, counted from 1; null: the phone chooses';
-
-COMMENT ON COLUMN public.phones.device_no IS 'under which name the phone knows itself; null: no phone has registered';
-
-COMMENT ON COLUMN public.phones.user_id IS 'the user of the phone, whose API key is its token; null: no phone has registered, or its user was deleted';
-
-COMMENT ON COLUMN public.phones.model IS 'what the phone says of itself; null: nothing';
-
-COMMENT ON COLUMN public.phones.claimed_at IS 'when the phone last got new messages; null: never';
-
-COMMENT ON COLUMN public.phones.troubles IS 'how often the phone was made to rest since it last sent a message, at most 20';
-
-COMMENT ON COLUMN public.phones.rest_until IS 'until when the phone gets no new messages, because it could not send; null: it can';
-
-COMMENT ON COLUMN public.phones.pull_until IS 'until when one pull of the phone keeps out others; null: none is underway';
 
 CREATE TABLE public.pool_channels (
     pool_id bigint NOT NULL,
@@ -3699,27 +3729,6 @@ COMMENT ON TABLE public.settings IS 'A setting that was changed from its default
 
 COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
 
-CREATE TABLE public.smsgate_messages (
-    company_id bigint NOT NULL,
-    submitted_by text NOT NULL,
-    message_id text NOT NULL COLLATE pg_catalog."C",
-    task_ids text[] NOT NULL COLLATE pg_catalog."C",
-    sender_no text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT smsgate_messages_message_id_length CHECK (((char_length(message_id) >= 1) AND (char_length(message_id) <= 36))),
-    CONSTRAINT smsgate_messages_task_ids_size CHECK (((cardinality(task_ids) >= 1) AND (cardinality(task_ids) <= 100)))
-);
-
-COMMENT ON TABLE public.smsgate_messages IS 'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/smsgateclient in the transaction that submits the tasks, so that a message_id exists once; deleted when the days of its tasks are dropped.';
-
-COMMENT ON COLUMN public.smsgate_messages.submitted_by IS 'as messages.submitted_by: the user name, which no foreign key keeps';
-
-COMMENT ON COLUMN public.smsgate_messages.message_id IS 'the id that the program gave, or one that was made; of one user of a company';
-
-COMMENT ON COLUMN public.smsgate_messages.task_ids IS 'in the order of the recipients; no foreign key: messages are partitioned';
-
-COMMENT ON COLUMN public.smsgate_messages.sender_no IS 'the only sender that may send it, as it was asked for; null: any';
-
 CREATE TABLE public.statistics (
     step text NOT NULL,
     company_id bigint NOT NULL,
@@ -4243,12 +4252,7 @@ END) STORED NOT NULL,
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    form text DEFAULT 'standard'::text NOT NULL,
-    external_id text COLLATE pg_catalog."C",
     CONSTRAINT webhooks_description_length CHECK ((char_length(description) <= 200)),
-    CONSTRAINT webhooks_external_id_length CHECK (((char_length(external_id) >= 1) AND (char_length(external_id) <= 36))),
-    CONSTRAINT webhooks_external_id_of_form CHECK (((external_id IS NOT NULL) = (form = 'smsgate'::text))),
-    CONSTRAINT webhooks_form_known CHECK ((form = ANY (ARRAY['standard'::text, 'smsgate'::text]))),
     CONSTRAINT webhooks_off_reason_known CHECK (((off_reason IS NULL) OR ((off_reason = ANY (ARRAY['gone'::text, 'failing'::text])) AND (status = 'off'::text)))),
     CONSTRAINT webhooks_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
     CONSTRAINT webhooks_url_length CHECK (((char_length(url) >= 1) AND (char_length(url) <= 2000))),
@@ -4278,10 +4282,6 @@ COMMENT ON COLUMN public.webhooks.failing_since IS 'the first failed post since 
 COMMENT ON COLUMN public.webhooks.failed_runs IS 'runs in a row in which no post was taken';
 
 COMMENT ON COLUMN public.webhooks.rest_until IS 'nothing is posted before; null: no rest';
-
-COMMENT ON COLUMN public.webhooks.form IS 'how posts are written and signed: standard (Standard Webhooks), or smsgate (as the app of SMSGate does)';
-
-COMMENT ON COLUMN public.webhooks.external_id IS 'of the form smsgate: the id that the program gave, or one that was made; of one user. Null: another form';
 
 ALTER TABLE public.webhooks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.webhooks_id_seq
@@ -4452,21 +4452,6 @@ ALTER TABLE ONLY public.notification_templates
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.phone_leases
-    ADD CONSTRAINT phone_leases_pkey PRIMARY KEY (sender_id, lease_id);
-
-ALTER TABLE ONLY public.phones
-    ADD CONSTRAINT phones_code_hash_key UNIQUE (code_hash);
-
-ALTER TABLE ONLY public.phones
-    ADD CONSTRAINT phones_device_no_key UNIQUE (device_no);
-
-ALTER TABLE ONLY public.phones
-    ADD CONSTRAINT phones_pkey PRIMARY KEY (sender_id);
-
-ALTER TABLE ONLY public.phones
-    ADD CONSTRAINT phones_user_id_key UNIQUE (user_id);
-
 ALTER TABLE ONLY public.pool_channels
     ADD CONSTRAINT pool_channels_pkey PRIMARY KEY (pool_id);
 
@@ -4532,9 +4517,6 @@ ALTER TABLE ONLY public.sessions
 
 ALTER TABLE ONLY public.settings
     ADD CONSTRAINT settings_pkey PRIMARY KEY (category, name);
-
-ALTER TABLE ONLY public.smsgate_messages
-    ADD CONSTRAINT smsgate_messages_pkey PRIMARY KEY (company_id, submitted_by, message_id);
 
 ALTER TABLE ONLY public.statistics
     ADD CONSTRAINT statistics_pkey PRIMARY KEY (step, company_id, dimension, at, key);
@@ -4661,6 +4643,8 @@ CREATE INDEX feed_company_idx ON public.feed USING btree (company_id, id);
 
 CREATE UNIQUE INDEX feed_listeners_company_idx ON public.feed_listeners USING btree (COALESCE(company_id, (0)::bigint));
 
+CREATE INDEX feed_staged_task_idx ON public.feed_staged USING btree (task_id) WHERE (task_id IS NOT NULL);
+
 CREATE INDEX feed_submitter_idx ON public.feed USING btree (company_id, submitted_by, id);
 
 CREATE INDEX fruitless_submissions_number_idx ON public.fruitless_submissions USING btree (company_id, "right"(regexp_replace(phone_number, '[^0-9]'::text, ''::text, 'g'::text), 8)) WHERE ((company_id IS NOT NULL) AND (phone_number IS NOT NULL));
@@ -4777,10 +4761,6 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
-CREATE INDEX smsgate_messages_created_idx ON public.smsgate_messages USING btree (created_at);
-
-CREATE INDEX smsgate_messages_list_idx ON public.smsgate_messages USING btree (company_id, submitted_by, created_at, message_id) INCLUDE (sender_no);
-
 CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
 
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
@@ -4818,8 +4798,6 @@ CREATE UNIQUE INDEX webhook_secrets_current_idx ON public.webhook_secrets USING 
 CREATE INDEX webhook_secrets_webhook_idx ON public.webhook_secrets USING btree (webhook_id, id);
 
 CREATE INDEX webhooks_company_id_idx ON public.webhooks USING btree (company_id);
-
-CREATE UNIQUE INDEX webhooks_external_id_key ON public.webhooks USING btree (user_id, external_id) WHERE (external_id IS NOT NULL);
 
 CREATE INDEX webhooks_owner_idx ON public.webhooks USING btree (owner, id);
 
@@ -4881,8 +4859,6 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.inbounds FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, code_sim_number, sim_number, device_no, user_id ON public.phones FOR EACH ROW EXECUTE FUNCTION public.audit_change('phone', 'sender_no', 'claimed_at,troubles,rest_until,pull_until', 'code_hash');
-
 CREATE TRIGGER audited AFTER INSERT ON public.reconciliations FOR EACH ROW EXECUTE FUNCTION public.audit_change('reconciliation', 'id', 'from_at,to_at,upload_id,sheet,number_column,status_column,segments_column,delivered_values,pending_values,status,phase,row_no,after_no,after_at,after_id,rows,matched,missing_here,missing_there,status_differs,segments_differ,repeated,unreadable,near_midnight,failure,created_by,finished_at');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(new.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
@@ -4923,6 +4899,8 @@ CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFEREN
 
 CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
+CREATE TRIGGER batches_feed_updated AFTER UPDATE OF is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (NOT old.is_settled) AND (old.status <> 'checking'::text) AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))) EXECUTE FUNCTION public.batches_feed();
+
 CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
@@ -4955,15 +4933,17 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
+CREATE TRIGGER events_feed_inserted AFTER INSERT ON public.events FOR EACH ROW WHEN ((new.event = ANY (ARRAY['alert.firing'::text, 'alert.resolved'::text, 'sender.low_warning'::text, 'sender.low_switch'::text]))) EXECUTE FUNCTION public.events_feed();
+
 CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('3');
 
 CREATE TRIGGER inbounds_rows_bound AFTER INSERT ON public.inbounds REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
-CREATE TRIGGER phones_end BEFORE DELETE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.phones_end();
+CREATE TRIGGER notifications_feed_inserted AFTER INSERT ON public.notifications FOR EACH ROW WHEN ((new.ended_as IS NOT NULL)) EXECUTE FUNCTION public.notifications_feed();
 
-CREATE TRIGGER phones_end_user AFTER DELETE ON public.phones FOR EACH ROW EXECUTE FUNCTION public.phones_end_user();
+CREATE TRIGGER notifications_feed_updated AFTER UPDATE OF ended_as, next_run_at ON public.notifications FOR EACH ROW WHEN (((new.deleted_at IS NULL) AND (new.forgotten_at IS NULL) AND (((new.ended_as IS NOT NULL) AND (new.ended_as IS DISTINCT FROM old.ended_as)) OR ((new.ended_as IS NULL) AND (new.next_run_at IS NULL) AND (old.next_run_at IS NOT NULL))))) EXECUTE FUNCTION public.notifications_feed();
 
 CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
 
@@ -5002,6 +4982,8 @@ CREATE TRIGGER users_end_sessions AFTER UPDATE ON public.users FOR EACH ROW WHEN
 CREATE TRIGGER users_end_sessions_of_deleted AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION public.users_end_sessions();
 
 CREATE TRIGGER users_end_webhooks AFTER UPDATE ON public.users FOR EACH ROW WHEN (((new.company_id <> old.company_id) OR (new.role <> old.role))) EXECUTE FUNCTION public.users_end_webhooks();
+
+CREATE TRIGGER users_forgive_webhooks AFTER UPDATE ON public.users FOR EACH ROW WHEN ((old.is_disabled AND (NOT new.is_disabled))) EXECUTE FUNCTION public.users_forgive_webhooks();
 
 CREATE TRIGGER users_rows_bound AFTER INSERT ON public.users REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 
@@ -5087,15 +5069,6 @@ ALTER TABLE ONLY public.notifications
 
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
-
-ALTER TABLE ONLY public.phone_leases
-    ADD CONSTRAINT phone_leases_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.phones(sender_id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.phones
-    ADD CONSTRAINT phones_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.phones
-    ADD CONSTRAINT phones_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE SET NULL;
 
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);

@@ -314,7 +314,7 @@ func checkUnderLoad(ctx context.Context, s *stack) (verdicts []verdict, waiting,
 const checkLimit = 10 * time.Minute
 
 // check compares the whole history with the whole database, while nothing runs.
-func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants) ([]verdict, error) {
+func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants, e *events) ([]verdict, error) {
 	var verdicts []verdict
 	err := s.queryWithin(ctx, checkLimit, func(conn *pgx.Conn) (err error) {
 		if verdicts, err = checkSnapshots(ctx, conn, ""); err != nil {
@@ -335,6 +335,11 @@ func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants) (
 			return err
 		}
 		verdicts = append(verdicts, ofTenants...)
+		ofEvents, err := e.verdicts(ctx, conn)
+		if err != nil {
+			return err
+		}
+		verdicts = append(verdicts, ofEvents...)
 		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
 			v, err := more(ctx, conn, s)
 			if err != nil {
@@ -473,9 +478,9 @@ func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, 
 }
 
 // Bounds of an idle server: its own goroutines and, for a minute, two for each connection that a driven sender keeps
-// to its provider, at most 16 connections each.
+// to its provider, and webhooks to their receiver, at most 16 connections each.
 const (
-	idleGoroutines = 50 + 2*16*(pushed+2) // the driven senders without a tenant, sick and well
+	idleGoroutines = 50 + 2*16*(pushed+2+1) // the driven senders without a tenant, sick and well; webhooks
 	deadTuples     = 100
 )
 

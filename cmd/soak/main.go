@@ -26,7 +26,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and check that each is found."`
-	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout, list, pause or F10."`
+	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign or scope."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, even if every invariant holds."`
@@ -152,6 +152,11 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	if err := t.setUp(ctx); err != nil {
 		return err
 	}
+	e, err := newEvents(ctx, stack, l, t)
+	if err != nil {
+		return err
+	}
+	defer e.close()
 	b := &lists{load: l}
 	n := newNemesis(s.options.Seed, stack, h, s.say)
 	s.began = time.Now()
@@ -159,11 +164,11 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	rounds := 0
 	for rounds == 0 || s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
 		rounds++
-		if verdicts, err = s.round(ctx, rounds, stack, l, t, a, b, n); err != nil {
+		if verdicts, err = s.round(ctx, rounds, stack, l, t, a, b, e, n); err != nil {
 			return err
 		}
 	}
-	s.summary(rounds, h, l, t, a, b, n, verdicts)
+	s.summary(rounds, h, l, t, a, b, e, n, verdicts)
 	if found := broken(verdicts); len(found) > 0 {
 		for _, v := range found {
 			s.findings = append(s.findings, v.name)
@@ -177,7 +182,7 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 const quietLimit = time.Minute
 
 // round runs load with faults, then lets the queue empty without faults, then checks.
-func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, b *lists, n *nemesis) ([]verdict, error) {
+func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, b *lists, e *events, n *nemesis) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
 	defer cease()
 	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
@@ -190,6 +195,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 		all.Go(func() { t.run(loading, number) })
 		all.Go(func() { a.run(loading, number) })
 		all.Go(func() { b.run(loading, number) })
+		all.Go(func() { e.run(loading, number) })
 		all.Wait()
 	}()
 	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
@@ -218,7 +224,12 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	if err := t.measure(context.WithoutCancel(ctx), number); err != nil {
 		return nil, err
 	}
-	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider, t)
+	posting, enough := context.WithTimeout(context.WithoutCancel(ctx), quietLimit)
+	defer enough()
+	if err := e.settle(posting, stack); err != nil {
+		l.history.breach("%v", err)
+	}
+	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider, t, e)
 	if err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
@@ -228,7 +239,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	return verdicts, nil
 }
 
-func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, b *lists, n *nemesis, verdicts []verdict) {
+func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, b *lists, e *events, n *nemesis, verdicts []verdict) {
 	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
 	total := 0
 	for _, f := range faults {
@@ -243,6 +254,9 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, 
 	fmt.Printf("  %5d  lists accepted\n", len(h.batches()))
 	for i, name := range listActNames {
 		fmt.Printf("  %5d  batches %s\n", b.did[i].Load(), name)
+	}
+	for i, name := range eventActNames {
+		fmt.Printf("  %5d  %s\n", e.did[i].Load(), name)
 	}
 	fmt.Printf("  %5d  deletions and creations of the route of a country\n", t.flips.Load())
 	fmt.Printf("  %5d  troubles of a provider\n", t.troubles.Load())

@@ -30,6 +30,14 @@ var finders = map[string]string{
 	"trouble": "no message fails, nor loses an attempt",
 	"lockout": "nobody with the right password",
 	"pause":   "no task of a batch is leased for the first time while",
+	"staged":  "every end of a task has exactly its event",
+	"order":   "a pull gets every event",
+	"cursor":  "every event was taken by each webhook",
+	"behind":  "no later event of a task is posted before",
+	"again":   "every event that was told is one of the feed",
+	"body":    "each post of an event has the same",
+	"sign":    "every post is signed",
+	"scope":   "nobody is told an event of another company",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -50,6 +58,11 @@ const (
 	verifying = "internal/access/verify.go"
 	batches   = "gen/dbq/batch.sql.go"
 	batching  = "internal/batch/batch.go"
+	feeds     = "gen/dbq/feed.sql.go"
+	feeding   = "internal/feed/feed.go"
+	telling   = "internal/feed/event.go"
+	posting   = "internal/webhook/deliver.go"
+	signing   = "internal/webhook/post/post.go"
 )
 
 // withoutLease lets a report end a task without a lease: a mutated guard must not end in the error that the answer lacks a lease.
@@ -171,6 +184,52 @@ judged AS (`},
 		}
 	}
 	s.claimed.Add(`},
+	}},
+	{"staged", "staged events are read first, and all that is there is deleted afterwards", []change{
+		{feeds, "DELETE FROM feed_staged s WHERE s.id = ANY", "SELECT * FROM feed_staged s WHERE s.id = ANY"},
+		{feeds, "LIMIT $1::integer)) RETURNING id, company_id, submitted_by, type, task_id, log_id, at, data", "LIMIT $1::integer))"},
+		{feeding, "\treturn len(staged), s.q.FeedAppend(ctx, p)\n", `	if err := s.q.FeedAppend(ctx, p); err != nil {
+		return 0, err
+	}
+	_, err = s.db.Exec(ctx, "DELETE FROM feed_staged")
+	return len(staged), err
+`},
+	}},
+	{"order", "an event has its id from when it happened, and not from when it can be seen", []change{
+		{feeds, "\n)\nSELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS task_id,", `
+),
+put AS (
+    INSERT INTO feed (id, company_id, submitted_by, type, task_id, log_id, at, data)
+    SELECT t.id, t.company_id, coalesce(t.submitted_by, (SELECT m.submitted_by FROM messages m WHERE m.task_id = t.task_id), ''), t.type, t.task_id,
+        t.log_id, t.at, t.data
+    FROM taken t
+)
+SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS task_id,`},
+		{feeds, "FROM taken t\nORDER BY t.id", "FROM taken t\nWHERE t.id IS NULL\nORDER BY t.id"},
+	}},
+	{"cursor", "a webhook goes on behind its events before they are posted", []change{
+		{posting, "\tif err := s.post(ctx, t); err != nil {\n", `	if _, err := s.db.Exec(ctx, "UPDATE webhooks SET after_id = $1 WHERE id = $2 AND after_id = $3", t.next, t.ID, t.AfterID); err != nil {
+		return nil, err
+	}
+	t.AfterID = t.next
+	if err := s.post(ctx, t); err != nil {
+`},
+	}},
+	{"behind", "a later event of a task does not wait for one that failed in an earlier turn", []change{
+		{posting, `one.isLate = !one.isRetry && one.TaskID != "" && slices.Contains(waiting, one.TaskID)`,
+			`one.isLate = !one.isRetry && one.TaskID == "" && slices.Contains(waiting, one.TaskID)`},
+	}},
+	{"again", "each attempt has an id of its own", []change{
+		{posting, "ID: feed.IDText(one.ID), Body: bodies[one.ID]", "ID: feed.IDText(one.ID + one.tries<<40), Body: bodies[one.ID]"},
+	}},
+	{"body", "an event is of the time of its post", []change{
+		{telling, "Type: e.Type, Timestamp: e.At,", "Type: e.Type, Timestamp: time.Now(),"},
+	}},
+	{"sign", "the signature leaves out the body", []change{
+		{signing, "standardwebhooks.Sign(key, one.ID, stamp, one.Body)", "standardwebhooks.Sign(key, one.ID, stamp, nil)"},
+	}},
+	{"scope", "a webhook reads the events of every company", []change{
+		{posting, "s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID", "s.feed.Read(ctx, queue.Viewer{}, t.AfterID"},
 	}},
 }
 

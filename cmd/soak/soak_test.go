@@ -21,7 +21,8 @@ func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("go", "build", "-overlay", overlay, "./internal/queue/...", "./internal/template", "./internal/access", "./internal/push/...")
+			cmd := exec.Command("go", "build", "-overlay", overlay, "./internal/queue/...", "./internal/template", "./internal/access", "./internal/push/...",
+				"./internal/feed", "./internal/webhook/...")
 			cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("build: %v\n%s", err, out)

@@ -27,6 +27,7 @@ import (
 
 const (
 	password   = "soak-soak-soak"
+	secretsKey = "c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstc28=" // seals the secrets of webhooks
 	maxRetries = 3
 	retryDelay = 600 * time.Millisecond
 	lease      = 3 * time.Second
@@ -236,7 +237,7 @@ func newServer(name, dir, binary, databaseURL string) (*server, error) {
 		name: name, url: "http://127.0.0.1:" + port, logPath: filepath.Join(dir, name+".log"), proxy: through, binary: binary,
 		env: append(os.Environ(),
 			"DATABASE_URL="+u.String(), "APP_HOST=127.0.0.1", "APP_PORT="+port, "LKSMS_DATA="+dir,
-			"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LOG_LEVEL=info", "LOG_FORMAT=json", "DEBUG=false",
+			"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "SECRETS_KEY="+secretsKey, "LOG_LEVEL=info", "LOG_FORMAT=json", "DEBUG=false",
 			"MAX_RETRY_COUNT="+strconv.Itoa(maxRetries), "RETRY_DELAY_MINUTES="+inMinutes(retryDelay),
 			"PROCESSING_TIMEOUT_MINUTES="+inMinutes(lease), "RETRY_MAX_WAIT=10m",
 		),

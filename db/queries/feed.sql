@@ -1,5 +1,5 @@
--- The feed: what happened, in the order in which it can be seen. The trigger report_logs_facts and BatchFinish stage events; FeedTake and FeedAppend move
--- them to the feed, by one transaction at a time.
+-- The feed: what happened, in the order in which it can be seen. Triggers stage events; FeedTake and FeedAppend move them to the feed, by one
+-- transaction at a time.
 
 -- FeedLock lets one transaction at a time give out ids of the feed, until its end: ids that it gives out can be seen before any larger one exists.
 -- name: FeedLock :exec
@@ -14,9 +14,65 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 FROM taken t
 ORDER BY t.id;
 
--- FeedSubmitters returns who submitted tasks. A task whose day was dropped has none.
+-- FeedSubmitters returns who submitted tasks, and the notification of each, or 0. A task whose day was dropped has none.
 -- name: FeedSubmitters :many
-SELECT m.task_id, m.submitted_by FROM messages m WHERE m.task_id = ANY (@task_ids::text[]) ORDER BY m.task_id;
+SELECT m.task_id, m.submitted_by, coalesce(r.notification_id, 0)::bigint AS notification_id
+FROM messages m
+LEFT JOIN renderings r ON r.id = m.rendering_id
+WHERE m.task_id = ANY (@task_ids::text[])
+ORDER BY m.task_id;
+
+-- FeedNotifications returns those of some notifications that seem to be over: those of noted_ids that were ended, and those that have no further run and
+-- no task that waits or is leased. It reads no partitions.
+-- name: FeedNotifications :many
+SELECT n.id, n.created_at FROM notifications n
+WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
+    AND CASE WHEN n.ended_as IS NOT NULL THEN n.id = ANY (@noted_ids::bigint[])
+        ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END
+ORDER BY n.id;
+
+-- FeedNotificationsTell returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
+-- which the end of a task is still staged, is left out: that end tells it. Its tasks have ids from from_id on.
+-- name: FeedNotificationsTell :many
+SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
+    'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,
+    'status', coalesce(n.ended_as, CASE
+        WHEN t.succeeded = t.people THEN 1 WHEN t.succeeded > 0 THEN 5 WHEN t.cancelled = t.people THEN 3 ELSE 2
+    END),
+    'created_at', n.created_at, 'counts', jsonb_build_object(
+        'people', t.people, 'success', t.succeeded, 'failed', t.failed, 'cancelled', t.cancelled
+    )
+)::jsonb AS data
+FROM notifications n
+JOIN companies c ON c.id = n.company_id
+JOIN channels h ON h.id = n.channel_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS people, count(*) FILTER (WHERE p.outcome = 2) AS succeeded, count(*) FILTER (WHERE p.outcome = 3) AS failed, -- SUCCESS, FAILED
+        count(*) FILTER (WHERE p.outcome = 4) AS cancelled -- CANCELLED
+    FROM (
+        SELECT DISTINCT ON (m.user_id) l.outcome -- the last task of each person counts
+        FROM renderings r
+        JOIN messages m ON m.rendering_id = r.id AND m.task_id >= @from_id::text
+        LEFT JOIN report_logs l ON l.task_id = m.task_id AND l.task_id >= @from_id::text AND l.outcome IS NOT NULL
+        WHERE r.notification_id = n.id
+        ORDER BY m.user_id, m.task_id DESC
+    ) p
+) t
+WHERE n.id = ANY (@ids::bigint[]) AND (n.ended_as IS NOT NULL OR NOT EXISTS (
+    SELECT FROM renderings r
+    JOIN messages m ON m.rendering_id = r.id AND m.task_id >= @from_id::text
+    JOIN feed_staged s ON s.task_id = m.task_id
+    WHERE r.notification_id = n.id
+))
+ORDER BY n.id;
+
+-- FeedNotificationsAgain stages again that notifications may be over, since some times.
+-- name: FeedNotificationsAgain :exec
+INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+SELECT n.company_id, n.submitted_by, 'notification.finished', x.at, jsonb_build_object('notification_id', n.id)
+FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@ats::timestamptz[]) AS at) x
+JOIN notifications n ON n.id = x.id
+ORDER BY n.id;
 
 -- FeedAppend adds events to the feed, in their order. An empty task_id, and the log_id 0, mean none.
 -- name: FeedAppend :exec

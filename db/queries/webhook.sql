@@ -80,7 +80,7 @@ SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
 
 -- WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
 -- name: WebhooksDue :many
-SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing
+SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS NULL OR w.rest_until <= now())
@@ -219,7 +219,7 @@ SELECT count(r.feed_id) AS waiting, w.after_id FROM webhooks w LEFT JOIN webhook
 -- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
 SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
-    CASE WHEN NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN nullif(x.response, '') END -- erased meanwhile
+    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality(@feed_ids::bigint[])) AS nth, unnest(@feed_ids::bigint[]) AS feed_id, unnest(@types::text[]) AS type,
         unnest(@task_ids::text[]) AS task_id, unnest(@ats::timestamptz[]) AS at, unnest(@attempts::bigint[]) AS attempt,

@@ -285,7 +285,7 @@ WHERE b.id = $1 AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_
 `
 
 // BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
-// to requeue some. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
+// to requeue some. A trigger stages the event. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
 // of a tag are not those to send before it was read when the batch starts.
 func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchFinish, id)
@@ -823,37 +823,6 @@ func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const batchTell = `-- name: BatchTell :exec
-INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
-SELECT b.company_id, b.submitted_by, 'batch.finished', now(), jsonb_build_object(
-    'batch_id', b.id, 'company_no', (SELECT c.company_no FROM companies c WHERE c.id = b.company_id), 'name', b.name, 'status', b.status,
-    'test', b.is_test, 'created_at', to_jsonb(b.created_at), 'ended_at', to_jsonb(b.ended_at),
-    'counts', jsonb_build_object(
-        'rows', b.rows, 'valid', b.valid, 'invalid', b.invalid, 'duplicate', b.duplicate, 'blocked', b.blocked,
-        'success', coalesce(t.success, 0), 'failed', coalesce(t.failed, 0),
-        'cancelled', greatest(0, b.valid - coalesce(t.success, 0) - coalesce(t.failed, 0)),
-        'delivered', coalesce(t.delivered, 0), 'undelivered', coalesce(t.undelivered, 0)
-    )
-)
-FROM batches b
-CROSS JOIN LATERAL (
-    SELECT sum(x.success)::bigint AS success, sum(x.failed)::bigint AS failed, sum(x.delivered)::bigint AS delivered,
-        sum(x.undelivered)::bigint AS undelivered
-    FROM batch_totals x
-    WHERE x.batch_id = b.id
-) t
-WHERE b.id = $1 AND EXISTS (
-    SELECT FROM feed_listeners l
-    WHERE (l.company_id = b.company_id OR l.company_id IS NULL) AND (l.is_pushed OR l.listens_until > now())
-)
-`
-
-// BatchTell stages the event that a batch has ended, if its company listens.
-func (q *Queries) BatchTell(ctx context.Context, id int64) error {
-	_, err := q.db.Exec(ctx, batchTell, id)
-	return err
 }
 
 const batchTotals = `-- name: BatchTotals :many

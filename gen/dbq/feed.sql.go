@@ -226,8 +226,8 @@ const feedLock = `-- name: FeedLock :exec
 SELECT pg_advisory_xact_lock(hashtext('lksms feed'))
 `
 
-// The feed: what happened, in the order in which it can be seen. The trigger report_logs_facts and BatchFinish stage events; FeedTake and FeedAppend move
-// them to the feed, by one transaction at a time.
+// The feed: what happened, in the order in which it can be seen. Triggers stage events; FeedTake and FeedAppend move them to the feed, by one
+// transaction at a time.
 // FeedLock lets one transaction at a time give out ids of the feed, until its end: ids that it gives out can be seen before any larger one exists.
 func (q *Queries) FeedLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, feedLock)
@@ -261,6 +261,138 @@ func (q *Queries) FeedNews(ctx context.Context, arg FeedNewsParams) ([]FeedNewsR
 	for rows.Next() {
 		var i FeedNewsRow
 		if err := rows.Scan(&i.CompanyID, &i.SubmittedBy); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const feedNotifications = `-- name: FeedNotifications :many
+SELECT n.id, n.created_at FROM notifications n
+WHERE n.id = ANY ($1::bigint[]) AND n.deleted_at IS NULL
+    AND CASE WHEN n.ended_as IS NOT NULL THEN n.id = ANY ($2::bigint[])
+        ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END
+ORDER BY n.id
+`
+
+type FeedNotificationsParams struct {
+	Ids      []int64
+	NotedIds []int64
+}
+
+type FeedNotificationsRow struct {
+	ID        int64
+	CreatedAt time.Time
+}
+
+// FeedNotifications returns those of some notifications that seem to be over: those of noted_ids that were ended, and those that have no further run and
+// no task that waits or is leased. It reads no partitions.
+func (q *Queries) FeedNotifications(ctx context.Context, arg FeedNotificationsParams) ([]FeedNotificationsRow, error) {
+	rows, err := q.db.Query(ctx, feedNotifications, arg.Ids, arg.NotedIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FeedNotificationsRow
+	for rows.Next() {
+		var i FeedNotificationsRow
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const feedNotificationsAgain = `-- name: FeedNotificationsAgain :exec
+INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
+SELECT n.company_id, n.submitted_by, 'notification.finished', x.at, jsonb_build_object('notification_id', n.id)
+FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::timestamptz[]) AS at) x
+JOIN notifications n ON n.id = x.id
+ORDER BY n.id
+`
+
+type FeedNotificationsAgainParams struct {
+	Ids []int64
+	Ats []time.Time
+}
+
+// FeedNotificationsAgain stages again that notifications may be over, since some times.
+func (q *Queries) FeedNotificationsAgain(ctx context.Context, arg FeedNotificationsAgainParams) error {
+	_, err := q.db.Exec(ctx, feedNotificationsAgain, arg.Ids, arg.Ats)
+	return err
+}
+
+const feedNotificationsTell = `-- name: FeedNotificationsTell :many
+SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
+    'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,
+    'status', coalesce(n.ended_as, CASE
+        WHEN t.succeeded = t.people THEN 1 WHEN t.succeeded > 0 THEN 5 WHEN t.cancelled = t.people THEN 3 ELSE 2
+    END),
+    'created_at', n.created_at, 'counts', jsonb_build_object(
+        'people', t.people, 'success', t.succeeded, 'failed', t.failed, 'cancelled', t.cancelled
+    )
+)::jsonb AS data
+FROM notifications n
+JOIN companies c ON c.id = n.company_id
+JOIN channels h ON h.id = n.channel_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS people, count(*) FILTER (WHERE p.outcome = 2) AS succeeded, count(*) FILTER (WHERE p.outcome = 3) AS failed, -- SUCCESS, FAILED
+        count(*) FILTER (WHERE p.outcome = 4) AS cancelled -- CANCELLED
+    FROM (
+        SELECT DISTINCT ON (m.user_id) l.outcome -- the last task of each person counts
+        FROM renderings r
+        JOIN messages m ON m.rendering_id = r.id AND m.task_id >= $1::text
+        LEFT JOIN report_logs l ON l.task_id = m.task_id AND l.task_id >= $1::text AND l.outcome IS NOT NULL
+        WHERE r.notification_id = n.id
+        ORDER BY m.user_id, m.task_id DESC
+    ) p
+) t
+WHERE n.id = ANY ($2::bigint[]) AND (n.ended_as IS NOT NULL OR NOT EXISTS (
+    SELECT FROM renderings r
+    JOIN messages m ON m.rendering_id = r.id AND m.task_id >= $1::text
+    JOIN feed_staged s ON s.task_id = m.task_id
+    WHERE r.notification_id = n.id
+))
+ORDER BY n.id
+`
+
+type FeedNotificationsTellParams struct {
+	FromID string
+	Ids    []int64
+}
+
+type FeedNotificationsTellRow struct {
+	ID          int64
+	CompanyID   int64
+	SubmittedBy string
+	Data        []byte
+}
+
+// FeedNotificationsTell returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
+// which the end of a task is still staged, is left out: that end tells it. Its tasks have ids from from_id on.
+func (q *Queries) FeedNotificationsTell(ctx context.Context, arg FeedNotificationsTellParams) ([]FeedNotificationsTellRow, error) {
+	rows, err := q.db.Query(ctx, feedNotificationsTell, arg.FromID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FeedNotificationsTellRow
+	for rows.Next() {
+		var i FeedNotificationsTellRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CompanyID,
+			&i.SubmittedBy,
+			&i.Data,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -344,15 +476,20 @@ func (q *Queries) FeedRead(ctx context.Context, arg FeedReadParams) ([]FeedReadR
 }
 
 const feedSubmitters = `-- name: FeedSubmitters :many
-SELECT m.task_id, m.submitted_by FROM messages m WHERE m.task_id = ANY ($1::text[]) ORDER BY m.task_id
+SELECT m.task_id, m.submitted_by, coalesce(r.notification_id, 0)::bigint AS notification_id
+FROM messages m
+LEFT JOIN renderings r ON r.id = m.rendering_id
+WHERE m.task_id = ANY ($1::text[])
+ORDER BY m.task_id
 `
 
 type FeedSubmittersRow struct {
-	TaskID      string
-	SubmittedBy string
+	TaskID         string
+	SubmittedBy    string
+	NotificationID int64
 }
 
-// FeedSubmitters returns who submitted tasks. A task whose day was dropped has none.
+// FeedSubmitters returns who submitted tasks, and the notification of each, or 0. A task whose day was dropped has none.
 func (q *Queries) FeedSubmitters(ctx context.Context, taskIds []string) ([]FeedSubmittersRow, error) {
 	rows, err := q.db.Query(ctx, feedSubmitters, taskIds)
 	if err != nil {
@@ -362,7 +499,7 @@ func (q *Queries) FeedSubmitters(ctx context.Context, taskIds []string) ([]FeedS
 	var items []FeedSubmittersRow
 	for rows.Next() {
 		var i FeedSubmittersRow
-		if err := rows.Scan(&i.TaskID, &i.SubmittedBy); err != nil {
+		if err := rows.Scan(&i.TaskID, &i.SubmittedBy, &i.NotificationID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

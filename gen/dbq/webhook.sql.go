@@ -79,7 +79,7 @@ func (q *Queries) WebhookDelete(ctx context.Context, id int64) (int64, error) {
 const webhookDeliveriesAdd = `-- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
 SELECT $1, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
-    CASE WHEN NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN nullif(x.response, '') END -- erased meanwhile
+    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality($2::bigint[])) AS nth, unnest($2::bigint[]) AS feed_id, unnest($3::text[]) AS type,
         unnest($4::text[]) AS task_id, unnest($5::timestamptz[]) AS at, unnest($6::bigint[]) AS attempt,
@@ -932,7 +932,7 @@ func (q *Queries) WebhookWaiting(ctx context.Context, id int64) (WebhookWaitingR
 }
 
 const webhooksDue = `-- name: WebhooksDue :many
-SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing
+SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL OR w.rest_until <= now())
@@ -959,6 +959,7 @@ type WebhooksDueParams struct {
 type WebhooksDueRow struct {
 	ID        int64
 	IsFailing bool
+	CompanyID int64
 }
 
 // WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
@@ -971,7 +972,7 @@ func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]Web
 	var items []WebhooksDueRow
 	for rows.Next() {
 		var i WebhooksDueRow
-		if err := rows.Scan(&i.ID, &i.IsFailing); err != nil {
+		if err := rows.Scan(&i.ID, &i.IsFailing, &i.CompanyID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

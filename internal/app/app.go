@@ -201,7 +201,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	changes := audit.New(db, settings)
 	uploads := upload.New(db)
-	events := feed.New(db)
+	events := feed.New(db, settings)
 	webhooks := webhook.New(db, o.Secrets, events, webhook.Options{Outbound: o.Outbound, OfUsers: o.Outbound.Public(), Log: o.Log})
 	contacts := contact.New(db, uploads, settings)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)

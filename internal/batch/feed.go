@@ -76,11 +76,8 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 		}
 	}
 	err := s.while(ctx, b.ID, b.Status, func(ctx context.Context, _ dbq.BatchHoldRow) error {
-		n, err := s.q.BatchFinish(ctx, b.ID)
-		if err != nil || n == 0 {
-			return err
-		}
-		return postgres.Wrap("stage event", s.q.BatchTell(ctx, b.ID), nil)
+		_, err := s.q.BatchFinish(ctx, b.ID)
+		return err
 	})
 	return postgres.Wrap("finish batch", err, nil)
 }

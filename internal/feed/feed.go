@@ -8,6 +8,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
+	"lksms/internal/setting"
 )
 
 // The types of events.
@@ -19,23 +20,29 @@ const (
 	MessageDelivered   = "message.delivered"
 	MessageUndelivered = "message.undelivered"
 	BatchFinished      = "batch.finished"
-)
 
-// Kept is how long events are kept, and for how long they are recorded after somebody pulled. It is longer than a webhook may fail before it is
-// switched off, so that none of its events are gone by then.
-const Kept = 7 * 24 * time.Hour
+	NotificationFinished = "notification.finished"
+
+	// Of the service itself: only those hear them who hear every company.
+	SenderSilent     = "sender.silent"
+	SenderRecovered  = "sender.recovered"
+	SenderLowBalance = "sender.low_balance"
+	AlertFiring      = "alert.firing"
+	AlertResolved    = "alert.resolved"
+)
 
 // Service records the feed and reads it.
 type Service struct {
-	db      *postgres.DB
-	q       *dbq.Queries
-	inParts *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
-	watcher *watcher
+	db       *postgres.DB
+	settings *setting.Service
+	q        *dbq.Queries
+	inParts  *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
+	watcher  *watcher
 }
 
 // New returns a Service on db. Close ends it.
-func New(db *postgres.DB) *Service {
-	s := &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+func New(db *postgres.DB, settings *setting.Service) *Service {
+	s := &Service{db: db, settings: settings, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
 	s.watcher = &watcher{look: s.news, waiters: map[*waiter]struct{}{}}
 	return s
 }
@@ -75,36 +82,64 @@ func (s *Service) sequencePortion(ctx context.Context) (int, error) {
 			ids = append(ids, e.TaskID)
 		}
 	}
-	submitters := map[string]string{}
+	tasks := map[string]dbq.FeedSubmittersRow{}
 	if len(ids) > 0 {
 		rows, err := s.inParts.FeedSubmitters(ctx, ids)
 		if err != nil {
 			return 0, fmt.Errorf("find submitters: %w", err)
 		}
 		for _, row := range rows {
-			submitters[row.TaskID] = row.SubmittedBy
+			tasks[row.TaskID] = row
 		}
 	}
 	var p dbq.FeedAppendParams
+	c := causes{latest: map[int64]time.Time{}}
 	for _, e := range staged {
-		by := submitters[e.TaskID]
+		if e.Type == NotificationFinished {
+			if err := c.note(e); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if _, isEnd := statuses[e.Type]; isEnd {
+			c.add(tasks[e.TaskID].NotificationID, e.At)
+		}
+		by := tasks[e.TaskID].SubmittedBy
 		if e.SubmittedBy != nil {
 			by = *e.SubmittedBy
 		}
-		p.CompanyIds, p.Submitters, p.Types = append(p.CompanyIds, e.CompanyID), append(p.Submitters, by), append(p.Types, e.Type)
-		p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, e.TaskID), append(p.LogIds, e.LogID), append(p.Ats, e.At), append(p.Datas, e.Data)
+		appendEvent(&p, e.CompanyID, by, e.Type, e.TaskID, e.LogID, e.At, e.Data)
+	}
+	if err := s.tellNotifications(ctx, &p, c); err != nil {
+		return 0, err
 	}
 	return len(staged), s.q.FeedAppend(ctx, p)
+}
+
+func appendEvent(p *dbq.FeedAppendParams, company int64, by, ofType, task string, log int64, at time.Time, data []byte) {
+	p.CompanyIds, p.Submitters, p.Types = append(p.CompanyIds, company), append(p.Submitters, by), append(p.Types, ofType)
+	p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, task), append(p.LogIds, log), append(p.Ats, at), append(p.Datas, data)
 }
 
 // forgetBatch is how many events one transaction of Forget deletes.
 const forgetBatch = 10_000
 
+// Kept is how long events are kept, and for how long they are recorded after somebody pulled. It is longer than a webhook may fail before it is
+// switched off, so that none of its events are gone by then.
+func (s *Service) Kept(ctx context.Context) (time.Duration, error) {
+	values, err := s.settings.Get(ctx)
+	return values.History.FeedKept(), err
+}
+
 // Forget deletes events that are older than Kept, and listeners that listen no more. It returns how many events.
 func (s *Service) Forget(ctx context.Context) (int, error) {
+	kept, err := s.Kept(ctx)
+	if err != nil {
+		return 0, err
+	}
 	n, err := postgres.InBatches(forgetBatch, func() (n int64, err error) {
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			gone, err := s.q.FeedForget(ctx, dbq.FeedForgetParams{BatchSize: forgetBatch, Keep: Kept})
+			gone, err := s.q.FeedForget(ctx, dbq.FeedForgetParams{BatchSize: forgetBatch, Keep: kept})
 			if n = gone.Events; err != nil || n == 0 {
 				return err
 			}
@@ -122,11 +157,15 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 // Listen lets the events of a company be recorded from now on, or those of every company if it is nil: for as long as it has webhooks that are on if
 // isPushed, and for Kept in any case. It returns the id behind which all of them were recorded, and the last id.
 func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (since, last int64, err error) {
+	kept, err := s.Kept(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
 	ends, err := s.q.FeedEnds(ctx)
 	if err != nil {
 		return 0, 0, postgres.Wrap("read ends of the feed", err, nil)
 	}
-	since, err = s.q.FeedListen(ctx, dbq.FeedListenParams{CompanyID: company, SinceID: ends.LastID, IsPushed: isPushed, Listens: Kept})
+	since, err = s.q.FeedListen(ctx, dbq.FeedListenParams{CompanyID: company, SinceID: ends.LastID, IsPushed: isPushed, Listens: kept})
 	return since, ends.LastID, postgres.Wrap("listen", err, nil)
 }
 

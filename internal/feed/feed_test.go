@@ -276,9 +276,13 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 	send(b, 2, nil)
 	sequence(b)
 	b.Exec("UPDATE feed SET at = at - interval '8 days'")
-	if n, err := b.App.Feed.Forget(t.Context()); n != 1 || err != nil {
-		t.Fatalf("forgot %d, %v", n, err)
+	for _, keep := range []struct{ days, forgets int }{{9, 0}, {7, 1}} {
+		b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": keep.days}})
+		if n, err := b.App.Feed.Forget(t.Context()); n != keep.forgets || err != nil {
+			t.Fatalf("forgot %d after %d days, %v", n, keep.days, err)
+		}
 	}
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // webhooks fail for five
 	oldest := func(cursor string) string {
 		var body struct{ Error struct{ Oldest string } }
 		if err := json.Unmarshal([]byte(b.Expect(409, "events.cursor_gone", "GET", "/api/v1/events?after="+cursor, nil).Raw), &body); err != nil {

@@ -58,12 +58,16 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Told, next int64, e
 	}
 }
 
-// listenAgain is the rest of Kept with which a puller is written down again: not with each request.
-const listenAgain = Kept - 24*time.Hour
+// listenAgain is how long after it was written down a puller is written down again: not with each request.
+const listenAgain = 24 * time.Hour
 
 // listen lets the events of a puller be recorded, and returns the id behind which all of them were.
 func (s *Service) listen(ctx context.Context, company *int64) (since int64, err error) {
-	listeners, err := s.q.FeedListeners(ctx, dbq.FeedListenersParams{CompanyID: company, AtLeast: listenAgain})
+	kept, err := s.Kept(ctx)
+	if err != nil {
+		return 0, err
+	}
+	listeners, err := s.q.FeedListeners(ctx, dbq.FeedListenersParams{CompanyID: company, AtLeast: kept - listenAgain})
 	if err != nil {
 		return 0, postgres.Wrap("find listeners", err, nil)
 	}

@@ -76,6 +76,7 @@ func settingsAnswer(v setting.Values) api.SettingsResponse {
 		History: api.HistorySettings{
 			PartitionWidth: (*api.HistorySettingsPartitionWidth)(&v.History.PartitionWidth), AfterDays: &v.History.AfterDays,
 			Tablespace: &v.History.Tablespace, KeepDays: &v.History.KeepDays, Export: &v.History.Export, LogDays: &v.History.LogDays,
+			FeedDays: &v.History.FeedDays,
 		},
 		Access: api.AccessSettings{SessionIdleMinutes: &v.Access.SessionIdleMinutes, SessionMaxHours: &v.Access.SessionMaxHours},
 	}}

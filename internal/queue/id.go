@@ -54,5 +54,8 @@ const day = 24 * time.Hour
 // idDay is how the ids of a day begin.
 func idDay(at time.Time) string { return "task_" + at.UTC().Format("20060102") }
 
+// FirstID sorts before the ids of all tasks that were made from a time on, also by a server whose clock is behind by up to a day.
+func FirstID(from time.Time) string { return idDay(from.Add(-day)) }
+
 // LastID sorts behind every task id.
 const LastID = "~"

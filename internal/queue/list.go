@@ -257,7 +257,7 @@ func (f Filter) Span(field string) (recipient *string, firstID, beforeID string,
 func idsCreated(from, before *time.Time) (first, last string) {
 	first, last = "", LastID
 	if from != nil && from.Year() > 2000 { // no task is older
-		first = idDay(from.Add(-day))
+		first = FirstID(*from)
 	}
 	if before != nil && before.Year() < 9999 {
 		last = idDay(before.Add(2 * day))

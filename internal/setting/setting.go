@@ -72,6 +72,7 @@ type History struct {
 	KeepDays       int64  `json:"keep_days"`       // days after which history is dropped; 0: never
 	Export         bool   `json:"export"`          // a partition is exported before it is dropped
 	LogDays        int64  `json:"log_days"`        // days after which refused submissions and operator events are deleted, and the ledger is summed up
+	FeedDays       int64  `json:"feed_days"`       // days after which events of the feed are deleted: more than webhooks may fail
 }
 
 // Access holds the lifetimes of sessions.
@@ -90,7 +91,7 @@ func defaultValues() Values {
 			SegmentsMostVerification: 16, SegmentsMostNotification: 16, SegmentsMostMarketing: 16,
 		},
 		Monitoring: Monitoring{WaitWarning: 300, WaitCritical: 600, WaitEmergency: 1800, TimeZone: "Asia/Shanghai", Currency: "CNY"},
-		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180},
+		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180, FeedDays: 7},
 		Access:     Access{SessionIdleMinutes: 8 * 60, SessionMaxHours: 7 * 24},
 	}
 }
@@ -115,6 +116,9 @@ func (h History) logsKept() *time.Duration {
 	kept := time.Duration(h.LogDays) * 24 * time.Hour
 	return &kept
 }
+
+// FeedKept is how long events of the feed are kept, and for how long they are recorded after somebody pulled.
+func (h History) FeedKept() time.Duration { return time.Duration(h.FeedDays) * 24 * time.Hour }
 
 // SessionIdle is how long a session lasts without a request.
 func (a Access) SessionIdle() time.Duration { return time.Duration(a.SessionIdleMinutes) * time.Minute }

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	runsMost        = 64  // webhooks that run at the same time on one server, of those whose last post was taken
+	runsMost        = 64  // places for webhooks that run at the same time on one server, of those whose last post was taken
 	failingRunsMost = 16  // and of the others: receivers that hang take no place of those that do not
 	postsMost       = 8   // posts at a time to one webhook
 	readMost        = 200 // events that one transaction of a run settles
@@ -67,7 +67,7 @@ type end struct {
 // Deliver posts events to webhooks until nothing is due, and returns how many were taken. Each webhook has a goroutine of its own while it runs, so that
 // one that hangs holds up no other. Several servers may run it: a webhook that both run posts events twice, and loses none.
 func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
-	running := map[int64]bool{} // whether it fails
+	running := map[int64]dbq.WebhooksDueRow{}
 	broken, ran := map[int64]breakage{}, map[int64]time.Time{}
 	ended := make(chan end, runsMost+failingRunsMost)
 	note := func(e end) {
@@ -103,17 +103,8 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		}
 		slices.SortStableFunc(due, func(a, b dbq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // those that waited longest
 		for _, w := range due {
-			most, same := runsMost, 0
-			if w.IsFailing {
-				most = failingRunsMost
-			}
-			for _, isFailing := range running {
-				if isFailing == w.IsFailing {
-					same++
-				}
-			}
-			if same < most {
-				running[w.ID], ran[w.ID] = w.IsFailing, time.Now()
+			if hasPlace(w, running) {
+				running[w.ID], ran[w.ID] = w, time.Now()
 				go func() {
 					n, err := s.run(ctx, w.ID)
 					ended <- end{w.ID, n, err}
@@ -136,6 +127,24 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		}
 	}
 	return taken, nil
+}
+
+// hasPlace reports whether another webhook may run beside those that do. A company has fewer runs than it leaves places free, so that one with many slow
+// receivers leaves some to the others, and one that is alone has half of them.
+func hasPlace(w dbq.WebhooksDueRow, running map[int64]dbq.WebhooksDueRow) bool {
+	free, own := runsMost, 0
+	if w.IsFailing {
+		free = failingRunsMost
+	}
+	for _, other := range running {
+		if other.IsFailing == w.IsFailing {
+			free--
+			if other.CompanyID == w.CompanyID {
+				own++
+			}
+		}
+	}
+	return own < free
 }
 
 // breakage says that the last runs of a webhook could not be settled.

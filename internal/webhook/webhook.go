@@ -243,12 +243,16 @@ func (s *Service) posterFor(isTrusted bool) *post.Poster {
 
 // Forget lets companies without webhooks listen only for a while more, and events go on whose earlier ones are forgotten. It returns how many did.
 func (s *Service) Forget(ctx context.Context) (int, error) {
+	kept, err := s.feed.Kept(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var n int64
-	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		if _, err = s.q.WebhookListenersHold(ctx); err != nil {
 			return err
 		}
-		n, err = s.q.WebhookListenersEnd(ctx, feed.Kept)
+		n, err = s.q.WebhookListenersEnd(ctx, kept)
 		return err
 	})
 	if err != nil {

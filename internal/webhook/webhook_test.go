@@ -444,6 +444,56 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	}
 }
 
+// B13: a company whose receivers hang takes no place that another company needs.
+func TestACompanyWithManySlowReceiversLeavesPlaces(t *testing.T) {
+	b := setup(t)
+	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
+	over := make(chan struct{})
+	slow, quick := newReceiver(t), newReceiver(t)
+	slow.answers(func(http.ResponseWriter, taken) { <-over })
+	t.Cleanup(func() { close(over) })
+	for range 20 {
+		b.hook(slow.URL, map[string]any{"company_no": "acme"})
+	}
+	b.hook(quick.URL, map[string]any{"company_no": "beta"})
+	b.Exec("UPDATE webhooks SET failing_since = now() - id * interval '-1 second'") // that of beta is the last one
+	b.send(acme...)
+	b.send(beta...)
+	if _, err := b.App.Feed.Sequence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = b.App.Webhooks.Deliver(ctx) // its posts are broken off
+	}()
+	apptest.Eventually(t, "the other company gets its event", func() bool { return len(quick.posts()) > 0 })
+	called := 0
+	apptest.Eventually(t, "half of the places are taken", func() bool { called += len(slow.posts()); return called >= 8 })
+	stop()
+	<-ended
+	if called += len(slow.posts()); called != 8 {
+		t.Errorf("%d receivers of one company were called, want half of 16", called)
+	}
+}
+
+// B13: days in which a user was disabled are no days in which its receivers failed.
+func TestAWebhookOfAUserThatWasDisabledBeginsAnew(t *testing.T) {
+	b := setup(t)
+	user := b.AddUser("shop", "submit", nil)
+	id := b.hook("https://shop.example/", nil, user...).WebhookID
+	b.Exec("UPDATE webhooks SET failing_since = now() - interval '6 days', failed_runs = 9, rest_until = now() + interval '1 hour'")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/shop", map[string]any{"is_disabled": true})
+	if b.get(id).FailingSince == nil {
+		t.Error("it is forgiven while its user is disabled")
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/shop", map[string]any{"is_disabled": false})
+	if w := b.get(id); w.FailingSince != nil || b.Count("SELECT failed_runs + (rest_until IS NOT NULL)::int FROM webhooks") != 0 {
+		t.Errorf("got %+v", w)
+	}
+}
+
 // B13: a receiver that is gone is switched off at once, and one that takes nothing for five days then; both are operator events. Switched on again, a
 // webhook goes on where it was.
 func TestAReceiverThatIsGoneIsSwitchedOff(t *testing.T) {

@@ -31,8 +31,17 @@ const responseMost = 1024
 // Poster posts under a policy.
 type Poster struct{ http *http.Client }
 
+// idleMost is how many connections to one host are kept for the next posts: the receivers of many webhooks may be behind one gateway.
+const idleMost = 64
+
 // New returns a Poster that connects under a policy.
-func New(policy outbound.Policy) *Poster { return &Poster{policy.Client(limit)} }
+func New(policy outbound.Policy) *Poster {
+	client := policy.Client(limit)
+	if transport, isHTTP := client.Transport.(*http.Transport); isHTTP {
+		transport.MaxIdleConnsPerHost = idleMost
+	}
+	return &Poster{client}
+}
 
 // Why a post was not taken.
 const (

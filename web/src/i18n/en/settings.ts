@@ -65,6 +65,7 @@ const texts: Texts<typeof zh> = {
     keep_days: { label: 'Keep history for', hint: 'After that the whole partition is dropped for good. 0 means never.' },
     export: { label: 'Export before dropping', hint: 'Yes: a partition is dropped only after it was exported to files, by a server that has HISTORY_DIR.' },
     log_days: { label: 'Keep logs for', hint: 'After that, rejected submissions, events and the audit are deleted, and charges of a sender are added up by day (after eight days at least). 0 means never.' },
+    feed_days: { label: 'Keep events for', hint: 'After that, events for webhooks and pulls are deleted, and nothing more is recorded for a system that stopped pulling. A webhook may fail for five days, so it loses nothing.' },
   },
   access: {
     title: 'Signing in',

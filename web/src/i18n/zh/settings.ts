@@ -62,6 +62,7 @@ export default {
     keep_days: { label: '历史保留天数', hint: '超过后删除整个分区，无法恢复。0 表示从不删除。' },
     export: { label: '删除前先导出', hint: '“是”：分区导出成文件后才会删除，需要一台设置了 HISTORY_DIR 的服务器。' },
     log_days: { label: '日志保留天数', hint: '被拒绝的提交、事件和审计记录在此之后删除，发送方的扣费明细按天合并（至少八天）。0 表示从不。' },
+    feed_days: { label: '事件保留天数', hint: '供 webhook 推送和拉取的事件在此之后删除；系统停止拉取超过这段时间，就不再为它记录。webhook 最多可连续失败五天，因此不会丢失事件。' },
   },
   access: {
     title: '登录',

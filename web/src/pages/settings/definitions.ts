@@ -53,6 +53,7 @@ export const definitions: Record<Category, Record<string, Definition>> = {
     keep_days: { standard: 0, kind: 'days', least: 0, most: 36_500, zeroIsNever: true },
     export: { standard: true, kind: 'yes' },
     log_days: { standard: 180, kind: 'days', least: 0, most: 36_500, zeroIsNever: true },
+    feed_days: { standard: 7, kind: 'days', least: 6, most: 90 },
   },
   access: {
     session_idle_minutes: { standard: 480, kind: 'minutes', least: 5, most: 525_600 },
