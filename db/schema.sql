@@ -330,6 +330,28 @@ $$;
 
 COMMENT ON FUNCTION public.notifications_feed() IS 'Trigger of notifications: stages that a notification may be over, if its company listens.';
 
+CREATE FUNCTION public.phones_end() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM phones p WHERE p.sender_id = OLD.id;
+    RETURN OLD;
+END
+$$;
+
+COMMENT ON FUNCTION public.phones_end() IS 'Trigger of senders: deletes the phone of a sender that is deleted.';
+
+CREATE FUNCTION public.phones_end_user() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM users u WHERE u.id = OLD.user_id;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.phones_end_user() IS 'Trigger of phones: deletes the user of a phone that is deleted.';
+
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -2877,6 +2899,62 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.phone_leases (
+    sender_id bigint NOT NULL,
+    lease_id bigint NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C"
+);
+
+COMMENT ON TABLE public.phone_leases IS 'A lease that a phone took and has not ended yet, or had when it pulled last: a phone that lost the answer gets these messages again. An index of queue by holder would cost each claim of every sender. Written by internal/smsgate.';
+
+COMMENT ON COLUMN public.phone_leases.task_id IS 'no foreign key: it would lock rows of queue';
+
+CREATE TABLE public.phones (
+    sender_id bigint NOT NULL,
+    code_hash bytea,
+    code_until timestamp with time zone,
+    code_sim_number smallint,
+    sim_number smallint,
+    device_no text,
+    user_id bigint,
+    model text,
+    registered_at timestamp with time zone,
+    claimed_at timestamp with time zone,
+    troubles smallint DEFAULT 0 NOT NULL,
+    rest_until timestamp with time zone,
+    pull_until timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT phones_code_complete CHECK (((code_hash IS NULL) = (code_until IS NULL))),
+    CONSTRAINT phones_code_sim_number_range CHECK (((code_sim_number >= 1) AND (code_sim_number <= 3))),
+    CONSTRAINT phones_device_no_length CHECK (((char_length(device_no) >= 1) AND (char_length(device_no) <= 50))),
+    CONSTRAINT phones_model_length CHECK ((char_length(model) <= 128)),
+    CONSTRAINT phones_sim_number_range CHECK (((sim_number >= 1) AND (sim_number <= 3)))
+);
+
+COMMENT ON TABLE public.phones IS 'A phone with the app of SMSGate that is a sender, or shall become one. Written by internal/smsgate.';
+
+COMMENT ON COLUMN public.phones.code_hash IS 'SHA-256 of the code with which one phone can register; null: none is open';
+
+COMMENT ON COLUMN public.phones.code_until IS 'until when the code can be used';
+
+COMMENT ON COLUMN public.phones.code_sim_number IS 'the sim_number of the phone that registers with the code';
+
+COMMENT ON COLUMN public.phones.sim_number IS 'the SIM that sends, counted from 1; null: the phone chooses';
+
+COMMENT ON COLUMN public.phones.device_no IS 'under which name the phone knows itself; null: no phone has registered';
+
+COMMENT ON COLUMN public.phones.user_id IS 'the user of the phone, whose API key is its token; null: no phone has registered, or its user was deleted';
+
+COMMENT ON COLUMN public.phones.model IS 'what the phone says of itself; null: nothing';
+
+COMMENT ON COLUMN public.phones.claimed_at IS 'when the phone last got new messages; null: never';
+
+COMMENT ON COLUMN public.phones.troubles IS 'how often the phone was made to rest since it last sent a message, at most 20';
+
+COMMENT ON COLUMN public.phones.rest_until IS 'until when the phone gets no new messages, because it could not send; null: it can';
+
+COMMENT ON COLUMN public.phones.pull_until IS 'until when one pull of the phone keeps out others; null: none is underway';
+
 CREATE TABLE public.pool_channels (
     pool_id bigint NOT NULL,
     channel text NOT NULL
@@ -3729,6 +3807,27 @@ COMMENT ON TABLE public.settings IS 'A setting that was changed from its default
 
 COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
 
+CREATE TABLE public.smsgate_messages (
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    message_id text NOT NULL COLLATE pg_catalog."C",
+    task_ids text[] NOT NULL COLLATE pg_catalog."C",
+    sender_no text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT smsgate_messages_message_id_length CHECK (((char_length(message_id) >= 1) AND (char_length(message_id) <= 36))),
+    CONSTRAINT smsgate_messages_task_ids_size CHECK (((cardinality(task_ids) >= 1) AND (cardinality(task_ids) <= 100)))
+);
+
+COMMENT ON TABLE public.smsgate_messages IS 'A message that a program submitted through the third-party API of SMSGate: one task for each recipient. Written by internal/smsgateclient in the transaction that submits the tasks, so that a message_id exists once; deleted when the days of its tasks are dropped.';
+
+COMMENT ON COLUMN public.smsgate_messages.submitted_by IS 'as messages.submitted_by: the user name, which no foreign key keeps';
+
+COMMENT ON COLUMN public.smsgate_messages.message_id IS 'the id that the program gave, or one that was made; of one user of a company';
+
+COMMENT ON COLUMN public.smsgate_messages.task_ids IS 'in the order of the recipients; no foreign key: messages are partitioned';
+
+COMMENT ON COLUMN public.smsgate_messages.sender_no IS 'the only sender that may send it, as it was asked for; null: any';
+
 CREATE TABLE public.statistics (
     step text NOT NULL,
     company_id bigint NOT NULL,
@@ -4252,7 +4351,12 @@ END) STORED NOT NULL,
     version bigint DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    form text DEFAULT 'standard'::text NOT NULL,
+    external_id text COLLATE pg_catalog."C",
     CONSTRAINT webhooks_description_length CHECK ((char_length(description) <= 200)),
+    CONSTRAINT webhooks_external_id_length CHECK (((char_length(external_id) >= 1) AND (char_length(external_id) <= 36))),
+    CONSTRAINT webhooks_external_id_of_form CHECK (((external_id IS NOT NULL) = (form = 'smsgate'::text))),
+    CONSTRAINT webhooks_form_known CHECK ((form = ANY (ARRAY['standard'::text, 'smsgate'::text]))),
     CONSTRAINT webhooks_off_reason_known CHECK (((off_reason IS NULL) OR ((off_reason = ANY (ARRAY['gone'::text, 'failing'::text])) AND (status = 'off'::text)))),
     CONSTRAINT webhooks_status_known CHECK ((status = ANY (ARRAY['on'::text, 'off'::text]))),
     CONSTRAINT webhooks_url_length CHECK (((char_length(url) >= 1) AND (char_length(url) <= 2000))),
@@ -4282,6 +4386,10 @@ COMMENT ON COLUMN public.webhooks.failing_since IS 'the first failed post since 
 COMMENT ON COLUMN public.webhooks.failed_runs IS 'runs in a row in which no post was taken';
 
 COMMENT ON COLUMN public.webhooks.rest_until IS 'nothing is posted before; null: no rest';
+
+COMMENT ON COLUMN public.webhooks.form IS 'how posts are written and signed: standard (Standard Webhooks), or smsgate (as the app of SMSGate does)';
+
+COMMENT ON COLUMN public.webhooks.external_id IS 'of the form smsgate: the id that the program gave, or one that was made; of one user. Null: another form';
 
 ALTER TABLE public.webhooks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.webhooks_id_seq
@@ -4452,6 +4560,21 @@ ALTER TABLE ONLY public.notification_templates
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.phone_leases
+    ADD CONSTRAINT phone_leases_pkey PRIMARY KEY (sender_id, lease_id);
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_code_hash_key UNIQUE (code_hash);
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_device_no_key UNIQUE (device_no);
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_pkey PRIMARY KEY (sender_id);
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_user_id_key UNIQUE (user_id);
+
 ALTER TABLE ONLY public.pool_channels
     ADD CONSTRAINT pool_channels_pkey PRIMARY KEY (pool_id);
 
@@ -4517,6 +4640,9 @@ ALTER TABLE ONLY public.sessions
 
 ALTER TABLE ONLY public.settings
     ADD CONSTRAINT settings_pkey PRIMARY KEY (category, name);
+
+ALTER TABLE ONLY public.smsgate_messages
+    ADD CONSTRAINT smsgate_messages_pkey PRIMARY KEY (company_id, submitted_by, message_id);
 
 ALTER TABLE ONLY public.statistics
     ADD CONSTRAINT statistics_pkey PRIMARY KEY (step, company_id, dimension, at, key);
@@ -4761,6 +4887,10 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
+CREATE INDEX smsgate_messages_created_idx ON public.smsgate_messages USING btree (created_at);
+
+CREATE INDEX smsgate_messages_list_idx ON public.smsgate_messages USING btree (company_id, submitted_by, created_at, message_id) INCLUDE (sender_no);
+
 CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
 
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
@@ -4798,6 +4928,8 @@ CREATE UNIQUE INDEX webhook_secrets_current_idx ON public.webhook_secrets USING 
 CREATE INDEX webhook_secrets_webhook_idx ON public.webhook_secrets USING btree (webhook_id, id);
 
 CREATE INDEX webhooks_company_id_idx ON public.webhooks USING btree (company_id);
+
+CREATE UNIQUE INDEX webhooks_external_id_key ON public.webhooks USING btree (user_id, external_id) WHERE (external_id IS NOT NULL);
 
 CREATE INDEX webhooks_owner_idx ON public.webhooks USING btree (owner, id);
 
@@ -4858,6 +4990,8 @@ CREATE TRIGGER audited AFTER INSERT ON public.erasures FOR EACH ROW EXECUTE FUNC
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.inbounds FOR EACH ROW EXECUTE FUNCTION public.audit_change('inbound', 'inbound_no', '', 'phone_numbers');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF code_hash, code_sim_number, sim_number, device_no, user_id ON public.phones FOR EACH ROW EXECUTE FUNCTION public.audit_change('phone', 'sender_no', 'claimed_at,troubles,rest_until,pull_until', 'code_hash');
 
 CREATE TRIGGER audited AFTER INSERT ON public.reconciliations FOR EACH ROW EXECUTE FUNCTION public.audit_change('reconciliation', 'id', 'from_at,to_at,upload_id,sheet,number_column,status_column,segments_column,delivered_values,pending_values,status,phase,row_no,after_no,after_at,after_id,rows,matched,missing_here,missing_there,status_differs,segments_differ,repeated,unreadable,near_midnight,failure,created_by,finished_at');
 
@@ -4944,6 +5078,10 @@ CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notifica
 CREATE TRIGGER notifications_feed_inserted AFTER INSERT ON public.notifications FOR EACH ROW WHEN ((new.ended_as IS NOT NULL)) EXECUTE FUNCTION public.notifications_feed();
 
 CREATE TRIGGER notifications_feed_updated AFTER UPDATE OF ended_as, next_run_at ON public.notifications FOR EACH ROW WHEN (((new.deleted_at IS NULL) AND (new.forgotten_at IS NULL) AND (((new.ended_as IS NOT NULL) AND (new.ended_as IS DISTINCT FROM old.ended_as)) OR ((new.ended_as IS NULL) AND (new.next_run_at IS NULL) AND (old.next_run_at IS NOT NULL))))) EXECUTE FUNCTION public.notifications_feed();
+
+CREATE TRIGGER phones_end BEFORE DELETE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.phones_end();
+
+CREATE TRIGGER phones_end_user AFTER DELETE ON public.phones FOR EACH ROW EXECUTE FUNCTION public.phones_end_user();
 
 CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
 
@@ -5069,6 +5207,15 @@ ALTER TABLE ONLY public.notifications
 
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.phone_leases
+    ADD CONSTRAINT phone_leases_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.phones(sender_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.phones
+    ADD CONSTRAINT phones_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE SET NULL;
 
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);

@@ -495,6 +495,24 @@ func (e ExplanationReason) Valid() bool {
 	}
 }
 
+// Defines values for FormOfWebhook.
+const (
+	WebhookSmsgate  FormOfWebhook = "smsgate"
+	WebhookStandard FormOfWebhook = "standard"
+)
+
+// Valid indicates whether the value is a known member of the FormOfWebhook enum.
+func (e FormOfWebhook) Valid() bool {
+	switch e {
+	case WebhookSmsgate:
+		return true
+	case WebhookStandard:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HistorySettingsPartitionWidth.
 const (
 	HistorySettingsPartitionWidthDay   HistorySettingsPartitionWidth = "day"
@@ -3268,6 +3286,9 @@ type FieldError struct {
 	Message string `json:"message"`
 }
 
+// FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+type FormOfWebhook string
+
 // HistorySettings defines model for HistorySettings.
 type HistorySettings struct {
 	// AfterDays A partition whose tasks are all settled becomes history when so many full days (UTC) have passed since its last day
@@ -3799,6 +3820,9 @@ type NewWebhook struct {
 
 	// FailingSince The first post that failed since the last one that was taken
 	FailingSince *time.Time `json:"failing_since"`
+
+	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+	Form FormOfWebhook `json:"form"`
 
 	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
 	OffReason *string    `json:"off_reason"`
@@ -4379,6 +4403,37 @@ type OverviewResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Overview `json:"data"`
+}
+
+// Pairing defines model for Pairing.
+type Pairing struct {
+	// Address The API URL to enter in the app: the name under which this request reached the server, with the path of the phones
+	Address string `json:"address"`
+
+	// Code The code, 12 digits. Enter it in the app.
+	Code string `json:"code"`
+
+	// ExpiresAt Until when a phone can register with the code
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Qr What a QR code should hold: the address and the code, a line each. The camera of the phone shows them as text.
+	Qr string `json:"qr"`
+}
+
+// PairingRequest defines model for PairingRequest.
+type PairingRequest struct {
+	// SimNumber The SIM that sends. Without it, the phone chooses.
+	SimNumber *int16 `json:"sim_number,omitempty"`
+}
+
+// PairingResponse defines model for PairingResponse.
+type PairingResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Pairing `json:"data"`
 }
 
 // Partition defines model for Partition.
@@ -6577,6 +6632,9 @@ type Webhook struct {
 	// FailingSince The first post that failed since the last one that was taken
 	FailingSince *time.Time `json:"failing_since"`
 
+	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+	Form FormOfWebhook `json:"form"`
+
 	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
 	OffReason *string    `json:"off_reason"`
 	RotatedAt *time.Time `json:"rotated_at"`
@@ -7758,6 +7816,9 @@ type UpdateSenderJSONRequestBody = SenderPatch
 // ChangeBalanceJSONRequestBody defines body for ChangeBalance for application/json ContentType.
 type ChangeBalanceJSONRequestBody = BalanceChange
 
+// PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
+type PairPhoneJSONRequestBody = PairingRequest
+
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
 
@@ -8762,6 +8823,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PairPhoneWithBody Let a phone with the SMSGate app become this sender
+	//
+	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+	PairPhoneWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PairPhone Let a phone with the SMSGate app become this sender
+	//
+	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+	PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSettings Get all settings that are in force
 	//
@@ -11844,6 +11923,44 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, senderNo, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PairPhoneWithBody Let a phone with the SMSGate app become this sender
+//
+// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+func (c *Client) PairPhoneWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPairPhoneRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PairPhone Let a phone with the SMSGate app become this sender
+//
+// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPairPhoneRequest(c.Server, senderNo, body)
 	if err != nil {
 		return nil, err
 	}
@@ -18245,6 +18362,53 @@ func NewListLedgerRequest(server string, senderNo SenderNo, params *ListLedgerPa
 	return req, nil
 }
 
+// NewPairPhoneRequest calls the generic PairPhone builder with application/json body
+func NewPairPhoneRequest(server string, senderNo SenderNo, body PairPhoneJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPairPhoneRequestWithBody(server, senderNo, "application/json", bodyReader)
+}
+
+// NewPairPhoneRequestWithBody constructs an http.Request for the PairPhone method, with any body, and a specified content type
+func NewPairPhoneRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sender_no", senderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/senders/%s/pairing", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetSettingsRequest constructs an http.Request for the GetSettings method
 func NewGetSettingsRequest(server string) (*http.Request, error) {
 	var err error
@@ -24410,6 +24574,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedgerWithResponse(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResponse, error)
+
+	// PairPhoneWithBodyWithResponse Let a phone with the SMSGate app become this sender
+	//
+	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+	PairPhoneWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
+
+	// PairPhoneWithResponse Let a phone with the SMSGate app become this sender
+	//
+	// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+	PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
 
 	// GetSettingsWithResponse Get all settings that are in force
 	//
@@ -32561,6 +32743,124 @@ func (r ListLedgerResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListLedgerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PairPhoneResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PairingResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PairPhoneResponse) GetJSON200() *PairingResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PairPhoneResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PairPhoneResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PairPhoneResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PairPhoneResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PairPhoneResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PairPhoneResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PairPhoneResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PairPhoneResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PairPhoneResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PairPhoneResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PairPhoneResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PairPhoneResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PairPhoneResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PairPhoneResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PairPhoneResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -43181,6 +43481,36 @@ func (c *ClientWithResponses) ListLedgerWithResponse(ctx context.Context, sender
 	return ParseListLedgerResponse(rsp)
 }
 
+// PairPhoneWithBodyWithResponse Let a phone with the SMSGate app become this sender
+//
+// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+func (c *ClientWithResponses) PairPhoneWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error) {
+	rsp, err := c.PairPhoneWithBody(ctx, senderNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePairPhoneResponse(rsp)
+}
+
+// PairPhoneWithResponse Let a phone with the SMSGate app become this sender
+//
+// Opens a code with which one phone can register for the sender, once and within ten minutes. Only this answer ever shows the code. A code that was open for the sender before ends. When a phone registers, the phone that was registered before loses its access. A sender that the server drives itself gets 409.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
+func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error) {
+	rsp, err := c.PairPhone(ctx, senderNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePairPhoneResponse(rsp)
+}
+
 // GetSettingsWithResponse Get all settings that are in force
 //
 // Returns a wrapper object for the known response body format(s).
@@ -51011,6 +51341,109 @@ func ParseListLedgerResponse(rsp *http.Response) (*ListLedgerResponse, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePairPhoneResponse parses an HTTP response from a PairPhoneWithResponse call
+func ParsePairPhoneResponse(rsp *http.Response) (*PairPhoneResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PairPhoneResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PairingResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -59107,6 +59540,9 @@ type ServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams)
+	// PairPhone Let a phone with the SMSGate app become this sender
+	// (POST /api/v1/admin/senders/{sender_no}/pairing)
+	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// GetSettings Get all settings that are in force
 	// (GET /api/v1/admin/settings)
 	GetSettings(w http.ResponseWriter, r *http.Request)
@@ -62194,6 +62630,32 @@ func (siw *ServerInterfaceWrapper) ListLedger(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListLedger(w, r, senderNo, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PairPhone operation middleware
+func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PairPhone(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -66122,6 +66584,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
@@ -75583,6 +76046,183 @@ func (response ListLedger500JSONResponse) VisitListLedgerResponse(w http.Respons
 type ListLedger503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListLedger503JSONResponse) VisitListLedgerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhoneRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *PairPhoneJSONRequestBody
+}
+
+type PairPhoneResponseObject interface {
+	VisitPairPhoneResponse(w http.ResponseWriter) error
+}
+
+type PairPhone200JSONResponse PairingResponse
+
+func (response PairPhone200JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PairPhone400JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PairPhone401JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PairPhone403JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PairPhone404JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PairPhone409JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PairPhone413JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PairPhone415JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PairPhone422JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PairPhone429JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone500JSONResponse struct{ InternalJSONResponse }
+
+func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -88524,6 +89164,9 @@ type StrictServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
+	// PairPhone Let a phone with the SMSGate app become this sender
+	// (POST /api/v1/admin/senders/{sender_no}/pairing)
+	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
 	// GetSettings Get all settings that are in force
 	// (GET /api/v1/admin/settings)
 	GetSettings(ctx context.Context, request GetSettingsRequestObject) (GetSettingsResponseObject, error)
@@ -90809,6 +91452,39 @@ func (sh *strictHandler) ListLedger(w http.ResponseWriter, r *http.Request, send
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListLedgerResponseObject); ok {
 		if err := validResponse.VisitListLedgerResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PairPhone operation middleware
+func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request PairPhoneRequestObject
+
+	request.SenderNo = senderNo
+
+	var body PairPhoneJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PairPhone(ctx, request.(PairPhoneRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PairPhone")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
+		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -93498,1298 +94174,1311 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyTJlR72V1y1MEP3ICu7qvqCmSqTQTV9ARroG6pqZhaYaWZ4ZnhmOirSPRHuUdk5s02DJNKM5HK1",
-	"uyaZSUatKEpGUXxYmemNa8sV+V+4GKze9Bdkfo67h0ekR0ZkVk1Wg7Z4wHRFRvj1+PFz/c43eyM5m0vB",
-	"hFZ7x9/szWlOZ0yzHP46zViun6fmn1zsHe/NqZ7u9fYEnbG94z1qfh3wdK+3l7NfFzxn6d6xzgvW21Oj",
-	"KZtR891Y5jOq9473uNCPHuz19mZc8Fkx2zs+7O3p5ZzhT2zC8r3373t7p/M5dpgyNcr5XHNper6YMiKK",
-	"2ZDlRI6JnjKimEhZ3sN/0xkjXBCaZYRrRUYZ5TNFqEhJzuYy12qvt8fe0dk8M/2pmRrQ+XxwcHC418OZ",
-	"/bpg+TKY2nzeNrHv5Wy8d7z3B/fKBbyHv6p7OAkzncdUs4nMl6+g3egyjuwrW/fm+sAOp1QIlq3rD9/Y",
-	"urtXEjsya/yCz7iO79aMvjP7HO4aVZeVjTg8iK9+Bq2G40nZmBaZxk9sy+aPg1Z6eixncyqWr2TTauDv",
-	"AyGvvSCyEDpf1xP8fhM9FbmSeXzZE8He6cEI3kjcWZnn7IrLQpE5nbAGksdPKqs+o+9eMDHR073jw4d2",
-	"rf0Dv9pK51xMYGCNrOKGmcTzlM3mUjMxWv6MLVcX4pQsZJ6S0VQqJshwCYswolnGcjKWOdFTrogUjJgh",
-	"MaX75NQwCkY1S90zomXJW8xsgJ3AopEF19Pyx6FMlz14xgU5ekCmsshVj6SSKSKkeTohM5mzPnmuSc50",
-	"kQsFX495rjShQi0MI/ONThlNWU6SYJb7Z2ye0SVLkz65cP1eMjsSanphOQyETJhW5MHRUZ88k7lhgjkL",
-	"eCTQA8/JmLMsRQ5pfjTbBH+MpNBMaEs48GLGTBvYr+kSOzj4hCym5rdyIm7huDK8eJ7LSc6U6pPXwo8Q",
-	"1lHmdhnNp7BRXPk3LtmyT57mucztwuAg3b/lmKT5kuSFwJkJqcklm+u+o2pcvJLywkU0tNJA30er5D2n",
-	"WrPctPkPvvwv9v/h24++txel+Zm5YJopH37e+JaMEb0YykKkjfyF4+83wF9+KoeN8/mVHN70lf+CK73R",
-	"RcI1m6m9je+Oo03vjldSX9DJM55pFuG2r0W2hPNCR9qcZ6qJMDwFj45iRNOJIlOZpU1jFVIPNJ1URotz",
-	"a9mnCzqBC/49TOg5fnKIE3J/+RnRPKcoG7wef0r1aNqws0Pz23WkHmjcyj1vplKwtSsHPHhuXrM72yNT",
-	"uWBXLCcceMgi51oz0bB28OUAv9zrOkIY1Sv8xozyjI0Yv2J545nK7Qtth2pTkj9jIylGPOPULEnjYcsr",
-	"r90EEzmThWbN0zW/3vhci2xNj0V24x2eg2bQ2CUqDtdhk6V4vxl7YHQ0jbGHE5JoOvkvT78qDg6OHpl/",
-	"fpo0kP0u2YX7LL6MOJLtFtAPCHpRl40HwKgM12FJtnHTz2eK5aJ5OoX7eduufPumsy9o7DY7N8c5VUay",
-	"XFDD5MZESFCLQAK6ojyjw4yFKtL9BhXJfN+Z7cFoYFhsOJWyebkX+PvNXvDvTVNqLoViQKmPpRhnfATr",
-	"Y8VN8086n2d8BIzu3q+UWa9vymUwb6Zs7/jBwSe9PWakQ/MsZxReBDLpm9t0yrIUyJwpZVQdI0GYpZ3P",
-	"iYCrxbwAcqf5pEeUNJfNiAojR6KpgHAQJq0wa5bieO/g8Cc//unR5w++OPjFxz9/9Muf3X/58NUP33xy",
-	"dnhhOuu2CSDT4nKsyjijIs+N2K001cxrDoRmmVzAcO1wTHdPpGDbrB2KuH5hVDEaMaW6T8D0e2Y3smke",
-	"TgVYUEVGNM85S4ksYNjPZD7kacrEdvt+P7bvtNDT/tg3XNt4w2RHOUuZ0Jxmpb4Aq8pScwxTCXLIzje8",
-	"+8gILquZMEmcujrKpVIDxTVLyIxRYe8XShZsCDq+uWWcRmVeI8pQV0BIRE9zWUymhJJhLheK5X1yXoym",
-	"7nccU85+xUZGJ0a9cUlmdElGUyomDEm150xtwyX58dMLwsUoK1KW9kny+PXZ+eD12fMfP391npCMK41K",
-	"r5ujGZbq74FiY/Qsmm1DGGCWWCUM7pqskITriCiWG2YA3x2TXxdSs3BxBjwliykTZCmL2+IKp4Lw2HBP",
-	"YKBJOZCEcKCjMWe4wEzo3PybC2snNR9/X5FMTnC1r2jG061O4dFRsNhoQtg7/tL+c1UoL1eeW35WEfiR",
-	"aEdUkCEjKadZxtK992975TY6eud2zJXdPEUjBrFtwxu759xgc+HKHNHUXN49Miy0N6/kjCxyKSYnJIF1",
-	"6+MPCRhcFAiEZhwvaWbuVLbdrsSPgFu7mW+7zh49L4A52EtwCNwmPTb34qxQ8ACWlvz0/PWrHpE5ocQs",
-	"UsY0I6bl21tzv+3l2JDKKuPbQ03+mSzEluv7YK3MMYaG64ubMxwhUYarwss7XyfbG9g0RzJPS8GCveMo",
-	"TFxI+YLmk60EigeH99cRnpZykEHb6wmPG4FYEnj1mKh5xqs3FdhrGRgiYYvVVOaaCXD0aPZOq9sjQBgz",
-	"8DFBDslL/ikM8GPzL7AzUwJGlV44B7iagTBXWjg4MF/abXlJxXI7Jv1Jo6hktmRGxXIwpjwrcqZqWyMl",
-	"MT8T8zNLCdWazeZakXEuZ2iwoWmaM6WOic6XhE4oFySjmuU73gM3UGCuFVFqRGdsdbxmBwILe12egnUp",
-	"RtOkV8o/oKdzRayDiBSKfSW06zhnShb5iKk+Sc6Yzpf7p2PN8oRM+JW9h1VV2+t/Jb4Sz2S+OuaeNQjk",
-	"RcZAV8mWx+blffI5MLfTN8/JJVsqq8JMmLZzA5t4n7xiHAS9VFZWAm7XhWFEhWLp6po4j4UZa0aN0M7Y",
-	"5Qm88pUghJmxo3vBzFbTXJeuV5BH8CpAadA5mqhSC5mnfTP6U9OxveXnubwycqRW/p0OI5pJgTsmyJSq",
-	"kh7BBqyIXAizutA24bpHqDYjz5j51sgZlMy4KDTrky9g0X0DMC/ThIiSCwglhWJ2Y4p5D5wQSsIP1VZm",
-	"ljhy0zVe6yiM5+CStq3kDJbEMA/cNiCLFer1DDplcyZSIoURRGF3zaLAegLvVv2vQN/5TJiDLXP+9bbC",
-	"w2Ejt/AGgAqTeFzTW2ZcKS4mxFH2MXjmCcXBeseS23WUIIQj6ltQtVvGb1fVG2O2UkqiF2MRtLpyJZoz",
-	"xUcgNBjqkjnNebYkwTchz4U7MLuF1WsfZg9uPrsmZMhG1ByB0MpCR8iFU6rpkCp2Uvon3Z1v9MyFzC/x",
-	"csEtUcXcaGIsfclSTrcTWB6uE1iKsovBzPQxAFvWylY9xm73L5Zz5mXk+gCAzmdFpvmc5vqeue/3zYSt",
-	"XGAkgd3vXhIOPXEidFIfe+JF6SQyg8SwJOtUlnOWw3dE00tzecHEwNZoBwRhRGBpOmdaczGBJzRNufmM",
-	"Zm9y04bmTO0dj2mmWG9vHjz6Zk8xpdD5kbEBsnO1alp9iT8AS5aFhjsLSYmae5kspnxkbjLbGtxue72I",
-	"JdP5Bx8ePXxUcRE+XDVt9vzgZvTdANz+qyP7iXm8ZhQQtySM/qXY2hF9/MNH7S5L+0gOf8VGIOBDCBdE",
-	"dlVWlY4uhVxkLJ2wdEB1xaqbUs32NQdbuCgyywbRCFzzf/eqDQ1BYm3/xgWOdXFa9XzAUpemg3CeLq+n",
-	"LONXLLeL0smZAgv6BL9b7r2v+016e0ykfinqpLAwjBBeOCaJEQ/hFCTkDro85RXL7/ZIAl4xlKzSxP2d",
-	"cmXmkibmcNpHzGi5aXJCzExtQAbXZMyNbN9h98yLa/d/5YtLjlp06xL9jKNWnLEr3LvWL17Am+97e1Jk",
-	"y4FciEGw89WV/MIKRXMmzS1jbUhaZkZkAucyWjch7gcbQakMLZAsh+WmQ1lo4HWgkyW/LlhhFnWup7jI",
-	"Vk0a5FQzCKaiWebaMzpF2JUUwXoNpcwYBQktZzOaX3aiRqNUZFfXPJDOo9rtbJXO0C4DBC3Aj29lS1By",
-	"92RNhmxCQUKfyiwNedtaClOa6qLbMTzHV81HBXK8yLDsrpfDcjt/bNUXwbIeoWQuJfwXlyQ6smI2o3k0",
-	"3kwxc7GOGPHqi5gUtFSMnP8m0qqe5kzBClX2XBboCmzYFGtkfd/bu6JZwRomvqCKzBhVRc6sSbu6FOZ3",
-	"0LTQiNWL9F/r733oGPyyEgPsXfnAI9zJL/emVw22LONQQ4+8W2M3r3B9PG1UKDHgYtUjFLDi3sqFt3pz",
-	"+aMaYUCVm+Jt0zV7WrY4c3Jpd0GnZBRBXNrD9XFp/+Crr4qDg4ODpuC0hnFalZEiqcSCrmDxHfG6gMTK",
-	"dwmEM3JFlJaGupgY5cu5Zimoe2iqUFO5EH0UYoJIu7VTIvv/8O0Pvhc7KDB2G9/c/b5+JTeKe7Dd+At+",
-	"RXKyhNDGBV3kUHnE4HaqXUJwUffJa3P9CKn52Irhx3hYOZ7gKTV0bBgpBLe7FehteUN4Dag+9GVpeTGq",
-	"JloB8X7EuLZa9x0utDJ8qtt9BOe3gGinbRY6tsbgnEGusOWS1XheNSisMszmCbhlb2QeT6+Y0E+opvED",
-	"CbqjHJMEJtX/KAnMmaHVSdhZT6nqk2fohiqVIjzWNGckY2NNZAFezZpqsLV03iKNrxJio6T82k/UbV1y",
-	"owLz3u+NLFyTCVuXqbOYdQ058Zbkwl2IeC3C2O+z8OXkqbjo1MiXfmaJnIliZjpdUK4Hdo8Chcm0FWhL",
-	"hqtImQ0KAc6CtJTyFM+MbNTbG9KMihEbZHKBPOiKm9917iYPfHau1cCaaA2z5erSfUBzDesY/Ozi18xI",
-	"8AlEqRhhbJDy8ZjlofRmd723927fTG7/ikIAnzKzhKl/Qbm+wJnC3z83031iZwtPnuGUz3DG8OiNlNln",
-	"5axRT4Gpn7uZw7NPcfovYDL4pV2CC78C8PjMLsNLP02UULi6DD92y1F7zYb8PbMr8tZt6wuroFQi5Pe+",
-	"noLUjDtt/9hkxZ6Lx1MumPKDfy6eiknG1TTo2THBkqJygc2Ocq75iBq6ZTOWT5gYLTfbMNcSyoplc3jF",
-	"lm36wXClfVDbiqyHZuOW7Dvzzvue4V20E2t/Q2su8fXfvLSv1Q8/jK1sxQ6g8Ri/sV1VJ+gl6O6mr5jJ",
-	"K8g5axXH2Ttt89fqM3JpHWFrjfNxofuRTYtpCCuMvkHk81Pa0JA4yiF5bCPxoYscPqJZZgXxTvY8POYD",
-	"xcWIReUFKqzIMKOCTlieHBN4GS8osG/RLFPQ59YaxpSqAV2vZDoLHvY2onm+JLRB04za1ToLX45SvBAW",
-	"cL52Ocy9/N4FSX9zE2pOMU83Jpci72YCLxTLBzy9Jv1fsVzZjeuSV9KsH9mgeieWuPWMG4PM8ffjxynH",
-	"qKlO6O4slcOunMjKerdylLrAE+rle9Z5YQ/PJnfTp8tX1Ybs09NKe/XB3ML95Lq+nXuq0vtN3Ff+oviw",
-	"7q03LhNvrYVwxkX49HBFV68z2RZDW/3UdzC8GYqeyH2viWAD/Vf2H1/ia2/D9/Yx6RXxJEzPexOup8Ww",
-	"P5Kze5LO+b4higkT9/x43oefq0s+35dzXJX9uYRAaBzy+17lfm/dfW8uXLnS222G174o1mZTcDXP6NLl",
-	"ZVnm3trNZ2cv6jy+/Rtl9J4qT1/30Tlj4nP7arMR2RHymfVsbGbsXiHc1llUjda7pIPbkzQ+LAKqsb3w",
-	"Yn/bTiW3cofd3v2l4mZcJxsFQYJaZql14GMuD82M1ONvuI2y7aqejk6ujh1vzS1sSZGxRjXxu4gq2UoZ",
-	"FGCrDmT1QNcZy3xgw4lXyeqZzMlULkgmxaRmYYTgtKnMUjJkY2ljtgLPUyzeaJWidmHmdhyvOrXnY4RU",
-	"WFAFgdUC4Z7MgDx0CXS2hds9Dw9q82FbXY42zQmBZJr3CwLFyx3zHhtgCEpzo/CbzcHEiCzFkM8TcmDZ",
-	"A7hWu+2c9QpsTztCNtFPg1dtzVi+y7gUnjExYumgEJpn28fOVKz/NVLUYMwXXExscLYiUnhyjFrvW0M3",
-	"tjEDBEJcbYTC8B3FUjJcEkMjLlWzT86ZSAnXhCqS2O8TF9tvA/i1JCnTbKQNCbh0ZPwNEmw67NmCi1Qu",
-	"QmJb+ahhRRotCd6rUbMiWOdGGBpS673KNFePwso5XaGiTuEqJRcpWfj1rBBFxm5D6S8ydksKv+v5RpT9",
-	"AnXJD0HRh3ndhJIfSCqVyKANlPs7Pzq+86PjLw/2Pznd/yXd/3qw//aPvvqqv/Kg8qw/2H97t/rnR3d/",
-	"9PtgIaiIa3+/Zl3WbBP5sz0u0757PVkwhB/czJS1Lizug1v5/EPWGNcKu21L+eVbGMBO17Iue29CqxFx",
-	"eZPPKzLrtlzn94t2b0TwbpuVaaR/wWdshxNbowkE5w5OpEuKnfL5nKWQxeueNWoGIQxh+b/goB60aQ9t",
-	"izbOJN3t2dvGutxJafCLdb+akfXoYIMUKCOObWeqDsSvdlvxprbl4Nr1UTiV7b6ZW/hWTTgu1BSNN3A+",
-	"uEI4XtBVuValSQc67jXbcyy663rZoHOIfO327WxXVnsf1GXTAaywM69ebxRpHeKFfzt6uCMYiXIMu+/B",
-	"BvCjtamQ3RhBqLpVDAdv1zOJnSveu1e6z7uw26OHnxyt3Eqr4mOYiRWETYy5vdy9mXCDYIln7mPnobAt",
-	"uO4u1ofpdrleV4xx3j22Gqtk4+crmB0IYW1YVnKPzvm9q6N7YBlVSZU91TN4Pq6wp6nWc/Wj43v3PJ/a",
-	"h/8eHfxXP/qDdXkw6JPrahwxbz9/srF7aD4HlP8dHon5/IKqy91borpUnXBx431yKpYAPUTYuxGba5L0",
-	"E6SEfj/p+Szvz85eIOC5RT4AMFgO+VBNtSjWag2rtglHM320TFT/DJ+8vRvcgzF7BK7BGWDdBWLSjL4L",
-	"5SOg5ZojHytldL2EIE5rEOxrTOEFcB5749ug8pMAZ/7hwQEZTWlORxrg4XMGEPArUgEc+W1VLZCBqGJ2",
-	"cqvDhF9drhF4QwAnkIlU9RyijAd7sZMBsMTozRYo6G02ckPjOl8OAFKg+W51YLNw21vhSedLI1opzWgK",
-	"yURnTy/OfjF48vTF6S8GL5+/+uzi6XnSs2iPltrJpZALFXiJEM6oNov7RxWogkcPOmozoctnKossHcAo",
-	"m+NFtcR5EEqenT5/8fQJYKudEBDdjTTpxOjGLgOJuluqMZ6KMtfYgRJ3xx4OmVIJaeyLzNhhNDAm006M",
-	"83rskxXCrcAwxl64qRnU8B7dmNZMJG7pL5lIdKgbOAHsckVcAFpqmg2gCEtreSHTJ6ogHmarPew17CDY",
-	"XJxAdEmKlOvTkYuAcoKTdRlZl9ME/mXz1rqKUKbhx74Z/NO3BX8+cQ26cTwVOpbtSkedArSCmQAmiG4q",
-	"TwOgUIupJDOaMg/PMGEnJBll/BivUWphuQApB75w/FPOZqAkcsH65FWRZYihDXh8VF2yFD7iJbzti5+d",
-	"vzw/Bif7fG6hyCQonmOPyWfuFKP8kJxNuNIsR6Aylo0JVf7WR+xBOWOIlonLWcExMtxnSgWAkHbATdEy",
-	"H+Qya7oFZWlGgiWgNkKgMzDL2MLSx00d+FUka817hBVDbAyaZSj9CLYgRvzVS2t8xg2ytEmk2ZMEqxxx",
-	"phKAbLMQGdJdlYBHR1OACD4lU8BttjiuiAZr17VEn0vIHfvwbmJ2m2uSSXmpzN5gVMKa9S4P2yYudmz2",
-	"OmuXs3lGRzZ52i+gW6nIIpq17b6AOZvJK7OEF0DAHmsWz0hWzIRytOOIs0/O2Shn2pbTQZw7Bq9ZEBXT",
-	"QPLRRx8lCHY3lkVOUj7hiLdXg+41L+PudVr9qlksAspmQRaNcAHSswUy5npJhszIHZ3yzfGLhlxj89Pg",
-	"ksV/7pzuHAJ2Retv/eG+lZ/3n6fJahxSeywL4EoO+DzevkMoBAmzXCuHdjWiWyS0ozSCmBga0igC7hSO",
-	"qDL9nrsc/LpXVrkWPmHPlONLjffhjmMfTJe71zZ9r9eNeShv7lsPerD5rChnbGFib1IHLUflgig2mZlR",
-	"n0BY2sFaC2GT4We/9oOQOpC9Dt6+j5/5JmSWTbBYKrSCE46vo40ZqS6Rr87UgU0ZoVDmqbn+DyFQno0u",
-	"r4kq5drI5UJ1qc4JyYu5XPi/ubLyC5SGwNa6hZW1gEiMpBjzfHbd+flWYnAUwkqa5i70nNZ9Qbju2INT",
-	"2FYXD4xJHpQWZIepzFKMK4s0Vdhyra3luB7jq1sGJacsLeZroDuus+JMaT6jGllFlr0eQyWB1gk9dZ+9",
-	"f9uLeROs46gE2TVCCxweJD8jUwECupkAjOPdnI30wAj5CGuw/YzezXnO1LVWxd4eiDza7SK6sCCljemp",
-	"qKWjXBh/Iecyt4JTeCAPH+11M0c59tiQyMzhuBRZSoIKA51kIcvx44fG/ep4DJYCAA7V+w5ijOHtxqHA",
-	"j47EUmtCAMikMDKnlbwRKSJ2mys+EVuA9G1Hht0MYzjiEINvxrX2PDRiy5l0moFms3lGNeu6Ndpaq+sG",
-	"vtqlGxQ4tOHEHk7OctSA4mpXXk2arUy1dmqD81SdSnkH2N2shhJjQbXKYXUc2E4xwqwqXCdAsHPUWotA",
-	"DkSB2s1ZuwJrMDGe3TdKLI+lisDMhgf4mihDtc2sYAa6XtaMroiykcRsLgAhg8G7mIFVHBhJ0iOJrTtj",
-	"/pkWiJHMrKdnmEmzksmJe90HAyULyjUXE/PVPJcjBngs5i9bcsv8EyEdbFsjIzhnGVT3/cIX1QW2yRUZ",
-	"Mi4mTmTqYR0moFeyqMlTq1hedpTrle4ZXQJjBtx2rHrMc2LLVXeU0dwMIj0BJ/Sxi49PXz1++uLF0ydo",
-	"ZTDrb2unAmLgkI3kjFn26cDDzWrgFY63dqchefS11SE5RB0wfljQnY53hieDjhRtoTu6vczL0kwd3i5p",
-	"q6vpwsruXQ6iLQ7XEc1CfDeLvclq2EO32v8rqAgERRaXzqKJfwLZcUXePH315PmrH3cZUz0/Ba8GHGe5",
-	"fyGZ9PwZLMdY2btysT21hOcpJOTqSjczO2v5v0kdcguBoPn2XePvCiewOzNQZdl2aQmqqjSReapW4bes",
-	"LGv9tQuQtDW9BP/BwhJ5xsa650rhLxifTEvBGcr+qj55OpvrpTVI22r5cgwKlL0q+hvJsiASxADSaZ5x",
-	"pvSAiYabCdLVQie0wsvJVdNnmWJuMjzHQnlXEJUD5b/Rxm3x5ZS1s7sShiMqytvOmua5thUPXCW0rZGP",
-	"Mn7JsuX6mVm0wjkdMeudF3Jhve52s6DqxY2AlSIJ1Ra9Ms5muuyISAonuz/mgqspIlA2s51O9cM72Hzi",
-	"4twpkHQyYRraStbJQ5tKNZuKHL9fwsSuZIMbvfWvdxvf4LW7XcJ/uuEXjQYeFQm+xMNYmVO34AE8+mZw",
-	"z8pGyoePy+YCzTseq8MhZxouQeufhNo+9kkE1a1ZZKho33Xt3SrHFU3XL6/nFo187pnMZ5vD18iBVZgr",
-	"sfv27UjJQNBfuMJKvCG6t9fsHExzYhv2PGw1cKnVmGzRoREZWo69V5gLMszpCFa/DEL85tv/87//9s/+",
-	"5P3/9zf//Hf/zb/9u3/xj377N//T7/7bf/XtP/mr3/77f/a7//H/+Paf/N+/+4v/tR5gd/TgGnH33rRc",
-	"go+C6WNv1bHOR1PUEw0J+bOsUIG0V7k+Jgl8n/Sst9xGk4fhm7lc2JCBE2I0/+q7UA7OerdF6stLnpBE",
-	"YLtCmhYCgFSB43XjNj++jduFVyzMKzoKyDWOPDzaAlcu3qMjU6mYoNd3giWJNu8DKjzFQyK5AoyBx+ef",
-	"G3HqD1+c/2HY6pALrOywKjVVwGhXmq0lgTibWpUe7z/8bszpkTAPX3Umy0rbROVAffun//zbP/mvf/tX",
-	"v/n2T//y2//5X7YmrLTa7GPWG/NbCQIfhmeoPnEx61AWsfIyJYUqaIYxVneSMIYv6ZFkJoc8M+T+u3/6",
-	"x7/7i7/+9k//XY/0+/27roYpBKTY9gzp0EsWKfHQW+9lWBHbuCCJOSDnM5XUFHHwQnjH7idt6QjNHkpH",
-	"nhTKBRPQR0DBgetAQdIRuN5AiDRknnQj34rZcrVfWDGrnIGEP6P4N+EaimgA1AogRrsoN6dsrY0Hj8Cg",
-	"TBqIxfxCdZGzHs6wAugCzkcuyN/+5s/+9jd/Xt/KLjwecxYOn2ELDRzfWv/rlXM0neAFJTRt2AWMc3JX",
-	"mAt0cnFPoFHpnA+hAJyPFMTm+uSLqTR0yuG+tYW6ffAf3L14kUgxYmRm1sRDteOdDYZw1d/8DNfcGCsT",
-	"tz/XZmyv9mTj3S9lsXWyyPOYTNZBFgN22ChCNSVPBI5XoDSqLs0ejHPZGga/erKhp93GB0GXO48PKnu9",
-	"ZnwQxpJ8AKFBZj45u+Js0bxnW3ieRzKmfuB1QkmaL0leQCZJeLdE9GouIHK7c4CGZ6cV2xLIl2FZ+i4G",
-	"o9ZY/U3qx8nFNqbdwEfX5JLrTnLowP7c7PQK3a3q66s5BNW9qDpk8QCt+DjbSG7X7MIS+s45BsSdFjHD",
-	"v8966GB++ZUcRoNbhY+292wcE3BijHxDnC+XNGH7bp3hjnfUL+wtbOlOJ3oLE5RrboR4OFHAZVHxP6zo",
-	"Pj1yRCz76JH73k/SIw9CKfhhaUjokUfEWgV75IckZ2Oolx+aaLR0jml0HcY0lC63VavRhoEHBrMcKhFT",
-	"M5o2ROiVderaUrnCorX1a6cOJUie9g8fPTgBu4kg1pQKS0+VFaQdRANvwteMR4WVKZ69dtTOLiVTQdaN",
-	"92J+81YD3Leul2hbgCtQYbkCPZsqNDfqhZoypsk8l5OczqAIoiIrGZMb3swr9Ba5qr0ZOCYPocqUaXNC",
-	"hoUmiTdpJ3Y33ZNlUhVrHLsXEjJAWe7SbdsDs8o8ww1L7MVEg6hQEIRwVaWDMkvR0sg6HnQLWsWZXNyO",
-	"YuE6vgndwrDvD0O9OJOLVQyK7zogo5tH5UwunvuBnMnFk2AsZ3LxqR/OmVx84UdktikclJmgH9eZXDxz",
-	"QzuTi8fB6EwH5QDd8ti40uZqpt+FC3LjCKXmeN/zWqyvN2GgyxxFgS3CfiNVBrt7N7uEJEapqUJtHSJ6",
-	"zhs4ewL2Ky4mybG7lNCogzGDYOqiIvXxgSQxj5bJMQo24OIwok2ZzGBeKYTAJiHdwTQZRuX1STKnRkKy",
-	"L2CoHuQDsiztfyUSHwlwXMZXuPem9IphFN8JoXjRF4xkTINUYbR1QLvuh0GRx95T5h5BtIZpNB5aDpdx",
-	"gjdBQhRdqv5XIvDbuFWDu4GmUPoZJw11Bc3kUBO9lg/1cdmLleWxK/zD92eNPbZTdEjWHK9Vn+un/OsL",
-	"686oUsMB3tTWDdojh0TIlJFUCmaEYmvxpYLIfMhBOIb33TyNhAwPYHsIHQpD/1m2NNIytKTppTlxEuWA",
-	"PnkMMUIK7NmFYkSC19e6IJyNledELgQxq7YCJF017d8/+uGjH7aZ9x9TzSYSBV63n0BE5qTBdTGTgmtp",
-	"N2fKlZY5FgCHUxhz0Lk2b1YCWJc7vHLMdyYCOByAaD2ESQUAtlFbt2+uaX53spSbz67X0CICXgsq0CZ6",
-	"ty+He3HLUJM1het0vhzMuCg0u/E6CF7bHpSrHAMX/s8JBD9yUhAz3oWsrK5JSAj1HdkWSd4SqNFqvqM6",
-	"+b29QvBfF8z+bCFAg353ywEEy3auTIX9XlOXcgzl1lUpP6cbwa3fisFtUftqhY2tR3PS+fKlP2AfGoJ1",
-	"V655U7Xc7I7vBBr3gyeHzuu/ns+/XbfOO2aLO2aJUjHxYsNoLh+tmAQRE1aj1TkVKqNY1F9ANBPLbEoY",
-	"VIbyYU4K4JukAIUXOyV3kpQloIgkKds/vUju2s/LnoJwizJ8i4nV2LJ1QIJ0/+u33xz17r+/s//l6f4v",
-	"3+KD++/v/ujO/h148s3R+z/68mD/E3jaAMBosTa3Kqe4GQojZEnEt8dqY3U0tBNyeFBF16tAbbSFbgBi",
-	"YMvovjDv1GnPTixKbDcPTdrtsjb9srQJZ253hy0YxypumzYUHtnjwxrwmX2xR45qP1i0SDhNkkgRU93X",
-	"+rg2wNME0RwiUa9oVjAypKNL57NAXM1upj3sweNbN+XpY8CdBezcOtb2plEWe3s6pyM2p3mjk9CVRw9e",
-	"9BBTkJKuzEXfJy85GBetI3FKU2JDlUsWd3Cw/2A4/uRofP/hD384vP8gpY/o/RH75OiT9IAdsAc/vP9o",
-	"/+BgfPDoh5QeDOknB0fDH+4DRu16z00rOGRABz1PptWti1J71CdsFuUnFxdvSJkLsNaj9hhDK2PcYjPc",
-	"/g9Aef/PrHgcpCS2ryZs0xf48irvXE0Sse1WtewttWpsfsfaLXa6e+026Pe62q09dLev3bo5/V5pt1vW",
-	"VdnyPDUt2pYK4k7Y6haL+t2wm7fr1m/HHOM2uMUXflUb0Ua+r4ia0tyrf4rlV3zEeiRnRs27YhaBxDqT",
-	"8CvOjAJS1T9aqj6EfqT+wWGk3sNjTBHYVNPyqQbNH67iBEbitirrw95pZaZnqKgHgniIAXdMkhHXS4jT",
-	"Sb73jc1t6Jtn75M+OcVUnilV5NCs3sMQHr9MK8S8P/QHS6FzmQWv9cmpsIkwDrwWysoFqRUnhAoboIYZ",
-	"IxAR5H/vGTUh+eZ9YtFp4fNKrYNv9kaQ/rP3u//l//r23/1LX47leO/z52+s8blabaADsmzKxUTT7HLQ",
-	"VDWwSwEAl7/SkLnCZpTXy28ePXzQIQBqTRKZj2DwaWRzlisp0O4RbH+45aa991Vbxbd/869++1f/NJKd",
-	"cgMTx8zG2sQPOsy7UCzvoPqUZUkWbDSleiDnTOBnm8wmrMjZAXzTDS7OyGCht0IxrbKG9SwaerlXfn8v",
-	"+LjNKD2jc1fpb+cF/1aO24bTrH7/4VVBdSd9w2nhdx/cdLbcpA9zbzwz2nA2Lj37A5vO9VnkhutQ/f4D",
-	"W48tWLTLadk+1YW9s/Jf9Xp+BqVkuEskLYQmSkso7ok58xZD2ieZQnGinEEc1BCTSNsTKl3OCw6ibaK7",
-	"VB+C5d2tDgEdPy+JrHq7pmkMXs5+ZQNBU46BgOwdZiV0Afkp457WtQwtMgynBBwKPh4zsHOJeLHCSE9b",
-	"WP/cNw2IqrY6VoOIyRVZ5FJMSpAATFWIpF0kp6MRm+t957tLuoT3j3nGBo32SRdXeC0gWmQ5A74F6lEN",
-	"hlAuFOKh8dHUA4ktqDJnO+8KKhkHFzjzIJZQnWMh80uWkmJuNKIxzUsVDLUnKVhXhOKmuF8LH2qjfpnS",
-	"FZz1lYBYKF0D08TQWEs2GBt7UoYOW18IR6hOvzAuzrIMkg1iY21Qc7fAWDzcZfAr/h3Eu9oHts0m1ABI",
-	"mKITXPMJ06qS8795/QtPZEE+SUncDprX4kshIwqrM5VpBu48Vg5uzcocnotWPrhrY3PQ9S2YnOu9X9vw",
-	"HN4oH4D5ORjObuyp67F6jsnj8897gNNjOMRPz1+/6gh4MmWswcyHuW8At2T44FDKy7B2o0M4NMzJVn+q",
-	"RxVsBLGB3GG9e3WCRt/arsHSdNimWzl7t3HuboXV3BaTuUH28sEwlp1v3m1snNqVI8rKEhsSgzUc1gst",
-	"r6+0vLImtu/4MgQesrrCYn8yLNXWkTMzTgLLPWJgZZmR9qybH98DjKUlofN5BmXYKnBitnI/G/E5D7Pw",
-	"bNwjSdRMJZ3BgeuR5vcDD4k/QY8t/Hxcwc832Mlt6t5wmg3mORvzd+1+RUN98Ob6TItJBx/uGb7198kT",
-	"3kCSV6M5wo3xi9qQVrFtkAf0uuvLEDq9hcuw7Pfal2HxYdSh83O6iSCPazOCjcLWN2ARH5w5e+d5C7jN",
-	"20oDm90hf08GN0sGG3L6t+v2f8c8eqf8+Qnl2fJCaprFKnOP2FzHDNevQThTrOeyJFSldLDZfZaS888e",
-	"P356fm7DDWxhFuJaDUEWutkqbShvbECn+JPyQJA8d5HYbjjblIKsA2q68squrhFXJPkDX1HcxSFHignE",
-	"QATdIgYAUlyQw3vg+/HyL0g5o65FkipcpwbOHMIIOjnbFit0IjrYbmWhFU/BZn/+8ryLCT2lyxXZcA2U",
-	"VDNF1UA3sJS3oxdpq+WndFlD4M6xABB+pOhSESW7LVgdvTmKGhzANge4RdxbmS6FXIjrFRusg4/4SQdQ",
-	"9jdb3SylKwWUQ3SRWr25Cv8sz2Gv5BHVcgYVTEWlW1jPbkXhst+dS8O1rlen6k57Q2qJ1lxMSFLiT/Td",
-	"F0nsvG0mXwdXwXcuYgdsrU3afoKW28dl2s/17S5N+UPbaPLdHYdqoKodB0Jra6rPNmp4odjAQ9m3C0mr",
-	"ZTAaE2wqLZdT20wRru7sjplApe/dM4LV7q+pHdeOya0ryfUZ3kxChD+63Zfigr3THQ9DyyR2ZxfeepJ1",
-	"NrKuhTfm3Vc+WL2+PvGCOx48nkxllioypzmdMR2gMXnU+RMC61H1vrWwoAaG87bD3twO57hFrgF73oj0",
-	"emIT3sNtTXq2LJzfs1q9EyyDALH3RjGgmswkVrSYGXWnDOY3jzDAJ58EsSFWQlFgru/b3RuYNgb/6Tf/",
-	"JumRo4Mwx/vEBpTMuK6h7gGYlyUxB5Nrq8pUAv73fveX//v/+x//u9/+P//x7/6Hf/u7f/Lnv/33f/l3",
-	"/+If/e4v/uTbf/a/3WgxocDoEi9Vx2lG0JjgY3HMfJIfVGPpP360V+33cP+Tt5i2f9B79L6hbwwEG7Fm",
-	"HT1aj+cLXDnlUrAhGCmmD28UMHXJRdpucXJD/pl5G7Cc4kDAF4Ft4PuqBoFrqWEVAx/VVsFQ5RtRsUnN",
-	"d1nEiqy7eDbQ5siU5QwNF0pTzcidxK00lGr2wLY9kgSl2xKADfSll+2AY6tvkc3v9mztAFSXBhjzl9jD",
-	"5MwC5pWczUGywt/KZQoUxO2Bh82S2iUf84x1gBqubon5yO/JNmjtlVT2WCSWuqzRhK1myXJmNk0K1iev",
-	"xySZYV76wPyQHAOABwBMY64XKr3toMJTxhvr8NMZC8COLZEAy7QwlBjfZYvJ9Opbmdf2L5cLhUMvhFlu",
-	"M7DkmCymy5uKoqxdN3B8/XnsWSDkMqk+5Cj2rPgViV5K1aMegCaGewGlV/BPbf/GdbIkH1bGt4/A/YZE",
-	"D2BgbnVA+KT5YMZTAcmAb9fyzB3rFb7f3esU1a6vq0+Ul87t6xKB/yKSuLX9pS4FuxnSuNlNjq3B05wq",
-	"G4cd8TS1bqf9/DG+/N2EijPso3soNXtnLsMIo32GWamG4dl3zD8t0ire+Qjzm0MsAeAHAW9dYJJEyshi",
-	"au4kwz7tsEhOBci3PAfGjYjCQroIgrQSXbJ6J9RLTOO4BkLqgWI0H01jZu3IRBZguQ6wioeMCZLmkP5h",
-	"Y2RmdIm/lUmbfXKKoTWmKZyRIhmjV2AsZzMiC73ZDG4ken7KstidDbNDc7ytrm1kecT6MbOwP1aBpDEt",
-	"GcPnw40DGOlNw9nXRJR3CyS3J6aMJLcPfCj52/opDug/iPKGFfIlYkuibyCh68R1Vw/5yq78RC5Qj4NI",
-	"fDgq9gC5LAJf79wKCTVdQ6gFi8lFp/hD4LTBwH4s9C5I8jxls7nUTIyW+z9jy2Qjf18sDo1mGRwqpznY",
-	"vjOpdNXB1bGnIo2hlWGona9tAW9VO+I54kl1JE8sN7wmxUOOsaAdUyv9BIVj8YGROTu6BWmWDenoMtLr",
-	"pzLltn6ve8lMtzyENE1zphQoLxhO3dUVWYY3rst6AnKxftVuLUNd38ElW0bafmJ+I+a3ksGMc8YQ871r",
-	"+2CccLh90V7gDVcEaOuZCKn5mI8Ae1BFy+mWP2Mfhjulwa3QMacI/aMxorO/RM7S5tNB3Tbai7/D7XWA",
-	"N4EbV9DhDKg/7a2Qv6H2DbygA2nNJdWRvKz4lyEFiQkNlTl79maGQV2xnEykJpTMFStSKZazjn17jLSY",
-	"l7f8sRIvAeWgQH5xCg+hpZ57g4xA00lMraWTMnBClVlOJGPjzg2ry8Gv5DDS+k/lsM6dw8hfq9ajUKax",
-	"QF+3/tRauSNYsDLaYbs1U5dqUNZnWNepkVSYFXNgb8OiLl36AiJf7QHAW+SYiFWOAN040zsyBSgHvFU4",
-	"rM9uA0JZnbtb+PKsB7d0wGfCK8fNqs7uwnNauRkjHLh6ripXQM+LJSEVuit9jZS0W7uA7XTnRoGw32ta",
-	"BJwGeuvmACeZd3TH1SPFjNZk9Cg0DSYWCCDpufL+cHoTwNsAPCTBWIra4fUce40YP4H94v46iJx6NFqF",
-	"jXJBjGgvpIbz1VZj+7p4Ou/X7cuOD9WOD1Qu8+tNjbkm1s8tl/kTpg3NbDE/nB5TLrF9vU14Zfo4xEoj",
-	"jYthB9mMk1Hzs4Bb8ldy2IcXBtb6YjPNa6DQZWFvlA6IYhkzoklnSASs4d6ZyT0zr+MeR/hcA6o1Tgl+",
-	"7OeMjqZ+OqtY1zkbyTztKMnKLGWqsUN2ZYbeR045mBjehb3iZwR/gFLoVqHDL5y/bF64S301l4iqWPrO",
-	"KVGaDjMAIEDt3vqFsMpXTsVoSqToEVWMppDJY3axL6QejGUh0qQVOcv2HCW2q3j81zbZV55kNyqhxK6a",
-	"Asc6mzxVga21HkkwImGH5Vd+5BXDUONiPXF1osTy9Xjv+MtOvKP88n2vQ33G7q+H6mz3r7CsYPf3TzOW",
-	"6+D1t3UBIKnP09z81amYJ9HRmh9qA0rA41vtNXGWNGLDZ8MUil8pKfpndBGwavjwGYvVzNpQRDMNvR5D",
-	"U+1iWnVd3lClQoR0c3oBjCgxZ3tiAdpbiLarBOcmvENZwa/xTqWFq51HNkKXu9czAspbLQHaddj2hO81",
-	"xQGA830xZYJdMdR4gUMaKV2Df8Faah2K/YINp1Je7vPUELGMXQXmilCazuaN4TNkSudzJpojZho8LR3m",
-	"C1UWo5zfMo5ydG1rfyMa3tUHEToKw7hWuaCu5bCgfFl4sTuvEVgS7BULlouUDVKMbYHSloN5RoWzOARQ",
-	"RfC3q2vpPlSa5kE7zX6oVadcJBSGzxihOrDQY3CMjSuRqS9+KuQiiLXD0D4mUpJKhnkrdDxmI00ofoXW",
-	"z8QOdkA1KL8IR+dLV/Q7nwEuuOZUtxNMCT84o+8GaZGj/rpqusUKSqVGAKOe0SUUDY3J0x6t+eHRw0dV",
-	"vOa4NT5lAy7UBlhghvS6zPG1e++9pZ+Ike81PDcqgtHqka/N6CXzUZiHBwcHNQvgnTEHBzJgahnFwxVe",
-	"lQL/tOfhLtg0HkJimU+xumP6mbO80ia8iGbEu33yWjBsEUghW9ClQmiHmrd87dzN91U4hqMYHMOcLjNJ",
-	"Ww0Qb+xrNhO03fRSzu3cvI9O4lxvdMSA1Oxn9YPV/VYoI9y6mIL5jMlCD3I2s2FV8eMwZHrBmCD4HsvV",
-	"SVCxqge05H5yEbSbnZVotSVrLep+tVROuSWDhwerdFB3qVsFqAxP8xy+8eaIly5OLN33PzJCPJib+76M",
-	"NJr8wnMQ/pYzpzgD6JS1+/VJgs6s/kf2e2qUAPir8kWAQX8MpnmbvDhhGiM3FlPp/gg+c9gp2FmAkecm",
-	"YrfS/elLf7sH7N3c4lS4J6Eh3z0Ls/bcsyCi1Znm+8ElF10nnz/YVzyzWiv+nbORLPMC4VEmF4MhzSja",
-	"/nHdxtzGYuCfOVMyu+oerWHWzYqx59h9+MiXsg8fPvULFD4NK92Hz58ESxI+/6yyWPBLvcQ2PAw5Uf03",
-	"1CnP3cIFz86CxQsev5CLT/36wXPQQJ+5NSwfnfl1NOfj3TyjXOxQGTEdCrzRd6qOBP2uxswb9SDO+qPm",
-	"x4mslvCi6rKHGdOIwakl4vV2jDUxvQ+4GgCIbzQZMC3YtYKy8OSr68GiqkFaNIxPikEhRhmj7YKP+My+",
-	"aG74nMsc6jN806XQW5MRMpmyzNlXgTf5LBYjCHNFfH19xzHNaNICjzSW7swoupptcBaUd0fWNkAWhd6e",
-	"EYOQZWBcWm9QnZ+NzBjOg37tIygG+sL2bp/9BAdh//q5G4v9+5U8dyOyT96EA3NdufE5y3+xLifErxam",
-	"JODrJKNKn4DTn4D4ADnuqGovqOos5/juhw15zEZ4gEvP9+zHY4YQbVMWUdwHl5YGvyuSshHH2M/R1Ffi",
-	"o0v4p+/kBAu/LLhi4DKDYjHpyus8lq7mbjC1rvhfoKPYcTkwBwsbgTVYrMpW6V6dhOK+0dkgWNQluRhN",
-	"p1yskZxZ0MvOwjiS0uecLWJqfhk92VZN8BzfBIP2bEbzhp1mJRuGqDLr+bhuHcPGgoA+6NLyjnJ4nql6",
-	"zlZhkwFz8sRW7nXshgkcRSsXDPicGi4YOmNlqg3L0hNCSSo1UWxOc4oKLiNQtgblTVc0J7ZuwX0azaoa",
-	"Zka8dNDctj+fr4JHG6I+uMB+wfTbaubF+a2PV/8JBmuf24zATQudjDXLBymNxfidkjnNNbRUCaY2UjfN",
-	"MmJZNRkyc0CUDxuHPEIlMQR2XGQZMe2TO59dPL6L0dZzqiAalosRg1Qew45s0lCzxnT/0cN2hQljfddP",
-	"hisXBo5qAtpeOCaOYQMsBdcCBYUCuahihIkrnksxc4AuyU+en1+8PvvF4MnzsyTKxcaMpU3LC726dYIl",
-	"skoJRGejRRWLPM2LLMN1t3GCGPkk5FCmS+DwrqqBeRPKhSrrAMXg4D45dS0C4zU6DHQDdg3TN9R84hDO",
-	"hVarKReT/tr9+CTcjEexzbhkbN4we0u24V5sSDeYsYV041LC/B4D1y/pC4Gy+uSAzBgVCk9kfyNqi5qy",
-	"Mjnpvrs2/tBGZNr4wyDeCn6wJLCy16MpZAD7VDWWTlB+pu5ChWOZpigqD5cI34OkDbXccBDUhuXc/Fr4",
-	"tR8seKqna8LiYSBe9McacrTcO0OsFoiSzucZZ+D09j+7+hCyLA9BlkwHYigykgVjl2YSUuhp1AQMHnY1",
-	"pyPWlAzpfjeDfSOVnuTs/OcvbF6MJWAskKYl2n3lQpRZtdgAxDUpi83Fr3jGJow8Pnt6evGUGGak++Qp",
-	"ALridlQaV9os1QKzLzXhgL4ZxBs9ur9BHlYslOi5GMpCpG1oLzcC4FJZ4fUCiB3Wk+ALw9vBjs6v2KDW",
-	"FM2yDn73WKMrXmvIMS+fuK2c50wxXV7xMwZouhDYFryeoEUe+mlaujoUVgcFHd1XVdSJBsm4iuyLtq25",
-	"tKVCnvYPHz3AjGKr1pn7A7SpGiywpcnjkstCiX5zP0ImCzIl0zDyqpwZisISCo2JUQ26cGmZhkXuSBtv",
-	"8OU2dbc9IRpZ8UCxkRRoaN0iq9qZyNuhyTqJ/q/F6/EYA5URMMISU3tGtXXl3Ti88KYxzsEhqGMd4cZV",
-	"D17T4a7T/ApgWqBOhGtld2Rld+0KBRrMdtjClgg/lemyLbpp9YzCqbPAHpgv77L+Z/TS3PG2fEK1guZB",
-	"8zCe1Nhh9yhdcydTHBCIjDQ1ty9yN1/hobRU2OupwhQtQoFNkTSv2WqhK3Ueq7EKLC3msegYPQXWhele",
-	"Nn+klJcMywHZmwujl8+MblLqXblhdCgau5WVRtY5xSliwgLkXtmoZPALcCsE+X6ghGqAsg5Qh87WYIQV",
-	"SGgVrAKR8uUeVKfvg4KM/wRIC0M/nWwGjrFRPa278aJpsWxdxdvAXVSJTz7YKHG7OoY1uPcxMg930F82",
-	"s0JhTnGQBDk3e37iwSNKavR3SlB41vOkL/cegBWudlAOY+cEkG3RPoIArHHrluUy3rGX/CAhQzbhJY3x",
-	"3EF4kpFMWWjiwpweIA3bDBdkRrnIDEE+nnJBoyriWsAWqr3Vtbycjwm1QBhuyD3/ZEyUIWWa4ZDNEaGl",
-	"89KQO6hG1Oc4w7Br1jBP/dB/hfpDkWHlCOwFAsRHfayDqvquauM16BCQlNaWad7gYEVCfClJgtvDwzdZ",
-	"VmQ1S4fl5OkWzdDVssjg13E+9v7IwRaslkNeoVEdh5mClCTYSxwPFyT53jfvE9Q3sBQPWifCOtNgoMkY",
-	"TY3qRG2koQN2Mg1Q8kdk+D5Blu7acXrLQrrcf+U+7uFHP4CPwJxazLAIm8w8xffJuSU+e/ZBP00+SlB9",
-	"jxBjjYN++b1v8GJ+/5Z87xvk7y/okGWqD95KKJpcYajbIE/9oIXXHca85U13r/nmmv49cxNmfESjlveL",
-	"vIAKllQQRvOM2zsNwReciTrKWLZJfxhzQbNBAI0XBz2zKXE8y8gQUzt75TWcGNErccRkBcEeYZlidRy0",
-	"jW2tMCdshasydRMi5JmcZ6yx9vU6zM9mvOAn+ZLkhajnTLgPyB01lXlZAfxuySdxmYw81wKg0N0FsKH1",
-	"HmTblMfqolamNc+ZeYulRngbyRnCUpklTd68Pr8g9+ic37s6vKdm6p5imFzgTC0LWWQpuPL2evaPBQX5",
-	"Ff8YskHoFMSHKGRV3uGzIgP671h8EInqC/P9OXYePvoChxA++rTiJAx/OXOjqb1eDqnBPV4hqzVKwm7D",
-	"kv1lt+PA5LDfa4bHOqPUrQfIloLDTRQguZb5q608xOonOywVcTsmrU6GrK4O2xpIa6XkV03zWWvGatun",
-	"L3df6P8GzGrVTXHLTqNoojVPAljhSp9R1YvQYlhrW0xofocruWoqjC0M2BLW+1MOH95/dFBxqTy6kdV4",
-	"9GDHBWK6EIcT9nwghguzWZs4vWI9ikjy+/Dfw2d/+5s/+9vf/HlMd/zwqupcy/4bX+qqx2JqLYsWeSNY",
-	"5IdbLfLvxbI2271vqkpVaESIRheA9pPLYoJa0E/PX786tlcSFSnhImXvmOr5ABQozQfzUOQOxjSr/kE/",
-	"q6m7yd0+aNBKU5GiWA4ZB+ZWQ/0aK8FDZPQfJMSqH0ykDq3EQ9k02moOWm01W2vVbtmmUCp9w/s9AHie",
-	"9XZ+z9dlTzcVeRvivFR6xymV1Z43KFp1EcVNDtAkqQ0P5IJQkqIqamP10a4ARe/hVaTGSI0Pt9erXVsl",
-	"VvkkRbDFr1pR9zYzy4OdJ6KR2KiOgPk0ucSCEj7uIzeEdevvpbdo5Bm4jWDVwBl7QpJRobScYVKZWFo3",
-	"CK6j09qBucyooChWTHI6pmCdNqxkJsXlXm+Pzuc5VwxcYZrP2P5lMYNX5ERDcTd5VUCBGdNbNL7CT6BJ",
-	"jsQp4K81SVL1yGJKtU8/hVDWcpoQxGQxM04aJdGG5KE2oXSV2uxMrKWgIdZnKhckk2JCKBroyiJZ2mXU",
-	"gvETAtytKRbh8koYB1rmEKHjSxDYK6I0zzIy5jkD63/Gtc4YyRikklPhKr8BNQCMp+9I2yZVn7xwfjzw",
-	"G3hRtb+NrLpmkXZRvOPasSTVII0ONY5vUMXtwu/xvrwZ7a3Th/b1qJbToQF7NjpmC9qPgkTBGxOKLyoa",
-	"R52plMC3CfqUvJ06JkKXTp9qst91RO4NvF46jkljnZWVMn40N72r0hK9TVGYSsyGpbs1N9POhaDbEH/O",
-	"o0ou5CC4+qh1KjvpoP1W96UUyv/uX//1b//DH3/7j//y2z/9qzYNeTuNGKamWX5Fs5cNEhS3vyOikRTB",
-	"rSrREcLeYUDZjGcZL2Nrmm+Rjx89MMNrDSL9GVveDPJQ5/zfhjrvMawIW8+2BRHoZ+w7KDneSVI1ixeR",
-	"UHd2ZH7Gtizi7PYgIh4W+VyWfsNLtqxXG9qewdbmCYOITcuVAImp/a5kSM+VSMWfbaVaLABtC6goAN3F",
-	"hLTywH893b/4ojqn+w+rk6D7X7/95qh3//2d/S9P93/5Fh/cf3/3R3f278CTb47e/xHWNrr//u7dH0UP",
-	"/QtGFTtvslzaH2rA8JZXYXkoahMyuVCa0RRCX9+cvX789Pz8+asfDy6ev3z6+rOLwcvnrz67eHqetLOD",
-	"aipHe4zlC4h5fwqlmyNbEdTWsdHxPAzzUgzCZuR8v5gbXjySec5GcH3fwQpew2Vytwcit60jdEewCdX8",
-	"ipEE49ET3GUjXieZWc8BT+EbiO0XKbkzl4pHvgC3uP/Cphv5ckWg+ToWa3HtbHLHCUAmA3oEfH4Xoncs",
-	"lB/R05wp3J07vsODu33iyzRjroEZWwDFDCEiqDckNtK87zIZkkoeARb2MSsLCPOYU+AkIRpMCaNRbEwI",
-	"zbJy/jYSxMaZ2GT0VZBPl6Ue5QL2Rw+SwuwKdASDX5ceCYviYyl8s62BtvbNaMM2eYELEpTn7QLl/l3e",
-	"c26r4kN2tIjhC1JerpZTQjL1kQ8eUlukcdTl9gOdycVALbh1rtYLekTJHPiqIHLOBBcTRxg2PIMtfF7d",
-	"lqNZ0ByKUHwAw8nZjOaXHYK+o8VlHR2X4A/h9CpLH5CG7xUOTaukEzDk3ekC4S2wS+EG+72J8IbaDG43",
-	"xAEHs+vt23l0ygsHKNsskwC0hPvfRm5q177aMPjeF6M31/sMcIZ6ZCqLvAc5jYa5QPaaM2SjOPZ9RAgj",
-	"X0vhCjbaRD6JJT5X7tY5pvi2bg18/L4H75thbPQBjn+zTyA1r9sX75s2VXWLzrnGinxofvfNtudDHP0m",
-	"tPJBjr874X5Yw4+fIqXf5OyKs0WM/WfFTFTvtvaSbWIk06gYhdCI+Kur5GGUzgIc5DaJ4Zgkn1082/84",
-	"6eE/Dh8h9u+PPz38+OD+QWKZHmokC5lfDqW87FiWdYNbmit9JiPwHXXkNDfZnl8s29Pb9Yu9nalkzLMG",
-	"rSPjSh+Tx+ef98gfvjj/Q7NkPz1//SqUPodcIEbHagT0lDU5GbEuLUQauMU+CXIGXJKYkNrWraraNtcb",
-	"a9rwLzLWvow7E12Cg7Jb2QUpcXWCLMtiAJeClWEiSJMbVlzUOY1UyfIu/TCxa8jA56mlET98ZzHtSqll",
-	"rEYZHBmrXDpbgcDw/lwufO3IoBKwTZ1cogpqukrRoDObF20pyCve+6ZKzdX62GYkwQi2qPmD1X9xx9xq",
-	"uKWObfrLpiyIRBWjEVMqsXlckGdQ5j8QOnQl0SFXAsz0j6dcMAUuiKdiknE1NWc0VuJ4NcwLoif2jo/K",
-	"MVUg7yPZ81RTMA6GQJDeCuZidyCrE9CVplT1CaD8qMC0ZLHRc+azT6F4s/0GycUIyeb+cAAigPfRw1oI",
-	"YGdzuas0s5lqtRAWNHp0IQD7ag9dIocnQJPhJMvS5BiJFYF4TNaUKmzP6gCsQ0zr2AibIQ61bZYNoEe0",
-	"3gBv25eDivZrJ7rskp/yxL0bfDdwDLvGzjZcZZfU4kvdW067it4n0k7YbR7measd77ay1wgvCFFCu8Pe",
-	"1nOiatZ0tUIkJzYl1FaitxXQSkSIaOKVB9Ab0Pm80fho3Qy2jC2CSq1mtoXAd8rIFlGAmRvatbUpYh0w",
-	"FZUs8hGLJ5vtIvNrfeiAxZmuRAy0hwe4Qay5ri5cXl9z5mBQJYe6GpCp934gTqIhB7N5NYjElKdYRxrw",
-	"+Ew7NMwkrNnkOhvGG917IFXbX0t3Pri+x+RSyIWIR21UolNuFFQjXYG5cK2t25Q4TnPIN5JaPIKNE7xi",
-	"uX+lhkcMkn1+ybSZVSz676UUXEvz15bQdKMiz5kYNThv3K8lFgUfsbDyKRxvjwepMLg4pTxbEi01zVQA",
-	"MzWS4orl2uOeVTy0j1/9ouafrVeSC5214I69//57TSUwBl9Hi8x5OPSvS4+lx8lKfvy0zMKk6YyLe4aJ",
-	"cKX5SCVuog1zCyC0oD04N9pccFIcVz7Cn8q4wUvG5q7MFYyr593aIylGPOMIOFkoG40t2AL8haB8QBg3",
-	"InGVa3mqOL13bgY2pXyTSKmD/U9O939J978e3PvBfkOo+YJyPRjlXPMRzZqTdHx9E+8svmIZSdyH6x3X",
-	"Rw8/OeoQxgJDYTOWTwyNbjwW/+XNDca6ftYNxXq1vMgLgad5kTFFEmjDEGhSG6ptNwnCuwUYpivwctef",
-	"Rsxy9Yotdh8vZKXf1X28ZMs+OUdEW4zl/ZTR3Mg18pIhIKEPK1QKCrvJMfmUKj4itDAnUjus99gAN49T",
-	"wmCZFh8eruHujCh2z3ZpP3nFFl8g9mV3rDj3wftefUEUG+UxU9nncFcyhQHqxyRZTBUbDRLLMy/Z0mji",
-	"Q6pYSFgN22g7WZ3N28p8drpt5ZLscuu8g7NTHTV0dGIhNVvoQRihc25EfPKqyDIiRYlpB4+7WI5fgShX",
-	"3mN0NGMbXF93fnR850fHwSW2//aPvvqqv/Kg8qw/2H97t/rnRw2xXa+kPmM0XVoA8xVqaOAda6Dfc6aM",
-	"zGaU6VwWw4xBjANLIfZpxPNRwTUZ5oxesvyEJEIOfl1IrNsn5ADijZJjhPYFJ53hfpCV4CJ5coi/SUkx",
-	"PyEJVrKwmjudzyGg2kj6c5llAJiuGVTadoKpHR4CyUPP+E/oGMDfoMJDNzAJt3pnvlH35JX8uW27fPLM",
-	"duHX3HblIcujcn9gSTtcPezuM8+611TnrNRL3DbdYsi/Xqkq0+Huq2TLtaXLmT66mDM+5V87U8bGlZ4B",
-	"BI2lA9Spa8EYllgOeoe9o9793oPew7e9Vt09XvQE+vmCcksf+Pc5GmL932XtE/izUt8Enjy1oVL2czlz",
-	"5VLeVtb2UcvCblMMqzQ6VA/6AWQLcTHpkUNiLcs9ckSwyE2P3C8r6/fIAzSqEFd3LTySfpW3XeNzFizw",
-	"OQtW95wFSyvSyrqK9LQczApQiyfBnqd4vxStZ6ujlTtezAggdKykjPg0sQPY8dhtc5KwelPcPtxiPpZF",
-	"FArpDfgXfMVVuECd2UaOwdvk6iiAs7BS7cz7epGCGM2zJSTx0dSVdimT2RJ0ZSSRUvB+77utnK3V1NEk",
-	"igBSXesLI3luYcXxQFXKk7ivKVVOMEaf2yg225mHuxkpK0XfrLGyHlVf674GBuvotLd6VkOQ1go0qyXQ",
-	"tgNseEaRR2TjUuhZV5x/vYDuXux8Ve8WBCrseeexdmHnL2kam27JnbqkenaBx8PqgQHHAWB4c1lluRHT",
-	"4tUZPHuIsToorDCiwgiiQx+Yj+BoFJR5sAGTJdMnYPeiQi1Y7jAfSkDNEpquU+RJjIhjcaJbHewyrDgG",
-	"xEDBpzNd+tISKIcbxTY9sRE3mB7KxcTnKvdsZj18zYWt6AHOhRzy9no3hYu9HcPxPKZCSpUqNjbq2RJE",
-	"G1XfRBRwZSq2eM6tRwOHgzpzSAkR7Ic0ze3lF0klwB+dom1XP3AfCnNWuGr2oLSUZYuUYQN032wwU5Mm",
-	"H2PgD6569kuG1kqjRuQZeFTNteen5iI1LMTyj06BalA7De65rv5GJvS1ytB1O3+eJqKuyciqwxJ83xb4",
-	"QdQPpANf6M9jzwqGPFs1Vg+Pe3zlWFtvvV3wKcAsMOE5V7fsmy3u/rIgljsRFaZSbmJQFcvtVIWcVmjY",
-	"zbj9kG6v/n/n2sem1cEr4SURlx/NMjjA5tKF+l5jX407uPhrJZkDNGvwP/tY+Uu2rFVTOTz6eH1WdUM+",
-	"dbUMZC1qDj2KJeBHrc43CWQNiGcLWIVVtQS6VfBu6l4YHHh9Xghw26zxONqTiC55UR3uanHzZzInw0Jx",
-	"Adracs7IQwzuCguaO4QE+Ma0lThA7Bl998RWHk9syoOrfR420H2W2xhDNq+AbSEx7IBj6bMiRSwXC0xM",
-	"xbI2PZplLkQPtnOIxaRho+PL2rSGtmL1GUhfSf8Gqkx/FwW+n4GwCAW9MakQSltoKQEkB0296wuAY05p",
-	"BdU8kVeGi82Yi94JyQlrZuUQTwKubK77GxQNn7RH10xe0Rmrl+Vur8a9KqTGlF3PNEsCbef+t6FQfr7r",
-	"AOgV0luPx9FDmklDGQNYPxcEcTGQsoKzpWN4Hi7QxkKXh6Aetrz21tAdNwNuWV+a78bG2yMPiYKIK2ek",
-	"ujnDejj80vpbVY2cjayuFsNQwoehYbjmJVl5VjO+x5SxlTO1Q5ttu1VkU1fJdgXbAnlsJ8Wwu8os/s6o",
-	"ACBhHYIQV03mxIjh3BA03sJAxUXOmi6G9iFuZXYJxZTWLkpD9Lqw9HkpOAaoit10nQ/VCrQqZ22VOV/R",
-	"nmMxnfkEhsWwjk8hML9JLK0KudfrpHN3h4byUIVBum4niOQuenvecq6/Q9ub9WGwtB0HtE6uofzbUUHf",
-	"uILdTfoiSmYY6PhVVw5Lg8r3TvGvsrQVEq/sYK1Uti9hZ62TnolsVqsu3LgwQHv1dvtuLyxfU+ZGqoky",
-	"YWg6jYM+e2tK1J7T25vqWdZgZMBhEqrITy5evoimAnSt9ai5zuJxN9cm5YBCS7LF/sqlrq6Dpye3cten",
-	"ottzarkRqFtTRNwItsU79aehCrXdmiK7GeVvYAgPMinCCsMPetc4Pj0ssA61hNiM8iw5IYl9x9ceA91s",
-	"yBRPGVRD/hyzQI1Ex9SIzsESAGXQ5JiwfdMMhA7ANaJXTATf+wYq7Y90H6qFWUtB+dRoVfdHCHheaAZ/",
-	"mtdsDEOJEN1fyV7usjsdpYLwLlK14Gm7Izwn6CDZjSrpudV67Pf1fKnOgrqfotvkIrfORNRNehPDWa2F",
-	"LmjGHl8x93QOnI67NeuTCyywm5XOtRnizvBfOfkrZhvtg5EEkfmQa1LaJLkYZUUapi2Wsw8w4mPZqEbR",
-	"mvQC19Vh7+DggFj+oiIa2cZbWPpeIy5ha6qMFayf2MxoP5YJQ8RiLnCtIGTNWS+TLspBaOrsmldfD3iy",
-	"ux001hDZHjLFeOgIWKfadI0IcwXfCpq2hmxECyzYuoQ/ZgzrcGRoaFpTbWDjjYRJxDBZZc4GTeEnLqbF",
-	"vOT0ppU4FBsqh20kGHRyUk0VqyzDvW94+j5xwSlZ5qofd4CFtsEDuPRt7AL27XbYuXKrvTNejpDkZazx",
-	"HtgO5HjcMfQc9ejX5iP7T/MpNPyZGGWMNkQaUAQuXdhsfq5IITAYaWFTfGklpVYxoY+JkDZECVBOC+zA",
-	"P8KqwIw6U3duuGah+yQBhdZG57tWKwUM3ECU/X5KFdT0wM8NidqvITObK/Ls9PmLp08wn9B8hhndtUrD",
-	"tpAHzg7GumK3t0OzNimbRw7yHnTqnhdDs4BDP3psB9NGIFbV41uDk2qesxFLmTDs0hWg8C+b4VrzP3iW",
-	"380zipWlXQl0jjnLiynPII8yZXMmUh8QE2a7QwVV06lfnX4ly0EDWo+ZS0eC8nRzZr/1D55BI0Bao5j6",
-	"b52PG1i43RfOanAjav36aL/nuIQ20A5KGwNAgVJcimOig2BAt6Vd4gAhCMPDT7RbuuH1gMm0foFc+lpG",
-	"OocQ0d3kLAZFyUPWF1ZwzAaFH8avWD5ojofBTJdBN7PhORNpYC5k0eTTMo7HvMDFBLkWWsa6WQevHQG1",
-	"BcaCTcRvWCT/e8MBqd06wQbXD1evcjzrLUf2rDq4MFAp3Dm3HRVaqZyGOq2H4UslTbcmmRqW89jZ42t4",
-	"ZptE6G8SdO/fHuSNgBRzlo+Y0DaDwSMrQY11yIlPLODPgeE1hwcHFa8R5MWVPQtfVKxt43t70Pg2uQP1",
-	"nceGoqkElemv3ZVra5/l/m6vcpaj2Z3wGKzAbqXG0Y5Np6bHnecB+E5vgLpuPzTajGLLaMvri1ZrU9Vl",
-	"nj48CClhM5MKZLJxQb5gj6dUfx+MKzOq++TUZTA8uv/xAzJcasRX+en561c9MmNUFTlLPWTbYso1I2pO",
-	"RwwkcAgKtEWvyCLn2tzuXJBxkWXWshqO7uHBQWTRt5Rh5pbqKtbbowdbBXf6uxVA3htMD/ibuSQKxcIK",
-	"GaGT1xplNipgEmaI/2D9+AJ5rT0kzfvJG2IZQwkaVTyEYPK3y6oQXROHbnKOKxdql/NQ95jdrES1luvt",
-	"lrHvlqkHgSxN8f4ETBNSMTJkU5pZ6ofobUJHEOBf8zC1+FRe50O+KdflZRBRx0hi04mNp9pULPPf9ny/",
-	"0cW7YnkcZ5nqNdFOln+M+aTImeoW0loBHKiHi8X8dvC73Tbbk61aRHMWQi5nmX2bw1jadV+eAwAgFDiO",
-	"QA3C87I4Db5ewXi2g9uujobMUqb0AACMGsGPfuJqd3ojlfXI2UyStMBkA/MOU/iDaZGlFlUE0pq8eSst",
-	"LFZWZfw+98lakczbUBiHzlzXR+BJ8EGm+ZUzFIE/AXt0g+hHlZGGBSmVk5xGI9gvYDBzlhNcpNLyBak7",
-	"hwf2ubI7UwjNs3CYZklgokYo0AtJZtKVvmnS+KojeIpxp844uN3seMT3eu4gLHuEZkpWKg2znJXRrwgg",
-	"u13HstBrpnT+2ePHT8/Pt2l6pUbjHna2NlnRYuCtg9sM60EJi61rCbUXLhGYZyUkMgg6i6DoCqkHaFrr",
-	"moHa9d06hLK135Udrpn6oDKs1UVAz93RQWw14OhahwsaZ83h2MCPF4LxVKA9jg5i7jzTeBsGMfIKm9qk",
-	"NNUM9izYKHDP9OybJXU7cGSHwMxzYmt+2aLCEKjWX3NMO0EngNVuIFgETvvN01dPnr/6cW81588BMPc2",
-	"6aNBbK33QgVWvt6sDw9YuwsYiHLN6rOrjCRi3Vkl/HqtcV2PbnQ0HLsP3a1Qv6xLRhI7V+sknB1KwE6m",
-	"2qUU/Ibmmrvi0zVtfxm/XyEA6GtgLylXl7aSoEjZO9axPJw9ydcycrN3c9mYslUXOOHmN+uXMc0Ifrp1",
-	"3DyceFd0p4kfp3RJ7nx28fiul4G8d2dF7o3J8JazrZ9dJeFs7nbSRQLYJraeJ1ZvaVvhhjEsqMJihIhu",
-	"LK676FwNLKB2c5SBk1tdmUyEicUi8hKKaA4ZFxNw90YVf8hjbtxYICLEgW3dPghRaU3LhJdWS4U48goG",
-	"5FqsLETPHtEKtVRPRnUXKydvLTfYrVHXd7tzy26152uad0teeus23jcWmLXBuGF/7ZPnmswKpbHmjYtC",
-	"Req24Wanb56TS7Y8Jkl2qWZqkJCxzDK5wKTuB/dJxrRmueqRlE+4Vj2S7NtI1UHSr8d81sxnRxtVkX+z",
-	"k1g7VYymAMH5vW8MN3kFobcfhA35zVQK9qqh0METu/rQJ2KGp1RNmXIFnQVxpbRIxii4ppMfJCfk8JBo",
-	"afSH0ZTmdGT2sk++sPNIfpB4jH0rw3NBZpSLzPTweMoF7ZNTiGJQRE1t3QL7Kl0tvlDNND28//HBAfzf",
-	"wfro4Kqh9auvfvAjqBJt/o/sN5GL48E1RFDLLINAHpd0B2wV7R3V24wrspgaHcRXGdbmtoK1TiDYp08S",
-	"y1tX2jVn65JBKe0lRMKdlPdhJfx7Vg2ZGeE1VV7jtoOOATQw/TPXCvz1E98U/PnEtecW6/X4ueNzDXxw",
-	"nWYHL6G+hiwCVTyrvBhF1Fc7MI9YXG/Z/uL0N2SjZ/bnBSvYliD+85zLnOvlYEbftdjgXAlyTNR0FSJs",
-	"6jKKKBNp+BFIiosp1eyKIaqs6+XGUcfNUk240iwf2AC7QaNpxRXXoAIgbGFH5zLLSg5qC6ZxjGlzLbP0",
-	"BHd7wRXEi02YVuTBwYOosGXBYhHgdgBr1b6kZVklM6DaCtt4tAnH2DXDj8z50xKD8GBOpRq4UU33LiDu",
-	"dUihm05fh1g/I9Xy8Zjl/iARjIGB4kAKgwBr4XfXRjT1Mysz28vJeo3eP/I57f5JmNDuH2I2+1tcuaAM",
-	"w83A4Ltvhg0lnuhypa1oFB8sNhMj1gVSKpjFk+BDGzdnMRzrh21pfaqzOc25ksLTA3cA32Xhllilsw4K",
-	"a8YGDjm7w9uI/Hq9GD+qIR22ofaeKj1BGfojvA6ZA0sxrAdmGlTUKWuJdLMy4BjW8DcHEYR7XPUHoNDj",
-	"1qJ5ygFDE4zmgxlPBZ9MIxrzS5fgX1o0/RQNWzPSIL9iHmxHjolrDJH3V+sHnhiVt6TQrhnzIZlugLdo",
-	"a45WZ3UmF9XNLGeXM5oSJcmY5j3PuBG/SoqupqI1SOSV4lRObHJhZLWCm2tD16GRC/sh/vUMPl8DN+3S",
-	"FY7LmY9kkWFZp6GdvJZwDTGRQlC6h3goKblq2TY3PgRbAzRnYnkGCpihaFgIW/w+oM8Ve+q6KVdZ1Zlv",
-	"r/r8Wdl67YcSb6QQ6M9eGzirqWYzJvRnguuIM6ROj70KkDyed7vTtsOQpwVJ7O7EV9l2yY3qZ9QSdcmd",
-	"K9dGLas45Itv49d/A/tfIZ5PlyD1kaHUU6K4ubdxwBjOj7DAcODLxC+gsRCyFTmUc1SelAqaUSkQCoIL",
-	"ooz4SH2OzKp3BIySYjIAiXxbdi2kI24gdEiVtf5h573ozrbtgHR8ROvYqM1LcCXnIxyzK4ucs3jYvlsP",
-	"72Mz2rDMoa7qCh8UdoHMe/7sO+/VrCv/w2p9AySQ5hFBu07GnTiHdWeAbNu+aunA7Sb47WCvMc7C+qZs",
-	"1Tu0OFr3N7G6Xoeh+GDi7mIWsm1gRIbl4g0dvaRgyyo82p2d40CtwDNkbSZheWAo4CqVxknDWrgDB7/P",
-	"0CFIBTk8gNgHuyQK1Pst6uy6m6xyQOvHY2X7VikmIOfKKrXzsGcyn22oJTcaz82ZdJ4Qdx1EDOmVWLte",
-	"Y2VWlg5wbyLVi3DPIAoelwZrOdu6XuaKJb6V0BO+UXnvNld4c3HzWYV/hQVea3yMgrNh6zroSJt28k2h",
-	"Uua3sqJxFFCBBrjCG+XTl57g62yVjdxwddk9Tvl3tnP++Gyycu6jyoKdYF6uu4V8SFFTUfkuS1oRh9dx",
-	"ydP5HHN7PpB6+J5RbbSsGpCkKmsKz9RNruqaIkZWaOGd2OVufWbVvnfuOIt0f03vWc0IdOsutJqOtFXC",
-	"xHd9HW7ODryIVTeJ1C8jyGDmOnoprbWeIrqM/V+bUfr66uPqccUpdtnS2zmrt3hOL9zuV+cri7gbwFY6",
-	"iuhXNszScMbjmm5TFYutjuTUIpCe1RSk8GFXrYCpBvySxAw8CeBRwjLgqme11EplYMhsJ7LQJ+TABjV3",
-	"1wsh6FB1PT2VNeJaeUuddp7gLbQC2Co/Erc4TTt/xfLdUjlK1bsmcOx1ZYLBGGLJRvhZCa/ZGrRb/aIc",
-	"XXxYEx6rR4nPjbTy/Pw1uX/46NH+YZ+8FtnShwfAvWDdahDNhfH80roJCqHzZQV/EytU21PnhaeU04zM",
-	"czbm7/q1MuB768G2oPL3Ubzy9xko959SPZpudyWidWATscC87/rarHTjyg5i1/H9Cua1uxODlhLodsen",
-	"xvT8dDw2f0clFAa/+cp/V4ZtWf4P7sWvxFdiv8w075GqRRy83AjYAlEVji65sv7KPnweArK4nBMb/4zZ",
-	"evgaezelhdLV1gP0FQeEJKRFSUYFIWNjjQ3Y3MuWz+MANGEGoYOgwQCnMqkTIAARqgU75BMhcz9epDxn",
-	"HQNjDADkSgnAwifeFYWl7lO3OONC+TbofI7BAGTKstTPo+Fb70lOjgHjGI5PkCAS7COs75znratr7rCk",
-	"xHVNIFNmTpVynXq7iiGHQpR/mjH4u9HbB7EsBLyzdFRBTi26NQy5YLWGbFCaMzcGdf6/EoSkkimrFRZC",
-	"+2gFmI8LvnFLC63jyAoFo8In/gsnPsQp0nBhjhO1dYXd6iFwkNnqCb8yOjMdXfZCqC5o/fuK6CIXJOWp",
-	"02MZueObvVvFT0a7pZmiedc8I3fKfu+i2yB6fspoJrdm1UXqfyUCz1IEfMGF8fsjCFZEh7Bhx2tuCjua",
-	"vd6epX34GCi4Ug7SQQMjFHFpiAu2eQ/ZmtmOjg4t5GRBHVv4uyy2Cn86JCH862kwIXzymZ+W+9tNDv++",
-	"KKeID577iboO3HTx70qBV9upmzr+/SSYsus0XXl25hfDs+7tLl86n3dIrPbK4go8UCPGuvN8oB8ttCI9",
-	"PAgjC4EtX7K5jiOSdoEAbYj2g2PXiBUboIFZ2QoYMhOp6pWRNBaNyWW5Z5RHvTRhYFBXEPeO8U1lMiJ8",
-	"1gsz8JOzpxdnvxg8efri9BeDl89ffXbx9DzpOZQoyyjM1aXI1GeBSog5qs3i/tG6cKeDLrNCHa4phclF",
-	"WGhpoempcwbhlQXEWTXZtcdXdC3sZnY2WtWtCxhS3QlT1kXDo7O26nKl75VFOXLJkz1yv0wNtaz3qHd/",
-	"++gs6DWIwzJ/Bz76qpi5mrFt1fu2+E5vBrBydC+QZQRTESDSGPBkBHIC0fGUD3iCbO+y4AAK7b1N1AWW",
-	"GpUgZkN0N1K7vueXJbzGmmNLKx1fS3NgXipvn6iV4B2vbvvoqXnpCdOUZzV1I6IAmHcDZdR01wOZytcK",
-	"uC7yWEx9ia8t3H9nDbU+vpguT3wVroyLsu6RkYjU1HBE3u4W2OCy8QPaTgN201i/v+GcGwJOdb582VTJ",
-	"7ZnMSZqDCGqDXo99bJm9FlyGKcRpj4s8TDN1krhPn/NZVd6xHSpGUwhMgbp+5PnYalJG/wIESZmDvaIX",
-	"pNl/X5GRFIDPgJiTdD7POFMVW8WXh737vYe9w4Pe/YPeo4Pe4ccHbwNGsNYI/XGr8bnqCGy4gDznOJNZ",
-	"JdIMUxpssBKWz8b6mTMuuoZhyYydu2bgD2zK/PMMmzP/PMUmYQyFjtolNiyhhEYk+35rMOc24bcOA7AL",
-	"zo01Z7hiHJCj3xW+ZCuXqMzbnQ7mnc5CB6LnblUOo7d3xXIVtRU+F2blFTo30ciHOn6fALQRh+oEif0+",
-	"ceZ3fMec8ZRpNjKKnhgVORie8TfV72bvXjAXyrqWU5n9+gJfXTG5ub2s5XBXyKNCkNXgPzsCu2dBqJ9b",
-	"tM1Kf8BQd+ynNV3u3j3re72uVxY4zu07Y3E+Vn5de9nOuAifHtav3+/w9AcneT2QLBOf21e3PmXxJdq2",
-	"hst17o9Aqnq4UVEPD5fWb8RLu8Y18kHdC9fnpOvYZznVt82EsVOGt3tm9wWLp11goBMtK9hZQwnHFDHc",
-	"GJLyK576OtVEFTP3Or6gSnWUpksnUJ+Qw6oRoyUqoq168flIztnr8RdsOJUyquhIZX0x6jiMDS8U4N5X",
-	"kI9QebNig8cdc9Kr+aK8lI3cmnVFZrfDez3+DNvwfz/2jflHpxlCtZ8zmo+mF+yd3gxRsUUPCzlpdOct",
-	"Ry6DLS14H6RneBQfrqxg1Gbti2wZRv6d869by1wGVtDV2E8X868gbt7GE7ZS1Ka2SCM2XsN36yIrOksP",
-	"pr8bcd36nmPnP5jVrpjcORN6917bcDm3rtIWwXFh7zCs3Sa90xnTlaQPQLgaaX5V4iQEWr5N6cq9uo8+",
-	"p8TDjAqZEC1ltZa+q69my2+gC0vZ3GySqJnq21cGM6n04D/95t8kJOMzbs9xeZj8MAXNbAm2JfB2Xwtj",
-	"OWc9cnRwEDBrO0bTjY/4LfvB0hg2prcMRy3rch8+CtpaKa929OBaroxKteJIlCywsO8rIhcCkOyso5Or",
-	"sirIUzqaol9zShWhFrvCsBawic1ZThLfTVKm50FKN6wybDDM2vQATaHFA+0+l2zpHIyB58TWwbPxw+CP",
-	"xGoqTv+0eSOwpElYIcOMwSXC4z3rTU4ESvdiRNVFrSzWKj05d6eZSRAmPGWjS5ZaD25g2gqGuqDKZ+KB",
-	"S8giL9Rn+ODgk5ImrP8rAV+6Q4BA4nJ++SqFm9U0ixekRuHtba51L6OYt/xNDvmw+Krb4EpAD9jL9w8P",
-	"Hhztzyn4KNZfsNcgTfZuzkYaoAPWVba2nmjrrNaVm9aaQbZG/QpKc3fomdqdvm7HLgm79RIxQplw6dnX",
-	"VGGAF7desq5K3ht823w3lYINhEeKWYulEYDKAG4gAlA0CNIzw3uUC2AMYCxWChodYq3MK5b7qlZJjzzE",
-	"p2E9LwQL+hh/mNH8kpkrIOmTU9tdHgSUisqZ51D/C7CIIOUwNRzRBsqZQ/V9hXyvyCeGFtzc+rGq2F6u",
-	"+mRjV2h7ncweYg6lIXAk3FRcECxlWULucHM3eSZn2XximoIgo0LVQXT+7l//9W//wx9/+4//8ts//aud",
-	"1dgsM68j014qzWYo5IZ3RjSR6OH13P6BkNGKPBqWJ4fBIVKI24w+eSU10XKCvmu8o3yJV0OdhWID10JS",
-	"3YRMTrjYd6LcthaR1smqGLAAzS9VEOikgHzKQOg+OddUc6X5SLnEYE3onOZWCkKMTGKRJwAvO5VBHBUI",
-	"A15SIxm/ZBBOBVdSjxQiY0pZ3RrkNydXmUuCKa1cdFymGAZJiUqcmXWLGzFFihFzt6fHc2Ha6Or9TkEC",
-	"4RY1xyWU2zqVWapCobcKcVOTereKXKjDFIXMuVnK35km45C5dq7JNMPk2NJZAJPDhC4xcmqYNttGTJS9",
-	"n2NPe73qM115EIRSmIcX9iKvAULkjGZGmkgqcmmQHYEYY0YmQTrvk8QsaFpg7GD0PQBTMxfFGLDZhWb5",
-	"lc/mrx0319YAbD4u1iipHNDQXUs9RCoAZC5EFX4MZ7PX2/MNr9qH7IqglFGvA4Be4m540N4gYs98GT6J",
-	"ACInFtXIPtQLPvI4CfBHN4cWvWK5kcVye7wGTTEp9kVcIVAGIBoMA5owEoILMuNZxkvo4S0w/Yc0o7aK",
-	"4RZfu4L5HY32Yswnm4EnOqw0j1iS8ytmNqMZDLFPztkoZxa/wihQLCVMjPIlxA4Z1q6mRqShiiQfffRR",
-	"Amh4NE1zQ6Nclb/C8BE+cQqJ98lU67k6vnfP/HnPfOtLrKOWQUdw/WELStMlKYSNisZLRUkMf6VEwSB9",
-	"jqszXdi8ipzNJIKIlWowjKYHQzHCAMQP2mVxo7fe1R6UlrApsxZDAFA2h8zSLxaiuZOYvwbwR3IXekqM",
-	"cm/m0QfBeZmUbfqfcH2TWJNGaF55z1oAMgblDx7hdvVj5aJHUqhiFosEO3fGkNpB/b6q4hwAyrwoIyot",
-	"fUNkl9Q06xFgRTkbFyJVtuREib5gX+9vd5i2iVNwLHXQrmc9t6++VBaQuAGU38PnWZ6xgGy3CcN1C2EA",
-	"VRQYj6sBOCzSNXGVJaeEQhBQ/bAGLSAkVjsgkLakTrCmaEVyWe37kou0i1GX5T8zb/q42yCwdd2nL8zL",
-	"NtYVPuZGOWj9Ct8y78vFQC24dQPXyq/AsRyyDDBIufK0FywWiJJCWrAOuwPNFv9O6p8Z04LmwkLtr2yY",
-	"qByEMc0yhToqV8gcekGGTWIL8gaNJgixOJJ5Gq8gutlwHQ7cugV/wtU8o8tX5lXn6qdXlEPT18KF27qU",
-	"q9LdyPLMuhoUY6I7NPxcZlmffDaHjWHCx8mBqojI4niWsOh4SVH9rQ1K1rw8mOd8xLqklGJFZ1cfGj4G",
-	"IeTwHvgWfdQ6WFpHS3InmUnBtTQd9t3T5O4xefDwwJDUQf/gwcM+eRJmx6K+N5JKKzSin5TxRDY+D2IH",
-	"7a0Jt67j9YJAOE6XxPCNLSx2rZT1sq0ng9Iht10UQFl+tw3ynoZ486HoCkTlMt8aquZsRCzWxNRO/+fm",
-	"ze8klsG2XxZAbi1KO85tdXc5DpK+SnkfWmBQ6yWoTbtd1SKzkoOvpWiljws+Y7807zkwhIFqdIzVtZTq",
-	"RpcAZOt3ulkd2SZa0EWvt1RG/P/Ze/cmN5IkP/CrxOHGbNg9WSDqQTYJ2tluNcme4XQ3yWVVT2uni4sM",
-	"IANAdiUiMBmJAtFsnmllOrOVbk8PM93ZmVYraWQnuzWZXnamu9WdVrcfRtM9e3/pK5yFu0dkZCITSKCK",
-	"VWQvzHanWYnMeHq4e/jj59G7HFm4AsKBIP3szYY0Ei/wjwIBcyWpqMM5nYJWyqeMsrJC56rEX/JLmacQ",
-	"F8V8QREps/JSDWq6dnkKI4mzKrmayy2/PrW7ShcotnQCqy+32wZK4mF/bHSSR2REqqm3CuhNKAvNfeyT",
-	"WCQFnGZQcVw2rrljLWMQggGyMnfrWd46AkVTaQF65nLybY6sacgeU0M59k2CmQ6bnUvvVl47HEMB9B51",
-	"rgt3JDvjZj16N/kKvKqqpIeVQxmaXahiV7FmYTZOhR6rJAo9e08teTeLCfqcp+efqfmXrgV6cEKNrNLI",
-	"NtjjuVEzYtTXRARitlkRybVIsm5RNljpudXRrHKfCk44o5dhgZYW6s/lp3RLK1kg+XQaIlD7Aw/x3BwD",
-	"NMZQNoiNcYM0jC4LEzUKAxZGsRxlPDk3/1bc/O9cDMY8M/8SEx4nIVlg9vQE8v15Ei9m0v6VCTkQMoM/",
-	"C54RPp2uc4mUgkL53jeV8aCG8qAIyZ5ny3KDqE5s0/pTsXgSVe65+x0tJcvvBK15GmfimUwWqHiYj7Jn",
-	"xBqcYkt1X1dkmvS5Fl+kxTr5szSuxC0n603FdNDKVAq/WqbkUqA2Bi5UlPdSUTU0OvlGTqtL/r+ptBtF",
-	"1SgreSrzRkO2a5Qn23yt3eWi0go9Fpys0Mue+1hnlT/k/vE65MLNRp1aYPtqqOqM9OSq/I94uCiCWJ8L",
-	"M93xhA9Q95ERT6O9OYZV6oolKPETarOKhRTNgwgBnB/Gu0GDM2DUpqe8LvrDeb0BwtzHhoJUMClW+XFX",
-	"lOWopK+qWDanqPOpuT2bS4dt3S8e6ZcBAmDlH702hPwmMBzSBlU8VJFos2PnOLG3XhcAVPQoT+CSDg5v",
-	"8SqrsrEa8aRm2UluMMv5SHXGWk39VJ+7LfMyf0WrqMBy+wo2MxIyq+OYNbyklgGIX814siHDcpmsG51Y",
-	"K0IqT3M64ZIOZvNxeBUxl99FKIhNGqxinDu5sJMLPyC5MFDptIZzXBnbs0cmcIzK9Vs1K9Bcq4h8Jgfi",
-	"tCZmSMgLkaipvToFaPOMB2NmWiPNWbNUAISPvQYsbKVlou4HLBymahLWpIjgyHYnfXfS38OTbgi7ILVq",
-	"qXmsahZ/6pWoXN/hlOzZOde4c+fwzvqaZ9NkcaqajXR7FhW0MlRyHDZAxtPMPIP6q0k8gAx/aXTfKtqd",
-	"ST3rGybUt9pAybUpKfYhdKEGEC37WayzvS/yjymQf7nIJdWy7MXRG3NX/9HrmRYp/IWmlh+9hlV5E7bZ",
-	"54bDTVM1SvlEs+fPTk6xjA279eKTh+xe5869D4qRjzYog560B2py25vQ75iO/7u8/yUYjk61kTu1jsrV",
-	"ZA7kRfRYRevWYFHBTHe67JXqslsaRrLBuKEGbMVV+WwsIO4IKd+n+i770WvHkd8E7EevsUIt/JNEHPzb",
-	"kqb5t4URgz+EhKqGvZmMX/Um+CHG87QNdcLfGEhED3bieye+3wvxvXJ/Vkgq3KbNjDRLE5iIbKwiv3cj",
-	"ZlpB66ePzf8+/+K0su9fzQRizW3fMx3WSzRStZqXURxmzXhfXkJl28mX6Mv0W0VciRotcxo9VvOHeQZp",
-	"RYD7UjuK7yTu25a4O0mzkzTvvKtgA9faW+ejFTzQjbBq/p5PsyrBYecI3J3uv96nO3VVLpanGZ1jSGXl",
-	"j9Dlyh8/FYtmXOMH6ox8vV90RD6J3k03pNtKf+O87V/niMQgkwomV0s8fDrdJGBjx3J3LPcHxHITjmtj",
-	"x/vNuAcFfYTsfXHSCszfP/sU/3v6ZeV+mbNNBt4TuzC2Ndh9sI6nMfw3EugKSyuburpgBuIV+dleXr43",
-	"Lv7tehE8sc9rh/D0ur0khiel6N44iKed0VWgeO6yWXfZrMVs1gl/VaAYz7GUk+Bl0j3/WiRlBq1XeyO1",
-	"57g1pt20n9I/voJ45pf+a3vxxDpnp9zIsdYozsazPjgCFZ/GgIoyEvK2S+J543+uz+PpnpriEd6bKtii",
-	"XNxtkCH63ALyvXNpou/cqr5HOavv2tptkUC7ZdbrLkX0PSWRbfNV37l5bJZ2um74eG+4zvG/9STYrdJO",
-	"t4GJf1OrT28HCFub4laH9MEmfMF0FicJPHjA4qEH+Arhj3lN/pnMrgKrYIdvs7sR7G4EO5iWHUzLTsv8",
-	"awhE8g6Cfmyh76wDe3i5QrO5XhPvDZh3X1QiugLKe5wOZnHG+qng51SAs1jPD+UHVIZ2ZaGxQCOFYrui",
-	"0/DtPFVyxM7FIvAVEmjDlYRGfxXUAuDsVzOVcadBzLSI2GxqIdvGcVJg2XOVnus2+xKeY12AUE2FDAP/",
-	"LRSABIxuYdhDKHob2q/GPBn26FML5m4nDJXdlRQetC2GWbFBojQoNA8siC0zbWiAMgFtBIBdATeSayiO",
-	"a5QJYilqCJCwwxgy4Y10RcBfPCRh3rrD7qzApCmSqOndqJbLu/szNWdqmJHEWdrnqZAiYjq2MhGxhHCa",
-	"w1nioSg3wJVAePpqCrMM/ccaa30GrC9GsTSjRr8yAPcjQde71KznyIy7FbTc7jUtgSh09gw/Nf/8GU+G",
-	"8OdLSIvI4qQpMk6ZzWQIikILYBsL8n2pP5Qn6wG9S3jeHNG84awYdVQq6QOrXhsqd4FdL6teS1AgajhE",
-	"Qk9FFkN9fat6Wa3Lba+ZhBoOsSI8rHKzDcYhPZMtO7pn0Ihlf9SUG/svYjGv4Pdc9ozaURV9ug7Zw1FR",
-	"VZ5fCSTlx9ph7LbZM5ksgGtgwQ0LWiVEsahSuzECyXxFiSqqQ1UeDVwNthvKirKO48XKYu7z8cLnupTV",
-	"aNbfwXa3z+SZ3GOhVD0QE4ZtStUDVE/CoEnFhMfATFCQGK3fooEa5U0hvH9evITa3WOhmmUpl+cA+cKd",
-	"hEEMqhGgGBnerNIMlG6HoIQf87HgkYPkgU/NkRzzCMu6mDsb4Z5TUQ16y6+9MVUq8asbQMuIQd3DM1/s",
-	"AX+y4Tg0mcpelgdMoDdLIzaLTkA3kO1VQDIqFpQP2+wTleLcIludDAfiLA4zi254JlkB4DBwegKFIilz",
-	"9+GpcNcZrK4ANAeCq30mfdZAXEFnyAQsTeA/gSQAaitB1Cq3ua2gBXtliNZf2aZlyMYLZCVfjhcvXOdf",
-	"jhdP1e9R9/DHJzSAL8eLEzsG8603jC/Hi2MayZfjBcJ9f0xjWYnUY9lSjSzJLllxvWgpAHxdhBy82hLr",
-	"rrhW0DieILv2+uqu08tdBrySQxVLlc4A7tMVJxCvYg1WvcRCty1Ln20Kr0Otqt7aolwEMRgnCesLgsJ3",
-	"EX9UEqS4hwETiRblahcrKms2qf3u2l5d/L3ZjfKU63PvPvl2CsafCG0t7EtRhZU4c3BIDJPj0+lSsUA+",
-	"gMp8ZDuNoe4ZPcM6GCkofE2APIuVVmvGQC/BciPsQGkwyyMBa0ySXLaEkrODaVxABvc1Wg2I4bQWZDT/",
-	"0JhytD/6bmugU7NXUBWohpGF7oUnEdA+lK53D5e2bsIX8E+fta0PJqRK76urnKIrqj5T2QgtYLOt7v5S",
-	"5oH9ijorVccmKi3sVWFtVtD8du4gPxm/mJ59ieqc/tps0Gh3RasNF9VNZ+VCXZ91Sdtaz9doXkLPVh0q",
-	"3lorJLzlWnkTtKga3roPf4av+V/m5t+183Zv+t//aiZma5fs98xL/le6gSIz8WZYWmrsFJspTCFfCYu6",
-	"tXIDHmJh2cvGO+52rXbXapf+Ok+4t27XdsS9ddiqGiwWPHUl92pMXnxCBmT34ioTpOdkOThaVzy5MA6/",
-	"JuC6oRTevdJR+PUKq0cBgQEry8/CEP2GrBX1cuO05QuLO1bf5v11yYiuwfLSX0Wb5YW8RJs1la0qKuHZ",
-	"+zLsgFddK0+P8otrFWpq2Y3U5ndoP7CBLOhZnMSRBBvdF6cPV+7lvbtH60u9F4sOv60zeHezYbydI7jh",
-	"IBqeQL0Up7T2BJLn2vk2nDX/0uO3hQ5XhIJ4BRnzEm9t9sz8Oo+1wJtM82qI7BTK/6OFgMeZw8aONctm",
-	"qRQRU8MhBSlR1Ja5vCkpMFIB5HPUChrBOZyQZ7k4uedpPOHpAkbY54Pz2bTL+ETJEUYNWTOnM0jCtoBp",
-	"9ZY1sfhxZoa2wOCtEWLvg8AaHs1MneEDLcA6syZgqKxkmgqsAbS/IHs6FJFdtrvSzTnWTMkAbK1oosZ5",
-	"gI06IBMs+OPKTjrcE1tmGIyKWP8WSvWNUjWbEq2pC3M9NjuT72ChrDq+7A8OvK9gFMflUYolPB0JV5ly",
-	"hWEdmubUKo4Sa5zO+SKPoMJ4IzM/8k/RSj4guxKsKuyVDV6iiIt8b0uWZnJ1Ubxem30WawqQg8uaiJgU",
-	"c7NlMOmAxTISU/OtzLCAgOmyXVn5IxcT99v3fVGxRw+WoABOXGnaHKQMS9L2+CZI5Gtut5A7Z1jQFzLO",
-	"auJmOMazUKXCBzkDKBeih9UexolgPJnzhe9586yzluc1tJCbgX2ef23+PHEt0AywLOyyhkwWeXQDVonv",
-	"CtGPiZs9Keb5dyXunZ94QxzPHz999OTpT2EFoJCKhPrvVO+iGZB+3m8qsnSxac8QgcCl7bNhj6ky9yzT",
-	"6SYLZOt1NP+mXDp2aYWrZ18xwnLvQXGHK+8Xjjw+iUezVOhKv+xAJEmlLT1f8L4YGNb+8Pjpw8efffb4",
-	"UcOSGAmPK2sRQnSic4GSq0up8weMM7MKMVUZAg6nDUVBJmuDLgsp08VOX4iBiKeYzW8DJ+wYeBwxrRp2",
-	"MUMbXm96p1MVfA2aJ8i6WJLxd8yTobPow6rSglpNQaXsk+Mnnz1+FOSFF4uFqiA8G05YNBPbFVjKB37/",
-	"TjEmY5sm7m/ZBJUBbkBtuCJNo2SwOFWvrvkqkjP/AVUDvzby2O4CBPui1lKscItOVSDRpiMjNW1pSI+h",
-	"e69t2N7pLDM3GiyBD5+i2G/Wm5Mv9VkBtmqetyDQsavvtVEBLO2KT6/aUayxBZH2TZulwmJNCGWzil3y",
-	"UjzCsCgL4THhC9YXzLVHsggdSU2iOHicreYiuf9omYWYrymwAL3+qI4C032bbARHvTULoc+3Yx9lT74j",
-	"Pu+c5XLHJyPHeJZ5ReAJQV+CFGnFO1veznnL4U2tJCRKrLfERlcL7ucqRv8yT5Jnw1b3q2UQq+ordh4J",
-	"aP3LEDASsLGapUbgRHzRMO6p7PavhNpaY15d0kTeFPXXF9bGXlJiyyjVK8OzJioVPS1S+nhVYAa+VSz0",
-	"xdQsq+GqaRm2odlkT/DDKnDBTEz94EvcnVbQMtsDNuNFLV6HC9+uqW75DcUuRngNWW5DbRmSCbsB39ME",
-	"irX5aJmK+7CavK/RwJ9fla7VxF+mhaWJnouaWL4w9yiHAQvpam7+6SKYzB80iJ7pOgTTA8nDgLQZ88hp",
-	"7hT9HdsSuBiPPcQoRAjqDnKNx48KwDIKGFMCKTR0eFCJonhTtKHYkqpGmSdQn7ypYiadZeBwgaThxhIC",
-	"xKGTII+nhJHiK212bKSuMB/aUItYs/C/RTB0Tue8zU6XbHZgjoql32aYCY3mkvJazsc8g/ssCljzlMW6",
-	"SRQE5LFWBfDqAd72HjBzgDRzdwQKqWdjPsX48RJX2pDzoNyoYDyYntO8IcevS0fgHEDCqDU34SZH4CbO",
-	"PIqX6z74M/1EDtXyPAs08bouDqtnl8NXJffvVkso/KIZ4r7ffPHTYnbt6mld7TY2Jm9a0wrKvr6t9e88",
-	"5alXZQM9ShcsncluyeUB/gIyW7E5ZAFBiLbT3QtGYWtvzsu16nCjuPIqv+lMZml1LJsbM8Ri4Yt2INOx",
-	"YdDIZAMWD9m5xByJCgi7K4/WvPrIyxQDrqojL9vsSxJd4FoMcpu6yxXhRYxKa5LnUWS3w/1sXTxwRdF5",
-	"MH7V2llH7Jq9sa/5t8PS/bOGaRQg91b14G23EViP2/v+jTYfMbglohWtzcmXRj6iSAziSJAALCSYxdkD",
-	"LH4KjjUj3wv+CoQywDrXlURSbwcpzMy/D9DJvKXHKs2Vhg9y7xZSFT8XulXnQyRg/RU95pH91CothU25",
-	"JW3GcGPQtpZdNR62QadTcCIOOCYW+uHEpkXiHO0NosNtHk/lzeVSQcLLpzWOfNJ9wAw7BB2NswiXbnUQ",
-	"IcBxRPFgLRmnwrwlIhtM32YhcN2eWTQ/UWWQ8+I4Y1LN3Zvmih92zVPk132y0UVlJ6/Zi6oG+qKXBzUU",
-	"G7JBDRzidFO4y7nvUjEV3KaY2EBi5JLEg4CB5ukrIbDe3rlYgCJrY5AxP5ThMvWFLgwsnsxM1zSwGFr1",
-	"NGg/mxOillioJ7qdO89Ddi6MUouGUxBjfWHeQ095Dn6LvNlOPBVGsooIvdr477bnP8s3qRW08n1wf/hr",
-	"6h7ighXesdNbDwBq6dWrWl8UO1VqwSkfVSkEMuODrCaJdGLOun2FjsCIjVUS6YYulrwifGMrScZH60/v",
-	"CDEJltZlhAXxcU6F/muWJI+eXMLjRVHRyIY+UReN355JVEcqmA3Z80MeRaED76DpmGO0QZB52SgWRWRc",
-	"xKHmw1i5LtvFevNobb7FF1qkTx7p5YyF9TA8OIXGHbxZPb/ruuvlpHadV4FTPrpeKNtTPrp2HFvLDapN",
-	"qi6eLOOjgM1k/Cuj1EvKPcfbB3tis6rhtKUq8eMvSXKGt0NKYKcIL6lYpCi8gr7WUz4AS46agfJXLGT3",
-	"iyfPv/u3/+L7P/rzYpDIfrMcCMzPPujAfz765Hb75a2l3G3728sPaz97+cHvVEab2J27JBSwkTI3jgN8",
-	"ykfXSvLXTO66Aj8e6tw1SHSDhFGEf/HAz4rn5inlfoEuhy8BgfeFkNawCdr/YQeM+IyPVI4kgcFfeXyZ",
-	"ng3GjFOy8BVksRVGR/eR8uia9bHiiu6FelrTsGEYeDF/QMlpfoQqopAsebWK1RH8zn3TxvqxbqFHOd/g",
-	"Nl8tmlygHtl3ve+cVXAlHAgEy9pwQ/spc8rs8qhmolfnSYSLhQ2VBBQ7hMzALPl4IiihcO4hx4xFEuVZ",
-	"6WZn4fyYn6bmUeQFzUH7ni8hG4vt0w/Fq6kYZD28k8QTUbsxG2ZZbtcGYratwK9Y8s7nwBHwrbm9avIA",
-	"bDcE36XRkHdC7QojU7zjV3t791/Kq2w7i15fJEqOGt5mwNDUyytL1DpwIfCVzbnnQXrAlCSEMcNOFcH3",
-	"cQmXVAIxsq4nm2dqOfRG1rdPzL22gw2CHWaWjsC8mCl2v5nlzQvuW5XPXDA0mkuhW1eyDYGpN8sSQYaw",
-	"tdTgYh9qD/sSQaJdAQLxoKetKTEVepZkdbgl5jcXmwRiTiCAZQogFsAGG3WSAY+c1Qme3ORHlndNYTvO",
-	"wt5sC+stjKfbGxYDz1Qcy0EyW0YirB2OzBpuqg06NHtq6WHrTbUQd+tfdDHd6199+zAEQSurxG2zyR5V",
-	"5q9KQ/NsGm2sOFDp7grOAlpP7j73eSvZMEWK+D7KnAoRIwRsq7k9q5ClnrO/AufNVTfP/kX7VzxhVZzM",
-	"HXSnVRTlYEHZKixgTsVFRlUSYh5vLgRleSof0SXtcoVWUBDvdZeAR56qtnyoSlpVfpwdzKaLqEQGo6ks",
-	"Um7YrIs1a5Yc4A0RWjB/f+G34qYBoCWFGLJ1ZwQCukqhWIY39ii2bjWrKfgr4QtCwwvRWN7jWZgjYJgD",
-	"J4AbyVLo5EacyDW9kWCjMVpTNE0PxCvyR2yWRkuaL3KHaEaAKqvjXFDTza9rZBbPVWjsZxl2dqPZQyBG",
-	"fV4lahMUVGoG4O0Eo2BjD0sNHTEwZTi0ZsbmCggK+iXCRi81Po+c2uxjC9tH8a6Z1wAOWao5bCP+5U3Q",
-	"v3FI1VfRguURo5cNSc2pMFg+MaVVKO/aMh8qHuHrNLk4tnHdlpcnFXIxBPlFOvwXpw9ZBKBnYc/Ge33x",
-	"2ZNHD+iiGmmmjaLVXzDH6q2BENo56Bwc7h909nud/Z/99OcHvzj6svP7937v7i8/Pfz8ztOPnt9/sX+6",
-	"SZJZZ+/+8d4v+d43vb2XP/nROlelmeLPVb8K1CNrUFGAPj/Gl7c0XNhv+tUVDKPa6NJcqy0lfn6t+swF",
-	"UaPK7qKxfeX18KBSea3NCanrM4fM7QtCgI0KWLkSAbAadh8nmUgbLv0n+DIGosR6XCNyHA6TWRr7ppUq",
-	"OlPT6SWY/deqT/pjM+cZT8+bKd7nMYyr0UbMwZsGKK0sinE3eJKoOUBayQVgvzfbgFzht5pROgMrXytf",
-	"ZdBFcdmaqUc/V/0XrhXYONfQz1X/xLb1xrVL56GZqN3wgCCJMS0S9HTPffIwJEFnssl6ldgrEUNgOYij",
-	"Z7f1dsh0tPN99pIinJ7vMYfCypTUdp/461h5zqi8nUU2kSdsNN/Nh/Clxv17gV9rp+XmR3OdL7V8UEEf",
-	"xOxzDgG54U8fn7LbfBrfvti/rSf6NvwattkxbJeNtTGDoR3VLh0V9/2Ww53ufFD4jCadf0cxz9S/IpBU",
-	"9/lRHrnNlMSiGJf3S2zoELYbv1kyhv2qebZB0Th+NZekn6v+M5ks/HsSPSpflS5hKC3bLVd9+ty8+9Sp",
-	"xblRbHOHZU1a+xZ1CpxtZnXdAXhrWwONKBQSXolVQef5uj3r0OkNeNfzfi/tG0bl8h3wD+OcEi6rUs6r",
-	"lQy/5k5BXmqvjAyZ9MHWE1Za5BrZfleJZ22ujs0cFl+jJt9oT5YIBA1otBprVvH6j0HC5U0cgy0Dora8",
-	"PG1BKhR7iRZFVBm4tGGVuSsb8oXXAIYd3bvz0Vpooi0vJ7nWvxIDFdWRF/jyMr5zUaFcuW3XTJ/XTpvX",
-	"L4xuRBJdlRi6QhkUtKBURzU0V4oVDWBcFOueqolFSY9ThC/yjUBfuVnsH1DTrW4rFQMhMY+Zfr2X/2gh",
-	"ON+8bBhB/9x8+Gz4BN5dFzpaJVTdnOv26XpJ8drJsK4ASsdetAK2z56/ePbw8ckJ/HWQZ70eOhSPowJi",
-	"DV0oOsF+cBAcBkcv1ztWa/0uz50vB/5yTjB6QDWN6K9P7CXb/PHQYQ3AzdXiu1dso7mk0R8r94eaeOg+",
-	"2NIs2NiiFOueEQ0Xol6HcxfYWLMQX67W1hIuR7NaFHv7KwRt24wsG4QfFlLP1qfkmgM1Vkl1ko4NZUUD",
-	"QEVXCFMOuHKFCgwugRegNdBHYVQ6nm6EWD6dpVOlRXU66EDIml/AodngwnoiZGRvq81d9s2uebRW/lWv",
-	"uHrVC2BfqslZ9d+oLguUpVzqJMear9YX69c+5zjbOPG9EsBFSnoISHEutnOUJ3dl4lWm8xyaVdiVa2x+",
-	"oFoWV7Bi2f2T6tNK4DGX4jJbWsvp0TuhpRV3PnZnOrRLUjpr9Q7/Su6/xM6qi+vZnwPWX5SgEtAy7dL+",
-	"J3zBqDaOy+qEkr6YaJbEmgzXGqri+mvTSNijkWzCX6G47x56VWrd+c6ntSZv9QELX5sNfYOVkZi3lG12",
-	"jOH2AyU14DOqIUtEBkH0scQ0SWgyYFE8is31JOyFAQvb6CgL90LXBtgZKZweovWhZKCNqy+kYrGPUz/q",
-	"nksEisB0WYKIjCVPFzCBYkj+93/rz377j//2//ev/viv/t0f/vaf/+H3/+u/e200gTf/9S/++Lf/6M++",
-	"/6M/x8mWA/YJS3k7A5hd62tW2anX61fbqWObo5Evfr7sf/br7//0L7fKilizxk/Vyvtzf2Gze2f9SQxF",
-	"FDQbjJUqnUeXOIIApYVz+AASprGEWe7uy/OyAQ8Xq+HZ5vZCx2bDOEKizy/05ipvOK7XKFSoLlJuokax",
-	"3LPb0NAbfOt3urd+p1vwCX97dtZeelB41u7tvfyg+OeHdUkkPpFd9ppmdc+bNxe6WaW8rgAWVSm3Me2+",
-	"hCmn7JMPxRNsYReoBCqr8sHYJetClDBVwjuWDEcEkS7ZWEwM9Rru5JGPrVSMAcixZvM0zjIhuyBhqIgk",
-	"1HrrdD4KoTrcMT50jZbrd4X+VMLyXAi0IHwQsr7I5gLdhpM2e6ryFCom9IBPoWp8+AASmWG1gNLPJMMM",
-	"x1hi4VUpRAQ2K5wtzP6YPiBEu37C5XmbPffXGPKx8S3D8s25Ea+mXEYiomJy9uRY1traPzg8unPXVgnu",
-	"tr77i3/+m//4d7DQtaBAtEJVmaN7zSppVvOkeg2wsjsUMps0X4r8efmmUYH6l+YSOVJ79PhrrWT7BZ9/",
-	"7hi7+3VPn8fTPTXFKewBpI5IcSEKp4RK0l2qHMnl7pcrroBPVcYyNcJ7YMGbueEFEPKQJoJLz/rqLoSU",
-	"j2Jvf96+Ht5ZTUR875uXrw+Cwze39r463vvlS3xw+OaD37m1dwuevD54861hx/C0ihEXd9R21n5K//gK",
-	"X3tZ2Nt4MiUE9ik3w2yN4mw867cHanJb8WkMkmYk5G039jfNScO7PTZSUeh1/27Z6IoHL1/23rlil0UR",
-	"SSXPh7me+rvv3L5e5Q282RnH16vu502+R9CA5av5ym/9d4sX69WUJeQv6NVqJ7Il9lRcVJckdhnINcYn",
-	"IC9bWRzMQK0V1WdWQBFV1qtYThZrbAqzxoQfkgHsivJp3FatQOrxKGxTw0tuWvGop5CFUDJ95DYRt70v",
-	"1xPrdl5Qn4BW3mrHSgv5mX37krEvTmdvdjmGt2ulQaFE+wPPnxrY4sXlsqjXUZb9TZMdu3Y7A/G1mzA1",
-	"PM/1jRK+pTS3goRLzAeF7IhoEstYZynPFByJciHJLawO252Pt6byWg8HFOKPYm1ILgrNJdGqvgGySaXp",
-	"5goRAhmXkX7ADGl65UTWasmrRu4f6vdKKWzUk3m3oBXVbENhMV0cYcqHYBOXPTo5GDILxnG7aQ2jCj8x",
-	"Uu4RNQh/PJEvbKPw97FtGV91zb8LylnRr9LoU3U5ra6cjrjOc7GK91w/p70RFntiz2BFUSK/5DtYY3hf",
-	"zTJMRktinekHtmqKk5ToBoEC9K5Sl/X1lGyeRRZ992grDn2yXrzX1MeXhF5O4RtzSYloniWgfDXMJ/Db",
-	"/+3/+c3/+z9+9z/86+/+/n+8JuXAm/NSGkMznhO0LlQcNc/7pO4s/7F/eyzIPnJcyH2T92kf/YL69iZy",
-	"KnR2GRHbPLT8vVJZLxHmvUVM9vulHxeKXPnrtIrH/SK/iJXI6NJZbcvLNtNQyE8xLQjLFx3yfiIyz8qG",
-	"xfUQLx4FXx1aQrMQiisLgLjEjTi/4FbEH6yNHShEBng72IBqbsa7S53fmJPX7/+K/H/OinbjbsB4In5Z",
-	"mXx67GAGDXd7cvz0mJmV6nNd1F+Odcxvn4y5HI15vF0S7+2fVKbx0vCSWIrHF3QgSzHo64F8BkoORCr9",
-	"mq1585vwOlvrcF3o+lg4fPk8gB3wGPpixCWVidpvBjGzlrFWZgD7mOTLGFvDoRhk66PUpyrNHuO75quL",
-	"WnPreYw5/vBKm4WIAgyIxkUso7zwyIibq7lFhgfF2MNObrNwJlPBB2PDr8MCCosaMn4mCwBYeUQBfCOi",
-	"gGlV7Joy/iwSvJf8CePFVfPHO+YRIaNBlU0eZ5pGzTWLh2cyzmztzfkDMDM7ZCNIcKBNttVjQx/mOfPw",
-	"3YpoNw4e11YttkicperG5Py1ebsISkNltmxKaw6v4OENEaoT/RsQYsq1uBCjhV4WMRT39HajWPVrBbxz",
-	"pRoNx/hFPl762w0a/n7oRm5/tsO3n7s50AM3Efzemw08eOymlPcP84I/vyhMjt5wM4S/T/JpOoC5xpG7",
-	"JTy6hlW1chlX498o3Md+bFGlHH59KjiCFi3yyoNA9xB1A3WnA/9cxZp5uxwUj4/jK9S4JVfEj0GEwsra",
-	"BHifqWXR9DuBqjn2sIp7YdpkL55Wt/jkucOb26TRGuMWiJES0hAdzSoQr3o2nnkh500uTc4IUpLqyIWD",
-	"Vl0cJ0nLGygTUxTUN1kp5lRNn9fiCJ4W8QPzQh45tVDAHJwvcyo0lb4A5KIleAvY8LzatpdZ1qkihNOG",
-	"14cNbZOlSULMcywJkNFeCDBs1/5FQU7iFR9kyaIyvmvZIwm1xmyCj41c4hL7UVK0izFJAjD3RZIohiGn",
-	"AVuoWYpIqbFmGJbaWo7pOehUbOwXuiqD1dVYnWkRWS/pYJamZnv9+osBizgW3Z8omY2XkvojvmjI0aFc",
-	"YLNXqcRgw5dhXFvcB6sKGdrmXlavZFqhTCdJb1AfAe6nCsOh0ELoYsUjl5kZTQz1AWYoN6IoIoXV1baj",
-	"Dyr9LrlSvyGkcnNUhY1SdHTPWQ0rcumDVqqStWzthcIglExNez7K6cpz7jGyS6AeNnFXfGHfW5Vk8USa",
-	"5dNYvpn2HeKC2+wEywKB942+D5G/cHqHZYpFIhODDG5kdD4pWaO9RTqGmxptgKObEt5ikapLO1DcXT9y",
-	"YJP0CSzLUMKTuHu0Scjy7y7FLP9uZdDy75ailn+3PmzZFotoKsFpFoW0ijsdClinv/eX5br57HrNQqbH",
-	"a7cFuU4vaQAC1nvjVh+czVWEtObMumT32cB/tRYYH6uj6Fz0wO3aK3bxAHW1GK8qZjVytCfDHVxWWIZ3",
-	"a2ZjJNbZq1YZ6wvJAz95DyIb10qyKdd6rtK1uEbP7XvXJ/2uKkLRUP6WeBcrbI18OqWy1kheQKSxZn1I",
-	"3spUnjiDXiORXyvQNGjUUgLfBhVqwaYqSWI5Mk23N7GqXuKsnXrFJ+xs4P6MtkWrxRG8/NK03Nult6ge",
-	"AsSGeJoigEjmrS5rk1DBxsuJA1e7olqGibnOYAwk2f/Akc394pubW6JrTvK7fTQ2V/LWqFIva8/NdYr4",
-	"axfvcimXTy90JiY9vnkyWtmR222jflfzvPKnlx9UPPuwLjfCwzv9ksdZ1UUZkXozBfZsFg9tBXEwRF/w",
-	"GATKA9YpxnI548ZhZ51140vRHyt1XgessELC576AgZoKFvIkCRvVu3kLUKxrCkVjIfbGCh8YxGwURFnr",
-	"G/LYMPkeIHXXFe1JdcamyppJET2SsL1d4QYlbYFHriEKe/tqLmo47KH1uMoGsHBFQOZxNgB81eHQEEyc",
-	"aZEMuywcKSlCdguN0GDpTwmqSUTsaL/zQcBCmnfIbsUZy5Q6d6XYDY8fxhcCajB90Kj6hMrWkcD6GAFD",
-	"dWt1C/PSs6El8sapIvRBnimy1U0+TSqp0Wf+pb0qHSnzZqMztUlgAqJrmw+X+gfC15YqYZ9ZXwAlWxdg",
-	"M8C3Oa5fU49LSQZ4X9t9LlkIPPFnVtmd8CIr8DAXvBNSPsL5epRQXT0q3dbMQHT0sYpqDNsAqw5g62aR",
-	"jfqk2VhwMOfyVLCQ1mIvjuiA5mWAYc5B7o4tlUo3h9Z+bUhUZ3wyDdktC/+O7Gj//kedkg/8A9T03Mcu",
-	"kCrsutRgdsGTOGJaDFKRsfBiP8hTyftci7tHptGffX78cO/kZ8cHd+6CcdpIxMNBHMF/RRv/dGMrPDUL",
-	"gw/CdoXdF/WR6qsAnpFSzDPpG0Dhj3jGw4CFgPVaePLUc1IXfsBaz/kjCGE/TkSa+a/10ShP6CFL1OBm",
-	"WoODDdUDplMh6zGva2KUKvILQifFQvAw2u1sZ0JnDv3DrCRAAuRnLmQ8QfzjNcVSaJZuUit0NToHfqWQ",
-	"0k3tKqI6PrFRGssMKZqlWJ8LpX8DFobA6KvEqbnBgNymiviGS0NswnCmDUtApyZFD1gXJ8XNAZCKiB6w",
-	"UKqsN1BSwn0pfMBCM201y8Ku0fU8wMRYsv2OLd7wwKVMdD1cRa+a18GrV9B4D49oaMuqpxdYddsMQk3J",
-	"3oLvNKr2ZoiK2PrSj2DCWonyDp9DdTtPpOSRhbGNK6TCInGGSAbkrrpESa011oMqlmHYc+gx8DDX1nD0",
-	"QQ5vMOGRYFLNC9Va8tlCpKSYFvDeawZNZ2Z1MjwCIruLXZ0G+unHjrMDfTRSq4Cqaqon2pKXOWEO+Kod",
-	"8N3poOBWmrAsC1vNbhzlBZbzcHSrIzOwPRRnUDz49lB7q5fTRk6+DRjY9VrPS51fuyG9qv9L2tTLAuHG",
-	"zetuQIWb5CVy8KjBx5e4euZOnYOVLp2ghahA9DOZjmkAN0KqN0WiV0ia7wxJXo3Tp2QiaXQ28y8KNpQG",
-	"3xLVX+K+jXfnBt988eKzq3Q2UKsvxDTB4JJLrboVWkXq81FYikxFXGQ9hFTZD/bvvalkLDlX2F/v6t2s",
-	"FkVWYet7JpMF4dOYxsIHRs/JlbVEDLNVhXcbpIgXlhz9XMumyERkK3BUpWLDWQr/RKXLaGlcn6MHojJk",
-	"JafnJgGhXGc9X/ddo0dV6S66VW4nyGf2cv26XDsTdxtyA4z8etLqboopbsjdyr4f3+K1cg2vmWBuhFBU",
-	"xu3+bUAp6kKkCZ8WKy2i+6R77+6R4av1JQnudo7uddZ4VlYwuuX8V7ArquGwYUg+tfPMfGX/bT7Ouzil",
-	"s1PSAXZGkCsxgvxg7t5L5Y+3uEGvOJuYH33NTAhI/wYYkeHUlQ4dNaPwCsjN4zJiLjChDPKyyks9zrKp",
-	"/p3u7dtf/Td7/31NxMOXKo3udCoiuy4RRwFZ2YNZGmeLE7NmtpyajgfHM4x9LichVs8WbHrc+xGDTSU7",
-	"fv6EnYsFQ+RP9z4ErtNpssE5WkDB0vDj45MnD3vHX5z+rPchmrenqSH4yJrg6YzzDPHEMp4C4DLsOhwB",
-	"M/58smZxIXdP8FSkn4pFpUmdBlpoBz5YbkgLXR2RiwE76jzGApyMXrSBMeHzZydeUT38MTTzBpxt0wJ+",
-	"ncOFJud6onu2w/wKMI3NPN6YDYzlsEKz/+zTk89PGB8MxDTTOcSEEY3sZ6enzwOmM5WKHI+VM8gpMv98",
-	"rnQ2SsXJ732GziKqEact/BkFGJstmE41REbltZ2DMwkhV6bdwI+jArS0WTZQEwF4qx9++FheiERNRfvD",
-	"D9ljiDT6+cmzp5YDElgsur8Evdpl4eszOL9naLU5s6f4rNU9a2msOXHWCs7gTJ+1uu12+03YZsdUDdU1",
-	"axbhTFI2EdcsNI2GgXV0aUOdIol0F5FxQ/i6jW5GgiXXmWHNzNAzzH+aqlHKJxDS0U+5hMVqe19jiyFh",
-	"zMFqwiOXdT9PlRy12e/NzGIARIMAYHOX7WR4LGZZRkqgoI3EIAH8k1TgFE3/CrultQltaiMB806FmiaI",
-	"YfdwHEszWZWyx3KUxHoMZ/AYCGfPgk0gim+Y54+FLI6EzOJhTGGg9JMZu8oA2gkCPhdqBok6AM6Sy/E2",
-	"7TdtNU+0YgOeprFAozsKbfSVnknGwr+xR5eGvSdRGHgFzKkU1YQvzDlCIN9CKSp2p3MISXa6UB/bRd1I",
-	"Fr4QWbrYOx5mIg2JNE/ib+gM24l9+CFBJKNb15ARzzB3aZ99Hn/8AN2jzuULNSkLr90zr7W9NsyEzbhI",
-	"97ljB4fMNGN3j9in8cdsCtF45pc2O2baqFWQ3MNGItPsqNNxG9POlOqZFyzqMiB8U9z/ME4EuxVOZkkW",
-	"T3ma3TY/7plTEn5QnE6nY0ZqdwG+M6fi4M5dGI9hFklCu45+bTeVwqjNzuHAgSLtePy+AJE6NrTIIWNB",
-	"G6rPPKAeLheY3YRHGKoV4JmJdTHKxhoraOpQ0sDv6k7Q6XSwSBJFOzqwa/dKp8MmYtIXqX6AquY81oId",
-	"HRzQkYX4HtOwSnPoaLefUugs7+/wgCXiQiSaRUJMsUt/PAc4IML0NoutMp60CYYbmRX26m8MshCagHue",
-	"u+7N/DwCJHL+THGILDALZgMyP/yQnebCdIrle0SJXM1HfRXFWMDD+5xBOKrR5NvsE7LO0ItwrsyAZlOW",
-	"qTPp0TUxV2lIlx0d3C9S7mQ2GIdtdqJYlJt8DHVonJHtWg0tA5grhH4y1BfLEXaw/MWZdJ/ss58aEsZR",
-	"xnJEUTBzlZ6LiM2mbfZQ6SxZ2HNf6tpo0SybpVKb9hJBFxKX0ILDAcSh9pksN2V+BGyqAHdH6ABHG7Ao",
-	"XbB0Js0vtNxmV/AsBczPr3fVU+KUkmGLv+dwV8GZBNRzqNGX8ZEOfGBC84ySRPOdgRZjncUDmLie9Y1S",
-	"0c+htswpLqQJ545cLFBprmb5Lc6wsjM5jA3LPTzA1XJrHyAHy2NcgGsD9zNMOx4WNqG80pBfiIIxdirF",
-	"IwFWLRKEQONzBYgIuJHQA25EhK922dGrV/aHANECRARMtxgbTZ9mimSOdulzEC5zJgepAJnIk1I7UmSG",
-	"vnyd904HxoA4+hlBylqSVxKP4UHH4/0P6HxrO3Ajpx0HMEqXkxCoBA1nidup0vEZGpWTEcaY2T5aLmIW",
-	"8STGJQcV0ShwA5VGsJoPU8Hh2HB6yvpioSB0PDGfWZl0P48gpcz3EH5vEyREHlCEn3F9JklJggdhmz3M",
-	"U0TEK0OScmRHguj74gLyvr1gdEg6wf4C1p9lrlICVh2CVSgWSNhHHoxOA91mp0aFPZP5CaOydw7vH0YH",
-	"cP+GUT8hrt1l+x1oySvJg00PxlxKkeR/G7pI8QX8BBPYNeNRRJtKCZtLb9hSBqkYxTqD+E2jZWuRGNHb",
-	"dzkK5kP8MlWzDLvCv81VK+85ZxT2SQ0fMZtlOsYpxBLSKDSIquf5OemyA/M7TdPyHdsXsB87jjz7APKY",
-	"if/YX4vcLg9YpN2MU3visXszqS6NjW5xOjCHh8KedNsfJckIo2H5BVYcXH/XfGlYGZ2GU6j7Y6UlqqQs",
-	"zMzTKU8BZfnWl4cPGbzHIAf8VfYB3f9c/ro5txAk4mCw4bJkjismnKQCpUpMr+BVa3gm83uUd/U1FAHv",
-	"UjbHNFUXsVWSYonxe1ATRrN4JM0ptoptBkCIeBS4PjcTO3ZR57aC+63OBwwQMiiBxiyfGabGxBIZeXUH",
-	"2a39D0gYupfHKoHxaQS6AM4nAaQl1g485dbBB4bVExbMrcMPgPPbISC6ixcgZCMYfQk04JIQdxgvlJ+3",
-	"V4QYxIs8k3kJ+VtHUI4epkyIi5qwZXTGF5oCf+BJwGYyEVpb04YrXR9n7JYFqjE8I/wAMWCyOINMBbh+",
-	"e5Gl3Vanvd/ugMkX7vR7wEjQ3KKiRa+/yLB4BhXEdbbr/Tvmkq+mQvJp3Oq2Dtud9mEL7Dxj+NzaE4Bn",
-	"3OaJSLM9G+gNL4wEmIvd1fFJZAYY6wxCHF+4VwkUUCAa/FfVprX8ldumCZAVUBhkzcvWXf4yty7C4A46",
-	"HbQXOog3Pp0mdPhvf01R72jQW4sb6M+nEBoBhpKy61OwKWHJ58v1JmgddfbrOnIjv/2F5LNsrNL4G3Sh",
-	"HXUO13/0iUr7cRQJ8C4dHRys/+IJHmV8//7690+V+pxLcA7fwYVd134mUskT/OCw0bxtYgpaD2eTCU8X",
-	"RFD5QgKDMdthlFMxN2cVFB8I5RqBowN/br3MjwTHgqEAocSjHk8ScHtMlc6qLJEum8EccmWtKEZ6mpZN",
-	"fyC6ECXKXO5RHZkl4sfaomJZH1FoDzqyKD44l2qeiGgEkYDSWmgo/02r5MLpAKEvrsIuytiCxhWwbJyq",
-	"2WjsaQP9RUnMkUOhP9NGIdcQZ8wODz66+xEwdZwTmVFsO+BrMWoQ3rRl5jqC4dq3IOTXXBLQbECNGOlH",
-	"w3Gfwc/m7a4Nc3SLPAZ/EHPQIhibTkq5bYenwgwFVHNlayLECAaSanujt66iNvvcXRmycSoEkQxtpNHR",
-	"ZxD57m4IRu7DD7DfscRiTt46ttmXRhLRIGyXYx5RB2RqgYwWROnQAZvzVMZyhPcS0vZtH66KjxEjaAWD",
-	"QU645CORQqEpsvvRZYSfC02mXox2n6UJBrsjpz5AHq3DwGjqYyNujr0WwZwCWrTZIX9BDEHDTYFxC6Ri",
-	"5mmGi6kBQCLWlGipNNc4hKQqVUVJACq9KPDOjUXBk0hMpioTcrAAu/RLF3ppsyPWMHjK8SPck3w1zN9g",
-	"IYEfiOWST7j1MdjnmT4k35655rW6xe+dJb30FLz0YNHv3r7t/9amoXTvd+4fAo9Da2lhJJbgDa/S6Dqb",
-	"8DgxzMwPU2jlWXs0Np9W87HhhmBlAEO2GFT0VWu2bx4ctF6C/NpCCNpIizdFDxgFEW4hiJcKnEHkpPXg",
-	"bb4sfr5g66BzcLi3f7DX2T/d73Q75v9+6bySXTlLkqUMPXw45rpXIg4KDKhe9hyvtvXNuHobLN+DAe8X",
-	"c8TqBgo0hSMq7eJLTxPc9/2X1mPR2nZ/6xWcU497o4rSQCH4nCdDlU6sUnM9mlCngWbzUMlhEqNT9mj/",
-	"sJEq9BlPMVL1aP9Ok4no2RRB5D4XUcx/iEracYRJ/iTTnZLWUC1DiI6Xps2Vt47br73j8wZ1t+oYP0+L",
-	"I4QDo5+R3TsHEsXPo/aS8HoEP5SFVxVjW71kjxTW77g2kj9a/8VTlX2iZjLa7oz8wCgXN/oqiDeovhD/",
-	"VGRNyGgnH3+48vEdPfo/sJP8U5Fd5hgXTQMb3VIsVTxVcEOZ2tyLUqIpeFjzkAtw7SaCXwjNzMVZZ3zB",
-	"ZtKV4A4LJyt0ll4lk4W5RYezNAnJtKikX3lmLCiKaqx0RtmFFlorzhDMJ8fvwws3ofcB7zEDok4KV3Wd",
-	"xUlCgS48s96NZeH5BZzZZa637cWt4qJUOOeH219kME9md43Zsel3+Brz1nW63b1nS5nzkLjm27v6zIgH",
-	"rnG2wGs/EEfLLBEbOVlg7jsHy6UcLGjjhaV8i44VcwWfY4ASxXxJTL6xcZt5gI/NFFSK8vE8bwV4YHLg",
-	"T9cKqCZjkaAbPhyq1LlhKA5Qn8ncfu3QUzDeNf+QXnEfW4BC9GLACGxYnJ5hpF9eAcYNJtboEQF3zrdY",
-	"PeVb98G33pvfghNBj1Vi3hjGCcTmfnsmv93b21v6f9NYOOdx1sviiQhNS+SP+RbM8SqJzO5FM1fYwQZS",
-	"JUqORGoGYVNhjDS2+S0ZRMKQuwgiDAMWTpSMM5XGctSGLsml4a0rDmWQxlk84Enu9wL0GPOTmIh0JORg",
-	"kf/2be7BcmOHaYHfuxeJaTY2b8Gf4L23MUbfUjQY1+c69+RQ6ZYHxXgkDCalII8Ag4EzBLCZCZbwDNYC",
-	"m/o27wEGYvSoWSp6Kc9giXmSBMuDVqkNTPgWgwc5+fetP8gs5TyWkZoHjLPEyM+U6bEZOOK7PWA8g1gG",
-	"iMqazDThW0IrOewmJ6rIY0y8yEEzfgj/CexP1j8H8VOFQhYYfkVxP9/aoaRqwjosU2zfTATDt8qTDdxU",
-	"YYGmSiW9mYS4kciskHlgFqpEeHjwpMqBB2078CkGc9C3UJ2yljaozJ+OEwiO+TZfei5zYNYxj9BjSasf",
-	"Qe2CoSEae9CnCuoo5Sfigc2qgPbcUc4thkQ8LizYdGJacicpP4SlZerzhMuB6CVqXhiymTX9BowCIn/7",
-	"IlFzeAtLHfjnM0zU3J6+sFgUprZzG73Ty1I16ydiaQSDOB3M4oz1U8HP0eENmW35VlS2SwWDdA+CkMx4",
-	"/M1wQUPoIRzwJOnzgTmuEPsvIsY1mwCojc0eqTotkvZRKkb9mcNvv6gbWhTrc7vY5vZLByaxY9MTjOtH",
-	"wo81G6aCAvIhHh2RQHOMX4iKmmmhu3bNp2l8wTNRSGYxvO5nT05On734/d6jJy/CmpOFi4pbw9MsxgS5",
-	"fA3dQ+34khqyoZiLFGASA5YpQ8+xHCQziCIiLFz3IfsWXiz2ZVG6HBjjt7m6+m1Jd81sna+iNxrODqVn",
-	"wo5WC5RivzrjmTCE3Ivi4VCk2qMTSP/hCxB9Ilc4ZKzHFBgqB3ESY8AgjSvii8DJJ8MxP6JVMYMDsYD9",
-	"CDkACin+VUEvZ/LYk7wqJeJzrm4b+Y/RXl5t3HE8nZphGgbhLRpEkJln5awH8rbnoe1r3OUzqHNwg65y",
-	"LyC/6J/2zRR8AKmkZENwGkkraIH20Oq2rFbgGQzMXPZfBi237q3u/kEHQtGkqzrsd0nNF7i/1wWxxFah",
-	"DCxVSf2oVejnsNPZ2Ew0S8TN+LqtpcRfcXrSxCYkCf0ds3s9TRjyzpttGZl9ENMznoguq95PHFYx7qnV",
-	"PbxrZlVSpVvdu+bhLMEC6QeFXcN2YIcHIrKV1PCpt41kQWpgcMptSkELj3Y+DtPKVViagEDWWJlmidg5",
-	"yncGI+col951+wrNRLdf08Fa6Rl/AhFgKI9SkYdzuWwR0LwyUDNcXhqkf/hSz4pIcqDnWaMDNRFQdXC1",
-	"T31GFSZ/cP70H6h7/BIku84vXk8KOzm6k6OVcnR39q/Nob7Fwb+MJ32WiKv0opPzW0ymGSTRYpqzu6c5",
-	"KUbVkhBBGEyEZABdYfKjUlMBo5wp7V3zoHgzg8x/zDR34exQ/Fks2EgxJfOY8K9n0SgHIpFiTvnbFHdu",
-	"49dizey5JgM5mtMja2bD4grme5u8QJmYOLYHpVwGP57bZTtYK+l8rNi5dPdhsrtvHj5gBl4dOuAnw6/M",
-	"8bShBjrjCWK710cczBJxqWgDNRwWLqBOBoDPHI4IbkHhrTK7LfDSA8tLAeErZ8He997T+9vdU28ilGEn",
-	"XXe31F0cxO5ai3EQgRVORkqSTH0Lt10/HmI5LMAJNkhTlgPAEwrySpIA62WEnE1dYi/cFTi/FkOkHTiD",
-	"KVG/nahRL+ILXSF9XBhGRQhGBS4udQPX6xgGBDWdAafrVzORLnKu5krRbHDYLR7ym2BV77bsOe1KVeeW",
-	"Afq9L+NbWjjL/So4yyYjQJ5ePQT72wbT/ww+edMgouUaw19WC1PCeP7qdcvPDwWhgWKk8Li/cI/NfAFb",
-	"+KMgl8gUWrgskgluDZAUgTLhz3rpdGcpurAc9QdycwZurGJrILdeGgkfFUZsNMjV0rCZ0Df6ZU/NZc/N",
-	"mgIaUzHh6Xk+XjzZ3lKuluqGN6wZoMUmN3MhxwOGdLiVz9minugu4SGA7mtmRZ7nj44OmGa3cvfT3U6H",
-	"QSE0T4kA5YRUxI+ODtqHZk0LePJXpCBsEm9FPHgXcHX5gKtLx1rVCMjbry1reHPb4x1YbniT+zgQx5MI",
-	"L+SVUV1PXK0auDxiVjxCfJSy2tmxBW3zhjQRMgNQNk4ZZOb4PiB8OAfiCUHuy3L3OG8HBnqpa5/lHN6d",
-	"zD5qgd9/jPBJqWB9YS7Zg7FRA6PWpne14+Lsr+vGthMtO9GyUrRcRdj96ismENXujrm7Y27nOs05VX6p",
-	"dAAWl4+3n0VYTbnyZvmYD8bWyFmEYHFxRYjAtggQHM3GGQUW1iwAURZYJLHARtwGDg8tKMOXBRbuLPCu",
-	"0AB86EPUIHadiKy/Nku51HzgR07hwLtg0YWqc3EWoJEVkVRIaqIReW4hXiAL7USZPiDW+WvVz/FfRkKf",
-	"yYkLQF2Cb4zzeDGyzpNxmhzM6kyCz5gXP6Om7cttghLF2OTluzjTfKHZWM0hFM1mq6k0stlyFHwdCpnF",
-	"2SJk7p+9c2H+9GKs4T3a1jBgIW0s/BO31vwTd9X8i/bV/BNK7lJMpZxN+iJlBLJajF2liM/Qhr3Rq8Vg",
-	"TgyxNDRkmrbEYf5N5NEj8ij1iB/6qVw99zF1WAQBsthvxTBbPo1pbeBH0L/sm8UBn4uFmx5skP1mwDMx",
-	"AnBD+12+EkTRduwhZYKFtnfQOwydmwnTX0TslfOFV5YXtMggtJoIREb2tB1qwJBv72vVr2gjp3jXAIlx",
-	"cANlCuIhSgGdth1UXyO+sMuFAZ1eosBkYtYniaVg4hUy74BFKbaqUhZP8GEedasuRIpEDI2F3Xxg9KuI",
-	"qB/rxeJasJRL8I19WxF2CLYrYH1NTFf2eIKfKkb4pTYLB0ncDSncHPY6dsh2lgN5szWKfF57/2su6wxQ",
-	"fJBB2YhcBfEqFOyvLHywutBejWHKzs5apiAQVg0ZcozCqClQsXrc7v3Kgd95u+MWNFzrRANGWBw8XGX2",
-	"9leOvufVLOBVVQ3f/tLXUwXV6W6mmRriPsZv1vUORzPWCAemUswRqRkGFEmrNI2urGS2+lhhooIbQ03X",
-	"mdqq4/fRHEqrROpIKyCe4NgG/NlLFdA16nZBC0D5wClrL1RqOMQi0PWXL1z74ldwJ1i+7dL59riAd2YK",
-	"xytqdfc/clYJuE+3Ovs/++nP75wefnrP7KKapQPRi6etbmv//kG70z5of9R6G2Y+cww2MfMRTe7sfJe0",
-	"8xmajHVmRO6FyINGaux+pEltYfnLwQVWJAs/tC+996nCNJNNKRomvyPpS5F0DjZaQ8RuoWuJuJAmXJUH",
-	"Q9t7s1kwFyoeVOIztrr0mxPJvzB/YmYUWKGzdNEjHNBW96v94M4mCCU0+ZtKPHFzc5jyre5XL5uF9DRe",
-	"jqCl45HkGSTZurmRqXWzsJnLCUa32KttlzR5S/y7fI6dUTIHPhw4btWMBdYaIe1nt1/Tv0qpHFUJFTmr",
-	"3MET/nDhCa2RDuxHDi+bjJ2pGGIJmY0psD45YzVZ7STN9UqaXcbD9UEIbsrNc4V2I1WVyOGpoeMrhA3c",
-	"MDrf8pVrCdD3ecq2Srk7zKXw++UjDoryxlr3zYTR7zjhe69z7yIH3nmUvqvT0215r9qAgWPDGiP0gVGh",
-	"VIvYpIXlwejyprqZla65h66j999ih/PcyGLnZr8z2V3OZJeXD6yz2bmlbma0K1O7KwI5l9qWA8y93uDW",
-	"U1rYX6B8N9QQtAmO7j0tLkTK/Qp6CN9mGsNK4gQcBjEpttv+AsMJ5iIejbMKBYTMioRpc6NmxWnCY7kW",
-	"Voek+vHDzx/DjuLMRFT/YT8elRSI1sOnZjupqY/hd2yn1T3cRDXCbq7bIFmxKturR7CQW2Tk0XJdVuOx",
-	"K9hQ4yE63VkZdwpMbmV0zKsh016vvtx+nR+yJqZGN4KdqfEHbGq0yKKNTY3NyHCFrXElXe2EyBUIkZ0B",
-	"8RoNiJsy6m0tiNjP1ZYd2dR+aC+112I/9PjEttq3PYueFl11VA82V4+v13K442s7c+BOm76cOfAKFWrI",
-	"aqg3ByJX/ZXlp/Q6ZJNS2o5KozxcPhOvMotdr9kQ84dcQd5YMz1Wc2lhptBeNuEAHiWhSD6hRkMoLRZC",
-	"DqEwfAgQVxLqLCPQI7JtgJEOvZhTLEBs2jXCSTPOINtFRF6ChEBuQyhWdlYwkL7AUbP+wll0CIkKILh0",
-	"nbmT1nFJFFbFQXs8sCmrMbKyLgjbbgqmTrjMlICFENFr/gH1mrC2QRTLUcaT854ZTMj6YhRL7QXdmy3E",
-	"9KUB1yKvq5BBcYdjlin2yxw2cwLx8w4sfzDmKR9kVB6bMz0Vg5gnbCK4hLSoY8xHtptBSz5P4ywTEkeh",
-	"0PBsZHz4k3t3qQQG/KSnfCA0gXDrsdDFlIxvzAGpiT3/VeOlPhE8HYxPxavsXQs/byqVgB42s1cT+e5U",
-	"7uu2b9PZ7S/Q5RJHBa5O21LJ1PWsP4kRO8Bq4bMKDn6SqVRg8XTXG7HSNvtEpYxLJl7FGjIVXd7m0NO+",
-	"DbN3kPJFtZsO/sw0ngieelCFp5SEVyz9zyY8lhmPJdZxoAEhcEKY88UQc+EIfpA+JS38cFkLN8TYhpd7",
-	"NhFymU8/n/lsentFHKcO57Esmh3eQkB1CzGvac9wX1yqcyGmNHRwY3gWcSuJv3pN5fUoawMabHVb+4f3",
-	"Ox34n05eFr3Vbc32W29e5ue7v2Rq9xrmWZbGfXStv24NMBvk+z/9N9/9+T/1UAV+8eS5IXAaRSuJf5fm",
-	"3x5A7hCx1O//9O999yd/UhzLAY0Fhlw3ioIIsnxbc9nK+4RHpW7zhbhnFuJexUIY1X4w5llPTYWEh+r4",
-	"44f7B4cwrA0UexztDUQyj0wHVxCmMBLRuntJrhAV+f/uarK7mmxh6FcOKHaQs9mNRNmKC8rt13TOG1n7",
-	"4ZsdTvv7Zby3m7Yhyayyzq+ig6vUtddagGgkO8K6dov2VlQV1Fq24Wo55ZlXXtgqIGUNoam0/kKL9Mkj",
-	"vGtepbXgZQUzdXbWVbmW7q0fQOgW4J9sdhW2s9+Fbl3yajuzZrba0C271NuFbhUsSX2RKDnSiAIvLKhR",
-	"flWEkm8aDFYDwJoPo5gnvWkqhvGrsM1OXPgWDQpsU1gNjzN8LWB6NhgzrtlP9o2685OP4JorWZiKEUCo",
-	"RGIQR0J3fUSWdSPDb62hDT8KmEi0qPoEq2riN232ZJj37RV+C1icsb4YqInQ9moNTcDVGjxgPMMSka4x",
-	"zwSIs4XWEQsRLqKFocBdXEDtW5qmmw99XRvJBg3cbCTbgEse8dIF1S6QuWF2OgetoOVRiHmYs+SH+L0Z",
-	"wgip8eExnAFDWivaffh0qdV7d/Nmf/Mf/813f/KfW8GVZAVgv9ce+laebRNnXoMVyRf66Yr1ueZsALvE",
-	"Td1/SPm72LjdldmLjbPssKFUXOHKo+9uv85PYaPbsh3BLjbuh3y9Rrm9QWxcIzJcdfteRVc7KXMdUmZn",
-	"arhOU8OGnHzr4Dno52qD554MXf2uwr0od/QPY2zJXjcC/+4CBTUzkU5iKQhLPWBcU1l/0yqtzhZhesi3",
-	"rilML2dZbz/Nl8pybcoIrjlab8dp3299fuczew/C+a7qDhDxOFnsZSrjyepiU6maA3OGsLyIL7yCkRb+",
-	"mw5SDrlcMFzxLBOTaabBALaAEBHA3+ZYFgrKY0DcxzRVFzGUneSS9cWZhI5SgRFdAHO9x44Bb5hqXzlY",
-	"aQLPnigZZyqN5aidxRPR+0ZJEbbZsbSDKFvYALtYEkQ4lM5ChOpUEC5xnHUZzydI4YpnkjG0/5t3CNJ0",
-	"EkcyHo0zDBUcDMTU/AhAnWQbswFy3DyK+KLNQlf4IcRFA6xzEU8zM8HlIWZjEad2OGYUc65dXwGbj4UU",
-	"FyLF+psDNRFts2bhQOkMrH6hFiOz4Dq0dTjtk940jQcizPUAWokxj6BZbHIuUhK0prtYsv3b+51Op2Om",
-	"Fg5maSrkYBG2GZZM6XhmSGgeRnMKtlWcgi5EDLXZl6b3MZ9OhaRttxW6uc6otoq2oYCTWGuz1YYwjivT",
-	"0EHKQ7Ap0DlugJePjhQJcY25IkAyAt9ENcLsnVUC8oKmroCaWfJ2DfD0I3POTvGYrYGfPvUhtR9AGFbE",
-	"F9roN0g/dp1q4hYjvuithuxtBUV46Qbgvad28eHo00HRLJaDZBaJaMthroL33WKQENxqcZXd5j7kSbIU",
-	"VDYSGQSGgb5JUWMKAbvffvytHeJKaO28rkpj4Nvp9Em0tlNYxeou6TT26JVmvX6OH52ab+r6BjYLe2Ll",
-	"VvUiO9Vx00V+XwCfLW8ENfb3zTp4CNDIvlvdffiERBU9OCyiM7eoQAKkwuis1b1zdPfQfFXhPOCLgiLc",
-	"CvKiRa3u/v69j4LixneNeuwqK5itIGFhBrJ/VKj407LCurf/NqCcc665iUOWtJmdPeN63begzSFtaBbF",
-	"kVFXcm2xxqObGlk+iJMYiW2V2WOl7toe6Ita/RWK/qo5iIDwp49PWX07YdtTk6C+W5w5jc2eXjYWqaCy",
-	"MkM1S8GJOzGjWJL9j6HcxU7676T/Tvq/Hem/Xkxn4lV2m/hD3nCZniotNztRchOm8VWShHHNHp784u0I",
-	"FFSq9vRkdbzbI3zvIZJYs1LYpYJnusyprp71rFFzn4+VFJ/ESSbS1vuYtFbchE30w/JW7I73NWuK5Q2o",
-	"PcxLO7XGs1wd92f2vtQS5q9pNvWSxbiMCgGCARuruTWj2Zi1WNvUU6/Kr/mm3pNUqmXXxq7DNvvC5roV",
-	"0CWEjCAWb2FNi7EcOQOabaMmVK54Jm4sYq7wZuv7f/0v/uov/95v/vNf/vYf/dn3f/QPf/Of/vVv//Hf",
-	"/v6f/E/f/d1f2xStHq5uVaaWq+xn3V/BVvzhJgHd/Lt6s0Vp4jKDiktBK9Y9DU0SuO3q9WzgG6te88tc",
-	"4ksb0cxXVjqwuxi4nQtsYXOT0SFS4ugYOeAz8K0FySrF8PbrRhllS5x4l1j23kS+lVnP9vpIXaRbI+rY",
-	"CaB3TwDtTuL1hcdd3THcVAu+yji5Yxur5uLi+HAoBhmbjwXYHatk2ZyDeTB7wGZaWPAHkeXeZ5B2Zgx1",
-	"gWkVHOaKFPnv/uSffv+n/3Lb03dzyHE7JviD18I3ZZs7LfyygWhXxaPXaty3gQECpvxWzLyyAOcL0+ZO",
-	"F9vpYjtdrD7pLEnUfPmks0yxPkQHZoDNyCYqFVd3/MUFBpzUOPQfw8+gBOGJVqnuYmBoSFGgbdLAAN3R",
-	"RoYavcpqZvSyjETaTtS8N+epjOUoDApP9TzOBmNoZJDweMIypc4ZZ32ecDPtTDGFCdtzCBzNxqnQY5UU",
-	"208FgKVBM1EaXwhp4yoHapZEoBaC4ZfLiPXFiEvTsPnKxlC6SFSz2AGbySxOvOYHCqNHS73ax10/lNP8",
-	"R2PKBb7OE5Fm7WGc0vTx71RolVzgAkoGz2hoKmWmJUJs07P+10afjUkpJns2NuK1r2Sy6FERIr9N3sfI",
-	"UFuebWB6kAmEdmYqicySqtloTCGb+BZgeyop7NdJ4mo123pD+JGSFPs6F/2xUudtNRzCNtDfqGrDJpvF",
-	"HQ4D1hcDPoP0EIrCvRAp41LPzVKyo/2O6RvIQKoMgAEMHQ7jCwjS1djdlKdZbKi1TeGpZg+g8MuATwR8",
-	"gWEUUjH3LnolaGEpyjaP6jW0AainE3UhIkMgmCiTd1XqWbxCmgFcT/c0StV0Wn4YT+jVbrGUjVYTnBUO",
-	"xrZoOh/GidABo+bMhpxJxmxDjr4qo2Hx/DbymyIncN7S81hGNa5SeLPgJfUiSO50gtYkli6gBO53hkm2",
-	"uq0/+OoPzs5mnU6n8/LDH7U2jTSxvEWlayI68JzUDXC/c7kRvm/uWyCBTby2JBJ2GCuXcr26s8gTWtFa",
-	"5ysR9opcxB5PkirpPY51ptLFyng8x2IggSN10MnAbByIimNQ7EvD+QyfR/kygdB7M8QEUhBy8BLq3AIS",
-	"Z2Kk0gUL6XFYShbRTAN3GwsJeROpsA0YgXYuphkF+kP+xljNARaGYtwcOwR4YWSE1WjPz+1E3mmIpNXX",
-	"mDxUub8AOND9g7uQ9dGBt3D6cJtAFFK7Ot4jILFeRUQyrXnpLnJ42ul0990dZ7LUHtx3gARs9l/CqzuY",
-	"JnxgWKYlzbcQrOz2eBOuNs0JY8fZLsXZKEkKVQXDXIqMjTDB4YRnlIDmMTt3ZLdgd7EEwPjtK2RiwUAC",
-	"jV9ZJPOJ7eq9B1qjmWxyVtw6707KpU6KXcdaye8WeiuUNWk7YBN+LnSe46eGGNkJEh98H9NUjVI+YaYl",
-	"SMYM7cmiJm6/pn/0pHoTtlk4BTtgSEhkCB4GbQRUzKCvopjyCc+lmpsryOdi0qdIq9Aba8gyfk4I3EY6",
-	"5KU7SUXAvh6wcDDTmZqEkAUo8UZprloITODb2HQYEMSZmREbKWFTTLUNStAIaGBurUaNCXInUj6lVAzi",
-	"aYzKGbmZptz0hU04HcabDNz9XEBZARfdDOWBiyDDAqPeLHNLDfIdOzOopuDHhBP0gr+dYaJGmQphtW09",
-	"j8VUAHqCyyAKvQ7DJNbZRMnzkIUTnp6LDG0OoGIZ5c6QhWahVFn+fdUtEuPdiIncLDQcmDF0AbwhJ9pW",
-	"F3+fcMlHcDcs0Is5T0WrrI/Z/jJoTcnuXW4lFVPBsx6lwra6+0dHnQ7gyalI6LUlVwsDhE1seX3ZB9by",
-	"616L5R4ohoDXPi9Wdi1wAfNnNJuCZE0jkbYB7RQSvaFMq7VI4494vkTaRrz2ACL2zbfPoFLMj17bNt5g",
-	"xjfIyTlfABcqTEWP1dSfCbbc2gAzg0jqXSgA2wQ3w190UrvBvRxfiF5pR2IUI3j5s/qy2wmkAHNEdD7G",
-	"1pQvEsWjNu56vjG/r2Yp8w85M2+Y3fnRa/+bN8tbZIlrdc5h6ZRQXYMygU7TWKVQkgBfKJ8KfKrjkVsd",
-	"Q4IzbShPriJw85PO/SjXiSniCHC1a4TWdBcXufPIOmxAp3k11uVqHTD2s4ICVgx7LNLkk8zT9HTGF232",
-	"3Gp1CLTEjjpHbJiqCVqxlVy+4mAIXi7Vd0GT70vQ5PakVx8luZoOdvJ2J29vSt7ueMu1hYFuzli2REkk",
-	"OrhKlESv1pmYTDNEKoQylkU7RCrAAIGXfyWFhZKCgojzsUrExiiI1gRTjYJYFzXqc9xtr8NqOCwCGToO",
-	"MBzCBiNPq785Wp73o9cDNZkoeSylytA22ybiQDbncYCN73c3X8F4J2120uY9v93tkCLf9QDdK7wR+ibZ",
-	"PXu0VuMkPPU+OXVfvEWnUlWH6zxMx0nC/LmxfG47P9Ol/Ew1q5pTov+C3gyqo5oab7/ux9+AzHlz+zUF",
-	"BDZI1qwim5314X1K2awktc0orTZdrKKAm6WyrSu4fRx/k0MmrfPGIx0/NV3D1WRWwW6fz7JaKt5Wkx/G",
-	"MtbjiuLAlLXwt/7su3/5n//rX/zxb/7Tf/ru7/76R68zrs/NKN98/3f+97/69R9/92//+Ps/+gdQbh03",
-	"HGvunjze73SOzN7EGdRg/y9/8x943/6Xv/kPv/vz/4O+3UCvr5r9lTtxLjOU1QqfzlQqopx0d4rfTvHb",
-	"Ch9BoGGikiEiCF5/pmMpNGLBMSXz2PvtGOaSbFYXIr2Ixbw2HuoLXYnIlwH04WiWCouKE6cFjGb3K0SH",
-	"ZmyidMaOHB60SiIv1MDih9n39jv2xXYVCKTOUsEnIWVHQIRpjneNhpZlq8lPRfbMTvYt2A1WXUh9m4IL",
-	"rozlqGfDEfChSiKhs96cx97F+aB9J2ilVn0f8hgCKDvtI4xc3z/omBeUkTP7+/fbB28s5iu8L1XWM2rZ",
-	"AoLU6V/383d63gtfvbYiE+DG2EdYKBVm39JxQhH7PqAsmAY+AkkHYXz+EAHidipkZCYqDYXtH+QPUpGZ",
-	"M3AYtKapMlQay1Gre9QJ3DUdoHUxTuISd3i75et4OlHr7hpxKQvwEleINZuoSTHbtEn4ZhWrKqIFrr7N",
-	"vii92yR75UaxPiO+qEdfvST06vsWblrcvE2iTssksjvNlzIKlJbz0jieFJRdF416CiGo9TVGMH/QiCbK",
-	"juSE5wf1NprUFUEnz7kQUxu8qWdJ1mbHbDhLs7FIz2TeOXYHjXLMrGOxGR69WlqdB7bEloD4dg5JJ/ZW",
-	"5hJXchQRvsBixUJDhOqHHx4jgO2HH7JbPz959vSDLgvhAaBbj9WcTYzuZcM2IKkS4tPDmYyzLsurhLh3",
-	"7aPAxt7SMto6J7ZgBpQ1eZKdSYtwauu3YHJo/jpydUjgBI0Gyj9nQmc5vHSeklnokwqlgKqWKYUaIuZp",
-	"ksPLbYZdjWGcCLMYht990IV9LtS1KRR4qZxggOCzf+Ozk79hVsus6gNKmRxhdKsO7c7EgzFmSVIlG8gC",
-	"oIRer6qN7bS/8P/p9/5j7SApqQ5Knw/OR6m5XwWgwcPOpBcixfzN0iqgW4SF6UxKF297Jiu04NLpvP26",
-	"+KAXR29oeoYihpxK2lBA9GkBJzOWNmC5N1DJbCJDqlFNcwB3Jf5isyJmesYTCIRmt0JXWkCqMGDhRI9i",
-	"yFq1riX8qx9/g/9IRTZLJbx8JhkLv/+//uj7P/x3v/2L/+W7v//n5vff/rN/85u//HX+9/f/5x9+/+//",
-	"A/7Rbrc/aLMvx3EmmJ7ygWAcFpdxbz6UqYt5GuZ8G9LJK9vYHbJnyBAX0BGHMkFTs/l6LETG9NjcQaWI",
-	"2K399uG9xz/Z73wQQFmemTRvGdYZtvMIc3vm8mVEroRP4TJkicn6iXHHSx8YLgSvdxlnYNChkHiqBtGD",
-	"ZzpkE8ElFDdyPwW2zlJolW37rlQZW4gMg+0DoERFHInOkCXqKMZEd56m8YVos4dcC0oRkIpF8XAoUiEH",
-	"Ag8ytm8GgYvo1QeCPwox7OGAJ4k5E6ElLuTmP9YsHCg5jEeW9h49/uzJL148CvAfj188fgTsO/z+j/7B",
-	"d3/3nxEzP3748PHz00cBe/z0xbMvTh8DQX3x9NOnz758Sq//k3/123/2L3GTjpfqQuX8bTaFPG3JxmqW",
-	"Wre+SimdsMS0re/e8Aw4u3FmD36bPZNV7WNpJDM8yD+fxHKWIUe1ZahwRjFCT9HimA6Q4KTgac++SrMv",
-	"bEY3Jx0rPVEmvcpo6As25hfCHAnDBI4ODgiJ0fxqZZbtd5bNUhFgECAtRubVO4gBLD7jCfEDV6/LnKrA",
-	"MgkcPWZ75MkIaYEizmQExaGgC0hdp/xEF4CY54ke5wYC5Nb+gWJQocxI+wdwBCamQYv1C0ygwCCxrmUi",
-	"XMmvM2kzT9uJGvUivtAr8hmKWuqN4vdW5FDW1H0JWrBneLlufIkuTjW31AatySzJYsNpbxsxvWeNIavH",
-	"ZnYOrihEqFAPJC9dQ5yw1W391b/99V/9h//7+z/99ff/87+vn9OW0/hEpZMrDyohW3wiSnb45TCTypCS",
-	"g9POfrdzx5qN6J2+WcGvOWRbVFUIcgwAeicMi95YpAKsPvZBhk8ObHAG2JG8Zcd2Wt0jG5tBTzS8RnTz",
-	"uqVm5sn+/v37GJpBP49FTM/vvQlauXBsdQ2dDXmcQNVUa/5KRM/eqEtkYHXmuqU5+CVcegEEBPr7yP6p",
-	"XZRIgVXC+JZ0o1b3XtBK1ZzGvOLEaDVLIR8Z9tULXHE+FzPfOMvLcsDFs8Jo9cZbxm2Jo3OFxNFZIo7O",
-	"OuLoNCIOmA0Rx+EliMM+WEERdj0cRXS2JIePLDl0mtACzvhSxLA1+11tySxdxnc5Jztfk9FZUEeyZVzd",
-	"XVlTFj7qgKC1za3mqot22yZWHvIz5T8l8STGhEvn0Ti682atcbfqMltr8P2pyC6pjBU/JxzCnRaw0wJ2",
-	"WsBOC/jBaAG7OLfrA0Qvrj8aawpm2O3dJ9vIztslDlBdOn6IlvXzWEaBZ+zZ7wSdTsfVz0abX8mWYs3X",
-	"ZIJFN0E1Lk6RkB95A7u82F7tZF0BSEg/NQTGdWP+1Hz2XlU1Xi5iXJdLcWgYKqxLtyQgvGQV89n+QWd/",
-	"r9PpdPY/MhsOzD8vkQwM1TLxjOtzDC2Ef9mvEZqsB/+73+P9QSSGrVxiIN7X+hEfeSMuy6y6MR/s52Pe",
-	"t4Pdv9doqAfLQ20dvJXayo7gNqqdlx8t54wCdA7zB7q8ModdOtxlTN4QEJqzi6PDGTeG+w5FcDIYCfLZ",
-	"pyefnzBH0TckQC5Tv3nDrsK6Ks0/QCHyVovj+vJ/d8ivPShuyzMeUAXdKz7rFyLd+0ZN+rHYc2GbNSE5",
-	"4J5NL0SKNXHgBPQXLM60SIYuImcgGCeHptEOY+1Vv4k103wI6OsDniTgpJMLcNMtH+4XOLpTGNVb0H5y",
-	"GfzCAq6zA4ZrgUiU7RbeC9HLDnErre7B5cQ39bXuzpbrzm4AOKZdHNvWB5CWHoKWEMYYndGJ4FqwlEuq",
-	"e980OLU2kD5Vs3Upli/wlSaxqNja2687Xd+1LQT/9qJh37uwVLMwG0Wj4n7vxO01R63CstcHq+KubAWX",
-	"im2zRGQQp4pRqBR4lSfI/LiIowrBZYsp1h+RAmMh00WOLRrSE0AAjTMGHEsjOOmZpB8xPgdRTWkYBEKs",
-	"5rLNPrcdwmvuFWpqpAjaFNHaI5twA2FAxxMlRw7TnX6xyTkuDHQElmadsVCrNEMY0ZkWUZs95oMxhtkA",
-	"1KOIR+OMRbFRbCIbHalnExuOhC+YlTmT2IcLGoNEFBjTlzyGMF63jkMFtW0ASWWWpkLafbZo8zThWDMe",
-	"QRwq4bowldoonxIm6kRdCD+yCfWcM4kBmXmEbSxd1hIGfQEeNYTYrogOMqO5YaxTubC0thZjtAQB4uBe",
-	"6xJ+3gStbA4SIo3WI5jm9G3W5+layJFawzvSjtHHNrCbm514FyBClxahCazM6oUCmocW91e6K9LM89lY",
-	"yJXNoFT8xb+cMoz70ayYGExwF8Owi2FwuJlEEs3k+Rpt/fZre4BWwmUuCSOQHCRQUzHhsTQ/Y5vdYrQz",
-	"pI7Q0aewZve7x6DtT5VCmh0PM5HOeRppUDJQH1Au39bJfOXyUtKIpWJoRD9cuyGjgaRgHZKnlVg7JI33",
-	"Bkljm6NQD+G5igB20vAdk4a7k3aNvvwNjtmWgJZABlcJZ7kxCCVen6ohKB+gZJnHUGnRpVTkl0OECXC9",
-	"tXXGExHWIVfmjOat4Vba0+m9Yx8dbnp3uHn4yR2v/GHeHHbQPO980fQruW14gCxb1hwTDiLH8f/c2EgW",
-	"e8mrPGqfxTo7of6beB5sP8TbY00ZyXUeAPtjsyOMIznBj+o8EG4IcFEKHXcKzZ0nNB2HUKuax5I8kpl4",
-	"ldkikvndKxGZmSk7NpegX6IDU6qMTaBWq0ugHIx5ygcZ5WBzpqdiEPMEMmtjOWoDKhrx7JatelO1Fr/a",
-	"YBl4OhifilfZ++kKwW3cxBdij8DOk3kp34azztfWgcVl3s67MVVJEsuR0Q+xjvko1hm4ofksUxOexQOe",
-	"JIsAwc4LVoq8ZpmZ8QVP4HRh9geFBLjzN+bTqZBW8XSIHb+aiZlo2057Mwlp6j2aEsBgQM1vlZpPbVDq",
-	"dKoxqdkbbTYWEy2SC6HbNeb5E+vVvEn7/ICiCzwllUrVQ4lpoxZSMOM4y6Z7emL4bF7onupQe/Xw8TPH",
-	"j56TKrcyHdhioxgC0DG/fWIk35jHQH3I7YrV0nB7exMNEF9mAC7FZypSrOd6B5KLaRiGLUNDCDgimB6L",
-	"ZFjrWXizmSy5Zss+Jblr8/jOQdDiFyI1WrbtCNblCDbG7SWGvlrcvm4LNxKxDlrd11AITuqZ0T7tuw30",
-	"+4qdiLXFckN801j38JDaB0ROfDo1lCS4FmWE9urNDOCvsZqlDgBepD0M+Ck8UTIbu4BXn1SpdZ9W8dE6",
-	"IoFIWscTV66Ikr2ZHCSCp61uCwHmgAJcCWIthFzZAgUN96ZpnG+cfajjb7xny6QLT7PV7fv499V3K7oV",
-	"9VJulrbThgSr2kNKSTc9SNXrHnQO95vdzmYaoWJhg/ePOkELN3f/AArbw7Z2ghbtp2n3zdXh6tuD2+wi",
-	"RwEoOx/Q7mLmfEAuKKmR3rPuXnb7tTvOK/1Ax1bXcaEY4kKkkCbLuAOWGXBplJzc4fLAqDgQG0HYTpkC",
-	"BCQjqEIWS50JXuuVcYrKD9Ats/Gp+aH6cXyyqnXjbUrt9Y6elTS104522tFOO3ovtaOdT/D6fIKbaSBb",
-	"egWRFK7WLXjsAiOdpYbAOR3aWsJ1xgYJjydtdixRGuX5HPi5JmhLYOIbOxtJ4F2Lt9GTdm/N3agTNRdp",
-	"vaHkDgggvwZe0JpJkCalkh0VEgbkxcZ2kWv1Wu7k/k7u7+T+ziqy82+/b/7tt2dJue04/etLqT3VvqoJ",
-	"6iw8zcGVbdmZ1GgvNL9BFl8AkrKnrXQLhe19fQRUDakQODYbcwlWG/qM8SRRc51rUATxq2ZJBNDIfh9M",
-	"ihHP4guLP3twUOGJglY+plW6UVfUQKWpGNjytHkuB4yw1d07ALCkCU/PjZzUVdjuhGs1ZbNpZRvk0HKt",
-	"xPJCxQPB9jtHB5t4fWi9cPGuS7/x3HIHRiwA3BYehqA8w0ZaCiJNoa4RR74isFY1qFnBS8mez0Q0Eulj",
-	"maWLdQIogVeZgLSinfjZiZ9txM8p8AlMYQDOU+CdAEf5FgUTkvA20VguhEELQUFYGnDWC/mecGF2FTKq",
-	"Q7LwxG3M9d+5SCCcR9MoII95xLvM6BtBG7LmG++Q/djpOJeNK9pWzas4thAUpFdhvp7Yd96GQYMm97ql",
-	"hdYITJQIutvrVvfoHuBD4k8T/gqsALrV3b97703QoioC0NAwQ4uBhkhoAeBF1vAwFCKi3z4KWudCTOkv",
-	"COsZ2c9MX1OeZjEgJM3jyNw+qS5YZvYayqC0ui3QAlzdI5ga5EoPQOV/+vut1ZdmKDw4SGMI88pNIHfN",
-	"wsBvYiLSkWku/3H/nvuV9JT8t0OIAoKwLrgEpLFK42wB61Uscnh4F3XD6tAvV64XWTiWIuzhynqjNPQ+",
-	"0d7W9yZKZ708lxm3uPCjXzqz6vdC1Dz+7k3DNXzPe1xs8o73S7GxfVTOolkioh7k+hdWzkNdLU9j/275",
-	"x2Kfy7+Xer6La9kjbFbQmi9rvMCzuLZ0rj2zuzjQS/kfksQtZQ6fEEs2VOlAFPg2rXeDmmyzCl3opNDJ",
-	"Jv4FKiUDAzLXbKBwiyVFsApQB8cVegUcifzjczHNINAUvpVZbv83mhm6GAw3wzhuwDZMIozpFnMsSbSs",
-	"ej2fFcXGthdmnfH0gi9dmJvwurudzmbWfBzu9V54d/JvJ/928u9ty7931XKys2tczqyucxHTTBCvMF/g",
-	"Z7dfD3gmRipdvGlyJXpIL7+dbP4dc9mUuVyKt9jN3OnW1wbX6nRrgm+zh+/KdO2NDCWWAJ7yiUCf2Kzi",
-	"+HuqbeH4b63iYsX/QtzLKgXksFPSankUgcbGk+epGWoWC6fKTPgr/yFEhkxiWXjmapmr/tdicI3YXTv+",
-	"9h7wt53u9MPWncqs9wp0qYxnsc7iQX0i/kOMKlBDNDnovG5LouSIAIQzpc4hBRYr0acxlrTFnFj80xUp",
-	"J8cRolFKkQRkcg/yOsSLKVQZVrNsoCaifSYximE0S6m8rXjFB5kPmx1QqWIXqwmDbbNjNlWxzFhfmNFq",
-	"+4r5xGKF4rS6jMNcXM1fPetP4iwT0ZkkQExbJwkWADNcoAwywJNi6IX3GVPSFuLHJYMfBwMhIltnHusQ",
-	"U/Hxz6n2sS0pAwt2YD7XAZRfxiW8f0iPzP/iol6ItM1eoAtjAmWDTV9mvg/wLZ5XCF4IDhCnXn+wm6b5",
-	"QlnqL04fttkj+LpcrdplJ+d2hbazIYRtFg5TNQmx0HSmEBZ1HkdQMTxTbDhLEqYzMcVxHEu/3Hs+VEhl",
-	"hs3TXfTMAL2laAvDXKOhmEOyERAYBKeEEJZoBjFRqejhT17J94khGL8YN4zhuUgHQmauenIoZ0kSsnjI",
-	"pEKqmHPNJoLrGRQTN1PLA3LtmDkzcm5sDgMbx6MxIslWOk0hAibziBqWlmf2hTY7cSeT9cUolrmpj4Lr",
-	"8oyrrAAuX4W/+kLwKG9wHeaFOWzQJ0D40abDuhdgH7w4jk4h2nQZBcIQRKusqPiy0MgkCA6JeCb2DDG1",
-	"gqUiDkHVQIXZCm+ID5hUc7NzUFHKbXPNwLIiSvf2w0iEHGVjpFMg2lpsEDEtdBmJIZ8lpk+IqwxaQs4m",
-	"hmdTcGVgn0d8YZh7cTSG2ZsP9i54anoAbn+Sienn9mvzx8+wBfPPR6aVijkcL7FpXFRNdcMtTx+i0Tob",
-	"G9Jousr9RWHKdoY5gruNeLb2vDJUU9AiUdBwBT5ePHRtf7x46Fr/eOEi3z9eEDz0KXbw8eKZ7aIOgwVF",
-	"XQl/vs0e8iQRKXmPvQPOjjqHWEve5gtIsL6/fbh6Qm42G5ZD1oTnYhG22ZOMSSEizcK++ROTFPLuKU8B",
-	"Xi7OaDLTkMFpETzrpnIuirs94a8+g8ORX2nc35DBYbSlVrf1B1/9wdnZrNPpdF5++KOmxw74ruX/iqUi",
-	"m6VyCacb3kIx77z4VUMH2VF9Og+geOKreGJI186D/nJjjWUmRiJtVLdm80sYMFHLdvf3Djun+3c9aLNc",
-	"3FGhRvznV69hR2wuAQpUrHWW1bc24HIgksSw6oOgBXkvUFP04NAMCMHdschoZz9oRTOUNb3pnU6r22nf",
-	"OzrwH96/0+oetjtHh4WH91vde+2797HIpaCqo/8/e3//5EZy3gni/0oGvvsNkXQ1CHQ3XwYdirsekjOi",
-	"hkPOspuasaZ5qAQqAdR0IROurCIIU4wY7Vq+sa29kXa9Z58tn+wNK06757O8jj1JIcv2H+MhZ+Yn/wsX",
-	"+TxPZmUBBTSAfhnOCBG2hg2gsvL9ef98BCr0bfvZTpPM9XyKdhNy0a8ZXZnULcut6VQsINVsBLVc+v3d",
-	"psAE9bTZvGE/ML1s1ps3dt0Hr9Vau/Xda9fNakLyPAYSNlPjTY2ZG5BpLvi0sAJhKv3T7bhTRhqcanMA",
-	"u/5kq9n8aolrYpOMdYGkNDxCmm2EQoJiPNREUBNCIwioC/hkBXYaysSqMH1TwYcLOdvILukrKNVjubEQ",
-	"MGEMRD7rJkoLzeIMxGpXSR1r31Rml0KgJ4O/tvCF4eUW2nuheiLSJ7EYh61pS6CCI8792Jh23zx4cD8w",
-	"ZgeyTGGo36YTbM8wMwAUlE1GgFd3JoLeSskHQkYEqQedNOPRzAgeo92Fz45qWF94VGsd1fQgzyI1lke1",
-	"52Ew/SXOu/mqqGuEiLh5BTJPZANxJBlLLeWFy1+wfQQ4q6l2zfihVTS5QxpjiOMZxbJPA+oqKTFtn41V",
-	"eqz30FIfmwkyepjRWwFX3LK5g4rWvFbkXEwPnbg1jsivF7ruFV8AmzIM2YwMfRAZ5gzionahIoIwMMyO",
-	"BNvQYxLjiVa4CpzWgKD+zI9FyjJ+LNCmR1AEyXbcOqOOWXg86HmXmHssxAixNmgpjCZxJDuiq4agxkeJ",
-	"MM/BGvhG+HaD2iKnT6EMDnjSw6VzZCWZP5hEjXVgKd1SwTj7nZynGTB5Hcnw7f332rce3L9/59bh3Qf3",
-	"D3BKm8biR2sDik2oSuQ1FpLDvp4p1R7m3UFYZ/v6ePExMSeiyhQ+gAE9oN+dZAof0BTjrnP8oHOOzR5r",
-	"4EexdQ0VhMGwOnMpo9BNPaU2o3p58/puSd1srKVuztxDJX2zBt+0mJ2+I2kOQIs9O6rxDM5fVdHGUS04",
-	"8iyXI6rGOAJyWH1Uaz07qo2EjGLZb0sxPjI6xvPnsCYrMjXidboJ4p06iOd8qH0eSzzT5l/gusU9vQV3",
-	"Ik346aWs2QpbH6jOfP/yN1VnyulJzkvz35DSpuo29SmcckJqcO1V1xMccn1sWn+VKwqWJ6am6SKVf0nA",
-	"a/ubUnFWBNr5zrXCvmgEtV6cZFgAMgu3/TxwJP7z3tY0b/tAdaBy61pRkUUVzMfxaEQWkytitk2a6yBT",
-	"5nvoJpFiG3ur1tq5cQ7M0bQvVoFqhR28uX5OVWlh5nBuMcWyHJNzi1/1McvGcVf4Fa+kN1iGOOSUIz2R",
-	"dPtyYICCWdCAOQ5Mi0R0oQB2bLGRUYWkkhF8G8pv+7ojmYqR4FmpITIyuWW2C7E5PJ9G6ftAdersbq/q",
-	"5dZ/SFyoSB8nA38YcSUcyJEMTbPwwjYp16FLDabmzC0r0lSldb9j0+O06uoHqoN6tSVP7/DucT81VmnA",
-	"tBoKNshl5FhaIUTnpSRbUwq1I85SoTOekv3kgajYheDZ7ISICLT5I5nZ/nBtMQAcgDXMmA7QgLT6rAJc",
-	"ln2K6IDqam4jUajK3DHq4YUL8UXQRmPN6BZrQaVbiH4gc5eERxJiXXQ1w0ewMfAxqVguI0XRoOm1tfGu",
-	"oLF7M7h24zoOHQQyxqrM5ujwrDuAbZyqsfbBYNDkySW44cOuMZ2j0GrrZnJcrTXbd6G1BpxFlubySLoF",
-	"qrN3B8C3DI+luQSl33mui70F9E1ueiI7ovmYNGYP8gTwRtppDlGlcD5LIN3OX3Tx9zQKcYUAXiQyQRnA",
-	"uM7bb7UajUYTRcwHqnNSs/TunRurv8GrhC6Vo5sTYkz2VYrKaR3OC0t4zjRXJR9x1B3AyPamp1oJqJjj",
-	"Fdp0D5+9vtVYWt2qXtmSBoZKUoW+NWfdPRXMx5Gh03iCBjZnolfdSe8kXC5P922vQRJW5k6KMfvFu+43",
-	"CLibPCnIkwJZzFTK6Lh63OYQxKTjtrK+WXxVwF25pMLda88XGLxXn+HxXJicXgi7cyhXOusbbLuxtsU4",
-	"976asg+bK19OZ2EJnnQrGZmwCQVdMJqkufFtpmGPp5hpsp7FuJIe+U3VuRtV1d/PnuyrZmOujuVk3zDP",
-	"lj2cNYDMZBj13+JUQoWpC5eYaYoLA8qZP8bWMU8W2NwQgyFd/ASNXaqs0NYr3OhqtLm8NpfXBvH8tLed",
-	"OUl43a1xuVVfUktkdS8A9HG5qV2X+e2npu5ZMB9Ke+uLbOrXRvdaAPVj9m0pGfXsM6XgnLfhDoUyai8K",
-	"ZT9tbhcfAwKo/WInqI1SZSbafEUfXivgNu3zje3ds8paWdEqcokR4LzauKXXNxvAcYZz2pnQdJ5RzAsl",
-	"wVYse2quAWBPQq7vmp+d+UmYCWe/+Kfvvfjr3/v0B79fs6KqjQ85p0Db8mTduX/77v03a7Npl9jAJ7/8",
-	"f6bbaM608fDBrTsHB9XNvPzoBy/+8MfTbWxPt3Hw6JZpo7If//2z//GT6QZ2pht4Y//uvTu3Qds65VnF",
-	"VTrprPZUnuJOOkXA6KsKtAWTE6luPhQyQzXWzNPyRw5zGilPHA7MnCMohqOEI2HNHPk3wyYKwKiCKSlI",
-	"8Y4zKKfJtaizBxiZCZ1cC/E39APzVGAegNbiTIukNycoTT2riEpXFijQz6czw72s6munS6quTEjpCmD0",
-	"rHzf9d2zf99qjKl2Dk/gTLVz5+yoImvfrpvNAYW0A19tYbHsJnkE0ekzTtj/ssEZ2tleJV7upn6jnZzy",
-	"1rQTOTdyXkz14hvzRKZT25CrgORRJCJHYhriIQXOUbwq5xGJ2g3zxYbwenmSTIWB6GyDAdXFYqKEy36O",
-	"SsHvDkyH83SktPnz0//jH178439++Sc/f/HxDz//8Luf/tnvff7fvv/Zz7776V9+F468gBT3RPXByYB4",
-	"/bVP//pXn/zTH7343t+8+PiXNc8dEKW8B4tmr3M3kNrLf/dTv+2Xf/qzZ0aVef6vv/7+p3/805cf/eKZ",
-	"uXKe+w/THYQ99HvlSwvq2xboRUEtS7nUCclWKMKqtWrfEEmiGL4gYBMjnc3PzRJjJyjME1sV003mmQ6k",
-	"eOanf/XyL/55pdgSNXXBlKf+Xnq8PL51E5g28PTYIsiZHZjwrhioBFGu3q/R+sFUPT7FBgV8AhTHqeAJ",
-	"FTeesG+pq8H5rve5bNzl6C3Oiqmi2IfLcVU4BXUTwdxEMB2HZ1ZIziXF+3xHID139RmFIOcxeL5tYbqR",
-	"ukGkgqVQJEuyH/OxrG4AtQTZQMQpy8TTDKsl6BBhGi8xfOKzcdZiT1Tsj82yewYsUwBV0EmE+Wei1DHL",
-	"R1gDZIsz5lGAeirGV5AE9KvK6bn+9g6WsuK59Iz4aRt+D3L50HcdaxbaN0Ogq2fmPgQzMK7YdG+K7IQd",
-	"t9EmNtrEq6JNbG61i8tSWP1KqzDIVzSSz476co+F/oEgzB7Px5kKuEAwnYraTAVoCZDPHLoLKGRCAu4w",
-	"VOjGGv9d0h24LpwIkHENKkJon4d305NRuOerDNYjASnaeMObgUAkLM70kcQ0bodHYlups/3ilc5fa1rp",
-	"KZfpPUoF1DwZmTE/JcKJi3GqZL9Nje7Z3PkezHt4JAGDxK+LHPIJ5JwX6g9LxZNYjEGXAmcxqFI6YLlM",
-	"hIbqQajNhLoA8By0TuhTLNvYZlhn+0fSaFzerbDMqPCREJPUKes7nL6mw4CFVsCYf5f3jkpZaARACMxf",
-	"pu8AOk6EpKxCzzSHYmTur2mtsiI5HIlLS1J4Xc8QH41S9URU05c6GeXu8m24e3FHlelMC+GLBcDgaRir",
-	"NDrJVeJElpNxKHz+9dff/+RXf/zio9///D/++MXvf+/lj/7g5X/+aJ7UOkFe+cyqKwueC2VK3ag/G/Xn",
-	"N8GZsuFee7VxNgNSYTwN5hx9MldHKLJXzx9dmDz6ri3OI3IRUIyoZtpJe3afyvtiV0qBlYwEY2c+Hoju",
-	"sQDUSgiOOnBO29ZkVMUlgmM6rZgG1u+pq7wECNeqlRB4SYfWhYCpNbd3dq9dLwK2L379l5/88g9qa4hC",
-	"HNJFBxgGPOVd3BHb20HRWO1fPvyBL2D+5cMfzsoOHLyTHTT2lcWjhyh19pe7m9fFd7x901frat/c1GvD",
-	"RAErsWcbgk2j4Swhw5E+85s6E3jTnuE1fQBeAO3dq2gMm1eFFtopAGe4uchL1/fXjB1tNVC0m+Ga32NK",
-	"JhPG2SnsP/ZQ5ZBtgPVO2Hjclzxz2MsOCxglzJRcsA7ZMqZkZ8IIStHDz/qatviTjog0DHAMYCP6DNRZ",
-	"cRXsgVM3R+DHJ8J/a0WysdDZF56PMK/M84xEWlAbDZQUbUwTNj/cudlowP80Vr+XzYxdsLDrxZIn7bMR",
-	"cdbaagQAQwQlG/gvY7Q0txvNdqP5jTe/uf2t3Xcbv33z317/9ls7b1+7f+Od1x42D0+LQyhkdJI8Q8BG",
-	"SDremCsbIbheyYiQGFHVmbt+yzHbczRbbLB3bmotcBZakPIBt07gp5nnlnaiacAjD1dRiqfgh0VjJIuH",
-	"IoklkV/bgVoH6xQQeoxB49I0LM7A/ZYdyFcAHmrt4rhpi6DahXU6h9XaPifP5DgHFKjyNlglu9UdgU24",
-	"7eJrCFyyCdwKdmeumx67bpVwdYlwruHxOeU+ZgiP4Bdfeop7M4xVTgxOzCYX/FS7HyZx7kbHKV4SPK0q",
-	"bdus6enY0YQsR774aIT6tx7qtvmj0WjC3tcao2Q1vpUo2d9ynwS1VCUIiQr1PWZQZO2gjdOkiYEYuv+u",
-	"pRq1oXevWT3RmRi2+SpJx2amLthE4okxkFycjHCL5kxwyda0FAZLBtZ02wbP3VvKS5KpUdsysIFjcJnI",
-	"UMU6np1HEZdjuVCR6cgm53ZjRhU5t7kuAQMtcY1Wi/2rz+wmX4j4427ZzQXxil8QG73+4tLoVj+Eq6rQ",
-	"j+wGO7PkuTrbl0wMR9mEhXjOQpbLTkwg/kLiZkJfBj5DMP6i1xNIXwgEDuDCiLVDz5fovYgly8bKofwr",
-	"6UBNgSygp1IG7DM2o4rHmfWn08EhMid6N9wpAL+aTCw5A+B/6CxOEvLU8MwaWD7KaJwtiCHYDC+d8URU",
-	"QAVh5taptcs5GVjFZWQp6wtNcI56iOltU0riiurfhSZIbe723xjlb+N0f9VzhGxmkEptutC56JBXj8Vk",
-	"sSvpLfODc/TxvCUmJ7l4zOHaf+cug75ulKaLd4bayUdnqNk8Zf9Q4Mr3kTOjm4oMV+sCla3KBAgiqoy1",
-	"hbCHNAc9UGMM7hyLyTx8gbfE5DSJZVYUpSrKEWZwaWHzlphcdB7Y8snQSPMIS9i2jQbVoz2FvL0vxjAL",
-	"y0lc06eNwN0I3LUELuwhxqW95c5Dwp5YHn2IdxHTmRppoL6IZf88TLc5lc72stsUOX85ipzX3K3rS9hg",
-	"5VglsImI+QkcEKP07HyVCBZi7CQE7hPkfYFGnLNkwvJRongkooA4C3WRKYilXY4x+3V69pSsXwXHXgxU",
-	"fNXpHvSyk5j+QB+xgypYsx0y2RnAlkFPfMyyL1+eCUwQeB1uBDUqEVhICWZ/k6oxgKaaZqtSIbtK9mIj",
-	"/D3E5eKzAju5SEB59uL/+k8vfvAfnv/rr7+PuSif/PpPX/77v3zx0S8/+Yc/fPknP3nx0d+9/NGPLZ8K",
-	"zEUnUaYzSNxc0DiXeZvNXznOkKi1dkuo0THdR63XfJBY+MofoFWqWtMcy42gZhu4eQ3JlOH5125ee76c",
-	"iyYSUT6yjpRaUANEb2/OxNOR6GZtTA+OzS51n8ep0N4vp5JPhzw9FhlCVtv80o+//+I/fPeTX3744uO/",
-	"efHn/2fN5pl2VZIPAcPzD/7o5Y9+9eLjX5ivnFcIm5/CyC4qCV670bA0/7AD7A8kFSE8XlBHl2alwRZo",
-	"24JHwDpvKa8pyak7FG09UCO8ix3+tl8fZz8yNgpWcZ59qhEc/FXSJewNvUmYOJWFTNM4N2XCTvMpgfOQ",
-	"nQuLnoG9tsiIB5jmVI3RPk9inbXwn2EvTkQYANuzuTqQAtfl0MuMdwlMm4UZ74d19mb8RDDxlHezZAKv",
-	"wR9r4bjZTPPAU5aptKAF0GyAFMJ+UReqry1kRvHr66GRANDAzSF33wxjuOqgl5x5dUPOwcCPJD1jKccK",
-	"FQKq4yEQAvX6wGIG0t92aIZMjl3y8QZD+F0s++Fly22Gk47FH2oosJwtUxh3ifWRDOFSCEu1blDn3xE9",
-	"lQKUK4gXOJyhK74PeZ6pNn0HLzemfUHeBimKtw6+ZSbivXsH78ESco9a7e34dehiwehmRluHZ4Z8wjqC",
-	"PTp8Y+tmAP9pXjcNvfl682Zjp4HeGqMnDbkOmBbDuKsSyHVLWcY7ukRuqMYF2oCg9dKAVMvBTukodRx4",
-	"DMR6IACqvYBSGMDxN38BJTXtRAB4BI5xxtOUT8wAVecD0c2AUILAyKEdzvTIPApNH0k9MBapFGb1mvWd",
-	"m3d+q9kIL9PJoHVnJENb8EEU96HKJBUsUTpzWzkTT4nRziEPxNLjXzbjxtNBey6WrJPyrgCNzZJiQ7og",
-	"T3JXnJKqMe1gl4DcmXg4B1CAAsSAR9KvjYMO4lyrXjHV+zAgdwDoXb2ZIxJrO+r5tHewDc+3QmWYJ1k8",
-	"4ml2tafS4ZbV7kq638ralTkStVbNXBv1rn5SW0+xqJL4q4nXN1Q6vCinXEkLdkqIvaNqZ6As4J44sZgE",
-	"OmJ51mPNOgI5O+FS3aQ5bfxoE4i/G7uc1A9zf9Hm1CtqQiuRoVGDV5/Zs/J8rrvh0OclT0nHqbNQ6Cwe",
-	"8kyAQDJjzjMRsV6qhnCXU4GicwxIcjlQ7kYKdYwoKKQaV2K62Tv3fC+IjZm8MZO/gmby6YXcUtJt48O+",
-	"6Fw8UirM5UrXMtpcY7Te2DhOEkbpQGsa0ivpuA96eE9X+bA9+XIVr6rV6/SL9ueZ+A8xKA0kek8EmE4I",
-	"0EbcQRJi15EiutqCus/cXCDTbu3fv3Xn3r07t43RYP0D1oTCMndjK2hrpM7Sh++V+cXhKe35AYaM93ks",
-	"K2LmMC0bUbcRdRtRtxF1G5rGNWXjHc/rSB5EniTm8o0LuPJVLarnJ0g0vO7OQ6S9YcwoqcZMeR5ZX6gF",
-	"jGcsnL48QsJYHXCNdfrW++27FcnzGjCpUuaubEs7GxSp5CE8O42oChzv5FOD7YGd8x6Q6NFtZwp6Zp9B",
-	"zNUCM1aU2J5Mz3ItAAV8qFIBjsAKYNnie3hjCSacoGrrbJ8iz7EG1q8ykqsH22NxXKcB2GaltOeM3ojp",
-	"jZjeiOmNmN6I6bWhcTyhNOYu7nnG4hmQvzVEPebTTN46+BaFDSXG/SxAT2eSCaZSY/qZA2e9+F5AjY1S",
-	"1U/5UDM1EtJLyIr7A2B7J4TIFobECpJgG+kCdHNz8unLwEHxUGGYigSarFDOhd2gUKwFhnENYlhpVnLd",
-	"eTpSKbpS78CEnCy+TA+u0rQVp7On0iHcoJ1YckizmmaPrDyTqTPOjaFNF33AnCiA4KkVIBtn0sUlRKqx",
-	"hMBDNrNIRttaQ10+dw/SiOdanJsDKVKznqNC2ZznORqIJApsUjGnlOKlvUh3QVs3ihBCOcaaWJdSkaWx",
-	"iAI621k6Md+Zl7FMqcC9iRl5m9oEhwrAXzNlG611o7VutNaN1rrRWteUlXCLWrX1jLVUD2a+spSUcLjn",
-	"5B/N7qYZPdNpjLEmAAKVZyzO/Nwz58cB0TRQYwhUVOXUp2pcSqh3WmEss+u7NaAej4f5EEre6DKJZSb6",
-	"Iq09P5fsd/zIygNzcJvBEpC1iEh7oriYgu79rZvXffTe6YvNzI4RJyVkdu8yO4PbZB1c9o1GfSG27YAY",
-	"q7wEY46WHsZnFRurPIkoB/aVU68pfnkeCrZjvZjKIuaacfaB6kCeNSo8h1wff1N1kIIMZw6ytI3yjem+",
-	"WLrK9VTE1fy+zkLQ7yAnySzH0GjwpMungr2xf/fenduQcMT2WS+WsR6IiNwRaS41RWln/OalzL0AnBbG",
-	"WHA6KXirwZVhFcnFbvQ6OxSS6bw7MMPXNlcW3eFpLhkYDUZl22MEiFImQAshv6qemrkRUQWsy0Ocm3PT",
-	"/WGea63mdlD7QHXACLh2JsoSInAvut++YRfWZsrB2kLyOCzfRpd61T2AoHmAIVWsIRwBPHW4ihea/mj6",
-	"ng/P5fKDhHnPdSDIbYB0zLmw5R5VZ9j0aWO+b8z3jfm+Md83ImfdYkPImwTvsdX1+oopecaWPF4acyJN",
-	"rnwUwkeuIm07aDQaVIF2oGzsydXWcXxmyCfgOWY9MRYpg3pvI0wkqYFYnSiVJEe1RQx8IkxjXrVs2HKu",
-	"ACgjyyApQtjs0dJPIe8iT5IFZfsPzYiXKdyH+MJ01X6dhXQiQxbLbpJHZWZeEJTuvq2fYZH/QzX+ctf5",
-	"45dNX4LW5tEMeU6K0i9cXk0pBolT3+WSdQSLYg5CFcaSJ1nJzdG84UuChneBW8HqUfxAkfY5VW4/VONV",
-	"irfhmG7cIhdb6g0XQKHhuzA2BtjJWWmupS/UKdLlSdLh3WN99ZnTaaAwak6SnkrZKFVPYqPsYO1vaJsI",
-	"7Qixoa9pKmjuhywSvVgK9E9kCgSCg7MN2MDRnmPD8A+qz40jIbM4mwRHEj1KsTGWEJ8tzhiqixqqdLfY",
-	"PktFV8QjrA+HuYxYZ1Jq/Gt6yl9MZzFg4omQFoXWtsPTNDZdofxK8xW9PFNurEeSuWQE6MMI/TW2EUS7",
-	"hatnEMt+3XT1kTSTAGCNKNtcOT6WHotexlQO7QHmryvplRNWehJrpT8Q3UxE0PKhhQl2dfe298hEb54O",
-	"oCR4p8EiPtGlPk89CUbazNRGqRqNRGQmSyrn+xsSVA0UZEBw+MY2G6g81dgCJCheawDVnp7KpxylSvWK",
-	"mPIwlnkmAtbLU/ADgdcIn6NqO54xHkWp0Jr1RcZ2t19z9dWpwKLCbCDMymBbdXbLvbb0TvCjgPJgud8D",
-	"Jp6afznVxG7wAwArBOQfKMwHdaR5HfJmtM2WUTKZmNdinTUegBw1CQ36SVXB9SE/FrfoLStXXB/Acbuv",
-	"Tqi1vnL1Skne1p4d1Ya6H0dHtRY7MvbatWZzu3lUC9gRCTb85vade3e/9fD2Ue15dRhkUXLMqpXP1MlT",
-	"p+DYQ2prL93VQhfGupXIK4vClWuEvxqiUHRzNKbBHPa4UrsifuJU3Im9VOhYc7dOnky0lnWlTBzlnSTu",
-	"lu0Ui1VysmGSKHVcGCY8Y9eMaWKfb5XQwpgeGs1QZ4h+UgZHIRSxA3X25kud3bLYK+aq4lEkIniEMN9Z",
-	"Dlk2YRlZ0I6hwkt+IBLRzWyjK982h7z/RpxkAFt94o/vq6z8+ypzxnOnLQ35qV41M2a5ftOsr6K7u928",
-	"0d8vHszYwR4h+y9myfU1Hm1zCBFEkxLpgFQY+AtiP7HXreBSWn3FRXaVAk9zrrNb4B+u6G/45p1DNt1Y",
-	"CEqmLtIiTDcDhxMKITe44RhP4HryMnljzY6lGss9JhItZoChlrolA4LWUYj6FBRIRUGj0QDfEJWPVpWk",
-	"5PKrcHM9Pr/g5PXm9s5uUAPECqd0ncLdQLMNM3+SW7iwqzaX1hcATmyWaI1b60xvKpFynacLkFz3JaPf",
-	"QPYCJl7zCRsP1NDWLfKOsXwrfbB3bPszh/83XLOgiVlFs3BrtTmkF6tZ2ImfiwK52jmcF4Q3W0JoYDGY",
-	"EBghJubbpJsBL/w8PWO5iFQrWWd3M9ZXgBw5m78UmE/Nw4gvTtZLnj4BNxln3ZTrwd6RrNQ93PVw9Rn9",
-	"qx1Hz0OETh6oMevxFL1U2C5GvqF2FS4G8xB4uY7kFguNpgUUVwiDh2QTCOJHL0TIEJtugW265Isi4OKi",
-	"rtapR54lzNDw2quzEAIHoWnpSDIWiiGPE+wBTrRz1hGTBLbUgsrs8r0Mxl6cEXpkkng9UyzO6mw/Y4ng",
-	"GujHIXIhRCSiPabNi3gCLzWdALXLdIDWz0xOyWZEIHmC3wTyMEKoNvutzt7FKL6XM+ZyC+psH7PQ5pR0",
-	"4IIQ6nWcMYjmmz5dCgciiUK7gkadu7zHtELlzyigRe0NJpoB3qPp+hvYb7v8RlDpjE9ajGNXvMrmeCg0",
-	"rjF2zP4bIzQObVTlWVcNydJOlLbQj6Ibj2JIoaIfAiV83fSfxJTAChgzIVgowyj/jroaJ6WNJJ4icJsr",
-	"KXK8bCF+pUNHFu9ifrAPvJdpTKwz7Q15JNh4gHiosNZWdqZcFo22pcraWvAU8uJKbyDkSEaLC+/qCCGt",
-	"CzcwawLdkAq2bpdLkscCPK+Aoz6gLVPssCNpMUzNzUHZevZeAVhXGHjhVI8zMB10xW6drd8zk7G2mr8S",
-	"AOUJejZmqbi4IiVA08UDBPVc9jVfga+F5PSZc7as+PbFijztMuvSJmGwoU3ZwD2uB1RizrPTL1bVcxYb",
-	"GiVNYhHLLW39OYbDiGeDwm4omqxNn871C0FeCR/CeVwTG/vhgvHwZHFBY0wckppAnUc94mxNelAyFmIK",
-	"IF5qIqALDgC7p1KsYwCsdeiq+4hnWRp3IMZrPu+Ifiz1HBwCUELF06wC4NviEVCVCUGysktxVmoy/HoY",
-	"sPC3zP9smf/5n0OC3Oady9hnybgxolI1MtaODZcHLt+AxUMzCywVQ/VEQMicJsjVS9h4zFBwiTpb7Oo/",
-	"YHK4tg4OeoHpg9GcsTDDgt53UsGPjeXRs+lKZlhGgweTwKK6Nwr0bzeZqL2PlNZxJxF7UMdN4fHteTAJ",
-	"vxHu1Gp4h6Uiyc5o83z7mwvv4nQH2KRrBWM4sCKc6V2It8D89KjX8dJx98WUBn2iO6VeHbOh9+qrz/Af",
-	"87wmmJCV8f6RDMHIph9hJ3pgrVKeI5nbmNpjGQs060GNGqVMFZQGeINTxRZee5ec/yXwWBAggWmYazRr",
-	"AxaaNsyVi36TgIVRLPsZT47b+A14UcaiO+BZW42EhPbIrXIZLOHOBF1WQyXZrUEshaaeXQpf/OInLz7+",
-	"hXkAaynMv1xOv/nj83/3t5/+7X8PL9fZvpwwa6XawZpb316dNslJjRmPIl0MFPpgM7ggf4/A4MBj4CbB",
-	"o17viiSxnCA+Z4mbH+f4xjkCj4yZhzFJEtNNAUgZ3PNyoTSxzp9UjXWAstSiraKvxeYZximKUG9gVlJB",
-	"WZ75h80yw96aSQXek7CAEQqLoWJ0ZyHfBvPoNizbxmX3RugJssFjbDDDzYoVfiUHmZcdGViUEHCGoCfB",
-	"TaB4GhNFx37Jq1mwn9BB1H51ITDikGiE0sIqJ8Td4amk4xnTYBCnhZ0g4rWAmpDat+6+8+Jv/8vLj36x",
-	"clQPx/gF+SKm+rDY1ChfpwPQofr5xiWxcUmsp1bgrvMYKLrFQT8D7wRdOgvJ0kv7fxPQXHg9rBLWtHO/",
-	"UdIvNqppBa13mM4owLnghPka8SLvX2k3rS7M4bG7Ue3L5MRbQ75uzsyFe/LIr1Q6NEbhLdl1531ylsEN",
-	"PSwY/cDLVAnwiegmVQ46PVBj7SCYsCHffWmtEjI3KkE/w32o0Ni6R5+FPvlgs+HqSgl203neIKNhAPgl",
-	"SIhXMjBOcIzh+XE4ol+ai+MULq9NueDFXwUOkhTi6d61gBYPlY4hrL9HpjoeTM7S0SWeCLmgcOKhyPJU",
-	"ohsEf8o6YhATugkWLLAQfNphABVQVvYHDtSXfpUpLEiHwo86O8iAALVUjO241IE71JV3YS1FrI9kpKRo",
-	"sfFAAbA9lrCZ+4cMbTTvXb4BdRjRjo7kkbxyBdx1Mpb9+pUrLh/a9R/cMJTKgW/FUcyWjKtxy0OWs69H",
-	"klEsEkyxh12VRtQR6gIl39gOsHDMoTrEewyzbbh1L1FpU4d3j1kusziBr55AHgtVK9JMZfEQghDqCbiB",
-	"zOveVFKYd92hyfDp7jXkakR8QuPE7kKFiXlL8bW3Mgn3BnzJ48MvGPN7QkRImX8Zwia4/mbZj6Qrq+SZ",
-	"c8YcyZBmCH/a7ispwhYWjWI4x/eR6qG+CsktYZEnNoy1ticE4kCu2pAWF2bjkRap9jCsVSJYiIcjhKiJ",
-	"t83hIKIPb+Lniw3EUIvkidB7yDERQoxAlyqH4rSoEAoxUal+JcStxBORZuavvsiOJNTu2F3mN1cQuros",
-	"+vFAWSpB13yFG+udPElwsU9CLdgvb+w9zztYOu9mOiVAIhalhM3G7vYcsAKY8JJwG/Kn94TsZ4Naq3nT",
-	"dCozN2mtVftf3m9svfb4WTNo3nz+byoq/YIqnWTIn8bDfOjpIogZUN0bKL4q9SYSPQ51/s1GI6hRaxYI",
-	"56SAfrk7Bwi9ZO42AEvGWmLHmQUz6E/bTqO6k+bh6j76Pdzx+9dYpn+AS1FsaKDqZuYxDb0aJVBVgFkO",
-	"Vf2CN/j9InSGE5IJzAsPzaPPofd38aHtosvA6QzOy2wC26kHzLkn959YOOFkgX7KkwQqvN0pMTeNSukL",
-	"DYdGC0HOZvObGPNCgb98Ht7Gq1TmUQBi2E/M8RmOMsLG8JCp7K5ZAZipfSyMQgKBgy040gU+U8WDN+rN",
-	"7Z3da9e/PcuxLFUW92hoc3E6KJ+uQKJq89EIM+v0UMMfjUbTw+Kovfj4h59/+N2XH/3gxR/+uDYNOkpg",
-	"HNseCAf+y/S8ud1othvNb7z5ze1v7b7b+O2b//b6t9/aefva/RvvvPaweVibxlCCp8WTrE13GySbZnw4",
-	"OnEmLCAVTkgdYOVngEDwyjxdbQ6crDfEyaTMeGbKGtkGvulVRl/Ok4RWzVPr6YNllPpVkAFj2TETf/UZ",
-	"/WMpBBBkAbHIOVJlzPzciL7Q18yADAsvZ2rdRqQF+RAg69gY54VDQTtjwRix+LRLju+IRMk+ZeofSbzZ",
-	"A8r+t3Y9vauQBHvwcahVnnZFWChmmBaNMVcWFhMQuth4kXkETAWKweuNUPFqC0CKQhKQDaYCFybmM0km",
-	"kiQe6RhxMO72ytn+Rge3AB6BjzBCvQLfjB0YHF0IDUP+A1SEO9gKxPfYbjQsG9i1p0+d5RiXDUdrFh1J",
-	"xlzidweShyCBnaykLYs/gjkXZumcQYV5U4KnSUxQrbbSk9aE0ghCEC120pm3nQLiDLV99N4q3X6xc696",
-	"PVtOOpVwHmAw30yaiFgSH2OQHh6cCRXbEPT/FKWTdprLrxt9B5jh3DyRuNzzF4N2rTEwINWsg+irlSq3",
-	"0tld7PzqDiN8zqgPwcox5hmFCTn77dAoJwHHMzuUOcoPTVNJ8yEJ11EqEVxaTWeNHHu4l8AGGnLJjdra",
-	"elYDF537AqcNrhgEUYGrzN2UUadZrDGOzdy/ZlvtG4Wh0Wg0t+D/DhuettOLZV+kozQGILHudcGjXo/v",
-	"7PS6UW/nRi2o9YU0a6rSRw/vIdRYwjsiKTpM0/MNpbPbaixh9nTGZVdgr1Cf5WmG/ZijdTkAsV6MRs5j",
-	"UOKGSu6vOGJ86t7qnRRPUWzhQAdZNmpdveqvSeu1xms7ZkpSlY/eAgXx2fPWM/eCrx+5FyBGDPzwhJ5A",
-	"ZgGAgaQWpE1XzEdQy9Jcds1x3Kfd0AhqT0SqcYfvguCU6kle2jkFRtxvq5wSYShrQEimB/FoBFmyoORd",
-	"v9Zrdhu9ngDjBuxzo40R7KaahcAH6bmcikbnGU7FmeVXLLYQrDwAnXgaPw9+Oc0U8D5Odqv5mNn1abGq",
-	"bXYyN4Bdv8ZaOjjeI71cA9bs6ZRjmnlzGZ+kHlN9GNTE8u6gTCSwSS7ZJJesivcNujiKWKuq2DiY0a8g",
-	"kQ8KE8eQJT/0dHzSelZIOoFET59TpVpv34cjrL3wW6Fm2wiah1mIqXdwHOBWNZqtUbqbjYbH81dn9wu1",
-	"6ViMsjoLE6X1pKhCLN5muSGIFpcicbZU0ovXtRhfMccwwKIIUpQ5TGqe8ADT/Okvz4tKVc/oVoBCyizl",
-	"rlqVetYRE2WDFjgEqEE19gAVKhiZy83QR6nq8E4ysSP5nVxlQldwk+Eq3UPUxzNICIQAZlc/Wf5eNO92",
-	"hCpnnPh3EkIJTKLZxz7wNqbumv0uZFdFgCdee/P15s3GDrDNAMSwEWAiSeDhssRBUht43CwiiB7Ygog9",
-	"hvQ0RjUunqddUwtqL//if3vx539e/bDXSdvOzvNT0tmUJn+xUKo+o0Vo9lWVSxupcRouHfP/3IFVgy+n",
-	"kA1w058dI4TvotUoMBKRiYrUD3CSuIhB6TlyDAB8nWOI9PADDsHNAh4Adiwmrv4AgMkd8wx2H1042AsN",
-	"QJroFJp9X5wVQbjZW/Y2tHC/NLyl0is78e+2Kcgxv+pzIThz/LsY6TAXjouogEs5mPvGONILX+iiLDP1",
-	"ptMhHz++4gJY9u/pcMu8lBScSzU3Znd9F5p1Ibwl43Q2PZ+8QKVF3WOdCaNwBS5wyZNUZxD5wegoMueD",
-	"/6kgCaqXopFEyfHKI3ZhwWCt1TwlRBe2szw6F+GBlNdgk/BzgUTEsAAVl5vqsU6uYym0ZqrzgSgnpJfX",
-	"a7GBEFRn8KDvk7gWAnCTQt607nLpUTRAean/tvPCNi1f/VqQyXDClb8HST48Kj1FCRcI10NBYbg3Suki",
-	"pZavPoNCutRLaxrxCVBEFxzkBBKjqwHJTidl1pAq86XIYpLKpfEIBlxKkaxcX1ARqp9aRYURe4cCUfV2",
-	"C62y7NsfaZHevT1/NCtSZfir6dNlnDi4mXSEW5RxUGK500JgKV35WZlM8KRAqXZjB6JLFyndvoTlIf5K",
-	"rVIdspF5X2SNSGn251aHLC/nTsTAwwiYBkHnN8uUROcWXXeBdekA3JeDqbCIeIeeZOjFSeKAHSwVl1VY",
-	"rfQ+kua+paTL28ISssVK1q9c8fkWyp3qFdFVEG0uORE+Cl2OTghl47bzJQGGfgIjfI+kBd9yRcPo8NGU",
-	"KOpY+JDHw2+9iLGafri4a6GdQC5CQNF4uNzpgSPpD4lm4FDB1HpproAwHEs2SngXk/vp6jdqSakW2FyK",
-	"cVaUUGe8TymxQOCEQW8tZNYy40H9Is0lsMdZVWRcP5J3YLmpeh2STePMaTw4DfvQuNNv8hF5PAMfFp4S",
-	"kWO958gbobw/U1BUXGeHvK9tCqdZ5TYyUOiQkAmOZF+xTPUBYM2WMCSZSL1ib68+oYjCJEodmx4DbB9N",
-	"bDwUxaROjz3zEycKwlA7meZZenKqpwEmupY5RvGpIZeTI0k/pExgs14joUaAAGMR5oinNaD04Wm1DuAD",
-	"ZURwjleuvMHjJE+FxvOBBw/y9XzsPWgRaDS1haemc5sKrpVsMaks5mIAgjeXWTqBjEyHUeAs0ZRSSOgU",
-	"FXi0Qka0cZiO+5JneSoYT7KByvu2DWyYMq2LgwhGPNw3kKWBKqSMIDPBJouYkQ9HwGmD33vp6rvb27DB",
-	"QrpuQrPLRolpfuqywFmgM4BgiGZowqJAiKcZbOWOoMTxmChR/DvLwTEAIg4BMYQWEye0sWFAOKhIdcDr",
-	"9QQd+ILw+kDFgIp4LxBMmnHrRlCo3ZjpS0uGiVVDHidG0NCk11rPnldU15vPVBJVvqDZaDT9d0y9wU6z",
-	"eYmfadlomwfbzZr/bsrXPAT6SyBm2Wrc3Go0WbPR2m7YfE6V3ieaS/SAY8TVfvarP3754U9efvSDF//+",
-	"461PfvU3L//HT178/odGjNtr1vQqN+/Nt2uPV4ho+4t9wQEEuC6Qx7QIa5O50iqmmGYYGVAj536zNKjv",
-	"P6vhZVFr1V7+8c8/+Yeff/KrX7340U8/+9lPPv/wzz7/7n96+fd/9fJHf/DiR3/34i8+LKE95tuYx+nN",
-	"AK79DFuojYKfNl5QOllv80gsHcouqzeveCh7E5m+ICUc9tPEyuoKjW5Nb9O8qIJXUDYvKk2lS11S1Gd8",
-	"Br5eCCDxhV+YdQdKaYGAuRhz0FWuI9JJzME4kiMVyywRukx7Nt0JhkGTUmt7aJczqSKB1r4UItLgTiNi",
-	"35BdMja+0YrHlxESyDR8JD09ucSFAVoJlK+R6wrrfVKBtfQx5nr6uvgUnYb3U9TSbBooeN1QwSjK3whM",
-	"J2M80QpzVFMxjIFgiWLt/qtoYBZwG/J4KDkybNHcWIRxyBLt5JnNpI2z2MioEFIuQzNn7QgLudxziChs",
-	"tyIoiEZpMb/VdXYfJxeejKXOSAfZYqG5PLK2UYqgLMz0X9uGrjcCtnstYDuNgDWvwXAbzGqrVG5mUZOw",
-	"IR3W2UM3CWTXjfg0Ed+RZOxQKWThxwddSaJHfEEyH15MXSIAvj3QK0kjHPJYAnoyNkRKLG06WKp6MeW9",
-	"WMZ6IAAZCz7gHanSIU8qF8HLP6Z30dBojk0L3qLQGs/OJGiWqLVHiOyY8WMhWTjkT9sRUdqFdm4puRTs",
-	"BOgKC41GqvKsje26X5qJ9E2CCBRiO8bqdUdzqvRibwhufloLhm1+OXdTGQPkgeXlpOrDK1dAj6YiTKpR",
-	"EXqqKhASjbk+hn+QNYRHiGYEsvEQAd1sLtw9kUhbNsGcrhMqXbRjIc85T23JKpoHxbD8DG3Q5uHHVCDp",
-	"30g2xdo9i4YAGYCOEteVdJpN6s9Z5SuglnKJt2BzY+77JvCuxXtLRMUhggV6YKZuHGvB4gxy0xFRz22V",
-	"Uoq4qNroKNYWdNXNtetCCfCTZ3AfA7qbXQ3znEdiOTVNZv0DjFe7F0M4ovTauKib5YCUT3PmlrQEhWrb",
-	"dQMGTHr/6vNFJrE7CDmPXPIOCfcv0DTzb5tysu4cOwkVklb5QQhxu1ug1rreCGr+aa61bt68uV2ypszX",
-	"ZBZ99v/+3stf/eDTv/rbz/72r5c1mHzafs8YOwRjrNVo/FbjZgsykVzCK9qC5esP6zWnjC9QnIolXWlW",
-	"vMeoDRtxAu+P39ftw+Yuppy7vuLTUtVarz0v2b3LzcnUUE9rU8Lu/HIak1X24I1Xxx6s0IaBWYK0OKM4",
-	"40RsDMSNgQgIH4iLZ82ysomIio6r9cJQZiT0WVuN9rzMsxpveXCsFXHYOYXgRuMvIqShT9g8nVsUFOw0",
-	"sbTDDZE7WERt7J/QoZ+4FPikLl7Og0/rYyR+nWFkmTXNJ7vOcMWCxLFPxrNH9YlV7DuEwSRBe0tFlsai",
-	"aLpBukUpAIAwJcoz1+LZXCwLoxIQxaPyrbTxQOGY0CFfOPmnEzksXu76OXx3ZDTtVl5f9XD5iBWuW7Ml",
-	"jRR77Htvt4s7ewdkdM+H3uhMADrYbJkVGizV5lMQ33vJWjLgjowuOonbJq1du+CkNQuvXxHA36RCf9VS",
-	"oQl8B49HZcroGabKzRVDz04Albw/hXGxom11cQkyq2iJm5yYC8aALItfm3doAzlTqSiny5LxdroWGkto",
-	"56f937EaBP228Dyr41ggSx14m0ChAESHEFIB6Pfu4BqVAILSE3B7UNYJU9JHOSPvMxSpFXTUsWTZ2Hrj",
-	"gUIBSR7mJf0f0LBOwLq6Q5SLVT2dk1tXDLIamokMw+rS+DMSwqeQt7eVXGgsHsR9aezB3GyXgeARTNwz",
-	"cxVv3YIFn90gt6lSo9gUVSgBBdbkBd4sXzWBGPclrY09/vYALz74xgzws+TmcDJjaahDyQIeeETYSEUk",
-	"ZBbzRAcsU8oW9BhbKE6Ftp5NmSfJ7Jl8U2TFgTz7QnfCikIfS5V6XXTSR2C4WUJgcD2GieuL7METkUIp",
-	"LczWIdfHtQBKr6AMCmsBIRGXqrPMnUF3RArnpq16bejA6TRkmrkT6wRh0daX2l+1k4Jc4n6UuISfvN6x",
-	"mQ+FNBYdyC0uUsAtk8+BRR/Fq5HCEvh6RyyWGxM+A+cihfCY25CIZAMtFKcQIrqEOVln++/cdVV1kLlm",
-	"7olY1tm7AKY84lqPVRppzFdDqQpFel7BBB50lxoaKQr3HhZdL6XgAT0QToMNWaRqDGFrCHDGmUv1J9EO",
-	"XoBL4TeybPRAJpMwYOEBH4qDOBNfP8jSuJuFl+vMnDt2eO8AKIFUapFlORul6inUjYWHDx8dHN653X7n",
-	"4YP37t45CD1UovC9rTdUOuZpJKKtd1KVqRYbZNlIhzYgjvQ2Ybv9DaUzXPo2LUfB53wgunkqwj2cFYpD",
-	"eU+XH7PcOpTAR/mRE7JVwXwRlr7GX2rHsETzC4RJqO6lamjrbMobym4ZO9mmu5pPgK/nQHS33hBZd7Bl",
-	"5hRT+R6kcT+WYTmiZkFWd1hIna53U6V1W5vnAkwLMCqn29LhrQcPD9oPHt598+79gzCwLH7m7WUUMFh7",
-	"KWLYTahAYIh2n+4bihdDrqzDfbVTQDNpNU1wXmG0LMTjWaev2nGUiCKjtijpp/EEcx4b8qftgcpTHdoo",
-	"bJdrR6AopBmQzb8wyxXF2twu4CFHfiIL5EBnqs728cdlvqGG0yk9niHni0MAvgKFynyGc2U2MLlyRLRl",
-	"vsTcZcI8b0E+J6bTbOksFXwIi2HhnFSP7TZ8wBbKYn+d67hbluJaIWk4UA3agztQYyYVG8cyUmPKc3Ej",
-	"nZv46Qv3dRmW6SVQvZKmopuxgUq1YB2AhZ2YQ2R+WpKz6HpbXZJeqKdso54cFrZjQBFxuvDgVlvB0jgs",
-	"iVHPJl3C4Nh4B78aKp6RzHFGsB5TplEsl1XxRnknibvVQAkdFU3anUlm7oDdxmvXS2gJemh6t5j+0fOY",
-	"yAjiT4ngWtTZwaNbt+4cHLBL25dB4ryxf/fendvs0s5lwEtHfn/MzLLfUSLPQOVJ1E5Flk5CNsozLzME",
-	"EOBjmSnM8vudXOQiYFFu85DCh3cOH/52+/ade/u/3X777v1Hh0ZlMjIFmmvDr9rkWgltnUb49v57bXzy",
-	"1oNH9w9DCi5hxAlgG/IRqYgPIVYEyI2UTGNO9oCnw0Ro3XIKx3ajAcO2YSHKWPHQGGGekEwSc3mgMZCb",
-	"4invZgkhUNJ8Wqx+yyfi/x7qZszP8IkQ7+EQw2akZ9j18IDs4YmUg5lN4TtcGm/G4yLfB/RoXarUJCBm",
-	"5FJUNlrXVxmlMulYdq2iQ4tMC4Wjh/kPpycpYLaKq+jmmGsK+3XVEygtmYjMKaMwFU4TIF2UKtsoH5ZK",
-	"b6htB5bpbz0zOkD3pyk/JEKBJC6APqHJYyFGGlUKuxDUleKNbhEk5FYNRBI5vH8PgR/S8jHHsS5V1ja/",
-	"QyW7HAviLEpj03M7x3ObIrj9WLfxicoqFgx6kyhdP8poc0J8sEYPutatGlZUmePgzCrC3yyQL6thsAHh",
-	"ql0I7U//K2Eo+deEc0W64OJ6WHygE0F7ywxoD66JCeQJpusM5R9/+Ok//Oizn3/v5Z/8fGZAhIhy6vFY",
-	"JWfhiNZci5NWYXvNXi+tkOEuXl3JXSyGbyu5AULcaGqnyibKyhibKIpKChtgrla75IScjlw5RWwLqm8X",
-	"qGO8O7DycADs+wi5SH1xHGPKZn571Zh1FhqbLrQo3BSKRmn2zoODMgENviQkQGWEOrF41JRCQ/2AqlUs",
-	"PUHI7xmBzXs9YwVDxzDWxQ5c/TZRLMoi79xIpck05/MCEXe6TJpsrMq35wM5e3sirgzApaPPEJKT/DuV",
-	"BoLQztX3q9UIa61mY3f71PdosNyLds5e9Hyr9vzxytf462ZnX7TD4kTgYAFb0/MWrL0W2Ohu4zWvUYv8",
-	"S7IV9wkVapZUwrLn4nAQa3MKfN2yyMrXylghpGlZGwU4/9ZaSA+f+JSoXaV1Xg2fmMzQjXfjN0Nmgh/e",
-	"YVE0MCd0JfF5krPj5s7Nm9cbN2f8HfD0/CxcD1sFXRdevRRlcngWNlrQloWCRXnKO8nE1hbSzRWigLSQ",
-	"HiyXlPfn+QpyLdoWwyAMvEcxMRbL92zyRwDov1sALSsidgmk+teRrOcobzS2rwOEPdbQh5eDKbxV3s3i",
-	"JwXMizFz+0CxV7CT3JVTr2Thb2G1D9Mj3hUBC///770Hnzw6fGPr5vQrjN4xVkz8Ts4TQk1GHGKjJbhW",
-	"zZsJzaGTcHkMpZbmThvGwJxUZ+8kvCvMFFAZIyfgZguwLJ6OOOFt2Jm0w8J06BKeDVnSPLNmd3nYxFEH",
-	"3dMhfFwwqxo9a+T1pgVbxGYyBeQggTAfQqCEluU1tCW9RklMudQJosiYneV41IoFh4on4GihXjuQGFsd",
-	"CwndCrKSK0lCXCikzBOyV/hEbH0cboQFTgvqA0gp/HXophpq0IotbqZudu4tACb9ziqkALlvVyEuNCzy",
-	"JeFKYmp62xxYC/7iuaBEyW3ocS4CBEypFZvUMf95r4jNPL5XOtyQke67kXCKtBlX+OIXf//ZP/+vL3/0",
-	"43B9HpZRKqK4m5W4WAZ8NBLSKtqWd6vC0XMgZHQwPD1EyZpEK5X9/MJoV7oDpU1vaB+W1XrvTHUmWOgB",
-	"G5DwdjAajife1+vtOa61ar87sNOsC32zhhdvMUzCLnl+AkOcd1hqrVqi+rHcghZRYaIUvGclpAN7jlrz",
-	"D1esS6fLH8mC7ph3jhKOyf/lKTMXY1lu+W0WjBsv/91PP/2z33vxz//35x/+xxe/+PsXH/3dv/76+5/9",
-	"7BcvPv7Dl3/y88//y++/+Ph/P4k1D7msjOo50ZkYtjkC1FQu5zuFcLLltpXyrbq3i0Tm6r2EkGS76CeY",
-	"M8/pxSC5wIZdaT968mfapp8WRqVFpu1J23JvuSEt2IwrRE/Pr3IDsbzTCTP3R5kVpwKTX1vmSAC0wjHd",
-	"ul+bZYn5lw9/8Olf/+qTf/qjF9/7mxcf//JfPvwh7uLP/9v3P/vZdz/9y+++/NOf4Tz+66+//+kf//Tl",
-	"R78o5jONFQbvrgHvD0KqVhHIpCrPPBDsEr8jSCMySrlsZ/xYFD8032HvcfFu1ILaWMT9QVZrbZubspKa",
-	"pgZkQkai1Fo1uKVBhs6JjT8PahBli06a1um5W36mTkmgU93tFbflYmsUZ8AWvae+hLcMb7T3NjWlG4u2",
-	"oMPhnsbjTNcZ2oLF9TnWKF3K82vdkufr+gWGS1TwjmSl59f2Y9b1a79Z5PvdZ71YJA5rYgyJnd88eHAf",
-	"OSexLUwLZeOBSgRiUgasI7o8d/mL3BiK5sa0I+/yJDF6NmXxgR0+136P0YFOpjtPEsc6WZSXkkEfQBLc",
-	"yJgIxoAzCoYx4AgLsaC2TJQ2yhJgMrk2yMLF9xA2JZcs9BTwrbfEBA1OxN4sPApUqeu91vLY2ywFb5GP",
-	"pA+ainyW0LcFdgM4675gfMNp//vhWIHeqQNKPAEEIYBjZTHeERXarZ1wcvCes1oanME7QFzeuPkauOwr",
-	"3vF4RSn3ajrYq/WGEyfrtEqD88dvb3vOd7h3sIvwT6dauf1U6BrWS1L2Vlh6YHOmo5hDBTbuf3Lr2xs3",
-	"LqRZ0aa9+aht+EX9TH3w3kb4KjIEbjSci9VwPB+9u2BX03XWddSbs371GZ39hTXLlOW0mggzD61fr3wy",
-	"oABi7mjwzJUSpa1rJ6itY0v5Ni1lYaNHcSrjukzJG+Vi4ffTrlbbtp/NjZ+Ai6XdTXg8nPvOazfr177t",
-	"otCQAmgfpz1ECBLGTi1Vmy8SwoW93TR/AHRdLPvtOSFwNOkWjtpipVX+qOl+pMERV3vx8Q8///C7Lz/6",
-	"wYs//HGN8sjasBwgpKbN+mxhqzruS4ekVOFOOl1mQFDLjArg6ndVxpO2o0y73ghq+SjiJ418zOOseMos",
-	"6ukkkzlxt0XG4+Qk0QS5NJua/Quu2UfvB/geB2rMEmOUxRkkBYtotUu/sjp/5k6/ihg2C6KxBCPE2Tt3",
-	"7t++e/9NislSGi4UPWGeMpalLZF+OxIyimU/nE0nwpdtZMnFyZKLlQ/4gtKdbz/CG97+tcy9Tjf3krf4",
-	"7lnc4idf2ae/npe5mAMm1Zjd2r9/6869e3duf7XSYr9iFzveaaVCiSIEDqklp3RcTl3o4qkLIlaiMhwW",
-	"7jKocHZ4zDbWHuXCFgVTaARsbXTyZfYrSn3DOlcChzYiC3CsEV6urwoEXJvEQyDDkCjgUO1ASiiA0vYq",
-	"QAqYPYgL77miXPypxyUDHqoBT0Vk32DkE5Xp22wL4D8HD5bPm+bXVemvYZ6MGSKQ6OAb3OCL7D8aNZMq",
-	"IzJAi3FBNcuCiu7tm/oiYyEV4kCaBoaQKkTgHVy+V04G8oHRJlo7Af6rHev2UKUFC+0SImlK9MS6HeUu",
-	"0jYVyiNHDoXFZuN364fsAv8RW0zhP5OqJ7H5q+k91gxq48EEQIPbPeDRnwr9Fef9bubXcNHW2mM75eNQ",
-	"O8M43NJwuLi1ThIwcIHIDWjXBcsJWh24V7i7jGNkYQLd+lz0f3CVUtpCpQFwWCrIQ/xyehowMDRSQiEB",
-	"hC6ITQMHC2KR5rlmcQ/MGZEKJsW4ZW0KS7eVJNAGVTxikiXDm9qcoiPpoDBIGgHghYr45GuaxEKd3c1I",
-	"illEsMAlNbrzpytS26ZqEXG4YyxsHI2EdIDuwZEEFP2BGmsAhaE5jLxkNhIQl0JEbA4v14saSt5BaAks",
-	"ugRoDurYbCHrkbzbo1BbLo+lGksnnPhMgQS7BAjyGOwLc9lNBE8R74H7tatUjno5IBBW4EQzs0qceI4x",
-	"gvL4jmQB9lGOtu02XrN5l5heRyPAucRrXLc8ng8wAKFINGyVtA5rXaqUvfPwwa07Bwd3779ZkFXU4bYT",
-	"s89Rya33y0gkMVSv0i/thY7qjlM4XPgUOAsjrwEUVeZxu1EcJNWAa8CvKP8+5dq9zTU7fR5w1+NvvYdz",
-	"CVi35kKw/cX1gIqmEoZfF7L9pkjryuqb2QlDHgmACZoF4c2UAwKOpc4E93tijmCU8rGkfpSe9Gp7VQqv",
-	"sWzfKjX7OuFdEe3RTuOZSIvNacZOIWuIh+L49hzHHalIYw7VvtSsv/IonPvI8gKgP0panQ22rSNAKbSz",
-	"eDr1Fq4RQE1RqU/Jlz4Rfje89xrLT7dVrwcbAYPd5jM7siLhWosM5jTUQ13HC8U8C5F+1ev5ezNVo1Fp",
-	"D7vM5ohPKKca3D4iZcdilFXXFcN1c3oVcU1sFQtCXyudLtgTaixXKVWBcXjR0ue/sc6b5sZ5s8B50zhX",
-	"542b+4t03pC829RAb2LDa2JZA4hdweXjHB1UJqFSz0F4ph4mqyIvdDE5PRrVZItkBmAjHMTotUbDJT6g",
-	"20eLVkGdB51ByLOAQbBTBxRjICXTpWFB8TImhRRo7qBAV0GHmnN6aIfw6rhY3n9WW+g/IX6eVHSF0VeL",
-	"cmu8FdcrUq5+4w68kawwuLft2ynoXFFHXZJFU03uYJMr9sPGQCuqg4vJwFO+qK7bLNVpbnXaKSd6TRx1",
-	"W7aJnl74bXgvRgK4dGI5y3yzPVMutIpIiVilcnb+FD33KnwgBaJumoc1mf5Fua29FwMw9yza43U24mkW",
-	"IyHBJQVN0N9ohkR8ErBcJkJrFg5inal0Une/aY/jKBuEBaQdWCca7V8HQHq5zg6UxQR13PQ9AZZ9JhB/",
-	"U7IQMoYs4b0kq8fjoeHED9/NU61SsmyAYD6G4RnbRhAaZvmnDuCZhVZv7qVqSB5y+1GmQiZ5mqoxOmNi",
-	"DXNJ/VBoy5XLXo0kIeB3cwkL3WKhr/qGeyyELN92HIV7fjJ20/9LaLYDb9klBNOOc+jvWQiotlSmNfI5",
-	"TMqtNfYc+jsCM1mGeJ9NCOE4PQKhUhPbdbafJJS1jcZvIsy0m33ksfiAc8HMC6wqgryVhhz4PQ68HnvE",
-	"S6WhI7RaM/C3CMD0OquVoLyh57Hw0PUr53AaGRgYacFbhwALqCdkAzGcldr3HA7lCQD8EIvBDoJGFBeu",
-	"06pqSBISq2j4yIRkrp8TdYV3zPy/EScZ4Ggv6KrjK7KzZ7qN5tCcftsvl8xHxZ8/X9gJW7kIlmP1a0vG",
-	"5bIvfxsfOjTPLO4BueawFrlgpFIpIeaZMw/rGs5Yp+G8iXKBnWW7uz8aGf1uYUeLVbKnaOEusz8q9UHI",
-	"fAgcjNZbWQtquSz+ehxM4Y4a0WQe2nrCAXgVZJPp1G2vBfP3I7+V5dbcOr/YLQpj+sRUEM4EPz8+IxMK",
-	"9wIBcWOnBFaopKiDD4MUXYtJWzUvnidmeZKqk5YGCVLRJRFa1tNiwQhkQAMVXZoqc39FBB9lXVl19mb8",
-	"BFlWs1yHbMciFxpFAq5AhOTzJqQ85rffajVQr60aNrlL/CEP+dN7QvazATBfBrVhLN3fwQz+7DIr2qGa",
-	"kqoOWNG39KxDLvuiU+F5RbVH4AKOlxDUBhIvwzldAkfNwpr0RYO2rJP2+gACYpWiI7rO9lEd6cUE4zl0",
-	"MOmJ6h4XalLBFzPkEXqFXaSLKo14xqK414OC59SSxvutGFuuwzWUEw8JD0FClZTMMxEUWt8U128KaJpU",
-	"p+SwNw4UBbuKrR1H7N5bB28fsCjGWMCQH4uWHVFRnhzZBAmqk1B5pmMaFbysPu9UeqpYaUl6Kh2CnRbx",
-	"TGyBZ3K1vWmXySFF0FLtwQ1T1gFP6Fym1uraCQLbqBn3jLpbW+LHt0CJPV+yLaNwmE4tMj6dhWF2EuhI",
-	"G7vzYu1OmPWASTE+D9PyKvhcFiTogmuMjhjgz4Rv3inXkmI7Nu0Ww+EYcGd9OFApAyvP0+A5G4psoCJb",
-	"a9UdCA3fjlLRE1kXzBG0RKj+FGFXxhyMRRfscxeSjTu6FDC0zErgTi4sh05Ao4KYwTlsCTSYWha0eLro",
-	"s9BRdMYnGPCOCH4aUQwJjTmX2tyHdfaIQuq2U6jR7BrZ4SLbJUhg+5PXPIAIGCeFupEBRaSiIrfZDAWM",
-	"mPtqfCqwRJrKcsHmu9xVCu00HLGZmTn88JqH8HUSBi1shlrrmlFFzMtqrZ3GCnWQMNILrYEE32nhrVwn",
-	"lreGP/MkPI818rtO56ukiT+B2AlduPbWKhWsQ/pR3B1YTmHQlvaYmdgJOnCkcpkX3p24iWFtYljrpEbD",
-	"7T4NQWg336mhCF3d1O6159WilUTiXO/tPXMJaOoheUKLTlr0+ZYR/fQxSP+ymzlA9LIot5C12gge4EQo",
-	"AfRLhZ6xIzmFj6YpU8TPoUZuJ8tPACE0BIEossxjJ0thF6Hj1AL7w2EGLH4nEo+kykkF4CWItjjDCCNk",
-	"gl258i6Kn/qVKxUyHwU5UYlLujlIUAOxBIljNIMg9comAoHVFmtmekivejBHezDvtuDF9FFgBbWSgNbU",
-	"TXLIVjL2E3KTZZQ2BD20KgUIb5rd+3YVAfVCsr5yeUs4G6gLAXQmOpvR6oL5S8yyIjJ0ngir3qDHlvQV",
-	"+FGRgwgGqVl1tCiF7ArIlGuW1tmpGaip6YyFGjChL1HeEKQ97vmMVQosTWfWmmYuH8ntUrOOsAGYN+CH",
-	"Q6Nd6QxiDTYpCba8m6yIT47kTnX3eqj92sMBP93Fn/a4ho7bJM4juU+Kne00biFI6vTkSmEsYxZnKvo8",
-	"jSDoYd0cCEttMUZyTXaQ27+IeEmcrGbh9Z5F1czQgqfaNfwS0izhsJfYYZOIltYSz6WR9cYjQIpVDtEV",
-	"T7sNih5sIQTul0xV/9Q7OkAF62WHgWO/ILRnB/g8pcK6nV0aBWwsLL0b8lg63n9LfctZL+5lAztTZpTO",
-	"axNLN27ctnR8gJxtkMsoFRHM/0iphDxrY5Ue04m9xbsDuhwAQNmYIjarFXykAJ1ss0WB1M7YFubt1rLA",
-	"FGC8Mi6FpkGxdUvJLFVJi0m1BbAs4WU8r9pOB8JrAyDnLJiOZ0iFRQGLZ9Oop+awRsqzPmhA1kSYNQXM",
-	"GPelS8t1XCRwz/ZjncFFyzXjIB+IMsQi1rioXA+0FdgPgWW2OZLGCpnHOiJV1u4ZdQW9Us1GYGQnH400",
-	"RuS8txekjownxsicBB5d30yR5pFEIVen7FLKiZ7LkGLn0tu/YFzFmRZJLzgtgUphMq2cp0Fu/CXcOOYd",
-	"Szt9jOw7t+SPjQHzhRowm/rJV9hIuCDLIO+Y3dYRWwWS1RzTYJ+EMkb3XSWhgxxDFdySGHGMG/m/pWC4",
-	"EXY2/FYZ934guxVpapVxnVzHUmi9Wnz2XZVG1xroH1/Y6lTAyPncY5ld3y387bHMRF+k8xukDLa0bWZj",
-	"lTDUIy3Su7fnNwwZ0yuG9AGCbfmQ/isXITC7Y5UIgdvhBZTQhj7/VN7/2RkthwL2bLQYDFOK02GEsgdf",
-	"5akIbE7sdPDAr8HRy8UQ5rGK79vbB0waj15nZExzOuRMdT4Q3SzwcOTNsQ4p0xYPbkEdqB2BELF8k0VP",
-	"JhvVvGHUz7JZ+/iIHv6Zl8ElBXnXw0hEOZ4M0EX3XZ+NKiqLPCLE4Me/LU47OSeQ4jIwNg8ug23CUkGg",
-	"a8Nre0zokFaxt520tqSmlooMPCXbttjONEvvhPCtpxlTmhNyULu3ZeO4K2xLHrs8epNUSsXCs8CR1XLh",
-	"IkEjO0odk/fMRRR8adFqbu8EU1KpVeuqPNWibR8uCnXAJGx6rdU+/eGPPvn1P372s39CbHRUKoFC/Grx",
-	"+Iw4adV2t304bdRgh6MEKrpL+7rWqr3+4MFbd++/2b714P4bdx++vQqqsVmBC4Z6XGN6lypJ8s6Zq5dB",
-	"JkLsBFUglbkJCY0MDoNX1GOzxGIEpCwOR60FP16wZr4Ex9oh0NJmC4fWrAZab0ecyqTBTbI0DKTP4LBB",
-	"gdxESYpKn3fFLcAWmVY3QNKupTI8Xmz6XDUHMdZZ3NVzkR/N7j4ofnYON16BZ2t5cLc9wtVm84b7q50C",
-	"78NrN+rXTj7UhMhnLtHG88enP+K3QDk40XWBKoSteir4hSA5dqOHr+siMNNaoYiDtl2a41Np1t5pwVbm",
-	"HArMVu8vm6zeJ2cB1F9QOq7MeDebkwN31mbzKdJwv3z5dP3V0un6m2y6i8+m689PpqOTsd6Bvfos4/3n",
-	"aBknArmMqu5ofIXz4AHzp874xBiJ03AaGKjrF+E8TXnGUnVUNEH8nlkD7jZ04JD3a6cjz97sy4vYl7ha",
-	"UEPYX3UzgkNmxRLj/n1zM5/1ff04qI3yCnH1Tp7N34hnde2eDIzQ30RhXuEjsB8h2kDfeb1iAtbRq5+I",
-	"ynv5qnv4BL3qlv3dUkGR3yDthiZmFQ3HzflGmlywljOjacDpwsy5wBgu6NeO1lZ+1hY7j+dFEOzBMxsn",
-	"TMVQPREh1QCQGkSpji64GfIoCpmQyPWEySSU2UOmMMyDxYzbt1PiEhhj6TQsl78ChegZalbBDGQeC8lv",
-	"HxLpsavAjjFvCftkcXjtCwecMsOo0pqngvEoElFFIj+80YrM9Z3n2aDkOedRZJYxb9aCWr5dg4vCTDF8",
-	"uFNbhYjIXJLQyYsmIjITBu5a7Dr+m9YDxrFde3xakCU3tPk33LuojGsLB/MVS1DfeFLXvHkP+bF366o8",
-	"w5Q2uLggDzDPiq9jmSkWZ6fSbsaiM1BqATzII20umyI7TiWChdhSCFWRWLekxrLO9qNhLDV8ypOkOlnk",
-	"XfvCVW//V06ZoZGsosy42d54Uk+lm9h5nOuFQayjk81e0iK6PEk6vIvHgKCbntWe/RvL0tZR0eT/dzVP",
-	"k+d+leNqonWlTQVtLiMT33uv2kcEgwAeT34s5LSpxMwQMEUBf0nQllNcoggYBUnoUo2ZkqB0mGcRsijM",
-	"0yQErILQ63cYMB33JWYWv3+QcRnxNGL24D++NMiykW5dvToej+uavrYrWu+q4WXAASLY+mwQ6yOJKpnF",
-	"M+V0LaYq48h26fBZsCZei24qstCWg4Cyh1sCUqJR25pzp1FNC+mHY5skB9/avGFKe/BgKfYl4+b2I5XO",
-	"QVOAMogJ067NEvC+0Slp8Dgo6BvorN61az60oP6Epgu/g87avBIH3pPCkOouh/kKARbxRKQZ/JWKI1ms",
-	"o538mc5R5SxOo5FN8soVxHeCDWTzUEhhVj22/fSpzdFvuhrPOnsoojgV3UwTfmzGeipJ1BhQdE3bD6ns",
-	"CBPWcfP6JUKwi80f1GmC6waK1mv2PQG7RigGOmA7jeLf2wG7FrBmI2DN3YBtI27Q9i4bqDzVDiRX0ti3",
-	"d48kfMPGgzhxuGmm58dilE3X1YY0e1uAwRCakUy29k3PINVmoKTKU8jFGSHMV8QndXYPaprLkGyu0sfV",
-	"MxiT5Ei+a/rGXXITTowD+ICCFFwPmJUAakn833jTZrOeIPOoCVn51AfvASyUspuyr6BIyPRdqiPZy1ML",
-	"o6KpVEqroUCWC7NKewXrBcEDmwU+GMcZoEGrXg/PYHk4lnV316ySog9xcLYUw8xHL34CRT46gOwor1Fv",
-	"WZzSwRPaSnaN6qrXs7fCfhSlQmvcdIf2bOao7gyURTrmqNNAMVtHwEQMBBvlnSTuMpRrAge5T+Bo243S",
-	"geJ0eH3AGtxz5pMkKeCpKgsMIDeG7s7aKSCRSSK23re2TV2bB52pU6fg9eOglqdJrVWzt7QeqFGdGroK",
-	"snR5W4j6fcFG3jz85CXSjOxvOkZMmpHXpoWixXZcbirNv2LZb+tYdl0+kur12pY/hBCJjSArpSjprhrZ",
-	"UCqkHRmBVmvVxgMtuu1vvzcYdN57XX/733796x4IcQ0glBdRQNlxnrjEAbzZpi3jRDwRqYZJaAZFhX8j",
-	"qNFuh6SlG6cznu+Lsdszi93x9noi4CNjdcAUbSq9N5b3+uGDsbtoV7IkKgzqq8+KYzEV0a0KtPo3/CbY",
-	"+iUJttIKk+rhTAVCHoViILAVV7ZL53EYL94lG6E5JTS/MmJxNZm4uQsumhR3TbGxqguUtgGhu48AQHHG",
-	"+/NGLJLIYxGCJB/yJ6g8Q+SpXFLgoc725YSiECwRGfFJkeXYEVMGd1E1Y/Uva6UXtpikH1vD0dllaIvx",
-	"jApg4aoEspkAS1ZS858pa9sWydAhIxAP6m8VhIXtl3cLmx7S87M+6UdwLZyBgeXfNqse7HdgKTfm0eam",
-	"X+em31g7G2tn1Xx0ukDPy+C5SgDP8YL69EMgWtFANlAwlcEnBMcLJQieMxizVzM1LZcWRhpvFz35qoQc",
-	"aUiTVUKPZr42SVRfRBIV7GiYfvQBO6vxlLHLtVXHEw8vsCWC+nMq/bQyResdmAg/6GBVPVIbLzm6kJ4Q",
-	"UTviEx1eXhR0aVG0Dn4BsQiAloYggiPwdkwrEM0MkcUDwxcEdxZmKnQxxxLxt4uEiIyiRUatHHCjPFtC",
-	"lIYfS/GXGWM5/p3VQi6NRGQCIkRQzErqayoQTmuoUrHH+srozw7G25bkl67JbCAkKcnArCknFooumGVC",
-	"ZdPgSRXMjWbpT6kOw70XR7qUPQZz04ZPzR7P2s3G7jaKEuQQ9H4LyN5zdbdMzaXHe766ogVb/QJVb/QC",
-	"IhO4VZWb242gZpa0bWep1sI5al7frp2RRmkGKqJF8uIblh3fM8J8ObtRNzfq5lqy0Fz6blPBTjprfRNN",
-	"xPMRWQgm2U2Fo+dG54KO+xIRMEL1RKQJH7UpE4E4pgaCRyIthJV5gGd5KkLMNxgA9J77FJoyN3PAtDB9",
-	"BCqCCdMj3oXkYxI2EATHDml4mvKCEdEV0DtAp6i43WGWzsDZMTXeWmvneqOx8pVE6Tsbx8cmLryJC28S",
-	"rC/EXw/gT26XWOBT2CJnLZOQ2/n8jCij/k/lN5lXhsQFCMlm0256yJQCAG1KuBqoMYsz4MAHqrvY57eo",
-	"Ki45FPo845BRju9qD3WttdskSB+PyBtPv70O4YZr23Z2zRIeC+lkyOn1ZjPck3Rmmr+Nd+WCNUqOvF54",
-	"BiRwlqxyghfibhKfyFU+GtlTDqmAgNS8tQTwzP5oZNkYzw97hqCtiOH1RlAjvoC2FGP7aXO7+Bip7+mL",
-	"nRKJPn14rUCrsc83tndPd5SKOThJehc4zo4iE5zASF64qZo4Hf4Mzmmn4IIsY9QyPhotwqmdPg96aF5u",
-	"FIb53E8PifscaZ9mnySup7gvVQoJxYho2IMg9qzw2R+NsEVztE7lnrJYTT5D0WEBbQbFeUYQIgKjjFiX",
-	"S/N3B7D0syU4iqaw6Gqf/tdfvfj4F0YtByB4PIsOy87q6jvroVqDvQTtLTOgPeD5mCD94DpD+ccffvoP",
-	"P/rs5997+Sc/nxkQurZOPx4HobVoRGuuxUmrsL1mr5+vQOKKG3n13OhlkwE3frqNdbSimMAtOQ18i8z0",
-	"ZyIuliM1qiAMXEQWSCX4I94XETP7uQjdxFJnPElExIo+I9F9pWy5aDqHx+dR4l59A5Iy9/6ztagbzoOF",
-	"AeAN24CyUGs1T6dh2rVbiZnB5hzEKemdG3yfLxfLAtJkw8Ff73YaCJ4gyEWlCfcN/PpUYnilVXgOHt08",
-	"jbNJrfX+43LGjugeFxcbGW7WjeMNn8ZUOXQsW6PBA1jJ3LE/hG8vbujr7o/lpsuRXlu3lzn6sWbDuA9h",
-	"lpXnr/zqZ7UO13F3Pzeb6f3HRgp0BE9F+paY2A+0sbPNRfT+Y3P7ERNWBegmsFLh184jfxVvTOziTMav",
-	"Spme6EwMKaMCeGUsxGjL0oAUiO5m8FiAi/AR1p2PfpFZhuw3gPtK9VNu3wDlpsjTZeQtJiUgDESL7Sci",
-	"zYZc8r5IA/Zmyntc8gAozodKHgdsfzRKYy0C9mgEOQ1v5UMesHuqn6mA3VdPcqqPRKAbwh7yusTE01HC",
-	"Y6mLvseyY25KPaf3QD2F5OiYO+VNz0glCRLIIV2PY+UJiFOgxGBYJvMAmVEVL3SHSZdp7qyysoSaIp6O",
-	"RDfTdWZu9bifp5SSYr6jbBi3Ub6mGcd6VldZbex8ozaNIMuj1Ge4G2f7/WiUKB6JCFYK+l1MUtecJxGx",
-	"VI1Nw6kaB6xr+mWsB5izLGAjnmvzF1jlOZwqn9BfVK3Ou6XsnEwV0Lhm8um5ANanvMdxU5t1akGhTZ4k",
-	"kPQzW9YO1blbLPSjcmHLOw/WkITnobwd/IrOZy6TCaJBiYhdOnh069adg4PL9VKb6E4IWyzOzE8TZL4n",
-	"Z0FgrxsoZU9jl09/6Y39u/fu3J5qSzwdGSMQGyv5IQpmRvrNnBa6XHZFkvhtuI+8Ruy42aVb+/dv3bk3",
-	"2xCdFhGFQfFhLouPW1YaPYnNxtJ8otl4IKBE3Nw5wLYRYaOwmPVeLGM9gEdtZXesWSJ6kCUVKbQ48Ldm",
-	"4e4UuSip6Ko0QiW/KKbGBCmiC6WYusuxMxsiTxLK24JdBNQgkeko4AcA5ldRrz79m0seFR6rSk0j4kV4",
-	"rzySYWzmigNvphSW+tv0A4ao8mwPuU04oCwQvUa9qECHpC6uj/FbvC5iYnScoU+1Jw2j/lT/j7AMRak+",
-	"+MKxuJyOI3nHK64u8TQj2IlRwrtioBIgEmREJgUijKhPHIC5VEQpaO4WEdnLydxt9JMARoWP5Vq07eeh",
-	"x84JzCq8m8VPxJEsHuxMWIwoEd9h6J1h34HJ6wiYoO+w7xzJ72xtbbn/N78Mo5T3spB9h4WxbKfiSSzG",
-	"Zgs/UXEkIvN5R5gFHadxlgnJ8KHip8w1EbAQO1V+HBKRYbIKvyCV1FBj9BS0FGujsETlJuDkUW/tD9h3",
-	"/Ne5HhQP4e+9v1kvljwpzhIQdplOTfXoSO4XSOOxZpTRAEJckkcYXLG2cdrXVGpDPGA45CGBTkgxLipz",
-	"ShvMvknPEY+mHTrFYFpax/8YoS7oZH9NEyMQga9YMlayYKmHlMlhP3W0OVCpVHRp6mdVPTuI+9JMCFwo",
-	"cImAbYHHWZsvVe7rS6TRVQ/RdofEP5zTIs2deI4nRahjDBcACegnHC/J4mWFQjFPiFre1iiGIixQWCJO",
-	"WBMU5oWJTS2yDJR62btbm8u7XiJBU7IbJzHl6ATVyGCFDZ2qRDhZa9F0EE+DcMI8s7sEbu8UoUnBI2sp",
-	"feOUdfM0NTNZAs8Y8lhmnLSpAjGtdySZY0FGfB243ok4FTtiJrosQooOdESi4MxAyq6RlCi8zOza4SA1",
-	"sKcc4rim8TzAPIUc3NHIe4ORNKCsMqPuKqh6M30weqg5webXltgWgHoY6hLmEeyLsdz8qQXcGjz+NGMW",
-	"CWgsdQsPLuq2pWkPWBHGDIo5hHGpPBPaisZEG3tb4NROcQk7gmcN0Ee4OKUOGZXVnxamB9zOqj+Sgh+6",
-	"tNAhhF3pR8HUeGG7Qc6223HwjN+uuQuBddY1XLqq4EdzrynJZUa05nCCUd/WeLrsNBsZlWkWjkXcH5gL",
-	"WysPvhN/Q8jrxFPd4d3jRPU9lrD6NCBwPPfyPAb4dtWztswkYDrvQv53qIc6NHsqFEMeJ6HX6IBLKZKq",
-	"NiE4mMKGNYe+L2ON5gNYzjFPgPg4foqamX9f+32mNira3zfGF7EYo5rIuw5ctcIkK5L945SNeFcEyPJt",
-	"TYKEI59MyaapevFD3JeaT6jk1F2R9Eb81FkcPkSPdxFCKxXNv+0slY7Zt46hDrWroJBC5i6BDTMSqVbS",
-	"ggh1zUUkmVsZ98Yy88fsi98RapSIgGaIWyAjd+tTi4W0maHwEEN/6RzC8mwtcWJlhVl0Y/zZHFWzVeJR",
-	"DNYNTa4aCig2zsGOtKLgypVbB9+6csXI1UeHb2zdZJewvdQ78J1JZvlxhzw9vhywN19v3mzsNNilN19/",
-	"6zLckubh5nWzye887YoEVDehHWgvZcxaA66rhkMeGC2YMS2GcVclZuJTCGZ00GrB8gmeMdXt5qnG5FrV",
-	"M/qgtdJBKQVj12JSwR5JYgkoc6Ov74WFPVXH4b537+C9K1eIWB4a0AMhynhmA3AEo9bMPZ4++KXFBbY3",
-	"A9sHd0GecLAyIKkxUykwFuo8yersNgecsyweCh2YIY9E2hUyc3Z0JLrxkCeEGoxSCXulB2qsiYSYGyUk",
-	"ccoYmDRJAi+M4n5s9rRRGQBsj26zIc/q7G2RGolp7Ett3g44dSo97gAGFpojbMS1Hqs0IkvuA9HNyDC8",
-	"cuWbBw/uX7kSAJZcmnLQipDn0epFQ2G6hP0HJTSgXmpYmTTPBgyCwNpx7bvFK808Ei0XwMtdleRDIwsB",
-	"7M/sYw7+Dxy9g/Rq1NkdeDI102V6oY9jql2nQ+b603M/8kD/YMZHEHoy815ndyUzwy50AjCklY5LXiOa",
-	"hQB10qbZCzO9awaN3ZvBtRvX4b0B4zgT9vsjubMd3Lh+w1wLKe9mxp5De6AXJwL3IK4GutNxD8TWjiDj",
-	"BtiBAW9WG2PTO7z9XGjdYrvb2960QgIHC80bqGbfLISdKpz0khgGn1PVHZ4nlqt4zDOPyT3uCqpwSkSa",
-	"+TpkysG5CC9TZjhD+xuYZpV4ajV+UWULWPZ7VCa5tJYQggJ6vQBCeewKifQZADpdVvxTxH4zek2sM/PT",
-	"Jw5j3Jdr2IM5Lk1zx1phSHq4zkemS1qlXjPkz37++Pn/FwAA//8=",
+	"7L3rkyS5tR/2r8B9GbEzy+qa7p4Hd7vDQffOgxxyXuzu3SW5O6pEVaKqwM4Ciglk19TuHQVtSxF6+kph",
+	"R9ghy7LskGV9uI7wN92QrqX/RZfL62/+Fxw4B0Ais5CVWdW91UPF5QfudFYmHgfAwXn+zrd7IzmbS8GE",
+	"VnvH3+7NaU5nTLMc/jrNWK6fp+afXOwd782pnu719gSdsb3jPWp+HfB0r7eXs98WPGfp3rHOC9bbU6Mp",
+	"m1Hz3VjmM6r3jve40I8e7PX2ZlzwWTHbOz7s7enlnOFPbMLyvffve3un8zl2mDI1yvlcc2l6vpgyIorZ",
+	"kOVEjomeMqKYSFnew3/TGSNcEJplhGtFRhnlM0WoSEnO5jLXaq+3x97R2Twz/amZGtD5fHBwcLjXw5n9",
+	"tmD5MpjafN42sR/kbLx3vPcn90oC3sNf1T2chJnOY6rZRObLV9BulIwj+8rWvbk+sMMpFYJl6/rDN7bu",
+	"7pXEjgyNX/AZ1/HVmtF3Zp3DVaPqsrIQhwdx6mfQajielI1pkWn8xLZs/jho3U+P5WxOxfKVbKIG/j4Q",
+	"8toEkYXQ+bqe4Peb6KnIlczjZE8Ee6cHI3gjcWdlnrMrLgtF5nTCGrY8flKh+oy+e8HERE/3jg8fWlr7",
+	"B57aSudcTGBgjazihpnE85TN5lIzMVr+nC1XCXFKFjJPyWgqFRNkuAQijGiWsZyMZU70lCsiBSNmSEzp",
+	"Pjk1jIJRzVL3jGhZ8hYzG2AnQDSy4Hpa/jiU6bIHz7ggRw/IVBa56pFUMkWENE8nZCZz1ifPNcmZLnKh",
+	"4Osxz5UmVKiFYWS+0SmjKctJEsxy/4zNM7pkadInF67fS2ZHQk0vLIeBkAnTijw4OuqTZzI3TDBnAY+E",
+	"/cBzMuYsS5FDmh/NMsEfIyk0E9puHHgxY6YN7Nd0iR0cfEoWU/NbORFHOK4ML57ncpIzpfrktfAjBDrK",
+	"3JLRfAoLxZV/45It++RpnsvcEgYH6f4txyTNlyQvBM5MSE0u2Vz33a5G4pU7LySi2SsN+/todXvPqdYs",
+	"N23+ra/+i/2//fbjH+xF9/zMXDDNOx9+3viWjG16MZSFSBv5C8ffb4C//EwOG+fzGzm86Sv/BVd6o4uE",
+	"azZTexvfHUeb3h2vpL6gk2c80yzCbV+LbAnnhY60Oc9UE2F4Ch4dxYimE0WmMkubxiqkHmg6qYwW59ay",
+	"Thd0Ahf8e5jQc/zkECfk/vIzonlOUTZ4Pf6M6tG0YWWH5rfrSD3QuJV73kylYGspBzx4bl6zK9sjU7lg",
+	"VywnHHjIIudaM9FAO/hygF/udR0hjOoVfmNGecZGjF+xvPFM5faFtkO16ZY/YyMpRjzj1JCk8bDllddu",
+	"gomcyUKz5umaX298rkW2psciu/EOz0EzaOwSFYfrsMlSvN+MPTA6msbYwwlJNJ38l6dfFwcHR4/MPz9L",
+	"Grb9LtmF+yxORhzJdgT0A4Je1GXjATAqw3VYkm3c9PO5Yrlonk7hft62K9++6exLGrvNzs1xTpWRLBfU",
+	"MLkxERLUIpCArijP6DBjoYp0v0FFMt93ZnswGhgWG06lbCb3An+/2Qv+vWlKzaVQDHbqYynGGR8Bfay4",
+	"af5J5/OMj4DR3fuNMvT6tiSDeTNle8cPDj7t7TEjHZpnOaPwImyTvrlNpyxLYZszpYyqYyQIQ9r5nAi4",
+	"WswLIHeaT3pESXPZjKgwciSaCggHYdIKs4YUx3sHhz/9yc+Ovnjw5cGvPvnFo1///P7Lh69+9ObTs8ML",
+	"01m3RQCZFsmxKuOMijw3YrfSVDOvORCaZXIBw7XDMd09kYJtQzsUcT1hVDEaMaW6T8D0e2YXsmkeTgVY",
+	"UEVGNM85S4ksYNjPZD7kacrEdut+P7butNDT/tg3XFt4w2RHOUuZ0Jxmpb4AVGWpOYapBDlk5wvefWQE",
+	"yWomTBKnro5yqdRAcc0SMmNU2PuFkgUbgo5vbhmnUZnXiDK7K9hIRE9zWUymhJJhLheK5X1yXoym7ncc",
+	"U85+w0ZGJ0a9cUlmdElGUyomDLdqz5nahkvyk6cXhItRVqQs7ZPk8euz88Hrs+c/ef7qPCEZVxqVXjdH",
+	"MyzV3wPFxuhZNNtmY4BZYnVjcNdkZUu4johiuWEG8N0x+W0hNQuJM+ApWUyZIEtZ3BZXOBWEx4Z7AgNN",
+	"yoEkhMM+GnOGBGZC5+bfXFg7qfn4I0UyOUFqX9GMp1udwqOjgNhoQtg7/sr+c1UoLynPLT+rCPy4aUdU",
+	"kCEjKadZxtK992975TK6/c7tmCureYpGDGLbhjd2z7nB5sKVOaKpubx7ZFhob17JGVnkUkxOSAJ06+MP",
+	"CRhcFAiEZhwvaWbuVLbdqsSPgKPdzLddZ4+eF8Ac7CU4BG6THpt7cVYoeACkJT87f/2qR2ROKDFEyphm",
+	"xLR8ezT3y16ODXdZZXx7qMk/k4XYkr4P1socY2i4Ttyc4QiJMlwVXt45nWxvYNMcyTwtBQv2jqMwcSHl",
+	"C5pPthIoHhzeX7fxtJSDDNpev/G4EYglgVePiZpnvHpTgb2WgSESllhNZa6ZAEePZu+0ur0NCGMGPibI",
+	"IXnJP4MBfmL+BXZmSsCo0gvnAFczbMyVFg4OzJd2WV5SsdyOSX/aKCqZJZlRsRyMKc+KnKna0khJzM/E",
+	"/MxSQrVms7lWZJzLGRpsaJrmTKljovMloRPKBcmoZvmO18ANFJhrRZQa0RlbHa9ZgcDCXpengC7FaJr0",
+	"SvkH9HSuiHUQkUKxr4V2HedMySIfMdUnyRnT+XL/dKxZnpAJv7L3sKpqe/2vxdfimcxXx9yzBoG8yBjo",
+	"Ktny2Ly8T74A5nb65jm5ZEtlVZgJ03ZuYBPvk1eMg6CXygol4HZdGEZUKJau0sR5LMxYM2qEdsYuT+CV",
+	"rwUhzIwd3QtmtprmunS9gjyCVwFKg87RRJVayDztm9Gfmo7tLT/P5ZWRI7Xy73QY0UwKXDFBplSV+xFs",
+	"wIrIhTDUhbYJ1z1CtRl5xsy3Rs6gZMZFoVmffAlE9w3AvEwTIrpdQCgpFLMLU8x74IRQEn6otjKzmyM3",
+	"XeO1jsJ4Di5p20rOgCSGeeCywbZY2b2eQadszkRKpDCCKKyuIQrQE3i36n8N+s7nwhxsmfNvthUeDhu5",
+	"hTcAVJjE45reMuNKcTEhbmcfg2eeUBysdyy5VUcJQrhNfQuqdsv4LVW9MWYrpSR6MRZBqytXojlTfARC",
+	"g9ldMqc5z5Yk+CbkuXAHZrdAvfZh9uDmszQhQzai5giEVhY6Qi6cUk2HVLGT0j/p7nyjZy5kfomXCy6J",
+	"KuZGE2PpS5Zyup3A8nCdwFKUXQxmpo8B2LJWluoxdrt/sZwzLyPXBwD7fFZkms9pru+Z+37fTNjKBUYS",
+	"2P3qJeHQEydCJ/WxJ16UTiIzSAxLsk5lOWc5fEc0vTSXF0wMbI12QBBGBJamc6Y1FxN4QtOUm89o9iY3",
+	"bWjO1N7xmGaK9fbmwaNv9xRTCp0fGRsgO1erptWX+AOwZFlouLNwK1FzL5PFlI/MTWZbg9ttrxexZDr/",
+	"4MOjh48qLsKHq6bNnh/cjL4bgNt/dWQ/NY/XjALiloTRvxRbO6JPfvSo3WVpH8nhb9gIBHwI4YLIrgpV",
+	"6ehSyEXG0glLB1RXrLop1Wxfc7CFiyKzbBCNwDX/d6/a0BAk1vZvXOBYF6dVzwcsdWk6COfp8nrKMn7F",
+	"ckuUTs4UIOgT/G65977uN+ntMZF6UtS3wsIwQnjhmCRGPIRTkJA76PKUVyy/2yMJeMVQskoT93fKlZlL",
+	"mpjDaR8xo+WmyQkxM7UBGVyTMTeyfYfVMy+uXf+VLy45atGtJPo5R604Y1e4dq1fvIA33/f2pMiWA7kQ",
+	"g2Dlq5T80gpFcybNLWNtSFpmRmQC5zJaNyHuBxtBqQwtkCwHctOhLDTwOtDJkt8WrDBEnespEtmqSYOc",
+	"agbBVDTLXHtGpwi7kiKg11DKjFGQ0HI2o/llp91olIrs6poH0nlUu52t0hnaZYCgBfjxrSwJSu5+W5Mh",
+	"m1CQ0KcyS0PetnaHKU110e0YnuOr5qMCOV5kWHbVy2G5lT+26otgWY9QMpcS/oskiY6smM1oHo03U8xc",
+	"rCNGvPoiJgUtFSPnv4m0qqc5U0ChyprLAl2BDYtijazve3tXNCtYw8QXVJEZo6rImTVpV0lhfgdNC41Y",
+	"vUj/tf7eh47BryoxwN6VDzzCnfxybXrVYMsyDjX0yDsau3mF9PF7o7ITAy5WPUIBK+6tXHirN5c/qhEG",
+	"VLkp3jZds6dlizMnl3YXdEpGEcSlPVwfl/a3vv66ODg4OGgKTmsYp1UZKW6VWNAVEN9tXheQWPkugXBG",
+	"rojS0uwuJkb5cq5ZCuoemirUVC5EH4WYINJu7ZTI/t9++8MfxA4KjN3GN3e/r1/JjeIebDf+gl+RnOxG",
+	"aOOCLnKoPGJwO9UuIbio++S1uX6E1HxsxfBjPKwcT/CUmn1sGCkEtzsK9La8IbwGVB/6srS8GFUTrYB4",
+	"P2JcW637DhdaGT7V7T6C81tAtNM2hI7RGJwzyBW2JFmN51WDwirDbJ6AI3sj83h6xYR+QjWNH0jQHeWY",
+	"JDCp/sdJYM4MrU7CznpKVZ88QzdUqRThsaY5IxkbayIL8GrWVIOtpfMWaXx1IzZKyq/9RN3SJTcqMO/9",
+	"0cjCNZmwlUydxaxryIm3JBfuQsRrEcb+mIUvJ0/FRadGvvRzu8mZKGam0wXlemDXKFCYTFuBtmS4ipTZ",
+	"oBDgLEhLKU/xzMhGvb0hzagYsUEmF8iDrrj5Xedu8sBn51oNrInWMFuuLt0HNNdAx+BnF79mRoJPIErF",
+	"CGODlI/HLA+lN7vqvb13+2Zy+1cUAviUmSVM/UvK9QXOFP7+hZnuEztbePIMp3yGM4ZHb6TMPi9njXoK",
+	"TP3czRyefYbTfwGTwS8tCS48BeDxmSXDSz9NlFC4ugw/duSovWZD/p5Zirx1y/rCKiiVCPm9b6YgNeNK",
+	"2z82odhz8XjKBVN+8M/FUzHJuJoGPTsmWO6oXGCzo5xrPqJm37IZyydMjJabLZhrCWXFsjm8Yss2/WC4",
+	"0j6obUXWQ7NxS/adeed9z/Au2om1v6E1l/j6b17a1+qHH8ZWtmIH0HiM39iuqhP0EnR301fM5BXknLWK",
+	"4+ydtvlr9Rm5tI6wtcb5uND9yKLFNIQVRt8g8vkpbWhIHOWQPLaR+NBFDh/RLLOCeCd7Hh7zgeJixKLy",
+	"AhVWZJhRQScsT44JvIwXFNi3aJYp6HNrDWNK1YCuVzKdBQ97G9E8XxLaoGlG7WqdhS+3U7wQFnC+djnM",
+	"vfzeBUl/exNqTjFPN94uRd7NBF4olg94es39f8VyZReuS15Js35kg+qdWOLoGTcGmePvx49Tju2m+kZ3",
+	"Z6kcduVEVujdylHqAk+ol+9Z54U9PJvcTZ8tX1Ubsk9PK+3VB3ML95Pr+nbuqUrvN3Ff+Yviw7q33rhM",
+	"vLUWwhkX4dPDFV29zmRbDG31U9/B8GZ29ETue00EG+i/sv/4Cl97G763j0mviCdhet6bcD0thv2RnN2T",
+	"dM73zaaYMHHPj+d9+Lm65PN9OUeq7M8lBELjkN/3Kvd76+p7c+HKld5uM7z2RbE2m4KreUaXLi/LMvfW",
+	"bj4/e1Hn8e3fKKP3VHn6uo/OGRNf2FebjchuI59Zz8Zmxu6Vjds6i6rRepf74PYkjQ9rA9XYXnixv23f",
+	"Jbdyh93e/aXiZlwnGwVBglpmqXXgYy4PzYzU42+4jbLtqp6OTq6OHS/NLSxJkbFGNfH7iCrZShkUYKsO",
+	"ZPVA1xnLfGDDiVe31TOZk6lckEyKSc3CCMFpU5mlZMjG0sZsBZ6nWLzR6o7ahZnbcbzq1J6PEVJhQRUE",
+	"VguEezID8tAl0NkWbvc8PKjNh22VHG2aEwLJNK8XBIqXK+Y9NsAQlOZG4TeLg4kRWYohnyfkwLIHcK12",
+	"WznrFdh+7wjZtH8avGprxvJ9xqXwjIkRSweF0DzbPnamYv2vbUUNxnzBxcQGZysihd+OUet9a+jGNmaA",
+	"QIirjVAYvqNYSoZLYvaIS9Xsk3MmUsI1oYok9vvExfbbAH4tSco0G2mzBVw6Mv4GCTYd1mzBRSoX4WZb",
+	"+aiBIo2WBO/VqFkRrHMjDA2p9V5lmqtHYeWcruyiTuEqJRcpWfj1rBBFxm5D6S8ydksKv+v5RpT9AnXJ",
+	"D0HRh3ndhJIfSCqVyKANlPs7Pz6+8+Pjrw72Pz3d/zXd/2aw//ZPv/66v/Kg8qw/2H97t/rnx3d//Mdg",
+	"IaiIa39Dsy4020T+bI/LtO9eTxYM4Qc3M2WtC4v74Ciff8ga41pht42UX72FAeyUlnXZe5O9GhGXN/m8",
+	"IrNuy3X+uPbujQjebbMyjfQv+IztcGJrNIHg3MGJdEmxUz6fsxSyeN2zRs0ghCEs/xcc1IM27aGNaONM",
+	"0t2evW2sy52UBk+s+9WMrEcHG6RAGXFsO1N1IH6124o3tS0H166Pwqks983cwrdqwnGhpmi8gfPBFcLx",
+	"gq7KtSpNOtBxr9meY9Fd18sGnUPka7dvZ7uy2vugLpsOYIWdefV6o0jrEC/829HDHcFIlGNYfQ82gB+t",
+	"TYXsxghC1a1iOHi7nknsXPHevdJ93oXdHj389GjlVloVH8NMrCBsYszt5e7NhBsESzxzHzsPhW3BdXex",
+	"Pky3y/W6Yozz7rHVWCUbP1/B7EAIa8Oyknt0zu9dHd0Dy6hKquypnsHzSYU9TbWeqx8f37vn+dQ+/Pfo",
+	"4L/68Z+sy4NBn1xX44h5+/mTjd1D8zmg/O/wSMznF1Rd7t4S1aXqhIsb75NTsQToIcLejdhck6Sf4E7o",
+	"95Oez/L+/OwFAp5b5AMAg+WQD9VUi2Kt1rBqm3B7po+Wieqf4ZO3d4N7MGaPQBqcAdZdICbN6LtQPoK9",
+	"XHPkY6WMrpcQxGkNgnWNKbwAzmNvfBtUfhLgzD88OCCjKc3pSAM8fM4AAn5FKoAjv62qBTIQVcxObnWY",
+	"8KvLNQJvCOAEMpGqnkOU8WAvdjIAlhi92QIFvc1Gbva4zpcDgBRovlsd2Czc9lZ40vnSiFZKM5pCMtHZ",
+	"04uzXw2ePH1x+qvBy+evPr94ep70LNqj3e3kUsiFCrxECGdUm8X9owpUwaMHHbWZ0OUzlUWWDmCUzfGi",
+	"WuI8CCXPTp+/ePoEsNVOCIjuRpp0YnRjl4FE3S3VGE9FmWvsQIm7Yw+HTKmENPZFZuwwGhiTaSfGeT32",
+	"ycrGrcAwxl64qRnU8B7dmNZMJG7pL5lIdKgbOAEsuSIuAC01zQZQhKW1vJDpE1UQD7PVHvYadhAsLk4g",
+	"SpIi5fp05CKgnOBkXUbW5TSBf9m8ta4ilGn4sW8G//RtwZ9PXINuHE+FjmW70lGnAK1gJoAJopvK0wAo",
+	"1GIqyYymzMMzTNgJSUYZP8ZrlFpYLkDKgS8c/5SzGSiJXLA+eVVkGWJoAx4fVZcshY94CW/74ufnL8+P",
+	"wck+n1soMgmK59hj8pk7xSg/JGcTrjTLEaiMZWNClb/1EXtQzhiiZSI5KzhGhvtMqQAQ0g64KVrmg1xm",
+	"TbegLM1IQAJqIwQ6A7OMLSx93NSBX0Wy1rxHWDHExqBZhtKPYAtixF+9tMZnXCC7N4k0a5JglSPOVAKQ",
+	"bRYiQ7qrEvDoaAoQwadkCrjNFscV0WAtXUv0uYTcsQ/vJma1uSaZlJfKrA1GJayhd3nYNnGxY7PXoV3O",
+	"5hkd2eRpT0BHqQgRDW27EzBnM3llSHgBG9hjzeIZyYqZUG7vuM3ZJ+dslDNty+kgzh2D1yyIimkg+fjj",
+	"jxMEuxvLIicpn3DE26tB95qXcfU6Ub9qFouAslmQRSNcgPRsgYy5XpIhM3JHp3xz/KIh19j8NLhk8Z87",
+	"pzuHgF3R+lu/3Lfy8/7zNFmNQ2qPZQFcyQGfx9t3CIUgYZa0cmhXI7pFQjtKI4iJoSGNIuBO4Ygq0++5",
+	"y8HTvULlWviEPVOOLzXehzuOfTBd7l7b9L1eN+ahvLlvPejB5rOinLGFib1JHbQclQui2GRmRn0CYWkH",
+	"ay2ETYaf/doPQupA9jp4+z5+5puQWTbBYqnsFZxwnI42ZqRKIl+dqQObMkKhzFNz/R9CoDwbXV4TVcq1",
+	"kcuF6lKdE5IXc7nwf3Nl5RcoDYGtdQsrawGRGEkx5vnsuvPzrcTgKISVNM1d6Dmt+4Jw3bEHp7CtEg+M",
+	"SR6UFmSHqcxSjCuLNFXYcq2t5bge46tbBiWnLC3ma6A7rkNxpjSfUY2sIstej6GSQOuEnrrP3r/txbwJ",
+	"1nFUguwaoQUOD24/I1MBArqZAIzj3ZyN9MAI+QhrsP2M3s15ztS1qGJvD0Qe7XYRXViQ0sb0VNTSUS6M",
+	"v5BzmVvBKTyQh4/2upmjHHtsSGTmcFyKLCVBhYFOspDl+PFD4351PAZLAQCH6n0PMcbwduNQ4Ee3xVJr",
+	"QgDIpDAyp3V7I1JE7DZXfCK2AOnbbht2M4zhiEMMvhnX2vPQiC1n0mkGms3mGdWs69Joa62uG/hql25Q",
+	"4NCGE3s4OctRgx1Xu/Jq0mxlqrVTG5yn6lTKO8CuZjWUGAuqVQ6r48B2ihFmVeE6AYKd2621CORAFKjd",
+	"nLUrsAYT49l9o8TyWKoIzGx4gK+JMlRbzApmoOtlzeiKKBtJzOICEDIYvIsZWMWBkSQ9kti6M+afaYEY",
+	"ycx6eoaZNJRMTtzrPhgoWVCuuZiYr+a5HDHAYzF/2ZJb5p8I6WDbGhnBOcuguu+XvqgusE2uyJBxMXEi",
+	"Uw/rMMF+JYuaPLWK5WVHuV7pntElMGbAbceqxzwntlx1RxnNzSDSE3BCH7v4+PTV46cvXjx9glYGQ39b",
+	"OxUQA4dsJGfMsk8HHm6ogVc43tqdhuTR11aH5BB1wPhhQXc63hl+G3Tc0Ra6o9vLvCzN1OHtcm91NV1Y",
+	"2b3LQbTF4TqiWYjvh9ibUMMeutX+X0FFICiyuHQWTfwTth1X5M3TV0+ev/pJlzHV81PwasBxlusXbpOe",
+	"P4PlGCtrVxLb75bwPIUbuUrpZmZnLf83qUNuIRA0375r/F3hBHZnBqqQbZeWoKpKE5mnahV+y8qy1l+7",
+	"AElb00vwHyzsJs/YWPdcKfwF45NpKThD2V/VJ09nc720BmlbLV+OQYGyV0V/I1kWRIIYQDrNM86UHjDR",
+	"cDNBulrohFZ4Oblq+ixTzE2G51go7wqicqD8N9q4Lb6csnZ2V8JwREV521nTPNe24oGrhLY18lHGL1m2",
+	"XD8zi1Y4pyNmvfNCLqzX3S4WVL24EbBS3EI1olfG2bwvOyKSwsnuj7ngaooIlM1sp1P98A42n7g4dwpb",
+	"OpkwDW0l6+ShTaWaTUWOPy5hYleywY3e+te7jW/w2t0u4T/d8ItGA4+KBF/iYazMqVvwAB59M7hnZSPl",
+	"w8dlc4HmHY/V4ZAzDZeg9U9CbR/7JILq1iwyVLTvuvZuleOKpuvJ67lFI597JvPZ5vA1cmAV5krsvn07",
+	"UjIQ9BeusBJviO7tNTsH05zYhj0PWw1cajUmW3RoRIaWY+8V5oIMczoC6pdBiN9+93/+99/9k3/8/v/7",
+	"y3/0h//m3/z1P/s7v//L/+kP/+2//O7v/cXv//0/+MP/+H989/f+7z/88/+1HmB39OAacffetFyCj4Lp",
+	"Y2/Vsc5HU9QTzRbyZ1mhAmmvcn1MEvg+6VlvuY0mD8M3c7mwIQMnxGj+1XehHJz1bovUl5c8IYnAdoU0",
+	"LQQAqQLH68ZtfnwbtwuvWJhXdBSQa9z28GgLXLl4j45MpWKCXt8JliTavA+o8BQPieQKMAYen39hxKlf",
+	"vjj/ZdjqkAus7LAqNVXAaFearSWBOJtadT/ef/j9mNMjYR6+6kyWlbaJyoH67s/+0Xf/+L/+/V/87rs/",
+	"+/Pv/ud/0Zqw0mqzj1lvzG8lCHwYnqH6xMWsQ1nEysuUFKqgGcZY3UnCGL6kR5KZHPLMbPc//P1/+Id/",
+	"/u+++7N/2yP9fv+uq2EKASm2PbN16CWLlHjorfcyrIhtXJDEHJDzmUpqijh4Ibxj99O2dIRmD6XbnhTK",
+	"BRPQR0DBgetAQdIRuN5AiDTbPOm2fStmy9V+gWJWOQMJf0bxb8I1FNEAqBVAjHZRbk7ZWhsPHoFBmTRs",
+	"FvML1UXOejjDCqALOB+5IH/1u3/yV7/7p/Wl7MLjMWfh8Bm20MDxrfW/XjlH0wleUELThlXAOCd3hblA",
+	"Jxf3BBqVzvkQCsD5SEFsrk++nEqzTznct7ZQtw/+g7sXLxIpRozMDE08VDve2WAIV/3Nz3DNjbEycftz",
+	"bcb2ak82Xv1SFlsnizyPyWQdZDFgh40iVFPyROB4hZ1G1aVZg3EuW8PgV0829LTb+CDocufxQWWv14wP",
+	"wliSDyA0yMwnZ1ecLZrXbAvP80jG1A+8TihJ8yXJC8gkCe+WiF7NBURudw7Q8Oy0YlsC+TIsS9/FYNQa",
+	"q79J/Ti52Ma0G/jomlxy3bccOrC/MCu9su9W9fXVHILqWlQdsniAVnycbVtu1+zCbvSdcwyIOy1ihn+f",
+	"9dDB/PIbOYwGtwofbe/ZOCbgxBj5hjhfLmnC9t06wx2vqCfsLSzpTid6CxOUa26EeDhRwGVR8T+s6D49",
+	"ckQs++iR+95P0iMPQin4YWlI6JFHxFoFe+RHJGdjqJcfmmi0dI5pdB3GNJQut1Wr0YaBBwazHCoRUzOa",
+	"NkTolXXq2lK5wqK19WunDiVInvYPHz04AbuJINaUCqSnygrSDqKBN+FrxqPCyhTPXjtqZ5eSqSDrxnsx",
+	"v3mrAa5b10u0LcAVdmFJgZ5NFZob9UJNGdNknstJTmdQBFGRlYzJDW/mlf0Wuaq9GTgmD6HKlGlzQoaF",
+	"Jok3aSd2Nd2TZVIVaxy7FxIyQFnu0m3bA7PKPMMNS+zFRIOoUBCEcFWlgzJL0e6RdTzoFrSKM7m4HcXC",
+	"dXwTuoVh3x+GenEmF6sYFN93QEY3j8qZXDz3AzmTiyfBWM7k4jM/nDO5+NKPyCxTOCgzQT+uM7l45oZ2",
+	"JhePg9GZDsoBOvLYuNLmaqbfhwty4wil5njf81qsrzdhoMscRYEtwn4jVQa7eze7hCRGd1Nlt3WI6Dlv",
+	"4OwJ2K+4mCTH7lJCow7GDIKpi4rUxweSxDxaJsco2ICLw4g2ZTKDeaUQApuEdAfTZBiV1yfJnBoJyb6A",
+	"oXqQD8iytP+1SHwkwHEZX+Hem9IrhlF8J4TiRV8wkjENUoXR1gHtuh8GRR57T5l7BNEaptF4aDlcxgne",
+	"BAlRdKn6X4vAb+OoBncDTaH0M04a6gqayaEmei0f6uOyFyvLY1f4h+/PGntsp+iQrDleqz7Xz/g3F9ad",
+	"Ud0NB3hTWzdojxwSIVNGUimYEYqtxZcKIvMhB+EY3nfzNBIyPIDlIXQozP7PsqWRlqElTS/NiZMoB/TJ",
+	"Y4gRUmDPLhQjEry+1gXhbKw8J3IhiKHaCpB01bR//+hHj37UZt5/TDWbSBR43XrCJjInDa6LmRRcS7s4",
+	"U660zLEAOJzCmIPOtXmzEsC63OGVY74zEcDhAETrIUwqALCN2rp9c03zu5Ol3Hx2TUOLCHgtqECb6N1O",
+	"DvfilqEmawrX6Xw5mHFRaHbjdRC8tj0oqRwDF/7PCQQ/clIQM96FrKzSJNwI9RXZFkneblCj1XxPdfJ7",
+	"e4Xgvy2Y/dlCgAb97pYDCJbtXJkK+72mLuUYyq2rUn5ON4JbvxWD26L21QobW4/mpPPlS3/APjQE665c",
+	"86ZqudkV3wk07ge/HTrTfz2ff7uOzjtmiztmiVIx8WLDaC4frZgEERNWo9U5FSqjWNRfQDQTy2xKGFSG",
+	"8mFOCuCbpACFFzsld5KUJaCIJCnbP71I7trPy56CcIsyfIuJ1diydUCCdP+bt98e9e6/v7P/1en+r9/i",
+	"g/vv7/74zv4dePLt0fs//epg/1N42gDAaLE2tyqnuBkKI2RJxJfHamN1NLQTcnhQRderQG20hW4AYmDL",
+	"6L4079T3np1YdLPdPDRpt8va9MvSJpy53R22YByruG3a7PDIGh/WgM/siz1yVPvBokXCaZJEipjqvtbH",
+	"tQGeJojmEIl6RbOCkSEdXTqfBeJqdjPtYQ8e37opTx8D7ixg59axtjeNstjb0zkdsTnNG52Erjx68KKH",
+	"mIKUdGUu+j55ycG4aB2JU5oSG6pcsriDg/0Hw/GnR+P7D3/0o+H9Byl9RO+P2KdHn6YH7IA9+NH9R/sH",
+	"B+ODRz+i9GBIPz04Gv5oHzBq13tuWsEhg33Q89u0unTR3R71CRui/PTi4g0pcwHWetQeY2hljFtshtv/",
+	"ASjv/5kVj4OUxHZqwjJ9iS+v8s7VJBHbblXL3lKrxuZ3rN1ip7vXboN+r6vd2kN3+9qtm9MflXa7ZV2V",
+	"Lc9TE9G2VBB3wla3IOr3w27erqPfjjnGbXCLLz1VG9FGPlJETWnu1T/F8is+Yj2SM6PmXTGLQGKdSfgV",
+	"Z0YBqeofLVUfQj9S/+AwUu/hMaYIbKpp+VSD5g9XcQIjcVsV+rB3WpnpmV3UA0E8xIA7JsmI6yXE6SQ/",
+	"+NbmNvTNs/dJn5xiKs+UKnJoqPcwhMcv0wox7w/9wVLoXGbBa31yKmwijAOvhbJyQWrFCaHCBqhhxghE",
+	"BPnfe0ZNSL59n1h0Wvi8Uuvg270RpP/s/eF/+b+++7f/wpdjOd774vkba3yuVhvogCybcjHRNLscNFUN",
+	"7FIAwOWvNGSusBnl9fKbRw8fdAiAWpNE5iMYfBrZnOVKCrR7BMsfLrlp733VVvHdX/7L3//F349kp9zA",
+	"xDGzsTbxgw7zLhTLO6g+ZVmSBRtNqR7IORP42SazCStydgDfdIOLMzIg9FYoplXWsJ5FQy/3yu/vBR+3",
+	"GaVndO4q/e284N/KcdtwmtXvP7wqqO6kbzgt/O6Dm86Wi/Rhro1nRhvOxqVnf2DTuT6L3JAO1e8/MHps",
+	"waJdTsv2qS7snZX/qtfzMyglw10iaSE0UVpCcU/MmbcY0j7JFIoT5QzioIaYRNqeUOlyXnAQbRPdpfoQ",
+	"kHe3OgR0/LzcZNXbNU1j8HL2KxsImnIMBGTvMCuhC8hPGfe0rmVokWE4JeBQ8PGYgZ1LxIsVRnrawvrn",
+	"vmlAVLXVsRpETK7IIpdiUoIEYKpCJO0iOR2N2FzvO99d0iW8f8wzNmi0T7q4wmsB0SLLGfAtUI9qMIRy",
+	"oRAPjY+mHkhsQZU523lXUMk4uMCZB7GE6hwLmV+ylBRzoxGNaV6qYKg9ScG6IhQ3xf1a+FAb9cuUruCs",
+	"rwTEQukamCaGxtptg7GxJ2XosPWFcITq9IRxcZZlkGwQG2uDmrsFxuLhLoNf8e8g3tU+sG02oQZAwhSd",
+	"IM0nTKtKzv/m9S/8JgvyScrN7aB5Lb4UMqKwOlOZZuDOY+Xg1qzM4blo5YO7NjYHXd+Cybne+7UNz+GN",
+	"8gGYn4Ph7Maeuh6r55g8Pv+iBzg9hkP87Pz1q46AJ1PGGsx8mPsGcEuGDw6lvAxrNzqEQ8OcbPWnelTB",
+	"RhAbyB3Wu1cnaPStrRqQpsMy3crZu41zdyus5raYzA2ylw+Gsex88W5j4dSuHFFWlthwM1jDYb3Q8vpK",
+	"yys0sX3HyRB4yOoKi/3JsFRbR87MOAks94iBlWVG2rNufnwPMJaWhM7nGZRhq8CJ2cr9bMTnPMzCs3GP",
+	"JFEzlXQGB65Hmt8PPCT+BD228PNxBT/fYCW3qXvDaTaY52zM37X7Fc3ugzfXZ1pMOvhwz/Ctv0me8AaS",
+	"vBrNES6MJ2pDWsW2QR7Q664vQ+j0Fi7Dst9rX4bFh1GHzs/pJoI8rs0INgpb34BFfHDm7J3nLeAybysN",
+	"bHaH/M02uNltsCGnf7tu/XfMo3fKn59Qni0vpKZZrDL3iM11zHD9GoQzxXouS0JVSgeb1WcpOf/88eOn",
+	"5+c23MAWZiGu1RBkoZut0obyxgZ0ij8pDwTJcxeJ7YazTSnIOqCmK6/s6hpxRZI/8RXFXRxypJhADETQ",
+	"ETEAkOKCHN4D34+Xf0HKGXUtklThOjVw5hBG0MnZtlihE9HBdisLrXgKNvvzl+ddTOgpXa7IhmugpJp3",
+	"VA10A0t5u/0ibbX8lC5rCNw5FgDCjxRdKqJkN4LV0ZujqMEBbHOAW8S9lelSyIW4XrHBOviIn3QAZX+z",
+	"1c1SulJAOUQXqdWbq/DP8hz2Sh5RLWdQwVRUuoX17FYULvvduTRc63p1qu60N6SWaM3FhCQl/kTffZHE",
+	"zttm8nVwFXzvInbA1tqk7SdouX1cpv1c3+7SlD+0jSbf3XGoBqracSC0tqb6bKOGF4oNPJR9u5C0Wgaj",
+	"McGm0nI5tc0U4erK7pgJVPrePSNY7f6a2nHtmNy6klyf4c0kRPij250UF+yd7ngYWiaxO7vw1pOss5F1",
+	"Lbwx777ywep1+sQL7njweDKVWarInOZ0xnSAxuRR508I0KPqfWthQQ0M522HtbkdznGLXAPWvBHp9cQm",
+	"vIfLmvRsWTi/ZrV6J1gGAWLvjWJANZlJrGgxM+pOGcxvHmGATz4JYkOshKLAXN+3qzcwbQz+0+/+ddIj",
+	"RwdhjveJDSiZcV1D3QMwL7vFHEyurSpTCfjf+8Of/+//73/8737///zHv/4f/s0f/t4//f2///O//md/",
+	"5w///B9/9w/+txstJhQYXeKl6jjNCBoTfCyOmU/yw2os/SeP9qr9Hu5/+hbT9g96j9439I2BYCPWrKNH",
+	"6/F8iZRTLgUbgpFi+vBGAVOXXKTtFic35J+btwHLKQ4EfBHYBj5SNQhcuxtWMfBRbRUMVb4RFZvUfJdF",
+	"rMi6i2cDbY5MWc7QcKE01YzcSRyloVSzB7btkSQo3ZYAbKAvvWwHHKO+RTa/27O1A1BdGmDMX2IPkzML",
+	"mFdyNgfJCn8ryRQoiNsDDxuSWpKPecY6QA1Xl8R85NdkG7T2Sip7LBJLXdb2hK1myXJmFk0K1ievxySZ",
+	"YV76wPyQHAOABwBMY64XKr3toMJTxhvr8NMZC8CO7SYBlmlhKDG+yxaT6dWXMq+tXy4XCodeCENuM7Dk",
+	"mCymy5uKoqxdN3B8/XnsWSDkMqk+5Cj2rHiKRC+l6lEPQBPDtYDSK/intn8jneyWDyvj20fgfsNND2Bg",
+	"jjogfNJ8MOOpgGTAt2t55o71Ct/v7nWKatfX1SfKS+f2dYnAfxFJ3Nr+UpeC3czWuNlFjtHgaU6VjcOO",
+	"eJpal9N+/hhf/n5CxRn20T2Umr0zl2GE0T7DrFTD8Ow75p8WaRXvfIT5zSGWAPCDgLcuMEkiZWQxNXeS",
+	"YZ92WCSnAuRbngPjRkRhIV0EQVqJLlm9E+olpnFcAyH1QDGaj6Yxs3ZkIguwXAdYxUPGBElzSP+wMTIz",
+	"usTfyqTNPjnF0BrTFM5IkYzRKzCWsxmRhd5sBjcSPT9lWezOhtmhOd5W1zayPGL9mFnYH6tA0piWjOHz",
+	"4cIBjPSm4exrIsq7BZLbE1NGktsHPpT8bf0UB/s/iPIGCvkSseWmb9hC14nrrh7ylVX5qVygHgeR+HBU",
+	"7AFyWQS+3rkVEmq6hlALFpOLTvGHwGmDgf1Y6F2Q5HnKZnOpmRgt93/OlslG/r5YHBrNMjhUTnOwfWdS",
+	"6aqDq2NPRRpDK8NQO1/bAt6qdsRzxJPquD2x3PCaFA85xoJ2TK30ExSOxQdG5uzoFqRZNqSjy0ivn8mU",
+	"2/q97iUz3fIQ0jTNmVKgvGA4dVdXZBneuC7rCbaL9at2axnq+g4u2TLS9hPzGzG/lQxmnDOGmO9d2wfj",
+	"hMPti/YCb7giQFvPREjNx3wE2IMqWk63/Bn7MNwpDW6FjjlF6B+NbTr7S+QsbT4d1G2jvfg73F4HeBO4",
+	"cQUdzmD3p72V7W92+wZe0IG05pLqSF5W/MuQgsSEhsqcPXszw6CuWE4mUhNK5ooVqRTLWce+PUZazMtb",
+	"/liJl4ByUCC/OIWH0FLPvUFGoOkkptbSSRk4ocosJ5KxceeG1eXgN3IYaf1ncljnzmHkr1XrUSjTWKCv",
+	"W39qrdwREKyMdtiOZupSDcr6DOs6NZIKs2IOrG1Y1KVLX7DJV3sA8BY5JmKVI0A3zvSOTAHKAW8VDuuz",
+	"22CjrM7dEb4868EtHfCZ8Mpxs6qzu/CcVm7GCAeunqvKFdDzYkm4C92VvkZK2q1dwHa6c6NA2O81LQJO",
+	"A711c4CTzDu64+qRYkZrMnoUmgYTCwSQ9Fx5fzi9CeBtAB6SYCxF7fB6jr1GjJ/AfnF/HUROPRqtwka5",
+	"IEa0F1LD+WqrsX1dPJ3369Zlx4dqxwcql/n1psZcE+vnlsv8CdNmz2wxP5weUy6xfb1NeGX6OMRKI43E",
+	"sINsxsmo+VnALfkbOezDCwNrfbGZ5jVQ6LKwN0oHRLGMGdGkMyQC1nDvzOSemddxjSN8rgHVGqcEP/Zz",
+	"RkdTP51VrOucjWSedpRkZZYy1dghuzJD7yOnHEwM78Je8TOCP0ApdKvQ4RfOXzYv3KW+mktEVSx955Qo",
+	"TYcZABCgdm/9QljlK6diNCVS9IgqRlPI5DGr2BdSD8ayEGnSipxle45utqt4/Nc22Vd+y25UQoldNQWO",
+	"dTZ5qgJbaz2SYETCDsuv/MgrhqFGYj1xdaLE8vV47/irTryj/PJ9r0N9xu6vh+ps96+wrGD3908zluvg",
+	"9bd1ASCpz9Pc/NWpmCfR0ZofagNKwONb7TVxljRiw2fDFIrfKCn6Z3QRsGr48BmL1czaUEQzDb0eQ1Pt",
+	"YlqVLm+oUiFCujm9AEaUmLM9sQDtLZu2qwTnJrxDWcHTeKfSwtXOIxuhy93rGcHOWy0B2nXY9oTvNcUB",
+	"gPN9MWWCXTHUeIFDGildg3/BWmodiv2CDadSXu7z1GxiGbsKzBWhNJ3NG8NnyJTO50w0R8w0eFo6zBeq",
+	"LEY5v2Uc5ejaaH8jGt7VBxE6CsO4VrmgruWwoHxZeLE7rxFYEuwVC5aLlA1SjG2B0paDeUaFszgEUEXw",
+	"t6tr6T5UmuZBO81+qFWnXCQUhs8YoTqw0GNwjI0rkakvfirkIoi1w9A+JlKSSoZ5K3Q8ZiNNKH6F1s/E",
+	"DnZANSi/CEfnS1f0O58BLrjmVLdvmBJ+cEbfDdIiR/111XSLFZRKjQBGPaNLKBoak6c9WvPDo4ePqnjN",
+	"cWt8ygZcqA2wwMzW6zLH1+6993b/RIx8r+G5URGMVo98bUYvmY/CPDw4OKhZAO+MOTiQAVPLKB6u8KoU",
+	"+Kc9D3fBpvEQEst8itUd08+c5ZU24UU0I97tk9eCYYuwFbIFXSqEdqh5y9fO3XxfhWM4isExzOkyk7TV",
+	"APHGvmYzQdtNL+Xczs376CTO9UZHDLaa/ax+sLrfCmWEWxdTMJ8xWehBzmY2rCp+HIZMLxgTBN9juToJ",
+	"Klb1YC+5n1wE7WZnJVptyVqLul8tlVNut8HDg9V9UHepWwWoDE/zHL7x5oiXLk7svu9/bIR4MDf3fRlp",
+	"NPmF5yD8LWdOcQbQKWv365MEnVn9j+331CgB8FfliwCD/hhM8zZ5ccI0Rm4sptL9EXzmsFOwswAjz03E",
+	"LqX705f+dg/Yu7nFqXBPQkO+exZm7blnQUSrM833g0suSiefP9hXPLNaK/6ds5Es8wLhUSYXgyHNKNr+",
+	"kW5jbmMx8M+cKZlddY/WMHSzYuw5dh8+8qXsw4dPPYHCp2Gl+/D5k4Ak4fPPK8SCX+oltuFhyInqv6FO",
+	"ee4IFzw7C4gXPH4hF595+sFz0ECfORqWj848Hc35eDfPKBc7VEZMhwJv9J2qI0G/qzHzRj2Is/6o+XEi",
+	"qyW8qLrsYcY0YnBqiXi9HWNNTO8DrgYA4htNBkwLdq2gLDz56nqwqGqQFg3jk2JQiFHGaLvgIz63L5ob",
+	"Pucyh/oM33Yp9NZkhEymLHP2VeBNPovFCMJcEV9f33FMM5q0wCONpTsziq5mG5wF5d2RtQ2QRaG3Z8Qg",
+	"ZBkYl9YbVOdnIzOG86Bf+wiKgb6wvdtnP8VB2L9+4cZi/34lz92I7JM34cBcV258zvJfrMsJ8dTClAR8",
+	"nWRU6RNw+hMQHyDHHVXtBVWd5Rzf/bAhj9kID3Dp+Z79eMwQom3KIor74NLS4HdFUjbiGPs5mvpKfHQJ",
+	"//SdnGDhlwVXDFxmUCwmXXmdx9LV3A2m1hX/C3QUOy4H5mBhI7AGi1XZKt2rk1DcNzobBIu6JBej6ZTE",
+	"GsmZBb3sLIzjVvqCs0VMzS+jJ9uqCZ7jm2DQns1o3rDSrGTDEFVmPR/XrWPYWBDQB11a3lEOzzNVz9kq",
+	"bDJgTn6zlWsdu2ECR9HKBQM+p4YLhs5YmWrDsvSEUJJKTRSb05yigssIlK1BedMVzYnRLbhPo1lVw8yI",
+	"lw6a2/bn81XwaEPUBxfYL5h+W828OL/18erPZD57Pf4SDXARJq40FSnNDSOfS6UxGjux738m02XShyzC",
+	"CdXMv+NjotWUzpkL5yEeEshilvyEah/OdfrmOZTtVdpIUfC6tQqeQLaO9aIl5nxZPOsgHtzfIHa0ZlPg",
+	"mDreBHZC5+X37olr5n1v76cY2H5usyc3LQoz1iwfpDQWD3lK5jTX0FIl8NwQm2YZsdcaGTLDTJQPsYec",
+	"SyUxXHhcZBkx7ZM7n188vourMKcKIoe5GDEgpGHdNsGqWbu8/+hhu3KJcdHrJ8OVC5lHlQrtVByT7LAB",
+	"loIbhoLyhTeOYoSJK55LMXPgN8lPn59fvD771eDJ87MkyvHHjKVN5IVeHZ2ARFaBg0h2XGksiDUvsgzp",
+	"bmMqMUpMyKFMl3AbugoQ5k0oraqssxgDqfvk1LUIl5TR96AbsAGZvqE+FofQN7TwTbmY9Neux6fhYjyK",
+	"LcYlY/OG2dttG67FhvsGs9tw37j0Ob/GcEOW+wtBxfrkgMwYFQq5V3+j3RY1+2Vy0n11baymjV61sZpB",
+	"bBr8YLfAylqPppAt7dP6WDpBXYM64QOOZZqiWjFcItQRbm2oe4eDoDaE6eZp4Wk/WPBUT9ekEMBAvJqE",
+	"9fZouXZms1rQTjqfZ5xBgID/2dXSkGUpDbJkOmC4yEgWjF2aSUihp1FzOUQjqDkdsabEUfe7GewbqfQk",
+	"Z+e/eGFziOwGxmJyWqKNXC5EmYGMDUAMmLI4ZvyKZ2zCyOOzp6cXT4lhRrpPngL4LS5HpXGlDakWmKmq",
+	"CQek0iA269H9DXLWYmFXz8VQFiJtQ8a5EbCbCoXXC2t2WE+CLwxvB58Dv2KDWlM0yzrEKMQaXfHwQz5+",
+	"+cQt5TxniulSHJoxQB6GIMDg9QS9F9BPE+nqsGEdjBno6qsidDRoEVUUZLQDGvkH3JtP+4ePHmD2tVWB",
+	"zf0B8kYNQtnuyeOSy0rB8H6ErB9kSqXwlTOzo7DcRGMSWYPdoLTiA5E77o03+HKbaaA9eRxZ8UCxkRRo",
+	"lN4iA925E9ph3DqpSa/F6/EYg7oRXMNupvbsc+v2vHEo5k3jwYNDUMeFwoWrHrymw13f8yvgcoHqFdLK",
+	"rsjK6loKBdredjjMdhMaXaMtEmz1jMKpsyAoiC3gEBJm9NLc8bbURLXa6EHzMJ7U2GH3iGZzJ1McEIiM",
+	"NDW3L3I3Xw2jtOrY66nCFC2ag00nNa/ZyqorNTGrcR0sLeaxSCI9BdaFqXE216aUlwzLAdmbCzKSs5nR",
+	"TUodNTeMDkVjR1lpZJ1TnCImd0Cemo3gBh8Kt0KQ7wfKzQaI9AAL6ewyRliB5F/BKnAyX+1BJf8+GBPw",
+	"nwD/YfZPJ/uKY2xUT+suz2gKMVtXHThwrVViuQ82SnKvjmFNjYDYNg9X0F82s0Jh/nWQMDo3a37igTbK",
+	"3ejvlKBIr+dJX+09AAW4dlAOY+cEUIDRloRgtXFLoOUy3gma/DAhQzbh5R7juYM7JSOZstAciPlPsDVs",
+	"M1yQGeUiMxvy8ZQLGlUR14LbUO0t1OXlfEyoBQ1xQ+75J2OizFamGQ7ZHBFaOnrNdgfViPp8cBh2zXLo",
+	"dz/0X9n9ociwcgT2AgHi4z7WjFV9V+HyGvsQUKfWlrTe4GBFwqEpSYLbw0NdWVZkNUuHe+X3LRpqqiWk",
+	"wQfm4hH6IwfxsFo6emWP6jgkF6RvwVrieLggyQ++fZ+gvoFli9A6EdbkBgNNxmhqVCdqozIdCJZpgJI/",
+	"JcP3CbJ0147TWxbS4SQo93EPP/ohfAR2s2KGBetk5nd8n5zbzWfPPuinyccJqu+RzVjjoF/94Fu8mN+/",
+	"JT/4Fvn7CzpkmeqDZxcKTFcY6jYoXT9s4XWHsciCprvXfHNNX6i5CTM+olEvxUVeQLVPKgijecbtnYZA",
+	"Fc6cH2Us26SKjLmg2SCAEYwDxNn0QZ5lZIhpsL3yGk6M6JW4zWQFwR5hmWJ1zLiN7dIwJ2yFqzLNFbIJ",
+	"mJxnrLFO+Dp81GZs5Sf5kuSFqOeXuA/IHTWVeVkt/W7JJ5FMRp5rAZvo7i7Z0NMBsm3KYzVkK9Oa58y8",
+	"xVIjvI3kDCG8DEmTN6/PL8g9Ouf3rg7vqZm6pxgmYjhTy0IWWQpuz72e/WNBQX7FP4ZsEDpQ8SEKWZV3",
+	"+KzIYP93LNSIm+pL8/05dh4++hKHED76rOJQDX85c6OpvV4OqSGUoLKt1igJuw3h9pfdjoO4w36vGUrs",
+	"jFK3HkxcCg43UazlWuavtlIaq5/ssKzG7Zi0Ohmyujq3a4C2lfJoNc1nrRmrbZ2+erv7yvTXN6tVF8WR",
+	"nUaRV2ueBLDClT6jqhehxbDWRkxofoeUXDUVxggDtoT1/pTDh/cfHVRcKo9uhBqPHuy4mE6XzeGEPR+0",
+	"4kKS1iaZr1iPIpL8Pvz38Nlf/e6f/NXv/mlMd/zwKhBdy/4bJ3XVYzG1lkWLUhIQ+eFWRP6jIGuz3fum",
+	"KnqFRoRodAFoP7ksJqgF/ez89atjeyVRkRIuUvaOqZ4P1oEyhjAPRe5g/LfqH/Szmrqb3O2DBg1RJCiW",
+	"Q3aGudVQv8aq+RBF/icJseoHE6lDdvGwP422moNWW83WWrUj2xTKym94vwdg2LPezu/5uuzppiJvQ5yX",
+	"Su84/bTa8wYFvi6iGNMB8ia1oZRcEEpSVEVtXgPaFYwGhq/ibozUQ3Frvdq1VWKVT+gEW/yqFXVvM7M8",
+	"2HkiGomN6giYT5NLLCh35D5yQ1hHfy+9RaP0wG0EVANn7AlJRoXScoYJeGJp3SBIR6e1A3OZUUFRrJjk",
+	"dEzBOm1YyUyKy73eHp3Pc64YuMI0n7H9y2IGr8iJhkJ48qqAYjymt2h8hZ9AkxyJU8Bfa5Kk6pHFlGqf",
+	"qgthv+U0IYjJ4oucNEqiDYlWbULp6m6zM7GWgoZYn6lckEyKCaFooCsLimmXfQzGT0gGsKZYhBYsIS9o",
+	"mW+Fji9BYK2I0jzLyJjnDKz/Gdc6YyRjkHZPhauSB7sBIE99R9o2qfrkhfPjgd/Ai6r9bWTVNUTaRaGT",
+	"a8eSVIM0OtSDvkEVtwu/x/vyZrS3Th/a16NaTocG7NnomFlpPwqSKm9MKL6oaBx1plKCBCfoU/J26pgI",
+	"XTp9qomR1xG5N/B66Th+j3VWVkoe0tz0rkpL9DYFdCoxG3bfrbmZdi4E3Yb4cx5Vci/qgePhYpx00H6r",
+	"61IK5X/9r/7d7//DP/zu7/75d3/2F20a8nYaMUxNs/yKZi8bJChuf0f0JymCW1WiI4S9w4CyGc8yXsbW",
+	"NN8inzx6YIbXGkT6c7a8GZSmzrnSDTXxY7gatvZvC3rSz9n3UJ69k6RqiBeRUHd2ZH7Otix47dYgIh4W",
+	"+VyWfsNLtqxXZtqewdbmCYOITcuVS4mp/a68Ss+Vk8WfbVVfLJZti80oACjG5L3ywH8z3b/4sjqn+w+r",
+	"k6D737z99qh3//2d/a9O93/9Fh/cf3/3x3f278CTb4/e/ynWgbr//u7dH0cP/QtGFTtvslzaH2og+pZX",
+	"YSktapNXuVCa0RRCX9+cvX789Pz8+aufDC6ev3z6+vOLwcvnrz6/eHqetLODaipHe4zlC4h5fwplriNL",
+	"EdQhstHxPAzzUgzCZuR8v5gbXjySec5GcH3fwWpnw2Vytwcit625dEewCdX8ipEE49ETXGVI/ckMPQc8",
+	"hW8gtl+k5M5cKh75Atzi/gubmuVLO4Hm61isxQC0yR0nAC8NSBvw+V2I3rFJRkRPc6Zwde74Dg/u9okv",
+	"aY25BmZsAWw1hIig3pDYSPO+y2RIKnkEWATJUBbQ+DGnwElCNJgSRqPYmBCaZeX8bSSIjTOxifurgKgu",
+	"oz/KBeyPHlDGpVl1BM5fl0oKRPGxFL7Z1kBb+2a0YZu8wAUJShl3gb3/Pu85t1TxIbu9iOELUl6ulp7C",
+	"beojHzz8uEjjCNXtBzqTi4FacOtcrRc/iW5z4KuCyDkTXEzcxrDhGWzhcxC3HM2C5lCw4wMYTs5mNL/s",
+	"EPQdLcTr9nEJlBFOr0L6YGv4XuHQtEo6AUPenS4Q3gK7FG6w35sIb6jN4HZDHHAwu16+nUenvHDgu80y",
+	"CcBwuP9t5KZ27asNg+994X5zvc8Ak6lHprLIe5DTaJgLZK85QzaKYx8hmhr5RgpX3NIm8kksh7pyt84x",
+	"xbd1aeDj9z143wxjow9w/Jt9Aql53b5437Soqlt0zjUo8qH53Tdbng9x9JvslQ9y/N037oc1/PgpUvpN",
+	"zq44W8TYf1bMRPVuay9vJ0YyjYpRCCOJv7qqJ0bpLMBBbpMYjkny+cWz/U+SHv7j8BHiJP/ks8NPDu4f",
+	"JJbpoUaykPnlUMrLjiVsN7iludJnMgJ1UkeZc5PteWLZnt6uJ/Z2ppIxzxq0jowrfUwen3/RI798cf5L",
+	"Q7Kfnb9+FUqfQy4Qz2Q1AnrKmpyMWMMXIg0csU+CnAGXJCaktjW+qrbN9caaNqyQjLWTcWeiS3BQdiu7",
+	"4E5cnSDLshgYqGBlmAjuyQ2rU+qcRiqKeZd+mNg1ZODz1NKIH76zmHal1DJWzw2OjFUuna1AYHh/Lhe+",
+	"zmZQNdmmTi5RBTVdpWjQmc2LthTkFe99U1Xrai1xM5JgBFvUR8JKybhijhqO1LFFf9mUBZGoYjRiSiU2",
+	"jwvyDMr8B0KHrnw85EqAmf7xlAumwAXxVEwyrqbmjMbKQa+GeUH0xN7xUTmmSnmASPY81RSMgyFopreC",
+	"udgdyOoEJKopVX0CiEgqMC1ZHPmc+exTKHRtv8HtYoRkc384ABHA++hh3Qiws7ncVZrZTLVaCAsaPbps",
+	"APtqD10ihyewJ8NJlmXcMRIrAoeZrCnr2J7VAbiQmNaxETZDHJbckA2gR7TeAJvcl86K9msnuuySn/LE",
+	"vRt8N3AMu8bONqSyS2rBgoQfKWI57SrSoUg74dx5SOytVrwbZa8RXhAiqnaHCK7nRNWs6Wplk5zYlFBb",
+	"td9WiysRIaKJVx5scEDn80bjo3Uz2JK/CCq1mtkWggQqI1tEAWZuaNXWpoh1wJ9UsshHLJ5stovMr/Wh",
+	"AxaTuxIx0B4e4Aax5rq6cHl9zZmDQUUh6uplpt77gZiSZjuYxavBSaY8xZrbgF1o2qFhJmHNJtfZMN7o",
+	"3gOp2v5auvPB9T0ml0IuRDxqoxKdcqOgGukKzIVrbd2ixDGtQ76R1OIRbJzgFcv9KzXsZpDs80umzaxi",
+	"0X8vpeBamr+2hKYbFXnOxKjBeeN+LbEo+IiFVWLheHvsTIXBxSnl2ZJoqWmmApipkRRXLNce96zioX38",
+	"6lc1/2y96l7orAV37P33P2gqFzL4JlqQz0PHf1N6LD1OVvKTp2UWJk1nXNwzTIQrzUcqcRNtmFsAoQXt",
+	"wbnR5oKT4rjyEf5Uxg1eMjZ3JcFgXD3v1h5JMeIZR3DOQtlobMEW4C8E5QPCuBGJq6TlqeL03rkZ2JTy",
+	"TSKlDvY/Pd3/Nd3/ZnDvh/sNoeYLyvVglHPNRzRrTtLxtWC8s/iKZSRxH653XB89/PSoQxgLDIXNWD4x",
+	"e3Tjsfgvb24w1vWzbijWq+VFXgg8zYuMKZJAG2aDJrWh2naTILxbgGG6Ai93/WnELFev2GL38UJW+l1d",
+	"x0u27JNzRP/FWN7PGM2NXCMvGQIS+rBCpaAInhyTz6jiI0ILcyK1w8WPDXDzOCUMlmnx4SENd2dEsWu2",
+	"S/vJK7YIoGS7YcW5D9736gRRbJTHTGVfwF3JFAaoH5NkMVVsNEgsz7xkS6OJD6li4cZqWEbbyeps3lbm",
+	"s9NlK0myy6XzDs5ONefQ0YlF52xRDGGEzrkR8cmrIsuIFCWmHTzuYjl+BaJceY/R0YxtcH3d+fHxnR8f",
+	"B5fY/ts//frr/sqDyrP+YP/t3eqfHzfEdr2S+ozRdGnB3ld2QwPvWAOTnzNlZDajTOeyGGYMYhxYCrFP",
+	"I56PCq7JMGf0kuUnJBFy8NtCYo1DIQcQb5QcI7QvOOkM94OsBBfJk0P8TUqK+QlJsOqH1dzpfA4B1UbS",
+	"n8ssA3B5zaAquRNM7fAQdB96xn9CxwD+BtUwuoFJOOqd+Ubdk1fyF7bt8skz24Wnue3Kw7tH5f7Akna4",
+	"etjdZ551r6lkWqktuW26xZB/s1KBp8PdV8mWa0uXM310MWd8xr9xpoyNq2IDCBpLB6hT14Ix7GY56B32",
+	"jnr3ew96D9/2WnX3eIEY6OdLyu3+wL/P0RDr/y7rxMCflVow8OSpDZWyn8uZKy3ztkLbRy2E3aZwWGl0",
+	"qB70A8gW4mLSI4fEWpZ75IhgQaAeuU983Z8eeYBGFeJq1IVH0lN5Wxqfs4DA5yyg7jkLSCvSCl1FeloO",
+	"ZgWoxW/Bnt/xnhStZ6ujlTte+AkgdKykjPg0sQPY8dhtc5Kw0lXcPtxiPpZFFArpDfgXfHVauECd2UaO",
+	"wdvkak6As7BSGc77enEHMZpnS0jio6krg1MmsyXoykgiZfP92nejnK1r1dEkigBSXWsx4/bcworjgaqU",
+	"3+K+/lY5wdj+3Eax2c483M1IWSmQZ42V9aj6Wvc1MFi3T3urZzUEaa1As9oN2naADc8o8ohsXAo9K8Sy",
+	"pena9Sz3YuerercgUGHPO4+1Czt/SdPYdEvu1CXVsws8HlZaDDgOAMObyyrLjZgWr87g2UOM1UFhhbKy",
+	"hw3MR3A0Cso82IDJkukTsHtRoRYsd5gPJaBmCU3XKfIktoljcaJbHewyrDgGxEDBpzNd+tISKIcbxTY9",
+	"sRE3mB7KxcTnKvdsZj18zYWt6AHOhRzy9no3hYu9HcPxPKaylSoVf2zUs90Qbbv6JqKAK1OxhYZuPRo4",
+	"HNSZQ0qIYD+kaW4vv0gqAf7oFG1L/cB9KMxZ4arZg9JSwi5Ssg7QfbPBTE2afIyBP7jq2S8ZWuseNSLP",
+	"wKNqrj0/NRepYSGWf3QKVIM6c3DPdfU3MqGvVbKv2/nzeyLqmoxQHUjwkS3wg6gfuA98UUSPPSsY8mzV",
+	"WGk97vGVY2299ZbgU4BZYMJzrm7ZN1vc/WXxMHciKkylXMSggphbqcp2WtnDbsbth3R79f971z42raRe",
+	"CS+JuPxolsEBNpcu1EIb+8rlwcVfK18doFmD/9nHyl+yZa2ayuHRJ+uzqhvyqaslM2tRc+hRLAE/ajXR",
+	"SSBrQDxbwCqsqiXQrYJ3U/ci6sDr80KA22aNx9GeRHTJi+pwVwvBP5M5GRaKC9DWlnNGHmJwV1j83SEk",
+	"wDemrcQBYs/ouye2SntiUx5cnfiwge6z3MYYsnm1cAuJYQccS58VKWK5WGBiKpa16dEscyF6sJxDLLwN",
+	"Cx0naxMNbXXvM5C+kv4NVOT+PoqhPwNhEYqfY1IhlLbQUgJIDpp61xdLx5zSCqp5Iq8MF5sxF70Tbies",
+	"mZVDPAm4srnub1BgfdIeXTN5RWesXsK8vXL5qpAaU3Y90yw3aDv3vw2F8otdB0CvbL31eBw93DNpKGMA",
+	"6+eCIC4G7qzgbOkYnocLtLHQ5SGohy1FvjV0x82AW9ZJ8/3YeHvkIVEQceWMVDdnWA+HX1p/q6qRs5HV",
+	"1WIYSvgwNAzXvCQrz2rG95gytnKmdmizbbeKbOoq2a5gWyCP7aRweFeZxd8ZFQAkrEMQ4qrJnBgxnJsN",
+	"jbcw7OIiZ00XQ/sQtzK7hGJKaxelIXpdWPq8FBwDVMVuus6HagValbO2ypyvaM+xmM58AsNiWMenEJjf",
+	"JJZWhdzrddK5u0NDeajCIF23E0RyF709bznX36PtzfowWNqOA1rfrqH821FB37iC3U36IkpmGOj4VVcO",
+	"Sy24Z6j4V1nayhavrGCtrLgvYWetk56JbFarLly4MEB79Xb7fi8sX1PmRqqJMmH2dBoHffbWlKg9p7c3",
+	"1bOswciAwyRUkZ9evHwRTQXoWutRc53F426uvZWDHVpuW+yvJHWVDn4/OcpdfxfdnlPLjUDdmiLiRrAt",
+	"3qk/DVWo7dYU2c12/gaG8CCTIqww/KB3jePTwwLrUEuIzSjPkhOS2Hd87THQzYZM8ZRBNeQvMAvUSHRM",
+	"jegcLAFQBk2OCds3zUDogC/oXzUR/OBb0wEd6T5UC7OWgvKp0arujxDwvNAM/jSv2RiGEiG6v5K93GV1",
+	"OkoF4V2kasHTdkV4TtBBshtV0nOr9djv6/lSnQV1P0W3yUVunYmom/QmhrNaC13QjD2+Yu7pHDgdd2vW",
+	"JxdYYDcrnWszxJ3hv3LyV8w22gcjCSLzIdektElyMcqKNExbLGcfYMTHslGNojXpBa6rw97BwQGx/EVF",
+	"NLKNl7D0vUZcwtZUGStYP7GZ0X4sE4aIxVwgrSBkzVkvky7KQWjq7JpXXw94sqsdNNYQ2R4yxXjoCFin",
+	"2nSNCHMF3wqatoZsRAss2LqEP2YM63BkaGhaU21g44WEScQwWWXOBk3hJy6mxbzk9KaVOBQbKodtJBh0",
+	"clJNFauQ4d63PH2fuOCULHPVjzvAQtvgASR9G7uAdbsddq4ctXfGyxGSvIw13gPbgRyPO4aeox792nxk",
+	"/2k+hYY/F6OM0YZIA4rApQubzc8VKQQGIy1sii+tpNQqJvQxEdKGKAHKaYEd+EdYFZhRZ+rODdcsdJ8k",
+	"oNDa6HzXaqWAgRuIst9PqYKaHvi52aL2a8jM5oo8O33+4ukTzCc0n2FGd63SsC3kgbODsa7Y7e3QrE3K",
+	"5pGDvAeduufF0BBw6EeP7WDaCMSqenxrcFLNczZiKROGXboCFP5lM1xr/gfP8rt5RrGytCuBzjFneTHl",
+	"GeRRpmzOROoDYsJsd6igajr11OlXshw0oPWYuXTcUH7fnNlv/YNn0AhsrVFM/bfOxw0s3O4LZzW4EbV+",
+	"fbTfcyShDbSD0sYAUKAUl+KY6CAY0C1plzhACMLw8BPtlm54PWAyrV8gl76Wkc4hRHQ3OYtBUfKQ9YUV",
+	"HLNB4YfxK5YPmuNhMNNl0M1seM5EGpgLWTT5tIzjMS9wMUGuhZaxbtbBa0dAbYGxYBPxG4jkf284ILVb",
+	"J1jg+uHqVY5nveXImlUHFwYqhSvnlqOyVyqnob7Xw/Clck+3JpkalvPY2eNreGabROhvEnTv3x7kjYAU",
+	"c5aPmNA2g8EjK0GNdciJTyzgz4HhNYcHBxWvEeTFlT0LX1SsbeF7e9D4NrkD9ZXHhqKpBJXpr12Va2uf",
+	"5fpur3KWo9md8BhQYLdS42jHplPT487zAHynN7C7bj802oxiy2jL64tWa1PVZZ4+PAh3wmYmFchk44J8",
+	"yR5Pqf4IjCszqvvk1GUwPLr/yQMyXGrEV/nZ+etXPTJjVBU5Sz1k22LKNSNqTkcMJHAICrRFr8gi59rc",
+	"7lyQcZFl1rIaju7hwUGE6FvKMHO76yrW26MHWwV3+rsVQN4bTA/4m7kkCsXCChmhk9caZTYqYBJmiP9w",
+	"/fgCea09JM37yRtiGUMJGlU8hGDyt8uqEF0Th25yjisXapfzUPeY3axEtZbr7Zax75apB4EsTfH+BEwT",
+	"UjEyZFOa2d0P0duEjiDAv+ZhavGpvM6HfFOuy8sgoo6RxKYTG0+1qVjmv+35fqPEu2J5HGeZ6jXRTpZ/",
+	"jPmkyJnqFtJaARyoh4vF/Hbwu10225OtWkRzFkIuZ5l9m8NY2nVfngMAIBQ4jkANwvOyOA2+XsF4toPb",
+	"ro6GzFKm9AAAjBrBj37qand6I5X1yNlMkrTAZAPzDlP4g2mRpRZVBNKavHkrLSxWVmX8PvfJWpHM21AY",
+	"h85c10fgSfBBpvmVMxSBPwF7dIPoR5WRBoKUyklOoxHsFzCYOcsJEqm0fEHqzuGBfa7syhRC8ywcpiEJ",
+	"TNQIBXohyUy60jdNGl91BE8x7tQZB7ebHY/4Xs8dhGWP0EzJSqVhlrMy+hUBZLfrWBZ6zZTOP3/8+On5",
+	"+TZNr9Ro3MPO1iYrWgy8dXCbYT0oYbF17UbthSQC86yERAZBZxEUXSH1AE1rXTNQu75bh1C29ruywzVT",
+	"H1SGtUoE9NwdHcSoAUfXOlzQOGsOxwZ+vBCMpwLtcXQQc+eZxtswiJFX2NQmpalmsGbBQoF7pmffLHe3",
+	"A0d2CMw8J7bmly0qDIFq/TXHtBN0AljtBoJF4LTfPH315Pmrn/RWc/4cAHNvkz4axNZ6L1Rg5evN+vCA",
+	"tbuAgShpVp9dZSQR687qxq/XGtf16Ea3h2P3obsV6pd1yUhi52qdhLNDCdjJVLuUgt9QoNOGmdGnb56T",
+	"z89eGDWRCc1yBylP5/NjD45OCnAPuZQorlzwcOD4dZdugKs+p3rqsVCxeHSsal0UYRsFwJT1yOERSfmE",
+	"a9UnT3GEOhhkf9Pkx89BSADnIMVRGbYKZTGVad2P3lK+m6D+2zyGbAyA8r84g6aImsoiS6FwpQUVs0np",
+	"1Oq2OF1KMi6Yh64xo5uxnFboaNpagCg8A/xG9k73W8MznfE8jOYtU4R/m6/bVNsZmRSfNaJ5m5mdP3/p",
+	"ALahFvyXtXLWdnWmUiqm+mvL5d9fn074ft3UdsUV3AHdLVPINXcV6WsmwGVc6IaowG9A5ki5urTlRUXK",
+	"3rGONSPt9X4tzxd7N5eNeZx1LRTUAUO/jGlG8NOtk2lADHCVuJqEtJQuyZ3PLx7f9YqRd/muKMMxfmHF",
+	"nfWzq2Shzt1KuvAg28TW88SSTm0UbhjDgiqsUIqQ5+K6ROdqYFH2m0OPnDLraucidrQRGhDK0ejFXEwg",
+	"BiRqDQRwg8aFhU2E4NCtywdxa63nHV5arR/ktlcwINdihRA9e0Qru6V6MqqrWDl5a7nBbj09vtudu3uq",
+	"PV/T51Py0lt3/LyxaM0NFk/7a58812RWKI2FsFxoOu5uG4Nq5L9LtjwmSXapZmqQkLHMMrlApIcH90nG",
+	"tGa56lkhrEeSfRu+Pkj69UDwmk39aIPK52ZSuwjAVcVoCri8P/jWcJNXEI//QTiW3hhx51WDvPTEUh/6",
+	"RJkxpWrKlKvyLoirr0cyRiFeJflhckIOD41sf3RARlOa05FZy1LSSn6Y+MIbVrHngswoF5np4fGUC9on",
+	"pxDapEDqRJ0AX6WrFVmq6eeH9z85OID/O1ifMlD1vnz99Q9/DKXjzf+R/abt4nhwDSbYMssgus9l4gJb",
+	"7Xl5u7zNuDIKQc7K0uPa3FZA6wQiAPsksbx1pV1zti4Z1NdfQnjsSXkfVnJCZtU4uhFeU+U1bjvoGFUH",
+	"0z9zrcBfP/VNwZ9PXHuOWK/Hzx2fa+CD68w98BLK68gi0O5jLRoiDUqgmEcsbszY/uL0N2RjuMYvClaw",
+	"LSt7zHMuc66Xgxl912KYP8cfbPa2Kxtj8QxQRJlIw49AUlxMqWZXDKGmXS83XorAkAoV2IGNuh002ltd",
+	"xR0qANcaVnQus6zkoLaKIsdAV9cyS09wtRdcQRDphGlFHhw8iApbFkEaUa8HQKt2kpa11syAahS2QaoT",
+	"jgGthh+Z86clRubCnErbUDNBP3n0oA1+JqYv1nHGbhrTArR9I9Xy8Zjl/iARDIwD64DCyOBaTO61YY79",
+	"zEq4i3Ky3sznH3mgC/8kRLnwDxHi4i1SLqjNcjO1Mdw3w4a6b3S50lY0tBeIzcSIdcGZC2bxJPjQBtNa",
+	"YNf6YVta485sTnOupPD7gTvU/7KaU6z8YQeFNWMDB6ff4W2Eg75e4C/VkCPfUJBTle7hDJ2UXofMgaUY",
+	"1gMzDcpslQWGulkZcAxr+JvDDcM1rjoJUehxtGiecsDQBKP5YMZTwSfTiMb80qF+lG4OP0XD1ow0yK+Y",
+	"R+CSY+Iaw3Icq0VFT4zKW+7QrjAa4TbdAITVFiKuzupMLqqLWc4uZzQlSpIxtTZfw7gR1M6aertFSDeV",
+	"J6hUrHNik4strVXhXZvPAo1c2A/xr2fw+RoMepfDdFzOfATm2zLhCUKrzDXERAqZKh73pdzJVXeXufEh",
+	"AwPwehPLM1DADEXDQgicTbA/V5ws66ZcZVVnvr3q82dl67UfShCiQmCQy9poek01mzGhPxdcRzyk9f3Y",
+	"q1SXwPNuV9p2GPK0ANnCnfgq2y65Uf2M2k1dcufKtVGDGgj54tv49d/A/lc2z2dLkPrIUOopUdzc2zhg",
+	"a9CH6F448GU2KOyxEMcZOZSLXjgpFTSjUiA+DBdEGfGR+sS5VZcpGCXFZAAS+bbsWki3uWGjQ/68DRpx",
+	"Ls3ubNsOSMdHtI6N2mQlc64aOGZXFjln8VweRw/veDfasMyh2PIKHxSWQOY9f/ad+2jWlf9hCc8BbpDm",
+	"EUG7TsaduCiWzqj5tn3V0oFbTXDmw1pj8JV1WNtSmGhxtDExxOp6HYbiMwy6i1nItoERGZaLN3T0koIl",
+	"q/Bod3aOA7UCz5C1mYQ1w6Gqs1QaJw20cAcOfp9hlAAV5PAAAqIsSRSo91sU33Y3WeWA1o/HyvKt7phg",
+	"O1eo1M7Dnsl8tqGW3Gg8N2fSeULcdRAxpFcCcHuN5ZpZOsC1iZQ0wzWD1BgkDRZ4t8X+zBVLfCtheMxG",
+	"Nf/b4mOA10QJMavwr7Dqc42PUXA2HJPH51/0yC9fnP/SbLyfnb9+FZJtyAXNl1EkXdibdvJN7nPzW+CO",
+	"j6Gs0ABsfCOQjTI85DpLZcO58JLRZfGC723l/PHZhHLuowrBTjBZ391CPs6wUrV2Q5JWxOF1XPJ0PseE",
+	"PzVlrMF/Bz/hkBcyvxxKeXkSmneA9Ej3KU9TJhqH3oXslSXuSFYN8HIVmsIzdZNUXVPZzAotvBO73K3P",
+	"rNr3zh1nke6v6T2rGYFu3YVW05G2CnD5vq/DzdmBF7EioUiVywhgDbiOXkprracIOWX/12aUvr76uHpc",
+	"cYpdlvR2zuotntMLt/rV+coi7gaw5c8i+pWNvTac8bim21TFYqsjObUIpGcb6DbsqhUw1QBqlJiBJwFm",
+	"EgC3uuH0rJZaKRcOcBdEFvqEHNhMh+56IUQiq66np0IjrpW31GnnCd5CK4Cl8iNxxGla+SuW73aXo1S9",
+	"6w2Ova5MMBhDLAMRPysxd1sj+atflKOLD2vCY0Vq8bmRVp6fvyb3Dx892j/sk9ciW/rwALgXrFsNorkw",
+	"yUdaN0EhdL6sgPJi2Xp76rzwlHKakXnOxvxd1en++NXeegS+0/1fv/326H3UqX4Gyv1nVI+m212JaB3Y",
+	"RCww77u+NqvnurKC2HV8vYJ57e7EoKUEut3xqTE9Px2Pzd9RCYXBb74c6JVhW5b/g3vxa/G12C/hJ3qk",
+	"ahEHLzeiOEFUhduXXFl/ZR8+D1GaXCKaTYrAFF58jb2b0kLpausBJJNDRxPSQqejgpCxscYGbEJ2y+dx",
+	"VKowrdjhUmGAU5npDbigiN+EHfKJkLkfL+48Zx0DYwygZksJaOMn3hU1mlIxYakjzrhQvg06n2MwAJmy",
+	"LPXzaPjWe5KTYwA+x2j8MmssWEeg75znrdQ1d1hShocnkD43p0q5Tr1dxWyHQpR/mjH4u9HbB7FWDLyz",
+	"dLuCnFrIexhywWoN2aA0Z24EHzjmznwtCEklU1YrLIT20QowHxd840gLrePICgWjwif+Cyc+xHek4cIc",
+	"J2qLjTvqIZqYWeoJvzI6Mx1d9kL8Pmj9I0V0kQuS8tTpsYzc8c3erYKqo93STNG8a56RO2W/d9FtED0/",
+	"ZTSTo1mVSP2vReBZiiCyuNwefwTBiuhgd+x4zU1hR7PX27N7Hz6GHVypEesyDBCfvDTEBcu8h2zNLEdH",
+	"hxZysqC4NfxdVmCGPx28GP71NJgQPvncT8v97SaHf1+UU8QHz/1EXQduuvh3peqz7dRNHf9+EkzZdZqu",
+	"PDvzxPCse7vLl87nHdAWvLK4ghnWWHjBeT7QjxZakR4ehJGFwJYv2VzHYYq74AI3RPvBsWsEkA4gAq1s",
+	"BQyZiVT1ykgaC9HmoC8yyqNemjAwqGtlh47xTWWGMnzWC2E5krOnF2e/Gjx5+uL0V4OXz199fvH0POk5",
+	"6DjLKMzVpcjUp4ZLiDmqzeL+0bpwp4Mus0Idrimv0UVYaGnrVVDnDMIrCzZn1WTXHl/RtdqjWdloqccu",
+	"CGl1J0xZLBGPztpS7JW+V4hy5DKqe+R+mS9uWe9R7/720VnQaxCHZf4OfPRVMXM1/c+q923xnd4MYOXo",
+	"XiDLCKYi6MQxNNoIDg1CZiof8AQQEGUVEhTae5uoCyw1KkHMhuhupHZ9z5MlvMaaY0srHV9Lc2BeKm+f",
+	"qJXgHa9u++ipeekJ05RnNXUjogCYdwNl1HTXA5nKFxC5LhxhTH2J0xbuv7OGAkBfTpcnvjQfJEe6oH4j",
+	"EWEqJG93C2xw2fgBbacBu2msX99wzg0Bpzpfvmwq7/hM5iTNQQS1Qa/HPrbMXgsu7RzitMdFHuaeO0nc",
+	"p8/5rCrv2A4VoykEpkCxT/J8bDUpo38BrKzMwV7RC9KAP1JkJAWAtiAQLZ3PM45pnN5W8dVh737vYe/w",
+	"oHf/oPfooHf4ycHbgBGsNUJ/0mp8rjoCGy4gzznOZFaJNMOUBhushDX1sajujIuuYVgyY+euGfgDmzL/",
+	"PMPmzD9PsUkYQ6GjdokN66qhEcm+3xrMuU34rQMG7QJ+Zc0ZrkIPAHd0xTTayiUq83ang3mns9CBkNpb",
+	"1cjp7V2xXEVthc+FobxC5yYa+VDH7xPAO+NQsiSx3yfO/I7vmDOeMs1GRtEToyIHwzP+pvrd7N0L5kJZ",
+	"13Iqs15f4qsrJje3ljVgh8r2qGzIavCfHYFdsyDUzxFts3pAMNQd+2lNl7t3z/per+uVBY5z+85YnI+V",
+	"X9detjMuwqeHK6AD39/pD07yenRpJr6wr259yuIk2raw03Xuj0CqerhRpR+PodhvBFG8xjXyQd0L1+ek",
+	"69hnOdW3zRtjpwxv98zuSxZPu8BAJ1qWtbSGEo4pYrgwJOVXPPXF64kqZu51fEGV6ihNl06gPiGHVSNG",
+	"S1REW0nz85Gcs9fjL9lwKmVU0ZHK+mLUcRgbXigohlGBQ0PlzYoNHozQSa/mi/JSNnJr1rVcgx3e6/Hn",
+	"2Ib/+7FvzD86zbB+wzmj+Wh6wd7pzWBWW/SwkJNGV95y5DLY0iJ6QnqGh/biygpGbda+yJJh5N85/6a1",
+	"9m1gBV2N/XQx/wri5m08YeuO2tQWacTGa/huXWRFZ+nB9Hcjrlvfc+z8B7PaFZM7Z0Lv3msbknPr0o0R",
+	"HBf2DsPabdI7nTFdSfoA2LuR5lclTkKg5duUrtyr++hzSjz2sJAJ0VL2rMMPC+G4oou2Jg+6sJTNzSaJ",
+	"mqm+fWUwk0oP/tPv/nVCMj7j9hyXh8kPU9DM1mVcAm/3BXKWc9YjRwcHAbO2YzTd+Ijfsh+sl2Njestw",
+	"1LJY/+GjoK2VmotHD67lyqiUMI9EyQIL+0gRuRCIvoaOTq7KUkFP6WiKfs0pVYRa7ArDWsAmNmc5SXw3",
+	"SZmeByndQGVYYJg14LuZptDigXafS7Z0DsbAc2KLY9r4YfBHYoklp3/avBEgaRKWzTFjcInweM96kxOB",
+	"et4YUXVRq5W3up+cu9PMJAgTnrLRJUutBzcwbQVDXVDlM/HAJWSRF+ozfHDwabknrP8rAV+6Q4DAzeX8",
+	"8tUdbqhpiBekRuHtba51L6OYt/xNDvmw+Kpb4EpAD9jL9w8PHhztzyn4KNZfsNfYmuzdnI00QAesK3dv",
+	"PdHWWa0rN601g2yN+tUI3BftmdqVvm7HLgm79RIxQplw6dnXVGGAF7desq505ht823w3lYIFyHprsTQC",
+	"UBkAE0UAigZBemZ4j3IBjAGMxUqVs0MsoHvFcl/qLumRh/g0LPKHYEGf4A8zml8ycwUkfXJqu8uDgFJR",
+	"OfMcigICFhGkHKaGI9pAOXOoPlLI94p8YvaCm9t6pMBPN3aFthfP7SHmUBqiycJNxQXB+rZVcEPqmZxl",
+	"84lpCoKMClUH0fnrf/Xvfv8f/uF3f/fPv/uzv9hZ4d0y8zoy7aXSbGaRG4M7I5pI9PB6bv9AyGiFIw7u",
+	"DhwcIoW4xeiTV1ITLSfou8Y7ytd9NruzUGzgWkiqi5DJCRf7TpTb1iLSOlkVAxag+aUKAp0UbJ8yELpP",
+	"zjXVXGk+Ui4xWBM6p7mVghA4l1jkCQDRT2UQRwXCgJfUSMYvGYRTwZXUI4XImFJWtwb5zclV5pJgSisX",
+	"HZcphkFSohJnZt3iRkyRYsTc7enxXJg2unq/U5BAuETNcQnlsk5llqpQ6K1C3NSk3q0iF+owRSFzbpby",
+	"d6bJOGSunWsyzTA5tp4ewOQwoUuMnBqmzbYRE2Xv59jTXq/6TFceBKEU5uGFvchrgBA5o5mRJpKKXBpk",
+	"RyDGmJFJcJ/3SWIImhYYOxh9D8DUzEUxhoINQrP8ymfz146ba2sANh8Xa5RUDmjorqUeIhUAMheiCj+G",
+	"s9nr7fmGV+1DliIoZdSLg6CXuBtIvDeI2DNfhk8igMiJRTWyD/WCjzxOAvzRzaFFr1huZLHcHq9BU0yK",
+	"fREpBMoARINhQBNGQnBBZjzLeIlHvkWhjyHNqC1tusXXoykVgmVdjfZizCebgSc6rDSPWJLzK2YWoxkM",
+	"sU/O2ShnFr/CKFAsJUyM8iXEDhnWrqZGpKGKJB9//HECaHgO6pqr8lcYPsInTiHxPplqPVfH9+6ZP++Z",
+	"b/vE5hCjlkFHcP1hC0rTJSmEjYrGS0VJDH+lRMEgfY6rM13YvIqczSSCiJVqMIymB0MxwgDED1qyuNFb",
+	"72oP6s3YlFmLIQAom0Nm9y9Wp7qTmL8G8EdyF3pKjHJv5tEHwXmZlG36n5C+SaxJIzSvvGctABmDmiiP",
+	"cLn6sRryIylUMYtFgp07Y0jtoH6kqjgHUHpClBGVdn9DZJfUNOsRYEU5GxeA6A11aEr0Bft6f7vDtE2c",
+	"gmOpg3Y967l99aWygMQNlTo8fJ7lGQvIdpswpFsIA6iiwHhcDcBhka6Jqyw5JVSHAXz0GrSAkFgChfz/",
+	"7L3/jxtJlh/4r8TxBhh1TxaLrCqp1SUcdqsl9YymuyWtqjTtnS6ZGWQGyexKRnAykkWx1Tp4DR8w9u35",
+	"C+A7HLxe22OccQvD33Dw3frO69s/xtM9ez/5XzjEey8iI5OZZJJVKkltAjOtYmbG9xcvXrwvnwdhS/oe",
+	"JhouSC7LbV/EMmqi1BXpZ+ZL53frObauKvq5+Zh8XaFwbC4Ha0vhV+Z7Ne/peUxm4FJOJtiWfZEABmms",
+	"He15kwWipFQE1kErUK/xb3T9M32a81RSaoWlBZOFjTDkSaLxjhprZA6BF2ETUpZur9IQIRYHKo2q0wpv",
+	"1l2LA7dqwh/EeprwxWPzqTX180seQ9VXwoXbOr+zzpqR5TMyNWghZHNo+KlKkjZ7PoWFEdL5ycFVEZHF",
+	"cS+BCOlRVHtrhRKpl3vTNB6IJiGlmObdJo2HwiCEdPfBtui81kHTOliwW+FEyThTpsG2fRp+cMyObncM",
+	"SXXanaPbbfbAj47F+95A6UyjEv1e7k9E/nngO0inJpy6ltdLBu44TQLDN9aw0FxpsrKtJoPcILedF0Ce",
+	"k3sd5D338eZ90RWIyka+1aTS2ohYSMW0nv5PzZdvxJeB6s+zoq/NVD1MzfUZo0PyoK9c3ocaBCSA8hJW",
+	"b5fKzMxk7xsl19LHWTwRvzTfWTCEnq41jJVvKcWFzgHIVq90/XVkG29B672+Jl1q9C57Fq6AcCBIP3uz",
+	"IYnEc/wjR8BcSCrKcE6moJnyKaMsrNC+KvGX/FLmCcTFY74giJRZeSkxPV27PIGRjrOqczU/t/yk9e4q",
+	"XaDY0g6svtxu6yiJm/2hkUkekBKpJgkzoDfhWWjuY5/GIingNIOI46JxzR1rGYMQFJCVsVtP8toRKJpS",
+	"C9AzF5NvY2RNRXabGsqxXxLMdNhsX3q38truGAqg76hxXbgj2RE3a9G7yVfgVVUFPazsytCsQhW7ijUL",
+	"s3Eq9FglUejpe2rJu5lP0Bc8vfhczb90NdCDU6pklUS2wRpDVq4Y5TURwTHbOAPXaiRZNykbzPTcymhW",
+	"uKdkZ1dkgZYW6vflZ3RLK2kg+XQaIlD7PQ/x3GwDVMZQNIj1cYMwjGMWJmoUBiyMYjnKeHJh/lbc/Hcu",
+	"BmOemb/EhMdJSBqYPT2BeH+exIuZtL8yIQdCZvCzYBnh0+k6k0jJKZTvfVPpD2ooD5KQ7Hm6LNeJ6sA2",
+	"rT8Ti0dR5Zq796gpWf4maM3TOBNPZLJAwcMUyp4Qa3CCLSWDXhFp0udaPE+Twik/S+NK3HLS3tSm6Su5",
+	"Xy1TcslRGx0XKtJ7qagaGp1sI1bNvYyWVqE3iqpRVvJQ5o26bOcoD7b5WrvLRaUWeiw4aaGXLfexzipf",
+	"5PbxOuTCzXqdWmD7aqjqjOTkqviPeLgoglhfCDPc8YQPUPaREU+jvTm6VeqKKSjxE6qzioUU1YMIAZxv",
+	"xjtBgz1gxKbHvM77w1m9AcLcx4aCUDApVtlxV6TlqKSvKl82J6jzqbk9m0uHrd3PKOunAQJg5R+9MoT8",
+	"OjAc0jpV3FeRaLMTZzixt17nAFS0KE/gkg4Gb/Eyq9KxmuNJzbLTXGGW85HqiLWapMo+d1vmZf6MVlGB",
+	"5fYVbGYkZFbHMWt4SS0DEL+a8WRDhuUiWTfasfYIqdzN6YRL2pjN++GlyV3+FqEgNqmwinHuzoXdufAD",
+	"OhcGKp3WcI5rY3t2ywSOUbl2q0YFkmsVkc/kQJzV+AwJeSkSNbVXpwB1nvFgzExtJDlrlgqA8LHXgIVN",
+	"v07UfY+Fw1RNwpoQEezZbqfvdvp7uNMNYRdOrVpqHquayZ96KSrXNzglfXbONW7fPry9PufZNFmcqWY9",
+	"3Z5FBa0MhRyHDZDxNDPPIP9qEg8gwl8a2beKdmdSz/qGCfWtNFAybUryfQidqwF4y34e62zveV449HOr",
+	"+0kuKZdlL45em7v6j17NtEjhF6pafvQKZuV12GZfGA43TdUo5RPNnj45PcM0NuzWs0/vs7ud23c/KHo+",
+	"WqcMetIeqMm+N6DfMw3/d3n7SzAcnWold2oNlavJHMiL6LGK1q3CooKZ7mTZa5Vlt1SMZINxQwnYHlfl",
+	"vbEAvyOkfJ/qj9mPXjmO/DpgP3qFGWrhTzri4G9LmuZvCyMGP4SErIa9mYxf9iZYEP152oY64Tc6EtGD",
+	"3fG9O77fi+N75fqsOKlwmTZT0iwNYCKysYr81s0x0wpaP31o/vv0+Vll27+aCcSa275l2qxXqKRqNq8i",
+	"OMya8b48hcq2gy/Rl2m3irgSNVrmNHqs5vfzCNIKB/elehTfnbhv+sTdnTS7k+adNxVsYFp743y0gge6",
+	"HlaN37NpVgU47AyBu939X/fuTl2Wi+VhRhfoUln5Eppc+fIzsWjGNX6gxshX3aIh8lH0bpoh3VL6C+ct",
+	"/zpDJDqZVDC5WuLh0+kmDhs7lrtjuT8glptwnBvb32/GPUjoI2Tv+WkrML9/9hn+e/Zl5XqZvU0K3lM7",
+	"MbY2WH3Qjqcx/BsJNIWllVVdnzMD8Yp8by9P32vn/3azCJ7Y5o1DeHrNXhHDk0J03zqIpx3RdaB47qJZ",
+	"d9GsxWjWCX9ZoBjPsJST4FXCPf+rCMoMWi/3RmrPcWsMu2k/pj++An/mF/5ne/HEGmen3JxjrVGcjWd9",
+	"MAQqPo0BFWUk5L4L4nntF9cX8XRPTXEL700VLFF+3G0QIfrUAvK9c2Gi79ysvkcxq+/a3G0RQLtl1Osu",
+	"RPQ9JZFt41XfuXFsFna6rvt4b7jJ/r/xINitwk63gYl/XStPbwcIWxviVof0wSZ8wXQWJwk8uMfioQf4",
+	"Cu6PeU7+mcyuA6tgh2+zuxHsbgQ7mJYdTMtOyvyvEIjkHQT92ELeWQf28GKFZHOzKt63oN59VonoCijv",
+	"cTqYxRnrp4JfUALOYj4/PD8gM7RLC40JGskV2yWdhrLzVMkRuxCLwBdIoA6XEhrtVZALgLNfzVTGnQQx",
+	"0yJis6mFbBvHSYFlz1V6odvsS3iOeQFCNRUyDPyv8AAkYHQLwx5C0tvQlhrzZNijohbM3Q4YMrsrKTxo",
+	"W3SzYoNEaRBo7lkQW2bq0ABlAtIIALsCbiTXkBzXCBPEUtQQIGGHMUTCm9MVAX9xk4R57Q67swKTpkii",
+	"pnUjWi6v7s/UnKlhRifO0jpPhRQR07E9ExFLCIc5nCUeinIDXAmEp6+mMMvQf6wx12fA+mIUS9NrtCsD",
+	"cD8SdL1JzVqOTL9bQcutXtMUiEJnT7Co+fNnPBnCzxcQFpHFSVNknDKbyRAUhSbAVhbk61K/KU/XA3qX",
+	"8Lw5onnDXjHiqFTSB1a9MVTuArteFr2WoEDUcIiEnooshvz6VvSyUpdbXjMINRxiRniY5WYLjF16Ilu2",
+	"d0+gEsv+qCrX91/EYl7B77nsGbGjyvt0HbKHo6KqOL8SSMqPtcPYbbMnMlkA18CEGxa0SohiUqV2YwSS",
+	"+YoUVZSHqtwbuBps15UVaR3Hi5XJ3Ofjhc91KarRzL+D7W6fy3O5x0KpenBMGLYpVQ9QPQmDJhUTHgMz",
+	"wYPESP0WDdQIbwrh/fPkJVTvHgvVLEu5vADIF+5OGMSgGgGKkeHNKs1A6HYISliYjwWPHCQPFDVbcswj",
+	"TOti7myEe05JNegrP/fGVKnEz24ANSMGdQ/3fLEFfGXdcWgwla0sd5hAb5Z6bCadgG4g2quAZFRMKB+2",
+	"2acqxbFFNjsZdsRpHGYW3fBcsgLAYeDkBHJFUubuw1PhrjOYXQFoDg6u9rn0WQNxBZ0hE7A0gX8CSQDU",
+	"VoKoVW5xW0EL1soQrT+zTdOQjRfISr4cL565xr8cLx6rP6Dm4cen1IEvx4tT2wdT1uvGl+PFCfXky/EC",
+	"4b4/ob6sROqxbKnmLMmumHG9qCkAfF2EHLzeFOsuuVbQ2J8gu/H86q7Rq10GvJRDFVOVzgDu0yUnEC9j",
+	"DVq9xEK3LZ8+2yReh1xVvbVJuQhiME4S1hcEhe88/iglSHENAyYSLcrZLlZk1myS+93VvTr5e7Mb5RnX",
+	"F9598s0kjD8V2mrYl7wKK3HmYJMYJsen06VkgXwAmflIdxpD3jN6hnkwUhD4mgB5FjOt1vSBPoLpRtiB",
+	"UmeWewLamCS5agolpwfTOIEM7ms0G+DDaTXIqP6hPuVof1Rua6BTs1aQFaiGkYXug0cR0D6krncPl5Zu",
+	"whfwp8/a1jsTUqb31VlO0RRVH6lsDi1gs63j7lLkgS1FjZWyYxOVFtaqMDcraH47c5AfjF8Mz75Cdk5/",
+	"bjao9HhFrQ0n1Q1n5UTdnHZJ21zPN6heQstWHSreWi0kfOVqeR20KBveuoI/w8/8krn6d+243Zd++V/N",
+	"xGztlP2B+cgvpRsIMhNvhKWpxkaxmsIQ8pmwqFsrF+A+Jpa9qr/jbtVqV6126m9yh3vzdmNb3JuHrbLB",
+	"YsJTl3KvRuXFJ6RAdh+uUkF6RpaDo3XJkwv98HMCrutK4dtr7YWfr7C6F+AYsDL9LHTRr8hqUa/WT5u+",
+	"sLhi9XV+vC4Y0VVYnvrrqLM8kVeosyazVUUmPHtfhhXwsmvl4VF+cq1CTi27kNq8h/oD68iClsVJHEnQ",
+	"0T0/u79yLe/eOVqf6r2YdPhN7cE7m3XjzWzBDTvRcAfqJT+ltTuQLNfOtuG0+Vfuv010uMIVxEvImKd4",
+	"a7Mn5u081gJvMs2zIbIzSP+PGgIeZw4bO9Ysm6VSREwNh+SkRF5b5vKmpEBPBTifo1bQCM7hlCzLxcE9",
+	"TeMJTxfQwz4fXMymx4xPlByh15BVczqFJCwLqFZvWRWL72dmaAsU3hoh9j4IrOLRjNQpPlADrDOrAobM",
+	"SqaqwCpA+wvSp0MS2WW9K92cY82UDEDXiipqHAfoqANSwYI9rmykwzWxaYZBqYj5byFV3yhVsynRmro0",
+	"12OzMvkKFtKq48d+58D6CkpxnB6lWMLTkXCZKVco1qFqTrViLzHH6Zwvcg8q9Dcy4yP7FM3kPdIrwazC",
+	"WlnnJfK4yNe2pGkmUxf567XZ57EmBzm4rImISTE3SwaDDlgsIzE1ZWWGCQRMk+3KzB/5MfFx+2P/qNij",
+	"B0tQAKcuNW0OUoYpaXt8EyTyNbdbiJ0zLOi5jLMavxmO/iyUqfBezgDKiehhtodxIhhP5nzhW9487azl",
+	"eQ015KZjX+Slzc9TVwONANPCLkvIpJFHM2DV8V1x9GPgZk+KeV6uxL3zHW+I4+nDxw8ePf4pzAAkUpGQ",
+	"/53yXTQD0s/bTUWWLjZtGTwQuLRtNmwxVeaeZRrdZIJsvo7mZcqpY5dmuHr0FT0stx4UV7jyfuHI49N4",
+	"NEuFrrTLDkSSVOrS8wnvi4Fh7fdPHt9/+PnnDx80TImR8LgyFyF4JzoTKJm6lLq4xzgzsxBTliHgcNpQ",
+	"FESyNmiyEDJdbPSZGIh4itH81nHC9oHHEdOqYRMz1OH1prc7Vc7XIHnCWRdLUv6OeTJ0Gn2YVZpQKymo",
+	"lH168ujzhw+CPPFiMVEVuGfDDotmYrsES3nHP75d9MnYpoqPt6yC0gA3oDackaZeMpicqldXfRXJmX9A",
+	"1MDS5jy2qwDOvii1FDPcolEVSLRpz0hMW+rSQ2jeqxuWdzrLzI0GU+BDUTz2m7Xmzpf6qACbNc+bEGjY",
+	"5ffaKAGWdsmnV60o5tgCT/um1VJisSaEslnGLnklHmFYlIXwmPAF6wvm6qOzCA1JTbw4eJyt5iK5/WiZ",
+	"hZjS5FiAVn8UR4Hpvkk2gr3emoVQ8e3YR9mS74jP22f5ueOTkWM8y7wi8A5B/wQp0oq3t7yV86bDG1rp",
+	"kCix3hIbXX1wP1Ux2pd5kjwZto6/Wgaxqr5i556A1r4MDiMBG6tZag6ciC8a+j2Vzf6VUFtr1KtLksjr",
+	"ovz6zOrYS0JsGaV6pXvWRKWip0VKhVc5ZuBXxURfTM2yGq6almEbmg32FAtWgQtmYuo7X+LqtIKWWR7Q",
+	"GS9q8Tqc+3ZNdstvyHcxwmvIch1qS5dMWA0oTwMo5uajaSquw2ryvkEFf35VulEVf5kWlgZ6IWp8+cLc",
+	"ohwGLKSrufnTeTCZH9SJnmk6BNUDnYcBSTPmkZPcyfs7tilw0R97iF6I4NQd5BKP7xWAaRTQpwRCaGjz",
+	"oBBF/qaoQ7EpVY0wT6A+eVXFSDrLwOECSd2NJTiIQyNB7k8JPcVP2uzEnLrCFLSuFrFm4X+LYOic9nmb",
+	"nS3p7EAdFUu/zjATGtUl5bmcj3kG91k8YM1TFusmXhAQx1rlwKsHeNu7x8wG0szdEcilno35FP3HS1xp",
+	"Q86D50YF48HwnOYVOX5d2gIXABJGtbkBN9kCb2PP4/Fy0xt/ph/JoVoeZ4EmXtX5YfXsdPiiZPdO9QmF",
+	"JZoh7vvVF4sWo2tXD+t6l7ExedOcVlD2zS2tf+cpD70qGuhBumDpTB6XTB5gLyC1FZtDFBC4aDvZvaAU",
+	"tvrmPF2rDjfyK6+ym85kllb7srk+gy8Wfmg7Mh0bBo1MNmDxkF1IjJGogLC7dm/N6/e8TNHhqtrzss2+",
+	"pKMLTItBrlN3sSK8iFFpVfI8iuxyuNfWxANXFJ0741fNnTXErlkb+5l/OyzdP2uYRgFyb1UL3nKbA+th",
+	"u+vfaPMeg1kiWlHbnGxpZCOKxCCOBB2AhQCzOLuHyU/BsGbO94K9AqEMMM91JZHU60EKI/PvA7Qzb+mx",
+	"SnOh4YPcuoVUxS+EbtXZEAlYf0WLuWc/1UpTYUNuSZox3BikrWVTjYdt0OkUjIgDjoGFvjuxqZE4R3sD",
+	"73Abx1N5c7mSk/Dybo0jn3TvMcMOQUbjLMKpW+1ECHAcUTxYS8apMF+JyDrTt1kIXLdnJs0PVBnkvDjO",
+	"mFRz96W54ofH5iny6z7p6KKykdesRVUFfdHLnRqKFVmnBg5+uinc5Vy5VEwFtyEm1pEYuSTxIGCgefhK",
+	"CKy3dyEWIMhaH2SMD2U4TX2hCx2LJzPTNHUshlo9CdqP5gSvJRbqiW7nxvOQXQgj1KLiFI6xvjDfoaU8",
+	"B79F3mwHngpzsooIrdr4d9uzn+WL1Apa+Tq4H/6cuoc4YYVv7PDWA4BaevWy1hePnSqx4IyPqgQCmfFB",
+	"VhNEOjF73X5CW2DExiqJdEMTS54RvrGWJOOj9bt3hJgES/MywoT4OKZC+zVTkntPLuHx4lHRSIc+UZeN",
+	"v55JFEcqmA3p80MeRaED76DhmG20gZN5WSkWRaRcxK7m3Vg5L9v5evNobbzFcy3SRw/0csTCehgeHELj",
+	"Bl6vHt9N3fVyUrvJq8AZH90slO0ZH904jq3lBtUqVedPlvFRwGYy/pUR6iXFnuPtgz2yUdWw21KV+P6X",
+	"dHKG+yEFsJOHl1QsUuReQaX1lA9Ak6NmIPwVE9n94tHT7/7NP//+139edBLpNouBwPjsgw7889Gn++0X",
+	"t5Zit+27Fx/WFnvxwe9VepvYlbsiFLA5Zd46DvAZH90oyd8wuesK/HjIc9cg0A0CRhH+xQM/K+6bxxT7",
+	"BbIcfgQE3hdCWsUmSP+HHVDiMz5SOZIEOn/l/mV6NhgzTsHC1xDFVugd3UfKvWvWxooruufqaVXDhmHg",
+	"xfweBaf5HqqIQrJk1SpmR/Ab91Ub6/u6hRzlbIPblFo0uUA9sN965ZxWcCUcCDjLWndDW5Q5YXa5VzPR",
+	"q7MkwsXCukoCih1CZmCUfDwRFFA495BjxiKJ8qh0s7Kwf8yrqXkUeU5zUL9nS8jGYvvwQ/FyKgZZD+8k",
+	"8UTULsyGUZbb1YGYbSvwK5as8zlwBJQ1t1dNFoDtuuCbNBryTshdYc4Ub/vV3t79j/Is206j1xeJkqOG",
+	"txlQNPXyzBK1BlxwfGVz7lmQ7jElCWHMsFNF8H1cwiWVQIys6cnGmVoOvZH27VNzr+1ghaCHmaUjUC9m",
+	"in3cTPPmOfetimcuKBrNpdDNK+mGQNWbZYkgRdhaanC+D7WbfYkgUa8AjnjQ0taUmAo9S7I63BLzzvkm",
+	"wTEnEMAyBRALYIONGsmAR87qDp5c5Uead01uO07D3mwJ6zWMZ9srFgNPVRzLQTJbRiKs7Y7MGi6qdTo0",
+	"a2rpYetFtRB36z90Pt3rP33zMARBK6vEbbPBHlXqr0pF82wabSw4UOruCs4CUk9uPvd5K+kwRYr4Psrs",
+	"ChEjBGyruT6rEKWes78C581FN0//RetX3GFVnMxtdCdVFM/BgrBVmMCciouMqnSIeby54JTliXxEl7TK",
+	"FVJB4XivuwQ88ES15U1Vkqry7exgNp1HJTIYTWmRcsVmna9Zs+AAr4tQg/n93K/FDQNASwo+ZOv2CDh0",
+	"lVyxDG/skW/dalZTsFdCCULDC1FZ3uNZmCNgmA0ngBvJkuvkRpzIVb3RwUZ9tKpoGh4cr8gfsVrqLUm+",
+	"yB2iGQGqrPZzQUk3v66RWjwXobGdZdjZjUYPjhj1cZUoTZBTqemAtxKMnI09LDU0xMCQYdOaEZsrIAjo",
+	"V3AbvVL/PHJqs08sbB/5u2ZeBdhlqeawjPjLG6B/45Cqr6IFyz1Gr+qSmlNhsLxjSrNQXrVlPlTcwjep",
+	"cnFs46Y1L48qzsUQzi+S4Z+f3WcRgJ6FPevv9fzzRw/u0UU10kwbQau/YI7VWwUh1HPQOTjsHnS6vU73",
+	"Zz/9+cEvjr7s/OHdP7jzy88Ov7j9+KOnHz/rnm0SZNbZ+/hk75d875ve3ouf/GidqdIM8eeqXwXqkTXI",
+	"KEDFT/DjLRUXtky/OoNhVOtdmku1pcDPr1WfOSdqFNmdN7YvvB4eVAqvtTEhdW3mkLl9QQiwUQErVyIA",
+	"VsPm4yQTacOp/xQ/RkeUWI9rjhyHw2Smxn5pTxWdqen0Csz+a9Un+bGZ8YynF80E74sY+tVoIeZgTQOU",
+	"VhbFuBo8SdQcIK3kArDfmy1ALvBbySidgZavlc8yyKI4bc3Eo5+r/jNXCyycq+jnqn9q63rt6qX90Oyo",
+	"3XCDIIkxLRK0dM998jAkQXuyyXyV2CsRQ2A5iKNnt/S2y7S183X2giKcnO8xh8LMlMR2n/jrWHnOqLyV",
+	"RTaRB2w0X837UFLj+j3D0tpJufnWXGdLLW9UkAcx+pyDQ27404dnbJ9P4/3L7r6e6H14G7bZCSyX9bUx",
+	"naEV1S4cFdf9lsOd7nxQKEaDzsuRzzO1rwgk1RU/yj23mZKYFOPqdokNDcJ24TcLxrClmkcbFJXj13NJ",
+	"+rnqP5HJwr8n0aPyVekKitKy3nJV0afm28dOLM6VYpsbLGvC2rfIU+B0M6vzDsBX2ypoRCGR8EqsCtrP",
+	"N21Zh0bfgnU9b/fKtmEULt8B+zCOKeGyKuS8Wsjwc+4UzkvtpZEhlT7oesJKjVwj3e+q41mbq2Mzg8XX",
+	"KMk3WpMlAkEFGs3Gmlm8+W2QcPk2tsGWDlFbXp62IBXyvUSNIooMXFq3ytyUDfHCawDDju7e/mgtNNGW",
+	"l5Nc6l+JgYriyDP8eBnfuShQrly2G6bPG6fNmz+M3spJdF3H0DWeQUELUnVUQ3OlmNEA+kW+7qmaWJT0",
+	"OEX4Il8J9JUbRfeAqm4dt1IxEBLjmOnt3fylheB8/aKhB/1TU/DJ8BF8u851tOpQdWOuW6ebJcUbJ8O6",
+	"BCgde9EKWJc9ffbk/sPTU/h1kEe9HjoUj6MCYg1dKDpBNzgIDoOjF+sNq7V2l6fOlgO/nBGMHlBOI/r1",
+	"qb1kmx/3HdYA3FwtvnvFMppLGv1YuT5UxX1XYEu1YGONUqx75mi4FPUynLvAxpqF+HG1tJZwOZrVotjb",
+	"t+C0bSOyrBN+WAg9Wx+SazbUWCXVQTrWlRUVABVNIUw54MoVMjC4AF6A1kAbhRHpeLoRYvl0lk6VFtXh",
+	"oAMha96AQbPBhfVUyMjeVpub7Jtd82iu/KtecfaqJ8B+VBOz6n9RnRYoS7nUSY41Xy0v1s99znG2MeJ7",
+	"KYCLlHQfkOKcb+coD+7KxMtM5zE0q7Ar1+j8QLQszmDFtPs71aeVwGMuxWm2tJbTo7dDSzPubOxOdWin",
+	"pLTX6g3+ldx/iZ1VJ9ezrwPWX5SgElAz7cL+J3zBKDeOi+qElL4YaJbEmhTXGrLi+nPT6LBHJdmEv8Tj",
+	"/vjQy1Lr9nc+rDVxq/dY+Mos6GvMjMS8qWyzE3S3HyipAZ9RDVkiMnCijyWGSUKVAYviUWyuJ2EvDFjY",
+	"RkNZuBe6OkDPSO704K0PKQOtX30hFIt9kvpe91wiUASGyxJEZCx5uoABFF3yv/+bf/a7f/S3/r9/+cd/",
+	"9W//6Hf/7I++/1//7SsjCbz+L3/xx7/7h3/2/a//HAdbdtgnLOXtFGB2rm9YZKdWb15sp4ZtjEY++fm0",
+	"/9lvvv/Tv9wqKmLNHD9WK+/P/YWN7p31JzEkUdBsMFaqtB9d4AgClBb24T0ImMYUZrm5L4/LBjxczIZn",
+	"q9sLHZsN4wiJPr/Qm6u84bhepZChuki5iRrFcs8uQ0Nr8K3fO771e8cFm/C35+ftpQeFZ+3e3osPij8/",
+	"rAsi8Ynsqtc0K3u+fXWhG1XK6xJgUZZy69PunzDlkH2yoXgHW3gMVAKZVflg7IJ1wUuYMuGdSIY9Ak+X",
+	"bCwmhnoNd/LIx2YqRgfkWLN5GmeZkMdwwlASScj11ul8FEJ2uBN86Cot5+8K/aGE5bEQaEF4L2R9kc0F",
+	"mg0nbfZY5SFUTOgBn0LW+PAeBDLDbAGln0uGEY6xxMSrUogIdFY4Whj9CRUgRLt+wuVFmz315xjisfEr",
+	"w/LNvhEvp1xGIqJkcnbnWNba6h4cHt2+Y7MEH7e++4t/9tv/8Lcx0bUgR7RCVpmju80yaVbzpHoJsLI5",
+	"PGQ2qb7k+fPidaME9S/MJXKk9ujx11rJ9jM+/8Ixdvd2T1/E0z01xSHsAaSOSHEiCruEUtJdKR3J1e6X",
+	"K66Aj1XGMjXCe2DBmrnhBRDikCaCS0/76i6EFI9ib3/euh7eXk1EfO+bF68OgsPXt/a+Otn75Qt8cPj6",
+	"g9+7tXcLnrw6eP2tYcfwtIoRF1fUNtZ+TH98hZ+9KKxtPJkSAvuUm262RnE2nvXbAzXZV3waw0kzEnLf",
+	"9f11c9Lwbo+NRBT63L9bNrriwcdXvXeuWGVRRFLJ42FuJv/uO7eu13kDb7bH8fOq+3mT8ggasHw1X1nW",
+	"/7Z4sV5NWUL+gj6tNiJbYk/FZXVKYheBXKN8AvKymcVBDdRakX1mBRRRZb6K5WCxxqowq0z4ISnArime",
+	"xi3VCqQej8I2VbzkqhWPegpRCCXVR64Tccv7Yj2xbmcF9Qlo5a12rLSQn9uvr+j74mT2Zpdj+Lr2NCik",
+	"aL/n2VMDm7y4nBb1JtKyv26yYjeuZyC+9jZUDU9zeaOEbynNrSDhEuNBIToimsQy1lnKMwVbopxIcgut",
+	"w3b7442JvNbCAYn4o1gbkotCc0m0om+AbFJpurmCh0DGZaTvMUOaXjqRtVLyqp77m/q9EgobtWS+LUhF",
+	"NctQmEznR5jyIejEZY92DrrMgnLcLlpDr8JPzSn3gCqEH4/kM1sp/D6xNeOnrvp3QTgr2lUaFVVXk+rK",
+	"4YjrLBereM/Nc9q3wmJP7R6sSErkp3wHbQzvq1mGwWhJrDN9z2ZNcSclmkEgAb3L1GVtPSWdZ5FF3zna",
+	"ikOfrj/ea/LjS0IvJ/eNuaRANE8TUL4a5gP43f/2//z2//0fv/sf/tV3f+8/3JBw4I15KYyhGc8JWpcq",
+	"jprHfVJzlv/Y3x4Lso8cF3Jl8jbto19Q295AzoTOrnLENnctf69E1iu4eW/hk/1+yceFJFf+PK3icb/I",
+	"L2IlMrpyVNvytM00JPJTTAvC8kWDvB+IzLOyYnE9xItHwdeHltDMheLaHCCucCPOL7gV/gdrfQcKngHe",
+	"Cjagmrdj3aXG35qR12//mux/Tov21s2A8UT8sjL49MTBDBru9ujk8QkzM9Xnuii/nOiY75+OuRyNebxd",
+	"EO/+TyrDeKl7SSzFw0vakCUf9PVAPgMlByKVfs7WvPpNeJ3NdbjOdX0sHL587sAOeAx9MeKS0kR1m0HM",
+	"rGWslRHAPib5MsbWcCgG2Xov9alKs4f4rSl1WatuvYgxxh8+abMQUYAB0biIZZQnHhlxczW3yPAgGHvY",
+	"yW0WzmQq+GBs+HVYQGFRQ8bPZQEAK/cogDIiCphWxaYp4s8iwXvBn9BfnDW/v2MeETIaZNnkcaap11yz",
+	"eHgu48zm3pzfAzWzQzaCAAdaZJs9NvRhnjMP362IduPgcW3WYovEWcpuTMZfG7eLoDSUZsuGtObwCh7e",
+	"EKE60d+AEFPOxYUYLfSxiCG5p7caxaxfK+CdK8Vo2MbP8v7Sb9dp+H3f9dy+tt23xd0Y6IEbCJb3RgMP",
+	"Hroh5e3DuODn88Lg6As3Qvh9mg/TAcw19twt4dE1zKqVn3E19o3CfezHFlXK4dengiNo0SLPPAh0D143",
+	"kHc68PdVrJm3ykFx+zi+QpVbckX8GEQorMxNgPeZWhZN7wlUzbGHVdwLwyZ78bS6xkdPHd7cJpXWKLfg",
+	"GCkhDdHWrALxqmfjmedy3uTS5JQgpVMduXDQqvPjpNPyLaSJKR7UbzNTzJmaPq3FETwr4gfmiTxyaiGH",
+	"OdhfZldoSn0ByEVL8Baw4Hm2bS+yrFNFCGcNrw8b6iZLgwSf51gSIKO9EKDbrv1FTk7iJR9kyaLSv2vZ",
+	"Igm5xmyAj/Vc4hLbUVK0iz5JAjD3RZIohi6nAVuoWYpIqbFm6JbaWvbpOehULOxzXRXB6nKszrSIrJV0",
+	"MEtTs7x+/sWARRyT7k+UzMZLQf0RXzTk6JAusNmnlGKw4cfQry3ug1WJDG11L6pnMq0QppOkN6j3APdD",
+	"hWFTaCF0MeORi8yMJob6ADOUm6MoIoHV5bajApV2l1yo3xBSuTmqwkYhOrrntIYVsfRBK1XJWrb2TKET",
+	"SqamPR/ldOU+9xjZFVAPm5grntvvVgVZPJJm+jSmb6Z1B7/gNjvFtEBgfaPyIfIXTt+wTLFIZGKQwY2M",
+	"9icFa7S3CMdwQ6MFcHRTwlssUnVpBYqr63sObBI+gWkZSngSd442cVn+/SWf5d+vdFr+/ZLX8u/Xuy3b",
+	"ZBFNT3AaRSGs4naHHNbpd3f5XDfFblYtZFq8cV2Qa/SKCiBgvW9d64OjuQ6X1pxZl/Q+G9iv1gLjY3YU",
+	"nR89cLv2kl3cQ1ktxquKmY0c7clwBxcVluHdmlkfiXX6qlXK+kLwwE/eA8/GtSfZlGs9V+laXKOn9rub",
+	"O/2uy0PRUP6WeBcrdI18OqW01kheQKSxZn0I3spUHjiDViORXytQNWjEUgLfBhFqwaYqSWI5MlW3N9Gq",
+	"XmGvnXnJJ+xo4P6MukUrxRG8/NKw3NelrygfAviGeJIigEjmtS5Lk5DBxouJA1O7olyGibnOoA8k6f/A",
+	"kM395Juba6JrdvK7vTU2F/LWiFIvavfNTR7xN368y6VYPr3QmZj0+ObBaGVD7nEb5bua55WvXnxQ8ezD",
+	"utgID+/0Sx5nVRdlROrNFOizWTy0GcRBEX3JYzhQ7rFO0ZfLKTcOO+u0G1+K/lipizpghRUnfG4LGKip",
+	"YCFPkrBRvps3AMW6JlE0JmJvLPCBQsx6QZSlviGPDZPvAVJ3XdKeVGdsqqyaFNEjCdvbJW5Q0iZ45Bq8",
+	"sLfP5mJKrRvUpyqdPBna5X4dtNRw2EOVc5XiYOEyh8zjbACgrMOhobI40yIZHrNwpKQI2S3UXIN5ICV8",
+	"JxGxo27ng4CFNFkhuxVnLFPqwuVvNwfDML4UkLjpg0YpK1S2jm7WOxYYUl0rkJiPClPVLL6ECuThJVtd",
+	"/9OkkoT9E6O0VqV9aL5stBE38WZASG5TcKl92C3akjKsM+sLIH9rN2yGEjfH+WtqpikdHF5p2hB2uUva",
+	"Be/oNJPtuEORjXh4Dd5GKW//fFpKiLAesW6roiBy+kRFNUpxgGQHoHYz10b00mwsOKiCeSpYSFOyF0e0",
+	"T/MUwjDmIDflltKsm71rSxtK1RmfTEN2y0LHIyvrfvxRp2Q//wClRFfYOWGFxy6smF3yJI6YFoNUZCy8",
+	"7AZ5GHqfa3HnyFT6sy9O7u+d/uzk4PYdUGyb0/RwEEfwr2jjT9e3wlMzMfggbFfojFGWqb5G4FYp+UuT",
+	"rAKE/oBnPAxYCDixhSePPQN34QXmic4fgfv7SSLSzP+sjwp9Qh5ZogY30hoMbcg8MJ0KWY+XXePfVBGb",
+	"ELoTMATrpF3OdiZ05pBDzEwCnEC+9ULGE8ROXpNohUbpBrVCzqN94GcZKd3yrsMj5FPr4bHMl6JZirm9",
+	"UHJowMkQVH3VqWpuP3DmUzZ9w6zBr2E404YloEGUPA+seZR87gCERUT3WChV1hsoKeGuFd5joRm2mmXh",
+	"sZETPbDFWLJuxyZ+uOfCLY49TEYvE9jBy5dQeQ+3aGhTsqeXmLHbdEJNSVeD3zTKFGeIirj70ktQf61E",
+	"iIfikBnPO1lyr8TY+iRSUpI4QxQEMnVdIR3XGs1DFcsw7Dn0GHiYS3rY+yCHRpjwSDCp5oVML/lowctS",
+	"TAtY8TWdpj2zOpAewZTdpbBOev3sE8fZgT4aSVdAVTWZF226zJwwB3zVCvimeBCOK9VfloWtZjeO8gLL",
+	"eTia5JEZ2BaKIyhufLupvdnLaSMn3wYM7GY176XGb1wJX9X+FfXx5QPhravmXYcKt9ArxO9RhQ+vcG3N",
+	"DUIHK81BQQsRheg1qZ2pA2+FVN8WiV4jab4zJHk9BqOSeqXR3sxLFPQvDcoS1V/h2o1X6AZlnj/7/DoN",
+	"FVTrMzFN0DHlSrNuD60i9fkILkWmIi6zHsKxdIPu3deVjCXnCt31ZuLN8lhkFXrCJzJZELaNqSy8Z+Sc",
+	"XFhLxDBblbS3QXh5YcrRRrasxkxEtgKDVSo2nKXwJwpdRkrj+gKtF5XuLjk9N3Em5Trr+bLvGjmqSnbR",
+	"rXI9QT6yF+vn5caZuFuQt8DIbyYk720xxQ25W9lu5Gu8Vs7hDRPMWyEUlXG7fhtQiroUacKnxSyNaHo5",
+	"vnvnyPDV+nQGdzpHdztrrDIrGN1y7CzoFdVw2NCdn+p5YkrZv03hvIkz2jslGWCnBLkWJcgP5u69lDp5",
+	"ixv0ir2JsdU3zISA9N8CIzKcutKuo2bkmgFxfVxGzDk1lAFiVlm4x1k21b93vL//1X+z99/XeEt8qdLo",
+	"dqfCK+wKPhgQ0T2YpXG2ODVzZlOx6XhwMkO/6XIAY/VoQafHvZfoqCrZydNH7EIsGKKGuu/B6Z12k3Xs",
+	"0QKSnYafnJw+ut87eX72s96HqN6epobgI6uCpz3OM8Qiy3gKYM2w6rAFTP/zwZrJhbg/wVORfiYWlSp1",
+	"6mihHiiwXJEWutqbF5191EWMyTsZfWidasKnT069hHz4MjTjBoxuUwOWzqFGkws90T3bYH4FmMZmHK/N",
+	"AsZyWCHZf/7Z6RenjA8GYprpHJ7CHI3sZ2dnTwOmM5WKHMuVM4hHMn8+VTobpeL0Dz5HYxHll9MWOo2c",
+	"k80STKcavKryvNDBuQR3LVNv4PtgAdLaLBuoiQCs1g8/fCgvRaKmov3hh+wheCn9/PTJY8sBCWgWzV+C",
+	"Pj1m4atz2L/nqLU5t7v4vHV83tKYr+K8FZzDnj5vHbfb7ddhm51QJlVXrZmEc0mRSFyz0FQaBtbQpQ11",
+	"iiTSx4iqG0LpNpoZCdJcZ4Y1M0PPMP5pqkYpn4A7SD/lEiar7ZXGGkPCp4PZhEcuYn+eKjlqsz+YmckA",
+	"eAcBoOguUsrwWIzQjJTAgzYSgwSwU1KBQzTtK2yW5ia0YZEE6jsVapog/t39cSzNYFXKHspREusx7MET",
+	"IJw9C1SBCMBhHnsWsjgSMouHMbmQ0ivTd5UBLBQ4iy7UDIJ8ANglP8fbtN601DzRig14mprazNUTD220",
+	"lZ5LxsK/tkeXhr1HURh4yc8pjdWEL8w+QhDgQhordrtzCAF6upBb23nsSBY+E1m62DsZZiINiTRP429o",
+	"D9uBffghwSujWdeQEc8w7qnLvog/uYfmUWfyhXyWhc/ums/aXh1mwKZfJPvctp1DZpqxO0fss/gTNgVP",
+	"PvOmzU6YNmIVBAaxkcg0O+p03MK0M6V65gOL2Azo4BQzMIwTwW6Fk1mSxVOeZvvm5Z7ZJeEHxeF0Oqan",
+	"dhWgnNkVB7fvQH8Ms0gSWnW0a7uhFHptVg47DhRp++O3BWjWsaFFDtEO2lB95oH8cLnAyCjcwpDpAPdM",
+	"rIseOlZZQUOHdAh+U7eDTqeDCZbIU9IBZbtPOh02EZO+SPU9FDXnsRbs6OCAtiz4BpmKVZrDTrv1lEJn",
+	"eXuHBywRlyLRLBJiik36/TnADhEeuJlslfGkTRDeyKywVX9hkIXQANzz3HRvxucRIJHz54qDZ4GZMOvM",
+	"+eGH7Cw/TKeY+keUyNUU6qsoxuQfXnEGrqxGkm+zT0k7Qx/CvjIdmk1Zps6lR9fEXKUhXXZ08HGRciez",
+	"wThss1PFolzlY6hD44hs02poGcBcIWyUob5YjrCB5RLn0hXpsp8aEsZexnJEzjBzlV6IiM2mbXZf6SxZ",
+	"2H1fatpI0SybpVKb+hJBFxIXDIPdAbSi9rksV2VeAq5VgKsjdIC9DViULlg6k+YNTbdZFdxLAfNj813m",
+	"lTilQNri+xwqKziXgJgO+f0yPtKBD2ponlGAab4yUGOss3gAA9ezvhEq+jlMl9nFhRDj3JCLyS3N1Sy/",
+	"xRlWdi6HsWG5hwc4W27uA+RguY8LcG3gfoZpx8PCIpRnGmIT8WCMnUjxQIBWiw5CoPG5AjQFXEhoARci",
+	"wk+P2dHLl/ZFgEgDIgKmW/SrpqKZojNHu9A7cJc5l4NUwJnIk1I9UmSGvnyZ93YH+oAY/BnB0VqSVxK3",
+	"4UHH4/33aH9r23FzTjsOYIQud0KgEDScJW6lSttnaERORvhkZvlouohZxJMYpxxERCPADVQawWzeTwWH",
+	"bcPpKeuLhQK388QUs2fSx7n3KUXNh/C+TXASuUMRFuP6XJKQBA/CNrufh5eIl4Yk5cj2BJH7xSXEjHuO",
+	"7BCwgu0FrD/LXJYFzFgEs1BMrtBFHoxGA91mZ0aEPZf5DqOUeS5XAPQOUgUYRv2IuPYx63agJi+dD1Y9",
+	"GHMpRZL/NnSR4gdYBIPfNeNRRItKwZ5LX9g0CKkYxToDN04jZWuRmKO37+IbTEEsmapZhk3hb3PVylvO",
+	"GYV9UsNHzGKZhnEIsYQQDA1H1dN8nxyzA/Oehmn5jm0L2I/tRx65ADHQxH/s2yK3y/0WaTXj1O54bN4M",
+	"6pj6Rrc4HZjNQ25Puu33ks4II2H5yVkc1P+xKWlYGe2GM8gZZE9LFElZmJmnU54CQvOtLw/vM/iOQfz4",
+	"y+wDuv+52Hezb8FJxEFow2XJbFcMVkkFnioxfYJXreG5zO9R3tXXUAR8S5Eg01RdxlZIiiX670E+Gc3i",
+	"kTS72Aq2GYAo4lbg+sIM7MR5rNvs77c6HzBA16DgGzN9ppsag1Jk5OUsZLe6H9Bh6D4eqwT6pxEkAzif",
+	"BICXWDvglVsHHxhWTzgytw4/AM5vu4DIMJ6DkPVg9E+gAZeE1sN4IXW9vSLEcLzIc5mnn791BKnsYciE",
+	"1qgJl0ZnfKHJ8QeeBGwmE6G1VW24tPdxxm5ZkBvDM8IPED8mizOIcoDrt+dZetzqtLvtDqh84U6/B4wE",
+	"1S0qWvT6iwwTb1AyXae77t42l3w1FZJP49Zx67DdaR+2QM8zhuJWnwA8Y58nIs32rL83fDASoC52V8dH",
+	"kelgrDNwcXzmPiVAQYFI8l9Vq9byT/ZNFXBWQFKRNR9bc/mLXLsInTvodFBf6ODh+HSa0Obf/5qc31Gh",
+	"txZz0B9PwTUCFCVl06dgU8Khz6frddA66nTrGnI9338u+SwbqzT+Bk1oR53D9YU+VWk/jiIB1qWjg4P1",
+	"JR7hVsbvP17//ZlSX3AJxuHbOLHr6s9EKnmCBQ4bjdsGtaD2cDaZ8HRBBJVPJDAYsxxGOBVzs1dB8AFX",
+	"rhEYOvB160W+JTgmGwX4JR71eJKA2WOqdFaliXRBDWaTK6tFMaenqdm0B0cXIkyZyz2KI7NE/FhbRC1r",
+	"IwrtRkcWxQcXUs0TEY3AE1BaDQ3FzmmVXDoZIPSPq/AYz9iCxBWwbJyq2WjsSQP9RemYI4NCf6aNQK7B",
+	"z5gdHnx05yNg6jgmUqPYesDWYsQgvGnLzDUE3bVfgcuvuSSg2oAqMacfdccVg9fm62Pr5ugmeQz2IOZg",
+	"SdA3nYRyWw9PhekKiObK5lOIEUgk1fZGb01FbfaFuzJk41QIIhlaSCOjz8Dz3d0QzLkPL2C9Y4mJoLx5",
+	"bLMvzUlEnbBNjnlEDZCqBQJbEOFDB2zOUxnLEd5LSNq3bbgMQOYYQS0YdHLCJR+JFJJUkd6PLiP8QmhS",
+	"9aK3+yxN0NkdOfUB8mgdBkZSH5vj5sSrEdQpIEWbFfInxBA03BQYtyAsZpymuxgaACRiVYmWSnOJQ0jK",
+	"cFU8CUCkFwXeufFR8CgSk6nKhBwsQC/9wrle2uiINQye4gMJMyWfDfMbNCTwglgu2YRbn4B+nulDsu2Z",
+	"a17ruFjeadJLT8FKDxr94/19/12bunL8cefjQ+BxqC0t9MQSvOFVGk1nEx4nhpn5bgqtPOKP+ubTat43",
+	"XBDMKmDIFp2KvmrNuubBQesFnF9bHILW0+J10QJGToRbHMRLydHAc9Ja8DafFj/WsHXQOTjc6x7sdbpn",
+	"3c5xx/zvl84qeSxnSbIU3YcPx1z3SsRBjgHV055j3ba+GVcvg+V70OFuMVSsrqNAU9ij0iq+8CTBrm+/",
+	"tBaL1rbrWy/gnHncG0WUBgLBFzwZqnRihZqbkYQ6DSSb+0oOkxiNskfdw0ai0Oc8RU/Vo+7tJgPRsykC",
+	"0H0hopj/EIW0kwgBAuhMd0JaQ7EM4T1emDpX3jr2X3nb5zXKbtU+fp4UR+gIRj4jvXcOQorFo/bS4fUA",
+	"XpQPryrGtnrKHijM/XFjJH+0vsRjlX2qZjLabo/8wCgXF/o6iDeovhD/VGRNyGh3Pv5wz8d3dOv/wHby",
+	"T0V2lW1cVA1sdEuxVPFYwQ1lamMvSoGmYGHNXS7AtJsIfik0MxdnnfEFm0mXvjss7KzQaXqVTBbmFh3O",
+	"0iQk1aKSftaasSAvqrHSGUUXWliuOEMgoBz7Dy/chPwHvMd0iBopXNV1FicJObrwzFo3lg/P57Bnl7ne",
+	"the3iotSYZ8fbn+RwTiZ3TVmx6bf4WvMG5fpdveeLc+c+8Q139zVZ0Y8cI2xBT77gRhaZonYyMgCY98Z",
+	"WK5kYEEdL0zlGzSsmCv4HB2UyOdLYvCN9dvMHXxspKBSFI/nWSvAApODhrpaQDQZiwTN8OFQpc4MQ36A",
+	"+lzm+muHnoL+rnlB+sQVtuCGaMWAHli3OD1DT788e4zrTKzRIgLmnG8x88q3rsC33pffghFBj1VivhjG",
+	"Cfjmfnsuv93b21v6v6ksnPM462XxRISmJrLHfAvqeJVEZvWimUsKYR2pEiVHIjWdsKEw5jS28S0ZeMKQ",
+	"uQg8DAMWTpSMM5XGctSGJsmk4c0rdmWQxlk84Elu9wL0GPNKTEQ6EnKwyN99m1uwXN9hWGD37kVimo3N",
+	"V/ATrPfWx+hb8gbj+kLnlhxK+3Kv6I+EzqTk5BGgM3CGADYzwRKewVxgVd/mLUBHjBw1S0Uv5RlMMU+S",
+	"YLnTKrWOCd+i8yAn+761B5mpnMcyUvOAcZaY8zNlemw6jthw9xjPwJcBvLImM03YmFBLDtnJiSpyHxPP",
+	"c9D0H9x/AvvK2ufAf6qQBAPdr8jv51vblVRNWIdlinXNQNB9qzzYwA0VJmiqVNKbSfAbicwMmQdmokqE",
+	"hxtPqhy00NYDRdGZg8pCZsta2qAUgTpOwDnm23zqucxBXcc8QoslzX4EeQ+GhmjsRp8qyMGU74h7NqoC",
+	"6nNbOdcYEvE4t2DTiKnJ7aR8E5amqc8TLgeil6h5octm1PQOGAV4/vZFoubwFaZJ8PdnmKi53X1hMaFM",
+	"bePWe6eXpWrWT8RSDwZxOpjFGeungl+gwRsi2/KlqKyXkg3pHjghmf74i+GchtBCOOBJ0ucDs13B919E",
+	"jGs2AVAbGz1StVskraNUjNozm9+WqOtaFOsLO9nm9ksbJrF90xP060fCjzUbpoIc8sEfHVFEc3xg8Iqa",
+	"aaGP7ZxP0/iSZ6IQzGJ43c8enZ49efaHvQePnoU1OwsnFZeGp1mMAXL5HLqH2vElNWRDMRcpoCUGLFOG",
+	"nmM5SGbgRUQ4uq4g+xY+LLZlUbocJuO3ubj6bUl2zWyOsKI1GvYOhWfCilYfKMV2dcYzYQi5F8XDoUi1",
+	"RycQ/sMXcPSJXOCQsR6TY6gcxEmMDoPUr4gvAnc+GY75Ec2K6RwcC9iOkAOgkOKvCno5lyfeyatSIj5n",
+	"6rae/+jt5eXVHcfTqemmYRDepIEHmXlWjnoga3vu2r7GXD6DHAlv0VTuOeQX7dO+moIPIJSUdAhOImkF",
+	"LZAeWsctKxV4CgMzlu6LoOXmvXXcPeiAK5p0GYv9Jqn6Avf3miCW2CqkkKUMqx+1Cu0cdjobq4lmiXg7",
+	"tm6rKfFnnJ400QlJQo7H6F5PEoa482ZLRmofhPaMJ+KYVa8ndqvo99Q6PrxjRlUSpVvHd8zDWYLJ1Q8K",
+	"q4b1wAoPRGSzsOFTbxlJg9RA4ZTrlIIWbu28H6aW69A0AYGs0TLNErEzlO8URs5QLr3r9jWqifZf0cZa",
+	"aRl/BB5geB6lInfnctEiIHllIGa4uDQI//BPPXtEkgE9jxodqImAjIWrbeozyk75g7On/0DN41cg2XV2",
+	"8XpS2J2ju3O08hzd7f0bM6hvsfGvYkmfJeI6rehk/BaTaQZBtBjm7O5p7hSjTEuIIAwqQlKArlD5UZqq",
+	"gFHMlPaueZD4mUHkP0aaO3d2SBwtFmykmJK5T/jXs2iUA5FIMaf4bfI7t/5rsWZ2X5OCHNXpkVWzYY4F",
+	"U94GL1AkJvbtXimWwffndtEOVks6Hyt2Id19mPTum7sPmI5Xuw74wfArYzytq4HOeILY7vUeB7NEXMnb",
+	"QA2HhQuoOwPAZg5bBJeg8FWZ3RZ46YHlpYDwlbNgr7z39OPt7qlvw5Vhd7rubqk7P4jdtRb9IAJ7OJlT",
+	"ks7UN3Db9f0hlt0C3MEGYcpyAHhCQZ6FEmC9zCFnQ5fYM3cFzq/F4GkHxmAK1G8natSL+EJXnD7ODaPC",
+	"BaMCF5eaget1DB2CfNCA0/WrmUgXOVdzqWg22OwWD/l1sKp1mzKdVqWqccsA/daX8S0tnGW3Cs6ySQ+Q",
+	"p1d3wb7bYPifQ5HXDTxabtD9ZfVhShjPX71q+fGhcGjgMVJ43F+4x2a8gC38UZCfyORauHwkE9waICkC",
+	"ZcLP+tPp9pJ3YdnrD87NGZixirXBufXCnPBRocdGglx9GjY79I182VNz2XOjJofGVEx4epH3F3e2N5Wr",
+	"T3XDG9Z00GKTm7GQ4QFdOtzM52xRT/Qx4SGA7GtGRZbnj44OmGa3cvPTnU6HQT40T4gA4YRExI+ODtqH",
+	"Zk4LePLXJCBs4m9FPHjncHV1h6sr+1rVHJD7ryxreL3v8Q5MVbzJfRyI41GEF/JKr65HLlcNXB4xKh4h",
+	"PkpR7ezEgrZ5XZoImQEoG6cIMrN97xE+nAPxBCf35XP3JK8HOnqla5/lHN6dzD5qgd1/jPBJqWB9YS7Z",
+	"g7ERA6PWpne1k+Lob+rGtjtadkfLyqPlOtzuV18xgah2d8zdHXM702nOqfJLpQOwuLq//SzCTMyVN8uH",
+	"fDC2Ss4iBIvzK0IEtkWA4GjWzyiwsGYBHGWBRRILrMdt4PDQgjJ8WWDhzgLvCg3Ahz5EDWLXicjaa7OU",
+	"S80HvucUdvwYNLqQdS7OAlSyIpIKnZqoRJ5biBeIQjtVpg3wdf5a9XP8l5HQ53LiHFCX4Bvj3F+MtPOk",
+	"nCYDszqXYDPmxWJUtf24TVCi6Ju8fBdnmi80G6s5uKLZaDWVRjZajpyvQyGzOFuEzP3ZuxDmp+djDd/R",
+	"soYBC2lh4U9cWvMnrqr5i9bV/AmZd8mnUs4mfZEyAlkt+q6Sx2do3d7o06IzJ7pYGhoyVVviMH8TefSI",
+	"PEotYkE/lKvnClODRRAgi/1WdLPl05jmBl6C/GW/LHb4Qizc8GCBbJkBz8QIwA1tuXwmiKJt30OKBAtt",
+	"6yB3GDo3A6ZfROyV44VPlie0yCC0mghERvakHarAkG/va9WvqCOneFcBHeNgBsoU+EOUHDptPSi+Rnxh",
+	"pwsdOr1AgcnEzE8SS8HES2TeAYtSrFWlLJ7gw9zrVl2KFIkYKguP847RWxFRO9aKxbVgKZdgG/u2wu0Q",
+	"dFfA+pqoruz2BDtVjPBLbRYOkvg4JHdzWOvYIdtZDuSN1gjyed7+r7msU0DxQQZpI3IRxMtQ0F2Z+GB1",
+	"or0axZQdndVMgSOsGjLkGIVek6Nidb/d95Udv/1m+y2ou9aIBoyw2Hm4yux1V/a+5+Us4FVZDd/81NdT",
+	"BeXpbiaZGuI+wTLrWoetGWuEA1MpxojUdAOSpFWqRldmMlu9rTBQwfWhpulMbdXw+6gOpVkicaQVEE9w",
+	"bAN+9lIFdI2yXdACUD4wytoLlRoOMQl0/eUL575YCu4Ey7dd2t8eF/D2TGF7Ra3j7kdOKwH36Van+7Of",
+	"/vz22eFnd80qqlk6EL142jpudT8+aHfaB+2PWm9CzWe2wSZqPqLJnZ7vino+Q5OxzsyReylyp5EavR9J",
+	"Ulto/nJwgRXBwvftR+99qDCNZFOKhsHvSPpKJJ2DjdYQsZvoWiIuhAlXxcHQ8r7dKJhLFQ8q8Rlbx/TO",
+	"Hcm/MD8xMgq00Fm66BEOaOv4q25wexOEEhr82wo8cWNzmPKt469eNHPpaTwdQUvHI8kzCLJ1YyNV62Zu",
+	"M1c7GN1kr9Zd0uAt8e/iOXZKyRz4cOC4VTMWWKuEtMX2X9FfpVCOqoCKnFXu4Al/uPCEVkkH+iOHl03K",
+	"zlQMMYXMxhRYH5yxmqx2J83NnjS7iIebgxDclJvnAu1GoiqRw2NDx9cIG7ihd77lKzfioO/zlG2FcreZ",
+	"S+73y1scBOWNpe6340a/44Tvvcy98xx451H6rk9Ot+m9ah0GTgxrjNAGRolSLWKTFpYHo8mb8mZWmubu",
+	"u4bef40djnMjjZ0b/U5ldzWVXZ4+sE5n56a6mdKuTO0uCeRcapsOMLd6g1lPaWHfQPpuyCFoAxzdd1pc",
+	"ipT7GfQQvs1UhpnECTgMfFJss/0FuhPMRTwaZxUCCKkVCdPmraoVpwmP5VpYHTrVT+5/8RBWFEcmovqC",
+	"/XhUEiBa9x+b5aSqPoH3WE/r+HAT0QibuWmFZMWsbC8ewURuEZFH03VVicfOYEOJh+h0p2XcCTC5ltEx",
+	"r4ZMe734sv8q32RNVI2uBztV4w9Y1WiRRRurGpuR4Qpd40q62h0i13CI7BSIN6hA3JRRb6tBxHauN+3I",
+	"pvpDe6m9Ef2hxye2lb7tXvSk6KqterC5eHyzmsMdX9upA3fS9NXUgdcoUENUQ706ELnqryw/pc8hmpTC",
+	"dlQa5e7ymXiZWex6zYYYP+QS8saa6bGaSwszhfqyCQfwKAlJ8gk1GlxpMRFyCInhQ4C4kpBnGYEekW0D",
+	"jHTo+ZxiAmJTrzmcNOMMol1E5AVICOQ2hGJlRwUd6QvsNesvnEaHkKgAgkvXqTtpHpeOwio/aI8HNmU1",
+	"5qysc8K2i4KhEy4yJWAhePSaPyBfE+Y2iGI5ynhy0TOdCVlfjGKpPad7s4QYvjTgWuR5FTJI7nDCMsV+",
+	"mcNmTsB/3oHlD8Y85YOM0mNzpqdiEPOETQSXEBZ1gvHIdjFoyudpnGVCYi8UKp7NGR/+5O4dSoEBr/SU",
+	"D4QmEG49FroYkvGN2SA1vue/ajzVp4Kng/GZeJm9a+7nTU8loIfN9NVEvjuR+6b127R3+ws0ucRRgavT",
+	"slQydT3rT2LEDrBS+KyCg59mKhWYPN21Rqy0zT5VKeOSiZexhkhFF7c59KRvw+wdpHxR7KaNPzOVJ4Kn",
+	"HlThGQXhFVP/swmPZcZjiXkcqEMInBDmfDHEWDiCH6SiJIUfLkvhhhjb8HHPBkIu8+mnM59Nby+I49Bh",
+	"P5aPZoe3EFDeQoxr2jPcF6fqQogpdR3MGJ5G3J7EX72i9HoUtQEVto5b3cOPOx34TydPi946bs26rdcv",
+	"8v3dX1K1exXzLEvjPprWX7UGGA3y/Z/+6+/+/J94qAK/ePTUEDj1opXEv0/jbw8gdohY6vd/+ne/+5M/",
+	"KfblgPoCXa7rReEIsnxbc9nK24RHpWbzibhrJuJuxUQY0X4w5llPTYWEh+rkk/vdg0Po1gaCPfb2LXgy",
+	"j0wD1+CmMBLRuntJLhAV+f/uarK7mmyh6FcOKHaQs9mNjrIVF5T9V7TPG2n7ocwOp/39Ut7bRduQZFZp",
+	"51fRwXXK2ms1QNSTHWHduEZ7K6oKajXbcLWc8sxLL2wFkLKE0PS0fq5F+ugB3jWvU1vwooKZOj3rqlhL",
+	"99UPwHUL8E82uwrb0e9ct654tZ1ZNVut65ad6u1ctwqapL5IlBxpRIEXFtQovypCyjcNCqsBYM2HUcyT",
+	"3jQVw/hl2Ganzn2LOgW6KcyGxxl+FjA9G4wZ1+wnXSPu/OQjuOZKFqZiBBAqkRjEkdDHPiLLup5hWato",
+	"w0IBE4kWVUUwqyaWabNHw7xtL/FbwOKM9cVATYS2V2uoAq7WYAHjGaaIdJV5KkAcLdSOWIhwES10Be7i",
+	"AnLf0jDdeKh0rScbVPB2PdkGXPKIly6odoLMDbPTOWgFLY9CzMOcJd/H8qYLI6TG+yewBwxpraj3/uOl",
+	"Wu/eyav97X/419/9yX9qBdcSFYDt3rjrW3m0TYx5DWYkn+jHK+bnhqMB7BQ3Nf8h5e9843ZXZs83zrLD",
+	"hqfiClMeldt/le/CRrdl24Odb9wP+XqN5/YGvnGNyHDV7XsVXe1OmZs4ZXaqhptUNWzIybd2noN2rtd5",
+	"7tHQ5e8q3ItyQ/8wxprsdSPw7y6QUDMT6SSWgrDUA8Y1pfU3tdLsbOGmh3zrhtz0cpb15sN8KS3Xpozg",
+	"hr31dpz2/Zbndzaz98Cd77ruABGPk8VepjKerE42lao5MGdwy4v4wksYaeG/aSPlkMsFxRXPMjGZZhoU",
+	"YAtwEQH8bY5poSA9Bvh9TFN1GUPaSS5ZX5xLaCgV6NEFMNd77ATwhin3lYOVJvDsiZJxptJYjtpZPBG9",
+	"b5QUYZudSNuJsoYNsIslQYRD6ixEqE4F4RLH2THj+QDJXfFcMob6f/MNQZpO4kjGo3GGroKDgZialwDU",
+	"Sbox6yDHzaOIL9osdIkfQpw0wDoX8TQzA1zuYjYWcWq7Y3ox59q1FbD5WEhxKVLMvzlQE9E2cxYOlM5A",
+	"6xdqMTITrkObh9M+6U3TeCDCXA6gmRjzCKrFKucipYPWNBdL1t3vdjqdjhlaOJilqZCDRdhmmDKl46kh",
+	"oXrozRnoVnEIuuAx1GZfmtbHfDoVkpbdZujmOqPcKtq6Ak5irc1SG8I4qQxDh1MenE2BznEBvHh0pEjw",
+	"a8wFAToj8EsUI8zaWSEgT2jqEqiZKW/XAE8/MPvsDLfZGvjpMx9S+x64YUV8oY18g/Rj56nGbzHii95q",
+	"yN5WUISXbgDee2YnH7Y+bRTNYjlIZpGItuzmKnjfLToJzq0WV9kt7n2eJEtOZSORgWMYyJvkNaYQsPvN",
+	"+9/aLq6E1s7zqjQGvp1OH0VrG4VZrG6SdmOPPmnW6hdY6MyUqWsb2CysiT23qifZiY6bTvL7AvhseSOI",
+	"sX9o5sFDgEb23TruQhE6qujBYRGduUUJEiAURmet49tHdw5NqQrjAV8UBOFWkCctah13u3c/CooLf2zE",
+	"Y5dZwSwFHRamI92jQsaflj2se903AeWcc81NDLIkzez0GTdrvgVpDmlDsyiOjLiSS4s1Ft3UnOWDOImR",
+	"2FapPVbKru2BvqyVXyHpr5rDERD+9OEZq68nbHtiEuR3izMnsdndy8YiFZRWZqhmKRhxJ6YXS2f/Q0h3",
+	"sTv9d6f/7vR/M6f/+mM6Ey+zfeIPecVleqrU3OyOkrehGl91kjCu2f3TX7yZAwWFqj09We3v9gC/u48k",
+	"1iwVdinhmS5zqutnPWvE3KdjJcWncZKJtPU+Bq0VF2ET+bC8FLvtfcOSYnkBajfz0kqtsSxX+/2ZtS/V",
+	"hPFrmk29YDEuo4KDYMDGam7VaNZnLdY29NTL8mvK1FuSSrns2th02GbPbaxbAV1CyAh88RZWtRjLkVOg",
+	"2TpqXOWKe+KtecwVvmx9/6/++V/95d/97X/6y9/9wz/7/tf/4Lf/8V/97h/9re//8f/03d/5jQ3R6uHs",
+	"VkVqucx+1vwVbMUf3iagm39XbzYpTUxmkHEpaMW6p6FKArddPZ8NbGPVc36VS3xpIZrZykobducDtzOB",
+	"LWxsMhpEShwdPQd8Br71QbJKMNx/1SiibIkT7wLL3hvPtzLr2V4eqfN0a0QduwPo3TuAdjvx5tzjrm8b",
+	"bioFX6ef3In1VXN+cXw4FIOMzccC9I5VZ9mcg3owu8dmWljwB5Hl1mc47Uwf6hzTKjjMNQny3/3JP/n+",
+	"T//Ftrvv7SHH7ZjgD14K35Rt7qTwqzqiXRePXitx7wMDBEz5rZh5ZQLOZ6bOnSy2k8V2slh90FmSqPny",
+	"TmeZYn3wDswAm5FNVCqub/uLS3Q4qTHoP4TXIAThjlapPkbH0JC8QNskgQG6o/UMNXKVlczoYxmJtJ2o",
+	"eW/OUxnLURgUnup5nA3GUMkg4fGEZUpdMM76POFm2JliCgO25+A4mo1ToccqKdafCgBLg2qiNL4U0vpV",
+	"DtQsiUAsBMUvlxHrixGXpmJTyvpQOk9UM9kBm8ksTrzqBwq9R0ut2sfHviun+UdjyAV+zhORZu1hnNLw",
+	"8XcqtEoucQIlg2fUNZUyUxMhtulZ/2sjz8YkFJM+Gyvx6lcyWfQoCZFfJ++jZ6hNzzYwLcgEXDszlURm",
+	"StVsNCaXTfwKsD2VFLZ0krhczTbfEBZSknxf56I/VuqirYZDWAb6jaI2LLKZ3OEwYH0x4DMIDyEv3EuR",
+	"Mi713EwlO+p2TNtABlJlAAxg6HAYX4KTrsbmpjzNYkOtbXJPNWsAiV8GfCKgBLpRSMXct2iVoIklL9vc",
+	"q9fQBqCeTtSliAyBYKBM3lSpZfESaQZwPd3TKFXTaflhPKFPj4upbLSa4KiwM7ZG0/gwToQOGFVnFuRc",
+	"MmYrcvRV6Q2L+7eR3RQ5gbOWXsQyqjGVwpcFK6nnQXK7E7QmsXQOJXC/M0yyddz661/99fPzWafT6bz4",
+	"8EetTT1NLG9R6RqPDtwndR3sdq7Ww/fNfAsksInVlo6EHcbKlUyvbi/yhGa01vhKhL0iFrHHk6Tq9B7H",
+	"OlPpYqU/nmMxEMCROuhkYDYORMUxKPal4XyGz+P5MgHXe9PFBEIQcvASatwCEmdipNIFC+lxWAoW0UwD",
+	"dxsLCXETqbAVmAPtQkwzcvSH+I2xmgMsDPm4OXYI8MLICKvRnp/agbzTEEmrrzG5q3J/AXCg3YM7EPXR",
+	"ga9w+HCbQBRSOzveIyCxXoVHMs156S5yeNbpHHfdHWeyVB/cd4AEbPRfwqsbmCZ8YFimJc034Kzs1ngT",
+	"rjbNCWPH2a7E2ShICkUFw1yKjI0wwWGHZxSA5jE7t2W3YHexBMD47TNkYsJAAo1fmSTzkW3qvQdao5Fs",
+	"slfcPO92ypV2ip3H2pPfTfRWKGvSNsAm/ELoPMZPDdGzE058sH1MUzVK+YSZmiAYM7Q7i6rYf0V/9KR6",
+	"HbZZOAU9YEhIZAgeBnUElMygr6KY4gkvpJqbK8gXYtInT6vQ62vIMn5BCNzmdMhTd5KIgG3dY+FgpjM1",
+	"CSEKUOKN0ly1EJjA17HpMCCIMzMiNlLChphq65SgEdDA3FqNGBPkRqR8SKkYxNMYhTMyM025aQurcDKM",
+	"Nxi4+zmHsgIuuunKPedBhglGvVHmmhrkO3ZkkE3B9wkn6AV/OcNEjTIVwmzbfB6LqQD0BBdBFHoNhkms",
+	"s4mSFyELJzy9EBnqHEDEMsKdIQvNQqmyvHzVLRL93YiJvF1oOFBj6AJ4Q060rWN8P+GSj+BuWKAXs5+K",
+	"Wlkfs/1F0JqS3rtcSyqmgmc9CoVtHXePjjodwJNTkdBrU64WOgiL2PLasg+s5td9Fss9EAwBr31ezOxa",
+	"4ALmZzSbwsmaRiJtA9opBHpDmlarkcaXuL9E2ka89gA89k3ZJ5Ap5kevbB2vMeIbzsk5XwAXKgxFj9XU",
+	"HwnW3NoAM4NI6l1IANsEN8OfdBK7wbwcX4peaUViPEbw8mflZbcSSAFmi+i8j60pXySKR21c9Xxh/lDN",
+	"UuZvcma+MKvzo1d+mdfLS2SJa3XMYWmXUF6DMoFO01ilkJIAPyjvCnyq45GbHUOCM20oT64icPNK53aU",
+	"m8QUcQS42jRCc7rzi9xZZB02oJO8GstytQYYW6wggBXdHos0+SjzJD2d8UWbPbVSHQItsaPOERumaoJa",
+	"bCWXrzjogpef6junyffFaXJ70qv3klxNB7vzdnfevq3zdsdbbswNdHPGsiVKItHBdaIkernOxGSaIVIh",
+	"pLEs6iFSAQoIvPwrKSyUFCREnI9VIjZGQbQqmGoUxDqvUZ/jbnsdVsNhEcjQcYDhEBYYeVr9zdHyvB+9",
+	"GqjJRMkTKVWGutk2EQeyOY8DbHy/e/sZjHenze60ec9vdzukyHfdQfcab4S+SnbPbq3VOAmPvSJnrsQb",
+	"NCpVNbjOwnSSJMwfG8vHtrMzXcnOVDOrOSX6H+jNoDqqqXH/VT/+Bs6c1/uvyCGwQbBmFdnstA/vU8hm",
+	"JaltRmm14WIVCdwslW2dwe2T+JscMmmdNR7p+LFpGq4mswp2+3SW1VLxtpL8MJaxHlckB6aohb/5Z9/9",
+	"i//0X/7ij3/7H//jd3/nNz96lXF9YXr5+vu//b//1W/++Lt/88ff//rvQ7p1XHDMuXv6sNvpHJm1iTPI",
+	"wf6f/8bf98r+57/xD7778/+Dym4g11eN/tqNOFfpymqBT2cqFVFOujvBbyf4bYWPIFAxUckQEQSvP9Ox",
+	"FBqx4JiSue/9dgxz6WxWlyK9jMW81h/qua5E5MsA+nA0S4VFxYnTAkazewveoRmbKJ2xI4cHrZLIczWw",
+	"+GH2u27HftiuAoHUWSr4JKToCPAwzfGuUdGyrDX5qcie2MG+Ab3Bqgupr1NwzpWxHPWsOwI+VEkkdNab",
+	"89i7OB+0bwet1IrvQx6DA2WnfYSe692DjvlAmXOm2/24ffDaYr7C91JlPSOWLcBJnf76OP+m533w1St7",
+	"ZALcGPsIE6XC6Fs6Tshj3weUBdXAR3DSgRuf30WAuJ0KGZmBSkNh3YP8QSoyswcOg9Y0VYZKYzlqHR91",
+	"AndNB2hd9JO4wh3eLvk6nk7UurtGXEkDvMQVYs0malKMNm3ivlnFqopogatvs89K3zaJXnmrWJ8RX9Sj",
+	"r14RevV9czctLt4mXqdlEtnt5ispBUrTeWUcT3LKrvNGPQMX1PocIxg/aI4mio7khOcH+Taa5BVBI8+F",
+	"EFPrvKlnSdZmJ2w4S7OxSM9l3jg2B5VyjKxjsekefVqanXs2xZYA/3YOQSf2VuYCV3IUEb7AZMVCg4fq",
+	"hx+eIIDthx+yWz8/ffL4g2MWwgNAtx6rOZsY2cu6bUBQJfinhzMZZ8cszxLivrWPAut7S9No85zYhBmQ",
+	"1uRRdi4twqnN34LBofnnyNUhgBMkGkj/nAmd5fDSeUhmoU1KlAKiWqYUSogYp0kGL7cYdjaGcSLMZBh+",
+	"98ExrHMhr00hwUvlAAMEn/1rn5/+NTNbZlbvUcjkCL1bdWhXJh6MMUqSMtlAFAAF9HpZbWyj/YX/p9/6",
+	"j7WDpKQ8KH0+uBil5n4VgAQPK5NeihTjN0uzgGYRFqYzKZ2/7bmskIJLu3P/VfFBL45e0/AMRQw5pbQh",
+	"h+izAk5mLK3Dcm+gktlEhpSjmsYA5kp8Y6MiZnrGE3CEZrdCl1pAqjBg4USPYohataYl/NWPv8E/UpHN",
+	"Ugkfn0vGwu//r19//0f/9nd/8b989/f+3Lz/3T/917/9y9/kv7//P//o+3/37/FHu93+oM2+HMeZYHrK",
+	"B4JxmFzGvfFQpC7GaZj9bUgnz2xjV8juIUNcQEcc0gRNzeLrsRAZ02NzB5UiYre67cO7D3/S7XwQQFqe",
+	"mTRfGdYZtnMPc7vn8mlEroRP4TJkicnaiXHFSwUMF4LPjxlnoNAhl3jKBtGDZzpkE8ElJDdyrwKbZym0",
+	"wrb9VqqMLUSGzvYBUKIijkR7yBJ1FGOgO0/T+FK02X2uBYUISMWieDgUqZADgRsZ6zedwEn08gPBj4IP",
+	"ezjgSWL2RGiJC7n5jzULB0oO45GlvQcPP3/0i2cPAvzj4bOHD4B9h9//+u9/93f+KTHzk/v3Hz49exCw",
+	"h4+fPXl+9hAI6vnjzx4/+fIxff6P/+Xv/um/wEU6WcoLlfO32RTitCUbq1lqzfoqpXDCEtO2tnvDM2Dv",
+	"xpnd+G32RFbVj6mRTPcg/nwSy1mGHNWmocIRxQg9RZNjGkCCk4KnPfspjb6wGMc56djTE8+klxl1fcHG",
+	"/FKYLWGYwNHBASExmrf2zLLtzrJZKgJ0AqTJyLx8BzGAxWc8IX7g8nWZXRVYJoG9x2iPPBghLVDEuYwg",
+	"ORQ0AaHrFJ/oHBDzONGTXEGA3NrfUAwylJnT/h5sgYmp0GL9AhMoMEjMa5kIl/LrXNrI03aiRr2IL/SK",
+	"eIailPpW8XsrYihr8r4ELVgzvFw3vkQXh5praoPWZJZkseG0++aY3rPKkNV9MysHVxQiVMgHkqeuIU7Y",
+	"Om791b/5zV/9+//7+z/9zff/87+rH9OWw/hUpZNrdyohXXwiSnr4ZTeTSpeSg7NO97hz26qN6Ju+mcGv",
+	"OURbVGUIcgwAWicMi95YpAK0PvZBhk8OrHMG6JG8acd6WsdH1jeDnmj4jOjmVUvNzJNu9+OP0TWDXo9F",
+	"TM/vvg5a+eHYOjZ0NuRxAllTrforET17oy6RgZWZ66bm4Jdw6QUQEGjvI/tTOy+RAquE/i3JRq3ju0Er",
+	"VXPq84odo9UshXhkWFfPccXZXMx44yxPywEXzwql1WtvGrcljs41EkdniTg664ij04g4YDREHIdXIA77",
+	"YAVF2PlwFNHZkhw+suTQaUILOOIrEcPW7He1JrN0Gd/FnOxsTUZmQRnJpnF1d2VNUfgoA4LUNreSqy7q",
+	"bZtoecjOlL9K4kmMAZfOonF0+/Va5W7VZbZW4ftTkV1RGCsWJxzCnRSwkwJ2UsBOCvjBSAE7P7ebA0Qv",
+	"zj8qawpq2O3NJ9ucnfslDlCdOn6ImvWLWEaBp+zpdoJOp+PyZ6POr6RLseprUsGimaAaF6dIyA+8jl39",
+	"2F5tZF0BSEivGgLjuj5/Zoq9V1mNl5MY18VSHBqGCvNyXDogvGAVU6x70OnudTqdTvcjs+DA/PMUycBQ",
+	"LRPPuL5A10L4y5ZGaLIe/Lfb4/1BJIat/MRAvK/1PT7yelw+s+r6fNDN+9y1ne3ebdTVg+Wutg7eSG5l",
+	"R3Ab5c7Lt5YzRgE6h/mBJq/MYZcOdxGTbwkIzenF0eCMC8N9gyIYGcwJ8vlnp1+cMkfRb+kAuUr+5g2b",
+	"CuuyNP8AD5E3mhzXP/93m/zGneK23OMBZdC95r1+KdK9b9SkH4s957ZZ45ID5tn0UqSYEwd2QH/B4kyL",
+	"ZOg8cgaCcTJoGukw1l72m1gzzYeAvj7gSQJGOrkAM93y5n6GvTuDXr0B6Sc/g59ZwHV2wHAuEImy3cJ7",
+	"IVrZwW+ldXxwteOb2lp3Z8tlZ9cB7NPOj23rDUhTD05LCGOMxuhEcC1YyiXlvW/qnFrrSJ+q2boQy2f4",
+	"SRNfVKztzeedrm/aJoJ/c96w751bqpmYjbxRcb13x+0Ne63CtNc7q+KqbAWXinWzRGTgp4peqOR4lQfI",
+	"/LiIowrOZYsp5h+RAn0h00WOLRrSE0AAjTMGHEsjOOm5pJfon4OoptQNAiFWc9lmX9gG4TP3CVU1UgRt",
+	"imjtkQ24ATegk4mSI4fpTm9scI5zAx2BpllnLNQqzRBGdKZF1GYP+WCMbjYA9Sji0ThjUWwEm8h6R+rZ",
+	"xLoj4QdmZs4ltuGcxiAQBfr0JY/BjdfN41BBbhtAUpmlqZB2nS3aPA041oxH4IdKuC5MpdbLp4SJOlGX",
+	"wvdsQjnnXKJDZu5hG0sXtYROX4BHDS62K7yDTG/eMtapXFhaW4sxWoIAcXCvdQE/r4NWNocTIo3WI5jm",
+	"9G3m5/FayJFaxTvSjpHHNtCbm5V4FyBClyahCazM6okCmocauyvNFWnm2Wws5MpmUCr+5F9NGMb1aJZM",
+	"DAa482HY+TA43EwiiWbn+Rppff+V3UAr4TKXDiM4OehATcWEx9K8xjqPi97OEDpCW5/cmt17j0HbV5WH",
+	"NDsZZiKd8zTSIGSgPKBcvK0785WLS0kjloqhOfrh2g0RDXQK1iF52hNrh6Tx3iBpbLMV6iE8VxHA7jR8",
+	"x07D3U67QVv+BttsS0BLIIPrhLPcGIQSr0/VEJT38GSZx5Bp0YVU5JdDhAlwrbV1xhMR1iFX5ozmjeFW",
+	"2t3pfWMfHW56d3j78JM7XvnDvDnsoHne+aTp13Lb8ABZtsw5JhxEjuP/ubKRNPaSV1nUPo91dkrtN7E8",
+	"2HaIt8eaIpLrLAD2ZbMtjD05xUJ1FgjXBbgohY47hebOE5qGQ8hVzWNJFslMvMxsEsn87pWIzIyUnZhL",
+	"0C/RgClVxiaQq9UFUA7GPOWDjGKwOdNTMYh5ApG1sRy1ARWNeHbLZr2pmotfbTANPB2Mz8TL7P00heAy",
+	"bmILsVtgZ8m8km3Daedr88DiNG9n3ZiqJInlyMiHmMd8FOsMzNB8lqkJz+IBT5JFgGDnBS1FnrPMjPiS",
+	"J7C7MPqDXALc/hvz6VRIK3g6xI5fzcRMtG2jvZmEMPUeDQlgMCDnt0pNUeuUOp1qDGr2epuNxUSL5FLo",
+	"do16/tRaNd+mfn5A3gWekEqp6iHFtBELyZlxnGXTPT0xfDZPdE95qL18+FjM8aOnJMqtDAe22CiGAHTM",
+	"90/NyTfmMVAfcrtitjRc3t5EA8SX6YAL8ZmKFPO53obgYuqGYctQEQKOCKbHIhnWWhZeb3aW3LBmn4Lc",
+	"tXl8+yBo8UuRGinbNgTzcgQL49YSXV8tbt9xCxcSsQ5ax68gEZzUMyN92m8byPcVKxFri+WG+Kax7uEm",
+	"tQ+InPh0aihJcC3KCO3VixnAr7GapQ4AXqQ9dPgpPFEyGzuHV59UqXafVvHROiIBT1rHE1fOiJK9mRwk",
+	"gqet4xYCzAEFuBTEWgi5sgZyGu5N0zhfOPtQx994z5ZJF55mq+v38e+r71Z0K+ql3Extpw0BVrWblIJu",
+	"ehCqd3zQOew2u53NNELFwgJ3jzpBCxe3ewCJ7WFZO0GL1tPU+/r6cPXtxm12kSMHlJ0NaHcxczYg55TU",
+	"SO5Zdy/bf+W280o70ImVdZwrhrgUKYTJMu6AZQZcGiEnN7jcMyIO+EYQtlOmAAHJHFQhi6XOBK+1yjhB",
+	"5Qdoltl41/xQ7Tg+WdWa8Tal9npDz0qa2klHO+loJx29l9LRziZ4czbBzSSQLa2CSArXaxY8cY6RTlND",
+	"4JwObS3hOmODhMeTNjuReBrl8RxYXBO0JTDxjY2NdODdiLXRO+3emLlRJ2ou0npFyW04gPwceEFrJuE0",
+	"KaXsqDhh4LzYWC9yo1bL3bm/O/d35/5OK7Kzb79v9u03p0nZd5z+1ZXEnmpb1QRlFp7m4Mo27UxqpBca",
+	"3yCLLwFJ2ZNWjguJ7X15BEQNqRA4NhtzCVobKsZ4kqi5ziUogvhVsyQCaGS/DSbFiGfxpcWfPTiosERB",
+	"LZ/QLL1VU9RApakY2PS0eSwH9LB1vHcAYEkTnl6Yc1JXYbsTrtWUzaaVdZBBy9USy0sVDwTrdo4ONrH6",
+	"0Hzh5N2UfOOZ5Q7MsQBwW7gZgvIIG0kpiDSFskYc+YLAWtGgZgavdPZ8LqKRSB/KLF2sO4AS+JQJCCva",
+	"HT+742eb4+cM+ASGMADnKfBOgKN8gwcTkvA23ljOhUELQU5YGnDWC/GecGF2GTKqXbJwx23M9d85TyAc",
+	"R1MvII95xLvI6LeCNmTVN94m+7GTca7qV7StmNdo2045JM17I/Lkk6mQGFwVCYuCGw8wMQhewAdcOhcj",
+	"yJqQy40BIaBIm+OBZULa/A5tBj6N4KZIqV7QajhWc008JBIgVZq2XdoINRWy1I4NVhaQF5HCnrF3tmc2",
+	"189Y+SkoPNcoqiJRWmC8Ni6jad+3QmUe7ksaX+K3Ihnm6RSWuNpTHqdPyTvySkHLwHzyo8INZzBW0GvT",
+	"t9NHX7QCJ2QCqYPGZrksPjcFMF2kV6yl40nPosJtElL8FCnxpl2PoiiFHQfuYPp4fx82YptK7euJHvFM",
+	"7E9UP07E/mUX1Gmmmla3c/Dx4d2jj27f6XbAnXUap0JXiahdK6L+Km3e0LksNHA1WdRN7hpFiBnZTv7c",
+	"yZ9bnYZgw0G24swKp1+c/pRnYLBgfTFQE1FCwLmqJAp+rnoVjPmp/eZNsA/q4quWFloj1l4iSF2tW8dH",
+	"dwHyGF9N+EtQbOvWcffO3ddBixLjQEXDDJXgGoJ7BODxWV36UIiI3n0UtC6EmNIv8FQd2WKmrSlPsxhA",
+	"/+ZxlI1dqsvMLBhk9modt4CZuFR+MDSA/xiAFuvxH7ZW64Ehl+4gjcFzOdfq3zETA+/ERKQjU13+snvX",
+	"vaWrd/7uEBxbwVMZ5JA0VmmcLWC+inl7D++guqPam9lloEfxBrPr9nBmvV4aop1ob+l7E6WzXg7PgUtc",
+	"eOlng656XwgEw/feMFzFd73HxSpve2+KlXWRx0ezREQ9gK8pzJwHJF4eRvdO+WWxzeX3pZbv4Fz2CG4c",
+	"zuCr6uNxL67NBm/37C604Uom9SRxU5kjAsUgAw9EgfvSfDdIMzqrEPVPC41sYjKn7GjQIaYkAjRZMZkk",
+	"f0jt5nKXAzRSXvhCTDOInYCyMsvPnpk21wjITRlPBIYmAVxvEmGYkphjlr0KuXtWPDa2lbx1xtNLvqQD",
+	"bsLr7nQ6mxmosbs3q8PdnX+78293/r3p8+9dvYztrkpXsxTr/IhpdhCvvQftvxrwTIxUunjd5Ep0nz5+",
+	"MwA1O+ayKXO5Em+xi7mTrW8MgdzJ1oRIajfftcnaG6nkLQE85hOBavlZxfb3RNvC9t9axAUxo+jKuUoA",
+	"OeyUpFoeRSCx8eRparqaxcKJMhP+0n8Izo6TWBaeBRasX/W/FoMbhKPc8bf3gL/tZKcftuxUZr3XIEtl",
+	"PIt1Fg/qsWXuo6OcGqLKQeepyBIlR4SJnyl1AagOpntapDFmaUeYB/w5VClmByNfCARYliIJnBXUpdZf",
+	"TCFxvpplAzUR7XOJjnmjWUoZ28VLPsj8TBABZd934QfQ2TY7YVMVy4z1hemttp+YIhb+God1zDiMxaWx",
+	"17P+JM4yEZ1Lsnna1H8wARi0CZn9AXEbvQm9YkxJmI2IL3DK4OVgIESEL21qfcCr3mNfUDp/myUNJuzA",
+	"FNcBA1UCPPn4kB6Z/+KkXoq0zZ6hVX4CmfBNW2a89/Arnie9XwgOqN1ee7Capnqeetiiz8/ut9kDKP3/",
+	"s/f2TW4k553gV8nA7YVIuhoEupsvgw7FXQ/JGVHDIcfsHs1YAxqVQCWAmi5kwpVVBGGKESOv5Rvb2htp",
+	"13v22fLJ3rDitHs+y+vYkxSybH8YDznSX/4KF/k8T2ZlAQU0gG72UCNE2Bo2gMrK9+f99/M/LgFuFH6F",
+	"uvMhhHUW9lM1CqHhMFOI9D2JIyFFZOa/nycJ05kYYz8OpQ1rA3qO6yqgc8Di6RYmG8B+S9EXhuWzfTGB",
+	"+lnYYJBvGUKmvenESKWig1+FyFJr9uzIbBjToUT0M7PBoA/viLQnZBYnNP+hzJMkZHGfSYW7YsI1Gwmu",
+	"81REuJxFjYntM2dGzg3NYWDDeDBEcPTKPCCIgmfepoap5Zn9QZ0duZPJumIQy8LVR/niRRFxVuJLqYIU",
+	"fyh4VDR4GoyTOWzwTkClpUWHeS8hGXlx30apgGIe2MhsiNqsouLLQiOTIJgc8UzsmM1UC+Z4iYKqjgqz",
+	"FF4XD5hUE7NyQJLolnlBx7Iy8cTm3UiEHGRD3KewaRfCXYlx6ZWR6PM8Me+EUoGgJmQ+Mnc21QsE9vOI",
+	"T83lXu6NuezNAzuPeWreALf9USbGb9unzR9fwRbMP2+bVirGcDh3TeOkanFQutP76LTOhmZrrDrL3Wlp",
+	"yHaEBSmJLeKx/rxZ9MGgRqJgxRl4fXrLtf369JZr/fWpK+Z6fUqMB8f4gtenD+wrFsGKoaiboVSps1s8",
+	"SURKCVHeAWf7jT2YTm5L4CR4318+Awsl35gFK1DYwhMxDevsbsakEJFmYdf8iXV3xeup9A5+XB7RKNcA",
+	"SmBBqRcN5USUV3vEn9yDw1GYNO5vKEo02lKtVfvtD3673c4bjUbj0ZV/t+qxg3vX3v+KpSLLUzlHPQG/",
+	"QjHvEtOqug6yo/p07gIf8JN4ZLauHQf95foay0wMRLoSFdv6Rhhcovbabe7sNY6b1z20zkLcEfcw/vOD",
+	"p7AitjwOBSrSd2aLW+tx2RNJYq7q3aAGpZxAk727ZzqEfCXIm91oBrUoR1nTGV9r1FqN+s39Xf/D167V",
+	"Wnv1xv5e6cPXaq2b9euvIW+zICJtgQp9x3621yRzPZ9hkobyqmtGVyZ1y9JFOxULeKIbQS2Xfn93KTBB",
+	"PW02b9gPTC+b9eaNfffBa7XWfn3/2nWzmlAPhoGE7dR4U2PmBmSaCz4tLaqbSRdzO+6MkQan2hzBrj/d",
+	"aja/WuGa2OYXXyDPGo/YBFXa8RhshViiJoKaEBpBwMbDp2sQrlFycYXpmwo+WkpDSnbJQEH1OcuNhYAZ",
+	"tyDyWc9mwYJY7SmpY+2byuxSCIyb8NcOvjC83EJ7L1SPRfo4FpOwNWsJVNCeuh8b0+6rRw/uB8bscGnD",
+	"UIuG6QS7c2RDgG5okxHg1d2poLdS8oGQEaHEQifNeDQzgsdod+HTdg1L5tu1Vrumh3kWqYls156FweyX",
+	"OO/mq6JUHyLi5hVIppQNRVsylloWJ5e/YPsICI0z7ZrxQ6tococ0xhDHM47lgAbUU1JiJRqbqPREH6Cl",
+	"PjETZPQwo7cCVYax6OAro6I1rxU5F7NDJ7qoNvn1Qte94os+T7SAIZuRoQ8iwzR4XNQeFPkRrJPZkWAb",
+	"euSYPNEKV4HTGhB6rfmxSFnGTwTa9JhhLdmeW2fUMQuPBz3vak1OhBgjfBQthdEk2hJSFEGNjxLIH4c1",
+	"8I3w3Qa1RU6fQhkc8qSPS+f4tzJ/MIma6MCylKaCcfY7OU8zIKdsy/Dtw/c7tx7cv3/n1vHdB/ePcEqb",
+	"xuJHawPqJ6nw8TUWksO+ninVGeW9YVhnh/pk+TExJ6LKFD6CAT2g351mCh/RFOOuc5TXC47NAWvgR7F1",
+	"DRUc+LA6C1kQ0U09ozajennz+n5J3WxspG7O3UMlfbMG37SYnb62NAegxZ62azyD81dVh9iuBW3PcmlT",
+	"gWEb+M51u9Z62q6NhYxiOehIMWkbHePZM1iTNcmH8TrdBvHOHMRzPtQBjyWeafMvcN3int6BO5Em/OxS",
+	"1myFnQ9Vd7F/+auqO+P0JOel+W9IaVN1m/oUzjghNbj2qkvkjrk+Ma2/ykVyy02+OBMjMtaouNqq/Cty",
+	"ONjflOqNI9DO964V9kUjqPXjJMOaxnkGiWfmaxnr4eK3Nc3bPlRdKEa+VhQZEyjHSTwek8XkcDlsk+Y6",
+	"yJT5HrqJT4C9VWvt3TDzCmAlPZxni4JyBnOB9sU66OOwg7fXz5mKB80cLqwPXJU2eSGegz5h2STuCR/E",
+	"gfQGS3qKNKmkJ5JuXw4MUDALGjDHgWmRiB5gOkws3D+qkFQFiW+jEjF6XVumYix4VmqIjExuyVpDbA7P",
+	"p1H6PlTdOrvbr3q59R8SvTcyosrAH0ZciXDVlqFpFl7YIeU6dKnB1Jy5ZUWaqrTud2x2nFZd/VB1Ua82",
+	"1hnWXPdOBqmxSgOm1UiwYS4jRzwOITovJdmaUqgdcZYKnfGU7CcPF8wuBM/mJ0REoM23ZWb7w7WFtXGc",
+	"DDBjOkAD0uqzCqDGDimiA6qruY1EoSpzRxKLFy7EF0EbjTWjW6wFxdsh+oHMXRK2JcS66GqGj2Bj4GNS",
+	"sVxGiqJBs2tr411BY/9mcO3GdRw6CGSMVZnN0eVZbwjbOFUT7eObocmTS3DDhz1jOkeh1dbN5Dj4EHbo",
+	"QmsNOIsszWVbugWqs/eGcSLosTSXoPQ7z3Wxt4CR0E1PZEe0GGbN7EGeAIRWJ80hqhQuJr6l2/nzxjOZ",
+	"BdavEMDLRCYoAxjXefutVqPRaKKI+VB1T2uW3r13Y/03eOAeJYQVc0KMyb4OTgqtw8uqUV0wzVXJRxx1",
+	"BzCyvempVgIq5niNNt3D569vNVZWt6pXtqSBoZJUoW8tWHdPBfOh0eg0nqKBLZjodXfSOwmXp3lmSSYZ",
+	"HZ+uQRJW5k6KMfvFu+63oO7bPCnIkwJZzFTK6LhCNZiL13KSUevrm8VXBYKjSyrcv/ZsicF79Skez6XJ",
+	"6YWwewnlSud9g+02NrYYF95XM/Zhc+3L6TwswdNuJSMTtqGgCwZINje+zTTs8xQzTTazGNfSI7+qunej",
+	"KkiZ+ZN91WzM9eFk7BsW2bLH8waQmQyj/lvoZagwdeESM01xYUA588fYOubJgm4CYjCki5+isUuVFdp6",
+	"hRtdjbeX1/by2pJ4nPW2MycJr7sNLrfqS2qFrO4lGHUuN7XnMr/91NQDi09HaW8Dkc382uheS9DrzL4t",
+	"JaOef6YUnPMO3KFQRu1Foeynzd3iYwC1tl/sBbVxqsxEm6/ow2sFgrR9vrG7f15ZK2taRS4xApxXW7f0",
+	"5mYDOM5wTrtTms5zinmhJNiJZV8tNADsScj1XfOzcz8Jc+Hs5//8red/8/uffecPalZUdfAh5xToWOrH",
+	"O/dv373/Zm0+7RIb+PSn/+9sG825Nh4+uHXn6Ki6mRcff+f5H31/to3d2TaO3r1l2qjsx3//xf/4wWwD",
+	"e7MNvHF4996d26BtnfGs4iqddlb7Kk9xJ50hYPRFxY6EyYlULx8JmaEaa+Zp9SOHOY2UJw4HZsERFKNx",
+	"wpGDbYH8myPIBqxvwZQUpHjHGZTT5FrU2QOMzIROroX4G/qBeSowD0BrCHW4IChNPauISlcWKNDPZzPD",
+	"vazqa2dLqq5MSOkJgGGsfN/1/fN/33ok4HYOT6EBt3Pn7Kgia9+um80BhbQDX21hsewleQTR6XNO2P9V",
+	"Q+i1s71OvNxN/VY7OeOtaSdyYeS8mOrlN+ap5N22IVcByaNIRI6XO8RDCjTaeFUu4sa2G+bzDeH18ySZ",
+	"CQPR2QYDqofFRAmXgxyVgt8dmg7n6Vhp8+dn/+c/Pv+n//ziT3/8/JPv/vKjb37257//y//27V/86Juf",
+	"/dU34cgLSHFP1ACcDEhBU/vsb3726T//8fNv/e3zT35a89wBUcr7sGj2OncDqb34vR/6bb/4sx89NarM",
+	"s3/7+bc/+5Mfvvj4J0/NlfPMf5juIOyh3ytfWlDfdkAvCmpZyqVOSLZCEVatVfuKSBLF8AUBmxrpDCDC",
+	"sWbYCQrzxFbFdJN5rgMpnvnhX7/4y39ZK7ZETV0wlK6/lx6tTtnQBPIoPD22CHJuBya8J4YqQZSrD2q0",
+	"fjBVj86wQQGfAMVxKnhCxY2n7FvqavBy1/ulbNzVGJvOi3yp2Ier0S85BXUbwdxGMB0tdVZIzhXF+2JH",
+	"ID139SmFIBeRUr9tmScQ7V2kgqVQJEuyH/OxrG4AtQTZUMQpy8STDKsl6BBhGi+RVuOzcdZij1Xsj80S",
+	"VgcsUwBV0E2E+Wei1AnLx1gDZIszFrFaeyrGF5DX+otKU7359g5WsuK59Iz4WRv+AHL50HcdaxbaN0Og",
+	"q2/mPgQzMK7YdG+K7JQdt9UmttrEq6JNbG+1i8tSWP9KqzDI1zSSz4/N+YCF/oEgzB7Px5kKuEAwnYra",
+	"TAVoCZDPHLoLKGRCAu4wVOjGGv9d0h24LpwIkHENKkJon4d305NReOCrDNYjASnaeMObgUAkLM50W2Ia",
+	"t8Mjsa3U2WHxSuevNa30lcv0HqcCap6MzFicEuHExSRVctChRg9s7nwf5j1sS8Ag8esiR3wKOeeF+sNS",
+	"8TgWE9ClkEPHqFI6YLlMhIbqQaSP0Iwz8By0TulTLDvYZlhnh21pNC7vVlhlVPhIiEnqlPUdzl7TYcBC",
+	"K2DMv8t7R6UsNAIgBDJL03cAHSeObVahZ5pDMTb316xWWZEcjlzcJSm8MUXQeJyqx6KakdvJKHeX78Ld",
+	"izuqzNBdCF8sAAZPw0Sl0WmuEieynIxD4fNvP//2pz/7k+cf/8Ev/+P3n//Bt1587w9f/OePF0mtU+SV",
+	"Txa+tuC5UPLvrfqzVX9+HZwpWzqnVxtnMyAVxtNgXqJP5uoYRfb6+aNLk0ffs8V5RC4CihHVTDtpz+5T",
+	"eV/sSimwkpFg7MzHQ9E7EYBaCcFRB85p25qOq7hEcExnFdPmn7NXeQkQrlUrIfCSDq0LAVNr7u7tX7te",
+	"BGyf//yvPv3pH9Y2EIU4pIsOMAx5ynu4I3Z3g6Kx2r9+9B1fwPzrR9+dlx04eCc7aOxri0cPUer8L3c3",
+	"r8vvePumL9bVvr2pN4aJAo5RzzYEm0bDWUKGI33uN3Um8KY9x2v6CLwA2rtX0Rg2rwottFMAznBge/Wv",
+	"7y8ZO9pqoGg3wzV/wJRMpoyzM9h/7KHKIdsA652w8Xggeeawlx0WMEqYGblgHbJlTMnulBGUooef9SVt",
+	"8ScdSW8Y4BjARiQ+WZePTG86AKdujsCPj4X/1opkY6Gzzz0fYVGZ5zmJtKAGRJSOibbW3LvZaMD/NNa/",
+	"l82MXbCw68eSJ53zEXHW2moEAEMEJRv4L2O0NHcbzU6j+ZU3v7r7tf33Gr918zevf/2tvbev3b/xzmsP",
+	"m8dnxSEUMjpNniFgIyQdb82VrRDcrGRESIyo6sxdv+WY7Us0W2ywd2FqLXAWWpByxCcX6OEs3NJONA15",
+	"5OEqSvEE/LBojGTxSCSxFFjCawdqHawzQOixZSr3pmF5Bu7X7EC+APBQGxfHzVoE1S6sszmsNvY5eSbH",
+	"S0CBKm+DdbJb3RHYhtsuvobAJZvArWB35qbpsZtWCVeXCOcaHl9Q7mOG8C784hW+cVY7PGYY65wYnJht",
+	"LviZdj9M4sKNjlO8InhaVdq2WdOzsaMJWY588fEY9W890h3zR6PRhL2vNUbJanwnUXKw4z4JaqlKEBIV",
+	"6nvMoMjaQRunSRMDMXT/XSs1akPvXrN6qjMx6vB1ko7NTF2wicQTYyC5OBnhFi2Y4JKtaSkMVgys6Y4N",
+	"nru3lJckU+OOZWADx+AqkaGKdTw/jyIux2qhItORbc7t1owqcm5zXQIGWuEarRb7V5/aTb4U8cfdstsL",
+	"4hW/ILZ6/cWl0a1/CNdVod+1G+zckufq7FAyMRpnUxbiOQtZLrsxgfgLiZsJfRn4DMH4i35fIH0hEDiA",
+	"CyPWDj1fovciliybKIfyr6QDNQWygL5KGbDP2IwqHmfWn04Hh8ic6N1wpwD8ajK15AyA/6GzOEnIU8Mz",
+	"a2D5KKNxtiSGYDO8dMYTUQEVhJlbZ9YuF2RgFZeRpawvNMEF6iGmt80oiWuqfxeaILW9239tlL+t0/1V",
+	"zxGymUEqtelCL0WHvHoipstdSW+ZH7xEH89bYnqai8ccrsN37jLo61ZpunhnqJ18dIaazVP2DwWufB85",
+	"M3qpyHC1LlDZqkyAIKLKWFsIe0hz0EM1weDOiZguwhd4S0zPklhmRVGqohxhBlcWNm+J6UXnga2eDI00",
+	"j7CEHdtoUD3aM8jb+2ICs7CaxDV92grcrcDdSODCHmJc2lvuZUjYU8ujj/EuYjpTYw3UF7EcvAzTbUGl",
+	"s73stkXOvxpFzhvu1s0lbLB2rBLYRMTiBA6IUXp2vkoECzF2EgL3CfK+QCPOWTJl+ThRPBJRQJyFusgU",
+	"xNIux5j9Oj17RtavgmMvBiq+6nQPetlpTH+gj9hBFazZDpnsHGDLoCc+ZtmvXp4JTBB4HW4ENSoRWEoJ",
+	"Zn+TqgmApppmq1Ihe0r2YyP8PcTl4rMCO7lIQHn6/P/+T8+/8x+e/dvPv425KJ/+/M9e/Pu/ev7xTz/9",
+	"xz968ac/eP7x37/43vctnwrMRTdRpjNI3FzQOJd5m81fOc6QqLX2S6jRMd1Hrdd8kFj4yh+gVapasxzL",
+	"jaBmG7h5DcmU4fnXbl57tpqLJhJRPraOlFpQA0Rvb87Ek7HoZR1MD47NLnWfx6nQ3i9nkk9HPD0RGUJW",
+	"2/zST779/D9889OffvT8k799/hf/V83mmfZUko8Aw/MP//jF9372/JOfmK+cVwibn8HILioJXrvRsDT/",
+	"sAPsDyQVITxaUkeXZqXBFmjbgkfAOm8prynJqTcSHT1UY7yLHf62Xx9nPzI2ClZxnn+qERz8ddIl7A29",
+	"TZg4k4VM07gwZcJO8xmB85CdC4uegb22yIgHmOZUTdA+T2KdtfCfYT9ORBgA27O5OpAC1+XQy4z3CEyb",
+	"hRkfhHX2ZvxYMPGE97JkCq/BH2vhuNlM88BTlqm0oAXQbIgUwn5RF6qvLWRG8evroZEA0MDNIXffjGK4",
+	"6qCXnHl1Q87BwNuSnrGUY4UKAdXxEAiBen1gMQPpbzs0RybHLvl4gyH8LpaD8LLlNsNJx+IPNRJYzpYp",
+	"jLvEui1DuBTCUq0b1Pl3RV+lAOUK4gUOZ+iK70OeZ6pD38HLjWlfkLdBiuKto6+ZiXj/3tH7sITco1Z7",
+	"O34dulgwupnR1uGZEZ+yrmDvHr+xczOA/zSvm4befL15s7HXQG+N0ZNGXAdMi1HcUwnkuqUs411dIjdU",
+	"kwJtQNB6aUCq5WCndJU6CTwGYj0UANVeQCkM4fibv4CSmnYiADwCxzjjacqnZoCq+6HoZUAoQWDk0A5n",
+	"emwehabbUg+NRSqFWb1mfe/mnd9oNsLLdDJo3RnJ0BZ8EMUDqDJJBUuUztxWzsQTYrRzyAOx9PiXzbjx",
+	"dNCeiyXrprwnQGOzpNiQLsiT3BWnpGpCO9glIHenHs4BFKAAMWBb+rVx0EGca9UvpvoQBuQOAL2rP3dE",
+	"Ym1HvZj2Drbhy61QGeVJFo95ml3tq3S0Y7W7ku63tnZljkStVTPXRr2nH9c2UyyqJP564vUNlY4uyilX",
+	"0oKdEmLvqNo5KAu4J04tJoGOWJ71WLOuQM5OuFS3aU5bP9oU4u/GLif1w9xftDn1mprQWmRo1ODVp/as",
+	"PFvobjj2eclT0nHqLBQ6i0c8EyCQzJjzTESsn6oR3OVUoOgcA5JcDpS7kUIdIwoKqSaVmG72zn25F8TW",
+	"TN6ayV9AM/nsQm4l6bb1YV90Lh4pFeZypWsZba4JWm9sEicJo3SgDQ3ptXTcB328p6t82J58uYpX1fp1",
+	"+kX7i0z8hxiUBhK9xwJMJwRoI+4gCbHrSBFdbUHdZ24ukGm3Du/funPv3p3bxmiw/gFrQmGZu7EVtDVS",
+	"5+nDD8r84vCU9vwAI8YHPJYVMXOYlq2o24q6rajbirotTeOGsvGO53UkDyJPEnP5xgVc+boW1bNTJBpe",
+	"dy9DpL1hzCipJkx5HllfqAWMZyycvTxCwlgdco11+tb77bsVyfMaMKlS5q5sSzsbFKnkITw7i6gKHO/k",
+	"U4PtgZ3zHpDo0e1kCnpmn0HM1QIzVpTYnkzPci0ABXykUgGOwApg2eJ7eGMJJpygauvskCLPsQbWrzKS",
+	"qwfbY3FcZwHY5qW054zeiumtmN6K6a2Y3orpjaFxPKE04S7uec7iGZC/NUQ9FtNM3jr6GoUNJcb9LEBP",
+	"d5oJplJj+pkDZ734XkCNjVM1SPlIMzUW0kvIigdDYHsnhMgWhsQKkmAb6QJ0c3Py6cvAQfFQYZiKBJqs",
+	"UM6F3aBQrAWGcQ1iWGlect15MlYpulLvwIScLr5MD67StBWns6/SEdyg3VhySLOaZY+sPJOpM86NoU0X",
+	"fcCcKIDgqRUgW2fSxSVEqomEwEM2t0hG29pAXX7pHqQxz7V4aQ6kSM17jgplc5HnaCiSKLBJxZxSilf2",
+	"It0Fbd0oQgjlGGtiXUpFlsYiCuhsZ+nUfGdexjKlAvcmZuRtahMcKgB/zZRttdat1rrVWrda61Zr3VBW",
+	"wi1q1dZz1lI9mPnKUlLC4V6QfzS/m+b0TKcxxpoACFSesTjzc8+cHwdE01BNIFBRlVOfqkkpod5phbHM",
+	"ru/XgHo8HuUjKHmjyySWmRiItPbspWS/40dWHpiD2wxWgKxFRNpTxcUMdO9v3Lzuo/fOXmxmdow4KSGz",
+	"e5fZOdwmm+CybzXqC7Fth8RY5SUYc7T0MD6r2ETlSUQ5sK+cek3xy5ehYDvWi5ksYq4ZZx+qLuRZo8Jz",
+	"zPXJV1UXKchw5iBL2yjfmO6Lpatcz0Rcze/rLAT9DnKSzHKMjAZPunwq2BuHd+/duQ0JR+yQ9WMZ66GI",
+	"yB2R5lJTlHbOb17K3AvAaWGMBaeTgrcaXBlWkVzuRq+zYyGZzntDM3xtc2XRHZ7mkoHRYFS2A0aAKGUC",
+	"tBDyq+qpmRsRVcC6PMS5eWm6P8xzrdXcDWofqi4YAdfORVlCBO5l99tX7MLaTDlYW0geh+Xb6lKvugcQ",
+	"NA8wpIo1hCOApw5X8ULTH03f89FLufwgYd5zHQhyGyAdcy5suUfVGTZ92prvW/N9a75vzfetyNm02BDy",
+	"JsF7bHW9gWJKnrMlj5fGgkiTKx+F8JGrSNsNGo0GVaAdKRt7crV1HJ8Z8Sl4jllfTETKoN7bCBNJaiBW",
+	"J0olyVFtEQMfC9OYVy0btpwrAMrIMkiKEDZ7tPRTyLvIk2RJ2f5DM+JVCvchvjBbtV9nIZ3IkMWyl+RR",
+	"mZkXBKW7b+vnWOT/UE1+tev88cumL0Fri2iGPCdF6Rcur6YUg8Sp73HJuoJFMQehCmPJk6zk5mje8CVB",
+	"w7vArWD1KH6gSPslVW4/VJN1irfhmG7dIhdb6g0XQKHhuzA2BtjJWWmupc/VKdLjSdLlvRN99anTaaAw",
+	"akGSnkrZOFWPY6PsYO1vaJsI7QixoS9pKmgehCwS/VgK9E9kCgSCg7MN2NDRnmPD8A+qz40jIbM4mwZt",
+	"iR6l2BhLiM8WZwzVRQ1VujvskKWiJ+Ix1ofDXEasOy01/iU94y+msxgw8VhIi0Jr2+FpGpuuUH6l+Ype",
+	"nik31rZkLhkB+jBGf41tBNFu4eoZxnJQN119V5pJALBGlG2uHB9Lj0U/YyqH9gDz15X0yikrPYm10h+K",
+	"XiYiaPnYwgS7unvbe2SiN08HUBK812ARn+pSn2eeBCNtbmqjVI3HIjKTJZXz/Y0IqgYKMiA4fGOXDVWe",
+	"amwBEhSvNYBqT8/kU45TpfpFTHkUyzwTAevnKfiBwGuEz1G1Hc8Yj6JUaM0GImP7u6+5+upUYFFhNhRm",
+	"ZbCtOrvlXlt6J/hRQHmw3O8BE0/Mv5xqYjf4EYAVAvIPFOaDOtK8Dnkz2mbLKJlMzWuxzhoPQI6ahAb9",
+	"pKrg+pifiFv0lrUrro/guN1Xp9RaX7l6pSRva0/btZEexFG71mJtY69dazZ3m+1awNok2PCb23fu3f3a",
+	"w9vt2rPqMMiy5Jh1K5+pk2dOwbGH1NZeuquFLoxNK5HXFoVr1wh/MUSh6OVoTIM57HGl9kT82Km4U3up",
+	"0LHmbp08mWgt60qZOM67Sdwr2ykWq+R0wyRR6qQwTHjGrhnTxD7fKqGFMT0ymqHOEP2kDI5CKGJH6vzN",
+	"lzq7ZbFXzFXFo0hE8AhhvrMcsmzCMrKgHUOFl/xIJKKX2UbXvm2O+eCNOMkAtvrUH99XWfn3VeaM505b",
+	"GfJTvWpmzGr9pllfR3d3u3mrv188mLGDPUL2X8ySG2g82uYQIogmJdIBqTDwF8R+Yq9bwZW0+oqL7CoF",
+	"nhZcZ7fAP1zR3/DNO8dstrEQlExdpEWYbgYOJxRCbnDDMZ7A9eRl8saanUg1kQdMJFrMAUOtdEsGBK2j",
+	"EPUpKJCKgkajAb4hKh+tKknJ5Rfh5nr08oKT15u7e/tBDRArnNJ1BncDzTbM/Glu4cKu2l5anwM4sVmi",
+	"DW6tc72pRMp1ni5Bcj2UjH4D2QuYeM2nbDJUI1u3yLvG8q30wd6x7c8d/l9zzYImZh3Nwq3V9pBerGZh",
+	"J34hCuR653BREN5sCaGBxWBKYISYmG+Tboa88PP0jeUiUq1knd3N2EABcuR8/lJgPjUPI744WS95+hjc",
+	"ZJz1Uq6HB21ZqXu46+HqU/pXJ46ehQidPFQT1ucpeqmwXYx8Q+0qXAzmIfByteUOC42mBRRXCIOHZBMI",
+	"4kcvRMgQm26BbbrkiyLg4qKu1qlHniXM0PDaq7MQAgehaaktGQvFiMcJ9gAn2jnriEkCW2pBZXb5XgZj",
+	"L84IPTJJvJ4pFmd1dpixRHAN9OMQuRAiEtEB0+ZFPIGXmk6A2mU6QOtnJqdkMyKQPMFvAnkYIVSb/VZn",
+	"72EU38sZc7kFdXaIWWgLSjpwQQj1Os4YRPNNny6FQ5FEoV1Bo85dPmBaofJnFNCi9gYTzQDv0XT9Dey3",
+	"XX4jqHTGpy3GsSteZXM8EhrXGDtm/40RGoc2qvKsp0ZkaSdKW+hH0YvHMaRQ0Q+BEr5u+k9iSmAFjJkQ",
+	"LJRhlH9HXY2T0kYSTxC4zZUUOV62EL/SoSOLdzE/2AfeyzQm1pn2RjwSbDJEPFRYays7Uy6LRjtSZR0t",
+	"eAp5caU3EHIko8WFd3WFkNaFG5g1gW5IBVu3xyXJYwGeV8BRH9KWKXZYW1oMU3NzULaevVcA1hUGXjjV",
+	"4wxMB12xW+fr98xkbKzmrwVAeYqejVkqLq5ICdB08QBBPZcDzdfgayE5fe6cLWu+fbkiT7vMurRJGGxp",
+	"U7Zwj5sBlZjz7PSLdfWc5YZGSZNYxnJLW3+B4TDm2bCwG4oma7Onc/NCkFfCh/Ayromt/XDBeHiyuKAx",
+	"Jg5JTaDOox5xviY9KBlLMQUQLzUR0AUHgN1XKdYxANY6dNV9xLMsjbsQ4zWfd8UglnoBDgEooeJJVgHw",
+	"bfEIqMqEIFnZpTgrNRl+OQxY+Bvmf3bM//yvIUFu8+5l7LNk3BhRqRoba8eGywOXb8DikZkFloqReiwg",
+	"ZE4T5OolbDxmJLhEnS129R8wOVxbBwe9wPTBaM5YmGFB77up4CfG8ujbdCUzLKPBg0lgUd0bBfq3m0zU",
+	"3sdK67ibiAOo46bw+O4imIRfC3dqNbzDSpFkZ7R5vv3thXdxugNs0o2CMRxYEc71LsRbYHF61Ot46bj7",
+	"YkaDPtWdUq+O2dB79dWn+I9FXhNMyMr4oC1DMLLpR9iJPlirlOdI5jam9ljGAs36UKNGKVMFpQHe4FSx",
+	"hdfeJed/CTwWBEhgGuUazdqAhaYNc+Wi3yRgYRTLQcaTkw5+A16UiegNedZRYyGhPXKrXAZLuDtFl9VI",
+	"SXZrGEuhqWeXwuc/+cHzT35iHsBaCvMvl9Nv/vjl7/3dZ3/338PLdXYop8xaqXaw5ta3V6dNclITxqNI",
+	"FwOFPtgMLsjfIzA48Bi4SfCo13siSSwniM9Z4ubHOb5xjsAjY+ZhQpLEdFMAUgb3vFwoTazzJ1UTHaAs",
+	"tWir6GuxeYZxiiLUG5iVVFCWZ/5hs8ywt2ZSgfckLGCEwmKoGN1ZyrfBPLoNy7Zx2b0ReoJs8BgbzHCz",
+	"YoVfyUHmZUcGFiUEnCHoSXATKJ7ERNFxWPJqFuwndBC1X10IjDgkGqG0sMoJcXd0Jul4zjQYxGlhJ4h4",
+	"LaAmpPa1u+88/7v/8uLjn6wd1cMxfk6+iJk+LDc1ytfpEHSoQb51SWxdEpupFbjrPAaKXnHQz8E7QZfO",
+	"UrL00v7fBjSXXg/rhDXt3G+V9IuNalpB6x2mcwpwLjlhvka8zPtX2k3rC3N47G5U+1Vy4m0gX7dn5sI9",
+	"eeRXKh0ao/CW7LqXfXJWwQ09Lhj9wMtUCfCJ6CZVDjo9VBPtIJiwId99aa0SMjcqQT/DQ6jQ2LlHn4U+",
+	"+WCz4epKCXbTed4go2EI+CVIiFcyME5xjOH5cTiivzIXxxlcXttywYu/ChwkKcTTvWsBLR4qHUNYf49M",
+	"dTKcnqejSzwWcknhxEOR5alENwj+lHXFMCZ0EyxYYCH4tMMAKqCs7A8cqC/9KlNYkA6FH3V2lAEBaqkY",
+	"23GpA3eoK+/CWopYt2WkpGixyVABsD2WsJn7hwxtNO9dvgF1GNGO2rItr1wBd52M5aB+5YrLh3b9BzcM",
+	"pXLgW3EU8yXjatLykOXs65FkFIsEU+xhT6URdYS6QMk3tgMsnHCoDvEew2wbbt1LVNrU5b0TlsssTuCr",
+	"x5DHQtWKNFNZPIIghHoMbiDzujeVFOZdd2gyfLp7DbkaEZ/SOLG7UGFi3lJ87a1Mwr0BX/L48AvG/L4Q",
+	"EVLmX4awCa6/Wfa2dGWVPHPOmLYMaYbwp52BkiJsYdEohnN8H6ke6auQ3BIWeWKjWGt7QiAO5KoNaXFh",
+	"Nt7VItUehrVKBAvxcIQQNfG2ORxE9OFN/XyxoRhpkTwW+gA5JkKIEehS5VCcFhVCISYq1a+EuJV4ItLM",
+	"/DUQWVtC7Y7dZX5zBaGry6KfDJWlEnTNV7ix3smTBBf7NNSCw/LGPvC8g6XzbqZTAiRiUUrYbOzvLgAr",
+	"gAkvCbcRf3JPyEE2rLWaN02nMnOT1lq13/6gsfPao6fNoHnz2b+rqPQLqnSSEX8Sj/KRp4sgZkB1b6D4",
+	"qtSbSPQ51Pk3G42gRq1ZIJzTAvrl7hwh9JK52wAsGWuJHWcWzKA/bXuN6k6ah6v76Pdwz+9fY5X+AS5F",
+	"saGBqpuZxzT0apxAVQFmOVT1C97g94vQGU5JJjAvPDaPPoPe38WHdosuA6czOC+zKWynPjDnnt5/YuGE",
+	"kwX6KU8SqPB2p8TcNCqlLzQcGi0EOZvNb2LMCwX+8kV4G69SmUcBiGE/McdnNM4IG8NDprK7Zg1gps6J",
+	"MAoJBA524EgX+EwVD96oN3f39q9d//o8x7JUWdynoS3E6aB8ugKJqsPHY8ys0yMNfzQaTQ+Lo/b8k+/+",
+	"8qNvvvj4O8//6Pu1WdBRAuPY9UA48F+m583dRrPTaH7lza/ufm3/vcZv3fzN619/a+/ta/dvvPPaw+Zx",
+	"bRZDCZ4Wj7MO3W2QbJrx0fjUmbCAVDghdYCVnwMCwSvzbLU5cLLeEKeTMuOZKWtkW/imVxl9OU8SWjVP",
+	"racPVlHq10EGjGXXTPzVp/SPlRBAkAXEIudIlTHzcyP6Ql8zAzIsvJypdRuRFuRDgKxjY5wXDgXtjAVj",
+	"xOLTLjm+KxIlB5Sp35Z4sweU/W/tenpXIQkO4ONQqzztibBQzDAtGmOuLCwmIHSx8SLzCJgKFIPXG6Hi",
+	"1RaAFIUkIBtMBS5MzGeSTCRJPNYx4mDc7Zez/Y0ObgE8Ah9hhHoFvhk7MDi6EBqG/AeoCHewFYjvsdto",
+	"WDawa0+eOMsxLhuO1ixqS8Zc4ncXkocggZ2spB2LP4I5F2bpnEGFeVOCp0lMUK220pPWhNIIQhAtdtKZ",
+	"t50C4gy1ffTeKt1+sXOv+n1bTjqTcB5gMN9MmohYEp9gkB4enAsV2xD0/xKl006ayy8bfQeY4dw8kbg8",
+	"8BeDdq0xMCDVrIvoq5Uqt9LZXez8+g4jfM6oD8HaMeY5hQk5++3QKCcBxzM/lAXKD01TSfMhCddVKhFc",
+	"Wk1ngxx7uJfABhpxyY3a2npaAxed+wKnDa4YBFGBq8zdlFG3Wawxjs3cv2ZbHRqFodFoNHfg/44bnrbT",
+	"j+VApOM0BiCx3nXBo36f7+31e1F/70YtqA2ENGuq0ncf3kOosYR3RVJ0mKbnK0pnt9VEwuzpjMuewF6h",
+	"PsvTDPuxQOtyAGL9GI2cR6DEjZQ8XHPE+NS99TspnqDYwoEOs2zcunrVX5PWa43X9syUpCofvwUK4tNn",
+	"rafuBV9uuxcgRgz88JSeQGYBgIGkFqRNV8xHUMvSXPbMcTyk3dAIao9FqnGH74PglOpxXto5BUbcb6mc",
+	"EmEoa0BIpofxeAxZsqDkXb/Wb/Ya/b4A4wbsc6ONEeymmofAB+m5mopG5xlOxbnlVyy3EKw8AJ14Fj8P",
+	"fjnLFPABTnar+YjZ9Wmxqm12OjeAXb/GRjo43iP9XAPW7NmUY5p5cxmfph5TfRjUxPLesEwksE0u2SaX",
+	"rIv3Dbo4ilirqtg4mNGvIJEPChMnkCU/8nR80nrWSDqBRE+fU6Vabz+EI6y98FuhZtsImodZiKl3cBzg",
+	"VjWarVG6m42Gx/NXZ/cLtelEjLM6CxOl9bSoQizeZrkhiBaXInG2VNKL17UYXzPHMMCiCFKUOUxqnvAA",
+	"0/zpL8+LSlXP6FaAQsos5a5alXrWFVNlgxY4BKhBNfYAFSoYmcvN0Mep6vJuMrUj+Z1cZUJXcJPhKt1D",
+	"1MdzSAiEAGZPP179XjTvdoQq55z4dxpCCUyi2cc+8Dam7pr9LmRPRYAnXnvz9ebNxh6wzQDEsBFgIkng",
+	"4bLEQVIbeNwsIoge2IKIPYb0NEY1Lp6nXVMLai/+8n9//hd/Uf2w10nbzt6zM9LZlCZ/uVCqPqNFaPZV",
+	"lUtbqXEWLh3z/9yBVYMvp5ANcNOfHyOE76LVKDASkYmK1A9wkriIQek5cgwAfJ1jiPTwA47BzQIeAHYi",
+	"pq7+AIDJHfMMdh9dONgLDUCa6BSaf1+cFUG4+Vv2NrRwvzS8ldIru/HvdijIsbjqcyk4c/y7GOkwF46L",
+	"qIBLOVj4xjjSS1/ooixz9aazIR8/vuICWPbv2XDLopQUnEu1MGZ3fR+adSG8FeN0Nj2fvEClRT1g3Smj",
+	"cAUucMmTVGcQ+cHoKDLng/+pIAmql6KRRMnxyiN2YcFgrdU8I0QXtrM6OhfhgZTXYJvwc4FExLAAFZeb",
+	"6rNurmMptGaq+6EoJ6SX12u5gRBUZ/Cg75O4FgJwk0LetO5x6VE0QHmp/7aXhW1avvq1IJPhlCv/AJJ8",
+	"eFR6ihIuEK6HgsJwb5TSRUotX30KhXSpl9Y05lOgiC44yAkkRlcDkp1NymwgVRZLkeUklSvjEQy5lCJZ",
+	"u76gIlQ/s4oKI/YOBaLq7RZaZdW3v6tFevf24tGsSZXhr6ZPl3Hq4ObSEW5RxkGJ5U4LgaV05WdlMsWT",
+	"AqXajT2ILl2kdPsVLA/xV2qd6pCtzPs8a0RKs7+wOmR1OXcqBh5GwDQIOr9ZpiQ6t+i6C6xLB+C+HEyF",
+	"RcQ79iRDP04SB+xgqbiswmqld1ua+5aSLm8LS8gWK1m/csXnWyh3ql9EV0G0ueRE+Ch0OTohlI3bzpcE",
+	"GPoJjPBtSwu+5YqG0eGjKVHUsfAhj4ffehFjNf1wcddCO4FchICi8XC50wNt6Q+JZuBYwdR6aa6AMBxL",
+	"Nk54D5P76eo3akmpFthcinFWlFBnfEApsUDghEFvLWTWMuNB/SLNJbDHWVVkUm/LO7DcVL0OyaZx5jQe",
+	"nIZDaNzpN/mYPJ6BDwtPicixPnDkjVDenykoKq6zYz7QNoXTrHIHGSh0SMgEbTlQLFMDAFizJQxJJlKv",
+	"2NurTyiiMIlSJ6bHANtHExuPRDGps2PP/MSJgjDUTqZ5lp6c6WmAia5ljlF8asTltC3ph5QJbNZrLNQY",
+	"EGAswhzxtAaUPjyr1gF8oIwIzvHKlTd4nOSp0Hg+8OBBvp6PvQctAo2mtvDUdG5TwbWSLSaVxVwMQPDm",
+	"MkunkJHpMAqcJZpSCgmdogKPVsiINg7T8UDyLE8F40k2VPnAtoENU6Z1cRDBiIf7BrI0UIWUEWQm2GQR",
+	"M/LRGDht8HsvXX1/dxc2WEjXTWh22Tgxzc9cFjgLdAYQDNEMTVgUCPEkg63cFZQ4HhMlin9nOTgGQMQh",
+	"IIbQYuKENjYMCAcVqQ54vZ6iA18QXh+oGFAR7wWCSTNu3QgKtRszfWnJMLFqxOPECBqa9Frr6bOK6nrz",
+	"mUqiyhc0G42m/46ZN9hpNi/xMy0bHfNgp1nz3035msdAfwnELDuNmzuNJms2WrsNm8+p0vtEc4kecIy4",
+	"2s9+9icvPvrBi4+/8/zff7Lz6c/+9sX/+MHzP/jIiHF7zZpe5ea9+W7t0RoRbX+xLziAANcF8pgWYW0y",
+	"V1rFFNMMIwNq5Nxvlgb1g6c1vCxqrdqLP/nxp//4409/9rPn3/vhL370g19+9Oe//OZ/evEPf/3ie3/4",
+	"/Ht///wvPyqhPea7mMfpzQCu/RxbqI2CnzVeUDpZb/NIrBzKLqs3r3goexuZviAlHPbT1MrqCo1uQ2/T",
+	"oqiCV1C2KCpNpUs9UtTnfAa+Xggg8YVfmPWGSmmBgLkYc9BVriPSSczBaMuximWWCF2mPZvtBMOgSam1",
+	"A7TLmVSRQGtfChFpcKcRsW/ILhkb32jFk8sICWQabktPTy5xYYBWAuVr5LrCep9UYC19jLmevi4+Q6fh",
+	"/RS1NJsGCl43VDCK8jcC08kYT7TCHNVUjGIgWKJYu/8qGpgF3IY8HkqODFs0NxZhHLJEu3lmM2njLDYy",
+	"KoSUy9DMWSfCQi73HCIK260ICqJRWsxvdZ3dx8mFJ2OpM9JBdlhoLo+sY5QiKAsz/de2oeuNgO1fC9he",
+	"I2DNazDcBrPaKpWbWdQkbEiHdfbQTQLZdWM+S8TXlowdK4Us/PigK0n0iC9I5sOLqUsEwHcAeiVphCMe",
+	"S0BPxoZIiaVNB0tVL6a8H8tYDwUgY8EHvCtVOuJJ5SJ4+cf0LhoazbFpwVsUWuP5mQTNErX2CJEdM34i",
+	"JAtH/EknIkq70M4tJZeCnQBdYaHRSFWedbBd90szkb5JEIFCbMdYve5oTpVe7A3BzU9rybDNLxduKmOA",
+	"PLC8nFR9eOUK6NFUhEk1KkLPVAVCojHXJ/APsobwCNGMQDYeIqCbzYW7JxJpyyaY03VCpYt2LOQ556kt",
+	"WUXzoBiWn6EN2jz8mAok/RvJpli7Z9EQIAPQUeK6kk6zSf05q3wF1FKu8BZsbsJ93wTetXhviag4RLBA",
+	"D8zUTWItWJxBbjoi6rmtUkoRF1UbHcXakq66uXZdKAF+8gzuY0B3s6thnvNILGemyax/gPFq92IIR5Re",
+	"Gxd1sxyQ8mnO3JKWoFBtu27AgEnvX32+yCR2ByEXkUveIeH+OZpm/m1TTtZdYCehQtIqPwghbncL1FrX",
+	"G0HNP8211s2bN3dL1pT5msyiX/x/v//iZ9/57K//7hd/9zerGkw+bb9njB2DMdZqNH6jcbMFmUgu4RVt",
+	"wfL1h/WaM8YXKE7Fkq41K95j1IaNOIH3x+/r7nFzH1POXV/xaalqrdeeleze1eZkZqhntSlhd/5qGpNV",
+	"9uCNV8cerNCGgVmCtDijOONEbA3ErYEICB+Ii2fNsrKJiIqOq/XCUGYk9Hlbjfa8LLIab3lwrBVx2AWF",
+	"4EbjLyKkoU/YPJtbFBTsNLG0ww2RO1hEHeyf0KGfuBT4pC5ezoNP62Mkfp1hZJk1zSf7znDFgsSJT8Zz",
+	"QPWJVew7hMEkQXtLRZbGomi6QbpFKQCAMCXKM9fi+VwsC6MSEMWj8q20yVDhmNAhXzj5ZxM5LF7u5jl8",
+	"d2Q061beXPVw+YgVrluzJY0Ue+R7b3eLO3sPZHTfh97oTgE62GyZNRos1eZTEN97yUYy4I6MLjqJ2yat",
+	"XbvgpDULr18RwN+mQn/RUqEJfAePR2XK6Dmmyi0UQ09PAZW8P4NxsaZtdXEJMutoiducmAvGgCyLX5t3",
+	"aAM5M6koZ8uS8Xa6FhpLaBen/d+xGgT9tvA8q5NYIEsdeJtAoQBEhxBSAej37uAalQCC0lNwe1DWCVPS",
+	"Rzkj7zMUqRV01LFk2cR644FCAUkeFiX9H9GwTsG6ukOUi1U9XZBbVwyyGpqJDMPq0vhzEsJnkLe3lVxq",
+	"LB7FA2nswdxsl6HgEUzcU3MV79yCBZ/fILepUqPYFFUoAQXW5AXeLF80gRgPJK2NPf72AC8/+MYM8LPk",
+	"FnAyY2moQ8kCHnhE2EhFJGQW80QHLFPKFvQYWyhOhbaeTZknyfyZfFNkxYE8/0J3wopCH0uVel100kdg",
+	"uFlCYHA9hokbiOzBY5FCKS3M1jHXJ7UASq+gDAprASERl6qzzJ1Bd0QK56aj+h3owNk0ZJq5U+sEYdE2",
+	"l9pftJOCXOJ+lLiEn7zZsVkMhTQRXcgtLlLALZPPkUUfxauRwhL4ekcslhsTPgPnIoXwmNuQiGQDLRSn",
+	"ECK6hDlZZ4fv3HVVdZC5Zu6JWNbZewCmPOZaT1QaacxXQ6kKRXpewQQedJcaGikK9x4XXS+l4AE9EE6D",
+	"DVmkagJhawhwxplL9SfRDl6AS+FXsmz8QCbTMGDhER+JozgTXz7K0riXhZfrzJw7dnzvCCiBVGqRZTkb",
+	"p+oJ1I2Fxw/fPTq+c7vzzsMH79+9cxR6qETh+ztvqHTC00hEO++kKlMtNsyysQ5tQBzpbcJO5ytKZ7j0",
+	"HVqOgs/5SPTyVIQHOCsUh/KeLj9muXUogY/yI6dkq4L5Iix9jb/UjmGJ5hcIk1DdS9XI1tmUN5TdMnay",
+	"TXc1nwJfz5Ho7bwhst5wx8wppvI9SONBLMNyRM2CrO6xkDpd76VK6442zwWYFmBUTrelw1sPHh51Hjy8",
+	"++bd+0dhYFn8zNvLKGCw9lLEsJtQgcAQ7SHdNxQvhlxZh/tqp4Bm0mqa4LzCaFmIx7NOX3XiKBFFRm1R",
+	"0k/jCRY8NuJPOkOVpzq0Udge145AUUgzIJt/YZYrirW5XcBDjvxEFsiBzlSdHeKPy3xDDadTejxDzheH",
+	"AHwFCpX5DOfKbGBy5Yhox3yJucuEed6CfE5Mp9nRWSr4CBbDwjmpPttv+IAtlMX+OtdxryzFtULScKAa",
+	"tAd3qCZMKjaJZaQmlOfiRrow8dMX7psyLNNLoHolTUUvY0OVasG6AAs7NYfI/LQkZ9H1tr4kvVBP2VY9",
+	"OS5sx4Ai4nThwa22hqVxXBKjnk26gsGx9Q5+MVQ8I5njjGA9ZkyjWK6q4o3zbhL3qoESuiqadrrTzNwB",
+	"+43XrpfQEvTI9G45/aPnMZERxJ8SwbWos6N3b926c3TELu1eBonzxuHde3dus0t7lwEvHfn9MTPLfkeJ",
+	"PEOVJ1EnFVk6Ddk4z7zMEECAj2WmMMvvd3KRi4BFuc1DCh/eOX74W53bd+4d/lbn7bv33z02KpORKdBc",
+	"B37VIddKaOs0wrcP3+/gk7cevHv/OKTgEkacALYhH5OK+BBiRYDcSMk05mQPeTpKhNYtp3DsNhowbBsW",
+	"oowVD40R5gnJJDGXBxoDuSme8F6WEAIlzafF6rd8Iv7voW7G/AyfCPEeDjFsRnqGXQ8PyB6eSDmY2RS+",
+	"w6XxZjwu8n1Aj9alSk0CYkYuRWWjdQOVUSqTjmXPKjq0yLRQOHqY/3B2kgJmq7iKbk64prBfTz2G0pKp",
+	"yJwyClPhNAHSRamyjfJhqfSG2nZgmf7WM6MDdH+a8mMiFEjiAugTmjwRYqxRpbALQV0p3ugWQUJu1VAk",
+	"kcP79xD4IS0fcxzrUmUd8ztUssuxIM6iNDY9t3O8sCmC2491B5+orGLBoDeJ0s2jjDYnxAdr9KBr3aph",
+	"RZU5Ds6sIvzNAvmyGgYbEK46hdD+7L8ShpJ/TThXpAsubobFBzoRtLfKgA7gmphCnmC6yVD+6buf/eP3",
+	"fvHjb7340x/PDYgQUc48HqvkLB3Rhmtx2irsbtjrlRUy3MXrK7nLxfBtJbdAiFtN7UzZRFkZYxNFUUlh",
+	"A8zVapeckLORK6eI7UD17RJ1jPeGVh4OgX0fIRepL45jTNnMb68as85CY9OFFoWbQtEozd55cFQmoMGX",
+	"hASojFAnFo+aUmioH1C1iqUnCPk9J7B5v2+sYOgYxrrYkavfJopFWeSdG6k0neV8XiLizpZJk01U+fZ8",
+	"IOdvT8SVAbh09BlCcpJ/p9JAENq5+n61GmGt1Wzs7575Hg1We9He+Yuer9WePVr7Gn/d7OyLdlicChws",
+	"YGt63oKN1wIb3W+85jVqkX9JtuI+oULNkkpY9lwcD2NtToGvWxZZ+VoZK4Q0LWujAOffRgvp4ROfEbWr",
+	"tM7r4ROTGbr1bvx6yEzwwzssigbmhK4lPk9zdtzcu3nzeuPmnL8Dnl6chethq6DrwquXokwOz8JGC9qy",
+	"ULAoT3k3mdraQrq5QhSQFtKD5ZLy/jxfQa5Fx2IYhIH3KCbGYvmeTf4IAP13B6BlRcQugVT/MpL1tPNG",
+	"Y/c6QNhjDX14OZjBW+W9LH5cwLwYM3cAFHsFO8ldOfNKFv4GVvswPeY9EbDwf37/ffjk3eM3dm7OvsLo",
+	"HRPFxO/kPCHUZMQhNlqCa9W8mdAcugmXJ1Bqae60UQzMSXX2TsJ7wkwBlTFyAm62AMviyZgT3oadSTss",
+	"TIcu4dmQJc0za3aXh00cddA9HcLHBbOq0bPGXm9asEVsJlNADhII8yEESmhZXkNb0muUxJRLnSCKjNlZ",
+	"jketWHCoeAKOFuq1A4mx1bGQ0K0gK7mSJMSFQso8IQeFT8TWx+FGWOK0oD6AlMJfh26qoQat2OJm6ubn",
+	"3gJg0u+sQgqQ+3YV4kLDIl8SriSmpnfMgbXgL54LSpTchh7nIkDAlFqxSR2Ln/eK2MzjB6XDDRnpvhsJ",
+	"p0ibcYXPf/IPv/iX/+3F974fbs7DMk5FFPeyEhfLkI/HQlpF2/JuVTh6joSMjkZnhyjZkGilsp+fG+1K",
+	"b6i06Q3tw7Ja752p7hQLPWADEt4ORsPxxPt6vT3HtVbtd4d2mnWhb9bw4i2GSdglz05hiPMOS61VS9Qg",
+	"ljvQIipMlIL3tIR0YM9Ra/HhinXpdPkjWdId885xwjH5vzxl5mIsyy2/zYJx48Xv/fCzP//95//y//zy",
+	"o//4/Cf/8Pzjv/+3n3/7Fz/6yfNP/ujFn/74l//lD55/8n+cxpqHXFZG9ZzqTIw6HAFqKpfznUI42XLb",
+	"SvlW3dtlInP9XkJIslP0E8yZZ/RikFxgw661Hz35M2vTzwqj0iLT9qRtebDakJZsxjWipy+vcgOxvNMp",
+	"M/dHmRWnApNfW+ZIALTCMd26X5tnifnXj77z2d/87NN//uPn3/rb55/89F8/+i7u4l/+t2//4kff/Oyv",
+	"vvniz36E8/hvP//2Z3/ywxcf/6SYzzRWGLy7Brw/CKlaRSCTqjzzQLBL/I4gjcgo5bKT8RNR/NB8h73H",
+	"xbtRC2oTEQ+GWa21a27KSmqaGpAJGYlSa9XglgYZuiA2/iyoQZQtOm1aZ+du9Zk6I4FOdbfX3JbLrVGc",
+	"AVv0nvoS3jK80d7b1pRuLdqCDod7Go8zXedoC5bX51ijdCXPr3VLvlzXLzBcooLXlpWeX9uPedev/WaZ",
+	"7/eQ9WOROKyJCSR2fvXowX3knMS2MC2UTYYqEYhJGbCu6PHc5S9yYyiaG9OOvMeTxOjZlMUHdvhC+z1G",
+	"BzqZ7jxJHOtkUV5KBn0ASXBjYyIYA84oGMaAIyzEgtoyUdooS4DJ5NogCxffQ9iUXLLQU8B33hJTNDgR",
+	"e7PwKFClrvday2NvsxS8RW5LHzQV+Syhb0vsBnDWfc74hrP+9+OJAr1TB5R4AghCAMfKYrwjKrRbO+Hk",
+	"4H3JamlwDu8AcXnj5mvgsq94x6M1pdyr6WCv1htOnayzKg3OH7+76znf4d7BLsI/nWrl9lOha1gvSdlb",
+	"YemBzZmOYg4V2Lj/ya1vb9y4kGZFm/bmo7bhF/Vz9cF7G+GLyBC41XAuVsPxfPTugl1P19nUUW/O+tWn",
+	"dPaX1ixTltN6Isw8tHm98umAAoi5o8EzV0qUtq6doLaJLeXbtJSFjR7FmYzrMiVvlIul38+6Wm3bfjY3",
+	"fgIulk4v4fFo4Tuv3axf+7qLQkMKoH2c9hAhSBg7tVRtvkwIF/Z20/wB0HWxHHQWhMDRpFs6aouVVvmj",
+	"pvuRBkdc7fkn3/3lR9988fF3nv/R92uUR9aB5QAhNWvWZ0tb1fFAOiSlCnfS2TIDglpmVABXv6synnQc",
+	"Zdr1RlDLxxE/beQTHmfFU2ZRzyaZzIm7LTIeJ6eJJsil2dbsX3DNPno/wPc4VBOWGKMsziApWETrXfqV",
+	"1flzd/pVxLBZEo0lGCHO3rlz//bd+29STJbScKHoCfOUsSxthfTbsZBRLAfhfDoRvmwrSy5OllysfMAX",
+	"lO58+xHe8PavVe51urlXvMX3z+MWP/3KPvv1vMrFHDCpJuzW4f1bd+7du3P7i5UW+wW72PFOKxVKFCFw",
+	"SC05o+Ny5kIXT1wQsRKV4bhwl0GFs8NjtrH2KBe2KJhCI2Bro5Mvs19R6hvWuRI4tBFZgGON8HIDVSDg",
+	"2iQeAhmGRAGHagdSQgGUtlcBUsDsQVz4wBXl4k89LhnwUA15KiL7BiOfqEzfZlsA/zl4sHzeNL+uSn8J",
+	"82TMEIFEB9/gBl9k/9GomVQZkQFajAuqWRZUdG/fNBAZC6kQB9I0MIRUIQLv4PK9cjKQD4020doL8F+d",
+	"WHdGKi1YaFcQSTOiJ9adKHeRtplQHjlyKCw2H7/bPGQX+I/YYgr/mVQ9js1fTe+xZlCbDKcAGtzpA4/+",
+	"TOivOO93M7+Gi7bWAdsrH4faOcbhVobDxa11moCBC0RuQbsuWE7Q6sC9wt1lHCMLE+jWL0X/B1cppS1U",
+	"GgDHpYI8xC+npwEDQyMlFBJA6ILYNHCwIBZpnmsW98GcEalgUkxa1qawdFtJAm1QxSMmWTK8qc0paksH",
+	"hUHSCAAvVMSnX9IkFursbkZSzCKCBS6p0Z0/XZHaNlOLiMOdYGHjeCykA3QP2hJQ9IdqogEUhuYw8pLZ",
+	"SEBcChGxObxcL2ooeRehJbDoEqA5qGPzhaxtebdPobZcnkg1kU448bkCCXYJEOQx2BfmspcIniLeA/dr",
+	"V6kc9XJAIKzAiWZmlTjxHGME5fG1ZQH2UY627Tdes3mXmF5HI8C5xGtctzyeDzAAoUg0bJW0DmtdqpS9",
+	"8/DBrTtHR3fvv1mQVdThthPzz1HJrffLSCQxVK/SL+2FjuqOUzhc+BQ4CyOvARRV5nG7URwk1ZBrwK8o",
+	"/z7l2r3NNTt7HnDX42+9h3MJWLfmQrD9xfWAiqYShl8Psv1mSOvK6pvZCSMeCYAJmgfhzZQDAo6lzgT3",
+	"e2KOYJTyiaR+lJ70antVCq+xbN8qNfs64T0RHdBO45lIi81pxk4ha4iH4vgOHMcdqUgTDtW+1Ky/8iic",
+	"B8jyAqA/SlqdDbatI0AptLN4NvUWrhFATVGpT8mXPhZ+N7z3GstPd1S/DxsBg93mMzuyIuFaiwzmNNQj",
+	"XccLxTwLkX7V7/t7M1XjcWkPu8zmiE8ppxrcPiJlJ2KcVdcVw3VzdhVxQ2wVC0JfK50u2BNqItcpVYFx",
+	"eNHSZ7+2zpvm1nmzxHnTeKnOGzf3F+m8IXm3rYHexoY3xLIGELuCy8c5OqhMQqWeg/BcPUxWRV7qYnJ6",
+	"NKrJFskMwEY4iNFrjYZLfEC3jxatgjoPOoOQZwGDYKcOKMZASqZLw4LiZUwKKdDcQYGugg415/TYDuHV",
+	"cbF88LS21H9C/Dyp6Amjrxbl1ngrblakXP3GPXgjWWFwb9u3U9C5oo66JItmmtzDJtfsh42BVlQHF5OB",
+	"p3xZXbdZqrPc6rRTTvWaOOq2bBs9vfDb8F6MBHDp1HKW+WZ7plxoFZESsUrl/PwpeuFV+EAKRN00D2sy",
+	"/YtyW3svBmDuWbTH62zM0yxGQoJLCpqgv9EMifg0YLlMhNYsHMY6U+m07n7TmcRRNgwLSDuwTjTavw6A",
+	"9HKdHSmLCeq46fsCLPtMIP6mZCFkDFnCe0lWj8dDw4kfvpenWqVk2QDBfAzDM7aNIDTM8k8dwDMLrd7c",
+	"T9WIPOT2o0yFTPI0VRN0xsQa5pL6odCWK5e9GklCwO/mEha6xUJf9Q0PWAhZvp04Cg/8ZOym/5fQbA/e",
+	"sk8Ipl3n0D+wEFAdqUxr5HOYlltrHDj0dwRmsgzxPpsQwnF6BEKlJnbr7DBJKGsbjd9EmGk3+8hj8QHn",
+	"gpkXWFUEeSsNOfB7HHg99oiXSkNHaLVm4G8RgOl1VitBeUPPY+Gh61fO4SwyMDDSgrcOARZQT8iGYjQv",
+	"te85HMpTAPghFoMdBI0oLlynVdWQJCTW0fCRCclcP6fqCu+Y+X8jTjLA0V7SVcdXZGfPdBvNoQX9tl+u",
+	"mI+KP3+2tBO2chEsx+rXlozLVV/+Nj50bJ5Z3gNyzWEtcsFIpVJCzDNnHtY1nLNOw0UT5QI7q3b3cDw2",
+	"+t3SjharZE/R0l1mf1Tqg5D5CDgYrbeyFtRyWfz1KJjBHTWiyTy085gD8CrIJtOp214L5u93/VZWW3Pr",
+	"/GK3KIzpE1NBOBP8/PiMTCjcCwTEjb0SWKGSog4+DFJ0LSZt1bx4npjVSapOWxokSEWXRGhZT4sFI5AB",
+	"DVR0aarM/RURfJR1ZdXZm/FjZFnNch2yPYtcaBQJuAIRks+bkPKY336r1UC9tmrY5C7xhzziT+4JOciG",
+	"wHwZ1EaxdH8Hc/izq6xol2pKqjpgRd/Ksw657MtOhecV1R6BCzheQlAbSLyMFnQJHDVLa9KXDdqyTtrr",
+	"AwiIVYqO6Do7RHWkHxOM58jBpCeqd1KoSQVfzIhH6BV2kS6qNOIZi+J+HwqeU0sa77dibLku11BOPCI8",
+	"BAlVUjLPRFBofTNcvymgaVKdksPeOFIU7Cq2dhyxe28dvX3EohhjASN+Ilp2REV5cmQTJKhOQuWZjmlU",
+	"8LL6olPpqWKlJemrdAR2WsQzsQOeyfX2pl0mhxRBS3UAN0xZBzylc5naqGunCGyjZtwz6m5thR/fAiX2",
+	"5ZJtGYXDdGqZ8eksDLOTQEfa2p0Xa3fCrAdMisnLMC2vgs9lSYIuuMboiAH+TPjmnXItKbZj024xHI4B",
+	"dzaAA5UysPI8DZ6zkciGKrK1Vr2h0PDtOBV9kfXAHEFLhOpPEXZlwsFYdME+dyHZuKNLAUPLrATu5MJy",
+	"6AQ0KogZnMOWQIOpZUGLZ4s+Cx1FZ3yKAe+I4KcRxZDQmHOpzX1YZ+9SSN12CjWafSM7XGS7BAlsf/Ka",
+	"BxAB46RQNzKgiFRU5DaboYARc19NzgSWSFNZLth8j7tKob2GIzYzM4cfXvMQvk7DoIXNUGtdM6qIeVmt",
+	"tddYow4SRnqhNZDgOy28lZvE8jbwZ56G57FBftfZfJU08acQO6EL195apYJ1SD+Ke0PLKQza0gEzEztF",
+	"B45ULvPCuxO3MaxtDGuT1Gi43WchCO3mOzMUoaub2r/2rFq0kkhc6L29Zy4BTT0kT2jRSYs+3zKinz4G",
+	"6V92MweIXhblFrJWG8EDnAglgH6p0DPWljP4aJoyRfwcauR2svwEEEJDEIgiyzx2shR2ETpOLbA/HGbA",
+	"4ncisS1VTioAL0G0xRlGGCET7MqV91D81K9cqZD5KMiJSlzSzUGCGoglSByjGQSpVzYRCKy2WDPTQ3rV",
+	"gwXag3m3BS+mjwIrqJUEtKZekkO2krGfkJsso7Qh6KFVKUB40+zet6sIqBeSDZTLW8LZQF0IoDPR2YxW",
+	"F8xfYpYVkaHzRFj1Bj22pK/Aj4ocRDBIzaqjRSlkT0CmXLO0zk7NQE1NZyzUgAl9ifKGIO3xwGesUmBp",
+	"OrPWNHO5LXdLzTrCBmDegB+OjHalM4g12KQk2PJusiI+bcu96u71Ufu1hwN+uo8/7XMNHbdJnG15SIqd",
+	"7TRuIUjq9ORKYSxjFmcqBjyNIOhh3RwIS20xRnJNdpDbv4h4SZysZuH1gUXVzNCCp9o1/BLSLOGwl9hh",
+	"k4iW1hLPpZH1xiNAilUO0RVPuw2KHmwhBO6XTFX/1Ds6QAXrZYeBY78gtGdH+DylwrqdXRoFbCwsvRvx",
+	"WDref0t9y1k/7mdDO1NmlM5rE0s3bty2dHyAnG2YyygVEcz/WKmEPGsTlZ7Qib3Fe0O6HABA2ZgiNqsV",
+	"fKQAnWyzRYHUztgW5u3WssAUYLwyLoWmQbFzS8ksVUmLSbUDsCzhZTyv2k4HwmsDIOc8mI5nSIVFAYtn",
+	"06gn5rBGyrM+aEDWRJg3BcwYD6VLy3VcJHDPDmKdwUXLNeMgH4gyxCLWuKhcH7QV2A+BZbZpS2OFLGId",
+	"kSrr9I26gl6pZiMwspOPxxojct7bC1JHxhNjZE4Dj65vrkizLVHI1Sm7lHKiFzKk2Ln09i8YV3GmRdIP",
+	"zkqgUphMa+dpkBt/BTeOecfKTh8j+15a8sfWgPlcDZht/eQrbCRckGWQd81u64qdAslqgWlwSEIZo/uu",
+	"ktBBjqEKbkmMOMaN/N9SMNwIOxt+q4x7P5C9ijS1yrhOrmMptF4vPvueSqNrDfSPL211JmDkfO6xzK7v",
+	"F/72WGZiINLFDVIGW9oxs7FOGOpdLdK7txc3DBnTa4b0AYJt9ZD+KxchMLtjnQiB2+EFlNCWPv9M3v/5",
+	"GS2HAg5stBgMU4rTYYSyD1/lqQhsTuxs8MCvwdGrxRAWsYof2tsHTBqPXmdsTHM65Ex1PxS9LPBw5M2x",
+	"DinTFg9uQR2oHYEQsXyTRU8mG9W8YdTPsln7+Ige/pmXwSUFedfDSEQ5ngzQRQ9dn40qKos8IsTgx78t",
+	"Tjs5J5DiMjA2Dy6DbcJSQaBrw2t7QuiQVrG3nbS2pKaWigw8JTu22M40S++E8K2nGVOaE3JQu7dlk7gn",
+	"bEseuzx6k1RKxcLzwJHVcuEiQSO7Sp2Q98xFFHxp0Wru7gUzUqlV66k81aJjHy4KdcAkbHqt1T777vc+",
+	"/fk//eJH/4zY6KhUAoX41eLxOXHSqu3v+nDaqMGOxglUdJf2da1Ve/3Bg7fu3n+zc+vB/TfuPnx7HVRj",
+	"swIXDPW4wfSuVJLknTNXL4NMhNgJqkAqcxMSGhkcBq+ox2aJxQhIWRyOWgt+vGTNfAmOtUOgpc0XDm1Y",
+	"DbTZjjiTSYObZGUYSJ/BYYsCuY2SFJU+74lbgC0yq26ApN1IZXi03PS5ag5irLO4pxciP5rdfVT87CXc",
+	"eAWereXB3fUIV5vNG+6vTgq8D6/dqF87/VATIp+5RBvPHp39iN8C5eBU1wWqELbqqeAXguTYrR6+qYvA",
+	"TGuFIg7admmOz6RZe6cFW1lwKDBbfbBqsvqAnAVQf0HpuDLjvWxBDtx5m81nSMP91cunG6yXTjfYZtNd",
+	"fDbdYHEyHZ2MzQ7s1acZHzxDyzgRyGVUdUfjK5wHD5g/dcanxkichdPAQN2gCOdpyjOWqquiKeL3zBtw",
+	"t6EDx3xQOxt59nZfXsS+xNWCGsLBupsRHDJrlhgP7pub+bzv60dBbZxXiKt38mzxRjyva/d0YITBNgrz",
+	"Ch+BwwjRBgbO6xUTsI5e/0RU3stX3cOn6FW37O9WCor8Gmk3NDHraDhuzrfS5IK1nDlNA04XZs4FxnBB",
+	"v3a0sfKzsdh5tCiCYA+e2ThhKkbqsQipBoDUIEp1dMHNkEdRyIREridMJqHMHjKFYR4sZtyhnRKXwBhL",
+	"p2G5/BUoRM9QswrmIPNYSH77kEiPXQV2jHlL2CeLw2tfOOSUGUaV1jwVjEeRiCoS+eGNVmRu7jzPhiXP",
+	"OY8is4x5sxbU8t0aXBRmiuHDvdo6RETmkoROXjQRkZkwcNdi1/HftB4wjt3ao7OCLLmhLb7h3kNlXFs4",
+	"mC9YgvrWk7rhzXvMT7xbV+UZprTBxQV5gHlWfB3LTLE4O5N2MxHdoVJL4EHe1eayKbLjVCJYiC2FUBWJ",
+	"dUtqIuvsMBrFUsOnPEmqk0Xesy9c9/Z/5ZQZGsk6yoyb7a0n9Uy6iZ3HhV4YxDo63ewlLaLHk6TLe3gM",
+	"CLrpae3pv7MsbV0VTf+nq3maPPOrHNcTrWttKmhzFZn4/vvVPiIYBPB48hMhZ00lZoaAKQr4S4K2nOES",
+	"RcAoSEKXasKUBKXDPIuQRWGeJiFgFYRev8OA6XggMbP4g6OMy4inEbMH/9GlYZaNdevq1clkUtf0tV3R",
+	"ek+NLgMOEMHWZ8NYtyWqZBbPlNO1mKqMI9ulw2fBmngteqnIQlsOAsoebglIiUZta8GdRjUtpB9ObJIc",
+	"fGvzhintwYOlOJSMm9uPVDoHTQHKICZMuzZLwPtGp6TB46Cgb6Czeteu+dCC+hOaLvwOOmvzShx4TwpD",
+	"qrsc5isEWMQTkWbwVyraslhHO/lznaPKWZxGI5vklSuI7wQbyOahkMKs+mz3yRObo990NZ519lBEcSp6",
+	"mSb82Iz1VZKoCaDomrYfUtkRJqzj5vVLhGAXmz+o0wTXDRSt1+x7AnaNUAx0wPYaxb93A3YtYM1GwJr7",
+	"AdtF3KDdfTZUeaodSK6kse/utyV8wybDOHG4aabnJ2KczdbVhjR7O4DBEJqRTHcOTc8g1WaopMpTyMUZ",
+	"I8xXxKd1dg9qmsuQbK7Sx9UzGJOkLd8zfeMuuQknxgF8QEEKrgfMSgC1JP5vvGmzWU+QedSErHzqg/cA",
+	"FkrZTTlQUCRk+i5VW/bz1MKoaCqV0mokkOXCrNJBwXpB8MBmgY8mcQZo0KrfxzNYHo5l3d03q6ToQxyc",
+	"LcUw89GPH0ORjw4gO8pr1FsWp3TwhLaSXaO66vftrXAYRanQGjfdsT2bOao7Q2WRjjnqNFDM1hUwEUPB",
+	"xnk3iXsM5ZrAQR4SONpuo3SgOB1eH7AG95z5JEkKeKrKAgPIjaG7s3YGSGSSiK0PrG1T1+ZBZ+rUKXj9",
+	"KKjlaVJr1ewtrYdqXKeGroIsXd0Won5fsJG3CD95hTQj+5uuEZNm5LVZoWixHVebSvOvWA46Opa9Ih9J",
+	"pSOE9gLRZ9a83+9YRhHCKDairZS0pHtqbIOrkIhkRFytVZsMteh1vv7+cNh9/3X99d/88pc9WOIagCov",
+	"I4WyIz910QN4s01kxql5LFIN09IMipr/RlCj/Q9pTDfOZk7fFxO3i5Y76O2FRVBIxg6BKdrWfm9t8c0D",
+	"ChN39a5lW1SY2FefFsdiJsZbFXr17/xt+PVXJPxKK0zKiDMeCIsUyoPAelzbUl3Earx8l2zF6Kli9Asj",
+	"KNeTktvb4aKJczcUJOu6SWkbEAL8GEAW5zxEb8QiiTymIUgEIp+DyjNEp8olBSfq7FBOKVLBEpER5xRZ",
+	"l10xY5QXlTVWI7OWfGGvSfqxNS6d7Yb2Gs+oSBYuTyCkCbCsJTX/mbHIbSENHTIC+qD+VsFc2H5597Lp",
+	"IT0/77d+F66FczDC/Ntm3YP9Dizl1oTa3v3nc/dvLaKtRbRuFjtdqS/LKLpKsNDxkqr2Y6Bn0UBRUPCb",
+	"wScE4guFC54LGXNeMzUrqZbGJ28XPfmiBCppSNN1ApZmvrapV59H6hXsaJh+9Bw7y/KMEc+NlclTDy9w",
+	"LIJCdCaNtTKx6x2YCD9UYZU/UiQvOZKRvhBRJ+JTHV5eFqppUYwPfgERDACkhtCDo/12/CwQAw2R+wOD",
+	"HgSSFmYqdJHKEl24i5+IjGJMRtEccqNOWxqVhh+B8ZcZI0D+ndVCBo5EZALiSlACSwptKhCEa6RSccAG",
+	"ymjUDvzbFvKXrslsKCSpzcDHKacWwC6Y509ls5BLFXyPZunPqCDDvRdHupRzBnPTgU/NHs86zcb+LooS",
+	"ZB70fgt44At1t0wtJNV7tr6iBVv9ApVx9BQif7hVnpu7jaBmlrRjZ6nWwjlqXt+tnZNGaQYqomXy4iuW",
+	"U98zy3w5u1U3t+rmRrLQXPpuU8FOOm99E03ElyOyEIKylwpH6o3uBh0PJOJmhOqxSBM+7lD+AjFTDQWP",
+	"RFoIK/MAz/JUhJilMATAPvcpNGVu5oBpYfoIBAZTpse8BynLJGwgdI4d0vA0ZRMjDixgfoBOUXG7wyyd",
+	"g/tjZry11t71RmPtK4mSfraukG00eRtN3iZqf04+fQCRcrvEAqjCFjlvKYUc0S/PrDIGwUyelHllSJyC",
+	"kLQ268qHjCsA4qbEraGasDgDLn2gzIt9noyqIpVjoV9m9DLK8V2dka619psEDeQRguPpt9ch3HAd286+",
+	"WcITIZ1UObsmbYZ7mhZN87f1t1ywjsmRHwzPgATuk3VO8FL8TuIlucrHY3vKIaUQEJ93VgCwORyPLavj",
+	"y8OwIYgsYoq9EdSId6AjxcR+2twtPkYKffpir0TGTx9eK1Bv7PON3f2zHaViDk6T3gUetKPaBLcwkiBu",
+	"qy/OhmODc9otOCXLWLeMj8fL8G5nz4MemZcbhWExh9RD4lBH+qj5J4kzKh5IlUJiMiIj9iHQPS98Dsdj",
+	"bNEcrTM5rCzmk890dFxApEGRnxGEiOQoI9bj0vzdBUz+bAWuoxlMu9pn//Vnzz/5iVHLAVAez6LDxLO6",
+	"+t5m6NhgQUF7qwzoAPhCpkhjuMlQ/um7n/3j937x42+9+NMfzw0InV1nH4+D4lo2og3X4rRV2N2w18/W",
+	"IIPFjbx+jvWqKYRbz93WOlpTTOCWnAXQRYb7cxEXq5EjVRAPLiMdpFL+MR+IiJn9XARzYqkzniQiYkWf",
+	"kTC/UrZcNC3Eo5dRKl99A5Iy98HTjSggXgabA8AkdgCtodZqnk3DtGu3FsODzUKIU9I7tzhBv1psDUi3",
+	"DQd/s9tpKHiCYBmVJtxX8OszieG1VuEZeHTzNM6mtdYHj8o5PKJ3UlxsZLhZN443fBpT5dCx/I0GD6An",
+	"C8f+EL69uKFvuj9Wmy5Hnm3dXubox5qN4gEEXtaev/Krn9a6XMe9w9xspg8eGSnQFTwV6Vtiaj/Qxs42",
+	"F9EHj8ztR4xaFeCdwG6FXzuP/FW8MbGLc1nBKmV6qjMxohwL4KexUKUtSydSIMObwWMhL8JQWHc++kXm",
+	"mbbfAA4tNUi5fQOUrSLfl5G3mKaAcBItdpiINBtxyQciDdibKe9zyQOgSh8peRKww/E4jbUI2LtjyHJ4",
+	"Kx/xgN1Tg0wF7L56nFOdJQLmEIaR1yUmnowTHktd9D2WXXNT6gW9BworJFnHbCpvesYqSZCIDml/HLtP",
+	"QNwEJSbEMikIyIyqCKI7TLpMl2eVlRXUFPFkLHqZrjNzq8eDPKUkFfMd5ce4jfIlzTjWxboKbWPnG7Vp",
+	"DHkfpT7D3Tjf73fHieKRiGCloN/FJPXMeRIRS9XENJyqScB6pl/GeoA5ywI25rk2f4FVnsOpslQvPOsN",
+	"RdXqvFfK18lUAbFrJp+eC2B9ynscN7VZpxaU5+RJAmlA8+XxUOW7w0I/The2vPNgDUl4Hsrkwa/ofOYy",
+	"mSKqlIjYpaN3b926c3R0uV5qE90JYYvFmflpggz65CwI7HUDJfFp7HLuL71xePfendszbYknY2MEYmMl",
+	"P0TB8Ei/WdBCj8ueSBK/DfeR14gdN7t06/D+rTv35hui0yKiMCg+zGXxcctKo8ex2ViaTzWbDAWUmps7",
+	"B1g7ImwUFrPej2Wsh/CorRCPNUtEH/KmIoUWB/7WLNydIjslFT2VRqjkF0XZmDJFtKMUZXdZd2ZD5ElC",
+	"mVywi4BiJDIdBRwCwA4r6t5nf3PJo9RjVclqROAI75VtGcZmrjjwb0phKcRNP2CIKs8OkCOFA1oD0XTU",
+	"i0p2SPPi+gS/xesiJmbIORpWe9IwD4BwBBDeoSj5B184FqnTcSTveMXVJZ5kBF8xTnhPDFUChISMSKlA",
+	"hBGFigNCl4qoCc3dIiJ7OZm7jX4SwKjwsVyLjv089Fg+gaGF97L4sWjL4sHulMWINvENht4Z9g2YvK6A",
+	"CfoG+0ZbfmNnZ8f9v/llGKW8n4XsGyyMZScVj2MxMVv4sYojEZnPu8Is6CSNs0xIhg8VP2WuiYCF2Kny",
+	"45CaDJNV+AWp7IYao6egpVgbhSUqNwEnj3prf8C+4b/O9aB4CH/v/c36seRJcZaA+Mt0aqZHbXlYIJbH",
+	"mlGOAwhxSR5hcMXaxmlfUzkO8YnhkEcEXiHFpKjeKW0w+ya9QDyadugUg2lpHf8ThMygk/0lTcxCBOJi",
+	"SV3JgqUeUm6H/dTR70A1U9GlmZ9V9ewoHkgzIXChwCUCtgUeZ22+VLmvL5FGVz1E2x0S/3BOi8R34kue",
+	"FqGOCVwAJKAfc7wki5cVCsUiIWr5X6MYCrVAYYk4YVZQmBcmNrUINVAOZu9ubS7veolMTclenMSUtRNU",
+	"I4wVNnSqEuFkrUXlQVwOwhvzzO4SSL5ThKYFH62lBo5T1svT1MxkCYRjxGOZcdKmCuS1flsyx6aMOD1w",
+	"vRMBK3bETHRZhBQd6IpEwZmBJF4jKVF4mdm1w0GKYU85xHHN4oKAeQpZueOx9wYjaUBZZUbdVVAZZ/pg",
+	"9FBzgs2vLUEuAP4w1CXMI9gXY7n5Uwv4N3j8acYsotBE6hYeXNRtS9MesCKMGRRzCONSeSa0FY2JNva2",
+	"wKmd4SR2RNEaIJRwcUodMiqrPy1MD7mdVX8kBc90aaFDCLvSj4KZ8cJ2gyxut+PgGb9dcxcCe61ruHRV",
+	"wY8WXlOSy4zo0eEEo76t8XTZaTYyKtMsnIh4MDQXtlYeDCj+hhDcie+6y3sniRp4bGP1WWDheOHleQIw",
+	"8KpvbZlpwHTeg4zwUI90aPZUKEY8TkKv0SGXUiRVbUJwMIUNaw79QMYazQewnGOeAIFy/AQ1M/++9vtM",
+	"bVS0f2iML2JDRjWR9xxIa4VJVqT/xykb854IkC3cmgQJR16akk1T9eKHuC81n1JZqrsi6Y34qbM4fKgf",
+	"7yKEViqaf9tZKl2zbx3THWpXQSGFzF0CG2YsUq2kBSPqmYtIMrcy7o1lBpH5F78j1DgRAc0Qt4BI7tan",
+	"FgtpM0cFIkb+0jmk5vl648TKCrPoxvizWatmq8TjGKwbmlw1ElCQnIMdaUXBlSu3jr525YqRq+8ev7Fz",
+	"k13C9lLvwHenmeXZHfH05HLA3ny9ebOx12CX3nz9rctwS5qHm9fNJr/zpCcSUN2EduC/lENrDbieGo14",
+	"YLRgxrQYxT2VmIlPIZjRRasFCyp4xlSvl6ca021V3+iD1koHpRSMXYttBXskiSWg1Y2/fBAW9lQdh/v+",
+	"vaP3r1whgnpoQA+FKOOiDcERjFoz9/j+4JcWX9jeDOwQ3AV5wsHKgKTGTKXAfKjzJKuz2xzw0rJ4JHRg",
+	"hjwWaU/IzNnRkejFI54Q+jBKJeyVHqqJJjJjbpSQxCljYNIkCbwwigex2dNGZQDQPrrNRjyrs7dFaiSm",
+	"sS+1eTvg3an0pAtYWmiOsDHXeqLSiCy5D0UvI8PwypWvHj24f+VKAJh0acpBK0K+SKsXjYTpEvYflNCA",
+	"eqlhZdI8GzIIAmvH2e8WrzTzSNhcADj3VJKPjCwE0ECzjzn4P3D0DhqsUWd34MnUTJfphT6Jqb6dDpnr",
+	"T9/9yAMPhBkfQ+jJzHud3ZXMDLvQCcCQVjoueY1oFgLUSZtmL8z1rhk09m8G125ch/cGjONM2O/bcm83",
+	"uHH9hrkWUt7LjD2H9kA/TgTuQVwNdKfjHoitHUHGDbAMA26tNsamd3gHudC6xfZ3d71phQQOFpo3UF2/",
+	"WQg7VTjpJTEMPqeqOzxPLOfxhGceI3zcE1TzlIg083XIlINzEV6mzHBG9jcwzSrx1Gr8osoWsCz6qExy",
+	"aS0hBBf0egHE9NgVEulzQHa6rPiniCFn9JpYZ+anjx1WuS/XsAcLXJrmjrXCkPRwnY9Nl7RKvWbIn/3s",
+	"0bP/PwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

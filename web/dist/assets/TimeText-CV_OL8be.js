@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/TimeText-DZn8Gu4Z.js
-import{L as e,M as t,Wt as n,et as r,jt as i,t as a}from"./_plugin-vue_export-helper-25Zox6zP.js";import{c as o,l as s,t as c}from"./format-Di8txsZf.js";var l=[`datetime`,`title`],u={key:1,class:`muted`},d=a(e({__name:`TimeText`,props:{value:{},ago:{type:Boolean},full:{type:Boolean}},setup(e){return(a,d)=>e.value?(r(),t(`time`,{key:0,class:`numeric`,datetime:e.value,title:i(s)(e.value)},n(e.ago?i(c)(e.value):e.full?i(s)(e.value):i(o)(e.value)),9,l)):(r(),t(`span`,u,`–`))}}),[[`__scopeId`,`data-v-eefd9397`]]);export{d as t};
-========
-import{L as e,M as t,Wt as n,et as r,jt as i,t as a}from"./_plugin-vue_export-helper-Cmt5sKtX.js";import{c as o,l as s,t as c}from"./format-4_Asu6og.js";var l=[`datetime`,`title`],u={key:1,class:`muted`},d=a(e({__name:`TimeText`,props:{value:{},ago:{type:Boolean},full:{type:Boolean}},setup(e){return(a,d)=>e.value?(r(),t(`time`,{key:0,class:`numeric`,datetime:e.value,title:i(s)(e.value)},n(e.ago?i(c)(e.value):e.full?i(s)(e.value):i(o)(e.value)),9,l)):(r(),t(`span`,u,`–`))}}),[[`__scopeId`,`data-v-eefd9397`]]);export{d as t};
->>>>>>>> events:web/dist/assets/TimeText-CV_OL8be.js
