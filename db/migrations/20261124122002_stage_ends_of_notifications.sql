@@ -35,3 +35,5 @@ DROP INDEX feed_staged_task_idx;
 DROP TRIGGER notifications_feed_updated ON notifications;
 DROP TRIGGER notifications_feed_inserted ON notifications;
 DROP FUNCTION notifications_feed();
+-- A version before would tell what is only a cause.
+DELETE FROM feed_staged WHERE type = 'notification.finished';

@@ -359,8 +359,10 @@ WHERE n.id = ANY ($2::bigint[]) AND (n.ended_as IS NOT NULL OR NOT EXISTS (
     SELECT FROM renderings r
     JOIN messages m ON m.rendering_id = r.id AND m.task_id >= $1::text
     JOIN feed_staged s ON s.task_id = m.task_id
-    WHERE r.notification_id = n.id
-))
+    WHERE r.notification_id = n.id AND s.type IN ('message.sent', 'message.failed', 'message.expired', 'message.cancelled')
+)) AND NOT EXISTS (
+    SELECT FROM feed_staged s WHERE s.type = 'notification.finished' AND s.data ->> 'notification_id' = n.id::text
+)
 ORDER BY n.id
 `
 
@@ -377,7 +379,8 @@ type FeedNotificationsTellRow struct {
 }
 
 // FeedNotificationsTell returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
-// which the end of a task is still staged, is left out: that end tells it. Its tasks have ids from from_id on.
+// which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. Its
+// tasks have ids from from_id on.
 func (q *Queries) FeedNotificationsTell(ctx context.Context, arg FeedNotificationsTellParams) ([]FeedNotificationsTellRow, error) {
 	rows, err := q.db.Query(ctx, feedNotificationsTell, arg.FromID, arg.Ids)
 	if err != nil {

@@ -96,6 +96,40 @@ func TestTheEndOfANotificationIsToldOnceBehindItsTasks(t *testing.T) {
 	}
 }
 
+// B13: a receipt that is staged behind the last end of a task does not tell the notification, so it is not waited for.
+func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	pull(b, "", "")
+	notify(b, nil)
+	ids := b.ClaimIDs(10)
+	for _, id := range ids {
+		b.Report(id, "app", 2, nil)
+	}
+	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), jsonb_build_object('task_id', 'x') FROM generate_series(1, 1000)")
+	b.Exec(`INSERT INTO feed_staged (company_id, submitted_by, type, task_id, log_id, at)
+		SELECT 1, '', 'message.delivered', task_id, id, now() FROM report_logs WHERE task_id = $1 AND outcome IS NOT NULL`, ids[2])
+	sequence(b)
+	if n := b.Count("SELECT count(*) FROM feed WHERE type = 'notification.finished'"); n != 1 {
+		t.Errorf("told %d times, want once", n)
+	}
+}
+
+// B13: of two causes of a notification that was ended, which are moved apart, the last one tells it.
+func TestTwoCausesOfANotificationTellItOnce(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	pull(b, "", "")
+	id := notify(b, nil)
+	for _, task := range b.ClaimIDs(10) {
+		b.Report(task, "app", 2, nil)
+	}
+	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), jsonb_build_object('task_id', 'x') FROM generate_series(1, 1000)")
+	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'notification.finished', now(), jsonb_build_object('notification_id', $1::bigint)", id)
+	sequence(b)
+	if n := b.Count("SELECT count(*) FROM feed WHERE type = 'notification.finished'"); n != 1 {
+		t.Errorf("told %d times, want once", n)
+	}
+}
+
 // B13: while an old partition is moved to a tablespace, the end of a notification that may have tasks in it waits. Other events do not.
 func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
