@@ -478,9 +478,9 @@ func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, 
 }
 
 // Bounds of an idle server: its own goroutines and, for a minute, two for each connection that a driven sender keeps
-// to its provider, and webhooks to their receiver, at most 16 connections each.
+// to its provider, at most 16, and webhooks to their receiver, at most 64.
 const (
-	idleGoroutines = 50 + 2*16*(pushed+2+1) // the driven senders without a tenant, sick and well; webhooks
+	idleGoroutines = 50 + 2*16*(pushed+2) + 2*64 // the driven senders without a tenant, sick and well; webhooks
 	deadTuples     = 100
 )
 

@@ -391,7 +391,7 @@ var eventInvariants = []invariant{
 		SELECT 'batch ' || b.id || ' has ' || count(f.id) FROM batches b
 			LEFT JOIN feed f ON f.type = 'batch.finished' AND (f.data ->> 'batch_id')::bigint = b.id AND f.data ->> 'status' = b.status
 				AND (f.data ->> 'ended_at')::timestamptz = b.ended_at AND (f.company_id, f.submitted_by) = (b.company_id, b.submitted_by)
-		WHERE b.is_settled AND b.status IN ('finished', 'cancelled') AND b.fed > 0
+		WHERE b.is_settled AND b.status IN ('finished', 'cancelled') AND b.is_confirmed
 		GROUP BY b.id HAVING count(f.id) <> 1`},
 	{"the events of a task are in the feed in the order in which they happened", `
 		SELECT f.task_id || ', event ' || f.id FROM (SELECT *, lag(log_id) OVER (PARTITION BY task_id ORDER BY id) AS before FROM feed WHERE task_id IS NOT NULL) f

@@ -1,5 +1,5 @@
 -- migrate:up
--- The end of a batch is staged where it happens, as the ends of tasks are, so that each server stages it, whatever it knows of the feed.
+-- The end of a batch is staged where it happens, as the ends of tasks are, and not by the server that ends it. A server of the version before would stage it once more, and publish causes as they are: stop all of them.
 SET LOCAL lock_timeout = '5s';
 CREATE FUNCTION feed_is_heard(of_company bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (
@@ -36,7 +36,7 @@ COMMENT ON FUNCTION batches_feed() IS 'Trigger of batches: stages the event that
 
 -- A batch whose list could not be read never began, so it does not end.
 CREATE TRIGGER batches_feed_updated AFTER UPDATE OF is_settled ON batches
-    FOR EACH ROW WHEN (NEW.is_settled AND NOT OLD.is_settled AND OLD.status <> 'checking' AND NEW.status IN ('finished', 'cancelled'))
+    FOR EACH ROW WHEN (NEW.is_settled AND NOT OLD.is_settled AND (OLD.status <> 'checking' OR OLD.is_confirmed) AND NEW.status IN ('finished', 'cancelled'))
     EXECUTE FUNCTION batches_feed();
 
 COMMENT ON TABLE feed_staged IS

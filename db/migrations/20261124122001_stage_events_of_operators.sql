@@ -55,5 +55,7 @@ CREATE TRIGGER events_feed_inserted AFTER INSERT ON events
 SET LOCAL lock_timeout = '5s';
 DROP TRIGGER events_feed_inserted ON events;
 DROP FUNCTION events_feed();
+-- A version without these types would tell them to nobody.
+DELETE FROM feed_staged WHERE company_id = 0;
 COMMENT ON COLUMN feed.company_id IS 'no foreign key: the row outlives the company';
 COMMENT ON COLUMN feed_staged.company_id IS NULL;
