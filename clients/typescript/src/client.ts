@@ -82,7 +82,15 @@ export class LksmsClient {
     // A browser refuses a fetch that is called as a method of another object.
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init))
     // These throw now: fetch would fail in a way that cannot be told from a lost connection.
-    new URL(this.#base)
+    let base: URL | undefined
+    try {
+      base = new URL(this.#base)
+    } catch {
+      // The error of URL would repeat the address, which may hold a password.
+    }
+    if (!base || base.username || base.password || /[?#]/.test(this.#base)) {
+      throw new TypeError("baseUrl must be an address such as https://lksms.example, without credentials, query and fragment")
+    }
     this.#headers = new Headers(options.headers)
     if (options.credentials) this.#headers.set("Authorization", authorization(options.credentials))
   }
@@ -116,7 +124,7 @@ export class LksmsClient {
   }
 
   /**
-   * Claims tasks for an app, without end, and yields each portion that is not empty. Break out of the loop, or abort the signal, to stop.
+   * Claims tasks for an app, without end, also while the server is away for long, and yields each portion that is not empty. Break out of the loop, or abort the signal, to stop.
    * A claim whose answer is lost is repeated: its tasks come back when their lease has run out, with or without another claim.
    */
   async *claims(
@@ -125,24 +133,22 @@ export class LksmsClient {
   ): AsyncGenerator<Data<"claimTasksNow">, never, void> {
     for (;;) {
       const began = Date.now()
-      const tasks = await this.call("claimTasksNow", { repeatable: true, ...options, body: { wait: 30, ...claim } })
+      const tasks = await outlast(() => this.call("claimTasksNow", { repeatable: true, ...options, body: { wait: 30, ...claim } }), options?.signal)
       if (tasks.length > 0) yield tasks
       else await rest(began, options?.signal)
     }
   }
 
   /**
-   * Pulls events, without end, and yields each page that has events or another cursor. Store `next_cursor` when the work for the items is done,
+   * Pulls events, without end, also while the server is away for long, and yields each page that has events or another cursor. Store `next_cursor` when the work for the items is done,
    * and pass it as `after` the next time. Without `after` the first page is empty: events begin with its cursor.
    */
   async *events(query: Input<"pullEvents">["query"] = {}, options?: CallOptions): AsyncGenerator<EventPage, never, void> {
     let after = query.after
     for (;;) {
       const began = Date.now()
-      const page = (await this.call("pullEvents", {
-        ...options,
-        query: after === undefined ? query : { wait: 30, ...query, after },
-      })) as EventPage // the contract does not tie the type of an event to its data
+      const pull = { ...options, query: after === undefined ? query : { wait: 30, ...query, after } }
+      const page = (await outlast(() => this.call("pullEvents", pull), options?.signal)) as EventPage // the contract does not tie the type of an event to its data
       const moved = page.next_cursor !== after
       after = page.next_cursor
       if (moved || page.items.length > 0) yield page
@@ -154,7 +160,8 @@ export class LksmsClient {
     const facts: Facts = table[operation]
     const url = this.#base + fillPath(facts.path, input.path ?? {}) + queryString(input.query ?? {}, facts.commas ?? [])
     const headers = new Headers(this.#headers)
-    if (facts.key) headers.set("Idempotency-Key", input.idempotencyKey ?? newKey())
+    const idempotencyKey = facts.key ? (input.idempotencyKey ?? newKey()) : undefined
+    if (idempotencyKey) headers.set("Idempotency-Key", idempotencyKey)
     const init: RequestInit = { method: facts.method, headers, redirect: "manual" }
     if (input.body instanceof FormData) {
       init.body = input.body
@@ -169,6 +176,7 @@ export class LksmsClient {
       try {
         return await this.#attempt(url, init, timeout, input.signal)
       } catch (error) {
+        if (error instanceof LksmsError) error.idempotencyKey = idempotencyKey
         if (!(error instanceof LksmsError) || attempt >= retries || !mayRepeat(error, repeatable)) throw error
         const pause = error.retryAfter === undefined ? backoff(attempt) : error.retryAfter * 1000
         if (pause > (this.#options.longestPause ?? 30_000)) throw error
@@ -215,7 +223,7 @@ async function read(response: Response): Promise<unknown> {
       // An answer that is not JSON does not come from LKSMS, and is reported below.
     }
   }
-  if (response.ok && isObject(envelope)) return envelope.data
+  if (response.ok && isObject(envelope) && typeof envelope.code === "number") return envelope.data
   throw failure(response, isObject(envelope) ? envelope : {})
 }
 
@@ -238,7 +246,20 @@ function mayRepeat(error: LksmsError, repeatable: boolean): boolean {
   if (error.status === 429) return true
   // The first request with this key is still in progress: its answer is kept, and is the answer to this one.
   if (error.reason === "idempotency.in_flight") return true
-  return repeatable && [0, 502, 503, 504].includes(error.status)
+  // A redirect has the status 0 in browsers; it is not followed, and would come again.
+  return repeatable && (error.reason.startsWith("connection.") || [502, 503, 504].includes(error.status))
+}
+
+/** Repeats what a server that is away or busy did not answer, until it is back. */
+async function outlast<T>(act: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  for (;;) {
+    try {
+      return await act()
+    } catch (error) {
+      if (!(error instanceof LksmsError) || !(error.status === 429 || mayRepeat(error, true))) throw error
+      await sleep((error.retryAfter ?? 8) * 1000, signal)
+    }
+  }
 }
 
 /** Half a second, one, two, … up to eight, each up to a half less, so that many clients do not come back at once. */

@@ -18,6 +18,8 @@ export class LksmsError extends Error {
   readonly retryAfter: number | undefined
   /** The limit that was reached, with the reason `limit.reached`. */
   readonly limit: number | undefined
+  /** The key of the request, if it had one: to repeat the call after an unknown outcome without doing it twice, pass it. */
+  idempotencyKey: string | undefined
   /** The oldest cursor of events that still exist, with the reason `events.cursor_gone`. */
   readonly oldest: string | undefined
 

@@ -156,6 +156,7 @@ test("attempts end after the retries that are allowed", async (t) => {
   const { client, got } = await setup(t, [], { retries: 1 })
   const error = await failureOf(client.send(message))
   assert.deepEqual([error.status, error.reason, got.length], [0, "connection.lost", 2])
+  assert.equal(error.idempotencyKey, got[0]?.headers["idempotency-key"])
 })
 
 test("an answer that never comes ends with the timeout, an abort with its reason", async (t) => {
@@ -187,11 +188,12 @@ test("answers of others than LKSMS are errors, also redirects", async (t) => {
     response.write('{"code":200')
     setTimeout(() => response.destroy(), 20)
   }
-  const { client, got } = await setup(t, [page(200), page(302, { Location: "/elsewhere" }), cut, page(502), ok({ task_id: "task_1" })])
+  const { client, got } = await setup(t, [page(200), page(302, { Location: "/elsewhere" }), cut, page(502), ok({ task_id: "task_1" }), json(200, { status: "ok" })])
   assert.equal((await failureOf(client.send(message))).reason, "answer.unreadable")
   assert.equal((await failureOf(client.send(message))).status, 302)
   assert.equal((await client.send(message)).task_id, "task_1") // after a cut answer and 502
   assert.equal(got.length, 5)
+  assert.equal((await failureOf(client.send(message))).reason, "answer.unreadable") // JSON of somebody else
 })
 
 test("a file is its text", async (t) => {
@@ -241,5 +243,8 @@ test("events begin with the cursor of now and go on from each page", async (t) =
 
 test("an address or a header that cannot be is said at once", () => {
   assert.throws(() => new LksmsClient({ baseUrl: "127.0.0.1:8000" }), TypeError)
+  for (const baseUrl of ["https://shop:secret@lksms.example", "https://shop:secret@", "https://lksms.example?a", "https://lksms.example#"]) {
+    assert.throws(() => new LksmsClient({ baseUrl }), (error) => error instanceof TypeError && !JSON.stringify([error, error.message, error.cause]).includes("secret"))
+  }
   assert.throws(() => new LksmsClient({ baseUrl: "http://127.0.0.1", credentials: { apiKey: "a\nb" } }), TypeError)
 })
