@@ -226,7 +226,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 		{telling, "Type: e.Type, Timestamp: e.At,", "Type: e.Type, Timestamp: time.Now(),"},
 	}},
 	{"sign", "the signature leaves out the body", []change{
-		{signing, "standardwebhooks.Sign(key, one.ID, stamp, one.Body)", "standardwebhooks.Sign(key, one.ID, stamp, nil)"},
+		{signing, "standardwebhooks.Sign(key, p.ID, stamp, p.Body)", "standardwebhooks.Sign(key, p.ID, stamp, nil)"},
 	}},
 	{"scope", "a webhook reads the events of every company", []change{
 		{posting, "s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID", "s.feed.Read(ctx, queue.Viewer{}, t.AfterID"},
