@@ -33,7 +33,7 @@ type message struct {
 	ValidUntil   *time.Time `json:"validUntil"`
 	ScheduleAt   *time.Time `json:"scheduleAt"`
 
-	// What a receipt of the provider says is told in any case.
+	// Read and ignored: a receipt of the provider is always told.
 	WithDeliveryReport *bool `json:"withDeliveryReport"`
 }
 

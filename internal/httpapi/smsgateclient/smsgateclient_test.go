@@ -539,7 +539,7 @@ func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
 	if want := []string{"sms:cancelled gone", "sms:delivered m", "sms:failed m", "sms:sent m", "sms:sent task"}; !slices.Equal(got, want) {
 		t.Errorf("posts %v, want %v", got, want)
 	}
-	// What was posted can be read, and a test is a ping.
+	// The deliveries of the webhook can be read. Its test posts a ping.
 	list := b.Call("GET", "/api/v1/webhooks", nil, boss...)
 	var page struct {
 		Items []struct {
@@ -580,7 +580,7 @@ func TestAWebhookReplacesTheOneWithItsID(t *testing.T) {
 	hook := fields{"id": "w", "url": "https://a.example", "event": "sms:sent"}
 	b.expect(201, "signingKey", "POST", "/webhooks", hook, acme...)
 	b.expect(201, "signingKey", "POST", "/webhooks", hook, beta...)
-	// What is registered again as it is goes on as it was, and so does a key that is set again.
+	// Registering the same webhook again changes nothing, and setting the same key neither.
 	b.Exec("UPDATE webhooks SET failing_since = now(), failed_runs = 3")
 	b.expect(201, "https://a.example", "POST", "/webhooks", hook, acme...)
 	if n := b.Count("SELECT count(*) FROM webhooks WHERE version = 1 AND failed_runs = 3"); n != 2 {

@@ -153,7 +153,7 @@ func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
 	p.must(204, "PATCH", "/messages", p.bearer(), []any{late, late, early})
 	s.ExpectEffects(id, "reported success", "receipt delivered")
 
-	// What the phone never held concerns nobody, and the app is not made to repeat it.
+	// States of leases that the phone never held are ignored, and answered with success so that the app does not repeat them.
 	second := s.Submit("text")
 	other.pull()
 	stolen := other.stateOf(other.only())
