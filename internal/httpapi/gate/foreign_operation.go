@@ -27,7 +27,7 @@ type ForeignOperation struct {
 	// Credentials returns the user name and the password of a caller that sends them in its query or body. nil: they are in Authorization.
 	Credentials func(r *http.Request, body []byte) (username, password string)
 
-	// Answer writes the answer of a failure; status is the one that the API has for it.
+	// Answer writes the answer of a failure; status is the one that the API has for it. nil: the answer of the API.
 	Answer func(w http.ResponseWriter, r *http.Request, status int, f *fault.Error)
 	Handle func(w http.ResponseWriter, r *http.Request) error
 }
@@ -37,6 +37,10 @@ func (g *Gate) MountForeign(mux *http.ServeMux, o ForeignOperation) {
 	mux.Handle(o.Pattern, noStore(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.serveForeign(w, r, o); err != nil {
 			f := g.faultOf(r, err)
+			if o.Answer == nil {
+				g.answerFault(w, r, f)
+				return
+			}
 			setFaultHeaders(w.Header(), r, f)
 			o.Answer(w, r, statuses[f.Kind], f)
 		}
@@ -55,6 +59,12 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 	}
 	authorise := func() error { return g.authoriseForeign(r, o) }
 	if o.Credentials == nil {
+		if len(o.Roles) > 0 {
+			x.Caller.Authorise = func() error {
+				x.Caller.isRepeated = true
+				return authorise()
+			}
+		}
 		if err := authorise(); err != nil {
 			return err
 		}
@@ -70,8 +80,8 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 			return err
 		}
 		release = done
-		if o.Credentials == nil && len(o.Roles) > 0 && time.Since(began) > bodySoon {
-			if err := authorise(); err != nil { // the user may have been disabled while the body arrived
+		if x.Caller.Authorise != nil && time.Since(began) > bodySoon {
+			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
 				return err
 			}
 		}

@@ -46,7 +46,8 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, phones *smsgate.Service, option
 	mount := func(route string, body int64, roles []string, handle func(http.ResponseWriter, *http.Request) error) {
 		method, path, _ := strings.Cut(route, " ")
 		pattern := method + " " + Prefix + path
-		mux.Handle(pattern, guard.Foreign(gate.Foreign{Pattern: pattern, Roles: roles, BodyBytes: body, Time: workMost, Handle: handle}))
+		isRead := body > 0 && path != "/user/password"
+		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, BodyBytes: body, IsJSON: isRead, Limit: workMost, Handle: handle})
 	}
 	phone := []string{access.RoleSend}
 	mount("POST /device", bodyMost, nil, s.register)

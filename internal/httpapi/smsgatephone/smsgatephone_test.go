@@ -91,6 +91,20 @@ func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
 	}
 }
 
+// A ServeMux takes HEAD for GET, and a pull without an answer would strand its leases.
+func TestHeadClaimsNothing(t *testing.T) {
+	s := newServer(t)
+	p := s.newPhone("phone")
+	s.Submit("text")
+	p.must(405, "HEAD", "/message", p.bearer(), nil)
+	if got := p.pull(); len(got) != 1 {
+		t.Errorf("the phone got %v", got)
+	}
+	if n := s.Count("SELECT count(*) FROM phone_leases"); n != 1 {
+		t.Errorf("%d leases", n)
+	}
+}
+
 func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
