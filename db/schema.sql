@@ -4769,6 +4769,8 @@ CREATE INDEX feed_company_idx ON public.feed USING btree (company_id, id);
 
 CREATE UNIQUE INDEX feed_listeners_company_idx ON public.feed_listeners USING btree (COALESCE(company_id, (0)::bigint));
 
+CREATE INDEX feed_staged_notification_idx ON public.feed_staged USING btree (((data ->> 'notification_id'::text))) WHERE (type = 'notification.finished'::text);
+
 CREATE INDEX feed_staged_task_idx ON public.feed_staged USING btree (task_id) WHERE (task_id IS NOT NULL);
 
 CREATE INDEX feed_submitter_idx ON public.feed USING btree (company_id, submitted_by, id);
