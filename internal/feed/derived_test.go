@@ -246,9 +246,17 @@ func TestSendersAndAlertsAreToldToNoCompany(t *testing.T) {
 	b.Exec("UPDATE feed_listeners SET since_id = 0")
 	b.Exec("INSERT INTO feed_listeners (company_id, since_id, is_pushed, listens_until) SELECT id, 0, true, now() FROM companies ON CONFLICT DO NOTHING")
 	for name, headers := range map[string][]string{"the user of a company": w.Acme, "the reader of a company": w.Reader} {
+		asked := b.Expect(422, "request.invalid", "GET", "/api/v1/events?type=message.sent&type=alert.firing", nil, headers...)
+		if asked.Fields() != "type" {
+			t.Errorf("%s asks for them: the wrong fields are %s", name, asked.Fields())
+		}
 		if got := pull(b, start, "", headers...).Items; len(got) != 0 {
 			t.Errorf("%s got %+v", name, got)
 		}
+	}
+	b.Expect(422, "request.invalid", "GET", "/api/v1/events?company_no=acme&type=sender.silent", nil)
+	if got := pull(b, start, "&type=sender.silent").Items; len(got) != 2 {
+		t.Errorf("an admin got %d events of silent senders, want 2", len(got))
 	}
 	if got := pull(b, start, "&company_no=acme").Items; len(got) != 0 {
 		t.Errorf("an admin got as those of a company: %+v", got)

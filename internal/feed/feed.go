@@ -4,6 +4,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"lksms/gen/dbq"
@@ -30,6 +31,11 @@ const (
 	AlertFiring      = "alert.firing"
 	AlertResolved    = "alert.resolved"
 )
+
+// IsOfService reports whether a type is that of events of the service itself.
+func IsOfService(ofType string) bool {
+	return strings.HasPrefix(ofType, "sender.") || strings.HasPrefix(ofType, "alert.")
+}
 
 // Service records the feed and reads it.
 type Service struct {

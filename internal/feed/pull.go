@@ -27,6 +27,9 @@ const readMost = 1000
 
 // Pull returns events, oldest first, and the id to go on from. Without events it waits. Faults: events.cursor_gone, request.invalid, those of StillMay.
 func (s *Service) Pull(ctx context.Context, p Pull) (found []Told, next int64, err error) {
+	if p.CompanyID != nil && slices.ContainsFunc(p.Types, IsOfService) {
+		return nil, 0, fault.InvalidField("type", fault.OnlyOfAllCompanies, nil)
+	}
 	since, err := s.listen(ctx, p.CompanyID)
 	if err != nil {
 		return nil, 0, err

@@ -83,9 +83,25 @@ func (c Settings) check() error {
 	return nil
 }
 
+// checkHeard returns request.invalid, which names the item, for events that a webhook of a company or of a user never gets.
+func checkHeard(events []string, company *int64) error {
+	if company == nil {
+		return nil
+	}
+	for i, one := range events {
+		if feed.IsOfService(one) {
+			return fault.InvalidField(fmt.Sprintf("events.%d", i), fault.OnlyOfAllCompanies, nil)
+		}
+	}
+	return nil
+}
+
 // Create adds a webhook that gets the events from now on, and returns its secret, which is shown once. Faults: request.invalid, limit.reached.
 func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string) (row dbq.WebhookListRow, key string, err error) {
 	if err := c.check(); err != nil {
+		return row, "", err
+	}
+	if err := checkHeard(c.Events, owner.CompanyID); err != nil {
 		return row, "", err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -142,14 +158,22 @@ func (s *Service) List(ctx context.Context, user *string, before int64, limit in
 	return rows, postgres.Wrap("list webhooks", err, nil)
 }
 
-// Update changes a webhook by change, and lets it try again at once. Switched on again, it goes on with the event at which it stopped, as far as events
-// are kept. A non-nil version is the one that it must have. Faults: webhook.not_found, version.stale, request.invalid.
+// Update changes a webhook by change, and lets it try again at once. change finds no events: the webhook keeps its own unless change sets some. Switched
+// on again, the webhook goes on with the event at which it stopped, as far as events are kept. A non-nil version is the one that it must have. Faults:
+// webhook.not_found, version.stale, request.invalid.
 func (s *Service) Update(ctx context.Context, user *string, id int64, version *int64, change func(*Settings)) (row dbq.WebhookListRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		read := func() (dbq.WebhookListRow, error) { return s.Get(ctx, user, id) }
 		row, err = postgres.Patch(version, read, func(r dbq.WebhookListRow) int64 { return r.Version }, func(was dbq.WebhookListRow) (int64, error) {
-			c := Settings{URL: was.Url, Events: was.Events, Description: was.Description, Status: was.Status}
+			c := Settings{URL: was.Url, Description: was.Description, Status: was.Status}
 			change(&c)
+			// Only those that are set: webhooks that were stored before this check stay editable.
+			if err := checkHeard(c.Events, was.CompanyID); err != nil {
+				return 0, err
+			}
+			if c.Events == nil {
+				c.Events = was.Events
+			}
 			if err := c.check(); err != nil {
 				return 0, err
 			}

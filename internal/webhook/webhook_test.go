@@ -747,6 +747,40 @@ func TestAWebhookGetsWhatItsOwnerSees(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", "/api/v1/webhooks", map[string]any{"url": "https://x.example", "events": everything}, acme...)
 }
 
+// B13: a webhook of a user or of a company is refused events that it never gets, also when an admin changes it. One that has them already stays editable.
+func TestOnlyWebhooksOfAllCompaniesNameEventsOfTheService(t *testing.T) {
+	b := setup(t)
+	b.AddCompany("acme", 1)
+	acme := apptest.Basic("user-of-acme", apptest.UserPassword)
+	service := []string{feed.SenderSilent, feed.SenderRecovered, feed.SenderLowBalance, feed.AlertFiring, feed.AlertResolved}
+	all := b.hook("https://shop.example", map[string]any{"events": service[:1]})
+	b.Expect(200, "", "PATCH", path(all.WebhookID), map[string]any{"events": service})
+	company := b.hook("https://shop.example", map[string]any{"company_no": "acme"})
+	own := b.hook("https://shop.example", nil, acme...)
+	refused := func(method, path string, body map[string]any, headers ...string) {
+		t.Helper()
+		body["url"] = "https://shop.example"
+		for _, one := range service {
+			body["events"] = []string{feed.MessageSent, one}
+			if a := b.Expect(422, "request.invalid", method, path, body, headers...); a.Fields() != "events.1" {
+				t.Errorf("the wrong fields are %s", a.Fields())
+			}
+		}
+	}
+	refused("POST", "/api/v1/webhooks", map[string]any{}, acme...)
+	refused("POST", "/api/v1/webhooks", map[string]any{"company_no": "acme"})
+	refused("PATCH", path(own.WebhookID), map[string]any{}, acme...)
+	refused("PATCH", path(own.WebhookID), map[string]any{})
+	refused("PATCH", path(company.WebhookID), map[string]any{})
+
+	b.Exec("UPDATE webhooks SET events = '{message.sent,sender.silent}' WHERE id = $1", own.WebhookID)
+	b.Expect(200, "", "PATCH", path(own.WebhookID), map[string]any{"description": "stored before"}, acme...)
+	if w := b.get(own.WebhookID); w.Description != "stored before" || len(w.Events) != 2 {
+		t.Errorf("the webhook is %+v", w)
+	}
+	b.Expect(200, "", "PATCH", path(own.WebhookID), map[string]any{"events": []string{feed.MessageSent}}, acme...)
+}
+
 // B13: a webhook of a user gets only what the user submitted, waits while the user is disabled, and leaves with the user's company.
 func TestAWebhookLeavesWithItsUser(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
