@@ -5,10 +5,18 @@
 -- name: FeedLock :exec
 SELECT pg_advisory_xact_lock(hashtext('lksms feed'));
 
--- FeedTake deletes up to portion staged events and returns them, in the order in which they were staged.
+-- FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Those of tasks of locked_days stay: a day is
+-- how the ids of its tasks begin.
 -- name: FeedTake :many
 WITH taken AS (
-    DELETE FROM feed_staged s WHERE s.id = ANY (ARRAY(SELECT o.id FROM feed_staged o ORDER BY o.id LIMIT @portion::integer)) RETURNING *
+    DELETE FROM feed_staged s
+    WHERE s.id = ANY (ARRAY(
+        SELECT o.id FROM feed_staged o
+        WHERE o.task_id IS NULL OR left(o.task_id, 13) <> ALL (@locked_days::text[])
+        ORDER BY o.id
+        LIMIT @portion::integer
+    ))
+    RETURNING *
 )
 SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS task_id, coalesce(t.log_id, 0)::bigint AS log_id, t.at, t.data
 FROM taken t

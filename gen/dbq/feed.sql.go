@@ -515,12 +515,24 @@ func (q *Queries) FeedSubmitters(ctx context.Context, taskIds []string) ([]FeedS
 
 const feedTake = `-- name: FeedTake :many
 WITH taken AS (
-    DELETE FROM feed_staged s WHERE s.id = ANY (ARRAY(SELECT o.id FROM feed_staged o ORDER BY o.id LIMIT $1::integer)) RETURNING id, company_id, submitted_by, type, task_id, log_id, at, data
+    DELETE FROM feed_staged s
+    WHERE s.id = ANY (ARRAY(
+        SELECT o.id FROM feed_staged o
+        WHERE o.task_id IS NULL OR left(o.task_id, 13) <> ALL ($1::text[])
+        ORDER BY o.id
+        LIMIT $2::integer
+    ))
+    RETURNING id, company_id, submitted_by, type, task_id, log_id, at, data
 )
 SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS task_id, coalesce(t.log_id, 0)::bigint AS log_id, t.at, t.data
 FROM taken t
 ORDER BY t.id
 `
+
+type FeedTakeParams struct {
+	LockedDays []string
+	Portion    int32
+}
 
 type FeedTakeRow struct {
 	CompanyID   int64
@@ -532,9 +544,10 @@ type FeedTakeRow struct {
 	Data        []byte
 }
 
-// FeedTake deletes up to portion staged events and returns them, in the order in which they were staged.
-func (q *Queries) FeedTake(ctx context.Context, portion int32) ([]FeedTakeRow, error) {
-	rows, err := q.db.Query(ctx, feedTake, portion)
+// FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Those of tasks of locked_days stay: a day is
+// how the ids of its tasks begin.
+func (q *Queries) FeedTake(ctx context.Context, arg FeedTakeParams) ([]FeedTakeRow, error) {
+	rows, err := q.db.Query(ctx, feedTake, arg.LockedDays, arg.Portion)
 	if err != nil {
 		return nil, err
 	}

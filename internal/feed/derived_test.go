@@ -155,6 +155,31 @@ func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 	}
 }
 
+// B13: while an old partition is moved to a tablespace, the events of its tasks wait, in their order. Those of other tasks do not.
+func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
+	b := apptest.New(t)
+	pull(b, "", "")
+	locked, unlock := b.LockDay(5)
+	b.Exec(`INSERT INTO feed_staged (company_id, type, task_id, log_id, at)
+		SELECT company_id, 'message.delivered', task_id, log_id, at FROM feed_staged WHERE task_id = $1`, locked)
+	id := send(b, 2, nil)
+	// More than one portion, so that those that wait are left out of each.
+	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), '{}' FROM generate_series(1, 1500)")
+	apptest.Promptly(t, "moving events", func() { sequence(b) })
+	if n := b.Count("SELECT count(*) FROM feed WHERE task_id = $1", id); n != 1 {
+		t.Errorf("%d events of a task in another partition, want 1", n)
+	}
+	if n := b.Count("SELECT count(*) FROM feed"); n != 1501 {
+		t.Errorf("%d events were moved, want 1501", n)
+	}
+	unlock()
+	sequence(b)
+	types := apptest.Scan[string](b, "SELECT string_agg(type, ', ' ORDER BY id) FROM feed WHERE task_id = $1", locked)
+	if types != "message.sent, message.delivered" {
+		t.Errorf("after the move: %s", types)
+	}
+}
+
 // B13: a notification that is ended before its time is over at once. A deleted one is not told, nor one of a company to which nobody listens.
 func TestANotificationThatIsEndedIsOver(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)

@@ -3,12 +3,14 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
+	"lksms/internal/queue"
 	"lksms/internal/setting"
 )
 
@@ -56,16 +58,25 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 // portion is how many events one transaction of Sequence moves: milliseconds of work.
 const portion = 1000
 
-// Sequence moves staged events to the feed and returns how many. Several servers may run it: their transactions follow each other.
+// Sequence moves staged events to the feed and returns how many. Several servers may run it: their transactions follow each other. While a partition is
+// locked, the events of its tasks stay staged, in their order, and hold up no others.
 func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
-	for n := portion; n == portion; moved += n {
+	locked := []string{} // days whose partitions are
+	for isMore := true; isMore; {
+		var n int
+		var found []string
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			n, err = s.sequencePortion(ctx)
+			n, found, err = s.sequencePortion(ctx, locked)
 			return err
 		})
+		if errors.Is(err, errLocked) { // the portion is tried again without them
+			locked = append(locked, found...)
+			continue
+		}
 		if err != nil {
 			return moved, postgres.Wrap("move events to the feed", err, nil)
 		}
+		moved, isMore = moved+n, n == portion
 	}
 	if moved == 0 {
 		return 0, nil
@@ -74,36 +85,28 @@ func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 	return moved, postgres.Wrap("vacuum staged events", s.db.Vacuum(ctx, "feed_staged"), nil)
 }
 
-func (s *Service) sequencePortion(ctx context.Context) (int, error) {
+// errLocked says that a portion has events of tasks whose partition is locked, so that its transaction is rolled back.
+var errLocked = errors.New("a partition is locked")
+
+// sequencePortion moves up to portion events, but none of the tasks of some days. With errLocked, it returns further days to leave out.
+func (s *Service) sequencePortion(ctx context.Context, without []string) (n int, locked []string, err error) {
 	if err := s.q.FeedLock(ctx); err != nil {
-		return 0, fmt.Errorf("lock feed: %w", err)
+		return 0, nil, fmt.Errorf("lock feed: %w", err)
 	}
-	staged, err := s.q.FeedTake(ctx, portion)
+	staged, err := s.q.FeedTake(ctx, dbq.FeedTakeParams{LockedDays: without, Portion: portion})
 	if err != nil || len(staged) == 0 {
-		return 0, err
+		return 0, nil, err
 	}
-	var ids []string
-	for _, e := range staged {
-		if e.TaskID != "" {
-			ids = append(ids, e.TaskID)
-		}
-	}
-	tasks := map[string]dbq.FeedSubmittersRow{}
-	if len(ids) > 0 {
-		rows, err := s.inParts.FeedSubmitters(ctx, ids)
-		if err != nil {
-			return 0, fmt.Errorf("find submitters: %w", err)
-		}
-		for _, row := range rows {
-			tasks[row.TaskID] = row
-		}
+	tasks, locked, err := s.submitters(ctx, staged)
+	if err != nil {
+		return 0, locked, err
 	}
 	var p dbq.FeedAppendParams
 	c := causes{latest: map[int64]time.Time{}}
 	for _, e := range staged {
 		if e.Type == NotificationFinished {
 			if err := c.note(e); err != nil {
-				return 0, err
+				return 0, nil, err
 			}
 			continue
 		}
@@ -117,9 +120,50 @@ func (s *Service) sequencePortion(ctx context.Context) (int, error) {
 		appendEvent(&p, e.CompanyID, by, e.Type, e.TaskID, e.LogID, e.At, e.Data)
 	}
 	if err := s.tellNotifications(ctx, &p, c); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return len(staged), s.q.FeedAppend(ctx, p)
+	return len(staged), nil, s.q.FeedAppend(ctx, p)
+}
+
+// submitters returns who submitted the tasks of events. With errLocked, it returns the days whose partitions are locked: an old one is moved to a
+// tablespace, which takes minutes.
+func (s *Service) submitters(ctx context.Context, staged []dbq.FeedTakeRow) (tasks map[string]dbq.FeedSubmittersRow, locked []string, err error) {
+	tasks = map[string]dbq.FeedSubmittersRow{}
+	read := func(ids []string) error {
+		return s.db.Briefly(ctx, func(ctx context.Context) error {
+			rows, err := s.inParts.FeedSubmitters(ctx, ids)
+			for _, row := range rows {
+				tasks[row.TaskID] = row
+			}
+			return err
+		})
+	}
+	var all []string
+	days := map[string][]string{}
+	for _, e := range staged {
+		if e.TaskID != "" {
+			day := queue.DayOf(e.TaskID)
+			all, days[day] = append(all, e.TaskID), append(days[day], e.TaskID)
+		}
+	}
+	if len(all) == 0 {
+		return tasks, nil, nil
+	}
+	if err = read(all); !postgres.IsLockTimeout(err) {
+		return tasks, nil, postgres.Wrap("find submitters", err, nil)
+	}
+	for day, ids := range days {
+		switch err := read(ids); {
+		case postgres.IsLockTimeout(err) && day != "": // tasks without a day are in a partition that is never moved
+			locked = append(locked, day)
+		case err != nil:
+			return nil, nil, postgres.Wrap("find submitters of a day", err, nil)
+		}
+	}
+	if len(locked) > 0 {
+		return nil, locked, errLocked
+	}
+	return tasks, nil, nil
 }
 
 func appendEvent(p *dbq.FeedAppendParams, company int64, by, ofType, task string, log int64, at time.Time, data []byte) {

@@ -37,7 +37,7 @@ func apartByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, i
 	days, order := map[string][]int{}, []string{}
 	for i, item := range items {
 		all[i] = i
-		day := dayOf(idOf(item))
+		day := DayOf(idOf(item))
 		if days[day] == nil {
 			order = append(order, day)
 		}
@@ -56,8 +56,8 @@ func apartByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, i
 	return results, nil
 }
 
-// dayOf returns how the ids of a task's day begin; ids of other shapes are in the default partition.
-func dayOf(id string) string {
+// DayOf returns how the ids of a task's day begin; ids of other shapes are in the default partition.
+func DayOf(id string) string {
 	if n := len("task_20060102"); len(id) > n && id[n] == '_' {
 		return id[:n]
 	}
