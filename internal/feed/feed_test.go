@@ -353,6 +353,25 @@ func TestAUserThatIsDisabledGetsNoEvents(t *testing.T) {
 	}
 }
 
+// B13: a waiting request of a user that gets another company meanwhile gets no events of the company before.
+func TestAUserThatGetsAnotherCompanyGetsNoEventsOfTheOneBefore(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	b.AddCompany("beta", 1)
+	reader := b.AddUser("reader", "read", map[string]any{"company_no": "acme"})
+	start := pull(b, "", "", reader...).NextCursor
+	got := make(chan apptest.Answer, 1)
+	go func() { got <- b.Call("GET", "/api/v1/events?wait=30&after="+start, nil, reader...) }()
+	apptest.Eventually(t, "the request waits", func() bool { return b.App.Feed.Waiting() == 1 })
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/reader", map[string]any{"company_no": "beta"})
+	id := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, acme...)).TaskID
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	sequence(b)
+	if a := <-got; a.Status != 403 || a.Body.Error.Reason != "auth.other_company" {
+		t.Errorf("got %d %s", a.Status, a.Raw)
+	}
+}
+
 // B13: a batch that ends is an event. It is recorded once.
 func TestTheEndOfABatchIsAnEvent(t *testing.T) {
 	b := apptest.New(t)

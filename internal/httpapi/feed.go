@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/fault"
 	"lksms/internal/feed"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/optional"
@@ -22,9 +23,19 @@ func (s *Server) PullEvents(ctx context.Context, req api.PullEventsRequestObject
 		}
 		seen.CompanyID = &company
 	}
+	who := x.Caller.User
+	stillMay := func(context.Context) error { // the user may have been disabled, or got another company, while it waited
+		if err := x.Caller.Authorise(); err != nil {
+			return err
+		}
+		if now := x.Caller.User; now.CompanyID != who.CompanyID || now.SeesAll != who.SeesAll || now.Role != who.Role {
+			return fault.New(fault.Forbidden, fault.AuthOtherCompany)
+		}
+		return nil
+	}
 	pull := feed.Pull{
 		Viewer: seen, Limit: optional.Or(p.Limit, 100), Wait: time.Duration(optional.Value(p.Wait)) * time.Second, // 100 is the contract's default
-		StillMay: func(context.Context) error { return x.Caller.Authorise() },
+		StillMay: stillMay,
 	}
 	if p.After != nil {
 		after, err := strconv.ParseInt(*p.After, 10, 64)
