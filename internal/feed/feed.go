@@ -58,8 +58,8 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 // portion is how many events one transaction of Sequence moves: milliseconds of work.
 const portion = 1000
 
-// Sequence moves staged events to the feed and returns how many. Several servers may run it: their transactions follow each other. While a partition is
-// locked, the events of its tasks stay staged, in their order, and hold up no others.
+// Sequence moves staged events to the feed and returns how many. Several servers may run it: their transactions follow each other. While a partition
+// is locked, the events of its tasks stay staged, in their order, and hold up no others.
 func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 	locked := []string{} // days whose partitions are
 	for isMore := true; isMore; {

@@ -158,9 +158,9 @@ func (s *Service) List(ctx context.Context, user *string, before int64, limit in
 	return rows, postgres.Wrap("list webhooks", err, nil)
 }
 
-// Update changes a webhook by change, and lets it try again at once. change finds no events: the webhook keeps its own unless change sets some. Switched
-// on again, the webhook goes on with the event at which it stopped, as far as events are kept. A non-nil version is the one that it must have. Faults:
-// webhook.not_found, version.stale, request.invalid.
+// Update changes a webhook by change, and lets it try again at once. change finds no events: the webhook keeps its own unless change sets some.
+// Switched on again, the webhook goes on with the event at which it stopped, as far as events are kept. A non-nil version is the one that it must
+// have. Faults: webhook.not_found, version.stale, request.invalid.
 func (s *Service) Update(ctx context.Context, user *string, id int64, version *int64, change func(*Settings)) (row dbq.WebhookListRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		read := func() (dbq.WebhookListRow, error) { return s.Get(ctx, user, id) }
