@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // safety says when a call may be repeated.

@@ -1,7 +1,7 @@
 // Package client calls an LKSMS server: it submits messages and follows them, claims and reports tasks as a sender, uploads batches, and
 // reads events.
 //
-// It wraps the client that is generated from the contract (lksms/gen/api). A method returns the data of the answer without its envelope, or an
+// It wraps the client that is generated from the contract (lksms/gen/client). A method returns the data of the answer without its envelope, or an
 // *[Error] that names the reason and the fields. It repeats what is safe to repeat: a submission is repeated with one Idempotency-Key, so that
 // it makes one message.
 //
@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // Client calls one server as one user. Its methods may be called at the same time.

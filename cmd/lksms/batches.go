@@ -12,7 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"lksms/client"
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/config"
 )
 

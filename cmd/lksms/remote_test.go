@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"lksms/client"
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 	"lksms/internal/pgtest"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lksms/client"
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/config"
 )
 
