@@ -67,8 +67,9 @@ postgres: ## Find a PostgreSQL server to start, or install one
 	@scripts/postgres.sh
 
 generate: ## Generate gen/ from api/openapi.yaml and db/, and write db/schema.sql
-	@rm -rf gen && mkdir -p gen/api
+	@rm -rf gen && mkdir -p gen/api gen/client
 	@$(TOOL) oapi-codegen -config oapi-codegen.yaml api/openapi.yaml
+	@$(TOOL) oapi-codegen -config client/oapi-codegen.yaml api/openapi.yaml
 	@$(TOOL) sqlc generate
 	@$(MAKE) --no-print-directory schema
 

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // slowestUpload is the pace at which the server still accepts a file, in bytes per second.

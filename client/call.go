@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // safety says when a call may be repeated.
@@ -158,14 +158,18 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 		}
 		return data, err
 	}
-	data, err = decode[T](body)
+	data, raw, err := decode[T](body)
 	if err == nil { // the clock of what stands between is another one
 		c.setClock(answer.Header.Get("Date"))
+		if c.answers != nil {
+			c.answers(raw)
+		}
 	}
 	return data, err
 }
 
-func decode[T any](body []byte) (data T, err error) {
+// decode returns the data of an answer, and how the server wrote it.
+func decode[T any](body []byte) (data T, raw json.RawMessage, err error) {
 	var read envelope
 	err = json.Unmarshal(body, &read)
 	if _, isEmpty := any(data).(nothing); err == nil && !isEmpty {
@@ -180,9 +184,9 @@ func decode[T any](body []byte) (data T, err error) {
 	}
 	if err != nil {
 		var none T
-		return none, fmt.Errorf("the answer is not one of LKSMS, check the URL of the server: %w", err)
+		return none, nil, fmt.Errorf("the answer is not one of LKSMS, check the URL of the server: %w", err)
 	}
-	return data, nil
+	return data, read.Data, nil
 }
 
 // lost describes the failure of an attempt that got no answer. If the caller gave up, only that is said.

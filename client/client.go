@@ -1,7 +1,7 @@
 // Package client calls an LKSMS server: it submits messages and follows them, claims and reports tasks as a sender, uploads batches, and
 // reads events.
 //
-// It wraps the client that is generated from the contract (lksms/gen/api). A method returns the data of the answer without its envelope, or an
+// It wraps the client that is generated from the contract (lksms/gen/client). A method returns the data of the answer without its envelope, or an
 // *[Error] that names the reason and the fields. It repeats what is safe to repeat: a submission is repeated with one Idempotency-Key, so that
 // it makes one message.
 //
@@ -10,6 +10,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // Client calls one server as one user. Its methods may be called at the same time.
@@ -26,6 +27,7 @@ type Client struct {
 	timeout time.Duration
 	retries int
 	notice  func(error, time.Duration)
+	answers func(json.RawMessage)
 	offset  atomic.Int64 // how far the server's clock is ahead of ours, in nanoseconds
 }
 
@@ -68,6 +70,7 @@ type options struct {
 	userAgent string
 	language  string
 	notice    func(error, time.Duration)
+	answers   func(json.RawMessage)
 }
 
 // WithHTTPClient calls with a copy of hc, for example one that trusts a private certificate. Redirects are not followed in any case: a
@@ -90,6 +93,10 @@ func WithLanguage(tag string) Option { return func(o *options) { o.language = ta
 func WithRetryNotice(f func(err error, wait time.Duration)) Option {
 	return func(o *options) { o.notice = f }
 }
+
+// WithAnswers calls f with the data of each answer as the server wrote it. It has the fields of a newer server too, which the types of this
+// package do not have.
+func WithAnswers(f func(data json.RawMessage)) Option { return func(o *options) { o.answers = f } }
 
 // New returns a client for the server at address, such as https://lksms.example.com. It calls nothing yet.
 func New(address string, credentials Credentials, more ...Option) (*Client, error) {
@@ -121,7 +128,7 @@ func New(address string, credentials Credentials, more ...Option) (*Client, erro
 	if err != nil {
 		return nil, fmt.Errorf("read the URL of the server: %w", err)
 	}
-	return &Client{api: generated, timeout: o.timeout, retries: o.retries, notice: o.notice}, nil
+	return &Client{api: generated, timeout: o.timeout, retries: o.retries, notice: o.notice, answers: o.answers}, nil
 }
 
 // API returns the generated client, for operations that have no method here. It has the same credentials, and repeats nothing.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // ErrUnreachable is in each error of a call that got no answer: the server was not reached, or did not answer in time. Whether the server did

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // EventFilter chooses events. Its zero is all events of the caller.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // Send submits a message. The server has stored it durably when Send returns.

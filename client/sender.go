@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // Claim leases tasks to a sender: up to Limit, 10 by default. With Wait, the server holds an empty answer back for up to so many seconds, until a

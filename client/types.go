@@ -1,8 +1,8 @@
 package client
 
-import "lksms/gen/api"
+import api "lksms/gen/client"
 
-// The types of the contract, under the names of this package. The package lksms/gen/api has all others.
+// The types of the contract, under the names of this package. The package lksms/gen/client has all others.
 type (
 	// Session is a caller.
 	Session = api.Session

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"lksms/client"
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/config"
 )
 
@@ -114,10 +115,10 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 		return inTime(ctx, err)
 	}
 	type shown struct {
-		Batch *client.Batch     `json:"batch"`
-		Wrong []client.BatchRow `json:"wrong_rows"`
+		Batch any               `json:"batch"`
+		Wrong []json.RawMessage `json:"wrong_rows"`
 	}
-	answer, rows := shown{batch, []client.BatchRow{}}, [][]string{}
+	answer, rows := shown{caller.asWritten(batch), []json.RawMessage{}}, [][]string{}
 	for _, wrong := range []struct {
 		status client.BatchRowStatus
 		count  int64
@@ -129,15 +130,18 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 		if most <= 0 {
 			continue
 		}
+		before := len(rows)
 		for row, err := range caller.BatchRows(ctx, c.BatchID, &wrong.status) {
 			if err != nil {
 				return inTime(ctx, err)
 			}
-			answer.Wrong = append(answer.Wrong, row)
 			rows = append(rows, []string{strconv.FormatInt(row.Row, 10), row.PhoneNumber, string(wrong.status), shorten(text(row.Remark), 60)})
-			if most--; most == 0 {
+			if len(rows)-before == most {
 				break
 			}
+		}
+		if caller.isJSON {
+			answer.Wrong = append(answer.Wrong, caller.answers.take(len(rows)-before)...)
 		}
 	}
 	if caller.isJSON {

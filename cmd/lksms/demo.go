@@ -15,7 +15,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/config"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/emersion/go-smtp"
 	"github.com/oapi-codegen/nullable"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // notify sends a notification by DingTalk and e-mail, and a message by WeChat that is sent once. It starts stubs of

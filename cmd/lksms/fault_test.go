@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/pgtest"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // target is the server that a command calls.

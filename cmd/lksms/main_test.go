@@ -30,7 +30,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/oapi-codegen/nullable"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/config"
 	"lksms/internal/contracttest"
 	"lksms/internal/pgtest"

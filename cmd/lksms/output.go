@@ -17,6 +17,36 @@ type output struct {
 	out      io.Writer
 	progress io.Writer // nil if nobody looks
 	isJSON   bool
+	answers  *answers // nil if no server is called
+}
+
+// answers keeps how the server wrote its answers: the types of this program drop the fields of a newer server. It serves one call at a time.
+type answers struct {
+	last  json.RawMessage
+	items []json.RawMessage // of lists and pages, which are in one order with what the client returns
+}
+
+func (a *answers) keep(data json.RawMessage) {
+	a.last = data
+	var page struct{ Items []json.RawMessage }
+	if json.Unmarshal(data, &page.Items) == nil || json.Unmarshal(data, &page) == nil {
+		a.items = append(a.items, page.Items...)
+	}
+}
+
+// take returns the first n items since it was called last.
+func (a *answers) take(n int) []json.RawMessage {
+	items := a.items
+	a.items = nil
+	return items[:min(n, len(items))]
+}
+
+// asWritten is the last answer as the server wrote it, or data if there was none.
+func (o output) asWritten(data any) any {
+	if o.answers == nil || o.answers.last == nil {
+		return data
+	}
+	return o.answers.last
 }
 
 // say shows progress.
@@ -29,10 +59,10 @@ func (o output) say(format string, values ...any) {
 // record is one object in a table: a line for each name, without those that are empty.
 type record [][2]string
 
-// show prints one object: data as JSON, or the record.
+// show prints one object: the last answer as JSON, or data if there was none, or the record.
 func (o output) show(data any, table func() record) error {
 	if o.isJSON {
-		return o.json(data)
+		return o.json(o.asWritten(data))
 	}
 	rows, width := table(), 0
 	for _, row := range rows {
@@ -50,9 +80,15 @@ func (o output) show(data any, table func() record) error {
 	return err
 }
 
-// list prints several objects: an array as JSON, or a table. A list without rows has a head only.
+// list prints several objects: an array as JSON, or a table. The array has an item of the answers for each row, or is data if these had no items.
+// A list without rows has a head only.
 func (o output) list(data any, head []string, rows [][]string) error {
 	if o.isJSON {
+		if o.answers != nil {
+			if items := o.answers.take(len(rows)); len(items) > 0 {
+				return o.json(items)
+			}
+		}
 		return o.json(data)
 	}
 	widths := make([]int, len(head))

@@ -84,6 +84,10 @@ func (r *remote) caller(env config.Remote, more ...client.Option) (*caller, erro
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		out.progress = os.Stderr
 	}
+	if out.isJSON {
+		out.answers = &answers{}
+		more = append(more, client.WithAnswers(out.answers.keep))
+	}
 	options := append([]client.Option{client.WithUserAgent("lksms/" + version), client.WithRetryNotice(func(err error, wait time.Duration) {
 		out.say("%s; again in %s", firstLine(err), wait.Round(100*time.Millisecond))
 	})}, more...)

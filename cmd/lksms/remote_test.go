@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"lksms/client"
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 	"lksms/internal/pgtest"
 )
@@ -916,10 +916,11 @@ func TestABrokenScriptIsStartedForNoLaterClaim(t *testing.T) {
 	}
 }
 
+// The first message runs alone, so that no other is touched.
 func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 	s := newShell(t)
 	ids := []string{s.server.Submit("1"), s.server.Submit("2"), s.server.Submit("3")}
-	r := s.send("no-such-program")
+	r := s.send("no-such-program", "--parallel", "3")
 	r.ends(1)
 	failed := 0
 	for _, id := range ids {
@@ -935,4 +936,141 @@ func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 	}
 	refused := s.with("LKSMS_URL="+s.server.URL, "LKSMS_KEY=wrong")
 	refused.send("exit 0").ends(1)
+}
+
+// The second and the third message are held at the same time, which they could not be if all ran alone.
+func TestMessagesRunTogetherOnceTheScriptHasWorked(t *testing.T) {
+	s := newShell(t)
+	for _, text := range []string{"first", "a", "b"} {
+		s.server.Submit(text)
+	}
+	r := s.send(`[ "$LKSMS_CONTENT" = first ] && exit 1
+: > "$LKSMS_CONTENT.runs"
+while [ ! -e a.runs ] || [ ! -e b.runs ]; do sleep 0.02; done
+`, "--parallel", "2")
+	apptest.Eventually(t, "both have run", func() bool { return s.effects()["success"] == 2 })
+	r.Process.Signal(syscall.SIGTERM)
+	r.ends(0)
+}
+
+func TestAProgramThatCannotBeRunIsRefusedAtTheStart(t *testing.T) {
+	s := &shell{t: t, dir: pgtest.Dir(t), env: []string{"LKSMS_URL=http://127.0.0.1:1", "LKSMS_KEY=k"}}
+	for name, script := range map[string]struct {
+		text string
+		mode os.FileMode
+	}{
+		"windows.sh": {"#!/bin/sh\r\nexit 0\r\n", 0o700},
+		"none.sh":    {"#! /no/such/shell -e\nexit 0\n", 0o700},
+		"plain.sh":   {"#!/bin/sh\nexit 0\n", 0o600},
+		"good.sh":    {"#!\t/usr/bin/env sh\nexit 0\n", 0o700},
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(script.text), script.mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for exec, want := range map[string]string{
+		"./windows.sh": "end as on Windows", "./none.sh": `"/no/such/shell", which is missing`, "./plain.sh": "permission denied",
+		"good.sh": "write ./good.sh", "./missing.sh": "no such file",
+	} {
+		s.expect(2, []string{"--exec: ", want}, "sender", "run", "--exec", exec, "--app-id", "phone_1")
+	}
+	if _, err := findProgram(filepath.Join(s.dir, "good.sh")); err != nil {
+		t.Errorf("a script that can be run: %v", err)
+	}
+}
+
+// newer passes requests on to a server, and adds a field to each object of an answer, as a later version may.
+func newer(t *testing.T, to string) *httptest.Server {
+	t.Helper()
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(values ...any) {
+		for _, value := range values {
+			if object, ok := value.(map[string]any); ok {
+				object["is_newer"] = 1
+			}
+		}
+	}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: func(res *http.Response) error {
+			var answer map[string]any
+			if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+				return err
+			}
+			switch data := answer["data"].(type) {
+			case []any:
+				add(data...)
+			case map[string]any:
+				items, _ := data["items"].([]any)
+				add(append(items, data)...)
+			}
+			body, err := json.Marshal(answer)
+			res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			res.Header.Set("Content-Length", fmt.Sprint(len(body)))
+			return err
+		},
+	})
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestJSONHasTheFieldsOfANewerServer(t *testing.T) {
+	s := newShell(t)
+	s.env[0] = "LKSMS_URL=" + newer(t, s.server.URL).URL
+	if err := os.WriteFile(filepath.Join(s.dir, "list.csv"), []byte("phone\n13800138000\n12\n13\n13800138000\n13800138000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.server.AddSender(map[string]any{"sender_no": "phone_7"})
+	s.server.AddSender(map[string]any{"sender_no": "phone_8"})
+	one, two := s.server.Submit("x"), s.server.Submit("y")
+	expect := func(want int, args ...string) string {
+		t.Helper()
+		out, problems, _ := s.run(append(args, "-o", "json")...)
+		if got := strings.Count(out, `"is_newer"`); got != want || !json.Valid([]byte(out)) {
+			t.Errorf("%v: the field of a newer server stands %d times, want %d: %s%s", args, got, want, out, problems)
+		}
+		return out
+	}
+	expect(1, "send", apptest.Phone, "x")
+	expect(1, "send", apptest.Phone, "x", "--dry-run")
+	expect(1, "status", one)
+	expect(1, "status", one, "--events")
+	expect(1, "explain", one)
+	expect(2, "cancel", one, "task_none", two)
+	expect(1, "watch", one)
+	expect(0, "requeue", one, "--dry-run")
+	expect(2, "requeue", one, two)
+	expect(2, "senders")
+	expect(1, "senders", "--limit", "1")
+	expect(3, "claim", "--app-id", "phone_9", "--limit", "3")
+	expect(0, "claim", "--app-id", "phone_9")
+	expect(1, "batch", "create", "list.csv", "--content", "x")
+	expect(4, "batch", "check", "1", "--limit", "3")
+	expect(5, "batch", "check", "1")
+	expect(1, "batch", "list")
+	expect(0, "batch", "confirm", "1", "--dry-run")
+	expect(1, "batch", "confirm", "1")
+
+	tail := s.command("tail", "--type", "message.failed", "-o", "json")
+	var out lockedBuffer
+	tail.Stdout = &out
+	if err := tail.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tail.Process.Kill(); tail.Wait() })
+	apptest.Eventually(t, "it listens", func() bool { return strings.Count(out.String(), "\n") == 1 })
+	s.server.Report(one, "phone_9", 3, nil)
+	apptest.Eventually(t, "it prints the event", func() bool { return strings.Count(out.String(), "\n") == 2 })
+	lines := strings.Split(out.String(), "\n")
+	var line struct {
+		IsNewer int    `json:"is_newer"`
+		Type    string `json:"type"`
+		Cursor  string `json:"next_cursor"`
+	}
+	if err := json.Unmarshal([]byte(lines[1]), &line); err != nil || line.IsNewer != 1 || line.Type != "message.failed" || line.Cursor == "" {
+		t.Errorf("the line of an event: %s, %v", lines[1], err)
+	}
 }

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +36,40 @@ const (
 type script struct {
 	path string
 	args []string
+}
+
+// findProgram returns the path of a program. It refuses a script whose interpreter is missing: the system says of a start that the script is missing.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrNotFound) && !strings.ContainsRune(name, filepath.Separator) {
+		if _, failed := os.Stat(name); failed == nil {
+			return "", fmt.Errorf("%w: write ./%s for the one in this folder", err, name)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	file, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return path, nil //nolint:nilerr // a program need not be readable
+	}
+	defer file.Close()                                                     //nolint:errcheck // it was only read
+	head, _ := bufio.NewReader(io.LimitReader(file, 256)).ReadString('\n') // a program may end before
+	line, isScript := strings.CutPrefix(strings.TrimSuffix(head, "\n"), "#!")
+	if !isScript {
+		return path, nil
+	}
+	interpreter := strings.TrimLeft(line, " \t")
+	if end := strings.IndexAny(interpreter, " \t"); end >= 0 {
+		interpreter = interpreter[:end]
+	}
+	if _, err := os.Stat(interpreter); !errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	if strings.HasSuffix(interpreter, "\r") {
+		return "", fmt.Errorf("the lines of %s end as on Windows, so that the system looks for %q: convert them, as with sed -i 's/\\r$//'", path, interpreter)
+	}
+	return "", fmt.Errorf("the first line of %s names the program %q, which is missing", path, interpreter)
 }
 
 // outcome is what a run of the script says about its message.
@@ -76,7 +115,11 @@ func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 		if ctx.Err() != nil {
 			return outcome{mayRetry: true, remark: "the script was not started: its time was over"}
 		}
-		return outcome{mayRetry: true, remark: "the script did not start", trouble: fmt.Errorf("start the script: %w", err)}
+		trouble := fmt.Errorf("start the script: %w", err)
+		if errors.Is(err, syscall.ENOEXEC) {
+			trouble = fmt.Errorf("%w: a script begins with a line such as #!/bin/sh", trouble)
+		}
+		return outcome{mayRetry: true, remark: "the script did not start", trouble: trouble}
 	}
 	err = cmd.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) {

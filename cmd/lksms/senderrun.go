@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"sync"
 	"sync/atomic"
@@ -38,7 +37,8 @@ type senderRunCmd struct {
 func (senderRunCmd) Help() string {
 	return "The program gets the message in LKSMS_PHONE_NUMBER and LKSMS_CONTENT, and as JSON on standard input. " +
 		"Its exit status is the report: 0 the message was sent, 75 try again later, anything else it failed. " +
-		"126 and 127 (a program is missing) are tried again, and end the command. The last line of its output is the remark of the report. " +
+		"126 and 127 (a program is missing) are tried again, and end the command. The first message runs alone, so that no other pays for that. " +
+		"The last line of the output is the remark of the report. " +
 		"Of a program that is killed nothing is reported, because its message may have been sent: when the lease ends, the server does what " +
 		"on_unclear of the sender says. SIGTERM finishes the messages that run and claims no more; a second one kills the program."
 }
@@ -57,7 +57,7 @@ func (c *senderRunCmd) Validate() error {
 }
 
 func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
-	path, err := exec.LookPath(c.Exec)
+	path, err := findProgram(c.Exec)
 	if err != nil {
 		return usage("--exec: %w", err)
 	}
@@ -139,6 +139,7 @@ type scriptRunner struct {
 
 	sent, failed, retried, killed, unreported atomic.Int64
 	broken                                    atomic.Pointer[error] // the script does not work
+	worked                                    sync.Once             // has the first run that shows that the script works
 }
 
 // run claims until ctx ends or something is wrong for good, and then waits for what runs.
@@ -149,6 +150,10 @@ func (r *scriptRunner) run(ctx context.Context) error {
 		stop() // before the wait: it bounds the reports
 		running.Wait()
 	}()
+	// The first message runs alone: a script that does not work costs one message an attempt, and not as many as run at a time.
+	for range cap(r.slots) - 1 {
+		r.slots <- struct{}{}
+	}
 	hasClaimed := false
 	for failures := 0; ; {
 		free := r.take(ctx)
@@ -262,6 +267,9 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 		o = outcome{mayRetry: true, remark: "the script was not started: it does not work"}
 	}
 	took := time.Since(began).Milliseconds()
+	if o.trouble == nil && r.broken.Load() == nil {
+		r.worked.Do(r.widen)
+	}
 	if o.isUnclear {
 		// The message may have been sent. A report would decide what on_unclear of the sender decides when the lease ends.
 		r.killed.Add(1)
@@ -292,6 +300,13 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 		r.log.Info("reported", "task", task.TaskID, "attempt", task.Attempt, "sent", o.isSent, "retry", o.mayRetry, "ms", took)
 	}
 	return o.trouble
+}
+
+// widen lets messages run in all places.
+func (r *scriptRunner) widen() {
+	for range cap(r.slots) - 1 {
+		<-r.slots
+	}
 }
 
 // lastTry is how long a report is tried at least, also after a kill or the end of its lease.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lksms/client"
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/config"
 )
 

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lksms/client"
@@ -48,29 +50,44 @@ func (c *tailCmd) Run(ctx context.Context, env config.Remote) error {
 				}
 			}
 		}
-		for i, e := range page.Items {
-			if err := caller.event(e, page.NextCursor, i == len(page.Items)-1); err != nil {
-				return err
-			}
+		if caller.isJSON {
+			err = caller.eventLines(page)
+		} else {
+			err = caller.eventTable(page)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// event prints one event as a line. The cursor is known for the last one of a page: one that goes on from there gets the page again otherwise.
-func (c *caller) event(e client.Event, cursor string, isLast bool) error {
-	if c.isJSON {
-		line := struct {
-			client.Event
-			Cursor string `json:"next_cursor,omitempty"`
-		}{Event: e}
-		if isLast {
-			line.Cursor = cursor
+// eventLines prints each event as a line of JSON. The cursor is known for the last one of a page: one that goes on from there gets the page again
+// otherwise.
+func (c *caller) eventLines(page *client.EventPage) error {
+	items := c.answers.take(len(page.Items))
+	for i, item := range items {
+		if i == len(items)-1 {
+			cursor, err := json.Marshal(page.NextCursor)
+			if err != nil {
+				return fmt.Errorf("encode the cursor: %w", err)
+			}
+			item = slices.Concat(bytes.TrimSuffix(item, []byte("}")), []byte(`,"next_cursor":`), cursor, []byte("}"))
 		}
-		return writeJSON(c.out, line, "")
+		if err := writeJSON(c.out, item, ""); err != nil {
+			return fmt.Errorf("print the event: %w", err)
+		}
 	}
-	_, err := fmt.Fprintf(c.out, "%s  %s  %s\n", local(&e.Timestamp), pad(printable(string(e.Type)), 19), eventText(e))
-	return err
+	return nil
+}
+
+func (c *caller) eventTable(page *client.EventPage) error {
+	for _, e := range page.Items {
+		if _, err := fmt.Fprintf(c.out, "%s  %s  %s\n", local(&e.Timestamp), pad(printable(string(e.Type)), 19), eventText(e)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func eventText(e client.Event) string {

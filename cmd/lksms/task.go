@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lksms/client"
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/config"
 )
 
@@ -338,7 +338,7 @@ func (r *remote) changeTasks(
 	}
 	defer cancel()
 	var (
-		tasks    = []*client.Task{}
+		tasks    = []any{}
 		planned  = []*unsentRequest{}
 		rows     [][]string
 		failures []error
@@ -358,7 +358,7 @@ func (r *remote) changeTasks(
 			fmt.Fprintf(os.Stderr, "lksms: %s: %s\n", printable(id), explainError(err))
 			continue
 		}
-		tasks = append(tasks, task)
+		tasks = append(tasks, caller.asWritten(task))
 		rows = append(rows, []string{task.TaskID, statusName(task.Status)})
 	}
 	switch {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // The tasks of the archive: settled before the first round, and then renamed as if they were of earlier days.

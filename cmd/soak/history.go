@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // outcome is what a client knows about a call.

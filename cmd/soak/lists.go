@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/oapi-codegen/nullable"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/snapshot"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/gen/dbq"
 	"lksms/internal/app"
 	"lksms/internal/apptest"

@@ -19,7 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/config"
 	"lksms/internal/contracttest"

@@ -1,6 +1,6 @@
 package apptest
 
-import "lksms/gen/api"
+import api "lksms/gen/client"
 
 // UserPassword is the password of all users that AddUser adds.
 const UserPassword = "a password 密码 of its own"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // NewNotifying starts a server with a DingTalk provider and the contacts of three people.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/secret"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // Submit submits text for Phone, and returns the id of the task.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // BetaPhone is the number to which the company beta sends.

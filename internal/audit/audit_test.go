@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 	"lksms/internal/audit"
 	"lksms/internal/postgres"

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/text/encoding/simplifiedchinese"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 )
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/history"

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/text/encoding/simplifiedchinese"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 	"lksms/internal/optional"
 )

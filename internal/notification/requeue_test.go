@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 	"lksms/internal/queue"
 )

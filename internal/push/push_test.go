@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 	"lksms/internal/queue"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/outbound"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 )
 

@@ -3,7 +3,7 @@ package queue_test
 import (
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 )
 

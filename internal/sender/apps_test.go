@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 )
 

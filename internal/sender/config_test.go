@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/queue"

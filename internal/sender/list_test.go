@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 	"lksms/internal/sender"
 )

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/optional"

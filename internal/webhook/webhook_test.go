@@ -15,7 +15,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 	"lksms/internal/apptest"
 	"lksms/internal/feed"
 	"lksms/internal/queue"
