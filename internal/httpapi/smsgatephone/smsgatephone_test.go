@@ -227,6 +227,25 @@ func TestAMessageThatWasSentAfterItsLeaseIsSent(t *testing.T) {
 	s.AwaitStatus(id, 2)
 }
 
+// A task that has ended stays as it ended.
+func TestAMessageThatFailedAsUnclearStaysFailedWithItsReceipt(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
+	p := s.registered("phone")
+	id := s.Submit("text")
+	p.pull()
+	p.becomes(p.only(), "Sent", "")
+	s.ExpireLeases()
+	s.Recover()
+	s.AwaitStatus(id, 3)
+	p.sendState(p.only())
+	s.AwaitStatus(id, 3)
+	p.tells(p.only(), "Delivered", "")
+	if task := s.Task(id); task.Status != api.TaskFailed || task.Delivery == nil || *task.Delivery != api.TaskDelivered {
+		t.Errorf("the task is %+v", task)
+	}
+}
+
 func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
