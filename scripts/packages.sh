@@ -15,6 +15,11 @@ case $version in
 [0-9]*) ;;
 *) echo "packages: VERSION=$version does not begin with a digit" >&2; exit 2 ;;
 esac
+# 1.0.0-rc1 becomes 1.0.0~rc1: dpkg would sort it after 1.0.0, and rpm allows no dash.
+version=${version//-/\~}
+case $version in
+*[!0-9A-Za-z.~+]*) echo "packages: VERSION=$version has other characters than letters, digits, . + - ~" >&2; exit 2 ;;
+esac
 [ -z "$(git status --porcelain)" ] || version=$version.dirty
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export VERSION=$version SOURCE_DATE_EPOCH CGO_ENABLED=0

@@ -67,19 +67,6 @@ WHERE sender_id = @sender_id AND device_no = @device_no::text AND (pull_until IS
 -- name: PhonePullEnd :exec
 UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text;
 
--- PhoneLeasesKeep notes the leases that a phone took, unless another phone has been registered since. The lock on the row of the phone makes a
--- registration wait, so that it forgets these leases.
--- name: PhoneLeasesKeep :exec
-WITH holder AS (
-    UPDATE phones SET claimed_at = clock_timestamp() WHERE phones.sender_id = @sender_id::bigint AND device_no = @device_no::text RETURNING phones.sender_id
-)
-INSERT INTO phone_leases (sender_id, lease_id, task_id)
-SELECT p.sender_id, l.lease_id, l.task_id
-FROM holder p
-CROSS JOIN (SELECT unnest(@lease_ids::bigint[]) AS lease_id, unnest(@task_ids::text[]) AS task_id) l
-ORDER BY l.lease_id
-ON CONFLICT DO NOTHING;
-
 -- PhoneLeasesForget forgets the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
 -- them too.
 -- name: PhoneLeasesForget :exec

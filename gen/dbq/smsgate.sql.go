@@ -141,37 +141,6 @@ func (q *Queries) PhoneLeasesForget(ctx context.Context, senderID int64) error {
 	return err
 }
 
-const phoneLeasesKeep = `-- name: PhoneLeasesKeep :exec
-WITH holder AS (
-    UPDATE phones SET claimed_at = clock_timestamp() WHERE phones.sender_id = $3::bigint AND device_no = $4::text RETURNING phones.sender_id
-)
-INSERT INTO phone_leases (sender_id, lease_id, task_id)
-SELECT p.sender_id, l.lease_id, l.task_id
-FROM holder p
-CROSS JOIN (SELECT unnest($1::bigint[]) AS lease_id, unnest($2::text[]) AS task_id) l
-ORDER BY l.lease_id
-ON CONFLICT DO NOTHING
-`
-
-type PhoneLeasesKeepParams struct {
-	LeaseIds []int64
-	TaskIds  []string
-	SenderID int64
-	DeviceNo string
-}
-
-// PhoneLeasesKeep notes the leases that a phone took, unless another phone has been registered since. The lock on the row of the phone makes a
-// registration wait, so that it forgets these leases.
-func (q *Queries) PhoneLeasesKeep(ctx context.Context, arg PhoneLeasesKeepParams) error {
-	_, err := q.db.Exec(ctx, phoneLeasesKeep,
-		arg.LeaseIds,
-		arg.TaskIds,
-		arg.SenderID,
-		arg.DeviceNo,
-	)
-	return err
-}
-
 const phonePair = `-- name: PhonePair :one
 
 INSERT INTO phones AS p (sender_id, code_hash, code_until, code_sim_number)

@@ -11,7 +11,7 @@ import (
 
 // Claim leases up to limit tasks to the sender senderNo, as many as its interval, limits, balance and shares allow (S0.3, S0.10,
 // S4.2). Leases and what they take from the sender are one transaction. An app that polls for the first time is
-// registered, unless settings forbid it. Faults: sender.not_found, limit.reached.
+// registered, unless settings forbid it. Faults: sender.not_found, limit.reached, those of c.Note.
 func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, error) {
 	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {
 		return nil, err

@@ -2,12 +2,14 @@ package smsgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/postgres"
 	"lksms/internal/queue/claim"
 )
@@ -93,12 +95,12 @@ func (s *Service) pull(ctx context.Context, p Phone) ([]dbq.PhoneHeldRow, error)
 	if err != nil || room == 0 {
 		return held, err
 	}
-	leases, err := s.Queue.Claim(ctx, claim.Request{SenderNo: p.SenderNo, Limit: room})
-	if err != nil || len(leases) == 0 {
+	leases, err := s.Queue.Claim(ctx, claim.Request{SenderNo: p.SenderNo, Limit: room, Note: p.keep})
+	switch {
+	case errors.Is(err, errReplaced):
+		return nil, nil
+	case err != nil || len(leases) == 0:
 		return held, err
-	}
-	if err := s.keep(ctx, p, leases); err != nil {
-		return nil, err
 	}
 	return s.held(ctx, p)
 }
@@ -171,14 +173,21 @@ func (s *Service) held(ctx context.Context, p Phone) ([]dbq.PhoneHeldRow, error)
 	return rows, nil
 }
 
-// keep notes leases. If that fails, nobody sends these messages before their leases end, and then they wait again.
-func (s *Service) keep(ctx context.Context, p Phone, leases []claim.Lease) error {
-	params := dbq.PhoneLeasesKeepParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}
+// errReplaced undoes a claim.
+var errReplaced = errors.New("another phone has been registered")
+
+// keep notes the leases of a claim, see claim.Request. A lease that no phone knows would end unreported, and fail its message (on_unclear).
+func (p Phone) keep(ctx context.Context, q *dispatchq.Queries, leases []claim.Lease) error {
+	params := dispatchq.PhoneLeasesKeepParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}
 	for _, l := range leases {
 		params.LeaseIds, params.TaskIds = append(params.LeaseIds, l.LeaseID), append(params.TaskIds, l.TaskID)
 	}
-	if err := s.q.PhoneLeasesKeep(ctx, params); err != nil {
+	n, err := q.PhoneLeasesKeep(ctx, params)
+	if err != nil {
 		return fmt.Errorf("note leases of phone: %w", err)
+	}
+	if n == 0 {
+		return errReplaced
 	}
 	return nil
 }

@@ -110,6 +110,9 @@ func recipientState(t dbq.SmsgateTasksRow) (state, failure string) {
 	case queue.Cancelled:
 		return Cancelled, ""
 	case queue.Failed:
+		if optional.Value(t.Delivery) == delivered { // its outcome was unclear, and a late receipt says that it arrived
+			return Delivered, ""
+		}
 		return Failed, optional.Value(t.Result)
 	}
 	switch optional.Value(t.Delivery) {

@@ -8,8 +8,8 @@ const [contract, folder] = process.argv.slice(2)
 mkdirSync(folder, { recursive: true })
 writeFileSync(`${folder}/schema.ts`, astToString(await openapiTS(pathToFileURL(contract))))
 
-// The contract says of reports in words alone that repeating one is harmless.
-const harmless = ["reportTask", "reportTasks"]
+// The contract says in words alone that repeating a report is harmless if it names its lease: without, it ends whichever lease its app holds now.
+const reports = ["reportTask", "reportTasks"]
 
 const { paths, components } = load(readFileSync(contract, "utf8"))
 const deref = (thing) => (thing?.$ref ? components[thing.$ref.split("/")[2]][thing.$ref.split("/")[3]] : thing)
@@ -28,10 +28,11 @@ for (const [path, item] of Object.entries(paths)) {
     const key = parameters.some((p) => p.in === "header" && p.name === "Idempotency-Key")
     // A claim by GET takes leases, and a second one takes others.
     const claims = path.endsWith("/tasks/pending")
-    const repeatable = (method === "get" && !claims) || harmless.includes(operation.operationId)
+    const repeatable = method === "get" && !claims
     const facts = [`method: "${method.toUpperCase()}"`, `path: "${path}"`]
     if (key) facts.push("key: true")
     if (repeatable) facts.push("repeatable: true")
+    if (reports.includes(operation.operationId)) facts.push("reports: true")
     if (commas.length > 0) facts.push(`commas: ${JSON.stringify(commas)}`)
     lines.push(`  ${operation.operationId}: { ${facts.join(", ")} },`)
   }
@@ -39,12 +40,14 @@ for (const [path, item] of Object.entries(paths)) {
 writeFileSync(
   `${folder}/operations.ts`,
   `// Generated from the contract. key: the operation takes an Idempotency-Key. repeatable: a second execution changes nothing.
+// reports: a second execution changes nothing if each report in the body names its lease.
 // commas: the lists in its query that are one text with commas; others repeat their name.
 export interface Facts {
   readonly method: string
   readonly path: string
   readonly key?: true
   readonly repeatable?: true
+  readonly reports?: true
   readonly commas?: readonly string[]
 }
 

@@ -99,7 +99,8 @@ export class LksmsClient {
    * Calls an operation of the contract and returns the `data` of its answer. A failure is an LksmsError.
    *
    * An attempt that got 429 is repeated: the server had refused it. After 502, 503, 504 and lost connections it is unknown whether the request was
-   * executed, so only requests are repeated of which a second execution changes nothing: reads, reports, and those with an Idempotency-Key.
+   * executed, so only requests are repeated of which a second execution changes nothing: reads, those with an Idempotency-Key, and reports that all
+   * have a lease_id.
    */
   async call<O extends Operation>(operation: O, ...[input]: Arguments<O>): Promise<Data<O>> {
     return (await this.#call(operation, (input ?? {}) as AnyInput)) as Data<O>
@@ -119,6 +120,7 @@ export class LksmsClient {
     return this.call("getTask", { ...options, path: { task_id } })
   }
 
+  /** Reports the outcome of a task. With the lease_id of the claim, a repeat changes nothing. Without it, a repeat could end a later lease of the app. */
   report(report: Schema<"ReportRequest">, options?: CallOptions): Promise<undefined> {
     return this.call("reportTask", { ...options, body: report })
   }
@@ -169,7 +171,7 @@ export class LksmsClient {
       headers.set("Content-Type", "application/json")
       init.body = JSON.stringify(input.body)
     }
-    const repeatable = facts.key ?? facts.repeatable ?? input.repeatable ?? false
+    const repeatable = facts.key ?? facts.repeatable ?? input.repeatable ?? (facts.reports === true && nameLeases(input.body))
     const timeout = (input.timeout ?? this.#options.timeout ?? 30_000) + waitOf(input) * 1000
     const retries = input.retries ?? this.#options.retries ?? 4
     for (let attempt = 0; ; attempt++) {
@@ -286,6 +288,12 @@ function sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) stop()
     else signal?.addEventListener("abort", stop, { once: true })
   })
+}
+
+/** Whether each report of a body, which is one report or several, names the lease that it ends. */
+function nameLeases(body: unknown): boolean {
+  const reports = isObject(body) && Array.isArray(body.reports) ? body.reports : [body]
+  return reports.every((report) => isObject(report) && report.lease_id !== undefined && report.lease_id !== null)
 }
 
 /** The seconds that the request lets the server wait, from its query or body. */

@@ -91,6 +91,39 @@ func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
 	}
 }
 
+// A lease that no phone knows would end as unclear, and fail a message that nobody sent.
+func TestAMessageThatNoPhoneWasGivenIsNotLeased(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
+	p := s.registered("phone")
+	id := s.Submit("text")
+	expectFree := func(why string) {
+		t.Helper()
+		if n := s.Count("SELECT count(*) FROM queue WHERE task_id = $1 AND lease_id IS NULL AND retry_count = 0", id); n != 1 {
+			t.Errorf("%s: the task is leased, to nobody", why)
+		}
+		if n := s.Count("SELECT count(*) FROM phone_leases"); n != 0 {
+			t.Errorf("%s: %d leases are noted", why, n)
+		}
+	}
+	s.Exec("ALTER TABLE phone_leases ADD CONSTRAINT broken CHECK (false) NOT VALID")
+	p.must(500, "GET", "/message", p.bearer(), nil)
+	expectFree("the note failed")
+	s.Exec("ALTER TABLE phone_leases DROP CONSTRAINT broken")
+
+	// Another phone is registered while this one claims.
+	s.Exec(`CREATE FUNCTION replace_phone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE phones SET device_no = 'next'; RETURN NEW; END $$`)
+	s.Exec("CREATE TRIGGER replace_phone AFTER UPDATE OF lease_id ON queue FOR EACH ROW EXECUTE FUNCTION replace_phone()")
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("a phone that was replaced is given %v", got)
+	}
+	expectFree("the phone was replaced")
+	s.Exec("DROP TRIGGER replace_phone ON queue")
+	if got := p.pull(); len(got) != 1 {
+		t.Errorf("the phone is given %v", got)
+	}
+}
+
 // A ServeMux takes HEAD for GET, and a pull without an answer would strand its leases.
 func TestHeadClaimsNothing(t *testing.T) {
 	s := newServer(t)
@@ -192,6 +225,25 @@ func TestAMessageThatWasSentAfterItsLeaseIsSent(t *testing.T) {
 	p.sendState(p.only())
 	s.ExpectEffects(id, "recovered retry", "reported success")
 	s.AwaitStatus(id, 2)
+}
+
+// A task that has ended stays as it ended.
+func TestAMessageThatFailedAsUnclearStaysFailedWithItsReceipt(t *testing.T) {
+	s := newServer(t)
+	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
+	p := s.registered("phone")
+	id := s.Submit("text")
+	p.pull()
+	p.becomes(p.only(), "Sent", "")
+	s.ExpireLeases()
+	s.Recover()
+	s.AwaitStatus(id, 3)
+	p.sendState(p.only())
+	s.AwaitStatus(id, 3)
+	p.tells(p.only(), "Delivered", "")
+	if task := s.Task(id); task.Status != api.TaskFailed || task.Delivery == nil || *task.Delivery != api.TaskDelivered {
+		t.Errorf("the task is %+v", task)
+	}
 }
 
 func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {

@@ -21,6 +21,8 @@ type Request struct {
 	InOneCall bool
 	// StillMay returns a fault if the caller may no longer claim. It is called after each wait for tasks. Nil: the caller always may.
 	StillMay func(ctx context.Context) error
+	// Note stores more about leases, at least one, in the transaction of the claim. After an error nothing is leased. Nil: nothing more is stored.
+	Note func(ctx context.Context, q *dispatchq.Queries, leases []Lease) error
 }
 
 // Lease is a task that a sender holds until LeaseUntil.
@@ -79,6 +81,9 @@ func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Le
 	}
 	if p, any := a.charge(c, leases, passed); any {
 		err = q.SenderCharge(ctx, p)
+	}
+	if err == nil && len(leases) > 0 && c.Note != nil {
+		err = c.Note(ctx, q, leases)
 	}
 	return leases, err
 }

@@ -129,8 +129,17 @@ test("a request that may have been executed is repeated only if that does no har
   assert.equal((await failureOf(client.call("testWebhook", { path: { webhook_id: 7 } }))).reason, "connection.lost")
   assert.equal((await failureOf(client.call("rotateWebhook", { path: { webhook_id: 7 }, body: { overlap_seconds: 0 } }))).status, 503)
   await client.call("getWebhook", { path: { webhook_id: 7 } })
-  await client.report({ task_id: "task_1", app_id: "a", status: 2 })
+  await client.report({ task_id: "task_1", app_id: "a", lease_id: 7, status: 2 })
   assert.equal(got.length, 6)
+})
+
+test("a report that does not name its lease is not repeated: it could end a later one", async (t) => {
+  const { client, got } = await setup(t, [drop, drop, drop, ok([])])
+  assert.equal((await failureOf(client.report({ task_id: "task_1", app_id: "a", status: 2 }))).reason, "connection.lost")
+  const [first, second] = [{ task_id: "task_1", app_id: "a", lease_id: 7, status: 2 as const }, { task_id: "task_2", app_id: "a", status: 2 as const }]
+  assert.equal((await failureOf(client.call("reportTasks", { body: { reports: [first, second] } }))).reason, "connection.lost")
+  await client.call("reportTasks", { body: { reports: [first, { ...second, lease_id: 8 }] } })
+  assert.equal(got.length, 4)
 })
 
 test("429 is repeated for every request: the server refused it", async (t) => {
