@@ -3162,7 +3162,7 @@ type EventOfFeed struct {
 	// Timestamp When it happened
 	Timestamp time.Time `json:"timestamp"`
 
-	// Type `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only those get them who get the events of every company.
+	// Type `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only those get them who get the events of every company. Others who ask for them get 422.
 	Type EventType `json:"type"`
 }
 
@@ -3213,7 +3213,7 @@ type EventRequest struct {
 // EventRequestEvent defines model for EventRequest.Event.
 type EventRequestEvent string
 
-// EventType `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only those get them who get the events of every company.
+// EventType `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only those get them who get the events of every company. Others who ask for them get 422.
 type EventType string
 
 // ExplainResponse defines model for ExplainResponse.
@@ -9398,7 +9398,7 @@ type ClientInterface interface {
 	// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
 	//
 	// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company. `sender.*` and `alert.*` get
-	// admins, and `read` users without a company, who name no company.
+	// admins, and `read` users without a company, who name no company: for the events of one company, a `type` that names them gets 422.
 	//
 	// Corresponds with GET /api/v1/events (the `PullEvents` operationId).
 	PullEvents(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -10007,7 +10007,7 @@ type ClientInterface interface {
 	//
 	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
 	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role. `sender.*` and `alert.*` are
-	// posted to webhooks of every company alone.
+	// posted to webhooks of every company alone: in the `events` of another one they get 422, which names the item.
 	//
 	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 	//
@@ -10034,7 +10034,7 @@ type ClientInterface interface {
 	//
 	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
 	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role. `sender.*` and `alert.*` are
-	// posted to webhooks of every company alone.
+	// posted to webhooks of every company alone: in the `events` of another one they get 422, which names the item.
 	//
 	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 	//
@@ -10066,7 +10066,7 @@ type ClientInterface interface {
 
 	// UpdateWebhookWithBody Change a webhook
 	//
-	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. `events` are checked as in a new webhook, if the body has them. With `version`, the change applies only if the webhook still has that version.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10075,7 +10075,7 @@ type ClientInterface interface {
 
 	// UpdateWebhook Change a webhook
 	//
-	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. `events` are checked as in a new webhook, if the body has them. With `version`, the change applies only if the webhook still has that version.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13127,7 +13127,7 @@ func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportI
 // `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
 //
 // Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company. `sender.*` and `alert.*` get
-// admins, and `read` users without a company, who name no company.
+// admins, and `read` users without a company, who name no company: for the events of one company, a `type` that names them gets 422.
 //
 // Corresponds with GET /api/v1/events (the `PullEvents` operationId).
 func (c *Client) PullEvents(ctx context.Context, params *PullEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14196,7 +14196,7 @@ func (c *Client) ListWebhooks(ctx context.Context, params *ListWebhooksParams, r
 //
 // **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
 // those of every company. A webhook of a user leaves with the user, and when the user gets another company or role. `sender.*` and `alert.*` are
-// posted to webhooks of every company alone.
+// posted to webhooks of every company alone: in the `events` of another one they get 422, which names the item.
 //
 // **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 //
@@ -14233,7 +14233,7 @@ func (c *Client) CreateWebhookWithBody(ctx context.Context, contentType string, 
 //
 // **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
 // those of every company. A webhook of a user leaves with the user, and when the user gets another company or role. `sender.*` and `alert.*` are
-// posted to webhooks of every company alone.
+// posted to webhooks of every company alone: in the `events` of another one they get 422, which names the item.
 //
 // **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 //
@@ -14295,7 +14295,7 @@ func (c *Client) GetWebhook(ctx context.Context, webhookID WebhookID, reqEditors
 
 // UpdateWebhookWithBody Change a webhook
 //
-// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. `events` are checked as in a new webhook, if the body has them. With `version`, the change applies only if the webhook still has that version.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14314,7 +14314,7 @@ func (c *Client) UpdateWebhookWithBody(ctx context.Context, webhookID WebhookID,
 
 // UpdateWebhook Change a webhook
 //
-// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. `events` are checked as in a new webhook, if the body has them. With `version`, the change applies only if the webhook still has that version.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -25219,7 +25219,7 @@ type ClientWithResponsesInterface interface {
 	// `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
 	//
 	// Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company. `sender.*` and `alert.*` get
-	// admins, and `read` users without a company, who name no company.
+	// admins, and `read` users without a company, who name no company: for the events of one company, a `type` that names them gets 422.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -25866,7 +25866,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
 	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role. `sender.*` and `alert.*` are
-	// posted to webhooks of every company alone.
+	// posted to webhooks of every company alone: in the `events` of another one they get 422, which names the item.
 	//
 	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 	//
@@ -25893,7 +25893,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
 	// those of every company. A webhook of a user leaves with the user, and when the user gets another company or role. `sender.*` and `alert.*` are
-	// posted to webhooks of every company alone.
+	// posted to webhooks of every company alone: in the `events` of another one they get 422, which names the item.
 	//
 	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 	//
@@ -25929,7 +25929,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateWebhookWithBodyWithResponse Change a webhook
 	//
-	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. `events` are checked as in a new webhook, if the body has them. With `version`, the change applies only if the webhook still has that version.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -25938,7 +25938,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateWebhookWithResponse Change a webhook
 	//
-	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+	// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. `events` are checked as in a new webhook, if the body has them. With `version`, the change applies only if the webhook still has that version.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -44497,7 +44497,7 @@ func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.
 // `events.cursor_gone`: read with `GET /api/v1/sms/tasks` what was missed, and begin without `after`.
 //
 // Users with the role `submit` get the events of what they submitted themselves; `read` users those of their company. `sender.*` and `alert.*` get
-// admins, and `read` users without a company, who name no company.
+// admins, and `read` users without a company, who name no company: for the events of one company, a `type` that names them gets 422.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -45420,7 +45420,7 @@ func (c *ClientWithResponses) ListWebhooksWithResponse(ctx context.Context, para
 //
 // **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
 // those of every company. A webhook of a user leaves with the user, and when the user gets another company or role. `sender.*` and `alert.*` are
-// posted to webhooks of every company alone.
+// posted to webhooks of every company alone: in the `events` of another one they get 422, which names the item.
 //
 // **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 //
@@ -45453,7 +45453,7 @@ func (c *ClientWithResponses) CreateWebhookWithBodyWithResponse(ctx context.Cont
 //
 // **Whose events.** A user with the role `submit` gets those of what it submits itself for its company. An admin names a company, or gets
 // those of every company. A webhook of a user leaves with the user, and when the user gets another company or role. `sender.*` and `alert.*` are
-// posted to webhooks of every company alone.
+// posted to webhooks of every company alone: in the `events` of another one they get 422, which names the item.
 //
 // **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 //
@@ -45507,7 +45507,7 @@ func (c *ClientWithResponses) GetWebhookWithResponse(ctx context.Context, webhoo
 
 // UpdateWebhookWithBodyWithResponse Change a webhook
 //
-// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. `events` are checked as in a new webhook, if the body has them. With `version`, the change applies only if the webhook still has that version.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45522,7 +45522,7 @@ func (c *ClientWithResponses) UpdateWebhookWithBodyWithResponse(ctx context.Cont
 
 // UpdateWebhookWithResponse Change a webhook
 //
-// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. With `version`, the change applies only if the webhook still has that version.
+// Fields that the body leaves out stay unchanged. Any change lets what failed be posted again at once. A webhook that is switched on again goes on with the event at which it stopped, as far as events are kept. `events` are checked as in a new webhook, if the body has them. With `version`, the change applies only if the webhook still has that version.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
