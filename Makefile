@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients test-alertmanager packages test-packages node-tools client-modules console test-console console-modules
+.PHONY: help run build demo test race fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages test-packages node-tools client-modules console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,8 +110,11 @@ test-clients: postgres node-tools client-modules ## Run the main job with each c
 	@$(PGRUN) -database scripts/check-clients.sh
 	@$(PGRUN) -database tools/node/run-client.sh
 
-test-alertmanager: postgres ## Build Alertmanager, and let it send an alert to a phone
+test-alertmanager: postgres build alertmanager ## Build Alertmanager, and let it send an alert to a phone
 	@$(PGRUN) -database sh -c 'cd tools/alertmanager && $(GO) test -count=1 ./...'
+
+alertmanager:
+	@cd tools/alertmanager && $(GO) build -ldflags="-s -w" -o ../../bin/alertmanager github.com/prometheus/alertmanager/cmd/alertmanager
 
 node-tools:
 	@cd tools/node && { cmp -s package-lock.json node_modules/.built-from || { npm install --no-save --loglevel=error --no-audit --no-fund && cp package-lock.json node_modules/.built-from; }; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests and prints their counts. The arguments are flags for the packages of `raced`: the race detector. It takes three times as long, so it is
 # for packages in which goroutines share memory; the others let the database decide what is first. `make race` runs it on all.
+# Lint runs vet, on the tests too.
 set -euo pipefail
 raced=(lksms/internal/{merge,push,queue/line,receipt,setting,snapshot,sweep,taskmetric} lksms/internal/httpapi/{gate,stream})
 longest=(lksms/internal/{queue,httpapi,alert,postgres,app,access,model} lksms/cmd/{lksms,soak})
@@ -9,10 +10,10 @@ output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 {
     status=0
-    go test -v -p 1 "$@" "${raced[@]}" >"$output" 2>&1 &
+    go test -v -vet=off -p 1 "$@" "${raced[@]}" >"$output" 2>&1 &
     # Tests wait for PostgreSQL more than they compute, so more packages run at once than there are cores. Those that take longest begin first.
     { printf '%s\n' "${longest[@]}"; go list ./... | grep -vxF -f <(printf '%s\n' "${raced[@]}" "${longest[@]}"); } |
-        CGO_ENABLED=0 xargs go test -v -p 3 2>&1 || status=1
+        CGO_ENABLED=0 xargs go test -v -vet=off -p 3 2>&1 || status=1
     wait $! || status=1
     cat "$output"
     exit $status

@@ -118,10 +118,9 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 func migratedBefore(t *testing.T, version string) (url string, db *postgres.DB) {
 	t.Helper()
 	url = pgtest.NewEmpty(t)
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if err := postgres.MigrateUpBefore(t.Context(), url, version); err != nil {
 		t.Fatal(err)
 	}
-	migrateBefore(t, url, version)
 	db, err := postgres.Open(t.Context(), url+"&application_name=test") // no server: an upgrade refuses to run beside one
 	if err != nil {
 		t.Fatal(err)
@@ -133,17 +132,8 @@ func migratedBefore(t *testing.T, version string) (url string, db *postgres.DB) 
 // migrateBefore undoes the migration of a version and all after it.
 func migrateBefore(t *testing.T, url, version string) {
 	t.Helper()
-	isApplied := func() bool {
-		all, err := postgres.Migrations(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return slices.ContainsFunc(all, func(m postgres.Migration) bool { return strings.HasPrefix(m.File, version+"_") && m.Applied })
-	}
-	for isApplied() {
-		if err := postgres.MigrateDown(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
+	if err := postgres.MigrateDownBefore(t.Context(), url, version); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -248,16 +238,7 @@ func TestTheMigrationOfAnnouncementsKeepsPayloadsAndRecipients(t *testing.T) {
 	if _, err := db.Pool().Exec(t.Context(), "INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{}')"); err != nil {
 		t.Error(err)
 	}
-	for applied := true; applied; {
-		if err := postgres.MigrateDown(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
-		all, err := postgres.Migrations(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		applied = slices.ContainsFunc(all, func(m postgres.Migration) bool { return strings.HasPrefix(m.File, version) && m.Applied })
-	}
+	migrateBefore(t, url, version)
 	if got := contents(""); got != want {
 		t.Errorf("after the migration was taken back: %s", got)
 	}
@@ -558,14 +539,7 @@ func TestTheMigrationOfDedupKeysKeepsThem(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}
-	for isUp := true; isUp; {
-		if err := postgres.MigrateDown(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM schema_migrations WHERE version = '20261122000901')`).Scan(&isUp); err != nil {
-			t.Fatal(err)
-		}
-	}
+	migrateBefore(t, url, "20261122000901")
 	var tasks, named, notifications, messages int
 	if err := db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM tasks WHERE dedup_key IS NOT NULL),
 		(SELECT count(*) FROM notifications WHERE dedup_key IS NOT NULL), (SELECT count(*) FROM subscribe_messages)`,

@@ -257,9 +257,7 @@ func TestAClusterOfAnEarlierVersionIsHandedToTheOrdinaryRole(t *testing.T) {
 	must(t, err)
 	list, err := postgres.Migrations(t.Context(), server.URL())
 	must(t, err)
-	for range list {
-		must(t, postgres.MigrateDown(t.Context(), server.URL()))
-	}
+	must(t, postgres.MigrateDownBefore(t.Context(), server.URL(), "")) // all
 	if again, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil || again != len(list) {
 		t.Errorf("the role applied %d of %d migrations: %v", again, len(list), err)
 	}

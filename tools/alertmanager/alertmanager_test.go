@@ -43,9 +43,7 @@ receivers:
 // B16: an alert of a real Alertmanager reaches a phone, and so does its end. Two Alertmanagers that do not know of each other send it once.
 func TestAnAlertOfAnAlertmanagerReachesAPhone(t *testing.T) {
 	folder := t.TempDir()
-	build(t, "../..", filepath.Join(folder, "lksms"), "./cmd/lksms")
-	build(t, ".", filepath.Join(folder, "alertmanager"), "github.com/prometheus/alertmanager/cmd/alertmanager")
-	server := startServer(t, filepath.Join(folder, "lksms"))
+	server := startServer(t, program(t, "lksms"))
 	server.do("POST", "/api/v1/admin/users", `{"username":"alertmanager","role":"submit"}`)
 	var made struct{ Key string }
 	decode(t, server.do("POST", "/api/v1/admin/users/alertmanager/keys", `{"name":"alertmanager"}`), &made)
@@ -84,13 +82,14 @@ func TestAnAlertOfAnAlertmanagerReachesAPhone(t *testing.T) {
 	}
 }
 
-func build(t *testing.T, in, to, pkg string) {
+// program returns the path of a program that make has built.
+func program(t *testing.T, name string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", to, pkg)
-	command.Dir = in
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	path, err := filepath.Abs(filepath.Join("../../bin", name))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return path
 }
 
 // start runs a program until the end of the test, and returns what it prints.
@@ -195,7 +194,7 @@ func startAlertmanager(t *testing.T, folder, config, name string) string {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	start(t, filepath.Join(folder, "alertmanager"), nil, "--config.file="+config, "--storage.path="+filepath.Join(folder, name),
+	start(t, program(t, "alertmanager"), nil, "--config.file="+config, "--storage.path="+filepath.Join(folder, name),
 		"--web.listen-address="+address, "--cluster.listen-address=")
 	url := "http://" + address
 	eventually(t, "Alertmanager is ready", func() bool {
