@@ -117,8 +117,8 @@ var invariants = []invariant{
 		SELECT i.content || ' ' || i.task_id FROM ids i LEFT JOIN task_states t ON t.task_id = i.task_id AND t.content = i.content
 		WHERE t.task_id IS NULL`},
 	{"no message exists twice, and no refused message exists", `
-		SELECT s.content || ' ' || t.n FROM submissions s JOIN (SELECT content, count(*) AS n FROM task_states GROUP BY content) t
-			USING (content)
+		SELECT s.content || ' ' || t.n FROM submissions s JOIN (SELECT content, count(*) AS n FROM task_states GROUP BY content, phone_number) t
+			USING (content) -- a notification has one for each person
 		WHERE t.n > 1 OR s.answered = 0 AND s.unknown = 0
 		UNION ALL
 		SELECT t.content FROM task_states t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL`},
