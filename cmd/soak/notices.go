@@ -15,7 +15,8 @@ import (
 )
 
 // notices are clients that make the events that are not of a message or a batch: they create notifications and end some of them, and one app falls
-// silent. Two alert rules watch that app and the depth of the queue; the first is switched off and on. The balance of one sender of the load runs low.
+// silent. Two alert rules watch that app and the depth of the queue; the first is switched off and on. The balance of one sender of the load runs
+// low.
 type notices struct {
 	load            *load
 	tenants         *tenants
@@ -36,9 +37,9 @@ const (
 var noticeActNames = [noticeActs]string{"notifications created", "notifications ended", "alert rules switched off and on"}
 
 const (
-	quiet      = "sender-quiet" // polls seldom
-	quietAfter = 1.0            // seconds after which it is silent
-	bizType    = api.BizType(77)
+	quiet      = "sender-quiet"  // polls seldom
+	quietAfter = 1.0             // seconds after which it is silent
+	bizType    = api.BizType(77) // of callers: the numbers to 5 have templates and rules
 	people     = 3
 )
 
