@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,16 +26,19 @@ import (
 	"lksms/internal/optional"
 )
 
-// events are systems that are told what becomes of messages: receivers of webhooks, which fail now and then, and systems that pull. Other clients
-// cancel and requeue messages of theirs, so that some tasks have several events.
+// events are systems that are told what happens: receivers of webhooks, which fail now and then, and systems that pull. Other clients cancel and
+// requeue messages of theirs, so that some tasks have several events.
 type events struct {
 	load    *load
 	tenants *tenants
+	notices *notices
 	server  http.Server
 	url     string
 	hooks   []*hook
 	pulls   []*pull
-	sinceID int64 // rows of report_logs up to it are from before anybody listened
+	sinceID int64     // rows of report_logs up to it are from before anybody listened
+	since   time.Time // of the database; then somebody listened
+	lastID  int64     // up to it every event was posted and pulled
 
 	mu      sync.Mutex
 	calm    bool          // receivers take everything
@@ -90,17 +94,21 @@ type pull struct {
 	ids       []string // in the order in which they came
 }
 
-// eventTypes are the types that the webhooks ask for.
-var eventTypes = []api.EventType{
-	"message.sent", "message.failed", "message.expired", "message.cancelled", "message.delivered", "message.undelivered", "batch.finished",
-}
+// eventTypes are the types that the webhooks ask for; serviceTypes are events of the service itself, which only the webhook of all companies gets.
+var (
+	eventTypes = []api.EventType{
+		"message.sent", "message.failed", "message.expired", "message.cancelled", "message.delivered", "message.undelivered", "batch.finished",
+		"notification.finished",
+	}
+	serviceTypes = []api.EventType{"alert.firing", "alert.resolved", "sender.silent", "sender.recovered", "sender.low_balance"}
+)
 
 const receiversPath = "/events/"
 
 // newEvents creates the webhooks, and lets the pulls begin.
 func newEvents(ctx context.Context, s *stack, l *load, t *tenants) (*events, error) {
 	e := &events{
-		load: l, tenants: t, release: make(chan struct{}),
+		load: l, tenants: t, notices: &notices{load: l, tenants: t}, release: make(chan struct{}),
 		unsigned: verdict{name: "every post is signed with the secret of its webhook"},
 		changed:  verdict{name: "each post of an event has the same webhook-id and the same body"},
 	}
@@ -115,6 +123,8 @@ func newEvents(ctx context.Context, s *stack, l *load, t *tenants) (*events, err
 		body := api.WebhookRequest{URL: fmt.Sprint(e.url, i), Events: eventTypes}
 		if company != "" {
 			body.CompanyNo = &company
+		} else {
+			body.Events = slices.Concat(eventTypes, serviceTypes)
 		}
 		res, err := client.CreateWebhookWithResponse(ctx, body)
 		if err := checkCreated("webhook", err, res); err != nil {
@@ -137,9 +147,13 @@ func newEvents(ctx context.Context, s *stack, l *load, t *tenants) (*events, err
 			return nil, fmt.Errorf("begin to pull as %s: no cursor", p.name)
 		}
 	}
-	return e, s.query(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM report_logs").Scan(&e.sinceID)
+	err = s.query(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT coalesce(max(id), 0), clock_timestamp() FROM report_logs").Scan(&e.sinceID, &e.since)
 	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the last report: %w", err)
+	}
+	return e, e.notices.setUp(ctx)
 }
 
 // close ends the receivers.
@@ -161,7 +175,7 @@ func (e *events) beCalm(calm bool) {
 	e.calm = calm
 }
 
-// run pulls, cancels, requeues and switches webhooks on until ctx ends.
+// run pulls, cancels, requeues, makes notices and switches webhooks on until ctx ends.
 func (e *events) run(ctx context.Context, round int) {
 	e.beCalm(false)
 	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(e.load.seed, uint64(round)<<16|uint64(1<<15+n))) }
@@ -182,6 +196,7 @@ func (e *events) run(ctx context.Context, round int) {
 			}
 		})
 	}
+	all.Go(func() { e.notices.run(ctx, round) })
 	all.Go(func() {
 		r := rng(20)
 		for pause(ctx, time.Duration(500+r.IntN(1000))*time.Millisecond) {
@@ -328,19 +343,24 @@ func (e *events) note(h *hook, id string, body []byte, isSigned bool) (eventAct,
 	return act, e.release
 }
 
-// settle lets the servers post all that is left, and pulls it.
+// settle lets the servers look at the alert rules and post all that is left, and pulls it.
 func (e *events) settle(ctx context.Context, s *stack) error {
 	e.beCalm(true)
+	for !e.notices.enable(e.load.clients[0], true) {
+		if !pause(ctx, 100*time.Millisecond) {
+			return fmt.Errorf("an alert rule was not switched on: %w", ctx.Err())
+		}
+	}
 	for isFirst := true; ; isFirst = false {
 		var left int64
 		var resting []int64
 		err := s.query(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, `SELECT (SELECT count(*) FROM feed_staged) + (SELECT count(*) FROM webhook_retries)
+			return conn.QueryRow(ctx, `SELECT `+noticesLeft+` + (SELECT count(*) FROM feed_staged) + (SELECT count(*) FROM webhook_retries)
 					+ (SELECT count(*) FROM webhooks w, feed f WHERE f.id > w.after_id AND (w.company_id IS NULL OR f.company_id = w.company_id)),
 				ARRAY(
 					SELECT w.id FROM webhooks w WHERE w.status = 'off' OR w.rest_until > now()
 						OR EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.due_at > now())
-				)`).Scan(&left, &resting)
+				), (SELECT coalesce(max(id), 0) FROM feed)`, e.notices.filled, e.notices.silence).Scan(&left, &resting, &e.lastID)
 		})
 		if err != nil {
 			return fmt.Errorf("look for events that are left: %w", err)
@@ -356,7 +376,7 @@ func (e *events) settle(ctx context.Context, s *stack) error {
 			}
 		}
 		if !pause(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("%d events were not posted: %w", left, ctx.Err())
+			return fmt.Errorf("%d events were not posted, or alert rules not looked at: %w", left, ctx.Err())
 		}
 	}
 	for _, p := range e.pulls {
@@ -373,7 +393,8 @@ CREATE TEMP TABLE listeners (name text, is_pull boolean, company_no text, userna
 CREATE TEMP TABLE told (name text, event_id bigint, task_id text COLLATE "C", seen bigint, taken bigint);
 CREATE TEMP TABLE nameless (name text, id text)`
 
-// eventInvariants hold when nothing runs and all events were posted and pulled. $1 is the last row of report_logs from before anybody listened.
+// eventInvariants hold when nothing runs and all events up to $2 were posted and pulled: alerts may still fire and be resolved. $1 is the last row of
+// report_logs from before anybody listened.
 var eventInvariants = []invariant{
 	{"every end of a task has exactly its event, and no other event exists", `
 		SELECT coalesce(f.type, 'no event') || ' of ' || coalesce(r.task_id, f.task_id) || ' after ' || coalesce(r.type, 'nothing')
@@ -401,7 +422,7 @@ var eventInvariants = []invariant{
 		FROM listeners l
 			JOIN feed f ON l.company_no = '' OR f.company_id = (SELECT c.id FROM companies c WHERE c.company_no = l.company_no)
 			LEFT JOIN told t ON t.name = l.name AND t.event_id = f.id
-		WHERE NOT l.is_pull AND t.taken IS NULL AND (f.type LIKE 'message.%' OR f.type = 'batch.finished') -- what they ask for: eventTypes`},
+		WHERE NOT l.is_pull AND t.taken IS NULL AND f.id <= $2`},
 	{"no later event of a task is posted before the earlier ones were taken", `
 		SELECT t.name || ', event ' || t.event_id || ' of ' || t.task_id FROM (
 			SELECT o.*, max(coalesce(o.taken, 9e18::bigint)) OVER (
@@ -416,7 +437,7 @@ var eventInvariants = []invariant{
 		SELECT t.name || ', event ' || t.event_id || ' of ' || t.task_id FROM told t JOIN listeners l USING (name) LEFT JOIN feed f ON f.id = t.event_id
 		WHERE f.id IS NULL OR NOT l.is_pull AND coalesce(f.task_id, '') <> t.task_id`},
 	{"nobody is told an event of another company, or of another user", `
-		SELECT t.name || ', event ' || f.id || ' of ' || coalesce(f.task_id, 'a batch') FROM told t
+		SELECT t.name || ', event ' || f.id || ' of ' || coalesce(f.task_id, f.type) FROM told t
 			JOIN listeners l USING (name)
 			JOIN feed f ON f.id = t.event_id
 			LEFT JOIN messages m ON m.task_id = t.task_id AND t.task_id <> ''
@@ -426,13 +447,13 @@ var eventInvariants = []invariant{
 		SELECT x.name || ', event ' || x.event_id || ': ' || coalesce(x.place::text, 'missing') || ', want ' || coalesce(x.want::text, 'none')
 		FROM (
 			SELECT name, event_id, t.place, w.want
-			FROM (SELECT name, event_id, seen AS place FROM told JOIN listeners l USING (name) WHERE l.is_pull) t
+			FROM (SELECT name, event_id, seen AS place FROM told JOIN listeners l USING (name) WHERE l.is_pull AND event_id <= $2) t
 				FULL JOIN (
 					SELECT l.name, f.id AS event_id, row_number() OVER (PARTITION BY l.name ORDER BY f.id) AS want
 					FROM listeners l
 						JOIN feed f ON (l.company_no = '' OR f.company_id = (SELECT c.id FROM companies c WHERE c.company_no = l.company_no))
 							AND l.username IN ('', f.submitted_by)
-					WHERE l.is_pull
+					WHERE l.is_pull AND f.id <= $2
 				) w USING (name, event_id)
 		) x
 		WHERE x.place IS DISTINCT FROM x.want`},
@@ -444,8 +465,10 @@ func (e *events) verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, error
 		return nil, fmt.Errorf("copy what was told: %w", err)
 	}
 	var all []verdict
-	for _, i := range eventInvariants {
-		i.sql = strings.ReplaceAll(i.sql, "$1", strconv.FormatInt(e.sinceID, 10))
+	bounds := strings.NewReplacer("$1", strconv.FormatInt(e.sinceID, 10), "$2", strconv.FormatInt(e.lastID, 10),
+		"$3", "'"+e.since.Format(time.RFC3339Nano)+"'::timestamptz")
+	for _, i := range slices.Concat(eventInvariants, noticeInvariants) {
+		i.sql = bounds.Replace(i.sql)
 		v, err := i.check(ctx, conn)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.name, err)

@@ -77,7 +77,7 @@ const (
 // senders with routes.
 func (l *load) setUp(ctx context.Context) error {
 	client := l.clients[0]
-	interval, perMinute, balance, warning, stop := int64(20), int64(120), int64(500), int64(100), int64(30)
+	interval, perMinute, balance, warning, stop := int64(20), int64(120), int64(500), int64(450), int64(30)
 	for i, body := range [counted]api.SenderRequest{
 		{IntervalMs: &interval}, {Limits: &api.Limits{PerMinute: &perMinute}},
 		{Balance: &balance, LowWarning: &warning, LowSwitch: &stop},

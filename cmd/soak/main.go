@@ -26,7 +26,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and check that each is found."`
-	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign or scope."`
+	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign, scope, early, ahead, refire, back or low."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, even if every invariant holds."`
@@ -216,7 +216,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	}
 	l.drain(quiet, func() bool {
 		counts, err := stack.servers[0].statistics(quiet)
-		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0 && b.ended(quiet, stack)
+		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0 && b.ended(quiet, stack) && e.notices.ran(quiet, stack)
 	})
 	if err := a.restore(context.WithoutCancel(ctx)); err != nil {
 		l.history.breach("%v", err) // the check names the tasks that are lost
@@ -257,6 +257,9 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, 
 	}
 	for i, name := range eventActNames {
 		fmt.Printf("  %5d  %s\n", e.did[i].Load(), name)
+	}
+	for i, name := range noticeActNames {
+		fmt.Printf("  %5d  %s\n", e.notices.did[i].Load(), name)
 	}
 	fmt.Printf("  %5d  deletions and creations of the route of a country\n", t.flips.Load())
 	fmt.Printf("  %5d  troubles of a provider\n", t.troubles.Load())

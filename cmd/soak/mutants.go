@@ -38,6 +38,11 @@ var finders = map[string]string{
 	"body":    "each post of an event has the same",
 	"sign":    "every post is signed",
 	"scope":   "nobody is told an event of another company",
+	"early":   "every notification that is over has exactly one event",
+	"ahead":   "the end of a notification is in the feed behind",
+	"refire":  "every alert that fired has one event of its start",
+	"back":    "a sender is told to be silent once by each alert",
+	"low":     "each fall of a balance to a mark is told once",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -61,6 +66,8 @@ const (
 	feeds     = "gen/dbq/feed.sql.go"
 	feeding   = "internal/feed/feed.go"
 	telling   = "internal/feed/event.go"
+	watching  = "gen/dbq/alert_watch.sql.go"
+	staging   = "db/migrations/20261124122001_stage_events_of_operators.sql"
 	posting   = "internal/webhook/deliver.go"
 	signing   = "internal/webhook/post/post.go"
 )
@@ -230,6 +237,29 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 	{"scope", "a webhook reads the events of every company", []change{
 		{posting, "s.feed.Read(ctx, queue.Viewer{CompanyID: t.CompanyID, Owner: t.Username}, t.AfterID", "s.feed.Read(ctx, queue.Viewer{}, t.AfterID"},
+	}},
+	{"early", "each end of a message tells that its notification is over", []change{
+		{feeds, "ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END",
+			"ELSE true END"},
+	}},
+	{"ahead", "the end of a notification is told before the ends of messages that are moved with it", []change{
+		{feeding, "\tif err := s.tellNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, err\n\t}\n", `	var ahead dbq.FeedAppendParams
+	if err := s.tellNotifications(ctx, &ahead, c); err != nil {
+		return 0, err
+	}
+	if err := s.q.FeedAppend(ctx, ahead); err != nil {
+		return 0, err
+	}
+`},
+	}},
+	{"refire", "each evaluation of its rule lets an alert fire again", []change{
+		{watching, "a.resolved_at IS NULL AND a.fired_at IS NULL\n        AND a.started_at <=", "a.resolved_at IS NULL\n        AND a.started_at <="},
+	}},
+	{"back", "a sender is told to be back when the alert about it ends, whatever ended it", []change{
+		{staging, "AND (NEW.event = 'alert.firing' OR a.ended_by = 'condition' AND t.seen_at > a.started_at)", ""},
+	}},
+	{"low", "each claim below a mark tells that the balance is low", []change{
+		{claims, "me.has_balance AND me.balance > mark.level AND me.balance - taken.segments", "me.has_balance AND me.balance - taken.segments"},
 	}},
 }
 

@@ -22,7 +22,7 @@ func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command("go", "build", "-overlay", overlay, "./internal/queue/...", "./internal/template", "./internal/access", "./internal/push/...",
-				"./internal/feed", "./internal/webhook/...")
+				"./internal/feed", "./internal/webhook/...", "./internal/alert/...", "./db")
 			cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("build: %v\n%s", err, out)
