@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/oapi-codegen/nullable"
 
-	"lksms/gen/api"
+	api "lksms/gen/client"
 )
 
 // notices are clients that make the events that are not of a message or a batch: they create notifications and end some of them, and one app falls
