@@ -25,6 +25,10 @@ node -e '
     console.log(JSON.stringify({ groups: [{ name: "dashboard", rules }] }));
 ' >"$temp/dashboard.yaml"
 
+if haproxy=$(command -v haproxy); then # a name that is not known here is a warning
+    "$haproxy" -c -q -f deploy/haproxy/roles.cfg 2>"$temp/haproxy.log" || { cat "$temp/haproxy.log" >&2; exit 1; }
+fi
+
 cd deploy/prometheus
 "$promtool" check rules rules.yaml "$temp/dashboard.yaml"
 "$promtool" check config --syntax-only prometheus.yaml

@@ -35,6 +35,9 @@ mkdir "$tools"
 # The modes of a checkout depend on the umask.
 cp -R docs deploy/prometheus deploy/grafana "$work/"
 chmod -R u=rwX,go=rX "$work/docs" "$work/prometheus" "$work/grafana"
+# The unit of a server with the roles that its instance names.
+sed -e 's/^Description=.*/Description=LKSMS, a server with the role %i/' -e 's|^EnvironmentFile=.*|Environment=ROLES=%i\n&\nEnvironmentFile=-/etc/lksms/%i.env|' \
+    deploy/packages/lksms.service >"$work/lksms@.service"
 export WORK=$work
 
 for platform in $platforms; do

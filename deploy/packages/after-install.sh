@@ -12,7 +12,7 @@ TEXT
 }
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    systemctl try-restart lksms.service || true
+    systemctl try-restart lksms.service 'lksms@*.service' || true
     # Also after a removal, which disabled it.
     systemctl is-enabled --quiet lksms.service || say_how_to_start
 else

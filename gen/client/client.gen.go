@@ -1093,6 +1093,42 @@ func (e SenderViewWhy) Valid() bool {
 	}
 }
 
+// Defines values for ServerRole.
+const (
+	RoleAPI      ServerRole = "api"
+	RoleCallback ServerRole = "callback"
+	RoleClaim    ServerRole = "claim"
+	RoleConsole  ServerRole = "console"
+	RolePush     ServerRole = "push"
+	RoleSweep    ServerRole = "sweep"
+	RoleWatch    ServerRole = "watch"
+	RoleWebhook  ServerRole = "webhook"
+)
+
+// Valid indicates whether the value is a known member of the ServerRole enum.
+func (e ServerRole) Valid() bool {
+	switch e {
+	case RoleAPI:
+		return true
+	case RoleCallback:
+		return true
+	case RoleClaim:
+		return true
+	case RoleConsole:
+		return true
+	case RolePush:
+		return true
+	case RoleSweep:
+		return true
+	case RoleWatch:
+		return true
+	case RoleWebhook:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StatementUnit.
 const (
 	UnitMessages StatementUnit = "messages"
@@ -3697,6 +3733,24 @@ type ListRow struct {
 	Row int64 `json:"row"`
 }
 
+// ListedServer defines model for ListedServer.
+type ListedServer struct {
+	// ServerID Made anew at each start
+	ServerID string `json:"server_id"`
+	Host     string `json:"host"`
+
+	// IsAlive It said so within 20 seconds
+	IsAlive bool        `json:"is_alive"`
+	Roles   ServerRoles `json:"roles"`
+
+	// SeenAt When the server last said that it runs
+	SeenAt    time.Time `json:"seen_at"`
+	StartedAt time.Time `json:"started_at"`
+
+	// Version Empty if the program does not know it
+	Version string `json:"version"`
+}
+
 // MessageEventData The data of `message.*`, with the names that a task has. Fields without a value are left out. Of a task whose day was dropped since, `task_id` is left alone.
 type MessageEventData struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
@@ -4507,6 +4561,22 @@ type QueueSettings struct {
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
+}
+
+// Readiness defines model for Readiness.
+type Readiness struct {
+	MissingRoles ServerRoles `json:"missing_roles"`
+	Roles        ServerRoles `json:"roles"`
+}
+
+// ReadinessResponse defines model for ReadinessResponse.
+type ReadinessResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    Readiness `json:"data"`
 }
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
@@ -5366,6 +5436,26 @@ type SentItem struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
 }
+
+// ServerListResponse defines model for ServerListResponse.
+type ServerListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    struct {
+		Items []ListedServer `json:"items"`
+	} `json:"data"`
+}
+
+// ServerRole A part of the work. `api`: answers submitters and administrators. `claim`: answers sender apps. `callback`: takes callbacks of providers.
+// `push`: sends through the providers of driven senders. `sweep`: does what comes due. `watch`: counts what happened, and raises alerts.
+// `webhook`: puts events in order, and posts them to webhooks. `console`: serves the pages for people, and all that they call.
+type ServerRole string
+
+// ServerRoles defines model for ServerRoles.
+type ServerRoles = []ServerRole
 
 // Session defines model for Session.
 type Session struct {
@@ -7736,6 +7826,12 @@ type AppClaimTasksParams struct {
 	Limit *ClaimLimit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// ReadyParams defines parameters for Ready.
+type ReadyParams struct {
+	// Role A role that the server must have
+	Role *ServerRole `form:"role,omitempty" json:"role,omitempty"`
+}
+
 // CreateAlertReceiverJSONRequestBody defines body for CreateAlertReceiver for application/json ContentType.
 type CreateAlertReceiverJSONRequestBody = AlertReceiverRequest
 
@@ -8833,6 +8929,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 	PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListServers List servers, by host
+	//
+	// The servers of this database that run, and those that stopped without a word within a day. At most 1,000.
+	//
+	// Corresponds with GET /api/v1/admin/servers (the `ListServers` operationId).
+	ListServers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSettings Get all settings that are in force
 	//
@@ -10169,8 +10272,10 @@ type ClientInterface interface {
 
 	// Ready Check that the database answers and is migrated
 	//
+	// For load balancers: with `role`, 200 only if the server has this role. `missing_roles` are roles that those of this server need, and that no server has. The server can still answer; for example, messages are accepted and wait until a server with the role `sweep` retries them.
+	//
 	// Corresponds with GET /ready (the `Ready` operationId).
-	Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	Ready(ctx context.Context, params *ReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListAlertReceivers List receivers of alerts, newest first
@@ -11953,6 +12058,23 @@ func (c *Client) PairPhoneWithBody(ctx context.Context, senderNo SenderNo, conte
 // Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 func (c *Client) PairPhone(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPairPhoneRequest(c.Server, senderNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListServers List servers, by host
+//
+// The servers of this database that run, and those that stopped without a word within a day. At most 1,000.
+//
+// Corresponds with GET /api/v1/admin/servers (the `ListServers` operationId).
+func (c *Client) ListServers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListServersRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -14528,9 +14650,11 @@ func (c *Client) Health(ctx context.Context, reqEditors ...RequestEditorFn) (*ht
 
 // Ready Check that the database answers and is migrated
 //
+// For load balancers: with `role`, 200 only if the server has this role. `missing_roles` are roles that those of this server need, and that no server has. The server can still answer; for example, messages are accepted and wait until a server with the role `sweep` retries them.
+//
 // Corresponds with GET /ready (the `Ready` operationId).
-func (c *Client) Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewReadyRequest(c.Server)
+func (c *Client) Ready(ctx context.Context, params *ReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadyRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -18397,6 +18521,33 @@ func NewPairPhoneRequestWithBody(server string, senderNo SenderNo, contentType s
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListServersRequest constructs an http.Request for the ListServers method
+func NewListServersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/servers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -23573,7 +23724,7 @@ func NewHealthRequest(server string) (*http.Request, error) {
 }
 
 // NewReadyRequest constructs an http.Request for the Ready method
-func NewReadyRequest(server string) (*http.Request, error) {
+func NewReadyRequest(server string, params *ReadyParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -23589,6 +23740,33 @@ func NewReadyRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Role != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "role", *params.Role, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -24584,6 +24762,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/pairing (the `PairPhone` operationId).
 	PairPhoneWithResponse(ctx context.Context, senderNo SenderNo, body PairPhoneJSONRequestBody, reqEditors ...RequestEditorFn) (*PairPhoneResponse, error)
+
+	// ListServersWithResponse List servers, by host
+	//
+	// The servers of this database that run, and those that stopped without a word within a day. At most 1,000.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/servers (the `ListServers` operationId).
+	ListServersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListServersResponse, error)
 
 	// GetSettingsWithResponse Get all settings that are in force
 	//
@@ -26042,10 +26229,12 @@ type ClientWithResponsesInterface interface {
 
 	// ReadyWithResponse Check that the database answers and is migrated
 	//
+	// For load balancers: with `role`, 200 only if the server has this role. `missing_roles` are roles that those of this server need, and that no server has. The server can still answer; for example, messages are accepted and wait until a server with the role `sweep` retries them.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
-	ReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyResponse, error)
+	ReadyWithResponse(ctx context.Context, params *ReadyParams, reqEditors ...RequestEditorFn) (*ReadyResponse, error)
 }
 
 type ListAlertReceiversResponse struct {
@@ -32853,6 +33042,89 @@ func (r PairPhoneResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PairPhoneResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListServersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ServerListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListServersResponse) GetJSON200() *ServerListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListServersResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListServersResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListServersResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListServersResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListServersResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListServersResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListServersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListServersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListServersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListServersResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -41946,7 +42218,7 @@ type ReadyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Done
+	JSON200 *ReadinessResponse
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -41954,7 +42226,7 @@ type ReadyResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ReadyResponse) GetJSON200() *Done {
+func (r ReadyResponse) GetJSON200() *ReadinessResponse {
 	return r.JSON200
 }
 
@@ -43501,6 +43773,21 @@ func (c *ClientWithResponses) PairPhoneWithResponse(ctx context.Context, senderN
 		return nil, err
 	}
 	return ParsePairPhoneResponse(rsp)
+}
+
+// ListServersWithResponse List servers, by host
+//
+// The servers of this database that run, and those that stopped without a word within a day. At most 1,000.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/servers (the `ListServers` operationId).
+func (c *ClientWithResponses) ListServersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListServersResponse, error) {
+	rsp, err := c.ListServers(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListServersResponse(rsp)
 }
 
 // GetSettingsWithResponse Get all settings that are in force
@@ -45698,11 +45985,13 @@ func (c *ClientWithResponses) HealthWithResponse(ctx context.Context, reqEditors
 
 // ReadyWithResponse Check that the database answers and is migrated
 //
+// For load balancers: with `role`, 200 only if the server has this role. `missing_roles` are roles that those of this server need, and that no server has. The server can still answer; for example, messages are accepted and wait until a server with the role `sweep` retries them.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /ready (the `Ready` operationId).
-func (c *ClientWithResponses) ReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyResponse, error) {
-	rsp, err := c.Ready(ctx, reqEditors...)
+func (c *ClientWithResponses) ReadyWithResponse(ctx context.Context, params *ReadyParams, reqEditors ...RequestEditorFn) (*ReadyResponse, error) {
+	rsp, err := c.Ready(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -51436,6 +51725,74 @@ func ParsePairPhoneResponse(rsp *http.Response) (*PairPhoneResponse, error) {
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListServersResponse parses an HTTP response from a ListServersWithResponse call
+func ParseListServersResponse(rsp *http.Response) (*ListServersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListServersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ServerListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -59170,7 +59527,7 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Done
+		var dest ReadinessResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

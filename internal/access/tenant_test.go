@@ -80,6 +80,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"listKeys":                  {{"/api/v1/admin/users/user-of-acme/keys", forbidden}},
 		"getSettings":               {{"/api/v1/admin/settings", forbidden}},
 		"getSettingsCategory":       {{"/api/v1/admin/settings/sms", forbidden}},
+		"listServers":               {{"/api/v1/admin/servers", forbidden}},
 		"listEvents":                {{"/api/v1/admin/events", forbidden}},
 		"listAudit":                 {{"/api/v1/admin/audit", forbidden}},
 		"listWebhooks":              {{"/api/v1/webhooks", forbidden}},

@@ -43,6 +43,7 @@ import (
 	"lksms/internal/reconcile"
 	"lksms/internal/secret"
 	"lksms/internal/sender"
+	"lksms/internal/servers"
 	"lksms/internal/setting"
 	"lksms/internal/smsgate"
 	"lksms/internal/smsgateclient"
@@ -61,7 +62,8 @@ type Options struct {
 	Username    string
 	Password    string
 	EnableDocs  bool
-	Kannel      bool // answer Kannel's sendsms too
+	Kannel      bool          // answer Kannel's sendsms too
+	Roles       servers.Roles // nil: all
 	Rules       queue.Rules
 	Log         *slog.Logger
 
@@ -99,6 +101,10 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 	if err != nil {
 		return Options{}, err
 	}
+	roles, err := cfg.Roles()
+	if err != nil {
+		return Options{}, err
+	}
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
 		if tlsConfig, err = TLSConfig(cfg.TLSCertFile, cfg.TLSKeyFile, log); err != nil {
@@ -113,7 +119,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		folders = append(folders, cfg.HistoryDir)
 	}
 	return Options{
-		Folders: folders,
+		Folders: folders, Roles: roles,
 		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir, TraceURL: cfg.TraceURL(),
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
@@ -150,6 +156,7 @@ type App struct {
 	SmsgateClient *smsgateclient.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
+	Servers       *servers.Service
 	DB            *postgres.DB
 
 	streams *stream.Streams
@@ -198,6 +205,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, fmt.Errorf("read host name: %w", err)
 	}
+	if o.Roles == nil {
+		o.Roles = servers.All()
+	}
+	others := servers.New(db, servers.Options{Host: host, Roles: o.Roles, Version: o.Version, Log: o.Log})
+	others.Register(metrics)
 	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	changes := audit.New(db, settings)
 	uploads := upload.New(db)
@@ -231,60 +243,71 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Inbounds: inbound.New(db, tasks, templates),
 		Phones: smsgate.New(db, smsgate.Services{Access: users, Queue: tasks, Senders: senders}), Notifications: notifications, Contacts: contacts, Erasures: erasures, Jobs: jobs, Batches: batches, Uploads: uploads,
 		Statistics: figures, Reconcile: statements, Feed: events, Webhooks: webhooks, SmsgateClient: clients, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
+		Servers: others,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Kannel: o.Kannel, Ready: readiness(db), Streams: streams,
-		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
+		Gate: gate.Options{Roles: o.Roles, TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
 	})
 	if err != nil {
 		db.Close()
 		return nil, err
 	}
-	sweeper, err := sweep.New(db, o.Log,
-		sweep.Job{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
-		sweep.Job{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
-		sweep.Job{Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
-		sweep.Job{Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: figures.RollUp},
-		sweep.Job{Name: "forget-statistics", Interval: 10 * time.Minute, Run: figures.Forget},
-		sweep.Job{Name: "note-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
-		sweep.Job{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: users.NoteVisits},
-		sweep.Job{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
-		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
-		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
-		sweep.Job{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
-		sweep.Job{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
-		sweep.Job{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
-		sweep.Job{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
-		sweep.Job{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
-		sweep.Job{Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: contacts.Import},
-		sweep.Job{Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: contacts.ForgetImports},
-		sweep.Job{Name: "erase-people", Interval: time.Second, Limit: 30 * time.Minute, Run: erasures.Run},
-		sweep.Job{Name: "forget-erasures", Interval: 10 * time.Minute, Run: erasures.Forget},
-		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
-		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
-		sweep.Job{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
-		sweep.Job{Name: "keep-history", Interval: 20 * time.Minute, Limit: 6 * time.Hour, Run: counts.Keep},
-		sweep.Job{Name: "forget-submissions", Interval: 10 * time.Minute, Run: tasks.Forget},
-		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
-		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
-		sweep.Job{Name: "sequence-feed", Interval: time.Second, Routine: true, Run: events.Sequence},
-		sweep.Job{Name: "forget-feed", Interval: 10 * time.Minute, Run: events.Forget},
-		sweep.Job{Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: webhooks.Deliver},
-		sweep.Job{Name: "forget-smsgate-messages", Interval: 10 * time.Minute, Run: clients.Forget},
-		sweep.Job{Name: "forget-webhooks", Interval: 10 * time.Minute, Run: webhooks.Forget},
-		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
-		sweep.Job{Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Check},
-		sweep.Job{Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Feed},
-		sweep.Job{Name: "forget-batches", Interval: 10 * time.Minute, Run: batches.Forget},
-		sweep.Job{Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: statements.Run},
-		sweep.Job{Name: "forget-reconciliations", Interval: 10 * time.Minute, Run: statements.Forget},
-		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
-		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
-		sweep.Job{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
-		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
-		sweep.Job{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
-		sweep.Job{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},
-		sweep.Job{Name: "measure-disks-of-" + host, Interval: time.Minute, AtStart: true, Routine: true, Run: alerts.MeasureDisks},
-	)
+	sweeper, err := sweep.New(db, o.Log, jobsOf(o.Roles, map[servers.Role][]sweep.Job{
+		servers.Sweep: {
+			{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
+			{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
+			{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
+			{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
+			{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
+			{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
+			{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
+			{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
+			{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
+			{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
+			{Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: contacts.Import},
+			{Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: contacts.ForgetImports},
+			{Name: "erase-people", Interval: time.Second, Limit: 30 * time.Minute, Run: erasures.Run},
+			{Name: "forget-erasures", Interval: 10 * time.Minute, Run: erasures.Forget},
+			{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
+			{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
+			{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
+			{Name: "keep-history", Interval: 20 * time.Minute, Limit: 6 * time.Hour, Run: counts.Keep},
+			{Name: "forget-submissions", Interval: 10 * time.Minute, Run: tasks.Forget},
+			{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
+			{Name: "forget-smsgate-messages", Interval: 10 * time.Minute, Run: clients.Forget},
+			{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
+			{Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Check},
+			{Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Feed},
+			{Name: "forget-batches", Interval: 10 * time.Minute, Run: batches.Forget},
+			{Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: statements.Run},
+			{Name: "forget-reconciliations", Interval: 10 * time.Minute, Run: statements.Forget},
+			{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
+			{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
+			{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
+			{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
+			{Name: "forget-servers", Interval: 10 * time.Minute, Routine: true, Run: others.Forget},
+		},
+		servers.Watch: {
+			{Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
+			{Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: figures.RollUp},
+			{Name: "forget-statistics", Interval: 10 * time.Minute, Run: figures.Forget},
+			{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
+			{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
+			{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},
+		},
+		servers.Webhook: {
+			{Name: "sequence-feed", Interval: time.Second, Routine: true, Run: events.Sequence},
+			{Name: "forget-feed", Interval: 10 * time.Minute, Run: events.Forget},
+			{Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: webhooks.Deliver},
+			{Name: "forget-webhooks", Interval: 10 * time.Minute, Run: webhooks.Forget},
+		},
+		ofEachServer: {
+			{Name: "write-down-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, EachServer: true, Run: others.Beat},
+			{Name: "note-polls", Interval: 20 * time.Second, Routine: true, EachServer: true, Run: senders.SweepSeen},
+			{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, EachServer: true, Run: users.NoteVisits},
+			{Name: "measure-disks", Interval: time.Minute, AtStart: true, Routine: true, EachServer: true, Run: alerts.MeasureDisks},
+		},
+	})...)
 	if err != nil {
 		db.Close()
 		return nil, err
@@ -292,8 +315,20 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
 		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, SmsgateClient: clients, Teller: teller, DB: db,
-		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
+		Pusher: pusher, Servers: others, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
+}
+
+// ofEachServer stands for the jobs that every server runs for itself, whatever its roles.
+const ofEachServer servers.Role = ""
+
+// jobsOf returns the jobs of a server with some roles.
+func jobsOf(roles servers.Roles, all map[servers.Role][]sweep.Job) []sweep.Job {
+	jobs := all[ofEachServer]
+	for _, role := range roles {
+		jobs = append(jobs, all[role]...)
+	}
+	return jobs
 }
 
 // warnOfNamesake warns if a user in the database has the name of the configured admin. Without its database a server starts, and does not know.
@@ -361,6 +396,9 @@ func readiness(db *postgres.DB) func(context.Context) error {
 // drainLimit is how long a stopping server waits for requests in flight.
 const drainLimit = 5 * time.Second
 
+// leaveLimit is how long a stopping server tries to tell the others.
+const leaveLimit = time.Second
+
 // Serve answers requests on listener, and runs the sweeps and the driven senders, until ctx ends. Then it stops accepting, waits for
 // requests and sends in flight, and stops the sweeps.
 func (a *App) Serve(ctx context.Context, listener net.Listener) error {
@@ -397,7 +435,9 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		served <- server.Serve(bounded)
 	}()
 	a.sweeper.Start()
-	a.Pusher.Start()
+	if a.options.Roles.Has(servers.Push) {
+		a.Pusher.Start()
+	}
 
 	var failure error
 	select {
@@ -415,7 +455,13 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		}
 		a.Pusher.Stop(drain)
 	}
-	return errors.Join(failure, a.sweeper.Stop())
+	failure = errors.Join(failure, a.sweeper.Stop())
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
+	defer cancel()
+	if err := a.Servers.Leave(leaving); err != nil { // the others notice it a little later
+		a.options.Log.Warn("this server stops without a word to the others", "error", err)
+	}
+	return failure
 }
 
 // RotateSecrets seals the secrets of all senders, receivers of alerts and webhooks with the first key of box, and returns how many it changed.

@@ -98,6 +98,7 @@ var Operations = map[string]Operation{
 	"putSettings":                     {"PUT", "/api/v1/admin/settings", `{"queue":{"priority_max_wait_seconds":3600}}`, ""},
 	"getSettingsCategory":             {"GET", "/api/v1/admin/settings/sms", "", "read"},
 	"putSettingsCategory":             {"PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":8}`, ""},
+	"listServers":                     {"GET", "/api/v1/admin/servers", "", "read"},
 	"listEvents":                      {"GET", "/api/v1/admin/events", "", "read"},
 	"pullEvents":                      {"GET", "/api/v1/events", "", "submit read"},
 	"createWebhook":                   {"POST", "/api/v1/webhooks", `{"url":"ftp://x","events":["message.sent"]}`, "submit"},

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"lksms/internal/outbound"
+	"lksms/internal/servers"
 )
 
 // Secret is a string that is never printed or logged.
@@ -143,6 +144,8 @@ type Server struct {
 	Host string `name:"app-host" env:"APP_HOST" default:"127.0.0.1" help:"Address to listen on. 0.0.0.0: all addresses."`
 	Port int    `name:"app-port" env:"APP_PORT" default:"8000" help:"Port to listen on."`
 
+	RoleNames []string `name:"roles" env:"ROLES" placeholder:"api,claim,..." help:"What this server does, of: api, claim, callback, push, sweep, watch, webhook, console. Default: all."`
+
 	Account  `embed:""`
 	Database `embed:""`
 	Edge     `embed:""`
@@ -203,6 +206,9 @@ func (s *Server) Validate() error {
 			return errors.New("BASIC_AUTH_PASSWORD is a sample from the documentation, and APP_HOST is not a loopback address: set a password of your own")
 		}
 	}
+	if _, err := s.Roles(); err != nil {
+		return err
+	}
 	if _, err := s.Policy(); err != nil {
 		return err
 	}
@@ -215,6 +221,15 @@ func (s *Server) Validate() error {
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Roles returns RoleNames as roles.
+func (s *Server) Roles() (servers.Roles, error) {
+	roles, err := servers.ParseRoles(s.RoleNames)
+	if err != nil {
+		return nil, fmt.Errorf("ROLES: %w", err)
+	}
+	return roles, nil
 }
 
 // RetryDelay is RetryDelayMinutes as a duration.

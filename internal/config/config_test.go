@@ -73,8 +73,8 @@ func TestEverySettingIsDocumented(t *testing.T) {
 func TestEverySettingReachesTheContainer(t *testing.T) {
 	t.Parallel()
 	compose := read(t, "../../compose.yaml")
-	_, environment, _ := strings.Cut(compose, "    environment:\n")
-	environment, _, _ = strings.Cut(environment, "    volumes:")
+	_, environment, _ := strings.Cut(compose, "    environment: &environment\n")
+	environment, _, _ = strings.Cut(environment, "    volumes: &volumes")
 	own := []string{
 		"APP_HOST", "APP_PORT", // the image listens on every address: these are the address and the port outside the container
 		"LKSMS_PG_BIN", // the image has no PostgreSQL
@@ -88,7 +88,7 @@ func TestEverySettingReachesTheContainer(t *testing.T) {
 		}
 	}
 	// The files that serve generates are in a volume that the user of the image may write to.
-	for _, want := range []string{`volumes: ["lksms:/var/lib/lksms"]`, "LKSMS_DATA: /var/lib/lksms\n", "${SECRETS_KEY_FILE:-/var/lib/lksms/"} {
+	for _, want := range []string{`volumes: &volumes ["lksms:/var/lib/lksms"]`, "LKSMS_DATA: /var/lib/lksms\n", "${SECRETS_KEY_FILE:-/var/lib/lksms/"} {
 		if !strings.Contains(compose, want) {
 			t.Errorf("compose.yaml has no %s", want)
 		}

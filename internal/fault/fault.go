@@ -108,6 +108,7 @@ const (
 	IdempotencyInFlight    Reason = "idempotency.in_flight"
 	IdempotencyKeyReused   Reason = "idempotency.key_reused"
 	ServiceUnavailable     Reason = "unavailable"
+	ServerOtherRole        Reason = "server.other_role"
 	InternalError          Reason = "internal"
 )
 
@@ -121,7 +122,7 @@ var Reasons = []Reason{
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
 	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, WebhookNotFound, EventsCursorGone, Exists, InUse,
-	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, ServerOtherRole, InternalError,
 }
 
 // Rule is the rule that a field broke.

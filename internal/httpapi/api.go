@@ -37,6 +37,7 @@ import (
 	"lksms/internal/receipt"
 	"lksms/internal/reconcile"
 	"lksms/internal/sender"
+	"lksms/internal/servers"
 	"lksms/internal/setting"
 	"lksms/internal/smsgate"
 	"lksms/internal/smsgateclient"
@@ -74,6 +75,7 @@ type Server struct {
 	erasures  *erasure.Service
 	feed      *feed.Service
 	webhooks  *webhook.Service
+	servers   *servers.Service
 	settings  *setting.Service
 	figures   *statistics.Service
 	reconcile *reconcile.Service
@@ -117,6 +119,7 @@ type Services struct {
 	Uploads       *upload.Service
 	Overview      *overview.Service
 	SmsgateClient *smsgateclient.Service
+	Servers       *servers.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -130,7 +133,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, inbounds: services.Inbounds, phones: services.Phones, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, webhooks: services.Webhooks, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
+		receipts: services.Receipts, inbounds: services.Inbounds, phones: services.Phones, notify: services.Notifications, contacts: services.Contacts, erasures: services.Erasures, feed: services.Feed, webhooks: services.Webhooks, servers: services.Servers, figures: services.Statistics, reconcile: services.Reconcile, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
@@ -151,7 +154,9 @@ func New(services Services, options Options) (http.Handler, error) {
 		docs.Mount(mux, guard.Fail)
 		root = http.RedirectHandler("/docs/", http.StatusFound)
 	}
-	if err := mountConsole(mux, root); err != nil {
+	if !options.Gate.Roles.Has(servers.Console) {
+		mux.Handle("GET /{$}", root)
+	} else if err := mountConsole(mux, root); err != nil {
 		return nil, err
 	}
 	return guard.Everything(mux)

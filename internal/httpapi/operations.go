@@ -7,6 +7,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/queue"
+	"lksms/internal/servers"
 )
 
 // RecoverTasks takes back every lease that ran out (S0.12).
@@ -66,10 +67,41 @@ func (s *Server) Health(context.Context, api.HealthRequestObject) (api.HealthRes
 }
 
 // Ready says whether requests can be served.
-func (s *Server) Ready(ctx context.Context, _ api.ReadyRequestObject) (api.ReadyResponseObject, error) {
+func (s *Server) Ready(ctx context.Context, req api.ReadyRequestObject) (api.ReadyResponseObject, error) {
 	if err := s.options.Ready(ctx); err != nil {
 		s.options.Gate.Log.Warn("not ready", "request_id", gate.Of(ctx).Origin.RequestID, "error", err)
 		return nil, gate.ErrUnavailable
 	}
-	return api.Ready200JSONResponse{DoneJSONResponse: done()}, nil
+	roles := s.servers.Roles()
+	if role := req.Params.Role; role != nil && !roles.Has(servers.Role(*role)) {
+		return nil, gate.ErrOtherRole
+	}
+	return api.Ready200JSONResponse{Code: ok, Message: success, Data: api.Readiness{
+		Roles: rolesAnswer(roles.Names()), MissingRoles: rolesAnswer(s.servers.Missing().Names()),
+	}}, nil
+}
+
+// ListServers lists the servers of the database.
+func (s *Server) ListServers(ctx context.Context, _ api.ListServersRequestObject) (api.ListServersResponseObject, error) {
+	rows, err := s.servers.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer := api.ListServers200JSONResponse{Code: ok, Message: success}
+	answer.Data.Items = make([]api.ListedServer, len(rows))
+	for i, row := range rows {
+		answer.Data.Items[i] = api.ListedServer{
+			ServerID: row.ServerID, Host: row.Host, Roles: rolesAnswer(row.Roles), Version: row.Version, StartedAt: row.StartedAt, SeenAt: row.SeenAt,
+			IsAlive: row.IsAlive,
+		}
+	}
+	return answer, nil
+}
+
+func rolesAnswer(names []string) api.ServerRoles {
+	answer := make(api.ServerRoles, len(names))
+	for i, name := range names {
+		answer[i] = api.ServerRole(name)
+	}
+	return answer
 }

@@ -16,18 +16,22 @@ import (
 
 // Job is one kind of periodic work. Run must be bounded and safe to repeat at any time; it returns how much it did.
 type Job struct {
-	Name     string
-	Interval time.Duration
-	Routine  bool          // successful runs are not logged
-	AtStart  bool          // it runs when the schedule starts, and then after each interval
-	Limit    time.Duration // bounds one run; 0: runLimit
-	Run      func(ctx context.Context) (int, error)
+	Name       string
+	Interval   time.Duration
+	Routine    bool          // successful runs are not logged
+	AtStart    bool          // it runs when the schedule starts, and then after each interval
+	EachServer bool          // every server runs it for itself
+	Limit      time.Duration // bounds one run; 0: runLimit
+	Run        func(ctx context.Context) (int, error)
 }
+
+// stopLimit is how long a stopping server waits for its cancelled jobs.
+const stopLimit = 3 * time.Second
 
 // runLimit bounds one run of a job that has no Limit.
 const runLimit = 5 * time.Minute
 
-// Sweeper runs jobs on a schedule, each job on one server of a database at a time.
+// Sweeper runs jobs on a schedule, each job on one server of a database at a time unless it is EachServer.
 type Sweeper struct {
 	scheduler gocron.Scheduler
 	log       *slog.Logger
@@ -38,7 +42,7 @@ type Sweeper struct {
 func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 	scheduler, err := gocron.NewScheduler(
 		gocron.WithDistributedLocker(locker{db}),
-		gocron.WithStopTimeout(time.Second),
+		gocron.WithStopTimeout(stopLimit),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("create scheduler: %w", err)
@@ -49,6 +53,9 @@ func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 		options := []gocron.JobOption{gocron.WithName(job.Name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
 		if job.AtStart {
 			options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
+		}
+		if job.EachServer {
+			options = append(options, gocron.WithDisabledDistributedJobLocker(true))
 		}
 		_, err := scheduler.NewJob(
 			gocron.DurationJob(job.Interval),

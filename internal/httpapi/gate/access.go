@@ -70,6 +70,10 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 			g.Fail(w, r, ErrUnavailable)
 			return
 		}
+		if !g.serves(g.contract.servedBy[operation]) {
+			g.Fail(w, r, ErrOtherRole)
+			return
+		}
 		if operation == signInOperation && !isOfNoPage(r) && !isOfOwnPage(r, x.isSecure) {
 			g.Fail(w, r, errCrossSite)
 			return

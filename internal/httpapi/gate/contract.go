@@ -18,6 +18,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/violation"
+	"lksms/internal/servers"
 )
 
 // contract is the API contract as the gate enforces it. The maps are by operation: its pattern in a ServeMux.
@@ -25,6 +26,7 @@ type contract struct {
 	router     routers.Router // finds the operation of any request
 	routes     map[string]*routers.Route
 	roles      map[string][]string // roles that may call the operation
+	servedBy   map[string]servers.Role
 	ids        map[string]string   // operationId
 	keyed      map[string]bool     // whether the operation takes an Idempotency-Key
 	parameters map[string][]string // names of the query parameters
@@ -55,6 +57,10 @@ func contractOf(spec *openapi3.T) (*contract, error) {
 	if err != nil {
 		return nil, err
 	}
+	servedBy, err := servedByOf(spec)
+	if err != nil {
+		return nil, err
+	}
 	spec.Security = nil // guard has authenticated the caller
 	batches := map[string]Batch{
 		"POST " + sendBatchPath:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
@@ -75,7 +81,7 @@ func contractOf(spec *openapi3.T) (*contract, error) {
 		return nil, fmt.Errorf("route by contract: %w", err)
 	}
 	return &contract{
-		router: router, routes: routesOf(spec), roles: roles, ids: idsOf(spec), keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
+		router: router, routes: routesOf(spec), roles: roles, servedBy: servedBy, ids: idsOf(spec), keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
 		forms: forms, costly: costlyOperations(spec, maps.Keys(batches), maps.Keys(forms)), batches: batches,
 		changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil

@@ -8,6 +8,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/servers"
 )
 
 // ForeignOperation is an operation of a protocol of another program. It is not in the contract, and has the bounds of operations that are: sizes and
@@ -15,10 +16,11 @@ import (
 type ForeignOperation struct {
 	Pattern   string   // in the ServeMux
 	Roles     []string // roles that may call it, beside admins; none: everybody
-	BodyBytes int64    // the largest body; 0: it has none. Of an operation whose body has the credentials: at most the share of one network
-	IsJSON    bool     // the body is JSON, and Body.Plain has it
-	IsCostly  bool     // it reads or writes many rows
-	IsAudited bool     // it changes what the audit records
+	ServedBy  servers.Role
+	BodyBytes int64 // the largest body; 0: it has none. Of an operation whose body has the credentials: at most the share of one network
+	IsJSON    bool  // the body is JSON, and Body.Plain has it
+	IsCostly  bool  // it reads or writes many rows
+	IsAudited bool  // it changes what the audit records
 	Limit     time.Duration
 
 	// IsCostlyFor reports whether a request reads or writes many rows, of an operation that is not costly always. nil: none does.
@@ -53,6 +55,9 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 	x.Operation, x.isCostly = o.Pattern, o.IsCostly
 	if isBusy(r.Context()) {
 		return ErrUnavailable
+	}
+	if !g.serves(o.ServedBy) {
+		return ErrOtherRole
 	}
 	if r.Method == http.MethodHead { // a ServeMux takes it for a GET, which may send messages
 		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)

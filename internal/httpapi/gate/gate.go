@@ -18,6 +18,7 @@ import (
 	"lksms/internal/idempotency"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
+	"lksms/internal/servers"
 	"lksms/internal/tracing"
 	"lksms/internal/upload"
 )
@@ -46,7 +47,8 @@ type Services struct {
 type Options struct {
 	TrustedProxies []netip.Prefix // their X-Forwarded-For is trusted
 	CORSOrigins    []string
-	TLS            bool // answers tell browsers to use HTTPS only (HSTS)
+	Roles          servers.Roles // of this server
+	TLS            bool          // answers tell browsers to use HTTPS only (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry
 	Tracer         *tracing.Tracer

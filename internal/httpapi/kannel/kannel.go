@@ -21,6 +21,7 @@ import (
 	"lksms/internal/logtext"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/servers"
 )
 
 const (
@@ -45,7 +46,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, tasks *queue.Service) {
 	s := &server{tasks, guard}
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		o := gate.ForeignOperation{
-			Pattern: method + " " + path, Roles: []string{access.RoleSubmit}, IsCostlyFor: isToMany, Limit: limit,
+			Pattern: method + " " + path, Roles: []string{access.RoleSubmit}, ServedBy: servers.API, IsCostlyFor: isToMany, Limit: limit,
 			Credentials: credentials, Answer: answerFault, Handle: s.send,
 		}
 		if method == http.MethodPost {

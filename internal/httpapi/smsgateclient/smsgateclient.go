@@ -13,6 +13,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/servers"
 	"lksms/internal/smsgateclient"
 	"lksms/internal/webhook"
 )
@@ -44,7 +45,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	submit := []string{access.RoleSubmit}
 	op := func(pattern string, roles []string, handle func(http.ResponseWriter, *http.Request) error, change func(*gate.ForeignOperation)) {
 		method, path, _ := strings.Cut(pattern, " ")
-		o := gate.ForeignOperation{Pattern: method + " " + Prefix + path, Roles: roles, Limit: limit, Answer: answerFault, Handle: refusing(handle)}
+		o := gate.ForeignOperation{Pattern: method + " " + Prefix + path, Roles: roles, ServedBy: servers.API, Limit: limit, Answer: answerFault, Handle: refusing(handle)}
 		if method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch {
 			o.BodyBytes, o.IsJSON = bodyMost, true
 		}
@@ -88,7 +89,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	op("POST /auth/token/refresh", submit, noTokens, anyBody)
 	op("DELETE /auth/token/{id}", submit, noTokens, nil)
 	guard.MountForeign(mux, gate.ForeignOperation{
-		Pattern: Prefix + "/", Roles: submit, Limit: limit, Answer: answerFault,
+		Pattern: Prefix + "/", Roles: submit, ServedBy: servers.API, Limit: limit, Answer: answerFault,
 		Handle: func(http.ResponseWriter, *http.Request) error { return fault.New(fault.NotFound, fault.RouteNotFound) },
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/stream"
+	"lksms/internal/servers"
 	"lksms/internal/smsgate"
 )
 
@@ -47,7 +48,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, phones *smsgate.Service, option
 		method, path, _ := strings.Cut(route, " ")
 		pattern := method + " " + Prefix + path
 		isRead := body > 0 && path != "/user/password"
-		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, BodyBytes: body, IsJSON: isRead, Limit: workMost, Handle: handle})
+		guard.MountForeign(mux, gate.ForeignOperation{Pattern: pattern, Roles: roles, ServedBy: servers.Claim, BodyBytes: body, IsJSON: isRead, Limit: workMost, Handle: handle})
 	}
 	phone := []string{access.RoleSend}
 	mount("POST /device", bodyMost, nil, s.register)

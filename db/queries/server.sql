@@ -1,0 +1,20 @@
+-- ServerBeat writes down that a server is alive.
+-- name: ServerBeat :exec
+INSERT INTO servers (server_id, host, roles, version)
+VALUES (@server_id, @host, @roles, @version)
+ON CONFLICT (server_id) DO UPDATE SET seen_at = now();
+
+-- ServerLeave forgets a server that stops.
+-- name: ServerLeave :exec
+DELETE FROM servers WHERE server_id = @server_id;
+
+-- ServersForget forgets servers that were not seen for a day: they stopped without a word.
+-- name: ServersForget :execrows
+DELETE FROM servers WHERE seen_at < now() - interval '1 day';
+
+-- ServerList returns servers by host and start, those that were seen lately as alive.
+-- name: ServerList :many
+SELECT s.server_id, s.host, s.roles, s.version, s.started_at, s.seen_at, s.seen_at > now() - @alive_within::interval AS is_alive
+FROM servers s
+ORDER BY s.host, s.started_at, s.server_id
+LIMIT @most::integer;

@@ -1,0 +1,219 @@
+package app_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	api "lksms/gen/client"
+	"lksms/internal/app"
+	"lksms/internal/apptest"
+	"lksms/internal/servers"
+)
+
+// serving starts a server of a database with some roles, as lksms serve does, and returns it with what stops it.
+func serving(b *apptest.Bundle, roles ...servers.Role) (other *apptest.Bundle, stop func()) {
+	b.T.Helper()
+	options := b.Options
+	options.Roles = roles
+	started, err := app.New(b.T.Context(), options)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.T.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- started.Serve(ctx, listener) }()
+	copied := *b
+	copied.App, copied.URL = started, "http://"+listener.Addr().String()
+	isStopped := false
+	stop = func() {
+		if isStopped {
+			return
+		}
+		isStopped = true
+		cancel()
+		if err := <-stopped; err != nil {
+			b.T.Error(err)
+		}
+		started.Close()
+	}
+	b.T.Cleanup(stop)
+	return &copied, stop
+}
+
+// answers reports whether a server answers an operation, and does not leave it to servers with another role.
+func answers(b *apptest.Bundle, o apptest.Operation) bool {
+	b.T.Helper()
+	body, headers := o.Content("X-No-Body", "")
+	return b.Call(o.Method, o.Path, body, headers...).Body.Error.Reason != "server.other_role"
+}
+
+// S3.1: a server with one role answers what belongs to it, and nothing else.
+func TestAServerAnswersWhatItsRoleIsFor(t *testing.T) {
+	b := apptest.New(t)
+	own := map[string]servers.Role{
+		"claimTasks": servers.Claim, "claimTasksNow": servers.Claim, "reportTask": servers.Claim, "reportTasks": servers.Claim, "appClaimTasks": servers.Claim,
+		"appReportTask": servers.Claim, "appTaskStatistics": servers.Claim, "takeCallback": servers.Callback,
+		"createSession": servers.Console, "getSession": servers.Console, "deleteSession": servers.Console, "streamOverview": servers.Console,
+		"health": "", "ready": "",
+	}
+	foreign := map[string]servers.Role{
+		"GET /smsgate/mobile/v1/message": servers.Claim, "GET /smsgate/3rdparty/v1/messages": servers.API, "GET /smsgate/3rdparty/v1/nothing": servers.API,
+	}
+	for _, role := range servers.All() {
+		other, stop := serving(b, role)
+		serves := func(needed servers.Role) bool {
+			return needed == "" || needed == role || needed == servers.API && role == servers.Console
+		}
+		for id, operation := range apptest.Operations {
+			needed, isOwn := own[id]
+			if !isOwn {
+				needed = servers.API
+			}
+			if id == "streamOverview" && serves(needed) {
+				continue // it has no end
+			}
+			if got := answers(other, operation); got != serves(needed) {
+				t.Errorf("%s: %s is answered: %v", role, id, got)
+			}
+		}
+		for call, needed := range foreign {
+			method, path, _ := strings.Cut(call, " ")
+			r, err := http.NewRequestWithContext(t.Context(), method, other.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.SetBasicAuth(apptest.Username, apptest.Password)
+			a, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = a.Body.Close()
+			if (a.StatusCode == http.StatusServiceUnavailable) == serves(needed) {
+				t.Errorf("%s: %s is answered %d", role, call, a.StatusCode)
+			}
+		}
+		if a := other.Call("GET", "/console/", nil, "Accept", "text/html"); (a.Status == http.StatusOK) != (role == servers.Console) {
+			t.Errorf("%s: the console is answered %d", role, a.Status)
+		}
+		other.Expect(200, "", "GET", "/ready?role="+string(role), nil)
+		another := servers.All()[(slices.Index(servers.All(), role)+1)%len(servers.All())]
+		other.Expect(503, "server.other_role", "GET", "/ready?role="+string(another), nil)
+		other.Expect(422, "request.invalid", "GET", "/ready?role=nothing", nil)
+		stop()
+	}
+}
+
+// S3.1: servers that have one role each do together what one with all roles does.
+func TestServersOfOneRoleEachDoTheWhole(t *testing.T) {
+	b, _ := apptest.NewReceiving(t, nil)
+	b.App.Pusher.StopClaiming() // nobody serves this server
+	by := map[servers.Role]*apptest.Bundle{}
+	for _, role := range servers.All() {
+		by[role], _ = serving(b, role)
+	}
+	send := func() string {
+		soon := time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano) // a sweep queues it
+		return by[servers.API].SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "use_template": false, "expect_send_time": soon}).TaskID
+	}
+	pushed := send()
+	by[servers.API].AwaitStatus(pushed, 2)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "off", "version": b.GetSender("pushed").Version})
+	b.AddSender(map[string]any{"sender_no": "phone"})
+	polled := send()
+
+	apptest.Eventually(t, "the claim server hands out what the sweep server queued", func() bool {
+		return slices.ContainsFunc(by[servers.Claim].Claim("phone", 10), func(task api.ClaimedTask) bool { return task.TaskID == polled })
+	})
+	by[servers.Claim].Report(polled, "phone", 2, apptest.Report{})
+	if a := by[servers.Callback].Call("POST", "/api/v1/callbacks/pushed?token="+apptest.CallbackKey, `{"msgid":"n-1","status":"DELIVRD"}`); a.Status != http.StatusOK {
+		t.Errorf("the callback is answered %d", a.Status)
+	}
+	apptest.Eventually(t, "the sweep server matches the receipt", func() bool { return by[servers.API].Task(pushed).Delivery != nil })
+	for _, task := range []string{pushed, polled} {
+		by[servers.Console].AwaitStatus(task, 2)
+	}
+	apptest.Eventually(t, "the watch server counts", func() bool {
+		return b.Count("SELECT coalesce(sum(success), 0)::int FROM task_counts") == 2
+	})
+}
+
+// S3.1: a server says which role is missing, that its own need.
+func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
+	b := apptest.New(t)
+	alone, _ := serving(b, servers.API)
+	missing := func() []api.ServerRole {
+		if _, err := alone.App.Servers.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return apptest.Decode[api.Readiness](t, alone.Expect(200, "", "GET", "/ready", nil)).MissingRoles
+	}
+	if got := missing(); !slices.Equal(got, []api.ServerRole{"sweep", "watch"}) {
+		t.Errorf("alone, these are missing: %v", got)
+	}
+	second := another(b, servers.Sweep, servers.Watch)
+	if _, err := second.Servers.Beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := missing(); len(got) != 0 {
+		t.Errorf("with a second server, these are missing: %v", got)
+	}
+	listed := func() map[string]bool {
+		found := map[string]bool{}
+		for _, one := range apptest.Decode[struct{ Items []api.ListedServer }](t, alone.Expect(200, "", "GET", "/api/v1/admin/servers", nil)).Items {
+			found[strings.Join(namesOf(one.Roles), ",")] = one.IsAlive
+		}
+		return found
+	}
+	if got := listed(); len(got) != 2 || !got["api"] || !got["sweep,watch"] {
+		t.Errorf("listed: %v", got)
+	}
+	// One that dies says no word.
+	b.Exec("UPDATE servers SET seen_at = now() - interval '1 minute' WHERE roles = '{sweep,watch}'")
+	if got := missing(); len(got) != 2 {
+		t.Errorf("after its death, these are missing: %v", got)
+	}
+	if got := listed(); got["sweep,watch"] || len(got) != 2 {
+		t.Errorf("after its death, listed: %v", got)
+	}
+}
+
+// another returns a server with some roles that does not run.
+func another(b *apptest.Bundle, roles ...servers.Role) *app.App {
+	b.T.Helper()
+	with := *b
+	with.Options.Roles = roles
+	return apptest.Another(&with)
+}
+
+func namesOf(roles []api.ServerRole) []string {
+	names := make([]string, len(roles))
+	for i, role := range roles {
+		names[i] = string(role)
+	}
+	return names
+}
+
+// A server that stops tells the others.
+func TestAServerThatStopsIsForgotten(t *testing.T) {
+	b := apptest.New(t)
+	other, stop := serving(b, servers.All()...)
+	if _, err := other.App.Servers.Beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Count("SELECT count(*) FROM servers"); n != 1 {
+		t.Errorf("%d servers", n)
+	}
+	stop()
+	if n := b.Count("SELECT count(*) FROM servers"); n != 0 {
+		t.Errorf("after its stop, %d servers", n)
+	}
+}
