@@ -189,7 +189,7 @@ type turn struct {
 	stopped    atomic.Bool // no further post is begun: the receiver does not answer, or asked for a pause
 	taken      []*item
 	isGone     bool
-	retryAfter time.Duration
+	retryAfter time.Duration // the pause that the receiver asked for
 }
 
 // turn posts the next events of a webhook, and begins no post after a time. It returns nil if the webhook is off.
@@ -372,7 +372,9 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 		case one.answer != nil:
 			posted, hasFailed = append(posted, one), true
 			t.isGone = t.isGone || one.answer.IsGone()
-			t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
+			if one.answer.IsPause() { // otherwise it is said of this event alone
+				t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
+			}
 			wait := max(jittered(delays[min(int(one.tries), len(delays)-1)]), one.answer.RetryAfter)
 			keep(one, one.tries+1, wait.Seconds())
 		case one.isLate:

@@ -299,6 +299,32 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
+// B13: a time without a number of seconds that fits is the longest one, and one of an answer that is no pause holds up its event alone.
+func TestARetryAfterOfOneEventHoldsUpNoOther(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	b.hook(r.URL, nil)
+	bad := b.send()
+	r.answers(func(w http.ResponseWriter, one taken) {
+		if one.Data.TaskID == bad {
+			w.Header().Set("Retry-After", "99999999999999999999")
+			w.WriteHeader(422)
+		}
+	})
+	good := b.send()
+	b.deliver()
+	if p := r.posts(); len(p) != 2 || b.Count("SELECT count(*) FROM webhooks WHERE rest_until IS NOT NULL") != 0 {
+		t.Errorf("posts %v, and the webhook rests", ids(p))
+	}
+	b.receipt(good)
+	b.deliver()
+	if p := r.posts(); len(p) != 1 || p[0].Data.TaskID != good {
+		t.Errorf("posts %v", ids(p))
+	}
+	if n := b.Count("SELECT count(*) FROM webhook_retries WHERE due_at BETWEEN now() + interval '23 hours' AND now() + interval '25 hours'"); n != 1 {
+		t.Error("the event does not wait for a day")
+	}
+}
+
 // B13: the events of one task are posted in their order, also when an earlier one fails, and others are not held up by it.
 func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
