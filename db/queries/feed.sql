@@ -146,11 +146,12 @@ SET since_id = CASE WHEN l.is_pushed OR l.listens_until > now() THEN l.since_id 
     is_pushed = l.is_pushed OR excluded.is_pushed, listens_until = greatest(l.listens_until, excluded.listens_until)
 RETURNING l.since_id;
 
--- FeedForget deletes those of the batch_size oldest events that are older than keep, and returns how many, and the largest id.
+-- FeedForget deletes up to batch_size events that are older than keep, and returns how many, and the largest id. It finds them by their time: of events
+-- that were recorded before the clock was set back, ids are smaller than those of older ones.
 -- name: FeedForget :one
 WITH gone AS (
     DELETE FROM feed f
-    WHERE f.id = ANY (ARRAY(SELECT o.id FROM feed o ORDER BY o.id LIMIT @batch_size::integer)) AND f.at < now() - @keep::interval
+    WHERE f.id = ANY (ARRAY(SELECT o.id FROM feed o WHERE o.at < now() - @keep::interval ORDER BY o.at, o.id LIMIT @batch_size::integer))
     RETURNING f.id
 )
 SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g;

@@ -79,14 +79,15 @@ ORDER BY s.id DESC;
 SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
 
 -- WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
+-- A webhook rests for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
 -- name: WebhooksDue :many
 SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
-WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS NULL OR w.rest_until <= now())
+WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS NULL OR is_due(w.rest_until, interval '1 day'))
     AND (w.user_id IS NULL OR NOT u.is_disabled)
     AND (
-        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.due_at <= now())
+        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND is_due(r.due_at, interval '27 hours'))
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @waiting_most::integer) x) < @waiting_most::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
@@ -112,9 +113,9 @@ WHERE w.id = @id AND (NOT @only_on::boolean OR w.status = 'on' AND (w.user_id IS
 SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data, r.tries
 FROM webhook_retries r
 JOIN feed f ON f.id = r.feed_id
-WHERE r.webhook_id = @webhook_id AND r.due_at <= now() AND NOT EXISTS (
+WHERE r.webhook_id = @webhook_id AND is_due(r.due_at, interval '27 hours') AND NOT EXISTS (
     SELECT FROM webhook_retries e
-    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND (e.due_at IS NULL OR e.due_at > now())
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 )
 ORDER BY r.feed_id
 LIMIT @page_limit::integer;
@@ -172,7 +173,7 @@ WHERE r.due_at IS NULL AND NOT EXISTS (
 UPDATE webhook_retries r SET due_at = NULL
 WHERE r.webhook_id = @webhook_id AND r.due_at IS NOT NULL AND EXISTS (
     SELECT FROM webhook_retries e
-    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND (e.due_at IS NULL OR e.due_at > now())
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 );
 
 -- WebhookRetriesNow lets all events of a webhook be posted again now, because its receiver is well again.

@@ -65,15 +65,15 @@ func (q *Queries) FeedEnds(ctx context.Context) (FeedEndsRow, error) {
 const feedForget = `-- name: FeedForget :one
 WITH gone AS (
     DELETE FROM feed f
-    WHERE f.id = ANY (ARRAY(SELECT o.id FROM feed o ORDER BY o.id LIMIT $1::integer)) AND f.at < now() - $2::interval
+    WHERE f.id = ANY (ARRAY(SELECT o.id FROM feed o WHERE o.at < now() - $1::interval ORDER BY o.at, o.id LIMIT $2::integer))
     RETURNING f.id
 )
 SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g
 `
 
 type FeedForgetParams struct {
-	BatchSize int32
 	Keep      time.Duration
+	BatchSize int32
 }
 
 type FeedForgetRow struct {
@@ -81,9 +81,10 @@ type FeedForgetRow struct {
 	LastID int64
 }
 
-// FeedForget deletes those of the batch_size oldest events that are older than keep, and returns how many, and the largest id.
+// FeedForget deletes up to batch_size events that are older than keep, and returns how many, and the largest id. It finds them by their time: of events
+// that were recorded before the clock was set back, ids are smaller than those of older ones.
 func (q *Queries) FeedForget(ctx context.Context, arg FeedForgetParams) (FeedForgetRow, error) {
-	row := q.db.QueryRow(ctx, feedForget, arg.BatchSize, arg.Keep)
+	row := q.db.QueryRow(ctx, feedForget, arg.Keep, arg.BatchSize)
 	var i FeedForgetRow
 	err := row.Scan(&i.Events, &i.LastID)
 	return i, err

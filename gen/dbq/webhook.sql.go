@@ -504,7 +504,7 @@ const webhookRetriesBehind = `-- name: WebhookRetriesBehind :exec
 UPDATE webhook_retries r SET due_at = NULL
 WHERE r.webhook_id = $1 AND r.due_at IS NOT NULL AND EXISTS (
     SELECT FROM webhook_retries e
-    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND (e.due_at IS NULL OR e.due_at > now())
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 )
 `
 
@@ -533,9 +533,9 @@ const webhookRetriesDue = `-- name: WebhookRetriesDue :many
 SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data, r.tries
 FROM webhook_retries r
 JOIN feed f ON f.id = r.feed_id
-WHERE r.webhook_id = $1 AND r.due_at <= now() AND NOT EXISTS (
+WHERE r.webhook_id = $1 AND is_due(r.due_at, interval '27 hours') AND NOT EXISTS (
     SELECT FROM webhook_retries e
-    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND (e.due_at IS NULL OR e.due_at > now())
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 )
 ORDER BY r.feed_id
 LIMIT $2::integer
@@ -935,10 +935,10 @@ const webhooksDue = `-- name: WebhooksDue :many
 SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
-WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL OR w.rest_until <= now())
+WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL OR is_due(w.rest_until, interval '1 day'))
     AND (w.user_id IS NULL OR NOT u.is_disabled)
     AND (
-        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.due_at <= now())
+        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND is_due(r.due_at, interval '27 hours'))
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT $2::integer) x) < $2::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
@@ -963,6 +963,7 @@ type WebhooksDueRow struct {
 }
 
 // WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
+// A webhook rests for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
 func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]WebhooksDueRow, error) {
 	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.WaitingMost)
 	if err != nil {

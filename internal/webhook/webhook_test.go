@@ -325,6 +325,25 @@ func TestARetryAfterOfOneEventHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// B13: a clock of the database that is set back neither stops a webhook, nor an event that waits, nor those behind it.
+func TestAClockThatIsSetBackStopsNoWebhook(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	b.hook(r.URL, nil)
+	r.answersStatus(500)
+	task := b.send()
+	b.receipt(task)
+	b.deliver()
+	r.posts()
+	r.answers(nil)
+	b.Exec("UPDATE webhooks SET rest_until = now() + interval '3 days'")
+	b.Exec("UPDATE webhook_retries SET due_at = now() + interval '3 days' WHERE due_at IS NOT NULL")
+	b.deliver()
+	b.deliver()
+	if p := r.posts(); len(p) != 2 || b.waiting() != 0 {
+		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
+	}
+}
+
 // B13: the events of one task are posted in their order, also when an earlier one fails, and others are not held up by it.
 func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
