@@ -180,15 +180,17 @@ WHERE r.webhook_id = @webhook_id AND r.due_at IS NOT NULL AND EXISTS (
 -- name: WebhookRetriesNow :exec
 UPDATE webhook_retries r SET due_at = now() WHERE r.webhook_id = @webhook_id AND r.due_at > now();
 
--- WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out.
+-- WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out,
+-- and so is one that was to be posted again and that another server settled meanwhile. The caller holds the webhook.
 -- name: WebhookRetriesPut :exec
 INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, delivery_id)
 SELECT @webhook_id, f.id, f.task_id, x.tries, CASE WHEN x.wait >= 0 THEN now() + make_interval(secs => x.wait) END, nullif(x.delivery_id, 0)
 FROM (
     SELECT unnest(@feed_ids::bigint[]) AS feed_id, unnest(@tries::bigint[]) AS tries, unnest(@waits::double precision[]) AS wait,
-        unnest(@delivery_ids::bigint[]) AS delivery_id
+        unnest(@delivery_ids::bigint[]) AS delivery_id, unnest(@are_retries::boolean[]) AS is_retry
 ) x
 JOIN feed f ON f.id = x.feed_id
+WHERE NOT x.is_retry OR EXISTS (SELECT FROM webhook_retries e WHERE e.webhook_id = @webhook_id AND e.feed_id = x.feed_id)
 ORDER BY f.id
 ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE
 SET tries = excluded.tries, due_at = excluded.due_at, delivery_id = coalesce(excluded.delivery_id, r.delivery_id);

@@ -633,9 +633,10 @@ INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, d
 SELECT $1, f.id, f.task_id, x.tries, CASE WHEN x.wait >= 0 THEN now() + make_interval(secs => x.wait) END, nullif(x.delivery_id, 0)
 FROM (
     SELECT unnest($2::bigint[]) AS feed_id, unnest($3::bigint[]) AS tries, unnest($4::double precision[]) AS wait,
-        unnest($5::bigint[]) AS delivery_id
+        unnest($5::bigint[]) AS delivery_id, unnest($6::boolean[]) AS is_retry
 ) x
 JOIN feed f ON f.id = x.feed_id
+WHERE NOT x.is_retry OR EXISTS (SELECT FROM webhook_retries e WHERE e.webhook_id = $1 AND e.feed_id = x.feed_id)
 ORDER BY f.id
 ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE
 SET tries = excluded.tries, due_at = excluded.due_at, delivery_id = coalesce(excluded.delivery_id, r.delivery_id)
@@ -647,9 +648,11 @@ type WebhookRetriesPutParams struct {
 	Tries       []int64
 	Waits       []float64
 	DeliveryIds []int64
+	AreRetries  []bool
 }
 
-// WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out.
+// WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out,
+// and so is one that was to be posted again and that another server settled meanwhile. The caller holds the webhook.
 func (q *Queries) WebhookRetriesPut(ctx context.Context, arg WebhookRetriesPutParams) error {
 	_, err := q.db.Exec(ctx, webhookRetriesPut,
 		arg.WebhookID,
@@ -657,6 +660,7 @@ func (q *Queries) WebhookRetriesPut(ctx context.Context, arg WebhookRetriesPutPa
 		arg.Tries,
 		arg.Waits,
 		arg.DeliveryIds,
+		arg.AreRetries,
 	)
 	return err
 }

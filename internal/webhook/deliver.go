@@ -350,6 +350,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	put := dbq.WebhookRetriesPutParams{WebhookID: t.ID}
 	keep := func(one *item, tries int64, wait float64) {
 		put.FeedIds, put.Tries, put.Waits, put.DeliveryIds = append(put.FeedIds, one.ID), append(put.Tries, tries), append(put.Waits, wait), append(put.DeliveryIds, 0)
+		put.AreRetries = append(put.AreRetries, one.isRetry)
 	}
 	// reached is the last event behind after_id that was posted, or waits for another one of its task. The webhook goes on behind it: earlier events that
 	// were not posted become retries, later ones are read again.

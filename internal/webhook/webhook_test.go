@@ -344,6 +344,24 @@ func TestAClockThatIsSetBackStopsNoWebhook(t *testing.T) {
 	}
 }
 
+// B13: an event that another server settled while this one posted it again is not kept again: the receiver would get it behind later ones of its task.
+func TestAnEventThatAnotherServerSettledIsNotPostedAgain(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	b.hook(r.URL, nil)
+	r.answersStatus(500)
+	b.send()
+	b.deliver()
+	b.wait()
+	r.answers(func(w http.ResponseWriter, _ taken) {
+		b.Exec("DELETE FROM webhook_retries") // as the other server does, whose post was taken
+		w.WriteHeader(500)
+	})
+	b.deliver()
+	if n := b.waiting(); n != 0 {
+		t.Errorf("%d events wait", n)
+	}
+}
+
 // B13: the events of one task are posted in their order, also when an earlier one fails, and others are not held up by it.
 func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
