@@ -195,14 +195,27 @@ ORDER BY f.id
 ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE
 SET tries = excluded.tries, due_at = excluded.due_at, delivery_id = coalesce(excluded.delivery_id, r.delivery_id);
 
+-- FeedSpan returns the ids between which all events of a time are, 0 and 0 if none is, the time of the oldest event, and whether any was deleted.
+-- + 0 forces the index by time: the plan for min would walk the feed in the order of ids.
+-- name: FeedSpan :one
+SELECT coalesce(min(f.id + 0), 0)::bigint AS first_id, coalesce(max(f.id + 0), 0)::bigint AS last_id,
+    coalesce((SELECT min(o.at) FROM feed o), now())::timestamptz AS oldest_at, (SELECT s.pruned_id > 0 FROM feed_state s)::boolean AS is_pruned
+FROM feed f
+WHERE f.at >= @from_at AND f.at < @to_at;
+
+-- WebhookChanged lets a run of a webhook that began before count for nothing. The caller holds the webhook.
+-- name: WebhookChanged :exec
+UPDATE webhooks w SET version = w.version + 1 WHERE w.id = @id;
+
 -- WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
--- last id. An event whose task has an earlier one that waits goes behind it.
+-- last id. An event whose task has an earlier one that waits goes behind it. All of
+-- them are between from_id and until_id.
 -- name: WebhookReplay :one
 WITH picked AS MATERIALIZED (
     SELECT f.id, f.task_id
     FROM feed f
     WHERE (@all_companies::boolean OR f.company_id = @company_id::bigint) AND (NOT @of_user::boolean OR f.submitted_by = @submitted_by::text)
-        AND f.type = ANY (@types::text[]) AND f.id <= @until_id::bigint
+        AND f.type = ANY (@types::text[]) AND f.id BETWEEN @from_id::bigint AND @until_id::bigint
         AND (f.id = ANY (@ids::bigint[]) OR (@by_time::boolean AND f.at >= @from_at::timestamptz AND f.at < @to_at::timestamptz))
     ORDER BY f.id
     LIMIT @most::integer

@@ -22,6 +22,49 @@ func (q *Queries) FeedIDNext(ctx context.Context) (int64, error) {
 	return column_1, err
 }
 
+const feedSpan = `-- name: FeedSpan :one
+SELECT coalesce(min(f.id + 0), 0)::bigint AS first_id, coalesce(max(f.id + 0), 0)::bigint AS last_id,
+    coalesce((SELECT min(o.at) FROM feed o), now())::timestamptz AS oldest_at, (SELECT s.pruned_id > 0 FROM feed_state s)::boolean AS is_pruned
+FROM feed f
+WHERE f.at >= $1 AND f.at < $2
+`
+
+type FeedSpanParams struct {
+	FromAt time.Time
+	ToAt   time.Time
+}
+
+type FeedSpanRow struct {
+	FirstID  int64
+	LastID   int64
+	OldestAt time.Time
+	IsPruned bool
+}
+
+// FeedSpan returns the ids between which all events of a time are, 0 and 0 if none is, the time of the oldest event, and whether any was deleted.
+// + 0 forces the index by time: the plan for min would walk the feed in the order of ids.
+func (q *Queries) FeedSpan(ctx context.Context, arg FeedSpanParams) (FeedSpanRow, error) {
+	row := q.db.QueryRow(ctx, feedSpan, arg.FromAt, arg.ToAt)
+	var i FeedSpanRow
+	err := row.Scan(
+		&i.FirstID,
+		&i.LastID,
+		&i.OldestAt,
+		&i.IsPruned,
+	)
+	return i, err
+}
+
+const webhookChanged = `-- name: WebhookChanged :exec
+UPDATE webhooks w SET version = w.version + 1 WHERE w.id = $1
+`
+
+// WebhookChanged lets a run of a webhook that began before count for nothing. The caller holds the webhook.
+func (q *Queries) WebhookChanged(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, webhookChanged, id)
+	return err
+}
+
 const webhookCreate = `-- name: WebhookCreate :one
 
 INSERT INTO webhooks (company_id, user_id, url, events, description, created_by, after_id, form, external_id)
@@ -445,14 +488,14 @@ WITH picked AS MATERIALIZED (
     SELECT f.id, f.task_id
     FROM feed f
     WHERE ($1::boolean OR f.company_id = $2::bigint) AND (NOT $3::boolean OR f.submitted_by = $4::text)
-        AND f.type = ANY ($5::text[]) AND f.id <= $6::bigint
-        AND (f.id = ANY ($7::bigint[]) OR ($8::boolean AND f.at >= $9::timestamptz AND f.at < $10::timestamptz))
+        AND f.type = ANY ($5::text[]) AND f.id BETWEEN $6::bigint AND $7::bigint
+        AND (f.id = ANY ($8::bigint[]) OR ($9::boolean AND f.at >= $10::timestamptz AND f.at < $11::timestamptz))
     ORDER BY f.id
-    LIMIT $11::integer
+    LIMIT $12::integer
 ),
 put AS (
     INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, due_at)
-    SELECT $12, p.id, p.task_id, now() FROM picked p ORDER BY p.id
+    SELECT $13, p.id, p.task_id, now() FROM picked p ORDER BY p.id
     ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE SET due_at = CASE WHEN r.due_at IS NOT NULL THEN now() END
 )
 SELECT count(*) AS events, coalesce(max(p.id), 0)::bigint AS last_id FROM picked p
@@ -464,6 +507,7 @@ type WebhookReplayParams struct {
 	OfUser       bool
 	SubmittedBy  string
 	Types        []string
+	FromID       int64
 	UntilID      int64
 	Ids          []int64
 	ByTime       bool
@@ -479,7 +523,8 @@ type WebhookReplayRow struct {
 }
 
 // WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
-// last id. An event whose task has an earlier one that waits goes behind it.
+// last id. An event whose task has an earlier one that waits goes behind it. All of
+// them are between from_id and until_id.
 func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (WebhookReplayRow, error) {
 	row := q.db.QueryRow(ctx, webhookReplay,
 		arg.AllCompanies,
@@ -487,6 +532,7 @@ func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (W
 		arg.OfUser,
 		arg.SubmittedBy,
 		arg.Types,
+		arg.FromID,
 		arg.UntilID,
 		arg.Ids,
 		arg.ByTime,

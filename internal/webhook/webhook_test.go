@@ -766,11 +766,44 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	if p := r.posts(); len(p) != 1 || p[0].ID != first[1].ID {
 		t.Errorf("posts %v", ids(p))
 	}
+	if out := replay(map[string]any{"from": "2026-01-01T00:00:00Z"}); out.Events != 2 || out.KeptSince != nil {
+		t.Errorf("replayed %+v", out)
+	}
+	b.Exec("UPDATE feed SET at = at - interval '8 days' WHERE id = $1", strings.TrimPrefix(first[0].ID, "evt_"))
+	if _, err := b.App.Feed.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out := replay(map[string]any{"from": "2026-01-01T00:00:00Z"}); out.Events != 1 || out.KeptSince == nil || time.Since(*out.KeptSince) > time.Hour {
+		t.Errorf("replayed %+v", out)
+	}
+	if out := replay(map[string]any{"from": from}); out.Events != 1 || out.KeptSince != nil {
+		t.Errorf("replayed %+v", out)
+	}
 	b.Expect(422, "request.invalid", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}, "from": from})
 	b.Expect(422, "request.invalid", "POST", path(hook.WebhookID)+"/replay", map[string]any{"to": from})
 	b.Exec("WITH f AS (INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 2, '', 'batch.finished', now(), '{}' FROM generate_series(1, 10000) RETURNING id) "+
 		"INSERT INTO webhook_retries (webhook_id, feed_id, due_at) SELECT $1, id, now() FROM f", hook.WebhookID)
 	b.Expect(409, "limit.reached", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}})
+}
+
+// B13: an event that is posted at the moment of a replay is posted once more.
+func TestAReplayDuringAPostIsNotSwallowed(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	hook := b.hook(r.URL, nil)
+	b.send()
+	b.deliver()
+	event := r.posts()[0].ID
+	replay := func() {
+		b.Expect(200, "", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{event}})
+	}
+	var once sync.Once
+	r.answers(func(http.ResponseWriter, taken) { once.Do(replay) })
+	replay()
+	b.deliver()
+	b.deliver()
+	if p := r.posts(); len(p) != 2 || b.waiting() != 0 {
+		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
+	}
 }
 
 // B13: a webhook gets the types it names and what its owner may see, and users see their own webhooks alone.
