@@ -4782,6 +4782,8 @@ CREATE INDEX erasures_company_idx ON public.erasures USING btree (company_id, id
 
 CREATE INDEX erasures_running_idx ON public.erasures USING btree (next_at) WHERE (status = 'running'::text);
 
+CREATE INDEX feed_at_idx ON public.feed USING btree (at, id);
+
 CREATE INDEX feed_company_idx ON public.feed USING btree (company_id, id);
 
 CREATE UNIQUE INDEX feed_listeners_company_idx ON public.feed_listeners USING btree (COALESCE(company_id, (0)::bigint));

@@ -154,12 +154,43 @@ SET since_id = CASE WHEN l.is_pushed OR l.listens_until > now() THEN l.since_id 
     is_pushed = l.is_pushed OR excluded.is_pushed, listens_until = greatest(l.listens_until, excluded.listens_until)
 RETURNING l.since_id;
 
--- FeedForget deletes those of the batch_size oldest events that are older than keep, and returns how many, and the largest id.
+-- FeedOld returns up to batch_size events that are older than keep. It finds them by their time: of events that were recorded before the clock was set
+-- back, ids are smaller than those of older ones.
+-- name: FeedOld :many
+SELECT f.id FROM feed f WHERE f.at < now() - @keep::interval ORDER BY f.at, f.id LIMIT @batch_size::integer;
+
+-- WebhooksBehind returns the webhooks that may still post an event up to last_id, and locks them until the end of the transaction, as a run does before it
+-- touches the feed.
+-- name: WebhooksBehind :many
+SELECT w.id FROM webhooks w
+WHERE w.status = 'on'
+    AND (w.after_id < @last_id OR EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.feed_id <= @last_id))
+ORDER BY w.id
+FOR NO KEY UPDATE;
+
+-- FeedForget deletes some events, and returns how many, and the largest id. Of each webhook that loses some of them, those of webhook_ids that had still to
+-- post one, it writes an operator event.
 -- name: FeedForget :one
 WITH gone AS (
-    DELETE FROM feed f
-    WHERE f.id = ANY (ARRAY(SELECT o.id FROM feed o ORDER BY o.id LIMIT @batch_size::integer)) AND f.at < now() - @keep::interval
-    RETURNING f.id
+    DELETE FROM feed f WHERE f.id = ANY (@ids::bigint[]) RETURNING f.id, f.company_id, f.submitted_by, f.type
+),
+lost AS (
+    SELECT w.id, w.company_id, count(*) AS events, min(g.id) AS first_id, max(g.id) AS last_id
+    FROM webhooks w
+    LEFT JOIN users u ON u.id = w.user_id
+    JOIN gone g ON (w.company_id IS NULL OR g.company_id = w.company_id) AND (w.user_id IS NULL OR g.submitted_by = u.username)
+    WHERE w.id = ANY (@webhook_ids::bigint[]) AND (
+        (g.id > w.after_id AND g.type = ANY (w.events)) OR EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.feed_id = g.id)
+    )
+    GROUP BY w.id
+),
+told AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'webhook.lost', l.id::text, jsonb_build_object(
+        'events', l.events, 'first_event_id', 'evt_' || l.first_id, 'last_event_id', 'evt_' || l.last_id,
+        'company_no', (SELECT c.company_no FROM companies c WHERE c.id = l.company_id)
+    )
+    FROM lost l
 )
 SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g;
 

@@ -79,14 +79,15 @@ ORDER BY s.id DESC;
 SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
 
 -- WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
+-- A webhook rests for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
 -- name: WebhooksDue :many
 SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
-WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS NULL OR w.rest_until <= now())
+WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS NULL OR is_due(w.rest_until, interval '1 day'))
     AND (w.user_id IS NULL OR NOT u.is_disabled)
     AND (
-        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.due_at <= now())
+        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND is_due(r.due_at, interval '27 hours'))
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @waiting_most::integer) x) < @waiting_most::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
@@ -112,9 +113,9 @@ WHERE w.id = @id AND (NOT @only_on::boolean OR w.status = 'on' AND (w.user_id IS
 SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data, r.tries
 FROM webhook_retries r
 JOIN feed f ON f.id = r.feed_id
-WHERE r.webhook_id = @webhook_id AND r.due_at <= now() AND NOT EXISTS (
+WHERE r.webhook_id = @webhook_id AND is_due(r.due_at, interval '27 hours') AND NOT EXISTS (
     SELECT FROM webhook_retries e
-    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND (e.due_at IS NULL OR e.due_at > now())
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 )
 ORDER BY r.feed_id
 LIMIT @page_limit::integer;
@@ -172,34 +173,49 @@ WHERE r.due_at IS NULL AND NOT EXISTS (
 UPDATE webhook_retries r SET due_at = NULL
 WHERE r.webhook_id = @webhook_id AND r.due_at IS NOT NULL AND EXISTS (
     SELECT FROM webhook_retries e
-    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND (e.due_at IS NULL OR e.due_at > now())
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 );
 
 -- WebhookRetriesNow lets all events of a webhook be posted again now, because its receiver is well again.
 -- name: WebhookRetriesNow :exec
 UPDATE webhook_retries r SET due_at = now() WHERE r.webhook_id = @webhook_id AND r.due_at > now();
 
--- WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out.
+-- WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out,
+-- and so is one that was to be posted again and that another server settled meanwhile. The caller holds the webhook.
 -- name: WebhookRetriesPut :exec
 INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, delivery_id)
 SELECT @webhook_id, f.id, f.task_id, x.tries, CASE WHEN x.wait >= 0 THEN now() + make_interval(secs => x.wait) END, nullif(x.delivery_id, 0)
 FROM (
     SELECT unnest(@feed_ids::bigint[]) AS feed_id, unnest(@tries::bigint[]) AS tries, unnest(@waits::double precision[]) AS wait,
-        unnest(@delivery_ids::bigint[]) AS delivery_id
+        unnest(@delivery_ids::bigint[]) AS delivery_id, unnest(@are_retries::boolean[]) AS is_retry
 ) x
 JOIN feed f ON f.id = x.feed_id
+WHERE NOT x.is_retry OR EXISTS (SELECT FROM webhook_retries e WHERE e.webhook_id = @webhook_id AND e.feed_id = x.feed_id)
 ORDER BY f.id
 ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE
 SET tries = excluded.tries, due_at = excluded.due_at, delivery_id = coalesce(excluded.delivery_id, r.delivery_id);
 
+-- FeedSpan returns the ids between which all events of a time are, 0 and 0 if none is, the time of the oldest event, and whether any was deleted.
+-- + 0 forces the index by time: the plan for min would walk the feed in the order of ids.
+-- name: FeedSpan :one
+SELECT coalesce(min(f.id + 0), 0)::bigint AS first_id, coalesce(max(f.id + 0), 0)::bigint AS last_id,
+    coalesce((SELECT min(o.at) FROM feed o), now())::timestamptz AS oldest_at, (SELECT s.pruned_id > 0 FROM feed_state s)::boolean AS is_pruned
+FROM feed f
+WHERE f.at >= @from_at AND f.at < @to_at;
+
+-- WebhookChanged lets a run of a webhook that began before count for nothing. The caller holds the webhook.
+-- name: WebhookChanged :exec
+UPDATE webhooks w SET version = w.version + 1 WHERE w.id = @id;
+
 -- WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
--- last id. An event whose task has an earlier one that waits goes behind it.
+-- last id. An event whose task has an earlier one that waits goes behind it. All of
+-- them are between from_id and until_id.
 -- name: WebhookReplay :one
 WITH picked AS MATERIALIZED (
     SELECT f.id, f.task_id
     FROM feed f
     WHERE (@all_companies::boolean OR f.company_id = @company_id::bigint) AND (NOT @of_user::boolean OR f.submitted_by = @submitted_by::text)
-        AND f.type = ANY (@types::text[]) AND f.id <= @until_id::bigint
+        AND f.type = ANY (@types::text[]) AND f.id BETWEEN @from_id::bigint AND @until_id::bigint
         AND (f.id = ANY (@ids::bigint[]) OR (@by_time::boolean AND f.at >= @from_at::timestamptz AND f.at < @to_at::timestamptz))
     ORDER BY f.id
     LIMIT @most::integer

@@ -6842,9 +6842,12 @@ type WebhookReplay struct {
 // WebhookReplayed defines model for WebhookReplayed.
 type WebhookReplayed struct {
 	// Complete Whether no further event was asked for
-	Complete    bool    `json:"complete"`
-	Events      int64   `json:"events"`
-	LastEventID *string `json:"last_event_id"`
+	Complete bool  `json:"complete"`
+	Events   int64 `json:"events"`
+
+	// KeptSince The time of the oldest event that is kept, if `from` is before it and earlier events were deleted
+	KeptSince   *time.Time `json:"kept_since"`
+	LastEventID *string    `json:"last_event_id"`
 }
 
 // WebhookReplayedResponse defines model for WebhookReplayedResponse.
@@ -8562,6 +8565,7 @@ type ClientInterface interface {
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
+	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -10115,7 +10119,8 @@ type ClientInterface interface {
 	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 	//
 	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
-	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day: for the webhook with 429 and 503, for the event
+	// with any other answer. Later events of the same task wait for it.
 	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
 	// further ones until some are taken; they are kept.
 	//
@@ -10142,7 +10147,8 @@ type ClientInterface interface {
 	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 	//
 	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
-	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day: for the webhook with 429 and 503, for the event
+	// with any other answer. Later events of the same task wait for it.
 	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
 	// further ones until some are taken; they are kept.
 	//
@@ -10194,7 +10200,7 @@ type ClientInterface interface {
 
 	// ReplayWebhookWithBody Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10203,7 +10209,7 @@ type ClientInterface interface {
 
 	// ReplayWebhook Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -11300,6 +11306,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
+//   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -14323,7 +14330,8 @@ func (c *Client) ListWebhooks(ctx context.Context, params *ListWebhooksParams, r
 // **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 //
 // **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
-// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day: for the webhook with 429 and 503, for the event
+// with any other answer. Later events of the same task wait for it.
 // When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
 // further ones until some are taken; they are kept.
 //
@@ -14360,7 +14368,8 @@ func (c *Client) CreateWebhookWithBody(ctx context.Context, contentType string, 
 // **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 //
 // **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
-// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day: for the webhook with 429 and 503, for the event
+// with any other answer. Later events of the same task wait for it.
 // When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
 // further ones until some are taken; they are kept.
 //
@@ -14472,7 +14481,7 @@ func (c *Client) ListWebhookDeliveries(ctx context.Context, webhookID WebhookID,
 
 // ReplayWebhookWithBody Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14491,7 +14500,7 @@ func (c *Client) ReplayWebhookWithBody(ctx context.Context, webhookID WebhookID,
 
 // ReplayWebhook Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -24355,6 +24364,7 @@ type ClientWithResponsesInterface interface {
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
+	// - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -26058,7 +26068,8 @@ type ClientWithResponsesInterface interface {
 	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 	//
 	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
-	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day: for the webhook with 429 and 503, for the event
+	// with any other answer. Later events of the same task wait for it.
 	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
 	// further ones until some are taken; they are kept.
 	//
@@ -26085,7 +26096,8 @@ type ClientWithResponsesInterface interface {
 	// **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 	//
 	// **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
-	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+	// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day: for the webhook with 429 and 503, for the event
+	// with any other answer. Later events of the same task wait for it.
 	// When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
 	// further ones until some are taken; they are kept.
 	//
@@ -26143,7 +26155,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayWebhookWithBodyWithResponse Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26152,7 +26164,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayWebhookWithResponse Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -43127,6 +43139,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
 //   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `webhook.off`: a webhook was switched off, because its receiver answered 410 or took nothing for five days.
+//   - `webhook.lost`: events that a webhook had still to post were deleted, because they are kept no longer: the number, and the first and the last id.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -45712,7 +45725,8 @@ func (c *ClientWithResponses) ListWebhooksWithResponse(ctx context.Context, para
 // **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 //
 // **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
-// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day: for the webhook with 429 and 503, for the event
+// with any other answer. Later events of the same task wait for it.
 // When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
 // further ones until some are taken; they are kept.
 //
@@ -45745,7 +45759,8 @@ func (c *ClientWithResponses) CreateWebhookWithBodyWithResponse(ctx context.Cont
 // **Taken** is a post with an answer of 2xx within 10 seconds. Redirects are not followed.
 //
 // **Retries.** An event that is not taken is posted again after 5 seconds, 5 minutes, 30 minutes, 2, 5, 10, 14, 20 and 24 hours, and then every 24
-// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day. Later events of the same task wait for it.
+// hours while events are kept, with the same `webhook-id`. `Retry-After` is honoured, up to a day: for the webhook with 429 and 503, for the event
+// with any other answer. Later events of the same task wait for it.
 // When a receiver that failed takes a post again, all that failed is posted at once. With 1,000 events that failed, the webhook goes on to no
 // further ones until some are taken; they are kept.
 //
@@ -45839,7 +45854,7 @@ func (c *ClientWithResponses) ListWebhookDeliveriesWithResponse(ctx context.Cont
 
 // ReplayWebhookWithBodyWithResponse Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45854,7 +45869,7 @@ func (c *ClientWithResponses) ReplayWebhookWithBodyWithResponse(ctx context.Cont
 
 // ReplayWebhookWithResponse Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -64,16 +64,32 @@ func (q *Queries) FeedEnds(ctx context.Context) (FeedEndsRow, error) {
 
 const feedForget = `-- name: FeedForget :one
 WITH gone AS (
-    DELETE FROM feed f
-    WHERE f.id = ANY (ARRAY(SELECT o.id FROM feed o ORDER BY o.id LIMIT $1::integer)) AND f.at < now() - $2::interval
-    RETURNING f.id
+    DELETE FROM feed f WHERE f.id = ANY ($1::bigint[]) RETURNING f.id, f.company_id, f.submitted_by, f.type
+),
+lost AS (
+    SELECT w.id, w.company_id, count(*) AS events, min(g.id) AS first_id, max(g.id) AS last_id
+    FROM webhooks w
+    LEFT JOIN users u ON u.id = w.user_id
+    JOIN gone g ON (w.company_id IS NULL OR g.company_id = w.company_id) AND (w.user_id IS NULL OR g.submitted_by = u.username)
+    WHERE w.id = ANY ($2::bigint[]) AND (
+        (g.id > w.after_id AND g.type = ANY (w.events)) OR EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.feed_id = g.id)
+    )
+    GROUP BY w.id
+),
+told AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'webhook.lost', l.id::text, jsonb_build_object(
+        'events', l.events, 'first_event_id', 'evt_' || l.first_id, 'last_event_id', 'evt_' || l.last_id,
+        'company_no', (SELECT c.company_no FROM companies c WHERE c.id = l.company_id)
+    )
+    FROM lost l
 )
 SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g
 `
 
 type FeedForgetParams struct {
-	BatchSize int32
-	Keep      time.Duration
+	Ids        []int64
+	WebhookIds []int64
 }
 
 type FeedForgetRow struct {
@@ -81,9 +97,10 @@ type FeedForgetRow struct {
 	LastID int64
 }
 
-// FeedForget deletes those of the batch_size oldest events that are older than keep, and returns how many, and the largest id.
+// FeedForget deletes some events, and returns how many, and the largest id. Of each webhook that loses some of them, those of webhook_ids that had still to
+// post one, it writes an operator event.
 func (q *Queries) FeedForget(ctx context.Context, arg FeedForgetParams) (FeedForgetRow, error) {
-	row := q.db.QueryRow(ctx, feedForget, arg.BatchSize, arg.Keep)
+	row := q.db.QueryRow(ctx, feedForget, arg.Ids, arg.WebhookIds)
 	var i FeedForgetRow
 	err := row.Scan(&i.Events, &i.LastID)
 	return i, err
@@ -406,6 +423,37 @@ func (q *Queries) FeedNotificationsTell(ctx context.Context, arg FeedNotificatio
 	return items, nil
 }
 
+const feedOld = `-- name: FeedOld :many
+SELECT f.id FROM feed f WHERE f.at < now() - $1::interval ORDER BY f.at, f.id LIMIT $2::integer
+`
+
+type FeedOldParams struct {
+	Keep      time.Duration
+	BatchSize int32
+}
+
+// FeedOld returns up to batch_size events that are older than keep. It finds them by their time: of events that were recorded before the clock was set
+// back, ids are smaller than those of older ones.
+func (q *Queries) FeedOld(ctx context.Context, arg FeedOldParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, feedOld, arg.Keep, arg.BatchSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const feedPruned = `-- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, $1::bigint)
 `
@@ -647,6 +695,36 @@ func (q *Queries) FeedTasks(ctx context.Context, arg FeedTasksParams) ([]FeedTas
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const webhooksBehind = `-- name: WebhooksBehind :many
+SELECT w.id FROM webhooks w
+WHERE w.status = 'on'
+    AND (w.after_id < $1 OR EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.feed_id <= $1))
+ORDER BY w.id
+FOR NO KEY UPDATE
+`
+
+// WebhooksBehind returns the webhooks that may still post an event up to last_id, and locks them until the end of the transaction, as a run does before it
+// touches the feed.
+func (q *Queries) WebhooksBehind(ctx context.Context, lastID int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, webhooksBehind, lastID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -22,6 +22,49 @@ func (q *Queries) FeedIDNext(ctx context.Context) (int64, error) {
 	return column_1, err
 }
 
+const feedSpan = `-- name: FeedSpan :one
+SELECT coalesce(min(f.id + 0), 0)::bigint AS first_id, coalesce(max(f.id + 0), 0)::bigint AS last_id,
+    coalesce((SELECT min(o.at) FROM feed o), now())::timestamptz AS oldest_at, (SELECT s.pruned_id > 0 FROM feed_state s)::boolean AS is_pruned
+FROM feed f
+WHERE f.at >= $1 AND f.at < $2
+`
+
+type FeedSpanParams struct {
+	FromAt time.Time
+	ToAt   time.Time
+}
+
+type FeedSpanRow struct {
+	FirstID  int64
+	LastID   int64
+	OldestAt time.Time
+	IsPruned bool
+}
+
+// FeedSpan returns the ids between which all events of a time are, 0 and 0 if none is, the time of the oldest event, and whether any was deleted.
+// + 0 forces the index by time: the plan for min would walk the feed in the order of ids.
+func (q *Queries) FeedSpan(ctx context.Context, arg FeedSpanParams) (FeedSpanRow, error) {
+	row := q.db.QueryRow(ctx, feedSpan, arg.FromAt, arg.ToAt)
+	var i FeedSpanRow
+	err := row.Scan(
+		&i.FirstID,
+		&i.LastID,
+		&i.OldestAt,
+		&i.IsPruned,
+	)
+	return i, err
+}
+
+const webhookChanged = `-- name: WebhookChanged :exec
+UPDATE webhooks w SET version = w.version + 1 WHERE w.id = $1
+`
+
+// WebhookChanged lets a run of a webhook that began before count for nothing. The caller holds the webhook.
+func (q *Queries) WebhookChanged(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, webhookChanged, id)
+	return err
+}
+
 const webhookCreate = `-- name: WebhookCreate :one
 
 INSERT INTO webhooks (company_id, user_id, url, events, description, created_by, after_id, form, external_id)
@@ -445,14 +488,14 @@ WITH picked AS MATERIALIZED (
     SELECT f.id, f.task_id
     FROM feed f
     WHERE ($1::boolean OR f.company_id = $2::bigint) AND (NOT $3::boolean OR f.submitted_by = $4::text)
-        AND f.type = ANY ($5::text[]) AND f.id <= $6::bigint
-        AND (f.id = ANY ($7::bigint[]) OR ($8::boolean AND f.at >= $9::timestamptz AND f.at < $10::timestamptz))
+        AND f.type = ANY ($5::text[]) AND f.id BETWEEN $6::bigint AND $7::bigint
+        AND (f.id = ANY ($8::bigint[]) OR ($9::boolean AND f.at >= $10::timestamptz AND f.at < $11::timestamptz))
     ORDER BY f.id
-    LIMIT $11::integer
+    LIMIT $12::integer
 ),
 put AS (
     INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, due_at)
-    SELECT $12, p.id, p.task_id, now() FROM picked p ORDER BY p.id
+    SELECT $13, p.id, p.task_id, now() FROM picked p ORDER BY p.id
     ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE SET due_at = CASE WHEN r.due_at IS NOT NULL THEN now() END
 )
 SELECT count(*) AS events, coalesce(max(p.id), 0)::bigint AS last_id FROM picked p
@@ -464,6 +507,7 @@ type WebhookReplayParams struct {
 	OfUser       bool
 	SubmittedBy  string
 	Types        []string
+	FromID       int64
 	UntilID      int64
 	Ids          []int64
 	ByTime       bool
@@ -479,7 +523,8 @@ type WebhookReplayRow struct {
 }
 
 // WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
-// last id. An event whose task has an earlier one that waits goes behind it.
+// last id. An event whose task has an earlier one that waits goes behind it. All of
+// them are between from_id and until_id.
 func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (WebhookReplayRow, error) {
 	row := q.db.QueryRow(ctx, webhookReplay,
 		arg.AllCompanies,
@@ -487,6 +532,7 @@ func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (W
 		arg.OfUser,
 		arg.SubmittedBy,
 		arg.Types,
+		arg.FromID,
 		arg.UntilID,
 		arg.Ids,
 		arg.ByTime,
@@ -504,7 +550,7 @@ const webhookRetriesBehind = `-- name: WebhookRetriesBehind :exec
 UPDATE webhook_retries r SET due_at = NULL
 WHERE r.webhook_id = $1 AND r.due_at IS NOT NULL AND EXISTS (
     SELECT FROM webhook_retries e
-    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND (e.due_at IS NULL OR e.due_at > now())
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 )
 `
 
@@ -533,9 +579,9 @@ const webhookRetriesDue = `-- name: WebhookRetriesDue :many
 SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data, r.tries
 FROM webhook_retries r
 JOIN feed f ON f.id = r.feed_id
-WHERE r.webhook_id = $1 AND r.due_at <= now() AND NOT EXISTS (
+WHERE r.webhook_id = $1 AND is_due(r.due_at, interval '27 hours') AND NOT EXISTS (
     SELECT FROM webhook_retries e
-    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND (e.due_at IS NULL OR e.due_at > now())
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 )
 ORDER BY r.feed_id
 LIMIT $2::integer
@@ -633,9 +679,10 @@ INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, d
 SELECT $1, f.id, f.task_id, x.tries, CASE WHEN x.wait >= 0 THEN now() + make_interval(secs => x.wait) END, nullif(x.delivery_id, 0)
 FROM (
     SELECT unnest($2::bigint[]) AS feed_id, unnest($3::bigint[]) AS tries, unnest($4::double precision[]) AS wait,
-        unnest($5::bigint[]) AS delivery_id
+        unnest($5::bigint[]) AS delivery_id, unnest($6::boolean[]) AS is_retry
 ) x
 JOIN feed f ON f.id = x.feed_id
+WHERE NOT x.is_retry OR EXISTS (SELECT FROM webhook_retries e WHERE e.webhook_id = $1 AND e.feed_id = x.feed_id)
 ORDER BY f.id
 ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE
 SET tries = excluded.tries, due_at = excluded.due_at, delivery_id = coalesce(excluded.delivery_id, r.delivery_id)
@@ -647,9 +694,11 @@ type WebhookRetriesPutParams struct {
 	Tries       []int64
 	Waits       []float64
 	DeliveryIds []int64
+	AreRetries  []bool
 }
 
-// WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out.
+// WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is forgotten by now is left out,
+// and so is one that was to be posted again and that another server settled meanwhile. The caller holds the webhook.
 func (q *Queries) WebhookRetriesPut(ctx context.Context, arg WebhookRetriesPutParams) error {
 	_, err := q.db.Exec(ctx, webhookRetriesPut,
 		arg.WebhookID,
@@ -657,6 +706,7 @@ func (q *Queries) WebhookRetriesPut(ctx context.Context, arg WebhookRetriesPutPa
 		arg.Tries,
 		arg.Waits,
 		arg.DeliveryIds,
+		arg.AreRetries,
 	)
 	return err
 }
@@ -935,10 +985,10 @@ const webhooksDue = `-- name: WebhooksDue :many
 SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
-WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL OR w.rest_until <= now())
+WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL OR is_due(w.rest_until, interval '1 day'))
     AND (w.user_id IS NULL OR NOT u.is_disabled)
     AND (
-        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.due_at <= now())
+        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND is_due(r.due_at, interval '27 hours'))
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT $2::integer) x) < $2::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
@@ -963,6 +1013,7 @@ type WebhooksDueRow struct {
 }
 
 // WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
+// A webhook rests for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
 func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]WebhooksDueRow, error) {
 	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.WaitingMost)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -181,7 +182,8 @@ func (s *Service) Kept(ctx context.Context) (time.Duration, error) {
 	return values.History.FeedKept(), err
 }
 
-// Forget deletes events that are older than Kept, and listeners that listen no more. It returns how many events.
+// Forget deletes events that are older than Kept, and listeners that listen no more. It returns how many events. A webhook that loses some of them, because
+// it is too slow or its user was disabled for too long, is an operator event of the same transaction.
 func (s *Service) Forget(ctx context.Context) (int, error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
@@ -189,7 +191,15 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 	}
 	n, err := postgres.InBatches(forgetBatch, func() (n int64, err error) {
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			gone, err := s.q.FeedForget(ctx, dbq.FeedForgetParams{BatchSize: forgetBatch, Keep: kept})
+			old, err := s.q.FeedOld(ctx, dbq.FeedOldParams{BatchSize: forgetBatch, Keep: kept})
+			if n = 0; err != nil || len(old) == 0 {
+				return err
+			}
+			behind, err := s.q.WebhooksBehind(ctx, slices.Max(old))
+			if err != nil {
+				return err
+			}
+			gone, err := s.q.FeedForget(ctx, dbq.FeedForgetParams{Ids: old, WebhookIds: append([]int64{}, behind...)})
 			if n = gone.Events; err != nil || n == 0 {
 				return err
 			}

@@ -301,6 +301,18 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", "/api/v1/events?after=999999", nil)
 }
 
+// B13: events that were recorded before the clock was set back do not keep older ones from being forgotten.
+func TestEventsFromBeforeTheClockWasSetBackStopNoForgetting(t *testing.T) {
+	b := apptest.New(t)
+	add := "INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now() + $1::text::interval, '{}' FROM generate_series(1, $2)"
+	b.Exec(add, "8 days", 10_000)
+	b.Exec(add, "-8 days", 2)
+	b.Exec(add, "0", 1)
+	if n, err := b.App.Feed.Forget(t.Context()); n != 2 || err != nil {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+}
+
 // B13: a request with wait gets an event when it comes, and ends without one when the time is over or the server stops.
 func TestAPullWaitsForAnEvent(t *testing.T) {
 	b := apptest.New(t)

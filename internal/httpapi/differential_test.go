@@ -29,6 +29,7 @@ import (
 	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/httpapi/text"
 	"lksms/internal/httpapi/violation"
+	"lksms/internal/servers"
 )
 
 // pipeline reads requests. After serve, typed is what a handler would get, and wrong the fields that the answer names.
@@ -42,7 +43,7 @@ type pipeline struct {
 
 func newPipeline(t *testing.T) *pipeline {
 	t.Helper()
-	guard, err := gate.New(gate.Services{}, gate.Options{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
+	guard, err := gate.New(gate.Services{}, gate.Options{Roles: servers.All(), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,13 +18,14 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/text"
+	"lksms/internal/servers"
 )
 
 // convertingHandler handles requests of a caller who may do everything, but only checks and converts them. The answer to a valid request
 // is 404.
 func convertingHandler(t testing.TB) http.Handler {
 	t.Helper()
-	guard, err := gate.New(gate.Services{}, gate.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Metrics: prometheus.NewRegistry()})
+	guard, err := gate.New(gate.Services{}, gate.Options{Roles: servers.All(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

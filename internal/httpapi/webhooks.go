@@ -114,7 +114,7 @@ func (s *Server) ReplayWebhook(ctx context.Context, req api.ReplayWebhookRequest
 		r.IDs = append(r.IDs, id)
 	}
 	out, err := s.webhooks.Replay(ctx, webhookUser(ctx), req.WebhookID, r)
-	data := api.WebhookReplayed{Events: out.Events, Complete: out.IsComplete}
+	data := api.WebhookReplayed{Events: out.Events, Complete: out.IsComplete, KeptSince: out.KeptSince}
 	if out.LastID > 0 {
 		data.LastEventID = new(feed.IDText(out.LastID))
 	}

@@ -194,6 +194,33 @@ func TestARepeatedPostSendsNothingTwice(t *testing.T) {
 	count(4)
 }
 
+// A program leaves alerts out of a long group, and tells only how many: one more is news.
+func TestAnAlertThatIsLeftOutIsToldToo(t *testing.T) {
+	b := apptest.New(t)
+	alert := func(i int) string {
+		return fmt.Sprintf(`{"status":"firing","labels":{},"annotations":{},"startsAt":"2026-11-24T10:00:%02dZ","fingerprint":"f%d"}`, i, i)
+	}
+	shown := make([]string, 20)
+	for i := range shown {
+		shown[i] = alert(i)
+	}
+	for _, preset := range []string{"alertmanager", "grafana"} {
+		add(b, preset, map[string]any{"phone_numbers": []string{"13800138000"}})
+		group := func(truncated int) string {
+			return fmt.Sprintf(`{"version":"4","status":"firing","groupKey":"g","title":"t","truncatedAlerts":%d,"commonLabels":{"alertname":"A"},"alerts":[%s]}`,
+				truncated, strings.Join(shown, ","))
+		}
+		for _, truncated := range []int{0, 1, 2} {
+			if posted := post(b, preset, group(truncated)); posted.Items[0].Deduplicated != nil {
+				t.Errorf("%s: with %d alerts left out: %+v", preset, truncated, posted)
+			}
+			if posted := post(b, preset, group(truncated)); posted.Items[0].Deduplicated == nil {
+				t.Errorf("%s: repeated with %d alerts left out: %+v", preset, truncated, posted)
+			}
+		}
+	}
+}
+
 func TestATextIsCutToWhatItsTypeAllows(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "novu", map[string]any{"sign": "示例公司"})

@@ -11,8 +11,9 @@ type preset struct {
 	messageType int16
 }
 
-// alertKey names a state of a group of alerts: a post that is repeated has the same values, and each change of an alert has others.
-var alertKey = []string{"groupKey", "status", "alerts.*.status", "alerts.*.fingerprint", "alerts.*.startsAt"}
+// alertKey names a state of a group of alerts: a post that is repeated has the same values, and each change of an alert has others. Of alerts that
+// max_alerts left out, only their number is known.
+var alertKey = []string{"groupKey", "status", "truncatedAlerts", "alerts.*.status", "alerts.*.fingerprint", "alerts.*.startsAt"}
 
 // alertCount is the number of alerts in a group, also of those that max_alerts left out.
 const alertCount = "alerts.# + truncatedAlerts"

@@ -189,7 +189,7 @@ type turn struct {
 	stopped    atomic.Bool // no further post is begun: the receiver does not answer, or asked for a pause
 	taken      []*item
 	isGone     bool
-	retryAfter time.Duration
+	retryAfter time.Duration // the pause that the receiver asked for
 }
 
 // turn posts the next events of a webhook, and begins no post after a time. It returns nil if the webhook is off.
@@ -350,6 +350,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	put := dbq.WebhookRetriesPutParams{WebhookID: t.ID}
 	keep := func(one *item, tries int64, wait float64) {
 		put.FeedIds, put.Tries, put.Waits, put.DeliveryIds = append(put.FeedIds, one.ID), append(put.Tries, tries), append(put.Waits, wait), append(put.DeliveryIds, 0)
+		put.AreRetries = append(put.AreRetries, one.isRetry)
 	}
 	// reached is the last event behind after_id that was posted, or waits for another one of its task. The webhook goes on behind it: earlier events that
 	// were not posted become retries, later ones are read again.
@@ -372,7 +373,9 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 		case one.answer != nil:
 			posted, hasFailed = append(posted, one), true
 			t.isGone = t.isGone || one.answer.IsGone()
-			t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
+			if one.answer.IsPause() { // otherwise it is said of this event alone
+				t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
+			}
 			wait := max(jittered(delays[min(int(one.tries), len(delays)-1)]), one.answer.RetryAfter)
 			keep(one, one.tries+1, wait.Seconds())
 		case one.isLate:
@@ -575,12 +578,24 @@ var errFull = fault.AtLimit(replayMost)
 // Replayed is what a replay posts again.
 type Replayed struct {
 	Events     int64
-	LastID     int64 // 0: none
-	IsComplete bool  // no further event was asked for
+	LastID     int64      // 0: none
+	IsComplete bool       // no further event was asked for
+	KeptSince  *time.Time // the time of the oldest event, if earlier ones were asked for and deleted; nil: none
 }
 
 // Replay posts events to a webhook again, with the same ids. Those that it has still before it are left out. Faults: webhook.not_found, limit.reached.
 func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
+	ids, from, to := r.IDs, optional.Value(r.From), optional.Or(r.To, time.Now())
+	var span dbq.FeedSpanRow
+	if r.From != nil {
+		if span, err = s.q.FeedSpan(ctx, dbq.FeedSpanParams{FromAt: from, ToAt: to}); err != nil {
+			return out, postgres.Wrap("find events of a time", err, nil)
+		}
+	} else if len(ids) > 0 {
+		span.FirstID, span.LastID = slices.Min(ids), slices.Max(ids)
+	} else {
+		ids = []int64{}
+	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		w, err := s.Get(ctx, user, id)
 		if err != nil {
@@ -597,19 +612,21 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		if room <= 0 {
 			return errFull
 		}
-		ids := r.IDs
-		if ids == nil {
-			ids = []int64{}
-		}
 		row, err := s.q.WebhookReplay(ctx, dbq.WebhookReplayParams{
 			WebhookID: id, AllCompanies: w.CompanyID == nil, CompanyID: optional.Value(w.CompanyID), OfUser: w.Username != nil,
-			SubmittedBy: optional.Value(w.Username), Types: w.Events, UntilID: now.AfterID, Ids: ids,
-			ByTime: r.From != nil, FromAt: optional.Value(r.From), ToAt: optional.Or(r.To, time.Now()), Most: int32(room),
+			SubmittedBy: optional.Value(w.Username), Types: w.Events, FromID: span.FirstID, UntilID: min(now.AfterID, span.LastID), Ids: ids,
+			ByTime: r.From != nil, FromAt: from, ToAt: to, Most: int32(room),
 		})
 		if err == nil {
 			err = s.q.WebhookRetriesBehind(ctx, id)
 		}
+		if err == nil && row.Events > 0 { // an event that is posted at this moment is posted again
+			err = s.q.WebhookChanged(ctx, id)
+		}
 		out = Replayed{Events: row.Events, LastID: row.LastID, IsComplete: row.Events < room}
+		if span.IsPruned && from.Before(span.OldestAt) {
+			out.KeptSince = &span.OldestAt
+		}
 		return postgres.Wrap("replay events", err, nil)
 	})
 	return out, err

@@ -299,6 +299,100 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
+// B13: a time without a number of seconds that fits is the longest one, and one of an answer that is no pause holds up its event alone.
+func TestARetryAfterOfOneEventHoldsUpNoOther(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	b.hook(r.URL, nil)
+	bad := b.send()
+	r.answers(func(w http.ResponseWriter, one taken) {
+		if one.Data.TaskID == bad {
+			w.Header().Set("Retry-After", "99999999999999999999")
+			w.WriteHeader(422)
+		}
+	})
+	good := b.send()
+	b.deliver()
+	if p := r.posts(); len(p) != 2 || b.Count("SELECT count(*) FROM webhooks WHERE rest_until IS NOT NULL") != 0 {
+		t.Errorf("posts %v, and the webhook rests", ids(p))
+	}
+	b.receipt(good)
+	b.deliver()
+	if p := r.posts(); len(p) != 1 || p[0].Data.TaskID != good {
+		t.Errorf("posts %v", ids(p))
+	}
+	if n := b.Count("SELECT count(*) FROM webhook_retries WHERE due_at BETWEEN now() + interval '23 hours' AND now() + interval '25 hours'"); n != 1 {
+		t.Error("the event does not wait for a day")
+	}
+}
+
+// B13: a clock of the database that is set back neither stops a webhook, nor an event that waits, nor those behind it.
+func TestAClockThatIsSetBackStopsNoWebhook(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	b.hook(r.URL, nil)
+	r.answersStatus(500)
+	task := b.send()
+	b.receipt(task)
+	b.deliver()
+	r.posts()
+	r.answers(nil)
+	b.Exec("UPDATE webhooks SET rest_until = now() + interval '3 days'")
+	b.Exec("UPDATE webhook_retries SET due_at = now() + interval '3 days' WHERE due_at IS NOT NULL")
+	b.deliver()
+	b.deliver()
+	if p := r.posts(); len(p) != 2 || b.waiting() != 0 {
+		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
+	}
+}
+
+// B13: an event that another server settled while this one posted it again is not kept again: the receiver would get it behind later ones of its task.
+func TestAnEventThatAnotherServerSettledIsNotPostedAgain(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	b.hook(r.URL, nil)
+	r.answersStatus(500)
+	b.send()
+	b.deliver()
+	b.wait()
+	r.answers(func(w http.ResponseWriter, _ taken) {
+		b.Exec("DELETE FROM webhook_retries") // as the other server does, whose post was taken
+		w.WriteHeader(500)
+	})
+	b.deliver()
+	if n := b.waiting(); n != 0 {
+		t.Errorf("%d events wait", n)
+	}
+}
+
+// B13: a webhook that loses events, because they are kept no longer, is an operator event that says how many.
+func TestAWebhookThatLosesEventsIsAnOperatorEvent(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	b.AddCompany("acme", 1)
+	b.AddCompany("other", 2)
+	acme, other := apptest.Basic("user-of-acme", apptest.UserPassword), apptest.Basic("user-of-other", apptest.UserPassword)
+	hook := b.hook(r.URL, map[string]any{"company_no": "acme", "events": []string{feed.MessageSent}})
+	well := b.hook(newReceiver(t).URL, nil)
+	r.answersStatus(500)
+	first := b.send(acme...)
+	b.deliver() // it failed
+	b.send(acme...)
+	b.receipt(first) // of a type that the webhook is not told
+	b.send(other...)
+	b.Exec("UPDATE webhooks SET rest_until = now() + interval '1 hour' WHERE id = $1", hook.WebhookID)
+	b.deliver()
+	b.Exec("UPDATE feed SET at = at - interval '8 days'")
+	for range 2 {
+		if _, err := b.App.Feed.Forget(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := apptest.Scan[string](b.Bundle, "SELECT coalesce(string_agg(subject || ' ' || (detail ->> 'events') || ' ' || (detail ->> 'company_no'), ', '), '') FROM events WHERE event = 'webhook.lost'")
+	if want := fmt.Sprint(hook.WebhookID, " 2 acme"); lost != want {
+		t.Errorf("lost %q, want %q; webhook %d has all", lost, want, well.WebhookID)
+	}
+	if first := apptest.Scan[string](b.Bundle, "SELECT detail ->> 'first_event_id' FROM events WHERE event = 'webhook.lost'"); !strings.HasPrefix(first, "evt_") {
+		t.Errorf("from %q", first)
+	}
+}
+
 // B13: the events of one task are posted in their order, also when an earlier one fails, and others are not held up by it.
 func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
@@ -703,11 +797,41 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	if p := r.posts(); len(p) != 1 || p[0].ID != first[1].ID {
 		t.Errorf("posts %v", ids(p))
 	}
+	if out := replay(map[string]any{"from": "2026-01-01T00:00:00Z"}); out.Events != 2 || out.KeptSince != nil {
+		t.Errorf("replayed %+v", out)
+	}
+	b.Exec("UPDATE feed SET at = at - interval '8 days' WHERE id = $1", strings.TrimPrefix(first[0].ID, "evt_"))
+	if _, err := b.App.Feed.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out := replay(map[string]any{"from": "2026-01-01T00:00:00Z"}); out.Events != 1 || out.KeptSince == nil || time.Since(*out.KeptSince) > time.Hour {
+		t.Errorf("replayed %+v", out)
+	}
 	b.Expect(422, "request.invalid", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}, "from": from})
 	b.Expect(422, "request.invalid", "POST", path(hook.WebhookID)+"/replay", map[string]any{"to": from})
 	b.Exec("WITH f AS (INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 2, '', 'batch.finished', now(), '{}' FROM generate_series(1, 10000) RETURNING id) "+
 		"INSERT INTO webhook_retries (webhook_id, feed_id, due_at) SELECT $1, id, now() FROM f", hook.WebhookID)
 	b.Expect(409, "limit.reached", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}})
+}
+
+// B13: an event that is posted at the moment of a replay is posted once more.
+func TestAReplayDuringAPostIsNotSwallowed(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	hook := b.hook(r.URL, nil)
+	b.send()
+	b.deliver()
+	event := r.posts()[0].ID
+	replay := func() {
+		b.Expect(200, "", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{event}})
+	}
+	var once sync.Once
+	r.answers(func(http.ResponseWriter, taken) { once.Do(replay) })
+	replay()
+	b.deliver()
+	b.deliver()
+	if p := r.posts(); len(p) != 2 || b.waiting() != 0 {
+		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
+	}
 }
 
 // B13: a webhook gets the types it names and what its owner may see, and users see their own webhooks alone.

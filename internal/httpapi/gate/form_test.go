@@ -25,6 +25,7 @@ import (
 	"lksms/internal/idempotency"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
+	"lksms/internal/servers"
 	"lksms/internal/upload"
 )
 
@@ -66,7 +67,7 @@ func setupForms(t *testing.T) *formBundle {
 		t.Fatal(err)
 	}
 	b := &formBundle{T: t, db: db, uploads: upload.New(db)}
-	b.gate, err = New(Services{Access: users, Idempotency: idempotency.New(db), Uploads: b.uploads}, Options{
+	b.gate, err = New(Services{Access: users, Idempotency: idempotency.New(db), Uploads: b.uploads}, Options{Roles: servers.All(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {

@@ -42,18 +42,24 @@ var aliyunPlaceholder = regexp.MustCompile(`\$\{([^{}]+)\}`)
 var aliyunReply = reply{
 	Success: "Code", Equals: []string{"OK"}, Number: "BizId", Code: "Code", Error: "Message",
 	Permanent: []string{
-		"isv.MOBILE_NUMBER_ILLEGAL", "isv.TEMPLATE_MISSING_PARAMETERS", "isv.TEMPLATE_PARAMS_ILLEGAL", "isv.INVALID_PARAMETERS", "isv.PARAM_LENGTH_LIMIT",
-		"isv.PARAM_NOT_SUPPORT_URL", "isv.BLACK_KEY_CONTROL_LIMIT", "isv.SMS_TEMPLATE_ILLEGAL", "isv.SMS_SIGNATURE_ILLEGAL", "isv.SMS_CONTENT_ILLEGAL",
-		"isv.INVALID_JSON_PARAM", "isv.MOBILE_COUNT_OVER_LIMIT",
+		"isv.MOBILE_NUMBER_ILLEGAL", "isv.TEMPLATE_PARAMS_ILLEGAL", "isv.INVALID_PARAMETERS", "isv.PARAM_LENGTH_LIMIT",
+		"isv.PARAM_NOT_SUPPORT_URL", "isv.BLACK_KEY_CONTROL_LIMIT", "isv.SMS_CONTENT_ILLEGAL", "isv.INVALID_JSON_PARAM",
+		"isv.MOBILE_COUNT_OVER_LIMIT",
 	},
 	Trouble: []string{
 		"isv.AMOUNT_NOT_ENOUGH", "isv.OUT_OF_SERVICE", "isv.ACCOUNT_NOT_EXISTS", "isv.ACCOUNT_ABNORMAL", "isv.PRODUCT_UN_SUBSCRIPT",
 		"isv.PRODUCT_UNSUBSCRIBE", "isv.DENY_IP_RANGE", "isv.DAY_LIMIT_CONTROL", "isv.MONTH_LIMIT_CONTROL", "isp.RAM_PERMISSION_DENY",
 		"InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "SignatureDoesNotMatch", "Forbidden.RAM", "InvalidTimeStamp.Expired",
 	},
-	unclear: []string{"isp.GATEWAY_ERROR"},
-	busy:    []string{"isp.SYSTEM_ERROR", "Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable", "InternalError"},
+	unclear: []string{"isp.GATEWAY_ERROR", "isp.SYSTEM_ERROR", "InternalError"}, // the message may be on its way
+	busy:    []string{"Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable"},
 }
+
+// Codes of Aliyun about the signature, and about the template, which is never the message's own.
+var (
+	aliyunSigns     = []string{"isv.SMS_SIGNATURE_ILLEGAL"}
+	aliyunTemplates = []string{"isv.SMS_TEMPLATE_ILLEGAL", "isv.TEMPLATE_MISSING_PARAMETERS"}
+)
 
 func newAliyun(config []byte, t Tools) (Driver, error) {
 	d := &aliyun{tools: t}
@@ -67,7 +73,7 @@ func newAliyun(config []byte, t Tools) (Driver, error) {
 	if c.BaseURL == "" {
 		c.BaseURL = aliyunURL
 	}
-	if err := address("baseUrl", c.BaseURL); err != nil {
+	if err := signedAddress("baseUrl", c.BaseURL); err != nil {
 		return nil, err
 	}
 	var err error
@@ -94,7 +100,10 @@ func (d *aliyun) call(ctx context.Context, m Message) Outcome {
 		return *refused
 	}
 	query := url.Values{
-		"PhoneNumbers": {strings.TrimPrefix(strings.TrimPrefix(m.Recipient, "+86"), "+")}, "SignName": {p.sign}, "TemplateCode": {p.code}, "OutId": {m.TaskID},
+		"PhoneNumbers": {strings.TrimPrefix(strings.TrimPrefix(m.Recipient, "+86"), "+")}, "TemplateCode": {p.code}, "OutId": {m.TaskID},
+	}
+	if p.sign != "" {
+		query.Set("SignName", p.sign)
 	}
 	if len(p.values) > 0 {
 		params, err := json.Marshal(p.values)
@@ -114,7 +123,7 @@ func (d *aliyun) call(ctx context.Context, m Message) Outcome {
 	if failure != nil {
 		return *failure
 	}
-	return aliyunReply.outcome(status, answer)
+	return p.blame(aliyunReply.outcome(status, answer), aliyunSigns, aliyunTemplates, len(d.templates))
 }
 
 // aliyunQuery encodes a query as the signature has it: spaces are %20.

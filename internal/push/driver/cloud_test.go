@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -85,6 +86,82 @@ func TestCloudProvidersGetTemplatesAndValues(t *testing.T) {
 	}
 }
 
+// A message is not blamed for the signature and the templates of its sender's configuration, and a failure that proves nothing is unclear.
+func TestCodesOfCloudProvidersBlameWhatTheyName(t *testing.T) {
+	t.Parallel()
+	answerOf := map[string]string{
+		"aliyun-sms": `{"Message":"m","Code":"%s"}`, "tencent-sms": `{"Response":{"SendStatusSet":[{"SerialNo":"","Code":"%s","Message":"m"}]}}`,
+	}
+	const one, other = `验证码%s`, `余额%s`
+	for _, c := range []struct {
+		kind, code, sign                    string
+		templates                           int
+		permanent, trouble, unclear, outage bool
+	}{
+		{"aliyun-sms", "isv.SMS_SIGNATURE_ILLEGAL", "", 2, false, true, false, false},
+		{"aliyun-sms", "isv.SMS_SIGNATURE_ILLEGAL", "甲", 2, true, false, false, false},
+		{"aliyun-sms", "isv.SMS_TEMPLATE_ILLEGAL", "甲", 1, false, true, false, false},
+		{"aliyun-sms", "isv.SMS_TEMPLATE_ILLEGAL", "甲", 2, false, false, false, false},
+		{"aliyun-sms", "isp.SYSTEM_ERROR", "", 1, false, false, true, true},
+		{"aliyun-sms", "InternalError", "", 1, false, false, true, true},
+		{"tencent-sms", "FailedOperation.SignatureIncorrectOrUnapproved", "", 2, false, true, false, false},
+		{"tencent-sms", "FailedOperation.SignatureIncorrectOrUnapproved", "甲", 2, true, false, false, false},
+		{"tencent-sms", "FailedOperation.TemplateIncorrectOrUnapproved", "甲", 1, false, true, false, false},
+		{"tencent-sms", "FailedOperation.TemplateParamSetNotMatchApprovedTemplate", "甲", 2, false, false, false, false},
+		{"tencent-sms", "InternalError.OtherError", "", 1, false, false, true, true},
+		{"tencent-sms", "InternalError", "", 1, false, false, true, true},
+		{"tencent-sms", "LimitExceeded.DeliveryFrequencyLimit", "", 1, false, false, false, false}, // of a number
+	} {
+		t.Run(c.kind+" "+c.code, func(t *testing.T) {
+			t.Parallel()
+			p := newProvider(t, func(_ int, _ call, w http.ResponseWriter) { _, _ = fmt.Fprintf(w, answerOf[c.kind], c.code) })
+			placeholder := map[string]string{"aliyun-sms": "${code}", "tencent-sms": "{1}"}[c.kind]
+			templates := map[string]string{"1": fmt.Sprintf(one, placeholder)}
+			if c.templates == 2 {
+				templates["2"] = fmt.Sprintf(other, placeholder)
+			}
+			d := cloudDriver(t, c.kind, p.URL, map[string]any{"templates": templates})
+			o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: "+8613800138000", Content: "验证码1", Sign: c.sign}})[0]
+			if o.OK || o.Permanent != c.permanent || o.Trouble != c.trouble || o.Unknown != c.unclear || o.Outage != c.outage {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// cloudDriver returns a driver of a cloud provider with the configuration of clouds, but for some fields.
+func cloudDriver(t *testing.T, kind, baseURL string, more map[string]any) driver.Driver {
+	t.Helper()
+	for _, c := range clouds {
+		if c.kind == kind {
+			config := maps.Clone(c.config)
+			maps.Copy(config, more)
+			config["baseUrl"] = baseURL
+			d, err := tryDriver(kind, config, outbound.Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+	}
+	t.Fatal(kind)
+	return nil
+}
+
+// Providers demand a signature in mainland China alone.
+func TestAMessageAbroadNeedsNoSignature(t *testing.T) {
+	t.Parallel()
+	for _, c := range clouds {
+		p := newProvider(t, func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, c.accepted) })
+		d := cloudDriver(t, c.kind, p.URL+"/", map[string]any{"signName": ""})
+		for recipient, isSent := range map[string]bool{"+12015550123": true, "+85251234567": true, "+8613800138000": false} {
+			if o := send(t.Context(), d, []driver.Message{{TaskID: "1", Recipient: recipient, Content: "验证码1"}})[0]; o.OK != isSent || !isSent && o.Code != "no_signature" {
+				t.Errorf("%s to %s: %+v", c.kind, recipient, o)
+			}
+		}
+	}
+}
+
 func checkCall(t *testing.T, kind string, sent call) {
 	t.Helper()
 	if kind == "aliyun-sms" {
@@ -122,6 +199,15 @@ func TestWrongConfigurationsOfCloudProvidersAreRefused(t *testing.T) {
 			config[field] = wrong
 			if _, err := tryDriver(c.kind, config, outbound.Policy{}); err == nil || !strings.Contains(err.Error(), "config."+field) {
 				t.Errorf("%s %s: %v", c.kind, field, err)
+			}
+		}
+	}
+	for _, c := range clouds {
+		for _, wrong := range []string{"https://proxy/sms", "https://proxy/?to=sms", "https://user@proxy"} { // the signature of a request covers its path
+			config := maps.Clone(c.config)
+			config["baseUrl"] = wrong
+			if _, err := tryDriver(c.kind, config, outbound.Policy{}); err == nil || !strings.Contains(err.Error(), "config.baseUrl") {
+				t.Errorf("%s at %s: %v", c.kind, wrong, err)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -77,9 +78,10 @@ func (t providedTemplate) values(text string) (map[string]string, bool) {
 
 // provided is a message as such a provider sends it.
 type provided struct {
-	sign   string
-	code   string
-	values map[string]string
+	sign      string // empty: none, which a provider bears abroad
+	isOwnSign bool   // the message brought it; otherwise the configuration did
+	code      string
+	values    map[string]string
 }
 
 var (
@@ -97,13 +99,38 @@ func provide(m Message, templates []providedTemplate, sign string) (provided, *O
 	if m.Sign != "" { // a text that only looks so has none
 		sign, text = m.Sign, strings.TrimPrefix(text, "【"+m.Sign+"】")
 	}
-	if sign == "" {
+	if isAbroad := strings.HasPrefix(m.Recipient, "+") && !strings.HasPrefix(m.Recipient, "+86"); sign == "" && !isAbroad {
 		return provided{}, &noProvidedSign
 	}
 	for _, t := range templates {
 		if values, fits := t.values(text); fits {
-			return provided{sign: sign, code: t.code, values: values}, nil
+			return provided{sign: sign, isOwnSign: m.Sign != "", code: t.code, values: values}, nil
 		}
 	}
 	return provided{}, &noProvidedTemplate
+}
+
+// blame changes the outcome of a message whose signature or template a provider refused, by its codes of each. A message is not blamed for the
+// configuration of its sender. A signature of the configuration is trouble of the sender: most messages have it. A template is too if the sender has no
+// other. Otherwise the message is tried again later, and the sender does not rest, because its other templates may be well.
+func (p provided) blame(o Outcome, signs, texts []string, templates int) Outcome {
+	switch {
+	case o.OK:
+	case slices.Contains(signs, o.Code):
+		o.Permanent, o.Trouble, o.Outage = p.isOwnSign, !p.isOwnSign, false
+	case slices.Contains(texts, o.Code):
+		o.Permanent, o.Trouble, o.Outage = false, templates == 1, false
+	}
+	return o
+}
+
+// signedAddress returns a fault if the address of a provider has more than a host: the signature of each request covers its path, which is /.
+func signedAddress(field, text string) error {
+	if err := address(field, text); err != nil {
+		return err
+	}
+	if u, err := url.Parse(text); err != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
+		return fault.InvalidField("config."+field, fault.WrongFormat, nil)
+	}
+	return nil
 }

@@ -48,8 +48,7 @@ var (
 		"InvalidParameterValue.IncorrectPhoneNumber", "InvalidParameterValue.TemplateParameterFormatError",
 		"InvalidParameterValue.TemplateParameterLengthLimit", "InvalidParameterValue.ContentLengthLimit",
 		"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter", "FailedOperation.ContainSensitiveWord", "FailedOperation.PhoneNumberInBlacklist",
-		"FailedOperation.TemplateIncorrectOrUnapproved", "FailedOperation.SignatureIncorrectOrUnapproved",
-		"FailedOperation.TemplateParamSetNotMatchApprovedTemplate", "FailedOperation.MissingTemplateToModify", "UnsupportedOperation.ContainDomesticAndInternationalPhoneNumber",
+		"UnsupportedOperation.ContainDomesticAndInternationalPhoneNumber",
 	}
 	tencentTrouble = []string{
 		"AuthFailure.SecretIdNotFound", "AuthFailure.SignatureFailure", "AuthFailure.SignatureExpire", "AuthFailure.InvalidSecretId",
@@ -59,11 +58,20 @@ var (
 		"InvalidParameterValue.SdkAppIdNotExist", "LimitExceeded.AppDailyLimit", "LimitExceeded.AppMainlandChinaDailyLimit", "LimitExceeded.AppGlobalDailyLimit",
 	}
 	tencentBusy = []string{
-		"InternalError", "InternalError.OtherError", "InternalError.RequestTimeException",
-		"RequestLimitExceeded", "LimitExceeded", "LimitExceeded.DeliveryFrequencyLimit", "ResourceUnavailable",
+		"InternalError.RequestTimeException", // refused before it was read
+		"RequestLimitExceeded", "LimitExceeded", "ResourceUnavailable",
 	}
-	tencentUnclear = []string{"InternalError.Timeout", "InternalError.SendAndRecvFail"} // the message may be on its way
-	tencentReply   = reply{
+	tencentUnclear = []string{ // the message may be on its way
+		"InternalError", "InternalError.OtherError", "InternalError.UnknownError", "InternalError.ParseBackendResponseFail", "InternalError.Timeout",
+		"InternalError.SendAndRecvFail",
+	}
+	// Codes about the signature, and about the template, which is never the message's own.
+	tencentSigns     = []string{"FailedOperation.SignatureIncorrectOrUnapproved"}
+	tencentTemplates = []string{
+		"FailedOperation.TemplateIncorrectOrUnapproved", "FailedOperation.TemplateUnapprovedOrNotExist", "FailedOperation.TemplateIdNotExist",
+		"FailedOperation.TemplateParamSetNotMatchApprovedTemplate",
+	}
+	tencentReply = reply{
 		Success: "Response.SendStatusSet.0.Code", Equals: []string{"Ok"}, Number: "Response.SendStatusSet.0.SerialNo",
 		Code: "Response.SendStatusSet.0.Code", Error: "Response.SendStatusSet.0.Message",
 		Permanent: tencentPermanent, Trouble: tencentTrouble, busy: tencentBusy, unclear: tencentUnclear,
@@ -90,7 +98,7 @@ func newTencent(config []byte, t Tools) (Driver, error) {
 	if c.Region == "" {
 		c.Region = tencentRegion
 	}
-	if err := address("baseUrl", c.BaseURL); err != nil {
+	if err := signedAddress("baseUrl", c.BaseURL); err != nil {
 		return nil, err
 	}
 	var err error
@@ -148,10 +156,10 @@ func (d *tencent) call(ctx context.Context, m Message) Outcome {
 	}
 	if fields, readable := tencentRefusal.read(answer); readable {
 		if _, isRefused := Field(fields, tencentRefusal.Code); isRefused {
-			return tencentRefusal.outcome(status, answer)
+			return p.blame(tencentRefusal.outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
 		}
 	}
-	return tencentReply.outcome(status, answer)
+	return p.blame(tencentReply.outcome(status, answer), tencentSigns, tencentTemplates, len(d.templates))
 }
 
 // tencentSign adds the headers of the signature TC3-HMAC-SHA256 to a request with a JSON body.

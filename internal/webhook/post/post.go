@@ -59,7 +59,7 @@ type Answer struct {
 	Status     int           // 0: no answer came
 	Error      string        // empty: it was taken
 	Response   string        // the beginning of the answer
-	RetryAfter time.Duration // what the receiver asked for; 0: nothing
+	RetryAfter time.Duration // what the receiver asked for: for all posts if IsPause, otherwise for this event; 0: nothing
 }
 
 // IsGone reports whether the receiver wants no posts any more.
@@ -166,7 +166,7 @@ const retryMost = 24 * time.Hour
 
 // retryAfter reads a header Retry-After: seconds, or a time.
 func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // out of range: the nearest number
 		return time.Duration(min(max(0, seconds), int64(retryMost/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {

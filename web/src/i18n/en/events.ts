@@ -28,6 +28,7 @@ const texts: Texts<typeof zh> = {
     partition_dropped: { name: 'Partition dropped', text: '' },
     partition_imported: { name: 'Partition imported', text: '' },
     webhook_off: { name: 'Webhook switched off', text: 'Its receiver answered 410, or took nothing for five days.' },
+    webhook_lost: { name: 'Events of a webhook lost', text: 'The webhook had still to post them when they were deleted, because it was too slow or its user was disabled.' },
   },
   detail: {
     by: 'by',
@@ -52,6 +53,9 @@ const texts: Texts<typeof zh> = {
     threshold: 'threshold',
     channel: 'channel',
     failing_since: 'failing since',
+    events: 'events',
+    first_event_id: 'first',
+    last_event_id: 'last',
     company_no: 'company',
   },
 }

@@ -25,6 +25,7 @@ export default {
     partition_dropped: { name: '分区已删除', text: '' },
     partition_imported: { name: '分区已导入', text: '' },
     webhook_off: { name: 'Webhook 已停用', text: '接收方回答了 410，或连续五天没有接收任何事件。' },
+    webhook_lost: { name: 'Webhook 丢失事件', text: '事件到期删除时尚未推送：Webhook 推送太慢，或其用户被停用太久。' },
   },
   detail: {
     by: '修改人',
@@ -49,6 +50,9 @@ export default {
     threshold: '阈值',
     channel: '通道',
     failing_since: '开始失败',
+    events: '事件数',
+    first_event_id: '第一个',
+    last_event_id: '最后一个',
     company_no: '公司',
   },
 }
