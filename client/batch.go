@@ -177,14 +177,14 @@ func (c *Client) BatchRows(ctx context.Context, batchID int64, status *BatchRowS
 	}, nil)
 }
 
-// WaitForCheck returns the batch when its rows are checked, and calls seen for each state before. It goes on over restarts of the server,
-// until ctx ends.
+// WaitForCheck returns the batch when its rows are checked, and calls seen for each state before. It goes on over restarts of the server, as
+// [Client.WaitForTask] does.
 func (c *Client) WaitForCheck(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool { return b.Status != api.BatchChecking })
 }
 
-// WaitForBatch returns the batch when nothing is left to do of it, and calls seen for each state before. It goes on over restarts of the
-// server, until ctx ends.
+// WaitForBatch returns the batch when nothing is left to do of it, and calls seen for each state before. It goes on over restarts of the server, as
+// [Client.WaitForTask] does.
 func (c *Client) WaitForBatch(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool {
 		return b.Status == api.BatchFinished || b.Status == api.BatchCancelled

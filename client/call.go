@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,10 +104,7 @@ func mayRepeat(err error, s safety) bool {
 		}
 		return false
 	}
-	if !errors.Is(err, ErrUnreachable) {
-		return false
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+	if !errors.Is(err, ErrUnreachable) || isUntrusted(err) {
 		return false
 	}
 	if s == repeatable {
@@ -160,6 +156,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 	}
 	data, raw, err := decode[T](body)
 	if err == nil { // the clock of what stands between is another one
+		c.reached.Store(true)
 		c.setClock(answer.Header.Get("Date"))
 		if c.answers != nil {
 			c.answers(raw)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -486,6 +487,55 @@ func TestEventsGoOnAfterTheServerWasAway(t *testing.T) {
 	_, err := c.PullEvents(t.Context(), "0", 0, client.EventFilter{})
 	if gone, ok := errors.AsType[*client.Error](err); !ok || gone.Reason != "events.cursor_gone" || gone.Oldest == "" {
 		t.Errorf("a cursor from before: %#v", err)
+	}
+}
+
+// A server that is away now and then has answered before. A mistyped address never does.
+func TestAFollowerThatWasNeverAnsweredGivesUp(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails
+	untrusted.StartTLS()
+	t.Cleanup(untrusted.Close)
+	for address, temporary := range map[string]bool{closed.URL: true, untrusted.URL: false} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		c := dial(t, address, client.WithRetries(1))
+		expect := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, client.ErrUnreachable) || client.IsTemporary(err) != temporary || ctx.Err() != nil {
+				t.Errorf("%s at %s: %v", what, address, err)
+			}
+		}
+		_, err := c.WaitForTask(ctx, "task_1", nil)
+		expect("a task", err)
+		_, err = c.WaitForCheck(ctx, 1, nil)
+		expect("a check", err)
+		err = nil
+		for _, err = range c.FollowEvents(ctx, "", client.EventFilter{}) {
+			if err == nil {
+				t.Fatal("a page")
+			}
+		}
+		expect("events", err)
+	}
+}
+
+// The program that waits for the end of its own message has been answered by Send.
+func TestAFollowerOutlastsARestartThatComesBeforeItsFirstCall(t *testing.T) {
+	b := apptest.New(t)
+	n := newNetwork(t, b.URL)
+	c := dial(t, n.URL, client.WithRetries(0))
+	sent, err := c.Send(t.Context(), message("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Report(b.ClaimIDs(1)[0], "app", 2, nil)
+	n.losesFirst(503, 503)
+	if task, err := c.WaitForTask(t.Context(), sent.TaskID, nil); err != nil || task.Status != client.Success {
+		t.Errorf("%+v, %v", task, err)
 	}
 }
 

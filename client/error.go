@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,7 +47,8 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
-// IsTemporary reports whether the same call may succeed later: nothing answered, or the server has no room for it now.
+// IsTemporary reports whether the same call may succeed later: nothing answered, or the server has no room for it now. A certificate that is not
+// trusted stays so until somebody acts.
 func IsTemporary(err error) bool {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		switch answer.Status {
@@ -55,7 +57,13 @@ func IsTemporary(err error) bool {
 		}
 		return false
 	}
-	return errors.Is(err, ErrUnreachable)
+	return errors.Is(err, ErrUnreachable) && !isUntrusted(err)
+}
+
+// isUntrusted reports whether the certificate of the server was refused, before anything was sent.
+func isUntrusted(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
 }
 
 // Reason returns the reason of the answer that is in err, or an empty text.

@@ -80,8 +80,8 @@ func pages[T any](read func(cursor *string) ([]T, *string, error), cursor *strin
 	}
 }
 
-// WaitForTask returns the task when it has ended, and calls seen for each state before it. It goes on over restarts of the server, until ctx
-// ends.
+// WaitForTask returns the task when it has ended, and calls seen for each state before it. Once a call of the client has succeeded, it goes on over
+// restarts of the server, until ctx ends.
 func (c *Client) WaitForTask(ctx context.Context, taskID string, seen func(*TaskDetail)) (*TaskDetail, error) {
 	return follow(ctx, c, func() (*TaskDetail, error) { return c.Task(ctx, taskID) }, func(t *TaskDetail) bool {
 		if Ended(t.Status) {
@@ -94,7 +94,8 @@ func (c *Client) WaitForTask(ctx context.Context, taskID string, seen func(*Task
 	})
 }
 
-// follow reads until isEnd, with pauses that grow from a quarter of a second to three seconds. A temporary error does not end it.
+// follow reads until isEnd, with pauses that grow from a quarter of a second to three seconds. A temporary error does not end it, unless no call of
+// the client has succeeded yet.
 func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd func(T) bool) (T, error) {
 	const longest = 3 * time.Second
 	pause, failures := 250*time.Millisecond, 0
@@ -109,7 +110,7 @@ func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd
 				return value, context.Cause(ctx)
 			}
 			pause = min(pause*5/4, longest)
-		case ctx.Err() != nil || !IsTemporary(err) || !c.rest(ctx, err, failures):
+		case !c.outlasts(ctx, err) || !c.rest(ctx, err, failures):
 			return value, err
 		default:
 			failures++

@@ -195,7 +195,7 @@ func exitStatus(err error) int {
 		return 0
 	case errors.Is(err, errUsage):
 		return 2
-	case client.IsTemporary(err), errors.Is(err, errTime):
+	case client.IsTemporary(err), errors.Is(err, client.ErrUnreachable), errors.Is(err, errTime):
 		return 3
 	}
 	return 1
@@ -253,7 +253,11 @@ func explainError(err error) string {
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		if errors.Is(err, client.ErrUnreachable) && !errors.Is(err, errTime) {
-			return printable(err.Error()) + "\nIs the server running, and is its URL right?"
+			question := "\nIs the server running, and is its URL right?"
+			if !client.IsTemporary(err) {
+				question = "\nIs the URL right, and does this machine trust the certificate of the server?"
+			}
+			return printable(err.Error()) + question
 		}
 		if errors.Is(err, errUsage) {
 			return strings.TrimPrefix(err.Error(), errUsage.Error()+": ")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -430,6 +431,19 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
+}
+
+// Nobody would see that they wait: standard error is no terminal.
+func TestCommandsThatFollowGiveUpOnACertificateThatIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshakes that fail
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	s := &shell{t: t, dir: pgtest.Dir(t), env: []string{"LKSMS_URL=" + server.URL, "LKSMS_KEY=k"}}
+	for _, args := range [][]string{{"watch", "task_1"}, {"watch", "1"}, {"tail"}, {"batch", "watch", "1"}, {"batch", "check", "1"}} {
+		s.expect(3, []string{"certificate signed by unknown authority", "does this machine trust"}, append(args, "--timeout", "20s")...)
+	}
 }
 
 func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
