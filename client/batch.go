@@ -38,7 +38,8 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 	if err != nil {
 		return nil, err
 	}
-	params := &api.CreateBatchParams{IdempotencyKey: idempotencyKey(more)}
+	key := idempotencyKey(more)
+	params := &api.CreateBatchParams{IdempotencyKey: &key}
 	size := int64(len(head) + len(tail))
 	body := func() io.Reader { return io.MultiReader(bytes.NewReader(head), bytes.NewReader(tail)) }
 	if list != nil {
@@ -50,7 +51,7 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 	}
 	// The server may take 45 seconds after the body has arrived.
 	upload := time.Duration(size/slowestUpload)*time.Second + 15*time.Second
-	return call[*BatchCreated](ctx, c, repeatable, upload, func(ctx context.Context) (*http.Response, error) {
+	return create[*BatchCreated](ctx, c, key, upload, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CreateBatchWithBody(ctx, params, media, body(), func(_ context.Context, r *http.Request) error {
 			r.ContentLength = size
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body()), nil }

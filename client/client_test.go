@@ -301,6 +301,70 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	}
 }
 
+func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
+	b := apptest.New(t)
+	n := newNetwork(t, b.URL)
+	c := dial(t, n.URL, client.WithRetries(1))
+	n.losesFirst(-1, 429)
+	_, err := c.Send(t.Context(), message("once"))
+	unknown, ok := errors.AsType[*client.UnknownError](err)
+	if !ok || unknown.IdempotencyKey == "" || !client.IsTemporary(err) || !strings.Contains(err.Error(), unknown.IdempotencyKey) {
+		t.Fatalf("after a lost answer: %#v", err)
+	}
+	if _, err := c.Send(t.Context(), message("once"), client.WithIdempotencyKey(unknown.IdempotencyKey)); err != nil {
+		t.Fatal(err)
+	}
+	if count := b.Count("SELECT count(*) FROM messages"); count != 1 {
+		t.Errorf("%d messages", count)
+	}
+	// The program gave up while the server was at work.
+	ctx, cancel := context.WithCancel(t.Context())
+	n.mu.Lock()
+	n.lose = func(*http.Request) int { cancel(); return -1 }
+	n.mu.Unlock()
+	if _, err = c.Send(ctx, message("x"), client.WithIdempotencyKey("order-8")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if unknown, ok = errors.AsType[*client.UnknownError](err); !ok || unknown.IdempotencyKey != "order-8" {
+		t.Errorf("cancelled: %#v", err)
+	}
+	// These made nothing.
+	n.losesFirst(429, 429)
+	_, busy := c.Send(t.Context(), message("x"))
+	n.losesFirst()
+	_, invalid := c.Send(t.Context(), message(""))
+	n.Close()
+	_, closed := c.SendBatch(t.Context(), []client.Message{message("x")})
+	for _, err := range []error{busy, invalid, closed} {
+		if _, ok := errors.AsType[*client.UnknownError](err); ok || err == nil {
+			t.Errorf("nothing was made: %#v", err)
+		}
+	}
+}
+
+// net/http repeats the request itself when the old connection breaks, and its last error is that nobody listens.
+func TestARequestOnABrokenConnectionMayBeDone(t *testing.T) {
+	t.Parallel()
+	var server *httptest.Server
+	calls := 0
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls > 1 {
+			server.Listener.Close()
+			panic(http.ErrAbortHandler)
+		}
+		io.WriteString(w, `{"code":200,"data":{}}`)
+	}))
+	t.Cleanup(server.Close)
+	c := dial(t, server.URL, client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
+	if _, err := c.Send(t.Context(), message("x")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Send(t.Context(), message("x"))
+	if _, ok := errors.AsType[*client.UnknownError](err); !ok || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestWhatMayHaveHappenedIsNotDoneAgain(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)

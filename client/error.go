@@ -47,6 +47,19 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
+// UnknownError is in the error of a call that creates something and may have done so: an attempt got no answer that settles it. Repeated with
+// [WithIdempotencyKey] and this key, within 24 hours, the call creates nothing twice.
+type UnknownError struct {
+	IdempotencyKey string
+	Err            error // of the last attempt
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("%v (it may be done: repeat it with the Idempotency-Key %s)", e.Err, e.IdempotencyKey)
+}
+
+func (e *UnknownError) Unwrap() error { return e.Err }
+
 // IsTemporary reports whether the same call may succeed later: nothing answered, or the server has no room for it now. A certificate that is not
 // trusted stays so until somebody acts.
 func IsTemporary(err error) bool {

@@ -9,10 +9,11 @@ import (
 	api "lksms/gen/client"
 )
 
-// Send submits a message. The server has stored it durably when Send returns.
+// Send submits a message. The server has stored it durably when Send returns no error. With an [UnknownError] it may have stored it.
 func (c *Client) Send(ctx context.Context, m Message, more ...CallOption) (*Submitted, error) {
-	params := &api.SendSmsParams{IdempotencyKey: idempotencyKey(more)}
-	return call[*Submitted](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
+	key := idempotencyKey(more)
+	params := &api.SendSmsParams{IdempotencyKey: &key}
+	return create[*Submitted](ctx, c, key, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
 }
 
 // Preview says what would become of a message, and creates nothing.
@@ -23,8 +24,9 @@ func (c *Client) Preview(ctx context.Context, m Message) (*Submitted, error) {
 
 // SendBatch submits up to 1000 messages in one transaction. Each has its own outcome, in their order: look at Refused.
 func (c *Client) SendBatch(ctx context.Context, messages []Message, more ...CallOption) (*SentBatch, error) {
-	params := &api.SendSmsBatchParams{IdempotencyKey: idempotencyKey(more)}
-	return call[*SentBatch](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+	key := idempotencyKey(more)
+	params := &api.SendSmsBatchParams{IdempotencyKey: &key}
+	return create[*SentBatch](ctx, c, key, 0, func(ctx context.Context) (*http.Response, error) {
 		return c.api.SendSmsBatch(ctx, params, api.SendBatchRequest{Messages: messages})
 	})
 }

@@ -189,7 +189,17 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 	s.server.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
 		"template_name": "code", "template_no": "login-code", "template_content": "Your code is {code}",
 	})
-	s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "300ms")
+	// The message is stored: standard output has its task, in both forms.
+	out := s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "2s", "-o", "json")
+	var stored client.Submitted
+	if err := json.Unmarshal([]byte(out), &stored); err != nil || s.server.Task(stored.TaskID).Status != api.TaskPending {
+		t.Fatalf("printed: %s, %v", out, err)
+	}
+	s.server.Report(s.server.ClaimIDs(10)[0], "app", 2, nil)
+	out = s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "2s")
+	if !strings.HasPrefix(out, "task    task_") {
+		t.Errorf("printed: %s", out)
+	}
 	s.server.Report(s.server.ClaimIDs(10)[0], "app", 2, nil)
 	for status, want := range map[int]int{2: 0, 3: 1} {
 		done := make(chan string, 1)
@@ -200,11 +210,64 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 		var ids []string
 		apptest.Eventually(t, "the message is there", func() bool { ids = s.server.ClaimIDs(1); return len(ids) == 1 })
 		s.server.Report(ids[0], "app", status, map[string]any{"error_message": "空号\x1b[31m"})
-		out := <-done
+		out = <-done
 		if !strings.HasPrefix(out, fmt.Sprintln(want)) || !strings.Contains(out, "text      Your code is 12=34") || strings.Contains(out, "\x1b") {
 			t.Errorf("the report %d: %s", status, out)
 		}
 		s.expect(want, map[bool][]string{true: nil, false: {"FAILED"}}[want == 0], "watch", ids[0])
+	}
+}
+
+// A script that repeats a command on 3 must not send twice.
+func TestSendSaysWithWhichKeyItIsRepeatedWhenItsOutcomeIsUnknown(t *testing.T) {
+	s := newShell(t)
+	var asked atomic.Int64
+	hang := make(chan struct{})
+	proxy := passOn(t, s.server.URL, nil)
+	losing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		proxy.ServeHTTP(httptest.NewRecorder(), r)
+		asked.Add(1)
+		<-hang
+	}))
+	t.Cleanup(losing.Close)
+	t.Cleanup(func() { close(hang) })
+	direct := *s
+	s = s.with(append([]string{"LKSMS_URL=" + losing.URL}, s.env[1:]...)...)
+	hint := regexp.MustCompile(`It may be stored: repeat with (--idempotency-key) (\S+)`)
+	repeat := func(problems string) {
+		t.Helper()
+		flag := hint.FindStringSubmatch(problems)
+		if flag == nil || strings.Contains(problems, "Is the server running") {
+			t.Fatalf("standard error: %s", problems)
+		}
+		before := s.server.Count("SELECT count(*) FROM messages")
+		direct.expect(0, nil, "send", apptest.Phone, "x", flag[1], flag[2])
+		if after := s.server.Count("SELECT count(*) FROM messages"); before == 0 || after != before {
+			t.Errorf("%d messages became %d", before, after)
+		}
+	}
+	_, problems, status := s.run("send", apptest.Phone, "x", "--timeout", "2s")
+	if status != 3 {
+		t.Errorf("a lost answer: exit status %d", status)
+	}
+	repeat(problems)
+	cmd := s.command("send", apptest.Phone, "x")
+	var said lockedBuffer
+	cmd.Stderr = &said
+	before := asked.Load()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Eventually(t, "it has sent", func() bool { return asked.Load() > before })
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 130 {
+		t.Errorf("an interruption: exit status %d", got)
+	}
+	repeat(said.String())
+	out, problems, status := s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_KEY=k").run("send", apptest.Phone, "x", "--timeout", "200ms")
+	if status != 3 || out != "" || !strings.Contains(problems, "Is the server running") || hint.MatchString(problems) {
+		t.Errorf("no connection: exit status %d: %s%s", status, out, problems)
 	}
 }
 
