@@ -916,11 +916,63 @@ func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
 				stop()
 			}
 			r := &scriptRunner{client: answering(t, &asked, 404, 200, 503), log: slog.New(slog.DiscardHandler), life: t.Context()}
-			err := r.report(ctx, client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: one.status}, time.Now().Add(-time.Hour))
+			err := r.report(ctx, client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: one.status}, time.Now().Add(-time.Minute))
 			if (err != nil) != one.lost {
 				t.Errorf("%v after %d attempts", err, asked.Load())
 			}
 		})
+	}
+}
+
+// refusing is a server that refuses like LKSMS with these statuses, one after the other, and with the last one from then on. 200 takes the report.
+func refusing(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		status := statuses[min(int(asked.Add(1)), len(statuses))-1]
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"code":%d,"message":"m","data":{},"error":{"reason":"r"}}`, status)
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, client.Key("k"), client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// With one place, a report that the server can never take would keep all other messages from being sent.
+func TestASuccessThatIsNeverTakenIsGivenUpAnHourAfterItsLease(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	life, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r := &scriptRunner{client: refusing(t, &asked, 500), log: slog.New(slog.DiscardHandler), life: life}
+	err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: client.ReportSuccess}, time.Now().Add(-time.Hour))
+	if err == nil || !strings.HasPrefix(err.Error(), "given up 1h0m0s after the end of its lease: 500 r") || asked.Load() < 2 {
+		t.Errorf("%v after %d attempts", err, asked.Load())
+	}
+}
+
+// A key is replaced, or a user is disabled for a minute: what the script has sent would go out again.
+func TestAReportOutlastsARefusalOfTheCredentialsWithinItsLease(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		for left, want := range map[time.Duration]int64{time.Minute: 2, -time.Minute: 1} {
+			for _, status := range []api.ReportStatus{client.ReportSuccess, client.ReportFailed} {
+				var asked atomic.Int64
+				r := &scriptRunner{client: refusing(t, &asked, refusal, 200), log: slog.New(slog.DiscardHandler), life: t.Context()}
+				err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: status}, time.Now().Add(left))
+				if (err == nil) != (left > 0) || asked.Load() != want {
+					t.Errorf("%d with %s left: %v after %d attempts", refusal, left, err, asked.Load())
+				}
+			}
+		}
+	}
+	var asked atomic.Int64
+	r := &scriptRunner{client: refusing(t, &asked, http.StatusConflict), log: slog.New(slog.DiscardHandler), life: t.Context()}
+	err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: client.ReportSuccess}, time.Now().Add(time.Minute))
+	if err == nil || asked.Load() != 1 {
+		t.Errorf("the lease is another's: %v after %d attempts", err, asked.Load())
 	}
 }
 
