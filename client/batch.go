@@ -38,7 +38,8 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 	if err != nil {
 		return nil, err
 	}
-	params := &api.CreateBatchParams{IdempotencyKey: idempotencyKey(more)}
+	key := idempotencyKey(more)
+	params := &api.CreateBatchParams{IdempotencyKey: &key}
 	size := int64(len(head) + len(tail))
 	body := func() io.Reader { return io.MultiReader(bytes.NewReader(head), bytes.NewReader(tail)) }
 	if list != nil {
@@ -50,7 +51,7 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 	}
 	// The server may take 45 seconds after the body has arrived.
 	upload := time.Duration(size/slowestUpload)*time.Second + 15*time.Second
-	return call[*BatchCreated](ctx, c, repeatable, upload, func(ctx context.Context) (*http.Response, error) {
+	return create[*BatchCreated](ctx, c, key, upload, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CreateBatchWithBody(ctx, params, media, body(), func(_ context.Context, r *http.Request) error {
 			r.ContentLength = size
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body()), nil }
@@ -177,14 +178,14 @@ func (c *Client) BatchRows(ctx context.Context, batchID int64, status *BatchRowS
 	}, nil)
 }
 
-// WaitForCheck returns the batch when its rows are checked, and calls seen for each state before. It goes on over restarts of the server,
-// until ctx ends.
+// WaitForCheck returns the batch when its rows are checked, and calls seen for each state before. It goes on over restarts of the server, as
+// [Client.WaitForTask] does.
 func (c *Client) WaitForCheck(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool { return b.Status != api.BatchChecking })
 }
 
-// WaitForBatch returns the batch when nothing is left to do of it, and calls seen for each state before. It goes on over restarts of the
-// server, until ctx ends.
+// WaitForBatch returns the batch when nothing is left to do of it, and calls seen for each state before. It goes on over restarts of the server, as
+// [Client.WaitForTask] does.
 func (c *Client) WaitForBatch(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool {
 		return b.Status == api.BatchFinished || b.Status == api.BatchCancelled

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,9 +11,11 @@ import (
 	dice "math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	api "lksms/gen/client"
@@ -38,24 +39,47 @@ const (
 )
 
 // idempotencyKey returns the key that all attempts of one call share.
-func idempotencyKey(more []CallOption) *api.IdempotencyKey {
+func idempotencyKey(more []CallOption) api.IdempotencyKey {
 	o := callOptions{key: rand.Text()}
 	for _, change := range more {
 		change(&o)
 	}
-	return &o.key
+	return o.key
+}
+
+// create is call for what creates something: its attempts share the key. It says in an [UnknownError] that it may have done so.
+func create[T any](ctx context.Context, c *Client, key string, extra time.Duration, send func(context.Context) (*http.Response, error)) (T, error) {
+	data, isUnknown, err := attempts[T](ctx, c, repeatable, extra, func(ctx context.Context) (*http.Response, error) {
+		var isSent atomic.Bool
+		trace := &httptrace.ClientTrace{WroteHeaders: func() { isSent.Store(true) }}
+		answer, err := send(httptrace.WithClientTrace(ctx, trace))
+		if err != nil && isSent.Load() {
+			return nil, &sentError{err}
+		}
+		return answer, err
+	})
+	if err != nil && isUnknown {
+		err = &UnknownError{IdempotencyKey: key, Err: err}
+	}
+	return data, err
 }
 
 // call sends a request, and again while that is safe and may help. It returns the data of the answer. extra is added to the deadline of each
 // attempt.
 func call[T any](ctx context.Context, c *Client, s safety, extra time.Duration, send func(context.Context) (*http.Response, error)) (T, error) {
+	data, _, err := attempts[T](ctx, c, s, extra, send)
+	return data, err
+}
+
+// attempts also reports whether an attempt that failed may have done what it asked for.
+func attempts[T any](
+	ctx context.Context, c *Client, s safety, extra time.Duration, send func(context.Context) (*http.Response, error),
+) (data T, isUnknown bool, err error) {
 	for attempt := 0; ; attempt++ {
-		data, err := try[T](ctx, c, extra, send)
-		if err == nil || ctx.Err() != nil || attempt >= c.retries || !mayRepeat(err, s) {
-			return data, err
-		}
-		if !c.rest(ctx, err, attempt) {
-			return data, err
+		data, err = try[T](ctx, c, extra, send)
+		isUnknown = isUnknown || mayBeDone(err)
+		if err == nil || ctx.Err() != nil || attempt >= c.retries || !mayRepeat(err, s) || !c.rest(ctx, err, attempt) {
+			return data, isUnknown, err
 		}
 	}
 }
@@ -105,18 +129,41 @@ func mayRepeat(err error, s safety) bool {
 		}
 		return false
 	}
-	if !errors.Is(err, ErrUnreachable) {
-		return false
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+	if !errors.Is(err, ErrUnreachable) || isUntrusted(err) {
 		return false
 	}
 	if s == repeatable {
 		return true
 	}
+	return isUnconnected(err)
+}
+
+// isUnconnected reports whether there was no connection, so that nothing was sent.
+func isUnconnected(err error) bool {
 	connection, ok := errors.AsType[*net.OpError](err)
 	return ok && connection.Op == "dial"
 }
+
+// sentError is in the error of an attempt that wrote a request. Its last error alone does not say so: net/http repeats a request with a key by itself
+// if an old connection breaks, and may find no server then.
+type sentError struct{ err error }
+
+func (e *sentError) Error() string { return e.err.Error() }
+func (e *sentError) Unwrap() error { return e.err }
+
+// mayBeDone reports whether the server may have done what an attempt with this error asked for.
+func mayBeDone(err error) bool {
+	if answer, ok := errors.AsType[*Error](err); ok {
+		return answer.Status >= http.StatusInternalServerError || answer.Reason == "idempotency.in_flight"
+	}
+	if _, isSent := errors.AsType[*sentError](err); isSent {
+		return true
+	}
+	return err != nil && !errors.Is(err, errUnsent) && !isUnconnected(err) && !isUntrusted(err)
+}
+
+// errUnsent is in the error of an attempt that made no request.
+var errUnsent = errors.New("make the request")
 
 // envelope is what every answer has.
 type envelope struct {
@@ -139,7 +186,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 	answer, err := send(attempt)
 	if err != nil {
 		if _, ok := errors.AsType[*url.Error](err); !ok {
-			return data, fmt.Errorf("make the request: %w", err)
+			return data, fmt.Errorf("%w: %w", errUnsent, err)
 		}
 		return data, lost(ctx, err)
 	}
@@ -160,6 +207,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 	}
 	data, raw, err := decode[T](body)
 	if err == nil { // the clock of what stands between is another one
+		c.reached.Store(true)
 		c.setClock(answer.Header.Get("Date"))
 		if c.answers != nil {
 			c.answers(raw)

@@ -29,6 +29,7 @@ type Client struct {
 	notice  func(error, time.Duration)
 	answers func(json.RawMessage)
 	offset  atomic.Int64 // how far the server's clock is ahead of ours, in nanoseconds
+	reached atomic.Bool  // a call has succeeded
 }
 
 // Credentials say who calls. They print as a word that shows nothing of them.
@@ -133,6 +134,12 @@ func New(address string, credentials Credentials, more ...Option) (*Client, erro
 
 // API returns the generated client, for operations that have no method here. It has the same credentials, and repeats nothing.
 func (c *Client) API() *api.Client { return c.api }
+
+// outlasts reports whether a follower goes on after err. Before the first call of the client has succeeded, the address may be wrong: nobody
+// would see that a follower waits for nothing.
+func (c *Client) outlasts(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && c.reached.Load() && IsTemporary(err)
+}
 
 // Now is the time by the clock of the machine that answers, as the Date header of the last answer of LKSMS told: within a second, and the time that
 // the answer took to arrive. Leases end by the clock of the database, which should not differ from it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -300,6 +301,70 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	}
 }
 
+func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
+	b := apptest.New(t)
+	n := newNetwork(t, b.URL)
+	c := dial(t, n.URL, client.WithRetries(1))
+	n.losesFirst(-1, 429)
+	_, err := c.Send(t.Context(), message("once"))
+	unknown, ok := errors.AsType[*client.UnknownError](err)
+	if !ok || unknown.IdempotencyKey == "" || !client.IsTemporary(err) || !strings.Contains(err.Error(), unknown.IdempotencyKey) {
+		t.Fatalf("after a lost answer: %#v", err)
+	}
+	if _, err := c.Send(t.Context(), message("once"), client.WithIdempotencyKey(unknown.IdempotencyKey)); err != nil {
+		t.Fatal(err)
+	}
+	if count := b.Count("SELECT count(*) FROM messages"); count != 1 {
+		t.Errorf("%d messages", count)
+	}
+	// The program gave up while the server was at work.
+	ctx, cancel := context.WithCancel(t.Context())
+	n.mu.Lock()
+	n.lose = func(*http.Request) int { cancel(); return -1 }
+	n.mu.Unlock()
+	if _, err = c.Send(ctx, message("x"), client.WithIdempotencyKey("order-8")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if unknown, ok = errors.AsType[*client.UnknownError](err); !ok || unknown.IdempotencyKey != "order-8" {
+		t.Errorf("cancelled: %#v", err)
+	}
+	// These made nothing.
+	n.losesFirst(429, 429)
+	_, busy := c.Send(t.Context(), message("x"))
+	n.losesFirst()
+	_, invalid := c.Send(t.Context(), message(""))
+	n.Close()
+	_, closed := c.SendBatch(t.Context(), []client.Message{message("x")})
+	for _, err := range []error{busy, invalid, closed} {
+		if _, ok := errors.AsType[*client.UnknownError](err); ok || err == nil {
+			t.Errorf("nothing was made: %#v", err)
+		}
+	}
+}
+
+// net/http repeats the request itself when the old connection breaks, and its last error is that nobody listens.
+func TestARequestOnABrokenConnectionMayBeDone(t *testing.T) {
+	t.Parallel()
+	var server *httptest.Server
+	calls := 0
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls > 1 {
+			server.Listener.Close()
+			panic(http.ErrAbortHandler)
+		}
+		io.WriteString(w, `{"code":200,"data":{}}`)
+	}))
+	t.Cleanup(server.Close)
+	c := dial(t, server.URL, client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
+	if _, err := c.Send(t.Context(), message("x")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Send(t.Context(), message("x"))
+	if _, ok := errors.AsType[*client.UnknownError](err); !ok || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestWhatMayHaveHappenedIsNotDoneAgain(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
@@ -486,6 +551,55 @@ func TestEventsGoOnAfterTheServerWasAway(t *testing.T) {
 	_, err := c.PullEvents(t.Context(), "0", 0, client.EventFilter{})
 	if gone, ok := errors.AsType[*client.Error](err); !ok || gone.Reason != "events.cursor_gone" || gone.Oldest == "" {
 		t.Errorf("a cursor from before: %#v", err)
+	}
+}
+
+// A server that is away now and then has answered before. A mistyped address never does.
+func TestAFollowerThatWasNeverAnsweredGivesUp(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails
+	untrusted.StartTLS()
+	t.Cleanup(untrusted.Close)
+	for address, temporary := range map[string]bool{closed.URL: true, untrusted.URL: false} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		c := dial(t, address, client.WithRetries(1))
+		expect := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, client.ErrUnreachable) || client.IsTemporary(err) != temporary || ctx.Err() != nil {
+				t.Errorf("%s at %s: %v", what, address, err)
+			}
+		}
+		_, err := c.WaitForTask(ctx, "task_1", nil)
+		expect("a task", err)
+		_, err = c.WaitForCheck(ctx, 1, nil)
+		expect("a check", err)
+		err = nil
+		for _, err = range c.FollowEvents(ctx, "", client.EventFilter{}) {
+			if err == nil {
+				t.Fatal("a page")
+			}
+		}
+		expect("events", err)
+	}
+}
+
+// The program that waits for the end of its own message has been answered by Send.
+func TestAFollowerOutlastsARestartThatComesBeforeItsFirstCall(t *testing.T) {
+	b := apptest.New(t)
+	n := newNetwork(t, b.URL)
+	c := dial(t, n.URL, client.WithRetries(0))
+	sent, err := c.Send(t.Context(), message("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Report(b.ClaimIDs(1)[0], "app", 2, nil)
+	n.losesFirst(503, 503)
+	if task, err := c.WaitForTask(t.Context(), sent.TaskID, nil); err != nil || task.Status != client.Success {
+		t.Errorf("%+v, %v", task, err)
 	}
 }
 

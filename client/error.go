@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,7 +47,21 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
-// IsTemporary reports whether the same call may succeed later: nothing answered, or the server has no room for it now.
+// UnknownError is in the error of a call that creates something and may have done so: an attempt got no answer that settles it. Repeated with
+// [WithIdempotencyKey] and this key, within 24 hours, the call creates nothing twice.
+type UnknownError struct {
+	IdempotencyKey string
+	Err            error // of the last attempt
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("%v (it may be done: repeat it with the Idempotency-Key %s)", e.Err, e.IdempotencyKey)
+}
+
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// IsTemporary reports whether the same call may succeed later: nothing answered, or the server has no room for it now. A certificate that is not
+// trusted stays so until somebody acts.
 func IsTemporary(err error) bool {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		switch answer.Status {
@@ -55,7 +70,13 @@ func IsTemporary(err error) bool {
 		}
 		return false
 	}
-	return errors.Is(err, ErrUnreachable)
+	return errors.Is(err, ErrUnreachable) && !isUntrusted(err)
+}
+
+// isUntrusted reports whether the certificate of the server was refused, before anything was sent.
+func isUntrusted(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
 }
 
 // Reason returns the reason of the answer that is in err, or an empty text.

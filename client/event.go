@@ -36,8 +36,8 @@ func (c *Client) PullEvents(ctx context.Context, after string, wait time.Duratio
 	return call[*EventPage](ctx, c, repeatable, wait, func(ctx context.Context) (*http.Response, error) { return c.api.PullEvents(ctx, &params) })
 }
 
-// FollowEvents pulls for as long as ctx lasts, and goes on over restarts of the server. It yields the page of the first answer, which may have
-// a cursor alone, and then each page that has events. An error ends the loop.
+// FollowEvents pulls for as long as ctx lasts. Once a call of the client has succeeded, it goes on over restarts of the server. It yields the page of
+// the first answer, which may have a cursor alone, and then each page that has events. An error ends the loop.
 func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFilter) iter.Seq2[*EventPage, error] {
 	return func(yield func(*EventPage, error) bool) {
 		cursor, isFirst, failures := after, true, 0
@@ -48,7 +48,7 @@ func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFil
 				err = errors.New("the answer is not one of LKSMS: it has no cursor")
 			}
 			if err != nil {
-				if ctx.Err() == nil && IsTemporary(err) && c.rest(ctx, err, failures) {
+				if c.outlasts(ctx, err) && c.rest(ctx, err, failures) {
 					failures++
 					continue
 				}

@@ -9,10 +9,11 @@ import (
 	api "lksms/gen/client"
 )
 
-// Send submits a message. The server has stored it durably when Send returns.
+// Send submits a message. The server has stored it durably when Send returns no error. With an [UnknownError] it may have stored it.
 func (c *Client) Send(ctx context.Context, m Message, more ...CallOption) (*Submitted, error) {
-	params := &api.SendSmsParams{IdempotencyKey: idempotencyKey(more)}
-	return call[*Submitted](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
+	key := idempotencyKey(more)
+	params := &api.SendSmsParams{IdempotencyKey: &key}
+	return create[*Submitted](ctx, c, key, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
 }
 
 // Preview says what would become of a message, and creates nothing.
@@ -23,8 +24,9 @@ func (c *Client) Preview(ctx context.Context, m Message) (*Submitted, error) {
 
 // SendBatch submits up to 1000 messages in one transaction. Each has its own outcome, in their order: look at Refused.
 func (c *Client) SendBatch(ctx context.Context, messages []Message, more ...CallOption) (*SentBatch, error) {
-	params := &api.SendSmsBatchParams{IdempotencyKey: idempotencyKey(more)}
-	return call[*SentBatch](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+	key := idempotencyKey(more)
+	params := &api.SendSmsBatchParams{IdempotencyKey: &key}
+	return create[*SentBatch](ctx, c, key, 0, func(ctx context.Context) (*http.Response, error) {
 		return c.api.SendSmsBatch(ctx, params, api.SendBatchRequest{Messages: messages})
 	})
 }
@@ -80,8 +82,8 @@ func pages[T any](read func(cursor *string) ([]T, *string, error), cursor *strin
 	}
 }
 
-// WaitForTask returns the task when it has ended, and calls seen for each state before it. It goes on over restarts of the server, until ctx
-// ends.
+// WaitForTask returns the task when it has ended, and calls seen for each state before it. Once a call of the client has succeeded, it goes on over
+// restarts of the server, until ctx ends.
 func (c *Client) WaitForTask(ctx context.Context, taskID string, seen func(*TaskDetail)) (*TaskDetail, error) {
 	return follow(ctx, c, func() (*TaskDetail, error) { return c.Task(ctx, taskID) }, func(t *TaskDetail) bool {
 		if Ended(t.Status) {
@@ -94,7 +96,8 @@ func (c *Client) WaitForTask(ctx context.Context, taskID string, seen func(*Task
 	})
 }
 
-// follow reads until isEnd, with pauses that grow from a quarter of a second to three seconds. A temporary error does not end it.
+// follow reads until isEnd, with pauses that grow from a quarter of a second to three seconds. A temporary error does not end it, unless no call of
+// the client has succeeded yet.
 func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd func(T) bool) (T, error) {
 	const longest = 3 * time.Second
 	pause, failures := 250*time.Millisecond, 0
@@ -109,7 +112,7 @@ func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd
 				return value, context.Cause(ctx)
 			}
 			pause = min(pause*5/4, longest)
-		case ctx.Err() != nil || !IsTemporary(err) || !c.rest(ctx, err, failures):
+		case !c.outlasts(ctx, err) || !c.rest(ctx, err, failures):
 			return value, err
 		default:
 			failures++

@@ -188,14 +188,17 @@ func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // exitStatus is 0 if a command did its work, 1 if it was refused or failed, 2 for a wrong use, and 3 if the server was not reached, did not
-// answer in time, or has no room now.
+// answer in time, or has no room now, or if it is unknown whether it did what it was asked. 130 is that of a shell for a program that was interrupted.
 func exitStatus(err error) int {
+	_, isUnknown := errors.AsType[*client.UnknownError](err)
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, errInterrupted):
+		return 130
 	case errors.Is(err, errUsage):
 		return 2
-	case client.IsTemporary(err), errors.Is(err, errTime):
+	case isUnknown, client.IsTemporary(err), errors.Is(err, client.ErrUnreachable), errors.Is(err, errTime):
 		return 3
 	}
 	return 1
@@ -204,8 +207,14 @@ func exitStatus(err error) int {
 // errTime is a limit of time that is over.
 var errTime = errors.New("the time of --timeout is over")
 
+// errInterrupted is the end of a command by a signal.
+var errInterrupted = errors.New("interrupted")
+
 // inTime says of an error that it is the end of the time, if it is.
 func inTime(ctx context.Context, err error) error {
+	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
+		return &client.UnknownError{IdempotencyKey: unknown.IdempotencyKey, Err: inTime(ctx, unknown.Err)}
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -214,7 +223,7 @@ func inTime(ctx context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return errTime
 	case errors.Is(ctx.Err(), context.Canceled):
-		return errors.New("interrupted")
+		return errInterrupted
 	}
 	return err
 }
@@ -250,10 +259,17 @@ var wayOut = map[string]string{
 
 // explainError describes an error with its fields and the way out.
 func explainError(err error) string {
+	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
+		return explainError(unknown.Err) + "\nIt may be stored: repeat with --idempotency-key " + printable(unknown.IdempotencyKey)
+	}
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		if errors.Is(err, client.ErrUnreachable) && !errors.Is(err, errTime) {
-			return printable(err.Error()) + "\nIs the server running, and is its URL right?"
+			question := "\nIs the server running, and is its URL right?"
+			if !client.IsTemporary(err) {
+				question = "\nIs the URL right, and does this machine trust the certificate of the server?"
+			}
+			return printable(err.Error()) + question
 		}
 		if errors.Is(err, errUsage) {
 			return strings.TrimPrefix(err.Error(), errUsage.Error()+": ")

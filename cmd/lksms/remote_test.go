@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -188,7 +189,17 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 	s.server.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
 		"template_name": "code", "template_no": "login-code", "template_content": "Your code is {code}",
 	})
-	s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "300ms")
+	// The message is stored: standard output has its task, in both forms.
+	out := s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "2s", "-o", "json")
+	var stored client.Submitted
+	if err := json.Unmarshal([]byte(out), &stored); err != nil || s.server.Task(stored.TaskID).Status != api.TaskPending {
+		t.Fatalf("printed: %s, %v", out, err)
+	}
+	s.server.Report(s.server.ClaimIDs(10)[0], "app", 2, nil)
+	out = s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "2s")
+	if !strings.HasPrefix(out, "task    task_") {
+		t.Errorf("printed: %s", out)
+	}
 	s.server.Report(s.server.ClaimIDs(10)[0], "app", 2, nil)
 	for status, want := range map[int]int{2: 0, 3: 1} {
 		done := make(chan string, 1)
@@ -199,11 +210,64 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 		var ids []string
 		apptest.Eventually(t, "the message is there", func() bool { ids = s.server.ClaimIDs(1); return len(ids) == 1 })
 		s.server.Report(ids[0], "app", status, map[string]any{"error_message": "空号\x1b[31m"})
-		out := <-done
+		out = <-done
 		if !strings.HasPrefix(out, fmt.Sprintln(want)) || !strings.Contains(out, "text      Your code is 12=34") || strings.Contains(out, "\x1b") {
 			t.Errorf("the report %d: %s", status, out)
 		}
 		s.expect(want, map[bool][]string{true: nil, false: {"FAILED"}}[want == 0], "watch", ids[0])
+	}
+}
+
+// A script that repeats a command on 3 must not send twice.
+func TestSendSaysWithWhichKeyItIsRepeatedWhenItsOutcomeIsUnknown(t *testing.T) {
+	s := newShell(t)
+	var asked atomic.Int64
+	hang := make(chan struct{})
+	proxy := passOn(t, s.server.URL, nil)
+	losing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		proxy.ServeHTTP(httptest.NewRecorder(), r)
+		asked.Add(1)
+		<-hang
+	}))
+	t.Cleanup(losing.Close)
+	t.Cleanup(func() { close(hang) })
+	direct := *s
+	s = s.with(append([]string{"LKSMS_URL=" + losing.URL}, s.env[1:]...)...)
+	hint := regexp.MustCompile(`It may be stored: repeat with (--idempotency-key) (\S+)`)
+	repeat := func(problems string) {
+		t.Helper()
+		flag := hint.FindStringSubmatch(problems)
+		if flag == nil || strings.Contains(problems, "Is the server running") {
+			t.Fatalf("standard error: %s", problems)
+		}
+		before := s.server.Count("SELECT count(*) FROM messages")
+		direct.expect(0, nil, "send", apptest.Phone, "x", flag[1], flag[2])
+		if after := s.server.Count("SELECT count(*) FROM messages"); before == 0 || after != before {
+			t.Errorf("%d messages became %d", before, after)
+		}
+	}
+	_, problems, status := s.run("send", apptest.Phone, "x", "--timeout", "2s")
+	if status != 3 {
+		t.Errorf("a lost answer: exit status %d", status)
+	}
+	repeat(problems)
+	cmd := s.command("send", apptest.Phone, "x")
+	var said lockedBuffer
+	cmd.Stderr = &said
+	before := asked.Load()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Eventually(t, "it has sent", func() bool { return asked.Load() > before })
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 130 {
+		t.Errorf("an interruption: exit status %d", got)
+	}
+	repeat(said.String())
+	out, problems, status := s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_KEY=k").run("send", apptest.Phone, "x", "--timeout", "200ms")
+	if status != 3 || out != "" || !strings.Contains(problems, "Is the server running") || hint.MatchString(problems) {
+		t.Errorf("no connection: exit status %d: %s%s", status, out, problems)
 	}
 }
 
@@ -430,6 +494,19 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
+}
+
+// Nobody would see that they wait: standard error is no terminal.
+func TestCommandsThatFollowGiveUpOnACertificateThatIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshakes that fail
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	s := &shell{t: t, dir: pgtest.Dir(t), env: []string{"LKSMS_URL=" + server.URL, "LKSMS_KEY=k"}}
+	for _, args := range [][]string{{"watch", "task_1"}, {"watch", "1"}, {"tail"}, {"batch", "watch", "1"}, {"batch", "check", "1"}} {
+		s.expect(3, []string{"certificate signed by unknown authority", "does this machine trust"}, append(args, "--timeout", "20s")...)
+	}
 }
 
 func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
@@ -839,11 +916,63 @@ func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
 				stop()
 			}
 			r := &scriptRunner{client: answering(t, &asked, 404, 200, 503), log: slog.New(slog.DiscardHandler), life: t.Context()}
-			err := r.report(ctx, client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: one.status}, time.Now().Add(-time.Hour))
+			err := r.report(ctx, client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: one.status}, time.Now().Add(-time.Minute))
 			if (err != nil) != one.lost {
 				t.Errorf("%v after %d attempts", err, asked.Load())
 			}
 		})
+	}
+}
+
+// refusing is a server that refuses like LKSMS with these statuses, one after the other, and with the last one from then on. 200 takes the report.
+func refusing(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		status := statuses[min(int(asked.Add(1)), len(statuses))-1]
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"code":%d,"message":"m","data":{},"error":{"reason":"r"}}`, status)
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, client.Key("k"), client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// With one place, a report that the server can never take would keep all other messages from being sent.
+func TestASuccessThatIsNeverTakenIsGivenUpAnHourAfterItsLease(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	life, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r := &scriptRunner{client: refusing(t, &asked, 500), log: slog.New(slog.DiscardHandler), life: life}
+	err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: client.ReportSuccess}, time.Now().Add(-time.Hour))
+	if err == nil || !strings.HasPrefix(err.Error(), "given up 1h0m0s after the end of its lease: 500 r") || asked.Load() < 2 {
+		t.Errorf("%v after %d attempts", err, asked.Load())
+	}
+}
+
+// A key is replaced, or a user is disabled for a minute: what the script has sent would go out again.
+func TestAReportOutlastsARefusalOfTheCredentialsWithinItsLease(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		for left, want := range map[time.Duration]int64{time.Minute: 2, -time.Minute: 1} {
+			for _, status := range []api.ReportStatus{client.ReportSuccess, client.ReportFailed} {
+				var asked atomic.Int64
+				r := &scriptRunner{client: refusing(t, &asked, refusal, 200), log: slog.New(slog.DiscardHandler), life: t.Context()}
+				err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: status}, time.Now().Add(left))
+				if (err == nil) != (left > 0) || asked.Load() != want {
+					t.Errorf("%d with %s left: %v after %d attempts", refusal, left, err, asked.Load())
+				}
+			}
+		}
+	}
+	var asked atomic.Int64
+	r := &scriptRunner{client: refusing(t, &asked, http.StatusConflict), log: slog.New(slog.DiscardHandler), life: t.Context()}
+	err := r.report(t.Context(), client.Report{TaskID: "task_1", LeaseID: new(int64(1)), Status: client.ReportSuccess}, time.Now().Add(time.Minute))
+	if err == nil || asked.Load() != 1 {
+		t.Errorf("the lease is another's: %v after %d attempts", err, asked.Load())
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -309,30 +310,52 @@ func (r *scriptRunner) widen() {
 	}
 }
 
-// lastTry is how long a report is tried at least, also after a kill or the end of its lease.
-const lastTry = 5 * time.Second
+const (
+	// lastTry is how long a report is tried at least, also after a kill or the end of its lease.
+	lastTry = 5 * time.Second
+	// lateReport is for how long a success is tried after the end of its lease. Its place sends nothing meanwhile.
+	lateReport = time.Hour
+)
 
 // report repeats a report until LKSMS answers it. A failure says nothing after its lease has ended. A success still settles its task then, if no
-// other sender has got it, so it is given up at the end of the lease only when ctx has ended: the command stops.
+// other sender has got it: it is given up an hour later, or at the end of the lease when ctx has ended, because the command stops. Within the lease
+// a refusal of the credentials passes: a key is replaced and a user enabled again, and a success that is dropped goes out twice.
 func (r *scriptRunner) report(ctx context.Context, report client.Report, end time.Time) error {
-	life, cancel := context.WithCancel(context.WithoutCancel(r.life))
-	defer cancel()
-	bound := func() { time.AfterFunc(max(end.Sub(r.client.Now()), lastTry), cancel) }
-	if report.Status == client.ReportSuccess {
-		defer context.AfterFunc(ctx, bound)()
-	} else {
-		bound()
+	life, cancel := context.WithCancelCause(context.WithoutCancel(r.life))
+	defer cancel(nil)
+	bound := func(end time.Time, cause error) *time.Timer {
+		return time.AfterFunc(max(end.Sub(r.client.Now()), lastTry), func() { cancel(cause) })
 	}
-	defer context.AfterFunc(r.life, func() { time.AfterFunc(lastTry, cancel) })()
+	leaseEnded := errors.New("given up when its lease had ended")
+	if report.Status == client.ReportSuccess {
+		defer bound(end.Add(lateReport), fmt.Errorf("given up %s after the end of its lease", lateReport)).Stop()
+		defer context.AfterFunc(ctx, func() { bound(end, leaseEnded) })()
+	} else {
+		defer bound(end, leaseEnded).Stop()
+	}
+	defer context.AfterFunc(r.life, func() {
+		time.AfterFunc(lastTry, func() { cancel(errors.New("given up after a second signal")) })
+	})()
+	var last error
 	for failures := 0; ; failures++ {
 		err := r.client.Report(life, report)
-		if err == nil || life.Err() != nil || isFinal(err) {
+		switch {
+		case err == nil || isFinal(err) && !(isDenied(err) && r.client.Now().Before(end)):
 			return err
+		case life.Err() != nil:
+			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // the last one is our own end
 		}
+		last = err
 		r.log.Warn("report", "task", report.TaskID, "error", err)
 		rest(life, pause(err, failures, 15*time.Second))
 		if life.Err() != nil {
-			return fmt.Errorf("until the lease ended: %w", err)
+			return fmt.Errorf("%w: %w", context.Cause(life), err)
 		}
 	}
+}
+
+// isDenied reports whether the server does not take the credentials.
+func isDenied(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden)
 }

@@ -137,9 +137,18 @@ func (c *sendCmd) Run(ctx context.Context, env config.Remote) error {
 	}
 	if c.Wait {
 		caller.say("%s is stored", printable(sent.TaskID))
-		return caller.watchTask(ctx, sent.TaskID)
+		err := caller.watchTask(ctx, sent.TaskID)
+		if err == nil || errors.Is(err, errMessage) {
+			return err
+		}
+		// The message is stored: a script that repeats the command must see its task.
+		return errors.Join(err, caller.showSubmitted(sent))
 	}
-	return caller.show(sent, func() record {
+	return caller.showSubmitted(sent)
+}
+
+func (c *caller) showSubmitted(sent *client.Submitted) error {
+	return c.show(sent, func() record {
 		return record{{"task", sent.TaskID}, {"status", statusName(sent.Status)}, {"text", sent.FinalContent}, {"repeated", yes(sent.Deduplicated)}}
 	})
 }
@@ -292,7 +301,7 @@ func (c *caller) watchTask(ctx context.Context, taskID string) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", printable(taskID), inTime(ctx, err)) // send --wait has printed nothing else
+		return fmt.Errorf("%s: %w", printable(taskID), inTime(ctx, err))
 	}
 	if err := c.showTask(task); err != nil {
 		return err

@@ -75,6 +75,8 @@ export class LksmsClient {
   readonly #headers: Headers
   readonly #options: ClientOptions
   readonly #fetch: typeof fetch
+  /** Whether a call has succeeded. */
+  #reached = false
 
   constructor(options: ClientOptions) {
     this.#base = options.baseUrl.replace(/\/+$/, "")
@@ -126,7 +128,8 @@ export class LksmsClient {
   }
 
   /**
-   * Claims tasks for an app, without end, also while the server is away for long, and yields each portion that is not empty. Break out of the loop, or abort the signal, to stop.
+   * Claims tasks for an app, without end, and yields each portion that is not empty. Break out of the loop, or abort the signal, to stop. Once a call
+   * of the client has succeeded, it goes on while the server is away for long.
    * A claim whose answer is lost is repeated: its tasks come back when their lease has run out, with or without another claim.
    */
   async *claims(
@@ -135,26 +138,42 @@ export class LksmsClient {
   ): AsyncGenerator<Data<"claimTasksNow">, never, void> {
     for (;;) {
       const began = Date.now()
-      const tasks = await outlast(() => this.call("claimTasksNow", { repeatable: true, ...options, body: { wait: 30, ...claim } }), options?.signal)
+      const tasks = await this.#outlast(() => this.call("claimTasksNow", { repeatable: true, ...options, body: { wait: 30, ...claim } }), options?.signal)
       if (tasks.length > 0) yield tasks
       else await rest(began, options?.signal)
     }
   }
 
   /**
-   * Pulls events, without end, also while the server is away for long, and yields each page that has events or another cursor. Store `next_cursor` when the work for the items is done,
-   * and pass it as `after` the next time. Without `after` the first page is empty: events begin with its cursor.
+   * Pulls events, without end, and yields each page that has events or another cursor. Store `next_cursor` when the work for the items is done, and
+   * pass it as `after` the next time. Without `after` the first page is empty: events begin with its cursor. Once a call of the client has succeeded,
+   * it goes on while the server is away for long.
    */
   async *events(query: Input<"pullEvents">["query"] = {}, options?: CallOptions): AsyncGenerator<EventPage, never, void> {
     let after = query.after
     for (;;) {
       const began = Date.now()
       const pull = { ...options, query: after === undefined ? query : { wait: 30, ...query, after } }
-      const page = (await outlast(() => this.call("pullEvents", pull), options?.signal)) as EventPage // the contract does not tie the type of an event to its data
+      const page = (await this.#outlast(() => this.call("pullEvents", pull), options?.signal)) as EventPage // the contract does not tie the type of an event to its data
       const moved = page.next_cursor !== after
       after = page.next_cursor
       if (moved || page.items.length > 0) yield page
       else await rest(began, options?.signal)
+    }
+  }
+
+  /**
+   * Repeats what a server that is away or busy did not answer, until it is back. Before a call of the client has succeeded, the address may be wrong:
+   * nobody would see that the loop waits for nothing.
+   */
+  async #outlast<T>(act: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    for (;;) {
+      try {
+        return await act()
+      } catch (error) {
+        if (!this.#reached || !(error instanceof LksmsError) || !mayRepeat(error, true)) throw error
+        await sleep((error.retryAfter ?? 8) * 1000, signal)
+      }
     }
   }
 
@@ -176,7 +195,9 @@ export class LksmsClient {
     const retries = input.retries ?? this.#options.retries ?? 4
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.#attempt(url, init, timeout, input.signal)
+        const data = await this.#attempt(url, init, timeout, input.signal)
+        this.#reached = true
+        return data
       } catch (error) {
         if (error instanceof LksmsError) error.idempotencyKey = idempotencyKey
         if (!(error instanceof LksmsError) || attempt >= retries || !mayRepeat(error, repeatable)) throw error
@@ -203,6 +224,9 @@ export class LksmsClient {
       signal?.throwIfAborted()
       if (attempt.signal.aborted) {
         throw new LksmsError(`no answer within ${timeout} ms`, { status: 0, reason: "connection.timeout", cause: error })
+      }
+      if (isUntrusted(error)) {
+        throw new LksmsError("the certificate of the server is not trusted", { status: 0, reason: "certificate.untrusted", cause: error })
       }
       throw new LksmsError("the connection was lost or could not be made", { status: 0, reason: "connection.lost", cause: error })
     } finally {
@@ -252,16 +276,10 @@ function mayRepeat(error: LksmsError, repeatable: boolean): boolean {
   return repeatable && (error.reason.startsWith("connection.") || [502, 503, 504].includes(error.status))
 }
 
-/** Repeats what a server that is away or busy did not answer, until it is back. */
-async function outlast<T>(act: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-  for (;;) {
-    try {
-      return await act()
-    } catch (error) {
-      if (!(error instanceof LksmsError) || !(error.status === 429 || mayRepeat(error, true))) throw error
-      await sleep((error.retryAfter ?? 8) * 1000, signal)
-    }
-  }
+/** Whether fetch failed over a certificate. Node says so in the code of the cause; browsers do not say why. */
+function isUntrusted(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined
+  return isObject(cause) && typeof cause.code === "string" && /CERT|CRL|LEAF_SIGNATURE|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH|HOSTNAME_MISMATCH/.test(cause.code)
 }
 
 /** Half a second, one, two, … up to eight, each up to a half less, so that many clients do not come back at once. */

@@ -9,7 +9,7 @@ export class LksmsError extends Error {
   override readonly name = "LksmsError"
   /** The HTTP status, or 0 if no answer came. */
   readonly status: number
-  /** The word of the contract, or `connection.lost`, `connection.timeout`, or `answer.unreadable`. */
+  /** The word of the contract, or `connection.lost`, `connection.timeout`, `certificate.untrusted` or `answer.unreadable`. */
   readonly reason: string
   readonly fields: FieldError[]
   /** Identifies the request in the server's log. */

@@ -1,11 +1,21 @@
 import type { Schema } from "./schema.js"
 
-type MessageEventType = Exclude<Schema<"EventType">, "batch.finished">
+type EventType = Schema<"EventType">
 
-/** What happened to a message or a batch. `type` says which. */
+interface EventOf<Type extends EventType, Data> {
+  id: string
+  type: Type
+  timestamp: string
+  data: Data
+}
+
+/** What happened. `type` says to what, and tells the data: of a message, a batch, a notification, a sender or an alert. */
 export type Event =
-  | { id: string; type: MessageEventType; timestamp: string; data: Schema<"MessageEventData"> }
-  | { id: string; type: "batch.finished"; timestamp: string; data: Schema<"BatchEventData"> }
+  | EventOf<Extract<EventType, `message.${string}`>, Schema<"MessageEventData">>
+  | EventOf<Extract<EventType, `batch.${string}`>, Schema<"BatchEventData">>
+  | EventOf<Extract<EventType, `notification.${string}`>, Schema<"NotificationEventData">>
+  | EventOf<Extract<EventType, `sender.${string}`>, Schema<"SenderEventData">>
+  | EventOf<Extract<EventType, `alert.${string}`>, Schema<"AlertEventData">>
 
 /** What a webhook gets: an event, or a test. */
 export type PostedEvent = Event | { id: string; type: "webhook.test"; timestamp: string; data: { webhook_id: number } }

@@ -225,6 +225,31 @@ test("claims go on after a lost connection, and stop with the loop", async (t) =
   assert.deepEqual(JSON.parse(got[2]?.body ?? ""), { app_id: "a", limit: 5, wait: 30 })
 })
 
+test("claims and events end with the error where no server has ever answered", async (t) => {
+  const { client, got } = await setup(t, [], { retries: 1 })
+  const signal = AbortSignal.timeout(6000)
+  assert.equal((await failureOf(client.claims({ app_id: "a" }, { signal }).next())).reason, "connection.lost")
+  assert.equal((await failureOf(client.events({}, { signal }).next())).reason, "connection.lost")
+  assert.equal(got.length, 4)
+})
+
+test("a certificate that is not trusted is not tried again", async () => {
+  let attempts = 0
+  const cause = Object.assign(new Error("self-signed certificate"), { code: "DEPTH_ZERO_SELF_SIGNED_CERT" })
+  const client = new LksmsClient({
+    baseUrl: "https://lksms.example",
+    fetch: () => {
+      attempts++
+      if (attempts === 1) return Promise.resolve(Response.json({ code: 200, data: [{ task_id: "task_1" }] }))
+      return Promise.reject(new TypeError("fetch failed", { cause }))
+    },
+  })
+  const claims = client.claims({ app_id: "a" }, { signal: AbortSignal.timeout(6000) })
+  await claims.next()
+  assert.equal((await failureOf(claims.next())).reason, "certificate.untrusted")
+  assert.equal(attempts, 2)
+})
+
 test("events begin with the cursor of now and go on from each page", async (t) => {
   const event = { id: "evt_5", type: "message.sent", timestamp: "2023-12-01T10:00:00Z", data: { task_id: "task_1" } }
   const { client, got } = await setup(t, [
