@@ -51,18 +51,17 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	if cfg.MaxConns < maxConns {
 		cfg.MaxConns = maxConns
 	}
+	settle(&cfg.ConnConfig.Config)
 	cfg.MaxConnIdleTime = 5 * time.Minute
-	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
 		cfg.ConnConfig.RuntimeParams["application_name"] = applicationName
 	}
+	cfg.ConnConfig.RuntimeParams["datestyle"] = "ISO, MDY" // exports must not depend on how the database writes times; PgBouncer keeps this one too
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 		})
-		// A statement over many partitions looks expensive to the planner, and compiling it would take seconds. Exports must not depend on how the
-		// database writes times.
-		_, err := conn.Exec(ctx, "SELECT set_config('jit', 'off', false), set_config('datestyle', 'ISO', false)")
+		_, err := conn.Exec(ctx, noJIT, pgx.QueryExecModeExec, int32(conn.PgConn().PID()))
 		return err
 	}
 	db := &DB{inParts: unnamed(cfg.ConnConfig)}
@@ -81,6 +80,11 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	}
 	return db, nil
 }
+
+// noJIT switches the JIT compiler off: a statement over many partitions looks expensive to the planner, and compiling it would take seconds. The
+// setting belongs to a session, so that it is made only where the session is the connection's own: a pooler shows another process id than
+// PostgreSQL does. Behind a pooler the role has the setting (docs/operations.md).
+const noJIT = "SELECT set_config('jit', 'off', false) WHERE pg_backend_pid() = $1"
 
 // Close waits until every connection is returned, and closes them.
 func (db *DB) Close() {
@@ -263,8 +267,8 @@ func (db *DB) Vacuum(ctx context.Context, table string) error {
 
 // begin opens a transaction. The timeout ends one that was forgotten, because an open transaction holds back vacuum,
 // and so the queue. The setting is local to the transaction, because a pooler in between may give the session to
-// another client.
-const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`
+// another client. So is that of the JIT compiler, see noJIT.
+const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'; SET LOCAL jit = off`
 
 // dispatchBegin opens a transaction in which the planner can only walk the indexes of the queue and look up rows by
 // key. Its estimates are worst when the queue moves fastest (after a TRUNCATE, or when a million rows change state
@@ -275,7 +279,7 @@ const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`
 // is off. The huge cost may also make a custom plan look cheaper than the generic one forever: the generic plan is
 // forced, because both are the same and planning a claim takes as long as running it.
 const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;` +
-	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;` +
+	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;` +
 	` SET LOCAL plan_cache_mode = force_generic_plan`
 
 // errNested is the error of a program that is wrong.
