@@ -51,7 +51,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	if cfg.MaxConns < maxConns {
 		cfg.MaxConns = maxConns
 	}
-	settle(&cfg.ConnConfig.Config)
+	settle(cfg.ConnConfig)
 	cfg.MaxConnIdleTime = 5 * time.Minute
 	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
 		cfg.ConnConfig.RuntimeParams["application_name"] = applicationName

@@ -15,7 +15,7 @@ func parse(databaseURL string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, redact(err)
 	}
-	settle(&cfg.Config)
+	settle(cfg)
 	return cfg, nil
 }
 
@@ -23,12 +23,18 @@ func parse(databaseURL string) (*pgx.ConnConfig, error) {
 const connectLimit = 5 * time.Second
 
 // settle makes a connection to several hosts pass over those that hang and, unless the URL says what it wants, over those that do not write.
-func settle(cfg *pgconn.Config) {
+//
+// A URL may ask for unnamed statements, because a pooler may give each message another session. Of the modes of pgx that send no others, only
+// CacheDescribe knows the types of parameters, which jsonb and arrays of records need.
+func settle(cfg *pgx.ConnConfig) {
 	if cfg.ConnectTimeout <= 0 || cfg.ConnectTimeout > connectLimit {
 		cfg.ConnectTimeout = connectLimit
 	}
-	if cfg.ValidateConnect == nil && len(hostsOf(cfg)) > 1 {
+	if cfg.ValidateConnect == nil && len(hostsOf(&cfg.Config)) > 1 {
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if (cfg.DefaultQueryExecMode == pgx.QueryExecModeExec || cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol) && cfg.DescriptionCacheCapacity > 0 {
+		cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 }
 
