@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,7 @@ type DB struct {
 	outside *pgxpool.Pool
 	locks   *pgxpool.Pool     // apart: holders of locks wait for connections of pool, and would else hold all of them
 	inParts pgx.QueryExecMode // of InPartitions
+	isOpen  atomic.Bool       // all pools exist
 }
 
 // outsideConns is the number of connections for Outside.
@@ -65,6 +67,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		return err
 	}
 	db := &DB{inParts: unnamed(cfg.ConnConfig)}
+	cfg.ConnConfig.OnPgError = db.leaveReadOnly
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
 		conns int32
@@ -78,8 +81,25 @@ func Open(ctx context.Context, url string) (*DB, error) {
 			return nil, fmt.Errorf("open pool: %w", redact(err))
 		}
 	}
+	db.isOpen.Store(true)
 	return db, nil
 }
+
+// leaveReadOnly is called for each error of PostgreSQL, and reports whether its connection can go on. One whose server writes no more leads to a
+// demoted primary, as the others do: all are dropped, so that the next request connects anew and finds the new primary.
+func (db *DB) leaveReadOnly(_ *pgconn.PgConn, err *pgconn.PgError) bool {
+	if err.Code != readOnly {
+		return err.Severity != "FATAL"
+	}
+	if db.isOpen.Load() {
+		for _, pool := range db.pools() {
+			pool.Reset()
+		}
+	}
+	return false
+}
+
+func (db *DB) pools() []*pgxpool.Pool { return []*pgxpool.Pool{db.pool, db.outside, db.locks} }
 
 // noJIT switches the JIT compiler off: a statement over many partitions looks expensive to the planner, and compiling it would take seconds. The
 // setting belongs to a session, so that it is made only where the session is the connection's own: a pooler shows another process id than
@@ -88,7 +108,7 @@ const noJIT = "SELECT set_config('jit', 'off', false) WHERE pg_backend_pid() = $
 
 // Close waits until every connection is returned, and closes them.
 func (db *DB) Close() {
-	for _, pool := range []*pgxpool.Pool{db.pool, db.outside, db.locks} {
+	for _, pool := range db.pools() {
 		if pool != nil { // Open failed before it
 			pool.Close()
 		}

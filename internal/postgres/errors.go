@@ -31,6 +31,9 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
+// readOnly is the SQLSTATE of a statement that a standby, or a primary that may not write, refuses because it writes.
+const readOnly = "25006"
+
 // isReferred reports whether err is a deletion of a row that others reference.
 func isReferred(err error) bool { return isCode(err, "23503") }
 
@@ -77,7 +80,7 @@ func IsUnavailable(err error) bool {
 	if errors.As(err, &pg) {
 		// Classes: connection, resources, operator intervention, system. Codes: a deadlock that ended this
 		// transaction, a lock that was not free in time, and a read-only standby.
-		return IsMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", "25006"}, func(class string) bool {
+		return IsMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", readOnly}, func(class string) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
 	}
