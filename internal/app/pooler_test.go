@@ -123,6 +123,13 @@ func TestNothingIsLeftInTheSessionsOfAPooler(t *testing.T) {
 			t.Fatalf("%v, %v", again, err)
 		}
 	}
+	while, cancel := lock.While(t.Context())
+	defer cancel()
+	select {
+	case <-while.Done():
+		t.Error("the lock was lost")
+	case <-time.After(3 * time.Second): // the holder has looked at its connection
+	}
 	if err := lock.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}

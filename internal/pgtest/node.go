@@ -21,11 +21,12 @@ import (
 
 // Node is a PostgreSQL that a test stops, starts and promotes. It listens on a port of 127.0.0.1.
 type Node struct {
+	Port int
+
 	t       testing.TB
 	bin     string
 	data    string
 	log     string
-	port    int
 	process *process
 }
 
@@ -47,7 +48,7 @@ func (n *Node) Standby() *Node {
 	n.t.Helper()
 	s := newNode(n.t)
 	run(n.t, filepath.Join(n.bin, "pg_basebackup"), "--pgdata="+s.data, "--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--wal-method=stream",
-		fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s", n.port, nodeUser))
+		fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s", n.Port, nodeUser))
 	s.Start()
 	return s
 }
@@ -64,7 +65,7 @@ func newNode(t testing.TB) *Node {
 	}
 	defer listener.Close() //nolint:errcheck // PostgreSQL takes the port
 	dir := ownedDir(t)
-	return &Node{t: t, bin: bin, data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), port: listener.Addr().(*net.TCPAddr).Port} //nolint:forcetypeassert // it listens on TCP
+	return &Node{t: t, bin: bin, data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), Port: listener.Addr().(*net.TCPAddr).Port} //nolint:forcetypeassert // it listens on TCP
 }
 
 // Start starts the PostgreSQL, and waits until it answers.
@@ -72,7 +73,7 @@ func (n *Node) Start() {
 	n.t.Helper()
 	args := []string{"-D", n.data}
 	for _, setting := range []string{
-		"listen_addresses=127.0.0.1", fmt.Sprint("port=", n.port), "unix_socket_directories=", "fsync=off", "max_connections=200",
+		"listen_addresses=127.0.0.1", fmt.Sprint("port=", n.Port), "unix_socket_directories=", "fsync=off", "max_connections=200",
 		"hot_standby_feedback=on", "wal_receiver_status_interval=1s", "shared_buffers=32MB", "wal_keep_size=256MB",
 	} {
 		args = append(args, "-c", setting)
@@ -100,7 +101,7 @@ func (n *Node) Promote() {
 // Demote restarts a stopped PostgreSQL as a standby of another one, which it followed or which followed it.
 func (n *Node) Demote(primary *Node) {
 	n.t.Helper()
-	conf := fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=%s'\nrecovery_target_timeline = 'latest'\n", primary.port, nodeUser)
+	conf := fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=%s'\nrecovery_target_timeline = 'latest'\n", primary.Port, nodeUser)
 	signal := filepath.Join(n.data, "standby.signal")
 	err := os.WriteFile(filepath.Join(n.data, "postgresql.auto.conf"), []byte(conf), 0o600)
 	if err == nil {
@@ -120,13 +121,13 @@ func (n *Node) Demote(primary *Node) {
 func URL(nodes ...*Node) string {
 	var hosts []string
 	for _, n := range nodes {
-		hosts = append(hosts, fmt.Sprint("127.0.0.1:", n.port))
+		hosts = append(hosts, fmt.Sprint("127.0.0.1:", n.Port))
 	}
 	return "postgres://" + owner + "@" + strings.Join(hosts, ",") + "/lksms?sslmode=disable"
 }
 
 func (n *Node) url(user, database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User(user), Host: fmt.Sprint("127.0.0.1:", n.port), Path: "/" + database, RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.User(user), Host: fmt.Sprint("127.0.0.1:", n.Port), Path: "/" + database, RawQuery: "sslmode=disable"}
 	return u.String()
 }
 

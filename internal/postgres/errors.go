@@ -113,10 +113,13 @@ func isClosed(err error) bool {
 }
 
 // redact replaces errors of URL parsing, which may contain the password.
-func redact(err error) error {
+func redact(err error) error { return redactAs("DATABASE_URL", err) }
+
+// redactAs is redact for the URL in a variable.
+func redactAs(variable string, err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
-		return errors.New("DATABASE_URL is not a PostgreSQL connection string")
+		return errors.New(variable + " is not a PostgreSQL connection string")
 	}
 	return err
 }
