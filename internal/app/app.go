@@ -59,6 +59,7 @@ import (
 // Options configures an App.
 type Options struct {
 	DatabaseURL string
+	Replicas    postgres.Replicas
 	Username    string
 	Password    string
 	EnableDocs  bool
@@ -122,7 +123,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		Folders: folders, Roles: roles,
 		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir, TraceURL: cfg.TraceURL(),
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
-		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
+		DatabaseURL: databaseURL, Replicas: postgres.Replicas{URL: string(cfg.ReplicaURL), MaxLag: cfg.ReplicaMaxLag}, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Kannel: cfg.EnableKannel, Log: log,
 		Rules: queue.Rules{
 			MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), RetryMaxWait: cfg.RetryMaxWait,
@@ -167,7 +168,7 @@ type App struct {
 
 // New builds an App on a migrated database. Call Close afterwards.
 func New(ctx context.Context, o Options) (*App, error) {
-	db, err := postgres.Open(ctx, o.DatabaseURL)
+	db, err := postgres.OpenWith(ctx, o.DatabaseURL, o.Replicas)
 	if err != nil {
 		return nil, err
 	}

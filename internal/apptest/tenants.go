@@ -20,7 +20,12 @@ type TwoCompanies struct {
 // NewTwoCompanies starts the server. Everything of beta has beta in its text or name.
 func NewTwoCompanies(t *testing.T) *TwoCompanies {
 	t.Helper()
-	b := NewWith(t, DefaultRules, WithSecrets)
+	return FillTwoCompanies(NewWith(t, DefaultRules, WithSecrets))
+}
+
+// FillTwoCompanies makes the companies on an empty server.
+func FillTwoCompanies(b *Bundle) *TwoCompanies {
+	b.T.Helper()
 	w := &TwoCompanies{Bundle: b, Acme: b.AddCompany("acme", 1), Beta: b.AddCompany("beta", 1)}
 	w.Reader = b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
 	w.All = b.AddUser("reader", "read", nil)

@@ -55,7 +55,7 @@ func (s *Service) Check(ctx context.Context) (int, error) {
 				open[id] = c
 			}
 			isIdle = false
-			n, isDone, err := s.checkPortion(ctx, c)
+			n, isDone, err := s.checkPortion(c.holding, c)
 			checked += n
 			if err != nil {
 				failures[id] = err
@@ -85,13 +85,17 @@ type check struct {
 	batch dbq.Batch
 	text  template.Text
 	rows  source
-	lock  interface{ Unlock(context.Context) error }
+	lock  *postgres.Lock
+
+	holding context.Context // while the lock is held; rows keep it from one portion to the next
+	stop    context.CancelFunc
 }
 
 func (c *check) close() {
 	if c.rows != nil {
 		c.rows.close()
 	}
+	c.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), unlockLimit)
 	defer cancel()
 	_ = c.lock.Unlock(ctx) // it ends with its connection
@@ -110,6 +114,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 		return nil, errElsewhere
 	}
 	c := &check{lock: lock}
+	c.holding, c.stop = lock.While(ctx)
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = template.Parse("content", c.batch.Content)
 	}

@@ -157,6 +157,9 @@ type Server struct {
 	RetryMaxWait             time.Duration `name:"retry-max-wait" env:"RETRY_MAX_WAIT" default:"10m" help:"A retry that has been due for this time is treated as a new task. 0: never."`
 	ProcessingTimeoutMinutes float64       `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"Minutes that a lease of a task lasts. Fractions are allowed."`
 
+	ReplicaURL    Secret        `name:"database-replica-url" env:"DATABASE_REPLICA_URL" placeholder:"postgresql://user:password@host1:5432,host2:5432/name" help:"Standbys of the database that answer reads which may be some seconds old. Default: none."`
+	ReplicaMaxLag time.Duration `name:"database-replica-max-lag" env:"DATABASE_REPLICA_MAX_LAG" default:"5s" help:"A standby that is further behind is not used. 2s to 1h."`
+
 	HistoryDir  string `name:"history-dir" env:"HISTORY_DIR" help:"Folder for exports of old tasks, private to the server. Without it, nothing is exported."`
 	PlatformURL string `name:"platform-url" env:"PLATFORM_URL" help:"Value of platformUrl in notifications whose payload has none."`
 
@@ -196,6 +199,10 @@ func (s *Server) Validate() error {
 		return errors.New("RETRY_MAX_WAIT must not be negative")
 	case !(s.ProcessingTimeoutMinutes > 0 && s.ProcessingTimeoutMinutes <= week):
 		return fmt.Errorf("PROCESSING_TIMEOUT_MINUTES must be more than 0 and at most %d", week)
+	case s.ReplicaURL != "" && s.DatabaseURL == "":
+		return errors.New("DATABASE_REPLICA_URL needs DATABASE_URL: a private PostgreSQL has no replicas")
+	case s.ReplicaMaxLag < 2*time.Second || s.ReplicaMaxLag > time.Hour:
+		return errors.New("DATABASE_REPLICA_MAX_LAG must be between 2s and 1h")
 	case s.Username == "":
 		return errors.New("BASIC_AUTH_USERNAME must not be empty")
 	case s.Password != "" && isShort(s.Password):

@@ -3,9 +3,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +29,9 @@ type DB struct {
 	outside *pgxpool.Pool
 	locks   *pgxpool.Pool     // apart: holders of locks wait for connections of pool, and would else hold all of them
 	inParts pgx.QueryExecMode // of InPartitions
+	isOpen  atomic.Bool       // all pools exist
+
+	replicas *replicas // nil: none
 }
 
 // outsideConns is the number of connections for Outside.
@@ -43,29 +48,17 @@ const maxConns = 16
 const applicationName = "lksms"
 
 // Open returns a DB on url. It connects on first use, so that a server can start before its database.
-func Open(ctx context.Context, url string) (*DB, error) {
+func Open(ctx context.Context, url string) (*DB, error) { return OpenWith(ctx, url, Replicas{}) }
+
+// OpenWith is Open with standbys for the reads that may be stale.
+func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("read database URL: %w", redact(err))
 	}
-	if cfg.MaxConns < maxConns {
-		cfg.MaxConns = maxConns
-	}
-	cfg.MaxConnIdleTime = 5 * time.Minute
-	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
-	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
-		cfg.ConnConfig.RuntimeParams["application_name"] = applicationName
-	}
-	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		conn.TypeMap().RegisterType(&pgtype.Type{
-			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
-		})
-		// A statement over many partitions looks expensive to the planner, and compiling it would take seconds. Exports must not depend on how the
-		// database writes times.
-		_, err := conn.Exec(ctx, "SELECT set_config('jit', 'off', false), set_config('datestyle', 'ISO', false)")
-		return err
-	}
+	usual(cfg)
 	db := &DB{inParts: unnamed(cfg.ConnConfig)}
+	cfg.ConnConfig.OnPgError = db.leaveReadOnly
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
 		conns int32
@@ -79,12 +72,68 @@ func Open(ctx context.Context, url string) (*DB, error) {
 			return nil, fmt.Errorf("open pool: %w", redact(err))
 		}
 	}
+	db.isOpen.Store(true)
+	if replicas.URL != "" {
+		if err := db.openReplicas(ctx, replicas); err != nil {
+			db.Close()
+			return nil, err
+		}
+	}
 	return db, nil
 }
 
+// usual sets what all pools have in common.
+func usual(cfg *pgxpool.Config) {
+	if cfg.MaxConns < maxConns {
+		cfg.MaxConns = maxConns
+	}
+	settle(cfg.ConnConfig)
+	cfg.MaxConnIdleTime = 5 * time.Minute
+	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
+		cfg.ConnConfig.RuntimeParams["application_name"] = applicationName
+	}
+	cfg.ConnConfig.RuntimeParams["datestyle"] = "ISO, MDY" // exports must not depend on how the database writes times; PgBouncer keeps this one too
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		registerTypes(conn.TypeMap())
+		_, err := conn.Exec(ctx, noJIT, pgx.QueryExecModeExec, int32(conn.PgConn().PID()))
+		return err
+	}
+}
+
+// registerTypes makes times be read as UTC.
+func registerTypes(types *pgtype.Map) {
+	types.RegisterType(&pgtype.Type{
+		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
+}
+
+// leaveReadOnly is called for each error of PostgreSQL, and reports whether its connection can go on. One whose server writes no more leads to a
+// demoted primary, as the others do: all are dropped, so that the next request connects anew and finds the new primary.
+func (db *DB) leaveReadOnly(_ *pgconn.PgConn, err *pgconn.PgError) bool {
+	if err.Code != readOnly {
+		return cmp.Or(err.SeverityUnlocalized, err.Severity) != "FATAL"
+	}
+	if db.isOpen.Load() {
+		for _, pool := range db.pools() {
+			pool.Reset()
+		}
+	}
+	return false
+}
+
+func (db *DB) pools() []*pgxpool.Pool { return []*pgxpool.Pool{db.pool, db.outside, db.locks} }
+
+// noJIT switches the JIT compiler off: a statement over many partitions looks expensive to the planner, and compiling it would take seconds. The
+// setting belongs to a session, so that it is made only where the session is the connection's own: a pooler shows another process id than
+// PostgreSQL does. Behind a pooler the role has the setting (docs/operations.md).
+const noJIT = "SELECT set_config('jit', 'off', false) WHERE pg_backend_pid() = $1"
+
 // Close waits until every connection is returned, and closes them.
 func (db *DB) Close() {
-	for _, pool := range []*pgxpool.Pool{db.pool, db.outside, db.locks} {
+	if db.replicas != nil {
+		db.replicas.close()
+	}
+	for _, pool := range db.pools() {
 		if pool != nil { // Open failed before it
 			pool.Close()
 		}
@@ -177,6 +226,11 @@ func (db *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.Command
 
 // Query implements dbq.DBTX. For a change that somebody makes (As), it must run in a transaction.
 func (db *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if s := db.standbyFor(ctx); s != nil {
+		if rows, isDone, err := db.queryStale(ctx, s, sql, args); isDone {
+			return rows, err
+		}
+	}
 	return db.on(ctx).Query(ctx, sql, args...)
 }
 
@@ -184,6 +238,9 @@ func (db *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, err
 func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if db.actsAlone(ctx) {
 		return rowAlone{db, ctx, sql, args}
+	}
+	if db.mayBeStale(ctx) {
+		return staleRow{db, ctx, sql, args}
 	}
 	return db.on(ctx).QueryRow(ctx, sql, args...)
 }
@@ -205,11 +262,14 @@ func (p inPartitions) Exec(ctx context.Context, sql string, args ...any) (pgconn
 
 // Query implements dbq.DBTX.
 func (p inPartitions) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return p.db.on(ctx).Query(ctx, sql, p.planned(args)...)
+	return p.db.Query(ctx, sql, p.planned(args)...)
 }
 
 // QueryRow implements dbq.DBTX.
 func (p inPartitions) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if p.db.mayBeStale(ctx) {
+		return staleRow{p.db, ctx, sql, p.planned(args)}
+	}
 	return p.db.on(ctx).QueryRow(ctx, sql, p.planned(args)...)
 }
 
@@ -263,8 +323,8 @@ func (db *DB) Vacuum(ctx context.Context, table string) error {
 
 // begin opens a transaction. The timeout ends one that was forgotten, because an open transaction holds back vacuum,
 // and so the queue. The setting is local to the transaction, because a pooler in between may give the session to
-// another client.
-const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`
+// another client. So is that of the JIT compiler, see noJIT.
+const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'; SET LOCAL jit = off`
 
 // dispatchBegin opens a transaction in which the planner can only walk the indexes of the queue and look up rows by
 // key. Its estimates are worst when the queue moves fastest (after a TRUNCATE, or when a million rows change state
@@ -275,7 +335,7 @@ const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`
 // is off. The huge cost may also make a custom plan look cheaper than the generic one forever: the generic plan is
 // forced, because both are the same and planning a claim takes as long as running it.
 const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;` +
-	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;` +
+	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;` +
 	` SET LOCAL plan_cache_mode = force_generic_plan`
 
 // errNested is the error of a program that is wrong.
@@ -288,10 +348,15 @@ const byKeyBegin = begin + `; SET TRANSACTION READ ONLY; SET LOCAL enable_hashjo
 	` SET LOCAL join_collapse_limit = 1; SET LOCAL plan_cache_mode = force_custom_plan`
 
 // ByKey runs statements that only read, and that look rows up by key in many partitions, in a transaction of their own. In a transaction of Tx
-// they run there, with the joins that the planner likes.
+// they run there, with the joins that the planner likes. fn may be called again.
 func (db *DB) ByKey(ctx context.Context, fn func(q *dbq.Queries) error) error {
 	if db.InTx(ctx) {
 		return fn(dbq.New(db.InPartitions()))
+	}
+	if s := db.standbyFor(ctx); s != nil {
+		if isDone, err := db.byKeyStale(ctx, s, fn); isDone {
+			return err
+		}
 	}
 	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: byKeyBegin}, func(tx pgx.Tx) error { return fn(dbq.New(tx)) })
 }

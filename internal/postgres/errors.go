@@ -31,6 +31,9 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
+// readOnly is the SQLSTATE of a statement that a standby, or a primary that may not write, refuses because it writes.
+const readOnly = "25006"
+
 // isReferred reports whether err is a deletion of a row that others reference.
 func isReferred(err error) bool { return isCode(err, "23503") }
 
@@ -77,7 +80,7 @@ func IsUnavailable(err error) bool {
 	if errors.As(err, &pg) {
 		// Classes: connection, resources, operator intervention, system. Codes: a deadlock that ended this
 		// transaction, a lock that was not free in time, and a read-only standby.
-		return IsMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", "25006"}, func(class string) bool {
+		return IsMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", readOnly}, func(class string) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
 	}
@@ -110,10 +113,13 @@ func isClosed(err error) bool {
 }
 
 // redact replaces errors of URL parsing, which may contain the password.
-func redact(err error) error {
+func redact(err error) error { return redactAs("DATABASE_URL", err) }
+
+// redactAs is redact for the URL in a variable.
+func redactAs(variable string, err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
-		return errors.New("DATABASE_URL is not a PostgreSQL connection string")
+		return errors.New(variable + " is not a PostgreSQL connection string")
 	}
 	return err
 }

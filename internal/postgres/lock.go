@@ -2,21 +2,39 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 )
 
-// Lock is a named lock of one server among all servers of a database. It holds a connection, and belongs to its
-// session: PostgreSQL releases it if the server dies.
+// Lock is a named lock of one server among all servers of a database. It is an advisory lock of a transaction that stays open, so that it
+// also works through a pooler that gives each transaction another session. PostgreSQL releases it if the server dies.
+//
+// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does
+// not hold vacuum back.
 type Lock struct {
-	conn *pgxpool.Conn
-	name string
+	conn    *pgx.Conn
+	release func() // gives the connection back
+	name    string
+	lost    chan struct{}      // closed when the connection is lost, and the lock with it
+	end     context.CancelFunc // ends the watch
+	watched chan struct{}      // closed when the watch has ended
 }
 
-// lockSpace separates these locks from other advisory locks in the database.
-const lockSpace = 0x6c6b7377 // "lksw"
+const (
+	// lockSpace separates these locks from other advisory locks in the database.
+	lockSpace = 0x6c6b7377 // "lksw"
+	// lockLimit bounds each statement of a lock.
+	lockLimit = 5 * time.Second
+	// lockCheckEvery is how often the holder of a lock looks whether its connection is alive. With lockLimit it bounds the time for which a
+	// sweep runs on after its lock was lost, while another server may have taken the lock.
+	lockCheckEvery = 2 * time.Second
+)
+
+// ErrLockLost is the cause of the end of a context of While.
+var ErrLockLost = errors.New("the connection that held the lock was lost")
 
 // TryLock takes a named lock, or returns nil if another server holds it.
 func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
@@ -24,22 +42,87 @@ func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	var held bool
-	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, hashtext($2))", int32(lockSpace), name).Scan(&held)
-	if err == nil && held {
-		return &Lock{conn, name}, nil
+	held, err := tryLock(ctx, conn.Conn(), fmt.Sprintf("%d, hashtext(%s)", lockSpace, Literal(name)))
+	if err != nil || !held {
+		conn.Release()
+		return nil, Wrap("lock "+name, err, nil)
 	}
-	conn.Release()
-	return nil, Wrap("lock "+name, err, nil)
+	return hold(conn.Conn(), conn.Release, name), nil
 }
 
-// Unlock releases the lock. If unlocking fails, it closes the session, which releases the lock.
-func (l *Lock) Unlock(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+// tryLock opens a transaction with an advisory lock, and reports whether it got the lock. Otherwise no transaction is open.
+func tryLock(ctx context.Context, conn *pgx.Conn, key string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
-	defer l.conn.Release()
-	if _, err := l.conn.Exec(ctx, "SELECT pg_advisory_unlock($1, hashtext($2))", int32(lockSpace), l.name); err != nil {
-		_ = l.conn.Conn().Close(ctx) // the pool drops a closed connection
+	// A role or a database may have another default for the isolation. The transaction is idle for as long as its holder works.
+	results, err := conn.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 0; "+
+		"SELECT pg_try_advisory_xact_lock("+key+")").ReadAll()
+	if err == nil {
+		if last := results[len(results)-1]; len(last.Rows) == 1 && string(last.Rows[0][0]) == "t" {
+			return true, nil
+		}
+	}
+	if _, rollback := conn.Exec(ctx, "ROLLBACK"); rollback != nil {
+		_ = conn.Close(ctx) // it must not go on with this transaction
+		err = errors.Join(err, rollback)
+	}
+	return false, err
+}
+
+// hold returns the lock that a transaction on conn holds, and watches conn.
+func hold(conn *pgx.Conn, release func(), name string) *Lock {
+	ctx, end := context.WithCancel(context.Background())
+	l := &Lock{conn: conn, release: release, name: name, lost: make(chan struct{}), end: end, watched: make(chan struct{})}
+	go l.watch(ctx)
+	return l
+}
+
+// watch looks whether the connection of the lock is alive, until ctx ends. The looks also show a pooler that the client is not idle.
+func (l *Lock) watch(ctx context.Context) {
+	defer close(l.watched)
+	every := time.NewTicker(lockCheckEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		if err := l.ping(ctx); err != nil {
+			close(l.lost)
+			return
+		}
+	}
+}
+
+func (l *Lock) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockLimit) // a cancelled statement would close the connection
+	defer cancel()
+	return l.conn.Ping(ctx)
+}
+
+// While returns a context that ends when the lock is lost, with the cause ErrLockLost. Call cancel when the work is done.
+func (l *Lock) While(ctx context.Context) (while context.Context, cancel context.CancelFunc) {
+	while, stop := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-l.lost:
+			stop(ErrLockLost)
+		case <-while.Done():
+		}
+	}()
+	return while, func() { stop(context.Canceled) }
+}
+
+// Unlock releases the lock. If that fails, it closes the connection, which releases the lock.
+func (l *Lock) Unlock(ctx context.Context) error {
+	l.end()
+	<-l.watched // which uses the connection
+	defer l.release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockLimit)
+	defer cancel()
+	if _, err := l.conn.Exec(ctx, "COMMIT"); err != nil {
+		_ = l.conn.Close(ctx) // a pool drops a closed connection
 		return fmt.Errorf("unlock %s: %w", l.name, err)
 	}
 	return nil

@@ -6,15 +6,18 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/amacneil/dbmate/v2/pkg/dbmate"
 	_ "github.com/amacneil/dbmate/v2/pkg/driver/postgres" // the driver for postgres:// URLs
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"lksms/db"
 )
@@ -193,31 +196,34 @@ func knownVersions() ([]string, error) {
 }
 
 func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) error) error {
-	cfg, err := pgx.ParseConfig(databaseURL)
+	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
+		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
+	}
+	cfg, err := parse(databaseURL)
 	if err != nil {
-		return redact(err)
+		return err
 	}
 	cfg.RuntimeParams["application_name"] = migratorName
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := connectOne(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // closing releases the lock
-	if err := lockMigrations(ctx, conn); err != nil {
+	lock, err := lockMigrations(ctx, conn)
+	if err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
-	u, err := url.Parse(databaseURL)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
+	target, err := migratorURL(databaseURL, conn)
+	if err != nil {
+		return errors.Join(err, lock.Unlock(ctx))
 	}
-	_, encrypted := conn.PgConn().Conn().(*tls.Conn)
-	m := dbmate.New(migratorURL(u, encrypted))
+	m := dbmate.New(target)
 	m.FS = db.Migrations
 	m.MigrationsDir = []string{"migrations"}
 	m.AutoDumpSchema = false
 	var output bytes.Buffer
 	m.Log = &output
-	return fn(m)
+	return errors.Join(fn(m), lock.Unlock(ctx)) // without the lock, another server may have migrated at the same time
 }
 
 // dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them
@@ -240,43 +246,67 @@ func dropUnfinished(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// lockMigrations tries to take the lock again and again. pg_advisory_lock would hold a snapshot while it waits,
-// CREATE INDEX CONCURRENTLY of the lock's holder would wait for that snapshot, and neither would end.
-func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
+// lockMigrations tries to take the lock again and again. A statement that waits for a lock holds a snapshot, CREATE INDEX CONCURRENTLY of the
+// lock's holder would wait for that snapshot, and neither would end. The transaction that holds the lock has no snapshot.
+func lockMigrations(ctx context.Context, conn *pgx.Conn) (*Lock, error) {
 	retry := time.NewTicker(migrateLockEvery)
 	defer retry.Stop()
 	for {
-		var isLocked bool
-		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(migrateLock)).Scan(&isLocked)
-		if err != nil || isLocked {
-			return err
+		isLocked, err := tryLock(ctx, conn, strconv.Itoa(migrateLock))
+		if err != nil {
+			return nil, err
+		}
+		if isLocked {
+			return hold(conn, func() {}, "migrations"), nil
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case <-retry.C:
 		}
 	}
 }
 
-// migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets
-// what pgx found out, whether the server speaks TLS. It removes the settings of the pool, and names the sessions.
-func migratorURL(u *url.URL, encrypted bool) *url.URL {
-	out := *u
-	query := out.Query()
+// migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets what pgx found out, which
+// host to use and whether that speaks TLS. It removes the settings of pgx and of its pool, and names the sessions. Parameters of a statement
+// come in the same message as the statement, because a pooler may give each message another session.
+func migratorURL(databaseURL string, conn *pgx.Conn) (*url.URL, error) {
+	_, text, _ := strings.Cut(databaseURL, "?")
+	query, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, errors.New("DATABASE_URL has parameters that cannot be read")
+	}
 	for name := range query {
-		if strings.HasPrefix(name, "pool_") {
+		if strings.HasPrefix(name, "pool_") || slices.Contains(ownSettings, name) {
 			query.Del(name)
 		}
 	}
 	switch query.Get("sslmode") {
 	case "", "prefer", "allow":
 		query.Set("sslmode", "disable")
-		if encrypted {
+		if _, isEncrypted := conn.PgConn().Conn().(*tls.Conn); isEncrypted {
 			query.Set("sslmode", "require")
 		}
 	}
 	query.Set("application_name", migratorName)
+	query.Set("binary_parameters", "yes")
+	cfg := conn.Config()
+	out := &url.URL{Scheme: "postgres", User: url.User(cfg.User), Path: "/" + cfg.Database}
+	if cfg.Password != "" {
+		out.User = url.UserPassword(cfg.User, cfg.Password)
+	}
+	if network, _ := pgconn.NetworkAddress(cfg.Host, cfg.Port); network == "unix" {
+		query.Set("host", cfg.Host)
+		query.Set("port", strconv.Itoa(int(cfg.Port)))
+	} else {
+		out.Host = net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
+	}
 	out.RawQuery = query.Encode()
-	return &out
+	return out, nil
+}
+
+// ownSettings are settings of a URL that only pgx knows, and those that migratorURL sets itself.
+var ownSettings = []string{
+	"default_query_exec_mode", "statement_cache_capacity", "description_cache_capacity", "target_session_attrs",
+	"host", "port", "user", "password", "dbname", "database",
 }

@@ -103,7 +103,11 @@ func (s *Server) ping(ctx context.Context) error {
 func withConn(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
 	connecting, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(connecting, url)
+	cfg, err := parse(url)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(connecting, cfg)
 	if err != nil {
 		return err
 	}

@@ -34,28 +34,23 @@ const runLimit = 5 * time.Minute
 // Sweeper runs jobs on a schedule, each job on one server of a database at a time unless it is EachServer.
 type Sweeper struct {
 	scheduler gocron.Scheduler
+	db        *postgres.DB
 	log       *slog.Logger
 	cancel    context.CancelFunc
 }
 
 // New returns a Sweeper of jobs. Start starts it.
 func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
-	scheduler, err := gocron.NewScheduler(
-		gocron.WithDistributedLocker(locker{db}),
-		gocron.WithStopTimeout(stopLimit),
-	)
+	scheduler, err := gocron.NewScheduler(gocron.WithStopTimeout(stopLimit))
 	if err != nil {
 		return nil, fmt.Errorf("create scheduler: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Sweeper{scheduler: scheduler, log: log, cancel: cancel}
+	s := &Sweeper{scheduler: scheduler, db: db, log: log, cancel: cancel}
 	for _, job := range jobs {
 		options := []gocron.JobOption{gocron.WithName(job.Name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
 		if job.AtStart {
 			options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
-		}
-		if job.EachServer {
-			options = append(options, gocron.WithDisabledDistributedJobLocker(true))
 		}
 		_, err := scheduler.NewJob(
 			gocron.DurationJob(job.Interval),
@@ -70,12 +65,38 @@ func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 	return s, nil
 }
 
-// runOnce runs a job now. It logs failures, and runs that did something unless the job is routine.
+// runOnce runs a job now, unless another server runs it: then it need not run again.
 func (s *Sweeper) runOnce(ctx context.Context, job Job) {
+	if job.EachServer {
+		s.run(ctx, job)
+		return
+	}
+	lock, err := s.db.TryLock(ctx, job.Name)
+	if err != nil {
+		s.log.Debug("sweep not started", "sweep", job.Name, "error", err) // many times a second while the database is away, which requests tell
+		return
+	}
+	if lock == nil {
+		return
+	}
+	defer func() {
+		if err := lock.Unlock(ctx); err != nil {
+			s.log.Debug("sweep not unlocked", "sweep", job.Name, "error", err) // the lock ends with its connection
+		}
+	}()
+	locked, cancel := lock.While(ctx)
+	defer cancel()
+	s.run(locked, job)
+}
+
+// run runs a job. It logs failures, and runs that did something unless the job is routine.
+func (s *Sweeper) run(ctx context.Context, job Job) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(job.Limit, runLimit))
 	defer cancel()
 	n, err := job.Run(ctx)
 	switch {
+	case errors.Is(context.Cause(ctx), postgres.ErrLockLost):
+		s.log.Warn("sweep ended early: another server may run it now", "sweep", job.Name, "done", n, "error", context.Cause(ctx))
 	case err != nil && !errors.Is(err, context.Canceled):
 		s.log.Error("sweep failed", "sweep", job.Name, "done", n, "error", err)
 	case n > 0 && !job.Routine:
@@ -93,21 +114,4 @@ func (s *Sweeper) Stop() error {
 		return fmt.Errorf("stop sweeps: %w", err)
 	}
 	return nil
-}
-
-// locker lets one server at a time run a job: it holds a lock of the database while the job runs.
-type locker struct{ db *postgres.DB }
-
-var errElsewhere = errors.New("another server runs this sweep")
-
-// Lock implements gocron.Locker. It does not wait: a job that another server runs now need not run again.
-func (l locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	lock, err := l.db.TryLock(ctx, name)
-	switch {
-	case err != nil:
-		return nil, err
-	case lock == nil:
-		return nil, fmt.Errorf("lock %s: %w", name, errElsewhere)
-	}
-	return lock, nil
 }

@@ -24,34 +24,41 @@ func open(t *testing.T, url string) *postgres.DB {
 	return db
 }
 
-func TestOneServerAtATimeRunsAJob(t *testing.T) {
+func TestASweepEndsSoonAfterItsLockIsLost(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	first, second := locker{open(t, url)}, locker{open(t, url)}
-	held, err := first.Lock(t.Context(), "job")
+	db := open(t, url)
+	started, ended := make(chan struct{}, 1), make(chan error, 1)
+	s, err := New(db, slog.New(slog.DiscardHandler), Job{
+		Name: "long", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+			select {
+			case started <- struct{}{}:
+			default:
+				return 0, nil // a later run
+			}
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return 0, ctx.Err()
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if both, err := second.Lock(t.Context(), "job"); err == nil {
-		t.Errorf("both servers hold the lock; unlock of the second: %v", both.Unlock(t.Context()))
-	} else if !errors.Is(err, errElsewhere) {
-		t.Error(err)
-	}
-	other, err := second.Lock(t.Context(), "another job")
-	if err != nil {
-		t.Errorf("another job: %v", err)
-	} else if err := other.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := held.Unlock(t.Context()); err != nil {
+	s.Start()
+	defer func() { _ = s.Stop() }()
+	<-started
+	const kill = `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+		WHERE l.locktype = 'advisory' AND l.granted AND d.datname = current_database()`
+	if _, err := db.Exec(t.Context(), kill); err != nil {
 		t.Fatal(err)
 	}
-	again, err := second.Lock(t.Context(), "job")
-	if err != nil {
-		t.Fatalf("after the unlock: %v", err)
-	}
-	if err := again.Unlock(t.Context()); err != nil {
-		t.Error(err)
+	select {
+	case cause := <-ended:
+		if !errors.Is(cause, postgres.ErrLockLost) {
+			t.Errorf("the sweep ended because of %v", cause)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the sweep goes on without its lock")
 	}
 }
 

@@ -108,7 +108,11 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 				Name: x.Caller.User.Username, Role: x.Caller.User.Role, SourceIP: x.Origin.SourceIP, RequestID: x.Origin.RequestID,
 			}))
 		}
-		next.ServeHTTP(w, r)
+		answering := r // only the handler may read from a replica: a caller is always checked by what is true now
+		if g.contract.stale[operation] {
+			answering = r.WithContext(postgres.MayBeStale(r.Context()))
+		}
+		next.ServeHTTP(w, answering)
 	})
 }
 

@@ -28,6 +28,7 @@ type contract struct {
 	roles      map[string][]string // roles that may call the operation
 	servedBy   map[string]servers.Role
 	ids        map[string]string   // operationId
+	stale      map[string]bool     // whether a replica may answer
 	keyed      map[string]bool     // whether the operation takes an Idempotency-Key
 	parameters map[string][]string // names of the query parameters
 	limits     map[string]limits
@@ -81,10 +82,23 @@ func contractOf(spec *openapi3.T) (*contract, error) {
 		return nil, fmt.Errorf("route by contract: %w", err)
 	}
 	return &contract{
-		router: router, routes: routesOf(spec), roles: roles, servedBy: servedBy, ids: idsOf(spec), keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
+		router: router, routes: routesOf(spec), roles: roles, servedBy: servedBy, ids: idsOf(spec), stale: staleOperations(spec),
+		keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
 		forms: forms, costly: costlyOperations(spec, maps.Keys(batches), maps.Keys(forms)), batches: batches,
 		changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil
+}
+
+// staleKey is the extension of the contract that marks an operation whose answer may be some seconds old.
+const staleKey = "x-lksms-stale"
+
+// staleOperations returns the marked operations.
+func staleOperations(spec *openapi3.T) map[string]bool {
+	stale := map[string]bool{}
+	for pattern, operation := range operationsOf(spec) {
+		stale[pattern], _ = operation.Extensions[staleKey].(bool)
+	}
+	return stale
 }
 
 // routesOf returns the operations without path parameters as the validator knows them.

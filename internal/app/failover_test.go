@@ -1,0 +1,105 @@
+package app_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"lksms/internal/app"
+	"lksms/internal/apptest"
+	"lksms/internal/pgtest"
+	"lksms/internal/postgres"
+)
+
+// pair starts a primary with a standby that has what the primary committed, and a server on both.
+func pair(t *testing.T) (b *apptest.Bundle, primary, standby *pgtest.Node) {
+	t.Helper()
+	primary = pgtest.NewPrimary(t)
+	if _, err := postgres.MigrateUp(t.Context(), pgtest.URL(primary)); err != nil {
+		t.Fatal(err)
+	}
+	standby = primary.Standby()
+	primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf()", "postgres")
+	b = apptest.Open(t, apptest.DefaultRules, func(o *app.Options) { o.DatabaseURL = pgtest.URL(primary, standby) })
+	return b, primary, standby
+}
+
+// submits submits until it succeeds, as a caller does that gets 503.
+func submits(b *apptest.Bundle, text string) string {
+	b.T.Helper()
+	var id string
+	apptest.Eventually(b.T, "a submission succeeds", func() bool {
+		a := b.Call("POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": text, "use_template": false})
+		if a.Status == 200 {
+			id = apptest.Decode[struct {
+				TaskID string `json:"task_id"`
+			}](b.T, a).TaskID
+		} else if a.Status != 503 {
+			b.T.Fatalf("%d: %s", a.Status, a.Raw)
+		}
+		return id != ""
+	})
+	return id
+}
+
+// S4.6: when the primary dies and a standby is promoted, the server goes on there, and what it had accepted is kept.
+func TestAServerFindsTheStandbyThatWasPromoted(t *testing.T) {
+	t.Parallel()
+	b, primary, standby := pair(t)
+	before := submits(b, "before")
+	lock, err := b.App.DB.TryLock(t.Context(), "job")
+	if err != nil || lock == nil {
+		t.Fatalf("%v, %v", lock, err)
+	}
+	while, cancel := lock.While(t.Context())
+	defer cancel()
+	primary.Kill()
+	standby.Exec("ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf()", "postgres")
+	standby.Promote()
+	after := submits(b, "after")
+	for _, id := range []string{before, after} {
+		b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil)
+	}
+	select {
+	case <-while.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the lock of the dead primary is not lost")
+	}
+	_ = lock.Unlock(t.Context())
+	if _, err := postgres.MigrateUp(t.Context(), b.Options.DatabaseURL); err != nil {
+		t.Errorf("migrate: %v", err)
+	}
+
+	// The old primary comes back as a standby, in front of the new primary.
+	standby.Stop()
+	primary.Demote(standby)
+	standby.Start()
+	submits(b, "behind a standby")
+}
+
+// The connections of a server may lead to a PostgreSQL that still answers and does not write any more.
+func TestAServerLeavesAPrimaryThatWritesNoMore(t *testing.T) {
+	t.Parallel()
+	b, primary, standby := pair(t)
+	id := submits(b, "before")
+	primary.Exec("ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf()", "postgres")
+	standby.Exec("ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf()", "postgres")
+	standby.Promote()
+	primary.Exec("ALTER SYSTEM SET default_transaction_read_only = on; SELECT pg_reload_conf()", "postgres")
+	refused := 0
+	apptest.Eventually(t, "a submission succeeds", func() bool {
+		a := b.Call("POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "after", "use_template": false})
+		if a.Status != 200 {
+			refused++
+		}
+		return a.Status == 200
+	})
+	if refused > 1 {
+		t.Errorf("%d submissions were refused before the new primary was found", refused)
+	}
+	b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil)
+	var isOld bool
+	if err := b.App.DB.QueryRow(context.Background(), "SELECT current_setting('default_transaction_read_only')::boolean").Scan(&isOld); err != nil || isOld {
+		t.Errorf("the server still uses the old primary: %v, %v", isOld, err)
+	}
+}

@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// parse reads a URL, which may name several hosts.
+func parse(databaseURL string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, redact(err)
+	}
+	settle(cfg)
+	return cfg, nil
+}
+
+// connectLimit bounds the connection to one host. A URL may set less with connect_timeout.
+const connectLimit = 5 * time.Second
+
+// settle makes a connection to several hosts pass over those that hang and, unless the URL says what it wants, over those that do not write.
+//
+// A URL may ask for unnamed statements, because a pooler may give each message another session. Of the modes of pgx that send no others, only
+// CacheDescribe knows the types of parameters, which jsonb and arrays of records need.
+func settle(cfg *pgx.ConnConfig) {
+	if cfg.ConnectTimeout <= 0 || cfg.ConnectTimeout > connectLimit {
+		cfg.ConnectTimeout = connectLimit
+	}
+	if cfg.ValidateConnect == nil && len(hostsOf(&cfg.Config)) > 1 {
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if (cfg.DefaultQueryExecMode == pgx.QueryExecModeExec || cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol) && cfg.DescriptionCacheCapacity > 0 {
+		cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+}
+
+// hostsOf returns the ways to connect, grouped by host: each may be tried with TLS and without.
+func hostsOf(cfg *pgconn.Config) [][]*pgconn.FallbackConfig {
+	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...)
+	var hosts [][]*pgconn.FallbackConfig
+	for i, way := range all {
+		if i > 0 && way.Host == all[i-1].Host && way.Port == all[i-1].Port {
+			hosts[len(hosts)-1] = append(hosts[len(hosts)-1], way)
+			continue
+		}
+		hosts = append(hosts, []*pgconn.FallbackConfig{way})
+	}
+	return hosts
+}
+
+// connectOne connects to the first host that answers as the URL demands. Unlike those of pgx.ConnectConfig, the configuration of the connection names this host.
+func connectOne(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	var all error
+	for _, ways := range hostsOf(&cfg.Config) {
+		own := cfg.Copy()
+		own.Host, own.Port, own.TLSConfig, own.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
+		conn, err := pgx.ConnectConfig(ctx, own)
+		if err == nil {
+			return conn, nil
+		}
+		all = errors.Join(all, err)
+	}
+	return nil, all
+}
