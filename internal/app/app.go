@@ -46,6 +46,7 @@ import (
 	"lksms/internal/setting"
 	"lksms/internal/smsgate"
 	"lksms/internal/smsgateclient"
+	"lksms/internal/sqldoor"
 	"lksms/internal/statistics"
 	"lksms/internal/sweep"
 	"lksms/internal/taskmetric"
@@ -148,6 +149,7 @@ type App struct {
 	Webhooks      *webhook.Service
 	Uploads       *upload.Service
 	SmsgateClient *smsgateclient.Service
+	SQLDoor       *sqldoor.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
@@ -223,6 +225,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	clients := smsgateclient.New(db, tasks, dir)
+	inbox := sqldoor.New(db, tasks, o.Log, metrics)
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
 	streams := stream.New(streamsOf(o.MaxConnections))
@@ -248,6 +251,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "note-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
 		sweep.Job{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: users.NoteVisits},
 		sweep.Job{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
+		sweep.Job{Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: inbox.Take},
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
 		sweep.Job{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
@@ -291,7 +295,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, SmsgateClient: clients, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, SmsgateClient: clients, SQLDoor: inbox, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

@@ -210,14 +210,30 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
 	}
+	path, err := searchPath(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("find schemas: %w", err)
+	}
 	_, encrypted := conn.PgConn().Conn().(*tls.Conn)
-	m := dbmate.New(migratorURL(u, encrypted))
+	m := dbmate.New(migratorURL(u, encrypted, path))
 	m.FS = db.Migrations
 	m.MigrationsDir = []string{"migrations"}
 	m.AutoDumpSchema = false
 	var output bytes.Buffer
 	m.Log = &output
 	return fn(m)
+}
+
+// searchPath returns the schemas that the session sees, without lksms; empty: none, or one whose name needs quotes. A role with the name lksms has the
+// schema lksms first in its search path: what migrations make would be there, among what callers of the SQL functions may use.
+func searchPath(ctx context.Context, conn *pgx.Conn) (path string, err error) {
+	err = conn.QueryRow(ctx, `SELECT coalesce(string_agg(s.name, ',' ORDER BY s.place), '')
+		FROM unnest(current_schemas(false)) WITH ORDINALITY AS s (name, place) WHERE s.name <> 'lksms'
+		HAVING bool_and(s.name ~ '^[a-z_][a-z0-9_$]*$')`).Scan(&path)
+	if IsNoRows(err) {
+		return "", nil
+	}
+	return path, err
 }
 
 // dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them
@@ -260,8 +276,9 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets
-// what pgx found out, whether the server speaks TLS. It removes the settings of the pool, and names the sessions.
-func migratorURL(u *url.URL, encrypted bool) *url.URL {
+// what pgx found out, whether the server speaks TLS. It removes the settings of the pool, and names the sessions. They get the
+// search path path, if it is not empty and the URL has none.
+func migratorURL(u *url.URL, encrypted bool, path string) *url.URL {
 	out := *u
 	query := out.Query()
 	for name := range query {
@@ -275,6 +292,9 @@ func migratorURL(u *url.URL, encrypted bool) *url.URL {
 		if encrypted {
 			query.Set("sslmode", "require")
 		}
+	}
+	if path != "" && !query.Has("search_path") {
+		query.Set("search_path", path)
 	}
 	query.Set("application_name", migratorName)
 	out.RawQuery = query.Encode()
