@@ -1,4 +1,84 @@
 
+CREATE SCHEMA lksms;
+
+COMMENT ON SCHEMA lksms IS 'The SQL door: what a role of sql_roles may use to submit messages in its own transaction. Nothing else belongs here.';
+
+CREATE FUNCTION lksms.enqueue(phone_number text, content text DEFAULT NULL::text, dedup_key text DEFAULT NULL::text, message_type text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, expect_send_time timestamp with time zone DEFAULT NULL::timestamp with time zone, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, sign text DEFAULT NULL::text, source text DEFAULT NULL::text, test boolean DEFAULT NULL::boolean, template_no text DEFAULT NULL::text, params jsonb DEFAULT NULL::jsonb, language text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN sql_door_put(
+        sql_door_user(), nextval(pg_get_serial_sequence('sql_inbox', 'id')), NULL, phone_number, content, dedup_key, message_type, priority,
+        expect_send_time, expires_at, sign, source, test, template_no, params, language
+    );
+END
+$$;
+
+COMMENT ON FUNCTION lksms.enqueue(phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Submits a message in the transaction of the caller, and returns the id of its task. NULL: not given. See docs/sql.md.';
+
+CREATE FUNCTION lksms.enqueue_all(messages jsonb) RETURNS TABLE(place integer, task_id text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    known CONSTANT text[] := ARRAY[
+        'phone_number', 'content', 'dedup_key', 'message_type', 'priority', 'expect_send_time', 'expires_at', 'sign', 'source', 'test', 'template_no',
+        'params', 'language'
+    ];
+    most CONSTANT integer := 1000;
+    caller CONSTANT users := sql_door_user();
+    ids bigint[];
+    made text[];
+    message jsonb;
+    n integer;
+    stranger text;
+    urgency numeric;
+BEGIN
+    IF messages IS NULL OR jsonb_typeof(messages) = 'null' THEN
+        RETURN; -- what jsonb_agg makes of no rows
+    ELSIF jsonb_typeof(messages) <> 'array' THEN
+        PERFORM sql_door_refuse('LK014', 'messages', 'wrong_type', 'must be an array of objects');
+    ELSIF jsonb_array_length(messages) > most THEN
+        PERFORM sql_door_refuse('LK016', 'messages', 'too_many_items', format('has too many items, at most %s are allowed', most));
+    END IF;
+    -- The order in which tasks are made is that of the ids. The order of the loop is that of the keys: two sets with the same keys cannot deadlock.
+    ids := ARRAY(SELECT nextval(pg_get_serial_sequence('sql_inbox', 'id')) FROM generate_series(1, jsonb_array_length(messages)));
+    FOR message, n IN
+        SELECT e.value, e.ordinality FROM jsonb_array_elements(messages) WITH ORDINALITY AS e (value, ordinality)
+        ORDER BY (e.value ->> 'dedup_key') COLLATE "C" NULLS FIRST, e.ordinality
+    LOOP
+        IF jsonb_typeof(message) <> 'object' THEN
+            PERFORM sql_door_refuse('LK014', 'messages', 'wrong_type', 'must be an array of objects', n);
+        END IF;
+        SELECT k INTO stranger FROM jsonb_object_keys(message) AS k WHERE k <> ALL (known) ORDER BY k LIMIT 1;
+        IF stranger IS NOT NULL THEN
+            PERFORM sql_door_refuse('LK015', left(stranger, 63), 'unknown_field', 'is not a known field', n);
+        ELSIF jsonb_typeof(message -> 'priority') NOT IN ('number', 'null') THEN
+            PERFORM sql_door_refuse('LK014', 'priority', 'wrong_type', 'must be an integer', n);
+        ELSIF jsonb_typeof(message -> 'test') NOT IN ('boolean', 'null') THEN
+            PERFORM sql_door_refuse('LK014', 'test', 'wrong_type', 'must be true or false', n);
+        END IF;
+        urgency := (message ->> 'priority')::numeric;
+        IF urgency IS NOT NULL THEN
+            urgency := least(greatest(urgency, -1), 10);
+        END IF;
+        IF urgency <> trunc(urgency) THEN
+            PERFORM sql_door_refuse('LK014', 'priority', 'wrong_type', 'must be an integer', n);
+        END IF;
+        made[n] := sql_door_put(
+            caller, ids[n], n, sql_door_text(message, 'phone_number', n), sql_door_text(message, 'content', n),
+            sql_door_text(message, 'dedup_key', n), sql_door_text(message, 'message_type', n), urgency::integer, sql_door_time(message, 'expect_send_time', n),
+            sql_door_time(message, 'expires_at', n), sql_door_text(message, 'sign', n), sql_door_text(message, 'source', n),
+            (message ->> 'test')::boolean, sql_door_text(message, 'template_no', n), message -> 'params', sql_door_text(message, 'language', n)
+        );
+    END LOOP;
+    RETURN QUERY SELECT i.i, made[i.i] FROM generate_series(1, jsonb_array_length(messages)) AS i (i) ORDER BY i.i;
+END
+$$;
+
+COMMENT ON FUNCTION lksms.enqueue_all(messages jsonb) IS 'Submits up to 1000 messages, all or none, and returns the ids of their tasks by place, counted from 1. Each is an object with the parameters of enqueue.';
+
 CREATE FUNCTION public.alert_rank(level text) RETURNS integer
     LANGUAGE sql IMMUTABLE
     RETURN array_position(ARRAY['warning'::text, 'critical'::text, 'emergency'::text], level);
@@ -563,6 +643,409 @@ CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURN
 $$;
 
 COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
+
+CREATE FUNCTION public.sql_door_outgoing() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.task_id := lksms.enqueue(
+        NEW.phone_number, NEW.content, NEW.dedup_key, NEW.message_type, NEW.priority, NEW.expect_send_time, NEW.expires_at, NEW.sign, NEW.source,
+        NEW.test, NEW.template_no, NEW.params, NEW.language
+    );
+    RETURN NEW;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_outgoing() IS 'Trigger of lksms.outgoing: submits the row, with the rights of the caller.';
+
+CREATE TABLE public.users (
+    id bigint NOT NULL,
+    username text NOT NULL,
+    role text NOT NULL,
+    app_id text,
+    password_hash text,
+    is_disabled boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint DEFAULT 1 NOT NULL,
+    top_priority smallint DEFAULT 1 NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    has_company boolean DEFAULT false NOT NULL,
+    CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
+    CONSTRAINT users_company_binds_role CHECK (((NOT has_company) OR (role = ANY (ARRAY['submit'::text, 'read'::text])))),
+    CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
+    CONSTRAINT users_top_priority_range CHECK (((top_priority >= 0) AND (top_priority <= 9))),
+    CONSTRAINT users_username_form CHECK ((((char_length(username) >= 1) AND (char_length(username) <= 50)) AND (strpos(username, ':'::text) = 0)))
+);
+
+COMMENT ON TABLE public.users IS 'A user of the API: a system, a sender or a person. Written by internal/access.';
+
+COMMENT ON COLUMN public.users.role IS 'submit, send, read or admin';
+
+COMMENT ON COLUMN public.users.app_id IS 'with the role send: the only sender_no for which the user may claim and report; null: any';
+
+COMMENT ON COLUMN public.users.password_hash IS 'argon2id; null: the user has only API keys';
+
+COMMENT ON COLUMN public.users.company_id IS 'the company for which the user submits; 1 is the default company';
+
+COMMENT ON COLUMN public.users.top_priority IS 'the most urgent priority that its submissions may ask for';
+
+COMMENT ON COLUMN public.users.version IS 'incremented by each update; a caller names the version that it saw';
+
+COMMENT ON COLUMN public.users.has_company IS 'the company limits what the user sees; false: company_id only says for whom it submits, and a read user sees every company';
+
+CREATE FUNCTION public.sql_door_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) RETURNS text
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    -- What trims a text to nothing: the white space of Unicode.
+    blank CONSTANT text := E'\t\n\v\f\r \u0085\u00a0\u1680'
+        '\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000';
+    called_at CONSTANT timestamptz := clock_timestamp();
+    given sql_inbox;
+    bare text;
+    usual bigint;
+    most bigint;
+    status text;
+    earlier text;
+BEGIN
+    given.id := of_id;
+    given.task_id := sql_door_task_id(called_at, coalesce(place, 0));
+    given.company_id := caller.company_id;
+    given.submitted_by := caller.username;
+    given.role_name := session_user;
+    given.source_ip := host(inet_client_addr());
+    given.request_id := 'sql-' || pg_current_xact_id()::text;
+    given.phone_number := $4;
+    given.content := $5;
+    given.dedup_key := $6;
+    given.priority := CASE WHEN $8 IS NOT NULL THEN least(greatest($8, -1), 10) END;
+    given.expect_send_time := $9;
+    given.expires_at := $10;
+    given.sign := $11;
+    given.source := nullif($12, '');
+    given.is_test := coalesce($13, false);
+    given.template_no := $14;
+    given.params := nullif($15, 'null');
+    given.language := $16;
+    given.is_repeat := false;
+    given.tries := 0;
+    given.created_at := called_at;
+    given.due_at := called_at;
+
+    -- The lengths.
+    IF char_length(given.source) > 50 THEN
+        PERFORM sql_door_refuse('LK003', 'source', 'too_long', 'is too long, at most 50 characters are allowed', place);
+    ELSIF given.dedup_key = '' THEN
+        PERFORM sql_door_refuse('LK004', 'dedup_key', 'too_short', 'is empty: leave it out, or give it a character', place);
+    ELSIF char_length(given.dedup_key) > 100 THEN
+        PERFORM sql_door_refuse('LK003', 'dedup_key', 'too_long', 'is too long, at most 100 characters are allowed', place);
+    ELSIF given.sign = '' THEN
+        PERFORM sql_door_refuse('LK004', 'sign', 'too_short', 'is empty: leave it out, or give it a character', place);
+    ELSIF char_length(given.sign) > 20 THEN
+        PERFORM sql_door_refuse('LK003', 'sign', 'too_long', 'is too long, at most 20 characters are allowed', place);
+    ELSIF given.sign ~ E'[\u0001-\u001f【】]' THEN
+        PERFORM sql_door_refuse('LK006', 'sign', 'bad_characters', 'has a control character, or one of 【】', place);
+    ELSIF given.template_no = '' THEN
+        PERFORM sql_door_refuse('LK004', 'template_no', 'too_short', 'is empty: leave it out, or name a template', place);
+    ELSIF char_length(given.template_no) > 50 THEN
+        PERFORM sql_door_refuse('LK003', 'template_no', 'too_long', 'is too long, at most 50 characters are allowed', place);
+    ELSIF given.language !~ '^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$' THEN
+        PERFORM sql_door_refuse('LK006', 'language', 'bad_characters', 'is no language such as en or zh-Hant', place);
+    ELSIF jsonb_typeof(given.params) NOT IN ('object', 'string') THEN
+        PERFORM sql_door_refuse('LK014', 'params', 'wrong_type', 'must be an object or a text', place);
+    ELSIF char_length(given.params::text) > 131072 THEN
+        PERFORM sql_door_refuse('LK003', 'params', 'too_long', 'is too long', place);
+    ELSIF char_length(given.content) > 1024 THEN
+        PERFORM sql_door_refuse('LK003', 'content', 'too_long', 'is too long, at most 1024 characters are allowed', place);
+    ELSIF given.priority < 0 THEN
+        PERFORM sql_door_refuse('LK008', 'priority', 'too_small', 'must be at least 0', place);
+    ELSIF given.priority > 9 THEN
+        PERFORM sql_door_refuse('LK008', 'priority', 'too_big', 'must be at most 9', place);
+    END IF;
+    given.message_type := array_position(ARRAY['verification', 'notification', 'marketing'], coalesce($7, 'notification')) - 1;
+    IF given.message_type IS NULL THEN
+        PERFORM sql_door_refuse('LK007', 'message_type', 'not_allowed', 'must be verification, notification or marketing', place);
+    END IF;
+
+    -- The number. A mobile number of mainland China is known to be right or wrong (16[08] begins short numbers too); of others the server knows more.
+    bare := regexp_replace(translate(given.phone_number, ' -', ''), '^\+86', '');
+    IF given.phone_number IS NULL THEN
+        PERFORM sql_door_refuse('LK001', 'phone_number', 'required', 'is missing', place);
+    ELSIF char_length(given.phone_number) NOT BETWEEN 11 AND 20 OR given.phone_number !~ '^\+?[0-9][0-9 -]*[0-9]$'
+        OR translate(given.phone_number, ' -', '') ~ '^\+861[3-9]' AND bare !~ '^1[3-9][0-9]{9}$' AND bare !~ '^16[08]' THEN
+        PERFORM sql_door_refuse('LK005', 'phone_number', 'not_a_phone_number', 'is not a valid phone number', place);
+    END IF;
+
+    -- The fields that exclude each other.
+    IF given.template_no IS NOT NULL AND given.content <> '' THEN
+        PERFORM sql_door_refuse('LK013', 'content', 'not_together', 'cannot be used together with template_no', place);
+    ELSIF given.template_no IS NULL AND given.params IS NOT NULL THEN
+        PERFORM sql_door_refuse('LK013', 'params', 'only_together', 'can only be used together with template_no', place);
+    ELSIF given.template_no IS NULL AND given.language IS NOT NULL THEN
+        PERFORM sql_door_refuse('LK013', 'language', 'only_together', 'can only be used together with template_no', place);
+    END IF;
+
+    -- The priority.
+    usual := CASE given.message_type
+        WHEN 0 THEN sql_door_setting('priority_verification', 1)
+        WHEN 1 THEN sql_door_setting('priority_notification', 5)
+        ELSE sql_door_setting('priority_marketing', 8)
+    END;
+    IF given.priority < least(usual, caller.top_priority) THEN
+        PERFORM sql_door_refuse('LK009', 'priority', 'too_urgent',
+            format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
+    END IF;
+
+    -- The times, also those that no clock of the server can show.
+    IF given.expect_send_time > called_at + interval '366 days' THEN
+        PERFORM sql_door_refuse('LK011', 'expect_send_time', 'too_far_ahead', 'is too far ahead, at most 366 days are allowed', place);
+    ELSIF given.expect_send_time < '0001-01-01 00:00:00+00' THEN
+        PERFORM sql_door_refuse('LK010', 'expect_send_time', 'in_the_past', 'is before the year 1', place);
+    ELSIF given.expires_at < called_at OR given.expires_at < given.expect_send_time THEN
+        PERFORM sql_door_refuse('LK010', 'expires_at', 'in_the_past', 'is in the past, or before expect_send_time', place);
+    ELSIF given.expires_at > called_at + interval '732 days' THEN
+        PERFORM sql_door_refuse('LK011', 'expires_at', 'too_far_ahead', 'is too far ahead, at most 732 days are allowed', place);
+    END IF;
+
+    -- The text.
+    IF given.template_no IS NOT NULL THEN
+        given.content := NULL;
+        SELECT t.status INTO status FROM templates t
+        WHERE t.template_no = given.template_no
+            AND (t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = caller.company_id) = ANY (t.companies));
+        IF status IS NULL THEN
+            PERFORM sql_door_refuse('LK012', 'template_no', 'not_there', 'names no template that this company may use', place);
+        ELSIF status <> 'active' THEN
+            PERFORM sql_door_refuse('LK012', 'template_no', 'not_active', 'names a template that is not active', place);
+        END IF;
+    ELSIF given.content IS NULL THEN
+        PERFORM sql_door_refuse('LK001', 'content', 'required', 'is missing: give a text, or template_no', place);
+    ELSIF btrim(given.content, blank) = '' THEN
+        PERFORM sql_door_refuse('LK002', 'content', 'blank', 'must not be blank', place);
+    ELSE
+        most := CASE given.message_type
+            WHEN 0 THEN sql_door_setting('content_most_verification', 200)
+            WHEN 1 THEN sql_door_setting('content_most_notification', 200)
+            ELSE sql_door_setting('content_most_marketing', 200)
+        END;
+        IF char_length(given.content) > most THEN
+            PERFORM sql_door_refuse('LK003', 'content', 'too_many_characters',
+                format('is too long: %s characters, at most %s', char_length(given.content), most), place);
+        END IF;
+        most := CASE given.message_type
+            WHEN 0 THEN sql_door_setting('segments_most_verification', 16)
+            WHEN 1 THEN sql_door_setting('segments_most_notification', 16)
+            ELSE sql_door_setting('segments_most_marketing', 16)
+        END;
+        bare := coalesce('【' || given.sign || '】', '') || given.content;
+        IF 2 * char_length(bare) > 66 * most AND sql_door_segments(bare) > most THEN -- the first is cheap: 66 units and more fit in a part
+            PERFORM sql_door_refuse('LK003', 'content', 'too_many_segments',
+                format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
+        END IF;
+    END IF;
+
+    IF given.dedup_key IS NULL THEN
+        INSERT INTO sql_inbox SELECT given.*;
+        RETURN given.task_id;
+    END IF;
+    -- A transaction that has inserted the same key and is not over makes the INSERT wait. After it, and at each turn, a new snapshot shows what was
+    -- committed meanwhile: the inbox has the first message, or dedup_keys has its task.
+    LOOP
+        SELECT k.task_id INTO earlier FROM dedup_keys k
+        WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key;
+        EXIT WHEN earlier IS NOT NULL;
+        INSERT INTO sql_inbox SELECT given.*
+        ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL AND NOT is_repeat DO NOTHING;
+        IF FOUND THEN
+            SELECT k.task_id INTO earlier FROM dedup_keys k
+            WHERE k.company_id = given.company_id AND k.submitted_by = given.submitted_by AND k.dedup_key = given.dedup_key;
+            IF earlier IS NULL THEN
+                RETURN given.task_id;
+            END IF;
+            UPDATE sql_inbox i SET is_repeat = true WHERE i.id = given.id;
+            RETURN earlier;
+        END IF;
+        SELECT i.task_id INTO earlier FROM sql_inbox i
+        WHERE i.company_id = given.company_id AND i.submitted_by = given.submitted_by AND i.dedup_key = given.dedup_key AND NOT i.is_repeat;
+        EXIT WHEN earlier IS NOT NULL;
+    END LOOP;
+    given.is_repeat := true;
+    INSERT INTO sql_inbox SELECT given.*;
+    RETURN earlier;
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_door_put(caller public.users, of_id bigint, place integer, phone_number text, content text, dedup_key text, message_type text, priority integer, expect_send_time timestamp with time zone, expires_at timestamp with time zone, sign text, source text, test boolean, template_no text, params jsonb, language text) IS 'Checks a message as package queue does, in the same order, puts it in the inbox, and returns the id of its task: of a repeated dedup key the first one.';
+
+CREATE FUNCTION public.sql_door_refuse(code text, field text, rule text, text_of_error text, place integer DEFAULT NULL::integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF place IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = field || ': ' || text_of_error, COLUMN = field, CONSTRAINT = rule;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = field || ': ' || text_of_error, COLUMN = field, CONSTRAINT = rule,
+        DETAIL = format('Message %s of the set, counted from 1.', place);
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_refuse(code text, field text, rule text, text_of_error text, place integer) IS 'Refuses a message: the SQLSTATE says what is wrong, the column which field, the constraint which rule of package fault. place is that in a set.';
+
+CREATE FUNCTION public.sql_door_segments(signed text) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+    extension CONSTANT text := E'\f^{}\\[~]|€';
+    basic CONSTANT text := E'@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&''()*+,-./0123456789:;<=>?'
+        '¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà';
+    is_gsm CONSTANT boolean := translate(signed, basic || extension, '') = '';
+    alone CONSTANT integer := CASE WHEN is_gsm THEN 160 ELSE 70 END;
+    in_part CONSTANT integer := CASE WHEN is_gsm THEN 153 ELSE 67 END;
+    total integer := 0;
+    parts integer := 1;
+    filled integer := 0;
+    size integer;
+    one text;
+BEGIN
+    FOREACH one IN ARRAY regexp_split_to_array(signed, '') LOOP
+        size := CASE WHEN is_gsm THEN 1 + (strpos(extension, one) > 0)::integer ELSE 1 + (ascii(one) > 65535)::integer END;
+        total := total + size;
+        filled := filled + size;
+        IF filled > in_part THEN -- a character is never split
+            parts := parts + 1;
+            filled := size;
+        END IF;
+    END LOOP;
+    RETURN CASE WHEN total <= alone THEN 1 ELSE parts END;
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_door_segments(signed text) IS 'The short messages that a text takes, as package segment counts them, which a test compares.';
+
+CREATE FUNCTION public.sql_door_setting(of_name text, otherwise bigint) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce((SELECT (s.value #>> '{}')::bigint FROM settings s WHERE s.category = 'sms' AND s.name = of_name), otherwise)
+$$;
+
+COMMENT ON FUNCTION public.sql_door_setting(of_name text, otherwise bigint) IS 'A setting of the category sms. Its default is that of package setting, which a test compares.';
+
+CREATE FUNCTION public.sql_door_task_id(at timestamp with time zone, ordinal integer) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    alphabet CONSTANT text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+    micros CONSTANT bigint := (extract(epoch FROM at) * 1000000)::bigint;
+    dice CONSTANT bit(128) := ('x' || translate(gen_random_uuid()::text, '-', ''))::bit(128);
+    -- The bits 49 to 68 of a UUID say its version and variant, in part.
+    bits CONSTANT bit varying := B'00' || (micros / 1000)::bit(48) || (micros % 1000)::integer::bit(10) || ordinal::bit(10)
+        || substring(dice FROM 1 FOR 48) || substring(dice FROM 117 FOR 12);
+    ulid text := '';
+BEGIN
+    FOR place IN 0..25 LOOP
+        ulid := ulid || substr(alphabet, substring(bits FROM 5 * place + 1 FOR 5)::bit(5)::integer + 1, 1);
+    END LOOP;
+    RETURN 'task_' || to_char(at AT TIME ZONE 'UTC', 'YYYYMMDD') || '_' || ulid;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_task_id(at timestamp with time zone, ordinal integer) IS 'A task id as package queue makes them: the day and a ULID. It ascends with the microsecond and then with ordinal, the place in a set below 1024.';
+
+CREATE FUNCTION public.sql_door_text(message jsonb, field text, place integer) RETURNS text
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF jsonb_typeof(message -> field) NOT IN ('string', 'null') THEN
+        PERFORM sql_door_refuse('LK014', field, 'wrong_type', 'must be a text', place);
+    END IF;
+    RETURN message ->> field;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_text(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a text; null: it is missing.';
+
+CREATE FUNCTION public.sql_door_time(message jsonb, field text, place integer) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    given CONSTANT text := sql_door_text(message, field, place);
+BEGIN
+    IF given ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$' THEN
+        RETURN given::timestamptz;
+    ELSIF given IS NOT NULL THEN
+        PERFORM sql_door_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
+    END IF;
+    RETURN NULL;
+EXCEPTION WHEN data_exception THEN
+    PERFORM sql_door_refuse('LK014', field, 'wrong_format', 'must be a time such as 2026-01-31T08:00:00Z', place);
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_door_time(message jsonb, field text, place integer) IS 'A member of a message of a set that must be a time; null: it is missing.';
+
+CREATE FUNCTION public.sql_door_user() RETURNS public.users
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    found_user users;
+BEGIN
+    SELECT u.* INTO found_user FROM sql_roles r JOIN users u ON u.id = r.user_id WHERE r.role_name = session_user::text;
+    IF found_user.id IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('role %I submits for no user of LKSMS', session_user),
+            HINT = format('The operator of LKSMS allows it with: lksms sql grant <username> %s', session_user);
+    ELSIF found_user.is_disabled THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+            MESSAGE = format('the user of LKSMS for whom role %I submits is disabled', session_user),
+            HINT = 'The operator of LKSMS enables it with: lksms user enable <username>';
+    ELSIF found_user.role NOT IN ('submit', 'admin') THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+            MESSAGE = format('the user of LKSMS for whom role %I submits may not submit', session_user),
+            HINT = 'The user needs the role submit or admin in LKSMS.';
+    END IF;
+    RETURN found_user;
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_door_user() IS 'The user for whom the session submits. session_user: a function of its owner''s rights has another current_user.';
+
+CREATE FUNCTION public.sql_role_grant(role_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    home CONSTANT regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass);
+BEGIN
+    IF has_schema_privilege('public', home::oid, 'CREATE') THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+            MESSAGE = format('everybody may make objects in the schema %s of the tables: REVOKE CREATE ON SCHEMA %1$s FROM PUBLIC first', home),
+            DETAIL = 'A function that is made there could run with the rights of the owner of the tables.';
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA lksms TO %I', role_name);
+    EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA lksms TO %I', role_name);
+    EXECUTE format('GRANT SELECT, INSERT ON lksms.outgoing TO %I', role_name);
+    IF NOT has_database_privilege(role_name, current_database(), 'CONNECT') THEN
+        EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), role_name);
+    END IF;
+END
+$_$;
+
+COMMENT ON FUNCTION public.sql_role_grant(role_name text) IS 'Gives a role what it needs of the schema lksms. It runs with the rights of its caller, who must own the schema. It refuses while everybody may make functions beside the tables: those of lksms could call such a function in place of one of PostgreSQL.';
+
+CREATE FUNCTION public.sql_role_revoke(role_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF to_regrole(quote_ident(role_name)) IS NULL THEN
+        RETURN; -- its grants left with it
+    END IF;
+    EXECUTE format('REVOKE ALL ON lksms.outgoing FROM %I', role_name);
+    EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA lksms FROM %I', role_name);
+    EXECUTE format('REVOKE ALL ON SCHEMA lksms FROM %I', role_name);
+END
+$$;
+
+COMMENT ON FUNCTION public.sql_role_revoke(role_name text) IS 'Takes from a role what sql_role_grant gave it, but for CONNECT, which it may need for other things.';
 
 CREATE FUNCTION public.tag_contacts_count() RETURNS trigger
     LANGUAGE plpgsql
@@ -1396,6 +1879,25 @@ CREATE FUNCTION public.wait_bucket(wait interval) RETURNS bytea
     RETURN CASE WHEN (wait IS NOT NULL) THEN set_byte('\x00'::bytea, 0, (LEAST((255)::double precision, ceil((ln(GREATEST((1)::double precision, (date_part('epoch'::text, wait) * (1000)::double precision))) / (0.0953101798043249)::double precision))))::integer) ELSE NULL::bytea END;
 
 COMMENT ON FUNCTION public.wait_bucket(wait interval) IS 'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. internal/statistics has the same bounds.';
+
+CREATE VIEW lksms.outgoing AS
+ SELECT NULL::text AS task_id,
+    NULL::text AS phone_number,
+    NULL::text AS content,
+    NULL::text AS dedup_key,
+    NULL::text AS message_type,
+    NULL::integer AS priority,
+    NULL::timestamp with time zone AS expect_send_time,
+    NULL::timestamp with time zone AS expires_at,
+    NULL::text AS sign,
+    NULL::text AS source,
+    NULL::boolean AS test,
+    NULL::text AS template_no,
+    NULL::jsonb AS params,
+    NULL::text AS language
+  WHERE false;
+
+COMMENT ON VIEW lksms.outgoing IS 'lksms.enqueue as a relation: an INSERT calls it, and RETURNING task_id returns what it returned. It has no rows.';
 
 CREATE TABLE public.alert_deliveries (
     alert_id bigint NOT NULL,
@@ -3842,6 +4344,86 @@ COMMENT ON COLUMN public.smsgate_messages.task_ids IS 'in the order of the recip
 
 COMMENT ON COLUMN public.smsgate_messages.sender_no IS 'the only sender that may send it, as it was asked for; null: any';
 
+CREATE TABLE public.sql_inbox (
+    id bigint NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    role_name text NOT NULL,
+    source_ip text,
+    request_id text NOT NULL,
+    phone_number text NOT NULL,
+    content text,
+    template_no text,
+    params jsonb,
+    language text,
+    source text,
+    dedup_key text,
+    is_repeat boolean DEFAULT false NOT NULL,
+    message_type smallint NOT NULL,
+    priority smallint,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    sign text,
+    is_test boolean NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    tries smallint DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT sql_inbox_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
+    CONSTRAINT sql_inbox_has_text CHECK (((content IS NULL) <> (template_no IS NULL))),
+    CONSTRAINT sql_inbox_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT sql_inbox_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT sql_inbox_repeat_has_key CHECK (((NOT is_repeat) OR (dedup_key IS NOT NULL))),
+    CONSTRAINT sql_inbox_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON TABLE public.sql_inbox IS 'A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.';
+
+COMMENT ON COLUMN public.sql_inbox.task_id IS 'the id that the task will have, which the caller knows; of a repeat an id that is never used';
+
+COMMENT ON COLUMN public.sql_inbox.submitted_by IS 'as messages.submitted_by';
+
+COMMENT ON COLUMN public.sql_inbox.role_name IS 'session_user of the caller';
+
+COMMENT ON COLUMN public.sql_inbox.source_ip IS 'the address of the caller''s connection to PostgreSQL; null: a socket';
+
+COMMENT ON COLUMN public.sql_inbox.request_id IS 'sql- and the number of the transaction';
+
+COMMENT ON COLUMN public.sql_inbox.content IS 'null: the text comes from the template template_no';
+
+COMMENT ON COLUMN public.sql_inbox.is_repeat IS 'an earlier message has the dedup key: the row is logged, and becomes no task';
+
+COMMENT ON COLUMN public.sql_inbox.message_type IS 'as messages.message_type';
+
+COMMENT ON COLUMN public.sql_inbox.priority IS 'null: that of the message type';
+
+COMMENT ON COLUMN public.sql_inbox.created_at IS 'when it was submitted; its transaction was committed later';
+
+COMMENT ON COLUMN public.sql_inbox.tries IS 'how often the database refused to make a task of it alone';
+
+COMMENT ON COLUMN public.sql_inbox.due_at IS 'not tried before; later than created_at after a failed try';
+
+ALTER TABLE public.sql_inbox ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.sql_inbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.sql_roles (
+    role_name text NOT NULL,
+    user_id bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sql_roles_role_name_length CHECK (((char_length(role_name) >= 1) AND (char_length(role_name) <= 63)))
+);
+
+COMMENT ON TABLE public.sql_roles IS 'A role of PostgreSQL that may call the functions of the schema lksms, and the user for whom it submits. Written by internal/sqldoor, with the grants. The role needs both: a migration that makes a function of lksms again must grant it to these roles.';
+
+COMMENT ON COLUMN public.sql_roles.role_name IS 'session_user of the caller; no foreign key: a role belongs to the cluster';
+
 CREATE TABLE public.statistics (
     step text NOT NULL,
     company_id bigint NOT NULL,
@@ -4219,42 +4801,6 @@ COMMENT ON TABLE public.user_addresses IS 'An address at which a user proved its
 COMMENT ON COLUMN public.user_addresses.network IS 'an IPv4 address, or the /64 network of an IPv6 address';
 
 COMMENT ON COLUMN public.user_addresses.username IS 'no foreign key: the configured user is in no table';
-
-CREATE TABLE public.users (
-    id bigint NOT NULL,
-    username text NOT NULL,
-    role text NOT NULL,
-    app_id text,
-    password_hash text,
-    is_disabled boolean DEFAULT false NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    company_id bigint DEFAULT 1 NOT NULL,
-    top_priority smallint DEFAULT 1 NOT NULL,
-    version bigint DEFAULT 1 NOT NULL,
-    has_company boolean DEFAULT false NOT NULL,
-    CONSTRAINT users_app_id_of_senders CHECK (((app_id IS NULL) OR ((role = 'send'::text) AND ((char_length(app_id) >= 1) AND (char_length(app_id) <= 50))))),
-    CONSTRAINT users_company_binds_role CHECK (((NOT has_company) OR (role = ANY (ARRAY['submit'::text, 'read'::text])))),
-    CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['submit'::text, 'send'::text, 'read'::text, 'admin'::text]))),
-    CONSTRAINT users_top_priority_range CHECK (((top_priority >= 0) AND (top_priority <= 9))),
-    CONSTRAINT users_username_form CHECK ((((char_length(username) >= 1) AND (char_length(username) <= 50)) AND (strpos(username, ':'::text) = 0)))
-);
-
-COMMENT ON TABLE public.users IS 'A user of the API: a system, a sender or a person. Written by internal/access.';
-
-COMMENT ON COLUMN public.users.role IS 'submit, send, read or admin';
-
-COMMENT ON COLUMN public.users.app_id IS 'with the role send: the only sender_no for which the user may claim and report; null: any';
-
-COMMENT ON COLUMN public.users.password_hash IS 'argon2id; null: the user has only API keys';
-
-COMMENT ON COLUMN public.users.company_id IS 'the company for which the user submits; 1 is the default company';
-
-COMMENT ON COLUMN public.users.top_priority IS 'the most urgent priority that its submissions may ask for';
-
-COMMENT ON COLUMN public.users.version IS 'incremented by each update; a caller names the version that it saw';
-
-COMMENT ON COLUMN public.users.has_company IS 'the company limits what the user sees; false: company_id only says for whom it submits, and a read user sees every company';
 
 ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.users_id_seq
@@ -4661,6 +5207,12 @@ ALTER TABLE ONLY public.settings
 ALTER TABLE ONLY public.smsgate_messages
     ADD CONSTRAINT smsgate_messages_pkey PRIMARY KEY (company_id, submitted_by, message_id);
 
+ALTER TABLE ONLY public.sql_inbox
+    ADD CONSTRAINT sql_inbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.sql_roles
+    ADD CONSTRAINT sql_roles_pkey PRIMARY KEY (role_name);
+
 ALTER TABLE ONLY public.statistics
     ADD CONSTRAINT statistics_pkey PRIMARY KEY (step, company_id, dimension, at, key);
 
@@ -4912,6 +5464,12 @@ CREATE INDEX smsgate_messages_created_idx ON public.smsgate_messages USING btree
 
 CREATE INDEX smsgate_messages_list_idx ON public.smsgate_messages USING btree (company_id, submitted_by, created_at, message_id) INCLUDE (sender_no);
 
+CREATE INDEX sql_inbox_company_idx ON public.sql_inbox USING btree (company_id, id);
+
+CREATE UNIQUE INDEX sql_inbox_dedup_key_idx ON public.sql_inbox USING btree (company_id, submitted_by, dedup_key) WHERE ((dedup_key IS NOT NULL) AND (NOT is_repeat));
+
+CREATE INDEX sql_roles_user_id_idx ON public.sql_roles USING btree (user_id);
+
 CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
 
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
@@ -4980,6 +5538,8 @@ ALTER INDEX public.report_logs_pkey ATTACH PARTITION public.report_logs_default_
 
 ALTER INDEX public.report_logs_outcome_key ATTACH PARTITION public.report_logs_default_task_id_idx;
 
+CREATE TRIGGER outgoing_insert INSTEAD OF INSERT ON lksms.outgoing FOR EACH ROW EXECUTE FUNCTION public.sql_door_outgoing();
+
 CREATE TRIGGER alert_receivers_rows_bound AFTER INSERT ON public.alert_receivers REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100');
 
 CREATE TRIGGER alert_rules_rows_bound AFTER INSERT ON public.alert_rules REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
@@ -5023,6 +5583,8 @@ CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
 CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sql_roles FOR EACH ROW EXECUTE FUNCTION public.audit_change('sql_role', 'role_name');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
 
@@ -5270,6 +5832,9 @@ ALTER TABLE ONLY public.sender_tokens
 
 ALTER TABLE ONLY public.senders
     ADD CONSTRAINT senders_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);
+
+ALTER TABLE ONLY public.sql_roles
+    ADD CONSTRAINT sql_roles_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

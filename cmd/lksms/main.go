@@ -37,6 +37,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" group:"server" help:"Run the server."`
 	Migrate migrateCmd `cmd:"" group:"server" help:"Apply or revert migrations of the database. serve applies them itself."`
 	User    userCmd    `cmd:"" group:"server" help:"Manage users and their API keys."`
+	Sql     sqlCmd     `cmd:"" group:"server" help:"Manage which roles of PostgreSQL may submit messages by SQL."`
 	History historyCmd `cmd:"" group:"server" help:"List, export, drop and import the partitions of old tasks."`
 	Secrets secretsCmd `cmd:"" group:"server" help:"Manage the key that seals the secrets of senders."`
 	Demo    demoCmd    `cmd:"" group:"server" help:"Send a few dozen messages through a running server with a simulated sender."`

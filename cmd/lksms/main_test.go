@@ -839,6 +839,57 @@ func TestTheCommandLineIsAudited(t *testing.T) {
 	}
 }
 
+// B12: the operator lets a role submit, sees it, and takes it back; the audit has both.
+func TestSQLCommands(t *testing.T) {
+	t.Parallel()
+	databaseURL := pgtest.New(t)
+	run := func(args ...string) (string, error) {
+		cmd := exec.Command(binary, args...)
+		cmd.Dir = t.TempDir()
+		cmd.Env = environment("DATABASE_URL=" + databaseURL)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	expect := func(want string, args ...string) {
+		t.Helper()
+		if out, err := run(args...); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	role := "shop_" + strings.ToLower(rand.Text())[:12]
+	admin := connect(t, pgtest.Admin(t, databaseURL))
+	if _, err := admin.Exec(t.Context(), "CREATE ROLE "+role); err != nil {
+		t.Fatal(err)
+	}
+	expect("", "user", "add", "jane", "--role=submit")
+	expect("", "user", "add", "reader", "--role=read")
+	for _, args := range [][]string{{"jane", "no_such_role"}, {"nobody", role}, {"reader", role}} {
+		if out, err := run(append([]string{"sql", "grant"}, args...)...); err == nil || !strings.Contains(out, "not_there") {
+			t.Errorf("grant %v: %v\n%s", args, err, out)
+		}
+	}
+	expect("", "sql", "grant", "jane", role)
+	expect("", "sql", "grant", "jane", role) // again
+	expect(role, "sql", "list")
+	conn := connect(t, databaseURL)
+	if may := scan[bool](t, conn, "SELECT has_schema_privilege($1, 'lksms', 'USAGE')", role); !may {
+		t.Error("the role lacks the schema")
+	}
+	expect("", "user", "disable", "jane")
+	expect("the user is disabled", "sql", "list")
+	expect("", "sql", "revoke", role)
+	if out, err := run("sql", "revoke", role); err == nil || !strings.Contains(out, "not_there") {
+		t.Errorf("revoked twice: %v\n%s", err, out)
+	}
+	if _, err := admin.Exec(t.Context(), "DROP ROLE "+role); err != nil {
+		t.Errorf("something keeps the role: %v", err)
+	}
+	const want = "created sql_role cli:, deleted sql_role cli:"
+	if got := scan[string](t, conn, "SELECT string_agg(action || ' ' || entity || ' ' || left(actor, 4), ', ' ORDER BY id) FROM audit WHERE entity_key = $1", role); got != want {
+		t.Errorf("audit has %s, want %s", got, want)
+	}
+}
+
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)

@@ -178,8 +178,20 @@ func (c *userKeyCmd) Run(ctx context.Context) error {
 	})
 }
 
-// withUsers runs fn with the users of the configured database, after applying missing migrations. It refuses those that take long.
+// withUsers runs fn with the users of the configured database.
 func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context, *access.Service) error) error {
+	return withMigrated(ctx, cfg, func(ctx context.Context, db *postgres.DB) error {
+		// The configured admin belongs to the server. Here no credentials are verified.
+		users, err := access.New(db, access.Options{Password: rand.Text()})
+		if err != nil {
+			return err
+		}
+		return fn(ctx, users)
+	})
+}
+
+// withMigrated runs fn with the configured database, after applying missing migrations. It refuses those that take long.
+func withMigrated(ctx context.Context, cfg config.Database, fn func(context.Context, *postgres.DB) error) error {
 	return withDatabase(ctx, cfg, func(ctx context.Context, url string) error {
 		upgrade, err := postgres.PendingUpgrade(ctx, url)
 		if err != nil {
@@ -196,11 +208,6 @@ func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context
 			return err
 		}
 		defer db.Close()
-		// The configured admin belongs to the server. Here no credentials are verified.
-		users, err := access.New(db, access.Options{Password: rand.Text()})
-		if err != nil {
-			return err
-		}
-		return fn(ctx, users)
+		return fn(ctx, db)
 	})
 }

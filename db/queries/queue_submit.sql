@@ -259,3 +259,32 @@ SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, 
     @segments::smallint, i.country_no
 FROM input i
 WHERE i.reason IS NOT NULL;
+
+-- TaskRefuse stores the task of a submission that was accepted before it could be checked in full, and that is refused now: FAILED from the start,
+-- with the result. It takes the dedup key, unless another task has it. An empty source, dedup_key, sign or country_no means none.
+-- name: TaskRefuse :exec
+WITH named AS (
+    INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id)
+    SELECT @company_id::bigint, @submitted_by::text, @dedup_key::text, @task_id::text
+    WHERE @dedup_key::text <> ''
+    ON CONFLICT (company_id, submitted_by, dedup_key) DO NOTHING
+),
+stored AS (
+    INSERT INTO messages (
+        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority,
+        segments, sign, is_test, expect_send_time, expires_at, request_id, use_template, source_ip, user_agent, request_data
+    )
+    VALUES (
+        @task_id::text, @phone_number::text, @recipient::text, @content::text, nullif(@source::text, ''), @submitted_by::text,
+        nullif(@dedup_key::text, ''), @company_id::bigint, @pool_id::bigint, @message_type::smallint, nullif(@country_no::text, ''), @priority::smallint,
+        @segments::smallint, nullif(@sign::text, ''), @is_test::boolean, sqlc.narg(expect_send_time)::timestamptz, sqlc.narg(expires_at)::timestamptz,
+        @request_id::text, @use_template::boolean, @source_ip::text, @user_agent::text, @request_data::jsonb
+    )
+)
+INSERT INTO report_logs (
+    task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, country_no, is_test
+)
+VALUES (
+    @task_id::text, @company_id::bigint, 'unreachable', 'failed', 3, @result::text, 0, now(), @pool_id::bigint, @message_type::smallint, -- FAILED
+    @segments::smallint, nullif(@country_no::text, ''), @is_test::boolean
+);

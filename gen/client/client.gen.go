@@ -8283,6 +8283,7 @@ type ClientInterface interface {
 	// | `alert_rule`, `alert_receiver` | its number |
 	// | `alert` | the number of an alert that somebody acknowledged |
 	// | `task_job` | the number of a job that somebody started or stopped |
+	// | `sql_role` | the role of PostgreSQL that the command line lets submit messages by SQL |
 	// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
 	// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
 	//
@@ -10654,6 +10655,7 @@ func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body Ack
 // | `alert_rule`, `alert_receiver` | its number |
 // | `alert` | the number of an alert that somebody acknowledged |
 // | `task_job` | the number of a job that somebody started or stopped |
+// | `sql_role` | the role of PostgreSQL that the command line lets submit messages by SQL |
 // | `partition` | the first day of the tasks that the command line exported, dropped or imported |
 // | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
 //
@@ -24044,6 +24046,7 @@ type ClientWithResponsesInterface interface {
 	// | `alert_rule`, `alert_receiver` | its number |
 	// | `alert` | the number of an alert that somebody acknowledged |
 	// | `task_job` | the number of a job that somebody started or stopped |
+	// | `sql_role` | the role of PostgreSQL that the command line lets submit messages by SQL |
 	// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
 	// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
 	//
@@ -42597,6 +42600,7 @@ func (c *ClientWithResponses) AcknowledgeAlertWithResponse(ctx context.Context, 
 // | `alert_rule`, `alert_receiver` | its number |
 // | `alert` | the number of an alert that somebody acknowledged |
 // | `task_job` | the number of a job that somebody started or stopped |
+// | `sql_role` | the role of PostgreSQL that the command line lets submit messages by SQL |
 // | `partition` | the first day of the tasks that the command line exported, dropped or imported |
 // | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
 //

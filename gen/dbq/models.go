@@ -453,6 +453,46 @@ type Setting struct {
 	UpdatedAt time.Time
 }
 
+// A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.
+type SqlInbox struct {
+	ID int64
+	// the id that the task will have, which the caller knows; of a repeat an id that is never used
+	TaskID    string
+	CompanyID int64
+	// as messages.submitted_by
+	SubmittedBy string
+	// session_user of the caller
+	RoleName string
+	// the address of the caller's connection to PostgreSQL; null: a socket
+	SourceIp *string
+	// sql- and the number of the transaction
+	RequestID   string
+	PhoneNumber string
+	// null: the text comes from the template template_no
+	Content    *string
+	TemplateNo *string
+	Params     []byte
+	Language   *string
+	Source     *string
+	DedupKey   *string
+	// an earlier message has the dedup key: the row is logged, and becomes no task
+	IsRepeat bool
+	// as messages.message_type
+	MessageType int16
+	// null: that of the message type
+	Priority       *int16
+	ExpectSendTime *time.Time
+	ExpiresAt      *time.Time
+	Sign           *string
+	IsTest         bool
+	// when it was submitted; its transaction was committed later
+	CreatedAt time.Time
+	// how often the database refused to make a task of it alone
+	Tries int16
+	// not tried before; later than created_at after a failed try
+	DueAt time.Time
+}
+
 // A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.
 type Tag struct {
 	ID        int64

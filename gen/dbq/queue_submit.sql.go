@@ -326,6 +326,91 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 	return err
 }
 
+const taskRefuse = `-- name: TaskRefuse :exec
+WITH named AS (
+    INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id)
+    SELECT $2::bigint, $9::text, $10::text, $1::text
+    WHERE $10::text <> ''
+    ON CONFLICT (company_id, submitted_by, dedup_key) DO NOTHING
+),
+stored AS (
+    INSERT INTO messages (
+        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority,
+        segments, sign, is_test, expect_send_time, expires_at, request_id, use_template, source_ip, user_agent, request_data
+    )
+    VALUES (
+        $1::text, $11::text, $12::text, $13::text, nullif($14::text, ''), $9::text,
+        nullif($10::text, ''), $2::bigint, $4::bigint, $5::smallint, nullif($7::text, ''), $15::smallint,
+        $6::smallint, nullif($16::text, ''), $8::boolean, $17::timestamptz, $18::timestamptz,
+        $19::text, $20::boolean, $21::text, $22::text, $23::jsonb
+    )
+)
+INSERT INTO report_logs (
+    task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, country_no, is_test
+)
+VALUES (
+    $1::text, $2::bigint, 'unreachable', 'failed', 3, $3::text, 0, now(), $4::bigint, $5::smallint, -- FAILED
+    $6::smallint, nullif($7::text, ''), $8::boolean
+)
+`
+
+type TaskRefuseParams struct {
+	TaskID         string
+	CompanyID      int64
+	Result         string
+	PoolID         int64
+	MessageType    int16
+	Segments       int16
+	CountryNo      string
+	IsTest         bool
+	SubmittedBy    string
+	DedupKey       string
+	PhoneNumber    string
+	Recipient      string
+	Content        string
+	Source         string
+	Priority       int16
+	Sign           string
+	ExpectSendTime *time.Time
+	ExpiresAt      *time.Time
+	RequestID      string
+	UseTemplate    bool
+	SourceIp       string
+	UserAgent      string
+	RequestData    []byte
+}
+
+// TaskRefuse stores the task of a submission that was accepted before it could be checked in full, and that is refused now: FAILED from the start,
+// with the result. It takes the dedup key, unless another task has it. An empty source, dedup_key, sign or country_no means none.
+func (q *Queries) TaskRefuse(ctx context.Context, arg TaskRefuseParams) error {
+	_, err := q.db.Exec(ctx, taskRefuse,
+		arg.TaskID,
+		arg.CompanyID,
+		arg.Result,
+		arg.PoolID,
+		arg.MessageType,
+		arg.Segments,
+		arg.CountryNo,
+		arg.IsTest,
+		arg.SubmittedBy,
+		arg.DedupKey,
+		arg.PhoneNumber,
+		arg.Recipient,
+		arg.Content,
+		arg.Source,
+		arg.Priority,
+		arg.Sign,
+		arg.ExpectSendTime,
+		arg.ExpiresAt,
+		arg.RequestID,
+		arg.UseTemplate,
+		arg.SourceIp,
+		arg.UserAgent,
+		arg.RequestData,
+	)
+	return err
+}
+
 const taskSubmit = `-- name: TaskSubmit :many
 
 WITH directory AS MATERIALIZED (

@@ -47,6 +47,7 @@ import (
 	"lksms/internal/setting"
 	"lksms/internal/smsgate"
 	"lksms/internal/smsgateclient"
+	"lksms/internal/sqldoor"
 	"lksms/internal/statistics"
 	"lksms/internal/sweep"
 	"lksms/internal/taskmetric"
@@ -155,6 +156,7 @@ type App struct {
 	Webhooks      *webhook.Service
 	Uploads       *upload.Service
 	SmsgateClient *smsgateclient.Service
+	SQLDoor       *sqldoor.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	Servers       *servers.Service
@@ -236,6 +238,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	clients := smsgateclient.New(db, tasks, dir)
+	inbox := sqldoor.New(db, tasks, o.Log, metrics)
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
 	streams := stream.New(streamsOf(o.MaxConnections))
@@ -258,6 +261,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 			{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
 			{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
 			{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
+			{Name: "take-messages-of-sql", Interval: 250 * time.Millisecond, Routine: true, Run: inbox.Take},
 			{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 			{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
 			{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
@@ -315,7 +319,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, SmsgateClient: clients, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Reconcile: statements, Jobs: jobs, Batches: batches, Contacts: contacts, Erasures: erasures, Feed: events, Webhooks: webhooks, Uploads: uploads, SmsgateClient: clients, SQLDoor: inbox, Teller: teller, DB: db,
 		Pusher: pusher, Servers: others, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

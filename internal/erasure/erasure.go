@@ -158,7 +158,7 @@ func (s *Service) Forget(ctx context.Context) (int, error) {
 }
 
 // Run works on the erasures that are due, and returns how many ended. Each goes through all of its steps again until no sender holds a task of the
-// person, no list that may have the person is being read, and nothing new is found. A step that was broken off is repeated: it finds what is left.
+// person, no list that may have the person is being read, no message that was submitted by SQL before it waits, and nothing new is found. A step that was broken off is repeated: it finds what is left.
 func (s *Service) Run(ctx context.Context) (ended int, err error) {
 	due, err := s.q.ErasuresDue(ctx, dueMost)
 	if err != nil {
@@ -223,6 +223,11 @@ func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
 			return false, err
 		}
 	}
+	// Before the tasks: what leaves the inbox now is among them, or is found by the next pass.
+	hasInbox, err := s.q.SqlInboxHas(ctx, dbq.SqlInboxHasParams{CompanyID: p.CompanyID, Before: p.CreatedAt})
+	if err != nil {
+		return false, fmt.Errorf("look into the inbox: %w", err)
+	}
 	held, err := s.eraseTasks(ctx, p)
 	if err != nil {
 		return false, err
@@ -231,7 +236,7 @@ func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find lists: %w", err)
 	}
-	if held+lists > 0 || p.hasFound { // a transaction that read the contact before it was erased may commit tasks after they were looked for
+	if held+lists > 0 || p.hasFound || hasInbox { // a transaction that read the contact before it was erased may commit tasks after they were looked for
 		return false, s.wait(ctx, p.ID, held+lists)
 	}
 	for _, step := range []func(context.Context, *person) error{s.eraseAnswers, s.eraseRows, s.eraseSubmissions, s.eraseRest} {

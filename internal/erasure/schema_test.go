@@ -20,7 +20,8 @@ var erased = words(`
 	erasures.asked_recipients erasures.recipients erasures.user_ids fruitless_submissions.content fruitless_submissions.phone_number fruitless_submissions.request_data
 	fruitless_submissions.response_data inbounds.phone_numbers idempotency_keys.response messages.content messages.dedup_key messages.phone_number messages.recipient
 	messages.request_data messages.submitted_content messages.user_id notifications.own_payload queue.content queue.phone_number queue.recipient
-	queue.result queue.user_id receipts.recipient renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id report_logs.error_message
+	queue.result queue.user_id receipts.recipient renderings.content renderings.html renderings.page renderings.params messages.contact_values queue.contact_values renderings.title smsgate_messages.message_id sql_inbox.content sql_inbox.dedup_key
+	sql_inbox.params sql_inbox.phone_number report_logs.error_message
 	report_logs.request_data report_logs.result subscribe_messages.receiver_user_id tag_contacts.user_id task_jobs.filter upload_parts.bytes webhook_deliveries.response
 `)
 
@@ -33,7 +34,8 @@ var kept = map[string][]string{
 		templates.template_content templates.template_name user_addresses.username users.username sessions.username
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
 		sender_ledger.remark alerts.remark task_jobs.remark callbacks.refused callbacks.source_ip
-		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config`),
+		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
+		sql_roles.role_name`),
 	"texts about columns, keys that callers choose, and what is forgotten in a moment": words(`
 		batch_rows.fault batches.fault contact_import_errors.failure
 		contact_imports.failure contact_imports.file_name

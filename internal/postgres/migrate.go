@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"embed"
 	"errors"
 	"fmt"
 	"net"
@@ -209,6 +210,10 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // closing releases the lock
+	path, err := searchPath(ctx, conn) // before the lock: in its transaction, it would leave a snapshot, for which CREATE INDEX CONCURRENTLY waits
+	if err != nil {
+		return fmt.Errorf("find schemas: %w", err)
+	}
 	lock, err := lockMigrations(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
@@ -219,11 +224,40 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	}
 	m := dbmate.New(target)
 	m.FS = db.Migrations
+	if path != "" {
+		first, _, _ := strings.Cut(path, ",")
+		m.FS, m.MigrationsTableName = inSchemas{db.Migrations, path}, first+"."+m.MigrationsTableName
+	}
 	m.MigrationsDir = []string{"migrations"}
 	m.AutoDumpSchema = false
 	var output bytes.Buffer
 	m.Log = &output
 	return errors.Join(fn(m), lock.Unlock(ctx)) // without the lock, another server may have migrated at the same time
+}
+
+// searchPath returns the schemas that the session of a role with the name lksms sees, without the schema lksms; empty: the session has another role.
+// That role has the schema lksms first in its search path: what migrations make would be there, among what callers of the SQL functions may use.
+func searchPath(ctx context.Context, conn *pgx.Conn) (path string, err error) {
+	err = conn.QueryRow(ctx, `SELECT coalesce(string_agg(quote_ident(s.name), ',' ORDER BY s.place), '')
+		FROM unnest(current_schemas(false)) WITH ORDINALITY AS s (name, place)
+		WHERE s.name <> 'lksms' AND (current_user = 'lksms' OR 'lksms' = ANY (current_schemas(false)))`).Scan(&path)
+	return path, err
+}
+
+// inSchemas are migrations that begin by setting the search path. A parameter of the connection would do it too, but poolers refuse it. Those without
+// a transaction cannot; each is one statement that names a table, and an index is in the schema of its table.
+type inSchemas struct {
+	embed.FS
+	path string
+}
+
+// ReadFile implements fs.ReadFileFS.
+func (s inSchemas) ReadFile(name string) ([]byte, error) {
+	content, err := s.FS.ReadFile(name)
+	for _, mark := range []string{"-- migrate:up\n", "-- migrate:down\n"} {
+		content = bytes.Replace(content, []byte(mark), []byte(mark+"SET LOCAL search_path = "+s.path+";\n"), 1)
+	}
+	return content, err
 }
 
 // dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them

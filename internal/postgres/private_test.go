@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -165,10 +166,10 @@ const ordinary = `SELECT NOT (r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR 
 
 // ofOthers lists the objects in the database that neither belong to the current role nor came with PostgreSQL.
 const ofOthers = `
-	SELECT format('schema %s', nspname) AS name FROM pg_namespace WHERE nspname = 'public' AND pg_get_userbyid(nspowner) <> current_user
-	UNION ALL SELECT format('relation %s', relname) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND pg_get_userbyid(relowner) <> current_user
-	UNION ALL SELECT format('routine %s', proname) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND pg_get_userbyid(proowner) <> current_user
-	UNION ALL SELECT format('type %s', typname) FROM pg_type WHERE typnamespace = 'public'::regnamespace AND pg_get_userbyid(typowner) <> current_user
+	SELECT format('schema %s', nspname) AS name FROM pg_namespace WHERE nspname IN ('public', 'lksms') AND pg_get_userbyid(nspowner) <> current_user
+	UNION ALL SELECT format('relation %s', relname) FROM pg_class WHERE relnamespace::regnamespace::text IN ('public', 'lksms') AND pg_get_userbyid(relowner) <> current_user
+	UNION ALL SELECT format('routine %s', proname) FROM pg_proc WHERE pronamespace::regnamespace::text IN ('public', 'lksms') AND pg_get_userbyid(proowner) <> current_user
+	UNION ALL SELECT format('type %s', typname) FROM pg_type WHERE typnamespace::regnamespace::text IN ('public', 'lksms') AND pg_get_userbyid(typowner) <> current_user
 	ORDER BY name`
 
 // expectOwnDatabase checks that everything in the database belongs to the service, and that the service can reach nothing else.
@@ -207,6 +208,58 @@ func TestTheServiceIsAnOrdinaryRoleThatOwnsItsDatabase(t *testing.T) {
 	expectOwnDatabase(t, server.URL())
 }
 
+// B12: the role of the service makes the schema of the SQL door, and lets a role of PostgreSQL use it.
+func TestTheServiceGrantsTheSQLDoor(t *testing.T) {
+	t.Parallel()
+	server := run(t, pgtest.Dir(t))
+	if _, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil {
+		t.Fatal(err)
+	}
+	admin, service := connect(t, server.AdminURL()), connect(t, server.URL())
+	_, err := admin.Exec(t.Context(), "CREATE ROLE shop LOGIN PASSWORD 'shop'")
+	must(t, err)
+	_, err = service.Exec(t.Context(), `INSERT INTO users (username, role) VALUES ('jane', 'submit'); SELECT sql_role_grant('shop');
+		INSERT INTO sql_roles (role_name, user_id) SELECT 'shop', id FROM users WHERE username = 'jane'`)
+	must(t, err)
+	to, err := url.Parse(server.URL())
+	must(t, err)
+	to.User = url.UserPassword("shop", "shop")
+	shop := connect(t, to.String())
+	_, err = shop.Exec(t.Context(), "SELECT lksms.enqueue('13800138000', 'x')")
+	must(t, err)
+	_, err = service.Exec(t.Context(), "DELETE FROM sql_roles; SELECT sql_role_revoke('shop')")
+	must(t, err)
+	_, err = admin.Exec(t.Context(), "DROP ROLE shop") // nothing is left that keeps it
+	must(t, err)
+}
+
+// A role that is called lksms has the schema lksms first in its search path. Its tables and partitions are in public all the same.
+func TestARoleWithTheNameOfTheSQLDoorKeepsItsTablesInPublic(t *testing.T) {
+	t.Parallel()
+	server := run(t, pgtest.Dir(t))
+	database := server.AdminURL() // the superuser is called lksms
+	if _, err := postgres.MigrateUp(t.Context(), database); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := postgres.MigrateUp(t.Context(), database); err != nil || n != 0 {
+		t.Errorf("%d migrations were applied again: %v", n, err)
+	}
+	must(t, postgres.MigrateDown(t.Context(), database))
+	if n, err := postgres.MigrateUp(t.Context(), database); err != nil || n != 1 {
+		t.Errorf("%d migrations were applied: %v", n, err)
+	}
+	conn := connect(t, database)
+	var first, elsewhere string
+	must(t, conn.QueryRow(t.Context(), "SELECT current_schema()").Scan(&first))
+	_, err := conn.Exec(t.Context(), "SELECT task_partitions_ahead('day', '2026-01-05', '2026-01-05')")
+	must(t, err)
+	must(t, conn.QueryRow(t.Context(), `SELECT coalesce(string_agg(c.oid::regclass::text, ' '), '') FROM pg_class c
+		WHERE c.relnamespace::regnamespace::text NOT IN ('public', 'pg_catalog', 'information_schema', 'pg_toast') AND c.relname <> 'outgoing'`).Scan(&elsewhere))
+	if first != "lksms" || elsewhere != "" {
+		t.Errorf("the first schema is %s; outside public are %s", first, elsewhere)
+	}
+}
+
 // ofAnEarlierVersion returns a stopped cluster, with a row, of a version in which the service was the superuser.
 func ofAnEarlierVersion(t *testing.T) string {
 	t.Helper()
@@ -224,8 +277,8 @@ func ofAnEarlierVersion(t *testing.T) string {
 	}
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
 	must(t, err)
-	// The first statement makes public as it was before PostgreSQL 15. The others add objects of an operator.
-	_, err = conn.Exec(t.Context(), `ALTER SCHEMA public OWNER TO lksms; GRANT CREATE ON SCHEMA public TO PUBLIC;
+	// The versions from before had no schema lksms. The second and third statement make public as it was before PostgreSQL 15. The others add objects of an operator.
+	_, err = conn.Exec(t.Context(), `SET search_path = public; ALTER SCHEMA public OWNER TO lksms; GRANT CREATE ON SCHEMA public TO PUBLIC;
 		INSERT INTO companies (company_no, name) VALUES ('acme', 'Acme');
 		CREATE MATERIALIZED VIEW "Of ""Acme""" AS SELECT * FROM companies; CREATE SEQUENCE apart; CREATE TYPE pair AS (a int, b int);
 		CREATE DOMAIN "Positive" AS int CHECK (VALUE > 0); CREATE TYPE colour AS ENUM ('red');

@@ -11,7 +11,7 @@ import (
 const (
 	// adminRole is the superuser that initdb creates. The service itself never connects as adminRole.
 	adminRole = "lksms"
-	// serviceRole is an ordinary role. It owns the schema public with its objects, and nothing else.
+	// serviceRole is an ordinary role. It owns the schemas public and lksms with their objects, and nothing else.
 	serviceRole    = "lksms_service"
 	serverDatabase = "lksms"
 )
@@ -45,7 +45,8 @@ func (s *Server) prepare(ctx context.Context) error {
 	return nil
 }
 
-// handOver makes serviceRole the owner of the schema public and of everything in it that is not part of an extension.
+// handOver makes serviceRole the owner of the schemas public and lksms, if they exist, and of everything in them that is not part of an extension. The
+// role may create schemas, as the migration of the schema lksms does.
 // Indexes, array types and sequences of a column follow the object that they belong to. The superuser runs this among
 // objects of an ordinary role, so that all functions and operators must be looked up in pg_catalog only. REASSIGN
 // OWNED is not an option: it refuses the role that initdb created. The superuser keeps the database, because its
@@ -53,27 +54,28 @@ func (s *Server) prepare(ctx context.Context) error {
 const handOver = `
 SET LOCAL search_path = pg_catalog, pg_temp;
 ALTER DATABASE ` + serverDatabase + ` OWNER TO ` + adminRole + `;
-GRANT CONNECT, TEMPORARY ON DATABASE ` + serverDatabase + ` TO ` + serviceRole + `;
+GRANT CONNECT, CREATE, TEMPORARY ON DATABASE ` + serverDatabase + ` TO ` + serviceRole + `;
 DO $$
 DECLARE
     service CONSTANT oid := '` + serviceRole + `'::regrole;
+    schemas CONSTANT oid[] := ARRAY(SELECT n.oid FROM pg_namespace n WHERE n.nspname IN ('public', 'lksms'));
     object text;
 BEGIN
     FOR object IN
         SELECT format('SCHEMA %I', n.nspname) FROM pg_namespace n
-        WHERE n.nspname = 'public' AND pg_get_userbyid(n.nspowner) <> '` + serviceRole + `'
+        WHERE n.oid = ANY (schemas) AND pg_get_userbyid(n.nspowner) <> '` + serviceRole + `'
         UNION ALL
         SELECT format('TABLE %s', c.oid::regclass) FROM pg_class c
-        WHERE c.relnamespace = 'public'::regnamespace AND c.relowner <> service AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+        WHERE c.relnamespace = ANY (schemas) AND c.relowner <> service AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
             AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
                 AND (d.deptype = 'e' OR c.relkind = 'S' AND d.deptype IN ('a', 'i')))
         UNION ALL
         SELECT format('ROUTINE %s', p.oid::regprocedure) FROM pg_proc p
-        WHERE p.pronamespace = 'public'::regnamespace AND p.proowner <> service
+        WHERE p.pronamespace = ANY (schemas) AND p.proowner <> service
             AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
         UNION ALL
         SELECT format('TYPE %s', t.oid::regtype) FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
-        WHERE t.typnamespace = 'public'::regnamespace AND t.typowner <> service
+        WHERE t.typnamespace = ANY (schemas) AND t.typowner <> service
             AND (t.typtype IN ('d', 'e', 'r') OR t.typtype = 'c' AND c.relkind = 'c')
             AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e')
     LOOP

@@ -19,14 +19,20 @@ type Outcome struct {
 // SubmitAll is Submit for several. Each submission has its own outcome, in their order; a bad one does not hold up the others. An
 // error is the database's, and means that none is known to be stored; in a transaction, that none is.
 func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origin) ([]Outcome, error) {
+	return s.submitAll(ctx, subs, origin.CompanyID, func(int) Origin { return origin })
+}
+
+// submitAll is SubmitAll for submissions of a company with an origin each.
+func (s *Service) submitAll(ctx context.Context, subs []Submission, companyID int64, originOf func(i int) Origin) ([]Outcome, error) {
 	b := batch{
-		s: s, inTx: s.db.InTx(ctx), subs: subs, origin: origin, outcomes: make([]Outcome, len(subs)), named: map[string]bool{},
+		s: s, inTx: s.db.InTx(ctx), subs: subs, originOf: originOf, outcomes: make([]Outcome, len(subs)), named: map[dedupName]bool{},
 	}
-	templates, asOf := s.templates.Finder(origin.CompanyID), time.Now()
+	templates, asOf := s.templates.Finder(companyID), time.Now()
 	for i, sub := range subs {
+		origin := originOf(i)
 		row, err := s.prepare(ctx, asOf, sub, origin, templates)
 		isReady := err == nil && !sub.isDefault()
-		isNamed := sub.DedupKey != nil && b.named[*sub.DedupKey]
+		isNamed := sub.DedupKey != nil && b.named[dedupName{origin.User, *sub.DedupKey}]
 		switch {
 		case isReady:
 			b.add(i, row, false)
@@ -55,14 +61,17 @@ type batch struct {
 	s        *Service
 	inTx     bool // SubmitAll is part of a transaction of its caller
 	subs     []Submission
-	origin   Origin
-	outcomes []Outcome // of subs
+	originOf func(i int) Origin // of subs
+	outcomes []Outcome          // of subs
 
 	rows    []batchRow
-	named   map[string]bool // dedup keys of rows
-	repeats []int           // submissions whose dedup key another one has taken, in this batch or before
-	broken  error           // why the transaction must not be committed
+	named   map[dedupName]bool // dedup keys of rows
+	repeats []int              // submissions whose dedup key another one has taken, in this batch or before
+	broken  error              // why the transaction must not be committed
 }
+
+// dedupName is a dedup key of a user of a company.
+type dedupName struct{ user, key string }
 
 // batchRow is a task to store.
 type batchRow struct {
@@ -74,7 +83,7 @@ type batchRow struct {
 func (b *batch) add(i int, row newTask, isDefault bool) {
 	b.rows = append(b.rows, batchRow{row, i, isDefault})
 	if row.DedupKey != nil {
-		b.named[*row.DedupKey] = true
+		b.named[dedupName{row.User, *row.DedupKey}] = true
 	}
 }
 
@@ -102,7 +111,7 @@ func (b *batch) isRepeat(ctx context.Context, i int) bool {
 	if b.subs[i].DedupKey == nil {
 		return false
 	}
-	first, err := b.s.repeated(ctx, b.subs[i], b.origin)
+	first, err := b.s.repeated(ctx, b.subs[i], b.originOf(i))
 	if first != nil {
 		b.outcomes[i].Submitted = *first
 	}
@@ -164,15 +173,8 @@ func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]bool, error
 
 // repeat gives repeats the tasks that have their dedup keys.
 func (b *batch) repeat(ctx context.Context) {
-	firstsOf := func(ctx context.Context, repeats []int) ([]merge.Result[*Submitted], error) {
-		subs := make([]Submission, len(repeats))
-		for i, of := range repeats {
-			subs[i] = b.subs[of]
-		}
-		return b.s.allRepeated(ctx, subs, b.origin)
-	}
 	for portion := range slices.Chunk(b.repeats, portionMost) {
-		for i, result := range apart(ctx, b, portion, firstsOf) {
+		for i, result := range apart(ctx, b, portion, b.firstsOf) {
 			of := portion[i]
 			o := &b.outcomes[of]
 			first := result.Out.Out
@@ -186,10 +188,37 @@ func (b *batch) repeat(ctx context.Context) {
 			case first != nil:
 				o.Submitted = *first
 			default: // the first submission was not stored; this one may consume a default content although ranks are locked
-				o.Submitted, o.Err = b.s.Submit(ctx, b.subs[of], b.origin)
+				o.Submitted, o.Err = b.s.Submit(ctx, b.subs[of], b.originOf(of))
 			}
 		}
 	}
+}
+
+// firstsOf returns the tasks that have the dedup keys of repeats, in their order, and logs the repeats, those of one origin together.
+func (b *batch) firstsOf(ctx context.Context, repeats []int) ([]merge.Result[*Submitted], error) {
+	firsts := make([]merge.Result[*Submitted], len(repeats))
+	isDone := make([]bool, len(repeats))
+	for i, of := range repeats {
+		if isDone[i] {
+			continue
+		}
+		origin := b.originOf(of)
+		var subs []Submission
+		var places []int
+		for j := i; j < len(repeats); j++ {
+			if !isDone[j] && b.originOf(repeats[j]) == origin {
+				subs, places, isDone[j] = append(subs, b.subs[repeats[j]]), append(places, j), true
+			}
+		}
+		found, err := b.s.allRepeated(ctx, subs, origin)
+		if err != nil {
+			return nil, err
+		}
+		for n, place := range places {
+			firsts[place] = found[n]
+		}
+	}
+	return firsts, nil
 }
 
 // apart runs items together, and apart if that fails, each time in a transaction or a savepoint of its own.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +58,8 @@ type Submission struct {
 	Test           bool       // statistics count it apart, and a setting may keep it from being sent
 	BatchID        int64      // the uploaded list that the message is from; 0: none
 	SenderNo       string     // the only sender that may send the message; empty: any
+
+	taskID string // was given out before, see Accepted; empty: a new one
 }
 
 // isRendered reports whether the text comes from a template that the submission asks for.
@@ -215,7 +218,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if err != nil {
 		return newTask{}, err
 	}
-	row := newTask{id: newID(), recipient: recipient, asOf: asOf, Submission: sub, Origin: origin}
+	row := newTask{id: cmp.Or(sub.taskID, newID()), recipient: recipient, asOf: asOf, Submission: sub, Origin: origin}
 	if err := sub.checkChoice(); err != nil {
 		return row, err
 	}

@@ -19,7 +19,19 @@ const (
 const Erased = "已清除"
 
 // Own are the results of tasks that say nothing of a message. All others hold texts of senders and providers, at their end if they begin with GaveUp.
-var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, NoSignature}
+var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, NoSignature,
+	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NotSendable,
+}
+
+// The reasons why a message that was accepted by SQL cannot be sent.
+const (
+	NotANumber  = "手机号码无效"
+	TextTooLong = "短信内容或计费条数超过上限"
+	TextBlank   = "短信内容为空"
+	NoSMSText   = "短信模板不存在或未启用"
+	WrongParams = "短信模板参数不符"
+	NotSendable = "内部错误，无法发送"
+)
 
 // LedgerOfDay is the remark of the sum of the charges and refunds of a day.
 const LedgerOfDay = "当日扣费与退还合计"

@@ -1,0 +1,20 @@
+-- migrate:up
+-- A later migration makes a schema lksms. A role of that name has it first in its search path, as "$user": functions that create tables must not
+-- create them there. They get the search path of the migration, which names the schema of the tables and never that one.
+DO $$
+DECLARE
+    made regprocedure;
+BEGIN
+    FOR made IN
+        SELECT p.oid::regprocedure FROM pg_proc p
+        WHERE p.pronamespace = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass)
+            AND array_to_string(p.proconfig, ',') LIKE '%search_path=%$user%'
+        ORDER BY p.oid
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = %s, pg_temp', made, current_setting('search_path'));
+    END LOOP;
+END $$;
+
+-- migrate:down
+-- Nothing: without the schema lksms both mean the same.
+SELECT 1;
