@@ -224,7 +224,7 @@ func TestSendSaysWithWhichKeyItIsRepeatedWhenItsOutcomeIsUnknown(t *testing.T) {
 	var asked atomic.Int64
 	hang := make(chan struct{})
 	proxy := passOn(t, s.server.URL, nil)
-	losing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	losing := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		proxy.ServeHTTP(httptest.NewRecorder(), r)
 		asked.Add(1)
 		<-hang

@@ -340,7 +340,7 @@ func (r *scriptRunner) report(ctx context.Context, report client.Report, end tim
 	for failures := 0; ; failures++ {
 		err := r.client.Report(life, report)
 		switch {
-		case err == nil || isFinal(err) && !(isDenied(err) && r.client.Now().Before(end)):
+		case err == nil || isFinal(err) && (!isDenied(err) || !r.client.Now().Before(end)):
 			return err
 		case life.Err() != nil:
 			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // the last one is our own end
