@@ -26,7 +26,9 @@ node -e '
 ' >"$temp/dashboard.yaml"
 
 if haproxy=$(command -v haproxy); then # a name that is not known here is a warning
-    "$haproxy" -c -q -f deploy/haproxy/roles.cfg 2>"$temp/haproxy.log" || { cat "$temp/haproxy.log" >&2; exit 1; }
+    for file in deploy/haproxy/roles.cfg deploy/patroni/haproxy.cfg; do
+        "$haproxy" -c -q -f "$file" 2>"$temp/haproxy.log" || { cat "$temp/haproxy.log" >&2; exit 1; }
+    done
 fi
 
 cd deploy/prometheus

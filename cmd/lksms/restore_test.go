@@ -1,0 +1,468 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	api "lksms/gen/client"
+	"lksms/internal/config"
+	"lksms/internal/pgtest"
+)
+
+// restoreSeed makes TestARestoreToAPointInTime repeatable, and lets it run: make test-restore sets it.
+var restoreSeed = flag.Uint64("restore.seed", 0, "seed of the test that restores a backup; 0: it is skipped")
+
+// cluster is a PostgreSQL that runs as an operator's does, apart from its folders, and the commands of docs/operations.md on it.
+type cluster struct {
+	t      *testing.T
+	dir    string
+	env    []string
+	who    *syscall.Credential // PostgreSQL refuses to run as root; nil: the user of the test is not root
+	blocks map[string]string   // by their names in the document
+}
+
+// asDebian stands for what the document expects of Debian: a shell of root, and systemd.
+const asDebian = `set -eu -o pipefail
+sudo() { shift 2; "$@"; } # -u postgres: the test runs as this user
+systemctl() {
+    case "$*" in
+    "stop lksms") ;; # the test does it
+    "start postgresql@15-main" | "stop postgresql@15-main") pg_ctl "$1" --silent --wait --log="$DIR/log" $([ "$1" = start ] || echo --mode=fast) ;;
+    *) echo "systemctl $*: not expected" >&2; return 1 ;;
+    esac
+}
+`
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	bin := ""
+	for _, glob := range append([]string{config.PostgresBin(), "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"}, config.UnpackedPostgres()...) {
+		found, _ := filepath.Glob(glob)
+		for _, dir := range slices.Backward(found) {
+			if _, err := os.Stat(filepath.Join(dir, "pg_basebackup")); err == nil && bin == "" {
+				bin = dir
+			}
+		}
+	}
+	if bin == "" {
+		t.Fatal("no PostgreSQL with pg_basebackup was found: install it, or set LKSMS_PG_BIN")
+	}
+	c := &cluster{t: t, dir: pgtest.Dir(t)}
+	if os.Geteuid() == 0 {
+		c.who = account(t)
+	}
+	lib := filepath.Join(c.dir, "lib")
+	must(t, os.Mkdir(lib, 0o755))
+	for _, name := range []string{"archive-wal", "base-backup", "after-restore.sql"} {
+		content, err := os.ReadFile(filepath.Join("..", "..", "deploy", "backup", name))
+		must(t, err, os.WriteFile(filepath.Join(lib, name), content, 0o755))
+	}
+	home := filepath.Join(c.dir, "db")
+	must(t, os.Mkdir(home, 0o700))
+	if c.who != nil {
+		must(t, os.Chown(home, int(c.who.Uid), int(c.who.Gid)))
+	}
+	c.env = []string{
+		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + home, "LC_ALL=C", "TZ=UTC", "DIR=" + home, "PGHOST=" + home, "PGUSER=postgres", "LIB=" + lib,
+		"PGDATA=" + home + "/main", "BASES=" + home + "/bases", "WAL=" + home + "/wal",
+	}
+	c.readBlocks()
+	c.run(`initdb --username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync >/dev/null
+		cat >> "$PGDATA/postgresql.conf" <<-SETTINGS
+			listen_addresses = ''
+			unix_socket_directories = '$PGHOST'
+			unix_socket_permissions = 0700
+			fsync = off # the machine does not fail here
+			max_connections = 200
+		SETTINGS
+		systemctl start postgresql@15-main
+		psql -qc 'CREATE ROLE lksms LOGIN' -c 'CREATE DATABASE lksms OWNER lksms'`)
+	t.Cleanup(func() {
+		stop := c.command(context.Background(), `pg_ctl stop --silent --mode=immediate || true`)
+		_ = stop.Run() // it may be stopped
+	})
+	return c
+}
+
+// account returns the user that PostgreSQL runs as under root.
+func account(t *testing.T) *syscall.Credential {
+	t.Helper()
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			uid, err := strconv.ParseUint(u.Uid, 10, 32)
+			must(t, err)
+			gid, err := strconv.ParseUint(u.Gid, 10, 32)
+			must(t, err)
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		}
+	}
+	t.Fatal("no user postgres or nobody exists")
+	return nil
+}
+
+// readBlocks reads the commands of the document: a block stands behind a line <!-- test-restore: its name -->.
+func (c *cluster) readBlocks() {
+	c.t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	must(c.t, err)
+	c.blocks = map[string]string{}
+	for i, part := range strings.Split(string(page), "<!-- test-restore: ") {
+		if i == 0 {
+			continue
+		}
+		name, rest, _ := strings.Cut(part, " -->\n```sh\n")
+		block, _, isWhole := strings.Cut(rest, "\n```\n")
+		if !isWhole {
+			c.t.Fatalf("the block %q of the document has no end", name)
+		}
+		c.blocks[name] = block
+	}
+}
+
+func (c *cluster) command(ctx context.Context, script string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-c", asDebian+script)
+	cmd.Dir, cmd.Env = c.dir, c.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.who}
+	return cmd
+}
+
+func (c *cluster) run(script string) string {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
+	defer cancel()
+	out, err := c.command(ctx, script).CombinedOutput()
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(c.dir, "db", "log"))
+		c.t.Fatalf("%v\n%s\n%s\nlog of PostgreSQL:\n%s", err, script, out, log[max(0, len(log)-4000):])
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// follow runs blocks of the document, in one shell.
+func (c *cluster) follow(before string, names ...string) string {
+	c.t.Helper()
+	script := before + "\n"
+	for _, name := range names {
+		block, exists := c.blocks[name]
+		if !exists {
+			c.t.Fatalf("the document has no block %q", name)
+		}
+		script += block + "\n"
+	}
+	return c.run(script)
+}
+
+func (c *cluster) url(role string) string {
+	return "postgresql:///lksms?user=" + role + "&host=" + filepath.Join(c.dir, "db")
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// submitted is a message that was accepted, and the request that made it.
+type submitted struct{ key, number, content, id string }
+
+// life is the load: what was submitted, claimed and reported.
+type life struct {
+	t        *testing.T
+	dice     *rand.Rand
+	messages []submitted
+	leases   map[string]int64 // of claims that were not reported yet, by task
+	ended    map[string]int   // the status that was reported, by task
+	retried  map[string]bool
+}
+
+func (l *life) submit(p *process, s submitted) string {
+	l.t.Helper()
+	res, err := p.client().SendSmsWithResponse(l.t.Context(), &api.SendSmsParams{IdempotencyKey: &s.key}, api.SendRequest{PhoneNumber: s.number, Content: &s.content})
+	if err != nil || res.JSON200 == nil {
+		l.t.Fatalf("submit: %v %s", err, res.Body)
+	}
+	var answer struct {
+		Data struct {
+			TaskID string `json:"task_id"`
+		}
+	}
+	must(l.t, json.Unmarshal(res.Body, &answer))
+	return answer.Data.TaskID
+}
+
+func (l *life) submitNew(p *process, n int) {
+	l.t.Helper()
+	for range n {
+		s := submitted{key: fmt.Sprintf("key-%d", len(l.messages)), number: fmt.Sprintf("138%08d", l.dice.IntN(1e8)), content: fmt.Sprintf("message %d", len(l.messages))}
+		s.id = l.submit(p, s)
+		l.messages = append(l.messages, s)
+	}
+}
+
+func (l *life) claim(p *process, app string, n int) (ids []string) {
+	l.t.Helper()
+	res, err := p.client().ClaimTasksNowWithResponse(l.t.Context(), api.ClaimRequest{AppID: app, Limit: &n})
+	if err != nil || res.JSON200 == nil {
+		l.t.Fatalf("claim: %v %s", err, res.Body)
+	}
+	for _, task := range res.JSON200.Data {
+		ids, l.leases[task.TaskID] = append(ids, task.TaskID), task.LeaseID
+	}
+	return ids
+}
+
+// report reports a lease, and returns the status code of the answer.
+func (l *life) report(p *process, app, id string, status int, retry bool) int {
+	l.t.Helper()
+	lease := l.leases[id]
+	res, err := p.client().ReportTaskWithResponse(l.t.Context(), api.ReportRequest{TaskID: id, AppID: app, Status: api.ReportStatus(status), ShouldRetry: &retry, LeaseID: &lease})
+	must(l.t, err)
+	if res.StatusCode() == 200 {
+		delete(l.leases, id)
+		if l.ended[id] = status; retry {
+			delete(l.ended, id)
+			l.retried[id] = true
+		}
+	}
+	return res.StatusCode()
+}
+
+// work claims and reports at random, and keeps some leases.
+func (l *life) work(p *process, app string, n int) {
+	l.t.Helper()
+	for _, id := range l.claim(p, app, n) {
+		switch l.dice.IntN(6) {
+		case 0: // the lease stays
+		case 1:
+			l.report(p, app, id, 3, true)
+		case 2:
+			l.report(p, app, id, 3, false)
+		default:
+			l.report(p, app, id, 2, false)
+		}
+	}
+}
+
+func (l *life) count(conn *pgx.Conn, what, sql string, args ...any) {
+	l.t.Helper()
+	if n := scan[int](l.t, conn, sql, args...); n != 0 {
+		l.t.Errorf("%d %s", n, what)
+	}
+}
+
+// S3.15: a database is restored to a moment before an accident, with the commands of docs/operations.md. What was accepted before the moment is there
+// once, leases of then are recovered or reported, repeats get the answers of then, and what came after the moment is accepted as new.
+func TestARestoreToAPointInTime(t *testing.T) {
+	if *restoreSeed == 0 {
+		t.Skip("make test-restore runs it")
+	}
+	c := newCluster(t)
+	l := &life{
+		t: t, dice: rand.New(rand.NewPCG(*restoreSeed, 0)), leases: map[string]int64{}, ended: map[string]int{}, retried: map[string]bool{},
+	}
+	c.follow("", "archive")
+	environment := []string{"DATABASE_URL=" + c.url("lksms"), "RETRY_DELAY_MINUTES=0.02", "SECRETS_KEY=cmVzdG9yZS1yZXN0b3JlLXJlc3RvcmUtcmVzdG9yZS0="}
+	long := serve(t, append(environment, "PROCESSING_TIMEOUT_MINUTES=30")...)
+	short := serve(t, append(environment, "PROCESSING_TIMEOUT_MINUTES=0.1")...)
+	pulled := func(p *process, after string) *api.EventFeed {
+		limit := 1000
+		res, err := p.client().PullEventsWithResponse(t.Context(), &api.PullEventsParams{After: optionalText(after), Limit: &limit})
+		if err != nil || res.JSON200 == nil {
+			t.Fatalf("pull after %q: %v %s", after, err, res.Body)
+		}
+		return &res.JSON200.Data
+	}
+	start := pulled(long, "").NextCursor // events are recorded from here on
+	l.submitNew(long, 40+l.dice.IntN(40))
+	l.work(long, "app_long", 30)
+	c.follow("", "base")
+	for range 3 + l.dice.IntN(5) {
+		l.submitNew(long, 10+l.dice.IntN(20))
+		l.work(long, "app_long", 5+l.dice.IntN(20))
+		l.work(short, "app_short", 5+l.dice.IntN(10))
+	}
+	if l.dice.IntN(2) == 0 {
+		c.follow("", "base") // the restore starts from the newer one
+	}
+	l.submitNew(long, 20)
+	kept := l.claim(long, "app_long", 5)   // these leases are live at the moment and after the restore
+	lost := l.claim(short, "app_short", 5) // these run out in between
+
+	// The moment. Nothing is under way, so that all that was answered is before it.
+	admin := connect(t, c.url("postgres"))
+
+	eventually(t, "the events are in the feed", func() bool { return len(pulled(long, start).Items) >= len(l.ended) })
+	before, leasesThen, endedThen := slices.Clone(l.messages), cloned(l.leases), cloned(l.ended)
+	at := scan[time.Time](t, admin, "SELECT clock_timestamp()")
+	time.Sleep(1100 * time.Millisecond) // the operator knows the second of the accident
+
+	// More than the 32 numbers by which PostgreSQL writes a sequence ahead, which a restore skips by itself.
+	l.submitNew(long, 60+l.dice.IntN(20))
+	var sent []string // pending at the moment, and sent after it
+	for _, id := range l.claim(long, "app_long", 100) {
+		l.report(long, "app_long", id, 2, false)
+		_, wasLeased := leasesThen[id] // such a task cannot be cancelled afterwards, and may go out again
+		if !wasLeased && slices.ContainsFunc(before, func(s submitted) bool { return s.id == id }) {
+			sent = append(sent, id)
+		}
+	}
+	l.report(long, "app_long", kept[0], 2, false) // leased at the moment, and reported after it
+	l.work(short, "app_short", 5)
+	eventually(t, "the events are in the feed", func() bool { return len(pulled(long, start).Items) >= len(l.ended) })
+	known := map[string]bool{} // to a receiver that drops events that it has had
+	cursor := start
+	for page := pulled(long, cursor); len(page.Items) > 0; page = pulled(long, cursor) {
+		for _, event := range page.Items {
+			known[event.ID] = true
+		}
+		cursor = page.NextCursor
+	}
+	greatest := scan[int64](t, admin, "SELECT last_value FROM lease_ids")
+
+	accident := []string{"DELETE FROM messages", "DROP TABLE messages CASCADE", "TRUNCATE queue, report_logs", "DROP SCHEMA public CASCADE"}[l.dice.IntN(4)]
+	if _, err := admin.Exec(t.Context(), "SET search_path = public; "+accident); err != nil {
+		t.Fatal(err)
+	}
+	must(t, long.stop(syscall.SIGTERM), short.stop(syscall.SIGTERM), admin.Close(t.Context()))
+	point := at.UTC().Format("2006-01-02 15:04:05.999999") + "+00"
+	t.Logf("seed %d: %d messages, %q, restored to %s", *restoreSeed, len(l.messages), accident, point)
+	t.Log(c.follow("AT='"+point+"'", "stop", "restore", "look", "open"))
+
+	// First without the roles that send.
+	admin = connect(t, c.url("postgres"))
+	quiet := serve(t, append(environment, "ROLES=api,console")...)
+	for _, s := range before {
+		if n := scan[int](t, admin, "SELECT count(*) FROM messages WHERE content = $1 AND task_id = $2", s.content, s.id); n != 1 {
+			t.Errorf("%s is there %d times", s.id, n)
+		}
+	}
+	if n := scan[int](t, admin, "SELECT count(*) FROM messages"); n != len(before) {
+		t.Errorf("%d messages, %d were accepted before the moment", n, len(before))
+	}
+	for id, status := range endedThen {
+		if n := scan[int](t, admin, "SELECT coalesce(min(outcome), 0) FROM report_logs WHERE task_id = $1 AND outcome IS NOT NULL", id); n != status {
+			t.Errorf("%s has the outcome %d, reported was %d", id, n, status)
+		}
+	}
+	if n := scan[int](t, admin, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL AND lease_until > $1", at); n > len(leasesThen) {
+		t.Errorf("%d leases, %d were live", n, len(leasesThen))
+	}
+	for _, id := range sent { // the provider's list says that they went out: they are held
+		res, err := quiet.client().CancelTaskWithResponse(t.Context(), id)
+		if err != nil || res.StatusCode() != 200 {
+			t.Errorf("cancel %s: %v %s", id, err, res.Body)
+		}
+	}
+	for i, s := range l.messages {
+		id := l.submit(quiet, s)
+		if isOld := i < len(before); isOld != (id == s.id) {
+			t.Errorf("the repeat of %s, accepted before the moment: %v, got %s", s.id, isOld, id)
+		} else if !isOld {
+			l.messages[i].id = id
+		}
+	}
+	must(t, quiet.stop(syscall.SIGTERM))
+
+	// Then with all of them.
+	all := serve(t, append(environment, "PROCESSING_TIMEOUT_MINUTES=0.1")...)
+	l.leases = leasesThen
+	for _, id := range kept {
+		if code := l.report(all, "app_long", id, 2, false); code != 200 {
+			t.Errorf("the report of a live lease got %d", code)
+		}
+	}
+	for _, id := range lost {
+		eventually(t, "a lease that ran out is taken back", func() bool {
+			return scan[int](t, admin, "SELECT count(*) FROM queue WHERE task_id = $1 AND lease_until IS NULL AND retry_count > 0", id) == 1
+		})
+	}
+	delivered := map[string]int{}
+	if _, err := admin.Exec(t.Context(), "UPDATE queue SET lease_until = now() WHERE lease_until > now() AND processing_app_id = 'app_long'"); err != nil {
+		t.Fatal(err) // the senders that held them are gone; nobody waits half an hour here
+	}
+	eventually(t, "everything is delivered", func() bool {
+		for _, id := range l.claim(all, "app_new", 100) {
+			if l.leases[id] <= greatest {
+				t.Errorf("the lease %d was given out before", l.leases[id])
+			}
+			if l.report(all, "app_new", id, 2, false) == 200 {
+				delivered[id]++
+			}
+		}
+		return scan[int](t, admin, "SELECT count(*) FROM queue") == 0
+	})
+	for id, n := range delivered {
+		if n != 1 || slices.Contains(sent, id) || endedThen[id] != 0 {
+			t.Errorf("%s was delivered %d times; it was sent after the moment: %v, settled before it: %v", id, n, slices.Contains(sent, id), endedThen[id] != 0)
+		}
+	}
+	for _, s := range l.messages {
+		if n := scan[int](t, admin, "SELECT count(*) FROM messages m JOIN report_logs r USING (task_id) WHERE m.task_id = $1 AND r.outcome IS NOT NULL", s.id); n != 1 {
+			t.Errorf("%s has %d outcomes", s.id, n)
+		}
+	}
+	l.count(admin, "messages exist twice", "SELECT count(*) FROM (SELECT content FROM messages GROUP BY content HAVING count(*) > 1) x")
+	statistics, err := all.client().TaskStatisticsWithResponse(t.Context())
+	must(t, err)
+	rows := scan[string](t, admin, `SELECT count(*) FILTER (WHERE outcome = 2) || ' sent, ' || count(*) FILTER (WHERE outcome = 3) || ' failed'
+		FROM report_logs WHERE outcome IS NOT NULL`)
+	if data := statistics.JSON200; data == nil || fmt.Sprintf("%d sent, %d failed", data.Data.SuccessTasks, data.Data.FailedTasks) != rows {
+		t.Errorf("the counters say %s, the rows %s", statistics.Body, rows)
+	}
+
+	// A receiver that drops events that it knows, and goes on at its cursor of before the accident, hears of every delivery.
+	heard := map[string]bool{}
+	eventually(t, "every delivery is told", func() bool {
+		page := pulled(all, cursor)
+		for _, event := range page.Items {
+			if known[event.ID] {
+				t.Errorf("the id %s was given out before", event.ID)
+			}
+			var data struct {
+				TaskID string `json:"task_id"`
+			}
+			must(t, json.Unmarshal(event.Data, &data))
+			heard[data.TaskID] = true
+		}
+		cursor = page.NextCursor
+		for id := range delivered {
+			if !heard[id] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func optionalText(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func cloned[V any](m map[string]V) map[string]V {
+	c := map[string]V{}
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
