@@ -3298,6 +3298,9 @@ type Explanation struct {
 	// Senders The senders that the routes of the company name, or the shared senders; at most 100. Those that can take the task come first.
 	Senders []SenderView `json:"senders"`
 
+	// StartUntil Of a PROCESSING task that its sender has claimed with `start_seconds` and not started: when the task comes back
+	StartUntil *time.Time `json:"start_until,omitempty"`
+
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
@@ -4799,7 +4802,8 @@ type ReportBatchResponse struct {
 //     does not count for the task any more.
 //   - `requeued`: a user requeued the task, which is PENDING again.
 //   - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-//     not send (`troubled`). The task is PENDING again, and the attempt does not count.
+//     not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
+//     the attempt does not count.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -4867,7 +4871,8 @@ type ReportedItem struct {
 	//   does not count for the task any more.
 	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
+	//   not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
+	//   the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -6611,7 +6616,8 @@ type TimelineEvent struct {
 	//   does not count for the task any more.
 	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
+	//   not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
+	//   the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -10110,7 +10116,8 @@ type ClientInterface interface {
 	//
 	// Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
 	// sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
-	// out, and a sender gets it again.
+	// out, and a sender gets it again. `POST /api/v1/sms/tasks/claim` has `start_seconds` for tasks that come back sooner if they are not
+	// started.
 	//
 	// **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 	//
@@ -14264,7 +14271,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 //
 // Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
 // sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
-// out, and a sender gets it again.
+// out, and a sender gets it again. `POST /api/v1/sms/tasks/claim` has `start_seconds` for tasks that come back sooner if they are not
+// started.
 //
 // **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 //
@@ -26189,7 +26197,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
 	// sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
-	// out, and a sender gets it again.
+	// out, and a sender gets it again. `POST /api/v1/sms/tasks/claim` has `start_seconds` for tasks that come back sooner if they are not
+	// started.
 	//
 	// **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 	//
@@ -45940,7 +45949,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 //
 // Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
 // sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
-// out, and a sender gets it again.
+// out, and a sender gets it again. `POST /api/v1/sms/tasks/claim` has `start_seconds` for tasks that come back sooner if they are not
+// started.
 //
 // **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 //

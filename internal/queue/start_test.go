@@ -49,12 +49,18 @@ func TestATaskThatWasNotStartedComesBackAndOneThatWasStartedIsUnclear(t *testing
 			if d := lasts(b, idle.TaskID); d != 10*time.Minute {
 				t.Errorf("a lease that is not started lasts %s", d)
 			}
+			if until := b.Explain(idle.TaskID).StartUntil; until == nil || !until.Equal(idle.LeaseUntil) {
+				t.Errorf("explained as to be started until %v, want %s", until, idle.LeaseUntil)
+			}
 			got := start(b, "a", begun)
 			if got.Started != 1 || got.Refused != 0 || got.Items[0].LeaseUntil == nil || lasts(b, begun.TaskID) != apptest.DefaultRules.ProcessingTimeout {
 				t.Fatalf("started %+v, the lease lasts %s", got, lasts(b, begun.TaskID))
 			}
 			if !got.Items[0].LeaseUntil.Equal(*b.Task(begun.TaskID).LeaseUntil) {
 				t.Errorf("the lease runs out at %s, the task says %s", got.Items[0].LeaseUntil, b.Task(begun.TaskID).LeaseUntil)
+			}
+			if until := b.Explain(begun.TaskID).StartUntil; until != nil {
+				t.Errorf("a started task is explained as to be started until %s", until)
 			}
 			b.Exec("UPDATE queue SET lease_until = now(), start_until = now() WHERE start_until = lease_until") // ten minutes pass
 			if n := b.Recover(); n != 1 {
@@ -111,6 +117,11 @@ func TestALeaseThatNeedsNoStartIsAsBefore(t *testing.T) {
 	}
 	idle := takeToStart(b, "short", 1, 600)[0]
 	b.ExpireLeases()
+	for _, got := range []api.StartedBatch{start(b, "plain", plain), start(b, "short", short, idle)} { // over, although no sweep has come yet
+		if got.Started != 0 {
+			t.Errorf("leases that have run out are started: %+v", got)
+		}
+	}
 	if n := b.Recover(); n != 3 {
 		t.Errorf("took back %d", n)
 	}
@@ -222,7 +233,10 @@ func TestAStartAndTheSweepAtTheSameMoment(t *testing.T) {
 	defer sweep.Rollback(t.Context())
 	exec(t, sweep, "SELECT FROM queue WHERE task_id = '"+tasks[0].TaskID+"' FOR UPDATE")
 	answer := make(chan api.StartedBatch, 1)
-	go func() { answer <- start(b, "a", tasks[0]) }()
+	go func() {
+		defer close(answer) // also after a fatal failure, which ends only this goroutine
+		answer <- start(b, "a", tasks[0])
+	}()
 	b.AwaitLockWait()
 	exec(t, sweep, "UPDATE queue SET processing_app_id = NULL, lease_until = NULL, start_until = NULL, failed_app_id = 'a' WHERE task_id = '"+tasks[0].TaskID+"'")
 	if err := sweep.Commit(t.Context()); err != nil {
