@@ -605,9 +605,9 @@ type TaskReturnRow struct {
 }
 
 // TaskReturn takes back the expired leases of task_ids that their senders had to start and did not (S4.6), and returns them. Such a message was
-// not sent: the task is PENDING again with the attempts that it had, whatever on_unclear says. As after a TaskRelease of a lease that was tried, it keeps
-// its lane and rank the first time, for the other senders of the pool, and waits for a delay if that happened before: a message that
-// brings down each sender that takes it does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id
+// not sent: the task is PENDING again with the attempts that it had, whatever on_unclear says. As after a TaskRelease of a lease that was tried, it
+// keeps its lane and rank the first time, for the other senders of the pool, and waits for a delay if that happened before: so a message that
+// stops each sender that takes it does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id
 // stays, so that a SUCCESS of a sender that sent the message all the same settles the task.
 func (q *Queries) TaskReturn(ctx context.Context, arg TaskReturnParams) ([]TaskReturnRow, error) {
 	rows, err := q.db.Query(ctx, taskReturn, arg.TaskIds, arg.Delay, arg.DelayMost)
@@ -662,7 +662,9 @@ started AS (
     SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- one, or its repetitions
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM live l WHERE l.is_unstarted))
 )
-SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until::timestamptz AS lease_until FROM live l ORDER BY l.task_id, l.lease_id
+SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until::timestamptz AS lease_until
+FROM live l
+ORDER BY l.task_id, l.lease_id
 `
 
 type TaskStartParams struct {
