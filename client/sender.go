@@ -22,6 +22,14 @@ func (c *Client) Claim(ctx context.Context, claim Claim) ([]ClaimedTask, error) 
 	return call[[]ClaimedTask](ctx, c, once, wait, func(ctx context.Context) (*http.Response, error) { return c.api.ClaimTasksNow(ctx, claim) })
 }
 
+// Start says that the sender starts to send up to 1000 tasks that it claimed with StartSeconds. Each lease has its own outcome, in their order: the
+// sender must send none whose Code is not 200. A repeated start changes nothing.
+func (c *Client) Start(ctx context.Context, appID string, leases []Lease) (*StartedBatch, error) {
+	return call[*StartedBatch](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
+		return c.api.StartTasks(ctx, api.StartRequest{AppID: appID, Leases: leases})
+	})
+}
+
 // Report ends the lease of a task with its outcome. With LeaseID, a report that is repeated changes nothing. Without it, the report is for
 // whichever lease the sender has, and a repeated one could end a later lease: it is not repeated after a lost answer.
 func (c *Client) Report(ctx context.Context, report Report) error {

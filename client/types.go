@@ -30,6 +30,10 @@ type (
 	Claim = api.ClaimRequest
 	// ClaimedTask is a task that the caller holds until its lease ends.
 	ClaimedTask = api.ClaimedTask
+	// Lease names a task that the caller holds, and its lease.
+	Lease = api.HeldLease
+	// StartedBatch has the outcome of each start.
+	StartedBatch = api.StartedBatch
 	// Report says what became of a task that the caller held.
 	Report = api.ReportRequest
 	// ReportedBatch has the outcome of each report.

@@ -165,7 +165,7 @@ var invariants = []invariant{
 				PARTITION BY l.task_id, l.life ORDER BY l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
 			) AS n
 			FROM (
-				SELECT *, EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released') AS is_released FROM leases s
+				SELECT *, EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect IN ('untried', 'troubled')) AS is_released FROM leases s
 			) l
 		) s
 		WHERE s.attempt <> s.n OR s.n > $1 + 1`},
@@ -173,7 +173,7 @@ var invariants = []invariant{
 		SELECT e.task_id || ' ' || string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) FROM ends e
 		WHERE e.lease_id IS NOT NULL GROUP BY e.task_id, e.lease_id
 		HAVING count(*) > 1
-			AND string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) <> 'recovered retry, reported success'`},
+			AND string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) NOT IN ('recovered retry, reported success', 'recovered untried, reported success')`},
 	{"a task ends once, and nothing happens to it afterwards unless it is requeued", `
 		SELECT f.task_id || ' ' || f.effect FROM ends f
 			JOIN (SELECT task_id, life, max(id) AS last_id FROM ends GROUP BY task_id, life) e USING (task_id, life)
@@ -212,7 +212,7 @@ var invariants = []invariant{
 		UNION ALL
 		SELECT 'cancelled ' || c.task_id FROM cancelled c JOIN task_states t USING (task_id)
 		WHERE t.status <> 4 OR EXISTS (SELECT FROM leases s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count
-			AND NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released'))
+			AND NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect IN ('untried', 'troubled')))
 		UNION ALL
 		SELECT 'outside ' || s.app_id FROM leases s WHERE s.app_id NOT LIKE 'sender-%'`},
 	{"every answered report is in the log once", `
@@ -231,7 +231,7 @@ var invariants = []invariant{
 		SELECT 'limit ' || l.app_id || ' ' || sum(t.segments) FROM leases l
 			JOIN senders s ON s.sender_no = l.app_id AND s.per_minute IS NOT NULL
 			JOIN task_states t USING (task_id)
-		WHERE NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = l.id AND e.event = 'released')
+		WHERE NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = l.id AND e.effect IN ('untried', 'troubled'))
 		GROUP BY l.app_id, s.per_minute, date_trunc('minute', l.created_at)
 		HAVING sum(t.segments) > s.per_minute`},
 	{"no balance is overdrawn, and each equals the sum of its ledger", `
@@ -244,7 +244,7 @@ var invariants = []invariant{
 		SELECT 'attempt ' || l.id || ' has ' || count(e.id) || ' entries' FROM leases l
 			JOIN senders s ON s.sender_no = l.app_id AND s.has_balance
 			LEFT JOIN sender_ledger e ON e.lease_id = l.id AND e.sender_id = s.id
-			LEFT JOIN ends x ON x.lease_id = l.id AND x.event = 'released'
+			LEFT JOIN ends x ON x.lease_id = l.id AND x.effect IN ('untried', 'troubled')
 		GROUP BY l.id HAVING count(DISTINCT e.id) FILTER (WHERE e.change < 0) <> 1 OR count(x.id) > 0 AND sum(e.change) <> 0`},
 	{"the statistics of a sender equal its log", `
 		SELECT s.sender_no || ' ' || (u.attempts, u.succeeded, u.failed)::text || ' ' || (l.n, e.succeeded, e.failed)::text FROM senders s
@@ -258,7 +258,7 @@ var invariants = []invariant{
 	{"every message that the provider accepted is a SUCCESS or has an expired lease for each repetition", `
 		SELECT p.task_id || ' taken ' || p.times || ' times, ' || coalesce(e.n, 0) || ' leases expired, state ' || coalesce(t.status, -1) FROM taken p
 			LEFT JOIN task_states t USING (task_id)
-			LEFT JOIN (SELECT task_id, count(*) AS n FROM ends WHERE event = 'recovered' GROUP BY task_id) e USING (task_id)
+			LEFT JOIN (SELECT task_id, count(*) AS n FROM ends WHERE event = 'recovered' AND effect <> 'untried' GROUP BY task_id) e USING (task_id)
 		WHERE p.times > coalesce(e.n, 0) + CASE WHEN t.status = 2 THEN 1 ELSE 0 END`},
 	{"the queue is empty", `SELECT task_id || ' is ' || status FROM task_states WHERE status IN (0, 1)`},
 }

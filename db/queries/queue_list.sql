@@ -251,6 +251,10 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
 FROM tasks t
 WHERE t.task_id = @task_id;
 
+-- TaskStartUntil returns until when the sender that holds a task must start it. No row: the task is not held, is started, or needs no start.
+-- name: TaskStartUntil :one
+SELECT q.start_until::timestamptz AS start_until FROM queue q WHERE q.task_id = @task_id AND q.start_until = q.lease_until;
+
 -- TaskDropped returns whether the partition to which a task_id belongs was dropped.
 -- name: TaskDropped :one
 SELECT EXISTS (

@@ -2449,6 +2449,9 @@ type ClaimRequest struct {
 	// Limit The maximum number of tasks; 10 by default
 	Limit *int `json:"limit,omitempty"`
 
+	// StartSeconds Give this only if the sender says `POST /api/v1/sms/start` before it sends a message. A lease then first lasts so many seconds, or as long as the sender's leases last if that is less. A task that is not started by then goes to another sender, and the attempt does not count. If left out, leases need no start.
+	StartSeconds *int32 `json:"start_seconds,omitempty"`
+
 	// Wait Seconds to wait if no task is available; 0 by default
 	Wait *Wait `json:"wait,omitempty"`
 }
@@ -3295,6 +3298,9 @@ type Explanation struct {
 	// Senders The senders that the routes of the company name, or the shared senders; at most 100. Those that can take the task come first.
 	Senders []SenderView `json:"senders"`
 
+	// StartUntil Of a PROCESSING task that its sender has claimed with `start_seconds` and not started: when the task comes back
+	StartUntil *time.Time `json:"start_until,omitempty"`
+
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
@@ -3316,6 +3322,17 @@ type FieldError struct {
 
 // FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
 type FormOfWebhook string
+
+// HeldLease defines model for HeldLease.
+type HeldLease struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID TaskID `json:"task_id"`
+
+	// LeaseID From the answer of the claim
+	LeaseID int64 `json:"lease_id"`
+}
 
 // HistorySettings defines model for HistorySettings.
 type HistorySettings struct {
@@ -4785,7 +4802,8 @@ type ReportBatchResponse struct {
 //     does not count for the task any more.
 //   - `requeued`: a user requeued the task, which is PENDING again.
 //   - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-//     not send (`troubled`). The task is PENDING again, and the attempt does not count.
+//     not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
+//     the attempt does not count.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -4853,7 +4871,8 @@ type ReportedItem struct {
 	//   does not count for the task any more.
 	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
+	//   not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
+	//   the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -5554,6 +5573,56 @@ type Sort = float64
 
 // Source Example: system_a
 type Source = string
+
+// StartRequest defines model for StartRequest.
+type StartRequest struct {
+	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	AppID  AppID       `json:"app_id"`
+	Leases []HeldLease `json:"leases"`
+}
+
+// StartResponse defines model for StartResponse.
+type StartResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    StartedBatch `json:"data"`
+}
+
+// StartedBatch defines model for StartedBatch.
+type StartedBatch struct {
+	// Items The outcomes, in the order of the leases
+	Items []StartedItem `json:"items"`
+
+	// Refused The number of messages that it must not send
+	Refused int `json:"refused"`
+
+	// Started The number of messages that the sender may send, those it had started before included
+	Started int `json:"started"`
+}
+
+// StartedItem defines model for StartedItem.
+type StartedItem struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID  TaskID       `json:"task_id"`
+	Error   *ErrorDetail `json:"error,omitempty"`
+	LeaseID int64        `json:"lease_id"`
+
+	// LeaseUntil When the lease runs out; left out if the sender must not send the message
+	LeaseUntil *time.Time `json:"lease_until,omitempty"`
+
+	// Message Why the message must not be sent, for people
+	Message *string `json:"message,omitempty"`
+}
 
 // StatementUnit What a total counts; messages by default, and of a file always
 type StatementUnit string
@@ -6547,7 +6616,8 @@ type TimelineEvent struct {
 	//   does not count for the task any more.
 	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
+	//   not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
+	//   the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -7978,6 +8048,9 @@ type SendSmsJSONRequestBody = SendRequest
 
 // SendSmsBatchJSONRequestBody defines body for SendSmsBatch for application/json ContentType.
 type SendSmsBatchJSONRequestBody = SendBatchRequest
+
+// StartTasksJSONRequestBody defines body for StartTasks for application/json ContentType.
+type StartTasksJSONRequestBody = StartRequest
 
 // RequeueTaskJSONRequestBody defines body for RequeueTask for application/json ContentType.
 type RequeueTaskJSONRequestBody = RequeueRequest
@@ -9893,6 +9966,52 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// StartTasksWithBody Start to send up to 1000 claimed tasks
+	//
+	// For senders that claim with `start_seconds`. The sender says that it starts to send these messages, and sends only those whose `code` is 200.
+	// Their leases run on until `lease_until`: the usual time of the sender's leases, counted from the claim.
+	//
+	// - A task that was claimed with `start_seconds` and not started in time was not sent. It goes to another sender, the attempt does not
+	//   count, and the sender gets its segments back. `on_unclear` does not matter.
+	// - A task that was started and not reported may have been sent: when its lease runs out, `on_unclear` decides, as it does for leases
+	//   that need no start.
+	// - Starting a lease again is harmless and does not extend it: if an answer is lost, repeat the request. Starting a lease that needs no start
+	//   changes nothing either.
+	// - A lease that ran out, another sender's lease and an unknown task get 409 with the reason `lease.not_held`: the message must not be
+	//   sent.
+	// - Each lease has its own outcome, in the order of the request. An invalid request starts none.
+	// - The number of a driven sender gets 409 with the reason `sender.is_driven`.
+	//
+	// A lease can be reported without a start.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/start (the `StartTasks` operationId).
+	StartTasksWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StartTasks Start to send up to 1000 claimed tasks
+	//
+	// For senders that claim with `start_seconds`. The sender says that it starts to send these messages, and sends only those whose `code` is 200.
+	// Their leases run on until `lease_until`: the usual time of the sender's leases, counted from the claim.
+	//
+	// - A task that was claimed with `start_seconds` and not started in time was not sent. It goes to another sender, the attempt does not
+	//   count, and the sender gets its segments back. `on_unclear` does not matter.
+	// - A task that was started and not reported may have been sent: when its lease runs out, `on_unclear` decides, as it does for leases
+	//   that need no start.
+	// - Starting a lease again is harmless and does not extend it: if an answer is lost, repeat the request. Starting a lease that needs no start
+	//   changes nothing either.
+	// - A lease that ran out, another sender's lease and an unknown task get 409 with the reason `lease.not_held`: the message must not be
+	//   sent.
+	// - Each lease has its own outcome, in the order of the request. An invalid request starts none.
+	// - The number of a driven sender gets 409 with the reason `sender.is_driven`.
+	//
+	// A lease can be reported without a start.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/start (the `StartTasks` operationId).
+	StartTasks(ctx context.Context, body StartTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetTask Get a task, with how long it waited
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
@@ -10002,7 +10121,8 @@ type ClientInterface interface {
 	//
 	// Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
 	// sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
-	// out, and a sender gets it again.
+	// out, and a sender gets it again. `POST /api/v1/sms/tasks/claim` has `start_seconds` for tasks that come back sooner if they are not
+	// started.
 	//
 	// **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 	//
@@ -13895,6 +14015,72 @@ func (c *Client) SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, b
 	return c.Client.Do(req)
 }
 
+// StartTasksWithBody Start to send up to 1000 claimed tasks
+//
+// For senders that claim with `start_seconds`. The sender says that it starts to send these messages, and sends only those whose `code` is 200.
+// Their leases run on until `lease_until`: the usual time of the sender's leases, counted from the claim.
+//
+//   - A task that was claimed with `start_seconds` and not started in time was not sent. It goes to another sender, the attempt does not
+//     count, and the sender gets its segments back. `on_unclear` does not matter.
+//   - A task that was started and not reported may have been sent: when its lease runs out, `on_unclear` decides, as it does for leases
+//     that need no start.
+//   - Starting a lease again is harmless and does not extend it: if an answer is lost, repeat the request. Starting a lease that needs no start
+//     changes nothing either.
+//   - A lease that ran out, another sender's lease and an unknown task get 409 with the reason `lease.not_held`: the message must not be
+//     sent.
+//   - Each lease has its own outcome, in the order of the request. An invalid request starts none.
+//   - The number of a driven sender gets 409 with the reason `sender.is_driven`.
+//
+// A lease can be reported without a start.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/start (the `StartTasks` operationId).
+func (c *Client) StartTasksWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartTasksRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StartTasks Start to send up to 1000 claimed tasks
+//
+// For senders that claim with `start_seconds`. The sender says that it starts to send these messages, and sends only those whose `code` is 200.
+// Their leases run on until `lease_until`: the usual time of the sender's leases, counted from the claim.
+//
+//   - A task that was claimed with `start_seconds` and not started in time was not sent. It goes to another sender, the attempt does not
+//     count, and the sender gets its segments back. `on_unclear` does not matter.
+//   - A task that was started and not reported may have been sent: when its lease runs out, `on_unclear` decides, as it does for leases
+//     that need no start.
+//   - Starting a lease again is harmless and does not extend it: if an answer is lost, repeat the request. Starting a lease that needs no start
+//     changes nothing either.
+//   - A lease that ran out, another sender's lease and an unknown task get 409 with the reason `lease.not_held`: the message must not be
+//     sent.
+//   - Each lease has its own outcome, in the order of the request. An invalid request starts none.
+//   - The number of a driven sender gets 409 with the reason `sender.is_driven`.
+//
+// A lease can be reported without a start.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/start (the `StartTasks` operationId).
+func (c *Client) StartTasks(ctx context.Context, body StartTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartTasksRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetTask Get a task, with how long it waited
 //
 // Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
@@ -14094,7 +14280,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 //
 // Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
 // sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
-// out, and a sender gets it again.
+// out, and a sender gets it again. `POST /api/v1/sms/tasks/claim` has `start_seconds` for tasks that come back sooner if they are not
+// started.
 //
 // **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 //
@@ -22109,6 +22296,46 @@ func NewSendSmsBatchRequestWithBody(server string, params *SendSmsBatchParams, c
 	return req, nil
 }
 
+// NewStartTasksRequest calls the generic StartTasks builder with application/json body
+func NewStartTasksRequest(server string, body StartTasksJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewStartTasksRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewStartTasksRequestWithBody constructs an http.Request for the StartTasks method, with any body, and a specified content type
+func NewStartTasksRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/start")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetTaskRequest constructs an http.Request for the GetTask method
 func NewGetTaskRequest(server string, taskID TaskID) (*http.Request, error) {
 	var err error
@@ -25818,6 +26045,52 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatchWithResponse(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error)
 
+	// StartTasksWithBodyWithResponse Start to send up to 1000 claimed tasks
+	//
+	// For senders that claim with `start_seconds`. The sender says that it starts to send these messages, and sends only those whose `code` is 200.
+	// Their leases run on until `lease_until`: the usual time of the sender's leases, counted from the claim.
+	//
+	// - A task that was claimed with `start_seconds` and not started in time was not sent. It goes to another sender, the attempt does not
+	//   count, and the sender gets its segments back. `on_unclear` does not matter.
+	// - A task that was started and not reported may have been sent: when its lease runs out, `on_unclear` decides, as it does for leases
+	//   that need no start.
+	// - Starting a lease again is harmless and does not extend it: if an answer is lost, repeat the request. Starting a lease that needs no start
+	//   changes nothing either.
+	// - A lease that ran out, another sender's lease and an unknown task get 409 with the reason `lease.not_held`: the message must not be
+	//   sent.
+	// - Each lease has its own outcome, in the order of the request. An invalid request starts none.
+	// - The number of a driven sender gets 409 with the reason `sender.is_driven`.
+	//
+	// A lease can be reported without a start.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/start (the `StartTasks` operationId).
+	StartTasksWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartTasksResponse, error)
+
+	// StartTasksWithResponse Start to send up to 1000 claimed tasks
+	//
+	// For senders that claim with `start_seconds`. The sender says that it starts to send these messages, and sends only those whose `code` is 200.
+	// Their leases run on until `lease_until`: the usual time of the sender's leases, counted from the claim.
+	//
+	// - A task that was claimed with `start_seconds` and not started in time was not sent. It goes to another sender, the attempt does not
+	//   count, and the sender gets its segments back. `on_unclear` does not matter.
+	// - A task that was started and not reported may have been sent: when its lease runs out, `on_unclear` decides, as it does for leases
+	//   that need no start.
+	// - Starting a lease again is harmless and does not extend it: if an answer is lost, repeat the request. Starting a lease that needs no start
+	//   changes nothing either.
+	// - A lease that ran out, another sender's lease and an unknown task get 409 with the reason `lease.not_held`: the message must not be
+	//   sent.
+	// - Each lease has its own outcome, in the order of the request. An invalid request starts none.
+	// - The number of a driven sender gets 409 with the reason `sender.is_driven`.
+	//
+	// A lease can be reported without a start.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/start (the `StartTasks` operationId).
+	StartTasksWithResponse(ctx context.Context, body StartTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*StartTasksResponse, error)
+
 	// GetTaskWithResponse Get a task, with how long it waited
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -25937,7 +26210,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
 	// sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
-	// out, and a sender gets it again.
+	// out, and a sender gets it again. `POST /api/v1/sms/tasks/claim` has `start_seconds` for tasks that come back sooner if they are not
+	// started.
 	//
 	// **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 	//
@@ -39430,6 +39704,117 @@ func (r SendSmsBatchResponse) ContentType() string {
 	return ""
 }
 
+type StartTasksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *StartResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StartTasksResponse) GetJSON200() *StartResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r StartTasksResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r StartTasksResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r StartTasksResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r StartTasksResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r StartTasksResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r StartTasksResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r StartTasksResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r StartTasksResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r StartTasksResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StartTasksResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StartTasksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StartTasksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StartTasksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StartTasksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetTaskResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -45350,6 +45735,64 @@ func (c *ClientWithResponses) SendSmsBatchWithResponse(ctx context.Context, para
 	return ParseSendSmsBatchResponse(rsp)
 }
 
+// StartTasksWithBodyWithResponse Start to send up to 1000 claimed tasks
+//
+// For senders that claim with `start_seconds`. The sender says that it starts to send these messages, and sends only those whose `code` is 200.
+// Their leases run on until `lease_until`: the usual time of the sender's leases, counted from the claim.
+//
+//   - A task that was claimed with `start_seconds` and not started in time was not sent. It goes to another sender, the attempt does not
+//     count, and the sender gets its segments back. `on_unclear` does not matter.
+//   - A task that was started and not reported may have been sent: when its lease runs out, `on_unclear` decides, as it does for leases
+//     that need no start.
+//   - Starting a lease again is harmless and does not extend it: if an answer is lost, repeat the request. Starting a lease that needs no start
+//     changes nothing either.
+//   - A lease that ran out, another sender's lease and an unknown task get 409 with the reason `lease.not_held`: the message must not be
+//     sent.
+//   - Each lease has its own outcome, in the order of the request. An invalid request starts none.
+//   - The number of a driven sender gets 409 with the reason `sender.is_driven`.
+//
+// A lease can be reported without a start.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/start (the `StartTasks` operationId).
+func (c *ClientWithResponses) StartTasksWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartTasksResponse, error) {
+	rsp, err := c.StartTasksWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartTasksResponse(rsp)
+}
+
+// StartTasksWithResponse Start to send up to 1000 claimed tasks
+//
+// For senders that claim with `start_seconds`. The sender says that it starts to send these messages, and sends only those whose `code` is 200.
+// Their leases run on until `lease_until`: the usual time of the sender's leases, counted from the claim.
+//
+//   - A task that was claimed with `start_seconds` and not started in time was not sent. It goes to another sender, the attempt does not
+//     count, and the sender gets its segments back. `on_unclear` does not matter.
+//   - A task that was started and not reported may have been sent: when its lease runs out, `on_unclear` decides, as it does for leases
+//     that need no start.
+//   - Starting a lease again is harmless and does not extend it: if an answer is lost, repeat the request. Starting a lease that needs no start
+//     changes nothing either.
+//   - A lease that ran out, another sender's lease and an unknown task get 409 with the reason `lease.not_held`: the message must not be
+//     sent.
+//   - Each lease has its own outcome, in the order of the request. An invalid request starts none.
+//   - The number of a driven sender gets 409 with the reason `sender.is_driven`.
+//
+// A lease can be reported without a start.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/start (the `StartTasks` operationId).
+func (c *ClientWithResponses) StartTasksWithResponse(ctx context.Context, body StartTasksJSONRequestBody, reqEditors ...RequestEditorFn) (*StartTasksResponse, error) {
+	rsp, err := c.StartTasks(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartTasksResponse(rsp)
+}
+
 // GetTaskWithResponse Get a task, with how long it waited
 //
 // Returns a wrapper object for the known response body format(s).
@@ -45523,7 +45966,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 //
 // Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
 // sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
-// out, and a sender gets it again.
+// out, and a sender gets it again. `POST /api/v1/sms/tasks/claim` has `start_seconds` for tasks that come back sooner if they are not
+// started.
 //
 // **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 //
@@ -57087,6 +57531,102 @@ func ParseSendSmsBatchResponse(rsp *http.Response) (*SendSmsBatchResponse, error
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest SendBatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStartTasksResponse parses an HTTP response from a StartTasksWithResponse call
+func ParseStartTasksResponse(rsp *http.Response) (*StartTasksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StartTasksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest StartResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

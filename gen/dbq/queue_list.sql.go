@@ -909,6 +909,18 @@ func (q *Queries) TaskPartitions(ctx context.Context, arg TaskPartitionsParams) 
 	return items, nil
 }
 
+const taskStartUntil = `-- name: TaskStartUntil :one
+SELECT q.start_until::timestamptz AS start_until FROM queue q WHERE q.task_id = $1 AND q.start_until = q.lease_until
+`
+
+// TaskStartUntil returns until when the sender that holds a task must start it. No row: the task is not held, is started, or needs no start.
+func (q *Queries) TaskStartUntil(ctx context.Context, taskID string) (time.Time, error) {
+	row := q.db.QueryRow(ctx, taskStartUntil, taskID)
+	var start_until time.Time
+	err := row.Scan(&start_until)
+	return start_until, err
+}
+
 const taskStates = `-- name: TaskStates :many
 SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
     coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery

@@ -553,11 +553,13 @@ leased AS (
     SET processing_app_id = $2::text,
         lease_id = nextval('lease_ids'),
         lease_until = (SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), -- PROCESSING
-        lease_segments = CASE WHEN $4::boolean THEN ($5::bigint[])[array_position($6::text[], t.task_id)] END,
-        lease_sign = CASE WHEN t.sign IS NULL THEN $7::text END,
-        lease_limit = $8::smallint,
+        start_until = CASE WHEN $4::boolean
+            THEN (SELECT moment.at FROM moment) + make_interval(secs => $3::double precision) END, -- equal to lease_until
+        lease_segments = CASE WHEN $5::boolean THEN ($6::bigint[])[array_position($7::text[], t.task_id)] END,
+        lease_sign = CASE WHEN t.sign IS NULL THEN $8::text END,
+        lease_limit = $9::smallint,
         updated_at = (SELECT moment.at FROM moment)
-    WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
+    WHERE t.task_id = ANY ($7::text[]) AND t.lease_until IS NULL -- PENDING
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
         t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
 )
@@ -575,6 +577,7 @@ type TaskLeaseParams struct {
 	At           *time.Time
 	SenderNo     string
 	LeaseSeconds float64
+	MustStart    bool
 	IsPaced      bool
 	Segments     []int64
 	TaskIds      []string
@@ -596,12 +599,14 @@ type TaskLeaseRow struct {
 }
 
 // TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. The caller compares the number
-// of rows with the number of ids. What ends a lease writes it to report_logs.
+// of rows with the number of ids. What ends a lease writes it to report_logs. must_start: the sender must start the leases before they run out, with
+// TaskStart, which extends them.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
 		arg.At,
 		arg.SenderNo,
 		arg.LeaseSeconds,
+		arg.MustStart,
 		arg.IsPaced,
 		arg.Segments,
 		arg.TaskIds,

@@ -176,7 +176,7 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values,
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -190,7 +190,7 @@ WITH expired AS MATERIALIZED (
             t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
         ) = 'fail' AS is_last
     ) u
-    WHERE t.task_id = ANY ($2::text[]) AND t.lease_until <= now()
+    WHERE t.task_id = ANY ($2::text[]) AND t.lease_until <= now() AND t.start_until IS DISTINCT FROM t.lease_until
     FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
@@ -207,7 +207,7 @@ retried AS (
             FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
         failed_app_id = t.processing_app_id, result = $3::text,
-        processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
+        processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
 ),
@@ -250,7 +250,7 @@ type TaskRecoverRow struct {
 	Unreached int64
 }
 
-// TaskRecover takes back the expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
+// TaskRecover takes back the other expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
 // and a report that comes second finds no lease. It is unknown whether the message of such a lease was sent: on_unclear of the task, else
 // of its sender, decides whether it is sent again. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
 // of this lease can still settle the task.
@@ -282,7 +282,7 @@ held AS MATERIALIZED (
         t.updated_at AS leased_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type, t.segments,
         t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
@@ -293,7 +293,7 @@ returned AS MATERIALIZED (
 requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
-        was_claimed = true,
+        start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
             SELECT
                 CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
@@ -377,7 +377,6 @@ func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]Tas
 }
 
 const taskReport = `-- name: TaskReport :many
-
 WITH input AS MATERIALIZED (
     SELECT
         unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
@@ -395,7 +394,7 @@ held AS MATERIALIZED (
         t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
     SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
@@ -433,7 +432,8 @@ retried AS (
         (due_at, failed_app_id, result, updated_at) = (
             SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
         ),
-        processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL
+        processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
+        start_until = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect = 'retry'))
 ),
 settled AS (
@@ -491,8 +491,6 @@ type TaskReportRow struct {
 	Traceparent   *string
 }
 
-// How a lease ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of queue_claim.sql hold here
-// too.
 // TaskReport ends leases (S0.4, S0.11), and returns the reports that did. task_ids are distinct and ascending, which is the order of the
 // locks. A report settles its task if its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and
 // nobody was given the task since. A FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
@@ -531,6 +529,178 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 			&i.LeaseSegments,
 			&i.Traceparent,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskReturn = `-- name: TaskReturn :many
+WITH expired AS MATERIALIZED (
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test, t.contact_values, t.start_until FROM queue t
+    WHERE t.task_id = ANY ($1::text[]) AND t.lease_until <= now() AND t.start_until = t.lease_until
+    FOR UPDATE OF t SKIP LOCKED
+),
+moment AS MATERIALIZED (
+    -- It depends on expired, so the clock is read after the rows are locked.
+    SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS delay_most FROM (SELECT count(*) FROM expired) e
+),
+returned AS MATERIALIZED (
+    SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, m.at, CASE WHEN e.troubles > 0
+        THEN m.at + least(m.delay_most, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
+    FROM expired e
+    CROSS JOIN moment m
+),
+requeued AS (
+    UPDATE queue t
+    SET processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
+        was_claimed = true,
+        (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
+            SELECT
+                least(20, t.troubles + 1), -- 20 exceed delay_most
+                g.processing_app_id,
+                p.id,
+                CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                CASE WHEN p.id = t.pool_id
+                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
+                coalesce(g.again_at, g.at),
+                g.at
+            FROM returned g
+            CROSS JOIN (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+            WHERE g.task_id = t.task_id
+        )
+    WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, leased_at, lease_until,
+        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+    )
+    SELECT g.task_id, g.company_id, g.processing_app_id, g.lease_id, 'recovered', 'untried', g.at, g.retry_count, g.due_at, g.updated_at,
+        g.lease_until, g.lease_segments, g.lease_sign, g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id,
+        g.country_no, g.is_test
+    FROM returned g
+)
+SELECT g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g.updated_at::timestamptz AS leased_at, g.lease_segments
+FROM returned g
+ORDER BY g.task_id
+`
+
+type TaskReturnParams struct {
+	TaskIds   []string
+	Delay     time.Duration
+	DelayMost time.Duration
+}
+
+type TaskReturnRow struct {
+	LeaseID       int64
+	SenderNo      string
+	LeasedAt      time.Time
+	LeaseSegments *int16
+}
+
+// TaskReturn takes back the expired leases of task_ids that their senders had to start and did not (S4.6), and returns them. Such a message was
+// not sent: the task is PENDING again with the attempts that it had, whatever on_unclear says. As after a TaskRelease of a lease that was tried, it
+// keeps its lane and rank the first time, for the other senders of the pool, and waits for a delay if that happened before: so a message that
+// stops each sender that takes it does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id
+// stays, so that a SUCCESS of a sender that sent the message all the same settles the task.
+func (q *Queries) TaskReturn(ctx context.Context, arg TaskReturnParams) ([]TaskReturnRow, error) {
+	rows, err := q.db.Query(ctx, taskReturn, arg.TaskIds, arg.Delay, arg.DelayMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskReturnRow
+	for rows.Next() {
+		var i TaskReturnRow
+		if err := rows.Scan(
+			&i.LeaseID,
+			&i.SenderNo,
+			&i.LeasedAt,
+			&i.LeaseSegments,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskStart = `-- name: TaskStart :many
+
+WITH input AS MATERIALIZED (
+    SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS lease_id
+),
+held AS MATERIALIZED (
+    SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
+        clock_timestamp() AS at
+    FROM input i
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+),
+live AS MATERIALIZED (
+    SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,
+        CASE WHEN h.start_until = h.lease_until
+            THEN greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
+                (SELECT s.lease_seconds FROM senders s WHERE s.sender_no = $3::text)::double precision,
+                extract(epoch FROM $4::interval)
+            )::double precision))
+            ELSE h.lease_until
+        END AS lease_until
+    FROM held h
+    WHERE h.processing_app_id = $3::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+),
+started AS (
+    UPDATE queue t
+    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- one, or its repetitions
+    WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM live l WHERE l.is_unstarted))
+)
+SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until::timestamptz AS lease_until
+FROM live l
+ORDER BY l.task_id, l.lease_id
+`
+
+type TaskStartParams struct {
+	TaskIds  []string
+	LeaseIds []int64
+	SenderNo string
+	Lease    time.Duration
+}
+
+type TaskStartRow struct {
+	TaskID     string
+	LeaseID    int64
+	LeaseUntil time.Time
+}
+
+// How a lease is started, and how it ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of
+// queue_claim.sql hold here too.
+// TaskStart extends leases that their sender starts to send, each once, to the time at which it would run out without start_seconds. It returns those
+// of the named leases that the sender holds, also those that are started already or need no start, with the times at which they run out. A
+// lease that is over gives no row, whether or not the sweep has taken it back: so a sender that gets a row may send, and nobody else has the task.
+// task_ids are in ascending order. A change of lease_seconds counts for leases that are started later; none gets shorter.
+func (q *Queries) TaskStart(ctx context.Context, arg TaskStartParams) ([]TaskStartRow, error) {
+	rows, err := q.db.Query(ctx, taskStart,
+		arg.TaskIds,
+		arg.LeaseIds,
+		arg.SenderNo,
+		arg.Lease,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskStartRow
+	for rows.Next() {
+		var i TaskStartRow
+		if err := rows.Scan(&i.TaskID, &i.LeaseID, &i.LeaseUntil); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

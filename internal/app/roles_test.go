@@ -60,7 +60,7 @@ func answers(b *apptest.Bundle, o apptest.Operation) bool {
 func TestAServerAnswersWhatItsRoleIsFor(t *testing.T) {
 	b := apptest.New(t)
 	own := map[string]servers.Role{
-		"claimTasks": servers.Claim, "claimTasksNow": servers.Claim, "reportTask": servers.Claim, "reportTasks": servers.Claim, "appClaimTasks": servers.Claim,
+		"claimTasks": servers.Claim, "claimTasksNow": servers.Claim, "reportTask": servers.Claim, "reportTasks": servers.Claim, "startTasks": servers.Claim, "appClaimTasks": servers.Claim,
 		"appReportTask": servers.Claim, "appTaskStatistics": servers.Claim, "takeCallback": servers.Callback,
 		"createSession": servers.Console, "getSession": servers.Console, "deleteSession": servers.Console, "streamOverview": servers.Console,
 		"health": "", "ready": "",

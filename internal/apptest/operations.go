@@ -40,6 +40,7 @@ var Operations = map[string]Operation{
 	"claimTasks":                      {"GET", "/api/v1/sms/tasks/pending?app_id=a", "", "send"},
 	"sendSmsBatch":                    {"POST", "/api/v1/sms/send-batch", `{"messages":[{"phone_number":"13800138000","content":"x"}]}`, "submit"},
 	"claimTasksNow":                   {"POST", "/api/v1/sms/tasks/claim", `{"app_id":"a","limit":1000}`, "send"},
+	"startTasks":                      {"POST", "/api/v1/sms/start", `{"app_id":"a","leases":[{"task_id":"t","lease_id":1}]}`, "send"},
 	"reportTasks":                     {"POST", "/api/v1/sms/report-batch", `{"reports":[{"task_id":"t","app_id":"a","status":2}]}`, "send"},
 	"reportTask":                      {"POST", "/api/v1/sms/report", `{"task_id":"t","app_id":"a","status":2}`, "send"},
 	"appClaimTasks":                   {"GET", "/app/api/v1/sms/tasks/pending?app_id=a", "", "send"},

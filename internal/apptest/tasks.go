@@ -66,7 +66,8 @@ func (b *Bundle) Task(id string) api.Task {
 // ExpireLeases makes the leases of all tasks run out.
 func (b *Bundle) ExpireLeases() {
 	b.T.Helper()
-	b.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL")
+	b.Exec(`UPDATE queue SET lease_until = now() - interval '1 second', start_until = CASE WHEN start_until = lease_until THEN now() - interval '1 second' END
+		WHERE lease_until IS NOT NULL`)
 }
 
 // Recover runs the sweep of leases, and returns how many it took back.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"lksms/gen/api"
+	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/optional"
 	"lksms/internal/queue"
@@ -117,4 +118,32 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 	}
 	x.Note("accepted", data.Accepted, "refused", data.Refused)
 	return api.ReportTasks200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}
+
+// StartTasks notes which tasks a sender starts to send (S4.6).
+func (s *Server) StartTasks(ctx context.Context, req api.StartTasksRequestObject) (api.StartTasksResponseObject, error) {
+	if err := s.requireApp(ctx, req.Body.AppID); err != nil {
+		return nil, err
+	}
+	x := gate.Of(ctx)
+	leases := convert(req.Body.Leases, func(l api.HeldLease) queue.Held { return queue.Held{TaskID: l.TaskID, LeaseID: l.LeaseID} })
+	live, err := s.tasks.Start(ctx, req.Body.AppID, leases)
+	if err != nil {
+		return nil, err
+	}
+	refused := s.gate.ToFaults(ctx)(fault.New(fault.Conflict, fault.LeaseNotHeld))
+	data := api.StartedBatch{Items: make([]api.StartedItem, len(leases))}
+	for i, l := range leases {
+		item := api.StartedItem{Code: ok, TaskID: l.TaskID, LeaseID: l.LeaseID}
+		if until, isLive := live[l]; isLive {
+			item.LeaseUntil = &until
+			data.Started++
+		} else {
+			item.Code, item.Message, item.Error = gate.ItemError(x.Text, refused)
+			data.Refused++
+		}
+		data.Items[i] = item
+	}
+	x.Note("app_id", req.Body.AppID, "started", data.Started, "refused", data.Refused)
+	return api.StartTasks200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }

@@ -61,7 +61,7 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
 		Summary: gate.Of(ctx).Text.Explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
 		Priority: e.Task.Priority, Routed: e.Routed, Senders: candidatesOf(ctx, e.Senders),
-		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)), RequeuedAt: e.RequeuedAt, RequeuedBy: optional.NonZero(e.RequeuedBy),
+		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)), StartUntil: e.StartUntil, RequeuedAt: e.RequeuedAt, RequeuedBy: optional.NonZero(e.RequeuedBy),
 	}
 	if e.Ahead != nil {
 		ahead, more := *e.Ahead, *e.Ahead > queue.AheadMost
@@ -202,38 +202,44 @@ func (s *Server) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineReq
 
 // ClaimTasks leases tasks to a sender (S0.3).
 func (s *Server) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObject) (api.ClaimTasksResponseObject, error) {
-	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit, req.Params.Wait)
+	rows, err := s.claim(ctx, claim.Request{SenderNo: req.Params.AppID, Limit: optional.Or(req.Params.Limit, claimDefault)}, req.Params.Wait)
 	return api.ClaimTasks200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, err
 }
 
 // ClaimTasksNow is ClaimTasks for senders that want more at once.
 func (s *Server) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowRequestObject) (api.ClaimTasksNowResponseObject, error) {
-	rows, err := s.claim(ctx, req.Body.AppID, req.Body.Limit, req.Body.Wait)
+	c := claim.Request{SenderNo: req.Body.AppID, Limit: optional.Or(req.Body.Limit, claimDefault)}
+	if req.Body.StartSeconds != nil {
+		c.StartWithin = new(time.Duration(*req.Body.StartSeconds) * time.Second)
+	}
+	rows, err := s.claim(ctx, c, req.Body.Wait)
 	return api.ClaimTasksNow200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, err
 }
 
 // AppClaimTasks is ClaimTasks in the form of the installed sender app (S0.18).
 func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequestObject) (api.AppClaimTasksResponseObject, error) {
-	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit, nil)
+	rows, err := s.claim(ctx, claim.Request{SenderNo: req.Params.AppID, Limit: optional.Or(req.Params.Limit, claimDefault)}, nil)
 	return api.AppClaimTasks200JSONResponse{Code: ok, Message: success, Data: api.AppTaskPage{
 		TotalCount: len(rows), AppID: req.Params.AppID, Tasks: convert(rows, appTaskOf),
 	}}, err
 }
 
-func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]claim.Lease, error) {
-	if err := s.requireApp(ctx, appID); err != nil {
+// claimDefault is the contract's default of limit.
+const claimDefault = 10
+
+func (s *Server) claim(ctx context.Context, c claim.Request, wait *int) ([]claim.Lease, error) {
+	if err := s.requireApp(ctx, c.SenderNo); err != nil {
 		return nil, err
 	}
 	x := gate.Of(ctx)
-	stillMay := func(ctx context.Context) error { // the user may have been disabled while it waited
+	c.StillMay = func(ctx context.Context) error { // the user may have been disabled while it waited
 		if err := x.Caller.Authorise(); err != nil {
 			return err
 		}
-		return requireBinding(ctx, appID)
+		return requireBinding(ctx, c.SenderNo)
 	}
-	claiming := claim.Request{SenderNo: appID, Limit: optional.Or(limit, 10), StillMay: stillMay} // 10 is the contract's default
-	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(optional.Value(wait))*time.Second)
-	x.Note("app_id", appID, "claimed", len(rows))
+	rows, err := s.tasks.ClaimOrWait(ctx, c, time.Duration(optional.Value(wait))*time.Second)
+	x.Note("app_id", c.SenderNo, "claimed", len(rows))
 	return rows, err
 }
 

@@ -44,6 +44,8 @@ type Explanation struct {
 	RequeuedAt *time.Time // when the task was requeued last; nil: never
 	RequeuedBy string
 
+	StartUntil *time.Time // of a PROCESSING task: when its sender must have started it; nil: it has, or need not
+
 	OnUnclear string // retry or fail; empty: the setting of the sender that will take the task decides
 }
 
@@ -71,6 +73,12 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	switch row.Status {
 	case Processing:
 		e.Reason = BecauseProcessing
+		switch until, err := s.q.TaskStartUntil(ctx, id); {
+		case err == nil:
+			e.StartUntil = &until
+		case !postgres.IsNoRows(err):
+			return e, fmt.Errorf("read the start of the lease: %w", err)
+		}
 		return e, nil
 	case Success, Failed, Cancelled:
 		return e, nil

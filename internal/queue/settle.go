@@ -371,11 +371,23 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 
 func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	var row dispatchq.TaskRecoverRow
+	var untried []dispatchq.TaskReturnRow
 	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		untried, err = q.TaskReturn(ctx, dispatchq.TaskReturnParams{TaskIds: ids, Delay: releaseDelay, DelayMost: releaseDelayMost})
+		if err != nil {
+			return err
+		}
 		row, err = q.TaskRecover(ctx, dispatchq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(s.rules.MaxRetryCount),
 			TimedOut: result.TimedOut, TimedOutLast: result.TimedOutLast, Unclear: result.Unclear,
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		var back dispatchq.SenderRefundParams
+		for _, r := range untried {
+			addRefund(&back, r.SenderNo, r.LeaseID, r.LeasedAt, r.LeaseSegments)
+		}
+		return refund(ctx, q, back, "released")
 	})
 	if err != nil {
 		return 0, fmt.Errorf("recover tasks: %w", err)
@@ -383,6 +395,7 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	s.recovered.WithLabelValues("retry").Add(float64(row.Retried))
 	s.recovered.WithLabelValues("exhausted").Add(float64(row.Exhausted))
 	s.recovered.WithLabelValues("unclear").Add(float64(row.Unclear))
+	s.recovered.WithLabelValues("untried").Add(float64(len(untried)))
 	s.unreached.WithLabelValues("lease").Add(float64(row.Unreached))
-	return int(row.Retried + row.Exhausted + row.Unclear), nil
+	return len(untried) + int(row.Retried+row.Exhausted+row.Unclear), nil
 }

@@ -28,7 +28,7 @@ for (const [path, item] of Object.entries(paths)) {
     const key = parameters.some((p) => p.in === "header" && p.name === "Idempotency-Key")
     // A claim by GET takes leases, and a second one takes others.
     const claims = path.endsWith("/tasks/pending")
-    const repeatable = method === "get" && !claims
+    const repeatable = (method === "get" && !claims) || operation.operationId === "startTasks" // a started lease stays as it is
     const facts = [`method: "${method.toUpperCase()}"`, `path: "${path}"`]
     if (key) facts.push("key: true")
     if (repeatable) facts.push("repeatable: true")

@@ -293,7 +293,8 @@ FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
 -- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. The caller compares the number
--- of rows with the number of ids. What ends a lease writes it to report_logs.
+-- of rows with the number of ids. What ends a lease writes it to report_logs. must_start: the sender must start the leases before they run out, with
+-- TaskStart, which extends them.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
     SELECT coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
@@ -303,6 +304,8 @@ leased AS (
     SET processing_app_id = @sender_no::text,
         lease_id = nextval('lease_ids'),
         lease_until = (SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), -- PROCESSING
+        start_until = CASE WHEN @must_start::boolean
+            THEN (SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision) END, -- equal to lease_until
         lease_segments = CASE WHEN @is_paced::boolean THEN (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)] END,
         lease_sign = CASE WHEN t.sign IS NULL THEN sqlc.narg(sign)::text END,
         lease_limit = @asked::smallint,

@@ -1,5 +1,40 @@
--- How a lease ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of queue_claim.sql hold here
--- too.
+-- How a lease is started, and how it ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of
+-- queue_claim.sql hold here too.
+
+-- TaskStart extends leases that their sender starts to send, each once, to the time at which it would run out without start_seconds. It returns those
+-- of the named leases that the sender holds, also those that are started already or need no start, with the times at which they run out. A
+-- lease that is over gives no row, whether or not the sweep has taken it back: so a sender that gets a row may send, and nobody else has the task.
+-- task_ids are in ascending order. A change of lease_seconds counts for leases that are started later; none gets shorter.
+-- name: TaskStart :many
+WITH input AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
+),
+held AS MATERIALIZED (
+    SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
+        clock_timestamp() AS at
+    FROM input i
+    CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+),
+live AS MATERIALIZED (
+    SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,
+        CASE WHEN h.start_until = h.lease_until
+            THEN greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
+                (SELECT s.lease_seconds FROM senders s WHERE s.sender_no = @sender_no::text)::double precision,
+                extract(epoch FROM @lease::interval)
+            )::double precision))
+            ELSE h.lease_until
+        END AS lease_until
+    FROM held h
+    WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+),
+started AS (
+    UPDATE queue t
+    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- one, or its repetitions
+    WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM live l WHERE l.is_unstarted))
+)
+SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until::timestamptz AS lease_until
+FROM live l
+ORDER BY l.task_id, l.lease_id;
 
 -- TaskReport ends leases (S0.4, S0.11), and returns the reports that did. task_ids are distinct and ascending, which is the order of the
 -- locks. A report settles its task if its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and
@@ -63,7 +98,8 @@ retried AS (
         (due_at, failed_app_id, result, updated_at) = (
             SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
         ),
-        processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL
+        processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
+        start_until = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect = 'retry'))
 ),
 settled AS (
@@ -123,7 +159,7 @@ returned AS MATERIALIZED (
 requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
-        was_claimed = true,
+        start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
             SELECT
                 CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
@@ -221,7 +257,63 @@ WHERE t.lease_until <= now() AND t.task_id <> ALL (@failed::text[])
 ORDER BY t.lease_until
 LIMIT @batch_size::integer;
 
--- TaskRecover takes back the expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
+-- TaskReturn takes back the expired leases of task_ids that their senders had to start and did not (S4.6), and returns them. Such a message was
+-- not sent: the task is PENDING again with the attempts that it had, whatever on_unclear says. As after a TaskRelease of a lease that was tried, it
+-- keeps its lane and rank the first time, for the other senders of the pool, and waits for a delay if that happened before: so a message that
+-- stops each sender that takes it does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id
+-- stays, so that a SUCCESS of a sender that sent the message all the same settles the task.
+-- name: TaskReturn :many
+WITH expired AS MATERIALIZED (
+    SELECT t.* FROM queue t
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until <= now() AND t.start_until = t.lease_until
+    FOR UPDATE OF t SKIP LOCKED
+),
+moment AS MATERIALIZED (
+    -- It depends on expired, so the clock is read after the rows are locked.
+    SELECT clock_timestamp() AS at, @delay::interval AS delay, @delay_most::interval AS delay_most FROM (SELECT count(*) FROM expired) e
+),
+returned AS MATERIALIZED (
+    SELECT e.*, m.at, CASE WHEN e.troubles > 0
+        THEN m.at + least(m.delay_most, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
+    FROM expired e
+    CROSS JOIN moment m
+),
+requeued AS (
+    UPDATE queue t
+    SET processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
+        was_claimed = true,
+        (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
+            SELECT
+                least(20, t.troubles + 1), -- 20 exceed delay_most
+                g.processing_app_id,
+                p.id,
+                CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                CASE WHEN p.id = t.pool_id
+                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
+                coalesce(g.again_at, g.at),
+                g.at
+            FROM returned g
+            CROSS JOIN (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+            WHERE g.task_id = t.task_id
+        )
+    WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, leased_at, lease_until,
+        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+    )
+    SELECT g.task_id, g.company_id, g.processing_app_id, g.lease_id, 'recovered', 'untried', g.at, g.retry_count, g.due_at, g.updated_at,
+        g.lease_until, g.lease_segments, g.lease_sign, g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id,
+        g.country_no, g.is_test
+    FROM returned g
+)
+SELECT g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g.updated_at::timestamptz AS leased_at, g.lease_segments
+FROM returned g
+ORDER BY g.task_id;
+
+-- TaskRecover takes back the other expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
 -- and a report that comes second finds no lease. It is unknown whether the message of such a lease was sent: on_unclear of the task, else
 -- of its sender, decides whether it is sent again. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
 -- of this lease can still settle the task.
@@ -241,7 +333,7 @@ WITH expired AS MATERIALIZED (
             t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
         ) = 'fail' AS is_last
     ) u
-    WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until <= now()
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until <= now() AND t.start_until IS DISTINCT FROM t.lease_until
     FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
@@ -258,7 +350,7 @@ retried AS (
             FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
         failed_app_id = t.processing_app_id, result = @timed_out::text,
-        processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
+        processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL, start_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
 ),

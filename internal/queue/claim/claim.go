@@ -19,6 +19,8 @@ type Request struct {
 	// InOneCall: the sender sends tasks of one rendering in one call. The claim takes only tasks of one rendering, and they use one
 	// interval together.
 	InOneCall bool
+	// StartWithin is how long the leases last unless the sender starts them; at most the sender's own lease time. Nil: they need no start.
+	StartWithin *time.Duration
 	// StillMay returns a fault if the caller may no longer claim. It is called after each wait for tasks. Nil: the caller always may.
 	StillMay func(ctx context.Context) error
 	// Note stores more about leases, at least one, in the transaction of the claim. After an error nothing is leased. Nil: nothing more is stored.
@@ -100,7 +102,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	}
 	params := dispatchq.TaskLeaseParams{
 		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
-		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)), At: p.at,
+		MustStart: c.StartWithin != nil, TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)), At: p.at,
 	}
 	for i, o := range chosen {
 		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
@@ -170,6 +172,9 @@ func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*
 	}
 	if err != nil {
 		return nil, err
+	}
+	if c.StartWithin != nil { // also for the budget: the sender may start each task only when it sends it
+		sender.LeaseSeconds = min(sender.LeaseSeconds, c.StartWithin.Seconds())
 	}
 	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
 	if sender.IsPaced {

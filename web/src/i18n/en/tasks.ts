@@ -98,6 +98,7 @@ const texts: Texts<typeof zh> = {
     notDue: 'not due yet',
     ahead: 'Tasks ahead',
     leaseUntil: 'Lease until',
+    startUntil: 'Claimed and not started; comes back at',
     unclear: 'If the outcome is unclear',
     onUnclear: {
       retry: 'Retry: the person may get it twice',
@@ -154,7 +155,7 @@ const texts: Texts<typeof zh> = {
     retry: 'The task will be retried',
     exhausted: 'No retries are left: the task failed',
     unclear: 'Unknown whether it was sent: the task failed',
-    untried: 'Its turn did not come: the attempt does not count',
+    untried: 'It was not sent yet: the attempt does not count',
     troubled: 'The sender could not send: the attempt does not count',
     ignored: 'Repeated or too late: nothing changed',
     refused: 'The app never held the task: nothing changed',

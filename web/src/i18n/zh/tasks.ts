@@ -95,6 +95,7 @@ export default {
     notDue: '未到期',
     ahead: '前面的任务',
     leaseUntil: '租约到期',
+    startUntil: '已领取、未开始发送，收回时间',
     unclear: '不清楚是否发出时',
     onUnclear: {
       retry: '重试（接收人可能收到两次）',
@@ -151,7 +152,7 @@ export default {
     retry: '任务将重试',
     exhausted: '重试次数用完，任务失败',
     unclear: '不清楚是否已发出，任务失败',
-    untried: '没有轮到发送，这次尝试不计数',
+    untried: '尚未发送，这次尝试不计数',
     troubled: '发送方无法发送，这次尝试不计数',
     ignored: '重复或过晚的上报，没有影响',
     refused: '这个 APP 没有领取过此任务，没有影响',

@@ -1,0 +1,42 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lksms/gen/dispatchq"
+)
+
+// Held names a lease of a task.
+type Held struct {
+	TaskID  string
+	LeaseID int64
+}
+
+// Start notes that a sender starts to send leased tasks, and returns the leases that it holds with the times at which they run out. A lease that had
+// to be started runs on for the lease time of the sender, counted from the claim; to start it again, or one that needs no start, changes nothing. The
+// sender must not send the tasks of other leases: they are over, or never were its own (S4.6).
+func (s *Service) Start(ctx context.Context, senderNo string, leases []Held) (map[Held]time.Time, error) {
+	leases = slices.Clone(leases)
+	slices.SortFunc(leases, func(a, b Held) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order
+	p := dispatchq.TaskStartParams{SenderNo: senderNo, Lease: s.rules.ProcessingTimeout}
+	for _, l := range leases {
+		p.TaskIds, p.LeaseIds = append(p.TaskIds, l.TaskID), append(p.LeaseIds, l.LeaseID)
+	}
+	var rows []dispatchq.TaskStartRow
+	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		rows, err = q.TaskStart(ctx, p)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start tasks: %w", err)
+	}
+	live := make(map[Held]time.Time, len(rows))
+	for _, row := range rows {
+		live[Held{row.TaskID, row.LeaseID}] = row.LeaseUntil
+	}
+	return live, nil
+}
