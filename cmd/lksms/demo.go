@@ -109,7 +109,7 @@ type demo struct {
 // prepare creates or enables the company, the user and the sender, and finds out which examples can be sent without
 // changing data of others.
 func (d *demo) prepare(ctx context.Context, password string) error {
-	ready, err := d.admin.ReadyWithResponse(ctx)
+	ready, err := d.admin.ReadyWithResponse(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("the server does not answer (start one with `make run`): %w", err)
 	}

@@ -42,7 +42,7 @@ func (c *healthCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read --url: %w", err)
 	}
-	if _, err := accepted(client.ReadyWithResponse(ctx)); err != nil {
+	if _, err := accepted(client.ReadyWithResponse(ctx, nil)); err != nil {
 		return fmt.Errorf("%s is not ready: %w", address, err)
 	}
 	return nil

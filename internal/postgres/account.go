@@ -52,6 +52,18 @@ func (a *account) apply(cmd *exec.Cmd) {
 	}
 }
 
+// Prepare makes a command of tests run as PostgreSQL does: as its account, and no longer than this process. Its owner is the account, or nil for the user of
+// this process.
+func Prepare(cmd *exec.Cmd) (owner *syscall.Credential, err error) {
+	a, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	a.apply(cmd)
+	dieWithParent(cmd.SysProcAttr)
+	return cmd.SysProcAttr.Credential, nil
+}
+
 // checkEntry returns an error if the account cannot enter a folder on the way to dir. The error names the folder and
 // ends with advice.
 func (a *account) checkEntry(dir, advice string) error {

@@ -27,6 +27,15 @@ const oldestMajor = 14
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
+// Binaries returns the folder of the PostgreSQL that a private server would use, for tests that start others.
+func Binaries(binDir string, more []string) (string, error) {
+	a, err := unprivileged()
+	if err != nil {
+		return "", err
+	}
+	return findBinaries(a, binDir, more, "")
+}
+
 // findBinaries returns a folder with a usable initdb and postgres: binDir if it is given, else the newest version
 // found. If major is given, only this version is used, because a cluster can only be opened by its own major version.
 func findBinaries(a *account, binDir string, more []string, major string) (string, error) {
