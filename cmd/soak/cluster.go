@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -180,7 +181,8 @@ func (c *cluster) start(ctx context.Context) error {
 		c.nodes = append(c.nodes, n)
 		n.patroni.start()
 		if i == 0 { // the first one makes the cluster, whatever the order in which the others come up
-			if err := await(ctx, time.Minute, "the first node does not become primary", func(ctx context.Context) bool { return c.primary(ctx) == n }); err != nil {
+			isPrimary := func(ctx context.Context) bool { return c.primary(ctx) == n }
+			if err := await(ctx, time.Minute, "the first node does not become primary", isPrimary); err != nil {
 				return err
 			}
 		}
@@ -223,15 +225,16 @@ func (c *cluster) startEtcd() (string, error) {
 		addresses[i] = "127.0.0.1:" + port
 	}
 	client, peer := "http://"+addresses[0], "http://"+addresses[1]
-	c.etcd = newDaemon(filepath.Join(c.dir, "etcd"), filepath.Join(c.dir, "etcd.log"), "etcd", "--name=drill", "--data-dir="+filepath.Join(c.dir, "etcd", "data"),
+	dir := filepath.Join(c.dir, "etcd")
+	c.etcd = newDaemon(dir, dir+".log", "etcd", "--name=drill", "--data-dir="+filepath.Join(dir, "data"),
 		"--listen-client-urls="+client, "--advertise-client-urls="+client, "--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
 		"--initial-cluster=drill="+peer, "--log-level=warn", "--enable-v2=true")
 	c.etcd.start()
 	return addresses[0], nil
 }
 
-// storeKind is the section of Patroni's configuration for etcd. With the third API, Patroni before a later version than 3.0.2 writes the key of the leader
-// without a look at who has it: a primary that was stopped takes it back from its successor.
+// storeKind is the section of Patroni's configuration for etcd. With the third API, Patroni 3.0.2 writes the key of the leader without a look at who
+// has it: a primary that was stopped takes it back from its successor.
 func (c *cluster) storeKind() string {
 	if c.isThird {
 		return "etcd3"
@@ -323,7 +326,8 @@ func (c *cluster) startHAProxy(ctx context.Context, servers []*server) error {
 	for _, change := range [][2]string{
 		{"maxconn 20000", "maxconn 2000"}, // it needs two file descriptors for each
 		{"bind :8080", "bind 127.0.0.1:" + c.front},
-		{" lksms-api:8000", " " + address(0)}, {" lksms:8000", " " + address(0)}, {" lksms-claim:8000", " " + address(1)}, {" lksms-callback:8000", " " + address(1)},
+		{" lksms-api:8000", " " + address(0)}, {" lksms:8000", " " + address(0)},
+		{" lksms-claim:8000", " " + address(1)}, {" lksms-callback:8000", " " + address(1)},
 		{" init-addr last,libc,none resolvers system", ""}, {"\nresolvers system\n    parse-resolv-conf\n", "\n"},
 	} {
 		if strings.Count(text, change[0]) != 1 {
@@ -417,8 +421,8 @@ func (c *cluster) isWhole(ctx context.Context) bool {
 	}
 	defer conn.Close(ctx) //nolint:errcheck // the connection is no longer needed
 	var streaming, synchronous int
-	err = conn.QueryRow(ctx, "SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) FROM pg_stat_replication WHERE state = 'streaming'").
-		Scan(&streaming, &synchronous)
+	err = conn.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) FROM pg_stat_replication
+		WHERE state = 'streaming'`).Scan(&streaming, &synchronous)
 	return err == nil && streaming == nodes-1 && (c.isAsync || synchronous > 0) && !inRecovery(ctx, conn)
 }
 
@@ -428,19 +432,23 @@ func inRecovery(ctx context.Context, conn *pgx.Conn) bool {
 	return err != nil || isSo
 }
 
-// kill sends a signal to the PostgreSQL of a node, and all of its processes. Only those whose title contains the text get it.
-func (n *node) kill(sig syscall.Signal, title string) (int, error) {
+// kill sends a signal to all processes of the PostgreSQL of a node, or to those whose title contains the text.
+func (n *node) kill(sig syscall.Signal, title string) error {
 	pids, err := postgresProcesses(n.data())
 	if err != nil {
-		return 0, err
+		return err
 	}
-	count := 0
-	for _, pid := range pids {
+	if title == "" { // a session that starts meanwhile would be left out, and keep the memory that all share
+		_ = syscall.Kill(pids[0], syscall.SIGSTOP)
+		if pids, err = postgresProcesses(n.data()); err != nil {
+			return err
+		}
+	}
+	for _, pid := range slices.Backward(pids) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
 		if strings.Contains(string(line), title) {
 			_ = syscall.Kill(pid, sig)
-			count++
 		}
 	}
-	return count, nil
+	return nil
 }

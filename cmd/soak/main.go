@@ -30,6 +30,7 @@ type options struct {
 	Drill    bool          `help:"Fail over: three servers of different roles on three PostgreSQL nodes under Patroni."`
 	Async    bool          `help:"With --drill: replicate asynchronously, so that a failover loses messages, and check that this is found."`
 	Etcd3    bool          `help:"With --drill: let Patroni use the third API of etcd, which is not safe with Patroni 3.0.2."`
+	Fault    string        `help:"With --drill: inject only this fault, as the drill names it."`
 	Guard    string        `hidden:"" help:"Clear this folder when standard input ends. Used by --drill."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
@@ -194,7 +195,7 @@ type injector interface {
 }
 
 // quietLimit is how long a healthy system may need to empty the queue.
-const quietLimit = time.Minute
+const quietLimit = 2 * time.Minute
 
 // round runs load with faults, then lets the queue empty without faults, then checks. a is nil if nobody works on old partitions.
 func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, b *lists, e *events, n injector) ([]verdict, error) {
