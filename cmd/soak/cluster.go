@@ -269,9 +269,9 @@ func (c *cluster) newNode(ctx context.Context, number int, store string) (*node,
 	address, rest := "127.0.0.1:"+n.port, "127.0.0.1:"+n.rest
 	content, err := json.Marshal(object{ // JSON is YAML
 		"scope": "lksms", "name": n.name,
-		"watchdog": object{"mode": "off"}, // that of this machine would restart it
-		"restapi":  object{"listen": rest, "connect_address": rest},
-		"etcd3":    object{"hosts": []string{n.etcd.address()}, "use_proxies": true}, // it would look for ways around the relay
+		"watchdog":    object{"mode": "off"}, // that of this machine would restart it
+		"restapi":     object{"listen": rest, "connect_address": rest},
+		c.storeKind(): object{"hosts": []string{n.etcd.address()}, "use_proxies": true}, // it would look for ways around the relay
 		"bootstrap": object{
 			"dcs": object{
 				"ttl": leaderLife.Seconds(), "loop_wait": patroniTurn.Seconds(), "retry_timeout": patroniRetry.Seconds(),
