@@ -302,7 +302,7 @@ func (c *cluster) newNode(ctx context.Context, number int, store string) (*node,
 	if err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
-	if err := os.WriteFile(n.config, content, 0o644); err != nil { //nolint:gosec // Patroni runs as another user, and the password opens nothing else
+	if err := os.WriteFile(n.config, content, 0o644); err != nil { // Patroni runs as another user, and the password opens nothing else
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
 	n.patroni = newDaemon(n.dir, filepath.Join(c.dir, n.name+".log"), "patroni", n.config)
@@ -349,7 +349,7 @@ listen postgres
 		text += fmt.Sprintf("    server %s 127.0.0.1:%s check port %s\n", n.name, n.port, n.rest)
 	}
 	path := filepath.Join(c.dir, "haproxy.cfg")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // HAProxy runs as another user
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { // HAProxy runs as another user
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	c.haproxy = newDaemon(filepath.Join(c.dir, "run"), filepath.Join(c.dir, "haproxy.log"), haproxyProgram, "-db", "-f", path)
