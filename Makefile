@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test race fuzz test-restore soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages test-packages node-tools client-modules console test-console console-modules
+.PHONY: help run build demo test race fuzz test-restore soak soak-mutants soak-hostile drill bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages test-packages node-tools client-modules console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ soak-mutants: postgres ## Put known faults back into the code, one at a time, an
 
 test-restore: postgres ## Back up a database under load, destroy it, and restore a moment before as docs/operations.md says (SEED=n)
 	@$(GO) test ./cmd/lksms -run TestARestoreToAPointInTime -count=1 -v -timeout 9m -restore.seed=$(or $(SEED),$$(date +%s))
+
+drill: postgres ## Fail over: servers of different roles on three PostgreSQL nodes under Patroni, for ten minutes (SEED=n, DURATION=d, ARGS=--async)
+	@scripts/programs.sh patroni=patroni etcd=etcd-server haproxy=haproxy
+	@$(SOAK) --drill $(ARGS)
 
 bench: postgres ## Measure against pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short for one)
 	@cd bench && $(GO) run . $(ARGS)

@@ -465,7 +465,7 @@ func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, 
 		}
 		want[name] = n
 	}
-	for _, srv := range s.servers {
+	for _, srv := range s.doors {
 		got, err := srv.statistics(ctx)
 		if err != nil {
 			return v, err

@@ -70,6 +70,8 @@ type history struct {
 	lockouts    atomic.Int64    // 429s for callers with the right password
 	failures    atomic.Int64    // 500s: unexpected errors of a server
 	latest      sync.Map        // server -> *atomic.Int64, start of its latest answered call in Unix nanoseconds
+
+	note func(r *http.Request, began time.Time, status int) // called for each answer; nil: not
 }
 
 func newHistory() *history {
@@ -204,6 +206,9 @@ func (o observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := o.base.RoundTrip(r)
 	if err != nil {
 		return nil, err
+	}
+	if o.history.note != nil {
+		o.history.note(r, began, res.StatusCode)
 	}
 	switch {
 	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnprocessableEntity || res.StatusCode == http.StatusUnauthorized:

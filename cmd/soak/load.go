@@ -33,6 +33,7 @@ type load struct {
 	serial   atomic.Int64 // serial number of the last message
 	requeues atomic.Int64 // requeues that were answered
 	misdeed  [misdeeds]atomic.Int64
+	drainers []string // apps that help to empty the queue, beside those of the load
 }
 
 // The misdeeds of senders.
@@ -158,7 +159,7 @@ func (l *load) drain(ctx context.Context, empty func() bool) {
 	defer cancel()
 	l.provider.calm.Store(true)
 	defer l.provider.calm.Store(false)
-	names := slices.Clone(tenantSenders)
+	names := slices.Concat(tenantSenders, l.drainers)
 	for i := range senders {
 		names = append(names, fmt.Sprint("sender-", i))
 	}

@@ -27,6 +27,11 @@ type options struct {
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and check that each is found."`
 	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign, scope, early, ahead, refire, back or low."`
+	Drill    bool          `help:"Fail over: three servers of different roles on three PostgreSQL nodes under Patroni."`
+	Async    bool          `help:"With --drill: replicate asynchronously, so that a failover loses messages, and check that this is found."`
+	Etcd3    bool          `help:"With --drill: let Patroni use the third API of etcd, which is not safe with Patroni 3.0.2."`
+	Fault    string        `help:"With --drill: inject only this fault, as the drill names it."`
+	Guard    string        `hidden:"" help:"Clear this folder when standard input ends. Used by --drill."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, even if every invariant holds."`
@@ -53,6 +58,12 @@ func run(ctx context.Context, o options) error {
 	if o.Attack != "" {
 		attackOn(ctx, o.Attack, os.Stdin)
 		return nil
+	}
+	if o.Guard != "" {
+		return guard(o.Guard, os.Stdin)
+	}
+	if o.Drill {
+		return (&soak{options: o}).drill(ctx)
 	}
 	if o.Hostile {
 		return (&soak{options: o}).hostile(ctx)
@@ -137,7 +148,7 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 		return err
 	}
 	defer p.server.Close() //nolint:errcheck // no calls are left
-	l, err := newLoad(s.options.Seed, h, p, stack.servers)
+	l, err := newLoad(s.options.Seed, h, p, stack.doors)
 	if err != nil {
 		return err
 	}
@@ -178,11 +189,16 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	return ctx.Err()
 }
 
-// quietLimit is how long a healthy system may need to empty the queue.
-const quietLimit = time.Minute
+// injector injects faults until ctx ends. Every fault is undone when run returns.
+type injector interface {
+	run(ctx context.Context) error
+}
 
-// round runs load with faults, then lets the queue empty without faults, then checks.
-func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, b *lists, e *events, n *nemesis) ([]verdict, error) {
+// quietLimit is how long a healthy system may need to empty the queue.
+const quietLimit = 2 * time.Minute
+
+// round runs load with faults, then lets the queue empty without faults, then checks. a is nil if nobody works on old partitions.
+func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, b *lists, e *events, n injector) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
 	defer cease()
 	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
@@ -193,7 +209,9 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 		var all sync.WaitGroup
 		all.Go(func() { l.run(loading, number) })
 		all.Go(func() { t.run(loading, number) })
-		all.Go(func() { a.run(loading, number) })
+		if a != nil {
+			all.Go(func() { a.run(loading, number) })
+		}
 		all.Go(func() { b.run(loading, number) })
 		all.Go(func() { e.run(loading, number) })
 		all.Wait()
@@ -215,11 +233,13 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 		l.history.breach("%v", err)
 	}
 	l.drain(quiet, func() bool {
-		counts, err := stack.servers[0].statistics(quiet)
+		counts, err := stack.doors[0].statistics(quiet)
 		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0 && b.ended(quiet, stack) && e.notices.ran(quiet, stack)
 	})
-	if err := a.restore(context.WithoutCancel(ctx)); err != nil {
-		l.history.breach("%v", err) // the check names the tasks that are lost
+	if a != nil {
+		if err := a.restore(context.WithoutCancel(ctx)); err != nil {
+			l.history.breach("%v", err) // the check names the tasks that are lost
+		}
 	}
 	if err := t.measure(context.WithoutCancel(ctx), number); err != nil {
 		return nil, err
@@ -247,6 +267,17 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, 
 		total += n.struck[f.name]
 	}
 	fmt.Printf("  %5d  faults in total, all survived\n\n", total)
+	printLoad(h, l, t, a, b, e)
+	if len(n.returns) > 0 {
+		slices.Sort(n.returns)
+		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest) of %d\n",
+			n.returns[len(n.returns)/2].Milliseconds(), n.returns[len(n.returns)-1].Milliseconds(), len(n.returns))
+	}
+	printVerdicts(verdicts)
+}
+
+// printLoad prints what the clients did.
+func printLoad(h *history, l *load, t *tenants, a *archive, b *lists, e *events) {
 	for i, name := range misdeedNames {
 		fmt.Printf("  %5d  reports %s\n", l.misdeed[i].Load(), name)
 	}
@@ -264,18 +295,19 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, 
 	fmt.Printf("  %5d  deletions and creations of the route of a country\n", t.flips.Load())
 	fmt.Printf("  %5d  troubles of a provider\n", t.troubles.Load())
 	fmt.Printf("  %5d  wrong passwords\n", t.guesses.Load())
-	for i, name := range archiveActNames {
-		fmt.Printf("  %5d  partitions of earlier days %s\n", a.did[i].Load(), name)
+	if a != nil {
+		for i, name := range archiveActNames {
+			fmt.Printf("  %5d  partitions of earlier days %s\n", a.did[i].Load(), name)
+		}
+		fmt.Printf("  %5d  commands on them killed\n", a.killed.Load())
 	}
-	fmt.Printf("  %5d  commands on them killed\n", a.killed.Load())
 	fmt.Printf("\n  %d calls answered, %d refused, %d with an unknown outcome\n", h.calls[answered].Load(),
 		h.calls[refused].Load(), h.calls[unknown].Load())
 	fmt.Printf("  %d messages accepted, %d leases given to apps, %d messages accepted by the provider\n", h.accepted(), len(h.claims), l.provider.total())
-	if len(n.returns) > 0 {
-		slices.Sort(n.returns)
-		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest) of %d\n",
-			n.returns[len(n.returns)/2].Milliseconds(), n.returns[len(n.returns)-1].Milliseconds(), len(n.returns))
-	}
+}
+
+// printVerdicts prints which invariants hold.
+func printVerdicts(verdicts []verdict) {
 	fmt.Println()
 	for _, v := range verdicts {
 		mark := "holds "

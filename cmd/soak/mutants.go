@@ -193,13 +193,13 @@ judged AS (`},
 	s.claimed.Add(`},
 	}},
 	{"staged", "staged events are read first, and all that is there is deleted afterwards", []change{
-		{feeds, "DELETE FROM feed_staged s WHERE s.id = ANY", "SELECT * FROM feed_staged s WHERE s.id = ANY"},
-		{feeds, "LIMIT $1::integer)) RETURNING id, company_id, submitted_by, type, task_id, log_id, at, data", "LIMIT $1::integer))"},
-		{feeding, "\treturn len(staged), s.q.FeedAppend(ctx, p)\n", `	if err := s.q.FeedAppend(ctx, p); err != nil {
-		return 0, err
+		{feeds, "DELETE FROM feed_staged s\n    WHERE s.id = ANY", "SELECT * FROM feed_staged s\n    WHERE s.id = ANY"},
+		{feeds, "    RETURNING id, company_id, submitted_by, type, task_id, log_id, at, data\n)\nSELECT t.company_id", ")\nSELECT t.company_id"},
+		{feeding, "\treturn len(staged), nil, s.q.FeedAppend(ctx, p)\n", `	if err := s.q.FeedAppend(ctx, p); err != nil {
+		return 0, nil, err
 	}
 	_, err = s.db.Exec(ctx, "DELETE FROM feed_staged")
-	return len(staged), err
+	return len(staged), nil, err
 `},
 	}},
 	{"order", "an event has its id from when it happened, and not from when it can be seen", []change{
@@ -243,12 +243,12 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 			"ELSE true END"},
 	}},
 	{"ahead", "the end of a notification is told before the ends of messages that are moved with it", []change{
-		{feeding, "\tif err := s.tellNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, err\n\t}\n", `	var ahead dbq.FeedAppendParams
+		{feeding, "\tif err := s.tellNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, nil, err\n\t}\n", `	var ahead dbq.FeedAppendParams
 	if err := s.tellNotifications(ctx, &ahead, c); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if err := s.q.FeedAppend(ctx, ahead); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 `},
 	}},

@@ -285,29 +285,11 @@ func (n *nemesis) exhaustConnections(ctx context.Context) (string, error) {
 }
 
 // fillDisk leaves PostgreSQL no disk space. PostgreSQL may fail single statements, or end if it cannot write its WAL.
-func (n *nemesis) fillDisk(context.Context) (string, error) {
-	path := filepath.Join(n.stack.dataDir(), "ballast")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+func (n *nemesis) fillDisk(ctx context.Context) (string, error) {
+	filling, cancel := context.WithTimeout(ctx, n.between(2000, 5000))
+	defer cancel()
+	if err := ballast(filling, filepath.Join(n.stack.dataDir(), "ballast")); err != nil {
 		return "", err
-	}
-	defer func() {
-		_ = f.Close()
-		_ = os.Remove(path)
-	}()
-	// Space that PostgreSQL frees meanwhile is taken as well.
-	for until := time.Now().Add(n.between(2000, 5000)); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		var fs syscall.Statfs_t
-		if err := syscall.Fstatfs(int(f.Fd()), &fs); err != nil {
-			return "", err
-		}
-		if fs.Bavail > 0 {
-			info, err := f.Stat()
-			if err != nil {
-				return "", err
-			}
-			_ = syscall.Fallocate(int(f.Fd()), 0, info.Size(), int64(fs.Bavail)*fs.Bsize) // other processes may take the space first
-		}
 	}
 	ended := "PostgreSQL went on"
 	select {
@@ -316,4 +298,32 @@ func (n *nemesis) fillDisk(context.Context) (string, error) {
 	default:
 	}
 	return ended, nil
+}
+
+// ballast takes all space of a file system with a file until ctx ends, also space that others free meanwhile.
+func ballast(ctx context.Context, path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = f.Close()
+		_ = os.Remove(path)
+	}()
+	for {
+		var fs syscall.Statfs_t
+		if err := syscall.Fstatfs(int(f.Fd()), &fs); err != nil {
+			return err
+		}
+		if fs.Bavail > 0 {
+			info, err := f.Stat()
+			if err != nil {
+				return err
+			}
+			_ = syscall.Fallocate(int(f.Fd()), 0, info.Size(), int64(fs.Bavail)*fs.Bsize) // other processes may take the space first
+		}
+		if !pause(ctx, 50*time.Millisecond) {
+			return nil
+		}
+	}
 }

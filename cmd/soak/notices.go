@@ -195,6 +195,11 @@ const noticesLeft = `
 	(SELECT count(*) FROM alerts a WHERE a.rule_id = $1 AND a.resolved_at IS NULL)
 	+ (1 - (SELECT count(*) FROM alerts a WHERE a.rule_id = $2 AND a.fired_at IS NOT NULL AND a.resolved_at IS NULL))`
 
+// isRequeued reports whether a message of a notification n was requeued: then the notification may be over several times.
+const isRequeued = `EXISTS (
+		SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id JOIN requeues q ON q.task_id = m.task_id WHERE r.notification_id = n.id
+	)`
+
 // noticeInvariants hold when nothing runs and all events were moved to the feed. Alerts go on, so theirs read the events that are not moved yet, too.
 // $3 is the time from which on somebody listened.
 var noticeInvariants = []invariant{
@@ -204,14 +209,15 @@ var noticeInvariants = []invariant{
 			SELECT n.id, s.status, n.ended_as, count(f.id) AS told, count(f.id) FILTER (
 				WHERE (f.company_id, f.submitted_by, (f.data ->> 'status')::int) = (n.company_id, n.submitted_by, s.status)
 					AND (n.ended_as IS NOT NULL OR ((f.data #>> '{counts,people}')::int, (f.data #>> '{counts,success}')::int) = (s.people, s.succeeded))
-			) AS as_it_is
+			) AS as_it_is, ` + isRequeued + ` AS is_requeued
 			FROM notifications n
 				JOIN notification_standings s ON s.notification_id = n.id
 				LEFT JOIN feed f ON f.type = 'notification.finished' AND (f.data ->> 'notification_id')::bigint = n.id
-			GROUP BY n.id, s.status, s.people, s.succeeded
+			GROUP BY n.id, n.ended_as, s.status, s.people, s.succeeded
 		) x
-		-- The last message of one that is being ended may end meanwhile: then it is over twice.
-		WHERE x.as_it_is <> (x.status <> 0)::int OR x.ended_as IS NULL AND x.told > 1
+		-- The last message of one that is being ended may end meanwhile: then it is over twice. So is one with a message that is requeued.
+		WHERE CASE WHEN x.is_requeued THEN x.status <> 0 AND x.as_it_is = 0
+			ELSE x.as_it_is <> (x.status <> 0)::int OR x.ended_as IS NULL AND x.told > 1 END
 		UNION ALL
 		SELECT 'event ' || f.id || ' of no notification' FROM feed f
 			LEFT JOIN notifications n ON n.id = (f.data ->> 'notification_id')::bigint
@@ -222,7 +228,7 @@ var noticeInvariants = []invariant{
 			JOIN renderings r ON r.notification_id = n.id
 			JOIN messages m ON m.rendering_id = r.id
 			JOIN feed e ON e.task_id = m.task_id AND e.type IN ('message.sent', 'message.failed', 'message.expired', 'message.cancelled')
-		WHERE n.ended_as IS NULL
+		WHERE n.ended_as IS NULL AND NOT ` + isRequeued + `
 		GROUP BY n.id, f.id HAVING max(e.id) > f.id`},
 	{"every alert that fired has one event of its start, and one of its end if it is over, in this order", `
 		SELECT 'alert ' || coalesce(a.id, t.id) || coalesce(' that was ended by ' || a.ended_by, '') || ' has ' || coalesce(t.types, 'no events')

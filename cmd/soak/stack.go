@@ -37,11 +37,13 @@ const (
 // diskSize is the size of the file system for the database in bytes. Only root can mount one.
 const diskSize = 1536 << 20
 
-// stack is the system under test: two servers on one PostgreSQL, each behind a proxy.
+// stack is the system under test: two servers on one PostgreSQL, each behind a proxy. With a cluster it is that of the drill.
 type stack struct {
 	dir     string
 	mounted bool // the folder of the database is a small file system
 	servers []*server
+	doors   []*server // what clients call: the servers, or what leads to them
+	cluster *cluster  // nil: one PostgreSQL
 
 	mu       sync.Mutex
 	postgres *postgres.Server
@@ -78,6 +80,7 @@ func startStack(ctx context.Context, dir, binary string) (*stack, error) {
 		}
 		s.servers = append(s.servers, srv)
 	}
+	s.doors = s.servers
 	for _, srv := range s.servers {
 		srv.supervise(ctx)
 	}
@@ -92,6 +95,9 @@ func (s *stack) stop(keep bool) error {
 		srv.stop()
 	}
 	var failed []error
+	if s.cluster != nil {
+		return s.cluster.stop(keep)
+	}
 	if s.postgres != nil {
 		failed = append(failed, s.postgres.Stop())
 	}
@@ -140,11 +146,18 @@ func (s *stack) query(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.queryWithin(ctx, time.Minute, fn)
 }
 
+func (s *stack) adminURL() string {
+	if s.cluster != nil {
+		return s.cluster.url("postgres", "soak")
+	}
+	return s.postgres.AdminURL()
+}
+
 // queryWithin is query with a time limit.
 func (s *stack) queryWithin(ctx context.Context, limit time.Duration, fn func(*pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cfg, err := pgx.ParseConfig(s.postgres.AdminURL())
+	cfg, err := pgx.ParseConfig(s.adminURL())
 	if err != nil {
 		return err
 	}
@@ -160,7 +173,11 @@ func (s *stack) queryWithin(ctx context.Context, limit time.Duration, fn func(*p
 // postgresProcesses returns the postmaster and its children: stopping the postmaster alone would let the sessions go
 // on.
 func (s *stack) postgresProcesses() ([]int, error) {
-	content, err := os.ReadFile(filepath.Join(s.dataDir(), "postgres", "postmaster.pid"))
+	return postgresProcesses(filepath.Join(s.dataDir(), "postgres"))
+}
+
+func postgresProcesses(data string) ([]int, error) {
+	content, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	if err != nil {
 		return nil, fmt.Errorf("find PostgreSQL: %w", err)
 	}
@@ -201,8 +218,9 @@ type server struct {
 	name    string
 	url     string
 	logPath string
-	proxy   *proxy
+	proxy   *proxy // to its database; nil: it has none of its own
 	binary  string
+	args    []string
 	env     []string
 
 	mu      sync.Mutex
@@ -229,14 +247,25 @@ func newServer(name, dir, binary, databaseURL string) (*server, error) {
 	}
 	u.Host = through.address()
 	u.RawQuery = url.Values{"sslmode": {"disable"}, "application_name": {name}}.Encode()
+	s, err := newServerOn(u.String(), name, dir, binary)
+	if err != nil {
+		through.stop()
+		return nil, err
+	}
+	s.proxy = through
+	return s, nil
+}
+
+// newServerOn is newServer without a proxy.
+func newServerOn(databaseURL, name, dir, binary string, args ...string) (*server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	return &server{
-		name: name, url: "http://127.0.0.1:" + port, logPath: filepath.Join(dir, name+".log"), proxy: through, binary: binary,
+		name: name, url: "http://127.0.0.1:" + port, logPath: filepath.Join(dir, name+".log"), binary: binary, args: append([]string{"serve"}, args...),
 		env: append(os.Environ(),
-			"DATABASE_URL="+u.String(), "APP_HOST=127.0.0.1", "APP_PORT="+port, "LKSMS_DATA="+dir,
+			"DATABASE_URL="+databaseURL, "APP_HOST=127.0.0.1", "APP_PORT="+port, "LKSMS_DATA="+dir,
 			"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "SECRETS_KEY="+secretsKey, "LOG_LEVEL=info", "LOG_FORMAT=json", "DEBUG=false",
 			"MAX_RETRY_COUNT="+strconv.Itoa(maxRetries), "RETRY_DELAY_MINUTES="+inMinutes(retryDelay),
 			"PROCESSING_TIMEOUT_MINUTES="+inMinutes(lease), "RETRY_MAX_WAIT=10m",
@@ -271,7 +300,7 @@ func (s *server) run() bool {
 		return false
 	}
 	defer log.Close() //nolint:errcheck // the process has a descriptor of its own
-	cmd := exec.Command(s.binary, "serve")
+	cmd := exec.Command(s.binary, s.args...)
 	cmd.Dir = filepath.Dir(s.logPath)
 	cmd.Env = s.env
 	cmd.Stdout, cmd.Stderr = log, log
@@ -336,10 +365,14 @@ func (s *server) stop() {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
-	s.proxy.resume()
+	if s.proxy != nil {
+		s.proxy.resume()
+	}
 	s.signal(syscall.SIGTERM)
 	s.done.Wait()
-	s.proxy.stop()
+	if s.proxy != nil {
+		s.proxy.stop()
+	}
 }
 
 // probe calls servers without keep-alive connections, which the kill of a server would break.

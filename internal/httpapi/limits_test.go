@@ -38,7 +38,7 @@ var unbounded = map[string]string{
 	"contact_counts": "one for a company", "tag_contacts": "by tag and contact", "deleted_tags": "emptied within minutes",
 	"erasures":        "history; a hundred of a company run at a time",
 	"contact_imports": "history; ten of a company run at a time", "contact_import_errors": "10,000 of an import",
-	"settings": "named in the contract", "directory_version": "one row",
+	"servers": "one for a server of the last day", "settings": "named in the contract", "directory_version": "one row",
 	"daily_totals": "by day, company, sender, type and country", "reconciliations": "history; ten files are compared at a time", "reconciliation_rows": "the rows of files, of at most 100 MiB; deleted when they are compared",
 	"reconciliation_differences": "10,000 of a kind and reconciliation",
 	"uploads":                    "1 GiB of a company at a time; deleted after an hour unless used", "upload_parts": "uploads",

@@ -210,7 +210,7 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // closing releases the lock
-	path, err := searchPath(ctx, conn) // before the lock: in its transaction, it would leave a snapshot, for which CREATE INDEX CONCURRENTLY waits
+	path, err := searchPath(ctx, conn)           // before the lock: in its transaction, it would leave a snapshot, for which CREATE INDEX CONCURRENTLY waits
 	if err != nil {
 		return fmt.Errorf("find schemas: %w", err)
 	}

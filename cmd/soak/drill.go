@@ -1,0 +1,475 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	drillRound = 3 * time.Minute
+	shortDrill = time.Minute // a drill up to this length has one round with one fault of each of shortFaults
+
+	frozen       = 20 * time.Second // of a primary that is stopped
+	storeAway    = 15 * time.Second // of etcd
+	replaceLimit = time.Minute      // until another node is primary
+	wholeLimit   = 90 * time.Second // until all nodes follow the primary again
+)
+
+// drill runs the load of the soak on a cluster that fails over, and its checks.
+func (s *soak) drill(ctx context.Context) (err error) {
+	s.options.Round = min(drillRound, s.options.Duration)
+	fmt.Printf("drill: seed %d, %s in rounds of %s\n", s.options.Seed, s.options.Duration, s.options.Round)
+	s.began = time.Now()
+	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
+	if err != nil {
+		return fmt.Errorf("create folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
+		return fmt.Errorf("open folder: %w", err)
+	}
+	binary, err := build(ctx, dir, nil)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	stack, err := startDrill(ctx, dir, binary, s.options)
+	defer func() {
+		keep := s.options.Keep || err != nil
+		if keep {
+			fmt.Println("kept:", dir)
+		}
+		err = errors.Join(err, stack.stop(keep))
+	}()
+	if err != nil {
+		return err
+	}
+	if !stack.mounted {
+		fmt.Println("drill: no small file system could be mounted (this needs root): the fault 'disk of the primary full' is left out")
+	}
+	s.say("three nodes and three servers run")
+	h := newHistory()
+	k := &keeper{}
+	h.note = k.note
+	p, err := startProvider()
+	if err != nil {
+		return err
+	}
+	defer p.server.Close() //nolint:errcheck // no calls are left
+	l, err := newLoad(s.options.Seed, h, p, stack.doors)
+	if err != nil {
+		return err
+	}
+	// It has a route. After a failover much waits, and the other senders of its route leave it its share until it counts as silent.
+	l.drainers = []string{quiet}
+	if err := l.setUp(ctx); err != nil {
+		return err
+	}
+	t := newTenants(l)
+	if err := t.setUp(ctx); err != nil {
+		return err
+	}
+	e, err := newEvents(ctx, stack, l, t)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	b := &lists{load: l}
+	n := &driller{
+		stack: stack, cluster: stack.cluster, history: h, keeper: k, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
+		isShort: s.options.Duration <= shortDrill, struck: map[string][]recovery{}, only: s.options.Fault,
+	}
+	if s.options.Async {
+		n.only = lagging
+	}
+	if n.deal(); len(n.deck) == 0 {
+		return fmt.Errorf("fault %q does not exist", n.only)
+	}
+	s.began = time.Now()
+	var verdicts []verdict
+	rounds := 0
+	for rounds == 0 || !n.isShort && s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
+		rounds++
+		if verdicts, err = s.round(ctx, rounds, stack, l, t, nil, b, e, n); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("\ndrill: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
+	n.print()
+	printLoad(h, l, t, nil, b, e)
+	printVerdicts(verdicts)
+	return s.drillVerdict(ctx, verdicts)
+}
+
+// drillVerdict returns the result of a drill. An asynchronous one must have lost a message.
+func (s *soak) drillVerdict(ctx context.Context, verdicts []verdict) error {
+	found := broken(verdicts)
+	if !s.options.Async {
+		if len(found) > 0 {
+			return errBroken
+		}
+		return ctx.Err()
+	}
+	const loss = "every accepted message exists"
+	if !slices.ContainsFunc(found, func(v verdict) bool { return strings.HasPrefix(v.name, loss) }) {
+		return fmt.Errorf("replication was asynchronous, and no loss was found by %q", loss)
+	}
+	fmt.Println("drill: without synchronous replication messages were lost, and the checks found it, as they must")
+	return nil
+}
+
+// keeper notes when calls were answered.
+type keeper struct {
+	mu      sync.Mutex
+	submits []time.Time // ends of the accepted submissions of one message
+	errors  int         // answers of 5xx
+	latest  [kindsOfCalls]time.Time
+}
+
+// The kinds of calls that must work again after a fault.
+const (
+	submitCall = iota
+	claimCall
+	waitCall
+	reportCall
+	kindsOfCalls
+)
+
+var kindNames = [kindsOfCalls]string{"submission", "claim", "waiting claim", "report"}
+
+// note takes an answer. Claims by POST may wait.
+func (k *keeper) note(r *http.Request, began time.Time, status int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if status >= http.StatusInternalServerError {
+		k.errors++
+	}
+	if status != http.StatusOK {
+		return
+	}
+	kind := submitCall
+	switch r.URL.Path {
+	case "/api/v1/sms/send":
+		k.submits = append(k.submits, time.Now())
+	case "/api/v1/sms/tasks/pending":
+		kind = claimCall
+	case "/api/v1/sms/tasks/claim":
+		kind = waitCall
+	case "/api/v1/sms/report":
+		kind = reportCall
+	default:
+		return
+	}
+	if began.After(k.latest[kind]) {
+		k.latest[kind] = began
+	}
+}
+
+// missing returns a kind of calls of which none that began after a moment was answered; empty: none.
+func (k *keeper) missing(since time.Time) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for kind, at := range k.latest {
+		if !at.After(since) {
+			return kindNames[kind]
+		}
+	}
+	return ""
+}
+
+func (k *keeper) failures() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.errors
+}
+
+// recovery is what a fault did to submissions.
+type recovery struct {
+	away     time.Duration // longest time without an accepted submission
+	after    time.Duration // from the fault to the end of that time; 0: submissions went on
+	failures int           // answers of 5xx
+}
+
+// goesOn is a time without an accepted submission that is no outage.
+const goesOn = time.Second
+
+// since returns what became of submissions since a fault.
+func (k *keeper) since(fault time.Time) recovery {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var r recovery
+	last := fault
+	for _, at := range append(slices.Clone(k.submits), time.Now()) {
+		if at.Before(fault) {
+			continue
+		}
+		if gap := at.Sub(last); gap > r.away {
+			r.away, r.after = gap, at.Sub(fault)
+		}
+		last = at
+	}
+	if r.away < goesOn {
+		r.after = 0
+	}
+	return r
+}
+
+// drillFault is one kind of fault. strike returns after it has undone the fault, and describes it.
+type drillFault struct {
+	name   string
+	strike func(d *driller, ctx context.Context, primary *node) (string, error)
+}
+
+const lagging = "primary killed before its replicas"
+
+var drillFaults = []drillFault{
+	{"PostgreSQL of the primary killed", (*driller).killPostgres},
+	{"primary killed with its Patroni", (*driller).killPrimary},
+	{lagging, (*driller).killAhead},
+	{"primary stopped for 20 s", (*driller).freeze},
+	{"switchover", (*driller).switchover},
+	{"primary cut from etcd", (*driller).cut},
+	{"Patroni of the primary stopped", (*driller).stopPatroni},
+	{"etcd stopped for 15 s", (*driller).stopEtcd},
+	{"disk of the primary full", (*driller).fill},
+	{"server killed", (*driller).killServer},
+}
+
+// shortFaults are the faults of a short drill.
+var shortFaults = []string{"switchover", "primary killed with its Patroni", "server killed"}
+
+// driller injects the faults of a drill, one after another.
+type driller struct {
+	stack   *stack
+	cluster *cluster
+	history *history
+	keeper  *keeper
+	rng     *rand.Rand
+	say     func(format string, args ...any)
+	isShort bool
+	only    string // name of the only fault; empty: all
+
+	deck   []drillFault
+	struck map[string][]recovery
+}
+
+// run implements injector.
+func (d *driller) run(ctx context.Context) error {
+	if d.isShort && d.only == "" { // a fault takes longer than such a drill has
+		for _, f := range d.deck {
+			if err := d.inject(ctx, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for pause(ctx, time.Duration(1000+d.rng.IntN(3000))*time.Millisecond) {
+		if len(d.deck) == 0 {
+			d.deal()
+		}
+		f := d.deck[0]
+		d.deck = d.deck[1:]
+		if err := d.inject(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deal fills the deck.
+func (d *driller) deal() {
+	d.deck = slices.DeleteFunc(slices.Clone(drillFaults), func(f drillFault) bool {
+		return d.only != "" && f.name != d.only || d.only == "" && d.isShort && !slices.Contains(shortFaults, f.name) ||
+			f.name == "disk of the primary full" && !d.stack.mounted
+	})
+	d.rng.Shuffle(len(d.deck), func(i, j int) { d.deck[i], d.deck[j] = d.deck[j], d.deck[i] })
+}
+
+// inject injects a fault, and waits until the nodes are whole again and every kind of calls is answered.
+func (d *driller) inject(ctx context.Context, f drillFault) error {
+	ctx = context.WithoutCancel(ctx)
+	primary := d.cluster.primary(ctx)
+	if primary == nil {
+		return fmt.Errorf("%s: no primary before it", f.name)
+	}
+	failures, began := d.keeper.failures(), time.Now()
+	what, err := f.strike(d, ctx, primary)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	if err := await(ctx, wholeLimit, "the nodes are not whole again", d.cluster.isWhole); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	over := time.Now()
+	for d.keeper.missing(over) != "" {
+		if time.Since(over) > servingLimit {
+			d.history.breach("no %s was answered within %s after: %s", d.keeper.missing(over), servingLimit, f.name)
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r := d.keeper.since(began)
+	r.failures = d.keeper.failures() - failures
+	d.struck[f.name] = append(d.struck[f.name], r)
+	effect := fmt.Sprintf("submissions went on, at most %.1f s apart", r.away.Seconds())
+	if r.after > 0 {
+		effect = fmt.Sprintf("accepted again %.1f s after the fault, after %.1f s without", r.after.Seconds(), r.away.Seconds())
+	}
+	d.say("%-36s%s; %s; %d answers of 5xx", f.name, what, effect, r.failures)
+	return nil
+}
+
+// awaitReplacement waits until another node is primary, and returns its name.
+func (d *driller) awaitReplacement(ctx context.Context, old *node) (string, error) {
+	name := ""
+	err := await(ctx, replaceLimit, "no other node became primary", func(ctx context.Context) bool {
+		now := d.cluster.primary(ctx)
+		if now != nil && now != old {
+			name = now.name
+		}
+		return name != ""
+	})
+	return old.name + ", replaced by " + name, err
+}
+
+// killPostgres kills all processes of the primary at once, as a crash does. Patroni starts it again, or lets another one take over.
+func (*driller) killPostgres(_ context.Context, primary *node) (string, error) {
+	return primary.name, primary.kill(syscall.SIGKILL, "")
+}
+
+func (d *driller) killPrimary(ctx context.Context, primary *node) (string, error) {
+	primary.patroni.hold()
+	defer primary.patroni.release()
+	if err := primary.kill(syscall.SIGKILL, ""); err != nil {
+		return "", err
+	}
+	return d.awaitReplacement(ctx, primary)
+}
+
+// killAhead kills the primary when it has been unable to send to its replicas for a moment. What it confirmed then, only it has.
+func (d *driller) killAhead(ctx context.Context, primary *node) (string, error) {
+	if err := primary.kill(syscall.SIGSTOP, "walsender"); err != nil {
+		return "", err
+	}
+	time.Sleep(time.Duration(300+d.rng.IntN(7000)) * time.Millisecond) // clients give up after callLimit, and repeat what they may
+	return d.killPrimary(ctx, primary)
+}
+
+// freeze stops all processes of the primary, which believes to be one when it goes on.
+func (d *driller) freeze(ctx context.Context, primary *node) (string, error) {
+	err := primary.kill(syscall.SIGSTOP, "")
+	time.Sleep(frozen)
+	what := primary.name
+	if now := d.cluster.primary(ctx); now != nil {
+		what += ", replaced by " + now.name
+	}
+	if err == nil {
+		err = primary.kill(syscall.SIGCONT, "")
+	}
+	return what, err
+}
+
+func (d *driller) switchover(ctx context.Context, primary *node) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, replaceLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "patronictl", "-c", primary.config, "switchover", "--leader", primary.name, "--force").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("patronictl: %w: %s", err, out)
+	}
+	return d.awaitReplacement(ctx, primary)
+}
+
+func (d *driller) cut(ctx context.Context, primary *node) (string, error) {
+	primary.etcd.cut()
+	defer primary.etcd.heal()
+	return d.awaitReplacement(ctx, primary)
+}
+
+func (d *driller) stopPatroni(ctx context.Context, primary *node) (string, error) {
+	primary.patroni.signal(syscall.SIGSTOP)
+	defer primary.patroni.signal(syscall.SIGCONT)
+	return d.awaitReplacement(ctx, primary)
+}
+
+// stopEtcd stops etcd: no primary can be sure to be the only one, and all nodes only read until it goes on.
+func (d *driller) stopEtcd(context.Context, *node) (string, error) {
+	d.cluster.etcd.signal(syscall.SIGSTOP)
+	defer d.cluster.etcd.signal(syscall.SIGCONT)
+	time.Sleep(storeAway)
+	return "no primary meanwhile", nil
+}
+
+// fill leaves the primary no disk space until another node is primary, or for replaceLimit.
+func (d *driller) fill(ctx context.Context, primary *node) (string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- ballast(ctx, filepath.Join(primary.dir, "ballast")) }()
+	what, replaced := d.awaitReplacement(ctx, primary)
+	cancel()
+	if err := <-done; err != nil {
+		return "", err
+	}
+	if replaced != nil {
+		what = primary.name + ", which stayed primary"
+	}
+	return what, nil
+}
+
+func (d *driller) killServer(context.Context, *node) (string, error) {
+	s := d.stack.servers[d.rng.IntN(len(d.stack.servers))]
+	s.signal(syscall.SIGKILL)
+	return s.name, nil
+}
+
+// print prints what the faults did.
+func (d *driller) print() {
+	line := func(name string, all []recovery) {
+		away, after, failures := make([]time.Duration, len(all)), []time.Duration{}, 0
+		for i, r := range all {
+			away[i] = r.away
+			failures += r.failures
+			if r.after > 0 {
+				after = append(after, r.after)
+			}
+		}
+		fmt.Printf("  %5d  %-36s%8s%8s%10s%8s%8d\n", len(all), name, middle(away), longest(away), middle(after), longest(after), failures)
+	}
+	fmt.Printf("  %43s%16s%18s%8s\n", "", "none accepted", "accepted again", "5xx")
+	fmt.Printf("  %43s%8s%8s%10s%8s\n", "", "p50", "worst", "p50", "worst")
+	var ofDatabase []recovery
+	for _, f := range drillFaults {
+		all := d.struck[f.name]
+		if len(all) == 0 {
+			continue
+		}
+		line(f.name, all)
+		if f.name != "server killed" {
+			ofDatabase = append(ofDatabase, all...)
+		}
+	}
+	line("all faults of PostgreSQL", ofDatabase)
+	fmt.Println()
+}
+
+func middle(all []time.Duration) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f s", slices.Sorted(slices.Values(all))[(len(all)-1)/2].Seconds())
+}
+
+func longest(all []time.Duration) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f s", slices.Max(all).Seconds())
+}
