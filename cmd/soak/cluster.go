@@ -148,7 +148,7 @@ func (s *stack) createDatabase(ctx context.Context) error {
 func (c *cluster) start(ctx context.Context) error {
 	for _, program := range []string{"etcd", "patroni", "patronictl", haproxyProgram} {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("%s is not installed: run make drill, which runs scripts/drill.sh", program)
+			return fmt.Errorf("%s is not installed: run make drill", program)
 		}
 	}
 	var err error
