@@ -51,7 +51,7 @@ func findProgram(name string) (string, error) {
 	}
 	file, err := os.Open(path) //nolint:gosec // the operator names it
 	if err != nil {
-		return path, nil //nolint:nilerr // a program need not be readable
+		return path, nil // a program need not be readable
 	}
 	defer file.Close()                                                     //nolint:errcheck // it was only read
 	head, _ := bufio.NewReader(io.LimitReader(file, 256)).ReadString('\n') // a program may end before

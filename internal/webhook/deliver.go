@@ -587,13 +587,14 @@ type Replayed struct {
 func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
 	ids, from, to := r.IDs, optional.Value(r.From), optional.Or(r.To, time.Now())
 	var span dbq.FeedSpanRow
-	if r.From != nil {
+	switch {
+	case r.From != nil:
 		if span, err = s.q.FeedSpan(ctx, dbq.FeedSpanParams{FromAt: from, ToAt: to}); err != nil {
 			return out, postgres.Wrap("find events of a time", err, nil)
 		}
-	} else if len(ids) > 0 {
+	case len(ids) > 0:
 		span.FirstID, span.LastID = slices.Min(ids), slices.Max(ids)
-	} else {
+	default:
 		ids = []int64{}
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
