@@ -5,7 +5,7 @@ COMMENT ON SCHEMA lksms IS 'The SQL door: what a role of sql_roles may use to su
 
 CREATE FUNCTION lksms.enqueue(phone_number text, content text DEFAULT NULL::text, dedup_key text DEFAULT NULL::text, message_type text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, expect_send_time timestamp with time zone DEFAULT NULL::timestamp with time zone, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, sign text DEFAULT NULL::text, source text DEFAULT NULL::text, test boolean DEFAULT NULL::boolean, template_no text DEFAULT NULL::text, params jsonb DEFAULT NULL::jsonb, language text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 BEGIN
     RETURN sql_door_put(
@@ -19,7 +19,7 @@ COMMENT ON FUNCTION lksms.enqueue(phone_number text, content text, dedup_key tex
 
 CREATE FUNCTION lksms.enqueue_all(messages jsonb) RETURNS TABLE(place integer, task_id text)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     known CONSTANT text[] := ARRAY[
@@ -40,7 +40,7 @@ BEGIN
     ELSIF jsonb_typeof(messages) <> 'array' THEN
         PERFORM sql_door_refuse('LK014', 'messages', 'wrong_type', 'must be an array of objects');
     ELSIF jsonb_array_length(messages) > most THEN
-        PERFORM sql_door_refuse('LK016', 'messages', 'too_many_items', format('has too many items, at most %s are allowed', most));
+        PERFORM sql_door_refuse('LK016', 'messages', 'too_many_items', pg_catalog.format('has too many items, at most %s are allowed', most));
     END IF;
     -- The order in which tasks are made is that of the ids. The order of the loop is that of the keys: two sets with the same keys cannot deadlock.
     ids := ARRAY(SELECT nextval(pg_get_serial_sequence('sql_inbox', 'id')) FROM generate_series(1, jsonb_array_length(messages)));
@@ -764,7 +764,7 @@ BEGIN
     ELSIF given.priority > 9 THEN
         PERFORM sql_door_refuse('LK008', 'priority', 'too_big', 'must be at most 9', place);
     END IF;
-    given.message_type := array_position(ARRAY['verification', 'notification', 'marketing'], coalesce($7, 'notification')) - 1;
+    given.message_type := pg_catalog.array_position(ARRAY['verification', 'notification', 'marketing'], coalesce($7, 'notification')) - 1;
     IF given.message_type IS NULL THEN
         PERFORM sql_door_refuse('LK007', 'message_type', 'not_allowed', 'must be verification, notification or marketing', place);
     END IF;
@@ -795,7 +795,7 @@ BEGIN
     END;
     IF given.priority < least(usual, caller.top_priority) THEN
         PERFORM sql_door_refuse('LK009', 'priority', 'too_urgent',
-            format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
+            pg_catalog.format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
     END IF;
 
     -- The times, also those that no clock of the server can show.
@@ -832,7 +832,7 @@ BEGIN
         END;
         IF char_length(given.content) > most THEN
             PERFORM sql_door_refuse('LK003', 'content', 'too_many_characters',
-                format('is too long: %s characters, at most %s', char_length(given.content), most), place);
+                pg_catalog.format('is too long: %s characters, at most %s', char_length(given.content), most), place);
         END IF;
         most := CASE given.message_type
             WHEN 0 THEN sql_door_setting('segments_most_verification', 16)
@@ -842,7 +842,7 @@ BEGIN
         bare := coalesce('【' || given.sign || '】', '') || given.content;
         IF 2 * char_length(bare) > 66 * most AND sql_door_segments(bare) > most THEN -- the first is cheap: 66 units and more fit in a part
             PERFORM sql_door_refuse('LK003', 'content', 'too_many_segments',
-                format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
+                pg_catalog.format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
         END IF;
     END IF;
 
@@ -887,7 +887,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = code, MESSAGE = field || ': ' || text_of_error, COLUMN = field, CONSTRAINT = rule;
     END IF;
     RAISE EXCEPTION USING ERRCODE = code, MESSAGE = field || ': ' || text_of_error, COLUMN = field, CONSTRAINT = rule,
-        DETAIL = format('Message %s of the set, counted from 1.', place);
+        DETAIL = pg_catalog.format('Message %s of the set, counted from 1.', place);
 END
 $$;
 
@@ -993,15 +993,15 @@ DECLARE
 BEGIN
     SELECT u.* INTO found_user FROM sql_roles r JOIN users u ON u.id = r.user_id WHERE r.role_name = session_user::text;
     IF found_user.id IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('role %I submits for no user of LKSMS', session_user),
-            HINT = format('The operator of LKSMS allows it with: lksms sql grant <username> %s', session_user);
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('role %I submits for no user of LKSMS', session_user),
+            HINT = pg_catalog.format('The operator of LKSMS allows it with: lksms sql grant <username> %s', session_user);
     ELSIF found_user.is_disabled THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
-            MESSAGE = format('the user of LKSMS for whom role %I submits is disabled', session_user),
+            MESSAGE = pg_catalog.format('the user of LKSMS for whom role %I submits is disabled', session_user),
             HINT = 'The operator of LKSMS enables it with: lksms user enable <username>';
     ELSIF found_user.role NOT IN ('submit', 'admin') THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
-            MESSAGE = format('the user of LKSMS for whom role %I submits may not submit', session_user),
+            MESSAGE = pg_catalog.format('the user of LKSMS for whom role %I submits may not submit', session_user),
             HINT = 'The user needs the role submit or admin in LKSMS.';
     END IF;
     RETURN found_user;
@@ -1015,10 +1015,20 @@ CREATE FUNCTION public.sql_role_grant(role_name text) RETURNS void
     AS $_$
 DECLARE
     home CONSTANT regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass);
+    maker oid := ( -- 0: everybody
+        SELECT a.grantee
+        FROM pg_namespace n
+        CROSS JOIN LATERAL aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
+        JOIN pg_class c ON c.oid = 'messages'::regclass
+        WHERE n.oid = home::oid AND a.privilege_type = 'CREATE' AND a.grantee NOT IN (n.nspowner, c.relowner)
+        ORDER BY a.grantee
+        LIMIT 1
+    );
 BEGIN
-    IF has_schema_privilege('public', home::oid, 'CREATE') THEN
+    IF maker IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
-            MESSAGE = format('everybody may make objects in the schema %s of the tables: REVOKE CREATE ON SCHEMA %1$s FROM PUBLIC first', home),
+            MESSAGE = format('%s may make objects in the schema %s of the tables: REVOKE CREATE ON SCHEMA %2$s FROM %3$s first',
+                CASE maker WHEN 0 THEN 'everybody' ELSE 'role ' || maker::regrole END, home, CASE maker WHEN 0 THEN 'PUBLIC' ELSE maker::regrole::text END),
             DETAIL = 'A function that is made there could run with the rights of the owner of the tables.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA lksms TO %I', role_name);
@@ -1030,7 +1040,7 @@ BEGIN
 END
 $_$;
 
-COMMENT ON FUNCTION public.sql_role_grant(role_name text) IS 'Gives a role what it needs of the schema lksms. It runs with the rights of its caller, who must own the schema. It refuses while everybody may make functions beside the tables: those of lksms could call such a function in place of one of PostgreSQL.';
+COMMENT ON FUNCTION public.sql_role_grant(role_name text) IS 'Gives a role what it needs of the schema lksms. It runs with the rights of its caller, who must own the schema. It refuses while others than the owner may make functions beside the tables: those of lksms could call such a function in place of one of PostgreSQL.';
 
 CREATE FUNCTION public.sql_role_revoke(role_name text) RETURNS void
     LANGUAGE plpgsql
@@ -1123,7 +1133,7 @@ $$;
 CREATE FUNCTION public.task_partition_attach(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql
     SET lock_timeout TO '3s'
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     parent text;
@@ -1152,7 +1162,7 @@ $$;
 CREATE FUNCTION public.task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout TO '3s'
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $_$
 DECLARE
     p task_partitions%ROWTYPE;
@@ -1195,7 +1205,7 @@ $_$;
 
 CREATE FUNCTION public.task_partition_index(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     parent text;
@@ -1230,7 +1240,7 @@ $$;
 CREATE FUNCTION public.task_partition_make(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout TO '3s'
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     parent text;
@@ -1264,7 +1274,7 @@ $$;
 CREATE FUNCTION public.task_partition_move(of_first_day date, to_tablespace text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout TO '3s'
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     suffix text;
@@ -1302,7 +1312,7 @@ $$;
 
 CREATE FUNCTION public.task_partition_stage(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     parent text;
@@ -1325,7 +1335,7 @@ $$;
 
 CREATE FUNCTION public.task_partitions_ahead(width text, first_at timestamp with time zone, last_at timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO '$user', 'public', 'pg_temp'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 DECLARE
     day date := greatest(

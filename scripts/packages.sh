@@ -36,7 +36,7 @@ mkdir "$tools"
 cp -R docs deploy/prometheus deploy/grafana "$work/"
 chmod -R u=rwX,go=rX "$work/docs" "$work/prometheus" "$work/grafana"
 # The unit of a server with the roles that its instance names.
-sed -e 's/^Description=.*/Description=LKSMS, a server with the role %i/' -e 's|^EnvironmentFile=.*|Environment=ROLES=%i\n&\nEnvironmentFile=-/etc/lksms/%i.env|' \
+sed -e 's/^Description=.*/Description=LKSMS, a server with the role %i/' -e 's|^EnvironmentFile=.*|&\nEnvironmentFile=-/etc/lksms/%i.env|' -e 's|^ExecStart=.*|& --roles=%i|' \
     deploy/packages/lksms.service >"$work/lksms@.service"
 export WORK=$work
 

@@ -9,7 +9,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = code, MESSAGE = field || ': ' || text_of_error, COLUMN = field, CONSTRAINT = rule;
     END IF;
     RAISE EXCEPTION USING ERRCODE = code, MESSAGE = field || ': ' || text_of_error, COLUMN = field, CONSTRAINT = rule,
-        DETAIL = format('Message %s of the set, counted from 1.', place);
+        DETAIL = pg_catalog.format('Message %s of the set, counted from 1.', place);
 END
 $$;
 COMMENT ON FUNCTION sql_door_refuse(text, text, text, text, integer) IS
@@ -21,15 +21,15 @@ DECLARE
 BEGIN
     SELECT u.* INTO found_user FROM sql_roles r JOIN users u ON u.id = r.user_id WHERE r.role_name = session_user::text;
     IF found_user.id IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('role %I submits for no user of LKSMS', session_user),
-            HINT = format('The operator of LKSMS allows it with: lksms sql grant <username> %s', session_user);
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('role %I submits for no user of LKSMS', session_user),
+            HINT = pg_catalog.format('The operator of LKSMS allows it with: lksms sql grant <username> %s', session_user);
     ELSIF found_user.is_disabled THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
-            MESSAGE = format('the user of LKSMS for whom role %I submits is disabled', session_user),
+            MESSAGE = pg_catalog.format('the user of LKSMS for whom role %I submits is disabled', session_user),
             HINT = 'The operator of LKSMS enables it with: lksms user enable <username>';
     ELSIF found_user.role NOT IN ('submit', 'admin') THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
-            MESSAGE = format('the user of LKSMS for whom role %I submits may not submit', session_user),
+            MESSAGE = pg_catalog.format('the user of LKSMS for whom role %I submits may not submit', session_user),
             HINT = 'The user needs the role submit or admin in LKSMS.';
     END IF;
     RETURN found_user;
@@ -162,7 +162,7 @@ BEGIN
     ELSIF given.priority > 9 THEN
         PERFORM sql_door_refuse('LK008', 'priority', 'too_big', 'must be at most 9', place);
     END IF;
-    given.message_type := array_position(ARRAY['verification', 'notification', 'marketing'], coalesce($7, 'notification')) - 1;
+    given.message_type := pg_catalog.array_position(ARRAY['verification', 'notification', 'marketing'], coalesce($7, 'notification')) - 1;
     IF given.message_type IS NULL THEN
         PERFORM sql_door_refuse('LK007', 'message_type', 'not_allowed', 'must be verification, notification or marketing', place);
     END IF;
@@ -193,7 +193,7 @@ BEGIN
     END;
     IF given.priority < least(usual, caller.top_priority) THEN
         PERFORM sql_door_refuse('LK009', 'priority', 'too_urgent',
-            format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
+            pg_catalog.format('is more urgent than allowed, the smallest number is %s', least(usual, caller.top_priority)), place);
     END IF;
 
     -- The times, also those that no clock of the server can show.
@@ -230,7 +230,7 @@ BEGIN
         END;
         IF char_length(given.content) > most THEN
             PERFORM sql_door_refuse('LK003', 'content', 'too_many_characters',
-                format('is too long: %s characters, at most %s', char_length(given.content), most), place);
+                pg_catalog.format('is too long: %s characters, at most %s', char_length(given.content), most), place);
         END IF;
         most := CASE given.message_type
             WHEN 0 THEN sql_door_setting('segments_most_verification', 16)
@@ -240,7 +240,7 @@ BEGIN
         bare := coalesce('【' || given.sign || '】', '') || given.content;
         IF 2 * char_length(bare) > 66 * most AND sql_door_segments(bare) > most THEN -- the first is cheap: 66 units and more fit in a part
             PERFORM sql_door_refuse('LK003', 'content', 'too_many_segments',
-                format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
+                pg_catalog.format('takes too many short messages: %s, at most %s', sql_door_segments(bare), most), place);
         END IF;
     END IF;
 
@@ -342,7 +342,7 @@ BEGIN
     ELSIF jsonb_typeof(messages) <> 'array' THEN
         PERFORM sql_door_refuse('LK014', 'messages', 'wrong_type', 'must be an array of objects');
     ELSIF jsonb_array_length(messages) > most THEN
-        PERFORM sql_door_refuse('LK016', 'messages', 'too_many_items', format('has too many items, at most %s are allowed', most));
+        PERFORM sql_door_refuse('LK016', 'messages', 'too_many_items', pg_catalog.format('has too many items, at most %s are allowed', most));
     END IF;
     -- The order in which tasks are made is that of the ids. The order of the loop is that of the keys: two sets with the same keys cannot deadlock.
     ids := ARRAY(SELECT nextval(pg_get_serial_sequence('sql_inbox', 'id')) FROM generate_series(1, jsonb_array_length(messages)));
@@ -405,10 +405,20 @@ CREATE TRIGGER outgoing_insert INSTEAD OF INSERT ON lksms.outgoing FOR EACH ROW 
 CREATE FUNCTION sql_role_grant(role_name text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     home CONSTANT regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass);
+    maker oid := ( -- 0: everybody
+        SELECT a.grantee
+        FROM pg_namespace n
+        CROSS JOIN LATERAL aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
+        JOIN pg_class c ON c.oid = 'messages'::regclass
+        WHERE n.oid = home::oid AND a.privilege_type = 'CREATE' AND a.grantee NOT IN (n.nspowner, c.relowner)
+        ORDER BY a.grantee
+        LIMIT 1
+    );
 BEGIN
-    IF has_schema_privilege('public', home::oid, 'CREATE') THEN
+    IF maker IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
-            MESSAGE = format('everybody may make objects in the schema %s of the tables: REVOKE CREATE ON SCHEMA %1$s FROM PUBLIC first', home),
+            MESSAGE = format('%s may make objects in the schema %s of the tables: REVOKE CREATE ON SCHEMA %2$s FROM %3$s first',
+                CASE maker WHEN 0 THEN 'everybody' ELSE 'role ' || maker::regrole END, home, CASE maker WHEN 0 THEN 'PUBLIC' ELSE maker::regrole::text END),
             DETAIL = 'A function that is made there could run with the rights of the owner of the tables.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA lksms TO %I', role_name);
@@ -421,7 +431,7 @@ END
 $$;
 COMMENT ON FUNCTION sql_role_grant(text) IS
     'Gives a role what it needs of the schema lksms. It runs with the rights of its caller, who must own the schema. '
-    'It refuses while everybody may make functions beside the tables: those of lksms could call such a function in place of one of PostgreSQL.';
+    'It refuses while others than the owner may make functions beside the tables: those of lksms could call such a function in place of one of PostgreSQL.';
 
 CREATE FUNCTION sql_role_revoke(role_name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -439,18 +449,20 @@ COMMENT ON FUNCTION sql_role_revoke(text) IS 'Takes from a role what sql_role_gr
 -- caller's is, and never among the caller's temporary tables.
 DO $$
 DECLARE
+    home CONSTANT regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass);
     made record;
 BEGIN
+    -- The schema of the tables alone, and never "$user": somebody could make a schema of that name, with functions of the same names.
     FOR made IN
         SELECT p.oid::regprocedure AS name, p.prosecdef AS has_owners_rights FROM pg_proc p
         WHERE p.pronamespace = 'lksms'::regnamespace
-            OR p.pronamespace = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'messages'::regclass)
+            OR p.pronamespace = home
                 AND (p.proname LIKE 'sql\_door\_%' OR p.proname IN ('sql_role_grant', 'sql_role_revoke'))
         ORDER BY p.oid
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made.name);
         IF made.has_owners_rights THEN
-            EXECUTE format('ALTER FUNCTION %s SET search_path = %s, pg_temp', made.name, current_setting('search_path'));
+            EXECUTE format('ALTER FUNCTION %s SET search_path = %s, pg_temp', made.name, home);
         END IF;
     END LOOP;
 END $$;

@@ -5,7 +5,7 @@ case "$1" in
 remove | 0)
     if [ -d /run/systemd/system ]; then
         systemctl disable --now lksms.service || true
-        systemctl stop 'lksms@*.service' || true
+        systemctl disable --now 'lksms@*.service' || true
     fi
     ;;
 esac

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -256,6 +257,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
+	runJobs := sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run}
 	sweeper, err := sweep.New(db, o.Log, jobsOf(o.Roles, map[servers.Role][]sweep.Job{
 		servers.Sweep: {
 			{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
@@ -286,12 +288,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 			{Name: "forget-batches", Interval: 10 * time.Minute, Run: batches.Forget},
 			{Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: statements.Run},
 			{Name: "forget-reconciliations", Interval: 10 * time.Minute, Run: statements.Forget},
-			{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
+			runJobs,
 			{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
 			{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
 			{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 			{Name: "forget-servers", Interval: 10 * time.Minute, Routine: true, Run: others.Forget},
 		},
+		// Who starts a job sees it run, also while no server sends: after a restore, it cancels what went out already.
+		servers.API:     {runJobs},
+		servers.Console: {runJobs},
 		servers.Watch: {
 			{Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
 			{Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: figures.RollUp},
@@ -327,11 +332,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 // ofEachServer stands for the jobs that every server runs for itself, whatever its roles.
 const ofEachServer servers.Role = ""
 
-// jobsOf returns the jobs of a server with some roles.
+// jobsOf returns the jobs of a server with some roles, each once.
 func jobsOf(roles servers.Roles, all map[servers.Role][]sweep.Job) []sweep.Job {
 	jobs := all[ofEachServer]
 	for _, role := range roles {
-		jobs = append(jobs, all[role]...)
+		for _, job := range all[role] {
+			if !slices.ContainsFunc(jobs, func(other sweep.Job) bool { return other.Name == job.Name }) {
+				jobs = append(jobs, job)
+			}
+		}
 	}
 	return jobs
 }

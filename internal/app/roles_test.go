@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -56,15 +58,58 @@ func answers(b *apptest.Bundle, o apptest.Operation) bool {
 	return b.Call(o.Method, o.Path, body, headers...).Body.Error.Reason != "server.other_role"
 }
 
+// ownRoles are the roles of the operations that are not for servers.API; empty: every server answers.
+var ownRoles = map[string]servers.Role{
+	"claimTasks": servers.Claim, "claimTasksNow": servers.Claim, "reportTask": servers.Claim, "reportTasks": servers.Claim, "startTasks": servers.Claim, "appClaimTasks": servers.Claim,
+	"appReportTask": servers.Claim, "appTaskStatistics": servers.Claim, "takeCallback": servers.Callback,
+	"createSession": servers.Console, "getSession": servers.Console, "deleteSession": servers.Console, "streamOverview": servers.Console,
+	"health": "", "ready": "",
+}
+
+// The proxy of deploy/haproxy sends each operation to a server whose role answers it.
+func TestTheProxySendsEachOperationToItsRole(t *testing.T) {
+	t.Parallel()
+	config, err := os.ReadFile("../../deploy/haproxy/roles.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := map[servers.Role][]string{}
+	for _, rule := range regexp.MustCompile(`use_backend (\w+) if .*path_beg ([^}]*)}`).FindAllStringSubmatch(string(config), -1) {
+		paths[servers.Role(rule[1])] = strings.Fields(rule[2])
+	}
+	if len(paths) != 3 {
+		t.Fatalf("the proxy has rules for %v", paths)
+	}
+	backend := func(path string) servers.Role {
+		for role, starts := range paths {
+			if slices.ContainsFunc(starts, func(start string) bool { return strings.HasPrefix(path, start) }) {
+				return role
+			}
+		}
+		return servers.API
+	}
+	for id, operation := range apptest.Operations {
+		want, isOwn := ownRoles[id]
+		if !isOwn {
+			want = servers.API
+		}
+		if got := backend(operation.Path); want != "" && got != want {
+			t.Errorf("%s goes to %s, want %s", id, got, want)
+		}
+	}
+	for path, want := range map[string]servers.Role{
+		"/console/": servers.Console, "/smsgate/mobile/v1/message": servers.Claim, "/smsgate/3rdparty/v1/messages": servers.API, "/cgi-bin/sendsms": servers.API,
+	} {
+		if got := backend(path); got != want {
+			t.Errorf("%s goes to %s, want %s", path, got, want)
+		}
+	}
+}
+
 // S3.1: a server with one role answers what belongs to it, and nothing else.
 func TestAServerAnswersWhatItsRoleIsFor(t *testing.T) {
 	b := apptest.New(t)
-	own := map[string]servers.Role{
-		"claimTasks": servers.Claim, "claimTasksNow": servers.Claim, "reportTask": servers.Claim, "reportTasks": servers.Claim, "startTasks": servers.Claim, "appClaimTasks": servers.Claim,
-		"appReportTask": servers.Claim, "appTaskStatistics": servers.Claim, "takeCallback": servers.Callback,
-		"createSession": servers.Console, "getSession": servers.Console, "deleteSession": servers.Console, "streamOverview": servers.Console,
-		"health": "", "ready": "",
-	}
+	own := ownRoles
 	foreign := map[string]servers.Role{
 		"GET /smsgate/mobile/v1/message": servers.Claim, "GET /smsgate/3rdparty/v1/messages": servers.API, "GET /smsgate/3rdparty/v1/nothing": servers.API,
 	}
@@ -156,10 +201,10 @@ func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
 		}
 		return apptest.Decode[api.Readiness](t, alone.Expect(200, "", "GET", "/ready", nil)).MissingRoles
 	}
-	if got := missing(); !slices.Equal(got, []api.ServerRole{"sweep", "watch"}) {
+	if got := missing(); !slices.Equal(got, []api.ServerRole{"sweep", "watch", "webhook"}) {
 		t.Errorf("alone, these are missing: %v", got)
 	}
-	second := another(b, servers.Sweep, servers.Watch)
+	second := another(b, servers.Sweep, servers.Watch, servers.Webhook)
 	if _, err := second.Servers.Beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -173,15 +218,15 @@ func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
 		}
 		return found
 	}
-	if got := listed(); len(got) != 2 || !got["api"] || !got["sweep,watch"] {
+	if got := listed(); len(got) != 2 || !got["api"] || !got["sweep,watch,webhook"] {
 		t.Errorf("listed: %v", got)
 	}
 	// One that dies says no word.
-	b.Exec("UPDATE servers SET seen_at = now() - interval '1 minute' WHERE roles = '{sweep,watch}'")
-	if got := missing(); len(got) != 2 {
+	b.Exec("UPDATE servers SET seen_at = now() - interval '1 minute' WHERE roles = '{sweep,watch,webhook}'")
+	if got := missing(); len(got) != 3 {
 		t.Errorf("after its death, these are missing: %v", got)
 	}
-	if got := listed(); got["sweep,watch"] || len(got) != 2 {
+	if got := listed(); got["sweep,watch,webhook"] || len(got) != 2 {
 		t.Errorf("after its death, listed: %v", got)
 	}
 }

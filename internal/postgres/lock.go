@@ -54,8 +54,9 @@ func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 func tryLock(ctx context.Context, conn *pgx.Conn, key string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
-	// A role or a database may have another default for the isolation. The transaction is idle for as long as its holder works.
-	results, err := conn.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 0; "+
+	// A role or a database may have another default for the isolation. The transaction is idle while its holder works, but for the pings of watch:
+	// PostgreSQL ends that of a machine that vanished, which else would keep the lock until TCP gives up, hours later.
+	results, err := conn.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '15s'; "+
 		"SELECT pg_try_advisory_xact_lock("+key+")").ReadAll()
 	if err == nil {
 		if last := results[len(results)-1]; len(last.Rows) == 1 && string(last.Rows[0][0]) == "t" {

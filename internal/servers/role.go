@@ -30,7 +30,8 @@ func All() Roles { return Roles{API, Claim, Callback, Push, Sweep, Watch, Webhoo
 
 // needs are the roles without which another one does only half of its work.
 var needs = map[Role]Roles{
-	API: {Sweep, Watch}, Claim: {Sweep, Watch}, Callback: {Sweep}, Push: {Sweep, Watch}, Sweep: {Watch}, Webhook: {Watch}, Console: {Sweep, Watch},
+	API: {Sweep, Watch, Webhook}, Claim: {Sweep, Watch}, Callback: {Sweep}, Push: {Sweep, Watch}, Sweep: {Watch}, Webhook: {Watch},
+	Console: {Sweep, Watch, Webhook}, // API and Console let programs pull events, which Webhook puts in order
 }
 
 // ParseRoles returns the roles of a list of names; an empty list means all.

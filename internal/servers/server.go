@@ -65,7 +65,12 @@ func (s *Service) Missing() Roles {
 }
 
 // Beat writes down that this server is alive, and looks who else is. It returns 0.
-func (s *Service) Beat(ctx context.Context) (int, error) {
+func (s *Service) Beat(ctx context.Context) (n int, err error) {
+	defer func() {
+		if err != nil && s.count != nil {
+			s.count.Reset() // a server that cannot see the others must not say that they live
+		}
+	}()
 	if err := s.q.ServerBeat(ctx, dbq.ServerBeatParams{
 		ServerID: s.id, Host: s.options.Host, Roles: s.options.Roles.Names(), Version: s.options.Version,
 	}); err != nil {

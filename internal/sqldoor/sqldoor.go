@@ -100,7 +100,9 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 		for _, row := range rows {
 			one, err := acceptedOf(row)
 			if err != nil {
-				return err
+				s.log.ErrorContext(ctx, "a message that was submitted by SQL cannot be read", "task_id", row.TaskID, "error", err)
+				failed = append(failed, row.ID)
+				continue
 			}
 			if row.IsRepeat {
 				repeats[one.Origin] = append(repeats[one.Origin], one.Submission)
@@ -113,8 +115,10 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 		if err != nil {
 			return fmt.Errorf("submit: %w", err)
 		}
+		isAnyMade := slices.ContainsFunc(made, func(o queue.Outcome) bool { return o.Err == nil })
 		for i, o := range made {
-			if o.Err != nil && firsts[i].Tries >= triesMost {
+			// One that fails while others become tasks is refused in the end. While all fail, the fault is not theirs.
+			if o.Err != nil && firsts[i].Tries >= triesMost && isAnyMade {
 				s.log.ErrorContext(ctx, "a message that was submitted by SQL could not become a task", "task_id", firsts[i].TaskID, "error", o.Err)
 				o.Submitted, o.Err = queue.Submitted{Status: queue.Failed}, s.tasks.RefuseAccepted(ctx, accepted[i], result.NotSendable)
 			}
