@@ -109,6 +109,9 @@ func TestDashboardAndRulesUseMetricsThatExist(t *testing.T) {
 
 func TestEachMetricIsDocumented(t *testing.T) {
 	b := newBusy(t)
+	if _, err := b.App.Servers.Beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	document, err := os.ReadFile("../../docs/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +129,9 @@ func TestEachMetricIsDocumented(t *testing.T) {
 		return slices.Contains(names, "lksms_notifications_failed_total") && slices.Contains(names, "lksms_notification_people_failed_total")
 	})
 	slices.Sort(names)
+	documented = slices.DeleteFunc(documented, func(name string) bool { // those of servers with DATABASE_REPLICA_URL
+		return name == "lksms_replica_lag_seconds" || name == "lksms_stale_reads_total"
+	})
 	slices.Sort(documented)
 	if !slices.Equal(names, documented) {
 		t.Errorf("docs/monitoring.md lists %v, the server exports %v", documented, names)

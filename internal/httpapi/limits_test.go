@@ -38,6 +38,7 @@ var unbounded = map[string]string{
 	"contact_counts": "one for a company", "tag_contacts": "by tag and contact", "deleted_tags": "emptied within minutes",
 	"erasures":        "history; a hundred of a company run at a time",
 	"contact_imports": "history; ten of a company run at a time", "contact_import_errors": "10,000 of an import",
+	"sql_roles": "one for a role of PostgreSQL", "sql_inbox": "moved within a second",
 	"servers": "one for a server of the last day", "settings": "named in the contract", "directory_version": "one row",
 	"daily_totals": "by day, company, sender, type and country", "reconciliations": "history; ten files are compared at a time", "reconciliation_rows": "the rows of files, of at most 100 MiB; deleted when they are compared",
 	"reconciliation_differences": "10,000 of a kind and reconciliation",
