@@ -107,13 +107,15 @@ func (s *Service) pull(ctx context.Context, p Phone) ([]dbq.PhoneHeldRow, error)
 
 // beginPull waits for other pulls of a phone, and reports whether this one may claim now.
 func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
+	known, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*pullLimit)
+	defer cancel()
 	enough := time.NewTimer(pullLimit)
 	defer enough.Stop()
 	look := time.NewTicker(pullLook)
 	defer look.Stop()
 	for {
-		// The right outlasts the pull: pullLimit begins later.
-		n, err := s.q.PhonePullBegin(ctx, dbq.PhonePullBeginParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, ValidFor: 2 * pullLimit})
+		// The right outlasts the pull: pullLimit begins later. A caller that goes away during the statement must not leave a right of which nobody knows.
+		n, err := s.q.PhonePullBegin(known, dbq.PhonePullBeginParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, ValidFor: 2 * pullLimit})
 		if err != nil {
 			return false, fmt.Errorf("begin pull of phone: %w", err)
 		}
