@@ -21,6 +21,9 @@ func newBusy(t *testing.T) *apptest.Bundle {
 		apptest.WithSecrets(o)
 		o.Version = "v1.2.3"
 	})
+	if _, err := b.App.Servers.Beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	b.AddSender(map[string]any{"sender_no": "phone", "limits": map[string]any{"per_day": 10}, "balance": 10})
 	b.Submit("reported")
 	b.Report(b.Claim("phone", 1)[0].TaskID, "phone", int(queue.Success), nil)
@@ -109,9 +112,6 @@ func TestDashboardAndRulesUseMetricsThatExist(t *testing.T) {
 
 func TestEachMetricIsDocumented(t *testing.T) {
 	b := newBusy(t)
-	if _, err := b.App.Servers.Beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	document, err := os.ReadFile("../../docs/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
