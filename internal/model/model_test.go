@@ -20,8 +20,8 @@ import (
 	"lksms/internal/pgtest"
 )
 
-// standard has the flags of a run without flags of its own. It takes half a minute on two cores.
-var standard = map[string]string{"rapid.checks": "20", "rapid.steps": "60"}
+// standard has the flags of a run without flags of its own. It takes twenty seconds on two cores.
+var standard = map[string]string{"rapid.checks": "12", "rapid.steps": "60"}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
