@@ -294,7 +294,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 			{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 			{Name: "forget-servers", Interval: 10 * time.Minute, Routine: true, Run: others.Forget},
 		},
-		// Who starts a job sees it run, also while no server sends: after a restore, it cancels what went out already.
+		// A server that takes jobs runs them too. After a restore, no server has servers.Sweep yet, and jobs must cancel what was sent already.
 		servers.API:     {runJobs},
 		servers.Console: {runJobs},
 		servers.Watch: {
