@@ -203,9 +203,9 @@ SELECT coalesce(min(f.id + 0), 0)::bigint AS first_id, coalesce(max(f.id + 0), 0
 FROM feed f
 WHERE f.at >= @from_at AND f.at < @to_at;
 
--- WebhookChanged lets a run of a webhook that began before count for nothing. The caller holds the webhook.
--- name: WebhookChanged :exec
-UPDATE webhooks w SET version = w.version + 1 WHERE w.id = @id;
+-- WebhookBegins ends the rest of a webhook, and lets a run that began before count for nothing. The caller holds the webhook.
+-- name: WebhookBegins :exec
+UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = @id;
 
 -- WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of what a webhook is told. It returns how many, and the
 -- last id. An event whose task has an earlier one that waits goes behind it. All of

@@ -10321,7 +10321,7 @@ type ClientInterface interface {
 
 	// ReplayWebhookWithBody Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10330,7 +10330,7 @@ type ClientInterface interface {
 
 	// ReplayWebhook Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -14670,7 +14670,7 @@ func (c *Client) ListWebhookDeliveries(ctx context.Context, webhookID WebhookID,
 
 // ReplayWebhookWithBody Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14689,7 +14689,7 @@ func (c *Client) ReplayWebhookWithBody(ctx context.Context, webhookID WebhookID,
 
 // ReplayWebhook Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -26432,7 +26432,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayWebhookWithBodyWithResponse Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26441,7 +26441,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayWebhookWithResponse Post events again
 	//
-	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+	// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -46302,7 +46302,7 @@ func (c *ClientWithResponses) ListWebhookDeliveriesWithResponse(ctx context.Cont
 
 // ReplayWebhookWithBodyWithResponse Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46317,7 +46317,7 @@ func (c *ClientWithResponses) ReplayWebhookWithBodyWithResponse(ctx context.Cont
 
 // ReplayWebhookWithResponse Post events again
 //
-// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
+// Posts events that are kept again (`history.feed_days`), with the same `webhook-id`: those with some ids, or those that happened from `from` until before `to`. Only those that the webhook gets, and has had. At most 10,000 events of a webhook wait to be posted: `complete` is false if there were more; go on from the time of the last one then. A webhook that rests is tried at once. `kept_since` says that a part of the time is not kept any more. With as many waiting, the answer is 409 `limit.reached`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

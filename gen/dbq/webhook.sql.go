@@ -55,13 +55,13 @@ func (q *Queries) FeedSpan(ctx context.Context, arg FeedSpanParams) (FeedSpanRow
 	return i, err
 }
 
-const webhookChanged = `-- name: WebhookChanged :exec
-UPDATE webhooks w SET version = w.version + 1 WHERE w.id = $1
+const webhookBegins = `-- name: WebhookBegins :exec
+UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = $1
 `
 
-// WebhookChanged lets a run of a webhook that began before count for nothing. The caller holds the webhook.
-func (q *Queries) WebhookChanged(ctx context.Context, id int64) error {
-	_, err := q.db.Exec(ctx, webhookChanged, id)
+// WebhookBegins ends the rest of a webhook, and lets a run that began before count for nothing. The caller holds the webhook.
+func (q *Queries) WebhookBegins(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, webhookBegins, id)
 	return err
 }
 

@@ -583,7 +583,7 @@ type Replayed struct {
 	KeptSince  *time.Time // the time of the oldest event, if earlier ones were asked for and deleted; nil: none
 }
 
-// Replay posts events to a webhook again, with the same ids. Those that it has still before it are left out. Faults: webhook.not_found, limit.reached.
+// Replay posts events to a webhook again, with the same ids, also while it rests. Those that it has still before it are left out. Faults: webhook.not_found, limit.reached.
 func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
 	ids, from, to := r.IDs, optional.Value(r.From), optional.Or(r.To, time.Now())
 	var span dbq.FeedSpanRow
@@ -621,8 +621,8 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		if err == nil {
 			err = s.q.WebhookRetriesBehind(ctx, id)
 		}
-		if err == nil && row.Events > 0 { // an event that is posted at this moment is posted again
-			err = s.q.WebhookChanged(ctx, id)
+		if err == nil && row.Events > 0 { // an event that is posted at this moment is posted again, and nobody waits for the end of a rest
+			err = s.q.WebhookBegins(ctx, id)
 		}
 		out = Replayed{Events: row.Events, LastID: row.LastID, IsComplete: row.Events < room}
 		if span.IsPruned && from.Before(span.OldestAt) {

@@ -814,6 +814,29 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}})
 }
 
+// B13: who asks for a replay does not wait until a webhook has rested, whether its receiver failed or asked for the pause.
+func TestAReplayEndsTheRestOfAWebhook(t *testing.T) {
+	b, r := setup(t), newReceiver(t)
+	hook := b.hook(r.URL, nil)
+	r.answers(func(w http.ResponseWriter, _ taken) {
+		w.Header().Set("Retry-After", "7200")
+		w.WriteHeader(503)
+	})
+	b.send()
+	b.deliver()
+	event := r.posts()[0].ID
+	r.answers(nil)
+	b.deliver()
+	if p := r.posts(); len(p) != 0 {
+		t.Fatalf("the webhook does not rest: posts %v", ids(p))
+	}
+	b.Expect(200, "", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{event}})
+	b.deliver()
+	if p := r.posts(); len(p) != 1 || p[0].ID != event || b.waiting() != 0 {
+		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
+	}
+}
+
 // B13: an event that is posted at the moment of a replay is posted once more.
 func TestAReplayDuringAPostIsNotSwallowed(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
