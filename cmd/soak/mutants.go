@@ -283,7 +283,7 @@ func (m mutant) overlay(root, dir string) (string, error) {
 	}
 	replace := map[string]string{}
 	for path, text := range changed {
-		replacement := filepath.Join(dir, m.name+"-"+filepath.Base(path))
+		replacement := filepath.Join(dir, fmt.Sprintf("%s-%d-%s", m.name, len(replace), filepath.Base(path)))
 		if err := os.WriteFile(replacement, []byte(text), 0o600); err != nil {
 			return "", fmt.Errorf("write changed file: %w", err)
 		}
