@@ -24,11 +24,15 @@ type Accepted struct {
 	TaskID     string
 	Submission Submission
 	Origin     Origin
+
+	// MayWait says that the submission comes again if it is refused. What this server knows of settings, countries and routes may be older than the
+	// submission (package snapshot), so that a first refusal may be wrong.
+	MayWait bool
 }
 
 // SubmitAccepted stores submissions of one company, in the transaction of its caller. Each becomes the task with its TaskID, or is logged as a repeat
-// if its dedup key is taken. One that must be refused becomes a FAILED task with the reason. An outcome with an error is one that the database
-// refuses alone: nothing is stored of it. An error is the database's: nothing is stored.
+// if its dedup key is taken. One that must be refused becomes a FAILED task with the reason, unless it may wait. An outcome with an error is one that
+// waits, or that the database refuses alone: nothing is stored of it. An error is the database's: nothing is stored.
 func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -48,7 +52,7 @@ func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome
 		switch {
 		case errors.Is(o.Err, errDropped): // a task had the dedup key, and left with its partition: this one is a repeat
 			*o = Outcome{Submitted: Submitted{Deduplicated: true}}
-		case errors.As(o.Err, &refused):
+		case errors.As(o.Err, &refused) && !all[i].MayWait:
 			o.Submitted, o.Err = Submitted{TaskID: all[i].TaskID, Status: Failed}, s.RefuseAccepted(ctx, all[i], refusedResult(refused))
 		}
 	}

@@ -109,6 +109,7 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 				done = append(done, row.ID)
 				continue
 			}
+			one.MayWait = row.Tries == 0
 			firsts, accepted = append(firsts, row), append(accepted, one)
 		}
 		made, err := s.tasks.SubmitAccepted(ctx, accepted)

@@ -120,6 +120,13 @@ func take(b *apptest.Bundle) int {
 	return n
 }
 
+// again takes the messages that wait for another try.
+func again(b *apptest.Bundle) {
+	b.T.Helper()
+	b.Exec("UPDATE sql_inbox SET due_at = now()")
+	take(b)
+}
+
 func refusal(err error) *pgconn.PgError {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
@@ -547,6 +554,7 @@ func TestWhatTheServerRefusesBecomesAFailedTask(t *testing.T) {
 	good := scan[string](t, shop, enqueue, "good")
 	b.Exec("UPDATE sql_inbox SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL") // its transaction was long
 	take(b)
+	again(b)
 	for why, id := range made {
 		got := apptest.Scan[string](b, "SELECT concat_ws('|', t.status, t.result, t.submitted_by, r.event) FROM tasks t JOIN report_logs r USING (task_id) WHERE t.task_id = $1", id)
 		if want := "3|" + why + "|user-of-acme|unreachable"; got != want {
@@ -566,6 +574,26 @@ func TestWhatTheServerRefusesBecomesAFailedTask(t *testing.T) {
 	}
 	if id := scan[string](t, shop, "SELECT lksms.enqueue('13800138000', 'x', dedup_key => 'no number')"); id != made["手机号码无效"] {
 		t.Errorf("the repeat of a refused message is %s", id)
+	}
+}
+
+// B12: a server that has not seen yet that a limit was raised, or a country added, fails no message that was accepted under it.
+func TestAServerThatKnowsLessThanTheDatabaseFailsNothing(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	shop, _ := roleOf(b, "user-of-acme")
+	b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"this server reads the settings"}`, acme...)
+	b.Exec(`INSERT INTO settings (category, name, value, updated_by) VALUES ('sms', 'content_most_notification', '400', 'another server')
+		ON CONFLICT ON CONSTRAINT settings_pkey DO UPDATE SET value = excluded.value`)
+	id := scan[string](t, shop, "SELECT lksms.enqueue('13800138000', repeat('x', 300))")
+	take(b)
+	if got := apptest.Scan[string](b, "SELECT concat_ws(' ', tries, due_at > now() + interval '4 seconds') FROM sql_inbox WHERE task_id = $1", id); got != "1 t" {
+		t.Fatalf("the message does not wait: %s", got)
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"queue":{"priority_max_wait_seconds":3600}}`) // a change of its own lets it read all of them
+	again(b)
+	if got := b.Task(id).Status; int16(got) != queue.Pending {
+		t.Errorf("the task is %d", got)
 	}
 }
 
