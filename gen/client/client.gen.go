@@ -6585,6 +6585,11 @@ type TemplateVersionPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// TestEventData The data of `webhook.test`
+type TestEventData struct {
+	WebhookID int64 `json:"webhook_id"`
+}
+
 // TimeZone A name of the IANA database
 //
 // Example: Asia/Shanghai
@@ -6808,13 +6813,13 @@ type Webhook struct {
 
 // WebhookBody The body of a post. Its headers are `webhook-id` (the id of the event, the same at each attempt), `webhook-timestamp` (seconds since 1970 of the attempt), and `webhook-signature`: for each valid secret `v1,` and the base64 of HMAC-SHA256 of `<id>.<timestamp>.<body>`.
 type WebhookBody struct {
-	// Data `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`, by the type
-	Data map[string]interface{} `json:"data"`
+	// Data `EventData` by the type, or `TestEventData`
+	Data json.RawMessage `json:"data"`
 
 	// Timestamp When it happened
 	Timestamp time.Time `json:"timestamp"`
 
-	// Type An `EventType`, or `webhook.test`, whose data is `webhook_id` alone
+	// Type An `EventType`, or `webhook.test`
 	Type string `json:"type"`
 }
 

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -750,6 +751,11 @@ func TestATestIsPostedAtOnce(t *testing.T) {
 	wh, _ := standardwebhooks.NewWebhook(hook.Secret)
 	if len(p) != 1 || p[0].Type != "webhook.test" || wh.Verify(p[0].Raw, p[0].Header) != nil {
 		t.Fatalf("posts %+v", p)
+	}
+	var body api.WebhookBody
+	var data api.TestEventData
+	if err := errors.Join(json.Unmarshal(p[0].Raw, &body), json.Unmarshal(body.Data, &data)); err != nil || data.WebhookID != hook.WebhookID {
+		t.Errorf("the test %s says %+v, %v", p[0].Raw, data, err)
 	}
 	if d := b.deliveries(hook.WebhookID); len(d) != 1 || string(*d[0].Request) != string(p[0].Raw) || d[0].EventID != p[0].ID {
 		t.Errorf("shown %+v, posted %s", d, p[0].Raw)

@@ -18,7 +18,7 @@ export type Event =
   | EventOf<Extract<EventType, `alert.${string}`>, Schema<"AlertEventData">>
 
 /** What a webhook gets: an event, or a test. */
-export type PostedEvent = Event | { id: string; type: "webhook.test"; timestamp: string; data: { webhook_id: number } }
+export type PostedEvent = Event | { id: string; type: "webhook.test"; timestamp: string; data: Schema<"TestEventData"> }
 
 /** Events, and the cursor to store once the work for them is done. */
 export interface EventPage {
