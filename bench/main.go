@@ -22,7 +22,7 @@ import (
 
 type options struct {
 	DatabaseURL string        `env:"DATABASE_URL" help:"PostgreSQL to measure on; without it a private one is started, as lksms serve starts it. Its tables are emptied."`
-	Only        []string      `help:"Figures to measure: submit, processor, life, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events (only if named), steady; all but events by default."`
+	Only        []string      `help:"Figures to measure: submit, processor, life, bytes, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events (only if named), steady; all but events by default."`
 	Time        time.Duration `default:"10s" help:"How long one measurement takes."`
 	Rounds      int           `default:"3" help:"How often what is compared takes turns."`
 	Rows        int           `default:"10000000" help:"Finished tasks in the full table; a tenth as many are pending and a tenth wait for a retry."`
@@ -101,7 +101,7 @@ type step struct {
 }
 
 var steps = []step{
-	{"submit", (*bench).submit}, {"processor", (*bench).processor}, {"life", (*bench).life}, {"waiting", (*bench).waiting}, {"pools", (*bench).pools}, {"handover", (*bench).handover},
+	{"submit", (*bench).submit}, {"processor", (*bench).processor}, {"life", (*bench).life}, {"bytes", (*bench).bytes}, {"waiting", (*bench).waiting}, {"pools", (*bench).pools}, {"handover", (*bench).handover},
 	{"senders", (*bench).senders}, {"notify", (*bench).notify}, {"fair", (*bench).fair}, {"claim", (*bench).claim}, {"statistics", (*bench).statistics}, {"lists", (*bench).lists},
 	{"partitions", (*bench).partitions}, {"batches", (*bench).batches}, {"events", (*bench).events}, {"steady", (*bench).steady},
 }
