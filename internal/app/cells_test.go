@@ -133,8 +133,9 @@ func (d *door) check(a apptest.Answer, status int, reason, what string) {
 	if a.Status != status || a.Body.Error.Reason != reason {
 		d.t.Fatalf("%s: got %d %q, want %d %q: %s", what, a.Status, a.Body.Error.Reason, status, reason, a.Raw)
 	}
-	if isOwn := strings.HasPrefix(reason, "cell."); isOwn && (a.Body.Code != status || a.Body.Message == "" || a.Body.RequestID == "") {
-		d.t.Errorf("%s: the answer of the front door is no whole envelope: %s", what, a.Raw)
+	if isOwn := strings.HasPrefix(reason, "cell."); isOwn && (a.Body.Code != status || a.Body.Message == "" || a.Body.RequestID == "" ||
+		a.Body.RequestID != a.Header.Get("X-Request-Id")) {
+		d.t.Errorf("%s: the answer of the front door is no whole envelope: %s %s", what, a.Raw, a.Header)
 	}
 }
 
@@ -604,26 +605,38 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	d.command("add map cells.map user:user-of-gamma b")
 	d.expect(200, "", "POST", "/api/v1/sms/send", message, gamma...)
 
-	// acme moves to b, under the same name and password.
+	// acme moves to b, with its passwords and API keys.
 	d.command("set map cells.map user:user-of-acme moving")
 	moving := d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 	if moving.Header.Get("Retry-After") != "10" {
 		t.Errorf("Retry-After is %q", moving.Header.Get("Retry-After"))
 	}
-	b.AddCompany("acme", 1)
-	// Both cells have the user now, so the script refuses to write a map.
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
+	copyUsers(t, a, b, "user-of-acme,app of acme 应用")
+	// Both cells have the users now, so the script refuses to write a map.
 	if out, err := cellsMap(t, ownLines, a, b); err == nil || out != "" || !strings.Contains(err.Error(), "user:user-of-acme is in the cells a and b") {
 		t.Errorf("the map of two cells with the same user: %q, %v", out, err)
 	}
-	if lines, err = cellsMap(t, ownLines+"user:user-of-acme moving\n", a, b); err != nil {
+	onItsWay := "user:user-of-acme moving\nuser:app%20of%20acme%20%E5%BA%94%E7%94%A8 a\n"
+	if lines, err = cellsMap(t, ownLines+onItsWay, a, b); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(regexp.MustCompile(`(?m)^user:user-of-acme .*$`).FindAllString(lines, -1)); n != 1 || !strings.Contains(lines, "user:user-of-acme moving\n") {
-		t.Errorf("the map has %d lines of acme: %s", n, lines)
+	d.Stop()
+	d.Write("cells.map", lines)
+	d.Start()
+	d.awaitCell("a", "UP")
+	d.client.CloseIdleConnections()
+	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["acme"]...)
+	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["key of acme"]...)
+	left := d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, callers["app of acme"]...)
+	if tasks := apptest.Decode[[]api.ClaimedTask](t, left); len(tasks) != 1 {
+		t.Errorf("what acme left in a is polled: %s", left.Raw)
 	}
-	a.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", map[string]any{"is_disabled": true})
+	for _, name := range []string{"user-of-acme", "app%20of%20acme%20%E5%BA%94%E7%94%A8"} {
+		a.Expect(200, "", "PATCH", "/api/v1/admin/users/"+name, map[string]any{"is_disabled": true})
+	}
 	if lines, err = cellsMap(t, ownLines, a, b); err != nil || !strings.Contains(lines, "user:user-of-acme b\n") {
-		t.Fatalf("after the user was disabled in a: %s, %v", lines, err)
+		t.Fatalf("after the users were disabled in a: %s, %v", lines, err)
 	}
 	d.command("set map cells.map user:user-of-acme b")
 	sent := apptest.Decode[api.Submitted](t, d.expect(200, "", "POST", "/api/v1/sms/send", message, callers["acme"]...))
@@ -635,8 +648,33 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	d.Write("cells.map", lines)
 	d.Start()
 	d.awaitCell("b", "UP")
-	d.expect(200, "", "POST", "/api/v1/sms/send", message, callers["acme"]...)
-	d.expect(200, "", "POST", "/api/v1/sms/send", message, gamma...)
+	d.client.CloseIdleConnections()
+	for _, caller := range [][]string{callers["acme"], callers["key of acme"], gamma} {
+		d.expect(200, "", "POST", "/api/v1/sms/send", message, caller...)
+	}
+	if polled := apptest.Decode[[]api.ClaimedTask](t, d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, callers["app of acme"]...)); len(polled) == 0 {
+		t.Error("the app of acme gets nothing in its new cell")
+	}
+}
+
+// copyUsers copies users from one cell to another with the commands of docs/scale.md.
+func copyUsers(t *testing.T, from, to *cell, names string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/scale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)<!-- test-cells: users -->\n +```sh\n(.*?)```").FindStringSubmatch(string(page))
+	if found == nil {
+		t.Fatal("docs/scale.md has no commands to copy users")
+	}
+	commands := regexp.MustCompile("(?m)^   ").ReplaceAllString(found[1], "") // it stands in a list
+	cmd := exec.CommandContext(t.Context(), "sh", "-euc", commands)
+	cmd.Dir = pgtest.Dir(t)
+	cmd.Env = append(os.Environ(), "A="+from.Options.DatabaseURL, "B="+to.Options.DatabaseURL, "NAMES="+names)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 // command changes the map.
