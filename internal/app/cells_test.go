@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -368,6 +369,26 @@ func ofCell(o *app.Options) {
 	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
 
+// messages counts the messages of an id in a cell: one or none.
+func (c *cell) messages(id string) int {
+	c.T.Helper()
+	return c.Count("SELECT count(*) FROM messages WHERE task_id = $1", id)
+}
+
+// send submits a message through the front door, with more fields than the required ones, and returns the id of its task.
+func (d *door) send(more map[string]any, headers []string) string {
+	d.t.Helper()
+	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
+	maps.Copy(body, more)
+	return apptest.Decode[api.Submitted](d.t, d.expect(200, "", "POST", "/api/v1/sms/send", body, headers...)).TaskID
+}
+
+// poll returns what the app phone of a caller gets through the front door.
+func (d *door) poll(headers []string) []api.ClaimedTask {
+	d.t.Helper()
+	return apptest.Decode[[]api.ClaimedTask](d.t, d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, headers...))
+}
+
 // cellsMap runs the script that writes the map, with lines of one's own.
 func cellsMap(t *testing.T, own string, a, b *cell) (string, error) {
 	t.Helper()
@@ -426,18 +447,18 @@ func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
 	tasks := map[string]string{}
 	for no, c := range cells {
 		for _, caller := range []string{no, "key of " + no} {
-			sent := apptest.Decode[api.Submitted](t, d.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "for " + no}, callers[caller]...))
-			if c.Count("SELECT count(*) FROM messages WHERE task_id = $1", sent.TaskID) != 1 || other[no].Count("SELECT count(*) FROM messages WHERE task_id = $1", sent.TaskID) != 0 {
+			tasks[caller] = d.send(map[string]any{"content": "for " + no}, callers[caller])
+			if c.messages(tasks[caller]) != 1 || other[no].messages(tasks[caller]) != 0 {
 				t.Fatalf("the message of %s is not in its cell", caller)
 			}
-			tasks[caller] = sent.TaskID
 		}
-		polled := apptest.Decode[[]api.ClaimedTask](t, d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, callers["app of "+no]...))
+		polled := d.poll(callers["app of "+no])
 		if len(polled) != 2 || polled[0].Content != "for "+no || polled[1].Content != "for "+no {
 			t.Fatalf("the app of %s gets %+v", no, polled)
 		}
 		for _, task := range polled {
-			d.expect(200, "", "POST", "/api/v1/sms/report", map[string]any{"task_id": task.TaskID, "app_id": "phone", "status": 2, "lease_id": task.LeaseID}, callers["app of "+no]...)
+			report := map[string]any{"task_id": task.TaskID, "app_id": "phone", "status": 2, "lease_id": task.LeaseID}
+			d.expect(200, "", "POST", "/api/v1/sms/report", report, callers["app of "+no]...)
 			c.AwaitStatus(task.TaskID, 2)
 		}
 		d.expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+tasks[no], nil, callers[map[string]string{"acme": "beta", "beta": "acme"}[no]]...)
@@ -445,7 +466,8 @@ func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
 		if len(page.Items) != 2 {
 			t.Errorf("the reader of %s sees %d tasks", no, len(page.Items))
 		}
-		if sms := d.call(common, "GET", "/cgi-bin/sendsms?username=user-of-"+no+"&password="+url.QueryEscape(apptest.UserPassword)+"&to=13800138007&text=kannel", nil); sms.Status != http.StatusAccepted {
+		asked := url.Values{"username": {"user-of-" + no}, "password": {apptest.UserPassword}, "to": {"13800138007"}, "text": {"kannel"}}
+		if sms := d.call(common, "GET", "/cgi-bin/sendsms?"+asked.Encode(), nil); sms.Status != http.StatusAccepted {
 			t.Errorf("Kannel's sendsms for %s: %d %s", no, sms.Status, sms.Raw)
 		}
 		if n := c.Count("SELECT count(*) FROM messages WHERE source = 'kannel'"); n != 1 {
@@ -458,15 +480,16 @@ func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
 	go func() {
 		polled <- d.call(common, "GET", "/api/v1/sms/tasks/pending?app_id=phone&wait=20", nil, callers["app of beta"]...)
 	}()
-	woken := apptest.Decode[api.Submitted](t, d.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "wake up"}, callers["beta"]...))
-	if a := <-polled; !strings.Contains(a.Raw, woken.TaskID) && !strings.Contains(a.Raw, "kannel") {
+	woken := d.send(map[string]any{"content": "wake up"}, callers["beta"])
+	if a := <-polled; !strings.Contains(a.Raw, woken) && !strings.Contains(a.Raw, "kannel") {
 		t.Errorf("the waiting app gets %s", a.Raw)
 	}
 
 	// A provider of b, and its callback.
-	pushed := apptest.Decode[api.Submitted](t, d.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "by the provider", "message_type": "verification"}, callers["beta"]...)).TaskID
+	pushed := d.send(map[string]any{"content": "by the provider", "message_type": "verification"}, callers["beta"])
 	b.AwaitStatus(pushed, 2)
-	if called := d.call(common, "POST", "/api/v1/callbacks/provider%20of%20beta?token="+apptest.CallbackKey, `{"msgid":"n-1","status":"DELIVRD"}`); called.Status != http.StatusOK {
+	called := d.call(common, "POST", "/api/v1/callbacks/provider%20of%20beta?token="+apptest.CallbackKey, `{"msgid":"n-1","status":"DELIVRD"}`)
+	if called.Status != http.StatusOK {
 		t.Fatalf("the callback is answered %d: %s", called.Status, called.Raw)
 	}
 	apptest.Eventually(t, "the receipt arrives", func() bool { return b.Task(pushed).Delivery != nil })
@@ -628,9 +651,8 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	d.client.CloseIdleConnections()
 	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["key of acme"]...)
-	left := d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, callers["app of acme"]...)
-	if tasks := apptest.Decode[[]api.ClaimedTask](t, left); len(tasks) != 1 {
-		t.Errorf("what acme left in a is polled: %s", left.Raw)
+	if left := d.poll(callers["app of acme"]); len(left) != 1 {
+		t.Errorf("of what acme left in a, its app gets %+v", left)
 	}
 	for _, name := range []string{"user-of-acme", "app%20of%20acme%20%E5%BA%94%E7%94%A8"} {
 		a.Expect(200, "", "PATCH", "/api/v1/admin/users/"+name, map[string]any{"is_disabled": true})
@@ -639,8 +661,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 		t.Fatalf("after the users were disabled in a: %s, %v", lines, err)
 	}
 	d.command("set map cells.map user:user-of-acme b")
-	sent := apptest.Decode[api.Submitted](t, d.expect(200, "", "POST", "/api/v1/sms/send", message, callers["acme"]...))
-	if n := b.Count("SELECT count(*) FROM messages WHERE task_id = $1", sent.TaskID); n != 1 {
+	if id := d.send(nil, callers["acme"]); b.messages(id) != 1 {
 		t.Error("the message of acme is not in its new cell")
 	}
 	// What the map said at run time is lost with the process, unless the file says it too.
@@ -652,7 +673,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	for _, caller := range [][]string{callers["acme"], callers["key of acme"], gamma} {
 		d.expect(200, "", "POST", "/api/v1/sms/send", message, caller...)
 	}
-	if polled := apptest.Decode[[]api.ClaimedTask](t, d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, callers["app of acme"]...)); len(polled) == 0 {
+	if polled := d.poll(callers["app of acme"]); len(polled) == 0 {
 		t.Error("the app of acme gets nothing in its new cell")
 	}
 }
