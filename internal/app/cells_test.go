@@ -244,6 +244,8 @@ func TestTheFrontDoorSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 		{"GET", "/api/v1/sms/tasks", "", "421 cell.unknown", []string{"Cookie", "lksms_cell=c"}},
 		{"GET", "/cgi-bin/sendsms?username=unknown&password=x", "", "421 cell.unknown", nil},
 		{"GET", "/cgi-bin/sendsms?to=1", "", "401 auth.required", nil},
+		{"GET", "/cgi-bin/sendsms?to=1", "", "421 cell.unknown", acme}, // which Kannel does not read
+		{"POST", "/api/v1/session", "{}", "421 cell.unknown", acme},
 		{"GET", "/metrics", "", "401 auth.required", nil},
 	} {
 		a := d.call(common, refused.method, refused.path, refused.body, refused.headers...)

@@ -61,14 +61,18 @@ func (h *HAProxy) Write(name, content string) {
 // Start starts the HAProxy with the files as they are, after it was stopped.
 func (h *HAProxy) Start() {
 	h.t.Helper()
+	_ = os.Remove(h.socket()) // of the process before
 	log := filepath.Join(h.Dir, "log")
 	h.process = start(h.t, log, h.program, "-db", "-f", filepath.Join(h.Dir, "haproxy.cfg"))
 	h.process.await(h.t, log, func() error {
-		conn, err := net.DialTimeout("tcp", h.Address, time.Second) //nolint:noctx // it has a limit
-		if err == nil {
-			err = conn.Close()
+		for network, address := range map[string]string{"tcp": h.Address, "unix": h.socket()} { // it listens to one before the other
+			conn, err := net.DialTimeout(network, address, time.Second) //nolint:noctx // it has a limit
+			if err != nil {
+				return err
+			}
+			_ = conn.Close()
 		}
-		return err
+		return nil
 	})
 }
 
