@@ -64,21 +64,26 @@ func (c *serveCmd) Run(ctx context.Context) error {
 		return fmt.Errorf("listen (APP_HOST, APP_PORT): %w", err)
 	}
 	defer listener.Close() //nolint:errcheck // Serve closes it; this is for earlier returns
+	starting, err := app.Start(&c.Server, listener, log)
+	if err != nil {
+		return err
+	}
+	defer starting.Close()
 
-	starting, cancel := context.WithTimeout(ctx, startLimit)
+	opening, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	db, err := openDatabase(starting, c.Server.Database, log)
+	db, err := openDatabase(opening, c.Server.Database, log)
 	if err != nil {
 		return err
 	}
 	if db.isShared {
 		log.Warn("using the PostgreSQL that another lksms process started; it stops with that process", "folder", c.Server.DataDir)
 	}
-	err = c.serve(ctx, db, listener, log)
+	err = c.serve(ctx, db, listener, starting, log)
 	return errors.Join(err, db.stop())
 }
 
-func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listener, log *slog.Logger) error {
+func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listener, starting *app.Starting, log *slog.Logger) error {
 	migrating, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
 	upgrade, err := postgres.PendingUpgrade(migrating, db.url)
@@ -88,7 +93,7 @@ func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listene
 	if upgrade != "" {
 		log.Warn(upgrade)
 	}
-	applied, err := postgres.MigrateUp(migrating, db.url)
+	applied, err := postgres.MigrateUpWith(migrating, db.url, log)
 	if err != nil {
 		return err
 	}
@@ -120,6 +125,9 @@ func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listene
 		case <-ctx.Done():
 		}
 	}()
+	if err := starting.HandOver(server.Handler); err != nil {
+		return fmt.Errorf("take the listener: %w", err)
+	}
 	c.greet(listener.Addr(), password, generated)
 	log.Info("serving", "address", listener.Addr().String())
 	err = server.Serve(ctx, listener)
@@ -216,7 +224,7 @@ func (c *migrateUpCmd) Run(ctx context.Context) error {
 		if upgrade != "" {
 			fmt.Println(upgrade)
 		}
-		applied, err := postgres.MigrateUp(ctx, url)
+		applied, err := postgres.MigrateUpWith(ctx, url, warnings())
 		if err == nil {
 			fmt.Printf("%d applied\n", applied)
 		}
@@ -257,11 +265,16 @@ func withDatabase(ctx context.Context, cfg config.Database, fn func(context.Cont
 	defer cancel()
 	starting, started := context.WithTimeout(ctx, startLimit)
 	defer started()
-	db, err := openDatabase(starting, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	db, err := openDatabase(starting, cfg, warnings())
 	if err != nil {
 		return err
 	}
 	return errors.Join(fn(postgres.As(ctx, postgres.Actor{Name: commandLineUser()}), db.url), db.stop())
+}
+
+// warnings returns the log of commands.
+func warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // commandLineUser returns the name of the user that runs the command, as the audit has it.

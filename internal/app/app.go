@@ -92,7 +92,7 @@ type Options struct {
 
 // FromConfig returns the options for a configuration, whose database and password the caller has resolved.
 func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, log *slog.Logger) (Options, error) {
-	proxies, err := cfg.Proxies()
+	o, err := edgeOf(cfg, log)
 	if err != nil {
 		return Options{}, err
 	}
@@ -108,29 +108,38 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 	if err != nil {
 		return Options{}, err
 	}
-	var tlsConfig *tls.Config
+	if cfg.DatabaseURL == "" {
+		o.Folders = append(o.Folders, cfg.DataDir)
+	}
+	if cfg.HistoryDir != "" {
+		o.Folders = append(o.Folders, cfg.HistoryDir)
+	}
+	o.Roles, o.Secrets, o.Outbound = roles, box, policy
+	o.PlatformURL, o.HistoryDir, o.TraceURL = cfg.PlatformURL, cfg.HistoryDir, cfg.TraceURL()
+	o.DatabaseURL, o.Replicas = databaseURL, postgres.Replicas{URL: string(cfg.ReplicaURL), MaxLag: cfg.ReplicaMaxLag}
+	o.Username, o.Password = cfg.Username, string(password)
+	o.EnableDocs, o.Kannel = cfg.EnableDocs, cfg.EnableKannel
+	o.Rules = queue.Rules{
+		MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), RetryMaxWait: cfg.RetryMaxWait,
+		ProcessingTimeout: cfg.ProcessingTimeout(),
+	}
+	return o, nil
+}
+
+// edgeOf returns the options of connections.
+func edgeOf(cfg *config.Server, log *slog.Logger) (Options, error) {
+	proxies, err := cfg.Proxies()
+	if err != nil {
+		return Options{}, err
+	}
+	var certificate *tls.Config
 	if cfg.TLSCertFile != "" {
-		if tlsConfig, err = TLSConfig(cfg.TLSCertFile, cfg.TLSKeyFile, log); err != nil {
+		if certificate, err = TLSConfig(cfg.TLSCertFile, cfg.TLSKeyFile, log); err != nil {
 			return Options{}, err
 		}
 	}
-	var folders []string
-	if cfg.DatabaseURL == "" {
-		folders = append(folders, cfg.DataDir)
-	}
-	if cfg.HistoryDir != "" {
-		folders = append(folders, cfg.HistoryDir)
-	}
 	return Options{
-		Folders: folders, Roles: roles,
-		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir, TraceURL: cfg.TraceURL(),
-		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
-		DatabaseURL: databaseURL, Replicas: postgres.Replicas{URL: string(cfg.ReplicaURL), MaxLag: cfg.ReplicaMaxLag}, Username: cfg.Username, Password: string(password),
-		EnableDocs: cfg.EnableDocs, Kannel: cfg.EnableKannel, Log: log,
-		Rules: queue.Rules{
-			MaxRetryCount: cfg.MaxRetryCount, RetryDelay: cfg.RetryDelay(), RetryMaxWait: cfg.RetryMaxWait,
-			ProcessingTimeout: cfg.ProcessingTimeout(),
-		},
+		TLS: certificate, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins, Log: log,
 	}, nil
 }
 
@@ -416,24 +425,7 @@ const leaveLimit = time.Second
 // Serve answers requests on listener, and runs the sweeps and the driven senders, until ctx ends. Then it stops accepting, waits for
 // requests and sends in flight, and stops the sweeps.
 func (a *App) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           a.Handler,
-		TLSConfig:         a.options.TLS,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       gate.LongestAnswer + 15*time.Second, // longer than any answer: when it passes, net/http cancels the request
-		WriteTimeout:      time.Minute,
-		MaxHeaderBytes:    4 << 10, // net/http allows 4 KiB more, and short lines need up to 40 times their size in memory
-		Protocols:         new(http.Protocols),
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(a.options.Log.Handler(), slog.LevelWarn),
-	}
-	server.Protocols.SetHTTP1(true) // no HTTP/2: one connection would carry hundreds of requests and their buffers, past the limits of connections
-	ofOne := a.options.MaxOfAddress
-	if ofOne == 0 {
-		ofOne = max(1, a.options.MaxConnections/2)
-	}
-	bounded := newConnections(listener, a.options.MaxConnections, ofOne, a.options.TrustedProxies)
-	bounded.attach(server)
+	server, bounded := newServer(a.Handler, listener, a.options)
 	server.RegisterOnShutdown(func() {
 		a.Pusher.StopClaiming()
 		a.Tasks.StopWaiting()
@@ -441,13 +433,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		a.streams.Stop()
 	})
 	served := make(chan error, 1)
-	go func() {
-		if server.TLSConfig != nil {
-			served <- server.ServeTLS(bounded, "", "")
-			return
-		}
-		served <- server.Serve(bounded)
-	}()
+	go func() { served <- serve(server, bounded) }()
 	a.sweeper.Start()
 	if a.options.Roles.Has(servers.Push) {
 		a.Pusher.Start()
@@ -476,6 +462,37 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		a.options.Log.Warn("this server stops without a word to the others", "error", err)
 	}
 	return failure
+}
+
+// newServer returns a server of HTTP, and the connections of listener within the limits of the options.
+func newServer(handler http.Handler, listener net.Listener, o Options) (*http.Server, *connections) {
+	server := &http.Server{
+		Handler:           handler,
+		TLSConfig:         o.TLS,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       gate.LongestAnswer + 15*time.Second, // longer than any answer: when it passes, net/http cancels the request
+		WriteTimeout:      time.Minute,
+		MaxHeaderBytes:    4 << 10, // net/http allows 4 KiB more, and short lines need up to 40 times their size in memory
+		Protocols:         new(http.Protocols),
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+	server.Protocols.SetHTTP1(true) // no HTTP/2: one connection would carry hundreds of requests and their buffers, past the limits of connections
+	ofOne := o.MaxOfAddress
+	if ofOne == 0 {
+		ofOne = max(1, o.MaxConnections/2)
+	}
+	bounded := newConnections(listener, o.MaxConnections, ofOne, o.TrustedProxies)
+	bounded.attach(server)
+	return server, bounded
+}
+
+// serve serves TLS if the server has a certificate.
+func serve(server *http.Server, listener net.Listener) error {
+	if server.TLSConfig != nil {
+		return server.ServeTLS(listener, "", "")
+	}
+	return server.Serve(listener)
 }
 
 // RotateSecrets seals the secrets of all senders, receivers of alerts and webhooks with the first key of box, and returns how many it changed.

@@ -110,6 +110,7 @@ const (
 	IdempotencyKeyReused   Reason = "idempotency.key_reused"
 	ServiceUnavailable     Reason = "unavailable"
 	ServerOtherRole        Reason = "server.other_role"
+	ServerStarting         Reason = "server.starting"
 	InternalError          Reason = "internal"
 )
 
@@ -123,7 +124,7 @@ var Reasons = []Reason{
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
 	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, WebhookNotFound, EventsCursorGone, Exists, InUse,
-	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, ServerOtherRole, InternalError,
+	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, ServerOtherRole, ServerStarting, InternalError,
 }
 
 // Rule is the rule that a field broke.

@@ -7,6 +7,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"path"
@@ -29,6 +30,13 @@ const migrateLock = 0x6c6b736d73 // "lksms"
 
 // migrateLockEvery is how often a waiting server tries to take the lock.
 const migrateLockEvery = 100 * time.Millisecond
+
+// lockWait is how long a migration waits for a lock on a table. Everything that others do with the table waits behind it meanwhile. It is longer than
+// deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that stands in the way.
+const lockWait = 2 * time.Second
+
+// lockRest is how long others go on before the migration waits again.
+const lockRest = 3 * time.Second
 
 // migratorName is the application_name of sessions that migrate, whatever the database URL says: refuseBesideServers must not count them.
 const migratorName = "lksms migrate"
@@ -97,8 +105,13 @@ const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + inte
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
 // MigrateUp applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
-// file is a transaction of its own, unless it says otherwise.
+// file is a transaction of its own, unless it says otherwise. One that waits for others for lockWait is undone, and repeated until it gets its locks.
 func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
+	return MigrateUpWith(ctx, databaseURL, slog.New(slog.DiscardHandler))
+}
+
+// MigrateUpWith is MigrateUp with a log, which says for whom a migration waits.
+func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
 	applied := 0
 	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
 		before, err := m.FindMigrations()
@@ -113,16 +126,19 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 		if applied == 0 {
 			return nil
 		}
-		err = withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
-			if err := refuseBesideServers(ctx, conn); err != nil {
+		err = repeatUntilFree(ctx, databaseURL, log, func() error {
+			err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+				if err := refuseBesideServers(ctx, conn); err != nil {
+					return err
+				}
+				return dropUnfinished(ctx, conn)
+			})
+			if err != nil {
 				return err
 			}
-			return dropUnfinished(ctx, conn)
+			return m.Migrate()
 		})
 		if err != nil {
-			return err
-		}
-		if err := m.Migrate(); err != nil {
 			return err
 		}
 		return withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
@@ -130,8 +146,7 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 			return err
 		})
 	})
-	var refused interface{ SQLState() string } // error type of dbmate's driver
-	if applied > 0 && errors.As(err, &refused) && refused.SQLState() == "42501" {
+	if applied > 0 && stateOf(err) == "42501" {
 		return 0, fmt.Errorf("%d migrations are missing, and this role has no permission to apply them: run `lksms migrate up` as the role that owns the database: %w", applied, err)
 	}
 	if err != nil {
@@ -142,7 +157,10 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 
 // MigrateDown reverts the newest migration.
 func MigrateDown(ctx context.Context, databaseURL string) error {
-	if err := withMigrator(ctx, databaseURL, (*dbmate.DB).Rollback); err != nil {
+	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+		return repeatUntilFree(ctx, databaseURL, slog.New(slog.DiscardHandler), m.Rollback)
+	})
+	if err != nil {
 		return fmt.Errorf("migrate down: %w", err)
 	}
 	return nil
@@ -223,10 +241,10 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 		return errors.Join(err, lock.Unlock(ctx))
 	}
 	m := dbmate.New(target)
-	m.FS = db.Migrations
+	m.FS = bounded{db.Migrations, path}
 	if path != "" {
 		first, _, _ := strings.Cut(path, ",")
-		m.FS, m.MigrationsTableName = inSchemas{db.Migrations, path}, first+"."+m.MigrationsTableName
+		m.MigrationsTableName = first + "." + m.MigrationsTableName
 	}
 	m.MigrationsDir = []string{"migrations"}
 	m.AutoDumpSchema = false
@@ -244,18 +262,69 @@ func searchPath(ctx context.Context, conn *pgx.Conn) (path string, err error) {
 	return path, err
 }
 
-// inSchemas are migrations that begin by setting the search path. A parameter of the connection would do it too, but poolers refuse it. Those without
-// a transaction cannot; each is one statement that names a table, and an index is in the schema of its table.
-type inSchemas struct {
+// stateOf returns the SQLSTATE of an error of PostgreSQL, from pgx or from dbmate's driver; empty: it has none.
+func stateOf(err error) string {
+	var failed *dbmate.QueryError // which does not unwrap
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	var refused interface{ SQLState() string }
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return refused.SQLState()
+}
+
+// repeatUntilFree runs migrations again and again while they do not get a lock in time, or lose it in a deadlock. The caller holds the lock of
+// migrations, so that nobody else migrates meanwhile. What was applied stays; the migration that waited was rolled back.
+func repeatUntilFree(ctx context.Context, databaseURL string, log *slog.Logger, migrate func() error) error {
+	for {
+		err := migrate()
+		if state := stateOf(err); state != "55P03" && state != "40P01" { // lock_not_available, deadlock_detected
+			return err
+		}
+		log.Warn("a migration waits until others release a table: end their long transactions", "error", err, "oldest_transaction", oldestTransaction(ctx, databaseURL))
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(lockRest):
+		}
+	}
+}
+
+// oldestTransaction describes the oldest open transaction of others in the database, which may hold what a migration waits for; empty: none that
+// the role may see.
+func oldestTransaction(ctx context.Context, databaseURL string) (text string) {
+	_ = withConn(ctx, databaseURL, func(conn *pgx.Conn) error { // without it, the log says less
+		return conn.QueryRow(ctx, `SELECT coalesce(max(x.text), '') FROM (
+			SELECT format('pid %s of %s, application_name %s, for %s', a.pid, a.usename, a.application_name, date_trunc('second', now() - a.xact_start)) AS text
+			FROM pg_stat_activity a
+			WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.application_name <> $1 AND a.xact_start IS NOT NULL
+			ORDER BY a.xact_start
+			LIMIT 1
+		) x`, migratorName).Scan(&text)
+	})
+	return text
+}
+
+// bounded are migrations that begin by limiting how long they wait for locks, in place of limits of their own, and by setting the search path unless it
+// is empty. Parameters of the connection would do it too, but poolers refuse them. Migrations without a transaction cannot: each is one statement. It
+// names a table, and an index is in the schema of its table; and while it waits for locks, only other changes of the table wait behind it.
+type bounded struct {
 	embed.FS
 	path string
 }
 
 // ReadFile implements fs.ReadFileFS.
-func (s inSchemas) ReadFile(name string) ([]byte, error) {
-	content, err := s.FS.ReadFile(name)
+func (b bounded) ReadFile(name string) ([]byte, error) {
+	content, err := b.FS.ReadFile(name)
+	content = bytes.ReplaceAll(content, []byte("\nSET LOCAL lock_timeout = '5s';\n"), []byte("\n"))
+	settings := fmt.Sprintf("SET LOCAL lock_timeout = '%dms';\n", lockWait.Milliseconds())
+	if b.path != "" {
+		settings += "SET LOCAL search_path = " + b.path + ";\n"
+	}
 	for _, mark := range []string{"-- migrate:up\n", "-- migrate:down\n"} {
-		content = bytes.Replace(content, []byte(mark), []byte(mark+"SET LOCAL search_path = "+s.path+";\n"), 1)
+		content = bytes.Replace(content, []byte(mark), []byte(mark+settings), 1)
 	}
 	return content, err
 }
