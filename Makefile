@@ -16,7 +16,10 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test race fuzz test-restore soak soak-mutants soak-hostile drill bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages test-packages node-tools client-modules console test-console console-modules
+# The version that landed last, from which test-upgrade upgrades. Move it when a version lands.
+LANDED := 1b8b58d4
+
+.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages test-packages node-tools client-modules console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +59,9 @@ soak-mutants: postgres ## Put known faults back into the code, one at a time, an
 
 test-restore: postgres ## Back up a database under load, destroy it, and restore a moment before as docs/operations.md says (SEED=n)
 	@$(GO) test ./cmd/lksms -run TestARestoreToAPointInTime -count=1 -v -timeout 9m -restore.seed=$(or $(SEED),$$(date +%s))
+
+test-upgrade: postgres ## Replace servers of the last version by this one under load, and go back (SEED=n, DURATION=d, 40s for a short one, FROM=<git ref>)
+	@$(GO) run ./cmd/soak --upgrade --from=$(or $(FROM),$(LANDED)) $(if $(SEED),--seed=$(SEED)) --duration=$(or $(DURATION),3m)
 
 drill: postgres ## Fail over: servers of different roles on three PostgreSQL nodes under Patroni, for ten minutes (SEED=n, DURATION=d, ARGS=--async)
 	@scripts/programs.sh patroni=patroni etcd=etcd-server haproxy=haproxy

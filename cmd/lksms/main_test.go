@@ -103,8 +103,16 @@ func serve(t *testing.T, env ...string) *process {
 // serveIn is serve in a working folder, and as another user if who is not nil.
 func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string) *process {
 	t.Helper()
+	p, address := launch(t, folder, who, "0", env...)
+	p.await(address)
+	return p
+}
+
+// launch starts a server on a port, without waiting for it. Its address comes once it serves.
+func launch(t *testing.T, folder string, who *syscall.Credential, port string, env ...string) (*process, <-chan string) {
+	t.Helper()
 	p := &process{t: t, output: &lockedBuffer{}, exited: make(chan struct{})}
-	p.cmd = exec.Command(binary, "serve", "--app-port=0")
+	p.cmd = exec.Command(binary, "serve", "--app-port="+port)
 	p.cmd.Dir = folder
 	p.cmd.Env = environment(append([]string{"BASIC_AUTH_PASSWORD=" + testPassword}, env...)...)
 	p.cmd.Stderr = p.output
@@ -139,14 +147,19 @@ func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string
 			t.Logf("output of the server:\n%s", p.output)
 		}
 	})
+	return p, address
+}
+
+// await waits until the server serves.
+func (p *process) await(address <-chan string) {
+	p.t.Helper()
 	select {
 	case p.url = <-address:
 	case <-p.exited:
-		t.Fatalf("the server ended: %v\n%s", p.err, p.output)
+		p.t.Fatalf("the server ended: %v\n%s", p.err, p.output)
 	case <-time.After(time.Minute):
-		t.Fatalf("the server does not serve:\n%s", p.output)
+		p.t.Fatalf("the server does not serve:\n%s", p.output)
 	}
-	return p
 }
 
 func (p *process) client() *api.ClientWithResponses {

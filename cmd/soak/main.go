@@ -31,6 +31,8 @@ type options struct {
 	Async    bool          `help:"With --drill: replicate asynchronously, so that a failover loses messages, and check that this is found."`
 	Etcd3    bool          `help:"With --drill: let Patroni use the third API of etcd, which is not safe with Patroni 3.0.2."`
 	Fault    string        `help:"With --drill: inject only this fault, as the drill names it."`
+	Upgrade  bool          `help:"Replace servers of the version --from by this one under load, go back, and forward again."`
+	From     string        `help:"With --upgrade: the git ref of the version before."`
 	Guard    string        `hidden:"" help:"Clear this folder when standard input ends. Used by --drill."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
@@ -61,6 +63,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.Guard != "" {
 		return guard(o.Guard, os.Stdin)
+	}
+	if o.Upgrade {
+		return (&soak{options: o}).upgrade(ctx)
 	}
 	if o.Drill {
 		return (&soak{options: o}).drill(ctx)
