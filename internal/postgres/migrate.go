@@ -31,12 +31,17 @@ const migrateLock = 0x6c6b736d73 // "lksms"
 // migrateLockEvery is how often a waiting server tries to take the lock.
 const migrateLockEvery = 100 * time.Millisecond
 
-// lockWait is how long a migration waits for a lock on a table. Everything that others do with the table waits behind it meanwhile. It is longer than
-// deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that stands in the way.
-const lockWait = 2 * time.Second
-
-// lockRest is how long others go on before the migration waits again.
-const lockRest = 3 * time.Second
+// A migration that waits for a lock on a table makes everything wait that others begin with the table. So it waits for lockWait, lets others go on for
+// lockRest, and is repeated.
+const (
+	// lockWait is less than what statements of servers bear (DB.Briefly).
+	lockWait = 300 * time.Millisecond
+	lockRest = time.Second
+	// lockPatience is how long one of lockTurns tries waits. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that
+	// stands in the way.
+	lockPatience = 1500 * time.Millisecond
+	lockTurns    = 10
+)
 
 // migratorName is the application_name of sessions that migrate, whatever the database URL says: refuseBesideServers must not count them.
 const migratorName = "lksms migrate"
@@ -105,7 +110,7 @@ const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + inte
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
 // MigrateUp applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
-// file is a transaction of its own, unless it says otherwise. One that waits for others for lockWait is undone, and repeated until it gets its locks.
+// file is a transaction of its own, unless it says otherwise. One that does not get its locks soon is undone, and repeated until it does.
 func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 	return MigrateUpWith(ctx, databaseURL, slog.New(slog.DiscardHandler))
 }
@@ -126,7 +131,7 @@ func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (i
 		if applied == 0 {
 			return nil
 		}
-		err = repeatUntilFree(ctx, databaseURL, log, func() error {
+		err = repeatUntilFree(ctx, m, databaseURL, log, func() error {
 			err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
 				if err := refuseBesideServers(ctx, conn); err != nil {
 					return err
@@ -158,7 +163,7 @@ func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (i
 // MigrateDown reverts the newest migration.
 func MigrateDown(ctx context.Context, databaseURL string) error {
 	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
-		return repeatUntilFree(ctx, databaseURL, slog.New(slog.DiscardHandler), m.Rollback)
+		return repeatUntilFree(ctx, m, databaseURL, slog.New(slog.DiscardHandler), m.Rollback)
 	})
 	if err != nil {
 		return fmt.Errorf("migrate down: %w", err)
@@ -241,7 +246,7 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 		return errors.Join(err, lock.Unlock(ctx))
 	}
 	m := dbmate.New(target)
-	m.FS = bounded{db.Migrations, path}
+	m.FS = &bounded{FS: db.Migrations, path: path, wait: lockWait}
 	if path != "" {
 		first, _, _ := strings.Cut(path, ",")
 		m.MigrationsTableName = first + "." + m.MigrationsTableName
@@ -277,8 +282,14 @@ func stateOf(err error) string {
 
 // repeatUntilFree runs migrations again and again while they do not get a lock in time, or lose it in a deadlock. The caller holds the lock of
 // migrations, so that nobody else migrates meanwhile. What was applied stays; the migration that waited was rolled back.
-func repeatUntilFree(ctx context.Context, databaseURL string, log *slog.Logger, migrate func() error) error {
-	for {
+func repeatUntilFree(ctx context.Context, m *dbmate.DB, databaseURL string, log *slog.Logger, migrate func() error) error {
+	for turn := 1; ; turn++ {
+		if files, ok := m.FS.(*bounded); ok {
+			files.wait = lockWait
+			if turn%lockTurns == 0 {
+				files.wait = lockPatience
+			}
+		}
 		err := migrate()
 		if state := stateOf(err); state != "55P03" && state != "40P01" { // lock_not_available, deadlock_detected
 			return err
@@ -313,13 +324,14 @@ func oldestTransaction(ctx context.Context, databaseURL string) (text string) {
 type bounded struct {
 	embed.FS
 	path string
+	wait time.Duration
 }
 
 // ReadFile implements fs.ReadFileFS.
-func (b bounded) ReadFile(name string) ([]byte, error) {
+func (b *bounded) ReadFile(name string) ([]byte, error) {
 	content, err := b.FS.ReadFile(name)
 	content = bytes.ReplaceAll(content, []byte("\nSET LOCAL lock_timeout = '5s';\n"), []byte("\n"))
-	settings := fmt.Sprintf("SET LOCAL lock_timeout = '%dms';\n", lockWait.Milliseconds())
+	settings := fmt.Sprintf("SET LOCAL lock_timeout = '%dms';\n", b.wait.Milliseconds())
 	if b.path != "" {
 		settings += "SET LOCAL search_path = " + b.path + ";\n"
 	}
