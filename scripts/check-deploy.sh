@@ -26,7 +26,8 @@ node -e '
 ' >"$temp/dashboard.yaml"
 
 if haproxy=$(command -v haproxy); then # a name that is not known here is a warning
-    for file in deploy/haproxy/roles.cfg deploy/haproxy/cells.cfg deploy/patroni/haproxy.cfg; do
+    sed 's/PG[123]_ADDRESS/127.0.0.1/' deploy/patroni/haproxy.cfg >"$temp/haproxy.cfg" # write-files fills in the addresses
+    for file in deploy/haproxy/roles.cfg deploy/haproxy/cells.cfg "$temp/haproxy.cfg"; do
         "$haproxy" -c -q -f "$file" 2>"$temp/haproxy.log" || { cat "$temp/haproxy.log" >&2; exit 1; }
     done
 fi
