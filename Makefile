@@ -19,7 +19,7 @@ SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--dura
 # The version that landed last, from which test-upgrade upgrades. Move it when a version lands.
 LANDED := 1b8b58d4
 
-.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages test-packages node-tools client-modules console test-console console-modules
+.PHONY: help run build demo test race fuzz test-restore test-upgrade soak soak-mutants soak-hostile drill bench postgres generate verify lint schema test-clients test-alertmanager alertmanager packages test-packages test-three-machines node-tools client-modules console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ packages: ## Build binaries, deb and rpm packages, SBOMs and checksums into dist
 
 test-packages: ## Install the deb package on a clean Debian, and use, upgrade and purge it (needs root)
 	@GO=$(GO) scripts/check-packages.sh
+
+test-three-machines: ## Go from one machine to three as docs/operations.md says, on clean Debian machines in containers, for fifteen minutes (needs root)
+	@GO=$(GO) scripts/check-three-machines.sh
 
 postgres: ## Find a PostgreSQL server to start, or install one
 	@scripts/postgres.sh
