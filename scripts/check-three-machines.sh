@@ -264,6 +264,7 @@ everywhere backup-settings backup-files
 follow pg1 backup-settings archive
 await 120 "the cluster is whole" is_whole pg1
 await 120 "LKSMS is ready" is_ready pg1
+for name in pg1 pg2 pg3; do expect always "$(on "$name" 'sudo -u postgres psql -Atc "SHOW archive_mode"' </dev/null)"; done
 follow pg1 backup-settings base
 kept=$(api pg1 /api/v1/sms/send -d '{"phone_number":"13800138006","content":"after the backup","source":"kept"}' | task_of)
 sleep 2 # the point lies between two messages, and has whole seconds
