@@ -127,6 +127,8 @@ func (s *Service) Waiting() int { return s.line.Count() }
 func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	began := time.Now()
+	defer func() { s.looks.Observe(time.Since(began).Seconds()) }()
 	version, err := s.q.DirectoryVersion(ctx)
 	if err != nil {
 		return found, err
