@@ -29,22 +29,25 @@ type cluster struct {
 	onLease func(at time.Time, tasks []leased)
 }
 
-// cluster starts n servers. The server of the stack keeps running: nobody calls it.
+// cluster starts n servers in place of the server of the stack.
 func (b *bench) cluster(ctx context.Context, n int) (*cluster, error) {
 	c := &cluster{bench: b}
+	if err := b.halt(); err != nil {
+		return c, err
+	}
 	c.waiting, c.enough = context.WithCancel(ctx)
 	for i := range n {
 		one, err := b.launch(ctx, fmt.Sprint("server-", n, "-", i))
 		if err != nil {
-			return c, errors.Join(err, c.stop())
+			return c, errors.Join(err, c.stop(ctx))
 		}
 		c.servers, c.clients = append(c.servers, one), append(c.clients, b.clientAt(one.address, 12_000))
 	}
 	return c, nil
 }
 
-// stop ends the waits of the senders, and the servers.
-func (c *cluster) stop() error {
+// stop ends the waits of the senders and the servers, and starts the server of the stack again.
+func (c *cluster) stop(ctx context.Context) error {
 	c.enough()
 	var failed []error
 	for _, one := range c.servers {
@@ -54,6 +57,7 @@ func (c *cluster) stop() error {
 	if failure := c.failure.Load(); failure != nil {
 		failed = append(failed, *failure)
 	}
+	failed = append(failed, c.serve(ctx))
 	return errors.Join(failed...)
 }
 
@@ -192,7 +196,7 @@ func (b *bench) across(ctx context.Context) error {
 }
 
 func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach bool) (err error) {
-	if err := errors.Join(b.empty(ctx), b.makeCrowd(ctx, 0, senders)); err != nil {
+	if err := errors.Join(b.empty(ctx), b.removeCrowd(ctx), b.makeCrowd(ctx, 0, senders)); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("%d senders that wait at %d servers", senders, servers)
@@ -206,7 +210,7 @@ func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop(), b.unrouteCrowd(ctx), b.empty(ctx)) }()
+	defer func() { err = errors.Join(err, c.stop(ctx), b.removeCrowd(ctx), b.empty(ctx)) }()
 	var mu sync.Mutex
 	leasedAt := map[string]time.Time{}
 	c.onLease = func(at time.Time, tasks []leased) {
@@ -279,18 +283,18 @@ func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach
 	return nil
 }
 
-// makeCrowd replaces the senders of the last measurement by driven ones, which write to the log and have an interval or a limit or neither, and by apps.
+// makeCrowd makes senders: driven ones, which write to the log and have an interval or a limit or neither, and apps. Those that exist stay.
 func (b *bench) makeCrowd(ctx context.Context, driven, apps int) error {
-	return errors.Join(b.exec(ctx, "DELETE FROM senders WHERE sender_no LIKE 'crowd-%' OR sender_no LIKE 'drain-%' OR sender_no LIKE 'driven-%'"),
-		b.exec(ctx, `WITH made AS (
+	return b.exec(ctx, `WITH made AS (
 			INSERT INTO senders (sender_no, name, kind, config, interval_ms, per_day)
 			SELECT 'driven-' || i, 'driven', 'log', '{}'::jsonb, CASE WHEN i % 3 = 0 THEN 100 ELSE 0 END, CASE WHEN i % 3 = 1 THEN 1000000 END
 			FROM generate_series(1, $1::int) i
 			UNION ALL
 			SELECT 'crowd-' || i, 'crowd', 'app', '{}'::jsonb, 0, NULL FROM generate_series(1, $2::int) i
+			ON CONFLICT (sender_no) DO NOTHING
 			RETURNING id
 		)
-		INSERT INTO sender_states (sender_id) SELECT id FROM made`, driven, apps))
+		INSERT INTO sender_states (sender_id) SELECT id FROM made`, driven, apps)
 }
 
 // routeCrowd gives each app of makeCrowd a pool of its own.
@@ -307,12 +311,13 @@ func (b *bench) routeCrowd(ctx context.Context) error {
 		INSERT INTO routes (pool_id, sender_id) SELECT pools.id, companies.name::bigint FROM pools JOIN companies ON companies.id = pools.company_id`)
 }
 
-func (b *bench) unrouteCrowd(ctx context.Context) error {
+// removeCrowd removes the senders of makeCrowd and drain, and what routeCrowd made.
+func (b *bench) removeCrowd(ctx context.Context) error {
 	return errors.Join(
 		b.exec(ctx, "DELETE FROM routes r USING senders s WHERE s.id = r.sender_id AND s.sender_no LIKE 'crowd-%'"),
 		b.exec(ctx, "DELETE FROM pools p USING companies c WHERE c.id = p.company_id AND c.company_no LIKE 'crowd-%'"),
 		b.exec(ctx, "DELETE FROM companies WHERE company_no LIKE 'crowd-%'"),
-		b.exec(ctx, "DELETE FROM senders WHERE sender_no LIKE 'crowd-%' OR sender_no LIKE 'driven-%'"),
+		b.exec(ctx, "DELETE FROM senders WHERE sender_no LIKE 'crowd-%' OR sender_no LIKE 'driven-%' OR sender_no LIKE 'drain-%'"),
 	)
 }
 
@@ -324,14 +329,14 @@ func (b *bench) crowd(ctx context.Context) (err error) {
 	if b.Short {
 		driven, apps = 100, 300
 	}
-	if err := errors.Join(b.empty(ctx), b.makeCrowd(ctx, 0, 0)); err != nil {
+	if err := errors.Join(b.empty(ctx), b.removeCrowd(ctx)); err != nil {
 		return err
 	}
 	c, err := b.cluster(ctx, 3)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop(), b.unrouteCrowd(ctx), b.empty(ctx)) }()
+	defer func() { err = errors.Join(err, c.stop(ctx), b.removeCrowd(ctx), b.empty(ctx)) }()
 	time.Sleep(2 * time.Second)
 	bare, err := c.costs(ctx, b.Time, nil)
 	if err != nil {

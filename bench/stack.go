@@ -74,6 +74,13 @@ func (s *stack) serve(ctx context.Context) error {
 	return err
 }
 
+// halt ends the server until serve.
+func (s *stack) halt() error {
+	one := server{s.address, s.server}
+	s.server = nil
+	return one.stop()
+}
+
 // server is a process of lksms serve.
 type server struct {
 	address string
