@@ -133,6 +133,7 @@ func run(ctx context.Context, o options) (err error) {
 		b.bar.Describe(s.name)
 		_ = b.bar.RenderBlank() // the run goes on without its terminal
 		if err := s.run(b, ctx); err != nil {
+			b.print(os.Stderr, nil) // what was measured until then
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		_ = b.bar.Add(1)

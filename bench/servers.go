@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // cluster is some servers on one database, and the senders that wait there.
@@ -41,7 +43,9 @@ func (b *bench) cluster(ctx context.Context, n int) (*cluster, error) {
 		if err != nil {
 			return c, errors.Join(err, c.stop(ctx))
 		}
-		c.servers, c.clients = append(c.servers, one), append(c.clients, b.clientAt(one.address, 12_000))
+		client := b.clientAt(one.address, 12_000)
+		client.http.Dial = func(address string) (net.Conn, error) { return fasthttp.DialTimeout(address, time.Minute) } // thousands dial at once
+		c.servers, c.clients = append(c.servers, one), append(c.clients, client)
 	}
 	return c, nil
 }
@@ -65,7 +69,7 @@ func (c *cluster) stop(ctx context.Context) error {
 func (c *cluster) wait(at, limit int, senderNos ...string) {
 	for _, senderNo := range senderNos {
 		c.all.Go(func() {
-			time.Sleep(rand.N(time.Duration(len(senderNos)) * time.Millisecond))
+			time.Sleep(rand.N(time.Duration(len(senderNos)) * 5 * time.Millisecond))
 			for c.waiting.Err() == nil {
 				var tasks []leased
 				body := fmt.Sprintf(`{"app_id":%q,"limit":%d,"wait":%d}`, senderNo, limit, 20+rand.IntN(11))
