@@ -27,6 +27,7 @@ type cluster struct {
 	waiting context.Context // ends the waits of senders
 	enough  context.CancelFunc
 	all     sync.WaitGroup
+	failed  atomic.Int64 // claims and reports
 	failure atomic.Pointer[error]
 	onLease func(at time.Time, tasks []leased)
 }
@@ -83,9 +84,12 @@ func (c *cluster) wait(at, limit int, senderNos ...string) {
 						err = c.clients[at].call("POST", "/api/v1/sms/report-batch", string(reports), nil)
 					}
 				}
-				if err != nil && c.waiting.Err() == nil {
-					c.failure.Store(&err)
-					return
+				if err != nil && c.waiting.Err() == nil { // on a busy machine, a connection is closed that sends nothing for five seconds
+					if c.failed.Add(1) > int64(10*len(senderNos)) {
+						c.failure.Store(&err)
+						return
+					}
+					time.Sleep(time.Second)
 				}
 			}
 		})
@@ -368,7 +372,7 @@ func (b *bench) crowd(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		b.add(figure{Name: name + ", nothing to send", Value: idle.String(), Target: "told", Met: true})
+		b.add(figure{Name: name + ", nothing to send", Value: idle.String(), Compared: fmt.Sprint(c.failed.Load(), " calls of senders failed"), Target: "told", Met: true})
 		var next, refused atomic.Int64
 		busy, err := c.costs(ctx, 3*b.Time, func() error {
 			_, err := openLoop(ctx, connections, rate, 3*b.Time, func() error {
