@@ -22,7 +22,7 @@ import (
 
 type options struct {
 	DatabaseURL string        `env:"DATABASE_URL" help:"PostgreSQL to measure on; without it a private one is started, as lksms serve starts it. Its tables are emptied."`
-	Only        []string      `help:"Figures to measure: submit, processor, life, bytes, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events (only if named), steady; all but events by default."`
+	Only        []string      `help:"Figures to measure: submit, processor, life, bytes, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events, steady, and several servers: across, crowd, callbacks, or servers for these three; all by default but events and those of several servers."`
 	Time        time.Duration `default:"10s" help:"How long one measurement takes."`
 	Rounds      int           `default:"3" help:"How often what is compared takes turns."`
 	Rows        int           `default:"10000000" help:"Finished tasks in the full table; a tenth as many are pending and a tenth wait for a retry."`
@@ -103,12 +103,19 @@ type step struct {
 var steps = []step{
 	{"submit", (*bench).submit}, {"processor", (*bench).processor}, {"life", (*bench).life}, {"bytes", (*bench).bytes}, {"waiting", (*bench).waiting}, {"pools", (*bench).pools}, {"handover", (*bench).handover},
 	{"senders", (*bench).senders}, {"notify", (*bench).notify}, {"fair", (*bench).fair}, {"claim", (*bench).claim}, {"statistics", (*bench).statistics}, {"lists", (*bench).lists},
-	{"partitions", (*bench).partitions}, {"batches", (*bench).batches}, {"events", (*bench).events}, {"steady", (*bench).steady},
+	{"partitions", (*bench).partitions}, {"batches", (*bench).batches}, {"across", (*bench).across}, {"crowd", (*bench).crowd}, {"callbacks", (*bench).callbacks},
+	{"events", (*bench).events}, {"steady", (*bench).steady},
 }
 
+// ofServers are the steps that start several servers.
+var ofServers = []string{"across", "crowd", "callbacks"}
+
 func run(ctx context.Context, o options) (err error) {
+	if slices.Contains(o.Only, "servers") {
+		o.Only = append(slices.DeleteFunc(o.Only, func(name string) bool { return name == "servers" }), ofServers...)
+	}
 	chosen := slices.DeleteFunc(slices.Clone(steps), func(s step) bool {
-		return !slices.Contains(o.Only, s.name) && (len(o.Only) > 0 || s.name == "events")
+		return !slices.Contains(o.Only, s.name) && (len(o.Only) > 0 || s.name == "events" || slices.Contains(ofServers, s.name))
 	})
 	if len(chosen) == 0 {
 		return fmt.Errorf("no such figure: %s", strings.Join(o.Only, ", "))
@@ -126,6 +133,7 @@ func run(ctx context.Context, o options) (err error) {
 		b.bar.Describe(s.name)
 		_ = b.bar.RenderBlank() // the run goes on without its terminal
 		if err := s.run(b, ctx); err != nil {
+			b.print(os.Stderr, nil) // what was measured until then
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		_ = b.bar.Add(1)

@@ -68,38 +68,76 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 }
 
 // serve starts the server on the database, and returns when it is ready.
-func (s *stack) serve(ctx context.Context) (err error) {
-	if s.address, err = freeAddress(); err != nil {
-		return err
+func (s *stack) serve(ctx context.Context) error {
+	one, err := s.launch(ctx, "server")
+	s.server, s.address = one.cmd, one.address
+	return err
+}
+
+// halt ends the server until serve.
+func (s *stack) halt() error {
+	one := server{s.address, s.server}
+	s.server = nil
+	return one.stop()
+}
+
+// server is a process of lksms serve.
+type server struct {
+	address string
+	cmd     *exec.Cmd
+}
+
+// launch starts one more server on the database, and returns when it is ready. name is that of its log.
+func (s *stack) launch(ctx context.Context, name string, flags ...string) (one server, err error) {
+	if one.address, err = freeAddress(); err != nil {
+		return one, err
 	}
-	_, port, err := net.SplitHostPort(s.address)
+	_, port, err := net.SplitHostPort(one.address)
 	if err != nil {
-		return err
+		return one, err
 	}
-	log, err := os.Create(filepath.Join(s.dir, "server.log"))
+	log, err := os.Create(filepath.Join(s.dir, name+".log"))
 	if err != nil {
-		return err
+		return one, err
 	}
 	defer log.Close()
-	s.server = exec.Command(s.binary, "serve")
-	s.server.Dir, s.server.Stdout, s.server.Stderr = s.dir, log, log
-	s.server.Env = append(os.Environ(), "DATABASE_URL="+s.database, "APP_HOST=127.0.0.1", "APP_PORT="+port,
-		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LKSMS_DATA="+s.dir, "SECRETS_KEY="+secretsKey)
-	s.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := s.server.Start(); err != nil {
-		return err
+	cmd := exec.Command(s.binary, append([]string{"serve"}, flags...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+s.database, "APP_HOST=127.0.0.1", "APP_PORT="+port,
+		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LKSMS_DATA="+s.dir, "SECRETS_KEY="+secretsKey,
+		"MAX_CONNECTIONS=20000", "OUTBOUND_ALLOW=127.0.0.1") // all clients and providers have this address
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return one, err
 	}
+	one.cmd = cmd
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if res, err := http.Get("http://" + s.address + "/ready"); err == nil {
+		if res, err := http.Get("http://" + one.address + "/ready"); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
-				return nil
+				return one, nil
 			}
 		}
-		if time.Now().After(deadline) {
-			return errors.New("the server is not ready: see " + log.Name())
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return one, errors.Join(errors.New("the server is not ready: see "+log.Name()), one.stop())
 		}
 	}
+}
+
+// stop ends a server of launch, and waits for its end.
+func (o server) stop() error {
+	if o.cmd == nil {
+		return nil
+	}
+	_ = o.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	return o.cmd.Wait()
+}
+
+// clientAt returns a client of one server.
+func (s *stack) clientAt(address string, most int) *client {
+	c := s.client(most)
+	c.http.Addr, c.address = address, address
+	return c
 }
 
 // beside makes a database on the same PostgreSQL, and a folder for its server inside that of s. The server is not started yet.

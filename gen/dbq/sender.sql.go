@@ -1149,12 +1149,14 @@ func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]S
 const sendersSeen = `-- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id
-    FROM senders s
+    FROM (SELECT unnest($1::text[]) AS sender_no, unnest($2::boolean[]) AS is_counted_on) p
+    JOIN senders s ON s.sender_no = p.sender_no
     JOIN sender_states st ON st.sender_id = s.id
-    WHERE s.sender_no = ANY ($1::text[])
-        AND (st.seen_at IS NULL OR st.seen_at < now() - make_interval(secs => $2::double precision))
-    ORDER BY st.sender_id
-    FOR NO KEY UPDATE OF st
+    WHERE st.seen_at IS NULL
+        OR st.seen_at < now() - make_interval(secs =>
+            CASE WHEN p.is_counted_on THEN $3::double precision ELSE $4::double precision END)
+        OR (p.is_counted_on AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
+    FOR NO KEY UPDATE OF st SKIP LOCKED
 )
 UPDATE sender_states st
 SET seen_at = now()
@@ -1163,13 +1165,22 @@ WHERE st.sender_id = l.sender_id
 `
 
 type SendersSeenParams struct {
-	SenderNos    []string
-	ApartSeconds float64
+	SenderNos             []string
+	AreCountedOn          []bool
+	CountedOnApartSeconds float64
+	ApartSeconds          float64
 }
 
-// SendersSeen records that senders polled, unless that was recorded within the last apart_seconds.
+// SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, it was recorded
+// within the last counted_on_apart_seconds, and after its rest; see is_unseen of SenderAdmit. It waits for no lock: a claim holds the row of its sender
+// and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
 func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64, error) {
-	result, err := q.db.Exec(ctx, sendersSeen, arg.SenderNos, arg.ApartSeconds)
+	result, err := q.db.Exec(ctx, sendersSeen,
+		arg.SenderNos,
+		arg.AreCountedOn,
+		arg.CountedOnApartSeconds,
+		arg.ApartSeconds,
+	)
 	if err != nil {
 		return 0, err
 	}

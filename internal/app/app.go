@@ -322,7 +322,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		},
 		ofEachServer: {
 			{Name: "write-down-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, EachServer: true, Run: others.Beat},
-			{Name: "note-polls", Interval: 20 * time.Second, Routine: true, EachServer: true, Run: senders.SweepSeen},
+			{Name: "note-polls", Interval: sender.NoteEvery, Routine: true, EachServer: true, Run: tasks.NotePolls},
 			{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, EachServer: true, Run: users.NoteVisits},
 			{Name: "measure-disks", Interval: time.Minute, AtStart: true, Routine: true, EachServer: true, Run: alerts.MeasureDisks},
 		},

@@ -1,8 +1,11 @@
 package app_test
 
 import (
+	"context"
 	"fmt"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	api "lksms/gen/client"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
+	"lksms/internal/queue/claim"
 )
 
 // A change that one server has acknowledged can be used on all other servers at once, in spite of their caches.
@@ -123,6 +127,61 @@ func TestSubmissionsGoOnWhileTheDirectoryChanges(t *testing.T) {
 	}
 	done.Store(true)
 	changing.Wait()
+}
+
+// A message reaches a sender that waits at another server, and one look there serves all senders and pools.
+func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
+	const lookEvery = 200 * time.Millisecond
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app"})
+	senders := []string{"app"}
+	for i := range 9 {
+		no := fmt.Sprint("routed-", i)
+		b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": no, "name": no})
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+		b.AddRoute(no, no, 1)
+		senders = append(senders, no)
+	}
+	other := beside(b)
+	waiting, leave := context.WithCancel(t.Context())
+	answered := make(chan string)
+	var all sync.WaitGroup
+	for _, no := range senders {
+		all.Go(func() {
+			for waiting.Err() == nil {
+				leases, err := other.App.Tasks.ClaimOrWait(waiting, claim.Request{SenderNo: no, Limit: 1}, 30*time.Second)
+				if err != nil && waiting.Err() == nil {
+					t.Error(err)
+					return
+				}
+				for _, lease := range leases {
+					answered <- lease.TaskID
+				}
+			}
+		})
+	}
+	apptest.Eventually(t, "all senders wait", func() bool { return other.App.Tasks.Waiting() == len(senders) })
+	looks := func() int {
+		_, after, _ := strings.Cut(other.Expect(200, "", "GET", "/metrics", nil).Raw, "\nlksms_waiting_look_seconds_count ")
+		number, _, _ := strings.Cut(after, "\n")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	began, before := time.Now(), looks()
+	for i := range 5 {
+		id := b.Submit(fmt.Sprint("message ", i))
+		if got := <-answered; got != id {
+			t.Errorf("the sender got %s, want %s", got, id)
+		}
+	}
+	if n, most := looks()-before, int(time.Since(began)/lookEvery)+1; n > most {
+		t.Errorf("%d looks in %v", n, time.Since(began))
+	}
+	leave()
+	all.Wait()
 }
 
 // A waiting claim notices that its pools change, on this server or another.

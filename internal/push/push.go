@@ -28,10 +28,10 @@ import (
 )
 
 const (
-	refreshEvery = 2 * time.Second // between reads of the driven senders
-	claimWait    = 3 * time.Second // how long a claim waits; a task queued on this server ends the wait at once
-	maxBackoff   = 5 * time.Second // after a failed claim, and the longest wait between failed reports
-	leaseSpare   = 2 * time.Second // end of a lease that is left for reports
+	refreshEvery = 2 * time.Second  // between reads of the driven senders
+	claimWait    = 30 * time.Second // how long a claim waits; a task or StopClaiming ends the wait at once
+	maxBackoff   = 5 * time.Second  // after a failed claim, and the longest wait between failed reports
+	leaseSpare   = 2 * time.Second  // end of a lease that is left for reports
 )
 
 // Pusher runs a worker for each driven sender.
@@ -46,9 +46,9 @@ type Pusher struct {
 	requests *prometheus.HistogramVec
 	tracer   *tracing.Tracer
 
-	changed  chan struct{} // signals that the senders are to be read at once
-	stopping chan struct{} // closed: no further claims
-	stop     sync.Once
+	changed  chan struct{}   // signals that the senders are to be read at once
+	claiming context.Context // ends when no further task may be claimed
+	stop     context.CancelFunc
 	sending  context.Context // ends when sends in progress must end
 	cut      context.CancelFunc
 	workers  sync.WaitGroup
@@ -64,6 +64,7 @@ type Options struct {
 
 // New returns a Pusher.
 func New(db *postgres.DB, tasks *queue.Service, receipts *receipt.Service, configs *sender.Configs, o Options) *Pusher {
+	claiming, stop := context.WithCancel(context.Background())
 	sending, cut := context.WithCancel(context.Background())
 	return &Pusher{
 		db: db, q: dbq.New(db), tasks: tasks, receipts: receipts, configs: configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
@@ -72,7 +73,7 @@ func New(db *postgres.DB, tasks *queue.Service, receipts *receipt.Service, confi
 			Help:    "Time of attempts at providers by kind of the driver and by outcome: sent, refused, unclear, trouble. An attempt may be one request for several people.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"kind", "outcome"}),
-		changed: make(chan struct{}, 1), stopping: make(chan struct{}), sending: sending, cut: cut,
+		changed: make(chan struct{}, 1), claiming: claiming, stop: stop, sending: sending, cut: cut,
 	}
 }
 
@@ -84,7 +85,7 @@ func (p *Pusher) run() {
 	for {
 		p.refresh(driven)
 		select {
-		case <-p.stopping:
+		case <-p.claiming.Done():
 			return
 		case <-p.changed:
 		case <-time.After(refreshEvery):
@@ -101,7 +102,7 @@ func (p *Pusher) Changed() {
 }
 
 // StopClaiming makes the workers end after they have sent and reported the tasks that they hold.
-func (p *Pusher) StopClaiming() { p.stop.Do(func() { close(p.stopping) }) }
+func (p *Pusher) StopClaiming() { p.stop() }
 
 // Stop ends all workers. When ctx ends, it cuts off sends in progress: their leases expire, because nobody knows
 // whether the messages were sent.
@@ -124,7 +125,7 @@ func (p *Pusher) Stop(ctx context.Context) {
 // sleep waits for d, or until claiming stops.
 func (p *Pusher) sleep(d time.Duration) {
 	select {
-	case <-p.stopping:
+	case <-p.claiming.Done():
 	case <-time.After(d):
 	}
 }
@@ -147,8 +148,12 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 			driven[row.SenderNo] = w
 		}
 		current := w.setup.Load()
-		if current == nil || current.row.Version != row.Version {
+		isChanged := current == nil || current.row.Version != row.Version
+		if isChanged {
 			current = p.prepare(row)
+		}
+		if isChanged || current.circuit.openings != row.Openings {
+			defer w.endWait() // after Store
 		}
 		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.RestSeconds)}) // the circuit changes without the version
 		if !known {
@@ -158,6 +163,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 	for no, w := range driven {
 		if !enabled[no] {
 			w.setup.Store(nil)
+			w.endWait()
 		}
 	}
 }
@@ -167,7 +173,8 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 type worker struct {
 	p        *Pusher
 	senderNo string
-	setup    atomic.Pointer[setup] // nil: the sender is not driven now
+	setup    atomic.Pointer[setup]      // nil: the sender is not driven now
+	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
 
 	fruitless int // batches in a row in which no message got through; used by run only
 }
@@ -224,7 +231,7 @@ func (p *Pusher) began(kind, senderNo string) func(ctx context.Context, m driver
 }
 
 func (w *worker) run() {
-	for !w.p.isStopping() {
+	for w.p.claiming.Err() == nil {
 		current := w.setup.Load()
 		if current == nil || current.driver == nil {
 			w.p.sleep(refreshEvery)
@@ -238,9 +245,7 @@ func (w *worker) run() {
 		if current.circuit.openings > 0 {
 			limit = 1
 		}
-		ctx, cancel := context.WithTimeout(w.p.sending, claimWait+10*time.Second)
-		rows, err := w.p.tasks.ClaimOrWait(ctx, claim.Request{SenderNo: w.senderNo, Limit: limit, InOneCall: current.isOneCall()}, claimWait)
-		cancel()
+		rows, err := w.claim(claim.Request{SenderNo: w.senderNo, Limit: limit, InOneCall: current.isOneCall()})
 		switch {
 		case err != nil:
 			w.p.log.Warn("driven sender could not claim", "sender_no", w.senderNo, "error", err)
@@ -251,12 +256,21 @@ func (w *worker) run() {
 	}
 }
 
-func (p *Pusher) isStopping() bool {
-	select {
-	case <-p.stopping:
-		return true
-	default:
-		return false
+// claim waits for tasks until StopClaiming, which ends the wait and no claim: a claim that is cut off may hold tasks.
+func (w *worker) claim(c claim.Request) ([]claim.Lease, error) {
+	ctx, cancel := context.WithTimeout(w.p.sending, claimWait+10*time.Second)
+	defer cancel()
+	enough := time.NewTimer(claimWait)
+	defer enough.Stop()
+	w.enough.Store(enough)
+	defer context.AfterFunc(w.p.claiming, func() { enough.Reset(0) })()
+	return w.p.tasks.ClaimUntil(ctx, c, enough.C)
+}
+
+// endWait ends the wait of the claim, so that the next one has the current setup.
+func (w *worker) endWait() {
+	if enough := w.enough.Load(); enough != nil {
+		enough.Reset(0)
 	}
 }
 

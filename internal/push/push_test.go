@@ -238,3 +238,16 @@ func TestTheMessagesOfBatchesGoToTheirOwnURL(t *testing.T) {
 		t.Errorf("the usual URL got %v", got)
 	}
 }
+
+// A worker waits for long, but no longer than its setup holds, or than its server claims.
+func TestTheWaitOfADrivenSenderEnds(t *testing.T) {
+	b, _ := apptest.NewPushing(t, nil)
+	waits := func(n int) func() bool { return func() bool { return b.App.Tasks.Waiting() == n } }
+	apptest.Eventually(t, "the sender waits", waits(1))
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "off", "version": b.GetSender("pushed").Version})
+	apptest.Eventually(t, "a sender that is off does not wait", waits(0))
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "version": b.GetSender("pushed").Version})
+	apptest.Eventually(t, "the sender waits again", waits(1))
+	b.App.Pusher.StopClaiming()
+	apptest.Eventually(t, "a server that stops does not wait", waits(0))
+}

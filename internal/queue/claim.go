@@ -33,6 +33,9 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 	}
 	s.traceClaim(ctx, c.SenderNo, started, leases)
 	s.claimed.Add(float64(len(leases)))
-	s.line.Took(c.SenderNo, len(leases))
+	if len(leases) > 0 {
+		s.line.Took(c.SenderNo, len(leases))
+		s.senders.Took(c.SenderNo)
+	}
 	return leases, nil
 }

@@ -61,6 +61,7 @@ type Service struct {
 	recovered *prometheus.CounterVec
 	unreached *prometheus.CounterVec
 	requeued  prometheus.Counter
+	looks     prometheus.Histogram
 }
 
 // New returns a Service whose counters are registered with reg.
@@ -86,6 +87,11 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
 	}, func() float64 { return float64(s.Waiting()) })
+	s.looks = metrics.NewHistogram(prometheus.HistogramOpts{
+		Name:    "lksms_waiting_look_seconds",
+		Help:    "Time of looks at the database for the senders that wait at this server. One look serves all of them.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5},
+	})
 	s.unreached = metrics.NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_notification_people_failed_total", Help: "People whom a notification did not reach, by the reason.",
 	}, []string{"reason"})

@@ -22,6 +22,11 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 	}
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
+	return s.ClaimUntil(ctx, c, enough.C)
+}
+
+// ClaimUntil is ClaimOrWait until enough fires.
+func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, enough <-chan time.Time) ([]claim.Lease, error) {
 	var by *line.WakeUp
 	for {
 		waiter := s.line.Join(c.SenderNo) // before the claim: a task that comes after it must find a sender to wake
@@ -38,9 +43,9 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 			}
 			return rows, err
 		case pause > 0: // the sender may not claim before the pause ends: tasks wake others
-			by, again = nil, s.line.Sleep(ctx, waiter, pause, enough.C)
+			by, again = nil, s.line.Sleep(ctx, waiter, pause, enough)
 		default:
-			by, again = s.line.Await(ctx, waiter, enough.C)
+			by, again = s.line.Await(ctx, waiter, enough)
 		}
 		if !again {
 			if err := ctx.Err(); err != nil {
@@ -90,14 +95,17 @@ func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Dur
 	}
 }
 
-// tryClaim claims, unless the last poll found no task for the sender. If it gets no task, it narrows the waiter to the pools for which it
-// must be woken, or returns the pause: how long the interval of the sender still lasts.
+// tryClaim claims, unless the last poll found no task for the sender and a claim would do nothing else. If it gets no task, it narrows the
+// waiter to the pools for which it must be woken, or returns the pause: how long the interval of the sender still lasts.
 func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, pause time.Duration, err error) {
-	pools, unhindered := s.senders.Unhindered(c.SenderNo)
-	if unhindered && s.line.IsQuiet(pools) {
-		err = s.senders.Polled(ctx, c.SenderNo)
-	} else if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
-		pause, pools, err = s.senders.Waits(ctx, c.SenderNo)
+	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {
+		return nil, 0, err
+	}
+	pools, mayWait, err := s.senders.MayWait(ctx, c.SenderNo)
+	if err == nil && !(mayWait && s.line.IsQuiet(pools)) {
+		if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
+			pause, pools, err = s.senders.Waits(ctx, c.SenderNo)
+		}
 	}
 	if err == nil && len(rows) == 0 && pause == 0 && s.line.NeedsUsage(p) {
 		err = s.readUsage(ctx, c.SenderNo)
@@ -122,11 +130,19 @@ func (s *Service) StopWaiting() { s.line.Close() }
 // Waiting is the number of claims that wait for tasks or for the end of their interval.
 func (s *Service) Waiting() int { return s.line.Count() }
 
+// NotePolls stores which senders polled or wait at this server, and returns how many rows it changed.
+func (s *Service) NotePolls(ctx context.Context) (int, error) {
+	s.senders.Waiting(s.line.SenderNos())
+	return s.senders.SweepSeen(ctx)
+}
+
 // poll finds pools with tasks. Its cost depends on the pools for which senders wait, and is bounded: of many pools only those with
 // tasks cost something, and at most walkedMost of them.
 func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	began := time.Now()
+	defer func() { s.looks.Observe(time.Since(began).Seconds()) }()
 	version, err := s.q.DirectoryVersion(ctx)
 	if err != nil {
 		return found, err

@@ -12,11 +12,16 @@ import (
 
 // claimable holds the pools of a sender.
 type claimable struct {
-	pools     map[int64]float64 // id of the pool to the sort of the sender there
-	countedOn bool              // others depend on its presence, by a route or its sort, so that every poll must be stored
+	pools       map[int64]float64 // id of the pool to the sort of the sender there
+	isPaced     bool              // a claim that takes tasks may make it rest
+	isRested    bool              // no rest held it back when it was read, and it took no tasks at this server since
+	isCountedOn bool              // others depend on its presence, by a route or its sort, so that its polls must be stored soon
 }
 
-// claimables caches for a minute the pools of senders without an interval to wait for.
+// poolsKept is how long the pools of a sender are cached. While a sender waits, a change of the directory clears the cache before.
+const poolsKept = 10 * time.Minute
+
+// claimables caches the pools of senders.
 type claimables struct {
 	cache *expirable.LRU[string, claimable]
 
@@ -26,7 +31,7 @@ type claimables struct {
 }
 
 func newClaimables() *claimables {
-	return &claimables{cache: expirable.NewLRU[string, claimable](100_000, nil, time.Minute)}
+	return &claimables{cache: expirable.NewLRU[string, claimable](100_000, nil, poolsKept)}
 }
 
 func (c *claimables) get(senderNo string) (claimable, bool) { return c.cache.Get(senderNo) }
@@ -43,6 +48,16 @@ func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
 		if c.clears == before {
 			c.cache.Add(senderNo, found)
 		}
+	}
+}
+
+// took notes that a sender took tasks at this server.
+func (c *claimables) took(senderNo string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, isKnown := c.cache.Peek(senderNo); isKnown && known.isPaced && known.isRested {
+		known.isRested = false
+		c.cache.Add(senderNo, known)
 	}
 }
 
@@ -73,23 +88,52 @@ func (c *claimables) setVersion(version int64) bool {
 // Waits returns, for a sender that found no task, how long its interval still holds it back, and the pools that it
 // serves with its sort in each. A change made on another server is seen after Notice.
 func (s *Service) Waits(ctx context.Context, senderNo string) (wait time.Duration, pools map[int64]float64, err error) {
-	if c, known := s.pools.get(senderNo); known {
+	if c, known := s.pools.get(senderNo); known && !c.isPaced {
 		return 0, c.pools, nil
 	}
+	wait, c, err := s.readPools(ctx, senderNo)
+	return wait, c.pools, err
+}
+
+// readPools reads and caches the pools of a sender.
+func (s *Service) readPools(ctx context.Context, senderNo string) (wait time.Duration, c claimable, err error) {
 	keep := s.pools.beginRead(senderNo)
 	row, err := s.q.SenderWaits(ctx, senderNo)
 	if err != nil {
-		return 0, nil, postgres.Wrap("read pools of sender", err, errNoSender)
+		return 0, c, postgres.Wrap("read pools of sender", err, errNoSender)
 	}
-	pools = make(map[int64]float64, len(row.Pools))
+	wait = time.Duration(row.Seconds * float64(time.Second))
+	c = claimable{make(map[int64]float64, len(row.Pools)), row.IsPaced, wait == 0, row.IsCountedOn}
 	for i, pool := range row.Pools {
-		pools[pool] = row.Sorts[i]
+		c.pools[pool] = row.Sorts[i]
 	}
-	if !row.IsPaced {
-		keep(claimable{pools, row.IsCountedOn})
-	}
-	return time.Duration(row.Seconds * float64(time.Second)), pools, nil
+	keep(c)
+	return wait, c, nil
 }
+
+// MayWait returns the pools of a sender with its sort in each, and whether the sender may wait without a claim if no task waits there: no rest holds it
+// back, and its polls are stored soon enough without a claim. Call Polled before.
+func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64]float64, may bool, err error) {
+	c, known := s.pools.get(senderNo)
+	if !known {
+		if _, c, err = s.readPools(ctx, senderNo); err != nil {
+			return nil, false, err
+		}
+	}
+	if c.isCountedOn {
+		values, err := s.settings.Get(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		if values.Queue.SilentAfter() < notedSteps*NoteEvery {
+			return c.pools, false, nil
+		}
+	}
+	return c.pools, c.isRested, nil
+}
+
+// Took notes that a sender took tasks at this server.
+func (s *Service) Took(senderNo string) { s.pools.took(senderNo) }
 
 // Notice takes the version of the directory in the database, and reports whether it changed since the last call. Then
 // the pools of senders may have changed, and the caches are cleared.
@@ -99,11 +143,4 @@ func (s *Service) Notice(version int64) (isNew bool) {
 		s.directory.Forget()
 	}
 	return isNew
-}
-
-// Unhindered returns the pools of a sender that can take every task in them: no interval holds it back, and no share
-// depends on it. known is false if that is not cached.
-func (s *Service) Unhindered(senderNo string) (pools map[int64]float64, known bool) {
-	c, known := s.pools.get(senderNo)
-	return c.pools, known && !c.countedOn
 }

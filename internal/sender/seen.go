@@ -15,7 +15,11 @@ import (
 // Polled records a poll of an app in memory. It registers an unknown app if the settings allow it. Faults:
 // sender.not_found, limit.reached if too many apps have registered themselves.
 func (s *Service) Polled(ctx context.Context, senderNo string) error {
-	if _, known := s.known.Get(senderNo); !known {
+	_, known := s.known.Get(senderNo)
+	if !known {
+		_, known = s.pools.get(senderNo)
+	}
+	if !known {
 		if err := s.register(ctx, senderNo); err != nil {
 			return err
 		}
@@ -60,12 +64,31 @@ type refusal struct {
 // every claim reads.
 const fullFor = time.Second
 
-// SeenApart is the minimum time between stored polls of a sender without routes, so that a thousand idle senders
-// write almost nothing.
-const SeenApart = 10 * time.Minute
+const (
+	// SeenApart is the minimum time between stored polls of a sender on which no other depends, so that a thousand idle senders write almost
+	// nothing.
+	SeenApart = 10 * time.Minute
+	// NoteEvery is the time between sweeps that store polls.
+	NoteEvery = 5 * time.Second
+	// notedSteps is how many times in silent_after the polls are stored of a sender on which others depend.
+	notedSteps = 4
+)
+
+// Waiting notes that senders wait at this server, which counts as a poll.
+func (s *Service) Waiting(senderNos []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, senderNo := range senderNos {
+		s.seen[senderNo] = struct{}{}
+	}
+}
 
 // SweepSeen stores the polls since the last sweep, and returns how many rows it changed.
 func (s *Service) SweepSeen(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, err
+	}
 	s.mu.Lock()
 	seen := s.seen
 	s.seen = map[string]struct{}{}
@@ -73,9 +96,14 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	if len(seen) == 0 {
 		return 0, nil
 	}
-	n, err := s.q.SendersSeen(ctx, dbq.SendersSeenParams{
-		SenderNos: slices.Sorted(maps.Keys(seen)), ApartSeconds: SeenApart.Seconds(),
-	})
+	params := dbq.SendersSeenParams{
+		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: (values.Queue.SilentAfter() / notedSteps).Seconds(),
+	}
+	for _, senderNo := range slices.Sorted(maps.Keys(seen)) {
+		c, _ := s.pools.get(senderNo)
+		params.SenderNos, params.AreCountedOn = append(params.SenderNos, senderNo), append(params.AreCountedOn, c.isCountedOn)
+	}
+	n, err := s.q.SendersSeen(ctx, params)
 	if err != nil { // the next sweep stores them
 		s.mu.Lock()
 		maps.Copy(s.seen, seen)

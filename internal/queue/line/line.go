@@ -91,6 +91,17 @@ func (l *Line) Count() (n int) {
 	return n
 }
 
+// SenderNos returns the senders that wait for tasks.
+func (l *Line) SenderNos() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	senderNos := make([]string, 0, l.waiters.Len())
+	for e := l.waiters.Front(); e != nil; e = e.Next() {
+		senderNos = append(senderNos, e.Value.(*Waiter).senderNo)
+	}
+	return senderNos
+}
+
 // Waiter is a claim that waits.
 type Waiter struct {
 	element  *list.Element // nil: it has left the line

@@ -3,6 +3,7 @@ package line
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -342,5 +343,31 @@ func TestASenderThatGotNothingBeforeTheLineEmptiedIsWokenAfter(t *testing.T) {
 	l.Wake(pool, 1)
 	if names, _ := woken(first); len(names) != 1 {
 		t.Error("nobody was woken")
+	}
+}
+
+func TestOneLookServesAllSenders(t *testing.T) {
+	t.Parallel()
+	for _, senders := range []int{1, 400} {
+		looks := make(chan Question)
+		l := New(func(_ context.Context, w Question) (Finding, error) {
+			looks <- w
+			return Finding{}, nil
+		}, func(context.Context, ...string) error { return nil })
+		began := time.Now()
+		for i := range senders {
+			l.Narrow(l.Join(fmt.Sprint("app-", i)), map[int64]float64{int64(i): 0}) // a pool each
+		}
+		const n = 4
+		for range n {
+			if asked := <-looks; len(asked.Pools) != senders {
+				t.Errorf("a look for %d senders asks for %d pools", senders, len(asked.Pools))
+			}
+		}
+		if took := time.Since(began); took < n*pollEvery {
+			t.Errorf("%d looks for %d senders in %v", n, senders, took)
+		}
+		l.Close()
+		l.Wait()
 	}
 }

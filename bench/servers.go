@@ -1,0 +1,506 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// cluster is some servers on one database, and the senders that wait there.
+type cluster struct {
+	*bench
+	servers []server
+	clients []*client // one for each server
+
+	waiting context.Context // ends the waits of senders
+	enough  context.CancelFunc
+	all     sync.WaitGroup
+	failed  atomic.Int64 // claims and reports
+	failure atomic.Pointer[error]
+	onLease func(at time.Time, tasks []leased)
+}
+
+// cluster starts n servers in place of the server of the stack.
+func (b *bench) cluster(ctx context.Context, n int) (*cluster, error) {
+	c := &cluster{bench: b}
+	if err := b.halt(); err != nil {
+		return c, err
+	}
+	c.waiting, c.enough = context.WithCancel(ctx)
+	for i := range n {
+		one, err := b.launch(ctx, fmt.Sprint("server-", n, "-", i))
+		if err != nil {
+			return c, errors.Join(err, c.stop(ctx))
+		}
+		client := b.clientAt(one.address, 12_000)
+		client.http.Dial = func(address string) (net.Conn, error) { return fasthttp.DialTimeout(address, time.Minute) } // thousands dial at once
+		c.servers, c.clients = append(c.servers, one), append(c.clients, client)
+	}
+	return c, nil
+}
+
+// stop ends the waits of the senders and the servers, and starts the server of the stack again.
+func (c *cluster) stop(ctx context.Context) error {
+	c.enough()
+	var failed []error
+	for _, one := range c.servers {
+		failed = append(failed, one.stop()) // answers the claims that wait
+	}
+	c.all.Wait()
+	if failure := c.failure.Load(); failure != nil {
+		failed = append(failed, *failure)
+	}
+	failed = append(failed, c.serve(ctx))
+	return errors.Join(failed...)
+}
+
+// wait lets senders wait for up to limit tasks at a server, and report them. The waits last 20 to 30 seconds, and do not begin at the same time.
+func (c *cluster) wait(at, limit int, senderNos ...string) {
+	for _, senderNo := range senderNos {
+		c.all.Go(func() {
+			time.Sleep(rand.N(time.Duration(len(senderNos)) * 5 * time.Millisecond))
+			for c.waiting.Err() == nil {
+				var tasks []leased
+				body := fmt.Sprintf(`{"app_id":%q,"limit":%d,"wait":%d}`, senderNo, limit, 20+rand.IntN(11))
+				err := c.clients[at].call("POST", "/api/v1/sms/tasks/claim", body, &tasks)
+				if err == nil && len(tasks) > 0 {
+					if c.onLease != nil {
+						c.onLease(time.Now(), tasks)
+					}
+					var reports []byte
+					if reports, err = json.Marshal(map[string]any{"reports": reportsOf(tasks, senderNo)}); err == nil {
+						err = c.clients[at].call("POST", "/api/v1/sms/report-batch", string(reports), nil)
+					}
+				}
+				if err != nil && c.waiting.Err() == nil { // on a busy machine, a connection is closed that sends nothing for five seconds
+					if c.failed.Add(1) > int64(10*len(senderNos)) {
+						c.failure.Store(&err)
+						return
+					}
+					time.Sleep(time.Second)
+				}
+			}
+		})
+	}
+}
+
+// awaitWaiting waits until n senders wait at the servers together.
+func (c *cluster) awaitWaiting(ctx context.Context, n float64) error {
+	for {
+		sums, err := c.metrics("lksms_senders_waiting")
+		if err != nil || sums[0] >= n || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if failure := c.failure.Load(); failure != nil {
+			return *failure
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// metrics returns the sums of metrics over all servers.
+func (c *cluster) metrics(names ...string) ([]float64, error) {
+	sums := make([]float64, len(names))
+	for _, one := range c.servers {
+		req, err := http.NewRequest("GET", "http://"+one.address+"/metrics", nil)
+		if err != nil {
+			return nil, err
+		}
+		req.SetBasicAuth("admin", password)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		text, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range names {
+			for _, found := range regexp.MustCompile(`(?m)^`+name+`(?:\{.*\})? (\S+)$`).FindAllSubmatch(text, -1) {
+				value, err := strconv.ParseFloat(string(found[1]), 64)
+				if err != nil {
+					return nil, err
+				}
+				sums[i] += value
+			}
+		}
+	}
+	return sums, nil
+}
+
+// cost is what servers and PostgreSQL did in a second.
+type cost struct {
+	servers, database float64 // percent of a core
+	transactions      float64
+	looks, lookMillis float64 // number, and time of one
+}
+
+func (c cost) String() string {
+	return fmt.Sprintf("servers %.1f %%, PostgreSQL %.1f %% of a core, %.0f transactions/s, %.1f looks/s of %.2f ms", c.servers, c.database, c.transactions, c.looks, c.lookMillis)
+}
+
+// costs measures the cost of d. meanwhile, if set, runs during it and must end after d.
+func (c *cluster) costs(ctx context.Context, d time.Duration, meanwhile func() error) (spent cost, err error) {
+	read := func() (servers, database, transactions float64, looks []float64, err error) {
+		for _, one := range c.servers {
+			servers += processorSeconds(one.cmd.Process.Pid)
+		}
+		database = c.databaseCPU()
+		if err = c.db.QueryRow(ctx, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()").Scan(&transactions); err == nil {
+			looks, err = c.metrics("lksms_waiting_look_seconds_count", "lksms_waiting_look_seconds_sum")
+		}
+		return servers, database, transactions, looks, err
+	}
+	servers, database, transactions, looks, err := read()
+	if err != nil {
+		return spent, err
+	}
+	began := time.Now()
+	if meanwhile != nil {
+		if err := meanwhile(); err != nil {
+			return spent, err
+		}
+	}
+	time.Sleep(d - time.Since(began))
+	took := time.Since(began).Seconds()
+	servers2, database2, transactions2, looks2, err := read()
+	if err != nil {
+		return spent, err
+	}
+	return cost{
+		servers: 100 * (servers2 - servers) / took, database: 100 * (database2 - database) / took, transactions: (transactions2 - transactions) / took,
+		looks: (looks2[0] - looks[0]) / took, lookMillis: 1000 * (looks2[1] - looks[1]) / max(1, looks2[0]-looks[0]),
+	}, nil
+}
+
+// across measures the looks of servers whose senders wait, and the time from a submission at one server to a sender that waits at another.
+func (b *bench) across(ctx context.Context) error {
+	many := 1000
+	if b.Short {
+		many = 100
+	}
+	for _, c := range []struct {
+		servers, senders int
+		isPoolEach       bool
+	}{{1, 100, false}, {1, many, false}, {3, 100, false}, {3, many, false}, {3, many, true}} {
+		if err := b.waitAcross(ctx, c.servers, c.senders, c.isPoolEach); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) waitAcross(ctx context.Context, servers, senders int, isPoolEach bool) (err error) {
+	if err := errors.Join(b.empty(ctx), b.removeCrowd(ctx), b.makeCrowd(ctx, 0, senders)); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%d senders that wait at %d servers", senders, servers)
+	if isPoolEach {
+		name += ", in a pool each"
+		if err := b.routeCrowd(ctx); err != nil {
+			return err
+		}
+	}
+	c, err := b.cluster(ctx, servers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop(ctx), b.removeCrowd(ctx), b.empty(ctx)) }()
+	var mu sync.Mutex
+	leasedAt := map[string]time.Time{}
+	c.onLease = func(at time.Time, tasks []leased) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, task := range tasks {
+			leasedAt[task.TaskID] = at
+		}
+	}
+	// Nobody waits at the first of several servers: messages are submitted there.
+	at := make([][]string, servers)
+	for i := range senders {
+		k := 0
+		if servers > 1 {
+			k = 1 + i%(servers-1)
+		}
+		at[k] = append(at[k], fmt.Sprint("crowd-", i+1))
+	}
+	for k, senderNos := range at {
+		c.wait(k, 1, senderNos...)
+	}
+	if err := c.awaitWaiting(ctx, float64(senders)); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Second)
+	idle, err := c.costs(ctx, b.Time, nil)
+	if err != nil {
+		return err
+	}
+	most := float64(5 * servers)
+	b.add(figure{Name: name, Value: idle.String(), Target: fmt.Sprintf("<= %g looks/s", most), Met: idle.looks <= most+0.5})
+	if isPoolEach {
+		return nil
+	}
+	submittedAt := map[string]time.Time{}
+	if _, err := openLoop(ctx, 16, 20, 2*b.Time, func() error {
+		began := time.Now()
+		var sent leased
+		err := c.clients[0].call("POST", sendPath, sendBody(), &sent)
+		mu.Lock()
+		defer mu.Unlock()
+		submittedAt[sent.TaskID] = began
+		return err
+	}); err != nil {
+		return err
+	}
+	var took []time.Duration
+	for deadline := time.Now().Add(10 * time.Second); len(took) < len(submittedAt) && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		took = took[:0]
+		mu.Lock()
+		for id, began := range submittedAt {
+			if at, isLeased := leasedAt[id]; isLeased {
+				took = append(took, at.Sub(began))
+			}
+		}
+		mu.Unlock()
+	}
+	if len(took) < len(submittedAt) {
+		return fmt.Errorf("%d of %d messages were claimed", len(took), len(submittedAt))
+	}
+	p50, p99 := millis(quantile(took, 0.5)), millis(quantile(took, 0.99))
+	name = "from submit to a sender that waits at the same server"
+	if servers > 1 {
+		name = "from submit at one server to a sender that waits at another"
+	}
+	b.add(figure{
+		Name: fmt.Sprintf("%s, %d senders, %d servers", name, senders, servers), Value: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", p50, p99),
+		Compared: fmt.Sprint(len(took), " messages"), Target: "p99 <= 300 ms", Met: p99 <= 300,
+	})
+	return nil
+}
+
+// makeCrowd makes senders: driven ones, which write to the log and have an interval or a limit or neither, and apps. Those that exist stay.
+func (b *bench) makeCrowd(ctx context.Context, driven, apps int) error {
+	return b.exec(ctx, `WITH made AS (
+			INSERT INTO senders (sender_no, name, kind, config, interval_ms, per_day)
+			SELECT 'driven-' || i, 'driven', 'log', '{}'::jsonb, CASE WHEN i % 3 = 0 THEN 100 ELSE 0 END, CASE WHEN i % 3 = 1 THEN 1000000 END
+			FROM generate_series(1, $1::int) i
+			UNION ALL
+			SELECT 'crowd-' || i, 'crowd', 'app', '{}'::jsonb, 0, NULL FROM generate_series(1, $2::int) i
+			ON CONFLICT (sender_no) DO NOTHING
+			RETURNING id
+		)
+		INSERT INTO sender_states (sender_id) SELECT id FROM made`, driven, apps)
+}
+
+// routeCrowd gives each app of makeCrowd a pool of its own.
+func (b *bench) routeCrowd(ctx context.Context) error {
+	return b.exec(ctx, `WITH companies AS (
+			INSERT INTO companies (company_no, name) SELECT 'crowd-' || s.id, s.id::text FROM senders s WHERE s.sender_no LIKE 'crowd-%' RETURNING id, name
+		),
+		pools AS (
+			INSERT INTO pools (channel_id, company_id, message_type) SELECT 1, companies.id, 1 FROM companies RETURNING id, company_id
+		),
+		apart AS (
+			UPDATE senders SET is_shared = false WHERE sender_no LIKE 'crowd-%'
+		)
+		INSERT INTO routes (pool_id, sender_id) SELECT pools.id, companies.name::bigint FROM pools JOIN companies ON companies.id = pools.company_id`)
+}
+
+// removeCrowd removes the senders of makeCrowd and drain, and what routeCrowd made.
+func (b *bench) removeCrowd(ctx context.Context) error {
+	return errors.Join(
+		b.exec(ctx, "DELETE FROM routes r USING senders s WHERE s.id = r.sender_id AND s.sender_no LIKE 'crowd-%'"),
+		b.exec(ctx, "DELETE FROM pools p USING companies c WHERE c.id = p.company_id AND c.company_no LIKE 'crowd-%'"),
+		b.exec(ctx, "DELETE FROM companies WHERE company_no LIKE 'crowd-%'"),
+		b.exec(ctx, "DELETE FROM senders WHERE sender_no LIKE 'crowd-%' OR sender_no LIKE 'driven-%' OR sender_no LIKE 'drain-%'"),
+	)
+}
+
+// crowd measures what a thousand driven senders and nearly nine thousand apps cost that wait at three servers: while there is nothing to send, and at
+// 200 messages a second.
+func (b *bench) crowd(ctx context.Context) (err error) {
+	const rate = 200
+	driven, apps := 1000, 8900 // a database holds 10,000 senders
+	if b.Short {
+		driven, apps = 100, 300
+	}
+	if err := errors.Join(b.empty(ctx), b.removeCrowd(ctx)); err != nil {
+		return err
+	}
+	c, err := b.cluster(ctx, 3)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop(ctx), b.removeCrowd(ctx), b.empty(ctx)) }()
+	time.Sleep(2 * time.Second)
+	bare, err := c.costs(ctx, b.Time, nil)
+	if err != nil {
+		return err
+	}
+	b.add(figure{Name: "3 servers, nobody waits", Value: bare.String(), Target: "told", Met: true})
+	// Every server drives the driven senders.
+	for _, crowd := range []struct{ driven, apps int }{{driven, 0}, {driven, apps}} {
+		if err := b.makeCrowd(ctx, crowd.driven, crowd.apps); err != nil {
+			return err
+		}
+		at := make([][]string, 3)
+		for i := range crowd.apps {
+			at[i%3] = append(at[i%3], fmt.Sprint("crowd-", i+1))
+		}
+		for k, senderNos := range at {
+			c.wait(k, 100, senderNos...)
+		}
+		if err := c.awaitWaiting(ctx, 0.95*float64(3*crowd.driven+crowd.apps)); err != nil {
+			return err
+		}
+		time.Sleep(b.Time)
+		name := fmt.Sprintf("%d driven senders and %d apps at 3 servers", crowd.driven, crowd.apps)
+		idle, err := c.costs(ctx, 3*b.Time, nil)
+		if err != nil {
+			return err
+		}
+		b.add(figure{Name: name + ", nothing to send", Value: idle.String(), Compared: fmt.Sprint(c.failed.Load(), " calls of senders failed"), Target: "told", Met: true})
+		var next, refused atomic.Int64
+		busy, err := c.costs(ctx, 3*b.Time, func() error {
+			_, err := openLoop(ctx, connections, rate, 3*b.Time, func() error {
+				if err := c.clients[next.Add(1)%3].call("POST", sendPath, sendBody(), nil); err != nil {
+					refused.Add(1) // 503, if the machine is too busy
+				}
+				return nil
+			})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		b.add(figure{
+			Name: fmt.Sprintf("%s, %d messages/s", name, rate), Value: busy.String(), Compared: fmt.Sprint(refused.Load(), " messages refused"),
+			Target: "none refused", Met: refused.Load() == 0,
+		})
+		var wait float64
+		if err := b.db.QueryRow(ctx, `SELECT 1000 * percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM coalesce(r.leased_at, now()) - m.created_at))
+			FROM messages m LEFT JOIN report_logs r ON r.task_id = m.task_id`).Scan(&wait); err != nil {
+			return err
+		}
+		b.add(figure{Name: "the same, from submit to claim", Value: fmt.Sprintf("p99 %.1f ms", wait), Target: "told", Met: true})
+	}
+	return nil
+}
+
+// callbacks compares submissions at a server that only answers submitters, without and with callbacks at a server of their own. The server of
+// the stack has all other roles.
+func (b *bench) callbacks(ctx context.Context) (err error) {
+	const submits, callbacks = 200, 200 // a second
+	if err := errors.Join(b.empty(ctx), b.exec(ctx, "DELETE FROM senders WHERE sender_no = 'called'")); err != nil {
+		return err
+	}
+	var sent atomic.Int64
+	provider, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	numbering := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, sent.Add(1))
+	})}
+	go func() { _ = numbering.Serve(provider) }() // until Close
+	defer numbering.Close()
+	api, err := b.launch(ctx, "api", "--roles=api")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, api.stop()) }()
+	called, err := b.launch(ctx, "callback", "--roles=callback")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, called.stop()) }()
+	submitter, caller := b.clientAt(api.address, connections), b.clientAt(called.address, connections)
+
+	// A provider accepts the messages that the callbacks are about.
+	admin := b.client(8)
+	config := fmt.Sprintf(`{"url":"http://%s/","body":{"to":"${recipient}","text":"${content}"},"answer":{"success":"code","equals":["0"],"number":"id"},
+		"callback":{"verify":"token","number":"msgid","recipient":"mobile","state":"status","delivered":["DELIVRD"],"pending":["ENROUTE"],
+		"answer":{"body":"{}","contentType":"application/json"}},"callbackSecret":"s3cret-of-16-bytes"}`, provider.Addr())
+	if err := admin.call("POST", "/api/v1/admin/senders", `{"sender_no":"called","name":"called","kind":"http-sms","config":`+config+`}`, nil); err != nil {
+		return err
+	}
+	seconds := b.Time.Seconds()
+	n := int(float64(callbacks)*seconds*float64(b.Rounds)) + int(3000*seconds) // the second part is for the flood without a bound
+	if b.Short {
+		n = 2000
+	}
+	for from := 0; from < n; from += 1000 {
+		if err := admin.call("POST", "/api/v1/sms/send-batch", lifeBody(min(1000, n-from)), nil); err != nil {
+			return err
+		}
+	}
+	for reached := 0; reached < n; time.Sleep(100 * time.Millisecond) {
+		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM report_logs WHERE outcome = 2").Scan(&reached); err != nil {
+			return err
+		}
+	}
+	if err := admin.call("PATCH", "/api/v1/admin/senders/called", `{"status":"off"}`, nil); err != nil { // it takes no more messages
+		return err
+	}
+	var next atomic.Int64
+	callBack := func() error {
+		body := fmt.Sprintf(`{"msgid":"n-%d","status":"DELIVRD"}`, next.Add(1))
+		return caller.call("POST", "/api/v1/callbacks/called?token=s3cret-of-16-bytes", body, nil)
+	}
+	submit := func() error { return submitter.call("POST", sendPath, sendBody(), nil) }
+	var alone, beside []float64
+	for range b.Rounds {
+		took, err := openLoop(ctx, connections, submits, b.Time, submit)
+		if err != nil {
+			return err
+		}
+		alone = append(alone, millis(quantile(took, 0.99)))
+		flooded := make(chan error, 1)
+		go func() {
+			_, err := openLoop(ctx, connections, callbacks, b.Time, callBack)
+			flooded <- err
+		}()
+		took, err = openLoop(ctx, connections, submits, b.Time, submit)
+		if err = errors.Join(err, <-flooded); err != nil {
+			return err
+		}
+		beside = append(beside, millis(quantile(took, 0.99)))
+	}
+	b.atMost(1.2, fmt.Sprintf("p99 of %d submits/s at a server of its own, beside %d callbacks/s at another", submits, callbacks), median(beside), median(alone), "ms", "without callbacks")
+
+	// Callbacks without a bound take both cores.
+	flooded := make(chan error, 1)
+	var rate float64
+	go func() {
+		var err error
+		rate, err = closedLoop(ctx, connections, b.Time, func(int) error { return callBack() })
+		flooded <- err
+	}()
+	took, err := openLoop(ctx, connections, submits, b.Time, submit)
+	if err = errors.Join(err, <-flooded); err != nil {
+		return err
+	}
+	full := millis(quantile(took, 0.99))
+	b.ratio(fmt.Sprintf("the same beside as many callbacks as go, %.0f/s", rate), full, median(alone), "ms", "without callbacks", "told", true)
+	var delivered int
+	if err := b.db.QueryRow(ctx, "SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL").Scan(&delivered); err != nil {
+		return err
+	}
+	if int64(delivered) < min(next.Load(), int64(n))*9/10 {
+		return fmt.Errorf("of %d callbacks, %d were matched", next.Load(), delivered)
+	}
+	return b.empty(ctx)
+}
