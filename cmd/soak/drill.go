@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -83,9 +81,10 @@ func (s *soak) drill(ctx context.Context) (err error) {
 		return err
 	}
 	defer e.close()
+	defer k.watch(ctx, stack.servers)()
 	b := &lists{load: l}
 	n := &driller{
-		stack: stack, cluster: stack.cluster, history: h, keeper: k, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
+		stack: stack, cluster: stack.cluster, history: h, keeper: k, seed: s.options.Seed, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
 		isShort: s.options.Duration <= shortDrill, struck: map[string][]recovery{}, only: s.options.Fault,
 	}
 	if s.options.Async {
@@ -127,102 +126,6 @@ func (s *soak) drillVerdict(ctx context.Context, verdicts []verdict) error {
 	return nil
 }
 
-// keeper notes when calls were answered.
-type keeper struct {
-	mu      sync.Mutex
-	submits []time.Time // ends of the accepted submissions of one message
-	errors  int         // answers of 5xx
-	latest  [kindsOfCalls]time.Time
-}
-
-// The kinds of calls that must work again after a fault.
-const (
-	submitCall = iota
-	claimCall
-	waitCall
-	reportCall
-	kindsOfCalls
-)
-
-var kindNames = [kindsOfCalls]string{"submission", "claim", "waiting claim", "report"}
-
-// note takes an answer. Claims by POST may wait.
-func (k *keeper) note(r *http.Request, began time.Time, status int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if status >= http.StatusInternalServerError {
-		k.errors++
-	}
-	if status != http.StatusOK {
-		return
-	}
-	kind := submitCall
-	switch r.URL.Path {
-	case "/api/v1/sms/send":
-		k.submits = append(k.submits, time.Now())
-	case "/api/v1/sms/tasks/pending":
-		kind = claimCall
-	case "/api/v1/sms/tasks/claim":
-		kind = waitCall
-	case "/api/v1/sms/report":
-		kind = reportCall
-	default:
-		return
-	}
-	if began.After(k.latest[kind]) {
-		k.latest[kind] = began
-	}
-}
-
-// missing returns a kind of calls of which none that began after a moment was answered; empty: none.
-func (k *keeper) missing(since time.Time) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for kind, at := range k.latest {
-		if !at.After(since) {
-			return kindNames[kind]
-		}
-	}
-	return ""
-}
-
-func (k *keeper) failures() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.errors
-}
-
-// recovery is what a fault did to submissions.
-type recovery struct {
-	away     time.Duration // longest time without an accepted submission
-	after    time.Duration // from the fault to the end of that time; 0: submissions went on
-	failures int           // answers of 5xx
-}
-
-// goesOn is a time without an accepted submission that is no outage.
-const goesOn = time.Second
-
-// since returns what became of submissions since a fault.
-func (k *keeper) since(fault time.Time) recovery {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var r recovery
-	last := fault
-	for _, at := range append(slices.Clone(k.submits), time.Now()) {
-		if at.Before(fault) {
-			continue
-		}
-		if gap := at.Sub(last); gap > r.away {
-			r.away, r.after = gap, at.Sub(fault)
-		}
-		last = at
-	}
-	if r.away < goesOn {
-		r.after = 0
-	}
-	return r
-}
-
 // drillFault is one kind of fault. strike returns after it has undone the fault, and describes it.
 type drillFault struct {
 	name   string
@@ -253,6 +156,7 @@ type driller struct {
 	cluster *cluster
 	history *history
 	keeper  *keeper
+	seed    uint64
 	rng     *rand.Rand
 	say     func(format string, args ...any)
 	isShort bool
@@ -317,14 +221,17 @@ func (d *driller) inject(ctx context.Context, f drillFault) error {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	r := d.keeper.since(began)
-	r.failures = d.keeper.failures() - failures
+	r := d.keeper.since(began, failures)
 	d.struck[f.name] = append(d.struck[f.name], r)
-	effect := fmt.Sprintf("submissions went on, at most %.1f s apart", r.away.Seconds())
-	if r.after > 0 {
-		effect = fmt.Sprintf("accepted again %.1f s after the fault, after %.1f s without", r.after.Seconds(), r.away.Seconds())
+	submissions := r[submitWork]
+	effect := fmt.Sprintf("submissions went on, at most %.1f s apart", submissions.away.Seconds())
+	if submissions.after > 0 {
+		effect = fmt.Sprintf("accepted again %.1f s after the fault, after %.1f s without", submissions.after.Seconds(), submissions.away.Seconds())
 	}
-	d.say("%-36s%s; %s; %d answers of 5xx", f.name, what, effect, r.failures)
+	for i, srv := range d.stack.servers {
+		effect += fmt.Sprintf("; %s away %.1f s", srv.name, r[ofServer(i)].away.Seconds())
+	}
+	d.say("%-36s%s; %s; %d answers of 5xx", f.name, what, effect, r.failures())
 	return nil
 }
 
@@ -432,31 +339,35 @@ func (d *driller) killServer(context.Context, *node) (string, error) {
 
 // print prints what the faults did.
 func (d *driller) print() {
-	line := func(name string, all []recovery) {
+	line := func(name string, all []recovery, w work, failuresOf func(recovery) int) {
 		away, after, failures := make([]time.Duration, len(all)), []time.Duration{}, 0
 		for i, r := range all {
-			away[i] = r.away
-			failures += r.failures
-			if r.after > 0 {
-				after = append(after, r.after)
+			away[i] = r[w].away
+			failures += failuresOf(r)
+			if r[w].after > 0 {
+				after = append(after, r[w].after)
 			}
 		}
-		fmt.Printf("  %5d  %-36s%8s%8s%10s%8s%8d\n", len(all), name, middle(away), longest(away), middle(after), longest(after), failures)
+		fmt.Printf("  %5d  %-44s%8s%8s%10s%8s%8d\n", len(all), name, middle(away), longest(away), middle(after), longest(after), failures)
 	}
-	fmt.Printf("  %43s%16s%18s%8s\n", "", "none accepted", "accepted again", "5xx")
-	fmt.Printf("  %43s%8s%8s%10s%8s\n", "", "p50", "worst", "p50", "worst")
+	fmt.Printf("  %51s%16s%18s%8s\n", "", "not done", "done again", "5xx")
+	fmt.Printf("  %51s%8s%8s%10s%8s\n", "", "p50", "worst", "p50", "worst")
 	var ofDatabase []recovery
 	for _, f := range drillFaults {
 		all := d.struck[f.name]
 		if len(all) == 0 {
 			continue
 		}
-		line(f.name, all)
+		line(f.name, all, submitWork, recovery.failures)
 		if f.name != "server killed" {
 			ofDatabase = append(ofDatabase, all...)
 		}
 	}
-	line("all faults of PostgreSQL", ofDatabase)
+	fmt.Println("\n  all faults of PostgreSQL: submissions, and each server with its way to the primary")
+	line("submissions", ofDatabase, submitWork, recovery.failures)
+	for i, srv := range d.stack.servers {
+		line(srv.name+" "+wayOf(i, d.seed).String(), ofDatabase, ofServer(i), func(r recovery) int { return r[ofServer(i)].failures })
+	}
 	fmt.Println()
 }
 
