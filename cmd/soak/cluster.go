@@ -27,10 +27,15 @@ const (
 	nodePrefix = "node-"
 	nodeSize   = 1 << 30 // bytes of the file system of a node
 
-	// Patroni's usual times are 30, 10 and 10 s. A primary that is gone is replaced after leaderLife.
-	leaderLife   = 10 * time.Second
-	patroniTurn  = 2 * time.Second
-	patroniRetry = 4 * time.Second
+)
+
+// patience is how long Patroni waits, in seconds: ttl, loop_wait and retry_timeout. Its usual times are 30, 10 and 10. A primary that is gone is replaced
+// after ttl.
+type patience struct{ ttl, turn, retry int }
+
+var (
+	drillPatience = patience{10, 2, 4}
+	shortPatience = patience{8, 1, 3} // of a short drill, which is to be over soon
 )
 
 // drillRoles are the roles of the servers of a drill.
@@ -41,6 +46,7 @@ type cluster struct {
 	dir         string
 	bin         string // folder of PostgreSQL's programs
 	isAsync     bool
+	patience    patience
 	isThird     bool // Patroni uses the third API of etcd
 	mounted     bool // the folder of each node is a small file system
 	nodes       []*node
@@ -65,7 +71,10 @@ func (n *node) data() string { return filepath.Join(n.dir, "data") }
 
 // startDrill starts a cluster and servers of different roles on it.
 func startDrill(ctx context.Context, dir, binary string, o options) (*stack, error) {
-	c := &cluster{dir: dir, isAsync: o.Async, isThird: o.Etcd3}
+	c := &cluster{dir: dir, isAsync: o.Async, isThird: o.Etcd3, patience: drillPatience}
+	if o.isShortDrill() {
+		c.patience = shortPatience
+	}
 	s := &stack{dir: dir, cluster: c}
 	var err error
 	if c.release, err = startGuard(dir); err != nil {
@@ -275,7 +284,7 @@ func (c *cluster) newNode(ctx context.Context, number int, store string) (*node,
 		c.storeKind(): object{"hosts": []string{n.etcd.address()}, "use_proxies": true}, // it would look for ways around the relay
 		"bootstrap": object{
 			"dcs": object{
-				"ttl": leaderLife.Seconds(), "loop_wait": patroniTurn.Seconds(), "retry_timeout": patroniRetry.Seconds(),
+				"ttl": c.patience.ttl, "loop_wait": c.patience.turn, "retry_timeout": c.patience.retry,
 				"maximum_lag_on_failover": 64 << 20, "synchronous_mode": !c.isAsync,
 				"postgresql": object{
 					"use_pg_rewind": true, "use_slots": true,

@@ -85,7 +85,7 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	b := &lists{load: l}
 	n := &driller{
 		stack: stack, cluster: stack.cluster, history: h, keeper: k, seed: s.options.Seed, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
-		isShort: s.options.Duration <= shortDrill, struck: map[string][]recovery{}, only: s.options.Fault,
+		isShort: s.options.isShortDrill(), struck: map[string][]recovery{}, only: s.options.Fault,
 	}
 	if s.options.Async {
 		n.only = lagging
@@ -148,7 +148,9 @@ var drillFaults = []drillFault{
 }
 
 // shortFaults are the faults of a short drill.
-var shortFaults = []string{"switchover", "primary killed with its Patroni", "server killed"}
+var shortFaults = []string{"switchover", "primary killed with its Patroni", "primary cut from etcd", "server killed"}
+
+func (o options) isShortDrill() bool { return o.Duration <= shortDrill }
 
 // driller injects the faults of a drill, one after another.
 type driller struct {

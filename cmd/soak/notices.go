@@ -186,7 +186,7 @@ const noticesLeft = `
 	+ (1 - (SELECT count(*) FROM alerts a WHERE a.rule_id = $2 AND a.fired_at IS NOT NULL AND a.resolved_at IS NULL))`
 
 // toldOfNotifications are the events of the ends of notifications, with what the rows say of them. is_own: the last message ended the notification, and
-// not a person. is_again: since the event before, a message that had ended before that one ended once more, in a later life. is_behind: each message
+// not a person; null: it does not exist. is_again: since the event before, a message that had ended before that one ended once more, in a later life. is_behind: each message
 // had ended before. is_last, is_first: among those of the notification.
 const toldOfNotifications = `
 	WITH message_ends AS MATERIALIZED (
@@ -203,7 +203,7 @@ const toldOfNotifications = `
 		WINDOW w AS (PARTITION BY f.notification_id ORDER BY f.id)
 	)
 	SELECT t.id, t.notification_id, t.is_last, t.before_id IS NULL AS is_first,
-		n.ended_as IS NULL OR NOT t.is_last AS is_own,
+		CASE WHEN n.id IS NOT NULL THEN n.ended_as IS NULL OR NOT t.is_last END AS is_own,
 		(t.company_id, t.submitted_by, (t.data ->> 'status')::int) = (n.company_id, n.submitted_by, s.status)
 			AND (n.ended_as IS NOT NULL OR ((t.data #>> '{counts,people}')::int, (t.data #>> '{counts,success}')::int) = (s.people, s.succeeded)) AS is_as_it_is,
 		(t.data #>> '{counts,people}')::int

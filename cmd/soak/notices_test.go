@@ -54,7 +54,7 @@ func TestTheInvariantsOfNotificationsFindWhatTheyName(t *testing.T) {
 		"an event twice":                          {again("51", "50"), "event 51 of notification 1 is one too many", ""},
 		"an event twice before the requeue":       {again("31", "30"), "event 31 of notification 1 is one too many", ""},
 		"an event of the end by a person twice":   {again("81", "80"), "event 80 of notification 2 is one too many", ""},
-		"an event before the last message":        {"UPDATE feed SET id = 15 WHERE id = 30", "", "notification 1, event 15"},
+		"an event before the last message":        {"UPDATE feed SET id = 15 WHERE id = 30", "event 50 of notification 1 is one too many", "notification 1, event 15"},
 		"an event while a requeued message waits": {"UPDATE feed SET data = jsonb_set(data, '{counts,failed}', '0') WHERE id = 30", "event 30 of notification 1 leaves people out", ""},
 		"wrong figures":                           {"UPDATE feed SET data = jsonb_set(data, '{counts,success}', '1') WHERE id = 50", "notification 1 is 1 and has last event 50", ""},
 		"an event of no notification":             {again("90", "80") + "; UPDATE feed SET data = jsonb_set(data, '{notification_id}', '9') WHERE id = 90", "event 90 of no notification", ""},
