@@ -67,8 +67,6 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// It has a route. After a failover much waits, and the other senders of its route leave it its share until it counts as silent.
-	l.drainers = []string{quiet}
 	if err := l.setUp(ctx); err != nil {
 		return err
 	}

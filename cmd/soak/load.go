@@ -33,7 +33,6 @@ type load struct {
 	serial   atomic.Int64 // serial number of the last message
 	requeues atomic.Int64 // requeues that were answered
 	misdeed  [misdeeds]atomic.Int64
-	drainers []string // apps that help to empty the queue, beside those of the load
 }
 
 // The misdeeds of senders.
@@ -159,7 +158,7 @@ func (l *load) drain(ctx context.Context, empty func() bool) {
 	defer cancel()
 	l.provider.calm.Store(true)
 	defer l.provider.calm.Store(false)
-	names := slices.Concat(tenantSenders, l.drainers)
+	names := append(slices.Clone(tenantSenders), quiet) // the others of its route leave quiet its share until it counts as silent
 	for i := range senders {
 		names = append(names, fmt.Sprint("sender-", i))
 	}
