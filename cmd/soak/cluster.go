@@ -434,6 +434,9 @@ func (c *cluster) isWhole(ctx context.Context) bool {
 	return err == nil && streaming == nodes-1 && (c.isAsync || synchronous > 0) && !inRecovery(ctx, conn)
 }
 
+// isLed reports whether one node is primary.
+func (c *cluster) isLed(ctx context.Context) bool { return c.primary(ctx) != nil }
+
 func inRecovery(ctx context.Context, conn *pgx.Conn) bool {
 	isSo := true
 	err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&isSo)

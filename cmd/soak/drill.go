@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,8 +146,8 @@ var drillFaults = []drillFault{
 	{"server killed", (*driller).killServer},
 }
 
-// shortFaults are the faults of a short drill.
-var shortFaults = []string{"switchover", "primary killed with its Patroni", "primary cut from etcd", "server killed"}
+// shortFaults are the faults of a short drill, in their order. After the last one, nobody waits for the old primary, which is rewound.
+var shortFaults = []string{"switchover", "primary cut from etcd", "server killed", "primary killed with its Patroni"}
 
 func (o options) isShortDrill() bool { return o.Duration <= shortDrill }
 
@@ -169,8 +170,12 @@ type driller struct {
 // run implements injector.
 func (d *driller) run(ctx context.Context) error {
 	if d.isShort && d.only == "" { // a fault takes longer than such a drill has
-		for _, f := range d.deck {
-			if err := d.inject(ctx, f); err != nil {
+		for i, f := range d.deck {
+			isReady := d.cluster.isWhole
+			if i == len(d.deck)-1 {
+				isReady = d.cluster.isLed
+			}
+			if err := d.inject(ctx, f, isReady); err != nil {
 				return err
 			}
 		}
@@ -182,7 +187,7 @@ func (d *driller) run(ctx context.Context) error {
 		}
 		f := d.deck[0]
 		d.deck = d.deck[1:]
-		if err := d.inject(ctx, f); err != nil {
+		if err := d.inject(ctx, f, d.cluster.isWhole); err != nil {
 			return err
 		}
 	}
@@ -195,11 +200,17 @@ func (d *driller) deal() {
 		return d.only != "" && f.name != d.only || d.only == "" && d.isShort && !slices.Contains(shortFaults, f.name) ||
 			f.name == "disk of the primary full" && !d.stack.mounted
 	})
+	if d.isShort {
+		slices.SortFunc(d.deck, func(a, b drillFault) int {
+			return cmp.Compare(slices.Index(shortFaults, a.name), slices.Index(shortFaults, b.name))
+		})
+		return
+	}
 	d.rng.Shuffle(len(d.deck), func(i, j int) { d.deck[i], d.deck[j] = d.deck[j], d.deck[i] })
 }
 
-// inject injects a fault, and waits until the nodes are whole again and every kind of calls is answered.
-func (d *driller) inject(ctx context.Context, f drillFault) error {
+// inject injects a fault, and waits until the nodes are ready for the next one and every kind of calls is answered.
+func (d *driller) inject(ctx context.Context, f drillFault, isReady func(context.Context) bool) error {
 	ctx = context.WithoutCancel(ctx)
 	primary := d.cluster.primary(ctx)
 	if primary == nil {
@@ -210,7 +221,7 @@ func (d *driller) inject(ctx context.Context, f drillFault) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
-	if err := await(ctx, wholeLimit, "the nodes are not whole again", d.cluster.isWhole); err != nil {
+	if err := await(ctx, wholeLimit, "the nodes are not ready again", isReady); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	over := time.Now()
