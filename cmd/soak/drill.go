@@ -68,6 +68,9 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if s.options.isShortDrill() {
+		l.many /= 2 // what waits at the end is sent before the drill ends
+	}
 	if err := l.setUp(ctx); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type load struct {
 	clients  []*api.ClientWithResponses // one for each server
 	pools    []*http.Transport
 	seed     uint64
+	many     int          // number of submitters
 	serial   atomic.Int64 // serial number of the last message
 	requeues atomic.Int64 // requeues that were answered
 	misdeed  [misdeeds]atomic.Int64
@@ -49,7 +50,7 @@ const (
 var misdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost", "missing, of a sender that vanished", "forged"}
 
 func newLoad(seed uint64, h *history, p *provider, servers []*server) (*load, error) {
-	l := &load{history: h, provider: p, servers: servers, seed: seed}
+	l := &load{history: h, provider: p, servers: servers, seed: seed, many: submitters}
 	for _, s := range servers {
 		pool := &http.Transport{MaxIdleConnsPerHost: 64}
 		client, err := api.NewClientWithResponses(s.url,
@@ -131,7 +132,7 @@ func newMessage(rng *rand.Rand, phone string, text *string) api.SendRequest {
 // run submits and sends until ctx ends, and returns when every call has ended.
 func (l *load) run(ctx context.Context, round int) {
 	var all sync.WaitGroup
-	for i := range submitters {
+	for i := range l.many {
 		rng := rand.New(rand.NewPCG(l.seed, uint64(round)<<16|uint64(i)))
 		all.Go(func() {
 			for ctx.Err() == nil {

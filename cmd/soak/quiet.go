@@ -75,11 +75,9 @@ FROM (
 	) w ON true`
 
 // left returns what has not ended.
-func left(ctx context.Context, s *stack) (l leftOver, err error) {
+func left(ctx context.Context, conn *pgx.Conn) (l leftOver, err error) {
 	var seconds float64
-	err = s.query(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, lookForLeftOver).Scan(&l.tasks, &l.batches, &l.jobs, &l.notifications, &l.done, &l.doable, &seconds, &l.reason)
-	})
+	err = conn.QueryRow(ctx, lookForLeftOver).Scan(&l.tasks, &l.batches, &l.jobs, &l.notifications, &l.done, &l.doable, &seconds, &l.reason)
 	l.latest = time.Duration(seconds * float64(time.Second))
 	return l, err
 }
@@ -92,7 +90,11 @@ func quieten(ctx context.Context, s *stack, l *load, b *lists) (string, error) {
 	var last, longest leftOver
 	var stuck error
 	l.drain(ctx, func() bool {
-		found, err := left(ctx, s)
+		var found leftOver
+		err := s.query(ctx, func(conn *pgx.Conn) (err error) {
+			found, err = left(ctx, conn)
+			return err
+		})
 		if err == nil && found.batches > 0 {
 			b.goOn(ctx, s)
 		}
