@@ -83,7 +83,6 @@ func (s *soak) drill(ctx context.Context) (err error) {
 		return err
 	}
 	defer e.close()
-	defer k.watch(ctx, stack.servers)()
 	b := &lists{load: l}
 	n := &driller{
 		stack: stack, cluster: stack.cluster, history: h, keeper: k, seed: s.options.Seed, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
@@ -172,6 +171,7 @@ type driller struct {
 
 // run implements injector.
 func (d *driller) run(ctx context.Context) error {
+	defer d.keeper.watch(context.WithoutCancel(ctx), d.stack.servers)() // not during the checks, which count connections
 	if d.isShort && d.only == "" { // a fault takes longer than such a drill has
 		for i, f := range d.deck {
 			isReady := d.cluster.isWhole
