@@ -172,7 +172,7 @@ type driller struct {
 // run implements injector.
 func (d *driller) run(ctx context.Context) error {
 	defer d.keeper.watch(context.WithoutCancel(ctx), d.stack.servers)() // not during the checks, which count connections
-	if d.isShort && d.only == "" { // a fault takes longer than such a drill has
+	if d.isShort && d.only == "" {                                      // a fault takes longer than such a drill has
 		for i, f := range d.deck {
 			isReady := d.cluster.isWhole
 			if i == len(d.deck)-1 {
