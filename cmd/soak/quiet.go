@@ -53,7 +53,8 @@ WITH resting AS MATERIALIZED (
 ),
 waits AS MATERIALIZED (
 	SELECT q.task_id, greatest(q.due_at, q.lease_until, r.until) AS until,
-		CASE WHEN q.lease_until IS NOT NULL THEN 'held by ' || q.processing_app_id WHEN q.due_at > now() THEN 'due later' ELSE 'its senders rest' END
+		CASE WHEN q.lease_until IS NOT NULL THEN 'held by ' || q.processing_app_id WHEN q.due_at > now() THEN 'due later'
+			WHEN r.until IS NOT NULL THEN 'its senders rest' ELSE 'free' END
 			|| ', after ' || q.retry_count || ' retries and ' || q.troubles || ' troubles' AS reason
 	FROM queue q LEFT JOIN resting r ON r.pool_id = q.pool_id
 )
@@ -71,7 +72,7 @@ FROM (
 	(SELECT count(*) AS n, sum(done + skipped + failed) AS done FROM task_jobs WHERE status = 'running') j,
 	(SELECT count(*) AS n, count(*) FILTER (WHERE next_run_at <= now()) AS due FROM notifications WHERE next_run_at IS NOT NULL AND ended_as IS NULL) n
 	LEFT JOIN (
-		SELECT extract(epoch FROM until - now()) AS seconds, reason FROM waits WHERE until > now() ORDER BY until DESC LIMIT 1
+		SELECT extract(epoch FROM until - now()) AS seconds, reason FROM waits WHERE until > now() ORDER BY until DESC, task_id LIMIT 1
 	) w ON true`
 
 // left returns what has not ended.

@@ -21,7 +21,7 @@ func TestTheEndOfARoundKnowsWhatCouldGoOn(t *testing.T) {
 	const (
 		waits   = "UPDATE queue SET due_at = now() + interval '1 hour' WHERE task_id = 'a'; UPDATE queue SET lease_until = now() + interval '1 minute' WHERE task_id = 'b';"
 		resting = "UPDATE queue SET due_at = now(); INSERT INTO routes (pool_id, sender_id) VALUES (1, 1);" +
-			"UPDATE sender_states SET rest_until = now() + interval '2 hours', openings = 1, rest_reason = 'x';"
+			"INSERT INTO sender_states (sender_id, rest_until) VALUES (1, now() + interval '2 hours') ON CONFLICT (sender_id) DO UPDATE SET rest_until = excluded.rest_until;"
 	)
 	for what, c := range map[string]struct {
 		sql    string
@@ -33,7 +33,7 @@ func TestTheEndOfARoundKnowsWhatCouldGoOn(t *testing.T) {
 		"a lease that ran out":                    {waits + "UPDATE queue SET lease_until = now() WHERE task_id = 'b'", "task b", time.Hour, "due later"},
 		"tasks that wait by right":                {waits, "", time.Hour, "due later"},
 		"tasks whose only sender rests":           {waits + resting, "", 2 * time.Hour, "its senders rest"},
-		"tasks of which one sender does not rest": {waits + resting + "INSERT INTO senders (id, sender_no, name) VALUES (2, 'x', 'x'); INSERT INTO routes (pool_id, sender_id) VALUES (1, 2)", "task a", time.Minute, "held"},
+		"tasks of which one sender does not rest": {waits + resting + "INSERT INTO senders (id, sender_no, name) VALUES (2, 'x', 'x'); INSERT INTO sender_states (sender_id) VALUES (2) ON CONFLICT DO NOTHING; INSERT INTO routes (pool_id, sender_id) VALUES (1, 2)", "task a", time.Minute, "held"},
 		"a planned notification":                  {"DELETE FROM queue; INSERT INTO announcements (id, payload, user_ids) VALUES (1, '{}', '{}'); INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, submitted_by, announcement_id, next_run_at) VALUES (1, 1, 77, 1, 'u', 1, now() + interval '1 hour')", "", 0, ""},
 		"a notification whose time has come":      {"DELETE FROM queue; INSERT INTO announcements (id, payload, user_ids) VALUES (1, '{}', '{}'); INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, submitted_by, announcement_id, next_run_at) VALUES (1, 1, 77, 1, 'u', 1, now())", "notifications", 0, ""},
 		"nothing left":                            {"DELETE FROM queue", "", 0, ""},
