@@ -64,7 +64,7 @@ test-upgrade: postgres ## Replace servers of the last version by this one under 
 	@$(GO) run ./cmd/soak --upgrade --from=$(or $(FROM),$(LANDED)) $(if $(SEED),--seed=$(SEED)) --duration=$(or $(DURATION),3m)
 
 drill: postgres ## Fail over: servers of different roles on three PostgreSQL nodes under Patroni, for ten minutes (SEED=n, DURATION=d, ARGS=--async)
-	@scripts/programs.sh patroni=patroni etcd=etcd-server haproxy=haproxy
+	@scripts/programs.sh patroni=patroni etcd=etcd-server haproxy=haproxy pgbouncer=pgbouncer
 	@$(SOAK) --drill $(ARGS)
 
 bench: postgres ## Measure against pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short for one)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,32 +22,41 @@ import (
 )
 
 const (
+	servers    = 3
 	nodes      = 3
 	nodePrefix = "node-"
 	nodeSize   = 1 << 30 // bytes of the file system of a node
 
-	// Patroni's usual times are 30, 10 and 10 s. A primary that is gone is replaced after leaderLife.
-	leaderLife   = 10 * time.Second
-	patroniTurn  = 2 * time.Second
-	patroniRetry = 4 * time.Second
+)
+
+// patience is how long Patroni waits, in seconds: ttl, loop_wait and retry_timeout. Its usual times are 30, 10 and 10. A primary that is gone is replaced
+// after ttl.
+type patience struct{ ttl, turn, retry int }
+
+var (
+	drillPatience = patience{10, 2, 4}
+	shortPatience = patience{8, 1, 3} // of a short drill, which is to be over soon
 )
 
 // drillRoles are the roles of the servers of a drill.
-var drillRoles = []string{"api,console", "claim,callback,push", "sweep,watch,webhook"}
+var drillRoles = [servers]string{"api,console", "claim,callback,push", "sweep,watch,webhook"}
 
 // cluster is three PostgreSQL nodes under Patroni, which keep their leader in etcd. HAProxy leads to the primary, and to the servers by their roles.
 type cluster struct {
-	dir      string
-	bin      string // folder of PostgreSQL's programs
-	isAsync  bool
-	isThird  bool // Patroni uses the third API of etcd
-	mounted  bool // the folder of each node is a small file system
-	nodes    []*node
-	etcd     *daemon
-	haproxy  *daemon
-	database string // port of the primary, in HAProxy
-	front    string // port of the servers, in HAProxy
-	release  func() error
+	dir         string
+	bin         string // folder of PostgreSQL's programs
+	isAsync     bool
+	patience    patience
+	isThird     bool // Patroni uses the third API of etcd
+	mounted     bool // the folder of each node is a small file system
+	nodes       []*node
+	etcd        *daemon
+	haproxy     *daemon
+	bouncer     *daemon
+	database    string // port of the primary, in HAProxy
+	bouncerPort string // port of the primary, in PgBouncer
+	front       string // port of the servers, in HAProxy
+	release     func() error
 }
 
 // node is one PostgreSQL and its Patroni.
@@ -63,7 +71,10 @@ func (n *node) data() string { return filepath.Join(n.dir, "data") }
 
 // startDrill starts a cluster and servers of different roles on it.
 func startDrill(ctx context.Context, dir, binary string, o options) (*stack, error) {
-	c := &cluster{dir: dir, isAsync: o.Async, isThird: o.Etcd3}
+	c := &cluster{dir: dir, isAsync: o.Async, isThird: o.Etcd3, patience: drillPatience}
+	if o.isShortDrill() {
+		c.patience = shortPatience
+	}
 	s := &stack{dir: dir, cluster: c}
 	var err error
 	if c.release, err = startGuard(dir); err != nil {
@@ -78,7 +89,7 @@ func startDrill(ctx context.Context, dir, binary string, o options) (*stack, err
 	}
 	for i, roles := range drillRoles {
 		name := fmt.Sprintf("server-%d", i+1)
-		srv, err := newServerOn(c.url("lksms", name), name, dir, binary, "--roles="+roles)
+		srv, err := newServerOn(c.serverURL(wayOf(i, o.Seed), name), name, dir, binary, "--roles="+roles)
 		if err != nil {
 			return s, err
 		}
@@ -86,6 +97,9 @@ func startDrill(ctx context.Context, dir, binary string, o options) (*stack, err
 		s.servers = append(s.servers, srv)
 	}
 	if err := c.startHAProxy(ctx, s.servers); err != nil {
+		return s, err
+	}
+	if err := c.startPgBouncer(ctx); err != nil {
 		return s, err
 	}
 	front := &server{name: "the front", url: "http://127.0.0.1:" + c.front}
@@ -114,13 +128,9 @@ func await(ctx context.Context, limit time.Duration, text string, isSo func(cont
 	return nil
 }
 
-// url returns the URL of the primary, through HAProxy.
-func (c *cluster) url(user, application string) string {
-	u := url.URL{
-		Scheme: "postgres", User: url.User(user), Host: "127.0.0.1:" + c.database, Path: "/lksms",
-		RawQuery: url.Values{"sslmode": {"disable"}, "application_name": {application}}.Encode(),
-	}
-	return u.String()
+// adminURL returns the URL of the primary for a superuser, through HAProxy.
+func (c *cluster) adminURL() string {
+	return "postgres://postgres@127.0.0.1:" + c.database + "/lksms?sslmode=disable&application_name=soak"
 }
 
 // createDatabase creates the role and the database of the servers.
@@ -136,7 +146,7 @@ func (s *stack) createDatabase(ctx context.Context) error {
 		return fmt.Errorf("create database: %w", err)
 	}
 	defer conn.Close(ctx) //nolint:errcheck // the connection is no longer needed
-	for _, statement := range []string{"CREATE ROLE lksms LOGIN", "CREATE DATABASE lksms OWNER lksms"} {
+	for _, statement := range []string{"CREATE ROLE lksms LOGIN", "CREATE DATABASE lksms OWNER lksms", "ALTER ROLE lksms IN DATABASE lksms SET jit = off"} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("create database: %w", err)
 		}
@@ -146,7 +156,7 @@ func (s *stack) createDatabase(ctx context.Context) error {
 
 // start starts etcd and the nodes, and waits until two follow the first.
 func (c *cluster) start(ctx context.Context) error {
-	for _, program := range []string{"etcd", "patroni", "patronictl", haproxyProgram} {
+	for _, program := range []string{"etcd", "patroni", "patronictl", haproxyProgram, bouncerProgram} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("%s is not installed: run make drill", program)
 		}
@@ -155,7 +165,7 @@ func (c *cluster) start(ctx context.Context) error {
 	if c.bin, err = postgres.Binaries(config.PostgresBin(), config.UnpackedPostgres()); err != nil {
 		return err
 	}
-	for _, port := range []*string{&c.database, &c.front} {
+	for _, port := range []*string{&c.database, &c.bouncerPort, &c.front} {
 		if *port, err = freePort(); err != nil {
 			return err
 		}
@@ -168,7 +178,7 @@ func (c *cluster) start(ctx context.Context) error {
 		return err
 	}
 	if err := await(ctx, 20*time.Second, "etcd does not answer", func(ctx context.Context) bool {
-		return statusOf(ctx, "http://"+store+"/health") == http.StatusOK
+		return statusOf(ctx, "http://"+store+"/health", time.Second) == http.StatusOK
 	}); err != nil {
 		return err
 	}
@@ -274,7 +284,7 @@ func (c *cluster) newNode(ctx context.Context, number int, store string) (*node,
 		c.storeKind(): object{"hosts": []string{n.etcd.address()}, "use_proxies": true}, // it would look for ways around the relay
 		"bootstrap": object{
 			"dcs": object{
-				"ttl": leaderLife.Seconds(), "loop_wait": patroniTurn.Seconds(), "retry_timeout": patroniRetry.Seconds(),
+				"ttl": c.patience.ttl, "loop_wait": c.patience.turn, "retry_timeout": c.patience.retry,
 				"maximum_lag_on_failover": 64 << 20, "synchronous_mode": !c.isAsync,
 				"postgresql": object{
 					"use_pg_rewind": true, "use_slots": true,
@@ -309,44 +319,42 @@ func (c *cluster) newNode(ctx context.Context, number int, store string) (*node,
 	return n, nil
 }
 
-const haproxyProgram = "/usr/sbin/haproxy"
+// Debian has these two where the search path of a user does not lead.
+const (
+	haproxyProgram = "/usr/sbin/haproxy"
+	bouncerProgram = "/usr/sbin/pgbouncer"
+)
 
-// startHAProxy starts HAProxy as docs and deploy/haproxy/roles.cfg describe it, with the addresses of the drill.
-func (c *cluster) startHAProxy(ctx context.Context, servers []*server) error {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return fmt.Errorf("find the project: %w", err)
+// startHAProxy starts HAProxy with deploy/haproxy/roles.cfg and deploy/patroni/haproxy.cfg, with the addresses of the drill.
+func (c *cluster) startHAProxy(ctx context.Context, all []*server) error {
+	address := func(i int) string { return strings.TrimPrefix(all[i].url, "http://") }
+	toPrimary := [][2]string{{"bind 127.0.0.1:5000", "bind 127.0.0.1:" + c.database}}
+	for i, n := range c.nodes {
+		old := fmt.Sprintf("server pg%d 10.0.0.1%d:5432 check port 8008", i+1, i+1)
+		toPrimary = append(toPrimary, [2]string{old, fmt.Sprintf("server %s 127.0.0.1:%s check port %s", n.name, n.port, n.rest)})
 	}
-	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "deploy", "haproxy", "roles.cfg"))
-	if err != nil {
-		return fmt.Errorf("read configuration: %w", err)
-	}
-	text := string(content)
-	address := func(i int) string { return strings.TrimPrefix(servers[i].url, "http://") }
-	for _, change := range [][2]string{
-		{"maxconn 20000", "maxconn 2000"}, // it needs two file descriptors for each
-		{"bind :8080", "bind 127.0.0.1:" + c.front},
-		{" lksms-api:8000", " " + address(0)}, {" lksms:8000", " " + address(0)},
-		{" lksms-claim:8000", " " + address(1)}, {" lksms-callback:8000", " " + address(1)},
-		{" init-addr last,libc,none resolvers system", ""}, {"\nresolvers system\n    parse-resolv-conf\n", "\n"},
+	text := ""
+	for _, file := range []struct {
+		name    string
+		changes [][2]string
+	}{
+		{"deploy/haproxy/roles.cfg", [][2]string{
+			{"maxconn 20000", "maxconn 2000"}, // it needs two file descriptors for each
+			{"bind :8080", "bind 127.0.0.1:" + c.front},
+			{" lksms-api:8000", " " + address(0)}, {" lksms:8000", " " + address(0)},
+			{" lksms-claim:8000", " " + address(1)}, {" lksms-callback:8000", " " + address(1)},
+			{" init-addr last,libc,none resolvers system", ""}, {"\nresolvers system\n    parse-resolv-conf\n", "\n"},
+		}},
+		{"deploy/patroni/haproxy.cfg", toPrimary},
 	} {
-		if strings.Count(text, change[0]) != 1 {
-			return fmt.Errorf("deploy/haproxy/roles.cfg has %q not once: change cmd/soak/cluster.go too", change[0])
+		content, err := readProject(ctx, file.name)
+		if err == nil {
+			content, err = replaceAll(content, file.name, file.changes)
 		}
-		text = strings.Replace(text, change[0], change[1], 1)
-	}
-	text += `
-listen postgres
-    bind 127.0.0.1:` + c.database + `
-    mode tcp
-    timeout client 1h
-    timeout server 1h
-    option httpchk GET /primary
-    http-check expect status 200
-    default-server inter 1s fall 2 rise 1 on-marked-down shutdown-sessions
-`
-	for _, n := range c.nodes {
-		text += fmt.Sprintf("    server %s 127.0.0.1:%s check port %s\n", n.name, n.port, n.rest)
+		if err != nil {
+			return err
+		}
+		text += content
 	}
 	path := filepath.Join(c.dir, "haproxy.cfg")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { // HAProxy runs as another user
@@ -363,7 +371,7 @@ func (c *cluster) stop(keep bool) error {
 	for _, n := range c.nodes {
 		daemons = append(daemons, n.patroni)
 	}
-	for _, d := range append(daemons, c.haproxy, c.etcd) {
+	for _, d := range append(daemons, c.bouncer, c.haproxy, c.etcd) {
 		if d != nil {
 			d.stop()
 		}
@@ -382,8 +390,8 @@ func (c *cluster) stop(keep bool) error {
 }
 
 // statusOf returns the status of an answer; 0: none.
-func statusOf(ctx context.Context, address string) int {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+func statusOf(ctx context.Context, address string, limit time.Duration) int {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -400,7 +408,7 @@ func statusOf(ctx context.Context, address string) int {
 // primary returns the node that says that it is the primary and holds the key of the leader; nil: none.
 func (c *cluster) primary(ctx context.Context) *node {
 	for _, n := range c.nodes {
-		if statusOf(ctx, "http://127.0.0.1:"+n.rest+"/primary") == http.StatusOK {
+		if statusOf(ctx, "http://127.0.0.1:"+n.rest+"/primary", time.Second) == http.StatusOK {
 			return n
 		}
 	}
@@ -425,6 +433,9 @@ func (c *cluster) isWhole(ctx context.Context) bool {
 		WHERE state = 'streaming'`).Scan(&streaming, &synchronous)
 	return err == nil && streaming == nodes-1 && (c.isAsync || synchronous > 0) && !inRecovery(ctx, conn)
 }
+
+// isLed reports whether one node is primary.
+func (c *cluster) isLed(ctx context.Context) bool { return c.primary(ctx) != nil }
 
 func inRecovery(ctx context.Context, conn *pgx.Conn) bool {
 	isSo := true

@@ -307,7 +307,7 @@ func endProcesses(dir string) error {
 }
 
 // programs are the beginnings of the names of what a drill starts. A developer who looks into its folder runs others.
-var programs = []string{"postgres", "pg_", "initdb", "python3", "etcd", "haproxy", "lksms"}
+var programs = []string{"postgres", "pg_", "initdb", "python3", "etcd", "haproxy", "pgbouncer", "lksms"}
 
 // processesIn returns the processes of the drill whose working directory is dir or below.
 func processesIn(dir string) (pids []int) {

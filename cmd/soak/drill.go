@@ -1,17 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -69,8 +68,9 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// It has a route. After a failover much waits, and the other senders of its route leave it its share until it counts as silent.
-	l.drainers = []string{quiet}
+	if s.options.isShortDrill() {
+		l.many /= 2 // what waits at the end is sent before the drill ends
+	}
 	if err := l.setUp(ctx); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	defer e.close()
 	b := &lists{load: l}
 	n := &driller{
-		stack: stack, cluster: stack.cluster, history: h, keeper: k, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
-		isShort: s.options.Duration <= shortDrill, struck: map[string][]recovery{}, only: s.options.Fault,
+		stack: stack, cluster: stack.cluster, history: h, keeper: k, seed: s.options.Seed, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
+		isShort: s.options.isShortDrill(), struck: map[string][]recovery{}, only: s.options.Fault,
 	}
 	if s.options.Async {
 		n.only = lagging
@@ -127,102 +127,6 @@ func (s *soak) drillVerdict(ctx context.Context, verdicts []verdict) error {
 	return nil
 }
 
-// keeper notes when calls were answered.
-type keeper struct {
-	mu      sync.Mutex
-	submits []time.Time // ends of the accepted submissions of one message
-	errors  int         // answers of 5xx
-	latest  [kindsOfCalls]time.Time
-}
-
-// The kinds of calls that must work again after a fault.
-const (
-	submitCall = iota
-	claimCall
-	waitCall
-	reportCall
-	kindsOfCalls
-)
-
-var kindNames = [kindsOfCalls]string{"submission", "claim", "waiting claim", "report"}
-
-// note takes an answer. Claims by POST may wait.
-func (k *keeper) note(r *http.Request, began time.Time, status int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if status >= http.StatusInternalServerError {
-		k.errors++
-	}
-	if status != http.StatusOK {
-		return
-	}
-	kind := submitCall
-	switch r.URL.Path {
-	case "/api/v1/sms/send":
-		k.submits = append(k.submits, time.Now())
-	case "/api/v1/sms/tasks/pending":
-		kind = claimCall
-	case "/api/v1/sms/tasks/claim":
-		kind = waitCall
-	case "/api/v1/sms/report":
-		kind = reportCall
-	default:
-		return
-	}
-	if began.After(k.latest[kind]) {
-		k.latest[kind] = began
-	}
-}
-
-// missing returns a kind of calls of which none that began after a moment was answered; empty: none.
-func (k *keeper) missing(since time.Time) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for kind, at := range k.latest {
-		if !at.After(since) {
-			return kindNames[kind]
-		}
-	}
-	return ""
-}
-
-func (k *keeper) failures() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.errors
-}
-
-// recovery is what a fault did to submissions.
-type recovery struct {
-	away     time.Duration // longest time without an accepted submission
-	after    time.Duration // from the fault to the end of that time; 0: submissions went on
-	failures int           // answers of 5xx
-}
-
-// goesOn is a time without an accepted submission that is no outage.
-const goesOn = time.Second
-
-// since returns what became of submissions since a fault.
-func (k *keeper) since(fault time.Time) recovery {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var r recovery
-	last := fault
-	for _, at := range append(slices.Clone(k.submits), time.Now()) {
-		if at.Before(fault) {
-			continue
-		}
-		if gap := at.Sub(last); gap > r.away {
-			r.away, r.after = gap, at.Sub(fault)
-		}
-		last = at
-	}
-	if r.away < goesOn {
-		r.after = 0
-	}
-	return r
-}
-
 // drillFault is one kind of fault. strike returns after it has undone the fault, and describes it.
 type drillFault struct {
 	name   string
@@ -244,8 +148,10 @@ var drillFaults = []drillFault{
 	{"server killed", (*driller).killServer},
 }
 
-// shortFaults are the faults of a short drill.
-var shortFaults = []string{"switchover", "primary killed with its Patroni", "server killed"}
+// shortFaults are the faults of a short drill, in their order. After the last one, nobody waits for the old primary, which is rewound.
+var shortFaults = []string{"switchover", "primary cut from etcd", "server killed", "primary killed with its Patroni"}
+
+func (o options) isShortDrill() bool { return o.Duration <= shortDrill }
 
 // driller injects the faults of a drill, one after another.
 type driller struct {
@@ -253,6 +159,7 @@ type driller struct {
 	cluster *cluster
 	history *history
 	keeper  *keeper
+	seed    uint64
 	rng     *rand.Rand
 	say     func(format string, args ...any)
 	isShort bool
@@ -264,9 +171,14 @@ type driller struct {
 
 // run implements injector.
 func (d *driller) run(ctx context.Context) error {
-	if d.isShort && d.only == "" { // a fault takes longer than such a drill has
-		for _, f := range d.deck {
-			if err := d.inject(ctx, f); err != nil {
+	defer d.keeper.watch(context.WithoutCancel(ctx), d.stack.servers)() // not during the checks, which count connections
+	if d.isShort && d.only == "" {                                      // a fault takes longer than such a drill has
+		for i, f := range d.deck {
+			isReady := d.cluster.isWhole
+			if i == len(d.deck)-1 {
+				isReady = d.cluster.isLed
+			}
+			if err := d.inject(ctx, f, isReady); err != nil {
 				return err
 			}
 		}
@@ -278,7 +190,7 @@ func (d *driller) run(ctx context.Context) error {
 		}
 		f := d.deck[0]
 		d.deck = d.deck[1:]
-		if err := d.inject(ctx, f); err != nil {
+		if err := d.inject(ctx, f, d.cluster.isWhole); err != nil {
 			return err
 		}
 	}
@@ -291,11 +203,17 @@ func (d *driller) deal() {
 		return d.only != "" && f.name != d.only || d.only == "" && d.isShort && !slices.Contains(shortFaults, f.name) ||
 			f.name == "disk of the primary full" && !d.stack.mounted
 	})
+	if d.isShort {
+		slices.SortFunc(d.deck, func(a, b drillFault) int {
+			return cmp.Compare(slices.Index(shortFaults, a.name), slices.Index(shortFaults, b.name))
+		})
+		return
+	}
 	d.rng.Shuffle(len(d.deck), func(i, j int) { d.deck[i], d.deck[j] = d.deck[j], d.deck[i] })
 }
 
-// inject injects a fault, and waits until the nodes are whole again and every kind of calls is answered.
-func (d *driller) inject(ctx context.Context, f drillFault) error {
+// inject injects a fault, and waits until the nodes are ready for the next one and every kind of calls is answered.
+func (d *driller) inject(ctx context.Context, f drillFault, isReady func(context.Context) bool) error {
 	ctx = context.WithoutCancel(ctx)
 	primary := d.cluster.primary(ctx)
 	if primary == nil {
@@ -306,7 +224,7 @@ func (d *driller) inject(ctx context.Context, f drillFault) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
-	if err := await(ctx, wholeLimit, "the nodes are not whole again", d.cluster.isWhole); err != nil {
+	if err := await(ctx, wholeLimit, "the nodes are not ready again", isReady); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	over := time.Now()
@@ -317,14 +235,17 @@ func (d *driller) inject(ctx context.Context, f drillFault) error {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	r := d.keeper.since(began)
-	r.failures = d.keeper.failures() - failures
+	r := d.keeper.since(began, failures)
 	d.struck[f.name] = append(d.struck[f.name], r)
-	effect := fmt.Sprintf("submissions went on, at most %.1f s apart", r.away.Seconds())
-	if r.after > 0 {
-		effect = fmt.Sprintf("accepted again %.1f s after the fault, after %.1f s without", r.after.Seconds(), r.away.Seconds())
+	submissions := r[submitWork]
+	effect := fmt.Sprintf("submissions went on, at most %.1f s apart", submissions.away.Seconds())
+	if submissions.after > 0 {
+		effect = fmt.Sprintf("accepted again %.1f s after the fault, after %.1f s without", submissions.after.Seconds(), submissions.away.Seconds())
 	}
-	d.say("%-36s%s; %s; %d answers of 5xx", f.name, what, effect, r.failures)
+	for i, srv := range d.stack.servers {
+		effect += fmt.Sprintf("; %s away %.1f s", srv.name, r[ofServer(i)].away.Seconds())
+	}
+	d.say("%-36s%s; %s; %d answers of 5xx", f.name, what, effect, r.failures())
 	return nil
 }
 
@@ -432,31 +353,35 @@ func (d *driller) killServer(context.Context, *node) (string, error) {
 
 // print prints what the faults did.
 func (d *driller) print() {
-	line := func(name string, all []recovery) {
+	line := func(name string, all []recovery, w work, failuresOf func(recovery) int) {
 		away, after, failures := make([]time.Duration, len(all)), []time.Duration{}, 0
 		for i, r := range all {
-			away[i] = r.away
-			failures += r.failures
-			if r.after > 0 {
-				after = append(after, r.after)
+			away[i] = r[w].away
+			failures += failuresOf(r)
+			if r[w].after > 0 {
+				after = append(after, r[w].after)
 			}
 		}
-		fmt.Printf("  %5d  %-36s%8s%8s%10s%8s%8d\n", len(all), name, middle(away), longest(away), middle(after), longest(after), failures)
+		fmt.Printf("  %5d  %-44s%8s%8s%10s%8s%8d\n", len(all), name, middle(away), longest(away), middle(after), longest(after), failures)
 	}
-	fmt.Printf("  %43s%16s%18s%8s\n", "", "none accepted", "accepted again", "5xx")
-	fmt.Printf("  %43s%8s%8s%10s%8s\n", "", "p50", "worst", "p50", "worst")
+	fmt.Printf("  %51s%16s%18s%8s\n", "", "not done", "done again", "5xx")
+	fmt.Printf("  %51s%8s%8s%10s%8s\n", "", "p50", "worst", "p50", "worst")
 	var ofDatabase []recovery
 	for _, f := range drillFaults {
 		all := d.struck[f.name]
 		if len(all) == 0 {
 			continue
 		}
-		line(f.name, all)
+		line(f.name, all, submitWork, recovery.failures)
 		if f.name != "server killed" {
 			ofDatabase = append(ofDatabase, all...)
 		}
 	}
-	line("all faults of PostgreSQL", ofDatabase)
+	fmt.Println("\n  all faults of PostgreSQL: submissions, and each server with its way to the primary")
+	line("submissions", ofDatabase, submitWork, recovery.failures)
+	for i, srv := range d.stack.servers {
+		line(srv.name+" "+wayOf(i, d.seed).String(), ofDatabase, ofServer(i), func(r recovery) int { return r[ofServer(i)].failures })
+	}
 	fmt.Println()
 }
 

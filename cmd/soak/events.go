@@ -346,10 +346,12 @@ func (e *events) note(h *hook, id string, body []byte, isSigned bool) (eventAct,
 // settle lets the servers look at the alert rules and post all that is left, and pulls it.
 func (e *events) settle(ctx context.Context, s *stack) error {
 	e.beCalm(true)
+	var still standstill
 	for !e.notices.enable(e.load.clients[0], true) {
-		if !pause(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("an alert rule was not switched on: %w", ctx.Err())
+		if still.see("", true) > stillLimit {
+			return fmt.Errorf("an alert rule was not switched on within %s", stillLimit)
 		}
+		pause(ctx, 100*time.Millisecond)
 	}
 	for isFirst := true; ; isFirst = false {
 		var left int64
@@ -375,9 +377,10 @@ func (e *events) settle(ctx context.Context, s *stack) error {
 				}
 			}
 		}
-		if !pause(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("%d events were not posted, or alert rules not looked at: %w", left, ctx.Err())
+		if still.see(fmt.Sprint(left), true) > stillLimit {
+			return fmt.Errorf("for %s, %d events were not posted, or alert rules not looked at", stillLimit, left)
 		}
+		pause(ctx, 100*time.Millisecond)
 	}
 	for _, p := range e.pulls {
 		for e.pull(e.load.clients[0], p, 0) {

@@ -199,9 +199,6 @@ type injector interface {
 	run(ctx context.Context) error
 }
 
-// quietLimit is how long a healthy system may need to empty the queue.
-const quietLimit = 2 * time.Minute
-
 // round runs load with faults, then lets the queue empty without faults, then checks. a is nil if nobody works on old partitions.
 func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, b *lists, e *events, n injector) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
@@ -232,15 +229,11 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	if err != nil {
 		return nil, err
 	}
-	quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietLimit)
-	defer cancel()
-	if err := b.settle(quiet); err != nil {
+	emptied, err := quieten(context.WithoutCancel(ctx), stack, l, b)
+	if err != nil {
 		l.history.breach("%v", err)
 	}
-	l.drain(quiet, func() bool {
-		counts, err := stack.doors[0].statistics(quiet)
-		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0 && b.ended(quiet, stack) && e.notices.ran(quiet, stack)
-	})
+	s.say("round %d: %s", number, emptied)
 	if a != nil {
 		if err := a.restore(context.WithoutCancel(ctx)); err != nil {
 			l.history.breach("%v", err) // the check names the tasks that are lost
@@ -249,9 +242,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	if err := t.measure(context.WithoutCancel(ctx), number); err != nil {
 		return nil, err
 	}
-	posting, enough := context.WithTimeout(context.WithoutCancel(ctx), quietLimit)
-	defer enough()
-	if err := e.settle(posting, stack); err != nil {
+	if err := e.settle(context.WithoutCancel(ctx), stack); err != nil {
 		l.history.breach("%v", err)
 	}
 	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider, t, e)

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/oapi-codegen/nullable"
 
 	api "lksms/gen/client"
@@ -180,56 +179,66 @@ func (c *notices) enable(client *api.ClientWithResponses, on bool) bool {
 	return err == nil && res.JSON200 != nil
 }
 
-// ran reports whether no notification waits for its time.
-func (c *notices) ran(ctx context.Context, s *stack) bool {
-	left := 1
-	err := s.query(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT count(*) FROM notifications WHERE next_run_at IS NOT NULL AND ended_as IS NULL").Scan(&left)
-	})
-	return err == nil && left == 0
-}
-
 // noticesLeft counts the rules whose next evaluation is awaited. With empty queue and no polls, the alert about the queue is over, and that about
 // the app fires.
 const noticesLeft = `
 	(SELECT count(*) FROM alerts a WHERE a.rule_id = $1 AND a.resolved_at IS NULL)
 	+ (1 - (SELECT count(*) FROM alerts a WHERE a.rule_id = $2 AND a.fired_at IS NOT NULL AND a.resolved_at IS NULL))`
 
-// isRequeued reports whether a message of a notification n was requeued: then the notification may be over several times.
-const isRequeued = `EXISTS (
-		SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id JOIN requeues q ON q.task_id = m.task_id WHERE r.notification_id = n.id
-	)`
+// toldOfNotifications are the events of the ends of notifications, with what the rows say of them. is_own: the last message ended the notification, and
+// not a person; null: it does not exist. is_again: since the event before, a message that had ended before that one ended once more, in a later life. is_behind: each message
+// had ended before. is_last, is_first: among those of the notification.
+const toldOfNotifications = `
+	WITH message_ends AS MATERIALIZED (
+		SELECT r.notification_id, f.id, f.task_id, x.life
+		FROM feed f
+			JOIN ends x ON x.task_id = f.task_id AND x.id = f.log_id
+			JOIN messages m ON m.task_id = f.task_id
+			JOIN renderings r ON r.id = m.rendering_id
+		WHERE f.type IN ('message.sent', 'message.failed', 'message.expired', 'message.cancelled') AND r.notification_id IS NOT NULL
+	),
+	told AS (
+		SELECT f.*, lag(f.id) OVER w AS before_id, lead(f.id) OVER w IS NULL AS is_last
+		FROM (SELECT *, (data ->> 'notification_id')::bigint AS notification_id FROM feed WHERE type = 'notification.finished') f
+		WINDOW w AS (PARTITION BY f.notification_id ORDER BY f.id)
+	)
+	SELECT t.id, t.notification_id, t.is_last, t.before_id IS NULL AS is_first,
+		CASE WHEN n.id IS NOT NULL THEN n.ended_as IS NULL OR NOT t.is_last END AS is_own,
+		(t.company_id, t.submitted_by, (t.data ->> 'status')::int) = (n.company_id, n.submitted_by, s.status)
+			AND (n.ended_as IS NOT NULL OR ((t.data #>> '{counts,people}')::int, (t.data #>> '{counts,success}')::int) = (s.people, s.succeeded)) AS is_as_it_is,
+		(t.data #>> '{counts,people}')::int
+			= (t.data #>> '{counts,success}')::int + (t.data #>> '{counts,failed}')::int + (t.data #>> '{counts,cancelled}')::int AS is_whole,
+		EXISTS (
+			SELECT FROM message_ends e JOIN message_ends o USING (notification_id, task_id)
+			WHERE e.notification_id = t.notification_id AND e.id BETWEEN t.before_id AND t.id AND o.life < e.life AND o.id < t.before_id
+		) AS is_again,
+		NOT EXISTS (
+			SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
+			WHERE r.notification_id = t.notification_id
+				AND NOT EXISTS (SELECT FROM message_ends e WHERE e.task_id = m.task_id AND e.id < t.id)
+		) AS is_behind,
+		EXISTS (SELECT FROM message_ends e WHERE e.notification_id = t.notification_id AND e.id > t.id) AS is_before_another
+	FROM told t
+		LEFT JOIN notifications n ON n.id = t.notification_id
+		LEFT JOIN notification_standings s ON s.notification_id = n.id`
 
 // noticeInvariants hold when nothing runs and all events were moved to the feed. Alerts go on, so theirs read the events that are not moved yet, too.
 // $3 is the time from which on somebody listened.
 var noticeInvariants = []invariant{
-	{"every notification that is over has exactly one event of its end, with its outcome", `
-		SELECT 'notification ' || x.id || ' is ' || x.status || ' and has ' || x.told || ' events, ' || x.as_it_is || ' of them with its outcome'
-		FROM (
-			SELECT n.id, s.status, n.ended_as, count(f.id) AS told, count(f.id) FILTER (
-				WHERE (f.company_id, f.submitted_by, (f.data ->> 'status')::int) = (n.company_id, n.submitted_by, s.status)
-					AND (n.ended_as IS NOT NULL OR ((f.data #>> '{counts,people}')::int, (f.data #>> '{counts,success}')::int) = (s.people, s.succeeded))
-			) AS as_it_is, ` + isRequeued + ` AS is_requeued
-			FROM notifications n
-				JOIN notification_standings s ON s.notification_id = n.id
-				LEFT JOIN feed f ON f.type = 'notification.finished' AND (f.data ->> 'notification_id')::bigint = n.id
-			GROUP BY n.id, n.ended_as, s.status, s.people, s.succeeded
-		) x
-		-- The last message of one that is being ended may end meanwhile: then it is over twice. So is one with a message that is requeued.
-		WHERE CASE WHEN x.is_requeued THEN x.status <> 0 AND x.as_it_is = 0
-			ELSE x.as_it_is <> (x.status <> 0)::int OR x.ended_as IS NULL AND x.told > 1 END
+	{"every notification that is over has one event of its end, with its outcome, and one more for each time that a requeued message ended it again", `
+		WITH t AS MATERIALIZED (` + toldOfNotifications + `)
+		SELECT 'notification ' || s.notification_id || ' is ' || s.status || ' and has ' || CASE WHEN t.id IS NULL THEN 'no event' ELSE 'last event ' || t.id END
+		FROM notification_standings s LEFT JOIN t ON t.notification_id = s.notification_id AND t.is_last
+		WHERE CASE WHEN s.status = 0 THEN t.id IS NOT NULL ELSE t.is_as_it_is IS NOT TRUE END
 		UNION ALL
-		SELECT 'event ' || f.id || ' of no notification' FROM feed f
-			LEFT JOIN notifications n ON n.id = (f.data ->> 'notification_id')::bigint
-		WHERE f.type = 'notification.finished' AND n.id IS NULL`},
+		SELECT 'event ' || t.id || ' of notification ' || t.notification_id || ' is one too many' FROM t WHERE t.is_own AND NOT t.is_first AND NOT t.is_again
+		UNION ALL
+		SELECT 'event ' || t.id || ' of notification ' || t.notification_id || ' leaves people out' FROM t WHERE t.is_own AND t.is_whole IS NOT TRUE
+		UNION ALL
+		SELECT 'event ' || t.id || ' of no notification' FROM t WHERE t.is_own IS NULL`},
 	{"the end of a notification is in the feed behind the ends of its messages", `
-		SELECT 'notification ' || n.id || ', event ' || f.id || ' before ' || max(e.id) FROM notifications n
-			JOIN feed f ON f.type = 'notification.finished' AND (f.data ->> 'notification_id')::bigint = n.id
-			JOIN renderings r ON r.notification_id = n.id
-			JOIN messages m ON m.rendering_id = r.id
-			JOIN feed e ON e.task_id = m.task_id AND e.type IN ('message.sent', 'message.failed', 'message.expired', 'message.cancelled')
-		WHERE n.ended_as IS NULL AND NOT ` + isRequeued + `
-		GROUP BY n.id, f.id HAVING max(e.id) > f.id`},
+		SELECT 'notification ' || t.notification_id || ', event ' || t.id FROM (` + toldOfNotifications + `) t
+		WHERE t.is_own AND (NOT t.is_behind OR t.is_last AND t.is_before_another)`},
 	{"every alert that fired has one event of its start, and one of its end if it is over, in this order", `
 		SELECT 'alert ' || coalesce(a.id, t.id) || coalesce(' that was ended by ' || a.ended_by, '') || ' has ' || coalesce(t.types, 'no events')
 		FROM (SELECT * FROM alerts WHERE fired_at > $3) a FULL JOIN (` + toldOfAlerts + `) t USING (id)

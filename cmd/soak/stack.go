@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -148,7 +149,7 @@ func (s *stack) query(ctx context.Context, fn func(*pgx.Conn) error) error {
 
 func (s *stack) adminURL() string {
 	if s.cluster != nil {
-		return s.cluster.url("postgres", "soak")
+		return s.cluster.adminURL()
 	}
 	return s.postgres.AdminURL()
 }
@@ -275,14 +276,21 @@ func newServerOn(databaseURL, name, dir, binary string, args ...string) (*server
 
 func inMinutes(d time.Duration) string { return strconv.FormatFloat(d.Minutes(), 'f', -1, 64) }
 
+// Ports from firstOutgoing on are those that Linux gives to outgoing connections: one of them could be taken while its server is down.
+const firstPort, firstOutgoing = 10000, 32768
+
 // freePort returns a port that a server can use again after each restart.
 func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find port: %w", err)
+	var all error
+	for range 100 {
+		port := strconv.Itoa(firstPort + rand.IntN(firstOutgoing-firstPort))
+		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			return port, listener.Close()
+		}
+		all = err
 	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, errors.Join(err, listener.Close())
+	return "", fmt.Errorf("find port: %w", all)
 }
 
 func (s *server) supervise(ctx context.Context) {

@@ -40,8 +40,8 @@ WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
 ORDER BY n.id;
 
 -- FeedNotificationsTell returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
--- which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. Its
--- tasks have ids from from_id on.
+-- which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. One that
+-- is not over any more since FeedNotifications, because a task was requeued, is left out too. Its tasks have ids from from_id on.
 -- name: FeedNotificationsTell :many
 SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
     'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,
@@ -67,7 +67,9 @@ CROSS JOIN LATERAL (
         ORDER BY m.user_id, m.task_id DESC
     ) p
 ) t
-WHERE n.id = ANY (@ids::bigint[]) AND (n.ended_as IS NOT NULL OR NOT EXISTS (
+WHERE n.id = ANY (@ids::bigint[]) AND (n.ended_as IS NOT NULL OR n.next_run_at IS NULL AND NOT EXISTS (
+    SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id
+) AND NOT EXISTS (
     SELECT FROM renderings r
     JOIN messages m ON m.rendering_id = r.id AND m.task_id >= @from_id::text
     JOIN feed_staged s ON s.task_id = m.task_id

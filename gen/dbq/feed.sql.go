@@ -372,7 +372,9 @@ CROSS JOIN LATERAL (
         ORDER BY m.user_id, m.task_id DESC
     ) p
 ) t
-WHERE n.id = ANY ($2::bigint[]) AND (n.ended_as IS NOT NULL OR NOT EXISTS (
+WHERE n.id = ANY ($2::bigint[]) AND (n.ended_as IS NOT NULL OR n.next_run_at IS NULL AND NOT EXISTS (
+    SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id
+) AND NOT EXISTS (
     SELECT FROM renderings r
     JOIN messages m ON m.rendering_id = r.id AND m.task_id >= $1::text
     JOIN feed_staged s ON s.task_id = m.task_id
@@ -396,8 +398,8 @@ type FeedNotificationsTellRow struct {
 }
 
 // FeedNotificationsTell returns what is told of notifications that are over, as the view notification_standings has it. One that was not ended, and of
-// which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. Its
-// tasks have ids from from_id on.
+// which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. One that
+// is not over any more since FeedNotifications, because a task was requeued, is left out too. Its tasks have ids from from_id on.
 func (q *Queries) FeedNotificationsTell(ctx context.Context, arg FeedNotificationsTellParams) ([]FeedNotificationsTellRow, error) {
 	rows, err := q.db.Query(ctx, feedNotificationsTell, arg.FromID, arg.Ids)
 	if err != nil {

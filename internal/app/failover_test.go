@@ -77,6 +77,37 @@ func TestAServerFindsTheStandbyThatWasPromoted(t *testing.T) {
 	submits(b, "behind a standby")
 }
 
+// A primary that hangs, or whose machine vanished, closes no connection. Requests wait on those that the server has, but not for the end of their time
+// once another host writes.
+func TestAServerLeavesAPrimaryThatHangs(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.NewPrimary(t)
+	if _, err := postgres.MigrateUp(t.Context(), pgtest.URL(primary)); err != nil {
+		t.Fatal(err)
+	}
+	standby := primary.Standby()
+	b := apptest.Open(t, apptest.DefaultRules, func(o *app.Options) { o.DatabaseURL = pgtest.URL(primary, standby) + "&connect_timeout=2" })
+	submits(b, "before")
+	primary.Freeze()
+	began := time.Now()
+	answered := make(chan int, 20)
+	for range cap(answered) {
+		go func() {
+			answered <- b.Call("POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "during", "use_template": false}).Status
+		}()
+	}
+	standby.Promote()
+	for range cap(answered) {
+		if status := <-answered; status != 503 && status != 200 {
+			t.Errorf("%d", status)
+		}
+	}
+	submits(b, "after")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the new primary was found after %s", took)
+	}
+}
+
 // The connections of a server may lead to a PostgreSQL that still answers and does not write any more.
 func TestAServerLeavesAPrimaryThatWritesNoMore(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,29 @@ func TestAPausedBatchWaitsAndGoesOn(t *testing.T) {
 	}
 }
 
+// A server that dies after it paused, resumed or cancelled a batch leaves its tasks as they were, until a sweep. The answer of the repeated request says
+// that they have followed.
+func TestTheTasksOfABatchFollowARepeatedRequest(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	b.Exec("UPDATE batches SET status = 'paused', is_held = true")
+	expect(b, get(b, at, "pause"), "paused", "3 rows, 3 valid, 3 waiting")
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v of a paused batch", got)
+	}
+	b.Exec("UPDATE batches SET status = 'running'")
+	expect(b, get(b, at, "resume"), "running", "3 rows, 3 valid, 3 waiting")
+	if got := b.Claim("app", 1); len(got) != 1 {
+		t.Errorf("claimed %d of a batch that goes on", len(got))
+	}
+	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()")
+	expect(b, get(b, at, "cancel"), "cancelled", "3 rows, 3 valid, 1 processing, 2 cancelled")
+	if got := b.Claim("app", 10); len(got) != 0 {
+		t.Errorf("claimed %v of a cancelled batch", got)
+	}
+}
+
 // A paused batch that expires ends, with its tasks.
 func TestAPausedBatchExpires(t *testing.T) {
 	b := apptest.New(t)

@@ -323,7 +323,7 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 			return st, err
 		}
 	}
-	return s.changed(ctx, viewer, id, n, nil, "confirm batch", Running)
+	return s.changed(ctx, viewer, id, n, nil, "confirm batch", Running, nil)
 }
 
 // checkTemplate returns template.not_active unless the template of a batch, if it has one, is the same as when it was made, and the company may use it.
@@ -351,10 +351,10 @@ func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64) (Standing,
 		return Standing{}, err
 	}
 	n, err := s.q.BatchPause(ctx, id)
-	if err == nil && n > 0 {
-		_, err = s.Tasks.HoldBatch(ctx, id) // a sweep does it too, if this server dies here
-	}
-	return s.changed(ctx, viewer, id, n, err, "pause batch", Paused)
+	return s.changed(ctx, viewer, id, n, err, "pause batch", Paused, func() error {
+		_, err := s.Tasks.HoldBatch(ctx, id)
+		return err
+	})
 }
 
 // Resume lets a paused batch go on. Faults: batch.not_found, batch.wrong_status.
@@ -363,10 +363,7 @@ func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64) (Standing
 		return Standing{}, err
 	}
 	n, err := s.q.BatchResume(ctx, id)
-	if err == nil && n > 0 {
-		err = s.release(ctx, id)
-	}
-	return s.changed(ctx, viewer, id, n, err, "resume batch", Running)
+	return s.changed(ctx, viewer, id, n, err, "resume batch", Running, func() error { return s.release(ctx, id) })
 }
 
 // Cancel ends a batch and those of its tasks that no sender holds. Faults: batch.not_found, batch.wrong_status.
@@ -386,22 +383,31 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 		}
 		return s.Uploads.Delete(ctx, *uploadID)
 	})
-	if err == nil && n > 0 {
-		_, err = s.Tasks.CancelBatch(ctx, id, by)
-	}
-	return s.changed(ctx, viewer, id, n, err, "cancel batch", Cancelled)
+	return s.changed(ctx, viewer, id, n, err, "cancel batch", Cancelled, func() error {
+		_, err := s.Tasks.CancelBatch(ctx, id, by)
+		return err
+	})
 }
 
-// changed returns a batch after a change of n rows. A batch that has the wanted status already, as after a request that was sent twice, is no conflict.
-func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string) (Standing, error) {
+// changed returns a batch after a change of n rows that its tasks follow. A batch that has the wanted status already, as after a request that was sent
+// twice, is no conflict. Its tasks follow then too: the server that changed it may have died before they did, and a sweep comes later than the answer.
+func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (Standing, error) {
+	if err == nil && n == 0 {
+		b, err := s.get(ctx, viewer, id)
+		if err == nil && b.Status != wanted {
+			err = fault.New(fault.Conflict, fault.BatchWrongStatus)
+		}
+		if err != nil {
+			return Standing{}, err
+		}
+	}
+	if err == nil && follow != nil {
+		err = follow()
+	}
 	if err != nil {
 		return Standing{}, postgres.Wrap(act, err, nil)
 	}
-	st, err := s.Get(ctx, viewer, id)
-	if err == nil && n == 0 && st.Status != wanted {
-		return Standing{}, fault.New(fault.Conflict, fault.BatchWrongStatus)
-	}
-	return st, err
+	return s.Get(ctx, viewer, id)
 }
 
 // Requeue sends the failed tasks of a batch again, as Requeue of a task does, in the background, and returns how many and the job that does it; no job if

@@ -130,6 +130,53 @@ func TestTwoCausesOfANotificationTellItOnce(t *testing.T) {
 	}
 }
 
+// B13: a task of a notification is requeued between the two looks at the notification. It is not over, and nothing says so.
+func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	start := pull(b, "", "").NextCursor
+	notify(b, nil)
+	ids := b.ClaimIDs(10)
+	for _, id := range ids {
+		b.Report(id, "app", 3, nil)
+	}
+	requeue, err := b.App.DB.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer requeue.Rollback(t.Context())
+	for _, statement := range []string{
+		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // lets the second look wait, for less than half a second
+		"UPDATE report_logs SET outcome = NULL WHERE task_id = '" + ids[0] + "'",
+		`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id)
+			SELECT task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id
+			FROM messages WHERE task_id = '` + ids[0] + "'",
+	} {
+		if _, err := requeue.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.App.Feed.Sequence(t.Context())
+		ended <- err
+	}()
+	b.AwaitLockWait()
+	if err := requeue.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got := finished(b, start); len(got) != 0 {
+		t.Errorf("told while a task waits: %+v", got)
+	}
+	b.Exec("UPDATE queue SET due_at = now(), lane = 160, rank = 0")
+	b.Report(b.ClaimIDs(1)[0], "app", 2, nil)
+	if got := finished(b, start); len(got) != 1 || got[0].Counts.People != 3 || got[0].Counts.Success != 1 || got[0].Counts.Failed != 2 {
+		t.Errorf("at the end: %+v", got)
+	}
+}
+
 // B13: while an old partition is moved to a tablespace, the end of a notification that may have tasks in it waits. Other events do not.
 func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -88,6 +89,24 @@ func (n *Node) Start() {
 
 // Kill stops the PostgreSQL at once, as a crash does.
 func (n *Node) Kill() { n.process.end(syscall.SIGQUIT) }
+
+// Freeze stops all processes of the PostgreSQL where they are, until the end of the test: it answers nothing, and closes no connection.
+func (n *Node) Freeze() {
+	n.t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", n.process.cmd.Process.Pid))
+	if err != nil {
+		n.t.Skip("this system does not tell the children of a process:", err)
+	}
+	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP) // first: it starts no more
+	for child := range strings.FieldsSeq(string(children)) {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		_ = syscall.Kill(pid, syscall.SIGSTOP)                         // it may have ended
+		n.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // it would not see that its parent has ended
+	}
+}
 
 // Stop stops the PostgreSQL when all standbys have what it wrote.
 func (n *Node) Stop() { n.process.end(syscall.SIGINT) }

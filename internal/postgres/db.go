@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +28,11 @@ import (
 type DB struct {
 	pool    *pgxpool.Pool
 	outside *pgxpool.Pool
-	locks   *pgxpool.Pool     // apart: holders of locks wait for connections of pool, and would else hold all of them
-	inParts pgx.QueryExecMode // of InPartitions
-	isOpen  atomic.Bool       // all pools exist
+	locks   *pgxpool.Pool      // apart: holders of locks wait for connections of pool, and would else hold all of them
+	inParts pgx.QueryExecMode  // of InPartitions
+	isOpen  atomic.Bool        // all pools exist
+	looking context.CancelFunc // ends look; nil: one host
+	looks   sync.WaitGroup
 
 	replicas *replicas // nil: none
 }
@@ -59,6 +62,11 @@ func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	usual(cfg)
 	db := &DB{inParts: unnamed(cfg.ConnConfig)}
 	cfg.ConnConfig.OnPgError = db.leaveReadOnly
+	hasSeveral := len(hostsOf(&cfg.ConnConfig.Config)) > 1
+	if hasSeveral {
+		f := &follower{open: map[*pgx.Conn]string{}}
+		f.follow(cfg)
+	}
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
 		conns int32
@@ -73,6 +81,11 @@ func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 		}
 	}
 	db.isOpen.Store(true)
+	if hasSeveral {
+		looking, end := context.WithCancel(context.WithoutCancel(ctx))
+		db.looking = end
+		db.looks.Go(func() { db.look(looking) })
+	}
 	if replicas.URL != "" {
 		if err := db.openReplicas(ctx, replicas); err != nil {
 			db.Close()
@@ -130,6 +143,10 @@ const noJIT = "SELECT set_config('jit', 'off', false) WHERE pg_backend_pid() = $
 
 // Close waits until every connection is returned, and closes them.
 func (db *DB) Close() {
+	if db.looking != nil {
+		db.looking()
+		db.looks.Wait()
+	}
 	if db.replicas != nil {
 		db.replicas.close()
 	}
