@@ -65,7 +65,7 @@ func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
 				return res, json.NewDecoder(res.Body).Decode(&answer)
 			}
 			for { // until the process listens
-				if res, err := call("GET", "/health", ""); err == nil {
+				if res, err := call("GET", "/health", ""); err == nil { //nolint:bodyclose // call closes it
 					if res.StatusCode != 200 || answer.Code != 200 {
 						t.Fatalf("/health: %d", res.StatusCode)
 					}
@@ -80,7 +80,7 @@ func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
 				}
 			}
 			for path, method := range map[string]string{"/ready": "GET", "/api/v1/sms/send": "POST", "/console/": "GET"} {
-				res, err := call(method, path, `{"phone_number": "13800138000", "content": "x"}`)
+				res, err := call(method, path, `{"phone_number": "13800138000", "content": "x"}`) //nolint:bodyclose // call closes it
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +100,7 @@ func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
 				t.Fatal(err)
 			}
 			for { // no call gets anything but 503 until the server is ready
-				res, err := call("GET", "/ready", "")
+				res, err := call("GET", "/ready", "") //nolint:bodyclose // call closes it
 				if err != nil {
 					t.Fatal(err)
 				}

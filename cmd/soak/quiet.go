@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,7 +108,7 @@ func quieten(ctx context.Context, s *stack, l *load, b *lists) (string, error) {
 			longest = found
 		}
 		if since := still.see(last.done, err != nil || found.doable != ""); !isOver && since > stillLimit {
-			stuck = fmt.Errorf("nothing ended for %s, and left are %s: %s (%v)", since.Round(time.Second), last, last.doable, err)
+			stuck = errors.Join(fmt.Errorf("nothing ended for %s, and left are %s: %s", since.Round(time.Second), last, last.doable), err)
 		}
 		return isOver || stuck != nil
 	})

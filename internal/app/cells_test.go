@@ -107,7 +107,7 @@ func (d *door) call(host, method, path string, body any, headers ...string) appt
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer res.Body.Close() //nolint:errcheck // all is read
+	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
 		d.t.Fatal(err)

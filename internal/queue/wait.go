@@ -102,7 +102,7 @@ func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request)
 		return nil, 0, err
 	}
 	pools, mayWait, err := s.senders.MayWait(ctx, c.SenderNo)
-	if err == nil && !(mayWait && s.line.IsQuiet(pools)) {
+	if err == nil && (!mayWait || !s.line.IsQuiet(pools)) {
 		if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
 			pause, pools, err = s.senders.Waits(ctx, c.SenderNo)
 		}
