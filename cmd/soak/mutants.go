@@ -43,6 +43,8 @@ var finders = map[string]string{
 	"refire":  "every alert that fired has one event of its start",
 	"back":    "a sender is told to be silent once by each alert",
 	"low":     "each fall of a balance to a mark is told once",
+	"hasty":   "every accepted message exists",
+	"unheld":  "every lease that is held",
 }
 
 // change replaces the only occurrence of before in a file of the project.
