@@ -70,6 +70,8 @@ func (q *sequence) actions() map[string]func(*rapid.T) {
 		"claim as the installed app":    q.step(q.claimAsApp),
 		"claim, waiting":                q.step(q.claimWaiting),
 		"claim by everybody":            q.step(q.drain),
+		"claim to start":                q.step(q.claimToStart),
+		"start":                         q.step(q.start),
 		"report":                        q.step(q.report),
 		"report a batch":                q.step(q.reportBatch),
 		"report what is not held":       q.step(q.reportAnything),
