@@ -238,6 +238,7 @@ func (w *world) take(c claim) {
 		}
 		if s.balance != nil {
 			s.change(-cost, leases[i])
+			t.paid = cost
 		}
 	}
 	s.attempts += len(given)

@@ -72,6 +72,7 @@ func (q *sequence) actions() map[string]func(*rapid.T) {
 		"claim by everybody":            q.step(q.drain),
 		"claim to start":                q.step(q.claimToStart),
 		"start":                         q.step(q.start),
+		"leave unstarted":               q.step(q.leaveUnstarted),
 		"report":                        q.step(q.report),
 		"report a batch":                q.step(q.reportBatch),
 		"report what is not held":       q.step(q.reportAnything),

@@ -640,12 +640,30 @@ func (q *sequence) claimAs(t *rapid.T, s *sender, limit int) []*task {
 const claimPath = "/api/v1/sms/tasks/claim"
 
 // claimToStart claims tasks whose leases must be started.
-func (q *sequence) claimToStart(t *rapid.T) {
+func (q *sequence) claimToStart(t *rapid.T) { q.claimWithin(t, q.world.senders) }
+
+// leaveUnstarted claims tasks, and lets a sweep take back those that were not started in time.
+func (q *sequence) leaveUnstarted(t *rapid.T) {
+	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.most(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
+	over := q.claimWithin(t, able)
+	q.noteSeen(t)
+	q.moveTo(t, over)
+	got := dataOf[struct {
+		Count int `json:"recovered_count"`
+	}](t, q.admin(t, http.MethodPost, "/api/v1/admin/recover-zombie-tasks", nil)).Count
+	if want := q.world.recover(); got != want {
+		t.Fatalf("%d leases were taken back, want %d", got, want)
+	}
+}
+
+// claimWithin is claimToStart, and returns when the leases run out.
+func (q *sequence) claimWithin(t *rapid.T, senders []*sender) (over time.Time) {
 	within := oneOf(t, "start within", time.Second, 40*time.Second, time.Hour)
-	c := claim{sender: someOf(t, "sender", q.world.senders), limit: rapid.IntRange(1, 5).Draw(t, "limit"), toStart: &within}
+	c := claim{sender: someOf(t, "sender", senders), limit: rapid.IntRange(1, 5).Draw(t, "limit"), toStart: &within}
 	a := q.service.call(t, "", http.MethodPost, claimPath, map[string]any{"app_id": c.sender.no, "limit": c.limit, "start_seconds": int(within.Seconds())})
 	q.read(t, &c, dataOf[[]claimedTask](t, a))
 	q.settle(t, c, q.world.offers(c.sender))
+	return q.world.now.Add(c.lease())
 }
 
 // start starts leases of one app: its own, mostly, of which some may be over, started already, or need no start.

@@ -146,6 +146,7 @@ type task struct {
 	leasedAt time.Time        // the live lease
 	toStart  bool             // its sender must start the live lease, and has not yet
 	charged  int              // segments that the live lease took from a sender that counts them
+	paid     int              // segments that it took from a balance
 	untried  int              // leases that nobody started, since the task was submitted or requeued
 	failedBy string
 	timeline []event
@@ -451,7 +452,7 @@ func valueOf(p *int) int {
 // give leases a task to a sender.
 func (w *world) give(t *task, s *sender, lease int64) {
 	t.status, t.holder, t.lease, t.until, t.ranOut = processing, s.no, lease, w.now.Add(s.lease), false
-	t.leasedAt, t.toStart, t.charged = w.now, false, 0
+	t.leasedAt, t.toStart, t.charged, t.paid = w.now, false, 0, 0
 	t.leasedTo[lease] = s.no
 	t.happened(event{Event: "claimed", AppID: s.no, Attempt: t.retries + 1, LeaseID: lease, At: w.now})
 }
@@ -573,8 +574,8 @@ func (w *world) giveBack(t *task) {
 	for u, window := range windows(t.leasedAt, s.zone) {
 		s.used[units[u]+" "+window] -= t.charged
 	}
-	if s.balance != nil {
-		s.change(t.charged, t.lease)
+	if t.paid > 0 {
+		s.change(t.paid, t.lease)
 	}
 }
 
