@@ -47,9 +47,9 @@ race: postgres ## Run all tests with the race detector, for half an hour
 fuzz: postgres ## Run each fuzz target in turn, for a minute or DURATION (60s, 100000x)
 	@$(PGRUN) scripts/fuzz.sh $(or $(DURATION),60s)
 
-soak: postgres ## Inject faults into two servers and their PostgreSQL for ten minutes, then kill two servers under a model (SEED=n, DURATION=d)
-	@$(SOAK)
-	@$(SOAK_MODEL)
+soak: postgres ## Inject faults into two servers and their PostgreSQL for ten minutes, then kill two servers under a model (SEED=n, DURATION=d); or only kill, KILLS times (SOAK_DIR=folder)
+	@$(SOAK) $(if $(KILLS),--kills=$(KILLS) $(if $(SOAK_DIR),--kills-dir=$(SOAK_DIR)))
+	@$(if $(KILLS),,$(SOAK_MODEL))
 
 soak-hostile: postgres ## Let one tenant attack, and compare what another tenant sees without and with the attack
 	@$(SOAK) --hostile

@@ -120,11 +120,14 @@ func (a *archive) fill(ctx context.Context, l *load, client *api.ClientWithRespo
 // run acts until ctx ends.
 func (a *archive) run(ctx context.Context, round int) {
 	var all sync.WaitGroup
-	for i := range archivists {
+	for i := range archivists + 1 {
 		rng := rand.New(rand.NewPCG(a.seed, uint64(round)<<16|uint64(1<<12+i)))
 		all.Go(func() {
 			for pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond) {
 				act, day := archiveAct(rng.IntN(int(archiveActs))), a.days[rng.IntN(len(a.days))]
+				if i == archivists { // the last one only moves
+					act = moveDay
+				}
 				limit := 20 * time.Second
 				if rng.IntN(2) == 0 {
 					limit = time.Duration(rng.IntN(500)) * time.Millisecond
@@ -152,7 +155,7 @@ func (a *archive) do(ctx context.Context, act archiveAct, day time.Time, limit t
 		return a.command(ctx, rng, "import", a.export(day))
 	case moveDay:
 		space := []string{"cold", "pg_default"}[rng.IntN(2)]
-		return a.stack.query(ctx, func(conn *pgx.Conn) error {
+		return a.stack.queryAside(ctx, func(conn *pgx.Conn) error {
 			for moved := true; moved; {
 				if err := conn.QueryRow(ctx, "SELECT task_partition_move($1, $2)", day, space).Scan(&moved); err != nil {
 					return err

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/optional"
+	"lksms/internal/result"
 )
 
 // invariant is a condition on the history and the database. Its statement returns a text for each violation; $1 is
@@ -95,7 +97,8 @@ var snapshotInvariants = []invariant{
 			|| f.lease_until || ', of ' || coalesce(f.lease_segments, 0) || ' segments, limit ' || coalesce(f.lease_limit, 0)
 		FROM facts f LEFT JOIN senders s ON s.sender_no = f.app_id
 		WHERE s.id IS NULL OR f.lease_limit IS NULL OR s.is_paced <> (f.lease_segments IS NOT NULL)
-			OR f.lease_until <> f.leased_at + coalesce(make_interval(secs => s.lease_seconds), '` + lease.String() + `')`},
+			OR f.lease_until <> f.leased_at + coalesce(make_interval(secs => s.lease_seconds), '` + lease.String() + `')
+				AND NOT (starts_with(f.app_id, '` + startPrefix + `') AND f.lease_until = f.leased_at + make_interval(secs => ` + strconv.Itoa(startSeconds) + `))`},
 	// Except pool_id, which follows the routes, and expires_at of messages of a notification: one that is ended withdraws those that are leased.
 	{"queue and report_logs repeat the columns of their messages", `
 		SELECT 'queue ' || q.task_id FROM queue q JOIN messages m USING (task_id)
@@ -121,7 +124,7 @@ var invariants = []invariant{
 			USING (content) -- a notification has one for each person
 		WHERE t.n > 1 OR s.answered = 0 AND s.unknown = 0
 		UNION ALL
-		SELECT t.content FROM task_states t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL`},
+		SELECT t.content FROM task_states t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL AND t.content <> '` + result.Erased + `'`},
 	{"a default content is consumed if and only if it has one task", `
 		SELECT d.content || ' ' || coalesce(t.n, 0) FROM default_contents d
 			LEFT JOIN (SELECT content, count(*) AS n FROM task_states GROUP BY content) t USING (content)
@@ -130,7 +133,8 @@ var invariants = []invariant{
 		SELECT 'submission ' || id FROM receive_logs GROUP BY id HAVING count(*) > 1
 		UNION ALL
 		SELECT 'submission of ' || task_id FROM messages
-		WHERE request_id IS NULL OR request_data IS NULL OR source_ip IS NULL OR use_template IS NULL
+		WHERE request_id IS NULL OR request_data IS NULL OR use_template IS NULL
+			OR source_ip IS NULL AND NOT starts_with(request_id, 'sql-') -- SQL through a socket has none
 		UNION ALL
 		SELECT 'dedup_key ' || dedup_key FROM dedup_keys k
 			FULL JOIN (SELECT * FROM messages WHERE dedup_key IS NOT NULL) m USING (company_id, submitted_by, dedup_key, task_id)
@@ -144,8 +148,9 @@ var invariants = []invariant{
 		UNION ALL
 		SELECT 'claimed ' || c.task_id FROM claims c
 			LEFT JOIN leases s ON s.id = c.lease_id
-		WHERE (c.task_id, c.app_id, c.phone_number, c.content, c.attempt, c.lease_until)
-			IS DISTINCT FROM (s.task_id, s.app_id, s.phone_number, s.content, s.attempt, s.lease_until)
+		WHERE (c.task_id, c.app_id, c.attempt) IS DISTINCT FROM (s.task_id, s.app_id, s.attempt)
+			OR s.content <> '` + result.Erased + `' AND (c.phone_number, c.content) IS DISTINCT FROM (s.phone_number, s.content)
+			OR c.lease_until IS DISTINCT FROM s.lease_until AND NOT starts_with(c.app_id, '` + startPrefix + `') -- a start extends it
 		UNION ALL
 		SELECT 'ended ' || e.task_id || ' ' || e.effect FROM ends e
 			LEFT JOIN leases s ON s.id = e.lease_id AND s.task_id = e.task_id AND s.app_id = e.app_id
@@ -314,7 +319,7 @@ func checkUnderLoad(ctx context.Context, s *stack) (verdicts []verdict, waiting,
 const checkLimit = 10 * time.Minute
 
 // check compares the whole history with the whole database, while nothing runs.
-func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants, e *events) ([]verdict, error) {
+func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants, e *events, crowds []crowd) ([]verdict, error) {
 	var verdicts []verdict
 	err := s.queryWithin(ctx, checkLimit, func(conn *pgx.Conn) (err error) {
 		if verdicts, err = checkSnapshots(ctx, conn, ""); err != nil {
@@ -340,6 +345,13 @@ func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants, e
 			return err
 		}
 		verdicts = append(verdicts, ofEvents...)
+		for _, c := range crowds {
+			more, err := c.verdicts(ctx, conn)
+			if err != nil {
+				return err
+			}
+			verdicts = append(verdicts, more...)
+		}
 		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
 			v, err := more(ctx, conn, s)
 			if err != nil {

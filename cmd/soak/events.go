@@ -318,7 +318,7 @@ func (e *events) note(h *hook, id string, body []byte, isSigned bool) (eventAct,
 		got = &reception{body: body, taskID: told.Data.TaskID, seen: e.serial}
 		h.got[id] = got
 	}
-	if !bytes.Equal(got.body, body) {
+	if _, isErased := e.load.history.erased.Load(got.taskID); !isErased && !bytes.Equal(got.body, body) {
 		e.changed.add(fmt.Sprintf("%s was %s, then %s", id, got.body, body))
 	}
 	act := takeEvent

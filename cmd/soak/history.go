@@ -64,6 +64,7 @@ type history struct {
 	lists     []*list         // batches whose creation was answered
 	pauses    []*pausePeriod
 	breaches  []string // violations visible in the answers themselves
+	erased    sync.Map // ids of tasks whose person is to be erased
 
 	calls       [3]atomic.Int64 // by outcome
 	drainErrors atomic.Int64    // 5xx of a server during its shutdown

@@ -26,7 +26,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and check that each is found."`
-	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign, scope, early, ahead, refire, back or low."`
+	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign, scope, early, ahead, refire, back, low, hasty or unheld."`
 	Drill    bool          `help:"Fail over: three servers of different roles on three PostgreSQL nodes under Patroni."`
 	Async    bool          `help:"With --drill: replicate asynchronously, so that a failover loses messages, and check that this is found."`
 	Etcd3    bool          `help:"With --drill: let Patroni use the third API of etcd, which is not safe with Patroni 3.0.2."`
@@ -36,13 +36,17 @@ type options struct {
 	Guard    string        `hidden:"" help:"Clear this folder when standard input ends. Used by --drill."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
+	Kills    int           `help:"Kill so many times, each on a known path, in rounds on fresh databases. Goes on where the last run ended; with --seed, one round again."`
+	KillsDir string        `default:"build/soak-kills" help:"With --kills: folder of the rounds so far."`
+	Portion  int           `name:"kills-round" default:"100" help:"With --kills: kills of a round."`
+	Binary   string        `help:"With --kills: this server, already built."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, even if every invariant holds."`
 }
 
 func main() {
 	var o options
 	kong.Parse(&o, kong.Name("soak"), kong.Description("Injects faults into two servers and their PostgreSQL, and checks that no message is lost or duplicated."))
-	if o.Seed == 0 {
+	if o.Seed == 0 && o.Kills == 0 {
 		o.Seed = rand.Uint64() >> 40 // short enough to type
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -73,12 +77,15 @@ func run(ctx context.Context, o options) error {
 	if o.Hostile {
 		return (&soak{options: o}).hostile(ctx)
 	}
+	if o.Kills > 0 && o.Mutant == "" && !o.Mutants {
+		return (&soak{options: o}).kills(ctx)
+	}
 	if !o.Mutants && o.Mutant == "" {
 		s := &soak{options: o}
 		return s.run(ctx, nil)
 	}
 	var found []string
-	for _, m := range mutants {
+	for _, m := range allMutants() {
 		if o.Mutant != "" && o.Mutant != m.name {
 			continue
 		}
@@ -86,7 +93,12 @@ func run(ctx context.Context, o options) error {
 		limited := o
 		limited.Duration, limited.Round = min(o.Duration, 5*time.Minute), min(o.Round, 20*time.Second)
 		s := &soak{options: limited}
-		err := s.run(ctx, &m)
+		var err error
+		if m.isOfKills() {
+			err = s.killMutant(ctx, &m)
+		} else {
+			err = s.run(ctx, &m)
+		}
 		switch {
 		case errors.Is(err, errBroken):
 			if by := finders[m.name]; !slices.ContainsFunc(s.findings, func(name string) bool { return strings.HasPrefix(name, by) }) {
@@ -111,6 +123,8 @@ type soak struct {
 	options  options
 	began    time.Time // start of the first round
 	findings []string  // names of the broken invariants
+	crowds   []crowd
+	code     string // the commit that runs
 }
 
 func (s *soak) elapsed() time.Duration { return time.Since(s.began) }
@@ -168,6 +182,14 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	if err := t.setUp(ctx); err != nil {
 		return err
 	}
+	if s.crowds, err = newCrowds(stack, l, t); err != nil {
+		return err
+	}
+	for _, c := range s.crowds {
+		if err := c.setUp(ctx); err != nil {
+			return err
+		}
+	}
 	e, err := newEvents(ctx, stack, l, t)
 	if err != nil {
 		return err
@@ -216,6 +238,9 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 		}
 		all.Go(func() { b.run(loading, number) })
 		all.Go(func() { e.run(loading, number) })
+		for _, c := range s.crowds {
+			all.Go(func() { c.run(loading, number) })
+		}
 		all.Wait()
 	}()
 	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
@@ -229,9 +254,15 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	if err != nil {
 		return nil, err
 	}
+	settled := s.settleCrowds(context.WithoutCancel(ctx), l.history)
 	emptied, err := quieten(context.WithoutCancel(ctx), stack, l, b)
 	if err != nil {
 		l.history.breach("%v", err)
+	}
+	if <-settled; len(s.crowds) > 0 { // what they left became tasks meanwhile
+		if _, err := quieten(context.WithoutCancel(ctx), stack, l, b); err != nil {
+			l.history.breach("%v", err)
+		}
 	}
 	s.say("round %d: %s", number, emptied)
 	if a != nil {
@@ -245,7 +276,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	if err := e.settle(context.WithoutCancel(ctx), stack); err != nil {
 		l.history.breach("%v", err)
 	}
-	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider, t, e)
+	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider, t, e, s.crowds)
 	if err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
@@ -264,6 +295,9 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, 
 	}
 	fmt.Printf("  %5d  faults in total, all survived\n\n", total)
 	printLoad(h, l, t, a, b, e)
+	for _, c := range s.crowds {
+		c.print()
+	}
 	if len(n.returns) > 0 {
 		slices.Sort(n.returns)
 		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest) of %d\n",

@@ -43,6 +43,8 @@ var finders = map[string]string{
 	"refire":  "every alert that fired has one event of its start",
 	"back":    "a sender is told to be silent once by each alert",
 	"low":     "each fall of a balance to a mark is told once",
+	"hasty":   "every accepted message exists",
+	"unheld":  "every lease that is held",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -178,7 +180,7 @@ judged AS (`},
 		{batches, "WHERE b.id = $1 AND b.status = $2::text\nFOR NO KEY UPDATE", "WHERE b.id = $1 AND b.status = $2::text"},
 	}},
 	{"pause", "only the sweep holds the tasks of a paused batch", []change{
-		{batching, "\t\t_, err = s.Tasks.HoldBatch(ctx, id) // a sweep does it too, if this server dies here\n", ""},
+		{batching, "\t\t_, err := s.Tasks.HoldBatch(ctx, id)\n\t\treturn err\n", "\t\treturn nil // a sweep does it too\n"},
 	}},
 	{"F10", "the log of a claim, which is the time and the limit of its leases, is written after its COMMIT", []change{
 		{claims, "        lease_limit = $9::smallint,\n        updated_at = (SELECT moment.at FROM moment)\n",

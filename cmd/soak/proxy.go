@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +36,7 @@ type gate struct {
 type proxy struct {
 	listener net.Listener
 	upstream string // path of PostgreSQL's socket
+	aim      atomic.Pointer[aim]
 
 	mu      sync.Mutex
 	links   map[*link]struct{}
@@ -136,7 +138,8 @@ func (p *proxy) serve(server net.Conn) {
 		_ = server.Close() // as if PostgreSQL had refused the connection
 		return
 	}
-	l := &link{proxy: p, server: server, postgres: postgres}
+	l := &link{proxy: p, server: server, postgres: postgres, over: make(chan struct{})}
+	defer close(l.over)
 	p.mu.Lock()
 	p.links[l] = struct{}{}
 	p.mu.Unlock()
@@ -154,6 +157,8 @@ type link struct {
 	proxy            *proxy
 	server, postgres net.Conn
 	committed        bool // the last completed command has changed data; used by watchReply only
+	trace            trace
+	over             chan struct{} // closed when both sides are
 }
 
 // cut closes both sides, that of the server with a reset.
@@ -212,6 +217,9 @@ func readMessage(in *bufio.Reader, opening bool) (kind byte, message []byte, err
 
 // watchRequest watches the messages of the server.
 func (l *link) watchRequest(kind byte, message []byte) bool {
+	if !l.request(kind, message) {
+		return false
+	}
 	switch {
 	case kind == 'E': // Execute
 		return l.meet(atStatement)
@@ -224,6 +232,9 @@ func (l *link) watchRequest(kind byte, message []byte) bool {
 // watchReply watches the messages of PostgreSQL. A statement outside of a transaction is committed when PostgreSQL is
 // ready for the next one.
 func (l *link) watchReply(kind byte, message []byte) bool {
+	if !l.reply(kind, message) {
+		return false
+	}
 	switch kind {
 	case 'C': // CommandComplete
 		tag := message[5:]

@@ -45,6 +45,7 @@ type stack struct {
 	servers []*server
 	doors   []*server // what clients call: the servers, or what leads to them
 	cluster *cluster  // nil: one PostgreSQL
+	aside   *proxy    // between clients and PostgreSQL; nil: none
 
 	mu       sync.Mutex
 	postgres *postgres.Server
@@ -96,6 +97,9 @@ func (s *stack) stop(keep bool) error {
 		srv.stop()
 	}
 	var failed []error
+	if s.aside != nil {
+		s.aside.stop()
+	}
 	if s.cluster != nil {
 		return s.cluster.stop(keep)
 	}

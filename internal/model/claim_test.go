@@ -79,10 +79,10 @@ func (u urgency) compare(o urgency) int {
 // at the latest when a sweep has moved it.
 func (w *world) urgencies(t *task) (first, last urgency) {
 	first, last = urgency{t.priority, t.retries}, urgency{t.priority, t.retries}
-	if w.isAgedRetry(t) {
+	if w.isAgedRetry(t) || t.retryAged { // also if a lease that nobody started made it due again
 		first.retries = 0
 	}
-	if w.isAgedPriority(t) {
+	if w.isAgedPriority(t) || t.prioAged {
 		first.priority = 0
 	}
 	if t.prioAged {
@@ -119,9 +119,9 @@ func (w *world) offers(s *sender) map[*task]offer {
 		}
 		o := offer{task: t, pool: p, cost: s.cost(t), surely: same == no && outranked == no}
 		o.first, o.last = w.urgencies(t)
-		// A failed task is retried by another active sender, if one exists, until it has waited too long.
-		if w.isRouted(p) && t.retries > 0 && t.failedBy == s.no {
-			if same == yes && !w.isAgedRetry(t) {
+		// A task that failed, or was not started, goes to another active sender, if one exists, until it has waited too long.
+		if w.isRouted(p) && t.failedBy == s.no {
+			if same == yes && t.due.Add(retryMaxWait).After(w.now) {
 				continue
 			}
 			o.surely = o.surely && smaller == no
@@ -139,12 +139,21 @@ type claim struct {
 	leases []int64
 	// unordered: the order of given is not known. amongOthers: other claims ran at the same time and may hold what is missing.
 	unordered, amongOthers bool
+	toStart                *time.Duration // the leases must be started within this time; nil: they need no start
+}
+
+// lease returns how long the leases of a claim last.
+func (c claim) lease() time.Duration {
+	if c.toStart != nil {
+		return min(*c.toStart, c.sender.lease)
+	}
+	return c.sender.lease
 }
 
 // judge reports what is wrong with the result of a claim, compared with what the sender could claim.
 func (w *world) judge(c claim, offers map[*task]offer) error {
 	s, given := c.sender, c.given
-	most, budget := s.most(w.now, c.limit), s.budget(w.now)
+	most, budget := s.mostIn(w.now, c.limit, c.lease()), s.budget(w.now)
 	got, spent := map[*task]bool{}, 0
 	for i, t := range given {
 		o, offered := offers[t]
@@ -223,8 +232,13 @@ func (w *world) take(c claim) {
 		w.give(t, s, leases[i])
 		cost := s.cost(t)
 		spent += cost
+		t.until, t.toStart = w.now.Add(c.lease()), c.toStart != nil
+		if paced {
+			t.charged = cost
+		}
 		if s.balance != nil {
 			s.change(-cost, leases[i])
+			t.paid = cost
 		}
 	}
 	s.attempts += len(given)

@@ -639,6 +639,88 @@ func (q *sequence) claimAs(t *rapid.T, s *sender, limit int) []*task {
 
 const claimPath = "/api/v1/sms/tasks/claim"
 
+// claimToStart claims tasks whose leases must be started.
+func (q *sequence) claimToStart(t *rapid.T) { q.claimWithin(t, q.world.senders) }
+
+// leaveUnstarted claims tasks, and lets a sweep take back those that were not started in time.
+func (q *sequence) leaveUnstarted(t *rapid.T) {
+	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.most(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
+	over := q.claimWithin(t, able)
+	q.noteSeen(t)
+	q.moveTo(t, over)
+	got := dataOf[struct {
+		Count int `json:"recovered_count"`
+	}](t, q.admin(t, http.MethodPost, "/api/v1/admin/recover-zombie-tasks", nil)).Count
+	if want := q.world.recover(); got != want {
+		t.Fatalf("%d leases were taken back, want %d", got, want)
+	}
+}
+
+// claimWithin is claimToStart, and returns when the leases run out.
+func (q *sequence) claimWithin(t *rapid.T, senders []*sender) (over time.Time) {
+	within := oneOf(t, "start within", time.Second, 40*time.Second, time.Hour)
+	c := claim{sender: someOf(t, "sender", senders), limit: rapid.IntRange(1, 5).Draw(t, "limit"), toStart: &within}
+	a := q.service.call(t, "", http.MethodPost, claimPath, map[string]any{"app_id": c.sender.no, "limit": c.limit, "start_seconds": int(within.Seconds())})
+	q.read(t, &c, dataOf[[]claimedTask](t, a))
+	q.settle(t, c, q.world.offers(c.sender))
+	return q.world.now.Add(c.lease())
+}
+
+// start starts leases of one app: its own, mostly, of which some may be over, started already, or need no start.
+func (q *sequence) start(t *rapid.T) {
+	w := q.world
+	held := slices.DeleteFunc(slices.Clone(w.tasks), func(x *task) bool { return x.status != processing })
+	first := someOf(t, "task", held)
+	app := first.holder
+	if rapid.IntRange(0, 9).Draw(t, "another app") == 9 {
+		app = someOf(t, "app", w.senders).no
+	}
+	on, leases := []*task{first}, []int64{first.lease}
+	for range rapid.IntRange(0, 3).Draw(t, "more") {
+		x := oneOf(t, "task", w.tasks...)
+		lease := max(1, x.lease)
+		if rapid.IntRange(0, 4).Draw(t, "its first lease") == 4 {
+			for other := range x.leasedTo {
+				lease = min(lease, other)
+			}
+		}
+		on, leases = append(on, x), append(leases, lease)
+	}
+	bodies := make([]map[string]any, len(on))
+	for i, x := range on {
+		bodies[i] = map[string]any{"task_id": x.id, "lease_id": leases[i]}
+		q.touch(x)
+	}
+	body := map[string]any{"app_id": app, "leases": bodies}
+	a, lost := q.ask(t, "", http.MethodPost, "/api/v1/sms/start", body)
+	if lost {
+		a = q.service.call(t, "", http.MethodPost, "/api/v1/sms/start", body) // which is harmless, whether or not the first one was done
+	}
+	data := dataOf[struct {
+		Items []struct {
+			Code       int
+			TaskID     string     `json:"task_id"`
+			LeaseID    int64      `json:"lease_id"`
+			LeaseUntil *time.Time `json:"lease_until"`
+		}
+	}](t, a)
+	if len(data.Items) != len(on) {
+		t.Fatalf("%d leases were started: %s", len(on), a.Raw)
+	}
+	for i, item := range data.Items {
+		until := w.start(on[i], app, leases[i])
+		code := http.StatusOK
+		if until == nil {
+			code = http.StatusConflict
+		}
+		t.Logf("%s starts lease %d of %s: %d", app, leases[i], on[i].name, code)
+		if item.Code != code || item.TaskID != on[i].id || item.LeaseID != leases[i] ||
+			(until == nil) != (item.LeaseUntil == nil) || until != nil && !until.Equal(*item.LeaseUntil) {
+			t.Fatalf("%s starts lease %d of %s, until %s: %s", app, leases[i], on[i].name, text(until), a.Raw)
+		}
+	}
+}
+
 // claimAtOnce lets several senders claim at the same time, perhaps one of them twice. No task is claimed twice, and no sender gets more
 // than it may.
 func (q *sequence) claimAtOnce(t *rapid.T) {
@@ -713,7 +795,7 @@ func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 			t.Fatalf("%s got a task that was never submitted: %+v", s.no, row)
 		}
 		c.given, c.leases = append(c.given, x), append(c.leases, row.LeaseID)
-		if row.PhoneNumber != x.to.written || row.Content != s.text(x) || row.Attempt != x.retries+1 || !row.LeaseUntil.Equal(w.now.Add(s.lease)) {
+		if row.PhoneNumber != x.to.written || row.Content != s.text(x) || row.Attempt != x.retries+1 || !row.LeaseUntil.Equal(w.now.Add(c.lease())) {
 			t.Fatalf("%s got %s as %+v", s.no, x.name, row)
 		}
 		if w.leases[row.LeaseID] {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -23,6 +24,10 @@ const (
 	silentAfter    = time.Minute
 	seenApart      = 10 * time.Minute // how much later the service may store a poll
 	scheduledEvery = 5 * time.Minute
+
+	// How long a task waits whose leases nobody starts, from the second one on.
+	releaseDelay     = 5 * time.Second
+	releaseDelayMost = 10 * time.Minute
 )
 
 // The states of a task.
@@ -138,6 +143,11 @@ type task struct {
 	until    time.Time
 	leasedTo map[int64]string // every lease and its sender
 	ranOut   bool             // its last lease was taken back, and no sender has got it since
+	leasedAt time.Time        // the live lease
+	toStart  bool             // its sender must start the live lease, and has not yet
+	charged  int              // segments that the live lease took from a sender that counts them
+	paid     int              // segments that it took from a balance
+	untried  int              // leases that nobody started, since the task was submitted or requeued
 	failedBy string
 	timeline []event
 
@@ -369,12 +379,15 @@ func (s *sender) budget(at time.Time) int {
 }
 
 // most returns how many tasks one claim of a sender may get: no more than the sender can send before the lease runs out.
-func (s *sender) most(at time.Time, limit int) int {
+func (s *sender) most(at time.Time, limit int) int { return s.mostIn(at, limit, s.lease) }
+
+// mostIn is most for leases of another length.
+func (s *sender) mostIn(at time.Time, limit int, lease time.Duration) int {
 	switch {
 	case !s.isReady(at):
 		return 0
 	case s.interval > 0:
-		return min(limit, max(1, int(s.lease/s.interval)))
+		return min(limit, max(1, int(lease/s.interval)))
 	default:
 		return limit
 	}
@@ -439,6 +452,7 @@ func valueOf(p *int) int {
 // give leases a task to a sender.
 func (w *world) give(t *task, s *sender, lease int64) {
 	t.status, t.holder, t.lease, t.until, t.ranOut = processing, s.no, lease, w.now.Add(s.lease), false
+	t.leasedAt, t.toStart, t.charged, t.paid = w.now, false, 0, 0
 	t.leasedTo[lease] = s.no
 	t.happened(event{Event: "claimed", AppID: s.no, Attempt: t.retries + 1, LeaseID: lease, At: w.now})
 }
@@ -525,8 +539,59 @@ func (w *world) again(t *task, failedBy string, due time.Time) {
 	t.queued, t.retryAged, t.prioAged = false, false, false
 }
 
+// start starts a lease of a sender, and returns when it runs out; nil: the sender does not hold it.
+func (w *world) start(t *task, app string, lease int64) *time.Time {
+	if t.status != processing || t.holder != app || t.lease != lease || w.ranOut(t) {
+		return nil
+	}
+	if t.toStart {
+		t.toStart = false
+		if until := t.leasedAt.Add(w.sender(app).lease); until.After(t.until) {
+			t.until = until
+		}
+	}
+	until := t.until
+	return &until
+}
+
+// giveBack takes back a lease that nobody started: no attempt is counted, and the sender gets its segments back. The task keeps its place the first
+// time, and waits longer each time after that.
+func (w *world) giveBack(t *task) {
+	s := w.sender(t.holder)
+	t.happened(event{Event: "recovered", AppID: t.holder, LeaseID: t.lease, Effect: "untried", At: w.now})
+	t.status, t.failedBy, t.holder, t.due, t.ranOut, t.toStart = pending, t.holder, "", w.now, true, false
+	if t.untried > 0 {
+		t.due = w.now.Add(min(releaseDelayMost, releaseDelay<<(t.untried-1)))
+		if t.prioAged && t.priority > 0 {
+			t.rank = 0
+		}
+		t.queued, t.retryAged, t.prioAged = false, false, false
+	}
+	t.untried++
+	if t.charged == 0 || !s.isPaced() {
+		return
+	}
+	for u, window := range windows(t.leasedAt, s.zone) {
+		s.used[units[u]+" "+window] -= t.charged
+	}
+	if t.paid > 0 {
+		s.change(t.paid, t.lease)
+	}
+}
+
 // recover takes back the leases that ran out, and returns their number.
 func (w *world) recover() (n int) {
+	var unstarted []*task
+	for _, t := range w.tasks {
+		if w.ranOut(t) && t.toStart {
+			unstarted = append(unstarted, t)
+		}
+	}
+	slices.SortFunc(unstarted, func(a, b *task) int { return cmp.Compare(a.lease, b.lease) }) // the order of the ledger
+	for _, t := range unstarted {
+		w.giveBack(t)
+	}
+	n = len(unstarted)
 	for _, t := range w.tasks {
 		if !w.ranOut(t) {
 			continue
@@ -641,7 +706,7 @@ func (w *world) requeue(t *task) {
 		t.due = *t.asked
 	}
 	p := w.pool(t)
-	t.rank, t.moved, t.queued, t.retryAged, t.prioAged = 0, &p, false, false, false
+	t.rank, t.moved, t.queued, t.retryAged, t.prioAged, t.untried = 0, &p, false, false, false, 0
 	t.happened(event{Event: "requeued", Effect: "requeued", At: w.now})
 }
 

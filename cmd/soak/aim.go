@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// path is one way through the code, known by the statements that only it sends.
+type path struct {
+	name     string
+	names    []string // statements, by their names in db/queries; one that ends with * stands for all that begin so
+	texts    []string // beginnings of statements without a name
+	without  []string // statements that are of another path if they came before in the transaction
+	isClient bool     // a client sends them, no server
+}
+
+var paths = []*path{
+	{name: "submit", names: []string{"TaskSubmit", "DefaultContentConsume", "IdempotencyStore", "SubmissionsRepeated"}, without: []string{"BatchHold", "SqlInboxTake"}},
+	{name: "claim", names: []string{"TaskOffer", "TaskLease", "SenderAdmit", "SenderCharge", "RouteAdmit"}},
+	{name: "two-step start", names: []string{"TaskStart"}},
+	{name: "report", names: []string{"TaskReport", "ReportsLate"}},
+	{name: "recover", names: []string{"TaskReturn", "TaskRecover", "TaskExpire"}},
+	{name: "push", names: []string{"TaskOutgoing", "TaskRelease", "DeliveryUnclear", "BreakerOpen", "BreakerProbe", "BreakerProbed", "BreakerClose"}},
+	{name: "cancel and requeue", names: []string{"TaskCancel", "TaskRequeue", "RequeueHold"}},
+	{name: "ranks and moves between pools", names: []string{"TaskQueue", "TaskAge", "TaskMove", "PoolRetire", "PoolSettle"}},
+	{name: "list: check", names: []string{"BatchRowsAdd", "BatchRowsDuplicate", "BatchChecked", "BatchReady", "BatchCreate"}},
+	{name: "list: feed", names: []string{"BatchRowsNext", "BatchRowsFed", "BatchFed", "BatchReleased", "BatchFinish", "BatchPause", "BatchCancel"}},
+	{name: "notification", names: []string{"NotificationCreate", "RenderingCreate", "TaskEnqueue", "NotificationAdvance", "NotificationSet"}},
+	{name: "feed of events", names: []string{"FeedTake", "FeedAppend", "FeedNotificationsTell"}},
+	{name: "webhook", names: []string{"WebhookRead", "WebhookSettle", "WebhookDeliveriesAdd", "WebhookRetriesPut", "WebhookRetriesDone"}},
+	{name: "alerts", names: []string{"AlertsFound", "AlertsFire", "AlertsResolve", "AlertsEnd"}},
+	{name: "SQL door: enqueue", texts: []string{"SELECT lksms.enqueue", "SELECT place, task_id FROM lksms.enqueue_all"}, isClient: true},
+	{name: "SQL door: inbox", names: []string{"TaskSubmit", "SqlInboxDelete", "SqlInboxPostpone"}, without: []string{"BatchHold"}},
+	{name: "partition moved", texts: []string{"SELECT task_partition_move"}, isClient: true},
+	{name: "partition exported, dropped, imported", names: []string{
+		"TaskPartitionCut", "TaskPartitionExported", "TaskPartitionDrop", "TaskPartitionStage", "TaskPartitionIndex", "TaskPartitionAttach",
+	}, isClient: true},
+	{name: "erasure", names: []string{"Erasure*", "Erased*"}, without: []string{"ErasureList"}},
+}
+
+// has reports whether a statement is one of the path. before are the names of the earlier ones of its transaction.
+func (p *path) has(statement string, before []string) bool {
+	for _, text := range p.texts {
+		if strings.HasPrefix(statement, text) {
+			return true
+		}
+	}
+	name := nameOf(statement)
+	if name == "" || slices.ContainsFunc(p.without, func(w string) bool { return w == name || slices.Contains(before, w) }) {
+		return false
+	}
+	if p.name == "SQL door: inbox" && name == "TaskSubmit" && !slices.Contains(before, "SqlInboxTake") {
+		return false
+	}
+	return slices.ContainsFunc(p.names, func(n string) bool {
+		beginning, isMany := strings.CutSuffix(n, "*")
+		return n == name || isMany && strings.HasPrefix(name, beginning)
+	})
+}
+
+// nameOf returns the name that sqlc puts before a statement; empty: the statement has none.
+func nameOf(statement string) string {
+	after, hasName := strings.CutPrefix(statement, "-- name: ")
+	if !hasName {
+		return ""
+	}
+	name, _, _ := strings.Cut(after, " ")
+	return name
+}
+
+// aim waits, at every proxy, for a moment of a path. The first link that reaches it calls strike.
+type aim struct {
+	path   *path
+	at     point
+	strike func(l *link) (pass bool)
+	taken  atomic.Bool
+}
+
+// trace follows what a link does. It knows nothing that pg_stat_activity does not know, but it knows it before the statement begins.
+type trace struct {
+	mu       sync.Mutex
+	pid      int               // of the backend
+	texts    map[string]string // prepared statements, by their names in the protocol
+	bound    string            // the statement of the last Bind
+	before   []string          // names of the statements of this transaction
+	of       *aim              // whose path the transaction is on
+	tag      string            // of the last command that was completed
+	isHeld   bool              // a kill is on its way: the server does not learn that PostgreSQL is ready
+	isServed bool              // PostgreSQL was ready before it was killed
+}
+
+// textMost is how much of a statement is kept.
+const textMost = 80
+
+// request notes a message of the server, and returns false if the message must not be forwarded.
+func (l *link) request(kind byte, message []byte) bool {
+	t, current := &l.trace, l.proxy.aim.Load()
+	switch kind {
+	case 'P': // Parse
+		name, rest, _ := bytes.Cut(message[5:], []byte{0})
+		text, _, _ := bytes.Cut(rest, []byte{0})
+		t.mu.Lock()
+		if t.texts == nil {
+			t.texts = map[string]string{}
+		}
+		t.texts[string(name)] = string(text[:min(len(text), textMost)])
+		t.mu.Unlock()
+	case 'B': // Bind
+		_, rest, _ := bytes.Cut(message[5:], []byte{0})
+		name, _, _ := bytes.Cut(rest, []byte{0})
+		t.mu.Lock()
+		t.bound = t.texts[string(name)]
+		t.mu.Unlock()
+	case 'E': // Execute
+		t.mu.Lock()
+		text := t.bound
+		t.mu.Unlock()
+		return l.sent(current, text)
+	case 'Q':
+		text := string(bytes.TrimRight(message[5:min(len(message), 5+textMost)], "\x00"))
+		if strings.EqualFold(text, "commit") {
+			return l.reached(current, atCommit)
+		}
+		return l.sent(current, text)
+	}
+	return true
+}
+
+// sent notes a statement.
+func (l *link) sent(current *aim, text string) bool {
+	t := &l.trace
+	t.mu.Lock()
+	isOn := current != nil && current.path.has(text, t.before)
+	if isOn {
+		t.of = current
+	}
+	if name := nameOf(text); name != "" && len(t.before) < 100 {
+		t.before = append(t.before, name)
+	}
+	t.mu.Unlock()
+	if isOn {
+		return l.reached(current, atStatement)
+	}
+	return true
+}
+
+// reached calls the strike of the aim if this is its moment and the transaction is on its path.
+func (l *link) reached(current *aim, at point) bool {
+	t := &l.trace
+	t.mu.Lock()
+	isMeant := current != nil && current.at == at && t.of == current
+	t.mu.Unlock()
+	if !isMeant || !current.taken.CompareAndSwap(false, true) {
+		return true
+	}
+	return current.strike(l)
+}
+
+// reply notes a message of PostgreSQL, and returns false if the message must not be forwarded.
+func (l *link) reply(kind byte, message []byte) bool {
+	t := &l.trace
+	switch kind {
+	case 'K': // BackendKeyData
+		t.mu.Lock()
+		t.pid = int(binary.BigEndian.Uint32(message[5:]))
+		t.mu.Unlock()
+	case 'C': // CommandComplete
+		t.mu.Lock()
+		t.tag = string(bytes.TrimRight(message[5:], "\x00"))
+		t.mu.Unlock()
+	case 'Z': // ReadyForQuery
+		isOver := message[5] == 'I'
+		t.mu.Lock()
+		isDone := isOver && t.tag != "ROLLBACK" && t.tag != ""
+		t.mu.Unlock()
+		if isDone && !l.reached(l.proxy.aim.Load(), atCommitReply) {
+			return false
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.isHeld {
+			t.isServed = true
+			return false
+		}
+		t.tag = ""
+		if isOver {
+			t.of, t.before = nil, t.before[:0]
+		}
+	}
+	return true
+}
+
+// hold lets the server not learn of the end of what it asked for, so that a kill that follows hits within the transaction.
+func (l *link) hold() (pid int) {
+	l.trace.mu.Lock()
+	defer l.trace.mu.Unlock()
+	l.trace.isHeld = true
+	return l.trace.pid
+}
+
+// wasServed reports whether PostgreSQL had done what it was asked for before it was killed.
+func (l *link) wasServed() bool {
+	l.trace.mu.Lock()
+	defer l.trace.mu.Unlock()
+	return l.trace.isServed
+}

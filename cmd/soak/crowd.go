@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// crowd is a group of clients that the rounds run beside the others.
+type crowd interface {
+	setUp(ctx context.Context) error
+	run(ctx context.Context, round int)
+	settle(ctx context.Context) error // without faults, until nothing is left of what they asked for
+	verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, error)
+	print()
+}
+
+// newCrowds returns the clients of newer parts of the service. They need a PostgreSQL of the soak's own.
+func newCrowds(s *stack, l *load, t *tenants) ([]crowd, error) {
+	u, err := url.Parse(s.adminURL())
+	if err != nil {
+		return nil, fmt.Errorf("read database URL: %w", err)
+	}
+	if s.aside, err = startProxy(filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432")); err != nil {
+		return nil, err
+	}
+	u.Host, u.User = s.aside.address(), url.UserPassword(shopRole, password)
+	u.RawQuery = url.Values{"sslmode": {"disable"}, "application_name": {shopRole}}.Encode()
+	return []crowd{newStarters(l), &forgotten{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}}, nil
+}
+
+// crowdLimit is how long the crowds may need until nothing is left of what they asked for.
+const crowdLimit = 4 * time.Minute
+
+// settleCrowds lets the crowds settle, and returns a channel that is closed when they have.
+func (s *soak) settleCrowds(ctx context.Context, h *history) <-chan struct{} {
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		limited, cancel := context.WithTimeout(ctx, crowdLimit)
+		defer cancel()
+		for _, c := range s.crowds {
+			if err := c.settle(limited); err != nil {
+				h.breach("%v", err)
+			}
+		}
+	}()
+	return settled
+}
+
+func checkAll(ctx context.Context, conn *pgx.Conn, invariants []invariant) (all []verdict, err error) {
+	for _, i := range invariants {
+		v, err := i.check(ctx, conn)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.name, err)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// awaitNone returns when a count is 0.
+func awaitNone(ctx context.Context, s *stack, what, sql string) error {
+	for {
+		left := 1
+		err := s.query(ctx, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, sql).Scan(&left) })
+		if err == nil && left == 0 {
+			return nil
+		}
+		if !pause(ctx, 100*time.Millisecond) {
+			return fmt.Errorf("%d %s are left: %w", left, what, ctx.Err())
+		}
+	}
+}
+
+// queryAside is query through the proxy of the clients, which can be aimed at.
+func (s *stack) queryAside(ctx context.Context, fn func(*pgx.Conn) error) error {
+	u, err := url.Parse(s.adminURL())
+	if err != nil {
+		return err
+	}
+	u.Host, u.RawQuery = s.aside.address(), url.Values{"sslmode": {"disable"}, "application_name": {"soak"}}.Encode()
+	conn, err := pgx.Connect(ctx, u.String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // the connection is no longer needed
+	return fn(conn)
+}

@@ -1,0 +1,584 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// killKind is what is killed.
+type killKind int
+
+const (
+	endSession killKind = iota
+	killServer
+	killSession
+	stopPostgres
+	killPostgres
+	killKinds
+)
+
+var killKindNames = [killKinds]string{
+	"session ended (SIGTERM)", "server killed", "session killed, PostgreSQL recovers", "PostgreSQL stopped at once, recovers", "PostgreSQL killed, recovers",
+}
+
+// killWeights are how often each kind is dealt, of 20. One that makes PostgreSQL recover takes a second or two.
+var killWeights = [killKinds]int{9, 6, 2, 1, 2}
+
+// killMoment names the moment that a kill hit. isServed: PostgreSQL had done the statement or the COMMIT, and the server did not know it yet.
+func killMoment(at point, isServed bool) string {
+	switch {
+	case at == atCommitReply:
+		return "at the reply to COMMIT"
+	case at == atCommit && isServed:
+		return "right after COMMIT"
+	case at == atCommit:
+		return "at COMMIT"
+	case isServed:
+		return "between two statements"
+	default:
+		return "in a statement"
+	}
+}
+
+// hit is a kill that struck what it was aimed at, within the transaction.
+type hit struct {
+	path   string
+	kind   killKind
+	moment string
+}
+
+// killer kills what is on a path right now, each path in turn, until its budget of hits is used up.
+type killer struct {
+	*nemesis
+	budget int
+	hits   []hit
+	misses int // aims that nothing came into
+	until  time.Time
+}
+
+// killSubmitters is how many clients submit. A kill hits its path whatever the load is, and a long queue makes the end of a round long.
+const killSubmitters = 6
+
+// The longest waits of a killer.
+const (
+	aimLimit   = 2 * time.Second  // for a path
+	fallLimit  = 10 * time.Second // for the end of a connection whose session was ended
+	roundLimit = 15 * time.Minute // for the kills of a round
+)
+
+// run implements injector.
+func (k *killer) run(ctx context.Context) error {
+	var deck []*path
+	k.until = time.Now().Add(roundLimit)
+	for len(k.hits) < k.budget && time.Now().Before(k.until) && pause(ctx, k.between(20, 350)) {
+		if len(deck) == 0 {
+			deck = slices.Clone(paths)
+			k.rng.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+		}
+		p := deck[0]
+		deck = deck[1:]
+		if err := k.killOn(context.WithoutCancel(ctx), p); err != nil {
+			return fmt.Errorf("kill on the path %s: %w", p.name, err)
+		}
+	}
+	if len(k.hits) < k.budget && ctx.Err() == nil {
+		k.history.breach("%d kills of %d hit within %s", len(k.hits), k.budget, roundLimit)
+	}
+	return nil
+}
+
+// deal returns a kind of kill for a path.
+func (k *killer) deal(p *path) killKind {
+	for {
+		n, kind := k.rng.IntN(20), endSession
+		for n >= killWeights[kind] {
+			n -= killWeights[kind]
+			kind++
+		}
+		if !p.isClient || kind != killServer {
+			return kind
+		}
+	}
+}
+
+// killOn kills once on a path. If nothing reaches the chosen moment, the next statement of the path will do.
+func (k *killer) killOn(ctx context.Context, p *path) error {
+	kind, at := k.deal(p), []point{atStatement, atStatement, atCommit, atCommitReply}[k.rng.IntN(4)]
+	struck, err := k.kill(p, kind, at)
+	if err == nil && struck == nil && at != atStatement {
+		at = atStatement
+		struck, err = k.kill(p, kind, at)
+	}
+	switch {
+	case err != nil:
+		return err
+	case struck == nil:
+		k.misses++
+		return nil
+	}
+	moment := killMoment(at, struck.wasServed())
+	k.hits = append(k.hits, hit{p.name, kind, moment})
+	what := fmt.Sprintf("%s, %s", p.name, moment)
+	if kind != endSession && kind != killServer {
+		if err := k.returnPostgres(ctx); err != nil {
+			return err
+		}
+	}
+	if kind == endSession || k.rng.IntN(4) > 0 {
+		k.say("%3d  %-41s%s", len(k.hits), killKindNames[kind], what)
+		return nil // the next kill meets servers that still start, or connect again
+	}
+	k.awaitAnswers(fault{name: killKindNames[kind], database: kind != killServer}, fmt.Sprintf("  %3d  %s", len(k.hits), what))
+	return nil
+}
+
+// kill aims, and returns the link that was on the path when its session or its server was killed. nil: nothing came to that point.
+func (k *killer) kill(p *path, kind killKind, at point) (struck *link, err error) {
+	isForwarded := k.rng.IntN(2) == 0
+	delay := time.Duration(k.rng.IntN([]int{200, 2000}[k.rng.IntN(2)])) * time.Microsecond // many statements take less than a millisecond
+	var failure error
+	links := make(chan *link, 1)
+	a := &aim{path: p, at: at}
+	a.strike = func(l *link) (pass bool) {
+		if kind == killServer {
+			k.serverOf(l.proxy).signal(syscall.SIGKILL)
+			links <- l
+			return at != atCommitReply && isForwarded
+		}
+		pid := l.hold()
+		strike := func() {
+			failure = k.strikeSession(kind, pid)
+			links <- l
+		}
+		if at == atCommitReply {
+			strike()
+			return false
+		}
+		go func() {
+			time.Sleep(delay)
+			strike()
+		}()
+		return true
+	}
+	k.aimAll(a)
+	defer k.aimAll(nil)
+	var l *link
+	select {
+	case l = <-links:
+	case <-time.After(aimLimit):
+		if a.taken.CompareAndSwap(false, true) {
+			return nil, nil
+		}
+		l = <-links
+	}
+	if errors.Is(failure, syscall.ESRCH) { // it has ended by itself
+		return nil, nil
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	select {
+	case <-l.over:
+		return l, nil
+	case <-time.After(fallLimit):
+		k.history.breach("a session went on after: %s", killKindNames[kind])
+		return nil, nil
+	}
+}
+
+// aimAll sets what all proxies aim at.
+func (k *killer) aimAll(a *aim) {
+	for _, s := range k.stack.servers {
+		s.proxy.aim.Store(a)
+	}
+	k.stack.aside.aim.Store(a)
+}
+
+func (k *killer) serverOf(p *proxy) *server {
+	for _, s := range k.stack.servers {
+		if s.proxy == p {
+			return s
+		}
+	}
+	panic("a kill of a server was aimed at a client")
+}
+
+// strikeSession kills a session, or PostgreSQL.
+func (k *killer) strikeSession(kind killKind, pid int) error {
+	if kind == endSession { // as pg_terminate_backend does
+		return syscall.Kill(pid, syscall.SIGTERM)
+	}
+	if kind == killSession {
+		return syscall.Kill(pid, syscall.SIGKILL)
+	}
+	pids, err := k.stack.postgresProcesses()
+	if err != nil {
+		return err
+	}
+	if kind == stopPostgres {
+		return syscall.Kill(pids[0], syscall.SIGQUIT)
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // a child may have ended meanwhile
+	}
+	return nil
+}
+
+// returnPostgres starts PostgreSQL if it has ended, and returns when it accepts connections.
+func (k *killer) returnPostgres(ctx context.Context) error {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := k.stack.revivePostgres(ctx) // fails while processes of the killed one still end
+		if err == nil {
+			err = k.stack.query(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) })
+		}
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("PostgreSQL does not return: %w", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// killedRound is what a round of kills did, as it is kept between runs.
+type killedRound struct {
+	Seed       uint64                    `json:"seed"`
+	Code       string                    `json:"code"` // the commit
+	Began      time.Time                 `json:"began"`
+	Seconds    float64                   `json:"seconds"`
+	Kills      int                       `json:"kills"`
+	Misses     int                       `json:"misses"` // aims that nothing came into
+	ByPath     map[string]map[string]int `json:"by_path"`
+	ByMoment   map[string]int            `json:"by_moment"`
+	Accepted   int                       `json:"accepted"`
+	Leases     int                       `json:"leases"`
+	Pushed     int                       `json:"pushed"` // messages that the provider accepted
+	Unknown    int64                     `json:"unknown"`
+	Lost       int                       `json:"lost"`
+	Doubled    int                       `json:"doubled"`
+	Invariants int                       `json:"invariants"`
+	Broken     []string                  `json:"broken,omitempty"`
+}
+
+// lossInvariants and doubleInvariants are the beginnings of the names of the invariants that count lost messages, and those that were given out twice
+// without an expired lease.
+var (
+	lossInvariants   = []string{"every accepted message exists", "every message has exactly one place", "the queue is empty", "an order is stored"}
+	doubleInvariants = []string{
+		"no message exists twice", "leases of a task never overlap", "a lease ends once", "a task ends once", "every message that the provider accepted",
+		"a lease that its sender started",
+	}
+)
+
+func countBroken(verdicts []verdict, of []string) (n int) {
+	for _, v := range verdicts {
+		if slices.ContainsFunc(of, func(name string) bool { return strings.HasPrefix(v.name, name) }) {
+			n += v.broken
+		}
+	}
+	return n
+}
+
+// killLog is the file in which the rounds are kept, so that a run that was broken off goes on.
+type killLog struct {
+	path   string
+	Rounds []killedRound `json:"rounds"`
+}
+
+func openKillLog(dir string) (*killLog, error) {
+	k := &killLog{path: filepath.Join(dir, "kills.json")}
+	content, err := os.ReadFile(k.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return k, os.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		err = json.Unmarshal(content, k)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the rounds so far: %w", err)
+	}
+	return k, nil
+}
+
+// add keeps a round. The file is replaced as a whole.
+func (k *killLog) add(r killedRound) error {
+	k.Rounds = append(k.Rounds, r)
+	content, err := json.MarshalIndent(k, "", "  ")
+	if err == nil {
+		err = os.WriteFile(k.path+".new", content, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(k.path+".new", k.path)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the round: %w", err)
+	}
+	return nil
+}
+
+func (k *killLog) kills() (n int) {
+	for _, r := range k.Rounds {
+		n += r.Kills
+	}
+	return n
+}
+
+// kills runs rounds of kills, each on a fresh database with a seed of its own, until options.Kills have hit.
+func (s *soak) kills(ctx context.Context) error {
+	s.began = time.Now()
+	s.options.Duration, s.options.Round = 24*time.Hour, 24*time.Hour // the kills end a round
+	s.code = codeOf(ctx)
+	if s.options.Seed != 0 { // again what a round did
+		r, err := s.killRound(ctx, s.options.Seed, s.options.Kills, nil)
+		if err == nil {
+			(&killLog{Rounds: []killedRound{r}}).print(os.Stdout)
+		}
+		return err
+	}
+	log, err := openKillLog(s.options.KillsDir)
+	if err != nil {
+		return err
+	}
+	if done := log.kills(); done > 0 {
+		fmt.Printf("soak: goes on after %d kills in %d rounds, which %s has\n", done, len(log.Rounds), log.path)
+	}
+	if s.options.Binary == "" {
+		dir, err := filepath.Abs(s.options.KillsDir)
+		if err == nil {
+			s.options.Binary, err = build(ctx, dir, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for log.kills() < s.options.Kills && ctx.Err() == nil {
+		seed := rand.Uint64() >> 40
+		r, err := s.killRound(ctx, seed, min(s.options.Portion, s.options.Kills-log.kills()), nil)
+		if err != nil && !errors.Is(err, errBroken) {
+			return fmt.Errorf("round with seed %d: %w", seed, err)
+		}
+		if keeping := log.add(r); keeping != nil {
+			return keeping
+		}
+		fmt.Printf("soak: %d kills of %d, in %s\n", log.kills(), s.options.Kills, s.elapsed().Round(time.Second))
+		if err != nil {
+			return fmt.Errorf("seed %d, again with `make soak KILLS=%d SEED=%d`: %w", seed, r.Kills, seed, err)
+		}
+	}
+	log.print(os.Stdout)
+	for _, r := range log.Rounds {
+		if len(r.Broken) > 0 {
+			return fmt.Errorf("round with seed %d: %w", r.Seed, errBroken)
+		}
+	}
+	return ctx.Err()
+}
+
+// killRound runs one round of kills. It returns errBroken if an invariant does not hold.
+func (s *soak) killRound(ctx context.Context, seed uint64, budget int, m *mutant) (r killedRound, err error) {
+	began := time.Now()
+	fmt.Printf("soak: seed %d, %d kills\n", seed, budget)
+	dir, err := newDir()
+	if err != nil {
+		return r, err
+	}
+	binary := s.options.Binary
+	if binary == "" {
+		if binary, err = build(ctx, dir, m); err != nil {
+			return r, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	stack, err := startStack(ctx, dir, binary)
+	defer func() {
+		keep := s.options.Keep || err != nil && m == nil
+		if keep {
+			fmt.Println("kept:", dir)
+		}
+		err = errors.Join(err, stack.stop(keep))
+	}()
+	if err != nil {
+		return r, err
+	}
+	sc, err := s.prepare(ctx, seed, stack)
+	if err != nil {
+		return r, err
+	}
+	defer sc.close()
+	k := &killer{nemesis: newNemesis(seed, stack, sc.history, s.say), budget: budget}
+	verdicts, err := s.round(ctx, 1, stack, sc.load, sc.tenants, sc.archive, sc.lists, sc.events, k)
+	if err != nil {
+		return r, err
+	}
+	r = killedRound{
+		Seed: seed, Code: s.code, Began: began, Seconds: time.Since(began).Seconds(), Kills: len(k.hits), Misses: k.misses,
+		ByPath: map[string]map[string]int{}, ByMoment: map[string]int{},
+		Accepted: sc.history.accepted(), Leases: len(sc.history.claims), Pushed: sc.load.provider.total(), Unknown: sc.history.calls[unknown].Load(),
+		Lost: countBroken(verdicts, lossInvariants), Doubled: countBroken(verdicts, doubleInvariants), Invariants: len(verdicts),
+	}
+	for _, h := range k.hits {
+		if r.ByPath[h.path] == nil {
+			r.ByPath[h.path] = map[string]int{}
+		}
+		r.ByPath[h.path][killKindNames[h.kind]]++
+		r.ByMoment[h.moment]++
+	}
+	printLoad(sc.history, sc.load, sc.tenants, sc.archive, sc.lists, sc.events)
+	for _, c := range s.crowds {
+		c.print()
+	}
+	s.findings = nil
+	for _, v := range broken(verdicts) {
+		s.findings = append(s.findings, v.name)
+		r.Broken = append(r.Broken, fmt.Sprintf("%s: %d times: %s", v.name, v.broken, strings.Join(v.samples, "; ")))
+	}
+	if len(s.findings) > 0 {
+		printVerdicts(verdicts)
+		return r, errBroken
+	}
+	return r, nil // also after an interruption: what was killed before was checked
+}
+
+// newDir makes the folder of a run.
+func newDir() (string, error) {
+	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
+	if err != nil {
+		return "", fmt.Errorf("create folder: %w", err)
+	}
+	return dir, os.Chmod(dir, 0o755) // under root PostgreSQL runs as another account, which needs to pass through the folder
+}
+
+// codeOf returns the commit of the project.
+func codeOf(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// scene is the clients of a run.
+type scene struct {
+	history *history
+	load    *load
+	tenants *tenants
+	archive *archive
+	lists   *lists
+	events  *events
+}
+
+func (sc *scene) close() {
+	sc.events.close()
+	_ = sc.load.provider.server.Close() // no calls are left
+}
+
+// prepare makes the clients of a run on a stack.
+func (s *soak) prepare(ctx context.Context, seed uint64, stack *stack) (*scene, error) {
+	sc := &scene{history: newHistory()}
+	p, err := startProvider()
+	if err != nil {
+		return nil, err
+	}
+	if sc.load, err = newLoad(seed, sc.history, p, stack.doors); err != nil {
+		return nil, err
+	}
+	sc.load.many = killSubmitters
+	if err := sc.load.setUp(ctx); err != nil {
+		return nil, err
+	}
+	if sc.archive, err = newArchive(ctx, stack, sc.load); err != nil {
+		return nil, err
+	}
+	sc.tenants, sc.lists = newTenants(sc.load), &lists{load: sc.load}
+	if err := sc.tenants.setUp(ctx); err != nil {
+		return nil, err
+	}
+	if s.crowds, err = newCrowds(stack, sc.load, sc.tenants); err != nil {
+		return nil, err
+	}
+	for _, c := range s.crowds {
+		if err := c.setUp(ctx); err != nil {
+			return nil, err
+		}
+	}
+	sc.events, err = newEvents(ctx, stack, sc.load, sc.tenants)
+	return sc, err
+}
+
+// print prints the sum of the rounds.
+func (k *killLog) print(out *os.File) {
+	total := killedRound{ByPath: map[string]map[string]int{}, ByMoment: map[string]int{}}
+	byKind := map[string]int{}
+	var seeds []string
+	for _, r := range k.Rounds {
+		seeds = append(seeds, fmt.Sprint(r.Seed))
+		total.Kills, total.Misses, total.Seconds = total.Kills+r.Kills, total.Misses+r.Misses, total.Seconds+r.Seconds
+		total.Accepted, total.Leases, total.Pushed = total.Accepted+r.Accepted, total.Leases+r.Leases, total.Pushed+r.Pushed
+		total.Unknown, total.Lost, total.Doubled = total.Unknown+r.Unknown, total.Lost+r.Lost, total.Doubled+r.Doubled
+		total.Invariants = cmp.Or(total.Invariants, r.Invariants)
+		for _, b := range r.Broken {
+			total.Broken = append(total.Broken, fmt.Sprintf("seed %d: %s", r.Seed, b))
+		}
+		for path, kinds := range r.ByPath {
+			if total.ByPath[path] == nil {
+				total.ByPath[path] = map[string]int{}
+			}
+			for kind, n := range kinds {
+				total.ByPath[path][kind] += n
+				byKind[kind] += n
+			}
+		}
+		for at, n := range r.ByMoment {
+			total.ByMoment[at] += n
+		}
+	}
+	fmt.Fprintf(out, "\nsoak: %d kills in %d rounds, %s; %d aims found nothing and do not count\n\n", total.Kills, len(k.Rounds),
+		time.Duration(total.Seconds*float64(time.Second)).Round(time.Second), total.Misses)
+	fmt.Fprintf(out, "| path | kills |")
+	for _, name := range killKindNames {
+		fmt.Fprintf(out, " %s |", name)
+	}
+	fmt.Fprintf(out, "\n|---%s|\n", strings.Repeat("|---", int(killKinds)+1))
+	row := func(name string, kinds map[string]int) {
+		n := 0
+		for _, of := range kinds {
+			n += of
+		}
+		fmt.Fprintf(out, "| %s | %d |", name, n)
+		for _, kind := range killKindNames {
+			fmt.Fprintf(out, " %d |", kinds[kind])
+		}
+		fmt.Fprintln(out)
+	}
+	for _, p := range paths {
+		row(p.name, total.ByPath[p.name])
+	}
+	row("**all**", byKind)
+	fmt.Fprintln(out)
+	for _, at := range slices.Sorted(maps.Keys(total.ByMoment)) {
+		fmt.Fprintf(out, "  %6d  %s\n", total.ByMoment[at], at)
+	}
+	fmt.Fprintf(out, "\n  %d messages accepted, %d leases, %d messages accepted by the provider, %d calls with an unknown outcome\n",
+		total.Accepted, total.Leases, total.Pushed, total.Unknown)
+	fmt.Fprintf(out, "  %d lost, %d doubled without an expired lease; %d invariants after each round, %d broken\n", total.Lost, total.Doubled,
+		total.Invariants, len(total.Broken))
+	for _, b := range total.Broken {
+		fmt.Fprintf(out, "  BROKEN  %s\n", b)
+	}
+	fmt.Fprintf(out, "  seeds: %s\n", strings.Join(seeds, ", "))
+}
