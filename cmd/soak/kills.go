@@ -547,38 +547,39 @@ func (k *killLog) print(out *os.File) {
 			total.ByMoment[at] += n
 		}
 	}
-	fmt.Fprintf(out, "\nsoak: %d kills in %d rounds, %s; %d aims found nothing and do not count\n\n", total.Kills, len(k.Rounds),
+	say := func(format string, values ...any) { _, _ = fmt.Fprintf(out, format, values...) }
+	say("\nsoak: %d kills in %d rounds, %s; %d aims found nothing and do not count\n\n", total.Kills, len(k.Rounds),
 		time.Duration(total.Seconds*float64(time.Second)).Round(time.Second), total.Misses)
-	fmt.Fprintf(out, "| path | kills |")
+	say("| path | kills |")
 	for _, name := range killKindNames {
-		fmt.Fprintf(out, " %s |", name)
+		say(" %s |", name)
 	}
-	fmt.Fprintf(out, "\n|---%s|\n", strings.Repeat("|---", int(killKinds)+1))
+	say("\n|---%s|\n", strings.Repeat("|---", int(killKinds)+1))
 	row := func(name string, kinds map[string]int) {
 		n := 0
 		for _, of := range kinds {
 			n += of
 		}
-		fmt.Fprintf(out, "| %s | %d |", name, n)
+		say("| %s | %d |", name, n)
 		for _, kind := range killKindNames {
-			fmt.Fprintf(out, " %d |", kinds[kind])
+			say(" %d |", kinds[kind])
 		}
-		fmt.Fprintln(out)
+		say("\n")
 	}
 	for _, p := range paths {
 		row(p.name, total.ByPath[p.name])
 	}
 	row("**all**", byKind)
-	fmt.Fprintln(out)
+	say("\n")
 	for _, at := range slices.Sorted(maps.Keys(total.ByMoment)) {
-		fmt.Fprintf(out, "  %6d  %s\n", total.ByMoment[at], at)
+		say("  %6d  %s\n", total.ByMoment[at], at)
 	}
-	fmt.Fprintf(out, "\n  %d messages accepted, %d leases, %d messages accepted by the provider, %d calls with an unknown outcome\n",
+	say("\n  %d messages accepted, %d leases, %d messages accepted by the provider, %d calls with an unknown outcome\n",
 		total.Accepted, total.Leases, total.Pushed, total.Unknown)
-	fmt.Fprintf(out, "  %d lost, %d doubled without an expired lease; %d invariants after each round, %d broken\n", total.Lost, total.Doubled,
+	say("  %d lost, %d doubled without an expired lease; %d invariants after each round, %d broken\n", total.Lost, total.Doubled,
 		total.Invariants, len(total.Broken))
 	for _, b := range total.Broken {
-		fmt.Fprintf(out, "  BROKEN  %s\n", b)
+		say("  BROKEN  %s\n", b)
 	}
-	fmt.Fprintf(out, "  seeds: %s\n", strings.Join(seeds, ", "))
+	say("  seeds: %s\n", strings.Join(seeds, ", "))
 }
