@@ -243,18 +243,21 @@ WHERE s.sender_no = ANY (@sender_nos::text[])
 ORDER BY s.sender_no;
 
 -- SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, it was recorded
--- within the last counted_on_apart_seconds, and after its rest; see is_unseen of SenderAdmit. It waits for no lock: a claim holds the row of its sender
+-- within the last counted_on_apart_seconds, and after its rest if it waits for tasks now: one that polled before it rested may be busy, or dead. See
+-- is_unseen of SenderAdmit. It waits for no lock: a claim holds the row of its sender
 -- and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
 -- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id
-    FROM (SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@are_counted_on::boolean[]) AS is_counted_on) p
+    FROM (
+        SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@are_counted_on::boolean[]) AS is_counted_on, unnest(@are_waiting::boolean[]) AS is_waiting
+    ) p
     JOIN senders s ON s.sender_no = p.sender_no
     JOIN sender_states st ON st.sender_id = s.id
     WHERE st.seen_at IS NULL
         OR st.seen_at < now() - make_interval(secs =>
             CASE WHEN p.is_counted_on THEN @counted_on_apart_seconds::double precision ELSE @apart_seconds::double precision END)
-        OR (p.is_counted_on AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
+        OR (p.is_counted_on AND p.is_waiting AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
     FOR NO KEY UPDATE OF st SKIP LOCKED
 )
 UPDATE sender_states st

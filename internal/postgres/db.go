@@ -62,10 +62,10 @@ func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	usual(cfg)
 	db := &DB{inParts: unnamed(cfg.ConnConfig)}
 	cfg.ConnConfig.OnPgError = db.leaveReadOnly
-	hasSeveral := len(hostsOf(&cfg.ConnConfig.Config)) > 1
-	if hasSeveral {
-		f := &follower{open: map[*pgx.Conn]string{}}
-		f.follow(cfg)
+	var several *follower // nil: one host
+	if len(hostsOf(&cfg.ConnConfig.Config)) > 1 {
+		several = &follower{open: map[*pgx.Conn]string{}}
+		several.follow(cfg)
 	}
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
@@ -81,10 +81,10 @@ func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 		}
 	}
 	db.isOpen.Store(true)
-	if hasSeveral {
+	if several != nil {
 		looking, end := context.WithCancel(context.WithoutCancel(ctx))
 		db.looking = end
-		db.looks.Go(func() { db.look(looking) })
+		db.looks.Go(func() { db.look(looking, several) })
 	}
 	if replicas.URL != "" {
 		if err := db.openReplicas(ctx, replicas); err != nil {

@@ -132,7 +132,8 @@ func (s *Service) Waiting() int { return s.line.Count() }
 
 // NotePolls stores which senders polled or wait at this server, and returns how many rows it changed.
 func (s *Service) NotePolls(ctx context.Context) (int, error) {
-	s.senders.Waiting(s.line.SenderNos())
+	waiting, sleeping := s.line.SenderNos()
+	s.senders.Waiting(waiting, sleeping)
 	return s.senders.SweepSeen(ctx)
 }
 

@@ -100,3 +100,21 @@ func TestASenderThatTookATaskClaims(t *testing.T) {
 		t.Error("the sender did not claim after it took a task")
 	}
 }
+
+// A sender that took a task before it rested, and sends it since or died, is not seen to be ready by a sweep: the others of its route would wait for it.
+func TestASenderThatDoesNotComeBackIsNotSeen(t *testing.T) {
+	b := waiting(t)
+	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
+	b.Submit("x")
+	if task := b.Claim("app", 1); len(task) != 1 {
+		t.Fatalf("claimed %v", task)
+	}
+	b.Exec(`UPDATE sender_states st SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'
+		FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'app'`)
+	if _, err := b.App.Tasks.NotePolls(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if since := secondsSinceSeen(b, "app"); since < 2 {
+		t.Errorf("its poll before the rest was stored after it, %d seconds ago", since)
+	}
+}

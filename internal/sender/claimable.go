@@ -18,8 +18,9 @@ type claimable struct {
 	isCountedOn bool              // others depend on its presence, by a route or its sort, so that its polls must be stored soon
 }
 
-// poolsKept is how long the pools of a sender are cached. While a sender waits, a change of the directory clears the cache before.
-const poolsKept = 10 * time.Minute
+// poolsKept is how long the pools of a sender are cached. While a sender waits, a change of the directory clears the cache before; an app that registers
+// itself is no such change, but others may depend on a sender since.
+const poolsKept = time.Minute
 
 // claimables caches the pools of senders.
 type claimables struct {

@@ -27,7 +27,7 @@ func (s *Service) Polled(ctx context.Context, senderNo string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen[senderNo] = struct{}{}
+	s.seen[senderNo] = s.seen[senderNo] // as it was, or false
 	return nil
 }
 
@@ -74,12 +74,15 @@ const (
 	notedSteps = 4
 )
 
-// Waiting notes that senders wait at this server, which counts as a poll.
-func (s *Service) Waiting(senderNos []string) {
+// Waiting notes that senders wait at this server for tasks, or for the end of their interval, which counts as a poll.
+func (s *Service) Waiting(forTasks, forInterval []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, senderNo := range senderNos {
-		s.seen[senderNo] = struct{}{}
+	for _, senderNo := range forInterval {
+		s.seen[senderNo] = s.seen[senderNo]
+	}
+	for _, senderNo := range forTasks {
+		s.seen[senderNo] = true
 	}
 }
 
@@ -91,22 +94,25 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	}
 	s.mu.Lock()
 	seen := s.seen
-	s.seen = map[string]struct{}{}
+	s.seen = map[string]bool{}
 	s.mu.Unlock()
 	if len(seen) == 0 {
 		return 0, nil
 	}
 	params := dbq.SendersSeenParams{
-		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: (values.Queue.SilentAfter() / notedSteps).Seconds(),
+		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: min(values.Queue.SilentAfter()/notedSteps, SeenApart).Seconds(),
 	}
 	for _, senderNo := range slices.Sorted(maps.Keys(seen)) {
 		c, _ := s.pools.get(senderNo)
 		params.SenderNos, params.AreCountedOn = append(params.SenderNos, senderNo), append(params.AreCountedOn, c.isCountedOn)
+		params.AreWaiting = append(params.AreWaiting, seen[senderNo])
 	}
 	n, err := s.q.SendersSeen(ctx, params)
 	if err != nil { // the next sweep stores them
 		s.mu.Lock()
-		maps.Copy(s.seen, seen)
+		for senderNo := range seen {
+			s.seen[senderNo] = s.seen[senderNo]
+		}
 		s.mu.Unlock()
 	}
 	return int(n), postgres.Wrap("store polls", err, nil)

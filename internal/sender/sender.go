@@ -37,13 +37,13 @@ type Service struct {
 	pools     *claimables
 
 	mu   sync.Mutex
-	seen map[string]struct{} // senders that polled since SweepSeen
+	seen map[string]bool // senders that polled since SweepSeen; true: it waits for tasks
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service, directory *directory.Service, configs *Configs) *Service {
 	s := &Service{
-		db: db, q: dbq.New(db), settings: settings, directory: directory, configs: configs, seen: map[string]struct{}{},
+		db: db, q: dbq.New(db), settings: settings, directory: directory, configs: configs, seen: map[string]bool{},
 		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
 		pools: newClaimables(),
 	}

@@ -49,18 +49,18 @@ type Line struct {
 	readUsage func(ctx context.Context, senderNos ...string) error
 
 	mu        sync.Mutex
-	waiters   list.List          // of *Waiter, in the order in which they joined
-	sleeping  int                // claims that wait for the end of their interval
-	changed   chan struct{}      // closed when the pools or intervals of senders may have changed
-	usages    map[string]*usage  // by sender_no
-	polling   bool               // pollWhileAnyWait runs
-	polls     int                // number of polls begun
-	announced map[int64]int      // pools that may have tasks, and the value of polls when that was learned
-	polledAt  time.Time          // when the last successful poll began
-	probed    map[int64]struct{} // pools that it probed
-	all       bool               // its Finding.All
-	after     int64              // Question.After of the next walk
-	tries     map[int64]*tries   // by pool
+	waiters   list.List            // of *Waiter, in the order in which they joined
+	sleeping  map[*Waiter]struct{} // claims that wait for the end of their interval
+	changed   chan struct{}        // closed when the pools or intervals of senders may have changed
+	usages    map[string]*usage    // by sender_no
+	polling   bool                 // pollWhileAnyWait runs
+	polls     int                  // number of polls begun
+	announced map[int64]int        // pools that may have tasks, and the value of polls when that was learned
+	polledAt  time.Time            // when the last successful poll began
+	probed    map[int64]struct{}   // pools that it probed
+	all       bool                 // its Finding.All
+	after     int64                // Question.After of the next walk
+	tries     map[int64]*tries     // by pool
 	done      sync.WaitGroup
 
 	closing sync.Once
@@ -71,7 +71,7 @@ type Line struct {
 func New(poll func(context.Context, Question) (Finding, error), readUsage func(context.Context, ...string) error) *Line {
 	return &Line{
 		poll: poll, readUsage: readUsage, usages: map[string]*usage{}, announced: map[int64]int{}, probed: map[int64]struct{}{},
-		tries: map[int64]*tries{}, closed: make(chan struct{}), changed: make(chan struct{}),
+		tries: map[int64]*tries{}, sleeping: map[*Waiter]struct{}{}, closed: make(chan struct{}), changed: make(chan struct{}),
 	}
 }
 
@@ -82,7 +82,7 @@ func (l *Line) Wait() { l.done.Wait() }
 func (l *Line) Count() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n = l.sleeping
+	n = len(l.sleeping)
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		if !e.Value.(*Waiter).anyPool {
 			n++
@@ -91,15 +91,19 @@ func (l *Line) Count() (n int) {
 	return n
 }
 
-// SenderNos returns the senders that wait for tasks.
-func (l *Line) SenderNos() []string {
+// SenderNos returns the senders that wait for tasks, and those that wait for the end of their interval.
+func (l *Line) SenderNos() (waiting, sleeping []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	senderNos := make([]string, 0, l.waiters.Len())
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
-		senderNos = append(senderNos, e.Value.(*Waiter).senderNo)
+		if w := e.Value.(*Waiter); !w.anyPool { // otherwise it claims now
+			waiting = append(waiting, w.senderNo)
+		}
 	}
-	return senderNos
+	for w := range l.sleeping {
+		sleeping = append(sleeping, w.senderNo)
+	}
+	return waiting, sleeping
 }
 
 // Waiter is a claim that waits.
@@ -267,7 +271,7 @@ func (l *Line) Await(ctx context.Context, p *Waiter, enough <-chan time.Time) (b
 // without the delay all would query the database at the same time.
 func (l *Line) soon() <-chan time.Time {
 	l.mu.Lock()
-	waiting := l.waiters.Len() + l.sleeping
+	waiting := l.waiters.Len() + len(l.sleeping)
 	l.mu.Unlock()
 	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond)) //nolint:gosec // no secret depends on it
 }
@@ -277,13 +281,13 @@ func (l *Line) soon() <-chan time.Time {
 func (l *Line) Sleep(ctx context.Context, p *Waiter, d time.Duration, enough <-chan time.Time) bool {
 	l.Leave(p)
 	l.mu.Lock()
-	l.sleeping++
+	l.sleeping[p] = struct{}{}
 	l.startPolling()
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.sleeping--
+		delete(l.sleeping, p)
 	}()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -432,7 +436,7 @@ func (l *Line) pollWhileAnyWait() {
 func (l *Line) stopIfIdle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiters.Len() > 0 || l.sleeping > 0 {
+	if l.waiters.Len() > 0 || len(l.sleeping) > 0 {
 		return false
 	}
 	l.polling = false
