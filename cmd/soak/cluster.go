@@ -330,7 +330,7 @@ func (c *cluster) startHAProxy(ctx context.Context, all []*server) error {
 	address := func(i int) string { return strings.TrimPrefix(all[i].url, "http://") }
 	toPrimary := [][2]string{{"bind 127.0.0.1:5000", "bind 127.0.0.1:" + c.database}}
 	for i, n := range c.nodes {
-		old := fmt.Sprintf("server pg%d 10.0.0.1%d:5432 check port 8008", i+1, i+1)
+		old := fmt.Sprintf("server pg%d PG%d_ADDRESS:5432 check port 8008", i+1, i+1)
 		toPrimary = append(toPrimary, [2]string{old, fmt.Sprintf("server %s 127.0.0.1:%s check port %s", n.name, n.port, n.rest)})
 	}
 	text := ""
@@ -339,7 +339,8 @@ func (c *cluster) startHAProxy(ctx context.Context, all []*server) error {
 		changes [][2]string
 	}{
 		{"deploy/haproxy/roles.cfg", [][2]string{
-			{"maxconn 20000", "maxconn 2000"}, // it needs two file descriptors for each
+			{"maxconn 20000", "maxconn 2000"},             // it needs two file descriptors for each
+			{"    user haproxy\n    group haproxy\n", ""}, // the other file says it
 			{"bind :8080", "bind 127.0.0.1:" + c.front},
 			{" lksms-api:8000", " " + address(0)}, {" lksms:8000", " " + address(0)},
 			{" lksms-claim:8000", " " + address(1)}, {" lksms-callback:8000", " " + address(1)},

@@ -5,7 +5,10 @@ case "$1" in
 remove | 0)
     if [ -d /run/systemd/system ]; then
         systemctl disable --now lksms.service || true
-        systemctl disable --now 'lksms@*.service' || true
+        systemctl stop 'lksms@*.service' || true
+        for link in /etc/systemd/system/*.wants/lksms@?*.service; do # disable takes no patterns
+            [ ! -L "$link" ] || systemctl disable "${link##*/}" || true
+        done
     fi
     ;;
 esac

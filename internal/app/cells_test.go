@@ -43,6 +43,9 @@ func newDoor(t *testing.T, a, b string, lines ...string) *door {
 	config := string(content)
 	for from, to := range map[string]string{
 		"bind :8080": "bind ${ADDRESS}", "maxconn 20000": "maxconn 500", "/run/haproxy/admin.sock": "${SOCKET}", "lksms-a:8000": a, "lksms-b:8000": b, "inter 2s": "inter 100ms",
+		// A test may run as anybody, and on a machine so busy that an answer takes longer than from one check to the next.
+		"    user haproxy\n    group haproxy\n": "",
+		"    timeout connect 3s\n":              "    timeout connect 3s\n    timeout check 10s\n",
 	} {
 		if strings.Count(config, from) != 1 {
 			t.Fatalf("cells.cfg has %q not once", from)
@@ -630,21 +633,38 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	d.command("add map cells.map user:user-of-gamma b")
 	d.expect(200, "", "POST", "/api/v1/sms/send", message, gamma...)
 
-	// acme moves to b, with its passwords and API keys.
+	// acme moves to b, with its passwords and API keys. Each of its names has a line before it is in both cells.
+	names := []string{"user-of-acme", "app of acme 应用", "reader-of-acme", "left-of-acme"}
+	a.AddUser("left-of-acme", "submit", map[string]any{"company_no": "acme"})
+	a.Expect(200, "", "PATCH", "/api/v1/admin/users/left-of-acme", map[string]any{"is_disabled": true})
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
+	onItsWay := "user:user-of-acme moving\nuser:left-of-acme moving\nuser:app%20of%20acme%20%E5%BA%94%E7%94%A8 a\nuser:reader-of-acme a\n"
+	before, err := cellsMap(t, ownLines+onItsWay, a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.command("set map cells.map user:user-of-acme moving")
 	moving := d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 	if moving.Header.Get("Retry-After") != "10" {
 		t.Errorf("Retry-After is %q", moving.Header.Get("Retry-After"))
 	}
-	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
-	copyUsers(t, a, b, "user-of-acme,app of acme 应用")
-	// Both cells have the users now, so the script refuses to write a map.
+	copyUsers(t, a, b, strings.Join(names, ","))
+	// Both cells have the users now: the script refuses to write a map in which one of them has no line.
 	if out, err := cellsMap(t, ownLines, a, b); err == nil || out != "" || !strings.Contains(err.Error(), "user:user-of-acme is in the cells a and b") {
 		t.Errorf("the map of two cells with the same user: %q, %v", out, err)
 	}
-	onItsWay := "user:user-of-acme moving\nuser:app%20of%20acme%20%E5%BA%94%E7%94%A8 a\n"
-	if lines, err = cellsMap(t, ownLines+onItsWay, a, b); err != nil {
-		t.Fatal(err)
+	for line := range strings.Lines(onItsWay) {
+		name := strings.Fields(line)[0]
+		_, err := cellsMap(t, ownLines+strings.Replace(onItsWay, line, "", 1), a, b)
+		if isDisabled := name == "user:left-of-acme"; isDisabled != (err == nil) || err != nil && !strings.Contains(err.Error(), name+" is in the cells a and b") {
+			t.Errorf("the map without the line of %s: %v", name, err)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM users WHERE is_disabled AND username = 'left-of-acme'"); n != 1 {
+		t.Error("a user who was disabled is not disabled in the new cell")
+	}
+	if lines, err = cellsMap(t, ownLines+onItsWay, a, b); err != nil || lines != before {
+		t.Fatalf("the map after the copy is not the one before it: %s, %v", lines, err)
 	}
 	d.Stop()
 	d.Write("cells.map", lines)
@@ -653,11 +673,14 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	d.client.CloseIdleConnections()
 	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["key of acme"]...)
+	if got := d.expect(200, "", "GET", "/api/v1/sms/tasks", nil, callers["reader of acme"]...); got.Header.Get("X-Lksms-Cell") != "a" {
+		t.Errorf("the reader of acme is answered by %q", got.Header.Get("X-Lksms-Cell"))
+	}
 	if left := d.poll(callers["app of acme"]); len(left) != 1 {
 		t.Errorf("of what acme left in a, its app gets %+v", left)
 	}
-	for _, name := range []string{"user-of-acme", "app%20of%20acme%20%E5%BA%94%E7%94%A8"} {
-		a.Expect(200, "", "PATCH", "/api/v1/admin/users/"+name, map[string]any{"is_disabled": true})
+	for _, name := range names {
+		a.Expect(200, "", "PATCH", "/api/v1/admin/users/"+url.PathEscape(name), map[string]any{"is_disabled": true})
 	}
 	if lines, err = cellsMap(t, ownLines, a, b); err != nil || !strings.Contains(lines, "user:user-of-acme b\n") {
 		t.Fatalf("after the users were disabled in a: %s, %v", lines, err)
@@ -683,20 +706,55 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 // copyUsers copies users from one cell to another with the commands of docs/scale.md.
 func copyUsers(t *testing.T, from, to *cell, names string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/scale.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile("(?s)<!-- test-cells: users -->\n +```sh\n(.*?)```").FindStringSubmatch(string(page))
-	if found == nil {
-		t.Fatal("docs/scale.md has no commands to copy users")
-	}
-	commands := regexp.MustCompile("(?m)^   ").ReplaceAllString(found[1], "") // it stands in a list
-	cmd := exec.CommandContext(t.Context(), "sh", "-euc", commands)
+	cmd := exec.CommandContext(t.Context(), "sh", "-euc", commandsOf(t, "users"))
 	cmd.Dir = pgtest.Dir(t)
 	cmd.Env = append(os.Environ(), "A="+from.Options.DatabaseURL, "B="+to.Options.DatabaseURL, "NAMES="+names)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// commandsOf returns the commands of docs/scale.md behind the line <!-- test-cells: name -->.
+func commandsOf(t *testing.T, name string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/scale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)<!-- test-cells: " + name + " -->\n *```sh\n(.*?)```").FindStringSubmatch(string(page))
+	if found == nil {
+		t.Fatalf("docs/scale.md has no commands %s", name)
+	}
+	return regexp.MustCompile("(?m)^   ").ReplaceAllString(found[1], "") // they may stand in a list
+}
+
+// The commands of docs/scale.md install a map only when it was written.
+func TestTheMapSurvivesAScriptThatFails(t *testing.T) {
+	t.Parallel()
+	dir, programs := pgtest.Dir(t), pgtest.Dir(t)
+	for name, content := range map[string]string{
+		programs + "/cells-map": "#!/bin/sh\necho 'user:new a'\nexit $CELLS_MAP_EXIT\n",
+		programs + "/systemctl": "#!/bin/sh\necho \"$@\" >>reloads\n",
+		dir + "/cells.map":      "user:old a\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o755); err != nil { //nolint:gosec // programs are run
+			t.Fatal(err)
+		}
+	}
+	commands := commandsOf(t, "map")
+	if strings.Count(commands, "/etc/haproxy") != 1 {
+		t.Fatalf("the commands name the folder not once: %s", commands)
+	}
+	for _, run := range []struct{ exit, content, reloads string }{{"1", "user:old a\n", ""}, {"0", "user:new a\n", "reload haproxy\n"}} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(commands, "/etc/haproxy", dir, 1))
+		cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "CELLS_MAP_EXIT="+run.exit)
+		if out, err := cmd.CombinedOutput(); (err == nil) != (run.exit == "0") {
+			t.Errorf("cells-map exits with %s: %v: %s", run.exit, err, out)
+		}
+		content, _ := os.ReadFile(dir + "/cells.map")
+		if reloads, _ := os.ReadFile(dir + "/reloads"); string(content) != run.content || string(reloads) != run.reloads {
+			t.Errorf("cells-map exits with %s: the map is %q, and systemctl got %q", run.exit, content, reloads)
+		}
 	}
 }
 
