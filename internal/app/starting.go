@@ -1,11 +1,12 @@
 package app
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ type Starting struct {
 	listener *lent
 	handler  atomic.Pointer[http.Handler]
 	served   chan struct{}
+	once     sync.Once
 }
 
 // Start begins to answer on a listener, which the caller gets back with HandOver or Close.
@@ -40,7 +42,7 @@ func Start(cfg *config.Server, listener net.Listener, log *slog.Logger) (*Starti
 	s.server.SetKeepAlivesEnabled(false) // the next request comes to the App
 	go func() {
 		defer close(s.served)
-		_ = serve(s.server, bounded) // ends with Shutdown
+		_ = serve(s.server, bounded) // ends when the listener is given back
 	}()
 	return s, nil
 }
@@ -54,16 +56,35 @@ func (s *Starting) HandOver(handler http.Handler) error {
 // Close gives the listener back. It may be called after HandOver.
 func (s *Starting) Close() { _ = s.stop() }
 
-func (s *Starting) stop() error {
-	go func() { _ = s.server.Shutdown(context.Background()) }() // each connection ends after its request, or without one after 5 seconds
-	<-s.served
-	return s.listener.deadline(time.Time{})
+// stop ends the server without Shutdown, which would cut off what has just been accepted. Each connection ends after its request, or without one after
+// five seconds (ReadHeaderTimeout).
+func (s *Starting) stop() (err error) {
+	s.once.Do(func() {
+		s.listener.isBack.Store(true)
+		_ = s.listener.Close()
+		<-s.served
+		err = s.listener.deadline(time.Time{})
+	})
+	return err
 }
 
 // lent is a listener that belongs to another: Close ends Accept, and no more.
 type lent struct {
 	net.Listener
 	deadline func(time.Time) error
+	isBack   atomic.Bool
+}
+
+// errBack ends Serve; it would repeat Accept after the error of a deadline.
+var errBack = errors.New("the listener was given back")
+
+// Accept implements net.Listener.
+func (l *lent) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil && l.isBack.Load() {
+		return nil, errBack
+	}
+	return conn, err
 }
 
 // Close implements net.Listener.
