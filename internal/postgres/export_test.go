@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"path"
+	"strings"
 	"testing/fstest"
 
 	"github.com/amacneil/dbmate/v2/pkg/dbmate"
@@ -62,4 +63,23 @@ func MigrateDownBefore(ctx context.Context, databaseURL, version string) error {
 		}
 		return nil
 	})
+}
+
+// ConcurrentBuilds counts the indexes that migrations are known to build concurrently, and those that their files do.
+func ConcurrentBuilds() (known, written int, err error) {
+	files, err := fs.Glob(db.Migrations, "migrations/*.sql")
+	if err != nil {
+		return 0, 0, err
+	}
+	var all []dbmate.Migration
+	for _, file := range files {
+		content, err := fs.ReadFile(db.Migrations, file)
+		if err != nil {
+			return 0, 0, err
+		}
+		written += strings.Count(string(content), "INDEX CONCURRENTLY") - strings.Count(string(content), "DROP INDEX CONCURRENTLY")
+		all = append(all, dbmate.Migration{FileName: path.Base(file), FilePath: file, FS: db.Migrations})
+	}
+	builds, err := pendingBuilds(all)
+	return len(builds), written, err
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,13 +111,9 @@ const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + inte
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
 // MigrateUp applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
-// file is a transaction of its own, unless it says otherwise. One that does not get its locks soon is undone, and repeated until it does.
-func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
-	return MigrateUpWith(ctx, databaseURL, slog.New(slog.DiscardHandler))
-}
-
-// MigrateUpWith is MigrateUp with a log, which says for whom a migration waits.
-func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
+// file is a transaction of its own, unless it says otherwise. One that does not get its locks soon is undone, and repeated until it does: the log
+// says for whom it waits. It may be nil.
+func MigrateUp(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
 	applied := 0
 	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
 		before, err := m.FindMigrations()
@@ -136,7 +133,16 @@ func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (i
 				if err := refuseBesideServers(ctx, conn); err != nil {
 					return err
 				}
-				return dropUnfinished(ctx, conn)
+				// Those of this turn: the ones before may have been applied, or left an index.
+				missing, err := m.FindMigrations()
+				if err != nil {
+					return err
+				}
+				builds, err := pendingBuilds(missing)
+				if err != nil {
+					return err
+				}
+				return dropUnfinished(ctx, conn, builds)
 			})
 			if err != nil {
 				return err
@@ -160,10 +166,10 @@ func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (i
 	return applied, nil
 }
 
-// MigrateDown reverts the newest migration.
-func MigrateDown(ctx context.Context, databaseURL string) error {
+// MigrateDown reverts the newest migration. It waits as MigrateUp does.
+func MigrateDown(ctx context.Context, databaseURL string, log *slog.Logger) error {
 	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
-		return repeatUntilFree(ctx, m, databaseURL, slog.New(slog.DiscardHandler), m.Rollback)
+		return repeatUntilFree(ctx, m, databaseURL, log, m.Rollback)
 	})
 	if err != nil {
 		return fmt.Errorf("migrate down: %w", err)
@@ -283,6 +289,9 @@ func stateOf(err error) string {
 // repeatUntilFree runs migrations again and again while they do not get a lock in time, or lose it in a deadlock. The caller holds the lock of
 // migrations, so that nobody else migrates meanwhile. What was applied stays; the migration that waited was rolled back.
 func repeatUntilFree(ctx context.Context, m *dbmate.DB, databaseURL string, log *slog.Logger, migrate func() error) error {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	for turn := 1; ; turn++ {
 		if files, ok := m.FS.(*bounded); ok {
 			files.wait = lockWait
@@ -341,21 +350,52 @@ func (b *bounded) ReadFile(name string) ([]byte, error) {
 	return content, err
 }
 
-// dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them
-// again. The lock ensures that no index is being built now.
-func dropUnfinished(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-		WHERE NOT i.indisvalid AND c.relnamespace = to_regnamespace('public') AND pg_has_role(c.relowner, 'USAGE') ORDER BY 1`)
-	if err != nil {
-		return err
+// build is an index that a migration builds concurrently: without a transaction, so that an interruption leaves an invalid index.
+type build struct{ index, table string }
+
+// buildStatement is how migrations write it, without a schema.
+var buildStatement = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS ([a-z0-9_]+) ON ([a-z0-9_]+) `)
+
+// pendingBuilds returns what the missing migrations build concurrently.
+func pendingBuilds(migrations []dbmate.Migration) ([]build, error) {
+	var builds []build
+	for _, migration := range migrations {
+		if migration.Applied {
+			continue
+		}
+		sections, err := migration.Parse()
+		if err != nil {
+			return nil, err
+		}
+		for _, section := range sections {
+			if section.UpOptions.Transaction() {
+				continue
+			}
+			for _, found := range buildStatement.FindAllStringSubmatch(section.Up, -1) {
+				builds = append(builds, build{index: found[1], table: found[2]})
+			}
+		}
 	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("look for unfinished indexes: %w", err)
-	}
-	for _, name := range names {
+	return builds, nil
+}
+
+// dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them again. The lock ensures that no
+// other migration is building them now. Invalid indexes of others are not ours to drop, even on our tables.
+func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
+	for _, b := range builds {
+		// An index is in the schema of its table. One of a partitioned table has another relkind.
+		var name string
+		err := conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname)
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE i.indrelid = to_regclass($1) AND c.relname = $2 AND c.relkind = 'i' AND NOT i.indisvalid`, b.table, b.index).Scan(&name)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look for the unfinished index %s: %w", b.index, err)
+		}
 		if _, err := conn.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
-			return fmt.Errorf("drop unfinished index: %w", err)
+			return fmt.Errorf("drop the unfinished index %s: %w", name, err)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
 )
 
@@ -66,7 +69,7 @@ func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
 	log := &logBuffer{}
 	migrated := make(chan error, 1)
 	go func() {
-		_, err := postgres.MigrateUpWith(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
+		_, err := postgres.MigrateUp(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
 		migrated <- err
 	}()
 	for range 2 {
@@ -106,7 +109,7 @@ func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T)
 	log := &logBuffer{}
 	migrated := make(chan error, 1)
 	go func() {
-		_, err := postgres.MigrateUpWith(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
+		_, err := postgres.MigrateUp(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
 		migrated <- err
 	}()
 	const isInvalid = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)"
@@ -125,4 +128,75 @@ func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T)
 		t.Fatal(err)
 	}
 	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = 'feed_at_idx'::regclass AND indisvalid)")
+}
+
+// leaveUnfinished leaves an invalid index, as an interrupted build does.
+func leaveUnfinished(t *testing.T, db *postgres.DB, table, build string) {
+	t.Helper()
+	long := begin(t, db, "LOCK TABLE "+table+" IN ROW EXCLUSIVE MODE")
+	conn, err := db.Pool().Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	var refused *pgconn.PgError
+	for _, sql := range []string{"SET statement_timeout = '200ms'", build, "RESET statement_timeout"} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil && !(errors.As(err, &refused) && refused.Code == "57014") {
+			t.Fatal(err)
+		}
+	}
+	if err := long.Rollback(t.Context()); err != nil || refused == nil {
+		t.Fatal("the build was not interrupted", err)
+	}
+}
+
+// An index that an interrupted migration left is built again, in whatever schema the tables are. Invalid indexes of others are theirs, and those of
+// partitioned tables, which cannot be dropped concurrently, stop no start.
+func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{"public", "own"} {
+		t.Run(schema, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.NewEmpty(t) + "&application_name=test"
+			db := open(t, url)
+			exec := func(sql string) {
+				t.Helper()
+				if _, err := db.Pool().Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exec("CREATE SCHEMA IF NOT EXISTS " + schema)
+			exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = " + schema + ", public', current_database()); END $$")
+			db.Pool().Reset()
+			if err := postgres.MigrateUpBefore(t.Context(), url, "20261124125000"); err != nil { // builds feed_at_idx
+				t.Fatal(err)
+			}
+			exec("CREATE TABLE theirs (a int); CREATE TABLE parts (a int) PARTITION BY LIST (a); CREATE TABLE part PARTITION OF parts DEFAULT; CREATE INDEX parts_idx ON ONLY parts (a)")
+			leaveUnfinished(t, db, "theirs", "CREATE INDEX CONCURRENTLY theirs_idx ON theirs (a)")
+			leaveUnfinished(t, db, "feed", "CREATE INDEX CONCURRENTLY feed_at_idx ON feed (at, id)")
+			const state = `SELECT string_agg(c.relname || ' ' || i.indisvalid, ', ' ORDER BY c.relname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+				WHERE c.relname IN ('theirs_idx', 'parts_idx', 'feed_at_idx') AND c.relnamespace = to_regnamespace($1)`
+			expect := func(want string) {
+				t.Helper()
+				var got string
+				if err := db.Pool().QueryRow(t.Context(), state, schema).Scan(&got); err != nil || got != want {
+					t.Errorf("the indexes are %s, %v; want %s", got, err, want)
+				}
+			}
+			expect("feed_at_idx false, parts_idx false, theirs_idx false")
+			if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
+				t.Fatal(err)
+			}
+			expect("feed_at_idx true, parts_idx false, theirs_idx false")
+		})
+	}
+}
+
+// Whatever a migration builds concurrently must be found again if it is interrupted.
+func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
+	t.Parallel()
+	builds, mentions, err := postgres.ConcurrentBuilds()
+	if err != nil || builds != mentions || builds == 0 {
+		t.Errorf("%d of %d CREATE INDEX CONCURRENTLY are known, %v", builds, mentions, err)
+	}
 }
