@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 	"testing/fstest"
+	"time"
 
 	"github.com/amacneil/dbmate/v2/pkg/dbmate"
 	"github.com/jackc/pgx/v5"
@@ -13,9 +14,11 @@ import (
 	"lksms/db"
 )
 
+func init() { tellWaitEvery = 100 * time.Millisecond }
+
 // MigrateUpBefore applies the migrations before a version, as the program of that time did.
 func MigrateUpBefore(ctx context.Context, databaseURL, version string) error {
-	return withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+	return withMigrator(ctx, databaseURL, func(_ context.Context, m *migrator) error {
 		earlier := fstest.MapFS{}
 		files, err := fs.Glob(db.Migrations, m.MigrationsDir[0]+"/*.sql")
 		if err != nil {
@@ -48,7 +51,7 @@ func MigrateUpBefore(ctx context.Context, databaseURL, version string) error {
 
 // MigrateDownBefore undoes the migration of a version and all after it, as that many MigrateDown do. It does not look for them anew before each.
 func MigrateDownBefore(ctx context.Context, databaseURL, version string) error {
-	return withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+	return withMigrator(ctx, databaseURL, func(_ context.Context, m *migrator) error {
 		all, err := m.FindMigrations()
 		if err != nil {
 			return err

@@ -114,7 +114,7 @@ func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T)
 	}()
 	const isInvalid = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)"
 	await(t, db, isInvalid)
-	for !strings.Contains(log.String(), "a migration waits") {
+	for !strings.Contains(log.String(), "lock timeout") {
 		select {
 		case err := <-migrated:
 			t.Fatalf("the migration did not wait: %v", err)
@@ -199,4 +199,53 @@ func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
 	if err != nil || builds != mentions || builds == 0 {
 		t.Errorf("%d of %d CREATE INDEX CONCURRENTLY are known, %v", builds, mentions, err)
 	}
+}
+
+// startIndex begins a migration that builds feed_at_idx, and returns when it waits for another transaction. The migrator's own limits do not end it.
+func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuffer, migrated chan error, long pgx.Tx) {
+	t.Helper()
+	url, db := migratedBefore(t, "20261124125000") // builds feed_at_idx
+	long = begin(t, db, "LOCK TABLE feed IN ROW EXCLUSIVE MODE")
+	log, migrated = &logBuffer{}, make(chan error, 1)
+	go func() {
+		_, err := postgres.MigrateUp(ctx, url, slog.New(slog.NewTextHandler(log, nil)))
+		migrated <- err
+	}()
+	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)")
+	return db, log, migrated, long
+}
+
+// nobodyBuilds is true when no session of a migration works, whose process is gone or not.
+const nobodyBuilds = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%CREATE INDEX CONCURRENTLY%'
+	AND pid <> pg_backend_pid() AND state = 'active')`
+
+func TestAnIndexThatWaitsIsToldAndEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	db, log, migrated, _ := startIndex(ctx, t)
+	for !strings.Contains(log.String(), "application_name test") {
+		select {
+		case err := <-migrated:
+			t.Fatalf("the migration did not wait: %v", err)
+		default:
+		}
+	}
+	cancel()
+	if err := <-migrated; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "has not ended") {
+		t.Errorf("the migration ended with %v", err)
+	}
+	await(t, db, nobodyBuilds)
+}
+
+// Without its lock, a migration would run beside that of another server.
+func TestAMigrationEndsWhenItsLockIsLost(t *testing.T) {
+	t.Parallel()
+	db, _, migrated, _ := startIndex(t.Context(), t)
+	await(t, db, `SELECT count(pg_terminate_backend(l.pid)) = 1 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database() AND a.application_name = 'lksms migrate'`)
+	if err := <-migrated; !errors.Is(err, postgres.ErrLockLost) || strings.Contains(err.Error(), "has not ended") {
+		t.Errorf("the migration ended with %v", err)
+	}
+	await(t, db, nobodyBuilds)
 }
