@@ -157,7 +157,7 @@ func (s *stack) beside(ctx context.Context, database string) (*stack, error) {
 	}
 	address.Path = "/" + database
 	second.database = address.String()
-	if _, err := postgres.MigrateUp(ctx, second.database); err != nil {
+	if _, err := postgres.MigrateUp(ctx, second.database, nil); err != nil {
 		return second, err
 	}
 	second.db, err = postgres.Open(ctx, second.database)

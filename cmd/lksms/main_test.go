@@ -786,7 +786,7 @@ func TestUserCommandsDoNotStartALongUpgrade(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	for isMoved := true; isMoved; {
-		if err := postgres.MigrateDown(t.Context(), databaseURL); err != nil {
+		if err := postgres.MigrateDown(t.Context(), databaseURL, nil); err != nil {
 			t.Fatal(err)
 		}
 		all, err := postgres.Migrations(t.Context(), databaseURL)
@@ -1098,7 +1098,7 @@ func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
 	if out, err := early.CombinedOutput(); err == nil || !strings.Contains(string(out), "lksms migrate up") {
 		t.Errorf("without the migrations: %v\n%s", err, out)
 	}
-	if _, err := postgres.MigrateUp(t.Context(), ownersURL); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), ownersURL, nil); err != nil {
 		t.Fatal(err)
 	}
 	conn := connect(t, databaseURL)

@@ -93,7 +93,7 @@ func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listene
 	if upgrade != "" {
 		log.Warn(upgrade)
 	}
-	applied, err := postgres.MigrateUpWith(migrating, db.url, log)
+	applied, err := postgres.MigrateUp(migrating, db.url, log)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (c *migrateUpCmd) Run(ctx context.Context) error {
 		if upgrade != "" {
 			fmt.Println(upgrade)
 		}
-		applied, err := postgres.MigrateUpWith(ctx, url, warnings())
+		applied, err := postgres.MigrateUp(ctx, url, warnings())
 		if err == nil {
 			fmt.Printf("%d applied\n", applied)
 		}
@@ -237,7 +237,7 @@ type migrateDownCmd struct {
 }
 
 func (c *migrateDownCmd) Run(ctx context.Context) error {
-	return withDatabase(ctx, c.Database, postgres.MigrateDown)
+	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error { return postgres.MigrateDown(ctx, url, warnings()) })
 }
 
 type migrateStatusCmd struct {

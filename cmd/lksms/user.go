@@ -200,7 +200,7 @@ func withMigrated(ctx context.Context, cfg config.Database, fn func(context.Cont
 		if upgrade != "" {
 			return fmt.Errorf("the database is not migrated to this version: run `lksms migrate up` first. %s", upgrade)
 		}
-		if _, err := postgres.MigrateUp(ctx, url); err != nil {
+		if _, err := postgres.MigrateUp(ctx, url, warnings()); err != nil {
 			return err
 		}
 		db, err := postgres.Open(ctx, url)

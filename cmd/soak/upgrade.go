@@ -294,7 +294,7 @@ func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, e
 				isWaiting := false
 				if err := u.stack.query(ctx, func(look *pgx.Conn) error {
 					return look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-						WHERE NOT l.granted AND l.locktype = 'relation' AND a.application_name = 'lksms migrate')`).Scan(&isWaiting)
+						WHERE NOT l.granted AND l.locktype = 'relation' AND starts_with(a.application_name, 'lksms migrate'))`).Scan(&isWaiting)
 				}); err != nil {
 					return err
 				}

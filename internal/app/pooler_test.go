@@ -100,7 +100,7 @@ func TestNothingIsLeftInTheSessionsOfAPooler(t *testing.T) {
 	migrated := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := postgres.MigrateUp(t.Context(), through)
+			_, err := postgres.MigrateUp(t.Context(), through, nil)
 			migrated <- err
 		}()
 	}

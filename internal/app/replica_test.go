@@ -21,7 +21,7 @@ import (
 func withReplica(t *testing.T, maxLag time.Duration) (b *apptest.Bundle, primary, standby *pgtest.Node) {
 	t.Helper()
 	primary = pgtest.NewPrimary(t)
-	if _, err := postgres.MigrateUp(t.Context(), pgtest.URL(primary)); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), pgtest.URL(primary), nil); err != nil {
 		t.Fatal(err)
 	}
 	standby = primary.Standby()

@@ -49,7 +49,7 @@ func TestReadinessFollowsTheDatabase(t *testing.T) {
 		return server
 	}
 	server := start()
-	if _, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
 		t.Fatal(err)
 	}
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.DatabaseURL = server.URL() })

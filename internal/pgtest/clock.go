@@ -29,7 +29,7 @@ func NewWithClock(t testing.TB) string {
 		return err
 	})
 	if err == nil {
-		_, err = postgres.MigrateUp(ctx, url)
+		_, err = postgres.MigrateUp(ctx, url, nil)
 	}
 	if err != nil {
 		t.Fatalf("make database with a clock: %v", err)

@@ -262,7 +262,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 		if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+"_new OWNER "+owner+" TEMPLATE template0"); err != nil {
 			return err
 		}
-		if _, err := postgres.MigrateUp(ctx, ownersURL(admin, name+"_new")); err != nil {
+		if _, err := postgres.MigrateUp(ctx, ownersURL(admin, name+"_new"), nil); err != nil {
 			return err
 		}
 		err = execute(ctx, ownersURL(admin, name+"_new"), func(conn *pgx.Conn) error {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"io/fs"
 	"path"
+	"strings"
 	"testing/fstest"
+	"time"
 
 	"github.com/amacneil/dbmate/v2/pkg/dbmate"
 	"github.com/jackc/pgx/v5"
@@ -12,9 +14,11 @@ import (
 	"lksms/db"
 )
 
+func init() { tellWaitEvery = 100 * time.Millisecond }
+
 // MigrateUpBefore applies the migrations before a version, as the program of that time did.
 func MigrateUpBefore(ctx context.Context, databaseURL, version string) error {
-	return withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+	return withMigrator(ctx, databaseURL, func(_ context.Context, m *migrator) error {
 		earlier := fstest.MapFS{}
 		files, err := fs.Glob(db.Migrations, m.MigrationsDir[0]+"/*.sql")
 		if err != nil {
@@ -47,7 +51,7 @@ func MigrateUpBefore(ctx context.Context, databaseURL, version string) error {
 
 // MigrateDownBefore undoes the migration of a version and all after it, as that many MigrateDown do. It does not look for them anew before each.
 func MigrateDownBefore(ctx context.Context, databaseURL, version string) error {
-	return withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+	return withMigrator(ctx, databaseURL, func(_ context.Context, m *migrator) error {
 		all, err := m.FindMigrations()
 		if err != nil {
 			return err
@@ -62,4 +66,23 @@ func MigrateDownBefore(ctx context.Context, databaseURL, version string) error {
 		}
 		return nil
 	})
+}
+
+// ConcurrentBuilds counts the indexes that migrations are known to build concurrently, and those that their files do.
+func ConcurrentBuilds() (known, written int, err error) {
+	files, err := fs.Glob(db.Migrations, "migrations/*.sql")
+	if err != nil {
+		return 0, 0, err
+	}
+	var all []dbmate.Migration
+	for _, file := range files {
+		content, err := fs.ReadFile(db.Migrations, file)
+		if err != nil {
+			return 0, 0, err
+		}
+		written += strings.Count(string(content), "INDEX CONCURRENTLY") - strings.Count(string(content), "DROP INDEX CONCURRENTLY")
+		all = append(all, dbmate.Migration{FileName: path.Base(file), FilePath: file, FS: db.Migrations})
+	}
+	builds, err := pendingBuilds(all)
+	return len(builds), written, err
 }

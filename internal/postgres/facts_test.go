@@ -113,7 +113,7 @@ func TestTheMigrationThatStoresFactsOnceKeepsThem(t *testing.T) {
 			}
 		}
 	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	compare("after the upgrade")
@@ -156,7 +156,7 @@ func TestUpgradesRefuseToRunBesideServersOfTheVersionBefore(t *testing.T) {
 			if err := server.Pool().Ping(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := postgres.MigrateUp(t.Context(), url); err == nil || !strings.Contains(err.Error(), "stop all servers") {
+			if n, err := postgres.MigrateUp(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "stop all servers") {
 				t.Fatalf("%d migrations were applied beside a server: %v", n, err)
 			}
 			var isApplied bool
@@ -168,7 +168,7 @@ func TestUpgradesRefuseToRunBesideServersOfTheVersionBefore(t *testing.T) {
 				WHERE datname = current_database() AND application_name <> 'test' AND backend_type = 'client backend'`); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+			if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 				t.Errorf("after the server stopped: %v", err)
 			}
 		})
@@ -197,7 +197,7 @@ func TestTheMoveOfTasksWaitsForTheOneBefore(t *testing.T) {
 	}
 	moved := make(chan error, 1)
 	go func() {
-		_, err := postgres.MigrateUp(t.Context(), url)
+		_, err := postgres.MigrateUp(t.Context(), url, nil)
 		moved <- err
 	}()
 	for isWaiting := false; !isWaiting; {
@@ -247,7 +247,7 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 	if text, err := postgres.PendingUpgrade(t.Context(), url); err != nil || !strings.Contains(text, "about 45000 tasks") {
 		t.Errorf("before: %q, %v", text, err)
 	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err == nil || !strings.Contains(err.Error(), "report_logs_event_known") {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "report_logs_event_known") {
 		t.Fatalf("the migration did not fail: %v", err)
 	}
 	var moved int
@@ -265,7 +265,7 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 		t.Errorf("after the interruption: %q, %v", text, err)
 	}
 	exec("UPDATE old_report_logs SET event = 'reported'")
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := count("SELECT count(*) FROM tasks WHERE status = 2"); n != 45000 {
@@ -312,7 +312,7 @@ func TestTheMigrationToOneStreamOfFactsKeepsAllFigures(t *testing.T) {
 			('nobody', 1, 0, 0, 0, '2026-01-01 18:00Z');
 		INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed) VALUES (1, 9, 1, 2, 7, 3), (1, -4, 0, 4, 0, 0), (2, 1, 0, 0, 0, 0)`)
 	counts := figures(older, "SELECT 1")
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	if now := figures(totals, "SELECT 1"); now != counts {
@@ -363,7 +363,7 @@ func TestTheMigrationThatMeasuresWaitsKeepsWhatIsThere(t *testing.T) {
 		INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content) VALUES
 			('task_1', 1, 1, 1, 5, 1, '1', '1', 'x'), ('task_2', 1, 1, 1, 5, 1, '1', '1', 'x')`)
 	before := text(totals)
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	if now := text(totals); now != before {
@@ -418,11 +418,11 @@ func TestTheMigrationsThatAddDimensionsKeepWhatIsThere(t *testing.T) {
 	const states = "SELECT string_agg(task_id || ' ' || status || ' ' || is_test, ',' ORDER BY task_id) FROM tasks"
 	counts, tasks := text(totals), text(states)
 	exec("SET application_name = 'lksms'")
-	if _, err := postgres.MigrateUp(t.Context(), url); err == nil || !strings.Contains(err.Error(), "stop all servers") {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "stop all servers") {
 		t.Errorf("beside a server: %v", err)
 	}
 	exec("SET application_name = 'test'")
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := text("SELECT count(*) || ' ' || count(batch_id) || ' ' || count(*) FILTER (WHERE is_test) FROM facts"); got != "2 0 0" {
@@ -469,7 +469,7 @@ func TestMigrationsBesideServersLockOneTableAtATime(t *testing.T) {
 			}
 			migrated := make(chan error, 1)
 			go func() {
-				_, err := postgres.MigrateUp(t.Context(), url)
+				_, err := postgres.MigrateUp(t.Context(), url, nil)
 				migrated <- err
 			}()
 			for isWaiting := false; !isWaiting; {

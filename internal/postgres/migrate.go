@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"embed"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,8 +45,21 @@ const (
 	lockTurns    = 10
 )
 
-// migratorName is the application_name of sessions that migrate, whatever the database URL says: refuseBesideServers must not count them.
+// migratorName begins the application_name of sessions that migrate, whatever the database URL says: refuseBesideServers must not count them.
 const migratorName = "lksms migrate"
+
+// cancelLimit is how long a migration may take to end once it was cancelled. A host that vanished does not end it.
+const cancelLimit = 10 * time.Second
+
+// tellWaitEvery is how often the log says that a migration waits that sets no limit.
+var tellWaitEvery = 30 * time.Second
+
+// migrator applies migrations while it holds the lock of migrations.
+type migrator struct {
+	*dbmate.DB
+	beside *pgx.ConnConfig // of another session of this migrator
+	name   string          // application_name of the sessions of dbmate, which begins with migratorName: no other migrator has it
+}
 
 // Migration is a migration file, and whether it has been applied.
 type Migration struct {
@@ -110,15 +125,11 @@ const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + inte
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
 // MigrateUp applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
-// file is a transaction of its own, unless it says otherwise. One that does not get its locks soon is undone, and repeated until it does.
-func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
-	return MigrateUpWith(ctx, databaseURL, slog.New(slog.DiscardHandler))
-}
-
-// MigrateUpWith is MigrateUp with a log, which says for whom a migration waits.
-func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
+// file is a transaction of its own, unless it says otherwise. One that does not get its locks soon is undone, and repeated until it does: the log
+// says for whom it waits. It may be nil.
+func MigrateUp(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
 	applied := 0
-	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+	err := withMigrator(ctx, databaseURL, func(ctx context.Context, m *migrator) error {
 		before, err := m.FindMigrations()
 		if err != nil {
 			return err
@@ -131,12 +142,21 @@ func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (i
 		if applied == 0 {
 			return nil
 		}
-		err = repeatUntilFree(ctx, m, databaseURL, log, func() error {
+		err = m.repeatUntilFree(ctx, log, func() error {
 			err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
 				if err := refuseBesideServers(ctx, conn); err != nil {
 					return err
 				}
-				return dropUnfinished(ctx, conn)
+				// Those of this turn: the ones before may have been applied, or left an index.
+				missing, err := m.FindMigrations()
+				if err != nil {
+					return err
+				}
+				builds, err := pendingBuilds(missing)
+				if err != nil {
+					return err
+				}
+				return dropUnfinished(ctx, conn, builds)
 			})
 			if err != nil {
 				return err
@@ -160,10 +180,10 @@ func MigrateUpWith(ctx context.Context, databaseURL string, log *slog.Logger) (i
 	return applied, nil
 }
 
-// MigrateDown reverts the newest migration.
-func MigrateDown(ctx context.Context, databaseURL string) error {
-	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
-		return repeatUntilFree(ctx, m, databaseURL, slog.New(slog.DiscardHandler), m.Rollback)
+// MigrateDown reverts the newest migration. It waits as MigrateUp does.
+func MigrateDown(ctx context.Context, databaseURL string, log *slog.Logger) error {
+	err := withMigrator(ctx, databaseURL, func(ctx context.Context, m *migrator) error {
+		return m.repeatUntilFree(ctx, log, m.Rollback)
 	})
 	if err != nil {
 		return fmt.Errorf("migrate down: %w", err)
@@ -174,7 +194,7 @@ func MigrateDown(ctx context.Context, databaseURL string) error {
 // Migrations lists the migrations of this binary, oldest first.
 func Migrations(ctx context.Context, databaseURL string) ([]Migration, error) {
 	var list []Migration
-	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
+	err := withMigrator(ctx, databaseURL, func(_ context.Context, m *migrator) error {
 		found, err := m.FindMigrations()
 		for _, migration := range found {
 			list = append(list, Migration{File: migration.FileName, Applied: migration.Applied})
@@ -219,7 +239,8 @@ func knownVersions() ([]string, error) {
 	return versions, nil
 }
 
-func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) error) error {
+// withMigrator runs fn under the lock of migrations. The context of fn ends when the lock is lost.
+func withMigrator(ctx context.Context, databaseURL string, fn func(context.Context, *migrator) error) error {
 	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
 		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
 	}
@@ -241,12 +262,15 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
-	target, err := migratorURL(databaseURL, conn)
+	name := migratorName + " " + rand.Text()[:8]
+	target, err := migratorURL(databaseURL, conn, name)
 	if err != nil {
 		return errors.Join(err, lock.Unlock(ctx))
 	}
 	m := dbmate.New(target)
-	m.FS = &bounded{FS: db.Migrations, path: path, wait: lockWait}
+	while, end := lock.While(ctx)
+	defer end()
+	m.FS = &bounded{FS: db.Migrations, path: path, wait: lockWait, stopped: func() error { return context.Cause(while) }}
 	if path != "" {
 		first, _, _ := strings.Cut(path, ",")
 		m.MigrationsTableName = first + "." + m.MigrationsTableName
@@ -255,7 +279,8 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	m.AutoDumpSchema = false
 	var output bytes.Buffer
 	m.Log = &output
-	return errors.Join(fn(m), lock.Unlock(ctx)) // without the lock, another server may have migrated at the same time
+	err = fn(while, &migrator{DB: m, beside: conn.Config(), name: name})
+	return errors.Join(err, lock.Unlock(ctx)) // without the lock, another server may have migrated at the same time
 }
 
 // searchPath returns the schemas that the session of a role with the name lksms sees, without the schema lksms; empty: the session has another role.
@@ -280,9 +305,12 @@ func stateOf(err error) string {
 	return refused.SQLState()
 }
 
-// repeatUntilFree runs migrations again and again while they do not get a lock in time, or lose it in a deadlock. The caller holds the lock of
-// migrations, so that nobody else migrates meanwhile. What was applied stays; the migration that waited was rolled back.
-func repeatUntilFree(ctx context.Context, m *dbmate.DB, databaseURL string, log *slog.Logger, migrate func() error) error {
+// repeatUntilFree runs migrations again and again while they do not get a lock in time, or lose it in a deadlock. Nobody else migrates meanwhile: ctx
+// ends when the lock of migrations is lost. What was applied stays; the migration that waited was rolled back.
+func (m *migrator) repeatUntilFree(ctx context.Context, log *slog.Logger, migrate func() error) error {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	for turn := 1; ; turn++ {
 		if files, ok := m.FS.(*bounded); ok {
 			files.wait = lockWait
@@ -290,32 +318,97 @@ func repeatUntilFree(ctx context.Context, m *dbmate.DB, databaseURL string, log 
 				files.wait = lockPatience
 			}
 		}
-		err := migrate()
+		err := m.watched(ctx, log, migrate)
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
 		if state := stateOf(err); state != "55P03" && state != "40P01" { // lock_not_available, deadlock_detected
 			return err
 		}
-		log.Warn("a migration waits until others release a table: end their long transactions", "error", err, "oldest_transaction", oldestTransaction(ctx, databaseURL))
+		_, oldest := m.waits(ctx)
+		log.Warn(waitsForOthers, "error", err, "oldest_transaction", oldest)
 		select {
 		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
+			return errors.Join(context.Cause(ctx), err)
 		case <-time.After(lockRest):
 		}
 	}
 }
 
-// oldestTransaction describes the oldest open transaction of others in the database, which may hold what a migration waits for; empty: none that
-// the role may see.
-func oldestTransaction(ctx context.Context, databaseURL string) (text string) {
-	_ = withConn(ctx, databaseURL, func(conn *pgx.Conn) error { // without it, the log says less
-		return conn.QueryRow(ctx, `SELECT coalesce(max(x.text), '') FROM (
-			SELECT format('pid %s of %s, application_name %s, for %s', a.pid, a.usename, a.application_name, date_trunc('second', now() - a.xact_start)) AS text
-			FROM pg_stat_activity a
-			WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.application_name <> $1 AND a.xact_start IS NOT NULL
-			ORDER BY a.xact_start
-			LIMIT 1
-		) x`, migratorName).Scan(&text)
+const waitsForOthers = "a migration waits until others release a table: end their long transactions"
+
+// watched runs migrations, and tells when one waits that sets no limit. dbmate knows no context: when ctx ends, watched cancels what runs, because a
+// process that ends leaves PostgreSQL building an index, or waiting for hours to build it.
+func (m *migrator) watched(ctx context.Context, log *slog.Logger, migrate func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- migrate() }()
+	every := time.NewTicker(tellWaitEvery)
+	defer every.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-every.C:
+			if isWaiting, oldest := m.waits(ctx); isWaiting {
+				log.Warn(waitsForOthers, "oldest_transaction", oldest)
+			}
+		case <-ctx.Done():
+			return m.cancel(context.WithoutCancel(ctx), done)
+		}
+	}
+}
+
+// cancel cancels the statement of a migration until it has ended: a statement that is only about to begin escapes. It returns the migration's error.
+func (m *migrator) cancel(ctx context.Context, done <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelLimit)
+	defer cancel()
+	again := time.NewTicker(lockWait)
+	defer again.Stop()
+	var failed error
+	for {
+		failed = m.withSession(ctx, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND application_name = $1 AND state <> 'idle' AND pid <> pg_backend_pid()`, m.name)
+			return err
+		})
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return errors.Join(errors.New("the migration was cancelled and has not ended"), failed)
+		case <-again.C:
+		}
+	}
+}
+
+// withSession runs fn with another session of the migrator, on the host that it migrates.
+func (m *migrator) withSession(ctx context.Context, fn func(*pgx.Conn) error) error {
+	conn, err := pgx.ConnectConfig(ctx, m.beside.Copy())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection is no longer needed
+	return fn(conn)
+}
+
+// waits reports whether a statement of the migrator waits for a lock. It describes the oldest open transaction of others in the database, which may hold
+// what the migration waits for; empty: none that the role may see.
+func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
+	ctx, cancel := context.WithTimeout(ctx, lockLimit)
+	defer cancel()
+	_ = m.withSession(ctx, func(conn *pgx.Conn) error { // without it, the log says less
+		return conn.QueryRow(ctx, `SELECT EXISTS (
+				SELECT FROM pg_stat_activity a
+				WHERE a.datname = current_database() AND a.application_name = $2 AND a.state = 'active' AND a.wait_event_type = 'Lock'
+			), coalesce((
+				SELECT format('pid %s of %s, application_name %s, for %s', a.pid, a.usename, a.application_name, date_trunc('second', now() - a.xact_start))
+				FROM pg_stat_activity a
+				WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND NOT starts_with(a.application_name, $1) AND a.xact_start IS NOT NULL
+				ORDER BY a.xact_start
+				LIMIT 1
+			), '')`, migratorName, m.name).Scan(&isWaiting, &oldest)
 	})
-	return text
+	return isWaiting, oldest
 }
 
 // bounded are migrations that begin by limiting how long they wait for locks, in place of limits of their own, and by setting the search path unless it
@@ -323,12 +416,16 @@ func oldestTransaction(ctx context.Context, databaseURL string) (text string) {
 // names a table, and an index is in the schema of its table; and while it waits for locks, only other changes of the table wait behind it.
 type bounded struct {
 	embed.FS
-	path string
-	wait time.Duration
+	path    string
+	wait    time.Duration
+	stopped func() error // the reason why no further migration may begin
 }
 
 // ReadFile implements fs.ReadFileFS.
 func (b *bounded) ReadFile(name string) ([]byte, error) {
+	if err := b.stopped(); err != nil {
+		return nil, err
+	}
 	content, err := b.FS.ReadFile(name)
 	content = bytes.ReplaceAll(content, []byte("\nSET LOCAL lock_timeout = '5s';\n"), []byte("\n"))
 	settings := fmt.Sprintf("SET LOCAL lock_timeout = '%dms';\n", b.wait.Milliseconds())
@@ -341,21 +438,52 @@ func (b *bounded) ReadFile(name string) ([]byte, error) {
 	return content, err
 }
 
-// dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them
-// again. The lock ensures that no index is being built now.
-func dropUnfinished(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-		WHERE NOT i.indisvalid AND c.relnamespace = to_regnamespace('public') AND pg_has_role(c.relowner, 'USAGE') ORDER BY 1`)
-	if err != nil {
-		return err
+// build is an index that a migration builds concurrently: without a transaction, so that an interruption leaves an invalid index.
+type build struct{ index, table string }
+
+// buildStatement is how migrations write it, without a schema.
+var buildStatement = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS ([a-z0-9_]+) ON ([a-z0-9_]+) `)
+
+// pendingBuilds returns what the missing migrations build concurrently.
+func pendingBuilds(migrations []dbmate.Migration) ([]build, error) {
+	var builds []build
+	for _, migration := range migrations {
+		if migration.Applied {
+			continue
+		}
+		sections, err := migration.Parse()
+		if err != nil {
+			return nil, err
+		}
+		for _, section := range sections {
+			if section.UpOptions.Transaction() {
+				continue
+			}
+			for _, found := range buildStatement.FindAllStringSubmatch(section.Up, -1) {
+				builds = append(builds, build{index: found[1], table: found[2]})
+			}
+		}
 	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("look for unfinished indexes: %w", err)
-	}
-	for _, name := range names {
+	return builds, nil
+}
+
+// dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them again. The lock ensures that no
+// other migration is building them now. Invalid indexes of others are not ours to drop, even on our tables.
+func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
+	for _, b := range builds {
+		// An index is in the schema of its table. One of a partitioned table has another relkind.
+		var name string
+		err := conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname)
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE i.indrelid = to_regclass($1) AND c.relname = $2 AND c.relkind = 'i' AND NOT i.indisvalid`, b.table, b.index).Scan(&name)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look for the unfinished index %s: %w", b.index, err)
+		}
 		if _, err := conn.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
-			return fmt.Errorf("drop unfinished index: %w", err)
+			return fmt.Errorf("drop the unfinished index %s: %w", name, err)
 		}
 	}
 	return nil
@@ -385,15 +513,15 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn) (*Lock, error) {
 // migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets what pgx found out, which
 // host to use and whether that speaks TLS. It removes the settings of pgx and of its pool, and names the sessions. Parameters of a statement
 // come in the same message as the statement, because a pooler may give each message another session.
-func migratorURL(databaseURL string, conn *pgx.Conn) (*url.URL, error) {
+func migratorURL(databaseURL string, conn *pgx.Conn, name string) (*url.URL, error) {
 	_, text, _ := strings.Cut(databaseURL, "?")
 	query, err := url.ParseQuery(text)
 	if err != nil {
 		return nil, errors.New("DATABASE_URL has parameters that cannot be read")
 	}
-	for name := range query {
-		if strings.HasPrefix(name, "pool_") || slices.Contains(ownSettings, name) {
-			query.Del(name)
+	for setting := range query {
+		if strings.HasPrefix(setting, "pool_") || slices.Contains(ownSettings, setting) {
+			query.Del(setting)
 		}
 	}
 	switch query.Get("sslmode") {
@@ -403,7 +531,7 @@ func migratorURL(databaseURL string, conn *pgx.Conn) (*url.URL, error) {
 			query.Set("sslmode", "require")
 		}
 	}
-	query.Set("application_name", migratorName)
+	query.Set("application_name", name)
 	query.Set("binary_parameters", "yes")
 	cfg := conn.Config()
 	out := &url.URL{Scheme: "postgres", User: url.User(cfg.User), Path: "/" + cfg.Database}

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
 )
 
@@ -66,7 +69,7 @@ func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
 	log := &logBuffer{}
 	migrated := make(chan error, 1)
 	go func() {
-		_, err := postgres.MigrateUpWith(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
+		_, err := postgres.MigrateUp(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
 		migrated <- err
 	}()
 	for range 2 {
@@ -106,12 +109,12 @@ func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T)
 	log := &logBuffer{}
 	migrated := make(chan error, 1)
 	go func() {
-		_, err := postgres.MigrateUpWith(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
+		_, err := postgres.MigrateUp(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
 		migrated <- err
 	}()
 	const isInvalid = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)"
 	await(t, db, isInvalid)
-	for !strings.Contains(log.String(), "a migration waits") {
+	for !strings.Contains(log.String(), "lock timeout") {
 		select {
 		case err := <-migrated:
 			t.Fatalf("the migration did not wait: %v", err)
@@ -125,4 +128,124 @@ func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T)
 		t.Fatal(err)
 	}
 	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = 'feed_at_idx'::regclass AND indisvalid)")
+}
+
+// leaveUnfinished leaves an invalid index, as an interrupted build does.
+func leaveUnfinished(t *testing.T, db *postgres.DB, table, build string) {
+	t.Helper()
+	long := begin(t, db, "LOCK TABLE "+table+" IN ROW EXCLUSIVE MODE")
+	conn, err := db.Pool().Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	var refused *pgconn.PgError
+	for _, sql := range []string{"SET statement_timeout = '200ms'", build, "RESET statement_timeout"} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil && !(errors.As(err, &refused) && refused.Code == "57014") {
+			t.Fatal(err)
+		}
+	}
+	if err := long.Rollback(t.Context()); err != nil || refused == nil {
+		t.Fatal("the build was not interrupted", err)
+	}
+}
+
+// An index that an interrupted migration left is built again, in whatever schema the tables are. Invalid indexes of others are theirs, and those of
+// partitioned tables, which cannot be dropped concurrently, stop no start.
+func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{"public", "own"} {
+		t.Run(schema, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.NewEmpty(t) + "&application_name=test"
+			db := open(t, url)
+			exec := func(sql string) {
+				t.Helper()
+				if _, err := db.Pool().Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exec("CREATE SCHEMA IF NOT EXISTS " + schema)
+			exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = " + schema + ", public', current_database()); END $$")
+			db.Pool().Reset()
+			if err := postgres.MigrateUpBefore(t.Context(), url, "20261124125000"); err != nil { // builds feed_at_idx
+				t.Fatal(err)
+			}
+			exec("CREATE TABLE theirs (a int); CREATE TABLE parts (a int) PARTITION BY LIST (a); CREATE TABLE part PARTITION OF parts DEFAULT; CREATE INDEX parts_idx ON ONLY parts (a)")
+			leaveUnfinished(t, db, "theirs", "CREATE INDEX CONCURRENTLY theirs_idx ON theirs (a)")
+			leaveUnfinished(t, db, "feed", "CREATE INDEX CONCURRENTLY feed_at_idx ON feed (at, id)")
+			const state = `SELECT string_agg(c.relname || ' ' || i.indisvalid, ', ' ORDER BY c.relname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+				WHERE c.relname IN ('theirs_idx', 'parts_idx', 'feed_at_idx') AND c.relnamespace = to_regnamespace($1)`
+			expect := func(want string) {
+				t.Helper()
+				var got string
+				if err := db.Pool().QueryRow(t.Context(), state, schema).Scan(&got); err != nil || got != want {
+					t.Errorf("the indexes are %s, %v; want %s", got, err, want)
+				}
+			}
+			expect("feed_at_idx false, parts_idx false, theirs_idx false")
+			if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
+				t.Fatal(err)
+			}
+			expect("feed_at_idx true, parts_idx false, theirs_idx false")
+		})
+	}
+}
+
+// Whatever a migration builds concurrently must be found again if it is interrupted.
+func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
+	t.Parallel()
+	builds, mentions, err := postgres.ConcurrentBuilds()
+	if err != nil || builds != mentions || builds == 0 {
+		t.Errorf("%d of %d CREATE INDEX CONCURRENTLY are known, %v", builds, mentions, err)
+	}
+}
+
+// startIndex begins a migration that builds feed_at_idx, and returns when it waits for another transaction. The migrator's own limits do not end it.
+func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuffer, migrated chan error, long pgx.Tx) {
+	t.Helper()
+	url, db := migratedBefore(t, "20261124125000") // builds feed_at_idx
+	long = begin(t, db, "LOCK TABLE feed IN ROW EXCLUSIVE MODE")
+	log, migrated = &logBuffer{}, make(chan error, 1)
+	go func() {
+		_, err := postgres.MigrateUp(ctx, url, slog.New(slog.NewTextHandler(log, nil)))
+		migrated <- err
+	}()
+	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)")
+	return db, log, migrated, long
+}
+
+// nobodyBuilds is true when no session of a migration works, whose process is gone or not.
+const nobodyBuilds = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%CREATE INDEX CONCURRENTLY%'
+	AND pid <> pg_backend_pid() AND state = 'active')`
+
+func TestAnIndexThatWaitsIsToldAndEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	db, log, migrated, _ := startIndex(ctx, t)
+	for !strings.Contains(log.String(), "application_name test") {
+		select {
+		case err := <-migrated:
+			t.Fatalf("the migration did not wait: %v", err)
+		default:
+		}
+	}
+	cancel()
+	if err := <-migrated; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "has not ended") {
+		t.Errorf("the migration ended with %v", err)
+	}
+	await(t, db, nobodyBuilds)
+}
+
+// Without its lock, a migration would run beside that of another server.
+func TestAMigrationEndsWhenItsLockIsLost(t *testing.T) {
+	t.Parallel()
+	db, _, migrated, _ := startIndex(t.Context(), t)
+	await(t, db, `SELECT count(pg_terminate_backend(l.pid)) = 1 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database() AND a.application_name = 'lksms migrate'`)
+	if err := <-migrated; !errors.Is(err, postgres.ErrLockLost) || strings.Contains(err.Error(), "has not ended") {
+		t.Errorf("the migration ended with %v", err)
+	}
+	await(t, db, nobodyBuilds)
 }

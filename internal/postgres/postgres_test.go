@@ -32,7 +32,7 @@ func TestFourConcurrentMigrationsApplyEachFileOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range applied {
 		wg.Go(func() {
-			n, err := postgres.MigrateUp(t.Context(), url)
+			n, err := postgres.MigrateUp(t.Context(), url, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -68,7 +68,7 @@ func TestMigratedReportsMissingMigrations(t *testing.T) {
 		}
 	}
 	expect(false)
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	expect(true)
@@ -87,7 +87,7 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewEmpty(t)
 	up := func() int {
-		n, err := postgres.MigrateUp(t.Context(), url)
+		n, err := postgres.MigrateUp(t.Context(), url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	}
 	steps := up()
 	for range steps {
-		if err := postgres.MigrateDown(t.Context(), url); err != nil {
+		if err := postgres.MigrateDown(t.Context(), url, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestTheMigrationOfPoolsRetiresPoolsWithoutRoutes(t *testing.T) {
 			SELECT 't' || p.id, '', '', 'x', p.id, c.id, 160, 0 FROM pools p, companies c WHERE p.company_id = c.id`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	var retired, unsettled, tasks int
@@ -174,7 +174,7 @@ func TestTheMigrationsOfTemplatesKeepTheirStates(t *testing.T) {
 			t.Errorf("got %s %v, want %s", got, err, want)
 		}
 	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	expect("template-1 on active t 1; template-2 off disabled f 1",
@@ -199,7 +199,7 @@ func TestTheMigrationOfEndsFindsTheNodesThatAreOver(t *testing.T) {
 	if _, err := db.Pool().Exec(t.Context(), reminders); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	var over []int64
@@ -227,7 +227,7 @@ func TestTheMigrationOfAnnouncementsKeepsPayloadsAndRecipients(t *testing.T) {
 		return all
 	}
 	const want = `2 {} {u2,v}; 3 {"n": 3} {u3,v}`
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	const join = "JOIN announcements a ON a.id = n.announcement_id"
@@ -251,7 +251,7 @@ func TestTheMigrationOfOrphanRanksKeepsTheRanksOfPools(t *testing.T) {
 		SELECT p.id, 5, c.id, 0, 1 FROM companies c, (SELECT id FROM pools UNION ALL SELECT 77) p (id)`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	var orphans, others int
@@ -279,7 +279,7 @@ func TestTheMigrationOfCompaniesKeepsCompaniesWithAnEffect(t *testing.T) {
 			('phone', 'send', 1, true), ('boss', 'admin', 1, true), ('reader', 'read', 1, false)`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	var got string
@@ -522,7 +522,7 @@ func TestTheMigrationOfDedupKeysKeepsThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), url, nil); err != nil {
 		t.Fatal(err)
 	}
 	for sql, isTaken := range map[string]bool{

@@ -202,7 +202,7 @@ func expectOwnDatabase(t *testing.T, url string) {
 func TestTheServiceIsAnOrdinaryRoleThatOwnsItsDatabase(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
-	if _, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
 		t.Fatal(err)
 	}
 	expectOwnDatabase(t, server.URL())
@@ -212,7 +212,7 @@ func TestTheServiceIsAnOrdinaryRoleThatOwnsItsDatabase(t *testing.T) {
 func TestTheServiceGrantsTheSQLDoor(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
-	if _, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
 		t.Fatal(err)
 	}
 	admin, service := connect(t, server.AdminURL()), connect(t, server.URL())
@@ -238,14 +238,14 @@ func TestARoleWithTheNameOfTheSQLDoorKeepsItsTablesInPublic(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
 	database := server.AdminURL() // the superuser is called lksms
-	if _, err := postgres.MigrateUp(t.Context(), database); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), database, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := postgres.MigrateUp(t.Context(), database); err != nil || n != 0 {
+	if n, err := postgres.MigrateUp(t.Context(), database, nil); err != nil || n != 0 {
 		t.Errorf("%d migrations were applied again: %v", n, err)
 	}
-	must(t, postgres.MigrateDown(t.Context(), database))
-	if n, err := postgres.MigrateUp(t.Context(), database); err != nil || n != 1 {
+	must(t, postgres.MigrateDown(t.Context(), database, nil))
+	if n, err := postgres.MigrateUp(t.Context(), database, nil); err != nil || n != 1 {
 		t.Errorf("%d migrations were applied: %v", n, err)
 	}
 	conn := connect(t, database)
@@ -272,7 +272,7 @@ func ofAnEarlierVersion(t *testing.T) string {
 		must(t, err)
 	}
 	must(t, admin.Close(t.Context()))
-	if _, err := postgres.MigrateUp(t.Context(), server.AdminURL()); err != nil {
+	if _, err := postgres.MigrateUp(t.Context(), server.AdminURL(), nil); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
@@ -311,7 +311,7 @@ func TestAClusterOfAnEarlierVersionIsHandedToTheOrdinaryRole(t *testing.T) {
 	list, err := postgres.Migrations(t.Context(), server.URL())
 	must(t, err)
 	must(t, postgres.MigrateDownBefore(t.Context(), server.URL(), "")) // all
-	if again, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil || again != len(list) {
+	if again, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil || again != len(list) {
 		t.Errorf("the role applied %d of %d migrations: %v", again, len(list), err)
 	}
 }
@@ -339,7 +339,7 @@ func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
 			must(t, admin.Close(t.Context()), server.Stop(), os.Remove(filepath.Join(dir, "postgres.service.password")))
 			server = run(t, dir)
 			expectOwnDatabase(t, server.URL())
-			if _, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil {
+			if _, err := postgres.MigrateUp(t.Context(), server.URL(), nil); err != nil {
 				t.Error(err)
 			}
 		})
