@@ -328,7 +328,8 @@ const (
 // startHAProxy starts HAProxy with deploy/haproxy/roles.cfg and deploy/patroni/haproxy.cfg, with the addresses of the drill.
 func (c *cluster) startHAProxy(ctx context.Context, all []*server) error {
 	address := func(i int) string { return strings.TrimPrefix(all[i].url, "http://") }
-	toPrimary := [][2]string{{"bind 127.0.0.1:5000", "bind 127.0.0.1:" + c.database}}
+	asItIs := [2]string{"    user haproxy\n    group haproxy\n", ""} // it runs as another user already
+	toPrimary := [][2]string{asItIs, {"bind 127.0.0.1:5000", "bind 127.0.0.1:" + c.database}}
 	for i, n := range c.nodes {
 		old := fmt.Sprintf("server pg%d PG%d_ADDRESS:5432 check port 8008", i+1, i+1)
 		toPrimary = append(toPrimary, [2]string{old, fmt.Sprintf("server %s 127.0.0.1:%s check port %s", n.name, n.port, n.rest)})
@@ -340,7 +341,7 @@ func (c *cluster) startHAProxy(ctx context.Context, all []*server) error {
 	}{
 		{"deploy/haproxy/roles.cfg", [][2]string{
 			{"maxconn 20000", "maxconn 2000"},             // it needs two file descriptors for each
-			{"    user haproxy\n    group haproxy\n", ""}, // the other file says it
+			asItIs,
 			{"bind :8080", "bind 127.0.0.1:" + c.front},
 			{" lksms-api:8000", " " + address(0)}, {" lksms:8000", " " + address(0)},
 			{" lksms-claim:8000", " " + address(1)}, {" lksms-callback:8000", " " + address(1)},
