@@ -340,7 +340,7 @@ func (c *cluster) startHAProxy(ctx context.Context, all []*server) error {
 		changes [][2]string
 	}{
 		{"deploy/haproxy/roles.cfg", [][2]string{
-			{"maxconn 20000", "maxconn 2000"},             // it needs two file descriptors for each
+			{"maxconn 20000", "maxconn 2000"}, // it needs two file descriptors for each
 			asItIs,
 			{"bind :8080", "bind 127.0.0.1:" + c.front},
 			{" lksms-api:8000", " " + address(0)}, {" lksms:8000", " " + address(0)},

@@ -737,7 +737,7 @@ func TestTheMapSurvivesAScriptThatFails(t *testing.T) {
 		programs + "/systemctl": "#!/bin/sh\necho \"$@\" >>reloads\n",
 		dir + "/cells.map":      "user:old a\n",
 	} {
-		if err := os.WriteFile(name, []byte(content), 0o755); err != nil { //nolint:gosec // programs are run
+		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,8 +27,13 @@ func (s *Service) Polled(ctx context.Context, senderNo string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen[senderNo] = s.seen[senderNo] // as it was, or false
+	s.note(senderNo, false)
 	return nil
+}
+
+// note notes a poll of a sender. The caller holds mu.
+func (s *Service) note(senderNo string, isWaiting bool) {
+	s.seen[senderNo] = isWaiting || s.seen[senderNo]
 }
 
 func (s *Service) register(ctx context.Context, senderNo string) error {
@@ -79,10 +84,10 @@ func (s *Service) Waiting(forTasks, forInterval []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, senderNo := range forInterval {
-		s.seen[senderNo] = s.seen[senderNo]
+		s.note(senderNo, false)
 	}
 	for _, senderNo := range forTasks {
-		s.seen[senderNo] = true
+		s.note(senderNo, true)
 	}
 }
 
@@ -111,7 +116,7 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	if err != nil { // the next sweep stores them
 		s.mu.Lock()
 		for senderNo := range seen {
-			s.seen[senderNo] = s.seen[senderNo]
+			s.note(senderNo, false)
 		}
 		s.mu.Unlock()
 	}
