@@ -417,7 +417,7 @@ func (c *cluster) primary(ctx context.Context) *node {
 	return nil
 }
 
-// isWhole reports whether all nodes run, one as primary and the others behind it, one of them synchronously.
+// isWhole reports whether all nodes run, one as primary and the others behind it, one of them synchronously, which Patroni knows.
 func (c *cluster) isWhole(ctx context.Context) bool {
 	primary := c.primary(ctx)
 	if primary == nil {
@@ -433,7 +433,15 @@ func (c *cluster) isWhole(ctx context.Context) bool {
 	var streaming, synchronous int
 	err = conn.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) FROM pg_stat_replication
 		WHERE state = 'streaming'`).Scan(&streaming, &synchronous)
-	return err == nil && streaming == nodes-1 && (c.isAsync || synchronous > 0) && !inRecovery(ctx, conn)
+	return err == nil && streaming == nodes-1 && (c.isAsync || synchronous > 0 && c.hasHeir(ctx)) && !inRecovery(ctx, conn)
+}
+
+// hasHeir reports whether Patroni knows a standby that replicates synchronously. It learns that some seconds after PostgreSQL does, and until then it
+// promotes nobody in place of a primary that dies.
+func (c *cluster) hasHeir(ctx context.Context) bool {
+	return slices.ContainsFunc(c.nodes, func(n *node) bool {
+		return statusOf(ctx, "http://127.0.0.1:"+n.rest+"/sync", time.Second) == http.StatusOK
+	})
 }
 
 // isLed reports whether one node is primary.

@@ -371,7 +371,10 @@ func (s *soak) kills(ctx context.Context) error {
 		seed := rand.Uint64() >> 40
 		r, err := s.killRound(ctx, seed, min(s.options.Portion, s.options.Kills-log.kills()), nil)
 		if err != nil && !errors.Is(err, errBroken) {
-			return fmt.Errorf("round with seed %d: %w", seed, err)
+			if ctx.Err() != nil { // it was interrupted before its check
+				return fmt.Errorf("round with seed %d: %w", seed, err)
+			}
+			r.Seed, r.Broken = seed, append(r.Broken, err.Error()) // a PostgreSQL that does not come back is a finding, and stays one
 		}
 		if keeping := log.add(r); keeping != nil {
 			return keeping
@@ -382,13 +385,25 @@ func (s *soak) kills(ctx context.Context) error {
 		}
 	}
 	log.print(os.Stdout)
+	hit := map[string]bool{}
 	for _, r := range log.Rounds {
 		if len(r.Broken) > 0 {
 			return fmt.Errorf("round with seed %d: %w", r.Seed, errBroken)
 		}
+		for path := range r.ByPath {
+			hit[path] = true
+		}
+	}
+	for _, p := range paths {
+		if !hit[p.name] && log.kills() >= manyKills && ctx.Err() == nil {
+			return fmt.Errorf("no kill hit %q: its statements have other names, or nobody runs them", p.name)
+		}
 	}
 	return ctx.Err()
 }
+
+// manyKills hit every path: they take turns.
+const manyKills = 200
 
 // killRound runs one round of kills. It returns errBroken if an invariant does not hold.
 func (s *soak) killRound(ctx context.Context, seed uint64, budget int, m *mutant) (r killedRound, err error) {
