@@ -118,7 +118,7 @@ func startDrill(ctx context.Context, dir, binary string, o options) (*stack, err
 
 // await waits until isSo, or returns an error with the text.
 func await(ctx context.Context, limit time.Duration, text string, isSo func(context.Context) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for !isSo(ctx) {
 		if !pause(ctx, 50*time.Millisecond) {
@@ -178,7 +178,7 @@ func (c *cluster) start(ctx context.Context) error {
 		return err
 	}
 	if err := await(ctx, 20*time.Second, "etcd does not answer", func(ctx context.Context) bool {
-		return statusOf(ctx, "http://"+store+"/health", time.Second) == http.StatusOK
+		return statusOf(ctx, "http://"+store+"/health") == http.StatusOK
 	}); err != nil {
 		return err
 	}
@@ -391,9 +391,9 @@ func (c *cluster) stop(keep bool) error {
 	return errors.Join(failed...)
 }
 
-// statusOf returns the status of an answer; 0: none.
-func statusOf(ctx context.Context, address string, limit time.Duration) int {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// statusOf returns the status of an answer that comes within readyLimit; 0: none.
+func statusOf(ctx context.Context, address string) int {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -410,7 +410,7 @@ func statusOf(ctx context.Context, address string, limit time.Duration) int {
 // primary returns the node that says that it is the primary and holds the key of the leader; nil: none.
 func (c *cluster) primary(ctx context.Context) *node {
 	for _, n := range c.nodes {
-		if statusOf(ctx, "http://127.0.0.1:"+n.rest+"/primary", time.Second) == http.StatusOK {
+		if statusOf(ctx, "http://127.0.0.1:"+n.rest+"/primary") == http.StatusOK {
 			return n
 		}
 	}
@@ -440,7 +440,7 @@ func (c *cluster) isWhole(ctx context.Context) bool {
 // promotes nobody in place of a primary that dies.
 func (c *cluster) hasHeir(ctx context.Context) bool {
 	return slices.ContainsFunc(c.nodes, func(n *node) bool {
-		return statusOf(ctx, "http://127.0.0.1:"+n.rest+"/sync", time.Second) == http.StatusOK
+		return statusOf(ctx, "http://127.0.0.1:"+n.rest+"/sync") == http.StatusOK
 	})
 }
 

@@ -43,7 +43,7 @@ func (k *keeper) watch(ctx context.Context, all []*server) (stop func()) {
 	for i, srv := range all {
 		done.Go(func() {
 			for pause(ctx, readyEvery) {
-				if status := statusOf(ctx, srv.url+"/ready", readyLimit); status == http.StatusOK {
+				if status := statusOf(ctx, srv.url+"/ready"); status == http.StatusOK {
 					k.mu.Lock()
 					k.done[ofServer(i)] = append(k.done[ofServer(i)], time.Now())
 					k.mu.Unlock()
