@@ -118,7 +118,7 @@ func startDrill(ctx context.Context, dir, binary string, o options) (*stack, err
 
 // await waits until isSo, or returns an error with the text.
 func await(ctx context.Context, limit time.Duration, text string, isSo func(context.Context) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for !isSo(ctx) {
 		if !pause(ctx, 50*time.Millisecond) {
