@@ -689,7 +689,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	if id := d.send(nil, callers["acme"]); b.messages(id) != 1 {
 		t.Error("the message of acme is not in its new cell")
 	}
-	// What the map said at run time is lost with the process, unless the file says it too.
+	// A change of the map at run time ends with the process, unless it is in the file too.
 	d.Stop()
 	d.Write("cells.map", lines)
 	d.Start()

@@ -66,12 +66,7 @@ func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
 	t.Parallel()
 	url, db := migratedBefore(t, "20261124133000") // adds a column to queue
 	long := begin(t, db, "LOCK TABLE queue IN ACCESS SHARE MODE")
-	log := &logBuffer{}
-	migrated := make(chan error, 1)
-	go func() {
-		_, err := postgres.MigrateUp(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
-		migrated <- err
-	}()
+	log, migrated := migrating(t.Context(), url)
 	for range 2 {
 		await(t, db, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND NOT granted AND relation = 'queue'::regclass
 			AND mode = 'AccessExclusiveLock')`)
@@ -106,12 +101,7 @@ func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T)
 		t.Fatal(err)
 	}
 	long := begin(t, db, "LOCK TABLE feed IN ROW EXCLUSIVE MODE")
-	log := &logBuffer{}
-	migrated := make(chan error, 1)
-	go func() {
-		_, err := postgres.MigrateUp(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
-		migrated <- err
-	}()
+	log, migrated := migrating(t.Context(), url)
 	const isInvalid = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)"
 	await(t, db, isInvalid)
 	for !strings.Contains(log.String(), "lock timeout") {
@@ -201,16 +191,22 @@ func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
 	}
 }
 
-// startIndex begins a migration that builds feed_at_idx, and returns when it waits for another transaction. The migrator's own limits do not end it.
-func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuffer, migrated chan error) {
-	t.Helper()
-	url, db := migratedBefore(t, "20261124125000") // builds feed_at_idx
-	begin(t, db, "LOCK TABLE feed IN ROW EXCLUSIVE MODE")
+// migrating begins to apply the missing migrations, and returns what it logs and how it ends.
+func migrating(ctx context.Context, url string) (log *logBuffer, migrated chan error) {
 	log, migrated = &logBuffer{}, make(chan error, 1)
 	go func() {
 		_, err := postgres.MigrateUp(ctx, url, slog.New(slog.NewTextHandler(log, nil)))
 		migrated <- err
 	}()
+	return log, migrated
+}
+
+// startIndex begins a migration that builds feed_at_idx, and returns when it waits for another transaction. The migrator's own limits do not end it.
+func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuffer, migrated chan error) {
+	t.Helper()
+	url, db := migratedBefore(t, "20261124125000") // builds feed_at_idx
+	begin(t, db, "LOCK TABLE feed IN ROW EXCLUSIVE MODE")
+	log, migrated = migrating(ctx, url)
 	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('feed_at_idx') AND NOT indisvalid)")
 	return db, log, migrated
 }
