@@ -1534,6 +1534,7 @@ CREATE TABLE public.queue (
     is_test boolean DEFAULT false NOT NULL,
     contact_values jsonb,
     start_until timestamp with time zone,
+    due_when_resumed timestamp with time zone,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -1585,6 +1586,8 @@ COMMENT ON COLUMN public.queue.is_test IS 'as messages.is_test; false: also a ta
 COMMENT ON COLUMN public.queue.contact_values IS 'as messages.contact_values';
 
 COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender must start the lease until then, and has not; any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, which are never those of its leases';
+
+COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when its batch goes on, unless that is over by then; null: none, or a server that does not know this column held it';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1

@@ -9424,7 +9424,7 @@ type ClientInterface interface {
 
 	// ResumeBatch Let a paused batch go on
 	//
-	// The tasks that were held are due at once.
+	// The tasks that were held are due again when they were before the pause, or at once if that is over. A retry still waits as long as it was to.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
 	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -13083,7 +13083,7 @@ func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors .
 
 // ResumeBatch Let a paused batch go on
 //
-// The tasks that were held are due at once.
+// The tasks that were held are due again when they were before the pause, or at once if that is over. A retry still waits as long as it was to.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
 func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -25471,7 +25471,7 @@ type ClientWithResponsesInterface interface {
 
 	// ResumeBatchWithResponse Let a paused batch go on
 	//
-	// The tasks that were held are due at once.
+	// The tasks that were held are due again when they were before the pause, or at once if that is over. A retry still waits as long as it was to.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -44927,7 +44927,7 @@ func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batc
 
 // ResumeBatchWithResponse Let a paused batch go on
 //
-// The tasks that were held are due at once.
+// The tasks that were held are due again when they were before the pause, or at once if that is over. A retry still waits as long as it was to.
 //
 // Returns a wrapper object for the known response body format(s).
 //

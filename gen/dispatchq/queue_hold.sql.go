@@ -23,7 +23,7 @@ waiting AS MATERIALIZED (
     FOR UPDATE
 ),
 held AS (
-    UPDATE queue t SET lane = NULL, rank = NULL, due_at = held_due_at()
+    UPDATE queue t SET lane = NULL, rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
     WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING t.task_id
 )
@@ -104,11 +104,14 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM waiting) w -- depends on waiting, so it is read after the rows are locked
 ),
 released AS (
-    UPDATE queue t SET (due_at, entered_at) = (SELECT moment.at, moment.at FROM moment)
+    UPDATE queue t
+    SET (due_at, entered_at) = (SELECT d.at, d.at FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d), due_when_resumed = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
-    RETURNING t.task_id, t.pool_id
+    RETURNING t.task_id, t.pool_id, t.due_at
 )
-SELECT coalesce(max(r.task_id), '')::text AS last_id, coalesce(array_agg(r.pool_id), '{}')::bigint[] AS pool_ids FROM released r
+SELECT coalesce(max(r.task_id), '')::text AS last_id, count(*) AS released,
+    coalesce(array_agg(r.pool_id) FILTER (WHERE r.due_at <= (SELECT moment.at FROM moment)), '{}')::bigint[] AS pool_ids
+FROM released r
 `
 
 type TaskUnholdParams struct {
@@ -118,16 +121,18 @@ type TaskUnholdParams struct {
 }
 
 type TaskUnholdRow struct {
-	LastID  string
-	PoolIds []int64
+	LastID   string
+	Released int64
+	PoolIds  []int64
 }
 
-// TaskUnhold makes the next portion of the held tasks of a running batch after a task due now, and returns their pools (pool_ids has one for each task).
-// They are queued like all tasks that come due, and how long they waited before does not count.
+// TaskUnhold releases the next portion of the held tasks of a running batch after a task, and returns how many, the last one, and the pools of those
+// that are due at once (pool_ids has one for each). A task that was to wait longer, such as a retry, does so. They are queued like all tasks that come
+// due, and how long they waited before does not count.
 func (q *Queries) TaskUnhold(ctx context.Context, arg TaskUnholdParams) (TaskUnholdRow, error) {
 	row := q.db.QueryRow(ctx, taskUnhold, arg.BatchID, arg.AfterID, arg.Portion)
 	var i TaskUnholdRow
-	err := row.Scan(&i.LastID, &i.PoolIds)
+	err := row.Scan(&i.LastID, &i.Released, &i.PoolIds)
 	return i, err
 }
 

@@ -19,16 +19,17 @@ func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err e
 	return held, err
 }
 
-// ReleaseBatch makes the held tasks of a running batch due now, in portions of their own transactions, and returns how many.
+// ReleaseBatch lets the held tasks of a running batch go on, in portions of their own transactions, and returns how many. Each is due when it was
+// before, or at once if that is over: a retry still waits.
 func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int, err error) {
 	news := map[int64]int{}
 	err = s.inPortions(ctx, "release tasks of batch", func(q *dispatchq.Queries, after string) (n int, last string, err error) {
 		row, err := q.TaskUnhold(ctx, dispatchq.TaskUnholdParams{BatchID: batchID, AfterID: after, Portion: sweepBatch})
 		for _, pool := range row.PoolIds {
 			news[pool]++
-			released++
 		}
-		return len(row.PoolIds), row.LastID, err
+		released += int(row.Released)
+		return int(row.Released), row.LastID, err
 	})
 	for pool, n := range news {
 		s.line.Wake(pool, n)

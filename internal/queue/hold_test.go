@@ -172,9 +172,42 @@ func TestATaskThatASenderHoldsIsHeldWhenItComesBack(t *testing.T) {
 	}
 	b.Report(ids[3], "app", 2, nil) // the sender of the expired lease sent the message
 	expectCounts(b, "0 new, 2 retries, 0 held, 2 sent, 0 failed")
+	again := submitBatch(b, 7, 1, nil)
 	release(b, 2)
-	if got := b.ClaimIDs(10); len(got) != 2 {
+	if got := b.ClaimIDs(10); len(got) != 2 || !slices.Contains(got, ids[1]) || !slices.Contains(got, again[0]) {
+		t.Errorf("claimed %v, want the retry that is due and the new task", got)
+	}
+}
+
+// A pause shortens no wait: a task that was to be sent later is sent then, and no sender that was told to wait gets it earlier.
+func TestAPauseShortensNoWait(t *testing.T) {
+	b := apptest.New(t)
+	later := time.Now().Add(2 * time.Hour).Truncate(time.Microsecond)
+	ids := submitBatch(b, 7, 3, func(s *queue.Submission) { s.ExpectSendTime = &later })
+	now := submitBatch(b, 7, 2, nil)
+	b.ClaimIDs(2)
+	b.Report(now[0], "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 3600})
+	b.Report(now[1], "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 1})
+	retry := *b.Task(now[0]).DueAt
+	hold(b, 5)
+	b.Exec("UPDATE queue SET due_when_resumed = NULL WHERE task_id = $1", ids[1]) // held by a server that does not know the column
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+ids[2]+"/cancel", nil)
+	requeue(b, ids[2])
+	if due := b.Task(ids[2]).DueAt; due != nil {
+		t.Errorf("due at %v", due)
+	}
+	b.Exec("UPDATE queue SET due_when_resumed = now() - interval '1 minute' WHERE task_id = $1", now[1]) // its wait was over during the pause
+	release(b, 5)
+	for id, want := range map[string]time.Time{ids[0]: later, ids[2]: later, now[0]: retry} {
+		if due := b.Task(id).DueAt; due == nil || !due.Equal(want) {
+			t.Errorf("due at %v, want %v", due, want)
+		}
+	}
+	if got := b.ClaimIDs(10); len(got) != 2 || !slices.Contains(got, ids[1]) || !slices.Contains(got, now[1]) {
 		t.Errorf("claimed %v", got)
+	}
+	if n := b.Count("SELECT count(*) FROM queue WHERE due_when_resumed IS NOT NULL"); n != 0 {
+		t.Errorf("%d tasks are not held and remember it", n)
 	}
 }
 
