@@ -8,15 +8,34 @@ FROM senders s
 WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback'
 ORDER BY s.id;
 
--- CallbackKeep stores a callback unchanged, before it is parsed. A body that came before is only counted.
--- name: CallbackKeep :one
-INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash) VALUES (@sender_no, @source_ip, @body, @body_hash::bytea)
-ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL DO UPDATE SET repeats = c.repeats + 1
-RETURNING c.id;
-
--- CallbackRefused records why a callback was refused.
--- name: CallbackRefused :exec
-UPDATE callbacks SET refused = @refused::text WHERE id = @id AND refused IS DISTINCT FROM @refused::text;
+-- CallbacksKeep stores callbacks unchanged, why some are refused, and the receipts of the others, and returns the ids of the new receipts. A body that
+-- came before is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
+-- places of the callbacks of the receipts, counted from 1.
+-- name: CallbacksKeep :many
+WITH input AS MATERIALIZED (
+    SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@source_ips::text[]) AS source_ip, unnest(@bodies::text[]) AS body,
+        unnest(@body_hashes::bytea[]) AS body_hash, nullif(unnest(@refusals::text[]), '') AS refused, unnest(@left_outs::bigint[]) AS left_out,
+        generate_series(1, cardinality(@sender_nos::text[])) AS nth
+),
+kept AS (
+    INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash, refused, left_out)
+    SELECT i.sender_no, i.source_ip, i.body, i.body_hash, i.refused, i.left_out FROM input i
+    ORDER BY i.sender_no, i.body_hash
+    ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL
+    DO UPDATE SET repeats = c.repeats + 1, refused = excluded.refused, left_out = excluded.left_out
+    RETURNING c.id, c.sender_no, c.body_hash
+)
+INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
+SELECT k.id, k.sender_no, r.provider_no, r.recipient, r.state, r.code
+FROM (
+    SELECT unnest(@receipt_calls::integer[]) AS nth, unnest(@provider_nos::text[]) AS provider_no, unnest(@recipients::text[]) AS recipient,
+        unnest(@states::smallint[]) AS state, unnest(@codes::text[]) AS code
+) r
+JOIN input i ON i.nth = r.nth
+JOIN kept k ON k.sender_no = i.sender_no AND k.body_hash = i.body_hash
+ORDER BY k.sender_no, r.provider_no, r.recipient, r.state, r.code
+ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
+RETURNING id;
 
 -- CallbacksForget deletes those of the batch_size oldest callbacks that are older than keep.
 -- name: CallbacksForget :execrows
@@ -30,22 +49,6 @@ WHERE c.id = old.id AND c.created_at < now() - @keep::interval;
 DELETE FROM receipts r
 USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE r.id = old.id AND r.created_at < now() - @keep::interval;
-
--- ReceiptPut stores the receipts of a callback and how many of its items were unreadable, and returns the ids of new receipts. A repeated
--- receipt is not stored again.
--- name: ReceiptPut :many
-WITH unreadable AS (
-    UPDATE callbacks SET left_out = @left_out::bigint WHERE id = @callback_id::bigint AND left_out <> @left_out::bigint
-)
-INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
-SELECT @callback_id::bigint, @sender_no::text, i.provider_no, i.recipient, i.state, i.code
-FROM (
-    SELECT unnest(@provider_nos::text[]) AS provider_no, unnest(@recipients::text[]) AS recipient, unnest(@states::smallint[]) AS state,
-        unnest(@codes::text[]) AS code
-) i
-ORDER BY i.provider_no, i.recipient, i.state, i.code
-ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
-RETURNING id;
 
 -- ReceiptsDue returns up to batch_size receipts that should be matched with their messages now, the longest overdue first.
 -- name: ReceiptsDue :many

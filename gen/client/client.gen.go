@@ -9444,7 +9444,7 @@ type ClientInterface interface {
 	// - A receipt is matched by the provider's number of the message, even if the receipt arrives before the answer to the send
 	//   request. A repeated receipt changes nothing.
 	// - Unreadable items of a list are left out. A body without any readable item is rejected.
-	// - The body is stored before it is read, for 30 days. A repeated body is stored once.
+	// - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
 	// - A receipt is dropped if no message matches it within 72 hours.
 	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
@@ -13123,7 +13123,7 @@ func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *Lis
 //   - A receipt is matched by the provider's number of the message, even if the receipt arrives before the answer to the send
 //     request. A repeated receipt changes nothing.
 //   - Unreadable items of a list are left out. A body without any readable item is rejected.
-//   - The body is stored before it is read, for 30 days. A repeated body is stored once.
+//   - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
 //   - A receipt is dropped if no message matches it within 72 hours.
 //   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 //     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
@@ -25495,7 +25495,7 @@ type ClientWithResponsesInterface interface {
 	// - A receipt is matched by the provider's number of the message, even if the receipt arrives before the answer to the send
 	//   request. A repeated receipt changes nothing.
 	// - Unreadable items of a list are left out. A body without any readable item is rejected.
-	// - The body is stored before it is read, for 30 days. A repeated body is stored once.
+	// - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
 	// - A receipt is dropped if no message matches it within 72 hours.
 	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
@@ -44963,7 +44963,7 @@ func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, bat
 //   - A receipt is matched by the provider's number of the message, even if the receipt arrives before the answer to the send
 //     request. A repeated receipt changes nothing.
 //   - Unreadable items of a list are left out. A body without any readable item is rejected.
-//   - The body is stored before it is read, for 30 days. A repeated body is stored once.
+//   - The body is stored as it came, for 30 days, also one that cannot be read. A repeated body is stored once.
 //   - A receipt is dropped if no message matches it within 72 hours.
 //   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
 //     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only

@@ -11,47 +11,6 @@ import (
 	"time"
 )
 
-const callbackKeep = `-- name: CallbackKeep :one
-INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash) VALUES ($1, $2, $3, $4::bytea)
-ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL DO UPDATE SET repeats = c.repeats + 1
-RETURNING c.id
-`
-
-type CallbackKeepParams struct {
-	SenderNo string
-	SourceIp string
-	Body     string
-	BodyHash []byte
-}
-
-// CallbackKeep stores a callback unchanged, before it is parsed. A body that came before is only counted.
-func (q *Queries) CallbackKeep(ctx context.Context, arg CallbackKeepParams) (int64, error) {
-	row := q.db.QueryRow(ctx, callbackKeep,
-		arg.SenderNo,
-		arg.SourceIp,
-		arg.Body,
-		arg.BodyHash,
-	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
-}
-
-const callbackRefused = `-- name: CallbackRefused :exec
-UPDATE callbacks SET refused = $1::text WHERE id = $2 AND refused IS DISTINCT FROM $1::text
-`
-
-type CallbackRefusedParams struct {
-	Refused string
-	ID      int64
-}
-
-// CallbackRefused records why a callback was refused.
-func (q *Queries) CallbackRefused(ctx context.Context, arg CallbackRefusedParams) error {
-	_, err := q.db.Exec(ctx, callbackRefused, arg.Refused, arg.ID)
-	return err
-}
-
 const callbacksForget = `-- name: CallbacksForget :execrows
 DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
@@ -70,6 +29,82 @@ func (q *Queries) CallbacksForget(ctx context.Context, arg CallbacksForgetParams
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const callbacksKeep = `-- name: CallbacksKeep :many
+WITH input AS MATERIALIZED (
+    SELECT unnest($6::text[]) AS sender_no, unnest($7::text[]) AS source_ip, unnest($8::text[]) AS body,
+        unnest($9::bytea[]) AS body_hash, nullif(unnest($10::text[]), '') AS refused, unnest($11::bigint[]) AS left_out,
+        generate_series(1, cardinality($6::text[])) AS nth
+),
+kept AS (
+    INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash, refused, left_out)
+    SELECT i.sender_no, i.source_ip, i.body, i.body_hash, i.refused, i.left_out FROM input i
+    ORDER BY i.sender_no, i.body_hash
+    ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL
+    DO UPDATE SET repeats = c.repeats + 1, refused = excluded.refused, left_out = excluded.left_out
+    RETURNING c.id, c.sender_no, c.body_hash
+)
+INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
+SELECT k.id, k.sender_no, r.provider_no, r.recipient, r.state, r.code
+FROM (
+    SELECT unnest($1::integer[]) AS nth, unnest($2::text[]) AS provider_no, unnest($3::text[]) AS recipient,
+        unnest($4::smallint[]) AS state, unnest($5::text[]) AS code
+) r
+JOIN input i ON i.nth = r.nth
+JOIN kept k ON k.sender_no = i.sender_no AND k.body_hash = i.body_hash
+ORDER BY k.sender_no, r.provider_no, r.recipient, r.state, r.code
+ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
+RETURNING id
+`
+
+type CallbacksKeepParams struct {
+	ReceiptCalls []int32
+	ProviderNos  []string
+	Recipients   []string
+	States       []int16
+	Codes        []string
+	SenderNos    []string
+	SourceIps    []string
+	Bodies       []string
+	BodyHashes   [][]byte
+	Refusals     []string
+	LeftOuts     []int64
+}
+
+// CallbacksKeep stores callbacks unchanged, why some are refused, and the receipts of the others, and returns the ids of the new receipts. A body that
+// came before is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
+// places of the callbacks of the receipts, counted from 1.
+func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, callbacksKeep,
+		arg.ReceiptCalls,
+		arg.ProviderNos,
+		arg.Recipients,
+		arg.States,
+		arg.Codes,
+		arg.SenderNos,
+		arg.SourceIps,
+		arg.Bodies,
+		arg.BodyHashes,
+		arg.Refusals,
+		arg.LeftOuts,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const receiptCandidates = `-- name: ReceiptCandidates :many
@@ -169,61 +204,6 @@ func (q *Queries) ReceiptLooked(ctx context.Context, arg ReceiptLookedParams) er
 		arg.Ids,
 	)
 	return err
-}
-
-const receiptPut = `-- name: ReceiptPut :many
-WITH unreadable AS (
-    UPDATE callbacks SET left_out = $7::bigint WHERE id = $1::bigint AND left_out <> $7::bigint
-)
-INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
-SELECT $1::bigint, $2::text, i.provider_no, i.recipient, i.state, i.code
-FROM (
-    SELECT unnest($3::text[]) AS provider_no, unnest($4::text[]) AS recipient, unnest($5::smallint[]) AS state,
-        unnest($6::text[]) AS code
-) i
-ORDER BY i.provider_no, i.recipient, i.state, i.code
-ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
-RETURNING id
-`
-
-type ReceiptPutParams struct {
-	CallbackID  int64
-	SenderNo    string
-	ProviderNos []string
-	Recipients  []string
-	States      []int16
-	Codes       []string
-	LeftOut     int64
-}
-
-// ReceiptPut stores the receipts of a callback and how many of its items were unreadable, and returns the ids of new receipts. A repeated
-// receipt is not stored again.
-func (q *Queries) ReceiptPut(ctx context.Context, arg ReceiptPutParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, receiptPut,
-		arg.CallbackID,
-		arg.SenderNo,
-		arg.ProviderNos,
-		arg.Recipients,
-		arg.States,
-		arg.Codes,
-		arg.LeftOut,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const receiptsDue = `-- name: ReceiptsDue :many

@@ -376,6 +376,7 @@ func (a *App) Close() {
 	ended, end := context.WithCancel(context.Background())
 	end() // Serve has given it time to finish
 	a.Pusher.Stop(ended)
+	a.Receipts.Close()
 	a.Tasks.Close()
 	a.Feed.Close()
 	exporting, cancel := context.WithTimeout(context.Background(), tracesLimit)

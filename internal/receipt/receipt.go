@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/merge"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/receipt/callback"
@@ -34,6 +36,7 @@ type Service struct {
 	configs *sender.Configs
 	log     *slog.Logger
 
+	calls     *merge.Merger[proven, struct{}]
 	receivers snapshot.Cache[map[string]receiver] // by sender number
 	strangers *strangers
 }
@@ -42,6 +45,10 @@ type Service struct {
 func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *slog.Logger) *Service {
 	s := &Service{db: db, q: dbq.New(db), tasks: tasks, configs: configs, log: log, strangers: newStrangers()}
 	s.receivers.Load = s.loadReceivers
+	s.calls = merge.New(merge.Options[proven, struct{}]{
+		Run: s.keep, Hopeless: postgres.IsUnavailable, Key: func(p proven) string { return p.SenderNo + string(p.hash[:]) },
+		Most: callsMerged, Patience: 50 * time.Millisecond, AtOnce: 4, Limit: 10 * time.Second,
+	})
 	return s
 }
 
@@ -106,49 +113,35 @@ func IsUnproven(err error) bool {
 	return errors.As(err, &f) && (f.Reason == fault.AuthForbidden || f.Reason == fault.AuthTooManyFailures)
 }
 
-// Take processes a callback (S3.11), and returns the answer that the provider expects. A proven call is stored before
-// it is parsed, also if parsing then fails; a repeated body is stored once. An unproven call is rejected and not
-// stored, because anybody could fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed,
-// request.invalid, request.too_large.
+// Take processes a callback (S3.11), and returns the answer that the provider expects. A proven call is stored unchanged,
+// also if it cannot be read; a repeated body is stored once. An unproven call is rejected and not stored, because anybody could
+// fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed, request.invalid, request.too_large.
 func (s *Service) Take(ctx context.Context, call callback.Call) (answer, contentType string, err error) {
 	v, err := s.verifierOf(ctx, call, (*callback.Verifier).IsProven)
 	if err != nil {
 		return "", "", err
 	}
-	hash := sha256.Sum256(call.Body)
-	id, err := s.q.CallbackKeep(ctx, dbq.CallbackKeepParams{
-		SenderNo: call.SenderNo, SourceIp: call.SourceIP, Body: postgres.Text(string(call.Body)), BodyHash: hash[:],
-	})
-	if err != nil {
-		return "", "", fmt.Errorf("store callback: %w", err)
+	p := proven{Call: call, hash: sha256.Sum256(call.Body)}
+	unread := call.Cut
+	if unread == nil {
+		p.receipts, p.leftOut, unread = v.Config.Read(call.Body)
 	}
-	receipts, leftOut, err := []callback.Receipt(nil), 0, call.Cut
+	if refused := new(fault.Error); errors.As(unread, &refused) {
+		p.refused, p.leftOut = string(refused.Reason), 0
+	}
+	if len(p.receipts) > receiptsMerged || len(p.Body) > bytesMerged {
+		_, err = s.keep(ctx, []proven{p})
+	} else {
+		_, err = s.calls.Do(ctx, p)
+	}
 	if err == nil {
-		receipts, leftOut, err = v.Config.Read(call.Body)
+		err = unread
 	}
 	if err != nil {
-		refused := new(fault.Error)
-		if errors.As(err, &refused) {
-			if err := s.q.CallbackRefused(ctx, dbq.CallbackRefusedParams{ID: id, Refused: string(refused.Reason)}); err != nil {
-				return "", "", fmt.Errorf("store why a callback is refused: %w", err)
-			}
-		}
 		return "", "", err
 	}
-	if leftOut > 0 {
-		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "callback_id", id, "items", leftOut)
-	}
-	params := dbq.ReceiptPutParams{CallbackID: id, LeftOut: int64(leftOut), SenderNo: call.SenderNo}
-	for _, r := range receipts {
-		params.ProviderNos, params.Recipients = append(params.ProviderNos, r.Number), append(params.Recipients, r.Recipient)
-		params.States, params.Codes = append(params.States, r.State), append(params.Codes, r.Code)
-	}
-	ids, err := s.q.ReceiptPut(ctx, params)
-	if err != nil {
-		return "", "", fmt.Errorf("store receipts: %w", err)
-	}
-	if _, err := s.match(ctx, ids); err != nil { // the sweep will match them
-		s.log.WarnContext(ctx, "receipts are matched later", "sender_no", call.SenderNo, "error", err)
+	if p.leftOut > 0 {
+		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "items", p.leftOut)
 	}
 	contentType = v.Config.Answer.ContentType
 	if contentType == "" {
@@ -156,6 +149,50 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 	}
 	return v.Config.Answer.Body, contentType, nil
 }
+
+// proven is a call that proved to come from the provider, and what it says.
+type proven struct {
+	callback.Call
+	hash     [sha256.Size]byte
+	receipts []callback.Receipt
+	refused  string // the reason why it cannot be read
+	leftOut  int    // items that cannot be read
+}
+
+// Calls that arrive together are stored together, and their receipts matched together: two commits for all of them.
+const (
+	callsMerged    = 100       // calls of one run
+	receiptsMerged = 100       // a call with more receipts, or
+	bytesMerged    = 64 * 1024 // with a longer body, runs alone
+)
+
+// keep stores calls with distinct bodies, and matches the receipts in them. A receipt that cannot be matched now is matched by the sweep.
+func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) {
+	var p dbq.CallbacksKeepParams
+	for i, c := range calls {
+		p.SenderNos, p.SourceIps = append(p.SenderNos, c.SenderNo), append(p.SourceIps, c.SourceIP)
+		p.Bodies, p.BodyHashes = append(p.Bodies, postgres.Text(string(c.Body))), append(p.BodyHashes, c.hash[:])
+		p.Refusals, p.LeftOuts = append(p.Refusals, c.refused), append(p.LeftOuts, int64(c.leftOut))
+		for _, r := range c.receipts {
+			p.ReceiptCalls = append(p.ReceiptCalls, int32(i+1))
+			p.ProviderNos, p.Recipients = append(p.ProviderNos, r.Number), append(p.Recipients, r.Recipient)
+			p.States, p.Codes = append(p.States, r.State), append(p.Codes, r.Code)
+		}
+	}
+	ids, err := s.q.CallbacksKeep(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("store callbacks: %w", err)
+	}
+	for part := range slices.Chunk(ids, matchBatch) {
+		if _, err := s.match(ctx, part); err != nil { // the sweep will match them
+			s.log.WarnContext(ctx, "receipts are matched later", "error", err)
+		}
+	}
+	return make([]struct{}, len(calls)), nil
+}
+
+// Close waits for the runs that write.
+func (s *Service) Close() { s.calls.Wait() }
 
 // Forget deletes old callbacks and receipts in batches, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {

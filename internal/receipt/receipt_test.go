@@ -1,6 +1,7 @@
 package receipt_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -134,6 +136,70 @@ func TestARepeatedCallbackIsStoredOnce(t *testing.T) {
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
 	if n := b.Count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL"); n != 1 {
 		t.Errorf("%d matched receipts, want 1", n)
+	}
+}
+
+// A flood of callbacks costs the database few commits, so that it leaves others theirs. Each has its own answer.
+func TestCallbacksThatArriveTogetherAreStoredTogether(t *testing.T) {
+	b, p := apptest.NewReceiving(t, nil)
+	ids := make([]string, 10)
+	for i := range ids {
+		ids[i] = b.Submit(fmt.Sprint(i))
+		b.AwaitStatus(ids[i], queue.Success)
+	}
+	b.AddSender(map[string]any{"sender_no": "another", "kind": "http-sms", "config": apptest.ReceiverConfig(p, nil)})
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE callbacks IN SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	call := func(senderNo string, status int, body string) {
+		calls.Go(func() { callBackTo(b, senderNo, status, "?token="+apptest.CallbackKey, "application/json", body) })
+	}
+	for n := range 60 {
+		switch n % 6 {
+		case 0: // the same body each time
+			call("pushed", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
+		case 1:
+			call("pushed", 422, fmt.Sprintf(`{"status":"DELIVRD","n":%d}`, n))
+		case 2: // also of another sender
+			call("another", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
+		case 3: // one whose receipt is in another body, too
+			call("pushed", 200, fmt.Sprintf(`[{"msgid":"n-2","status":"UNDELIV"},{"n":%d}]`, n))
+		case 4:
+			call("pushed", 200, fmt.Sprintf(`[{"msgid":"n-%d","status":"DELIVRD"},{"n":%d}]`, 3+n%8, n))
+		case 5: // too large to be stored with others
+			call("pushed", 200, fmt.Sprintf(`{"msgid":"n-2","status":"DELIVRD","n":%d}`, n)+strings.Repeat(" ", 100_000))
+		}
+	}
+	apptest.Eventually(t, "callbacks wait", func() bool {
+		return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") >= 5
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	calls.Wait()
+	stored := apptest.Scan[string](b, `SELECT string_agg(concat(c.n, ' of ', c.calls, ' ', c.refused), ', ' ORDER BY c.calls, c.n, c.refused NULLS FIRST) FROM (
+		SELECT sender_no, refused, count(*) AS n, count(*) + sum(repeats) AS calls FROM callbacks GROUP BY sender_no, refused, length(body) > 1000, length(body) = 34
+	) c`)
+	if stored != "1 of 10 , 1 of 10 , 10 of 10 , 10 of 10 request.invalid, 20 of 20 " {
+		t.Errorf("stored: %s", stored)
+	}
+	if n := b.Count("SELECT count(DISTINCT xmin::text) FROM callbacks WHERE length(body) < 1000"); n > 10 {
+		t.Errorf("%d commits for 50 callbacks", n)
+	}
+	for i, id := range ids {
+		want := "delivered"
+		if n := i + 1; n > 2 && (n-3)%2 == 1 {
+			want = ""
+		}
+		if got := deliveryOf(b, id); got != want {
+			t.Errorf("message %d: %q, want %q", i+1, got, want)
+		}
 	}
 }
 
