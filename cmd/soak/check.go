@@ -319,13 +319,13 @@ func checkUnderLoad(ctx context.Context, s *stack) (verdicts []verdict, waiting,
 const checkLimit = 10 * time.Minute
 
 // check compares the whole history with the whole database, while nothing runs.
-func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants, e *events, crowds []crowd) ([]verdict, error) {
+func (sc *scene) check(ctx context.Context) ([]verdict, error) {
 	var verdicts []verdict
-	err := s.queryWithin(ctx, checkLimit, func(conn *pgx.Conn) (err error) {
+	err := sc.stack.queryWithin(ctx, checkLimit, func(conn *pgx.Conn) (err error) {
 		if verdicts, err = checkSnapshots(ctx, conn, ""); err != nil {
 			return err
 		}
-		if err := copyHistory(ctx, conn, h, p); err != nil {
+		if err := copyHistory(ctx, conn, sc.history, sc.load.provider); err != nil {
 			return fmt.Errorf("copy history: %w", err)
 		}
 		for _, i := range slices.Concat(invariants, listInvariants) {
@@ -335,17 +335,17 @@ func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants, e
 			}
 			verdicts = append(verdicts, v)
 		}
-		ofTenants, err := t.verdicts(ctx, conn)
+		ofTenants, err := sc.tenants.verdicts(ctx, conn)
 		if err != nil {
 			return err
 		}
 		verdicts = append(verdicts, ofTenants...)
-		ofEvents, err := e.verdicts(ctx, conn)
+		ofEvents, err := sc.events.verdicts(ctx, conn)
 		if err != nil {
 			return err
 		}
 		verdicts = append(verdicts, ofEvents...)
-		for _, c := range crowds {
+		for _, c := range sc.crowds {
 			more, err := c.verdicts(ctx, conn)
 			if err != nil {
 				return err
@@ -353,7 +353,7 @@ func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants, e
 			verdicts = append(verdicts, more...)
 		}
 		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
-			v, err := more(ctx, conn, s)
+			v, err := more(ctx, conn, sc.stack)
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
@@ -361,7 +361,7 @@ func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants, e
 		}
 		return nil
 	})
-	return append(verdicts, h.verdicts()...), err
+	return append(verdicts, sc.history.verdicts()...), err
 }
 
 // check returns the violations of the invariant.

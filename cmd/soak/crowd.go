@@ -37,15 +37,15 @@ func newCrowds(s *stack, l *load, t *tenants) ([]crowd, error) {
 const crowdLimit = 4 * time.Minute
 
 // settleCrowds lets the crowds settle, and returns a channel that is closed when they have.
-func (s *soak) settleCrowds(ctx context.Context, h *history) <-chan struct{} {
+func (sc *scene) settleCrowds(ctx context.Context) <-chan struct{} {
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
 		limited, cancel := context.WithTimeout(ctx, crowdLimit)
 		defer cancel()
-		for _, c := range s.crowds {
+		for _, c := range sc.crowds {
 			if err := c.settle(limited); err != nil {
-				h.breach("%v", err)
+				sc.history.breach("%v", err)
 			}
 		}
 	}()

@@ -30,25 +30,16 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	s.options.Round = min(drillRound, s.options.Duration)
 	fmt.Printf("drill: seed %d, %s in rounds of %s\n", s.options.Seed, s.options.Duration, s.options.Round)
 	s.began = time.Now()
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
+	dir, err := newDir()
 	if err != nil {
-		return fmt.Errorf("create folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
-		return fmt.Errorf("open folder: %w", err)
+		return err
 	}
 	binary, err := build(ctx, dir, nil)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	stack, err := startDrill(ctx, dir, binary, s.options)
-	defer func() {
-		keep := s.options.Keep || err != nil
-		if keep {
-			fmt.Println("kept:", dir)
-		}
-		err = errors.Join(err, stack.stop(keep))
-	}()
+	defer func() { err = s.stopStack(stack, nil, err) }()
 	if err != nil {
 		return err
 	}
@@ -56,36 +47,21 @@ func (s *soak) drill(ctx context.Context) (err error) {
 		fmt.Println("drill: no small file system could be mounted (this needs root): the fault 'disk of the primary full' is left out")
 	}
 	s.say("three nodes and three servers run")
-	h := newHistory()
+	sc, err := newScene(s.options.Seed, stack)
+	if err != nil {
+		return err
+	}
+	defer sc.close()
 	k := &keeper{}
-	h.note = k.note
-	p, err := startProvider()
-	if err != nil {
-		return err
-	}
-	defer p.server.Close() //nolint:errcheck // no calls are left
-	l, err := newLoad(s.options.Seed, h, p, stack.doors)
-	if err != nil {
-		return err
-	}
+	sc.history.note = k.note
 	if s.options.isShortDrill() {
-		l.many /= 2 // what waits at the end is sent before the drill ends
+		sc.load.many /= 2 // what waits at the end is sent before the drill ends
 	}
-	if err := l.setUp(ctx); err != nil {
+	if err := sc.setUp(ctx); err != nil {
 		return err
 	}
-	t := newTenants(l)
-	if err := t.setUp(ctx); err != nil {
-		return err
-	}
-	e, err := newEvents(ctx, stack, l, t)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	b := &lists{load: l}
 	n := &driller{
-		stack: stack, cluster: stack.cluster, history: h, keeper: k, seed: s.options.Seed, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
+		stack: stack, cluster: stack.cluster, history: sc.history, keeper: k, seed: s.options.Seed, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say,
 		isShort: s.options.isShortDrill(), struck: map[string][]recovery{}, only: s.options.Fault,
 	}
 	if s.options.Async {
@@ -99,13 +75,13 @@ func (s *soak) drill(ctx context.Context) (err error) {
 	rounds := 0
 	for rounds == 0 || !n.isShort && s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
 		rounds++
-		if verdicts, err = s.round(ctx, rounds, stack, l, t, nil, b, e, n); err != nil {
+		if verdicts, err = s.round(ctx, rounds, sc, n); err != nil {
 			return err
 		}
 	}
 	fmt.Printf("\ndrill: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
 	n.print()
-	printLoad(h, l, t, nil, b, e)
+	sc.print()
 	printVerdicts(verdicts)
 	return s.drillVerdict(ctx, verdicts)
 }

@@ -61,12 +61,9 @@ var attacks = []attack{
 // hostile runs rounds without and with the attack, and compares them.
 func (s *soak) hostile(ctx context.Context) (err error) {
 	s.began = time.Now()
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-")
+	dir, err := newDir()
 	if err != nil {
-		return fmt.Errorf("create folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return fmt.Errorf("open folder: %w", err)
+		return err
 	}
 	binary, err := build(ctx, dir, nil)
 	if err != nil {

@@ -420,23 +420,21 @@ func (s *soak) killRound(ctx context.Context, seed uint64, budget int, m *mutant
 		}
 	}
 	stack, err := startStack(ctx, dir, binary)
-	defer func() {
-		keep := s.options.Keep || err != nil && m == nil
-		if keep {
-			fmt.Println("kept:", dir)
-		}
-		err = errors.Join(err, stack.stop(keep))
-	}()
+	defer func() { err = s.stopStack(stack, m, err) }()
 	if err != nil {
 		return r, err
 	}
-	sc, err := s.prepare(ctx, seed, stack)
+	sc, err := newScene(seed, stack)
 	if err != nil {
 		return r, err
 	}
 	defer sc.close()
+	sc.load.many, sc.hasAllClients = killSubmitters, true
+	if err := sc.setUp(ctx); err != nil {
+		return r, err
+	}
 	k := &killer{nemesis: newNemesis(seed, stack, sc.history, s.say), budget: budget}
-	verdicts, err := s.round(ctx, 1, stack, sc.load, sc.tenants, sc.archive, sc.lists, sc.events, k)
+	verdicts, err := s.round(ctx, 1, sc, k)
 	if err != nil {
 		return r, err
 	}
@@ -453,10 +451,7 @@ func (s *soak) killRound(ctx context.Context, seed uint64, budget int, m *mutant
 		r.ByPath[h.path][killKindNames[h.kind]]++
 		r.ByMoment[h.moment]++
 	}
-	printLoad(sc.history, sc.load, sc.tenants, sc.archive, sc.lists, sc.events)
-	for _, c := range s.crowds {
-		c.print()
-	}
+	sc.print()
 	s.findings = nil
 	for _, v := range broken(verdicts) {
 		s.findings = append(s.findings, v.name)
@@ -469,15 +464,6 @@ func (s *soak) killRound(ctx context.Context, seed uint64, budget int, m *mutant
 	return r, nil // also after an interruption: what was killed before was checked
 }
 
-// newDir makes the folder of a run.
-func newDir() (string, error) {
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
-	if err != nil {
-		return "", fmt.Errorf("create folder: %w", err)
-	}
-	return dir, os.Chmod(dir, 0o755) // under root PostgreSQL runs as another account, which needs to pass through the folder
-}
-
 // codeOf returns the commit of the project.
 func codeOf(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
@@ -485,54 +471,6 @@ func codeOf(ctx context.Context) string {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(out))
-}
-
-// scene is the clients of a run.
-type scene struct {
-	history *history
-	load    *load
-	tenants *tenants
-	archive *archive
-	lists   *lists
-	events  *events
-}
-
-func (sc *scene) close() {
-	sc.events.close()
-	_ = sc.load.provider.server.Close() // no calls are left
-}
-
-// prepare makes the clients of a run on a stack.
-func (s *soak) prepare(ctx context.Context, seed uint64, stack *stack) (*scene, error) {
-	sc := &scene{history: newHistory()}
-	p, err := startProvider()
-	if err != nil {
-		return nil, err
-	}
-	if sc.load, err = newLoad(seed, sc.history, p, stack.doors); err != nil {
-		return nil, err
-	}
-	sc.load.many = killSubmitters
-	if err := sc.load.setUp(ctx); err != nil {
-		return nil, err
-	}
-	if sc.archive, err = newArchive(ctx, stack, sc.load); err != nil {
-		return nil, err
-	}
-	sc.tenants, sc.lists = newTenants(sc.load), &lists{load: sc.load}
-	if err := sc.tenants.setUp(ctx); err != nil {
-		return nil, err
-	}
-	if s.crowds, err = newCrowds(stack, sc.load, sc.tenants); err != nil {
-		return nil, err
-	}
-	for _, c := range s.crowds {
-		if err := c.setUp(ctx); err != nil {
-			return nil, err
-		}
-	}
-	sc.events, err = newEvents(ctx, stack, sc.load, sc.tenants)
-	return sc, err
 }
 
 // print prints the sum of the rounds.

@@ -123,8 +123,7 @@ type soak struct {
 	options  options
 	began    time.Time // start of the first round
 	findings []string  // names of the broken invariants
-	crowds   []crowd
-	code     string // the commit that runs
+	code     string    // the commit that runs
 }
 
 func (s *soak) elapsed() time.Duration { return time.Since(s.began) }
@@ -136,77 +135,42 @@ func (s *soak) say(format string, args ...any) {
 func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	s.began = time.Now()
 	fmt.Printf("soak: seed %d, %s in rounds of %s\n", s.options.Seed, s.options.Duration, s.options.Round)
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
+	dir, err := newDir()
 	if err != nil {
-		return fmt.Errorf("create folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
-		return fmt.Errorf("open folder: %w", err)
+		return err
 	}
 	binary, err := build(ctx, dir, m)
 	if err != nil {
 		return err
 	}
 	stack, err := startStack(ctx, dir, binary)
-	defer func() {
-		keep := s.options.Keep || err != nil && m == nil
-		if keep {
-			fmt.Println("kept:", dir)
-		}
-		err = errors.Join(err, stack.stop(keep))
-	}()
+	defer func() { err = s.stopStack(stack, m, err) }()
 	if err != nil {
 		return err
 	}
 	if !stack.mounted {
 		fmt.Println("soak: no small file system could be mounted (this needs root): the fault 'disk full' is left out")
 	}
-	h := newHistory()
-	p, err := startProvider()
+	sc, err := newScene(s.options.Seed, stack)
 	if err != nil {
 		return err
 	}
-	defer p.server.Close() //nolint:errcheck // no calls are left
-	l, err := newLoad(s.options.Seed, h, p, stack.doors)
-	if err != nil {
+	defer sc.close()
+	sc.hasAllClients = true
+	if err := sc.setUp(ctx); err != nil {
 		return err
 	}
-	if err := l.setUp(ctx); err != nil {
-		return err
-	}
-	a, err := newArchive(ctx, stack, l)
-	if err != nil {
-		return err
-	}
-	t := newTenants(l)
-	if err := t.setUp(ctx); err != nil {
-		return err
-	}
-	if s.crowds, err = newCrowds(stack, l, t); err != nil {
-		return err
-	}
-	for _, c := range s.crowds {
-		if err := c.setUp(ctx); err != nil {
-			return err
-		}
-	}
-	e, err := newEvents(ctx, stack, l, t)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	b := &lists{load: l}
-	n := newNemesis(s.options.Seed, stack, h, s.say)
+	n := newNemesis(s.options.Seed, stack, sc.history, s.say)
 	s.began = time.Now()
 	var verdicts []verdict
 	rounds := 0
 	for rounds == 0 || s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
 		rounds++
-		if verdicts, err = s.round(ctx, rounds, stack, l, t, a, b, e, n); err != nil {
+		if verdicts, err = s.round(ctx, rounds, sc, n); err != nil {
 			return err
 		}
 	}
-	s.summary(rounds, h, l, t, a, b, e, n, verdicts)
+	s.summary(rounds, sc, n, verdicts)
 	if found := broken(verdicts); len(found) > 0 {
 		for _, v := range found {
 			s.findings = append(s.findings, v.name)
@@ -221,72 +185,58 @@ type injector interface {
 	run(ctx context.Context) error
 }
 
-// round runs load with faults, then lets the queue empty without faults, then checks. a is nil if nobody works on old partitions.
-func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, b *lists, e *events, n injector) ([]verdict, error) {
+// round runs load with faults, then lets the queue empty without faults, then checks.
+func (s *soak) round(ctx context.Context, number int, sc *scene, n injector) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
 	defer cease()
 	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
 	defer unload()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var all sync.WaitGroup
-		all.Go(func() { l.run(loading, number) })
-		all.Go(func() { t.run(loading, number) })
-		if a != nil {
-			all.Go(func() { a.run(loading, number) })
-		}
-		all.Go(func() { b.run(loading, number) })
-		all.Go(func() { e.run(loading, number) })
-		for _, c := range s.crowds {
-			all.Go(func() { c.run(loading, number) })
-		}
-		all.Wait()
-	}()
+	var clients sync.WaitGroup
+	clients.Go(func() { sc.run(loading, number) })
 	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
 	var underLoad []verdict
 	var waiting, held int
 	if err == nil {
-		underLoad, waiting, held, err = checkUnderLoad(context.WithoutCancel(ctx), stack)
+		underLoad, waiting, held, err = checkUnderLoad(context.WithoutCancel(ctx), sc.stack)
 	}
 	unload()
-	<-done
+	clients.Wait()
 	if err != nil {
 		return nil, err
 	}
-	settled := s.settleCrowds(context.WithoutCancel(ctx), l.history)
-	emptied, err := quieten(context.WithoutCancel(ctx), stack, l, b)
+	settled := sc.settleCrowds(context.WithoutCancel(ctx))
+	emptied, err := sc.quieten(context.WithoutCancel(ctx))
 	if err != nil {
-		l.history.breach("%v", err)
+		sc.history.breach("%v", err)
 	}
-	if <-settled; len(s.crowds) > 0 { // what they left became tasks meanwhile
-		if _, err := quieten(context.WithoutCancel(ctx), stack, l, b); err != nil {
-			l.history.breach("%v", err)
+	if <-settled; len(sc.crowds) > 0 { // what they left became tasks meanwhile
+		if _, err := sc.quieten(context.WithoutCancel(ctx)); err != nil {
+			sc.history.breach("%v", err)
 		}
 	}
 	s.say("round %d: %s", number, emptied)
-	if a != nil {
-		if err := a.restore(context.WithoutCancel(ctx)); err != nil {
-			l.history.breach("%v", err) // the check names the tasks that are lost
+	if sc.archive != nil {
+		if err := sc.archive.restore(context.WithoutCancel(ctx)); err != nil {
+			sc.history.breach("%v", err) // the check names the tasks that are lost
 		}
 	}
-	if err := t.measure(context.WithoutCancel(ctx), number); err != nil {
+	if err := sc.tenants.measure(context.WithoutCancel(ctx), number); err != nil {
 		return nil, err
 	}
-	if err := e.settle(context.WithoutCancel(ctx), stack); err != nil {
-		l.history.breach("%v", err)
+	if err := sc.events.settle(context.WithoutCancel(ctx), sc.stack); err != nil {
+		sc.history.breach("%v", err)
 	}
-	verdicts, err := check(context.WithoutCancel(ctx), stack, l.history, l.provider, t, e, s.crowds)
+	verdicts, err := sc.check(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
 	verdicts = append(underLoad, verdicts...)
 	s.say("round %d: %d messages accepted; under load %d waited and %d were held; %d invariants of %d hold", number,
-		l.history.accepted(), waiting, held, len(verdicts)-len(broken(verdicts)), len(verdicts))
+		sc.history.accepted(), waiting, held, len(verdicts)-len(broken(verdicts)), len(verdicts))
 	return verdicts, nil
 }
 
-func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, b *lists, e *events, n *nemesis, verdicts []verdict) {
+func (s *soak) summary(rounds int, sc *scene, n *nemesis, verdicts []verdict) {
 	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
 	total := 0
 	for _, f := range faults {
@@ -294,46 +244,13 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, 
 		total += n.struck[f.name]
 	}
 	fmt.Printf("  %5d  faults in total, all survived\n\n", total)
-	printLoad(h, l, t, a, b, e)
-	for _, c := range s.crowds {
-		c.print()
-	}
+	sc.print()
 	if len(n.returns) > 0 {
 		slices.Sort(n.returns)
 		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest) of %d\n",
 			n.returns[len(n.returns)/2].Milliseconds(), n.returns[len(n.returns)-1].Milliseconds(), len(n.returns))
 	}
 	printVerdicts(verdicts)
-}
-
-// printLoad prints what the clients did.
-func printLoad(h *history, l *load, t *tenants, a *archive, b *lists, e *events) {
-	for i, name := range misdeedNames {
-		fmt.Printf("  %5d  reports %s\n", l.misdeed[i].Load(), name)
-	}
-	fmt.Printf("  %5d  tasks requeued\n", l.requeues.Load())
-	fmt.Printf("  %5d  lists accepted\n", len(h.batches()))
-	for i, name := range listActNames {
-		fmt.Printf("  %5d  batches %s\n", b.did[i].Load(), name)
-	}
-	for i, name := range eventActNames {
-		fmt.Printf("  %5d  %s\n", e.did[i].Load(), name)
-	}
-	for i, name := range noticeActNames {
-		fmt.Printf("  %5d  %s\n", e.notices.did[i].Load(), name)
-	}
-	fmt.Printf("  %5d  deletions and creations of the route of a country\n", t.flips.Load())
-	fmt.Printf("  %5d  troubles of a provider\n", t.troubles.Load())
-	fmt.Printf("  %5d  wrong passwords\n", t.guesses.Load())
-	if a != nil {
-		for i, name := range archiveActNames {
-			fmt.Printf("  %5d  partitions of earlier days %s\n", a.did[i].Load(), name)
-		}
-		fmt.Printf("  %5d  commands on them killed\n", a.killed.Load())
-	}
-	fmt.Printf("\n  %d calls answered, %d refused, %d with an unknown outcome\n", h.calls[answered].Load(),
-		h.calls[refused].Load(), h.calls[unknown].Load())
-	fmt.Printf("  %d messages accepted, %d leases given to apps, %d messages accepted by the provider\n", h.accepted(), len(h.claims), l.provider.total())
 }
 
 // printVerdicts prints which invariants hold.
@@ -351,6 +268,28 @@ func printVerdicts(verdicts []verdict) {
 	}
 	held := len(verdicts) - len(broken(verdicts))
 	fmt.Printf("\nsoak: %d invariants hold, %d are broken\n", held, len(verdicts)-held)
+}
+
+// newDir makes the folder of a run.
+func newDir() (string, error) {
+	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
+	if err != nil {
+		return "", fmt.Errorf("create folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
+		return "", fmt.Errorf("open folder: %w", err)
+	}
+	return dir, nil
+}
+
+// stopStack stops the stack of a run, and adds its error to err, that of the run. The folder is kept with --keep, and after an error unless a mutant was to
+// cause it.
+func (s *soak) stopStack(stack *stack, m *mutant, err error) error {
+	keep := s.options.Keep || err != nil && m == nil
+	if keep {
+		fmt.Println("kept:", stack.dir)
+	}
+	return errors.Join(err, stack.stop(keep))
 }
 
 // build builds the server, with the changes of the mutant if m is not nil.

@@ -86,19 +86,19 @@ func left(ctx context.Context, conn *pgx.Conn) (l leftOver, err error) {
 
 // quieten lets batches go on and well-behaved senders take everything that is left. It returns a description of how long that took, and an error
 // if it came to a standstill.
-func quieten(ctx context.Context, s *stack, l *load, b *lists) (string, error) {
+func (sc *scene) quieten(ctx context.Context) (string, error) {
 	began := time.Now()
 	var still standstill
 	var last, longest leftOver
 	var stuck error
-	l.drain(ctx, func() bool {
+	sc.load.drain(ctx, func() bool {
 		var found leftOver
-		err := s.query(ctx, func(conn *pgx.Conn) (err error) {
+		err := sc.stack.query(ctx, func(conn *pgx.Conn) (err error) {
 			found, err = left(ctx, conn)
 			return err
 		})
 		if err == nil && found.batches > 0 {
-			b.goOn(ctx, s)
+			sc.lists.goOn(ctx, sc.stack)
 		}
 		isOver := err == nil && found.tasks+found.batches+found.jobs+found.notifications == 0
 		if err == nil {

@@ -54,7 +54,7 @@ type stack struct {
 func startStack(ctx context.Context, dir, binary string) (*stack, error) {
 	s := &stack{dir: dir}
 	if err := os.Mkdir(s.dataDir(), 0o755); err != nil {
-		return nil, fmt.Errorf("create folder: %w", err)
+		return s, fmt.Errorf("create folder: %w", err)
 	}
 	s.mounted = os.Geteuid() == 0 && exec.CommandContext(ctx, "mount", "-t", "tmpfs",
 		"-o", "size="+strconv.Itoa(diskSize)+",mode=0755", "tmpfs", s.dataDir()).Run() == nil

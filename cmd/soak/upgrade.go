@@ -41,12 +41,9 @@ type version struct{ name, binary string }
 func (s *soak) upgrade(ctx context.Context) (err error) {
 	fmt.Printf("upgrade: seed %d, from %s, %s\n", s.options.Seed, s.options.From, s.options.Duration)
 	s.began = time.Now()
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
+	dir, err := newDir()
 	if err != nil {
-		return fmt.Errorf("create folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
-		return fmt.Errorf("open folder: %w", err)
+		return err
 	}
 	older, newer, err := buildVersions(ctx, dir, s.options.From)
 	if err != nil {
@@ -54,45 +51,24 @@ func (s *soak) upgrade(ctx context.Context) (err error) {
 	}
 	s.say("both versions are built")
 	stack, err := startStack(ctx, dir, older.binary)
-	defer func() {
-		keep := s.options.Keep || err != nil
-		if keep {
-			fmt.Println("kept:", dir)
-		}
-		err = errors.Join(err, stack.stop(keep))
-	}()
+	defer func() { err = s.stopStack(stack, nil, err) }()
 	if err != nil {
 		return err
 	}
-	h := newHistory()
+	sc, err := newScene(s.options.Seed, stack)
+	if err != nil {
+		return err
+	}
+	defer sc.close()
 	f := newTraffic(stack.servers)
-	h.note = f.note
-	p, err := startProvider()
-	if err != nil {
-		return err
-	}
-	defer p.server.Close() //nolint:errcheck // no calls are left
-	l, err := newLoad(s.options.Seed, h, p, stack.doors)
-	if err != nil {
-		return err
-	}
-	for _, pool := range l.pools {
+	sc.history.note = f.note
+	for _, pool := range sc.load.pools {
 		pool.DialContext = f.dial
 	}
-	if err := l.setUp(ctx); err != nil {
+	if err := sc.setUp(ctx); err != nil {
 		return err
 	}
-	t := newTenants(l)
-	if err := t.setUp(ctx); err != nil {
-		return err
-	}
-	e, err := newEvents(ctx, stack, l, t)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	b := &lists{load: l}
-	u := &upgrader{stack: stack, history: h, traffic: f, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say}
+	u := &upgrader{stack: stack, history: sc.history, traffic: f, rng: rand.New(rand.NewPCG(s.options.Seed, 0)), say: s.say}
 	turns := []turn{{"forward", older, newer}, {"back", newer, older}, {"forward again", older, newer}}
 	rounds := [][]turn{turns}
 	if s.options.Duration > shortUpgrade {
@@ -104,7 +80,7 @@ func (s *soak) upgrade(ctx context.Context) (err error) {
 	var verdicts []verdict
 	for i, these := range rounds {
 		u.turns = these
-		if verdicts, err = s.round(ctx, i+1, stack, l, t, nil, b, e, u); err != nil {
+		if verdicts, err = s.round(ctx, i+1, sc, u); err != nil {
 			return err
 		}
 		if len(broken(verdicts)) > 0 || ctx.Err() != nil {
@@ -118,7 +94,7 @@ func (s *soak) upgrade(ctx context.Context) (err error) {
 	verdicts = append(verdicts, f.verdict(u.unready), ofLogs)
 	fmt.Printf("\nupgrade: seed %d, from %s, in %s\n\n", s.options.Seed, s.options.From, s.elapsed().Round(time.Second))
 	u.print()
-	printLoad(h, l, t, nil, b, e)
+	sc.print()
 	printVerdicts(verdicts)
 	if len(broken(verdicts)) > 0 {
 		return errBroken
