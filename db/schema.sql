@@ -1573,7 +1573,7 @@ COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if t
 
 COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
 
-COMMENT ON COLUMN public.queue.entered_at IS 'when the task first could be claimed: the due_at of its submission; of a requeued task when it was requeued; of one that was held when it was released; null: it was submitted before this column existed';
+COMMENT ON COLUMN public.queue.entered_at IS 'when the task first could be claimed: the due_at of its submission; of a requeued task when it was requeued; of one that was held before it was tried, the due_at of its release; null: it was submitted before this column existed';
 
 COMMENT ON COLUMN public.queue.was_claimed IS 'the task had a lease before, although its retry_count may be 0: a lease was released, or a settled task was requeued';
 
@@ -1587,7 +1587,7 @@ COMMENT ON COLUMN public.queue.contact_values IS 'as messages.contact_values';
 
 COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender must start the lease until then, and has not; any other value, or null: the lease is started, or needs no start. A server that does not know this column leaves old values in it, which are never those of its leases';
 
-COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when its batch goes on, unless that is over by then; null: none, or a server that does not know this column held it';
+COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when its batch goes on, unless that is over by then; null: at once. A server that does not know this column leaves old values in it';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -2514,11 +2514,11 @@ CREATE TABLE public.callbacks (
     repeats bigint DEFAULT 0 NOT NULL
 );
 
-COMMENT ON TABLE public.callbacks IS 'An HTTP callback of a provider, stored before it is parsed. Written by internal/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.';
+COMMENT ON TABLE public.callbacks IS 'An HTTP callback of a provider, as it came. Written by internal/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.';
 
 COMMENT ON COLUMN public.callbacks.body IS 'as it came, without characters that PostgreSQL cannot store';
 
-COMMENT ON COLUMN public.callbacks.refused IS 'the error reason that the provider got; null: the callback was accepted, or the server stopped while it parsed the body';
+COMMENT ON COLUMN public.callbacks.refused IS 'the error reason that the provider got; null: the callback was accepted';
 
 COMMENT ON COLUMN public.callbacks.left_out IS 'number of unreadable items among readable ones';
 

@@ -6044,7 +6044,7 @@ type TaskDetail struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
-	// QueuedAt The time at which the task first could be claimed, or was requeued; null before it is due, for a recipient without an address, and for tasks from before this was recorded
+	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
 
 	// ReportedAt The time at which the task was settled

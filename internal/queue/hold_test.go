@@ -189,6 +189,7 @@ func TestAPauseShortensNoWait(t *testing.T) {
 	b.Report(now[0], "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 3600})
 	b.Report(now[1], "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 1})
 	retry := *b.Task(now[0]).DueAt
+	entered := apptest.Scan[time.Time](b, "SELECT entered_at FROM queue WHERE task_id = $1", now[0])
 	hold(b, 5)
 	b.Exec("UPDATE queue SET due_when_resumed = NULL WHERE task_id = $1", ids[1]) // held by a server that does not know the column
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+ids[2]+"/cancel", nil)
@@ -202,6 +203,10 @@ func TestAPauseShortensNoWait(t *testing.T) {
 		if due := b.Task(id).DueAt; due == nil || !due.Equal(want) {
 			t.Errorf("due at %v, want %v", due, want)
 		}
+	}
+	// Providers know a message again by it.
+	if again := apptest.Scan[time.Time](b, "SELECT entered_at FROM queue WHERE task_id = $1", now[0]); !again.Equal(entered) {
+		t.Errorf("the retry entered at %v, before %v", again, entered)
 	}
 	if got := b.ClaimIDs(10); len(got) != 2 || !slices.Contains(got, ids[1]) || !slices.Contains(got, now[1]) {
 		t.Errorf("claimed %v", got)

@@ -5,10 +5,10 @@ package receipt
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"lksms/gen/dbq"
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	matchBatch  = 1000                // receipts matched in one transaction
+	matchBatch  = 1000                // receipts matched in one transaction: as many as a callback may have
 	parkedFor   = 72 * time.Hour      // how long a receipt is matched before it is given up
 	keptFor     = 30 * 24 * time.Hour // how long callbacks and receipts are stored
 	deleteBatch = 1000                // rows deleted by one statement
@@ -141,7 +141,7 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 		return "", "", err
 	}
 	if p.leftOut > 0 {
-		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "items", p.leftOut)
+		s.log.WarnContext(ctx, "items of a callback could not be read", "sender_no", call.SenderNo, "body_hash", hex.EncodeToString(p.hash[:]), "items", p.leftOut)
 	}
 	contentType = v.Config.Answer.ContentType
 	if contentType == "" {
@@ -159,10 +159,11 @@ type proven struct {
 	leftOut  int    // items that cannot be read
 }
 
-// Calls that arrive together are stored together, and their receipts matched together: two commits for all of them.
+// Calls that arrive together are stored together, and their receipts matched together: two commits for all of them. They also wait together while
+// a receipt is about a day that is being moved.
 const (
 	callsMerged    = 100       // calls of one run
-	receiptsMerged = 100       // a call with more receipts, or
+	receiptsMerged = 10        // a call with more receipts, or
 	bytesMerged    = 64 * 1024 // with a longer body, runs alone
 )
 
@@ -180,13 +181,14 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 		}
 	}
 	ids, err := s.q.CallbacksKeep(ctx, p)
+	if postgres.IsDeadlock(err) { // with an erasure, which is done by now
+		ids, err = s.q.CallbacksKeep(ctx, p)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("store callbacks: %w", err)
 	}
-	for part := range slices.Chunk(ids, matchBatch) {
-		if _, err := s.match(ctx, part); err != nil { // the sweep will match them
-			s.log.WarnContext(ctx, "receipts are matched later", "error", err)
-		}
+	if _, err := s.match(ctx, ids); err != nil { // the sweep will match them
+		s.log.WarnContext(ctx, "receipts are matched later", "receipts", len(ids), "first_sender_no", calls[0].SenderNo, "error", err)
 	}
 	return make([]struct{}, len(calls)), nil
 }

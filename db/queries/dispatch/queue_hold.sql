@@ -26,7 +26,7 @@ SELECT coalesce(max(h.task_id), '')::text AS last_id, count(*) AS held FROM held
 
 -- TaskUnhold releases the next portion of the held tasks of a running batch after a task, and returns how many, the last one, and the pools of those
 -- that are due at once (pool_ids has one for each). A task that was to wait longer, such as a retry, does so. They are queued like all tasks that come
--- due, and how long they waited before does not count.
+-- due. How long a task waited before does not count, unless it was tried.
 -- name: TaskUnhold :one
 WITH batch AS MATERIALIZED (
     SELECT b.id FROM batches b WHERE b.id = @batch_id AND b.status = 'running' FOR SHARE
@@ -44,7 +44,12 @@ moment AS MATERIALIZED (
 ),
 released AS (
     UPDATE queue t
-    SET (due_at, entered_at) = (SELECT d.at, d.at FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d), due_when_resumed = NULL
+    SET (due_at, entered_at) = (
+            -- Of a task that was tried, entered_at stays: it is part of the key by which a provider knows a message again.
+            SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
+            FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
+        ),
+        due_when_resumed = NULL
     WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING t.task_id, t.pool_id, t.due_at
 )
