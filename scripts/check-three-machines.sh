@@ -169,11 +169,11 @@ old_messages() { for task in "${old[@]}"; do expect "$task" "$(api "$1" "/api/v1
 
 if [ ! -d "$base" ]; then
     say "making a clean Debian"
-    # The packages are fetched now, and wait in apt's cache: the machines reach nothing. postgres has the same id on all, as the shared folder needs.
+    # The packages are fetched now, with those that they recommend, and wait in apt's cache: the machines reach nothing. postgres has the same id on all, as the shared folder needs.
     # shellcheck disable=SC2016
     mmdebstrap --quiet --variant=important --skip=cleanup/apt --include=dbus,systemd-sysv,iproute2 \
         --customize-hook='cp /etc/resolv.conf "$1/etc/"; chroot "$1" apt-get update -q' \
-        --customize-hook='DEBIAN_FRONTEND=noninteractive chroot "$1" apt-get install -q --yes --download-only postgresql etcd-server etcd-client patroni haproxy ca-certificates cron curl sudo' \
+        --customize-hook='DEBIAN_FRONTEND=noninteractive chroot "$1" apt-get install -q --yes --download-only -o APT::Install-Recommends=true postgresql etcd-server etcd-client patroni haproxy ca-certificates cron curl sudo' \
         --customize-hook='chroot "$1" adduser --system --quiet --uid 700 --group --home /var/lib/postgresql --no-create-home --shell /bin/bash postgres' \
         --customize-hook='echo LANG=C.UTF-8 >"$1/etc/default/locale"; : >"$1/etc/machine-id"; : >"$1/etc/resolv.conf"; mkdir -p "$1/srv/backup"' \
         --customize-hook='chroot "$1" systemctl --quiet enable systemd-networkd' \
