@@ -45,3 +45,31 @@ func TestAURLMayNameSeveralHosts(t *testing.T) {
 		}
 	}
 }
+
+func TestTheHostThatWroteLastIsTriedFirstAndOneThatHangsLast(t *testing.T) {
+	t.Parallel()
+	f := &follower{resolved: map[string][]string{"a": {"10.0.0.1"}, "b": {"10.0.0.2", "fd00::2"}, "c": {"10.0.0.2"}}}
+	order := func() (text string) {
+		cfg, err := parse("postgres://u:p@a:1,b:2,c:3,[::1]:4/db?sslmode=prefer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.order(&cfg.Config)
+		for _, ways := range hostsOf(&cfg.Config) {
+			text += ways[0].Host
+			if len(ways) != 2 || ways[0].TLSConfig == nil || ways[1].TLSConfig != nil {
+				t.Errorf("%s: %d ways", ways[0].Host, len(ways))
+			}
+		}
+		return text
+	}
+	for _, c := range []struct{ writes, hangs, want string }{
+		{"", "", "abc::1"}, {"10.0.0.2:2", "", "bac::1"}, {"[fd00::2]:2", "10.0.0.1:1", "bc::1a"}, {"", "10.0.0.1:1", "bc::1a"},
+		{"10.0.0.2:3", "10.0.0.2:2", "ca::1b"}, {"[::1]:4", "", "::1abc"}, {"10.9.9.9:1", "10.9.9.9:2", "abc::1"},
+	} {
+		f.writes, f.hangs = c.writes, c.hangs
+		if got := order(); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
