@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the deb package on a clean Debian (a folder that mmdebstrap fills; needs root and the archive of Debian), and checks what an operator does: one
-# edit, start, first message, upgrade, purge. systemd does not run there: its unit is checked by systemd-analyze, and the service is started by lksms-run.
+# edit, start, first message, upgrade, purge. systemd does not run there: systemd-analyze checks both units, and lksms-run starts what their ExecStart says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,12 +39,23 @@ expect 'Set a password in /etc/lksms/lksms.env' "$(cat "$root/apt.log")"
 expect 'lksms lksms 750' "$(inside stat -c '%U %G %a' /var/lib/lksms)"
 expect 'root root 600' "$(inside stat -c '%U %G %a' /etc/lksms/lksms.env)"
 mkdir "$root/unit"
-sed "s#/usr/bin/lksms#$root/usr/bin/lksms#" "$root/usr/lib/systemd/system/lksms.service" >"$root/unit/lksms.service"
-systemd-analyze verify --man=no "$root/unit/lksms.service"
-systemd-analyze security --offline=true --threshold=25 --no-pager "$root/unit/lksms.service" >"$root/unit/exposure" || fail "$(tail -1 "$root/unit/exposure")"
+for unit in lksms.service lksms@.service; do
+    sed "s#/usr/bin/lksms#$root/usr/bin/lksms#" "$root/usr/lib/systemd/system/$unit" >"$root/unit/$unit"
+    systemd-analyze verify --man=no "$root/unit/$unit" >"$root/unit/verify" 2>&1 || fail "$(cat "$root/unit/verify")"
+    ! grep -F "$root/unit/" "$root/unit/verify" || fail "$unit has lines that systemd ignores" # which it only warns of
+    systemd-analyze security --offline=true --threshold=25 --no-pager "$root/unit/$unit" >"$root/unit/exposure" || fail "$(tail -1 "$root/unit/exposure")"
+done
+template=$(cat "$root/usr/lib/systemd/system/lksms@.service")
+for line in 'EnvironmentFile=/etc/lksms/lksms.env' 'EnvironmentFile=-/etc/lksms/%i.env' 'ExecStart=/usr/bin/lksms serve --roles=%i'; do
+    grep -qxF "$line" <<<"$template" || fail "lksms@.service has no line $line"
+done
+named=$(grep -rohE '/usr/share/doc/lksms/[A-Za-z0-9._/-]*[A-Za-z0-9/]' "$root/usr/share/doc/lksms/docs" "$root/etc/lksms/lksms.env" | sort -u)
+for path in $named /usr/share/doc/lksms/haproxy/{roles.cfg,cells.cfg,cells.map,cells-map}; do
+    [ -e "$root$path" ] || fail "the package does not have $path"
+done
 
-start() {
-    (exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin lksms-run serve) >"$root/serve.log" 2>&1 &
+start() { # with arguments of lksms serve
+    (exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin lksms-run serve "$@") >"$root/serve.log" 2>&1 &
     server=$!
     for _ in $(seq 300); do
         curl -sf "http://127.0.0.1:$port/ready" >/dev/null && return
@@ -70,6 +81,12 @@ api /api/v1/sms/report -d "{\"task_id\":\"$task\",\"app_id\":\"phone\",\"status\
 expect '"status":2' "$(api "/api/v1/sms/task/$task")"
 inside DATABASE_URL=postgresql://elsewhere/ lksms-run user add scraper --role read >/dev/null
 expect scraper "$(inside lksms-run user list)"
+stop
+
+echo "check-packages: a server with a role, as lksms@api starts it"
+start "$(sed -n 's|^ExecStart=/usr/bin/lksms serve ||p' <<<"$template" | sed 's/%i/api/')"
+expect '"roles":["api"]' "$(api '/ready?role=api')"
+expect server.other_role "$(api '/ready?role=sweep' || true)"
 stop
 
 echo "check-packages: the next version"

@@ -33,8 +33,8 @@ mkdir "$tools"
 (cd tools/packages && "$go" build -trimpath -o "$tools/" github.com/goreleaser/nfpm/v2/cmd/nfpm github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod)
 
 # The modes of a checkout depend on the umask.
-cp -R docs deploy/prometheus deploy/grafana deploy/backup deploy/patroni "$work/"
-chmod -R u=rwX,go=rX "$work/docs" "$work/prometheus" "$work/grafana" "$work/backup" "$work/patroni"
+cp -R docs deploy/prometheus deploy/grafana deploy/backup deploy/patroni deploy/haproxy "$work/"
+chmod -R u=rwX,go=rX "$work/docs" "$work/prometheus" "$work/grafana" "$work/backup" "$work/patroni" "$work/haproxy"
 # The unit of a server with the roles that its instance names.
 sed -e 's/^Description=.*/Description=LKSMS, a server with the role %i/' -e 's|^EnvironmentFile=.*|&\nEnvironmentFile=-/etc/lksms/%i.env|' -e 's|^ExecStart=.*|& --roles=%i|' \
     deploy/packages/lksms.service >"$work/lksms@.service"
