@@ -18,3 +18,9 @@ SELECT s.server_id, s.host, s.roles, s.version, s.started_at, s.seen_at, s.seen_
 FROM servers s
 ORDER BY s.host, s.started_at, s.server_id
 LIMIT @most::integer;
+
+-- ServerDemand returns what the senders need of the servers: one that pushes, and one that takes callbacks. Receipts may still come for a
+-- sender that is off.
+-- name: ServerDemand :one
+SELECT EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status = 'on') AS push,
+    EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback') AS callback;

@@ -34,6 +34,25 @@ func (q *Queries) ServerBeat(ctx context.Context, arg ServerBeatParams) error {
 	return err
 }
 
+const serverDemand = `-- name: ServerDemand :one
+SELECT EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status = 'on') AS push,
+    EXISTS (SELECT FROM senders s WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback') AS callback
+`
+
+type ServerDemandRow struct {
+	Push     bool
+	Callback bool
+}
+
+// ServerDemand returns what the senders need of the servers: one that pushes, and one that takes callbacks. Receipts may still come for a
+// sender that is off.
+func (q *Queries) ServerDemand(ctx context.Context) (ServerDemandRow, error) {
+	row := q.db.QueryRow(ctx, serverDemand)
+	var i ServerDemandRow
+	err := row.Scan(&i.Push, &i.Callback)
+	return i, err
+}
+
 const serverLeave = `-- name: ServerLeave :exec
 DELETE FROM servers WHERE server_id = $1
 `

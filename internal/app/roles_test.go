@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -229,6 +230,50 @@ func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
 	if got := listed(); got["sweep,watch,webhook"] || len(got) != 2 {
 		t.Errorf("after its death, listed: %v", got)
 	}
+}
+
+// A driven sender needs a server that pushes, and one that its provider calls back needs a server that takes callbacks.
+func TestARoleIsMissingThatASenderNeeds(t *testing.T) {
+	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
+	alone, _ := serving(b, servers.API, servers.Sweep, servers.Watch, servers.Webhook)
+	expect := func(when string, want ...servers.Role) {
+		t.Helper()
+		if _, err := alone.App.Servers.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := alone.App.Servers.Missing(); !slices.Equal(got, servers.Roles(want)) {
+			t.Errorf("%s, these are missing: %v, want %v", when, got, want)
+		}
+		metrics := alone.Expect(200, "", "GET", "/metrics", nil).Raw
+		for _, role := range servers.All() {
+			value := "0"
+			if slices.Contains(want, role) {
+				value = "1"
+			}
+			if line := fmt.Sprintf("lksms_role_missing{role=%q} %s\n", role, value); !strings.Contains(metrics, line) {
+				t.Errorf("%s, the metrics have no %s", when, line)
+			}
+		}
+	}
+	expect("without a sender")
+	b.AddSender(map[string]any{"sender_no": "phone"})
+	expect("with an app")
+	provider := apptest.NewProvider(t)
+	b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": provider.SenderConfig()})
+	expect("with a driven sender", servers.Push)
+	b.AddSender(map[string]any{"sender_no": "called", "kind": "http-sms", "config": apptest.ReceiverConfig(provider, nil)})
+	expect("with one that is called back", servers.Callback, servers.Push)
+	if _, err := another(b, servers.Push).Servers.Beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect("with a server that pushes", servers.Callback)
+	for _, no := range []string{"pushed", "called"} {
+		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, map[string]any{"status": "off", "version": b.GetSender(no).Version})
+	}
+	b.Exec("DELETE FROM servers WHERE roles = '{push}'")
+	expect("as both are off, and receipts of the last messages may come", servers.Callback)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/called", map[string]any{"status": "retired", "version": b.GetSender("called").Version})
+	expect("as none is left that is called back")
 }
 
 // another returns a server with some roles that does not run.

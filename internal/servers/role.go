@@ -28,10 +28,35 @@ type Roles []Role
 // All returns all roles.
 func All() Roles { return Roles{API, Claim, Callback, Push, Sweep, Watch, Webhook, Console} }
 
-// needs are the roles without which another one does only half of its work.
+// needs are the roles without which another one does only half of its work. Push and Callback are needed only if Demand says so. API and Claim are
+// in no list: their callers notice at once that nobody answers.
 var needs = map[Role]Roles{
-	API: {Sweep, Watch, Webhook}, Claim: {Sweep, Watch}, Callback: {Sweep}, Push: {Sweep, Watch}, Sweep: {Watch}, Webhook: {Watch},
-	Console: {Sweep, Watch, Webhook}, // API and Console let programs pull events, which Webhook puts in order
+	API:      {Callback, Push, Sweep, Watch, Webhook}, // Webhook puts the events in order that programs pull from API and Console
+	Claim:    {Sweep, Watch},
+	Callback: {Sweep},
+	Push:     {Callback, Sweep, Watch},
+	Sweep:    {Push, Watch},
+	Watch:    {Sweep}, // which sends the notifications of alerts
+	Webhook:  {Watch},
+	Console:  {Callback, Push, Sweep, Watch, Webhook},
+}
+
+// Demand is what the senders of a database need of its servers.
+type Demand struct {
+	Push     bool // a driven sender is on
+	Callback bool // the provider of a sender calls back
+}
+
+// has reports whether a role is needed at all.
+func (d Demand) has(role Role) bool {
+	switch role {
+	case Push:
+		return d.Push
+	case Callback:
+		return d.Callback
+	default:
+		return true
+	}
 }
 
 // ParseRoles returns the roles of a list of names; an empty list means all.
@@ -70,11 +95,11 @@ func (r Roles) Names() []string {
 }
 
 // Missing returns what r needs and alive does not have, in the order of All.
-func (r Roles) Missing(alive Roles) Roles {
+func (r Roles) Missing(alive Roles, demand Demand) Roles {
 	var missing Roles
 	for _, role := range All() {
 		isNeeded := slices.ContainsFunc(r, func(own Role) bool { return needs[own].Has(role) })
-		if isNeeded && !alive.Has(role) && !r.Has(role) {
+		if isNeeded && demand.has(role) && !alive.Has(role) && !r.Has(role) {
 			missing = append(missing, role)
 		}
 	}

@@ -36,6 +36,7 @@ type Service struct {
 	id      string
 	options Options
 	count   *prometheus.GaugeVec // nil until Register
+	lacks   *prometheus.GaugeVec // nil until Register
 
 	mu      sync.Mutex
 	missing Roles // of those that the roles of this server need
@@ -46,12 +47,15 @@ func New(db *postgres.DB, o Options) *Service {
 	return &Service{q: dbq.New(db), id: rand.Text(), options: o}
 }
 
-// Register registers the metric of the servers that are alive.
+// Register registers the metrics of the servers that are alive, and of the roles that are missing.
 func (s *Service) Register(registry prometheus.Registerer) {
 	s.count = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lksms_servers", Help: "Servers of the database that are alive, by role. Every server knows all.",
 	}, []string{"role"})
-	registry.MustRegister(s.count)
+	s.lacks = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lksms_role_missing", Help: "1: a server that is alive needs this role, and no server has it. Every server knows all.",
+	}, []string{"role"})
+	registry.MustRegister(s.count, s.lacks)
 }
 
 // Roles returns the roles of this server.
@@ -69,6 +73,7 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 	defer func() {
 		if err != nil && s.count != nil {
 			s.count.Reset() // a server that cannot see the others must not say that they live
+			s.lacks.Reset()
 		}
 	}()
 	if err := s.q.ServerBeat(ctx, dbq.ServerBeatParams{
@@ -79,6 +84,10 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 	all, err := s.List(ctx)
 	if err != nil {
 		return 0, err
+	}
+	row, err := s.q.ServerDemand(ctx)
+	if err != nil {
+		return 0, postgres.Wrap("read what the senders need", err, nil)
 	}
 	number := map[Role]int{}
 	var alive Roles
@@ -91,13 +100,24 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 			alive = append(alive, Role(name))
 		}
 	}
-	for _, role := range All() {
-		if s.count != nil {
-			s.count.WithLabelValues(string(role)).Set(float64(number[role]))
-		}
-	}
-	s.note(s.options.Roles.Missing(alive))
+	s.export(number, alive.Missing(alive, Demand(row)))
+	s.note(s.options.Roles.Missing(alive, Demand(row)))
 	return 0, nil
+}
+
+// export sets the metrics: how many servers have each role, and which roles any of them misses.
+func (s *Service) export(number map[Role]int, missing Roles) {
+	if s.count == nil {
+		return
+	}
+	for _, role := range All() {
+		s.count.WithLabelValues(string(role)).Set(float64(number[role]))
+		isMissing := 0.0
+		if missing.Has(role) {
+			isMissing = 1
+		}
+		s.lacks.WithLabelValues(string(role)).Set(isMissing)
+	}
 }
 
 // note keeps which roles are missing, and logs a change.
