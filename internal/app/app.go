@@ -267,7 +267,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	runJobs := sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run}
-	sweeper, err := sweep.New(db, o.Log, jobsOf(o.Roles, map[servers.Role][]sweep.Job{
+	sweeper, err := sweep.New(db, o.Log, metrics, jobsOf(o.Roles, map[servers.Role][]sweep.Job{
 		servers.Sweep: {
 			{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
 			{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},

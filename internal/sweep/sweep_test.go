@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
 )
@@ -29,7 +31,7 @@ func TestASweepEndsSoonAfterItsLockIsLost(t *testing.T) {
 	url := pgtest.New(t)
 	db := open(t, url)
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
-	s, err := New(db, slog.New(slog.DiscardHandler), Job{
+	s, err := New(db, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), Job{
 		Name: "long", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			select {
 			case started <- struct{}{}:
@@ -76,7 +78,7 @@ func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 		return 0, nil
 	}}
 	for range 2 {
-		s, err := New(open(t, url), slog.New(slog.DiscardHandler), job)
+		s, err := New(open(t, url), slog.New(slog.DiscardHandler), prometheus.NewRegistry(), job)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +102,7 @@ func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 func TestStopEndsARunningJob(t *testing.T) {
 	t.Parallel()
 	started := make(chan struct{}, 1)
-	s, err := New(open(t, pgtest.New(t)), slog.New(slog.DiscardHandler), Job{
+	s, err := New(open(t, pgtest.New(t)), slog.New(slog.DiscardHandler), prometheus.NewRegistry(), Job{
 		Name: "endless", Interval: 10 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
 			started <- struct{}{}
 			<-ctx.Done()
@@ -114,5 +116,85 @@ func TestStopEndsARunningJob(t *testing.T) {
 	<-started
 	if err := s.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// exported returns a metric of all sweeps, by their names.
+func exported(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "sweep" {
+					all[label.GetValue()] = metric.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	return all
+}
+
+// A job that fails, hangs, or cannot have its lock, has no good run; one that another server runs has none here, and none that fails.
+func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
+	t.Parallel()
+	const name = "lksms_sweep_last_success_timestamp_seconds"
+	url := pgtest.New(t)
+	lock, err := open(t, url).TryLock(t.Context(), "elsewhere")
+	if err != nil || lock == nil {
+		t.Fatal(lock, err)
+	}
+	defer func() { _ = lock.Unlock(context.Background()) }()
+	var failed, hung atomic.Int32
+	good := func(context.Context) (int, error) { return 0, nil }
+	registry := prometheus.NewRegistry()
+	const often = 10 * time.Millisecond
+	s, err := New(open(t, url), slog.New(slog.DiscardHandler), registry,
+		Job{Name: "good", Interval: often, Run: good},
+		Job{Name: "of each", Interval: often, EachServer: true, Run: good},
+		Job{Name: "elsewhere", Interval: often, Run: good},
+		Job{Name: "fails", Interval: often, Run: func(context.Context) (int, error) {
+			failed.Add(1)
+			return 1, errors.New("no")
+		}},
+		Job{Name: "hangs", Interval: often, Limit: 50 * time.Millisecond, Run: func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			hung.Add(1)
+			return 1, ctx.Err()
+		}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := exported(t, registry, name)
+	if now := float64(time.Now().Unix()); len(before) != 5 || before["fails"] < now-60 {
+		t.Fatalf("at the start: %v", before)
+	}
+	if patience := exported(t, registry, "lksms_sweep_patience_seconds"); patience["good"] < 300 || patience["hangs"] > 1 {
+		t.Errorf("the patience is %v", patience)
+	}
+	s.Start()
+	defer func() { _ = s.Stop() }()
+	var after map[string]float64
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(often) {
+		after = exported(t, registry, name)
+		if after["good"] > before["good"] && after["of each"] > before["of each"] && failed.Load() >= 2 && hung.Load() >= 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("before: %v, after: %v, failed %d times, hung %d times", before, after, failed.Load(), hung.Load())
+		}
+	}
+	for _, name := range []string{"fails", "hangs", "elsewhere"} {
+		if after[name] != before[name] {
+			t.Errorf("%s has a good run", name)
+		}
 	}
 }
