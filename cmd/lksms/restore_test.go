@@ -268,7 +268,7 @@ func (l *life) count(conn *pgx.Conn, what, sql string, args ...any) {
 	}
 }
 
-// S3.15: a database is restored to a moment before an accident, with the commands of docs/operations.md. What was accepted before the moment is there
+// B19: a database is restored to a moment before an accident, with the commands of docs/operations.md. What was accepted before the moment is there
 // once, leases of then are recovered or reported, repeats get the answers of then, and what came after the moment is accepted as new.
 func TestARestoreToAPointInTime(t *testing.T) {
 	if *restoreSeed == 0 {

@@ -178,7 +178,7 @@ var byOtherThanAuthorization = map[string]string{
 	"health":        "the same everywhere", "ready": "the same everywhere",
 }
 
-// S3.1: the front door sends every operation of the contract to the cell of its caller, and nothing of a caller that it does not know to any.
+// S3.15: the front door sends every operation of the contract to the cell of its caller, and nothing of a caller that it does not know to any.
 func TestTheFrontDoorSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
@@ -432,7 +432,7 @@ func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 	return a, b, callers
 }
 
-// S3.1: two cells behind one front door do for their companies what one LKSMS does for all.
+// S3.15: two cells behind one front door do for their companies what one LKSMS does for all.
 func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
 	a, b, callers := twoCells(t)
 	p := apptest.NewProvider(t)
@@ -513,7 +513,7 @@ func TestTwoCellsBehindOneFrontDoor(t *testing.T) {
 	d.expect(421, "cell.unknown", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, apptest.Basic("nobody", "x")...)
 }
 
-// S3.1: people use the console of their own cell, at the common name and at that of the cell.
+// S3.15: people use the console of their own cell, at the common name and at that of the cell.
 func TestTheConsoleOfACellBehindTheFrontDoor(t *testing.T) {
 	a, b, _ := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
@@ -589,7 +589,7 @@ func cookiesOf(a apptest.Answer) map[string]string {
 	return set
 }
 
-// S3.1: a cell that is down harms no other one.
+// S3.15: a cell that is down harms no other one.
 func TestACellThatIsDownHarmsNoOther(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
@@ -616,7 +616,7 @@ func TestACellThatIsDownHarmsNoOther(t *testing.T) {
 	d.expect(200, "", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 }
 
-// S3.1: the map can be changed while the front door runs; a company that moves is answered 503 meanwhile.
+// S3.15: the map can be changed while the front door runs; a company that moves is answered 503 meanwhile.
 func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)

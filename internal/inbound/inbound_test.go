@@ -376,7 +376,7 @@ func TestADryRunShowsWhatWouldBeSent(t *testing.T) {
 	}
 }
 
-// S0.20: nobody learns of the inbounds of another company, or posts to them.
+// B16: nobody learns of the inbounds of another company, or posts to them.
 func TestAnInboundBelongsToItsCompany(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
