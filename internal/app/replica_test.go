@@ -207,6 +207,18 @@ func TestReadsLeaveAReplicaThatHangs(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil)
 }
 
+// Reads that take all connections to a replica for longer than a look may take do not make it look dead.
+func TestLongReadsStayOnTheirReplica(t *testing.T) {
+	t.Parallel()
+	b, _, _ := withReplica(t, 5*time.Second)
+	apptest.Together(16, func(int) {
+		var isStandby bool
+		if err := b.App.DB.QueryRow(postgres.MayBeStale(t.Context()), "SELECT pg_is_in_recovery() FROM pg_sleep(6)").Scan(&isStandby); err != nil || !isStandby {
+			t.Errorf("on a standby: %t, %v", isStandby, err)
+		}
+	})
+}
+
 func withoutReplicas(o app.Options) app.Options {
 	o.Replicas = postgres.Replicas{}
 	return o

@@ -21,7 +21,7 @@ import (
 
 // Replicas are standbys that answer reads which may be stale.
 type Replicas struct {
-	URL    string        // may name several hosts: each is a standby; empty: none
+	URL    string        // may name several hosts, of which one that leads is skipped; empty: none
 	MaxLag time.Duration // the oldest state that a read may see
 }
 
