@@ -400,11 +400,11 @@ func (b *bench) crowd(ctx context.Context) (err error) {
 	return nil
 }
 
-// callbacks compares submissions at a server that only answers submitters, without and with callbacks at a server of their own. The server of
-// the stack has all other roles.
+// callbacks compares submissions at a server that only answers submitters, and claims at one that only answers senders, without and with work at a
+// server of another role: callbacks, and a sweep. The server of the stack has all other roles.
 func (b *bench) callbacks(ctx context.Context) (err error) {
-	const submits, callbacks = 200, 200 // a second
-	if err := errors.Join(b.empty(ctx), b.exec(ctx, "DELETE FROM senders WHERE sender_no = 'called'")); err != nil {
+	const submits, claims, few, many = 200, 100, 200, 1000 // a second; the last two of callbacks
+	if err := errors.Join(b.empty(ctx), b.exec(ctx, "DELETE FROM senders WHERE sender_no = 'called'"), b.removeCrowd(ctx)); err != nil {
 		return err
 	}
 	var sent atomic.Int64
@@ -427,7 +427,12 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, called.stop()) }()
-	submitter, caller := b.clientAt(api.address, connections), b.clientAt(called.address, connections)
+	claimed, err := b.launch(ctx, "claim", "--roles=claim")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, claimed.stop(), b.removeCrowd(ctx)) }()
+	submitter, caller, claimer := b.clientAt(api.address, connections), b.clientAt(called.address, connections), b.clientAt(claimed.address, connections)
 
 	// A provider accepts the messages that the callbacks are about.
 	admin := b.client(8)
@@ -438,7 +443,7 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 		return err
 	}
 	seconds := b.Time.Seconds()
-	n := int(float64(callbacks)*seconds*float64(b.Rounds)) + int(3000*seconds) // the second part is for the flood without a bound
+	n := int((few+2*many)*seconds*float64(b.Rounds)) + int(3000*seconds) // the second part is for the flood without a bound
 	if b.Short {
 		n = 2000
 	}
@@ -455,31 +460,32 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 	if err := admin.call("PATCH", "/api/v1/admin/senders/called", `{"status":"off"}`, nil); err != nil { // it takes no more messages
 		return err
 	}
+	if err := b.makeCrowd(ctx, 0, 1); err != nil {
+		return err
+	}
 	var next atomic.Int64
 	callBack := func() error {
 		body := fmt.Sprintf(`{"msgid":"n-%d","status":"DELIVRD"}`, next.Add(1))
 		return caller.call("POST", "/api/v1/callbacks/called?token=s3cret-of-16-bytes", body, nil)
 	}
 	submit := func() error { return submitter.call("POST", sendPath, sendBody(), nil) }
-	var alone, beside []float64
-	for range b.Rounds {
-		took, err := openLoop(ctx, connections, submits, b.Time, submit)
-		if err != nil {
+	claim := func() error {
+		var tasks []leased
+		if err := claimer.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"crowd-1","limit":1}`, &tasks); err != nil {
 			return err
 		}
-		alone = append(alone, millis(quantile(took, 0.99)))
-		flooded := make(chan error, 1)
-		go func() {
-			_, err := openLoop(ctx, connections, callbacks, b.Time, callBack)
-			flooded <- err
-		}()
-		took, err = openLoop(ctx, connections, submits, b.Time, submit)
-		if err = errors.Join(err, <-flooded); err != nil {
-			return err
+		if len(tasks) != 1 {
+			return errors.New("nothing to claim")
 		}
-		beside = append(beside, millis(quantile(took, 0.99)))
+		return nil
 	}
-	b.atMost(1.2, fmt.Sprintf("p99 of %d submits/s at a server of its own, beside %d callbacks/s at another", submits, callbacks), median(beside), median(alone), "ms", "without callbacks")
+	alone, err := b.besideCallbacks(ctx, "submits", submits, submit, callBack, few, many)
+	if err != nil {
+		return err
+	}
+	if _, err := b.besideCallbacks(ctx, "claims", claims, claim, callBack, many); err != nil { // of what was submitted
+		return err
+	}
 
 	// Callbacks without a bound take both cores.
 	flooded := make(chan error, 1)
@@ -494,7 +500,7 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 		return err
 	}
 	full := millis(quantile(took, 0.99))
-	b.ratio(fmt.Sprintf("the same beside as many callbacks as go, %.0f/s", rate), full, median(alone), "ms", "without callbacks", "told", true)
+	b.atMost(1.2, fmt.Sprintf("p99 of %d submits/s at a server of its own, beside as many callbacks as go, %.0f/s", submits, rate), full, alone, "ms", "without callbacks")
 	var delivered int
 	if err := b.db.QueryRow(ctx, "SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL").Scan(&delivered); err != nil {
 		return err
@@ -502,5 +508,88 @@ func (b *bench) callbacks(ctx context.Context) (err error) {
 	if int64(delivered) < min(next.Load(), int64(n))*9/10 {
 		return fmt.Errorf("of %d callbacks, %d were matched", next.Load(), delivered)
 	}
-	return b.empty(ctx)
+	return errors.Join(b.besideSweep(ctx, submitter, claimer, submits, submit), b.empty(ctx))
+}
+
+// besideCallbacks compares calls at a server of their own without callbacks and beside them at another server, and returns the p99 without.
+func (b *bench) besideCallbacks(ctx context.Context, what string, rate float64, call, callBack func() error, callbacks ...float64) (alone float64, err error) {
+	p99 := make([][]float64, 1+len(callbacks))
+	for range b.Rounds {
+		for i, beside := range append([]float64{0}, callbacks...) {
+			flooded := make(chan error, 1)
+			go func() {
+				var err error
+				if beside > 0 {
+					_, err = openLoop(ctx, connections, beside, b.Time, callBack)
+				}
+				flooded <- err
+			}()
+			took, err := openLoop(ctx, connections, rate, b.Time, call)
+			if err = errors.Join(err, <-flooded); err != nil {
+				return 0, err
+			}
+			p99[i] = append(p99[i], millis(quantile(took, 0.99)))
+		}
+	}
+	alone = median(p99[0])
+	for i, beside := range callbacks {
+		name := fmt.Sprintf("p99 of %.0f %s/s at a server of its own, beside %.0f callbacks/s at another", rate, what, beside)
+		b.atMost(1.2, name, median(p99[1+i]), alone, "ms", "without callbacks")
+	}
+	return alone, nil
+}
+
+// besideSweep compares submissions alone with those while a server with the role sweep takes back leases that ran out.
+func (b *bench) besideSweep(ctx context.Context, submitter, claimer *client, rate float64, submit func() error) error {
+	many := 20_000
+	if b.Short {
+		many = 1000
+	}
+	if err := b.halt(); err != nil { // it sweeps too
+		return err
+	}
+	sweeper, err := b.launch(ctx, "sweep", "--roles=sweep", "--processing-timeout-minutes=0.1") // it looks for them each second
+	if err != nil {
+		return errors.Join(err, b.serve(ctx))
+	}
+	err = b.empty(ctx) // of the leases of before
+	var alone, p99, swept []float64
+	for range b.Rounds {
+		if err != nil {
+			break
+		}
+		var took []time.Duration
+		if took, err = openLoop(ctx, connections, rate, b.Time, submit); err != nil {
+			break
+		}
+		alone = append(alone, millis(quantile(took, 0.99)))
+		for n := 0; n < many && err == nil; n += 1000 {
+			err = submitter.call("POST", "/api/v1/sms/send-batch", lifeBody(1000), nil)
+		}
+		for n := 0; n < many && err == nil; n += 100 {
+			err = claimer.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"crowd-1","limit":100}`, nil)
+		}
+		if err = errors.Join(err, b.exec(ctx, "UPDATE queue SET lease_until = now() WHERE lease_until IS NOT NULL")); err != nil {
+			break
+		}
+		began := time.Now()
+		sweeping, isOver := context.WithCancel(ctx)
+		go func() {
+			for isLeft := true; isLeft && time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
+				if b.db.QueryRow(sweeping, "SELECT EXISTS (SELECT FROM queue WHERE lease_until <= now())").Scan(&isLeft) != nil {
+					break
+				}
+			}
+			isOver()
+		}()
+		if took, err = openLoop(sweeping, connections, rate, time.Minute, submit); err != nil {
+			break
+		}
+		p99, swept = append(p99, millis(quantile(took, 0.99))), append(swept, time.Since(began).Seconds())
+	}
+	if err = errors.Join(err, sweeper.stop(), b.serve(ctx)); err != nil {
+		return err
+	}
+	b.atMost(1.2, fmt.Sprintf("p99 of %.0f submits/s beside a sweep of %d leases at another, for %.1f s", rate, many, median(swept)), median(p99), median(alone), "ms", "without a sweep")
+	return nil
 }

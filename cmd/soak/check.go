@@ -477,8 +477,16 @@ func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, 
 		}
 		want[name] = n
 	}
+	var patience time.Duration
+	if s.cluster != nil {
+		patience = staleLimit // a replica may answer
+	}
+	began := time.Now()
 	for _, srv := range s.doors {
 		got, err := srv.statistics(ctx)
+		for err == nil && !maps.Equal(got, want) && time.Since(began) < patience && pause(ctx, 100*time.Millisecond) {
+			got, err = srv.statistics(ctx)
+		}
 		if err != nil {
 			return v, err
 		}

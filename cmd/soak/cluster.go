@@ -94,6 +94,9 @@ func startDrill(ctx context.Context, dir, binary string, o options) (*stack, err
 			return s, err
 		}
 		srv.env = append(srv.env, "TRUSTED_PROXIES=127.0.0.1")
+		if i == 0 { // it answers lists and statistics
+			srv.env = append(srv.env, "DATABASE_REPLICA_URL="+c.nodesURL(name+"-reads", nil))
+		}
 		s.servers = append(s.servers, srv)
 	}
 	if err := c.startHAProxy(ctx, s.servers); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ const (
 
 	frozen       = 20 * time.Second // of a primary that is stopped
 	storeAway    = 15 * time.Second // of etcd
+	replicaAway  = 12 * time.Second
 	replaceLimit = time.Minute      // until another node is primary
 	wholeLimit   = 90 * time.Second // until all nodes follow the primary again
 )
@@ -52,6 +54,11 @@ func (s *soak) drill(ctx context.Context) (err error) {
 		return err
 	}
 	defer sc.close()
+	r, err := newReaders(stack, sc.load, sc.tenants)
+	if err != nil {
+		return err
+	}
+	sc.crowds = []crowd{r}
 	k := &keeper{}
 	sc.history.note = k.note
 	if s.options.isShortDrill() {
@@ -109,7 +116,10 @@ type drillFault struct {
 	strike func(d *driller, ctx context.Context, primary *node) (string, error)
 }
 
-const lagging = "primary killed before its replicas"
+const (
+	lagging      = "primary killed before its replicas"
+	replicaStops = "replica stopped for 12 s"
+)
 
 var drillFaults = []drillFault{
 	{"PostgreSQL of the primary killed", (*driller).killPostgres},
@@ -122,10 +132,11 @@ var drillFaults = []drillFault{
 	{"etcd stopped for 15 s", (*driller).stopEtcd},
 	{"disk of the primary full", (*driller).fill},
 	{"server killed", (*driller).killServer},
+	{replicaStops, (*driller).stopReplica},
 }
 
 // shortFaults are the faults of a short drill, in their order. After the last one, nobody waits for the old primary, which is rewound.
-var shortFaults = []string{"switchover", "primary cut from etcd", "server killed", "primary killed with its Patroni"}
+var shortFaults = []string{replicaStops, "switchover", "primary cut from etcd", "server killed", "primary killed with its Patroni"}
 
 func (o options) isShortDrill() bool { return o.Duration <= shortDrill }
 
@@ -327,6 +338,22 @@ func (d *driller) killServer(context.Context, *node) (string, error) {
 	return s.name, nil
 }
 
+// stopReplica stops all processes of a standby that serves reads. COMMITs do not wait for it: another one is the synchronous standby.
+func (d *driller) stopReplica(ctx context.Context, primary *node) (string, error) {
+	for _, n := range d.cluster.nodes {
+		if n == primary || statusOf(ctx, "http://127.0.0.1:"+n.rest+"/sync") == http.StatusOK {
+			continue
+		}
+		err := n.kill(syscall.SIGSTOP, "")
+		time.Sleep(replicaAway)
+		if err == nil {
+			err = n.kill(syscall.SIGCONT, "")
+		}
+		return n.name, err
+	}
+	return "", errors.New("no standby that replicates asynchronously")
+}
+
 // print prints what the faults did.
 func (d *driller) print() {
 	line := func(name string, all []recovery, w work, failuresOf func(recovery) int) {
@@ -349,7 +376,7 @@ func (d *driller) print() {
 			continue
 		}
 		line(f.name, all, submitWork, recovery.failures)
-		if f.name != "server killed" {
+		if f.name != "server killed" && f.name != replicaStops {
 			ofDatabase = append(ofDatabase, all...)
 		}
 	}

@@ -18,7 +18,7 @@ type scene struct {
 	archive *archive // nil: nobody works on old partitions
 	crowds  []crowd
 
-	hasAllClients bool // setUp makes the archive and the crowds, too; the drill and the upgrade do without
+	hasAllClients bool // setUp makes the archive and the crowds of the soak, too; the drill and the upgrade do without
 }
 
 // newScene makes a scene in which nobody has called the servers. The caller may change its fields before setUp.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -30,21 +31,34 @@ func wayOf(server int, seed uint64) way { return way((uint64(server) + seed) % u
 
 // serverURL returns the URL with which a server reaches the primary.
 func (c *cluster) serverURL(w way, application string) string {
-	values := url.Values{"sslmode": {"disable"}, "application_name": {application}}
+	values := url.Values{}
 	var hosts []string
 	switch w {
 	case throughPgBouncer:
 		hosts = []string{"127.0.0.1:" + c.bouncerPort}
 		values.Set("default_query_exec_mode", "cache_describe") // PgBouncer before 1.21 knows no prepared statements
 	case amongHosts:
-		for _, n := range c.nodes {
-			hosts = append(hosts, "127.0.0.1:"+n.port)
-		}
 		values.Set("target_session_attrs", "read-write")
 		values.Set("connect_timeout", "2")
+		return c.nodesURL(application, values)
 	case throughHAProxy, ways:
 		hosts = []string{"127.0.0.1:" + c.database}
 	}
+	return databaseURL(hosts, application, values)
+}
+
+// nodesURL returns a URL that names all nodes.
+func (c *cluster) nodesURL(application string, values url.Values) string {
+	var hosts []string
+	for _, n := range c.nodes {
+		hosts = append(hosts, "127.0.0.1:"+n.port)
+	}
+	return databaseURL(hosts, application, values)
+}
+
+func databaseURL(hosts []string, application string, more url.Values) string {
+	values := url.Values{"sslmode": {"disable"}, "application_name": {application}}
+	maps.Copy(values, more)
 	u := url.URL{Scheme: "postgres", User: url.User("lksms"), Host: strings.Join(hosts, ","), Path: "/lksms", RawQuery: values.Encode()}
 	return u.String()
 }

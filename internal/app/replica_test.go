@@ -186,6 +186,39 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	apptest.Eventually(t, "the promoted replica is not used", func() bool { return !isRead(b, standby) })
 }
 
+// Of a replica whose machine hangs, no connection ends. The reads there go to the primary all the same: a request has no deadline that they would see.
+func TestReadsLeaveAReplicaThatHangs(t *testing.T) {
+	t.Parallel()
+	b, primary, standby := withReplica(t, 5*time.Second)
+	done := make(chan bool, 1)
+	go func() {
+		var isStandby bool
+		if err := b.App.DB.QueryRow(postgres.MayBeStale(t.Context()), "SELECT pg_is_in_recovery() FROM pg_sleep(4)").Scan(&isStandby); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+		done <- isStandby
+	}()
+	apptest.Eventually(t, "the read runs", func() bool { return standby.Sessions("pg_sleep") > 0 })
+	standby.Freeze()
+	apptest.Eventually(t, "the read runs on the primary", func() bool { return primary.Sessions("pg_sleep") > 0 })
+	if <-done {
+		t.Error("the replica that hangs answered")
+	}
+	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil)
+}
+
+// Reads that take all connections to a replica for longer than a look may take do not make it look dead.
+func TestLongReadsStayOnTheirReplica(t *testing.T) {
+	t.Parallel()
+	b, _, _ := withReplica(t, 5*time.Second)
+	apptest.Together(16, func(int) {
+		var isStandby bool
+		if err := b.App.DB.QueryRow(postgres.MayBeStale(t.Context()), "SELECT pg_is_in_recovery() FROM pg_sleep(6)").Scan(&isStandby); err != nil || !isStandby {
+			t.Errorf("on a standby: %t, %v", isStandby, err)
+		}
+	})
+}
+
 func withoutReplicas(o app.Options) app.Options {
 	o.Replicas = postgres.Replicas{}
 	return o

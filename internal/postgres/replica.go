@@ -21,7 +21,7 @@ import (
 
 // Replicas are standbys that answer reads which may be stale.
 type Replicas struct {
-	URL    string        // may name several hosts: each is a standby; empty: none
+	URL    string        // may name several hosts, of which one that leads is skipped; empty: none
 	MaxLag time.Duration // the oldest state that a read may see
 }
 
@@ -79,8 +79,24 @@ type sample struct {
 type standby struct {
 	name  string
 	pool  *pgxpool.Pool
+	eye   *pgxpool.Pool             // of look alone: reads that take all connections of pool do not make the standby look dead
 	fresh atomic.Pointer[time.Time] // all that was committed until then is there; nil: not known
 	reads atomic.Int64              // which it served
+	alive atomic.Pointer[life]
+}
+
+// life is the time in which a standby answers. Reads on it end with it: a machine that vanished closes no connection.
+type life struct {
+	ctx context.Context //nolint:containedctx // the end of many reads of different requests
+	end context.CancelFunc
+}
+
+// revive begins a life of a standby, and ends the one before.
+func (s *standby) revive() {
+	ctx, end := context.WithCancel(context.Background())
+	if old := s.alive.Swap(&life{ctx, end}); old != nil {
+		old.end()
+	}
 }
 
 // openReplicas opens the pools, and begins to read positions.
@@ -101,10 +117,16 @@ func (db *DB) openReplicas(ctx context.Context, r Replicas) error {
 		c.Host, c.Port, c.TLSConfig, c.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
 		c.ValidateConnect = nil // the positions say whether it is a standby
 		s := &standby{name: net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))}
-		if s.pool, err = pgxpool.NewWithConfig(ctx, own); err != nil {
+		s.revive()
+		eye := own.Copy()
+		eye.MaxConns = 1
+		if s.pool, err = pgxpool.NewWithConfig(ctx, own); err == nil {
+			all.standbys = append(all.standbys, s)
+			s.eye, err = pgxpool.NewWithConfig(ctx, eye)
+		}
+		if err != nil {
 			return fmt.Errorf("open pool of replica: %w", redactAs("DATABASE_REPLICA_URL", err))
 		}
-		all.standbys = append(all.standbys, s)
 		all.wait.Go(func() { every(watching, func(ctx context.Context) { all.look(ctx, s) }) })
 	}
 	all.wait.Go(func() { every(watching, all.sample) })
@@ -115,7 +137,11 @@ func (r *replicas) close() {
 	r.stop()
 	r.wait.Wait()
 	for _, s := range r.standbys {
+		s.alive.Load().end()
 		s.pool.Close()
+		if s.eye != nil { // openReplicas failed before it
+			s.eye.Close()
+		}
 	}
 }
 
@@ -170,9 +196,10 @@ func (r *replicas) look(ctx context.Context, s *standby) {
 	var position int64
 	var from origin
 	var isStandby bool
-	if err := s.pool.QueryRow(ctx, standbySample).Scan(&position, &from.timeline, &from.system, &isStandby); err != nil {
+	if err := s.eye.QueryRow(ctx, standbySample).Scan(&position, &from.timeline, &from.system, &isStandby); err != nil {
 		if ctx.Err() == nil || !errors.Is(ctx.Err(), context.Canceled) {
 			s.fresh.Store(nil) // it does not answer
+			s.revive()
 		}
 		return
 	}
@@ -217,16 +244,18 @@ func (db *DB) standbyFor(ctx context.Context) *standby {
 }
 
 // read runs a read on a standby, and reports whether its result stands. If not, the primary must be asked: the standby cancelled the read because
-// it had to replay something else, did not answer in time, has not replayed a migration, or refused the statement because it writes.
+// it had to replay something else, answers nothing any more, has not replayed a migration, or refused the statement because it writes.
 func (db *DB) read(ctx context.Context, s *standby, do func(ctx context.Context) error) (bool, error) {
-	within, cancel := ctx, context.CancelFunc(func() {})
+	within, cancel := context.WithCancel(ctx)
 	if deadline, isSet := ctx.Deadline(); isSet {
 		within, cancel = context.WithTimeout(ctx, time.Until(deadline)/2) // the primary needs time too
 	}
 	defer cancel()
+	isGone := s.alive.Load().ctx
+	defer context.AfterFunc(isGone, cancel)()
 	err := do(within)
 	var refused *pgconn.PgError
-	if err != nil && ctx.Err() == nil && (errors.As(err, &refused) || IsUnavailable(err)) {
+	if err != nil && ctx.Err() == nil && (errors.As(err, &refused) || IsUnavailable(err) || isGone.Err() != nil) {
 		db.replicas.primary.Add(1)
 		return false, nil
 	}
