@@ -64,7 +64,7 @@ func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	cfg.ConnConfig.OnPgError = db.leaveReadOnly
 	var several *follower // nil: one host
 	if len(hostsOf(&cfg.ConnConfig.Config)) > 1 {
-		several = &follower{open: map[*pgx.Conn]string{}, resolved: map[string][]string{}}
+		several = newFollower()
 		several.follow(cfg)
 	}
 	for _, p := range []struct {

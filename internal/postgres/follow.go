@@ -18,8 +18,8 @@ const (
 	followLimit = 2 * time.Second
 )
 
-// followSoon is how long after a look that failed a new connection to another host ends those to the host before. Without a failure both hosts may be
-// well: two proxies in front of one primary, of which one refused a connection.
+// followSoon is how long after looks that got no answer a new connection to another host ends those to the host before. Otherwise both hosts may be well:
+// two proxies in front of one primary, of which one refused a connection.
 const followSoon = 10 * time.Second
 
 // follower ends the connections to a host that does not answer when a newer one leads to another host, and lets new ones try that host first. A primary
@@ -29,10 +29,16 @@ type follower struct {
 	mu   sync.Mutex
 	open map[*pgx.Conn]string // by the address that it leads to
 
-	resolved map[string][]string // the addresses of hosts, by their names
-	writes   string              // the address to which the newest connection leads; empty: it does not answer
-	hangs    string              // the address to which the newest connection led when a look got no answer
-	failedAt time.Time           // the last look that got no answer
+	resolved map[string][]string  // the addresses of hosts, by their names
+	writes   string               // the address to which the newest connection leads; empty: it does not answer
+	wroteAt  time.Time            // when that connection was made
+	hangs    map[string]time.Time // the addresses that answered no more, and since when, until there is a new connection to them
+	missed   int                  // looks in a row that got no answer
+	missedAt time.Time            // the last of two or more
+}
+
+func newFollower() *follower {
+	return &follower{open: map[*pgx.Conn]string{}, resolved: map[string][]string{}, hangs: map[string]time.Time{}}
 }
 
 // follow makes the pools of a configuration with several hosts follow the host that writes.
@@ -59,31 +65,28 @@ func (f *follower) follow(cfg *pgxpool.Config) {
 	cfg.BeforeClose = f.remove
 }
 
-// order puts the host that wrote last in front, and the one that hangs behind all others.
+// order puts the host that wrote last in front, and those that hang behind all others, the one that answered last at the end.
 func (f *follower) order(cfg *pgconn.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	hosts := hostsOf(cfg)
-	slices.SortStableFunc(hosts, func(a, b []*pgconn.FallbackConfig) int { return f.place(a[0]) - f.place(b[0]) })
+	slices.SortStableFunc(hosts, func(a, b []*pgconn.FallbackConfig) int { return f.place(a[0]).Compare(f.place(b[0])) })
 	all := slices.Concat(hosts...)
 	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 }
 
-func (f *follower) place(host *pgconn.FallbackConfig) int {
-	is := func(address string) bool {
-		return slices.ContainsFunc(append([]string{host.Host}, f.resolved[host.Host]...), func(one string) bool {
-			_, itsAddress := pgconn.NetworkAddress(one, host.Port)
-			return itsAddress == address
-		})
+// place returns since when a host hangs; a time in the year 1 if it does not, and one before if it wrote last.
+func (f *follower) place(host *pgconn.FallbackConfig) (at time.Time) {
+	for _, one := range append([]string{host.Host}, f.resolved[host.Host]...) {
+		_, address := pgconn.NetworkAddress(one, host.Port)
+		if address == f.writes {
+			return time.Time{}.Add(-1)
+		}
+		if since := f.hangs[address]; since.After(at) {
+			at = since
+		}
 	}
-	switch {
-	case is(f.writes):
-		return 0
-	case is(f.hangs):
-		return 2
-	default:
-		return 1
-	}
+	return at
 }
 
 // add notes a new connection, whose host wrote when it was made, and ends those to other hosts.
@@ -91,12 +94,11 @@ func (f *follower) add(conn *pgx.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	address := conn.PgConn().Conn().RemoteAddr().String()
-	if f.writes = address; f.hangs == address {
-		f.hangs = ""
-	}
-	hasFailed := time.Since(f.failedAt) < followSoon
+	f.writes, f.wroteAt = address, time.Now()
+	delete(f.hangs, address)
+	hasMissed := time.Since(f.missedAt) < followSoon
 	for old, its := range f.open {
-		if hasFailed && its != address {
+		if hasMissed && its != address {
 			_ = old.PgConn().Conn().Close() // what waits for an answer on it gets an error, and its pool drops it
 			delete(f.open, old)
 		}
@@ -104,12 +106,21 @@ func (f *follower) add(conn *pgx.Conn) {
 	f.open[conn] = address
 }
 
-func (f *follower) failed() {
+// looked notes whether a look that began at a time got an answer. One that got none may have come to a busy server: two in a row say that the host hangs
+// whose connection is the newest, unless that was made meanwhile.
+func (f *follower) looked(began time.Time, isAnswered bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.failedAt = time.Now()
-	if f.writes != "" {
-		f.writes, f.hangs = "", f.writes
+	if isAnswered {
+		f.missed = 0
+		return
+	}
+	if f.missed++; f.missed < 2 {
+		return
+	}
+	if f.missedAt = time.Now(); f.writes != "" && f.wroteAt.Before(began) {
+		f.hangs[f.writes] = f.missedAt
+		f.writes = ""
 	}
 }
 
@@ -129,10 +140,9 @@ func (db *DB) look(ctx context.Context, f *follower) {
 			return
 		case <-every.C:
 		}
+		began := time.Now()
 		limited, cancel := context.WithTimeout(ctx, followLimit)
-		if db.outside.Ping(limited) != nil { // requests tell what fails
-			f.failed()
-		}
+		f.looked(began, db.outside.Ping(limited) == nil) // requests tell what fails
 		cancel()
 	}
 }

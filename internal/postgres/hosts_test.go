@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -48,7 +49,8 @@ func TestAURLMayNameSeveralHosts(t *testing.T) {
 
 func TestTheHostThatWroteLastIsTriedFirstAndOneThatHangsLast(t *testing.T) {
 	t.Parallel()
-	f := &follower{resolved: map[string][]string{"a": {"10.0.0.1"}, "b": {"10.0.0.2", "fd00::2"}, "c": {"10.0.0.2"}}}
+	f := newFollower()
+	f.resolved = map[string][]string{"a": {"10.0.0.1"}, "b": {"10.0.0.2", "fd00::2"}, "c": {"10.0.0.2"}}
 	order := func() (text string) {
 		cfg, err := parse("postgres://u:p@a:1,b:2,c:3,[::1]:4/db?sslmode=prefer")
 		if err != nil {
@@ -63,13 +65,45 @@ func TestTheHostThatWroteLastIsTriedFirstAndOneThatHangsLast(t *testing.T) {
 		}
 		return text
 	}
-	for _, c := range []struct{ writes, hangs, want string }{
-		{"", "", "abc::1"}, {"10.0.0.2:2", "", "bac::1"}, {"[fd00::2]:2", "10.0.0.1:1", "bc::1a"}, {"", "10.0.0.1:1", "bc::1a"},
-		{"10.0.0.2:3", "10.0.0.2:2", "ca::1b"}, {"[::1]:4", "", "::1abc"}, {"10.9.9.9:1", "10.9.9.9:2", "abc::1"},
+	now := time.Now()
+	for _, c := range []struct {
+		writes string
+		hangs  []string // in this order
+		want   string
+	}{
+		{"", nil, "abc::1"}, {"10.0.0.2:2", nil, "bac::1"}, {"[fd00::2]:2", []string{"10.0.0.1:1"}, "bc::1a"}, {"", []string{"10.0.0.1:1"}, "bc::1a"},
+		{"10.0.0.2:3", []string{"10.0.0.2:2"}, "ca::1b"}, {"[::1]:4", nil, "::1abc"}, {"10.9.9.9:1", []string{"10.9.9.9:2"}, "abc::1"},
+		{"", []string{"10.0.0.2:2", "10.0.0.1:1"}, "c::1ba"},
 	} {
-		f.writes, f.hangs = c.writes, c.hangs
+		f.writes = c.writes
+		clear(f.hangs)
+		for i, address := range c.hangs {
+			f.hangs[address] = now.Add(time.Duration(i))
+		}
 		if got := order(); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
+	}
+}
+
+func TestAHostHangsWhenTwoLooksInARowGetNoAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFollower()
+	began := time.Now()
+	f.writes, f.wroteAt = "a:1", began.Add(-time.Minute)
+	f.looked(began, false)
+	f.looked(began, true)
+	f.looked(began, false)
+	if len(f.hangs) != 0 || !f.missedAt.IsZero() {
+		t.Errorf("one slow look is enough: %v", f.hangs)
+	}
+	f.looked(began, false)
+	if f.hangs["a:1"].IsZero() || f.writes != "" || f.missedAt.IsZero() {
+		t.Errorf("two looks are not enough: %v", f.hangs)
+	}
+	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // by another pool, while the look waited for the first host
+	f.looked(began, false)
+	if f.writes != "b:2" || len(f.hangs) != 1 {
+		t.Errorf("a look blames a host to which it did not lead: %v", f.hangs)
 	}
 }

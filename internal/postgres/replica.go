@@ -83,6 +83,8 @@ type standby struct {
 	fresh atomic.Pointer[time.Time] // all that was committed until then is there; nil: not known
 	reads atomic.Int64              // which it served
 	alive atomic.Pointer[life]
+
+	missed int // looks in a row that got no answer; of look alone
 }
 
 // life is the time in which a standby answers. Reads on it end with it: a machine that vanished closes no connection.
@@ -197,12 +199,19 @@ func (r *replicas) look(ctx context.Context, s *standby) {
 	var from origin
 	var isStandby bool
 	if err := s.eye.QueryRow(ctx, standbySample).Scan(&position, &from.timeline, &from.system, &isStandby); err != nil {
-		if ctx.Err() == nil || !errors.Is(ctx.Err(), context.Canceled) {
-			s.fresh.Store(nil) // it does not answer
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return
+		}
+		s.fresh.Store(nil)
+		if s.missed++; errors.As(err, new(*pgconn.PgError)) {
+			s.missed = 0 // it answers
+		}
+		if s.missed > 1 { // one may have come to a busy server
 			s.revive()
 		}
 		return
 	}
+	s.missed = 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !isStandby || from != r.from {
@@ -247,10 +256,12 @@ func (db *DB) standbyFor(ctx context.Context) *standby {
 // it had to replay something else, answers nothing any more, has not replayed a migration, or refused the statement because it writes.
 func (db *DB) read(ctx context.Context, s *standby, do func(ctx context.Context) error) (bool, error) {
 	within, cancel := context.WithCancel(ctx)
-	if deadline, isSet := ctx.Deadline(); isSet {
-		within, cancel = context.WithTimeout(ctx, time.Until(deadline)/2) // the primary needs time too
-	}
 	defer cancel()
+	if deadline, isSet := ctx.Deadline(); isSet {
+		var end context.CancelFunc
+		within, end = context.WithTimeout(within, time.Until(deadline)/2) // the primary needs time too
+		defer end()
+	}
 	isGone := s.alive.Load().ctx
 	defer context.AfterFunc(isGone, cancel)()
 	err := do(within)
