@@ -3,6 +3,9 @@ package alert
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
@@ -12,7 +15,7 @@ import (
 func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 	n := 0
 	for _, folder := range s.options.Folders {
-		bytes, free, err := diskSpace(folder)
+		bytes, free, err := diskSpace(existing(folder))
 		if errors.Is(err, errors.ErrUnsupported) {
 			return 0, nil
 		}
@@ -28,4 +31,16 @@ func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	return n, postgres.Wrap("forget disks", s.q.DiskSpacesForget(ctx), nil)
+}
+
+// existing returns a folder, or if it is not made yet, the nearest one above it, in whose file system it will be.
+func existing(folder string) string {
+	for {
+		_, err := os.Stat(folder)
+		above := filepath.Dir(folder)
+		if !errors.Is(err, fs.ErrNotExist) || above == folder {
+			return folder
+		}
+		folder = above
+	}
 }

@@ -3,6 +3,7 @@ package alert_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -679,11 +680,12 @@ func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 
 func TestAServerMeasuresItsDisks(t *testing.T) {
 	folder := t.TempDir()
-	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Folders = []string{folder} })
-	if n, err := b.App.Alerts.MeasureDisks(t.Context()); n != 1 || err != nil {
+	later := filepath.Join(folder, "made", "later") // as the folder of the history, before the first export
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Folders = []string{folder, later} })
+	if n, err := b.App.Alerts.MeasureDisks(t.Context()); n != 2 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
-	if n := b.Count("SELECT count(*) FROM disk_spaces WHERE folder = $1 AND bytes > free_bytes AND free_bytes > 0", folder); n != 1 {
+	if n := b.Count("SELECT count(*) FROM disk_spaces WHERE folder IN ($1, $2) AND bytes > free_bytes AND free_bytes > 0", folder, later); n != 2 {
 		t.Error("no sizes were written")
 	}
 }

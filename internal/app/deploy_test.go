@@ -62,7 +62,7 @@ func exported(b *apptest.Bundle) map[string][]string {
 				all[name] = append(all[name], label[1])
 			}
 		}
-		all[name] = append(all[name], "job", "instance") // which Prometheus adds
+		all[name] = append(all[name], "job", "instance", "cell") // which Prometheus adds, and an operator of cells
 	}
 	return all
 }

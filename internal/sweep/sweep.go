@@ -124,6 +124,9 @@ func (s *Sweeper) run(ctx context.Context, job Job) {
 	case errors.Is(context.Cause(ctx), postgres.ErrLockLost):
 		s.log.Warn("sweep ended early: another server may run it now", "sweep", job.Name, "done", n, "error", context.Cause(ctx))
 	case errors.Is(err, context.Canceled): // the server stops
+	case n > 0 && errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded): // there is more to do than fits into a run
+		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime()
+		s.log.Warn("sweep goes on in its next run", "sweep", job.Name, "done", n, "error", err)
 	case err != nil:
 		s.log.Error("sweep failed", "sweep", job.Name, "done", n, "error", err)
 	default:

@@ -73,7 +73,9 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	note := func(e end) {
 		delete(running, e.id)
 		taken += e.taken
-		if e.err != nil {
+		if e.err == nil {
+			delete(broken, e.id)
+		} else {
 			b := broken[e.id]
 			broken[e.id] = breakage{err: fmt.Errorf("webhook %d: %w", e.id, e.err), runs: b.runs + 1, until: time.Now().Add(min(restMost, againAfter<<min(b.runs, 10)))}
 		}
