@@ -17,6 +17,7 @@ type Options[In, Out any] struct {
 	// Key, if set, keeps two items of one key out of the same run, so that the second sees the effect of the first.
 	Key func(In) string
 
+	Pace     time.Duration // least time from the start of a run to that of the next, for items that need not be done at once; 0: none
 	Most     int           // maximum items of one run
 	Patience time.Duration // a run that lasts longer counts as stuck: another one starts beside it
 	AtOnce   int           // maximum runs at once, stuck ones included
@@ -24,7 +25,7 @@ type Options[In, Out any] struct {
 }
 
 // Merger runs items in the order of their arrival. When a run returns, the next one starts with the items that
-// arrived meanwhile; an item that arrives alone starts at once. Two runs at a time would be half as large each, and
+// arrived meanwhile; an item that arrives alone starts at once, unless Pace says later. Two runs at a time would be half as large each, and
 // cost more in total.
 type Merger[In, Out any] struct {
 	options Options[In, Out]
@@ -32,7 +33,8 @@ type Merger[In, Out any] struct {
 	mu      sync.Mutex
 	waiting []*call[In, Out]
 	running int
-	latest  time.Time // start of the latest run
+	latest  time.Time // start of the latest run, or of its wait for Pace
+	taken   time.Time // when a run last took items
 	runs    sync.WaitGroup
 }
 
@@ -79,6 +81,7 @@ func (m *Merger[In, Out]) Wait() { m.runs.Wait() }
 
 func (m *Merger[In, Out]) run() {
 	for {
+		m.rest()
 		calls := m.take()
 		if len(calls) == 0 {
 			return
@@ -93,6 +96,16 @@ func (m *Merger[In, Out]) run() {
 		for i, c := range calls {
 			c.done <- results[i]
 		}
+	}
+}
+
+// rest waits until the next run may begin.
+func (m *Merger[In, Out]) rest() {
+	m.mu.Lock()
+	wait := time.Until(m.taken.Add(m.options.Pace))
+	m.mu.Unlock()
+	if m.options.Pace > 0 && wait > 0 {
+		time.Sleep(wait)
 	}
 }
 
@@ -125,6 +138,7 @@ func (m *Merger[In, Out]) take() []*call[In, Out] {
 		m.running--
 	} else {
 		m.latest = time.Now()
+		m.taken = m.latest
 	}
 	return taken
 }

@@ -232,3 +232,30 @@ func TestACallerThatLeavesBeforeTheRunIsLeftOut(t *testing.T) {
 		t.Errorf("runs %v, want %v", d.runs, want)
 	}
 }
+
+func TestRunsKeepTheirPace(t *testing.T) {
+	t.Parallel()
+	const pace = 20 * time.Millisecond
+	d := &doubler{}
+	m := d.merger(func(o *Options[int, int]) { o.Pace = pace })
+	began := time.Now()
+	var callers sync.WaitGroup
+	for range 20 {
+		callers.Go(func() {
+			for range 5 {
+				if out, err := m.Do(t.Context(), 1); out != 2 || err != nil {
+					t.Errorf("%d, %v", out, err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	m.Wait()
+	if n, most := d.count(), int(time.Since(began)/pace)+1; n > most || n < 5 {
+		t.Errorf("%d runs, at most %d keep the pace", n, most)
+	}
+	alone := &doubler{}
+	if out, err := alone.merger(func(o *Options[int, int]) { o.Pace = time.Hour }).Do(t.Context(), 1); out != 2 || err != nil {
+		t.Errorf("the first item: %d, %v", out, err)
+	}
+}

@@ -47,7 +47,7 @@ func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *sl
 	s.receivers.Load = s.loadReceivers
 	s.calls = merge.New(merge.Options[proven, struct{}]{
 		Run: s.keep, Hopeless: postgres.IsUnavailable, Key: func(p proven) string { return p.SenderNo + string(p.hash[:]) },
-		Most: callsMerged, Patience: 50 * time.Millisecond, AtOnce: 4, Limit: 10 * time.Second,
+		Pace: callsPace, Most: callsMerged, Patience: 50 * time.Millisecond, AtOnce: 4, Limit: 10 * time.Second,
 	})
 	return s
 }
@@ -161,7 +161,11 @@ type proven struct {
 
 // Calls that arrive together are stored together, and their receipts matched together: two commits for all of them. They also wait together while
 // a receipt is about a day that is being moved.
+//
+// No provider needs its answer within milliseconds. So a server has at most fifty such runs a second, whatever comes: the commits of a flood slow those
+// that submit and claim at other servers of the database.
 const (
+	callsPace      = 20 * time.Millisecond
 	callsMerged    = 100       // calls of one run
 	receiptsMerged = 10        // a call with more receipts, or
 	bytesMerged    = 64 * 1024 // with a longer body, runs alone
