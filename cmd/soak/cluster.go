@@ -102,6 +102,9 @@ func startDrill(ctx context.Context, dir, binary string, o options) (*stack, err
 	if err := c.startHAProxy(ctx, s.servers); err != nil {
 		return s, err
 	}
+	if err := await(ctx, 20*time.Second, "HAProxy leads to nodes that do not write", c.leadsToPrimary); err != nil {
+		return s, err
+	}
 	if err := c.startPgBouncer(ctx); err != nil {
 		return s, err
 	}
@@ -117,6 +120,22 @@ func startDrill(ctx context.Context, dir, binary string, o options) (*stack, err
 		_, err := front.statistics(ctx)
 		return err == nil
 	})
+}
+
+// leadsToPrimary reports whether HAProxy, which takes all nodes for primaries until it has checked them, leads to the primary alone.
+func (c *cluster) leadsToPrimary(ctx context.Context) bool {
+	for range 2 * nodes { // it takes turns
+		conn, err := pgx.Connect(ctx, c.adminURL())
+		if err != nil {
+			return false
+		}
+		doesNotWrite := inRecovery(ctx, conn)
+		_ = conn.Close(ctx)
+		if doesNotWrite {
+			return false
+		}
+	}
+	return true
 }
 
 // await waits until isSo, or returns an error with the text.

@@ -32,7 +32,7 @@ type follower struct {
 	resolved map[string][]string  // the addresses of hosts, by their names
 	writes   string               // the address to which the newest connection leads; empty: it does not answer
 	wroteAt  time.Time            // when that connection was made
-	hangs    map[string]time.Time // the addresses that answered no more, and since when, until there is a new connection to them
+	hangs    map[string]time.Time // the addresses that answered no more, and when they were tried last, until there is an answer again
 	missed   int                  // looks in a row that got no answer
 	missedAt time.Time            // the last of two or more
 }
@@ -65,28 +65,48 @@ func (f *follower) follow(cfg *pgxpool.Config) {
 	cfg.BeforeClose = f.remove
 }
 
-// order puts the host that wrote last in front, and those that hang behind all others, the one that answered last at the end.
+// order puts the host that wrote last in front. A host that hangs comes last, and is tried once in connectLimit: a connection that waits for it does not
+// see which of the others is promoted meanwhile.
 func (f *follower) order(cfg *pgconn.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	hosts := hostsOf(cfg)
+	now, hosts := time.Now(), hostsOf(cfg)
 	slices.SortStableFunc(hosts, func(a, b []*pgconn.FallbackConfig) int { return f.place(a[0]).Compare(f.place(b[0])) })
+	rested := slices.DeleteFunc(slices.Clone(hosts), func(host []*pgconn.FallbackConfig) bool { return now.Sub(f.place(host[0])) < connectLimit })
+	if len(rested) > 0 {
+		hosts = rested
+	}
+	for _, host := range hosts {
+		for _, address := range f.addresses(host[0]) {
+			if !f.hangs[address].IsZero() {
+				f.hangs[address] = now
+			}
+		}
+	}
 	all := slices.Concat(hosts...)
 	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 }
 
-// place returns since when a host hangs; a time in the year 1 if it does not, and one before if it wrote last.
+// place returns when a host that hangs was tried last; a time in the year 1 for others, and one before for the host that wrote last.
 func (f *follower) place(host *pgconn.FallbackConfig) (at time.Time) {
-	for _, one := range append([]string{host.Host}, f.resolved[host.Host]...) {
-		_, address := pgconn.NetworkAddress(one, host.Port)
+	for _, address := range f.addresses(host) {
 		if address == f.writes {
 			return time.Time{}.Add(-1)
 		}
-		if since := f.hangs[address]; since.After(at) {
-			at = since
+		if tried := f.hangs[address]; tried.After(at) {
+			at = tried
 		}
 	}
 	return at
+}
+
+// addresses returns the addresses of a host as connections name them.
+func (f *follower) addresses(host *pgconn.FallbackConfig) (all []string) {
+	for _, one := range append([]string{host.Host}, f.resolved[host.Host]...) {
+		_, address := pgconn.NetworkAddress(one, host.Port)
+		all = append(all, address)
+	}
+	return all
 }
 
 // add notes a new connection, whose host wrote when it was made, and ends those to other hosts.
@@ -113,6 +133,7 @@ func (f *follower) looked(began time.Time, isAnswered bool) {
 	defer f.mu.Unlock()
 	if isAnswered {
 		f.missed = 0
+		clear(f.hangs) // a host that writes answers, and new connections try it first
 		return
 	}
 	if f.missed++; f.missed < 2 {

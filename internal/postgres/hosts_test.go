@@ -65,10 +65,10 @@ func TestTheHostThatWroteLastIsTriedFirstAndOneThatHangsLast(t *testing.T) {
 		}
 		return text
 	}
-	now := time.Now()
+	long := time.Now().Add(-2 * connectLimit)
 	for _, c := range []struct {
 		writes string
-		hangs  []string // in this order
+		hangs  []string // tried last in this order, and long ago
 		want   string
 	}{
 		{"", nil, "abc::1"}, {"10.0.0.2:2", nil, "bac::1"}, {"[fd00::2]:2", []string{"10.0.0.1:1"}, "bc::1a"}, {"", []string{"10.0.0.1:1"}, "bc::1a"},
@@ -78,11 +78,21 @@ func TestTheHostThatWroteLastIsTriedFirstAndOneThatHangsLast(t *testing.T) {
 		f.writes = c.writes
 		clear(f.hangs)
 		for i, address := range c.hangs {
-			f.hangs[address] = now.Add(time.Duration(i))
+			f.hangs[address] = long.Add(time.Duration(i))
 		}
 		if got := order(); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
+	}
+	// Of the last case, both hosts were just tried.
+	if got := order(); got != "c::1" {
+		t.Errorf("soon again: %s", got)
+	}
+	for _, address := range []string{"10.0.0.2:3", "[::1]:4"} {
+		f.hangs[address] = time.Now()
+	}
+	if got := order(); len(got) != len("abc::1") {
+		t.Errorf("when all hang: %s", got)
 	}
 }
 
@@ -91,6 +101,7 @@ func TestAHostHangsWhenTwoLooksInARowGetNoAnswer(t *testing.T) {
 	f := newFollower()
 	began := time.Now()
 	f.writes, f.wroteAt = "a:1", began.Add(-time.Minute)
+	f.hangs["c:3"] = began
 	f.looked(began, false)
 	f.looked(began, true)
 	f.looked(began, false)
