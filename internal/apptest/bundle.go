@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	api "lksms/gen/client"
@@ -234,6 +236,36 @@ func (b *Bundle) AwaitLockWait() {
 	Eventually(b.T, "a statement waits for a lock", func() bool {
 		return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
 	})
+}
+
+// Deadlock lets what call makes the server do deadlock with another transaction, again until PostgreSQL ends the transaction of the server. first locks
+// what the server waits for, and second what the server has locked by then.
+func (b *Bundle) Deadlock(first, second string, call func()) {
+	b.T.Helper()
+	for isOther := true; isOther; {
+		other, err := b.DB.Begin(b.T.Context())
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		if _, err := other.Exec(b.T.Context(), first); err != nil {
+			b.T.Fatal(err)
+		}
+		var called sync.WaitGroup
+		called.Go(call)
+		Eventually(b.T, "the server waits", func() bool { return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
+		// The first that waited looks for a deadlock first, unless it did before there was one.
+		_, err = other.Exec(b.T.Context(), second)
+		var ended *pgconn.PgError
+		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther {
+			err = other.Rollback(b.T.Context())
+		} else {
+			err = errors.Join(err, other.Commit(b.T.Context()))
+		}
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		called.Wait()
+	}
 }
 
 // Eventually waits until a condition holds.

@@ -2,15 +2,12 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	api "lksms/gen/client"
 	"lksms/internal/apptest"
@@ -411,37 +408,15 @@ func TestADeadlockFailsNoMessage(t *testing.T) {
 	if len(ranks) != 2 {
 		t.Fatalf("%d ranks", len(ranks))
 	}
-	for isOther := true; isOther; { // until the one that PostgreSQL ends is the server's
-		other, err := b.DB.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		take := func(priority int16) error {
-			_, err := other.Exec(t.Context(), "UPDATE fair_ranks SET start = start WHERE priority = $1", priority)
-			return err
-		}
-		if err := take(ranks[1]); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan apptest.Answer, 1)
-		go func() { done <- b.Call("POST", "/api/v1/sms/send-batch", both, tenant...) }()
-		apptest.Eventually(t, "the batch waits", func() bool { return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
-		// The first that waited looks for a deadlock first, unless it did before there was one.
-		err = take(ranks[0])
-		var ended *pgconn.PgError
-		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther {
-			err = other.Rollback(t.Context())
-		} else {
-			err = errors.Join(err, other.Commit(t.Context()))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		sent := apptest.Decode[api.SentBatch](t, <-done)
+	rank := func(priority int16) string {
+		return fmt.Sprint("UPDATE fair_ranks SET start = start WHERE priority = ", priority)
+	}
+	b.Deadlock(rank(ranks[1]), rank(ranks[0]), func() {
+		sent := apptest.Decode[api.SentBatch](t, b.Call("POST", "/api/v1/sms/send-batch", both, tenant...))
 		for _, item := range sent.Items {
 			if item.TaskID == nil {
 				t.Errorf("%d %s", item.Code, *item.Message)
 			}
 		}
-	}
+	})
 }

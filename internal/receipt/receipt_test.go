@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,8 +15,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	api "lksms/gen/client"
 	"lksms/internal/apptest"
@@ -211,30 +208,9 @@ func TestADeadlockFailsNoCallback(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	const body = `{"msgid":"n-1","status":"DELIVRD"}`
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
-	for isOther := true; isOther; { // until the one that PostgreSQL ends is the server's
-		other, err := b.DB.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Exec(t.Context(), "DELETE FROM receipts"); err != nil {
-			t.Fatal(err)
-		}
-		var call sync.WaitGroup
-		call.Go(func() { callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body) })
-		apptest.Eventually(t, "the callback waits", func() bool { return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
-		// The first that waited looks for a deadlock first, unless it did before there was one.
-		_, err = other.Exec(t.Context(), "UPDATE callbacks SET body = body")
-		var ended *pgconn.PgError
-		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther {
-			err = other.Rollback(t.Context())
-		} else {
-			err = errors.Join(err, other.Commit(t.Context()))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		call.Wait()
-	}
+	b.Deadlock("DELETE FROM receipts", "UPDATE callbacks SET body = body", func() {
+		callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
+	})
 	if n := b.Count("SELECT count(*) FROM receipts"); n != 1 {
 		t.Errorf("%d receipts", n)
 	}
