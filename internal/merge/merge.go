@@ -34,7 +34,7 @@ type Merger[In, Out any] struct {
 	waiting []*call[In, Out]
 	running int
 	latest  time.Time // start of the latest run, or of its wait for Pace
-	taken   time.Time // when a run last took items
+	next    time.Time // when the next run may begin, by Pace
 	runs    sync.WaitGroup
 }
 
@@ -99,14 +99,20 @@ func (m *Merger[In, Out]) run() {
 	}
 }
 
-// rest waits until the next run may begin.
+// rest waits until the next run may begin. Runs beside each other keep the pace together.
 func (m *Merger[In, Out]) rest() {
-	m.mu.Lock()
-	wait := time.Until(m.taken.Add(m.options.Pace))
-	m.mu.Unlock()
-	if m.options.Pace > 0 && wait > 0 {
-		time.Sleep(wait)
+	if m.options.Pace == 0 {
+		return
 	}
+	now := time.Now()
+	m.mu.Lock()
+	if m.next.Before(now) {
+		m.next = now
+	}
+	at := m.next
+	m.next = at.Add(m.options.Pace)
+	m.mu.Unlock()
+	time.Sleep(at.Sub(now))
 }
 
 // take returns the calls of the next run. If no call waits, it returns none, and the run that called it must end.
@@ -138,7 +144,6 @@ func (m *Merger[In, Out]) take() []*call[In, Out] {
 		m.running--
 	} else {
 		m.latest = time.Now()
-		m.taken = m.latest
 	}
 	return taken
 }
