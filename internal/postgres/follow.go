@@ -32,7 +32,7 @@ type follower struct {
 	resolved map[string][]string  // the addresses of hosts, by their names
 	writes   string               // the address to which the newest connection leads; empty: it does not answer
 	wroteAt  time.Time            // when that connection was made
-	hangs    map[string]time.Time // the addresses that answered no more, and when they were tried last, until there is an answer again
+	hangs    map[string]time.Time // the addresses that answered no more, and when they were tried last, until they answer again
 	missed   int                  // looks in a row that got no answer
 	missedAt time.Time            // the last of two or more
 }
@@ -133,7 +133,9 @@ func (f *follower) looked(began time.Time, isAnswered bool) {
 	defer f.mu.Unlock()
 	if isAnswered {
 		f.missed = 0
-		clear(f.hangs) // a host that writes answers, and new connections try it first
+		for _, its := range f.open {
+			delete(f.hangs, its) // only connections to the host that answers are left
+		}
 		return
 	}
 	if f.missed++; f.missed < 2 {
@@ -141,7 +143,7 @@ func (f *follower) looked(began time.Time, isAnswered bool) {
 	}
 	if f.missedAt = time.Now(); f.writes != "" && f.wroteAt.Before(began) {
 		f.hangs[f.writes] = f.missedAt
-		f.writes = ""
+		f.writes, f.missed = "", 0
 	}
 }
 
@@ -163,7 +165,10 @@ func (db *DB) look(ctx context.Context, f *follower) {
 		}
 		began := time.Now()
 		limited, cancel := context.WithTimeout(ctx, followLimit)
-		f.looked(began, db.outside.Ping(limited) == nil) // requests tell what fails
+		isAnswered := db.outside.Ping(limited) == nil // requests tell what fails
 		cancel()
+		if f.looked(began, isAnswered); !isAnswered {
+			db.outside.Reset() // the next look asks the host to which new connections lead
+		}
 	}
 }

@@ -203,10 +203,9 @@ func (r *replicas) look(ctx context.Context, s *standby) {
 			return
 		}
 		s.fresh.Store(nil)
-		if s.missed++; errors.As(err, new(*pgconn.PgError)) {
+		if errors.As(err, new(*pgconn.PgError)) {
 			s.missed = 0 // it answers
-		}
-		if s.missed > 1 { // one may have come to a busy server
+		} else if s.missed++; s.missed > 1 { // one may have come to a busy server
 			s.revive()
 		}
 		return
