@@ -189,7 +189,7 @@ func TestTheLoopOfThePageRepeatsWhatHasNoAnswer(t *testing.T) {
 	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte(`{"code":503,"message":"away","data":null}`)) // the loop is told by its next try
+		_, _ = w.Write([]byte(`{"code":503,"message":"away","data":null}`)) // if it is not written, the loop tries again all the same
 	})
 	o.instead.Store(&away)
 	o.add(150, apptest.Phone, strings.Repeat("长", 1024))
