@@ -163,6 +163,33 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchActAct.
+const (
+	ActCancelled BatchActAct = "cancelled"
+	ActConfirmed BatchActAct = "confirmed"
+	ActPaused    BatchActAct = "paused"
+	ActRequeued  BatchActAct = "requeued"
+	ActResumed   BatchActAct = "resumed"
+)
+
+// Valid indicates whether the value is a known member of the BatchActAct enum.
+func (e BatchActAct) Valid() bool {
+	switch e {
+	case ActCancelled:
+		return true
+	case ActConfirmed:
+		return true
+	case ActPaused:
+		return true
+	case ActRequeued:
+		return true
+	case ActResumed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BatchEventDataStatus.
 const (
 	BatchEndedCancelled BatchEventDataStatus = "cancelled"
@@ -183,19 +210,40 @@ func (e BatchEventDataStatus) Valid() bool {
 
 // Defines values for BatchFormDedup.
 const (
-	None  BatchFormDedup = "none"
-	Phone BatchFormDedup = "phone"
-	Row   BatchFormDedup = "row"
+	BatchFormDedupNone  BatchFormDedup = "none"
+	BatchFormDedupPhone BatchFormDedup = "phone"
+	BatchFormDedupRow   BatchFormDedup = "row"
 )
 
 // Valid indicates whether the value is a known member of the BatchFormDedup enum.
 func (e BatchFormDedup) Valid() bool {
 	switch e {
-	case None:
+	case BatchFormDedupNone:
 		return true
-	case Phone:
+	case BatchFormDedupPhone:
 		return true
-	case Row:
+	case BatchFormDedupRow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRequestDedup.
+const (
+	BatchRequestDedupNone  BatchRequestDedup = "none"
+	BatchRequestDedupPhone BatchRequestDedup = "phone"
+	BatchRequestDedupRow   BatchRequestDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchRequestDedup enum.
+func (e BatchRequestDedup) Valid() bool {
+	switch e {
+	case BatchRequestDedupNone:
+		return true
+	case BatchRequestDedupPhone:
+		return true
+	case BatchRequestDedupRow:
 		return true
 	default:
 		return false
@@ -265,6 +313,24 @@ func (e BatchStatus) Valid() bool {
 	case BatchReady:
 		return true
 	case BatchRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchWaitReason.
+const (
+	WaitsForSender BatchWaitReason = "sender_gone"
+	WaitsForTime   BatchWaitReason = "scheduled"
+)
+
+// Valid indicates whether the value is a known member of the BatchWaitReason enum.
+func (e BatchWaitReason) Valid() bool {
+	switch e {
+	case WaitsForSender:
+		return true
+	case WaitsForTime:
 		return true
 	default:
 		return false
@@ -1976,8 +2042,11 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
-	CheckedAt *time.Time `json:"checked_at"`
+	BatchID int64 `json:"batch_id"`
+
+	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
+	Acts      *[]BatchAct `json:"acts,omitempty"`
+	CheckedAt *time.Time  `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
 	CheckedRows int64      `json:"checked_rows"`
@@ -2015,9 +2084,12 @@ type Batch struct {
 	SenderNo *string `json:"sender_no"`
 
 	// Senders The senders that had tasks of it
-	Senders   []BatchSender `json:"senders"`
-	Sign      *string       `json:"sign"`
-	StartedAt *time.Time    `json:"started_at"`
+	Senders []BatchSender `json:"senders"`
+	Sign    *string       `json:"sign"`
+
+	// SignColumn The column with the signatures of the rows; null if all have that of the batch
+	SignColumn *string    `json:"sign_column"`
+	StartedAt  *time.Time `json:"started_at"`
 
 	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
@@ -2026,7 +2098,20 @@ type Batch struct {
 	Tag         *string     `json:"tag"`
 	TemplateNo  *string     `json:"template_no"`
 	Test        bool        `json:"test"`
+
+	// WaitsFor Why a running batch does not go on now; null if nothing holds it up
+	WaitsFor *BatchWait `json:"waits_for"`
 }
+
+// BatchAct defines model for BatchAct.
+type BatchAct struct {
+	Act      BatchActAct `json:"act"`
+	At       time.Time   `json:"at"`
+	Username string      `json:"username"`
+}
+
+// BatchActAct defines model for BatchAct.Act.
+type BatchActAct string
 
 // BatchCost defines model for BatchCost.
 type BatchCost struct {
@@ -2126,6 +2211,9 @@ type BatchForm struct {
 	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
+	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	CompanyNo *string `json:"company_no,omitempty"`
+
 	// Content The text, with names of columns in braces
 	//
 	// Example: {姓名}，您的优惠券今日到期
@@ -2166,8 +2254,11 @@ type BatchForm struct {
 	// SenderNo The only sender that may send it. It must serve the company.
 	SenderNo *string `json:"sender_no,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
 	Sign *string `json:"sign,omitempty"`
+
+	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	SignColumn *string `json:"sign_column,omitempty"`
 
 	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
@@ -2229,12 +2320,80 @@ type BatchPreviewResponse struct {
 	Data    BatchPreview `json:"data"`
 }
 
+// BatchRequest defines model for BatchRequest.
+type BatchRequest struct {
+	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	CompanyNo *string `json:"company_no,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list: an object for each row, whose names are the columns. A longer list is sent as a form.
+	Rows *[]map[string]interface{} `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
+	Sign *string `json:"sign,omitempty"`
+
+	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	SignColumn *string `json:"sign_column,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchRequestDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchRequestDedup string
+
 // BatchRequeued defines model for BatchRequeued.
 type BatchRequeued struct {
+	// Count How many tasks are sent again
 	Count int64 `json:"count"`
 
-	// JobID null if no task is FAILED
+	// JobID null if no task can be sent again
 	JobID *int64 `json:"job_id"`
+
+	// Skipped The tasks that are FAILED and cannot be sent again, by reason
+	Skipped []BatchSkipped `json:"skipped"`
 }
 
 // BatchRequeuedResponse defines model for BatchRequeuedResponse.
@@ -2271,6 +2430,9 @@ type BatchRow struct {
 	// Delivery The delivery status that the provider reported after sending
 	Delivery *TaskDelivery `json:"delivery,omitempty"`
 
+	// DuplicateOf The first row that the row repeats
+	DuplicateOf *int64 `json:"duplicate_of"`
+
 	// PhoneNumber In E.164; of an invalid row as it is in the list
 	PhoneNumber string `json:"phone_number"`
 
@@ -2280,6 +2442,9 @@ type BatchRow struct {
 	// Result The result of the task
 	Result   *string `json:"result"`
 	Segments int16   `json:"segments"`
+
+	// Sign The signature of the row; null if it has that of the batch
+	Sign *string `json:"sign"`
 
 	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
 	Status *string `json:"status"`
@@ -2319,9 +2484,48 @@ type BatchSender struct {
 	Success  int64  `json:"success"`
 }
 
+// BatchSkipped defines model for BatchSkipped.
+type BatchSkipped struct {
+	Count int64 `json:"count"`
+
+	// Message The reason, in the language of the request
+	Message string `json:"message"`
+
+	// Reason As in the answer of `requeueTask`
+	//
+	// Example: task.expired
+	Reason string `json:"reason"`
+}
+
 // BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
 // `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
 type BatchStatus string
+
+// BatchWait defines model for BatchWait.
+type BatchWait struct {
+	// Message The reason, in the language of the request
+	Message string `json:"message"`
+
+	// Reason The reason.
+	//
+	// - `scheduled`: its `expect_send_time` has not come.
+	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
+	//   sender serves the company again; otherwise cancel it.
+	Reason BatchWaitReason `json:"reason"`
+
+	// SenderNo The sender that it waits for
+	SenderNo *string `json:"sender_no"`
+
+	// Until When it goes on; null if nobody knows
+	Until *time.Time `json:"until"`
+}
+
+// BatchWaitReason The reason.
+//
+//   - `scheduled`: its `expect_send_time` has not come.
+//   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
+//     sender serves the company again; otherwise cancel it.
+type BatchWaitReason string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -8015,6 +8219,9 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
+// CreateBatchJSONRequestBody defines body for CreateBatch for application/json ContentType.
+type CreateBatchJSONRequestBody = BatchRequest
+
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
 
@@ -9350,14 +9557,15 @@ type ClientInterface interface {
 
 	// ListBatches List batches, newest first
 	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
 	//
 	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateBatchWithBody Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+	// form, or JSON for `rows` and `tag`.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -9367,6 +9575,9 @@ type ClientInterface interface {
 	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
 	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
 	//
+	// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+	// act on it; `acts` of the batch says who did what.
+	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
 	//
@@ -9374,6 +9585,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
 	CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatch Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+	// form, or JSON for `rows` and `tag`.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+	// act on it; `acts` of the batch says who did what.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatch(ctx context.Context, params *CreateBatchParams, body CreateBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetBatch Get a batch, its figures, and when it will end
 	//
@@ -9417,7 +9652,7 @@ type ClientInterface interface {
 
 	// RequeueBatch Send the failed messages of a batch again
 	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many FAILED tasks are sent again, `skipped` how many are not, and why. If none can be sent again, nothing changes. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
 	//
 	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
 	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -12919,7 +13154,7 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 
 // ListBatches List batches, newest first
 //
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
 //
 // Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
 func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -12936,7 +13171,8 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 
 // CreateBatchWithBody Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+// form, or JSON for `rows` and `tag`.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -12946,6 +13182,9 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 // names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
 // shortened (`1.38E+10`) makes its row invalid: its digits are lost.
 //
+// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+// act on it; `acts` of the batch says who did what.
+//
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
 //
@@ -12954,6 +13193,40 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 // Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
 func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatch Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+// form, or JSON for `rows` and `tag`.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+// act on it; `acts` of the batch says who did what.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatch(ctx context.Context, params *CreateBatchParams, body CreateBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13066,7 +13339,7 @@ func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *Prev
 
 // RequeueBatch Send the failed messages of a batch again
 //
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many FAILED tasks are sent again, `skipped` how many are not, and why. If none can be sent again, nothing changes. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
 //
 // Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
 func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -20175,6 +20448,17 @@ func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Requ
 	return req, nil
 }
 
+// NewCreateBatchRequest calls the generic CreateBatch builder with application/json body
+func NewCreateBatchRequest(server string, params *CreateBatchParams, body CreateBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateBatchRequestWithBody(server, params, "application/json", bodyReader)
+}
+
 // NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
 func NewCreateBatchRequestWithBody(server string, params *CreateBatchParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -25381,7 +25665,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListBatchesWithResponse List batches, newest first
 	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -25390,7 +25674,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateBatchWithBodyWithResponse Upload a list of messages
 	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+	// form, or JSON for `rows` and `tag`.
 	//
 	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -25400,6 +25685,9 @@ type ClientWithResponsesInterface interface {
 	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
 	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
 	//
+	// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+	// act on it; `acts` of the batch says who did what.
+	//
 	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 	// placeholders are names of columns. A row without a value for a placeholder is invalid.
 	//
@@ -25407,6 +25695,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
 	CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// CreateBatchWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+	// form, or JSON for `rows` and `tag`.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+	// act on it; `acts` of the batch says who did what.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithResponse(ctx context.Context, params *CreateBatchParams, body CreateBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
 
 	// GetBatchWithResponse Get a batch, its figures, and when it will end
 	//
@@ -25462,7 +25774,7 @@ type ClientWithResponsesInterface interface {
 
 	// RequeueBatchWithResponse Send the failed messages of a batch again
 	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many FAILED tasks are sent again, `skipped` how many are not, and why. If none can be sent again, nothing changes. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -44783,7 +45095,7 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 
 // ListBatchesWithResponse List batches, newest first
 //
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+// Users see the batches of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -44798,7 +45110,8 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 
 // CreateBatchWithBodyWithResponse Upload a list of messages
 //
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+// form, or JSON for `rows` and `tag`.
 //
 // The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
 // column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
@@ -44808,6 +45121,9 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 // names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
 // shortened (`1.38E+10`) makes its row invalid: its digits are lost.
 //
+// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+// act on it; `acts` of the batch says who did what.
+//
 // The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
 // placeholders are names of columns. A row without a value for a placeholder is invalid.
 //
@@ -44816,6 +45132,36 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 // Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
 func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
 	rsp, err := c.CreateBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// CreateBatchWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these. The body is a
+// form, or JSON for `rows` and `tag`.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The batch is of the caller's company. Users who see all companies name another one with `company_no`. All users of the company see it and may
+// act on it; `acts` of the batch says who did what.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithResponse(ctx context.Context, params *CreateBatchParams, body CreateBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatch(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -44912,7 +45258,7 @@ func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batc
 
 // RequeueBatchWithResponse Send the failed messages of a batch again
 //
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many FAILED tasks are sent again, `skipped` how many are not, and why. If none can be sent again, nothing changes. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`. Ten such jobs of a company run at a time; another one gets 409 `limit.reached`.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -154,6 +154,10 @@ type Batch struct {
 	// when the first row became a task
 	StartedAt *time.Time
 	EndedAt   *time.Time
+	// the column with the signatures of the rows; null: every row has that of the batch
+	SignColumn *string
+	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments"}]; null: it is being checked, or a server that does not know this column checked it
+	ByCountry []byte
 }
 
 // A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.
@@ -174,6 +178,8 @@ type BatchRow struct {
 	Fault []byte
 	// null: the row has not become a task
 	TaskID *string
+	// the signature of the row; null: that of the batch
+	Sign *string
 }
 
 // The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.

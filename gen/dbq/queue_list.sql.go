@@ -59,7 +59,7 @@ func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, e
 const taskGet = `-- name: TaskGet :one
 
 SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear, batch_id, sender_no FROM tasks
-WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
+WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text OR batch_id IS NOT NULL)
     AND ($3::bigint IS NULL OR company_id = $3::bigint)
 `
 

@@ -133,6 +133,9 @@ func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
 	if f.PhoneNumber, err = phone.NormaliseFilter("phone_number", f.PhoneNumber); err != nil {
 		return Page{}, err
 	}
+	if f.BatchID != nil { // the users of a company share its batches
+		f.Viewer.Owner = nil
+	}
 	err = s.db.ByKey(ctx, func(q *dbq.Queries) (err error) {
 		p, err = list(ctx, q, f)
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/alert"
+	"lksms/internal/batch"
 	"lksms/internal/fault"
 	"lksms/internal/queue"
 )
@@ -23,6 +24,7 @@ type Catalogue struct {
 	Description [4]string
 	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
+	BatchWaits  map[string]string // by batch.Wait.Reason
 }
 
 var english = &Catalogue{
@@ -135,6 +137,7 @@ var english = &Catalogue{
 		fault.NoDefaultContent:   "is empty, and this phone number has no default content: send content, or store a default content",
 		fault.NotACursor:         "is not a cursor of this list: use next_cursor of the previous page",
 		fault.Duplicate:          "is a duplicate, or contains duplicates",
+		fault.RepeatsRow:         "repeats row %v",
 		fault.Reserved:           "is reserved for templates that are given no number: choose another one",
 		fault.NotTogether:        "must not be given together with %v",
 		fault.OnlyTogether:       "is allowed only together with %v",
@@ -209,6 +212,10 @@ var english = &Catalogue{
 		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
 		queue.BecauseProcessing: "A sender holds it.",
 		queue.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
+	},
+	BatchWaits: map[string]string{
+		batch.WaitsForTime:   "It is scheduled for later.",
+		batch.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
 	},
 }
 
@@ -322,6 +329,7 @@ var chinese = &Catalogue{
 		fault.NoDefaultContent:   "为空，且该手机号没有默认内容：请填写 content，或保存默认内容",
 		fault.NotACursor:         "不是此列表的游标：请使用上一页的 next_cursor",
 		fault.Duplicate:          "重复，或包含重复项",
+		fault.RepeatsRow:         "与第 %v 行重复",
 		fault.Reserved:           "保留给未指定编号的模板，请换一个",
 		fault.NotTogether:        "不能与 %v 同时填写",
 		fault.OnlyTogether:       "只能与 %v 一起填写",
@@ -394,6 +402,10 @@ var chinese = &Catalogue{
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",
 		queue.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
+	},
+	BatchWaits: map[string]string{
+		batch.WaitsForTime:   "已定时，稍后发送。",
+		batch.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
 	},
 }
 
