@@ -5908,7 +5908,7 @@ CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFEREN
 
 CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
-CREATE TRIGGER batches_feed_updated AFTER UPDATE OF is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (NOT old.is_settled) AND ((old.status <> 'checking'::text) OR old.is_confirmed) AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))) EXECUTE FUNCTION public.batches_feed();
+CREATE TRIGGER batches_feed_updated AFTER UPDATE OF status, is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])) AND (NOT (old.is_settled AND (old.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))))) EXECUTE FUNCTION public.batches_feed();
 
 CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 

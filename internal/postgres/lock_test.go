@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
 )
