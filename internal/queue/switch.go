@@ -48,7 +48,10 @@ func (s *Service) holdSwitched(ctx context.Context) (held int, err error) {
 		n := 0
 		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
 			mayHold, err := q.DirectoryHold(ctx)
-			if err != nil || !mayHold {
+			if postgres.IsNoRows(err) || err == nil && !mayHold { // no row: the directory was never changed
+				return nil
+			}
+			if err != nil {
 				return err
 			}
 			found, err := q.TaskHoldSwitched(ctx, portion)
