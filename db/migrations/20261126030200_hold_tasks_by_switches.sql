@@ -73,9 +73,10 @@ SELECT
     EXISTS (SELECT FROM companies c WHERE c.status = 'off' OR NOT c.uses_shared_senders OR NOT c.any_country)
     OR EXISTS (SELECT FROM countries c WHERE c.status = 'off')
     OR EXISTS (SELECT FROM channels c WHERE c.status = 'off' OR NOT c.any_country)
-    OR EXISTS (SELECT FROM company_countries) OR EXISTS (SELECT FROM channel_countries)
-    OR EXISTS (SELECT FROM users u WHERE u.is_disabled) AS may_hold;
-COMMENT ON VIEW switches IS 'View: one row: whether task_switches may return anything for any task. Claims read it, so that they ask only then.';
+    OR EXISTS (SELECT FROM company_countries) OR EXISTS (SELECT FROM channel_countries) AS may_hold,
+    EXISTS (SELECT FROM users u WHERE u.is_disabled) AS has_disabled_users;
+COMMENT ON VIEW switches IS
+    'View: one row: whether task_switches may return anything for any task: may_hold, but for users; has_disabled_users, for users. Claims read it, so that they ask only then: disabled users are usual.';
 
 CREATE FUNCTION queue_transactions() RETURNS SETOF text LANGUAGE sql STABLE AS $$
     SELECT DISTINCT l.virtualtransaction FROM pg_locks l

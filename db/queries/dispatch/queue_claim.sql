@@ -217,7 +217,7 @@ WHERE s.id = @sender_id;
 -- the way later. A change of a switch waits for the claims that began before it.
 -- name: TaskOffer :many
 WITH switched AS MATERIALIZED (
-    SELECT w.may_hold FROM switches w
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
 ),
 asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
@@ -253,7 +253,11 @@ queued AS MATERIALIZED (
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
-                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
             )
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
@@ -284,7 +288,11 @@ due AS MATERIALIZED (
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
-                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
             )
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text

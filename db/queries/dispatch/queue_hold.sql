@@ -64,7 +64,7 @@ FROM released r;
 
 -- DirectoryHold keeps the directory as it is until the end of the transaction, and returns whether any switch may hold tasks.
 -- name: DirectoryHold :one
-SELECT coalesce((SELECT w.may_hold FROM switches w), false)::boolean AS may_hold FROM directory_version v FOR SHARE OF v;
+SELECT coalesce((SELECT w.may_hold OR w.has_disabled_users FROM switches w), false)::boolean AS may_hold FROM directory_version v FOR SHARE OF v;
 
 -- TaskHoldSwitched holds tasks that a switch holds, and returns how many. It looks at those that claims and LongestWait would meet: in each pool the
 -- first portion in the order of claims and the first portion of those that are not queued; and of all pools those that have been due for longest.
