@@ -4637,11 +4637,12 @@ CREATE VIEW public.switches AS
            FROM public.channels c
           WHERE ((c.status = 'off'::text) OR (NOT c.any_country)))) OR (EXISTS ( SELECT
            FROM public.company_countries)) OR (EXISTS ( SELECT
-           FROM public.channel_countries)) OR (EXISTS ( SELECT
+           FROM public.channel_countries))) AS may_hold,
+    (EXISTS ( SELECT
            FROM public.users u
-          WHERE u.is_disabled))) AS may_hold;
+          WHERE u.is_disabled)) AS has_disabled_users;
 
-COMMENT ON VIEW public.switches IS 'View: one row: whether task_switches may return anything for any task. Claims read it, so that they ask only then.';
+COMMENT ON VIEW public.switches IS 'View: one row: whether task_switches may return anything for any task: may_hold, but for users; has_disabled_users, for users. Claims read it, so that they ask only then: disabled users are usual.';
 
 CREATE TABLE public.tag_contacts (
     tag_id bigint NOT NULL,

@@ -1914,7 +1914,7 @@ type AlertURL = string
 // AlertUsers defines model for AlertUsers.
 type AlertUsers = []UserID
 
-// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` is given. A change of `countries` sets it to false, unless it names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
 type AnyCountry = bool
 
 // AppClaimResponse defines model for AppClaimResponse.
@@ -2063,6 +2063,9 @@ type Batch struct {
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries
+	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
@@ -2419,7 +2422,7 @@ type ChangedResponse struct {
 
 // Channel defines model for Channel.
 type Channel struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` is given. A change of `countries` sets it to false, unless it names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
 	AnyCountry AnyCountry `json:"any_country"`
 
 	// Channel Example: acme
@@ -2466,7 +2469,7 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` is given. A change of `countries` sets it to false, unless it names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
@@ -2491,7 +2494,7 @@ type ChannelPatch struct {
 
 // ChannelRequest defines model for ChannelRequest.
 type ChannelRequest struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` is given. A change of `countries` sets it to false, unless it names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Channel Example: acme
@@ -2582,7 +2585,7 @@ type ClaimedTask struct {
 
 // Company defines model for Company.
 type Company struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` is given. A change of `countries` sets it to false, unless it names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
 	AnyCountry AnyCountry `json:"any_country"`
 
 	// CompanyNo Example: acme
@@ -2630,7 +2633,7 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` is given. A change of `countries` sets it to false, unless it names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
@@ -2655,7 +2658,7 @@ type CompanyPatch struct {
 
 // CompanyRequest defines model for CompanyRequest.
 type CompanyRequest struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` is given. A change of `countries` sets it to false, unless it names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// CompanyNo Example: acme

@@ -644,7 +644,7 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 
 const taskOffer = `-- name: TaskOffer :many
 WITH switched AS MATERIALIZED (
-    SELECT w.may_hold FROM switches w
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
 ),
 asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
@@ -680,7 +680,11 @@ queued AS MATERIALIZED (
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
-                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
             )
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $9::text
@@ -711,7 +715,11 @@ due AS MATERIALIZED (
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
                 (SELECT w.may_hold FROM switched w)
-                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
             )
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $9::text

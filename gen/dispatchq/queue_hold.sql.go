@@ -36,7 +36,7 @@ func (q *Queries) ClaimsOpen(ctx context.Context) ([]string, error) {
 
 const directoryHold = `-- name: DirectoryHold :one
 
-SELECT coalesce((SELECT w.may_hold FROM switches w), false)::boolean AS may_hold FROM directory_version v FOR SHARE OF v
+SELECT coalesce((SELECT w.may_hold OR w.has_disabled_users FROM switches w), false)::boolean AS may_hold FROM directory_version v FOR SHARE OF v
 `
 
 // The next statements hold the tasks that a switch holds (task_switches), so that claims need not pass over them again and again, and release those
