@@ -1026,6 +1026,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1369,6 +1393,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1396,6 +1421,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -4576,6 +4603,22 @@ type PlaceOfItems struct {
 	Place Place `json:"place"`
 }
 
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
+}
+
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
@@ -5121,6 +5164,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5131,7 +5177,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5182,7 +5228,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5202,6 +5248,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5242,6 +5315,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5258,7 +5334,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5292,7 +5368,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5318,7 +5394,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5359,7 +5435,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5395,8 +5471,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -6605,6 +6723,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6635,7 +6758,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6658,7 +6782,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -7993,6 +8118,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
 
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
+
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
 
@@ -8298,6 +8426,9 @@ type ServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
@@ -8307,6 +8438,9 @@ type ServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
@@ -11304,6 +11438,32 @@ func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderAnswers operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderAnswers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderAnswers(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ChangeBalance operation middleware
 func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
 
@@ -11426,6 +11586,32 @@ func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PairPhone(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSender operation middleware
+func (siw *ServerInterfaceWrapper) TestSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSender(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -15399,9 +15585,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/test", wrapper.TestSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/servers", wrapper.ListServers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
@@ -24577,6 +24765,126 @@ func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.Res
 	return err
 }
 
+type ListSenderAnswersRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderAnswersResponseObject interface {
+	VisitListSenderAnswersResponse(w http.ResponseWriter) error
+}
+
+type ListSenderAnswers200JSONResponse SenderAnswersResponse
+
+func (response ListSenderAnswers200JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderAnswers401JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderAnswers403JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderAnswers404JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderAnswers422JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderAnswers429JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderAnswers500JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderAnswers503JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeBalanceRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Params   ChangeBalanceParams
@@ -25042,6 +25350,183 @@ func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseW
 type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *TestSenderJSONRequestBody
+}
+
+type TestSenderResponseObject interface {
+	VisitTestSenderResponse(w http.ResponseWriter) error
+}
+
+type TestSender200JSONResponse SenderTestedResponse
+
+func (response TestSender200JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestSender400JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestSender401JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestSender403JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestSender404JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestSender409JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestSender413JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestSender415JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestSender422JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestSender429JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestSender500JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestSender503JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38245,6 +38730,9 @@ type StrictServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(ctx context.Context, request ListSenderAnswersRequestObject) (ListSenderAnswersResponseObject, error)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
@@ -38254,6 +38742,9 @@ type StrictServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
@@ -40491,6 +40982,32 @@ func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// ListSenderAnswers operation middleware
+func (sh *strictHandler) ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderAnswersRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderAnswers(ctx, request.(ListSenderAnswersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderAnswers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderAnswersResponseObject); ok {
+		if err := validResponse.VisitListSenderAnswersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ChangeBalance operation middleware
 func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
 	var request ChangeBalanceRequestObject
@@ -40578,6 +41095,39 @@ func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, sende
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
 		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestSender operation middleware
+func (sh *strictHandler) TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TestSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body TestSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestSender(ctx, request.(TestSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestSenderResponseObject); ok {
+		if err := validResponse.VisitTestSenderResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -43324,1354 +43874,1382 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyS5lSb2V6BcmnUVGRmVmXVhd6bJqOy6kEXWjZnZ3SS7a8MR4YgIMD2AoAOeUdE9tUZJu2Z7G82M",
-	"SWaSrUarlWy12oeRmd52bHa0+1922By96S/IcA4Ah3vAwz0isyOLa8MHdqWHOy4HwMG5fuebvZGczaVg",
-	"Qqu942/25jSnM6ZZDn+dZizXz1PzTy72jvfmVE/3enuCztje8R41vw54utfby9lvCp6zdO9Y5wXr7anR",
-	"lM2o+W4s8xnVe8d7XOhHD/Z6ezMu+KyY7R0f9vb0cs7wJzZh+d7797290/kcO0yZGuV8rrk0PV9MGRHF",
-	"bMhyIsdETxlRTKQs7+G/6YwRLgjNMsK1IqOM8pkiVKQkZ3OZa7XX22Pv6Gyemf7UTA3ofD44ODjc6+HM",
-	"flOwfBlMbT5vm9j3cjbeO977e/dKAt7DX9U9nISZzmOq2UTmy1fQbpSMI/vK1r25PrDDKRWCZev6wze2",
-	"7u6VxI4MjV/wGdfx1ZrRd2adw1Wj6rKyEIcHcepn0Go4npSNaZFp/MS2bP44aN1Pj+VsTsXylWyiBv4+",
-	"EPLaBJGF0Pm6nuD3m+ipyJXM42RPBHunByN4I3FnZZ6zKy4LReZ0whq2PH5SofqMvnvBxERP944PH1pa",
-	"+wee2krnXExgYI2s4oaZxPOUzeZSMzFa/owtVwlxShYyT8loKhUTZLgEIoxolrGcjGVO9JQrIgUjZkhM",
-	"6T45NYyCUc1S94xoWfIWMxtgJ0A0suB6Wv44lOmyB8+4IEcPyFQWueqRVDJFhDRPJ2Qmc9YnzzXJmS5y",
-	"oeDrMc+VJlSohWFkvtEpoynLSRLMcv+MzTO6ZGnSJxeu30tmR0JNLyyHgZAJ04o8ODrqk2cyN0wwZwGP",
-	"hP3AczLmLEuRQ5ofzTLBHyMpNBPabhx4MWOmDezXdIkdHHxCFlPzWzkRRziuDC+e53KSM6X65LXwIwQ6",
-	"ytyS0XwKC8WVf+OSLfvkaZ7L3BIGB+n+LcckzZckLwTOTEhNLtlc992uRuKVOy8kotkrDfv7aHV7z6nW",
-	"LDdt/v0v/4v9f/D2+9/bi+75mblgmnc+/LzxLRnb9GIoC5E28heOv98Af/mpHDbO59dyeNNX/guu9EYX",
-	"CddspvY2vjuONr07Xkl9QSfPeKZZhNu+FtkSzgsdaXOeqSbC8BQ8OooRTSeKTGWWNo1VSD3QdFIZLc6t",
-	"ZZ0u6AQu+Pcwoef4ySFOyP3lZ0TznKJs8Hr8KdWjacPKDs1v15F6oHEr97yZSsHWUg548Ny8Zle2R6Zy",
-	"wa5YTjjwkEXOtWaigXbw5QC/3Os6QhjVK/zGjPKMjRi/YnnjmcrtC22HatMtf8ZGUox4xqkhSeNhyyuv",
-	"3QQTOZOFZs3TNb/e+FyLbE2PRXbjHZ6DZtDYJSoO12GTpXi/GXtgdDSNsYcTkmg6+S9PvyoODo4emX9+",
-	"mjRs+12yC/dZnIw4ku0I6AcEvajLxgNgVIbrsCTbuOnnM8Vy0Tydwv28bVe+fdPZFzR2m52b45wqI1ku",
-	"qGFyYyIkqEUgAV1RntFhxkIV6X6DimS+78z2YDQwLDacStlM7gX+frMX/HvTlJpLoRjs1MdSjDM+AvpY",
-	"cdP8k87nGR8Bo7v3a2Xo9U1JBvNmyvaOHxx80ttjRjo0z3JG4UXYJn1zm05ZlsI2Z0oZVcdIEIa08zkR",
-	"cLWYF0DuNJ/0iJLmshlRYeRINBUQDsKkFWYNKY73Dg5/8uOfHn3+4IuDX37880e/+tn9lw9f/fDNJ2eH",
-	"F6azbosAMi2SY1XGGRV5bsRupalmXnMgNMvkAoZrh2O6eyIF24Z2KOJ6wqhiNGJKdZ+A6ffMLmTTPJwK",
-	"sKCKjGiec5YSWcCwn8l8yNOUie3W/X5s3Wmhp/2xb7i28IbJjnKWMqE5zUp9AajKUnMMUwlyyM4XvPvI",
-	"CJLVTJgkTl0d5VKpgeKaJWTGqLD3CyULNgQd39wyTqMyrxFldlewkYie5rKYTAklw1wuFMv75LwYTd3v",
-	"OKac/ZqNjE6MeuOSzOiSjKZUTBhu1Z4ztQ2X5MdPLwgXo6xIWdonyePXZ+eD12fPf/z81XlCMq40Kr1u",
-	"jmZYqr8Hio3Rs2i2zcYAs8TqxuCuycqWcB0RxXLDDOC7Y/KbQmoWEmfAU7KYMkGWsrgtrnAqCI8N9wQG",
-	"mpQDSQiHfTTmDAnMhM7Nv7mwdlLz8UeKZHKC1L6iGU+3OoVHRwGx0YSwd/yl/eeqUF5Snlt+VhH4cdOO",
-	"qCBDRlJOs4yle+/f9spldPud2zFXVvMUjRjEtg1v7J5zg82FK3NEU3N598iw0N68kjOyyKWYnJAE6NbH",
-	"HxIwuCgQCM04XtLM3Klsu1WJHwFHu5lvu84ePS+AOdhLcAjcJj029+KsUPAASEt+ev76VY/InFBiiJQx",
-	"zYhp+fZo7pe9HBvussr49lCTfyYLsSV9H6yVOcbQcJ24OcMREmW4Kry8czrZ3sCmOZJ5WgoW7B1HYeJC",
-	"yhc0n2wlUDw4vL9u42kpBxm0vX7jcSMQSwKvHhM1z3j1pgJ7LQNDJCyxmspcMwGOHs3eaXV7GxDGDHxM",
-	"kEPykn8KA/zY/AvszJSAUaUXzgGuZtiYKy0cHJgv7bK8pGK5HZP+pFFUMksyo2I5GFOeFTlTtaWRkpif",
-	"ifmZpYRqzWZzrcg4lzM02NA0zZlSx0TnS0InlAuSUc3yHa+BGygw14ooNaIztjpeswKBhb0uTwFditE0",
-	"6ZXyD+jpXBHrICKFYl8J7TrOmZJFPmKqT5IzpvPl/ulYszwhE35l72FV1fb6X4mvxDOZr465Zw0CeZEx",
-	"0FWy5bF5eZ98Dszt9M1zcsmWyqowE6bt3MAm3ievGAdBL5UVSsDtujCMqFAsXaWJ81iYsWbUCO2MXZ7A",
-	"K18JQpgZO7oXzGw1zXXpegV5BK8ClAado4kqtZB52jejPzUd21t+nssrI0dq5d/pMKKZFLhigkypKvcj",
-	"2IAVkQthqAttE657hGoz8oyZb42cQcmMi0KzPvkCiO4bgHmZJkR0u4BQUihmF6aY98AJoST8UG1lZjdH",
-	"brrGax2F8Rxc0raVnAFJDPPAZYNtsbJ7PYNO2ZyJlEhhBFFYXUMUoCfwbtX/CvSdz4Q52DLnX28rPBw2",
-	"cgtvAKgwicc1vWXGleJiQtzOPgbPPKE4WO9YcquOEoRwm/oWVO2W8VuqemPMVkpJ9GIsglZXrkRzpvgI",
-	"hAazu2ROc54tSfBNyHPhDsxugXrtw+zBzWdpQoZsRM0RCK0sdIRcOKWaDqliJ6V/0t35Rs9cyPwSLxdc",
-	"ElXMjSbG0pcs5XQ7geXhOoGlKLsYzEwfA7BlrSzVY+x2/2I5Z15Grg8A9vmsyDSf01zfM/f9vpmwlQuM",
-	"JLD71UvCoSdOhE7qY0+8KJ1EZpAYlmSdynLOcviOaHppLi+YGNga7YAgjAgsTedMay4m8ISmKTef0exN",
-	"btrQnKm94zHNFOvtzYNH3+wpphQ6PzI2QHauVk2rL/EHYMmy0HBn4Vai5l4miykfmZvMtga3214vYsl0",
-	"/sGHRw8fVVyED1dNmz0/uBl9NwC3/+rIfmIerxkFxC0Jo38ptnZEH//wUbvL0j6Sw1+zEQj4EMIFkV0V",
-	"qtLRpZCLjKUTlg6orlh1U6rZvuZgCxdFZtkgGoFr/u9etaEhSKzt37jAsS5Oq54PWOrSdBDO0+X1lGX8",
-	"iuWWKJ2cKUDQJ/jdcu993W/S22Mi9aSob4WFYYTwwjFJjHgIpyAhd9DlKa9YfrdHEvCKoWSVJu7vlCsz",
-	"lzQxh9M+YkbLTZMTYmZqAzK4JmNuZPsOq2deXLv+K19cctSiW0n0M45accaucO1av3gBb77v7UmRLQdy",
-	"IQbBylcp+YUViuZMmlvG2pC0zIzIBM5ltG5C3A82glIZWiBZDuSmQ1lo4HWgkyW/KVhhiDrXUySyVZMG",
-	"OdUMgqlolrn2jE4RdiVFQK+hlBmjIKHlbEbzy0670SgV2dU1D6TzqHY7W6UztMsAQQvw41tZEpTc/bYm",
-	"QzahIKFPZZaGvG3tDlOa6qLbMTzHV81HBXK8yLDsqpfDcit/bNUXwbIeoWQuJfwXSRIdWTGb0Twab6aY",
-	"uVhHjHj1RUwKWipGzn8TaVVPc6aAQpU1lwW6AhsWxRpZ3/f2rmhWsIaJL6giM0ZVkTNr0q6SwvwOmhYa",
-	"sXqR/mv9vQ8dg19WYoC9Kx94hDv55dr0qsGWZRxq6JF3NHbzCunj90ZlJwZcrHqEAlbcW7nwVm8uf1Qj",
-	"DKhyU7xtumZPyxZnTi7tLuiUjCKIS3u4Pi7t73/1VXFwcHDQFJzWME6rMlLcKrGgKyC+27wuILHyXQLh",
-	"jFwRpaXZXUyM8uVcsxTUPTRVqKlciD4KMUGk3dopkf1/8PYH34sdFBi7jW/ufl+/khvFPdhu/AW/IjnZ",
-	"jdDGBV3kUHnE4HaqXUJwUffJa3P9CKn52Irhx3hYOZ7gKTX72DBSCG53FOhteUN4Dag+9GVpeTGqJloB",
-	"8X7EuLZa9x0utDJ8qtt9BOe3gGinbQgdozE4Z5ArbEmyGs+rBoVVhtk8AUf2Rubx9IoJ/YRqGj+QoDvK",
-	"MUlgUv3vJ4E5M7Q6CTvrKVV98gzdUKVShMea5oxkbKyJLMCrWVMNtpbOW6Tx1Y3YKCm/9hN1S5fcqMC8",
-	"9wcjC9dkwlYydRazriEn3pJcuAsRr0UY+0MWvpw8FRedGvnSz+wmZ6KYmU4XlOuBXaNAYTJtBdqS4SpS",
-	"ZoNCgLMgLaU8xTMjG/X2hjSjYsQGmVwgD7ri5nedu8kDn51rNbAmWsNsubp0H9BcAx2Dn138mhkJPoEo",
-	"FSOMDVI+HrM8lN7sqvf23u2bye1fUQjgU2aWMPUvKNcXOFP4++dmuk/sbOHJM5zyGc4YHr2RMvusnDXq",
-	"KTD1czdzePYpTv8FTAa/tCS48BSAx2eWDC/9NFFC4eoy/NiRo/aaDfl7Ziny1i3rC6ugVCLk976egtSM",
-	"K23/2IRiz8XjKRdM+cE/F0/FJONqGvTsmGC5o3KBzY5yrvmImn3LZiyfMDFabrZgriWUFcvm8Iot2/SD",
-	"4Ur7oLYVWQ/Nxi3Zd+ad9z3Du2gn1v6G1lzi6795aV+rH34YW9mKHUDjMX5ju6pO0EvQ3U1fMZNXkHPW",
-	"Ko6zd9rmr9Vn5NI6wtYa5+NC9yOLFtMQVhh9g8jnp7ShIXGUQ/LYRuJDFzl8RLPMCuKd7Hl4zAeKixGL",
-	"ygtUWJFhRgWdsDw5JvAyXlBg36JZpqDPrTWMKVUDul7JdBY87G1E83xJaIOmGbWrdRa+3E7xQljA+drl",
-	"MPfyexck/c1NqDnFPN14uxR5NxN4oVg+4Ok19/8Vy5VduC55Jc36kQ2qd2KJo2fcGGSOvx8/Tjm2m+ob",
-	"3Z2lctiVE1mhdytHqQs8oV6+Z50X9vBscjd9unxVbcg+Pa20Vx/MLdxPruvbuacqvd/EfeUvig/r3nrj",
-	"MvHWWghnXIRPD1d09TqTbTG01U99B8Ob2dETue81EWyg/8r+40t87W343j4mvSKehOl5b8L1tBj2R3J2",
-	"T9I53zebYsLEPT+e9+Hn6pLP9+UcqbI/lxAIjUN+36vc762r782FK1d6u83w2hfF2mwKruYZXbq8LMvc",
-	"W7v57OxFnce3f6OM3lPl6es+OmdMfG5fbTYiu418Zj0bmxm7VzZu6yyqRutd7oPbkzQ+rA1UY3vhxf62",
-	"fZfcyh12e/eXiptxnWwUBAlqmaXWgY+5PDQzUo+/4TbKtqt6Ojq5Ona8NLewJEXGGtXE7yKqZCtlUICt",
-	"OpDVA11nLPOBDSde3VbPZE6mckEyKSY1CyMEp01llpIhG0sbsxV4nmLxRqs7ahdmbsfxqlN7PkZIhQVV",
-	"EFgtEO7JDMhDl0BnW7jd8/CgNh+2VXK0aU4IJNO8XhAoXq6Y99gAQ1CaG4XfLA4mRmQphnyekAPLHsC1",
-	"2m3lrFdg+70jZNP+afCqrRnLdxmXwjMmRiwdFELzbPvYmYr1v7YVNRjzBRcTG5ytiBR+O0at962hG9uY",
-	"AQIhrjZCYfiOYikZLonZIy5Vs0/OmUgJ14QqktjvExfbbwP4tSQp02ykzRZw6cj4GyTYdFizBRepXISb",
-	"beWjBoo0WhK8V6NmRbDOjTA0pNZ7lWmuHoWVc7qyizqFq5RcpGTh17NCFBm7DaW/yNgtKfyu5xtR9gvU",
-	"JT8ERR/mdRNKfiCpVCKDNlDu7/zo+M6Pjr882P/kdP9XdP/rwf7bP/rqq/7Kg8qz/mD/7d3qn9+/+6M/",
-	"BAtBRVz7O5p1odkm8md7XKZ993qyYAg/uJkpa11Y3AdH+fxD1hjXCrttpPzyLQxgp7Ssy96b7NWIuLzJ",
-	"5xWZdVuu84e1d29E8G6blWmkf8FnbIcTW6MJBOcOTqRLip3y+ZylkMXrnjVqBiEMYfm/4KAetGkPbUQb",
-	"Z5Lu9uxtY13upDR4Yt2vZmQ9OtggBcqIY9uZqgPxq91WvKltObh2fRROZblv5ha+VROOCzVF4w2cD64Q",
-	"jhd0Va5VadKBjnvN9hyL7rpeNugcIl+7fTvbldXeB3XZdAAr7Myr1xtFWod44d+OHu4IRqIcw+p7sAH8",
-	"aG0qZDdGEKpuFcPB2/VMYueK9+6V7vMu7Pbo4SdHK7fSqvgYZmIFYRNjbi93bybcIFjimfvYeShsC667",
-	"i/Vhul2u1xVjnHePrcYq2fj5CmYHQlgblpXco3N+7+roHlhGVVJlT/UMno8r7Gmq9Vz96PjePc+n9uG/",
-	"Rwf/1Y/+3ro8GPTJdTWOmLefP9nYPTSfA8r/Do/EfH5B1eXuLVFdqk64uPE+ORVLgB4i7N2IzTVJ+gnu",
-	"hH4/6fks78/OXiDguUU+ADBYDvlQTbUo1moNq7YJt2f6aJmo/hk+eXs3uAdj9gikwRlg3QVi0oy+C+Uj",
-	"2Ms1Rz5Wyuh6CUGc1iBY15jCC+A89sa3QeUnAc78w4MDMprSnI40wMPnDCDgV6QCOPLbqlogA1HF7ORW",
-	"hwm/ulwj8IYATiATqeo5RBkP9mInA2CJ0ZstUNDbbORmj+t8OQBIgea71YHNwm1vhSedL41opTSjKSQT",
-	"nT29OPvl4MnTF6e/HLx8/uqzi6fnSc+iPdrdTi6FXKjAS4RwRrVZ3D+qQBU8etBRmwldPlNZZOkARtkc",
-	"L6olzoNQ8uz0+YunTwBb7YSA6G6kSSdGN3YZSNTdUo3xVJS5xg6UuDv2cMiUSkhjX2TGDqOBMZl2YpzX",
-	"Y5+sbNwKDGPshZuaQQ3v0Y1pzUTilv6SiUSHuoETwJIr4gLQUtNsAEVYWssLmT5RBfEwW+1hr2EHweLi",
-	"BKIkKVKuT0cuAsoJTtZlZF1OE/iXzVvrKkKZhh/7ZvBP3xb8+cQ16MbxVOhYtisddQrQCmYCmCC6qTwN",
-	"gEItppLMaMo8PMOEnZBklPFjvEapheUCpBz4wvFPOZuBksgF65NXRZYhhjbg8VF1yVL4iJfwti9+dv7y",
-	"/Bic7PO5hSKToHiOPSafuVOM8kNyNuFKsxyBylg2JlT5Wx+xB+WMIVomkrOCY2S4z5QKACHtgJuiZT7I",
-	"ZdZ0C8rSjAQkoDZCoDMwy9jC0sdNHfhVJGvNe4QVQ2wMmmUo/Qi2IEb81UtrfMYFsnuTSLMmCVY54kwl",
-	"ANlmITKkuyoBj46mABF8SqaA22xxXBEN1tK1RJ9LyB378G5iVptrkkl5qczaYFTCGnqXh20TFzs2ex3a",
-	"5Wye0ZFNnvYEdJSKENHQtjsBczaTV4aEF7CBPdYsnpGsmAnl9o7bnH1yzkY507acDuLcMXjNgqiYBpLv",
-	"f//7CYLdjWWRk5RPOOLt1aB7zcu4ep2oXzWLRUDZLMiiES5AerZAxlwvyZAZuaNTvjl+0ZBrbH4aXLL4",
-	"z53TnUPArmj9rV/sW/l5/3marMYhtceyAK7kgM/j7TuEQpAwS1o5tKsR3SKhHaURxMTQkEYRcKdwRJXp",
-	"99zl4OleoXItfMKeKceXGu/DHcc+mC53r236Xq8b81De3Lce9GDzWVHO2MLE3qQOWo7KBVFsMjOjPoGw",
-	"tIO1FsImw89+7QchdSB7Hbx9Hz/zTcgsm2CxVPYKTjhORxszUiWRr87UgU0ZoVDmqbn+DyFQno0ur4kq",
-	"5drI5UJ1qc4JyYu5XPi/ubLyC5SGwNa6hZW1gEiMpBjzfHbd+flWYnAUwkqa5i70nNZ9Qbju2INT2FaJ",
-	"B8YkD0oLssNUZinGlUWaKmy51tZyXI/x1S2DklOWFvM10B3XoThTms+oRlaRZa/HUEmgdUJP3Wfv3/Zi",
-	"3gTrOCpBdo3QAocHt5+RqQAB3UwAxvFuzkZ6YIR8hDXYfkbv5jxn6lpUsbcHIo92u4guLEhpY3oqauko",
-	"F8ZfyLnMreAUHsjDR3vdzFGOPTYkMnM4LkWWkqDCQCdZyHL8+KFxvzoeg6UAgEP1voMYY3i7cSjwo9ti",
-	"qTUhAGRSGJnTur0RKSJ2mys+EVuA9G23DbsZxnDEIQbfjGvteWjEljPpNAPNZvOMatZ1abS1VtcNfLVL",
-	"NyhwaMOJPZyc5ajBjqtdeTVptjLV2qkNzlN1KuUdYFezGkqMBdUqh9VxYDvFCLOqcJ0Awc7t1loEciAK",
-	"1G7O2hVYg4nx7L5RYnksVQRmNjzA10QZqi1mBTPQ9bJmdEWUjSRmcQEIGQzexQys4sBIkh5JbN0Z88+0",
-	"QIxkZj09w0waSiYn7nUfDJQsKNdcTMxX81yOGOCxmL9syS3zT4R0sG2NjOCcZVDd9wtfVBfYJldkyLiY",
-	"OJGph3WYYL+SRU2eWsXysqNcr3TP6BIYM+C2Y9VjnhNbrrqjjOZmEOkJOKGPXXx8+urx0xcvnj5BK4Oh",
-	"v62dCoiBQzaSM2bZpwMPN9TAKxxv7U5D8uhrq0NyiDpg/LCgOx3vDL8NOu5oC93R7WVelmbq8Ha5t7qa",
-	"Lqzs3uUg2uJwHdEsxHdD7E2oYQ/dav+voCIQFFlcOosm/gnbjivy5umrJ89f/bjLmOr5KXg14DjL9Qu3",
-	"Sc+fwXKMlbUrie13S3iewo1cpXQzs7OW/5vUIbcQCJpv3zX+rnACuzMDVci2S0tQVaWJzFO1Cr9lZVnr",
-	"r12ApK3pJfgPFnaTZ2yse64U/oLxybQUnKHsr+qTp7O5XlqDtK2WL8egQNmror+RLAsiQQwgneYZZ0oP",
-	"mGi4mSBdLXRCK7ycXDV9linmJsNzLJR3BVE5UP4bbdwWX05ZO7srYTiiorztrGmea1vxwFVC2xr5KOOX",
-	"LFuun5lFK5zTEbPeeSEX1utuFwuqXtwIWCluoRrRK+Ns3pcdEUnhZPfHXHA1RQTKZrbTqX54B5tPXJw7",
-	"hS2dTJiGtpJ18tCmUs2mIscfljCxK9ngRm/9693GN3jtbpfwn274RaOBR0WCL/EwVubULXgAj74Z3LOy",
-	"kfLh47K5QPOOx+pwyJmGS9D6J6G2j30SQXVrFhkq2ndde7fKcUXT9eT13KKRzz2T+Wxz+Bo5sApzJXbf",
-	"vh0pGQj6C1dYiTdE9/aanYNpTmzDnoetBi61GpMtOjQiQ8ux9wpzQYY5HQH1yyDEb779P//7b//0j9//",
-	"f3/9z3//3/zbv/0X//B3f/0//f6//Vff/uO//N2//6e//x//j2//8f/9+z//X+sBdkcPrhF3703LJfgo",
-	"mD72Vh3rfDRFPdFsIX+WFSqQ9irXxySB75Oe9ZbbaPIwfDOXCxsycEKM5l99F8rBWe+2SH15yROSCGxX",
-	"SNNCAJAqcLxu3ObHt3G78IqFeUVHAbnGbQ+PtsCVi/foyFQqJuj1nWBJos37gApP8ZBIrgBj4PH550ac",
-	"+sWL81+ErQ65wMoOq1JTBYx2pdlaEoizqVX34/2H3405PRLm4avOZFlpm6gcqG//5J9/+8f/9e/+8rff",
-	"/slffPs//8vWhJVWm33MemN+K0Hgw/AM1ScuZh3KIlZepqRQBc0wxupOEsbwJT2SzOSQZ2a7//6f/LPf",
-	"//lfffsn/65H+v3+XVfDFAJSbHtm69BLFinx0FvvZVgR27ggiTkg5zOV1BRx8EJ4x+4nbekIzR5Ktz0p",
-	"lAsmoI+AggPXgYKkI3C9gRBptnnSbftWzJar/QLFrHIGEv6M4t+EayiiAVArgBjtotycsrU2HjwCgzJp",
-	"2CzmF6qLnPVwhhVAF3A+ckH+5rd/+je//bP6Unbh8ZizcPgMW2jg+Nb6X6+co+kELyihacMqYJyTu8Jc",
-	"oJOLewKNSud8CAXgfKQgNtcnX0yl2acc7ltbqNsH/8HdixeJFCNGZoYmHqod72wwhKv+5me45sZYmbj9",
-	"uTZje7UnG69+KYutk0Wex2SyDrIYsMNGEaopeSJwvMJOo+rSrME4l61h8KsnG3rabXwQdLnz+KCy12vG",
-	"B2EsyQcQGmTmk7MrzhbNa7aF53kkY+oHXieUpPmS5AVkkoR3S0Sv5gIitzsHaHh2WrEtgXwZlqXvYjBq",
-	"jdXfpH6cXGxj2g18dE0uue5bDh3Yn5uVXtl3q/r6ag5BdS2qDlk8QCs+zrYtt2t2YTf6zjkGxJ0WMcO/",
-	"z3roYH75tRxGg1uFj7b3bBwTcGKMfEOcL5c0YftuneGOV9QT9haWdKcTvYUJyjU3QjycKOCyqPgfVnSf",
-	"Hjkiln30yH3vJ+mRB6EU/LA0JPTII2Ktgj3yQ5KzMdTLD000WjrHNLoOYxpKl9uq1WjDwAODWQ6ViKkZ",
-	"TRsi9Mo6dW2pXGHR2vq1U4cSJE/7h48enIDdRBBrSgXSU2UFaQfRwJvwNeNRYWWKZ68dtbNLyVSQdeO9",
-	"mN+81QDXresl2hbgCruwpEDPpgrNjXqhpoxpMs/lJKczKIKoyErG5IY388p+i1zV3gwck4dQZcq0OSHD",
-	"QpPEm7QTu5ruyTKpijWO3QsJGaAsd+m27YFZZZ7hhiX2YqJBVCgIQriq0kGZpWj3yDoedAtaxZlc3I5i",
-	"4Tq+Cd3CsO8PQ704k4tVDIrvOiCjm0flTC6e+4GcycWTYCxncvGpH86ZXHzhR2SWKRyUmaAf15lcPHND",
-	"O5OLx8HoTAflAB15bFxpczXT78IFuXGEUnO873kt1tebMNBljqLAFmG/kSqD3b2bXUISo7upsts6RPSc",
-	"N3D2BOxXXEySY3cpoVEHYwbB1EVF6uMDSWIeLZNjFGzAxWFEmzKZwbxSCIFNQrqDaTKMyuuTZE6NhGRf",
-	"wFA9yAdkWdr/SiQ+EuC4jK9w703pFcMovhNC8aIvGMmYBqnCaOuAdt0PgyKPvafMPYJoDdNoPLQcLuME",
-	"b4KEKLpU/a9E4LdxVIO7gaZQ+hknDXUFzeRQE72WD/Vx2YuV5bEr/MP3Z409tlN0SNYcr1Wf66f86wvr",
-	"zqjuhgO8qa0btEcOiZApI6kUzAjF1uJLBZH5kINwDO+7eRoJGR7A8hA6FGb/Z9nSSMvQkqaX5sRJlAP6",
-	"5DHECCmwZxeKEQleX+uCcDZWnhO5EMRQbQVIumrav3/0w0c/bDPvP6aaTSQKvG49YROZkwbXxUwKrqVd",
-	"nClXWuZYABxOYcxB59q8WQlgXe7wyjHfmQjgcACi9RAmFQDYRm3dvrmm+d3JUm4+u6ahRQS8FlSgTfRu",
-	"J4d7cctQkzWF63S+HMy4KDS78ToIXtselFSOgQv/5wSCHzkpiBnvQlZWaRJuhPqKbIskbzeo0Wq+ozr5",
-	"vb1C8N8UzP5sIUCDfnfLAQTLdq5Mhf1eU5dyDOXWVSk/pxvBrd+KwW1R+2qFja1Hc9L58qU/YB8agnVX",
-	"rnlTtdzsiu8EGveD3w6d6b+ez79dR+cds8Uds0SpmHixYTSXj1ZMgogJq9HqnAqVUSzqLyCaiWU2JQwq",
-	"Q/kwJwXwTVKAwoudkjtJyhJQRJKU7Z9eJHft52VPQbhFGb7FxGps2TogQbr/9dtvjnr339/Z//J0/1dv",
-	"8cH993d/dGf/Djz55uj9H315sP8JPG0AYLRYm1uVU9wMhRGyJOLLY7WxOhraCTk8qKLrVaA22kI3IIam",
-	"Gavwx/zKRjtCrFQVf9Do7yR58/r8giDQ6uE9NVP3oMnEabVoAUoVoc401CenHqMRMKZypQGWQhElyYyK",
-	"JbHjwZwwZctxqaDvjxQ2oRDPIszQYEqZHiqJZOCSwrRZm5wiyESCykyoQO3YgYm58mVmF83mmqTmPUQJ",
-	"LYTukwputh2EYCwlQmIf/Y0QGDvhSgKuY8se+sK8U+cQdvtFWcLNA8h2E6lMvyxtQgPcHUsMxrGKroeL",
-	"v3ogDmvwdPbFHjmq/WAxPYHnSSJFzMCy1hO5AeopKFBwSq9oVjAypKNL51lC9NNuBljswaOQN6EpYFik",
-	"hVXdOiL6prEwe3s6pyM2p3mjK9cVsQ9e9EBgABygjDjWJy85mICtu3dKU2IDysuL6OBg/8Fw/MnR+P7D",
-	"H/5weP9BSh/R+yP2ydEn6QE7YA9+eP/R/sHB+ODRDyk9GNJPDo6GP9wHJOH1/rVWCM9gH/T8Nq0uXXS3",
-	"Rz33hig/ubh4Q8qMjbV+z8cYABvjFptVV/gATCz/mZX4g8TRdmrCMn2BL6/yztVUHttu1Raype0Dm9+x",
-	"DQI73b0NIuj3ujYIe+hu3wbh5vQHZYPYsvrNluepiWhbqvE7YatbEPW7YTdv19FvxxzjNrjFF56qjZgw",
-	"HymipjT3Srpi+RUfsR7JmVHGr5jFibEuP/yKM6MmVrXEltocobevf3AYqcrxGBM5NtWHfUJI84eraI6R",
-	"6LoKfdg7rcz0zC7qgSAeIvUdk2TE9RKiqZLvfWMzUPrm2fvE6IqQcDWlihwa6j0MixiUyZ+YnYleeyl0",
-	"LrPgtT45FTZdyUEMQ/G/IAHmhFBhwwgxrwfitvzvPaMmJN+8TyyGMHxeqUjxzd4IkrT2fv+//F/f/rt/",
-	"6YvmHO99/vyNdRFUa0J0wP9NuZhoml0Ommo7dinT4LKMGvKL2IzyepHUo4cPOoSprUn183EmPtlvznIl",
-	"BVqnguUPl9y0975qUfr2r//V7/7yn0RyiG5g4ph/Wpv4QYd5F4rlHVSfsnjMgo2mVA/knAn8bJPZhHVT",
-	"O0CkusHFGRkQeius2SprWM+ioZd75ff3go/bXAczOnf1GHdelnHluG04zer3H16tWnfSN5wWfvfBTWfL",
-	"Rfow18Yzow1n45LoP7DpXJ9FbkiH6vcfGD22YNEu82j7hCT2zsp/1ev5GRT84S7dtxCaKC2hBCsiG1ik",
-	"b58KDCWkcgbRakNM9W1Pe3WZSTiItonuUn0IyLtbHQI6fl5usurtmqYxEED7lQ3XTTmGa7J3mDvSBYqp",
-	"jE5b1zK0yDDoFdBC+HjMwM4l4iUlIz1tYf1z3zTg3toaZg0iJldkkUsxKaEcMKEkkhyTnI5GbK73nYc1",
-	"6ZKEMeYZGzTaJ13057XggpHlDPgW2FQ1sEi5UIhax0dTD/e2oMqc7bwr9GccAuLMQ41CDZWFzC9ZSoq5",
-	"0YjGNC9VMNSepGBdcaSborMtyKuNzWZKV9DwV8KWocAQTBMDmO22wQjmkzLAu3R5mi3uCeOiYctQ5iCC",
-	"2YaedwtfxsNdhijj30FUsn1g22zCdoC0NjpBmk+YVhVkhs2rlPhNFmT9lJvbAShbFDBkRGENrTIZxJ3H",
-	"ysGtWZnDc9HKB3dtbA66vgWTc733axuewxvlAzA/B8PZjT11PaLSMXl8/nkP0JQMh/jp+etXHWFppow1",
-	"mPkwQxFAsQwfHEp5GVbYDAMabI2ueuzHRkAoyB3Wu1cnaPStrRqQpsMy3crZu41zdyus5raYzA2ylw+G",
-	"sex88W5j4dSuHFFWlthwM1jDYb0c9vp62Cs0sX3HyRB4yOoKi/3JsFRb7c/MOAks94hUlmVG2rNufnwP",
-	"kLCWhM7nGRTLq4C+9aycOeJzHuZK2uhUkqiZSjpDONfzAe4HHhJ/gh7bIgFxBT/fYCW3qU7EaTaY52zM",
-	"37X7Fc3ugzfX58NMOvhwz/Ctv0tx8QaSvBrNES6MJ2pD8su2QR7Q664vQ+j0Fi7Dst9rX4bFh1Et0M/p",
-	"JoI8rs0INkou2IBFfHDm7J1nl+AybysNbHaH/N02uNltsCGnf7tu/XfMo3fKn59Qni0vpKZZrH76iM11",
-	"zHD9GoQzxXoul0VVCjyb1WcpOf/s8eOn5+c23MCWzyGu1RAKo5ut0obyxgZ0ij8pD9fJXbaCH842BTvr",
-	"sKeuCLarPsUVSf6er/vu4pAjJR9iUI+OiAHMFxfk8B74frz8C1LOqGspqwrXqUFoh2CPTs62JSWdiA62",
-	"W1loxVOw2Z+/PO9iQk/pckU2XAP41byjatAoWHDd7RcpMIQ+pcsaTnqOZZrwI0i5UbIbweoY21Fs5wBc",
-	"O0CX4t7KdCnkQlyvJGQdIsZPOig4cLM16FK6UuY6xICpVQWs8M/yHPZKHlEtOlFBvlS6hfXsVhQu+925",
-	"NFzrenWq7rQ3pJZozcWEJCVKSN99kcTO22bydXAVfOcidsDW2qTtJ2i5fVym/Vzf7tKUP7SNJt/dcagG",
-	"qtpxILS2pvpso4YXig18wYF2IWm1WEljgk2l5XJqmynC1ZXdMROo9L17RrDa/TW149oxuXUluT7Dm0mI",
-	"8Ee3Oyku2Dvd8TC0TGJ3duGtJ1lnI+taeGPefeWD1ev0iZdF8hD/ZCqzVJE5zemM6QAzy9cGOCFAj6r3",
-	"rYUFNTCctx3W5nY4xy1yDVjzRjzeEwtLEC5r0rPF+/ya1arSYLEKiL03igHVZCax7gjknJfB/C7VPKP5",
-	"JIgNsRKKAnN9367ewLQx+E+//TdJjxwdhJn4JzagZMZ1DRsRINfsFnNgxrb2TyXgf+/3f/G//7//8b/7",
-	"3f/zH//2f/i3v//Hf/a7f/8Xf/sv/uHv//yPv/2n/9uNlnwKjC7xgoKcZgSNCT4Wx8wn+UE1lv7jR3vV",
-	"fg/3P3mL4AoHvUfvG/rGQLARa9bRo1WTvkDKKZ+ov6Aqqg9vFDB1yUXabnFyQ/6ZeRsQt+JwzReBbeAj",
-	"VQMqtrthtVIBqq2Coco3omKTyvyyiJXCd/FsoM2RKcsZGi6UppqRO4mjNBTU9vDDPZIEBfYSgGPwBbLt",
-	"gGPUt/jzd3u2wgOqSwOM+UvsYXJmAfNKzuYgWeFvJZkCBXF7eGhDUkvyMc9YB0Do6pKYj/yabIOpX0ll",
-	"j0ViqcvanrA1R1nOCEBvsD55PSbJDPPSB+aH5BhgVgAGHHO9UOlth36eMp431a6lMxZAUttNAizTgoVi",
-	"fJct+dOrL2VeW79cLhQOvRCG3GZgyTFZTJc3FUVZu27g+Prz2LNw1WVSfchR7FnxFIleStWjHkBbhmsB",
-	"BXLwT23/RjrZLa8Co4F9BO433PQA2eaoA8InzQczngpIBny7lmfuWK/w/e5ep6h2fV19orx0bl+XCPwX",
-	"kcSt7S91KdjNbI2bXeQYDZ7mVNk47IinqXU57eeP8eXvJlScYR/dQ6nZO3MZRhjtM8xKNQzPvmP+afFw",
-	"8c5HMOYcYgkA5Ql46wKTJFJGFlNzJxn2aYdFcipAvuU5MG7EfQbUIgyzrUSXrN4J9ULgOK6BkHqgGM1H",
-	"05hZOzKRBViuA0TpIWOCpDmkf9gYmRld4m9l0iZAQnEUte2MAODpCozlbEZkoTebwY1Ez09ZFruzYXZo",
-	"jrc10I0sj1g/Zhb2xyrcN6YlY/h8uHAA9r1pOPuaiPJugeT2xJSR5PaBDyV/Wz/Fwf4PoryBQr6Qb7np",
-	"G7bQdeK6q4d8ZVV+Iheox0EkPhwVe4BcFoGvSm+FhJquIdSCxeSiU/whcNpgYD+W4xckeZ6y2VxqJkbL",
-	"/Z+xZbKRvy8Wh0azDA6V0xxs35lUuurg6thTkcYw5TDUzlcggbeqHfEc8aQ6bk8sCr0mxUOOsewgUyv9",
-	"BOV98YGROTu6BWmWDenoMtLrpzLltsqye8lMtzyENE1zphQoLxhO3dUVWYY3rst6gu1i/ardWobqy4NL",
-	"toy0/cT8RsxvJYMZ54whMn/X9sE44dAVo73AG65U09YzEVLzMR8BQqSKFj0uf8Y+DHdKg1uhY04R+kdj",
-	"m87+EjlLm08HddtoL/4Ot9cB3gRuXEGHM9j9aW9l+5vdvoEXdCCtuaQ6kpcV/zKkIDGhoX5qz97MMKgr",
-	"lpOJ1ISSuWJFKsVy1rFvj5EW8/KWP1biJaBoF8gvTuEpoSB7N8kINJ3E1Fo6KQMnVJnlBCCOXRtWl4Nf",
-	"y2Gk9Z/KYZ07h5G/Vq1HoUxjGcVu/am1ckdAsDLaYTuaqUs1KKtorOvUSCrMijmwtmHpnS59wSZf7QHA",
-	"W+SYiFWOAN040zsyBQAi3Soc1me3wUZZnbsjfHnWg1s64DPhleNmVWd34Tmt3IwRDlw9V5UroOfFknAX",
-	"uit9jZS0W7uA7XTnRoGw32taBJwGeuvmACeZd3TH1SPFAJFWO9NgYoEAkh7BcvIYzpUA3gbgIQnGUtQO",
-	"r+fYa8T4CewX99dB5NSj0SpslAtiRHshNZyvtkro18XTeb9uXXZ8qHZ8oHKZX29qzDWxfm65zJ8wbfbM",
-	"FvPD6THlEtvX24RXpo9DrDTSSAw7yGacjJqfBdySv5bDPrwwsNYXm2leg+4uy6+jdEAUy5gRTTpDImCl",
-	"/c5M7pl5Hdc4wucasMdxSvBjP2d0NPXTWUUkz9lI5mlHSVZmKVONHbIrM/Q+csrBxPAu7BU/I/gDFKy3",
-	"Ch1+4fxl88Jd6qu5RFTF0ndOidJ0mAEAAWr31i+EtdhyKkZTIkWPqGI0hUwes4p9IfVgLAuRJq3IWbbn",
-	"6Ga7isd/bZN95bfsRoWu2FVT4Fhnk6cqsLXWIwlGJOyw/MqPvGIYaiTWE1fNSyxfj/eOv+zEO8ov3/c6",
-	"VNHs/nqoznb/Cos/dn//NGO5Dl5/WxcAkvo8zc1fnYp5Eh2t+aE2oAQ8vtVeE2dJIzZ8Nkyh+LWSon9G",
-	"FwGrhg+fsVhlsw1FNNPQ6zE01S6mVenyhioVIqSb0wtgRIk52xML0N6yabtKcG7CO5QVPI13Ki1c7Tyy",
-	"EbrcvZ4R7LzVQq1dh21P+F5THAA43xdTJtgVQ40XOKSR0jX4F6yl1qHYL9hwKuXlPk/NJpaxq8BcEUrT",
-	"2bwxfIZM6XzORHPETIOnpcN8oRZmlPNbxlGOro32N6LhXX0QoaMwjGsVdepatAyKzIUXu/MagSXBXrFg",
-	"uUjZIMXYFihAOphnVDiLQwBVBH+76qPuQ1tWxf3Z7IdadcpFQmH4jBGqAws9BsfYuBKZ+hK1Qi6CWDsM",
-	"7WMiLau10PGYjTSh+BVaPxM72AHVoPwiHJ0vXdHvfAa44JpT3b5hSvjBGX03SIsc9ddV0y3WuSo1Ahj1",
-	"jC6htGtMnvZozQ+PHj6q4jXHrfEpG3ChNsACM1uvyxxfu/fe2/0TMfK9hudGRTBaPfK1Gb1kPgrz8ODg",
-	"oGYBvDPm4EAGTC2jeLjyuFLgn/Y83AWbxkNILPMpVndMP3OWV9qEF9GMeLdPXguGLcJWyBZ0qRDaoeYt",
-	"Xzt3830VjuEoBscwp8tM0lYDxBv7ms0EbTe9lHM7N++7gk4bHTHYavaz+sHqfiuUEW5dTMF8xmShBzmb",
-	"2bCq+HEYMr1gTBB8j+XqJKgr1oO95H5yEbSbnZVoTSxrLep+tVROud0GDw9W90HdpW4VoDI8zXP4xpsj",
-	"XmA6caW1vm+EeDA3932xbzT5hecg/C1nTnEG0Clr9+uTBJ1Z/e/b76lRAuCvyhcBBv0x1gjD5MUJ0xi5",
-	"sZhK90fwmcNOsZ291lOWQ/QIgcLXyPBn8OGDo6N+AKLnZmrX2v3pK7i7B+zd3AJZuCehpd89C9P63LMg",
-	"5NXZ7vvBLRglpE8w7CueWbUW/87ZSJaJg/Aok4vBkGYUnQNI2DG3wRr4Z86UzK66h3MYwlo59xy7Dx89",
-	"c8QJHz71BAqfPg6IFD5/EpAkfP5ZhVjwS71SOjwMWVX9N1Q6zx3hgmdnAfGCxy/k4lNPP3gOKuozR8Py",
-	"0ZmnozlA7+YZ5WKH2orpUOCVv1N9Jeh3Naje6A/xuyFqn5zIao0vqi57mFKNIJ1aIqBvx2AU0/uAqwGg",
-	"/EazBdOCXStqC0++uh5uqhqkRcP4pBgUYpQx2i4Zic/si0YEyLnMoYDDN10qwTVZKZMpy5wBFniTT3Mx",
-	"nJMrMqeFqsCOmtGkBR5prMCaUfRF2+gtqNKPrG2ALArdQSMGMc3AuLTujlL6KRuZMZwH/dpHUNP1he3d",
-	"PvsJDsL+9XM3Fvv3K3nuRmSfvAkH5rpy43OugWJd0oinFuYs4OtQSPLEl3a0SfCoiy+o6iwI+e6HDYnO",
-	"RrqAm8737MdjhhBtUxZRYAiXtwa/K5KyEcfg0NHUl+qjS/in7+QEK8MsuGLgU4NqMunK6zyWz+ZuMLWu",
-	"OmCgxNhxObQHiyuBRVqsTlfpXp2E+oBR6iCa1GXBGFWoJNZIziwqZmdpHbfS55wtYnYALIXaUP3wtRGO",
-	"3py9fvz0/Pz5qx+H5UW1ctSbUkVGWFbSJqhVyquiJBXUIj3G9K/KlBRUb+y83cqY0LYaief4JpjpZzOa",
-	"N2xPVt4dECtn/TnXrc7YWObQh5JahlcOz98Enh1XeHvAUf0JKTdo7FoM3F8rtyJ40hpuRTpjZQIRy9IT",
-	"QklqVpHNaU5RbWcEivGgFO1KAcXoFggB0VyxYWaEZgc4bvvzWTjIjyCWhQvsFwzarcZrnN/6KPxnMp+9",
-	"Hn+BZsXIzaM0FSnNze0zl0pjjHli3/9UpsukD7mRE6qZf8dHeqspnTNfXdcDHVkklh9T7YPUTt88h5LR",
-	"ShvRD163ts4TOG3WN5gYpmBRuoMod3/t2dGaTYFj6nh92Qmdl9+7J66Z9709c2u9YFRtWuSmuYjrs1zO",
-	"MCgVQn481zT8JKrUrtVhb+p4+vHGNsxPMGfh3CbGblrvZ6xZPkhpLNT1lMxprqGlSk6B2XE0y4gVSMiQ",
-	"Ic902RPAT10V6XGRZcS0T+58dvH4Lm7FOVUQFM7FiMFuggLSmDvXbDi4/+hhu90AQ97XT4Yrlw2B2jKa",
-	"IDnmT2IDLAUPGwW9GmUFxQgTVzyXYuZwjZKfPD+/eH32y8GT52dJ9K4eM5Y2kRd6dXQCElndHJIUcLtj",
-	"rbN5kWVIdxsu27O32FCmS5BjXHEP8yZUzVU2DgBj5Pvk1LUI4oXR1KEbMO+ZvqH0GYeoRjTeTrmY9Neu",
-	"xyfhYjyKLcYlY/OG2dttG67FhvsGExdx37jMSL/GINuU+wvx4vrkgMwYFQpZeH+j3Ra16GZy0n11bRiu",
-	"DUy2YbhB2CH8YLfAylqPppAI7zM2WTpB/kSd4APHMk1RIRwuEcUKtzaUNMRBUBuddvO08LQfLHiqp2uy",
-	"Q2AgXsHFUoq0XDuzWS0eK53PM44l4v3PrkyKLKukkCXTwa2DjGTBmBHhZlLoadQTAoEmak5HrCkn2P1u",
-	"BvtGKj3J2fnPX9j0MLuBsU6gluj+kAtRXhvYAIT3KQtRx694xiaMPD57enrxlBhmpPvkKeAa43JUGlfa",
-	"kGqBSciacAChDcLuHt3fIB0xFlH3XAxlIdI20KMbwTGqUHj9lWiH9ST4wvB2cCfxKzaoNUWzrEP4SazR",
-	"leANgFoon7ilnOdMMV3KhDMGoNIQ3xm8nqBjCvppIl0dEa6DGQq9uFXwlQb9rwpwjSZeIwSC5/pp//DR",
-	"A0yst8YLc3+A0FVDx7Z78rjkslIwvB8hoQuZUimB5szsKKwk0pgf2GDxKR00QOSOe+MNvtxm1GnHBUBW",
-	"7PTDqPOkvRHnKWpH6OukK74Wr8djjNdH3BS7mdqBBaxH+8ZRtjcN9Q8OQR3yCxeuevCaDnd9z6/gBgb6",
-	"Z0gruyIrq2spFKi820Fs201oFK62IL/VMwqnzuLbIGyEA7+Y0Utzx9sqItVCsgfNw3hSY4fdg9XNnUxx",
-	"QCAy0tTcvsjdfKGT0h5nr6cKU7RAHTZT2Lxmi+aulDuthuywtJjHgsT0FFgXZj3aNKpSXjIsB2RvLshI",
-	"zmZGNykV9dwwOhSNHWWlkXVOcYqYtwMpiDY4Hzxc3ApBvh+oJBwUGwDET2dRM8IK5HULVkEK+nLPiNt5",
-	"H1Q2/Ccgu5j908ky5hgb1dO6NzuaHc7WFX4OvKaVMP2DjfALqmNYU/4hts3DFfSXzaxQmFof5ALPzZqf",
-	"eAyVcjf6OyWov+x50pd7D8AKUDsoh7FzAgDPaFCjWbMN13IZ799OfpCQIZvwco/x3CHZkpFMWWjIxdQ2",
-	"2Bq2GS7IjHKRmQ35eMoFjaqIa3GLqPa+hfJyPibU4sG4Iff8kzFRZivTDIdsjggtffhmu4NqRH2qPwy7",
-	"ZvP1ux/6r+z+UGRYOQJ7gQDx/T6WA1Z9V7z0GvsQAMXWVivf4GBFIt0pSYLbw6OYWVZkNUsHaeb3LVqr",
-	"qtXBwXvpQk36I4fesVoVfGWP6jjaGmTmwVrieLggyfe+eZ+gvoEVqdA6EZZbBwNNxmhqVCdqA24dvplp",
-	"gJI/IsP3CbJ0147TWxbSQWAo93EPP/oBfATGw2KGtQhl5nd8n5zbzWfPPuinyfcTVN8jm7HGQb/83jd4",
-	"Mb9/S773DfL3F3TIMtUHnzzUDq8w1G0A2H7QwusOY0EjTXev+eaaXmxzE2Z8RKP+pYu8gEKuVBBG84zb",
-	"Ow0xSJzXIspYtskCGnNBs0GAEBnH/rOZoTzLyBAznHvlNZwY0Stxm8kKgj3CMsXqcIAbG+dhTtgKV2UG",
-	"MySKMDnPWGMJ+HXQt82w2U/yJckLUU8dch+QO2oq87IQ/t2STyKZjDzXgiPS3We0oT0ZZNuUx8oDV6Y1",
-	"z5l5i6VGeBvJGaKzGZImb16fX5B7dM7vXR3eUzN1TzHMsXGmloUsshQc1ns9+8eCgvyKfwzZIHR940MU",
-	"sirv8FmRwf7vWIMTN9UX5vtz7Dx89AUOIXz0acUVHv5y5kZTe70cUkMQSGVbrVESdhud7y+7Hcfnh/1e",
-	"M0rcGaVuPU68FBxuog7PtcxfbVVSVj/ZYcWU2zFpdTJkdQ1LqGEVVyrf1TSftWastnX68u3O69ncgFmt",
-	"uiiO7DQKqlvzJIAVrvQZVb0ILYa1NmJC8zuk5KqpMEYYsCWs96ccPrz/6KDiUnl0I9R49GDHdZK6bA4n",
-	"7PlwIxdMthY/YMV6FJHk9+G/h8/+5rd/+je//bOY7vjhFZe6lv03Tuqqx2JqLYsWgCYg8sOtiPwHQdZm",
-	"u/dNFWsLjQjR6ALQfnJZTFAL+un561fH9kqiIiVcpOwdUz0fsQQVKmEeitzB0H7VP+hnNXU3udsHDRpC",
-	"aVAsh8Qbc6uhfp1xZ/WEUlE2zF+kLoTfIzo12moOWm01W2vVjmym3Y3v9wDnfNbb+T1flz3dVORtiPNS",
-	"6R1nFld73qB220UUPjwAVaU2CJYLQkmKqqhNWUG7gtHA8FXcjZFSN26tV7u2Sqzyubpgi1+1ou5tZpYH",
-	"O09EI7FRHQHzaXKJBZWs3EduCOvo76W3aKgiuI2AauCMPSHJqFBazjC3UiytGwTp6LR2YC4zKiiKFZOc",
-	"jilYpw0rmUlxudfbo/N5zhUDV5jmM7Z/WczgFTnRUONQXhVQZ8n0Fo2v8BNokiNxCvhrTZJUPbKYUu2z",
-	"sCFgu5wmBDFZ6JiTRkm0IYeuTShd3W12JtZS0BDrM5ULkkkxIRQNdGWtOO0Sy8H4CWkc1hSLqJElmgkt",
-	"U+nQ8SUIrBVRmmcZGfOcgfU/41pnjGQMEBWocAUQYTcAmq3vSNsmVZ+8cH488Bt4UbW/jay6hki7qGFz",
-	"7ViSapBGh1LfN6jiduH3eF/ejPbW6UP7elTL6dCAPRsdk2btR0G+7I0JxRcVjaPOVEr85wR9St5OHROh",
-	"S6dPNef1OiL3Bl4vHYdmss7KSjVLmpveVWmJ3qY2UiVmw+67NTfTzoWg2xB/zqNK7kU9ej5cjJMO2m91",
-	"XUqh/G//9V/97j/8s2//0V98+yd/2aYhb6cRw9Q0y69o9rJBguL2dwT2kiK4VSU6Qtg7DCib8SzjZWxN",
-	"8y3y8aMHZnitQaQ/Y8ubAeDqnAbvylt3AMuyZZ1bgLF+xr6DyvudJFVDvIiEurMj8zO2ZS1ztwYR8bDI",
-	"57L0G16yZb3o1vYMtjZPGERsWq4STkztd5Vzeq5SMP5sCzZjHXRbR0gB9jSmXZYH/uvp/sUX1Tndf1id",
-	"BN3/+u03R7377+/sf3m6/6u3+OD++7s/urN/B558c/T+j7DE1/33d+/+KHroIVHmvMlyaX+o1UdwKXVQ",
-	"JY3atGMulGY0hdDXMhlvcPH85dPXn10MXj5/9dnF0/OknR1UUznaYyxfQMz7U6hgHlmKoMSUjY7nYZiX",
-	"YhA2I+f7xdzw4pHMczaC6/sO5gkOl8ndHojctpzWHcEmVPMrRhKMR09wlSH/ySXlwDcQ2y9ScmcuFY98",
-	"AW5x/4XNT/NVu0DzdSzWwjva5I4TQA4HEBX4/C5E79hMK6KnOVO4Ond8hwd3+8RXK8dcAzO2AJEcQkRQ",
-	"b0hspHnfZTIklTwCrG9lKAuFFjCnwElCNJgSRqPYmBCaZeX8bSSIjTOxkAurWLcOiyHKBeyPHivI5Zp1",
-	"rImwLgkYiOJjKXyzrYG29s1owzZ5gQsSVKnuUtHgu7znmpPeLoIKchi+IOXlalUx3KY+8sEjy4s0Dj7e",
-	"fqAzuRioBbfO1Xpdm+g2B74qiJwzwcXEbQwbnsEWPhFzy9EsaA61WD6A4eRsRvPLDkHf0RrLbh+XECfh",
-	"9CqkD7aG7xUOTaukEzDk3ekC4S2wS+EG+72J8IbaDG43xAEHs+vl23l0yguHq9wskwCAivvfRm5q177a",
-	"MPj+3PFSc73PAG6rR6ayyHuQ02iYC2SvOUM2imMfIVAe+VoKV7fUJvJJrHS7crfOMcW3dWng4/c9eN8M",
-	"Y6MPcPybfQKped2+eN+0qKpbdM41KPKh+d03W54PcfSb7JUPcvzdN+6HNfz4KVL6Tc6uOFvE2H9WzET1",
-	"bmuvXChGMo2KUYgQir+6gjZG6SzAQW6TGI5J8tnFs/2Pkx7+4/ARQmD/+NPDjw/uHySW6aFGspD55VDK",
-	"y47ViTe4pbnSZzICUlMHEHST7Xli2Z7erif2dqaSMc8atI6MK31MHp9/3iO/eHH+C0Oyn56/fhVKn0Mu",
-	"ENRlNQJ6ypqcjFieGSINHLFPgpwBlyQmpLbl26q2zfXGmjbAlIy1k3FnoktwUHYru+BOXJ0gy7IYzqtg",
-	"ZZgI7skNC4/qnEaKxXmXfpjYNWTg89TSiB++s5h2pdQyVqoPjoxVLp2tQGB4fy4XvoRqUBDbpk4uUQU1",
-	"XaVo0JnNi7YU5BXvfVPB8mqZeDOSYARblL7CIti4Yo4ajtRNi87Sc0AfWV35qVSRCg/mFoBgh73jI8TP",
-	"oxm/irCL55ooyqEq54LrKRfk6IAEKbIrQVS5zFgHZC8z2DN4FZIqmFiP/2axVSC9HMZjsbxIXojuYG/Y",
-	"StSy8ZKmjFCjiFONxwFAv6LhbJZwhyvwvRunSlfHgNgOfFxx0XuE7EthdpZuNU6Xk+zh4rs1CROYg3GX",
-	"5A/2QWyfvWzKtklUMRoxpRKbLwj5LGWeDaFDG5mFOTngDno85YIpcHU9FZOMq6m5C2IV5ddu3JU6IdET",
-	"avglGKFD3F1vbXUxYpA9DMBuU6r6BODHVGDCtKUocuaznKFWvv0G2ZJRxoyc4oBqAFemh6VnwJ7rcqRp",
-	"ZjMia6FSaFzrwmjsqz10vR2ewCYJJ+mRXi0kcAQwN1lTGbY9ewiQYzF9aCMMkHhlA0M2gLjReoPyBr76",
-	"XrRfO9FllzyoJ+7d4LuBEwxW0AU3orJLnsKaph8pYm/0VSxUkXZCwvSo+luteDfKXiOMJcRc7o4yXs+9",
-	"q3lt1MomObGpx45jYsHJEnkkmuDn4UgHdD5vNHJbd5atGo7gZasZlCGMqDIybBTI6IZWbW0qYgeEWiWL",
-	"fMTiSY27yDBcH6JiYf0rkSntYShuEGuuqwuXP9qcoRoUJaOu5G7qvWyIOmu2g1m8GuBsyhEhFNFNTTs0",
-	"zFit2X47O2Aa3cigvdlfy7ARCLEYg4Qg4tFBlSioGwVvSVfgVFxr6xYlDosf8o2kFvdi41GvWO5fqaG7",
-	"gwaZXzJtZhWLMn0pBdfS/LUlBOKoyHMmRg1OQvdriXnCRywsNA3H26PrKgxiTynPlkRLTTMVwJmNpLhi",
-	"ufb4epVIgMevflmLA6gX7gyDAsDtf//995oqDg2+jtb09NUnvi494x6PLfnx0zLbl6YzLu4ZJsKV5iML",
-	"nNs8twCqDdobWyhNQaQ4rnyEP5XxqZeMzV1VQRhXz4dPjKQY8YwjEm6hbNS/EeilU3IhXQAR30panipO",
-	"752bgU0p3yQi72D/k9P9X9H9rwf3frDfkNKwoFwPRjnXfESz5mQwX07KByVcsYwk7sP1ARJHDz856hAu",
-	"BUNhM5ZPzB7deCz+y5sbjHUxrhuK9Z56kRcCnPMiY4ok0IbZoEltqLbdJEgjEOAAqcAYXn8aMQvpK7bY",
-	"fVyalX5X1/GSLfvkHPHBMWb8U0ZzI9fIS4bAlz58VSmooynH5FOq+IjQwpxI7SpnxAa4eTwcBmW1+IqR",
-	"hrsz1tk126Wd7hVbBLjN3TAJ3Qfve3WCKDbKYybZz+GuZAoTIY5JspgqNhoklmdesqXRxIdUsXBjNZoV",
-	"oJPV2bytzGeny1aSZJdL5x3pncpWokMd61baujrCCJ1zI+KTV0WWESlK7ER43MVD8QpEufIeo6MZ2+D6",
-	"uvOj4zs/Og4usf23f/TVV/2VB5Vn/cH+27vVP7/fEEP4SuozRtOlLQexshsaeMeaQho5U0ZmM8p0Loth",
-	"xiCWhqUQYzfi+ajgmgxzRi9ZfkISIQe/KSSWSRVyAHFtyTFCSIMz2HA/yH5xEWM5xHmlpJifkATrAlnN",
-	"nc7nELhvJP25zDIoP6FZtgwEUzs8LMsBPeM/oWMAGYR6Od1ASxz1znyj7skr+XPbdvnkme3C09x25QtA",
-	"ROX+iiVz5bC7zzzrXlMMuVKedtu0niH/eqWIV4e7r5KV2ZaWafroYs74lH/tTBkbF9YHsD2WDlCnrgX9",
-	"2M1y0DvsHfXu9x70Hr7tteru8RJS0M8XlNv9gX+foyHW/11WkoI/K9Wi4MlTG5JnP5czV3zqbYW2j1oI",
-	"u03twdLoUD3oB5CVxsWkRw6JtSz3yBHBkmE9cp/4ymA98gCNKsSVuQyPpKfytjQ+ZwGBz1lA3XMWkFak",
-	"FbqK9LQczAogkN+CPb/jPSlaz1ZHK3e8dhxANVlJGXGQYgew47Hb5iRhsby4fbjFfCyLKOTWG/Av+ALX",
-	"cIE6s40cgxvHVaUBp3SluKSPKcAdxGieLSFZlKauUFaZNJmgKyNZtdiXZeq6Uc5WvutoEkWgsq7l3HF7",
-	"bmHF8YBoym9xX6GvnGBsf26j2GxnHu5mpKzU2LTGynr2Rq37Guiw26e91bMaggFXIIDtBm07wIZnFHlE",
-	"Ni6FnhVi2eqW7XqWe7HzVb1bsLGw553HdIadv6RpbLold+qSUtwFhhGLtQYcBwoQmMsqy42YFq8C4tlD",
-	"jNVBAY+yjI5NAEEQPgrKPNiAyZLpE7B72eI0FlukBG4tIRA7RTjFNnEsHnmrg12Gr8cAPyj4dKZLX8IE",
-	"5XCj2KYnNrIL05C5mPic+J5FcICvubCVY8C5kEN+aO+m8Ne3Yziex1S2UqW8lo2utxuibVffRLR5ZSq2",
-	"qtetR52HgzpziBwRjJE0ze3lF0lZwR+dom2pH7gPhTkrXDV7UFqKXEaKWgKKdDaYqUmTjzHwB1c9+yVD",
-	"a92jRuQZePTWteen5iI1LMTyj04BkVCJEu65rv5GJvS1inp2O39+T0RdkxGqAwk+soWkEF0G94Evm+ox",
-	"jgVDnq2aXCcq7vGVY2299ZbgU4DzYMJzrm5ZXlvc/WUpMHciKkylXMSgXJ9bqcp2WtnDbsbth3R79f87",
-	"1z5at9NjfM/IRivhJRGXH80yOMDm0oXCgxZIq3rx1yrgB6jp4H/2ORmXbFmr2nN49PH67P2GvP1qUd1a",
-	"dCZ6FEtgGZsqyTFbpE8CWQPiJgNWYVUtgW4VvJv6nUNKgNfnhQC3zRqPoz2J6JIX1eHWS973yTOZk2Gh",
-	"uABtbTln5GFYzhNk9MQhccA3pq3EAa/P6LsnRW59zjNbyR5pEjbQfZbbGEPsYFohyexrJfSKHXAsTVuk",
-	"iBlkAbCpWNamR7PMhejBcg6xdj8sdJysTTQ0pJCFPgPpK+nfQFH/LtAwFXmlxIfJmyLNnoGwKGRqwcMA",
-	"cptoKQGMCU29sP+oDjLb4X3bLOYuV9DzE3lluNiMueidcDthbbYc4knAlc11932k6aQ9umbyis5YcFe0",
-	"MrjPFMufP1kVUmPKrmea5QZt5/63oVB+vutA+5Wttx73pYd7Jg1lDGD9XBDEX8GdFZwtHcONcYE2FiI/",
-	"BI9Bk31/a4iYmwFRrZPmu7Hx9shDoiDiyhmpbs6wHg6/tP5WVSNnI6urxTCU8GFoGK55SVae1YzvMWVs",
-	"5Uzt0GbbbhXZ1FWyXWHAQB5r1SCqUtB2WkhXmcXfGRWgLax3EeL3yZwYMZybDY23MOziImdNF0P7ELcy",
-	"u4RiSmsXpSF6XVj6vBQcA/TObrrOh2oFWpWztkJoqGjPsZjOfALDYlgvqhCYRyeWVoXc63XSubtDkHlI",
-	"zCAtvBMUdxe9vS0n5ju0vVkfBkvb8Wbr2zWUfzsq6BtXSrxJX0TJDAMdv+rKYakFkQ0V/ypLW9niteyg",
-	"Sg1/XyrRWic9E9msJmK4cGGA9urt9t1eWL520Y1UrWXC7Ok0Di7urSlRe05vb6pnWYORAYdJqCI/uXj5",
-	"IpoK0LWmqOY6i8fdXHsrBzu03LbYX0nqKh38fnKUu/4uuj2nlhuBujVFxI1gW1xdfxqqkO6tqdib7fwN",
-	"DOFBJkVYyfpB7xrHp4eF/KFmFZtRniUnJLHv+Bp3oJsNmeIpg6rbn2O2sZHomBrROVgCoNyeHBO2b5qB",
-	"0AG4RvSKieB735gO6Ej3oSqdtRSUT41WdX+EwPqFZvCnec3GMJRI5P2VLPkuq9NRKgjvIlULnrYrwnOC",
-	"DpLdqJKeW62vMbCeL9VZUPdTdJtc5NaZiLpJb2I4q7UQGc0Y9yvmns6B03G3Zn1ygQV2sxLNFonAGf4r",
-	"J3/FbKN9MJIgMh9yTUqbJBejrEjDtMVy9kEtglg2qlG0Jr3AdXXYOzg4IJa/qIhGtvESlr7XiEvYmioj",
-	"qjGd2MxoP5YJQ2RsLpBWELLmrJdJF+UgNHV2xW+oBzzZ1Q4aa4hsD5liPHQErFNtukaEuYJvBU1bQzai",
-	"BRYGXsIfM4b1XjI0NK2parHxQsIkYti/MmeDpvATF9NiXnJ600ocig2VwzYSDDo5qaaKVchw7xuevk9c",
-	"cEqWuSrbHeDHbfAAkr6NXcC63Q47V47aO+PlCH1fxhrvge1AjscdQ89Rj35tPrL/NJ9Cw5+JUcZoQ6QB",
-	"RYDchc3m54oUAoORFjbFl1ZSahUT+pgIaUOUAE23wA78I6w+zagzdeeGaxa6TxJQaG10vmu1UijDDUTZ",
-	"76dUQe0Y/NxsUfs1ZGZzRZ6dPn/x9AnmE5rPMKO7VtHaFozB2cFYV+z2dmjWJmXzyEHeg07d82JoCDj0",
-	"o8d2MG0EYlU9jjo4qeY5G7GUCcMuXaET/7IZrjX/g2f53TyjWMHcldrnmLO8mPIM8ihTNmci9QExYbY7",
-	"VOo1nXrq9CtZDhpQocxcOm4ov2/O7Lf+wTNoBLbWKKb+W+fjBhZu94WzGtyIWr8+2u85ktAG2kEJbQAo",
-	"UIpLcUx0EAzolrRLHCAEYXj4iXZLN7weMJnWL5BLX8tI5xAiupucxaAoecj6Ah6O2aDww/gVywfN8TCY",
-	"6TLoZjY8ZyINzIUsmnxaxvGYF7iYINdCy1g36+C1I6C2wFiwifgNRPK/NxyQ2q0TLHD9cPUqx7PecmTN",
-	"qoMLA5XClXPLUdkrldNQ3+th+FK5p1uTTA3Leezs8TXcvE0i9DcJuvdvD/JGQIo5y0dMaJvB4JGVoJY/",
-	"5MQnFvDnwPCaw4ODitcI8uLKnoUvXte28L09aHyb3IH6ymND0VSCyvTXrsq1tc9yfbdXOcvR7E54DCiw",
-	"W6lxtGPTqelx53kAvtMb2F23HxptRrFltOX1Rau1qeoyTx8ehDthM5MKZLJxQb5gj6dUfwTGlRnVfXLq",
-	"Mhge3f/4ARkuNeKr/PT89asemTGqipylHrJtMeWaETWnIwYSOAQF2uJqZJFzbW53Lsi4yDJrWQ1H9/Dg",
-	"IEL0LWWYud11Fevt0YOtgjv93QrFBBpMD/ibuSQKxcJKLKGT1xplNiqUE2aI/2D9+AJ5rT0kzfvJG2IZ",
-	"QwkaVTyEYPK3y6oQXROHbnKOKxdql/NQ95jdrES1luvtlrHvlqkHgSxN8f4ETBNSMTJkU5rZ3Q/R24SO",
-	"IMC/5mFq8am8zod8U67LyyCijpHEphMbT7WpWOa/7fl+o8S7Ynkcz5vqNdFOln+M+aTIWUcA1hp0ajVc",
-	"LOa3g9/tstmebHUsmrMQ2jvL7NscxtKu+/IcAAChkHYEahCel0WQ8PUKlrgd3Hb1WmSWMqUHAGDUCH70",
-	"E1cj1huprEfOZpKkBSYbmHeYwh9Miyy1qCKQ1uTNW2lhsbIq4/e5T9aKZN6GAkx05ro+Ak+CDzLNr5yh",
-	"CPwJ2KMbRD+qjDQQpFROchqNYL+AwcxZbvGGS8sXpO4cehxiuzKF0DwLh2lIAhM1QoFeSDKTrsRSk8ZX",
-	"A+TFuFNnHNxudjziez13EJY9QjMlKxWtWc7K6FcEkN2uY1noNVM6/+zx46fn59s0vVILdA87W5usaDHw",
-	"1sFthnXHhMXWtRu1F5IIzLMSEhkEnUVQdIXUAzStdc1A7fpuHarb2u/KDtdMfVAZ1ioR0HMH8Nor1ICj",
-	"ax0uaJw1h2MDP14IxlOB9jg6iLnzTONtGMTIK4RHy9YM1ixYKHDP9Oyb5e524MgOgZnnxNaWs8WrIVCt",
-	"v+aYdoJOAKvdQLAIbPubp6+ePH/1495qzp8DYO5t0keD2FrvhQqssL5ZHx6wdhcwECXN6rOrjCRi3Vnd",
-	"+PWa9roe3ej2cOw+dLdC/bIuGUnsXK2TcHYoATuZapdS8BsKdNowM/r0zXPy2dkLoyYyoVnuShfQ+fzY",
-	"g6OTAtxDLiWKKxc8HDh+3aUb4KrPqZ56LFQsUh6rjhhF2EYBMGU9cnhEUj7hWvXJUxyhDgbZ3zT58TMQ",
-	"EsA5SHFUhq1C+VVlWvejt5TvJqj/Jo8hGwOg/M/PoCmiprLIUiiQakHFbFI6tbotTpeSjAvmoWvM6GYs",
-	"pxU6mrYWIArPAL+RvdP91vBMZzwPo3nLFOHf5Os21XZGJsVnjWjeZmbnz186gG2Rqj75olY23a7OVErF",
-	"VD8WAO9zCu+vTyd8v25qu+IK7oDulinkmmsL7VwzAS7jQjdEBX4NMkfK1aUtYytS9o51rE1qr/dreb7Y",
-	"u7lszOOsa6GgDhj6ZUwzgp9unUwDYoCr+NYkpKV0Se58dvH4rleMvMt3RRmO8Qsr7qyfXSULde5W0oUH",
-	"2Sa2nieWDmujcMMYFlRhJVyEPBfXJTpXA4uy3xx65JRZV6MZsaON0IBQjkYv5mICMSBRayCAGzQuLGwi",
-	"BIduXT6IW2s97/DSap0qt72CAbkWK4To2SNa2S3Vk1FdxcrJW8sNduvp8d3u3N1T7fmaPp+Sl9664+eN",
-	"RWtusHjaX/vkuSazQmksuOZC03F32xhUI/9dsuUxSbJLNVODhIxllskFIj08uE8ypjXLVc8KYT2S7Nvw",
-	"9UHSrweC12zqRxtU2DeT2kUAripGU8Dl/d43hpu8gnj8D8Kx9MaIO68a5KUnlvrQJ8qMKVVTpqy8DZWl",
-	"kWQkYxTiVZIfJCfk8NDI9kcHZDSlOR2ZtSwlreQHiS+8YRV7LsiMcpGZHh5PuaB9cgqhTQqkTtQJ8FW6",
-	"WpGlmn5+eP/jgwP4v4P1KQNV78tXX/3gR18e7H/y1vwf2W/aLo4H12CCLbMMovtcJi6w1Z6Xt8vbjCuj",
-	"EOSsLHGvzW0FtE4gArBPEstbV9qF0lxsriFXcyZzdlLeh5WckFk1jm6E11R5jdsOOkbVwfTPXCvw1098",
-	"U/DnE9eeI9br8XPH5xr44DpzD7yE8jqyCLT7WIuGSIMSKOYRixsztr84/Q3ZGK7x84IVbMvKHvOcy5zr",
-	"5WBG37UY5s/xB5u97crGWDwDFFEm0vAjkBQXU6rZFUOoadfLjZciMKRCBXZgo24HjfZWV3GHCsC1hhWd",
-	"yywrOait1skx0NW1zNITXO0FVxBEOmFakQcHD6LClkWQRtTrAdCqnaRlrTUzoBqFbZDqhGNAq+FH5vxp",
-	"iZG5MKfSNtRM0I8fPWiDn4npi2fAVa0hpbp5QPIXk8E2pQ83/2alWiTW9qsO4u26GexO9CuJtkuxrw4J",
-	"d9PwI2CYMQoIH49Z7nkewRhGMOQoDOKuhU9fG5Haz6xEJikn6y2y/pHHJPFPQkAS/xDRSN4i5YIyOjdT",
-	"xsR9M2wo0UeXK21Fo7CB2EyMWBdIwGAWT4IPbdyzxeCt88WltcPN5jTnSgq/H7gr0FAW3opVquxgW8jY",
-	"wFU+6PA2IndfL0abaoAzaKjRq0pPfob+ZK/u58D9zS0BMw0qopW1oLoZhHAMa64iB/GGa1z156J86mjR",
-	"POXg7hGM5oMZTwWfTCPGjZcOoKX0SPkp2hq3Y37FPFiaHBPXGFZOWa0zfEKEJOUO7Yp4Em7TDfBybW3y",
-	"6qzO5KK6mOXsckahgO+YWvO8uWMRf9Ba5bsFszdVkqgUF3QSrgsDrhXmXpt6BI1c2A/xr2fw+ZpyAS7d",
-	"7Lic+Qgs7WVuGkTBGYmBiRSSijxET7mTq55JI5xBsgxAKyeWZ6AuEErxhRA4m2B/rvjD1k25yqrOfHvV",
-	"58/K1ms/lHhRhcB4pLVyhKaazZjQn5mXV53Z9f3YqxQCwfNuV9p2GPK0AITEnfgq2y65Uf2M2k1dcufK",
-	"tVFDhQj5YsP138D+VzbPp0sQ0MlQ6ilR3NzbOGDre4FAbDjwZeIu7LEQchs5lAs0OSl1aaP9IZQPF0QZ",
-	"SZ/6HMdV77YT4EB52pZdC+k2N2x0gDqw8T3O+9ydbdsB6fiI1rFRm1dmzlUDx+zKIucsnnbl6OFjJLjA",
-	"5NQ8wgeFJZB5z5995+mbdeV/WG11gBukeUTQrlNHJi7gqHOBA9u+aunArSbEXcBaY5ycjS2wVUvROGzD",
-	"l4hVyzsMxSeDdBezkG0DIzIsF2/o6CUFS1bh0e7sHAcaIJ4ha96yJj6/2JlUGicNtHAHDn6fYUAHFeTw",
-	"AGLXLEkUWGK2qMfvbrLKAa0fj5XlW90xwXauUKmdhz2T+WxDg0ajn8OcSee0ctdBxOdRiZXuNVbWZukA",
-	"1yZSfQ7XDLKYkDQjmRUzYesymiuW+FbCSKb1YdoRCXddKBPwmighZhX+FRborvExCn6hY/L4/PMe+cWL",
-	"81+YjffT89evQrINuaD5Mgp6DHvTTr4p0sH8FkROxABxaIALvxEeShnJc52lspF3eMnoss7Ed7Zy/vhs",
-	"Qjn3UYVgJ4ir4G4hHxJaKTC8IUkr4vA6Lnk6n2Nuppoy1uBqhZ9wyAuZXw6lvDwJLXFAeqT7lKcpE41D",
-	"70L2yhJ3JKsGJMAKTeGZukmqrilCZ4UW3old7ta9We175z7OSPfXdHTWjEC37u2s6UhbxSJ919fh5uzA",
-	"i1iRqLHKZQQIFFxHL6W1hm5EB7P/a/MfXF99XD2uOMUuS3o7Z/UWz+mFW/3qfGUR99jYSnUR/cqGyRvO",
-	"eFzTbapisdWRnFoE0rONSRx21QqYasCfSszAkwDeCjB23XB6VkutVHYHZBIiC31CDmxSSne9EILGVdfT",
-	"U6ER18pb6rRz2m+hFcBS+ZE44jSt/BXLd7vLUare9QbHXlcdZOUYYsmi+FkJj9yadFH9ohxdfFgTHqsn",
-	"jM+NtPL8/DW5f/jo0f5hn7wW2dJHcsC9YD2gEHiH+VjSugkKofNlBT+ZXbHcfV4KTymnGZnnbMzfVeMj",
-	"Hr/aWw+WeLr/q7ffHL2Pxj+cgXL/KdWj6XZXIloHNhELzPuur81K766sIHYdX69gXrs7MWgpgW53fGpM",
-	"z0/HY/N3VEJh8Juv3Hpl2Jbl/+Be/Ep8JfZLpJAeqVrEISABAbcgAMbtS66sv7IPn4eAWi5n0OavYLY1",
-	"vsbeTWmhdLX1AD3LAdkJaVHuUUHI2FhjAzZ3vuXzOIBYmAHuIMQwFq1MygcIV4Tawg75RMjcjxd3nrOO",
-	"gTEGAM6lBGD4E++KGk2pmLDUEWdcKN8Gnc8xboNMWZb6eTR86z3JyTFg1GPiRJngF6wj0HfO81bqmjss",
-	"KSP5E8h0nFOlXKfermK2QyHKP80Y/N3o7YNY1gfeWbpdQU5tdQIYcsFqDdn4QWduBB84pjl9JQhJJVNW",
-	"KyyE9oElMB8XJ+VIC63jyAoFo8In/gsnPsR3pOHCHCdq68I76iHwm1nqCb8yOjMdXfZCqEVo/SNFdJEL",
-	"kvLU6bGM3PHN3q3i36Pd0kzRvGuekTtlv3f75DSCVwdb0jWIqAUOsI1M0TsFuFIg5YvUDQV9ENHDCFFs",
-	"ZhSwH+0aVIne/0oEnqoIGI9L6/JHGqySDnHJDtfcPHZ2e709e5bgYzgRlfLALrkEoelLw16wbfaQTZrl",
-	"7eggQ84Y1DWHv8vi2/CnQ5bDv54GE8Inn/lpub/d5PDvi3KK+OC5n6jrwE0X/64U/Laduqnj30+CKbtO",
-	"05VnZ54Y/irY7jKn83kHoA2vfK7AxTXW3HCeFPTLhVaphwdhUCmw+Us213GE6i6Q0A2BnnCeGrHDg9Nm",
-	"ZTVg8EykqldG5lh0Pod6klEe9fqEMWFdi3p0DG0rk9Phs16IyJKcPb04++XgydMXp78cvHz+6rOLp+dJ",
-	"z6EGWkZhrkJFph4VQEIMU20W94/WRboddJkV6oRNKa0uYkNLW6qEOucSXoGwOasmwPZ4ja6FPs3KRqt8",
-	"dgHHqzt1yjqZeHTWVuGv9L1ClCOXTN8j90uoAMt6j3r3t4/2gl6DuC7zd+Dzr4qtq5mf1lzQFtrrzQpW",
-	"Lu8FspFgKgJMHQMijkAQIVqq8gFUgP5RFqBBJaC3ifrBUqNixGyS7kZq1x89WcJrrDmsuNLxtTQR5qX8",
-	"9olajcDx6raPnpqXnjBNeVZTXyIKhXk3UG5Ndz2Q0XztmOsiUcbUoTht4f47a6j99MV0eeKrMkJerMvn",
-	"MEIRZsHydjfDBpeNH9B2GrWbxvr1DefcEGus8+XLpsqez2RO0hxEWhvvfOxj1ey14BAHIER/XOQh7ICT",
-	"7H3mpE+o847yUNGaQqAL1Hklz8dWMzP6HEi2Mgf7Ry/IAP9IkZEUgNeDGMR0Ps84ZvB628eXh737vYe9",
-	"w4Pe/YPeo4Pe4ccHbwNGsNao/XGrMbvqWGy4gDznOJNZJXINs1ls8NMeooNAsvSMi65hXTJj564Z+AOb",
-	"Mv88w+bMP0+xSRhDoaN2jg1L6qFRyr7fGhy6TTivw4TtgntmzSOuOBNgtnSFs9rKxSrzdieGeaez0IFo",
-	"6luVR+rtXbFcRW2Pz4WhvEJnKRoN0WbQJwB1x6FaTWK/T5w5H98xZzxlmo2MoidGRQ6GbPxN9bvZzxfM",
-	"hcau5VRmvb7AV1fTDuxa1jA9KtujsiGrwYR2BHbNgtBBR7TNSkHBUHfs9zVd7t7d63u9rpcXOM7tO3dx",
-	"PlZ+XXvZzrgInx6u4E18d6c/OMnr83SY+Ny+uvUpi5No25pe17k/Aqnq4UZFnjx8Zr8RP/Ma18gHdS9c",
-	"n5OuY5/lVN82b4ydMrzdM7svWDyNAwOnaFnR1BpKOGYH4sKQlF/xFC9axOmYudfxBVWqozRdOoH6hBxW",
-	"jRgtURZt1ezPR3LOXo+/YMOplFFFRyrr21HHYax5oaAOSgUJD5U3KzZ4HEonvZovykvZyK1Z10oddniv",
-	"x59hG/7vx74x/+g0w9Id54zmo+kFe6c3Q9ht0cNCThpdecuRy+BNC+YK6R4e1Y0rKxi1WfsiS4aRhOf8",
-	"69ayx4EVdDWW1OUQKIjDt/GJrTtqU1ukERuv4Qt2kRqdpQfT3424gn3PsfMfzGpXTO6cCb17L3BIzq2r",
-	"dkYgfNg7DJO3eAd0xnQliQQQD0eaX5UQGYGWb1PEcq/uI3hC4mGnhUyIlrJnHYhYA8nV27TlmNCLpWxa",
-	"PknUTPXtK4OZVHrwn377bxKS8Rm357g8TH6Ygma2JOcSeLuvjbScsx45OjgImLUdo+nGRxCX/aDnzcYI",
-	"l+Gtrgxmjxw+CtpaKbd59OBaroxK9fpI1C2wsI8UkQuBwHvoOOWqrBL1lI6m6CedUkWohS0xrAVsYnOW",
-	"k8R3k5TpfpDND1SGBYZZA7SfaQotHmj3uWRL52MMPCe2LqqNRwaXJFbXcvqnzUMBkiZhxSQzBoeBgPes",
-	"NzkRKOWOEVoXtTKJq/vJ4XaYmQRhx1M2umSp9QgHpq1gqAuqfGYfuIQs6EZ9hg8OPin3hPV/JeCbd+Af",
-	"uLmcn7+6ww01DfGCVCu8vc217mUU85a/ySG/Fl91C1wJEAJ7+f7hwYOj/TkFH8X6C/YaW5O9m7ORBtQI",
-	"D1IeK+eIzmjr/NaVm9aaQbYGfGvEbIz2TO1KX7djl9TdeokYoUy4dO9rqjDAi1svWVc19Q2+bb6bSsEC",
-	"UMW1MCoBnhDgyCL2SIMgPTO8R7mAyADBZKXA3SHWTr5iua9ymPTIQ3wa1ndEnKiP8YcZzS+ZuQKSPjm1",
-	"3eVBgKqonHkO9SABhgpSGFPDEW3gnTlUHynke0U+MXvBzW09SOQnG7tC2+sm9xBuKg2BhOGm4oJgaeMq",
-	"riX1TM6y+cQ0BUFLharjJ/3tv/6r3/2Hf/btP/qLb//kL3dWc7nM5I5Me6k0m1nQzuDOiCYmPbye2z8Q",
-	"MlqRqIO7AweHIDFuMfrkldREywn6rvGO8iW/ze4sFBu4FpLqImRywsW+E+W2tYi0TlbFgApofqmCwCkF",
-	"26cMrO6Tc001V5qPlEs01oTOaW6lIMRMJhbJAuonpDKIywJhwEtqJOOXDMKz4ErqkUJkTCmrW4P85uQq",
-	"c0kwpZWLtssUw6ArUYlbs25xI6ZIMWLu9vRQPkwbXb3fKUggXKLmuIRyWacyS1Uo9FbRjWpS71aRC3WE",
-	"qpA5N0v5O9NkHCjbzjWZZtgdW0oRYHeY0CXmTg0jZ9uIibL3c+xpr1d9pisPglAK8/DCXuQ1gImc0cxI",
-	"E0lFLg2yLRBezsgkuM/7JDEETQuMRYy+Bzh65qIYQ60OoVl+5dEBasfNtTUAm4+LNUoqBzR019L/n713",
-	"73Ejy/IDv8pdbgMtVUdSzFSqHhQWM1mSqltdVZJGmdXl6UqZcZNxSUZn8F523GBSLJUWM4YXaHtn7THg",
-	"XSw8HtttrLEDwy8svDve9Xjnw0xX9exf/gqLe865jyAjyCAzlSnVEOguJcmI+zz33PP8HYeOC9ioM1lG",
-	"nsPZtKKWa3jZPkQrglLGYl0Y9BI3qw/gDCJ05n04JgKS3CeUJPqymKV9h7sAH5o5tPiFyI0sltPx6tXF",
-	"pNCDuEKgDEA0GAY0YSREKtk4zbLUQ9FvUePljGecqtpu8XZ/xKUUWVOjvRykw81wMy1MnkNAydMLYTaj",
-	"HgezzY5FPxeEh2EUKJEwIfv5HGKHDGvXIyPScM3i9957LwYgRItynmr/KwwfkTNHkMgfj4piort37piP",
-	"d8y7bUY5yahl8D5cf9iCLvicTSVFWeOlohWGv3KmYZAuZ9aaLihPIxdjhfhxXg2G0UQwFCMMQPwgLYsd",
-	"PXlXIyg1RCm4hEkAAKtngugXC5Pdis2nHnyIb0NPsVHuzTzaIDjPY9+m+wnXN65q0gjNS8+RBSATUA7n",
-	"fdyuAAnec+W+kno6rooEO7bGkIWD+kNdxk2AqiPSR1QSfUNklyp4FjFgRbkYTAHMHUoQeTQHery93WHa",
-	"Jk7BstTeej3rMT36uSYs6poiLQ45kXjGDLLnhgLXLUSA1JWYiKnugcMiWRFX6TklFAYCaPwFqAKpsPoN",
-	"gzQofR9rTJckl+W+z1OZNDHqivxT86SLuw0CW1e9+pl5mGJd4eXUKAdr38KnzPNq1tOzlNzAC+W44Fie",
-	"iQzgZ1PtaC9YLBAlpSLwD9qBeot/I/XPjGnGc0lVNZY2TJYOwoBnmUYdNdXIHKIgYyemAu1BozGia/ZV",
-	"nlRXlN5suBZXbtWCP0z1JOPzJ+ZR6+rnFzyFpi+FM7d1aW9dNCPL5+Rq0ELI5lUBJirL2uyLCWyMkC5O",
-	"DlRFBJXHswQiZEBR7a0NSmRe7k3ytC+apKhihX9MgaWXQQjZvwO+RRe1DpbW/pzdisdKpoUyHbbtt/Ht",
-	"Lju81zEk1Wl3Du+12cMw2xb1vb7ShUYj+n0fT0TxeRA7SLcm3LqW10sG4ThNEs03trDQWmnysq0mA++Q",
-	"2y4KwJdjX1ftgIelBkLRFYjKZtLVVFHbiFjIxLSe/o/Nk28kloHa9wXx1xYpH+RGfcbsEJ9E5uV9aEFA",
-	"7a+gVvl2VezMSva+VnItfZykY/Fz85wFV+jpWsfYopZS3mgPaLZ6p+vVkW2iBW30+ppKucnbHFm4AhKC",
-	"IAKtZkMSSRD4R4GAXkgqy3BOpqCVCiljUVihc7XAX7xSFgjE5Wu+JIgssvLSJefUrkBgpOus6l7195bn",
-	"Q5FXpUsUu3ACq5XbbQMl8bA/MjLJQzIi1dTfBjQovAuNPvZJKrISRDeIOC671+hYy5iGYICszN166ltH",
-	"jHCqKkHfuRx/m3NrGrLH1FCOfZIQxuNm5zLQymuHYyiAnqPOdUlHsjNu1mOgyVfgX1UlPawcysDsQhW7",
-	"SjWLi1Eu9EhlSRzYe2rJu1lM0Oc8P/9Mzb50LdAXx9TIKolsgz2GgmwpymsigWu2cfG11ci0blE2WOmZ",
-	"ldGscE917i7JAi0t1J/LT0lLW7BA8skkRoz++wHYvTkGaIyhbBAb4wZpGF0WZ2oYRyxOUjkseHZu/lbc",
-	"/Hcm+iNemL/EmKdZTBaYPT0G/ACepfOptJ8KIftCFvCx5Bnhk8k6l8hCUCjf+7oyHtRQHtSf2QtsWW4Q",
-	"1YltWn8q5o+Tyj13v6OlZPmZqDXL00I8ldkcBQ/zUvGUWIMTbKkO+IpMkzOuxRd5Vrrlp3laiYNO1pva",
-	"Co0L4VfLlLwQqI2BCxWV3VRSDbVOvhFr5l5GX6uwGyXVqC0+lXmjIds18sk2v9BOuai0Qo8EJyv0suc+",
-	"1UXlD94/XoeEuNmocwuUXw19XZCcXJX/kQ7mZVDsc2GmOxrzPso+MuF5sjfDsEpdsQQL/ITarGIhZfMg",
-	"Qgr7w/h+1OAMGLHpCa+L/nBeb4BED7GmIBVMilV+3BUVWSrpqyqWzQnqfGK0Z6N02NbDYsJhBSgAav7B",
-	"K0PIryPDIW1QxQOViDY7co4Tq/W6AKCyR3kMSjo4vMXLosrGaq4nNS2OvcHM85HqjLWaetohd1vmZeGK",
-	"VlGB5fYVbGYoZFHHMWt4SS0DEL+c8mxDhuUyWTc6sfYKqTzN+ZhLOpjNxxFUSF5+FqEgNmmwinHu7oXd",
-	"vfA9uhf6Kp/UcI4rY3v2yESOUbl+q2YFkmsVkU9lX5zUxAwJeSEyNbGqU4Q2z7Q/YqY1kpw1ywVAAlk1",
-	"YG4r7xN132fxIFfjuCZFBEe2O+m7k/4OnnRD2KVbq5aaR6pm8SdBddL1HU7Inu25xr17d++tL3c3yeYn",
-	"qtlIt2dRUatAIcdhAxQ8L8x3UHo3S/uQ4S+N7FtFu1Opp2eGCZ1ZaWDBtSkp9iF2oQYQLftZqou9L/zL",
-	"cVhWP6xvSmVMe2ny2ujqP3g11SKHT2hq+cErWJXXcZt9bjjcJFfDnI81e/b0+ATL4rBbzz95wD7s3Pvw",
-	"djny0QZl0DftvhrfCSb0O6bj/873vwTD0ak2cufWUbmazIG8iB6raN0aLCqY6U6WvVJZdkvDSNEfNZSA",
-	"7XW1eDbmEHeElB9SfZf94JXjyK8j9oNXWJwY/qQrDv62pGn+tjBi8EFIKGjZm8r0ZW+ML2I8T9tQJ3zG",
-	"QCL6Ynd9767vd+L6Xrk/K24q3KbNjDRLExiLYqSSsHdzzbSi1o8fmf8+++Kksu9fTgVizW3fMx3WSzRS",
-	"tZqXERymzXifL8my7eQX6Mv0W0VcmRoucxo9UrMHPoO0IsB9qR3Fdzfum75xdzfN7qZ5610FG7jW3jgf",
-	"reCBboRV8w98mlUJDjtH4O50/80+3bmrmrE8zeQcQyorf4QuV/74qZg34xrfU2fkq/2yI/Jx8na6Id1W",
-	"hhsXbP86RyQGmVQwuVri4ZPJJgEbO5a7Y7nfI5abcVwbO96vRz0oECRk74vjVmQ+/+RT/Pfky8r9Mmeb",
-	"DLzHdmFsa7D7YB3PU/g3EegKyyuburpgBuIV/mwvL99rF/92vQie2Oe1Q3gG3V4Sw5NSdG8cxNPO6CpQ",
-	"PHfZrLts1nI265i/LFFM4FjyJHiZdM+/EUmZUevl3lDtOW6NaTftJ/THVxDP/CJ8bC8dW+fshJt7rDVM",
-	"i9H0DByBik9SQEUZCnnHJfG8Dl/X5+lkT03wCO9NFGyRv+42yBB9ZgH53ro00bduVd+hnNW3be22SKDd",
-	"Mut1lyL6jpLItvmqb908Nks7XTd81Buuc/xvPAl2q7TTbWDiX9fK09sBwtamuNUhfbAxnzNdpFkGX9xn",
-	"6SAAfIXwR1/jfyqLq8Aq2OHb7DSCnUawg2nZwbTspMy/gUAkbyHoxxbyzjqwhxcrJJvrNfHegHn3eSWi",
-	"K6C8p3l/mhbsLBf8nApwluv54f0BlaZdmWks0Eih2K6INbw7y5UcsnMxj0KBBNpwJaHRXwW1ADj75VQV",
-	"3EkQUy0SNp1YyLZRmpVY9kzl57rNvoTvsS5ArCZCxlH4FF6ABIxuYdhjKHob27dGPBv06FUL5m4nDJXi",
-	"lRQBtC2GWbF+pjQINPctiC0zbWiAMgFpBIBdATeSayiOa4QJYilqAJCwgxQy4c3tioC/eEhi37rD7qzA",
-	"pCmTqOndiJbLu/sTNWNqUNCNs7TPEyFFwnRq70TEEsJpDqZZgKLcAFcC4emrKcwy9B9qrPUZsTMxTKUZ",
-	"NfqVAbgfCbrepWY9R2bcrajldq9pCUShi6f4qvnzJzwbwMcXkBZRpFlTZJxFNlMgKAotgG0s8vtSfyiP",
-	"1wN6L+B5c0TzhrNixFGpZAisem2o3CV2vSx6LUGBqMEACT0XRQr1+q3oZaUut71mEmowwIrwsMrNNhiH",
-	"9FS27OieQiOW/VFTbuw/S8Wsgt9z2TNiR1X06TpkD0dFVXl+CyApP9QOY7fNnspsDlwDC25Y0CohykWV",
-	"2o0RSGYrSlRRHarF0YBqsN1QVpR1HM1XFnOfjeYh16WsRrP+Dra7fSpP5R6LperBNWHYplQ9QPUkDJpc",
-	"jHkKzAQvEiP1WzRQI7wphPf3xUuo3T0Wq2mRc3kOkC/c3TCIQTUEFCPDm1VegNDtEJTwZT4SPHGQPPCq",
-	"OZIjnmBZF6OzEe45FdWgp8LaGxOlsrC6AbSMGNQ9PPPlHvAnG45Dk6nsZXnABHqzNGKz6AR0A9leJSSj",
-	"ckH5uM0+UTnOLbHVyXAgzuIwteiGp5KVAA4jJydQKJIyug/PhVNnsLoC0BxcXO1TGbIG4gq6QCZgaQL/",
-	"BJIAqK0MUavc5raiFuyVIdpwZZuWIRvNkZV8OZo/d51/OZo/Ub9H3cOHT2gAX47mx3YM5t1gGF+O5kc0",
-	"ki9Hc4T7/pjGshKpx7KlmrukuGTF9bKlAPB1EXLwakusu+JaUeN4guLa66u7Ti+nDAQlhyqWKp8C3Kcr",
-	"TiBephqsepmFblu+fbYpvA61qnpri3IRxGCaZexMEBS+i/ijkiDlPYyYyLRYrHaxorJmk9rvru3Vxd+b",
-	"aZQnXJ8H+uSbKRh/DBn6Vx8mdJkonM+AlHBklfkdyyE1LyqTp65NQTUjtVXPFyXJCffmYaP7tVnMJ6m5",
-	"r0GF1FT4BUpqwC2YjFOZ6iLnhcp1m8WAjR0+T3bSyQR+JRuvuRXB3GS/ADu81Vx0+1TGk6kexV1SLYtR",
-	"rqbDUclgBa+UK+G3WaxnQkziLuq+M9Skx0KzZCraLJ4Zxh13bYmBGfLfCehmeK3nPDUqIdZOMeOgAMG4",
-	"yybTQlOVTsNvgdfiSxMwaBUjAZUEbEhhG5RPrTIB88htUZoJ8H5/6Gy1lsz5ZuawLuXrmE9SczWZ5W0F",
-	"Ia1RyyyUuYjNxFtRC6YIJbax2iiiXZrtbl68/ujZY6pR/4D6g799n+bjM+wX6ttT3+bvL6l/+NuNAd63",
-	"4yhR4Sbxbo5yS0UnP1y+ro6Ftq64pfDjSkBKuE2NNMQnk6WqorwPJTzJyZJCgUT6Dgvm5KAZNkH8LZdk",
-	"rhkDPQQkgvgkC4NZHgmYbbPssrXWnMFc4wIyOH20GhDsbV1NaCemMXlYUHpva0Rks1dQPqxG4ondA48T",
-	"uCQF74+Y+3Jp68Ycz1IoA62POibmuLocMpJhPaSBOV3AI1rd/aUUJfsWdbZQRp+otLRXpbWpZuyw9Nv5",
-	"jUPUjjKOwyXK+IZrs0Gj3RWtNlxUN52VC3V9Zmhti8Jf4zWPLvA6+My17gp4yrXyOmpR2cx1L/4EHwvf",
-	"9H6itfN2T4bv/3IqpmuX7PfMQ+FbusGNMg5muLDU2Ck2U5qCXwkLz7dyAx5gBerLBkbvdq1212qX/jpP",
-	"eLBu13bEg3XYqmw0VkZ2tTlrbON8TJ4m9+AqX0XgjT04XFdlvTSOsHjouqGUnr3SUYSFTatHARFEK+tU",
-	"wxDDhqy75XLjtHVOyztW3+ZH67KWXYOLS38VbS4u5CXarCmBV1Ey0xrWYAeCMnw+jzKswlcqvmc3Upvf",
-	"of3IRrxhCMI4TSQY8784ebByLz98/3CxhH9tyIF+s2fw/c2G8WaO4IaDaHgC9VJA49oTSDYH5wR1br9L",
-	"j99WRF0RMxZUbvW1INvsqfl1lmqBmkzzsqnsZKQ05QXPeFo4EP1Us2KaS5EwNRhQNCOFdxrlTUmBIU1w",
-	"PyetqBHuyzGFoJQn9yxPxzyfwwjPeP98OukyPlZyiOGF1h/iPBewLeCDuWVtsWFAqqEt8IxpNJfcjqyH",
-	"wszUWUjRVaQL6yuCEmymqch6Ss7m5HiDatPLDhrSnFPNlIzAKYO+LJwHOLMi8tWA437Rm497YuuRg/cB",
-	"C2VDTc9hrqYTojV1YdRjszN+B92FkWv7cDg4CNMA7xkuj1Is4/lQuBK2Kzxw0DSnVnGUWAx5xuc+1BID",
-	"E838yJFNK3mfDNCwqrBX3noHoVl+bxdcUuQTp8DeNvss1RRJC8qaSJgUM7NlMOmIpTIRE/OuLLDSiOmy",
-	"XVkiyF8TH7U/Cq+KPfpiCTPk2NWw9miGWLu6xzcpWbBGuz0ueF5sp217K1SjiDEI8mxuJ/uJyBII9Syb",
-	"yfZtYJz9vMZW7YwQ1H2lCIprcG1itulOJB/bhLDrE7XDjusdBpt66Ghlm/rncBANXHTNnY9pgfHYNtCs",
-	"0gOpsePNWl5MMYAoNuTkaQFue2rWBtuksp9NE5E0qKpC42noYQyW7VIUuo1H0OJOVkrAFdHM8HhNaIsz",
-	"zsJTLJ9KjbH/NgvA+jjtsocbu1Cpv1lkS60z8UsKJbG4Ja4r589c7VO8Av+gbyRY5Zr9L4QRFb+QaVET",
-	"CM0xQJn8Qvc9KfuAfbxN4VYcpJlgPJvxeRhKFbjbrWza0OViBva5f9t8PHYt0Aywzv8yAVOIBcZ1NSMy",
-	"QuLoSTHz7y0cbC+ZmUv82aMnDx8/+TGsAFTGk0YRsyWCm1VG8v3mosjnm/YMIaVc2j4b9pirvtDadLrJ",
-	"AtkCbM3fWSDQ5RWunn3FCBd7j8o7XEfgSB6fpMNpLnRloF1fZFklD/cLfib6RgR/cPTkwaPPPnv0sGGN",
-	"s4ynlcWlQQZxMW0Uu6TU+X3GmVmFlMpGgiSqDUUBNEmDLksYOOVOn4u+SCdF2Z9MY+BpwrRq2MUUfS29",
-	"yb1OVTYdWAhAJ0klOelGPBu4EA1YVVpQq9GpnH1y9PizRw8jX0m7XHkUfL9wwpKp2K5iph/4R/fKQbbb",
-	"NPHRlk0g0TahNlyRpmHPWG20V9d8FcmZf0AlxLeN3mR3AbK3UCZxxUAd6yESbToyUqeXhvQIug/ahu2d",
-	"mNtaQiKSYPAqqmfNenP3S32aZ0nCDDp2BVs3qmhqoz5W7ygWTYXUyabNUqXYJoSyWQlWeSkeYViUk234",
-	"3Ig1rj26i9Dh3yQsl6fFai7i/fzLLMS8TZGiGMaJZgNgum+SjeCot2Yh9Pp27GNR3HfEF5wzf++EZOQY",
-	"zzKviIJLMLxByrQSnK1g54LlCKa2cEkssN4FNrr64n6mUgwY5Fn2dNDqfrWMSlqtffnUDhswCBHAERup",
-	"aW4unITPG4r7i+p/JXbqWg11QRJ5XZZfn1tf6IIQu1h2ZLVWonLR0yKnl1eppPhUuXKr0ZRquGqebhKO",
-	"5GZ1jC9WoUUXYhJm0+DutKKW2R4wOMxrAdhcPl5NufKvKRklQTVkuQ21ZY4N7Aa8TxMoF1umZSrvw2ry",
-	"vlYLkVWVrtk+VKaFpYmei5rkjNhH/sQRi8mEav50IenmAw2iZ7qOwURM92FE0oz5yknulM6XalsSNkWn",
-	"GPjPIEsv8hJPGL2FdbEwSJhCHeHwoBBFCURo67Y18o0wTyiNvqkyNIJl4KBA0nBTCRl/0EnkE2RgpPhI",
-	"mx2ZW1eYF21IXKpZ/N9idRtO57zNTpZ8K+A2SGXYZlwIjWbtxbWcjXgB+ixesOZbluom0WoATFKVkaX7",
-	"qO3dZ+YAQbgo3syUI+mCThe50oacB++NCsaD+dbNG3L8euEInAPqK7XmJtzkCNzEmcfr5boP/lQ/lgO1",
-	"PM8STbyqC6zv2eUIRcn99+sMseaNZiWUwubLr5bhUlZP62q3sTF505pWUPb1bW2o8yxOvSq9+2E+Z/lU",
-	"dhdc0+DXJbMVm0FaN+TcOdm95LyzfkFff1/HGyUKVsW3TGWRV8ccuzFDzCw+aAcyGRkGjUw2YumAnUtM",
-	"eq3AJL7y9JurT6XJ0VVXnUrTZl/S1QUhIJH3fbrkX14GHbeuU54kdjvcz9YVDyqK9tmVVWtnA2bW7I19",
-	"LNQOF/TPGqZRwlBe1UOw3ebCetTeDzVaP2JwHycrWptRzAP58hPRTxNBF2AJMSAt7mM1ewiAMPd7ya/s",
-	"HEcsrcbLqbeDlGYW6gN0Mm/pkcq90HDb+6yQqvi50K26WA+qlLSiR5+qSa3SUlgMFZJmDDcGaWvZpR6A",
-	"VXU6pWCPPpdLHh1IcqGc1g3S/WxidqXmcqmsr+XTmiYh6d5nhh2CjMZZgku3Otgb8NWStL+WjHNhnhKJ",
-	"9b22WQxct2cWLcw87ntenBZMqpl70qj4cdd8i/z6jGx0yWIwjtmLqgbORM8Hn5UbssFnHPIpctDl3Hu5",
-	"mAhuc4ZtwgdySeJBwEB9PnIMrLd3LuYgyNpcEcy+YrhMZ0KXBpaOp6ZrGlgKrQYSdAjPAdGlLNZj3fZB",
-	"TjE7F0aoRcMpXGNnwjyHEU2+mgHyZjvxXJibVSQYfYR/twP/md+kVtTy++A+hGvqvsQFKz1jp7ce0d07",
-	"EInaF6+dKrHghA+rBAJZ8H5RgwoyNmfdPkJHYMhGKkt0QxcLRDwllLLTzEpS8OH60ztEkKmldRli2hjO",
-	"qdR/zZL4KPelAguiqfMb0euaPj2VKI5UMBuy58c8SWKHxkbTMcdog2SgRaNYkpBxEYfqh7FyXbaMEkrW",
-	"Osi/0CJ//FAvZ5atx1XEKTTu4PXq+V2XrudJ7TpVgRM+vN7aBCd8eO2FCSw3qDapurjfgg8jNpXpL41Q",
-	"LwlMCLUP9tjC5MBpy1UWxsnTzRnfiQmRiCJxpWKJovAKeltPeB8sOWoKwl+5MvHPHj/79t/9y+9+9efl",
-	"YL79ZrlqCLhz0IF/PvjkTvvFrSUwHvvbi/dqX3tx+3cqowLtzl0yq9zcMjde2OGED6+V5K+Z3HVFQSAo",
-	"XNwgMgkiATE6M0CzLZ+bJ5SjC7IcPgQEfiaEtIZNkP7vdsCIz/hQeWgwDNL1ccB62h8xTugvV5BtXBod",
-	"6SOLo2vWxwoVPQjJt6ZhwzBQMb9PScRhJgHCyi15tcrlrsLOQ9PG+rFuIUc53+A2b82bKFAP7bPBe84q",
-	"uBLfDZIabFi4fZU5YXZ5VFPRq/MkgmJhQ9oBlhjDMhH2KB0LSvyeBVCAI5ElHmbI7CycH/PTxHyVBEFz",
-	"0H7gSyhGYvs0cfFyIvpFD3WSdCxqN2bDbPjt2lgZtXlS5Z33SGDlWM6tFyR0aTTknVCMzNwpwfGr1d7D",
-	"hxCh1c4E9vVMZEoOG2ozYGjq+VJhtQ5cSFBgMx54kO4zJQky1rBTRXjMXIKSSqiU1vVk8QAsh97I+vaJ",
-	"0Ws72CDYYab5EMyLhWIfNbO8BcF9q3AnSoZGoxS6dSXbEJh6iyITZAhbSw0u9qH2sC8RJNoVIBAPetqa",
-	"EnOhp1lRB0RnfnOxSXDNCUQkzwGVDNhgo04K4JHTuovHm/zI8q4pbMdZ2JttYb2F8WR7w2IUmIqDqPdG",
-	"w5FFw021QYdmTy09bL2pFrN4/YMu92b9o28eVypqFZVAvDYpr8r8VWlonk6SjQWHqRZ55Zn/BKQe7z4P",
-	"eSvZMEWOgI3KnAqRIqZ/q7k9q4Qm4tlfifN60S2wf9H+lU9YFSdzB91JFeV7sCRslRbQU3GZUS1cYgFv",
-	"LgVlBSIf0SXtcoVUULre65SAh4GotnyoFqQqf5wdbrqLqEQGo6nOpTds1sWaNUsOCIYILZjPX4StuGlA",
-	"zkkphmzdGYGAroVQLMMbexRbt5rVlPyV8AbBG8doLO/xIvZIRebACeBGciF0ciNO5Jre6GKjMVpTNE0v",
-	"IuZobfuIlYzJSCh3QARwxGaQpyhtFgIKt9YJCCIvzdO/nQLkWEQqzqoIGZSRvaJHBnUvfOMglysQbLRu",
-	"EMJRnzmPcgiFo5oBBHvIKEw5gNVFFw5MGY47pnRRrPUlAk4vNb6AENvsY4vgTJGyRdAADlmqGchX+CmY",
-	"YKirSHWmkjnzsaaXDWb19Bstn7WFVVjctWUOVj7812mscQznum02jytu1BhuPpL+vzh5wBLAv417NlLs",
-	"i88eP7xPKm6imTYi2tmcuUvCmhahnYPOwd39g85+r7P/kx//9OBnh192fv/D33v/55/e/fzekw+effR8",
-	"/2STNOLO3kdHez/ne1/39l786AfrnJxmij9VZ1WwTUWD4lL0+hE+vKXJw75zVl3MOqmNS/Xy8EJq/y/U",
-	"GXPh1yjsuzjuUOy9e1Ap9tZmk9T16asnnAkqBpCUyiZIxEJt2H2aFSJvuPSf4MMYwpLqUc1l5ZI5zdLY",
-	"J83KgA5WqMnkEsz+F+qsec5pLsY8P28msp+nMK5GGzEDPxwA9rMkxd3gWaZmAFoo51AGqNkGeFXBylT5",
-	"FOyDLb/KIMXisjUTrH6qzp67VmDjXEM/VWfHtq3Xrl06D82u2g0PCJIY0yJDH/ksJA9DEnQmm6zXAnsl",
-	"YogsB3H07LbeDpmOtt/nIJ3CaQgBcyitzILAHxJ/HSv3jCrYWWQTPtWj+W4+gDc17t9zfFs7+dgfzXVe",
-	"2MWDCpIk4otwCOWNf/zohN3hk/TOxf4dPdZ34Ne4zY5gu2yUjhkM7ah2iay477dcCZLO7dJrNGn/HkVL",
-	"U/+K8PLd64c+5pspifXRLu/R2NCVbDd+szQO+1bzPIWyWf1q1KufqrOnMpuHGhZ9tahkXcLEumjxXPXq",
-	"M/PsEycWe3Pa5q7OGuCSLUpWOavO6hJU8NS2ph2y1DRBI6LzfN0+eej0Bvzyvt9Le5VRuHwLPMs4p4zL",
-	"qmT1aiEjLL9Yui91UFGQnAFgJYorbXmNrMarrmdtVMdmro5foCTfaE+WCARNb7Qaa1bx+o9BxuVNHIMt",
-	"Q6m2VJ62IBWK2kRbJIoMXNqATO8Eh0zjNZCQhx/e+2At+NyWyomX+leiXKM48hwfXi71URYoV27bNdPn",
-	"tdPm9V9GN3ITXdU1dIV3UNSCqm3V4Is5FreCcVGUfK7GFo4rzRGQKzQCfeVmsX9ATbe6rVz0hcQM6NSV",
-	"HbA/WpDl1y8axt4/My8+HSASW7OiIeXlcXOu26frJcVrJ8O6Wngdq2hFbJ89e/70waPjY/h04PNl7zr8",
-	"j8MS1g0pFJ1oPzqI7kaHL9a7ZGs9Ns+cFwg+OfcZfUHlLenTJ1bJNh8eOJQC0FxtqZ+KbTRKGn1YuT/U",
-	"xAP3wpZmwcYWpVT3zNVwIeplOKfApprF+HC1tJZxOZzWFjSyv0K4t83lsuH7cSlpbX0yrzlQI5VVp/fY",
-	"IFg0AFR0hYUoADm0BPXnUn8BlAN9FEak4/lGNSkm03yitKhOJO0LWfMLuEIbKKzHQiZWW23u7G+m5tFa",
-	"hapeefWqF8A+VJPtGj5RXSGyyLnUma8mUi0v1q+95zjbuP8vRK4rEYwfYO0hGxU69GlhhXhZaJ99swqd",
-	"eI3ND0TL8gpWLHt4UkNaiQLmUl5mS2ueHoMTurDizjvvTId2SRbOWn2oQCX3X2Jn1XWW7c8RO5svgCyg",
-	"ZdoBBoz5nFGZRJcPeh9cBJCilqWaDNcaijSFa9PoskcjmQdivdvpLJ9vP601Ga/3WfzKbOhrLJLJgqVs",
-	"syMM1O8rqQGBVw1YJrBaVyoxwRKajFiSDlOjnsS9OGJxGx1l8V7s2gA7IwXiQ5w/VI+2EfmlJC72cR7G",
-	"63OJEBOYaEsgwKnk+RwmUA7m/+7v/Nlv/8nf/f/+9R/99b//w9/+iz/87n/996+MJPD6v/7FH/32H//Z",
-	"d7/6c5zsYqg/oeVvZwCza33NIjv1ev1iO3Vsszv84vtl/7Nff/enf7lVPsWaNX6iVurPZ3ObFzw9G6dQ",
-	"Jkez/kiphfPoUk4Qgrp0Du9DqjVWs/XuPp/RDYjnWBjZNrcXOzYbpwkSvVfojSpvOG7Q6DC9ELJMuZka",
-	"pnLPbkNDb/Ct3+ne+p1uySf8zelpe+mL0nft3t6L2+WP79Wln4REdlk1zcqeN28udLPKeR3S8gXPplRW",
-	"D8KzghtmMdmffCjBxRZ3gUqgyD7vj1yaL8QXU1HkI8lwRBDpAsX+zjCFOyCfVFOCryaSm+VpUQjZhRuG",
-	"6olD2d9O54MYCgUf4Zeu0UWg6DicSrw4F4I7iO/H7EwUM4Fuw3GbPVE++YoJ3ecTw6HNg13GcbWA0k8l",
-	"w9zIVGINfilEAjYrnC3M/oheICy8s4zL8zZ7Fq4xZHLjU4blm3MjXk64TERChQztybGstbV/cPfwntGq",
-	"UMRrffsX/+I3/+nvQRk4KSiErVQ37PDDZkXVq3lSvQRY2R1eMps0vxD58wJv/VJZp+DqdzE8Rokcqj36",
-	"+hdayfZzPvvcMXb3654+Tyd7aoJT2AMwHpHjQpROCaGUX6rg1OX0yxUq4BNVsEINUQ8seTM3VAAhg2ks",
-	"uAysr04hpEwWq/0F+3r33moi4ntfv3h1EN19fWvvq6O9n7/AL+6+vv07t/ZuwTevDl5/Y9gxfFvFiMs7",
-	"ajtrP6E/vsLHXpT2Nh1PqMbGhJthtoZpMZqetftqfEfxSQo3zVDIO27sr5uTRqA9NhJR6PFQt2yk4sHD",
-	"l9U7V+yyKGOw+Eya8hYfLF3BTbiGzf78qz/447/6g39UV33wrdrXq9TAm51xfLxKP2/yPsINLKvmK98N",
-	"ny0r1qspS8if0aPVTmRL7Lm4SMWsQgFwucs1xicgL7iirRmotaK+2AoQo8qKRMtpZo1NYdaY8H0ygF1R",
-	"Jo7bqhUYPwGFbWp48aaVgHpK+QsLpg9vE3Hb+2I9sW7nBQ0JaKVWO1JayM/s05eMfXEyezPlGJ6uvQ1O",
-	"wivgfuBPjXB7lyvkX8O10IS93ICdgfjaTZgannl5YwEZUxqtIOMSM0khO6JUQn5xxzpbWR22Ox9vTOS1",
-	"Hg5mFL8k1YbkktgoiVb0jZBNKk2aK0QIFFwm+j4zpBkUIlkrJa8aeXio3ymhsFFP5tmSVFSzDaXFdHGE",
-	"OR+ATVz26ORgyCwYx+2mNYwq/MTccg+pQfjwWD63jcLnI9syPuqafxuEs7JfpdGr6nJS3WIi4zrPxSre",
-	"c/2c9kZY7LE9gxXljAJkQMRD5mdqSkWZslQX+r6tt+JuSnSDjPiF8LUYra9nweZZZtHvH27FoY/XX+/L",
-	"NcVgeJJwzyl8YyYpES2wBCyqhn4Cv/3f/p/f/L//47f/w7/59h/+p2sSDoI5L6UxNOM5UetCpUnzjFHq",
-	"zvIf+zlgQfYrx4XcO75P+9XPqO9gIidCF5e5YpuHlr9TIuslwry3iMl+t+TjUnmscJ1W8bifeUVsgYwu",
-	"ndW2vGxTDaVaFdOCUIDRIR+mMPNi0bC4HhwmoOCrw1loFkJxZQEQl9CIvYJbEX+wNnagFBkQ7GADqrkZ",
-	"7y51fmNO3rD/K/L/OSvazbsBdfHoQsjiIW1IBVwDLzhY5GbibKTUeRuqPiwlRdGvTZMkF8YbvF05zHQs",
-	"fl6ZI3vkcBQNE3589OQIBnzGdVnMOtIpv3M84nI44ul2ucZ3flSZbUzDy1IpYCUr8ozXIxX1leyLXIal",
-	"Wn3zm7BkW8xxXYT9SDgAfR9nD4ATZ2LIJdXB2m+GobOW/1cmKoeg68sgYoOB6Bfrg+knKi8e4bPmrYta",
-	"q/B5ilAE8EibxQhzDJDNZbAmX1llyFPpoe9Bfg/Aodssnspc8P7IXCtxCWZGDRg/lSWELx/4AO+IJGJa",
-	"lbumxEQLdR/kqMJ4cdXC8Y54QtBvUEaUp4WmUXPN0sGpTAtbXHR2H6zhDroJ8jBok20Z8zjEsS4CALsy",
-	"nI/D/7Xl8y3U6EKZffJR2/RiRN2hOmI289ajQASASgRbRX8DBM5isTEEoaGHRQrVS4PdKJc1W4FfXSnt",
-	"wzF+7sdLn92g4fMDN3L7sx2+fd3Ngb5wE8H3g9nAF4/clHz/MC/4+EVpcvSEmyF8PvbTvHSZ5EsWM3Zu",
-	"mJLa+EMLm+UA+nPBEZVpHlRhNnQPwUHsjPfPo/BcpZoFuxyVj4/jK9S4JVcEyEEIxsriC6h21bJo+p1Q",
-	"4xx7WMW9MLuzl06qW3z8zAHqbdJojQ0OrpEFKCU6mlUoZfVsvAgi45vods5Ws3CZIxeOWnXhpnRb3kAd",
-	"nPJFfZOlcE7U5FktUOJJGSDRVyrx1EJxfXC+zKnQVNsDoJmWUDhgw10a3EdBAlynihBOGmo5G5pQFyYJ",
-	"odmpJMRJq7dgdLH9RLFY4iXvF9m8Mgxt2XEKxdRsHpINsOIS+1FStMuhUwKKCogsUwwjYyM2V9McoWBT",
-	"zTB6trUcenTQqdjYL3RVoq0rIjvVIrHO3P40z832hgUmI5aYXZQJGytZjJbE7ITPG3J0qIfY7FGqodjw",
-	"YRjXFjJ+VaVG29yL6pXMK4TpLOv16wPVw4xmOBRaCF0u6eQSSJOxoT4AReXmKkpIYHXF++iFSveQF+o3",
-	"xIxuDv6wUSaR7jnjZkXKf9TKVbaWrT1XGCtTqEkvhHFdec4DRnYJWMcmXpUv7HOrckEeS7N8GutT075D",
-	"+HKbHWPdI3AS0vsx8hdOz7BCsUQUol+ARkbnk3JK2ltkjbip0QY4ulkAlCxT9cIOlHc3DHDYJMsD604s",
-	"wF68f7hJZPXvLoVW/25lbPXvLgRX/259dLWthtH0BqdZlLI/7nUorp4+7y/f6+a167VemR6v3WTlOr2k",
-	"nQpY740bp3A2VxF565n1gt1nAzfbWuR/LP+i/dUD2nVQzeM+ymopqipmNTwoleEOLnmtQN2a2VCOdfaq",
-	"VT6FUo7Dj96BAMy1N9mEaz1T+Vr4pWf2ueu7/a4qkNJQ/pawHCtsjXwyobrdSF5ApKlmZ5BjViif34PO",
-	"LeHVCjQNGrGU0MVBhJqzicqyVA5N0+1NrKqXOGsnQXUNOxvQn9G2aKU4ws9fmpZ7euEpKvgAISyBpAhY",
-	"l77VZWkSSvQEqXsQEaCoWGNm1BkM1ST7H/jbeVhddHNLdM1JfruPxuZC3hpR6kXtubnOK/7ar3e5lHKo",
-	"57oQ4x7fPGdu0d/cbaN8V/N95U8vbld8915dCkcAy/olT4sqRRkBhQsF9myWDmyJdDBEX/AULpT7rFMO",
-	"OXPGjbudddaNL9HXVIf/sOKG976AvpoIFvMsixsV9HkDiLFrKmFjpfnGAh8YxGywxqLUN+CpYfI9gCKv",
-	"q0qU64JNlDWTIsglgZe7yhRK2gqWXEOw+Pblasxb6yb1icrHTwd2u19HLTUY9NDkXGU4mLvSKLO06AN2",
-	"7GBgqCwttMgGXRYPlRQxu4WWa3AP5ARDJRJ2uN+5HbGYFitmt9KCFUqduwL15mIYpBcCKlPdblSTQxXr",
-	"6GZ9/IMh1bUCiXmotFTN0mDoBZ8Fs5X6n2eVJBzeGAt7tXAOzZONDuImQReIHG5eXOofTou2pAz7zM4E",
-	"kL/1GzYDs7sypzkdCLvdC9aF4Oo0i+24Q5mNBLASwUFZPP5+WRaAawNi3dZEQeT0sUpqjOKAHA948mat",
-	"jeil2UhwMAXzXLgYhb00oXPqayTDnCPvyl2oI2/Orn3bUKou+HgSs1sW4R5Z2f5HH3QW/Oe3UUp0L7tY",
-	"sbjrsp/ZBc/ShGnRz0XB4ov9yGfLn3Et3j80jf7k86MHe8c/OTq49z4Yts1terefJvCvaONHN7bSt2Zh",
-	"8Iu4XWEzRlmGy3mDKhY+HOR1tM7EHwaPvH6xaOGP3Y8QHw6+rfkEy3PHpZfj1uqMXXMp2XnXAH9DuYTJ",
-	"RMh6kO+aoKyKhIrY3YcxjnYx9mVN1RiEfPFDXiHTEc2HJVMWNLqriP74xEZzLPOgZJpjoTKUEhpwLcR5",
-	"X3WDGk0H7vcIEUsMY4YYhsFUm+OPzk+KMrCuUAoDBFwYkdxnsVRFr6+kBL0qvs9iM201LeKukQkD/MdU",
-	"sv2OrUVx32WAdAOYyKCs2cHLl9B4D49jbOvL5xdYftwMQk3ILoPPNCp7Z0iGOPnSj2DqWglaD69Dmb/g",
-	"FvGBkqkNk0TEagj1gFQfdGtdorbYGisDvrfMiuOAWcdeqsPRRx6tYcwTwaSalcrW+NlC4KeYlODrawZN",
-	"Z2Ytp8gDBbBOUv30Y8fFgT4aSVJAVTVlJG3tT0+Yfb5qB0K3OwjClaYuy6BWsxtHeZHlPBzd78gMbA/l",
-	"GZQPvj3Uwep52vDk24CBXa+VfaHzaze4V/V/Sdv74oVw42Z4N6CSxnmJlEJq8NElVFTv/DlY6fqJWghy",
-	"RD+TiZkGcCOkelMkeoWk+daQ5NU4hxZMKY3Opn+jZGtp8C5R/SVUbFSXG7zzxfPPrtIpQa0+F5MMg1Au",
-	"ter20ipTXwgqU2Yq4qLoIULMfrT/4etKxuK5wv56l/BmpTWKCpvgU5nNCW7HNBbfN3KOF9YyMShWVSBu",
-	"kPFeWnL0hy2bLDNRrICFlYoNpjn8iUKXkdK4PkdPRWVoi6fnBsqAEd5WWQbDuoYqS4QuaBw29cc0AKga",
-	"uIjgkHI1/4ySLHiepXb4GgOafTX1LetLc130Qol9zRtVEpduLbYT+f0oLcyL9Vt77feQo6kbuIuuJ9Hx",
-	"pvj6hgx60c0VGuhWruE1E8yNEIoquN2/DShFXYg845Ny7Uv0FHU/fP/QXA31RSLe7xx+2FnjRFrBq5cz",
-	"ksEMqgaDhtkH1M5T85b927zsuzihs7MgxuzsOFdix/nemA+WSllvYQRYcTYxY/2amRCQ/g0wIsOpK91Q",
-	"akqRJJCGaMQVF4OxCLuzyiE/KoqJ/p3unTtf/Td7/31NcMeXKk/udSqC2C4RMgJ58v1pnhbzY7NmtsCd",
-	"TvtHUwzzXsy3rJ4tmCV58CPG1Up29OwxOxdzhlis7nmI0afTZOOQtIASsvHHR8ePH/SOvjj5Se89tL9P",
-	"ckPwifUi0Bk38mOhmS54DhDYsOtwBMz4/WTN4kKaouC5yD8V80qbPw201A68sNyQFro6+Bhjk9R5iiVR",
-	"GT1oY4DiZ0+PgzKH+GNs5g3I56YFfNsDuGbneqx7tkOvxUxSM4/XZgNTOahQTj779PjzY8b7fTEptAf9",
-	"MFcj+8nJybOI6ULlwiPkcgbpU+bPZ0oXw1wc/95n6Nuiqn3aAtJRLLXZgslEQxCYr7YdnUqILjPtRmHI",
-	"GGgA06KvxgIQcN9775G8EJmaiPZ777FHEFT10+OnTywHJPhe9NYJerTL4lencH5P0fB0ak/xaat72tJY",
-	"BeS0FZ3CmT5tddvt9uu4zY6oPq1r1izCqaTEKa5ZbBqNI+uX04Y6RZboLmIVx/B2G72iBBSvC8OamaFn",
-	"mP8kV8OcjyF65SznEharHbyNLcaE+gerCV85ZWiWKzlss9+bmsUA0AwBUPMuscvwWEwoTZTAizYR/QwQ",
-	"aXKBUzT9K+yW1ia2WZwElTwRapIhquCDUSrNZFXOHslhluoRnMEjIJw9C/+BuMqxT5WLWZoIWaSDlCJe",
-	"6SczdlVgtfeRkGyuppCTBHA5/h5v037TVvNMK9bneW5aM9ozXtro2j2VjMV/a4+Uhr3HSRwFxeipONiY",
-	"z805QmjlUnEwdq9zF/IJdaliuQswkix+Lop8vnc0KEQeE2kep1/TGbYTe+89Aq1GL7QhI15gmtY++zz9",
-	"+D56c52HGqqElh770DzWDtowEzbjItnnnh0cMtOCvX/IPk0/ZhMIPDS/tNkR00asgjwmNhSFZoedjtuY",
-	"dqFUzzxgcbABc51SHAZpJtiteDzNinTC8+KO+XHPnJL4dnk6nY4Zqd0FeM+cioN778N4DLPIMtp1dMO7",
-	"qZRGbXYOBw4UaccT9gUY4amhRQ7JGdpQfRFAJ3E5x0QuPMJQPwLPTKrLAUXW3kJThyITYVf3ok6ng2Wr",
-	"KLDTwY+7RzodNhbjM5Hr+yhqzlIt2OHBAR1ZCGUyDavcg3m7/ZRCF76/uwcsExci0ywRYoJdhuM5wAER",
-	"yrpZbFXwrE3A6MissNdwY5CF0ATc9z7SwMwvIEAi588Uh0AIs2A29vS999iJv0wnWFBJLJCreelMJSmW",
-	"VAleZxB5ayT5NvuEDEz0IJwrM6DphBXqVAZ0TcxVGtJlhwcflSl3PO2P4jY7VizxVitDHRpnZLtWA8sA",
-	"ZgrBuAz1pXKIHSy/cSrdK/vsx4aEcZSpHFLszkzl5yJh00mbPVC6yOb23C90baRoVkxzqU17mSCFxOXu",
-	"4HAAA6p9KhebMj8CWliEuyN0hKONWJLPWT6V5hdabrMreJYiFkIJuHo2aU55v+XfPQBZdCoBhx6qJhZ8",
-	"qKMQKtJ8R/mwfmegxVQXaR8mrqdnRqg48+Bn5hSXMqK9LxpLhhrVzGtxhpWdykFqWO7dA1wtt/YRcjAf",
-	"kgNcG7ifYdrpoLQJiysNqZR4MaZOpHgowKpFFyHQ+EwB+ANuJPSAG5Hgo112+PKl/SFCYASRANMth4HT",
-	"q4WiO0e7TEGI7jmV/VzAncizhXakKAx9hTLvvQ6MASsbFATya0leSTyGB52A99+n863twM097TiAEbrc",
-	"DYFC0GCauZ1aOD4DI3IyQn0z20fLRcwiHae45CAiGgGur/IEVvNBLjgcG07fsjMxVxAln5nX7J30kQ+W",
-	"pST/GH5vE/qFj3/C17g+lSQkwRdxmz3w2TDipSFJObQjwXoI4gJS3IO4e8ivwf4idjYtXO0KrAMFq1Au",
-	"WbGPPBj9HrrNTowIeyr9CaNChK4CA4wOCjAYRv2YuHaX7XegpaBIEjbdH3EpReY/G7rI8QF8BXP1NeNJ",
-	"QptKualLT9jiErkYprqAqFMjZWuRmav3zKVjmBfxzVxNC+wKPxtVy/fsGYX9poaPmM0yHeMUUgkZIxqu",
-	"qmf+nHTZgfmdpmn5ju0L2I8dh0+0gJRt4j/21zK382GWtJtpbk88dm8m1aWxkRanI3N4KGpLt8NR0h1h",
-	"JKyw5I0roNA1bxpWRqfhBCox2dsSRVIWF+bbCc8B9/rWl3cfMHiOQbr7y+I26X8uVd96OjwwOShL5rhi",
-	"bk0u8FZJ6RFUtQan0utRgeprKAKepcSVSa4uUiskpRLDDaFKj2bpUJpTbAXbAqAp8ShwfW4mduQC7G1N",
-	"/Vud2wzAQChXyCyfGabGHBqZBJUg2a3923QZuodHKoPxacT0AM4nAY8m1Q4n5tbBbcPqCfbm1t3bwPnt",
-	"EBDIJohxsgGX4Q3U55LAhRh3b5rJWBUhhetFnkpf1P/W4e22nTJhYGqC0dEFn2uKXYJvIjaVmdDamjYI",
-	"YwQeuGUxeQzPiG/T+j4Xkyztc43rSttlpFlIIspsDTF7nS5c7ZE7OOj6usDD4S9lDGDl04ScY6ATXoj8",
-	"IhUzTDg0jBmGQLz9VFpALNiFOQwGZLCM98/ZDFcAIyetyA/R+nSDt9lTKWhNUacxcmnIJ4xumc38yoEB",
-	"eIbwP0VaQJIKmCOCwOBuq9Peb3fABA42jj1grGh+Usm8dzYvsLwLlWx2tvz9e69fRy01EZJP0la3dbfd",
-	"ad9tgd1rBK9b+wrw0Ds8E3mxZ8P14YGhAPO5U6UfJ2aAqS6OzLPP3aMEWymwXkFN2Kx/5I5pAu7O2sjZ",
-	"4GEbAfHCW1thcAedDtpPHQghn8B2mpHe+QXlLqCBcy2yZTifUrQLGI4WvdmCTajagV+u11HrsLNf15Eb",
-	"+Z0vJJ8WI5WnX6NL8bBzd/1Ln6j8LE0SAd62w4OD9W88RtaGz3+0/vkTpT7nEvz993Bh17VfiFzyDF+4",
-	"22jeNicJranT8ZjncyIov5DAcM12mBMvZoZ3gSAI0XlDcPzgz60X/khwLGkL6Fk86fEsAzfQROmiyjLr",
-	"clIM01PWqmSkCdOy6Q+ucgQIGxSEkpFPM/FDbQHRrM8stowPzzPvn0s1y0QyhOBOaS1WlPqoVXbhZKI4",
-	"ZA5xF2WOkgRqmFiupsNRIB2dzReufXKwnE21UVA0hI6zuwcfvP8BXHI4JzIr2XaA9RixEC0PEGWAHcFw",
-	"7VM8U1IYzotmFGrESAM0HPca/Gye7trIVbfII/CPMYcqg5yZlBTbDs+FGQqoKspW7UgRBybX1sJhXWdt",
-	"9rlToYpRLgSRDG2k0VmmkLjgNCaIrjA/wH6nEsuNBevYZl+am5kGYbsc8YQ6INMT5CUhQIuO2IznMpVD",
-	"1NNI+7F9uDpT5gpBqyAMcswlH4ocSqGRHZSUM34uNJm+MVlhmmeYq4Cc+gB5tI4jo7mMzCVyFLQI5iXQ",
-	"KswOhQtiCBo0J8Ytho6ZJ8aMmIaARKxp1VKpl8CEpDpq5ZsAVBxR4p0bXwWPEzGeqELI/hzs9C9cNK1N",
-	"blnD4Cm9kyBv/GqYz2Axgh+I5ZKPvPUx+CuYvku+TqP2trrl951nYeFbiFoAD0f3zp3wtzYNpftR56O7",
-	"wOPQelwaiSV4w6s0uhLHPM0MMwvDNlo+YZPGFtKqHxtuCNauMGSLcWJftab75ouD1gu4v7a4BG3kyeuy",
-	"R5DiQre4iJdK8EEwrPVobr4sYapo66BzcHdv/2Cvs3+y3+l2zP9+7ry0XTnNsqXkTPxyxHVvgTgoUKJ6",
-	"2T2icuvrUfU2WL4HA94vZ/rVDRRoCke0sIsvAklwP/TnWg9Oa9v9rRdwTgLujSJKA4Hgc54NVD62Qs31",
-	"SEKdBpLNAyUHWYpO6sP9u41Eoc94jsHHh/v3mkxETyeIH/i5SFL+fRTSjhLEd6A73QlpDcUyRGd5Ydpc",
-	"qXXceRUcn9cou1WHbQZSHIFbGPmM/AAeQ5biH9tLl9dD+GHx8qpibKuX7KHCCjPXRvKH6994oopP1FQm",
-	"252R7xnl4kZfBfFG1Qrxj0XRhIx29+P39358S4/+9+wk/1gUlznGZdPARlqKpYonCjSUiU2nWcgdBo+z",
-	"D0EBV3cm+IXQzCjOuuBzNpWuSHxcOlmxs3wrmc0hzn+aZzGZWpUMayONBEWVjZQuKGHUoqqlBeI4eehG",
-	"VLgJuBF4jxkQdVJS1XWRZhkF/vDCenuWL88v4Mwuc71tFbcKRal0zu9ur8hg6tNOjdmx6bdYjXnjMt1O",
-	"79nyznlAXPPNqT5T4oFrnC3w2PfE0TLNxEZOFpj7zsFyKQcL2nhhKd+gY8Wo4DMM2KIYOInJSDaO1Qc8",
-	"2eRPpSjFMvBWgAfGY766VkA0GYkMwxLigcqdG4biIvWp9PZrB3eD8b/+RXrEvWyxKdGLASOwYYJ6ipGP",
-	"vviPG0yq0SMC7pxvsHDON+6Fb4InvwEngh6pzDwxSDOIVf7mVH6zt7e39H/TWDzjadEr0rGITUvkj/kG",
-	"zPGUHZpMXU0PG1iWKTkUuRmETQ0yt7HN9ykgMojcRRBxGbF4rGRaqDyVwzZ0SS6NYF1xKP08LdI+z7zf",
-	"C+B+zE9iLPKhkP25/+0b78FyY4dpQRxALxGTYmSego8QzWBjrr6h6Diuz7X35FDVnvvl+CwMrqWglwiD",
-	"owsoZGxeyngBa4FNfeN7gIEYOWqai17OC1hinmXR8qBVbgM1vsFgSk7xDtYfZJZylspEzSLGWWbuz5zp",
-	"kRk4QvvdZ7yA2A6IUhtPNUGbQisecZUTVfiYmyCS0owfwqEi+5P1z0E8WamGCYajURzUN3YouRqzDisU",
-	"2zcTwXC2xclGbqqwQBOlst5UQmBGYlbIfGEWaoHw8OBJ5TEnbTvwKga30LtQP7WWNqgQpU4zCBb6xi89",
-	"lx6Td8QT9FjS6idQtgLyoO1BnygooeVPxH2bZQLtuaPsLYZEPC5M2nRiWnInyR/ChWU64xmXfdHL1Kw0",
-	"ZDNr+g0YBURCn4lMzeAprHIRns84UzN7+uJyPaDazm00U6/I1fQsE0sj6Kd5f5oW7CwX/Bwd3pDp57ei",
-	"sl2qFaV7EJRlxhNuhguiQg9hn2fZGe+b4wq5ECJhXLMx4BTZbJqq0yJpH6Vi1J85/PaNuqElqT63i220",
-	"XzowmR2bHmOeAxJ+qtkgF5SgAPH5CALr4Z0h7Giqhe7aNZ/k6QUvRCm5x/C6nzw+Pnn6/Pd7Dx8/j2tO",
-	"Fi4qbg3PixQTBv0aui+140tqwAZiJnIAu4xYoQw9p7KfTSGqimCQ3YvsG3iw3JfFN3SQmt94cfWbBdm1",
-	"sCXeyt5oODuUrgo7Wn2hlPvVBS+EIeRekg4GItcBnUA6FJ/D1Se8wCFTPaJAWdlPsxQDo2hcCZ9H7n4y",
-	"HPMDWhUzOLgWsB8h+0Ah5U8V9HIqj4KbV+VEfM7VbTMhMPotqN48SicTM0zDIIJFg4g6891iFgh5232o",
-	"/xp3+RRKXNygqzxIUCj7p0MzBe9Dai3ZEJxE0opaID20ui0rFQQGAzOX/RdRy617q7t/0IFQNOnqYodd",
-	"UvMl7h90QSyxVSpUTHV8P2iV+rnb6WxsJppm4mZ83dZSEq44fdPEJiQJ+B+znQNJGPLwm20ZmX0QmTUd",
-	"iy6r3k8cVjnuqdW9+76Z1YIo3eq+b76cZljC/6C0a9gO7HBfJLaIHn4bbCNZkBoYnLxNKWrh0fbjMK1c",
-	"haUJCGSNlWmaiZ2jfGcwco5yGajbV2gmuvOKDtZKz/hjiADD+ygXPpzLZc+A5FWAmOHy9CAdJrz17BVJ",
-	"DnSfRdtXYwEFJ1f71KdUXPR750//nrrHL0Gy6/zi9aSwu0d392jlPbo7+9fmUN/i4F/Gkz7NxFV60cn5",
-	"LcaTApKKMe3b6WnuFqNCWQgKDSZCMoCuMPlRlbGIUQ6ZDtQ8qNvNAAkBM+9dODvU/RZzNlRMSR8T/otp",
-	"MvTALFLMKJ+d4s5t/FqqmT3XZCBHc3pizWxYIsO8b5MXKDMVx3Z/IZchjOd22Q7WSjobKXYunT5MdvfN",
-	"wwfMwKtDB0JwgJU5rzbUQBc8Q2j++oiDaSYuFW2gBoOSAuruAPCZwxHBLSg9tchuS7z0wPJSQDzzLDh4",
-	"P/j2o+301JsIZdjdrjstdRcHsVNrMQ4ispeTuSXpTn0D2m4YD7EcFuAuNkjbln3AV4p8EVGAOTOXnE1d",
-	"Ys+dCuzVYoi0A2cwARe0MzXsJXyuK24fF4ZREYJRAXVM3YB6ncKAAOgWcMt+ORX53HM1V0log8NuIa5f",
-	"R6t6txXvaVeqOrcMMOx9Ge/TwnvuV8F7NhkB8vTqIdjfNpj+Z/DK6wYRLdcY/rL6MiXY7q9etcL8ULg0",
-	"8BopfX02d1+b+QLw8geRv5EptHD5Sib4OUCWBMqEj/W3072l6MLFqD+4N6fgxiq3BvfWC3PDJ6URGwly",
-	"9W3Y7NI38mVPzWTPzZoCGnMx5vm5Hy+e7GApV9/qhjesGaCFmzdzIccDhnS4lfdsUY91l/AhQPY1syLP",
-	"8weHB0yzW9799H6nw6CcXSBEgHBCIuIHhwftu2ZNSyUCrkhA2CTeinjwLuDq8gFXl4218r+CYkTifs2t",
-	"eeeV5Rev7wQMBctPb6KkA8U8TlBLrwz1euxqEoFGianyiIOykOoO2B6AbBcMaSxkAfAanNLKzJm+TyB6",
-	"DukUIt+XL+Mj3w4M9FK6oGUngaJmv2pBMMAIMaZywc6E0bz7IyMbJq1NFbij8uyvS43b3Te7+2blfXMV",
-	"sfir9U4gqp3iuVM8t/Onek7lNU2HanH5IPxpgtW1K9XNR7w/spbPMi6LCzZCmLp5hAhyNvgosthvEVxl",
-	"kYVbi2wYbuRA46JFjDcHbRUFejWgQ4a4NQjw55GoipxLzfthOBUOvAtmXqgumBYRWl4RXoVuTbQszyzu",
-	"C6SmHSvTBwRA/0KdeVCYodCncuyiUpcwLlMfREYme7JYk9dZnUpwJPPya9S0fbhNeKsYsLysoDPN55qN",
-	"1Azi02wKm8oTm0JHEdmxkEVazGPm/uydC/MxCLyG52hb44jFtLHwJ26t+RN31fxF+2r+hGrKFGgpp+Mz",
-	"kTNCoi0HtFIYaGxj4ejRcoQnxl0aGjJNW+IwfxN59Ig8FnrEF8P8rp57mTosIwNZMLRy7C2fpLQ28CPI",
-	"X/bJ8oDPxdxNDzbIvtPnhRgCAqR9z68EUbQde0zpYbHtHeQOQ+dmwvSJiL1yvvDI8oKWGYRWY4Hw0YG0",
-	"Qw0Y8u39Qp1VtOEp3jVA1zj4hgoFQRK0BL/MernK3FKbv00jPnY0TBwYj83SZKkULBOFRtTDwse8ns2Z",
-	"eWMhgNS2jZJxwud2JzCAtLp98RLvhYglOQ5Y5Swd45c+ylddiBzPBzQWd/2c6VeRUD/Wa8a1YDmX4Iv7",
-	"piLMEWxlwFWbmMrsyQe/WIpwT20W97O0G1N4O5BR6pAFLXMLZmt0BCcGt37BZZ3Bi/cLKNvhpZugQsT+",
-	"ysITq2s11hjC7OysJQwCb9WAITMqjZoCI6vH7Z6vHPi9NztuQcO1TjvgseXBg5a0t79y9L2gZgSvKoz5",
-	"5pe+niqorHszodcQ9xG+s653OJqppuJuOeak1AwD6uxVmmJXFsNbfawwMcKNoabrQm3V8btofqVVIkmn",
-	"FRFPcGwDPgJPN5QBYmPUAhBAcAJbXU0NBlhHvF6vw7UvvwXqxrIiTec74ALBmSkdr6TV3f/AGTxAVW91",
-	"9n/y45/eO7n76YdmF9U074teOml1W/sfHbQ77YP2B603YVY0x2ATsyLR5M6ueEm7oqHJVBfmyr0QPkil",
-	"xs5IQtpVWRo9wsGKjOUH9qF3Pl+ZZrIpmcPkd3R+KTr3iKc1lO0WupayS7nKVck4tL03m4pzodJ+JUhk",
-	"q0u/uXv6Z+YjpmeB1bvI5z0CI211v9qP7m0Ck0KTv6nsFzc3B/Tf6n71ollcUePliFo6HUpeQKavmxuZ",
-	"djeL3bncbekWe7WtlCZviX+XVLIzgnr0xb7jVs1YYK3R07525xX9tZBPUpXV4VnlDiPx+4uRaI2CYFRy",
-	"oN1kXM3FAOv6bEyB9Rkiq8lqd9Nc702zS7u4PhzDTbm5F2g3ElWJHJ4YOr5C7MINUwQsX7mWLIGQp2wr",
-	"lLvDvJADsHzEUU/e9HjeTCz/jhO+8zL3LlLhrYcKvDo53dZcqw1QOMJqWeAYo+q1FjZKC8uD0cVOxUwr",
-	"/XUPXEfvvsUO57mRxc7Nfmeyu5zJztd0rLPZuaVuZrRbpHZXmXMmta3R6F3h4OtTWthfoKY6FHa0WZbu",
-	"OS0uRM7DsoaIIWcaw/LuhF4GMTC227M5hi/MRDocFRUCCJkVCVjnRs2Kk4ynci22D93qRw8+fwQ7ijMT",
-	"Sf2LZ+lwQYBoPXhitpOa+hh+x3Za3bubiEbYzXUbJCtWZXvxCBZyi7RAWq7LSjx2BRtKPESnOyvjToDx",
-	"VkbHvBoy7fXiy51X/pA1MTW6EexMjd9jU6OFN21samxGhitsjSvpaneJXMElsjMgXqMBcVNGva0FEfu5",
-	"2tonm9oPrVJ7LfbDgE9sK33bsxhI0VVH9WBz8fh6LYc7vrYzB+6k6cuZA69QoMaS97XmQOSqv7T81FXI",
-	"z4VNE1J54mPoC/GysAD6mg0wX8lVBU410yM1kxbrCu1lrig+5BgidDXE12I15hiq08cR1r6XDm0S2TZg",
-	"WcdBICpWQTbtmstJM84gu0YkQUKGQG5DUFp2VjCQM4GjZmdzZ9EhOCzAAdN15k5ax6WrsCo4OuCBTVmN",
-	"uSvrIrPtpmA+hcuEiVgMYb7mDygahQUWklQOC56d98xgYnYmhqnUQSS+2UJMl+pzLXxxhwIqTByxQrGf",
-	"e+zOMQTVO8T+/ojnvF9QjW7O9ET0U56xseAS0rCOMP/ZbgYt+SxPi0JIHIVCw7O54+Mfffg+1eGAn/SE",
-	"94UmJHA9Erqcp/G1OSA1Aem/bLzUx4Ln/dGJeFm8bTHpTW8loIfN7NVEvjuR+7rt23R2z+bockmTElen",
-	"balk6pjrBTKlkcKrw62j1mRawdaPC5ULLOvuhkD8tc0+UTnjkomXqYZ0SZc8OghEcnMDOLD7sixO3GBq",
-	"Gs8EzwMQxRPKBNTlsitjnsqCpxIrTNCAEL0h9swyxoQ8AkakV0k0v7ssmhsKbcPDPZuNucy8n01D3r29",
-	"dI5Th0O6eF870IeIKipiBtSeYcm4VOdCTGjo4NsIzOT2ev7qFRX+o/wOaLDVbe3f/ajTgf90fMH2Vrc1",
-	"3W+9fuEP/dmS/T1omBdFnp6hv/1Vq495I9/96b/99s//WQBt8LPHzwzV0yhaWfq7NP92H7KMiM9+96f/",
-	"4Ns/+ZPyWA5oLDDkulGU7iXLzDWXLd8nfLXQrV+ID81CfFixEEbe74940VMTIeFLdfTxg/2DuzCsDaR9",
-	"HO0NhDcPTQdXELswFMk6ZcVLSeVLYaev7PSVLaz/ykHY9j2b3eh+W6G13HlF57yRCwDe2SHIv1sWfbtp",
-	"G5LMKpP9Kjq4SgF8rVmIRrIjrGs3c29FVVGtuRv0zQkvgsLHVgBZlBCa3tZfaJE/fogK6FWaEF5UMFNn",
-	"fF2VgOme+h7EcwEIy2b6sZ39Lp7rkvru1NreauO57FJvF89VMi+diUzJoUZ8emGRlbyqCMXoNFix+oCC",
-	"Hycpz3qTXAzSl3GbHbuYLhoUGKywTh9n+FjE9LQ/YlyzH+0bcedHH4CaK1mciyGArSSinyZCd0NYmHUj",
-	"w3et9Q1fipjItKh6Bet94jtt9njg+w5K0kUsLdiZ6Kux0Fa1hiZAtQa3GC+weKVrLLAL4myhdQRkBEW0",
-	"NBTQxQVU5aVpuvnQ27XhbdDAzYa39bnkCV9QUO0CGQ2z0zloRa2AQsyXniU/wPfNEIZIjQ+O4AwY0lrR",
-	"7oMnS61++L5v9jf/6d9++yf/pRVdSaoA9nvt8XCLs23i4WuwIn6hn6xYn2tOEbBL3NQniJS/C5jbqcxB",
-	"wJxlhw1vxRX+PXrvzit/Chtpy3YEu4C577N6jff2BgFzjchwlfa9iq52t8x13DI7U8N1mho25ORbR9RB",
-	"P1cbUfd44CqLlfQi7/0fpNiSVTeiUHeBUp+FyMepFAToHjGOVcA5tEqrs0XsHvKta4rd8yzrzef+UsGw",
-	"TRnBNYfw7Tjtuy3P73xm70CM31XpAAlPs/leoQqerS6DlasZMGeI1Uv4PChlaTHI6SB53OeS4YoXhRhP",
-	"Cg0GsDmEiAAIOMeCVVCjA+I+Jrm6SKEgJpfsTJxK6CgXGOYFWNt77AiQiakql8O2JgTvsZJpofJUDttF",
-	"Oha9r5UUcZsdSTuIRQsboBxLwimHol4Ik50LQjBOiy7jfoIUw3gqGYEqm2cI/HScJjIdjgqMH+z3xcT8",
-	"CJCeZBuzUXPcfJXweZvFrvpEjIsGgOsinRRmgstDLEYize1wzChmXLu+IjYbCSkuRI6VQftqLNpmzeK+",
-	"0gVY/WIthmbBdWwrhNpvepM87YvYywG0EiOeQLPY5EzkdNGa7lLJ9u/sdzqdjpla3J/muZD9edxmWLel",
-	"E5ghoXkYzQnYVi0WdRgx1GZfmt5HfDIRkrbd1g7nuqACL9rGB45Trc1WG8I4qsxNh1seIlCBznEDgiR1",
-	"pEgIdvSCAN0R+CSKEWbvrBDgS6260m5myds1ENUPzTk7wWO2Bqj6JATfvg9hWAmfayPfIP3YdaoJZkz4",
-	"vLca3LcVlYGoG8D8ntjFh6NPB0WzVPazaSKSLYe5Cgh4i0FCxKtFYHab+4Bn2VJQ2VAUEBgG8iZFjSmE",
-	"9n7zQbl2iCtBuH1xl8YQuZPJ42Rtp7CK1V3SaezRI816/RxfOjHv1PUNbBb2xN5b1YvsRMdNF/ldgYa2",
-	"vBHE2N836xBgRSP7bnX34RW6quiLu2Uc5xZVaYD8GF20uvcO379r3qpwHvB5SRBuRb5yUqu7v//hB1F5",
-	"47tGPHblHcxW0GVhBrJ/WCo71LKXdW//TYA+e665iUOWpJmdPeN63bcgzSFtaJakiRFXvLRY49HNzV3e",
-	"T7MUiW2F2aMhYnQo0Lb7+qJWqIUaxWoG90L840cnrL6duB3ITlB5Li2cGGePNBuJXFDBm4Ga5uDZHZtR",
-	"LAkEj6Baxk4k2IkEO5HgzYgE6+/uQrws7hB/8A0v0lOlOWd3v9yEvXzV9cK4Zg+Of3aNtwyKX3t6vDoy",
-	"7iE+9wDprlk574X6bHqRfV09P1ojED8bKSk+SbNC5K13MeetvAmbSJKLW7E789csUy5uQO0JX9qpNT7o",
-	"6ghBs/cLLWGmm2aTIK2My6QUShixkZpZg5uNbku1zVwNihKbd+p9Tgul99rYddxmX9isuBI4hZAJRO3N",
-	"rREylUNnarNt1ATVlc/EjcXWlZ5sffdv/uVf/+U/+M1/+cvf/uM/++5X/+g3//nf/Paf/N3v/un/9O3f",
-	"/7VN5urh6lbldLlChNZRFm3FH24SDy7U6pstShPnGlRxilqp7mlokrBxV69nAy9a9ZpfRt1f2IhmXrWF",
-	"A7uLlts5y+Y2ixldJwscHWMMQga+9UWySjC886pR7tkSJ96loL0zMXKLrGd7eaQuJq4RdewuoLfvAtqd",
-	"xOsLpLu6Y7ipFHyVEXVHNqrNRdDxwUD0CzYbCTBGVt1lMw42w+I+m2phYSJE4f3UcNuZMdSFsFVwmCsS",
-	"5L/9k3/23Z/+q21P380Bz+2Y4PdeCt+Ube6k8MuGrF0Vj14rcd8BBgiQ9Fsx88r6nc9NmztZbCeL7WSx",
-	"+vS0LFOz5ZPOCsXOII6wAGhHNla5uLrjLy4wNKXGy/8IfgYhCE+0ynUXQ0hjihdtkwQG4JA2htTIVVYy",
-	"o4dlIvJ2pma9Gc9lKodxVPpWz9KiP4JG+hlPx6xQ6pxxdsYzbqZdKKYwtXsGIabFKBd6pLJy+7kAWDVo",
-	"JsnTCyFtBGZfTbMExEIw/HKZsDMx5NI0bN6y0ZYuZtUsdsSmskizoPm+wjjThV7t190w6NP8ozE5Ax/n",
-	"mciL9iDNafr4ORdaZRe4gJLBdzQ0lTPTEmG76enZL4w8m5JQTPZsbCRoX8ls3qMaRmGb/AxjSG11t77p",
-	"QWYQBFqoLDFLqqbDEQV34lMADaqksG9nmSv1bMsV4UtKUpTsTJyNlDpvq8EAtoE+o6gNm2wWdzCI2Jno",
-	"8ykkklC87oXIGZd6ZpaSHe53TN9ABlIVACFg6HCQXkA4ry53lyldxF2G9Ewweq7vEbeopoVi5orCEFy0",
-	"LCV+JIUNrYagVKkQxCDvloACDOkULqLEfoJQjpSoccLzIjVHqE3RtYYwoJhNn48FTAMDPqRi7ll0ldBu",
-	"U5CwD0qmfiQbqwuRmHlgno/vaqFn8RIJGbBK3bdJriaTxS/TMT3aLZfn0WqMS42DsS2azgdpJnTEqDlD",
-	"JaeSMduQI/rKYF5kKo2cubSd1oV7nsqkxn8LT5Zct0Gsy71O1Bqn0oW+gNJpOHer2/rbX/3t09Npp9Pp",
-	"vHjvB61NY2Isw1P5mtgTPLx1A9zvXG6E75pPGUhgE1cy3VM7iJhL+YPdWeQZrWitR5gIe0UqZY9nWeOI",
-	"j1GqC5XPV4YTOr4DSSm5w4gGDuSAYRzXYl8admhuJLwJx8C5zbgzSKvwgCzUuUVeLsRQ5XMW09fxQgKM",
-	"ZhpY3khIyAXJhW3AXL3mZqDkBchJGakZ3BIUoud4JOAoI3eshrV+ZifyVsM+rVa4fPj12RwgTvcP3odM",
-	"lg48hdMHvQeRVe3qBF8B3fUqoqxpzRe0prsnnU5332lj46X2QDMDErAZjeZmrupgkvG+4aOWNN9AALbb",
-	"401Y3cQTxo7dXYrdUeIXyg+GuZS5HYGfwwm3kl/AAd2RvSoemEqAy9++PiiWSyTI/JUlQh/brt55RDma",
-	"ySYHyK3z7vhc6vjYdayVEdxCbwUnJ20HbMzPhfbJjGqA0aogBoDrZpKrYc7HoLpB1mlsTxY1cecV/dGT",
-	"6nXcZvEEzJgxQa4hShq0EVEphzOVpJQ4eS7VzCgrnwuj4GFGQzDWmBX8nKDGzZXhC5eS3IB93Wdxf6oL",
-	"NY4h3VGiQmyUMkRgCE2EOo4Iyw2U0aESNpdWWz1TI3KDUbqNbBN5H5ifUi766SRFMY68ZBNu+sImnGAT",
-	"TAa0RBcPVwKAN0O57wLgsLxqMEtvaEK+Y2cGtSTCOHfCmAi3M87UsFAxrLatZjKfCICJcKlScdBhnKW6",
-	"GCt5HrN4zPNzUaDJBOQuI/EZstAslqrw71fpmxiuR0zkZjHwwAqjSygVnmhbXfx9zCUfghZZohdznspG",
-	"5RCc/kXUmpDZfrGVXEwEL3qU89vq7h8edjoAnKcSodcWnC0NEDaxFfRlv7CGa/dYKvdAWgRg+lm5rm2J",
-	"C5iPyXQC122eiLwNsK6Q0Q5Faq1BHX/E8yXyNgLTR5CFYN59CnVyfvDKtvEaU9vhnpzxOXCh0lT0SE3C",
-	"mWDLrQ3AQYik3obyt00AQsJFJ1kcvOPphegt7EiK1wiqiVaIdjuBFGCOiPZjbE34PFM8aeOu+435fTXN",
-	"WXjImXnC7M4PXoXvvF7eIktcq5MrF04JFXBYJNBJnqocai/gA4unAr/V6dCtjiHBqTaUJ1cRuPlJezfQ",
-	"dYKnOAJc7dmhNd2Fde4cyg4E0UlejWW5Wv+Rfa0kgJWjNss0+bgIJD1d8HmbPbNSHSJKscPOIRvkaoz2",
-	"biWXVRyMIPS3+i7m812J+dye9OqDPFfTwe6+3d23N3Xf7njLtUWxbs5YtoSDJDq4SjjIoKibGE8KhGSE",
-	"Ip5lO0QuwACByr+SwmJmQTnI2UhlYmO4R2uCqYZ7rAt6DTnutuqwGgzKiI2OAwwGsMHI0+o1R8vzfvCq",
-	"r8ZjJY+kVAUabNtEHMjmAg6wsX538/Wbd7fN7rZ5x7W7HSTm2x5ffIUaYWiS3bNHazXMw5PglRP3xht0",
-	"KlV1uM7DdJRlLJwb83Pb+Zku5WeqWVVPieEDq4W5htR459VZ+jXcOa/vvKJ4xga5plVks7M+vEsZp5Wk",
-	"thml1Wa7VVSqs1S2dam6j9OvPQzUOm880vET0zWoJtMKdvtsWtRS8baS/CCVqR5VVEGmpIu/82ff/qv/",
-	"8l//4o9+85//87d//9c/eFVwfW5G+fq7v/e///Wv/+jbf/dH3/3qj6HYPG44Fhc+frTf6RyavUkLqED/",
-	"V3/wx8G7f/UH/+jbP/8/6N0N5Pqq2V+5E+cyQ1kt8OlC5SLxpLsT/HaC31bwDgINE5UMEYH9zqY6lUIj",
-	"vh1T0qcObMcwl+5mdSHyi1TMauOhvtCVKIMYfD+c5sKC+qR5CYza/QohowUbK12wQwd8rbIkCDWwmGj2",
-	"uf2OfbBdBWypi1zwcUzJHRB26oG90dCybDX5sSie2sm+AbvBKoU0tCm4iMtUDns2HAG/VFkidNGb8TRQ",
-	"nA/a96JWbsX3AU8hqrLTPsQY9/2DjnlAmXtmf/+j9sFrC24Lz0tV9IxYNodwdvrrI/9ML3jgq1f2ygS0",
-	"NPYBVoSF2bd0mlFsf4icC6aBD+Cmg9i+cIiA5TsRMjETlYbC9g/8F7kozBm4G7UmuTJUmsphq3vYiZya",
-	"DhjCGCdxCR3ebvk6nk7UulMjLmUBXuIKqWZjNS4nyzaJ6Wwcz1mGRVyt4j5feLZJ8suNgpomfF4PM3tJ",
-	"jNl3LQa1vHmbhKIuksjuiF/KUrCwnJcGLF0Vvl0Xt3oCwar1ZVcwUdJcYpQGygm4EEqQNCm1gu6gcyEm",
-	"NsxTT7OizY7YYJoXI5GfSt85dgeNcszWY6kZHj26sGT3bdUxAeHxHHJWrP7m8l48XAqfY/1moSGW9b33",
-	"jhC+97332K2fHj99crvLYvgCsL1HasbGRkqzAR6QPQqR7PFUpkWX+cIp7ln7VWSjdGkZbekXW0MEKr08",
-	"Lk6lhXK1JW0wC9Y/jvwfMlVB9oGK2IXQhQfXLmV8BhVzsHYMCHWFUihLYkIqucbcZtjVGKSZMIthmODt",
-	"LuxzqdRPqeZN5QQjhN79W58d/y2zWmZV71Ma5hDjYHVsdybtjzDzkor7QL4AZS4HhX5sp2fz8M+w9x9q",
-	"l85KpWHOeP98mBtNLAJZH3Ymv7DJrwurgA4UFudTKV1k7qmskJcXjuydV+UvemnymqZnKGLAqcoPhU6f",
-	"lABBU2lDm3t9lU3HMqay3TQHcGziLzZ/YqqnPIOQaXYrdtUWpIojFo/1MIVMWOuEwk9n6df4Ry6KaS7h",
-	"4VPJWPzd//Wr7/7w3//2L/6Xb//hn5vff/vP/+1v/vLX/vN3/+cffvcf/iN+aLfbt9vsy1FaCKYnvC8Y",
-	"h8VlPJgPZf9iRoc534Z0fLEfu0P2DBniwsRmqJw0MZuvR0IUTI+MtipFwm7tt+9++OhH+53bEVQqmkrz",
-	"lOGncdvHotsz55cRuRJ+C2qTJSbrUcYdX3jBcCF4vMs4A9MPBc9TgYwefKdjNhZcQr0n91NkS0/FViy3",
-	"z0pVsLkoMCw/AkpUxJHoDFmiTlLM6Od5nl6INnvAtaBkAqlYkg4GIheyL/AgY/tmELiIQckk+FCKdo/7",
-	"PMvMmYgtcSE3/6FmcV/JQTq0tPfw0WePf/b8YYR/PHr+6CGw7/i7X/3xt3//nxMzP3rw4NGzk4cRe/Tk",
-	"+dMvTh4BQX3x5NMnT798Qo//03/923/+r3CTjpZKZXn+Np1A7rdkIzXNbQCAyikbcYFpWy+/4RlwdtPC",
-	"Hvw2eyqr2sdqUWZ4kGg/TuW0QI5qK3PhjFLE2KLFMR0gwUnB8559lGZf2oyuJx17e+Kd9LKgoc/ZiF8I",
-	"cyQMEzg8OCDISfOrvbNsv9NimosIwwVpMYqg2kMKUPkFz4gfuBJm5lRFlkng6DEvxKct5CWKOJUJ1MuC",
-	"LhA9ANMbXaiiTzM98qYE5NbhgWKATGBu+/twBMamQQtqDEygxCCx1CfgFOAen0qbuNrO1LCX8LlekflQ",
-	"Fl1vFKi4IgWzphRO1II9QzW8sbpdnqq36Uat8TQrUsNp75hres+aTVaPzewc6C1EqFANxVfzIU7Y6rb+",
-	"+t/9+q//4//93Z/++rv/+T/Uz2nLaXyi8vGVh5+Q1T4TCxb75YCUyuCTg5POfrdzzxqY6Jkzs4K/4JCX",
-	"UVU0yTEA6J1wMXojkQuwD9kvCvzmwIZxgMUpWHZsp9U9tFEc9I2Gx4huXrXU1Hyzv//RRxjEQT+PRErf",
-	"f/g6avnLsdU1dDbgaQaFZK2hLBM9q2YvkIGVmeuW5uDnoAkD2gn094H9qF08SYlVwviWZKNW98OolasZ",
-	"jXnFidFqmkM6M+xrEOLivDNmvmnhi5KANlph3nodLOO2xNG5QuLoLBFHZx1xdBoRB8yGiOPuJYjDfrGC",
-	"Iux6OIrobEkOH1hy6DShBZzxpYhha/a72ua5oKHvslN2Xikjs6CMZCvbOl1ZUxI/yoAgtc2s5KrLFt4m",
-	"ph/ySPmfsnScYmqm830c3nu91uJbpczWWoF/LIpLCmPl1wlwcScF7KSAnRSwkwK+N1LALiLu+pDfy+uP",
-	"xpqSGXZrn8pWd+edBQ5QXU1/gJb181QmUWDs2e9EnU7HoTeizW/BlmLN12SCRTdBNYJOmZAfBgO7/LW9",
-	"2vO6AuSQfmqIAOzG/Kl57Z0q9Lxc17ku6+KuYaiwLt2FCyJIazGv7R909vc6nU5n/wOz4cD8fdVoYKiW",
-	"iRdcn2MQIvxl30Zksx78d7/Hz/qJGLT8jYFwYetHfBiMePHOqhvzwb4f874d7P6HjYZ6sDzU1sEbKTft",
-	"CG6jIoH+aDlnFOB4mA/o8iocHupgl1t5Qzhqzi6ODmfcGB46FMHJYG6Qzz49/vyYOYq+oQvkMtWrN+wq",
-	"rqtR/T28RN5oaeDw/t8d8msPn9vyjEdUP/iKz/qFyPe+VuOzVOy5AM+akBxwz+YXIsfiP3ACzuYsLbTI",
-	"Bi4ipy8YJ4emkQ5THZT5STXTfAAw832eZeCkk3Nw0y0f7uc4uhMY1RuQfvwd/Nwiy7MDhmuBQJbtFuqF",
-	"6GWHuJVW9+By1zf1tU5n87KzGwCOaRfctvUBpKWHoCVEQUZndCa4Fiznkqr+Nw1jrQ25z9V0XTLmc3yk",
-	"SYAqtvbmC2zXd23L4L+5ENl3LlbVLMxGIaq437vr9ppDWWHZ6yNYcVe2AlbFtlkmCohTxShUCrzyqTQ/",
-	"LCOuQnDZfIKFVqTAWMh87lFIY/oGsELTggHH0ghjeirpR4zPQfxTGgbBFauZbLPPbYfwmHuEmhoqAkFF",
-	"sPfEpuZAGNDRWMmhg4SnX2wajwsDHYKlWRcs1iovEHB0qkXSZo94f4RhNgAKKdLhqGBJagSbxEZH6unY",
-	"hiPhA2ZlTiX24YLGIGUFxvQlTyGM163jQEERH8Bcmea5kHafLVg9TTjVjCcQh0oIMEzlvhpJSRQbqwsR",
-	"RjahnHMqMSDTR9im0uU3YdAXFjIZI1RrXXSQGc0No6LKuaW1tWikC2AhDhi2LjXoddQqZnBD5Ml6rFNP",
-	"32Z9nqwFJ6k1vCPtGHlsA7u52Ym3AUx0aRGaANCsXiigeWhxf6W7Ii8Cn40FZ9kMdCVc/MsJw7gfzaqm",
-	"wQR3MQy7GAaHsEkk0ew+XyOt33llD9BKYM2lywhuDrpQczHmqTQ/Y5vdcrQzpI7Q0aewZvd7wKDtT5WX",
-	"NDsaFCKf8TzRIGSgPKBcZq6785XLS8kTlouBufpB7YaMBroF6zA/7Y21w9x4ZzA3tjkK9WCfqwhgdxu+",
-	"Zbfh7qRdoy9/g2O2JfQlkMFVAl9uDFeJ6lM1WOV9vFlmKZSUdCkVXjlEQAHXWxuyPeM6jEvPaN4YwqU9",
-	"ncEz9qu7m+oONw9UueOV30/NYQfi89ZXh78SbSOAbtmyOplwYDqO/3tjI1nsJa/yqH2W6uKY+m/iebD9",
-	"EG9PNWUk13kA7I/NjjCO5BhfqvNAuCGAohQ77hQbnSc2HcdQlJunkjyShXhZ2BqUXvfKRGFmyo6MEvRz",
-	"dGBKVbAx1H91CZT9Ec95v6AcbM70RPRTnkFmbSqHbcBPI57dsvVxqtbilxssA8/7oxPxsng3XSG4jZv4",
-	"QuwR2HkyL+XbcNb52tqyuMzbeTcmKstSOTTyIRZsH6a6ADc0nxZqzIu0z7NsHiEseslK4aubmRlf8AxO",
-	"F2Z/UEiAO38jPpkIaQVPh9jxy6mYirbttDeVkKbeoykBDAYUN1e5edUGpU4mGpOag9EWIzHWIrsQul1j",
-	"nj+2Xs2btM/3KbogEFKpJj+UrTZiIQUzjopisqfHhs/6iv5U2zoo/I+vOX70jES5lenAFhvFEIBO+Z1j",
-	"c/ONeArUh9yuXFcNt7c31gAGZgbgUnwmIsdysPcguZiGYdgyNISAI4LpkcgGtZ6F15vdJdds2ackd22+",
-	"vncQtfiFyI2UbTuCdTmEjXF7iaGvFuGv28KNRKyDVvcVlIyTemqkT/tsA/m+YidSbVHfEAk11T08pPYL",
-	"Iic+mRhKElyLRSz36s2M4NNITXMHFS/yHgb8lL5Rshi5gNeQVKn1kFbxq3VEApG0jieuXBEle1PZzwTP",
-	"W90WQtEBBbgKxloIubIFChruTfLUb5z9UqdfB98tky58W6xuP0TKr9atSCvq5dwsbacNCVa1h5SSbnqQ",
-	"qtc96Nzdb6adTTWCysIG7x92ohZu7v4BFMuHbe1ELdpP0+7rq0Pgtwe3mSJHASg7H9BOMXM+IBeU1Eju",
-	"WaeX3XnljvNKP9CRlXVcKIa4EDmkyTLugGX6XBohxztc7hsRB2IjCNupUICAZC6qmKVSF4LXemWcoPI9",
-	"dMtsfGq+r36ckKxq3XibUnu9o2clTe2ko510tJOO3knpaOcTvD6f4GYSyJZeQSSFq3ULHrnASGepIXBO",
-	"h7aWcV2wfsbTcZsdSbyNfD4Hvq4J2hKY+MbORrrwrsXbGNx2b8zdqDM1E3m9oeQeXEBhtbyoNZVwmywU",
-	"96i4YeC+2Ngucq1ey929v7v3d/f+ziqy82+/a/7tN2dJueM4/atLiT3Vvqoxyiw89+DKtkBNbqQXml+/",
-	"SC8ASTmQVrqlEvihPAKihlQIHFuMuASrDb3GeJapmfYSFEH8qmmWADRy2AeTYsiL9MLizx4cVHiioJWP",
-	"aZVu1BXVV3ku+raQrc/lgBG2unsHAJY05vm5uSd1FbY74VpN2HRS2QY5tFwrqbxQaV+w/c7hwSZeH1ov",
-	"XLzrkm8Ct9yBuRYAbgsPQ7Q4w0ZSCiJNoayRJqEgsFY0qFnBS909n4lkKPJHssjn6y6gDB5lAtKKdtfP",
-	"7vrZ5vo5AT6BKQzAeUq8E+Ao3+DFhCS8TTSWC2HQQlAQlgac9VK+JyjMrkJGdUgWnriNuf5bFwmE82ga",
-	"BRQwj3SXGX0jaEPWfBMcsv+fvbdvcuQ47wS/SgbOFyLpagzQ3fOGDsVdc2ZIjjicGU83RUrEGJVAJYBi",
-	"FzLhyqrGwLMTQXktH21rj9Ku9+yz5ZO9YcVp93yW17EnKWTZ/jDmDKW//BUu8nmezMoCCmig3zikEGGL",
-	"0wAqK1+ffF5/v684HecseUULuX5Oq/utdJbHHDj3LkTJfDAWEiuuImGhceMesoWgVd7j0uUdAZVCoUwG",
-	"BIsiLfEDy4S0pA91BomOkLtI/C8YShyqiSbBEglQNc27HZeEGgs58x5bwSyAVpFqobF3tmeWAGiofF4K",
-	"L1+KmkiUFljEjWtr3u+HpjIPDCaNj/G3IukXHAtzou4hj9OHlDJ5pkpmkEjF/eGG0xsq6LXp28Hdd2qB",
-	"0zxh/4MbZ/5Z/Nw8gGyT3mM1HY86FipunTrjh7gTLzsfKYpSOIaQI6ZbV67AGazTU1f0SA94Jq6MVDdO",
-	"xJXjJvjYTDO1ZmP75s6N3etXrzUbkOM6jlOhq/TWptVbfydd/UVtWXrB2RRUN7kneEfMyDZK6UYpPdUV",
-	"CYEdFCsu1nDwzsGbPIMoBuuKnhqJGVics6qnRpzqpWh69BuPPzLjXW5xM9Kc0GU9LA2dIX9OQXg1Uam7",
-	"hzgSvjkqnaDRaCyqG8DeXSgM6RDuXtPElhFOse7wJD4W1jmfKrgEPqjxcWxkV8LjEcYJtEqEme6S//ra",
-	"VrO5tb074782w0Asz3e+du/1nXe/efWbh/vf/K3tt7Zv7xzee+vN62/tfgNhnFPfdLeNNW5U1DXVjpv1",
-	"3XoDFZUz+X1N707Kpfc2wiaH/qw59DCNAetOGWw+/xBDLrpeH1bPPbmEpODA/uYi9ADq5dOaFlojkmYi",
-	"KBila63dGwBojl+N+BMIW+laq3ntxrOgRrRX0FA/wxCXhtI9AWib9jD2hYjou+tB7UiIMf0FeegD+5h5",
-	"15inWQyQnpM4yoaO3TYzywK8fbVWDbQCR9QJQwNwnx74qO9/o7Y8ygOc2r00hrqEImZ3zUwMfCdGIh2Y",
-	"5oovmzfct+RYK77bgbR1qEMAgyKNVRpnU5ivMn/3zjV0ZlbXKtjpIjsFWbY7OLNeL83WHGlv6TtGIHcK",
-	"8B1c4tKXPit81felMk/83huGa/iG93G5yaveN+XGmijRojwRUQfAqUoz59EEzA6jeW32y/I757+fefM1",
-	"nMsOkQlY0ugzSV08iyfLXDqzG6F7poSZJHFTWeB9xWDM9sRpJHBQG+cVCtNB6SXrJMQQ9yF0iCmJ8GvW",
-	"3iXVCYgbadMT8Fnx8JEYZ1AZBc/KrFAicy1StMGNNLPqmmAqibAIUUyQQ7PCgM7L18ZpTWij2hzzuQjP",
-	"KrLuWqOxXvoJdvdyIzSb+29z/23uv4u+/15Wr8rG53G2PBBdXDGrXcRLHBr42JWnPZ6JgUqnz1YxiW7R",
-	"jy8GfmojXNYVLmeSLXYxN7r1pfELON2a8Ibt4Ts3XXut2JrdAPf5SGB8La84/p5qWzr+p1ZxQc0oJ2ov",
-	"U0B2GjNaLY8i0Nh48jA1Xc1i4VSZEX/ifwipzKNYlj4LLBWH6n4oepcINruRb18A+bbRnb7cutOs6D0H",
-	"XSrjWayzuLc4PnQL02BVH10OuiAaTJQcEONFptQRYLaY7mmRQjVOSiAu+Gdfpcj9R5lOCJ8uRRK4dAZb",
-	"3wxQ9iplKs96aiTqbYlpt4M8FZiQK57wXubzvAQsH1tsWygugs7W2T4bq1hmrCtMb7X9iXnEgtvjsFqM",
-	"w1jwOos103l3FGeZiNqSkhcssSdMAJZkG3GPePqYK+w9xpSE2Yj4FKcMvuz1hIjwS+AyFE8yQKPfYu+g",
-	"H8FxIMKEbZvHdcDAlQCf3Nyhj8z/4qQei7TOHmHOzYhPWVeYd5nx7uGvuI3DNdhUcMDk994Hq2ma56mH",
-	"HPzu4a06uw1P+x+X4HQKv0Ld+RDCOgv7qRqF0HCYKcTxn8SRkCIy89/Pk4TpTIyxH/vS5qcANpbrKmDv",
-	"wOLpFqYSwX5L0ReGxfF9MYHqeNhgkE0dQh2N6cRIpaKDX4XIQW327MhsGNOhRPQzs8GgDw9F2hMyixOa",
-	"/1DmSRKyuM+kwl0x4ZqNBNd5KiJczqKCzPaZM3PPDc1hYMN4METqg8osP0hnybxNDVPLM/uDOjtwJ5N1",
-	"xSCWhauPwoMFREBWYkOqIgx4JHhUNHgSSJs5bPBOwJymRYd5L+GUeQkcjVJ51DxsmdkQtVlFxb8LzZ0E",
-	"IdGIZ2LLbKZaMMc6FlR1VJil8Lq4x6SamJUDClS3zAs6lpVpZU7fjUTIQTbEfQqbdiGYnRiXXhmJPs8T",
-	"804oBApqQuYjI7OpGiiwn0d8aoR7uTdG2JsHto55at4A0v4gE+N37NPmj7ewBfPP26aVijHsz4lpnFQt",
-	"9koyvY9O62xotsaqs9ydloZsR1hQDtkSPevPm8UWDWp0Faw4A69Pb7m2X5/ecq2/PnWlmq9Pic/kEF/w",
-	"+vSBfcUi0EC86mYIk+rsFk8SSp4oHXC229iB6eS2wFWC9/3i+ZUoi84sWIGxGB6JaVhndzMmhYg0C7vm",
-	"T6yqLV5PhbXw4/KIRrkGyBELOb9oKEeivNoj/uQeHI7CpHF/Q8mx0ZZqrdpvf/Db7XbeaDQaj1/7jVWP",
-	"HchdK/8VS0WWp3KOWAZ+hde8Szut6jrcHdWncxvYvp/EI7N17TjoL9fXWGZiINKViBbXN8JAiFqx29za",
-	"aRw2r3lYvMV1R8zi+M8PnsKK2OJXvFCRnDdb3FqPy55IEiOqtykjBkjwt3dMh5CNCFnxG82gFuV413TG",
-	"Vxu1VqN+Y3fb//Dm1Vprp97Y3Sl9eLPWulG/dhNZ2QXR5AtU6Dv2s50mmev5DE88FE9eNboyqVuWDN6p",
-	"WMAC3whqufT7u02BCepps3ndfmB62aw3r++6D27WWrv13avXzGpCtScGEjZT402NmRu401zwaWnJ7Eze",
-	"p9txZ4w0ONXmAHb9CllOsdAriIlN9cAlsijyiE1QpR2PwVaIJWoiqAmhEQRcW3y6Bp3istKBCns4FXy0",
-	"NFeSjJWBAsAJlhuzAfPpQQ9gPZvjDndtT0kda99+Zq+EQLILf23hC8NXW2gEhupYpMexmIStWfOggunY",
-	"/djYe187eHA/MLaIKwqA8lPMMdie4xcDQFOboQCv7k4FvZUyEoSMCBgaOmnGg6mhRuULn7ZriJLRrrXa",
-	"NT3Ms0hNZLv2LAxmv8TFMF8V6BwQJjevQP60bCjakrHUEre5pAbbRwBlnWnXjB9aRTs8pDGGOJ5xLAc0",
-	"oJ6SEotP2USlR3oPzfeJmSCjnBllFthxjJkHXxm9rXm1SMSYHToxxLVpI4Wue8UXfZ5oAUM2I0PHRIaV",
-	"L7ioPajrJSQ3s03BYPT4cHmiFa4CpzUgwGrzY5GyjB8JNPSxfkKyHbfOqHgWbhB63pWXHQkxRsQ4Wgqj",
-	"XrQlJCCDbh8lUB0Ca+Bb5tsNaos8QYWGOORJH5fOpQln/mASNdGBJSZOBePsd3KeZsBH25bhO/vvd249",
-	"uH//zq3Duw/uH+CUQuowmiBQMk21zjdZSF78eqZUZ5T3hmGd7euj5cfEnIgq+/gABvSAfneSfXxAU4y7",
-	"zrHcLzg2e6yBH8XWX5S5GnJYnYXEp+i7ntGlUee8cW23pIM2TqWDzsmhkhJag29azE5fW5oD0GJP2zWe",
-	"wfmrKj1u14K2Z860qaa4XQPrqV1rPW3XxkJGsRx0pJi0jeLx7BmsyZp84yhON5G9M0f2nGN1wGOJZ9r8",
-	"C/y5uKe3QCbShJ/h6jWNRVtQ2m6z61e8mM3u2fpQdRf7qb+mujPOU3KCmv+GlH5VtylU4YwzU4OLsLpG",
-	"4ZDrI9P6y1xKu2opBCcIBms6rMj0Yn9TQiWIQMvfuVrYKY2g1o+TDCuf53lmnpmvZayHi9/WNG/7UHWh",
-	"lOJqAUVA0D1H8XhMlpdD77FNQnUFVKVAN/EJsNtqrZ3rZl4B0qiH82yxks5gdtC+WIejAHbwRmKdqbjC",
-	"zOHCKuIVydUXVhJXQ8HoI5ZN4p7w8V9I/7B8yciwTPom2QjlqANFyqABc0aYFonoARzMxDKFoCpKBdT4",
-	"Niokpde1ZSrGgmelhsiC5ZbnOcTm8NAa5fFD1a2zu/2ql1vnJNajEpmyDPxhxJXgeG0ZmmbhhR1S0kOX",
-	"d0zNGdEr0lSldb9js+O0au+Hqov6uTH9EK6hdzRIjckbMK1Ggg1zGQH9Aswlh5iLy3e2JhlqWZylAqqt",
-	"0A7zIAXtQvBsfkJEBFZBW2a2P1xbRCxH5wIzpgO0Tq1erAClcJ/CRaACGxElCpWbO35plMIQvAStNtaM",
-	"RFsLcB9CdDIZARO2JQTSSF7DR7Ax8DGpWC4jRaGm2bUt6u92bwRXr1/DocPFjoEwszm6POsNYRunaqJ9",
-	"aEQ0nXIJPv6wZ+zyKLRav5kchzxUlPo1GnBAWZrLtnQLVGfvDeNE0GNpLsF4cG7xYm8BmambnsiOaDFC",
-	"o9mDPAH0vU6aQ8gqXMyZTSL784ZCmuXkqLiVl92joCFg0Oidt1uNRqOJ986HqntSs/Tunevrv8HDBSqB",
-	"M5kTYkz/dSCWaB0uqpJ9wTRXZTZxVCjAWPemp1ozqJjjNdp0D5+/EtZYWQerXtmSWoaaU4UStmDdPb3M",
-	"R1Wk03iCWrZgotfdSQ8TLk9y+9KdZBR/EoN0WRmZFGNqjSfuN3wQmyQsSMKCu5iplNFxhVIzFwzmdEed",
-	"RQktwF9dxuLu1WdLrOArT/F4Ls18Ly67C6iFOm8Jtt04tRm5UF7NGI3NtYXTeZiHJ0klcyds4kyXjK1u",
-	"JL5NY+zzFNNY1j/Ba6etf01170ZVwFPzJ/uK2Zjrg07ZNyyyZQ/nDSAzGUb9t6jtUL7qwi5mmuLCgHLm",
-	"j7F1zJMFUw3EckgXP0FjlyortPUKd7wab4TXRnht+H/OKu3MSUJxdwrhVi2kVkgZXwJv6RJfey6t3M97",
-	"3bPQlpRTNxDZzK+N7rUE+NLs21Km6/mnYcE574AMhRptL5plP21uFx8DHr79YieojVNlJtp8RR9eLcDn",
-	"7fON7d3zSolZ0ypyWRfgvNr4qk9vNoDjDOe0O6XpvKC0FXcwc70Vy75aaBXY45Hru+Zn53485mLlz//5",
-	"28//5vc/++4f1Oz91cGHnKegY6lk79y/fff+m7X5RE9s4NOf/b+zbTTn2nj04Nadg4PqZl58/N3nf/SD",
-	"2Ta2Z9s4ePeWaaOyH//9l//jh7MN7Mw28Mb+3Xt3boMKdsYDjKt00gHuqzzF7XWG0NKXFYsWJidSvXwk",
-	"ZIa6rZmn1c8hZlFSZjocGOBZmj+CYjROOHI6LrgU5wj3gTtAMCUFaeNxBgU8uRZ19gDDNaG77EL8Df3A",
-	"PBWYB6A1REldEL6mnlXErytLIujns7noXh731bOlcVdmu/QEILhWvu/a7vm/D3XpldVhmhQ8lYsT7+1U",
-	"W+OqqBOw62azTiFBwddlWCx7SR5BHPucSwS+aIjfdrbXiay7qd+oLGeUmnYiF8bYi6leLjELSrrqqLp7",
-	"lau55FHkYYqGeEiBlh9F5SKufbthPt+4Xj9PkpnYEJ1tsKp6WL6UcDnIUSn43aHpcJ6OlTZ/fvZ//uPz",
-	"f/rPL/70J88/+d6vPvrWZ3/++7/6b9/55Y+/9dlffQuOvICk+kQNwPOAlFa1z/7m55/+8x8///bfPv/k",
-	"ZzXPRxClvA+LZsW5G0jtxe/9yG/7xZ/9+KlRZZ792y++89mf/OjFxz99akTOM/9hkkHYQ79X/m1BfdsC",
-	"vSioZSmXOqG7Fcq+aq3aWyJJFMMXBGxqbmfAH481w05Q7Ce2KqabzHMdSPHMj/76xV/+y1oBJ2rqklG4",
-	"/b30eHUKmCbC3cLpsWWXczsw4T0xVAnian1Qo/WDqXp8hg0KiAh4HaeCJ1ROecK+pa4GF7veF7JxV2OA",
-	"Oy8yt2Ifrkbn5hTUTVhzE9Z0NPdZcXOueL0v9g7Sc1eeUlxyEcn9O5bJBokiRCpYCmW5dPdjkpbVDaBQ",
-	"IRuKOGWZeJJhKQYdIkz4JRJ8fDbOWuxYxf7YLAF+wDIF4AjdRJh/JkodsXyMVUe28mMRS76nYnwJefK/",
-	"rLT3p9/ewUpWPJeeET9rw+9Bgh86tGPNQvtmiH71zdyHYAbGFZvuTZGdsOM22sRGm3hZtImNVLu81IX1",
-	"RVqFQb6mkXx+7PB7LPQPBKEEeT7OVIAAwRwrajMVoCVAknPoBFDIhASkY6gJjjX+u6Q7cF04ESANG1SE",
-	"0D4P76Yno3DPVxmsRwLytlHCm4FAeCzOdFtibrdDQLGt1Nl+8UrnrzWt9JVL/x6nAgqqzJ2xOE/CXReT",
-	"VMlBhxrdswn1fZj3sC0B9cQvuhwB94qv/rBUHMdiAroU0m8ZVUoHLJeJ0FCaiMwzmnEGnoPWCX2KZQfb",
-	"DOtsvy2NxuVJhVVGhY+EmLlOqeDhrJgOAxbaC8b8u7x3VMpCcwGEQI5r+g4w58TZzyr0THMoxkZ+zWqV",
-	"FRnjyO1fuoVPzS42HqfqWFQz/Ls7ysnybZC9uKPKjP/F5YvVxeBpmKg0OslV4q4sd8fh5fNvv/jOpz//",
-	"k+cf/8Gv/uMPnv/Bt198/w9f/OePF91aJ9xX3l20vjvlIUiXjTNlo/5snCkbJrhfE2TPgFQYT4O5QJ/M",
-	"lTFe2esnlS7NKH3PVuwRnQkoRlRd7W57dp9q/mJXX4HljQScZz4eit6RAJxMCI46OFDb1nRcxV6CYzrr",
-	"NW3+OSvKSxB0rVoJ85d0aF1cMLXm9s7u1WtFwPb5L/7q05/9Ye0UVyEO6bIDDEOe8h7uiO3toGis9q8f",
-	"fde/YP71o+/N3x04eHd30NjXvh49DKvzF+5uXpfLePumL5do30jqUwNTAT2xZxuCTaPhLCGnkj53SZ0J",
-	"lLTnKKYPwAugPbmKxrB5VWhxowJwhgNRtC++v2LsaKuBot0MYn6PKZlMGWdnsP/YI5VDtgEWQWHj8UDy",
-	"zKE9O/RhvGFm7gXrkC2jWHanjMAbPXCur2iLeOn4vcMAx4CsprjWLkmZ3rQHTt3cEjv6b63IQBY6+9zz",
-	"ERbVfp7TlRbUgMPWkVjXmjs3Gg34n8b6ctnM2CVfdv1Y8qRzPlectbYaAWAcIQks/MsYLc3tRrPTaL71",
-	"5te2v777XuMbN37r2jff3nnn6v3rD28+ah6eFflQyOik+wwhIiETeWOubC7B09WRCIkRVZ058VuO2V6g",
-	"2WKDvQtTa4El0cKiIyK6QA9n4ZZ2V9OQRx5ooxRPwA+LxkgWj0QSS4F1vXag1sE6A70eY9C4NA3LM3C/",
-	"bgfyJQCSOnXF3KxFUO3COpvD6tQ+J8/kuAC8qPI2WCe71R2BTbjt8msIXLIJSAW7M0+bHnva0uHquuFc",
-	"l7n954XPuxr59V9aibPa4THDWOfE4MRscsHPtPthEhdudJzikzY5GaNVadtmTc/GxyZkOfLFx2PUv/VI",
-	"d8wfjUYT9r7WGCWr8a1EycGW+ySopSpBvFWo7zGDImsHbZwmTQzE0P13rdSoDb17zeqpzsSow9dJOjYz",
-	"dckmEk+MgeTiZARmtGCCS7amJU1YMbCmOzZ47t5SXpJMjTuW8w0cg6tEhirW8fw8irgcq4WKTEc2Obcb",
-	"M6rIuc11CS1oBTFafe1feWo3+VIYICdlNwLiJRcQG73+8tLo1j+E66rQ79oNdm7Jc3W2L5kYjbMpC/Gc",
-	"hSyX3ZgYAoTEzYS+DHyGOAJEvy+QMBHYIcCFEWsHzS/RexFLlk2UoxBQ0iGdAhNBX6UM+G5sRhWPM+tP",
-	"p4ND9FH0bpApgMmaTC3zA4CC6CxOEvLU8MwaWD70aJwtiSHYDC/ARKjAD8LMrTNrlwsysAphZMEYCk1w",
-	"gXqI6W0zSuKa6t+lJkhtZPuvjfK3cbq/7DlCNjNIpTZd6EJ0yCtHYrrclfS2+cEF+njeFtOTXDzmcO0/",
-	"vMugrxul6fKdoXby0RlqNk/ZPxS48n1k1+ilIsPVukRlqzIBgqgxY21x7SHNQQ/VBIM7R2K6CF/gbeC0",
-	"PHUk3l5FqYpyxB5c+bJ5W0wvOw9s9WRoJJaEJezYRoPq0Z7hvr0vJjALq924pk+bC3dz4Z7qwoU9xLi0",
-	"Uu4ibtgTy6MPURYxnamxBj6MWA4uwnRbUOlshd2myPmLUeR8yt16+hs2WDtWCRQjYnECB8QoPTtfJYKF",
-	"GDsJgRAFyWCgEecsmbJ8nCgeiSggQkRdZApiaZfj6H6dnj0jP1hB4BcDz191uge97CQaQdBH7KAKnm6H",
-	"THYOsGXQEx+z7IuXZwITBF6H60GNSgSWkofZ36RqAkiqptmqVMiekv3YXP4eDHPxWQGoXCSgPH3+f/+n",
-	"59/9D8/+7RffwVyUT3/xZy/+/V89//hnn/7jH7340x8+//jvX3z/B5ZkBeaimyjTGaSKLoijy0zR5q8c",
-	"Z0jUWrslKOmY5FHrpo8cC1/5A7RKVWuW1bkR1GwDN64ifTM8f/PG1WeruWgiEeVj60ipBTWA+fbmTDwZ",
-	"i17WwfTg2OxS93mcCu39cib5dMTTI5EhjrXNL/3kO8//w7c+/dlHzz/52+d/8X/VbJ5pTyX5CDA8//CP",
-	"X3z/588/+an5ynmFsPkZ4OyikuDm9QYW0EHCb/EDSUUIj5fU0aVZabAFBLfgEfDcW5JtSnLqjURHD9UY",
-	"ZbED5fbr4+xHxkbBKs7zTzWCg79OuoSV0JuEiTNZyDSNC1Mm7DSvUqe/Jkcd8XhhJTTw5RZp8gDonKoJ",
-	"Gu1JrLMW/jPsx4kIA+CXNvIESXddYr3MeI9gt1mY8UFYZ2/Gx4KJJ7yXJVN4Df5YC8fiZpoHRrNMpQWB",
-	"gGZDJC32K71Qp20hh4pfdA+NBIAbbk6++2YUg/yDXnLmFRM5rwNvS3rGkpMVegWUzEN0BIr4ge8MVALb",
-	"oTnaOfaKD0IYwu9iOQhftSxoOOlYEaJGAmvcMoXBmFi3ZQiSIiwVwEHxf1f0VQr4rnDnwIkNXUV+yPNM",
-	"deg7eLlZ/YLmDfIWbx183UzE+/cO3ocl5B4J2zvx69DFgvvNjLYOz4z4lHUFe/fwja0bAfynec009Obr",
-	"zRuNnQa6cIzyNOI6YFqM4p5KIAEuZRnv6hINopoUEASC1ksDfC0H46Wr1FHgcR7roQBQ9wJfYQgywfwF",
-	"JNi0EwH1EVjNGU9TPjUDVN0PRS8D6gmCLYd2ONNj8yg03ZZ6aMxUKczqNes7N+78ZrMRvkong9ad0cXa",
-	"gg+ieAClJ6lgidKZ28qZeELcdw6OIJYe47MZN54O2nOxZN2U9wSocZaGG3IIeZK7ipVUTWgHu6zk7tQD",
-	"P4CqFKAQbEu/YA46iHOt+sVU78OA3AGgd/Xnjkis7agXE+TBNrzYspVRnmTxmKfZlb5KR1tW5SsphGur",
-	"XOZI1Fo1IzbqPX1cO522UaUGrHfnvqHS0WV56kqqsdNMrIyqnYMGgXvixAoT6Ihldo816wpk9wShusl9",
-	"2jjXphCUN8Y6qR9GftHm1GuqR2vRplGDV57as/JsoQ/i0GdCT0nHqbNQ6Cwe8UzAhWTGnGciYv1UjUCW",
-	"U9Wi8xZI8kNQQkcKxY14UUg1qQR6szL3YgXExnbe2M5fQtv57JfcSrfbxrF92Ql6pFQY4UpiGW2uCVpv",
-	"bBInCaMcoVNY12v7vx/0UU5XOba9++UKiqr1i/eL9heZ+I8wUg10e8cCTCdEbSOWIQkB7UgRsW1B8mck",
-	"F9xpt/bv37pz796d28ZosP4Ba0Jh7buxFbQ1UueJxvfKTOTwlPb8ACPGBzyWFYF0mJbNVbe56jZX3eaq",
-	"2xA6nvJuvON5HcmDyJPECN+4wDBf16J6dsKNhuLuIq60N4wZJdWEKc8j619qAeMZC2eFR0jAq0OusXjf",
-	"er99tyJ5XgMmVcqcyLYEtUGRXx7Cs7Mwq8AGTz412B7YOe8BiR7dTqagZ/YZBGItgGRFiQLK9CzXAqDB",
-	"RyoV4AisQJstvoc3lrDDCb+2zvYpHB1roAIrw7t6WD4W3HUWlW3+lvac0ZtrenNNb67pzTW9uaZPjZfj",
-	"XUoT7uKe53w9Axy4hqjHYu7JWwdfp7ChxLifRe3pTjPBVGpMP3PgrBffC6ixcaoGKR9ppsZCella8WAI",
-	"vPAEG9nCkFhBJ2wjXQB5bk4+fRk4fB6qFlORQJMVarywGxSKtWgxrkEMK83fXHeejFWKrtQ7MCEnX1+m",
-	"B1do2orT2VfpCCRoN5Yccq9mKSUrz2TqjHNjaJOgD5i7CiB4ai+QjTPp8rIk1URC4CGbWySjbZ1CXb5w",
-	"D9KY51pcmAMpUvOeo0LZXOQ5GookCmymMac845W9SHdBWzeKEOI7xpqomFKRpbGIAjrbWTo135mXsUyp",
-	"wL2Jmfs2tQkOFSjAZso2WutGa91orRutdaO1nvKuBClq1dZz1lI97PnK+lIC516QfzS/m+b0TKcxxppQ",
-	"CVSesTjzc8+cHweupqGaQKCiKtE+VZNSlr3TCmOZXdutAR95PMpHUAdHwiSWmRiItPbsQlLi8SN7H5iD",
-	"2wxWwLFFmNoTr4sZPN/fvHHNh/SdFWxmdsx1UoJr94TZOUiT04C1bzTqS7Fth0Rj5SUYc7T0MD6r2ETl",
-	"SUQ5sC+dek3xy4tQsB0VxkwWMdeMsw9VF/KsUeE55Proa6qLvGQ4c5ClbZRvTPfFelauZyKu5vd1FoJ+",
-	"BzlJZjlGRoMnXT4V7I39u/fu3IaEI7bP+rGM9VBE5I5Ic6kpSjvnNy9l7gXgtDDGgtNJwVsNrgyrSC53",
-	"o9fZoZBM572hGb62ubLoDk9zycBoMCrbHiOUlDIrWgj5VfXUzI2IKrBeHuHcXJjuD/NcazW3g9qHqgtG",
-	"wNVzUZYQlnuZfHvLLqzNlIO1heRxWL6NLvWyewBB8wBDqlhDOAJ46nAVLzX90fQ9H12I8IOEec91IMht",
-	"gBzNucDhYv4OlG/CLyiICT5Co35iYjwVOwNmFEomdSxSSHUHJwECSBlLUvtlnBQDzVSVnDDj3rgINi6C",
-	"jYtg4yLYXGunrXKE3EyQ1FafHCim5Dl7C1BoLIhmubpVCFG5qrftoNFoUJXbgbLxLVe/x/GZEZ+Cd5r1",
-	"xUSkDArNzSUjSdXECkipJDnDLVThsTCNeWW6Ycu5G6BULYPEC2EzVEs/hdyOPEmW4AU8MiNeBTEAYhiz",
-	"cAF1FtKJDFkse0kelSmB4ap18rZ+jugCj9Tkiw0wgF82/Ru0tojfyHOElH7hcndKcU6c+h6XrCtYFHO4",
-	"VGEseZKVXCnN6/5N0PAEuL1YPW4hqA6/oJLxR2qyTtU4HNON6+Vya8xBABRWhAuVYxCfHKJGLH2ujpce",
-	"T5Iu7x3pK0+dTgPFVwsSAVXKxqk6jo2yg/XFoW0itCPEhr6iqWh6ELJI9GMp0AeSKbgQHI5uwIaObx0b",
-	"hn9QDXAcCZnF2TRoS/RaxcYgQ2C4OGOoLmqoBN4Cs6Mn4jHWoMNcRqw7LTX+FT3jk6azGDBxLKSFv7Xt",
-	"8DSNTVc884denik31rZkLuEB+jBGn5BtBGF2QfQMYzmom66+K80kAEok3m2u5B/Lm0U/YyqH9gBs2JUN",
-	"yykrPYn12B+KXiYiaPnQ4hO72n4yuXp8JAKoN95psIhPLeiUkYRWBGLImQq8vaHMNGisvvrcjEepGo9F",
-	"ZOZQKud2HBF0DtSCQFz6+jYbqjzV2ALkRl5tAPWfnknlHKdK9Ytw9iiWeWbGkKfgggKHFT5HhX48YzyK",
-	"UqE1G4iM7W7fdKXdqcB6xmwozIJhW3V2y7229E5w4YBOYbnoAyaemH85jcXu+wMATwQkIsAEAC2leQ1S",
-	"drRN1FEymZrXYok3noscFQwNaktVrfchPxK36C1rF3sfwCm8r04o837tymula7j2tF0b6UEctWst1jZm",
-	"3NVmc7vZrgWsTfcdfnP7zr27X390u117Vh2BWZaXs27RNXXyzNk/9uzask8ncUiOnLYIeu0bcu3y5C/H",
-	"DSl6OdrYYCV73K09ER87zXdqhQoda+7WybsqrcFdeVWO824S90rYLCI9FtEWmNX24NZ868aiqJxsziRK",
-	"HRXmDM/YVWPQ2OdbJXAzpkdGn9QZ4rKUYVsI9OxAnb/RU2e3LCqMkWQ8isw1ICO6iyKWQ/5PWAZCtGOo",
-	"8N8fiET0Mtvo2sLokA/eiJMMULZP/PF9lZV/X2UEeU64lRFK1ctm/KzWb5r1dTR+t5s3Wv/lYy87QCYk",
-	"K8b8vYHGo20OIWJ+UoofcCAD3ULspxy7FVzJFqgQZFcoJLZAnN0Cr3JFf8M37xyy2cZCUE11kbBhuhk4",
-	"WFPQIUHCMZ6AePJyjGPNjqSayD0mEi3mIKtWkpIBgf4oxKMKCgyloNFogEeJClurimVy+WWQXI8vLmx6",
-	"rbm9sxvUAEvD6WRncFLQbMPMn+RMLqyxjdD6HLCUzRKdQmqdq6QSKdd5ugR4dl8y+g3kVWBKOJ+yyVCN",
-	"bDSRd429XOm5vWPbnzv8v+aaBU3MOpqFW6vNIb1czcJO/ELQyvXO4aL0ALMlhAbShSnBJGLJgE0HGvLC",
-	"DdQ3lotItZJ1djdjAwWYlvOZVYH51DyMcOhkveTpMTjXOOulXA/32rJS93Di4cpT+lcnjp6FiPQ8VBPW",
-	"5+ALjEkhwXg5VNWCYDAPgW+sLbdYaDQtYORCgD7kxkB4QXohgpnYRBBs06WFFGEaF6u1rkByPGHuiNde",
-	"nYUQbghNS23JWChGPE6wBzjRzsVHxBfYUgtqxstyGYy9OCNcyyTxeqZYnNXZfsYSwTWwpUO8Q4hIRHtM",
-	"mxfxBF5qOgFql+kArZ+ZnJLNiLj3BAwKXGcEqG32W529h7F/L5vNZSTU2T7mxy0oNsEFIZDuOGOQA2D6",
-	"9Eo4FEkU2hU06tyre0wrVP6MAlpUBWEKHDgqTdffwH7b5TcXlc74tMU4dsWruY5HQuMaY8fsvzGu43BQ",
-	"VZ711Igs7URpC0opevE4huQu+iEw2NdN/+maElibU/KnYhoZdjVOShtJPEFIOVfs5GjkQvxKh47b3kUK",
-	"YR94L9OY8mfaG/FIsMkQkVphre3dmXJZNNqRKutowVPI2Cu9gTAtGS0uvKsrhLQe3sCsCXRDKti6PS7p",
-	"PhbgmIW8oSFtmWKHtaVFVzWSg/IIrVwBwFkYeOGKjzMwHXTFbp2vLDSTcWo1fy1ozBP0bMxtcdFISs0m",
-	"wQN8+lwONF+DXobu6XOnmFnz7csVedpl1uNNl8GG5WUDRHk6CBVznp1+sa6es9zQKGkSy0h5aesvMBzG",
-	"PBsWdkPRZG32dJ6+ROWl8CFchJjY2A+XjNQnCwGNkXRIhQJ1HvWI8zXpQclYinaASK6JgC44aO6+SrHC",
-	"AlDgoavuI55ladyFELD5vCsGsdQLEBJACRVPsgrocYuUQPUvBBbLXomzUpPhV8OAhb9p/mfL/M//GhIY",
-	"OO++in2WjBsjKlXjocuQjrPAZSmweGRmgaVipI4FQIDTBLl8aRuPGQkuUWeLXWUKTE6RLk0vMH0wmjOW",
-	"jFg4/m4q+JGxPPo2yckMy2jwYBJYvPlGgUvuJhO197HSOu4mYg8qzCl6vr0IwOHXwp1aDTyxUqDZGW2e",
-	"b38j8C5Pd4BNeqpgDAe+htPKwmoykCoBiaJhcabV6yiJnBCZUatP9LHUqwM59F595Sn+Y5ErBXO7Mj5o",
-	"yxAsb/oRdqIPJiylTJINjulAlmBBsz6U1FH2VcHAgGKdCsxQFr7inDKBR9oAuVCjXKOtG7DQtGHkMDpT",
-	"AhZGsRxkPDnq4DfgWpmI3pBnHTUWEtojX8urYB53p+jHGinJbg1jKTT17JXw+U9/+PyTn5oHsCzD/MuV",
-	"B5g/fvV7f/fZ3/338NU625dTZk1XO1hzFVh5ahOj1ITxKNLFQKEPNhkMUgEJuw7cCG4SPPr4nkgSS2Hi",
-	"U6y4+XHecJwjcNOYeZjQ9WK6KQDYg3uuL7xirEcoVRMd4AVrwWHRAWNTFuMU71VvYPb6gipC8w+bsIa9",
-	"NZMKNC1hgXoUFkPFkM9SehDmsYNYcpBX3RuhJ8hojwHDDDcrFiSWvGZeomVgQU3AQ4LuBTeB4klMjCL7",
-	"JVdnQdZCB1H7xZBA4EP3JVRCVnkm7o7OdGWeM2sHUXDYCSIaDigvqX397sPnf/dfXnz807VDfTjGz8lB",
-	"MdOH5fZHWZwOQbEa5Bs/xcZPcTpdA3edR5jRKw76ObgsSOgsJXwv7f9NlHOpeFgn1mnnfqO5X26o0160",
-	"3mE6n6jnuup5SU1e5icsbbH1b3h47G5U+yK5+05x6W4O0qX7/MgDVTpJRgsuGXvn6vmrODmrYJ8eFqyE",
-	"4I+qBClFhJYqV54eqol2MFLYkO/otKYK2SCVwKXhPpR6bN2jz0KfQLHZcHWrBB3qfHSQ+zAEDBYk9StZ",
-	"HSe40PD8OCzUL4zgOINzbFOOePmiwMGqQuTdEwtoBlFpGlITeISwk+H0rC4xX0iIYyGXlFg8ElmeSvSN",
-	"4E9ZVwxjQmjB0gYWgvc7DKCUyioEgQMmpl9lCgveoYKkzg4yIHEtFXs7knjgP3V1Ylh1Eeu2jJQULTYZ",
-	"KgDnx1o4I3/I+kab32UmUIcRsakt2/K118CHJ2M5qL/2msucdv0H3wwlfeBbcRTzJelq0vLQ8ezrkSgV",
-	"ixBT7GFPpRF1hLpAaTq2AyyccKgj8R7DvBxufU5UI9XlvSOWyyxO4KtjyHihakiaqSweCYf5gq97U0lh",
-	"3nWHJsPn8deQ1UGFhzKi7kItinlL8bW3Mgn3BvyKR/TPwmFsNuq03hci6pjHwDdn198se1u6sk2eOQ9N",
-	"W4Y0Q/jTzkBJEbawKBUDP77jVI/0FUiDCYuMslGstT0hEDFyZYu0uDAb72qRag+HWyWChXg4QoiveNsc",
-	"DiI69qZ+ZtlQjLRIjoXeQ56MEKIJulRjFKdFLVGIKU3110LcSjwRaWb+GoisLaHKx+4yv7mClNbl20+G",
-	"ytIh2g9b7owUvVbSz9FnobkAQsoNsmzDI8fxXOUde5gnCW6Xk3AV9stHY89zOpYkhlkQCcCQRVVjs7G7",
-	"vQBOAZasdD2O+JN7Qg6yYa3VvGE6lRlZXGvVfvuDxtbNx0+bQfPGs9+oKDoMqrSaEX8Sj/KRp80gqkF1",
-	"b6DQq9SbSPQ5IBE0G42gRq1ZqJ6TkgfK3TlAACojHQEyGqudHXMYzKA/bTuN6k6ah6v76Pdwx+9fY5X+",
-	"AXJGsbmAsJyZxzT0apxABQNmVFT1C97g94vwI05IXDAvPDSPPoPe38WHtosuA7M1+ESzKWynPvAHn9x/",
-	"4iKFswkaLk8SqEF3Z8bIKpXSFxqOnRaCfNjmNzHmoAKL+yJEkJeppKSA7LCfmOMzGmeE3uFhZ9ldswZ0",
-	"VOdIGJUG4hFbcKQLBKmKB6/Xm9s7u1evfXOeaVqqLO7T0BYiiVDuXoGV1eHjMWbx6ZGGPxqNpocWUnv+",
-	"yfd+9dG3Xnz83ed/9IPaLPQqwYVsezAh+C/T8+Z2o9lpNN9682vbX999r/GNG7917Ztv77xz9f71hzcf",
-	"NQ9rsyhP8LQ4zjok2yCxNeOj8YkzYSGzcELqAK4/B1WCIvNsdUBwst4QJ1NT45kp63QbgKmXGYM6TxJa",
-	"Nc8woA/Wc8WdjI8Yy66Z+CtP6R8rYZQgF4oPbGF+bq6+0NftgBIMhTO1bgPdgrwQkOFszPvCJaGduWHM",
-	"YHzaJeJ3BeAcYlVAW6JkD6jSwHoG6F3FTbAHH4da5WlPhIVqhynYGMplYTEBoQu5F1lOwNegEGbRXCpe",
-	"HQPcopBwZGO0wAiKuVOSiSSJxzpGSI67/XJlgdHiLcRI4GOgUK/Au2MHBkcXIs6QawHV5w5BA7xNbLvR",
-	"sJxoV588cbZnXDY9rWHVloy5JPMuJCpBsjzZWVsWIQXzO8zSOZMMc7QET5OYAGttVSmtCWUnhHC12Eln",
-	"3nYKiDnV9tF7q3T7xWFf9vu2dHUmuT3AHAEzaSJiSXwkCtSVuQi0jWz/L1E67aS5/KrRd4Afz80TXZd7",
-	"/mLQrjUmCqS1dRGDtlLlVjq7i51f3+WEzxn1IVg7dD2nMN2CgdihUaoDjmd+KAuUH5qmkuZDN1xXqURw",
-	"aTWdU+Tzg1wCK2rEJTdqa+tpDZx87gucNhAxiOcCosxJyqjbLNYYx2bkr9lW+0ZhaDQazS34v8OGp+30",
-	"YzkQ6TiNAeqsd03wqN/nOzv9XtTfuV4LagMhzZqq9N1H9xAMLeFdkRQdpul5S+nstppImD2dcdkT2CvU",
-	"Z3maYT8WaF0O4qwfo5HzGJS4kZL7a44Yn7q3fifFE7y2cKDDLBu3rlzx16R1s3Fzx0xJqvLx26AgPn3W",
-	"eupe8NW2ewHC1cAPT+gJJCwALklqYeR0xXwEtSzNZc8cx33aDY2gdixSjTt8Fy5OqY7z0s4pUOy+oXLK",
-	"r6FkBCGZHsbjMWTkgpJ37Wq/2Wv0+wKMG7DwjTZGwKBqnggAbs/VVDQ6z3Aqzi1tY7mFYO8D0IlnEf7g",
-	"l7N8CR/gZLeaj5ldnxar2mYnMyTY9WucSgdHOdLPNaDhnk05ppk3wvgk9Zhq0aD+lveGZTqFTc7KJmdl",
-	"XdRz0MXxirWqio2kGf0K8gOhCHICGfkjT8cnrWeNXBbIH/WZZar19n04wtoL4BVqto3BeaiKmNEHxwGk",
-	"qtFsjdLdbDQ8tsM6u1+oTUdinNVZmCitp0XFY/E2y5BB5MAUy7NlmV7Er8X4mqmLARZgkKLMYVLzhCOM",
-	"uv3L88NShTW6FaBoM0u5q4ylnnXFVNmwBw4B6l2NPUBFEebO5Wbo41R1eTeZ2pH8Tq4yoSsY2nCV7iEu",
-	"5TnkGUIItKePV5eL5t2OVuac8wlPQkOBSTT72IcGx4xgs9+F7KkIEM9rb77evNHYAc4dAEE2F5hIEni4",
-	"fOMgtQ88bhYRrh7YggiDhiQ9RjUunqddUwtqL/7yf3/+F39R/bDXSdvOzrMzkvqUJn/5pVR9Rovg7st6",
-	"L21ujbMwCpn/5w5OG3w5xd0Akv78eDF8F63GCyMRmahIHgEniYsYlJ4jx4BjopjFKjgENwt4ANiRmLqy",
-	"BoBOd/w72H104WAvNGB6olNo/n1xVoTx5qXsbWjhfml4K2VtduPf7VCQY3GF6VL46Ph3MdJhBI6LqIBL",
-	"OVj4xjjSS1/ooixzta2zIR8/vuICWPbv2XDLoqQWnEu1MGZ3bReadSG8FeN0NuufvEClRd1j3SmjcAUu",
-	"cMmTVGcQ+cH4KsA4QujUo0qql6KRRBry0qODYXFirdU8IxwYtrM6Ehhhj5TXYJMydIl0zLAAFcJN9Vk3",
-	"17EUWjPV/VCU89zL67XcQAiqc4DQ90lsEAG4SSEdW/e49EgkoJTVf9tF4aiWRb8WZDKcIPL3IE2IR6Wn",
-	"KGUDoYEoKAxyo5RwUmr5ylOoz0u9xKgxnwJRdsHEToA0uhr87Gy3zClulcW3yHKqzpWxD4ZcSpGsXbZQ",
-	"EaqfWUWFEXuHOFH1dgvjsurb39UivXt78WjWJPPwV9Mn9DhxcHPpCLco46DE9aeFwAq98rMymeJJgbLw",
-	"xg5Ely7zdvsCVp34K7VO0cnmzvs8S09Ks7+w6GT1e2555ckiED4Mi2m4/fx3MSXR40UyMLB+HsAbczgZ",
-	"FpLv0Lsu+nGSOGQJyyBmtVh7pbelEcKUy3lbWB65WMn6a6/5fBDlTvWLkCvcdy7nET4KXeJOCCXqtvOl",
-	"Ww2dB+ZGbkuL/uUKlNELpCn/1NIOEv2I33oReDX9cMHYQmWBBIWAQvQg8emBtvSHRDNwqGBqvexZgDiO",
-	"JRsnvIc1A3QfGF2lVHdsJGWcFeXaGR9Qpi3wTmEkXAuZtcx4UOlIcwmkd1Y/mdTb8g4sN1XKQx5lnDk1",
-	"CKdhHxp3Sk8+Jjdo4OPSU+5mrPccryVACWQKCpjr7JAPtM0MNavcQYYMHRI0QlsOFMvUABDebGVEkonU",
-	"Kyz3yh6K0Eyi1JHpMeAG0sTGI1FM6uzYMz+bouBStZNpnqUnZ3oaYP5smX4VnxpxOW1L+iElGJv1Ggs1",
-	"BggaC3FHFLYBZSXP6nqAXygjwpN87bU3eJzkqdB4PvDgQRJfiUwFiGj6PE60xcemc5sKrpVsMaks6GMA",
-	"t3Eus3QKaZoOD8GZpynlldApKgBxhYxo4zAdDyTP8lQwnmRDlQ9sG9gwpfEWBxEse5A3kLqBeqWMIF3B",
-	"ZpCYkY/GQMWD33tZ8Lvb27DBQhI3odll48Q0PyMscBboDCAaoxmasIgT4kkGW7krKB89JsoWX2Y56AeA",
-	"5CHQh9CC8oQ2YAxoChX5DyheT1CMLwkwEPQOqL73osOkLreuB4Uujum/tGSYbTXicWKuFpr0Wuvps4pK",
-	"fvOZSqLKFzQbjab/jpk32Gk2L/HTLxsd82CnWfPfTUmch8DaCcQxW40bW40mazZa2w2b5KnS+8TOiW5x",
-	"DMPaz37+Jy8++uGLj7/7/N9/svXpz//2xf/44fM/+Mjc7VbMml7l5r35du3xGmFuf7EvOaoA4gLpV4tY",
-	"N9kwrWKKaYaRuDVyPjnL3vrB0xoKi1qr9uJPfvLpP/7k05///Pn3f/TLH//wVx/9+a++9Z9e/MNfv/j+",
-	"Hz7//t8//8uPSnCT+TYmd3ozgGs/R3JqQ+NnDSKUTtY7PBIrx7fL6s1LHt/ehKsvSTOH/TS1d3WFRndK",
-	"F9SiUINXp7YoVE0VUT1S1OccCb5eCCj1hbOY9YZKaYGIvRiI0FX+JNJJzMFoy7GKZZYIrUu0bLOdYBhJ",
-	"KbW2h8Y6kyoS6AKQQkQafGzERxyyV4zhb7TiyasIP2QabktPTy6RcYBWAlVx5M/CMqJUYN1+jAmgvi4+",
-	"w+fh/RS1NJsbCq44VDCKqjoC7smQrw4SMlMxioEAigLw/qtoYBbxG5J7KGMybNHcWIhzSB3t5plNr42z",
-	"2NxRIeRhhmbOOhHWh7nnENLYbkVQEI3SYn6r6+w+Ti48GUudkQ6yxUIjPLKOUYqg2sz0X9uGrjUCtns1",
-	"YDuNgDWvwnAbzGqrVMVmEZqwIR3W2SM3CWTXjfksf2BbMnaoFOi/DB90VVwe8wbd+fBi6hIhAO6BXkka",
-	"4YjHEuCbsSFSYmnTwVLViynvxzLWQwEoXPAB70qVjnhSuQheUjK9i4ZGc2xa8BaF1nh+Ji1vPe53SNvm",
-	"R0KycMSfdCKi3Avt3FLGKdgJ0BUWGo1U5VkH23W/NBPpmwQRKMR2jNXrjuZU6cXeENz8tJYM2/xy4aYy",
-	"BsgDSydKRY2vvQZ6NNV2UuGK0BVle+AzMP8gawiPEM0IpOhR9V6MuHKQo9iyWeckTqgi0o6F3Ok8tZWw",
-	"aB4Uw/LTtkGbhx9T3aUvkWzetXsWDQEyAB2Tr6sUNZvUn7PKV0CJ5gpvweYm3PdNoKxFuSWi4hDBAj0w",
-	"UzeJtWBxBgnriN7ntkopb1xUbXS81pZ01c2160IJcZRnII8BSc6uhnnOI9mcmSaz/gEGsd2LIUZRem1c",
-	"lONygOqnOXNLWsJite26AQMovi/6/CuT6CWEXER+eYcu98/RNPOlTTmDd4GdhApJq/wgxL2dFKi1rjWC",
-	"mn+aa60bN25sl6wp8zWZRb/8/37/xc+/+9lf/90v/+5vVjWYijUsGWOHYIy1Go3fbNxoQXqSy4JFW7As",
-	"/rCIc8b4AsWpWNK1ZsV7jNqwYSjw/vh93T5s7mIeuusrPi1VrXXzWcnuXW1OZoZ6VpsSducX05issgev",
-	"vzz2YIU2DNQWpMUZxRknYmMgbgxEAA5BDD5rlpVNRFR0XAEYxjcjoc/barTnZZHVeMuDfq0Izi6oDjca",
-	"fxE2DX1C6dmEo6Cgx4mlHW6I3MYi6mD/hA79bKbAZ5XxEiF8XiFz49cZhptZ03yy6wxXrFKc+GxAe1S0",
-	"WEX/Q9BOErS3VGRpLIqmG6RblAIAiH6iPHMtnk/QsugsAXFMKt9KmwwVjgkd8oWTfza7w2Lznj6x746M",
-	"Zt3Kp1c9XJJihevWbElziz32vbfbhczegTu67yN6dKcAU2y2zBoNlgr2KbLvveRUd8AdGV12ZrfNZLt6",
-	"yZlsFt+/Iqq/yY/+suVHE6YPHo/KPNJzzJ9beA09PQGr8v4M8MWattXlZc2soyVuEmUuGVqyfP3aZEQb",
-	"yJlJRTlT6oy/07XQWFe7uBbgjtUg6LeF51kdxQJp8sDbBAoFwDyEkApAv3cH16gEEJSegtuDsk6Ykj54",
-	"GnmfoXKt4MOOJcsm1hsPdA3IMrGoEuCAhnUCANYd4nys6umChLtikNV4TWQYVtfLn9MlfIb79raSS43F",
-	"g3ggjT2Ym+0yFDyCiXtqRPHWLVjw+Q1ym8o3ik1RBR1QQFheomT5sl2I8UDS2tjjbw/w8oNvzICq1Dlz",
-	"5qKt7hT5C7RKQAFZQBmN1aQOWAto6hGUIxWRkFnMEx2wTClbA2QspTgV2vo9ZZ4k8yf2TZEVx/X8a+MJ",
-	"Xgo9MFXKd9FJH7ThRgm0wfUYpnUgsgfHIoXqW5itQ66PagFUa0HlFJYPQu4uFXQZiUISJIVT1VH9DnTg",
-	"bPozzdyJpYWwaKe/079s5wipzv0Ycgm0+SIO1WJspYnoQrJykVNuGYcOLCAqilUKaWDnHCtabsz/DByT",
-	"FP5jbrsiNA60UJxRiAYTDGad7T+868r0IOvNyJhY1tl7gO885lpPVBppzHXDGxmq/rwKDBQDLq00UhQq",
-	"Piy6XkrfAxojnAYb7kjVBELeEByNM1c7QGoBeBBeCd/KsvEDmUzDgIUHfCQO4kx89SBL414Wvlpn5lSy",
-	"w3sHQF2kUgt2y9k4VU+gEC08fPTuweGd252Hjx68f/fOQejBHIXvb72h0glPIxFtPUxVplpsmGVjHdpg",
-	"OtLwhJ3OW0pnuNwdWo6CjPpA9PJUhHs4KxTD8p4uP2Y5gCj5j3Irp2TngukjLM2Ov9SOCYrmF4idUFVM",
-	"1cgW7pQ3lN0ydrJNdzWfAq/QgehtvSGy3nDLzCmmAT5I40Esw3I0zuK+7rCQOl3vpUrrjjbPBZhSYNRV",
-	"t6XDWw8eHXQePLr75t37B2FgKQjN28uwYrD2UsSwm1D5wPDuPkkjijVDnq2DorVTQDNptVRwfGGkLcTD",
-	"W6evOnGUiCIbt8AIoPEECx4b8SedocpTHdoIbo9rx/4opBmQzd0wyxXF2sge8K4jj5JFhqAzVWf7+OMy",
-	"L1LD6aMeH5Lz4yGiXwFrZT7DuTIbmNxAItoyX2LeM8GwtyAXFFNxtnSWCj6CxbD4UKrPdhs+AgxlwL/O",
-	"ddwr3/FaIeM58CTagztUEyYVm8QyUhPKkXEjXZg06l/9p6WHppeAvE1T0cvYUKVasC7gzE7NITI/Ld3C",
-	"6LZb/569VC/bRnk5LOzOgKLpJPBAqq1hpRyWrlHPnl3BWNl4Fr8cCqC5meOMcEJmzKpYrqoAjvNuEveq",
-	"kRe6Kpp2utPMyIDdxs1rz07QC31XzMj0fTmJpeeLkRFEthLBtaizg3dv3bpzcMBe2X4V7qM39u/eu3Ob",
-	"vbLzKgC8J6LI+bLfUYrQUOVJ1ElFlk5DNs4zL+cEIOtjmSnMH/ydXOQiYFFuM5zCR3cOH32jc/vOvf1v",
-	"dN65e//dQ6NQmRsHmuvArzrktAltBUj4zv77HXzy1oN37x+GFLbCWBagRORjUiAfQRQKgCIpTcec+yFP",
-	"R4nQuuXUke1GA4ZtA06UC+OBP8I8ISUmZglBY3Criie8lyUEeEnzackFLAGK/3uoyDE/wydClNIhBuRI",
-	"C7Hr4SHvwxMpBwOeAoO4NN6Mx0UmEWjZulQYSrjPyAipbBxwoDJKktKx7Fk1iBaZFgpHD/Mfzk5SwGx9",
-	"WNHNCdcUUOypYyhamYrMqaowFU5PIE2VauYo05aKeqhth83pbz0zOqAjoCk/JAaEJC5wRaHJIyHGGhUO",
-	"uxDUleKNbhEkZG0NRRI5ggKPMgAS/jF7si5V1jG/QxW8HGXiLEpj03M7xwubIn6AWHfwicr6GAyn00V7",
-	"+vilzTbxsSE9pFy3alirZY6DM7oI7rMA2qxG3QZArU5xpX/2XwmyyRcTzsnpwpang/4DjQnaW2VAeyAm",
-	"ppCBmJ5mKP/0vc/+8fu//Mm3X/zpT+YGRAAsZx6PVYGWjuiUa3HSKmyfstcrq2u4i9dXgZdf0reV3OAu",
-	"bvS4M+UpZWVIT7yKSuocQLxWu/OEXOy+S3g8WqCkbUHN7xJVjfeG9q4096FFf6R+OsI0ZfPNvRrQOguN",
-	"NRhaQHAKgONN9/DBQZlNB18SErYzoq5YaGxK3KF+QK0sFrwg+vjcZc77fWM/Q8cwwsYOXNU4kUjKItvd",
-	"3FjTWVbrJdff2fJ3sokqS9YHcl6yIsQNILejtxFSonx5SwNBlOlq2Wu1xVqr2djdPrOMDVZ70c75X0tf",
-	"rz17vLaIf93s7Mt2dZyIYSxga3p+hlOvBTa627jpNWpBiOnexX1C5aEldbHs8zgcxtqcAl/vLGoBtDIW",
-	"Cmlh1n4BAsNTLaQHlXxGALHSOq8HlUwm6sYv8utxn4IH3yFgNDAT9ZRXa7Wb5MbOjRvXGjeerXMFQ8uL",
-	"84I9tBd0eXgVXJRb4lnmaHlbsgwW5SnvJlNb7UhSLcTL04KMsFxSJqLnY8i16FhUhTDwHsVUXSwotOko",
-	"AYAUbwECrojYK3DjfxU5hdp5o7F9DZD2sao/fDWYgYXlvSw+LoBnjHk8AC7BgkTlrpx5JQt/E+uPmB7z",
-	"nghY+D+//z588u7hG1s3Zl9hdJKJYuJ3cp4QuDPCJRsNwrVq3kz4Et2EyyMo/jTybhQDwVOdPUx4T5gp",
-	"oMJKTvjSFgdaPBlzQgCxM2mHhQnaJYQdssB5Zs318rCJjA+6p0P4uKCQNTrY2OtNC7aIza0KyLECwUME",
-	"ZQktnW1oi4yNcplyqRPEtTE7y9G9FQsONVhAJUO9drA1tl4XUswV5ElXcpm4AEuZzmSv8KXYij3cCEuc",
-	"HdQHuMHw16GbaqiKK7a4mbr5ubc4nfQ7q6wCM4BdhbjQvsgHhSuJyfIdc2AtHI3nuhIld6NHLgmgNKVW",
-	"bCLJ4ue9sjrz+F7pcEOOvO9+winSZlzh85/+wy//5X978f0fhKenixmnIop7WYkyZsjHYyGtEm7pwSoc",
-	"RAdCRgejs4OmnJIPprKfnxs7TG+otOkN7cOyyu+dqe4US09gAxICEMbY8cT7Or89x7VW7XeHdpp1oYvW",
-	"UPAWwyQ0lWcnENl5h6XWqiVqEMstaBGVKUoKfFrCXrDnqLX4cMW6dLr8kSzpjnnnOOFYjlCeMiMYy/eW",
-	"32ZBDPLi93702Z///vN/+X9+9dF/fP7Tf3j+8d//2y++88sf//T5J3/04k9/8qv/8gfPP/k/TiL3Q8ot",
-	"o5ZOdSZGHY6QOZXL+bC4nGwBcOX9Vt3bZVfm+r2EQGen6CeYOs/oxXBzgX271n707p9Ze3/2MiotMm1P",
-	"2pZ7qw1pyWZcIyZ7cbUkCDmeTpmRH2XyngrqAG0JLgFiC8d0635tnszmXz/67md/8/NP//mPn3/7b59/",
-	"8rN//eh7uIt/9d++88sff+uzv/rWiz/7Mc7jv/3iO5/9yY9efPzTYj7TWGFI8CrQEyHyaxXPTaryzMPq",
-	"LtFQwm1EBiuXnYwfieKH5jvsPS7e9VpQm4h4MMxqrW0jKSsZdGrAeWRulFqrBlIa7tAFEfdnQQ2ic9FJ",
-	"0zo7d6vP1Bl5fqq7vea2XG6p4gzYMvzUv+EtER3tvU2V68baLVh7uKfxOLN2jl1hecWQNUpX8gpbl+XF",
-	"uoWBiBMVvLas9Arbfsy7he03y/zC+6wfi8ShX0wgXfRrBw/uIzUmtoXJpmwyVIlAlMyAdUWP5y4rkhtD",
-	"0UhMO/IeTxKjZ1NuINjhC+33GJ3rZLrzJHHkmEXBKxn0AaTWjY2JYAw4o2AYA47QGQsGzkRpoywBSpRr",
-	"gyxcfA+hZXLJQk8B33pbTNHgRDTQwqNAtcPeay1hv81u8Ba5LX0YV6TdhL4tsRvAkfc5Iy7O+uYPJwr0",
-	"Th1QwgpgGgFALItRRlRot3bCyfl7wWppcA7vgOvy+o2b4M6veMfjNW+5l9P5Xq03nDhZZ1UanK9+e9tz",
-	"zIPcwS7CP51q5fZToWtYL0nZW2FZjM2ZjmIONeG4/8nlbyVuXNxmRZtW8lHb8Iv6ufrnvY3wZSQy3Gg4",
-	"l6vheP57J2DX03VWdeLP6UQZX5bP+IZKyZdnmcUTHo989DKXPmid+OD4I1pqgo9AeDTC1SDKKjtOIiQR",
-	"WDYKWX5KCwvM5dSp7UajDmpGnGI+mjaGAlPSJi36GXQtKhLNeYLgaS6h2E/K1AG6y0WEJRmg25jhFUTj",
-	"Ln1twjV+J6LKwZNnOrNQjKArmTf7GVJ1djdzGOQ2ZxD7RCzjlD9otbq2ZNhFjyDcc6wa1dTauZALWmeh",
-	"kp1c9hLB07BQDkeQZ1+vGpTtr+2/w1oDdHUHEo647Q7EmnIlc6mNgAtmXit6cQQLC2iX0Iu+ssvm/OZS",
-	"CMySND2Avh2Yf2EuKb4AAfW8hFLopudwz7AYqcXivlco4XRE1N/KGvrcS1xntOsNzHs5CZNh1YtF2Sue",
-	"pITRYGZB7SYjhy7L5ZE0ZgTMPpKKVIQCMNPSJT62SlYAVBBhuiAkk1rwSTBZ8GXrGyz7hbJnS5zouEpj",
-	"c5x35mVb2smjy93tN58JFDfEvDJtvriALBWjCZfg93lXIbXq6omZuLlB5ZnNTTmlYjWbeXLRqSUwu5es",
-	"11aqsrPz50n2Odb2HfN/3zyfTJO5tJLyaTS3/eyaVOSZOOkE1BQQKYCniKggg7q0kUpFi2gmCrhZG386",
-	"j/QTh4d4dlUX98V6ai4MeaPkbpTcqZXbTv3zdF2rUZ0lZ+XkXBTT+pWndKKWAgVRAcB6Xhrz0OlBgk5G",
-	"8UKgSw3B51KFoY1eBrXThAv8sA2VL2LQfKZUsVkqVYxysfT72WwC27ZfBomfQBSxQztgQZtXb9SvfrM2",
-	"cwPg4yTQCLatdizSEsTTMj9TEVJqmj8ALzqWg86Cmx2jFktHbZWYyh813Y80xJprzz/53q8++taLj7/7",
-	"/I9+UKMSiw4sB/hhZiNX2dJWdTyQDr60ImJ6tsTYoJYZbcCB5qiMJx1HXnytEdTyccRPGvmEx1nxlFnU",
-	"s91I5sTdFhmPk5OuJUgz3wBlXTJQFgb4wB4YqglLlBwYQ9BsAxGt59eohMSak+lXEDhyScIhYXdy9vDO",
-	"/dt3779JaYdkDQNaAFlvgOewQmXaWMgoloNwPpseX7a5Sy7vLrnc+wFfUJL59iOU8PavVeQ6Se4Vpfju",
-	"eUjxk0X22cXzKoI5YFJN2K39+7fu3Lt35/aXq2LsSybYUaaVaoiLLE/Inj5jbH5GoIsnLk+uEuzssIgI",
-	"g6vZkaDYdNIoFxZNx/qve1wyjGNn9iuq/ECAGGJkMVcWkMcgpvNAFbQTvovbIjs7KGm4JRTw13jF0QW2",
-	"NaQ+7jk/F/7UI3AE7+6QpyKybzD3E6Ff2YTirtmR4D72GYx9yAH9FUwFN0ME5kp8gxt8UfxCo2ZSZUTL",
-	"baHjCOxHEFqVfdNAZCykGnXIRMYsqYor8A4u30t3B/Kh0SZaOwH+qxPrzkilwonGFa6kmasn1p0od8lk",
-	"M9lq5EeizK/5FLXTZ6UF/iO2zth/JlXHsfmr6T3WDGqT4RSYOjr93CjjM9ltxXm/m/nwBrS19thO+TjU",
-	"zjHVbGUOCtxaJ10wIEDkBin3ku8JWh2QK9wJ4xijRqBbX4j+D8EAysytNAAOS1gVSBpETwN4nEYeVmRd",
-	"08wlmgYOT8/SO3HN4j6YMyIVTIpJy9oUluM2SaANCuZhHRFDSW1OUVs6DDm6jQApTkV8+hVN1wJECvEW",
-	"szC8gavbcedPV1RvzMB04HAniPkxHgvpWJSCtoTA61BNNGAt0hxGXr0GXRCvhEiTEr5aL+BFMEZig2gQ",
-	"QKWOzWO8tOXdPmWT2TiYvZz4XH0wewVomzCfLbRRRXCf84rA26sBMR8AEbGZVSKidjRtVKrSlgVKXjmh",
-	"bLdx05YWYayPRoBziWJctzxyPTAAAT+FQnR2o1vrUqXs4aMHt+4cHNy9/2bBEFcHaSfmnyM0Gu+XkUhi",
-	"AHahX1qB7kXWSxmCQBQeeQ3gVWUetxvFIb0OuQbgt/LvU67FbMhx7jzgrsffeg/nEggmjECw/cX1gIBh",
-	"CTi7BwUtM0zRZfXN7IQRjwTga84zX2TKsW/EUmeC+z0xRzBK+URSP0pPerA3KoXXIKY2IACmApL9oz3a",
-	"aTwTabE5zdgpKxNS/nB8e45YmlSkCYcANzXrrzxezgOkVoREByVdON9sWxcGKrSzeLa6zAWPzHs9Huz0",
-	"WPjd8N5rLD/dUf0+bATM5zSf2ZH5mQUZzGmoR7qOAsU8C9kXqt/392aqxuPSHnbFexGfUtkguH1Eyo7E",
-	"OKuG3AFxc3YV8ZSghJb5qVY6XbAn1ESuU6kN4/ACp89+bZ03zY3zZonzpnGhzhs395fpvKH7bgMPtIkM",
-	"n5JABtCfCwJN5+igSmCVeg7Cc/UwWRV5qYvJ6dGoJlsIYMDh43CNXm00XNIDun20aBV81dAZxAoOMNyt",
-	"A4oxkJLpKg0AuwdzLAsKJVCgqxD5zTk9tEN4eVwsHzytLfWfEClmKnrC6KtFHhdKxdNh9FS/EfOCyAoD",
-	"uW3fTkHn2qlSjdbsh42BVoDjFJOBp3wZrJFZqrNIddopJ3pNHF9ytomeXro0vBcj63I6tUTBvtkOTl+q",
-	"nQSIcSzEPj9/il4oCh9IgXD15mFNpn+BNmPlYgDmnoVJv8bGPM1iZAF7RUET9DeaIRGfBiyXkNcbDmOd",
-	"qXRad7/pTOIoG4ZF6jZYJxrtX4fc/2qdHSgLpg8pyyqJWF+AZZ8JBK6XLISk+JBy8CRZPR75I2ehFE+y",
-	"Ti9PtUrJsknMesQwPGPbCIKRL//U8aaw0OrN/VSNyENuP8pUyCRPUzVBZ0ysYS6pHwptuTKyC2TJI9uS",
-	"EcJCt1joq77hHguhkK0TR+GeX2/Y9P8Smu3AW3YJ+r/rHPp7Nke3I5VpjXwO03JrjT1HuYSYpWTqlig8",
-	"EcfeY+0sNbFdZ/tJQoWJaPwmwkw7pNkW1JngXDDzAquKefalIQd+jwOvxx7baWnoiDrcDPwtAvwWzmol",
-	"hhzoeSw8SqvKOZyl1DCzgt46xBdDPSEbitH8rX3PAbifwHoFsRjsIGhEceE6rQL8oEtiHQ0f6UeN+DlR",
-	"V3ho5v+NOMmAnmZJVx1JqJ090200hxb02365Yh4q/vzZ0k5YcA6wHKtfWzIuV335O/jQoXlmeQ/INYdw",
-	"OwUNLNTRZFkiIqyLkCycs07DRRPlAjurdnd/PDb63dKOFqtkT9HSXWZ/VOqDkPkIiM+tt7IW1HJZ/PU4",
-	"mAHsN1eTeWjrmANjAdxNplO3vRbM3+/6ray25tb5xW5RGNNng4VwJvj58RmZULgXazF2SjjeSkIStlN0",
-	"LZlD1bx4npjVmWFPWhosfkKXRMi6YhBLf8EIR0sD/3OaKiO/IkJWta6sOnszPhZQp5TlOmQ7FtTbKBIg",
-	"AhGt2puQ8pjfebvVQL22atjkLvGHPOJP7gk5yIZANx/URrF0fwdzxA2rrGiXyqarOmCvvpVnHco1l50K",
-	"zyuqPdZEcLyEoDbQ9TJa0CVw1CyFXVo2aEv1bsUHFq6l6Iius31UR/oxIdyPHL9QonpHhZpUkDSOeIRe",
-	"YRfpomJ6nrEo7vcB06cofPNaMbZcl2tAzBkR5JcEIACZZyIotD6I1EgHMZAC0DyV4jt4uQNFwa5ia8cR",
-	"u/f2wTsHLIojqlA7Ei07ogKBJ7IJElQtpPJMxzQqeFl90an0VLHSkvRVOgI7LeKZ2ALP5Hp70y6TA0Oj",
-	"pdoDCVPWAU/oXKZO1bUTLmyjZtwz6m5thR/fAiX2YhlujcJhOrXM+HQWhtlJoCNt7M7LtTth1gMmxeSM",
-	"pqVXmpHxxIPpmrM3r2C9xuKsXfCX0bkD3MXwzTtlDBVsx+biYowco/BsAKcsZWD6eWo9ZyORDVVkMQZ6",
-	"Q4F1peNU9EXWAxsFzRPCXUG4wQkHC9JFAJ2UssFIlxeG5loJ1NTF6qgklVMhtcVUQyuqZUk+ZgtZC8VF",
-	"Z3yKUfCIKp+zoibaVeTW2bsUZ7edQjVn11woLtxdKuS0P7npAaPBOCn+jXyCIhUVCc9mKGDZ3FeTM5Vm",
-	"airOLddnQvu+eg2lZkh+0y8S6Pzya8tJLCRdWnqVGk6Qmqi8lMq7a61rjYbZwrTU5e69x10F/07DUSCb",
-	"lcUPr3qovCt24arpgnlZrbXTWKOGE2bqUms4weFbuFhPE4A8Vb3ncpy9UySlnc3BShN/AsmrX+42U5cN",
-	"OVNxb+ijJIz2mJnYKXqdpHLpIp4g3wTeNoG30+Rzg0idhQ23m+/M8OFObu5efbZuqaa7zhe6o+8h/gf2",
-	"nly7xQAs01TL6DL0MagzZb95gIjDUW4pKLS5NOegRMyxA6dAW85gGmtKfSnhngBGg+Uig5ggArcVafOx",
-	"LuNsgCfYknhVAGy0JaFLRC4P16J/YMi0XgEt56lXmO41C1cCekfVhaqVkkYcle/VtqSLFfLoXnvtPbwH",
-	"66+9VqEcocaDbi8uSYSRRgPvIL0FjUhIXLNpVGDzxpqZ6aBXPVigZpl3W+YT+iiwGo2SAOfaS3LI9TLW",
-	"J1IiZ5R0BT20uhdoObSU9+2WAVg8yQbKZX3h1Lvpok1FNissVmL2ENLK5ImweiD6u0mxgx8VGZxgzpst",
-	"hva4kD0BeYbN0qZy+hiqtDpjoQZCmVco6wqSRvd8olwFdnoJ9ubVttwuNeuY4IDSD344MmqoziBSY1O6",
-	"4Hy5yYr4tC13qrvXR9vBnkT46S7+tM81dNymwLblvgclBCDnsIUgJda74ApXA+bApmLA0whCRtZJhJw2",
-	"FoQw12RFusOCkPiQlosLr/cs7H6G/g+L2wJfQpIqSJZsopw2p5KIltbyXaeRjWUggmIJJcnuNigZsWUk",
-	"uF8yVf1T7+hMALK+yK2DsIhzr9fZAT5PicRuZ5dGARsLCxdHPJYQTnRuX8D478f9bGhnyozS+bxi6cZt",
-	"5QC8BDihh7mMUhHB/I+VSsgvOVHpEZ3YW7w3JOEAqBjGZrM5weBhBt4Vm2sLXNrGCDNvtyYYJlCjyHgl",
-	"NA2KrVtKZqlKWkyqLcBtDF/F86rtdCA3DyD2LxeJRfmPZ/ypJ+awEiYHmmk0IGtLzdtMZoz7BbiPIzkE",
-	"oT6IdQZSnWvG4TIiRBwLaelimn1Qm2A/BJYysy2NubYIVEeqrNM3ehP69JqNwFzifDzWGM/03l5wyTOe",
-	"GBN9Gngs4XMlrm2JN2qdcnMpo3whAJCdS2//ghUaZ1ok/eCszIyFbbl2lgsFQVZwgpl3rOwyM3ffhaXO",
-	"bCypz9WS2lSfvsTWyktgouRdsxO7YquAwV1go+zThY15E65G08GMOWxEYE7lGJHzf0tpBuYitIHNyoyC",
-	"B7JXkQBYGTHLdSyF1utFvt9TaXS1gZGHpa3OhOJcNCOW2bXdIpIRy0wMRLq4QcoNTDtmNtYJ8L2rRXr3",
-	"9uKGIRd9zWQJwG9ePVnipYu9mN2xTuzF7fACh/QSBeOXMa4yP6PlIMuejcOD0UoRUAtaar7KUxHYbOPZ",
-	"sIxf3aTPEJ0JFkRg9q1IQnTWojBsbGx5OvlMdT8UvSzwmKnMWQ8psRlPc0Firh1dKbipnQuAbDwqMcQg",
-	"q4Wk9BHXPag5L2FOCopbhJGIcjwuoLzuuz4b3VUWaVvI6oV/W+Q98mYg2X5gjCRcG9uEJZcjx0vR9oTw",
-	"5q0lYDtpjU9NLRUJjz5iaqztOyFa7qnSlFUG81+USmaTuCdsS0X4iKGvS6VUmz0PRV99WVwmDH1XqSPy",
-	"7blYiH+FtJrbO8HMVdWq9VSeatGxDxd1UWBDNr3Wap997/uf/uKffvnjf0a2JdRCzX/0leLxuTumVdvd",
-	"9gl6UOUdjRMooC/t61qr9vqDB2/fvf9m59aD+2/cffTOOjwpZgUuGWTzFNO7UgWYd85ceRJyomMnqOCr",
-	"zJJO4G9wGLwaKpuUFyN2ZXE4ai348ZI18691LNUCtW6+TuuUxVen2xFnsoFwk6yMuOlzwm0gNzfxnaKw",
-	"6j1xC6BcZnUQuGlPpUc8Xm4PXTEHMdZZ3NMLgTbN7j4ofnahsMIoaAD+0J7CVrN53f3VSYFJ7ub1+tWT",
-	"DzUBIBoh2nj2+OxH/BYoByf6OlCFsEVmBWMp5CJvlPPT+hTMtFZo56CCl+b4/NVt7whh0wtOClYMDFYt",
-	"GBiQW6FAnjaniPeyBXmI521gnyEV+ouX0zhYL6VxsMlovPyMxsHihEY6GXrtajnTwJWnGR88Q3M5EUiZ",
-	"WiW48RXO1zcUSQQJfMZynIU0wXDfoAgKasr1lqqroiliKM1bdbehA4d8sOAeXT6Dt5UUm315efsSVwvq",
-	"OAfrbsbHz9Yv8x7cN5L5vOX146A2ziuuq4d5tngjnpfYPRmcYrCJ5bzER2A/QsSHgXOFxQRupNc/EZVy",
-	"+Yp7+AS96pb93Urhk18j7YYmZh0Nx8355ja5ZC1nTtOA04X5d4GxZtDZHZ1a+Tn1tfN4UVjBHjyzccJU",
-	"jNSxCKnkgtQgys50YdCQR1HIhERKWUxJofwgso9hHixu376dEpdzGUunYbksGCLkAc0qmIMtZCE580ME",
-	"1C2q4GPMfsI+WSxk+8Ihp/wyqnYHPqkoElFF3QS80V6Zp/eoZ8OSO51HkVnGvFkLavl2DQSFmWL4cKe2",
-	"DieUEZLQycvmOzUTBj5c7Dr+m9YDxrFde3xWoCs3tMUS7j3H/YeQPF+yfPuNe/WUkveQH3lSV+UZJsaB",
-	"4IJswjwrvo5lplicnUm7mYjuUKklEC3vaiNsihw7lQgWYkshVKZimZiayDrbj0ax1PApT5LqtJL37AvX",
-	"lf4vnTJDI1lHmXGzvXGvnkk3sfO40AuDeFMnm72kRfR4knR5D48BwWc9rT39Dctm2VXR9H+6kqfJM7+o",
-	"dL2rda1NBW2ucie+/361jwgGYfSTjB8JOWsqMTMEzFvAXxK8aLmdOwjaBansUk2YkqB0mGcRNirM0yQE",
-	"vIjQ63cYMB0PJOYnf3CQcRnxNGL24D9+ZZhlY926cmUymdQ1fW1XtN5To1cBi4moA7JhrNsSVTKLKctJ",
-	"LKYq40iq7zByEJdAi14qstAWlYCyh1sCEqtR21og06gMh/TDiU2ng29t9jHlQnjQIPuScSP9SKVz8CCg",
-	"DGLatWuzRH5gdEoaPA4K+gY6qyd2zYeWWIEQjeF30FmbbOIAlFIYUt1lQr9GoFE8EWkGf6WiLYt1tJM/",
-	"1zksVG5ZJTfEOQz9jBclBWbyQ5Xv9rZN2y5U2zgTI1oJc73J115DmC7Ygza/hXRu1WfbT57YYoGmq3qt",
-	"s0ciilPRy7Qrye2rJFETVzr0iIqtMHMe979fGAUHwfxB4ybU9b7R/K/a9wTsqq3rDdhOo/j3dsCuBqzZ",
-	"CFhzN2DbCP+0vcuGKk+1wzqWNH3bu20J35jJSBz8nen5kRhns5XQIS3AFkBphGYk06190zNI4RkqqfIU",
-	"cnzGiNYW8WnLVc7Y3QNt7m7fhM5cbewE7hfw+rakuZ5SRQdOeZ3dg2r2MkKfK11yBRrGOmrL98wYuUu+",
-	"wgl2eC9QYYPrCrMbQHGM/xtv+m1WFmRGNaHMgPrgPRCURggU1+jVlqot+3lqt6Cm2i+tRgJJT8xq7xW1",
-	"ZoQWbTbKwSTOABxc9fsoDsrDwXnRbNestqIPcXC2tsTMRz8+hqolHUD2lteot7xO/+EJbUm71nXV71sB",
-	"tR9FqdAaN++hFRM5al5DZYGvOapXUArYFTARQ8HGeTeJewyvWIGD3CesvO1G6WxzkiM+fhHuXfNJkhRo",
-	"ZZUVE5C7Q2K8dgaEbLqcWx9YM6tOXMj2TwquPw5qeZrUWjV7YeihGtepoStwra9ullG/L9neXASnvUIa",
-	"lP0NpIybkddm72cL9bnaVJp/xXLQ0bHsFflSKh0h0hvcwmbN+/2OJZghyGpzy5aSqnRPjW2cFxKlzG1b",
-	"a9UmQy16nW++Pxx2339df/O3vvpVD6W6BhjbyzjC7MhPXPQA3myzr3FqjkWqYVqaHppCI6jR/oc0q+tn",
-	"s+zvi4nbRctjBSWRjGz6MEWbqvqNW+D0sY2JE71rmTkV1v6Vp8WxmAk3V0WBfZm/iQR/QSLBtMKkjDg7",
-	"hqBpod4JDNm1jeZFJNfLd8nmGj3xGv3SXJTr3ZIb6XDZPMqnvEjW9djSNiBCgDFgbs45q96IRRJ5xFOQ",
-	"k0TuD5VniEuWS4qT1Nm+nFLQhCUiIwoysi67Ysa4Lyp/rEZmPQKFvSbpx9a4dLYb2ms8I4cGCE/gJwqw",
-	"7CY1/5mx7OuFj4QDY5noHaEjDKARpJgUcpmQO2DAQ07gzlQoRIeUkE9ovFW4H3Zcnlw3I6Tn513w74JY",
-	"OQcjzpdW6wqGh7AVNibY5u44n7tjY1FtLKp1s/RJpF6UUXWFUMbjJaX8h8D2o4HxoqDLg08IExoKMzxX",
-	"NqbvZmr2plsaar1d9OTLEnOlIU3Xib2a+dpkkX0eWWSwo2H60fPsNKAzBG8XlpufWkM98UQDjydoSWdS",
-	"gysT1x7C7PjxD6tRknb6iiOy6QsRdSI+1eGry+JILYphwi8gLAKg5xDPcNTyjgMIYrwh8stgJIWg5MJM",
-	"hS4SW6Kkd0EZkVEAzGifQ250dEvV0/DDOv7aY1jJF2QtZHlJRCYg6AV1v6TlpgKhykYqFXtsoIya7gDm",
-	"LaRBSXZmQyHn1P4UUAFizbI09iNQoZlnVMpCjwaXO7Q6H0FQqozWhRhTSWUHalk5tWiCwTwVMJvFv6qg",
-	"LjU77IzKOcjcONKl1D1Ygg58as5X1mk2drfxGkMSTe+3AG2/UG/M1EJ+yGfrK3lwoi7REEAvJ1LhW8W9",
-	"ud0IasUWcPShXGcdO2+1Fs5a89p27Zz0WzN0ES27vd5SE9xTnpHp3/ob5Xej/J7qZja3jdtUsJPOW/tF",
-	"g/Vi7kpECO2lwjHWo/NDxwOJKCWhOhZpwscOlhZp14aCRyItbknzAM/yVISYuzEEPEX3KTRlZHXAtDB9",
-	"BHaOKdNj3oNccLrlIBEAO6ThaUrTRkxgQFgBDadC3sMsnYMzZma8tdbOtUZjbZFE2VQbx8wmNr6JjW8y",
-	"4D+nCAVAdrldYvFtYYuc9y2FBOgXZ88ZS2Qm68u8MiTCTEjlmw1MQP4YgLJTGtpQTVicsYmQGfBBxj7f",
-	"S1X1z6HQFxmLjXJ8V2eka63dJgExeWz3ePqtOAQJ17Ht7JolPBLS3Spn16TNcE/Somn+Nt6fS9YxOZLf",
-	"4RmQwOFzOidPBbwq8ddc4eOxPeWQIAmA3FsrwAXtj8eWsvTiEIMIkIxokK8HNeKg6EgxsZ82t4uPAa3P",
-	"frET1DwuT/rwaoExZJ9vbO+e7SgVc3DS7V3AdTseWXBSI8PnpqzlbKhBOKfdgjC1DEXM+Hi8GhzxPNzw",
-	"MsCgsY9njwQii8nTHsH3ljdt/kkiS4sHUqWQl43AlX2I88/fVvvjMbZozuKZfF4Wksun0DosEOyg3BKo",
-	"vCCsLyPW49L83QWOhWwFEq0ZyMHaZ//1588/+anR44EgAA+vgyy0yv3O6dDOweSC9lYZ0B6QzUyR1PM0",
-	"Q/mn7332j9//5U++/eJPfzI3IPSXnX08Dilt2YhOuRYnrcL2KXv9bA1qZNzI66eYr5pBuXH1bcypNe8V",
-	"3JKz+MYcbppzvV+qrpLVWLcq2DiXMXFSLdqYD0TEzF4vQlKxNHdbIiJWjAcA8KvvncumAHl8EYAG1dKR",
-	"NMMPnp6K7uMimDsA4bIDmBq1VvNs6qpdu7XYPGyCRZySErtBc/piMXMgMT0c/POXXEPBE4Q7qbQV38Kv",
-	"z3R9r7VCz8B1nKdxNq21PnhcTl0SvaNC6JGFaP1F3tTQmCqnBasGF00MTxKcFgC0WSi531ApSxSPWJcn",
-	"XPZEqluElZ+qRIQB2240StmqlsIP0lRjbcuUidG9Y/6kzFn4px0kFUTCIw6/HvJwbTm4VF7bJYLkHpcU",
-	"H8IJ2sOwDgrVoEBnBTidXk+MIbwqI8xQwFwI7gjUZkrGJ0KMQ0vziAm8FUF9M4UnAK3uY4tuUel9UOo5",
-	"5MdiAdCqeWgNyhHT5iMFZ+0i7qLSMppNNoE8X/Mq+wkfxzWgoNKmG2dE2jEzC3DzJ90D3lbATXAaiXk6",
-	"gbbaGTYz2OVaOKev2YCxZqN4AGHHczzU5U49rXW5jnv7uZF9Hzw2Ck1X8FSkb4up/UALjdGjDx6bbUNE",
-	"gBWb+LA4ny5SdQUvf+x8lfzQU52JER11oNWyR7JlmY4KfgozLVj2j7g3NsyF/kLT2fkXjFM1SLl9AxSn",
-	"I02hUR0xuQfxa1psPxFpNuKSD0QasDdT3ueSByyJdTZS8ihg++NxGmsRsHfHkA/0dj7iAbunBpkK2H11",
-	"nFM1NSJ0URaR1yUmnowTHktd9D2WXXPp6wW9B+Y9aIgSSr3pGaskKQhXg4KULCCGlBJbbJmvCM5AVWTd",
-	"CS9dZvm0evcKGrd4Mha9TNeZUVDiQZ6SYDPfkQR1G+UrmnGsfnd4Dqw7BQtgDBlSpT7DNT/f73fH5hYS",
-	"EawU9LuYJFuCkaqJaThVk4D1TL+MkQxzlgVszHNt/gLnUw7nzbJQGREmqlbnvVICXaY8Gh56CFahBO2N",
-	"kAzlLY97vFg2j8cTwkBmT9KDuDbKXLOZYuM8SSChzwF5tKWDUWnLttxioR/5DlveSbKeFmgA4DjAU++i",
-	"UObSBmVdROyVg3dv3bpzcPBqvdQm+tvCFosz89MExmq9aYEVYQC9gfl2mMj4xv7de3duz7Qlnozj1DZW",
-	"ctQVlLb0mwUt9IwCkiR+G+4jrxE7bvbKrf37t+7cm2+IzpmIwqD4MJfFxy2rdh3HZktCwuBkKACKwkgr",
-	"YB2KsFHYCfV+LGM9hEctgkSsWSL6kAIZKTTJ8bfwmL9p/Kd5khQaCzxUQnsGhk6zd0g1kopZjIw0R+yT",
-	"hEtpO0foMDpOzO4I3AeONtr7LFGTDml5sI/oPFJFFIgiyHo0/9AW/cPoeUmcZYmAwdbZG/4mRnAZ7Aoi",
-	"0/TjFG18+jsVWiXHOHKJJ4F1xYBL2LUw0EVttuWdImnODCiN0F1QIF9gCikxY1Pyj0tNNscqTxLKbIVT",
-	"CzxTkVltAI0BLbMAF5n9zSseEWtbVmXvEu8vvFiyMDbTjasmIdM0AYymFPeJyrM9JMriU2TVBq6megEX",
-	"AmmvXB/htyitY+ITnmMKt4IO05NouRAfpsBVgRAdIoGQNKSgXcXNIZ5kBFc0TnhPDFUCNLaM6ApBgyDb",
-	"wLFhSEWEtmYricjeDeZqoZ8EMCp8LNeiYz8PPW5ooOnivSw+Fm1ZPNidshihgf4dQx8w+3cweV0BE/T/",
-	"03U1vW3cQPSv8NZEWAu2k9pGih6cNg36kbao0yIHFxW1oiTWu6RA7lox4Pz3YN4MP1aWDznE4pKzs8Ph",
-	"myH55lE93rrHk5OT/I9aLlZBr4eFelQL6/4L5t6aPdnjvbcrs6K/Lw1N332ww2Cc4odKU5W7ICOGUNPH",
-	"cX8Dyiq7D3K3UTqTp9CTjYQkV9Mu4L5E2tRAPdbDZQnKQ9y++r9aW6e74pBQEhIQeSrRrbsuZStsVHL0",
-	"ChjKyUYVNnxS52LWcmdRKk3yK/fCEOTMvlxxnBhYGik+g06oH5nFSFKl/cg98xLJzP4mSnk5Ie1KpcAl",
-	"uhEJ5chZ+muuwYZD4UWkg2bHJLuxG0cKgUOBE0GWgqdzpB/9WMNVAdTHXzGJI+gL87TcDhLf/FB2YPdw",
-	"AOKP7zWvFWWwgueewzAJbawsbsMCL660EAPJ6RMoNiRGMty5TQtgpBVwPimz6V1rOyuHCZvjjJIlG4fg",
-	"MAGWxMLG5EfCL1kl8CZwKuPQh1LFPJFe2aDaMQTS5ITpqNfWDVrAbGHaXN86lWvwMy8b3LuU7WZBSNHT",
-	"JaQIsDSdx5zBpQaCG2WRTa/DhekrbM7vdUi+hEQXrg/sdtUItNIgVlAUbXhcPyYZZO1F61RWHQRvigEZ",
-	"PcKyBKNXtWpBVsbTXzSWGOT2Lr7hicuhxQGKLacrmqJDvJcfBxPT0thFwrKGVXtQyZ4659agiuOPMxGI",
-	"IoZaLSpuddJq/SZpdh9QWi1wGkQaNQfvC3PDrZZscXim7pd8IRBV7njiqtDoWTfltBskEYUZzOFO5NmV",
-	"1Exr1BDVYm/sZksOO/qK9pnbSMUOYXJb6vau85uKgG9+SCRvn3Wedyj74dcplHxoVBxbXF1ZxD4uyKYW",
-	"pte2W1Sdbgkxdsf6xJmFAIOlSb9xNnL0hpSG1R3K7tvPjFRrf13LLH0c6f+aYl+poc9YW7eZlPtIRFyu",
-	"Q9mgdro1FLr3VkxT0OthSHls4L/YLqN+kLv/2UXKiPzXKRKXD1Yn58bjC9mHnHNckt3mcqeMrpqyCpEv",
-	"gcHsTIjeJca3lhyRU/nL5BGnZaSeDvyn8Uh6soZ0Yp3LXl96LKvNk9JPpq8/XWbmf0rq0KW1gj46xd7p",
-	"MD2Zit1ZhIiiXN8bkCCMCOPTUjCb/XDzz2xG6+rfH386uVIvuL9QTfjlw5Cqs/c63L1s1Pu3Z1enr07V",
-	"i/dvf30JL0kPn12Qkb/73JoO0M3ETPYuR/tTFNz6vtcNoWCloult6ztSfMCW6ZJDP75gpgfl23YMkW8B",
-	"+DXhwZQkAShFriERCMJGOuvATrr7/rtFCUrn/Lqffrv5NJuxVNxB3BozJbHcYkuJUbOuir6iZeKTT55B",
-	"XSNbM3YaQQbOWg8+oPxtHLthrn7UILccbG9iQ6+8M6E1bmDrdCu1Mq3tdSfpcV6VWKq49fsoJfA1gZAu",
-	"gzFENF2HAVd2Y8mmCTKApFW8Wa+HufpgAq2YFKRHGh1pdx/uliAs5HBE7XSMex9WEsn9b9pBAtjZ7Jeb",
-	"P36fzRpEhyFooCIuGpxwUW9IJJYfILQRKSO+TBiHrcJREza7j/XHm2iey/wXVtPWd2NPayFIYsmONdJP",
-	"/PaZf/F0rt7hyUDqIininRUSEZlkWZ51blSRxULjO2xik97n6men6LULJkA2wkc7SdqJFhrGpGdkC0+k",
-	"O2tOX181315eYNxGadZE+v3WvTpvLi8uyS0E3Q4Uz3E8sLadYRvkr8Ebc2wDNsUREtyg/jx4yiMFm9Xk",
-	"3Ywmxjfq9fl5pVYcE1MLGkHIT+hDJFWx0ifLMFJ+x3z4mDeQsA2Rt1Vsa+RyJjJrFcAKGrldScLttwTm",
-	"uQ3U7LsKVvMPx2IBDvmlX8IQEgkxE2wlhQoj2Q/urfKS/oQtNE6Bf2CiTsI1Ng7U9D7XpqjXNZbgmYzy",
-	"dMOOQ5RxRyJFH6puZKPhy79fvgYAAP//",
+	"7L3rkyPJtR/2r6RbjODMEo3p7nlwtzscdO88yCHnxe7eXfLujFAJVAJIdiETrMxqDHbvKGhbitDTVwo7",
+	"wg5ZlmWHLOvDdYS/6YYkS/+LLpfX3/wvOPKczKysqiyggO5FDxWXH7jThap8njx5nr/z7d5IzuZSMKHV",
+	"3vG3e3Oa0xnTLIe/TjOW6+ep+ScXe8d7c6qne709QWds73iPml8HPN3r7eXstwXPWbp3rPOC9fbUaMpm",
+	"1Hw3lvmM6r3jPS70owd7vb0ZF3xWzPaOD3t7ejln+BObsHzvw4fe3ul8jh2mTI1yPtdcmp4vpoyIYjZk",
+	"OZFjoqeMKCZSlvfw33TGCBeEZhnhWpFRRvlMESpSkrO5zLXa6+2x93Q2z0x/aqYGdD4fHBwc7vVwZr8t",
+	"WL4Mpjafr5vYD3I23jve+xv3ygW8h7+qezgJM53HVLOJzJevoN3oMo7sK1v35vrADqdUCJat6g/f2Lq7",
+	"VxI7Mmv8gs+4ju/WjL43+xzuGlWXlY04PIivfgathuNJ2ZgWmcZPbMvmj4O19PRYzuZULF/JttXA3wdC",
+	"XntBZCF0vqon+P0meipyJfP4sieCvdeDEbyRuLMyz9kVl4UiczphLSSPn1RWfUbfv2Bioqd7x4cP7Vr7",
+	"B361lc65mMDAWlnFDTOJ5ymbzaVmYrT8BVs2F+KULGSektFUKibIcAmLMKJZxnIyljnRU66IFIyYITGl",
+	"++TUMApGNUvdM6JlyVvMbICdwKKRBdfT8sehTJc9eMYFOXpAprLIVY+kkikipHk6ITOZsz55rknOdJEL",
+	"BV+Pea40oUItDCPzjU4ZTVlOkmCW+2dsntElS5M+uXD9XjI7Emp6YTkMhEyYVuTB0VGfPJO5YYI5C3gk",
+	"0APPyZizLEUOaX402wR/jKTQTGhLOPBixkwb2K/pEjs4+Iwspua3ciJu4bgyvHiey0nOlOqT18KPENZR",
+	"5nYZzaewUVz5Ny7Zsk+e5rnM7cLgIN2/5Zik+ZLkhcCZCanJJZvrvqNqXLyS8sJFNLTSQt9HTfKeU61Z",
+	"btr8m1//F/t/690nP9iL0vzMXDDtlA8/b3xLxoheDGUh0lb+wvH3G+AvP5fD1vn8Rg5v+sp/wZXe6CLh",
+	"ms3U3sZ3x9Gmd8crqS/o5BnPNItw29ciW8J5oSNtzjPVRBiegkdHMaLpRJGpzNK2sQqpB5pOKqPFua3Z",
+	"pws6gQv+A0zoOX5yiBNyf/kZ0TynKBu8Hn9O9WjasrND89t1pB5o3Mo9b6ZSsJUrBzx4bl6zO9sjU7lg",
+	"VywnHHjIIudaM9GydvDlAL/c6zpCGNUr/MaM8oyNGL9ieeuZyu0L6w7VpiR/xkZSjHjGqVmS1sOWV167",
+	"CSZyJgvN2qdrfr3xuRbZih6L7MY7PAfNoLVLVByuwyZL8X4z9sDoaBpjDyck0XTyX56+LQ4Ojh6Zf36e",
+	"tJD9LtmF+yy+jDiS7RbQDwh6UZetB8CoDNdhSbZx088XiuWifTqF+3nbrnz7prOvaOw2OzfHOVVGslxQ",
+	"w+TGREhQi0ACuqI8o8OMhSrS/RYVyXzfme3BaGBYbDiVsn25F/j7zV7wH0xTai6FYkCpj6UYZ3wE62PF",
+	"TfNPOp9nfASM7t5vlFmvb8tlMG+mbO/4wcFnvT1mpEPzLGcUXgQy6ZvbdMqyFMicKWVUHSNBmKWdz4mA",
+	"q8W8AHKn+aRHlDSXzYgKI0eiqYBwECatMGuW4njv4PBnP/350ZcPvjr49ae/fPQnv7j/8uGrH7/57Ozw",
+	"wnTWbRNApsXlaMo4oyLPjditNNXMaw6EZplcwHDtcEx3T6Rg26wdirh+YVQxGjGluk/A9HtmN7JtHk4F",
+	"WFBFRjTPOUuJLGDYz2Q+5GnKxHb7fj+277TQ0/7YN1zbeMNkRzlLmdCcZqW+AKvKUnMMUwlyyM43vPvI",
+	"CC6rmTBJnLo6yqVSA8U1S8iMUWHvF0oWbAg6vrllnEZlXiPKUFdASERPc1lMpoSSYS4XiuV9cl6Mpu53",
+	"HFPOfsNGRidGvXFJZnRJRlMqJgxJtedMbcMl+enTC8LFKCtSlvZJ8vj12fng9dnznz5/dZ6QjCuNSq+b",
+	"oxmW6u+BYmP0LJptQxhglmgSBndNVkjCdUQUyw0zgO+OyW8LqVm4OAOeksWUCbKUxW1xhVNBeGy4JzDQ",
+	"pBxIQjjQ0ZgzXGAmdG7+zYW1k5qPf6hIJie42lc04+lWp/DoKFhsNCHsHX9t/9kUysuV55afVQR+JNoR",
+	"FWTISMpplrF078O7XrmNjt65HXNlN0/RiEFs2/DG7jk32Fy4Mkc0NZd3jwwL7c0rOSOLXIrJCUlg3fr4",
+	"QwIGFwUCoRnHS5qZO5VttyvxI+DWbubbrrNHzwtgDvYSHAK3SY/NvTgrFDyApSU/P3/9qkdkTigxi5Qx",
+	"zYhp+fbW3G97OTakssr49lCTfyYLseX6Plgpc4yh4fri5gxHSJThqvDyztfJ9gY2zZHM01KwYO85ChMX",
+	"Ur6g+WQrgeLB4f1VhKelHGTQ9mrC40YglgRePSZqnvHqTQX2WgaGSNhiNZW5ZgIcPZq91+r2CBDGDHxM",
+	"kEPykn8OA/zU/AvszJSAUaUXzgGuZiDMRgsHB+ZLuy0vqVhux6Q/axWVzJbMqFgOxpRnRc5UbWukJOZn",
+	"Yn5mKaFas9lcKzLO5QwNNjRNc6bUMdH5ktAJ5YJkVLN8x3vgBgrMtSJKjeiMNcdrdiCwsNflKViXYjRN",
+	"eqX8A3o6V8Q6iEih2FuhXcc5U7LIR0z1SXLGdL7cPx1rlidkwq/sPayq2l7/rXgrnsm8OeaeNQjkRcZA",
+	"V8mWx+blffIlMLfTN8/JJVsqq8JMmLZzA5t4n7xiHAS9VFZWAm7XhWFEhWJpc02cx8KMNaNGaGfs8gRe",
+	"eSsIYWbs6F4ws9U016XrFeQRvApQGnSOJqrUQuZp34z+1HRsb/l5Lq+MHKmVf6fDiGZS4I4JMqWqpEew",
+	"ASsiF8KsLrRNuO4Rqs3IM2a+NXIGJTMuCs365CtYdN8AzMs0IaLkAkJJoZjdmGLeAyeEkvBDtZWZJY7c",
+	"dI3XOgrjObikbSs5gyUxzAO3DciiQb2eQadszkRKpDCCKOyuWRRYT+Ddqv8W9J0vhDnYMuffbCs8HLZy",
+	"C28AqDCJxzW9ZcaV4mJCHGUfg2eeUBysdyy5XUcJQjiivgVVe8347ap6Y8xWSkn0YiyCVhtXojlTfARC",
+	"g6EumdOcZ0sSfBPyXLgDs1tYvfXD7MHNZ9eEDNmImiMQWlnoCLlwSjUdUsVOSv+ku/ONnrmQ+SVeLrgl",
+	"qpgbTYylL1nK6XYCy8NVAktRdjGYmT4GYMtqbNVj7Hb/YjlnXkauDwDofFZkms9pru+Z+37fTNjKBUYS",
+	"2P3uJeHQEydCJ/WxJ16UTiIzSAxLsk5lOWc5fEc0vTSXF0wMbI12QBBGBJamc6Y1FxN4QtOUm89o9iY3",
+	"bWjO1N7xmGaK9fbmwaNv9xRTCp0fGRsgO1dN0+pL/AFYsiw03FlIStTcy2Qx5SNzk9nW4Hbb60Usmc4/",
+	"+PDo4aOKi/Bh07TZ84Ob0fcDcPs3R/Yz83jFKCBuSRj9S7GVI/r0x4/WuyztIzn8DRuBgA8hXBDZVVlV",
+	"OroUcpGxdMLSAdUVq25KNdvXHGzhosgsG0QjcM3/3as2NASJdf03LnCsi9Oq5wOWujQdhPN0eT1lGb9i",
+	"uV2UTs4UWNAn+N1y70Pdb9LbYyL1S1EnhYVhhPDCMUmMeAinICF30OUpr1h+t0cS8IqhZJUm7u+UKzOX",
+	"NDGH0z5iRstNkxNiZmoDMrgmY25k+w67Z15cuf+NLy45atFrl+gXHLXijF3h3q394gW8+aG3J0W2HMiF",
+	"GAQ7X13Jr6xQNGfS3DLWhqRlZkQmcC6jdRPifrARlMrQAslyWG46lIUGXgc6WfLbghVmUed6iots1aRB",
+	"TjWDYCqaZa49o1OEXUkRrNdQyoxRkNByNqP5ZSdqNEpFdnXNA+k8qt3OVukM7TJA0AL8+BpbgpK7J2sy",
+	"ZBMKEvpUZmnI21ZSmNJUF92O4Tm+aj4qkONFhmV3vRyW2/ljq74IlvUIJXMp4b+4JNGRFbMZzaPxZoqZ",
+	"i3XEiFdfxKSgpWLk/DeRVvU0ZwpWqLLnskBXYMumWCPrh97eFc0K1jLxBVVkxqgqcmZN2tWlML+DpoVG",
+	"rF6k/1p/H0LH4NeVGGDvygce4U5+uTe9arBlGYcaeuTdGrt5hevjaaNCiQEXqx6hgBX3Ghde8+byRzXC",
+	"gCo3xbu2a/a0bHHm5NLugk7JKIK4tIer49L+5tu3xcHBwUFbcFrLOK3KSJFUYkFXsPiOeF1AYuW7BMIZ",
+	"uSJKS0NdTIzy5VyzFNQ9NFWoqVyIPgoxQaTdyimR/b/17kc/iB0UGLuNb+5+X7+SG8U92G78Bd+QnCwh",
+	"rOOCLnKoPGJwO9UuIbio++S1uX6E1HxsxfBjPKwcT/CUGjo2jBSC290K9La8IbwGVB/6srS8GFUTrYB4",
+	"P2JcW637DhdaGT7V7T6C81tAtNM2Cx1bY3DOIFfYcslqPK8aFFYZZvsE3LK3Mo+nV0zoJ1TT+IEE3VGO",
+	"SQKT6n+SBObM0Ook7KynVPXJM3RDlUoRHmuaM5KxsSayAK9mTTXYWjpfI403CbFVUn7tJ+q2LrlRgXnv",
+	"j0YWrsmEa5eps5h1DTnxluTCXYh4a4SxP2bhy8lTcdGplS/9whI5E8XMdLqgXA/sHgUKk2kr0JYMV5Ey",
+	"GxQCnAVpKeUpnhnZqLc3pBkVIzbI5AJ50BU3v+vcTR747FyrgTXRGmbL1aX7gOYa1jH42cWvmZHgE4hS",
+	"McLYIOXjMctD6c3uem/v/b6Z3P4VhQA+ZWYJU/+Kcn2BM4W/f2mm+8TOFp48wymf4Yzh0Rspsy/KWaOe",
+	"AlM/dzOHZ5/j9F/AZPBLuwQXfgXg8Zldhpd+miihcHUZfuyWo/aaDfl7ZlfkndvWF1ZBqUTI730zBakZ",
+	"d9r+scmKPRePp1ww5Qf/XDwVk4yradCzY4IlReUCmx3lXPMRNXTLZiyfMDFabrZhriWUFcvm8Iot2/SD",
+	"4Ur7oLaGrIdm4zXZd+adDz3Du2gn1v6G1lziq795aV+rH34YW9mKHUDrMX5ju6pO0EvQ3U1fMZNXkHO2",
+	"Vhxn77XNX6vPyKV1hK21zseF7kc2LaYhNBh9i8jnp7ShIXGUQ/LYRuJDFzl8RLPMCuKd7Hl4zAeKixGL",
+	"ygtUWJFhRgWdsDw5JvAyXlBg36JZpqDPrTWMKVUDulrJdBY87G1E83xJaIumGbWrdRa+HKV4ISzgfOvl",
+	"MPfyBxck/e1NqDnFPN2YXIq8mwm8UCwf8PSa9H/FcmU3rkteSbt+ZIPqnVji1jNuDDLH348fpxyjpjqh",
+	"u7NUDrtyIivrvZaj1AWeUC/fs84Le3g2uZs+X76qNmSfnlbaqw/mFu4n1/Xt3FOV3m/ivvIXxcd1b71x",
+	"mXgrLYQzLsKnhw1dvc5k1xja6qe+g+HNUPRE7ntNBBvov7L/+Bpfexe+t49Jr4gnYXrem3A9LYb9kZzd",
+	"k3TO9w1RTJi458fzIfxcXfL5vpzjquzPJQRC45A/9Cr3+9rd9+bCxpW+3mZ47YtiZTYFV/OMLl1elmXu",
+	"a7v54uxFncev/0YZvafK01d9dM6Y+NK+2m5EdoR8Zj0bmxm7G4S7dhZVo/Uu6eD2JI2Pi4BqbC+82N+t",
+	"p5JbucNu7/5ScTOuk42CIEEts9Q68DGXh2ZG6vE33EbZdlVPRydXx4635ha2pMhYq5r4fUSVbKUMCrBV",
+	"B7J6oOuMZT6w4cRNsnomczKVC5JJMalZGCE4bSqzlAzZWNqYrcDzFIs3alLULszcjuNVp/Z8jJAKC6og",
+	"sFog3JMZkIcugc62cLvn4UFtP2zN5VinOSGQTPt+QaB4uWPeYwMMQWluFH6zOZgYkaUY8nlCDix7ANdq",
+	"t52zXoHtaUfINvpp8aqtGMv3GZfCMyZGLB0UQvNs+9iZivW/RooajPmCi4kNzlZECk+OUev92tCNbcwA",
+	"gRBXG6EwfEexlAyXxNCIS9Xsk3MmUsI1oYok9vvExfbbAH4tSco0G2lDAi4dGX+DBJsOe7bgIpWLkNga",
+	"H7WsSKslwXs1alYE69wIQ0NqvVeZZvMoNM5pg4o6hauUXKRk4dezQhQZuw2lv8jYLSn8rucbUfYL1CU/",
+	"BkUf5nUTSn4gqVQigzZQ7u/85PjOT46/Ptj/7HT/T+j+N4P9d3/69m2/8aDyrD/Yf3e3+ucnd3/yx2Ah",
+	"qIhrf71mXdZsE/lzfVymffd6smAIP7iZKWtVWNxHt/L5x6wxrhR21y3l1+9gADtdy7rsvQmtRsTlTT6v",
+	"yKzbcp0/Ltq9EcF73axMI/0LPmM7nNgKTSA4d3AiXVLslM/nLIUsXvesVTMIYQjL/wUH9WCd9rBu0caZ",
+	"pLs9e9tYlzspDX6x7lczsh4dbJACZcSx7UzVgfi13la8qW05uHZ9FE5lu2/mFr5VE44LNUXjDZwPrhCO",
+	"F3RVrlVp0oGOe+32HIvuulo26BwiX7t9O9uV1d5Hddl0ACvszKtXG0XWDvHCvx093BGMRDmG3fdgA/jR",
+	"ylTIbowgVN0qhoN3q5nEzhXv3Svd513Y7dHDz44at1JTfAwzsYKwiTG3l7s3E24QLPHMfew8FLYF193F",
+	"6jDdLtdrwxjn3WPNWCUbP1/B7EAIa8Oyknt0zu9dHd0Dy6hKquypnsHzaYU9TbWeq58c37vn+dQ+/Pfo",
+	"4L/6yd9YlQeDPrmuxhHz9vMnG7uH5nNA+d/hkZjPL6i63L0lqkvVCRc33ienYgnQQ4S9H7G5Jkk/QUro",
+	"95Oez/L+4uwFAp5b5AMAg+WQD9VWi2Kl1tC0TTia6aNlovpn+OTd3eAejNkjcA3OAOsuEJNm9H0oHwEt",
+	"1xz5WCmj6yUEcVqDYF9jCi+A89gb3waVnwQ48w8PDshoSnM60gAPnzOAgG9IBXDkt1W1QAaiitnJNYcJ",
+	"v7pcI/CGAE4gE6nqOUQZD/ZiJwNgidGbLVDQ19nIDY3rfDkASIH2u9WBzcJtb4UnnS+NaKU0oykkE509",
+	"vTj79eDJ0xenvx68fP7qi4un50nPoj1aaieXQi5U4CVCOKPaLO4fVaAKHj3oqM2ELp+pLLJ0AKNsjxfV",
+	"EudBKHl2+vzF0yeArXZCQHQ30qQTo1u7DCTqbqnGeCrKXGMHStwdezhkSiWksS8yY4fRwphMOzHO67FP",
+	"GoRbgWGMvXBTM6jhPboxrZhI3NJfMpHoUDdwAtjlirgAtNQ0G0ARlrXlhUyfqIJ4mK31Ya9hB8Hm4gSi",
+	"S1KkXJ+OXASUE5ysy8i6nCbwL5u31lWEMg0/9s3gn74t+POJa9CN46nQsWxXOuoUoBXMBDBBdFt5GgCF",
+	"WkwlmdGUeXiGCTshySjjx3iNUgvLBUg58IXjn3I2AyWRC9Ynr4osQwxtwOOj6pKl8BEv4W1f/OL85fkx",
+	"ONnncwtFJkHxHHtMPnOnGOWH5GzClWY5ApWxbEyo8rc+Yg/KGUO0TFzOCo6R4T5TKgCEtANuipb5IJdZ",
+	"2y0oSzMSLAG1EQKdgVnGFpY+burAryJZa94jrBhiY9AsQ+lHsAUx4q9eWuMzbpClTSLNniRY5YgzlQBk",
+	"m4XIkO6qBDw6mgJE8CmZAm6zxXFFNFi7riX6XELu2Id3E7PbXJNMyktl9gajElasd3nYNnGxY7PXWbuc",
+	"zTM6ssnTfgHdSkUW0axt9wXM2UxemSW8AAL2WLN4RrJiJpSjHUecfXLORjnTtpwO4twxeM2CqJgGkk8+",
+	"+SRBsLuxLHKS8glHvL0adK95GXev0+pXzWIRUDYLsmiEC5CeLZAx10syZEbu6JRvjl+05BqbnwaXLP5z",
+	"53TnELArWn/rV/tWft5/nibNOKT1sSyAKzng83j7DqEQJMxyrRza1YhukdCO0ghiYmhIowi4UziiyvR7",
+	"7nLw615Z5Vr4hD1Tji+13oc7jn0wXe5e2/S9Xjfmoby5bz3oweazopyxhYm9TR20HJULothkZkZ9AmFp",
+	"BysthG2Gn/3aD0LqQPY6ePchfubbkFk2wWKp0ApOOL6ONmakukS+OlMHNmWEQpmn5vo/hEB5Nrq8JqqU",
+	"ayOXC9WlOickL+Zy4f/mysovUBoCW+sWVrYGRGIkxZjns+vOz7cSg6MQVtI0d6HntO4LwnXHHpzC1lw8",
+	"MCZ5UFqQHaYySzGuLNJUYcu1ri3H9Rhf3TIoOWVpMV8B3XGdFWdK8xnVyCqy7PUYKgmsndBT99mHd72Y",
+	"N8E6jkqQXSO0wOFB8jMyFSCgmwnAON7P2UgPjJCPsAbbz+j9nOdMXWtV7O2ByKPdLqILC1Lamp6KWjrK",
+	"hfEXci5zKziFB/Lw0V43c5Rjjy2JzByOS5GlJKgw0EkWshw/fmjcr47HYCkA4FC97yHGGN5uHQr86Egs",
+	"tSYEgEwKI3PWkjciRcRuc8UnYguQvu3IsJthDEccYvDNuNaeh0ZsOZNOM9BsNs+oZl23Rltrdd3AV7t0",
+	"gwKHNpzYw8lZjhpQXO3Kq0mzlanWTm1wnqpTKe8Au5vVUGIsqFY5rI4D2ylGmFWF6wQIdo5aaxHIgShQ",
+	"uzlrV2ANJsaz+1aJ5bFUEZjZ8ABfE2WotpkVzEDXy4rRFVE2kpjNBSBkMHgXM7CKAyNJeiSxdWfMP9MC",
+	"MZKZ9fQMM2lWMjlxr/tgoGRBueZiYr6a53LEAI/F/GVLbpl/IqSDbWtkBOcsg+q+X/miusA2uSJDxsXE",
+	"iUw9rMME9EoWNXmqieVlR7la6Z7RJTBmwG3Hqsc8J7ZcdUcZzc0g0hNwQh+7+Pj01eOnL148fYJWBrP+",
+	"tnYqIAYO2UjOmGWfDjzcrAZe4XhrdxqSR19rDskh6oDxw4LudLwzPBl0pGgL3dHtZV6WZurwdklbXU0X",
+	"VnbvchBtcbiOaBbi+1nsTVbDHrpm/6+gIhAUWVw6iyb+CWTHFXnz9NWT569+2mVM9fwUvBpwnOX+hWTS",
+	"82ewHGNl78rF9tQSnqeQkKsr3c7srOX/JnXILQSC9tt3hb8rnMDuzECVZdulJaiq0kTmqdYKv2VlWeuv",
+	"XYCkrekl+A8WlsgzNtY9Vwp/wfhkWgrOUPZX9cnT2VwvrUHaVsuXY1Cg7FXR30iWBZEgBpBO84wzpQdM",
+	"tNxMkK4WOqEVXk6umj7LFHOT4TkWyruCqBwo/402bosvp6yd3ZUwHFFR3nbWNM+1rXjgKqFtjXyU8UuW",
+	"LVfPzKIVzumIWe+8kAvrdbebBVUvbgSsFEmotuiVcbbTZUdEUjjZ/TEXXE0RgbKd7XSqH97B5hMX506B",
+	"pJMJ09BWskoe2lSq2VTk+OMSJnYlG9zorX+92/gGr93tEv7TDb9oNfCoSPAlHsbKnLoFD+DRN4N7VjZS",
+	"PnxcNhdo3vFYHQ4503AJWv8k1PaxTyKobu0iQ0X7rmvvVjmuaLp+eT23aOVzz2Q+2xy+Rg6swlyJ3bdv",
+	"R0oGgv7CFVbiDdG9vWbnYJoT27DnYc3ApbXGZIsOjcjQcuy9wlyQYU5HsPplEOK33/2f//13//gfffj/",
+	"/v0//MN/86//6p/+7d//+//pD//tv/ju7/7F7//d3//D//h/fPd3/+8//LP/tR5gd/TgGnH33rRcgo+C",
+	"6WOv6VjnoynqiYaE/FlWqEDaq1wfkwS+T3rWW26jycPwzVwubMjACTGaf/VdKAdnvdsi9eUlT0gisF0h",
+	"TQsBQKrA8bpxmx/fxe3CDQtzQ0cBucaRh0db4MrFe3RkKhUT9OpOsCTR5n1Ahad4SCRXgDHw+PxLI079",
+	"6sX5r8JWh1xgZYem1FQBo200W0sCcTa1Kj3ef/j9mNMjYR6+6kyWlbaJyoH67s/+4Xf/6L/+/V/87rs/",
+	"+/Pv/ud/vjZhZa3NPma9Mb+VIPBheIbqExezDmURKy9TUqiCZhhjdScJY/iSHklmcsgzQ+5/+Hv/4A//",
+	"7N9+92f/pkf6/f5dV8MUAlJse4Z06CWLlHjorfYyNMQ2LkhiDsj5TCU1RRy8EN6x+9m6dIR2D6UjTwrl",
+	"ggnoI6DgwHWgIOkIXG8gRBoyT7qRb8Vs2ewXVswqZyDhzyj+TbiGIhoAtQKI0S7KzSlbK+PBIzAokxZi",
+	"Mb9QXeSshzOsALqA85EL8pe/+8d/+bt/Ut/KLjwecxYOn2ELLRzfWv/rlXM0neAFJTRt2QWMc3JXmAt0",
+	"cnFPoFHpnA+hAJyPFMTm+uSrqTR0yuG+tYW6ffAf3L14kUgxYmRm1sRDteOdDYZw1d/8DNfcGI2J259r",
+	"M7ZXe7Lx7pey2CpZ5HlMJusgiwE7bBWh2pInAscrUBpVl2YPxrlcGwbfPNnQ027jg6DLnccHlb1eMz4I",
+	"Y0k+gtAgM5+cXXG2aN+zLTzPIxlTP/A6oSTNlyQvIJMkvFsiejUXELndOUDDs9OKbQnky7AsfReD0dpY",
+	"/U3qx8nFNqbdwEfX5pLrTnLowP7S7HSD7pr6ejOHoLoXVYcsHqCGj3Mdye2aXVhC3znHgLjTImb491kP",
+	"Hcwvv5HDaHCr8NH2no1jAk6MkW+I8+WSJmzfa2e44x31C3sLW7rTid7CBOWKGyEeThRwWVT8Dyu6T48c",
+	"Ecs+euS+95P0yINQCn5YGhJ65BGxVsEe+THJ2Rjq5YcmGi2dYxpdhzENpctttdZow8ADg1kOlYipGU1b",
+	"IvTKOnXrUrnCorX1a6cOJUie9g8fPTgBu4kg1pQKS0+VFaQdRANvw9eMR4WVKZ699aidXUqmgqwb78X8",
+	"5q0GuG9dL9F1Aa5AheUK9Gyq0NyoF2rKmCbzXE5yOoMiiIo0MiY3vJkb9Ba5qr0ZOCYPocqUaXNChoUm",
+	"iTdpJ3Y33ZNlUhVrHLsXEjJAWe7SbdcHZpV5hhuW2IuJBlGhIAjhqkoHZZaipZFVPOgWtIozubgdxcJ1",
+	"fBO6hWHfH4d6cSYXTQyK7zsgo5tH5UwunvuBnMnFk2AsZ3LxuR/OmVx85UdktikclJmgH9eZXDxzQzuT",
+	"i8fB6EwH5QDd8ti40vZqpt+HC3LjCKX2eN/zWqyvN2GgyxxFgS3CfiNVBrt7N7uEJEapqUJtHSJ6zls4",
+	"ewL2Ky4mybG7lNCogzGDYOqiIvXxgSQxj5bJMQo24OIwok2ZzGBeKYTAJiHdwTQZRuX1STKnRkKyL2Co",
+	"HuQDsiztvxWJjwQ4LuMr3HtTesUwiu+EULzoC0YypkGqMNo6oF33w6DIY+8pc48gWsM0Gg8th8s4wZsg",
+	"IYouVf+tCPw2btXgbqAplH7GSUNdQTM51ESv5UN9XPZiZXnsCv/w/Vljj+0UHZI1x2vV5/o5/+bCujOq",
+	"1HCAN7V1g/bIIREyZSSVghmh2Fp8qSAyH3IQjuF9N08jIcMD2B5Ch8LQf5YtjbQMLWl6aU6cRDmgTx5D",
+	"jJACe3ahGJHg9bUuCGdj5TmRC0HMqjWApKum/ftHP37043Xm/cdUs4lEgdftJxCROWlwXcyk4FrazZly",
+	"pWWOBcDhFMYcdK7Nm5UAVuUON475zkQAhwMQrYcwqQDAtmrr9s0Vze9OlnLz2fUaWkTAa0EF2kTv9cvh",
+	"Xtwy1GRF4TqdLwczLgrNbrwOgte2B+Uqx8CF/3MCwY+cFMSMdyErzTUJCaG+I9siyVsCNVrN91Qnv7dX",
+	"CP7bgtmfLQRo0O9uOYBg2c6VqbDfa+pSjqHcuirl53QjuPVbMbgtal812NhqNCedL1/6A/axIVh35Zo3",
+	"VcvN7vhOoHE/enLovP6r+fy7Veu8Y7a4Y5YoFRMvNozm8tGKSRAxYTVanVOhMopF/QVEM7HMpoRBZSgf",
+	"5qQAvkkKUHixU3InSVkCikiSsv3Ti+Su/bzsKQi3KMO3mGjGlq0CEqT737z79qh3/8Od/a9P9//kHT64",
+	"/+HuT+7s34En3x59+NOvD/Y/g6ctAIwWa3OrcoqboTBClkR8e6w2VkdDOyGHB1V0vQrUxrrQDYihaccq",
+	"/Cm/stGOECtVxR80+jtJ3rw+vyAItHp4T83UPWgycVotWoBSRagzDfXJqcdoBIypXGmApVBESTKjYkns",
+	"eDAnTNlyXCro+4cKm1CIZxFmaDClTA+VRDJwSWHarE1OEWQiQWUmVKB27MDEXPkyQ0WzuSapeQ9RQguh",
+	"+6SCm20HIRhLiZDYR38jBMZOuJKA67iGhr4y79Q5hCW/KEu4eQDZbiKV6ZelbWiAu2OJwTia6Hq4+c0D",
+	"cViDp7Mv9shR7QeL6Qk8TxIpYgaWlZ7IDVBPQYGCU3pFs4KRIR1dOs8Sop92M8BiDx6FvA1NAcMiLazq",
+	"1hHRN42F2dvTOR2xOc1bXbmuiH3wogcCA+AAZcSxPnnJwQRs3b1TmhIbUF5eRAcH+w+G48+Oxvcf/vjH",
+	"w/sPUvqI3h+xz44+Sw/YAXvw4/uP9g8OxgePfkzpwZB+dnA0/PE+IAmv9q+thfAM6KDnybS6dVFqj3ru",
+	"zaL87OLiDSkzNlb6PR9jAGyMW2xWXeEjMLH8Z1biDxJH168mbNNX+HKTdzZTeWy7VVvIlrYPbH7HNgjs",
+	"dPc2iKDf69og7KG7fRuEm9MflQ1iy+o3W56ntkXbUo3fCVvdYlG/H3bzbtX67Zhj3Aa3+MqvaismzA8V",
+	"UVOaeyVdsfyKj1iP5Mwo41fM4sRYlx9+xZlRE6ta4praHKG3r39wGKnK8RgTOTbVh31CSPuHTTTHSHRd",
+	"ZX3Ye63M9AwV9UAQD5H6jkky4noJ0VTJD761GSh98+xDYnRFSLiaUkUOzeo9DIsYlMmfmJ2JXnspdC6z",
+	"4LU+ORU2XclBDEPxvyAB5oRQYcMIMa8H4rb87z2jJiTffkgshjB8XqlI8e3eCJK09v7wv/xf3/2bf+6L",
+	"5hzvffn8jXURVGtCdMD/TbmYaJpdDtpqO3Yp0+CyjFryi9iM8nqR1KOHDzqEqa1I9fNxJj7Zb85yJQVa",
+	"p4LtD7fctPehalH67t//i9//xd+L5BDdwMQx/7Q28YMO8y4UyzuoPmXxmAUbTakeyDkT+NkmswnrpnaA",
+	"SHWDizMyWOitsGarrGE1i4Ze7pXf3ws+Xuc6mNG5q8e487KMjeO24TSr3398tWrdSd9wWvjdRzedLTfp",
+	"49wbz4w2nI1Lov/IpnN9FrnhOlS//8jWYwsW7TKPtk9IYu+t/Fe9np9BwR/u0n0LoYnSEkqwIrKBRfr2",
+	"qcBQQipnEK02xFTf9WmvLjMJB7FuortUH4Ll3a0OAR0/L4mserumaQwE0H5lw3VTjuGa7D3mjnSBYiqj",
+	"01a1DC0yDHoFtBA+HjOwc4l4SclIT1tY/9w3Lbi3toZZi4jJFVnkUkxKKAdMKIkkxySnoxGb633nYU26",
+	"JGGMecYGrfZJF/15LbhgZDkDvgU2VQ0sUi4Uotbx0dTDvS2oMmc77wr9GYeAOPNQo1BDZSHzS5aSYm40",
+	"ojHNSxUMtScpWFcc6bbobAvyamOzmdIVNPxG2DIUGIJpYgCzJRuMYD4pA7xLl6chcb8wLhq2DGUOIpht",
+	"6Hm38GU83GWIMv4dRCXbB7bNNmwHSGujE1zzCdOqgsyweZUST2RB1k9J3A5A2aKAISMKa2iVySDuPFYO",
+	"bs3KHJ6LtXxw18bmoOtbMDnXe7+24Tm8UT4C83MwnN3YU1cjKh2Tx+df9gBNyXCIn5+/ftURlmbKWIuZ",
+	"DzMUARTL8MGhlJdhhc0woMHW6KrHfmwEhILcYbV7dYJG39quwdJ02KZbOXu3ce5uhdXcFpO5Qfby0TCW",
+	"nW/ebWyc2pUjysoSGxKDNRzWy2GvrofdWBPbd3wZAg9ZXWGxPxmWaqv9mRkngeUekcqyzEh71s2P7wES",
+	"1pLQ+TyDYnkV0LeelTNHfM7DXEkbnUoSNVNJZwjnej7A/cBD4k/QY1skIK7g5xvs5DbViTjNBvOcjfn7",
+	"9X5FQ33w5up8mEkHH+4ZvvXXKS7eQJJXoznCjfGL2pL8sm2QB/S668sQOr2Fy7Ds99qXYfFxVAv0c7qJ",
+	"II9rM4KNkgs2YBEfnTl759kluM3bSgOb3SF/TQY3SwYbcvp3q/Z/xzx6p/z5CeXZ8kJqmsXqp4/YXMcM",
+	"169BOFOs53JZVKXAs9l9lpLzLx4/fnp+bsMNbPkc4loNoTC62SptKG9sQKf4k/JwndxlK/jhbFOwsw57",
+	"6opgu+pTXJHkb/i67y4OOVLyIQb16BYxgPnighzeA9+Pl39Byhl1LWVV4To1CO0Q7NHJ2bakpBPRwXYr",
+	"C614Cjb785fnXUzoKV02ZMMVgF/tFFWDRsGC645epMAQ+pQuazjpOZZpwo8g5UbJbgtWx9iOYjsH4NoB",
+	"uhT3VqZLIRfieiUh6xAxftJBwYGbrUGX0kaZ6xADplYVsMI/y3PYK3lEtehEBflS6TWsZ7eicNnvzqXh",
+	"WtfNqbrT3pJaojUXE5KUKCF990USO2+bydfBVfC9i9gBW1snbT9By+3jMu3n+naXtvyhbTT57o5DNVDV",
+	"jgOhdW2qzzZqeKHYwBccWC8kNYuVtCbYVFoup7aZIlzd2R0zgUrfu2cEze6vqR3XjsmtK8n1Gd5MQoQ/",
+	"ut2X4oK91x0Pw5pJ7M4uvPUk62xkVQtvzLuvfLB6fX3iZZE8xD+ZyixVZE5zOmM6wMzytQFOCKxH1fu2",
+	"hgW1MJx3HfbmdjjHLXIN2PNWPN4TC0sQbmvSs8X7/J7VqtJgsQqIvTeKAdVkJrHuCOScl8H8LtU8o/kk",
+	"iA2xEooCc33f7t7AtDH4T7/7V0mPHB2EmfgnNqBkxnUNGxEg1yyJOTBjW/unEvC/94c//9//3//43/3+",
+	"//mPf/U//Os//N1/8vt/9+d/9U//9h/+2T/67u//bzda8ikwusQLCnKaETQm+FgcM5/kR9VY+k8f7VX7",
+	"Pdz/7B2CKxz0Hn1o6RsDwUasXUePVk36CldO+UT9BVVRfXijgKlLLtL1Fic35F+YtwFxKw7XfBHYBn6o",
+	"akDFlhqalQpQbRUMVb4RFZtU5pdFrBS+i2cDbY5MWc7QcKE01YzcSdxKQ0FtDz/cI0lQYC8BOAZfINsO",
+	"OLb6Fn/+bs9WeEB1aYAxf4k9TM4sYF7J2RwkK/ytXKZAQdweHtosqV3yMc9YB0Do6paYj/yebIOpX0ll",
+	"j0ViqcsaTdiaoyxnBKA3WJ+8HpNkhnnpA/NDcgwwKwADjrleqPSuh36eMp631a6lMxZAUlsiAZZpwUIx",
+	"vsuW/OnVtzKv7V8uFwqHXgiz3GZgyTFZTJc3FUVZu27g+Prz2LNw1WVSfchR7FnxKxK9lKpHPYC2DPcC",
+	"CuTgn9r+jetkSV4FRgP7CNxvSPQA2eZWB4RPmg9mPBWQDPhuJc/csV7h+929TlHt+rr6RHnp3L4uEfgv",
+	"Iolb21/qUrCbIY2b3eTYGjzNqbJx2BFP09rttJ8/xpe/n1Bxhn10D6Vm781lGGG0zzAr1TA8+475p8XD",
+	"xTsfwZhziCUAlCfgrQtMkkgZWUzNnWTYpx0WyakA+ZbnwLgR9xlQizDMthJd0rwT6oXAcVwDIfVAMZqP",
+	"pjGzdmQiC7BcB4jSQ8YESXNI/7AxMjO6xN/KpE2AhOIoatsZAcDTFRjL2YzIQm82gxuJnp+yLHZnw+zQ",
+	"HG9roBtZHrF+zCzsj1W4b0xLxvD5cOMA7HvTcPYVEeXdAsntiSkjye0DH0r+rn6KA/oPorxhhXwh35Lo",
+	"W0joOnHd1UPe2JWfyQXqcRCJD0fFHiCXReCr0lshoaZrCLVgMbnoFH8InDYY2I/l+AVJnqdsNpeaidFy",
+	"/xdsmWzk74vFodEsg0PlNAfbdyaVrjq4OvZUpDFMOQy18xVI4K1qRzxHPKmO5IlFoVekeMgxlh1kqtFP",
+	"UN4XHxiZs6NbkGbZkI4uI71+LlNuqyy7l8x0y0NI0zRnSoHyguHUXV2RZXjjqqwnIBfrV+3WMlRfHlyy",
+	"ZaTtJ+Y3Yn4rGcw4ZwyR+bu2D8YJh64Y7QXecKWatp6JkJqP+QgQIlW06HH5M/ZhuFMa3Aodc4rQPxoj",
+	"OvtL5CxtPh3UbaO9+DvcXgd4E7hxBR3OgPrTXoP8DbVv4AUdSGsuqY7kZcW/DClITGion9qzNzMM6orl",
+	"ZCI1oWSuWJFKsZx17NtjpMW8vOWPlXgJKNoF8otTeEooyN5NMgJNJzG1lk7KwAlVZjkBiGPXhtXl4Ddy",
+	"GGn953JY585h5K9V61Eo01hGsVt/aqXcESxYGe2w3ZqpSzUoq2is6tRIKsyKObC3YemdLn0BkTd7APAW",
+	"OSaiyRGgG2d6R6YAQKRbhcP67DYglObc3cKXZz24pQM+E145blZ1dhee08rNGOHA1XNVuQJ6XiwJqdBd",
+	"6SukpN3aBWynOzcKhP1e0yLgNNBbNwc4ybyjO64eKQaItNqZBhMLBJD0CJaTx3CuBPA2AA9JMJaidng9",
+	"x14rxk9gv7i/CiKnHo1WYaNcECPaC6nhfK2rhH5dPJ0Pq/Zlx4dqxwcql/n1psZcE6vnlsv8CdOGZraY",
+	"H06PKZfYvtom3Jg+DrHSSOti2EG242TU/CzglvyNHPbhhYG1vthM8xp0d1l+HaUDoljGjGjSGRIBK+13",
+	"ZnLPzOu4xxE+14I9jlOCH/s5o6Opn04TkTxnI5mnHSVZmaVMtXbIrszQ+8gpBxPDu7BX/IzgD1Cw3ip0",
+	"+IXzl80Ld6k3c4moiqXvnBKl6TADAALU7q1fCGux5VSMpkSKHlHFaAqZPGYX+0LqwVgWIk3WImfZnqPE",
+	"dhWP/9om+8qT7EaFrthVW+BYZ5OnKrC1tUcSjEjYYfmVH3nFMNS6WE9cNS+xfD3eO/66E+8ov/zQ61BF",
+	"s/vroTrb/Sss/tj9/dOM5Tp4/V1dAEjq8zQ3f3Uq5kl0tOaH2oAS8PhWe02cJY3Y8NkwheI3Sor+GV0E",
+	"rBo+fMZilc02FNFMQ6/H0NR6Ma26Lm+oUiFCujm9AEaUmLM9sQDta4i2qwTnJrxDWcGv8U6lhaudRzZC",
+	"l7vXMwLKaxZq7Tpse8L32uIAwPm+mDLBrhhqvMAhjZSuwb9gLbUOxX7BhlMpL/d5aohYxq4Cc0UoTWfz",
+	"1vAZMqXzORPtETMtnpYO84VamFHObxlHObp1a38jGt7VRxE6CsO4VlGnrkXLoMhceLE7rxFYEuwVC5aL",
+	"lA1SjG2BAqSDeUaFszgEUEXwt6s+6j60ZVXcn+1+qKZTLhIKw2eMUB1Y6DE4xsaVyNSXqBVyEcTaYWgf",
+	"E2lZrYWOx2ykCcWv0PqZ2MEOqAblF+HofOmKfuczwAXXnOr1BFPCD87o+0Fa5Ki/Nk23WOeq1Ahg1DO6",
+	"hNKuMXnaozU/PHr4qIrXHLfGp2zAhdoAC8yQXpc5vnbvfbD0EzHyvYbnRkUwWj3ytRm9ZD4K8/Dg4KBm",
+	"Abwz5uBABkwto3i48rhS4J/2PNwFm8ZDSCzzKVZ3TD9zllfahBfRjHi3T14Lhi0CKWQLulQI7VDzlq+c",
+	"u/m+CsdwFINjmNNlJulaA8Qb+5rNBF1veinndm7edwWdNjpiQGr2s/rB6n4rlBFuXUzBfMZkoQc5m9mw",
+	"qvhxGDK9YEwQfI/l6iSoK9YDWnI/uQjazc5KtCaWtRZ1v1oqp9ySwcODJh3UXepWASrD0zyHb7054gWm",
+	"E1da6xMjxIO5ue+LfaPJLzwH4W85c4ozgE5Zu1+fJOjM6n9iv6dGCYC/Kl8EGPTHWCMMkxcnTGPkxmIq",
+	"3R/BZw47xXb2Wk9ZDtEjBApfI8OfwYcPjo76AYiem6nda/enr+DuHrD3cwtk4Z6Eln73LEzrc8+CkFdn",
+	"u+8Ht2B0IX2CYV/xzKq1+HfORrJMHIRHmVwMhjSj6BzAhR1zG6yBf+ZMyeyqeziHWVgr555j9+GjZ25x",
+	"wodP/QKFTx8HixQ+fxIsSfj8i8piwS/1SunwMGRV9d9Q6Tx3Cxc8OwsWL3j8Qi4+9+sHz0FFfebWsHx0",
+	"5tfRHKD384xysUNtxXQo8Mrfqb4S9NsMqjf6Q/xuiNonJ7Ja44uqyx6mVCNIp5YI6NsxGMX0PuBqACi/",
+	"0WzBtGDXitrCk6+uh5uqBmnRMj4pBoUYZYyul4zEF/ZFIwLkXOZQwOHbLpXg2qyUyZRlzgALvMmnuRjO",
+	"yRWZ00JVYEfNaNICjzRWYM0o+qJt9BZU6UfWNkAWhe6gEYOYZmBcWndHKf2cjcwYzoN+7SOo6frC9m6f",
+	"/QwHYf/6pRuL/fuVPHcjsk/ehANzXbnxOddAsSppxK8W5izg61BI8sSXdrRJ8KiLL6jqLAj57octic5G",
+	"uoCbzvfsx2OGEG1TFlFgCJe3Br8rkrIRx+DQ0dSX6qNL+Kfv5AQrwyy4YuBTg2oyaeN1HstnczeYWlUd",
+	"MFBi7Lgc2oPFlcAiLVanq3SvTkJ9wCh1EE3qsmCMKlQu1kjOLCpmZ2kdSelLzhYxOwCWQm2pfvjaCEdv",
+	"zl4/fnp+/vzVT8Pyolq51ZtSRUZYVtImqFXKq6IkFdQiPcb0r8qUFFRv7ExuZUzouhqJ5/gmmOlnM5q3",
+	"kCcr7w6IlbP+nOtWZ2wtc+hDSS3DK4fnbwLPjiu8PeCo/oSUBBq7FgP3V+NWBE9ay61IZ6xMIGJZekIo",
+	"Sc0usjnNKartjEAxHpSiXSmg2LoFQkA0V2yYGaHZAY7b/nwWDvIjiGXhAvsFg/Za4zXOb3UU/jOZz16P",
+	"v0KzYuTmUZqKlObm9plLpTHGPLHvfy7TZdKH3MgJ1cy/4yO91ZTOma+u64GOLBLLT6n2QWqnb55DyWil",
+	"jegHr1tb5wmcNusbTAxTsCjdQZS7v/bsaA1R4Jg6Xl92Qufl9+6Ja+ZDb8/cWi8YVZsWuWkv4voslzMM",
+	"SoWQH881DT+JKrUrddibOp5+vDGC+RnmLJzbxNhN6/2MNcsHKY2Fup6SOc01tFTJKTAUR7OMWIGEDBny",
+	"TJc9AfzUVZEeF1lGTPvkzhcXj+8iKc6pgqBwLkYMqAkKSGPuXLvh4P6jh+vtBhjyvnoyXLlsCNSW0QTJ",
+	"MX8SG2ApeNgo6NUoKyhGmLjiuRQzh2uU/Oz5+cXrs18Pnjw/S6J39ZixtG15oVe3TrBEVjeHJAUkd6x1",
+	"Ni+yDNfdhsv27C02lOkS5BhX3MO8CVVzlY0DwBj5Pjl1LYJ4YTR16AbMe6ZvKH3GIaoRjbdTLib9lfvx",
+	"WbgZj2KbccnYvGX2lmzDvdiQbjBxEenGZUb6PQbZpqQvxIvrkwMyY1QoZOH9jagtatHN5KT77towXBuY",
+	"bMNwg7BD+MGSQGOvR1NIhPcZmyydIH+iTvCBY5mmqBAOl4hihaQNJQ1xENRGp938Wvi1Hyx4qqcrskNg",
+	"IF7BxVKKtNw7Q6wWj5XO5xnHEvH+Z1cmRZZVUsiS6eDWQUayYMyIcDMp9DTqCYFAEzWnI9aWE+x+N4N9",
+	"I5We5Oz8ly9sepglYKwTqCW6P+RClNcGNgDhfcpC1PErnrEJI4/Pnp5ePCWGGek+eQq4xrgdlcaVNku1",
+	"wCRkTTiA0AZhd4/ub5COGIuoey6GshDpOtCjG8Exqqzw6ivRDutJ8IXh7eBO4ldsUGuKZlmH8JNYo43g",
+	"DYBaKJ+4rZznTDFdyoQzBqDSEN8ZvJ6gYwr6aVu6OiJcBzMUenGr4Cst+l8V4BpNvEYIBM/10/7howeY",
+	"WG+NF+b+AKGrho5tafK45LJSMLwfIaELmVIpgebMUBRWEmnND2yx+JQOGljkjrTxBl9eZ9RZjwuArNjp",
+	"h1HnyfpGnKdoPUJfJ13xtXg9HmO8PuKmWGJaDyxgPdo3jrK9aah/cAjqkF+4cdWD13a46zTfwA0M9M9w",
+	"reyONHbXrlCg8m4HsW2J0Chc64L8mmcUTp3Ft0HYCAd+MaOX5o63VUSqhWQP2ofxpMYOuwermzuZ4oBA",
+	"ZKSpuX2Ru/lCJ6U9zl5PFaZogTpsprB5zRbNbZQ7rYbssLSYx4LE9BRYF2Y92jSqUl4yLAdkby7ISM5m",
+	"RjcpFfXcMDoUjd3KSiPrnOIUMW8HUhBtcD54uLgVgnw/UEk4KDYAiJ/OomaEFcjrFqyCFPT1nhG38z6o",
+	"bPhPQHYx9NPJMuYYG9XTujc7mh3OVhV+DrymlTD9g43wC6pjWFH+IUbm4Q76y2ZWKEytD3KB52bPTzyG",
+	"SkmN/k4J6i97nvT13gOwAtQOymHsnADAMxrUaNZuw7Vcxvu3kx8lZMgmvKQxnjskWzKSKQsNuZjaBqRh",
+	"m+GCzCgXmSHIx1MuaFRFXIlbRLX3LZSX8zGhFg/GDbnnn4yJMqRMMxyyOSK09OEbcgfViPpUfxh2zebr",
+	"qR/6r1B/KDI0jsBeIEB80sdywKrvipdegw4BUGxltfINDlYk0p2SJLg9PIqZZUVWs3SQZp5u0VpVrQ4O",
+	"3ksXatIfOfSOZlXwBo3qONoaZObBXuJ4uCDJD779kKC+gRWp0DoRllsHA03GaGpUJ2oDbh2+mWmAkj8l",
+	"ww8JsnTXjtNbFtJBYCj3cQ8/+hF8BMbDYoa1CGXmKb5Pzi3x2bMP+mnySYLqe4QYaxz06x98ixfzh3fk",
+	"B98if39BhyxTffDJQ+3wCkPdBoDtR2t43WEsaKTt7jXfXNOLbW7CjI9o1L90kRdQyJUKwmiecXunIQaJ",
+	"81pEGcs2WUBjLmg2CBAi49h/NjOUZxkZYoZzr7yGEyN6JY6YrCDYIyxTrA4HuLFxHuaErXBVZjBDogiT",
+	"84y1loBfBX3bDpv9JF+SvBD11CH3AbmjpjIvC+HfLfkkLpOR59bgiHT3GW1oTwbZNuWx8sCVac1zZt5i",
+	"qRHeRnKG6GxmSZM3r88vyD065/euDu+pmbqnGObYOFPLQhZZCg7rvZ79Y0FBfsU/hmwQur7xIQpZlXf4",
+	"rMiA/jvW4ESi+sp8f46dh4++wiGEjz6vuMLDX87caGqvl0NqCQKpkNUKJWG30fn+sttxfH7Y7zWjxJ1R",
+	"6tbjxEvB4Sbq8FzL/LWuSkrzkx1WTLkdk1YnQ1bXsIQaVnGl8l1N81lpxlq3T1+/23k9mxswq1U3xS07",
+	"jYLq1jwJYIUrfUZVL8Iaw9q6xYTmd7iSTVNhbGHAlrDan3L48P6jg4pL5dGNrMajBzuuk9SFOJyw58ON",
+	"XDDZSvyAhvUoIsnvw38Pn/3l7/7xX/7un8R0x4+vuNS17L/xpa56LKbWsmgBaIJFfrjVIv9RLGu73fum",
+	"irWFRoRodAFoP7ksJqgF/fz89atjeyVRkRIuUvaeqZ6PWIIKlTAPRe5gaL/qH/Szmrqb3O2DBg2hNCiW",
+	"Q+KNudVQv864s3pCqSgb5i9SF8LvEZ1abTUHa201W2vVbtlMuxvf7wHO+ay383u+Lnu6qcjbEOel0jvO",
+	"LK72vEHttosofHgAqkptECwXhJIUVVGbsoJ2BaOB4atIjZFSN26vm11bJVb5XF2wxTetqHubmeXBzhPR",
+	"SGxUR8B82lxiQSUr95Ebwqr199JbNFQR3EawauCMPSHJqFBazjC3UiytGwTX0WntwFxmVFAUKyY5HVOw",
+	"ThtWMpPicq+3R+fznCsGrjDNZ2z/spjBK3KiocahvCqgzpLpLRpf4SfQJkfiFPDXmiSpemQxpdpnYUPA",
+	"djlNCGKy0DEnrZJoSw7dOqG0SW12JtZS0BLrM5ULkkkxIRQNdGWtOO0Sy8H4CWkc1hSLqJElmgktU+nQ",
+	"8SUI7BVRmmcZGfOcgfU/41pnjGQMEBWocAUQgRoAzdZ3pG2Tqk9eOD8e+A28qNrfRlZdsUi7qGFz7ViS",
+	"apBGh1LfN6jiduH3eF/ejPbW6UP7elTL6dCAPRsdk2btR0G+7I0JxRcVjaPOVEr85wR9St5OHROhS6dP",
+	"Nef1OiL3Bl4vHYdmss7KSjVLmpveVWmJ3qY2UiVmw9Ldiptp50LQbYg/51El96IePR9uxkkH7be6L6VQ",
+	"/lf/8t/+/j/8g+/+zp9/92d/sU5D3k4jhqlpll/R7GWLBMXt7wjsJUVwq0p0hLD3GFA241nGy9ia9lvk",
+	"00cPzPDWBpH+gi1vBoCrcxq8K2/dASzLlnVeA4z1C/Y9VN7vJKmaxYtIqDs7Mr9gW9Yyd3sQEQ+LfC5L",
+	"v+ElW9aLbm3PYGvzhEHEpuUq4cTUflc5p+cqBePPtmAz1kG3dYQUYE9j2mV54L+Z7l98VZ3T/YfVSdD9",
+	"b959e9S7/+HO/ten+3/yDh/c/3D3J3f278CTb48+/CmW+Lr/4e7dn0QPPSTKnLdZLu0PtfoILqUOqqRR",
+	"m3bMhdKMphD6WibjDS6ev3z6+ouLwcvnr764eHqerGcH1VSO9TGWLyDm/SlUMI9sRVBiykbH8zDMSzEI",
+	"m5Hz/WJuePFI5jkbwfV9B/MEh8vkbg9EbltO645gE6r5FSMJxqMnuMuQ/+SScuAbiO0XKbkzl4pHvgC3",
+	"uP/C5qf5ql2g+ToWa+EdbXLHCSCHA4gKfH4XondsphXR05wp3J07vsODu33iq5VjroEZW4BIDiEiqDck",
+	"NtK87zIZkkoeAda3MisLhRYwp8BJQjSYEkaj2JgQmmXl/G0kiI0zsZALTaxbh8UQ5QL2R48V5HLNOtZE",
+	"WJUEDIviYyl8s2sDbe2b0YZt8gIXJKhS3aWiwfd5z7UnvV0EFeQwfEHKy2ZVMSRTH/ngkeVFGgcfX3+g",
+	"M7kYqAW3ztV6XZsomQNfFUTOmeBi4gjDhmewhU/E3HI0C5pDLZaPYDg5m9H8skPQd7TGsqPjEuIknF5l",
+	"6QPS8L3CoVkr6QQMeXe6QHgL7FK4wX5vIryhNoPbDXHAwex6+3YenfLC4Sq3yyQAoOL+t5Gb2rWvNgy+",
+	"P3e81FzvM4Db6pGpLPIe5DQa5gLZa86QjeLYDxEoj3wjhatbahP5JFa6bdytc0zxXbs18PGHHrxvhrHR",
+	"Bzj+zT6B1LxuX3xo21TVLTrnGivysfndN9uej3H0m9DKRzn+7oT7cQ0/foqUfpOzK84WMfafFTNRvdvW",
+	"Vy4UI5lGxShECMVfXUEbo3QW4CC3SQzHJPni4tn+p0kP/3H4CCGwf/r54acH9w8Sy/RQI1nI/HIo5WXH",
+	"6sQb3NJc6TMZAampAwi6yfb8Ytme3q1e7O1MJWOetWgdGVf6mDw+/7JHfvXi/FdmyX5+/vpVKH0OuUBQ",
+	"l2YE9JS1ORmxPDNEGrjFPglyBlySmJDalm+r2jZXG2vWAaZkbP0y7kx0CQ7KbmUXpMTmBFmWxXBeBSvD",
+	"RJAmNyw8qnMaKRbnXfphYteQgc9TSyN++M5i2pVSy1ipPjgyVrl0tgKB4f25XPgSqkFBbJs6uUQV1HSV",
+	"okFnNi/WpSA3vPdtBcurZeLNSIIRbFH6Cotg44651XBL3bbpLD0H9JHmzk+lilR4MLcABDvsHR8hfh7N",
+	"+FWEXTzXRFEOVTkXXE+5IEcHJEiRbQRR5TJjHZC9zGDP4FVIqmBiNf6bxVaB9HIYj8XyInkhuoO9YStR",
+	"y8ZLmjJCjSJONR4HAP2KhrPZhTtswPdunCpdHQNiO/BxxUXvEbIvhaEsvdY4XU6yh5vv9iRMYA7GXS5/",
+	"QAcxOnvZlm2TqGI0YkolNl8Q8lnKPBtChzYyC3NywB30eMoFU+DqeiomGVdTcxfEKsqvJNxGnZDoCTX8",
+	"EozQIe6ut7a6GDHIHgZgtylVfQLwYyowYdpSFDnzWc5QK99+g2zJKGNGTnFANYAr08PSM2DPdTnSNLMZ",
+	"kbVQKTSudWE09tUeut4OT4BIwkl6pFcLCRwBzE1WVIZdnz0EyLGYPrQRBki8soFZNoC40XqD8ga++l60",
+	"XzvRZZc8qCfu3eC7gRMMGuiCG62yS57CmqY/VMTe6E0sVJF2QsL0qPpb7Xi3lb1GGEuIudwdZbyee1fz",
+	"2qgGkZzY1GPHMbHgZIk8Ek3w83CkAzqftxq5rTvLVg1H8LJmBmUII6qMDBsFMrqhXVuZitgBoVbJIh+x",
+	"eFLjLjIMV4eoWFj/SmTK+jAUN4gV19WFyx9tz1ANipJRV3I39V42RJ015GA2rwY4m3JECEV0U9MODTNW",
+	"a7bfzg6YVjcyaG/21zJsBEIsxiAhiHh0UCUK6kbBW9IGnIprbdWmxGHxQ76R1OJebDzqFcv9KzV0d9Ag",
+	"80umzaxiUaYvpeBamr+2hEAcFXnOxKjFSeh+LTFP+IiFhabheHt0XYVB7Cnl2ZJoqWmmAjizkRRXLNce",
+	"X68SCfD41a9rcQD1wp1hUAC4/e9/+EFbxaHBN9Ganr76xDelZ9zjsSU/fVpm+9J0xsU9w0S40nxkgXPb",
+	"5xZAtUF7YwulKYgUx5WP8KcyPvWSsbmrKgjj6vnwiZEUI55xRMItlI36NwK9dEoupAsg4lu5lqeK03vn",
+	"ZmBTyjeJyDvY/+x0/0/o/jeDez/ab0lpWFCuB6Ocaz6iWXsymC8n5YMSrlhGEvfh6gCJo4efHXUIl4Kh",
+	"sBnLJ4ZGNx6L//LmBmNdjKuGYr2nXuSFAOe8yJgiCbRhCDSpDdW2mwRpBAIcIBUYw+tPI2YhfcUWu49L",
+	"s9Jvcx8v2bJPzhEfHGPGP2c0N3KNvGQIfOnDV5WCOppyTD6nio8ILcyJ1K5yRmyAm8fDYVDWGl8xruHu",
+	"jHV2z3Zpp3vFFgFuczdMQvfBh159QRQb5TGT7JdwVzKFiRDHJFlMFRsNEsszL9nSaOJDqlhIWK1mBeik",
+	"OZt3lfnsdNvKJdnl1nlHeqeylehQx7qVtq6OMELn3Ij45FWRZUSKEjsRHnfxULwCUa68x+hoxja4vu78",
+	"5PjOT46DS2z/3Z++fdtvPKg86w/2392t/vlJSwzhK6nPGE2XthxEgxpaeMeKQho5U0ZmM8p0LothxiCW",
+	"hqUQYzfi+ajgmgxzRi9ZfkISIQe/LSSWSRVyAHFtyTFCSIMz2HA/yH5xEWM5xHmlpJifkATrAlnNnc7n",
+	"ELhvJP25zDIoP6FZtgwEUzs8LMsBPeM/oWMAGYR6Od1AS9zqnflG3ZNX8pe27fLJM9uFX3PblS8AEZX7",
+	"K5bMxmF3n3nWvaIYcqU87bZpPUP+TaOIV4e7r5KVuS4t0/TRxZzxOf/GmTI2LqwPYHssHaBOXQv6scRy",
+	"0DvsHfXu9x70Hr7rrdXd4yWkoJ+vKLf0gX+foyHW/11WkoI/K9Wi4MlTG5JnP5czV3zqXWVtH61Z2G1q",
+	"D5ZGh+pBP4CsNC4mPXJIrGW5R44IlgzrkfvEVwbrkQdoVCGuzGV4JP0qb7vG5yxY4HMWrO45C5ZWpJV1",
+	"FelpOZgGIJAnwZ6neL8Ua89WRyt3vHYcQDVZSRlxkGIHsOOx2+YkYbG8uH14jflYFlHIrTfgX/AFruEC",
+	"dWYbOQY3jqtKA07pSnFJH1OAFMRoni0hWZSmrlBWmTSZoCsjaVrsyzJ13VbOVr7raBJFoLKu5dyRPLew",
+	"4nhANOVJ3FfoKycYo89tFJvtzMPdjJSVGpvWWFnP3qh1XwMddnTaa57VEAy4AgFsCXTdATY8o8gjsnEp",
+	"9DQWy1a3XK9nuRc7X9W7BRsLe955TGfY+UuaxqZbcqcuKcVdYBixWGvAcaAAgbmsstyIafEqIJ49xFgd",
+	"FPAoy+jYBBAE4aOgzIMNmCyZPgG7ly1OY7FFSuDWEgKxU4RTjIhj8chbHewyfD0G+EHBpzNd+hImKIcb",
+	"xTY9sZFdmIbMxcTnxPcsggN8zYWtHAPOhRzyQ3s3hb++HcPxPKZCSpXyWja63hLEOqq+iWjzylRsVa9b",
+	"jzoPB3XmEDkiGCNpmtvLL5Kygj86RduufuA+FOascNXuQVlT5DJS1BJQpLPBTE3afIyBP7jq2S8Z2loa",
+	"NSLPwKO3rjw/NRepYSGWf3QKiIRKlHDPdfU3MqGvVdSz2/nzNBF1TUZWHZbgh7aQFKLLIB34sqke41gw",
+	"5NmqzXWi4h5fOdbWW28XfApwHkx4ztUty2uLu78sBeZORIWplJsYlOtzO1UhpwYNuxmvP6Tbq//fu/ax",
+	"lpwe43tGNmqEl0RcfjTL4ACbSxcKD1ogrerFX6uAH6Cmg//Z52RcsmWtas/h0aers/db8varRXVr0Zno",
+	"USyBZWyqJMdskT4JZA2ImwxYhVW1BLpV8G7qdw4pAV6fFwLcNis8jvYkokteVIdbL3nfJ89kToaF4gK0",
+	"teWckYdhOU+Q0ROHxAHfmLYSB7w+o++fFLn1Oc9sJXtck7CB7rPcxhhiB7MWksy+VkKv2AHH0rRFiphB",
+	"FgCbimVtejTLXIgebOcQa/fDRseXtW0NzVLIQp+B9JX0b6CofxdomIq8UuLD5G2RZs9AWBQyteBhALlN",
+	"tJQAxoSmXqA/qoPMdnjfNou5yxX0/EReGS42Yy56JyQnrM2WQzwJuLK57k5Hmk7WR9dMXtEZC+6KtQzu",
+	"C8Xy50+aQmpM2fVMsyTQ9dz/NhTKL3cdaN8gvdW4Lz2kmTSUMYD1c0EQfwUpKzhbOoYb4wJtLER+CB6D",
+	"Jvv+1hAxNwOiWl+a78fG2yMPiYKIK2ekujnDejj80vpbVY2cjayuFsNQwoehYbjmJWk8qxnfY8pY40zt",
+	"0Ga73iqyqatku8KAgTy2VoOoSkHbaSFdZRZ/Z1SAtrDeRYjfJ3NixHBuCBpvYaDiImdtF8P6IW5ldgnF",
+	"lLVdlIboVWHp81JwDNA7u+k6H6sVqClnbYXQUNGeYzGd+QSGxbBeVCEwj04srQq51+ukc3eHIPOQmEFa",
+	"eCco7i56+7qcmO/R9mZ9GCxdjzdbJ9dQ/u2ooG9cKfEmfRElMwx0/Korh6UWRDZU/KssrUHiteygSg1/",
+	"XyrRWic9E9msJmK4cWGAdvN2+34vLF+76Eaq1jJhaDqNg4t7a0rUntPbm+pZ1mJkwGESqsjPLl6+iKYC",
+	"dK0pqrnO4nE31yblgEJLssX+yqWuroOnJ7dy16ei23NquRGoW1NE3Ai2xdX1p6EK6b42FXszyt/AEB5k",
+	"UoSVrB/0rnF8eljIH2pWsRnlWXJCEvuOr3EHutmQKZ4yqLr9JWYbG4mOqRGdgyUAyu3JMWH7phkIHYBr",
+	"RDdMBD/41nRAR7oPVemspaB8arSq+yME1i80gz/NazaGoUQi7zey5LvsTkepILyLVC142u4Izwk6SHaj",
+	"SnputbrGwGq+VGdB3U/RbXKRW2ci6ia9ieGsVkJktGPcN8w9nQOn427N+uQCC+xmJZotEoEz/FdOfsNs",
+	"o30wkiAyH3JNSpskF6OsSMO0xXL2QS2CWDaqUbQmvcB1ddg7ODgglr+oiEa28RaWvteIS9iaKiOqMZ3Y",
+	"zGg/lglDZGwucK0gZM1ZL5MuykFo6uyK31APeLK7HTTWEtkeMsV46AhYp9bpGhHmCr4VNG0N2YgWWBh4",
+	"CX/MGNZ7ydDQtKKqxcYbCZOIYf/KnA3awk9cTIt5yelNjTgUGyqHbSQYdHJSTRWrLMO9b3n6IXHBKVnm",
+	"qmx3gB+3wQO49OvYBezb7bBz5VZ7Z7wcoe/LWOM9sB3I8bhj6Dnq0a/NR/af5lNo+AsxyhhtiTSgCJC7",
+	"sNn8XJFCYDDSwqb40kpKrWJCHxMhbYgSoOkW2IF/hNWnGXWm7txwzUL3SQIKrY3Od61WCmW4gSj7/ZQq",
+	"qB2DnxsStV9DZjZX5Nnp8xdPn2A+ofkMM7prFa1twRicHYy1Ybe3Q7M2KZtHDvIedOqeF0OzgEM/emwH",
+	"00YgVtXjqIOTap6zEUuZMOzSFTrxL5vhWvM/eJbfzzOKFcxdqX2OOcuLKc8gjzJlcyZSHxATZrtDpV7T",
+	"qV+dfiXLQQMqlJlLR4LydHNmv/UPnkEjQFqjmPpvnY8bWLjdF85qcCNq/epov+e4hDbQDkpoA0CBUlyK",
+	"Y6KDYEC3pV3iACEIw8NPrLd0w+sBk1n7BXLpaxnpHEJEd5OzGBQlD1ldwMMxGxR+GL9i+aA9HgYzXQbd",
+	"zIbnTKSBuZBFk0/LOB7zAhcT5FpoGetmHbx2BNQWGAs2Eb9lkfzvLQekdusEG1w/XL3K8ay3HNmz6uDC",
+	"QKVw59x2VGilchrqtB6GL5U0vTbJ1LCcx84eX8PN2yRCf5Oge//2IG8FpJizfMSEthkMHlkJavlDTnxi",
+	"AX8ODK85PDioeI0gL67sWfjides2vrcHjW+TO1DfeWwomkpQmf7KXbm29lnu7/YqZzma3QmPwQrsVmoc",
+	"7dh0anrceR6A7/QGqOv2Q6PNKLaMtry+aLUyVV3m6cODkBI2M6lAJhsX5Cv2eEr1D8G4MqO6T05dBsOj",
+	"+58+IMOlRnyVn5+/ftUjM0ZVkbPUQ7YtplwzouZ0xEACh6BAW1yNLHKuze3OBRkXWWYtq+HoHh4cRBZ9",
+	"SxlmbqmuYr09erBVcKe/W6GYQIvpAX8zl0ShWFiJJXTyWqPMRoVywgzxH60eXyCvrQ9J837ylljGUIJG",
+	"FQ8hmPzt0hSia+LQTc6xcaF2OQ91j9nNSlQrud5uGftumXoQyNIW70/ANCEVI0M2pZmlfojeJnQEAf41",
+	"D9Man8rrfMg35bq8DCLqGElsOrHxVJuKZf7bnu83unhXLI/jeVO9ItrJ8o8xnxQ56wjAWoNOrYaLxfx2",
+	"8LvdNtuTrY5FcxZCe2eZfZvDWNbrvjwHAEAopB2BGoTnZREkfL2CJW4Ht129FpmlTOkBABi1gh/9zNWI",
+	"9UYq65GzmSRpgckG5h2m8AfTIkstqgikNXnzVlpYrKzK+H3uk7UimbehABOdua6PwJPgg0zzK2coAn8C",
+	"9ugG0Y8qIy0LUionOY1GsF/AYOYst3jDpeULUncOPQ6x3ZlCaJ6FwzRLAhM1QoFeSDKTrsRSm8ZXA+TF",
+	"uFNnHNxudjziez13EJY9QjMlKxWtWc7K6FcEkN2uY1noFVM6/+Lx46fn59s03agFuoedrUxWtBh4q+A2",
+	"w7pjwmLrWkLthUsE5lkJiQyCziIoukLqAZrWumagdn23DtVt7XdlhyumPqgMq7kI6LkDeO3GasDRtQ4X",
+	"NM6aw7GBHy8E46lAexwdxNx5pvF1GMTIK4RHy9YM9izYKHDP9OybJXU7cGSHwMxzYmvL2eLVEKjWX3FM",
+	"O0EngNVuIFgEtv3N01dPnr/6aa+Z8+cAmHub9NEittZ7oQIrrG/Whwes3QUMRLlm9dlVRhKx7jQJv17T",
+	"XtejGx0Nx+5DdyvUL+uSkcTO1SoJZ4cSsJOpdikFv6GwThtmRp++eU6+OHth1EQmNMtd6QI6nx97cHRS",
+	"gHvIpURx5YKHA8evu3QDXPU51VOPhYpFymPVEaMI2ygApqxHDo9Iyidcqz55iiPUwSD7myY/fgFCAjgH",
+	"KY7KsFUov6pM6370duW7Ceq/zWPIxgAo/8szaIqoqSyyFAqkWlAxm5ROrW6L06Uk44J56BozuhnLaWUd",
+	"TVsLEIVngN/I3uv+2vBMZzwPo3nLFOHf5quIajsjk+KzVjRvM7Pz5y8dwLZIVZ98VSubbndnKqViqh8L",
+	"gPc5hfdXpxN+WDW1XXEFd0B3yxRyzbWFdq6ZAJdxoRuiAr8BmSPl6tKWsRUpe8861ia11/u1PF/s/Vy2",
+	"5nHWtVBQB8z6ZUwzgp9unUwDYoCr+NYmpKV0Se58cfH4rleMvMu3oQzH+IUVd1bPrpKFOnc76cKDbBNb",
+	"zxNLh61b4ZYxLKjCSrgIeS6uu+hcDSzKfnvokVNmXY1mxI42QgNCORq9mIsJxIBErYEAbtC6sUBECA69",
+	"dvsgbm3teYeXmnWqHHkFA3ItVhaiZ49ohVqqJ6O6i5WTt5Ib7NbT47vdubun2vM1fT4lL711x88bi9bc",
+	"YvG0v/bJc01mhdJYcM2FpiN12xhUI/9dsuUxSbJLNVODhIxllskFIj08uE8ypjXLVc8KYT2S7Nvw9UHS",
+	"rweC12zqRxtU2DeT2kUAripGU8Dl/cG3hpu8gnj8j8Kx9MaIO69a5KUndvWhT5QZU6qmTFl5GypL45KR",
+	"jFGIV0l+lJyQw0Mj2x8dkNGU5nRk9rKUtJIfJb7whlXsuSAzykVmeng85YL2ySmENimQOlEnwFdpsyJL",
+	"Nf388P6nBwfwfwerUwaq3pe3b3/0k68P9j97Z/6P7LeRi+PBNZhgyyyD6D6XiQtstefl7fI248ooBDkr",
+	"S9xrc1vBWicQAdgnieWtjXahNBeba8jVnMmcnZT3YSUnZFaNoxvhNVVe47aDjlF1MP0z1wr89TPfFPz5",
+	"xLXnFuv1+Lnjcy18cJW5B15CeR1ZBNp9rEVDpEEJFPOIxY0Z21+c/oZsDdd4Y9OIkF5bolQxTM9X6MAv",
+	"zBEJSmphAGaa8ysb/eWJ3UheJQ8xksfPLi7eEAxeglUYynR54pH2jiAKPzh554CirqqgDUBHySeffJJU",
+	"z8/RwQH59i3cd2/3jt/uPT07e7v3ocF0D2Knw84s0NxqPg6vw0PIoluJcoTumFjuKsdkyqivYjKnOZ0x",
+	"DfzO8J9RzlImNKeZKmeDZ01Jl1UVGgSs6tk08pkFjAw3vqCd1sKOu/1iaU8eKIlrxvRUtly4+JuZmaEG",
+	"CFtOXp4+fxGt2lTkWZfAO+gN3y5n0MPViRH/LwtWsC3L2sxzLnOul4MZfb/GK3WOP1joAlczyYJ5oHw+",
+	"keYyBjVpMaWaXTHEWXe93HgdDrN0aL0Z2JDzQauzwZWbogJA3YGdzWWWleKDLVXLMcrbtczSE2R1C64g",
+	"gnpizsiDgwdRTcPCpyPk+wDWav2SloUGzYBqK2wZxYRjNLe5jM0xs3wLmXBpGG1f0E8fPViHvRSj/jMQ",
+	"KawVsUo8oPaKyWCbup+bf9MolYqFLauDeLdqBrvTe8pF26XOU8dDvGnsHbBKGu2bj8cs9xe+uwPNQBVe",
+	"oLXcgWvDsfuZlbA85WS9O8I/8oA8/kmIxuMfIhTPO1y5oIbUzdTwcd8MW+pT0mWjrWgKAiw2EyPWBQ8z",
+	"mMWT4EMb9G8BqOt8cWmN0LM5zbmSwtMDd9VJyqpzsTKtHQxrGRu4sh8d3kbY+uslKFANWB4tBapVGcaS",
+	"YTCFt3XlwP3NLQEzDcoBloXQullDcQwrriKHb4h7XA1mQOXMrUX7lIO7RzCaD2Y8FXwyjch9Lx06UemO",
+	"9VO0BZ7H/Ip5pEA5Jq4xLBvULLJ9QoQkJYV2hfsJyXQDsGhbmL86qzO5qG5mObucUZBBx9T6pswdi+Cb",
+	"1iXVLZOjrYxKpbKmU+9cDHytKv3KvDto5MJ+iH89g89X1MpwuZbH5cxH4GYqEzMhBNRIDEykIJp6fKqS",
+	"kqtueSOcQaYY4IonlmegIhyqsIUQOJuAPhvO4FVTrrKqM99e9fmzsvXaDyVYWiEwGG+lHKGpZjMm9Bfm",
+	"5WYkR50ee5UqOHje7U7bDkOeFiDwuBNfZdslN6qfUUvUJXeuXBs1SJSQL7Zc/y3sv0E8ny9BQCdDqadE",
+	"cXNv44Ct4xGyEODAl1nrQGMh3jxyKBdldVIakmbU4Vhxo0RfsZz6BN+m1ucEOLAcbMuuhXTEDYQOOB82",
+	"uM2FXnRn23ZAOj6iVWzUJlWac9XCMbuyyDmL5xy69fABQlxgZnYe4YPCLpB5z5995+aedeV/WGp4gATS",
+	"PiJo16kjExdt17m6h21frenA7SYEHcFeY5Cos99gyV70jNjYPWJtUh2G4jOhuotZyLaBERmWizd09JKC",
+	"LavwaHd2jgMNEM+Qte1aC4zf7EwqjZOGtXAHDn6fYTQTFeTwAAI37ZIoMEN2mX89u8teSJUDWj8eje1r",
+	"UkxAzpVVWs/Dnsl8tqFBo9XJZ86kM7256yDi8KskCvRay8qzdIB7Eym96K1miV2akcyKmbBFSc0VS3wr",
+	"YRjf6hyFiIS7Ko4PeE2LySrkXxVbaJWPUXCKHpPH51/2yK9enP/KEN7Pz1+/CpdtyAXNl1HEb6BNO/m2",
+	"MB/zWxA2FEODokFRhI3AgMowtutslQ07xUtGl0VWvred88dnk5VzH1UW7ARBRdwt5OOhK9W1N1zSiji8",
+	"ikuezueYmKymjLXEGcBPOOSFzC+HUl6ehJY4WHpc9ylPUyZah95l2Stb3HFZNcBgVtYUnqmbXNUVFRit",
+	"0MI7scvd+varfe/cwR/p/ppe/poR6NZd/TUdaatAvO/7OtycHXgRKxIyWbmMAH6F6+iltNLQjdB49n/r",
+	"/AfXVx+bxxWn2GVLb+es3uI5vXC7X52vLOIeG1umMaJf2RwRwxmPa7pNVSy2OpJTi0B6tgG5w65aAVMt",
+	"4GuJGXgSYLsBwLQbTs9qqSnl2ZIAVSiE5SGy0CfkwGZkddcLIWNCdT09lTXiWnlLnXYRK1toBbBVfiRu",
+	"cdp2/orlu6VylKp3TeDYa9NBVo4hlimNn5XY4GszjqpflKOLD2vCY8W08bmRVp6fvyb3Dx892j/sk9ci",
+	"W/owJrgXrAcUok4xGVFaN0EhdL6sgIezK5a7z0vhKeU0I/Ocjfn7anDD41d7q5FCT/f/5N23Rx+iwT9n",
+	"oNx/TvVout2ViNaBTcQC877ra7O6040dxK7j+xXMa3cnBi0l0O2OT43p+el4bP6OSigMfvNli68M27L8",
+	"H9yLb8VbsV/C5PRI1SIOAQmINgfRX44uubL+yj58HqLJuYRZm7yFUAP4Gns/pYXS1dYD6DiH4iikLfGA",
+	"CkLGxhobsMARaz6Po+eF8AcOPw8DMUtECsAvRpw57JBPhMz9eJHynHUMjDGA7i8lVEU48a6o0ZSKCUvd",
+	"4owL5dug8znGbZApy1I/j5ZvvSc5OYYCDRhxVGa3BvsI6zvn+drVNXdYUqaxJJDmO6dKuU69XcWQQyHK",
+	"P4+DQKfSPog1reCdpaMKcmpLc8CQC1ZryAbPOnMj+MAxx++tICSVTFmtsBDaB5bAfFyQoFtaaB1HVigY",
+	"FT7xXzjxIU6RhgtznKjOIXvXrR6iHpqtnkAY25COLnshzii0/kNFdJELkvLU6bGM3PHN3q0Wf0C7pZmi",
+	"edc8I3fKfu/2yWkErBFI0jWIkB0OrZBM0TsFoGog5YvUDQV9ENHDCGFlZhRhyF510ftvReCpiiBRuZxG",
+	"f6TBKungxuxwzc1jZ7fX27NnCT6GE1Gpje0yq7AuQ2nYC8hmD9mk2d6ODjLkjEFRf/i7rDwPfzpYRfzr",
+	"aTAhfPKFn5b7200O/74op4gPnvuJug7cdPHvSrV726mbOv79JJiy6zRtPDvzi+Gvgu0uczqfd0CZ8cpn",
+	"AyuxteCM86SgXy60Sj2shCECm79kcx2HZ++Ch94S5QznqRU4PzhtVlYDBs9EqnplZE415nWUUR71+oQx",
+	"YV0r2nQMbSuRGeCzXghHlJw9vTj79eDJ0xenvx68fP7qi4un50nPQWZaRmGuQkWmHhJDQgxTbRb3j1ZF",
+	"uh10mRXqhG353C5iQ0tbp4c65xJegUCcVRPg+niNrlVuzc5GS9x2QYasO3XKIrF4dPww2qW0tnCyI4ck",
+	"0SP3S5wMy3qPeve3j/aCXoO4LvN34POviq3NtGdrLlgX1+7NClYu7wWykWAqgsoeQ+GO4G8hVLDyAVQA",
+	"fVNWX0IloLeJ+sFSo2LEbJLuRlqvP/plCa+x9pj6SsfX0kSYl/LXT9RqBI5Xr/voqXnpCdOUZzX1JaJQ",
+	"mHcD5dZ01wMZzRdOui4Ma0wdiq8t3H9nLYXPvpouT3xJUkgKd8lMRijCFHC+3s2wwWXjB7SdRu2msXp/",
+	"wzm3xBrrfPmyraztM5lXMzPUsY9Vs9eCg9uA/JRxkYeYG06y92nDPpvUO8pDRWsKgS5Q5Jg8H1vNzOhz",
+	"INnKHOwfvQD+4IeKjKQAsCoE4KbzecYxfd3bPr4+7N3vPewdHvTuH/QeHfQOPz14FzCClUbtT9cas6uO",
+	"xZYLyHOOM5lVItcwlcsGP+0hNA4gBcy46BrWJTN27pqBP7Ap888zbM788xSbhDEUOmrn2LCeJBql7Ptr",
+	"g0O3Ced1gMhdQP+secRVJgPAoq5Yblu5WGW+3olh3uksdGApga1qg/X2rliuorbH58KsvEJnKRoN0WbQ",
+	"J4DzyKFUU2K/T5w5H98xZzxlmo2MoidGRQ6GbPxN9bvZzxfMhcau5FRmv77CV5tpB3Yva4A2FfKoEGQ1",
+	"mNCOwO5ZEDroFm2zOmgw1B37fU2Xu3f3+l6v6+UFjnP7zl2cj5VfV162My7Cp4cNsJXv7/QHJ3l1ng4T",
+	"X9pXtz5l8SXatqDdde6PQKp6uFGFM48d228Fj73GNfJR3QvX56Sr2Gc51XfthLFThrd7ZvcVi6dxYOAU",
+	"Lcv5WkMJx+xA3BiS8iue4kWLIDUz9zq+oEp1lKZLJ1CfkMOqEWNNlMXqdMLe3vlIztnr8VdsOJUyquhI",
+	"ZX076jiMNS8UFAGqwECi8mbFBg/C6qRX80V5KRu5NetapsYO7/X4C2zD//3YN+YfnWZYt+ac0Xw0vWDv",
+	"9Wbw0mv0sJCTRnfecuQyeNMiGUO6h4c05MoKRuusfZEtw0jCc/7N2prfgRW0GUvqcggUxOHb+MS1FLWp",
+	"LdKIjdfwBbtIjc7Sg+nvRlzBvufY+Q9mtSsmd86E3r0XOFzOrUvWRvCr2HsMk7dgHw6vwKdHANznSPOr",
+	"Eh8m0PJtilju1X1EM0g85rqQCdFS9qwDEQuAuWKzthYZerGUTcsniZqpvn1lMJNKD/7T7/5VQjI+4/Yc",
+	"l4fJD1PQzNajXQJv94XBlnPWI0cHBwGztmM03fgI4rIf9LzZGOEyvNXVgO2Rw0dBW41as0cPruXKKKuV",
+	"x6NugYX9UBG5EIg6iY5TrsoSaU/paIp+0ilVHmTDsBawic1ZThLfTVKm+0E2P6wybDDMGnAtTVNo8UC7",
+	"zyVbOh9j4Dmx8BU2HhlcklhazumfNg8FljQJy4WZMTgMBLxnvckJkEJshNZFrUZok54cGoeZSRB2PGWj",
+	"S5Zaj3Bg2gqGuqDKZ/aBS8giztRn+ODgs5ImrP8rAd+8Q75B4nJ+/iqFm9U0ixekWuHtba51L6OYt/xN",
+	"Dvm1+Krb4EqAENjL9w8PHhztzyn4KFZfsNcgTfZ+zkYaUCM8Qn+slik6o63zW1duWmsG2RrtsBWwNNoz",
+	"tTt93Y5dUvfaS8QIZcKle19ThQFevPaSdSWD3+Db5rupFCxAFF2JIRSAaQGIMmKPtAjSM8N7lAuIDBBM",
+	"GtUdD7Fw+BXLfYnPpEce4tOwuCmCpH2KP8xofsnMFZD0yantLg8CVEXlzHMohgoYbJDCmBqOaAPvzKH6",
+	"oUK+V+QTQwtubqsRUj/b2BW6vmh4D7HW0hBFG24qLgjW9a6CulLP5CybT0xTELRUqDp42F/9y3/7+//w",
+	"D777O3/+3Z/9xc4KjpeZ3JFpL5VmM4tYG9wZ0cSkh9dz+wdCxloY9uDuwMEhSIzbjD55JTXRcoK+a7yj",
+	"fL17Q52FYgPXQg2BKpMTLvadKLetRWTtZGMAVS9pfqmCwCkF5FMGVvfJuaaaK81H6v9n7/1/3Eiy/MB/",
+	"JY43wEg9WRSrJPWXKhx2qyX1jKa7Ja1UPe2dLpkZxQySOZWM4GQki2Krddg1fMDYt2evAd/h4PXaHuOM",
+	"Wxj+hoPv1nfevf1jdrpn7yf/C4d478WXTGaSSVapJLUJzLSKZGZ8jxcv3vu8z7OBxgXjU56TFoSE4YyY",
+	"LCB5SKICXBYoA05TY1l6LgCeBUdSxGYyE1rT3Rr0N6tXmUNC6EJbtF2mBYKuZAm3Rm5xo6YoORD29HRU",
+	"PqIwd/VuK5BAOEXNuAQ/rWOVJTpUesvsRhWtdyvkQpWeLRTOzVr+td1kLCPhtd9kmml3KI8o0O4IWXjO",
+	"nQpHzraICV/7M6ypE5W/K0pfBFAK8+UJHeQVgolc8MxoE3FJLw2iLZBb0egkuM67LDYDmswQi1j7HJBI",
+	"moNiCIlqZCHyC8cOUNlutqw+2Hws1igubdDQXcsdNTQQA89lmXYRe9OJOq7gZfsQjQhqGdWkSOglbpcc",
+	"wxlEaM97OCYSkhwRSxJ9WczTgeNdgA/tHFr8QuRGF8tpe/WbMCn0II4QXAYADYaAJkRCpJJN0ixLfR6G",
+	"LRIcnfGMU0rnLd4ejLmUImtrtJfDdLQZaaylyXMMKHl6IXLP2lhDAhvwIpp1XKhcJEzIQb4A7BDwHI6N",
+	"SsM1ch8CC6il+E+1/xWaj7SxYwjkj8dFMdWHt26Zj7eABZJRTDLeMvgAjj8sQRd8wWaSUNaOYRHgr5xp",
+	"aKSLmbWmC4rTyMVEIX+cvwZDayJoilEGAD9Ypmi03tUI8mxRCC5xEgC78Jmg9YtZ+W7E5lMfPsQ3oabY",
+	"XO5NP7qgOC9iX6b7Ccc3rivSKM1Lz5EFIBOQC+p9nK4gDYKXyrhE+iM+rcOTpMIclWoIp+cwHcUhy+9g",
+	"jKyf0hzckOQqN23T/MKMveMSxje7eJnu2mAE0PWDzOpcMsHzLBW5M+BCQXjfUPLIc9hDagd3GwdRST7y",
+	"EDHWxFrpvJkDJfVsUoeBe2bNQBUR9UNdZoyAZEPSY0lpZwOmTRU8ixgI4VwMZ5DDATKPeR4Lery7nRjZ",
+	"BqFhD5P++hvmQ3r0c00U9A25mRxnJEnLOcQNjgSOW8h9qWvZIFPdB1dNsgJRGnDBZhp1RF0haZAKk14x",
+	"CADTXfaxU9fM0or5dBqDHCD1t7T2gqxoIO20A8x3a9t8nsqkjRlc5J+aJx1SOYACr3r1M/MwoYPh5dRc",
+	"p9a+hU+Z59W8r+cpOc6XqGJVDvFqc7SQ2DUbDDIo31IRXQrNXLOPpNWF2bRpznNJSXiWJlqWNtCQZ5nG",
+	"W32qUZxGQYxTjA3tBoXGyEc6UHlSn4B+s+ZaJr5VA34/1dOMLx6ZRy04gl/wFIq+FDPflll0c7oqrl+W",
+	"T8k5o4WQ7ZOITFWWddkXU5gYIR2yEC7XmIMC9yAo3cGK6m5tgiODfH+apwPRJqjXSGRNQcP0Mqht+7fA",
+	"G+tw/mCbHizYjXiiZFooU2HXfhvfPGR37vbMkup1e3fudtn9MD4Zb8gDpQuNbocjj8AiRCOgLUnPAD3F",
+	"nhGSAYCpTWj+xjYpGitNfsnVy8C7MLfDTQB3b6vkKDzMTBIq+7CobOxhQ9LFjRYLGeXWr/9n5snXgv6g",
+	"8l0oQimpf33OnJwPAAyrhkHYnb8hQQkCUgXCIuqZtbW/XdJLM5L9r5Vcuz5O0on4uXnO0lH0daMrsXqv",
+	"K0+0p4BbPdPNF7ht8JUW778msXbyNmMxV5BoEKmivQuSRhJAJQk66ZWrsu7ndAoaqXBlVJUV2lcV+eKv",
+	"sYEiXT7mS4pIVZSXDjl3US1fRwK1kw63ulPWn2JeKkXeFFFav5X9WG8c2BZoilvf51eo2EbW513wWRSO",
+	"6K7anAohyGIsMQ1eHdv/WpG5EVvzylyERIDpSDrXu/Vs8Eo913IYzW09e610J4wsaienH9PD5TCW1dxT",
+	"QXhY0fH1RS6HIPQrshO+bqVcMeV6a4iOW6k1N+NrNQmL/IFR6u9TB+p4mAqOBHSoTJrVT4YJf5eGO4Ij",
+	"FGBqVpMhF3weteGij33pmJaAsjjRd45WxIb5m4Ls1jSi1z5JSQ3idgdbYAhsbI4RofQcVa5Lxgnb43Y1",
+	"BsbDGsq9ujirlU0ZmlmoO+9TzeJinAs9VlkSBybmxvOhHQzxc56ff6bmX7oS6ItnVMiqK80GcwwJUFO8",
+	"8IgE9NTWyU5Xk2G7QdlgpOf2kmNvx5RX9pI6hF0LzfvyUzJzVJweYEqBtCBHQX4Nsw3Q/ksBaBZWC3aV",
+	"QxZnahRHLE5SOSp4dm7+Vtz8dy4GY16Yv8SEp1lMRt89PQHKEp6li5m0nwohB0IW8LHkjOXT6TovbAWH",
+	"zve+roWgm5UH+d72AvO5a0R9LK3Wn4rFw6R2zt3vaJxdfibqzPO0EI9ltsBjDQ7mxyQa3M3w/TvrgtvO",
+	"uBZfYAYdtzJmeVp7mJPBuDEjcgXxudaayhv0HpuxqEadAHes9awtH7o1puqknijKsyds1GQ7Rj6+7xfa",
+	"3c5rHV+Yaqi28CzVRe0PHpLTRL66Watzm5ujnm2/oItmXchZOlyUefjPhenueMIHeHmQCc+TvTkiuXXN",
+	"EFTkCZVZJ0LKHglkMfeb8f2oxR4w945HvAlw5oA2kIUhpLeD6FMpVkFHNst3VQ+fdco5n05zdWFu7bb0",
+	"MHl/mHERuOF/8NIs5FeRkZAWx2XUuC47dlqvNRs5L0cZxDIBKxdgbMSLos6tY44nNSueeYuzlyP1QbLW",
+	"SlATEm+l27IsC0e0bhVYaV8jZkZCFk0Ss0GWNAoA8csZzzYUWO7+sdGOtUdI7W7OJ1zSxmzfDsu/05BQ",
+	"GXmkeEEx7S4lEWaeLjQbKZVYj2MqWYxjER8BegkNAt5rZ389BDDPwYsXmN7ScwAtNxcJcDbpU53s3h1N",
+	"u6Ppe3Q0DVQ+bRBeVyZ57ZaJnKx09db1CpTnukU+kwNx0oCUFPJCZGpqb28R+i3SwZiZ0kh51ywXQIRm",
+	"byILNuBSqsIywx2xeJirSdwQGIct2+303U5/B3e6WdilU6txNY9Vw+BPg4Tk6yuckk/KS427d2/fXZ/k",
+	"c5otTlS7lm4voqJOgXqWY0QpeF6Y7yDbfpYOgNdEGvW7bu3OpJ6dGSF0ZrWBCjxBEuIrdgAriBH4LNXF",
+	"3hf+ZQpfWk5pTpnL+2nyKo7Mp5kWOXxCa88PXsKovIq77HMj4aa5GuV8otmTx89OMBkYu/H0k3vsw97d",
+	"D2+W8d4WikbfdAdqcivo0O+Yiv87X3+r9LumeRZssHqZw/Ki9Vi31q3NZJXrYadOf0/U6S3NQ8Vg3FIJ",
+	"b0g0LRcA+MThCjfeIfvBS3covIrYD14mkJQf/qRTFv62u8P8bfkb4YOQkEm4P5Ppi/4EX8R56JoNAp/J",
+	"K4ZfYPiRpc0FZCSA8sKGmFkLmmJEgG8O/uiiScyW3SklO6XkXVBKVs7PivP3irO929rN4dmJOj9+YP77",
+	"5IuT2rp/ORPIG7p9zbT/L1FI3WheRh2atROnPr3Wtp2vrC9Mfb/Cx5yp0bLIMYfePU8LUBO1tFSO4juF",
+	"4r8ChWJ36u1OvbfeH7SB//S1y/RaeUwtrOt/4LiuC5zbeXt3u/u/7t2du2xMy91MzhF4XvsjVLnyx0/F",
+	"op3U+J56nF/ul73ND5O309fspjKcuGD613mbEUlUI+QaFw+fTjdB5exE7k7kfo9EbsZxbGx7vx73IfGc",
+	"kP0vnnUi8/knn+K/J1/WzpfZ22RCf2YHxpYGsw/+hzyFfxOBzsa8tqirQ6yQrPB7e3n4XjmQ4/UyQ2Od",
+	"104NXUa7L0M6jfwnTO9ypvMAjd8NE56lBaMPFSK6IJNbNSu4zdeWFhCiXi6arrIO54xZtdDTDPm0eMF4",
+	"loWUFRQV4JN1+JASezFuhyymsSEeEPrkczvRFz5bFH1xYitxg3wVBNzEr/HGGbhtj66CgntHRbGjoihT",
+	"UUz4i9KKCfyjfglehrFgxyuwglfASMGR2nNHKYZVdR/RH19BRMHz8LG9dGKxCVNulIzOKC3GszPwgys+",
+	"TYEKbSTkLRek9Sp8XZ+n0z01xa2/N1UwtV4X2YDk4Ill4X3rmA7eulF9h2gX3rax24IDYkvihh3LwTu6",
+	"RLalXHjr+rEZc8K65qOifZ3tf+08DlsxJ2yTG+ZVox6+HQt8Y5BpE8kVm/AF00WaZfDFEUuHAcs7oH8d",
+	"w7YREVdBt7MjtdvdJHY3iR1D2Y6h7HUylO200+8ZB9dbyHe1hZ60jufo+QqN6Hrt9m/AZv+0lv4dSHfS",
+	"fDBLC3aWC35O2brLyX/x6BgAIae1oWM2Z4pgYGdiwGc2odg8V3LEzsUiChUZKMMeNsRUBImDOPvlTBXc",
+	"aR7gCJhNLcvpOM1KInuu8nPdZV/C9+gWiNVUyDgKn8KDk7Ko2JwtMWTIj+1bY54N+/SqzfxiO5ynArNp",
+	"eR58hM6xQaY0KEJHlqSImTKAcgm1GGCBB5JproHO1ighJFICBtyIxeZ0jUv4PVe6I/qu4SoqL1FTu1FJ",
+	"l2f3J2rO1LCgE2dpnqdCioTp1J6JSKOH3RzOsiDlQgtGGMxlU7/CrED/ocbE4BE7E6NUmlZ7eCMt6GY/",
+	"qXXVmHZ3oo6bvbb5koUuHuOr5s+f8GwIH59DNFGRZm0JrKpipkAGMBoAW1jk56V5Uz5bn/2jkvyDY+oP",
+	"2CtjYLSSIQv7taXwKInrZdVricRHDYe40HNRmJGLneoFWpfPYGJ3QsQ4k2JuC1JD4kcC7RZKtNsWElPV",
+	"67a2ZnfXQRBs0LYzMVAT2upBViUSf6bKQ8yHkRbsRgyxXbf4NL11sX8LknXfomyOt1664+bVLfNCfDNC",
+	"FQHVU/O+KpHkw1pRwyEsHRiTlguZfLCy49yxUIgV81SUm6MToYvXlPfNJ0bxCUOOytnOlhNn8gTV1qWk",
+	"Z+WVugzBqOQlWm6Sw1vUtWsdp8/qTV6q3CFiVuxsM+p40XsX2PuumJEvobT8/YZM+8unx1vG4WcPrMbE",
+	"QMGJVs4R5Ffb2sblwabMssfDzuFXa7JtUaUuKebzqnXKrwYXzmaGbMKT5RZtR1XoWQrDMWriLPSdLC+K",
+	"dfvmuvVx2q3Xr5X/LBXzmk5y2Td337rQmnXEcE6VqeNoqHDs/VC7rDBd9lhmC1BdMUWkJQ0WopwGuNua",
+	"wG6+IqkyZU6utgbsWts1pVm2zMeLpvMC0i/Ox4sanJAZf5doqnsqT+Uei6Xqw13F6O5S9SEbA6GMcjHh",
+	"KWi0eJtRuc/ioFmhFCak8+k2qdw9FqtZkXN5Dlgop50QB/AIeGPNBUHlBSg+jrMWX+ZjwZMy0snohWOe",
+	"YCLSMc8pKZbVbbxG5bJFTpXKwnx8UDJmTeqj4lmuAX+yQF/qTG0tyw0mzsSlFptBJ55EiNQvEWH2IRWj",
+	"S0vUZZ+oHPuW2Hza2BBnLp9ZdvlTyUoE85G7rBLIWWUZmuatTQ3zAcKag9tT91SGehupbLpADc2uCfwT",
+	"lgRQHWd4RrnJNVLRzJVZtOHItk2cPV6gnvflePHUVf7lePFI/R5VDx8+oQZ8OV48s20w7wbN+HK8OKaW",
+	"fDleYIKqj6ktK4kerVhqkGeU1LiW13Ba1Jm9y6zfZTM3hGAj5XvttnYAuOUi6ZDSYCwEZsk8WTqidZjj",
+	"ZV265oeFmNRDfIeWIXwNY6YbhBBkiPU3DSdUerkTMEiSWzNU+QzSLbh0euJFqsEllVmy7OXTx2lqq+p/",
+	"YB66LwqeZgDfTiXP+uuvE0jxnmYZZP8Ba6+LJaAkluU5jJjItKjmZ6w7jIJzveZgNM3FUjz8FA1cU6Gm",
+	"WaNdYr1Z84Tr88Co6RWudS89TOqVi/rFYi69Vw9Avgz09DNYStiy2sjRZRzp89oQ8WvTx0xLn6pM1Jkz",
+	"ptz7NucqP++ymE9TiK4F7m1KVQpJIOEUTCapTHWR80LlustiyGkUPk83uekUfiUHpTkVwedhv4Cbn9W0",
+	"dfdUxtOZHseHZN8sxrmajcYlrwm8UjLfmhr0XIhpfIgG2DmacydCs2QmuiyeG8EdH9qkeHOUv1MwEOKx",
+	"nvNUC03ZPk07KPQgPmTTWaHRWwVxySBr8aUpeFUgy1ahmA1W6IIFVCsAaIO9RlPy+BF5e3DT2fyimbPu",
+	"LGBcyscxn6bmaDLD2wmCZaKOGShzEJuOd6IOdNH8i62gbAOqNa7brIzjJw87Efx1j+qDv32d5uMTrNf8",
+	"+YzqNn9/SfXD364N8L5tR2kVbgLydisX2LdfPMS3Plw+rp4JbXEkS4FNtXzmcJoabYhPp97Ihmo544NC",
+	"M64JIZBCSn/6DlO85mCW6LQyQIBG33jfhjbQQ7BEkFuu0pjlloDvMMsumx3ceW01DiCD3UejAWFkFieB",
+	"zkpqk2eVp/e2zkhj5gpuzw0aT+weeJjAISn4YMzcl0tTN+G4lzbKc5eTcFy1GO0ybKajMrsLZETncH8p",
+	"+Nm+RZWVFkZkV2lprkpjUy/YYei3M4GGjGtls9oqTvA1mZjDsdmg0MMVpbYcVNedlQN1fbYX3BTXe8wj",
+	"fquJfX2tzxyecqW8ijrjVBcK+WhWvfgTfCx804MV1vbbPRm+/8uZmK0dst8zD4Vv6RYnyiToYWWosVIs",
+	"ptQFPxKW3XnlBNwDf+ilo4F2s9Y4a41Df507PBi3a9viwThs5fDqT5Qu+hOen4uiFsR1Yu1m4BhxD65y",
+	"mAeQoIOQkGO/FsUatkOqIh2aK3za5F73TSk9e6WtAPDlylYA/HUw5jkfFHQLwdQukmfOW8hZWJD1+V+u",
+	"ndM8VXlaLMoz1lzmR+v4UFyB1aG/ijKrA3mJMhuSti9Pz+fWsAYzECSO9wwNYd74Urp4O5Ha/A7lRxau",
+	"jTi4SZpIMOZ/cXJv5Vx++P6dEg5ufwXuTb/ePfj+Zs14PVtww0a03IF6CY2/dgeSzcEhcZzz/tLtl0nf",
+	"3I30CsBz4KLXbhV22WPz6zzVAm8yqUv1aHFRaB2QqoTkTYsuOxkrTYCQOU8Ll4Mp1ayY5VIkTA2HBMWn",
+	"2ARzeVNSIK4WzuekxvZZe6QSDrLcuSd5OuH5Alp4xgfns+kh4xMlR4iNt/4Q57mAaQEfzA1riw2jKcza",
+	"As+YRnPJzch6KExPnYUUXUW6sL4iSJ1tioqsp+RsQY63IGd66KChm3OqmZIROGXQl4X9AGdWRL4aQI9V",
+	"IWU4JxSnjx4Q5FaF1OqjXM2mtNbUhbkem5nxM+gOjFzbh8PGAVYQvGc4PEqxjOcjQR61lR44KJpTqdjK",
+	"EQCE5nzh4wQQVT/m2qKpaCSPyAANowpz5a13gA/2c1txSREwi6JSuuyzVFMYCFzWRMKkmJspg05HLJWJ",
+	"mJp3EcOCVXZrU7T6Y+Kj7kfhUbFHXyyxkT1Tsxxx156JWi90ISZ9vknGqzW322cFz7cEHHkrVCvYMkQa",
+	"tLeT/URkCcQblM1k+xadbT+vsVU7IwRVX6uC4hhcm5ptqhPJxzaa+fpU7bDiZofBph46Gtm2/jlsRAsX",
+	"XXvnY0o80BbtXOuB1FjxZiVX4+MASo2SHLhMEkbFWsRnKgfZLBFJi6R81J6WHsZg2C61QrfxCFrC7pbw",
+	"MHy8AdrijLPwFMtnUmPgmg1hsz5OO+zhxFZAW+2QLY3OxCpezVXl/JmrfYpX4B+MArCWG+WG+S+EURW/",
+	"kGnREI3DMUqG/EJHfin7/CyEwQWEYJoJxrM5X+jAQRO4261u2tLlYhr2uX/bfHzmSqAepLpIBzXWPIJY",
+	"YEhXu0VGHF99Keb+vcrG9pqZOcSfPHh0/+GjH8MIQGZyaS5ijFJGt0us6evNRZEvNq0Z4hq4tHW2rDFX",
+	"A6G1qXSTAbIpr9u/U0XRLo1wfe9rWlitPSrPcNMCx+XxSTqa5ULXAu0GIstqZbgf8DMxMCr4veNH9x58",
+	"9tmD+y1T5GY8ndSVDDqIw7QRdkmp8yPGmRmFlNL2gyaqzYoC0rMWVZbY9cqVPhUDkU6Lsj+Z2sDThGnV",
+	"sgqL4pze7dWFgoOFAO4kqSQn3ZhnQwfRgFGlAbU3OpWzT44ffvbgfuQi65gRveaq5/x8C9xhyUzUqsMN",
+	"HjSv/fqGf3S3HOmxTREfbVkELto2qw1HpG3szVSZs7zfVHzdkjP/wJUQ3zb3JjsLEHqMOomZt7LooSXa",
+	"tmV0nV5q0gOoPigbpndqTmsJ0bCCwat4PWtXmztfmjkKShpmULEdQrsoW1ZIqI/VMwoVYNx/22IHAyGS",
+	"dgtlowbP5KVkhBFRTrfhC6PWuPLoLEKHfxtYLk+L1VLE+/mXRYh5m5CiCONEswEI3dcpRrDVW4sQen07",
+	"8VFV993iC/aZP3fCZeQEz7KsiIJDMDxBymsl2FvBzAXDEXStckhURG9FjK4+uJ+oVFYCJKp85/W3Lx9f",
+	"aAGDgACO2FjNcnPgJHzRUt2vXv9ro37W3lArmsirsv761PpCK0psNWXc6luJykVfi5xeXnUlxafKif/N",
+	"TalBqubpJnAk16tn+GJdKoxCTMOQTpydTtQx0wMGh0UjtasLCq8BkZrd/jWF8iV4DVkuQ20Z6AmzAe9T",
+	"B8L2uGEqz8Pq5X2tFiJ7Vbpm+1B5LSx19Fw0BGfEHvkTRywmE6r500HSzQdqRN9UHYOJmM7DiLQZ85XT",
+	"3G28nLaxoik6xcB/BqHikdd4QvQW5jRFkDBBHWHzoBJFUaxo6wbVHe7DPh7RFVXm9bECHC6Q1NxUQiwq",
+	"VBL5ABloKT7SZcfm1BXmRQuJSzWL/9uY+F5wn3fZyZJvBdwGqQzLjCFYFazNlbGcj3kB91k8YM23LNVt",
+	"0GrAqlUXFqwHeNs7YmYDAVwUT2YK1Heg06pU2lDy4LlRI3iQ9KN9QU5eV7bAOfDJU2muw222wJvY83i8",
+	"XPfGn+mHcqiW+1laEy+bgPV9OxyhKrn/fpMh1rzRLv1lWHz51XI05epuXe00tl7eNKY1K/v6pja881S7",
+	"Xscxcj9fsHwmDyuuafDrktmKzYFbBGLunO5ect5ZvyB4xfAGG28UKFiHb5nJIq/HHLs2A2YWH7QNgVhw",
+	"ErIRS4fISF6naryG8JurD6WhCN36UBrPywAQkKjCngBEauVgf+s65Ulip8P9bF3xcEXRPrqybuwsYGbN",
+	"3NjHwtth5f7ZIDRK2RlW1RBMtzmwHnT3wxttEM+tZrXz7EqznPXky0/EIE0EHYAl2pq0OGLKASDM+V7y",
+	"KzvHEUuL2kXSbAcp9Sy8D9DOvKHHKvdKw03vs8JVxc+F7jRhPSgf5IoafagmlUpDYYm8SJsx0hi0rWWX",
+	"esC02OuVwB4DLpc8OhDkQjGtG4T72cDs2pvLpaK+lndrmoRL94gZcQg6GmcJDt1qsDeQgybpYO0yzoV5",
+	"SiTW99plMUjdvhm0MPJ44GVxWjCp5u5Jc8XHXAwor8/IRpdUwThmLuoKOBN9Dz4rF2TBZxziKXK4y7n3",
+	"cjEV3MYM24APlJIkg0CA+njkGERv/1wsQJG1sSLEsIHDdCZ0qWHpZGaqTly2CV5CJ4UcUYAuZbGe6K4H",
+	"OcXsXBilFg2ncIydCfMcIpp8niSUzbbjuTAnq0gQfYR/hzwxfpI6UcfPg/sQjqn7Eges9Izt3vpcMd6B",
+	"SKu9euzUqQUnfFSnEMiCD4oGaqqJ2ev2EdoCIzZWWaJbulgA8ZRQyE47K0nBR+t37wiZDpfGZUTcL9Cn",
+	"Uv0NQ+JR7kupm0Rb5zdSr7Z9eiZRHakRNmTPj3mSxI5KlLpjttEGwUBVoxhx+tim+masHJctUULJWgf5",
+	"F1rkD+/r5ciy9aTA2IXWFbxa3b/ruuv5pXadV4ETPrrerEcnfHTtKY+sNKg3qTrcb8FHEZvJ9JdGqZfE",
+	"aIe3D/bQcrXBbstVFuLk6eSMb8VEi0dIXKlYogheQW/rKR+AJUfNQPmDY8Jh+X728Mm3/+5ffverP6+S",
+	"a7VC8yHr20EP/vngk1vd5zeWGOHsb8/fa3zt+c3fqUUF2pm7ZFS5OWXeeDajEz661iV/zctd16QaPOPF",
+	"YNwCmQRIQERnBlTs9SRVoMvhQ7DAz4SQ1rAJ2v/tHhjxGR8pz0+JIF2PA9azwZhxYn+5gmjjUuvoPlJt",
+	"Xbs6VlzRA0i+NQ0bgYEX8yMKIg4jCZDbdMmrVU6kGVYemjbWt3ULPcr5Brd5a9HmAnXfPhu8129mqgso",
+	"2SCowcLC7avMKbM1fHWi3+RJhItF6mnnLCwTaY/SiaDA73nARzsWWeJphszMwv4xP03NV0kAmoPyA19C",
+	"MRbbh4mLF1MxKPp4J0knonFiNoyG366MlajNkzrvvGcCK2M5tx6Q0KXRUnZCmlNzpgTbr/H2Hj6ENOG2",
+	"JzCvZyJTctTyNrOe4JIMNkgQOeeBB+mIKUm85UacKkomwCVcUoka2bqeLB+AldAbWd8+MffaHhYIdphZ",
+	"PgLzYqHYR+0sbwG4bxXvRMnQaC6FblzJNgSm3qLIBBnCWjAuEvahcbMvLUi0KwAQD2raeiXmQs+yoomI",
+	"zvzmsElwzAlMp5EDKxmIwVaVFCAjZ00Hjzf5keVdE2zHWdjbTWGzhfFke8NiFJiKA9R7q+bIouWkWtCh",
+	"mVO7HraeVEucv/5BF3uz/tHXzysVdYpaNvgvfVLVJfNXraF5Nk02VhxmWuS1e/4T0Hq8+zyUrWTDFDkS",
+	"NiqzKwRSPBed9vasEpuIF38N7L6B/Yvmr7zD6iSZ2+hOqyifgyVlqzSAfhWXBVXlEAtkcwmUFah8tC5p",
+	"lmu0gtLx3nQJuB+oasubqqJV+e3sknc4RCUKGE0ZtL1hswlr1i44IGgilGA+fxGW4roBMSetSXbh/vMq",
+	"WoJiGdnYJ2zdalFT8lfCG8SxH6OxvM+L2DMVmQ1niY2l2FoSuaI3OtiojdYUTd2LSDha2z4S9mMwEuod",
+	"gACO2BziFKWNQkDl1joBQeWlfvq3U6Aci+iKswohgzqyv+iRQd0r39jI5TQ4G40bQDiaI+dRDyE4qmlA",
+	"MIeMYMoBrS66cKDLsN1tempQ7S8BOL1U+4KF2GUf2zQChJQtggKwyVLNQb/CT0EHw7uKVGcqWTCPNb0s",
+	"mNWv32h5r1VGoTpryxKsvPmv01jjBM5122we1pyoMZx8pP1/cXKPJcB/G/ctUuyLzx7eP6IrbqKZNira",
+	"2YK5Q8KaFqGcg97B7f2D3n6/t/+TH//04Gd3vuz9/oe/9/7PP739+d1HHzz56On+ySZhxL29j473fs73",
+	"vu7vPf/RD9Y5OU0Xf6rO6mibihaZEen1Y3x4S5OHfedsUeshSRpxqQFFfDm0/xfqjDn4NSr7Dscdqr23",
+	"D2rV3sZokqY6fQqfM0EZaZJS7h7JLIN7m+rTrBB5y6H/BB9GCEuqxw2HlQvmNENjnzQjA3ewQk2nlxD2",
+	"v1Bn7WNOczHh+Xk7lf08hXa1mog5+OEgawxLUpwNnmVqDqSFcgG56NpNgL8qWJ0qn4F9sONHGbRYHLZ2",
+	"itVP1dlTVwpMnCvop+rsmS3rlSuX9kO7o3bDDYJLjGmRoY98Hi4PsyRoT7YZr4p4pcUQWQni1rObettk",
+	"2tp+noNwCndDCIRDaWQqCn+4+JtEuRdUwcyimPChHu1n8x68qXH+nuLb2unHfmuu88JWNypoksgvwgHK",
+	"G//4gc+Ooyf6Fvwad9kxTJdF6ZjG0IxqF8iK837D5cHq3Sy9Rp327xFamupXxJfvXr/jMd9MSUzueXmP",
+	"xoauZDvxm4Vx2LfaxymUzepXc736qTp7LLNFeMOir6qXrEuYWKsWz5XJT8yzj5xa7M1pm7s6G4hLtsib",
+	"6Kw6q/MgwlPbmnbIUtOGjYj283X75KHSN+CX9/Ve2quMyuVb4FnGPmVc1gWr1ysZYe7g0nmpg7S25AwA",
+	"K1Fca8trZTVedTxrc3Vs5+r4BWryreZkaYGg6Y1GY80oXv82yLh8E9tgSyjVlpenLZYKoTbRFokqA5cW",
+	"kOmd4BBpvIYS8s6Hdz9YSz635eXEa/0rWa5RHXmKDy+n+igrlCun7ZrX57Wvzes/jN7ISXRVx9AVnkFR",
+	"B1KH1pMv5pjcCtpFKPlcTSwdV5ojIVdoBPrK9WL/gIruHHZyMRASI6BTl3bA/mhJll89b4m9f2JefDxE",
+	"JrZ2SUPKw+P63DRP17sUr30ZNiVk7dmLVsT22ZOnj+89ePYMPh34eNnbjv/jTonrhi4UvWg/OohuR3ee",
+	"r3fJNnpsnjgvEHxy7jP6gnIs06dP7CXbfLjnWArg5mpT/dRMo7mk0YeV80NF3HMvbGkWbG1RSnXfHA0X",
+	"olmHcxfYVLMYH67X1jIuR7PGhEb2V4B721guC9+PS0Fr64N5zYYaq6w+vMeCYNEAUFMVJqIA5tAS1Z8L",
+	"/QVSDvRRGJWO5xvlpJjO8qnSoj6QdCBkwy/gCm1xYX0mZGJvq+2d/e2ueTRW4VWvPHr1A2Afaoh2DZ+o",
+	"zxBZ5FzqzGcTqdcXm8feS5xt3P8XIte1DMb3MPeQRYWOfFhYIV4U2kffrGInXmPzA9WyPII1wx7u1HCt",
+	"RIFwKQ+zXWt+PQY7tDLizjvvTId2SCp7rRkqUCv9l8RZQz5f+jliZ4sKyQJaph1hwIQvGKVJdPGgR+Ai",
+	"gBC1LNVkuNaQpCkcm1aHPRrJPBHr7V5veX/7bq2JeD1i8Uszoa8wSSYLhrLLjhGoP1BSAwOvGrJMYLau",
+	"VGKAJRQZsSQdpeZ6EvfjiMVddJTFe7ErA+yMBMQHnD9TuUfkl4K42Md5iNfnEikmMNCWSIBTyfMFdKAM",
+	"5v/u7/zZb//J3/3//vUf/c2//8Pf/os//O5//fcvjSbw6r/8xR/99h//2Xe/+nPs7Po82hsYwOxYX7PK",
+	"TrVev9pOFdvoDj/4ftj/7Nff/elfbRVPsWaMH6mV9+ezhY0Lnp1NUkiTo9lgrFRlP7qQE6SgLu3DI0wj",
+	"LsvuPh/RDYznmJ3fFrcXOzEbpwku+iC9NS+YkbhBoaP0Qsjyys3UKJV7dhpaeoNv/M7hjd85LPmEvzk9",
+	"7S59Ufqu2997frP88b2m8JNwkV32mmZ1zzdvLnS9ynkT0/IFz2aUVg/gWcEJUw32Jx9KcLDFh7BKzMtG",
+	"j3NhvoAvpqTIx5JhiwDpAsn+zjCEO1g+qaYAX01Lbp6nRSHkIZwwHEGgkPa31/sghkTBx/ilK7RKFB2H",
+	"XYmrfSG6g/goZmeimAt0G0667JHywVdM6AGfGgltHjxkHEcLVvqpZBgbmUqIK2FSiARsVthb6P0xvUBc",
+	"eGcZl+dd9iQcY4jkxqeMyDf7RryYcpmIhBIZ2p1jRWtn/+D2nbvmVoUqXufbv/gXv/lPfw/SwElBELZS",
+	"3rA7Hy7r8e1lUrMGWFsdHjKbFF9B/jzHU7+U1ik4+h2Gx1wiR2qPvv6FVrL7lM8/d4Ld/bqnz9Ppnppi",
+	"F/aAjEfkLsu93yXEUn6phFOXu1+uuAI+UgUr1AjvgSVv5oYXQIhgmgguA+uruxBSJIu9/QXzevvu6kXE",
+	"975+/vIguv3qxt5Xx3s/f45f3H5183du7N2Ab14evPrGiGP4tk4Ql2fUVtZ9RH98hY89L81tOplSjo0p",
+	"N83sjNJiPDvrDtTkluLTFE6akZC3XNtftV8awe2xlYpCj4d3y1ZXPHj4svfOFbMsyhwsPpKmPMUHS0dw",
+	"G6lhoz//+g/++K//4B81ZR98q+b1Km/g7fY4Pl53P2/zPtINLF/NV74bPlu+WK9eWUL+jB6tdyLbxZ6L",
+	"i1TMay4ALna5wfgEywuOaGsG6qzIL7aCxKg2I9FymFlrU5g1JnyfDGBXFInjpmoFx0+wwjY1vHjTSrB6",
+	"SvELFdOHt4m46X2+frFu5wUNF9DKW+1YaSE/s09fEvvidPZ2l2N4uvE0OAmPgKPAnxrh9C5nyL+GY6GN",
+	"eHkDdgaSa2/C1PDE6xsVZkxpbgUZlxhJCtERpRTy1RnrbWV12G5/vDaV13o4mLn4Jak2Sy6JzSXRqr4R",
+	"ikml6eYKCIGCy0QfMbM0g0Qka7XkVS0PN/U7pRS2qsk8W9KKGqahNJgOR5jzIdjEZZ92DkJmwThuJ60l",
+	"qvATc8rdpwLhw0P51BYKn49tyfioK/5tUM7KfpVWr6rLaXXVQMZ1notVsuf6Je0bEbHP7B6sSWcUMAMi",
+	"HzI/UzNKypSlutBHNt+KOynRDTLmF8LnYrS+norNsyyi37+zlYR+tv54X84pBs2TxHtO8I25pEC0wBJQ",
+	"vRr6Dvz2f/t/fvP//o/f/g//5tt/+J+uSTkI+rwUxtBO5kSdC5Um7SNGqTorf+znQATZr5wUcu/4Ou1X",
+	"P6O6g46cCF1c5ohtDy1/p1TWS8C8t8Bkv1v6cSk9VjhOq2Tcz/xFrLKMLh3VtjxsMw2pWhXTgliA0SEf",
+	"hjDzompYXE8OE6zgq+NZaAehuDIAxCVuxP6CW4M/WIsdKCEDghlssWrejHeXKn9jTt6w/ivy/zkr2pt3",
+	"A+riwYWQxX2akBq6Bl5wsMjNxdlYqfMuZH1YCoqiX9sGSVbaG7xd28x0In5eGyN77HgUjRB+ePzoGBp8",
+	"xnVZzTrWKb/1bMzlaMzT7WKNb/2oNtqYmpelUsBI1sQZA1J97fFF7BfH+PSrqNOC4Wig5EDkMkzx6pu1",
+	"iSi3SSDXIfPHwhHve3w+EFWciRGXlD9rvx33ztpzozbAOSRrXyYfGw7FoFgPwp+qvHiAz5q3Lhqtyecp",
+	"UhjAI10WIz0yUD2XSZ58RpYRT6WnzAe9PyCV7rJ4JnPBB2NzHMUleho1ZPxUlpjBPGAC3hFJxLQqV00B",
+	"jZYiP4hthfbiqIXtHfOEKOMg/ShPC02t5pqlw1OZFjYp6fwIrOiO8gniN2iSbfrzeCYHmeC5Y792p7nj",
+	"rS/Ru5BfvsyObVPIxKdS84Vm8/HiqCY1L+SDj9hMZkJrFivZt5UDGmXI08yMcMjIXQRUfGViIsdkTLtp",
+	"ZElTLdOTUe/kQJC33QZKI38QZUSzMcSezyKghiICLvobelJNm4Z0OvSwSCEPa7A+ygnaqK9wmDdyctfe",
+	"YEA0PfUtp8+u+fD5nuuD/dl2xL7uekNfuC7h+0G/4IsHrnO+fughfPyi1E16wvWVHrEdho/PfK8vnQn6",
+	"kvmanaepdDP+oWUGczkIcsGReGoRrGazRQH/xM744DwKRUCqWTD9UXmnOxFIhdt1jBxAyDJZm18Cb5aN",
+	"pwn9TsR4TpKtErQYwNpPp/UlPnziOAM3KbTBzAgnXoUtivZsHRFb84lTBOD/NtdXZ46q6Ct4YESdJkQt",
+	"KQRvINVPWRd5k9l+TtT0SSMX5EmZA9InY/GrhaCLsL/MrtCUvgTYp5aIRmDCXaTfR0GMX69uIZy0vMht",
+	"aCWudBLQ56kkUk17NUMAtf1EcDPxgg+KbFGLtFv2DUO+OBtqZTFkXGI9SopuGR0mIG+CyDLFEPwbsYWa",
+	"5ch2m2qGAOHOMrrqoFczsV/oulhilyd3pkVi/dWDWZ6b6Q1zaEYsMbMoEzZRshgv3SQSvmgp0SHlY7tH",
+	"KU1ky4ehXVtcY+qSUdrintePZF5zX8iy/qAZix8GbcOm0ELoctYqFyObTMzqA95Xbo6ihHRrl5+QXqj1",
+	"gPn7x4a02O35LTYKltJ9Z7+tYTWIOrnK1oq1pwrhQIWa9kOm2pX7PBBkl2CubOM4+sI+tyrc5aE0w6cx",
+	"BTfNOyC0u+wZpnYCPyi9H6N84fQMKxRLRCEGBVweaX9S2Ex3i8AY1zWaALduKpyZ5VVdmYHy7IYYjk0C",
+	"WTC1RoXZ4/07m4DHf3cJPf67tfDx363gx3+3GUBuE360PcGpF6UAl7s9Ch2gz/vL57p57XoNdKbGa7fK",
+	"uUovaYoD0fvG7W/Ym6sAF3thXTFtbeBJXJvcADPcaH/0gCEgSFhyhLpailcVMxqed8tIBxefV+Clm1m0",
+	"yjqT3Cq3SSmM40fvAMZ07Uk25VrPVb6WYeqJfe76Tr+rwoqalb8l88gKsyifTik1OS4vWKSpZmcQRlco",
+	"H8KE/jvhrxVoxTRqKRGogwq1YFOVZakcmaK7mxiOL7HXToIEIrY3cH9GM6jV4ihFwFK33NOVpyinBaB0",
+	"Ak0R6Dx9qcvaJGQhCqITAfSgKB9lZq4ziEYlUyVACniYQHVzY3vDTn67t8bmSt4aVep54765ziP+2o93",
+	"uRRVqRe6EJM+3zwssOpSP+yiftfwfe1Pz2/WfPdeU5RKwDz7JU+LuosyciYXCkzvLB3aLPBgob7gKRwo",
+	"R6xXRtU548bt3jrrxpfoTmuiuFhxwnu3xUBNBYt5lsWtcha9BlLcNcm+MZl+a4UPDGIWj1LV+oY8NUK+",
+	"D2zrTYmXcl2wqbJmUuTxJH52l3xDSZukk2vAw2+fkce8ta5Tn6h88nhop/tV1FHDYR9NznWGg4XL/jJP",
+	"iwHQ4w6HZpWlhRbZ8JDFIyVFzG6g5Rq8BTkxbYmE3dnv3YzQyZLKUcxupAUrlDp3OfjNwTBMLwQk37rZ",
+	"Ku2IKtatm/UQD7NU1yok5qHSULWL9KEXfKDPVtf/PKtdwuGJUZmryj40T7baiJvgSpAc3by4VD/sFm2X",
+	"MswzOxOw/K2Lsx1f35XhAmhD2OmuWBeCo9MMtpMOZTESMGcEG6W6/f2wVLh5g8W6rYmCltPHKmkwigM5",
+	"PlDmm7E2qpdmY8HBFMxz4WAYe2lC+9SngYY+R97rXEmVb/aufdusVF3wyTRmNyyJP4qy/Y8+6FVc/TfJ",
+	"RWtfdnC4+NAFeLMLnqUJ02KQi4LFF/uRJwQ441q8f8cU+pPPj+/tPfvJ8cHd98GwbU7T24M0gX9FFz+6",
+	"tpW+NQODX8TdGpsx6jJcLlok6vCIl1fROhN/iI959bxq4Y/djwCBB9/WYooZyOPSy3FndVCyOZRsvxu4",
+	"zSEjxHQqZDOPeQPurCZmJHbnYYytrcJ71iTGQVYb3+QVOh2t+TArTOVGdxVAlU8s8GRZBiWzHHOxoZbQ",
+	"Qmohlf2qE9TcdOB8j5CUxQhmgFsMZ9psf3R+EvzAukIJGwHUNyI5YrFURX+gpIR7VXzEYtNtNSviQ6MT",
+	"BhSXqWT7PZtu48gFuRwGTJhB5raDFy+g8D5ux9im0M8vMMO6aYSakl0Gn2mV2c8sGZLkSz+CqWslLz+8",
+	"DpkMg1PEY0EddgRJuQGVAtFM6Na6RPq0NVYGfG9ZFMeBsI69VoetjzwhxYQngkk1L2Xm8b0FNIyYlhj6",
+	"GxpNe2atpMiDC2CTpvrpx06KI6Isaks/1pAp06Y39QtzwFfNQOh2B0W41tRlBdRqceNWXmQlD0f3OwoD",
+	"W0O5B+WNbzd1MHp+bfjl20KAXa+VvVL5tRvc6+q/pO29eiC8cTO8a1DpxnmJqEkq8MElrqje+XOw0vUT",
+	"dZDHiX4mEzM14I0s1Te1RK9wab41S/JqnEMVU0qrvenfKNlaWrxLq/4SV2y8Lrd454unn12lU4JKfSqm",
+	"GYJQLjXq9tAqr76QN6csVMRF0UcSnP1o/8NXtYLFS4X99S7hzbKHFDU2wccyWxCjkCksPjJ6jlfWMjEs",
+	"ViVZbhHUXxpy9IctmywzUaxgvpWKDWc5/IlKl9HSuD5HT0UttMWv5xaXAaO8rbIMhqkbVZYIXVA7bHST",
+	"KQCIQ3AQwSHl0hqaS7LgeZba5mvEXvuE8Vum0Oa66Ica+5o36jQu3amWE/n5KA3M8/VTe+3nkFtTb+As",
+	"up5Yzjcl1zcU0FU3V2igWzmG17xg3shCUQW387fBSlEXIs/4tJzeEz1Fhx++f8ccDc15MN7v3fmwt8aJ",
+	"tEJWLwddgxlUDYctgxGonMfmLfu3edlXcUJ7p6LG7Ow4V2LH+d6YD5aydW9hBFixNzEo/5qFECz9NyCI",
+	"jKSudUOpGSFJINLSqCsOg1FlFlrlkB8XxVT/zuGtW1/9N3v/fQO440uVJ3d7NSC2S0BGgApgMMvTYvHM",
+	"jJnN4afTwfEMYd7VkNL63oJZkgc/Iq5WsuMnD9m5WDAKa7PPA0afdpPFIWkBWXLjj4+fPbzXP/7i5Cf9",
+	"99D+Ps3Ngk+sF4H2uNEfC810wXNg+YZZhy1g2u87awYXIioFz0X+qVjU2vypoaVy4IXlgrTQ9eBjxCap",
+	"8xSzvjJ60GKA4iePnwWZHPHH2PQbyN1NCfi256jNzvVE922F/hYzTU0/XpkJTOWw5nLy2afPPn/G+GAg",
+	"poX2vCbmaGQ/OTl5EjFdqFx4EmDOIHzK/PlE6WKUi2e/9xn6tigxobace4SlNlMwnWoAgfmE4tGpBHSZ",
+	"KTcKIWNwA5gVAzURQPL73nsP5IXI1FR033uPPQBQ1U+fPX5kJaCNhARvnaBHD1n88hT27ykank7tLj7t",
+	"HJ52NCY6Oe1Ep7CnTzuH3W73Vdxlx5SC1xVrBuFUUuAU1yw2hcaR9ctpszpFluhDpGOO4e0uekWJC18X",
+	"RjQzs56h/9NcjXI+AfTKWc4lDFY3eBtLjInYEEYTvnKXoXmu5KjLfm9mBgN4QQSw6bvALiNjMfY1UQIP",
+	"2kQMMiDdyQV20dSvsFobN2rDO4kNeirUNEPixHvjVJrOqpw9kKMs1WPYg8ewcPYswwlSR8c+VC5maSJk",
+	"kQ5TQrzST6btqsCE9mMh2ULNICYJGIH8Od6l+aap5plWbMDz3JRmbs94aKNr91QyFv+tPbo07D1M4ijI",
+	"t0/5zyZ8YfYRskeX8p+xu73bEE+oS0nZHcBIsvipKPLF3vGwEHlMS/NZ+jXtYdux994jXm70QptlxAsM",
+	"09pnn6cfY0Cu91BDItTSYx+ax7pBGabDpl2k+9y1jUNhWrD377BP04/ZFICH5pcuO2baqFUQx8RGotDs",
+	"Tq/nJqZbKNU3D1iqb6CVpxCHYZoJdiOezLIinfK8uGV+3DO7JL5Z7k6vZ1pqZwHeM7vi4O770B4jLLKM",
+	"Zh3d8K4rpVabmcOGw4q07QnrAhr0NKM4ZyPOTdMCdiguFxjIhVsYUmTgnkl1GVBk7S3UdcijEVZ1N+r1",
+	"epiZi4CdjmHdPdLrsYmYnIlcH6GqOU+1YHcODmjLApTJFKxyz1fu5lMKXfj6bh+wTFyITLNEiClWGbbn",
+	"ABtERPJmsFXBsy5xv6OwwlrDiUERQh1w33ukgelfsABpOX+mOAAhzIBZ7Ol777ETf5hOMWeUqCxX89KZ",
+	"SlLMGhO8zgB5azT5LvuEDEz0IOwr06DZlBXqVAbrmoSrNEuX3Tn4qLxyJ7PBOO6yZ4ol3mplVofGHtmq",
+	"1dAKgLlCvjGz+lI5wgqW3ziV7pV99mOzhLGVqRwRdmeu8nORsNm0y+4pXWQLu+8rVRstmhWzXGpTXibo",
+	"QuJid7A5QHPVPZXVosyPQIgW4ewIHWFrI5bkC4jjj9xwm1nBvRSxkPXApexJc4r7Lf/uOdaiUwlU+5AY",
+	"suAjHYVsmOY7iof1MwMlprpIB9BxPTszSsWZ53czu7gUEe190ZgV1VzN/C3OiLJTOUyNyL19gKPlxj5C",
+	"CeYhOSC1QfoZoZ0OS5NQHWkIpcSDMXUqxX0BVi06CGGNzxXwVOBEQg04EQk+esjuvHhhf4iQw0EkIHTL",
+	"MHB6tVB05mgXKQjonlM5yAWciTyrlCNFYdZXqPPe7UEbMHlDQTzGdskridvwoBfI/iPa39o23JzTTgIY",
+	"pcudEKgEDWeZm6nK9hkalZMRsZ2ZPhouEhbpJMUhBxXRKHADlScwmvdywWHbcPqWnYmFApR8Zl6zZ9JH",
+	"HixLQf4x/N4log6Pf8LXuD6VpCTBF3GX3fPRMOKFWZJyZFuCKR/EBYS4B7h7iK/B+iJ2Nitceg5MdQWj",
+	"UM7KsY8yGP0eustOjAp7Kv0Oo1yLLskEtA5yTBhB/ZCk9iHb70FJQR4oLHow5lKKzH826yLHB/AVjNXX",
+	"jCcJTSrFpi49YfNn5GKU6gJQp0bL1iIzR++ZC8cwL+KbuZoVWBV+NlctX7MXFPabBjliJstUjF1IJUSM",
+	"aDiqnvh9csgOzO/UTSt3bF0gfmw7fKAFhGyT/LG/lqWdh1nSbKa53fFYvenUIbWNbnE6MpuHUFu6G7aS",
+	"zgijYYVZfVyOiEPzphFltBtOINmUPS1RJWVxYb6d8hyovW98efseg+cYhLu/KG7S/c+F6ltPh+deh8uS",
+	"2a4YW5MLPFVSegSvWsNT6e9RwdXXrAh4lgJXLH0MKEmpRLghJCLSLB1Js4utYlsA+yZuBa7PTceOHcCe",
+	"slmyG72bDMhAKFbIDJ9ppsYYGpkEyS7Zjf2bdBi6h8cqg/Zp5PQAySeBOifVjkDmxsFNI+qJoefG7Zsg",
+	"+W0TkHMnwDhZwGV4Ag24JB4kxt2bpjP2ipDC8SJPpcu8yW7cudm1XSaaT02MP7rgC03YJfjGkemQaYM4",
+	"RuCBG5Y+yMiM+CaN71MxzdIB1ziuNF1Gm4UgosymSbPHaeVoj9zGQdfXBW4OfygjgJXPEnKOwZ3wQuQX",
+	"qZhjwKERzNAEku2n0nJ+wSwsoDGgg2V8cM7mOAKInLQqP6D16QTvssdS0JjincbopaGcMHfLbO5HDgzA",
+	"c+QFKtICglTAHBEAgw87ve5+twcmcLBx7IFgRfOTShb9s0WBGWwoK7Wz5e/fffUq6qipkHyadg47t7u9",
+	"7u0O2L3G8Lq1r4AMvcUzkRd7Fq4PD4wEmM/dVfphYhqY6uLYPPvUPUrMnAJTMjTAZv0jt0wRcHY2ImeD",
+	"hy0C4rm3tkLjDno9tJ86nkU+hek0Lb31C4pdQAPnWvLOsD8ltAsYjqrebMGmlNDBD9erqHOnt99UkWv5",
+	"rS8knxVjladfo0vxTu/2+pc+UflZmiQCvG13Dg7Wv/EQRRs+/9H650+U+pxL8PffxYFdV34hcskzfOF2",
+	"q37bmCS0ps4mE54vaEH5gQSBa6bD7HgxN7ILFEFA543A8YM/d577LcExay/QavGkz7MM3EBTpYs6y6yL",
+	"STFCT1mrktEmTMmmPjjKkctsWBBLRj7LxA+15W6zPrPYCj7cz3xwLtU8E8kIwJ3SWqwo9FGr7MLpRHEo",
+	"HOJD1DlKGqgRYrmajcaBdnS2qBz75GA5m2lzQdEAHWe3Dz54/wM45LBPZFay5YDoMWohWh4AZYAVQXPt",
+	"UzxTUhjJi2YUKsRoA9Qc9xr8bJ4+tMhVN8hj8I8xxyqDkpkuKbYcngvTFLiqKJuYJEUemFxbC4d1nXXZ",
+	"5+4KVYxzIWjJ0ESaO8sMAhfcjQnQFeYHmO9UYka1YBy77EtzMlMjbJVjnlAFZHqCuCQkaNERm/NcpnKE",
+	"9zS6/dg6XCotc4SgVRAaOeGSj0QO2d7IDkqXM34uNJm+MVhhlmcYq4CS+gBltI4jc3MZm0PkOCgRzEtw",
+	"qzAzFA6IWdBwc2LccuiYfiJmxBQES8SaVu0q9RqYkJQqrnwSwBVHlGTnxkfBw0RMpqoQcrAAO/1zh6a1",
+	"wS1rBDyFdxLljR8N8xksRvADiVzykXc+Bn8F07fJ12muvZ3D8vvOs1D5FlAL4OE4vHUr/K1LTTn8qPfR",
+	"bZBxaD0utcQueCOrNLoSJzzNjDALYRsdH7BJbQvXqm8bTgim5zDLFnFiX3Vm++aLg85zOL+2OAQt8uRV",
+	"2SNIuNAtDuKlLIMAhrUezc2HJQwV7Rz0Dm7v7R/s9fZP9nuHPfO/nzsv7aGcZdlScCZ+Oea6X1kcBJSo",
+	"H3ZPGt35elw/DVbuQYP3y5F+TQ2FNYUtqszi80AT3A/9udaD09l2fpsVnJNAeqOK0kIh+JxnQ5VPrFJz",
+	"PZpQr4Vmc0/JYZaik/rO/u1WqtBnPEfw8Z39u206omdT5A/8XCQp/z4qaccJ8jvQme6UtJZqGbKzPDdl",
+	"rrx13HoZbJ9XqLvVwzYDLY7ILYx+Rn4AT3dL+Mfu0uF1H36oHl51gm31kN1XmETn2pb8nfVvPFLFJ2om",
+	"k+32yPds5eJEX8XijeovxD8WRZtltDsfv7/n41u69b9nO/nHorjMNi6bBja6pdhV8UjBDWVqw2kqscPg",
+	"cfYQFHB1Z4JfCCQd1wVfsJl0efDj0s6KneVbyWwBOP9ZnsVkalUyTP80FoQqGytdUMCoZVVLC+Rx8tSN",
+	"eOEm4kaQPaZBVEnpqq6LNMsI+MML6+1ZPjy/gD27LPW2vbjVXJRK+/z29hcZDH3aXWN2Yvotvsa8dp1u",
+	"d+/Z8sy5R1Lz9V19ZiQD1zhb4LHviaNllomNnCzQ952D5VIOFrTxwlC+RseKuYLPEbBFGDiJwUgWx+oB",
+	"Tzb4UykKsQy8FeCB8ZyvrhRQTcYiQ1hCPFS5c8MQLlKfSm+/dnQ3iP/1L9Ij7mXLTYleDGiBhQnqGSIf",
+	"fZ4i15hUo0cE3DnfYI6fb9wL3wRPfgNOBD1WmXlimGaAVf7mVH6zt7e39H9TWDznadEv0omITUnkj/kG",
+	"zPEUHZrMXE4PCyzLlByJ3DTChgaZ09jG+xSADCJ3ESAuIxZPlEwLlady1IUqyaURjCs2ZZCnRTrgmfd7",
+	"Ad2P+UlMRD4ScrDwv33jPViu7dAtwAH0EzEtxuYp+AhoBou5+obQcVyfa+/JoQRDR2V8FoJrCfQSITi6",
+	"gFzN5qWMFzAWWNQ3vgZoiNGjZrno57yAIeZZFi03WuUWqPENgik54R2sP8gM5TyViZpHjLPMnJ8502PT",
+	"cKT2O2K8AGwHoNQmM03UplCKZ1zltCo85iZAUpr2Axwqsj9Z/xzgyUo5TBCORjiob2xTcjVhPVYotm86",
+	"gnC2amcj11UYoKlSWX8mAZiRmBEyX5iBqiw83HhSec5JWw68iuAWehdSxDauDcq1qdMMwELf+KHn0nPy",
+	"jnmCHksa/QTSVkActN3oUwXZvvyOOLJRJlCe28reYkiLx8GkTSWmJLeT/CasDNMZz7gciH6m5qUmm17T",
+	"byAoAAl9JjI1h6cwy0W4P+NMze3ui8v5gBort2imfpGr2VkmllowSPPBLC3YWS74OTq8IdLPT0VtuZRE",
+	"SvcBlGXaE06Gz8EFHsIBz7IzPjDbFWIhRMK4ZhPgKbLRNHW7RdI8SsWoPrP57RtNTUtSfW4H29x+acNk",
+	"tm16gnEOuPBTzYa5oAAFwOcjCayndwbY0UwLfWjHfJqnF7wQpeAeI+t+8vDZyeOnv9+///Bp3LCzcFBx",
+	"anhepBgw6MfQfamdXFJDNhRzkQPZZcQKZdZzKgfZDFBVRIPsXmTfwIPluiy/oaPU/Marq99UdNfCZqMr",
+	"e6Nh71C4Ksxo/YFSrlcXvBBmIfeTdDgUuQ7WCYRD8QUcfcIrHDLVYwLKykGapQiMonYlfBG588lIzA9o",
+	"VEzj4FjAeoQcwAopf6pZL6fyODh5VU6Lz7m6bSQEot+CBNXjdDo1zTQCIhg0QNSZ76pRIORt91D/Ne7y",
+	"GaS4eIOu8iBAoeyfDs0UfAChtWRDcBpJJ+qA9tA57FitIDAYmL7sP486btw7h/sHPYCiSZf6O6ySii9J",
+	"/6AKEomdUi5mSlX8QadUz+1eb2Mz0SwTb8bXbS0l4YjTN21sQpKI/zHaOdCEIQ6/3ZSR2QeZWdOJOGT1",
+	"84nNKuOeOoe33ze9qqjSncP3zZezTECHDkqzhuXADA9EYpPo4bfBNJIFqYXByduUog5ubd8OU8pVWJpg",
+	"gayxMs0ysXOU7wxGzlEug+v2FZqJbr2kjbXSM/4QEGB4HuXCw7lc9AxoXgWoGS5OD8JhwlPPHpHkQPdR",
+	"tAM1EZBwcrVPfUZZR793/vTvqXv8Ekt2nV+8eSnsztHdOVp7ju72/rU51LfY+JfxpM8ycZVedHJ+i8m0",
+	"gKBiDPt29zR3ilGiLCSFBhMhGUBXmPwoy1jEKIZMB9c8SOjNgAkBI+8dnB0SgosFGymmpMeE/2KWjDwx",
+	"ixRzimcn3LnFr6Wa2X1NBnI0pyfWzIYpMsz7NniBIlOxbUeVWIYQz+2iHayVdD5WkGHdxSiA3X1z+IBp",
+	"eD10ICQHWBnzaqEGuuAZUvM3Iw5mmbgU2kANh6ULqDsDwGcOWwSnoPRUVdyWZOmBlaXAeOZFcPB+8O1H",
+	"291T3wSUYXe67m6pOxzE7lqLOIjIHk7mlKQz9TXcdkM8xDIswB1sELYtB8CvFPkkokBzZg45G7rEnror",
+	"sL8WA9IOnMFEXNDN1Kif8IWuOX0cDKMGglFDdUzVwPU6hQYB0S3wlv1yJvKFl2ouk9AGm91SXL+KVtVu",
+	"M97TrNRVbgVgWPsy36el99yvo/ds0wKU6fVNsL9t0P3P4JVXLRAt1wh/WX2YEm33Vy87YXwoHBp4jJS+",
+	"Plu4r01/gXj5g8ifyAQtXD6SiX4OmCVhZcLH5tPp7hK6sIr6g3NzBm6scmlwbj03J3xSarHRIFefhu0O",
+	"faNf9tVc9l2vCdCYiwnPz317cWcHQ7n6VDeyYU0DLd286Qs5HhDS4Ubei0U90YfEDwG6r+kVeZ4/uHPA",
+	"NLvh3U/v93oM0tkFSgQoJ6QifnDnoHvbjGkpRcAVKQib4K1IBu8AV5cHXF0Wa+V/hYsRqfsNp+atl1Ze",
+	"vLoVCBRMP73JJR1WzMMEb+m1UK+HLicR3CgxVB55UCqh7sDtAcx2QZMmQhZAr8EprMzs6SMi0XNMp4B8",
+	"Xz6Mj3050NBL3QWtOAkuavarDoABxsgxlQt2JszNezA2umHS2fQCd1zu/XVd43bnze68WXneXAUWf/W9",
+	"ExbV7uK5u3hu50/1ksrfNB2rxeVB+LMEs2vXXjcf8MHYWj7LvCwObIQ0dYsIGeQs+Ciy3G8RHGWRpVuL",
+	"LAw3cqRxUZXjzVFbRcG9GtghQ94aJPjzTFRFzqXmgxBOhQ0/BDMvZBdMiwgtr0ivQqcmWpbnlvcFQtOe",
+	"KVMHAKB/oc48KcxI6FM5cajUJY7L1IPIyGRPFmvyOqtTCY5kXn6NirYPd4lvFQHLyxd0pvlCs7GaAz7N",
+	"hrCpPLEhdITIjoUs0mIRM/dn/1yYjwHwGp6jaY0jFtPEwp84teZPnFXzF82r+ROyKRPQUs4mZyJnxERb",
+	"BrQSDDS2WDh6tIzwRNylWUOmaLs4zN+0PPq0PCo14othfFffvUwVlpmBLBlaGXvLpymNDfwI+pd9stzg",
+	"c7Fw3YMJsu8MeCFGwABp3/MjQSvatj2m8LDY1g56h1nnpsP0iRZ7bX/hkeUBLQsIrSYC6aMDbYcKMMu3",
+	"/wt1VlOGX/GuADrGwTdUKABJ0BD8MuvnKnNDbf42hXjsaBg4MJmYoclSKVgmCo2sh4XHvJ4tmHmjAiC1",
+	"ZaNmnPCFnQkEkNaXL17guRCxJMcGq5ylE/zSo3zVhchxf0Bh8aHvM/0qEqrHes24FiznEnxx39TAHMFW",
+	"BlK1janM7nzwi6VI99Rl8SBLD2OCt8MySh2zoBVuQW/NHcGpwZ1fcNlk8OKDAtJ2eO0myBCxvzLxxOpc",
+	"jQ2GMNs7awkD4K0aMhRGpVYTMLK+3e752obffb3tFtRc67QDGVtuPNyS9vZXtr4f5IzgdYkxX//QN68K",
+	"SuveTuk1i/sY31lXO2zNVFNytxxjUhqaAXn2ak2xK5Phrd5WGBjh2tBQdaG2qvhdNL/SKJGm04lIJjix",
+	"AR9BppuVAWpj1AESQHAC27uaGg4xj3jzvQ7HvvwWXDeWL9K0vwMpEOyZ0vZKOof7HziDB1zVO739n/z4",
+	"p3dPbn/6oZlFNcsHop9OO4ed/Y8Our3uQfeDzuswK5ptsIlZkdbkzq54SbuiWZOpLsyReyE8SKXBzkhK",
+	"2lVZGj3DwYqI5Xv2oXc+Xpl6sukyh87v1vml1rlnPG1Y2W6gG1d2KVa5LhiHpvfNhuJcqHRQSxLZOaTf",
+	"3Dn9M/MRw7PA6l3kiz6RkXYOv9qP7m5Ck0Kdf1PRL65vjui/c/jV83a4otbDEXV0OpK8gEhf1zcy7W6G",
+	"3bncaekGe7WtlDpvF/8uqGRnBPXsiwMnrdqJwEajp33t1kv6qxJPUhfV4UXljiPx+8uRaI2CYFRypN1k",
+	"XM3FEPP6bLwCmyNEVi+r3UlzvSfNLuzi+ngMN5XmXqHdSFWl5fDIrOMr5C7cMETAypVriRIIZcq2Srnb",
+	"zJUYgOUtjvfkTbfnm8Hy7yThO69z75AKbz1V4NXp6TbnWiNA4RizZYFjjLLXWtooLawMRhc7JTOt9dfd",
+	"cxW9+xY77OdGFjvX+53J7nImO5/Tsclm54a6ndGuutpdZs651DZHo3eFg69PaWF/gZzqkNjRRlm657S4",
+	"EDkP0xoih5wpDNO7E3sZYGBstWcLhC/MRToaFzUKCJkViVjnjZoVpxlP5VpuHzrVj+99/gBmFHsmkuYX",
+	"z9JRRYHo3HtkppOK+hh+x3I6h7c3UY2wmus2SNaMyvbqEQzkFmGBNFyX1XjsCLbUeGid7qyMOwXGWxmd",
+	"8GoptNerL7de+k3WxtToWrAzNX6PTY2W3rS1qbHdMlxha1y5rnaHyBUcIjsD4jUaEDcV1NtaELGeq819",
+	"sqn90F5qr8V+GMiJbbVvuxcDLbpuqx5srh5fr+VwJ9d25sCdNn05c+AVKtSY8r7RHIhS9ZdWnroM+bmw",
+	"YUIqTzyGvhAvCkugr9kQ45VcVuBUMz1Wc2m5rtBe5pLiQ4whUlcDvhazMceQnT6OMPe9dGyTKLaByzoO",
+	"gKiYBdmUaw4nzTiD6BqRBAEZAqUNUWnZXkFDzgS2mp0tnEWH6LCAB0w3mTtpHJeOwjpwdCAD24oac1Y2",
+	"IbPtpGA8hYuEiVgMMF/zBySNwgQLSSpHBc/O+6YxMTsTo1TqAIlvphDDpQZcC5/coYAME8esUOznnrtz",
+	"AqB6x9g/GPOcDwrK0c2ZnopByjM2EVxCGNYxxj/byaAhn+dpUQiJrVBoeDZnfPyjD9+nPBzwk57ygdDE",
+	"BK7HQpfjNL42G6QBkP7L1kP9TPB8MD4RL4q3DZPe9lSC9bCZvZqW707lvm77Nu3dswW6XNKkJNVpWmqF",
+	"OsZ6gU5ptPB6uHXUmc5qxPqzQuUC07q7JpB87bJPVM64ZOJFqiFc0gWPDgOV3JwAjuy+rIuTNJiZwjPB",
+	"84BE8YQiAXU57cqEp7LgqcQME9QgZG+IvbCMMSCPiBHpVVLNby+r5maFduHhvo3GXBbeT2ah7N5eO8eu",
+	"wyatnteO9CGijIoYAbVnRDIO1bkQU2o6+DYCM7k9nr96SYn/KL4DCuwcdvZvf9TrwX96PmF757Az2++8",
+	"eu43/dmS/T0omBdFnp6hv/1lZ4BxI9/96b/99s//WUBt8LOHT8yqp1Z0svR3qf/dAUQZkZz97k//wbd/",
+	"8iflthxQW6DJTa0onUtWmGsuO75O+KpSrR+ID81AfFgzEEbfH4x50VdTIeFLdfzxvf2D29CsDbR9bO0b",
+	"gDePTAVXgF0YiWTdZcVrSeVDYXdf2d1XtrD+K0dhO/BidqPzbcWt5dZL2uetXADwzo5B/t2y6NtJ23DJ",
+	"rDLZr1oHV6mArzULUUt2C+vazdxbraqo0dwN980pL4LEx1YBqWoIbU/rL7TIH97HC+hVmhCe1whTZ3xd",
+	"FYDpnvoe4LmAhGWz+7Ht/Q7Pdcn77sza3hrxXHaot8NzlcxLZyJTcqSRn15YZiV/VYRkdBqsWANgwY+T",
+	"lGf9aS6G6Yu4y545TBc1CgxWmKePM3wsYno2GDOu2Y/2jbrzow/gmitZnIsRkK0kYpAmQh+GtDDrWobv",
+	"WusbvhQxkWlR9wrm+8R3uuzh0NcdpKSLWFqwMzFQE6Ht1RqKgKs1uMV4gckrXWGBXRB7C6UjISNcREtN",
+	"gbu4gKy81E3XH3q7Ed4GBbxZeNuAS57wygXVDpC5YfZ6B52oE6wQ86UXyffwfdOEEa7Ge8ewB8zSWlHu",
+	"vUdLpX74vi/2N//p3377J3/Zia4kVADrvXY8XLW3bTx8LUbED/SjFeNzzSECdojb+gRx5e8Ac7srcwCY",
+	"s+Kw5am4wr9H79166Xdhq9uybcEOMPd9vl7jub0BYK7VMlx1+161rnanzHWcMjtTw3WaGjaU5Fsj6qCe",
+	"q0XUPRy6zGKle5H3/g9TLMleN6Lw7gKpPguRT1IpiNA9YhyzgHMolUZnC+weyq1rwu55kfX6Y38pYdim",
+	"guCaIXw7Sftu6/M7n9k7gPG7qjtAwtNssVeogmer02Dlag7CGbB6CV8EqSwtBzltJM/7XDJc8aIQk2mh",
+	"wQC2AIgIkIBzTFgFOToA9zHN1UUKCTG5ZGfiVEJFuUCYF3Bt77FjYCamrFyO25oYvCdKpoXKUznqFulE",
+	"9L9WUsRddixtI6oWNmA5lsRTDkm9kCY7F8RgnBaHjPsOEobxVDIiVTbPEPnpJE1kOhoXiB8cDMTU/AiU",
+	"nmQbs6g5br5K+KLLYpd9IsZBA8J1kU4L08HlJhZjkea2OaYVc65dXRGbj4UUFyLHzKADNRFdM2bxQOkC",
+	"rH6xFiMz4Dq2GULtN/1png5E7PUAGokxT6BYLHIucjpoTXWpZPu39nu9Xs90LR7M8lzIwSLuMszb0gvM",
+	"kFA8tOYEbKuWizpEDHXZl6b2MZ9OhaRpt7nDuS4owYu2+MBJqrWZarMwjmtj0+GUBwQqrHOcgCBIHVck",
+	"gB29IkBnBD6JaoSZO6sE+FSrLrWbGfJuA0X1fbPPTnCbrSGqPgnJt48AhpXwhTb6Da4fO04NYMaEL/qr",
+	"yX07UZmIugXN74kdfNj6tFE0S+UgmyUi2bKZq4iAt2gkIF4tA7Ob3Hs8y5ZAZSNRADAM9E1CjSmk9n79",
+	"oFzbxJUk3D65S2uK3On0YbK2UhjF+ippN/bpkXa1fo4vnZh3muoGMQtzYs+t+kF2quOmg/yuUENb2Qhq",
+	"7O+bcQi4olF8dw734RU6quiL22Ue5w5laYD4GF10Du/eef+2eavGecAXJUW4E/nMSZ3D/f0PP4jKE39o",
+	"1GOX3sFMBR0WpiH7d0pphzr2sO7vvw7SZy81N3HIkjazs2dcr/sWtDlcG5olaWLUFa8tNnh0c3OWD9Is",
+	"xcW2wuzRkjE6VGi7A33RqNRCjmI1h3Mh/vGDE9ZcTtwNdCfIPJcWTo2zW5qNRS4o4c1QzXLw7E5MK5YU",
+	"ggeQLWOnEuxUgp1K8HpUgvVndyFeFLdIPviCq+up1pyzO1/ehL181fHCuGb3nv3sGk8ZVL/29GQ1Mu4+",
+	"PncP1127dN6V/Gy6Kr6uXh6tUYifjJUUn6RZIfLOuxjzVp6ETTTJ6lTs9vw165TVCWjc4UsztcYHXY8Q",
+	"NHNfKQkj3TSbBmFlXCYlKGHExmpuDW4W3ZZqG7kaJCU27zT7nCqp97pYddxlX9iouBI5hZAJoPYW1giZ",
+	"ypEztdkyGkB15T3xxrB1pSc73/2bf/k3f/UPfvOXf/Xbf/xn3/3qH/3mP/+b3/6Tv/vdP/2fvv37v7bB",
+	"XH0c3bqYLpeI0DrKoq3kw5vkgwtv9e0GpY1zDbI4RZ1U9zUUSdy4q8ezhRetfswvc92vTEQ7r1plw+7Q",
+	"cjtn2cJGMaPrpCLREWMQCvCtD5JViuGtl61iz5Yk8S4E7Z3ByFVFz/b6SBMmrtXq2B1Ab98BtNuJ1wek",
+	"u7ptuKkWfJWIumOLanMIOj4cikHB5mMBxsi6s2zOwWZYHLGZFpYmQhTeTw2nnWlDE4StRsJckSL/7Z/8",
+	"s+/+9F9tu/veHPHcTgh+77XwTcXmTgu/LGTtqmT0Wo37FghAoKTfSpjX5u98asrc6WI7XWynizWHp2WZ",
+	"mi/vdFYodgY4wgKoHdlE5eLqtr+4QGhKg5f/AfwMShDuaJXrQ4SQxoQX7ZIGBuSQFkNq9CqrmdHDMhF5",
+	"N1Pz/pznMpWjOCp9q+dpMRhDIYOMpxNWKHXOODvjGTfdLhRTGNo9B4hpMc6FHqusXH4ugFYNikny9EJI",
+	"i8AcqFmWgFoIhl8uE3YmRlyags1bFm3pMKtmsCM2k0WaBcUPFOJMK7Xarw9D0Kf5R2NwBj7OM5EX3WGa",
+	"U/fxcy60yi5wACWD76hpKmemJOJ207OzXxh9NiWlmOzZWEhQvpLZok85jMIy+RliSG12t4GpQWYAAi1U",
+	"lpghVbPRmMCd+BRQgyop7NtZ5lI923RF+JKShJKdi7OxUuddNRzCNNBnVLVhks3gDocROxMDPoNAEsLr",
+	"XoiccannZijZnf2eqRuWgVQFUAiYdThMLwDOq8vVZUoX8SHD9Uw0eq7uMbespoVi5ohCCC5alhLfksJC",
+	"qwGUKhWSGOSHJaIAs3QKhyixnwDKkdJqnPK8SM0W6hK61iwMSGYz4BMB3UDAh1TMPYuuEpptAgl7UDLV",
+	"I9lEXYjE9APjfHxVlZrFC1zIwFXqvk1yNZ1Wv0wn9OhhOT2PVhMcamyMLdFUPkwzoSNGxZlVcioZswW5",
+	"RV8L5kWh0sqZS9NpXbjnqUwa/LfwZMl1G2Bd7vaiziSVDvoCl04juTuHnb/91d8+PZ31er3e8/d+0NkU",
+	"E2MFnsrXYE9w8zY1cL93uRa+az5lWAKbuJLpnNpRxFzKH+z2Is9oRBs9wrSwV4RS9nmWtUZ8jFNdqHyx",
+	"Ek7o5A4EpeSOIxokkCOGcVKLfWnEoTmR8CScgOQ27c4grMITslDllnm5ECOVL1hMX8eVABjNNIi8sZAQ",
+	"C5ILW4A5es3JQMELEJMyVnM4JQii52Qk8CijdKyntX5iO/JW0z6tvnB5+PXZAihO9w/eh0iWHjyF3Yd7",
+	"DzKr2tEJvoJ1169BWdOYV25Nt096vcN9dxubLJUHNzNYAjai0ZzMdRVMMz4wctQuzdcAwHZzvImom/qF",
+	"sRN3lxJ3FPiF+oMRLmVpR+TnsMOt5hdIQLdlr0oGphLo8rfPD4rpEokyf2WK0Ie2qneeUY56sskGcuO8",
+	"2z6X2j52HBt1BDfQW9HJSVsBm/BzoX0woxoiWhXUAHDdTHM1yvkErm4QdRrbnUVF3HpJf/SlehV3WTwF",
+	"M2ZMlGvIkgZlRJTK4UwlKQVOnks1N5eVz4W54GFEQ9DWmBX8nKjGzZHhE5eS3oB1HbF4MNOFmsQQ7ijx",
+	"QmwuZcjAEJoIdRwRlxtcRkdK2Fhabe+ZGpkbzKXb6DaR94H5LuVikE5TVOPISzblpi4swik2QWfglujw",
+	"cCUCeNOUIweAw/SqQS+9oQnlju0Z5JIIce7EMRFOZ5ypUaFiGG2bzWQxFUAT4UKl4qDCOEt1MVHyPGbx",
+	"hOfnokCTCehdRuMzy0KzWKrCv19330S4HgmRN8uBB1YYXWKp8Iu2c4i/T7jkI7hFltaL2U9lo3JITv88",
+	"6kzJbF8tJRdTwYs+xfx2Dvfv3On1gDhPJUKvTThbaiBMYieoy35hDdfusVTugbYIxPTzcl7bkhQwH5PZ",
+	"FI7bPBF5F2hdIaIdktRagzr+iPtL5F0kpo8gCsG8+xjy5PzgpS3jFYa2wzk55wuQQqWu6LGahj3Bkjsb",
+	"kIPQknob0t+2IQgJB510cfCOpxeiX5mRFI8RvCZaJdrNBK4As0W0b2NnyheZ4kkXZ91PzO+rWc7CTc7M",
+	"E2Z2fvAyfOfV8hTZxbU6uLKySyiBQ3WBTvNU5ZB7AR+o7gr8VqcjNzpmCc60WXly1QI3P2nvBrpO8hS3",
+	"AFd7dmhMd7DOnUPZkSA6zau1LtfoP7KvlRSwMmqzvCYfFoGmpwu+6LInVqtDRil2p3eHDXM1QXu3kstX",
+	"HEQQ+lN9h/l8VzCf2y+9ZpDn6nWwO2935+2bOm93suXaUKybC5Yt6SBpHVwlHWSQ1E1MpgVSMkISz7Id",
+	"IhdggMDLv5LCcmZBOsj5WGViY7pHa4Kpp3tsAr2GEnfb67AaDsuMjU4CDIcwwSjTmm+OVub94OVATSZK",
+	"HkupCjTYdmlxoJgLJMDG97s3n795d9rsTpt3/Ha3o8R82/HFV3gjDE2ye3ZrraZ5eBS8cuLeeI1OpboK",
+	"13mYjrOMhX1jvm87P9Ol/EwNo+pXYvjAamWu5Wq89fIs/RrOnFe3XhKesUWsad2y2Vkf3qWI09qlttlK",
+	"a4x2q8lUZ1fZ1qnqPk6/9jRQ67zxuI4fmarhajKrEbdPZkXjKt5Wkx+mMtXjmizIFHTxd/7s23/1l//l",
+	"L/7oN//5P3/793/9g5cF1+emla+++3v/+9/8+o++/Xd/9N2v/hiSzeOEY3LhZw/2e707Zm7SAjLQ//Uf",
+	"/HHw7l//wT/69s//D3p3A72+rvdX7sS5TFNWK3y6ULlI/NLdKX47xW8regeBholagYjEfmcznUqhkd+O",
+	"KelDB7YTmEtns7oQ+UUq5o14qC90Lcsggu9Hs1xYUp80L5FRu18BMlqwidIFu+OIr1WWBFADy4lmn9vv",
+	"2Qe7dcSWusgFn8QU3AGwU0/sjYaWZavJj0Xx2Hb2NdgNVl1IQ5uCQ1ymctS3cAT8UmWJ0EV/ztPg4nzQ",
+	"vRt1cqu+D3kKqMpe9w5i3PcPeuYBZc6Z/f2PugevLLktPC9V0Tdq2QLg7PTXR/6ZfvDAVy/tkQlsaewD",
+	"zAgLve/oNCNsf8icC6aBD+CkA2xf2ETg8p0KmZiOSrPC9g/8F7kozB64HXWmuTKrNJWjzuGdXuSu6cAh",
+	"jDiJS9zh7ZSvk+m0WnfXiEtZgJekQqrZRE3KwbJtMJ2t8ZxlWsTVV9ynlWfbBL+8UVLThC+aaWYvyTH7",
+	"rmFQy5O3CRS1ukR2W/xSloLKcF6asHQVfLsJt3oCYNXmtCsYKGkOMQoD5URcCClI2qRaQXfQuRBTC/PU",
+	"s6zosmM2nOXFWOSn0leO1UGhHKP1WGqaR49WhuzIZh0TAI/nELNi728u7sXTpfAF5m8WGrCs7713jPS9",
+	"773Hbvz02eNHNw9ZDF8At/dYzdnEaGkW4AHRo4Bkj2cyLQ6ZT5zinrVfRRalS8NoU7/YHCKQ6eVhcSot",
+	"latNaYNRsP5xlP8QqQq6D2TELoQuPLl2KeIzyJiDuWNAqSuUQl0SA1LJNeYmw47GMM2EGQwjBG8ewjyX",
+	"Uv2Uct7UdjBC6t2/9dmzv2VGy4zqEYVhjhAHq2M7M+lgjJGXlNwH4gUocjlI9GMrPVuEf4a1/1C7cFZK",
+	"DXPGB+ej3NzEItD1YWbyCxv8WhkFdKCwOJ9J6ZC5p7JGX65s2Vsvy1/00+QVdc+siCGnLD8EnT4pEYKm",
+	"0kKb+wOVzSYyprTd1AdwbOIvNn5ipmc8A8g0uxG7bAtSxRGLJ3qUQiSsdULhp7P0a/wjF8Usl/DwqWQs",
+	"/u7/+tV3f/jvf/sX/8u3//DPze+//ef/9jd/9Wv/+bv/8w+/+w//ET90u92bXfblOC0E01M+EIzD4DIe",
+	"9IeifzGiw+xvs3R8sh87Q3YPmcWFgc2QOWlqJl+PhSiYHpvbqhQJu7Hfvf3hgx/t925GkKloJs1TRp7G",
+	"XY9Ft3vODyNKJfwWrk12MVmPMs545QUjheDxQ8YZmH4IPE8JMvrwnY7ZRHAJ+Z7cT5FNPRVbtdw+K1XB",
+	"FqJAWH4EK1GRRKI9ZBd1kmJEP8/z9EJ02T2uBQUTSMWSdDgUuZADgRsZyzeNwEEMUibBhxLaPR7wLDN7",
+	"IraLC6X5DzWLB0oO05Fde/cffPbwZ0/vR/jHg6cP7oP4jr/71R9/+/f/OQnz43v3Hjw5uR+xB4+ePv7i",
+	"5AEsqC8effro8ZeP6PF/+q9/+8//FU7S8VKqLC/fZlOI/ZZsrGa5BQConKIRK0LbevmNzIC9mxZ243fZ",
+	"Y1lXPmaLMs2DQPtJKmcFSlSbmQt7lCLHFg2OqQAXnBQ879tHqfelyTj0S8eenngmvSio6Qs25hfCbAkj",
+	"BO4cHBDlpPnVnlm23lkxy0WEcEEajCLI9pACVX7BM5IHLoWZ2VWRFRLYeowL8WELeWlFnMoE8mVBFcge",
+	"gOGNDqrow0yPvSkBpXW4oRgwE5jT/gi2wMQUaEmNQQiUBCSm+gSeApzjU2kDV7uZGvUTvtArIh/Kqusb",
+	"JSquCcFsSIUTdWDO8Bre+rpd7qq36UadySwrUiNpb5ljes+aTVa3zcwc3FtooUI2FJ/NhyRh57DzN//u",
+	"13/zH//v7/7019/9z/+huU9bduMTlU+uHH5CVvtMVCz2y4CUWvDJwUlv/7B31xqY6JkzM4K/4BCXUZc0",
+	"yQkAqJ14MfpjkQuwD9kvCvzmwMI4wOIUDDuW0zm8Y1Ec9I2Gx2jdvOyomflmf/+jjxDEQT+PRUrff/gq",
+	"6vjDsXNo1tmQpxkkkrWGskz07TW7sgysztw0NAc/h5swsJ1AfR/Yj9rhSUqiEtq3pBt1Dj+MOrmaU5tX",
+	"7BitZjmEM8O8BhAX550x/U0Ln5QEbqM15q1XwTBuuzh6V7g4ekuLo7ducfRaLQ7oDS2O25dYHPaLFSvC",
+	"jodbEb0tl8MHdjn02qwF7PGlFsPW4ne1zbNyQ99Fp+y8UkZnQR3JZrZ1d2VNQfyoA4LWNreaqy5beNuY",
+	"fsgj5X/K0kmKoZnO93Hn7qu1Ft+6y2yjFfjHorikMlZ+nQgXd1rATgvYaQE7LeB7owXsEHHXx/xeHn80",
+	"1pTMsFv7VLY6O29VJEB9Nv0hWtbPU5lEgbFnvxf1ej3H3og2v4otxZqvyQSLboJ6Bp3yQr4fNOzyx/Zq",
+	"z+sKkkP6qSUDsGvzp+a1dyrR83Je56aoi9tGoMK4HFYOiCCsxby2f9Db3+v1er39D8yEg/D3WaNBoFoh",
+	"XnB9jiBE+Mu+jcxmffjvfp+fDRIx7PgTA+nC1rf4TtDi6pnV1OaDfd/mfdvY/Q9bNfVguamdg9eSbtot",
+	"uI2SBPqt5ZxRwONhPqDLq3B8qMNdbOUb4lFzdnF0OOPE8NChCE4Gc4J89umzz58xt6Lf0AFymezVG1YV",
+	"N+Wo/h4eIq81NXB4/u82+bXD57bc4xHlD77ivX4h8r2v1eQsFXsO4NkAyQH3bH4hckz+AzvgbMHSQots",
+	"6BA5A8E4OTSNdpjqIM1PqpnmQ6CZH/AsAyedXICbbnlzP8XWnUCrXoP248/gp5ZZnh0wHAsksux28F6I",
+	"XnbArXQODy53fFNd6+5sXnd2DcA27cBtW29AGnoALSELMjqjM8G1YDmXlPW/LYy1EXKfq9m6YMyn+Egb",
+	"gCqW9voTbDdXbdPgvz6I7DuHVTUDsxFEFed7d9xeM5QVhr0ZwYqzshWxKpbNMlEAThVRqAS88qE0Pywz",
+	"rgK4bDHFRCtSIBYyX3gW0pi+Aa7QtGAgsTTSmJ5K+hHxOch/Ss0gumI1l132ua0QHnOPUFEjRSSoSPae",
+	"2NAcgAEdT5QcOUp4+sWG8TgY6AgszbpgsVZ5gYSjMy2SLnvAB2OE2QAppEhH44IlqVFsEouO1LOJhSPh",
+	"A2ZkTiXW4UBjELICbfqSpwDjdeM4VJDEBzhXZnkupJ1nS1ZPHU414wngUIkBhqncZyMpqWITdSFCZBPq",
+	"OacSAZkeYZtKF9+EoC9MZDJBqtYmdJBpzRtmRZULu9bWspFWyEIcMWxTaNCrqFPM4YTIk/Vcp359m/F5",
+	"tJacpNHwjmvH6GMb2M3NTLwNZKJLg9CGgGb1QMGahxL3V7or8iLw2Vhyls1IV8LBv5wyjPPRLmsadHCH",
+	"YdhhGBzDJi2Jduf5Gm391ku7gVYSay4dRnBy0IGaiwlPpfkZyzwso50hdIS2PsGa3e+BgLY/1R7S7HhY",
+	"iHzO80SDkoH6gHKRue7MVy4uJU9YLobm6IdrN0Q00CnYxPlpT6wd58Y7w7mxzVZoJvtctQB2p+Fbdhru",
+	"dto1+vI32GZbUl/CMrhK4suN6Srx+lRPVnmEJ8s8hZSSLqTCXw6RUMDV1oVoz7iJ49ILmtfGcGl3Z/CM",
+	"/er2pneHN09UuZOV38+bw47E563PDn8lt42AumXL7GTCkek4+e+NjWSxl7zOo/ZZqotnVH8bz4Oth2R7",
+	"qikiuckDYH9st4WxJc/wpSYPhGsCXJRiJ51ic+eJTcUxJOXmqSSPZCFeFDYHpb97ZaIwPWXH5hL0c3Rg",
+	"SlWwCeR/dQGUgzHP+aCgGGzO9FQMUp5BZG0qR13gTyOZ3bH5cerG4pf/P3t/3+TIcd0Lwl8lA899wuSo",
+	"GgN097yhQ7HbnBmSIw5nxtNNkZIwF5VAJYBiFzKhyqrGwBMTQfnaXtrWXUr3+q69tryyb1ix2rtey9dx",
+	"V1LIsv1hzBlKf/krbOQ5J7OygAIa6DcOKUTY4jSAysrXk+fld35njWngaW94KJ5mX8xQCC7jOrEQewQ2",
+	"kcwzxTacd35hbVmc5tNFN8YqSWI5MPohFmwfxDqDMDTPMzXiWdzjSTINkBa95KUoqpuZER/zBE4XZn8Q",
+	"JMCdvyEfj4W0iqdj7Ph2LnJRty/t5BLS1Ds0JKDBgOLmKjWPWlDqeKwxqdnrbTYUIy2SY6HrC9zzBzaq",
+	"+Xn653uELvCUVKrJD2WrjVpIYMZhlo239MjI2aKiP9W29gr/42NOHj0iVW5pOrDlRjEbQMf86oG5+YY8",
+	"ht2H0q5cVw2XtzPSQAZmOuBSfMYixXKw1yC5mLphxDI0hIQjgumhSPoLIwvP17tLLtmzT0nu2nx8bTuo",
+	"8WORGi3bvgjmZRcWxq0lQl8tw1+rhguJXAe11rPn9t+dAR+bbfgEPtC5UUftwyso/BVLE2tLA4fUqLHu",
+	"4Km1H9D+4uOx2VqCazFL7l69ugH8NVR56rjjRdpBBFDpEyWzoUPA+nuXWvc3L3500q4BaK0TkktnRMlO",
+	"LnuJ4GmtVUNuOtgSrqSxFkIubYFQxJ1xGhcraT/U8e94n83vZfg0W96+T51fbWyRmdRJuZnaRh0yrhae",
+	"WsrC6UDuXmu7sdNczVzLNbLMwgI3dxtBDRe3uQ3V82FZG0GN1tO0+/z8KPntSV7NsiNEyiYotLHUXFDI",
+	"oZRWUoROMtSuPnPHeWlgaN8qPw6bIY5FCnmzjDummR6XRuspIjB7RucBsASRPWUKKJHMzRWyWOpM8IVh",
+	"Gqe5fAnjNGufmi9rYMffVgvjeuvu9sWRn6V7aqMubdSljbr05VCXNlHDy4sarqeSnDJuiFvhfAOH+w46",
+	"6Xw5RN/p+NgSrjPWS3g8qrN9iddTkfGBj2sivwSpvnY4km7AS4lHetffhQUkdaImIl3sSrkGF5BfTy+o",
+	"5RJuk5nyHxU3DNwXa3tOLjWuuVEENorARhHY+E02IfEvfEj84nwtVyn1YmlyOegemYDEvZ4aYY5NjyeJ",
+	"5TFL42MhqZeBx2OObTMkKpmyHh8JR8tS8CAg7/e+hCAYptvIpWH1ferzuV+a33pWwz6D9GmwZ234TbvW",
+	"atfuPn7crj2vBScUqIEas7nUPI5qQU2kqTKNEeO4VBnLYQ0ypaIWk4r1japoGalDIMaAOYZW8EJYSIyB",
+	"lBjA4AHa6JnlGk3s0sqRRAdstoPdOxtD5/IpLOBM2gMGp9Bxetto4+lC1gtLAq5uF60keJzO+exMBlh1",
+	"XH2E1hNPCyJ4W0wrNXYUCdZeFh8D67tnN7WczSWdPoeWERg9UiHJdTbkEhzK9BjjSaImurDliI5c5UkE",
+	"NO7+O5gUA57Fx5Yre3u7ImoOrbxBs/S5hs17Kk1FzxbdLvLOoIe11tY2ELuNeHpkRJ2uqkNBHHxjlo8r",
+	"26Dgu2sllscq7gnWbOxurxOhpvnCybssS8uDEGwbfRSoAfEcBbMjXMk8QlY8NHLiyLdATrRJFszgmS6H",
+	"+yIaiPSuzNLpSZpvAj9lAlIgN3rvRu89zSV3CHIC061A8pRkp3fZXYhGjFv4NMhRB7fSQhBgVENNiFJu",
+	"OrjuXDWfaj0XT9zaUv+VQy3iOFZFLHrCI96wOHwuaqV1JJc1Sjp6Z8FALqxLdqFK5phDfdALUTIfjoXE",
+	"7NBIWBrvuIeVjdAd2OPSYSSh7EuhTAZE4SRtkRowqKhATZ0BKBtw1mQ5IsphqCaaBEskQNU073Z1b9RY",
+	"yJn3WLYFASVgibcBe2d7ZouVDZVfQ8fDdlITidICCSdwbc37/ah55hFXpfEx/lYk/aIezJyoe8Tj9BHB",
+	"u8/EugASqbg/3HB6QwW9Nn07uPduLXCaJ+x/8B/PP4ufmwewMq73WE3Ho46ltVyHE+ER7sTLxk5GUQrH",
+	"EPCsunX1KpzBOj11VY/0gGfi6kh140RcPW4WPoxmY/vWzs3dG9euNxuAxx/HqdBVemvT6q3fTld/UVuW",
+	"XnA2BdVN7gluWTOyjVK6UUpPdUVCiBnFivNwHrx78BbPIJ7KuqKnRmKGwuv81dNM4GV07vfZgS0C7mB0",
+	"HIkGA8YTrcztlgj/aok1C1W/DzlCqdCZxvwe65TyQsMg89hrNmFBi14qMv164FdjpAyiwnllHcWxvZB4",
+	"hD4c2z0oDZpxfWSf7fEkAX3FKuRYrdPMWLiHHODMqJaRHZaMWGiklBlQB2jzw0KJPxJibB6icmwxMDbJ",
+	"rM7uZbooLwjuDfRwE8cEkEjZ0mytgr0o40fmerYBfadTodYwynXGdN7vx7ZnQKpk+Skwtul+DNXbmHja",
+	"EyIS0V7xkgF44ru8d2TD+na2UsF7QxExqboqmtrULeDogxqw5NfduVZUjC+lhtk5xtgwzFu46OIn+gsz",
+	"o6Z3YPJoKHdfiRnAV9SlymARsMDjnLJwKHR2NtxA6Ze1l7/748/+/Pd+/d+++6uffOezv/rOyz/7SXN7",
+	"Z/fa9RolYbhrvtbcudlowP801vWom05f9p1/YgRjNkoR5TjNEI5vbjfOLW7h1Sgt/FM4Ga1ntS4sXu1Z",
+	"uzbmWk9UGkE3r1y50q4F7Vqm4M+v3LzuzT8OYCi4ze68jVO1dYg513PTBYpFNlSgbj48OKwFtTxNPD3F",
+	"01LqPTW6euXKFfPQwpBL8+23vrb99d33G9+4+dvXv/nOzrvXHtx4dOtx87B2HpHlQzgyyxSZ9+eK70LJ",
+	"S30kIpQbUEwotsEBq4psNJ6NxrOmxmN2JBaBFpCba6u4piofDJl4ynuZtVJPpe+sX7IKb5nlwWr6jVf7",
+	"P+NdbjkP05wqg3g8iDrD2qdFsWIji6xdzrFYtyuDGjQajUXBaezdhZaQGILuZprYMsZarDs8iY+FRUml",
+	"Cozib9X4ODaSPuHxCBFcWiXCzHkJSHR9q9nc2t6dARKZYaDse/dr99/Yee+b1755uP/N395+e/vOzuH9",
+	"t9+68fbuN7AET+qHMmxjjZsVnBS142Z9t95Ax82ZxKTp3Ul50N5G2OQ/nzX/GaYxYN0pg83nH3LII9br",
+	"U6K7J5cUmDuwv7kIHYl6aQSO1lgFIRGECjTS5yYUo8KvRvwp4AeNcnT95vOgRiWLoaF+hlhDDbQrAiol",
+	"2MPYFyKi724ENWNP0F+QQzywj5l3jXmaxaCDTeIoG9ZaAG8zU91NBNRcr7VqoGEoGWfKOjWRmLUHYKEH",
+	"36gth9tNeJx1emkMOeUFePK6mRj4ToxEOjDNFV82b7pvKdBYfLcDKceQQw4GaRqrNM6mMF/wRPHL6xjc",
+	"rc4zt9NFRq6OE8Aiwsx6vTRbc6S9pe8YgdwpiFNxiUtfSpUVFDwV35coevB7bxiu4Zvex+Umr3nflBtr",
+	"okSL8kREHbAJSzPnlXibHUbz+uyX5XfOfz/z5us4lx0qBAeGxlmlLp7Fk2UundmN0D1TKkOSuKksuJpj",
+	"cO73xGkkcFAb55U+H/8l66QqUN166BBTkrwe5AYg1QmK7jtvApBWFw8fiTH4TTg8K7PCLZBrkaJryEgz",
+	"q64JppIICWTEhIE/viKgkJevjdOGFIxqc8znEC+ryLrrjcZ6iQHY3ctFrGzuv839t7n/Lvr+e1V9LhuP",
+	"yNkA+bq4Yla7iJcEePCxq896PBMDlU6fr2IS3aYfXwx18Ea4rCtcziRb7GJudOtLqw3ndGuqFWMP37np",
+	"2mvFZu0GeMBHAuOzecXx91Tb0vE/tYoLakY5hXaZArLTmNFqeRSBxsaTR6npahYLp8qM+FP/Q0gyHcWy",
+	"9Flgyyiq7oeid4mFQjby7Qsg3za605dbd5oVveegS2U8i3UW9xbHh25jWhCCNKQFrAzVhCVKDqhaYabU",
+	"EfBtmu5pkQJPQkoEnPhnX6VYt52AJoGFRQQO3unCZdOxMI9TeLzelpiGNMhTgQlKEEjza3QGLB873AfX",
+	"GXa2zvbZWMUyY11heqvtT8wjtjAZDqtlcTFwncWa6bw7irNMRG1JYM5RHEmoGmYmANmzjLjHWmiYO+U9",
+	"xpSE2Yj4lLAp5sseok9slpQUTzOoJLbF3kU/gqtfDxO2bR7XAQNXAnxya4c+Mv+Lk3os0jp7jBhkQrlw",
+	"Dauzh7+yOJVmg00Fh3pq3vtgNU3zALixiJz3Dm/X2R142v+4RIVa+BXqzocQ1lnYT9UoRKRQprAG2ySO",
+	"hERoTj9PEqYzMcZ+7NucSOQ1dl0F3lRYPN1CaDXstxR9Ychj1hcTIDKDDQbZZSGERU0nRioVHfwqZNoM",
+	"xOzZkdkwpkOJ6Gdmg0EfHom0J2QWJzT/ocyTJGRxn0mFu2LCNRsJrvPUQgYKbg/bZ87MPTc0h4EN48EQ",
+	"y9ZVZj0AvDfzNjVMLc/sD+rswJ1M1hWDWBauPgoPFmxuWamSbVWxt8eCR0WDJxFsm8MG74R6QbToMO8l",
+	"jmkP0Noo8VTMU06bDVGbVVT8u9DcSRASjXgmtsxmqgVzFaODqo5CvN3r4h6TamJWDqFrdpkXdCwrlwQ9",
+	"fTcSIQfZEPcpbNqFRORiXHplJPo8T8w7gZEhqAmZj4zMJlqGwH4e8akR7uXeGGFvHtg65ql5A0j7g0yM",
+	"37VPmz/exhbMP++YVirGsD8npnFStdgryXSC6mVDszVWneXutDRkO8KiXKwlT7H+vNm6EAVSarUZeGN6",
+	"27X9xvS2a/2NqQPDvTGlWpSH+II3pg/tKxYRvuNVN1Psts5uA4KS0j+8A852GzswndxSD2GG/sXXxiVw",
+	"oVmwgh8/PBLTsM7uZUwKEWkWds2fyHdUvJ4oj+DH5REB2LIrXLmwRUM5EuXVHvGn9+FwFCaN+xvIoIy2",
+	"VGvV/v23/n27nTcajcaTK/9u1WMHctfKf8VSkeWpnCsKCr/Ca96l4VR1He6O6tO53QADLR6ZrWvHQX+5",
+	"vsYyEwORrlQkf30jDISoFbvNrZ3GYfO6V0eluO6QZYb++a1nsCKWlggvVGRtyBa31uOyJ5LEiOptQsSY",
+	"fze3d0yHsJIsfNBsND0s5Phao9Zq1G/ubvsf3rpWa+3UG7s7pQ9v1Vo369dvBbU+j+FFN82coULfsZ/t",
+	"NMlcz81fng0HLDbXjK5M6haAMBvEp2NULNO5W42glku/v9sUmKCeNps37Aeml81688au++BWrbVb3712",
+	"3awm0O5gIGEzNd7UmLmBO80Fn5ZyF83kwbgdd8ZIg1NtDmDXr4ByioVeQUxssikvsQI+Jxgu1l0AXj/U",
+	"RFATQiMI6iTz6Rql8JelUlbYw6ngo6VYSTJWBgqoAFluzAYvk4L1bM4f3LU9JXWsffuZvRZm4ml2Ff7a",
+	"wheGr7fQCAzVsUiPYzEJW7PmQfjW3UNW7q37sbH3vnbw8EFg009s/N9iDLbnakNDMQqLUIBXd6eC3kqI",
+	"BJfbgp3EJA5zG0EWy7N2DXMRAHGuh3kWqYls156HweyXuBjmq4I3EcLk5hVY+zobirZkLLVFtx2owfYR",
+	"CmrMtGvGD62iHR7SGEMczziWAxpQT0mJZBxsotIjvYfm+8RMkFHOjDILlU2NmQdfGb2t6aV1zA6dqnu3",
+	"aSOFrnvFF32eaAFDNiNDx0SGmcC4qD3gOSHSbUjVMZuggGFiChGsAqc1oGJDKWD5KQvFmMWYTyrZjltn",
+	"VDwLNwg9P5upo91SGPWiLSEhC3T7KIFsWVgD3zLfblBbNnXJaYhDnvRx6RxMOPMHk6iJy8YxVjZn3855",
+	"mkEeU1uG7+5/0Ln98MGDu7cP7z18cIBTCtBhNEGAQoa4X26xkLz49UypzijvDcM629dHy4+JORFV9vEB",
+	"DOgh/e4k+/iAphh3HY5n8bHZYw38KLb+osxx6sDqLLIUyXc9o0ujznnz+m5JB22cSgedk0MlJbQG37SY",
+	"nb62NAegxZ61azyD81dFxQJpKIU90aYcljakhOh2rfWsXRsLGcVy0JFi0jaKx/PnsCbFOGd1/8pbHMXp",
+	"JrJ35siec6wOeCzxTJt/gT8X9/QWyESa8DNcvaaxaAuofiy6fsWL2eyerQ9Vd7Gf+muqO+M8JSeo+W9I",
+	"8Ku6hVCFM85MDS7C6hyFQ66PTOuvMrXIqqkQnCiprOmwYpVO+5sSS1MEWv7OtcJOaQS1fpxkyAQzXyP0",
+	"uflaxnq4+G1N87YPVRdSKa4V1EzEoXoUj8dkeTkaVdskZFdAVgp0E58Au63W2rlh5hW4ZXs4z5a09gxm",
+	"B+2LderLwQ7eSKwzJVeYOVzIqnKSSJpLo5phVqmmxtNHLJvEPeHz4dkMbSTfZCGEgEjfJBuhHHWgSBk0",
+	"YM4I0yIRPaDHm9gqj6iKEqEMvo2INeh1bZmKseBZqSGyYHlme4HN4aE1yuOHqltn9/pVL7fOSUzcZV3w",
+	"HspSlnlcSVvelqFpFl7YISU9dLhjas6IXsiLrfsdmx2nVXs/VF3Uz43ph/nevaNBakzegGk1EmyYywhK",
+	"58Fccoi5OLyzNclQy+KQX89TssM8sne7EDybnxARgVXQlpntD9eWmtiV4sTc7ACtU6sXK+CP36dwEajA",
+	"RkSJQuUGDRgnFm0RcKsarTbWjERbC3iwQnQyGQETtiUE0khew0ewMfAxqVguI0Whptm1LfLvdm8G125c",
+	"x6HDxY6BMLM5ujzrDWEbp2qifdJ6NJ1yCT7+sGfs8ii0Wr+ZHMfEWKT6NRpwQFmay7Z0C1Rn7wMTAj6W",
+	"5hKMB+cWL/aWBrpbOz2RHdFi7nyzB3kCNOidNIeQVVil4mNBRRLZnzc15Gw9xYpbedk9ChoCBo3efaeF",
+	"VLZGUH6ouic1S+/eubH+GzyexLlUamP6r0M5SetwUVn+C6a5CtnEUaEAY92bnmrNoGKO12jTPXz+Slhj",
+	"ZR2semVLahlqThVK2IJ19/Qyn96eTuMJatmCiV53Jz1KuDzJ7Ut3klH8SQzSZWVkUozQGk/cb0r3bUBY",
+	"AMKCuxgJe+C4MmSAoWAwpzvqLEroqrn8zgq++gyP51Lke3HZXUAu1HlLsO3Gqc3IhfJqxmhsri2czsM8",
+	"PEkqmTthE2e65KpXRuJbGGOfpwhjWf8Erw1b/5rq3ouqiDjnT/ZVszHXJy2zb1hkyx7OG0BmMoz6b+tp",
+	"QfqqC7uYaYoLA8qZP8bWMU8WRUUhlkO6+Akau1RZoa1XuOPVeCO8NsJrU6r1zHREmRqjuDuFcKsWUitA",
+	"xpfQfTvga8/Byn3c656l+iZM3YBCFMWvje61hAjc7NsS0vX8YVhwzjsgQyFH24tm2U+b28XHUJjMfrED",
+	"/G5mos1X9OG1ogqYfb6xvXtekJg1rSKHugDn1cZXfXqzARxnOKfdKU3nBcFW3MHM9VYs+2qhVWCPR67v",
+	"mZ9dRDGo8g578c+//+Jvfu+z7/1Bzd5fHXzIeQo6FO9+dPfBnXsP3qrNAz2xgU9//v/MttGca+Pxw9t3",
+	"Dw6qm3n58fde/NEPZ9vYnm3j4L3bpo3Kfvz3X/2PH802sDPbwJv79+7fvXPm4lJulU46wH2Vp7i9zhBa",
+	"+rJy88PkRKqXj4TMULc187T6OUQUJSHT4cBABdz5IyhG44Rj+f0Fl6K9A7WgQATUUhJMSUHaeJxBAk+u",
+	"RZ09xHBN6C47Yo6lH5inAvMAtIas8QvC19Szivh1ZUoE/XwWi+7huK+dDcZdiXbpCWC0r3zf9d3zfx/q",
+	"0iurwzQpeCoXA+/tVFvjqsgTsOtmUacAUPB1GRbLXpJHEMc+5xSBL1oFFDvb60TW3dRvVJYzSk07kQtj",
+	"7MVUL5eYRbHw6qi6e5XLuUT6bsspaomS4RsQlfVFYT0rfD/XuF4/T5KZ2BCdbbCqepi+lHA5yFEp+J2h",
+	"6XCejpU2f372v//ji3/6Ly//9KcvPvn+rz/6jk+0DUdeAKg+UQPwPGBt4dpnf/OLT//5j1/8/t+++OTn",
+	"Nc9HEKW8D4tmxfkyEu9nRpV5/m+//O5nf/Ljlx//7JkROc/9h0kGYQ/9Xvm3BfVtC/SioJalXOqE7lZI",
+	"+6q1am+LJFEMXxCwqbmdoR5LrBl2gmI/sVUx3WSe60CKZ3781y//8l/WCjhRU5fMUO7vpSerl8RrIt0t",
+	"nB6bdjm3AxPeE0OVIK/Wt2q0fjBVT86wQYERAa/jVPCE0ilP2LfU1eBi1/tCNu5qpbjPq6p2sQ9Xq6vt",
+	"FNRNWHMT1jTXbxRBxrq7OVe83hd7B+m5q88oLhmJRKBBVN6V79rKflg4C8tZywjqZrlogdMNIFEhG4o4",
+	"ZZl4SqVE6BAh4BffQ8/GWYsdq9gfG4ulzgSPApYpIEfoJsL8M1HqiOVjzDqymR/zKsYdaN5TMapk+/JV",
+	"uKOk2AT5Lm9v45KdaXsHK1nxXHpG/KwNvwcAP3Rox5qF9s0Q/eqbuQ/BDIwrNt1bIjthx220iY028apo",
+	"ExupdnnQhfVFWoVBvqaRjHgCDlW0ZyXim7FIopXJsPdY6B8IYgnyfJypAAGCGCtqMxWgJQDIOXQCKGRC",
+	"AtMx5ATHGv9d0h24LpwIAMPG4mb2eXg3PRmFe77KYD0SgNtGCW8GAuGxONNtidhux4BiW6mz/eKVzl9r",
+	"WukrB/8epwISqsydsRgn4a6LSarkoEON7llAPRST0mFbAuuJn3Q5gtorvvrDUnEciwnoUliO1KhSOmC5",
+	"TISG1ESsxKcZZ+A5aJ3Qp1h2sM2wzvbb0mhcnlRYZVT4SIjIdYKCh7NiOgxYaC8Y8+/y3lEpC80FELIR",
+	"1mNDmnMUiXVWoWeaQzE28mtWq6xAjL8H4rd0C5+62up4nKrjsj9j/o5ysnwbZC/uqNIz3uWL2cXgaZio",
+	"NDrJVeKuLHfH4eXzb7/87qe/+JMXH//Br//TD1/8we+//MEfvvwvHy+6tU64r7y7aH13yiOQLhtnykb9",
+	"2ThTNnXifkOYPQNSYTwN5gJ9MlfHeGWvDypdiih932bsUTkTUIwou9rd9uwB5fzFLr8C0xuJOM98PBS9",
+	"IwE8mRAcdXSgtq3puKp6CY7prNe0+eesKC9R0LVqJc5f0qF1ccHUXCVUEpMvfvlXn/78D2unuApxSJcd",
+	"YBjylPdwR2xvB17R13/96Hv+BfOvH31/URlYd3fQ2Ne+Hj0Oq/MX7m5el8t4+6Yvl2jfSOpTE1NB4W7P",
+	"NgSbRsNZwppK+twl9ekKli8V0wfgBdCeXPUqfRdlyydDnhlBXhLfv6Wx4DSIQrSbQczvMSWTKePsDPYf",
+	"e6xyQBtgEhQ2Hg8kzxzb80yZ8Jl7wTpkyyyW3Skj8sZSmXPLeOmKw4cBjgGrmuJaO5AyvQnqoGOxcZEe",
+	"C/+t1SW3P3c8wqLcz3O60s6n2redpc+h3nc/ljzpnM8VZ62txudUAPuk+wwpIgGJvDFXNpfg6ctamytQ",
+	"Z078lmO2F2i22GDvQmgtVEm0tOjIiC7Qw1m4pd3VNOSRR9ooxVPww6IxksUjkcRSYF6vHah1sM5Qr8cY",
+	"NC5Nw3IE7tftQL4ERFKnzpibtQiqXVhnc1id2ufkmRwXwBdV3gbroFvdEdiE2y4/h8CBTUAq2J15Wnjs",
+	"aVOHq/OGc12u7T8vfN7TWF//lZU4qx0eM4x1TgxOzAYLfqbdD5O4cKPjFJ+0yckYrYJtmzU9Wz02IcuR",
+	"Lz4eo/6tR7pj/mg0mrD3tcYoWY1vJUoOttwnQS1VCfKtQn6PGRRZO2jjNGliIIbuv2ulRm3o3WtWT3Um",
+	"Rh2+DujYzNQlm0g8MQaSi5MRmdGCCS7ZmrZowoqBNd2xwXP3lvKSZGrcsTXfwDG4SmSoYh3Pz6OIy7Fa",
+	"qMh0ZIO53ZhRBeY21yW2oBXEaPW1f/WZ3eRLaYCclN0IiFdcQGz0+suD0a1/CNdVod+zG+zcwHN1ti+Z",
+	"GI2zKQvxnIUsl92YKgQIiZsJfRn4DNUIEP2+wIKJUB0CXBixdtT8Er0XsWTZRLkSAko6plOoRNBXKYN6",
+	"NxZRxePM+tPp4FD5KHo3yBTgZE2mtvIDkILoLE4S8tTwzBpYPvVonC2JIViEF3AiVPAHIXLrzNrlAgRW",
+	"IYwsGUOhCS5QDxHeNqMkrqn+XSpAaiPbf2OUv43T/VXHCFlkkEotXOhCdMirR2K63JX0jvnBBfp43hHT",
+	"k1w85nDtP7rHoK8bpenynaF28tEZajZP2T8UuPR9rK7RS0WGq3WJylYlAIJKY8ba8toDzEEP1QSDO0di",
+	"uohf4B2oaXnqSLy9ilIV5cg9uPJl846YXjYObHUwNBaWhCXs2EaD6tGe4b59ICYwC6vduKZPmwt3c+Ge",
+	"6sKFPcS4tFLuIm7YE9OjD1EWMZ2psYZ6GLEcXITptiDT2Qq7TZLzFyPJ+ZS79fQ3bLB2rBJKjIjFAA6I",
+	"UXp2vkoECzF2EkJBFCwGA404Z8mU5eNE8UhEARVE1AVSEFO7XI3uN+jZM9YHKwr4xVDnrxruQS87qYwg",
+	"6CN2UEWdbsdMdg60ZdATn7Psi4czgQkCr8ONoEYpAkuLh9nfpGoCTKqm2SooZE/Jfmwuf4+GufisIFQu",
+	"ACjPXvyf//nF9/7j83/75XcRi/LpL//s5X/4qxcf//zTf/yjl3/6oxcf//3LH/zQFlmBuegmynQGS0UX",
+	"haPLlaLNXznOkKi1dktU0jHJo9YtnzkWvvIHaJWq1mxV50ZQsw3cvIblm+H5WzevPV/NRROJKB9bR0ot",
+	"qAHNtzdn4ulY9LIOwoNjs0vd53EqtPfLGfDpiKdHIkMea4sv/eS7L/7jdz79+UcvPvnbF3/xf9QszrSn",
+	"knwEHJ5/+Mcvf/CLF5/8zHzlvELY/AxxdpFJcOtGAxPoAPBb/EBSEsKTJXl0aVYabEHBLXgEde5tkW0C",
+	"OfVGoqOHaoyy2JFy+/lx9iNjo2AW5/lDjeDgrwOXsBJ6A5g4k4VM07gQMmGneZU8/TVr1FEdL8yEhnq5",
+	"BUweCJ1TNUGjPYl11sJ/hv04EWEA9aWNPMGiuw5YLzPeI9ptFmZ8ENbZW/GxYOIp72XJFF6DP9bCVXEz",
+	"zUNFs0ylRQEBzYZYtNjP9EKdtoU1VPyke2gkAN5wc/LdN6MY5B/0kjMvmch5HXhb0jO2OFmhV0DKPERH",
+	"IIkf6p2BSmA7NFd2jr3mkxCG8LtYDsLXbRU0nHTMCFEjgTlumcJgTKzbMgRJEZYS4CD5vyv6KgV+V7hz",
+	"4MSGLiM/5HmmOvQdvNysflHmDXCLtw++bibig/sHH8AScq8I27vxG9DFovabGW0dnhnxKesK9t7hm1s3",
+	"A/hP87pp6K03mjcbOw104RjlacR1wLQYxT2VAAAuZRnv6lIZRDUpKAgErZcG+loOxktXqaPAq3mshwJI",
+	"3Qt+hSHIBPMXFMGmnQisj1DVnPE05VMzQNX9UPQyKD1BtOXQDmd6bB6FpttSD42ZKoVZvWZ95+bdrzQb",
+	"4et0MmjdGV2sLfggigeQepIKliidua2ciadU+87REcTSq/hsxo2ng/ZcLFk35T0Bapwtww0YQp7kLmMl",
+	"VRPawQ6V3J165AeQlQIlBNvST5iDDuJcq34x1fswIHcA6F39uSMSazvqxQXyYBtebNrKKE+yeMzT7Gpf",
+	"paMtq/KVFMK1VS5zJGqtmhEb9Z4+rp1O26hSA9a7c99U6eiyPHUl1dhpJlZG1c5Bg8A9cWKGCXTEVnaP",
+	"NesKrO4JQnWDfdo416YQlDfGOqkfRn7R5tRrqkdrlU2jBq8+s2fl+UIfxKFfCT0lHafOQqGzeMQzAReS",
+	"GXOeiYj1UzUCWU5Zi85bIMkPQYCOFJIb8aKQalJJ9GZl7sUKiI3tvLGdv4S289kvuZVut41j+7IBeqRU",
+	"GOFKYhltrglab2wSJwkjjNAprOu1/d8P+yinqxzb3v1yFUXV+sn7RfuLTPzHGKmGcnvHAkwnZG2jKkMS",
+	"AtqRosK2RZE/I7ngTru9/+D23fv3794xRoP1D1gTCnPfja2grZE6X2h8r1yJHJ7Snh9gxPiAx7IikA7T",
+	"srnqNlfd5qrbXHWbgo6nvBvvel5H8iDyJDHCNy44zNe1qJ6fcKOhuLuIK+1NY0ZJNWHK88j6l1rAeMbC",
+	"WeEREvHqkGtM3rfeb9+tSJ7XgEmVMieybYHaoMCXh/DsLM0qVIMnnxpsD+yc94BEj24nU9Az+wwSsRZE",
+	"sqJUAsr0LNcCqMFHKhXgCKxgmy2+hzeWuMOJv7bO9ikcHWsoBVamd/W4fCy56ywr2/wt7TmjN9f05pre",
+	"XNOba3pzTZ+aL8e7lCbcxT3P+XoGOnANUY/FtSdvH3ydwoYS436Wtac7zQRTqTH9zIGzXnwvoMbGqRqk",
+	"fKSZGgvpobTiwRDqwhNtZAtDYkU5YRvpAspzc/Lpy8Dx81C2mIoEmqyQ44XdoFCsZYtxDWJYaf7muvt0",
+	"rFJ0pd6FCTn5+jI9uErTVpzOvkpHIEG7seSAvZotKVl5JlNnnBtDmwR9wNxVAMFTe4FsnEmXh5JUEwmB",
+	"h2xukYy2dQp1+cI9SGOea3FhDqRIzXuOCmVzkedoKJIosEhjTjjjlb1I90BbN4oQ8jvGmkoxpSJLYxEF",
+	"dLazdGq+My9jmVKBexMz921qAQ4VLMBmyjZa60Zr3WitG611o7We8q4EKWrV1nPWUj3u+cr8UiLnXoA/",
+	"mt9Nc3qm0xhjTawEKs9YnPnYM+fHgatpqCYQqKgC2qdqUkLZO60wltn13RrUI49H+Qjy4EiYxDITA5HW",
+	"nl8IJB4/sveBObjNYAUeW6SpPfG6mOHz/crN6z6l76xgM7NjrpMSXbsnzM5BmpyGrH2jUV+KbTukMlYe",
+	"wJijpYfxWcUmKk8iwsC+cuo1xS8vQsF2pTBmUMRcM84+VF3AWaPCc8j10ddUF+uS4cwBStso3wj3xXxW",
+	"rmcirub3dRaCfgeYJLMcI6PBky6fCvbm/r37d+8A4Ijts34sYz0UEbkj0lxqitLO+c1LyL0AnBbGWHA6",
+	"KXirwZVhFcnlbvQ6OxSS6bw3NMPXFiuL7vA0lwyMBqOy7TFiSSlXRQsBX1VPzdyIqILr5THOzYXp/jDP",
+	"tVZzO6h9qLpgBFw7F2UJabmXybe37cJapBysLYDHYfk2utSr7gEEzQMMqWIN4QjgqcNVvFT4o+l7ProQ",
+	"4QeAec91IMhtgDWac4HDRfwOpG/CLyiICT5Co34iMJ6SnYEzCiWTOhYpQN3BSYAEUsaS1H4aJ8VAM1Ul",
+	"J8y4Ny6CjYtg4yLYuAg219ppsxwBmwmS2uqTA8WUPGdvAQqNBdEsl7cKISqX9bYdNBoNynI7UDa+5fL3",
+	"OD4z4lPwTrO+mIiUQaK5uWQkqZqYASmVJGe4pSo8FqYxL003bDl3A6SqZQC8EBahWvopYDvyJFnCF/DY",
+	"jHgVxgCIYczSBdRZSCcyZLHsJXlULgkMV62Tt/VzZBd4rCZfbIIB/LLp36C1RfWNPEdI6RcOu1OKc+LU",
+	"97hkXcGimMOlCmPJk6zkSmne8G+ChifA7cXq1RaC7PALShl/rCbrZI3DMd24Xi43xxwEQGFFuFA5BvHJ",
+	"IWrE0ufqeOnxJOny3pG++szpNJB8tQAIqFI2TtVxbJQdzC8ObROhHSE29FuakqYHIYtEP5YCfSCZggvB",
+	"8egGbOjqrWPD8A/KAY4jIbM4mwZtiV6r2BhkSAwXZwzVRQ2ZwFtgdvREPMYcdJjLiHWnpcZ/S8/4pOks",
+	"BkwcC2npb207PE1j0xXP/KGXZ8qNtS2ZAzxAH8boE7KNIM0uiJ5hLAd109X3pJkEYInEu82l/GN6s+hn",
+	"TOXQHpANu7RhOWWlJzEf+0PRy0QELR9afmKX208mV4+PRAD5xjsNFvGpJZ0yktCKQAw5U4K3N5SZBo3V",
+	"V5+b8ShV47GIzBxK5dyOI6LOgVwQiEvf2GZDlacaWwBs5LUGlP7TM1DOcapUvwhnj2KZZ2YMeQouKHBY",
+	"4XOU6MczxqMoFVqzgcjY7vYtl9qdCsxnzIbCLBi2VWe33WtL7wQXDugUthZ9wMRT8y+nsdh9fwDkicBE",
+	"BJwAoKU0rwNkR1ugjpLJ1LwWU7zxXOSoYGhQW6pyvQ/5kbhNb1k72fsATuEDdUKa95WrV0rXcO1ZuzbS",
+	"gzhq11qsbcy4a83mdrNdC1ib7jv85s7d+/e+/vhOu/a8OgKzDJezbtI1dfLM6B97dm3ap5M4JEdOmwS9",
+	"9g25dnryl+OGFL0cbWywkr3arT0RHzvNd2qFCh1r7tbJuyqtwV15VY7zbhL3StwsIj0W0RaY1fbg1nzr",
+	"xrKonGzOJEodFeYMz9g1Y9DY51slcjOmR0af1BnyspRpW4j07ECdv9FTZ7ctK4yRZDyKzDUgI7qLIpYD",
+	"/icsEyHaMVT47w9EInqZbXRtYXTIB2/GSQYs2yf++IHKyr+vMoI8J9zKDKXqVTN+Vus3zfo6Gr/bzRut",
+	"//K5lx0hExYrRvzeQOPRNocQOT8J4gc1kKHcQuxDjt0KrmQLVAiyqxQSWyDOboNXuaK/4Vt3D9lsYyGo",
+	"proAbJhuBo7WFHRIkHCMJyCePIxxrNmRVBO5x0SixRxl1UpSMiDSH4V8VEHBoRQ0Gg3wKFFia1WyTC6/",
+	"DJLrycWFTa83t3d2gxpwaTid7AxOCpptmPmTnMmFNbYRWp8Dl7JZolNIrXOVVCLlOk+XEM/uS0a/AVwF",
+	"QsL5lE2GamSjibxr7OVKz+1d2/7c4f8N1yxoYtbRLNxabQ7p5WoWduIXklaudw4XwQPMlhAaii5MiSYR",
+	"UwYsHGjICzdQ31guItVK1tm9jA0UcFrOI6sC86l5GOnQyXrJ02NwrnHWS7ke7rVlpe7hxMPVZ/SvThw9",
+	"D5HpeagmrM/BFxiTQoLxcsiqBcFgHgLfWFtusdBoWlCRCwn6sDYG0gvSC5HMxAJBsE0HCynCNC5Wa12B",
+	"5HhC7IjXXp2FEG4ITUttyVgoRjxOsAc40c7FR4UvsKUW5IyX5TIYe3FGvJZJ4vVMsTirs/2MJYJrqJYO",
+	"8Q4hIhHtMW1exBN4qekEqF2mA7R+ZnJKNiPy3hMxKNQ6I0Jts9/q7H2M/XtoNodIqLN9xMctSDbBBSGS",
+	"7jhjgAEwfXotHIokCu0KGnXu9T2mFSp/RgEtsoIQAgeOStP1N7HfdvnNRaUzPm0xjl3xcq7jkdC4xtgx",
+	"+2+M6zgeVJVnPTUiSztR2pJSil48jgHcRT+ECvZ103+6pgTm5pT8qQgjw67GSWkjiadIKeeSnVwZuRC/",
+	"0qGrbe8ihbAPvJdphPyZ9kY8EmwyRKZWWGt7d6ZcFo12pMo6WvAUEHulNxCnJaPFhXd1hZDWwxuYNYFu",
+	"SAVbt8cl3ccCHLOAGxrSlil2WFtadlUjOQhHaOUKEM7CwAtXfJyB6aArdut8ZqGZjFOr+WtRY56gZyO2",
+	"xUUjCZpNggfq6XM50HyN8jJ0T597iZk1375ckaddZj3edBlsqrxsiChPR6FizrPTL9bVc5YbGiVNYllR",
+	"Xtr6CwyHMc+Ghd1QNFmbPZ2nT1F5JXwIFyEmNvbDJTP1yUJAYyQdoFCgzqMecb4mPSgZS9kOkMk1EdAF",
+	"R83dVylmWAALPHTVfcSzLI27EAI2n3fFIJZ6AUMCKKHiaVZBPW6ZEij/hchi2WtxVmoy/GoYsPAr5n+2",
+	"zP/8zyGRgfPu69hnybgxolI1HjqEdJwFDqXA4pGZBZaKkToWQAFOE+Tw0jYeMxJcos4Wu8wUmJwCLk0v",
+	"MH0wmjOmjFg6/m4q+JGxPPoW5GSGZTR4MAks33yj4CV3k4na+1hpHXcTsQcZ5hQ9315E4PAb4U6tJp5Y",
+	"KdDsjDbPt78ReJenO8AmPVUwhkO9htPKwupiIFUCEkXDYqTVGyiJnBCZUatP9LHUqwM59F599Rn+Y5Er",
+	"BbFdGR+0ZQiWN/0IO9EHE5Ygk2SDIxzIFljQrA8pdYS+KiowoFinBDOUha85p0zgFW0ALNQo12jrBiw0",
+	"bRg5jM6UgIVRLAcZT446+A24ViaiN+RZR42FhPbI1/I6mMfdKfqxRkqy28NYCk09ey188bMfvfjkZ+YB",
+	"TMsw/3LpAeaPX//u3332d/89fL3O9uWUWdPVDtZcBVaeWmCUmjAeRboYKPTBgsEACkjcdeBGcJPglY/v",
+	"iSSxJUz8Eitufpw3HOcI3DRmHiZ0vZhuCiD24J7rC68Y6xFK1UQHeMFaclh0wFjIYpziveoNzF5fkEVo",
+	"/mEBa9hbM6lQpiUsWI/CYqgY8llaHoR51UFscZDX3RuhJ1jRHgOGGW5WTEgsec08oGVgSU3AQ4LuBTeB",
+	"4mlMFUX2S67OolgLHUTtJ0NCAR+6LyETssozcW90pivznKt2UAkOO0FUhgPSS2pfv/foxd/915cf/2zt",
+	"UB+O8XNyUMz0Ybn9URanQ1CsBvnGT7HxU5xO18Bd5xXM6BUH/RxcFiR0lhZ8L+3/TZRzqXhYJ9Zp536j",
+	"uV9uqNNetN5hOp+o57rqeUlNXuYnLG2x9W94eOxeVPsiuftOceluDtKl+/zIA1U6SUYLLhl75+r5qzg5",
+	"q3CfHhZVCcEfVUlSigwtVa48PVQT7WiksCHf0WlNFbJBKolLw31I9di6T5+FfgHFZsPlrRJ1qPPRAfZh",
+	"CBwsWNSvZHWc4ELD8+O4UL8wguMMzrFNOuLliwJHqwqRd08soBlEqWlYmsArCDsZTs/qEvOFhDgWckmK",
+	"xWOR5alE3wj+lHXFMCaGFkxtYCF4v8MAUqmsQhA4YmL6VaYw4R0ySOrsIIMirqVkb1ckHuqfujwxzLqI",
+	"dVtGSooWmwwVkPNjLpyRP2R9o83vkAnUYWRsasu2vHIFfHgyloP6lSsOOe36D74ZAn3gW3EU8ynpatLy",
+	"2PHs67FQKiYhptjDnkoj6gh1gWA6tgMsnHDII/EeQ1wOtz4nypHq8t4Ry2UWJ/DVMSBeKBuSZiqLR8Jx",
+	"vuDr3lJSmHfdpcnw6/hrQHVQ4qGMqLuQi2LeUnztrUzCvQG/5hX6Z+EwNht1Wu8LEXXMY+Cbs+tvlr0t",
+	"Xdomz5yHpi1DmiH8aWegpAhbmJSKgR/fcapH+irAYMICUTaKtbYnBCJGLm2RFhdm4z0tUu3xcKtEsBAP",
+	"RwjxFW+bw0FEx97UR5YNxUiL5FjoPayTEUI0QZdyjOK0yCUKEdJUvxLiVuKJSDPz10BkbQlZPnaX+c0V",
+	"RWkd3n4yVLYcov2w5c5I0WslfYw+C80FEBI2yFYbHrkaz1XesUd5kuB2OYlXYb98NPY8p2NJYpgFkUAM",
+	"WWQ1Nhu72wvoFGDJStfjiD+9L+QgG9ZazZumU5mRxbVW7d9/q7F168mzZtC8+fzfVSQdBlVazYg/jUf5",
+	"yNNmkNWgujeQ6FXqTST6HJgImo1GUKPWLFXPSeCBcncOkIDKSEegjMZsZ1c5DGbQn7adRnUnzcPVffR7",
+	"uOP3r7FK/4A5o9hcULCcmcc09GqcQAYDIiqq+gVv8PtF/BEnABfMCw/No8+h9/fwoe2iy1DZGnyi2RS2",
+	"Ux/qB5/cf6pFCmcTNFyeJJCD7s6MkVUqpS80HDstBPmwzW9ixKBCFfdFjCCvUkpJQdlhPzHHZzTOiL3D",
+	"486yu2YN6qjOkTAqDcQjtuBIFwxSFQ/eqDe3d3avXf/mfKVpqbK4T0NbyCRC2L2CK6vDx2NE8emRhj8a",
+	"jabHFlJ78cn3f/3Rd15+/L0Xf/TD2iz1KtGFbHs0Ifgv0/PmdqPZaTTffutr21/ffb/xjZu/ff2b7+y8",
+	"e+3BjUe3HjcPa7MsT/C0OM46JNsA2Jrx0fjEmbCUWTghdSDXn6MqQZF5tjwgOFlvipNLU+OZKet0G4Kp",
+	"V5mDOk8SWjXPMKAP1nPFncyPGMuumfirz+gfK3GUYC0Un9jC/NxcfaGv20FJMBTO1LoNdAvyQgDC2Zj3",
+	"hUtCO3PDmMH4tAPidwXwHGJWQFuiZA8o08B6BuhdxU2wBx+HWuVpT4SFaocQbAzlsrCYgNCF3AuUE9Rr",
+	"UEizaC4VL48BblEAHNkYLVQEReyUZCJJ4rGOkZLjXr+cWWC0eEsxEvgcKNQr8O7YgcHRhYgzYC0g+9wx",
+	"aIC3iW03GrYm2rWnT53tGZdNT2tYtSVjDmTeBaASgOXJztqyDCmI7zBL50wyxGgJniYxEdbarFJaE0In",
+	"hHC12Eln3nYKqHKq7aP3Vun2i+O+7Pdt6uoMuD1AjICZNBGxJD4SBevKXATaRrb/pyiddtJcftXoO1Af",
+	"z80TXZd7/mLQrjUmCsDaushBW6lyK53dw86v73LC54z6EKwdup5TmG7DQOzQCOqA45kfygLlh6appPnQ",
+	"DddVKhFcWk3nFHh+kEtgRY245EZtbT2rgZPPfYHTBiIG+VxAlDlJGXWbxRrj2Iz8Ndtq3ygMjUajuQX/",
+	"d9jwtJ1+LAciHacxUJ31rgse9ft8Z6ffi/o7N2pBbSCkWVOVvvf4PpKhJbwrkqLDND1vK53dURMJs6cz",
+	"LnsCe4X6LE8z7McCrctRnPVjNHKegBI3UnJ/zRHjU/fX76R4itcWDnSYZePW1av+mrRuNW7tmClJVT5+",
+	"BxTEZ89bz9wLvtp2L0C6GvjhCT0BwALwkqSWRk5XzEdQy9Jc9sxx3Kfd0AhqxyLVuMN34eKU6jgv7ZyC",
+	"xe4bKid8DYERhGR6GI/HgMgFJe/6tX6z1+j3BRg3YOEbbYyIQdV8IQC4PVdT0eg8w6k4N9jGcgvB3geg",
+	"E88y/MEvZ+slfAsnu9V8wuz6tFjVNju5QoJdv8apdHCUI/1cAxvu2ZRjmnkjjE9SjykXDfJveW9YLqew",
+	"waxsMCvrsp6DLo5XrFVVbCTN6FeAD4QkyAkg8keejk9azxpYFsCP+pVlqvX2fTjC2gvgFWq2jcF5rIqI",
+	"6IPjAFLVaLZG6W42Gl61wzp7UKhNR2Kc1VmYKK2nRcZj8TZbIYOKA1Msz6ZlehG/FuNrQhcDTMAgRZnD",
+	"pOYJRxp1+5fnh6UMa3QrQNJmlnKXGUs964qpsmEPHALkuxp7gJIizJ3LzdDHqerybjK1I/l2rjKhKyq0",
+	"4SrdR17Kc8AZQgi0p49Xl4vm3a6szDnjCU9iQ4FJNPvYpwZHRLDZ70L2VASM57W33mjebOxAzR0gQTYX",
+	"mEgSeLh842BpH3jcLCJcPbAFkQYNi/QY1bh4nnZNLai9/Mv/9cVf/EX1w14nbTs7z89Y1Kc0+csvpeoz",
+	"WgR3X9V7aXNrnKWikPl/7ui0wZdT3A0g6c+vLobvotV4YSQiExXgEXCSuIhB6TlyDLhKFLNcBYfgZgEP",
+	"ADsSU5fWANTprv4Odh9dONgLDZye6BSaf1+cFWG8eSl7B1p4UBreSqjNbvw7HQpyLM4wXUofHf8ORjqM",
+	"wHERFXApBwvfGEd66QtdlGUut3U25OPHV1wAy/49G25ZBGrBuVQLY3bXd6FZF8JbMU5nUf/kBSot6h7r",
+	"ThmFK3CBS56kOoPID8ZXgcYRQqdeqaR6KRpJRUNeeXYwTE6stZpnpAPDdlZnAiPukfIabCBDl1iOGRag",
+	"QripPuvmOpZCa6a6H4oyzr28XssNhKAaA4S+T6oGEYCbFODYuselV0QCUln9t10Uj2pZ9GtBJsMJIn8P",
+	"YEI8Kj1FkA2kBqKgMMiNEuCk1PLVZ5Cfl3rAqDGfQqHsohI7EdLoavKzs90yp7hVFt8iy0t1rsx9MORS",
+	"imTttIWKUP3MKiqM2DvGiaq3WxqXVd/+nhbpvTuLR7NmMQ9/Nf2CHicObg6OcJsQB6Vaf1oIzNArPyuT",
+	"KZ4USAtv7EB06TJvty9g1om/UusknWzuvM8z9aQ0+wuTTla/55Znniwi4cOwmIbbz38XUxI9XiQDA+vn",
+	"Ab4xx5NhKfkOveuiHyeJY5awFcSsFmuv9LY0QpiwnHeErSMXK1m/csWvB1HuVL8IucJ95zCP8FHogDsh",
+	"pKjbzpduNXQemBu5LS37l0tQRi+QJvypLTtI5Uf81ovAq+mHC8YWKgsAFAIK0YPEpwfa0h8SzcChgqn1",
+	"0LNAcRxLNk54D3MG6D4wukop79hIyjgr0rUzPiCkLdSdwki4FjJrmfGg0pHmEoreWf1kUm/Lu7DclCkP",
+	"OMo4c2oQTsM+NO6UnnxMbtDA56Un7Gas91xdS6ASyBQkMNfZIR9oiww1q9zBChk6JGqEthwolqkBMLzZ",
+	"zIgkE6mXWO6lPRShmUSpI9Nj4A2kiY1HopjU2bFnPpqiqKVqJ9M8S0/O9DRA/Gy5/Co+NeJy2pb0QwIY",
+	"m/UaCzUGChpLcUclbANCJc/qesBfKCPik7xy5U0eJ3kqNJ4PPHgA4isVU4FCNH0eJ9ryY9O5TQXXSraY",
+	"VJb0MYDbOJdZOgWYpuNDcOZpSrgSOkUFIa6QEW0cpuOB5FmeCsaTbKjygW0DGyYYb3EQwbIHeQPQDdQr",
+	"ZQRwBYsgMSMfjaEUD37voeB3t7dhg4UkbkKzy8aJaX5GWOAs0BlANkYzNGEZJ8TTDLZyVxAePaaSLb7M",
+	"ctQPQMlDpA+hJeUJbcAY2BQq8A8oXk9QjC+JMBD0Dsi+96LDpC63bgSFLo7wX1oyRFuNeJyYq4UmvdZ6",
+	"9rwik998ppKo8gXNRqPpv2PmDXaazUt8+GWjYx7sNGv+uwnEeQhVO6FwzFbj5lajyZqN1nbDgjxV+oCq",
+	"c6JbHMOw9rNf/MnLj3708uPvvfgPn2x9+ou/ffk/fvTiDz4yd7sVs6ZXuXlvvl17skaY21/sS44qgLjA",
+	"8qtFrJtsmFYxxTTDWLg1cj45W731W89qKCxqrdrLP/npp//4009/8YsXP/jxr37yo19/9Oe//s5/fvkP",
+	"f/3yB3/44gd//+IvPyrRTebbCO70ZgDXfq7IqQ2NnzWIUDpZ7/JIrBzfLqs3r3h8exOuviTNHPbT1N7V",
+	"FRrdKV1Qi0INXp7aolA1ZUT1SFGfcyT4eiGw1BfOYtYbKqUFMvZiIEJX+ZNIJzEHoy3HKpZZIrQulWWb",
+	"7QTDSEqptT001plUkUAXgBQi0uBjo3rEIXvNGP5GK568jvRDpuG29PTkUjEO0EogK478WZhGlArM248R",
+	"AOrr4jP1PLyfopZmsaHgikMFo8iqI+KeDOvVASAzFaMYCkBRAN5/FQ3MMn4DuIcQk2GL5sZSnAN0tJtn",
+	"Fl4bZ7G5o0LAYYZmzjoR5oe555DS2G5FUBCN0mJ+q+vsAU4uPBlLnZEOssVCIzyyjlGKINvM9F/bhq43",
+	"ArZ7LWA7jYA1r8FwG8xqq5TFZhmasCEd1tljNwlk1435bP3AtmTsUCnQfxk+6LK4vMobdOfDi6lLxAC4",
+	"B3olaYQjHkugb8aGSImlTQdLVS+mvB/LWA8FsHDBB7wrVTriSeUieKBkehcNjebYtOAtCq3x/EzauvW4",
+	"3wG2zY+EZOGIP+1EVHIvtHNLiFOwE6ArLDQaqcqzDrbrfmkm0jcJIlCI7Rir1x3NqdKLvSG4+WktGbb5",
+	"5cJNZQyQh7acKCU1XrkCejTldlLiitAVaXvgMzD/IGsIjxDNCED0KHsvRl45wCi2LOqcxAllRNqxkDud",
+	"pzYTFs2DYlg+bBu0efgx5V36Esnirt2zaAiQAegq+bpMUbNJ/TmrfAWkaK7wFmxuwn3fBMpalFsiKg4R",
+	"LNBDM3WTWAsWZwBYR/Y+t1VKuHFRtdHxWlvSVTfXrgslxlGegTwGJjm7GuY5r8jmzDSZ9Q8wiO1eDDGK",
+	"0mvjIh2XA1U/zZlb0hIXq23XDRhI8X3R51+ZVF5CyEXFL+/S5f45mma+tCkjeBfYSaiQtMoPQtzbSYFa",
+	"63ojqPmnuda6efPmdsmaMl+TWfSr//f3Xv7ie5/99d/96u/+ZlWDqVjDkjF2CMZYq9H4SuNmC+BJDgWL",
+	"tmBZ/GES54zxBYpTsaRrzYr3GLVhw1Dg/fH7un3Y3EUcuusrPi1VrXXrecnuXW1OZoZ6VpsSducX05is",
+	"sgdvvDr2YIU2DKUtSIszijNOxMZA3BiIQByCHHzWLCubiKjouAQwjG9GQp+31WjPyyKr8bZH/VoRnF2Q",
+	"HW40/iJsGvoFpWcBR0FRHieWdrgh1jYWUQf7J3Too5kCv6qMB4Tw6wqZG7/OMNzMmuaTXWe4YpbixK8G",
+	"tEdJi1Xlf4jaSYL2loosjUXRdIN0i1IAANlPlGeuxfMALcvOElCNSeVbaZOhwjGhQ75w8s+iOyw37+mB",
+	"fXdlNOtWPr3q4UCKFa5bsyXNLfbE995uFzJ7B+7ovs/o0Z0CTbHZMms0WErYp8i+95JT3QF3ZXTZyG6L",
+	"ZLt2yUg2y+9fEdXf4KO/bPho4vTB41GJIz1H/NzCa+jZCVyVD2aIL9a0rS4PNbOOlrgBylwytWT5+rVg",
+	"RBvImYGinAk64+90LTTm1S7OBbhrNQj6beF5VkexwDJ54G0ChQJoHkKAAtDv3cE1KgEEpafg9iDUCVPS",
+	"J08j7zNkrhX1sGPJson1xkO5BqwysSgT4ICGdQIB1l2q+VjV0wWAu2KQ1XxNZBhW58uf0yV8hvv2jpJL",
+	"jcWDeCCNPZib7TIUPIKJe2ZE8dZtWPD5DXKH0jeKTVFFHVBQWF6iZPmyXYjxQNLa2ONvD/Dyg2/MgCro",
+	"nDlz0VZ3ivULtEpAAVlQMhqzSR2xFpSpR1KOVERCZjFPdMAypWwOkLGU4lRo6/eUeZLMn9i3RFYc1/PP",
+	"jSd6KfTAVCnfRSd90oabJdIG12OY1oHIHh6LFLJvYbYOuT6qBZCtBZlTmD4I2F1K6DIShSRICqeqo/od",
+	"6MDZ9GeauRNTC2HRTn+nf9nOEZY692PIJdLmizhUi7mVJqILYOUCU24rDh1YQlQUqxTSwM65qmi5Mf8z",
+	"cExS+I+57YrUONBCcUYhGkw0mHW2/+ieS9MD1JuRMbGss/eB33nMtZ6oNNKIdcMbGbL+vAwMFAMOVhop",
+	"ChUfFl0vwfegjBFOgw13pGoCIW8IjsaZyx0gtQA8CK+Fb2fZ+KFMpmHAwgM+EgdxJr56kKVxLwtfrzNz",
+	"Ktnh/QMoXaRSS3bL2ThVTyERLTx8/N7B4d07nUePH35w7+5B6NEchR9svanSCU8jEW09SlWmWmyYZWMd",
+	"2mA6luEJO523lc5wuTu0HEUx6gPRy1MR7uGsUAzLe7r8mK0BROA/wlZOyc4F00fYMjv+UrtKUDS/UNgJ",
+	"VcVUjWziTnlD2S1jJ9t0V/Mp1BU6EL2tN0XWG26ZOUUY4MM0HsQyLEfjLO/rDgup0/VeqrTuaPNcgJAC",
+	"o666LR3efvj4oPPw8b237j04CANbgtC8vUwrBmsvRQy7CZUPDO/ukzSiWDPgbB0VrZ0CmkmrpYLjCyNt",
+	"IR7eOn3ViaNEFGjcgiOAxhMseGzEn3aGKk91aCO4Pa5d9UchzYAsdsMsVxRrI3vAu451lCwzBJ2pOtvH",
+	"H5frIjWcPurVQ3J+PGT0K2itzGc4V2YDkxtIRFvmS8Q9Ew17C7CgCMXZ0lkq+AgWw/JDqT7bbfgMMISA",
+	"f4PruFe+47XCiudQJ9Ee3KGaMKnYJJaRmhBGxo10IWjUv/pPWx6aXgLyNk1FL2NDlWrBusAzOzWHyPy0",
+	"dAuj2279e/ZSvWwb5eWwsDsDiqaTwAOptoaVcli6Rj17dgVjZeNZ/HIogOZmjjPiCZkxq2K5qgI4zrtJ",
+	"3KtmXuiqaNrpTjMjA3Ybt64/P0Ev9F0xI9P35UUsPV+MjCCylQiuRZ0dvHf79t2DA/ba9utwH725f+/+",
+	"3TvstZ3XgeA9EQXmy35HEKGhypOok4osnYZsnGce5gQo62OZKcQPfjsXuQhYlFuEU/j47uHjb3Tu3L2/",
+	"/43Ou/cevHdoFCpz40BzHfhVh5w2oc0ACd/d/6CDT95++N6Dw5DCVhjLApaIfEwK5GOIQgFRJMF0zLkf",
+	"8nSUCK1bTh3ZbjRg2DbgRFgYj/wR5glLYiJKCBqDW1U85b0sIcJLmk9bXMAWQPF/Dxk55mf4RIhSOsSA",
+	"HGkhdj085n14IuVgwFNgEJfGm/G4QBKBlq1LiaHE+4wVIZWNAw5URiApHcueVYNokWmhcPQw/+HsJAXM",
+	"5ocV3ZxwTQHFnjqGpJWpyJyqClPh9ATSVClnjpC2lNRDbTtuTn/rmdFBOQKa8kOqgJDEBa8oNHkkxFij",
+	"wmEXgrpSvNEtggTU1lAkkStQ4JUMAMA/oifrUmUd8ztUwctRJs6iNDY9t3O8sCmqDxDrDj5RmR+D4XS6",
+	"aE8fv7RoE58b0mPKdauGuVrmODiji+g+C6LNatZtINTqFFf6Z/8XUTb5YsI5OV3Y8nTUf6AxQXurDGgP",
+	"xMQUEIjpaYbyT9//7B9/8Kuf/v7LP/3p3ICIgOXM47Eq0NIRnXItTlqF7VP2emV1DXfx+irw8kv6jpIb",
+	"3sWNHncmnFJWpvTEq6ikzgHFa7U7T8jF7ruEx6MFStoW5PwuUdV4b2jvSnMfWvZH6qcrmKYs3tzLAa2z",
+	"0FiDoSUEpwA43nSPHh6Uq+ngS0LidkbWFUuNTcAd6gfkymLCC7KPz13mvN839jN0DCNs7MBljVMRSVmg",
+	"3c2NNZ2tar3k+jsbfiebqLJkfSjnJStS3ABzO3obARLly1saCLJMV8teqy3WWs3G7vaZZWyw2ot2zv9a",
+	"+nrt+ZO1RfwbZmdftqvjRA5jAVvT8zOcei2w0d3GLa9RS0JM9y7uE0oPLamLZZ/H4TDW5hT4emeRC6CV",
+	"sVBIC7P2CxQwPNVCelTJZyQQK63zelTJZKJu/CK/GfcpePAdA0YDkainvFqr3SQ3d27evN64+XydKxha",
+	"XowL9the0OXhZXARtsSzzNHytsUyWJSnvJtMbbYjSbUQL09LMsJySUhEz8eQa9GxrAph4D2KUF1MKLRw",
+	"lABIireAAVdE7DW48b+KNYXaeaOxfR2Y9jGrP3w9mKGF5b0sPi6IZ4x5PIBagkURlXty5pUs/ArmHzE9",
+	"5j0RsPD//8EH8Ml7h29u3Zx9hdFJJoqJb+c8IXJnpEs2GoRr1byZ+CW6CZdHkPxp5N0ohgJPdfYo4T1h",
+	"poASKznxS1seaPF0zIkBxM6kHRYCtEsMO2SB88ya6+VhUzE+6J4O4eOihKzRwcZeb1qwRSy2KiDHCgQP",
+	"kZQltOVsQ5tkbJTLlEudIK+N2Vmu3Fux4JCDBaVkqNeOtsbm6wLEXAFOurKWiQuwlMuZ7BW+FJuxhxth",
+	"ibOD+gA3GP46dFMNWXHFFjdTNz/3lqeTfmeVVagMYFchLrQv8kHhSiJYvmMOrKWj8VxXouRu9IpLAilN",
+	"qRULJFn8vJdWZx7fKx1uwMj77iecIm3GFb742T/86l/+l5c/+GF4+nIx41REcS8rlYwZ8vFYSKuE2/Jg",
+	"FQ6iAyGjg9HZSVNOWQ+msp+fW3WY3lBp0xvah2WV3ztT3SmmnsAGJAYgjLHjifd1fnuOa63a7wztNOtC",
+	"F62h4C2GSWwqz08oZOcdllqrlqhBLLegRVSmCBT4rMS9YM9Ra/HhinXpdPkjWdId885xwjEdoTxlRjCW",
+	"7y2/zaIwyMvf/fFnf/57L/7l//71R//pxc/+4cXHf/9vv/zur37ysxef/NHLP/3pr//rH7z45H87qbgf",
+	"ltwyaulUZ2LU4UiZU7mcj4rLySYAV95v1b1ddmWu30sIdHaKfoKp85xeDDcX2Ldr7Ufv/pm192cvo9Ii",
+	"0/akbbm32pCWbMY1YrIXl0uClOPplBn5US7eU1E6QNsCl0CxhWO6/aA2X8zmXz/63md/84tP//mPX/z+",
+	"37745Of/+tH3cRf/+r9991c/+c5nf/Wdl3/2E5zHf/vldz/7kx+//PhnxXymscKQ4DUoT4TMr1V1blKV",
+	"Zx5Xd6kMJdxGZLBy2cn4kSh+aL7D3uPi3agFtYmIB8Os1to2krKygk4Nah6ZG6XWqoGUhjt0QcT9eVCD",
+	"6Fx00rTOzt3qM3XGOj/V3V5zWy63VHEGbBp+6t/wthAd7b1NluvG2i2q9nBP43Fm7Vx1heUZQ9YoXckr",
+	"bF2WF+sWhkKcqOC1ZaVX2PZj3i1sv1nmF95n/Vgkjv1iAnDRrx08fIClMbEtBJuyyVAlAlkyA9YVPZ47",
+	"VCQ3hqKRmHbkPZ4kRs8mbCDY4Qvt9xid62S68yRxxTGLhFcy6AOA1o2NiWAMOKNgGAOO2BmLCpyJ0kZZ",
+	"ApYo1wZZuPgeYsvkkoWeAr71jpiiwYlsoIVHgXKHvdfagv0W3eAtclv6NK5YdhP6tsRuAEfe58y4OOub",
+	"P5wo0Dt1QIAV4DQCglgWo4yo0G7thJPz94LV0uAc3gHX5Y2bt8CdX/GOJ2vecq+m871abzhxss6qNDhf",
+	"/fa255gHuYNdhH861crtp0LXsF6SsrfCVjE2ZzqKOeSE4/4nl7+VuHFxmxVtWslHbcMv6ufqn/c2wpex",
+	"kOFGw7lcDcfz3zsBu56us6oTf04nyvgyPOObKiVfnq0snvB45LOXOfigdeKD44/KUhN9BNKjEa8Glayy",
+	"46SCJALTRgHlp7SwxFxOndpuNOqgZsQp4tG0MRSYkha06CPoWpQkmvMEydMcoNgHZeoA3eUiwpQM0G3M",
+	"8IpC4w6+NuEavxNR5eDJM51ZKkbQlcybfYRUnd3LHAe5xQxin6jKOOEHrVbXlgy76BUI9xyrRjW1di5g",
+	"QessVLKTy14ieBoWyuEIcPb1qkHZ/tr+O641YFd3JOHI2+5IrAkrmUttBFww81rRiyNYWGC7hF70lV02",
+	"5zeXQiBK0vQA+nZg/oVYUnwBEup5gFLopudwzzAZqcXivpco4XRE1N/KGvrcS1xntOsNzHsZhMkw68Wy",
+	"7BVPEmA0mFlQu8nIoctyeSSNGQGzj0VFKkIBiLR0wMdWyQqADCKECwKY1JJPgsmCL1vfYNkvlD2b4kTH",
+	"VRqb47yRl21pJ48ud7ff/EqguCHmlWnzxQWgVIwmXKLf512FpVVXB2bi5gaVZxabckrFahZ5ctHQEpjd",
+	"S9ZrK1XZ2fnzJPtc1fYd83/fPB+kyRyspHwazW0/uyYVOBMnnaA0BUQK4CkqVJBBXtpIpaJFZSYKulkb",
+	"fzoP+InjQzy7qov7Yj01F4a8UXI3Su7Uym2n/nm6rtWozoJZORmLYlq/+oxO1FKiIEoAWM9LYx46PUnQ",
+	"ySxeSHSpIfhcyjC00cugdppwgR+2ofRFDJrPpCo2S6mKUS6Wfj+LJrBt+2mQ+AlEETu0Axa0ee1m/do3",
+	"azM3AD5OAo1o22rHIi1RPC3zMxUhpab5A/iiYznoLLjZMWqxdNRWian8UdP9SEOsufbik+//+qPvvPz4",
+	"ey/+6Ic1SrHowHKAH2Y2cpUtbVXHA+noSysipmcDxga1zGgDjjRHZTzpuOLF1xtBLR9H/KSRT3icFU+Z",
+	"RT3bjWRO3B2R8Tg56VoCmPmGKOuSibIwwAf2wFBNWKLkwBiCZhuIaD2/RiUl1pxMv4rEkUsAh8Tdydmj",
+	"uw/u3HvwFsEOyRoGtgCy3oDPYYXMtLGQUSwH4TyaHl+2uUsu7y653PsBX1CS+fYjlPD2r1XkOknuFaX4",
+	"7nlI8ZNF9tnF8yqCOWBSTdjt/Qe3796/f/fOlytj7Esm2FGmlXKIC5QnoKfPGJufEejiqcPJVZKdHRYR",
+	"YXA1uyIoFk4a5cKy6Vj/dY9LhnHszH5FmR9IEEMVWcyVBcVjkNN5oIqyE76L2zI7OyppuCUU1K/xkqML",
+	"bmuAPu45Pxf+1CvgCN7dIU9FZN9g7idiv7KA4q7ZkeA+9isY+5QD+rcQCm6GCJUr8Q1u8EXyC42aSZVR",
+	"WW5LHUdkP4LYquybBiJjIeWoAxIZUVIVV+BdXL5X7g7kQ6NNtHYC/Fcn1p2RSoUTjStcSTNXT6w7Ue7A",
+	"ZDNoNfIjEfJrHqJ2elRa4D9i84z9Z1J1HJu/mt5jzaA2GU6hUkennxtlfAbdVpz3e5lPb0Bba4/tlI9D",
+	"7RyhZivXoMCtddIFAwJEbphyL/meoNUBucKdMI4xagS69YXo/xAMIGRupQFwWOKqwKJB9DSQx2msw4pV",
+	"1zRzQNPA8enZ8k5cs7gP5oxIBZNi0rI2ha1xmyTQBgXzMI+IoaQ2p6gtHYcc3UbAFKciPv0tTdcCRArx",
+	"FrM0vIHL23HnT1dkb8zQdOBwJ8j5MR4L6aooBW0JgdehmmjgWqQ5jLx8DbogXguxTEr4er2gF8EYiQ2i",
+	"QQCVOjbP8dKW9/qEJrNxMHs58bn8YPYalG1CPFtoo4rgPucVgbfXA6p8AIWIzaxSIWpXpo1SVdqyYMkr",
+	"A8p2G7dsahHG+mgEOJcoxnXLK64HBiDwp1CIzm50a12qlD16/PD23YODew/eKirE1UHaifnniI3G+2Uk",
+	"khiIXeiXVqB7kfUSQhAKhUdeA3hVmcftRnFMr0Ougfit/PuUazEbcpw7D7jr8bfew7mEAhNGINj+4npA",
+	"wLBEnN2DhJaZStFl9c3shBGPBPBrzle+yJSrvhFLnQnu98QcwSjlE0n9KD3p0d6oFF6DnNrAAJgKAPtH",
+	"e7TTeCbSYnOasRMqEyB/OL49V1iaVKQJhwA3NeuvPF7OAyytCEAHJV0432xbFwYqtLN4NrvMBY/Me706",
+	"2Omx8LvhvddYfrqj+n3YCIjnNJ/ZkfnIggzmNNQjXUeBYp4F9IXq9/29marxuLSHXfJexKeUNghuH5Gy",
+	"IzHOqil3QNycXUU8JSmhrfxUK50u2BNqItfJ1IZxeIHT57+xzpvmxnmzxHnTuFDnjZv7y3Te0H23oQfa",
+	"RIZPWUAG2J+LAprO0UGZwCr1HITn6mGyKvJSF5PTo1FNthTAwMPH4Rq91mg40AO6fbRoFfWqoTPIFRxg",
+	"uFsHFGMgJdNlGgB3D2IsixJKoEBXMfKbc3poh/DquFi+9ay21H9CRTFT0RNGXy1wXCgVT8fRU/1GxAWR",
+	"FQZy276dgs61U0GN1uyHjYFWkOMUk4GnfBmtkVmqs0h12iknek1cveRsEz29dGl4P8aqy+nUFgr2zXZw",
+	"+lLuJFCMYyL2+flT9EJR+FAKpKs3D2sy/Qu2GSsXAzD3LE36dTbmaRZjFbDXFDRBf6MZEvFpwHIJuN5w",
+	"GOtMpdO6+01nEkfZMCyg22CdaLR/HXP/63V2oCyZPkCWVRKxvgDLPhNIXC9ZCKD4kDB4kqwer/gjZ6EU",
+	"T7NOL0+1SsmyScx6xDA8Y9sIopEv/9TVTWGh1Zv7qRqRh9x+lKmQSZ6maoLOmFjDXFI/FNpyZWYXQMlj",
+	"tSUjhIVusdBXfcM9FkIiWyeOwj0/37Dp/yU024G37BL1f9c59PcsRrcjlWmNfA7TcmuNPVdyCTlLydQt",
+	"lfBEHnuvamepie06208SSkxE4zcRZtoBZluUzgTngpkXWFXE2ZeGHPg9Drwee9VOS0NH1uFm4G8RqG/h",
+	"rFaqkAM9j4VX0qpyDmdLaphZQW8d8ouhnpANxWj+1r7vCNxPqHoFsRjsIGhEceE6rSL8oEtiHQ0fy48a",
+	"8XOirvDIzP+bcZJBeZolXXVFQu3smW6jObSg3/bLFXGo+PPnSzthyTnAcqx+bcm4XPXl7+JDh+aZ5T0g",
+	"1xzS7RRlYCGPJssSEWFehGThnHUaLpooF9hZtbv747HR75Z2tFgle4qW7jL7o1IfhMxHUPjceitrQS2X",
+	"xV9PghnCfnM1mYe2jjlULIC7yXTqjteC+fs9v5XV1tw6v9htCmP61WAhnAl+fnxGJhTuxVyMnRKPt5IA",
+	"wnaKri3mUDUvnidm9cqwJy0NJj+hSyJkXTGIpb9gxKOlof5zmiojvyJiVrWurDp7Kz4WkKeU5TpkO5bU",
+	"2ygSIAKRrdqbkPKY332n1UC9tmrY5C7xhzziT+8LOciGUG4+qI1i6f4O5go3rLKiXUqbruqAvfpWnnVI",
+	"11x2KjyvqPaqJoLjJQS1ga6X0YIugaNmKe3SskHbUu9WfGDiWoqO6DrbR3WkHxPD/cjVF0pU76hQk4oi",
+	"jSMeoVfYRboomZ5nLIr7feD0KRLfvFaMLdflGhhzRkT5JYEIQOaZCAqtDyI10lEMpEA0T6n4jl7uQFGw",
+	"q9jaccTuv3Pw7gGL4ogy1I5Ey46oYOCJLECCsoVUnumYRgUvqy86lZ4qVlqSvkpHYKdFPBNb4Jlcb2/a",
+	"ZXJkaLRUeyBhyjrgCZ3L1Km6dsKFbdSM+0bdra3w49ugxF5shVujcJhOLTM+nYVhdhLoSBu783LtTpj1",
+	"gEkxOaNp6aVmZDzxaLrm7M2rmK+xGLUL/jI6d8C7GL51t8yhgu1YLC7GyDEKzwZwylIGpp+n1nM2EtlQ",
+	"RZZjoDcUmFc6TkVfZD2wUdA8Id4VpBuccLAgXQTQSSkbjHS4MDTXSqSmLlZHKamcEqktpxpaUS1b5GM2",
+	"kbVQXHTGpxgFjyjzOStyol1Gbp29R3F22ylUc3bNheLC3aVETvuTWx4xGoyT4t9YT1CkogLwbIYCls0D",
+	"NTlTaqam5Nxyfia076vXkGqGxW/6BYDOT7+2NYmFpEtLr5LDCVITlZdSenetdb3RMFuYlrrcvfe5y+Df",
+	"abgSyGZl8cNrHivvil24ZrpgXlZr7TTWyOGEmbrUHE5w+BYu1tMEIE+V77mcZ+8UoLSzOVhp4k8o8uqn",
+	"u83kZQNmKu4NfZaE0R4zEztFr5NUDi7iCfJN4G0TeDsNnhtE6ixtuN18Z6YPd3Jz99rzdVM13XW+0B19",
+	"H/k/sPfk2i0GYCtNtYwuQx+DOlP2mwfIOBzltgSFNpfmHJWIOXbgFGjLGU5jTdCXEu8JcDTYWmQQE0Ti",
+	"tgI2H+syzwZ4gm0RrwqCjbYkdonI4XAt+weGTOsV1HKeeoVwr1m6EtA7qi5UrZQ04qh8r7YlXayAo7ty",
+	"5X28B+tXrlQoR6jxoNuLSxJhpNHAO0hvQSMSgGsWRgU2b6yZmQ561cMFapZ5t618Qh8FVqNREuhce0kO",
+	"WC9jfWJJ5IxAV9BDq3uBlkNL+cBuGaDFk2ygHOoLp95NF20qsllhsRKzh7CsTJ4Iqweiv5sUO/hRgeAE",
+	"c95sMbTHhewJwBk2S5vK6WOo0uqMhRoKyrxGqCsAje75hXIV2Okl2pvX23K71KyrBAcl/eCHI6OG6gwi",
+	"NRbSBefLTVbEp225U929PtoO9iTCT3fxp32uoeMWAtuW+x6VEJCcwxYCSKx3wRWuBsTApmLA0whCRtZJ",
+	"hDVtLAlhrsmKdIcFKfEBlosLr/cs7X6G/g/L2wJfAkgVJEs2UU6bU0lES2vrXaeRjWUgg2KJJcnuNkgZ",
+	"sWkkuF8yVf1T7+hMgLK+wNZBWMS51+vsAJ8nILHb2aVRwMbCxMURjyWEE53bFzj++3E/G9qZMqN0Pq9Y",
+	"unFbOQAvgZrQw1xGqYhg/sdKJeSXnKj0iE7sbd4bknAAVgxjs1lMMHiYoe6KxdpCLW1jhJm3WxMMAdQo",
+	"Ml4LTYNi67aSWaqSFpNqC3gbw9fxvGo7HVibBxj7l4vEIv3HM/7UU3NYiZMDzTQakLWl5m0mM8b9gtzH",
+	"FTkEoT6IdQZSnWvG4TIiRhxLaelimn1Qm2A/BLZkZlsac20RqY5UWadv9Cb06TUbgbnE+XisMZ7pvb2o",
+	"Jc94Ykz0aeBVCZ9LcW1LvFHrhM0lRPlCAiA7l97+BSs0zrRI+sFZKzMWtuXaKBcKgqzgBDPvWNllZu6+",
+	"C4PObCypz9WS2mSfvsLWyitgouRdsxO7YqugwV1go+zThY24CZej6WjGHDciVE7lGJHzf0swA3MR2sBm",
+	"JaLgoexVAAArI2a5jqXQer3I9/sqja41MPKwtNWZUJyLZsQyu75bRDJimYmBSBc3SNjAtGNmY50A33ta",
+	"pPfuLG4YsOhrgiWAv3l1sMQrF3sxu2Od2Ivb4QUP6SUKxi9jXGV+RstBlj0bhwejlSKglrTUfJWnIrBo",
+	"49mwjJ/dpM8QnQkWRGD2rUhCdtYiMWxsbHk6+Ux1PxS9LPAqU5mzHhKwGU9zUcRcu3Kl4KZ2LgCy8SjF",
+	"EIOslpLSZ1z3qOY8wJwUFLcIIxHleFxAed13fTa6qyxgW1jVC/+2zHvkzcBi+4ExknBtbBO2uBw5Xoq2",
+	"J8Q3by0B20lrfGpqqQA8+oypsbbvhGi5p0oTqgzmv0iVzCZxT9iWivARQ1+XSik3e56KvvqyuEwa+q5S",
+	"R+Tbc7EQ/wppNbd3gpmrqlXrqTzVomMfLvKiwIZseq3VPvv+Dz795T/96if/jNWWUAs1/9FXi8fn7phW",
+	"bXfbL9CDKu9onEACfWlf11q1Nx4+fOfeg7c6tx8+ePPe43fXqZNiVuCSSTZPMb0rZYB558ylJ2FNdOwE",
+	"JXyVq6QT+RscBi+HyoLyYuSuLA5HrQU/XrJm/rWOqVqg1s3naZ0y+ep0O+JMNhBukpUZN/2acBvKzU18",
+	"p0isel/cBiqXWR0EbtpT6RFPlttDV81BjHUW9/RCok2zuw+Kn10orTAKGqA/tKew1WzecH91Uqgkd+tG",
+	"/drJh5oIEI0QbTx/cvYjfhuUgxN9HahC2CSzomIpYJE3yvlpfQpmWiu0c1DBS3N8/uq2d4Sw6QUnBTMG",
+	"BqsmDAzIrVAwT5tTxHvZAhzieRvYZ4BCf/EwjYP1II2DDaLx8hGNg8WARjoZeu1sOdPA1WcZHzxHczkR",
+	"WDK1SnDjK5yvbyiSCAB8xnKcpTTBcN+gCApqwnpL1VXRFDmU5q26O9CBQz5YcI8un8E7SorNvry8fYmr",
+	"BXmcg3U345Pn66d5Dx4YyXze8vpJUBvnFdfVozxbvBHPS+yeTE4x2MRyXuEjsB8h48PAucJiIjfS65+I",
+	"Srl81T18gl512/5upfDJb5B2QxOzjobj5nxzm1yyljOnacDpQvxdYKwZdHZHp1Z+Tn3tPFkUVrAHz2yc",
+	"MBUjdSxCSrkgNYjQmS4MGvIoCpmQWFIWISmEDyL7GObB8vbt2ylxmMtYOg3LoWCoIA9oVsEcbSELyZkf",
+	"IqFukQUfI/oJ+2S5kO0Lh5zwZZTtDvWkokhEFXkT8EZ7ZZ7eo54NS+50HkVmGfNmLajl2zUQFGaK4cOd",
+	"2jo1oYyQhE5edr1TM2Hgw8Wu479pPWAc27UnZyW6ckNbLOHed7X/kJLnS4a337hXTyl5D/mRJ3VVniEw",
+	"DgQXoAnzrPg6lplicXYm7WYiukOlllC0vKeNsCkwdioRLMSWQshMxTQxNZF1th+NYqnhU54k1bCS9+0L",
+	"15X+r5wyQyNZR5lxs71xr55JN7HzuNALg3xTJ5u9pEX0eJJ0eQ+PAdFnPas9+3e2mmVXRdP/39U8TZ77",
+	"SaXrXa1rbSpoc5U78YMPqn1EMAijn2T8SMhZU4mZISBuAX9J9KLldu4iaRdA2aWaMCVB6TDPIm1UmKdJ",
+	"CHwRodfvMGA6HkjEJ3/rIOMy4mnE7MF/8towy8a6dfXqZDKpa/rarmi9p0avAxcTlQ7IhrFuS1TJLKcs",
+	"J7GYqoxjUX3HkYO8BFr0UpGFNqkElD3cEgCsRm1rgUyjNBzSDycWTgffWvQxYSE8apB9ybiRfqTSOXoQ",
+	"UAYRdu3aLBU/MDolDR4HBX0DndUTu+ZDW1iBGI3hd9BZCzZxBEopDKnukNBXiDSKJyLN4K9UtGWxjnby",
+	"5zqHicotq+SGOIehj3hRUiCSH7J8t7ctbLtQbeNMjGglzPUmr1xBmi7YgxbfQjq36rPtp09tskDTZb3W",
+	"2WMRxanoZdql5PZVkqiJSx16TMlWiJzH/e8nRsFBMH/QuIl1vW80/2v2PQG7ZvN6A7bTKP69HbBrAWs2",
+	"AtbcDdg20j9t77KhylPtuI4lTd/2blvCN2YyEkd/Z3p+JMbZbCZ0SAuwBVQaoRnJdGvf9AwgPEMlVZ4C",
+	"xmeMbG0Rn7Zc5ozdPdDm7vYt6My1xk7gfgGvb0ua6ylldOCU19l9yGYvM/S51CWXoGGso7Z834yRO/AV",
+	"TrDje4EMG1xXmN0AkmP833jTb1FZgIxqQpoB9cF7ICiNEEpco1dbqrbs56ndgppyv7QaCSx6YlZ7r8g1",
+	"I7Zos1EOJnEG5OCq30dxUB4Ozotmu2a1FX2Ig7O5JWY++vExZC3pANBbXqPe8jr9hye0Je1a11W/bwXU",
+	"fhSlQmvcvIdWTOSoeQ2VJb7mqF5BKmBXwEQMBRvn3STuMbxiBQ5yn7jythuls81Jjvj8Rbh3zSdJUrCV",
+	"VWZMAHaHxHjtDAzZdDm3vmXNrDrVQrZ/UnD9SVDL06TWqtkLQw/VuE4NXYVrfXWzjPp9yfbmIjrtFWBQ",
+	"9jcAGTcjr83ez5bqc7WpNP+K5aCjY9kr8FIqHSHTG9zCZs37/Y4tMEOU1eaWLYGqdE+NbZwXgFLmtq21",
+	"apOhFr3ONz8YDrsfvKG/+dtf/arHUl0Dju1lNcLsyE9c9ADebNHXODXHItUwLU2PTaER1Gj/A8zqxtks",
+	"+wdi4nbR8lhBSSRjNX2Yok1W/cYtcPrYxsSJ3rXMnApr/+qz4ljMhJurosC+zN9Egr8gkWBaYVJGnB1D",
+	"1LSQ7wSG7NpG86Ii18t3yeYaPfEa/dJclOvdkhvpcNl1lE95kazrsaVtQAUBxsC5OeesejMWSeQVngJM",
+	"Erk/VJ4hL1kuKU5SZ/tySkETloiMSpCRddkVM8Z9kfljNTLrESjsNUk/tsals93QXuMZOTRAeEJ9ogDT",
+	"blLznxnLvl74SDhULBO9I3SEATWCFJNCLhNzBwx4yIncmRKF6JAS8wmNt4r3w47Lk+tmhPT8vAv+PRAr",
+	"52DE+dJqXcHwCLbCxgTb3B3nc3dsLKqNRbUuSp9E6kUZVVeJZTxeksp/CNV+NFS8KMrlwSfECQ2JGZ4r",
+	"G+G7mZq96ZaGWu8UPfmyxFxpSNN1Yq9mvjYoss8DRQY7GqYfPc9OAzpD8HZhuvmpNdQTTzTU8QQt6Uxq",
+	"cCVw7RHMjh//sBolaaevuUI2fSGiTsSnOnx9WRypRTFM+AWERYD0HOIZrrS8qwEEMd4Q68tgJIWo5MJM",
+	"hS4SWypJ74IyIqMAmNE+h9zo6LZUT8MP6/hrj2ElX5C1sMpLIjIBQS/I+yUtNxVIVTZSqdhjA2XUdEcw",
+	"bykNSrIzGwo5p/anwAoQa5alsR+BCs08o1IWemVwuWOr8xkEpcpoXahiKqnsUFpWTi2bYDBfCpjN8l9V",
+	"lC41O+yMyjnI3DjSJegeLEEHPjXnK+s0G7vbeI1hEU3vt0Btv1BvzNTC+pDP11fy4ERdoiGAXk4shW8V",
+	"9+Z2I6gVW8CVD+U669h5q7Vw1prXt2vnpN+aoYto2e31tprgnvKMTP/W3yi/G+X3VDezuW3cpoKddN7a",
+	"LxqsF3NXIkNoLxWuYj06P3Q8kMhSEqpjkSZ87GhpsezaUPBIpMUtaR7gWZ6KELEbQ+BTdJ9CU0ZWB0wL",
+	"00eozjFlesx7gAWnWw6AANghDU8TTBs5gYFhBTScCnkPs3QOzpiZ8dZaO9cbjbVFEqGpNo6ZTWx8Exvf",
+	"IOA/pwgFUHa5XWL5bWGLnPcthQXQL86eM5bIDOrLvDKkgpkA5ZsNTAB+DEjZCYY2VBMWZ2wiZAb1IGO/",
+	"3ktV9s+h0BcZi41yfFdnpGut3SYRMXnV7vH0W3EIEq5j29k1S3j0/7F3dbtx3Nb/VQjdxBFGG0lO4kDG",
+	"/0Jx5PzTOGkR2W0Ay9ByZ7i7rLjkgJzRahH5stdFr3rTF+gLpECLPk6bPkZxPjjk7M7G+rADFPCFAWt2",
+	"yCEPD3nOIQ9/P2U7q3J/Txq6+yYvmuX3fvfnF/YxJZHf0RywyOFzt02eAXhV5q/5SNZ1nOWYIImA3Hs3",
+	"gAs6rutIWfruEIMYkIxpkB8VO8xBcW7VMj49OEyPEa0v/vCw2Mm4PPnhJwljKJbfP/z4flMpyeBN1jvB",
+	"dXc8srhJTQyf76+13A81iGQ6SYSpfShiIev6ZnDEm3DDPwcYVOd49kQgsp087Tv8PfKmbZZksjQ9s85j",
+	"XjYBV07xnH/TWh3XNdUIc/Fee14Rkiun0HqeEOzwuiVSeeGxvq1EKS38PUGOheYGJFprkIM7P/317//6",
+	"49/Aj0eCAJq8HWRhdO4f3g3tHEMurO8mHXqMZDMrIvW8S1f++aef/vGX//z4h3//+ceNDtF+2f370yGl",
+	"/VyP7jgWbxqFwzu2+vUtqJFJkW+fYn7TDMr3W33vw6lb2hVSyXV8Y4mW5q3alyFTcjPWrQE2zp9j4uS7",
+	"aLWcqUqArqcjKW3BthlVidQfBMAftju/NAXIq3cBaDC8OrJn+PKHO9F9vAvmDkS4PEdMjZ2jg/u5q3Hs",
+	"bsXmERMstGcn9j2a0/8WMwcR0+PEf/sr11xJQ3Ang7Hi/9PP9zLftxqh17h13HrdrHaOXr7qpy6p8iIt",
+	"ehwhxv2iTDTcp0Gx0K3BbYKRxpBYENBm68r91HlhnKzERBppS+XDEWPle2fUuBCH+/u9bNVI4YdpqjrE",
+	"a8rM6H4Of3LmLP43dpIvRGKRDr8e83DjdXDrsrp7BMmltHw+RAJ6TMc6tKgWCZ0V4XTKUtV4vGorylCg",
+	"XAjZEaitXRlfKlWPI80jJfAOHOqDCN8AtHpMNXaDyt/Dq55zeam2AK1CoVtQjkCd3zmca+/CFvWGEZRs",
+	"iXm+8Kn4RNZ6BymoAjTjnkg7IFmEm3+THchUgZTgLivm3Ra0m81hkOBEBtVt+oIC6iAWeobHjm9xUvcb",
+	"9cPORAZdHrew9r18BQ7NREmv/NdqFR8EFej06OUrUBsmAhxQ4udpfnYnVR+R8afGD60fYRUateCpjrRa",
+	"cUoeRaajxE8BYqFr/4R7E4+5aL8QGrv5gdq7mZfxC3g5nWgKwXWk5B7CrzkSx0b5ZiGtnClfiC+9nEor",
+	"C2F0aBbOXhTiuK69DqoQL2rMB/q6XchCPHOzxhXiW3fZ8m1qQujiLKKsSUJd1UZqG1LbtZ2A0Q9bWo/M",
+	"e1gRJ5Rm4qmdMYlwtUikZAUzpPTYYvt8RTgHhk7Wu8Ur9Fk+o999A49bXdWqbMJIgIOiZ63nhQ1+4xW0",
+	"U5QPgpB0+73DcxCTFUYANWZI9dqMZn6z3S9qsEKqwpHCdichxSsY3i2hYu+WhSihXRAko8yaQtSyDfAX",
+	"bj61ON8iCxUsYWpodH7XS6BrXEbDw4VwFHrQ3gTJ0Fd50vE0bBmPJx4DgU5yQRobB2a2caJujcGEvg7I",
+	"48x2MCpn9szuiXF+8j0+ymZS3GnBChCOA3fqu1MoMNrorKtKPDh98eTJyenph6NenbTfNj4SuoFXDfY1",
+	"7qYVcQlD6A3Kt6NExqfHXz07+WKtLnVVax8r623UJUpbfmdLDSU4IMbkdXSPskpiv8WDJ8ffPjl5tlkR",
+	"zzNVjYv0sLXp8VF0uy41qCQmDC7nCqEoYLVC1qGKKkVNGE211WGORSOChA7CqCmmQFaOQnJ6F4vlSpOX",
+	"lsYkjwUL9dCekaETdIddI+tExMjwLWGfGGltbByjwwRtQDuK7kFHG509M255zl4e6hHPR74RhUsRZj3C",
+	"f0JE/wA/z+imMQo7OxJPcyUmcBlqCiHTTLWnGJ//9io4c0k9tzQTxETNpEWtxY5uq/PMnqSkOeiQr2i7",
+	"ICFfUAopM2Nz8k+XmgzTqjWGM1tx1iLPVAWjjaAx6GUmcJH1dx5kRKxndih7l3l/8cNWjDWIm0bNYqap",
+	"QYwmT3ri2uYxEWXJFbFqI1fTKMGFYNqrDBf0K63WmvmEN5jC40JH6Uk8XIQPk3BV8IiOkEB4NeRDuwHL",
+	"oa4ahiuqjSzV3BmksRVMV4geBMcGHRuGdUxoC6qkqmgbwLTwKwX2ioq1QZ3H5+OMGxppumTZ6Et1ZlPB",
+	"yUpogga6FrQHLK5ReBOFAroW12f2em9vr/sHb44rL6fNWFyLsbbnXl1qtQR9vHS6UhU8nyiYvkuvm0ZZ",
+	"QYXSq6KrApQYG9Uvjvc3UFjp9IHvNnJlXApr0gE8yapfBS5f3Nr4grjOP9e1IBWi97O/xVRbadKChJSQ",
+	"6CL3W3RmjxNthQ6CU6/Qh7J8UIUHPrFyVmu+s8hMk9TlBSMEWbVMVxx7Cha/FLZ4J1APz2LcpIrnkUvC",
+	"JeKZ/UFgejkG7YpU4BzdcAs55Sw+7TjYMCk8NWnttaGWneqZBYHggoKLCO5S0HQO8KNrc3eVHerhLsbm",
+	"sPeF8zTdDuK1eZVOYJe4APB6fCnJVqSPJX9umw8TvY1K421Y9BcrycBAnH2CgvURkQzv3EYDGMACjno0",
+	"m86W2mhOJiyGESXTbhwGh9FhiShsBH7E+JLZBl7Pner80FViMY+gV9qLsvUeJNlDOlpIbRvJzmxC2pye",
+	"WdFx8BMuGy7vTNtNDQFB901IasBEGYdzBi81gLuRjGzsDhHTZ7459WsdfAk3uvD6QF1nXwBLg7GCgGjD",
+	"4fVjaAPbXnw70qojwJsghwyKUFu8klUuWgQro+nPEosIcksbjmjiUmix5sWm7IoiyRD75dpGhWgaTQBf",
+	"VpFo15jsoXJ6G6HiaHB6DYKIIReLCHMZpZr3JM7uNUirMWaD8EvFWn9R3fBWS6dxWCavF9ZC9Ki6intL",
+	"Fb60dZmy0ja8EYUzmMKdQLMrihlsVBPEeKn0bA4LdnAZ7DO9w4wdjOQ2keWFcbMMgG+0DiSvty6eF0j7",
+	"4aYxlFwVIrQlXl0Zh0UYg06N1UJqM84qnYPHaIbqxJwFjwoLk35mdaDoDbc0tDRIu6+vyFPN1+u8zVzH",
+	"QP3HEPsyhz752rLsQLkHIuJ0HUp7UctSQei+0Kya7L2uh5RDH/6O9DLIFd/975ZI/iI97XviPGD55lw7",
+	"bMi+6fYcJ6C3Hd0peVdFskKwlqDC1MoHZyPiWwkLkRXdyHRf7NNIbX74N8rhpidJSEbUuW7V5xqTtdmg",
+	"flKLfOg6ZP5NUAcTbQUMOsTeMZkeVEXXGkNEFq5bKARBaDGMj6Zgd/fJ6W93d8Guvnj+dO8z8YDq89mE",
+	"n6yayM6+kP7iw0J8+fnBZ/sP98WDLz//+kNcJaHwwaeg5CdXpTLouqnQgb1zan+Mgku3WMgCvGAhglro",
+	"0hkQvMcj0wmFfnTBTDbClWXrA90CcFPwB+MmCTqluNcQAQRRR4y2iE5a/9/jcQpKR9Td75+dfr+7S62i",
+	"CsJcqT6I5RyPlMhrlhnpK74Z8eTjyiCOcbemNRKDDMy1bpxH+tvQmmYkvpAIbtnohQoFdLlWvlS2Ie20",
+	"lahUqRfS8PY4WSVqVZi7ZWAKfAlOiOmcMYxojMEPVnqmQafBZUCQVl7NFrIZiW+UB4sJQXqAr+O2u/MX",
+	"EwQspHBE1DKEpfMVR3K/V2XDAezu7q9Of/3t7m6B0aH3Er0iIg2OftFCQZOo/eiEFtzKgCPj22YuMNWE",
+	"1O55Png9yRPNf0I1LZ1pF2ALESQW9Fji9hP1vsNf3B+JEyzpQVzQinChGUSEJ1nXnmn3UgYWixKv8RAb",
+	"5D4SX1kB3U4+Ae5GuKB7m3YshYJ80gPQhY3WHRT7H39WfPLoU/xuISRJIv5+Zh8eFo8+fQTLgpdlA/Ec",
+	"xQNTbRTpII0GHcyRDugYR3Bwg/zziFMeINjMJu+sVSEciY8PDzOxYpqYGMMXGPwEBiKKioTeM8O45Te0",
+	"hrfdARIeQ3THKrpUfDkTd9YyB8tL3NvlTbjlHJx5egfF7EzmVtMPQ7EAhfxcL/gQHAkREmzWCuFb0B+8",
+	"t0omfQMtNPQdf09AneDX6NDAq5cdN0Vu16gFW3aU+wd2FKK0NTQpOJ9VwwcNr1+9/m8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

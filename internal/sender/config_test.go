@@ -196,7 +196,7 @@ func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 		t.Errorf("shown: %v", shown)
 	}
 	b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"kind": "http-sms", "config": map[string]any{"url": thief.URL, "secrets": "***"}})
-	b.Expect(200, "", "PATCH", path, map[string]any{"kind": "http-sms", "config": apptest.ReceiverConfig(p, nil)})
+	b.Expect(200, "", "PATCH", path, map[string]any{"kind": "http-sms", "status": "on", "is_shared": true, "config": apptest.ReceiverConfig(p, nil)})
 	// For the same provider the secrets stay, even if one for callbacks is replaced.
 	for _, body := range []map[string]any{
 		change(func(c map[string]any) { c["url"], c["timeoutSeconds"] = p.URL+"/v2?x=1", 5 }),
