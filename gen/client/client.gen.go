@@ -1976,7 +1976,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -3215,14 +3218,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -4015,6 +4021,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4052,6 +4061,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4060,7 +4077,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4118,6 +4138,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4148,6 +4171,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4221,6 +4247,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4257,6 +4286,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4318,10 +4350,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4372,6 +4407,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -5979,6 +6017,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6066,6 +6107,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -7062,6 +7106,9 @@ type RuleNo = int64
 // Example: sms_app_001
 type SenderNo = AppID
 
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
+
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
 
@@ -7717,8 +7764,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -7829,6 +7879,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -9651,9 +9704,12 @@ type ClientInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -9677,9 +9733,12 @@ type ClientInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -9707,12 +9766,17 @@ type ClientInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -9738,12 +9802,17 @@ type ClientInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -10158,14 +10227,14 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user sees the messages that it sent; a read user sees those of its company.
+	// A submit user sees the messages that it asked for; a read user sees those of its company.
 	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10174,7 +10243,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13510,9 +13579,12 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -13546,9 +13618,12 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -13586,12 +13661,17 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -13627,12 +13707,17 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -14327,7 +14412,7 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 
 // ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user sees the messages that it sent; a read user sees those of its company.
+// A submit user sees the messages that it asked for; a read user sees those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14344,7 +14429,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14363,7 +14448,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -21717,6 +21802,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 
 		}
 
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
@@ -22915,6 +23012,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 		if params.SendStatus != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "send_status", *params.SendStatus, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -25724,9 +25833,12 @@ type ClientWithResponsesInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -25750,9 +25862,12 @@ type ClientWithResponsesInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -25780,12 +25895,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -25811,12 +25931,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -26249,7 +26374,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user sees the messages that it sent; a read user sees those of its company.
+	// A submit user sees the messages that it asked for; a read user sees those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26258,7 +26383,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26267,7 +26392,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -45300,9 +45425,12 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -45332,9 +45460,12 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -45368,12 +45499,17 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -45405,12 +45541,17 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -46011,7 +46152,7 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 
 // ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user sees the messages that it sent; a read user sees those of its company.
+// A submit user sees the messages that it asked for; a read user sees those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -46026,7 +46167,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46041,7 +46182,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
