@@ -9,8 +9,8 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
-	"lksms/internal/optional"
 	"lksms/internal/notification"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/sender"

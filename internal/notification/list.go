@@ -78,9 +78,9 @@ type Filter struct {
 	UserID  *string // one of the recipients
 
 	SubmittedBy *string
-	Status  *int16
-	Before  int64
-	Limit   int
+	Status      *int16
+	Before      int64
+	Limit       int
 }
 
 // scanMost bounds the notifications that a page with a filter by state reads: the state is computed from the tasks.
