@@ -21,9 +21,8 @@ const list = declarations as (Definition & { category: Category; name: string })
 
 export const categories: Category[] = [...new Set(list.map((one) => one.category))]
 
-export const definitions = Object.fromEntries(
-  categories.map((category) => [category, Object.fromEntries(list.filter((one) => one.category === category).map((one) => [one.name, one]))]),
-) as Record<Category, Record<string, Definition>>
+export const definitions = {} as Record<Category, Record<string, Definition>>
+for (const one of list) (definitions[one.category] ??= {})[one.name] = one
 
 const unit = { seconds: 1, minutes: 60, hours: 3600, days: 86_400 }
 
