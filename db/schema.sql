@@ -402,6 +402,43 @@ CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval
 
 COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
+CREATE FUNCTION public.lock_of_version_before(key bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(key) AND EXISTS (
+        SELECT FROM pg_locks l
+        JOIN pg_stat_activity a USING (pid)
+        WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint = (key >> 32) & 4294967295
+            AND l.objid::bigint = key & 4294967295 AND a.datname = current_database() AND a.usename = current_user
+    ) THEN
+        PERFORM pg_advisory_xact_lock(key);
+    END IF;
+END $$;
+
+COMMENT ON FUNCTION public.lock_of_version_before(key bigint) IS 'takes an advisory lock that servers of the version before take, and waits for it while one of them holds it. It ignores the lock of another role. The next version drops it';
+
+CREATE FUNCTION public.lock_table(locked regclass) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', locked);
+END $$;
+
+COMMENT ON FUNCTION public.lock_table(locked regclass) IS 'waits until no other transaction holds the lock of lock_table_try, and holds it until the end of the transaction';
+
+CREATE FUNCTION public.lock_table_try(locked regclass) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE NOWAIT', locked);
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
+COMMENT ON FUNCTION public.lock_table_try(locked regclass) IS 'locks a table until the end of the transaction, and returns false while another transaction holds that lock';
+
 CREATE FUNCTION public.note_changer() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1804,78 +1841,6 @@ $$;
 
 COMMENT ON FUNCTION public.tasks_between(from_id text, to_id text) IS 'The rows of the view tasks with task_id from from_id to to_id, both included. It opens only the partitions of this range. It and the view say the same in two ways: change both together.';
 
-CREATE FUNCTION public.test_tasks_write() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF TG_OP = 'DELETE' THEN
-        DELETE FROM queue WHERE task_id = OLD.task_id;
-        DELETE FROM report_logs WHERE task_id = OLD.task_id;
-        DELETE FROM messages WHERE task_id = OLD.task_id;
-        RETURN OLD;
-    END IF;
-    NEW.created_at := coalesce(NEW.created_at, now());
-    NEW.status := coalesce(NEW.status, 0);
-    IF TG_OP = 'INSERT' THEN
-        INSERT INTO messages (
-            task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
-            priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at,
-            batch_id, sender_no
-        ) VALUES (
-            NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, coalesce(NEW.submitted_by, ''), NEW.dedup_key,
-            coalesce(NEW.company_id, 1), coalesce(NEW.pool_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
-            coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), NEW.sign, coalesce(NEW.is_test, false),
-            NEW.expect_send_time, NEW.expires_at, NEW.rendering_id, NEW.user_id, NEW.on_unclear, NEW.created_at,
-            NEW.batch_id, NEW.sender_no
-        );
-    ELSE
-        UPDATE messages SET content = NEW.content, expires_at = NEW.expires_at, created_at = NEW.created_at, priority = NEW.priority
-        WHERE task_id = NEW.task_id
-            AND (content, expires_at, created_at, priority) IS DISTINCT FROM (NEW.content, NEW.expires_at, NEW.created_at, NEW.priority);
-        IF NEW.delivery IS NULL THEN
-            DELETE FROM report_logs WHERE task_id = NEW.task_id AND event = 'receipt';
-        END IF;
-    END IF;
-    IF NEW.status IN (0, 1) THEN
-        INSERT INTO queue AS q (
-            task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
-            segments, retry_count, result, failed_app_id, processing_app_id, lease_id, lease_until, phone_number, recipient, content,
-            sign, rendering_id, user_id, on_unclear, batch_id, is_test
-        ) VALUES (
-            NEW.task_id, coalesce(NEW.pool_id, 1), NEW.lane, NEW.rank, coalesce(NEW.due_at, now()), NEW.expires_at, NEW.created_at,
-            coalesce(NEW.updated_at, now()), coalesce(NEW.company_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
-            coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), coalesce(NEW.retry_count, 0::smallint), NEW.result,
-            NEW.failed_app_id, CASE WHEN NEW.status = 1 THEN NEW.processing_app_id END, NEW.lease_id,
-            CASE WHEN NEW.status = 1 THEN NEW.lease_until END, NEW.phone_number, NEW.recipient, NEW.content, NEW.sign, NEW.rendering_id,
-            NEW.user_id, NEW.on_unclear, NEW.batch_id, coalesce(NEW.is_test, false)
-        )
-        ON CONFLICT (task_id) DO UPDATE
-        SET pool_id = excluded.pool_id, lane = excluded.lane, rank = excluded.rank, due_at = excluded.due_at,
-            expires_at = excluded.expires_at, created_at = excluded.created_at, updated_at = excluded.updated_at,
-            priority = excluded.priority, retry_count = excluded.retry_count, result = excluded.result,
-            failed_app_id = excluded.failed_app_id, processing_app_id = excluded.processing_app_id, lease_id = excluded.lease_id,
-            lease_until = excluded.lease_until, content = excluded.content;
-        DELETE FROM report_logs WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
-    ELSIF TG_OP = 'INSERT' OR OLD.status IN (0, 1) THEN
-        DELETE FROM queue WHERE task_id = NEW.task_id;
-        INSERT INTO report_logs (
-            task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, batch_id, country_no, is_test
-        )
-        VALUES (
-            NEW.task_id, coalesce(NEW.company_id, 1), NEW.processing_app_id, NEW.lease_id,
-            CASE NEW.status WHEN 4 THEN 'cancelled' ELSE 'reported' END,
-            CASE NEW.status WHEN 2 THEN 'success' WHEN 3 THEN 'failed' ELSE 'cancelled' END, coalesce(NEW.reported_at, now()), NEW.status,
-            NEW.result, coalesce(NEW.retry_count, 0::smallint), coalesce(NEW.due_at, now()), NEW.batch_id, NEW.country_no,
-            coalesce(NEW.is_test, false)
-        );
-    ELSE
-        UPDATE report_logs SET outcome = NEW.status, created_at = coalesce(NEW.reported_at, created_at), retry_count = NEW.retry_count
-        WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
-    END IF;
-    RETURN NEW;
-END
-$$;
-
 CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
     RETURN CASE WHEN (date_trunc(unit, used_at, time_zone) >= date_trunc(unit, at, time_zone)) THEN used ELSE (0)::bigint END;
@@ -2521,6 +2486,12 @@ COMMENT ON COLUMN public.business_ends.subject_id IS 'the number of the task or 
 COMMENT ON COLUMN public.business_ends.awaits_start IS 'the end was reported before the start; the next start without a time belongs to this end';
 
 COMMENT ON COLUMN public.business_ends.recorded_at IS 'when this was stored; ended_at is the caller''s time, which may be long before';
+
+CREATE TABLE public.business_locks (
+    slot smallint NOT NULL
+);
+
+COMMENT ON TABLE public.business_locks IS 'one row is locked by the transaction that takes business events of the tasks whose hash modulo 256 is its slot; the rows never change';
 
 CREATE TABLE public.callbacks (
     id bigint NOT NULL,
@@ -3220,6 +3191,236 @@ CREATE SEQUENCE public.lease_ids
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
+
+CREATE TABLE public.lock_age_tasks (
+);
+
+COMMENT ON TABLE public.lock_age_tasks IS 'has no rows: the server that does age-tasks locks the table';
+
+CREATE TABLE public.lock_check_batches (
+);
+
+COMMENT ON TABLE public.lock_check_batches IS 'has no rows: the server that does check-batches locks the table';
+
+CREATE TABLE public.lock_compare_statements (
+);
+
+COMMENT ON TABLE public.lock_compare_statements IS 'has no rows: the server that does compare-statements locks the table';
+
+CREATE TABLE public.lock_empty_deleted_tags (
+);
+
+COMMENT ON TABLE public.lock_empty_deleted_tags IS 'has no rows: the server that does empty-deleted-tags locks the table';
+
+CREATE TABLE public.lock_erase_people (
+);
+
+COMMENT ON TABLE public.lock_erase_people IS 'has no rows: the server that does erase-people locks the table';
+
+CREATE TABLE public.lock_evaluate_alert_rules (
+);
+
+COMMENT ON TABLE public.lock_evaluate_alert_rules IS 'has no rows: the server that does evaluate-alert-rules locks the table';
+
+CREATE TABLE public.lock_expire_tasks (
+);
+
+COMMENT ON TABLE public.lock_expire_tasks IS 'has no rows: the server that does expire-tasks locks the table';
+
+CREATE TABLE public.lock_feed (
+);
+
+COMMENT ON TABLE public.lock_feed IS 'has no rows: the server that does feed locks the table';
+
+CREATE TABLE public.lock_feed_batches (
+);
+
+COMMENT ON TABLE public.lock_feed_batches IS 'has no rows: the server that does feed-batches locks the table';
+
+CREATE TABLE public.lock_fold_facts (
+);
+
+COMMENT ON TABLE public.lock_fold_facts IS 'has no rows: the server that does fold-facts locks the table';
+
+CREATE TABLE public.lock_forget_audit (
+);
+
+COMMENT ON TABLE public.lock_forget_audit IS 'has no rows: the server that does forget-audit locks the table';
+
+CREATE TABLE public.lock_forget_batches (
+);
+
+COMMENT ON TABLE public.lock_forget_batches IS 'has no rows: the server that does forget-batches locks the table';
+
+CREATE TABLE public.lock_forget_callbacks (
+);
+
+COMMENT ON TABLE public.lock_forget_callbacks IS 'has no rows: the server that does forget-callbacks locks the table';
+
+CREATE TABLE public.lock_forget_contact_imports (
+);
+
+COMMENT ON TABLE public.lock_forget_contact_imports IS 'has no rows: the server that does forget-contact-imports locks the table';
+
+CREATE TABLE public.lock_forget_erasures (
+);
+
+COMMENT ON TABLE public.lock_forget_erasures IS 'has no rows: the server that does forget-erasures locks the table';
+
+CREATE TABLE public.lock_forget_events (
+);
+
+COMMENT ON TABLE public.lock_forget_events IS 'has no rows: the server that does forget-events locks the table';
+
+CREATE TABLE public.lock_forget_feed (
+);
+
+COMMENT ON TABLE public.lock_forget_feed IS 'has no rows: the server that does forget-feed locks the table';
+
+CREATE TABLE public.lock_forget_idempotency_keys (
+);
+
+COMMENT ON TABLE public.lock_forget_idempotency_keys IS 'has no rows: the server that does forget-idempotency-keys locks the table';
+
+CREATE TABLE public.lock_forget_reconciliations (
+);
+
+COMMENT ON TABLE public.lock_forget_reconciliations IS 'has no rows: the server that does forget-reconciliations locks the table';
+
+CREATE TABLE public.lock_forget_retired_pools (
+);
+
+COMMENT ON TABLE public.lock_forget_retired_pools IS 'has no rows: the server that does forget-retired-pools locks the table';
+
+CREATE TABLE public.lock_forget_servers (
+);
+
+COMMENT ON TABLE public.lock_forget_servers IS 'has no rows: the server that does forget-servers locks the table';
+
+CREATE TABLE public.lock_forget_sessions (
+);
+
+COMMENT ON TABLE public.lock_forget_sessions IS 'has no rows: the server that does forget-sessions locks the table';
+
+CREATE TABLE public.lock_forget_smsgate_messages (
+);
+
+COMMENT ON TABLE public.lock_forget_smsgate_messages IS 'has no rows: the server that does forget-smsgate-messages locks the table';
+
+CREATE TABLE public.lock_forget_statistics (
+);
+
+COMMENT ON TABLE public.lock_forget_statistics IS 'has no rows: the server that does forget-statistics locks the table';
+
+CREATE TABLE public.lock_forget_submissions (
+);
+
+COMMENT ON TABLE public.lock_forget_submissions IS 'has no rows: the server that does forget-submissions locks the table';
+
+CREATE TABLE public.lock_forget_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_forget_task_jobs IS 'has no rows: the server that does forget-task-jobs locks the table';
+
+CREATE TABLE public.lock_forget_texts (
+);
+
+COMMENT ON TABLE public.lock_forget_texts IS 'has no rows: the server that does forget-texts locks the table';
+
+CREATE TABLE public.lock_forget_uploads (
+);
+
+COMMENT ON TABLE public.lock_forget_uploads IS 'has no rows: the server that does forget-uploads locks the table';
+
+CREATE TABLE public.lock_forget_webhooks (
+);
+
+COMMENT ON TABLE public.lock_forget_webhooks IS 'has no rows: the server that does forget-webhooks locks the table';
+
+CREATE TABLE public.lock_import_contacts (
+);
+
+COMMENT ON TABLE public.lock_import_contacts IS 'has no rows: the server that does import-contacts locks the table';
+
+CREATE TABLE public.lock_keep_history (
+);
+
+COMMENT ON TABLE public.lock_keep_history IS 'has no rows: the server that does keep-history locks the table';
+
+CREATE TABLE public.lock_make_partitions (
+);
+
+COMMENT ON TABLE public.lock_make_partitions IS 'has no rows: the server that does make-partitions locks the table';
+
+CREATE TABLE public.lock_match_receipts (
+);
+
+COMMENT ON TABLE public.lock_match_receipts IS 'has no rows: the server that does match-receipts locks the table';
+
+CREATE TABLE public.lock_move_tasks_to_their_routes (
+);
+
+COMMENT ON TABLE public.lock_move_tasks_to_their_routes IS 'has no rows: the server that does move-tasks-to-their-routes locks the table';
+
+CREATE TABLE public.lock_post_webhooks (
+);
+
+COMMENT ON TABLE public.lock_post_webhooks IS 'has no rows: the server that does post-webhooks locks the table';
+
+CREATE TABLE public.lock_queue_due_tasks (
+);
+
+COMMENT ON TABLE public.lock_queue_due_tasks IS 'has no rows: the server that does queue-due-tasks locks the table';
+
+CREATE TABLE public.lock_recover_zombie_tasks (
+);
+
+COMMENT ON TABLE public.lock_recover_zombie_tasks IS 'has no rows: the server that does recover-zombie-tasks locks the table';
+
+CREATE TABLE public.lock_roll_up_statistics (
+);
+
+COMMENT ON TABLE public.lock_roll_up_statistics IS 'has no rows: the server that does roll-up-statistics locks the table';
+
+CREATE TABLE public.lock_run_notifications (
+);
+
+COMMENT ON TABLE public.lock_run_notifications IS 'has no rows: the server that does run-notifications locks the table';
+
+CREATE TABLE public.lock_run_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_run_task_jobs IS 'has no rows: the server that does run-task-jobs locks the table';
+
+CREATE TABLE public.lock_sequence_feed (
+);
+
+COMMENT ON TABLE public.lock_sequence_feed IS 'has no rows: the server that does sequence-feed locks the table';
+
+CREATE TABLE public.lock_statistics (
+);
+
+COMMENT ON TABLE public.lock_statistics IS 'has no rows: the server that does statistics locks the table';
+
+CREATE TABLE public.lock_sum_up_ledger (
+);
+
+COMMENT ON TABLE public.lock_sum_up_ledger IS 'has no rows: the server that does sum-up-ledger locks the table';
+
+CREATE TABLE public.lock_take_messages_of_sql (
+);
+
+COMMENT ON TABLE public.lock_take_messages_of_sql IS 'has no rows: the server that does take-messages-of-sql locks the table';
+
+CREATE TABLE public.lock_task_jobs (
+);
+
+COMMENT ON TABLE public.lock_task_jobs IS 'has no rows: the server that does task-jobs locks the table';
+
+CREATE TABLE public.lock_tell_alerts (
+);
+
+COMMENT ON TABLE public.lock_tell_alerts IS 'has no rows: the server that does tell-alerts locks the table';
 
 CREATE TABLE public.messages_default (
     task_id text NOT NULL COLLATE pg_catalog."C",
@@ -5048,6 +5249,9 @@ ALTER TABLE ONLY public.batches
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
 
+ALTER TABLE ONLY public.business_locks
+    ADD CONSTRAINT business_locks_pkey PRIMARY KEY (slot);
+
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (id);
 
@@ -5669,7 +5873,7 @@ CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFEREN
 
 CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
-CREATE TRIGGER batches_feed_updated AFTER UPDATE OF is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (NOT old.is_settled) AND ((old.status <> 'checking'::text) OR old.is_confirmed) AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))) EXECUTE FUNCTION public.batches_feed();
+CREATE TRIGGER batches_feed_updated AFTER UPDATE OF status, is_settled ON public.batches FOR EACH ROW WHEN ((new.is_settled AND (new.status = ANY (ARRAY['finished'::text, 'cancelled'::text])) AND (NOT (old.is_settled AND (old.status = ANY (ARRAY['finished'::text, 'cancelled'::text])))))) EXECUTE FUNCTION public.batches_feed();
 
 CREATE TRIGGER batches_rows_bound AFTER INSERT ON public.batches REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 
@@ -5750,8 +5954,6 @@ CREATE TRIGGER tags_rows_bound AFTER INSERT ON public.tags REFERENCING NEW TABLE
 CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
-
-CREATE TRIGGER test_tasks_write INSTEAD OF INSERT OR DELETE OR UPDATE ON public.tasks FOR EACH ROW EXECUTE FUNCTION public.test_tasks_write();
 
 CREATE TRIGGER users_end_sessions AFTER UPDATE ON public.users FOR EACH ROW WHEN ((new.is_disabled OR (new.password_hash IS DISTINCT FROM old.password_hash) OR (new.username <> old.username))) EXECUTE FUNCTION public.users_end_sessions();
 
