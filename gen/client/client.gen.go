@@ -30,9 +30,9 @@ const (
 	AlertQueueDepth       AlertKind = "queue_depth"
 	AlertReceiptsMissing  AlertKind = "receipts_missing"
 	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertStatementDiffers AlertKind = "statement_differs"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
-	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -56,11 +56,11 @@ func (e AlertKind) Valid() bool {
 		return true
 	case AlertSenderSilent:
 		return true
+	case AlertStatementDiffers:
+		return true
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
-		return true
-	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -1914,7 +1914,7 @@ type AppReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -2003,7 +2003,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -3242,14 +3245,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -3658,7 +3664,7 @@ type KeyRequest struct {
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
 // LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
@@ -4042,6 +4048,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4079,6 +4088,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4087,7 +4104,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4145,6 +4165,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4175,6 +4198,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4248,6 +4274,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4284,6 +4313,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4345,10 +4377,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4399,6 +4434,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4613,11 +4651,23 @@ type ProviderRequest struct {
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
+	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
+
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
+	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
+
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
+
+	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
+
+	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
@@ -4867,7 +4917,7 @@ type ReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5177,7 +5227,7 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5334,7 +5384,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -5394,7 +5444,7 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -6097,6 +6147,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6184,6 +6237,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -7187,6 +7243,9 @@ type RuleNo = int64
 // Example: sms_app_001
 type SenderNo = AppID
 
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
+
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
 
@@ -7842,8 +7901,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -7954,6 +8016,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -9310,7 +9375,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	//
 	// Corresponds with GET /api/v1/admin/task-status-info (the `TaskStatusInfo` operationId).
 	TaskStatusInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -9804,9 +9869,12 @@ type ClientInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -9830,9 +9898,12 @@ type ClientInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -9860,12 +9931,17 @@ type ClientInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -9891,12 +9967,17 @@ type ClientInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -9997,7 +10078,7 @@ type ClientInterface interface {
 	// ReportTaskWithBody Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -10017,7 +10098,7 @@ type ClientInterface interface {
 	// ReportTask Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -10311,14 +10392,14 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user sees the messages that it sent; a read user sees those of its company.
+	// A submit user sees the messages that it asked for; a read user sees those of its company.
 	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10327,7 +10408,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12704,7 +12785,7 @@ func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditor
 	return c.Client.Do(req)
 }
 
-// TaskStatusInfo List the four documented states
+// TaskStatusInfo List the states of tasks
 //
 // Corresponds with GET /api/v1/admin/task-status-info (the `TaskStatusInfo` operationId).
 func (c *Client) TaskStatusInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13718,9 +13799,12 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -13754,9 +13838,12 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -13794,12 +13881,17 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -13835,12 +13927,17 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -14021,7 +14118,7 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 // ReportTaskWithBody Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -14051,7 +14148,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 // ReportTask Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -14535,7 +14632,7 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 
 // ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user sees the messages that it sent; a read user sees those of its company.
+// A submit user sees the messages that it asked for; a read user sees those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14552,7 +14649,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14571,7 +14668,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -22006,6 +22103,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 
 		}
 
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
@@ -23204,6 +23313,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 		if params.SendStatus != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "send_status", *params.SendStatus, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -25486,7 +25607,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*TaskStatisticsResponse, error)
 
-	// TaskStatusInfoWithResponse List the four documented states
+	// TaskStatusInfoWithResponse List the states of tasks
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26040,9 +26161,12 @@ type ClientWithResponsesInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -26066,9 +26190,12 @@ type ClientWithResponsesInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -26096,12 +26223,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -26127,12 +26259,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -26239,7 +26376,7 @@ type ClientWithResponsesInterface interface {
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -26259,7 +26396,7 @@ type ClientWithResponsesInterface interface {
 	// ReportTaskWithResponse Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -26565,7 +26702,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user sees the messages that it sent; a read user sees those of its company.
+	// A submit user sees the messages that it asked for; a read user sees those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26574,7 +26711,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26583,7 +26720,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -45003,7 +45140,7 @@ func (c *ClientWithResponses) TaskStatisticsWithResponse(ctx context.Context, re
 	return ParseTaskStatisticsResponse(rsp)
 }
 
-// TaskStatusInfoWithResponse List the four documented states
+// TaskStatusInfoWithResponse List the states of tasks
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -45869,9 +46006,12 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -45901,9 +46041,12 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -45937,12 +46080,17 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -45974,12 +46122,17 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -46134,7 +46287,7 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 // ReportTaskWithBodyWithResponse Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -46160,7 +46313,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 // ReportTaskWithResponse Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -46580,7 +46733,7 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 
 // ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user sees the messages that it sent; a read user sees those of its company.
+// A submit user sees the messages that it asked for; a read user sees those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -46595,7 +46748,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -46610,7 +46763,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
