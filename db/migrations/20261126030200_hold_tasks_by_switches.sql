@@ -92,6 +92,10 @@ INSERT INTO directory_version (version) VALUES (pg_current_xact_id()) ON CONFLIC
 CREATE CONSTRAINT TRIGGER directory_changed AFTER UPDATE OF is_disabled ON users
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.is_disabled <> NEW.is_disabled) EXECUTE FUNCTION directory_version_change();
 
+CREATE TABLE lock_follow_switches ();
+COMMENT ON TABLE lock_follow_switches IS
+    'no rows: a server locks the table while it runs the sweep follow-switches, so that it runs on one server at a time';
+
 CREATE OR REPLACE FUNCTION audit_countries() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO audit (action, entity, entity_key, company_no, before, after)
@@ -129,6 +133,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
+DROP TABLE IF EXISTS lock_follow_switches; -- the down of a later migration drops all tables of locks
 DROP TRIGGER directory_changed ON users;
 DROP FUNCTION queue_transactions();
 DROP VIEW switches;

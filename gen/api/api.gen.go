@@ -38,9 +38,9 @@ const (
 	AlertQueueDepth       AlertKind = "queue_depth"
 	AlertReceiptsMissing  AlertKind = "receipts_missing"
 	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertStatementDiffers AlertKind = "statement_differs"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
-	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -64,11 +64,11 @@ func (e AlertKind) Valid() bool {
 		return true
 	case AlertSenderSilent:
 		return true
+	case AlertStatementDiffers:
+		return true
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
-		return true
-	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -1029,6 +1029,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1429,6 +1453,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1456,6 +1481,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -1958,7 +1985,7 @@ type AppReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -2047,7 +2074,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -3364,14 +3394,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -3786,7 +3819,7 @@ type KeyRequest struct {
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
 // LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
@@ -4170,6 +4203,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4207,6 +4243,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4215,7 +4259,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4273,6 +4320,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4303,6 +4353,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4376,6 +4429,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4412,6 +4468,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4473,10 +4532,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4527,6 +4589,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4723,13 +4788,41 @@ type PlaceOfItems struct {
 	Place Place `json:"place"`
 }
 
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
+}
+
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
+	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
+
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
+	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
+
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
+
+	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
+
+	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
@@ -4979,7 +5072,7 @@ type ReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5268,6 +5361,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5278,7 +5374,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5286,7 +5382,7 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5329,7 +5425,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5349,6 +5445,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5389,6 +5512,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5405,7 +5531,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5413,7 +5539,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -5439,7 +5565,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5465,7 +5591,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5473,7 +5599,7 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5506,7 +5632,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5542,8 +5668,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -6158,6 +6326,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6245,6 +6416,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -6776,6 +6950,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6806,7 +6985,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6829,7 +7009,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -7243,6 +7424,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
@@ -7899,8 +8083,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -8011,6 +8198,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -8166,6 +8356,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
+
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
 
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
@@ -8472,6 +8665,9 @@ type ServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
@@ -8481,6 +8677,9 @@ type ServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
@@ -8517,7 +8716,7 @@ type ServerInterface interface {
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(w http.ResponseWriter, r *http.Request)
 	// ListTemplates List templates, newest first
@@ -11478,6 +11677,32 @@ func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderAnswers operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderAnswers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderAnswers(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ChangeBalance operation middleware
 func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
 
@@ -11600,6 +11825,32 @@ func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PairPhone(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSender operation middleware
+func (siw *ServerInterfaceWrapper) TestSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSender(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13803,6 +14054,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "status" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
@@ -14648,6 +14912,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "send_status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "send_status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
 		}
 		return
 	}
@@ -15573,9 +15850,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/test", wrapper.TestSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/servers", wrapper.ListServers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
@@ -24751,6 +25030,126 @@ func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.Res
 	return err
 }
 
+type ListSenderAnswersRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderAnswersResponseObject interface {
+	VisitListSenderAnswersResponse(w http.ResponseWriter) error
+}
+
+type ListSenderAnswers200JSONResponse SenderAnswersResponse
+
+func (response ListSenderAnswers200JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderAnswers401JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderAnswers403JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderAnswers404JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderAnswers422JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderAnswers429JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderAnswers500JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderAnswers503JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeBalanceRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Params   ChangeBalanceParams
@@ -25216,6 +25615,183 @@ func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseW
 type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *TestSenderJSONRequestBody
+}
+
+type TestSenderResponseObject interface {
+	VisitTestSenderResponse(w http.ResponseWriter) error
+}
+
+type TestSender200JSONResponse SenderTestedResponse
+
+func (response TestSender200JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestSender400JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestSender401JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestSender403JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestSender404JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestSender409JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestSender413JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestSender415JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestSender422JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestSender429JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestSender500JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestSender503JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38419,6 +38995,9 @@ type StrictServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(ctx context.Context, request ListSenderAnswersRequestObject) (ListSenderAnswersResponseObject, error)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
@@ -38428,6 +39007,9 @@ type StrictServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
@@ -38464,7 +39046,7 @@ type StrictServerInterface interface {
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(ctx context.Context, request TaskStatusInfoRequestObject) (TaskStatusInfoResponseObject, error)
 	// ListTemplates List templates, newest first
@@ -40665,6 +41247,32 @@ func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// ListSenderAnswers operation middleware
+func (sh *strictHandler) ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderAnswersRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderAnswers(ctx, request.(ListSenderAnswersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderAnswers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderAnswersResponseObject); ok {
+		if err := validResponse.VisitListSenderAnswersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ChangeBalance operation middleware
 func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
 	var request ChangeBalanceRequestObject
@@ -40752,6 +41360,39 @@ func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, sende
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
 		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestSender operation middleware
+func (sh *strictHandler) TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TestSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body TestSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestSender(ctx, request.(TestSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestSenderResponseObject); ok {
+		if err := validResponse.VisitTestSenderResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -43498,1368 +44139,1414 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyTJlR+GfxX/F2GGHiArp6r6gpkq+xtU0xeggb5tVc0MsDPNDK8Mz0xHRbonwj0qO2e2aZBEmfGq",
-	"JU0yk4yiKEomUXxYmemNayQlfhcuBqs3fQWZn+Pu4RHhkRGZVZPVoC0eMF2REX49fvxcf+fbvbGcL6Rg",
-	"Qqu942/3FjSnc6ZZDn+dZizXz1PzTy72jvcWVM/2BnuCztne8R41v454ujfYy9lvC56zdO9Y5wUb7Knx",
-	"jM2p+W4i8znVe8d7XOhHD/YGe3Mu+LyY7x0fDvb0asHwJzZl+d7794O908UCO0yZGud8obk0PV/MGBHF",
-	"/JLlRE6InjGimEhZPsB/0zkjXBCaZYRrRcYZ5XNFqEhJzhYy12pvsMfe0fkiM/2puRrRxWJ0cHC4N8CZ",
-	"/bZg+SqY2mLRNbEf5Gyyd7z3tz4uF/Bj/FV9jJMw03lMNZvKfPUK2o0u49i+snVvrg/scEaFYNm6/vCN",
-	"rbt7JbEjs8Yv+Jzr+G7N6Tuzz+GuUXVV2YjDg/jqZ9BqOJ6UTWiRafzEtmz+OOikp8dyvqBi9Uq2rQb+",
-	"PhLyxgsiC6HzdT3B77fRU5ErmceXPRHsnR6N4Y3EnZVFzq65LBRZ0ClrIXn8pLLqc/ruBRNTPds7Pnxo",
-	"19o/8KutdM7FFAbWyipumUk8T9l8ITUT49Uv2aq5EKdkKfOUjGdSMUEuV7AIY5plLCcTmRM944pIwYgZ",
-	"ElN6SE4No2BUs9Q9I1qWvMXMBtgJLBpZcj0rf7yU6WoAz7ggRw/ITBa5GpBUMkWENE+nZC5zNiTPNcmZ",
-	"LnKh4OsJz5UmVKilYWS+0RmjKctJEsxy/4wtMrpiaTIkF67fK2ZHQk0vLIeBkCnTijw4OhqSZzI3TDBn",
-	"AY8EeuA5mXCWpcghzY9mm+CPsRSaCW0JB17MmGkD+zVdYgcHn5LlzPxWTsQtHFeGFy9yOc2ZUkPyWvgR",
-	"wjrK3C6j+RQ2iiv/xhVbDcnTPJe5XRgcpPu3nJA0X5G8EDgzITW5Ygs9dFSNi1dSXriIhlZa6PuoSd4L",
-	"qjXLTZt/+6v/3/7fefujH+xFaX5uLph2yoefN74lY0QvLmUh0lb+wvH3W+Avv5CXrfP5jby87Sv/BVd6",
-	"o4uEazZXexvfHUeb3h2vpL6g02c80yzCbV+LbAXnhY61Oc9UE2F4Ch4dxYimU0VmMkvbxiqkHmk6rYwW",
-	"59axTxd0Chf8e5jQc/zkECfk/vIzonlOUTZ4PfmM6vGsZWcvzW83kXqgcSv3vJlJwdauHPDghXnN7uyA",
-	"zOSSXbOccOAhy5xrzUTL2sGXI/xyr+8IYVSv8BszyjM2Zvya5a1nKrcvdB2qTUn+jI2lGPOMU7MkrYct",
-	"r7x2G0zkTBaatU/X/Hrrcy2yNT0W2a13eA6aQWuXqDjchE2W4v1m7IHR8SzGHk5Ioun0/3/6dXFwcPTI",
-	"/POzpIXsd8ku3GfxZcSRbLeAfkDQi7pqPQBGZbgJS7KNm34+VywX7dMp3M/bduXbN519SWO32bk5zqky",
-	"kuWSGiY3IUKCWgQS0DXlGb3MWKgi3W9Rkcz3vdkejAaGxS5nUrYv9xJ/v90L/r1pSi2kUAwo9bEUk4yP",
-	"YX2suGn+SReLjI+B0X38G2XW69tyGcybKds7fnDw6WCPGenQPMsZhReBTIbmNp2xLAUyZ0oZVcdIEGZp",
-	"Fwsi4GoxL4DcaT4ZECXNZTOmwsiRaCogHIRJK8yapTjeOzj8+c9+cfTFgy8Pfv3Jnzz601/ef/nw1U/e",
-	"fHp2eGE667cJINPicjRlnHGR50bsVppq5jUHQrNMLmG4djimuydSsG3WDkVcvzCqGI+ZUv0nYPo9sxvZ",
-	"Ng+nAiypImOa55ylRBYw7Gcyv+RpysR2+34/tu+00LPhxDdc23jDZMc5S5nQnGalvgCrylJzDFMJcsjO",
-	"N7z/yAguq5kwSZy6Os6lUiPFNUvInFFh7xdKluwSdHxzyziNyrxGlKGugJCInuWymM4IJZe5XCqWD8l5",
-	"MZ6533FMOfsNGxudGPXGFZnTFRnPqJgyJNWBM7VdrsjPnl4QLsZZkbJ0SJLHr8/OR6/Pnv/s+avzhGRc",
-	"aVR63RzNsNRwDxQbo2fRbBvCALNEkzC4a7JCEq4jolhumAF8d0x+W0jNwsUZ8ZQsZ0yQlSzuiiucCsJj",
-	"wz2BgSblQBLCgY4mnOECM6Fz828urJ3UfPxDRTI5xdW+phlPtzqFR0fBYqMJYe/4K/vPplBerjy3/Kwi",
-	"8CPRjqkgl4yknGYZS/fevx2U2+jondsxV3bzFI0YxLYNb+yec4PNhStzRFNzeQ/IZaG9eSVnZJlLMT0h",
-	"CazbEH9IwOCiQCA043hJM3Onsu12JX4E3NrNfdt19uh5AczBXoKXwG3SY3MvzgsFD2BpyS/OX78aEJkT",
-	"SswiZUwzYlq+uzX3216ODamsMr491OSfyUJsub4P1socE2i4vrg5wxESZbgqvLzzdbK9gU1zLPO0FCzY",
-	"O47CxIWUL2g+3UqgeHB4fx3haSlHGbS9nvC4EYglgVePiVpkvHpTgb2WgSEStljNZK6ZAEePZu+0ujsC",
-	"hDEDHxPkkLzkn8EAPzH/AjszJWBUGYRzgKsZCLPRwsGB+dJuy0sqVtsx6U9bRSWzJXMqVqMJ5VmRM1Xb",
-	"GimJ+ZmYn1lKqNZsvtCKTHI5R4MNTdOcKXVMdL4idEq5IBnVLN/xHriBAnOtiFJjOmfN8ZodCCzsdXkK",
-	"1qUYz5JBKf+Ans4VsQ4iUij2tdCu45wpWeRjpoYkOWM6X+2fTjTLEzLl1/YeVlVtb/i1+Fo8k3lzzANr",
-	"EMiLjIGukq2Ozcv75AtgbqdvnpMrtlJWhZkybecGNvEhecU4CHqprKwE3K5Lw4gKxdLmmjiPhRlrRo3Q",
-	"ztjVCbzytSCEmbGje8HMVtNcl65XkEfwKkBp0DmaqFJLmadDM/pT07G95Re5vDZypFb+nR4jmkuBOybI",
-	"jKqSHsEGrIhcCrO60DbhekCoNiPPmPnWyBmUzLkoNBuSL2HRfQMwL9OEiJILCCWFYnZjisUAnBBKwg/V",
-	"VuaWOHLTNV7rKIzn4JK2reQMlsQwD9w2IIsG9XoGnbIFEymRwgiisLtmUWA9gXer4deg73wuzMGWOf9m",
-	"W+HhsJVbeANAhUk8ruktc64UF1PiKPsYPPOE4mC9Y8ntOkoQwhH1HajaHeO3q+qNMVspJdGLsQhabVyJ",
-	"5kzxMQgNhrpkTnOerUjwTchz4Q7M7mD1uoc5gJvPrgm5ZGNqjkBoZaFj5MIp1fSSKnZS+ifdnW/0zKXM",
-	"r/BywS1RxcJoYix9yVJOtxNYHq4TWIqyi9Hc9DECW1Zjqx5jt/sXqwXzMnJ9AEDn8yLTfEFz/bG57/fN",
-	"hK1cYCSB3e9eEg49cSJ0Uh974kXpJDKDxLAk61SWC5bDd0TTK3N5wcTA1mgHBGFEYGk6Z1pzMYUnNE25",
-	"+Yxmb3LThuZM7R1PaKbYYG8RPPp2TzGl0PmRsRGyc9U0rb7EH4Aly0LDnYWkRM29TJYzPjY3mW0Nbre9",
-	"QcSS6fyDD48ePqq4CB82TZsDP7g5fTcCt39zZD83j9eMAuKWhNG/FFs7ok9+8qjbZWkfycvfsDEI+BDC",
-	"BZFdlVWl4yshlxlLpywdUV2x6qZUs33NwRYuisyyQTQC1/zfg2pDlyCxdn/jAsf6OK0GPmCpT9NBOE+f",
-	"11OW8WuW20Xp5UyBBX2C36323tf9JoM9JlK/FHVSWBpGCC8ck8SIh3AKEnIPXZ7ymuUfDUgCXjGUrNLE",
-	"/Z1yZeaSJuZw2kfMaLlpckLMTG1ABtdkwo1s32P3zItr97/xxRVHLbpziX7JUSvO2DXuXecXL+DN94M9",
-	"KbLVSC7FKNj56kp+aYWiBZPmlrE2JC0zIzKBcxmtmxD3g42gVIYWSJbDctNLWWjgdaCTJb8tWGEWdaFn",
-	"uMhWTRrlVDMIpqJZ5tozOkXYlRTBel1KmTEKElrO5jS/6kWNRqnIrm94IJ1Htd/ZKp2hfQYIWoAfX2NL",
-	"UHL3ZE0u2ZSChD6TWRrytrUUpjTVRb9jeI6vmo8K5HiRYdldL4fldv7Yqi+CZQNCyUJK+C8uSXRkxXxO",
-	"82i8mWLmYh0z4tUXMS1oqRg5/02kVT3LmYIVquy5LNAV2LIp1sj6frB3TbOCtUx8SRWZM6qKnFmTdnUp",
-	"zO+gaaERaxDpv9bf+9Ax+FUlBti78oFHuJNf7s2gGmxZxqGGHnm3xm5e4fp42qhQYsDFqkcoYMWDxoXX",
-	"vLn8UY0woMpN8bbtmj0tW5w7ubS/oFMyiiAu7eH6uLS//fXXxcHBwUFbcFrLOK3KSJFUYkFXsPiOeF1A",
-	"YuW7BMIZuSJKS0NdTIzz1UKzFNQ9NFWomVyKIQoxQaTd2imR/b/z9sc/iB0UGLuNb+5/X7+SG8U92G78",
-	"Bd+QnCwhdHFBFzlUHjG4nWqXEFzUQ/LaXD9Caj6xYvgxHlaOJ3hGDR0bRgrB7W4FBlveEF4Dqg99VVpe",
-	"jKqJVkC8HzGurdZ9jwutDJ/qdx/B+S0g2mmbhY6tMThnkCtsuWQ1nlcNCqsMs30CbtlbmcfTayb0E6pp",
-	"/ECC7ignJIFJDX+UBObM0Ook7KxnVA3JM3RDlUoRHmuaM5KxiSayAK9mTTXYWjrvkMabhNgqKb/2E3Vb",
-	"l9yqwLz3RyML12TCzmXqLWbdQE68I7lwFyJehzD2xyx8OXkqLjq18qVfWiJnopibTpeU65Hdo0BhMm0F",
-	"2pLhKlJmo0KAsyAtpTzFMyMbDfYuaUbFmI0yuUQedM3N7zp3kwc+u9BqZE20htlydeU+oLmGdQx+dvFr",
-	"ZiT4BKJUjDA2SvlkwvJQerO7Pth7t28mt39NIYBPmVnC1L+kXF/gTOHvPzHTfWJnC0+e4ZTPcMbw6I2U",
-	"2eflrFFPgamfu5nDs89w+i9gMvilXYILvwLw+Mwuw0s/TZRQuLoKP3bLUXvNhvw9syvy1m3rC6ugVCLk",
-	"976ZgdSMO23/2GTFnovHMy6Y8oN/Lp6KacbVLOjZMcGSonKBzY5zrvmYGrplc5ZPmRivNtsw1xLKimVz",
-	"eMWWbfrBcKV9UFtD1kOzcUf2nXnn/cDwLtqLtb+hNZf4+m9e2tfqhx/GVrZiB9B6jN/YrqoT9BJ0f9NX",
-	"zOQV5Jx1iuPsnbb5a/UZubSOsLXW+bjQ/cimxTSEBqNvEfn8lDY0JI5zSB7bSHzoI4ePaZZZQbyXPQ+P",
-	"+UhxMWZReYEKKzLMqaBTlifHBF7GCwrsWzTLFPS5tYYxo2pE1yuZzoKHvY1pnq8IbdE0o3a13sKXoxQv",
-	"hAWcr1sOcy+/d0HS396GmlMs0o3Jpcj7mcALxfIRT29I/9csV3bj+uSVtOtHNqjeiSVuPePGIHP8/fhx",
-	"yjFqqhO6O0vlsCsnsrLenRylLvCEevmedV7Yw7PJ3fTZ6lW1Ifv0tNJefTB3cD+5ru/mnqr0fhv3lb8o",
-	"Pqx7643LxFtrIZxzET49bOjqdSbbYWirn/oehjdD0VO57zURbGD4yv7jK3ztbfjePia9Ip6E6XlvyvWs",
-	"uByO5fxjSRd83xDFlImP/Xjeh5+rK77Ylwtclf2FhEBoHPL7QeV+79x9by5sXOndNsMbXxRrsym4WmR0",
-	"5fKyLHPv7Obzsxd1Ht/9jTJ6T5Wnr/vonDHxhX213YjsCPnMejY2M3Y3CLdzFlWj9S7p4O4kjQ+LgGps",
-	"L7zY33ZTyZ3cYXd3f6m4GdfJRkGQoJZZah34mMtDMyP1+Btuo2y7qqejl6tjx1tzB1tSZKxVTfw+okq2",
-	"UgYF2KoDWT3QdSYyH9lw4iZZPZM5mcklyaSY1iyMEJw2k1lKLtlE2pitwPMUizdqUtQuzNyO41Wn9nyC",
-	"kApLqiCwWiDckxmQhy6BzrZwu+fhQW0/bM3l6NKcEEimfb8gULzcMe+xAYagNDcKv9kcTIzIUgz5PCEH",
-	"lj2Aa7XfzlmvwPa0I2Qb/bR41daM5fuMS+EZE2OWjgqhebZ97EzF+l8jRQ3GfMHF1AZnKyKFJ8eo9b4z",
-	"dGMbM0AgxNVGKAzfUSwllytiaMSlag7JORMp4ZpQRRL7feJi+20Av5YkZZqNtSEBl46Mv0GCTY89W3KR",
-	"ymVIbI2PWlak1ZLgvRo1K4J1boShIbXeq0yzeRQa57RBRb3CVUouUrLwm1khiozdhdJfZOyOFH7X860o",
-	"+wXqkh+Cog/zug0lP5BUKpFBGyj39356fO+nx18d7H96uv+ndP+b0f7bP/v662HjQeXZcLT/9qPqnz/6",
-	"6Kd/DBaCirj2N2vWZ802kT+74zLtuzeTBUP4wc1MWevC4j64lc8/ZI1xrbDbtZRfvYUB7HQt67L3JrQa",
-	"EZc3+bwis27Ldf64aPdWBO+uWZlGhhd8znY4sTWaQHDu4ES6pNgZXyxYClm87lmrZhDCEJb/Cw7qQZf2",
-	"0LVok0zS3Z69bazLvZQGv1j3qxlZjw42SIEy4th2pupA/Oq2FW9qWw6uXR+FU9nu27mF79SE40JN0XgD",
-	"54MrhOMFXZVrVZp0oONBuz3Horuulw16h8jXbt/edmW190FdNj3ACnvz6vVGkc4hXvi3o4c7gpEoJ7D7",
-	"HmwAP1qbCtmPEYSqW8Vw8HY9k9i54r17pfu8D7s9evjpUeNWaoqPYSZWEDYx4fZy92bCDYIlnrmPnYfC",
-	"tuC6u1gfptvnem0Y47x7rBmrZOPnK5gdCGFtWFbyMV3wj6+PPgbLqEqq7KmewfNJhT3NtF6onx5//LHn",
-	"U/vw36OD/+ynf2tdHgz65PoaR8zbz59s7B4SKwtq3x6/RQVh84VeAcIbSRDknjOVINCbcpZIbGdIIBzc",
-	"WsUGxFx1pBAZU6ryLWY0KDlnQ3Ja+QVELhvL64A7mMtBgjEophXhgN+O97nrIAQVwg4Sc1XboSVESzkk",
-	"F2ZEWk5xdpYlQbvQs02ZxylzC7Ruo73NPTax+FjQZOUTh3tHxQrQ4M3zGcsAsqx5158uFlBgYYfcaLG4",
-	"oOpq90bAPgU/XMj+kJyKFaA+EfZuzBaaJMMED+FwmAx8gv3nZy8Qa96CTgAOL4dUtLYyIGsVtqZZyB3X",
-	"IRqFqn+GT95+FIggMVMQrsEZwAwGEuqcvgtFU2AjtRgKLFLS9/6HELlRsK8xWwPgIllhy8bznwQQ/w8P",
-	"Dsh4RnM61oDMnzNA328IZMBtt9VyQfykitnJNYcJv7o0L3BEAUQjE6kalDzB4uzYyQBOZVSoCGwjXe4J",
-	"Q+M6X40AzaFdrHE4vyBoWbaj85WRapVmNIU8rrOnF2e/Hj15+uL016OXz199fvH0PBlYoE1L7eRKGA5a",
-	"OugQSao2i/tHFZSIRw96KpKht20miywdwSjbWb2WOA9CybPT5y+ePgFYuxPkskaQdxpMa5cBg+uX5Y2n",
-	"okzzdnjQ/WGfQ6ZUokn7+j52GC2MybQT47wedqZBuBUEzNgLtzWDGtSmG9OaicSdLCUTiQ51A/+LXa6I",
-	"90VLTTO8ZzsrO5k+UfvzCGfdEcdhB8Hm4gSiS1KkXJ+OXfCZk1mtXGK9fVP4l00Z7Cu9moYf+2bwT98W",
-	"/PnENejG8dRJWHWIll6xccFMAI5Ft1UGAjyu5UySOU2ZR8aYshOSjDN+jNcotYhoIMbAF45/yvkc9HMu",
-	"2JC8KrIM4csBCpGqK5bCR7xEFn7xy/OX58cQ37BYWBQ4CTr/xMMhmjvF6J0kZ1OuNMsRI45lE0KVv/UR",
-	"9lHOGQKV4nJWIKQM95lRAcJUD8gaLfNRLrO2W1CWFjxYAmqFv96YOBNbESBuZcKvIgmD3hmvGMKS0CxD",
-	"6UewJTGah15Zuz9ukKVNIs2ehFLyjCqHTiLdVQlQgDQFdOZTMgPIbAuhi0C8dl1L4L+E3LMPP0rMbnNN",
-	"MimvlNkbDAhZs97lYdskugGbvcna5WyR0bHNW/cL6FYqsohmbfsvYM7m8tos4QUQsIf5xTOSFXOhHO04",
-	"4hySczbOjVYCJwwhBhm8ZvFrTAPJj370owRxBieyyEnKpxyhDmuoyeZl3L1eq1+1SEbw8Cy+pREuQHq2",
-	"GNJcr8glM3JHr1R//KIlzdv8NLpi8Z97Z5qHWGnR0me/2rfy8/7zNGmGgHWHEQGk54gv4u07cEiQMMu1",
-	"cirlmG6BJYDSCMKRaMhgCbhTOKLK9AfucvDrXlnlWuSKPVOOL7XehzsOOzFd7l7b9L3eNNykvLnvPN7E",
-	"phKjnLGFd6NNHbQclQui2HRuRn0CpoyDtcbZNpvbfu0HIXUgex28fR8/822gOJvA4FRoBSccX0cbrlNd",
-	"Il8YqwebMkKhzFNz/R9CjgIbX90Q0Mu1kcul6lMYFfJGc7n0f3vjFVTlwNb6RfR14HeMpZjwfH7T+flW",
-	"Ykggwkqa5i70nNZ9Qbju2YNT2JqLB8YkjwcMssNMZimG9EWaKmyl3M5KaI/x1S3jwVOWFos1qCk3WXGm",
-	"NJ9Tjawiy15PoIhD54Seus/evx3EHDnWZ1fiGxuhBQ4Pkp+RqcB4aiYA43i3YGM9MkI+IkpsP6N3C54z",
-	"daNVmbGsFYxm3UyO0WKz5Ho8czA8EDNthU/AqTea6IAsZ1QDMBbW1vTyZhi8s9Z3Dp3ELhx79SFibb9b",
-	"9MKC27amNaOJAYXa+As5l7mV+kJucvhor58tzfH2lgR4Dme9yFISVKboJcjZ6yp+4t2vjkFiCQlgr4Pv",
-	"ITYd3m4dCvzoqCq19g+gmr5EAWcTEUZilKH4VGwB7rjdGepn1cMRh9iNc661vwAihqhprxloNl9kVLO+",
-	"W6Otqb1unaxJDEFhTBuG7mEI7XUQUFztvq6J4pWp1k5tcJ6qUykvMLub1RB0LMRXOazu+rBTjHDaCssM",
-	"kA8dtdYi1wM5pnbt1+7vGryQv6taxa3HUkXgicMDfEN0qtpmVrAmXS9rRldE2UhiNhcAtIH3F3Mw6QMj",
-	"SQYksfWKzD/TArG1mXVTXWbSrGRy4l73QWTJknLNxdR8tcjlmAGOj/nLlmoz/0QoENvW2Ej9WQZVob/0",
-	"xZiBbXJFLhkXUyfvDbB+F9ArXEOhMNjEgLOjXG8xmNMVMGbA+8dq2f5SW/UUMN0MIj0BJ/Qxr49PXz1+",
-	"+uLF0ydoIjHrb2vuwoV6ycZyziz7dKDzZjXw1kaRo9eQPGpfc0gOiQksNxasqeed4cmgJ0VbyJd+L/Oy",
-	"pFePt0va6mt3sYpHn4Noiwr2REER389ib7Ia9tA1+38FlaSgOOfKmWPxT+fVf/P01ZPnr37WZ0z1vCa8",
-	"GnCc5f6FZDLwZ7AcY2XvysX21BKep5CQqyvdzuys2+I2FeAtBIL223eNsy6cwO5sWJVl26UZq6qPReap",
-	"OoXfsiKxdTYvQdLW9AqcH0tL5Bmb6AG5tMX6GZ/OSsEZykWrIXkK0TA29IVmGdoijM5kr4rhRrIsiAQx",
-	"YH2aZ5wpPWKi5WaCNMfQg67wchJSz8xlyCAcCCfDcyyweA3RXFA2Hg30FpdQWSeBK305pqK87bxqZytl",
-	"uAp6WyNmZfyKZav1M7Molws6Zja0QMilDRmwmwXVUm4F5BZJqLbolXG202VPJFs42cMJF1zNELm0ne30",
-	"qjvfw2AVF+dOgaSTKdPQVrJOHtpUqtlU5PjjEiZ2JRvc6q1/s9v4Fq/d7YAi0g2/aDXwqEjQLh7Gypz6",
-	"RT7g0TeDe1Y2Uj58XDYXaN7xQCMOufZwCVrnKtSEsk8i8ZLtIkNF+65r71Y5rmi6fnk9t2jlc89kPt8c",
-	"9kiOrMJcyfmwb0dKTYL+whVWcA5R4b1m5+C9E9uw52HNqKtOS7hFFcfwWDnxLm0uyGVOx7D6ZQTlt9/9",
-	"7//Nd//kH7//f//9P/rDf/Gv//qf/d3f//v//g//5b/87u/95e//3T/4w3/3v3339/7PP/zz/6keHXj0",
-	"4Ab5Gt4uXoLWguljrxkVwMcz1BMNCfmzrFCBtFe5PiYJfJ8MrKvfhvyGsae5XNp4hxNiNP/qu1BG0Lrm",
-	"RerLkp6QRGC7QpoWAmBdgeN14zY/vo0btRvm8YaOAnKNIw+P0sGVC1bpyVQq9vP1nWApq837gMpg8XhO",
-	"rgCb4vH5F0ac+tWL81+FrV5ygRVBmlJTBcS40WwtecjZ1Kr0eP9hpOFbMKdHYlR8taIsK20TlQP13Z//",
-	"o+/+8X/++7/83Xd//hff/Q//ojPRqdNmH7PemN/K4gFhbIkaEpfrAOU0Ky9TUqiCZhggdi8JAxCTAUnm",
-	"8pJnhtz/8Pf/4R/++b/97s//zYAMh8OPXO1biKax7RnSoVcsUhpksN7L0BDbuCCJOSDnc5XUFHHwQniv",
-	"9KddaSzt7lVHnhTKTBPQR0DBgetAQbIa+A1BiDRknvQj34rZstkvrJhVzkDCn1P8m3ANxVcAogeQxl2I",
-	"nlO21gazR+Bzpi3EYn6husjZAGdYAQICzykX5K9+90/+6nf/tL6VfXg85rocPsMWWji+tf7XKy5pOsUL",
-	"SmjasgsYpOWuMBel5YK2QKPSOb+EwoE+zBGbG5IvZ9LQKYf71hZ495GLcPfiRSLFmGFCh4f4xzsbDOFq",
-	"uPkZrrkxGhO3P9dmbK/2ZOPdL2WxdbLI85hM1kMWA3bYKkK1ZX4EvlagNKquzB5MctkZw9882dDTboOb",
-	"oMudBzeVvd4wuAkDYT6AuCYzn5xdc7Zs37MtPM9jGVM/8DqhJM1XJC8gDSa8WyJ6NRcQdt47usSz04pt",
-	"CeRLmyXmVM9Og1FnosEmdQflchvTbuCja3PJ9Sc5dGB/YXa6QXdNfb2ZAFHdi6pDFg9Qw8fZRXK7ZheW",
-	"0HfOMSBotogZ/n3KRg/zy2/kZTQyV/hUAc/GMXsoxsg3xIdzGR+2784Z7nhH/cLewZbudKJ3MEG55kaI",
-	"hxMFXBYV/8OK7jMgR8SyjwG57/0kA/IglIIfloaEAXlErFVwQH5CcjYplCv0ZE00WjrHNLoOYxpKn9uq",
-	"02hj85EhRaMSMTWnaUt4YVnfsCsPLSx2XL926hCU5Onw8NGDE7CbCGJNqbD0VFlB2kF78DZc1nhUWJmf",
-	"OuhGe+1Tahdk3Xgv5jdvNcB963uJdkXnAhWWKzCweU4Lo16oGWOaLHI5zekcimcq0kj33PBmbtBb5Kr2",
-	"ZuCYPIQqU6bNCbksNEm8STuxu+merJKqWOPYvZCQvspylyvcHZhVJkluWJoxJhpEhYIghKsqHZQplpZG",
-	"1vGgO9AqzuTybhQL1/Ft6BaGfX8Y6sWZXDaxS77vgIx+HpUzuXzuB3Iml0+CsZzJ5Wd+OGdy+aUfkdmm",
-	"cFBmgn5cZ3L5zA3tTC4fB6MzHZQDdMtj40rbq+B+Hy7IjSOU2uN9z2uxvt6EgS5zFAW2CPuNVKfs793s",
-	"E5IYpaYKtfWI6Dlv4ewJ2K+4mCbH7lJCow7GDIKpi4rUxweSxDxaJcco2ICLw4g2ZSaGeaUQApuEXA3T",
-	"ZBiVNyTJghoJyb6AoXqQzMiydPi1SHwkwHEjdJ7M6DXDKL4TQvGiLxjJLNSL0dYBJX0YBkUee0+ZewTR",
-	"GqbReGg5XMYJ3gQJUXSlhl+LwG/jVg3uBppCyXCcNNSjNJNDTfRGPtTHZS9Wlseu8A/fnzX22E7RIVlz",
-	"vFZ9rp/xby6sO6NKDQd4U3tQnkMiZMpIKgUzQrG1+FJBZH7JQTiG9908jYQMD2B7CL0Uhv6zbGWkZWhJ",
-	"0ytz4iTKAUPyGGKEFNizC8WIBK+vdUE4GyvPiVwKYlatAUBeNe3fP/rJo590mfcfU82mEgVet59AROak",
-	"wXUxl4JraTdnxpWWORaOh1MYc9C5Nm9XAliX+Nw45jsTARyIQbSOxrQCHNyqrds31zS/O1nKzWfXa2iR",
-	"JGthASUMVWfeaYnJVS2+3Qeb0qUbda6jezH8aiQnk95fvp5Mtg1wWVNmUeer0ZyLQrNbr9rhdfxRubff",
-	"bo1bg4laZYrLf0qFHiKnGusiuPCa5krWM2ZszluVtAaVY1Df7m2LKtgzZxS13ioKHpcQKW8dUN5grxD8",
-	"twWzP1s03KDf3TI1wbKd64dhvzdUDx2PvHPt0M/pVuo0bs3gd8+ztyg+1+DM6zG9dL566Y/1hwYh//1e",
-	"BLdVgtFS55bFF/9TFTd2SrrfM62sv2bfrqOJHV83O75qpGLixYaBfz6wNQmCa6zxQ+dUqAzKimK0zwDy",
-	"RGzQGvPhtYhAMTWvUZES7JTcS1KWgM6apGz/9CL5yH5e9hRE5pSRfkw0wxDXAWbS/W/efns0uP/+3v5X",
-	"p/t/+hYf3H//0U/v7d+DJ98evf+zrw72P4WnLUCjFlN2K6axGdooJNTEt8cq7nXUvxNyeFBFkaxAynRF",
-	"+UC4VTsm58/4tQ2MhbC6Ks6moitFkjevzy8IYjkffqzm6mNoMnEGEDQWpopQZ0UcklOPRQpYarnSAL+i",
-	"iJJkTsWK2PFg+qCyFf9U0PcPFTahELclTOZhSpkeKjmH4L3EDGubxyTIVIJ1hVCBhhQHmucqJBoqmi80",
-	"Sc17iIZbCD0kFWh+OwjBWEqExD6GGyGN9sJPBfzSDhr60rxT5xCW/KIs4faBkvuJqqZflrahXu6OJQbj",
-	"aJoWcPObB+KwBsNoXxyQo9oPFrsWeJ4kUsRscWud1hug+4L+Cqf0mmYFI5d0fOWckIjy289Wjz34Qgdt",
-	"wBsYQWvhg7cOnr9tzNfBns7pmC1o3ur1n0EdDJIEL3rAO8CYUEZ0HJKXHLwFNjJgRlNicw/Ki+jgYP/B",
-	"5eTTo8n9hz/5yeX9Byl9RO+P2adHn6YH7IA9+Mn9R/sHB5ODRz+h9OCSfnpwdPmTfUDMXu+K7YSqDehg",
-	"4Mm0unVRao8GeZhF+fnFxRtSJvesdZE/xljp2zTFbVj55Y/dGrc7Q1ihmBqpGc1ZOgrCCjvqHahz+OLc",
-	"fvBhV06FvOru7QQK+xJfbt4XzUw32+5W5rfYqm9thMOx7dgYhp3u3hgW9HtTY5jlUndvDHNz+htjWKdF",
-	"YUvGePtMbpMqbFsyoDZC2bVd6sO/e//oCOn7uZPerqOZHd8Md3ErfOlXtRVX64eKwPZ5eZ7l13zMBiRn",
-	"GdVgxpBonAJtH7/iTJ2Qw6r5pKMuVhgxMTw4jFTEeozJcJueYp9U1/5hE843EqFcWR/2TiszPUNFA9BQ",
-	"Q6jWY5KMuV5BRGryg29tFt/QPHufDMkpJq3OqCKHZvUehlVsygR6zHDHyCcpdC6z4LUhORU25dNhzEPh",
-	"3SCJ8KSshoW5kRD76n8fGP05+fZ9YkHk4fNKSaJv98aQ6Lr3h//x//ju3/wLX7DueO+L52+sT7JaFKgH",
-	"AHzKxVTT7GrUVle5T50el6nZkqPJ5pTXC5QfPXzQI9R3Tbq0j9XzCdMLlisp0GwbbH+45aa991VT63f/",
-	"/l/+/i//fiQP8xYmjjn8tYkf9Jh3oVjewyZQFm5bsvGM6pFcMIGfbTKbsGZ5D4xsN7g4I4OF3gpsvMoa",
-	"1rNo6OXj8vuPg4+7vIZzunC1kHdeErlx3DacZvX7D69OvDvpG04Lv/vgprPlJn2Ye+OZ0YazcUAkH9h0",
-	"bs4iN1yH6vcf2HpswaJd9ub2SZ3snZX/qtfzM6j4xh1kQiE0UVpC+XNEh7GlHjycAtQQzBlE/F4iXEI3",
-	"dIDL7sRBdE10l+pDsLy71SGg4+clkVVv1zSNAanar5QrnYoh7+wd5t/1gbMrI3zXtQwtMkwcAMQlKNLK",
-	"hCYiXs450tMWBmr3TQt2uC1i2SJickWWuRTTEg4Hk/IiCYbJ6XjMFnrfhR4kfRLZJjxjo1YTuougvxHk",
-	"OrKcEd8C368GuCuXCpE/+XjmITOXVNnquv22MA6jc+bhmqGI1lLmVywlxcJoRBOalyoYak9SsL5Y/G0Z",
-	"LhYo2+a3MKUr5VAaqR9QYQ6miUkglmwwC+SkTJIpYwEMifuFcRkFZTpIkAVi03f6pYDg4S7TPPDvILPD",
-	"PrBttuHjQGowneKaT5lWFXSbzctUeSILfAklcTsQeoukiIwoLKJYJtS581g5uDVvQnguOvngrp0KQdd3",
-	"4Fqo935jB0N4o3wAboZgONvZkDc1Ba9HpTsmj8+/GAAineEQvzh//aontNeMsRYzH2Z5A7Cg4YOXUl6F",
-	"JZbDSB9bpLEeFLURmBRyh/VxB1M0Odd2DZamxzbdydm7i3N3J6zmrpjMLbKXD4ax7Hzz7mLj1G4Yp5cl",
-	"NiQGazisJdgcrE2xaa6J7Tu+DIFzr66w2J8MS7XlXs2MESlwRehikUEl1Aoo5sDKkGO+4GEuuQ3JJoma",
-	"qwTcAyi9Il5klhl50UaTYE9GY04CJycWkDHil4WkDV9EsBTYqt7w+fXEpfuBZ8WfvIpncs0S+dIrtrRZ",
-	"SuRkQowaP2gu30ufVw++qTl8SEFjsiohZHmT03KKglxKPYPVsmVuXX0/rsiDo6MTiL7WleK+iEsMpgSa",
-	"mZ8zRq+ZCkv3fh+LtWqxouQbHJdtagBymo0WOZvwd92uY3PE4c31KZTTHsEBZ/jW32RF3iArsiQPH40V",
-	"bqffiq58yW0DrqD7XQss0OkdCCxlvzcWWIoPo6Svn9NtBFzdmI9slE+1AYf54FwOfyTJf0gc28p5m11c",
-	"f0M8HwLxbHi9vF1HNTu+D3Z6FzyhPFtdSE1jKBtWHI1W+NUzptjAJf2FxmpMD2EpOf/88eOn5+c2/MSW",
-	"pCuF3ABeqp/t2uY8xAZ0ij8pD4HNXVqXH842FbzrUOIpy5gZuqvoyBVJ/hYWl3QVMOJFsGPwyW4RA+hM",
-	"Lsjhx+AL9DoTiFbjvuUhK7yqVpYiBFB2upmtzOyUDLDly0IrnoIP5/zleR+XSkpXDYF0DYhmO0XV4MaA",
-	"nDy9SIG5Rild1WqP5Fj6ED+C3EQl+y1YvW5FtF5CULAiQGzk3up4JeRS3KzMch12zU86KOJzu3VdU0Di",
-	"qBbbDXDVapV2K/yzPIeDkkdUCzlV0KSV7mA9uxW7y353LnnXum5O1Z32lhw8rbmYkqRE3hq6L5LYedtM",
-	"lg+ugu9dnA/YWpdk/wQt+Y/L/Mib2+HaEi23MTr0dySrkap2HMg4nTmRWyaCjXwRn+663c0CYK2ZiJWW",
-	"y6ltpnRXd3bHTKDS9+4ZQbP7G2ritWNy5wp5fYa3oZcHR7f/Ulywd7rnYeiYxO78BFtPss5G1rXwxrz7",
-	"yicv1NcnXmrQl80hM5mliixoTudMBziUvt7OCRrjq97YDhbUwnDe9tibu+Ecd8g1YM9bMe5PLH5LuK3J",
-	"wBbE9XtWq/SGBaAgF8MoBlSTucRaXgDOUSZ3OEyOjObTIFbISigKXDxDu3sj08boP/7uXyUDcnQQQpac",
-	"2ACjOdc1vGGAMbUk5goE2Hp6lQSQvT/8xf/y//yH//r3/9d/+Ov/9l//4e/909//u7/463/2d//wz//x",
-	"d//gf77VMoqBqSZepJfTjKAxwcdmmfkkP67mVnzyaK/a7+H+p28RheZg8Oh9S98YGDhm7Tp6tBLhl7hy",
-	"yiOaLKmK6sMbBdBdcZF226nckH9p3gY8yXgJhIvANvBDVQP/t9TQrP6Daqtzd42pcHFpfSYgi1y1xzeC",
-	"NgcuMzRcKE01I/cSt9LJIIT0H5AkKFqbAG6Ni6VzA46tvq3p8tHAVk1CdWmEMaCJPUzOLGBeydkCJCv8",
-	"rVymQEHcvuSCWVK75BOesR5FFqpbYj7ye7JNnZoK5kcsMk9d1WjC1vFmOSOAUcSG5PWEJHME8BiZH5Jj",
-	"8IhCaQ3M/UOlt7ucwozxvK0ePJ2zoMyDJRJgmRaAG82VtozeoL6VeW3/crlUOPRCmOU2A0uOyXK2uq2o",
-	"2tp1A8fXn8eBLQFRoo+EHMWeFb8i0UupetQDuOhwL6DoHP6p7d+4TpbkVWA0sI/A54dED5ihbnVA+KT5",
-	"aM5TAcmhb9fyzB3rFb7f3esU1a5vqk+Ul87d6xKB1yOSyLf9pS4Fux3SuN1Njq3B05wqG5cf8U91bqf9",
-	"/DG+/P2kDjDso39oPXtnLsMIo32GWcqG4dl3zD8txjze+VjgIIcABoDDA966xKSZlJHlzNxJhn3aYZGc",
-	"CpBveQ6MG2spALwbhl1XAmGad0LtBNhxjYTUI8VoPp7FzNqRiSzBch1UabhkTJA0h3QgG1c1pyv8rUzi",
-	"Bew8jqK2nZFy0TwQQCQLvdkMbiWbYsay2J0Ns0NzPCIkgCyPYVsYwOSjpcoSGpimjukU4cZBAY1N0xvW",
-	"ZBj0SyywJ6bMLLAPfGrB2/opDug/CEiBFfLF8UuibyGhm8T5Vw95Y1d+Lpeox0FmBhwVe4BcVgkiJPKc",
-	"WCGhDjeiliwmF53iD4HTBhM9YD+pIMnzlM0XUjMxXu3/kq2Sjfx9sbhEmmVwqJzmYPvOpNJVB1fPnoo0",
-	"Br6JoZe+qhe8Ve2I5wi815M8oUzvaE3Kj5xgKV+mGv0EJfPxgZE5e7oFaZZd0vFVpNfPZMqxmrN/yUy3",
-	"PIQ0TXOmFCgvGF7f1xVZhruuy4IDcrF+1X4tpywtFqMrtoq0/cT8RsxvJYOZ5IxhtZu+7YNxwsHQRnuB",
-	"N1z5w61nIqTmEz4GKN1IN6/Cn7EPw53S4FbomWOG/tEY0dlfImdp8+mgbhvtxd/h9jrAm8CNK+hwDtSf",
-	"Dhrkb6h9Ay/oSFpzSXUkLyv+ZQjWZUJDTfKBvZlhUNcsJ1OpCSULxYpUitW8Z98eTDLm5S1/rMRLQCFM",
-	"kF+cwlNi5g5ukxFoOo2ptXRaBk6oMusN0G77NqyuRr+Rl5HWfyEv69w5jBa3aj0KZRpLE/frT62VO4IF",
-	"K6MdtlszdaVGZWWqdZ0aSYVZMQf2Nixn16cvIPJmDwDmIydENDkCdONM78gUALF5qxhcn+0IhNKcu1v4",
-	"8qwHt3TAZ8Irx82qzu7Cc1q5GSMcuHquKlfAwIslIRW6K32NlLRbu4DtdOdGgbDfG1oEnAZ65+YAJ5n3",
-	"dMfVI8UAuls702BigSGSAUmAL2E4VwL4K5BwIhhLUTu8mWOvFfMpsF/cXweZVI9Gq7BRLogR7YXUcL6q",
-	"zo+j7rzHDcFD3q/blx0fqh0fqFzmN5sac02sn1su8ydMG5rZYn44PaYc0MF6m3Bj+jjESiOti2EH2Y6b",
-	"UvOzgFvyN/JyCC+MrPXFIg/Uahx4scRKB0SxjBnRpDdExoSzLO3P5J6Z13GPI3yupUgDTgl+HOaMjmd+",
-	"Os3SDTkbyzztKcnKLGWqtUN2bYY+RE45mhrehb3iZwR/IJNczq1Ch184f9micJd6M+2JqljO0ClRml5m",
-	"AEiB2r31C2F905yK8YxIMSCqGM8gfcjs4lBIPZrIQqRJJ5Ka7TlKbNfx+K9tEsU8yW5UPJJdtwWO9TZ5",
-	"qgJb6zySYETCDsuv/MgrhqHWxXriKmSK1evJ3vFXvXhH+eX7QY/K1P1fD9XZ/l8hwmr/908zluvg9bd1",
-	"ASCpz9Pc/NWpmCfR0ZofagNKwONb7TVxljRiw2fDxIvfKCmGZ3QZsGr48BmLVQvdUEQzDb2eQFPdYlp1",
-	"Xd5QpcJSEub0AjhVYs721Fay6CDavhKcm/AOZQW/xjuVFq53HtkIXe5ezwgor1n8vO+w7Qnfa4sDAOf7",
-	"csYEu2ao8QKHhLRw8C9YS60r97FklzMpr/Z5aohYxq4Cc0UoTeeL1vAZMqOLBRPtETMtnpYe84X60lHO",
-	"bxlHObqutb8VDe/6gwgdhWFsGWyJEAN9q2ZCldPwYndeI7Ak2CsWLBcpG6UY2wJFvUeLjApncQigq+Bv",
-	"V9HbfWjrT7k/2/1QTadcJBSGzxmhOrDQY3CMjSuRqS/7LuQyiLXD0D4m0rKsFZ1M2FgTil+h9TOxgx1R",
-	"DcovwhP6Gj/D3meAC6451d0EU8JRzum7UVrkqL82TbdYRrDUCGDUc7qCcukxedqjdz88evioit8dt8an",
-	"bMSF2gAbzpBenzm+du+9t/QTMfK9hudGRTBaPfK1Ob1iPgrz8ODgoGYBvDfh4EAGjDWjeLiS81Lgn/Y8",
-	"fAQ2jYeQWOZTrO6ZfhYsr7QJL6IZ8aMheS0YtgikkC3pSiFQR81bvnbu5vsqcsRRDDliQVeZpJ0GiDf2",
-	"NZs/2m16Ked2bt53le82OmJAavaz+sHqfyuUEW59TMF8zmShRzmb27Cq+HG4ZHrJmCD4HsvVSVCAcQC0",
-	"5H5yEbSbnZVo8UBrLep/tVROuSWDhwdNOqi71K0CVIaneQ7fenNcRHP5EleD8EdGiAdz89AxW2vyC89B",
-	"+FvOnOIMqCvW7jckCTqzhj+y31OjBMBflS+CmgTHWEwRkxenTGPkxnIm3R/BZw4Jx3b2Ws9YDtEjxPB7",
-	"a/Gfw4cPjo6GAaiim6nda/enhVUsH7B3C4ue4Z6Eln73LEzrc8+CkFdnux8Gt2B0IX2C4VDxzKq1+HfO",
-	"xrJMHIRHmVyOLmlG0TmACzvhNlgD/8yZktl1/3AOs7BWzj3H7sNHz9zihA+f+gUKnz4OFil8/iRYkvD5",
-	"55XFgl9A3QwwKuFhyKrqv6HSee4WLnh2Fixe8PiFXH7m1w+eg4r6zK1h+ejMr6M5QO8WGeVih9qK6VDg",
-	"lb9TfSXotxlUb/SH+N0QtU9OZbUYIlVXA0ypRtBWLRHguWcwiul9xNUIUJ+j2YJpwW4UtYUnX9048stG",
-	"Aq7bqp+zLP1sZfMf06JlQlKMCjHOGO0WpcTn9kUjM+Rc5lAB5Ns+NTbbzJqJmUtyTBRjJLHzSgKGavpO",
-	"CzzxWP86o+iqtsFdvy1YYTmfrSGE3qIxg5Bn4Gta9we1/YyNaaHYedCvfQQVtV/Y3u2zn+Mg7F9/4sZi",
-	"/34lz92I7JM34cBcV258znNQrMsp8WoHpjTg61CQ98SXyLU58qiqL6nqLSf57i9b8qCN8AEXoe/Zj8cM",
-	"IdqmLKK4ES6tDX5XJGVjjrGj45kveUpX8E/fyQkWElpyxcDlhrWjGq/zWLqbu+DUuiqrgY5jx+XAICzs",
-	"BNb0sSpfpXt1EqoLRueDYFOXJGM0pXKxxnJuQVR7C/NISl9wtoyZCbCkdEsV2ddGdnpz9vrx0/Pz569+",
-	"FpZp1sqt3owqMsbyvDZ/rVKmOrG4f76m8zFmh1WmpKAKbm9y64cuc0HVVQlMpIr5nOYt5MnKqwVC6ay7",
-	"56ZVblvLxfpIU8veyuH5i8Iz3wrrD/inPyElXy9JNXZ/Bn6yxvUJLreW65POWZlpxLL0hFCSmv1kC5pT",
-	"1O8ZgSpOKG67GlKxFQykhWhS2WVmpGuHVG/78+k6yJkg6IUL7Bcs351Wbpzf+nD9ZzKfv558ifbHyI2j",
-	"NBUpzc2ts5BKYzB6Yt//TKarZAhJlFOqmX/Hh4SrGV0wX6/c4yhZyJafUe2j2U7fPIci/EobGRFet0bR",
-	"Ezh31omYGPZg4d2DcHh/AdrRGqLAMfW8yOyEzsvv3RPXzPvBnhUR4hwRsTQtS5zJLK0mBiKCKJ9gNmAq",
-	"IRK3HyuDlmNszIznBaNq02pN7WW6n+VyjtG0EKvk+bnhdFFtfK3yfVuMw483RsA/x2SLc5vRu2nhqolm",
-	"+SilsRjdU7KguYaWKskQgICaZcSKSuSSITd3aR/A6ZXEEPZJkWXEtE/ufX7x+CM8GguqIJqdizED6jbi",
-	"gE36a7d43H/0sNvggbH66yfDlUvjQDUfbaccEz+xAZaCa5CCQQClGMUIE9c8l2LuAJmSnz8/v3h99uvR",
-	"k+dnSVSKmDCWti0v9OrWCZbIGhUguwKPHxbtWxRZhutu43wdru6lTFcgYbkqNeZNqIuubAADBvcPyalr",
-	"EQSfCeUZdAN2SdM31PDjEI6JVucZF9Ph2v34NNyMR7HNuGJs0TJ7S7bhXmxIN5hxiXTjUjr9HoPUVdIX",
-	"wuMNyQGZMyoUXinDjagtaorO5LT/7tr4YRtRbeOHg3hJ+MGSQGOvxzPI4PeppiydIn+iTiSDY5mmqMle",
-	"rhB+C0kbanPiIKgNq7v9tfBrP1ryVM/WpLXAQLxmjjVBabl3AKaM6LV0scg4gi/7n129H1mW+yErpoNb",
-	"EBnJkjEjXM6l0LOoCwciZNSCjllbMrP73Qz2jVR6mrPzP3lhrzhLwFjwUkv028ilKK8NbADiEpXF1uPX",
-	"PGNTRh6fPT29eEoMM9JD8hQuR9yOSuNKm6VaYva0Jhwge4N4wUf3N8ijjIUCPheXshBpF1rTrQAwVVZ4",
-	"/ZVoh/Uk+MLwdvCD8Ws2qjVFs6xH3Eys0UbUCWBElE/cVi5yppguZdQ5AwR1CEwNXk/Qowb9tC1dHcqu",
-	"h/0M3c9V1JgWzbSK5o62aSOUgsv96fDw0QNEBMAANLg/EHu8CgVvafK45LJGbIP7ETLRkCmVEnHODEVh",
-	"SZzWxMYWU1XpWYJF7kkbb/DlLuNSN6ABsmKnuUa9Pt2NOBdXN7RgLy32tbDVtR3giyWmbkQE64pvSiI3",
-	"xCTfNEchOAR1rDLcuOrBazvcdZpvAB4GmnG4VnZHGrtrV+jGOOSWCI0C2BWd2DyjcOosMA/iXTjUjjm9",
-	"Mne8LYdTrYh80D6MJzV22D/K3tzJFAcEIiOFUgbI3XzFntJSaK+nClO0CCM2xdm8Zqs/N+r2VmONWFos",
-	"YtFtegasC9M1XZkELy8ZlgOyNxdkLOdzo5uUhoPcMDpbcsKurDSyzilOEROOIHfSZhWAa45bIcj3U695",
-	"AVClztZnhBVISBesAnH01Z4Rt/MhqGz4T4CkMfTTS9F1jI3qWd0NH01rZ+sqmAfu3kp+wcFGwAvVMayp",
-	"YxIj83AH/WUzLxRiAgRJzAuz5yce/KWkRn+nBIXEPU/6au8BWCVqB+Uwdk4AzxpNfTRrty5bLuMd88mP",
-	"E3LJprykMZ77Oh9jmbLQxIw5eUAathkuyJxykRmCfDzjgkZVxLWAS1TP3GkrL+djQi2QjRvywD+ZEGVI",
-	"mWY4ZHNEaBl8YMgdVCPqMQpg2DVrtKd+6L9C/aHI0DgCe4EA8aMh1rVWQ1eF9wZ0CEhoa8vub3CwIiH6",
-	"lCTB7eHh1ywrspqlw2LzdIvWs2qZe3C7uhiZ4djBjjTL2zdoVMdh4iClEPYSx8MFSX7w7Xus7GNLq6F1",
-	"IigcjwX8M0ZTozpRGynsgNlMA5T8Gbl8j4V6fDtOb1lKh92h3McD/OjH8BEYM4s5FtWUmaf4ITm3xGfP",
-	"PuinyY8SVN8jxFjjoF/94Fu8mN+/JT/4Fvn7C3rJMjWEYAIogl9hqNsgx/24g9cdxqJd2u5e880N3e/m",
-	"Jsz4mEY9Xxd5ARWJqSCM5hm3dxqCpzh/SpSxbJO+NOGCZqMA2jIOWmhTWnmWkUtMzR6U13BiRK/EEZMV",
-	"BAeEZYrVcQw3dhbAnLAVrsrUa8hwYXKRRVvsxOxtx/t+kq9IXoh6zpP7gNxTM5lrH6v3UckncZmMPNcB",
-	"gNLfm7WhPRlk25TH6lxXprXImXmLpUZ4G8s5wsqZJU3evD6/IB/TBf/4+vBjNVcfK4bJQc7UspRFloIr",
-	"fW9g/1hSkF/xj0s2sq53/3fopMeHKHRV3uHzIoPz0LO4LBLZl+b7cxxM+OhLHFL46DPnja8+DD354S9n",
-	"boi118txtoS4VGhvjSax29wDfyPuOPsg7PeGMfDOcnXnUfCldHEbFY1uZCPrqhzT/GSHVWTuxu7Vy9rV",
-	"1xVZQ2Ku1HmsqUdrbV1d+/TV253X+LkF21t1U9yy0yhkcM3dAKa60rFUdTV0WN+6FhOa3+FKNu2JsYUB",
-	"g8N6p8vhw/uPDip+l0e3shqPHuy4dlQf4nASoY+WcrFwa9ERGiamiLi/D/89fPZXv/snf/W7fxpTMD+8",
-	"gls3MhLHl7rq1phZ86OF1wkW+eFWi/xHsaztxvHbKmAXWhqiIQigIuWymKKq9Ivz16+O7ZVERUq4SNk7",
-	"pgY+zAqKfsI8FLmHiQtqeDDMajpx8tEQ1GyI/0HZHdKKzK2GSnjGnWkUCmHZJAaRugQFj1fVatA56DTo",
-	"bK16u2Uz7W58vwco7vPBzu/5uuzppiLvQpyXSu84b7ra8waV6S6i4OgBZCy1MbxcEEpS1FdtQg4aH4wG",
-	"hq8iNUYK+bi9bnZtNV3lM5HBYN80te5tZrsHY1BEI7GhHwHzafObBXW63EduCOvW30tv0fhK8C3BqoHH",
-	"9oQk40JpOcfMUbGyvhJcR6faA3OZU0FRrJjmdELBhG1YyVyKq73BHl0scq4Y+Ms0n7P9q2IOr8iphgqO",
-	"8rqAKlKmt2gQhp9AmxyJU8Bfa5KkGpDljGqfYw7x5uU0IdLJAuOctEqiLRmCXUJpk9rsTKyloCUgaCaX",
-	"JJNiSiha8cpKeNqlzYOFFJJUrL0WMTFLrBZaJgqid0wQ2CuiNM8yMuE5AxdBxrXOGMkY4EVQ4co7AjUA",
-	"Vq/vSNsm1ZC8cM4+cC54UXW4jay6ZpF2UaHnxgEn1UiOHjXXb1HF7cPv8b68He2t14f29aiW06MBezZ6",
-	"pgTbj4Js4FsTii8qGkedqZTo1gk6nrwxOyZCl56hakbvTUTuDVxjOg48ZT2alVqdNDe9q9JcvU3lp0pg",
-	"h6W7NTfTzoWguxB/zqNK7kU95D/cjJMe2m91X0qh/K//13/7+//7H373X/3Fd3/+l10a8nYaMUxNs/ya",
-	"Zi9bJChuf0fYMimCW1Wit4S9w6izOc8yXgbgtN8inzx6YIbXGWn6S7a6HXix3kn+ruR3DygwW7S6A/br",
-	"l2x1+xb/XpKqWbyIhLqzI/NLtmV9d7cHEfGwyBeydC5esVW9pNj2DLY2TxhEbFquzk9M7Xd1gQauDjL+",
-	"bMtRY214WyVJAbI2Zo2WB/6b2f7Fl9U53X9YnQTd/+btt0eD++/v7X91uv+nb/HB/fcf/fTe/j148u3R",
-	"+z/DAmb333/00U+jhx6yac7bLJf2h1r1B5cRCDXgqE2q5kJpRlOIjy1zCUcXz18+ff35xejl81efXzw9",
-	"T7rZQTXfozsQ8wUExj+F+uyRrQgKaNkQeh7GgikGsTVysV8sDC8eyzxnY7i+72Ga4+Uq+WgAIrctFnZP",
-	"sCnV/JqRBIPWE9xlSNpymTvwDSQAiJTcW0jFI1+A79x/YZPqfE0y0Hwdi7XglTYD5ARw0QEiBj7/CEJ8",
-	"bHoY0bOcKdyde77Dg4+GxNdix4QEM7YAbx3iSFBvSGw4+tClOySVZAOs3mVWFspIYOKBk4RoMCUMWbGB",
-	"IzTLyvnbcBEbjGIBJZpIvg5pIsoF7I8eCcklyPWs+LAuhxkWxQdc+GY7o3Htm9GGbYYDFySowd2nXsP3",
-	"ec+1Z8ZdBPXxMMZByqtmzTQkUx8e4XHzRRqHVu8+0JlcjjC5MFa1J0rmwFcFkQsmuJg6wrAxHGzps0e3",
-	"HM2S5lBp5gMYTs7mNL/qERkerSDt6LgEcAmnV1n6gDR8r3BoOiWdgCHvThcIb4FdCjfY722EN9RmcLch",
-	"DjiYXW/fzqNTXjjU6HaZBOBh3P82clO79tWGEfrnjpea630OYGIDMpNFPoDER8NcIMXNGbJRHPshwgCS",
-	"b6RwVVlttp/EOr6Nu3WBecCdWwMfvx/A+2YYG32A49/sE8jf6/fF+7ZNVf2ic26wIh+a332z7fkQR78J",
-	"rXyQ4+9PuB/W8OOnSOk3ObvmbBlj/1kxF9W7rbsuoxjLNCpGIf4p/urK9RilswAHuc10OCbJ5xfP9j9J",
-	"BviPw0cI8P2zzw4/Obh/kFimhxrJUuZXl1Je9ay9vMEtzZU+kxGMnTo8opvswC+W7ent+sXezlQy4VmL",
-	"1pFxpY/J4/MvBuRXL85/ZZbsF+evX4XS5yUXiEnTDJOesTYnIxafhkgDt9gnQWKByyQTUtvidFXb5npj",
-	"TRfKS8a6l3FnoktwUHYruyAlNifIsiyGYitYGSaCNLlhWVWd00gpPO/SD7O/Lhn4PLU04ofvLKZdKbWK",
-	"FSKEI2OVS2crEJgDkMulLxAblPu2+ZUrVEFNVykadOaLoitPueG9byvHXi2Cb0YSjGCLwl5Y4ht3zK2G",
-	"W+q2TWfpOUCUNHd+JlWkfoW5BSDYYe/4CMH+aMavI+ziuSaKcqg5uuR6xgU5OiBBHm0jiCqXGesBTGYG",
-	"ewavQuYFE+vh6ywAC+Sgw3gsFBnJC9Efqw5biVo2XtKUEWoUcarxOABmWTSczS7cYQOceON86uoYnjp0",
-	"pNBF7/G/r4ShLN1pnC4nOcDNd3sSZjkH4y6XP6CDGJ29bEvJSVQxHjOlEptUCEkvZTIOoZc2MgsTd8Ad",
-	"9HjGBVPg6noqphlXM3MXxOrlryXcRhWU6Ak1/BKM0CGqsLe2uhgxSDEGXLoZVUMCmGkqMGHaQhs586nQ",
-	"QwIweYitCGzJKGNGTnFoNgA+M8DCOmDPdYnUNLNpk7VQKTSu9WE09tUBut4OT4BIwkl6HFsLeByBA07W",
-	"1L3tTjECXFzMMdoIKCRet8EsG+DgaL1B8QZfWzDar53oqk+y1BP3bvDdyAkGDXDEjVbZZVhhxdYfKmJv",
-	"9CbSq0h7AXn6mgFb7Xi/lb1BGEuIKN0fQ72eoFfz2qgGkQR4ckE5zRKeJJoF6NFUR3SxaDVyW3eWrYmO",
-	"CGfNNMsQBVUZGTaKdnRLu7Y2X7EHnK6SRT5m8czHXaQhrg9RsUULKpEp3WEobhBrrqsLl2TansYalFyj",
-	"rqBw6r1sCJpryMFsXg0vN+UIcIrgrKYdGqa11my/vR0wrW5k0N7sr2XYCIRYTEBCEPHooEoU1K0ivKQN",
-	"zBXX2rpNiYP+h3wjqcW92HjUa5b7V2rY9aBB5ldMm1nFokxfSsG1NH9tiZM4LvKciXGLk9D9WgKj8DEL",
-	"y2jD8fbgwAqD2FPKsxXRUtNMBZhnYymuWa49CF8lEuDxq1/X4gDqZUnDoABw+99//4O2ekqjb6IVS31t",
-	"jW9Kz7gHbUt+9rRMCabpnIuPDRPhSvOxxf1tn1uA5wbtTSzepiBSHFc+wp/K+NQrxhauZiKMa+DDJ8ZS",
-	"jHnGEci3UDbq3wj00im5kC6AsHDlWp4qTj8+NwObUb5JRN7B/qen+39K978Zffzj/ZaUhiXlejTOueZj",
-	"mrUng/liWT4o4ZplJHEfrg+QOHr46VGPcCkYCpuzfGpodOOx+C9vbzDWxbhuKNZ76kVeCHDOi4wpkkAb",
-	"hkCT2lBtu0mQRiDAAVLBOrz5NGIW0ldsufu4NCv9Nvfxiq2G5BzhzTFm/DNGcyPXyCuG6Jg+fFUpqBIq",
-	"J+QzqviY0MKcSO3qgsQGuHk8HAZldfiKcQ13Z6yze7ZLO90rtgzApvsBF7oP3g/qC6LYOI+ZZL+Au5Ip",
-	"TIQ4Jslypth4lFieecVWRhO/pIqFhNVqVoBOmrN5W5nPTretXJJdbp13pPcqyokOdazKaasGCSN0LoyI",
-	"T14VWUakKAEW4XEfD8UrEOXKe4yO52yD6+veT4/v/fQ4uMT23/7Z118PGw8qz4aj/bcfVf/8UUsM4Sup",
-	"zxhNV7aaRYMaWnjHmqofOVNGZjPKdC6Ly4xBLA1LIcZuzPNxwTW5zBm9YvkJSYQc/baQWARWyBHEtSXH",
-	"iDMNzmDD/SD7xUWM5RDnlZJicUISrHpkNXe6WEDgvpH0FzLLoHqGZtkqEEzt8LCqCPSM/4SOAYkQqgH1",
-	"QzJxq3fmG3VPXsk/sW2XT57ZLvya2658/Yqo3F+xZDYOu/vMs+41pZ4rxXe3Teu55N80SpT1uPsqWZld",
-	"aZmmjz7mjM/4N86UsWm2ESLysXSEOnUt6McSy8HgcHA0uD94MHj4dtCpu8cLZEE/X1Ju6QP/PkdDrP+7",
-	"rJMFf1ZqYcGTpzYkz34u56601tvK2j7qWNhtKiuWRofqQT+ArDQupgNySKxleUCOCBZEG5D7xNc9G5AH",
-	"aFQhrohneCT9Km+7xucsWOBzFqzuOQuWVqSVdRXpaTmYBiCQJ8GBp3i/FJ1nq6eVO14ZD/CcrKSM4Eix",
-	"A9jz2G1zkrAUYNw+3GE+lkUUl+sN+Bd8+W64QJ3ZRk7AjeOK6oBTulI608cUIAUxmmcrSBalqSsDViZN",
-	"JujKSJoW+7IIX7+Vs3X9eppEEc2sb7F6JM8trDgeNU15Evf1B8sJxuhzG8VmO/NwPyNlpYKoNVbWszdq",
-	"3deQiR2dDppnNUQMruAEWwLtOsCGZxR5RDYuhZ7GYtnand16lnux91W9W7CxsOedx3SGnb+kaWy6JXfq",
-	"k1LcB6sRS9EGHAeqFJjLKsuNmBYvFeLZQ4zVQZWPsvaPTQBBpD4KyjzYgMmK6ROwe9kKNhZbpER3LXES",
-	"e0U4xYg4Fo+81cEuw9djgB8UfDqzla9zgnK4UWzTExvZhWnIXEx9TvzAIjjA11zY8jLgXMghP3RwWyDt",
-	"2zEcz2MqpFSpDmaj6y1BdFH1bUSbV6Zii5LdedR5OKgzh8gRwRhJ09xefpGUFfzRKdp29evlqLhq96B0",
-	"lPCMlOwEqOlsNFfTNh9j4A+uevZLhtZJo0bkGXmI17Xnp+YiNSzE8o9eAZFQSBPuub7+Rib0jUqW9jt/",
-	"niairsnIqsMS/NBWm0J0GaQDXxTWAyELhjxbtblOVNzjKyfaeuvtgs8AzoMJz7n6ZXltcfeX9cLciagw",
-	"lXITg2qDbqcq5NSgYTfj7kO6vfr/vWsfneT0GN8zslEjvCTi8qNZBgfYXLpQLdECaVUv/lp9/wBaHfzP",
-	"Pifjiq1qpX0Ojz5Zn73fkrdfLRlci85Ej2IJLGNTJTlmiwxJIGtA3GTAKqyqJdCtgnfTsHdICfD6vBDg",
-	"tlnjcbQnEV3yojrcekH/IXkmc3JZKC5AW1stGHkYViMFGT1xSBzwjWkrcejsc/ruSZFbn/Pc1unHNQkb",
-	"6D/LbYwhdjCdkGT2tRJ6xQ44lqYtUsQMsijZVKxq06NZ5kL0YDuBQ9mNji9r2xqapZCFPgPpK1mPEvTw",
-	"6OGj7gp+faBhKvJKiQ+Tt0WaPQNhUcjUgocBLjfRUgIYE5p6gf6oDjLb4X3bLOYuVyD2E3ltuNicueid",
-	"kJywgFsO8STgyua6Px1pOu2Orpm+onMW3BWdDO5zxfLnT5pCakzZ9UyzJNBu7n8XCuUXuw60b5DeetyX",
-	"AdJMGsoYwPq5IIi/gpQVnC0dw41xgTYWRz8Ej0GT/XBriJjbAVGtL833Y+MdkIdEQcSVM1LdnmE9HH5p",
-	"/a2qRs5GVleLYSjhw9AwXPOSNJ7VjO8xZaxxpnZos+22imzqKtmuemAgj3VqEFUpaDstpK/M4u+MCtAW",
-	"FsUI8ftkTowYzg1B4y0MVFzkrO1i6B7iVmaXUEzp7KI0RK8LS1+UgmOA3tlP1/lQrUBNOWsrhIaK9hyL",
-	"6cynMCyGRaUKgXl0YmVVyL1BL527PwSZh8QM0sJ7QXH30du7cmK+R9ub9WGwtBtvtk6uofzbU0HfuJzi",
-	"bfoiSmYY6PhVVw5LLYhsqPhXWVqDxGvZQQETDeopWuukZyKbFU4MNy4M0G7ebt/vheULHN1KaVsmDE2n",
-	"cXBxb02J2nMGezM9z1qMDDhMQhX5+cXLF9FUgL6FRzXXWTzu5sakHFBoSbbYX7nU1XXw9ORW7uZUdHdO",
-	"LTcCdWeKiBvBtri6/jRUId07U7E3o/wNDOFBJkVY7vrB4AbHZ4DV/qGwFZtTniUnJLHv+EJ4oJtdMsVT",
-	"BqW5v8BsYyPRMTWmC7AEQE0+OSFs3zQDoQNwjeiGieAH35oO6FgPoXSdtRSUT41WdX+MwPqFZvCnec3G",
-	"MJRI5MNGlnyf3ekpFYR3kaoFT9sd4TlBB8luVEnPrdbXGFjPl+osqP8puksucudMRN2mNzGc1VqIjHaM",
-	"+4a5p3fgdNytWZ9cYIHdrI6zRSJwhv/KyW+YbbQPRhJE5pdck9ImycU4K9IwbbGcfVCLIJaNahSt6SBw",
-	"XR0ODg4OiOUvKqKRbbyFpe814hK2psqIakynNjPaj2XKEBmbC1wrCFlz1sukj3IQmjr74jfUA57sbgeN",
-	"tUS2h0wxHjoC1qkuXSPCXMG3gqatSzamBVYPXsEfc4b1XjI0NK2parHxRsIkYti/MmejtvATF9NiXnJ6",
-	"UyMOxYbKYRsJBp2cVFPFKsvw8bc8fZ+44JQsc6W4e8CP2+ABXPoudgH7djfsXLnV3hkvR+j7MtZ4D2wH",
-	"cjLpGXqOevRr85H9p/kUGv5cjDNGWyINKALkLm02P1ekEBiMtLQpvrSSUquY0MdESBuiBGi6BXbgH2GJ",
-	"akadqTs3XLPQQ5KAQmuj812rlUIZbiDKfj+jCmrH4OeGRO3XkJnNFXl2+vzF0yeYT2g+w4zuWtlrWzAG",
-	"Zwdjbdjt7dCsTcrmkYO8B52658WlWcBLP3psB9NGIFbV46iDk2qRszFLmTDs0hU68S+b4VrzP3iW3y0y",
-	"imXOXT1+jjnLyxnPII8yZQsmUh8QE2a7Qzlf06lfnWEly0EDKpSZS0+C8nRzZr/1D55BI0Ba45j6b52P",
-	"G1i43RfOanArav36aL/nuIQ20A7qbANAgVJcimOig2BAt6V94gAhCMPDT3RbuuH1gMl0foFc+kZGOocQ",
-	"0d/kLEZFyUPWF/BwzAaFH8avWT5qj4fBTJdRP7PhORNpYC5k0eTTMo7HvMDFFLkWWsb6WQdvHAG1BcaC",
-	"TcRvWST/e8sBqd06wQbXD9egcjzrLUf2rDq4MFAp3Dm3HRVaqZyGOq2H4UslTXcmmRqW89jZ42u4eZtE",
-	"6G8SdO/fHuWtgBQLlo+Z0DaDwSMrQcF/yIlPLODPgeE1hwcHFa8R5MWVPQtfvK5r4wd70Pg2uQP1nceG",
-	"oqkElemv3ZUba5/l/m6vcpaj2Z3wGKzAbqXG8Y5Np6bHnecB+E5vgbruPjTajGLLaMubi1ZrU9Vlnj48",
-	"CClhM5MKZLJxQb5kj2dU/xCMK3Oqh+TUZTA8uv/JA3K50oiv8ovz168GZM6oKnKWesi25YxrRtSCjhlI",
-	"4BAUaIurkWXOtbnduSCTIsusZTUc3cODg8iibynDLCzVVay3Rw+2Cu70dysUE2gxPeBv5pIoFAsrsYRO",
-	"XmuU2ahQTpgh/uP14wvkte6QNO8nb4llDCVoVPEQgsnfLk0huiYO3eYcGxdqn/NQ95jdrkS1luvtlrHv",
-	"lqkHgSxt8f4ETBNSMXLJZjSz1A/R24SOIcC/5mHq8Km8zi/5plyXl0FEPSOJTSc2nmpTscx/O/D9Rhfv",
-	"muVxPG+q10Q7Wf4x4dMiZz0BWGvQqdVwsZjfDn6322Z7stWxaM5CaO8ss29zGEu37stzAACEQtoRqEF4",
-	"XhZBwtcrWOJ2cNvVa5FZypQeAYBRK/jRz12NWG+ksh45m0mSFphsYN5hCn8wLbLUoopAWpM3b6WFxcqq",
-	"jN/nPlkrknkbCjDRuev6CDwJPsg0v3aGIvAnYI9uEMOoMtKyIKVyktNoBPsFDGbBcos3XFq+IHXn0OMQ",
-	"250phOZZOEyzJDBRIxTopSRz6UostWl8NUBejDt1xsHtZscjvtdzB2E5IDRTslLRmuWsjH5FANntOpaF",
-	"XjOl888fP356fr5N041aoHvY2dpkRYuBtw5uM6w7Jiy2riXUQbhEYJ6VkMgg6DyCoiukHqFprW8Gat93",
-	"61Dd1n5Xdrhm6qPKsJqLgJ47gNdurAYcXetwQeOsORwb+PFCMJ4KtMfRQcydZxrvwiBGXiE8WrZmsGfB",
-	"RoF7ZmDfLKnbgSM7BGaeE1tbzhavhkC14Zpj2gs6Aax2I8EisO1vnr568vzVzwbNnD8HwDzYpI8WsbXe",
-	"CxVYYX2zPjxg7S5gIMo1q8+uMpKIdadJ+PWa9roe3ehoOHYfuluhflmXjCR2rtZJODuUgJ1MtUsp+A2F",
-	"ddowM/r0zXPy+dkLoyYyoVnuShfQxeLYg6OTAtxDLiWKKxc8HDh+3aUb4KovqJ55LFQsUh6rjhhF2EYB",
-	"MGUDcnhEUj7lWg3JUxyhDgY53DT58XMQEsA5SHFUhq1C+VVlWvejtyvfT1D/bR5DNgZA+T85g6aImski",
-	"S6FAqgUVs0np1Oq2OF1KMi6Yh64xo5uznFbW0bS1BFF4DviN7J0edoZnOuN5GM1bpgj/Nl9HVNsZmRSf",
-	"t6J5m5mdP3/pALZFqobky1rZdLs7MykVU8NYALzPKby/Pp3w/bqp7YoruAO6W6aQa64ttHPNBLiKC90Q",
-	"FfgNyBwpV1e2jK1I2TvWszapvd5v5Pli7xayNY+zroWCOmDWL2OaEfx062QaEANcxbc2IS2lK3Lv84vH",
-	"H3nFyLt8G8pwjF9YcWf97CpZqAu3ky48yDax9TyxdFjXCreMYUkVVsJFyHNx00XnamRR9ttDj5wy62o0",
-	"I3a0ERoQytHoxVxMIQYkag0EcIPWjQUiQnDozu2DuLXO8w4vNetUOfIKBuRarCzEwB7RCrVUT0Z1Fysn",
-	"by032K2nx3e7c3dPtecb+nxKXnrnjp83Fq25xeJpfx2S55rMC6Wx4JoLTUfqtjGoRv67YqtjkmRXaq5G",
-	"CZnILJNLRHp4cJ9kTGuWq4EVwgYk2bfh66NkWA8Er9nUjzaosG8mtYsAXFWMZ4DL+4NvDTd5BfH4H4Rj",
-	"6Y0Rd161yEtP7OpDnygzplTNmLLyNlSWxiUjGaMQr5L8ODkhh4dGtj86IOMZzenY7GUpaSU/TnzhDavY",
-	"c0HmlIvM9PB4xgUdklMIbVIgdaJOgK/SZkWWavr54f1PDg7g/w7WpwxUvS9ff/3jn351sP/pW/N/ZL+N",
-	"XBwPrsEEW2YZRPe5TFxgqwMvb5e3GVdGIchZWeJem9sK1jqBCMAhSSxvbbQLpbnYQkOu5lzm7KS8Dys5",
-	"IfNqHN0Yr6nyGrcd9Iyqg+mfuVbgr5/7puDPJ649t1ivJ88dn2vhg+vMPfASyuvIItDuYy0aIg1KoJhH",
-	"LG7M2P7i9Ddka7jGnxSsYFtW9ljkXOZcr0Zz+q7DMH+OP9jsbVc2xuIZoIgylYYfgaS4nFHNrhlCTbte",
-	"br0UgVkqVGBHNup21GpvdRV3qABca9jRhcyykoPaap0cA11dyyw9wd1ecgVBpFOmFXlw8CAqbFkEaUS9",
-	"HsFadS9pWWvNDKi2wjZIdcoxoNXwI3P+tMTIXJhTaRtqX9BPHj3ogp+J6YtnwFWtIaVKPCD5i+lom9KH",
-	"m3/TqBaJtf2qg3i7bga7E/3KRdul2FeHhLtt+BEwzBgFhE8mLPc8j2AMIxhyFAZx18Knb4xI7WdWIpOU",
-	"k/UWWf/IY5L4JyEgiX+IaCRvceWCMjq3U8bEfXPZUqKPrhptRaOwYbGZGLM+kIDBLJ4EH9q4Z4vBW+eL",
-	"K2uHmy9ozpUUnh64K9BQFt6KVarsYVvI2MhVPujxNiJ33yxGm2qAM2ip0atKT36G/mSv7ufA/c0tATMN",
-	"KqKVtaD6GYRwDGuuIgfxhntc9eeifOrWon3Kwd0jGM1Hc54KPp1FjBsvHUBL6ZHyU7Q1bif8mnmwNDkh",
-	"rjGsnNKsM3xChCQlhfZFPAnJdAO8XFubvDqrM7msbmY5u5xRKOA7odY8b+5YxB+0Vvl+wextlSQqxQWd",
-	"hOvCgGuFudemHkEjF/ZD/OsZfL6mXIBLNzsuZz4GS3uZmwZRcEZiYCKFpCIP0VNSctUzaYQzSJYBaOXE",
-	"8gzUBUIpvhACZxPQZ8Mftm7KVVZ15turPn9Wtl77ocSLKgTGI62VIzTVbM6E/ty83HRm1+lxUCkEgufd",
-	"7rTtMORpAQiJO/FVtl1yo/oZtURdcufKtVFDhQj5Ysv138L+G8Tz2QoEdHIp9Ywobu5tHLD1vUAgNhz4",
-	"MnEXaCyE3EYO5QJNTkpd2mh/COXDBVFG0qc+x7Hp3XYCHChP27JrIR1xA6ED1IGN73He5/5s2w5Ix0e0",
-	"jo3avDJzrlo4Zl8WuWDxtCu3Hj5GggtMTs0jfFDYBTLv+bPvPH3zvvwPq62OkEDaRwTtOnVk6gKOehc4",
-	"sO2rjg7cbkLcBew1xsnZ2AJbtRSNwzZ8iVi1vMdQfDJIfzEL2TYwIsNy8YaOXlKwZRUe7c7OcaAB4hmy",
-	"5i1r4vObnUmlcdKwFu7Awe9zDOigghweQOyaXRIFlpgt6vG7m6xyQOvHo7F9TYoJyLmySt087JnM5xsa",
-	"NFr9HOZMOqeVuw4iPo9KrPSgtbI2S0e4N5Hqc7hnkMWESzOWWTEXti6juWKJbyWMZFofph2RcNeFMgGv",
-	"iS7EvMK/wgLdNT5GwS90TB6ffzEgv3px/itDeL84f/0qXLZLLmi+ioIeA23aybdFOpjfgsiJGCAODXDh",
-	"N8JDKSN5brJVNvIOLxld1pn43nbOH59NVs59VFmwE8RVcLeQDwmtFBjecEkr4vA6Lnm6WGBuppox1uJq",
-	"hZ9wyEuZX11KeXUSWuJg6XHdZzxNmWgdep9lr2xxz2XVgARYWVN4pm5zVdcUobNCC+/FLnfr3qz2vXMf",
-	"Z6T7Gzo6a0agO/d21nSkrWKRvu/rcHN24EWsSNRY5TICBAquo5fSWkM3ooPZ/3X5D26uPjaPK06xz5be",
-	"zVm9w3N64Xa/Ol9ZxD02tlJdRL+yYfKGMx7XdJuqWGx1JKcWgfRsYxIv+2oFTLXgTyVm4EkAbwUYu244",
-	"A6ulViq7AzIJkYU+IQc2KaW/XghB46rv6amsEdfKW+q0c9pvoRXAVvmRuMVp2/lrlu+WylGq3jWBY69N",
-	"B1k5hliyKH5WwiN3Jl1UvyhHFx/WlMfqCeNzI608P39N7h8+erR/OCSvRbbykRxwL1gPKATeYT6WtG6C",
-	"Quh8VcFPZtcsd5+XwlPKaUYWOZvwd9X4iMev9taDJZ7u/+nbb4/eR+MfzkC5/4zq8Wy7KxGtA5uIBeZ9",
-	"19dmpXcbO4hdx/crmNfuTgxaSqDbHZ8a0/PTycT8HZVQGPzmK7deG7Zl+T+4F78WX4v9EilkQKoWcQhI",
-	"QMAtCIBxdMmV9VcO4fMQUMvlDNr8Fcy2xtfYuxktlK62HqBnOSA7IS3KPSoIGZtobMDmznd8HgcQCzPA",
-	"HYQYxqKVSfkA4YpQW9ghnwqZ+/Ei5TnrGBhjAOBcSgCGP/GuqPGMiilL3eJMCuXboIsFxm2QGctSP4+W",
-	"b70nOTkGjHpMnCgT/IJ9hPVd8Lxzdc0dlpSR/AlkOi6oUq5Tb1cx5FCI8k8zBn83evsglvWBd1aOKsip",
-	"rU4AQy5YrSEbP+jMjeADxzSnrwUhqWTKaoWF0D6wBObj4qTc0kLrOLJCwajwif/CiQ9xijRcmONEbV14",
-	"t3oI/Ga2esqvjc5Mx1eDEGoRWv+hIrrIBUl56vRYRu75Zj+q4t+j3dJM0bxrnpF7Zb8fDclpBK8OSNI1",
-	"iKgFDrCNzNA7BbhSIOWL1A0FfRDRwwhRbGYUQI92D6qLPvxaBJ6qCBiPS+vyRxqskg5xyQ7X3Dx2dnuD",
-	"PXuW4GM4EZXywC65BKHpS8NeQDZ7yCbN9vZ0kCFnDOqaw99l8W340yHL4V9Pgwnhk8/9tNzfbnL490U5",
-	"RXzw3E/UdeCmi39XCn7bTt3U8e8nwZRdp2nj2ZlfDH8VbHeZ08WiB9CGVz4bcHGtNTecJwX9cqFV6uFB",
-	"GFQKbP6KLXQcoboPJHRLoCecp1bs8OC0WVkNGDwTqRqUkTkWnc+hnmSUR70+YUxY36IePUPbyuR0+GwQ",
-	"IrIkZ08vzn49evL0xemvRy+fv/r84ul5MnCogZZRmKtQkZlHBZAQw1Sbxf2jdZFuB31mhTphW0qri9jQ",
-	"0pYqoc65hFcgEGfVBNgdr9G30KfZ2WiVzz7geHWnTlknE4/O2ir8lb4bi3LkkukH5H4JFWBZ79Hg/vbR",
-	"XtBrENdl/g58/lWxtZn5ac0FXaG93qxg5fJBIBsJpiLA1DEg4ggEEaKlKh9ABegfZQEaVAIGm6gfLDUq",
-	"Rswm6W6kbv3RL0t4jbWHFVc6vpEmwryU3z1RqxE4Xt310VPz0hOmKc9q6ktEoTDvBsqt6W4AMpqvHXNT",
-	"JMqYOhRfW7j/zlpqP305W534qoyQF+vyOYxQhFmwvNvNsMFl4we0nUbtprF+f8M5t8Qa63z1sq2y5zOZ",
-	"kzQHkdbGOx/7WDV7LTjEAQjRnxR5CDvgJHufOekT6ryjPFS0ZhDoAnVeyfOJ1cyMPgeSrczB/jEIMsB/",
-	"qMhYCsDrQQxiulhkHDN4ve3jq8PB/cHDweHB4P7B4NHB4PCTg7cBI1hr1P6k05hddSy2XECec5zJrBK5",
-	"htksNvhpD9FBIFl6zkXfsC6ZsXPXDPyBTZl/nmFz5p+n2CSModBRO8eGJfXQKGXf7wwO3Sac12HC9sE9",
-	"s+YRV5wJMFv6wllt5WKVebcTw7zTW+hANPWtyiMN9q5ZrqK2x+fCrLxCZykaDdFmMCQAdcehWk1iv0+c",
-	"OR/fMWc8ZZqNjaInxkUOhmz8TQ372c+XzIXGruVUZr++xFebaQd2L2uYHhXyqBBkNZjQjsDuWRA66BZt",
-	"s1JQMNQd+31Nl7t39/peb+rlBY5z985dnI+VX9detnMuwqeHDbyJ7+/0Byd5fZ4OE1/YV7c+ZfEl2ram",
-	"103uj0CqerhRkScPnzlsxc+8wTXyQd0LN+ek69hnOdW37YSxU4a3e2b3JYuncWDgFC0rmlpDCcfsQNwY",
-	"kvJrnuJFizgdc/c6vqBKdZSmKydQn5DDqhGjI8qiq5r9+Vgu2OvJl+xyJmVU0ZHK+nbUcRhrXiiog1JB",
-	"wkPlzYoNHofSSa/mi/JSNnJr1rdShx3e68nn2Ib/+7FvzD86zbB0xzmj+Xh2wd7pzRB2O/SwkJNGd95y",
-	"5DJ404K5QrqHR3XjygpGXda+yJZhJOE5/6az7HFgBW3GkrocAgVx+DY+sZOiNrVFGrHxBr5gF6nRW3ow",
-	"/d2KK9j3HDv/wax2xeTOmdC79wKHy7l11c4IhA97h2HyFu+AzpmuJJEA4uFY8+sSIiPQ8m2KWO7VfQRP",
-	"SDzstJAJ0VIOrAMRayC5epu2HBN6sZRNyyeJmquhfWU0l0qP/uPv/lVCMj7n9hyXh8kPU9DMluRcAW/3",
-	"tZFWCzYgRwcHAbO2YzTd+Ajish/0vNkY4TK81ZXBHJDDR0FbjXKbRw9u5MqoVK+PRN0CC/uhInIpEHgP",
-	"HadclVWintLxDP2kM6oItbAlhrWATWzBcpL4bpIy3Q+y+WGVYYNh1gDtZ5pCiwfafa7YyvkYA8+JrYtq",
-	"45HBJYnVtZz+afNQYEmTsGKSGYPDQMB71pucCJRyxwiti1qZxCY9OdwOM5Mg7HjGxlcstR7hwLQVDHVJ",
-	"lc/sA5eQBd2oz/DBwaclTVj/VwK+eQf+gcTl/PxVCjeraRYvSLXC29tc615GMW/5mxzya/FVt8GVACGw",
-	"l+8fHjw42l9Q8FGsv2BvQJrs3YKNNaBGeJDyWDlHdEZb57eu3LTWDLI14FsrZmO0Z2p3+qYdu6TuzkvE",
-	"CGXCpXvfUIUBXtx5ybqqqW/wbfPdTAoWgCquhVEJ8IQARxaxR1oE6bnhPcoFRAYIJo0Cd4dYO/ma5b7K",
-	"YTIgD/FpWN8RcaI+wR/m9P9j7+97HDmy/FD4q8TDZ4BpabLYrOpuvVTjwW6p1ZrpkdTd21UaeUfVZgaZ",
-	"QTKnkhGcjGRRVKsf7Bo2sLb3sdeAn4sLr9f2GDbuwli/4ML37l577f0wO9Ls/ctf4SLOOfGSyUwyyaqu",
-	"VssEZtRFMjPe48SJc37nd/ILYY6AuMtOqLo8AKjK0p5PIR8k0FBBCGNiJCIB78ym+qFGuTfPx2Yt2L6t",
-	"J4l8f2tX6Oa8yRHSTSUhkTCcVKlkmNq4zGvJnZAjMR+bogC0NNdV/qTf/Jv/8uv//g+/+Xt/9s0//osb",
-	"y7nsI7lrur3UhZgSaWdwZtQGJt27mts/UDI2MlEHZwc2Dkli7GR02WNVsEKN0XeNZ5RL+W1W51yLvi0h",
-	"Lk9CpsapPLCq3K4WkY2d1XVEBTy/0AFwSsPy8cDqLjsteJHqIh1qG2hcMD7jOWlByJnMiMkC8ickKsBl",
-	"gTLgNDWWpRcC4FlwJEVsLjOhNd2tQX+zepU5JIQutEXbZVog6EqWcGvkFjdqipJDYU9PR+UjCnNX77YC",
-	"CYRT1IxL8NM6UVmiQ6W3zG5U0Xp3Qi5UGapC4dys5d/YTcaSst34TaaZdodSKQLtjpCF59ypcOTsipjw",
-	"tZ9iTZ2o/F1R+iKAUpgvz+ggrxBM5IJnRpuIS3ppEG2B9HJGJ8F13mWxGdBkjljE2ueAR88cFCPI1SEL",
-	"kV86doDKdrNl9cHmY7FGcWmDhu5a7thxgRt1IcvMc9ibTtRxBa/ah2hEUMuo5oVBL3G7/ADOIEJ73sMx",
-	"kZDkPrEk0ZfFIh063gX40M6hxS9FbnSxnLZXvwmTQg/iCMFlANBgCGhCJEQq2TTNstRT0e+Q42XAM05Z",
-	"bXd4ezjhUoqsrdFejtLxdryZlibPMaDk6aUwk9HMg9llp2KYC+LDMBcokTAhh/kSsENGtOuJUWm4ZvHb",
-	"b78dAxGiZTlPtf8Vmo/MmRMI5I8nRTHTx7dvm4+3zbtdRjHJeMvgQzj+sARd8CWbS0JZ46GiFcJfOdPQ",
-	"SBcza00XFKeRi6lC/jh/DYbWRNAUowwAfpCGxbaevKsRpBqiEFziJACC1YGg9YuJyW7F5lMfPsRvQU2x",
-	"udybfnRBcV7Gvkz3E45vXFekUZpXniMLQCYgHc47OF0BE7yXykMl9XxahwQ7tcaQykb9oS7zJkDWEekR",
-	"lbS+AdmlCp5FDERRLkZzIHOHFESezYEe7+62mXbBKViR2t98z3pEj36qiYu6IUmLY04kmbGA6LmxwHEL",
-	"GSB1LSdiqvvgsEjW4Cq9pITEQECNX6EqkAqz3zAIg9L3Mcd0SXNZrfsilUkbo67IPzZPOtxtAGxd9+on",
-	"5mHCusLLqbkcbHwLnzLPq0VfL1JyA1fSccG2HIgM6GdT7dZeMFigSkpF5B80A80W/1bXP9OmBc8lZdVY",
-	"mTBZ2ggjnmUa76ipRuEQBRE7MSVoDwqNkV1zqPKkPqP0ds21vHLrBvzDVM8yvnxsHrWufn7JUyj6Sjxz",
-	"O6f21kW7ZfmMXA1aCNk+K8BMZVmXfTaDiRHS4eTgqoik8riXQIUMVlR3Z4MSmZf7szwdijYhqpjhH0Ng",
-	"6WVQQg5vg2/RodbB0jpcslvxVMm0UKbCrv02fuuY3b3XM0uq1+3dvddlH4bRtnjfGypdaDSi3/d4IsLn",
-	"AXaQTk04da2slwzgOG0Czbe2sNBYafKyrV8G3iG3GwrAp2PflO2Ah6kGQtUVFpWNpGvIorbVYiET0+b1",
-	"f2qefCVYBirfJ8TfmKR8lJvrM0aH+CAyr+9DCQJyfwW5ynfLYmdGsv+VkhvXx1k6FT83z1lyhb5udIxV",
-	"bynlifaEZutnuvk6sgta0KLXN2TKTb7LyMI1lBBEEWhvNqSRBMA/AgJ6JamswzmdgkYqXBlVZYX2VUW+",
-	"+EtZoBCXj/mSIlIV5aVDzl27AoWRjrO6c9WfW14ORf4qXVqxlR1Yf7ndFSiJm/2h0Uk+JCNSQ/5tYIPC",
-	"s9Dcxz5KRVai6AYVx0X3mjvWKqchGCBrY7ee+NKRI5yyStB3Lsbfxtyaguw2NSvHPkkM43G7fRncyhub",
-	"Y1YAPUeV69Idyfa4XY3BTb6G/6ou6GFtU0ZmFurEVapZXExyoScqS+LA3tO4vNthgj7l+cUnavG5K4G+",
-	"OKVC1mlkW8wxJGRLUV8TCRyzrZOvrWemdYOyxUgvrI5mlXvKc3dFEWjXQvO+/JhuaRULJJ/NYuTovx+Q",
-	"3ZttgMYYigaxGDcIwzhmcabGccTiJJXjgmcX5m/FzX8XYjjhhflLTHmaxWSBOdBT4A/gWbqcS/upEHIo",
-	"ZAEfS54RPpttcolUQKH84KtaPKhZeZB/5iCwZblG1Ae2af2xWD5Kaufc/Y6WktVnos4iTwvxRGZLVDzM",
-	"S8UTEg1OsaU84GsiTQZci8/yrHTKz/O0lgedrDeNGRor8KvVlVwBaiNwoSazm0rqqdbJN2LN3KvsazV2",
-	"o6SetcWHMm/VZDtGPtjmF9pdLmqt0BPByQq96rlPdVH7g/ePNzEhbtfq3BLl11NfF6Qn18V/pKNlmRT7",
-	"QpjuTqZ8iLqPTHieHCwQVqlrhqAiT6jMOhFSNg8ipbDfjO9ELfaAUZse8yb0h/N6AyV6yDUFoWBSrPPj",
-	"rsnIUru+6rBsTlHnM3N7NpcOW3qYTDjMAAVEzT94YRbyy8hISAuqeKAS0WUnznFib70OAFT2KE/hkg4O",
-	"b/FlUWdjNceTmhen3mDm5Uh9xFpDPu1Quq3KsnBE61aBlfY1YmYsZNEkMRtkSaMAEL+c82xLgeUiWbfa",
-	"sfYIqd3N+ZRL2pjt2xFkSF59FqkgtimwTnDuz4X9ufA9OheGKp81SI5rE3t2y0ROULl663oFmmvdIp/L",
-	"oThrwAwJeSkyNbNXpwhtnulwwkxppDlrlgugBLLXgKXNvE+r+z6LR7maxg0hItiy/U7f7/Q3cKebhV06",
-	"tRpX80Q1DP4syE66ucIZ2bO91Lh37869zenuZtnyTLVr6e4iKuoUqOQ4boCC54X5DlLvZukQIvyl0X3r",
-	"1u5c6vnACKGB1QYqrk1J2IfYQQ0ALftJqouDz/zLcZhWP8xvSmlM+2ny0tzVf/BirkUOn9DU8oMXMCov",
-	"4y771Ei4Wa7GOZ9q9vTJ6RmmxWG3nn30gL3Xu/feW2XkowVl0DfdoZreDjr0W6bi/4+vf4WGo1dv5M6t",
-	"o3L9MoflReuxbq1bg0WNMN3rsteqy+5oGCmGk5YasD2uqntjCbgjXPnhqj9mP3jhJPLLiP3gBSYnhj/p",
-	"iIO/7dI0f1saMfggJCS07M9l+mV/ii8inqdrVid8RiARfbE/vvfH9xtxfK+dnzUnFU7TdkaalQ5MRTFR",
-	"SVi7OWY6UefHD81/n352Vlv3L+cCueZ2r5k26xUKqRvNqygO83ayz6dk2bXzlfVl6q1bXJkar0oaPVGL",
-	"Bz6CtAbgvlKO4vsT91WfuPuTZn/SfOddBVu41l65HK2Rga6Fdf0PfJp1AQ57R+B+d//PvbtzlzVjtZvJ",
-	"BUIqa3+EKtf++LFYtpMa31Nn5IvDsiPyUfLddEO6qQwnLpj+TY5IBJnUCLnGxcNns20AG3uRuxe53yOR",
-	"m3EcG9veryZ9SBAkZP+z005kPv/kY/z37PPa+TJ7mwy8p3ZgbGkw+2Adz1P4NxHoCstri7o+MAPJCr+3",
-	"V4fvpcO/3SyDJ9Z54xSeQbVX5PCkEN3XTuJpe3QdLJ77aNZ9NGs5mnXKvyytmMCx5JfgVcI9/6cIyow6",
-	"Xx6M1YGT1hh2031Mf3wBeObn4WMH6dQ6Z2fcnGOdcVpM5gNwBCo+S4EVZSzkbRfE8zJ8XV+kswM1wy18",
-	"MFMwRf642yJC9Kkl5PvOhYl+50b1DYpZ/a6N3Q4BtDtGve5DRN/QJbJrvOp3rh/bhZ1uaj7eG26y/a88",
-	"CHansNNdaOJfNurTuxHCNoa4NTF9sClfMl2kWQZf3GfpKCB8Bfijz/E/l8V1cBXs+W32N4L9jWBP07Kn",
-	"adlrmf8TEpF8B0k/dtB3NpE9PF+j2dysifc1mHef1TK6Ast7mg/nacEGueAXlICznM8Pzw/INO3STGOC",
-	"RoJiuyTW8O4iV3LMLsQyChUSKMOlhEZ/FeQC4OyXc1Vwp0HMtUjYfGYp2yZpVhLZC5Vf6C77HL7HvACx",
-	"mgkZR+FTeAASMbqlYY8h6W1s35rwbNSnVy2Zu+0wZIpXUgTUtgizYsNMaVBo7lsSW2bK0EBlAtoIELsC",
-	"byTXkBzXKBMkUtQIKGFHKUTCm9MVCX9xk8S+dMfdWcNJU16ipnajWq7O7k/UgqlRQSfOyjzPhBQJ06k9",
-	"E5FLCLs5mmcBi3ILXgmkp69fYVag/1Bjrs+IDcQ4labV6FcG4n5c0M0uNes5Mu3uRB03e21TIApdPMFX",
-	"zZ8/4dkIPj6HsIgizdoy41TFTIGkKDQAtrDIz0vzpjzdTOhd4fPmyOYNe8Woo1LJkFj1xli5S+J6VfVa",
-	"oQJRoxEu9FwUKeTrt6qX1brc9JpOqNEIM8LDKLebYGzSE9mxrXsChVjxR0W5tv8sFYsaec9l36gddejT",
-	"TcwebhXVxflVSFJ+qB3Hbpc9kdkSpAYm3LCkVUKUkyp1WzOQLNakqKI8VNXWwNVgt6asSes4Wa5N5r6Y",
-	"LEOpS1GNZvwdbXf3XJ7LAxZL1YdjwohNqfrA6kkcNLmY8hSECR4kRuu3bKBGeVNI7++Tl1C5ByxW8yLn",
-	"8gIoX7g7YZCDagwsRkY2q7wApdsxKOHLfCJ44ih54FWzJSc8wbQu5s5GvOeUVIOeCnNvzJTKwuwGUDJy",
-	"UPdxz5drwJ8sHIc6U1vLaoOJ9GalxWbQiegGor1KTEblhPJxl32kcuxbYrOTYUOcxWFu2Q3PJSsRHEZO",
-	"TyAokjJ3H54Ld53B7Aqw5uDg6p7LUDSQVNAFCgG7JvBPWBJAtZUha5Wb3E7UgbkyizYc2bZpyCZLFCWf",
-	"T5bPXOWfT5aP1e9Q9fDhI2rA55PlqW2DeTdoxueT5Qm15PPJEum+P6C2rGXqsWKp4SwprphxvWwpAH5d",
-	"pBy83hTrLrlW1BpPUNx4fnVX6dUuA0HKoZqhyudA9+mSE4gvUw1WvcxSt62ePrskXodcVf2NSbmIYjDN",
-	"MjYQRIXvEH+UEqQ8hxETmRbVbBdrMmu2yf3uyl6f/L3djfKM64vgPvlqEsafQoT+9cOEroLC+QSWEras",
-	"Nr5jFVLzvDZ46sYuqKalNut5VZOccW8eNne/Lov5LDXnNVwhNSV+gZQacAom01Smush5oXLdZTFwY4fP",
-	"k510NoNfycZrTkUwN9kvwA5vby66ey7j2VxP4mO6WhaTXM3Hk5LBCl4pZ8LvslgvhJjFx3j3XeBNeio0",
-	"S+aiy+KFEdzxsU0xsED5O4O7GR7rOU/NlRBzp5h2EEAwPmazeaEpS6eRtyBr8aUZGLSKiYBMAhZS2IXL",
-	"p1aZgH7kNinNDGS/33Q2W0vmfDNLGJfyccxnqTmazPB2Akhr1DEDZQ5i0/FO1IEuQoptzDaKbJdmutsn",
-	"rz95+ohy1D+g+uBvX6f5+BTrhfz2VLf5+3OqH/52bYD3bTtKq3AbvJtbuaWkk++tHlenQltX3Ar8uJaQ",
-	"Ek5Tow3x2WwlqygfQgpPcrKkkCCRvsOEOTncDNsw/pZTMje0gR6CJYL8JJXGrLYEzLZZdtVca85grnEA",
-	"Gew+Gg0Ae1tXE9qJqU2eFpTe25kR2cwVpA9r0Hhi98CjBA5JwYcT5r5cmbopx70U6kCbUcckHNenQ8Zl",
-	"2ExpYHYXyIjO8eFKiJJ9iyqrpNGnVVqaq9LY1At2GPrd/MYha0eZx+EKaXzDsdmi0OM1pbYcVNedtQN1",
-	"c2ZobZPC3+Axjy7wJvrMje4KeMqV8jLqUNrMTS/+BB8L3/R+oo39dk+G7/9yLuYbh+x3zEPhW7rFiTIN",
-	"elgZaqwUiyl1wY+EpedbOwEPMAP1VYHR+1lrnLXGob/JHR6M241t8WAcdkobjZmRXW7OBts4n5KnyT24",
-	"zlcReGOP7m7Ksl5qR5g8dFNTSs9eayvCxKb1rQAE0do81dDEsCDrbrlaO22e0/KMNZf5/qaoZVdgdeiv",
-	"o8zqQF6hzIYUeDUpM61hDWYgSMPn4yjDLHyl5Ht2IrX5HcqPLOINIQjTNJFgzP/s7MHauXzvnbvVFP6N",
-	"kAP9avfgO9s149VswS0b0XIH6hVA48YdSDYH5wR1br8rt99mRF2DGQsyt/pckF32xPy6SLXAm0z7tKns",
-	"bKI0xQUveFo4Ev1Us2KeS5EwNRoRmpHgnebypqRASBOcz0knasX7ckoQlHLnnubplOdLaOGADy/ms2PG",
-	"p0qOEV5o/SHOcwHTAj6YW9YWGwJSzdoCz5hGc8lbkfVQmJ46Cym6inRhfUWQgs0UFVlPyWBJjjfINr3q",
-	"oKGbc6qZkhE4ZdCXhf0AZ1ZEvhpw3Fe9+TgnNh85eB8wUTbk9Bznaj6jtaYuzfXYzIyfQXdg5No+HDYO",
-	"YBrgPcPhUYplPB8Ll8J2jQcOiuZUKrYSkyEv+NJDLRGYaPpHjmwayftkgIZRhbny1juAZvm5rbikyCdO",
-	"wN4u+yTVhKSFy5pImBQLM2XQ6YilMhEz864sMNOIqbJbmyLIHxPvd98Pj4oD+mKFM+TU5bD2bIaYu7rP",
-	"t0lZsOF2e1rwvNjttu2tUK0QYwDybG8n+4nIEoB6ls1khxYYZz9vsFU7IwRVX6uC4hjcmJptqhPJBzYg",
-	"7OZU7bDiZofBth46Gtm2/jlsRAsXXXvnY1ogHtsCzWo9kBor3q7kaogBoNhQkqcFuO2pWAu2SeUwmyci",
-	"aZFVhdrT0sMYDNuVVuguHkHLO1mrAdegmeHxBmiLM87CUyyfS43YfxsFYH2cdtjDia1k6m+HbGl0Jn5O",
-	"UBLLW+Kqcv7M9T7Fa/AP+kKCUW6Y/0IYVfEzmRYNQGiOAGXyC933S9kD9vE0hVNxlGaC8WzBlyGUKnC3",
-	"W920pcvFNOxT/7b5eOpKoB5gnv/VBUwQC8R1tVtkxMTRl2Lh36tsbK+ZmUP86cPHHz56/GMYAciMJ81F",
-	"zKYIbpcZydebiyJfblszQEq5tHW2rDFXQ6G1qXSbAbIJ2Nq/U1mgqyNc3/uaFlZrj8oz3LTAcXl8lI7n",
-	"udC1QLuhyLJaGe4HfCCGRgV/cPL4wcNPPnn4YcscZxlPa5NLgw7iMG2EXVLq4j7jzIxCSmkjQRPVZkUB",
-	"NUmLKkscOOVKn4mhSGdF2Z9MbeBpwrRqWcUcfS392b1eXTQdWAjgTpJKctJNeDZyEA0YVRpQe6NTOfvo",
-	"5NEnDz+MfCbtcuZR8P3CDkvmYreMmb7h798rg2x3KeL9HYvARdtmteGItIU9Y7bRflPxdUvO/ANXQnzb",
-	"3JvsLED0FuokLhmoEz20RNu2jK7TK016CNUHZcP0zsxpLSEQSTB4Fa9n7Wpz50tzmGdJwwwqdglbt8po",
-	"alEf62cUk6ZC6GTbYilTbJuFsl0KVnklGWFElNNt+NKoNa48OovQ4d8GlsvTYr0U8X7+VRFi3iakKMI4",
-	"0WwAQvdVihFs9c4ihF7fTXxU1X23+IJ95s+dcBk5wbMqK6LgEAxPkPJaCfZWMHPBcARdqxwSFdFbEaPr",
-	"D+6nKkXAIM+yJ6PO8RerrKT1ty8f2mEBg4AAjthEzXNz4CR82VLdr17/a7lTN95QK5rIy7L++sz6QitK",
-	"bDXtyPpbicpFX4ucXl53JcWnyplbzU2pQarm6TZwJNerU3yxji26ELMwmgZnpxN1zPSAwWHZSMDm4vEa",
-	"0pV/RcEoCV5DVstQO8bYwGzA+9SBcrJlGqbyPKxf3jdqIbJXpRu2D5XXwkpHL0RDcEbskT9xxGIyoZo/",
-	"HSTdfKBG9E3VMZiI6TyMSJsxXznNncL5Um1TwqboFAP/GUTpRV7jCdFbmBcLQcIEdYTNg0oUBRChrdvm",
-	"yDfKPLE0+qLK1AhWgMMFkpqbSoj4g0oiHyADLcVHuuzEnLrCvGghcalm8f8bs9tw2udddrbiWwG3QSrD",
-	"MuNCaDRrV8dyMeEF3GfxgDXfslS3QasBMUldRJYe4m3vPjMbCOCieDJTjKQDnVal0paSB8+NGsGD8dbt",
-	"C3LyurIFLoD1lUpzHW6zBV7Hnsfj5aY3/lw/kiO12s/SmnjRBKzv2+EIVcnDd5oMseaNdimUwuLLr5bp",
-	"UtZ363qnsfXypjGtWdk3N7Xhnafa9brw7g/zJcvn8rjimga/Lpmt2ALCuiHmzunuJeed9Qv6/Ps63ipQ",
-	"sA7fMpdFXo85dm0GzCw+aBsymxgBjUI2YumIXUgMeq3hJL728JvrD6XJ0VVXH0rTZZ/T0QUQkMj7Pl3w",
-	"Ly+TjlvXKU8SOx3uZ+uKhyuK9tGVtYn0RJb0B8sNU4O0K+4mD6toorKqWb/d/kIKl5q9ZcE7GxpjHwtv",
-	"qpW7cIMAK/E5r6shWHrm8HzYPQxv1370wJWdrCltQfgLwhUkYpgmgg7jEntBWtzHzPoAxjC6RsnH7ZxY",
-	"LK3n7mm2yZR6Ft5NSErc0hOVewXmLe8/wxXOL4TuNOFOKGvTuqXjwkapVBoKy+dCmpU5GUDzW3XvB8RZ",
-	"vV4JeDLkcsW7BAE3FF+7ReihDRKvvUVdKQJtVXKkSbh07zMjmkFf5CzBoVsPPAeutyQdblzGuTBPicT6",
-	"gbsshr3bN4MWRkEP/bmQFkyqhXtywdMiPjbf4q4fkL0wqQKDzFzUFTAQfSNjKmXYME3kKRNZEsFxEpM4",
-	"isPXPY6uXIbF0XEIDcnhWurey8VMcBv+bGNXUOCTOIWzwIdWx3CK9C/EEnRyG/aCgWQMR3kgdKlh6XRu",
-	"qqaGpVBqcBkImUYAKMtiPdVdj9eK2YUw+jnagOFEHgjzHIKzfGKGQOwOzFFilASRIJAK/+4GrkA/x52o",
-	"46fRfaApCT+7MXZf4gCWnrHd3UxW732jtHmqJ2qtxtPA7QUuUnPaaG8W7VQxLbIxVwdJmIjNtVEk6IYb",
-	"eXUjZ5AvEhj1cCuC4KPba6CV8EB8SoX6iP29NnS1oUMH7tZtrtamWZWrN5XplpUaje4zDh0wH5NUm3th",
-	"goH+9gJvX/JF9X05YU/MlRjPc8ToWWCXFcXm+k0sMnasVG7hZojBMtoHtTIVOibGAZDafas2HnsSuoqs",
-	"t0QhSoZxiaVNY0bFMuG5EqvlpJoBvgmrH1BwJeq0BaIZZ3yuYaCC7UGvdzBCqOMJIZ2uGgREBd+UB9Ws",
-	"7VLzOpR3tC2DCUzBk9ED1xr7zWfYKveAa51/xbagUkjND/jy6g+n0PZT13T7PWKMVvkJcCmvI9eCJ5pI",
-	"Yp6MRrSFFxYxqiOLMUVog4QYVMqCHjlbzoinWQpL7r55JkP8KRsrpmSXfeAAEuZjHbPMVrMhg5EYAfjh",
-	"jI/rLmCy4MOigYVpatamfYSO+TH2vqVLGxCmCYVItrNKF3y8WUMZI6nfirAeY5gu9qlUf91Mn/Gxjypa",
-	"SWgj2oKNkC207dNzide/GhFP/tOYJ0ns2C+pO+as3yL4suqESBJy5mBTfTPWjsuOqMxkIyDJSIZHH+rV",
-	"SN7NPLbYhdYVvFzfv5uyrfmldpOmlzM+vtlcMGd8fOOJYKw0qHdhuTiLgo8jNpfpL+fC3FCQvA2tPeyR",
-	"pSWD3ZarLIxLottBfDsmBjiKfJCKJYrgbPS2nvEhWM7VHC645UzwP3v09Jv/8K+//YM/L4OnD9vFBiPB",
-	"2VEP/nn3o9vd57dWyM/sb8/fbnzt+Vu/VYvCtjN3RRYPc8q89kQ6Z3x8o0v+hpe7rknABgpbCyQoaEWI",
-	"hg/Yw8v75jFxIgSKMyzwgRDSOpJAk77TA6cp42PlqRhRUfZxF3o+nDBObFvXwO5Qah3pz9XWtatjjUk0",
-	"CIGy6hvcFMAQep9IG8LILaTxXEERlNMLhpWHpuTNbd1Bj3JYjF3eWrYxEn1onw3ec16YtXyaEERmb2v2",
-	"VeZu2Kutmot+E3IDrB82hAho4BEGjzRz6VQQ0cYioF5FO42ldTMzW7lnBSBlKD/w3RYTsTsth/hyJoZF",
-	"Hw0n6VQ0TsyW7CO7lbEWJX9Wh4byzItl7PzOAxK6kFvKTkj+aM6UYPs1WijDh5AR2/YE5nUgMiXHLW8z",
-	"YEzv+9SMjYAZCAhjCx547OHKx504VcR/zyVY0ogF2Lr6Lf+Kv86veswbPQwf5WrKelgg2Jrn+RjcOYVi",
-	"77fzLgRg6nU8PyXHDlyJ7biS/Rtca0WRCTL2b1wNDmvWuNlXFiQaPwH4DDXtvBJzoedZ0UT8qeFiPgqO",
-	"OYEZIHJggQQx2KqSIidTzCbIFXk6NcEknUez3RQ2e1HOdneeRIFrLogyatUcWbScVAvyNnNq18POk2o5",
-	"4jc/6GIdNz/66nn8ok5RS3xug6DrbPS1zrT5LNlacZhrkdfu+Y9A6/FwpVC2kp9G5EiQq8yuECnmUOm0",
-	"N7KX2Ju8+CtJXq+6BUZ5mr/yDquTZG6jO62ifA6WlK3SAPpVXBZUlUMskM0lEGyg8tG6pFmu0QpKx3vT",
-	"JeDDQFVb3VQVrcpvZ5enwiHYUcBoyivsLY9N2N52hsigiVCC+fxZWIrrBsT4lTC7m/YIAGgr0FcjG/uE",
-	"ZV4vakr4EHiD6ORjdAj2eRF7Zjiz4QRII1mBqm8liVzRWx1s1EbrL6PuRSQcrf8Suekx+BP1Doi4iNgC",
-	"4sKljfpC5daCLshXBP30b6dA8RjRFWcdIhF1ZH/RI6+fV76xkasZX7YaN4DMNTOVoB5C8H/TgGAOGYWF",
-	"BDTm6KaGLsN2xxBaim25AsD/Su0LFmKXfWAZ8ykyoQgKwCZLtQD9Cj8FHQzvKlINVLJkHtt/1eABv36j",
-	"1b1WGYXqrK1KsPLmv0ljjRM4N22zeVRzosZw8pH2/9nZA5YA33jct8jczz559OF9uuImmmmjog2WzB0S",
-	"1rQI5Rz1ju4cHvUO+73Dn/z4p0c/u/t573ff+513fv7xnU/vPX736fvPDs+2oW3oHbx/cvBzfvBV/+D5",
-	"j36wCchhuvhTNaijyStaJPOj10/w4R1NHvYdRIGtWhEa4wC8PlyhUvmFGjAX7oLKvoubCdXeO0e1am9j",
-	"9F5TnT5bzUBQ8pWklKZGIvd0y+rTrBB5y6H/CB9GyGCqJw2HlQueN0NjnzQjA3ewQs1mVxD2v1CD9jH+",
-	"uZjy/KKdyn6RQrtaTcQC/HCQIIUlKc4GzzK1AJJYuYS0a+0mwF8VrE6Vz8E+2PGjDFosDls7xeqnavDM",
-	"lQIT5wr6qRqc2rJeunJpP7Q7arfcILjEmBYZAnkW4fIwS4L2ZJvxqohXWgyRlSBuPbupt02mre3nOQhf",
-	"czeEQDiURqai8IeLv0mUe0EVzCyKCR9a1342H8CbGufvGb6tnX7st+YmL2x1o4ImiXxOHEIn4h8/PGO3",
-	"+Sy9fXl4W0/1bfg17rITmC6LRDSNoRnVjjgA5/2WS/nUe6v0GnXav0fRKVS/ovwk7vW7PsaGKYn5KK/u",
-	"0djSlWwnfruwOftW+7iwsln9eq5XP1WDJzJbhjcs+qp6ybqCibVq8Vz36lPz7GOnFntz2vauzgaiqB1S",
-	"BDqrzvqUf/DUrqYdstS0YX+j/XzTPnmo9DX45X29V/Yqo3L5HfAsY58yLuvIQeqVjDDdbem81EEGV3IG",
-	"gJUorrXltbIarzuetbk6tnN1/AI1+VZzsrJA0PRGo7FhFG9+G2Rcvo5tsCOUasfL0w5LhaDlaItElYFL",
-	"ixr3TnBgdthAwXv3vXvvbiT73PFy4rX+tVkFUB15hg+vplYqK5Rrp+2G1+eNr82bP4xey0l0XcfQNZ5B",
-	"UQeyZNaT3eaYTBDaRZFAuZpa+sM0RwLE0Aj0hevF4REV3Tnu5GIoJDJOpC7Ni/3Rktq/fN4yvuipefHJ",
-	"CJkv2yVpKg+P63PTPN3sUrzxZdgEK+/Zi1bEDtnTZ08ePDw9hU9Hnp/gjuNbulviFqMLRS86jI6iO9Hd",
-	"55tdso0em6fOCwSfnPuMvqB0wvTpI3vJNh8eOFYYuLna1Go102guafRh7fxQEQ/cCzuaBVtblFLdN0fD",
-	"pWjW4dwFNtUsxofrtbWMy/G8MYGc/RXg3jZ21sYUxaUg4c3kCWZDTVRWH8JoQbBoAKipChP/AFNziVrV",
-	"US0ACRL6KIxKx/OtcgDN5vlMaVEfuD8UsuEXcIW2uLCeCpnY22p7Z3+7ax6NVXjVK49e/QDYhxrYBcIn",
-	"6jPyFjmXOvPZm+r1xeax9xJnF/f/pch1LWP8A8z1ZlGhYx/6WogvC+1DBNexwW+w+YFqWR7BmmEPd2q4",
-	"VqJAuJSH2a41vx6DHVoZceedd6ZDOySVvdYMFaiV/ivibE2QXyp0xAbLCqkNWqYdQcuULxmlpXXx90Hs",
-	"X5ZqMlxrCEgKx6bVYY9GMk98fafXW93fvlsbGAbus/iFmdCXmJSYBUPZZScI1B8qqYHxXI1YJjA7Yiox",
-	"iByKjFiSjiHiKu7HEYu76CiLD2JXBtgZCYgPOH/I1m8R+aVIU/ZBHuL1uURKHyQ2INL1VPIc4yjLYP5v",
-	"/86f/uaf/d3/+9/94d/8x9//zb/6/W//1//4wmgCL//HX/7hb/7pn377B3+Ona1C/Sk7yW4GMDvWN6yy",
-	"U603r7ZTxTa6ww++H/Y//dW3f/JXO8VTbBjjx2rt/XmwtNwH88E0hbRkmg0nSlX2ows5wXDT0j68D9QW",
-	"mD3cu/s8gwZkmMBE9La4g9iJ2ThNcNH7C725yhuJGxQ6Ti+FLK/cTI1TeWCnoaU3+NZvHd/6reOST/jr",
-	"8/Puyhel77r9g+dvlT++3RR+Ei6yq17TrO75+s2Frlc5b2K2v+TZnNKYAjwrOGGq5CrkQwkOtvgYVol5",
-	"2ehxjsoA8MWUhP5EMmwRIF0gueoAaSqC5ZNqYiHQtOQWeVoUQh7DCcMRBApp1nu9dzFM+gS/dIVWifnj",
-	"sCtxtS9ELxPfj9lAFAuBbsNplz1WPviKCT3kMyOhzYPHjONowUo/lwxjI1MJcSVMCpGAzQp7C70/oReI",
-	"e3SQcXnRZU/DMQa2CnzKiHyzb8SXMy4TF21td44VrZ3Dozt3771jY4iPO9/85b/69V/8fUi7KQVB2Ep5",
-	"Gu++t6rHt5dJzRpgbXV4yGxTfAX58xxP/VIaveDodxgec4kcqwP6+hdaye4zvvjUCXb364G+SGcHaoZd",
-	"OADyM5HjQJR2CZEMXCnB39Xul2uugI9VwQo1xntgyZu55QUQIpimgsvA+uouhBTJYm9/wbzeubd+EfGD",
-	"r56/OIruvLx18MXJwc+f4xd3Xr71W7cObsE3L45efm3EMXxbJ4jLM2or6z6mP77Ax56X5jadziin0Yyb",
-	"ZnbGaTGZD7pDNb2t+CyFk2Ys5G3X9pftl0Zwe2ylotDj4d2y1RUPHr7qvXPNLIsy55WPpClP8dHKEdxG",
-	"atjoz7/+vT/669/7J03ZXr9T83qdN/B2exwfr7uft3kf6QZWr+Zr3w2fLV+s168sIX9Gj9Y7ke1iz8Vl",
-	"KhY1FwAXu9xgfILlBUe0NQN11uRzXEMaV5sBbjXMrLUpzBoTvk8GsGuKxHFTtYbHLFhh2xpevGklWD2l",
-	"+IWK6cPbRNz0Pt+8WHfzgoYLaO2tdqK0kJ/Yp6+IfXE6e7vLMTzdeBqchUfA/cCfGuH0VrTjmzkW2oiX",
-	"12BnILn2OkwNT72+UWEiluZWkHGJkaQQHZFMU5nqIueFgi1RTc2+g9Vht/3xylRe6+Fg5uJnybpic0m0",
-	"qm+EYlJpurkCQqDgMtH3mVmaQeKnjVryupaHm/qNUgpb1WSeLWlFDdNQGkyHI8z5CGzisk87ByGzYBy3",
-	"k9YSVfiROeU+pALhwyP5zBYKn09syfioK/67oJyV/SqtXlVX0+qqgYybPBfrZM/NS9rXImJP7R6s4UYM",
-	"2POQf54P1JyS4GWpLvR9m9/KnZToBpnwS+Fz31pfT8XmWRbR79zdSUKfbj7eV3M4QvMk5Zkg+MZCUiBa",
-	"YAmoXg19B37zb/7Lr//7P/zm7/3ZN//4L25IOQj6vBLG0E7mRJ1LlSbtI0apOit/7OdABNmvnBRy7/g6",
-	"7Vc/o7qDjpwJXVzliG0PLX+jVNYrwLx3wGS/WfpxKR1hOE7rZNzP/EWssoyuHNW2OmxAprqYKKYFsa6j",
-	"Qz4MYUaa0tCwuJkcJljB18ez0A5CcW0AiCvciP0FtwZ/sBE7UEIGBDPYYtW8Hu8uVf7anLxh/dfk/3NW",
-	"tNfvBtTFw0shiw9pQmroGnjBwSK3EIOJUhddyLKzEhRFv7YNkqy0N3i7tpnpVPy8Nkb2xPEoGiH86OTx",
-	"CTR4wHVZzTrRKb99OuFyPOHpbrHGt39UG21MzctSKWAka+KMNzMVDZUcilyGqbF98duIZJs8dxPCfiJc",
-	"whKPswfCiYEYc0l5Bw/bcehslP+1gcphYolVErHRSAyLzWD6mcqLh/iseeuy0Sp8kSIVATzSZTFyrwOv",
-	"fJmsyWeyGvNU+lQjoL8HDPZdFs9lLvhwYo6VuEQzo0aMn8sSw5cHPsA7IomYVuWqKTDRphYJYlShvThq",
-	"YXsnPCHqN0jbzNNCU6u5ZunoXKaFTea8uA/WcEfdBHEYNMn4TpfFIdl+ERDYlel8HP8vrd2xpRq1/EhE",
-	"OV1mBCfWHcrbaCNvPQtEQKhEtFX0N1DgVJM7IgkNPSxSyBYdzEY5jeQaUv1abR+28TPfXvrsGg2fH7iW",
-	"259t8+3rrg/0hesIvh/0Br546Lrk64d+wcfPSp2jJ1wP4fOp7+aV09JfMXm8c8OUro0/tLRZLglJLjiy",
-	"Mi2DrPdm3QM4iA348CIK91WqWTDLUXn7OLlChdvligQ5SMFYm2AGr12NIpp+J9Y4Jx7WSS+M7uyns/oS",
-	"Hz11hHrbFNpgg4NjpEKlRFuzjqWsWYwXATK+zd3O2WoqhzlK4ajTBDel0/I15B0rH9SvM/XYmZo9bSRK",
-	"PCsTJPpsTH61EK4P9pfZFZryFwE10woLB0y4C4N7PwiA69UthLOWt5wtTaiVTgI0O5XEOGnvLYgutp8I",
-	"iyW+5MMiW9bC0FYdp5C80sYhWYAVl1iPkqJbhk4JSCogskwxRMZGbKnmOVLBppoherazCj066tVM7Ge6",
-	"LtDWJe2ea5FYZ+5wnudmesOEvhFLzCzKhE2VLCYranbCly0lOuSfbfco5axt+TC0awcdvy4zri3uef1I",
-	"5jXKdJb1h81A9TCiGTaFFkKXU+i5ANJkalYfkKJycxQlpLC6ZKk+i8mqe8gr9VtyRrcnf9gqkkj3nXGz",
-	"JuQ/6uQq2yjWninEyhRq1g9pXNfu80CQXYHWsY1X5TP73LpYkEfSDJ/ZZYOlnXeAL3fZKeZ2AychvR+j",
-	"fOH0DCsUS0QhhgXcyGh/UkxJd4eoEdc1mgC3biqEkuVVXZmB8uyGAIdtojww70SF9uKdu9sgq397BVr9",
-	"27XY6t+ugKt/uxldbbNhtD3BqRel6I97PcLV0+fD1XPdvHaz1itT442brFylV7RTgeh97cYp7M11IG+9",
-	"sK7YfbZws21k/sf0L9ofPXC7DrJ53EddLcWrihkNT0plpIMLXivwbs0slGOTvWqdT6EU4/CjNwCAufEk",
-	"m3GtFyrfSL/01D53c6ffdQEpzcrfkZZjja2Rz2Z4g8CclC7X3QBizArl43vQuSX8tQJNg0YtJXZxUKGW",
-	"bKYyyBzGZ7PuNlbVK+y1s2qWO073Z7QtWi2O+PNXuuWerjxFCR8wz5nXFIHr0pe6qk1Cip4gdA8QAYoS",
-	"0mbmOoNQTbL/gb+dh9mct7dEN+zk7/bW2F7J26BKPW/cNzd5xN/48S5XQg71Uhdi2ufbx8xV/c3HXdTv",
-	"Gr6v/en5WzXfvd0UwhHQsn6mhS5nSGy8zJVzFaPwWpARul32yxXIX5c9GmFmywjzAJXAPRORJceUwRNz",
-	"5oyMdIEcPuZzJaUQppeWysfoLiYiF93ai+PnPC3qDARIpFwosOOzFNKfOgP8JU/hIL3PemWonTPq3Olt",
-	"sup8jj62Jt6LNZqN94EM1UywmGdZ3CqR0Stgyg1bV/M72B7bK7pgCLQglaq2S2kx+0DB3pSNKdcFmylr",
-	"HkZyTyJtd6tESZtemGsAye+epse8talTH6l8+mRkp/sl5Ojso6m9bo8tXUqYMGPtwHytRTY6ZvFYSRGz",
-	"W2ixB7dITvRbImF3D3tvRSymwYrZrbRghVIXbj+YA3GUXgrIyPVWq1wkqti0bjbjPsxS3aiImYdKQ9Uu",
-	"/Ide8NE/O5k98qx2CYcnZWWuKvsQ0hq3GYxtwCbImG5eXKkfdou2SxnmmQ0ELH/rL21H4ndtYAHaEHa6",
-	"K1aVQGUwg+2kQ1mMBHQawUapbn8/LBXC3mCx7mqaoeX0gUoanAHAmA88+masjcqp2URwOA3NeWWxGQdp",
-	"QvvU57+HPkfehc0LjCsiV7DZu/Zts1J1waezmN2yzP4oyg7ff7dXwQ28RVmk7csOIxcfu6hvdsmz1Bzc",
-	"w1wULL48jDxLwIBr8c5dU+hPPj15cHD6k5Oje++AQd9oEXeGaQL/ii5+dG0rfWsGBr+IuzW2ctThuFy2",
-	"yN7hYTAvo02ujRA08/J51bMRux8BFw8+veVMgNczLr0cd9ZHKptDyfa7gfAc0kTMZkI2k5s3gNFqAkli",
-	"dx7G2Noq5mdDthykuvFNXqPL0poPU8VUbrLXgXr5yKJYVmVQMs8xQRtqCS2kFvLbrztBzQ0PzvcImVqM",
-	"YAbsxmiuzfZHpy+hK6wL2GZ9zzK1EMl9FktV9IdKSrhPxvdZbLqt5gWmew94L1PJDns2B8d9F/lyHNBj",
-	"Buncjr78Egrv43akVmAycHs9VTOyR+EzrdL9mSVDknzlRzDxrSXrh9chvWFwiniAaGrhocjUDRAXCHFC",
-	"d94VcqptsK7ge6uiOA6Edey1Omx95FkqpjwRTKpFKV2P7y0AXsWsRNvf0GjaMxslRR5cfJs01Y8/cFIc",
-	"1kcrTQpWVUP6TJvz1C/MIV83AyHcABThWhOfFVDrxY1beZGVPBxhBygMbA3lHpQ3vt3Uwej5teGXbwsB",
-	"drPehUrlN+5oqKv/ij6H6oHw2t0PrkGlG+cVQimpwIdXuKJ6p9fRWpdX1EFyJ/qZTOvUgNeyVF/XEr3G",
-	"pfmdWZLX4xSrmFJa7U3/RsnW0uJdWvVXuGLjdbnFO589++Q6nTFU6jMxyxB8c6VRt4dWefWFZDploSIu",
-	"iz4y4xxGh++9rBUsXiocbnaFb5dSpKixCT6R2ZJohkxh8X2j53hlLROjYl3m5RaR/qUhRz/gqskyE8Ua",
-	"Olyp2Giew5+odBktjesL9NDUWmb9em5xGTDK2zrLYJjPUWWJ0AW1w9qmTQHAJoKDCI44l+vQXJIFz7PU",
-	"Nl8jkNtnkd8xrzbXRT/U2De8Uadx6U61nMjPR2lgnm+e2hs/h9yaeg1n0c0EeL4uub6lgK6690ID3dox",
-	"vOEF81oWiiq4nb8tVoq6FHnGZ+Wcn+gpOn7vnbvmaGhOjvFO7+57vQ1OpDWyejUSG8ygajRqGXVB5Twx",
-	"b9m/zcu+ijPaOxU1Zm/HuRY7zvfGfLCSwnsHI8CavYmR+jcshGDpvwZBZCR1rRtKzQlBA+GXRl1x2JMq",
-	"3dA6IMKkKGb6t45v3/7i/3Xw/20AtXyu8uRerwa8dwWoDPADDOd5WixPzZjZxH46HZ7MEd5ejTOt7y2Y",
-	"JXnwI+KJJTt5+ohdiCVDDlr3PMQm0G6y+CstIHVu/MHJ6aMH/ZPPzn7Sfxvt77PcLPjEehFojxv9sdBM",
-	"FzwH6m+YddgCpv2+s2ZwITxT8FzkH4tlrc2fGloqB15YLUgLXQ+6RkyWukgxFSyjBy32KX765DRI74g/",
-	"xqbfwPhuSsC3PXFtdqGnum8r9LeYWWr68dJMYCpHNZeTTz4+/fSU8eFQzArtUR3maGQ/OTt7GjFdqFx4",
-	"ZmDOIGzM/PlU6WKci9Pf+QR9W5StUFsiPsKQmymYzTSA33yW8ehcAjDFlBuFUDm4AcyLoZoKYP59++2H",
-	"8lJkaia6b7/NHgKY7KenTx5bCUi0xeitE/ToMYtfnMP+PUfD07ndxeed4/OOxuwn553oHPb0eee42+2+",
-	"jLvshPLyumLNIJxLChjjmsWm0DiyfjltVqfIEn2MHM0xvN1FrygR5OvCiGZm1jP0f5arcc6ngF4Z5FzC",
-	"YHWDt7HEmNgOYTThK3cZWuRKjrvsd+ZmMIAsRADFvgtoMzIWA2kTJfCgTcQwAyaeXGAXTf0Kq6WxiW30",
-	"KlFEz4SaZcim+GCSStNZlbOHcpylegJ78AQWzoGlPUE+6diHCMYsTYQs0lFKSF/6ybRdFZjlfiIkW6o5",
-	"xGIBTZA/x7s03zTVPNOKDXmem9LM7RkPbXTtnkvG4r91QJeGg0dJHAVJ+Ckp2pQvzT5CSulSUjR2r3cH",
-	"4ih1KVO7AxhJFj8TRb48OBkVIo9paZ6mX9Eeth17+20i60YvtFlGvMDwtEP2afrBffTmOg81ZEctPfae",
-	"eawblGE6bNpFus892zgUpgV75y77OP2AzQBwaX7pshOmjVoF8VtsLArN7vZ6bmK6hVJ984Dl/waueQrt",
-	"GKWZYLfi6Twr0hnPi9vmxwOzS+K3yt3p9UxL7SzAe2ZXHN17B9pjhEWW0ayjG951pdRqM3PYcFiRtj1h",
-	"XcCNnpq1yCEoRZtVXwSUUVwuMYANtzDkzcA9k+oyoMjaW6jrkFwjrOpe1Ov1MF0XAVod7bp7pNdjUzEd",
-	"iFzfR1VzkWrB7h4d0ZYFKJMpWOWexNzNpxS68PXdOWKZuBSZZokQM6wybM8RNojY5c1gq4JnXSKER2GF",
-	"tYYTgyKEOuC+90gD079gAdJy/kRxAEKYAbOY27ffZmf+MJ1hIilRWa7mpYFKUkwlE7zOAHFsNPku+4gM",
-	"TPQg7CvToPmMFepcBuuahKs0S5fdPXq/vHKn8+Ek7rJTxRJvtTKrQ2OPbNVqZAXAQiEJmVl9qRxjBatv",
-	"nEv3yiH7sVnC2ErAMAJ2Z6HyC5Gw+azLHihdZEu77ytVGy2aFfNcalNeJuhC4mKWsDnAfdU9l9WizI/A",
-	"khbh7AgdYWsjluRLls+l+YWG28wK7qWIhRQKLo9PmlO8c/l3T7wWnUvg34dskQUf6yikyDTfURywnxko",
-	"MdVFOoSO6/nAKBUDT/pmdnEpEtz7ojFVqrma+VucEWXncpQakXvnCEfLjX2EEsxDckBqg/QzQjsdlSah",
-	"OtIQQooHY+pUig8FWLXoIIQ1vlBAeoETCTXgRCT46DG7++WX9ocICSFEAkK3DH+nVwtFZ452EZKA7jmX",
-	"w1zAmcizSjlSFGZ9hTrvvR60ATM6FERubJe8krgNj3qB7L9P+1vbhptz2kkAo3S5EwKVoNE8czNV2T4j",
-	"o3IyYrsz00fDRcIinaY45KAiGgVuqPIERvNBLjhsG07fsoFYKogOyMxr9kx634Nlidwght+7xPrh8U/4",
-	"GtfnkpQk+CLusgc+Ckh8aZakHNuWYB4IcQmh/UG8AcQVYX0RG8wLl7MD81/BKJRTdRyiDEa/h+6yM6PC",
-	"nku/wygBo8s8Aa2DxBNGUD8iqX3MDntQUpAcCoseTriUIvOfzbrI8QF8xcK5eZLQpFJM7soTNqlGLsap",
-	"LgB1arRsLTJz9A5cGIp5Ed8EXLb2n81Vy9fsBYX9pkGOmMkyFWMXUgmRMhqOqqd+nxyzI/M7ddPKHVsX",
-	"iB/bDh9gAqHqJH/sr2Vp52GWNJtpbnc8Vm86dUxto1ucjszmIdSW7oatpDPCaFhhqh+XOOLYvGlEGe2G",
-	"M8hAZU9LVElZXJhvZzwHvu9bn995wOA5BmH+XxZv0f3PURRYT4cnZIfLktmuGFOUCzxVUnoEr1qjc+nv",
-	"UcHVF5H2iDyFa3WuLlOrJKUS4YaQnUizdCzNLraKbQGUnLgVuL4wHTtxAHtKcclu9d5iQIJCMVJm+Ewz",
-	"NcYOySTIgMluHb5Fh6F7eKIyaJ9GLhOQfBJ4eFLt+HFuHb1lRD3R/dy68xZIftsEJPAJME4WcBmeQEMu",
-	"iVSJcfem6Yy9IqRwvMhz6dJxslt33+raLhP3pyb6IF3wpSbsEnwTsbnMhNbWtEHcKvDALctFZGRG/BaN",
-	"7zMxy9Ih1ziuNF1Gm4XgqczmTrPHaeVoj9zGQdfXJW4OfygjgJXPE3KOwZ3wUuSXqVhgoKURzNAEku3n",
-	"0hKBwSwsoTGgg2V8eIHxIxY5aVV+QOvTCd5lT6SgMcU7jdFLQzlh7pbZwo8cGIAXSHtUpAUE54A5IgAG",
-	"H3d63cNuD0zgYOM4AMGK5ieVLPuDZYFpbShVtbPlH957+TLqqJmQfJZ2jjt3ur3unQ7YvSbwurWvgAy9",
-	"zTORFwcWrg8PjAWYz91V+lFiGpjq4sQ8+8w9SnSdAvM0NMBm/SO3TRFwdjYiZ4OHLQLiube2QuOOej20",
-	"nzryRT6D6TQtvf0Lil1AA+dGRs+wPyW0CxiOqt5swWaU5cEP18uoc7d32FSRa/ntzySfFxOVp1+hS/Fu",
-	"787mlz5S+SBNEgHetrtHR5vfeISiDZ9/f/PzZ0p9yiX4++/hwG4qvxC55Bm+cKdVv21MElpT59Mpz5e0",
-	"oPxAgsA102F2vFgY2QWKIKDzxuD4wZ87z/2W4JjKF1jDeNLnWQZuoJnSRZ1l1sWkGKGnrFXJaBOmZFMf",
-	"HOVIjDYqiB0kn2fih9oSwVmfWWwFH+5nPryQapGJZAzgTmktVhTyqVV26XSiOBQO8THqHCUN1AixXM3H",
-	"k0A7Giwrxz45WAZzbS4oGqDj7M7Ru++8C4cc9onMSrYcED1GLUTLA6AMsCJorn2KZ0oKI3nRjEKFGG2A",
-	"muNeg5/N08cWueoGeQL+MebYdFAy0yXFlsNzYZoCVxVls5WkyH+Ta2vhsK6zLvvUXaGKSS4ELRmaSHNn",
-	"mUPggrsxAbrC/ADznUpMsxaMY5d9bk5maoStcsITqoBMTxCXhMQ0OmILnstUjvGeRrcfW4fLr2WOELQK",
-	"QiOnXPKxyCEFHNlB6XLGL4Qm0zcGK8zzDGMVUFIfoYzWMUUgcs1OghLBvAS3CjND4YCYBQ03J8Ytd5Dp",
-	"J2JGTEGwRKxp1a5Sr4EJSfnjyicBXHFESXZufRQ8SsR0pgohh0uw0z93aFob3LJBwFNYK1H9+NEwn8Fi",
-	"BD+QyCUfeecD8FcwfYd8neba2zkuv+88C5VvAbUAHo7j27fD37rUlOP3e+/fARmH1uNSS+yCN7JKoytx",
-	"ytPMCLMQttHxAZvUtnCt+rbhhGDODrNsESf2RWd+aL446jyH82uHQ9AiT16WPYKEC93hIF5JPQhgWOvR",
-	"3H5YwlDRzlHv6M7B4dFB7/DssHfcM//7ufPSHst5lq0EZ+KXE677lcVBQIn6YfdM0p2vJvXTYOUeNPiw",
-	"HOnX1FBYU9iiyiw+DzTBw9Cfaz04nV3nt1nBOQukN6ooLRSCT3k2UvnUKjU3own1Wmg2D5QcZSk6qe8e",
-	"3mmlCn3CcwQf3z2816Yjej5D3sRPRZLy76OSdpIgrwWd6U5Ja6mWISvNc1Pm2lvH7RfB9nmJuls9bDPQ",
-	"4ojUw+hn5Afw3LmEf+yuHF4fwg/Vw6tOsK0fsg8VZta5sSV/d/Mbj1XxkZrLZLc98j1buTjR17F4o/oL",
-	"8Y9F0WYZ7c/H7+/5+B3d+t+znfxjUVxlG5dNA1vdUuyqeKzghjKz4TSV2GHwOHsICri6M8EvhWbm4qwL",
-	"vmRz6ZLjx6WdFTvLt5LZEnD+8zyLydSqZJgTaiIIVTZRuqCAUcsmlxbIX+UpK/HCTYSVIHtMg6iS0lVd",
-	"F2mWEfCHF9bbs3p4fgZ7dlXq7Xpxq7kolfb5nd0vMhj6tL/G7MX0d/ga88p1uv29Z8cz5wFJzVd39ZmT",
-	"DNzgbIHHvieOlnkmtnKyQN/3DpYrOVjQxgtD+QodK+YKvkDAFmHgJAYjWRyrBzzZ4E+lKMQy8FaAB8Zz",
-	"3bpSQDWZiAxhCfFI5c4NQ7hIfS69/drR3SD+179Ij7iXLScnejGgBRYmqOeIfPRJj1xjUo0eEXDnfI0J",
-	"g752L3wdPPk1OBH0RGXmiVGaAVb563P59cHBwcr/TWHxgqdFv0inIjYlkT/mazDHU3RoMne5TCywLFNy",
-	"LHLTCBsaZE5jG+9TFEhNSKlTLkUWsXiqZFqoPJXjLlRJLo1gXLEpwzwt0iHPvN8L6H7MT2Iq8rGQw6X/",
-	"7WvvwXJth24BDqCfiFkxMU/BR0AzWMzV14SO4/pCe08OZSu6X8ZnIbiWQC8RgqMLSOBsXsp4AWOBRX3t",
-	"a4CGGD1qnot+zgsYYp5l0WqjVW6BGl8jmJIT3sH6g8xQLlKZqEXEOMvM+Un0k0Ttd5/xArAdgFKbzjVR",
-	"ukIpnmmW06rwmJsASWnaD3CoyP5k/XOAJyvlbkE4GuGgvrZNydWU9Vih2KHpCMLZqp2NXFdhgGZKZf25",
-	"BGBGYkbIfGEGqrLwcONJ5TknbTnIpIlYZXwX8sY2rg1KwKnTDMBCX/uh59JzEU94gh5LGv0E0nVAHLTd",
-	"6DMFqcP8jrhvo0ygPLeVvcWQFo+DSZtKTEluJ/lNWBmmAc+4HIp+phalJpte028gKAAJPRCZWsBTmN0j",
-	"3J9xphZ298XlPEiNlVs0U7/I1XyQiZUWDNN8OE8LNsgFv0CHN0T6+amoLZdyZOk+gLJMe8LJcCAq9BAO",
-	"eZYN+NBsV4iFEAnjmk2Bp8hG09TtFknzKBWj+szmt280NS1J9YUdbHP7pQ2T2bbpKcY54MJPNRvlggIU",
-	"AJ+P5Lee1hpgR3Mt9LEd81meXvJClIJ7jKz7yaPTsyfPfrf/4aNnccPOwkHFqeF5kWLAoB9D96V2ckmN",
-	"2EgsRA5klxErlFnPqRxmc0BVEf2ze5F9DQ+W67L8ho5S82uvrn5d0V0Lm9qu7I2GvUPhqjCj9QdKuV5d",
-	"8EKYhdxP0tFI5DpYJxAOxZdw9AmvcMhUTwgoK4dpliIwitqV8GXkzicjMd+lUTGNg2MB6xFyCCuk/Klm",
-	"vZzLk+DkVTktPufqtpEQiH4LslZP0tnMNNMIiGDQAFFnvqtGgZC33UP9N7jL55Da4zW6yoMAhbJ/OjRT",
-	"8CGE1pINwWkknagD2kPnuGO1gsBgYPpy+DzquHHvHB8e9QCKJl0+8LBKKr4k/YMqSCR2SgmaKX/xu51S",
-	"PXd6va3NRPNMvB5ft7WUhCNO37SxCUlKeIDRzoEmDHH47aaMzD7IzJpOxTGrn09sVhn31Dm+847pVUWV",
-	"7hy/Y76cZwI6dFSaNSwHZngoEps8EL8NppEsSC0MTt6mFHVwa/t2mFKuw9IEC2SDlWmeib2jfG8wco5y",
-	"GVy3r9FMdPsFbay1nvFHgADD8ygXHs7lomdA8ypAzXBxehAOE5569ogkB7qPoh2qqYBEm+t96nNKqvq9",
-	"86d/T93jV1iym/zizUthf47uz9Hac3S/92/Mob7Dxr+KJ32eiev0opPzW0xnBQQVY9i3u6e5U4wShCEp",
-	"NJgIyQC6xuRH2dUiRjFkOrjmQb5yBkwIGHnv4OyQ71ws2VgxJT0m/BfzZOyJWaRYUDw74c4tfi3VzO5r",
-	"MpCjOT2xZjZMkWHet8ELFJmKbbtfiWUI8dwu2sFaSRcTxS6kuw+T3X17+IBpeD10ICQHWBvzaqEGuuAZ",
-	"UvM3Iw7mmbgS2kCNRqULqDsDwGcOWwSnoPRUVdyWZOmRlaXAeOZFcPB+8O37u91TXweUYX+67m+pexzE",
-	"/lqLOIjIHk6Q3AzP1Fdw2w3xEKuwAHewQdi2HAK/UuSTpwLNmTnkbOgSe+auwP5aDEg7cAYTcUE3U+N+",
-	"wpe65vRxMIwaCEYN1TFVA9frFBoERLfAW/bLuciXXqq5TEJbbHZLcf0yWle7zfRPs1JXuRWAYe2rfJ+W",
-	"3vOwjt6zTQtQptc3wf62Rfc/gVdetkC03CD8Zf1hSrTdX7zohPGhcGjgMVL6erB0X5v+AvHyu5E/kQla",
-	"uHokE/0cMEvCyoSPzafTvRV0YRX1B+fmHNxY5dLg3HpuTvik1GKjQa4/Ddsd+ka/7KuF7LteE6AxF1Oe",
-	"X/j24s4OhnL9qW5kw4YGWrp50xdyPCCkw428F4t6qo+JHwJ0X9Mr8jy/e/eIaXbLu5/e6fUYpLMLlAhQ",
-	"TkhFfPfuUfeOGdNSioBrUhC2wVuRDN4Drq4OuLoq1sr/ChcjUvcbTs3bL6y8eHk7ECiYdnubSzqsmEcJ",
-	"3tJroV6PXE4iuFFiqDzyoFRC3YHbA5jtgiZNhSyAXoNTWJnZ0/eJRM8xnQLyffUwPvHlQEOvdBe04iS4",
-	"qNmvOgAGmCDHVC7YQJib93BidMOks+0F7qTc+5u6xu3Pm/15s/a8uQ4s/vp7Jyyq/cVzf/HczZ/qJZW/",
-	"aTpWi6uD8OcJZteuvW4+5MOJtXyWeVkc2Ahp6pYRMshZ8FFkud8iOMoiS7cWWRhu5EjjoirHm6O2ioJ7",
-	"NbBDhrw1SPDnmaiKnEvNhyGcCht+DGZeyC6YFhFaXpFehU5NtCwvLO8LhKadKlMHAKB/oQaeFGYs9Lmc",
-	"OlTqCsdl6kFkZLInizV5ndW5BEcyL79GRduHu8S3ioDl1Qs603yp2UQtAJ9mQ9hUntgQOkJkx0IWabGM",
-	"mfuzfyHMxwB4Dc/RtMYRi2li4U+cWvMnzqr5i+bV/AnZlAloKefTgcgZMdGWAa0EA40tFo4eLSM8EXdp",
-	"1pAp2i4O8zctjz4tj0qN+GIY39V3L1OFZWYgS4ZWxt7yWUpjAz+C/mWfLDf4Qixd92CC7DtDXogxMEDa",
-	"9/xI0Iq2bY8pPCy2tYPeYda56TB9osVe2194ZHVAywJCq6lA+uhA26ECzPLt/0INasrwK94VQMc4+IYK",
-	"BSAJGoJfZv1cZW6ozd+mEI8dDQMHplMzNFkqBctEoZH1sPCY18GSmTcqAFJbNmrGCV/amUAAaX354ks8",
-	"FyKW5NhglbN0il96lK+6FDnuDygsPvZ9pl9FQvVYrxnXguVcgi/u6xqYI9jKQKq2MZXZnQ9+sRTpnros",
-	"HmbpcUzwdlhGqWMWtMIt6K25Izg1uPMLLpsMXnxYQNoOr90EGSIO1yaeWJ+rscEQZntnLWEAvFUjhsKo",
-	"1GoCRta32z1f2/B7r7bdgpprnXYgY8uNh1vSweHa1veDnBG8LjHmqx/65lVBad3bKb1mcZ/gO5tqh62Z",
-	"akrulmNMSkMzIM9erSl2bTK89dsKAyNcGxqqLtROFb+J5lcaJdJ0OhHJBCc24CPIdLMyQG2MOkACCE5g",
-	"e1dToxHmEW++1+HYl9+C68bqRZr2dyAFgj1T2l5J5/jwXWfwgKt6p3f4kx//9N7ZnY/fM7Oo5vlQ9NNZ",
-	"57hz+P5Rt9c96r7beRVmRbMNtjEr0prc2xWvaFc0azLVhTlyL4UHqTTYGUlJuy5Lo2c4WBOx/MA+9MbH",
-	"K1NPtl3m0Pn9Or/SOveMpw0r2w1048ouxSrXBePQ9L7eUJxLlQ5rSSI7x/SbO6d/Zj5ieBZYvYt82Scy",
-	"0s7xF4fRvW1oUqjzryv6xfXNEf13jr943g5X1Ho4oo5Ox5IXEOnr+kam3e2wO1c7Ld1gr7eVUuft4t8H",
-	"leyNoJ59ceikVTsR2Gj0tK/dfkF/VeJJ6qI6vKjccyR+fzkSrVEQjEqOtJuMq7kYYV6frVdgc4TI+mW1",
-	"P2lu9qTZh13cHI/httLcK7Rbqaq0HB6bdXyN3IVbhghYuXIjUQKhTNlVKXebuRIDsLrF8Z687fZ8PVj+",
-	"vSR843XuPVLhO08VeH16us251ghQOMFsWeAYo+y1ljZKCyuD0cVOyUxr/XUPXEVvvsUO+7mVxc71fm+y",
-	"u5rJzud0bLLZuaFuZ7SrrnaXmXMhtc3R6F3h4OtTWthfIKc6JHa0UZbuOS0uRc7DtIbIIWcKw/TuxF4G",
-	"GBhb7WCJ8IWFSMeTokYBIbMiEeu8VrPiLOOp3MjtQ6f6yYNPH8KMYs9E0vziIB1XFIjOg8dmOqmoD+B3",
-	"LKdzfGcb1QiruWmDZM2o7K4ewUDuEBZIw3VVjceOYEuNh9bp3sq4V2C8ldEJr5ZCe7P6cvuF32RtTI2u",
-	"BXtT4/fY1GjpTVubGtstwzW2xrXran+IXMMhsjcg3qABcVtBvasFEeu53twn29oP7aX2RuyHgZzYVfu2",
-	"ezHQouu26tH26vHNWg73cm1vDtxr01czB16jQo0p7xvNgShVf2nlqcuQnwsbJqTyxGPoC/FlYQn0NRth",
-	"vJLLCpxqpidqIS3XFdrLXFJ8iDFE6mrA12I25hiy08cR5r6Xjm0SxTZwWccBEBWzIJtyzeGkGWcQXSOS",
-	"ICBDoLQhKi3bK2jIQGCr2WDpLDpEhwU8YLrJ3EnjuHIU1oGjAxnYVtSYs7IJmW0nBeMpXCRMxGKA+Zo/",
-	"IGkUJlhIUjkueHbRN42J2UCMU6kDJL6ZQgyXGnItfHKHAjJMnLBCsZ977s4pgOodY/9wwnM+LChHN2d6",
-	"JoYpz9hUcAlhWCcY/2wng4Z8kadFISS2QqHh2Zzx8Y/ee4fycMBPesaHQhMTuJ4IXY7T+MpskAZA+i9b",
-	"D/Wp4Plwcia+LL5rmPS2pxKsh+3s1bR89yr3Tdu3ae8OluhySZOSVKdpqRXqGOsFOqXRwuvh1lFnNq8R",
-	"66eFygWmdXdNIPnaZR+pnHHJxJephnBJFzw6ClRycwI4svuyLk7SYG4KzwTPAxLFM4oE1OW0K1OeyoKn",
-	"EjNMUIOQvSH2wjLGgDwiRqRXSTW/s6qamxXahYf7NhpzVXg/nYeye3ftHLsOm7R6XjvSh4gyKmIE1IER",
-	"yThUF0LMqOng2wjM5PZ4/uIFJf6j+A4osHPcObzzfq8H/+n5hO2d4878sPPyud/0gxX7e1AwL4o8HaC/",
-	"/UVniHEj3/7Jv//mz/9FQG3ws0dPzaqnVnSy9Lep/90hRBmRnP32T/7RN3/8x+W2HFFboMlNrSidS1aY",
-	"ay47vk74qlKtH4j3zEC8VzMQRt8fTnjRVzMh4Ut18sGDw6M70KwttH1s7WuAN49NBdeAXRiLZNNlxWtJ",
-	"5UNhf1/Z31d2sP4rR2E79GJ2q/Ntza3l9gva561cAPDOnkH+zbLo20nbcsmsM9mvWwfXqYBvNAtRS/YL",
-	"68bN3DutqqjR3A33zRkvgsTHVgGpaghtT+vPtMgffYgX0Os0ITyvEabO+LouANM99T3AcwEJy3b3Y9v7",
-	"PZ7rivfdubW9NeK57FDvhucqmZcGIlNyrJGfXlhmJX9VhGR0GqxYQ2DBj5OUZ/1ZLkbpl3GXnTpMFzUK",
-	"DFaYp48zfCxiej6cMK7Zjw6NuvOjd+GaK1mcizGQrSRimCZCH4e0MJtahu9a6xu+FDGRaVH3Cub7xHe6",
-	"7NHI1x2kpItYWrCBGKqp0PZqDUXA1RrcYrzA5JWusMAuiL2F0pGQES6ipabAXVxAVl7qpusPvd0Ib4MC",
-	"Xi+8bcglT3jlgmoHyNwwe72jTtQJVoj50ovkB/i+acIYV+ODE9gDZmmtKffB45VS33vHF/vrv/j33/zx",
-	"f+tE1xIqgPXeOB6u2ts2Hr4WI+IH+vGa8bnhEAE7xG19grjy94C5/ZU5AMxZcdjyVFzj36P3br/wu7DV",
-	"bdm2YA+Y+z5fr/Hc3gIw12oZrrt9r1tX+1PmJk6ZvanhJk0NW0rynRF1UM/1IuoejVxmsdK9yHv/RymW",
-	"ZK8bUXh3gVSfhcinqRRE6B4xjlnAOZRKo7MDdg/l1g1h97zIevWxv5QwbFtBcMMQvr2kfbP1+b3P7A3A",
-	"+F3XHSDhabY8KFTBs/VpsHK1AOEMWL2EL4NUlpaDnDaS530uGa54UYjprNBgAFsCRARIwDkmrIIcHYD7",
-	"mOXqMoWEmFyygTiXUFEuEOYFXNsH7ASYiSkrl+O2JgbvqZJpofJUjrtFOhX9r5QUcZedSNuIqoUNWI4l",
-	"8ZRDUi+kyc4FMRinxTHjvoOEYTyXjEiVzTNEfjpNE5mOJwXiB4dDMTM/AqUn2cYsao6brxK+7LLYZZ+I",
-	"cdCAcF2ks8J0cLWJxUSkuW2OacWCa1dXxBYTIcWlyDEz6FBNRdeMWTxUugCrX6zF2Ay4jm2GUPtNf5an",
-	"QxF7PYBGYsITKBaLXIicDlpTXSrZ4e3DXq/XM12Lh/M8F3K4jLsM87b0AjMkFA+tOQPbquWiDhFDXfa5",
-	"qX3CZzMhadpt7nCuC0rwoi0+cJpqbabaLIyT2th0OOUBgQrrHCcgCFLHFQlgR68I0BmBT6IaYebOKgE+",
-	"1apL7WaGvNtAUf2h2WdnuM02EFWfheTb9wGGlfClNvoNrh87Tg1gxoQv++vJfTtRmYi6Bc3vmR182Pq0",
-	"UTRL5TCbJyLZsZnriIB3aCQgXi0Ds5vcBzzLVkBlY1EAMAz0TUKNKaT2fvWgXNvEtSTcPrlLa4rc2exR",
-	"srFSGMX6Kmk39umRdrV+ii+dmXea6gYxC3Niz636QXaq47aD/KZQQ1vZCGrs75pxCLiiUXx3jg/hFTqq",
-	"6Is7ZR7nDmVpgPgYXXSO79195455q8Z5wJclRbgT+cxJnePDw/fejcoTf2zUY5fewUwFHRamIYd3S2mH",
-	"Ovaw7h++CtJnLzW3cciSNrO3Z9ys+xa0OVwbmiVpYtQVry02eHRzc5YP0yzFxbbG7NGSMTpUaLtDfdmo",
-	"1EKOYrWAcyH+8cMz1lxO3A10J8g8lxZOjbNbmk1ELijhzUjNc/DsTk0rVhSCh5AtY68S7FWCvUrwalSC",
-	"zWd3Ib4sbpN88AVX11OtOWd/vrwOe/m644VxzR6c/uwGTxlUvw70dD0y7kN87gGuu3bpvCv52XRVfF2/",
-	"PNqgED+dKCk+SrNC5J03MeatPAnbaJLVqdjv+RvWKasT0LjDV2Zqgw+6HiFo5r5SEka6aTYLwsq4TEpQ",
-	"wohN1MIa3Cy6LdU2cjVISmzeafY5VVLvdbHquMs+s1FxJXIKIRNA7S2tETKVY2dqs2U0gOrKe+K1YetK",
-	"T3a+/bN//Td/9Y9+/d/+6jf/9E+//YN/8uv/+me/+Wd/99t//v/75h/8ygZz9XF062K6XCJC6yiLdpIP",
-	"r5MPLrzVtxuUNs41yOIUdVLd11AkceOuH88WXrT6Mb/Kdb8yEe28apUNu0fL7Z1lSxvFjK6TikRHjEEo",
-	"wHc+SNYphrdftIo9W5HE+xC0NwYjVxU9u+sjTZi4VqtjfwB99w6g/U68OSDd9W3DbbXg60TUnVhUm0PQ",
-	"8dFIDAu2mAgwRtadZQsONsPiPptrYWkiROH91HDamTY0QdhqJMw1KfLf/PG/+PZP/u2uu+/1Ec/theD3",
-	"XgvfVmzutfCrQtauS0Zv1LhvgwAESvqdhHlt/s5npsy9LrbXxfa6WHN4WpapxepOZ4ViA8ARFkDtyKYq",
-	"F9e3/cUlQlMavPwP4WdQgnBHq1wfI4Q0JrxolzQwIIe0GFKjV1nNjB6Wici7mVr0FzyXqRzHUelbvUiL",
-	"4QQKGWY8nbJCqQvG2YBn3HS7UExhaPcCIKbFJBd6orJy+bkAWjUoJsnTSyEtAnOo5lkCaiEYfrlM2ECM",
-	"uTQFm7cs2tJhVs1gR2wuizQLih8qxJlWarVfH4egT/OPxuAMfJxnIi+6ozSn7uPnXGiVXeIASgbfUdNU",
-	"zkxJxO2m54NfGH02JaWY7NlYSFC+ktmyTzmMwjL5ADGkNrvb0NQgMwCBFipLzJCq+XhC4E58CqhBlRT2",
-	"7SxzqZ5tuiJ8SUlCyS7EYKLURVeNRjAN9BlVbZhkM7ijUcQGYsjnEEhCeN1LkTMu9cIMJbt72DN1wzKQ",
-	"qgAKAbMOR+klwHl1ubpM6SI+ZrieiUbP1T3hltW0UMwcUQjBRctS4ltSWGg1gFKlQhKD/LhEFGCWTuEQ",
-	"JfYTQDlSWo0znhep2UJdQteahQHJbIZ8KqAbCPiQirln0VVCs00gYQ9Kpnokm6pLkZh+YJyPr6pSs/gS",
-	"FzJwlbpvk1zNZtUv0yk9elxOz6PVFIcaG2NLNJWP0kzoiFFxZpWcS8ZsQW7R14J5Uai0cubSdFoX7kUq",
-	"kwb/LTxZct0GWJd7vagzTaWDvsCl00juznHnb3/xt8/P571er/f87R90tsXEWIGn8g3YE9y8TQ087F2t",
-	"hW+aTxmWwDauZDqn9hQxV/IHu73IMxrRRo8wLew1oZR9nmWtER+TVBcqX66FEzq5A0EpueOIBgnkiGGc",
-	"1GKfG3FoTiQ8CacguU27Mwir8IQsVLllXi7EWOVLFtPXcSUARjMNIm8iJMSC5MIWYI5eczJQ8ALEpEzU",
-	"Ak4Jgug5GQk8yigd62mtn9qOfKdpn9ZfuDz8erAEitPDo3cgkqUHT2H34d6DzKp2dIKvYN31a1DWNOaV",
-	"W9Ods17v+NDdxqYr5cHNDJaAjWg0J3NdBbOMD40ctUvzFQCw3RxvI+pmfmHsxd2VxB0FfqH+YIRLWdoR",
-	"+TnscKv5BRLQbdnrkoGpBLr83fODYrpEosxfmyL0ka3qjWeUo55ss4HcOO+3z5W2jx3HRh3BDfROdHLS",
-	"VsCm/EJoH8yoRohWBTUAXDezXI1zPoWrG0SdxnZnURG3X9Affalexl0Wz8CMGRPlGrKkQRkRpXIYqCSl",
-	"wMkLqRbmsvKpMBc8jGgI2hqzgl8Q1bg5MnziUtIbsK77LB7OdaGmMYQ7SrwQm0sZMjCEJkIdR8TlBpfR",
-	"sRI2llbbe6ZG5gZz6Ta6TeR9YL5LuRimsxTVOPKSzbipC4twik3QGbglOjxciQDeNOW+A8BhetWgl97Q",
-	"hHLH9gxySYQ4d+KYCKczztS4UDGMts1mspwJoIlwoVJxUGGcpbqYKnkRs3jK8wtRoMkE9C6j8ZlloVks",
-	"VeHfr7tvIlyPhMjr5cADK4wusVT4Rds5xt+nXPIx3CJL68Xsp7JROSSnfx51ZmS2r5aSi5ngRZ9ifjvH",
-	"h3fv9npAnKcSoTcmnC01ECaxE9Rlv7CGa/dYKg9AWwRi+kU5r21JCpiPyXwGx22eiLwLtK4Q0Q5Jaq1B",
-	"HX/E/SXyLhLTRxCFYN59AnlyfvDClvESQ9vhnFzwJUihUlf0RM3CnmDJnS3IQWhJfRfS37YhCAkHnXRx",
-	"8I6nl6JfmZEUjxG8Jlol2s0ErgCzRbRvY2fGl5niSRdn3U/M76p5zsJNzswTZnZ+8CJ85+XqFNnFtT64",
-	"srJLKIFDdYHO8lTlkHsBH6juCvxWp2M3OmYJzrVZeXLdAjc/ae8GuknyFLcA13t2aEz3sM69Q9mRIDrN",
-	"q7Uu1+g/sq+VFLAyarO8Jh8VgaanC77ssqdWq0NGKXa3d5eNcjVFe7eSq1ccRBD6U32P+XxTMJ+7L71m",
-	"kOf6dbA/b/fn7es6b/ey5cZQrNsLlh3pIGkdXCcdZJDUTUxnBVIyQhLPsh0iF2CAwMu/ksJyZkE6yMVE",
-	"ZWJrukdrgqmne2wCvYYSd9frsBqNyoyNTgKMRjDBKNOab45W5v3gxVBNp0qeSKkKNNh2aXGgmAskwNb3",
-	"u9efv3l/2uxPmzf8drenxPyu44uv8UYYmmQP7NZaT/PwOHjlzL3xCp1KdRVu8jCdZBkL+8Z83/Z+piv5",
-	"mRpG1a/E8IH1ylzL1Xj7xSD9Cs6cl7dfEJ6xRaxp3bLZWx/epIjT2qW23UprjHaryVRnV9nOqeo+SL/y",
-	"NFCbvPG4jh+bquFqMq8Rt0/nReMq3lWTH6Uy1ZOaLMgUdPF3/vSbf/vf/sdf/uGv/+t//eYf/OoHLwqu",
-	"L0wrX3779/+3v/nVH37zH/7w2z/4I0g2jxOOyYVPHx72enfN3KQFZKD/69/7o+Ddv/69f/LNn//v9O4W",
-	"en1d76/diXOVpqxX+HShcpH4pbtX/PaK3070DgINE7UCEYn9BnOdSqGR344p6UMHdhOYK2ezuhT5ZSoW",
-	"jXioz3QtyyCC78fzXFhSnzQvkVG7XwEyWrCp0gW764ivVZYEUAPLiWafO+zZB7t1xJa6yAWfxhTcAbBT",
-	"T+yNhpZVq8mPRfHEdvYV2A3WXUhDm4JDXKZy3LdwBPxSZYnQRX/B0+DifNS9F3Vyq76PeAqoyl73LmLc",
-	"D4965gFlzpnDw/e7Ry8tuS08L1XRN2rZEuDs9Nf7/pl+8MAXL+yRCWxp7F3MCAu97+g0I2x/yJwLpoF3",
-	"4aQDbF/YRODynQmZmI5Ks8IOj/wXuSjMHrgTdWa5Mqs0lePO8d1e5K7pwCGMOIkr3OHtlG+S6bRa99eI",
-	"K1mAV6RCqtlUTcvBsm0wna3xnGVaxPVX3GeVZ9sEv7xWUtOEL5tpZq/IMfumYVDLk7cNFLW6RPZb/EqW",
-	"gspwXpmwdB18uwm3egZg1ea0KxgoaQ4xCgPlRFwIKUjapFpBd9CFEDML89TzrOiyEzaa58VE5OfSV47V",
-	"QaEco/VYappHj1aG7L7NOiYAHs8hZsXe31zci6dL4UvM3yw0YFnffvsE6Xvffpvd+unpk8dvHbMYvgBu",
-	"74lasKnR0izAA6JHAckez2VaHDOfOMU9a7+KLEqXhtGmfrE5RCDTy6PiXFoqV5vSBqNg/eMo/yFSFXQf",
-	"yIhdCF14cu1SxGeQMQdzx4BSVyiFuiQGpJJrzE2GHY1RmgkzGEYIvnUM81xK9VPKeVPbwQipd//WJ6d/",
-	"y4yWGdX7FIY5Rhysju3MpMMJRl5Sch+IF6DI5SDRj610sAz/DGv/oXbhrJQaZsCHF+Pc3MQi0PVhZvJL",
-	"G/xaGQV0oLA4n0vpkLnnskZfrmzZ2y/KX/TT5CV1z6yIEacsPwSdPisRgqbSQpv7Q5XNpzKmtN3UB3Bs",
-	"4i82fmKu5zwDyDS7FbtsC1LFEYunepxCJKx1QuGnQfoV/pGLYp5LePhcMhZ/+3/+wbe//x9/85f/yzf/",
-	"+M/N77/5l//+13/1K//52//j97/9T/8ZP3S73be67PNJWgimZ3woGIfBZTzoD0X/YkSH2d9m6fhkP3aG",
-	"7B4yiwsDmyFz0sxMvp4IUTA9MbdVKRJ267B7572HPzrsvRVBpqK5NE8ZeRp3PRbd7jk/jCiV8Fu4NtnF",
-	"ZD3KOOOVF4wUgsePGWdg+iHwPCXI6MN3OmZTwSXke3I/RTb1VGzVcvusVAVbigJh+RGsREUSifaQXdRJ",
-	"ihH9PM/TS9FlD7gWFEwgFUvS0UjkQg4FbmQs3zQCBzFImQQfSmj3eMizzOyJ2C4ulOY/1CweKjlKx3bt",
-	"ffjwk0c/e/ZhhH88fPbwQxDf8bd/8Eff/IN/ScL85MGDh0/PPozYw8fPnnx29hAW1GePP3785PPH9Pg/",
-	"/3e/+Zf/FifpZCVVlpdv8xnEfks2UfPcAgBUTtGIFaFtvfxGZsDeTQu78bvsiawrH7NFmeZBoP00lfMC",
-	"JarNzIU9SpFjiwbHVIALTgqe9+2j1PvSZBz7pWNPTzyTviyo6Us24ZfCbAkjBO4eHRHlpPnVnlm23nkx",
-	"z0WEcEEajCLI9pACVX7BM5IHLoWZ2VWRFRLYeowL8WELeWlFnMsE8mVBFcgegOGNDqrow0xPvCkBpXW4",
-	"oRgwE5jT/j5sgakp0JIagxAoCUhM9Qk8BTjH59IGrnYzNe4nfKnXRD6UVdfXSlRcE4LZkAon6sCc4TW8",
-	"9XW73FVv040603lWpEbS3jbH9IE1m6xvm5k5uLfQQoVsKD6bD0nCznHnb/7Dr/7mP/9f3/7Jr779//+n",
-	"5j7t2I2PVD69dvgJWe0zUbHYrwJSasEnR2e9w+PePWtgomcGZgR/wSEuoy5pkhMAUDvxYvQnIhdgH7Jf",
-	"FPjNkYVxgMUpGHYsp3N816I46BsNj9G6edFRc/PN4eH77yOIg36eiJS+f+9l1PGHY+fYrLMRTzNIJGsN",
-	"ZZno22t2ZRlYnblpaI5+DjdhYDuB+t61H7XDk5REJbRvRTfqHL8XdXK1oDav2TFazXMIZ4Z5DSAuzjtj",
-	"+psWPikJ3EZrzFsvg2HcdXH0rnFx9FYWR2/T4ui1WhzQG1ocd66wOOwXa1aEHQ+3Ino7Lod37XLotVkL",
-	"2OMrLYadxe96m2flhr6PTtl7pYzOgjqSzWzr7sqagvhRBwStbWE1V1228LYx/ZBHyv+UpdMUQzOd7+Pu",
-	"vZcbLb51l9lGK/CPRXFFZaz8OhEu7rWAvRaw1wL2WsD3RgvYI+Jujvm9PP5orCmZYXf2qex0dt6uSID6",
-	"bPojtKxfpDKJAmPPYS/q9XqOvRFtfhVbijVfkwkW3QT1DDrlhfxh0LCrH9vrPa9rSA7pp5YMwK7NH5vX",
-	"3qhEz6t5nZuiLu4YgQrjclw5IIKwFvPa4VHv8KDX6/UO3zUTDsLfZ40GgWqFeMH1BYIQ4S/7NjKb9eG/",
-	"h30+GCZi1PEnBtKFbW7x3aDF1TOrqc1Hh77Nh7axh++1aurRalM7R68k3bRbcFslCfRbyzmjgMfDfECX",
-	"V+H4UEf72MrXxKPm7OLocMaJ4aFDEZwM5gT55OPTT0+ZW9Gv6QC5SvbqLauKm3JUfw8PkVeaGjg8//eb",
-	"/Mbhczvu8YjyB1/zXr8U+cFXajpIxYEDeDZAcsA9m1+KHJP/wA4YLFlaaJGNHCJnKBgnh6bRDlMdpPlJ",
-	"NdN8BDTzQ55l4KSTS3DTrW7uZ9i6M2jVK9B+/Bn8zDLLsyOGY4FElt0O3gvRyw64lc7x0dWOb6pr053N",
-	"686uAdimPbht5w1IQw+gJWRBRmd0JrgWLOeSsv63hbE2Qu5zNd8UjPkMH2kDUMXSXn2C7eaqbRr8VweR",
-	"feOwqmZgtoKo4nzvj9sbhrLCsDcjWHFWdiJWxbJZJgrAqSIKlYBXPpTmh2XGVQCXLWeYaEUKxELmS89C",
-	"GtM3wBWaFgwklkYa03NJPyI+B/lPqRlEV6wWsss+tRXCY+4RKmqsiAQVyd4TG5oDMKCTqZJjRwlPv9gw",
-	"HgcDHYOlWRcs1iovkHB0rkXSZQ/5cIIwGyCFFOl4UrAkNYpNYtGRej61cCR8wIzMucQ6HGgMQlagTZ/z",
-	"FGC8bhxHCpL4AOfKPM+FtPNsyeqpw6lmPAEcKjHAMJX7bCQlVWyqLkWIbEI951wiINMjbFPp4psQ9IWJ",
-	"TKZI1dqEDjKtec2sqHJp19pGNtIKWYgjhm0KDXoZdYoFnBB5spnr1K9vMz6PN5KTNBrece0YfWwLu7mZ",
-	"ie8CmejKILQhoFk/ULDmocTDte6KvAh8NpacZTvSlXDwr6YM43y0y5oGHdxjGPYYBsewSUui3Xm+QVu/",
-	"/cJuoLXEmiuHEZwcdKDmYspTaX7GMo/LaGcIHaGtT7Bm93sgoO1PtYc0OxkVIl/wPNGgZKA+oFxkrjvz",
-	"lYtLyROWi5E5+uHaDRENdAo2cX7aE2vPufHGcG7sshWayT7XLYD9afgdOw33O+0GfflbbLMdqS9hGVwn",
-	"8eXWdJV4faonq7yPJ8sihZSSLqTCXw6RUMDV1oVoz7iJ49ILmlfGcGl3Z/CM/erOtneH109UuZeV38+b",
-	"w57E5zufHf5abhsBdcuO2cmEI9Nx8t8bG8liL3mdR+2TVBenVH8bz4Oth2R7qikiuckDYH9st4WxJaf4",
-	"UpMHwjUBLkqxk06xufPEpuIYknLzVJJHshBfFjYHpb97ZaIwPWUn5hL0c3RgSlWwKeR/dQGUwwnP+bCg",
-	"GGzO9EwMU55BZG0qx13gTyOZ3bH5cerG4pdbDAPPh5Mz8WXxZrpCcBq38YXYLbD3ZF7Jt+Gs8425ZXGY",
-	"d/NuzFSWpXJs9ENM2D5OdQFuaD4v1JQX6ZBn2TJCWvSSlcJnNzM9vuQZ7C6M/iBIgNt/Ez6bCWkVT8fY",
-	"8cu5mIuurbQ/lxCm3qcuAQ0GJDdXuXnVglJnM41BzUFri4mYapFdCt1tMM+fWq/m67TPDwldECiplJMf",
-	"0lYbtZDAjJOimB38P+y9fZMjx3kn+FUy6vZCJF2NAbp73tChuGvODMkRhzPj6aZIiT2LSqASQLELmXBl",
-	"oTHwxERQu5aPtrVHadd79tnyyd6w4rR7Psvr2JMUsmx/GHOG4l/+Chf5PE9mZQEFNIB+4ZBChC1OA6is",
-	"fH3yef399MDI2YLRn7itPeJ/fMzJo4ekyi0sB7bYKGYD6IRfOTA3X58nsPtQ2pV51XB5WwMNYGCmA67E",
-	"ZygypIO9CsXF1A0jlqEhBBwRTPdF2p0bWXi22l1yyZ59KnLX5uOr22HAT0RmtGz7IpiXXVgYt5aY+moR",
-	"/poBLiRiHQTNp0AZJ/XIaJ/2t0vo9xUrkWiL+oZIqIlu4SG1H9B24sOh2UmCazGN5V69mCH81VejzEHF",
-	"i6yFCT+lT5TM+y7h1d+q1Lq/V/Gj0zYJZNI6mbhwRpRsjWQnFTwLmgFC0cEOcAzGWgi5sAVKGm4Ns6RY",
-	"OPuhTn7X+2x268Kn+eL2faT8atuKrKJWxs3U1mtQYDX3kFLRTQtK9Zrb9Z3GctbZSCOoLCxwY7ceBri4",
-	"jW0gy4dlrYcBradp99n5IfDbg7ucIUcJKJsY0MYwczEgl5S0lN5zml125ak7zgvjQPtW13GpGOJEZFAm",
-	"y7gDlulwaZScIuCyZ1QcyI0gbKdcAQKSuagilkidCz43KuMUla9gWGblU/NVjeP422puGG/V3T4/0LNw",
-	"T220o412tNGOvpTa0SYmeHkxwdU0kDWjgrgVzjcsuO8SI52nhsA5HdpaynXOOilPBjW2L/E2Kuo58HFN",
-	"0JYgxFcONtKFdynRRu+2u7Bwo07VWGTzHSVX4QLy2fLCYCThNpki96i4YeC+WNkvcqlRy829v7n3N/f+",
-	"xiuyiW9/2eLbF+dJueIk/dMzqT3VsaoB6iw8K8CVLUFNZrQXGl8nT04ASdnTVpolCnxfHwFVQyoEjs37",
-	"XILXhh5jPE3VWBcaFEH8qlEaAzSy/w4mRY/nyYnFn93erohEQSuv0yx9oaGojsoy0bFEtkUtB/QwaG5t",
-	"A1jSgGfH5p7UVdjuhGs1ZKNhZRsU0HKtJPJEJR3BGvXd7VWiPjRfOHmXpd94Ybltcy0A3BYehnB6hEtp",
-	"KYg0hbpGEvuKwKmqwZwZPNPdc0/EPZHdkXk2Oe0CSuGnTEBZ0eb62Vw/61w/hyAnsIQBJE9JdgIc5QVe",
-	"TLiF18nGcikMWghKwtKAs16q9wSD2TFkVKdk4YlbWeq/dJlAOI5ls4A84ZFsKqO/ELQh677xDtnXnI5z",
-	"lryiuVw/6+p+S53lIQfOvQtRMh8MhcSKq1hYaNykg2whaJV3uHR5R0ClUCiTIcGiSEv8wHIhLelDjUGi",
-	"I+QuEv8LhhL7aqxJsMQCVE3zbscloYZCTr3HVjALoFWkWmjsne2ZJQDqK5+XwsuXoiZSpQUWcePamvf7",
-	"oancA4PJkhP8rUi7BcfCjKh7yJPsIaVMnqmSGSRScX+44XT6Cnpt+nZw950gdJon7H9w48w+i5+bB5Bt",
-	"0nss0MmgZaHiVqkzfog78bLzkeI4g2MIOWK6eeUKnMEaPXVFD3SP5+LKQLWTVFw5aYCPzTQTNOrbN3du",
-	"7F6/eq1RhxzXYZIJXaW3Nqze+jvZ8i86kqUXnE1BdZN7infEjGyjlG6U0rWuSAjsoFhxsYaDdw7e5DlE",
-	"MVhbdNRATMHinFU9NeJUL0TTo994/JE5b3OLm5GNCF3Ww9LQOfLnFIRXY5W5e4gj4Zuj0gnr9fq8ugHs",
-	"3YXCkPbh7jVNbBnhlOgWT5MTYZ3zmYJL4IOADxMju1KeDDBOoFUqzHSX/NfXthqNre3dKf+1GQZieb7z",
-	"jXuv77z77avfPtz/9m9vv7V9e+fw3ltvXn9r91sI45z5prttrH6joq4pOGnUdmt1VFTO5Pc1vTstl97b",
-	"CJsc+rPm0MM0hqw9YbD5/EMMueh6dVg99+QCkoID+5uL0AOol08DLbRGJM1UUDBKB83dGwBojl8N+BMI",
-	"W+mg2bh241kYEO0VNNTNMcSloXRPANqmPYxdIWL67noYHAsxpL8gD71nHzPvGvIsTwDSc5zEed+x2+Zm",
-	"WYC3L2gGoBU4ok4YGoD7dMBHff9bweIoD3Bqd7IE6hKKmN01MzHwnRiIrGeaK75s3HDfkmOt+G4H0tah",
-	"DgEMiixRWZJPYL7K/N0719CZWV2rYKeL7BRk2W7hzHq9NFtzoL2lbxmB3CrAd3CJS1/6rPBV35fKPPF7",
-	"bxiu4Rvex+Umr3rflBtroESLR6mIWwBOVZo5jyZgehiNa9Nflt85+/3Um6/hXLaITMCSRp9J6uJZPF3m",
-	"0pndCN0zJcykqZvKAu8rAWO2I9aRwGEwHFUoTAell6ySEEPch9AhpiTCr1l7l1QnIG6kTU/AZ8XDx2KY",
-	"Q2UUPCvzQokcaZGhDW6kmVXXBFNpjEWIYowcmhUG9Kh8baxrQhvV5oTPRHiWkXXX6vXV0k+wu5cbodnc",
-	"f5v7b3P/XfT997J6VTY+j7PlgejiilnuIl7g0MDHrjzt8Fz0VDZ5toxJdIt+fDHwUxvhsqpwOZNssYu5",
-	"0a0vjV/A6daEN2wP37np2ivF1uwGuM8HAuNro4rj76m2peO/tooLakY5UXuRArJTn9JqeRyDxsbTh5np",
-	"ap4Ip8oM+BP/Q0hlHiSy9FloqThU+0PRuUSw2Y18+xLIt43u9NXWnaZF7znoUjnPE50nnfnxoVuYBqu6",
-	"6HLQBdFgqmSPGC9ypY4Bs8V0T4sMqnEyAnHBP7sqQ+4/ynRC+HQp0tClM9j6ZoCyVxlTo7yjBqJ2JDHt",
-	"tjfKBCbkiie8k/s8LyEbDS22LRQXQWdrbJ8NVSJz1hamt9r+xDxiwe1xWE3GYSx4nSWa6VF7kOS5iI8k",
-	"JS9YYk+YACzJNuIe8fQxV9h7jCkJsxHzCU4ZfNnpCBHjl8BlKJ7kgEa/xd5BP4LjQIQJ2zaP65CBKwE+",
-	"ublDH5n/xUk9EVmNPcKcmwGfsLYw7zLj3cNfcRuHq7OJ4IDJ770PVtM0zzMPOfjdw1s1dhue9j8uwekU",
-	"foWa8yFENRZ1MzWIoOEoV4jjP05iIUVs5r87SlOmczHEfuxLm58C2Fiuq4C9A4unm5hKBPstQ18YFsd3",
-	"xRiq42GDQTZ1BHU0phMDlYkWfhUhB7XZswOzYUyHUtHNzQaDPjwUWUfIPElp/iM5StOIJV0mFe6KMdds",
-	"ILgeZSLG5SwqyGyfOTP3XN8cBtZPen2kPqjM8oN0ltzb1DC1PLc/qLEDdzJZW/QSWbj6KDxYQATkJTak",
-	"KsKAR4LHRYOngbSZwwbvBMxpWnSY9xJOmZfAUS+VR83ClpkNEUwrKv5daO4kCInGPBdbZjMF4QzrWFjV",
-	"UWGWwuviHpNqbFYOKFDdMs/pWF6mlVm/G6mQvbyP+xQ27VwwOzEsvTIWXT5KzTuhECgMhBwNjMymaqDQ",
-	"fh7ziRHu5d4YYW8e2DrhmXkDSPuDXAzfsU+bP97CFsw/b5tWKsawPyOmcVK12CvJ9C46rfO+2RrLznJ7",
-	"UhqyHWFBOWRL9Kw/bxpbNAzoKlhyBl6f3HJtvz655Vp/feJKNV+fEJ/JIb7g9ckD+4p5oIF41U0RJtXY",
-	"LZ6mlDxROuBst74D08ltgasE7/vF8ytRFp1ZsAJjMToWk6jG7uZMChFrFrXNn1hVW7yeCmvhx+URDUYa",
-	"IEcs5Py8oRyL8moP+JN7cDgKk8b9DSXHRlsKmsG//eDfHh2N6vV6/fFr/2bZYwdy18p/xTKRjzI5QywD",
-	"v8Jr3qWdVnUd7o7q07kNbN9PkoHZunYc9JfrayJz0RPZUkSLqxthIESt2G1s7dQPG9c8LN7iuiNmcfzn",
-	"B09hRWzxK16oSM6bz2+tw2VHpKkR1duUEQMk+Ns7pkPIRoSs+PVGGMQjvGtaw6v1oFmv3djd9j+8eTVo",
-	"7tTquzulD28GzRu1azeRlV0QTb5Ahb5lP9tpkLk+muKJh+LJq0ZXJnXLksE7FQtY4OthMJJ+f7cpMEE9",
-	"bTSu2w9MLxu1xvVd98HNoLlb2716zawmVHtiIGEzNd7UmLmBO80FnxaWzE7lfbodd8ZIg1NtDmDXL5Hl",
-	"lAi9hJjYVA9cIosij9kYVdrhEGyFRKImgpoQGkHAtcUnK9ApLiodqLCHM8EHC3MlyVjpKQCcYCNjNmA+",
-	"PegBrGNz3OGu7SipE+3bz+yVCEh24a8tfGH0ahONwEidiOwkEeOoOW0eVDAdux8be+8bBw/uh8YWcUUB",
-	"UH6KOQbbM/xiAGhqMxTg1e2JoLdSRoKQMQFDQyfNeDA11Kh80dOjAFEyjoLmUaD7ozxWY3kUPIvC6S9x",
-	"McxXBToHhMnNK5A/Le+LI8lYZonbXFKD7SOAsk61a8YPraIdHtEYIxzPMJE9GlBHSYnFp2yssmO9h+b7",
-	"2EyQUc6MMgvsOMbMg6+M3ta4WiRiTA+dGOKOaCNFrnvFF12eagFDNiNDx0SOlS+4qB2o6yUkN7NNwWD0",
-	"+HB5qhWuAqc1IMBq82ORsZwfCzT0sX5Csh23zqh4Fm4Qet6Vlx0LMUTEOFoKo14cSUhABt0+TqE6BNbA",
-	"t8y369QWeYIKDbHP0y4unUsTzv3BpGqsQ0tMnAnG2e+MeJYDH+2RjN7Zf79168H9+3duHd59cP8ApxRS",
-	"h9EEgZJpqnW+ySLy4tdypVqDUacf1di+Pl58TMyJqLKPD2BAD+h3p9nHBzTFuOscy/2cY7PH6vhRYv1F",
-	"uashh9WZS3yKvuspXRp1zhvXdks6aH0tHXRGDpWU0AC+aTI7fUfSHIAme3oU8BzOX1Xp8VEQHnnmzBHV",
-	"FB8FYD0dBc2nR8FQyDiRvZYU4yOjeDx7BmuyIt84itNNZO/MkT3nWO3xROKZNv8Cfy7u6S2QiTThZ7h6",
-	"TWPxFpS22+z6JS9ms3u2PlTt+X7qb6j2lPOUnKDmvxGlX9VsClU05czU4CKsrlE45PrYtP4yl9IuWwrB",
-	"CYLBmg5LMr3Y35RQCWLQ8neuFnZKPQy6SZpj5fMsz8wz87VMdH/+2xrmbR+qNpRSXC2gCAi65zgZDsny",
-	"cug9tkmoroCqFOgmPgF2W9DcuW7mFSCNOjjPFivpDGYH7YtVOApgB28k1pmKK8wczq0iXpJcfW4lcTUU",
-	"jD5m+TjpCB//hfQPy5eMDMukb5KNUI46UKQMGjBnhGmRig7AwYwtUwiqolRAjW+jQlJ63ZHMxFDwvNQQ",
-	"WbDc8jxH2BweWqM8fqjaNXa3W/Vy65zEelQiU5ahP4ykEhzvSEamWXhhi5T0yOUdU3NG9IosU1nN79j0",
-	"OK3a+6Fqo35uTD+Ea+gc9zJj8oZMq4Fg/ZGMgX4B5pJDzMXlO1uTDLUszjIB1VZoh3mQgnYheD47ISIG",
-	"q+BI5rY/XFtELEfnAjOmQ7ROrV6sAKVwn8JFoAIbESUKlZs7fmmUwhC8BK020YxEWxNwHyJ0MhkBEx1J",
-	"CKSRvIaPYGPgY1KxkYwVhZqm17aov9u9EV69fg2HDhc7BsLM5mjzvNOHbZypsfahEdF0Gknw8UcdY5fH",
-	"kdX6zeQ45KGi1K9ehwPKspE8km6Bauy9fpIKeiwbSTAenFu82FtAZuqmJ7Yjmo/QaPYgTwF9r5WNIGQV",
-	"zefMJpH9RUMhTXNyVNzKi+5R0BAwaPTO2816vd7Ae+dD1T6tWXr3zvXV3+DhApXAmcwJMab/KhBLtA4X",
-	"Vck+Z5qrMps4KhRgrHvTU60ZVMzxCm26h89fCasvrYNVr2xJLUPNqUIJm7Punl7moyrSaTxFLZsz0avu",
-	"pIcpl6e5felOMoo/iUG6rIxMSjC1xhP3Gz6ITRIWJGHBXcxUxui4QqmZCwZzuqPOooQW4K8uY3H36rMF",
-	"VvCVp3g8F2a+F5fdBdRCnbcE266vbUbOlVdTRmNjZeF0HubhaVLJ3AmbONMlY6sbiW/TGLs8wzSW1U/w",
-	"ymnr31Dtu3EV8NTsyb5iNubqoFP2DfNs2cNZA8hMhlH/LWo7lK+6sIuZpqQwoJz5Y2wd82TBVAOxHNLF",
-	"T9HYpcoLbb3CHa+GG+G1EV4b/p+zSjtzklDcrSHcqoXUEinjC+AtXeJrx6WV+3mvexbaknLqeiKf+rXR",
-	"vRYAX5p9W8p0Pf80LDjnLZChUKPtRbPsp43t4mPAw7df7ITBMFNmos1X9OHVAnzePl/f3j2vlJgVrSKX",
-	"dQHOq42ven2zARxnOKftCU3nBaWtuIM50luJ7Kq5VoE9HiN91/zs3I/HTKz8+T999/lf/95n3//9wN5f",
-	"LXzIeQpalkr2zv3bd++/GcwmemIDn/7i/51uozHTxqMHt+4cHFQ38+Lj7z//wx9Nt7E93cbBu7dMG5X9",
-	"+O+//h8/nm5gZ7qBN/bv3rtzG1SwMx5gXKXTDnBXjTLcXmcILX1VsWhhcmLVGQ2EzFG3NfO0/DnELErK",
-	"TIcDAzxLs0dQDIYpR07HOZfiDOE+cAcIpqQgbTzJoYBnpEWNPcBwTeQuuwh/Qz8wT4XmAWgNUVLnhK+p",
-	"ZxXx68qSCPr5dC66l8d99Wxp3JXZLh0BCK6V77u2e/7vQ116aXWYJgVP5fzEezvV1rgq6gTsutmsU0hQ",
-	"8HUZlshOOoohjn3OJQJfNsRvO9urRNbd1G9UljNKTTuRc2PsxVQvlpgFJV11VN29ytVc8jj2MEUjPKRA",
-	"y4+ich7Xvt0wX2xcrztK06nYEJ1tsKo6WL6UctkboVLwu33T4VE2VNr8+dn/+Q/P//E/v/iTnz3/5Aef",
-	"f/Sdz/7s9z7/b9/79U+/89lffgeOvICk+lT1wPOAlFbBZ3/9y0//6Y+ef/dvnn/yi8DzEcQZ78KiWXHu",
-	"BhK8+Hc/8dt+8ac/fWpUmWf/+qvvffbHP3nx8c+fGpHzzH+YZBD20O+Vf1tQ37ZALwqDPONSp3S3QtlX",
-	"0AzeEmmqGL4gZBNzOwP+eKIZdoJiP4lVMd1knutAimd+8lcv/uKfVwo4UVOXjMLt76XHy1PANBDuFk6P",
-	"Lbuc2YEp74i+ShFX64OA1g+m6vEZNiggIuB1nAmeUjnlKfuWuhpe7HpfyMZdjgHuvMjcin24HJ2bU1A3",
-	"Yc1NWNPR3OfFzbnk9T7fO0jPXXlKccl5JPfvWCYbJIoQmWAZlOXS3Y9JWlY3gEKFvC+SjOXiSY6lGHSI",
-	"MOGXSPDx2SRvshOV+GOzBPghyxWAI7RTYf6ZKnXMRkOsOrKVH/NY8j0V4yvIk/9Vpb1ff3uHS1nxXHpG",
-	"/LQNvwcJfujQTjSL7Jsh+tU1cx+BGZhUbLo3RX7KjttoExtt4mXRJjZS7fJSF1YXaRUG+YpG8vmxw++x",
-	"yD8QhBLk+TgzAQIEc6yozUyAlgBJzpETQBETEpCOoSY40fjvku7AdeFEgDRsUBEi+zy8m56Moz1fZbAe",
-	"CcjbRglvBgLhsSTXRxJzux0Cim2lxvaLVzp/rWmlq1z69zATUFBl7oz5eRLuuhhnSvZa1OieTajvwrxH",
-	"RxJQT/yiywFwr/jqD8vESSLGoEsh/ZZRpXTIRjIVGkoTkXlGM87Ac9A8pU+JbGGbUY3tH0mjcXlSYZlR",
-	"4SMRZq5TKng0LaajkEX2gjH/Lu8dlbHIXAARkOOavgPMOXH2swo90xyKoZFf01plRcY4cvuXbuG12cWG",
-	"w0ydiGqGf3dHOVm+DbIXd1SZ8b+4fLG6GDwNY5XFp7lK3JXl7ji8fP71V9/79Jd//Pzj3//8P/7o+e9/",
-	"98UP/+DFf/543q11yn3l3UWru1MegnTZOFM26s/GmbJhgvsNQfYMSYXxNJgL9MlcGeKVvXpS6cKM0vds",
-	"xR7RmYBiRNXV7rZn96nmL3H1FVjeSMB55uO+6BwLwMmE4KiDA7VtTYZV7CU4prNe0+af06K8BEHXDEqY",
-	"v6RD6+KCCRrbO7tXrxUB2+e/+stPf/EHwRpXIQ7psgMMfZ7xDu6I7e2waCz4l4++718w//LRD2bvDhy8",
-	"uzto7Ctfjx6G1fkLdzevi2W8fdNXS7RvJPXawFRAT+zZhmDTaDhLyKmkz11S5wIl7TmK6QPwAmhPrqIx",
-	"bF4VWdyoEJzhQBTti++vGTvaaqBoN4OY32NKphPG2RnsP/ZIjSDbAIugsPGkJ3nu0J4d+jDeMFP3gnXI",
-	"llEs2xNG4I0eONfXtEW8dPzeUYhjQFZTXGuXpExv2gOn7sgSO/pvrchAFjr/wvMR5tV+ntOVFgbAYetI",
-	"rIPGzo16Hf6nvrpcNjN2yZddN5E8bZ3PFWetrXoIGEdIAgv/MkZLY7veaNUbb735je1v7r5X/9aN3772",
-	"7bd33rl6//rDm48ah2dFPhQyPu0+Q4hIyETemCubS3C9OhIhMaKqcyd+yzHbCzRbbLB3bmotsCRaWHRE",
-	"RBfo4Szc0u5q6vPYA22U4gn4YdEYyZOBSBMpsK7XDtQ6WKeg1xMMGpemYXEG7jftQL4CQFJrV8xNWwTV",
-	"LqyzOazW9jl5JscF4EWVt8Eq2a3uCGzCbZdfQ+CSTUAq2J25bnrsuqXD1XXDI13m9p8VPu9q5Nd/aSXO",
-	"cofHDGOVE4MTs8kFP9Puh0mcu9Fxik/b5GSMVqVtmzU9Gx+bkOXIFx8OUf/WA90yf9TrDdj7WmOULOBb",
-	"qZK9LfdJGGQqRbxVqO8xgyJrB22cBk0MxND9dy3VqA29e83qic7FoMVXSTo2M3XJJhJPjYHk4mQEZjRn",
-	"gku2piVNWDKwpls2eO7eUl6SXA1blvMNHIPLRIYq1vH8PIq4HMuFikxHNjm3GzOqyLkd6RJa0BJitPra",
-	"v/LUbvKFMEBOym4ExEsuIDZ6/eWl0a1+CFdVod+1G+zckudqbF8yMRjmExbhOYvYSLYTYggQEjcT+jLw",
-	"GeIIEN2uQMJEYIcAF0aiHTS/RO9FIlk+Vo5CQEmHdApMBF2VMeC7sRlVPMmtP50ODtFH0btBpgAmazqx",
-	"zA8ACqLzJE3JU8Nza2D50KNJviCGYDO8ABOhAj8IM7fOrF3OycAqhJEFYyg0wTnqIaa3TSmJK6p/l5og",
-	"tZHtvzHK38bp/rLnCNnMIJXZdKEL0SGvHIvJYlfS2+YHF+jjeVtMTnPxmMO1//Aug75ulKbLd4bayUdn",
-	"qNk8Zf9Q6Mr3kV2jk4kcV+sSla3KBAiixky0xbWHNAfdV2MM7hyLyTx8gbeB03LtSLy9ijIVjxB7cOnL",
-	"5m0xuew8sOWToZFYEpawZRsNq0d7hvv2vhjDLCx345o+bS7czYW71oULe4hxaaXcRdywp5ZHH6IsYjpX",
-	"Qw18GInsXYTpNqfS2Qq7TZHzl6PIec3duv4NG64cqwSKETE/gQNilJ6dr1LBIoydRECIgmQw0IhzlkzY",
-	"aJgqHos4JEJEXWQKYmmX4+h+nZ49Iz9YQeCXAM9fdboHvew0GkHQR+ygCp5uh0x2DrBl0BMfs+zLl2cC",
-	"EwReh+thQCUCC8nD7G8yNQYkVdNsVSpkR8luYi5/D4a5+KwAVC4SUJ4+/7//0/Pv/4dn//qr72Euyqe/",
-	"+tMX//4vn3/8i0//4Q9f/MmPn3/8dy9++CNLsgJz0U6V6QxSRRfE0WWmaPPXCGdIBM3dEpR0QvKoedNH",
-	"joWv/AFapao5zepcDwPbwI2rSN8Mz9+8cfXZci6aWMSjoXWkBGEAMN/enIknQ9HJW5genJhd6j5PMqG9",
-	"X04lnw54dixyxLG2+aWffO/5f/jOp7/46Pknf/P8z/+vwOaZdlQ6GgCG5x/80Ysf/vL5Jz83XzmvEDY/",
-	"BZxdVBLcvF7HAjpI+C1+IKkI4fGCOrosLw22gOAWPAaee0uyTUlOnYFo6b4aoix2oNx+fZz9yNgoWMV5",
-	"/qlGcPBXSZewEnqTMHEmC5mmcW7KhJ3mZer0V+SoIx4vrIQGvtwiTR4AnTM1RqM9TXTexH9G3SQVUQj8",
-	"0kaeIOmuS6yXOe8Q7DaLct6LauzN5EQw8YR38nQCr8Efa+FY3EzzwGiWq6wgENCsj6TFfqUX6rRN5FDx",
-	"i+6hkRBww83Jd98MEpB/0EvOvGIi53XgR5KeseRkhV4BJfMQHYEifuA7A5XAdmiGdo694oMQRvC7RPai",
-	"Vy0LGk46VoSogcAat1xhMCbRRzICSRGVCuCg+L8tuioDfFe4c+DERq4iP+KjXLXoO3i5Wf2C5g3yFm8d",
-	"fNNMxPv3Dt6HJeQeCds7yevQxYL7zYy2Bs8M+IS1BXv38I2tGyH8p3HNNPTm640b9Z06unCM8jTgOmRa",
-	"DJKOSiEBLmM5b+sSDaIaFxAEgtZLA3wtB+OlrdRx6HEe674AUPcCX6EPMsH8BSTYtBMB9RFYzRnPMj4x",
-	"A1TtD0UnB+oJgi2HdjjTQ/MoNH0kdd+YqVKY1WvUdm7c+a1GPXqVTgatO6OLtQkfxEkPSk8ywVKlc7eV",
-	"c/GEuO8cHEEiPcZnM248HbTnEsnaGe8IUOMsDTfkEPJ05CpWMjWmHeyyktsTD/wAqlKAQvBI+gVz0EGc",
-	"a9UtpnofBuQOAL2rO3NEEm1HPZ8gD7bhxZatDEZpngx5ll/pqmywZVW+kkK4sspljkTQDIzYqHX0SbCe",
-	"tlGlBqx2576hssFleepKqrHTTKyMCs5Bg8A9cWqFCXTEMrsnmrUFsnuCUN3kPm2caxMIyhtjndQPI79o",
-	"c+oV1aOVaNOowStP7Vl5NtcHcegzoWek49RYJHSeDHgu4EIyYx7lImbdTA1AllPVovMWSPJDUEJHBsWN",
-	"eFFINa4EerMy92IFxMZ23tjOX0Hb+eyX3FK328axfdkJeqRUGOFKYhltrjFab2ycpCmjHKE1rOuV/d8P",
-	"uiinqxzb3v1yBUXV6sX7RfvzTPxHGKkGur0TAaYTorYRy5CEgHasiNi2IPkzkgvutFv792/duXfvzm1j",
-	"NFj/gDWhsPbd2AraGqmzRON7ZSZyeEp7foAB4z2eyIpAOkzL5qrbXHWbq25z1W0IHde8G+94XkfyIPI0",
-	"NcI3KTDMV7Wonp1yo6G4u4gr7Q1jRkk1ZsrzyPqXWsh4zqJp4RER8Gqfayzet95v361InteQSZUxJ7It",
-	"QW1Y5JdH8Ow0zCqwwZNPDbYHds57QKJHt5Ur6Jl9BoFYCyBZUaKAMj0baQHQ4AOVCXAEVqDNFt/DG0vY",
-	"4YRfW2P7FI5ONFCBleFdPSwfC+46jco2e0t7zujNNb25pjfX9Oaa3lzTa+PleJfSmLu45zlfzwAHriHq",
-	"MZ978tbBNylsKDHuZ1F72pNcMJUZ088cOOvF9wJqbJipXsYHmqmhkF6WVtLrAy88wUY2MSRW0AnbSBdA",
-	"npuTT1+GDp+HqsVULNBkhRov7AaFYi1ajGsQw0qzN9edJ0OVoSv1DkzI6deX6cEVmrbidHZVNgAJ2k4k",
-	"h9yraUrJyjOZOePcGNok6EPmrgIIntoLZONMurwsSTWWEHjIZxbJaFtrqMsX7kEa8pEWF+ZAitWs56hQ",
-	"Nud5jvoijUObacwpz3hpL9Jd0NaNIoT4jokmKqZM5Fki4pDOdp5NzHfmZSxXKnRvYua+zWyCQwUKsJmy",
-	"jda60Vo3WutGa91orWvelSBFrdp6zlqqhz1fWV9K4Nxz8o9md9OMnuk0xkQTKoEa5SzJ/dwz58eBq6mv",
-	"xhCoqEq0z9S4lGXvtMJE5td2A+AjTwajAdTBkTBJZC56IgueXUhKPH5k7wNzcBvhEji2CFN76nUxhef7",
-	"Wzeu+ZC+04LNzI65Tkpw7Z4wOwdpsg5Y+0ajvhTbtk80Vl6CMUdLD+Ozio3VKI0pB/alU68pfnkRCraj",
-	"wpjKIuaacfahakOeNSo8h1wff0O1kZcMZw6ytI3yjem+WM/K9VTE1fy+xiLQ7yAnySzHwGjwpMtngr2x",
-	"f/fenduQcMT2WTeRie6LmNwR2UhqitLO+M1LmXshOC2MseB0UvBWgyvDKpKL3eg1digk06NO3wxf21xZ",
-	"dIdnI8nAaDAq2x4jlJQyK1oE+VW1zMyNiCuwXh7h3FyY7g/zHDQb22HwoWqDEXD1XJQlhOVeJN/esgtr",
-	"M+VgbSF5HJZvo0u97B5A0DzAkCrWEI4AnjpcxUtNfzR9Hw0uRPhBwrznOhDkNkCO5pHA4WL+DpRvwi8o",
-	"iAk+QqN+YmI8FTsDZhRKJnUiMkh1BycBAkgZS1L7ZZwUA81VlZww4964CDYugo2LYOMi2Fxr61Y5Qm4m",
-	"SGqrT/YUU/KcvQUoNOZEs1zdKoSoXNXbdliv16nK7UDZ+Jar3+P4zIBPwDvNumIsMgaF5uaSkaRqYgWk",
-	"VJKc4Raq8ESYxrwy3ajp3A1QqpZD4oWwGaqln0JuxyhNF+AFPDIjXgYxAGIY03ABNRbRiYxYIjvpKC5T",
-	"AsNV6+Rt7RzRBR6p8ZcbYAC/bPg3aDCP38hzhJR+4XJ3SnFOnPoOl6wtWJxwuFRhLKM0L7lSGtf9m6Du",
-	"CXB7sXrcQlAdfkEl44/UeJWqcTimG9fL5daYgwAorAgXKscgPjlEjVj6Qh0vHZ6mbd451leeOp0Giq/m",
-	"JAKqjA0zdZIYZQfriyPbRGRHiA19TVPRdC9isegmUqAPJFdwITgc3ZD1Hd86Ngz/oBrgJBYyT/JJeCTR",
-	"a5UYgwyB4ZKcobqooRJ4C8yOjkiGWIMOcxmz9qTU+Nf0lE+azmLIxImQFv7WtsOzLDFd8cwfenmu3FiP",
-	"JHMJD9CHIfqEbCMIswuip5/IXs109V1pJgFQIvFucyX/WN4sujlTI2gPwIZd2bCcsNKTWI/9oejkIoaW",
-	"Dy0+savtJ5OrwwcihHrjnTqL+cSCThlJaEUghpypwNsbylSDxuqrzcx4nKnhUMRmDqVybscBQedALQjE",
-	"pa9vs74aZRpbgNzIq3Wg/tNTqZzDTKluEc4eJHKUmzGMMnBBgcMKn6NCP54zHseZ0Jr1RM52t2+60u5M",
-	"YD1j3hdmwbCtGrvlXlt6J7hwQKewXPQhE0/Mv5zGYvf9AYAnAhIRYAKAltK4Bik72ibqKJlOzGuxxBvP",
-	"xQgVDA1qS1Wt9yE/FrfoLSsXex/AKbyvTinzfu3Ka6VrOHh6FAx0L4mPgiY7Mmbc1UZju3EUhOyI7jv8",
-	"5vade3e/+ej2UfCsOgKzKC9n1aJr6uSZs3/s2bVln07ikBxZtwh65Rty5fLkr8YNKTojtLHBSva4Wzsi",
-	"OXGa78QKFTrW3K2Td1Vag7vyqhyO2mnSKWGziOxExFtgVtuDG/jWjUVROd2cSZU6LswZnrOrxqCxzzdL",
-	"4GZMD4w+qXPEZSnDthDo2YE6f6Onxm5ZVBgjyXgcm2tAxnQXxWwE+T9RGQjRjqHCf38gUtHJbaMrC6ND",
-	"3nsjSXNA2T71x/dVXv59lRHkOeGWRihVL5vxs1y/adZX0fjdbt5o/ZePvewAmZCsGPP3ehqPtjmEiPlJ",
-	"KX7AgQx0C4mfcuxWcClboEKQXaGQ2Bxxdgu8yhX9jd68c8imG4tANdVFwobpZuhgTUGHBAnHeAriycsx",
-	"TjQ7lmos95hItZiBrFpKSoYE+qMQjyosMJTCer0OHiUqbK0qlhnJr4LkenxxYdNrje2d3TAALA2nk53B",
-	"SUGzDTN/mjO5sMY2QusLwFI2S7SG1DpXSSUyrkfZAuDZfcnoN5BXgSnhfMLGfTWw0UTeNvZypef2jm1/",
-	"5vD/hmsWNDGraBZurTaH9HI1Czvxc0ErVzuH89IDzJYQGkgXJgSTiCUDNh2ozws3UNdYLiLTStbY3Zz1",
-	"FGBazmZWheZT8zDCoZP1MspOwLnGWSfjur93JCt1Dycerjylf7WS+FmESM99NWZdDr7AhBQSjJdDVS0I",
-	"BvMQ+MaO5BaLjKYFjFwI0IfcGAgvSC9EMBObCIJturSQIkzjYrXWFUiOJ8wd8dqrsQjCDZFp6UgyFokB",
-	"T1LsAU60c/ER8QW21ISa8bJcBmMvyQnXMk29nimW5DW2n7NUcA1s6RDvECIW8R7T5kU8hZeaToDaZTpA",
-	"62cmp2QzIu49AYMC1xkBapv9VmPvYezfy2ZzGQk1to/5cXOKTXBBCKQ7yRnkAJg+vRL1RRpHdgWNOvfq",
-	"HtMKlT+jgBZVQZgCB45K0/U3sN92+c1FpXM+aTKOXfFqrpOB0LjG2DH7b4zrOBxUNco7akCWdqq0BaUU",
-	"nWSYQHIX/RAY7Gum/3RNCazNKflTMY0Mu5qkpY0kniCknCt2cjRyEX6lI8dt7yKFsA+8l2lM+TPtDXgs",
-	"2LiPSK2w1vbuzLgsGm1Jlbe04Blk7JXeQJiWjBYX3tUWQloPb2jWBLohFWzdDpd0HwtwzELeUJ+2TLHD",
-	"jqRFVzWSg/IIrVwBwFkYeOGKT3IwHXTFbp2tLDSTsbaavxI05il6Nua2uGgkpWaT4AE+fS57mq9AL0P3",
-	"9LlTzKz49sWKPO0y6/Gmy2DD8rIBolwPQsWcZ6dfrKrnLDY0SprEIlJe2vpzDIchz/uF3VA0GUyfzvVL",
-	"VF4KH8JFiImN/XDJSH2yENAYSYdUKFDnUY84X5MelIyFaAeI5JoK6IKD5u6qDCssAAUeuuo+4nmeJW0I",
-	"AZvP26KXSD0HIQGUUPEkr4Aet0gJVP9CYLHslSQvNRl9PQpZ9Fvmf7bM//yvEYGB8/ar2GfJuDGiMjXs",
-	"uwzpJA9dlgJLBmYWWCYG6kQABDhNkMuXtvGYgeASdbbEVabA5BTp0vQC0wejOWPJiIXjb2eCHxvLo2uT",
-	"nMywjAYPJoHFm68XuORuMlF7Hyqtk3Yq9qDCnKLn2/MAHH4j3KnVwBNLBZqd0eb59jcC7/J0B9ikawVj",
-	"OPA1rCsLq8lAqgQkiob5mVavoyRyQmRKrT7Vx1KrDuTQe/WVp/iPea4UzO3Kee9IRmB504+wE10wYSll",
-	"kmxwTAeyBAuadaGkjrKvCgYGFOtUYIay8BXnlAk90gbIhRqMNNq6IYtMG0YOozMlZFGcyF7O0+MWfgOu",
-	"lbHo9HneUkMhoT3ytbwK5nF7gn6sgZLsVj+RQlPPXome//zHzz/5uXkAyzLMv1x5gPnj83/3t5/97X+P",
-	"Xq2xfTlh1nS1gzVXgZWnNjFKjRmPY10MFPpgk8EgFZCw68CN4CbBo4/viDS1FCY+xYqbH+cNxzkCN42Z",
-	"hzFdL6abAoA9uOf6wivGeoQyNdYhXrAWHBYdMDZlMcnwXvUGZq8vqCI0/7AJa9hbM6lA0xIVqEdRMVQM",
-	"+SykB2EeO4glB3nVvRF6goz2GDDMcbNiQWLJa+YlWoYW1AQ8JOhecBMoniTEKLJfcnUWZC10ELVfDAkE",
-	"PnRfQiVklWfi7uBMV+Y5s3YQBYedIKLhgPKS4Jt3Hz7/2//y4uOfrxzqwzF+QQ6KqT4stj/K4rQPilVv",
-	"tPFTbPwU6+kauOs8woxOcdDPwWVBQmch4Xtp/2+inAvFwyqxTjv3G839ckOd9qL1DtP5RD1XVc9LavIi",
-	"P2Fpi61+w8Njd+Pgy+TuW+PS3RykS/f5kQeqdJKMFlwy9s7V81dxcpbBPj0sWAnBH1UJUooILVWuPN1X",
-	"Y+1gpLAh39FpTRWyQSqBS6N9KPXYukefRT6BYqPu6lYJOtT56CD3oQ8YLEjqV7I6TnGh4flxWKhfGsFx",
-	"BufYphzx8kWBg1WFyLsnFtAMotI0pCbwCGHH/clZXWK+kBAnQi4osXgk8lEm0TeCP2Vt0U8IoQVLG1gE",
-	"3u8ohFIqqxCEDpiYfpUrLHiHCpIaO8iBxLVU7O1I4oH/1NWJYdVFoo9krKRosnFfATg/1sIZ+UPWN9r8",
-	"LjOBOoyITUfySL72GvjwZCJ7tddec5nTrv/gm6GkD3wrjmK2JF2Nmx46nn09EqViEWKGPeyoLKaOUBco",
-	"Tcd2gEVjDnUk3mOYl8Otz4lqpNq8c8xGMk9S+OoEMl6oGpJmKk8GwmG+4OveVFKYd92hyfB5/DVkdVDh",
-	"oYypu1CLYt5SfO2tTMq9Ab/iEf2zqJ+YjTqpdYWIW+Yx8M3Z9TfLfiRd2SbPnYfmSEY0Q/jTVk9JETWx",
-	"KBUDP77jVA/0FUiDiYqMskGitT0hEDFyZYu0uDAb72qRaQ+HW6WCRXg4IoiveNscDiI69iZ+ZllfDLRI",
-	"T4TeQ56MCKIJulRjlGRFLVGEKU211yLcSjwVWW7+6on8SEKVj91lfnMFKa3Ltx/3laVDtB823Rkpeq2k",
-	"n6PPInMBRJQbZNmGB47juco79nCUprhdTsNV2C8fjT3P6ViSGGZBJABDFlWNjfru9hw4BViy0vU44E/u",
-	"CdnL+0GzccN0KjeyOGgG//aD+tbNx08bYePGs39TUXQYVmk1A/4kGYwGnjaDqAbVvYFCr1JvYtHlgETQ",
-	"qNfDgFqzUD2nJQ+Uu3OAAFRGOgJkNFY7O+YwmEF/2nbq1Z00D1f30e/hjt+/+jL9A+SMYnMBYTkzj2no",
-	"1TCFCgbMqKjqF7zB7xfhR5ySuGBeeGgefQa9v4sPbRddBmZr8InmE9hOXeAPPr3/xEUKZxM0XJ6mUIPu",
-	"zoyRVSqjLzQcOy0E+bDNbxLMQQUW93mIIC9TSUkB2WE/McdnMMwJvcPDzrK7ZgXoqNaxMCoNxCO24EgX",
-	"CFIVD16vNbZ3dq9e+/Ys07RUedKloc1FEqHcvQIrq8WHQ8zi0wMNf9TrDQ8tJHj+yQ8+/+g7Lz7+/vM/",
-	"/FEwDb1KcCHbHkwI/sv0vLFdb7Tqjbfe/Mb2N3ffq3/rxm9f+/bbO+9cvX/94c1HjcNgGuUJnhYneYtk",
-	"GyS25nwwPHUmLGQWTkgNwPVnoEpQZJ6tDghO1hvidGpqPDNlnW4DMPUyY1CP0pRWzTMM6IPVXHGn4yMm",
-	"sm0m/spT+sdSGCXIheIDW5ifm6sv8nU7oARD4Uyt20C3IC8EZDgb875wSWhnbhgzGJ92ifhtATiHWBVw",
-	"JFGyh1RpYD0D9K7iJtiDjyOtRllHRIVqhynYGMplUTEBkQu5F1lOwNegEGbRXCpeHQPcopBwZGO0wAiK",
-	"uVOSiTRNhjpBSI673XJlgdHiLcRI6GOgUK/Au2MHBkcXIs6QawHV5w5BA7xNbLtet5xoV588cbZnUjY9",
-	"rWF1JBlzSeZtSFSCZHmys7YsQgrmd5ilcyYZ5mgJnqUJAdbaqlJaE8pOiOBqsZPOvO0UEnOq7aP3Vun2",
-	"i8O+7HZt6epUcnuIOQJm0kTM0uRYFKgrMxFoG9n+X+Js0spG8utG3wF+PDdPdF3u+YtBu9aYKJDW1kYM",
-	"2kqVW+n8LnZ+dZcTPmfUh3Dl0PWMwnQLBmKHRqkOOJ7ZocxRfmiaSpoP3XBtpVLBpdV01sjnB7kEVtSA",
-	"S27U1ubTAJx87gucNhAxiOcCosxJyrjdKNYYx2bkr9lW+0ZhqNfrjS34v8O6p+10E9kT2TBLAOqsc03w",
-	"uNvlOzvdTtzduR6EQU9Is6Yqe/fRPQRDS3lbpEWHaXreUjq/rcYSZk/nXHYE9gr1WZ7l2I85WpeDOOsm",
-	"aOQ8BiVuoOT+iiPGp+6t3knxBK8tHGg/z4fNK1f8NWnerN/cMVOSqdHwbVAQnz5rPnUv+PqRewHC1cAP",
-	"T+kJJCwALklmYeR0xXyEQZ6NZMccx33aDfUwOBGZxh2+CxenVCej0s4pUOy+pUaUX0PJCEIy3U+GQ8jI",
-	"BSXv2tVuo1PvdgUYN2DhG22MgEHVLBEA3J7LqWh0nuFUnFvaxmILwd4HoBNPI/zBL6f5Ej7AyW42HjO7",
-	"Pk1Wtc1OZ0iw61dfSwdHOdIdaUDDPZtyTDNvhPFp6jHVokH9Le/0y3QKm5yVTc7KqqjnoIvjFWtVFRtJ",
-	"M/oV5AdCEeQYMvIHno5PWs8KuSyQP+ozy1Tr7ftwhLUXwCvUbBuD81AVMaMPjgNIVaPZGqW7Ua97bIc1",
-	"dr9Qm47FMK+xKFVaT4qKx+JtliGDyIEplmfLMr2IX5PxFVMXQyzAIEWZw6SOUo4w6vYvzw9LFdboVoCi",
-	"zTzjrjKWetYWE2XDHjgEqHc19gAVRZg7l5uhDzPV5u10YkfyOyOVC13B0IardA9xKc8hzxBCoB19srxc",
-	"NO92tDLnnE94GhoKTKLZxz40OGYEm/0uZEfFgHgevPl640Z9Bzh3AATZXGAiTeHh8o2D1D7wuFlEuHpg",
-	"CyIMGpL0GNW4eJ52TRAGL/7if3/+539e/bDXSdvOzrMzkvqUJn/xpVR9Rovg7st6L21ujbMwCpn/5w5O",
-	"G3w5xd0Akv78eDF8F63GCyMVuahIHgEniYsYlJ4jx4BjopjGKjgENwt4ANixmLiyBoBOd/w72H104WAv",
-	"NGB6olNo9n1JXoTxZqXsbWjhfml4S2VttpPfbVGQY36F6UL46OR3MdJhBI6LqIBLOZz7xiTWC1/ooiwz",
-	"ta3TIR8/vuICWPbv6XDLvKQWnEs1N2Z3bReadSG8JeN0NuufvEClRd1j7QmjcAUucMmTVGMQ+cH4KsA4",
-	"QujUo0qqlaKRRBry0qODYXFi0GycEQ4M21keCYywR8prsEkZukQ6ZliACuGmuqw90okUWjPV/lCU89zL",
-	"67XYQAirc4DQ90lsECG4SSEdW3e49EgkoJTVf9tF4aiWRb8WZDKcIvL3IE2Ix6WnKGUDoYEoKAxyo5Rw",
-	"Umr5ylOoz8u8xKghnwBRdsHEToA0uhr87Gy3zBq3yvxbZDFV59LYB30upUhXLluoCNVPraLCiL1DnKh6",
-	"u4VxWfbt72qR3b09fzQrknn4q+kTepw6uJl0hFuUcVDi+tNCYIVe+VmZTvCkQFl4fQeiS5d5u30Jq078",
-	"lVql6GRz532RpSel2Z9bdLL8Pbe48mQeCB+GxTTcfv67mJLo8SIZGFo/D+CNOZwMC8l36F0X3SRNHbKE",
-	"ZRCzWqy90o+kEcKUy3lbWB65RMnaa6/5fBDlTnWLkCvcdy7nET6KXOJOBCXqtvOlWw2dB+ZGPpIW/csV",
-	"KKMXSFP+qaUdJPoRv/Ui8Gr64YKxhcoCCQohhehB4tMDR9IfEs3AoYKp9bJnAeI4kWyY8g7WDNB9YHSV",
-	"Ut2xkZRJXpRr57xHmbbAO4WRcC1k3jTjQaUjG0kgvbP6ybh2JO/AclOlPORRJrlTg3Aa9qFxp/SMhuQG",
-	"DX1cesrdTPSe47UEKIFcQQFzjR3ynraZoWaVW8iQoSOCRjiSPcVy1QOEN1sZkeYi8wrLvbKHIjSTKnVs",
-	"egy4gTSxyUAUkzo99tzPpii4VO1kmmfpyamehpg/W6ZfxacGXE6OJP2QEozNeg2FGgIEjYW4IwrbkLKS",
-	"p3U9wC+UMeFJvvbaGzxJR5nQeD7w4EESX4lMBYhoujxJtcXHpnObCa6VbDKpLOhjCLfxSObZBNI0HR6C",
-	"M08zyiuhU1QA4goZ08ZhOulJno8ywXia99WoZ9vAhimNtziIYNmDvIHUDdQrZQzpCjaDxIx8MAQqHvze",
-	"y4Lf3d6GDRaRuInMLhumpvkpYYGzQGcA0RjN0IRFnBBPctjKbUH56AlRtvgyy0E/ACQPgT5EFpQnsgFj",
-	"QFOoyH9A8XqKYnxJgIGgd0D1vRcdJnW5eT0sdHFM/6Ulw2yrAU9Sc7XQpAfNp88qKvnNZyqNK1/QqNcb",
-	"/jum3mCn2bzET7+st8yDrUbgv5uSOA+BtROIY7bqN7bqDdaoN7frNslTZfeJnRPd4hiGtZ/98o9ffPTj",
-	"Fx9///m//2Tr01/+zYv/8ePnv/+RudutmDW9Gpn3jraDxyuEuf3FvuSoAogLpF8tYt1kwzSLKaYZRuLW",
-	"2PnkLHvrB08DFBZBM3jxxz/79B9+9ukvf/n8hz/59U9//PlHf/b5d/7Ti7//qxc//IPnP/y753/xUQlu",
-	"crSNyZ3eDODaz5Cc2tD4WYMIpZP1Do/F0vHtsnrzkse3N+HqS9LMYT9N7F1dodGt6YKaF2rw6tTmhaqp",
-	"IqpDivqMI8HXCwGlvnAWs05fKS0QsRcDEbrKn0Q6iTkYR3KoEpmnQusSLdt0JxhGUkqt7aGxzqSKBboA",
-	"pBCxBh8b8RFH7BVj+ButePwqwg+Zho+kpyeXyDhAK4GqOPJnYRlRJrBuP8EEUF8Xn+Lz8H6KWprNDQVX",
-	"HCoYRVUdAffkyFcHCZmZGCRAAEUBeP9VNDCL+A3JPZQxGTVpbizEOaSOtke5Ta9N8sTcURHkYUZmzlox",
-	"1oe55xDS2G5FUBCN0mJ+q2vsPk4uPJlInZMOssUiIzzyllGKoNrM9F/bhq7VQ7Z7NWQ79ZA1rsJw68xq",
-	"q1TFZhGasCEd1dgjNwlk1w35NH/gkWTsUCnQfxk+6Kq4POYNuvPhxdQlQgDcA72SNMIBTyTAN2NDpMTS",
-	"poOlqhVT3k1kovsCULjgA96WKhvwtHIRvKRkehcNjebYtOAtCq3x7Exa3nrc75C2zY+FZNGAP2nFRLkX",
-	"2bmljFOwE6ArLDIaqRrlLWzX/dJMpG8SxKAQ2zFWrzuaU6UXe0Nw89NcMGzzy7mbyhggDyydKBU1vvYa",
-	"6NFU20mFK0JXlO2Bz8D8g6whPEI0I5CiR9V7CeLKQY5i02adkzihikg7FnKn88xWwqJ5UAzLT9sGbR5+",
-	"THWXvkSyedfuWTQEyAB0TL6uUtRsUn/OKl8BJZpLvAWbG3PfN4GyFuWWiItDBAv0wEzdONGCJTkkrCN6",
-	"n9sqpbxxUbXR8Vpb0FU3164LJcRRnoM8BiQ5uxrmOY9kc2qazPqHGMR2L4YYRem1SVGOywGqn+bMLWkJ",
-	"i9W26wYMoPi+6POvTKKXEHIe+eUduty/QNPMlzblDN45dhIqJM3ygxD3dlIgaF6rh4F/moPmjRs3tkvW",
-	"lPmazKJf/3+/9+KX3//sr/7213/718saTMUaloyxQzDGmvX6b9VvNCE9yWXBoi1YFn9YxDllfIHiVCzp",
-	"SrPiPUZt2DAUeH/8vm4fNnYxD931FZ+WKmjefFaye5ebk6mhntWmhN355TQmq+zB6y+PPVihDQO1BWlx",
-	"RnHGidgYiBsDEYBDEIPPmmVlExEVHVcAhvHNWOjzthrteZlnNd7yoF8rgrNzqsONxl+ETSOfUHo64Sgs",
-	"6HESaYcbIbexiFvYP6EjP5sp9FllvEQIn1fI3Pg1huFm1jCf7DrDFasUxz4b0B4VLVbR/xC0kwTtLRN5",
-	"loii6TrpFqUAAKKfKM9cS2YTtCw6S0gck8q30sZ9hWNCh3zh5J/O7rDYvOsn9t2R8bRbeX3VwyUpVrhu",
-	"zZY0t9hj33u7XcjsHbijuz6iR3sCMMVmy6zQYKlgnyL73kvWugPuyPiyM7ttJtvVS85ks/j+FVH9TX70",
-	"Vy0/mjB98HhU5pGeY/7c3Gvo6SlYlfengC9WtK0uL2tmFS1xkyhzydCS5evXJiPaQM5UKsqZUmf8na6F",
-	"xrra+bUAd6wGQb8tPM/qOBFIkwfeJlAoAOYhglQA+r07uEYlgKD0BNwelHXClPTB08j7DJVrBR92Ilk+",
-	"tt54oGtAlol5lQAHNKxTALDuEOdjVU/nJNwVg6zGayLDsLpe/pwu4TPct7eVXGgsHiQ9aezBkdkufcFj",
-	"mLinRhRv3YIFn90gt6l8o9gUVdABBYTlJUqWr9qFmPQkrY09/vYALz74xgyoSp0zZy7eak+Qv0CrFBSQ",
-	"OZTRWE3qgLWAph5BOTIRC5knPNUhy5WyNUDGUkoyoa3fU47SdPbEviny4rief208wUuhB6ZK+S466YM2",
-	"3CiBNrgew7T2RP7gRGRQfQuzdcj1cRBCtRZUTmH5IOTuUkGXkSgkQTI4VS3VbUEHzqY/08ydWloIi7b+",
-	"nf5VO0dIde7HkEugzRdxqOZjK41FG5KVi5xyyzh0YAFRUaxSSAM751jRRsb8z8ExSeE/5rYrQuNAC8UZ",
-	"hWgwwWDW2P7Du65MD7LejIxJZI29B/jOQ671WGWxxlw3vJGh6s+rwEAx4NJKY0Wh4sOi66X0PaAxwmmw",
-	"4Y5MjSHkDcHRJHe1A6QWgAfhleitPB8+kOkkCll0wAfiIMnF1w/yLOnk0as1Zk4lO7x3ANRFKrNgt5wN",
-	"M/UECtGiw0fvHhzeud16+OjB+3fvHEQezFH0/tYbKhvzLBbx1sNM5arJ+nk+1JENpiMNT9RqvaV0jsvd",
-	"ouUoyKgPRGeUiWgPZ4ViWN7T5ccsBxAl/1Fu5YTsXDB9hKXZ8ZfaMUHR/AKxE6qKmRrYwp3yhrJbxk62",
-	"6a7mE+AVOhCdrTdE3ulvmTnFNMAHWdJLZFSOxlnc1x0WUadrnUxp3dLmuRBTCoy66rZ0dOvBo4PWg0d3",
-	"37x7/yAKLQWheXsZVgzWXooEdhMqHxje3SdpRLFmyLN1ULR2CmgmrZYKji+MtEV4eGv0VSuJU1Fk4xYY",
-	"ATSecM5jA/6k1VejTEc2gtvh2rE/CmkGZHM3zHLFiTayB7zryKNkkSHoTNXYPv64zItUd/qox4fk/HiI",
-	"6FfAWpnPcK7MBiY3kIi3zJeY90ww7E3IBcVUnC2dZ4IPYDEsPpTqst26jwBDGfCvc510yne8Vsh4DjyJ",
-	"9uD21ZhJxcaJjNWYcmTcSOcmjfpX/7r00PQSkLdZJjo566tMC9YGnNmJOUTmp6VbGN12q9+zl+pl2ygv",
-	"h4XdGVI0nQQeSLUVrJTD0jXq2bNLGCsbz+JXQwE0N3OSE07IlFmVyGUVwOGonSadauSFtoonrfYkNzJg",
-	"t37z2rNT9ELfFTMwfV9MYun5YmQMka1UcC1q7ODdW7fuHBywV7Zfhfvojf279+7cZq/svAoA76kocr7s",
-	"d5Qi1FejNG5lIs8mERuOci/nBCDrE5krzB/8nZEYiZDFI5vhFD26c/joW63bd+7tf6v1zt377x4ahcrc",
-	"ONBcC37VIqdNZCtAonf232/hk7cevHv/MKKwFcayACViNCQF8hFEoQAoktJ0zLnv82yQCq2bTh3Zrtdh",
-	"2DbgRLkwHvgjzBNSYmKWEDQGt6p4wjt5SoCXNJ+WXMASoPi/h4oc8zN8IkIpHWFAjrQQux4e8j48kXEw",
-	"4CkwiEvjzXhSZBKBlq1LhaGE+4yMkMrGAXsqpyQpnciOVYNokWmhcPQw/9H0JIXM1ocV3RxzTQHFjjqB",
-	"opWJyJ2qClPh9ATSVKlmjjJtqaiH2nbYnP7WM6MDOgKa8kNiQEiTAlcUmjwWYqhR4bALQV0p3ugWQULW",
-	"Vl+ksSMo8CgDIOEfsydrUuUt8ztUwctRJs7iLDE9t3M8tyniB0h0C5+orI/BcDpdtOvHL222iY8N6SHl",
-	"ulXDWi1zHJzRRXCfBdBmNeo2AGq1iiv9s/9KkE2+mHBOThe2XA/6DzQmaG+ZAe2BmJhABmK2zlD+8Qef",
-	"/cMPf/2z7774k5/NDIgAWM48HqsCLRzRmmtx2ipsr9nrpdU13MWrq8CLL+nbSm5wFzd63JnylPIypCde",
-	"RSV1DiBeq915Qs5336U8GcxR0rag5neBqsY7fXtXmvvQoj9SPx1hmrL55l4NaI1FxhqMLCA4BcDxpnv4",
-	"4KDMpoMviQjbGVFXLDQ2Je5QP6BWFgteEH185jLn3a6xn6FjGGFjB65qnEgkZZHtbm6syTSr9YLr72z5",
-	"O/lYlSXrAzkrWRHiBpDb0dsIKVG+vKWBIMp0tey12mLQbNR3t88sY8PlXrRz/tfSN4Nnj1cW8a+bnX3Z",
-	"ro5TMYwFbE3Pz7D2WmCju/WbXqMWhJjuXdwnVB5aUhfLPo/DfqLNKfD1zqIWQCtjoZAWZu0XIDBcayE9",
-	"qOQzAoiV1nk1qGQyUTd+kd+M+xQ8+A4Bo46ZqGterdVukhs7N25cq994tsoVDC3Pzwv20F7Q5eFVcFFu",
-	"iWeZo+VtyTJYPMp4O53YakeSahFenhZkhI0kZSJ6PoaRFi2LqhCF3qOYqosFhTYdJQSQ4i1AwBUxewVu",
-	"/K8jp9DRqF7fvgZI+1jVH70aTsHC8k6enBTAM8Y87gGXYEGicldOvZJFv4X1R0wPeUeELPqf338fPnn3",
-	"8I2tG9OvMDrJWDHxOyOeErgzwiUbDcK1at5M+BLtlMtjKP408m6QAMFTjT1MeUeYKaDCSk740hYHWjwZ",
-	"ckIAsTNph4UJ2iWEHbLAeW7N9fKwiYwPuqcj+LigkDU62NDrTRO2iM2tCsmxAsFDBGWJLJ1tZIuMjXKZ",
-	"calTxLUxO8vRvRULDjVYQCVDvXawNbZeF1LMFeRJV3KZuABLmc5kr/Cl2Io93AgLnB3UB7jB8NeRm2qo",
-	"iiu2uJm62bm3OJ30O6usAjOAXYWk0L7IB4UricnyLXNgLRyN57oSJXejRy4JoDSlVmwiyfznvbI68/he",
-	"6XBDjrzvfsIp0mZc0fOf//2v//l/e/HDH0Xr08UMMxEnnbxEGdPnw6GQVgm39GAVDqIDIeODwdlBU9bk",
-	"g6ns5xfGDtPpK216Q/uwrPJ7Z6o9wdIT2ICEAIQxdjzxvs5vz3HQDH63b6dZF7pogIK3GCahqTw7hcjO",
-	"OyxBM0hVL5Fb0CIqU5QU+LSEvWDPUXP+4Up06XT5I1nQHfPOYcqxHKE8ZUYwlu8tv82CGOTFv/vJZ3/2",
-	"e8//+f/5/KP/+Pznf//847/7119979c//fnzT/7wxZ/87PP/8vvPP/k/TiP3Q8oto5ZOdC4GLY6QOZXL",
-	"+bC4nGwBcOX9Vt3bRVfm6r2EQGer6CeYOs/oxXBzgX270n707p9pe3/6MiotMm1P2pZ7yw1pwWZcISZ7",
-	"cbUkCDmeTZiRH2XyngrqAG0JLgFiC8d0634wS2bzLx99/7O//uWn//RHz7/7N88/+cW/fPQD3MWf/7fv",
-	"/fqn3/nsL7/z4k9/ivP4r7/63md//JMXH/+8mM8sURgSvAr0RIj8WsVzk6lR7mF1l2go4TYig5XLVs6P",
-	"RfFD8x32HhfvehAGY5H0+nnQ3DaSspJBJwDOI3OjBM0ApDTcoXMi7s/CAKJz8WnTOj13y8/UGXl+qru9",
-	"4rZcbKniDNgy/My/4S0RHe29TZXrxtotWHu4p/E4s3aGXWFxxZA1SpfyCluX5cW6hYGIExW8I1npFbb9",
-	"mHUL228W+YX3WTcRqUO/GEO66DcOHtxHakxsC5NN2bivUoEomSFriw4fuaxIbgxFIzHtyDs8TY2eTbmB",
-	"YIfPtd8TdK6T6c7T1JFjFgWvZNCHkFo3NCaCMeCMgmEMOEJnLBg4U6WNsgQoUa4NsnDxPYSWySWLPAV8",
-	"620xQYMT0UALjwLVDnuvtYT9NrvBW+Qj6cO4Iu0m9G2B3QCOvC8YcXHaN384VqB36pASVgDTCABiWYIy",
-	"okK7tRNOzt8LVkvDc3gHXJfXb9wEd37FOx6veMu9nM73ar3h1Mk6q9LgfPXb255jHuQOdhH+6VQrt58K",
-	"XcN6ScreCstibM50nHCoCcf9Ty5/K3GT4jYr2rSSj9qGX9TO1T/vbYSvIpHhRsO5XA3H8987AbuarrOs",
-	"E39GJ8r5onzGN1RGvjzLLJ7yZOCjl7n0QevEB8cf0VITfATCoxGuBlFW2XESIYnAslHI8lNaWGAup05t",
-	"1+s1UDOSDPPRtDEUmJI2adHPoGtSkeiIpwie5hKK/aRMHaK7XMRYkgG6jRleQTTu0tfGXON3Iq4cPHmm",
-	"cwvFCLqSebOfIVVjd3OHQW5zBrFPxDJO+YNWqzuSDLvoEYR7jlWjmlo7F3JBayxSsjWSnVTwLCqUwwHk",
-	"2deqBmX7a/vvsNYAXd2BhCNuuwOxplzJkdRGwIVTrxWdJIaFBbRL6EVX2WVzfnMpBGZJmh5A3w7MvzCX",
-	"FF+AgHpeQil003O451iM1GRJ1yuUcDoi6m9lDX3mJa4z2vUG5r2chMmw6sWi7BVPUsJoOLWgdpORQ5eN",
-	"5LE0ZgTMPpKKVIQCMNPSJT42S1YAVBBhuiAkk1rwSTBZ8GWrGyz7hbJnS5zouEpjc5x35uWRtJNHl7vb",
-	"bz4TKG6IWWXafHEBWSpGEy7B7/O2QmrV5RMzcXODyjOdm7KmYjWdeXLRqSUwu5es11aqstPz50n2Gdb2",
-	"HfN/3z6fTJOZtJLyaTS3/fSaVOSZOOkE1BQQKYCniKggh7q0gcpEk2gmCrhZG386j/QTh4d4dlUX98Vq",
-	"ai4MeaPkbpTciZXbTv3zdF2rUZ0lZ+X0XBTT+pWndKIWAgVRAcBqXhrz0PogQaejeCHQpYbgc6nC0EYv",
-	"w2CdcIEftqHyRQyaT5UqNkqlivFILPx+OpvAtu2XQeInEEVs0Q6Y0+bVG7Wr3w6mbgB8nAQawbYFJyIr",
-	"QTwt8jMVIaWG+QPwohPZa8252TFqsXDUVomp/FHD/UhDrDl4/skPPv/oOy8+/v7zP/xRQCUWLVgO8MNM",
-	"R67yha3qpCcdfGlFxPRsibFhkBttwIHmqJynLUdefK0eBqNhzE8b+ZgnefGUWdSz3UjmxN0WOU/S064l",
-	"SDPfAGVdMlAWBvjAHuirMUuV7BlD0GwDEa/m16iExJqR6VcQOHJBwiFhd3L28M7923fvv0lph2QNA1oA",
-	"WW+A57BEZdpQyDiRvWg2mx5ftrlLLu8uudz7AV9Qkvn2I5Tw9q9l5DpJ7iWl+O55SPHTRfbZxfMygjlk",
-	"Uo3Zrf37t+7cu3fn9lerYuwrJthRppVqiIssT8iePmNsfkqgiycuT64S7OywiAiDq9mRoNh00ngkLJqO",
-	"9V93uGQYx87tV1T5gQAxxMhiriwgj0FM554qaCd8F7dFdnZQ0nBLKOCv8YqjC2xrSH3cc34u/KlH4Aje",
-	"3T7PRGzfYO4nQr+yCcVtsyPBfewzGPuQA/prmApuhgjMlfgGN/ii+IVGzaTKiZbbQscR2I8gtCr7pp7I",
-	"WUQ16pCJjFlSFVfgHVy+l+4O5H2jTTR3QvxXK9GtgcqEE41LXElTV0+iW/HIJZNNZauRH4kyv2ZT1NbP",
-	"Sgv9R2ydsf9Mpk4S81fDe6wRBuP+BJg6Wt2RUcanstuK83439+ENaGvtsZ3ycQjOMdVsaQ4K3FqnXTAg",
-	"QOQGKfeS7wlaHZAr3AnjBKNGoFtfiP4PwQDKzK00AA5LWBVIGkRPA3icRh5WZF3TzCWahg5Pz9I7cc2S",
-	"LpgzIhNMinHT2hSW4zZNoQ0K5mEdEUNJbU7RkXQYcnQbAVKcivnka5quBYgU4i1mYXhDV7fjzp+uqN6Y",
-	"gunA4Y4R82M4FNKxKIVHEgKvfTXWgLVIcxh79Rp0QbwSIU1K9GqtgBfBGIkNokEAlTo2i/FyJO92KZvM",
-	"xsHs5cRn6oPZK0DbhPlskY0qgvucVwTeXg2J+QCIiM2sEhG1o2mjUpUjWaDklRPKdus3bWkRxvpoBDiX",
-	"KMZ10yPXAwMQ8FMoRGc3urUuVcYePnpw687Bwd37bxYMcTWQdmL2OUKj8X4ZizQBYBf6pRXoXmS9lCEI",
-	"ROGx1wBeVeZxu1Ec0mufawB+K/8+41pMhxxnzgPuevyt9/BIAsGEEQi2v7geEDAsAWd3oKBliim6rL6Z",
-	"nTDgsQB8zVnmi1w59o1E6lxwvyfmCMYZH0vqR+lJD/ZGZfAaxNQGBMBMQLJ/vEc7jeciKzanGTtlZULK",
-	"H45vzxFLk4o05hDgpmb9lcfLuYfUipDooKQL55tt68JAhXaWTFeXueCRea/Hg52dCL8b3nuN5adbqtuF",
-	"jYD5nOYzOzI/syCHOY30QNdQoJhnIftCdbv+3szUcFjaw654L+YTKhsEt4/I2LEY5tWQOyBuzq4irglK",
-	"aJmfgtLpgj2hxnKVSm0Yhxc4ffYb67xpbJw3C5w39Qt13ri5v0znDd13G3igTWR4TQIZQH8uCDSdo4Mq",
-	"gVXmOQjP1cNkVeSFLianR6OabCGAAYePwzV6tV53SQ/o9tGiWfBVQ2cQKzjEcLcOKcZASqarNADsHsyx",
-	"LCiUQIGuQuQ35/TQDuHlcbF88DRY6D8hUsxMdITRV4s8LpSK62H0VL8R84LICgO5bd9OQedgrVSjFfth",
-	"Y6AV4DjFZOApXwRrZJbqLFKddsqpXhPHl5xvoqeXLg3vJci6nE0sUbBvtoPTl2onAWIcC7HPz5+i54rC",
-	"B1IgXL15WJPpX6DNWLkYgrlnYdKvsSHP8gRZwF5R0AT9jWZIzCchG0nI6436ic5VNqm537TGSZz3oyJ1",
-	"G6wTjfavQ+5/tcYOlAXTh5RllcasK8CyzwUC10sWQVJ8RDl4kqwej/yRs0iKJ3mrM8q0ysiySc16JDA8",
-	"Y9sIgpEv/9TxprDI6s3dTA3IQ24/ylXEJM8yNUZnTKJhLqkfCm25MrILZMkj25IRwkI3WeSrvtEei6CQ",
-	"rZXE0Z5fb9jw/xKa7cBbdgn6v+0c+ns2R7cllWmNfA6Tcmv1PUe5hJilZOqWKDwRx95j7Sw1sV1j+2lK",
-	"hYlo/KbCTDuk2RbUmeBcMPMCq4p59qUhh36PQ6/HHttpaeiIOtwI/S0C/BbOaiWGHOh5IjxKq8o5nKbU",
-	"MLOC3jrEF0M9Ie+Lweytfc8BuJ/CegWxGOwgaERJ4TqtAvygS2IVDR/pR434OVVXeGjm/40kzYGeZkFX",
-	"HUmonT3TbTSH5vTbfrlkHir+/NnCTlhwDrAcq19bMi6Xffk7+NCheWZxD8g1h3A7BQ0s1NHkeSpirIuQ",
-	"LJqxTqN5E+UCO8t2d384NPrdwo4Wq2RP0cJdZn9U6oOQowEQn1tvZRAGI1n89TicAuw3V5N5aOuEA2MB",
-	"3E2mU7e9Fszf7/qtLLfm1vnFblEY02eDhXAm+PnxGZlSuBdrMXZKON5KQhK2U3QtmUPVvHiemOWZYU9b",
-	"Gix+QpdExNqil0h/wQhHSwP/c5YpI79iQla1rqwaezM5EVCnlI90xHYsqLdRJEAEIlq1NyHlMb/zdrOO",
-	"em3VsMld4g95wJ/cE7KX94FuPgwGiXR/hzPEDcusaJvKpqs6YK++pWcdyjUXnQrPK6o91kRwvESgNtD1",
-	"MpjTJXDULIRdWjRoS/VuxQcWrmXoiK6xfVRHugkh3A8cv1CqOseFmlSQNA54jF5hF+miYnqeszjpdgHT",
-	"pyh881oxtlyba0DMGRDklwQgADnKRVhofRCpkQ5iIAOgeSrFd/ByB4qCXcXWTmJ27+2Ddw5YnMRUoXYs",
-	"mnZEBQJPbBMkqFpIjXKd0KjgZbV5p9JTxUpL0lXZAOy0mOdiCzyTq+1Nu0wODI2Wag8kTFkHPKVzuVqr",
-	"a6dc2EbNuGfU3WCJH98CJfZiGW6NwmE6tcj4dBaG2UmgI23szsu1O2HWQybF+IympVeakfPUg+masTev",
-	"YL3G/Kxd8JfRuQPcxejNO2UMFWzH5uJijByj8KwHpyxjYPp5aj1nA5H3VWwxBjp9gXWlw0x0Rd4BGwXN",
-	"E8JdQbjBMQcL0kUAnZSywUiXF4bmWgnU1MXqqCSVUyG1xVRDK6ppST6mC1kLxUXnfIJR8Jgqn/OiJtpV",
-	"5NbYuxRnt51CNWfXXCgu3F0q5LQ/uekBo8E4Kf6NfIIiExUJz2YoYNncV+MzlWZqKs4t12dC+756DaVm",
-	"SH7TLRLo/PJry0ksJF1aepkaTpCaqLyUyruD5rV63WxhWupy997jroJ/p+4okM3K4odXPVTeJbtw1XTB",
-	"vCxo7tRXqOGEmbrUGk5w+BYu1nUCkGvVey7G2VsjKe1sDlaa+FNIXv1yt6m6bMiZSjp9HyVhsMfMxE7Q",
-	"6ySVSxfxBPkm8LYJvK2Tzw0idRo23G6+M8OHO7m5e/XZqqWa7jqf646+h/gf2Hty7RYDsExTTaPL0Meg",
-	"zpT95iEiDscjS0GhzaU5AyVijh04BY7kFKaxptSXEu4JYDRYLjKICSJwW5E2n+gyzgZ4gi2JVwXAxpEk",
-	"dInY5eFa9A8MmdYqoOU89QrTvabhSkDvqLpQtVLSiKPyvXok6WKFPLrXXnsP78Haa69VKEeo8aDbi0sS",
-	"YaTRwDtIb0EjEhLXbBoV2LyJZmY66FUP5qhZ5t2W+YQ+Cq1GoyTAuXbSEeR6GesTKZFzSrqCHlrdC7Qc",
-	"Wsr7dssALJ5kPeWyvnDq3XTRpiKbFRYrNXsIaWVGqbB6IPq7SbGDHxUZnGDOmy2G9riQHQF5ho3SpnL6",
-	"GKq0OmeRBkKZVyjrCpJG93yiXAV2egn25tUjuV1q1jHBAaUf/HBg1FCdQ6TGpnTB+XKTFfPJkdyp7l4X",
-	"bQd7EuGnu/jTLtfQcZsCeyT3PSghADmHLQQpsd4FV7gaMAc2Ez2exRAysk4i5LSxIIQjTVakOywIiQ9p",
-	"ubjwes/C7ufo/7C4LfAlJKmCZMnHymlzKo1paS3fdRbbWAYiKJZQkuxug5IRW0aC+yVX1T/1js4YIOuL",
-	"3DoIizj3eo0d4POUSOx2dmkUsLGwcHHAEwnhROf2BYz/btLN+3amzCidzyuRbtxWDsBLgBO6P5JxJmKY",
-	"/6FSKfklxyo7phN7i3f6JBwAFcPYbDYnGDzMwLtic22BS9sYYebt1gTDBGoUGa9EpkGxdUvJPFNpk0m1",
-	"BbiN0at4XrWdDuTmAcT+xSKxKP/xjD/1xBxWwuRAM40GZG2pWZvJjHG/APdxJIcg1HuJzkGqc804XEaE",
-	"iGMhLV1MswtqE+yH0FJmHkljrs0D1ZEqb3WN3oQ+vUY9NJc4Hw41xjO9txdc8oynxkSfhB5L+EyJ65HE",
-	"G7VGubmUUT4XAMjOpbd/wQpNci3SbnhWZsbCtlw5y4WCIEs4wcw7lnaZmbvvwlJnNpbUF2pJbapPX2Jr",
-	"5SUwUUZtsxPbYquAwZ1jo+zThY15E65G08GMOWxEYE7lGJHzf0tpBuYitIHNyoyCB7JTkQBYGTEb6UQK",
-	"rVeLfL+nsvhqHSMPC1udCsW5aEYi82u7RSQjkbnoiWx+g5QbmLXMbKwS4HtXi+zu7fkNQy76iskSgN+8",
-	"fLLESxd7MbtjldiL2+EFDuklCsavYlxldkbLQZY9G4cHo5UioBa01Hw1ykRos42nwzJ+dZM+Q3QmnBOB",
-	"2bciCdFZi8KwobHl6eQz1f5QdPLQY6YyZz2ixGY8zQWJuXZ0peCmdi4AsvGoxBCDrBaS0kdc96DmvIQ5",
-	"KShuEcUiHuFxAeV13/XZ6K6ySNtCVi/82yLvkTcDyfZDYyTh2tgmLLkcOV6KtseEN28tAdtJa3xqaqlI",
-	"ePQRUxNt3wnRck+VpqwymP+iVDIfJx1hWyrCRwx9XSqj2uxZKPrqy+IyYejbSh2Tb8/FQvwrpNnY3gmn",
-	"rqpm0FGjTIuWfbioiwIbsuG1Fnz2gx9++qt//PVP/wnZllALNf/RV4rHZ+6YZrC77RP0oMo7GKZQQF/a",
-	"10EzeP3Bg7fv3n+zdevB/TfuPnpnFZ4UswKXDLK5xvQuVQHmnTNXnoSc6NgJKvgqs6QT+BscBq+Gyibl",
-	"JYhdWRyOoAk/XrBm/rWOpVqg1s3Waa1ZfLXejjiTDYSbZGnETZ8TbgO5uYnvFIVV74lbAOUyrYPATbuW",
-	"HvF4sT10xRzEROdJR88F2jS7+6D42YXCCqOgAfhDewqbjcZ191crAya5m9drV08/1ASAaIRo/dnjsx/x",
-	"W6AcnOrrQBXCFpkVjKWQi7xRztf1KZhprdDOQQUvzfH5q9veEcKm55wUrBjoLVsw0CO3QoE8bU4R7+Rz",
-	"8hDP28A+Qyr0ly+nsbdaSmNvk9F4+RmNvfkJjXQy9MrVcqaBK09z3nuG5nIqkDK1SnDjK5yvry/SGBL4",
-	"jOU4DWmC4b5eERTUlOstVVvFE8RQmrXqbkMHDnlvzj26eAZvKyk2+/Ly9iWuFtRx9lbdjI+frV7m3btv",
-	"JPN5y+vHYTAcVVxXD0f5/I14XmL3dHCK3iaW8xIfgf0YER96zhWWELiRXv1EVMrlK+7hU/SqW/Z3S4VP",
-	"foO0G5qYVTQcN+eb2+SStZwZTQNOF+bfhcaaQWd3vLbys/a183heWMEePLNxokwM1ImIqOSC1CDKznRh",
-	"0IjHccSEREpZTEmh/CCyj2EeLG7fvp0Sl3OZSKdhuSwYIuQBzSqcgS1kETnzIwTULargE8x+wj5ZLGT7",
-	"wj6n/DKqdgc+qTgWcUXdBLzRXpnre9TzfsmdzuPYLOOoEYTBaDsAQWGmGD7cCVbhhDJCEjp52XynZsLA",
-	"h4tdx3/TesA4toPHZwW6ckObL+Hec9x/CMnzFcu337hX15S8h/zYk7pqlGNiHAguyCYc5cXXicwVS/Iz",
-	"aTdj0e4rtQCi5V1thE2RY6dSwSJsKYLKVCwTU2NZY/vxIJEaPuVpWp1W8p594arS/6VTZmgkqygzbrY3",
-	"7tUz6SZ2Hud6YRBv6nSzl7SIDk/TNu/gMSD4rKfB039j2SzbKp78T1dGWfrMLypd7WpdaVNBm8vcie+/",
-	"X+0jgkEY/STnx0JOm0rMDAHzFvCXBC9abucOgnZBKrtUY6YkKB3mWYSNikZZGgFeROT1OwqZTnoS85M/",
-	"OMi5jHkWM3vwH7/Sz/Ohbl65Mh6Pa5q+tita66jBq4DFRNQBeT/RRxJVMospy0ksZirnSKrvMHIQl0CL",
-	"TibyyBaVgLKHWwISq1HbmiPTqAyH9MOxTaeDb232MeVCeNAg+5JxI/1IpXPwIKAMYtq1a7NEfmB0Sho8",
-	"Dgr6BjqrJ3bNh5ZYgRCN4XfQWZts4gCUMhhSzWVCv0agUTwVWQ5/ZeJIFutoJ3+mc1io3LRKboRzGPkZ",
-	"L0oKzOSHKt/tbZu2Xai2SS4GtBLmepOvvYYwXbAHbX4L6dyqy7afPLHFAg1X9Vpjj0ScZKKTa1eS21Vp",
-	"qsaudOgRFVth5jzuf78wCg6C+YPGTajrXaP5X7XvCdlVW9cbsp168e/tkF0NWaMessZuyLYR/ml7l/XV",
-	"KNMO61jS9G3vHkn4xkxG6uDvTM+PxTCfroSOaAG2AEojMiOZbO2bnkEKT19JNcogx2eIaG0xnzRd5Yzd",
-	"PdDm7vZN6MzV+k7ofgGvP5I01xOq6MApr7F7UM1eRuhzpUuuQMNYR0fyPTNG7pKvcIId3gtU2OC6wuyG",
-	"UBzj/8abfpuVBZlRDSgzoD54D4SlEQLFNXq1pTqS3VFmt6Cm2i+tBgJJT8xq7xW1ZoQWbTbKwTjJARxc",
-	"dbsoDsrDwXnRbNestqIPcXC2tsTMRzc5gaolHUL2lteot7xO/+EpbUm71jXV7VoBtR/HmdAaN++hFRMj",
-	"1Lz6ygJfc1SvoBSwLWAi+oINR+006TC8YgUOcp+w8rbrpbPNSY74+EW4d80naVqglVVWTEDuDonx4AwI",
-	"2XQ5Nz+wZlaNuJDtnxRcfxwGoywNmoG9MHRfDWvU0BW41pc3y6jfl2xvzoPTXiINyv4GUsbNyIPp+9lC",
-	"fS43leZfiey1dCI7Rb6UygaI9Aa3sFnzbrdlCWYIstrcsqWkKt1RQxvnhUQpc9sGzWDc16LT+vb7/X77",
-	"/df1t3/761/3UKoDwNhexBFmR37qoofwZpt9jVNzIjIN09Lw0BTqYUD7H9Ksrp/Nsr8vxm4XLY4VlEQy",
-	"sunDFG2q6jdugfVjG2Mnelcycyqs/StPi2MxFW6uigL7Mn8TCf6SRIJphUkZcXYMQdNCvRMYsisbzfNI",
-	"rhfvks01euo1+pW5KFe7JTfS4bJ5lNe8SFb12NI2IEKAIWBuzjir3khEGnvEU5CTRO4PNcoRl2wkKU5S",
-	"Y/tyQkETloqcKMjIumyLKeO+qPyxGpn1CBT2mqQfW+PS2W5or/GcHBogPIGfKMSym8z8Z8qyrxU+Eg6M",
-	"ZaJzjI4wgEaQYlzIZULugAH3OYE7U6EQHVJCPqHxVuF+2HF5ct2MkJ6fdcG/C2LlHIw4X1qtKhgewlbY",
-	"mGCbu+N87o6NRbWxqFbN0ieRelFG1RVCGU8WlPIfAtuPBsaLgi4PPiFMaCjM8FzZmL6bq+mbbmGo9XbR",
-	"k69KzJWGNFkl9mrma5NF9kVkkcGOhulHz7PTgM4QvJ1bbr62hnrqiQYeT9CSzqQGVyauPYTZ8eMfVqMk",
-	"7fQVR2TTFSJuxXyio1cXxZGaFMOEX0BYBEDPIZ7hqOUdBxDEeCPkl8FICkHJRbmKXCS2REnvgjIipwCY",
-	"0T773Ojolqqn7od1/LXHsJIvyJrI8pKKXEDQC+p+ScvNBEKVDVQm9lhPGTXdAcxbSIOS7Mz7Qs6o/Rmg",
-	"AiSa5VniR6AiM8+olEUeDS53aHU+gqBUOa0LMaaSyg7UsnJi0QTDWSpgNo1/VUFdanbYGZVzkLlJrEup",
-	"e7AELfjUnK+81ajvbuM1hiSa3m8B2n6u3pirufyQz1ZX8uBEXaIhgF5OpMK3intjux4GxRZw9KFc5y07",
-	"b0ETZ61xbTs4J/3WDF3Ei26vt9QY95RnZPq3/kb53Si/a93M5rZxmwp20nlrv2iwXsxdiQihnUw4xnp0",
-	"fuikJxGlJFInIkv50MHSIu1aX/BYZMUtaR7g+SgTEeZu9AFP0X0KTRlZHTItTB+BnWPC9JB3IBecbjlI",
-	"BMAOaXia0rQRExgQVkDDqZD3MEvn4IyZGm/Q3LlWr68skiibauOY2cTGN7HxTQb8FxShAMgut0ssvi1s",
-	"kfO+pZAA/eLsOWOJTGV9mVdGRJgJqXzTgQnIHwNQdkpD66sxS3I2FjIHPsjE53upqv45FPoiY7HxCN/V",
-	"GuigudsgICaP7R5PvxWHIOFatp1ds4THQrpb5eyatBnuaVo0zd/G+3PJOiZH8js8AxI4fNZz8lTAqxJ/",
-	"zRU+HNpTDgmSAMi9tQRc0P5waClLLw4xiADJiAb5ehgQB0VLirH9tLFdfAxoffaLnTDwuDzpw6sFxpB9",
-	"vr69e7ajVMzBabd3AdfteGTBSY0Mn5uylrOhBuGctgvC1DIUMePD4XJwxLNww4sAg4Y+nj0SiMwnT3sE",
-	"31vetNkniSwt6UmVQV42Ald2Ic4/e1vtD4fYojmLZ/J5WUgun0LrsECwg3JLoPKCsL6MWYdL83cbOBby",
-	"JUi0piAHg8/+6y+ff/Jzo8cDQQAeXgdZaJX7nfXQzsHkgvaWGdAekM1MkNRznaH84w8++4cf/vpn333x",
-	"Jz+bGRD6y84+HoeUtmhEa67FaauwvWavn61AjYwbefUU82UzKDeuvo05teK9gltyGt+Yw01zrvdL1VWy",
-	"HOtWBRvnIiZOqkUb8p6ImdnrRUgqkeZuS0XMivEAAH71vXPZFCCPLwLQoFo6kmb4wdO16D4ugrkDEC5b",
-	"gKkRNBtnU1ft2q3E5mETLJKMlNgNmtOXi5kDienh4J+/5OoLniLcSaWt+BZ+fabre6UVegau41GW5JOg",
-	"+cHjcuqS6BwXQo8sROsv8qaGxlQ5LVg1OG9ieJritACgzVzJ/YbKWKp4zNo85bIjMt0krPxMpSIK2Xa9",
-	"XspWtRR+kKaaaFumTIzuLfMnZc7CP+0gqSASHnH49ZCHa8vBpfLaLhEkd7ik+BBO0B6GdVCohgU6K8Dp",
-	"dDpiCOFVGWOGAuZCcEegNlUyPhZiGFmaR0zgrQjqmyk8BWh1H1t0i0rvg1LPPj8Rc4BWzUMrUI6YNh8p",
-	"OGsXcReVltFssjHk+ZpX2U/4MAmAgkqbbpwRacfMLMDNn3YPeFsBN8E6EnM9gbbcGTYz2OZaOKev2YCJ",
-	"ZoOkB2HHczzU5U49DdpcJ539kZF9Hzw2Ck1b8Exkb4uJ/UALjdGjDx6bbUNEgBWb+LA4ny5SdQUvf+x8",
-	"lfzQE52LAR11oNWyR7JpmY4KfgozLVj2j7g3NsyF/kLT2dkXDDPVy7h9AxSnI02hUR0xuQfxa5psPxVZ",
-	"PuCS90QWsjcz3uWShyxNdD5Q8jhk+8NhlmgRsnf/f8auqDeO2wj/Fb5FPqwOtpPahoI+KIocpHHcoorb",
-	"PFzh4+3ydKx45ILc1UmA/N+L+Wa45J5OQB8MWHtc7nA4HM4Mh9/0yAf6bdzrRn0Kt0No1OdwP8ptakbo",
-	"kiyiiiRlHnqnrU+Fdus3tOmnF6hH5T10JAmlFXv64FwpuNqUomSNVEiZVYud1yvCGjh1sj4przSv8pnt",
-	"7v/D4jYPvWmHtFRkoNjbMYpio99Eg06C8l1Smm+/T3gOavMID6BHhtSMZmzzz+n+0tMuZDrMFOguTMpX",
-	"MGI4UMcxHBrVEl3kJINnQ6N6PSb6C8GnEestV6EiFWZOzc6/Zwl0Q6jK8MhLmIUZtDdDMsxFnmW8TFtV",
-	"xxPHQCST8iLPTaBtdgiqH51DQt8E5LHyE4zKyq/8uVrXJ9/ri2ol5UgLOgAcByL10ykUbdow1k2nzm6+",
-	"XF1d39y8Ws765Hjb+kLZgZo6jDVH05qswgC9wfl2nMj48fLXT9c/H/VlHnobc2ezQF0paSttXuihJQPE",
-	"ubqP6VHVSR63Oru6/Hx1/el5R7LOTLduysPRl8cX2ey6tySSSBg87AygKEhboepQx51CEpZb623a4dWM",
-	"IGGTcmaLFMgusEvObfFaLTT129q5YrHgpRnaMyp0kuyIaeSDyhgZcWTsE6e9z8QJOkyyjqSjmR5MZaOr",
-	"Zy4cvoqVBzmS9Sg3oqCKkPVI/0kZ/YPsPGeHwRkMdqk+1kLM4DJMCiPTbG1kH1/+jiYFd88j97wS1Mbc",
-	"ag+pxUBf6nPlr0vSHA0odhwuKMgXnEIqlbEl+WdKTaZlNTonma1Ytagz1dFsAzQGVmYBFzluc1YVYl35",
-	"U9m7UvcXH/ZqbYndPGsemaYOGE2R5SSMw49cKEs/clVt1GpaFrgQpL3qdMe/sra2Uk/4WaXwrOg4PUmm",
-	"i/FhCq4KjugYCUS0oRzandg5zMMgcEW9063ZBYcytkrKFcKCEN9gqobhgxS0JVEyXd4baGuRJg1Gxa+N",
-	"yXzNz9dVbWiU6dLtYO/NypcXN4/KMjTQk+IYsHoC8zYGDHpSTyv/dH5+Pv2jlusu6u2wVk9qbf3XaO6t",
-	"OZA83gfbmY6ebwwt30O0w2C84pdKUzV1QUIMouav4/4GmFVOH+Ruo3Qmb6Enm8iS7OZdQH0JtbmBeqo/",
-	"N1FQXuL21d9qa712RSGhJCRM5DlFK39ZylbYpCT1CjaUl4MqHPjkzkWs5c6iVJrkIe8FIcibQ7niOBOw",
-	"/KX0gnVC/cgqRpAqn0ceGJdIVvZ3ScrLCWhXLgUu3o1QKCln+elUgw1J4YWko2anKLuxt54YAoUCJYIo",
-	"BS/nRD+GsTZXxaA+PcRMjlhfWKfldpDo5sdyAnuAAhB9fK95rygfK/bcSzZMtjY6i9uwsBc7LcBAkn0C",
-	"xsaMSIY7t3kDTLQDLmdlNoNvrbOSTNicRpQs0Tg4h9lgyShsDH4k+JJVAG9mTk126GOpYp5Br2xU7Rgj",
-	"cXKGdLTX1g9ajNmCtLldeTXV4GdcNqh3KdvNhBCj51tIIWBjXMCawaUGMjfKJpuHw4XpK9ucx3UMvoRA",
-	"F64P9H31Bdpp4Cso8jYCrh8TDbL3onUuqw6AN8UGGb3CtESju5q1ACvj5S8cywhyB58ueOGya3FkxZbs",
-	"iqbwEOMK42BS3hpdIlvWMGuPKtlT59waUHE8OTOCyGOo2aLSTmeu1iPJq/sI0mqNbBBp1ByNF+KGWy2T",
-	"xOGdul/ShbCopo5nqgqNXlRTXvtBAlFYwezuJF5dmc20Rw1JrQ/G3u5IYadQwT5zG6nYIUhuG93euXBb",
-	"AfAtj4Hk7YvK8w5lP8I2u5KPjUpji6sr67RPa5Kptdlr69ZVpzuyGN2pPpGzECGwtOhvvU3svSGkYbVD",
-	"2X37wJZqra9rmqWPE/1fku8rNfTZ1tbtBMp9wiMu16FsVL1uDbnueyuiKdbrsUt56sP/ZLlM+lHu/k8q",
-	"Ur7IT+eWuExYHZwbT29kv08xxw3J7VTulK2rpuxCpEsgML2JKfiM+NaSIvJqmpnpi/MyUs8//A8TEPRk",
-	"DumMOjdpfemx7DbPSj+ZfT11EzL/c1AHl/cKmnTyvXMyPYmK7S1cRGFu2BuAIIxw4/NWsFhc3fxrsaB9",
-	"9csfH88/qDPuL1YLfvM45Orsex3vXjXql5/efHj9/Wt19stPv72ClqSX37wjIb9+aI2D6WbSBPYuqf3Z",
-	"C27Dfq8bsoKVSmZv2+CI8RFHpht2/fiCmR5UaNsxJr4FELZkD+YgCYxSxBoygCBkxFkPdNL+rz+ui1O6",
-	"5OH++enmz8WCqeIO0s6YOYjlDkdKbDXrqugrWmY8+awZ1CWiNaPTcDKQaz2EiPK3aXTDUv2sAW452L1J",
-	"DQ25N7E1fmDp9J3qTGv32kl4nHclpirtwiFJCXxNRoibjDF4NM7hg529tSTTZDIApFW02V4PS/W7ibRj",
-	"kpOe6OsIu4d4twFgIbsjqtcpHULsxJP7r2kHcWAXi7/d/P3zYtHAO4xRwyriosHZLtobIonphxHaCJUJ",
-	"MxPHYaeQasJi90c9eTPOc5n/gmraBjfuaS8ESCzJsUb4iUc/4S++XqprvBmJXURFurMCIiKLbKJnOzWq",
-	"wGLB8R6H2MT3pfrVKxp2sQkQjQjJzoJ2woWGbdI3JAvPqHvTvP7hQ/OX9+/w3UZp5kT+feW/f9u8f/ee",
-	"1ELU7UD+HPsDW+sMyyDPBh/MsQzY7EeIc4P688ApT+RsVov3djQpXagf3r6t2Io0MbWmLwj4CU1EZhUz",
-	"fbYNI+R3SoeP0wESjiGmYxXbGrmcichaZWBFjdiuBOEOOzLmuQ3YHFxlVvMPp3wBdvmlX7IhxBNiJNiK",
-	"ChVHkh/cW+Ut/RlaaJob/pGBOsmusWmgpvdTbYp6X2MKXogozw/s2EUZeyIphVh1IwcN3/7z7X8BAAD/",
+	"7P1bkyPJlSeGfxX/59CMVU0kKjPrwu5M+xuVXRd2kXVjZnY3h921CAfCATgz4A6GeyQK3VNrlLQym72M",
+	"ZsYkM8lWo9VKpss+jMz0tmO7I+130bA5etNXkPk57h4eER5AAJmNLK4NH9iVgQi/Hj9+rr/z7d5IzuZS",
+	"MKHV3vG3e3Oa0xnTLIe/TjOW6+ep+ScXe8d7c6qne709QWds73iPml8HPN3r7eXsNwXPWbp3rPOC9fbU",
+	"aMpm1Hw3lvmM6r3jPS70owd7vb0ZF3xWzPaOD3t7ejln+BObsHzv/fve3ul8jh2mTI1yPtdcmp4vpoyI",
+	"YjZkOZFjoqeMKCZSlvfw33TGCBeEZhnhWpFRRvlMESpSkrO5zLXa6+2xd3Q2z0x/aqYGdD4fHBwc7vVw",
+	"Zr8pWL4Mpjafr5vYD3I23jve+6N75QLew1/VPZyEmc5jqtlE5stX0G50GUf2la17c31gh1MqBMtW9Ydv",
+	"bN3dK4kdmTV+wWdcx3drRt+ZfQ53jarLykYcHsRXP4NWw/GkbEyLTOMntmXzx8FaenosZ3Mqlq9k22rg",
+	"7wMhr70gshA6X9UT/H4TPRW5knl82RPB3unBCN5I3FmZ5+yKy0KROZ2wFpLHTyqrPqPvXjAx0dO948OH",
+	"dq39A7/aSudcTGBgrazihpnE85TN5lIzMVr+nC2bC3FKFjJPyWgqFRNkuIRFGNEsYzkZy5zoKVdECkbM",
+	"kJjSfXJqGAWjmqXuGdGy5C1mNsBOYNHIgutp+eNQpssePOOCHD0gU1nkqkdSyRQR0jydkJnMWZ881yRn",
+	"usiFgq/HPFeaUKEWhpH5RqeMpiwnSTDL/TM2z+iSpUmfXLh+L5kdCTW9sBwGQiZMK/Lg6KhPnsncMMGc",
+	"BTwS6IHnZMxZliKHND+abYI/RlJoJrQlHHgxY6YN7Nd0iR0cfEIWU/NbORG3cFwZXjzP5SRnSvXJa+FH",
+	"COsoc7uM5lPYKK78G5ds2SdP81zmdmFwkO7fckzSfEnyQuDMhNTkks1131E1Ll5JeeEiGlppoe+jJnnP",
+	"qdYsN23+o6/+f/v/+O1HP9iL0vzMXDDtlA8/b3xLxoheDGUh0lb+wvH3G+AvP5PD1vn8Wg5v+sp/wZXe",
+	"6CLhms3U3sZ3x9Gmd8crqS/o5BnPNItw29ciW8J5oSNtzjPVRBiegkdHMaLpRJGpzNK2sQqpB5pOKqPF",
+	"ua3Zpws6gQv+PUzoOX5yiBNyf/kZ0TynKBu8Hn9K9WjasrND89t1pB5o3Mo9b6ZSsJUrBzx4bl6zO9sj",
+	"U7lgVywnHHjIIudaM9GydvDlAL/c6zpCGNUr/MaM8oyNGL9ieeuZyu0L6w7VpiR/xkZSjHjGqVmS1sOW",
+	"V167CSZyJgvN2qdrfr3xuRbZih6L7MY7PAfNoLVLVByuwyZL8f68GM4MlaafLlvIfGH4AtB6oVhOlPug",
+	"opDQ0YwN1FTOW4jdfzUYtt5gh6tvsH/09dfFwcHBwT789/BZ23W2GcNjdDSNMbwTkmg6+f+fmr6OHpl/",
+	"fpq0zG2XDNB9FicMHMl2JOEHBL2oy9YjbZSg6zBZ27jp53PFctE+ncL9vG1Xvn3T2Zc0dj+fGwaVKiMr",
+	"L6hh22MiJCh6INNdUZ7RYcZCYr/fovSZ7zszchgNDIsNp1K2L/cCf79ZkeW9aUrNpVAMKPWxFOOMj2B9",
+	"rABt/knn84yPgHXf+7Uy6/VtuQzmzZTtHT84+KS3x4y8a57ljMKLQCZ9Ix9MWZYCmTOljPJmZCKztPM5",
+	"EXBZmhdAkjaf9IiS5vocUWEkYzR+EA7isRXPzVIc7x0cfvbTnx198eDLgz/++BePfvXz+y8fvvrxm0/O",
+	"Di9MZ902AaR0XI6m1DYq8twoEkpTzbwuRGiWyQUM1w7HdPdECrbN2qHQ7hdGFaMRU6r7BEy/Z3Yj2+bh",
+	"lJoFVWRE85yzlMgChv1M5kOepkxst+/3Y/tOCz3tj33DtY03THaUs5QJzWlWakCwqiw1xzCVcNvsfMO7",
+	"j4zgspoJk8Qp4KNcKjVQXLOEzBgV9n6hZMGGYLUwt4zTEc1rRBnqCgiJ6Gkui8mUUDLM5UKxvE/Oi9HU",
+	"/Y5jytmv2cho+agJL8mMLsloSsWEIan2nPFwuCQ/fXpBuBhlRcrSPkkevz47H7w+e/7T56/OE5JxpVGN",
+	"d3M0w1L9PVDVzL1Ls20IAwwtTcLgrskKSbiOiGK5YQbw3TH5TSE1CxdnwFOymDJBlrK4La5wKgiPDfcE",
+	"BpqUA0kIBzoac4YLzITOzb+5sJZf8/EPFcnkBFf7imY83eoUHh0Fi41Gkb3jr+w/m2pGufLc8rOKCoNE",
+	"O6KCDBlJOc0ylu69f9srt9HRO7djruzmKZpliG0b3tg95wYrElfmiKbm8u6RYaG9wShnZJFLMTkhCaxb",
+	"H39IwISkQCA043hJM3Onsu12JX4E3NrNfNt19uh5AczBXoJD4DbpsbkXZ4WCB7C05Gfnr1/1iMwJJWaR",
+	"MqYZMS3f3pr7bS/HhlRWGd8e2iaeyUJsub4PVsocY2i4vrg5wxESZbgqvLzzdbK9gZV2JPO0FCzYO47C",
+	"xIWUL2g+2UqgeHB4fxXhaSkHGbS9mvC4EYglgVePiZpnvHpTgQWagWkVtlhNZa6ZANeVZu+0uj0ChDED",
+	"HxPkkLzkn8IAPzb/Ass5JWAm6oVzgKsZCLPRwsGB+dJuy0sqltsx6U9aRSWzJTMqloMx5VmRM1XbGimJ",
+	"+ZmYn1lKjEI8m2tFxrmcoVpO0zRnSh0TnS8JnVAuSEY1y3e8B26gwFwrotSIzlhzvGYHAp9BXZ6CdSlG",
+	"06RXyj+gp3NFrMuLFIp9LbTrOGdKFvmIqT5JzpjOl/unY83yhEz4lb2HVVXb638tvhbPZN4cc88aBPIi",
+	"Y6CrZMtj8/I++QKY2+mb5+SSLZVVYSbMmkjQyt8nrxgHQS+VlZWA23VhGFGhWNpcE+eDMWPNqBHaGbs8",
+	"gVe+FoQwM3Z0mJjZaprr0pkM8gheBSgNOtcZVWoh87RvRn+KRhwYxzyXV0aO1Mq/02FEMylwxwSZUlXS",
+	"I1i1FZELYVYX2iZc9wjVZuQZM98aOYOSGReFZn3yJSy6bwDmZZoQUXIBoaRQzG5MMe+BW0VJ+KHayswS",
+	"R266xmsdhfEcnOy2lZzBkhjmgdsGZNGgXs+gUzZnIiVSGEEUdtcsCqwn8G7V/xr0nc+FOdgy599sKzwc",
+	"tnILbwCoMInHNb1lxpXiYkIcZR9DrAGhOFjvKnO7jhKEcER9C6r2mvHbVfXGmK2UkujFWAStNq5Ec6b4",
+	"CIQGQ10ypznPliT4JuS5cAdmt7B664fZg5vPrgkZshE1RyC0stARcuGUajqkip2UHld35xs9cyHzS7xc",
+	"cEtUMTeaGEtfspTT7QSWh6sElqLsYjAzfQzAltXYqsfY7f7Fcs68jFwfAND5rMg0n9Nc3zP3/b6ZsJUL",
+	"jCSw+91LwqEnToRO6mNPvCidRGaQGJZk3eRyznL4jmh6aS4vmBjYGu2AIDAKLE3nTGsuJvCEpik3n9Hs",
+	"TW7a0JypveMxzRTr7c2DR9/uKaYUunMyNkB2rpqm1Zf4A7BkWWi4s5CUqLmXyWLKR+Yms63B7bbXi1gy",
+	"ncfz4dHDRxWn58OmabPnBzej7wYQyNAc2Wfm8YpRQCSWMPqXYitH9PGPH613wtpHcvhrNgIBH4LSIFat",
+	"sqp0dCnkImPphKUDqitW3ZRqtq852MJFkVk2iEbgmgukV21oCBLr+m9cKFwXN1zPh2B1aToIUOryesoy",
+	"fsVyuyidnCmwoE/wu+Xe+7rfpLfHROqXok4KC8MI4YVjkhjxEE5BQu6gE1desfxujyTg50PJKk3c3ylX",
+	"Zi5pYg6nfcSMlpsmJ8TM1IaYcE3G3Mj2HXbPvLhy/xtfXHLUotcu0c85asUZu8K9W/vFC3jzfW9Pimw5",
+	"kAsxCHa+upJfWqFozqS5ZawNScvMiEzgLkfrJkQyYSMolaEFkuWw3HQoCw28DnSy5DcFK8yizvUUF9mq",
+	"SYOcagbhYTTLXHtGpwi7kiJYr6GUGaMgoeVsRvPLTtRolIrs6poH0vmIu52t0r3bZYCgBfjxNbYEJXdP",
+	"1mTIJhQk9KnM0pC3raQwpakuuh3Dc3zVfFQgx4sMy+56OSy388dWfREs6xFK5lLCf3FJoiMrZjOaRyPo",
+	"FDMX64gRr76ISUFLxcj5byKt6mnOFKxQZc9lga7Alk2xRtb3vb0rmhWsZeILqsiMUVXkzJq0q0thfgdN",
+	"C41YvUj/tf7eh47BrypRzT44AXiEO/nl3vSq4aNlZG0YY+DW2M0rXB9PGxVKDLhY9QgFrLjXuPCaN5c/",
+	"qhEGVLkp3rZds6dlizMnl3YXdEpGEcQpPOwWp9AWn9AyTqsyUiSVWBgZLL4jXhdiWfkugQBNrojS0lAX",
+	"E6N8OdcsBXUPTRVqKheij0JMEDu4ckpk/x+//dEPYgcFxm4jtrvf16/kRnEPtht/wTckJ0sI67igi4Uq",
+	"jxjcTrVLCC7qPnltrh8hNR9bMfwYDyvHEzylho4NI4VwfbcCvS1vCK8B1Ye+LC0vRtVEKyDejxipV+u+",
+	"w4VWBoR1u4/g/BYQv7XNQsfWGJwzyBW2XLIaz6uGuVWG2T4Bt+ytzOPpFRP6CdU0fiBBd5RjksCk+h8l",
+	"gTkztDoJO+spVX3yDN1QpVKEx5rmjGRsrIkswKtZUw22ls7XSONNQmyVlF/7ibqtS25UYN77g5GFazLh",
+	"2mXqLGZdQ068JblwFyLeGmHsD1n4cvJUXHRq5Us/t0TORDEznS4o1wO7R4HCZNoKtCXDVaTMBoUAZ0Fa",
+	"SnmKZ0Y26u0NaUbFiA0yuUAedMXN7zp3kwc+O9dqYE20htlydek+oLmGdQx+dvFrZiT4BKJUjDA2SPl4",
+	"zPJQerO73tt7t28mt39FIYBPmVnC1L+kXF/gTOHvX5jpPrGzhSfPcMpnOGN49EbK7PNy1qinwNTP3czh",
+	"2ac4/RcwGfzSLsGFXwF4fGaX4aWfJkooXF2GH7vlqL1mQ/6e+RXxihMsyxO3Km67X1jFpZILsPfNFKRp",
+	"pAD7xyYr+Vw8nnLBlJ/Uc/FUTDKupkHPjjmWlJYLbHaUc81H1NAzm7F8wsRoudlGupZQhiybw6u3bNMP",
+	"hivtg90aMiCak9fkGZp33vcMT6OdWP4bWnOVr/7mpX2tzhRgbGUrdgCtx/uN7ao6QS9ZdzeJxUxhQXbd",
+	"WjGdvdM2U68+I5fAErbWOh+XpBDZtJjm0LgAWkRBP6UNDYyjHNLkNhIrusjnI5plVkDvZOfD4z9QXIxY",
+	"VI6gwooSMyrohOXJMYGX8eICuxfNMgV9bq15TKka0NXKp7PsYW8jmudLQls00Ki9rbNQ5ijFC2cB51sv",
+	"n7mX37vg6W9vQv0p5unG5FLk3UzjhWL5gKfXpP8rliu7cV0yaNr1Jhts78QVt55xI5E5/n78OOUYNdUJ",
+	"3Z2lctiVE1lZ77UcpS4Ihfr6nnVq2MOzyd306fJVtSH79LTSXn0wt3A/ua5v556q9H4T95W/KD6se+uN",
+	"yzlcaTmccRE+PWzo8HUmu8YAVz/1HQxyhqInct9rKNhA/5X9x1f42tvwvX1M70XkDNPz3oTraTHsj+Ts",
+	"nqRzvm+IYsLEPT+e9+Hn6pLP9+UcV2V/LiFAGof8vle539fuvjcjNq709bbEa18UK7MsuJpndOnytSxz",
+	"X9vN52cv6jx+/TfKSP5Vnr7qo3PGxBf21XbjsiPkM+vx2MwI3iDctbOoGrN3SQe3J2l8WARUY3vhxf52",
+	"PZXcyh12e/eXipt3nWwUBA9qmaXWsY85PjQzUo+/4TbKwqt6QDq5QHa8NbewJUXGWtXE7yPaZCtlUIAN",
+	"O5DVA11nLPOBDTNuktUzmZOpXJBMiknN8ghBa1OZpWTIxtLGcgUeqVgcUpOidmH+dhyvOrXnYwSPWFAF",
+	"AdcCga3MgDxIC3S2hTs+Dw9q+2FrLsc6zQkhc9r3CwLIyx3znhxgCEpzo/CbzcGEiSzFUNATcmDZA7hc",
+	"u+2c9RZsTztCttFPi7dtxVi+z3gVnjExYumgEJpn28fUVLwCNVLUYOQXXExs0LYiUnhyjFr114Z0bGMG",
+	"CIS42giF4TuKpWS4JIZGXApnn5wzkRKuCVUksd8nLubfBvZrSVKm2UgbEnBpyvgbJN502LMFF6lchMTW",
+	"+KhlRVotCd7bUbMiWKdHGDJS673KNJtHoXFOG1TUKYyl5CIlC7+eFaLI2G0o/UXGbknhdz3fiLJfoC75",
+	"ISj6MK+bUPIDSaUSMbSBcn/nJ8d3fnL81cH+J6f7v6L73wz23/7J11/3Gw8qz/qD/bd3q39+dPcnfwgW",
+	"goq49g9r1mXNNpE/18dr2nevJwuuhvFZZcpaFS73wa18/iFrjCuF3XVL+dVbGMBO17Iue29CqxFxeZPP",
+	"KzLrtlznD4t2b0TwXjcr00j/gs/YDie2QhMIzh2cSJcsO+XzOUshu9c9a9UMQsDF8n/BQT1Ypz2sW7Rx",
+	"Juluz9421uVOSoNfrPvVTK1HBxukRhlxbDtTdSB+rbcVb2pbDq5dH4VT2e6buYVv1YTjQlDReAPngysE",
+	"HgZdlWtVmnSg4167Pcfi2G4O8RcNna/dvp3tymrvg7psOsAydubVq40ia4d44d+OHu4IdqIcw+57EAL8",
+	"aGWKZDdGEKpuFcPB29VMYueK9+6V7vMu7Pbo4SdHjVupKT6GGVpB2MSY28vdmwk3CJZ45j52Hgrbguvu",
+	"YnX4bpfrtWGM8+6xZqySjauvYHkgWLdhWck9Ouf3ro7ugWVUJVX2VM/s+bjCnqZaz9VPju/dq0GRHh38",
+	"Jz/5o1X5MeiT62ocMW8/f7Kxe0gsLXx/e/wWFYTN5noJyG8kQTh/zlSCAHDKWSKxnT6BMHFrFesRc9WR",
+	"QmRMqcq3mOmg5Iz1yWnlFxC5bIyvA/RgLjcJxqCYVoQDUj3e566DEGwIO0jMVW2HlhAtZZ9cmBFpOcHZ",
+	"WZYE7ULPNpUep8wtpLyNAjf32NjiZkGTlU8cHh4VS8C9N8+nLAMos+ZdfzqfQymJHXKj+fyCqsvdGwG7",
+	"lDZxofx9ciqWgAZF2LsRm2uS9BM8hP1+0vOJ95+fvUBUfQtGAfi8HFLU2gqerFTYmmYhd1z7aBSq/hk+",
+	"eXs3EEFipiBcgzOAHwwk1Bl9F4qmwEZqMRRYjqXr/Q8hcoNgX2O2BsBLssKWjfM/CYoZPDw4IKMpzelI",
+	"Qw2CnEGdgYZABtx2Wy0XxE+qmJ1cc5jwq0v/AkcUQDcykapeyRMs/o6dDOBXRoWKwDayzj1haFznywGg",
+	"PLSLNQ7/FwQty3Z0vjRSrdKMpiW+EiBl2IT0PradsowuXdtJz0JyWvonl8Lw1NJlh5hTtXndP6rgSTx6",
+	"0FG1DP1vU1lk6QCG1M78tcSZEUqenT5/8fQJAOCdIN81or3TaVq7DFhet3xwPCdlQrhDju4OEB2yqRJ3",
+	"2tc2ssNoYVWmnRgv9gA1DVKuYGXGXripGdRAOd2YVkwk7nYp2Up0qBt4ZOxyRfwxWmqa4c27tqqV6RP1",
+	"QY+Ftj4GOewg2FycQHRJipTr05ELR3NSrJVUrP9vAv+yyYVd5VnT8GPfDP7p24I/n7gG3TieOpmrDubS",
+	"KVoumAkAt+i2qkiA3LWYSjKjKfMYGhN2QpJRxo/xYqUWOw0EG/jCcVQ5m4HGzgXrk1dFliHQOYAmUnXJ",
+	"UviIlxjEL35+/vL8GCIe5nOLFyfBCjD2wInmljGaKMnZhCvNckSTY9mYUOXlAASIlDOGkKa4nBWwKcN9",
+	"plSAeNUB3EbLfJDLrO1elKVND5aAWnGwM3rO2NYOiNud8KtIaqF3zyuGACY0y1AeEmxBjC6il9YTgBtk",
+	"aZNIsyeh3DylyuGYSHd5AmggTQHH+ZRMAVzbgu0iZK9d1xIiMCF37MO7idltrkkm5aUye4MhIivWuzxs",
+	"m8Q7YLPXWbuczTM6shnufgHdSkUW0axt9wXM2UxemSW8AAL2gMB4RrJiJpSjHUecfXLORrnRU+CEIRgh",
+	"g9cs0o1pIPnoo48SRCQcyyInKZ9wBEWs4Subl3H3Oq1+1UYZQc6zSJhGuAB52qJNc70kQ2bkjk6gAPhF",
+	"S0K4+WlwyeI/d85JD1HVomXffrlvJer952nSDApbH1gE4J8DPo+372AkQeYs18opmSO6BeoASiMIXKIh",
+	"pyXgTuGIKtPvucvBr3tllWuxLPZMOb7Ueh/uOBDFdLl7/dP3et0AlPLmvvUIFJt0jHLGFv6ONgXRclQu",
+	"iGKTmRn1CRg3Dlaaa9uscPu1H4TUgex18PZ9/My3wedsAphToRWccHwdbQBPdYl8UbAObMoIhTJPzfV/",
+	"+N6LkVE0jIpMNpJizPOZubbmtFDmvzlTxcxc7jkZme0F0clcwbQbNxtN2ejymrBjro1cLlSXgrSQxZrL",
+	"hf/bm9Kgdgi21i2+cA3KiF+w683PtxLbIWGlXHMPey7vviBcd+zBKYvNxQPTlkctBrllKrMUAwwjTRW2",
+	"QvHaCnSP8dUto9NTlhbzFdgu11lxpjSfUY1sKstej6HUxNoJPXWfvX/bi7mVrAexRGE2AhMcXCQ/I8+B",
+	"KddMAMbxbs5GemAUDMS92H5G7+Y8Z+paqzJlWStkzqqZHKO1aMH1aOrAgiCC2wq+gKZvtOAeFGED+C6s",
+	"aepl3TCUaKUnHzqJXXb22kVc3W43+IWF4G1NskbzBgrU8RdyLnMrcYbc5PDRXjfLnrtXWtLxOZz1IktJ",
+	"UD+jkxBpr8r4iXe/OgaJhS6Avfa+h0h5eLt1KPCjo6rU2l6AaroSBZxNxEGJUYbiE7EFBOV2Z6ibRRFH",
+	"HCJMllUF40awSacZaDabZ1SzrlujreG/bhmtSStBQVIbFO/BEu11EFBc7b6uqQG1AoqVUxucp+pUygvM",
+	"7mY1IB7LBVYOq7s+7BQjnLbCMgN8RkettTj6QI6pXfu1+7sGguTvqooY1ir3PZYqgqgcnuZrAmrVdrYC",
+	"j+l6WTG6IspTErPTgPkNF0ExAzQ54CpJjyS2xJL5Z1ogHDizHrRhJs2yJifudR/fliwo11xMzFfzXI4Y",
+	"QA+Zv2x1OfNPRCmxbXn5NOmTL31FbOChXJEh42LihL8elhwD4sXCoIFk2ISts6NcbbqY0SVwaShRgCXL",
+	"/Q237ChtuhlEegK26MNxH5++evz0xYunT9BWY9bfFj6G23XIRnLGLC91OPlmNfAKR/mj05A80GBzSA48",
+	"CkxIFl+q4wXiyaAjRVs0mm4v87IKWYe3S9rqagCyWkiXg2jrIHYEaBHfz2Jvshr20DX7fwXFr6Ce6NLZ",
+	"hfFPF3Dw5umrJ89f/bTLmOopV3hP4DjL/QvJpOfPYDnGyt6Vi+2pJTxPISFXV7qd2Vn/yU1q4ltIB+1X",
+	"8QqvYTiB3RnTKsu2S3taVTmLzFOtlYTLIsrW670AsVvTS/DCLCyRZ2yse2SI4vmC8cm0lKKhZrfqk6cQ",
+	"qGOjcmiWoWHCKFD2quhvJNiCSBCrBUDzjDOlB0y03EyQgRm68hVeTkLqqbkMGUQq4WR4jjUhryDQDGr3",
+	"o6fAQikq661w1TpHVJS3ndfzbHEPV/RvazCvjF+ybLl6ZhaYc05HzEY9CLmwsQt2s6DAy43g8iIJ1Ra9",
+	"Ms52uuwIvgsnuz/mgqspgq22s51Oxf87WK/i4twpkHQyYRraSlbJQ5tKNZuKHH9YwsSuZIMbvfWvdxvf",
+	"4LW7HYZFuuEXrdYeFYknxsNYmVO3EAw8+mZwz8pGyoePy+YCNTwe8cQBBgAuQevlhTJW9kkklLNdZKio",
+	"4nVV3mrKFbU3VF+RW7TyuWcyn22OyCQHVnuupKPYtyPVMUF/4QqLTodA9l6zc4jkiW3Y87Bm+Ndas7gF",
+	"QsfIXTn2vnUuyDCnI1j9Mrjz2+/+t//qu7/4s/f/79/+i9//Z//m7//lP/nd3/63v//P//V3f/o3v/v3",
+	"/+z3/83/8t2f/h+//6v/oR64ePTgGqkk3khe4umCHWSvGZ7AR1PUEw0J+bOsUIG0V7k+Jgl8n/RszIGN",
+	"Rg7DYnO5sIEXJ8Ro/tV3ofKhjREQqa+kekISge0KaVoIMH8FjteN2/z4Nm7hbtjKGzoKyDWOPDyACFcu",
+	"aqYjU6kY01d3gtW3Nu8DipnFQ025AtiMx+dfGHHqly/Ofxm2OuQCi5g0paYKvnKj2VpekzOwVenx/sNI",
+	"wzdgW48Ey/gCS1lW2iYqB+q7P/8X3/3Zf/q7v/ntd3/+19/9d/9qbQ7WWgN+zHpjfivrHYRBLqpPXBoG",
+	"VACtvExJoQqaYaTanSSMhEx6JJnJIc8Muf/+n/7z3//Vv/vuz/9tj/T7/buuXC+E9dj2DOnQSxapZtJb",
+	"7XJoiG1ckMQckPOZSmqKOLgkvHv8k3UZNu2+VkeeFCpjE9BHQMGB60BBHh04EUGINGSedCPfitmy2S+s",
+	"mFXOQMKfUfybcA31YgA9CMDRXaygU7ZWxtlHkH0mLcRifqG6yFkPZ1jBKAI3Khfk7377F3/327+sb2UX",
+	"Ho9pOIfPsIUWjm9dAfUiUZpO8IISmrbsAkaLuSvMhYu56DHQqHTOh1Dr0MdbYnN98uVUGjrlcN/amvQ+",
+	"hBLuXrxIpBgxzDXxVQnwzgaruOpvfoZrPo3GxO3PtRnbqz3ZePdLWWyVLPI8JpN1kMWAHbaKUG1JKYHj",
+	"FSiNqkuzB+Ncrk0vaJ5s6Gm3UVbQ5c6jrMperxllhRE5H0CAlZlPzq44W7Tv2RZu6JGMqR94nVCS5kuS",
+	"F5ChE94tEb2aC4h/7xxq4tlpxbYE8qVNYHOq51qD0dqMh01KJcrFNqbdwEfX5pLrTnLozf7C7HSD7pr6",
+	"ejMTo7oXVe8sHqCGw3Mdye2aXVhC3znHgOjdImb497kjHcwvv5bDaIiw8DkLno1jGlOMkW8IXedST2zf",
+	"a2e44x31C3sLW7rTid7CBOWKGyEeWxRwWVT8Dyu6T48cEcs+euS+95P0yINQCn5YGhJ65BGxVsEe+THJ",
+	"2bhQrjaVNdFo6RzT6DqMaShdbqu1RhubKg25IpXwqRlNW2INy5KM6xLiwvrM9Wunjo5JnvYPHz04AbuJ",
+	"INaUCktPlRWkHeoIb4OMjYeIlamzvfVAtF2qA4OsG+/F/OatBrhvXS/RdaG6QIXlCvRswtXcqBdqypgm",
+	"81xOcjqDep+KNPJON7yZG/QWuaq9GTgmD6HKlGlzQoaFJok3aSd2N92TZVIVaxy7FxLyaFnu0pjXR2mV",
+	"2ZobVpOMiQZRoSCI56pKB2Wup6WRVTzoFrSKM7m4HcXCdXwTuoVh3x+GenEmF01Yle87IKObR+VMLp77",
+	"gZzJxZNgLGdy8akfzplcfOlHZLYpHJSZoB/XmVw8c0M7k4vHwehMB+UA3fLYINP2wr3fhwty4wil9uDf",
+	"81rgrzdhoMscRYEtYoAjBTW7eze7hCRGqalCbR0ies5bOHsC9isuJsmxu5TQqIMxg2DqoiL18YEkMY+W",
+	"yTEKNuDiMKJNmZZhXimEwCYhccM0GUbl9UmCKTb2BQzVg6xKlqX9r0XiIwGOG3H0ZEqvGEbxnRCKF33B",
+	"SGZRaIy2DgDu/TAo8th7ytwjiNYwjcbjzOEyTvAmSIiiS9X/WgR+G7dqcDfQFKqc46ShhKaZHGqi1/Kh",
+	"Pi57sbI8doV/+P6sscd2ig7JmuO16nP9lH9zYd0ZVWo4wJva4wUdEiFTRlIpmBGKrcWXCiLzIQfhGN53",
+	"8zQSMjyA7SF0KAz9Z9nSSMvQkqaX5sRJlAP65DHECCmwZxeKEQleX+uCcDZWnhO5EMSsWgMbvWrav3/0",
+	"40c/Xmfef0w1m0gUeN1+AhGZkwbXxUwKrqXdnClXWuZY6x5OYcxB59q8WQlgVQZ245jvTARwaArREh+T",
+	"CqZxq7Zu31zR/O5kKTefXa+hBbmshQWUCFlrE2BLuLBqvfAusJku92jtOroXw68Gcjzu/OXr8XjbAJcV",
+	"FSB1vhzMuCg0u/GCIl7HH5R7++3WADqYtVXmu/zHVIMicqqxZIMLr2muZD19xibAVUmrVzkG9e3ett6D",
+	"PXNGUeusouBxCUH8VmH49fYKwX9TMPuzBeoN+t0tUxMs27l+GPZ7TfXQ8chb1w79nG6khOTWDH73PHuL",
+	"ungNzrwaXEzny5f+WH9o6Pbf70VwU9UhLXVuWRfyP1ZxY6ek+z3Tyupr9u0qmtjxdbPjq0YqJl5sGPjn",
+	"A1uTILjGGj90ToXKoOIpRvv0IE/EBq0xH16LcBQT8xoVKcFOyZ0kZQnorEnK9k8vkrv287KnIDKnjPRj",
+	"ohmGuArLk+5/8/bbo97993f2vzrd/9VbfHD//d2f3Nm/A0++PXr/J18d7H8CT1swUC3c7VZMYzMgVEio",
+	"iW+PVdzr8IMn5PCgCmdZwbZZF+UD4VbtcKE/5Vc2MBbC6qqAn4ouFUnevD6/IAgzfXhPzdQ9aDJxBhA0",
+	"FqaKUGdF7JNTD5MKoG65QpwYRZQkMyqWxI4H0weVLUaogr5/qLAJhSAuYTIPU8r0UMk5BO8lplvbPCZB",
+	"JhKsK4QKNKQ49D5XvNFQ0WyuSWreQ6DeQug+qVQNsIMQjKVESOyjvxHkaSdoVwBSXUNDX5p36hzCkl+U",
+	"Jdw8hnM3UdX0y9I2+M3dscRgHE3TAm5+80Ac1vAg7Ys9clT7wcLqAs+TRIqYLW6l03oD4GHQX+GUXtGs",
+	"YGRIR5fOCYkAxN1s9diDr8HQhsKBEbQW2Xjr4PmbBp/t7emcjtic5q1e/ymU6CBJ8KJH3gPACWVExz55",
+	"ycFbYCMDpjQlNvegvIgODvYfDMefHI3vP/zxj4f3H6T0Eb0/Yp8cfZIesAP24Mf3H+0fHIwPHv2Y0oMh",
+	"/eTgaPjjfQDzXu2KXYuZG9BBz5Npdeui1B4N8jCL8tnFxRtSJvesdJE/xljpmzTFbViU5g/dGrc7Q1ih",
+	"mBqoKc1ZOgjCCteUYlDn8MW5/eDDLuoKedXrtxMo7Et8uXlfNDPdbLtbmd9iq761EQ7HtmNjGHa6e2NY",
+	"0O91jWGWS92+MczN6R+MYWstClsyxptncpsUiNuSAbURyq7tUh/+3fsHR0jfz530dhXN7PhmuI1b4Uu/",
+	"qq24Wj9UBLavLGCSX/ER65GcZVSDGUOicQq0ffyKM3VCDqvmkzUlu8KIif7BYaRY12NMhtv0FPukuvYP",
+	"m7jCkQjlyvqwd1qZ6Rkq6oGGGuK2HpNkxPUSIlKTH3xrs/j65tn7pE9OMWl1ShU5NKv3MCywUybQY4Y7",
+	"Rj5JoXOZBa/1yamwKZ8O7B5qAgdJhCdloS7MjYTYV/97z+jPybfvE4tmD59XqiV9uzeCRNe93//3//t3",
+	"//Zf+Vp6x3tfPH9jfZLVekUdkOhTLiaaZpeDtpLPXUoIuUzNlhxNNqO8Xjv96OGDDqG+K9KlfayeT5ie",
+	"s1xJgWbbYPvDLTftva+aWr/723/9u7/5p5E8zBuYOObw1yZ+0GHehWJ5B5tAWVNuwUZTqgdyzgR+tsls",
+	"wnLqHcC63eDijAwWeivU8yprWM2ioZd75ff3go/XeQ1ndO7KNO+8WnPjuG04zer3H14Je3fSN5wWfvfB",
+	"TWfLTfow98Yzow1n44BIPrDpXJ9FbrgO1e8/sPXYgkW77M3tkzrZOyv/Va/nZ1B6jjvIhEJoorSEyuyI",
+	"DmNrTng4BShvmDOI+B0iXMJ66ACX3YmDWDfRXaoPwfLuVoeAjp+XRFa9XdM0BqRqv1KuqiuGvLN3mH/X",
+	"Bc6ujPBd1TK0yDBxABCXoH4sE5qIeKXpSE9bGKjdNy1A4ra+ZouIyRVZ5FJMSjgcTMqLJBgmp6MRm+t9",
+	"F3qQdElkG/OMDVpN6C6C/lr468hyBnwLfL8a4K5cKET+5KOph8xcUGUL/3bbwjiMzpmHa4ZqXguZX7KU",
+	"FHOjEY1pXqpgqD1JwboC87dluFigbJvfwpSu1EZppH5AqTuYJiaBWLLBLJCTMkmmjAUwJO4XxmUUlOkg",
+	"QRaITd/plgKCh7tM88C/g8wO+8C22YaPA6nBdIJrPmFaVdBtNq+X5Yks8CWUxO0Q6S2SIjKisJpjmVDn",
+	"zmPl4Na8CeG5WMsHd+1UCLq+BddCvfdrOxjCG+UDcDMEw9nOhrypKXg1Kt0xeXz+RQ8Q6QyH+Nn561cd",
+	"ob2mjLWY+TDLG4AFDR8cSnkZVn8OI31stch6UNRGYFLIHVbHHUzQ5FzbNViaDtt0K2fvNs7drbCa22Iy",
+	"N8hePhjGsvPNu42NU7thnF6W2JAYrOGwlmBzsDLFprkmtu/4MgTOvbrCYn8yLNXWnTUzRqTAJaHzeQYl",
+	"WSugmD0rQ474nIe55DYkmyRqphJwD6D0iniRWWbkRRtNgj0ZjTkJnJxYQMaIXxaSNnwRwVJgqzrD59cT",
+	"l+4HnhV/8iqeyRVL5Euv2DpnKZHjMTFqfK+5fC99Xj34pmbwIQWNyaqEkOVNTsspCjKUegqrZevtumJ/",
+	"XJEHR0cnEH2tK1WGEZcYTAk0Mz9njF4xFdYQ/j4Wa9liRck3OC7bFATkNBvMczbm79a7js0RhzdXp1BO",
+	"OgQHnOFb/5AVeY2syJI8fDRWuJ1+K9blS24bcAXd71pggU5vQWAp+722wFJ8GLWF/ZxuIuDq2nxko3yq",
+	"DTjMB+dy+ANJ/kPi2FbO2+zi+gfi+RCIZ8Pr5e0qqtnxfbDTu+AJ5dnyQmoaQ9mw4mi03K+eMsV6Lukv",
+	"NFZjeghLyfnnjx8/PT+34Se2JF0p5AbwUt1s1zbnITagU/xJeQhs7tK6/HC2KeddhxJPWcbM0F1FR65I",
+	"8kdYXNJVwIhXxI7BJ7tFDKAzuSCH98AX6HUmEK1GXctDVnhVrSxFCKDsdDNbptkpGWDLl4VWPAUfzvnL",
+	"8y4ulZQuGwLpChDNdoqqwY0BOXl6kQJzjVK6rNUeybH0IX4EuYlKdluwet2KaL2EoGBFgNjIvdXxUsiF",
+	"uF7N5Trsmp90UMTnZuu6poDEUa28G+Cq1cruVvhneQ57JY+oFnKqoEkrvYb17FbsLvvdueRd67o5VXfa",
+	"W3LwtOZiQpISeavvvkhi520zWT64Cr53cT5ga+sk+ydoyX9c5kde3w7Xlmi5jdGhuyNZDVS140DGWZsT",
+	"uWUi2MAX8VlfxLtZAKw1E7HScjm1zZTu6s7umAlU+t49I2h2f01NvHZMbl0hr8/wJvTy4Oh2X4oL9k53",
+	"PAxrJrE7P8HWk6yzkVUtvDHvvvLJC/X1iZca9GVzyFRmqSJzmtMZ0wEOpa+3c4LG+Ko3dg0LamE4bzvs",
+	"ze1wjlvkGrDnrRj3Jxa/JdzWpGcL4vo9q1V6wwJQkIthFAOqyUxiLS8A5yiTOxwmR0bzSRArZCUUBS6e",
+	"vt29gWlj8H//9n9NeuToIIQsObEBRjOua3jDAGNqScwVCLD19CoJIHu//+v/6f/5D//l7/7P//D3//W/",
+	"+f2f/uXv/v1f//2//Ce//6s/++6f/Y83WkYxMNXEi/RymhE0JvjYLDOf5EfV3IqPH+1V+z3c/+QtotAc",
+	"9B69b+kbAwNHrF1Hj1Yi/BJXTnlEkwVVUX14owC6Sy7S9XYqN+Sfm7cBTzJeAuEisA38UNXA/y01NKv/",
+	"oNrq3F0jKlxcWpcJyCJX7fGNoM2BywwNF0pTzcidxK100gsh/XskCYrWJoBb42Lp3IBjq29rutzt2apJ",
+	"qC4NMAY0sYfJmQXMKzmbg2SFv5XLFCiI25dcMEtql3zMM9ahyEJ1S8xHfk+2qVNTwfyIReapyxpN2Dre",
+	"LGcEMIpYn7wek2SGAB4D80NyDB5RKK2BuX+o9K4vpzBlPG+rB09nLCjzYIkEWKYF4EZzpS2j16tvZV7b",
+	"v1wuFA69EGa5zcCSY7KYLm8qqrZ23cDx9eexZ0tAlOgjIUexZ8WvSPRSqh71AC463AsoOod/avs3rpMl",
+	"eRUYDewj8Pkh0QNmqFsdED5pPpjxVEBy6NuVPHPHeoXvd/c6RbXr6+oT5aVz+7pE4PWIJPJtf6lLwW6G",
+	"NG52k2Nr8DSnysblR/xTa7fTfv4YX/5+UgcY9tE9tJ69M5dhhNE+wyxlw/DsO+afFmMe73wscJBDAAPA",
+	"4QFvXWDSTMrIYmruJMM+7bBITgXItzwHxo21FADeDcOuK4EwzTuhdgLsuAZC6oFiNB9NY2btyEQWYLkO",
+	"qjQMGRMkzSEdyMZVzegSfyuTeAE7j6OobWekXDQPBBDJQm82gxvJppiyLHZnw+zQHI8ICSDLY9gWBjD5",
+	"aKmyhAamqWM6RbhxUEBj0/SGFRkG3RIL7IkpMwvsA59a8LZ+igP6DwJSYIV8cfyS6FtI6Dpx/tVD3tiV",
+	"z+QC9TjIzICjYg+QyypBhESeEysk1OFG1ILF5KJT/CFw2mCiB+wnFSR5nrLZXGomRsv9n7NlspG/LxaX",
+	"SLMMDpXTHGzfmVS66uDq2FORxsA3MfTSV/WCt6od8RyB9zqSJ5TpHaxI+ZFjLOXLVKOfoGQ+PjAyZ0e3",
+	"IM2yIR1dRnr9VKYcqzn7l8x0y0NI0zRnSoHyguH1XV2RZbjrqiw4IBfrV+3WcsrSYj64ZMtI20/Mb8T8",
+	"VjKYcc4YVrvp2j4YJxwMbbQXeMOVP9x6JkJqPuYjgNKNdPMq/Bn7MNwpDW6Fjjlm6B+NEZ39JXKWNp8O",
+	"6rbRXvwdbq8DvAncuIIOZ0D9aa9B/obaN/CCDqQ1l1RH8rLiX4ZgXSY01CTv2ZsZBnXFcjKRmlAyV6xI",
+	"pVjOOvbtwSRjXt7yx0q8BBTCBPnFKTwlZm7vJhmBppOYWksnZeCEKrPeAO22a8PqcvBrOYy0/jM5rHPn",
+	"MFrcqvUolGksTdytP7VS7ggWrIx22G7N1KUalJWpVnVqJBVmxRzY27CcXZe+gMibPQCYjxwT0eQI0I0z",
+	"vSNTAMTmrWJwfbYjEEpz7m7hy7Me3NIBnwmvHDerOrsLz2nlZoxw4Oq5qlwBPS+WhFTorvQVUtJu7QK2",
+	"050bBcJ+r2kRcBrorZsDnGTe0R1XjxQD6G7tTIOJBYZIeiQBvoThXAngr0DCiWAsRe3weo69VsynwH5x",
+	"fxVkUj0arcJGuSBGtBdSw/mqOj+O1uc9bgge8n7Vvuz4UO34QOUyv97UmGti9dxymT9h2tDMFvPD6THl",
+	"gA5W24Qb08chVhppXQw7yHbclJqfBdySv5bDPrwwsNYXizxQq3HgxRIrHRDFMmZEk84QGWPOsrQ7k3tm",
+	"Xsc9jvC5liINOCX4sZ8zOpr66TRLN+RsJPO0oyQrs5Sp1g7ZlRl6HznlYGJ4F/aKnxH8gYxzObMKHX7h",
+	"/GXzwl3qzbQnqmI5Q6dEaTrMAJACtXvrF8L6pjkVoymRokdUMZpC+pDZxb6QejCWhUiTtUhqtucosV3F",
+	"47+2SRTzJLtR8Uh21RY41tnkqQpsbe2RBCMSdlh+5UdeMQy1LtYTVyFTLF+P946/6sQ7yi/f9zpUpu7+",
+	"eqjOdv8KEVa7v3+asVwHr7+tCwBJfZ7m5q9OxTyJjtb8UBtQAh7faq+Js6QRGz4bJl78WknRP6OLgFXD",
+	"h89YrFrohiKaaej1GJpaL6ZV1+UNVSosJWFOL4BTJeZsT2wlizVE21WCcxPeoazg13in0sLVziMbocvd",
+	"6xkB5TWLn3cdtj3he21xAOB8X0yZYFcMNV7gkJAWDv4Fa6l15T4WbDiV8nKfp4aIZewqMFeE0nQ2bw2f",
+	"IVM6nzPRHjHT4mnpMF+oLx3l/JZxlKNbt/Y3ouFdfRChozCMLYMtEWKga9VMqHK6BR66FwSclwksD/ZK",
+	"BktHygYpxsJAEfDBPKPCWSgCqCv421UAdx/aelXuz3a/VdOJFwmd4TNGqA4s+hhMY+NQZOrLxAu5CGLz",
+	"MBSQibQsg0XHYzbShOJXaC1N7GAHVIOyjHCGviZQv/OZ4YJrTvV6AivhK2f03SAtctR3m6ZeLDtYahAw",
+	"6hldQnn1k2CqJJnTZSZp2p/Rd09sg1EflccDf3j08FEVETxu30/ZgAu1AdqcIeYuq/DavffeUljEbPga",
+	"nhulQwrHKWf0kvm4zsODg4OaTfHOmINLGlDbjCrjithLgX/aE3YXrCQPIVXNJ23dMf3MWV5pE15Ew+Td",
+	"PnktGLYIxJIt6FIh9EfN/75y7ub7KhbFUQyLwu7q2jho+5rNSF3PAcq5nZv3XS29jQ4hEKP9rH70ut8z",
+	"ZcxcF+MynzFZ6EHOZjZQK35ghkwvGBME32O5OglKOvaAltxPLiZ3s7MSLUdo7U/dL6sKH7Bk8PCgSQd1",
+	"J71VqcqAN39ntN5FF9HswMRVNfzIqAVgwO47dmyNiOE5CH/LmVPFAcfFXj99kqB7rP+R/Z4atQL+qnwR",
+	"VDk4xvKMmA45YRpjQRZT6f4IPnPYOraz13rKcohHIeZGsD6EGXz44OioH8A0upnavXZ/WqDG8gF7N7d4",
+	"HO5J6Dtwz8JEQfcsCKJ13oB+cE9GF9KnLPYVz6yijH/nbCTLVER4lMnFYEgziu4GXNgxt+Ef+GfOlMyu",
+	"ugeImIW1kvM5dh8+euYWJ3z41C9Q+PRxsEjh8yfBkoTPP68sFvwCCmyAegkPQ1ZV/w3V2HO3cMGzs2Dx",
+	"gscv5OJTv37wHJTeZ24Ny0dnfh3NAXo3zygXO9R/TIcChYKdakBBv80wfaORxO+GqMVzIqvlFam67GGS",
+	"NsLAaomQ0R3DW0zvA64GgCMdzT9MC3atODA8+erasWQ2tnDVVn3GsvTTpc2oTIuWCUkxKMQoY3S9KCU+",
+	"ty8amSHnMoeaIt92qdrZZihNzFySY6IYI4mdVxIwVNN3WuCJx4raGUXntw0X+03BCsv5bFUi9D+NGARR",
+	"A1/TujtM7qdsRAvFzoN+7SOo0f3C9m6ffYaDsH/9wo3F/v1KnrsR2SdvwoG5rtz4nC+iWJWl4hUTTJLA",
+	"16HE74kvumuz7lH5X1DVWU7y3Q9bMquN8AEXoe/Zj8cMIdqmLKJIFC5RDn5XJGUjjtGoo6kvokqX8E/f",
+	"yQmWJlpwxcCJh9WoGq/zWAKdu+DUqrqtgRZkx+XgJSyQBVYJskphpXt1EqoLRiuE8FWXdmN0qXKxRnJm",
+	"YVk7C/NISl9wtogZHrBIdUtd2tdGdnpz9vrx0/Pz569+GhZ+1sqt3pQqMsKCvzYjrlL4OrFIgr5K9DHm",
+	"m1WmpKCubmdy64ZXc0HVZQl1pIrZjOYt5MnKqwWC86wD6bp1c1sL0PrYVcveyuH5i8Iz3wrrD/inPyEl",
+	"Xy9JNXZ/Bp63xvUJTryW65POWJm7xLL0hFCSmv1kc5pTtAAwAnWhUNx2ValiKxhIC9E0tWFmpGuHfW/7",
+	"8wlAyJkgjIYL7Bds6Wvt5ji/1QkAz2Q+ez3+Ei2akRtHaSpSmptbZy6VxvD2xL7/qUyXSR/SMidUM/+O",
+	"DzJXUzpnvgK6R2ayIDA/pdrHx52+eQ5l/ZU2MiK8bs2sJ3DurFsyMezBAsYHAfb+ArSjNUSBY+p4kdkJ",
+	"nZffuyeumfe9PSsixDkionNaljiVWVpNNURMUj7G/MJUQmxvN1YGLcfYmBnPC0bVpvWf2gt/P8vlDONz",
+	"IfrJ83PD6aLa+Erl+6YYhx9vjIA/w/SNc5sjvGkprLFm+SClsajfUzKnuYaWKukVgKmaZcSKSmTIkJu7",
+	"RBLg9EpiUPy4yDJi2id3Pr94fBePxpwqiI/nYsSAuo04YNMI2y0e9x89XG/wwOj/1ZPhyiWGoJqP1lWO",
+	"qaTYAEvB2UjBIIBSjGKEiSueSzFzEE/JZ8/PL16f/fHgyfOzJCpFjBlL25YXenXrBEtkjQqQr4HHD8sA",
+	"zossw3W3kcMOqXco0yVIWK7ujXkTKq0rGxKB6QJ9cupaBMFnTHkG3YBd0vQNVQE5BHiiXXrKxaS/cj8+",
+	"CTfjUWwzLhmbt8zekm24FxvSDeZwIt24JFG/xyB1lfSFgHt9ckBmjAqFV0p/I2qLmqIzOem+uzYi2cZo",
+	"24jkIAITfrAk0Njr0RQwAXzyKksnyJ+oE8ngWKYparLDJQJ6IWlDtU8cBLWBeje/Fn7tBwue6umKRBkY",
+	"iNfMscooLfcO4JkRD5fO5xlHOGf/s6sgJMsCQmTJdHALIiNZMGaEy5kUehp18kDMjZrTEWtLj3a/m8G+",
+	"kUpPcnb+ixf2irMEjCU0tUTPjlyI8trABiDSUVm0Pn7FMzZh5PHZ09OLp8QwI90nT+FyxO2oNK60WaoF",
+	"5mNrwgEEOIhAfHR/g8zMWHDhczGUhUjX4T/dCKRTZYVXX4l2WE+CLwxvB08Zv2KDWlM0yzpE4sQabcSx",
+	"AOpE+cRt5TxniulSRp0xwGSHUNfg9QR9btBP29LVwfE62M/QoV3FoWnRTKv48GibNkIpOPGf9g8fPUCM",
+	"AQxpg/sD0cyr4PKWJo9LLmvENrgfIbcNmVIpEefMUBQW2WlNlWwxVZWeJVjkjrTxBl9eZ1xaD5GArNhp",
+	"rlGvz/pGnItrPVhhJy32tbD1uh2EjCWm9RgL1rnflESuiXK+adZDcAjq6Ge4cdWD13a46zTfgFAMNONw",
+	"reyONHbXrtC1kc0tERoFcF28Y/OMwqmzUD+IoOFwQGb00tzxtsBOtcbyQfswntTYYfe4fXMnUxwQiIwU",
+	"iiMgd/M1gEpLob2eKkzRYpbYpGnzmq0n3agEXI1eYmkxj8XL6SmwLkwAdYUXvLxkWA7I3lyQkZzNjG5S",
+	"Gg5yw+hsEQu7stLIOqc4RUxhgmxMm6cArjluhSDfT72KBoCfOlufEVYgxV2wCmjSV3tG3M77oLLhPwHk",
+	"xtBPJ0XXMTaqp3U3fDRRnq2qiR64eysZCwcbQTlUx7CiMkqMzMMd9JfNrFCIMhCkRc/Nnp94OJmSGv2d",
+	"EpQm9zzpq70HYJWoHZTD2DkBhGw09dGs3bpsuYx3zCc/SsiQTXhJYzz3lUNGMmWhiRmz/IA0bDNckBnl",
+	"IjME+XjKBY2qiCshnKieutNWXs7HhFpoHDfknn8yJsqQMs1wyOaI0DL4wJA7qEbUox7AsGvWaE/90H+F",
+	"+kORoXEE9gIB4qM+VspWfVfX9xp0CNhqKwv5b3CwIkH/lCTB7eEB3SwrspqlQ3fzdIvWs2rhfHC7uhiZ",
+	"/sgBmTQL5jdoVMeB5yBJEfYSx8MFSX7w7XusFWSLtaF1IihFD9E/hiWnRnWiNvbYQb2ZBij5EzJ8j6V/",
+	"fDtOb1lIhwai3Mc9/OhH8BEYM4sZlumUmaf4Pjm3xGfPPuinyUcJqu8RYqxx0K9+8C1ezO/fkh98i/z9",
+	"BR2yTPUhmADK6lcY6jZYdD9aw+sOY9EubXev+eaa7ndzE2Z8RKOer4u8gBrHVBBG84zbOw3hWJw/JcpY",
+	"tkmIGnNBs0EAlhmHQbRJsjzLyBCTvXvlNZwY0StxxGQFwR5hmWJ1ZMSNnQUwJ2yFqzKZG3JmmJxn0RbX",
+	"ogC3I4g/yZckL0Q9i8p9QO6oqcy1j9W7W/JJXCYjz62BVOnuzdrQngyybcpjlbMr05rnzLzFUiO8jeQM",
+	"gerMkiZvXp9fkHt0zu9dHd5TM3VPMUw3cqaWhSyyFFzpez37x4KC/Ip/DNnAut7936GTHh+i0FV5h8+K",
+	"DM5Dx3K1SGRfmu/PcTDhoy9xSOGjT503vvow9OSHv5y5IdZeL8fZEuJSob0VmsRusxn8jbjjfIaw32tG",
+	"1TvL1a3H1ZfSxU3USLqWjWxdLZrmJzusS3M7dq9O1q6ursgatnOlcmRNPVpp61q3T1+93XnVoBuwvVU3",
+	"xS07jYIQ19wNYKorHUtVV8Ma69u6xYTmd7iSTXtibGHA4LDa6XL48P6jg4rf5dGNrMajBzuuRtWFOJxE",
+	"6KOlXCzcSryFhokpIu7vw38Pn/3db//i7377lzEF88Mr4XUtI3F8qatujak1P1rAnmCRH261yH8Qy9pu",
+	"HL+pknihpSEaggAqUi6LCapKPzt//erYXklUpISLlL1jqufDrKCMKMxDkTuYuKD6B/2sphMnd/ugZkP8",
+	"D8rukFZkbjVUwjPuTKNQWssmMYjUJSh4BKxWg87BWoPO1qq3WzbT7sb3e4ALP+vt/J6vy55uKvI2xHmp",
+	"9I4zsas9b1Dr7iIKtx6A0FIbw8sFoSRFfdUm5KDxwWhg+CpSY6Q0kNvrZtdW01U+txkM9k1T695mtnsw",
+	"BkU0Ehv6ETCfNr9ZUPnLfeSGsGr9vfQWja8E3xKsGnhsT0gyKpSWM8wtFUvrK8F1dKo9MJcZFRTFiklO",
+	"xxRM2IaVzKS43Ovt0fk854qBv0zzGdu/LGbwipxoqAkprwqoS2V6iwZh+Am0yZE4Bfy1JkmqHllMqfZZ",
+	"6xBvXk4TIp0s1M5JqyTakiG4TihtUpudibUUtAQETeWCZFJMCEUrXllbT7tEfLCQQpKKtdciymaJ/kLL",
+	"REH0jgkCe0WU5llGxjxn4CLIuNYZIxkDBAoqXMFIoAZA//Udaduk6pMXztkHzgUvqva3kVVXLNIuav5c",
+	"O+CkGsnRoYr7Daq4Xfg93pc3o711+tC+HtVyOjRgz0bHlGD7UZANfGNC8UVF46gzlRIvO0HHkzdmx0To",
+	"0jNUzei9jsi9gWtMx6GsrEezUv2T5qZ3VZqrt6klVQnssHS34mbauRB0G+LPeVTJvaiH/IebcdJB+63u",
+	"SymU//3//O9+93/98+/+i7/+7s//Zp2GvJ1GDFPTLL+i2csWCYrb3xEITYrgVpXoLWHvMOpsxrOMlwE4",
+	"7bfIx48emOGtjTT9OVveDGBZ5yR/V0S8A7iYLYO9Bkjs52x58xb/TpKqWbyIhLqzI/NztmXFeLcHEfGw",
+	"yOeydC5esmW9SNn2DLY2TxhEbFquclBM7XeVhnqusjL+bAtcY7V5W3dJAVY3Zo2WB/6b6f7Fl9U53X9Y",
+	"nQTd/+btt0e9++/v7H91uv+rt/jg/vu7P7mzfweefHv0/k+wJNr993fv/iR66CGb5rzNcml/qNWTcBmB",
+	"UFWO2qRqLpRmNK1VsCMJ5IH2y4zbgYPPcImD6xlENQNkfWjmCwiVfwo14CObExTpskH1PIwOUwyibeR8",
+	"v5gb7jySec5GcKHfwcTH4TK52wMh3BYkuyPYhGp+xUiCYewJ7jukcblcHvgGUgJESu7MpeKRL8Cb7r+w",
+	"aXa+7hnowo7pWoBMmxNyAtjrABoDn9+FoB+bMEb0NGcK9+uO7/Dgbp/4eu+YomDGFmC6Q2QJahKJDVDv",
+	"uwSIpJJ+gBXCzMpCqQpMRXCyEQ2mhEEsNpSEZlk5fxtAYsNTLMREEy3YYU9E+YL90aMnuZS5jlUlVmU1",
+	"w6L4EAzf7Nr4XPtmtGGb88AFCep8d6kJ8X3efO25chdBDT6MepDyslmXDcnUB0x4bH6RxuHb1x/oTC4G",
+	"mG4YqwwUJXPgtILIOROGDVnCsFEdbOHzSbcczYLmUM3mAxhOzmY0v+wQKx6tUu3ouIR0CadXWfqANHyv",
+	"cGjWyj4BQ96ddhDeArsUd7Dfmwh4qM3gdoMecDC73r6dx6u8cMjU7TIJAMa4/23kuHbtqw1j9s8dLzXX",
+	"+wzgxXpkKou8B6mQhrlA0pszbaOA9kOEDiTfSOEqv9r8P4m1ght36xwzg9duDXz8vgfvm2Fs9AGOf7NP",
+	"IKOv2xfv2zZVdYvXucaKfGie+M2250Mc/Sa08kGOvzvhfljDj58ipd/k7IqzRYz9Z8VMVO+29bUfxUim",
+	"UTEKMVPxV1cSyKihBbjMbe7DMUk+v3i2/3HSw38cPkIQ8Z9+evjxwf2DxDI91EgWMr8cSnnZsb7zBrc0",
+	"V/pMRlB36oCJbrI9v1i2p7erF3s748mYZy1aR8aVPiaPz7/okV++OP+lWbKfnb9+FUqfQy4QpaYZOD1l",
+	"bW5HLHANsQdusU+CVAOXWyaktgXwqtbO1eabdbgvGVu/jDsTXYKDslvZBSmxOUGWZTFcW8HKwBGkyQ1L",
+	"t+qcRsrteSd/mA82ZOAF1dKIH76zmHal1DJW7BCOjFUuna1AYFZALhe+CG1QUtxmXC5RBTVdpWjQmc2L",
+	"dZnLDX9+W8n3aqF9M5JgBFsUD8My4rhjbjXcUrdtOkvPAbSkufNTqSI1MswtAOEPe8dHCP9HM34VYRfP",
+	"NVGUQ13TBddTLsjRAQkyaxthVbnMWAeoMjPYM3gVcjGYWA1oZyFZICsdxmPByUheiO7oddhK1LLxkqaM",
+	"UKOIU43HAVDMogFuduEOG3DFG2dYV8fw1OElhU57jxl+KQxl6bXm6nKSPdx8tydh3nMw7nL5AzqI0dnL",
+	"tiSdRBWjEVMqsWmGkAZTpucQOrSxWpjKAw6ix1MumALn11MxybiamrsgVpN/JeE2Kq1ET6jhlwDbEOIM",
+	"e2urixqDpGNAqptS1SeAoqYCE6Yt5pEznxzdJwCch2iLwJaMMmbkFIdvA3A0PSzeA/Zcl1pNM5tIWQue",
+	"QuNaF0ZjX+2hM+7wBIgknKRHtrUQyBGA4GRFbd31SUeAlItZRxtBh8RrQ5hlA2QcrTcoEOHrF0b7tRNd",
+	"dkmfeuLeDb4bOMGgAZe40Sq7nCusCvtDReyN3sR+FWknaE9fZ2CrHe+2stcIbAkxprujqtdT9mpeG9Ug",
+	"kgBhLijZWQKWRPMCSzcUnc9bjdzWwWXrriPmWTPxMsRFVUaGjeIf3dCurcxg7ACwq2SRj1g8F3IXiYmr",
+	"g1ZsGYNKrMr6wBQ3iBXX1YVLO21PbA3KulFXtDj1XjaE0TXkYDavhqCbcoQ8RbhW0w4NE11rtt/ODphW",
+	"xzJob/bXMpAEgi7GICGIeLxQJS7qRjFf0gYKi2tt1abEywCEfCOpRcLYCNUrlvtXamj2oEHml0ybWcXi",
+	"Tl9KwbU0f22JnDgq8pyJUYuT0P1aQqXwEQtLdcPx9nDBCsPaU8qzJdFS00wFKGgjKa5Yrj0sXyU24PGr",
+	"P65FBtRLn4ZhAhAIcP/9D9pqNg2+iVZF9dU2vik94x7GLfnp0zJJmKYzLu4ZJsKV5iOLBNw+twDhDdob",
+	"WwROQaQ4rnyEP5URq5eMzV1dRhhXzwdUjKQY8YwjtG+hbB6AEeilU3IhgQCB4sq1PFWc3js3A5tSvkmM",
+	"3sH+J6f7v6L73wzu/Wi/JclhQbkejHKu+Yhm7elhviCXD0q4YhlJ3IerAySOHn5y1CGACobCZiyfGBrd",
+	"eCz+y5sbjHUxrhqK9Z56kRdCnvMiY4ok0IYh0KQ2VNtuEiQWCHCAVNAPrz+NmIX0FVvsPlLNSr/Nfbxk",
+	"yz45R8BzjCL/lNHcyDXykiFepg9oVQoqkcox+ZQqPiK0MCdSu0ohsQFuHiGHYVprfMW4hrsz1tk926Wd",
+	"7hVbBPDT3aAM3Qfve/UFUWyUx0yyX8BdyRSmRhyTZDFVbDRILM+8ZEujiQ+pYiFhtZoVoJPmbN5W5rPT",
+	"bSuXZJdb5x3pnQp/okMdK3/aOkLCCJ1zI+KTV0WWESlKyEV43MVD8QpEufIeo6MZ2+D6uvOT4zs/OQ4u",
+	"sf23f/L11/3Gg8qz/mD/7d3qnx+1RBW+kvqM0XRp61s0qKGFd6yoA5IzZWQ2o0znshhmDGJpWAoxdiOe",
+	"jwquyTBn9JLlJyQRcvCbQmKhWSEHENeWHCPyNDiDDfeDfBgXMZZDnFdKivkJSbAOktXc6XwOofxG0p/L",
+	"LIN6Gpply0AwtcPDOiPQM/4TOgZsQqgP1A3bxK3emW/UPXklf2HbLp88s134Nbdd+YoWUbm/YslsHHb3",
+	"mWfdK8pJVwr8bpvoM+TfNIqWdbj7Knma6xI1TR9dzBmf8m+cKWPjepaA0cfSAerUtaAfSywHvcPeUe9+",
+	"70Hv4dveWt09XjIL+vmScksf+Pc5GmL932XlLPizUh0Lnjy1IXn2czlzxbbeVtb20ZqF3abWYml0qB70",
+	"A8hT42LSI4fEWpZ75IhgibQeuU98JbQeeYBGFeIKf4ZH0q/ytmt8zoIFPmfB6p6zYGlFWllXkZ6Wg2lA",
+	"BHkS7HmK90ux9mx1tHLHa+UBwpOVlBEuKXYAOx67bU4SFgeM24fXmI9lEUXqegP+BV8iHC5QZ7aRY3Dj",
+	"uDI74JSuFNP0MQVIQYzm2RLSR2nqCoOVaZQJujKSpsW+LMvXbeVspb+OJlHEN+taEB/JcwsrjsdRU57E",
+	"fUXCcoIx+txGsdnOPNzNSFmpKWqNlfV8jlr3NaxiR6e95lkNMYQryMGWQNcdYMMzijwiG5dCT2OxbDXP",
+	"9XqWe7HzVb1b+LGw553HdIadv6RpbLold+qSZNwFvRGL0wYcB+oWmMsqy42YFi8e4tlDjNVB3Y+yGpBN",
+	"AEHsPgrKPNiAyZLpE7B72Zo2Fm2kxHstkRM7RTjFiDgWj7zVwS7D12MQIBR8OtOlr3yCcrhRbNMTG9mF",
+	"iclcTHyWfM9iOsDXXNiCM+BcyCFjtEsMGAN01Y0W5wy/Sb9vhuV5VIUUK/XGbHS+Jah1p+ImotUrU7Fl",
+	"zm49ar26OxbjI4Jakqa5vTwjKS/4o1PU7erXC1xx1e6BWVMUNFIEFMCrs8FMTdp8lIE/uRoZUDLEtTRu",
+	"RKaBB41def5qLlbDgiz/6XaYNLjTC6G7+iuZ0Ncqgtrt/HmaiLo2I6sOS/BDW78K8WqQDnyZWQ+tLBjy",
+	"fNXmelFxj7Eca+vttws+BYAQJjzn65YltoXsUFYgcyeiwlTKTQzqF7qdqpBTg4bdjNcfUstC4yHBFg+5",
+	"crGWiZM+HCTpWY/ulKZWdbQZjmHOZEOav9kb7MvpknBNvCi9Js+4weZtu+tXbHuDy/eu7609gI/xPSON",
+	"bmNwqQQARZyy2NwPFTFyEZS4tOhnVRIy4hkEweJoAjx8CBHwaTOXbFmrx3R49PFqyIUWsIVqnedaAC06",
+	"fUs0IJvNyjGhp08CcRBCWwNubLVhgZ4vpL1+56gfuE7zQoBnbYVT2DI7PGOiOtwTIuQicN/3yTOZk2Gh",
+	"uACFejln5GFYQhbUqMTBp8A3pq3EQerP6LsnRW7DAjAjRNk1CRvoPstt7FV2MGtx5OxrJV6OHXAst16k",
+	"CPRkoc2pWNamR7PMRVHCdsIlYDc6vqxta2iT7s9AQE5WQzs9PHr4aH3ZxS54PhWRsAT1yduCAZ+BPC9k",
+	"ahHfAEydaCkBQQut8UB/VAdwBPC+bRbTyyt1ERJ5ZdjejLkAq5CcsOpeDiE/EG3AdXc60nSyPgBq8orO",
+	"WHAdr+WInyuWP3/S1ANi9gjPZUsCXX9d3IbO/8WucyEapLcarKeHNJOGYhywfi4IguYgZQVnS8fAflws",
+	"lC1+ECL+oFelvzWuz80g39aX5vsxw/fIQ6IgKM4JPzfn+wiHXxroq9qnM2PWLRcwlPBhaLuvObIaz2r+",
+	"kZi+2zhTuxCzJl0K8uMOyZzkTBUz8JuCDuMQG0jOsAouegiujNyBVTd52hXmorMFbVMpb7vak4FkuHb4",
+	"VXFsO42zq/DkL68KTBuWVAnRH2GzdM7NyUJxAI5TkbO2G2r9ELdScEJ5aW0XpdNiVQrDvJRgA+zXbnrt",
+	"B2wxrAl8W6F5VCwlsfjffALDYliSrBCYcymW1lyw1+tkX+kOYOcBVQMIgU5A7l1sNOvyp27IzhOzs/b2",
+	"fC7Bev5pWRDh+oQkaqk0mx0jOHdyTF78/PzlueGUPSi+JYQsIKYEfo8G75sbiqXrYZLr5yTUADpagTau",
+	"AnqTDrOSCweGpKq/kaUW+zi0LlV5aeNs1VLYAu4dlAG1JnDPvWr7Xbk8N6sFGlJTmGHQvPu395J3uUV9",
+	"za4bqdbMhDloaRwv35vzogbF3t5Uz7I2GwwMk1BFPrt4+SJ6HLrW0tVcZ/HAsWuTeUC9JUljf+VSV9fB",
+	"05pbuetT0e15Zd0I1K2paW4E20JF+9NQrVKwFktgM8rfwBMTpAKFFdwf9K5xfHpEimyJtdrYjPIsOSGJ",
+	"fcfXdgTNdcgUTxlUm/8C0+WNmMnUiM7BTgJlJuWYsH3TDMS+wBWjGwaUH3xrOqAj3YdqjNaOUj41Ouf9",
+	"EdaKKDSDP81rNginBNfvN2AeuuxOR1ElvKdULfrf7gjPCXrodqNoe261umzGar5UZ0HdT9FtcpFbZyLq",
+	"Jt3Z4axWYry0l21oGMM6R/7H/er1yQX26c1Kk1soDecWqZz8hlFL+2g6QWQ+5JqUFlsuRlmRhp6ucvZB",
+	"eY1YOrXR/ia9wHd62Ds4OCCWv6iImrjxFpbO/0hMgjXkRvR1OrGp/X4sE4Zg71zgWkHMpbPtJl00ltAQ",
+	"3BWApB6xZ3c7aKwlNSNkivHYJ7AMrdNDIswVPE9oVhqyES2wIPYS/pgxLGGUoRluRaGWjTcSJhGDs5Y5",
+	"G7TFT7mgLPOS06kagVQ21hPbSDBq6qSa61hZhnvf8vR94qKrssxVl++AqG+jV3Dp17EL2LfbYefKrfbO",
+	"eDlWcyiD5ffAoCHH4465E6jcvzYf2X+aT6Hhz8UoY7Ql1IUiwvPCwlFwRQqB0XQLm6NOKznhigl9TIS0",
+	"MXYAB11gB/4RVl1n1DkCcsM1C90nCSi7Nr3EtVqp/eIGouz3U6qgHBJ+bkjUfg3QAlyRZ6fPXzx9ggmx",
+	"5jOEJKhVcrc1kHB2MNaGV8MOzRrKLBACyHvQqXteDM0CDv3osR3Me4Jga18aAFx485yNWMqEYZeudo9/",
+	"2QzXOkfA7/5unlGs3G8mf8UA+kEWYDXNIBE4ZXMmUh+RFcI1QIVq06lfnX4lTUcDrJmZS0eC8nRzZr/1",
+	"D55BI0Bao5j6b12zG9j/3RfOanAjav3qcNXnuIQ2UhRKx4OVRCkuxTHRQTSr29IugawQBeTxU9ab3+H1",
+	"gMms/QK59LUshw7ipLsdXAyKkoesrknjmA0KP4xfsXzQHpCFqVqDbrbMcybSwIbJotnTZSCZeYGLCXIt",
+	"tJp1sxxePwSvu3mVqkuGlQm5Rhkw7nDfGHXEQlO0rLr/veXE1a6xgGLqp7VXOe/1liNEUB1cGHoXkoLb",
+	"34btMqDFymmrn6UwPq88M2uzsA1Le+ycEDVgyU1SWDbJSvFvD/JWxJY5y0dMaJvi46HHjDSeAGhEYhGx",
+	"DgwvOzw4qLjKIHG07Fn4eo/r6KC3B41vk1xTJwRsKJprU5n+yl25tnZb7u/2Km05mt0Jp8EK7FYqHe3Y",
+	"NGt63HmijO/0Bqjr9mP/zSi2DI69vui2EstB5unDg63CXS3lbGbigdRQLsiX7PGU6h+CsWdGdZ+cupSg",
+	"R/c/fkCGS42ART87f/2qR2aMqiJnqcdAXEy5ZkTN6YiBRgAhnLZ+IVnk5nIC3/m4yDJr6Q1H9/DgILJJ",
+	"W8pUc0ulFWvy0YOtQnH91QzVOVpMIfibuVQKxarFjkpPuDUSbVSLKoRc+NHq8QXy4/oAQh9M0BJ5Gkr0",
+	"qHIiplk9XD0Q6mvS1E3OsXEBdzk/dQ/ezQpkK7nkbi+C3V4CQbRPWwIMAVOJVIwM2ZRmlvpplrGc0BHE",
+	"PNQ8Xmt8PK/zId+US/My0qpj3LfpxPLaTcU4/23P9xtdvCuWxwHyqV4REmb5x5hPipx1RDSuYRFXr5LW",
+	"VAi7bbYnW4CO5izEys8y+zaHsazXxXkOiJoY7tLE7oTnZVUxfL0Czm8Ht10BJJmlTOkBIIK1ool95sow",
+	"e6OZ9RDa1Kq0wNQQ8w5T+INpkaUWpgfy/Ly5LS0s+Fxl/D4Z0Fq1zNtQ0YzOXNdH4NnwIcH5lTNcgX8D",
+	"e3SD6EeVl5YFKZWZnEbzDS5gMHOWWwDv0hIHuWyHHtjb7kwhNM/CYZolgYkaoUAvJJlJV7OsTUOsIVxj",
+	"lLAzVm43Ox7xBZ873bhHaKZkpWg8y1kZq4yIzNt1LAu9Ykrnnz9+/PT8fJumG+V297Czldm7FlRyFX5t",
+	"WMhPWLBqS6i9cInAXCwh7UTQWQSWWkg9QFNf14S4ru/Wse+tPbHscMXUB5VhNRcBPYmAV99YDTi61gGE",
+	"xmJzODbwK4boVhWsnKODmHvRNL4O1Bt5hfDw85rBngUbBe6inn2zpG6HNu7yIHlObLFGWx8egur6K45p",
+	"JywSsCIOBIvUQXjz9NWT569+2msmwTpE894mfbSIrfVeqJDomNmoD48AvQtclXLN6rOrjCRiDWoSfq1x",
+	"izwSRGI6Go7dh+5WqF/WJSOJnatVEs4OJWAnU+1SCn5DYZ02hAo4ffOcfH72wqiJTGiWu1ogdD4/9tUG",
+	"SAHuKpfAxpWLsA4c0e7SDQoVzKmeenDhqRQsGlkch6xHATBlPXJ4RFI+4Vr1yVMcoQ4G2d80VfVzEBLA",
+	"WUlxVIatQoVjZVr3o7cr301Q/00ey6aGCg2/OIOmiJrKIkuhBrFF6bMoDdTqtjhdSjIumMeCMqObsZxW",
+	"1tG0tQBReAaAqOyd7q8NF3XG9jDyuMyZ/02+iqi2M0opPmuFxzczO3/+0iHWi1T1yZfWbMN1L5jraCql",
+	"YqofyxLwGaD3Vyd/vl81tV1xBXdAd8sUcs21xUqvmQyXcaEbohS/AZkj5erS1oUWKXvHOhb7tdf7tTxx",
+	"7B0mdw26aKGgDpj1y5hmBD/dOuMIxABXQrFNSEvpktz5/OLxXa8YeRd0QxmO8Qsr7qyeXSVneO520oUr",
+	"2Sa2nifW4lu3wi1jWFCFpaWxhoC47qJzNbBlK9pDoZwy64qeIxi7ERoQG9XoxVxMICYlag0EtI/WjQUi",
+	"QrT1tdsHcXRrzzu81Cz85sgrGJBrsbIQPXtEK9RSPRnVXaycvJXcYLeeId/tzt1D1Z6v6SMqeemtO4re",
+	"WPjzFoun/bVPnmsyK5TGCoYuVB6p28bEGvnvki2PSZJdqpkaJGQss0wuEJfjwX2SMa1ZrnpWCOuRZN+G",
+	"0w+Sfj0wvWZTP4p7N1q8Gm92EhCsitEUgK5/8K3hJq8gP+CDcCy9MeLOqxZ56YldfegTZcaUqilTVt6G",
+	"Uu24ZCRjFOJnkh8lJ+Tw0Mj2RwdkNKU5HZm9LCWt5EeJr2RjFXsuyIxykZkeHk+5oH1yCqFWCqRO1Anw",
+	"VdoscVQFCzi8//HBAfzfweoUhqr35euvf/STrw72P3lr/o/st5GL48E13G3LLINoQ5euDGy15+Xt8jbj",
+	"yigEOSPu4742txWsdQIRiX2SWN7aaBdq3bG5hoTWmczZSXkfVnJUZtW4vhFeU+U1bjvoGOUH0z9zrcBf",
+	"n/mm4M8nrj23WK/Hzx2fa+GDq8w98BLK68gi0O5jLRoiDWoKmUcsbszY/uL0N2RreMcbm9aE9NoSNYth",
+	"g77kDX5hjkhQow4DQtOcX9loNE/sRvIqeYiRPD67uHhDMPYJVmEo0+WJh648gqyA4OSdQ1kCVYXYADpK",
+	"Pvroo6R6fo4ODsi3X8N99/Xe8dd7T8/Ovt5732C6B7HTYWcWaG41H4fX4SGE0q1EOUJ3TCx3lWMyZdSX",
+	"BZrTnM6YBn5n+M8oZykTmtNMlbPBs6aky/IKDQJW9Wwa+QDnrDnc+IJ2Wgs77vaLpT2ZoSSuGdNT2XLh",
+	"4m9mZoYaIIw6eXn6/EW0DFqRZ13i9qA3fLucQQ9XJ0b8vyhYwbasEzWj7wYr0/jPANVB4bkAIRzxHcwB",
+	"qJhN0WSBjzBcmiuzFr8cnD29OPvjwePXn7+6SEpY7yueSzEDDC5KDPdiKcAQLrhQ6O7huk9Oa/4vKHtA",
+	"LQCVDeqFMABLjGZYULTCAem121vLEjpriwDNcy5zrpcDs1yrfXfn+INdJVeqzQLU4GQmkrm1W0ypZld2",
+	"OV0vN17+p1JL0KJrrZ/BWJbjt8zKCUEJBPq7JhKwbClLH3E6eHP2+vHT8/Pnr346uHj+8unrzy8GL5+/",
+	"+vzi6XmMJPrkhekgdBxoesmE33FXXYvnxOqZTU+WX6NHBw8+ri5R/+DgMOaMtJbAgU2nGLQ6rlwtQCqg",
+	"4gYMcy6zrBRFbR1xjhkMrmWWnuC1ueAKsgMmht8+OHgQL1AMBzNlGV2u3y7naLBgG7ZIrL/CbMhyjxQC",
+	"sOIx7wIkFXOuMJViAFTr9zW+lXicnzx9cfrHq/fQsQ4LX8/1TW1fdOvM8Ncfz9NweRoOdSWRsdjP8aRC",
+	"SV1lI44QwpAtamd01UoZFvjl6fMo71s981WHu5y6rYCCVVuqO9hOLWWtYEO2NW5liWbCMZ/FiP/mYreS",
+	"Eop9pSumnTl9/OjBOmy+2H17BkqM9VvUriuOTGyb0t2bf9Oodo61qauDeLtqBruztJSLtksrSx2S+Kax",
+	"2eBcKUZSPh6z3KsYTuo2Aw1Ek/4NVlTxMyth28rJegeof+QB2/yTEK3NP0Sotre4ckEZyJspw+e+GbaU",
+	"mKbLRlvRJCxYbCY6AMpXZ/Ek+NCmPdkaEk2wYe3CvHKupPD0wF2BsbJwbKzSegdTfsYGrnJXh7ex8sz1",
+	"UrSoBqSjJkSutQ75wLmMBcIVaMxghxGEwkyDir5lLdNu/hccwwqBxeHf4h5Xw6fQHOTWon3KgYQiGM0H",
+	"M54KPplGlIeXDjSulOP8FM0NxAUZ8yvmkWTlmLjGsPKfNbJYqjArd0KEJCWFdkVhC8l0A7RsuYis5Zlc",
+	"VDeznJ0Rb4wUMabWG27uWARntk7wbrlsbZXQKsWxnUHJZemYsXTNPIZGLuyH+Ncz+HxFuSuXbX5cznwE",
+	"ju0yNR2Czo3EwEQKyrCHDSwpuRoIZIQoyJWF0iCJ5RloeguNZoUQOJuAPhvhJ6umXGVVZ7696vNnZeu1",
+	"H0owzUJg+O9KOUJTzYyE97l5uRk7VqfHXqWQHZ53u9O2w5CnBfhk7sRX2XbJjepn1BJ1yZ0r10YNFCrk",
+	"iy3Xfwv7bxDPp0tQdslQ6ilR3NzbOGAb6gB5UnDgS9wOoLGwZAxyKBfXeVKarmfUwQtyQZSRyKmHOGja",
+	"mZwAB7bKbdm1kI64gdAB6ciG07pgr+5s2w5Ix0e0io3atHJzrlo4ZlcWOWfxrGu3Hj4kkQvEpsgjfFDY",
+	"BTLv+bPvAmtmXfnfBGJ1B0gg7SOCdp06MnHxvZ0LdNn21ZoO3G5CmKODoFWlxRir7ltAWowWJtYK3mEo",
+	"Plezu5iFbBsYkWG5eENHLynYsgqPdmfnONAA8QxZb5K1+frNzqTD3YW1cAcOfp9h/CQV5PAAQsXtkihw",
+	"fHSZfz3/1F5IlQNaPx6N7WtSTEDOlVVaz8OeyXy2oQm1NazAnEln7HfXQSTEoJKaFMVEyPgVy1k6wL2J",
+	"VE/2dvrELs1IZsVM2Lri5oolvpUwcHh1VlREwl0VOQy8psVIHvKvivelyscohGEck8fnX/TIL1+c/9IQ",
+	"3s/OX78Kl23IBc2X0YoQQJt28m2Bhea3IFAxhodHg7pEG8GhlYGz19kqG+iOl4wu66R9bzvnj88mK+c+",
+	"qizYCcIquVvIZ2CUFTY2X9KKOLyKS57O54ikoKaMtUQ2wU845IXML4dSXp6E9lpYelz3KU9TJlqH3mXZ",
+	"K1vccVk1oBNX1hSeqZtc1RVFlK3Qwjuxy91GE1X73nlIUaT7a8YV1YxAtx5cVNORtgr9/b6vw83ZgRex",
+	"IkHalcsIAKi4jl5KKw3dCA5q/7fOF3d99bF5XHGKXbb0ds7qLZ7TC7f71fnKIu7Xs5WWI/qVzUoznPG4",
+	"pttUxWKrIzm1CKRnmwIw7KoVMNUCP5mYgScBuiXg/rvhuFJyKeXZkgBVKAQmI7LQJ+TA5oB21wvBS6e6",
+	"np7KGnGtvKVOuxi5LbQC2Co/Erc4bTt/xfLdUjlK1bsmcOy16SArxxDDZsDPyliPtTmO1S/K0cWHNbGu",
+	"jHoIyQSC15fk+flrcv/w0aP9wz55LbKlD5yEe8H6ySHOHdOfpXUTFELny0pNB3bFcvd5KTylnGZknrMx",
+	"f1cNp3r8am81VvLp/q/efnv0PhpueAbK/adUj6bbXYloHdhELDDvu74q4vuhu2Dc32sQkVzX8f0K5rW7",
+	"E4OWEuh2x6fG9Px0PDZ/xyt2wm/eTQ91hSz/B/fi1+JrsV8CefVI1SIOwT2Itwnxpo4uubL+yj58HuJp",
+	"uhR9my6K4Cb4Gns3pYXS1dYD8EyHYyukrbyDCkLGxhobsFA1az6P44eGgCsOQRRDv0sMHEBwR6RN7JBP",
+	"hMz9eG1wibWOYUESmWOBPKrBj4OuKFvZwi3OuFC+DTqfY3wFmbIs9fNo+dZ7kpNjCIPBGMcynz7YR1jf",
+	"Oc/Xrq65w5IycS6BmJE5Vcp16u0qhhwKUf55HIRWVgtW2XeWjirIqa2YBEMuWK0hG67vzI3gA8dgn68F",
+	"IalkymqFhdA+/Agj9WxYsltaaB1HBmCG7on/wokPcYo0XJjjRHUOwSpu9RD31Wz1BAJnh3R02QuRlqH1",
+	"Hyqii1yQlKdOj2Xkjm/2brUmD9otzRTNu+YZuVP2e7dPTiNwtUCSrkEM2XF4rVBeV0uElQQpX6RuKOiD",
+	"iB5GCGQ1owiDhKuL3v9aBJ6qCFaey6L2Rxqskg4Q0Q7X3Dx2dnu9PXuW4GM4EXu9vVEQUWCpdy8wD0JT",
+	"4V9uezs6yJAzlrEN+LcPbMA/HbAs/vU0mBA++dxPy/3tJod/X5RTxAfP/URdB266+HcYRuE6dVPHv58E",
+	"U3adpo1nZ34x/FWw3WVO5/MOuFZe+WygxbbWAXOeFPTLhVaph5XAZ2Dzl2yu4wUqulSEaMmrwKjONlSx",
+	"4LRZWQ0YPBOp6pWROdUo+1FGedTrE8aEdS001jG0rcSCgc96VQA0zAaBHBkgiH4kyDLpORhhyzrM5ajI",
+	"1MPySIhqqs3r/tGq2LeDLvNELbENU8LFcGhpgxipczfhpQjkWjUKro/g6Fp63ux1tO58F3DbupunrNyO",
+	"h8kPo11uawswO3JoNj1yv8Tqscz4qHd/+/gv6DWI9DJ/B1EAVUG2Cb1gDQjrcmu8ocFK6r1AWhJMRSpV",
+	"xCoTRDAAET5d+ZAqgN8qy+ShWtDbRCFhqVE6YlZKd0et1yj9soQXW3teT6Xja+kmzMv96ydqdQTHvdd9",
+	"9NS89IRpyrOaQhNRMcy7gbpruuuB1OYLzV0XSTqmIMXXFhjgWUuFyi+nyxNfxBqAKVxCpRGTEIaCr3c8",
+	"bHD9+AFtp2O7aaze33DOLdHHOl++bCuE/kzm1ewwdeyj1+y14CLxIUduXOQh7o+T9T10gc9o967zUPWa",
+	"QugLlMUnz8dWVzMaHsi6MgeLSC+AYPmhIiMpADAPixLQ+TzjCKHhrSFfHfbu9x72Dg969w96jw56hx8f",
+	"vA0YwUoz98drzdtVV2PLBeQ5x5nMKrFsmE5qw6H2EJ4L0EpmXHQN9JIZO3fNwB/YlPnnGTZn/nmKTcIY",
+	"Ch21fGxY+BfNVPb99UWItwjwdZjuXYBHrcHEVWsE0LSueJJbOV1lvt6tYd7pLHRgeZWt6iX29q5YrqLW",
+	"yOfCrLxC9ymaEdGK0CeANfv/sff3PW5kWX4g/FXuw6eBlqojKWZKqpdMLGayJFW3uqokjTLV5emSzLjJ",
+	"uCSjM3gvO24wKZZKix7DBsb2rD0DGIuFx2N7DHt3YIztxWJ3Z2CPPd9lp6va+5e/wuKec+5LBCPIIDOV",
+	"KpUJdJeSZMR9v+eee87v/E4K0R4xvR9bAz8+Y/Z4IgoxMFc/OZjlYNrG35Z4ahqGdi4sWHalpDLz9QU+",
+	"uhyIQHNZIdUqLY/SgizDC6kFNGcBmNAO2ma5IaGp1+wJNlVevwPY1XpZvy9InLfv7sX+kP668rCdpDL8",
+	"dn+J8OnN7f5gJ6+O3BHyZ/To1rusfoi2TfJ5mfMj0KrubpT10fFXdxsJrC9xjHynzoXLS9JV4tN39UXz",
+	"wrhWgXf9wu4LUR/YgVAq7vOuk6EkxXhBnBiWpBdpggctEmVN7OP4gPbXUZ4srEJ9xPbLRow1uIvVAYZR",
+	"52SgpuLx8AtxNlaq9qKjNHl79GGIPp9pSIxWoqLFyxupDY4I2mqv5g1/KBu9NWubuoua93j4DMtwn++5",
+	"wtxXxxnm8joRPB+MT8XLYjOK+zX3sFCS1s48SWQP5yQ2dQgAcbSqqSbFaJ39r2bKEFt4kn4l1tlPArvo",
+	"MrrURhVoQOYTYnHtitrUOmnUxkt4hy12o7X2YOq7Euewq7lu/we9ui4hdyJkcf1+4XA4t07jXcOhJ14i",
+	"cJ4IhyxniguYAO6MQZFeeI6q4JZPQWO5u+4jo0rs8j5IFbNCqYhcipgU0SbgpvyM6Ncig7dmsZ7oLj3S",
+	"nyhd9P+fX/2vMcvSSUr72G8m10zJM8rRvQDZ7pIlLqYiYge9XiCsqY2mGocp9vWgL45Qwx7wavNiR2z/",
+	"/aCspfzbB3cu5dyA1IL9c9GATkQR9kPN1Fwi8y26UlPt00Y+4IMxek7HXDuiHyNawCY2FTmLXTWxDwAE",
+	"FggYZZhg6DVw65qi0OKBdp9zsbBex8CXQhQ6hFAGJyWm27T3T4pMgSGNwxSKpg2WYQTPWWdyArYiwmyd",
+	"VvImL68nywhkehIAkcdicC4S8hEHpq2gqXOuXawfOImI9arawzu9j/yaII9YDN56y76Fi8t6/ssr3Iym",
+	"Gbwg+ApPb3OsOx3FPOVOcoi4xUftBJcgQ2Av39vv3TnYm3LwUaw+YC+xNMXLqRgUwDbisoTU5XdG9zS5",
+	"w4vSSbtEo7Eh42ojaXJtzZxm+rIV2zDvtYeIUcqkDQC/5BUGZPHaQ9amUX+CT5v3xkqKgNV4JY9ZQOgX",
+	"8Ac1KNITI3u0hUgG/EBLGW/3QSrFFyJ3aY/jiN3Fb8OEz0jU+CH+MOH5uTBHQNxlx1RdHkBWZWnPp5Ag",
+	"GnggIagxMRKRoHhmU/1Qo9yb5SOzFmzfVrM0f7SxKzQdySaKYndgADFcEjL5w0mVSvY3v/rDv/nVH5WJ",
+	"pbkTciTmY1MUwJhmukpg+Jt//R9//V/+4Td/78+/+cd/uZrBsN3Wt3m9sGENgsDHdtd0e6ELMSHW7ODM",
+	"qA1Vuns5IECgZKxNBRGcHdg4pI2xk9Flj1TBCjVC3zWeUXSsxECXNtOib0uosOBlapTKPavKbWsRWdvZ",
+	"OpK8z3l+rgMoFdBbBVDrLjspeJHqIh1oG3pcMD7lOWlBmLSAEbcFJDBKVIDUAmXAaWosS88FALbgSHI0",
+	"TSXAAupV5pAQutAWf5dpgTAsWUKykVvcqClKDoQ9PR25jyjMXb3bCiQQTlEzLsFPK/KBBUpvmRWrovVu",
+	"hVyoUkSGwrlZy7+2m4xlRb32m0wzEQ/lVgYiHiELz8JTYc3ZFjHhaz/BmjpR+bui9EUApTBfntJBXqGc",
+	"yAXPjDYRl/TSIP4C+V2NToLrvMtiM6DJDNGJtc8BkS2QBEKyLFmI/MLxBVS2my2rDzafACEUbNDQXcsd",
+	"PT2Qk89lmfoVe9OJOq7gZfsQjQhqGdXEbOglbpegxxlELH2fA2giRcmRpXTEL4t5OnBMDPChnUOLX4jc",
+	"6GI5ba9+EyaFHsQRgssA4MMQ0IRIiFSySZplqc8Fs0WStTOecUpzv8XbgzGXUmRtjfZymI42I662VJ2O",
+	"EyVPL0TumWNriKgDblazjpEtU8hBvgDsEHCtjo1KwzXyrwITsU0zkmr/KzQfqavHENofj4tiqg9v3TIf",
+	"bwETLaMoZbxl8AEcf1iCLviCzSThrh3LKwBiOdPQSBdFa00XFLmRi4lCRjl/DYbWRNAUowwAorBME2u9",
+	"qxHk+qOgXGIpAIbzM0HrFzOD3ojNpz58iG9CTbG53Jt+dEFxXsS+TPcTjm9cV6RRmpeeIwtAJiAf3fs4",
+	"XUEqFi+VcYn0R3xahydJhTkq1RBOz2E6ikOm8cEYmYelObgh0V5u2qb5hRl7x2eOb3bxMt214Qmg6+PG",
+	"x7A0yQTPs1TkzoALBRHLoTzyeTQgvYy7jYOoJB95iBhrYs513syBkno2qcPAnVgzUEVE/VCXOSSI9tOh",
+	"S2lnA6ZNFTyLGAjhXAxnkEcGsh96Zgt6vLudGNkGoWEPk/76G+ZDevRzTWkwGvLDOa5RkpZziCQcCRy3",
+	"kFlW17KIproPrppkBaI04KPONOqIukLbIBUm3mMQEqa77GOnrpmlFfPpNAY5QOpvae0FmRlB2mkHoe/W",
+	"tvk8lUkbM7jIPzVPOuxyAA5e9SqwyxJeGF5OzXVq7Vv4lHlezft6npLjfImuWuUQwTZHC4lds8Egg/It",
+	"FRGo0Mw1+0haXZhNm+Y8l5QIbGmiZWkDDXmWabzVpxrFaRREPcXY0G5QaIw8tgOVIxr1ks213HyrBvx+",
+	"qqcZXzwyj1pwBL/gKRR9Ka6+LTN553RVXL8sn5JzRgsh2ycymqos67JnU5gYIR2yEC7XmAcH9yAo3cGK",
+	"6m5tgiODfH+apwPRJszXSGRNYcT0Mqht+7fAG+uQ/2CbHizYjXiiZFooU2HXfhvfPGR37vbMkup1e3fu",
+	"dtn9MGIZb8gDpQuNbocjj8AiRCOgLUnPAD3FnhGSAYCpTbD+xjYpGitNfsnVy8C7MLfDTQCbb6sETTzM",
+	"jhQq+7CobDRiQ+LXjRYLGeXWr/8T8+QbQX9Q+S4UgdSdfl5rmwBa5pwPAAyrhkEgnr8hQQkC0pXCIuqZ",
+	"tbW/XeJdM5L9r5Rcuz5O04n4uXnOElT0daMrsXqvK0+0J4VbPdPNF7ht8JUW778muX/yXcZirqDVIJpF",
+	"exckjSSAShJ00itXZd3P6RQ0UuHKqCortK8q8sVfYwNFunzMlxSRqigvHXLuolq+jgRqJx1udaesP8W8",
+	"VIq8KaK0fiv7sd44sC3QFLe+z/FSsY2sz/3iM7kc0V21OR1LkEldYirOuowja0XmRvzNK/OhEiWmo+1c",
+	"79azwSv17MthfLf17LXSnTCyqJ2cfkwPl8NYVrNRBeFhRcfXF7k8ptCvyE74upVyxSTsrSE6bqXW3Iyv",
+	"1SQs8gdGqb9PHahjZio4UtKhMmlWPxkm/F0a0xpYigGmZjVZusHnURtA+tiXjokKKJMcfeeIRmzgvynI",
+	"bk0jeu2TlOYgbnewBYbAxuYYEUrPUeW6ZJywPW5XY2A8rCHhq4uzWtmUoZmFuvM+1SwuxrnQY5UlcWBi",
+	"bjwf2sEQP+f5+Wdq/oUrgb44oUJWXWk2mGNIwpzihUckoKe2Tri8mh7bDcoGIz23lxx7O6bc1pfUIexa",
+	"aN6Xn5KZo+L0AFMKpJM5CjJumG2A9l8KQLOwWrCrHLI4U6M4YnGSylHBs3Pzt+Lmv3MxGPPC/CUmPM1i",
+	"Mvru6QmQmPAsXcyk/VQIORCygI8lZyyfTtd5YSs4dL73VS0E3aw8yDm5F5jPXSPqY2m1/lQsHia1c+5+",
+	"R+Ps8jNRZ56nhXgsswUea3AwPybR4DPN3FkX3HbGtXiGWbzcypjlae1hTgbjxqzsFcTnWmsqb9B7bNa0",
+	"GnUC3LHWs7Z86NaYqpN66ijPp7BRk+0Y+fi+X2h3O691fGG6s9rCs1QXtT94SE4THetmrc5tto56/v2C",
+	"Lpp1IWfpcFFm5j8XprvjCR/g5UEmPE/25ojk1jVDUJEnVGadCCl7JJDX3G/G96MWe8DcOx7xJsCZA9pA",
+	"XoaQ8A6iT6VYBR3ZLOdePXzWKed8Os3Vhbm129KddyLNS1lfgS3+B6/MQn4dGQlpcVxGjeuyY6f1WrOR",
+	"83KUQSwTsHIBxka8LOrcOpRH7cRbnIOMVStTNtWExFvptizLwhGtWwVW2teImZGQRZPEbJAljQJA/HLG",
+	"sw0Flrt/bLRj7RFSu5vzCZe0Mdu3wzLyNCR1R2YpXlBMu0tS5PIJjpRKrMcxlSzGsYiPAL2EBgHvtbO/",
+	"HgKY5+DlS0yx61mBlpuLlDib9KlOdu+Opt3R9D06mgYqnzYIryuTvHbLRE5WunrregXKc90in8mBOG1A",
+	"Sgp5ITI1tbe3CP0W6WDMTGmkvGuWC6BGszeRBRtwKVVhueKOWDzM1SRuCIzDlu12+m6nv4M73Szs0qnV",
+	"uJrHqmHwp1zrucqTdje/KfmkvNS4e/f23XVXv1xMs8WpatfS7UVU1ClQz3KMKAXPC/Nd1Ekn0ywdAK+J",
+	"NOp33dqdST07M0LozGoDFXiCJMRX7ABWECPwWaqLvWf+ZQpfQt9voGCz+AevyED7Oo7Mp5kWOXxCa88P",
+	"XsGovI677HMj4aa5GuV8otmTxyenmB6M3Xj6yT32Ye/uhzfLeG8LRaNvugM1uRV06LdMxf+Dr79VCnDT",
+	"PAs2WL3MYXnReqxb69Zmssr1sFOnvyfq9JbmoWIwbqmENyS7lwsAfOJwhRvvkP3glTsUXkfsB6+SdJQW",
+	"Gv6kUxb+trvD/G0ZHeGDkJCBuj+T6cv+BF/EeeiaDQKfySuGX2D4kSXSBWQkgPLChphZC5piRIBvDv7o",
+	"oknMlt0pJTul5F1QSlbOz4rzF6dpM+vXUgcmohirJKzdHJ6dqPPjB+a/T56d1tb9y5lA3tDta6b9f4lC",
+	"6kbzMurQrJ049Qm3tu18ZX3N8GLY7GPO1GhZ5JhD756nBaiJWloqR/GdQvHfgUKxO/V2p9533h+0gf/0",
+	"jcv0WnlMLazrf+C4rguc23l7d7v7v+/dnbv8TMvdTM4ReF77I1S58sdPxaKd1Pieepxf7Ze9zQ+T76av",
+	"2U1lOHHB9K/zNiOSqEbINS4ePp1ugsrZidydyP0eidyM49jY9n417kMqOiH7z046kfn8k0/x39MvaufL",
+	"7G0yoZ/YgbGlweyD/yFP4d9EoLMxry3q6hArJCv83l4evtcO5Hi9zNBY57VTQ5fR7suQTiP/CdO7nPs8",
+	"QON3wxRoacHoQ4WILsjtVs0TbjO4pQWEqJeLpquswzljni30NEOGLV4wnmUhZQVFBfhkHT6kxF6M2yGL",
+	"aWyIB4Q++WxP9IXPH0VfnNpK3CBfBQE38Wu8dQZu26OroODeUVHsqCjKVBQT/rK0YgL/qF+Cl2Es2PEK",
+	"rOAVMFJwpPbcUYphVd1H9MeXEFHwInxsL51YbMKUGyWjM0qL8ewM/OCKT1OgQhsJecsFab0OX9fn6XRP",
+	"TXHr700VTK3XRTYgOXhiWXi/c0wH37lRfYdoF75rY7cFB8SWxA07loN3dIlsS7nwnevHZswJ65qPivZ1",
+	"tv+N8zhsxZywTW6Y1416+HYs8I1Bpk0kV2zCF0wXaZbBF0csHQYs74D+dQzbRkRcBd3OjtRud5PY3SR2",
+	"DGU7hrI3yVC2006/Zxxc30G+qy30pHU8Ry9WaETXa7d/Czb7p7X070C6k+aDWVqws1zwc8rWXU7+i0fH",
+	"AAg5rQ0dszlTBAM7EwM+swnF5rmSI3YuFlGoyEAZ9rAhpiJIHMTZL2eq4E7zAEfAbGpZTsdpVhLZc5Wf",
+	"6y77Ar5Ht0CspkLGUfgUHpyURcXmbIkhZ35s3xrzbNinV23mF9vhPBWYTcvz4CN0jg0ypUEROrIkRcyU",
+	"AZRLqMUACzyQTHMNdLZGCSGREjDgRiw2p2tcwu+50h3Rdw1XUXmJmtqNSro8uz9Rc6aGBZ04S/M8FVIk",
+	"TKf2TEQaPezmcJYFKRdaMMJgLpv6FWYF+g81JgaP2JkYpdK02sMbaUE3+0mtq8a0uxN13Oy1zZcsdPEY",
+	"XzV//oRnQ/j4AqKJijRrS2BVFTMFMoDRANjCIj8vzZvyZH32j0ryD46pP2CvjIHRSoYs7NeWwqMkrpdV",
+	"ryUSHzUc4kLPRWFGLnaqF2hdPoOJ3QkR40yKuS1IDYkfCbRbKNFuW0hMVa/b2prdXQdBsEHbzsRATWir",
+	"B1mVSPyZKg8xH0ZasBsxxHbd4tP01sX+LUjWfYuyOd565Y6b17fMC/HNCFUEVE/N+6pEkg9rRQ2HsHRg",
+	"TFouZPLByo5zx0IhVsxTUW6OToUu3lDeN58YxScMOSpnO1tOnMkTVFuXkp6VV+oyBKOSl2i5SQ5vUdeu",
+	"dZw+qzd5qXKHiFmxs82o40XvXWDvu2JGvoTS8vcbMu0vnx7fMQ4/e2A1JgYKTrRyjiC/2tY2Lg82ZZY9",
+	"HnYOv1yTbYsqdUkxX1StU341uHA2M2QTniy3aDuqQs9SGI5RE2eh72R5UazbN9etj9NuvX6t/GepmNd0",
+	"ksu+ufvWhdasI4ZzqkwdR0OFY++H2mWF6bLHMluA6oopIi1psBDlNMDd1gR28xVJlSlzcrU1YNfarinN",
+	"smU+XjSdF5B+cT5e1OCEzPi7RFPd5/K53GOxVH24qxjdXao+ZGMglFEuJjwFjRZvMyr3WRw0K5TChHQ+",
+	"3SaVu8diNStyLs8BC+W0E+IAHgFvrLkgqLwAxcdx1uLLfCx4UkY6Gb1wzBNMRDrmOSXFsrqN16hctsip",
+	"UlmYjw9KxqxJfVQ8yzXgTxboS52prWW5wcSZuNRiM+jEkwiR+iUizD6kYnRpibrsE5Vj3xKbTxsb4szl",
+	"M8su/1yyEsF85C6rBHJWWYameWtTw3yAsObg9tR9LkO9jVQ2XaCGZtcE/glLAqiOMzyj3OQaqWjmyiza",
+	"cGTbJs4eL1DP+2K8eOoq/2K8eKR+h6qHD59QA74YL05sG8y7QTO+GC+OqSVfjBeYoOpjastKokcrlhrk",
+	"GSU1ruU1nBZ1Zu8y63fZzA0h2Ej5XrutHQBuuUg6pDQYC4FZMk+Wjmgd5nhZl675YSEm9RDfoWUIX8OY",
+	"6QYhBBli/U3DCZVe7gQMkuTWDFU+g3QLLp2eeJlqcElllix7+fRxmtqq+h+Yh+6LgqcZwLdTybP++usE",
+	"UrynWQbZf8Da62IJKIlleQ4jJjItqvkZ6w6j4FyvORhNc7EUDz9FA9dUqGnWaJdYb9Y85fo8MGp6hWvd",
+	"Sw+TeuWifrGYS+/VA5AvAz39DJYStqw2cnQZR/qiNkT82vQx09KnKhN15owp977NucrPuyzm0xSia4F7",
+	"m1KVQhJIOAWTSSpTXeS8ULnushhyGoXP001uOoVfyUFpTkXwedgv4OZnNW3dfS7j6UyP40OybxbjXM1G",
+	"45LXBF4pmW9NDXouxDQ+RAPsHM25E6FZMhNdFs+N4I4PbVK8OcrfKRgI8VjPeaqFpmyfph0UehAfsums",
+	"0OitgrhkkLX40hS8KpBlq1DMBit0wQKqFQC0wV6jKXn8iLw9uOlsftHMWXcWMC7l45hPU3M0meHtBMEy",
+	"UccMlDmITcc7UQe6aP7FVlC2AdUa121WxvGTh50I/rpH9cHfvk7z8QnWa/48obrN319Q/fC3awO8b9tR",
+	"WoWbgLzdygX27ZcP8a0Pl4+rE6EtjmQpsKmWzxxOU6MN8enUG9lQLWd8UGjGNSEEUkjpT99hitcczBKd",
+	"VgYI0Ogb79vQBnoIlghyy1Uas9wS8B1m2WWzgzuvrcYBZLD7aDQgjMziJNBZSW3yrPL03tYZacxcwe25",
+	"QeOJ3QMPEzgkBR+MmftyaeomHPfSRnnuchKOqxajXYbNdFRmd4GM6BzuLwU/27eostLCiOwqLc1VaWzq",
+	"BTsM/XYm0JBxrWxWW8UJviYTczg2GxR6uKLUloPqurNyoK7P9oKb4nqPecRvNbGvr/WZw1OulNdRZ5zq",
+	"QiEfzaoXf4KPhW96sMLafrsnw/d/OROztUP2O+ah8C3d4kSZBD2sDDVWisWUuuBHwrI7r5yAe+APvXQ0",
+	"0G7WGmetceivc4cH43ZtWzwYh60cXv2J0kV/wvNzUdSCuE6t3QwcI+7BVQ7zABJ0EBJy7NeiWMN2SFWk",
+	"Q3OFT5vc674ppWevtBUAvlzZCoC/DsY854OCbiGY2kXyzHkLOQsLsj7/y7VzmqcqT4tFecaay/xoHR+K",
+	"K7A69FdRZnUgL1FmQ9L25en53BrWYAaCxPGeoSHMG19KF28nUpvfofzIwrURBzdJEwnG/Gen91bO5Yfv",
+	"3ynh4PZX4N70m92D72/WjDezBTdsRMsdqJfQ+Gt3INkcHBLHOe8v3X6Z9M3dSK8APAcueu1WYZc9Nr/O",
+	"Uy3wJpO6VI8WF4XWAalKSN606LLTsdIECJnztHA5mFLNilkuRcLUcEhQfIpNMJc3JQXiauF8Tmpsn7VH",
+	"KuEgy517kqcTni+ghWd8cD6bHjI+UXKE2HjrD3GeC5gW8MHcsLbYMJrCrC3wjGk0l9yMrIfC9NRZSNFV",
+	"pAvrK4LU2aaoyHpKzhbkeAtypocOGro5p5opGYFTBn1Z2A9wZkXkqwH0WBVShnNCcfroAUFuVUitPsrV",
+	"bEprTV2Y67GZGT+D7sDItX04bBxgBcF7hsOjFMt4PhLkUVvpgYOiOZWKrRwBQGjOFz5OAFH1Y64tmopG",
+	"8ogM0DCqMFfeegf4YD+3FZcUAbMoKqXLPks1hYHAZU0kTIq5mTLodMRSmYipeRcxLFhltzZFqz8mPup+",
+	"FB4Ve/TFEhvZiZrliLv2TNR6oQsx6fNNMl6tud2eFDzfEnDkrVCtYMsQadDeTvYTkSUQb1A2k+1bdLb9",
+	"vMZW7YwQVH2tCopjcG1qtqlOJB/baObrU7XDipsdBpt66Ghk2/rnsBEtXHTtnY8p8UBbtHOtB1JjxZuV",
+	"XI2PAyg1SnLgMkkYFWsRn6kcZLNEJC2S8lF7WnoYg2G71ArdxiNoCbtbwsPw8QZoizPOwlMsn0mNgWs2",
+	"hM36OO2whxNbAW21Q7Y0OhOreDVXlfNnrvYpXoF/MArAWm6UG+a/EEZVfCbToiEah2OUDPmFjvxS9vlZ",
+	"CIMLCME0E4xnc77QgYMmcLdb3bSly8U07HP/tvl44kqgHqS6SAc11jyCWGBIV7tFRhxffSnm/r3Kxvaa",
+	"mTnEnzx4dP/hox/DCEBmcmkuYoxSRrdLrOnrzUWRLzatGeIauLR1tqwxVwOhtal0kwGyKa/bv1NF0S6N",
+	"cH3va1pYrT0qz3DTAsfl8Uk6muVC1wLtBiLLamW4H/AzMTAq+L3jR/cefPbZg/stU+RmPJ3UlQw6iMO0",
+	"EXZJqfMjxpkZhZTS9oMmqs2KAtKzFlWW2PXKlT4VA5FOi7I/mdrA04Rp1bIKi+Kc3u3VhYKDhQDuJKkk",
+	"J92YZ0MH0YBRpQG1NzqVs0+OH3724H7kIuuYEb3mquf8fAvcYclM1KrDDR40r/36hn90txzpsU0RH21Z",
+	"BC7aNqsNR6Rt7M1UmbO831R83ZIz/8CVEN829yY7CxB6jDqJmbey6KEl2rZldJ1eatIDqD4oG6Z3ak5r",
+	"CdGwgsGreD1rV5s7X5o5CkoaZlCxHUK7KFtWSKiP1TMKFWDcf9tiBwMhknYLZaMGz+SlZIQRUU634Quj",
+	"1rjy6CxCh38bWC5Pi9VSxPv5l0WIeZuQogjjRLMBCN03KUaw1VuLEHp9O/FRVffd4gv2mT93wmXkBM+y",
+	"rIiCQzA8QcprJdhbwcwFwxF0rXJIVERvRYyuPrifqFRWAiSqfOf1ty8fX2gBg4AAjthYzXJz4CR80VLd",
+	"r17/a6N+1t5QK5rI67L++tT6QitKbDVl3OpbicpFX4ucXl51JcWnyon/zU2pQarm6SZwJNerE3yxLhVG",
+	"IaZhSCfOTifqmOkBg8OikdrVBYXXgEjNbv+KQvkSvIYsl6G2DPSE2YD3qQNhe9wwledh9fK+VguRvSpd",
+	"s32ovBaWOnouGoIzYo/8iSMWkwnV/Okg6eYDNaJvqo7BREznYUTajPnKae42Xk7bWNEUnWLgP4NQ8chr",
+	"PCF6C3OaIkiYoI6weVCJoihWtHWD6g73YR+P6Ioq8/pYAQ4XSGpuKiEWFSqJfIAMtBQf6bJjc+oK86KF",
+	"xKWaxf//mPhecJ932emSbwXcBqkMy4whWBWszZWxnI95AfdZPGDNtyzVbdBqwKpVFxasB3jbO2JmAwFc",
+	"FE9mCtR3oNOqVNpQ8uC5USN4kPSjfUFOXle2wDnwyVNprsNttsDb2PN4vFz3xp/ph3KolvtZWhOvmoD1",
+	"fTscoSq5/36TIda80S79ZVh8+dVyNOXqbl3tNLZe3jSmNSv7+qY2vPNUu17HMXI/X7B8Jg8rrmnw65LZ",
+	"is2BWwRi7pzuXnLeWb8geMXwBhtvFChYh2+ZySKvxxy7NgNmFh+0DYFYcBKyEUuHyEhep2q8gfCbqw+l",
+	"oQjd+lAaz8sAEJCowp4ARGrlYH/rOuVJYqfD/Wxd8XBF0T66sjYJssiS/tlizdQguYK7ycMqGqusatZv",
+	"t7+QR6xmb1nwzprG2MfCm2rlLtwgwEqZIlbVECw9c3g+6O6Ht+sgtlzNatecK83y5xOuIBGDNBF0GJco",
+	"dNLiiCkHxjC6RsnH7ZxYLC1qF2yzTabUs/BuQlLihh6r3CswN73/DFc4Pxe604Q7odyUq5aOCxulUmko",
+	"LKkYaVbmZADNb9m9H7A+9nol4MmAyyXvEgTcUHztBqGHNki89hZ1qQi0ZcmRJuHSPWJGNIO+yFmCQ7ca",
+	"eA5EpUk6WLuMc2GeEon1A3dZDHu3bwYtjIIe+HMhLZhUc/fknKcF5oXAXX9G9sKkCgwyc1FXwJnoGxlT",
+	"KcMlqwCSTZElERwnMYmjOHzd4+jKZVgcHYfQkByupe69XEwFt+HPNnYFBT6JUzgLfGh1DKdI/1wsQCe3",
+	"YS9EFoKjfCZ0qWHpZGaqTlziDF4CWoV0VwCUZbGe6K7Ha8XsXBj9HG3AcCKfCfMcgrN8yqdA7J6Zo8Qo",
+	"CSJBIBX+HVLe+DnuRB0/je4DTUn42Y2x+xIHsPSM7e76NDjeN0qbp3qi1mo8DQST4CI1p432ZtFOFdMi",
+	"G7OAkYSJ2EwbRYJuuJFXN3IGibaBDha3Igg+ur0GWgkPxKdUlCGFfq8NXW3o0J67dZurtWlW5epNZbpl",
+	"pYbDI8ahA+ZjkmpzL0ww0N9e4O1Lvqi+LyfsibkS43mOGD0L7LKi2Fy/icrMjpXKLdwMMVhG+6BWpkLH",
+	"xDgAUrtv1cZDz6BakfWWrUrJMC6xtGnMqFgaV1ditZxUM8A3YfVnFFyJOm2BaMYpn2kYqGB70OsdjBDq",
+	"eDZjp6sGAVHBN+VBNWu71LwOJWxvSy8FU/B4eM+1xn7zDFvlHnCt86/YFlQKqfkBX17+4QTafuKabr9H",
+	"jNEyPwEu5VUMj/BEE1PZ4+GQtvDcIkZ1ZDGmRC8GMahILEb5eI1CPORplsKSOzLPZIg/ZSPFlCxx8jbQ",
+	"fm00GzIYiSGAH075qO4CJgs+KBqoACdmbdpH6JgfYe9burQBYZpQiGQ7q3TBR+s1lBEyyy4J6xFxbUGf",
+	"SvXXzfQpH/mooqVUeaIt2Aiprts+PZN4/asR8eQ/jXmSxI66mbpjzvoNgi+rTgjiULNN9c1YOS5bojKT",
+	"tYAkIxke3tfLkbzrSdixC60reL26f9dlW/NL7TpNL6d8dL1Z5k756NpTzFlpUO/CcnEWBR9FbCbTX86E",
+	"uaEggyhae9hDy40Juy1XWRiXRLeD+FZMNKQU+SAVSxTB2ehtPeUDsJyrGVxwQY477PTPHj755t//q29/",
+	"/y+qZIat0NPIsnnQg38++ORW98WNJQZO+9uL9xpfe3Hzt2pR2HbmLsniYU6Zt5497pSPrnXJX/Ny1zWp",
+	"XUFha4EEBa0I0fBB6ot6UsBAcYYFfiaEtI4k0KRv98BpyvhIeT5gVJR93IWeDcaME9vWFbA7lFpH+nO1",
+	"de3qWGESDUKgrPoGNwUwhB4RaUMYuYVc0ksognLi4rDy0JS8vq1b6FEOi7HNW4s2RqL79tngvX4zM2hA",
+	"gQlBZPa2Zl9l7oZdww8q+k3IDbB+pJ7m08LgkWYunQgi2pgH/N9op7G0bmZmK/esAKQM5Qe+22Istqfl",
+	"EC+nYlD00XCSTkTjxGzIPrJdGStR8qd1aCjPvFjGzm89IKELuaXshLTS5kwJtl+jhTJ8CNMy2J7AvJ6J",
+	"TMlRy9vMekJhsqogIe+cBx57uPJxJ04VJW/hEixpREVvXf2Wf8Vf55c95o0ehk9yNWE9LBBszbN8BO6c",
+	"QrGP2nkXAjD1Kp6fkmMHrsR2XMn+Da61osgEGftbMNwS1qxxsy8tSDR+AvAZatp6JeZCz7KiifhTw8V8",
+	"GBxzAtMX5cACCWKwVSVFTqaYdZAr8nRqgkk6j2a7KWz2opxu7zyJAtdcEGXUqjmyaDmpFuRt5tSuh60n",
+	"1SYqWf+gi3Vc/+gWXhQnB2o9lGYQwCQ6H6sA5JMWRyzGgMtD5FGLD9lnn558fsKSNIENzaVUMzA8we9X",
+	"ECIUdYraxB9f+PzZS+6BWj/ebJpsrLOYQagVN5+AwuWRUqFYJxeRyJGbV5kNKZDNv+i0t++XiKO85G0g",
+	"cg/8AbR0KpNc3ut1MtWJHKfflE/kktpXGk+/n8ois3KcBqdECY4bKJ+0Q2jSa/STkqLRdB25HyiNyyu7",
+	"ot95weLSNjksPYo6jZivwAbahDJuZxINmgglmM/PwlJcNyDasDW9OtzEXkdLIFwjpfuEql4t9EpIFXiD",
+	"sqvE6Jrs8yL2HHVm/1lKeym2lomu6I2OWGqj9dxR9yIS09aTiqlaMAwVNSCI/YjYHCLUpY0/QzXbwj/I",
+	"awX99G+nQDYZ0WVrFTYStXV/5ST/o78GYCOXE6BtNG4A3mvmTEGNiAIRTAOCOWQUoBIQqqPDHLoM2x2D",
+	"eSnK5hKhBpdqX7AQu+xjm0CGYiSKoABsslRz0PTwU9DB8NYk1ZlKFsxHGVw2jMGv32h5r1VGoTpryxKs",
+	"vPmv02zkBM51W48e1hywMRyEdA95dnqPJcB8HvctRvjZZw/vH9FlO9FMG2XxbMHcIWGNnFDOQe/g9v5B",
+	"b7/f2//Jj3968LM7X/R+98Pfef/nn97+/O6jD5589HT/dBMCid7eR8d7P+d7X/X3XvzoB+sgJaaLP1Vn",
+	"dYR9RYucuPT6MT68pfHFvoPa3rI9ozEiIUgOUiZ1+YU6Yy7wBq8dLoInVMBvH9Qq4I1xhE11+uRtZ4Jy",
+	"kSWlrG2S2dwdbapPs0LkLYf+E3wYwYupHjccVi6M3wyNfdKMDNwGCzWdXkLY/0KdtWcbyMWE5+ftLg/n",
+	"KbSr1UTMwSMI+cKMxo+whSxTc6CrlQvIQtpuAvylxepU+QwslR0/yqDU4rC1U6x+qs6eulJg4lxBP1Vn",
+	"J7as165c2g/tjtoNNwguMaZFhpCiebg8zJKgPdlmvCrilRZDZCWIW89u6m2TaWv7eQ4C6dyFIRAOpZGp",
+	"KPzh4m8S5V5QBTOLYsIH+bWfzXvwpsb5e4pva6cf+625zh9c3aigSSKzFIcgjvjHD3xeND3Rt+DXuMuO",
+	"YbosJtI0hmZUOwoDnPcbLgNi72bpNeq0f4/iZKh+RZlS3Ot3fLQPUxLTOl/et7KhU9tO/GYBfPat9hFq",
+	"ZQP/1VyvfqrOHstsEd6w6KvqJesSxt6q7XVl2ivz7COnFnvD3uZO1wbKqi0y5jr70uoMuPDUtlBdMty0",
+	"4aGj/Xzd6ACo9C0gBHy9l/Zvo3L5HfBxY58yLutoSuqVjDBrfOm81EFCc3JLgJUorjXttbJfrzqetbk6",
+	"tnO6/AI1+VZzsrRA0PRGo7FmFK9/G2Rcvo1tsCWoa8vL0xZLhUDuaItElYFLi1/37njgmFhDBnznw7sf",
+	"rKUd3fJy4rX+lfkNUB15ig8vJ3kqK5Qrp+2a1+e1r83rP4zeykl0VcfQFZ5BUQeSRtfT7uaY1hDaRTFJ",
+	"uZpYIsY0RyrG0Aj0pevF/gEV3Tns5GIgJHJfpC7hjP3R0uu/ftEy0umJefHxEDk426WLKg+P63PTPF3v",
+	"Urz2ZdgEcO/Zi1bE9tmTp4/vPTg5gU8HninhtmN+ulNiOaMLRS/ajw6i29GdF+udw40emyfOCwSfnPuM",
+	"vqDs+vTpE3vJNh/uOX4auLnaJG8102guafRh5fxQEffcC1uaBVtblFLdN0fDhWjW4dwFNtUsxofrtbWM",
+	"y9GsMZWd/RWA5zaK10Y3xaVw5fU0DmZDjVVWH0xp4bhoAKipClMQAWd0ieTVkT4AHRP6KIxKx/ONshFN",
+	"Z/lUaVFPITAQsuEXcIW2uLCeCJnY22p72EG7ax6NVXjVK49e/QDYhxp4DsIn6nMDFzmXOvN5pOr1xeax",
+	"9xJnGzTAhch1LXf9Pcw6Z/GpIx+EW4iXhfbBiqt46dfY/EC1LI9gzbCHOzVcK1EgXMrDbNeaX4/BDq2M",
+	"uPPOO9OhHZLKXmuGCtRK/yVxtiLcMBU6YmeLCr0OWqYdVcyELxglyHVMAEEUYpZqMlxrCI0Kx6bVYY9G",
+	"Mk/BfbvXW97fvltruA6OWPzKTOhrTI/MgqHssmMMGRgoqYF7XQ1ZJjBPYyoxnB2KjFiSjiD2K+7HEYu7",
+	"6CiL92JXBtgZKSQAIg6Yyn1sQCnmlX2ch5EDXCK5EFIsEP17KnmOEZ3lsIJv/86f/eaf/t3/99/+wX/9",
+	"D7/3m3/5e9/+L//hldEEXv+3v/qD3/yTP/v29/8CO1sNOqA8KdsZwOxYX7PKTrVev9pOFds4Ez/4ftj/",
+	"7E+//ZO/3iqyY80YP1Ir789nC8vCMDubpJAgTbPBWKnKfnTBLxj4WtqHR0CygXnMvbvPc3lArgtYse7c",
+	"3oudmI3TBBe9v9Cbq7yRuEGho/RCyPLKzdQolXt2Glp6g2/81uGN3zos+YS/fv68u/RF6btuf+/FzfLH",
+	"95oCYcJFdtlrmtU937650PUq500c+xc8m1FCVYBnBSdMleaFfCjBwRYfwioxLxs9zpEqANKZ0uEfS4Yt",
+	"AqQLpHk9Q8KMYPmkmvgQNC25eZ4WhZCHcMJwhKNCwvde7wMM2D7GL12h1RQBcdiVuNoXIrqJj2J2Joq5",
+	"QLfhpMseKR8GxoQe8KmR0ObBQ8ZxtGClP5cMozRTCREuTAqRgM0Kewu9P6YXiAX1LOPyvMuehGMMvBn4",
+	"lBH5Zt+Il1MuExf3bXeOFa2d/YPbd+6+b6OZDzvf/NW//PVf/n1IACoFQdhKGSPvfLisx7eXSc0aYG11",
+	"eMhsUnwF+fMCT/1SQr/g6HcYHnOJHKk9+voXWsnuUz7/3Al29+uePk+ne2qKXdgDGjaR40CUdgnRHVwq",
+	"1eDl7pcrroCPVMEKNcJ7YMmbueEFEGKpJoLLwPrqLoQUU2Nvf8G83r67ehHxva9evDqIbr++sffl8d7P",
+	"X+AXt1/f/K0bezfgm1cHr7824hi+rRPE5Rm1lXUf0R9f4mMvSnObTqaUXWnKTTM7o7QYz866AzW5pfg0",
+	"hZNmJOQt1/bX7ZdGcHtspaLQ4+HdstUVDx6+7L1zxSyLMvuWj+kpT/HB0hHcRmrYONS/+dUf/s2v/qgp",
+	"7+x3al6v8gbebo/j43X38zbvI/HB8tV85bvhs+WL9eqVJeTP6NF6J7Jd7Lm4SMW85gLgoqgbjE+wvOCI",
+	"tmagzorMkivo62pz0S0HvLU2hVljwvfJAHZFMUFuqlYwqgUrbFPDizetBKunFL9QMX14m4ib3hfrF+t2",
+	"XtBwAa281Y6VFvIz+/QlsS9OZ293OYanG0+D0/AIOAr8qRFOb0U7vp5joY14eQt2BpJrb8PU8MTrGxVO",
+	"ZGluBRmXGNMK0RHJJJWpLnJeKNgS1STxW1gdttsfb0zltR4OZi5+ljYsNpdEq/pGKCaVppsrIAQKLhN9",
+	"xMzSDFJQrdWSV7U83NTvlFLYqibzbEkrapiG0mA6HGHOh2ATl33aOQiZBeO4nbSWqMJPzCl3nwqEDw/l",
+	"U1sofD62JeOjrvjvgnJW9qu0elVdTqurxjWu81yskj3XL2nfiog9sXuwhqUx4PFDJnx+pmaUji9LdaGP",
+	"bKYtd1KiG2TML4TPwmt9PRWbZ1lEv39nKwl9sv54X84mCc2TlPGC4BtzSYFogSWgejX0HfjNv/6Pv/4v",
+	"//Cbv/fn3/zjv7wm5SDo81IYQzuZE3UuVJq0jxil6qz8sZ8DEWS/clLIvePrtF/9jOoOOnIqdHGZI7Y9",
+	"tPydUlkvAfPeApP9bunHpcSI4TitknE/8xexyjK6dFTbKg4DQfzv6JAPQ5iRMDU0LK6nqQlW8NUxPrSD",
+	"UFwZAOISN2J/wa3BH6zFDpSQAcEMtlg1b8e7S5W/NSdvWP8V+f+cFe3tuwF18eBCyOI+TUgNXQMvOFjk",
+	"5uJsrNR5F/L9LAVF0a9tgyQr7Q3erm1mOhE/r42RPXaMjkYIPzx+dAwNPuO6rGYd65TfOhlzORrzdLtY",
+	"41s/qo02puZlqRQwkjVxxoBUX3t8EfvFMT79Ouq04FoaKDkQuQyTe/tmbSLKbfrfdcj8sXApVzw+H4gq",
+	"zsSIS8qcuN+OBWjtuVEb4BymxlimQRsOxaBYD8Kfqrx4gM+aty4arcnnKVIYwCNdFiN7PDDjl+mmfC6u",
+	"EU+lT5YCen/Awd9l8Uzmgg/G5jiKS2w1asj4c1niKPOACXhHJBHTqlw1BTTa5ChBbCu0F0ctbO+YJ0Re",
+	"B4mneVpoajXXLB0+l2lh01HPj8CK7sinIH6DJhnfgf4MMsFzx+ruTnOXJaRE70J++QovOn2Kn0vNF5rN",
+	"x4ujmqTsTIIRfiYzoTWLlezbygGNMuRpZkY4TGBQBKSAZZ4ix6lMu2lk6Vst5xTReJdZ1olOiHJh2hhi",
+	"z2cRkFQRFRj9DT2pJsxEOh16WKSQgTtYH+XUnNRXOMwbUxbU3mBAND31LafPrvnw+Z7rg/3ZdsS+7npD",
+	"X7gu4ftBv+CLB65zvn7oIXx8VuomPeH6So/YDsPHE9/r10F2+nYY6gq74SUz9TtPU+lm/EPLUeYyvuSC",
+	"Iw/VIljNZosC/omd8cF5FIqAVLNg+qPyTncikAq36xg5gJDvsjabD94sG08T+p0o+pwkWyVoMYC1n07r",
+	"S3z4xLEXblJog5kRTrwKWxTt2TpKuOYTpwjA/22ur84cVdFX8MCIOk2IWlII3kKSt7Iu8jbzvJ2q6ZNG",
+	"VsrTMhulT33lVwtBF2F/mV2hKVkUsE8tEY3AhLtIv4+CGL9e3UI4bXmR29BKXOkkoM9TSfSe9mqGAGr7",
+	"ieBm4iUfFNmiFmm37BuGTKE21MpiyLjEepQU3TI6TEAGB5FliiH4N2ILNcuRdzfVDAHCnWV01UGvZmKf",
+	"6bpYYpchfaZFYv3Vg1mem+kNsydHLDGzKBM2UbIYL90kEr5oKdEh2W+7RylBcMuHoV1bXGPq0hDb4l7U",
+	"j2Rec1/Isv6gGYsfBm3DptBC6HK+Qhcjm0zM6gMGWm6OooR0a5eZ1qeMWfaA+fvHhgTd7fktNgqW0n1n",
+	"v61hNYg6ucrWirWnCuFAhZr2Q87clfs8EGSXILJs4zh6Zp9bFe7yUJrhM7vsbGHnHRDaXXaCifTAD0rv",
+	"xyhfOD3DCsUSUYhBAZdH2p8UNtPdIjDGdY0mwK2bCoVmeVVXZqA8uyGGY5NAFkzyUWH2eP/OJuDx315C",
+	"j/92LXz8tyv48d9uBpDb1CNtT3DqRSnA5W6PQgfo8/7yuW5eu14Dnanx2q1yrtJLmuJA9L51+xv25irA",
+	"xV5YV0xbG3gS16ZZwFw72h89YAgIUqccoa6W4lXFjIbn3TLSwcXnFXjpZhatss4kt8ptUgrj+NE7gDFd",
+	"e5JNudZzla9lmHpin7u+0++qsKJm5W/JPLLCLMqnU7xBYAJQl1jwDMLoCuVDmNB/J/y1Aq2YRi0lKndQ",
+	"oRZsqjJI08an0+4mhuNL7LXTakpBTvdnNINaLY6SFSx1yz1deYqya2BSOa8pAp2nL3VZm4R8SEF0IoAe",
+	"FGX/zcx1BtGoZKoESAEPU2dvbmxv2Mnf7a2xuZK3RpV60bhvrvOIv/bjXS5FVSLpfZ9vHhZYdakfdlG/",
+	"a/i+9qcXN2u+e68pSiVgnn2mhS6no2y8zJUTQ6PwmpN1ul2q0SVUY5c9HGIa0QiTLpXwS2ORJYeULhUT",
+	"FA2NdIGESeZzJX8T5vKWyochz8ciF93ai+MXPC3qDATIFV0ocDmwFHLNOsv8BU/hID1ivTKa0Bl1bvfW",
+	"WXW+QDdiE7XHCs3Gu2sGaipYzLMsbpU16g2QAYetq/kdbI/tFV0wBFocTlXbpRykfWCZb0p9leuCTZU1",
+	"DyN/KfHSu1WipM3lzDXEAWyfE8m8ta5Tn6h88nhop/s1JETto6m9bo8tXP6dMD3wmflai2x4yOKRkiJm",
+	"N9BiD16SnBjGRMLu7PduRuhcSuUoZjfSghVKnbv9YA7EYXohIP3ZzVaJX1Sxbt2sh7aYpbpWETMPlYaq",
+	"XYQTveADnLYye+RZ7RIOT8rKXFX2IeSQbjMYm+BpkBTevLhUP+wWbZcyzDM7E7D8rWu3HU/hleEhaEPY",
+	"6a5YVQKVwQy2kw5lMRIwhgQbpbr9/bBUOImDxbqtaYaW08cqaXAGQFIASBVgxtqonJqNBYfT0JxXFn6y",
+	"lya0T1OXOwH6HHlvOy8wdIq81mbv2rfNStUFn0xjdsMmL0BRtv/RB70KxOEmuabtyw4GGB+6wHZ2wbPU",
+	"HNyDXBQsvtiPPBHCGdfi/Tum0J98fnxv7+Qnxwd33weDvtEibg/SBP4VXfzo2lb61gwMfhF3a2zlqMNx",
+	"uWiRoMQjfV5H61wbIS7o9YuqZyN2PwL0H3x6i6kAr2dcejnurA7GNoeS7XcDpztkwphOhWzmb2/A29XE",
+	"ysTuPIyxtVVY05r8QMjm45u8QpelNR9mw6ncZK8CoPOJBdwsy6BklmM2PNQSWkgtpPBfdYKaGx6c7xGS",
+	"0RjBDDCT4Uyb7Y9OX4JdWBewTbGfZWoukiMWS1X0B0pKuE/GRyw23VazAnPrB9SeqWT7PZtm5MgF9xwG",
+	"DKBB7ryDly+h8D5uR2oFZl6311M1JXsUPtMqt6JZMiTJl34EE9/KfATwOuSSDE4Rj4F1mBkkIwc0DkRx",
+	"oTvvEgns1lhX8L1lURwHwjr2Wh22PvJEHBOeCCbVvJSRyPcWUEBiWspM0NBo2jNrJUUeXHybNNVPP3ZS",
+	"HJF0UVvatYZcpTbBrF+YA75qBkK4ASjCtSY+K6BWixu38iIreTjCDlAY2BrKPShvfLupg9Hza8Mv3xYC",
+	"7Hq9C5XKr93RUFf/JX0O1QPhrbsfXINKN85LRItSgQ8ucUX1Tq+DlS6vqIP8VfQzmdapAW9lqb6tJXqF",
+	"S/M7sySvxilWMaW02pv+jZKtpcW7tOovccXG63KLd549/ewqnTFU6lMxzRB8c6lRt4dWefWFfEFloSIu",
+	"ij6S/+xH+x++rhUsXirsr3eFb5Y1paixCT6W2YKYlExh8ZHRc7yylolhsSrNdQsyg9KQox9w2WSZiWIF",
+	"469UbDjL4U9UuoyWxvU5emhqLbN+Pbe4DBjlbZVlMExZqbJE6ILaYW3TpgAgTMFBBEecS+doLsmC51lq",
+	"m68Rc+5T9m+ZxJzroh9q7GveqNO4dKdaTuTnozQwL9ZP7bWfQ25NvYWz6HpiWN+WXN9QQFfde6GBbuUY",
+	"XvOCeSsLRRXczt8GK0VdiDzj03JaU/QUHX74/h1zNDTn/3i/d+fD3hon0gpZvRxsDmZQNRy2DMKgch6b",
+	"t+zf5mVfxSntnYoas7PjXIkd53tjPlhKWr6FEWDF3kQygmsWQrD034IgMpK61g2lZoSggQhTo6447EmV",
+	"UWkVEGFcFFP9W4e3bn35/9v7HxtALV+oPLnbqwHvXQIqAxQIg1meFosTM2Y2d6FOB8czhLdXQ2nrewtm",
+	"SR78iHhiyY6fPGTnYsEonM8+D7EJtJss/koLyA4cf3x88vBe//jZ6U/676H9fZqbBZ9YLwLtcaM/Fprp",
+	"gufAbg6zDlvAtN931gwuRJIKnov8U7GotflTQ0vlwAvLBWmh60HXiMlS5ylmu2X0oMU+xU8enwQZLPHH",
+	"2PQbSO1NCfi25+bNzvVE922F/hYzTU0/XpsJTOWw5nLy2acnn58wPhiIaaE9qsMcjewnp6dPIqYLlQtP",
+	"fswZhI2ZP58oXYxycfI7n6FvixIyass1SBhyMwXTqQbwm0+kHj2XAEwx5UYhVA5uALNioCYCyI3fe++B",
+	"vBCZmorue++xBwAm++nJ40dWAtoIUPDWCXr0kMWvnsP+fY6Gp+d2Fz/vHD7vaEzw8rwTPYc9/bxz2O12",
+	"X8dddkyph12xZhCeSwoY45rFptA4sn45bVanyBJ9iDTUMbzdRa8o5QDQhRHNzKxn6P80V6OcTwC9cpZz",
+	"CYPVDd7GEmMidITRhK/cZWieKznqst+ZmcEAPhQBWQRcQJuRsRjzmyiBB20iBhmQDeUCu2jqV1itjZe1",
+	"Ya3Egj0VapohYeS9cSpNZ1XOHshRluox7MFjWDh7ltkFKbNjHyIYszQRskiHKSF96SfTdlVgIv+xkGyh",
+	"ZhCLBUxI/hzv0nzTVPNMKzbgeW5KM7dnPLTRtftcMhb/rT26NOw9TOLIM1vavG8TvjD7CFmzS3nf2N3e",
+	"bYij1KVk9A5gJFn8VBT5Yu94WIg8pqV5kn5Fe9h27L33cCGEoZBZKoVz5FpHNEIbC4xc+5B9mn7cZZ8p",
+	"OcKgK81GomB3bu+bNTfNuOkqRCvbcBvMiI+rnSLlEWjppp7oy8EZblazrWuffZ5+jPHQ3lEOeWhLj31o",
+	"HgvLMONuhodUsLt2jFCmF+z9O6YTbAq4T/NLlx0zbbQ76JHpkGZ3ej23PrqFUn3zgGVaB1Z/ijAZpplg",
+	"N+LJLCvSKc+LW+bHPbNZ45vl7vR6pqV2McB7ZqwP7r4P7TEyK8to8SEawHWl1GqzgLDhsDFse8K6gIU+",
+	"zSjM3JwqpmkBOReXC4yjQ0kCGUpw66a6jGuyZh/qOqQxCau6G/V6PUyMRrhaR3DvHun12ERMzkSuj1Dj",
+	"nadasDsHByQ5AFFlCla5p4t38ymFLnx9tw9YJi5EplkixBSrDNtzgA0iHn8z2KrgWZeo91FmYq3hxKAk",
+	"ow647z3gwfQvWIC0qz5THPAYZsAs9Pe999ipP9OnmLJLVJareelMJSkm7QleZwB8NheKLvuE7Fz0IGxv",
+	"06DZlBXquQzWNW1ZiXvx4KPyyp3MBuO4y04US7zxzKwOjT2yVauhlUNzhXRvZvWlcoQVLL/xXLpX9tmP",
+	"zRLGVgKUEiBEc5Wfi4TNpl12T+kiW1hRU6naKPOsmOVSm/IyQfciFzqFzQGWse5zWS3K/Ah8dBHOjtAR",
+	"tjZiSb4AGoXIDbeZFdxLEQtJJ1zGpDSnsOvy757iLnouIdMB5OUs+EhHIRmp+Y7Ckf3MQImpLtIBdFzP",
+	"zoxuc+bp9cwuLgWke5c4JqU1N0R/mTSi7Lkcpkby3z7A0XJjH6EE88ggODxA+pmzIx2WJqE60hDJiudz",
+	"6jSb+wKMa3QewxqfK6AJwYmEGnAiEnz0kN15+dL+ECGFhkhA6JZR+PRqoejo0+7kAJDRcznIBRzNPKuU",
+	"I0Vh1leoet/tQRswd0ZBNNJ2ycNpxQt20Atk/xHtb20bbtQFJwGM7udOCNTFhrPMzVRl+wyN5suIV9BM",
+	"Hw0XCYt0kuKQg6Zq9MiByhMYzXu54LBtOH3LzsRCQZBCZl6zZ9JHHrNLHAsx/N4lnhQPw8LXuH4uSVeD",
+	"L+Iuu+eDkcRLsyTlyLYEM26Y07kc9gDhTVhfxM5mhcuOgpnGYBTKSVH2UQaj+0V32anRpJ9Lv8Mo1aXL",
+	"8QGtgxQfRlA/JKl9yPZ7UFKQhguLHoy5lCLzn826yPEBfMWiynmS0KRSaPDSEzZ9SS5GqS4A/GqUfS0y",
+	"c/SeuWgY8yK+CfBw7T+bG5+v2QsK+02DHDGTZSrGLqQSAnY0HFVP/D45ZAfmd+qmlTu2LhA/th0+zgUi",
+	"5kn+2F/L0s6jPWk209zueKzedOqQ2kaXSR2ZzUPgMd0NW0lnhNGwwqRKLkXHoXnTiDLaDaeQ68uelqhr",
+	"srgw3055DszqN764fY/BcwzYBl4WN+ka6pgSrMPFU9/Dnc1sVwxtygWeKik9gje+4XPpr3PBDRwB/wiA",
+	"Ddl7QElKJaIeIQ+UZulIml1s9esCyE9xK3B9bjp27HD+lEyU3ejdZMDFQqFaZvhMMzWGMMkkyDXKbuzf",
+	"pMPQPTxWGbRPI6UKSD4JzEWpdvw9Nw5uGlFPBEk3bt8EyW+bgJRHAdTK4j7DE2jAJdFQMe7eNJ2xN5UU",
+	"jhf5XLrEp+zGnZtd22ViWdVEuKQLvtAEoYJvHJcRWViI4gUeuGHZm4zMiG/S+D4V0ywdcI3jStNltFmI",
+	"4cpsljp7nFaO9shtHPTAXeDm8Icy4mj5LCEfHVxNL0R+kYo53lmMYIYmkGx/Li3lGszCAhoDOljGB+cY",
+	"xmIBnFblh6ABOsG77LEUNKZ4pzF6aSgnzBU3m/uRAzv0HGmZirSAGCGwigT45MNOr7vf7YElHkwteyBY",
+	"0QqmkkX/bFFgAiFKCu5cCvt3X7+OOmoqJJ+mncPO7W6ve7sD5rcxvG7NPCBDb/FM5MWejRqAB0YCrPju",
+	"WvcwMQ1MdXFsnn3qHiViVIEZMRrQu/6RW6YIODsbAbzBwxaI8cIbfaFxB70emnEdzSWfwnSalt76BYVQ",
+	"oJ11LXdq2J8S6AbsV1WnumBTyqfhh+t11LnT22+qyLX81jPJZ8VY5elX6Nm807u9/qVPVH6WJokAp9+d",
+	"g4P1bzxE0YbPf7T++VOlPucSYAd3cWDXlV+IXPIMX7jdqt82NAqNurPJhOcLWlB+IEHgmukwO17MjewC",
+	"RRBAgiPwP+HPnRd+S3BMmgysZjzp8ywDb9RU6aLOQOxCY4zQU9a4ZbQJU7KpD45ypJIbFkRSks8y8UNt",
+	"qfOs6y62gg/3Mx+cSzXPRDICjKm0hjOKPNUqu3A6URwKh/gQdY6SBmqEWK5mo3GgHZ0tKsc++XnOZtpc",
+	"UDQg2Nntgw/e/wAOOewTWbdsOSB6jFqIlgcAO2BF0Fz7FM+UFEbyohmFCjHaADXHvQY/m6cPLYDWDfIY",
+	"3HTMkfqgZKZLii2H58I0Ba4qyuaFSZGGx1mspPXgddnn7gpVjHMhaMnQRJo7ywwsXO7GBCAP8wPMdyox",
+	"oV0wjl32hTmZqRG2yjFPqAIyPUF4FPLj6IjNeS5TOcJ7Gt1+bB0uk5k5QtA4CY2ccMlHIodke2SOpcsZ",
+	"PxeaLPAYMzHLMwyZQEl9gDJaxxQIyTU7DkoE8xLcKswMhQNiFjTcnBi3FEamnwhdMQXBErEWXrtKvQYm",
+	"JGXqK58EcMURJdm58VHwMBGTqSqEHCzAXfDCgXptjM0aAU/RtcQ45EfDfAaLEfxAIpdc9Z2PwW3C9G1y",
+	"uZprb+ew/L5zcFS+BfAEOFoOb90Kf+tSUw4/6n10G2QcGrFLLbEL3sgqjR7NCU8zI8xC9EjHx41S28K1",
+	"6tuGE4LZUcyyRbjal53ZvvnioPMCzq8tDkELgHlddkwSPHWLg3gpySNgcq1jdfNhCSNWOwe9g9t7+wd7",
+	"vf3T/d5hz/zv585ZfChnWbYUI4pfjrnuVxYH4TXqh91zdne+GtdPg5V70OD9csBhU0NhTWGLKrP4ItAE",
+	"90O3snUkdbad32YF5zSQ3qiitFAIPufZUOUTq9RcjybUa6HZ3FNymKXoK7+zf7uVKvQZzxEDfWf/bpuO",
+	"6NkU6Rs/F0nKv49K2nGC9Bp0pjslraVahuQ4L0yZK28dt14F2+c16m716NFAiyNuEaOfkR/Asw0TDLO7",
+	"dHjdhx+qh1edYFs9ZPcV5jC6tiV/Z/0bj1TxiZrJZLs98j1buTjRV7F4o/oL8Y9F0WYZ7c7H7+/5+B3d",
+	"+t+znfxjUVxmG5dNAxvdUuyqeKTghjK1UT2VEGbwOHskDLi6M8EvBHK+64Iv2Ewid1zSZXFpZ8XO8q1k",
+	"toBwg1mexWRqVTLMvjUWBG4bK11Q3KoltUsLpNHyzJl44SbeTJA9pkFUSemqros0ywh/xAvr7Vk+PJ/B",
+	"nl2Wette3GouSqV9fnv7iwxGYO2uMTsx/R2+xrxxnW5379nyzLlHUvPNXX1mJAPXOFvgse+Jo2WWiY2c",
+	"LND3nYPlUg4WtPHCUL5Bx4q5gs8RsEUYOIkxURZO6wFPNgZVKYr0DLwV4IHxlLuuFFBNxiJDWEI8VLlz",
+	"wxAuUj+X3n7tWHcQhuxfpEfcy5YaFL0Y0AILE9QzRD76NFGuMalGjwi4c77GFEtfuxe+Dp78GpwIeqwy",
+	"88QwzQAy/fVz+fXe3t7S/01h8ZynRb9IJyI2JZE/5mswx1OQajJzKVUssCxDEO/XPkLJnMY27KgokCGR",
+	"MrhciCxi8UTJtFB5KkddqJJcGsG4YlMGeVqkA555vxewDpmfxETkIyEHC//b196D5doO3QIcQD8R02Js",
+	"noKPgGawmKuvCR3H9bn2nhzK73RUxmchuJZALxFitAtIlW1eyngBY4FFfe1rgIYYPWqWi37OCxhinmXR",
+	"cqNVboEaXyOYkhPewfqDzFDOU5moecQ4y8z5SSyYxDB4xHgB2A5AqU1mmphloRRPeMtpVXjMTYCkNO0H",
+	"OFRkf7L+OcCTlVLIIByNcFBf26bkasJ6rFBs33QE4WzVzkauqzBAU6Wy/kwCMCMxI2S+MANVWXi48aTy",
+	"1Je2HCT0RKwyvgsZehvXBqU61WkGYKGv/dBz6SmRxzxBjyWNfgJZQyAc2270qYJka35HHNlgFyjPbWVv",
+	"MaTF42DSphJTkttJfhNWhumMZ1wORD9T81KTTa/pNxAUgIQ+E5maw1OYZCTcn3Gm5nb3xeV0TI2VWzRT",
+	"v8jV7CwTSy0YpPlglhbsLBf8HB3eEHDop6K2XMrhpfsAyjLtCSfDp0ADD+GAZ9kZH5jtCiEZImFcswnQ",
+	"JdmgnrrdImkepWJUn9n89o2mpiWpPreDbW6/tGEy2zY9wXALXPipZsNcUJwE4PORg9ezawPsaKaFPrRj",
+	"Ps3TC16IUoyRkXU/eXhy+vjp7/bvP3waN+wsHFScGp4XKcYt+jF0X2onl9SQDcVc5MC5GbFCmfWcykE2",
+	"A1QVsVC7F9nX8GC5Lkuz6Jg9v/bq6tcV3bWwyQDL3mjYOxQ1CzNaf6CU69UFL4RZyP0kHQ5FroN1AlFZ",
+	"fAFHn/AKh0z1mICycpBmKQKjqF0JX0TufDIS8wMaFdM4OBawHiEHsELKn2rWy3N5HJy8KqfF51zdNhIC",
+	"0W9BfvBxOp2aZhoBEQwaIOrMd9UoEPK2e6j/Gnf5DDKMvEVXeRCgUPZPh2YKPoAIX7IhOI2kE3VAe+gc",
+	"dqxWEBgMTF/2X0QdN+6dw/2DHkDRpMu8HlZJxZekf1AFicROKRU2ZYr+oFOq53avt7GZaJaJt+PrtpaS",
+	"cMTpmzY2IUl5FzDoOtCEgQ6g3ZSR2QcJYtOJOGT184nNKuOeOoe33ze9qqjSncP3zZezTECHDkqzhuXA",
+	"DA9EYnMY4rfBNJIFqYXByduUog5ubd8OU8pVWJpggayxMs0ysXOU7wxGzlEug+v2FZqJbr2ijbXSM/4Q",
+	"EGB4HuXCw7lc9AxoXgWoGS5OD8JhwlPPHpHkQPfBvAM1EZDvc7VPfUZJX793/vTvqXv8Ekt2nV+8eSns",
+	"ztHdOVp7ju72/rU51LfY+JfxpM8ycZVedHJ+i8m0gKBiDPt29zR3ilGeMuSmBhMhGUBXmPwoyVvEKIZM",
+	"B9c8yKfOgJABI+8dnB3ysYsFGymmpMeE/2KWjDw/jBRzimcn3LnFr6Wa2X1NBnI0pyfWzIaZOsz7NniB",
+	"IlOxbUeVWIYQz+2iHayVdD5WkODexSiA3X1z+IBpeD10ICQHWBnzaqEGuuAZZghoRhzMMnEptIEaDksX",
+	"UHcGgM8ctghOQempqrgtydIDK0uBeM2L4OD94NuPtrunvg0ow+503d1SdziI3bUWcRCRPZwgxxqeqW/g",
+	"thviIZZhAe5gg7BtOQCap8jncAW2NXPI2dAl9tRdgf21GJB24Awm4oJupkb9hC90zenjYBg1EIwaxmWq",
+	"Bq7XKTQI+HaBPu2XM5EvvFRzCY022OyWaft1tKp2MFub4x9npa5yKwDD2pdpRy3L6H4dy2ibFqBMr2+C",
+	"/W2D7n8Gr7xugWi5RvjL6sOU2MO/fNUJ40Ph0MBjpPT12cJ9bfoL/M8fRP5EJmjh8pFMLHhAcAkrEz42",
+	"n053l9CFVdQfnJszcGOVS4Nz64U54ZNSi40Gufo0bHfoG/2yr+ay73pNgMZcTHh+7tuLOzsYytWnupEN",
+	"axpoWe9NX8jxgJAON/JeLOqJPiR+CNB9Ta/I8/zBnQOm2Q3vfnq/12OQVS9QIkA5IRXxgzsH3dtmTEuZ",
+	"Cq5IQdgEb0UyeAe4ujzg6rJYK/8rXIxI3W84NW+9svLi9a1AoGD2700u6bBiHiZ4S6+Fej10qZHgRomh",
+	"8siDUgl1B24PYLYLmjQRsgB6DU5hZWZPHxGJniNcBeT78mF87MuBhl7qLmjFSXBRs191AAwwRo6pXLAz",
+	"YW7eg7HRDZPOphe443Lvr+satztvdufNyvPmKrD4q++dsKh2F8/dxXM7f6qXVP6m6VgtLg/CnyWY5Lv2",
+	"uvmAD8bW8lnmZXFgI6SpW0TIIGfBR5HlfovgKIss3VpkYbiRI42LqhxvjtoqCu7VwA4Z8tYgwZ9noipy",
+	"LjUfhHAqbPghmHkhyWFKJL5Er0KnJlqW55b3BULTTpSpAwDQv1BnnhRmJPRzOXGo1CWOy9SDyMhkTxZr",
+	"8jqr5xIcybz8GhVtH+4S3yoClpcv6EzzhWZjNQd8mg1hU3liQ+gIkR0LWaTFImbuz/65MB8D4DU8R9Ma",
+	"RyymiYU/cWrNnzir5i+aV/MnJHUmoKWcTc5EzoiJtgxoJRhobLFw9GgZ4Ym4S7OGTNF2cZi/aXn0aXlU",
+	"asQXw/iuvnuZKiwzA1kytDL2lk9TGhv4EfQv+2S5wedi4boHE2TfGfBCjIAB0r7nR4JWtG17TOFhsa0d",
+	"9A6zzk2H6RMt9tr+wiPLA1oWEFpNBNJHB9oOFWCWb/8X6qymDL/iXQF0jINvqFAAkqAh+GXWz1Xmhtr8",
+	"bQrx2NEwcGAyMUMDlNyZKDSyHhYe83q2YOaNCoDUlo2accIXdiYQQFpfvniJ50LEkhwbrHKWTvBLj/JV",
+	"FyLH/QGFxYe+z/SrSKge6zXjWrCcS/DFfV0DcwRbGUjVNqYyu/PBL5Yi3VOXxYMsPYwJ3g7LKHXMgla4",
+	"Bb01dwSnBnd+wWWTwYsPCsge4rWbIFHF/sr8F6tTRjYYwmzvrCUMgLdqyFAYlVpNwMj6drvnaxt+9822",
+	"W1BzrdMOZGy58XBL2ttf2fp+kLqC1+XnfPND37wqKLt8O6XXLO5jfGdd7bA1U0055nKMSWloBqT7qzXF",
+	"rszJt3pbYWCEa0ND1YXaquJ30fxKo0SaTicimeDEBnwEmW5WBqiNUQdIAMEJbO9qajjEdObN9zoc+/Jb",
+	"cN1YvkjT/g6kQLBnStsr6Rzuf+AMHnBV7/T2f/Ljn949vf3ph2YW1SwfiH467Rx29j866Pa6B90POm/C",
+	"rGi2wSZmRVqTO7viJe2KZk2mujBH7oXwIJUGOyMpaVdlafQMBysilu/Zh975eGXqyabLHDq/W+eXWuee",
+	"8bRhZbuBblzZpVjlumAcmt63G4pzodJBLUlk55B+c+f0z8xHDM8Cq3eRL/pERto5/HI/ursJTQp1/m1F",
+	"v7i+OaL/zuGXL9rhiloPR9TR6UjyAiJ9Xd/ItLsZdudyp6Ub7NW2Uuq8Xfy7oJKdEdSzLw6ctGonAhuN",
+	"nva1W6/or0o8SV1UhxeVO47E7y9HojUKglHJkXaTcTUXQ8zrs/EKbI4QWb2sdifN9Z40u7CL6+Mx3FSa",
+	"e4V2I1WVlsMjs46vkLtwwxABK1euJUoglCnbKuVuM1diAJa3ON6TN92ebwfLv5OE77zOvUMqfOepAq9O",
+	"T7c51xoBCseYLQscY5S91tJGaWFlMLrYKZlprb/unqvo3bfYYT83sti53u9Mdpcz2fmcjk02OzfU7Yx2",
+	"1dXuMnPOpbY5Gr0rHHx9Sgv7C6R2h8SONsrSPafFhch5mNYQOeRMYZhlntjLAANjqz1bIHxhLtLRuKhR",
+	"QMisSMQ6b9WsCJm713L70Kl+fO/zBzCj2DORNL94lo4qCkTn3iMznVTUx/A7ltM5vL2JaoTVXLdBsmZU",
+	"tlePYCC3CAuk4bqsxmNHsKXGQ+t0Z2XcKTDeyuiEV0uhvV59ufXKb7I2pkbXgp2p8XtsarT0pq1Nje2W",
+	"4Qpb48p1tTtEruAQ2RkQr9GAuKmg3taCiPVcbe6TTe2H9lJ7LfbDQE5sq33bvRho0XVb9WBz9fh6LYc7",
+	"ubYzB+606cuZA69QocaU943mQJSqv7Ty1GXIz4UNE1J54jH0hXhZWAJ9zYYYr+SyAqea6bGaS8t1hfYy",
+	"lxQfYgyRuhrwtZiNOYbs9HGEue+lY5tEsQ1c1nEARMUsyKZcczhpxhlE14gkCMgQKG2ISsv2ChpyJrDV",
+	"7GzhLDpEhwU8YLrJ3EnjuHQU1oGjAxnYVtSYs7IJmW0nBeMpXCRMxGKA+Zo/IGkUJlhIUjkqeHbeN42J",
+	"2ZkYpVIHSHwzhRguNeBa+OQOBWSYOGaFYj/33J0TANU7xv7BmOd8UFCObs70VAxSnrGJ4BLCsI4x/tlO",
+	"Bg35PE+LQkhshULDsznj4x99+D7l4YCf9JQPhCYmcD0Wuhyn8ZXZIA2A9F+2HuoTwfPB+FS8LL5rmPS2",
+	"pxKsh83s1bR8dyr3ddu3ae+eLdDlkiYlqU7TUivUMdYLdEqjhdfDraPOdFYj1k8KlQtM6+6aQPK1yz5R",
+	"OeOSiZephnBJFzw6DFRycwI4svuyLk7SYGYKzwTPAxLFU4oE1OW0KxOeyoKnEjNMUIOQvSH2wjLGgDwi",
+	"RqRXSTW/vayamxXahYf7NhpzWXg/mYWye3vtHLsOm7R6XjvSh4gyKmIE1J4RyThU50JMqeng2wjM5PZ4",
+	"/vIVJf6j+A4osHPY2b/9Ua8H/+n5hO2dw85sv/P6hd/0Z0v296BgXhR5eob+9ledAcaNfPsn/+6bv/jn",
+	"AbXBzx4+MaueWtHJ0t+m/ncHEGVEcvbbP/lH3/zxH5fbckBtgSY3taJ0Lllhrrns+Drhq0q1fiA+NAPx",
+	"Yc1AGH1/MOZFX02FhC/V8cf39g9uQ7M20PaxtW8B3jwyFVwBdmEkknWXFa8llQ+F3X1ld1/ZwvqvHIXt",
+	"wIvZjc63FbeWW69on7dyAcA7Owb5d8uibydtwyWzymS/ah1cpQK+1ixELdktrGs3c2+1qqJGczfcN6e8",
+	"CBIfWwWkqiG0Pa2faZE/vI8X0Ks0IbyoEabO+LoqANM99T3AcwEJy2b3Y9v7HZ7rkvfdmbW9NeK57FBv",
+	"h+cqmZfORKbkSCM/vbDMSv6qCMnoNFixBsCCHycpz/rTXAzTl3GXnThMFzUKDFaYp48zfCxiejYYM67Z",
+	"j/aNuvOjD+CaK1mcixGQrSRikCZCH4a0MOtahu9a6xu+FDGRaVH3Cub7xHe67OHQ1x2kpItYWrAzMVAT",
+	"oe3VGoqAqzW4xXiByStdYYFdEHsLpSMhI1xES02Bu7iArLzUTdcfersR3gYFvF1424BLnvDKBdUOkLlh",
+	"9noHnagTrBDzpRfJ9/B904QRrsZ7x7AHzNJaUe69R0ulfvi+L/bXf/nvvvnj/9yJriRUAOu9djxctbdt",
+	"PHwtRsQP9KMV43PNIQJ2iNv6BHHl7wBzuytzAJiz4rDlqbjCv0fv3Xrld2Gr27JtwQ4w932+XuO5vQFg",
+	"rtUyXHX7XrWudqfMdZwyO1PDdZoaNpTkWyPqoJ6rRdQ9HLrMYqV7kff+D1MsyV43ovDuAqk+C5FPUimI",
+	"0D1iHLOAcyiVRmcL7B7KrWvC7nmR9eZjfylh2KaC4JohfDtJ+27r8zuf2TuA8buqO0DC02yxV6iCZ6vT",
+	"YOVqDsIZsHoJXwSpLC0HOW0kz/tcMlzxohCTaaHBALYAiAiQgHNMWAU5OgD3Mc3VRQoJMblkZ+K5hIpy",
+	"gTAv4NreY8fATExZuRy3NTF4T5RMC5WnctQt0onof6WkiLvsWNpGVC1swHIsiaccknohTXYuiME4LQ4Z",
+	"9x0kDONzyYhU2TxD5KeTNJHpaFwgfnAwEFPzI1B6km3Moua4+Srhiy6LXfaJGAcNCNdFOi1MB5ebWIxF",
+	"mtvmmFbMuXZ1RWw+FlJciBwzgw7URHTNmMUDpQuw+sVajMyA69hmCLXf9Kd5OhCx1wNoJMY8gWKxyLnI",
+	"6aA11aWS7d/a7/V6PdO1eDDLcyEHi7jLMG9LLzBDQvHQmlOwrVou6hAx1GVfmNrHfDoVkqbd5g7nuqAE",
+	"L9riAyep1maqzcI4ro1Nh1MeEKiwznECgiB1XJEAdvSKAJ0R+CSqEWburBLgU6261G5myLsNFNX3zT47",
+	"xW22hqj6NCTfPgIYVsIX2ug3uH7sODWAGRO+6K8m9+1EZSLqFjS/p3bwYevTRtEslYNslohky2auIgLe",
+	"opGAeLUMzG5y7/EsWwKVjUQBwDDQNwk1ppDa+82Dcm0TV5Jw++QurSlyp9OHydpKYRTrq6Td2KdH2tX6",
+	"Ob50at5pqhvELMyJPbfqB9mpjpsO8rtCDW1lI6ixv2vGIeCKRvHdOdyHV+iooi9ul3mcO5SlAeJjdNE5",
+	"vHvn/dvmrRrnAV+UFOFO5DMndQ739z/8ICpP/KFRj116BzMVdFiYhuzfKaUd6tjDur//JkifvdTcxCFL",
+	"2szOnnG97lvQ5nBtaJakiVFXvLbY4NHNzVk+SLMUF9sKs0dLxuhQoe0O9EWjUgs5itUczoX4xw9OWXM5",
+	"cTfQnSDzXFo4Nc5uaTYWuaCEN0M1y8GzOzGtWFIIHkC2jJ1KsFMJdirBm1EJ1p/dhXhZ3CL54Auurqda",
+	"c87ufHkb9vJVxwvjmt07+dk1njKofu3pyWpk3H187h6uu3bpvCv52XRVfF29PFqjED8ZKyk+SbNC5J13",
+	"MeatPAmbaJLVqdjt+WvWKasT0LjDl2ZqjQ+6HiFo5r5SEka6aTYNwsq4TEpQwoiN1dwa3Cy6LdU2cjVI",
+	"SmzeafY5VVLvdbHquMue2ai4EjmFkAmg9hbWCJnKkTO12TIaQHXlPfHWsHWlJzvf/vm/+q9//Y9+/Z//",
+	"+jf/5M++/f0/+vV/+vPf/NO/++0/+5+++Qd/aoO5+ji6dTFdLhGhdZRFW8mHt8kHF97q2w1KG+caZHGK",
+	"OqnuayiSuHFXj2cLL1r9mF/mul+ZiHZetcqG3aHlds6yhY1iRtdJRaIjxiAU4FsfJKsUw1uvWsWeLUni",
+	"XQjaO4ORq4qe7fWRJkxcq9WxO4C+ewfQbideH5Du6rbhplrwVSLqji2qzSHo+HAoBgWbjwUYI+vOsjkH",
+	"m2FxxGZaWJoIUXg/NZx2pg1NELYaCXNFivw3f/zPv/2Tf7Pt7nt7xHM7Ifi918I3FZs7LfyykLWrktFr",
+	"Ne5bIACBkn4rYV6bv/OpKXOni+10sZ0u1hyelmVqvrzTWaHYGeAIC6B2ZBOVi6vb/uICoSkNXv4H8DMo",
+	"QbijVa4PEUIaE160SxoYkENaDKnRq6xmRg/LROTdTM37c57LVI7iqPStnqfFYAyFDDKeTlih1Dnj7Ixn",
+	"3HS7UExhaPccIKbFOBd6rLJy+bkAWjUoJsnTCyEtAnOgZlkCaiEYfrlM2JkYcWkKNm9ZtKXDrJrBjthM",
+	"FmkWFD9QiDOt1Gq/PgxBn+YfjcEZ+DjPRF50h2lO3cfPudAqu8ABlAy+o6apnJmSiNtNz85+YfTZlJRi",
+	"smdjIUH5SmaLPuUwCsvkZ4ghtdndBqYGmQEItFBZYoZUzUZjAnfiU0ANqqSwb2eZS/Vs0xXhS0oSSnYu",
+	"zsZKnXfVcAjTQJ9R1YZJNoM7HEbsTAz4DAJJCK97IXLGpZ6boWR39numblgGUhVAIWDW4TC9ADivLleX",
+	"KV3EhwzXM9HoubrH3LKaFoqZIwohuGhZSnxLCgutBlCqVEhikB+WiALM0ikcosR+AihHSqtxyvMiNVuo",
+	"S+haszAgmc2ATwR0AwEfUjH3LLpKaLYJJOxByVSPZBN1IRLTD4zz8VVVahYvcSEDV6n7NsnVdFr9Mp3Q",
+	"o4fl9DxaTXCosTG2RFP5MM2EjhgVZ1bJc8mYLcgt+lowLwqVVs5cmk7rwj1PZdLgv4UnS67bAOtytxd1",
+	"Jql00Be4dBrJ3Tns/O0v//bz57Ner9d78d4POptiYqzAU/ka7Alu3qYG7vcu18J3zacMS2ATVzKdUzuK",
+	"mEv5g91e5BmNaKNHmBb2ilDKPs+y1oiPcaoLlS9Wwgmd3IGglNxxRIMEcsQwTmqxL4w4NCcSnoQTkNym",
+	"3RmEVXhCFqrcMi8XYqTyBYvp67gSAKOZBpE3FhJiQXJhCzBHrzkZKHgBYlLGag6nBEH0nIwEHmWUjvW0",
+	"1k9sR77TtE+rL1wefn22AIrT/YP3IZKlB09h9+Heg8yqdnSCr2Dd9WtQ1jTmlVvT7dNe73Df3cYmS+XB",
+	"zQyWgI1oNCdzXQXTjA+MHLVL8w0AsN0cbyLqpn5h7MTdpcQdBX6h/mCES1naEfk57HCr+QUS0G3Zq5KB",
+	"qQS6/O3zg2K6RKLMX5ki9KGt6p1nlKOebLKB3Djvts+lto8dx0YdwQ30VnRy0lbAJvxcaB/MqIaIVgU1",
+	"AFw301yNcj6BqxtEncZ2Z1ERt17RH32pXsddFk/BjBkT5RqypEEZEaVyOFNJSoGT51LNzWXlc2EueBjR",
+	"ELQ1ZgU/J6pxc2T4xKWkN2BdRywezHShJjGEO0q8EJtLGTIwhCZCHUfE5QaX0ZESNpZW23umRuYGc+k2",
+	"uk3kfWC+S7kYpNMU1Tjykk25qQuLcIpN0Bm4JTo8XIkA3jTlyAHgML1q0EtvaEK5Y3sGuSRCnDtxTITT",
+	"GWdqVKgYRttmM1lMBdBEuFCpOKgwzlJdTJQ8j1k84fm5KNBkAnqX0fjMstAslqrw79fdNxGuR0Lk7XLg",
+	"gRVGl1gq/KLtHOLvEy75CG6RpfVi9lPZqByS07+IOlMy21dLycVU8KJPMb+dw/07d3o9IM5TidBrE86W",
+	"GgiT2Anqsl9Yw7V7LJV7oC0CMf28nNe2JAXMx2Q2heM2T0TeBVpXiGiHJLXWoI4/4v4SeReJ6SOIQjDv",
+	"PoY8OT94Zct4jaHtcE7O+QKkUKkreqymYU+w5M4G5CC0pL4L6W/bEISEg066OHjH0wvRr8xIiscIXhOt",
+	"Eu1mAleA2SLat7Ez5YtM8aSLs+4n5nfVLGfhJmfmCTM7P3gVvvN6eYrs4lodXFnZJZTAobpAp3mqcsi9",
+	"gA9UdwV+q9ORGx2zBGfarDy5aoGbn7R3A10neYpbgKs9OzSmO1jnzqHsSBCd5tVal2v0H9nXSgpYGbVZ",
+	"XpMPi0DT0wVfdNkTq9UhoxS707vDhrmaoL1byeUrDiII/am+w3y+K5jP7ZdeM8hz9TrYnbe78/Ztnbc7",
+	"2XJtKNbNBcuWdJC0Dq6SDjJI6iYm0wIpGSGJZ9kOkQswQODlX0lhObMgHeR8rDKxMd2jNcHU0z02gV5D",
+	"ibvtdVgNh2XGRicBhkOYYJRpzTdHK/N+8GqgJhMlj6VUBRpsu7Q4UMwFEmDj+93bz9+8O212p807frvb",
+	"UWJ+1/HFV3gjDE2ye3ZrraZ5eBS8cureeINOpboK13mYjrOMhX1jvm87P9Ol/EwNo+pXYvjAamWu5Wq8",
+	"9eos/QrOnNe3XhGesUWsad2y2Vkf3qWI09qlttlKa4x2q8lUZ1fZ1qnqPk6/8jRQ67zxuI4fmarhajKr",
+	"EbdPZkXjKt5Wkx+mMtXjmizIFHTxd/7sm3/zn//bX/3Br//Tf/rmH/zpD14VXJ+bVr7+9u//b//1T//g",
+	"m3//B9/+/h9CsnmccEwufPJgv9e7Y+YmLSAD/d/86g+Dd//mV3/0zV/8H/TuBnp9Xe+v3IlzmaasVvh0",
+	"oXKR+KW7U/x2it9W9A4CDRO1AhGJ/c5mOpVCI78dU9KHDmwnMJfOZnUh8otUzBvxUM90Lcsggu9Hs1xY",
+	"Up80L5FRu18BMlqwidIFu+OIr1WWBFADy4lmn9vv2Qe7dcSWusgFn8QU3AGwU0/sjYaWZavJj0Xx2Hb2",
+	"DdgNVl1IQ5uCQ1ymctS3cAT8UmWJ0EV/ztPg4nzQvRt1cqu+D3kKqMpe9w5i3PcPeuYBZc6Z/f2Pugev",
+	"LbktPC9V0Tdq2QLg7PTXR/6ZfvDAl6/skQlsaewDzAgLve/oNCNsf8icC6aBD+CkA2xf2ETg8p0KmZiO",
+	"SrPC9g/8F7kozB64HXWmuTKrNJWjzuGdXuSu6cAhjDiJS9zh7ZSvk+m0WnfXiEtZgJekQqrZRE3KwbJt",
+	"MJ2t8ZxlWsTVV9ynlWfbBL+8VVLThC+aaWYvyTH7rmFQy5O3CRS1ukR2W/xSloLKcF6asHQVfLsJt3oK",
+	"YNXmtCsYKGkOMQoD5URcCClI2qRaQXfQuRBTC/PUs6zosmM2nOXFWOTPpa8cq4NCOUbrsdQ0jx6tDNmR",
+	"zTomAB7PIWbF3t9c3IunS+ELzN8sNGBZ33vvGOl733uP3fjpyeNHNw9ZDF8At/dYzdnEaGkW4AHRo4Bk",
+	"j2cyLQ6ZT5zinrVfRRalS8NoU7/YHCKQ6eVh8VxaKleb0gajYP3jKP8hUhV0H8iIXQhdeHLtUsRnkDEH",
+	"c8eAUlcohbokBqSSa8xNhh2NYZoJMxhGCN48hHkupfop5byp7WCE1Lt/67OTv2VGy4zqEYVhjhAHq2M7",
+	"M+lgjJGXlNwH4gUocjlI9GMrPVuEf4a1/1C7cFZKDXPGB+ej3NzEItD1YWbyCxv8WhkFdKCwOJ9J6ZC5",
+	"z2WNvlzZsrdelb/op8lr6p5ZEUNOWX4IOn1aIgRNpYU29wcqm01kTGm7qQ/g2MRfbPzETM94BpBpdiN2",
+	"2RakiiMWT/QohUhY64TCT2fpV/hHLopZLuHh55Kx+Nv/+/e//b3/8Ju/+p+/+cd/YX7/zb/4d7/+6z/1",
+	"n7/9v37v2//9/8QP3W73Zpd9MU4LwfSUDwTjMLiMB/2h6F+M6DD72ywdn+zHzpDdQ2ZxYWAzZE6amsnX",
+	"YyEKpsfmtipFwm7sd29/+OBH+72bEWQqmknzlJGncddj0e2e88OIUgm/hWuTXUzWo4wzXnnBSCF4/JBx",
+	"BqYfAs9Tgow+fKdjNhFcQr4n91NkU0/FVi23z0pVsIUoEJYfwUpUJJFoD9lFnaQY0c/zPL0QXXaPa0HB",
+	"BFKxJB0ORS7kQOBGxvJNI3AQg5RJ8KGEdo8HPMvMnojt4kJp/kPN4oGSw3Rk1979B589/NnT+xH+8eDp",
+	"g/sgvuNvf/8Pv/kH/4KE+fG9ew+enN6P2INHTx8/O30AC+rZo08fPf7iET3+z/7tb/7Fv8FJOl5KleXl",
+	"22wKsd+SjdUstwAAlVM0YkVoWy+/kRmwd9PCbvwueyzrysdsUaZ5EGg/SeWsQIlqM3Nhj1Lk2KLBMRXg",
+	"gpOC5337KPW+NBmHfunY0xPPpJcFNX3BxvxCmC1hhMCdgwOinDS/2jPL1jsrZrmIEC5Ig1EE2R5SoMov",
+	"eEbywKUwM7sqskICW49xIT5sIS+tiOcygXxZUAWyB2B4o4Mq+jDTY29KQGkdbigGzATmtD+CLTAxBVpS",
+	"YxACJQGJqT6BpwDn+Lm0gavdTI36CV/oFZEPZdX1rRIV14RgNqTC+f/Ye/cmR47rXvCrZGC9IXJUjQG6",
+	"e17ocOw2Z4bUiMOZ8XRTlKWmUQlUAih2IROqrGoMNDERlK/tpW3dpXSvfe215ZV9w4rV3vVKvg6vpJVl",
+	"+8OYMyT/8le4keeczMoCCmgA/eCQQoRNTQOoqqx8nOfv/E5QgzVDN3xpd7v8qkVMN6gN8ySLjaS9atT0",
+	"lg2bLB6bWTnwW2ijQjeUopsPScJaq/bJT/7mk3/8/1/81d+8+NO/n/9Oa77G6yodnjv8hKL2iZiK2M8C",
+	"UirBJ9uHjWarcc0GmOg3HTOD73Goy6hqmuQEADydeDHaA5EKiA/ZDzL8ZNvCOCDi5E073qfW2rUoDvpE",
+	"w89o3zytqdx80mzeuoUgDvp6IGL6/OazoFYox1rL7LMejxNoJGsDZYloWzd7ahtYm3ne1Gx/AzxhYDuB",
+	"592wf2qHJymJShjfjG1Ua90Maqka05gXnBit8hTKmWFdPYiLy86Y942zoikJeKMV4a1n3jSuuzka57g5",
+	"GjObo3Ha5mgstTngbWhz7Jxhc9gPFuwIOx9uRzTW3A437HZoLLMX8I3PtBnWFr+LY55THvqmOmWTlTI2",
+	"C9pItrOt85U1FfGjDQhW29harroc4V0m9EMZqeKrJB7GWJrpch+7156dGvGtcmbnRoHfENkZjbHy5US4",
+	"uLECNlbAxgrYWAFfGCtgg4i7POb38vxjsKYUhl07p7KW7rw6JQGqu+n3MLJ+HMso8II9zUbQaDQceyPG",
+	"/KZiKTZ8TSFYTBNUM+iUN/Idb2BnV9uLM68LSA7pqyUZgN2Y3zSXfa4aPc/2dZ5XdbFjBCrMS2tKQXhl",
+	"Leay5najudVoNBrNG2bBQfgXXaNBoFohnnF9jCBE+Je9GpnN2vDfZpt3upHo1QqNgXRhp4941xvxtM6a",
+	"N+btZjHmph1s8+ZSQ92eHWpt+0LaTbsNt1KTwOJouWQU8HiYPzDllTk+1N6mtvIz4lFzcXFMOOPCcD+h",
+	"CEkGo0Huv3nw1gFzO/ozUiBn6V694qPCeT2qv4BK5EJbA/v6f3PILx0+t+YZD6h/8Dmf9RORbn1bDTux",
+	"2HIAzzmQHEjPpicixeY/cAI6ExZnWiQ9h8jpCsYpoWmsw1h7bX5izTTvAc18lycJJOnkBNJ0s4f7MY7u",
+	"EEZ1AdZPoYMfW2Z5ts1wLpDIsl5DvxCz7IBbqbW2z6a+6Vmn+WyF7ewGgGPagNvWPoA09QBaQhZkTEYn",
+	"gmvBUi6p6/+yMNa5kPtU5acVYz7GnywDUMW7XXyD7fmPtm3wLw4i+7nDqpqJWQmiiuu9UbeXDGWFaZ+P",
+	"YMVVWYtYFe/NEpEBThVRqAS8KkppvlRmXAVw2WSEjVakQCxkOilYSEP6BLhC44yBxNJIY3ok6UvE5yD/",
+	"KQ2D6IrVWNbZW/aB8DP3E7pVXxEJKpK9R7Y0B2BA+0Ml+44Snr6xZTwOBtqHSLPOWKhVmiHhaK5FVGd3",
+	"eXeAMBsghRRxf5CxKDaGTWTRkTofWjgS/sDMzJHEZzjQGJSswJje4THAeN089hQ08QHOlTxNhbTrbMnq",
+	"6YVjzXgEOFRigGEqLbqRlEyxoToRPrIJ7ZwjiYDMAmEbS1ffhKAvbGQyRKrWeeggM5rPmBVVTuxeO5WN",
+	"dIosxBHDzisNehbUsjFoiDQ6neu02N9mfh6cSk4yN/COe8fYYyvEzc1KvAxkojOTsAwBzeKJgj0Pd2wu",
+	"TFekmZezseQsq5Gu+JN/NmMY12O5rmnwghsMwwbD4Bg2aUssp89PsdavPrUHaCGx5owyAs1BCjUVQx5L",
+	"8zXes1VGO0PpCB19gjW77z0Bbb+qVNJsv5eJdMzTSIORgfaAcpW5TucrV5eSRiwVPaP6we2GigbSgvM4",
+	"P63G2nBufG44N9Y5CvPJPhdtgI02fMm04eakXWIuf4Vjtib1JWyD8yS+XJmuEt2narLKPdQs4xhaSrqS",
+	"isI5REIB97Q6VHuG8zguC0FzYQyX9nR6v7Ef7azqO3z2RJUbWfnF9Bw2JD4vfXf4c/E2POqWNbuTCUem",
+	"4+R/EWykiL3kVRm1+7HODuj5y2Qe7HNItseaKpLnZQDsl8sdYRzJAV40LwPhhgCOUuikU2h8ntA8OISm",
+	"3DyWlJHMxJPM9qAsfK9EZOZN2b5xgr6BCUypMjaE/q+ugLI74CnvZlSDzZkeiW7ME6isjWW/DvxpJLNr",
+	"tj9O1Vx8a4Vp4Gl3cCieZJ/PVAgu4yq5EHsENpnMM+U2XHR+bm9ZnOb1shsjlSSx7Bv7EBu292OdQRqa",
+	"55ka8izu8iSZBEiLXopSFN3NzBuf8AROF1Z/ECTAnb8BH42EtIanY+z4Vi5yUbcPbecSytTb9EpAgwHN",
+	"zVVqLrWg1NFIY1GzN9psIIZaJCdC1+eE5w9sVvOzjM93CV3gGanUkx/aVhuzkMCMgywbbemhkbNFR3/q",
+	"be01/sfLnDx6RKbcwnJgy41iNoCO+dUDo/kGPIbdh9Ku3FcNl7c91EAGZgbgSnxGIsV2sNeguJiGYcQy",
+	"3AgJRwTTA5H05mYWnq2mSy45sk9F7tp8fG07qPETkRor2z4I5mUXFsatJUJfLcNfq4YLiVwHtdbTZ/bf",
+	"7T4fmW34Lnygc2OO2ouXMPgrlibWlgYOqVFj3cZTaz+g/cVHI7O1BNdimty9enUD+Gug8tRxx4u0jQig",
+	"0idKZgOHgPX3Lt3d37z40Wm7BqC1TkgunBEl27nsJoKntVYNuelgS7iWxloIufAOhCJuj9K4WEn7oY6/",
+	"7X02u5fh02zx/X3q/Gpni9ykdsrN1DbqUHE199RSFU4bavda242d5nLuWq6RZRYWuLnbCGq4uM1t6J4P",
+	"y9oIarSe5r7Pzo+S357k5Tw7QqRskkIbT80lhRxKaSlD6DRH7epTd5wXJob2rfHjsBniRKRQN8u4Y5rp",
+	"cmmsniIDs2dsHgBLENlTpoASyWiukMVSZ4LPTdM4y+ULmKdZ+dR8URM7/raam9dbdbfPz/ws3FMbc2lj",
+	"Lm3MpS+GubTJGl5e1nA1k2TNvCFuhfNNHO476KSL5RB9p+NjS7jOWDfh8bDO9iWqp6LiAy/XRH4JUn3l",
+	"dCRpwEvJR3rq78ISkjpRY5HOD6VcAwXk99MLarkEbTLV/qNCw4C+WDlycql5zY0hsDEENobAJm6ySYl/",
+	"7lPiFxdruUqlFwuLy8H2yAQU7nXVEGtsujxJLI9ZGp8ISaMMPB5zvDdDopIJ6/KhcLQsBQ8C8n7vS0iC",
+	"YbmNXJhW36cxn7vS/ObTGo4ZpE+DPT2C3xzVWke1u48fH9We1YJTGtRAj9lcah5HtaAm0lSZmxHjuFQZ",
+	"y2ENMqWiFpOK9YypaBmpQyDGgDmGu6BCmEuMgZQYwOAB1uiZ5RpN7MLOkUQHbLaD3TsbR+fyKSzgTNoD",
+	"BqfQcXrbbON6Keu5LQGX94uWEjzO5nx6JgesOq8+RO+JpwURvG2mlRo/igRrN4tPgPXd85tazueSzp5D",
+	"zwicHqmQ5DobcAkBZbqM8SRRY134ckRHrvIkAhp3/xlMij7P4hPLlb29XZE1h7u8RrP0mabNuypNRdc2",
+	"3S7qzmCEtdbWNhC7DXl6bESdrupDQRx8I5aPKu9ByXd3l1ieqLgrWLOxu71KhprmCyfvsjwtD0KwbexR",
+	"oAbEcxRMv+FS7hGy4qGTE0e+B3KqTzJnBs+kHO6LqC/SuzJLJ6dZvgn8lAkogdzYvRu7dx0ldwhyAsut",
+	"QPKUZKen7C7EIsYtvA5y1MGttBAEGNXQE6JUmw6hO9fNp9rOxRO3stR/6VCL+B7LIhY94RFvWBw+E7PS",
+	"BpLLFiUdvbNgIOf2JbtQI3PEoT/ohRiZD0dCYnVoJCyNd9zFzkYYDuxy6TCS0PalMCYDonCStkkNOFTU",
+	"oKbOAJQNOGvyHBHlMFBjTYIlEmBqmme7vjdqJOTUcyzbgoAWsMTbgKOzI7PNygbK76HjYTvpFonSAgkn",
+	"cG3N8/2seeYRV6XxCf5WJL2iH8yMqHvE4/QRwbvPxLoAEqnQH+51ugMFozZjO7j3Vi1wlifsf4gfz16L",
+	"n5sLsDOud1lNx8O2pbVchRPhEe7Ey8ZORlEKxxDwrLp19SqcwTpddVUPdZ9n4upQdeJEXD1pFjGMZmP7",
+	"1s7N3RvXrjcbgMcfxanQVXZr09qt30qXf9CRLD3gbAaqm9xTwrLmzTZG6cYoXUtFQooZxYqLcB68dfAG",
+	"zyCfyjqiq4ZiisLr/M3TTKAyOnd9dmCbgDsYHUeiwYDxRCuj3RLhq5ZYs1D1elAjlAqdaazvsUEpLzUM",
+	"Mo+9YgsWtOimItOvBn43RqogKoJXNlAcW4XEI4zh2OFBa9CM62N7bZcnCdgr1iDHbp1mxsI95ABnxrSM",
+	"7GvJiIVGSpkXagNtflgY8cdCjMxF1I4tBsYmmdXZvUwX7QUhvIERbuKYABIp25qtVbAXZfzYqGeb0Hc2",
+	"FVoNw1xnTOe9XmxHBqRKlp8Cc5vux9C9jYknXSEiEe0VD+lDJL7Du8c2rW9nKxW8OxARk6qjookt3QKO",
+	"PugBS3HdnWtFx/hSaZidY8wNw7yF8xQ/0V+YGTWjA5dHQ7v7SswAPqIuVQaLgA0eZ4yFQ6Gzs+EGSr+s",
+	"vfjdH3/8F7/36X/77ic//c7Hf/2dF3/+0+b2zu616zUqwnBqvtbcudlowH8aq0bUzaAvW+efmsGYzlJE",
+	"OU4zpOOb241zy1t4PUqL+BRORutprQOLV3t6VBtxrccqjWCYV65cOaoFR7VMwZ9fvnndm398gYHgtrrz",
+	"Nk7V1iHWXM9MFxgW2UCBufnw4LAW1PI08ewUz0qpd9Xw6pUrV8xFc1Muza+88dXtr+2+0/jtm791/Rtv",
+	"7rx17cGNR7ceNw9r55FZPoQjs8iQeWem+S60vNTHIkK5Ac2EYpscsKbIxuLZWDwrWjxmR2ITaAG1ubaL",
+	"a6ry/oCJJ7ybWS91LXtn9ZZVqGUWJ6vpN17v/4x3uOU8THPqDOLxIOoMe58WzYqNLLJ+Ocdm3a4NatBo",
+	"NOYlp3F0F9pCYgC2m7nFlnHWYt3mSXwiLEoqVeAUf7PGR7GR9AmPh4jg0ioRZs5LQKLrW83m1vbuFJDI",
+	"vAbKvre+ev+1nbe/ce0bh/vf+K3tr2zf2Tm8/5U3bnxl97exBU/qpzLszRo3KzgpaifN+m69gYGbM4lJ",
+	"M7rT6qC9jbCpfz5r/TNMY8A6Ewabzz/kUEesV6dEd1cuaDB3YH9zETYSjdIIHK2xC0IiCBVopM9NaEaF",
+	"Xw35E8APGuPo+s1nQY1aFsONehliDTXQrgjolGAPY0+IiL67EdSMP0F/QQ1x315mnjXiaRaDDTaOo2xQ",
+	"awG8zUx1JxHQc73WqoGFoWScKRvURGLWLoCFHvx2bTHcbszjrN1NY6gpL8CT183EwHdiKNK+uV3xZfOm",
+	"+5YSjcV3O1ByDDXkQPTOn7QBuWgp3HeMARirNM4mMIdwl+JqeO4oVWYloNFNPBQqz6afPa863Uk8eGQk",
+	"Ej4pDc1+M/tkeDB51DpOAPgIy+j9wpyDofb2WdtI/3bB0or7qfSlVFnB91PxfYkPCL/35sfd+Kb3cfmW",
+	"17xvyjdroviM8kREbXBAp+bC9eaZfo3m9ekvy8+c/X7qyddxLtvUdQ68mrOKeDz4pwt4EhAbCX+muokk",
+	"cVNZEEPHkEnoinXEfVAb5ZUBJv8hq9RFUJN8GBBTkkIsFHMgOw06/LvQBTBkFxcfixEEaThcK7MiBpFr",
+	"kWIcysgfaxsKppII2WrEmEHwvyJ7kZd11Lr5C2NHnfAZeI0TrAuE6PVGY7UqBBzu5cJjNsp2o2w3yvYL",
+	"pWxf1mjSJtZztlIDXeiz5bT+gtQVXnb1aZdnoq/SybNlnL3b9OOLIUXeCJdVhcuZZItdzI0hf2ld75wh",
+	"T11w7OE7N8N+payz3QAP+FBg5jmvOP6eHV06/mvb02BmlIuDFxkgO40pE5pHEZiHPHmUmqFmsXAW0JA/",
+	"8T+E8tlhLEufBbZBpOq8J7qX2AJlI98+B/JtYzt9sW2nadF7DrZUxrNYZ3F3fubrNhY8IfxEWijOQI1Z",
+	"omSf+jBmSh0Dk6gZnhYpMECkRC2Kf/ZUih3pCUITWMBH4ICrLhE4GQlzOSX+60cSC6z6eSqw9ApShH73",
+	"0YDlI4do4TrDwdbZPhupWGasI8xotf2JucS2XMPXalnED6izWDOdd4ZxlonoSBJMdRhHEvqhmQlAXjAj",
+	"7rHLG1aFeZcxJWE2Ij4h1I35sou4Glv/JcWTDHqkbbG3MGjhOvPDhG2by3XAIG4Bn9zaoY/Mf3FST0Ra",
+	"Z48RXU34Ha5hdfbwVxaB02ywieDQKc57HqymuT1AiSzW6O3D23V2B672Py6RvBZBjLoLWIR1FvZSNQwR",
+	"A5Up7C43jiMhEXTUy5OE6UyMcBz7ttoTGZvdUIERFhZPtxA0DvstxcAbMrT1xBgo2mCDQd1cCAlfM4ih",
+	"SkUbvwqZNi9i9uzQbBgzoET0MrPBYAyPRNoVMosTmv9Q5kkSsrjHpMJdMeaaDQXXeWrBEAVriR0zZ0bP",
+	"DcxhYIO4P8CGfJX1HABczrxNDVPLM/uDOjtwJ5N1RD+WRVyREp8FT11W6tFb1cbuseBRccPTqMPNYYNn",
+	"QickWnSY9xJ7tgfVbZQYOGbJtM2GqE0bKr4uNDoJkr0Rz8SW2Uy1YKYXdlA1UEASeEPcY1KNzcohKM8u",
+	"85yBZeVmp+sPIxGynw1wn8KmnUuxLkalR0aix/PEPBO4JoKakPnQyGwinAjs5xGfGOFeHo0R9uaCrROe",
+	"mieAtD/IxOgte7X54yt4B/PPO+YuFe+wPyOmcVK12CvJdAIhZgOzNZad5c6k9Mr2DYtGuJYWxsbzpjte",
+	"FBiw5Wbgtcltd+/XJrfd3V+bOJjfaxPqsnmID3ht8tA+Yh6VPaq6qTa+dXYbsKFU2OIdcLbb2IHp5JZU",
+	"CbkHLr7rL8EmzYIVzP/hsZiEdXYvY1KISLOwY/5EJqfi8UTmBD8uvxHASDvCNUKb9yrHorzaQ/7kPhyO",
+	"wqVxfwPNlbGWaq3a73zzd46O8kaj0Xj3ym8se+xA7lr5r1gqsjyVM+1O4Veo5l2BUdXQQXdUn87tBjho",
+	"8dBsXfse9Jcbaywz0RfpUu3/V3fCQIhasdvc2mkcNq97HWIKdYf8OfTPbz6FFbGES6hQkY8im3+3Lpdd",
+	"kSRGVG8T1sf8u7m9YwaEPXLhg2aj6aE8R9catVajfnN32//w1rVaa6fe2N0pfXir1rpZv34rqPV4DA+6",
+	"aeYMDfq2/WynSe56bv7yfDjg57lmbGUytwBe2iCmIGNimcHdagS1XPrj3aYsCI202bxhPzCjbNabN3bd",
+	"B7dqrd367rXrZjWBUAgTCZup8abGzA3oNJfpWsjKNFXh43bcGTMNzrQ5gF2/BH4rFnoJMbGpE73E3v6c",
+	"AMbYUQIYC9ESQUsInSDoAM0nKzT5X1QkWuEPp4IPF6JAyVnpKyA5ZLlxG7waEda11Yyga7tK6lj7/jN7",
+	"JczEk+wq/LWFDwxfbaETGKoTkZ7EYhy2pt2D8I27h6w8Wvdj4+999eDhg8AW1liwgQU0bM90vYY2GxYO",
+	"AY/uTAQ9leAPrmoHB4nlKUYbQX3O06MaVlkAll4P8ixSY3lUexYG01/iYpivCkZIyMmbR2BX72wgjiRj",
+	"qW0n7hAUdozQKmTqvub94a7oh4f0jiG+zyiWfXqhrpISaUbYWKXHeg/d97GZIGOcGWMWerYaNw++MnZb",
+	"0ytYmX516lt+RBspdMMrvujxRAt4ZfNmGJjIsMYZF7ULDC5EJw5FSGYTFABTLI6CVeC0BtRGKYUqBaqv",
+	"MW4xVspKtuPWGQ3PIgxC10/XIGm3FMa8OJJQaga2fZRAHTCsge+ZbzfoXrYoy1mIA570cOkcADrzXyZR",
+	"Y1dnZLxszr6V8zSDCq0jGb61//X27YcPHty9fXjv4YMDnFIARaMLAuQ4xGpzi4UUxa9nSrWHeXcQ1tm+",
+	"Pl58TMyJqPKPD+CFHtLvTvOPD2iKcdfh+8w/NnusgR/FNl6UObYgWJ15niLFrqdsabQ5b17fLdmgjbVs",
+	"0Bk5VDJCa/BNi9npO5LmALTY06Maz+D8VZHMQIFN4U8cUXXOERS76KNa6+lRbSRkFMt+W4rxkTE8nj2D",
+	"NSnec9r2r9TiKE43mb0zZ/ZcYLXPY4ln2vwL4rm4p7dAJtKEn0H1mptFW0BiZOsGllTMZvdsvac68+PU",
+	"X1WdqeApBUHN/4aE9apbvFY4FczUECKsrr445PrY3P1lJk1ZtsiDE9mWdR2W7D9qf1Pin4rAyt+5Vvgp",
+	"jaDWi5MMOW5mu58+M1/LWA/mP61pnvae6kCRyLWCdIrYYY/j0Yg8L0cQa28JdSNQbwPDxCvAb6u1dm6Y",
+	"eQXW3C7Os6XjPYPbQftilc55sIM3EutMZSNmDufyxZwmkmYKxKY4Y6pJ//Qxy8ZxV/hMf7b2HGlFWQgp",
+	"ILI3yUcoZx0oUwY3MGeEaZGILhD/jW3/SjRFiSoHn0aUIfS4I5mKkeBZ6UbkwfLMjgJvh4fWGI/vqU6d",
+	"3etVPdwGJ7EkmXUgeihL9fNxJSH7kQzNbeGBbTLSQwdyptsZ0QsVv3V/YNPvac3e91QH7XPj+mEle/e4",
+	"nxqXN2BaDQUb5DKCpoAwlxxyLg5cbV0ytLI4MAfwlPwwj8beLgTPZidEROAVHMnMjodrS7rsmoxi1XmA",
+	"3qm1ixUw4+9TughMYCOiRGFygwWME4u+CIRVjVUba0airQUMXyEGmYyACY8kJNJIXsNHsDHwMqlYLiNF",
+	"qabptS0qC3dvBtduXMdXB8WOiTCzOTo86w5gG6dqrH06fnSdcgkx/rBr/PIotFa/mRzHMVkUMTYacEBZ",
+	"mssj6Raozt4Bjge8LM0lOA8uLF7sLQ1EvnZ6IvtG87sCmD3IEyB4b6c5pKzCKhMfW0WSyP6sSS+nO0VW",
+	"aOVFehQsBEwavfVmC0l6jaB8T3VOu63FdN9Y/QkeA+RMkbhx/Vch06R1uCj+gjnTXIVs4mhQgLPuTU+1",
+	"ZVAxxyvc0118/kZYY2kbrHplS2YZWk4VRticdffsMp+4n07jKWbZnIledSc9Srg8LexLOskY/iQGSVkZ",
+	"mRQjtMYT95umhBsQFoCwQBcjFREcV4bcNpQM5qSjzmKELstS4Lzgq0/xeC5EvhfK7gIKr85bgm031nYj",
+	"58qrKaexubJwOg/38DSpZHTCJs90yf28jMS3MMYeTxHGsvoJXhm2/lXVuRdVUYzOnuyrZmOuTsdmnzDP",
+	"lz2cdYDMZBjz33YKg1pZl3Yx0xQXDpRzf4yvY64s2qVCLods8VMsdqmywlqvCMer0UZ4bYTXpgntmYmW",
+	"MjVCcbeGcKsWUktAxhcQmTvga9fByn3c654lMSdMXZ9SFMWvje21gOLc7NsS0vX8YVhwztsgQ6Eg3Mtm",
+	"2U+b28XHWL5MX+yUS6Xxw2tFfzN7fWN797wgMSt6RQ51AcGrTax6fbcBAmc4p50JTecFwVbcwcz1Vix7",
+	"aq5XYI9Hru+Zn11Em6vyDnv+L7///G9/7+Pv/UHN6q82XuQiBW3Kdz+6++DOvQdv1GaBnniDj37x/07f",
+	"ozlzj8cPb989OKi+zYsPvvf8j344fY/t6XscvH3b3KNyHP/9k3/80fQNdqZv8Pr+vft371Rd//N/eP7h",
+	"f3nxsw+mb7E7fYvb+w9u370Pd3n3zGIA1/pUTJzZn2fITX1R2xbgvDjxuMIJRvwlYdrhqEFX4NnDK4aj",
+	"BPpazlWnVntqQSkM6C8lmJKC7Pg4g9KfXIs6e4iJntCpSWLTpR+YqwJzAdwNmfTnJL5pZBWZ78piCvr5",
+	"NIrdQ4BfOxsAvBIn0xXA8l/5vOu75/88tMKXNqRpUvAkzofs26m2bllRYWDXzeJVAdrgW0Eslt0kjyAD",
+	"fs7FBZ+3rjB2tlfJybup3xg7ZxSXdiLnZueLqV4sMYsG6tX5ePcoV62JlOaWZ9WSR8M3ICrr8xKCVvh+",
+	"phnBXp4kU1klOtvgj3Wx8Cnhsp+jIfDtgRlwno6UNn9+/H/80/N//tMXf/az5x9+/9P3v+OTj8ORFwDH",
+	"T1QfYhbYb7n28d/+8qN/+ePnv/93zz/8Rc2LLkQp78GiWXG+iNj8qbFgnv37r7778Z/8+MUHP39qRM4z",
+	"/2KSQThCf1S+tqCxbYE5FNSylEudkG6FgrFaq/YVkSSK4QMCNlF5ij1qYs1wEJQ1iq1x6ibzXF+kuObH",
+	"f/Pir/51pVQV3eqSWdv9vfTu8m0Cm0gBDKfHFmzO7MCEd8VAJUjk9c0arR9M1btn2KDApYDqOBU8oULM",
+	"U/YtDTW42PW+kI27XHvy8+o0XuzD5XqNOwN1kxDdJESN+o0iqHV3mnNJ9T4/rkjXXX1KGc1IJAIdovKu",
+	"fMt2O8RmYtjiW0bQS8zlGZxtACUO2UDEKcvEE2qvQocIocL4HLo2zlrsRMX+u7FY6kzwKGCZAlqFTiLM",
+	"PxOljlk+wnolWzMya2Lcgdt7JkaVbF+8CneUFJv04OXtbVyyM23vYCkvnkvPiZ/24fcAGoih8Fiz0D4Z",
+	"8mY9M/chuIFxxaZ7Q2Sn7LiNNbGxJl4Wa2Ij1S4P9LC6SKtwyFd0khGJwKGz+LREfD0WSbQ0Z/ceC/0D",
+	"QfxCXowzFSBAEJ1F90wFWAkAjw6dAAqZkEDIDNXEscZ/l2wHrosgAgC4seGbvR6eTVdG4Z5vMtiIBCC+",
+	"UcKbF4HEWpzpI4mocMedYu9SZ/vFI1281tylpxxwfJQKKMUyOmM+wsKpi3GqZL9NN92zUHxosKXDIwl8",
+	"KX655hD60fjmD0vFSSzGYEthi1ZjSumA5TIRGooasTuhZpxB5KB1yphi2cZ7hnW2fySNxeVJhWXeCi8J",
+	"EfNOIPJwWkyHAQutgjH/Lu8dlbLQKICQDbFHHbKxo0isswo70xyKkZFf01ZlBdb8bRC/JS28dgfa0ShV",
+	"J+V4xqyOcrJ8G2Qv7qjSNZ7yxbpkiDSMVRqdFipxKsvpOFQ+//6r7370yz95/sEffPqffvj8D37/xQ/+",
+	"8MWffjBPa52irzxdtHo45RFIl00wZWP+bIIpm955vyacoAGZMJ4Fc4ExmasjVNmrw1EXYlHfsbV+1HUF",
+	"DCOqy3banj2gasHYVWZgYSRR7pmPB6J7LIBhE5KjjkjU3msyqmqygu90VjVt/jktykvkda1aiS2YbGhd",
+	"KJia6w5LYvL5r/76o1/8YW0NVYivdNkJhgFPeRd3xPZ24DXC/bf3v+crmH97//vzWuM63UHvvrJ69Niv",
+	"zl+4u3ldLOPtk75Yon0jqdemtIJm5p5vCD6NhrOErZ/0uUvq9Zq4LxTTBxAF0J5c9bqfF63cxwOeGUFe",
+	"Et9f0tiEG0Qh+s0g5veYksmEcXYG/489VjmgDbB8Cm8e9yXPHE/0VOv0Kb1gA7Jl/svOhBHtY6n1u+XK",
+	"dA3zwwDfATu94lo7eDM9CXrDYwN2kZ4I/6nVbcg/czzCvKrRc1Jp59MB3c7SZ9ADvRdLnrTPR8VZb6vx",
+	"GTUFP02fIbkkAB837spGCa7f6tuoQJ058VvO2V6g22KTvXOhtdDM0RKqI5e6wAhnEZZ2qmnAI4/uUYon",
+	"EIdFZySLhyKJpcCKYPuiNsA6RdoeY9K4NA2LEbhfsy/yBaCgWrvWbtojqA5hnS1gtXbMyXM5LoBpqrwN",
+	"VkG3uiOwSbddfvGAA5uAVLA7c1147LpFx9UVx7mGy+cUCplXeBt+8RJLnOUOj3mNVU4MTswGC36m3Q+T",
+	"OHej4xSftsnJGa2CbZs1PVsnNyHLmS8+GqH9rYe6bf5oNJqw97XGLFmNbyVK9rfcJ0EtVQkytUJ9j3kp",
+	"8nbQx2nSxEAO3X/WUje1qXfvtnqiMzFs81VAx2amLtlF4olxkFyejGiQ5kxwyde07RaWTKzptk2eu6eU",
+	"lyRTo7btFgeBwWUyQxXreH4RRVyO5VJFZiAbzO3GjSowt7ku8QwtIUar1f7Vp3aTLyQQclJ2IyBecgGx",
+	"sesvD0a3+iFc1YR+226wcwPP1dm+ZGI4yiYsxHMWslx2YuotICRuJoxl4DXUXUD0egJbLUJfCQhhxNqR",
+	"+kuMXsSSZWPlmg8o6ThSoYdBT6UMOuVYRBWPMxtPp4NDjafo2SBTgM01mdieEUAnorM4SShSwzPrYPmk",
+	"pXG2IIdgEV7AplDBPITIrTNbl3MQWIUwsjQOhSU4xzxEeNuUkbii+XepAKmNbP+1Mf42QfeXHSNkkUEq",
+	"tXChC7Ehrx6LyeJQ0pvmBxcY43lTTE4L8ZjDtf/oHoOxboymyw+G2snHYKjZPOX4UODK97EvRzcVGa7W",
+	"JRpblQAIaqoZa8uIDzAHPVBjTO4ci8k8foE3oRvm2pl4q4pSFeXIWri0snlTTC4bB7Y8GBpbUsIStu1N",
+	"g+q3PYO+fSDGMAvLaVwzpo3C3SjctRQu7CHGpZVyF6FhTy2PPkRZxHSmRho6acSyfxGu25xKZyvsNkXO",
+	"n48i5zV36/oaNlg5VwnNScR8AAfkKD0/XyWChZg7CaGVCraRgZu4YMmE5aNE8UhEAbVS1AVSEEu7XHfv",
+	"1+jaM3YWK1r/xdAhsBruQQ87rQEh2CP2pYoO346Z7Bxoy2AkPmfZ5w9nAhMEUYcb2GG+XyJKpqKBhY3I",
+	"7G9SNQZWVvOgKnBkV8lebMwBj9K5+Mx7poOkPH3+f/3n59/7j8/+/VffRXTKR7/68xf/4a+ff/CLj/7p",
+	"j1782Y+ef/D3L37wQ9uwBWankygzGGw7XTShLnedNn/lOGdILOnRUsckoVq3fBZa+Mp/QWtmtaY7RDeC",
+	"mr3BzWvYChquv3Xz2rPlgjaRiPKRDa3UghpQhntzJp6MRDdrI2A4NvvWfR6nQnu/nIKjDnl6LDLkxLaI",
+	"0w+/+/w/fuejX7z//MO/e/6X/2fNIk+7KsmHwAf6h3/84ge/fP7hz81XLk6Et58i4S5qC27daGBJHUCA",
+	"ix9IKkt4d0FlXZqVXrag8xY8gp75tmE3wZ66Q9HWAzVC6ewIvv2KOfuR8VqwrvP8wUcgClYBUFiZvYFQ",
+	"nMlnpmmcC6Kw07xM5f6K/e6oJxjWRkPv3QI4D+TQqRqjG5/EOmvhP8NenIgwgF7VRp5gA18HtZcZ7xKF",
+	"Nwsz3g/r7I34RDDxhHezZAKPwR9r4TrCmdtDd7RMpUUzAs0G2ADZr/1CK7eF/Vj8Mny4SQAc5Obku2+G",
+	"Mcg/GCVnXnmRi0PwI0nX2EZnhaUBRfSQL4GyfuidBkaCHdBMCzv2ik9LGMLvYtkPX7Ud1XDSsUZEDQVW",
+	"vWUK0zOxPpIhSIqwVBIHdAAd0VMpML6CzoETG7oa/ZDnmWrTd/Bws/pFyzhAMt4++JqZiK/fP/g6LCH3",
+	"Grq9Fb8GQyz6yJm3rcM1Qz5hHcHePnx962YA/9O8bm70xmvNm42dBgZ1jDk15DpgWgzjrkoAEpeyjHd0",
+	"qaWiGhekBILWSwOhLQd3pqPUceD1T9YDAQTxBePCAGSC+QsaatNOBB5I6JDOeJryiXlB1XlPdDNoY0EU",
+	"6HAfzvTIXAq3PpJ6YBxXKczqNes7N+9+udkIX6WTQevOSLG24IMo7kMxSipYonTmtnImnlAfPUdQEEuv",
+	"e7R5bzwdtOdiyTop7wow7GxLb0AV8iR3NSypGtMOdjjlzsSjQ4A6FWhHeCT9EjoYIM616hVTvQ8v5A4A",
+	"Pas3c0Ribd96frM92IYXW8gyzJMsHvE0u9pT6XDLGoElE3Flk8sciVqrZsRGvatPautZG1VmwGo693WV",
+	"Di8rdlcylp1lYmVU7RwsCNwTp9acwEBsl/hYs47ATqEgVDdoqE24bQJpeuO+k/lh5BdtTr2iebRSCza6",
+	"4dWn9qw8mxuVOPS7qqdk49RZKHQWD3kmQCGZd84zEbFeqoYgy6mO0cUPJEUmCOKRQrkjKgqpxpXUb1bm",
+	"XqyA2HjTG2/618KbPrvaW0rfbYLflw3iIzPDiFsS1OiFjdGfY+M4SRjhiNbwt1eOkT/soeSuCn57Gucq",
+	"iqrVC/yL+89z+h9jNhua+Z0IcKaQ2Y16GElIekeK2uYWLQSN5AIt57rWGDfCRgysU4X18cZ70NZtnW1j",
+	"vlfucw5XaS8yMGS8z2NZkWyHadkov43y2yi/jfLbNJA8N21514tMUpSRJ4kRx3HBfL6q1/XsFB2H4u4i",
+	"lNzrxtWSasyUF7X11VzAeMbCaeEREl3rgGss+bcRcj/0SNHZgEmVMieybUPcoEClh3DtNDkrdJ+nuBts",
+	"Dxycd4HEqG87UzAyew3Stxb0s6LUOMqMLNcCCMWHKhUQLKzgqC2+hyeWGMeJ9bbO9imJHWtoIFYmhfUY",
+	"gCwl7DSX26ze9gLWG8W9Udwbxb1R3BvFfY68O56aGnOXLT1nhQ204hpyJfN7WN4++BolGyVmCy37T2eS",
+	"CaZS4x6aA2dj/14ajo1S1U/5UDM1EtJDe8X9AXSmJ/rJFibSiobGNj8G1Onm5NOXgeP5oaozFQl0a6FW",
+	"DIdBCVzLOuNuiMmoWV1298lIpRiAvQsTcrpCMyO4StNWnM6eSocgQTux5IDhmm5NWXkmU+fAG2ecBH3A",
+	"nCqAlKtVIJuA0+WhLdVYQroim1kkY3+tYUBfeJRpxHMtLizIFKnZ6FJhfs6LLg1EEgUWscwJr7x0pOke",
+	"2O/GEEKeyFhTS6dUZGksooDOdpZOzHfmYSxTKnBPYkbfphYWUcEmbKZsY8du7NiNHbuxYzd27LlpT5Cr",
+	"1pA9Z7vVY7WvrFwl2u85OKbZ3TRjeTobMtbEd6DyjMWZj2FzsR5QVgM1hvRGFYQ/VeMSft/ZibHMru/W",
+	"oNN5PMyHUGFHwiSWmeiLtPbsQsD2+JHVB+bgNoMlGHKRAPdUdTHFFPzlm9d9suBpwWZmx6iTEhG8J8zO",
+	"QZqsQwO/sbEvxdsdUIMsD6jM0ffDrK5iY5UnEWFpXzqDm7KeF2FyuyYbU2hkrhln76kO4LXR4Dnk+vir",
+	"qoMdz3DmAO1tzHGEDWOlLNdTeVrz+zoLwb4DbJNZjqGx6cm6TwV7ff/e/bt3ALjE9lkvlrEeiIgCFGku",
+	"NeV2Z2LrJQRgAGEM4z44mxQi2hDcsIbk4lB7nR0KyXTeHZjX1xZziyHzNJcM3Ahjsu0x4l8p91sLAadV",
+	"T83ciKiCReYxzs2FeQMwz7VWczuovac64BZcOxdjCQm/F8m3r9iFtYg7WFsAocPybWyplz0mCJYHOFLF",
+	"GsIRwFOHq3ipMEoz9nx4IcIPgPdeMEFQIAG7P+cCXxdRP1AYCr+gRCdEDY35iQB7KqMGNiqUTOpEpACZ",
+	"h7ABUlMZT1L7BaKUJ81UlZww770JGmyCBpugwSZosFF051c/CRhPkN3WwuwrpuQ5xw9QaMzJeLmKWEhj",
+	"uXq67aDRaFD93IGyOTBXGcjxmiGfQASb9cRYpAyK2o3akWR8Ym2lVJIC5pYW8USYm3kFwGHLBSCgCC4D",
+	"uIawSNfSTwERkifJAm6Cx+aNl2EngDzHNDVBnYV0IkMWy26SR+X2w6B8nbytnyOTwWM1/nyTGeCXTV+D",
+	"1ub1UvJCI6VfOMRPKReKU9/lknUEi2IOShXeJU+yUnClecPXBA1PgFvF6vUxgrrzCypGf6zGq9SjwzHd",
+	"BGMut3odBEDhV7h0Oib6KURqxNJnGorp8iTp8O6xvvrU2TRQ1jUHPqhSNkrVSWyMHaxcDu0tQvuGeKMv",
+	"aSrH7ocsEr1YCoyKZAoUguPsDdjA9XbHG8M/qLo4joTM4mwSHEmMY8XGRUMSujhjaC5qqDHeAkekK+IR",
+	"VrfDXEasMynd/Et6KkpNZzFg4kRIS7Vr78PTNDZD8Rwienim3LseSeZAETCGEUaJ7E3Q8wDRM4hlv26G",
+	"+rY0kwCMlKjbHJkAFk6LXsZUDvcDYmNXkCwnrHQlVnq/J7qZiODOh5YL2bEGkBPW5UMRQCXzToNFfGIJ",
+	"rowktCIQ09JUOu69ytQNjR9Yn5nxKFWjkYjMHErlApFDoumBmhLIXd/YZgOVpxrvAIjKaw1oM6inAKCj",
+	"VKlekfIexjLPzDvkKQSlIISF11EJIc8Yj6JUaM36ImO727dc0XgqsFIyGwizYHivOrvtHlt6JgR1wKaw",
+	"fe8DJp6YfzmLxe77AyBqBNYjYBsAK6V5HWA92oJ5lEwm5rFYPI7nIkcDQ4PZUlVFfsiPxW16yspl5Adw",
+	"Ch+oUwrIr1y9UlLDtadHtaHux9FRrcWOjBt3rdncbh7VAnZE+g6/uXP3/r2vPb5zVHtWnZNZhN1ZtZyb",
+	"BnlmhJA9u7ag1EkckiPrllevrCFXLnz+YmhI0c3RxwYv2esT2xXxibN8J1ao0LHmbp08VWkd7kpVOco7",
+	"Sdwtsb6I9EREW+BW24Nb870by89yujuTKHVcuDM8Y9eMQ2Ovb5WI1JgeGntSZ8j4UiaEIYK1A3X+Tk+d",
+	"3bZ8M0aS8SgyakBGpIsilgNGKCyTLtp3qIjoH4hEdDN705WF0SHvvx4nGTB6n/rjByor/77KCfKCcEuz",
+	"oaqXzflZbtw066tY/G43b6z+y+d5dlRP2BgZMX59jUfbHELkFyUYIPRbhtYOsQ9Ldiu4lC9QIciuUpJs",
+	"jji7DVHlivGGb9w9ZNM3C8E01QWEwwwzcBSqYEOChGM8AfHk4ZBjzY6lGss9JhItZsiwlpKSAdEJKWS6",
+	"Cgp2pqDRaEBEiQpkq0pscvlFkFzvXlwi9Xpze2c3qAFLh7PJzhCkoNmGmT8tmFx4Yxuh9RnwNpslWkNq",
+	"naukEinXebqA5HZfMvoNIC0QNs4nbDxQQ5tf5B3jL1dGbu/a+88c/l9zy4ImZhXLwq3V5pBermVhJ34u",
+	"HeZq53AeYMBsCaGhwcOECBixrMAChAa8CAP1jOciUq1knd3LWF8BW+Ys1iown5qLkXqdvJc8PYHgGmfd",
+	"lOvB3pGstD2ceLj6lP7VjqNnIbJKD9SY9TjEAmMySDBfDrW4IBjMRRAbO5JbLDSWFnT/Quo/7MOBxIX0",
+	"QCRFsdAQvKcDihRpGpertaFACjwhmsS7X52FkG4IzZ2OJGOhGPI4wRHgRLsQHzXZwDu1oNK8LJfB2Ysz",
+	"YsxMEm9kisVZne1nLBFcQ2d2yHcIEYloj2nzIJ7AQ80gwOwyA6D1M5NT8hmRY58oR6GvGpF3m/1WZ+9g",
+	"7t/DtzlEQp3tI2JuTkEKLggRgscZAwyAGdMr4UAkUWhX0Jhzr+4xrdD4MwZoUTmEoDgIVJqhv47jtstv",
+	"FJXO+KTFOA7Fq9SOh0LjGuPA7L8xr+MYVlWeddWQPO1EaUt3KbrxKAa4F/0QuuXXzfhJTQms3ynFUxFY",
+	"hkONk9JGEk+QrM4VRLmWdSF+pUPXR99lCmEfeA/TCAI09xvySLDxADlgYa2t7ky5LG7alipra8FTwPCV",
+	"nkBsmYwWF57VEULaCG9g1gSGIRVs3S6XpI8FBGYBSTSgLVPssCNpeVuN5CBkoZUrQGULL16E4uMMXAdd",
+	"sVtnqw/NZKxt5q9EunmKnY3YFpeNJLA2CR7o3c9lX/MVWtmQnj73djYrPn2xIU+7zEa8SRlsOspsKC7X",
+	"I14x59nZF6vaOYsdjZIlsagBMG39OY7DiGeDwm8oblmbPp3rF628FDGEixATG//hkhn/ZCGgMZMOUCgw",
+	"59GOOF+XHoyMhYwIyBGbCBiCI/3uqRRrLoBfHobqPuJZlsYdSAGbzzuiH0s9h0UBjFDxJKsgNbdsClQR",
+	"QzS07JU4K90y/M0wYOGXzX+2zH/+15BoxnnnVRyzZNw4UakaDRxmOs4Ch1Jg8dDMAkvFUJ0IIBenCXII",
+	"apuPGQou0WaLXa0KTE4BoKYHmDEYyxmLSCzRfycV/Nh4Hj0LcjKvZSx4cAksk32jYDx3k4nW+0hpHXcS",
+	"sQdV6JQ9355H8vBrEU6tJqdYKtHsnDYvtr8ReJdnO8AmXSsZw6ETxLqysLrNSJWARNEwH2n1GkoiJ0Sm",
+	"zOpTYyz16kQOPVdffYr/mBdKQWxXxvtHMgTPm36Eg+iBC0uQSfLBEQ5kWzdo1oMiO0JfFb0dUKxTyRnK",
+	"wldcUCbw2kEAFmqYa/R1Axaaexg5jMGUgIVRLPsZT47b+A2EVsaiO+BZW42EhPtRrOVVcI87E4xjDZVk",
+	"twexFJpG9kr4/Oc/ev7hz80FWJZh/uXKA8wfn/7uTz7+yX8PX62zfTlh1nW1L2tUgZWnFhilxoxHkS5e",
+	"FMZgwWAABSTGOwgjuEnwWtV3RZLY5ih+8xY3Py4ajnMEYRozD2NSL2aYAsg/uBf6QhVjI0KpGusAFawl",
+	"mcUAjIUsxinqVe/FrPqCukLzDwtYw9GaSYUGMGHBjBQWr4opn4WNR5jXd8S2HXnVPRFGgt3zMWGY4WbF",
+	"EsVS1MwDWgaW+AQiJBhecBMonsTUq2S/FOos2sDQQdR+eSS0BiJ9CbWRVZGJe8Mzqcxz7gdCzT3sBFGD",
+	"DygvqX3t3qPnP/mvLz74+cqpPnzHzyhAMTWGxf5HWZwOwLDq55s4xSZOsZ6tgbvOa8XRLQ76OYQsSOgs",
+	"bC5f2v+bLOdC8bBKrtPO/cZyv9xUp1W03mE6n6znquZ5yUxeFCcsbbHVNTxcdi+qfZ7CfWso3c1BuvSY",
+	"H0WgSifJWMElZ+9cI38VJ2cZftTDot8hxKMqiUyRs6UqlKcHaqwdsRTeyA90WleFfJBKctNwH0o9tu7T",
+	"Z6HfmrHZcHWrRC/qYnSAfRgAKwu2Cyx5HaeE0PD8OL7Uz43gOENwbFOOePmiwFGvQubdEwvoBlFpGjY0",
+	"8FrNjgeTs4bEfCEhToRcUGLxWGR5KjE2gj9lHTGIibMFSxtYCNHvMIBSKmsQBI68mH6VKSx4hwqSOjvI",
+	"oD1sqdjbNaSHzqquTgyrLmJ9JCMlRYuNBwoo/bEWzsgf8r7R53fIBBowcjgdySN55QrE8GQs+/UrVxxy",
+	"2o0fYjME+sCn4lvMlqSrccvjy7OPxxasWISY4gi7Ko1oIDQEgunYAbBwzKGOxLsMcTncxpyoRqrDu8cs",
+	"l1mcwFcngHihakiaqSweCscCg497Q0lhnnWXJiMV7FiMMphcDagOKjyUEQ0XalHMU4qvvZVJuPfCr+Cg",
+	"M8AdhYPYbNRJvSdE1DaXQWzOrr9Z9iPpyjZ55iI0RzKkGcKftvtKirCFRamY+PEDp3qorwIMJiwQZcNY",
+	"a3tCIGPkyhZpcWE23tYi1R5Xt0oEC/FwhJBf8bY5HEQM7E18ZNlADLVIToTew+4aIWQTdKnGKE6LWqIQ",
+	"IU31KyFuJZ6INDN/9UV2JKHKx+4y/3ZFu1uHtx8PlG20aD9suTNSjFpJH6PPQqMAQsIG2T7GQ9c9uio6",
+	"9ihPEtwup/Eq7JePxp4XdCxJDLMgEqgii6rGZmN3ew6dAixZST0O+ZP7QvazQa3VvGkGlRlZXGvVfueb",
+	"ja1b7z5tBs2bz36jougwqLJqhvxJPMyHnjWDrAbVo4FCr9JoItHjwETQbDSCGt3NUvWcBh4oD+cAKamM",
+	"dARaaax2dh3IYAb9adtpVA/SXFw9Rn+EO/74GsuMD5gzis0FrdCZuUzDqEYJVDAgoqJqXPAEf1zEH3EK",
+	"cME88NBc+gxGfw8v2i6GDD2zISaaTWA79aAz8enjpy6ncDbBwuVJAjXo7swYWaVS+kLDsdNCUAzb/CZG",
+	"DCr0h5/HCPIylZQUlB32E3N8hqOM2Ds87iy7a1agjmofC2PSQD5iC450wSBVceGNenN7Z/fa9W/M9rCW",
+	"Kot79GpzmUQIu1dwZbX5aIQoPj3U8Eej0fTYQmrPP/z+p+9/58UH33v+Rz+sTZOxEl3ItkcTgv8yI29u",
+	"N5rtRvMrb3x1+2u77zR+++ZvXf/GmztvXXtw49Gtx83D2jTLE1wtTrI2yTYAtmZ8ODp1JixlFk5IHQj4",
+	"Z6hKUGSerQ4ITtbr4vSm13hmyjbdhmDqZWalzpOEVs1zDOiD1UJxpzMmxrJjJv7qU/rHUhwl2C/FJ7Yw",
+	"PzeqL/RtO2gkhsKZ7m4T3YKiEIBwNu59EZLQzt0wbjBe7YD4HQHMh1gVcCRRsgdUaWAjA/SsQhPswceh",
+	"VnnaFWFh2iEEG1O5LCwmIHQp9wLlBD0dFBIvGqXi1TGAFgXAkc3RQmdRxE5JJpIkHukYKTnu9cqVBcaK",
+	"txQjgc+BQqOC6I59MTi6kHEGrAVUnzsGDYg2se1Gw3ZSu/bkifM947LraR2rI8mYA5l3AKgEYHnys7Ys",
+	"QwriO8zSOZcMMVqCp0lMFLa2qpTWhNAJIagWO+nM204BdWC1Y/SeKt1+cWyYvZ4tXZ0CtweIETCTJiKW",
+	"xMeiYF2ZyUDbzPb/EqWTdprL3zT2DnTVc/NE6nLPXwzatcZFAVhbB1lpK01upbN7OPjVQ054nTEfgpVT",
+	"1zMG0214EftqBHXA95l9lTnGD01TyfIhDddRKhFcWktnDTw/yCXwooZccmO2tp7WIMjnvsBpAxGDfC4g",
+	"ypykjDrNYo3x3Yz8Ndtq3xgMjUajuQX/d9jwrJ1eLPsiHaUxUJ11rwse9Xp8Z6fXjXo7N2pBrS+kWVOV",
+	"vv34PpKhJbwjkmLAND1fUTq7o8YSZk9nXHYFjgrtWZ5mOI45VpejOOvF6OS8C0bcUMn9Fd8Yr7q/+iDF",
+	"E1Rb+KKDLBu1rl7116R1q3Frx0xJqvLRm2AgPn3Weuoe8JtH7gFIVwM/PGUkAFgAXpLU0sjpivkIalma",
+	"y645jvu0GxpB7USkGnf4LihOqU7y0s4pWOx+W+WEryEwgpBMD+LRCBC5YORdv9Zrdhu9ngDnBjx8Y40R",
+	"MaiabQ0A2nM5E43OM5yKc4NtLPYQrD4Am3ia4Q9+Od1B4Zs42a3mu8yuT4tVbbPTeybY9WusZYOjHOnl",
+	"Gthwz2Yc08wbYXyaeUy1aFB/y7uDcoOFDWZlg1lZlQcdbHFUsdZUsZk0Y18BPhCKIMeAyB96Nj5ZPStg",
+	"WQA/6veaqbbb9+EIay+BV5jZNgfnsSoiog+OA0hVY9kao7vZaHgdEevsQWE2HYtRVmdhorSeFBWPxdNs",
+	"zwxqKUy5PFuW6WX8WoyvCF0MsACDDGUOk5onHInV7V9eHJYqrDGsAEWbWcpdZSyNrCMmyqY98BWg3tX4",
+	"A1QUYXQuN68+SlWHd5KJfZNv5SoTuqKLG67SfeSlPAecIaRAu/pkeblonu0azZwznvA0NhSYRLOPfWpw",
+	"RASb/S5kV0XAeF5747XmzcYOdOEBEmSjwESSwMVljYPNfuBys4igemALIg0atu0xpnFxPe2aWlB78Vf/",
+	"+/O//Mvqi71B2vvsPDtjm5/S5C9WStVntEjuvqx6aaM1ztJjyPw/d3TaEMspdANI+vPrlOGHaDUqjERk",
+	"ogI8AkESlzEoXUeBAdebYpqr4BDCLBABYMdi4soagDrddeTB4WMIB0ehgdMTg0Kzz4uzIo03K2XvwB0e",
+	"lF5vKdRmJ/52m5Ic8ytMF9JHx9/GTIcROC6jAiHlYO4T40gvfKDLsszUtk6nfPz8iktg2b+n0y3zQC04",
+	"l2puzu76LtzWpfCWzNNZ1D9FgUqLusc6E0bpClzgUiSpziDzg/lVoHGE1KnXPKleykZS05CXnh0MixNr",
+	"reYZ6cDwPsszgRH3SHkNNpChS2zZDAtQIdxUj3VyHUuhNVOd90QZ515er8UOQlCNAcLYJ3WDCCBMCnBs",
+	"3eXSayIBpaz+0y6KR7Us+rUgl+EUkb8HMCEela4iyAZSA1FSGORGCXBSuvPVp1Cfl3rAqBGfQDPtols7",
+	"EdLoavKzs2mZNbTKfC2yuHnn0twHAy6lSFYuW6hI1U+tosKMvWOcqHq6pXFZ9ulva5Heu7NU4cSB3T2v",
+	"TeYCOlfs/eEvvt//49S5mEEv3CaAQqlZoBYCC/rK18pkggcLqsgbO5CMukxl+DksUvFXapUalY2K/Cwr",
+	"VUqzP7dGZXm1uLhQZR5nH2bRNChL/1lMSQyQkcgMbFgI6MkcrYZl8Dv0tEsvThJHRGEbjlmj11oAR9LI",
+	"bIJ+3hG27VysZP3KFb99RHlQvSJDawWJQ0nCp6GD+oRQ1G7HX9KDGG4wOvxIAogZULqkXxHWiLnbOCsI",
+	"xVzNMwaWNEFabW9D6mjiPx4auFiLB2GwmOAHfUFC7Uj6bwiFzf4bg3lALScR+QqNUy172iscEKWx7DMn",
+	"dAJv0lNLCPgq6wP+Nh/BSx6LCeKCjcVyJC1M1s3lsZgQSJibncmcvROmYpTwriiK+gnYaourzXreJslv",
+	"VlKia1N4Nh41M5R5F4I6LLlKMVWhVzhMSLswT0PgGA4VbFYPvgwc07FkMH4o2iCFbIzFUuG3uXOcFfXy",
+	"Ge8T1Bkaf+HItJBZy6w+Wn1pLqHroDUQx/UjeRcOEFEVAJA1zpwdiptmH27urM58RHHowG8MQODZWO+5",
+	"VqPA5ZApqCCvs0Pe1255BM/a2KJEh8RNcST7imWqDxR7tjQlyUTqVfZ7dSdFbixR6tiMGIgbaWLjoSgm",
+	"dfrdMx/OUrS3tZNprqUrp0YaIIC53BEXrxpyOTmS9ENCeJv1Ggk1Ag4gyzFIhyMgWPi0sQ0EkjIiQs8r",
+	"V17ncZKnQqPEQVEGKMpSNxs4buYEaktQTpIwFVwr2WJS2UMWgH2TyyydAE7WEVK4+EBKwB4SSgUjsZAR",
+	"bRym477kWZ4KxpNsoPK+vQfemHDUhVyD0ApIcMDOoGEvI8CLWAiPefPhCHoh4fdeGcLu9jZssJAEeGh2",
+	"2Sgxt58SvzgLdAaQDtO8mrCUH+JJBlu5I6ggIKaeOb4WcNwbwIlErBuhZUUKbcYe6CwqACiosE7xTC6J",
+	"sREsOaA/8NLz5K+0bgSFM4T4a1oyhLsNeZwYZU2TXms9fVZBpWA+U0lU+YBmo9H0nzH1BDvN5iE+/rXR",
+	"Nhe2mzX/2YSiPYS2qdC5Z6txc6vRZM1Ga7thUbYqfUDtUTEvgXlw+9kv/+TF+z968cH3nv+HD7c++uXf",
+	"vfjHHz3/g/eNtWTFrBlVbp6bb9feXQFn4C/2Jad1QFxg/9sCbEBOZKuYYpph7JwbuaCobZ/7zac1FBa1",
+	"Vu3Fn/zso3/62Ue//OXzH/z4k5/+6NP3/+LT7/znF//wNy9+8IfPf/D3z//q/RLfZ76N6FpvBnDtZ7rM",
+	"WmzCWbM4pZP1Fo/E0gCDssH4kgMMNniBS/J1YD9NrK6usInXjAHOy/V4hYLzsAJki3fJ9ZmJ5Ph2IbQJ",
+	"KIxP1h0opQVSJmMmSFcF9MgmMQfjSI5ULLNEaF3qizc9CIaprNLd9tC4ZVJFAoMqUohIQ5CTGkKH7BUt",
+	"BDgW41eR/8nc+Eh6rkapG8ochycVSJwQIwLXGtQ+8NhaMcVP0Uqz4FyIhaKBUZQ1EnNShg0DwatKxTCG",
+	"DlyEgPAfRS9mKdcBXUWQ1bBFc2M55sED6uSZxTfHWWx0VAhA2NDMWTvCAj13HXJK261oHSCYX11nD3By",
+	"4cpY6oxskC0WGuGRtY1RBOV+Zvza3uh6I2C71wK20whY8xq8boNZa5XKCC1FFt5Ih3X22E0CecojPtPA",
+	"0RjKR5K5GQpjsrPJ52Fwt4DIxe39hgrJs1Oxx0JQYB4tutdfzPgbYMIVfOLGso1SPpa4U/GO8D0wg3FN",
+	"tnkCXcetF0S2OuQ0Y9xTxme0NZ7c0so3r7lpMcZgCsTnh0qBgY/vol2doNfbhYwamFmac+KY3APDmUze",
+	"IY8lEITjjchKp1MFe7Fe7KleLGM9EMDzBh/wjlTpkCeVu8yDvdOzaK5pKs0dvF1Hm3h2q4DpjG5JhOSl",
+	"GT8WkoVD/qQdUVPH0M4SYZphcmEoLDRzqvKsjfd1vzQT6fs8EUy8fcfqjU3+fPnJnhtQH/Ind+wXe8XH",
+	"NITHNALK5JsRJPGxGMdaeDPhprm1YPbML+ceviN5ASEE9P8e2na6VNR75Qq4MVTbTIVbQleUrUIQzPyD",
+	"nFE8n7ReAFGl6tUYeRUBo9uyVRckzSlwYqeI0kk8tZXg6J0Vs+WXLYAzBT+mumNfIdi6g+IEgx9G/rfr",
+	"ZO0qpc0R8pei8hFQorzEU/B2Y+5H2lDVodoQUXHEYd0hmmO2DYtByhCPrtvIpboJUXUM0apYMFQ3124I",
+	"JcZdnoE6BCZFuxrmOq/J7NQ0mfUPUOC5B4NoLT02LsrRObSqoDlzS1riIrb3dS8MTSF8zeNbLNReRch5",
+	"zV/vkm31GXrGviwsI9jnuKloD7bKFwLuw4moWut6I6j5QqLWunnz5nbJmTVfk1f6yf/3ey9++b2P/+Yn",
+	"n/zkb5f1V4s1LPnCh+ALtxqNLzdutgCe51Dg6IqXhTMWMU/5vmC3Fku60qx4l9E9bBoWjAJ/rNuHzV2s",
+	"w3BjxaulqrVuPSuFHZabk6lXPatLD7vz8+nLV7njN14ed7zCGQHTjoxoo+FxIjb++cY/B+Ic5KC0XnHZ",
+	"Q0dDxxVAYsI+Evq8nXZ7XuY57bc96uMKtMEcdgTjcHm2od9QfRpwFxTtocCVwVA19vYWURvHJ3TJvgz8",
+	"rkoeEMjvq2U0fp0hfoI1zSe7Lm6AVbpjvxvWHhXtVrW/ImozCdZbKrI0FsWtG2RblPIvyP6jPG85ngUo",
+	"WnaigHqsKt9JHg8UvhPmQ4ocyzS6yXJTrw9svSuj6aj++qaHA+lWRM7NljRa7F0/eL5dyOwd0NE9n9Gm",
+	"MwGabrNlVrhhibCCoCreQ9bSAXdldNmVDRbJee2SkZy2v0UFTGVTH/BFqw8gTis8HpU46nPEj85VQ09P",
+	"4Wp9MEX8sqJvdXkwsFWsxA3y65KpVcvq14JxbR5tClt1JiyYv9O10FhXPr8W5q61IOi3ReBfHccC20RC",
+	"tAkMCqA5CQGJQb93B9eYBIAJmEDYgyBSTEmfPJCC/1C5WfSDjyXLxjYZAu1KsMvKvEqYA3qtUwjg7lLP",
+	"06qRzkGQFi9ZzVdGjmE1X8Q5KeEz6Ns7Si50Fg/ivjT+YG62y0DwCCbuqRHFW7dhwWc3yB0qXyo2RRV1",
+	"RkHheomS5YumEOO+pLWxx98e4MUH37gBVVhQc+airc4E+3dolYABMqdlOlZTO2I5c+aJlCYVkZBZzBMd",
+	"sEwpWwNnPKU4FdrGPWWeJLMn9g2RFcf1/LkhiF4NIzBVxncxSJ+05GaJtMSNGKa1L7KHJyKF6nOYrUOu",
+	"j2sBVCtC5SCWzwIYnQoajUQhCZLCqWqrXhsGcDb7mWbu1NJaWLT1dfoX7Rxhq38/hV8iLb+IQzWfW2ws",
+	"OoC+L4okbMetA0sIjGKVUho4ONcVMDfufwaBSUpOMrddkRoK7lCcUUjGEw1sne0/uufKVAF0aGRMLOvs",
+	"HeA3H3GtxyqNNGaLUSND1auXOEYx4DDQkaJM/WEx9BJ6Etp44TTYdEeqxg5iDTBb5U8FRhBeCb+SZaOH",
+	"MpmEAQsP+FAcxJn4zYMsjbtZ+GqdmVPJDu8fQOsulVqyZ85GqXoChZjh4eO3Dw7v3mk/evzw6/fuHoQe",
+	"zVf49a3XVTrmaSSirUepylSLDbJspEOLZcA2VGG7/RWlM1zuNi1H0Yz9QHTzVIR7OCuUw/KuLl9me2AR",
+	"9pKgrRPyc8H1EbbNlL/UrhMazS80NkNTMVVDW7hW3lB2y9jJNsPVHLOlB6K79brIuoMtM6eY832Yxv1Y",
+	"huVsnOU93mEhDbreTZXWbW2uCxDRYcxVt6XD2w8fH7QfPr73xr0HB5Rh7qnUPL1MqwdrL0UMuwmND8wa",
+	"75M0onw0wJwdFbOdAppJa6VC4AszbSEe3jp91Y6jRBRg6IIjg94nmHPZkD9pD1Se6tBmcLtcu+6nQpoX",
+	"stAZs1xRrI3sgeg69hGzzCh0pupsH39c7gvWcPao1w/MxfGQ0bKgdTOf4VyZDUxhIBFtmS8Rdk5tCFoA",
+	"xUUk1JbOUsGHsBiWH0312G7DZ0Ciko7XuI67ZR2vFXb8hz6h9uAO1JhJxcaxjNSYIEruTedidn3Vv257",
+	"dHoIyNs0Fd2MDVSqBesAz/LEHCLz05IWxrDd6nr2UqNsG+PlsPA7A8qmk8ADqbaCl3JYUqOeP7uEs7KJ",
+	"LH4xDECjmeOMeHKm3KpYLmsAjvJOEnermUc6Kpq0O5PMyIDdxq3rz06xC/1QzNCMfXETVy8WIyPIbCWC",
+	"a1FnB2/fvn334IC9sv0q6KPX9+/dv3uHvbLzKjQ4SESBSLPfEURooPIkaqciSychG+WZhzmBlg2xzBTC",
+	"N7+Vi1wELMqFBxNy7RPg2zrcpx2JhE/aFK1BWwK/gOvcF7Ykh641+hV/BqZmSOkszHEBe0o+IsPyMWSn",
+	"gECV4DtGHgx4OkyE1i1npmw3GjAdNhFFGBmPFBXmD5FviB6Cm4G2FU94N0uICJbm2TbdsI2B/N9DoZT5",
+	"GV4RovQOMVFH1oldJ68jBVyRcnDsKWGIS+atRFwgjMD61qX6NuJDx06pyuYH+yoj8JSOZdeaR7T4ZOHg",
+	"28MqhNOTVBQ5FsMcc02Jxq46gVqiicicCQtT4ewHsmCpOJQA0FRrRfd2nLX+ljRvB206aMoPqTNIEhd8",
+	"u3DLYyFGGg0RuxA0lOKJbhEkoLkGIolc4w6vlQbUYSDmsy5V1ja/Q9O8nH3iLEpjM3I7x3NvRX0zYt3G",
+	"KyrLljDNTgp4/bymRaH4nKkeg7RbNYTlmuPgnDGiwS0IaKvZ6IForl2o+o//b6Iy88WHC366dOZ6lJhg",
+	"ScH9lnmhPRATEwQPr/Mq//z9j//pB5/87Pdf/NnPZl6IiInO/D7WNFr4RmuuxWmrsL3mqJc243AXr24a",
+	"L1bed5Tc8JFu7Lsz4ZeyMtUtqqKSmQfUx9VhPiHnh/USHg/nGG9bUIq9wITj3YHVlUYfWlZUGqdrJKgs",
+	"Dt0rza2z0HiJoSXKp8Q4arpHDw/KXabwISFxniMbkaWMJ0APjQNKmLG6A1n5Z5Q57/WMXw0Dw8wbO3DU",
+	"B9RcVRYoeKOxJtPd3heov7PherKxKkvWh3JWsiL1E3Q0wCgkQKV8eUsvguzr1bLXWou1VrOxu31mGRss",
+	"96Cd81dLX6s9e3dlEf+a2dmXHQI5ldtbwNb04g9rrwXedLdxy7upJecmvYv7hKp2S+ZiORZyOIi1OQW+",
+	"3VnUCGhlPBSywqz/Ao0911pIj0L8jMR6pXVejUKcXNdNvOTXQ59CZN8RkzQQobqmaq0On9zcuXnzeuPm",
+	"s1VUMNx5Pl7YozXCUIhX2UWYE88zR8/bNpFhUZ7yTjKxRagk1UJUnq7qMZeEUPRiDLkWbUt2EQbepQjh",
+	"xTpPC1MJgLx7C5ihRcReAY3/m9hr6yhvNLavQwcKJFsIXw2m6JJ5N4tPCoYl4x4jx0/RXOienHokC7+M",
+	"dUlMj3hXBCz8n7/+dfjk7cPXt25OP8LYJGPFxLdynhDpOVaSGgvC3dU8mWg/OgmXx1CTa+QdURPV2aOE",
+	"d4WZAqp35cS7bvnRxZMRJ2IWO5P2tRC4XaKSIg+cZ9ZdL782FTbC8HQIHxetlY0NNvJG04ItYjFXAQVW",
+	"IKmIXDmhbfMc2tpvY1ymXOqEGJsOvTaIxYJDbRa0WKJROzYhW7kI0HMF+OnKHj8u8VJu87NXxFJsJR9u",
+	"hAXBDhoDaDD8deimGqrlii1upm527m1FJf3OGqvQMcOuQlxYXxSDwpVEEH3bHFjLEuSFrkQpDOk1XQWu",
+	"oNJdLMBk/vVeuZ25fK90uAE774efcIq0ea/w+c//4ZN//d9e/OCH4fptlEapiOJuVmqlNOCjkZDWCLdt",
+	"8yoCRAdCRgfDs3PZrNknqXKcn1nXpO5AaTMa2odlk987U50JlqTABiRiJsy944n3bX57jmut2rcHdpp1",
+	"YYvWUPAWr0kkN89OafDoHZZaq5aofiy34I5oTBFY8GmJEsOeo9b8wxXr0uny32TBcMwzRwnHMoXylBnB",
+	"WNZb/j2LhjkvfvfHH//F7z3/1//n0/f/0/Of/8PzD/7+33/13U9++vPnH/7Riz/72af/9Q+ef/hfTmt6",
+	"ia3ojFk60ZkYtjkyGVUu56NCOdnC4Er9Vj3aRSpz9VFCArRdjBNcnWf0YNBc4N+utB89/TPt708ro9Ii",
+	"0/akbbm33Cst2Iwr5GovrsYEqfjTCTPyo9zUqqKlhraNX4H5DN/p9oPabJOnf3v/ex//7S8/+pc/fv77",
+	"f/f8w1/82/vfx1386X/77ic//c7Hf/2dF3/+U5zHf//Vdz/+kx+/+ODnxXymscJU4TVo24WMyFX9n1KV",
+	"Zx6Hfak9K2gjcli5bGf8WBQ/NN/h6HHxbtSC2ljE/UFWa20bSVnZWaoGvcCMRqm1aiClQYfOycQ/C2qQ",
+	"W4tOm9bpuVt+ps7Y/6p62Ctuy8WeKs6ALc9PfQ1vGzTS3ttUv2683aKbFfcsHufWznQdWVxJZJ3SpaLC",
+	"NmR5sWFhaFCLBt6RrIwK23HMhoXtN4viwvusF4vEsWIABSz76sHDB9gyFu+FIFQ2HqhEIHlpwDqiy3OH",
+	"lgQOWyMx7Zt3eZIApS1iBsEPn+u/xxhcJ9edJ4lrGlsUwpJDHwDkbmRcBOPAGQPDOHBEmll0pk2UNsYS",
+	"kHe5e5CHi88hElMuWegZ4Ftvigk6nEjSWkQUqKbYe2xAdL4W3eAt8pH0yYqxHS2MbYHfAIG8z5gIczo2",
+	"fzhWYHfqgPAjwMQE1McsRhlRYd3aCafg7wWbpcE5PAPU5Y2btyCcX/GMd1fUci9n8L3abjh1ss5qNLhY",
+	"/fa2F5gHuYNDhH8608rtp8LWsFGScrTCdvc2ZzqKOdSK4/6nkL+VuHGhzYp7WslH94Zf1M81Pu9thC9i",
+	"g8+NhXO5Fo4Xv3cCdjVbZ9kg/oxNlPFFOMfXVUqxPNtxP+Hx0Gc1cyBCG8SHwB+1aydaCaRNI74NauVm",
+	"35Ma9QgsJwWUn9LCEnY5c2q70aiDmRGniEfTxlFgSlrooo+ga1HxaM4TJFVzQGMfrKkDDJeLCEs1wLYx",
+	"r1c04HfwtTHX+J2IKl+eItOZZcgEW8k82UdI1dm9zFHDW8wgjom67xN+0Fp1R5LhEL3G+V5g1Zim1s8F",
+	"jGidhUq2c9lNBE/DwjgcAv6+XvVSdrx2/I6DDUjvHXc70uk7bnHCSuZSGwEXTD1WdOMIFhZISGEUPWWX",
+	"zcXNpRCIkjQjgLEdmH8hlhQfgER7HqAUhukF3DMsUmqxuOcVUDgbEe23soU+8xA3GO1GA/NeBmEyrIax",
+	"7HvFlQQYDaYW1G4yCuiyXB5L40bA7GNvhIpUACItHfCxVfICoLII4YIAJrWUmeCy4MNWd1j2C2PPlj7R",
+	"cZXYreF8kZdH0k4eKXe33/wOubghZo1p88UFoFSMJVzqisA7ClsOLw/MxM0NJs80NmVNw2oaeXLR0BKY",
+	"3Uu2aytN2en58yS7X1sDjH875v++cT5IkxlYSfk0Gm0/vSYVOBMnnaBjCGQK4CrqH5FBvdpQpaJF3T8K",
+	"klybfzoP+InjSTy7qYv7YjUzF155Y+RujNyJldvO/PNsXWtRnQWzcjoWxdz96lM6UQsJhKgAYLUojblo",
+	"ffKg09m9kABTQ/K5VHlos5dBbZ10gZ+2obJGTJpPlTA2SyWMUS4Wfj+NJrD39ssj8RPIIrZpB8y557Wb",
+	"9WvfqE1pALycBBrRudVORFqifloUZypSSk3zB/BIx7LfnqPZMWux8K2tEVP5o6b7kYZcc+35h9//9P3v",
+	"vPjge8//6Ic1KrHASiuIw0xnrrKFd9VxXzpa04qM6dmAsUEtM9aAI9NRGU/arqn39UZQy0cRP+3NxzzO",
+	"iqvMop5NI5kTd0dkPE5OU0sAM98QaF0ygRYm+MAfGKgxS5TsG0fQbAMRrRbXqKTKmpHpV5FQcgHgkDg9",
+	"OXt098Gdew/eINghecPAIkDeG/A8LFGZNhIyimU/nEXT48M2uuTydMnl6gd8QEnm249Qwtu/lpHrJLmX",
+	"lOK75yHFTxfZZxfPywjmgEk1Zrf3H9y+e//+3TtfrIqxL5hgR5lWqiEuUJ6Anj5jbn5KoIsnDidXSYJ2",
+	"WGSEqdEptW6xcNIoF5Zlx8avu1wyzGNn9iuq/EDiGOojY1QWtLxBrue+KtpR+CFuy/jsKKZBSyjon+MV",
+	"Rxec1wB93HNxLvyp11cTorsDnorIPsHoJ2LFsoDijtmRED72W3X7VAT6SwgFN68IDUXxCe7li+IXemsm",
+	"VUbt6i2lHJEACWKxsk/qi4yFVKMOSGRESVWowLu4fC+dDuQDY020dgL8VzvW7aFKhRONS6ikKdUT63aU",
+	"OzDZFFqN4kiE/JqFqK2PSgv8S2ydsX9Nqk5i81fTu6wZ1MaDCXTwaPdyY4xPoduK834v8+kNaGvtsZ3y",
+	"caidI9Rs6d4UuLVOUzAgQOSGQfeS9QStDsgV7oRxjFkjsK0vxP6HZAAhcysdgMMSVwU2E6KrQ+zQBu1x",
+	"sRmeZg5oGjiePdv2iWvsooZ9O6QYt6xPYVsPJwncg5J5WEfEUFKbU3QkHbccaSNgkFMRn3xJk1qATCFq",
+	"MUvPG7i6HXf+dEX1xhRNB77uGDk/RiMhXXel4EhC4nWgxho4GGkOI69egxTEKyG2TwlfrRf0IpgjsUk0",
+	"SKDSwGY5Xo7kvR6hyWwezConPlMfzF6Bdk6IZwttVhHC57wi8fZqQB0RoD+0mVXqD+6ay1GpypEs2PPK",
+	"gLLdxi1bWoS5PnoDnEsU47rl9TwEBxB797VKVof1LlXKHj1+ePvuwcG9B28Ufe3qIO3E7HXERuP9MhJJ",
+	"DMQu9Esr0L3MegkhCN3uI+8GqKrM5XajOAbYAddACFf+fcq1mE45zpwH3PX4W+/iXELjCSMQ7HhxPSBh",
+	"WCLU7kJBy1QD77L5ZnbCkEcCeDdnO2JkynXliKXOBPdH4nok0jhKV3q0NyqFxyDXNjADUuv8aI92Gs9E",
+	"WmxO8+6EygTIH77fnuv3TSbSmEOCm27rrzwq5z52vASgg5IunW+2rUsDFdZZPF1d5pJH5rlee/L0pNR2",
+	"z3uu8fx0W/V6sBEQz2k+s2/mIwuIQEoPdR0FirkW0Beq1/P3ZqpGo9IedsV7EZ9Q2SCEfUTKjsUoq6bc",
+	"AXFzdhNxTbJC2xGqVjpdsCfUWK5SqQ3v4SVOn/3aBm+am+DNguBN40KDN27uLzN4Q/puQw+0yQyv2VgG",
+	"WKGLxpou0EGVwCr1AoTnGmGyJvLCEJOzo9FMttTAwMPHQY1eazQc6AHDPlq0ijbiMBjkEA4w3a0DyjGQ",
+	"kekqDYC7BzGWRWslMKCrmPrNOT20r/DyhFi++bS2MH5CzTJT0RXGXi1wXCgV1+PoqX4i4oLICwO5bZ9O",
+	"SefaWlCjFcdhc6AV5DjFZOApX0RrZJbqLFKddsqpURPXRznbZE8vXRrej7EbczqxDYR9tx2CvlQ7CdTj",
+	"WIh9fvEUPVcUPpQCaezNxZpc/4JtxsrFANw9S59+nY14msXYHewVBbegv9ENifgkYLkEXG84iHWm0knd",
+	"/aY9jqNsEBbQbfBONPq/jtH/1To7UJZkHyDLKolYT4BnnwkktJcsBFB8SBg8SV6P1xSSs1CKJ1m7m6da",
+	"peTZJGY9sEW+8W0E0cuXf+r6qbDQ2s29VA0pQm4/ylTIJE9TNcZgDPVlp3Eo9OXKzC6AkscuTEYIC91i",
+	"oW/6hnsshEK2dhyFe369YdP/S2i2A0/ZpZYAHRfQ37MYXWzNHlLMYVK+W2PPtWJCzlJydUutPZHfvtTp",
+	"3bvFdp3tJwkVJqLzmwgz7QCzLVpqQnDBzAusKuLsS68c+CMOvBF7XVBLr46sw83A3yLQ98J5rdQ5B0Ye",
+	"C6/VVeUcTrfaMLOC0TrkF0M7IRuI4azWvu+I3U/phgW5GBwgWERxETqtIvwgJbGKhY9tSY34OdVWeGTm",
+	"//U4yaBtzYKhuuahdvbMsNEdmjNu++WSOFT8+bOFg7DkHOA5Vj+25Fwu+/C38KJDc83iEVBoDul2ivaw",
+	"UEeTZYmIsC5CsnDGOw3nTZRL7Cw73P3RyNh3CwdarJI9RQt3mf1RaQxC5kNoiG6jlbWglsvir3eDKSJ/",
+	"o5rMRVsnHDoZgG4yg7rj3cH8/bZ/l+XW3Aa/2G1KY/pdYiGdCXF+vEYmlO7FWoydEo+3kgDCdoaubfJQ",
+	"NS9eJGb5jrGnLQ0WP2FIImQd0Y+lv2DEo6WhL3SaKiO/ImJWtaGsOnsjPhFQp5TlOmQ7ltTbGBIgApGt",
+	"2puQ8ju/9WargXZt1WtTuMR/5SF/cl/IfjaANvRBbRhL93cw09BhmRXtUNl01QCs6lt61qFcc9Gp8KKi",
+	"2uumCIGXEMwGUi/DOUOCQM1C2qVFL21bwFvxgYVrKQai62wfzZFeTAz3Q9d3KFHd48JMKpo3DnmEUWGX",
+	"6aJiep6xKO71gNOnKHzz7mJ8uQ7XwJgzJMovCUQAMs9EUFh9kKmRjmIgBaJ5KsV39HIHipJdxdaOI3b/",
+	"zYO3DlgUR1Shdixa9o0KBp7IAiSoWkjlmY7preBh9Xmn0jPFSkvSU+kQ/LSIZ2ILIpOr7U27TI4MjZZq",
+	"DyRM2QY8ZXCZWmtopyhsY2bcN+ZubYkf3wYj9mI73xqDwwxqkfPpPAyzk8BG2vidl+t3wqwHTIrxGV1L",
+	"rzQj44lH0zXjb17Feo35qF2Il9G5A97F8I27ZQ4VvI/F4mKOHLPwrA+nLGXg+nlmPWdDkQ1UZDkGugOB",
+	"daWjVPRE1gUfBd0T4l1BusExBw/SZQCdlLLJSIcLQ3etRGrqcnVUksqpkNpyqqEX1bJNPqYLWQvDRWd8",
+	"glnwiCqfs6Im2lXk1tnblGe3g0IzZ9coFJfuLhVy2p/c8ojR4D0p/419BkUqKgDP5lXAs3mgxmcqzdRU",
+	"nFuuz4T7++Y1lJphU5xeAaDzy69tr2IhSWnpZWo4QWqi8VIq7661rjcaZgvTUpeH9w53Ffw7Ddca2aws",
+	"fnjNY+VdcgjXzBDMw2qtncYKNZwwU5dawwkB3yLEuk4Ccq16z8U8e2uA0s4WYKWJP6X5q1/uNlWXDZip",
+	"uDvwWRKGe8xM7ASjTlI5uIgnyDeJt03ibR08N4jUadpwu/nOTB/u5ObutWerlmo6dT43HH0f+T9w9BTa",
+	"LV7AdppqGVuGPgZzphw3D5BxOMptCwptlOYMlYg5dhAUOJJTnMaaoC8l3hPgaLC9yCAniMRtBWw+1mWe",
+	"DYgE2yZeFQQbR5LYJSKHw7XsH5gyrVdQy3nmFcK9pulKwO6oUqhaKWnEUVmvHklSrICju3LlHdSD9StX",
+	"KowjtHgw7MUliTCyaOAZZLegEwnANQujAp831sxMBz3q4Rwzyzzbdj6hjwJr0SgJdK7dJAesl/E+sVVy",
+	"RqArGKG1vcDKoaV8YLcM0OJJ1lcO9YVT76aLNhX5rLBYidlD2FYmT4S1AzHeTYYd/KhAcII7b7YY+uNC",
+	"dgXgDJulTeXsMTRpdcZCDQ1lXiHUFYBG9/wGugr89BLtzatHcrt0W9cJDlr6wQ+HxgzVGWRqLKQLzpeb",
+	"rIhPjuRO9fB66DvYkwg/3cWf9riGgVsI7JHc96iEgOQcthBAYj0FV4QaEAObij5PI0gZ2SAR9rSxJIS5",
+	"Ji/SHRakxAdYLi683rO0+xnGPyxvC3wJIFWQLNlYOWtOJREtre2DnUY2l4EMiiWWJLvboGTElpHgfslU",
+	"9U+9ozMGyvoCWwdpERder7MDvJ6AxG5nl94CNhYWLg55LCGd6MK+wPHfi3vZwM6UeUsX84qle28rB+Ah",
+	"0Ct6kMsoFRHM/0iphOKSY5Ue04m9zbsDEg7AimF8NosJhggz9F2xWFvosW2cMPN064IhgBpFxiuhuaHY",
+	"uq1klqqkxaTaAt7G8FU8r9pOB/bmAcb+xSKxKP/xnD/1xBxW4uRAN41eyPpSsz6Tecf9gtzHNTkEod6P",
+	"dQZSnWvGQRkRI46ltHQ5zR6YTbAfAtsy80gad20eqY5UWbtn7CaM6TUbgVHifDTSmM/0nl70mGc8MS76",
+	"JPC6h8+UuB5J1Kh1wuYSonwuAZCdS2//ghcaZ1okveCsnRkL33JllAslQZYIgplnLB0yM7rvwqAzG0/q",
+	"M/WkNtWnL7G38hK4KHnH7MSO2CpocOf4KPuksBE34Wo0Hc2Y5Ubk+lhERgHsQQdlHpUuIKyB0YY2u1kJ",
+	"K3gouxUowMq0Wa5jKbReLf39jkqjaw1MPyy861Q+zqU0Ypld3y3SGbHMRF+k829IAMG0bWZjlSzf21qk",
+	"9+7MvzEA0ldETACJ8/KIiQNrqb02qX0e8zVmM62Sr3GnouAuvURh+kXMxczOaDkxs2dz9+DoUtbUEp2a",
+	"r/JUBBahPJ3K8Sui9BkyOsGcrM2+B7lAUteinmwkUmZlBVOd90Q3C7yGVkY6hISHxvNP1iVgq0gQAuSK",
+	"oeK3jdG1a4EKoW8XViC/kcoWMXFraS59FnePvs4D4UlBuZAwElGOxwkM4n3JeDSMsdxQQvjAqwGL5RQS",
+	"rjNxTYSwBAuEfwk/Z5NM2P4/MO4ZrrCdOdvWjkI++0VlGjHdWx/Evop1ezXdqYBa+lytsbbPhDy9Z8QT",
+	"ng2WsCjSzMZxV9g7FcNnGGVTKVWFz5LgV2uoyyTA7yh1TFFFl4Xx9Varub0TTOnHVq2r8lSLtr24qMgC",
+	"77Xp3a328fd/8NGv/vmTn/4L9nlC+9f8j75aXD6j2Fq13W2/NRAa28NRAqX7paNRa9Vee/jwzXsP3mjf",
+	"fvjg9XuP31qlQ4tZgUum91xjepeqPfNOoyuMwm7sOAgqNSv3ZyfaOTgMXvWWhQPGyJpZHI5aC368YM18",
+	"WwKLxMCgrKgQsxZBGwxL3h2Kth6oUW3tirD1NsuZHDPcP0vTgPqN6jY8oJukU1Ht9Y64Dfwy00YOqOq1",
+	"DJV3FztpV80ZjXUWd/Vc9k+zuw+Kn10o1zHKIOBktKew1WzecH+1U2hvd+tG/drph5pYGY18bTx79+xH",
+	"/DbYDacGYNC6sJVvRRtVAEhvrP91Ax1mWivMf7DxS3N8/va8d4Tw1nNOCpYx9JetYuiTuVvQYZtTxLvZ",
+	"HHDkeTv8Z8Bnf/6Alv3VcJb9Dczy8mGW/fkoSzoZeuUSPnODq08z3n+G/ngisI9rleDGR7gA5EAkEaAK",
+	"jVM5zbOCOch+kanUBECXqqOiCRI7zTp8d2AAh7w/R48unsE7SorNvry8fYmrBcWl/VU347vPVq897z8w",
+	"kvm85fW7QW2UV6irR3k2fyOel9g9nTGjv0kwvcRHYD9CGoq+i5LFxLikVz8RlXL5qrv4FLvqtv3dUumc",
+	"XyPrhiZmFQvHzflGm1yylTNjacDpQlBgYLwZyHLG0drGz9pq5915eQt78MzGCVMxVCcipDoQMoMIMurS",
+	"siGPopAJiX1uESdDoCXyj2EeLJngvp0SBwSNpbOwHDSHugSBZRXMcCmykOL8IbL8FqX5MUKycEyWoNk+",
+	"cMAJ9EYl+NDkKopEVFHMAU+0KnP9YHs2KEXaeRSZZcybtaCWb9dAUJgphg93aqs0qjJCEgZ52U1YzYRB",
+	"eBeHjv+m9YD32K69e1b2Lfdq8yXcO64hIfIEfcGKADbh1TUl7yE/9qSuyjNE64HgAohjnhVfxzJTLM7O",
+	"ZN2MRWeg1ALemLchVVsA/1QiWIh3CqFcFmvX1FjW2X40jKWGT3mSVMNc3rEPXFX6v3TGDL3JKsaMm+1N",
+	"ePVMtomdx7lRGCTBOt3tJSuiy5Okw7t4DIjT62nt6W/YFpsdFU3+p6t5mjzzK11XU60rbSq45/9g79p2",
+	"5MbR86sQdbN2Qy53l9v2pIy56PHYs5vxTiY+ZI11Gy2WxOpiWkUKpNTlwtiXuQ5ylZu8QF5gAyTI4ySb",
+	"xwj+AymqDu0+2Ysd1MVg3CqJIn+R/4H8/++7jE18+3bzHhEOAvMU5Jkyq6GSgCGgajF0J2Oe9tt5Rkhi",
+	"mF9v7EJYg04HPEtYVnnrqhxBLPKk33kmvD41lDT97lUjTSldKcLCf39n1jS1H9+/v1gshp5/Dl90WNj5",
+	"XQSIYj6DZqb9sSGXLADdSlaLzjaSmP4jcA+BJXhVONXkodIFnT2aEpjtTd7WFp3GtUHsHy4C/zH+GlKi",
+	"OU0iwSuJ6STk0kXMEnQGKRc8ttljZACfkgdPg8K+oc+aqF24GNgeGGYZ78POBsiTiOrkcEjDmJ69x0hW",
+	"slKuwb+cOjbddwzCX+scVU+Pg5ObkwxzmjkRZ4XKC7D0eDQKueSda6sbNecvAebN7O0RdhjOwZD6wj63",
+	"nYrRhw+hguEgluIOxUtVaqeKxsc64amtKruI9UwvuQKM0vlp/qfVWrgQ4A8eN0PBT8Hzfxjek4mHodg4",
+	"Ew/2u3+PMvEwEwf7mTg4zMSIMKlGh2JmW+cjALNh8Y0Ojw3+AsKoIiYf9PxM1c1qeXbOH+Ae4nvkMJLl",
+	"vSPoGWb3zKyxrcP0n5og5Eq5HMdynjB7sM3D0d9gZx7uP8jiHfj6Y8OyXnKZCYl8KF5giX0fNjDWU8Wq",
+	"EYiOjs0fYIwypnaRgCMIDZb90HdF6WZYsZPek4g/pHVh0tQB1j5wH5IHst4IkXebdrWNPTbT1oUp6Lkg",
+	"zdu5IiYW+NpPugI4hrCGifJqoRtELLfTKamD/nBILl4cwte2fJEGFwpeQB5TfY6lVD7DxK6k0eTzRv9H",
+	"Vjwlw7ce2uk0KKijsnTKe5q8r4OaoCS5xcwGNG5J7hXWJ04UCmKmRN1OKl0IMrGKBnnEAH6j/d7alqxH",
+	"UlAlmrtwpao6CLWNZRyY1sNqfHAD2G42zuN3IcwaMkFz+JMP199ng9ZVg/EgGAw/s/WQG7qPZv3yYRn3",
+	"+yvHm9swvi+RIRXuwXQjzjTq2+eAP3o5UcK/tDk98doUXSqVdXOCn0MrDN98Oj0JrDeMow1Wtpdv5Qtb",
+	"h3NezKECazsYDxYzr4qTP76dzSZvv/N//Ptvv02gswcI/H0RcVkY+Wc/eoZvDtngJJpz5TyK5SCBeNjP",
+	"Bjz/Mc3q8c0i+5/UIs6ii88KeiqZKP5RRLtS/922wPXPNhZR9V4pzNkQ7d//pVsWK8fNm06BU52/Own+",
+	"KzkJ5i/MzkiMYxgvF4uwMJC9ctC8jXn74lmyM6OfNaO/GkN5NSu50w5fm9z5mobkqju2PA2YpaBGINC1",
+	"zarnWlVlwoaFOUm8/WHbhsDSWsPnJENxZJZ8aCIq1TAvGkeXE7US3HelQ8EjCzsCXbxm+OYQXMbYjeI1",
+	"2fCGBipPJE3KqCLHwf9WIvtht0cikUZNFWe0EYZ4DUYtOr3McCI44JlkxGmuIeJFynAsPN5NYCRhXIle",
+	"hxHy8+tb8G9QrdxCEJdqq6sqhp9xKuxCsJ3tuB3bsYuodhHVVbP0WaV+qaDqPkOf6wvwBV4jBZFHGo6O",
+	"ww+vMFA1FmYkW9mUvtvYVUt34VHr911Pfi1nrjyk5VXOXkFeuyyyv0QWGc5oFD/tPEcP6AaHt1vr2a/t",
+	"oX52RSO5KHpJN3KDNyau/YzSSc8/gkfJ3umdyK4zVao8KeXS53cvOkca8xkm3oHHIojEjucZke8+EhPh",
+	"GW9OpDd0ksL4dnlj83gS2+PJj4cyquEDMPA+ZxJ89MAftJ8e66Tfno6VUkU2poL7SjUKD72wJJi9XKcI",
+	"P21unXoiTi246RH1PmAm9HRnM1Nmze13CCugvWicTk+gcpAzOWV5ws0rI4ReCmtobMPfhWlc2WVHvluz",
+	"DBCH2To/sVgF5drApwoz7IbOOepcXfpe6h5+ghO8CuurOTnYPxyRGSNmz+RexNvf6jc2ditp5aerO3m4",
+	"or5iIEC7nMTPHxz3g9F+NuimQOQ0lb45CXIbjElqB49Gg1vyb2HoqrzIev3WLmhOJUFmavV3zu/O+b2W",
+	"ZQZrEycVzqTb9n4pYP0ytpJgSwunIo0+bX54fWoIwCS358pVso5YucQFN1OyVK6zkvCAbFqncsrdmCHI",
+	"Y7yKTYGuzoRX0EekDFkKX8sCc8HZymEiAHXI49Ocpk1AxQi+gh7OBn2PUrqFzZiV8Q7GDx7t719ZJXE2",
+	"1W5jZnc2vjsb32XA/4VOKBDzK86SALqLU+S2rRSxsn+5eA4ikZWsL3hlziyemMq3ejCB+WOIFM9paDO7",
+	"ELoRC2UaJKnUKQnNpuqf18p/ybPYsqV3ncz9YHx4wBhNCQU/rf6gDlHDnYR2DuETnikTrcrNPWkY7ue8",
+	"aJbfbvfnK/uYkhj5aA0YJBa63ibPBsxXJtW5L+s6rHJMkESU8HuXgAs6quvAo/rlEIMYq4y5mR9nAybG",
+	"ODFqEa4ejLrLCOQXfniQDRKCUb74sMMYCs/vjw5vtpQ6GXzOencY4pHcFjepiXZ0V9ZyM9QgkumkY3Ht",
+	"4yMLWdeXw0hex0C+CDCoTkH2idVkO6PbS/w9kLmtP8kMbvrUWId52YRpOcVz/nVrdVTX1CKsxRvteQVI",
+	"rpTX63WHYIfllsgvhsf6phSFNPD3BIkfmkswe62gEQ7+/O//+T///B/gxyNrAS3eiGYYnPsH14Ngx5AL",
+	"27vMgJ4gA86SmEavM5T//pc//9e//d+f/ul///VPawOi/bKbjycipV00omt+i899hdE1e/3pCnzNNJGv",
+	"nmJ+2QzK3VbfLpy6ol2hKbkKkCzR0tyqfdlkSi5HBbaBIvQielCuRavlKYHuz7sjKW3AtlWqFN14EJB/",
+	"s9352rwk778EoMFm7cie4btfrsVB8iXoRBDh8gQxNQbjg5u5q+HbXYliJCRYaMdO7A7N6a+LLoTY8nHh",
+	"377mmilZEdzJxljxt/Tzjcz3lb7QJ9w6bp1uloPxu/f91CVVnHVKjyPEsF+UiIbHtFEsVDW4TTCyqkgs",
+	"CGizVXM/t05UVpZiIitpCuX8mMH2na1UnonR/n4vWzXwCmKaqvahTJlp5k/gT86cxX+GQXJBJD4Soe0x",
+	"DzeUgxubtN1jbS6k4fMhEtATOtYhpZp16KwIp1MUqsbjVVNShgLlQsjI6rZSMr5Qqs4D9yQl8G441AcR",
+	"fgZo9YhajB+V34elnjN5rrYArcJDV6BAgTZfWlxrX8IW9T4jTLIF5vnCq8IVWesB8mJ56MYNkXZAsohE",
+	"/zk7kEwFmgTX0ZjXU2iXW8MgwYn0Km76wgTUXsz1KR473uKi7nfql8FEel0ctaD73r0Hh2aipFPuR7UM",
+	"F7zydHr07j1MG2Yn3DCJX3frM55U3SfjT53fpD/80jdqzksdub7CkhwH+qWOugLEQmX/hHsTjrlovxA6",
+	"u/6C2tlTJ8MbsDiduBPBdaTkHsKvGYujSrlmLo08VS4TPzg5lUZmotK+mVtzlomjunbaq0y8qTEf6Md2",
+	"LjPxwp42NhM/2fOWq6kJoYuziJIuCfWhrqQ2vuu7NhMw+n5L75EOEBvihNJEPLWtqo4FNuuY0jLmX+lR",
+	"2Pb5k3ANbDpZj8rL96lHg999CY9bfahV0fihAAdFn7aOFRv8xho0TpTfeCGp+j3iOYjJEiOAGjOken1G",
+	"M7/e7zc1WCFV4pfCfndCCiUYzi6gYWcXmSigXxAko8yaTNSy9fAXbj61uN4CKxaoMLXp6/yhl0DX2ITn",
+	"hx/Cr9CD9iZIhv6UpznefbaEXBSPgWBO8oP0bSyY2caKuq0qTOiLQB7HJsKoHJtjc0/k6cl3Pk5WUthp",
+	"wQYQjgN36uMpFBhtdNZVKe68evP06bNXr+4Oe23Sfls+FrqBWysca9hNy4IKQ+gNyrejRMbnR7978ez7",
+	"lbbUh1q70Fhvo67j2eV7trRQgANSVWkb8VLSSBi3uPP06Kenz16sN8TrTJV51l1sTXd5HNyucw1TEhMG",
+	"FzOFUBSgrZC2qKRGcSYMp9poP8NHA4KE9qJSU0yBLC2F5HjvGI/Eye9FFlCYCmW2NiT6brgN61fEDz4b",
+	"vT2de2knZFV1jg++uwcanb6XprAIUBuuJQiVShoTxsggM15XMMmyeCFSYifXKrs4YWcRpyMvay6sQo2G",
+	"yZPwDx9ARMBdrHTTVAplNhTP07VAGDXUFQK4mWpHWwX8t1PeVuc0ckMLSkzUqTQoRBzotjaPzbMu9w4G",
+	"5EradegANCgTlVm/OYcoZjjD6myrihNkcfEj31UJkwaxZ9BZ7TBKVu+5k5DMHptNScDMaYwvNiLXIG76",
+	"agYTViuEenI03WzbPCE2L7kkxnBkgxp2qCOYPSv9Gf1KSl8zV/IaC3rQl5TlxJ+LYGY6eBY86SNAEVaq",
+	"fPa3wQCpDw2jHtWVLNTMVkjRK5iKER0RDjEiqYaxTNYLU0mVwcSAheJbMhwVPdZ6dRKu5wnvNdKFyaLR",
+	"5+rYdA9OlkITwtBHQVvJ4iMKb6JQQB/Fx2Pz8d69e/E/uDMvnZw2ufgocm1OnDrXagHz8dzqUpVwfaJA",
+	"CyycbhplBD3U3SpiEzCJsVP9x1FJoLC6QwwukeTG+ClsSXtwSMt+E6gFubfhBvExfV3sQfcQ3Z/8Laba",
+	"yKrTa0jwhp52v0fH5qhjv9BecAYXumKGz7vw3Cg0ztOaSx+ZN46GPGegIaMWXaVkb4KFN/ktTg60w6sY",
+	"97rCseaC4I14Zf/GM5EnY38FmnMOkriHgRaOr0aWN8wt77q0ctumnr3SpwYEggoFlQhudtBy9vCjbVOv",
+	"l/3yzUMM3WEnDtdpV2TEunnZHeQuUAGwPj6XZCu6l3Vu4TZXKDgtpcaiWnQ7S8n4QpzEgoJ1AdgMS3eD",
+	"HfVgSIc99lBrCl1pzknMNgNTdpt6GGMGvyeAuRGGEsNUJvuAPa8surPLjqE9YGdpJ4rWOZBkDzBpLrVp",
+	"JPvEHWDn9NgIai7Cu6F6Z0py6ggIum9Cug5MVGVxzWBtBHgtnZENwyHS/cTFp3GtYjjhfhlWIdR18gaw",
+	"NBhyCAhaLFYxQx/Y9uLdgTIeceIEORbwCPUFHIxUtIh5RsufJRaA6BbGJw5NtuoMd0kaWSdDHJdtG+WD",
+	"aaw8uMSKRLvC0g+N092IOEcfp9chCDxSsQg/k0Gq6UjC6l5BxsoxqYRvylbGi9MNi2PijMNn0nZBF6JH",
+	"FRvuqSq8aauaMtI0vJ+FK5iiJk+rK4gZbFTjRb5Q+nQGCtvbBD2a7mHiDwaEm8jirLKnCY7fcBWPXm9V",
+	"nmfIHmKnISJdZsK3BVbA5H7uc5hTuZpLXeVJozPwGKtNbWLqg8MJC4v+1GhPQSDujGhZidqpqf5Anmqq",
+	"r9M+cxsb2j+CEBrBc4PLLouI7b0hsO6qqrQTtSxUJij9CBth73U1Mt304pc0L71cMoRAVJH8Rrra98T5",
+	"g6V7fO1mQ/b7uHU5gXkbOVnJu8o6KwS6BCdMrZy3JgDHFaCIjIhfJr6xz0a1/uKflcW9U5KQDOB1Uetz",
+	"i521WWOQUvP000WA/3VsiCrYCvjoEMKHnHyYKrrWGGmycO1cIZZCi7sBwRTs7T199Q97e2BX37x+fu8b",
+	"cYfac8mCnyybwDw/l+7sbiZ++O7gm/0H++LOD9/9eBe1JDx88Agm+bMPharQdVM+YsZzhUAIpgs7n8sM",
+	"vGAhvJrrwlYgeIcnrxOKIKlOTTbCFkXrPBUT2Cn4g2GvBZ1S3LIIOIQ4RyptEOS0/vZJ3sW2Qxru2xev",
+	"3u7tUa+oAT9Tqo+FOcOTKfKaZUIri3cGWPqgGcQRbvq0lcQgA1O2G+uQhte3VTMU30vEyGz0XPkMhlwr",
+	"VyjT0Ow0pShVoeey4l12skrUKz+zC8/0/hKckCo6YxjRVBW+sNSnGuY0uAyI9crabC6bofi9cmAxITD2",
+	"8HbcvbfubIK4hxSOiFp6v7Cu5EjuH1XRcAC7t/e3r/7up729DKND5yR6RcRsHPyiuYIuUf/RCc24lx6/",
+	"jGubmcCMFZp2r9OP15O8mtfNMgFHLWzVzsEWItYszGNJIT2OPsI47g/FM3zSgbigF/5MMxYJL7LYn2m8",
+	"KcGcRYnXeBYOch+K3xkBw+58AtzUsF739v5YChn5pAcwF9Z6d5DtH36TPXz8CN+bCUmSCL8fmwej7PGj",
+	"x6AWnCwaiOcoHpjqStEcpK9B53s0B3SII5JNDYFw5x6CzWTxnrbK+7E4HI0SsWK2mcjhDYyhAh8iiIqE",
+	"3jPDuHO4SYe38RwKTzPi6YwuFNd44gZd4mA5iVvEvJe3mIEzT/egmG2VuNX0w6ZYgEJ+bhd8CI6ECFA2",
+	"6YVwLcwfLH8lk74GOur7jr8jvE/wa7Rv4NbzSHGR2jXqwZaN6f65H4UobQ1d8tYlzfB5xaf3n/4/AAD/",
 	"/w==",
 }
 
