@@ -38,9 +38,9 @@ const (
 	AlertQueueDepth       AlertKind = "queue_depth"
 	AlertReceiptsMissing  AlertKind = "receipts_missing"
 	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertStatementDiffers AlertKind = "statement_differs"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
-	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -64,11 +64,11 @@ func (e AlertKind) Valid() bool {
 		return true
 	case AlertSenderSilent:
 		return true
+	case AlertStatementDiffers:
+		return true
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
-		return true
-	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -602,6 +602,7 @@ func (e HistorySettingsPartitionWidth) Valid() bool {
 
 // Defines values for InboundItemVerdict.
 const (
+	InboundWouldBeHeld      InboundItemVerdict = "would_be_held"
 	InboundWouldBeScheduled InboundItemVerdict = "would_be_scheduled"
 	InboundWouldBeSimulated InboundItemVerdict = "would_be_simulated"
 	InboundWouldRepeat      InboundItemVerdict = "would_repeat"
@@ -612,6 +613,8 @@ const (
 // Valid indicates whether the value is a known member of the InboundItemVerdict enum.
 func (e InboundItemVerdict) Valid() bool {
 	switch e {
+	case InboundWouldBeHeld:
+		return true
 	case InboundWouldBeScheduled:
 		return true
 	case InboundWouldBeSimulated:
@@ -1092,6 +1095,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1244,6 +1271,7 @@ func (e StatisticsRangeStep) Valid() bool {
 
 // Defines values for SubmittedVerdict.
 const (
+	WouldBeHeld      SubmittedVerdict = "would_be_held"
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
 	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
@@ -1254,6 +1282,8 @@ const (
 // Valid indicates whether the value is a known member of the SubmittedVerdict enum.
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
+	case WouldBeHeld:
+		return true
 	case WouldBeScheduled:
 		return true
 	case WouldBeSimulated:
@@ -1263,6 +1293,60 @@ func (e SubmittedVerdict) Valid() bool {
 	case WouldSend:
 		return true
 	case WouldWait:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchSwitch.
+const (
+	SwitchOfBatch          SwitchSwitch = "batch"
+	SwitchOfChannel        SwitchSwitch = "channel"
+	SwitchOfChannelCountry SwitchSwitch = "channel_country"
+	SwitchOfCompany        SwitchSwitch = "company"
+	SwitchOfCompanyCountry SwitchSwitch = "company_country"
+	SwitchOfCountry        SwitchSwitch = "country"
+	SwitchOfSharedSenders  SwitchSwitch = "shared_senders"
+	SwitchOfUser           SwitchSwitch = "user"
+)
+
+// Valid indicates whether the value is a known member of the SwitchSwitch enum.
+func (e SwitchSwitch) Valid() bool {
+	switch e {
+	case SwitchOfBatch:
+		return true
+	case SwitchOfChannel:
+		return true
+	case SwitchOfChannelCountry:
+		return true
+	case SwitchOfCompany:
+		return true
+	case SwitchOfCompanyCountry:
+		return true
+	case SwitchOfCountry:
+		return true
+	case SwitchOfSharedSenders:
+		return true
+	case SwitchOfUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SwitchStatus.
+const (
+	SwitchOff SwitchStatus = "off"
+	SwitchOn  SwitchStatus = "on"
+)
+
+// Valid indicates whether the value is a known member of the SwitchStatus enum.
+func (e SwitchStatus) Valid() bool {
+	switch e {
+	case SwitchOff:
+		return true
+	case SwitchOn:
 		return true
 	default:
 		return false
@@ -1435,6 +1519,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1462,6 +1547,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -1928,6 +2015,9 @@ type AlertURL = string
 // AlertUsers defines model for AlertUsers.
 type AlertUsers = []UserID
 
+// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+type AnyCountry = bool
+
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
 	// Code The HTTP status
@@ -1961,7 +2051,7 @@ type AppReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -2053,8 +2143,11 @@ type Batch struct {
 	BatchID int64 `json:"batch_id"`
 
 	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
-	Acts      *[]BatchAct `json:"acts,omitempty"`
-	CheckedAt *time.Time  `json:"checked_at"`
+	Acts *[]BatchAct `json:"acts,omitempty"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
+	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
 	CheckedRows int64      `json:"checked_rows"`
@@ -2077,6 +2170,9 @@ type Batch struct {
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries
+	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
@@ -2568,16 +2664,25 @@ type ChangedResponse struct {
 
 // Channel defines model for Channel.
 type Channel struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries         Countries `json:"countries"`
-	CreatedAt         time.Time `json:"created_at"`
-	Name              string    `json:"name"`
-	RetryMinutes      *[]int64  `json:"retry_minutes"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries Countries `json:"countries"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff      CountriesOff `json:"countries_off"`
+	CreatedAt         time.Time    `json:"created_at"`
+	Name              string       `json:"name"`
+	RetryMinutes      *[]int64     `json:"retry_minutes"`
+	SignatureRequired bool         `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2606,9 +2711,15 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
@@ -2616,24 +2727,36 @@ type ChannelPatch struct {
 	RetryMinutes      nullable.Nullable[[]int64] `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool                      `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
 // ChannelRequest defines model for ChannelRequest.
 type ChannelRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
 
 	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool         `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // ChannelResponse defines model for ChannelResponse.
@@ -2704,14 +2827,26 @@ type ClaimedTask struct {
 
 // Company defines model for Company.
 type Company struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry AnyCountry `json:"any_country"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
-	CreatedAt time.Time `json:"created_at"`
-	Name      string    `json:"name"`
-	UpdatedAt time.Time `json:"updated_at"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff CountriesOff `json:"countries_off"`
+	CreatedAt    time.Time    `json:"created_at"`
+	Name         string       `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders UsesSharedSenders `json:"uses_shared_senders"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -2740,9 +2875,21 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries   `json:"countries,omitempty"`
-	Name      *DisplayName `json:"name,omitempty"`
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         *DisplayName  `json:"name,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
@@ -2753,12 +2900,24 @@ type CompanyPatch struct {
 
 // CompanyRequest defines model for CompanyRequest.
 type CompanyRequest struct {
+	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	AnyCountry *AnyCountry `json:"any_country,omitempty"`
+
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
-	Countries *Countries  `json:"countries,omitempty"`
-	Name      DisplayName `json:"name"`
+	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
+	Countries *Countries `json:"countries,omitempty"`
+
+	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
+	Name         DisplayName   `json:"name"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
+	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Weight The company's share of the service, relative to the other companies; 1 by default
 	Weight *CompanyWeight `json:"weight,omitempty"`
@@ -2943,8 +3102,11 @@ type ContactsRequest struct {
 	Contacts  []ContactChange `json:"contacts"`
 }
 
-// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
+// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
+
+// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+type CountriesOff = []No
 
 // Country defines model for Country.
 type Country struct {
@@ -2961,9 +3123,12 @@ type Country struct {
 	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
-	Region            *Region   `json:"region"`
-	SignatureRequired bool      `json:"signature_required"`
-	UpdatedAt         time.Time `json:"updated_at"`
+	Region            *Region `json:"region"`
+	SignatureRequired bool    `json:"signature_required"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status    SwitchStatus `json:"status"`
+	UpdatedAt time.Time    `json:"updated_at"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
@@ -3001,6 +3166,9 @@ type CountryPatch struct {
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
+
 	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
@@ -3021,6 +3189,9 @@ type CountryRequest struct {
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
+
+	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	Status *SwitchStatus `json:"status,omitempty"`
 }
 
 // CountryResponse defines model for CountryResponse.
@@ -3427,14 +3598,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -3489,13 +3663,16 @@ type Explanation struct {
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
-	IsDue       bool       `json:"is_due"`
+
+	// HeldBy The switches that hold the message; empty if none does
+	HeldBy HeldBy `json:"held_by"`
+	IsDue  bool   `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: the batch of the task is paused
+	// Reason `held`: see `held_by`
 	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
@@ -3520,7 +3697,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: the batch of the task is paused
+// ExplanationReason `held`: see `held_by`
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -3534,6 +3711,9 @@ type FieldError struct {
 
 // FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
 type FormOfWebhook string
+
+// HeldBy The switches that hold the message; empty if none does
+type HeldBy = []Switch
 
 // HeldLease defines model for HeldLease.
 type HeldLease struct {
@@ -3843,7 +4023,7 @@ type KeyRequest struct {
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
 // LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
@@ -4227,6 +4407,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4264,6 +4447,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4272,7 +4463,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4330,6 +4524,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4360,6 +4557,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4433,6 +4633,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4469,6 +4672,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4530,10 +4736,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4584,6 +4793,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4780,13 +4992,41 @@ type PlaceOfItems struct {
 	Place Place `json:"place"`
 }
 
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
+}
+
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
+	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
+
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
+	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
+
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
+
+	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
+
+	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
@@ -5036,7 +5276,7 @@ type ReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5325,6 +5565,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5335,7 +5578,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5343,7 +5586,7 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5386,7 +5629,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5406,6 +5649,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5446,6 +5716,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5462,7 +5735,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5470,7 +5743,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -5496,7 +5769,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5522,7 +5795,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5530,7 +5803,7 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5563,7 +5836,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5599,8 +5872,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -6022,6 +6337,9 @@ type Submitted struct {
 	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
+	// HeldBy Dry run: the switches that would hold the message
+	HeldBy *[]Switch `json:"held_by,omitempty"`
+
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
@@ -6040,12 +6358,33 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
+
+// Switch What holds a message
+type Switch struct {
+	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
+	Name string `json:"name"`
+
+	// Switch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+	// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+	// - `batch`: the batch is paused.
+	Switch SwitchSwitch `json:"switch"`
+}
+
+// SwitchSwitch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
+// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
+// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+// - `batch`: the batch is paused.
+type SwitchSwitch string
+
+// SwitchStatus Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+type SwitchStatus string
 
 // Tag defines model for Tag.
 type Tag struct {
@@ -6191,6 +6530,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6278,6 +6620,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -6809,6 +7154,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6839,7 +7189,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6862,7 +7213,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -6985,6 +7337,9 @@ type UserResponse struct {
 	Message Message `json:"message"`
 	Data    User    `json:"data"`
 }
+
+// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+type UsesSharedSenders = bool
 
 // Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
@@ -7273,6 +7628,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
@@ -7929,8 +8287,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -8041,6 +8402,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -8196,6 +8560,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
+
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
 
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
@@ -8505,6 +8872,9 @@ type ServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
@@ -8514,6 +8884,9 @@ type ServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
@@ -8550,7 +8923,7 @@ type ServerInterface interface {
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(w http.ResponseWriter, r *http.Request)
 	// ListTemplates List templates, newest first
@@ -11511,6 +11884,32 @@ func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderAnswers operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderAnswers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderAnswers(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ChangeBalance operation middleware
 func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
 
@@ -11633,6 +12032,32 @@ func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PairPhone(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSender operation middleware
+func (siw *ServerInterfaceWrapper) TestSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSender(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13836,6 +14261,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "status" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
@@ -14681,6 +15119,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "send_status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "send_status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
 		}
 		return
 	}
@@ -15606,9 +16057,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/test", wrapper.TestSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/servers", wrapper.ListServers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
@@ -24784,6 +25237,126 @@ func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.Res
 	return err
 }
 
+type ListSenderAnswersRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderAnswersResponseObject interface {
+	VisitListSenderAnswersResponse(w http.ResponseWriter) error
+}
+
+type ListSenderAnswers200JSONResponse SenderAnswersResponse
+
+func (response ListSenderAnswers200JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderAnswers401JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderAnswers403JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderAnswers404JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderAnswers422JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderAnswers429JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderAnswers500JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderAnswers503JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeBalanceRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Params   ChangeBalanceParams
@@ -25249,6 +25822,183 @@ func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseW
 type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *TestSenderJSONRequestBody
+}
+
+type TestSenderResponseObject interface {
+	VisitTestSenderResponse(w http.ResponseWriter) error
+}
+
+type TestSender200JSONResponse SenderTestedResponse
+
+func (response TestSender200JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestSender400JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestSender401JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestSender403JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestSender404JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestSender409JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestSender413JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestSender415JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestSender422JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestSender429JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestSender500JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestSender503JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38453,6 +39203,9 @@ type StrictServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(ctx context.Context, request ListSenderAnswersRequestObject) (ListSenderAnswersResponseObject, error)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
@@ -38462,6 +39215,9 @@ type StrictServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
@@ -38498,7 +39254,7 @@ type StrictServerInterface interface {
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(ctx context.Context, request TaskStatusInfoRequestObject) (TaskStatusInfoResponseObject, error)
 	// ListTemplates List templates, newest first
@@ -40699,6 +41455,32 @@ func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// ListSenderAnswers operation middleware
+func (sh *strictHandler) ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderAnswersRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderAnswers(ctx, request.(ListSenderAnswersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderAnswers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderAnswersResponseObject); ok {
+		if err := validResponse.VisitListSenderAnswersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ChangeBalance operation middleware
 func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
 	var request ChangeBalanceRequestObject
@@ -40786,6 +41568,39 @@ func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, sende
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
 		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestSender operation middleware
+func (sh *strictHandler) TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TestSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body TestSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestSender(ctx, request.(TestSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestSenderResponseObject); ok {
+		if err := validResponse.VisitTestSenderResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -43543,1372 +44358,1431 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1ZkyTJtR+GfxX/F2GGbiAqu6p6wUyV/Q2q6QVooDdU1cwAmGlmeGZ4Zjoq0j0R7lHZOXObBkmUGber",
-	"e2mSmWQUxUUmUXy4NNMbr5EU+V14MYDe9BVkfo67h8eWEZlVk9WgDR4wXZERvh4/ftbf+XpvLOcLKZjQ",
-	"au/4670FzeicaZbBX6cpy/TzxPyTi73jvQXVs71oT9A52zveo+bXIU/2or2M/TbnGUv2jnWWs2hPjWds",
-	"Ts13E5nNqd473uNCP3qwF+3NueDzfL53fBjt6dWC4U9syrK99++jvdPFAjtMmBpnfKG5ND1fzBgR+XzE",
-	"MiInRM8YUUwkLIvw33TOCBeEpinhWpFxSvlcESoSkrGFzLTai/bYOzpfpKY/NVdDulgMDw4O9yKc2W9z",
-	"lq2CqS0WXRP7XsYme8d7f+tesYD38Fd1DydhpvOYajaV2eoVtNu4jGP7yta9uT6wwxkVgqXr+sM3tu7u",
-	"lcSOzBq/4HOum3drTt+ZfQ53jarL0kYcHjSvfgqthuNJ2ITmqcZPbMvmj4NOenos5wsqVq9k22rg70Mh",
-	"r70gMhc6W9cT/H4TPeWZklnzsseCvdPDMbwRu7OyyNgVl7kiCzplLSSPn5RWfU7fvWBiqmd7x4cP7Vr7",
-	"B361lc64mMLAWlnFDTOJ5wmbL6RmYrz6OVvVF+KULGWWkPFMKibIaAWLMKZpyjIykRnRM66IFIyYITGl",
-	"B+TUMApGNUvcM6JlwVvMbICdwKKRJdez4seRTFYRPOOCHD0gM5lnKiKJZIoIaZ5OyVxmbECea5IxnWdC",
-	"wdcTnilNqFBLw8h8ozNGE5aROJjl/hlbpHTFknhALly/l8yOhJpeWAYDIVOmFXlwdDQgz2RmmGDGAh4J",
-	"9MAzMuEsTZBDmh/NNsEfYyk0E9oSDryYMtMG9mu6xA4OPibLmfmtmIhbOK4ML15kcpoxpQbktfAjhHWU",
-	"mV1G8ylsFFf+jUu2GpCnWSYzuzA4SPdvOSFJtiJZLnBmQmpyyRZ64KgaF6+gvHARDa200PdRnbwXVGuW",
-	"mTb/9hf/v/2/8/YH39trpPm5uWDaKR9+3viWbCJ6MZK5SFr5C8ffb4C//EyOWufzGzm66Sv/BVd6o4uE",
-	"azZXexvfHUeb3h2vpL6g02c81ayB274W6QrOCx1rc56pJsLwFDw6ihFNp4rMZJq0jVVIPdR0Whotzq1j",
-	"ny7oFC749zCh5/jJIU7I/eVnRLOMomzwevIJ1eNZy86OzG/XkXqgcSv3vJlJwdauHPDghXnN7mxEZnLJ",
-	"rlhGOPCQZca1ZqJl7eDLIX6513eEMKpX+I0Z5RkbM37FstYzldkXug7VpiR/xsZSjHnKqVmS1sOWlV67",
-	"CSZyJnPN2qdrfr3xuebpmh7z9MY7PAfNoLVLVByuwyYL8X4z9sDoeNbEHk5IrOn0/3/6ZX5wcPTI/POT",
-	"uIXsd8ku3GfNy4gj2W4B/YCgF3XZegCMynAdlmQbN/18qlgm2qeTu5+37cq3bzr7nDbdZufmOCfKSJZL",
-	"apjchAgJahFIQFeUp3SUslBFut+iIpnve7M9GA0Mi41mUrYv9xJ/v9kL/r1pSi2kUAwo9bEUk5SPYX2s",
-	"uGn+SReLlI+B0d37jTLr9XWxDObNhO0dPzj4ONpjRjo0zzJG4UUgk4G5TWcsTYDMmVJG1TEShFnaxYII",
-	"uFrMCyB3mk8ioqS5bMZUGDkSTQWEgzBphVmzFMd7B4c//cnPjj578PnBrz76xaNf//z+y4evfvTm47PD",
-	"C9NZv00AmRaXoy7jjPMsM2K30lQzrzkQmqZyCcO1wzHdPZGCbbN2KOL6hVH5eMyU6j8B0++Z3ci2eTgV",
-	"YEkVGdMs4ywhModhP5PZiCcJE9vt+/2mfae5ng0mvuHKxhsmO85YwoTmNC30BVhVlphjmEiQQ3a+4f1H",
-	"RnBZzYRJ7NTVcSaVGiquWUzmjAp7v1CyZCPQ8c0t4zQq8xpRhroCQiJ6lsl8OiOUjDK5VCwbkPN8PHO/",
-	"45gy9hs2Njox6o0rMqcrMp5RMWVIqpEztY1W5CdPLwgX4zRPWDIg8ePXZ+fD12fPf/L81XlMUq40Kr1u",
-	"jmZYarAHio3Rs2i6DWGAWaJOGNw1WSIJ1xFRLDPMAL47Jr/NpWbh4gx5QpYzJshK5rfFFU4F4U3DPYGB",
-	"xsVAYsKBjiac4QIzoTPzby6sndR8/H1FUjnF1b6iKU+2OoVHR8Fiowlh7/gL+8+6UF6sPLf8rCTwI9GO",
-	"qSAjRhJO05Qle+/fRsU2Onrndsyl3TxFIwaxbcMbu+fcYHPhyhzRxFzeERnl2ptXMkaWmRTTExLDug3w",
-	"hxgMLgoEQjOOlzQ1dyrbbleaj4Bbu7lvu8oePS+AOdhLcATcJjk29+I8V/AAlpb87Pz1q4jIjFBiFill",
-	"mhHT8u2tud/2YmxIZaXx7aEm/0zmYsv1fbBW5phAw9XFzRiOkCjDVeHlna+T7Q1smmOZJYVgwd5xFCYu",
-	"pHxBs+lWAsWDw/vrCE9LOUyh7fWEx41ALAm8ekzUIuXlmwrstQwMkbDFaiYzzQQ4ejR7p9XtESCMGfiY",
-	"IIfkJf8EBviR+RfYmSkBo0oUzgGuZiDMWgsHB+ZLuy0vqVhtx6Q/bhWVzJbMqVgNJ5SnecZUZWukJOZn",
-	"Yn5mCaFas/lCKzLJ5BwNNjRJMqbUMdHZitAp5YKkVLNsx3vgBgrMtSRKjemc1cdrdiCwsFflKViXfDyL",
-	"o0L+AT2dK2IdRCRX7EuhXccZUzLPxkwNSHzGdLbaP51olsVkyq/sPazK2t7gS/GleCaz+pgjaxDI8pSB",
-	"rpKujs3L++QzYG6nb56TS7ZSVoWZMm3nBjbxAXnFOAh6iSytBNyuS8OIcsWS+po4j4UZa0qN0M7Y5Qm8",
-	"8qUghJmxo3vBzFbTTBeuV5BH8CpAadA5mqhSS5klAzP6U9OxveUXmbwycqRW/p0eI5pLgTsmyIyqgh7B",
-	"BqyIXAqzutA24ToiVJuRp8x8a+QMSuZc5JoNyOew6L4BmJdpQjSSCwgluWJ2Y/JFBE4IJeGHcitzSxyZ",
-	"6RqvdRTGM3BJ21YyBktimAduG5BFjXo9g07YgomESGEEUdhdsyiwnsC71eBL0Hc+FeZgy4x/ta3wcNjK",
-	"LbwBoMQkHlf0ljlXiospcZR9DJ55QnGw3rHkdh0lCOGI+hZU7Y7x21X1xpitlJLGizEPWq1dieZM8TEI",
-	"DYa6ZEYznq5I8E3Ic+EOTG9h9bqHGcHNZ9eEjNiYmiMQWlnoGLlwQjUdUcVOCv+ku/ONnrmU2SVeLrgl",
-	"Kl8YTYwlL1nC6XYCy8N1AktedDGcmz6GYMuqbdVj7Hb/YrVgXkauDgDofJ6nmi9opu+Z+37fTNjKBUYS",
-	"2P3uxeHQYydCx9Wxx16UjhtmEBuWZJ3KcsEy+I5oemkuL5gY2BrtgCCMCCxN50xrLqbwhCYJN5/R9E1m",
-	"2tCcqb3jCU0Vi/YWwaOv9xRTCp0fKRsiO1d10+pL/AFYssw13FlIStTcy2Q542Nzk9nW4Hbbixosmc4/",
-	"+PDo4aOSi/Bh3bQZ+cHN6bshuP3rI/upebxmFBC3JIz+pdjaEX30o0fdLkv7SI5+w8Yg4EMIF0R2lVaV",
-	"ji+FXKYsmbJkSHXJqptQzfY1B1u4yFPLBtEIXPF/R+WGRiCxdn/jAsf6OK0iH7DUp+kgnKfP6wlL+RXL",
-	"7KL0cqbAgj7B71Z776t+k2iPicQvRZUUloYRwgvHJDbiIZyCmNxBl6e8YtndiMTgFUPJKond3wlXZi5J",
-	"bA6nfcSMlpvEJ8TM1AZkcE0m3Mj2PXbPvLh2/2tfXHLUojuX6OccteKUXeHedX7xAt58H+1Jka6GcimG",
-	"wc6XV/JzKxQtmDS3jLUhaZkakQmcy2jdhLgfbASlMrRAsgyWm45kroHXgU4W/zZnuVnUhZ7hIls1aZhR",
-	"zSCYiqapa8/oFGFXUgTrNZIyZRQktIzNaXbZixqNUpFeXfNAOo9qv7NVOEP7DBC0AD++2pag5O7JmozY",
-	"lIKEPpNpEvK2tRSmNNV5v2N4jq+aj3LkeA3DsrteDMvt/LFVXwRLI0LJQkr4Ly5J48jy+ZxmjfFmipmL",
-	"dcyIV1/ENKeFYuT8Nw2t6lnGFKxQac9ljq7Alk2xRtb30d4VTXPWMvElVWTOqMozZk3a5aUwv4OmhUas",
-	"qKH/Sn/vQ8fgF6UYYO/KBx7hTn6xN1E52LKIQw098m6N3bzC9fG0UaLEgIuVj1DAiqPahVe/ufxRbWBA",
-	"pZvibds1e1q0OHdyaX9Bp2AUQVzaw/VxaX/7yy/zg4ODg7bgtJZxWpWRIqk0BV3B4jvidQGJpe9iCGfk",
-	"iigtDXUxMc5WC80SUPfQVKFmcikGKMQEkXZrp0T2/87bH36v6aDA2G18c//7+pXcKO7BduMv+JrkZAmh",
-	"iwu6yKHiiMHtVLmE4KIekNfm+hFS84kVw4/xsHI8wTNq6NgwUghudysQbXlDeA2oOvRVYXkxqiZaAfF+",
-	"xLi2Svc9LrQifKrffQTnN4dop20WummNwTmDXGHLJavwvHJQWGmY7RNwy97KPJ5eMaGfUE2bDyTojnJC",
-	"YpjU4AdxYM4MrU7CznpG1YA8QzdUoRThsaYZIymbaCJz8GpWVIOtpfMOabxOiK2S8ms/Ubd18Y0KzHt/",
-	"MrJwRSbsXKbeYtY15MRbkgt3IeJ1CGN/ysKXk6eaRadWvvRzS+RM5HPT6ZJyPbR7FChMpq1AWzJcRcp0",
-	"mAtwFiSFlKd4amSjaG9EUyrGbJjKJfKgK25+15mbPPDZhVZDa6I1zJarS/cBzTSsY/Czi18zI8EnEKVi",
-	"hLFhwicTloXSm931aO/dvpnc/hWFAD5lZglT/5xyfYEzhb9/Yab7xM4WnjzDKZ/hjOHRGynTT4tZo54C",
-	"Uz93M4dnn+D0X8Bk8Eu7BBd+BeDxmV2Gl36aKKFwdRl+7Jaj8poN+XtmV+St29YXVkEpRcjvfTUDqRl3",
-	"2v6xyYo9F49nXDDlB/9cPBXTlKtZ0LNjggVFZQKbHWdc8zE1dMvmLJsyMV5ttmGuJZQVi+bwii3a9IPh",
-	"Svugtpqsh2bjjuw78877yPAu2ou1v6EVl/j6b17a16qHH8ZWtGIH0HqM39iuyhP0EnR/01eTySvIOesU",
-	"x9k7bfPXqjNyaR1ha63zcaH7DZvWpCHUGH2LyOentKEhcZxB8thG4kMfOXxM09QK4r3seXjMh4qLMWuU",
-	"F6iwIsOcCjplWXxM4GW8oMC+RdNUQZ9baxgzqoZ0vZLpLHjY25hm2YrQFk2z0a7WW/hylOKFsIDzdcth",
-	"7uX3Lkj665tQc/JFsjG55Fk/E3iuWDbkyTXp/4plym5cn7ySdv3IBtU7scStZ7MxyBx/P36cchM1VQnd",
-	"naVi2KUTWVrvTo5SFXhCvXzPOi/s4dnkbvpk9arckH16WmqvOphbuJ9c17dzT5V6v4n7yl8UH9a99cZl",
-	"4q21EM65CJ8e1nT1KpPtMLRVT30Pw5uh6Knc95oINjB4Zf/xBb72NnxvH5NeEU/C9Lw35XqWjwZjOb8n",
-	"6YLvG6KYMnHPj+d9+Lm65It9ucBV2V9ICITGIb+PSvd75+57c2HtSu+2GV77olibTcHVIqUrl5dlmXtn",
-	"N5+evajy+O5vlNF7yjx93UfnjInP7KvtRmRHyGfWs7GZsbtGuJ2zKButd0kHtydpfFgEVGF74cX+tptK",
-	"buUOu737SzWbcZ1sFAQJapkm1oGPuTw0NVKPv+E2yrYrezp6uTp2vDW3sCV5ylrVxG8jqmQrZVCArTqQ",
-	"1QNdZyKzoQ0nrpPVM5mRmVySVIppxcIIwWkzmSZkxCbSxmwFnqemeKM6Re3CzO04XnlqzycIqbCkCgKr",
-	"BcI9mQF56BLobAu3exYe1PbDVl+OLs0JgWTa9wsCxYsd8x4bYAhKc6Pwm83BxIg0wZDPE3Jg2QO4Vvvt",
-	"nPUKbE87QrbRT4tXbc1Yvs24FJ4yMWbJMBeap9vHzpSs/xVS1GDMF1xMbXC2IlJ4cmy03neGbmxjBgiE",
-	"uMoIheE7iiVktCKGRlyq5oCcM5EQrglVJLbfxy623wbwa0kSptlYGxJw6cj4GyTY9NizJReJXIbEVvuo",
-	"ZUVaLQneq1GxIljnRhgaUum9zDTrR6F2TmtU1CtcpeAiBQu/nhUiT9ltKP15ym5J4Xc934iyn6Mu+SEo",
-	"+jCvm1DyA0mlFBm0gXJ/58fHd358/MXB/sen+7+m+18N99/+2ZdfDmoPSs8Gw/23d8t//uDuj/8ULAQl",
-	"ce27NeuzZpvIn91xmfbd68mCIfzgZqasdWFxH9zKZx+yxrhW2O1ayi/ewgB2upZV2XsTWm0Qlzf5vCSz",
-	"bst1/rRo90YE765ZmUYGF3zOdjixNZpAcO7gRLqk2BlfLFgCWbzuWatmEMIQFv8LDupBl/bQtWiTVNLd",
-	"nr1trMu9lAa/WPfLGVmPDjZIgTLi2Ham6kD86rYVb2pbDq5dH4VT2u6buYVv1YTjQk3ReAPngyuE4wVd",
-	"lWtVmHSg46jdnmPRXdfLBr1D5Cu3b2+7str7oC6bHmCFvXn1eqNI5xAv/NuNh7sBI1FOYPc92AB+tDYV",
-	"sh8jCFW3kuHg7XomsXPFe/dK93kfdnv08OOj2q1UFx/DTKwgbGLC7eXuzYQbBEs8cx87D4VtwXV3sT5M",
-	"t8/1WjPGefdYPVbJxs+XMDsQwtqwrPgeXfB7V0f3wDKq4jJ7qmbwfFRiTzOtF+rHx/fueT61D/89Oviv",
-	"fvy31uXBoE+ur3HEvP38ycbuocUCUP53eCQWiwuqLndviepTdcLFjQ/IqVgB9BBh78ZsoUk8iJESBoM4",
-	"8lnen569QMBzi3wAYLAc8qHaalGs1RrqtglHMwO0TJT/DJ+8vRvcg032CFyDM8C6C8SkOX0XykdAyxVH",
-	"PlbK6HsJQZzWMNjXJoUXwHnsjW+Dyk8CnPmHBwdkPKMZHWuAh88YQMDXpAI48tuqWiADUcXs5OrDhF9d",
-	"rhF4QwAnkIlERQ5RxoO92MkAWGLjzRYo6F02ckPjOlsNAVKg/W51YLNw21vhSWcrI1opzWgCyURnTy/O",
-	"fjV88vTF6a+GL5+/+vTi6XkcWbRHS+3kUsilCrxECGdUmcX9oxJUwaMHPbWZ0OUzk3maDGGU7fGiWuI8",
-	"CCXPTp+/ePoEsNVOCIjuRpp0YnRrl4FE3S/VGE9FkWvsQIn7Yw+HTKmANPZFZuwwWhiTaaeJ83rskxrh",
-	"lmAYm164qRlU8B7dmNZMpNnSXzCRxqFu4ASwy9XgAtBS03QIRVg6ywuZPlEF8TBb3WGvYQfB5uIEGpck",
-	"T7g+HbsIKCc4WZeRdTlN4V82b62vCGUafuybwT99W/DnE9egG8dToZuyXem4V4BWMBPABNFt5WkAFGo5",
-	"k2ROE+bhGabshMTjlB/jNUotLBcg5cAXjn/K+RyURC7YgLzK0xQxtAGPj6pLlsBHvIC3ffHz85fnx+Bk",
-	"XywsFJkExXPiMfnMnWKUH5KxKVeaZQhUxtIJocrf+og9KOcM0TJxOUs4Rob7zKgAENIeuClaZsNMpm23",
-	"oCzMSLAE1EYI9AZmmVhY+mZTB37VkLXmPcKKITYGTVOUfgRbEiP+6pU1PuMGWdok0uxJjFWOOFMxQLZZ",
-	"iAzprkrAo6MJQASfkhngNlscV0SDtetaoM/F5I59eDc2u801SaW8VGZvMCphzXoXh20TFzs2e521y9gi",
-	"pWObPO0X0K1UwyKate2/gBmbyyuzhBdAwB5rFs9Ims+FcrTjiHNAztk4Y9qW00GcOwavWRAV00D8gx/8",
-	"IEawu4nMM5LwKUe8vQp0r3kZd6/X6pfNYg2gbBZk0QgXID1bIGOuV2TEjNzRK98cv2jJNTY/DS9Z88+9",
-	"051DwK7G+lu/3Lfy8/7zJK7HIXXHsgCu5JAvmtt3CIUgYRZr5dCuxnSLhHaURhATQ0MaRcCdwhGVph+5",
-	"y8Gve2mVK+ET9kw5vtR6H+449sF0uXtt0/d63ZiH4ua+9aAHm8+KcsYWJvY2ddByVC6IYtO5GfUJhKUd",
-	"rLUQthl+9is/CKkD2evg7fvmM9+GzLIJFkuJVnDCzetoY0ZqgliLgxjyBA8PDggUmpETEBcgOI3ryFws",
-	"hi+AlDMgYHC1tvUCh9TwdQAqHpBY5aM51xpwGWKSL1JJE5CHBqGHubMM1Om4MVHU15jqwWyNaCuzxAgx",
-	"hxDuz8aX18TGcm1kcqn61BiFpc3k0v/NlZXCoMAFttYvOK4DCmMsxYRn8+vOz7fSBKohrLxsbnR/X7gv",
-	"CNc9e3BqZ33xwCTmoXVBAprJNMHouIamclt0tpOaHuOrW4ZWJyzJF2sASK6z4kxpPqcaGV6avp5APYTO",
-	"CT11n71/GzX5RNqPKJKfkQwBx91MAMbxbsHGemhUFQRn2H5G7xY8Y+paq2LvQMRP7XedXlio1dYkW7Q1",
-	"oHTb/ELGZWbFv/BAHj7a62dUc0y+JR2bw3HJ04QEdRJ6SXT23mo+NO5Xx2OwoAFwqOhbiJSGt1uHAj86",
-	"EkusIQSAnzbi/oh30XQBKD4VPUO6pyLY7SaVwfwWlGLlU0F1njG/kmYNrZLFEbpxRq9YKWgDjlSvPSwh",
-	"3Gx3KvpZG3EBQ2BDfx+3GMimvRZUs/kipZr1pRRtXQB1q+mScq2GE5QqN2B6WIbsbdRwwCjJcgGx9cjk",
-	"PA761LA+IuSy2EhXUhdK5xGuSb6orX5V3gpqW9pIco8kaK+h4JhW5ISKIlPakAqrC5hQecGLi9MegXIU",
-	"OdbSK3G48glwl5jdlgZ+X2LcAZRhsVnF4a+EpQeSVUUQqUgUFewgf3u2irGn40boYV0yd7oeANMnVwxr",
-	"z6kcH42NUpGmzFWkY3l/M+hYPw4aPx3rN67907FRMnP/w+OgF/jNdbSh5SgPigyu1wAoYDIFVQfXreNj",
-	"qRoWMrxXrgnhVRlcCZDT9bJmdHnj7Rab4wMo48Cf8zm4nOB+iyMS26JO5p9JjgDkzLpRR6k0FBmfuNc9",
-	"044NPXMxNV8tMjlmAHZk/rL17Mw/ES/FtuUJKB6Qz33FarjNuSIjZliJPQERFjkDjkCWFTG/DpRnR7ne",
-	"ojWnK2BkUBQBS4rzjNha8D1VB0+c9Z7ggvaBwY9PXz1++uLF0ydowjPrbwsTAxzniI3lnNlb3SHz+2vQ",
-	"CpO9huShDetDcnBVYFm0iFY9RRlPBj0p2uLi9HuZF3XPerxd0FZfu6BVKfscRFt5sSdUjPh2FnuT1bCH",
-	"rt7/Kyi3BRVMV85dgH8C2XFF3jx99eT5q5/0GVM1+QsvXxxnsX8hmUT+DBZjLO1dsdieWspXSrG25ZVu",
-	"Z3bWrVbjxtcwbWwhGLbLN2ucyeEEdmdjLS3bLs2sZU27YZ6qUycryjbbYIglKICaXoJzbmmJPGUTHZER",
-	"KopLxqczHWghuWZqQJ7OF3plvT0Q+wpWJqPX26tiMwMbiARN1QdolnKm9JCJlpsJckHDCA+Fl5OTq1mq",
-	"mJsMz7AK5RWEvEFtfXQgWfDGQL/Cq5OK4razfi+ubTkRV2Zwa1ixlF+ydLV+ZhYKdEHHzIa+CLm0IS12",
-	"s6CkzI0gASMJVRa9NM52uuwJ94t22QkXXM0Q3rWd7fQqzt/DFNkszp0CScdTpqGteJ08tKlUs6nI8acl",
-	"TOxKNrjRW/96t/ENXrvboWkkG37RandUDZHNeBhLc+qnkuLRN4N7VjRSPCzU0LeBBaY5EI4DIAFcgtb5",
-	"D4Wz7JMGyMR2kaFk36jaR6zBoWQx8MvruUUrn3sms/nm2FByaM0CpcQY+3ZDPU7QX7jCMtchdL7X7BwG",
-	"emwb9jysbt/qG6ywhKgM27e5WrD0GbrfljNJFGOIqAkfcHNbumFwzIbhGZFL0RX4u7kXxoLDIzC8nPig",
-	"EC7IKKNjoI8iBvnrb/7P/+Gbv/zz9//vf/hHf/hv/vUf/8nf/f1/+J//8N/+i2/+3l///t//gz/8T//H",
-	"N3/v//rDP/3n1fjaowfXSLvxPpkCexjMX3t16yAfz1CTNUTuuY1CFdcKG/qYxPB9HNlgGZtMEkZvZ3Jp",
-	"I4ZOSJzJZfldqAZpg1tE4qvLnpBYYLtCmhYCfGSB43XjNj++bXao1FwzNS0KJC9HwB5shSsX7tWT7ZV8",
-	"N+s7wYpkm/cBBd6aHdFcAcTI4/PPjMD3yxfnvwxbHXGBhV3qcl0Ji7ru3y7ngDm7apke7z/8dvxQDVFe",
-	"vuhUmpacCMWB+uYv/tE3f/5f//6vf/fNX/zVN//LP+vMV+t0dnW7P8LoLDUgnwd8hpZepiRXOU0xxPJO",
-	"HIbwxhGJ53LEU0Puf/j7//AP//TfffMX/zYig8HgrithDPFotj1DOvSSNVR4ida752qCJRckNgfkfK7i",
-	"iqkA3Hc+ruPjrmykdte+I08K1cIJaEyggsGFpSDnEHzWIOYaMo/7kW/JsFrvF1bMqo+gg8wp/k24hho6",
-	"gLQEgPEuyNWpg5vdCs631qDPOt9Y6Bpzbr4rhiBb+BPeSBGuRAn3Cbz7XJC/+d1f/s3v/vGAnOITaGXE",
-	"plz4srqusKTpliVEL/mY1Wikz+WBuVCHz7DLlqtke0+hmTIo95lcntgLAs+IIAzUdayXMqOKxOaruOVg",
-	"wfUC9NV0xODLiMRqrob233/8N//xm7/884j88Z//m9//p3+Jf9315ykiuUiZUsWymxFwS71BXEWvg2cd",
-	"hNWKZZpOUTIQmraQP8aXOtnBBZi6eFNQtnXGR1B400doY3MD8vlMmglxYQkiY7QIugaxDG9wKcaMzA2R",
-	"+RIZKFKBr0kNNmeeFU9nbeL258qMrUwVb3zsCjF9nZj6vElc7yGmwz3UKl23Ja0FoSJAQ1Rdmj2YZLIz",
-	"/ajOUqGn3cZlQpc7j8sser1mXCbG8H0AIZlmPhm74mzZvmdbxMqMZZNmivc4JUm2IlkOXDG81BtMLlxA",
-	"xkzvkDLPuUtmR+Db9spxVolOW2JnjtQmdTvlchurf+C+bfPW9ic5DLn5zOx0je7qppx67lZ5L8rREHiA",
-	"fEiBG1oXye2aXVhC3znH2BoB+zsrx3dWju+sHB+kleM7k8R3JondmCQgORVvFGCsTiGNLOdF7lbJ7jPa",
-	"dyrFlGU+kgnJ3SiIZqglZ/K6LMYKwkO4UMU1V4CGPDzoRA35zhzynTnkO3PId+aQWzCH+LjdBo2jEffh",
-	"p3JJ5pB4DDGRZiDIR6eUi35xdL+Ro8Zk4CJcHc0vYyrIqKv5HigplwAz2SIUl8NBLUCKISsLQVQaAAT5",
-	"INrOZtkddghdeqaDwnBD9mvVuX871hw92dyC6rjTid7CBOUay1NzolVgzUGd57AkSUbkiFjmFJH7PlQv",
-	"Ig+KmywiDwsdKiKPiA1MiciPSMYmuXIFma3+rKWLjcbo1SZ5r49VrFNfxWsUUSxKuWRzmrTkLkJozKoP",
-	"VM8T924Y/TSUk+YBIe6JWWxvJjZ/IKil2o45VY1q1QIV5Ong8NGDExAQBLExRNAtXuhceeBP3la1pTlL",
-	"rwAOi7prwXQb9JiCq6u5F/Ob1/yQWvqaCLsSjoH2ixWILADNwkgLasaYJotMTjM6J2pmZNYaDteGdsca",
-	"lTdcOBuJ0YVhlqOYtm22nY25alLLUOpKteEFo1yT2MePxZaC3JNVXDYUOz+IkE57ssBx3dlwBWLWZiGi",
-	"jcbWhmQwb20NEtPKZtcCdsuSZ+WUr+PBt+C9OZPL23HguI5vwodjrq8Pw41zJpd1jNVvOyeiX1DjmVw+",
-	"9wM5k8snwVjO5PITP5wzufzcj8hsUzgoM0E/rjO5fOaGdiaXYXqe6aAYoFsem3Fc2/NN42M3igLeOEmo",
-	"PRP8vJIF7nUjjFpHUWiLhPA6a90gwLhPVmAjNZWorUdSzXmh1LSobT3m3QNUNNqqThwoSGvuogLjM7YZ",
-	"qkYai0vmV8O8B2i4TjrRYbxO5jQoN7X2BWy5MGOwLHAxjY8LQ5dRDTHvEYwQoB7aHEczA5qs4mOUjME9",
-	"YGTjAifEvIKp2vCSwibDzMIBiTGP175QqNYzliaDL0XssxmOixwR9x4Y4CC+GExQuJ4kZRoExCwXqLsO",
-	"wsTOY+8Hc48g48Q02ozaAHJVjDdrTBRdqcGXIvB5uFWDu5YmK/NfnHSYpHzdOPDHRS9WGcSu8A/fn41K",
-	"sJ1iUHUleLwcN14k29fO047PSNHq4EvxpdgnsbkWkzz1xBFX/UaxxzYxFDXAj5DxTKVglo7XGZEL8AD2",
-	"DkL+xAoMakAT/reagdm/B0boqXlPCis4fimI6w2+U+UPsT6j1DOWLblilgwJ12Wq8nMvsv/NlHqSjNlQ",
-	"9UxmF+ixcn/ai+9tt+E9XC5/uhEYoFP89SUDarkIoEPb1QoxGiDZC6CDbybVyvPE8BZyhfrW8kf+1YX1",
-	"tZUHf2DtcpjYEJFDImTCSCIFi8iRM/VTQWQ24mBrgPfdqY/IA3wAzIrQkTCTTNNVRB5iS5peGkqRqGwM",
-	"yGPI+lNAq7liSDDOP+ZswehwIGYatbqLZb/T/aMfPfpRl+/pMdVsKtF+4OgQWKpZSZA+51JwLS3dzbjS",
-	"EqJcKV7qTa5e1+bNKhTrnFR1h9SuNAoHm9tYPnhaqpfWJja5N9c0vzvVzM1n12toC+hcq7KOxUXtXg73",
-	"4pbJY62pYIi7Puci1+zGywZ7a8qwWOUm9J3/kmrGNpwULLHqktDqaxISQnVHti28agn0BUfPVS/zABJl",
-	"WE1jnVvcXFX8tzmzP9uKWUG/u+UAgqU7t82E/V7TNOMYyq1bZvycbqTM61YMzjGrdR884WqR0tUr82oT",
-	"G1tf/EBnq5f+gH1oBR/7cs1titO9b9/xnVSS++DJoff6r+fzb9et847Z4o5ZolRMvNgw1NDHvcZBZIfV",
-	"i3VGhUopFPDnCADMUgvyJAULAnMVVDuQAsw/2Cm5EycsBkUkTtj+6UV8135e9BSEhRTGLSbqgY/r6u7Q",
-	"/a/efn0U3X9/Z/+L0/1fv8UH99/f/fGd/Tvw5Ouj93/2xcH+x/C0pV6RLU21Vez1ZkWLAPekeXusNlYt",
-	"HnJCDg/KxWhKyNRdGTcQ69Ne2ucn/MrGzYIdpFyuR9GVIvGb1+cXBOuSHd5Tc3UPmoydVosG5UQR6izN",
-	"EFFoSxpBSYZMacA/VkRJjJGx40GUJ4XVgKgK+v6+wiYUAieHmCtMQcxiCRoKzDAIKGjhZgRaErQkVKB2",
-	"7GpvGCoFW6s2pBjYeIBNDkipzKQdhGAsIUJiH4ONChb1KsO0tCa2dTSEmJdV7D8kv0aWcPP11vqJVKZf",
-	"lrQVz9kdSwzGUUeOxM2vH4jDSjUX+2JEjio/2BJYwPMkkaLJwLI2sGODImGgQMEpxbDJER1fOtsqFgvr",
-	"58/BHloscIFhD+JmbRWyrWPrb7p0VLSnMzpmC5q1RsbMoKYriYMXfd0MAFtVRhwbkJccPEo+tiAhNjWh",
-	"uIgODvYfjCYfH03uP/zRj0b3HyT0Eb0/Zh8ffZwcsAP24Ef3H+0fHEwOHv2I0oMR/fjgaPSjfSi8t974",
-	"2FnxKqCDyJNpeesaqb0xEMosyk8vLt6QAoNlbUDHY7RDN3GLzYoRfwAmlv+SrBvRHkLBda8mbNPn+HKd",
-	"d9bBeWy7ZVvIlrYPbH7HNgjsdPc2iKDf69og7KG7fRuEm9OflA1iy2LxW56ntkXbUo3fCVvdYlG/HXbz",
-	"dt367Zhj3Aa3+NyvamuS7PcVUTNaBEIqll3xMYtIxowyfsUs8rN1+QWZsodlLbGjlHXo7RscHDYUsX6M",
-	"CSeb6sM+caX9w3rxo4Zg5dL6sHdamekZKsKk4bAkzDGJx1yvIGQz/t7XNlNmYJ69j42uCOlCM6rIoVm9",
-	"h2HN3yLRGfN8MYZFCp3JNHhtQE59ap2tyKcg4qSY70mR3IQJXRAc6n+PjJoQf/0+tiX34PNSAeev98aQ",
-	"Qbj3h//133zzb/+ZrzF/vPfZ8zfWRVAuodyjXF7CxVTT9HLomEA15adPVWOXLdaSJ8bmFBWKMGPq4YMe",
-	"wQBr8lB92JrPRF2wTEmB1qlg+8MtN+29L1uUvvkP/+L3f/33G3KdbmDimMlcmfhBnyAIxbIeqk9Ra33J",
-	"xjOqh3LBBH62yWwO9j8+3f813f9quN+nopgbXDMjg4XeqjRbmTWsZ9HQy73i+3vBx12ugzldfIFTe2v/",
-	"szsnQu24bTjN8vddM9359PxJ33Ba+N0HN50tN+nD3BvPjDacjYNj+MCmc30WueE6lL//wNZjCxbt4p23",
-	"D4Nm76z8V76en0F9fO7SknOhidJysWCJxciwhTF9yvKJeTNjEK02wpTk7vRcF7CMg+ia6C7Vh2B5d6tD",
-	"QMfPCyIr365J0pTLa7+y0f8JT4pw1p4lY4rotHUtQ4sMQ8ABd4ZPJgzsXALSlvr0tIX1z33TUtFsQnma",
-	"Z20iJldkmUkxLQAMMFOuIWo5Ph2P2ULvOw9r3CfUdcJTNmy1T7roz2sVgkOWM+RboM1Xyr/IpcI6FHw8",
-	"8wUcllSZs531LebTjE9y5jExoOT4UmaXLCH5wmhEE5oVKhhqT1KwvgUL23IVbNkmm6nAlC6VXa0F8UM9",
-	"fpgmhvNbssF4/pMi3aFweUJ6v1sYFw1bBPYH8fw2k6VfZDYe7iJgH/8OYvTtA9tmGwYFJvBPcc2nTKsS",
-	"gsTmRb09kQU5hQVxu6JzFtcfGVHBOEKEf3ceSwe3YmUOz0UnH9y1sTno+hZMztXer214Dm+UD8D8HAxn",
-	"N/bU9Qjkx+Tx+WcRoI8bDvGz89evesI4zxhrMfNh6jXA2hg+OJLy8iTwKocBDTOeJEzUYj82AmxB7rDe",
-	"vTpFo29l12BpemzTrZy92zh3t8JqbovJ3CB7+WAYy8437zY2Tu3KEWVliQ2JwRoOK/HuHUBwtTWxfTcv",
-	"Q+Ahqyos9ifDUmNbN3MoZBxY7hHZP02NtGfd/PgeIHatCF0s0hXRsoxIGFk5c8wXPEy9ttGpAFAW9y7K",
-	"Vs0HuB94SPwJemzLfjYr+NkGO7lNGXxO0+EiYxP+rtuvaKgP3lyfDzPt4cM9w7e+S3HxBpKsHM0Rboxf",
-	"1Jbkl22DPKDXXV+G0OktXIZFv9e+DPG8fgCXoZ3TTQR5XJsRbJRcsAGL+ODM2TvPLsFt3lYa2OwO+Y4M",
-	"bpYMNuT0b9ft/4559E758xPK09WF1LQhI5iCwbbJcP0ahDPFIpfLEhonMeqZJeT808ePn56f23ADWxCb",
-	"uFZDZJ1+tkobyts0oFP8SXn4PO6yFfxwelrQ1wDxn5KEpcwM3YFNcEXiv4Wl7R3ue6OJvbFCh1vEADWR",
-	"C3J4D3w/Xv4FKWfctzh9ietUwNjDGh1Ozrb4Hk5EB9utzLXiCdjsz1+e9zGhJ3RVkw3X4Ce2U1QFaQnI",
-	"ydOLFBhCn9BVBXE/w8Lr+BGk3CjZb8GqAPCNwOMB8ntcgtSzVqZLgQUVupH0eiNO+UkHJUSviTZVYREJ",
-	"JEKXAgxDMI/SwkRl/lmcw6jgEeUysqWCJUp3sJ7disJFvzuXhitd16fqTntLaonWXExJXKCEDNwXcdN5",
-	"20y+Dq6Cb13EDthal7T9BC23j4u0n+vbXdryh7bR5Ps7DtVQlTsOhNbOVJ9t1PBcsaGvhtEtJNXLD7cm",
-	"2JRaLqa2mSJc3tkdM4FS37tnBPXur6kdV47JrSvJ1RneTEKEP7r9l+KCvdM9D0PHJHZnF956klU2sq6F",
-	"N+bdVz5Yvbo+zYXOfSkCMpNposiCZnTOdICZ5WsYnBBYj7L3rYMFtTCctz325nY4xy1yDdjzVnjzEwtL",
-	"EG5rjPpasGeVkklYVMNX9aCazCXW6YWc8yKY36WapzSbBrEhVkJRYK4f2N0bmjaG//l3/yqOyNFBmIl/",
-	"YgNK5lxXoFYBcs2SmMOGt2V1SgH/e3/4q//t//lP//3v/+//9Mf/8V//4e/949//+7/64z/5u3/4p3/+",
-	"zT/4lzdaPCwwujQuecJpStCY4GNxzHziH5Zj6T96tFfu93D/47cIrnAQPXrf0jcGgo1Zu47eWH/LIgIq",
-	"n6i/pKpRH94oYOqSi6Tb4uSG/HPzNiBuNePQXwS2ge+rCgK7pYZ6gUlUWwVDlc9W88gY7VVtUuaZao9n",
-	"A22OzFjG0HChNNWM3IndSsdRiHEekTgX4Z8yIy52yg24afVtOZC7kS3MierSEGP+YnuYnFkAwWwXIFnh",
-	"b8UyBQri9rj3Zkntkk94ynog3Ze3xHzk92S7agVBKntzKZUKTUS274wRgN5gA/J6QuI55qUPzQ/xMbG1",
-	"oxyABSq93fjyM8azliphis5ZgHtviQRYpoXOxfguW5ooqm5lVtm/TC4VDj0XZrnNwOJjspytbiqKsnLd",
-	"wPH15zGymPhFUn3IUexZ8SvSeCmVj3oAbRnuBdQ1xj+1/RvXyZK8CowG9hG435DoAbLNrQ4InzQbznki",
-	"IBnw7VqeuWO9wve7e52i3PV19Yni0rl9XSLwXzQkbm1/qUvBboY0bnaTm9bgaUaVjcNu8DR1bqf9/DG+",
-	"/O2EijPso38oNXtnLsMGRvsMs1KhBh6+Y/5p8XCD2oCmR5YgyhPw1iUmSSSMLGfmTjLs0w6LZFSAfMsz",
-	"YNyIgg6oRRhmW4ouqd8JlRNgxzUUUg8Vo9l41mTWbpgIFpIM8NVHjAmSZJD+YWNk5nSFvxVJmwAJxVHU",
-	"tjMCgCeLfz0nMtebzeBGoudnLG26s4vSZ7Y+NcjyiPVjZhHURSvA7zEtGcPnw40DcOxNw9nXRJT3CyS3",
-	"J6aIJLcPfCj52+opDug/iPKGFYrcMS2IvoWErhPXXT7k7fX1IBIfjoo9QC6LAIG/eEaskFDRNaC0QlMl",
-	"IPwhcNpgYD/sJxUkfp6w+UJqJsar/Z+zVbyRv68pDo2mKRwqpznYvlOpdNnB1bOnPGnClMNQu6K0hHmr",
-	"3BHPEE+qJ3lCzaXhmhQPOcG6TEzV+gkKReMDI3P2dAvSNB3R8WVDr5/IhNt63e4lM93iENIkyZhSoLxg",
-	"OHVfV2QR3rgu6wnIxfpV+7UMdbyHl2zV0PYT8xsxvxUMZpIxtkkNSWuccOiKjb3AG67y3dYzEVLzCR8D",
-	"QqRqLJ9d/Ix9GO6UBLdCz5wi9I82EZ39peEsbT4d1G0be/F3uL0O8CZw4wo6nAP1J1GN/A21b+AFHUpr",
-	"LimP5GXJv+wrjJqXXYlnGNQVy8hUakLJQrE8kWI179m3x0hr8vIWP5biJaAGIsgvTuEpoCCjm2QEmk6b",
-	"1Fo6LQInVJHlBCCOfRtWl8PfyFFD6z+Toyp3DiN/i9LOWEWuf39qrdwRLFgR7bDdmqlLNSxqyqzr1Egq",
-	"zIo5sLdhJa8+fQGR13sA8BY5IaLOEaAbZ3pHpgBApFuFw/rsNiCU+tzdwhdnPbilAz4TXjluVlV2F57T",
-	"0s3YwIHL56p0BUReLAmp0F3pa6Sk3doFbKc7NwqE/V7TIuA00Fs3BzjJvKc7rhopBoi02pkGYwsEEEck",
-	"Br6E4Vwx4G0AHpJgLEHt8HqOvVaMn8B+cX8dRE41Gq3ERrmAmklCajhfXRXtr4un837dvuz4UO34QGUy",
-	"u97UmGti/dwymT1h2tDMFvPD6THlEtvX24Rr08chlhppXQw7yL5V3j8Ht+Rv5GgALwyt9cVmmlegu4ty",
-	"yCgdEMVSZkST3pAIE87SpD+Te2Zexz1u4HMt2OM4JfhxkDE6nvnp1BHJMzaWWdJTkpVpwlRrh+zKDH2A",
-	"nLJUkA0+I/gDmWRybhU6/ML5yxa5u9R7l1kkStNRCgAEqN1bvxBWJsyoGM+IFBFR+XgGmTxQalFIPZzI",
-	"XCRx32qLjcR21Rz/tU32lSfZjQpdsau2wLHeJk+VY2udRxKMSNhh8ZUfeckw1LpYT1w1L7F6Pdk7/qIX",
-	"7yi+fB/1KMrb//VQne3/FZbU6//+acoyHbz+tioAxNV5mpu/PBXzpHG05ofKgGLw+JZ7jZ0ljdjw2TCF",
-	"4jdKisEZXQasGj58xpoqm20oopmGXk+gqW4xrbwub6hSIUK6Ob0ARhSbsz21AO0dRNtXgnMT3qGs4Nd4",
-	"p9LC1c4jG6HL3esZAeXV6z73HbY94XttcQDgfF/OmGBXDDVe4JBGStfgX7CWWodiv2SjmZSX+zwxRCyb",
-	"rgJzRShN54v2gpozulgw0R4x0+Jp6TFfqIXZyPkt4yhG17X2N6LhXX0QoaMwjGsVdepbtAyKzIUXu/Ma",
-	"gSXBXrFguUjYMMHYFihAOlykVDiLQwBVBH+76qPuQ1tWxf3Z7oeqO+UaQmH4nBGqAws9BsfYuBKZ+ILN",
-	"Qi6DWDsM7WMiKaq10MmEjTWh+BVaP2M72CHVoPwiHJ0vXTHofQa44JpT3U0wBfzgnL4bJnmG+mvddIt1",
-	"rgqNAEY9pyso7dokT3u05odHDx+V8ZqbrfEJG3KhNsACM6TXZ46v3XvvLf00GPlew3OjIhitHvnanF4y",
-	"H4V5eHBwULEA3plwcCADppZRPFx5XCnwT3se7oJN4yEklvkUqzumnwXLSm3Ci2hGvDsgrwXDFoEU0iVd",
-	"KYR2qHjL187dfF+GYzhqgmNY0FUqaacB4o19zWaCdpteirmdm/ddQaeNjhiQmv2serD63wpFhFsfUzCf",
-	"M5nrYcbmNqyq+TiMmF4yJgi+xzJ1EtQVi4CW3E8ugnazs9JYE8tai/pfLaVTbsng4UGdDqoudasAFeFp",
-	"nsO33hzNBaZjV1rrB0aIB3PzwJe+R5NfeA7C3zLmFGcAnbJ2v4ErhT74gf2eGiUA/ip9EWDQH2ONMExe",
-	"nDKNkRvLmXR/BJ857BTb2Ws9YxlEjxAofI0Mfw4fPjg6GgQgem6mdq/dnxZGr3jA3i0skIV7Elr63bMw",
-	"rc89C0Jene1+ENyCjQvpEwwHiqdWrcW/MzaWReIgPErlcjiiKUXnAC7shNtgDfwzY0qmV/3DOczCWjn3",
-	"HLsPHz1zixM+fOoXKHz6OFik8PmTYEnC55+WFgt+AXUzwCSEhyGrqv6GSue5W7jg2VmweMHjF3L5iV8/",
-	"eA4q6jO3hsWjM7+O5gC9W6SUix1qK6ZDgVf+TvWVoN96UL3RH5rvhkb75FSWa3xRdRlhSjWCdGqJgL49",
-	"g1FM70OuhoDy25gtmOTsWlFbePLV9XBT1TDJW8YnxTAX45TRbslIfGpfNCJAxmUGBRy+7lMJrs1KGc9Y",
-	"6gywwJt8movhnFyRBc1VCXbUjCbJ8UhjBdaUoi/aRm9BlX5kbUNkUegOGjOIaQbGpXV/lNJP2NiM4Tzo",
-	"1z6Cmq4vbO/22U9xEPavX7ix2L9fyXM3IvvkTTgw15Ubn3MN5OuSRvxqYc4Cvg6FJE98aUebBI+6+JKq",
-	"3oKQ737UkuhspAu46XzPfjxmCI1tyrwRGMLlrcHviiRszDE4dDzzpfroCv7pOznByjBLrhj41KCaTFJ7",
-	"nTfls7kbTK2rDhgoMXZcDu3B4kpgkRar05W6VyehPmCUOogmdVkwRhUqFmss5xYVs7e0jqT0GWfLJjsA",
-	"lkJtqX742ghHb85eP356fv781U/C8qJaudWbUUXGWFbSJqiVyquiJBXUIj3G9K/SlBRUb+xNbkVMaFeN",
-	"xHN8E8z08znNWsiTFXcHxMpZf851qzO2ljn0oaSW4RXD8zeBZ8cl3h5wVH9CCgJtuhYD91ftVgRPWsut",
-	"SOesSCBiaXJCKEnMLrIFzSiq7YxAMR6Uol0poKZ1C4SAxlyxUWqEZgc4bvvzWTjIjyCWhQvsFwzancZr",
-	"nN/6KPxnMpu/nnyOZsWGm0dpKhKamdtnIZXGGPPYvv+JTFbxAHIjp1Qz/46P9FYzumC+uq4HOrJILD+h",
-	"2gepnb55DiWjlTaiH7xubZ0ncNqsbzA2TMGidAdR7v7as6M1RIFj6nl92QmdF9+7J66Z99GeubVeMKo2",
-	"LXLTXsT1WSbnGJQKIT+eaxp+0qjUrtVhb+p4+vE2EcxPMWfh3CbGblrvZ6JZNkxoU6jrKVnQTENLpZwC",
-	"Q3E0TYkVSMiIIc902RPAT10V6UmepsS0T+58evH4LpLigioICudizICaoIA05s61Gw7uP3rYbTfAkPf1",
-	"k+HKZUOgtowmSI75k9gAS8DDRkGvRllBMcLEFc+kmDtco/inz88vXp/9avjk+VnceFdPGEvalhd6desE",
-	"S2R1c0hSQHLHWmeLPE1x3W24bGRvsZFMViDHuOIe5k2omqtsHADGyA/IqWsRxAujqUM3YN4zfUPpMw5R",
-	"jWi8nXExHazdj4/DzXjUtBmXjC1aZm/JNtyLDekGExeRblxmpN9jkG0K+kK8uAE5IHNGhUIWPtiI2hot",
-	"uqmc9t9dG4ZrA5NtGG4Qdgg/WBKo7fV4BonwPmOTJVPkT9QJPnAskwQVwtEKUayQtKGkIQ6C2ui0m18L",
-	"v/bDJU/0bE12CAzEK7hYSpEWe2eI1eKx0sUi5Vgi3v/syqTIokoKWTEd3DrISJaMGRFuLoWeNXpCINBE",
-	"LeiYteUEu9/NYN9IpacZO//FC5seZgkY6wRqie4PuRTFtYENQHifshB1/IqnbMrI47OnpxdPiWFGekCe",
-	"Aq4xbkepcaXNUi0xCVkTDiC0Qdjdo/sbpCM2RdQ9FyOZi6QL9OhGcIxKK7z+SrTDehJ8YXg7uJP4FRtW",
-	"mqJp2iP8pKnRWvAGQC0UT9xWLjKmmC5kwjkDUGmI7wxej9ExBf20LV0VEa6HGQq9uGXwlRb9rwxwjSZe",
-	"IwSC5/rp4PDRA0yst8YLc3+A0FVBx7Y0eVxwWSkY3o+Q0IVMqZBAM2YoCiuJtOYHtlh8CgcNLHJP2niD",
-	"L3cZdbpxAZAVO/2w0XnS3YjzFHUj9PXSFV+L15MJxusjboolpm5gAevRvnGU7U1D/YNDUIX8wo0rH7y2",
-	"w12l+RpuYKB/hmtld6S2u3aFApV3O4htS4RG4eoK8qufUTh1Ft8GYSMc+MWcXpo73lYRKReSPWgfxpMK",
-	"O+wfrG7uZIoDApGRJub2Re7mC50U9jh7PZWYogXqsJnC5jVbNLdW7rQcssOSfNEUJKZnwLow69GmURXy",
-	"kmE5IHtzQcZyPje6SaGoZ4bRoWjsVlYaWecUp4h5O5CCaIPzwcPFrRDk+4FKwkGxAUD8dBY1I6xAXrdg",
-	"JaSgL/aMuJ0NQGXDfwKyi6GfXpYxx9ionlW92Y3Z4Wxd4efAa1oK0z/YCL+gPIY15R+ayDzcQX/ZzHOF",
-	"qfVBLvDC7PmJx1ApqNHfKUH9Zc+Tvth7AFaAykE5bDonAPCMBjWatttwLZfx/u34hzEZsSkvaIxnDsmW",
-	"jGXCQkMuprYBadhmuCBzykVqCPLxjAvaqCKuxS2i2vsWisv5mFCLB+OGHPknE6IMKdMUh2yOCC18+Ibc",
-	"QTWiPtUfhl2x+Xrqh/5L1B+KDLUjsBcIED8YYDlgNXDFS69BhwAotrZa+QYHqyHSnZI4uD08ipllRVaz",
-	"dJBmnm7RWlWuDg7eSxdqMhg79I56VfAajepmtDXIzIO9xPFwQeLvff0+Rn0DK1KhdSIstw4GmpTRxKhO",
-	"1AbcOnwz0wAlf0ZG72Nk6a4dp7cspYPAUO7jCD/6IXwExsN8jrUIZeopfkDOLfHZsw/6afyDGNX3BmKs",
-	"cNAvvvc1Xszv35LvfY38/QUdsVQNwCcPtcNLDHUbALYfdvC6w6agkba713xzTS+2uQlTPqaN/qWLLIdC",
-	"rlQQRrOU2zsNMUic16KRsWyTBTThgqbDACGyGfvPZobyNCUjzHCOims4NqJX7IjJCoIRYaliVTjAjY3z",
-	"MCdshasigxkSRZhcpKy1BPw66Nt22Own2YpkuaimDrkPyB01k1lRCP9uwSdxmYw814Ej0t9ntKE9GWTb",
-	"hDeVBy5Na5Ex8xZLjPA2lnNEZzNLGr95fX5B7tEFv3d1eE/N1T3FMMfGmVqWMk8TcFjvRfaPJQX5Ff8Y",
-	"sWHo+saHKGSV3uHzPAX671mDE4nqc/P9OXYePvochxA++qTkCg9/OXOjqbxeDKklCKREVmuUhN1G5/vL",
-	"bsfx+WG/14wSd0apW48TLwSHm6jDcy3zV1eVlPonO6yYcjsmrV6GrL5hCRWs4lLlu4rms9aM1bVPX7zd",
-	"eT2bGzCrlTfFLTttBNWteBLAClf4jMpehA7DWtdiQvM7XMm6qbBpYcCWsN6fcvjw/qODkkvl0Y2sxqMH",
-	"O66T1Ic4nLDnw41cMNla/ICa9ahBkt+H/x4++5vf/eXf/O4fN+mOH15xqWvZf5uXuuyxmFnLogWgCRb5",
-	"4VaL/CexrO1275sq1hYaERqjC0D7yWQ+RS3oZ+evXx3bK4mKhHCRsHdMRT5iCSpUwjwUuYOh/WpwMEgr",
-	"6m58dwAaNITSoFgOiTfmVkP9OuXO6gmlomyYv0hcCL9HdGq11Rx02mq21qrdspl2N77fA5zzebTze74q",
-	"e7qpyNsQ56XSO84sLve8Qe22i0b48ABUldogWC4IJQmqojZlBe0KRgPDV5EaG0rduL2ud22VWOVzdcEW",
-	"X7ei7m1mlgc7T4NGYqM6AubT5hILKlm5j9wQ1q2/l94aQxXBbQSrBs7YExKPc6XlHHMrxcq6QXAdndYO",
-	"zGVOBUWxYprRCQXrtGElcyku96I9ulhkXDFwhWk+Z/uX+RxekVMNNQ7lVQ51lkxvjfEVfgJtciROAX+t",
-	"SJIqIssZ1T4LGwK2i2lCEJOFjjlplURbcui6hNI6tdmZWEtBS6zPTC5JKsWUUDTQFbXitEssB+MnpHFY",
-	"UyyiRhZoJrRIpUPHlyCwV0RpnqZkwjMG1v+Ua50ykjJAVKDCFUAEagA0W9+Rtk2qAXnh/HjgN/Ci6mAb",
-	"WXXNIu2ihs21Y0nKQRo9Sn3foIrbh9/jfXkz2luvD+3rjVpOjwbs2eiZNGs/CvJlb0wovihpHFWmUuA/",
-	"x+hT8nbqJhG6cPqUc16vI3Jv4PXSzdBM1llZqmZJM9O7KizR29RGKsVsWLpbczPtXAi6DfHnvFHJvahG",
-	"z4ebcdJD+y3vSyGU//F//3e//4//8Jv/7q+++Yu/7tKQt9OIYWqaZVc0fdkiQXH7OwJ7SRHcqhIdIewd",
-	"BpTNeZryIram/Rb56NEDM7zOINKfs9XNAHD1ToN35a17gGXZss4dwFg/Z99C5f1ekqpZvAYJdWdH5uds",
-	"y1rmbg8axMM8W8jCb3jJVtWiW9sz2Mo8YRBN03KVcJrUflc5J3KVgvFnW7AZ66DbOkIKsKcx7bI48F/N",
-	"9i8+L8/p/sPyJOj+V2+/Poruv7+z/8Xp/q/f4oP77+/++M7+HXjy9dH7P8MSX/ff373748ZDD4ky522W",
-	"S/tDpT6CS6mDKmnUph1zoTSjCYS+Fsl4w4vnL5++/vRi+PL5q08vnp7H3eygnMrRHWP5AmLen0IF84at",
-	"CEpM2eh4HoZ5KQZhM3Kxny8MLx7LLGNjuL7vYJ7gaBXfjUDktuW07gg2pZpfMRJjPHqMuwz5Ty4pB76B",
-	"2H6RkDsLqXjDF+AW91/Y/DRftQs0X8diLbyjTe44AeRwAFGBz+9C9I7NtCJ6ljGFu3PHd3hwd0B8tXLM",
-	"NTBjCxDJIUQE9YbYRpoPXCZDXMojwPpWZmWh0ALmFDhJiAZTwmgUGxNC07SYv40EsXEmFnKhjnXrsBga",
-	"uYD90WMFuVyznjUR1iUBw6L4WArfbGegrX2zsWGbvMAFCapU96lo8G3ec+1JbxdBBTkMX5Dysl5VDMnU",
-	"Rz54ZHmRNIOPdx/oVC6Hasmtc7Va16aRzIGvCiIXTHAxdYRhwzPY0idibjmaJc2gFssHMJyMzWl22SPo",
-	"u7HGsqPjAuIknF5p6QPS8L3CoemUdAKGvDtdILwFdincYL83Ed5QmcHthjjgYHa9fTuPTnnhcJXbZRIA",
-	"UHH/28hN7dpXGwbfnzteaq73OcBtRWQm8yyCnEbDXCB7zRmyURz7PgLlka+kcHVLbSKfxEq3tbt1gSm+",
-	"nVsDH7+P4H0zjI0+wPFv9gmk5vX74n3bpqp+0TnXWJEPze++2fZ8iKPfhFY+yPH3J9wPa/jNp0jpNxm7",
-	"4mzZxP7TfC7Kd1t35UIxlkmjGIUIofirK2hjlM4cHOQ2ieGYxJ9ePNv/KI7wH4ePEAL7J58cfnRw/yC2",
-	"TA81kqXMLkdSXvasTrzBLc2VPpMNIDVVAEE32cgvlu3p7frF3s5UMuFpi9aRcqWPyePzzyLyyxfnvzRL",
-	"9rPz169C6XPEBYK61COgZ6zNyYjlmSHSwC32SZAz4JLEhNS2fFvZtrneWNMFmJKy7mXcmegSHJTdyi5I",
-	"ifUJsjRtwnkVrAgTQZrcsPCozmhDsTjv0g8Tu0YMfJ5aGvHDd9akXSm1airVB0fGKpfOViAwvD+TS19C",
-	"NSiIbVMnV6iCmq4SNOjMF3lXCnLNe99WsLxcJt6MJBjBFqWvsAg27phbDbfUbZvOknNAH6nv/EyqhgoP",
-	"5haAYIe94yPEz6Mpv2pgF881UZRDVc4l1zMuyNEBCVJka0FUmUxZD2QvM9gzeBWSKphYj/9msVUgvRzG",
-	"Y7G8SJaL/mBv2EqjZeMlTRihRhGnGo8DgH41hrPZhTuswfdunCpdHgNiO/BJyUXvEbIvhaEs3WmcLiYZ",
-	"4ea7PQkTmINxF8sf0EETnb1sy7aJVT4eM6Vimy8I+SxFng2hIxuZhTk54A56POOCKXB1PRXTlKuZuQua",
-	"KsqvJdxanZDGE2r4JRihQ9xdb211MWKQPQzAbjOqBgTgx1RgwrSlKDLms5yhVr79BtmSUcaMnOKAagBX",
-	"JsLSM2DPdTnSNLUZkZVQKTSu9WE09tUIXW+HJ0Ak4SQ90quFBG4AzI3XVIbtzh4C5FhMH9oIA6S5soFZ",
-	"NoC40XqD8ga++l5jv3aiqz55UE/cu8F3QycY1NAFN1pllzyFNU2/r4i90etYqCLphYTpUfW32vF+K3uN",
-	"MJYQc7k/yng1967itVE1IjmxqceOY2LByQJ5pDHBz8ORDuli0Wrktu4sWzUcwcvqGZQhjKgyMmwjkNEN",
-	"7draVMQeCLVK5tmYNSc17iLDcH2IioX1L0WmdIehuEGsua4uXP5oe4ZqUJSMupK7ifeyIeqsIQezeRXA",
-	"2YQjQiiim5p2aJixWrH99nbAtLqRQXuzvxZhIxBiMQEJQTRHB5WioG4UvCWpwam41tZtSjMsfsg34krc",
-	"i41HvWKZf6WC7g4aZHbJtJlVU5TpSym4luavLSEQx3mWMTFucRK6XwvMEz5mYaFpON4eXVdhEHtCeboi",
-	"WmqaqgDObCzFFcu0x9crRQI8fvWrShxAtXBnGBQAbv/777/XVnFo+FVjTU9ffeKrwjPu8djinzwtsn1p",
-	"MufinmEiXGk+tsC57XMLoNqgvYmF0hREiuPSR/hTEZ96ydjCVRWEcUU+fGIsxZinHJFwc2Wj/o1AL52S",
-	"C+kCiPhWrOWp4vTeuRnYjPJNIvIO9j8+3f813f9qeO+H+y0pDUvK9XCccc3HNG1PBvPlpHxQwhVLSew+",
-	"XB8gcfTw46Me4VIwFDZn2dTQ6MZj8V/e3GCsi3HdUKz31Iu8EOCc5SlTJIY2DIHGlaHaduMgjUCAA6QE",
-	"Y3j9aTRZSF+x5e7j0qz0W9/HS7YakHPEB8eY8U8YzYxcIy8ZAl/68FWloI6mnJBPqOJjQnNzIrWrnNE0",
-	"wM3j4TAoq8NXjGu4O2Od3bNd2ulesWWA29wPk9B98D6qLohi46zJJPsZ3JVMYSLEMYmXM8XGw9jyzEu2",
-	"Mpr4iCoWElarWQE6qc/mbWk+O922Ykl2uXXekd6rbCU61LFupa2rI4zQuTAiPnmVpymRosBOhMd9PBSv",
-	"QJQr7jE6nrMNrq87Pz6+8+Pj4BLbf/tnX345qD0oPRsM99/eLf/5g5YYwldSnzGarGw5iBo1tPCONYU0",
-	"MqaMzGaU6Uzmo5RBLA1LIMZuzLNxzjUZZYxesuyExEIOf5tLLJMq5BDi2uJjhJAGZ7DhfpD94iLGMojz",
-	"Ski+OCEx1gWymjtdLCBw30j6C5mmUH5Cs3QVCKZ2eFiWA3rGf0LHADII9XL6gZa41Tvzjbonr+QvbNvF",
-	"k2e2C7/mtitfAKJR7i9ZMmuH3X3mWfeaYsil8rTbpvWM+Fe1Il497r5SVmZXWqbpo4854xP+lTNlbFxY",
-	"H8D2WDJEnboS9GOJ5SA6jI6i+9GD6OHbqFN3by4hBf18TrmlD/z7HA2x/u+ikhT8WaoWBU+e2pA8+7mc",
-	"u+JTb0tr+6hjYbepPVgYHcoH/QCy0riYRuSQWMtyRI4IlgyLyH3iK4NF5AEaVYgrcxkeSb/K267xOQsW",
-	"+JwFq3vOgqUVSWldRXJaDKYGCORJMPIU75ei82z1tHI3144DqCYrKSMOUtMB7HnstjlJWCyv2T7cYT6W",
-	"eSPk1hvwL/gC13CBOrONnIAbx1WlAad0qbikjylACmI0S1eQLEoTVyirSJqM0ZUR1y32RZm6fitnK9/1",
-	"NIkiUFnfcu5InltYcTwgmvIk7iv0FRNsos9tFJvtzMP9jJSlGpvWWFnN3qh0XwEddnQa1c9qCAZcggC2",
-	"BNp1gA3PyLMG2bgQemqLZatbdutZ7sXeV/VuwcbCnnce0xl2/pImTdMtuFOflOI+MIxYrDXgOFCAwFxW",
-	"aWbEtOYqIJ49NLE6KOBRlNGxCSAIwkdBmQcbMFkxfQJ2L1ucxmKLFMCtBQRirwinJiJuikfe6mAX4etN",
-	"gB8UfDqzlS9hgnK4UWyTExvZhWnIXEx9TnxkERzgay5s5RhwLmSQHxrdFP76dgzH85gSKZXKa9noeksQ",
-	"XVR9E9HmpanYql63HnUeDurMIXI0YIwkSWYvv4aUFfzRKdp29QP3oTBnhat2D0pHkcuGopaAIp0O52ra",
-	"5mMM/MFlz37B0Dpp1Ig8Q4/euvb8VFykhoVY/tErIBIqUcI919ffyIS+VlHPfufP00Sja7Jh1WEJvm8L",
-	"SSG6DNKBL5vqMY4FQ56t2lwnqtnjKyfaeuvtgs8AzoMJz7n6ZXltcfcXpcDciSgxlWITg3J9bqdK5FSj",
-	"YTfj7kO6vfr/rWsfneT0GN8zslEtvKTB5UfTFA6wuXSh8KAF0ipf/JUK+AFqOviffU7GJVtVqvYcHn20",
-	"Pnu/JW+/XFS3Ep2JHsUCWMamSnLMFhmQQNaAuMmAVVhVS6BbBe+mQe+QEuD1WS7AbbPG42hPIrrkRXm4",
-	"1ZL3A/JMZmSUKy5AW1stGHkYlvMEGT12SBzwjWkrdsDrc/ruSZ5Zn/PcVrLHNQkb6D/LbYwhdjCdkGT2",
-	"tQJ6xQ64KU1bJIgZZAGwqVhVpkfT1IXowXaOsHY/bHTzsratoVkKmeszkL7iwQ0U9e8DDVOSVwp8mKwt",
-	"0uwZCItCJhY8DCC3iZYSwJjQ1Av0R3WQ2Q7v22Yxd7mEnh/LK8PF5sxF74TkhLXZMognAVc21/3pSNNp",
-	"d3TN9BWds+Cu6GRwnyqWPX9SF1KblF3PNAsC7eb+t6FQfrbrQPsa6a3HfYmQZpJQxgDWzwVB/BWkrOBs",
-	"6SbcGBdoYyHyQ/AYNNkPtoaIuRkQ1erSfDs23og8JAoirpyR6uYM6+HwC+tvWTVyNrKqWgxDCR+GhuGK",
-	"l6T2rGJ8b1LGamdqhzbbbqvIpq6S7QoDBvJYpwZRloK200L6yiz+zigBbWG9ixC/T2bEiOHcEDTewkDF",
-	"ecbaLobuIW5ldgnFlM4uCkP0urD0RSE4Buid/XSdD9UKVJeztkJoKGnPTTGd2RSGxbBeVC4wj06srAq5",
-	"F/XSuftDkHlIzCAtvBcUdx+9vSsn5lu0vVkfBku68War5BrKvz0V9I0rJd6kL6JghoGOX3blsMSCyIaK",
-	"f5ml1Ui8kh1UquHvSyVa66RnIpvVRAw3LgzQrt9u3+6F5WsX3UjVWiYMTSfN4OLemtJoz4n2ZnqethgZ",
-	"cJiEKvLTi5cvGlMB+tYU1VynzXE31yblgEILssX+iqUur4OnJ7dy16ei23NquRGoW1NE3Ai2xdX1p6EM",
-	"6d6Zir0Z5W9gCA8yKcJK1g+iaxyfCAv5Q80qNqc8jU9IbN/xNe5ANxsxxRMGVbc/w2xjI9ExNaYLsARA",
-	"uT05IWzfNAOhA3CN6JqJ4Htfmw7oWA+gKp21FBRPjVZ1f4zA+rlm8Kd5zcYwFEjkg1qWfJ/d6SkVhHeR",
-	"qgRP2x3hGUEHyW5USc+t1tcYWM+Xqiyo/ym6TS5y60xE3aQ3MZzVWoiMdoz7mrmnd+B0s1uzOrnAArtZ",
-	"iWaLROAM/6WTXzPbaB+MJIjMRlyTwibJxTjNkzBtsZh9UIugKRvVKFrTKHBdHUYHBwfE8hfVoJFtvIWF",
-	"77XBJWxNlQ2qMZ3azGg/lilDZGwucK0gZM1ZL+M+ykFo6uyL31ANeLK7HTTWEtkeMsXm0BGwTnXpGg3M",
-	"FXwraNoasTHNsTDwCv6YM6z3kqKhaU1Vi403EibRhP0rMzZsCz9xMS3mJac31eJQbKgcthFj0MlJOVWs",
-	"tAz3vubJ+9gFp6Spq7LdA37cBg/g0nexC9i322Hnyq32zng5Qt8XscZ7YDuQk0nP0HPUo1+bj+w/zafQ",
-	"8KdinDLaEmlAESB3abP5uSK5wGCkpU3xpaWUWsWEPiZC2hAlQNPNsQP/CKtPM+pM3ZnhmrkekBgUWhud",
-	"71otFcpwA1H2+xlVUDsGPzckar+GzGyuyLPT5y+ePsF8QvMZZnRXKlrbgjE4OxhrzW5vh2ZtUjaPHOQ9",
-	"6NQ9z0dmAUd+9NgOpo1ArKrHUQcn1SJjY5YwYdilK3TiXzbDteZ/8Cy/W6QUK5i7Uvscc5aXM55CHmXC",
-	"FkwkPiAmzHaHSr2mU786g1KWgwZUKDOXngTl6ebMfusfPINGgLTGTeq/dT5uYOF2XzirwY2o9euj/Z7j",
-	"EtpAOyihDQAFSnEpjokOggHdlvaJA4QgDA8/0W3phtcDJtP5BXLpaxnpHEJEf5OzGOYFD1lfwMMxGxR+",
-	"GL9i2bA9HgYzXYb9zIbnTCSBuZA1Jp8WcTzmBS6myLXQMtbPOnjtCKgtMBZsIn7LIvnfWw5I5dYJNrh6",
-	"uKLS8ay23LBn5cGFgUrhzrntKNFK6TRUaT0MXypoujPJ1LCcx84eX8HN2yRCf5Oge//2MGsFpFiwbMyE",
-	"thkMHlkJavlDTnxsAX8ODK85PDgoeY0gL67oWfjidV0bH+1B49vkDlR3HhtqTCUoTX/trlxb+yz2d3uV",
-	"sxjN7oTHYAV2KzWOd2w6NT3uPA/Ad3oD1HX7odFmFFtGW15ftFqbqi6z5OFBSAmbmVQgk40L8jl7PKP6",
-	"+2BcmVM9IKcug+HR/Y8ekNFKI77Kz85fv4rInFGVZyzxkG3LGdeMqAUdM5DAISjQFlcjy4xrc7tzQSZ5",
-	"mlrLaji6hwcHDYu+pQyzsFRXst4ePdgquNPfrVBMoMX0gL+ZSyJXLKzEEjp5rVFmo0I5YYb4D9ePL5DX",
-	"ukPSvJ+8JZYxlKBRxUMIJn+71IXoijh0k3OsXah9zkPVY3azEtVarrdbxr5bph4EsrTF+xMwTUjFyIjN",
-	"aGqpH6K3CR1DgH/Fw9ThU3mdjfimXJcXQUQ9I4lNJzaealOxzH8b+X4bF++KZc143lSviXay/GPCp3nG",
-	"egKwVqBTy+FiTX47+N1um+3JVseiGQuhvdPUvs1hLN26L88AABAKaTdADcLzoggSvl7CEreD265ei0wT",
-	"pvQQAIxawY9+6mrEeiOV9cjZTJIkx2QD8w5T+INpkSUWVQTSmrx5K8ktVlZp/D73yVqRzNtQgInOXddH",
-	"4EnwQabZlTMUgT8Be3SDGDQqIy0LUignGW2MYL+AwSxYZvGGC8sXpO4cehxiuzO50DwNh2mWBCZqhAK9",
-	"lGQuXYmlNo2vAsiLcafOOLjd7HiD7/XcQVhGhKZKlipas4wV0a8IILtdxzLXa6Z0/unjx0/Pz7dpulYL",
-	"dA87W5usaDHw1sFthnXHhMXWtYQahUsE5lkJiQyCzhtQdIXUQzSt9c1A7ftuFarb2u+KDtdMfVgaVn0R",
-	"0HMH8Nq11YCjax0uaJw1h2MDP14IxlOC9jg6aHLnmca7MIiRVwiPlq0Z7FmwUeCeieybBXU7cGSHwMwz",
-	"YmvL2eLVEKg2WHNMe0EngNVuKFgDbPubp6+ePH/1k6ie8+cAmKNN+mgRW6u9UIEV1jfrwwPW7gIGoliz",
-	"6uxKI2mw7tQJv1rTXlejGx0NN92H7laoXtYFI2k6V+sknB1KwE6m2qUU/IbCOm2YGX365jn59OyFUROZ",
-	"0CxzpQvoYnHswdFJDu4hlxLFlQseDhy/7tINcNUXVM88FioWKW+qjtiIsI0CYMIicnhEEj7lWg3IUxyh",
-	"DgY52DT58VMQEsA5SHFUhq1C+VVlWvejtyvfT1D/bdaEbAyA8r84g6aImsk8TaBAqgUVs0np1Oq2OF1K",
-	"Ui6Yh64xo5uzjJbW0bS1BFF4DviN7J0edIZnOuN5GM1bpAj/NltHVNsZmRSft6J5m5mdP3/pALZFogbk",
-	"80rZdLs7MykVU4OmAHifU3h/fTrh+3VT2xVXcAd0t0wh01xbaOeKCXDVLHRDVOBXIHMkXF3aMrYiYe9Y",
-	"z9qk9nq/lueLvVvI1jzOqhYK6oBZv5RpRvDTrZNpQAxwFd/ahLSErsidTy8e3/WKkXf51pThJn5hxZ31",
-	"sytloS7cTrrwINvE1vPE0mFdK9wyhiVVWAkXIc/FdRedq6FF2W8PPXLKrKvRjNjRRmhAKEejF3MxhRiQ",
-	"RmsggBu0biwQEYJDd24fxK11nnd4qV6nypFXMCDXYmkhIntES9RSPhnlXSydvLXcYLeeHt/tzt095Z6v",
-	"6fMpeOmtO37eWLTmFoun/XVAnmsyz5XGgmsuNB2p28agGvnvkq2OSZxeqrkaxmQi01QuEenhwX2SMq1Z",
-	"piIrhEUk3rfh68N4UA0Er9jUjzaosG8mtYsAXJWPZ4DL+72vDTd5BfH4H4Rj6Y0Rd161yEtP7OpDnygz",
-	"JlTNmLLyNlSWxiUjKaMQrxL/MD4hh4dGtj86IOMZzejY7GUhacU/jH3hDavYc0HmlIvU9PB4xgUdkFMI",
-	"bVIgdaJOgK/SekWWcvr54f2PDg7g/w7WpwyUvS9ffvnDH39xsP/xW/N/ZL+NXBwPrsAEW2YZRPe5TFxg",
-	"q5GXt4vbjCujEGSsKHGvzW0Fax1DBOCAxJa31tqF0lxsoSFXcy4zdlLch6WckHk5jm6M11RxjdsOekbV",
-	"wfTPXCvw1099U/DnE9eeW6zXk+eOz7XwwXXmHngJ5XVkEWj3sRYNkQQlUMwj1mzM2P7i9Ddka7jGL3KW",
-	"sy0reywyLjOuV8M5fddhmD/HH2z2tisbY/EMUESZSsOPQFJczqhmVwyhpl0vN16KwCwVKrBDG3U7bLW3",
-	"uoo7VACuNezoQqZpwUFttU6Oga6uZZac4G4vuYIg0inTijw4eNAobFkEaUS9HsJadS9pUWvNDKiywjZI",
-	"dcoxoNXwI3P+tMTIXJhTYRtqX9CPHj3ogp9p0hfPgKtaQ0qZeEDyF9PhNqUPN/+mVi0Sa/uVB/F23Qx2",
-	"J/oVi7ZLsa8KCXfT8CNgmDEKCJ9MWOZ5HsEYRjDkKAziroRPXxuR2s+sQCYpJustsv6RxyTxT0JAEv8Q",
-	"0Uje4soFZXRupoyJ+2bUUqKPrmptNUZhw2IzMWZ9IAGDWTwJPrRxzxaDt8oXV9YON1/QjCspPD1wV6Ch",
-	"KLzVVKmyh20hZUNX+aDH24jcfb0YbaoBzqClRq8qPPkp+pO9up8B9ze3BMw0qIhW1ILqZxDCMay5ihzE",
-	"G+5x2Z+L8qlbi/YpB3ePYDQbznki+HTWYNx46QBaCo+Un6KtcTvhV8yDpckJcY1h5ZR6neETIiQpKLQv",
-	"4klIphvg5dra5OVZnclleTOL2WWMQgHfCbXmeXPHIv6gtcr3C2ZvqyRRKi7oJFwXBlwpzL029QgaubAf",
-	"4l/P4PM15QJcutlxMfMxWNqL3DSIgjMSAxMJJBV5iJ6CksueSSOcQbIMQCvHlmegLhBK8bkQOJuAPmv+",
-	"sHVTLrOqM99e+fmzovXKDwVeVC4wHmmtHKGpZnMm9Kfm5bozu0qPUakQCJ53u9O2w5CnBSAk7sSX2XbB",
-	"japn1BJ1wZ1L10YFFSLkiy3Xfwv7rxHPJysQ0MlI6hlR3NzbOGDre4FAbDjwReIu0FgIuY0cygWanBS6",
-	"tNH+EMqHC6KMpE99jmPdu+0EOFCetmXXQjriBkIHqAMb3+O8z/3Zth2Qbh7ROjZq88rMuWrhmH1Z5II1",
-	"p1259fAxElxgcmrWwAeFXSDznj/7ztM378v/sNrqEAmkfUTQrlNHpi7gqHeBA9u+6ujA7SbEXcBeY5yc",
-	"jS2wVUvROGzDl4hVy3sMxSeD9BezkG0DIzIsF2/oxksKtqzEo93ZOQ40QDxD1rxlTXx+s1OpNE4a1sId",
-	"OPh9jgEdVJDDA4hds0uiwBKzRT1+d5OVDmj1eNS2r04xATmXVqmbhz2T2XxDg0arn8OcSee0ctdBg8+j",
-	"FCsdtVbWZskQ96ah+hzuGWQx4dKMZZrPha3LaK5Y4lsJI5nWh2k3SLjrQpmA1zQuxLzEv8IC3RU+RsEv",
-	"dEwen38WkV++OP+lIbyfnb9+FS7biAuarRpBj4E27eTbIh3Mb0HkRBMgDg1w4TfCQykiea6zVTbyDi8Z",
-	"XdSZ+NZ2zh+fTVbOfVRasBPEVXC3kA8JLRUY3nBJS+LwOi55ulhgbqaaMdbiaoWfcMhLmV2OpLw8CS1x",
-	"sPS47jOeJEy0Dr3Pspe2uOeyakACLK0pPFM3uapritBZoYX3Ype7dW+W+965j7Oh+2s6OitGoFv3dlZ0",
-	"pK1ikb7t63BzduBFrIaosdJlBAgUXDdeSmsN3YgOZv/X5T+4vvpYP644xT5bejtn9RbP6YXb/fJ8Zd7s",
-	"sbGV6hr0KxsmbzjjcUW3KYvFVkdyahFIzzYmcdRXK2CqBX8qNgOPA3grwNh1w4msllqq7A7IJETm+oQc",
-	"2KSU/nohBI2rvqentEZcK2+p085pv4VWAFvlR+IWp23nr1i2WypHqXrXBI691h1kxRiakkXxswIeuTPp",
-	"ovxFMbrmYU15Uz1hfG6klefnr8n9w0eP9g8H5LVIVz6SA+4F6wGFwDvMx5LWTZALna1K+MnsimXu80J4",
-	"SjhNySJjE/6uHB/x+NXeerDE0/1fv/366H1j/MMZKPefUD2ebXclonVgE7HAvO/62qz0bm0Hsevm/Qrm",
-	"tbsTg5YS6HbHp8b0/HQyMX83SigMfvOVW68M27L8H9yLX4ovxX6BFBKRskUcAhIQcAsCYBxdcmX9lQP4",
-	"PATUcjmDNn8Fs63xNfZuRnOly60H6FkOyE5Ii3KPCkLKJhobsLnzHZ83A4iFGeAOQgxj0YqkfIBwRagt",
-	"7JBPhcz8eJHynHUMjDEAcC4lAMOfeFfUeEbFlCVucSa58m3QxQLjNsiMpYmfR8u33pMcHwNGPSZOFAl+",
-	"wT7C+i541rm65g6Li0j+GDIdF1Qp16m3qxhyyEXxpxmDvxu9fRDL+sA7K0cV5NRWJ4Ah56zSkI0fdOZG",
-	"8IFjmtOXgpBEMmW1wlxoH1gC83FxUm5poXUcWa5gVPjEf+HEh2aKNFyY40RtXXi3egj8ZrZ6yq+MzkzH",
-	"l1EItQitf18RnWeCJDxxeiwjd3yzd8v492i3NFM075pn5E7R790BOW3AqwOSdA0iaoEDbCMz9E4BrhRI",
-	"+SJxQ0EfRONhhCg2MwqgR7sH5UUffCkCT1UDGI9L6/JHGqySDnHJDtfcPHZ2e9GePUvwMZyIUnlgl1yC",
-	"0PSFYS8gmz1kk2Z7ezrIkDMGdc3h76L4NvzpkOXwr6fBhPDJp35a7m83Ofz7opgiPnjuJ+o6cNPFv0sF",
-	"v22nbur495Ngyq7TpPbszC+Gvwq2u8zpYtEDaMMrnzW4uNaaG86Tgn650Cr18CAMKgU2f8kWuhmhug8k",
-	"dEugJ5ynVuzw4LRZWQ0YPBOJiorIHIvO51BPUsobvT5hTFjfoh49Q9uK5HT4LAoRWeKzpxdnvxo+efri",
-	"9FfDl89ffXrx9DyOHGqgZRTmKlRk5lEBJMQwVWZx/2hdpNtBn1mhTtiW0uoiNrS0pUqocy7hFQjEWTYB",
-	"dsdr9C30aXa2scpnH3C8qlOnqJOJR2dtFf5S37VFOXLJ9BG5X0AFWNZ7FN3fPtoLeg3iuszfgc+/LLbW",
-	"Mz+tuaArtNebFaxcHgWykWCqAZi6CYi4AYII0VKVD6AC9I+iAA0qAdEm6gdLjIrRZJN0N1K3/uiXJbzG",
-	"2sOKSx1fSxNhXsrvnqjVCByv7vroqXnpCdOUpxX1pUGhMO8Gyq3pLgIZzdeOuS4SZZM61Ly2cP+dtdR+",
-	"+ny2OvFVGSEv1uVzGKEIs2B5t5thg8vGD2g7jdpNY/3+hnNuiTXW2eplW2XPZzIjSQYirY13PvaxavZa",
-	"cIgDEKI/ybMQdsBJ9j5z0ifUeUd5qGjNINAF6ryS5xOrmRl9DiRbmYH9IwoywL+vyFgKwOtBDGK6WKQc",
-	"M3i97eOLw+h+9DA6PIjuH0SPDqLDjw7eBoxgrVH7o05jdtmx2HIBec5xJtNS5Bpms9jgpz1EB4Fk6TkX",
-	"fcO6ZMrOXTPwBzZl/nmGzZl/nmKTMIZcN9o5Niyph0Yp+35ncOg24bwOE7YP7pk1j7jiTIDZ0hfOaisX",
-	"q8y6nRjmnd5CB6Kpb1UeKdq7YplqtD0+F2blFTpL0WiINoMBAag7DtVqYvt97Mz5+I454wnTbGwUPTHO",
-	"MzBk429q0M9+vmQuNHYtpzL79Tm+Wk87sHtZwfQokUeJIMvBhHYEds+C0EG3aJuVgoKh7tjva7rcvbvX",
-	"93pdLy9wnNt37uJ8rPy69rKdcxE+PazhTXx7pz84yevzdJj4zL669SlrXqJta3pd5/4IpKqHGxV58vCZ",
-	"g1b8zGtcIx/UvXB9TrqOfRZTfdtOGDtleLtndp+z5jQODJyiRUVTayjhmB2IG0MSfsUTvGgRp2PuXscX",
-	"VKGO0mTlBOoTclg2YnREWXRVsz8fywV7PfmcjWZSNio6UlnfjjoOY81zBXVQSkh4qLxZscHjUDrp1XxR",
-	"XMpGbk37Vuqww3s9+RTb8H8/9o35R6cplu44ZzQbzy7YO70Zwm6HHhZy0sadtxy5CN60YK6Q7uFR3biy",
-	"glGXta9hyzCS8Jx/1Vn2OLCC1mNJXQ6Bgjh8G5/YSVGb2iKN2HgNX7CL1OgtPZj+bsQV7HtuOv/BrHbF",
-	"5M6Z0Lv3AofLuXXVzgYIH/YOw+Qt3gGdM11KIgHEw7HmVwVERqDl2xSxzKv7CJ4Qe9hpIWOipYysAxFr",
-	"ILl6m7YcE3qxlE3LJ7Gaq4F9ZTiXSg//8+/+VUxSPuf2HBeHyQ9T0NSW5FwBb/e1kf4/9v6+x40syw+E",
-	"v8p9+DTQUnUkxUxJ9ZLCYiZLUnWrq0rSKLO6PF0pM24yLsmoDN7LjhtMiqXSYsawgbY9a48B72Lh8dhu",
-	"w8YOjPELFt6dWXvs+TDTVT37l7/C4p5z7ksEI8ggM5Uq1RDoLiXJiPt+zz33nN/5ncVUROyg1wuENbXR",
-	"VOMQxL4e9LwRRtjDW20azIjtvxuUtZRu8+DOpVwZpez1NahbEGE/1EzNJRLvoeM01T5L1EM+GKOfdMw1",
-	"40RbYkQL2MSmImexqyb24X4QzQ+jDBMMvQZqP1MUWjzQ7nMuFtbHGHhOKC8q4ZHBJYnZtez9k+JQYEjj",
-	"MGOSaYPlQMBz1pmcGKRyR4TWSSVN4vJ6srwdpicB7HgsBuciIY9wYNoKmjrn2kX2gUuISDeqPbzT+8Cv",
-	"CfJ/xeCbt+QfuLisn7+8ws1omsELQq3w9DbHutNRzFPuJIf4WnzUTnAJIAT28r393p2DvSkHH8XqA/YS",
-	"S1O8mIpBAawRjqS8Lp0jOqPJ+V2UTloyg2xN+NbI2VhbM6eZvmzFNqh77SFilDJpw70veYUBWbz2kLVZ",
-	"U5/i0+a9sZIiIFVcSaMS8AkBjyxyjzQo0hMje7QFRAYMJksJ7vYxd/KFyF2Wwzhid/HbML8j8kS9jz9M",
-	"eH4uzBEQd9kRVZcHAFVZ2vMp5IMEGioIYUyMRCTgndlUP9Qo92b5yKwF27fVJJEfbOwKXZ83OUK6qSQk",
-	"EoaTKpUMUxuXeS25E3Ik5mNTFICWZrrKn/Sbf/Nffv3f/+E3f+9Pv/nHf35tOZd9JHdNtxe6EBMi7QzO",
-	"jNrApLuXc/sHSsZaJurg7MDGIUmMnYwue6wKVqgR+q7xjHIpv83qnGnRtyXE5UnI1CiVe1aV29Yisraz",
-	"uo6ogOfnOgBOaVg+HljdZccFL1JdpANtA40Lxqc8Jy0IOZMZMVlA/oREBbgsUAacpsay9FwAPAuOpIjN",
-	"ZCa0prs16G9WrzKHhNCFtmi7TAsEXckSbo3c4kZNUXIg7OnpqHxEYe7q3VYggXCKmnEJflrHKkt0qPSW",
-	"2Y0qWu9WyIUqQ1UonJu1/Gu7yVhStmu/yTTT7lAqRaDdEbLwnDsVjpxtERO+9mOsqROVvytKXwRQCvPl",
-	"CR3kFYKJXPDMaBNxSS8Noi2QXs7oJLjOuyw2A5rMEItY+xzw6JmDYgi5OmQh8gvHDlDZbrasPth8LNYo",
-	"Lm3Q0F3LHTsucKPOZZl5DnvTiTqu4GX7EI0IahnVvDDoJW6XH8AZRGjPezgmEpLcI5Yk+rKYpwPHuwAf",
-	"2jm0+IXIjS6W0/bqN2FS6EEcIbgMABoMAU2IhEglm6RZlnoq+i1yvJzxjFNW2y3eHoy5lCJra7SXw3S0",
-	"GW+mpclzDCh5eiHMZDTzYHbZsRjkgvgwzAVKJEzIQb4A7JAR7XpsVBquWfzOO+/EQIRoWc5T7X+F5iNz",
-	"5hgC+eNxUUz14a1b5uMt826XUUwy3jL4AI4/LEEXfMFmklDWeKhohfBXzjQ00sXMWtMFxWnkYqKQP85f",
-	"g6E1ETTFKAOAH6Rhsa0n72oEqYYoBJc4CYBg9UzQ+sXEZDdi86kPH+KbUFNsLvemH11QnBexL9P9hOMb",
-	"1xVplOal58gCkAlIh/MuTlfABO+l8kBJPZvUIcGOrTGkslF/qMu8CZB1RHpEJa1vQHapgmcRA1GUi+EM",
-	"yNwhBZFnc6DHu9ttpm1wClak9tffsx7Ro59q4qJuSNLimBNJZswhem4kcNxCBkhdy4mY6j44LJIVuEov",
-	"KSExEFDjV6gKpMLsNwzCoPQ9zDFd0lyW6z5PZdLGqCvyj82TDncbAFtXvfqJeZiwrvByai4Ha9/Cp8zz",
-	"at7X85TcwJV0XLAtz0QG9LOpdmsvGCxQJaUi8g+agWaLf6vrn2nTnOeSsmosTZgsbYQhzzKNd9RUo3CI",
-	"goidmBK0B4XGyK45UHlSn1F6s+ZaXrlVA/4g1dOMLx6bR62rn1/wFIq+FM/c1qm9ddFuWT4jV4MWQrbP",
-	"CjBVWdZln01hYoR0ODm4KiKpPO4lUCGDFdXd2qBE5uX+NE8Hok2IKmb4xxBYehmUkP1b4Ft0qHWwtA4W",
-	"7EY8UTItlKmwa7+Nbx6yO3d7Zkn1ur07d7vsQRhti/e9gdKFRiP6PY8nInweYAfp1IRT18p6yQCO0ybQ",
-	"fGMLC42VJi/b6mXgHXLboQB8OvZ12Q54mGogVF1hUdlIuoYsahstFjIxrV//x+bJ14JloPJ9Qvy1ScqH",
-	"ubk+Y3SIDyLz+j6UICD3V5CrfLssdmYk+18puXZ9nKQT8XPznCVX6OtGx1j1llKeaE9otnqmm68j26AF",
-	"LXp9Tabc5LuMLFxBCUEUgfZmQxpJAPwjIKBXkso6nNMpaKTClVFVVmhfVeSLv5QFCnH5mC8pIlVRXjrk",
-	"3LUrUBjpOKs7V/255eVQ5K/SpRVb2YH1l9ttgZK42R8aneQBGZEa8m8DGxSeheY+9lEqshJFN6g4LrrX",
-	"3LGWOQ3BAFkbu/XEl44c4ZRVgr5zMf425tYUZLepWTn2SWIYj9vty+BW3tgcswLoOapcl+5Itsftagxu",
-	"8jX8V3VBDyubMjSzUCeuUs3iYpwLPVZZEgf2nsbl3Q4T9CnPzz9R889dCfTFMRWySiPbYI4hIVuK+ppI",
-	"4JhtnXxtNTOtG5QNRnpudTSr3FOeu0uKQLsWmvflx3RLq1gg+XQaI0f/vYDs3mwDNMZQNIjFuEEYxiGL",
-	"MzWKIxYnqRwVPDs3fytu/jsXgzEvzF9iwtMsJgvMnp4AfwDP0sVM2k+FkAMhC/hY8ozw6XSdS6QCCuV7",
-	"X9XiQc3Kg/wze4EtyzWiPrBN64/F4lFSO+fud7SULD8TdeZ5WognMlug4mFeKp6QaHCKLeUBXxFpcsa1",
-	"+CzPSqf8LE9redDJetOYobECv1peyRWgNgIXajK7qaSeap18I9bMvcy+VmM3SupZW3wo80ZNtmPkg22+",
-	"1O5yUWuFHgtOVuhlz32qi9ofvH+8iQlxs1bnlii/nvq6ID25Lv4jHS7KpNjnwnR3POED1H1kwvNkb46w",
-	"Sl0zBBV5QmXWiZCyeRAphf1mfDdqsQeM2vSYN6E/nNcbKNFDrikIBZNilR93RUaW2vVVh2Vzijqfmtuz",
-	"uXTY0sNkwmEGKCBq/sFLs5BfRUZCWlDFfZWILjtyjhN763UAoLJHeQKXdHB4ixdFnY3VHE9qVhx7g5mX",
-	"I/URaw35tEPptizLwhGtWwVW2teImZGQRZPEbJAljQJA/GLGsw0Flotk3WjH2iOkdjfnEy5pY7ZvR5Ah",
-	"eflZpILYpMA6wbk7F3bnwvfoXBiofNogOa5M7NktEzlB5eqt6xVornWLfCYH4qQBMyTkhcjU1F6dIrR5",
-	"poMxM6WR5qxZLoASyF4DFjbzPq3ueywe5moSN4SIYMt2O32309/CnW4WdunUalzNY9Uw+NMgO+n6Cqdk",
-	"z/ZS4+7d23fXp7ubZosT1a6l24uoqFOgkuO4AQqeF+Y7SL2bpQOI8JdG961buzOpZ2dGCJ1ZbaDi2pSE",
-	"fYgd1ADQsp+kutj7zL8ch2n1w/ymlMa0nyavzF39By9nWuTwCU0tP3gJo/Iq7rJPjYSb5mqU84lmT58c",
-	"n2BaHHbj2Uf32fu9u+/fLCMfLSiDvukO1ORW0KHfMhX/T77+JRqOXr2RO7eOytXLHJYXrce6tW4NFjXC",
-	"dKfLXqkuu6VhpBiMW2rA9riq7o0F4I5w5Yer/pD94KWTyK8i9oOXmJwY/qQjDv62S9P8bWnE4IOQkNCy",
-	"P5Ppi/4EX0Q8T9esTviMQCL6Ynd8747vt+L4Xjk/K04qnKbNjDRLHZiIYqySsHZzzHSizo8fmv8+/eyk",
-	"tu5fzARyzW1fM23WSxRSN5qXURxm7WSfT8mybecr68vUW7e4MjValjR6rOb3fQRpDcB9qRzFdyfu6z5x",
-	"dyfN7qT5zrsKNnCtvXY5WiMDXQvr+h/4NOsCHHaOwN3u/pu9u3OXNWO5m8k5Qiprf4QqV/74sVi0kxrf",
-	"U2fky/2yI/JR8t10Q7qpDCcumP51jkgEmdQIucbFw6fTTQAbO5G7E7nfI5GbcRwb296vxn1IECRk/7Pj",
-	"TmQ+/+Rj/Pfk89r5MnubDLzHdmBsaTD7YB3PU/g3EegKy2uLujowA8kKv7eXh++Vw79dL4Mn1nntFJ5B",
-	"tZfk8KQQ3TdO4ml7dBUsnrto1l00azmadcJflFZM4FjyS/Ay4Z5/I4Iyo86LvZHac9Iaw266j+mPLwDP",
-	"/Dx8bC+dWOfslJtzrDNKi/HsDByBik9TYEUZCXnLBfG8Cl/X5+l0T01xC+9NFUyRP+42iBB9agn5vnNh",
-	"ot+5UX2LYla/a2O3RQDtllGvuxDRt3SJbBuv+p3rx2Zhp+uaj/eG62z/aw+C3SrsdBua+FeN+vR2hLCN",
-	"IW5NTB9swhdMF2mWwRf3WDoMCF8B/uhz/M9kcRVcBTt+m92NYHcj2NG07Ghadlrm30Aiku8g6ccW+s46",
-	"sofnKzSb6zXxvgHz7rNaRldgeU/zwSwt2Fku+Dkl4Czn88PzAzJNuzTTmKCRoNguiTW8O8+VHLFzsYhC",
-	"hQTKcCmh0V8FuQA4+8VMFdxpEDMtEjabWsq2cZqVRPZc5ee6yz6H7zEvQKymQsZR+BQegESMbmnYY0h6",
-	"G9u3xjwb9ulVS+ZuOwyZ4pUUAbUtwqzYIFMaFJp7lsSWmTI0UJmANgLErsAbyTUkxzXKBIkUNQRK2GEK",
-	"kfDmdEXCX9wksS/dcXfWcNKUl6ip3aiWy7P7EzVnaljQibM0z1MhRcJ0as9E5BLCbg5nWcCi3IJXAunp",
-	"61eYFeg/1JjrM2JnYpRK02r0KwNxPy7oZpea9RyZdneijpu9tikQhS6e4Kvmz5/wbAgfn0NYRJFmbZlx",
-	"qmKmQFIUGgBbWOTnpXlTHq8n9K7weXNk84a9YtRRqWRIrHptrNwlcb2sei1RgajhEBd6LooU8vVb1ctq",
-	"XW56TSfUcIgZ4WGU200wNumJ7NjWPYFCrPijolzbf5aKeY2857Jv1I469Ok6Zg+3iuri/CokKT/UjmO3",
-	"y57IbAFSAxNuWNIqIcpJlbqtGUjmK1JUUR6qamvgarBdU1akdRwvViZzn48XodSlqEYz/o62u3sqT+Ue",
-	"i6XqwzFhxKZUfWD1JA6aXEx4CsIEDxKj9Vs2UKO8KaT398lLqNw9FqtZkXN5DpQv3J0wyEE1AhYjI5tV",
-	"XoDS7RiU8GU+FjxxlDzwqtmSY55gWhdzZyPec0qqQU+FuTemSmVhdgMoGTmo+7jnyzXgTxaOQ52prWW5",
-	"wUR6s9RiM+hEdAPRXiUmo3JC+bjLPlI59i2x2cmwIc7iMLPshqeSlQgOI6cnEBRJmbsPz4W7zmB2BVhz",
-	"cHB1T2UoGkgq6AKFgF0T+CcsCaDaypC1yk1uJ+rAXJlFG45s2zRk4wWKks/Hi2eu8s/Hi8fqd6h6+PAR",
-	"NeDz8eLYtsG8GzTj8/HiiFry+XiBdN8fUltWMvVYsdRwlhSXzLhethQAvy5SDl5tinWXXCtqjScorj2/",
-	"uqv0cpeBIOVQzVDlM6D7dMkJxItUg1Uvs9Rty6fPNonXIVdVf21SLqIYTLOMnQmiwneIP0oJUp7DiIlM",
-	"i2q2ixWZNdvkfndlr07+3u5GecL1eXCffD0J448hQv/qYUKXQeF8AksJW1Yb37EMqXleGzx1bRdU01Kb",
-	"9byqSU65Nw+bu1+XxXyamvMarpCaEr9ASg04BZNJKlNd5LxQue6yGLixw+fJTjqdwq9k4zWnIpib7Bdg",
-	"h7c3F909lfF0psfxIV0ti3GuZqNxyWAFr5Qz4XdZrOdCTONDvPvO8SY9EZolM9Fl8dwI7vjQphiYo/yd",
-	"wt0Mj/Wcp+ZKiLlTTDsIIBgfsums0JSl08hbkLX40hQMWsVYQCYBCynswuVTq0xAP3KblGYKst9vOput",
-	"JXO+mQWMS/k45tPUHE1meDsBpDXqmIEyB7HpeCfqQBchxTZmG0W2SzPd7ZPXHz19RDnq71N98Lev03x8",
-	"ivVCfnuq2/z9OdUPf7s2wPu2HaVVuAneza3cUtLJ95ePq2OhrStuCX5cS0gJp6nRhvh0upRVlA8ghSc5",
-	"WVJIkEjfYcKcHG6GbRh/yymZG9pAD8ESQX6SSmOWWwJm2yy7bK41ZzDXOIAMdh+NBoC9rasJ7cTUJk8L",
-	"Su9tzYhs5grShzVoPLF74FECh6TggzFzXy5N3YTjXgp1oPWoYxKOq9Mh4zJspjQwuwtkROdwfylEyb5F",
-	"lVXS6NMqLc1VaWzqBTsM/XZ+45C1o8zjcIk0vuHYbFDo4YpSWw6q687Kgbo+M7S2SeGv8ZhHF3gTfeZa",
-	"dwU85Up5FXUobea6F3+Cj4Vvej/R2n67J8P3fzETs7VD9jvmofAt3eJEmQQ9rAw1VorFlLrgR8LS862c",
-	"gPuYgfqywOjdrDXOWuPQX+cOD8bt2rZ4MA5bpY3GzMguN2eDbZxPyNPkHlzlqwi8sQd31mVZL7UjTB66",
-	"rimlZ6+0FWFi0/pWAIJoZZ5qaGJYkHW3XK6dNs9pecaay/xgXdSyK7A69FdRZnUgL1FmQwq8mpSZ1rAG",
-	"MxCk4fNxlGEWvlLyPTuR2vwO5UcW8YYQhEmaSDDmf3Zyf+Vcvv/unWoK/0bIgX69e/DdzZrxerbgho1o",
-	"uQP1EqBx7Q4km4Nzgjq336XbbzOirsCMBZlbfS7ILntifp2nWuBNpn3aVHYyVpriguc8LRyJfqpZMcul",
-	"SJgaDgnNSPBOc3lTUiCkCc7npBO14n05JghKuXNP83TC8wW08IwPzmfTQ8YnSo4QXmj9Ic5zAdMCPpgb",
-	"1hYbAlLN2gLPmEZzyc3IeihMT52FFF1FurC+IkjBZoqKrKfkbEGON8g2veygoZtzqpmSEThl0JeF/QBn",
-	"VkS+GnDcV735OCc2Hzl4HzBRNuT0HOVqNqW1pi7M9djMjJ9Bd2Dk2j4cNg5gGuA9w+FRimU8HwmXwnaF",
-	"Bw6K5lQqthKTIc/5wkMtEZho+keObBrJe2SAhlGFufLWO4Bm+bmtuKTIJ07A3i77JNWEpIXLmkiYFHMz",
-	"ZdDpiKUyEVPzriww04ipslubIsgfEx90PwiPij36Yokz5NjlsPZshpi7us83SVmw5nZ7XPC82O627a1Q",
-	"rRBjAPJsbyf7icgSgHqWzWT7FhhnP6+xVTsjBFVfq4LiGFybmm2qE8mHNiDs+lTtsOJmh8GmHjoa2bb+",
-	"OWxECxdde+djWiAe2wLNaj2QGiverORqiAGg2FCSpwW47alYC7ZJ5SCbJSJpkVWF2tPSwxgM26VW6DYe",
-	"Qcs7WasB16CZ4fEGaIszzsJTLJ9Jjdh/GwVgfZx22MOJrWTqb4dsaXQmfk5QEstb4qpy/szVPsUr8A/6",
-	"QoJRbpj/QhhV8TOZFg1AaI4AZfIL3fNL2QP28TSFU3GYZoLxbM4XIZQqcLdb3bSly8U07FP/tvl47Eqg",
-	"HmCe/+UFTBALxHW1W2TExNGXYu7fq2xsr5mZQ/zpw8cPHj3+MYwAZMaT5iJmUwS3y4zk681FkS82rRkg",
-	"pVzaOlvWmKuB0NpUuskA2QRs7d+pLNDlEa7vfU0Lq7VH5RluWuC4PD5KR7Nc6Fqg3UBkWa0M9wN+JgZG",
-	"Bb9/9Pj+w08+efigZY6zjKe1yaVBB3GYNsIuKXV+j3FmRiGltJGgiWqzooCapEWVJQ6ccqXPxECk06Ls",
-	"T6Y28DRhWrWsYoa+lv70bq8umg4sBHAnSSU56cY8GzqIBowqDai90amcfXT06JOHDyKfSbuceRR8v7DD",
-	"kpnYLmOmb/gHd8sg222K+GDLInDRtlltOCJtYc+YbbTfVHzdkjP/wJUQ3zb3JjsLEL2FOolLBupEDy3R",
-	"ti2j6/RSkx5C9UHZML1Tc1pLCEQSDF7F61m72tz50hzmWdIwg4pdwtaNMppa1MfqGcWkqRA62bZYyhTb",
-	"ZqFsloJVXkpGGBHldBu+MGqNK4/OInT4t4Hl8rRYLUW8n39ZhJi3CSmKME40G4DQfZ1iBFu9tQih17cT",
-	"H1V13y2+YJ/5cydcRk7wLMuKKDgEwxOkvFaCvRXMXDAcQdcqh0RF9FbE6OqD+6lKETDIs+zJsHP4xTIr",
-	"af3ty4d2WMAgIIAjNlaz3Bw4CV+0VPer1/9a7tS1N9SKJvKqrL8+s77QihJbTTuy+laictHXIqeXV11J",
-	"8aly5lZzU2qQqnm6CRzJ9eoYX6xjiy7ENIymwdnpRB0zPWBwWDQSsLl4vIZ05V9RMEqC15DlMtSWMTYw",
-	"G/A+daCcbJmGqTwPq5f3tVqI7FXpmu1D5bWw1NFz0RCcEXvkTxyxmEyo5k8HSTcfqBF9U3UMJmI6DyPS",
-	"ZsxXTnOncL5U25SwKTrFwH8GUXqR13hC9BbmxUKQMEEdYfOgEkUBRGjrtjnyjTJPLI2+qDI1ghXgcIGk",
-	"5qYSIv6gksgHyEBL8ZEuOzKnrjAvWkhcqln8/8fsNpz2eZedLPlWwG2QyrDMuBAazdrVsZyPeQH3WTxg",
-	"zbcs1W3QakBMUheRpQd427vHzAYCuCiezBQj6UCnVam0oeTBc6NG8GC8dfuCnLyubIFzYH2l0lyH22yB",
-	"N7Hn8Xi57o0/04/kUC33s7QmXjYB6/t2OEJVcv/dJkOseaNdCqWw+PKrZbqU1d262mlsvbxpTGtW9vVN",
-	"bXjnqXa9Lrz7Qb5g+UweVlzT4NclsxWbQ1g3xNw53b3kvLN+QZ9/X8cbBQrW4VtmssjrMceuzYCZxQdt",
-	"Q6ZjI6BRyEYsHbJziUGvNZzEVx5+c/WhNDm66upDabrsczq6AAISed+nC/7lZdJx6zrlSWKnw/1sXfFw",
-	"RdE+urJu7CxgZs3c2MfC22Hl/tkgNEocyqtqCKbbHFgPu/vhjda3GNzHyYrS5oR5IF9+IgZpIugALDEG",
-	"pMU9zGYPAAhzvpf8ys5xxNJ6vpxmO0ipZ+F9gHbmDT1WuVcabnqfFa4qfi50pwnrQZmSVtToQzWpVBoK",
-	"y6FC2oyRxqBtLbvUA7KqXq8E9hhwueTRgSAXimndINzPBmbX3lwuFfW1vFvTJFy695gRh6CjcZbg0K0G",
-	"ewO/WpIO1i7jXJinRGJ9r10Wg9Ttm0ELI48HXhanBZNq7p40V/z40HyL8vqMbHRJFYxj5qKugDPR9+Cz",
-	"ckEWfMYhniKHu5x7LxdTwW3MsA34QClJMggEqI9HjkH09s/FAhRZGyuC0VcMh+lM6FLD0snMVE0NS6HU",
-	"QIMO6TkAXcpiPdFdD3KK2bkwSi0aTuEYOxPmOUQ0+WwGKJttx3NhTlaRIPoI/+4G/jM/SZ2o4+fBfQjH",
-	"1H2JA1Z6xnZvPaO7dyDSaq8eO3VqwQkf1SkEsuCDooEVZGL2un2EtsCIjVWW6JYuFkA8JRSy085KUvDR",
-	"+t07QpKppXEZYdgY9qlUf8OQeJT7UoIF0db5jex1bZ+eSVRHaoQN2fNjniSxY2Oj7phttEEwUNUoliRk",
-	"XMSm+masHJctUULJWgf5Z1rkjx7o5ciy9byK2IXWFbxa3b/ruuv5pXadV4ETPrre3AQnfHTtiQmsNKg3",
-	"qTrcb8FHEZvJ9BdGqZdEJoS3D/bI0uTAbstVFuLk6eSMb8XESERIXKlYogheQW/rKR+AJUfNQPkrZyb+",
-	"2aOn3/yHf/3tL/+sDObbbxerhoQ7Bz34572PbnWf31gi47G/PX+n8bXnN3+rFhVoZ+6SUeXmlHnjiR1O",
-	"+Ohal/w1L3ddkxAIEhe3QCYBEhDRmQGbbXnfPKYYXdDl8CFY4GdCSGvYBO3/dg+M+IyPlKcGQ5CuxwHr",
-	"2WDMOLG/XEG0cal1dB+ptq5dHSuu6AEk35qGjcDAi/k9CiIOIwmQVm7Jq1VOdxVWHpo21rd1Cz3K+Qa3",
-	"eWvR5gL1wD4bvOesgiv53SCowcLC7avMKbPLrZqJfpMnES4WFtIOtMQIy0Tao3QiKPB7HlABjkWWeJoh",
-	"M7Owf8xPU/NVEoDmoPzAl1CMxfZh4uLFVAyKPt5J0olonJgNo+G3K2MlavOkzjvvmcDKWM6tByR0abSU",
-	"nZCMzJwpwfZrvL2HDyFDq+0JzOuZyJQctbzNgKGp71OFNTpwIUCBzXngQbrHlCTKWCNOFfExcwmXVGKl",
-	"tK4nywdgJfRG1rePzL22hwWCHWaWj8C8WCj2QTvLWwDuW8U7UTI0mkuhG1eyDYGptygyQYawtavBYR8a",
-	"N/vSgkS7AgDxoKatV2Iu9CwrmojozG8OmwTHnEBG8hxYyUAMtqqkABk5azp4vMmPLO+aYDvOwt5uCpst",
-	"jCfbGxajwFQcoN5bNUcWLSfVgg7NnNr1sPWkWs7i9Q+62Jv1j75+XqmoU9QS8dqgvDrzV62heTZNNlYc",
-	"ZlrktXv+I9B6vPs8lK1kwxQ5EjYqsytEipz+nfb2rBKbiBd/JcnrVbfA/kXzV95hdZLMbXSnVZTPwZKy",
-	"VRpAv4rLgqpyiAWyuQTKClQ+Wpc0yzVaQel4b7oEPAhUteVNVdGq/HZ2vOkOUYkCRlOeS2/YbMKatQsO",
-	"CJoIJZjPn4WluG5AzEkJQ7ZujwCgqwLFMrKxT9i61aKm5K+EN4jeOEZjeZ8XsWcqMhtOgDSSFejkRpLI",
-	"Fb3RwUZttKZo6l5EwtHa9pErGYORUO8ABHDE5hCnKG0UAiq31gkIKi/107+dAuVYRFecVQgZ1JH9RY8M",
-	"6l75xkYuZyDYaNwAwtEcOY96CMFRTQOCOWQEUw5oddGFA12G7Y4hXYS1vgTg9FLtCxZil31oGZwJKVsE",
-	"BWCTpZqDfoWfgg6GdxWpzlSyYB5relkwq1+/0fJeq4xCddaWJVh581+nscYJnOu22TyqOVFjOPlI+//s",
-	"5D5LgP827luk2GefPHpwj664iWbaqGhnC+YOCWtahHIOege39w96+/3e/k9+/NODn935vPe77//Ouz//",
-	"+Pandx+/9/SDZ/snm4QR9/Y+ONr7Od/7qr/3/Ec/WOfkNF38qTqro20qWiSXoteP8OEtTR72nbP6ZNZJ",
-	"Iy7V68OV0P4v1Rlz8GtU9h2OO1R7bx/Uqr2N0SRNdfrsCWeCkgEkpbQJErlQW1afZoXIWw79R/gwQlhS",
-	"PW44rFwwpxka+6QZGbiDFWo6vYSw/1KdtY85zcWE5+ftVPbzFNrVaiLm4IcDwn6WpDgbPMvUHEgL5QLS",
-	"ALWbAH9VsDpVPgP7YMePMmixOGztFKufqrNnrhSYOFfQT9XZsS3rlSuX9kO7o3bDDYJLjGmRoY98Hi4P",
-	"syRoT7YZr4p4pcUQWQni1rObettk2tp+noNwCndDCIRDaWQqCn+4+JtEuRdUwcyimPChHu1n8z68qXH+",
-	"nuHb2unHfmuu88JWNypoksgvwgHKG//44Qm7xafprYv9W3qib8GvcZcdwXRZlI5pDM2odoGsOO83XAqS",
-	"3s3Sa9Rp/x6hpal+RXz57vU7HvPNlMT8aJf3aGzoSrYTv1kYh32rfZxC2ax+Ndern6qzJzJbhDcs+qp6",
-	"ybqEibVq8Vz16lPz7GOnFntz2uauzgbiki1SVjmrzuoUVPDUtqYdstS0YSOi/XzdPnmo9A345X29l/Yq",
-	"o3L5HfAsY58yLuuC1euVjDD9Yum81EFGQXIGgJUorrXltbIarzqetbk6tnN1fImafKs5WVogaHqj0Vgz",
-	"ite/DTIu38Q22BJKteXlaYulQqhNtEWiysClBWR6JzhEGq+hhLzz/t331pLPbXk58Vr/SpZrVEee4cPL",
-	"qT7KCuXKabvm9Xnta/P6D6M3chJd1TF0hWdQ1IGsbfXkizkmt4J2EUo+VxNLx5XmSMgVGoG+cL3YP6Ci",
-	"O4edXAyExAjo1KUdsD9akuVXz1ti75+aF58MkYmtXdKQ8vC4PjfN0/UuxWtfhk258Hr2ohWxffb02ZP7",
-	"D4+P4dOBj5e97fg/7pS4buhC0Yv2o4PodnTn+XqXbKPH5qnzAsEn5z6jLyi9JX36yF6yzYf7jqUAbq42",
-	"1U/NNJpLGn1YOT9UxH33wpZmwdYWpVT3zdFwIZp1OHeBTTWL8eF6bS3jcjRrTGhkfwW4t43lsvD9uBS0",
-	"tj6Y12yoscrqw3ssCBYNADVVYSIKYA4tUf250F8g5UAfhVHpeL5RTorpLJ8qLeoDSQdCNvwCrtAWF9Zj",
-	"IRN7W23v7G93zaOxCq965dGrHwD7UEO0a/hEfYbIIudSZz6bSL2+2Dz2XuJs4/6/ELmuZTC+j7mHLCp0",
-	"5MPCCvGi0D76ZhU78RqbH6iW5RGsGfZwp4ZrJQqES3mY7Vrz6zHYoZURd955Zzq0Q1LZa81QgVrpvyTO",
-	"6vMs258jdraokCygZdoRBkz4glGaRBcPeg9cBBCilqWaDNcakjSFY9PqsEcjmSdivd3rLe9v3601Ea/3",
-	"WPzSTOgrTJLJgqHssiME6g+U1MDAq4YsE5itK5UYYAlFRixJR6m5nsT9OGJxFx1l8V7sygA7IwHxAecP",
-	"2aMtIr8UxMU+zEO8PpdIMYGBtkQCnEqeL6ADZTD/t3/nT37zz/7u//vv/uCv/+Pv/+Zf/f63//t/fGk0",
-	"gVf/4y/+4Df/9E++/eWfYWerUH9iy9/OAGbH+ppVdqr1+tV2qthGd/jB98P+J7/69o//cqt4ijVj/Fit",
-	"vD+fLWxc8OxskkKaHM0GY6Uq+9GFnCAFdWkf3oNQa8xm6919PqIbGM8xMbItbi92YjZOE1z0/kJvrvJG",
-	"4gaFjtILIcsrN1OjVO7ZaWjpDb7xW4c3fuuw5BP++vS0u/RF6btuf+/5zfLHd5rCT8JFdtlrmtU937y5",
-	"0PUq501Myxc8m1FaPYBnBSdMNdiffCjBwRYfwiqBJPt8MHZhvoAvpqTIR5JhiwDpAsn+zjCEO1g+qaYA",
-	"X01Lbp6nRSHkIZwwlE8c0v72eu/FkCj4CL90hVaJouOwK3G1L0R3EN+L2Zko5gLdhpMue6x88BUTesCn",
-	"RkKbBw8Zx9GClX4qGcZGphJz8EshErBZYW+h90f0AnHhnWVcnnfZ03CMIZIbnzIi3+wb8WLKZSISSmRo",
-	"d44VrZ39g9t37ppbFap4nW/+4l/9+s//PqSBk4IgbKW8YXfeb5dUvV4mNWuAtdXhIbNJ8RXkz3M89Utp",
-	"nYKj32F4zCVypPbo6y+1kt1nfP6pE+zu1z19nk731BS7sAdkPCLHgSjtEmIpv1TCqcvdL1dcAR+rghVq",
-	"hPfAkjdzwwsgRDBNBJeB9dVdCCmSxd7+gnm9fXf1IuJ7Xz1/eRDdfnVj74ujvZ8/xy9uv7r5Wzf2bsA3",
-	"Lw9efW3EMXxbJ4jLM2or6z6mP77Ax56X5jadTCnHxpSbZnZGaTGenXUHanJL8WkKJ81IyFuu7a/aL43g",
-	"9thKRaHHw7tlqysePHzZe+eKWRZlDhYfSVOe4oOlI7iN1LDRn3/1e3/4V7/3T5qyD36n5vUqb+Dt9jg+",
-	"Xnc/b/M+0g0sX81Xvhs+W75Yr15ZQv6MHq13ItvFnouLVMxrLgAudrnB+ATLC45oawbqrMgvtoLEqDYj",
-	"0XKYWWtTmDUmfJ8MYFcUieOmagXHT7DCNjW8eNNKsHpK8QsV04e3ibjpfb5+sW7nBQ0X0Mpb7VhpIT+x",
-	"T18S++J09naXY3i68TQ4CY+Ae4E/NcLpXc6Qfw3HQhvx8gbsDCTX3oSp4anXNyrMmNLcCjIuMZIUoiNK",
-	"KeSrM9bbyuqw3f54bSqv9XAwc/FLUm2WXBKbS6JVfSMUk0rTzRUQAgWXib7HzNIMEpGs1ZJXtTzc1G+V",
-	"UtiqJvNsSStqmIbSYDocYc6HYBOXfdo5CJkF47idtJaowo/MKfeACoQPj+QzWyh8PrIl46Ou+O+Cclb2",
-	"q7R6VV1Oq6sGMq7zXKySPdcvad+IiD22e7AmnVHADIh8yPxMzSgpU5bqQt+z+VbcSYlukDG/ED4Xo/X1",
-	"VGyeZRH97p2tJPTx+uN9OacYNE8S7znBN+aSAtECS0D1aug78Jt/819+/d//4Td/70+/+cd/fk3KQdDn",
-	"pTCGdjIn6lyoNGkfMUrVWfljPwciyH7lpJB7x9dpv/oZ1R105ETo4jJHbHto+Vulsl4C5r0FJvvt0o9L",
-	"6bHCcVol437mL2KVZXTpqLblYZtpSNWqmBbEAowO+TCEmRdVw+J6cphgBV8dz0I7CMWVASAucSP2F9wa",
-	"/MFa7EAJGRDMYItV82a8u1T5G3PyhvVfkf/PWdHevBtQFw8vhCwe0ITU0DXwgoNFbi7OxkqddyHrw1JQ",
-	"FP3aNkiy0t7g7dpmphPx89oY2SPHo2iE8KOjx0fQ4DOuy2rWkU75reMxl6MxT7eLNb71o9poY2pelkoB",
-	"I1kTZ7yeqWig5EDkMkzV6ovfRCTbZI7rEPZj4Qj0Pc4eCCfOxIhLyoO1345DZ638rw1UDknXl0nEhkMx",
-	"KNaD6acqLx7is+ati0ar8HmKVATwSJfFSHMMlM1lsiafWWXEU+mp70F/D8ihuyyeyVzwwdgcK3GJZkYN",
-	"GT+VJYYvD3yAd0QSMa3KVVNgoqW6D2JUob04amF7xzwh6jdII8rTQlOruWbp8FSmhU0uOr8H1nBH3QRx",
-	"GDTJNo15HPJYFwGBXZnOx/H/2vT5lmq0kmaffNQ2vBhZdyiPmI289SwQAaES0VbR30CBU002hiQ09LBI",
-	"IXtpMBvltGYr+KtrtX3Yxs98e+mzazR8vu9abn+2zbevuz7QF64j+H7QG/jioeuSrx/6BR8/K3WOnnA9",
-	"hM/HvpuXTpN8yWTGzg1Tujb+0NJmOYL+XHBkZVoEWZjNugdwEDvjg/Mo3FepZsEsR+Xt4+QKFW6XKxLk",
-	"IAVjbfIFvHY1imj6nVjjnHhYJb0wurOfTutLfPTUEeptUmiDDQ6OkQqVEm3NOpayZjFeBMj4Nnc7Z6up",
-	"HOYohaNOE9yUTss3kAenfFC/yVQ4J2r6tJEo8aRMkOgzlfjVQrg+2F9mV2jK7QHUTEssHDDhLgzugyAA",
-	"rle3EE5a3nI2NKFWOgnQ7FQS46S9tyC62H4iLJZ4wQdFtqiFoS07TiGZmo1DsgArLrEeJUW3DJ0SkFRA",
-	"ZJliiIyN2ELNcqSCTTVD9GxnGXp00KuZ2M90XaCtSyI70yKxztzBLM/N9IYJJiOWmFmUCZsoWYyX1OyE",
-	"L1pKdMiH2O5RyqHY8mFo1xY6fl2mRlvc8/qRzGuU6SzrD5qB6mFEM2wKLYQup3RyAaTJxKw+IEXl5ihK",
-	"SGF1yfvohVr3kFfqN+SMbk/+sFEkke4742ZNyH/UyVW2Vqw9U4iVKdS0H9K4rtzngSC7BK1jG6/KZ/a5",
-	"VbEgj6QZPo35qWneAb7cZceY9wichPR+jPKF0zOsUCwRhRgUcCOj/UkxJd0tokZc12gC3LqpEEqWV3Vl",
-	"BsqzGwIcNonywLwTFdqLd+9sgqz+7SVo9W/XYqt/uwKu/u1mdLXNhtH2BKdelKI/7vYIV0+f95fPdfPa",
-	"9VqvTI3XbrJylV7STgWi940bp7A3V4G89cK6YvfZwM22lvkf079of/TA7TrI5nEPdbUUrypmNDwplZEO",
-	"LnitwLs1s1COdfaqVT6FUozDj94CAObak2zKtZ6rfC390lP73PWdflcFpDQrf0tajhW2Rj6dUt5uXF6w",
-	"SFPNziDGrFA+vgedW8JfK9A0aNRSYhcHFWrBpirLUjkyRXc3sapeYq+dBNk1bG/g/oy2RavFEX/+Urfc",
-	"05WnKOEDQFgCTRG4Ln2py9okpOgJQvcAEaAoWWNmrjMI1ST7H/jbeZhddHNLdMNO/m5vjc2VvDWq1PPG",
-	"fXOdR/y1H+9yKeRQL3QhJn2+ecxc1d982EX9ruH72p+e36z57p2mEI6AlvVznhZ1F2UkFC4U2LNZOrQp",
-	"0sEQfcFTOFDusV4ZcuaMG7d766wbn6OvqYn/YcUJ730BAzUVLOZZFrdK6PMaGGPXZMLGTPOtFT4wiFmw",
-	"RlXrG/LUCPk+UJE3ZSXKdcGmyppJkeSSyMtdZgolbQZLrgEsvn26GvPWuk59pPLJk6Gd7ldRRw2HfTQ5",
-	"1xkOFi41yjwtBsAdOxyaVZYWWmTDQxaPlBQxu4GWa3AP5ERDJRJ2Z793M2IxDVbMbqQFK5Q6dwnqzcEw",
-	"TC8EZKa62SonhyrWrZv1+AezVNcqJOah0lC1C4OhF3wUzFbX/zyrXcLhiVGZq8o+NE+22oibgC6QOdy8",
-	"uFQ/7BZtlzLMMzsTsPyt37Admd2VOc1pQ9jprlgXgqPTDLaTDmUxEtBKBBuluv39sFSIa4PFuq2JgpbT",
-	"hyppMIoDczzwyZuxNqqXZmPBwRTMc+EwCntpQvvU50iGPkfelVvJI2/2rn3brFRd8Mk0Zjcswz2Ksv0P",
-	"3utV/Oc3UUt0LzusWHzoop/ZBc/ShGkxyEXB4ov9yEfLn3Et3r1jCv3Jp0f3945/cnRw910wbJvT9PYg",
-	"TeBf0cWPrm2lb83A4Bdxt8ZmjLoMl4sWWSw8HORVtM7EH4JHXj2vWvhj9yPgw8G3tZhieu649HLcWR2x",
-	"aw4l2+8G4m9IlzCdCtlM8t0AyqoJqIjdeRhja6vYlzVZY5DyxTd5hU5Haz5MmVK50V0F+uMji+ZYlkHJ",
-	"LMdEZagltJBayPO+6gQ1Nx043yNkLDGCGTAMw5k22x+dn4QysK5QggECL4xI7rFYqqI/UFLCvSq+x2LT",
-	"bTUr4kOjEwb8j6lk+z2bi+KeiwA5DGgig7RmBy9eQOF93I6xzS+fX2D6cdMINSW7DD7TKu2dWTIkyZd+",
-	"BFPXStJ6eB3S/AWniAdKphYmiYzVAPWAUB90a10it9gaKwO+tyyK40BYx16rw9ZHnq1hwhPBpJqX0tb4",
-	"3gLwU0xL9PUNjaY9s1ZS5MEFsElT/fhDJ8VhfbTSpGBVNaSRtLk//cIc8FUzELrdQRGuNXVZAbVa3LiV",
-	"F1nJw9H9jsLA1lDuQXnj200djJ5fG375thBg12tlr1R+7Qb3uvovaXuvHghv3AzvGlS6cV4ipJAKfHiJ",
-	"K6p3/hysdP1EHSQ5op/JxEwNeCNL9U0t0Stcmt+ZJXk1zqGKKaXV3vRvlGwtLd6lVX+JKzZel1u889mz",
-	"T67SKUGlPhPTDEEolxp1e2iVV19IKlMWKuKi6CNDzH60//6rWsHipcL+epfwZqk1ihqb4BOZLYhuxxQW",
-	"3zN6jlfWMjEsVmUgbhHxXhpy9IctmywzUayghZWKDWc5/IlKl9HSuD5HT0UttMWv5xaXAaO8rbIMhnkN",
-	"VZYIXVA7bOiPKQBYNXAQwSHlcv6ZS7LgeZba5msENPts6lvml+a66Ica+5o36jQu3amWE/n5KA3M8/VT",
-	"e+3nkFtTb+Asup5Axzcl1zcU0FU3V2igWzmG17xg3shCUQW387fBSlEXIs/4tJz7Ej1Fh++/e8ccDc1J",
-	"It7t3Xm/t8aJtEJWL0ckgxlUDYctow+onCfmLfu3edlXcUJ7p6LG7Ow4V2LH+d6YD5ZSWW9hBFixNzFi",
-	"/ZqFECz9NyCIjKSudUOpGSFJIAzRqCsOg1Gl3VnlkB8XxVT/1uGtW1/8//b+5wZwx+cqT+72akBsl4CM",
-	"QJz8YJanxeLYjJlNcKfTwdEMYd7VeMv63oJZkgc/Iq5WsqOnj9i5WDDkYnXPA0afdpPFIWkBKWTjD4+O",
-	"H93vH3128pP+O2h/n+ZmwSfWi0B73OiPhWa64DlQYMOswxYw7fedNYMLYYqC5yL/WCxqbf7U0FI58MJy",
-	"QVroevAxYpPUeYopURk9aDFA8dMnx0GaQ/wxNv0G5nNTAr7tCVyzcz3RfVuhv8VMU9OPV2YCUzmsuZx8",
-	"8vHxp8eMDwZiWmhP+mGORvaTk5OnEdOFyoVnyOUMwqfMn0+VLka5OP6dT9C3RVn7tCWkIyy1mYLpVAMI",
-	"zGfbjk4loMtMuVEIGYMbwKwYqIkABtx33nkoL0SmpqL7zjvsIYCqfnr85LGVgETfi946QY8esvjlKezf",
-	"UzQ8ndpdfNo5PO1ozAJy2olOYU+fdg673e6ruMuOKD+tK9YMwqmkwCmuWWwKjSPrl9NmdYos0YfIVRzD",
-	"2130ihJRvC6MaGZmPUP/p7ka5XwC6JWznEsYrG7wNpYYE+sfjCZ85S5D81zJUZf9zswMBpBmCKCad4Fd",
-	"RsZiQGmiBB60iRhkwEiTC+yiqV9htTQ2sY3iJKrkqVDTDFkF749TaTqrcvZQjrJUj2EPHsHC2bP0H8ir",
-	"HPtQuZiliZBFOkwJ8Uo/mbarArO9j4VkCzWDmCSgy/HneJfmm6aaZ1qxAc9zU5q5PeOhja7dU8lY/Lf2",
-	"6NKw9yiJoyAZPSUHm/CF2UdIrVxKDsbu9m5DPKEuZSx3ACPJ4meiyBd7R8NC5DEtzeP0K9rDtmPvvIML",
-	"IQwJzFIpnCPXOqIR4ldgBNf77OP0wy77RMkRBh9pNhIFu3N736y5acZNV4FX0oadYNp0XO0Uho2AQzf1",
-	"xHENznCzmm1d++zT9MN76FR2jnJIVlp67H3zWFiGGXczPKSC3bVjhDK9YO/eMZ1gU8A/ml+67Ihpo91B",
-	"j0yHNLvT67n10S2U6psHLB03UL9TpMUwzQS7EU9mWZFOeV7cMj/umc0a3yx3p9czLbWLAd4zY31w911o",
-	"j5FZWUaLD9EAriulVpsFhA2HjWHbE9YFVOWp2RIcYkS02XxFwODE5QLjyVCSQBoL3LqpLuOarNmHug65",
-	"LsKq7ka9Xg+zZxG+1LGgu0d6PTYRkzOR63uo8c5TLdidgwOSHICoMgWr3HOKu/mUQhe+vtsHLBMXItMs",
-	"EWKKVYbtOcAGEdm7GWxV8KxL/OwoM7HWcGJQklEH3Pce8GD6FyxA2lWfKA54DDNgFgL7zjvsxJ/pU8zr",
-	"JCrL1bx0ppIUM7sErzMAAJsLRZd9RHYuehC2t2nQbMoKdSqDdU1bVuJePPigvHIns8E47rJjxRJvPDOr",
-	"Q2OPbNVqaOXQXCEnmFl9qRxhBctvnEr3yj77sVnC2MpUjghCNFf5uUjYbNpl95UusoUVNZWqjTLPilku",
-	"tSkvE3QvciFE2BygouqeympR5kcgLYtwdoSOsLURS/IFy2fS/ELDbWYF91LEQkYDl1YnzSn8uPy750GL",
-	"TiXQ4UPyxoKPdBQyVprvKCzXzwyUmOoiHUDH9ezM6DZnnoPN7OJSYLZ3iWPmUnND9JdJI8pO5TA1kv/2",
-	"AY6WG/sIJZhHBsHhAdLPnB3psDQJ1ZGGiE48n1On2TwQYFyj8xjW+FwBBwVOJNSAE5Hgo4fszosX9ocI",
-	"+RlEAkK3jEanVwtFR592JweAjE7lIBdwNPOsUo4UhVlfoep9twdtwAQLBXEN2yUPpxUv2EEvkP33aH9r",
-	"23CjLjgJYHQ/d0KgLjacZW6mKttnaDRfRuRzZvpouEhYpJMUhxw0VaNHDlSewGjezwWHbcPpW3YmFgrA",
-	"+pl5zZ5JH3jMLnENxPB7l0g4PAwLX+P6VJKuBl/EXXbfB+WIF2ZJypFtCaZlMKdzGf4PYT5YX8TOZoVL",
-	"oYHpqGAUypkz9lEGo/tFd9mJ0aRPpd9hlA/RJYKA1kEeCCOoH5HUPmT7PSgpyNWERQ/GXEqR+c9mXeT4",
-	"AL6ClAGa8SShSaUQ2aUnbI6LXIxSXQD41Sj7WmTm6D1zUSHmRXwzV7MCq8LP5sbna/aCwn7TIEfMZJmK",
-	"sQuphMAVDUfVU79PDtmB+Z26aeWOrQvEj22Hj/eAyHGSP/bXsrTzaE+azTS3Ox6rN506pLbRZVJHZvMQ",
-	"eEx3w1bSGWE0rDDzjsvjcGjeNKKMdsMJJISypyXqmiwuzLdTngP99o3Pb99n8ByDqPsXxU26hjrGAOtw",
-	"8fzocGcz2xVDfHKBp0pKj+CNb3gq/XUuuIGbFQHPUvzMNFcXqVWSUomoR0gWpFk6kmYXW/26AIZM3Apc",
-	"n5uOHTmcv03tf6N3kwEnCYUsmeEzzdQYyiOTICElu7F/kw5D9/BYZdA+jdQiIPkk0OKk2tHV3Di4aUQ9",
-	"se/cuH0TJL9tAvLpBFAri/sMT6ABl8RxxLh703TG3lRSOF7kqXTZMdmNOze7tstExamJzUcXfKEJQgXf",
-	"RGwmM6G1tbAQ1Qk8cMNSAxmZEd+k8X0mplk64BrHlabLaLMQy5TZVGb2OK0c7ZHbOOiBu8DN4Q9lxNHy",
-	"WUI+OriaXoj8IhVzvLMYwQxNINl+Ki0vF8zCAhoDOljGB+dsjiOAAE6r8kPQAJ3gXfZEChpTvNMYvTSU",
-	"E+aKm839yIEdeo4sREVaQKwMWEUCfPJhp9fd7/bAEg+mlj0QrGgFU8mif7YoMMsMZY52LoX9u69eRR01",
-	"FZJP085h53a3173dAfPbGF63Zh6Qobd4JvJiz0YNwAMjAVZ8d617lJgGpro4Ms8+c48Se6bAtAkN6F3/",
-	"yC1TBJydjQDe4GELxHjujb7QuINeD824jguRT2E6TUtvfUkhFGhnXUuwGfanBLoB+1XVqS7YlJIu+OF6",
-	"FXXu9PabKnItv/WZ5LNirPL0K/Rs3undXv/SRyo/S5NEgNPvzsHB+jceoWjD5z9Y//yJUp9yCbCDuziw",
-	"68ovRC55hi/cbtVvGxqFRt3ZZMLzBS0oP5AgcM10mB0v5kZ2gSIIIMER+J/w585zvyU4ZtYFEi+e9HmW",
-	"gTdqqnRRZyB2oTFG6Clr3DLahCnZ1AdHOfKUDQsi68hnmfihtrxs1nUXW8GH+5kPzqWaZyIZAcZUWsMZ",
-	"RWBqlV04nSgOhUN8iDpHSQM1QixXs9E40I7OFpVjn/w8ZzNtLigaEOzs9sF7774Hhxz2iaxbthwQPUYt",
-	"RMsDgB2wImiufYpnSgojedGMQoUYbYCa416Dn83ThxZA6wZ5DG465shtUDLTJcWWw3NhmgJXFWWTh6RI",
-	"R+MsVtJ68LrsU3eFKsa5ELRkaCLNnWUGFi53YwKQh/kB5juVmPUsGMcu+9yczNQIW+WYJ1QBmZ4gPAp5",
-	"YnTE5jyXqRzhPY1uP7YOl+7KHCFonIRGTrjkI5FDRjYyx9LljJ8LTRZ4jJmY5RmGTKCkPkAZrePI3FzG",
-	"5hA5CkoE8xLcKswMhQNiFjTcnBi3VD6mnwhdMQXBErEWXrtKvQYmJKVzK58EcMURJdm58VHwKBGTqSqE",
-	"HCzAXfDcgXptjM0aAU9RpsS840fDfAaLEfxAIpdc9Z0PwW3C9G1yuZprb+ew/L5zcFS+BfAEOFoOb90K",
-	"f+tSUw4/6H1wG2QcGrFLLbEL3sgqjR7NCU8zI8xC9EjHx41S28K16tuGE4IpNMyyRbjaF53ZvvnioPMc",
-	"zq8tDkELgHlVdkwSPHWLg3gpEyBgcq1jdfNhCSNWOwe9g9t7+wd7vf2T/d5hz/zv585ZfChnWbYUI4pf",
-	"jrnuVxYH4TXqh90TO3e+GtdPg5V70OD9csBhU0NhTWGLKrP4PNAE90O3snUkdbad32YF5ySQ3qiitFAI",
-	"PuXZUOUTq9RcjybUa6HZ3FdymKXoK7+zf7uVKvQJzxEDfWf/bpuO6NkUaQw/FUnKv49K2lGCNBN0pjsl",
-	"raVahiQxz02ZK28dt14G2+cV6m716NFAiyOODaOfkR/AU9kSDLO7dHg9gB+qh1edYFs9ZA8UJrq5tiV/",
-	"Z/0bj1XxkZrJZLs98j1buTjRV7F4o/oL8Y9F0WYZ7c7H7+/5+B3d+t+znfxjUVxmG5dNAxvdUuyqeKzg",
-	"hjK1UT2VEGbwOHskDLi6M8EvhGbm4qwLvmAz6XLVx6WdFTvLt5LZAsINZnkWk6lVyTBF01gQuG2sdEFx",
-	"q5bcLS2QTsozSOKFm/gjQfaYBlElpau6LtIsI/wRL6y3Z/nw/Az27LLU2/biVnNRKu3z29tfZDACa3eN",
-	"2Ynp7/A15rXrdLt7z5Znzn2Smq/v6jMjGbjG2QKPfU8cLbNMbORkgb7vHCyXcrCgjReG8jU6VswVfI6A",
-	"LcLASYyJsnBaD3iyMahKUaRn4K0AD4ynnnWlgGoyFhnCEuKhyp0bhnCR+lR6+7Vj3UEYsn+RHnEvW4pM",
-	"9GJACyxMUM8Q+ehzELnGpBo9IuDO+Rrz93ztXvg6ePJrcCLoscrME8M0A8j016fy6729vaX/m8LiOU+L",
-	"fpFORGxKIn/M12COpyDVZOZSi1hgWYYg3q99hJI5jW3YUQHIIHIXAeIyYvFEybRQeSpHXaiSXBrBuGJT",
-	"BnlapAOeeb8XsA6Zn8RE5CMhBwv/29feg+XaDt0CHEA/EdNibJ6Cj4BmsJirrwkdx/W59p4cSh50r4zP",
-	"QnAtgV4ixGgXkE/ZvJTxAsYCi/ra1wANMXrULBf9nBcwxDzLouVGq9wCNb5GMCUnvIP1B5mhnKcyUfOI",
-	"cZaZ8zNnemwajgyD9xgvANsBKLXJTBPDKpTiiV85rQqPuQmQlKb9AIeK7E/WPwd4slIqFYSjEQ7qa9uU",
-	"XE1YjxWK7ZuOIJyt2tnIdRUGaKpU1p9JAGYkZoTMF2agKgsPN55UnvrSlgOvIriF3oU0ro1rg/Jh6jQD",
-	"sNDXfui59NTAY56gx5JGP4HsGRCObTf6VEEmL78j7tlgFyjPbWVvMaTF42DSphJTkttJfhNWhumMZ1wO",
-	"RD9T81KTTa/pNxAUgIQ+E5maw1OYbCPcn3Gm5nb3xeW0RI2VWzRTv8jV7CwTSy0YpPlglhbsLBf8HB3e",
-	"EHDop6K2XEpZpfsAyjLtCSfDgajQQzjgWXbGB2a7QkiGSBjXbAJ0STaop263SJpHqRjVZza/faOpaUmq",
-	"z+1gm9svbZjMtk1PMNwCF36q2TAXFCcB+HzkovUs0wA7mmmhD+2YT/P0gheiFGNkZN1PHh2fPHn2u/0H",
-	"j57FDTsLBxWnhudFinGLfgzdl9rJJTVkQzEXOXBuRqxQZj2ncpDNAFVFbMzuRfY1PFiuy9IsOmbPr726",
-	"+nVFdy1sprmyNxr2DkXNwozWHyjlenXBC2EWcj9Jh0OR62CdQFQWX8DRJ7zCIVM9JqCsHKRZisAoalfC",
-	"F5E7n4zEfI9GxTQOjgWsR8gBrJDyp5r1ciqPgpNX5bT4nKvbRkIg+i1IIj1Op1PTTCMggkEDRJ35rhoF",
-	"Qt52D/Vf4y6fQaaNN+gqDwIUyv7p0EzBBxDhSzYEp5F0og5oD53DjtUKAoOB6cv+86jjxr1zuH/QAyia",
-	"dOm5wyqp+JL0D6ogkdgp5UumdMLvdUr13O71NjYTzTLxZnzd1lISjjh908YmJCn/AAZdB5ow0AG0mzIy",
-	"+yBBbDoRh6x+PrFZZdxT5/D2u6ZXFVW6c/iu+XKWCejQQWnWsByY4YFIbC4//DaYRrIgtTA4eZtS1MGt",
-	"7dthSrkKSxMskDVWplkmdo7yncHIOcplcN2+QjPRrZe0sVZ6xh8BAgzPo1x4OJeLngHNqwA1w8XpQThM",
-	"eOrZI5Ic6D6Yd6AmAvJervapzyjH6ffOn/49dY9fYsmu84s3L4XdObo7R2vP0d3evzaH+hYb/zKe9Fkm",
-	"rtKLTs5vMZkWEFSMYd/unuZOMcrXhdzUYCIkA+gKkx8lO4sYxZDp4JoH6cMZEDJg5L2Ds0P6cbFgI8WU",
-	"9JjwL2fJyPPDSDGneHbCnVv8WqqZ3ddkIEdzemLNbJipw7xvgxcoMhXbdq8SyxDiuV20g7WSzseKnUt3",
-	"Hya7++bwAdPweuhASA6wMubVQg10wTPMENCMOJhl4lJoAzUcli6g7gwAnzlsEZyC0lNVcVuSpQdWlgLx",
-	"mhfBwfvBtx9sd099E1CG3em6u6XucBC7ay3iICJ7OJlTks7U13DbDfEQy7AAd7BB2LYcAM1T5HOZAtua",
-	"OeRs6BJ75q7A/loMSDtwBhNxQTdTo37CF7rm9HEwjBoIRg3jMlUD1+sUGgR8u0Cf9ouZyBdeqrmERhts",
-	"dsu0/SpaVbtNvE+zUle5FYBh7cu0o5ZldL+OZbRNC1Cm1zfB/rZB9z+BV161QLRcI/xl9WFK7OFfvOyE",
-	"8aFwaOAxUvr6bOG+Nv0F/uf3In8iE7Rw+UgmFjwguISVCR+bT6e7S+jCKuoPzs0ZuLHKpcG59dyc8Emp",
-	"xUaDXH0atjv0jX7ZV3PZd70mQGMuJjw/9+3FnR0M5epT3ciGNQ20rPemL+R4QEiHG3kvFvVEHxI/BOi+",
-	"plfkeX7vzgHT7IZ3P73b6zHIqhcoEaCckIr43p2D7m0zpqVMBVekIGyCtyIZvANcXR5wdVmslf8VLkak",
-	"7jecmrdeWnnx6lYgUDAL9iaXdFgxjxK8pddCvR651Ehwo8RQeeRBqYS6A7cHMNsFTZoIWQC9BqewMrOn",
-	"7xGJniNcBeT78mF85MuBhl7qLmjFSXBRs191AAwwRo6pXLAzYW7eg7HRDZPOphe4o3Lvr+satztvdufN",
-	"yvPmKrD4q++dsKh2F8/dxXM7f6qXVP6m6VgtLg/CnyWY5Lv2uvmQD8bW8lnmZXFgI6SpW0TIIGfBR5Hl",
-	"fovgKIss3VpkYbiRI42LqhxvjtoqCu7VwA4Z8tYgwZ9noipyLjUfhHAqbPghmHkhyWFKJL5Er0KnJlqW",
-	"55b3BULTjpWpAwDQX6ozTwozEvpUThwqdYnjMvUgMjLZk8WavM7qVIIjmZdfo6Ltw13iW0XA8vIFnWm+",
-	"0Gys5oBPsyFsKk9sCB0hsmMhi7RYxMz92T8X5mMAvIbnaFrjiMU0sfAnTq35E2fV/EXzav6EpM4EtJSz",
-	"yZnIGTHRlgGtBAONLRaOHi0jPBF3adaQKdouDvM3LY8+LY9KjfhiGN/Vdy9ThWVmIEuGVsbe8mlKYwM/",
-	"gv5lnyw3+FwsXPdgguw7A16IETBA2vf8SNCKtm2PKTwstrWD3mHWuekwfaLFXttfeGR5QMsCQquJQPro",
-	"QNuhAszy7X+pzmrK8CveFUDHOPiGCgUgCRqCX2T9XGVuqM3fphCPHQ0DByYTMzRAyZ2JQiPrYeExr2cL",
-	"Zt6oAEht2agZJ3xhZwIBpPXlixd4LkQsybHBKmfpBL/0KF91IXLcH1BYfOj7TL+KhOqxXjOuBcu5BF/c",
-	"1zUwR7CVgVRtYyqzOx/8YinSPXVZPMjSw5jg7bCMUscsaIVb0FtzR3BqcOdLLpsMXnxQQPYQr90EiSr2",
-	"V+a/WJ0yssEQZntnLWEAvFVDhsKo1GoCRta32z1f2/C7r7fdgpprnXYgY8uNh1vS3v7K1veD1BW8Lj/n",
-	"6x/65lVB2eXbKb1mcR/hO+tqh62Zasoxl2NMSkMzIN1frSl2ZU6+1dsKAyNcGxqqLtRWFb+N5lcaJdJ0",
-	"OhHJBCc24CPIdLMyQG2MOkACCE5ge1dTwyGmM2++1+HYl9+C68byRZr2dyAFgj1T2l5J53D/PWfwgKt6",
-	"p7f/kx//9O7J7Y/fN7OoZvlA9NNp57Cz/8FBt9c96L7XeR1mRbMNNjEr0prc2RUvaVc0azLVhTlyL4QH",
-	"qTTYGUlJuypLo2c4WBGxfN8+9NbHK1NPNl3m0PndOr/UOveMpw0r2w1048ouxSrXBePQ9L7ZUJwLlQ5q",
-	"SSI7h/SbO6d/Zj5ieBZYvYt80Scy0s7hF/vR3U1oUqjzbyr6xfXNEf13Dr943g5X1Ho4oo5OR5IXEOnr",
-	"+kam3c2wO5c7Ld1gr7aVUuft4t8FleyMoJ59ceCkVTsR2Gj0tK/dekl/VeJJ6qI6vKjccSR+fzkSrVEQ",
-	"jEqOtJuMq7kYYl6fjVdgc4TI6mW1O2mu96TZhV1cH4/hptLcK7Qbqaq0HB6bdXyF3IUbhghYuXItUQKh",
-	"TNlWKXebuRIDsLzF8Z686fZ8M1j+nSR863XuHVLhO08VeHV6us251ghQOMJsWeAYo+y1ljZKCyuD0cVO",
-	"yUxr/XX3XUVvv8UO+7mRxc71fmeyu5zJzud0bLLZuaFuZ7SrrnaXmXMutc3R6F3h4OtTWthfILU7JHa0",
-	"UZbuOS0uRM7DtIbIIWcKwyzzxF4GGBhb7dkC4QtzkY7GRY0CQmZFItZ5o2ZFyNy9ltuHTvWj+58+hBnF",
-	"nomk+cWzdFRRIDr3H5vppKI+hN+xnM7h7U1UI6zmug2SNaOyvXoEA7lFWCAN12U1HjuCLTUeWqc7K+NO",
-	"gfFWRie8Wgrt9erLrZd+k7UxNboW7EyN32NTo6U3bW1qbLcMV9gaV66r3SFyBYfIzoB4jQbETQX1thZE",
-	"rOdqc59saj+0l9prsR8GcmJb7dvuxUCLrtuqB5urx9drOdzJtZ05cKdNX84ceIUKNaa8bzQHolT9hZWn",
-	"LkN+LmyYkMoTj6EvxIvCEuhrNsR4JZcVONVMj9VcWq4rtJe5pPgQY4jU1YCvxWzMMWSnjyPMfS8d2ySK",
-	"beCyjgMgKmZBNuWaw0kzziC6RiRBQIZAaUNUWrZX0JAzga1mZwtn0SE6LOAB003mThrHpaOwDhwdyMC2",
-	"osaclU3IbDspGE/hImEiFgPM1/wBSaMwwUKSylHBs/O+aUzMzsQolTpA4pspxHCpAdfCJ3coIMPEESsU",
-	"+7nn7pwAqN4x9g/GPOeDgnJ0c6anYpDyjE0ElxCGdYTxz3YyaMjneVoUQmIrFBqezRkf/+j9dykPB/yk",
-	"p3wgNDGB67HQ5TiNr8wGaQCk/6L1UB8Lng/GJ+JF8V3DpLc9lWA9bGavpuW7U7mv275Ne/dsgS6XNClJ",
-	"dZqWWqGOsV6gUxotvB5uHXWmsxqxflyoXGBad9cEkq9d9pHKGZdMvEg1hEu64NFhoJKbE8CR3Zd1cZIG",
-	"M1N4JngekCieUCSgLqddmfBUFjyVmGGCGoTsDbEXljEG5BExIr1KqvntZdXcrNAuPNy30ZjLwvvpLJTd",
-	"22vn2HXYpNXz2pE+RJRRESOg9oxIxqE6F2JKTQffRmAmt8fzFy8p8R/Fd0CBncPO/u0Pej34T88nbO8c",
-	"dmb7nVfP/aY/W7K/BwXzosjTM/S3v+wMMG7k2z/+99/82b8IqA1+9uipWfXUik6W/jb1vzuAKCOSs9/+",
-	"8T/65o/+qNyWA2oLNLmpFaVzyQpzzWXH1wlfVar1A/G+GYj3awbC6PuDMS/6aiokfKmOPry/f3AbmrWB",
-	"to+tfQPw5pGp4AqwCyORrLuseC2pfCjs7iu7+8oW1n/lKGwHXsxudL6tuLXcekn7vJULAN7ZMci/XRZ9",
-	"O2kbLplVJvtV6+AqFfC1ZiFqyW5hXbuZe6tVFTWau+G+OeVFkPjYKiBVDaHtaf2ZFvmjB3gBvUoTwvMa",
-	"YeqMr6sCMN1T3wM8F5CwbHY/tr3f4bkued+dWdtbI57LDvV2eK6SeelMZEqONPLTC8us5K+KkIxOgxVr",
-	"ACz4cZLyrD/NxTB9EXfZscN0UaPAYIV5+jjDxyKmZ4Mx45r9aN+oOz96D665ksW5GAHZSiIGaSL0YUgL",
-	"s65l+K61vuFLEROZFnWvYL5PfKfLHg193UFKuoilBTsTAzUR2l6toQi4WoNbjBeYvNIVFtgFsbdQOhIy",
-	"wkW01BS4iwvIykvddP2htxvhbVDAm4W3DbjkCa9cUO0AmRtmr3fQiTrBCjFfepF8H983TRjharx/BHvA",
-	"LK0V5d5/vFTq++/6Yn/95//+mz/6b53oSkIFsN5rx8NVe9vGw9diRPxAP14xPtccImCHuK1PEFf+DjC3",
-	"uzIHgDkrDlueiiv8e/TerZd+F7a6LdsW7ABz3+frNZ7bGwDmWi3DVbfvVetqd8pcxymzMzVcp6lhQ0m+",
-	"NaIO6rlaRN2jocssVroXee//MMWS7HUjCu8ukOqzEPkklYII3SPGMQs4h1JpdLbA7qHcuibsnhdZrz/2",
-	"lxKGbSoIrhnCt5O0b7c+v/OZvQUYv6u6AyQ8zRZ7hSp4tjoNVq7mIJwBq5fwRZDK0nKQ00byvM8lwxUv",
-	"CjGZFhoMYAuAiAAJOMeEVZCjA3Af01xdpJAQk0t2Jk4lVJQLhHkB1/YeOwJmYsrK5biticF7omRaqDyV",
-	"o26RTkT/KyVF3GVH0jaiamEDlmNJPOWQ1AtpsnNBDMZpcci47yBhGE8lI1Jl8wyRn07SRKajcYH4wcFA",
-	"TM2PQOlJtjGLmuPmq4Qvuix22SdiHDQgXBfptDAdXG5iMRZpbptjWjHn2tUVsflYSHEhcswMOlAT0TVj",
-	"Fg+ULsDqF2sxMgOuY5sh1H7Tn+bpQMReD6CRGPMEisUi5yKng9ZUl0q2f2u/1+v1TNfiwSzPhRws4i7D",
-	"vC29wAwJxUNrTsC2armoQ8RQl31uah/z6VRImnabO5zrghK8aIsPnKRam6k2C+OoNjYdTnlAoMI6xwkI",
-	"gtRxRQLY0SsCdEbgk6hGmLmzSoBPtepSu5kh7zZQVD8w++wEt9kaouqTkHz7HsCwEr7QRr/B9WPHqQHM",
-	"mPBFfzW5bycqE1G3oPk9sYMPW582imapHGSzRCRbNnMVEfAWjQTEq2VgdpN7n2fZEqhsJAoAhoG+Sagx",
-	"hdTerx+Ua5u4koTbJ3dpTZE7nT5K1lYKo1hfJe3GPj3SrtZP8aUT805T3SBmYU7suVU/yE513HSQ3xZq",
-	"aCsbQY39XTMOAVc0iu/O4T68QkcVfXG7zOPcoSwNEB+ji87h3Tvv3jZv1TgP+KKkCHcinzmpc7i///57",
-	"UXniD4167NI7mKmgw8I0ZP9OKe1Qxx7W/f3XQfrspeYmDlnSZnb2jOt134I2h2tDsyRNjLritcUGj25u",
-	"zvJBmqW42FaYPVoyRocKbXegLxqVWshRrOZwLsQ/fnjCmsuJu4HuBJnn0sKpcXZLs7HIBSW8GapZDp7d",
-	"iWnFkkLwELJl7FSCnUqwUwlej0qw/uwuxIviFskHX3B1PdWac3bny5uwl686XhjX7P7xz67xlEH1a09P",
-	"ViPjHuBz93HdtUvnXcnPpqvi6+rl0RqF+OlYSfFRmhUi77yNMW/lSdhEk6xOxW7PX7NOWZ2Axh2+NFNr",
-	"fND1CEEz95WSMNJNs2kQVsZlUoISRmys5tbgZtFtqbaRq0FSYvNOs8+pknqvi1XHXfaZjYorkVMImQBq",
-	"b2GNkKkcOVObLaMBVFfeE28MW1d6svPtn/7rv/7Lf/Tr//aXv/mnf/LtL//Jr//rn/7mn/3db//5//LN",
-	"P/iVDebq4+jWxXS5RITWURZtJR/eJB9ceKtvNyhtnGuQxSnqpLqvoUjixl09ni28aPVjfpnrfmUi2nnV",
-	"Kht2h5bbOcsWNooZXScViY4Yg1CAb32QrFIMb71sFXu2JIl3IWhvDUauKnq210eaMHGtVsfuAPruHUC7",
-	"nXh9QLqr24abasFXiag7sqg2h6Djw6EYFGw+FmCMrDvL5hxshsU9NtPC0kSIwvup4bQzbWiCsNVImCtS",
-	"5L/5o3/x7R//221335sjntsJwe+9Fr6p2Nxp4ZeFrF2VjF6rcd8CAQiU9FsJ89r8nc9MmTtdbKeL7XSx",
-	"5vC0LFPz5Z3OCsXOAEdYALUjm6hcXN32FxcITWnw8j+En0EJwh2tcn2IENKY8KJd0sCAHNJiSI1eZTUz",
-	"elgmIu9mat6f81ymchRHpW/1PC0GYyhkkPF0wgqlzhlnZzzjptuFYgpDu+cAMS3GudBjlZXLzwXQqkEx",
-	"SZ5eCGkRmAM1yxJQC8Hwy2XCzsSIS1OwecuiLR1m1Qx2xGaySLOg+IFCnGmlVvv1YQj6NP9oDM7Ax3km",
-	"8qI7THPqPn7OhVbZBQ6gZPAdNU3lzJRE3G56dval0WdTUorJno2FBOUrmS36lMMoLJOfIYbUZncbmBpk",
-	"BiDQQmWJGVI1G40J3IlPATWoksK+nWUu1bNNV4QvKUko2bk4Gyt13lXDIUwDfUZVGybZDO5wGLEzMeAz",
-	"CCQhvO6FyBmXem6Gkt3Z75m6YRlIVQCFgFmHw/QC4Ly6XF2mdBEfMlzPRKPn6h5zy2paKGaOKITgomUp",
-	"8S0pLLQaQKlSIYlBflgiCjBLp3CIEvsJoBwprcYpz4vUbKEuoWvNwoBkNgM+EdANBHxIxdyz6Cqh2SaQ",
-	"sAclUz2STdSFSEw/MM7HV1WpWbzAhQxcpe7bJFfTafXLdEKPHpbT82g1waHGxtgSTeXDNBM6YlScWSWn",
-	"kjFbkFv0tWBeFCqtnLk0ndaFe57KpMF/C0+WXLcB1uVuL+pMUumgL3DpNJK7c9j521/87dPTWa/X6z1/",
-	"5wedTTExVuCpfA32BDdvUwP3e5dr4dvmU4YlsIkrmc6pHUXMpfzBbi/yjEa00SNMC3tFKGWfZ1lrxMc4",
-	"1YXKFyvhhE7uQFBK7jiiQQI5YhgntdjnRhyaEwlPwglIbtPuDMIqPCELVW6ZlwsxUvmCxfR1XAmA0UyD",
-	"yBsLCbEgubAFmKPXnAwUvAAxKWM1h1OCIHpORgKPMkrHelrrp7Yj32nap9UXLg+/PlsAxen+wbsQydKD",
-	"p7D7cO9BZlU7OsFXsO76NShrGvPKren2Sa93uO9uY5Ol8uBmBkvARjSak7mugmnGB0aO2qX5GgDYbo43",
-	"EXVTvzB24u5S4o4Cv1B/MMKlLO2I/Bx2uNX8AgnotuxVycBUAl3+9vlBMV0iUeavTBH6yFb11jPKUU82",
-	"2UBunHfb51Lbx45jo47gBnorOjlpK2ATfi60D2ZUQ0SrghoArptprkY5n8DVDaJOY7uzqIhbL+mPvlSv",
-	"4i6Lp2DGjIlyDVnSoIyIUjmcqSSlwMlzqebmsvKpMBc8jGgI2hqzgp8T1bg5MnziUtIbsK57LB7MdKEm",
-	"MYQ7SrwQm0sZMjCEJkIdR8TlBpfRkRI2llbbe6ZG5gZz6Ta6TeR9YL5LuRik0xTVOPKSTbmpC4twik3Q",
-	"GbglOjxciQDeNOWeA8BhetWgl97QhHLH9gxySYQ4d+KYCKczztSoUDGMts1mspgKoIlwoVJxUGGcpbqY",
-	"KHkes3jC83NRoMkE9C6j8ZlloVksVeHfr7tvIlyPhMib5cADK4wusVT4Rds5xN8nXPIR3CJL68Xsp7JR",
-	"OSSnfx51pmS2r5aSi6ngRZ9ifjuH+3fu9HpAnKcSodcmnC01ECaxE9Rlv7CGa/dYKvdAWwRi+nk5r21J",
-	"CpiPyWwKx22eiLwLtK4Q0Q5Jaq1BHX/E/SXyLhLTRxCFYN59AnlyfvDSlvEKQ9vhnJzzBUihUlf0WE3D",
-	"nmDJnQ3IQWhJfRfS37YhCAkHnXRx8I6nF6JfmZEUjxG8Jlol2s0ErgCzRbRvY2fKF5niSRdn3U/M76pZ",
-	"zsJNzswTZnZ+8DJ859XyFNnFtTq4srJLKIFDdYFO81TlkHsBH6juCvxWpyM3OmYJzrRZeXLVAjc/ae8G",
-	"uk7yFLcAV3t2aEx3sM6dQ9mRIDrNq7Uu1+g/sq+VFLAyarO8Jh8VgaanC77osqdWq0NGKXand4cNczVB",
-	"e7eSy1ccRBD6U32H+XxbMJ/bL71mkOfqdbA7b3fn7Zs6b3ey5dpQrJsLli3pIGkdXCUdZJDUTUymBVIy",
-	"QhLPsh0iF2CAwMu/ksJyZkE6yPlYZWJjukdrgqmne2wCvYYSd9vrsBoOy4yNTgIMhzDBKNOab45W5v3g",
-	"5UBNJkoeSakKNNh2aXGgmAskwMb3uzefv3l32uxOm7f8drejxPyu44uv8EYYmmT37NZaTfPwOHjlxL3x",
-	"Gp1KdRWu8zAdZRkL+8Z833Z+pkv5mRpG1a/E8IHVylzL1Xjr5Vn6FZw5r269JDxji1jTumWzsz68TRGn",
-	"tUtts5XWGO1Wk6nOrrKtU9V9mH7laaDWeeNxHT82VcPVZFYjbp/OisZVvK0mP0xlqsc1WZAp6OLv/Mk3",
-	"//a//Y+/+INf/9f/+s0/+NUPXhZcn5tWvvr27/8ff/2rP/jmP/zBt7/8Q0g2jxOOyYWPH+73enfM3KQF",
-	"ZKD/q9/7w+Ddv/q9f/LNn/2f9O4Gen1d76/ciXOZpqxW+HShcpH4pbtT/HaK31b0DgINE7UCEYn9zmY6",
-	"lUIjvx1T0ocObCcwl85mdSHyi1TMG/FQn+lalkEE349mubCkPmleIqN2vwJktGATpQt2xxFfqywJoAaW",
-	"E80+t9+zD3briC11kQs+iSm4A2CnntgbDS3LVpMfi+KJ7exrsBusupCGNgWHuEzlqG/hCPilyhKhi/6c",
-	"p8HF+aB7N+rkVn0f8hRQlb3uHcS47x/0zAPKnDP7+x90D15Zclt4Xqqib9SyBcDZ6a8P/DP94IEvXtoj",
-	"E9jS2HuYERZ639FpRtj+kDkXTAPvwUkH2L6wicDlOxUyMR2VZoXtH/gvclGYPXA76kxzZVZpKkedwzu9",
-	"yF3TgUMYcRKXuMPbKV8n02m17q4Rl7IAL0mFVLOJmpSDZdtgOlvjOcu0iKuvuM8qz7YJfnmjpKYJXzTT",
-	"zF6SY/Ztw6CWJ28TKGp1iey2+KUsBZXhvDRh6Sr4dhNu9QTAqs1pVzBQ0hxiFAbKibgQUpC0SbWC7qBz",
-	"IaYW5qlnWdFlR2w4y4uxyE+lrxyrg0I5Ruux1DSPHq0M2T2bdUwAPJ5DzIq9v7m4F0+XwheYv1lowLK+",
-	"884R0ve+8w678dPjJ49vHrIYvgBu77Gas4nR0izAA6JHAckez2RaHDKfOMU9a7+KLEqXhtGmfrE5RCDT",
-	"y6PiVFoqV5vSBqNg/eMo/yFSFXQfyIhdCF14cu1SxGeQMQdzx4BSVyiFuiQGpJJrzE2GHY1hmgkzGEYI",
-	"3jyEeS6l+inlvKntYITUu3/rk+O/ZUbLjOo9CsMcIQ5Wx3Zm0sEYIy8puQ/EC1DkcpDox1Z6tgj/DGv/",
-	"oXbhrJQa5owPzke5uYlFoOvDzOQXNvi1MgroQGFxPpPSIXNPZY2+XNmyt16Wv+inySvqnlkRQ05Zfgg6",
-	"fVIiBE2lhTb3ByqbTWRMabupD+DYxF9s/MRMz3gGkGl2I3bZFqSKIxZP9CiFSFjrhMJPZ+lX+Ecuilku",
-	"4eFTyVj87f/9y29//z/+5i/+t2/+8Z+Z33/zL//9r//yV/7zt//X73/7n/4zfuh2uze77PNxWgimp3wg",
-	"GIfBZTzoD0X/YkSH2d9m6fhkP3aG7B4yiwsDmyFz0tRMvh4LUTA9NrdVKRJ2Y797+/2HP9rv3YwgU9FM",
-	"mqeMPI27Hotu95wfRpRK+C1cm+xish5lnPHKC0YKweOHjDMw/RB4nhJk9OE7HbOJ4BLyPbmfIpt6KrZq",
-	"uX1WqoItRIGw/AhWoiKJRHvILuokxYh+nufpheiy+1wLCiaQiiXpcChyIQcCNzKWbxqBgxikTIIPJbR7",
-	"POBZZvZEbBcXSvMfahYPlBymI7v2Hjz85NHPnj2I8I+Hzx4+APEdf/vLP/zmH/xLEuZH9+8/fHryIGIP",
-	"Hz978tnJQ1hQnz3++PGTzx/T4//83/3mX/5bnKSjpVRZXr7NphD7LdlYzXILAFA5RSNWhLb18huZAXs3",
-	"LezG77Insq58zBZlmgeB9pNUzgqUqDYzF/YoRY4tGhxTAS44KXjet49S70uTceiXjj098Ux6UVDTF2zM",
-	"L4TZEkYI3Dk4IMpJ86s9s2y9s2KWiwjhgjQYRZDtIQWq/IJnJA9cCjOzqyIrJLD1GBfiwxby0oo4lQnk",
-	"y4IqkD0AwxsdVNGHmR55UwJK63BDMWAmMKf9PdgCE1OgJTUGIVASkJjqE3gKcI5PpQ1c7WZq1E/4Qq+I",
-	"fCirrm+UqLgmBLMhFU7UgTnDa3jr63a5q96mG3Ums6xIjaS9ZY7pPWs2Wd02M3Nwb6GFCtlQfDYfkoSd",
-	"w85f/4df/fV//n++/eNfffu//qfmPm3ZjY9UPrly+AlZ7TNRsdgvA1JqwScHJ739w95da2CiZ87MCH7J",
-	"IS6jLmmSEwBQO/Fi9MciF2Afsl8U+M2BhXGAxSkYdiync3jHojjoGw2P0bp52VEz883+/gcfIIiDfh6L",
-	"lL5//1XU8Ydj59CssyFPM0gkaw1lmejba3ZlGViduWloDn4ON2FgO4H63rMftcOTlEQltG9JN+ocvh91",
-	"cjWnNq/YMVrNcghnhnkNIC7OO2P6mxY+KQncRmvMW6+CYdx2cfSucHH0lhZHb93i6LVaHNAbWhy3L7E4",
-	"7BcrVoQdD7cielsuh/fscui1WQvY40sthq3F72qbZ+WGvotO2XmljM6COpLNbOvuypqC+FEHBK1tbjVX",
-	"XbbwtjH9kEfK/5SlkxRDM53v487dV2stvnWX2UYr8I9FcUllrPw6ES7utICdFrDTAnZawPdGC9gh4q6P",
-	"+b08/misKZlht/apbHV23qpIgPps+kO0rJ+nMokCY89+L+r1eo69EW1+FVuKNV+TCRbdBPUMOuWF/CBo",
-	"2OWP7dWe1xUkh/RTSwZg1+aPzWtvVaLn5bzOTVEXt41AhXE5rBwQQViLeW3/oLe/1+v1evvvmQkH4e+z",
-	"RoNAtUK84PocQYjwl30bmc368N/9Pj8bJGLY8ScG0oWtb/GdoMXVM6upzQf7vs37trH777dq6sFyUzsH",
-	"ryXdtFtwGyUJ9FvLOaOAx8N8QJdX4fhQh7vYyjfEo+bs4uhwxonhoUMRnAzmBPnk4+NPj5lb0W/oALlM",
-	"9uoNq4qbclR/Dw+R15oaODz/d5v82uFzW+7xiPIHX/FevxD53ldqcpaKPQfwbIDkgHs2vxA5Jv+BHXC2",
-	"YGmhRTZ0iJyBYJwcmkY7THWQ5ifVTPMh0MwPeJaBk04uwE23vLmfYetOoFWvQfvxZ/AzyyzPDhiOBRJZ",
-	"djt4L0QvO+BWOocHlzu+qa51dzavO7sGYJt24LatNyANPYCWkAUZndGZ4FqwnEvK+t8WxtoIuc/VbF0w",
-	"5jN8pA1AFUt7/Qm2m6u2afBfH0T2rcOqmoHZCKKK8707bq8ZygrD3oxgxVnZilgVy2aZKACniihUAl75",
-	"UJoflhlXAVy2mGKiFSkQC5kvPAtpTN8AV2haMJBYGmlMTyX9iPgc5D+lZhBdsZrLLvvUVgiPuUeoqJEi",
-	"ElQke09saA7AgI4mSo4cJTz9YsN4HAx0BJZmXbBYq7xAwtGZFkmXPeSDMcJsgBRSpKNxwZLUKDaJRUfq",
-	"2cTCkfABMzKnEutwoDEIWYE2fc5TgPG6cRwqSOIDnCuzPBfSzrMlq6cOp5rxBHCoxADDVO6zkZRUsYm6",
-	"ECGyCfWcU4mATI+wTaWLb0LQFyYymSBVaxM6yLTmDbOiyoVda2vZSCtkIY4Ytik06FXUKeZwQuTJeq5T",
-	"v77N+DxeS07SaHjHtWP0sQ3s5mYmvgtkokuD0IaAZvVAwZqHEvdXuivyIvDZWHKWzUhXwsG/nDKM89Eu",
-	"axp0cIdh2GEYHMMmLYl25/kabf3WS7uBVhJrLh1GcHLQgZqLCU+l+RnLPCyjnSF0hLY+wZrd74GAtj/V",
-	"HtLsaFiIfM7zRIOSgfqAcpG57sxXLi4lT1guhuboh2s3RDTQKdjE+WlPrB3nxlvDubHNVmgm+1y1AHan",
-	"4XfsNNzttGv05W+wzbakvoRlcJXElxvTVeL1qZ6s8h6eLPMUUkq6kAp/OURCAVdbF6I94yaOSy9oXhvD",
-	"pd2dwTP2q9ub3h3ePFHlTlZ+P28OOxKf73x2+Cu5bQTULVtmJxOOTMfJf29sJIu95HUetU9SXRxT/W08",
-	"D7Yeku2ppojkJg+A/bHdFsaWHONLTR4I1wS4KMVOOsXmzhObimNIys1TSR7JQrwobA5Kf/fKRGF6yo7M",
-	"Jejn6MCUqmATyP/qAigHY57zQUEx2JzpqRikPIPI2lSOusCfRjK7Y/Pj1I3FLzYYBp4PxifiRfF2ukJw",
-	"GjfxhdgtsPNkXsq34azzjbllcZi3825MVZalcmT0Q0zYPkp1AW5oPivUhBfpgGfZIkJa9JKVwmc3Mz2+",
-	"4BnsLoz+IEiA239jPp0KaRVPx9jxi5mYia6ttD+TEKbepy4BDQYkN1e5edWCUqdTjUHNQWuLsZhokV0I",
-	"3W0wzx9br+abtM8PCF0QKKmUkx/SVhu1kMCM46KY7umJkbM+o///x97bNzlynHeCXyWjbi9E0tUYoLvn",
-	"DR2Ku+bMkBxxODOeboqU2GNUApUAil3IhCsLjYEmJoLyWj7a1h6lXe/ZZ8sne8OK0+75LK9jT1LIsv1h",
-	"zBlKf/krXOTzPJmVBRTQQKO7OaQQYYvTAKoqK1+e9+f3I25rj/gfL3Py6CGZcgvbgS02itkAOuFXDozm",
-	"6/MEdh9KuzKvGi5va6ABDMwMwLX4DEWGdLBXobmYhmHEMtwIAUcE032RdudmFp6tpksuObJPTe7afHx1",
-	"Owz4iciMlW0fBPOyCwvj1hJLXy3CXzPAhUSsg6D5FCjjpB4Z69P+dgn7vmIlEm1R3xAJNdEtPKT2A9pO",
-	"fDg0O0lwLaax3KsXM4S/+mqUOah4kbWw4Kf0iZJ53xW8+luV7u7vVfzotE0ClbROJi6cESVbI9lJBc+C",
-	"ZoBQdLADHIOxFkIuvAMVDbeGWVIsnP1QJ9/yPpvduvBpvvj+PlJ+tW9FXlEr42Zq6zVosJp7SKnppgWt",
-	"es3t+k5jOe9spBFUFha4sVsPA1zcxjaQ5cOy1sOA1tPc99n5IfDbg7ucI0cFKJsc0MYxczkgV5S0lN1z",
-	"ml925ak7zgvzQPvW1nGlGOJEZNAmy7gDlulwaYycIuGyZ0wcqI0gbKdcAQKSUVQRS6TOBZ+blXGGypcw",
-	"LbPyqfmy5nH8bTU3jbfqbp+f6Fm4pzbW0cY62lhHX0jraJMTvLyc4GoWyBmzgrgVzjctuO8KI12khsA5",
-	"HdpaynXOOilPBjW2L1EbFf0ceLkmaEsQ4isnG0nhXUq20dN2F5Zu1Kkai2x+oOQqKCCfLS8MRhK0yRS5",
-	"R4WGAX2xclzkUrOWG72/0fsbvb+Jimzy21+0/PbFRVKuOEn/dC2zpzpXNUCbhWcFuLIlqMmM9ULv18mT",
-	"E0BS9qyVZokC37dHwNSQCoFj8z6XELWhyxhPUzXWhQVFEL9qlMYAjew/g0nR43lyYvFnt7crMlFwl9dp",
-	"lj7XVFRHZZnoWCLbopcDRhg0t7YBLGnAs2OjJ3UVtjvhWg3ZaFh5D0poubsk8kQlHcEa9d3tVbI+NF84",
-	"eZdl33hpuW2jFgBuCw9DOP2GS1kpiDSFtkYS+4bAqabBnBlcS/fcE3FPZHdknk1OU0Ap/JQJaCvaqJ+N",
-	"+jmL+jkEOYEtDCB5SrIT4CgvUDHhFj5LNZYrYdBCUBGWBpz1Ur8nOMyOIaO6JAtP3MpS/6WrBML3WLYK",
-	"yBMeyaYz+nNBG7LhG++QfcXZOOvUFc3l+jmr7bfUWR5y4Ny7ECPzwVBI7LiKhYXGTTrIFoJeeYdLV3cE",
-	"VAqFMRkSLIq0xA8sF9KSPtQYFDpC7SLxv2Aqsa/GmgRLLMDUNM92XBJqKOTUc2wHswBaReqFxtHZkVkC",
-	"oL7yeSm8eim6Raq0wCZuXFvzfD81lXtgMFlygr8VabfgWJgRdQ95kj2kksm1OplBIhX6w71Op69g1GZs",
-	"B3ffCUJnecL+hzDO7LX4ubkA2Sa9ywKdDFoWKm6VPuOHuBMvux4pjjM4hlAjpptXrsAZrNFVV/RA93gu",
-	"rgxUO0nFlZMGxNjMbYJGffvmzo3d61evNepQ4zpMMqGr7NaGtVt/N1v+QUey9ID1DFQ3uadER8ybbYzS",
-	"jVF6JhUJiR0UKy7XcPDOwZs8hywGa4uOGogpWJx1zVMjTvVCND36jccfmfM2t7gZ2YjQZT0sDZ0jf05B",
-	"eDVWmdNDHAnfHJVOWK/X5/UN4OguFIa0D7rX3GLLCKdEt3ianAgbnM8UKIEPAj5MjOxKeTLAPIFWqTDT",
-	"XYpfX9tqNLa2d6fi1+Y1EMvzna/de33n3W9e/ebh/jd/e/ut7ds7h/feevP6W7vfQBjnzHfd7c3qNyr6",
-	"moKTRm23VkdDZa24rxndabX03kbY1NCvW0MP0xiy9oTB5vMPMdSi69Vh9dyVC0gKDuxvLsIOoFE+DbTQ",
-	"GpE0U0HJKB00d28AoDl+NeBPIG2lg2bj2o1nYUC0V3Cjbo4pLg2tewLQNu1h7AoR03fXw+BYiCH9BXXo",
-	"PXuZedaQZ3kCkJ7jJM77jt02N8sCvH1BMwCrwBF1wqsBuE8HYtT3vxEszvIAp3YnS6AvocjZXTMTA9+J",
-	"gch65nbFl40b7lsKrBXf7UDZOvQhgEORJSpL8gnMV5m/e+caBjOrexXsdJGfgizbLZxZb5Rmaw60t/Qt",
-	"I5BbBfgOLnHpS58Vvur7Upsnfu+9hrvxDe/j8i2vet+Ub9ZAiRaPUhG3AJyqNHMeTcD0azSuTX9Zfubs",
-	"91NPvoZz2SIyAUsavZbUxbN4usylM7sRumsVzKSpm8oC7ysBZ7YjziKBw2A4qjCYDkoPWaUghrgPYUBM",
-	"SYRfs/4umU5A3EibnoDPiouPxTCHzii4VuaFETnSIkMf3Egza64JptIYmxDFGDk0KxzoUVltnNWFNqbN",
-	"CZ/J8Cwj667V66uVn+BwLzdDs9F/G/230X8Xrf9e1qjKJuaxXh2ILlTMcop4QUADL7vytMNz0VPZ5Nky",
-	"LtEt+vHFwE9thMuqwmUt2WIXc2NbXxq/gLOtCW/YHr5zs7VXyq3ZDXCfDwTm10YVx98zbUvH/8wmLpgZ",
-	"5ULtRQbITn3KquVxDBYbTx9mZqh5IpwpM+BP/A+hlHmQyNJnoaXiUO0PRecSwWY38u0LIN82ttOX23aa",
-	"Fr3nYEvlPE90nnTm54duYRms6mLIQRdEg6mSPWK8yJU6BswWMzwtMujGyQjEBf/sqgy5/6jSCeHTpUhD",
-	"V85g+5sByl5lTI3yjhqI2pHEstveKBNYkCue8E7u87yEbDS02LbQXASDrbF9NlSJzFlbmNFq+xNziQW3",
-	"x9dqMg7vguos0UyP2oMkz0V8JKl4wRJ7wgRgS7YR94inj7XC3mVMSZiNmE9wyuDLTkeIGL8ELkPxJAc0",
-	"+i32DsYRHAciTNi2uVyHDEIJ8MnNHfrI/C9O6onIauwR1twM+IS1hXmWed89/BW3ebg6mwgOmPze82A1",
-	"ze155iEHv3t4q8Zuw9X+xyU4nSKuUHMxhKjGom6mBhHcOMoV4viPk1hIEZv5747SlOlcDHEc+9LWpwA2",
-	"lhsqYO/A4ukmlhLBfsswFobN8V0xhu542GBQTR1BH40ZxEBlooVfRchBbfbswGwYM6BUdHOzwWAMD0XW",
-	"ETJPUpr/SI7SNGJJl0mFu2LMNRsIrkeZiHE5iw4yO2bOjJ7rm8PA+kmvj9QHlVV+UM6Se5sappbn9gc1",
-	"duBOJmuLXiKLUB+lBwuIgLzEhlRFGPBI8Li44WkgbeawwTMBc5oWHea9hFPmFXDUS+1Rs7BlZkME04aK",
-	"rwuNToKUaMxzsWU2UxDOsI6FVQMVZim8Ie4xqcZm5YAC1S3znIHlZVqZsw8jFbKX93GfwqadC2YnhqVH",
-	"xqLLR6l5JjQChYGQo4GR2dQNFNrPYz4xwr08GiPszQVbJzwzTwBpf5CL4Tv2avPHW3gH88/b5i4V77A/",
-	"I6ZxUrXYK8n0Lgat877ZGsvOcntSemX7hgXlkG3Rs/G8aWzRMCBVsOQMvD655e79+uSWu/vrE9eq+fqE",
-	"+EwO8QGvTx7YR8wDDURVN0WYVGO3eJpS8UTpgLPd+g5MJ7cNrhKi7xfPr0RVdGbBCozF6FhMohq7mzMp",
-	"RKxZ1DZ/Yldt8XhqrIUfl99oMNIAOWIh5+e9yrEor/aAP7kHh6Nwadzf0HJsrKWgGfzOB79zdDSq1+v1",
-	"x6/9u2WPHchdK/8Vy0Q+yuQMsQz8CtW8KzutGjrojurTuQ1s30+Sgdm69j3oLzfWROaiJ7KliBZXd8JA",
-	"iFqx29jaqR82rnlYvIW6I2Zx/OcHT2FFbPMrKlQk583n363DZUekqRHV21QRAyT42ztmQMhGhKz49UYY",
-	"xCPUNa3h1XrQrNdu7G77H968GjR3avXdndKHN4Pmjdq1m8jKLogmX6BB37Kf7TTIXR9N8cRD8+RVYyuT",
-	"uWXJ4J2JBSzw9TAYSX+825SYoJE2GtftB2aUjVrj+q774GbQ3K3tXr1mVhO6PTGRsJkab2rM3IBOc8mn",
-	"hS2zU3WfbsetmWlwps0B7PolqpwSoZcQE5vugUtkUeQxG6NJOxyCr5BItETQEkInCLi2+GQFOsVFrQMV",
-	"/nAm+GBhrSQ5Kz0FgBNsZNwGrKcHO4B1bI076NqOkjrRvv/MXomAZBf+2sIHRq820QmM1InIThIxjprT",
-	"7kEF07H7sfH3vnbw4H5ofBHXFADtp1hjsD3DLwaAprZCAR7dngh6KlUkCBkTMDQM0rwPloYaky96ehQg",
-	"SsZR0DwKdH+Ux2osj4JnUTj9JS6G+apA54A0uXkE8qflfXEkGcsscZsrarBjBFDWqfua94e7oh8e0TtG",
-	"+D7DRPbohTpKSmw+ZWOVHes9dN/HZoKMcWaMWWDHMW4efGXstsbVohBj+tWJIe6INlLkhld80eWpFvDK",
-	"5s0wMJFj5wsuagf6egnJzWxTcBg9PlyeaoWrwGkNCLDa/FhkLOfHAh197J+QbMetMxqeRRiErnftZcdC",
-	"DBExjpbCmBdHEgqQwbaPU+gOgTXwPfPtOt2LIkGFhdjnaReXzpUJ5/7LpGqsQ0tMnAnG2e+OeJYDH+2R",
-	"jN7Zf79168H9+3duHd59cP8ApxRKh9EFgZZp6nW+ySKK4tdypVqDUacf1di+Pl58TMyJqPKPD+CFHtDv",
-	"TvOPD2iKcdc5lvs5x2aP1fGjxMaLctdDDqszl/gUY9dTtjTanDeu7ZZs0PqZbNAZOVQyQgP4psns9B1J",
-	"cwCa7OlRwHM4f1Wtx0dBeOS5M0fUU3wUgPd0FDSfHgVDIeNE9lpSjI+M4fHsGazJinzjKE43mb21M3su",
-	"sNrjicQzbf4F8Vzc01sgE2nC11C95mbxFrS22+r6JRWz2T1bH6r2/Dj111R7KnhKQVDz34jKr2q2hCqa",
-	"CmZqCBFW9ygccn1s7v4yt9Iu2wrBCYLBug5LMr3Y35RQCWKw8neuFn5KPQy6SZpj5/Msz8wz87VMdH/+",
-	"0xrmaR+qNrRSXC2gCAi65zgZDsnzcug99pbQXQFdKTBMvAL8tqC5c93MK0AadXCeLVbSGm4H7YtVOApg",
-	"B28k1lrNFWYO53YRL0muPreTuBoKRh+zfJx0hI//QvaH5UtGhmWyN8lHKGcdKFMGNzBnhGmRig7AwYwt",
-	"UwiaotRAjU+jRlJ63JHMxFDwvHQj8mC55XmO8HZ4aI3x+KFq19jdbtXDbXAS+1GJTFmG/mskleB4RzIy",
-	"t4UHtshIj1zdMd3OiF6RZSqr+QObfk9r9n6o2mifG9cP4Ro6x73MuLwh02ogWH8kY6BfgLnkkHNx9c7W",
-	"JUMri7NMQLcV+mEepKBdCJ7PToiIwSs4krkdD9cWEcvRucCM6RC9U2sXK0Ap3Kd0EZjARkSJwuTmjl8a",
-	"pTAkL8GqTTQj0dYE3IcIg0xGwERHEhJpJK/hI9gYeJlUbCRjRamm6bUt+u92b4RXr1/DVwfFjokwszna",
-	"PO/0YRtnaqx9aER0nUYSYvxRx/jlcWStfjM5DnmoaPWr1+GAsmwkj6RboBp7r5+kgi7LRhKcBxcWL/YW",
-	"kJm66YntG81HaDR7kKeAvtfKRpCyiuZzZpPI/ryhkKY5OSq08iI9ChYCJo3eebtZr9cbqHc+VO3TbkvP",
-	"3rm++hM8XKASOJM5Icb1XwViidbhojrZ50xzVWUTR4MCnHVveqotg4o5XuGe7uLzN8LqS9tg1StbMsvQ",
-	"cqowwuasu2eX+aiKdBpPMcvmTPSqO+lhyuVpYV/SScbwJzFIysrIpARLazxxv+GD2BRhQREW6GKmMkbH",
-	"FVrNXDKYk45axwgtwF9dxeLu1WcLvOArT/F4Lqx8L5TdBfRCnbcE266f2Y2cK6+mnMbGysLpPNzD06SS",
-	"0QmbPNMlY6sbiW/LGLs8wzKW1U/wymXrX1Ptu3EV8NTsyb5iNubqoFP2CfN82cNZB8hMhjH/LWo7tK+6",
-	"tIuZpqRwoJz7Y3wdc2XBVAO5HLLFT7HYpcoLa70iHK+GG+G1EV4b/p91pZ05SSjuziDcqoXUEiXjC+At",
-	"XeFrx5WV+3WvexbakmrqeiKf+rWxvRYAX5p9W6p0Pf8yLDjnLZCh0KPtZbPsp43t4mPAw7df7ITBMFNm",
-	"os1X9OHVAnzeXl/f3j2vkpgVvSJXdQHBq02s+uxuAwTOcE7bE5rOCypbcQdzpLcS2VVzvQJ7PEb6rvnZ",
-	"uR+PmVz583/+zvO/+f3PvvcHgdVfLbzIRQpalkr2zv3bd++/GcwWeuINPv35/zt9j8bMPR49uHXn4KD6",
-	"Ni8+/t7zP/rh9D22p+9x8O4tc4/Kcfz3X/2PH03fYGf6Bm/s37135zaYYGseYFyl0w5wV40y3F5rpJa+",
-	"rFi0MDmx6owGQuZo25p5Wv4cYhUlVabDgQGepdkjKAbDlCOn4xylOEO4D9wBgikpyBpPcmjgGWlRYw8w",
-	"XRM5ZRfhb+gH5qrQXAB3Q5TUOelrGllF/rqyJYJ+Pl2L7tVxX12vjLuy2qUjAMG18nnXds//eWhLL20O",
-	"06TgqZxfeG+n2jpXRZ+AXTdbdQoFCr4twxLZSUcx5LHPuUXgi4b4bWd7lcy6m/qNybKm1LQTOTfHXkz1",
-	"YolZUNJVZ9Xdo1zPJY9jD1M0wkMKtPwoKudx7dsN8/nm9bqjNJ3KDdHZBq+qg+1LKZe9ERoF3+qbAY+y",
-	"odLmz8/+z398/k//+cWf/vT5J9//9Uff/uzPf//X/+27v/rJtz/7q2/DkRdQVJ+qHkQekNIq+OxvfvHp",
-	"P//x8+/87fNPfh54MYI4411YNCvO3YsEL37vx/69X/zZT54aU+bZv/3yu5/9yY9ffPyzp0bkPPMvJhmE",
-	"I/RH5WsLGtsW2EVhkGdc6pR0K7R9Bc3gLZGmiuEDQjYx2hnwxxPNcBCU+0msiekm81xfpLjmx3/94i//",
-	"ZaWEE93qklG4/b30eHkKmAbC3cLpsW2XMzsw5R3RVynian0Q0PrBVD1eY4MCIgKq40zwlNopT9m3NNTw",
-	"Ytf7Qjbucgxw50XmVuzD5ejcnIG6SWtu0pqO5j4vNOeS6n1+dJCuu/KU8pLzSO7fsUw2SBQhMsEyaMsl",
-	"3Y9FWtY2gEaFvC+SjOXiSY6tGHSIsOCXSPDx2iRvshOV+O9mCfBDlisAR2inwvwzVeqYjYbYdWQ7P+ax",
-	"5HsmxpeQJ//LSnt/9u0dLuXFc+k58dM+/B4U+GFAO9Essk+G7FfXzH0EbmBSseneFPkpO25jTWysiZfF",
-	"mthItcsrXVhdpFU45Cs6yefHDr/HIv9AEEqQF+PMBAgQrLGie2YCrAQoco6cAIqYkIB0DD3BicZ/l2wH",
-	"rosgApRhg4kQ2evh2XRlHO35JoONSEDdNkp48yKQHktyfSSxttshoNi71Nh+8UgXrzV36SpX/j3MBDRU",
-	"GZ0xv07CqYtxpmSvRTfdswX1XZj36EgC6onfdDkA7hXf/GGZOEnEGGwppN8yppQO2UimQkNrIjLPaMYZ",
-	"RA6ap4wpkS28Z1Rj+0fSWFyeVFjmrfCSCCvXqRQ8mhbTUcgiq2DMv8t7R2UsMgogAnJcM3aAOSfOflZh",
-	"Z5pDMTTya9qqrKgYR27/khY+M7vYcJipE1HN8O90lJPl2yB7cUeVGf8L5YvdxRBpGKssPi1U4lSW03Go",
-	"fP7tl9/99Bd/8vzjP/j1f/zh8z/4zosf/OGL//zxPK11ir7ydNHq4ZSHIF02wZSN+bMJpmyY4H5DkD1D",
-	"MmE8C+YCYzJXhqiyVy8qXVhR+p7t2CM6EzCMqLvaaXt2n3r+Etdfge2NBJxnPu6LzrEAnExIjjo4UHuv",
-	"ybCKvQTfaV01bf45LcpLEHTNoIT5Sza0LhRM0Nje2b16rUjYPv/lX3368z8MzqAK8ZUuO8HQ5xnv4I7Y",
-	"3g6LmwX/+tH3fAXzrx99f1Z34Ms73UHvvrJ69DCszl+4u3ldLOPtk75con0jqc8MTAX0xJ5vCD6NhrOE",
-	"nEr63CV1LlDSnqOYPoAogPbkKjrD5lGRxY0KIRgORNG++P6K8aOtBYp+M4j5PaZkOmGcreH/sUdqBNUG",
-	"2ASFN096kucO7dmhD6OGmdILNiBbRrFsTxiBN3rgXF/RFvHS8XtHIb4DspriWrsiZXrSHgR1R5bY0X9q",
-	"RQWy0PnnXo8wr/fznFRaGACHrSOxDho7N+p1+J/66nLZzNglK7tuInnaOh8VZ72teggYR0gCC/8yTktj",
-	"u95o1Rtvvfm17a/vvlf/xo3fvvbNt3feuXr/+sObjxqH6yIfChmfps8QIhIqkTfuykYJnq2PREjMqOrc",
-	"id9yzvYC3Rab7J1bWgssiRYWHRHRBUY4i7C0U019HnugjVI8gTgsOiN5MhBpIgX29doXtQHWKej1BJPG",
-	"pWlYXIH7dfsiXwIgqTN3zE17BNUhrPUCVmeOOXkuxwXgRZW3wSrVre4IbNJtl99D4IpNQCrYnXnW8tiz",
-	"tg5X9w2PdJnbf1b4vKuRX/+llTjLHR7zGqucGJyYTS34WrsfJnHuRscpPm2TkzNaVbZt1nQ9PjYhy5kv",
-	"Phyi/a0HumX+qNcbsPe1xixZwLdSJXtb7pMwyFSKeKvQ32Neirwd9HEaNDGQQ/eftdRNberdu62e6FwM",
-	"WnyVomMzU5fsIvHUOEguT0ZgRnMmuORrWtKEJRNrumWT5+4p5SXJ1bBlOd8gMLhMZqhiHc8voojLsVyq",
-	"yAxkU3O7caOKmtuRLqEFLSFGq9X+lad2ky+EAXJSdiMgXnIBsbHrL6+MbvVDuKoJ/a7dYOdWPFdj+5KJ",
-	"wTCfsAjPWcRGsp0QQ4CQuJkwloHXEEeA6HYFEiYCOwSEMBLtoPklRi8SyfKxchQCSjqkU2Ai6KqMAd+N",
-	"rajiSW7j6XRwiD6Kng0yBTBZ04llfgBQEJ0naUqRGp5bB8uHHk3yBTkEW+EFmAgV+EFYubW2dTmnAqsQ",
-	"RhaMobAE55iHWN42ZSSuaP5daoHURrb/xhh/m6D7y14jZCuDVGbLhS7EhrxyLCaLQ0lvmx9cYIznbTE5",
-	"LcRjDtf+w7sMxroxmi4/GGonH4OhZvOU40Oha99Hdo1OJnJcrUs0tioLIIgaM9EW1x7KHHRfjTG5cywm",
-	"8/AF3gZOyzNn4q0qylQ8QuzBpZXN22Jy2XVgyxdDI7EkLGHL3jSsfts19O19MYZZWE7jmjFtFO5G4Z5J",
-	"4cIeYlxaKXcRGvbU9uhDlEVM52qogQ8jkb2LcN3mdDpbYbdpcv5iNDmfcbeeXcOGK+cqgWJEzC/ggBwl",
-	"MJ8g6wv8mur7kqyg2n6dvlmT5qvg4UuArq+6aoMedhobIJgVdsgF3bYDGDsH9DEYiQ899sUrF4EJguDB",
-	"9TCgSv+FHGD2N5kaAyCquW1VRWNHyW5idLiHplx8VuAiF3UkT5//3//p+ff+w7N/++V3saTk01/+2Yt/",
-	"/1fPP/75p//4Ry/+9EfPP/77Fz/4oeVKgblop8oMBhmfC/7nMuGz+WuEMySC5m4JETohsdK86QPAwlf+",
-	"C1rbqDlNzlwPA3uDG1eRhRmuv3nj6rPlIi2xiEdDGw8JwgDQur05E0+GopO3sMo3MbvUfZ5kQnu/nKoh",
-	"HfDsWOQIR23LRD/57vP/8O1Pf/7R80/+9vlf/F+BLRftqHQ0ACjOP/zjFz/4xfNPfma+csEdvP0U/nXR",
-	"EHDzeh374KBut/iBpF6Cx3Pb4ZKedM+mq3Ke5aX3L8C1BY+Bwd7SZ1P5UmcgWrqvhihlHdy23/lmPzLe",
-	"BwWzzErpVtcVEJ1/VREIh1UqI6ww3tRGrOUM0zTOrY6w07xMS/6KdHRE2YVNz0CNW1TEA3Zzpsbon6eJ",
-	"zpv4z6ibpCIKgUrayBzk13U19DLnHULYZlHOe1GNvZmcCCae8E6eTuAx+GNNxZKQqzDe9JE0XhTc7msH",
-	"D+6DUsZHYIc93M1yvJkRAd9ZrrKCXkCzPlIa+31gaPE2kWHFb8mHm4SAKm4OtftmkIBYhZFw5rUauZgE",
-	"P5J0jaUuK7IL0FAPrwYt/sCGBpaGHdAMKR17xYcojOB3iexFr1qONFwn7BdRA4EdcLnCVE2ij2QE0iYq",
-	"tccBNEBbdFUG6K+gyuCQR65fP+KjXLXoO3i42TAFCRxUNd46+LqZiPfvHbwPq849irZ3ktdhiAUznHnb",
-	"Glwz4BPWFuzdwze2boTwn8Y1c6M3X2/cqO/UMcBjbLIB1yHTYpB0VArlcRnLeVuXSBLVuAAoELReGsBt",
-	"Obg2baWOQ48RWfcFQL4X6At9ECPmL6DItjvLbDzcbjzL+MS8oGp/KDo5EFMQqDnchzM9NJfCrY+k7hsn",
-	"Vgqzeo3azo07v9WoR6/SYaJ1Z6Svm/BBnPSgMSUTLFU6d1sZVzdxdOW2x6SwV9GuHfcV2LZluFcJTHfT",
-	"HHh+E0uN7acp1mBN97qY2yU5LOGAT44k75jDwpJ8D9AtCrsXxwhGrxlGnCDJvnuHXDwhdj8HuJBIj9Ma",
-	"RglCgc5NIlk74x0BFq4lGocqSZ6OXE9OpsZ0Cl3ddXviwTtA3w2QJB5JvyUQJhn3i+oW22UfFsUdYnpW",
-	"d+aYJ9qu3HwKQDhKn3Njzsqm6FlsLjQsP3i6qFdnnsmE4/I6fh6vZo8UMcswGIzSPBnyLL9i1MSW9Q3W",
-	"mxAj5IJmYBRBraNPzjhFVS+/2ou+obLBZUVmSz6Us1et1gnOwYzEE3JqRxEMxDL5J5q1BbK5gprc1Lpt",
-	"gqkTKMJIFY/JBjXSnDanXtFGrqTJM7Znqz3JzeG6sXPjxrX6jXAudx495cpTe4CezQ1EHfp0+BlZvzUW",
-	"CZ0nA54LsDvMRIxyEbNupgag7qh11cWawCUtqnoy6HBFXSrVuBLtz6qli5Uam8jLJvLyGxp5WV87LqUW",
-	"NxmQy67kJGvECGAS3eh+j9GRZ+MkTRkVk50hNrNyouRBF2V5VQbE00FXUJytjvJQ3H9egOgRljQAL+OJ",
-	"AC8a4f2IjkpC5UOsiAG5YIM0Zwb03q39+7fu3Lt357bxvWx0yXrTCJJgXC5t4xWzjPR7Zcp6uEp7UaQB",
-	"4z2eyIqKC5iWjTrcqMONOtyoww076AXqzztekJoCzjxNjYBOCkD8Vd21Z6doPRSJF6H23jDumFRjjIRS",
-	"AN9XfCHjOYumBUxEKL59rhEJwuZX/Cg0BepDJlXGnFi3bMdh0awQwbXTmL02vqtGOYPtgYPzLpCYAGjl",
-	"CkZmr0FU3wKVWJT4xMzIRloAzvxAZQJirhXQxcX38MQSED2BIdfYPhVFJBp45cpYwR4wlEUKnob4m9Xk",
-	"Xu5io8o3qnyjyjeqfKPKLxSgyVNcY+5S6eeswgF/XkPaZT7Z6a2Dr1MmWmIq2cJEtSe5YCozLqQ5lDaN",
-	"4OVo2TBTvYwPNFNDIb32v6TXz1mBU9rEDGXBX20Tj4Cxb6QDfRk6QChqT1SxQNcXmgpxGJTdt/BE7oaY",
-	"yZrVbneeDFWGYds7MCGnqzgzgis0bcXp7KpsAFK2nUgOVYLTHKaVZzJzTr5x2EkZhMypC8jHWyWzCUpd",
-	"XlmuGkvIfOQzi2QssjOY1BceiRrykRYXFoiK1WwEqjBI50Wg+iKNQ1vazqmwfelo1F2w6I2xhICiiSbu",
-	"r0zkWSLikM52nkEJk3kYy5UK3ZOYUcCZrZmpgJ02U7axbDeW7cay3Vi2G8v2AvUpSFpr2p6zJesRIlQ2",
-	"PRNi/JySsdndNGOLOqsy0QSVoUY5S3K/5NHFg0B99dUYkiJVbSOZGpd6RpzlmMj82m4AJPnJYDSA5kwS",
-	"OInMRU9kwbMLafDAj6zOMCe5ES4BroxVZaeqlKnCtd+6ca1cu1YWfmZ2jMopcQh4Au8cpMlZGAQ2Vvel",
-	"+L994lbzSuE5eoOYC1ZsrEZpTKXXL50JTrnSizDCHT/LVPE614yzD1UbOgLQKDrk+vhrqo1keThz0E9g",
-	"DHSsMscma66nsrvm9zUWgQ0INVJmOQbGyn9j/+69O7et2Z8JLG+H3G/IIn2cDIcijorfk59kl20Ctrw0",
-	"vnyHS2PB+9dT0JzwhqBQuJvIRPdFTKGQbCQ1ZZpn4vqlssUQAibGUXH2METTIYxijdjFYf4aOxSS6VGn",
-	"b6ZV27JpDNdnI8nAYTHm4l6p8Lu4KdSR1TIz5yKuADZ6hHN+YX4HrF/QbGyHwYeqDQ7I1TCgRULYZ/zF",
-	"ji9LoY7c7JA+1wwt4BhPDDwUsPBr9vNnj8/FqkNQ+0WC+C27o2zd4dTu2xh9L3s4E0wk8AqLNYQzhccY",
-	"V/EcikmXrxs1Yx8NLkRK20Pks1VCWAIYzkcCXxeLmvK+mOAvKGsLAU9jJ2PTBUEFAOIaijp1IjJoo4CI",
-	"B8KvgbPld09T0jdXVYLHvPcm3rGJd2ziHZt4x0b1XWRzMRS1gjS3RmxPMSXPOfSBgmVO+s61i0NOznWO",
-	"bof1ep06RQ+UTei5HliO1wz4BMLxrCvGImOAAWEUkST7FhuPjUkfEpMYgoGeCHMzrzs+arrYCbR75lCN",
-	"Imxpb+mnUPAyStMFUB6PzBsvA+YBSZtpJI8ai+hERiyRnXQUl0m3QR07mVw7R+CPR2r8xcb+wC8bvpYN",
-	"PG3YUl0rHKs7Fb1IT+kXrsiplOzF5SBnMU44KGN4v1Gal2JFjeu+BqlbBTEl8a1y9ti9LhLJ4ZEarwLm",
-	"AMd4E2e6XOgHEBCFJ+JqB7CqgaK/Rmx9rlGmDk/TNu8c6ytPnV0EnW9zqidVxoaZOkmMwYQ9/JG9RWTf",
-	"EG/0FU3ABL2IxaKbSIEBn1yBwnBI1iGzUTl7Y/gH9dknsZB5kk/CI4mxnsQ4dQjNmOQMTU4Nnepb4Lp0",
-	"RDJEnAeYy5i1J6Wbf0VPBeDpLIZMnAhpAajtfXiWJWYongtFD8+Ve9cjyVwFCIxhiAEwexMKPNlAVM0M",
-	"9V1pJgFwWlH3OSQOhBAQ3ZypEdwPIDRcW7ucsNKViHnwoejkIoY7+6gbiJ9BbluHD0QI/fA7dRbziYV9",
-	"M1LRikPMwROIgvcqUzc0nmNtZsbjTA2HIjZzKJWLsQ4I9QqabCBRf32b9dUo03gHKCi9WgdgBD1V/zrM",
-	"lOoW+f1BIke5eYdRBnExiKLhddRlyXPG4zgTWrOeyNnu9k0HPZAJ7DDN+8IsGN6rxm65x5aeCWEgsDnM",
-	"ARzmIg6ZeGL+5Swau+8PAL4UwBQAdwOsmMY1qGHStnJJyXRiHosQBHguRmiAaDBrqrAIDvmxuEVPWRmM",
-	"4ABO4X11CgzBa1deK6np4OlRMNC9JD4KmuzIuIJXG43txlEQsiPSd/jN7Tv37n790e2j4Fl1umlRodKq",
-	"bfA0yLXLoezZtT23TuKQHDlrW/rKGnLlhvEvh4YUnRH66eBpe+zJHZGcOMt4YoUKHWvu1slTldZpr1SV",
-	"w1E7TTolyCSRnYh4C/xwe3AD3/ux4EanuzupUseFu8NzdtU4PPb6ZkFEDPphYGxLnSPAURlNifBfDtT5",
-	"O0U1dsuCNRlJxuPYqAEZky6K2QgKoqIyFKl9h4qkwoFIRSe3N11ZGB3y3htJmgPO/ak/vq/y8u+rnCQv",
-	"kLc0RrB62Zyj5cZNs76Kxe9288bqv3z0c4eThnThWNDY03i0zSFE1F2qeQQWciA8SfwabLeCS/kCFYLs",
-	"CmXh5oizWxCZrhhv9OadQzZ9swhMU11Up5hhhg5YGGxIkHCMpyCevKLrRLNjqcZyj4lUixkkuaWkZEjA",
-	"Wgox38ICpyys1+sQcaKO4aoOo5H8MkiuxxeXy73W2N7ZDQMAMnE22RpBCpptmPnTgs2FN7YRWp8DmrlZ",
-	"ojNIrXOVVCLjepQtgH7el4x+A0UkWCPPJ2zcVwObkeRt4y9XRnbv2PvPHP7fcMuCJmYVy8Kt1eaQXq5l",
-	"YSd+LpbsaudwXomB2RJCA+3JhKBIsYfC1ij1eREG6hrPRWRayRq7m7OeAqjZ2TKy0HyKkJTZicjIexll",
-	"JxBc46yTcd3fO5KVtocTD1ee0r9aSfwsQrzKvhqzLodYYEIGCebcoRUZBIO5CGJjR3KLRcbSAk48BJBE",
-	"dhqE8KQHIkqMLSbBe7rSkiKN45K7NhRIgSesP/HuV2MRpB4A6PZIMhaJAU9SHAFOtAvxEfUM3qlJYKC+",
-	"XAZnL6HKN/N1MTLFkrzG9nOWCq5zMMkSzaQQsYj3mDYP4ik81AwCzC4zAFo/MzklnxGZJwh8F9gGCQvf",
-	"7Lcaew/rB7yaPVfVUGP7WOo1p/sGF4Tw9ZOcQR2BGdMrUV+kcWRX0Jhzr+4xrdD4MwZo0SaFdXkQqDRD",
-	"fwPHbZcfmAJyPmkyjkPxGtWTgdC4xjgw+2/M8TisYTXKO2pAnnaqtAV+FZ1kmECBGP0wF08gAs0YqSmB",
-	"zUqleCqWouFQk7S0kcQTBPlz3V+OyDHCr7TdrF4mEfaB9zCNdYjmfgMeCzbuIxoyrLXVnRmXxU1bUuUt",
-	"LXgGZYSlJxDmKqPFhWe1hZA2whuaNYFhSAVbt8Ml6WMBgVmoPerTlil22JG0CMZGclBxo5UrAOoML16E",
-	"4pMcXAddsVtnWy3NZJzZzD9P6Fasj5nGUCXBEzSDb5nX1HwFgifS0+dO8rTi0xcb8rTLbMSblMGGZ2kD",
-	"DXo23Blznp19saqds9jRKFkSi2ixaevPcRyGPO8XfkNxy2D6dJ69H+eliCFchJjY+A+XDIEoCwGNmXQo",
-	"lcJyfLAjztelByNjIfwDwuimAobgoOO7KsN2EmBagKG6j3ieZ0kbUsDm87boJVLPgYwAI1Q8ySvg/S10",
-	"BDX7EFIveyXJS7eMvhqFLPot8z9b5n/+14jA6nn7VRyzZNw4UZka9l2VdZKHrkqBJQMzCywTA3WCnSc0",
-	"Qa7m2uZjBoJLtNkS14YDk1OUXNMDzBiM5Yx9LJbyop0Jfmw8j64teDKvZSx4cAksp0O9wM13k4nW+1Bp",
-	"nbRTsQct95Q9356HaPEbEU6tRuJYKtHsnDYvtr8ReJdnO8AmPVMyhgMnylllYTVHT5WARNEwv9LqdZRE",
-	"TohMmdWnxlhq1Ykceq6+8hT/MS+UgrVdOe8dyQg878jygyQgm40LS+WT5INjOZAlANGsC/2DVH1VMISg",
-	"WKeuN5SFr7igTOiRikAt1GCk0dcNWWTuYeQwBlNCFsWJ7OU8PW7hNxBaGYtOn+ctNRQS7kexllfBPW5P",
-	"MI41UJLd6idSaBrZK9Hzn/3o+Sc/Mxdga4f5l2sxMH/8+vf+7rO/++/RqzW2LyfMuq72ZY0qsPLUFkap",
-	"MeNxrIsXhTHYYjAoBbSELkmui8hUDeIIg2E+YR2RppYmyKcxcvPjouE4RxCmMfMwJvVihimgO5J7oS9U",
-	"MTYilKmxDlHBWtRdDMDYksUkQ73qvZhVX9DaaP5hC9ZwtGZSgQopKmCgouJVMeWzkIKHeQw8loDnVfdE",
-	"GMl7oKQxYZjjZsUuyVLUzCu0DC3KC0RIMLzgJlA8SYi1Z78U6iwIkeggar9DE3i1SF9Ce2ZVZOLuYC2V",
-	"uVJo4nQeFSJFsRNExCjQjxJ8/e7D53/3X158/LOVU334jp9TgGJqDIv9j7I47YNh1Rtt4hSbOMXZbA3c",
-	"dR6FSac46OcQsiChMzdIcS/ReWn/b7KcC8XDKrlOO/cby/1yU51W0XqH6Xyynqua5yUzeVGcsLTFVtfw",
-	"cNndOPgihfvOoHQ3B+nSY34UgSqdJGMFl5y9c438VZycZcBgDwvmT4hHVaK2IhxNVShP99VYO8wsvJEf",
-	"6LSuCvkglUiu0T60emzdo88in6S0UXd9rYSl6mJ0UPvQB2AYJJ0seR2nhNDw/Dhw2C+M4FgjOLZpR7x8",
-	"UeBwZiHz7okFdIMsRtKYl0mXx/3JuiExX0iIEyEXtFg8EvkokxgbwZ+ytugnhPKCrQ0sguh3FEIrlTUI",
-	"QofUTL/KFTbEQwdJjR3kQJRcagbnRGUggGPY9Ylh10Wij2SspGiycV8BowH2whn5Q943+vyuMoEGjDBS",
-	"R/JIvvYaxPBkInu1115zldNu/BCboaIPfCq+xWzLuho3PShA+3gkI8YmxAxH2FFZTAOhIVCZjh0Ai8Yc",
-	"+ki8y7Auh9uYE/VItXnnmI1knqTw1QlUvFA3JM1UngyEw43Bx72ppDDPukOTkQl2LIY5TK6Gqg5qPJQx",
-	"DRd6UcxTiq+9lUm598Kv4KBzqDuK+onZqJNaV4i4ZS6D2Jxdf7PsR9K1bfLcRWiOZEQzhD9t9ZQUUROb",
-	"UjHx4wdO9UBfgTKYqKgoGyRa2xMCGSPXtkiLC7NBvM4OmFylgkV4OCLIr3jbHA4iBvYmfmVZXwy0SE+E",
-	"3kNykYiYnv0eoyQreokiLGmqvUas6jwVWW7+6on8SEKXj91l/u0K0mRXbz/uK8tFaT9sujNSjBow11yN",
-	"PouMAoioNsgyeg8cj3pVdOzhKE1xu5yGu7BfPhp7XtCxJDHMgkhAwSy6Ghv13e05cAuwZCX1OOBP7gnZ",
-	"y/tBs3HDDCo3sjhoBr/zQX3r5uOnjbBx49m/q2g6DKusmgF/kgxGA8+aQdSD6tFAo1dpNLHockAlaNTr",
-	"YUB3s3A/pxUPlIdzgCBWRjoChjZ2OztKNphBf9p26tWDNBdXj9Ef4Y4/vvoy4wNkjWJz5X2hBTOXaRjV",
-	"MIUOBqyoqBoXPMEfF+FLnFK4YB54aC59BqO/ixdtF0MG9niIieYT2E5dYHQ+ffyJx/N+WMH+DikBc6rw",
-	"izk08CHkdYxonbNpXqaWkgLSw35ijs9gmBO6h4e/ZXfNCvBTrWNhTBrIR2zBkS5QqCouvF5rbO/sXr32",
-	"zVnub6nypEuvFoSL+c8LvK0WHw6xik8PNPxRrzc85JDg+Sff//VH337x8fee/9EPg2mcWYIL2fZgQvBf",
-	"ZuSN7XqjVW+89ebXtr+++179Gzd++9o339555+r96w9vPmocBiVYqGdhAFeLk7xFsg0KW3M+GJ46ExZ2",
-	"CyekBmwDM1AlKDLX6wOCk/WGOJ0sHM9M2abbAFC9zIDbozSlVfMcA/pgtVDc6RiLiWybib/ylP6xFEYJ",
-	"ksP4wBbm50b1Rb5tBzxqKJzp7jbRLSgKARXOxr0vQhLauRvGDcarXSF+WwBWInYFHEmU7CF1GtjIAD2r",
-	"0AR78HGk1SjriKgw7bAEG1O5LComIHIp96LKCQgsFEI1GqXi9TGAFoWCI5ujBapVrJ2STKRpMtQJQnLc",
-	"7ZY7C4wVbyFGQh8DhUYF0R37YnB0IeMMtRbQfe4QNCDaxLbrdUskd/XJE+d7JmXX0zpWR5IxV2TehkIl",
-	"KJYnP2vLIqRgfYdZOueSYY2W4FmaEIqu7SqlNaHqhAhUi5105m2nkChp7Ri9p0q3Xxx+ZrdrW1enittD",
-	"rBEwkyZilibHokBdmclA28z2/xJnk1Y2kl819k4U+vNE6nLPXwzatcZFgbI2QkGuNLmVzu/i4FcPOeF1",
-	"xnwIV05dzxhMt+BF7KtRqQO+z+yrzDF+aJpKlg9puLZSqeDSWjpnqOcHuQRe1IBLbszW5tMAgnzuC5w2",
-	"EDGI5wKizEnKuN0o1hjfzchfs632jcFQr9cbW/B/h3XP2ukmsieyYZYAFFrnmuBxt8t3drqduLtzPQiD",
-	"npBmTVX27qN7CJaW8rZIiwHT9LyldH5bjSXMns657AgcFdqzPMtxHHOsLgdx1k3QyXkMRtxAyf0V3xiv",
-	"urf6IMUTVFv4ov08HzavXPHXpHmzfnPHTEmmRsO3wUB8+qz51D3gq0fuAQhXAz88ZSRQsAC4JJmFlNMV",
-	"8xEGeTaSHXMc92k31MPgRGQad/guKE6pTkalnVOg3H1Djai+hooRhGS6j2DaZORdu9ptdOrdrgDnBjx8",
-	"Y40RkqiaZT0A7bmciUbnGU7FuZVtLPYQrD4Am3gaARB+OU0O8QFOdrPxmNn1abKqbXY6HYRdv/qZbHCU",
-	"I92RBkTd9YxjmnkjjE8zj6kXDfpveadf5o7Y1KxsalZWRU4HWxxVrDVVbCbN2FdQHwhNkGOoyB94Nj5Z",
-	"PSvUskD9qE+jU22378MR1l4CrzCzbQ7OQ1XEij44DiBVjWVrjO5Gve7RP9bY/cJsOhbDvMaiVGk9KToe",
-	"i6dZOhBiVKZcnm3L9DJ+TcZXLF0MsQGDDGUOkzpKOUKx27+8OCx1WGNYAZo284y7zlgaWVtMlE174CtA",
-	"v6vxB6gpwuhcbl59mKk2b6cT+ya/O1K50BWUdbhK9xCX8hzqDCEF2tEny8tF82zHoXPO9YSnoaHAJJp9",
-	"7MOLY0Ww2e9CdlQMqOnBm683btR3gGAIQJKNAhNpCheXNQ7yGMHlZhFB9cAWRBg0ZCQypnFxPe2aIAxe",
-	"/OX//vwv/qL6Ym+Q9j476zJnlCZ/sVKqPqNFcvdl1UsbrbEOfZL5f+7gtiGWU+gGkPTnx63hh2g1KoxU",
-	"5KKieASCJC5jULqOAgOOzWIaq+AQwiwQAWDHYuLaGgBa3ZEC4fAxhIOj0IDpiUGh2ecleZHGm5Wyt+EO",
-	"90uvt1TVZjv5VouSHPM7TBfCRyffwkyHETguo0JMA/OemMR64QNdlmWmt3U65ePnV1wCy/49nW6ZV9SC",
-	"c6nm5uyu7cJtXQpvyTydrfqnKFBpUfdYe8IoXYELXIok1RhkfjC/CjCOkDr1+JtqpWwkEY+89Ohg2JwY",
-	"NBtrwoHhfZZHAiPskfIabEqGLpGfGhagQripLmuPdCKF1ky1PxTlOvfyei12EMLqGiCMfRJbRAhhUijH",
-	"1h0uPZIJaGX1n3ZROKpl0a8FuQyniPw9KBPicekqKtlAaCBKCoPcKBWclO585Sn052VeYdSQT4A5vKCm",
-	"J0AaXQ1+tp6WOYNWma9FFvOSLo190OdSinTltoWKVP3UKirM2DvEiaqnWxiXZZ/+rhbZ3dvz32ZFsg9/",
-	"NX3Cj1NfbqYc4RZVHJQICLUQ2KFXvlamEzwp0BZe34Hs0mVqty9g14m/Uqs0nWx03ufZelKa/blNJ8vr",
-	"ucWdJ/NA+DAtpkH7+c9iSmLEi2RgaOM8gDfmcDIsJN+hpy66SZo6ZAlLOWatWKvSj6QRwlTLeVtY9p1E",
-	"ydprr/l8EOVBdYuUK+g7V/MIH0WucCeCFnU7+JJWw+CB0chH0qJ/uQZljAJpqj+11IVEP+LfvUi8mnG4",
-	"ZGxhskCBQkgpepD4dMGR9F+JZuBQwdR61bMAcZxINkx5B3sGSB8YW6XUd2wkZZIX7do571GlLfBSYSZc",
-	"C5k3zfug0ZGNJBDnWftkXDuSd2C5qVMe6iiT3JlBOA37cHNn9IyGFAYNfVx6qt1M9J7jxgQogVxBA3ON",
-	"HfKetpWhZpVbyJChI4JGOJI9xXLVA4Q32xmR5iLzGsu9tociNZMqdWxGDLiBNLHJQBSTOv3uuV9NUfCx",
-	"2sk019KVUyMNsX62TOGKVw24nBxJ+iEVGJv1Ggo1BAgaC3FHvLohVSVP23qAXyhjwpN87bU3eJKOMqHx",
-	"fODBgyK+EpkKENF0eZJqi49N5xbpb5tMKgv6GII2Hsk8m0CZpsNDcO5pRnUldIoKQFwhY9o4TCc9yfNR",
-	"JhhP874a9ew98MZUxlscRPDsQd5A6QbalTKGcgVbQWLefDAEKh783quC393ehg0WkbiJzC4bpub2U8IC",
-	"Z4HOAKIxmlcTFnFCPMlhK7cF1aMnRNniyywH/QCQPAT6EFlQnsgmjAFNoaL+AcXrKYbxJQEGgt0B3fde",
-	"dpjM5eb1sLDFsfyXlgyrrQY8SY1qoUkPmk+fVXTym89UGlc+oFGvN/xnTD3BTrN5iF9+WW+ZC1uNwH82",
-	"FXEeAvMnEMds1W9s1RusUW9u122Rp8ruE8MnhsUxDWs/+8WfvPjoRy8+/t7zf//J1qe/+NsX/+NHz//g",
-	"I6PbrZg1oxqZ5462g8crpLn9xb7krAKIC6RwLXLd5MM0iymmGUa6u9jF5CwD7AdPC67sF3/y00//8aef",
-	"/uIXz3/w41/95Ee//ujPf/3t//TiH/76xQ/+8PkP/v75X35UgpscbWNxpzcDuPYzRKk2Nb5uEqF0st7h",
-	"sVg6v102b17y/PYmXX1Jljnsp4nV1RUW3RlDUPNSDV6f2rxUNXVEdchQnwkk+HYhoNQXwWLW6SulBSL2",
-	"YiJCV8WTyCYxB+NIDlUi81RoXaJlmx4Ew0xK6W576KwzqWKBIQApRKwhxkYExhF7xTj+xioev4rwQ+bG",
-	"R9Kzk0tkHGCVQFccxbOwjSgT2LefYAGob4tP8Xl4P0UrzdaGQigODYyiq46Ae3Lkq4OCzEwMEiCAogS8",
-	"/yh6MYv4DcU9VDEZNWluLMQ5lI62R7ktr03yxOioCOowIzNnrRj7w9x1CGlstyIYiMZoMb/VNXYfJxeu",
-	"TKTOyQbZYpERHnnLGEXQbWbGr+2NrtVDtns1ZDv1kDWuwuvWmbVWqYvNIjThjXRUY4/cJJBfN+TT/IFH",
-	"krFDpcD+ZXih6+LymDdI58ODaUiEALgHdiVZhAOeSIBvxhuREUubDpaqVkx5N5GJ7gtA4YIPeFuqbMDT",
-	"ykXwipLpWfRqNMfmDt6i0BrPzqTlvsf9DmXb/FhIFg34k1ZMlHuRnVuqOAU/AYbCImORqlHewvu6X5qJ",
-	"9F2CGAxi+47V647uVOnB3iu4+WkueG3zy7mbyjggDyydKDU1vvYa2NHU20mNK0JXtO1BzMD8g7whPEI0",
-	"I1CiR917CeLKQY1i01adkzihjkj7LhRO55nthEX3oHgtv2wbrHn4MfVd+hLJ1l27a9ERIAfQsfq6TlGz",
-	"Sf05q3wEtGgu8RS83Zj7sQmUtSi3RFwcIligB2bqxokWLMmhYB3R+9xWKdWNi6qNjmptwVDdXLshlBBH",
-	"eQ7yGJDk7GqY6zySzalpMusfYhLbPRhyFKXHJkU7Lgeofpozt6QlLFZ7X/fCAIrviz5fZRK9hJDzyC/v",
-	"kHL/HF0zX9qUK3jn+ElokDTLF0Le20mBoHmtHgb+aQ6aN27c2C55U+Zrcot+9f/9/otffO+zv/67X/3d",
-	"3yzrMBVrWHLGDsEZa9brv1W/0YTyJFcFi75gWfxhE+eU8wWGU7GkK82Kdxndw6ahIPrjj3X7sLGLdehu",
-	"rHi1VEHz5rOS37vcnEy96ro+JezOL6YzWeUPXn95/MEKaxioLciKM4YzTsTGQdw4iAAcghh81i0ru4ho",
-	"6LgGMMxvxkKft9doz8s8r/GWB/1akZyd0x1uLP4ibRr5hNLTBUdhQY+TSPu6EXIbi7iF4xM68quZQp9V",
-	"xiuE8HmFjMavMUw3s4b5ZNc5rtilOPbZgPaoabGK/oegnSRYb5nIs0QUt66TbVFKACD6ifLctWS2QMui",
-	"s4TEMal8L23cV/hOGJAvgvzT1R0Wm/fshX13ZDwdVj676eGKFCtCt2ZLGi322I/ebhcyewd0dNdH9GhP",
-	"AKbYbJkVblhq2KfMvveQM+mAOzK+7MpuW8l29ZIr2Sy+f0VWf1Mf/WWrjyZMHzwelXWk51g/N1cNPT0F",
-	"q/L+FPDFir7V5VXNrGIlbgplLhlasqx+bTGiTeRMlaKsVTrj73QtNPbVzu8FuGMtCPptEXlWx4lAmjyI",
-	"NoFBATAPEZQC0O/dwTUmASSlJxD2oKoTpqQPnkbRZ+hcK/iwE8nysY3GA10DskzM6wQ4oNc6BQDrDnE+",
-	"Vo10TsFd8ZLVeE3kGFb3y5+TEl5D395WcqGzeJD0pPEHR2a79AWPYeKeGlG8dQsWfHaD3Kb2jWJTVEEH",
-	"FBCWlyhZvmwKMelJWht7/O0BXnzwjRtQVTpnzly81Z4gf4FWKRggcyijsZvUAWsBTT2CcmQiFjJPeKpD",
-	"litle4CMp5RkQtu4pxyl6eyJfVPkxXE9/954gpfCCEyV8V0M0gdtuFECbXAjhmntifzBicig+xZm65Dr",
-	"4yCEbi3onML2QajdpYYuI1FIgmRwqlqq24IBrGc/08yd2loIi3Z2nf5lO0dIde7nkEugzRdxqOZjK41F",
-	"G4qVi5pyyzh0YAFRUaxSSgMH51jRRsb9zyEwSek/5rYrQuPAHYozCtlggsGssf2Hd12bHlS9GRmTyBp7",
-	"D/Cdh1zrscpijbVuqJGh68/rwEAx4MpKY0Wp4sNi6KXyPaAxwmmw6Y5MjSHlDcnRJHe9A2QWQAThleit",
-	"PB8+kOkkCll0wAfiIMnFVw/yLOnk0as1Zk4lO7x3ANRFKrNgt5wNM/UEGtGiw0fvHhzeud16+OjB+3fv",
-	"HEQezFH0/tYbKhvzLBbx1sNM5arJ+nk+1JFNpiMNT9RqvaV0jsvdouUoyKgPRGeUiWgPZ4VyWN7V5css",
-	"BxAV/1Ft5YT8XHB9hKXZ8ZfaMUHR/AKxE5qKmRrYxp3yhrJbxk62Ga7mE+AVOhCdrTdE3ulvmTnFMsAH",
-	"WdJLZFTOxlnc1x0W0aBrnUxp3dLmuhBLCoy56rZ0dOvBo4PWg0d337x7/yAKLQWheXoZVgzWXooEdhMa",
-	"H5je3SdpRLlmqLN1ULR2CmgmrZUKgS/MtEV4eGv0VSuJU1FU4xYYAfQ+4ZzLBvxJq69GmY5sBrfDtWN/",
-	"FNK8kK3dMMsVJ9rIHoiuI4+SRYagM1Vj+/jjMi9S3dmjHh+Si+Mhol8Ba2U+w7kyG5jCQCLeMl9i3TPB",
-	"sDehFhRLcbZ0ngk+gMWw+FCqy3brPgIMVcC/znXSKet4rZDxHHgS7cHtqzGTio0TGasx1ci4N51bNOqr",
-	"/rPSQ9NDQN5mmejkrK8yLVgbcGYn5hCZn5a0MIbtVtezlxpl2xgvh4XfGVI2nQQeSLUVvJTDkhr1/Nkl",
-	"nJVNZPHLYQAazZzkhBMy5VYlclkDcDhqp0mnGnmhreJJqz3JjQzYrd+89uwUu9APxQzM2BeTWHqxGBlD",
-	"ZisVXIsaO3j31q07Bwfsle1XQR+9sX/33p3b7JWdVwHgPRVFzZf9jkqE+mqUxq1M5NkkYsNR7tWcAGR9",
-	"InOF9YO/OxIjEbJ4ZCucokd3Dh99o3X7zr39b7TeuXv/3UNjUBmNA7drwa9aFLSJbAdI9M7++y288taD",
-	"d+8fRpS2wlwWoESMhmRAPoIsFABFUpmOOfd9ng1SoXXTmSPb9Tq8tk04US2MB/4I84SUmFglBDcDrSqe",
-	"8E6eEuAlzaclF7AEKP7voSPH/AyviFBKR5iQIyvEroeHvA9XZBwceEoM4tJ4M54UlURgZetSYyjhPiMj",
-	"pLJ5wJ7KqUhKJ7JjzSBaZFoofHuY/2h6kkJm+8OKYY65poRiR51A08pE5M5UhalwdgJZqtQzR5W21NRD",
-	"93bYnP7WM28HdAQ05YfEgJAmBa4o3PJYiKFGg8MuBA2leKJbBAlVW32Rxo6gwKMMgIJ/rJ6sSZW3zO/Q",
-	"BC9nmTiLs8SM3M7x3FsRP0CiW3hFZX8MptNJ0Z49f2mrTXxsSA8p160a9mqZ4+CcLoL7LIA2q1G3AVCr",
-	"Vaj0z/4rQTb5YsIFOV3a8mzQf2Axwf2WeaE9EBMTqEDMzvIq//T9z/7xB7/66Xde/OlPZ16IAFjWfh9r",
-	"Ai18ozOuxWmrsH3GUS9truEuXt0EXqykbyu5wV3c2HFr1SnlZUhPVEUlcw4gXqvDeULOD9+lPBnMMdK2",
-	"oOd3ganGO32rK40+tOiPNE5HmKZsvbnXA1pjkfEGIwsITglw1HQPHxyU2XTwIRFhOyPqioXGpsIdGgf0",
-	"ymLDC6KPzyhz3u0a/xkGhhk2duC6xolEUhbV7kZjTaZZrReov/Xqd/KxKkvWB3JWsiLEDSC3Y7QRSqJ8",
-	"eUsvgijT1bLXWotBs1Hf3V5bxobLPWjn/NXS14Nnj1cW8a+bnX3ZoY5TMYwFbE0vznDmtcCb7tZveje1",
-	"IMSkd3GfUHtoyVwsxzwO+4k2p8C3O4teAK2Mh0JWmPVfgMDwTAvpQSWvCSBWWufVoJLJRd3ERX4z9ClE",
-	"8B0CRh0rUc+oWqvDJDd2bty4Vr/xbBUVDHeeXxfsob1gyMPr4KLaEs8zR8/bkmWweJTxdjqx3Y4k1SJU",
-	"nhZkhI0kVSJ6MYaRFi2LqhCF3qVYqosNhbYcJQSQ4i1AwBUxewU0/leRU+hoVK9vXwOkfezqj14Np2Bh",
-	"eSdPTgrgGeMe94BLsCBRuSunHsmi38L+I6aHvCNCFv3P778Pn7x7+MbWjelHGJtkrJj43RFPCdwZ4ZKN",
-	"BeHuap5M+BLtlMtjaP408m6QAMFTjT1MeUeYKaDGSk740hYHWjwZckIAsTNpXwsLtEsIO+SB89y66+XX",
-	"JjI+GJ6O4OOCQtbYYENvNE3YIra2KqTACiQPEZQlsnS2kW0yNsZlxqVOEdfG7CxH91YsOPRgAZUMjdrB",
-	"1th+XSgxV1AnXcll4hIsZTqTvSKWYjv2cCMsCHbQGECD4a8jN9XQFVdscTN1s3NvcTrpd9ZYBWYAuwpJ",
-	"YX1RDApXEovlW+bAWjgaL3QlSuFGj1wSQGlKd7GFJPOv99rqzOV7pcMNNfJ++AmnSJv3ip7/7B9+9S//",
-	"24sf/DA6O13MMBNx0slLlDF9PhwKaY1wSw9WESA6EDI+GKwPmnJGPpjKcX5u7DCdvtJmNLQPyya/d6ba",
-	"E2w9gQ1ICECYY8cT79v89hwHzeBbfTvNurBFAxS8xWsSmsqzU4jsvMMSNINU9RK5BXdEY4qKAp+WsBfs",
-	"OWrOP1yJLp0u/00WDMc8c5hybEcoT5kRjGW95d+zIAZ58Xs//uzPf//5v/w/v/7oPz7/2T88//jv/+2X",
-	"3/3VT372/JM/evGnP/31f/mD55/8H6eR+yHlljFLJzoXgxZHyJzK5XxYKCfbAFyp36pHu0hlrj5KSHS2",
-	"inGCq/OMHgyaC/zblfajp3+m/f1pZVRaZNqetC33lnulBZtxhZzsxfWSIOR4NmFGfpTJeyqoA7QluASI",
-	"LXynW/eDWTKbf/3oe5/9zS8+/ec/fv6dv33+yc//9aPv4y7+9X/77q9+8u3P/urbL/7sJziP//bL7372",
-	"Jz9+8fHPivnMEoUpwatAT4TIr1U8N5ka5R5Wd4mGErQROaxctnJ+LIofmu9w9Lh414MwGIuk18+D5raR",
-	"lJUMOgFwHhmNEjQDkNKgQ+dk3J+FAWTn4tOmdXrulp+pNXl+qoe94rZc7KniDNg2/MzX8JaIjvbepst1",
-	"4+0WrD3cs3icWzvDrrC4Y8g6pUtFhW3I8mLDwkDEiQbekayMCttxzIaF7TeL4sL7rJuI1KFfjKFc9GsH",
-	"D+4jNSbeC4tN2bivUoEomSFriw4fuapIbhxFIzHtm3d4mho7m2oDwQ+f678nGFwn152nqSPHLBpeyaEP",
-	"obRuaFwE48AZA8M4cITOWDBwpkobYwlQotw9yMPF5xBaJpcs8gzwrbfFBB1ORAMtIgrUO+w91hL22+oG",
-	"b5GPpA/jirSbMLYFfgME8j5nxMXp2PzhWIHdqUMqWAFMIwCIZQnKiArr1k44BX8v2CwNz+EZoC6v37gJ",
-	"4fyKZzxeUcu9nMH3arvh1Mla12hwsfrtbS8wD3IHhwj/dKaV20+FrWGjJOVohWUxNmc6Tjj0hOP+p5C/",
-	"lbhJoc2Ke1rJR/eGX9TONT7vbYQvI5HhxsK5XAvHi987AbuarbNsEH/GJsr5onrGN1RGsTzLLJ7yZOCj",
-	"l7nyQRvEh8Af0VITfATCoxGuBlFW2fckQhKBbaNQ5ae0sMBczpzartdrYGYkGdajaeMoMCVt0aJfQdek",
-	"JtERTxE8zRUU+0WZOsRwuYixJQNsG/N6BdG4K18bc43fibjy5SkynVsoRrCVzJP9Cqkau5s7DHJbM4hj",
-	"IpZxqh+0Vt2RZDhEjyDcC6wa09T6uVALWmORkq2R7KSCZ1FhHA6gzr5W9VJ2vHb8DmsN0NUdSDjitjsQ",
-	"a6qVHEltBFw49VjRSWJYWEC7hFF0lV02FzeXQmCVpBkBjO3A/AtrSfEBCKjnFZTCML2Ae47NSE2WdL1G",
-	"CWcjov1WttBnHuIGo91oYN7LRZgMu14syl5xJRWMhlMLajcZBXTZSB5L40bA7COpSEUqACstXeFjs+QF",
-	"QAcRlgtCMakFnwSXBR+2usOyXxh7tsWJjqs0Psd5V14eSTt5pNzdfvOZQHFDzBrT5osLqFIxlnAJfp+3",
-	"FVKrLl+YiZsbTJ7p2pQzGlbTlScXXVoCs3vJdm2lKTs9f55kn2Ft3zH/983zqTSZKSspn0aj7afXpKLO",
-	"xEknoKaATAFcRUQFOfSlDVQmmkQzUcDN2vzTeZSfODzE9U1d3Bermbnwyhsjd2PkTqzcduafZ+tai2qd",
-	"mpXTa1HM3a88pRO1ECiIGgBWi9KYi84OEnQ6ihcCXWpIPpc6DG32MgzOki7w0zbUvohJ86lWxUapVTEe",
-	"iYXfT1cT2Hv7bZD4CWQRW7QD5tzz6o3a1W8GUxoALyeBRrBtwYnIShBPi+JMRUqpYf4AvOhE9lpzNDtm",
-	"LRa+tTViKn/UcD/SkGsOnn/y/V9/9O0XH3/v+R/9MKAWixYsB8RhpjNX+cK76qQnHXxpRcZ0vcLYMMiN",
-	"NeBAc1TO05YjL75WD4PRMOanvfmYJ3lxlVnU9TSSOXG3Rc6T9DS1BGXmG6CsSwbKwgQf+AN9NWapkj3j",
-	"CJptIOLV4hqVkFgzMv0KAkcuKDgk7E7OHt65f/vu/Tep7JC8YUALIO8N8ByW6EwbChknshfNVtPjwza6",
-	"5PJ0yeXqB3xASebbj1DC27+WkeskuZeU4rvnIcVPF9nri+dlBHPIpBqzW/v3b925d+/O7S9Xx9iXTLCj",
-	"TCv1EBdVnlA9vWZufkqgiyeuTq4S7OywyAhDqNmRoNhy0ngkLJqOjV93uGSYx87tV9T5gQAxxMhiVBaQ",
-	"xyCmc08VtBN+iNsiOzsoadASCvhrvOboAtsaSh/3XJwLf+oROEJ0t88zEdsnGP1E6Fe2oLhtdiSEj30G",
-	"Yx9yQH8FS8HNKwJzJT7BvXzR/EJvzaTKiZbbQscR2I8gtCr7pJ7IWUQ96lCJjFVSFSrwDi7fS6cDed9Y",
-	"E82dEP/VSnRroDLhROMSKmlK9SS6FY9cMdlUtRrFkajya7ZE7exVaaF/ie0z9q/J1Eli/mp4lzXCYNyf",
-	"AFNHqzsyxvhUdVtx3u/mPrwBba09tlM+DsE5lpotzUGBW+s0BQMCRG6Qci9ZT9DqgFzhThgnmDUC2/pC",
-	"7H9IBlBlbqUDcFjCqkDSILoawOM08rAi65pmrtA0dHh6lt6Ja5Z0wZ0RmWBSjJvWp7Act2kK96BkHvYR",
-	"MZTU5hQdSYchR9oIkOJUzCdf0aQWIFOIWszC8Iaub8edP13RvTEF04GvO0bMj+FQSMeiFB5JSLz21VgD",
-	"1iLNYez1a5CCeCVCmpTo1VoBL4I5EptEgwQqDWwW4+VI3u1SNZnNg1nlxGf6g9krQNuE9WyRzSpC+JxX",
-	"JN5eDYn5AIiIzawSEbWjaaNWlSNZoOSVC8p26zdtaxHm+ugNcC5RjOumR64HDiDgp1CKzm50612qjD18",
-	"9ODWnYODu/ffLBjiaiDtxOx1hEbj/TIWaQLALvRLK9C9zHqpQhCIwmPvBqiqzOV2ozik1z7XAPxW/n3G",
-	"tZhOOc6cB9z1+Fvv4pEEggkjEOx4cT0gYVgCzu5AQ8sUU3TZfDM7YcBjAfias8wXuXLsG4nUueD+SMwR",
-	"jDM+ljSO0pUe7I3K4DGIqQ0IgJmAYv94j3Yaz0VWbE7z7lSVCSV/+H57jliaTKQxhwQ33dZfeVTOPaRW",
-	"hEIHJV0632xblwYqrLNkurvMJY/Mcz0e7OxE+MPwnms8P91S3S5sBKznNJ/ZN/MrC3KY00gPdA0FirkW",
-	"qi9Ut+vvzUwNh6U97Jr3Yj6htkEI+4iMHYthXg25A+JmfRPxjKCElvkpKJ0u2BNqLFfp1Ib38BKnz35j",
-	"gzeNTfBmQfCmfqHBGzf3lxm8IX23gQfaZIbPSCAD6M8FgaYLdFAnsMq8AOG5RpisibwwxOTsaDSTLQQw",
-	"4PBxUKNX63VX9IBhHy2aBV81DAaxgkNMd+uQcgxkZLpOA8DuwRrLgkIJDOgqRH5zTg/tK7w8IZYPngYL",
-	"4ydEipmJjjD2alHHhVLxbBg91U/EuiDywkBu26dT0jk4U6nRiuOwOdAKcJxiMvCUL4I1Mku1jlSnnXJq",
-	"1MTxJeeb7OmlS8N7CbIuZxNLFOy77RD0pd5JgBjHRuzzi6fouaLwgRQIV28u1uT6F2gzVi6G4O5ZmPRr",
-	"bMizPEEWsFcU3IL+Rjck5pOQjSTU9Ub9ROcqm9Tcb1rjJM77UVG6Dd6JRv/XIfe/WmMHyoLpQ8mySmPW",
-	"FeDZ5wKB6yWLoCg+oho8SV6PR/7IWSTFk7zVGWVaZeTZpGY9Eng949sIgpEv/9TxprDI2s3dTA0oQm4/",
-	"ylXEJM8yNcZgTKJhLmkcCn25MrILVMkj25IRwkI3WeSbvtEei6CRrZXE0Z7fb9jw/xKa7cBTdgn6v+0C",
-	"+nu2RrcllbkbxRwm5bvV9xzlEmKWkqtbovBEHHuPtbN0i+0a209TakxE5zcVZtqhzLagzoTggpkXWFWs",
-	"sy+9cuiPOPRG7LGdll4dUYcbob9FgN/Cea3EkAMjT4RHaVU5h9OUGmZWMFqH+GJoJ+R9MZjV2vccgPsp",
-	"rFeQi8EBgkWUFKHTKsAPUhKrWPhIP2rEz6m2wkMz/28kaQ70NAuG6khC7eyZYaM7NGfc9ssl61Dx588W",
-	"DsKCc4DnWP3YknO57MPfwYsOzTWLR0ChOYTbKWhgoY8mz1MRY1+EZNGMdxrNmyiX2Fl2uPvDobHvFg60",
-	"WCV7ihbuMvuj0hiEHA2A+NxGK4MwGMnir8fhFGC/UU3moq0TDowFoJvMoG57dzB/v+vfZbk1t8EvdovS",
-	"mD4bLKQzIc6P18iU0r3Yi7FTwvFWEoqwnaFryRyq5sWLxCzPDHva0mDzE4YkItYWvUT6C0Y4Whr4n7NM",
-	"GfkVE7KqDWXV2JvJiYA+pXykI7ZjQb2NIQEiENGqvQkpv/M7bzfraNdWvTaFS/xXHvAn94Ts5X2gmw+D",
-	"QSLd3+EMccMyK9qmtumqAVjVt/SsQ7vmolPhRUW1x5oIgZcIzAZSL4M5Q4JAzULYpUUvbanerfjAxrUM",
-	"A9E1to/mSDchhPuB4xdKVee4MJMKksYBjzEq7DJd1EzPcxYn3S5g+hSNb95djC/X5hoQcwYE+SUBCECO",
-	"chEWVh9kaqSDGMgAaJ5a8R283IGiZFextZOY3Xv74J0DFicxdagdi6Z9owKBJ7YFEtQtpEa5Tuit4GG1",
-	"eafSM8VKS9JV2QD8tJjnYgsik6vtTbtMDgyNlmoPJEzZBjxlcLk609BOUdjGzLhnzN1giR/fAiP2Yhlu",
-	"jcFhBrXI+XQehtlJYCNt/M7L9Tth1kMmxXhN19Jrzch56sF0zfibV7BfY37VLsTL6NwB7mL05p0yhgre",
-	"x9biYo4cs/CsB6csY+D6eWY9ZwOR91VsMQY6fYF9pcNMdEXeAR8F3RPCXUG4wTEHD9JlAJ2UsslIVxeG",
-	"7loJ1NTl6qgllVMjtcVUQy+qaUk+phtZC8NF53yCWfCYOp/zoifadeTW2LuUZ7eDQjNn1ygUl+4uNXLa",
-	"n9z0gNHgPSn/jXyCIhMVBc/mVcCzua/Ga7VmamrOLfdnwv198xpazZD8plsU0Pnt15aTWEhSWnqZHk6Q",
-	"mmi8lNq7g+a1et1sYVrq8vDe466Df6fuKJDNyuKHVz1U3iWHcNUMwTwsaO7UV+jhhJm61B5OCPgWIdaz",
-	"JCDP1O+5GGfvDEVp6wVYaeJPIXn1292m+rKhZirp9H2UhMEeMxM7waiTVK5cxBPkm8TbJvF2lnpuEKnT",
-	"sOF2860NH+7k5u7VZ6u2ajp1PjccfQ/xP3D0FNotXsAyTTWNLUMfgzlTjpuHiDgcjywFhTZKcwZKxBw7",
-	"CAocySlMY02lLyXcE8BosFxkkBNE4LaibD7RZZwNiARbEq8KgI0jSegSsavDtegfmDKtVUDLeeYVlntN",
-	"w5WA3VGlULVS0oijsl49kqRYoY7utdfeQz1Ye+21CuMILR4Me3FJIowsGngG2S3oRELhmi2jAp830cxM",
-	"Bz3qwRwzyzzbMp/QR6G1aJQEONdOOoJaL+N9IiVyTkVXMEJre4GVQ0t5324ZgMWTrKdc1RdOvZsu2lTk",
-	"s8JipWYPIa3MKBXWDsR4Nxl28KOighPcebPF0B8XsiOgzrBR2lTOHkOTVucs0kAo8wpVXUHR6J5PlKvA",
-	"Ty/B3rx6JLdLt3VMcEDpBz8cGDNU55CpsSVdcL7cZMV8ciR3qofXRd/BnkT46S7+tMs1DNyWwB7JfQ9K",
-	"CEDOYQtBSayn4IpQA9bAZqLHsxhSRjZIhJw2FoRwpMmLdIcFIfGhLBcXXu9Z2P0c4x8WtwW+hCJVkCz5",
-	"WDlrTqUxLa3lu85im8tABMUSSpLdbdAyYttIcL/kqvqn3tEZA2R9UVsHaREXXq+xA7yeCondzi69BWws",
-	"bFwc8ERCOtGFfQHjv5t0876dKfOWLuaVSPfeVg7AQ4ATuj+ScSZimP+hUinFJccqO6YTe4t3+iQcABXD",
-	"+Gy2JhgizMC7YmttgUvbOGHm6dYFwwJqFBmvROaGYuuWknmm0iaTagtwG6NX8bxqOx3IzQOI/YtFYtH+",
-	"4zl/6ok5rITJgW4avZD1pWZ9JvOO+wW4jyM5BKHeS3QOUp1rxkEZESKOhbR0Oc0umE2wH0JLmXkkjbs2",
-	"D1RHqrzVNXYTxvQa9dAocT4casxnek8vuOQZT42LPgk9lvCZFtcjiRq1RrW5VFE+FwDIzqW3f8ELTXIt",
-	"0m64LjNj4VuuXOVCSZAlgmDmGUuHzIzuu7DSmY0n9bl6Upvu05fYW3kJXJRR2+zEttgqYHDn+Cj7pLCx",
-	"bsL1aDqYMYeNCMypHDNy/m+pzMAoQpvYrKwoeCA7FQWAlRmzkU6k0Hq1zPd7Kouv1jHzsPCuU6k4l81I",
-	"ZH5tt8hkJDIXPZHNvyHVBmYtMxurJPje1SK7e3v+jaEWfcViCcBvXr5Y4qXLvZjdsUruxe3wAof0EgXj",
-	"lzGvMjuj5STLns3Dg9NKGVALWmq+GmUitNXG02kZv7tJr5GdCedkYPatSEJ01qIxbGh8eTr5TLU/FJ08",
-	"9JipzFmPqLAZT3NBYq4dXSmEqV0IgHw8ajHEJKuFpPQR1z2oOa9gTgrKW0SxiEd4XMB43XdjNrarLMq2",
-	"kNUL/7bIexTNQLL90DhJuDb2FpZcjgIvxb3HhDdvPQE7SOt8arpTUfDoI6Ym2j4TsuWeKU1VZTD/Ratk",
-	"Pk46wt6pSB8xjHWpjHqzZ6Hoq5XFZcLQt5U6ptiey4X4KqTZ2N4Jp1RVM+ioUaZFy15c9EWBD9nw7hZ8",
-	"9v0ffPrLf/rVT/4Z2ZbQCjX/0VeKy2d0TDPY3fYJetDkHQxTaKAv7eugGbz+4MHbd++/2br14P4bdx+9",
-	"swpPilmBSwbZPMP0LtUB5p0z156EnOg4CGr4KrOkE/gbHAavh8oW5SWIXVkcjqAJP16wZr5ax1YtMOtm",
-	"+7TO2Hx1th2xlg+Em2RpxE2fE24DubnJ7xSNVe+JWwDlMm2DgKY9kx3xeLE/dMUcxETnSUfPBdo0u/ug",
-	"+NmFwgqjoAH4Q3sKm43GdfdXKwMmuZvXa1dPP9QEgGiEaP3Z4/WP+C0wDk6NdaAJYZvMCsZSqEXeGOdn",
-	"jSmYaa2wzsEEL83x+Zvb3hHCW885Kdgx0Fu2YaBHYYUCedqcIt7J59QhnreDvUYp9BevprG3Wkljb1PR",
-	"ePkVjb35BY10MvTK3XLmBlee5rz3DN3lVCBlapXgxke4WF9fpDEU8BnPcRrSBNN9vSIpqKnWW6q2iieI",
-	"oTTr1d2GARzy3hw9ungGbyspNvvy8vYlrhb0cfZW3YyPn63e5t27byTzecvrx2EwHFWoq4ejfP5GPC+x",
-	"ezo4RW+Ty3mJj8B+jIgPPRcKSwjcSK9+Iirl8hV38Sl21S37u6XSJ79B1g1NzCoWjpvzjTa5ZCtnxtKA",
-	"04X1d6HxZjDYHZ/Z+Dmz2nk8L61gD57ZOFEmBupERNRyQWYQVWe6NGjE4zhiQiKlLJakUH0Q+ccwDxa3",
-	"b99Oiau5TKSzsFwVDBHygGUVzsAWsoiC+REC6hZd8AlWP+GYLBayfWCfU30ZdbsDn1Qci7iibwKeaFXm",
-	"2SPqeb8UTudxbJZx1AjCYLQdgKAwUwwf7gSrcEIZIQmDvGy+UzNhEMPFoeO/aT3gPbaDx+sCXblXmy/h",
-	"3nPcfwjJ8yWrt9+EV88oeQ/5sSd11SjHwjgQXFBNOMqLrxOZK5bka1k3Y9HuK7UAouVdbYRNUWOnUsEi",
-	"vFMEnanYJqbGssb240EiNXzK07S6rOQ9+8BVpf9LZ8zQm6xizLjZ3oRX17JN7DzOjcIg3tTpbi9ZER2e",
-	"pm3ewWNA8FlPg6f/zrJZtlU8+Z+ujLL0md9UuppqXWlTwT2X0Ynvv18dI4KXMPZJzo+FnHaVmHkFrFvA",
-	"XxK8aPk+dxC0C0rZpRozJcHoMNcibFQ0ytII8CIib9xRyHTSk1if/MFBzmXMs5jZg//4lX6eD3XzypXx",
-	"eFzT9LVd0VpHDV4FLCaiDsj7iT6SaJJZTFlOYjFTOUdSfYeRg7gEWnQykUe2qQSMPdwSUFiN1tYcmUZt",
-	"OGQfjm05HXxrq4+pFsKDBtmXjBvpRyadgwcBYxDLrt09S+QHxqakl8eXgrGBzeqJXfOhJVYgRGP4HQzW",
-	"Fps4AKUMXqnmKqFfI9Aonoosh78ycSSLdbSTPzM4bFRuWiM3wjmM/IoXJQVW8kOX7/a2LdsuTNskFwNa",
-	"CaPe5GuvIUwX7EFb30I2t+qy7SdPbLNAw3W91tgjESeZ6OTateR2VZqqsWsdekTNVlg5j/vfb4yCg2D+",
-	"oPcm1PWusfyv2ueE7Krt6w3ZTr3493bIroasUQ9ZYzdk2wj/tL3L+mqUaYd1LGn6tnePJHxjJiN18Hdm",
-	"5MdimE93Qke0AFsApRGZN5ls7ZuRQQlPX0k1yqDGZ4hobTGfNF3njN09cM/d7ZswmKv1ndD9Ah5/JGmu",
-	"J9TRgVNeY/egm72M0Odal1yDhvGOjuR75h25K77CCXZ4L9Bhg+sKsxtCc4z/G2/6bVUWVEY1oM2AxuBd",
-	"EJbeECiuMaot1ZHsjjK7BTX1fmk1EEh6YlZ7r+g1I7Ros1EOxkkO4OCq20VxUH4dnBfNds1qK/oQX872",
-	"lpj56CYn0LWkQ6je8m7qLa+zf3hKW9KudU11u1ZA7cdxJrTGzXtoxcQILa++ssDXHM0raAVsC5iIvmDD",
-	"UTtNOgxVrMCX3CesvO166WxzkiM+fhHuXfNJmhZoZZUdE1C7Q2I8WAMhm5Rz8wPrZtWIC9n+Scn1x2Ew",
-	"ytKgGViFoftqWKMbXQG1vrxbRuO+ZH9zHpz2EmVQ9jdQMm7ePJjWzxbqc7mpNP9KZK+lE9kp6qVUNkCk",
-	"N9DCZs273ZYlmCHIaqNlS0VVuqOGNs8LhVJG2wbNYNzXotP65vv9fvv91/U3f/urX/VQqgPA2F7EEWbf",
-	"/NRFD+HJtvoap+ZEZBqmpeGhKdTDgPY/lFldX8+zvy/GbhctzhWURDKy6cMUbbrqN2GBs+c2xk70ruTm",
-	"VHj7V54Wx2Iq3VyVBfZl/iYT/AXJBNMKkzHi/BiCpoV+J3BkV3aa55FcL94lGzV6qhr90ijK1bTkRjpc",
-	"No/yGRXJqhFb2gZECDAEzM2ZYNUbiUhjj3gKapIo/KFGOeKSjSTlSWpsX04oacJSkRMFGXmXbTHl3Bed",
-	"P9YisxGBwl+T9GPrXDrfDf01nlNAA4Qn8BOF2HaTmf9Mefa1IkbCgbFMdI4xEAbQCFKMC7lMyB3wwn1O",
-	"4M7UKESHlJBP6H2rcD/se3ly3bwhXT8bgn8XxMo5OHG+tFpVMDyErbBxwTa643x0x8aj2nhUq1bpk0i9",
-	"KKfqCqGMJwta+Q+B7UcD40VBlwefECY0NGZ4oWws383VtKZbmGq9XYzky5JzpVearJJ7NfO1qSL7PKrI",
-	"YEfD9GPk2VlAayRv57abn9lCPfVEA48nWElrmcGVhWsPYXb8/Ie1KMk6fcUR2XSFiFsxn+jo1UV5pCbl",
-	"MOEXkBYB0HPIZzhqeccBBDneCPllMJNCUHJRriKXiS1R0rukjMgpAWaszz43Nrql6qn7aR1/7TGt5Auy",
-	"JrK8pCIXkPSCvl+ycjOBUGUDlYk91lPGTHcA8xbSoCQ7876QM2Z/BqgAiWZ5lvgZqMjMMxplkUeDyx1a",
-	"nY8gKFVO60KMqWSyA7WsnFg0wXCWCphN419VUJeaHbamcQ4yN4l1qXQPlqAFn5rzlbca9d1tVGNIoun9",
-	"FqDt59qNuZrLD/lsdSMPTtQlOgIY5UQqfGu4N7brYVBsAUcfynXesvMWNHHWGte2g3Oyb82ri3iR9npL",
-	"jXFPeU6mr/U3xu/G+D2TZjbaxm0q2Ennbf2iw3oxuhIRQjuZcIz1GPzQSU8iSkmkTkSW8qGDpUXatb7g",
-	"scgKLWku4PkoExHWbvQBT9F9CrcysjpkWpgxAjvHhOkh70AtOGk5KATAAWm4msq0ERMYEFbAwqmQ9zBL",
-	"5xCMmXrfoLlzrV5fWSRRNdUmMLPJjW9y45sK+M8pQwGQXW6XWHxb2CLnraWQAP3i/DnjiUxVfZlHRkSY",
-	"CaV804kJqB8DUHYqQ+urMUtyNhYyBz7IxOd7qer+ORT6InOx8Qif1RrooLnbICAmj+0eT78VhyDhWvY+",
-	"u2YJj4V0WmV9S9q87mlWNM3fJvpzyTYmR/I7PAMSOHzOFuSpgFcl/porfDi0pxwKJAGQe2sJuKD94dBS",
-	"ll4cYhABkhEN8vUwIA6KlhRj+2lju/gY0PrsFzth4HF50odXC4whe319e3e9o1TMwWnau4DrdjyyEKRG",
-	"hs9NW8t6qEE4p+2CMLUMRcz4cLgcHPEs3PAiwKChj2ePBCLzydMewfeWN232SiJLS3pSZVCXjcCVXcjz",
-	"z2qr/eEQ72jO4loxLwvJ5VNoHRYIdtBuCVRekNaXMetwaf5uA8dCvgSJ1hTkYPDZf/3F809+Zux4IAjA",
-	"w+sgC61xv3M2tHNwueB+y7zQHpDNTJDU8yyv8k/f/+wff/Crn37nxZ/+dOaFMF62/vs4pLRFb3TGtTht",
-	"FbbPOOpnK1Aj40ZevcR82QrKTahv406tqFdwS07jG3PQNOeqX6pUyXKsWxVsnIuYOKkXbch7ImZmrxcp",
-	"qUQa3ZaKmBXvAwD41XrnsilAHl8EoEG1dCTL8IOnZ6L7uAjmDkC4bAGmRtBsrGeu2rVbic3DFlgkGRmx",
-	"GzSnLxYzBxLTw8E/f8nVFzxFuJNKX/Et/Hot9b3SCj2D0PEoS/JJ0Pzgcbl0SXSOC6FHHqKNF3lTQ+9U",
-	"OS3YNThvYnia4rQAoM1cyf2GyliqeMzaPOWyIzLdJKz8TKUiCtl2vV6qVrUUflCmmmjbpkyM7i3zJ1XO",
-	"wj/tS1JDJFzi8OuhDte2g0vl3btEkNzhkvJDOEF7mNZBoRoW6KwAp9PpiCGkV2WMFQpYC8EdgdpUy/hY",
-	"iGFkaR6xgLciqW+m8BSg1X28o1tUeh60evb5iZgDtGouWoFyxNzzkYKzdhG6qLSMZpONoc7XPMp+wodJ",
-	"ABRU2gxjTaQdM7MAN3+aHvC2Am6Cs0jMswm05c6wmcE218IFfc0GTDQbJL3/n7Ur6m0jN/5fhfi/XGJs",
-	"9E9y1yTwoQ++nBNck0uLOmkPOAcRtaIk1lxyQe5aFur77sX8ZrjkyjLQhz4EiFdccjg7HM4Mh7/BseP/",
-	"cFHPifr3/610su3FSLrv969k0KyMjiZ+MIf8IJnEp0e/fyWxkUKAJ4T4c1mf00nV//Pmz8Sf0h/pkAbT",
-	"yVJHWa28JM9zpaNSn4LYwtf+GfcmH3NxvJCIfThAH8M26jwCLqdzmUIyHTm5h/FrztWFM3HotNdbExv1",
-	"PuqN9rpRzqahC/6mURd9H20yjfrSIx/ow9jpRn0M2yE06lO4HeU2NSN0SRZRRZIyd73T1qdCu/Ur2vTT",
-	"I9Sj8h46koTSij19cK4UXG1KUbJGKqTMqsXO6xVhDZw6WZ+UV5pX+cx2939hcZu73rRDWigyUOx2jKLY",
-	"6DfRoJOgfJeU5tvvE56DWh3gAfTIkJrRjG3+Id1fetqFzBpfCnQXJuUrGDHsqeMY9o1qiS5yksGzoVG9",
-	"HhP9heDTiPWWq1CRCjOnvs4/Zwl0Q6jK8MhL+AozaG+GZJiLPMt4+WxVHU8cA5FMyov8bQJts0NQ/egc",
-	"EvomII9rP8GoXPtr/0wt65Pv5Xm1knKkBR0AjgOR+ukUijZtGOtmrZ5cfXn79vLq6uli1ifH25bnyg7U",
-	"1GGuOZrWZBUG6A3Ot+NExncXv3y8/PmoL3PX25g7mwXqSklbafNIDy0ZIM7VfUyPqk7yvNWTtxef3l5+",
-	"fNiRrDOzXjbl4ejL4/Nsdt1aEkkkDO53BlAUpK1QdWjNnUISFhvrbdrh1YwgYZNyZoMUyHVglxxtz3Ek",
-	"znYvCm6SKKybB1Pi74YwbDpiP9lsPHotezUR2rli+GDsGWh0PS6LsMpQG3FkCBWnvc9zFJCZZB0JWTM9",
-	"mKpPV89c2H8TYxHiKMtaLlZBoyF5kv6TMogImYvODoMz4NlCvavXAmPUMCkMcLOxkUMF8nc0Kbhbnrnn",
-	"BaVWZqs9mIiJPtbntb8suXc0objmqEMB0OBMVCmwLTlEU4Yzrc7ROUmQxeJHuao1CQ2wZ2CsFoyS4zZP",
-	"qnqu1/5UErCUD8bAXi0tsZu/mkfCqgPUU2RxC+PwI9fb0gcuzo2ST4uCOoLsWZ1u+FdW+lbKEj8oOJ71",
-	"JWc5yedimJkCz4KTPgYUEaUqZ38nNiBzNwjqUe90a3bBoRqukqqHMETExZiKavggdXFJlMw6bzG0Q0mT",
-	"BrPi18ZkvuXny6rENKp96Xawt+balxdXB2UZYehecShZ3YN5KwMG3av7a3//7Nmz6R+1XK6j3gxLda+W",
-	"1n+L5taaPcnjbbBrs6bnK0NaYB/tMBiv+KXSVE1dkBCDqPnrUBJgVjnEkCuS0pm8hZ5sIoN0Pe8CWlCo",
-	"zQ3UfT3cREF5idtXf6uN9doVvYbKkrC05xRd+4tS/cImJRlcMMW8nHfh3Ch3LmItVx+lYCVPuROgIW/2",
-	"5abkTMDySOkRI4f6kVWMWFc+1twzvJGs7O+SVKkT7K9cUVycJKFQMtfy06mUG3LLC0lHzU5RdmW3nhgC",
-	"hQIlgmAHL+dEP4axtnrFLj89xUyOGHFYp+WSkejmQznI3UMBiD6+1bxXlMGKWfiYKZSNlrXFpVqYnWst",
-	"+EKSxALGxgxshqu7eR9NtJEuZtU6g2+ts5KT2JwGpixBPfiY2e7JYG6MoSQwlVUccGaVTebsoRRDz9hZ",
-	"Nqp2jJE4OQNM6rT1gxabuAB2bq69mkr5M7wb1LtU/2ZCiNHzLaQQsDIuYM3gbgRZLWWTzdPh+vaVic/z",
-	"OsZwQrwMtxD6vhqBdhq4HIqcloBbzESD7L1onauzAydOsWFBrzAtZGDUrAXmGS9/4VgGotv7VBk0zbEx",
-	"XJI0msJDzCuMg0l5a3SJTGLDrD0qiE+dc2sgzvHHmRFEjkfNFpV2OnO1nkle3UfIWEsklUij5mi+EDdc",
-	"jpkkDu/U/ZIuhEU1dTxTVWj0qJry2g8Sz8IKZq8p8erKbKY9akhquTd2uyOFnUKFHs1tpPCHAMKtdHvj",
-	"wrbC8Vsc49HbR5XnDaqHhE32SA+NSmOLGzDL1KUlydTSdNq6ZdXpjixGd6pPpD5ECCwt+q23iZ1AREas",
-	"dqjeb+/YUq31dU2z9HGi/wtyoaUUP5vsup2wvU841uVWlY2q161pFKcfoROxXo8901MD/53lMumDQAhM",
-	"KlJG5KdzS1w+WB3jG09vZL9OocsVye1UNZWtq6bsQqRLIDC9iSn4DBzXkiLyavoy04jzalQPB/6bCYid",
-	"Mod0Bq+btL70WHabBxWkTFd/ugng/yE2hMt7BX10cuFzTj6Jiu0tPE1hbugMsBRGRAPyVnB29vbqH2dn",
-	"tK9++fzu2Rv1hPuL1YJfHYZc5L3T8eZpo97/9OLN8++fqyfvf/rwFFqSXn7xioT88q41DqabSRNmvNwQ",
-	"yM50G7pON2QFK5VMZ9vgiPERJ68r9iD5npoeVGjbMSa+TBA2ZA/mWAuMUoQsMg4hZMRZD5DT/s8/Lotv",
-	"u+Dp/vbx6rezM6aKO0g7Y+ZYmDucTLHVrKvasWiZYemzZlAXCPqMTsPJQMr2ECKq6KbRDQv1swZG5mA7",
-	"kxqacm9ia/zA0unXam1a22knUXbelZiqtAv7JJX0NRkhbjLG4NE4hwHXdmtJpslkANaraLNODwv1q4m0",
-	"Y5JjnGh0RO9DvFkB95DdEdXrlPYhrsWT+5dpB3Fgz87+cvXXT2dnDbzDGDWsIq49nO2izhBJTD+M0Eao",
-	"TPgycRx2ChkrLHaf648347zp+uFQgaO2wY0d7YXAmiU51uzSY/YTjOPzhbrEm5HYRVSkGytYJLLIJno2",
-	"U6MKcxYc73EWTnxfqF+8omkXmwBBjZDsLPYnXGjYJn1BsvCAuhfN8x/eNH96/QrjNkozJ/Lv1/77l83r",
-	"V69JLUTdDuTPsT+wsc6wDPLX4PM9lgGb/YgqqKEAd57I2awW73Y0KZ2rH16+rNiKbDO1pBEEQ4U+RGYV",
-	"M322DSNyeEqHj9M5FE4zptMZ2xq544kAXWVgRY0QscTy9jsy5rkN2BxcZVbzD6d8AXb5pV+yIcQTYkDZ",
-	"igoVR5IfXH/lLf0B6GiaG/6R8T7JrrFpoKa3U4mLel9jCh4JTM/P/dhFGXsiKYVYdSPnFX98/eM/AQAA",
-	"//8=",
+	"7P1bkyPJlSeGfxX/59KM1U0kKjPrwu5M+xuVXReyyLoxM7ubw65ahAPhAJwZcAfDIxKF7qm1kbQy29to",
+	"Zk0yk2y12otMl32YNdPbju2udr6Lhk3qTV9B5ucc9/C4AQFkNrK41nxgVyIi/Hr8+Ln+zjd7Iz2bayVU",
+	"ZvaOv9mb85TPRCZS+Os0EWn2LLb/lGrveG/Os+leb0/xmdg73uP26UDGe729VPw2l6mI946zNBe9PTOa",
+	"ihm33411OuPZ3vGeVNnD+3u9vZlUcpbP9o4Pe3vZci7wkZiIdO/9+97e6XyOHcbCjFI5z6S2PV9MBVP5",
+	"bChSpscsmwpmhIpF2sN/85lgUjGeJExmho0SLmeGcRWzVMx1mpm93p54x2fzxPZnZmbA5/PBwcHhXg9n",
+	"9ttcpMtgavP5uon9IBXjveO9v3O3WMC7+NTcxUnY6TzimZjodPkS2m1cxhG9snVvrg/scMqVEsmq/vCN",
+	"rbt7qbEju8bP5Uxmzbs14+/sPoe7xs1laSMOD5pXP4FWw/HEYszzJMNPqGX7x8FaenqkZ3Ouli9122rg",
+	"84HS114QnassXdUTPL+JnvLU6LR52SMl3mWDEbwRubMyT8WV1Llhcz4RLSSPn5RWfcbfPRdqkk33jg8f",
+	"0Fr7H/xqmyyVagIDa2UVN8wknsViNteZUKPlL8SyvhCnbKHTmI2m2gjFhktYhBFPEpGysU5ZNpWGaSWY",
+	"HZIwWZ+dWkYheCZi9xvLdMFb7GyAncCisYXMpsXDoY6XPfhNKnZ0n011npoei7UwTGn764TNdCr67FnG",
+	"UpHlqTLw9VimJmNcmYVlZL7RqeCxSFkUzHL/TMwTvhRx1GcXrt9LQSPhtheRwkDYRGSG3T866rOnOrVM",
+	"MBUBjwR6kCkbS5HEyCHtQ7tN8MdIq0yojAgHXkyEbQP7tV1iBwefssXUPism4hZOGsuL56mepMKYPnul",
+	"/AhhHXVKy2g/hY2Sxr9xKZZ99iRNdUoLg4N0/9ZjFqdLluYKZ6Z0xi7FPOs7qsbFKygvXERLKy30fVQn",
+	"7znPMpHaNv/uV/+//b/39uMf7DXS/MxeMO2UD483viWbiF4Nda7iVv4i8fkN8Jef62HrfH6jhzd95T+X",
+	"JtvoIpGZmJm9je+Oo03vjpc6u+CTpzLJRAO3faWSJZwXPsrseeYZU5an4NExgmV8YthUJ3HbWJXOBhmf",
+	"lEaLc1uzTxd8Ahf8e5jQM/zkECfk/vIz4mnKUTZ4Nf6MZ6Npy84O7bPrSD3QOMk9r6daiZUrBzx4bl+j",
+	"ne2xqV6IK5EyCTxkkcosE6pl7eDLAX6513WEMKqX+I0d5ZkYCXkl0tYzldIL6w7VpiR/JkZajWQiuV2S",
+	"1sOWll67CSZypvNMtE/XPr3xuebJih7z5MY7PAfNoLVLVByuwyYL8f48H84slcafLVvIfGH5AtB6bkTK",
+	"jPugpJDw0UwMzFTPW4jdfzUYtt5gh6tvsL/75k1+cHBwsA//PXzadp1txvAEH02bGN4JizI++f+f2r6O",
+	"Htp/fha1zG2XDNB91kwYOJLtSMIPCHoxl61H2ipB12Gy1Ljt53MjUtU+ndw93rYr377t7EvedD+fWwYV",
+	"GysrL7hl22OmNCh6INNdcZnwYSJCYr/XovTZ7zszchgNDEsMp1q3L/cCn9+syPLeNmXmWhkBlPpIq3Ei",
+	"R7A+JEDbf/L5PJEjYN13f2Psen1TLIN9MxZ7x/cPPu3tCSvv2t9SweFFIJO+lQ+mIomBzIUxVnmzMpFd",
+	"2vmcKbgs7QsgSdtPesxoe32OuLKSMRo/mATxmMRzuxTHeweHP/vpz4++uP/lwZ988suHv/7FvRcPXv74",
+	"9adnhxe2s26bAFI6LkddahvlaWoVCZPxTHhdiPEk0QsYLg3HdvdYK7HN2qHQ7hfG5KORMKb7BGy/Z7SR",
+	"bfNwSs2CGzbiaSpFzHQOw36q06GMY6G22/d7TfvO82zaH/uGKxtvmewoFbFQmeRJoQHBqorYHsNYw22z",
+	"8w3vPjKGy2onzCKngI9SbczAyExEbCa4ovuFs4UYgtXC3jJOR7SvMWOpKyAklk1TnU+mjLNhqhdGpH12",
+	"no+m7jmOKRW/ESOr5aMmvGQzvmSjKVcTgaTac8bD4ZL99MkFk2qU5LGI+yx69OrsfPDq7NlPn708j1gi",
+	"TYZqvJujHZbp74GqZu9dnmxDGGBoqROGdE2WSMJ1xIxILTOA747Zb3OdiXBxBjJmi6lQbKnz2+IKp4rJ",
+	"puGewECjYiARk0BHYylwgYXKUvtvqcjyaz/+oWGJnuBqX/FExludwqOjYLHRKLJ3/BX9s65mFCsviZ+V",
+	"VBgk2hFXbChYLHmSiHjv/dtesY2O3iWNubSbp2iWYdQ2vLF7zg1WJGnsEY3t5d1jwzzzBqNUsEWq1eSE",
+	"RbBufXwQgQnJgEBox/GCJ/ZOFdvtSvMRcGs3821X2aPnBTAHugSHwG3iY3svznIDP8DSsp+fv3rZYzpl",
+	"nNlFSkQmmG359tbcb3sxNqSy0vj20DbxVOdqy/W9v1LmGEPD1cVNBY6QGctV4eWdrxP1BlbakU7jQrAQ",
+	"7yQKExdaP+fpZCuB4v7hvVWEl2k9SKDt1YQnrUCsGbx6zMw8keWbCizQAkyrsMVmqtNMKHBdZeJdZm6P",
+	"AGHMwMcUO2Qv5GcwwE/sv8ByzhmYiXrhHOBqBsKstXBwYL+kbXnB1XI7Jv1pq6hkt2TG1XIw5jLJU2Eq",
+	"W6M1s4+ZfSxiZhXi2TwzbJzqGarlPI5TYcwxy9Il4xMuFUt4JtId74EbKDDXkig14jNRH6/dgcBnUJWn",
+	"YF3y0TTqFfIP6OnSMHJ5sdyINypzHafC6DwdCdNn0ZnI0uX+6TgTacQm8oruYVPW9vpv1Bv1VKf1MffI",
+	"IJDmiQBdJVke25f32RfA3E5fP2OXYmlIhZkIMpGglb/PXgoJgl6sSysBt+vCMqLciLi+Js4HY8eacCu0",
+	"C3F5Aq+8UYwJO3Z0mNjZZjzNCmcyyCN4FaA06Fxn3JiFTuO+Hf0pGnFgHPNUX1k5MjP+nQ4jmmmFO6bY",
+	"lJuCHsGqbZheKLu60DaTWY/xzI48EfZbK2dwNpMqz0SffQmL7huAedkmVCO5gFCSG0Ebk8974FYxGh6U",
+	"W5kRcaS2a7zWURhPwclOraQClsQyD9w2IIsa9XoGHYu5UDHTygqisLt2UWA9gXeb/hvQdz5X9mDrVH69",
+	"rfBw2MotvAGgxCQeVfSWmTRGqglzlH0MsQaM42C9q8ztOkoQyhH1Lajaa8ZPq+qNMVspJY0XYx60WrsS",
+	"7ZmSIxAaLHXplKcyWbLgm5Dnwh2Y3MLqrR9mD24+WhM2FCNuj0BoZeEj5MIxz/iQG3FSeFzdnW/1zIVO",
+	"L/FywS0x+dxqYiJ+IWLJtxNYHqwSWPKii8HM9jEAW1Ztqx5ht/sXy7nwMnJ1AEDnszzJ5Jyn2V173+/b",
+	"CZNcYCWB3e9eFA49ciJ0VB175EXpqGEGkWVJ5CbXc5HCdyzjl/bygomBrZEGBIFRYGk6F1km1QR+4XEs",
+	"7Wc8eZ3aNjIpzN7xmCdG9PbmwU/f7BlhDLpzEjFAdm7qptUX+ABYss4zuLOQlLi9l9liKkf2JqPW4Hbb",
+	"6zVYMp3H88HRg4clp+eDummz5wc34+8GEMhQH9nP7M8rRgGRWMrqX0asHNEnP3643glLP+nhb8QIBHwI",
+	"SoNYtdKq8tGl0otExBMRD3hWsurGPBP7mQRbuMoTYoNoBK64QHrlhoYgsa7/xoXCdXHD9XwIVpemgwCl",
+	"Lq/HIpFXIqVF6eRMgQV9jN8t995X/Sa9PaFivxRVUlhYRggvHLPIiodwCiJ2B524+kqkH/VYBH4+lKzi",
+	"yP0dS2PnEkf2cNJPwmq5cXTC7EwpxERmbCytbN9h9+yLK/e/9sWlRC167RL9QqJWnIgr3Lu1XzyHN9/3",
+	"9rRKlgO9UINg58sr+SUJRXOh7S1DNqRMJ1ZkAnc5WjchkgkbQakMLZAiheXmQ51nwOtAJ4t+m4vcLuo8",
+	"m+Iik5o0SHkmIDyMJ4lrz+oUYVdaBes11DoRHCS0VMx4etmJGq1SkVxd80A6H3G3s1W4d7sMELQAP77a",
+	"lqDk7smaDcWEg4Q+1Ukc8raVFGYynuXdjuE5vmo/ypHjNQyLdr0Yltv5Y1JflEh6jLO51vBfXJLGkeWz",
+	"GU8bI+iMsBfrSDCvvqhJzgvFyPlvGlrNpqkwsEKlPdc5ugJbNoWMrO97e1c8yUXLxBfcsJngJk8FmbTL",
+	"S2Gfg6aFRqxeQ/+V/t6HjsGvSlHNPjgBeIQ7+cXe9Mrho0VkbRhj4NbYzStcH08bJUoMuFj5CAWsuFe7",
+	"8Oo3lz+qDQyodFO8bbtmT4sWZ04u7S7oFIwiiFN40C1OoS0+oWWcpDJyJJWmMDJYfEe8LsSy9F0EAZrS",
+	"MJNpS11CjdLlPBMxqHtoqjBTvVB9FGKC2MGVU2L7f+/tj37QdFBg7BSx3f2+fqk3inugbvwFX5OciBDW",
+	"cUEXC1UcMbidKpcQXNR99speP0pnckxi+DEeVokneMotHVtGCuH6bgV6W94QXgOqDn1ZWF6sqolWQLwf",
+	"MVKv0n2HC60ICOt2H8H5zSF+a5uFblpjcM4gV9hyySo8rxzmVhpm+wTcsrcyjydXQmWPecabDyTojnrM",
+	"IphU/+MoMGeGVidFs55y02dP0Q1VKEV4rHkqWCLGGdM5eDUrqsHW0vkaabxOiK2S8is/Ubd10Y0KzHt/",
+	"NLJwRSZcu0ydxaxryIm3JBfuQsRbI4z9MQtfTp5qFp1a+dIviMiFyme20wWX2YD2KFCYbFuBtmS5itbJ",
+	"IFfgLIgLKc/IxMpGvb0hT7gaiUGiF8iDrqR9nqVu8sBn55kZkInWMltpLt0HPM1gHYPHLn7NjgR/gSgV",
+	"K4wNYjkeizSU3mjXe3vv9u3k9q84BPAZO0uY+pdcZhc4U/j7l3a6j2m28MtTnPIZzhh+eq118nkxa9RT",
+	"YOrnbubw22c4/ecwGfySluDCrwD8fEbL8MJPEyUUaS7Dj91yVF6jkL+nfkW84gTL8tititvu56S4lHIB",
+	"9r6egjSNFEB/bLKSz9SjqVTC+Ek9U0/UJJFmGvTsmGNBaanCZkepzOSIW3oWM5FOhBotN9tI1xLKkEVz",
+	"ePUWbfrBSJP5YLeaDIjm5DV5hvad9z3L03gnlv+aV1zlq795Qa9VmQKMrWiFBtB6vF9TV+UJesm6u0ms",
+	"yRQWZNetFdPFu4wy9aozcgksYWut83FJCg2b1qQ51C6AFlHQT2lDA+MohTS5jcSKLvL5iCcJCeid7Hx4",
+	"/AdGqpFolCO4IlFixhWfiDQ6ZvAyXlxg9+JJYqDPrTWPKTcDvlr5dJY97G3E03TJeIsG2mhv6yyUOUrx",
+	"wlnA+dbLZ+7l9y54+pubUH/yebwxueRpN9N4bkQ6kPE16f9KpIY2rksGTbveRMH2Tlxx69lsJLLH348f",
+	"p9xETVVCd2epGHbpRJbWey1HqQpCob6+R04NOjyb3E2fLV+WG6JfT0vtVQdzC/eT6/p27qlS7zdxX/mL",
+	"4sO6t167nMOVlsOZVOGvhzUdvspk1xjgqqe+g0HOUvRE73sNBRvov6R/fIWvvQ3f28f0XkTOsD3vTWQ2",
+	"zYf9kZ7d1Xwu9y1RTIS668fzPvzcXMr5vp7jquzPNQRI45Df90r3+9rd92bE2pW+3pZ47YtiZZaFNPOE",
+	"L12+FjH3td18fva8yuPXf2Os5F/m6as+OhdCfUGvthuXHSGfkcdjMyN4jXDXzqJszN4lHdyepPFhEVCF",
+	"7YUX+9v1VHIrd9jt3V+m2bzrZKMgeDDTSUyOfczx4YmVevwNt1EWXtkD0skFsuOtuYUtyRPRqiZ+F9Em",
+	"WymDCmzYgawe6DpjnQ4ozLhOVk91yqZ6wRKtJhXLIwStTXUSs6EYa4rlCjxSTXFIdYrahfnbcbzy1J6N",
+	"ETxiwQ0EXCsEtrID8iAt0NkW7vg0PKjth62+HOs0J4TMad8vCCAvdsx7coAhmExahd9uDiZMJDGGgp6w",
+	"A2IP4HLttnPkLdiedpRuo58Wb9uKsXyX8SoyEWok4kGuMplsH1NT8gpUSDEDI7+SakJB24Zp5cmx0aq/",
+	"NqRjGzNAIMRVRqgs3zEiZsMlszTiUjj77FyomMmMccMi+j5yMf8U2J9pFotMjDJLAi5NGZ9B4k2HPVtI",
+	"FetFSGy1j1pWpNWS4L0dFSsCOT3CkJFK72WmWT8KtXNao6JOYSwFFylY+PWsEHkibkPpzxNxSwq/6/lG",
+	"lP0cdckPQdGHed2Ekh9IKqWIoQ2U+zs/Ob7zk+OvDvY/Pd3/Nd//erD/9k/fvOnXfij91h/sv/2o/OfH",
+	"H/3kj8FCUBLXvl+zLmu2ify5Pl6T3r2eLLgaxmeVKWtVuNwHt/Lph6wxrhR21y3lV29hADtdy6rsvQmt",
+	"NojLm3xeklm35Tp/XLR7I4L3ulnZRvoXciZ2OLEVmkBw7uBEumTZqZzPRQzZve63Vs0gBFws/hcc1IN1",
+	"2sO6RRsnmu/27G1jXe6kNPjFulfO1Hp4sEFqlBXHtjNVB+LXelvxprbl4Nr1UTil7b6ZW/hWTTguBBWN",
+	"N3A+pEHgYdBVZWYKkw503Gu35xCO7eYQf42h85Xbt7Nd2ex9UJdNB1jGzrx6tVFk7RAv/NuNh7sBO1GP",
+	"Yfc9CAF+tDJFshsjCFW3kuHg7WomsXPFe/dK93kXdnv04NOj2q1UFx/DDK0gbGIs6XL3ZsINgiWeuo+d",
+	"h4JacN1drA7f7XK91oxx3j1Wj1WiuPoSlgeCdVuWFd3lc3n36uguWEZNVGZP1cyeT0rsaZplc/OT47t3",
+	"K1CkRwf/xU/+zqr8GPTJdTWO2LefPd7YPaSWBN/fHr/FFROzebYE5DcWIZy/FCZCADjjLJHYTp9BmDhZ",
+	"xXrMXnUsV4kwpvQtZjoYPRN9dlp6AiIXxfg6QA/hcpNgDEZkhklAqsf73HUQgg1hB5G9qmloEcu07rML",
+	"O6JMT3B2xJKgXeiZUulxypIg5SkK3N5jY8LNgiZLnzg8PK6WgHtvf5+KBKDM6nf96XwOpSR2yI3m8wtu",
+	"LndvBOxS2sSF8vfZqVoCGhQT70ZinrGoH+Eh7Pejnk+8//zsOaLqExgF4PNKSFFrK3iyUmGrm4Xcce2j",
+	"Uaj8Z/jL248CEaTJFIRrcAbwg4GEOuPvQtEU2EglhgLLsXS9/yFEbhDsa5OtAfCSSNiiOP+ToJjBg4MD",
+	"NprylI8yqEGQCqgzUBPIgNtuq+WC+MmNoMnVhwlPXfoXOKIAulGo2PQKnkD4OzQZwK9sFCoC28g694Sl",
+	"8SxdDgDloV2scfi/IGgR28nSpZVqTSZ4XOArAVIGJaT3se1YJHzp2o56BMlJ9M8uleWphcsOMacq87p3",
+	"VMKTeHi/o2oZ+t+mOk/iAQypnflnGmfGOHt6+uz5k8cAgHeCfNeK9k6nae0yYHnd8sHxnBQJ4Q45ujtA",
+	"dMimCtxpX9uIhtHCqmw7TbzYA9TUSLmEldn0wk3NoALK6ca0YiLNbpeCrTQOdQOPDC1Xgz8m0xlP8OZd",
+	"W9XK9on6oMdCWx+DHHYQbC5OoHFJ8lhmpyMXjuakWJJUyP83gX9RcmFXedY2/Mg3g3/6tuDPx65BN44n",
+	"Tuaqgrl0ipYLZgLALVlbVSRA7lpMNZvxWHgMjYk4YdEokcd4sXLCTgPBBr5wHFXPZqCxSyX67GWeJAh0",
+	"DqCJ3FyKGD6SBQbx81+cvzg/hoiH+Zzw4jRYAcYeONHeMlYTZamYSJOJFNHkRDJm3Hg5AAEi9UwgpCku",
+	"ZwlsynKfKVcgXnUAt8l0Okh10nYv6sKmB0vASRzsjJ4zptoBzXYn/KohtdC7541AABOeJCgPKbFgVhfJ",
+	"luQJwA0i2mTa7kkoN0+5cTgm2l2eABrIY8BxPmVTANcmsF2E7KV1LSACI3aHfvwosrstM5ZofWns3mCI",
+	"yIr1Lg7bJvEO2Ox11i4V84SPKMPdL6BbqYZFtGvbfQFTMdNXdgkvgIA9IDCekSSfKeNoxxFnn52LUWr1",
+	"FDhhCEYo4DVCurENRB9//HGEiIRjnacslhOJoIgVfGX7Mu5ep9Uv2ygbkPMICdMKFyBPE9q0zJZsKKzc",
+	"0QkUAL9oSQi3jwaXovlx55z0EFWtsezbr/ZJot5/Fkf1oLD1gUUA/jmQ8+b2HYwkyJzFWjklc8S3QB1A",
+	"aQSBSzLIaQm4Uzii0vR77nLw615a5UosC50px5da78MdB6LYLnevf/perxuAUtzctx6BQknHKGds4e9o",
+	"UxCJo0rFjJjM7KhPwLhxsNJc22aF2688UDoLZK+Dt++bz3wbfM4mgDklWsEJN68jBfDUBLEWbz0kbR4e",
+	"HDCoBqTHIC5ApKDMevZisXwBpJw+A+s3OToKsFjL1wFNus+isMJRxPJ5onkM8lA/dPevrT52OmrM2vWl",
+	"zTowWyva6jS2Qszhey8MN2J6lCTLkVZjmc7s5TvnubH/TYXJZ1ZESdnIEikIgFaQ4N148mgqRpfXBE9z",
+	"baR6YbqU1YVtTfXC/+0NglABBVvrFiW5BivFL9j15udbadohRbK6lSb8XeW+YDLr2INTeeuLBwY6j70M",
+	"0tdUJzGGSTY0lVOd5bWU/Ahf3TLGPhZxPl+BUHOdFRcmkzOeIbNNkldjKJixdkJP3Gfv3/aanGPt7AHJ",
+	"z0qlYJC2E4BxvJuLUTawahKid2w/o3dzmQpzrVWZiqQV+GfVTI7R5rWQ2WjqII8gDp3Ed6gJYHX5HpSS",
+	"AxAyrMzqJfauHPIcOmnijyQ8IDpwNznkgoCEW1PF0UiDakHzC6nUKcnNITc5fLjXzT7pbscWUAEJZz1P",
+	"YhZUAekkCtOF33zi3VPHILFcB7DX3ncQ7w9vtw4FHjqqismCBFSz0bWJaC5NlGHkRHVMTJioYLebdC37",
+	"LCidLCeKZ3kq/EraNSTtVCIw6ZRfiVLoEZyiTntYwm/a7kh3M9PiAoawnUWpxmbL4qTTgmZiNk94JrpS",
+	"SkbelLq5Gfx1gzGK4xtwbCyy97bXcMA4S3MFGSLI1zzK/8Tybab0othIVwIbCkNa8Sef11a/KqgGtWgp",
+	"H8LjZNIdGhzTipBT0QArtTNLrC5gQuUFL259OgLlXAisFFnicOUT4G5g2paGy6p06wRAncVmFYe/klwR",
+	"iIUVKaoiDlWQsfzVX5JqW5WB01EjynZWMhq77gC+ykq9GAaR409e6nUqfN7dmDzKHgWNn46y167905FV",
+	"1XP/4FHQCzxzHW1of8uDepqr9SgO8GNBgc2WPBeS5EzDQoaXzDXR6iqDK2HPul5WjC5vvOoie5YAUB+Y",
+	"dT4DqEa47KIei6h+mf1nnCPWviD39DDRljyjE/e65+CRJW6pJvareapHAnC97F9UutH+EyGAqC1PQFGf",
+	"fenLzcPVLg0bCstX6Dj0sJ4fsAesuhsoLHVMSBrlarvgjC+Bq0H9j0yXBK9lRyXIE2e9J7itfaz7o9OX",
+	"j548f/7kMRpC7fpTVXEQ+oZipGeCrnhXhMLfiSQWdxqSR/GsD8khs4F9lsDbOso1ngw6UjRBPXV7WRYl",
+	"/jq8XdBWV+sqKcddDiIVGe2IfqS+m8XeZDXo0NX7fwmV5aBY79I5XfBPF83z+snLx89e/rTLmKr5jHgT",
+	"4ziL/QvJpOfPYDHG0t4Vi+2ppXylFGtbXul2ZkfOyRo3voaBaAspsV3YWeGSDyewO0t1adl2aawu2wwa",
+	"5mnWKmhFhXIKKVmANpjxS3BxLojIEzHOemyIWuNCyMk0C1SSPBOmz55AFByFvPEkQXuZ1evpqtjMTAki",
+	"QVOhDZ4mUphsIFTLzQTpzWGcjMHLyQnZAsIAcTIyxYKrVxDFmciZJDcc4ZQGyhZenVwVt503P1DlHFdR",
+	"c2ukvEReimS5emaEejvnI0EhRUovKDCINguqJ90I6DWSUGXRS+Nsp8uOyNZo3R5LJc0UkYzb2c5aosHY",
+	"trVG1WZx7hRIOpqIDNqKVslDm0o1m4ocf1zCxK5kgxu99a93G9/gtbsdQEy84RetRkjTEKyPh7E0p24q",
+	"KR59O7inRSPFj4Ua+jYwxzSHE0rA2IBLkEIooEYc/dIQJ90uMpSMHVVjCVkfSuaD0AyA3KKVzz3V6Wxz",
+	"uDM9ILNAKdeL3m4oPQv6izRY0T2sEuE1Owf3H1HDnofVjV1dQz4WENtCfdurBav8oRNzMdXMCIEgsfCB",
+	"tLelG4bEBC+ZMr1Q6wKqN/cnUR0EDNzXYx9aIxUbpnwE9FHEdn/z7f/x3337l3/+/v/9j//k9//Vv/nD",
+	"P/v7v/uP/+Pv/+t/9e0/+Ovf/Yd/9Pv/4X/79h/8n7//5/+yGrd8dP8amWTeu1TAaYMtbK9uKpSjKWqy",
+	"lsg9tzGo4pKwkR2zCL6PehRyRMkIYVR8qhcUd3XColQvyu9C4VMKEVKxL6R8wiKF7SptWwggvxWO143b",
+	"Pnzb7BqqOZlqWhRIXo6APX6QNC5oriPbK3mhVneCxfc27wNqGTa786UB1JxH519Yge9Xz89/FbY6lApr",
+	"GNXluhK8ej1KoJzW6IysZXq896Ch4RtwSjXEyvn6aklS8igUB+rbv/gn3/75f/m7v/6zb//ir779n/7F",
+	"2hTMtZ6v9b6QMMbN9NmXAZ/hpZc5y03OEwxUvROFgdBRj0UzPZSJJfff/8N//Pt//u+//Yt/12P9fv8j",
+	"V60bovqoPUs6/FI0FDPqrfbV1QRLqVhkD8j5zEQVUwH48nx0zKfrEuzagxQceXIojM9AYwIVDC4sA2m0",
+	"4H0HMdeSedSNfEuG1Xq/sGKkPoIOMuP4N5MZlIsC8DCojeBChZ06uNmt4BxtDfqsc5SFfjLn87sSiBuH",
+	"j/BG6uFKlKDMIE5BKva3f/aXf/tn/7TPTvEXaGUoJlL5CtIui8t2K2KWLeRI1Giky+WB6X2HT7HLlqtk",
+	"e7ehnTIo96lenNAFgWfE5elhaaApNyyyX0UtBwuuF6CvpiMGX/ZYZGZmQP/+w7/9T9/+5Z/32B/+5b/9",
+	"3d/8a/zrI3+eSkl4sMh2BJKoN4gQ6XTwyFtYLc6X8QlKBirjLeSPUbpOdnBhui5qF5TtLJVDqDHr49yx",
+	"uT77cqrthKQigkgFL0LXQSzDG1yrkcAcP18NBkUqcDyZ/ubMs+L2rE2cHldmTDJVtPGxK8T0VWLqsyZx",
+	"vYOYDvdQq3TdlgwYhIoADXFzafdgnOq1aV11lgo97Ta6FbrceXRr0es1o1sxEvIDCGy180nFlRSL9j3b",
+	"InBmpJs0U7zHOYvTJUtz4Irhpd5gcpEK8o46B8d5zl0yOwLfpivHWSXW2hLXZpptUqJWL7ax+gfu2zZv",
+	"bXeSw/ibL+xO1+iubsqpZ8CV96IcGoEHyMcXuKGtI7ldswsi9J1zjK1B3b+3cnxv5fjeyvFBWjm+N0l8",
+	"b5LYjUkCUnzxRgHG6hTSHnFe5G6VHEmrfSdaTUTqI5mQ3K2CaIdaciavygWtIGeEC1VccwUOzoODtUA4",
+	"35tDvjeHfG8O+d4ccgvmEB+326BxNKJn/Ewv2AzStyEm0g4E+eiES9Utju43etiYUl3ErqP5ZcQVG65r",
+	"vgPWzCUgp7YIxeVwUIKZsWRF0E6lAUCQD6IYbZbqQUNYp2c6QBE3ZL9Wa/dvx5qjJ5tbUB13OtFbmKBe",
+	"YXlqzroKrDmo8xyWJMkeO2LEnHrsng/V67H7xU3WYw8KHarHHjIKTOmxH7NUjHPjao+T/pxpFxuN0atN",
+	"8l4Xq9hafZWg8AALpJRYNuNxSxYmhMYsuwAePXbvhtFPAz1uHhCix9jF9mZi+wfitJrtmFPVqFatucKe",
+	"9A8f3j8BAUExiiGCbvFCl8Zj2cq2QkTNKXsFIFtvfXmj9QY9YeDqau7FPvOaH1JLVxPhutRpoP1iBXoE",
+	"4zO30oKZCpGxeaonKZ8xM7Uyaw3NbEO7Y43KGy6cjcTowjArUUzbNvWOYq6a1DKUupLM8oJhnrHIx49F",
+	"REHul2VUNhQ7P4jSTnsiQL71qXEF7thmIaKNxtaGzDBvbQ2y1Mpm1wK8jMizcspX8eBb8N6c6cXtOHBc",
+	"xzfhw7HX14fhxjnTizps8HedE9EtqPFML575gZzpxeNgLGd68ZkfzplefOlHZLcpHJSdoB/XmV48dUM7",
+	"04swPc92UAzQLQ+lH9f2fNP42I2igDdOEmpPCz+vpIR73Qij1lEU2iI7vM5aNwgw7pIV2EhNJWrrkFRz",
+	"Xig1LWpbh3l3AGvtbVX6EBSkFXdRgZ0aUYaqlcaikvnVMu8+Gq7jtRg7XidzGpSbWvsCtlyYEVgWpJpE",
+	"x4Why6qGmPcIRghQDynH0c6Ax8voGCVjcA9Y2bhAPLGvYN42vGSwyTCzsM8izOOlFwrVGhCc36jIZzMc",
+	"1yAq0AAH8cVggsL1ZAnBVKe5Qt21HyZ2Hns/mPsJMk5so80QDiBXRXizRszwpem/UYHPw60a3LU8Xtr/",
+	"4qTDJOXrxoE/KnohZRC7wj98fxSVQJ1iUHUleLwcN15k3tfO047PSNFq/416o/ZZZK/FOE88cURVv1Hk",
+	"sU0sRfXxI2Q8E60E0fEqI3KBJCDeQcgfYYgDTfhnNQOzfw+M0BP7nlYkOL5RzPUG35nyh1hyVGdTkS6k",
+	"EUSGTGZlqvJzL6AA7JQ6kozdUPNUpxfosXJ/0sX3dr3hPVwuGUCwdxF/fRWMWi4C6NC0WiFgAyR7AQDz",
+	"zaRaeZ4Y3kKu9uRK/ii/viBfW3nwB2SXc/D6h0zpWLBYK9FjR87UzxXT6VCCrQHed6e+x+7jD8CsGB8q",
+	"O8kkWfbYA2wp45eWUjQqG332CLL+DNBqbgQSjPOPOVswOhyYnUatlGjZ73Tv6McPf7zO9/SIZ2Ki0X7g",
+	"6BBYql1JkD5nWslME91Npck0RLlyvNSbXL2uzZtVKFY5qeoOqV1pFA58uLEi9qRUArBNbHJvrmh+d6qZ",
+	"m8+u15BqQlVCYIqCEmvxIovqGu97m1aZciBXa9fRvRh+NdDjcecvX43H26astSagIdL9TKo8Ezdef9vb",
+	"cAbF3n6zNd48woMVSEb/OZVsbjjVWOHYJczVV7IKOURIa2XS6pWOQXW7ty2PTGfuuURnXCeLBx6XsObN",
+	"Kk+/vX3lb3NBj6muXdDvbpmaEsnOzU1hv9e0NjkeeevGJj+nmyjGvD2D3z3Pdvx31TePpZknfPnSvtrE",
+	"mVfX4sjS5Qt/rD+0YrDf7UWwTbnL9+3UuWXE7X+u4sZOSfc7ppXV1+zbVTSx4+tmx1eNNkI93zAq1YdI",
+	"R0EQEJlQspQrk3D7PUYl9QD5hcwrIojhNlBeRCuwFGKn7E4Uiwh01igW+6cX0Uf0edFTEEFU2EGFqsfI",
+	"rip9xfe/fvvNUe/e+zv7X53u//ot/nDv/Uc/ubN/B3755uj9n351sP8p/NpSMoyqw23FNDarGwYQOc3b",
+	"Q4p7tVrPCTs8KFd/KkHBr0vOgrCw9upaP5VXFGINJrNyfSzDl4ZFr1+dXzCsynh418zMXWgycgYQ9D3E",
+	"hnHnlIDgU6oqBjVQUoOA5IYZjeFUNB4EBDNYfouboO8fGmzCIFp4CM8jDIS3llDEwGKHQJSETKTQ6JRp",
+	"xhUaUlyxG0ulYJbPLCkG5kDgsX1WKrJLg1BCxExp7KO/UYWwTpXQFmSNXUVDiJVahYlE8mtkCTdf8rCb",
+	"qGr7FXFbtardscRgHHXTAm5+/UAcVson0Ys9dlR5QFXogOdpplWTLW5lDNAGdfpAf4VTihG2Qz66dGZ4",
+	"rNfXzfWHPbQYawMbMIRYUyHArdMwbrpWW28vS/lIzHnaGkQ1hYrWLApe9IVqAKTXWNGxz15IcD76MJSY",
+	"URZLcREdHOzfH44/PRrfe/DjHw/v3Y/5Q35vJD49+jQ+EAfi/o/vPdw/OBgfPPwx5wdD/unB0fDH+1D7",
+	"crWdem2JuYAOep5My1vXSO2NMXN2UX52cfGaFXA9K2N/HqHL4iZNcRvWcP9jt8btzhCWG2EGZspTEQ+C",
+	"bNA1lYvNOXxxTh98wAa13h4iJa7fTqCwL/Hl+n1Rx66idrcyvzWt+tZGOBzbjo1h2OnujWFBv9c1hhGX",
+	"un1jmJvT98awtRaFLRnjzTO5zgam7RlQG6Hs2i714d+9f3SE9N3cSW9X0cyOb4bbuBW+9KvaCjTwQ8Ng",
+	"+4p63+mVHIkeS0XCMzBjaDROgbYfoA0cls0nhXSl82EiVhhUDvoHhU2FBHUYMyTtbXqKffJf+4f1MnwN",
+	"CR+l9RHvMmOnZ6kIgRfCAmHHLBrJbAlh79EPvqFsw7797X3UZ6eYcjnlhh3a1XsQ1qMvwCIQKwHjALXK",
+	"Up0Er/XZqU9PptqwBqL2ivmeFAmimBQLAfb+ec/qz9E37yMq/gqf90Nl7Ju9EWRh7/3+f/633/67fwHa",
+	"0JVI9o73vnj2mnyS5fL+HQq3xlJNMp5cDhwLqqZNdqm47zJuW3JtxYyjph1mnT643yGgakUuvw/99dn8",
+	"c5EardBsG2x/uOW2vfdlU+u3//Ff/e6v/2FDvugNTBzRICoTP+gSSGZE2sEm8LkR6bPHyI9HU54N9Fwo",
+	"/GyT2Rzsf3q6/2u+//Vgv0ttSze4ZkYGC71VkdAya1jNoqGXu8X3d4OP13kNZ3z+FU7tLf1nd/7D2nHb",
+	"cJrl79fNdOfT8yd9w2nhdx/cdLbcpA9zbzwz2nA2DtLmA5vO9VnkhutQ/v4DW48tWLTLGdk+lUS8I/mv",
+	"fD0/tczd+dCwSpTJ9HwuYsIZohLNHvbhxL6ZCoj4HSKsw3qIA5f0gYNYN9Fdqg/B8u5Wh4COnxVEVr5d",
+	"47gJD4G+ogyqWMZFSkDHsltFhO+qlqFFgWk0gN0lx2MBxlAFqZ9detrCQO2+aSkROeYyydM2EVMatki1",
+	"mhQgMJht3JD5EZ2ORmKe7bvQg6hLusBYJmLQakJ3EfTXqqyJLGcgt6jYUSmhpRcGa/nI0dQXwVlwY892",
+	"2rUgWjPG05nHFVpYNrDQ6aWIWT63GtGYp4UKhtqTVqJrBdi2fC8qfUfZXsJkpSLctUQoplOaJqZEEdlg",
+	"TtRJkTJWxAIARIpbGJdRUCRHBTlRlA3YLbsFD3eR9IR/B3lO9AO12YbjgyAoE1zzichMCYVn46STgsgC",
+	"X0JB3K6KJ9VGQUZUMI6wSoo7j6WDW/EmhOdiLR/ctVMh6PoWXAvV3q/tYAhvlA/AzRAMZzsb8qam4NVV",
+	"HI7Zo/MvelDBwXKIn5+/etkRCn8qRIuZD+ErABrM8sGh1pcnQbhFGOkzlXEsVC0oaiPQK+QOq+MOJmhy",
+	"ruwaLE2HbbqVs3cb5+5WWM1tMZkbZC8fDGPZ+ebdxsaZ3TBOL0tsSAxkOKwk2KwB06ytCfXdvAyBc6+q",
+	"sNAjy1IjcjUOlEZEwyXj83myZJkuI7b2SIYcybkMoSkoJBsAHCNwD6D0ivVVksTKixRNgj1ZjTkKnJxY",
+	"EtqKXwRuHL6IKFCwVZ0LYlYTl+4FnhV/8kqeyRVL5NHzDHgYRcz0eMysGt+rL98LD9MBvqkZfMhBYyKV",
+	"EDAP2GkxRcWGOpvCahlCbEbCtfO+f3R0AtHXOAoXa4MYsGBK4Il9nAh+JYwbjBQm+i4Wa9liRUk3OC5b",
+	"qLax5MlgnoqxfLfedWyPOLy5OoVy0iE44Azf+j4r8hpZkQV5+GiscDv9VqzLl9w24Aq637XAAp3egsBS",
+	"9HttgcXHlNy2wEJzuomAq2vzkY3yqTbgMB+cy+GPJPkPiWNbOW+zi+t74vkQiGfD6+XtKqrZ8X2w07vg",
+	"MZfJ8kJnvAllg8TRuuzwCgR6I3ou6S80VmN6iIjZ+eePHj05P6fwk1RfyVikhZAboNV1s11TzkPTgE7x",
+	"kfGQtNKldfnhdPSorChuc8pikQg7dAfgJA2L/k6EHhzmEzYa6tE0Vb1yixggEUvFDu+CL9DrTCBajZZd",
+	"Rx/yqkqBk7DuldPNCDPLKRlgy9d5ZmQMPpzzF+ddXCoxX9YE0hWYxO0UVUEvBHLy9KIV5hrFfFmpYpOK",
+	"kZBzMgVCbqLR3RasWlSlsZhHUE0lKsHUktXxUmGRovXotJ1RHP2kg7Lc10RwrLCIGJA4SgGnIUBWaWF6",
+	"Zf5ZnMNewSPKpdlLRcBMtob17FbsLvrdueRd6bo+VXfaW3LwskyqCYsK5K2++yJqOm+byfLBVfCdi/MB",
+	"W1sn2T9GS/6jIj/y+na4tkTLbYwO3R3JZmDKHQcyztqcyC0TwQa+wlRDt9XNqZX0b81ELLVcTG0zpbu8",
+	"sztmAqW+d88I6t1fUxOvHJNbV8irM7wJvTw4ut2X4kK8yzoehjWT2J2fYOtJVtnIqhZe23df+uSF6vrU",
+	"ADshe8KX92FTncSGzXnKZyILcCh9XaATNMaXvbFrWFALw3nbYW9uh3PcIteAPW8tGXJC+C3htkaorwV7",
+	"VilDiIWqfKUsnrGZxtr3AM5RJHc4TI6Ep5MgVogkFAMunj7t3sC2Mfi//+x/j3rs6CCELDmhAKOZzCrw",
+	"5QBjSiTm6q1QqbpSAsje7//qf/l//ua//d3/9Td/+O//ze//wT/93X/4qz/8s7//+3/+59/+o399owU5",
+	"A1NN45LHkicMjQk+NsvOJ/pRObfik4d75X4P9z99iyg0B72H71v6xsDAkWjX0RtrWhLKrvGIJgtuGvXh",
+	"jQLoLqWK19up3JB/Yd8GPMnm2i4XgW3gh6ZS1YSooV60GdVW5+6iClmp4J0qOOs8Ne3xjaDNgcsMDRcm",
+	"45lgdyK30lEvrBvSY1Guwj91ylwsnRtw0+pTia2PelTsGtWlAcaARnSYnFkAAeLnIFnhs2KZAgVx+1oy",
+	"dklpyccyER2qx5S3xH7k92S7CkAB5kdzebIKTfSo71QwwCgSffZqzKIZAngM7IPomFE9Rof0g0rv+pot",
+	"UyHTlsqbhs9EUEuGiARYJsHRo7mSyv31qluZVvYv1QuDQ8+VXW47sOiYLabLm4qqrVw3cHz9eexRnZkC",
+	"fSTkKHRW/Io0Xkrlox7ARYd7YZkx/ZnR37hORPImMBrQT+DzQ6IHzFC3OiB88nQwk7GC5NC3K3nmjvUK",
+	"3+/udYpy19fVJ4pL5/Z1icDr0ZDIt/2lrpW4GdK42U1uWoMnKTcUl9/gn1q7nfT5I3z5u0kdENhH99B6",
+	"8c5ehg2M9ilmKUNdWXzH/pMw5oN6u7ZHESMcHvDWBSbNxIItpvZOsuyThsVSrkC+lSkwbqwsAvBuGHZd",
+	"CoSp3wmVE0DjGiidDYzg6WjaZNZumAgWZw5qlgyFUCxOIR2I4qpmfInPiiRewM6TKGrTjIyL5oEAIp1n",
+	"m83gRrIppiJpurOLcqIEqQCyPIZtYQCTj5YqCspgmjqmU4QbBwUnNk1vWJFh0C2xgE5MkVlAP/jUgrfV",
+	"UxzQfxCQAivUc8e0IPoWErpOnH/5kLfXrIXMDDgqdIBcVgkiJMqUkZBQhRsxC9EkF53ig8Bpg4kesJ9c",
+	"sehZLGZznQk1Wu7/Qiyjjfx9TXGJPEngUDnNgfpOtMnKDq6OPeVxE/gmhl4W5ZrsW+WOZIrAex3JE+oY",
+	"Dlak/Ogx1joUptYPiYwEUilTkDk7ugV5kgz56LKh1890LLHqtH/JTrc4hDyOU2EMKC8YXt/VFVmEu67K",
+	"ggNyIb9qt5ZjEefzwaVYNrT92D5j9lnBYMapEJvUZSbjhIOhbewF3nDVZLeeidKZHMsRQOk2dPMyfIx9",
+	"WO4UB7dCxxwz9I82ER09aThLm08HddvGXvwdTtcB3gRuXEGHM6D+uFcjf0vtG3hBB5rMJeWRvCj5l33V",
+	"bvtyj25mGNSVSNlEZ4yzuRF5rNVy1rFvDybZ5OUtHpbiJaCuMMgvTuEpMHN7N8kIMj5pUmv5pAicMEXW",
+	"G6Dddm3YXA5+o4cNrf9cD6vcOYwWJ7UehbIMtL6O/ZmVckewYEW0w3ZrZi7NoKjTtqpTK6kIEnNgb8Pq",
+	"mF36AiKv9wBgPnrMVJ0jQDfO9I5MARCbt4rB9dmOQCj1ubuFL856cEsHfCa8ctysquwuPKelm7GBA5fP",
+	"VekK6HmxJKRCd6WvkJJ2axegTnduFAj7vaZFwGmgt24OcJJ5R3dcNVIMoLszZxqMCBgi6rEI+BKGc0WA",
+	"vwIJJ0qIGLXD6zn2WjGfAvvFvVWQSdVotBIblQrqECqdwfkqOz+O1uc9bgge8n7Vvuz4UO34QKU6vd7U",
+	"hGti9dxSnT4WmaWZLeaH0xPGAR2stgnXpo9DLDXSuhg0yHbclIqfBdySv9HDPrwwIOsLIQ9Uahx4sYSk",
+	"A2ZEIqxo0hkiYyxFEndnck/t67jHDXyupUgDTgke9lPBR1M/nXrphlSMdBp3lGR1EgvT2qG4skPvI6cs",
+	"FTmFzxg+YONUz0ihwy+cv2yeu0u9c+liZjI+TACQArV78gthtd+Uq9GUadVjJh9NIX0IyhcrnQ3GOldx",
+	"1LWCcSOxXTXHf22TKOZJdqPikeKqLXCss8nT5Nja2iMJRiTssPjKj7xkGGpdrMeuQqZavhrvHX/ViXcU",
+	"X77vdSh03/31UJ3t/hUirHZ//zQRaRa8/rYqAETVedqbvzwV+0vjaO2DyoAi8PiWe42cJY1R+GyYePEb",
+	"o1X/jC8CVg0fPhVN1UI3FNFsQ6/G0NR6Ma28Lq+5MWEpCXt6AZwqsmd7QpUs1hBtVwnOTXiHsoJf451K",
+	"C1c7j2yELnevZwSUV5ti52HTCd9riwMA5/tiKpS4EqjxAoeEtHDwL5Cl1pX7WIjhVOvLfRlbItZNV4G9",
+	"IkzGZ/P2ItVTPp8L1R4x0+Jp6TBfqC/dyPmJcRSjW7f2N6LhXX0QoaMwjC2DLRFioGvVTKhyugUeuhcE",
+	"nJcJLA90JYOlIxaDGGNhoAj4YJ5w5SwUAdQV/O0qgLsPqV6V+7Pdb1V34jWEzsiZYDwLLPoYTENxKDoW",
+	"WIf8xIrUQWwehgIKFRdlsPh4LEYZ4/gVWksjGuyAZ6AsI5yhrwnU73xmpJKZ5Nl6AivgK2f83SDOU9R3",
+	"66ZeLDtYaBAw6hlfQnn1k2CqLJrzZaJ53J/xd4+pwUYflccDf3D04GEZEbzZvh+LgVRmA7Q5S8xdVuGV",
+	"e+89UViD2fAV/G6VDq0cp5zxS+HjOg8PDg4qNsU7YwkuaUBts6qMK2KvFf5JJ+wjsJI8gFQ1n7R1x/Yz",
+	"F2mpTXgRDZMf9dkrJbBFIJZkwZcGoT8q/veVc7ffl7EojpqwKGhX18ZB02uUkbqeAxRzO7fvu1p6Gx1C",
+	"IEb6rHr0ut8zRcxcF+OynAmdZ4NUzChQq/nADEW2EEIxfE+k5iQo6dgDWnKPXEzuZmelsRwh2Z+6X1Yl",
+	"PkBk8OCgTgdVJz2pVEXAm78zWu+ii8bswMhVNfzYqgVgwO47dkxGxPAchM9S4VRxwHGh66fPInSP9T+m",
+	"77lVK+Cv0hdBlYNjLM+I6ZATkWEsyGKq3R/BZw5bhzp7lU1FCvEozN4I5EOYwYf3j476AUyjmynttfuT",
+	"gBqLH8S7OeFxuF9C34H7LUwUdL8FQbTOG9AP7snGhfQpi30jE1KU8e9UjHSRigg/JXoxGPKEo7sBF3Ys",
+	"KfwD/0yF0clV9wARu7AkOZ9j9+FPT93ihD8+8QsU/vooWKTw98fBkoS/f15aLHgCCmyAegk/hqyq+gzV",
+	"2HO3cMFvZ8HiBT8/14vP/PrB76D0PnVrWPx05tfRHqB384RLtUP9x3aoUCjYqQYU9FsP07caSfPd0Gjx",
+	"nOhyeUVuLnuYpI0wsJlGyOiO4S2294E0A8CRbsw/jHNxrTgwPPnm2rFkFFu4aqt+JpL4syVlVMZ5y4S0",
+	"GuRqlAi+XpRSn9OLVmZIpU6hpsg3Xap2thlKIzuX6JgZIVhE84oChmr7jnM88VhRO+Ho/KZwsd/mIifO",
+	"R1WJ0P80EhBEDXwty7rD5H4mRjw34jzol36CGt3PqXf67Wc4CPrrl24s9PdLfe5GRL+8DgfmunLjc76I",
+	"fFWWildMMEkCX4cSvye+6C5l3aPyv+Cms5zkux+2ZFZb4QMuQt+zH48dQmObOm9EonCJcvDcsFiMJEaj",
+	"jqa+iCpfwj99JydYmmghjQAnHlajqr0umxLo3AVnVtVtDbQgGpeDlyAgC6wSREphqXtzEqoLViuE8FWX",
+	"dmN1qWKxRnpGsKydhXkkpS+kWDQZHrBIdUtd2ldWdnp99urRk/PzZy9/GhZ+zoxbvSk3bIQFfykjrlT4",
+	"OiIkQV8l+hjzzUpTMlBXtzO5dcOrueDmsoA6MvlsxtMW8hTF1QLBeeRAum7d3NYCtD52ldhbMTx/UXjm",
+	"W2L9Af/0J6Tg6wWpNt2fgeetdn2CE6/l+uQzUeQuiSQ+YZzFdj/FnKccLQCCQV0oFLddVaqmFQykhcY0",
+	"tWFipWuHfU/9+QQg5EwQRiMV9gu29LV2c5zf6gSApzqdvRp/iRbNhhvHZFzFPLW3zlybDMPbI3r/Mx0v",
+	"oz6kZU54Jvw7PsjcTPlc+AroHpmJQGB+yjMfH3f6+hmU9TeZlRHhdTKznsC5I7dkZNkDAcYHAfb+AqTR",
+	"WqLAMXW8yGhC58X37hfXzPveHokIzRwR0TmJJU51EpdTDRGTVI4xvzDWENvbjZVBy01szI7nueBm0/pP",
+	"7YW/n6Z6hvG5EP3k+bnldI3a+Erl+6YYhx9vEwH/DNM3zilHeNNSWONMpIOYN0X9nrI5TzNoqZReAZiq",
+	"ScJIVGJDgdzcJZIApzcag+LHeZIw2z678/nFo4/waMy5gfh4qUYCqNuKA5RG2G7xuPfwwXqDB0b/r56M",
+	"NC4xBNV8tK5KTCXFBkQMzkYOBgGUYoxgQl3JVKuZg3iKfvbs/OLV2Z8MHj87ixqliLEQcdvyQq9unWCJ",
+	"yKgA+Rp4/LAM4DxPElx3ihx2SL1DHS9BwnJ1b+ybUGndUEgEpgv02alrEQSfMZcJdAN2Sds3VAWUEOCJ",
+	"dumpVJP+yv34NNyMh02bcSnEvGX2RLbhXmxIN5jDiXTjkkT9HoPUVdAXAu712QGbCa4MXin9jait0RSd",
+	"6En33aWIZIrRpojkIAITHhAJ1PZ6NAVMAJ+8KuIJ8ifuRDI4lnGMmuxwiYBeSNpQ7RMHwSlQ7+bXwq/9",
+	"YCHjbLoiUQYG4jVzrDLKi70DeGbEw+XzeSIRztk/dhWEdFFAiC1FFtyCyEgWQljhcqZVNm108kDMjZnz",
+	"kWhLj3bP7WBfa5NNUnH+y+d0xREBYwnNTKNnRy9UcW1gAxDpaAitT17JREwEe3T25PTiCbPMKOuzJ3A5",
+	"4naUGjeZXaoF5mNnTAIIcBCB+PDeBpmZTcGFz9RQ5ypeh/90I5BOpRVefSXSsB4HX1jeDp4yeSUGlaZ4",
+	"knSIxGlqtBbHAqgTxS9uK+epMCIrZNSZAEx2CHUNXo/Q5wb9tC1dFRyvg/0MHdplHJoWzbSMD4+2aSuU",
+	"ghP/Sf/w4X3EGMCQNrg/EM28DC5PNHlccFkrtsH9CLltyJQKiTgVlqKwyE5rqmSLqarwLMEid6SN1/jy",
+	"OuPSeogEZMVOc230+qxvxLm41oMVdtJiXymq1+0gZIiY1mMskHO/LolcE+V806yH4BBU0c9w48oHr+1w",
+	"V2m+BqEYaMbhWtGO1HaXVujayOZEhFYBXBfvWD+jcOoI6gcRNBwOyIxf2jueCuyUaywftA/jcYUddo/b",
+	"t3cyxwGByMihOAJyN18DqLAU0vVUYoqEWUJJ0/Y1qiddqwRcjl4ScT5vipfLpsC6MAHUFV7w8pJlOSB7",
+	"S8VGejazuklhOEgto6MiFrSy2so6pzhFTGGCbEzKUwDXnCQhyPdTraIB4KfO1meFFUhxV6IEmvTVnhW3",
+	"0z6obPhPALmx9NNJ0XWMjWfTqhu+MVFerKqJHrh7SxkLBxtBOZTHsKIyShOZhzvoL5tZbhBlIEiLnts9",
+	"P/FwMgU1+jslKE3uedJXe/fBKlE5KIdN5wQQstHUx5N26zJxGe+Yj34UsaGYyILGZOorh4x0LEITM2b5",
+	"AWlQM1KxGZcqsQT5aCoVb1QRV0I48WzqTltxOR8zTtA4bsg9/8uYGUvKPMEh2yPCi+ADS+6gGnGPegDD",
+	"rlijPfVD/yXqD0WG2hHYCwSIj/tYKdv0XV3fa9AhYKutLOS/wcFqCPrnLApuDw/oRqyINEuH7ubpFq1n",
+	"5cL54HZ1MTL9kQMyqRfMr9Fo1gw8B0mKsJc4HqlY9INv3mOtICrWhtaJoBQ9RP9Ylhxb1YlT7LGDerMN",
+	"cPanbPgeS//4dpzestAODcS4j3v40Y/gIzBm5jMs06kTT/F9dk7ER2cf9NPo4wjV9wZirHDQr37wDV7M",
+	"79+yH3yD/P05H4rE9CGYAMrqlxjqNlh0P1rD6w6bol3a7l77zTXd7/YmTOSIN3q+LtIcahxzxQRPE0l3",
+	"GsKxOH9KI2PZJiFqLBVPBgFYZjMMIiXJyiRhQ0z27hXXcGRFr8gREwmCPSYSI6rIiBs7C2BO2Io0RTI3",
+	"5MwIPU8aW1yLAtyOIP44XbI0V9UsKvcBu2OmOs18rN5HBZ/EZbLy3BpIle7erA3tySDbxrKpcnZpWvNU",
+	"2LdEbIW3kZ4hUJ1d0uj1q/MLdpfP5d2rw7tmZu4agelGztSy0HkSgyt9r0d/LDjIr/jHUAzI9e7/Dp30",
+	"+CMKXaV35CxP4Dx0LFeLRPal/f4cBxP+9CUOKfzpM+eNL/8YevLDJ2duiJXXi3G2hLiUaG+FJrHbbAZ/",
+	"I+44nyHs95pR9c5ydetx9YV0cRM1kq5lI1tXi6b+yQ7r0tyO3auTtaurK7KC7VyqHFlRj1bautbt01dv",
+	"d1416AZsb+VNccvOG0GIK+4GMNUVjqWyq2GN9W3dYkLzO1zJuj2xaWHA4LDa6XL44N7Dg5Lf5eGNrMbD",
+	"+zuuRtWFOJxE6KOlXCzcSryFmompQdzfh/8ePv3bP/vLv/2zf9qkYH54JbyuZSRuXuqyW2NK5kcC7AkW",
+	"+cFWi/xHsaztxvGbKokXWhoaQxBARUp1PkFV6efnr14e05XEVcykisU7YXo+zArKiMI8DLuDiQumf9BP",
+	"Kjpx9FEf1GyI/0HZHdKK7K2GSnginWkUSmtREoOKXYKCR8BqNegcrDXobK16u2Wz7W58vwe48LPezu/5",
+	"quzppqJvQ5zXJttxJna55w1q3V00wq0HILScYnilYpzFqK9SQg4aH6wGhq8iNTaUBnJ7Xe+aNF3jc5vB",
+	"YF83te5tZrsHY1CDRkKhHwHzafObBZW/3EduCKvW30tvjfGV4FuCVQOP7QmLRrnJ9AxzS9WSfCW4jk61",
+	"B+Yy44qjWDFJ+ZiDCduykplWl3u9PT6fp9II8Jdlcib2L/MZvKInGdSE1Fc51KWyvTUGYfgJtMmROAV8",
+	"WpEkTY8tpjzzWesQb15MEyKdCGrnpFUSbckQXCeU1qmNZkKWgpaAoKlesESrCeNoxStq62UuER8spJCk",
+	"QvZaRNks0F94kSiI3jHFYK+YyWSSsLFMBbgIEplliWCJAAQKrlzBSKAGQP/1HWXUpOmz587ZB84FL6r2",
+	"t5FVVyzSLmr+XDvgpBzJ0aGK+w2quF34Pd6XN6O9dfqQXm/Ucjo0QGejY0owfRRkA9+YUHxR0jiqTKXA",
+	"y47Q8eSN2U0idOEZKmf0Xkfk3sA1ljVDWZFHs1T9k6e2d1OYq7epJVUK7CC6W3Ez7VwIug3x57xRyb2o",
+	"hvyHm3HSQfst70shlP/hf/33v/tP//jb/+avvv2Lv16nIW+nEcPUMpFe8eRFiwQl6TkCoWkV3KoavSXi",
+	"HUadzWSSyCIAp/0W+eThfTu8tZGmvxDLmwEs65zk74qIdwAXozLYa4DEfiGWN2/x7ySp2sVrkFB3dmR+",
+	"IbasGO/2oEE8zNO5LpyLl2JZLVK2PYOtzBMG0TQtVzmoSe13lYZ6rrIyPqYC11htnuouGcDqxqzR4sB/",
+	"Pd2/+LI8p3sPypPg+1+//eaod+/9nf2vTvd//RZ/uPf+o5/c2b8Dv3xz9P5PsSTavfcfffSTxkMP2TTn",
+	"bZZLelCpJ+EyAqGqHKekaqlMJnhcqWDHIsgD7RcZtwMHn+ESB9cziHIGyPrQzOcQKv8EasA3bE5QpIuC",
+	"6mUYHWYERNvo+X4+t9x5pNNUjOBCv4OJj8Nl9FEPhHAqSHZHiQnP5JVgEYaxR7jvkMblcnngG0gJUDG7",
+	"M9dGNnwB3nT/BaXZ+bpnoAs7pksAmZQTcgLY6wAaA59/BEE/lDDGsmkqDO7XHd/hwUd95uu9Y4qCHVuA",
+	"6Q6RJahJRBSg3ncJEFEp/QArhNmVhVIVmIrgZCMeTAmDWCiUhCdJMX8KIKHwFIKYqKMFO+yJRr5ADz16",
+	"kkuZ61hVYlVWMyyKD8Hwza6Nz6U3GxumnAepWFDnu0tNiO/y5mvPlbsIavBh1IPWl/W6bEimPmDCY/Or",
+	"uBm+ff2BTvRigOmGTZWBGskcOK1iei6UZUNEGBTVIRY+n3TL0Sx4CtVsPoDhpGLG08sOseKNVaodHReQ",
+	"LuH0SksfkIbvFQ7NWtknYMi70w7CW2CX4g72exMBD5UZ3G7QAw5m19u383iV5w6Zul0mAcAY97+NHNeu",
+	"fbNhzP6546X2ep8BvFiPTXWe9iAV0jIXSHpzpm0U0H6I0IHsa61c5VfK/9NYK7h2t84xM3jt1sDH73vw",
+	"vh3GRh/g+Df7BDL6un3xvm1TTbd4nWusyIfmid9sez7E0W9CKx/k+LsT7oc1/OZTZLLXqbiSYtHE/pN8",
+	"psp32/raj2qk40YxCjFT8akrCWTV0Bxc5pT7cMyizy+e7n8S9fAfhw8RRPynnx1+cnDvICKmhxrJQqeX",
+	"Q60vO9Z33uCWliY70w2oO1XARDfZnl8s6unt6sXezngylkmL1pFIkx2zR+df9Nivnp//yi7Zz89fvQyl",
+	"z6FUiFJTD5yeija3Ixa4htgDt9gnQaqByy1TOqMCeGVr52rzzTrcl0SsX8adiS7BQdmt7IKUWJ+gSJIm",
+	"XFslisARpMkNS7dmKW8ot+ed/GE+2FCAFzTTVvzwnTVpV8Ysm4odwpEh5dLZChRmBaR64YvQBiXFKeNy",
+	"iSqo7SpGg85snq/LXK7589tKvpcL7duRBCPYongYlhHHHXOr4Za6bdNFfA6gJfWdn2rTUCPD3gIQ/rB3",
+	"fITwfzyRVw3s4lnGDJdQ13Qhs6lU7OiABZm1tbCqVCeiA1SZHewZvAq5GEKtBrQjSBbISofxEDgZS3PV",
+	"Hb0OW2m0bLzgsWDcKuI8w+MAKGaNAW60cIc1uOKNM6zLY3ji8JJCp73HDL9UlrKytebqYpI93Hy3J2He",
+	"czDuYvkDOmiisxdtSTqRyUcjYUxEaYaQBlOk5zA+pFgtTOUBB9GjqVTCgPPriZok0kztXdBUk38l4dYq",
+	"rTSeUMsvAbYhxBn21lYXNQZJx4BUN+WmzwBFzQQmTCrmkQqfHN1nAJyHaIvAlqwyZuUUh28DcDQ9LN4D",
+	"9lyXWs0TSqSsBE+hca0Lo6FXe+iMOzwBIgkn6ZFtCQK5ASA4WlFbd33SESDlYtbRRtAhzbUh7LIBMk6W",
+	"bVAgwtcvbOyXJrrskj712L0bfDdwgkENLnGjVXY5V1gV9oeG0Y1ex35VcSdoT19nYKsd77ay1whsCTGm",
+	"u6OqV1P2Kl4bUyOSAGEuKNlZAJY05gUWbig+n7caucnBRXXXEfOsnngZ4qIaK8M24h/d0K6tzGDsALBr",
+	"dJ6ORHMu5C4SE1cHrVAZg1KsyvrAFDeIFdfVhUs7bU9sDcq6cVe0OPZeNoTRteRgN6+CoBtLhDxFuFbb",
+	"Dg8TXSu2384OmFbHMmhv9LQIJIGgizFICKo5XqgUF3WjmC9xDYXFtbZqU5rLAIR8I6pEwlCE6pVI/SsV",
+	"NHvQINNLkdlZNcWdvtBKZtr+tSVy4ihPU6FGLU5C97SASpEjEZbqhuPt4YINhrXHXCZLlumMJyZAQRtp",
+	"dSXSzMPylWIDHr38k0pkQLX0aRgmAIEA997/oK1m0+DrxqqovtrG14Vn3MO4RT99UiQJ83gm1V3LRKTJ",
+	"5IiQgNvnFiC8QXtjQuBUTKvj0kf4qIhYvRRi7uoywrh6PqBipNVIJhKhfXNDeQBWoNdOyYUEAgSKK9by",
+	"1Eh+99wObMrlJjF6B/ufnu7/mu9/Pbj7o/2WJIcFl9lglMpMjnjSnh7mC3L5oIQrkbDIfbg6QOLowadH",
+	"HQKoYChiJtKJpdGNx+K/vLnBkItx1VDIe+pFXgh5TvNEGBZBG5ZAo8pQqd0oSCxQ4AApoR9efxpNFtKX",
+	"YrH7SDWSfuv7eCmWfXaOgOcYRf6Z4KmVa/SlQLxMH9BqDFQi1WP2GTdyxHhuT2TmKoU0DXDzCDkM01rj",
+	"K8Y13J2xjvZsl3a6l2IRwE93gzJ0H7zvVRfEiFHaZJL9Au5KYTA14phFi6kRo0FEPPNSLK0mPuRGhITV",
+	"alaATuqzeVuaz063rViSXW6dd6R3KvyJDnWs/El1hJQVOudWxGcv8yRhWhWQi/BzFw/FSxDlinuMj2Zi",
+	"g+vrzk+O7/zkOLjE9t/+6Zs3/doPpd/6g/23H5X//LglqvClzs4Ej5dU36JGDS28Y0UdkFQYK7NZZTrV",
+	"+TAREEsjYoixG8l0lMuMDVPBL0V6wiKlB7/NNRaaVXoAcW3RMSJPgzPYcj/Ih3ERYynEecUsn5+wCOsg",
+	"kebO53MI5beS/lwnCdTTyESyDARTGh7WGYGe8Z/QMWATQn2gbtgmbvXOfKPul5f6l9R28ctT6sKvOXXl",
+	"K1o0yv0lS2btsLvPPOteUU66VOB320Sfofy6VrSsw91XytNcl6hp++hizvhMfu1MGRvXswSMPhEPUKeu",
+	"BP0QsRz0DntHvXu9+70Hb3trdffmklnQz5dcEn3g3+doiPV/F5Wz4M9SdSz45QmF5NHneuaKbb0tre3D",
+	"NQu7Ta3FwuhQPugHkKcm1aTHDhlZlnvsiGGJtB67x3wltB67j0YV5gp/hkfSr/K2a3wuggU+F8Hqnotg",
+	"aVVcWlcVnxaDqUEEeRLseYr3S7H2bHW0cjfXygOEJ5KUES6p6QB2PHbbnCQsDthsH15jPtZ5I1LXa/Av",
+	"+BLhcIE6s40egxvHldkBp3SpmKaPKUAKEjxNlpA+ymNXGKxIo4zQlRHVLfZFWb5uK0eV/jqaRBHfrGtB",
+	"fCTPLaw4HkfNeBL3FQmLCTbR5zaKzXbm4W5GylJNUTJWVvM5Kt1XsIodnfbqZzXEEC4hBxOBrjvAlmfk",
+	"aYNsXAg9tcWiap7r9Sz3YuererfwY2HPO4/pDDt/weOm6RbcqUuScRf0RixOG3AcqFtgL6sktWJac/EQ",
+	"zx6aWB3U/SiqAVECCGL3cVDmwQbMliI7AbsX1bQhtJEC77VATuwU4dRExE3xyFsd7CJ8vQkChINPZ7r0",
+	"lU9QDreKbXxCkV2YmCzVxGfJ9wjTAb6WigrOgHMhhYzRLjFgAtBVN1qcM/wm/q4ZludRJVIs1Ruj6Hwi",
+	"qHWn4iai1UtToTJntx61Xt4dwvhoQC2J45Quz4aUF3zoFHVa/WqBK2naPTBrioI2FAEF8OpkMDOTNh9l",
+	"4E8uRwYUDHEtjVuRaeBBY1eev4qL1bIg4j/dDlMG7vRcZV39lUJl1yqC2u38eZpodG02rDoswQ+pfhXi",
+	"1SAd+DKzHlpZCeT5ps31Ypo9xnqckbefFnwKACFCec7XLUtsC9mhqEDmTkSJqRSbGNQvdDtVIqcaDbsZ",
+	"rz+kxEKbQ4IJD7l0sRaJkz4cJOqRR3fKY1IdKcMxzJmsSfM3e4N9OV0ymTEvSq/JM66xeWp3/Yptb3D5",
+	"zvW9tQfwEb5npdFtDC6lAKAGpyw290PDrFwEJS4J/axMQlY8gyBYHE2Ahw8hAj5t5lIsK/WYDo8+WQ25",
+	"0AK2UK7zXAmgRadvgQZE2awSE3r6LBAHIbQ14MakDSv0fCHt9TtH/cB1muYKPGsrnMLE7PCMqfJwT5jS",
+	"i8B932dPdcqGuZEKFOrlXLAHYQlZUKMiB58C39i2IgepP+PvHucphQVgRoihNQkb6D7LbexVNJi1OHL0",
+	"WoGXQwNuyq1XMQI9EbQ5V8vK9HiSuChK2E64BGijm5e1bQ0p6f4MBORoNbTTg6MHD9eXXeyC51MSCQtQ",
+	"n7QtGPApyPNKx4T4BmDqLNMaELTQGg/0x7MAjgDep2YxvbxUFyHSV5btzYQLsArJCavupRDyA9EGMutO",
+	"RxmfrA+AmrzkMxFcx2s54udGpM8e1/WAJnuE57IFga6/Lm5D5/9i17kQNdJbDdbTQ5qJQzEOWL9UDEFz",
+	"kLKCs5U1gf24WCgqfhAi/qBXpb81rs/NIN9Wl+a7McP32ANmICjOCT835/sIh18Y6MvapzNjVi0XMJTw",
+	"x9B2X3Fk1X6r+Eea9N3amdqFmDXpUpAfd0inLBUmn4HfFHQYh9jAUoFVcNFDcGXlDqy6KeOuMBedLWib",
+	"Snnb1Z4MJMO1wy+LY9tpnF2FJ395lWDasKRKiP4Im5Wl0p4sFAfgOOWpaLuh1g9xKwUnlJfWdlE4LVal",
+	"MMwLCTbAfu2m137AFsOKwLcVmkfJUtIU/5tOYFgCS5LlCnMu1ZLMBXu9TvaV7gB2HlA1gBDoBOTexUaz",
+	"Ln/qhuw8TXbW3p7PJVjPP4kFMZmdsMgsTSZmxwjOHR2z5784f3FuOWUPim8ppXOIKYHnjcH79oYS8XqY",
+	"5Oo5CTWAjlagjauA3qTDrODCgSGp7G8UMWEfh9alMi+tna1KClvAvYMyoGQC99yrst+ly3OzWqAhNYUZ",
+	"BvW7f3sveZdb1NfsupFqzULZgxY34+V7c16jQbG3N81mSZsNBobJuGE/u3jxvPE4dK2lm8ksaQ4cuzaZ",
+	"B9RbkDT2Vyx1eR08rbmVuz4V3Z5X1o3A3Jqa5kawLVS0Pw3lKgVrsQQ2o/wNPDFBKlBYwf1+7xrHp8e0",
+	"SpZYq03MuEyiExbRO762I2iuQ2FkLKDa/BeYLm/FTGFGfA52EigzqcdM7NtmIPYFrpisZkD5wTe2Az7K",
+	"+lCNkewoxa9W57w3wloReSbgT/saBeEU4Pr9GsxDl93pKKqE95SpRP/TjsiUoYduN4q251ary2as5ktV",
+	"FtT9FN0mF7l1JmJu0p0dzmolxkt72YaaMaxz5H+zX706ucA+vVlpcoLScG6R0smvGbUyH02nmE6HMmOF",
+	"xVaqUZLHoaermH1QXqMpndpqf5Ne4Ds97B0cHDDiL6ZBTdx4Cwvnf0NMAhlyG/R1PqHUfj+WiUCwd6lw",
+	"rSDm0tl2oy4aS2gI7gpAUo3Yo90OGmtJzQiZYnPsE1iG1ukhDcwVPE9oVhqKEc+xIPYS/pgJLGGUoBlu",
+	"RaGWjTcSJtEEZ61TMWiLn3JBWfYlp1PVAqko1hPbiDBq6qSc61hahrvfyPh95KKrksRVl++AqE/RK7j0",
+	"69gF7NvtsHPjVntnvByrORTB8ntg0NDjccfcCVTuX9mP6J/2U2j4czVKBG8JdeGI8LwgOAppWK4wmm5B",
+	"Oeq8lBNuhMqOmdIUYwdw0Dl24H/CquuCO0dAarlmnvVZBMoupZe4Vku1X9xADH0/5QbKIeHnlkTpa4AW",
+	"kIY9PX32/MljTIi1nyEkQaWSO9VAwtnBWGteDRoaGcoICAHkPejU/Z4P7QIO/eixHcx7gmBrXxoAXHjz",
+	"VIxELJRll652j3/ZDpecI+B3fzdPOFbut5O/EgD9oHOwmiaQCByLuVCxj8gK4RqgQrXt1K9Ov5SmkwGs",
+	"mZ1LR4LydHNG3/ofnkIjQFqjJvWfXLMb2P/dF85qcCNq/epw1We4hBQpCqXjwUpijNTqmGVBNKvb0i6B",
+	"rBAF5PFT1pvf4fWAyaz9Arn0tSyHDuKkux1cDfKCh6yuSeOYDQo/Ql6JdNAekIWpWoNutsxzoeLAhika",
+	"s6eLQDL7glQT5FpoNetmObx+CF538yo3lwIrE8oMZcBmh/vGqCMETdGy6v55y4mrXGMBxVRPa6903qst",
+	"NxBBeXBh6F1ICm5/a7bLgBZLp616lsL4vOLMrM3CtiztkXNCVIAlN0lh2SQrxb89SFsRW+YiHQmVUYqP",
+	"hx6z0ngEoBERIWIdWF52eHBQcpVB4mjRs/L1HtfRQW8PGt8muaZKCNhQY65Naford+Xa2m2xv9urtMVo",
+	"diecBiuwW6l0tGPTrO1x54kyvtMboK7bj/23o9gyOPb6ottKLAedxg8Otgp3JcrZzMQDqaFSsS/FoynP",
+	"fgjGnhnP+uzUpQQ9vPfJfTZcZghY9PPzVy97bCa4yVMRewzExVRmgpk5HwnQCCCEk+oXskVqLyfwnY/z",
+	"JCFLbzi6BwcHDZu0pUw1JyotWZOP7m8ViuuvZqjO0WIKwWf2UsmNKBc7KjzhZCTaqBZVCLnwo9XjC+TH",
+	"9QGEPpigJfI0lOhR5URMs2q4eiDUV6Spm5xj7QLucn6qHrybFchWcsndXgS7vQSCaJ+2BBgGphJtBBuK",
+	"KU+I+nmSiJTxEcQ8VDxea3w8r9Kh3JRLyyLSqmPct+2EeO2mYpz/tuf7bVy8K5E2A+TzbEVIGPGPsZzk",
+	"qeiIaFzBIi5fJa2pELRt1BMVoOOpCLHyk4TeljCW9bq4TAFRE8Nd6tid8HtRVQxfL4Hz0+C2K4Ckk1iY",
+	"bACIYK1oYj9zZZi90Yw8hJRaFeeYGmLfEQYf2BZFTDA9kOfnzW1xTuBzpfH7ZECyatm3oaIZn7muj8Cz",
+	"4UOC0ytnuAL/BvboBtFvVF5aFqRQZlLemG9wAYOZi5QAvAtLHOSyHXpgb9qZXGUyCYdplwQmaoWCbKHZ",
+	"TLuaZW0aYgXhGqOEnbFyu9nJBl/wudONe4wnRpeKxotUFLHKiMi8Xcc6z1ZM6fzzR4+enJ9v03St3O4e",
+	"drYye5dAJVfh14aF/BSBVROh9sIlAnOxhrQTxWcNsNRKZwM09XVNiOv6bhX7nuyJRYcrpj4oDau+COhJ",
+	"BLz62mrA0SUHEBqL7eHYwK8YoluVsHKODprci7bxdaDeyCuUh5/PBOxZsFHgLurRmwV1O7RxlwcpU0bF",
+	"Gqk+PATV9Vcc005YJGBFHCjRUAfh9ZOXj5+9/GmvngTrEM17m/TRIrZWe+FKo2Nmoz48AvQucFWKNavO",
+	"rjSSBmtQnfArjRPySBCJ6Wi46T50t0L1si4YSdO5WiXh7FACdjLVLqXg1xzWaUOogNPXz9jnZ8+tmihU",
+	"JlJXC4TP58e+2gDLwV3lEtikcRHWgSPaXbpBoYI5z6YeXHiqlWiMLG6GrEcBMBY9dnjEYjmRmemzJzjC",
+	"LBhkf9NU1c9BSABnJcdRWbYKFY6Nbd2Pnla+m6D+27QpmxoqNPzyDJpiZqrzJIYaxITSRygNnHRbnC5n",
+	"iVTCY0HZ0c1EykvraNtagCg8A0BU8S7rrw0Xdcb2MPK4yJn/bbqKqLYzShk5a4XHtzM7f/bCIdar2PTZ",
+	"l2S2kVkvmOtoqrURpt+UJeAzQO+tTv58v2pqu+IK7oDulimkmcwIK71iMlw2C90Qpfg1yByxNJdUF1rF",
+	"4p3oWOyXrvdreeLEO0zuGnTRQkEdsOuXiEww/HTrjCMQA1wJxTYhLeZLdufzi0cfecXIu6BrynATvyBx",
+	"Z/XsSjnDc7eTLlyJmth6nliLb90Kt4xhwQ2WlsYaAuq6iy7NgMpWtIdCOWXWFT1HMHYrNCA2qtWLpZpA",
+	"TEqjNRDQPlo3FogI0dbXbh/E0a097/BSvfCbI69gQK7F0kL06IiWqKV8Msq7WDp5K7nBbj1Dvtudu4fK",
+	"PV/TR1Tw0lt3FL0m+PMWiyc97bNnGZvlJsMKhi5UHqmbYmKt/HcplscsSi7NzAwiNtZJoheIy3H/HktE",
+	"lonU9EgI67Fon8LpB1G/GphesakfNXs3Wrwar3cSEGzy0RSArn/wjeUmLyE/4INwLL224s7LFnnpMa0+",
+	"9IkyY8zNVBiSt6FUOy4ZSwSH+JnoR9EJOzy0sv3RARtNecpHdi8LSSv6UeQr2ZBiLxWbcakS28OjqVS8",
+	"z04h1MqA1Ik6Ab7K6yWOymABh/c+OTiA/ztYncJQ9r68efOjn3x1sP/pW/t/bL+NXBwPruBuE7MMog1d",
+	"ujKw1Z6Xt4vbTBqrEKSCuY/7mb2tYK0jiEjss4h4a61dqHUn5hkktM50Kk6K+7CUozIrx/WN8JoqrnHq",
+	"oGOUH0z/zLUCf/3MNwV/PnbtucV6NX7m+FwLH1xl7oGXUF5HFoF2H7JoqDioKWR/Es3GjO0vTn9DtoZ3",
+	"vKa0JqTXlqhZDBv0JW/wC3tEghp1GBAap/KKotE8sVvJq+AhVvL42cXFa4axT7AKQx0vTzx05RFkBQQn",
+	"7xzKEpgyxAbQUfTxxx9H5fNzdHDAvnkD992bveM3e0/Ozt7sva8x3YOm00EzCzS3io/D6/AQQulWohih",
+	"OybEXfWYTQX3ZYHmPOUzkQG/s/xnlIpYqEzyxBSzwbNmtMvyCg0CpHrWjXyAc1YfbvOCdloLGnf7xdKe",
+	"zFAQ10xkU91y4eIzOzNLDRBGHb04ffa8sQxaniZd4vagN3y7mEEPV6eJ+H+Zi1xsWSdqxt8NVqbxnwGq",
+	"g8FzAUI44jvYA1Aym6LJAn/CcGlp7Fr8anD25OLsTwaPXn3+8iIqYL2vZKrVDDC4OLPcS8QAQ7iQyqC7",
+	"R2Z9dlrxf0HZA04AVBTUC2EARIx2WFC0wgHptdtbixI6a4sAzVOpU5ktB3a5VvvuzvEBrZIr1UYANTiZ",
+	"iRZu7RZTnokrWk7Xy42X/ynVEiR0rfUzGOti/MSsnBAUQaC/ayICy5Yh+mimg9dnrx49OT9/9vKng4tn",
+	"L568+vxi8OLZy88vnpw3kUSfPbcdhI6DjF8K5XfcVdeSKSM9s+7J8mv08OD+J+Ul6h8cHDY5I8kSOKB0",
+	"ikGr48rVAuQKKm7AMOc6SQpRlOqIS8xgcC2L+ASvzYU0kB0wsfz2/sH95gLFcDBjkfDl+u1yjgYC26Ai",
+	"sf4Ko5DlHssVYMVj3gVIKvZcYSrFAKjW72vzVuJxfvzk+emfrN5DxzoIvl5mN7V9jVtnh7/+eJ6Gy1Nz",
+	"qBuNjIU+x5MKJXUNRRwhhKFYVM7oqpWyLPDL02eNvG/1zFcd7mLqVAEFq7aUd7CdWopawZZsK9yKiGYi",
+	"MZ/Fiv/2YidJCcW+whXTzpw+eXh/HTZf0317BkoM+S0q15VEJrZN6e7Nv6lVO8fa1OVBvF01g91ZWopF",
+	"26WVpQpJfNPYbHCujGCxHI9F6lUMJ3XbgQaiSf8GK6r4mRWwbcVkvQPU/+QB2/wvIVqb/xGh2t7iygVl",
+	"IG+mDJ/7ZthSYpova201JmHBYgvVAVC+PIvHwYeU9kQ1JOpgw5kL80ql0crTg3QFxorCsU2V1juY8hMx",
+	"cJW7OryNlWeul6LFM0A6qkPkknXIB84lIhCuQGMGO4xiHGYaVPQtapl287/gGFYILA7/Fve4HD6F5iC3",
+	"Fu1TDiQUJXg6mMlYycm0QXl44UDjCjnOT9HeQFKxsbwSHklWj5lrDCv/kZGFqMKu3AlTmhUU2hWFLSTT",
+	"DdCy9aJhLc/0oryZxeyseGOliDEnb7i9YxGcmZzg3XLZ2iqhlYpjO4OSy9KxY+maeQyNXNCH+NdT+HxF",
+	"uSuXbX5czHwEju0iNR2Czq3EIFQMyrCHDSwouRwIZIUoyJWF0iAR8Qw0vYVGs1wpnE1An7Xwk1VTLrOq",
+	"M99e+fenReuVBwWYZq4w/HelHJHxTFgJ73P7cj12rEqPvVIhOzzvtNPUYcjTAnwyd+LLbLvgRtUzSkRd",
+	"cOfStVEBhQr5Ysv138L+a8Tz2RKUXTbU2ZQZae9tHDCFOkCeFBz4ArcDaCwsGYMcysV1nhSm6xl38IJS",
+	"MWMlcu4hDup2JifAga1yW3attCNuIHRAOqJwWhfs1Z1t04Cy5hGtYqOUVm7PVQvH7Moi56I569qthw9J",
+	"lAqxKdIGPqhogex7/uy7wJpZV/43gVjdARJI+4igXaeOTFx8b+cCXdS+WdOB200Ic3QQtKawGGPVfQKk",
+	"xWhhRlbwDkPxuZrdxSxk28CILMvFG7rxkoItK/Fod3aOAw0QzxB5k8jm6zc70Q53F9bCHTh4PsP4Sa7Y",
+	"4QGEitOSGHB8dJl/Nf+ULqTSAa0ej9r21SkmIOfSKq3nYU91OtvQhNoaVmDPpDP2u+ugIcSglJrUiImQ",
+	"yCuRiniAe9NQPdnb6SNampFO8pmiuuL2imW+lTBweHVWVIOEuypyGHhNi5E85F8l70uZj3EIwzhmj86/",
+	"6LFfPT//lSW8n5+/ehku21Aqni4bK0IAbdLk2wIL7bMgULEJD48HdYk2gkMrAmevs1UU6I6XTFbUSfvO",
+	"ds4fn01Wzn1UWrAThFVyt5DPwCgqbGy+pCVxeBWXPJ3PEUnBTIVoiWyCRzjkhU4vh1pfnoT2Wlh6XPep",
+	"jGOhWofeZdlLW9xxWTNAJy6tKfxmbnJVVxRRJqFFdmKXu40mKve985Cihu6vGVdUMQLdenBRRUfaKvT3",
+	"u74ON2cHXsRqCNIuXUYAQCWzxktppaEbwUHpf+t8cddXH+vHFafYZUtv56ze4jm9cLtfnq/Om/16VGm5",
+	"Qb+irDTLGY8ruk1ZLCYdyalFID1TCsCwq1YgTAv8ZGQHHgXoloD774bjSsnFXCZLBlRhEJiM6Tw7YQeU",
+	"A9pdLwQvnel6ekprJDPjLXWZi5HbQiuArfIjcYvTtvNXIt0tlaNUvWsCx17rDrJiDE3YDPhZEeuxNsex",
+	"/EUxuuZhTciVUQ0hmUDw+pI9O3/F7h0+fLh/2GevVLL0gZNwL5CfHOLcMf1Zk5sgV1m6LNV0EFcidZ8X",
+	"wlMsecLmqRjLd+Vwqkcv91ZjJZ/u//rtN0fvG8MNz0C5/4xno+l2VyJaBzYRC+z7rq+S+H7oLhj39xpE",
+	"JNd1834F89rdiUFLCXS741Nje34yHtu/myt2wjPvpoe6QsT/wb34Rr1R+wWQV4+VLeIQ3IN4mxBv6uhS",
+	"GvJX9uHzEE/TpehTuiiCm+Br4t2U5yYrtx6AZzocW6Wp8g4qCIkYZ9gAQdWs+bwZPzQEXHEIohj6XWDg",
+	"AII7Im1ih3KidOrHS8ElZB3DgiQ6xQJ5PAM/DrqiqLKFW5xxbnwbfD7H+Ao2FUns59HyrfckR8cQBoMx",
+	"jkU+fbCPsL5zma5dXXuHRUXiXAQxI3NujOvU21UsOeSq+PM4CK0sF6yid5aOKtgpVUyCIeei0hCF6ztz",
+	"I/jAMdjnjWIs1sKQVpirzIcfYaTe/8fe+/+4kWT5gf9KHG+AkXqzKFbpS3dX4TBbrVZPa7pb0qpK095p",
+	"ycwoZpDMqWQEJyNZFFutw9iwgbW9Z+8C/uHgvTW8hn23OKxt4H7Zhb/+LzfTPXs/+V84xHsvvmQyk0yy",
+	"SqVWm8BMq0hmxvd48eK9z/s8giXboYXSsWVAZmi/cW9Y9aF+RRopnGJHixzAKnb0kPfVTPUIgLNnfHAe",
+	"hUzLUPqPNStmuWRJmth7rGA3XLE3yzl50G5pumieNd+xG77em112XENXC0vSFoiQHcvXCul1C4W0kqDl",
+	"y8Q2BX0QtZsRgKymFSFIuDzo3ecy8FTVcOXZKGq3pcEqaQkRqbnm5KHedaIO7SV4GXZEJ+oMAkQBrd5O",
+	"YB6EosJPdnpbOshQMnpsA352wAb8aIll8dODoEP4zTPXLfvZdg4/n/ou4hcPXUdtBba7+DmEUdhKbdfx",
+	"88dBl22lydJ3T91guKNgu8OcT6cteK3c5XOJLbYxD5j1pKBfLrRK3S0Bn0HMn4tpUZ+gok1GiIa4CkR1",
+	"NrGKBbuNdDUQ8EImOvLInDLKfpDxtNbrE2LC2iYaawlt81ww8FpUJkDDaBCIkYEF0a0BWcaRpREm0WEO",
+	"R83GjpZHAaqp0q/bB6uwb702/cRbYhOnhMVwFIpAjNy6m/BQhOVaNgquR3C0TT1v5ro273wbctuqm8dn",
+	"bsfN5JrRrLc1AcwOLJtNxG57rh4SxgfR7e3xX1BrgPQynwMUQFmRXaZeIAPCutgaZ2ggTT0KtCUpdE2m",
+	"irrMBDUcgEifrh2kCui3fJo8vBZEm1xIRGIuHXVWSntGrb9RumEJD7bmuJ5SxZe6mwin96/vKN0RrPRe",
+	"99ID89DHouBpVrnQ1FwxzLPBdddUF4HW5hLNXZZJuu6CVD+2IACfNmSo/HK8OHJJrIGYwgZUGjUJaSjS",
+	"9Y6HDY4f16Dt7ti2G6vnN+xzA/q4yBdfNCVC/0Tl5egwfejQa3QsWCQ+xMgNZ3nI+2N1fUdd4CLanes8",
+	"vHqNAfoCafHZwyHd1cwND3RdlYNFJAooWH6s2UBJIMzDpAR8Os1SpNBw1pCv9qPb0d1ovxfd7kX3etH+",
+	"B70XgSBYaeb+YK15u+xqbDiAnOR4qrISlg3DSQkO1UF6LmArmaSyLdBLZeLEFgMfsCjz51Mszvx5jEVC",
+	"G2ZFreVjw8S/aKai59cnId4C4Gs53dsQj5LBxGZrBNK0tnySWzldVb7erWGeaa10YHqVrfIlRp0Lketa",
+	"a+RDaUZeo/sUzYhoRegy4JpNIdojpvdja+DHZ8weT0QhBubqJwezHEzb+NsST03D0M6FBcuulFRmvr7E",
+	"R5cDEWguK6RapeVRWpBleCG1gOYsABPaQdssNyQ09Zo9wabK63cAu1ov6/cFifP23b3YH9JfVx62k1SG",
+	"3+4vET69ud0f7OTVkTtC/pwe3XqX1Q/Rtkk+L3N+BFrV3Y2yPjr+6m4jgfUljpHv1blweUm6Snz6rr5o",
+	"XhjXKvCuX9h9KeoDOxBKxX3edTKUpBgviBPDkvQiTfCgRaKsiX0cH9D+OsqThVWoj9h+2YixBnexOsAw",
+	"6pwM1FQ8Hn4pzsZK1V50lCZvjz4M0eczDYnRSlS0eHkjtcERQVvt1bzhD2Wjt2ZtU3dR8x4Pn2EZ7vN9",
+	"V5j76jjDXF4ngueD8al4WWxGcb/mHhZK0tqZJ4ns4ZzEpg4BII5WNdWkGK2z/9VMGWILT9KvxTr7SWAX",
+	"XUaX2qgCDch8QiyuXVGbWieN2ngJ77DFbrTWHkx9V+IcdjXX7f+gV9cl5E6ELK7fLxwO59ZpvGs49MRL",
+	"BM4T4ZDlTHEBE8CdMSjSC89RFdzyKWgsd9d9ZFSJXd4HqWJWKBWRSxGTItoE3JSfEf1aZPDWLNYT3aVH",
+	"+hOli/7/++v/M2ZZOklpH/vN5JopeUY5uhcg212yxMVUROyg1wuENbXRVOMwxb4e9MURatgDXm1e7Ijt",
+	"3wvKWsq/fXDnUs4NSC3YPxcN6EQUYT/WTM0lMt+iKzXVPm3kAz4Yo+d0zLUj+jGiBWxiU5Gz2FUT+wBA",
+	"YIGAUYYJhl4Dt64pCi0eaPc5FwvrdQx8KUShQwhlcFJiuk17/6TIFBjSOEyhaNpgGUbwnHUmJ2ArIszW",
+	"aSVv8vJ6soxApicBEHksBuciIR9xYNoKmjrn2sX6gZOIWK+qPbzT+9CvCfKIxeCtt+xbuLis57+8ws1o",
+	"msELgq/w9DbHutNRzFPuJIeIW3zUTnAJMgT28r393p2DvSkHH8XqA/YSS1O8nIpBAWwjLktIXX5ndE+T",
+	"O7wonbRLNBobMq42kibX1sxppi9bsQ3zXnuIGKVM2gDwS15hQBavPWRtGvUn+LR5b6ykCFiNV/KYBYR+",
+	"AX9QgyI9MbJHW4hkwA+0lPF2H6RSfCFyl/Y4jthd/DZM+IxEjR/gDxOenwtzBMRddkzV5QFkVZb2fAoJ",
+	"ooEHEoIaEyMRCYpnNtWPNcq9WT4ya8H2bTVL84cbu0LTkWyiKHYHBhDDJSGTP5xUqWS/+fWf/ObXf1om",
+	"luZOyJGYj01RAGOa6SqB4e/+zX/87X/9J9/+w7/69p/9zWoGw3Zb3+b1woY1CAIf213T7YUuxIRYs4Mz",
+	"ozZU6e7lgACBkrE2FURwdmDjkDbGTkaXPVIFK9QIfdd4RtGxEgNd2kyLvi2hwoKXqVEq96wqt61FZG1n",
+	"60jyvuD5uQ6gVEBvFUCtu+yk4EWqi3SgbehxwfiU56QFYdICRtwWkMAoUQFSC5QBp6mxLD0XANiCI8nR",
+	"NJUAC6hXmUNC6EJb/F2mBcKwZAnJRm5xo6YoORD29HTkPqIwd/VuK5BAOEXNuAQ/rcgHFii9ZVasita7",
+	"FXKhShEZCudmLf/abjKWFfXabzLNRDyUWxmIeIQsPAtPhTVnW8SEr/0Ea+pE5e+K0hcBlMJ8eUoHeYVy",
+	"Ihc8M9pEXNJLg/gL5Hc1Ogmu8y6LzYAmM0Qn1j4HRLZAEgjJsmQh8gvHF1DZbrasPth8AoRQsEFDdy13",
+	"9PRATj6XZepX7E0n6riCl+1DNCKoZVQTs6GXuF2CHmcQsfR9DqCJFCVHltIRvyzm6cAxMcCHdg4tfiFy",
+	"o4vltL36TZgUehBHCC4DgA9DQBMiIVLJJmmWpT4XzBZJ1s54xinN/RZvD8ZcSpG1NdrLYTrajLjaUnU6",
+	"TpQ8vRC5Z46tIaIOuFnNOka2TCEH+QKwQ8C1OjYqDdfIvwpMxDbNSKr9r9B8pK4eQ2h/PC6KqT68dct8",
+	"vAVMtIyilPGWwQdw/GEJuuALNpOEu3YsrwCI5UxDI10UrTVdUORGLiYKGeX8NRhaE0FTjDIAiMIyTaz1",
+	"rkaQ64+CcomlABjOzwStX8wMeiM2n/rwIb4JNcXmcm/60QXFeRH7Mt1POL5xXZFGaV56jiwAmYB8dPdw",
+	"uoJULF4q4xLpj/i0Dk+SCnNUqiGcnsN0FIdM44MxMg9Lc3BDor3ctE3zCzP2js8c3+ziZbprwxNA18eN",
+	"j2FpkgmeZ6nInQEXCiKWQ3nk82hAehl3GwdRST7yEDHWxJzrvJkDJfVsUoeBO7FmoIqI+rEuc0gQ7adD",
+	"l9LOBkybKngWMRDCuRjOII8MZD/0zBb0eHc7MbINQsMeJv31N8yH9OgXmtJgNOSHc1yjJC3nEEk4Ejhu",
+	"IbOsrmURTXUfXDXJCkRpwEedadQRdYW2QSpMvMcgJEx32UdOXTNLK+bTaQxygNTf0toLMjOCtNMOQt+t",
+	"bfN5KpM2ZnCRf2aedNjlABy86lVglyW8MLycmuvU2rfwKfO8mvf1PCXH+RJdtcohgm2OFhK7ZoNBBuVb",
+	"KiJQoZlr9pG0ujCbNs15LikR2NJEy9IGGvIs03irTzWK0yiIeoqxod2g0Bh5bAcqRzTqJZtruflWDfjH",
+	"qZ5mfPHIPGrBEfyCp1D0pbj6tszkndNVcf2yfErOGS2EbJ/IaKqyrMueTWFihHTIQrhcYx4c3IOgdAcr",
+	"qru1CY4M8v1png5EmzBfI5E1hRHTy6C27d8Cb6xD/oNterBgN+KJkmmhTIVd+21885DdudszS6rX7d25",
+	"22UfhxHLeEMeKF1odDsceQQWIRoBbUl6Bugp9oyQDABMbYL1N7ZJ0Vhp8kuuXgbehbkdbgLYfFslaOJh",
+	"dqRQ2YdFZaMRGxK/brRYyCi3fv2fmCffCPqDynehCKTu9PNa2wTQMud8AGBYNQwC8fwNCUoQkK4UFlHP",
+	"rK397RLvmpHsf63k2vVxmk7EL8xzlqCirxtdidV7XXmiPSnc6pluvsBtg6+0eP81yf2T7zMWcwWtBtEs",
+	"2rsgaSQBVJKgk165Kut+TqegkQpXRlVZoX1VkS/+Ghso0uVjvqSIVEV56ZBzF9XydSRQO+lwqztl/Snm",
+	"pVLkTRGl9VvZj/XGgW2Bprj1fY6Xim1kfe4Xn8nliO6qzelYgkzqElNx1mUcWSsyN+JvXpkPlSgxHW3n",
+	"ereeDV6pZ18O47utZ6+V7oSRRe3k9GN6uBzGspqNKggPKzq+vsjlMYV+RXbC162UKyZhbw3RcSu15mZ8",
+	"rSZhkT8wSv3H1IE6ZqaCIyUdKpNm9ZNhwt+lMa2BpRhgalaTpRt8HrUBpI996ZiogDLJ0XeOaMQG/puC",
+	"7NY0otc+SWkO4nYHW2AIbGyOEaH0HFWuS8YJ2+N2NQbGwxoSvro4q5VNGZpZqDvvU83iYpwLPVZZEgcm",
+	"5sbzoR0M8Quen3+u5l+6EuiLEypk1ZVmgzmGJMwpXnhEAnpq64TLq+mx3aBsMNJze8mxt2PKbX1JHcKu",
+	"heZ9+RmZOSpODzClQDqZoyDjhtkGaP+lADQLqwW7yiGLMzWKIxYnqRwVPDs3fytu/jsXgzEvzF9iwtMs",
+	"JqPvnp4AiQnP0sVM2k+FkAMhC/hYcsby6XSdF7aCQ+d7X9dC0M3Kg5yTe4H53DWiPpZW68/E4mFSO+fu",
+	"dzTOLj8TdeZ5WojHMlvgsQYH82MSDT7TzJ11wW1nXItnmMXLrYxZntYe5mQwbszKXkF8rrWm8ga9x2ZN",
+	"q1EnwB1rPWvLh26NqTqpp47yfAobNdmOkY/v+6V2t/NaxxemO6stPEt1UfuDh+Q00bFu1urcZuuo598v",
+	"6KJZF3KWDhdlZv5zYbo7nvABXh5kwvNkb45Ibl0zBBV5QmXWiZCyRwJ5zf1mvBe12APm3vGINwHOHNAG",
+	"8jKEhHcQfSrFKujIZjn36uGzTjnn02muLsyt3ZbuvBNpXsr6CmzxP3plFvLryEhIi+MyalyXHTut15qN",
+	"nJejDGKZgJULMDbiZVHn1qE8aife4hxkrFqZsqkmJN5Kt2VZFo5o3Sqw0r5GzIyELJokZoMsaRQA4lcz",
+	"nm0osNz9Y6Mda4+Q2t2cT7ikjdm+HZaRpyGpOzJL8YJi2l2SIpdPcKRUYj2OqWQxjkV8BOglNAh4r539",
+	"9RDAPAcvX2KKXc8KtNxcpMTZpE91snt3NO2Oph/Q0TRQ+bRBeF2Z5LVbJnKy0tVb1ytQnusW+UwOxGkD",
+	"UlLIC5Gpqb29Rei3SAdjZkoj5V2zXAA1mr2JLNiAS6kKyxV3xOJhriZxQ2Actmy303c7/R3c6WZhl06t",
+	"xtU8Vg2DP+Vaz1WetLv5Tckn5aXG3bu37667+uVimi1OVbuWbi+iok6BepZjRCl4Xpjvok46mWbpAHhN",
+	"pFG/69buTOrZmRFCZ1YbqMATJCG+YgewghiBz1Nd7D3zL1P4Evp+AwWbxT96RQba13FkPs20yOETWnt+",
+	"9ApG5XXcZV8YCTfN1SjnE82ePD45xfRg7MbTT+6zD3p3P7hZxntbKBp90x2oya2gQz8xFf8vvv5WKcBN",
+	"8yzYYPUyh+VF67FurVubySrXw06d/oGo01uah4rBuKUS3pDsXi4A8InDFW68Q/ajV+5QeB2xH71K0lFa",
+	"aPiTTln42+4O87dldIQPQkIG6v5Mpi/7E3wR56FrNgh8Jq8YfoHhR5ZIF5CRAMoLG2JmLWiKEQG+Ofij",
+	"iyYxW3anlOyUkndBKVk5PyvOX5ymzaxfSx2YiGKskrB2c3h2os5PH5j/Pnl2Wlv3r2YCeUO3r5n2/yUK",
+	"qRvNy6hDs3bi1Cfc2rbzlfU1w4ths485U6NlkWMOvfueFqAmammpHMV3CsX/AArF7tTbnXrfe3/QBv7T",
+	"Ny7Ta+UxtbCu/4Hjui5wbuft3e3u/7F3d+7yMy13MzlH4Hntj1Dlyh8/E4t2UuMH6nF+tV/2Nj9Mvp++",
+	"ZjeV4cQF07/O24xIohoh17h4+HS6CSpnJ3J3IvcHJHIzjmNj2/v1uA+p6ITsPzvpRObzp5/hv6df1s6X",
+	"2dtkQj+xA2NLg9kH/0Oewr+JQGdjXlvU1SFWSFb4vb08fK8dyPF6maGxzmunhi6j3ZchnUb+E6Z3Ofd5",
+	"gMbvhinQ0oLRhwoRXZDbrZon3GZwSwsIUS8XTVdZh3PGPFvoaYYMW7xgPMtCygqKCvDJOnxIib0Yt0MW",
+	"09gQDwh98tme6AufP4q+OLWVuEG+CgJu4td46wzctkdXQcG9o6LYUVGUqSgm/GVpxQT+Ub8EL8NYsOMV",
+	"WMErYKTgSO25oxTDqrqP6I+vIKLgRfjYXjqx2IQpN0pGZ5QW49kZ+MEVn6ZAhTYS8pYL0nodvq7P0+me",
+	"muLW35sqmFqvi2xAcvDEsvB+75gOvnej+g7RLnzfxm4LDogtiRt2LAfv6BLZlnLhe9ePzZgT1jUfFe3r",
+	"bP8b53HYijlhm9wwrxv18O1Y4BuDTJtIrtiEL5gu0iyDL45YOgxY3gH96xi2jYi4CrqdHand7iaxu0ns",
+	"GMp2DGVvkqFsp53+wDi4vod8V1voSet4jl6s0Iiu127/Fmz2T2vp34F0J80Hs7RgZ7ng55Stu5z8F4+O",
+	"ARByWhs6ZnOmCAZ2JgZ8ZhOKzXMlR+xcLKJQkYEy7GFDTEWQOIizX81UwZ3mAY6A2dSynI7TrCSy5yo/",
+	"1132JXyPboFYTYWMo/ApPDgpi4rN2RJDzvzYvjXm2bBPr9rML7bDeSowm5bnwUfoHBtkSoMidGRJipgp",
+	"AyiXUIsBFnggmeYa6GyNEkIiJWDAjVhsTte4hN9zpTui7xquovISNbUblXR5dj9Vc6aGBZ04S/M8FVIk",
+	"TKf2TEQaPezmcJYFKRdaMMJgLpv6FWYF+o81JgaP2JkYpdK02sMbaUE3+0mtq8a0uxN13Oy1zZcsdPEY",
+	"XzV/fsqzIXx8AdFERZq1JbCqipkCGcBoAGxhkZ+X5k15sj77RyX5B8fUH7BXxsBoJUMW9mtL4VES18uq",
+	"1xKJjxoOcaHnojAjFzvVC7Qun8HE7oSIcSbF3BakhsSPBNotlGi3LSSmqtdtbc3uroMg2KBtZ2KgJrTV",
+	"g6xKJP5MlYeYDyMt2I0YYrtu8Wl662L/FiTrvkXZHG+9csfN61vmhfhmhCoCqqfmfVUiyYe1ooZDWDow",
+	"Ji0XMvlgZce5Y6EQK+apKDdHp0IXbyjvm0+M4hOGHJWznS0nzuQJqq1LSc/KK3UZglHJS7TcJIe3qGvX",
+	"Ok6f1Zu8VLlDxKzY2WbU8aL3LrD3XTEjX0Jp+fsNmfaXT4/vGYefPbAaEwMFJ1o5R5BfbWsblwebMsse",
+	"DzuHX63JtkWVuqSYL6rWKb8aXDibGbIJT5ZbtB1VoWcpDMeoibPQd7K8KNbtm+vWx2m3Xr9W/vNUzGs6",
+	"yWXf3H3rQmvWEcM5VaaOo6HCsfdj7bLCdNljmS1AdcUUkZY0WIhyGuBuawK7+YqkypQ5udoasGtt15Rm",
+	"2TIfL5rOC0i/OB8vanBCZvxdoqnuc/lc7rFYqj7cVYzuLlUfsjEQyigXE56CRou3GZX7LA6aFUphQjqf",
+	"bpPK3WOxmhU5l+eAhXLaCXEAj4A31lwQVF6A4uM4a/FlPhY8KSOdjF445gkmIh3znJJiWd3Ga1QuW+RU",
+	"qSzMxwclY9akPiqe5RrwJwv0pc7U1rLcYOJMXGqxGXTiSYRI/RIRZh9SMbq0RF32icqxb4nNp40Nceby",
+	"mWWXfy5ZiWA+cpdVAjmrLEPTvLWpYT5AWHNwe+o+l6HeRiqbLlBDs2sC/4QlAVTHGZ5RbnKNVDRzZRZt",
+	"OLJtE2ePF6jnfTlePHWVfzlePFJ/QNXDh0+oAV+OFye2DebdoBlfjhfH1JIvxwtMUPURtWUl0aMVSw3y",
+	"jJIa1/IaTos6s3eZ9bts5oYQbKR8r93WDgC3XCQdUhqMhcAsmSdLR7QOc7ysS9f8sBCTeojv0DKEr2HM",
+	"dIMQggyx/qbhhEovdwIGSXJrhiqfQboFl05PvEw1uKQyS5a9fPo4TW1V/Q/MQx+LgqcZwLdTybP++usE",
+	"UrynWQbZf8Da62IJKIlleQ4jJjItqvkZ6w6j4FyvORhNc7EUDz9FA9dUqGnWaJdYb9Y85fo8MGp6hWvd",
+	"Sw+TeuWifrGYS+/VA5AvAz39HJYStqw2cnQZR/qiNkT82vQx09KnKhN15owp977NucrPuyzm0xSia4F7",
+	"m1KVQhJIOAWTSSpTXeS8ULnushhyGoXP001uOoVfyUFpTkXwedgv4OZnNW3dfS7j6UyP40OybxbjXM1G",
+	"45LXBF4pmW9NDXouxDQ+RAPsHM25E6FZMhNdFs+N4I4PbVK8OcrfKRgI8VjPeaqFpmyfph0UehAfsums",
+	"0OitgrhkkLX40hS8KpBlq1DMBit0wQKqFQC0wV6jKXn8iLw9uOlsftHMWXcWMC7l45hPU3M0meHtBMEy",
+	"UccMlDmITcc7UQe6aP7FVlC2AdUa121WxvGTh50I/rpP9cHfvk7z8QnWa/48obrN319S/fC3awO8b9tR",
+	"WoWbgLzdygX27ZcP8a0Plo+rE6EtjmQpsKmWzxxOU6MN8enUG9lQLWd8UGjGNSEEUkjpT99hitcczBKd",
+	"VgYI0Ogb79vQBnoIlghyy1Uas9wS8B1m2WWzgzuvrcYBZLD7aDQgjMziJNBZSW3yrPL03tYZacxcwe25",
+	"QeOJ3QMPEzgkBR+MmftyaeomHPfSRnnuchKOqxajXYbNdFRmd4GM6BzuLwU/27eostLCiOwqLc1VaWzq",
+	"BTsM/XYm0JBxrWxWW8UJviYTczg2GxR6uKLUloPqurNyoK7P9oKb4nqPecRvNbGvr/WZw1OulNdRZ5zq",
+	"QiEfzaoXP8XHwjc9WGFtv92T4fu/monZ2iH7A/NQ+JZucaJMgh5WhhorxWJKXfAjYdmdV07AffCHXjoa",
+	"aDdrjbPWOPTXucODcbu2LR6Mw1YOr/5E6aI/4fm5KGpBXKfWbgaOEffgKod5AAk6CAk59mtRrGE7pCrS",
+	"obnCp03udd+U0rNX2goAX65sBcBfB2Oe80FBtxBM7SJ55ryFnIUFWZ//5do5zVOVp8WiPGPNZX64jg/F",
+	"FVgd+qsoszqQlyizIWn78vR8YQ1rMANB4njP0BDmjS+li7cTqc3vUH5k4dqIg5ukiQRj/rPT+yvn8oN7",
+	"d0o4uP0VuDf9Zvfgvc2a8Wa24IaNaLkD9RIaf+0OJJuDQ+I45/2l2y+Tvrkb6RWA58BFr90q7LLH5td5",
+	"qgXeZFKX6tHiotA6IFUJyZsWXXY6VpoAIXOeFi4HU6pZMculSJgaDgmKT7EJ5vKmpEBcLZzPSY3ts/ZI",
+	"JRxkuXNP8nTC8wW08IwPzmfTQ8YnSo4QG2/9Ic5zAdMCPpgb1hYbRlOYtQWeMY3mkpuR9VCYnjoLKbqK",
+	"dGF9RZA62xQVWU/J2YIcb0HO9NBBQzfnVDMlI3DKoC8L+wHOrIh8NYAeq0LKcE4oTh89IMitCqnVR7ma",
+	"TWmtqQtzPTYz42fQHRi5tg+HjQOsIHjPcHiUYhnPR4I8ais9cFA0p1KxlSMACM35wscJIKp+zLVFU9FI",
+	"HpEBGkYV5spb7wAf7Oe24pIiYBZFpXTZ56mmMBC4rImESTE3UwadjlgqEzE17yKGBavs1qZo9cfEh90P",
+	"w6Nij75YYiM7UbMccdeeiVovdCEmfb5Jxqs1t9uTgudbAo68FaoVbBkiDdrbyT4VWQLxBmUz2b5FZ9vP",
+	"a2zVzghB1deqoDgG16Zmm+pE8pGNZr4+VTusuNlhsKmHjka2rX8OG9HCRdfe+ZgSD7RFO9d6IDVWvFnJ",
+	"1fg4gFKjJAcuk4RRsRbxmcpBNktE0iIpH7WnpYcxGLZLrdBtPIKWsLslPAwfb4C2OOMsPMXymdQYuGZD",
+	"2KyP0w57OLEV0FY7ZEujM7GKV3NVOX/map/iFfgHowCs5Ua5Yf4LYVTFZzItGqJxOEbJkF/oyC9ln5+F",
+	"MLiAEEwzwXg25wsdOGgCd7vVTVu6XEzDvvBvm48nrgTqQaqLdFBjzSOIBYZ0tVtkxPHVl2Lu36tsbK+Z",
+	"mUP8yYNHHz989FMYAchMLs1FjFHK6HaJNX29uSjyxaY1Q1wDl7bOljXmaiC0NpVuMkA25XX7d6oo2qUR",
+	"ru99TQurtUflGW5a4Lg8PklHs1zoWqDdQGRZrQz3A34mBkYFv3/86P6Dzz9/8HHLFLkZTyd1JYMO4jBt",
+	"hF1S6vyIcWZGIaW0/aCJarOigPSsRZUldr1ypU/FQKTTouxPpjbwNGFatazCojind3t1oeBgIYA7SSrJ",
+	"STfm2dBBNGBUaUDtjU7l7JPjh58/+DhykXXMiF5z1XN+vgXusGQmatXhBg+a1359wz+8W4702KaID7cs",
+	"Ahdtm9WGI9I29maqzFnebyq+bsmZf+BKiG+be5OdBQg9Rp3EzFtZ9NASbdsyuk4vNekBVB+UDdM7Nae1",
+	"hGhYweBVvJ61q82dL80cBSUNM6jYDqFdlC0rJNTH6hmFCjDuv22xg4EQSbuFslGDZ/JSMsKIKKfb8IVR",
+	"a1x5dBahw78NLJenxWop4v38yyLEvE1IUYRxotkAhO6bFCPY6q1FCL2+nfioqvtu8QX7zJ874TJygmdZ",
+	"VkTBIRieIOW1EuytYOaC4Qi6VjkkKqK3IkZXH9xPVCorARJVvvP625ePL7SAQUAAR2ysZrk5cBK+aKnu",
+	"V6//tVE/a2+oFU3kdVl/fWp9oRUltpoybvWtROWir0VOL6+6kuJT5cT/5qbUIFXzdBM4kuvVCb5Ylwqj",
+	"ENMwpBNnpxN1zPSAwWHRSO3qgsJrQKRmt39NoXwJXkOWy1BbBnrCbMD71IGwPW6YyvOwenlfq4XIXpWu",
+	"2T5UXgtLHT0XDcEZsUf+xBGLyYRq/nSQdPOBGtE3VcdgIqbzMCJtxnzlNHcbL6dtrGiKTjHwn0GoeOQ1",
+	"nhC9hTlNESRMUEfYPKhEURQr2rpBdYf7sI9HdEWVeX2sAIcLJDU3lRCLCpVEPkAGWoqPdNmxOXWFedFC",
+	"4lLN4v85Jr4X3OdddrrkWwG3QSrDMmMIVgVrc2Us52NewH0WD1jzLUt1G7QasGrVhQXrAd72jpjZQAAX",
+	"xZOZAvUd6LQqlTaUPHhu1AgeJP1oX5CT15UtcA588lSa63CbLfA29jweL9e98Wf6oRyq5X6W1sSrJmB9",
+	"3w5HqEru32syxJo32qW/DIsvv1qOplzdraudxtbLm8a0ZmVf39SGd55q1+s4Rj7OFyyfycOKaxr8umS2",
+	"YnPgFoGYO6e7l5x31i8IXjG8wcYbBQrW4VtmssjrMceuzYCZxQdtQyAWnIRsxNIhMpLXqRpvIPzm6kNp",
+	"KEK3PpTG8zIABCSqsCcAkVo52N+6TnmS2OlwP1tXPFxRtI+urE2CLLKkf7ZYMzVIruBu8rCKxiqrmvXb",
+	"7S/kEavZWxa8s6Yx9rHwplq5CzcIsFKmiFU1BEvPHJ4Puvvh7TqILVez2jXnSrP8+YQrSMQgTQQdxiUK",
+	"nbQ4YsqBMYyuUfJxOycWS4vaBdtskyn1LLybkJS4occq9wrMTe8/wxXOz4XuNOFOKDflqqXjwkapVBoK",
+	"SypGmpU5GUDzW3bvB6yPvV4JeDLgcsm7BAE3FF+7QeihDRKvvUVdKgJtWXKkSbh0j5gRzaAvcpbg0K0G",
+	"ngNRaZIO1i7jXJinRGL9wF0Ww97tm0ELo6AH/lxICybV3D0552mBeSFw15+RvTCpAoPMXNQVcCb6RsZU",
+	"ynDJKoBkU2RJBMdJTOIoDl/3OLpyGRZHxyE0JIdrqXsvF1PBbfizjV1BgU/iFM4CH1odwynSPxcL0Mlt",
+	"2AuRheAonwldalg6mZmqE5c4g5eAViHdFQBlWawnuuvxWjE7F0Y/RxswnMhnwjyH4Cyf8ikQu2fmKDFK",
+	"gkgQSIV/h5Q3fo47UcdPo/tAUxJ+dmPsvsQBLD1ju7s+DY73jdLmqZ6otRpPA8EkuEjNaaO9WbRTxbTI",
+	"xixgJGEiNtNGkaAbbuTVjZxBom2gg8WtCIKPbq+BVsID8SkVZUih32tDVxs6tOdu3eZqbZpVuXpTmW5Z",
+	"qeHwiHHogPmYpNrcCxMM9LcXePuSL6rvywl7Yq7EeJ4jRs8Cu6woNtdvojKzY6VyCzdDDJbRPqiVqdAx",
+	"MQ6A1O5btfHQM6hWZL1lq1IyjEssbRozKpbG1ZVYLSfVDPBNWP0ZBVeiTlsgmnHKZxoGKtge9HoHI4Q6",
+	"ns3Y6apBQFTwTXlQzdouNa9DCdvb0kvBFDwe3netsd88w1a5B1zr/Cu2BZVCan7Al5d/OIG2n7im2+8R",
+	"Y7TMT4BLeRXDIzzRxFT2eDikLTy3iFEdWYwp0YtBDCoSi1E+XqMQD3mapbDkjswzGeJP2UgxJUucvA20",
+	"XxvNhgxGYgjgh1M+qruAyYIPigYqwIlZm/YROuZH2PuWLm1AmCYUItnOKl3w0XoNZYTMskvCekRcW9Cn",
+	"Uv11M33KRz6qaClVnmgLNkKq67ZPzyRe/2pEPPlPY54ksaNupu6Ys36D4MuqE4I41GxTfTNWjsuWqMxk",
+	"LSDJSIaHH+vlSN71JOzYhdYVvF7dv+uyrfmldp2ml1M+ut4sc6d8dO0p5qw0qHdhuTiLgo8iNpPpr2bC",
+	"3FCQQRStPeyh5caE3ZarLIxLottBfCsmGlKKfJCKJYrgbPS2nvIBWM7VDC64IMcddvrnD598++//9Xd/",
+	"9NdVMsNW6Glk2TzowT/vf3Kr++LGEgOn/e3Fe42vvbj5k1oUtp25S7J4mFPmrWePO+Wja13y17zcdU1q",
+	"V1DYWiBBQStCNHyQ+qKeFDBQnGGBnwkhrSMJNOnbPXCaMj5Sng8YFWUfd6FngzHjxLZ1BewOpdaR/lxt",
+	"Xbs6VphEgxAoq77BTQEMoUdE2hBGbiGX9BKKoJy4OKw8NCWvb+sWepTDYmzz1qKNkehj+2zwXr+ZGTSg",
+	"wIQgMntbs68yd8Ou4QcV/SbkBlg/Uk/zaWHwSDOXTgQRbcwD/m+001haNzOzlXtWAFKG8gPfbTEW29Ny",
+	"iJdTMSj6aDhJJ6JxYjZkH9mujJUo+dM6NJRnXixj57cekNCF3FJ2Qlppc6YE26/RQhk+hGkZbE9gXs9E",
+	"puSo5W1mPaEwWVWQkHfOA489XPm4E6eKkrdwCZY0oqK3rn7Lv+Kv88se80YPwye5mrAeFgi25lk+AndO",
+	"odiH7bwLAZh6Fc9PybEDV2I7rmT/BtdaUWSCjP0tGG4Ja9a42ZcWJBo/AfgMNW29EnOhZ1nRRPyp4WI+",
+	"DI45gemLcmCBBDHYqpIiJ1PMOsgVeTo1wSSdR7PdFDZ7UU63d55EgWsuiDJq1RxZtJxUC/I2c2rXw9aT",
+	"ahOVrH/QxTquf3QLL4qTA7UeSjMIYBKdj1UA8kmLIxZjwOUh8qjFh+zzz06+OGFJmsCG5lKqGRie4Pcr",
+	"CBGKOkVt4o8vff7sJfdArR9vNk021lnMINSKm09A4fJIqVCsk4tI5MjNq8yGFMjmX3Ta2/dLxFFe8jYQ",
+	"uQf+AFo6lUku7/U6mepEjtNvyidySe0rjaffT2WRWTlOg1OiBMcNlE/aITTpNfpJSdFouo58HCiNyyu7",
+	"ot95weLSNjksPYo6jZivwAbahDJuZxINmgglmM/PwlJcNyDasDW9OtzEXkdLIFwjpfuEql4t9EpIFXiD",
+	"sqvE6Jrs8yL2HHVm/1lKeym2lomu6I2OWGqj9dxR9yIS09aTiqlaMAwVNSCI/YjYHCLUpY0/QzXbwj/I",
+	"awX99G+nQDYZ0WVrFTYStXV/5ST/o78GYCOXE6BtNG4A3mvmTEGNiAIRTAOCOWQUoBIQqqPDHLoM2x2D",
+	"eSnK5hKhBpdqX7AQu+wjm0CGYiSKoABsslRz0PTwU9DB8NYk1ZlKFsxHGVw2jMGv32h5r1VGoTpryxKs",
+	"vPmv02zkBM51W48e1hywMRyEdA95dnqfJcB8HvctRvjZ5w8/PqLLdqKZNsri2YK5Q8IaOaGcg97B7f2D",
+	"3n6/t//pT3928PM7X/b+8IM/uPeLz25/cffR+08+fLp/ugmBRG/vw+O9X/C9r/t7L37vR+sgJaaLP1Nn",
+	"dYR9RYucuPT6MT68pfHFvoPa3rI9ozEiIUgOUiZ1+aU6Yy7wBq8dLoInVMBvH9Qq4I1xhE11+uRtZ4Jy",
+	"kSWlrG2S2dwdbapPs0LkLYf+E3wYwYupHjccVi6M3wyNfdKMDNwGCzWdXkLY/1KdtWcbyMWE5+ftLg/n",
+	"KbSr1UTMwSMI+cKMxo+whSxTc6CrlQvIQtpuAvylxepU+QwslR0/yqDU4rC1U6x+ps6eulJg4lxBP1Nn",
+	"J7as165c2g/tjtoNNwguMaZFhpCiebg8zJKgPdlmvCrilRZDZCWIW89u6m2TaWv7eQ4C6dyFIRAOpZGp",
+	"KPzh4m8S5V5QBTOLYsIH+bWfzfvwpsb5e4pva6cf+625zh9c3aigSSKzFIcgjvinD3xeND3Rt+DXuMuO",
+	"YbosJtI0hmZUOwoDnPcbLgNi72bpNeq0f4/iZKh+RZlS3Ot3fLQPUxLTOl/et7KhU9tO/GYBfPat9hFq",
+	"ZQP/1VyvfqbOHstsEd6w6KvqJesSxt6q7XVl2ivz7COnFnvD3uZO1wbKqi0y5jr70uoMuPDUtlBdMty0",
+	"4aGj/Xzd6ACo9C0gBHy9l/Zvo3L5PfBxY58yLutoSuqVjDBrfOm81EFCc3JLgJUorjXttbJfrzqetbk6",
+	"tnO6/BI1+VZzsrRA0PRGo7FmFK9/G2Rcvo1tsCWoa8vL0xZLhUDuaItElYFLi1/37njgmFhDBnzng7vv",
+	"r6Ud3fJy4rX+lfkNUB15ig8vJ3kqK5Qrp+2a1+e1r83rP4zeykl0VcfQFZ5BUQeSRtfT7uaY1hDaRTFJ",
+	"uZpYIsY0RyrG0Aj0levF/gEV3Tns5GIgJHJfpC7hjP3R0uu/ftEy0umJefHxEDk426WLKg+P63PTPF3v",
+	"Urz2ZdgEcO/Zi1bE9tmTp4/vPzg5gU8HninhtmN+ulNiOaMLRS/ajw6i29GdF+udw40emyfOCwSfnPuM",
+	"vqDs+vTpE3vJNh/uO34auLnaJG8102guafRh5fxQEffdC1uaBVtblFLdN0fDhWjW4dwFNtUsxofrtbWM",
+	"y9GsMZWd/RWA5zaK10Y3xaVw5fU0DmZDjVVWH0xp4bhoAKipClMQAWd0ieTVkT4AHRP6KIxKx/ONshFN",
+	"Z/lUaVFPITAQsuEXcIW2uLCeCJnY22p72EG7ax6NVXjVK49e/QDYhxp4DsIn6nMDFzmXOvN5pOr1xeax",
+	"9xJnGzTAhch1LXf9fcw6Z/GpIx+EW4iXhfbBiqt46dfY/EC1LI9gzbCHOzVcK1EgXMrDbNeaX4/BDq2M",
+	"uPPOO9OhHZLKXmuGCtRK/yVxtiLcMBU6YmeLCr0OWqYdVcyELxglyHVMAEEUYpZqMlxrCI0Kx6bVYY9G",
+	"Mk/BfbvXW97fvltruA6OWPzKTOhrTI/MgqHssmMMGRgoqYF7XQ1ZJjBPYyoxnB2KjFiSjiD2K+7HEYu7",
+	"6CiL92JXBtgZKSQAIg6Yyn1sQCnmlX2Uh5EDXCK5EFIsEP17KnmOEZ3lsILv/v5f/u5f/IP/7//+47/9",
+	"D3/vd//q7333v/+HV0YTeP3f//Mf/+6f/+V3f/TX2Nlq0AHlSdnOAGbH+ppVdqr1+tV2qtjGmfjB98P+",
+	"l3/x3Z//t60iO9aM8SO18v58trAsDLOzSQoJ0jQbjJWq7EcX/IKBr6V9eAQkG5jH3Lv7PJcH5LqAFevO",
+	"7b3Yidk4TXDR+wu9ucobiRsUOkovhCyv3EyNUrlnp6GlN/jGTw5v/OSw5BP+5vnz7tIXpe+6/b0XN8sf",
+	"32sKhAkX2WWvaVb3fPvmQternDdx7F/wbEYJVQGeFZwwVZoX8qEEB1t8CKvEvGz0OEeqAEhnSod/LBm2",
+	"CJAukOb1DAkzguWTauJD0LTk5nlaFEIewgnDEY4KCd97vfcxYPsYv3SFVlMExGFX4mpfiOgmPorZmSjm",
+	"At2Gky57pHwYGBN6wKdGQpsHDxnH0YKV/lwyjNJMJUS4MClEAjYr7C30/pheIBbUs4zL8y57Eo4x8Gbg",
+	"U0bkm30jXk65TFzct905VrR29g9u37l7z0YzH3a+/c//6rd/848gAagUBGErZYy888GyHt9eJjVrgLXV",
+	"4SGzSfEV5M8LPPVLCf2Co99heMwlcqT26OtfaiW7T/n8CyfY3a97+jyd7qkpdmEPaNhEjgNR2iVEd3Cp",
+	"VIOXu1+uuAI+UgUr1AjvgSVv5oYXQIilmgguA+uruxBSTI29/QXzevvu6kXE975+8eoguv36xt5Xx3u/",
+	"eIFf3H598yc39m7AN68OXn9jxDF8WyeIyzNqK+s+oj++wsdelOY2nUwpu9KUm2Z2Rmkxnp11B2pyS/Fp",
+	"CifNSMhbru2v2y+N4PbYSkWhx8O7ZasrHjx82XvnilkWZfYtH9NTnuKDpSO4jdSwcai/+fWf/ObXf9qU",
+	"d/Z7Na9XeQNvt8fx8br7eZv3kfhg+Wq+8t3w2fLFevXKEvLn9Gi9E9ku9lxcpGJecwFwUdQNxidYXnBE",
+	"WzNQZ0VmyRX0dbW56JYD3lqbwqwx4YdkALuimCA3VSsY1YIVtqnhxZtWgtVTil+omD68TcRN74v1i3U7",
+	"L2i4gFbeasdKC/m5ffqS2Bens7e7HMPTjafBaXgEHAX+1Aint6IdX8+x0Ea8vAU7A8m1t2FqeOL1jQon",
+	"sjS3goxLjGmF6IhkkspUFzkvFGyJapL4LawO2+2PN6byWg8HMxc/SxsWm0uiVX0jFJNK080VEAIFl4k+",
+	"YmZpBimo1mrJq1oebup3SilsVZN5tqQVNUxDaTAdjjDnQ7CJyz7tHITMgnHcTlpLVOEn5pT7mAqEDw/l",
+	"U1sofD62JeOjrvjvg3JW9qu0elVdTqurxjWu81yskj3XL2nfiog9sXuwhqUx4PFDJnx+pmaUji9LdaGP",
+	"bKYtd1KiG2TML4TPwmt9PRWbZ1lE37uzlYQ+WX+8L2eThOZJynhB8I25pEC0wBJQvRr6Dvzu3/zH3/7X",
+	"f/LtP/yrb//Z31yTchD0eSmMoZ3MiToXKk3aR4xSdVb+2M+BCLJfOSnk3vF12q9+TnUHHTkVurjMEdse",
+	"Wv5OqayXgHlvgcl+t/TjUmLEcJxWybif+4tYZRldOqptFYeBIP53dMiHIcxImBoaFtfT1AQr+OoYH9pB",
+	"KK4MAHGJG7G/4NbgD9ZiB0rIgGAGW6yat+PdpcrfmpM3rP+K/H/Oivb23YC6eHAhZPExTUgNXQMvOFjk",
+	"5uJsrNR5F/L9LAVF0a9tgyQr7Q3erm1mOhG/qI2RPXaMjkYIPzx+dAwNPuO6rGYd65TfOhlzORrzdLtY",
+	"41u/VxttTM3LUilgJGvijAGpvvb4IvaLY3z6ddRpwbU0UHIgchkm9/bN2kSU2/S/65D5Y+FSrnh8PhBV",
+	"nIkRl5Q5cb8dC9Dac6M2wDlMjbFMgzYcikGxHoQ/VXnxAJ81b100WpPPU6QwgEe6LEb2eGDGL9NN+Vxc",
+	"I55KnywF9P6Ag7/L4pnMBR+MzXEUl9hq1JDx57LEUeYBE/COSCKmVblqCmi0yVGC2FZoL45a2N4xT4i8",
+	"DhJP87TQ1GquWTp8LtPCpqOeH4EV3ZFPQfwGTTK+A/0ZZILnjtXdneYuS0iJ3oX88hVedPoUP5eaLzSb",
+	"jxdHNUnZmQQj/ExmQmsWK9m3lQMaZcjTzIxwmMCgCEgByzxFjlOZdtPI0rdazimi8S6zrBOdEOXCtDHE",
+	"ns8iIKkiKjD6G3pSTZiJdDr0sEghA3ewPsqpOamvcJg3piyovcGAaHrqW06fXfPh833XB/uz7Yh93fWG",
+	"vnBdwveDfsEXD1znfP3QQ/j4rNRNesL1lR6xHYaPJ77Xr4Ps9O0w1BV2w0tm6neeptLN+MeWo8xlfMkF",
+	"Rx6qRbCazRYF/BM744PzKBQBqWbB9Eflne5EIBVu1zFyACHfZW02H7xZNp4m9DtR9DlJtkrQYgBrP53W",
+	"l/jwiWMv3KTQBjMjnHgVtijas3WUcM0nThGA/9tcX505qqKv4IERdZoQtaQQvIUkb2Vd5G3meTtV0yeN",
+	"rJSnZTZKn/rKrxaCLsL+MrtCU7IoYJ9aIhqBCXeRfh8GMX69uoVw2vIit6GVuNJJQJ+nkug97dUMAdT2",
+	"E8HNxEs+KLJFLdJu2TcMmUJtqJXFkHGJ9SgpumV0mIAMDiLLFEPwb8QWapYj726qGQKEO8voqoNezcQ+",
+	"03WxxC5D+kyLxPqrB7M8N9MbZk+OWGJmUSZsomQxXrpJJHzRUqJDst92j1KC4JYPQ7u2uMbUpSG2xb2o",
+	"H8m85r6QZf1BMxY/DNqGTaGF0OV8hS5GNpmY1QcMtNwcRQnp1i4zrU8Zs+wB8/ePDQm62/NbbBQspfvO",
+	"flvDahB1cpWtFWtPFcKBCjXth5y5K/d5IMguQWTZxnH0zD63KtzloTTDZ3bZ2cLOOyC0u+wEE+mBH5Te",
+	"j1G+cHqGFYolohCDAi6PtD8pbKa7RWCM6xpNgFs3FQrN8qquzEB5dkMMxyaBLJjko8Lsce/OJuDx319C",
+	"j/9+LXz89yv48d9vBpDb1CNtT3DqRSnA5W6PQgfo8/7yuW5eu14Dnanx2q1yrtJLmuJA9L51+xv25irA",
+	"xV5YV0xbG3gS16ZZwFw72h89YAgIUqccoa6W4lXFjIbn3TLSwcXnFXjpZhatss4kt8ptUgrj+L13AGO6",
+	"9iSbcq3nKl/LMPXEPnd9p99VYUXNyt+SeWSFWZRPp3iDwASgLrHgGYTRFcqHMKH/TvhrBVoxjVpKVO6g",
+	"Qi3YVGWQpo1Pp91NDMeX2Gun1ZSCnO7PaAa1WhwlK1jqlnu68hRl18Ckcl5TBDpPX+qyNgn5kILoRAA9",
+	"KMr+m5nrDKJRyVQJkAIeps7e3NjesJO/31tjcyVvjSr1onHfXOcRf+3Hu1yKqkTS+z7fPCyw6lI/7KJ+",
+	"1/B97U8vbtZ8915TlErAPPtMC11OR9l4mSsnhkbhNSfrdLtUo0uoxi57OMQ0ohEmXSrhl8YiSw4pXSom",
+	"KBoa6QIJk8znSv4mzOUtlQ9Dno9FLrq1F8cveVrUGQiQK7pQ4HJgKeSadZb5C57CQXrEemU0oTPq3O6t",
+	"s+p8iW7EJmqPFZqNd9cM1FSwmGdZ3Cpr1BsgAw5bV/M72B7bK7pgCLQ4nKq2SzlI+8Ay35T6KtcFmypr",
+	"Hkb+UuKld6tESZvLmWuIA9g+J5J5a12nPlH55PHQTvdrSIjaR1N73R5buPw7YXrgM/O1FtnwkMUjJUXM",
+	"bqDFHrwkOTGMiYTd2e/djNC5lMpRzG6kBSuUOnf7wRyIw/RCQPqzm60Sv6hi3bpZD20xS3WtImYeKg1V",
+	"uwgnesEHOG1l9siz2iUcnpSVuarsQ8gh3WYwNsHTICm8eXGpftgt2i5lmGd2JmD5W9duO57CK8ND0Iaw",
+	"012xqgQqgxlsJx3KYiRgDAk2SnX7+2GpcBIHi3Vb0wwtp49U0uAMgKQAkCrAjLVROTUbCw6noTmvLPxk",
+	"L01on6YudwL0OfLedl5g6BR5rc3etW+blaoLPpnG7IZNXoCibP/D93sViMNNck3blx0MMD50ge3sgmep",
+	"ObgHuShYfLEfeSKEM67FvTum0E+/OL6/d/Lp8cHde2DQN1rE7UGawL+iix9d20rfmoHBL+Juja0cdTgu",
+	"Fy0SlHikz+tonWsjxAW9flH1bMTuR4D+g09vMRXg9YxLL8ed1cHY5lCy/W7gdIdMGNOpkM387Q14u5pY",
+	"mdidhzG2tgprWpMfCNl8fJNX6LK05sNsOJWb7FUAdD6xgJtlGZTMcsyGh1pCC6mFFP6rTlBzw4PzPUIy",
+	"GiOYAWYynGmz/dHpS7AL6wK2KfazTM1FcsRiqYr+QEkJ98n4iMWm22pWYG79gNozlWy/Z9OMHLngnsOA",
+	"ATTInXfw8iUU3sftSK3AzOv2eqqmZI/CZ1rlVjRLhiT50o9g4luZjwBeh1ySwSniMbAOM4Nk5IDGgSgu",
+	"dOddIoHdGusKvrcsiuNAWMdeq8PWR56IY8ITwaSalzIS+d4CCkhMS5kJGhpNe2atpMiDi2+TpvrZR06K",
+	"I5Iuaku71pCr1CaY9QtzwFfNQAg3AEW41sRnBdRqceNWXmQlD0fYAQoDW0O5B+WNbzd1MHp+bfjl20KA",
+	"Xa93oVL5tTsa6uq/pM+heiC8dfeDa1DpxnmJaFEq8MElrqje6XWw0uUVdZC/in4m0zo14K0s1be1RK9w",
+	"aX5vluTVOMUqppRWe9O/UbK1tHiXVv0lrth4XW7xzrOnn1+lM4ZKfSqmGYJvLjXq9tAqr76QL6gsVMRF",
+	"0Ufyn/1o/4PXtYLFS4X99a7wzbKmFDU2wccyWxCTkiksPjJ6jlfWMjEsVqW5bkFmUBpy9AMumywzUaxg",
+	"/JWKDWc5/IlKl9HSuD5HD02tZdav5xaXAaO8rbIMhikrVZYIXVA7rG3aFACEKTiI4Ihz6RzNJVnwPEtt",
+	"8zVizn3K/i2TmHNd9EONfc0bdRqX7lTLifx8lAbmxfqpvfZzyK2pt3AWXU8M69uS6xsK6Kp7LzTQrRzD",
+	"a14wb2WhqILb+dtgpagLkWd8Wk5rip6iww/u3TFHQ3P+j3u9Ox/01jiRVsjq5WBzMIOq4bBlEAaV89i8",
+	"Zf82L/sqTmnvVNSYnR3nSuw4PxjzwVLS8i2MACv2JpIRXLMQgqX/FgSRkdS1big1IwQNRJgadcVhT6qM",
+	"SquACOOimOqfHN669dX/tPe/NoBavlR5crdXA967BFQGKBAGszwtFidmzGzuQp0OjmcIb6+G0tb3FsyS",
+	"PPgR8cSSHT95yM7FglE4n30eYhNoN1n8lRaQHTj+6Pjk4f3+8bPTT/vvof19mpsFn1gvAu1xoz8WmumC",
+	"58BuDrMOW8C033fWDC5Ekgqei/wzsai1+VNDS+XAC8sFaaHrQdeIyVLnKWa7ZfSgxT7FTx6fBBks8cfY",
+	"9BtI7U0J+Lbn5s3O9UT3bYX+FjNNTT9emwlM5bDmcvL5ZydfnDA+GIhpoT2qwxyN7NPT0ycR04XKhSc/",
+	"5gzCxsyfT5QuRrk4+YPP0bdFCRm15RokDLmZgulUA/jNJ1KPnksApphyoxAqBzeAWTFQEwHkxu+990Be",
+	"iExNRfe999gDAJP97OTxIysBbQQoeOsEPXrI4lfPYf8+R8PTc7uLn3cOn3c0Jnh53omew55+3jnsdruv",
+	"4y47ptTDrlgzCM8lBYxxzWJTaBxZv5w2q1NkiT5EGuoY3u6iV5RyAOjCiGZm1jP0f5qrUc4ngF45y7mE",
+	"weoGb2OJMRE6wmjCV+4yNM+VHHXZH8zMYAAfioAsAi6gzchYjPlNlMCDNhGDDMiGcoFdNPUrrNbGy9qw",
+	"VmLBngo1zZAw8v44laazKmcP5ChL9Rj24DEsnD3L7IKU2bEPEYxZmghZpMOUkL70k2m7KjCR/1hItlAz",
+	"iMUCJiR/jndpvmmqeaYVG/A8N6WZ2zMe2ujafS4Zi//OHl0a9h4mceSZLW3etwlfmH2ErNmlvG/sbu82",
+	"xFHqUjJ6BzCSLH4qinyxdzwsRB7T0jxJv6Y9bDv23nu4EMJQyCyVwjlyrSMaoY0FRq59wD5LP+qyz5Uc",
+	"YdCVZiNRsDu3982am2bcdBWilW24DWbEx9VOkfIItHRTT/Tl4Aw3q9nWtc++SD/CeGjvKIc8tKXHPjCP",
+	"hWWYcTfDQyrYXTtGKNMLdu+O6QSbAu7T/NJlx0wb7Q56ZDqk2Z1ez62PbqFU3zxgmdaB1Z8iTIZpJtiN",
+	"eDLLinTK8+KW+XHPbNb4Zrk7vZ5pqV0M8J4Z64O796A9RmZlGS0+RAO4rpRabRYQNhw2hm1PWBew0KcZ",
+	"hZmbU8U0LSDn4nKBcXQoSSBDCW7dVJdxTdbsQ12HNCZhVXejXq+HidEIV+sI7t0jvR6biMmZyPURarzz",
+	"VAt25+CAJAcgqkzBKvd08W4+pdCFr+/2AcvEhcg0S4SYYpVhew6wQcTjbwZbFTzrEvU+ykysNZwYlGTU",
+	"Afe9BzyY/gULkHbV54oDHsMMmIX+vvceO/Vn+hRTdonKcjUvnakkxaQ9wesMgM/mQtFln5Cdix6E7W0a",
+	"NJuyQj2XwbqmLStxLx58WF65k9lgHHfZiWKJN56Z1aGxR7ZqNbRyaK6Q7s2svlSOsILlN55L98o++6lZ",
+	"wthKgFIChGiu8nORsNm0y+4rXWQLK2oqVRtlnhWzXGpTXiboXuRCp7A5wDLWfS6rRZkfgY8uwtkROsLW",
+	"RizJF0CjELnhNrOCeyliIemEy5iU5hR2Xf7dU9xFzyVkOoC8nAUf6SgkIzXfUTiynxkoMdVFOoCO69mZ",
+	"0W3OPL2e2cWlgHTvEsektOaG6C+TRpQ9l8PUSP7bBzhabuwjlGAeGQSHB0g/c3akw9IkVEcaIlnxfE6d",
+	"ZvOxAOMancewxucKaEJwIqEGnIgEHz1kd16+tD9ESKEhEhC6ZRQ+vVooOvq0OzkAZPRcDnIBRzPPKuVI",
+	"UZj1Fared3vQBsydURCNtF3ycFrxgh30Atl/RPtb24YbdcFJAKP7uRMCdbHhLHMzVdk+Q6P5MuIVNNNH",
+	"w0XCIp2kOOSgqRo9cqDyBEbzfi44bBtO37IzsVAQpJCZ1+yZ9KHH7BLHQgy/d4knxcOw8DWun0vS1eCL",
+	"uMvu+2Ak8dIsSTmyLcGMG+Z0Loc9QHgT1hexs1nhsqNgpjEYhXJSlH2Uweh+0V12ajTp59LvMEp16XJ8",
+	"QOsgxYcR1A9Jah+y/R6UFKThwqIHYy6lyPxnsy5yfABfsahyniQ0qRQavPSETV+Si1GqCwC/GmVfi8wc",
+	"vWcuGsa8iG8CPFz7z+bG52v2gsJ+0yBHzGSZirELqYSAHQ1H1RO/Tw7Zgfmdumnljq0LxI9th49zgYh5",
+	"kj/217K082hPms00tzseqzedOqS20WVSR2bzEHhMd8NW0hlhNKwwqZJL0XFo3jSijHbDKeT6sqcl6pos",
+	"Lsy3U54Ds/qNL2/fZ/AcA7aBl8VNuoY6pgTrcPHU93BnM9sVQ5tygadKSo/gjW/4XPrrXHADR8A/AmBD",
+	"9h5QklKJqEfIA6VZOpJmF1v9ugDyU9wKXJ+bjh07nD8lE2U3ejcZcLFQqJYZPtNMjSFMMglyjbIb+zfp",
+	"MHQPj1UG7dNIqQKSTwJzUaodf8+Ng5tG1BNB0o3bN0Hy2yYg5VEAtbK4z/AEGnBJNFSMuzdNZ+xNJYXj",
+	"RT6XLvEpu3HnZtd2mVhWNREu6YIvNEGo4BvHZUQWFqJ4gQduWPYmIzPimzS+T8U0Swdc47jSdBltFmK4",
+	"Mpulzh6nlaM9chsHPXAXuDn8oYw4Wj5LyEcHV9MLkV+kYo53FiOYoQkk259LS7kGs7CAxoAOlvHBOYax",
+	"WACnVfkhaIBO8C57LAWNKd5pjF4ayglzxc3mfuTADj1HWqYiLSBGCKwiAT75sNPr7nd7YIkHU8seCFa0",
+	"gqlk0T9bFJhAiJKCO5fC/t3Xr6OOmgrJp2nnsHO72+ve7oD5bQyvWzMPyNBbPBN5sWejBuCBkQArvrvW",
+	"PUxMA1NdHJtnn7pHiRhVYEaMBvSuf+SWKQLOzkYAb/CwBWK88EZfaNxBr4dmXEdzyacwnaalt35JIRRo",
+	"Z13LnRr2pwS6AftV1aku2JTyafjheh117vT2mypyLb/1TPJZMVZ5+jV6Nu/0bq9/6ROVn6VJIsDpd+fg",
+	"YP0bD1G04fMfrn/+VKkvuATYwV0c2HXlFyKXPMMXbrfqtw2NQqPubDLh+YIWlB9IELhmOsyOF3Mju0AR",
+	"BJDgCPxP+HPnhd8SHJMmA6sZT/o8y8AbNVW6qDMQu9AYI/SUNW4ZbcKUbOqDoxyp5IYFkZTks0z8WFvq",
+	"POu6i63gw/3MB+dSzTORjABjKq3hjCJPtcounE4Uh8IhPkSdo6SBGiGWq9loHGhHZ4vKsU9+nrOZNhcU",
+	"DQh2dvvg/XvvwyGHfSLrli0HRI9RC9HyAGAHrAiaa5/imZLCSF40o1AhRhug5rjX4Gfz9KEF0LpBHoOb",
+	"jjlSH5TMdEmx5fBcmKbAVUXZvDAp0vA4i5W0Hrwu+8JdoYpxLgQtGZpIc2eZgYXL3ZgA5GF+gPlOJSa0",
+	"C8axy740JzM1wlY55glVQKYnCI9CfhwdsTnPZSpHeE+j24+tw2UyM0cIGiehkRMu+UjkkGyPzLF0OePn",
+	"QpMFHmMmZnmGIRMoqQ9QRuuYAiG5ZsdBiWBegluFmaFwQMyChpsT45bCyPQToSumIFgi1sJrV6nXwISk",
+	"TH3lkwCuOKIkOzc+Ch4mYjJVhZCDBbgLXjhQr42xWSPgKbqWGIf8aJjPYDGCH0jkkqu+8xG4TZi+TS5X",
+	"c+3tHJbfdw6OyrcAngBHy+GtW+FvXWrK4Ye9D2+DjEMjdqkldsEbWaXRoznhaWaEWYge6fi4UWpbuFZ9",
+	"23BCMDuKWbYIV/uqM9s3Xxx0XsD5tcUhaAEwr8uOSYKnbnEQLyV5BEyudaxuPixhxGrnoHdwe2//YK+3",
+	"f7rfO+yZ//3COYsP5SzLlmJE8csx1/3K4iC8Rv2we87uztfj+mmwcg8avF8OOGxqKKwpbFFlFl8EmuB+",
+	"6Fa2jqTOtvPbrOCcBtIbVZQWCsEXPBuqfGKVmuvRhHotNJv7Sg6zFH3ld/Zvt1KFPuc5YqDv7N9t0xE9",
+	"myJ94xciSfkPUUk7TpBeg850p6S1VMuQHOeFKXPlrePWq2D7vEbdrR49GmhxxC1i9DPyA3i2YYJhdpcO",
+	"r4/hh+rhVSfYVg/ZxwpzGF3bkr+z/o1HqvhEzWSy3R75ga1cnOirWLxR/YX4p6Jos4x25+MP93z8nm79",
+	"H9hO/qkoLrONy6aBjW4pdlU8UnBDmdqonkoIM3icPRIGXN2Z4BcCOd91wRdsJpE7LumyuLSzYmf5VjJb",
+	"QLjBLM9iMrUqGWbfGgsCt42VLihu1ZLapQXSaHnmTLxwE28myB7TIKqkdFXXRZplhD/ihfX2LB+ez2DP",
+	"Lku9bS9uNRel0j6/vf1FBiOwdteYnZj+Hl9j3rhOt7v3bHnm3Cep+eauPjOSgWucLfDYD8TRMsvERk4W",
+	"6PvOwXIpBwvaeGEo36BjxVzB5wjYIgycxJgoC6f1gCcbg6oURXoG3grwwHjKXVcKqCZjkSEsIR6q3Llh",
+	"CBepn0tvv3asOwhD9i/SI+5lSw2KXgxogYUJ6hkiH32aKNeYVKNHBNw532CKpW/cC98ET34DTgQ9Vpl5",
+	"YphmAJn+5rn8Zm9vb+n/prB4ztOiX6QTEZuSyB/zDZjjKUg1mbmUKhZYliGI9xsfoWROYxt2VBTIkEgZ",
+	"XC5EFrF4omRaqDyVoy5USS6NYFyxKYM8LdIBz7zfC1iHzE9iIvKRkIOF/+0b78FybYduAQ6gn4hpMTZP",
+	"wUdAM1jM1TeEjuP6XHtPDuV3OirjsxBcS6CXCDHaBaTKNi9lvICxwKK+8TVAQ4weNctFP+cFDDHPsmi5",
+	"0Sq3QI1vEEzJCe9g/UFmKOepTNQ8Ypxl5vwkFkxiGDxivABsB6DUJjNNzLJQiie85bQqPOYmQFKa9gMc",
+	"KrI/Wf8c4MlKKWQQjkY4qG9sU3I1YT1WKLZvOoJwtmpnI9dVGKCpUll/JgGYkZgRMl+YgaosPNx4Unnq",
+	"S1sOEnoiVhnfhQy9jWuDUp3qNAOw0Dd+6Ln0lMhjnqDHkkY/gawhEI5tN/pUQbI1vyOObLALlOe2srcY",
+	"0uJxMGlTiSnJ7SS/CSvDdMYzLgein6l5qcmm1/QbCApAQp+JTM3hKUwyEu7POFNzu/vicjqmxsotmqlf",
+	"5Gp2lomlFgzSfDBLC3aWC36ODm8IOPRTUVsu5fDSfQBlmfaEk+FToIGHcMCz7IwPzHaFkAyRMK7ZBOiS",
+	"bFBP3W6RNI9SMarPbH77RlPTklSf28E2t1/aMJltm55guAUu/FSzYS4oTgLw+cjB69m1AXY000If2jGf",
+	"5ukFL0QpxsjIuk8fnpw+fvqH/Y8fPo0bdhYOKk4Nz4sU4xb9GLovtZNLasiGYi5y4NyMWKHMek7lIJsB",
+	"qopYqN2L7Bt4sFyXpVl0zJ7feHX1m4ruWthkgGVvNOwdipqFGa0/UMr16oIXwizkfpIOhyLXwTqBqCy+",
+	"gKNPeIVDpnpMQFk5SLMUgVHUroQvInc+GYn5Po2KaRwcC1iPkANYIeVPNevluTwOTl6V0+Jzrm4bCYHo",
+	"tyA/+DidTk0zjYAIBg0Qdea7ahQIeds91H+Nu3wGGUbeoqs8CFAo+6dDMwUfQIQv2RCcRtKJOqA9dA47",
+	"VisIDAamL/svoo4b987h/kEPoGjSZV4Pq6TiS9I/qIJEYqeUCpsyRb/fKdVzu9fb2Ew0y8Tb8XVbS0k4",
+	"4vRNG5uQpLwLGHQdaMJAB9BuysjsgwSx6UQcsvr5xGaVcU+dw9v3TK8qqnTn8J75cpYJ6NBBadawHJjh",
+	"gUhsDkP8NphGsiC1MDh5m1LUwa3t22FKuQpLEyyQNVamWSZ2jvKdwcg5ymVw3b5CM9GtV7SxVnrGHwIC",
+	"DM+jXHg4l4ueAc2rADXDxelBOEx46tkjkhzoPph3oCYC8n2u9qnPKOnrD86f/gN1j19iya7zizcvhd05",
+	"ujtHa8/R3d6/Nof6Fhv/Mp70WSau0otOzm8xmRYQVIxh3+6e5k4xylOG3NRgIiQD6AqTHyV5ixjFkOng",
+	"mgf51BkQMmDkvYOzQz52sWAjxZT0mPBfzpKR54eRYk7x7IQ7t/i1VDO7r8lAjub0xJrZMFOHed8GL1Bk",
+	"KrbtqBLLEOK5XbSDtZLOxwoS3LsYBbC7bw4fMA2vhw6E5AArY14t1EAXPMMMAc2Ig1kmLoU2UMNh6QLq",
+	"zgDwmcMWwSkoPVUVtyVZemBlKRCveREcvB98++F299S3AWXYna67W+oOB7G71iIOIrKHE+RYwzP1Ddx2",
+	"QzzEMizAHWwQti0HQPMU+RyuwLZmDjkbusSeuiuwvxYD0g6cwURc0M3UqJ/wha45fRwMowaCUcO4TNXA",
+	"9TqFBgHfLtCn/Wom8oWXai6h0Qab3TJtv45W1Q5ma3P846zUVW4FYFj7Mu2oZRndr2MZbdMClOn1TbC/",
+	"bdD9z+GV1y0QLdcIf1l9mBJ7+FevOmF8KBwaeIyUvj5buK9Nf4H/+f3In8gELVw+kokFDwguYWXCx+bT",
+	"6e4SurCK+oNzcwZurHJpcG69MCd8Umqx0SBXn4btDn2jX/bVXPZdrwnQmIsJz899e3FnB0O5+lQ3smFN",
+	"Ay3rvekLOR4Q0uFG3otFPdGHxA8Buq/pFXme379zwDS74d1P93o9Bln1AiUClBNSEd+/c9C9bca0lKng",
+	"ihSETfBWJIN3gKvLA64ui7Xyv8LFiNT9hlPz1isrL17fCgQKZv/e5JIOK+Zhgrf0WqjXQ5caCW6UGCqP",
+	"PCiVUHfg9gBmu6BJEyELoNfgFFZm9vQRkeg5wlVAvi8fxse+HGjope6CVpwEFzX7VQfAAGPkmMoFOxPm",
+	"5j0YG90w6Wx6gTsu9/66rnG782Z33qw8b64Ci7/63gmLanfx3F08t/Oneknlb5qO1eLyIPxZgkm+a6+b",
+	"D/hgbC2fZV4WBzZCmrpFhAxyFnwUWe63CI6yyNKtRRaGGznSuKjK8eaoraLgXg3skCFvDRL8eSaqIudS",
+	"80EIp8KGH4KZF5IcpkTiS/QqdGqiZXlueV8gNO1EmToAAP1LdeZJYUZCP5cTh0pd4rhMPYiMTPZksSav",
+	"s3ouwZHMy69R0fbhLvGtImB5+YLONF9oNlZzwKfZEDaVJzaEjhDZsZBFWixi5v7snwvzMQBew3M0rXHE",
+	"YppY+BOn1vyJs2r+onk1f0JSZwJaytnkTOSMmGjLgFaCgcYWC0ePlhGeiLs0a8gUbReH+ZuWR5+WR6VG",
+	"fDGM7+q7l6nCMjOQJUMrY2/5NKWxgR9B/7JPlht8LhauezBB9p0BL8QIGCDte34kaEXbtscUHhbb2kHv",
+	"MOvcdJg+0WKv7S88sjygZQGh1UQgfXSg7VABZvn2f6nOasrwK94VQMc4+IYKBSAJGoJfZf1cZW6ozd+m",
+	"EI8dDQMHJhMzNEDJnYlCI+th4TGvZwtm3qgASG3ZqBknfGFnAgGk9eWLl3guRCzJscEqZ+kEv/QoX3Uh",
+	"ctwfUFh86PtMv4qE6rFeM64Fy7kEX9w3NTBHsJWBVG1jKrM7H/xiKdI9dVk8yNLDmODtsIxSxyxohVvQ",
+	"W3NHcGpw55dcNhm8+KCA7CFeuwkSVeyvzH+xOmVkgyHM9s5awgB4q4YMhVGp1QSMrG+3e7624XffbLsF",
+	"Ndc67UDGlhsPt6S9/ZWt7wepK3hdfs43P/TNq4Kyy7dTes3iPsZ31tUOWzPVlGMux5iUhmZAur9aU+zK",
+	"nHyrtxUGRrg2NFRdqK0qfhfNrzRKpOl0IpIJTmzAR5DpZmWA2hh1gAQQnMD2rqaGQ0xn3nyvw7EvvwXX",
+	"jeWLNO3vQAoEe6a0vZLO4f77zuABV/VOb//Tn/7s7untzz4ws6hm+UD002nnsLP/4UG31z3ovt95E2ZF",
+	"sw02MSvSmtzZFS9pVzRrMtWFOXIvhAepNNgZSUm7KkujZzhYEbF83z70zscrU082XebQ+d06v9Q694yn",
+	"DSvbDXTjyi7FKtcF49D0vt1QnAuVDmpJIjuH9Js7p39uPmJ4Fli9i3zRJzLSzuFX+9HdTWhSqPNvK/rF",
+	"9c0R/XcOv3rRDlfUejiijk5HkhcQ6ev6RqbdzbA7lzst3WCvtpVS5+3i3wWV7Iygnn1x4KRVOxHYaPS0",
+	"r916RX9V4knqojq8qNxxJP5wORKtURCMSo60m4yruRhiXp+NV2BzhMjqZbU7aa73pNmFXVwfj+Gm0twr",
+	"tBupqrQcHpl1fIXchRuGCFi5ci1RAqFM2VYpd5u5EgOwvMXxnrzp9nw7WP6dJHznde4dUuF7TxV4dXq6",
+	"zbnWCFA4xmxZ4Bij7LWWNkoLK4PRxU7JTGv9dfddRe++xQ77uZHFzvV+Z7K7nMnO53Rsstm5oW5ntKuu",
+	"dpeZcy61zdHoXeHg61Na2F8gtTskdrRRlu45LS5EzsO0hsghZwrDLPPEXgYYGFvt2QLhC3ORjsZFjQJC",
+	"ZkUi1nmrZkXI3L2W24dO9eP7XzyAGcWeiaT5xbN0VFEgOvcfmemkoj6C37GczuHtTVQjrOa6DZI1o7K9",
+	"egQDuUVYIA3XZTUeO4ItNR5apzsr406B8VZGJ7xaCu316sutV36TtTE1uhbsTI0/YFOjpTdtbWpstwxX",
+	"2BpXrqvdIXIFh8jOgHiNBsRNBfW2FkSs52pzn2xqP7SX2muxHwZyYlvt2+7FQIuu26oHm6vH12s53Mm1",
+	"nTlwp01fzhx4hQo1prxvNAeiVP2VlacuQ34ubJiQyhOPoS/Ey8IS6Gs2xHgllxU41UyP1Vxariu0l7mk",
+	"+BBjiNTVgK/FbMwxZKePI8x9Lx3bJIpt4LKOAyAqZkE25ZrDSTPOILpGJEFAhkBpQ1RatlfQkDOBrWZn",
+	"C2fRITos4AHTTeZOGselo7AOHB3IwLaixpyVTchsOykYT+EiYSIWA8zX/AFJozDBQpLKUcGz875pTMzO",
+	"xCiVOkDimynEcKkB18Indyggw8QxKxT7hefunACo3jH2D8Y854OCcnRzpqdikPKMTQSXEIZ1jPHPdjJo",
+	"yOd5WhRCYisUGp7NGR//3gf3KA8H/KSnfCA0MYHrsdDlOI2vzQZpAKT/qvVQnwieD8an4mXxfcOktz2V",
+	"YD1sZq+m5btTua/bvk1792yBLpc0KUl1mpZaoY6xXqBTGi28Hm4ddaazGrF+UqhcYFp31wSSr132icoZ",
+	"l0y8TDWES7rg0WGgkpsTwJHdl3VxkgYzU3gmeB6QKJ5SJKAup12Z8FQWPJWYYYIahOwNsReWMQbkETEi",
+	"vUqq+e1l1dys0C483LfRmMvC+8kslN3ba+fYddik1fPakT5ElFERI6D2jEjGoToXYkpNB99GYCa3x/NX",
+	"ryjxH8V3QIGdw87+7Q97PfhPzyds7xx2Zvud1y/8pj9bsr8HBfOiyNMz9Le/6gwwbuS7P/933/71vwyo",
+	"DX7+8IlZ9dSKTpb+PvW/O4AoI5Kz3/35P/32z/6s3JYDags0uakVpXPJCnPNZcfXCV9VqvUD8YEZiA9q",
+	"BsLo+4MxL/pqKiR8qY4/ur9/cBuatYG2j619C/DmkangCrALI5Gsu6x4Lal8KOzuK7v7yhbWf+UobAde",
+	"zG50vq24tdx6Rfu8lQsA3tkxyL9bFn07aRsumVUm+1Xr4CoV8LVmIWrJbmFdu5l7q1UVNZq74b455UWQ",
+	"+NgqIFUNoe1p/UyL/OHHeAG9ShPCixph6oyvqwIw3VM/ADwXkLBsdj+2vd/huS55351Z21sjnssO9XZ4",
+	"rpJ56UxkSo408tMLy6zkr4qQjE6DFWsALPhxkvKsP83FMH0Zd9mJw3RRo8BghXn6OMPHIqZngzHjmv3e",
+	"vlF3fu99uOZKFudiBGQriRikidCHIS3Mupbhu9b6hi9FTGRa1L2C+T7xnS57OPR1BynpIpYW7EwM1ERo",
+	"e7WGIuBqDW4xXmDySldYYBfE3kLpSMgIF9FSU+AuLiArL3XT9YfeboS3QQFvF9424JInvHJBtQNkbpi9",
+	"3kEn6gQrxHzpRfJ9fN80YYSr8f4x7AGztFaUe//RUqkf3PPF/vZv/t23f/ZfOtGVhApgvdeOh6v2to2H",
+	"r8WI+IF+tGJ8rjlEwA5xW58grvwdYG53ZQ4Ac1YctjwVV/j36L1br/wubHVbti3YAeZ+yNdrPLc3AMy1",
+	"Woarbt+r1tXulLmOU2ZnarhOU8OGknxrRB3Uc7WIuodDl1msdC/y3v9hiiXZ60YU3l0g1Wch8kkqBRG6",
+	"R4xjFnAOpdLobIHdQ7l1Tdg9L7LefOwvJQzbVBBcM4RvJ2nfbX1+5zN7BzB+V3UHSHiaLfYKVfBsdRqs",
+	"XM1BOANWL+GLIJWl5SCnjeR5n0uGK14UYjItNBjAFgARARJwjgmrIEcH4D6mubpIISEml+xMPJdQUS4Q",
+	"5gVc23vsGJiJKSuX47YmBu+Jkmmh8lSOukU6Ef2vlRRxlx1L24iqhQ1YjiXxlENSL6TJzgUxGKfFIeO+",
+	"g4RhfC4ZkSqbZ4j8dJImMh2NC8QPDgZian4ESk+yjVnUHDdfJXzRZbHLPhHjoAHhukinhengchOLsUhz",
+	"2xzTijnXrq6IzcdCiguRY2bQgZqIrhmzeKB0AVa/WIuRGXAd2wyh9pv+NE8HIvZ6AI3EmCdQLBY5Fzkd",
+	"tKa6VLL9W/u9Xq9nuhYPZnku5GARdxnmbekFZkgoHlpzCrZVy0UdIoa67EtT+5hPp0LStNvc4VwXlOBF",
+	"W3zgJNXaTLVZGMe1selwygMCFdY5TkAQpI4rEsCOXhGgMwKfRDXCzJ1VAnyqVZfazQx5t4Gi+mOzz05x",
+	"m60hqj4NybePAIaV8IU2+g2uHztODWDGhC/6q8l9O1GZiLoFze+pHXzY+rRRNEvlIJslItmymauIgLdo",
+	"JCBeLQOzm9z7PMuWQGUjUQAwDPRNQo0ppPZ+86Bc28SVJNw+uUtritzp9GGytlIYxfoqaTf26ZF2tX6B",
+	"L52ad5rqBjELc2LPrfpBdqrjpoP8rlBDW9kIauwfmnEIuKJRfHcO9+EVOqroi9tlHucOZWmA+BhddA7v",
+	"3rl327xV4zzgi5Ii3Il85qTO4f7+B+9H5Yk/NOqxS+9gpoIOC9OQ/TultEMde1j3998E6bOXmps4ZEmb",
+	"2dkzrtd9C9ocrg3NkjQx6orXFhs8urk5ywdpluJiW2H2aMkYHSq03YG+aFRqIUexmsO5EP/0wSlrLifu",
+	"BroTZJ5LC6fG2S3NxiIXlPBmqGY5eHYnphVLCsEDyJaxUwl2KsFOJXgzKsH6s7sQL4tbJB98wdX1VGvO",
+	"2Z0vb8Nevup4YVyz+yc/v8ZTBtWvPT1ZjYz7GJ+7j+uuXTrvSn42XRVfVy+P1ijET8ZKik/SrBB5512M",
+	"eStPwiaaZHUqdnv+mnXK6gQ07vClmVrjg65HCJq5r5SEkW6aTYOwMi6TEpQwYmM1twY3i25LtY1cDZIS",
+	"m3eafU6V1HtdrDrusmc2Kq5ETiFkAqi9hTVCpnLkTG22jAZQXXlPvDVsXenJznd/9a//9r/909/+l//2",
+	"u3/+l9/90Z/+9j/91e/+xT/47v/43779x39hg7n6OLp1MV0uEaF1lEVbyYe3yQcX3urbDUob5xpkcYo6",
+	"qe5rKJK4cVePZwsvWv2YX+a6X5mIdl61yobdoeV2zrKFjWJG10lFoiPGIBTgWx8kqxTDW69axZ4tSeJd",
+	"CNo7g5Grip7t9ZEmTFyr1bE7gL5/B9BuJ14fkO7qtuGmWvBVIuqOLarNIej4cCgGBZuPBRgj686yOQeb",
+	"YXHEZlpYmghReD81nHamDU0QthoJc0WK/Ld/9i+/+/N/u+3ue3vEczsh+IPXwjcVmzst/LKQtauS0Ws1",
+	"7lsgAIGSfithXpu/86kpc6eL7XSxnS7WHJ6WZWq+vNNZodgZ4AgLoHZkE5WLq9v+4gKhKQ1e/gfwMyhB",
+	"uKNVrg8RQhoTXrRLGhiQQ1oMqdGrrGZGD8tE5N1MzftznstUjuKo9K2ep8VgDIUMMp5OWKHUOePsjGfc",
+	"dLtQTGFo9xwgpsU4F3qssnL5uQBaNSgmydMLIS0Cc6BmWQJqIRh+uUzYmRhxaQo2b1m0pcOsmsGO2EwW",
+	"aRYUP1CIM63Uar8+DEGf5h+NwRn4OM9EXnSHaU7dx8+50Cq7wAGUDL6jpqmcmZKI203Pzn5p9NmUlGKy",
+	"Z2MhQflKZos+5TAKy+RniCG12d0GpgaZAQi0UFlihlTNRmMCd+JTQA2qpLBvZ5lL9WzTFeFLShJKdi7O",
+	"xkqdd9VwCNNAn1HVhkk2gzscRuxMDPgMAkkIr3shcsalnpuhZHf2e6ZuWAZSFUAhYNbhML0AOK8uV5cp",
+	"XcSHDNcz0ei5usfcspoWipkjCiG4aFlKfEsKC60GUKpUSGKQH5aIAszSKRyixH4CKEdKq3HK8yI1W6hL",
+	"6FqzMCCZzYBPBHQDAR9SMfcsukpotgkk7EHJVI9kE3UhEtMPjPPxVVVqFi9xIQNXqfs2ydV0Wv0yndCj",
+	"h+X0PFpNcKixMbZEU/kwzYSOGBVnVslzyZgtyC36WjAvCpVWzlyaTuvCPU9l0uC/hSdLrtsA63K3F3Um",
+	"qXTQF7h0GsndOez83a/+7vPns16v13vx3o86m2JirMBT+RrsCW7epgbu9y7XwnfNpwxLYBNXMp1TO4qY",
+	"S/mD3V7kGY1oo0eYFvaKUMo+z7LWiI9xqguVL1bCCZ3cgaCU3HFEgwRyxDBOarEvjTg0JxKehBOQ3Kbd",
+	"GYRVeEIWqtwyLxdipPIFi+nruBIAo5kGkTcWEmJBcmELMEevORkoeAFiUsZqDqcEQfScjAQeZZSO9bTW",
+	"T2xHvte0T6svXB5+fbYAitP9g3sQydKDp7D7cO9BZlU7OsFXsO76NShrGvPKren2aa93uO9uY5Ol8uBm",
+	"BkvARjSak7mugmnGB0aO2qX5BgDYbo43EXVTvzB24u5S4o4Cv1B/MMKlLO2I/Bx2uNX8AgnotuxVycBU",
+	"Al3+9vlBMV0iUeavTBH60Fb1zjPKUU822UBunHfb51Lbx45jo47gBnorOjlpK2ATfi60D2ZUQ0SrghoA",
+	"rptprkY5n8DVDaJOY7uzqIhbr+iPvlSv4y6Lp2DGjIlyDVnSoIyIUjmcqSSlwMlzqebmsvKFMBc8jGgI",
+	"2hqzgp8T1bg5MnziUtIbsK4jFg9mulCTGMIdJV6IzaUMGRhCE6GOI+Jyg8voSAkbS6vtPVMjc4O5dBvd",
+	"JvI+MN+lXAzSaYpqHHnJptzUhUU4xSboDNwSHR6uRABvmnLkAHCYXjXopTc0odyxPYNcEiHOnTgmwumM",
+	"MzUqVAyjbbOZLKYCaCJcqFQcVBhnqS4mSp7HLJ7w/FwUaDIBvctofGZZaBZLVfj36+6bCNcjIfJ2OfDA",
+	"CqNLLBV+0XYO8fcJl3wEt8jSejH7qWxUDsnpX0SdKZntq6XkYip40aeY387h/p07vR4Q56lE6LUJZ0sN",
+	"hEnsBHXZL6zh2j2Wyj3QFoGYfl7Oa1uSAuZjMpvCcZsnIu8CrStEtEOSWmtQxx9xf4m8i8T0EUQhmHcf",
+	"Q56cH72yZbzG0HY4J+d8AVKo1BU9VtOwJ1hyZwNyEFpS34f0t20IQsJBJ10cvOPphehXZiTFYwSviVaJ",
+	"djOBK8BsEe3b2JnyRaZ40sVZ9xPzh2qWs3CTM/OEmZ0fvQrfeb08RXZxrQ6urOwSSuBQXaDTPFU55F7A",
+	"B6q7Ar/V6ciNjlmCM21Wnly1wM1P2ruBrpM8xS3A1Z4dGtMdrHPnUHYkiE7zaq3LNfqP7GslBayM2iyv",
+	"yYdFoOnpgi+67InV6pBRit3p3WHDXE3Q3q3k8hUHEYT+VN9hPt8VzOf2S68Z5Ll6HezO2915+7bO251s",
+	"uTYU6+aCZUs6SFoHV0kHGSR1E5NpgZSMkMSzbIfIBRgg8PKvpLCcWZAOcj5WmdiY7tGaYOrpHptAr6HE",
+	"3fY6rIbDMmOjkwDDIUwwyrTmm6OVeT96NVCTiZLHUqoCDbZdWhwo5gIJsPH97u3nb96dNrvT5h2/3e0o",
+	"Mb/v+OIrvBGGJtk9u7VW0zw8Cl45dW+8QadSXYXrPEzHWcbCvjHft52f6VJ+poZR9SsxfGC1MtdyNd56",
+	"dZZ+DWfO61uvCM/YIta0btnsrA/vUsRp7VLbbKU1RrvVZKqzq2zrVHUfpV97Gqh13nhcx49M1XA1mdWI",
+	"2yezonEVb6vJD1OZ6nFNFmQKuvj7f/ntv/0v//0///Fv/9N/+vYf/8WPXhVcn5tWvv7uH/1ff/sXf/zt",
+	"v//j7/7oTyDZPE44Jhc+ebDf690xc5MWkIH+N7/+k+Dd3/z6T7/96/+H3t1Ar6/r/ZU7cS7TlNUKny5U",
+	"LhK/dHeK307x24reQaBholYgIrHf2UynUmjkt2NK+tCB7QTm0tmsLkR+kYp5Ix7qma5lGUTw/WiWC0vq",
+	"k+YlMmr3K0BGCzZRumB3HPG1ypIAamA50exz+z37YLeO2FIXueCTmII7AHbqib3R0LJsNfmpKB7bzr4B",
+	"u8GqC2loU3CIy1SO+haOgF+qLBG66M95GlycD7p3o05u1fchTwFV2eveQYz7/kHPPKDMObO//2H34LUl",
+	"t4XnpSr6Ri1bAJyd/vrQP9MPHvjqlT0ygS2NvY8ZYaH3HZ1mhO0PmXPBNPA+nHSA7QubCFy+UyET01Fp",
+	"Vtj+gf8iF4XZA7ejzjRXZpWmctQ5vNOL3DUdOIQRJ3GJO7yd8nUynVbr7hpxKQvwklRINZuoSTlYtg2m",
+	"szWes0yLuPqK+7TybJvgl7dKaprwRTPN7CU5Zt81DGp58jaBolaXyG6LX8pSUBnOSxOWroJvN+FWTwGs",
+	"2px2BQMlzSFGYaCciAshBUmbVCvoDjoXYmphnnqWFV12zIazvBiL/Ln0lWN1UCjHaD2WmubRo5UhO7JZ",
+	"xwTA4znErNj7m4t78XQpfIH5m4UGLOt77x0jfe9777EbPzt5/OjmIYvhC+D2Hqs5mxgtzQI8IHoUkOzx",
+	"TKbFIfOJU9yz9qvIonRpGG3qF5tDBDK9PCyeS0vlalPaYBSsfxzlP0Sqgu4DGbELoQtPrl2K+Awy5mDu",
+	"GFDqCqVQl8SAVHKNucmwozFMM2EGwwjBm4cwz6VUP6WcN7UdjJB69+98fvJ3zGiZUT2iMMwR4mB1bGcm",
+	"HYwx8pKS+0C8AEUuB4l+bKVni/DPsPYfaxfOSqlhzvjgfJSbm1gEuj7MTH5hg18ro4AOFBbnM/n/s/f2",
+	"TW4k553gV8lA7IVmqGoQ6CY5JDocdz0kZ0QNh+SyezSyhFlUApVo1HQhE6pMNAgxGDHatX1jrfZG2vXb",
+	"2fLJ2rDidD6v5HV4JZ2stT+MhxzpL3+Fi3yeJ7OygAIa6LfhjBBhj9gAqiorX57X3/N7pEfmtmWFvTxz",
+	"ZK8+LX/QSZNn9Hp2R/Q5dfkh6PRBiRA0lQ7a3OmpbDyUMbXtpneAxCZ+4+onxnrMM4BMs1di321Bqjhi",
+	"8VAfplAJ65JQ+Fc3/Sb+IxdmnEv4cVsyFr/42YcvvvXTT371J88/+rn9/pMf/LeP//mHxd8v/se3Xvzd",
+	"P+Af9Xr91Tp7d5AawfSI9wTjMLmMB+9D1b9Y0WHPt906RbMft0LuDNnNhYXN0DlpZBdfD4QwTA+stypF",
+	"wl5p1ndu3v1is/FqBJ2KxtL+ysrTuF5g0d2ZK6YRpRJ+Cm6T20wuo4wrPnOBlULw8xbjDEI/BJ6nBhkd",
+	"+EzHbCi4hH5P/qvItZ6KnVnufiuVYVNhEJYfwU5UJJHoDLlNnaRY0c/zPD0WdXaba0HFBFKxJO33RS5k",
+	"T+BBxvvbQeAkBi2T4I8S2j3u8SyzZyJ2mwul+Rc0i3tK9tNDt/fu3L1/7yuP70T4j7uP794B8R2/+PC7",
+	"z7/9AxLme7dv3310cCdidx88fvjOwV3YUO88eOvBw3cf0M+//zef/OBHuEh7c62yCvk2HkHtt2QDNc4d",
+	"AEDlVI04I7Rdlt/KDDi7qXEHv84eyqr7Y7coOzwotB+mcmxQorrOXPhGKXJs0eTYB+CGk4LnHfdTevvS",
+	"YrSKreO0J+qkJ4aGPmUDfizskbBC4Nr2NlFO2m+dznLPHZtxLiKEC9JkmKDbQwpU+YZnJA98CzN7qiIn",
+	"JHD0WBdSlC3kpR3Rlgn0y4JHIHsAljd6qGJRZrpXhBJQWocHigEzgdX2u3AEhvaGjtQYhEBJQGKrT+Ap",
+	"wDVuS1e4Ws/UYSfhU72k8qFsun6qRMUVJZgLWuFENVgzdMNXdrfLr1rEdKPacJyZ1Eraq1ZNb7mwyfKx",
+	"2ZUDv4U2KnRDKbr5kCSstWq//skPf/0P/9+Lv/zhiz/+u8XvdMrXeEPlw3OHn1DUPhMzEft5QEol+GT7",
+	"oNFsNa67ABP9pmtn8H0OdRlVTZO8AICnEy9GZyByAfEh94HBT7YdjAMiTsG0431qrWsOxUGfaPgZ7Zun",
+	"NTW2nzSbt24hiIO+HoiUPr/5LKoVyrHWsvusz9MMGsm6QFkmOs7NntkGzmZeNDXbXwNPGNhO4HmvuT+1",
+	"x5OURCWMb842qrVuRrVcTWjMS06MVuMcyplhXQOIi8/O2PdNTdGUBLzRivDWs2AaT7s5Gue4ORpzm6Nx",
+	"0uZorLQ54G1oc+ycYXO4D5bsCDcffkc0TrkdXnPbobHKXsA3PtNmOLX4XR7znPHQN9Upm6yUtVnQRnKd",
+	"bb2vrKmIH21AsNomznLV5QjvKqEfykgVX2XpMMXSTJ/7uHb92YkR3ypndmEU+E1hzmiMlS8nwsWNFbCx",
+	"AjZWwMYK+NxYARtE3OUxv5fnH4M1pTDsqXMqp9KdV2ckQHU3/T5G1o9SmURBsKfZiBqNhmdvxJjfTCzF",
+	"ha8pBItpgmoGnfJGvhMM7Oxqe3nmdQnJIX21IgOwH/Nb9rLPVKPn+b7Oi6oudqxAhXlpzSiIoKzFXtbc",
+	"bjS3Go1Go/maXXAQ/kXXaBCoTogbro8QhAj/clcjs1kH/tvs8G4vEf1aoTGQLuzkEV8LRjyrsxaNebtZ",
+	"jLnpBtu8udJQt+eHWtu+kHbTfsOt1SSwOFo+GQU8HvYPTHkZz4fa39RWfko8aj4ujglnXBgeJhQhyWA1",
+	"yP239t/eZ35Hf0oK5Czdq9d8VLyoR/XnUIlcaGvgUP9vDvmlw+dOecYj6h98zmf9WORb31TDbiq2PMBz",
+	"ASQH0rP5scix+Q+cgO6UpUaLrO8ROT3BOCU0rXWY6qDNT6qZ5n2gme/xLIMknZxCmm7+cD/G0R3AqC7A",
+	"+il08GPHLM+2Gc4FElnWa+gXYpYdcCu11vbZ1Dc96ySfrbCd/QBwTBtw26kPIE09gJaQBRmT0ZngWrCc",
+	"S+r6vyqMdSHkPlfjk4oxH+NPVgGo4t0uvsH24ke7NvgXB5H9zGFV7cSsBVHF9d6o20uGssK0L0aw4qqc",
+	"ilgV780yYQCniihUAl4VpTRfKDOuArhsOsJGK1IgFjKfFiykMX0CXKGpYSCxNNKYtiV9ifgc5D+lYRBd",
+	"sZrIOnvbPRB+5n9CtzpURIKKZO+JK80BGNDeUMlDTwlP37gyHg8DPYRIszYs1io3SDg61iKps7u8N0CY",
+	"DZBCivRwYFiSWsMmcehIPR46OBL+wM5MW+IzPGgMSlZgTO/yFGC8fh77Cpr4AOfKOM+FdOvsyOrphVPN",
+	"eAI4VGKAYSovupGUTLGhOhYhsgntnLZEQGaBsE2lr29C0Bc2MhkiVesidJAdzafMiiqnbq+dyEY6Qxbi",
+	"iWEXlQY9i2pmAhoiT07mOi32t52fByeSkywMvOPesfbYGnFzuxIvA5no3CSsQkCzfKJgz8Mdm0vTFbkJ",
+	"cjaOnGU90pVw8s9mDON6rNY1DV5wg2HYYBg8wyZtidX0+QnW+tWn7gAtJdacU0agOUih5mLIU2m/xnu2",
+	"ymhnKB2ho0+wZv99IKDdV5VKmu31jcgnPE80GBloDyhfmet1vvJ1KXnCctG3qh/cbqhoIC24iPPTaawN",
+	"58ZnhnPjNEdhMdnnsg2w0YYvmTbcnLRLzOWvccxOSX0J2+A8iS/XpqtE96marHIXNcskhZaSvqSicA6R",
+	"UMA/rQ7VnvEijstC0FwYw6U7ncFv3Ec76/oOnz5R5UZWfj49hw2Jz0vfHf5cvI2AuuWU3cmEJ9Px8r8I",
+	"NlLEXvKqjNr9VJt9ev4qmQf3HJLtqaaK5EUZAPflakcYR7KPFy3KQPghgKMUe+kUW58ntg+OoSk3TyVl",
+	"JI14YlwPysL3yoSxb8r2rBP0NUxgSmXYEPq/+gLK3oDnvGeoBpszPRK9lGdQWZvKwzrwp5HMrrn+OFVz",
+	"8Y01poHnvcGBeGI+m6kQXMZ1ciHuCGwymWfKbfjo/MLesjjNp8tujFSWpfLQ2ofYsP0w1QbS0Hxs1JCb",
+	"tMezbBohLXopSlF0N7NvfMwzOF1Y/UGQAH/+Bnw0EtIZnp6x4xtjMRZ199DOWEKZeodeCWgwoLm5yu2l",
+	"DpQ6Gmksag5GawZiqEV2LHR9QXh+32U1P834fI/QBYGRSj35oW21NQsJzDgwZrSlh1bOFh39qbd10Pgf",
+	"L/Py6BGZckvLgR03it0AOuVX963mG/AUdh9Ku3JfNVzezlADGZgdgC/xGYkc28Feh+JiGoYVy3AjJBwR",
+	"TA9E1l+YWXi2ni655Mg+Fblr+/H17ajGj0VurWz3IJiXa7Awfi0R+uoY/lo1XEjkOqi1nj5z/+4c8pHd",
+	"hu/BB3pszVF38QoGf8XSpNrRwCE1aqo7eGrdB7S/+Ghkt5bgWsySu1evbgR/DdQ499zxIu8gAqj0iZJm",
+	"4BGw4d6lu4ebFz86adcAtNYLyaUzomRnLHuZ4HmtVUNuOtgSvqWxFkIuvQOhiDujPC1W0n2o028Gn83v",
+	"ZfjULL9/SJ1f7WyRm9TJuZ3aRh0qrhaeWqrC6UDtXmu7sdNczV0ba2SZhQVuXmtENVzc5jZ0z4dlbUQ1",
+	"Wk9732fnR8nvTvJqnh0hUjZJoY2n5pNCHqW0kiF0kqN29ak/zksTQ3vO+PHYDHEscqibZdwzzfS4tFZP",
+	"kYHZtTYPgCWI7MkooESymitmqdRG8IVpGm+5fA7zNGufms9rYifcVgvzeuvu9sWZn6V7amMubcyljbn0",
+	"+TCXNlnDy8sarmeSnDJviFvhfBOHex466WM5RN/p+dgyrg3rZTwd1tmeRPVUVHzg5ZrIL0Gqr52OJA14",
+	"KfnIQP1dWEJSZ2oi8sWhlOuggMJ+elFtLEGbzLT/qNAwoC/Wjpxcal5zYwhsDIGNIbCJm2xS4p/5lPjF",
+	"xVquUunF0uJysD2MgMK9nhpijU2PZ5njMcvTYyFplFHAY473ZkhUMmU9PhSelqXgQUDe7z0JSTAst5FL",
+	"0+p7NOZzV5pff1rDMYP0abCnbfhNu9Zq1+4+ftyuPatFJzSogR6zY6l5mtSimshzZW9GjONSGTaGNTBK",
+	"JS0mFetbU9ExUsdAjAFzDHdBhbCQGAMpMYDBA6zRM8s1mtilnSOJDthuB7d3No7O5VNYwJl0BwxOoef0",
+	"dtnG06WsF7YEXN0vWknweJvz6ZkcsOq8+hC9J54XRPCumVZu/SgSrD2THgPre+A3tbzPJb09h54ROD1S",
+	"Icm1GXAJAWW6jPEsUxNd+HJER67GWQI07uEzmBSH3KTHjit7e7siaw53eZ1m6VNNm/dUnouea7pd1J3B",
+	"CGutrW0gdhvy/MiKOl3Vh4I4+EZsPKq8ByXf/V1SeazSnmDNxrXtdTLUNF84eZflaQUQgm1rjwI1IJ6j",
+	"aPYNV3KPkBUPnZw0CT2QE32SBTN4JuVwXySHIr8rTT49yfLN4KdMQAnkxu7d2L2nUXIHICew3AokT0l2",
+	"BsruQixi3MKnQY56uJUWggCjGnpClGrTIXTnu/lU27l44taW+i8dahHfY1XEYiA80g2Lw6diVrpActmi",
+	"pKN3Fgzkwr5kF2pkjjj0B70QI/PhSEisDk2Eo/FOe9jZCMOBPS49RhLavhTGZEQUTtI1qQGHihrU1BmA",
+	"sgFnTZ4johwGaqJJsCQCTE37bN/3Ro2EnHmOY1sQ0AKWeBtwdG5krlnZQIU9dAJsJ90iU1og4QSurX1+",
+	"mDU3AXFVnh7jb0XWL/rBzIm6RzzNHxG8+0ysCyCRCv3hX6c3UDBqO7b9e2/XIm95wv6H+PH8tfi5vQA7",
+	"4waX1XQ67Dhay3U4ER7hTrxs7GSS5HAMAc+qW1evwhms01VX9VAfciOuDlU3zcTV42YRw2g2tm/t3Lz2",
+	"2vUbzQbg8UdpLnSV3dp0dus38tUf1JalB5zNQPWTe0JY1r7ZxijdGKWnUpGQYkax4iOc+2/vv8kN5FNZ",
+	"V/TUUMxQeJ2/eWoEKqNz12f7rgm4h9FxJBqMGM+0stotE6FqSTWLVb8PNUK50EZjfY8LSgWpYZB57BVX",
+	"sKBFLxdGvxqF3RipgqgIXrlAceoUEk8whuOGB61BDddH7toezzKwV5xBjt067YzFu8gBzqxpmbjXkgmL",
+	"rZSyL9QB2vy4MOKPhBjZi6gdWwqMTdLU2T2ji/aCEN7ACDdxTACJlGvN1irYiww/surZJfS9TYVWw3Cs",
+	"DdPjfj91IwNSJcdPgblN/2Po3sbEk54QiUh2i4ccQiS+y3tHLq3vZisXvDcQCZOqq5KpK90Cjj7oAUtx",
+	"3Z3rRcf4UmmYm2PMDcO8xYsUP9Ff2Bm1owOXR0O7+0rMAD6iLpWBRcAGj3PGwoHQ5my4gdIvay/+/Y8/",
+	"+fPf+83ffOfXP/3WJ3/1rRd/9tPm9s616zdqVITh1XytuXOz0YD/NNaNqNtBX7bOPzGDMZulSMY4zZCO",
+	"b243zi1vEfQoLeJTOBmtp7UuLF7tabs24lpPVJ7AMK9cudKuRe2aUfDnF2/eCOYfX2AguKvuvI1TtXWA",
+	"Nddz0wWGhRkoMDcf7h/Uoto4zwI7JbBS6j01vHrlyhV70cKUS/NLb355+yvX3m387s1/e+Nrb+28ff3B",
+	"a49uPW4e1M4js3wAR2aZIfPuXPNdaHmpj0SCcgOaCaUuOeBMkY3Fs7F41rR47I7EJtACanNdF9dcjQ8H",
+	"TDzhPeO81FPZO+u3rEItszxZTb8Jev8b3uWO8zAfU2eQgAdRG+x9WjQrtrLI+eUcm3X7NqhRo9FYlJzG",
+	"0V1oC4kB2G72FlvWWUt1h2fpsXAoqVyBU/z1Gh+lVtJnPB0igkurTNg5LwGJbmw1m1vb12aARPY1UPa9",
+	"/eX7r++887XrXzvY+9q/3f7S9p2dg/tfevO1L137XWzBk4epDHezxs0KToracbN+rd7AwM2ZxKQd3Ul1",
+	"0MFG2NQ/n7X+GaYxYt0pg80XHnKoI9brU6L7K5c0mNt3v7kIG4lGaQWO1tgFIROECrTS5yY0o8KvhvwJ",
+	"4AetcXTj5rOoRi2L4UZ9g1hDDbQrAjoluMPYFyKh716LatafoL+ghvjQXWafNeK5ScEGm6SJGdRaAG+z",
+	"U93NBPRcr7VqYGEomRrlgppIzNoDsNCD360th9tNeGo6vTyFmvICPHnDTgx8J4YiP7S3K75s3vTfUqKx",
+	"+G4HSo6hhhyI3vmTDiAXHYX7jjUAU5WnZgpzCHcprobnjnJlVwIa3aRDocZm9tmLqtO9xINHJiLj09LQ",
+	"3DfzT4YHk0et0wyAj7CMwS/sORjqYJ91rPTvFCytuJ9KX0plCr6fiu9LfED4fTA//sY3g4/Lt7wefFO+",
+	"WRPFZzLORNIBB3RmLnxvntnXaN6Y/bL8zPnvZ558A+eyQ13nwKs5q4jHg3+ygCcBsZHwZ6qbyDI/lQUx",
+	"dAqZhJ44jbiPaqNxZYApfMg6dRHUJB8GxJSkEAvFHMhOgw7/PnQBDNnFxUdiBEEaDtdKU8QgxlrkGIey",
+	"8sfZhoKpLEG2GjFhEPyvyF6MyzrqtPkLa0cd8zl4jResS4TojUZjvSoEHO7lwmM2ynajbDfK9nOlbF/W",
+	"aNIm1nO2UgNd6LPVtP6S1BVedvVpjxtxqPLps1Wcvdv044shRd4Il3WFy5lki1vMjSF/aV3vvCFPXXDc",
+	"4Ts3w36trLPbAA/4UGDmeVxx/AM7unT8T21Pg5lRLg5eZoDsNGZMaJ4kYB7y7FFuh2pS4S2gIX8Sfgjl",
+	"s8NUlj6LXINI1X1f9C6xBcpGvn0G5NvGdvp8206zovccbCnDTapN2luc+bqNBU8IP5EOijNQE5YpeUh9",
+	"GI1SR8AkaoenRQ4MEDlRi+KffZVjR3qC0EQO8BF54KpPBE5Hwl5Oif96W2KB1eE4F1h6BSnCsPtoxMYj",
+	"j2jh2uBg62yPjVQqDesKO1rtfmIvcS3X8LVaDvED6izVTI+7w9QYkbQlwVSHaSKhH5qdAOQFs+Ieu7xh",
+	"VVhwGVMSZiPhU0Ld2C97iKtx9V9SPDHQI22LvY1BC9+ZHyZs216uIwZxC/jk1g59ZP+Lk3os8jp7jOhq",
+	"wu9wDauzi79yCJxmg00Fh05xwfNgNe3tAUrksEbvHNyusztwdfhxieS1CGLUfcAirrO4n6thjBgoo7C7",
+	"3CRNhETQUX+cZUwbMcJx7LlqT2Rs9kMFRlhYPN1C0DjstxwDb8jQ1hcToGiDDQZ1czEkfO0ghioXHfwq",
+	"Ztq+iN2zQ7th7IAy0Td2g8EYHom8J6RJM5r/WI6zLGZpn0mFu2LCNRsKrse5A0MUrCVuzJxZPTewh4EN",
+	"0sMBNuSrrOcA4LIJNjVMLTfuB3W2708m64rDVBZxRUp8Fjx1ptSjt6qN3WPBk+KGJ1GH28MGz4ROSLTo",
+	"MO8l9uwAqtsoMXDMk2nbDVGbNVRCXWh1EiR7E27Elt1MtWiuF3ZUNVBAEgRD3GVSTezKISjPLfOCgZly",
+	"s9PTDyMT8tAMcJ/Cpl1IsS5GpUcmos/HmX0mcE1ENSHHQyuziXAicp8nfGqFe3k0VtjbC7aOeW6fANJ+",
+	"34jR2+5q+8eX8A72n3fsXSreYW9OTOOkarFbkukEQjQDuzVWneXutPTK7g2LRriOFsbF82Y7XhQYsNVm",
+	"4PXpbX/v16e3/d1fn3qY3+tT6rJ5gA94ffrQPWIRlT2qupk2vnV2G7ChVNgSHHB2rbED08kdqRJyD1x8",
+	"11+CTdoFK5j/4yMxjevsnmFSiESzuGv/RCan4vFE5gQ/Lr8RwEi7wjdCW/QqR6K82kP+5D4cjsKl8X8D",
+	"zZW1lmqt2r/7+r9rt8eNRqPx3pV/s+qxA7nr5L9iuTDjXM61O4VfoZr3BUZVQwfdUX06txvgoKVDu3Xd",
+	"e9BffqypNOJQ5Cu1/1/fCQMh6sRuc2uncdC8EXSIKdQd8ufQP7/+FFbEES6hQkU+CrP4bj0ueyLLrKje",
+	"JqyP/Xdze8cOCHvkwgfNRjNAeY6uN2qtRv3mte3ww1vXa62deuPaTunDW7XWzfqNW1Gtz1N40E07Z2jQ",
+	"d9xnO01y18f2r8CHA36e69ZWJnML4KUNYgqyJpYd3K1GVBvLcLzblAWhkTabr7kP7Cib9eZr1/wHt2qt",
+	"a/Vr12/Y1QRCIUwkbKYmmBo7N6DTfKZrKSvTTIWP33FnzDR402Yfdv0K+K1U6BXExKZO9BJ7+3MCGGNH",
+	"CWAsREsELSF0gqADNJ+u0eR/WZFohT+cCz5cigIlZ+VQAckhG1u3IagRYT1XzQi6tqekTnXoP7NXYiOe",
+	"mKvw1xY+MH61hU5grI5FfpyKSdyadQ/iN+8esPJo/Y+tv/fl/YcPIldY48AGDtCwPdf1GtpsODgEPLo7",
+	"FfRUgj/4qh0cJJanWG0E9TlP2zWssgAsvR6MTaImsl17FkezX+Ji2K8KRkjIydtHYFdvMxBtyVju2ol7",
+	"BIUbI7QKmbmvfX+4K/rhMb1jjO8zSuUhvVBPSYk0I2yi8iO9i+77xE6QNc6sMQs9W62bB19Zu60ZFKzM",
+	"vjr1LW/TRor98Iov+jzTAl7ZvhkGJgzWOOOi9oDBhejEoQjJboICYIrFUbAKnNaA2ijlUKVA9TXWLcZK",
+	"Wcl2/Dqj4VmEQej62Rok7ZfCmhdtCaVmYNsnGdQBwxqEnvl2g+7lirK8hTjgWR+XzgOgTfgymZr4OiPr",
+	"ZXP2jTHPDVRotWX89t5XO7cfPnhw9/bBvYcP9nFKARSNLgiQ4xCrzS0WUxS/bpTqDMe9QVxne/po+TGx",
+	"J6LKP96HF3pIvzvJP96nKcZdh++z+NjssgZ+lLp4kfFsQbA6izxFil3P2NJoc968ca1kgzZOZYPOyaGS",
+	"EVqDb1rMTV9b2gPQYk/bNW7g/FWRzECBTeFPtKk6pw3FLrpdaz1t10ZCJqk87EgxaVvD49kzWJPiPWdt",
+	"/0otjuJ0k9k7c2bPB1YPeSrxTNt/QTwX9/QWyESa8DOoXnuzZAtIjFzdwIqK2e6erfdVd3Gc+suqOxM8",
+	"pSCo/d+YsF51h9eKZ4KZGkKE1dUXB1wf2bu/zKQpqxZ5cCLbcq7Div1H3W9K/FMJWPk71ws/pRHV+mlm",
+	"kONmvvvpM/u1TPVg8dOa9mnvqy4UiVwvSKeIHfYoHY3I8/IEse6WUDcC9TYwTLwC/LZaa+c1O6/AmtvD",
+	"eXZ0vGdwO2hfrNM5D3bwRmKdqWzEzuFCvpiTRNJcgdgMZ0w16Z8+YmaS9kTI9Odqz5FWlMWQAiJ7k3yE",
+	"ctaBMmVwA3tGmBaZ6AHx38T1r0RTlKhy8GlEGUKPa8tcjAQ3pRuRB8uNGwXeDg+tNR7fV906u9evergL",
+	"TmJJMutC9FCW6ufTSkL2toztbeGBHTLSYw9ypttZ0QsVv/VwYLPv6cze91UX7XPr+mEle+/oMLcub8S0",
+	"Ggo2GMsEmgLCXHLIuXhwtXPJ0MriwBzAc/LDAhp7txDczE+ISMAraEvjxsO1I132TUax6jxC79TZxQqY",
+	"8fcoXQQmsBVRojC5wQLGiUVfBMKq1qpNNSPR1gKGrxiDTFbAxG0JiTSS1/ARbAy8TCo2lomiVNPs2haV",
+	"hdduRtdfu4GvDoodE2F2c3S56Q1gG+dqokM6fnSdxhJi/HHP+uVJ7Kx+OzmeY7IoYmw04ICyfCzb0i9Q",
+	"nb0LHA94WT6W4Dz4sHixtzQQ+brpSdwbLe4KYPcgz4DgvZOPIWUVV5n42CqSRPanTXo52ymyQisv06Ng",
+	"IWDS6O23WkjSawXl+6p70m0dpvu19Z8QMEDOFYlb138dMk1ah4viL1gwzVXIJo4GBTjrwfRUWwYVc7zG",
+	"Pf3F52+ENVa2wapXtmSWoeVUYYQtWPfALguJ++k0nmCWLZjodXfSo4zLk8K+pJOs4U9ikJSVlUkpQmsC",
+	"cb9pSrgBYQEIC3QxUhHBcWXIbUPJYE466ixG6KosBd4LvvoUj+dS5Huh7C6g8Oq8Jdh249Ru5EJ5NeM0",
+	"NtcWTufhHp4klaxO2OSZLrmfl5X4DsbY5znCWNY/wWvD1r+suveSKorR+ZN91W7M9enY3BMW+bIH8w6Q",
+	"nQxr/rtOYVAr69MudprSwoHy7o/1deyVRbtUyOWQLX6CxS6VKaz1inC8Gm2E10Z4bZrQnployagRirtT",
+	"CLdqIbUCZHwJkbkHvvY8rDzEve46EnPC1B1SiqL4tbW9llCc231bQrqePwwLznkHZCgUhAfZLPdpc7v4",
+	"GMuX6Yudcqk0fni96G/mrm9sXzsvSMyaXpFHXUDwahOrPr3bAIEznNPulKbzgmAr/mCO9VYq+2qhV+CO",
+	"x1jfsz+7iDZX5R32/J9+//lf/94n3/2DmtNfHbzIRwo6lO9+dPfBnXsP3qzNAz3xBh//4r/N3qM5d4/H",
+	"D2/f3d+vvs2LD7/7/Ns/mL3H9uw99t+5be9ROY7//ut/+NHsDXZmb/DG3r37d+9UXf/zv3/+0Z+8+NmH",
+	"s7e4NnuL23sPbt+9D3d578xiANf6REyc3Z9nyE19XtsW4Lx48bjGCUb8JWHa4ahBV+D5wyuGowz6Wi5U",
+	"p057akEpDOgvJZiSguz41EDpz1iLOnuIiZ7Yq0li06Uf2KsiewHcDZn0FyS+aWQVme/KYgr6+SyKPUCA",
+	"Xz8bALwSJ9MTwPJf+bwb187/eWiFr2xI06TgSVwM2XdT7dyyosLArZvDqwK0IbSCWCp72TiBDPg5Fxd8",
+	"1rrCuNleJyfvp35j7JxRXLqJXJidL6Z6ucQsGqhX5+P9o3y1JlKaO55VRx4N34CorC9KCDrh+6lmBPvj",
+	"LJvJKtHZBn+sh4VPGZeHYzQEvjmwAx7nI6Xtn5/8n//4/H/+8Ys//dnzj773mw++FZKPw5EXAMfP1CHE",
+	"LLDfcu2Tv/7lx//0H5///t8+/+gXtSC6kOS8D4vmxPkyYvOn1oJ59q+/+s4nf/TjFx/+/KkVOc/Ci0kG",
+	"4QjDUYXagsa2BeZQVDM5lzoj3QoFY7VW7UsiyxTDB0RsqsY59qhJNcNBUNYodcapn8xzfZHimh//8MVf",
+	"/vNaqSq61SWztod76b3V2wQ2kQIYTo8r2JzbgRnviYHKkMjr6zVaP5iq986wQYFLAdVxLnhGhZgn7Fsa",
+	"anSx630hG3e19uTn1Wm82Ier9Rr3BuomIbpJiFr1myRQ6+4154rqfXFcka67+pQymonIBDpE5V35tut2",
+	"iM3EsMW3TKCXmM8zeNsAShzMQKQ5M+IJtVehQ4RQYXwOXZuaFjtWafhuLJXaCJ5EzCigVehmwv4zU+qI",
+	"jUdYr+RqRuZNjDtw+8DEqJLty1fhjpJikx68vL2NS3am7R2t5MVzGTjxsz78LkADMRSeaha7J0PerG/n",
+	"PgY3MK3YdG8Kc8KO21gTG2viZbEmNlLt8kAP64u0Cod8TScZkQgcOovPSsQ3UpElK3N277I4PBDELxTE",
+	"OHMBAgTRWXTPXICVAPDo2AugmAkJhMxQTZxq/HfJduC6CCIAgBsbvrnr4dl0ZRLvhiaDi0gA4hslvH0R",
+	"SKylRrclosI9d4q7S53tFY/08Vp7l77ywPFRLqAUy+qMxQgLry4muZKHHbrproPiQ4MtHbcl8KWE5ZpD",
+	"6EcTmj8sF8epmIAthS1arSmlIzaWmdBQ1IjdCTXjDCIHrRPGlMoO3jOus722tBZXIBVWeSu8JEbMO4HI",
+	"41kxHUcsdgrG/ru8d1TOYqsAYjbEHnXIxo4isc4q7Ex7KEZWfs1alRVY83dA/Ja08Kk70I5GuTouxzPm",
+	"dZSX5dsge3FHla4JlC/WJUOkYaLy5KRQiVdZXseh8vnXX33n41/+0fMP/+A3//kHz//g9198/w9f/PGH",
+	"i7TWCfoq0EXrh1MegXTZBFM25s8mmLLpnfdbwgkakQkTWDAXGJO5OkKVvT4cdSkW9V1X60ddV8Aworps",
+	"r+3ZA6oWTH1lBhZGEuWe/XggekcCGDYhOeqJRN29pqOqJiv4TmdV0/afs6K8RF7XqpXYgsmG1oWCqfnu",
+	"sCQmn//qrz7+xR/WTqEK8ZUuO8Ew4Dnv4Y7Y3o6CRrj/8sF3QwXzLx98b1FrXK876N3XVo8B+9X5C3c/",
+	"r8tlvHvS50u0byT1qSmtoJl54BuCT6PhLGHrJ33ukvp0TdyXiul9iALoQK4G3c+LVu6TATdWkJfE9xc0",
+	"NuEGUYh+M4j5XaZkNmWcncH/Y4/VGNAGWD6FN08PJTeeJ3qmdfqMXnAB2TL/ZXfKiPax1PrdcWX6hvlx",
+	"hO+AnV5xrT28mZ4EveGxAbvIj0X41Oo25J86HmFR1eg5qbTz6YDuZulT6IHeTyXPOuej4py31fiUmoKf",
+	"pM+QXBKAjxt3ZaMET9/q26pAbbz4LedsL9BtccnehdBaaOboCNWRS11ghLMIS3vVNOBJQPcoxROIw6Iz",
+	"YtKhyFIpsCLYvagLsM6QtqeYNC5Nw3IE7lfci3wOKKhOXWs36xFUh7DOFrA6dcwpcDkugGmqvA3WQbf6",
+	"I7BJt11+8YAHm4BUcDvztPDY0xYdV1ccjzVcvqBQyL7CO/CLl1jirHZ47Gusc2JwYjZY8DPtfpjEhRsd",
+	"p/ikTU7OaBVs267p2Tq5CVnOfPHRCO1vPdQd+0ej0YS9rzVmyWp8K1PycMt/EtVylSFTK9T32Jcibwd9",
+	"nCZNDOTQw2etdFOXeg9uq6faiGGHrwM6tjN1yS4Sz6yD5PNkRIO0YIJLvqZrt7BiYk13XPLcP6W8JEaN",
+	"Oq5bHAQGV8kMVazj+UUUcTlWSxXZgWwwtxs3qsDcjnWJZ2gFMVqt9q8+dZt8KYGQl7IbAfGSC4iNXX95",
+	"MLr1D+G6JvQ7boOdG3iuzvYkE8ORmbIYz1nMxrKbUm8BIXEzYSwDr6HuAqLfF9hqEfpKQAgj1Z7UX2L0",
+	"IpXMTJRvPqCk50iFHgZ9lTPolOMQVTw1Lp5OB4caT9GzQaYAm2s2dT0jgE5EmzTLKFLDjXOwQtLS1CzJ",
+	"ITiEF7ApVDAPIXLrzNblAgRWIYwcjUNhCS4wDxHeNmMkrmn+XSpAaiPbf2uMv03Q/WXHCDlkkModXOhC",
+	"bMirR2K6PJT0lv3BBcZ43hLTk0I89nDtPbrHYKwbo+nyg6Fu8jEYajdPOT4U+fJ97MvRy4XB1bpEY6sS",
+	"AEFNNVPtGPEB5qAHaoLJnSMxXcQv8BZ0wzx1Jt6polwlY2QtXFnZvCWml40DWx0MjS0pYQk77qZR9due",
+	"Qd8+EBOYhdU0rh3TRuFuFO6pFC7sIcalk3IXoWFPLI8+QFnEtFEjDZ00Unl4Ea7bgkpnJ+w2Rc6fjSLn",
+	"U+7W02vYaO1cJTQnEYsBHJCjhJ4p2C8Gfk34vjQvmnS/Tt+csUFY0cEvhUZ/1agNethJfQTBrHBDLhp1",
+	"e4Kxc2Afg5GE1GOfPbgITBAED17DRvGHJb5jwv4v7SfmfpOrCZCr2gdVYRx7SvZTq9UDZubis+CZHlny",
+	"9Pn//V+ef/c/PfvXX30HQSYf/+rPXvyHv3r+4S8+/sdvv/jTHz3/8O9efP8Hru8KzE43U3Yw2D266CVd",
+	"bh5t/xrjnCE/ZMAunZKgad0KyWThq/AFnbXUmm303Ihq7gY3r2NHZ7j+1s3rz1aLvSQiGY9chKQW1YD5",
+	"O5gz8WQkeqaDuN/U7lv/eZoLHfxyBlU65PmRMEht7YCjH33n+X/61se/+OD5R3/7/C/+r5oDkPZUNh4C",
+	"recf/scX3//l849+br/y4R68/QyXdlEicOu1BlbGAZK3+IGk6oL3FhbIpYfSP5uuMjw3pfcviLoFT6Ab",
+	"vmvFTYCm3lB09ECNUO566u6wFs59ZP0RCm/ZldKdvocUnT/OCMTFOlgJJ543aIkzucc0jQvxEm6aVynS",
+	"X7O1HbX/wjJoaLNbYOSBBzpXE/TYs1SbFv4z7qeZiCNoS21lDvbq9ah6aXiP2LpZbPhhXGdvpseCiSe8",
+	"Z7IpPAZ/rAk+CdkL61+3pfWr4HZf3n/4ANQ0PgJr7uFurl+cHRH0TjMqL1oVaDbA9shhZRjawC3s1hIW",
+	"6cNNImAot4fafzNMQazCSDgLio98lIK3JV3j2qAV+QYosYdXg6J/6KwGtocb0FyDO/ZKSFoYw+9SeRi/",
+	"6vqt4TphBYkaCqyJMwqTN6luyxikTVwqmAOygK7oqxz4YEGVwSGPfQV/zMdGdeg7eLjdMEVDOcA53t7/",
+	"ip2Ir97f/yqsOg/avb2dvg5DLLrM2betwzVDPmVdwd45eGPrZgT/07xhb/Tm682bjZ0GhnyslTbkOmJa",
+	"DNOeygAwlzPDu7rUcFFNCsoCQeulge6Wg7PTVeooCror64EA+viCj2EAYsT+Be223c6yGw+3G89zPrUv",
+	"qLrvi56BJhdEkA734UyP7KVw67bUA+vWSmFXr1nfuXn3i81G/CodJlp3Rvq6BR8k6SGUquSCZUobv5Vx",
+	"dVPf+txVnRQWLFq6k4ECa7dMACuha95sP72wrKXO9rIMUVmz1S/2dqmBJRzyaVvynj0sLDW7wHdRWMI4",
+	"RjCD7TCSFBv2+3cw4gl1CvQUDKkM+mPDKEEo0LlJJevmvCfA5nVNywE3ybOxr9LJ1YROoUdid6cB4QNU",
+	"4kDDxbYMiwRhknG/qH6xXfZgUfwhpmf15455qt3KLW4nCEfpUy7VWdsUPY3NhYbl158uq95ZZDLhuIIa",
+	"oPfWs0eKKGZUG44zk454bq5aNbHlvIWzTYgVcrVWzSqCek8fn3KKql5+vRd9Q+XDy4rVlrwqb686rVM7",
+	"BzMST8iJNUYwkIikRKpZV2BnWFCTG/TbJrw6BVhGpnhCNqiV5rQ59Zo2cmXLPWt7drpTYw/XzZ2bN280",
+	"bkYL+/DRU64+dQfo2cLQ1EHYWj8n67fOYqFNOuRGgN1hJ2JsRML6uRqCuqNiVh99Ape0wPnkUPOKulSq",
+	"SSX/n1NLFys1NrGYTSxmE4s5t7DLSopykyW5bLQn2SdWJJMwR4d8gq49m6RZxghwdopozdrJlId9lO5V",
+	"WZJAK11FcbY+E0Rx/0Uho8cIe4Cuj8cC/GqkAKRmVxLQEYmi/spFr0l7ZkAT+vZG1htz8SbnXyORgnXC",
+	"tItgzPe73y03xIerdBBXGjJ+yFNZgcqAadkoyI2C3CjIjYLcdCO9VI16NwhkU1CaZ5kV2WlBo7+uS/fs",
+	"BD2IIvEiFOEb1mWTaoLRUgryh6owYtyweFbAxMT9O+Aa+SNcDiaMVFMwP2JS5cyLddddOSpKHGK4dpbp",
+	"18WA1dgw2B44uOACiUmCjlEwMncNcgEXXMai1IXMjmysBbDTD1UuIC5bQXhcfA9PLNHXE4Vyne0RlCLV",
+	"0I2uzDAc0Ek5fuFZYsB53R7kNzbKfaPcN8p9o9w3yv2SiZ4CVWY1ugvkn69SBx57DcmaxU1Tb+9/hfLX",
+	"EhPQjm6qOzWCqdy6mfZQuuRDkNllo1wd5nyomRoJGZQRpocDwwq+0xbmNYsO2i5dCVz9VjrQl5EnlqIy",
+	"R5UIdI+hOBGHQZgAR3Pkb4j5r3l9d/fJSOUY7L0LE3Ky0rMjuErTVpzOvsqHIGW7qeSANpzthVp5JnMf",
+	"CLBOPSmDiHl1AVl8p2Q2gavLg/eqiYR8iZlbJGujncLIvvBo1YiPtbiwYFWi5qNUhYm6KEo1EFkSOYg8",
+	"J4D8yhGre2DjW2MJiUlTTT3EcmHyVCQRnW2TA/DJPowZpSL/JGYVcO6QNhX01XbKNrbuxtbd2LobW3dj",
+	"616qhgXZ64zdc7Ztg1YLleXUxEW/AHo2v5vmrFNvZ6aaSDjU2LDUhNBJHzMChTZQE0ilVBWk5GpSqkbx",
+	"tmQqzY1rNWi/nw7HQyj7JIGTSiMORV57diGlI/iR0xn2JDejFWibEZ12okqZAcB98eaNMgauLPzs7FiV",
+	"U+pOEAi8c5Amp+lNsLHDL8UjHlDXtgBSz9E/xAyyYhM1zhKCcL90RjllWC/CLPedX2ZA8Fwzzt5XXags",
+	"QKPogOujL6sutuHDmYO6BGuyI1ody7e5nskJ29/XWQw2IGCt7HIMrd3/xt69+3fvOEcgFwiTh4xxxGJ9",
+	"lI5GIomL35Pn5JZtCta9tN59j0tr04fXU2CdmIwAcNxPZaoHIqHgSD6WmvLTc7H/EvwxghCKdV28PQwR",
+	"dwisOCN2eSqgzg6EZHrcG9hp1Q5+jSH9fCwZuDDWXNwtAciLmwIerZ7bORdJBWXSY5zzC/NEYP1qreZ2",
+	"VHtfdcEluR7VaJGQUBp/sRPKUsCj2x0y4JqhBZzgiYGHAst+3X3+7L1zseqQLn+ZIP6S21EOvziz+zZG",
+	"38se4AQTCbzCYg3hTOExxlU8B1Dq6vhTO/bx8EKktDtEYR9MCFRA7/SxwNdFKJQZiCn+gjK7EAK1djIW",
+	"bxAJAXC5oahTxyKHcgyIgSCxGzhbYV02JYaNqhI89r03EZBNBGQTAdlEQDbK8HLLlgEcC/LdmbWHiil5",
+	"zsEQFCwLUny+EB3ydr4mdTtqNBpUg7qvXNLPV9dyvGbIpxCyZ30xETkDvgmrmiRZvFjSbI38iLqWIfHo",
+	"sbA3C+ru45aPpkAhqQEMi3AQ4dJPASYzzrIltCGP7RuvQhwCiZ1Z1pA6i+lExiyVvWyclBt8g4L2Mrl+",
+	"jiQjj9Xks80zgl82Qy1bC7RhR/WdcKyugQxiP6VfeGhUKSGMy0HuY5JyUMbwfuPMlKJHzddCDdJwCmJG",
+	"4jvlHHQSu0iOiMdqsg5NBBzjTeTpckklQEAUvonHFyDygeLBVmx9qnGnHs+yLu8d6atPvV0ENXULMJcq",
+	"Z6NcHafWYEJ2gNjdInZviDf6gibKg8OYJaKfSoEhIKNAYXjW7Ii5OJ27MfyDKvjTREiTmmnUlhj9Sa2b",
+	"hzSQqWFocmqogd8CZ6Yn0hEySMBcJqw7Ld38C3omJE9nMWLiWEhHdu3uw/M8tUMJnCp6uFH+XduSeZQI",
+	"jGGEITF3EwpFudBU3Q71HWknAThhUfd5jg8kJxB9w9QY7gfkHL5gXk5Z6UpkU3hf9IxI4M4hnwcyc5Aj",
+	"1+NDEUGl/U6DJXzqKOasVHTiEPP0RM8QvMrMDa0vWZ+b8SRXo5FI7BxK5aOuQ2LYgmIdSOa/ts0Gapxr",
+	"vAPAUK83gHJBz6BmR7lS/QIDMEzl2Nh3GOcQKYO4Gl5H9ZvcMJ4kudCaHQrDrm3f8qQGucDaVTMQdsHw",
+	"XnV22z+29EwIDIHNYQ/gyIgkYuKJ/Ze3aNy+3weqVKBpAEYPsGKaNwDnpB26Sclsah+L5AZ4LsZogGgw",
+	"a6pYDg74kbhNT1mb5mAfTuEDdQLBwZWrV0pquva0XRvqwzRp11qsbV3B683mdrNdi1ib9B1+c+fu/Xtf",
+	"eXynXXtWnYBaBmZat8CeBnlmyJQ7u66a10sckiOnLXhfW0OuXYr++dCQojdGPx087aBTc0+kx94ynjqh",
+	"Qsea+3UKVKVz2itV5WjczdJeiYxJ5Mci2QI/3B3cWuj9ONqkk92dTKmjwt3hhl23Do+7vlU0PQb9MLS2",
+	"pTZInVTmaSJmmX11/k5Rnd12NFBWkvEksWpAJqSLEjYG0FRcpj1171CRZtgXmegZd9O1hdEBP3wjzQxw",
+	"6p/44wfKlH9f5SQFgbyV+YjVy+YcrTZumvV1LH6/mzdW/+UzrXsGNmxNjqDHQ41H2x5CZPglXCR0PIfm",
+	"KmmI0/YruJIvUCHIrlJeboE4uw2R6Yrxxm/ePWCzN4vBNNUFXsUOM/IkxmBDgoRjPAPxFACzU82OpJrI",
+	"XSYyLeY46laSkhFRdilkk4sKBrSo0WhAxIkqj6vqksby8yC53ru47O6N5vbOtagGFCneJjtDkIJmG2b+",
+	"pGBz4Y1thNanwJxul+gUUutcJZXIuR7nS2im9ySj3wCsBHH0fMomAzV0OUretf5yZWT3rrv/3OH/Lbcs",
+	"aGLWsSz8Wm0O6eVaFm7iF7LUrncOF4EO7JYQGlqsTInkFOssHGppwIswUN96LiLXStbZPcMOFZDYzgPL",
+	"Ivspkl3mxyIn72WcH0NwjbNezvVgty0rbQ8vHq4+pX910uRZjEyYAzVhfQ6xwJQMEsy5QwEzCAZ7EcTG",
+	"2nKLxdbSgv57SE2JnXCQHJQeiGwzDl6C9/RgkyKN45O7LhRIgSdEpAT3q7MYUg9AoduWjMViyNMMR4AT",
+	"7UN81OYG79QimtFQLoOzlxIWzn5djEyx1NTZnmGZ4NqASZZqJoVIRLLLtH0Qz+ChdhBgdtkB0PrZySn5",
+	"jNjlgmh9obMh8e7b/VZn7yJ+IEDxeVRDne0h+GtBhQ4uCHH5p4YBjsCO6ZV4ILIkditozblXd5lWaPxZ",
+	"A7QopUKkHgQq7dDfwHG75YeuBIZPW4zjUILy9nQoNK4xDsz9G3M8nsVYjU1PDcnTzpR2lLKil45SgIzR",
+	"D414AhFoxkhNCSxoKsVTEZyGQ02z0kYST5A+0FeI+aaRMX6l3WYNMomwD4KHaUQm2vsNeSLYZIA8y7DW",
+	"TnfmXBY37UhlOlrwHICFpScQmyujxYVndYWQLsIb2TWBYUgFW7fHJeljAYFZQCMNaMsUO6wtHTeylRwE",
+	"d3RyBeii4cWLUHxqwHXQFbt1vhzTTsapzfzzJIVFfMwsOysJnlqr9k37mpqv0UyK9PS5N5Ra8+nLDXna",
+	"ZS7iTcpg09NpQzp6OrYae569fbGunbPc0ShZEstacNPWX+A4jLgZFH5Dccva7Ok8fYXOSxFDuAgxsfEf",
+	"LplKURYCGjPpAJVCgD7YEefr0oORsZQiAgl6MwFD8KT0fZVjgQn0cICh+o+4MXnahRSw/bwrDlOpF9BK",
+	"gBEqnpiKxgGOXoLKf4gDmL2SmtIt49+JIxZ/0f5ny/7nf4uJBp93X8UxS8atE5Wr0cDjrlMTeZQCS4d2",
+	"FlguhuoYa1FogjwK2+VjhoJLtNlSX5gDk1OAsOkBdgzWcsbKFtdMo5sLfmQ9j74DPNnXshY8uASuW0Sj",
+	"YOT3k4nW+0hpnXYzsQtl+ZQ9317EevFbEU6tZutYKdHsnbYgtr8ReJdnO8AmPVUyhkO3ldPKwuruP1UC",
+	"EkXDYqTV6yiJvBCZMatPjLHUqxM59Fx99Sn+Y1EoBbFdhh+2ZQyed+w6j6Qgm60LS/BJ8sERDuRai2jW",
+	"h4pCQl8VvUdQrFMdHMrCV3xQJgralQAWajjW6OtGLLb3sHIYgykRi5NUHhqeHXXwGwitTERvwE1HjYSE",
+	"+1Gs5VVwj7tTjGMNlWS3B6kUmkb2Svz85z96/tHP7QVY2mH/5UsM7B+/+fc/+eQn/z1+tc725JQ519W9",
+	"rFUFTp46YJSaMJ4kunhRGIMDgwEU0LWKSY0uIlN1iCMMR2bKeiLLXAOisEGSnx8fDcc5gjCNnYcJqRc7",
+	"TAH1kjwIfaGKcRGhXE10hArWsfdiAMZBFtMc9WrwYk59QbGj/YcDrOFo7aRCk6W4oIqKi1fFlM/S5j4s",
+	"6O3jWvu86p8II3kXlDQmDA1uVqybLEXNAqBl5JhgIEKC4QU/geJJSv2A9kqhzqLVEh1EHdZsQscu0pdQ",
+	"sFkVmbg3PJPKXCs0cXKHFmq34iaIWq5APUrtK/cePf/Jf33x4c/XTvXhO35KAYqZMSz3P8ridACG1eF4",
+	"E6fYxClOZ2vgrguao/SKg34OIQsSOguDFPdTbUr7f5PlXCoe1sl1urnfWO6Xm+p0ijY4TOeT9VzXPC+Z",
+	"ycvihKUttr6Gh8vuJbXPUrjvFEp3c5AuPeZHEajSSbJWcMnZO9fIX8XJWYUw9qDoKQrxqEpmVySoqQrl",
+	"6YGaaM+ihTcKA53OVSEfpJLtNd6DUo+t+/RZHLY/bTZ8XSvxrfoYHWAfBkAVg+0sS17HCSE0PD+eQPYz",
+	"IzjOEBzblCNevijwXLSQeQ/EArpBjjVpwsvtnCeD6VlDYqGQEMdCLimxeCzMOJcYG8Gfsq4YpMT7gqUN",
+	"LIbodxxBKZUzCCLP5ky/MgoL4qGCpM72DbRgLhWDc2qAIKB7sa8Tw6qLVLdloqRosclAQR8ErIWz8oe8",
+	"b/T5PTKBBozEUm3ZlleuQAxPpvKwfuWKR0778UNshkAf+FR8i/mSdTVpBeSA7vHY5hiLEHMcYU/lCQ2E",
+	"hkAwHTcAFk841JEElyEuh7uYE9VIdXnviI2lSTP46hgQL1QNSTNl0qHwTDL4uDeVFPZZd2kycsGOxMjA",
+	"5GpAdVDhoUxouFCLYp9SfB2sTMaDF34FB20AdxQPUrtRp/W+EEnHXgaxObf+dtnb0pdtcuMjNG0Z0wzh",
+	"TzuHSoq4hUWpmPgJA6d6qK8CDCYuEGXDVGt3QiBj5MsWaXFhNqhjtCcvV5lgMR6OGPIrwTaHg4iBvWmI",
+	"LBuIoRbZsdC72JIkph7SYY1Rmhe1RDFCmupXqF87z0Ru7F+HwrQlVPm4XRbermjH7PH2k4FyXS7dhy1/",
+	"RopRAwubx+iz2CqAmLBBrlf40Hdor4qOPRpnGW6Xk3gX9spHYzcIOpYkhl0QCbyYRVVjs3FtewHdAixZ",
+	"ST0O+ZP7Qh6aQa3VvGkHZawsrrVq/+7rja1b7z1tRs2bz/5NRdFhVGXVDPmTdDgeBtYMsh5UjwYKvUqj",
+	"SUSfAytBs9GIanQ3R/dzEnigPJx9pLWy0hF4trHa2bd2gxkMp22nUT1Ie3H1GMMR7oTja6wyPmDWKDaX",
+	"GQgtmL1Mw6hGGVQwIKKialzwhHBcxC9xAnDBPvDAXvoMRn8PL9ouhgx96SEmaqawnfrQK/rk8adBB/mD",
+	"ir7ykBKwpwq/WNBgPoK8jhWtCzbNy1RSUlB6uE/s8RmODLF7BPxbbtesQT/VORLWpIF8xBYc6YKFquLC",
+	"1+rN7Z1r1298bb6ruFQm7dOr1aLlndULvq0OH40QxaeHGv5oNJoBc0jt+Uff+80H33rx4Xeff/sHtVnm",
+	"WaIL2Q5oQvBfduTN7Uaz02h+6c0vb3/l2ruN3735b2987a2dt68/eO3RrcfNg1qJFupZVIOrxbHpkGwD",
+	"YKvhw9GJM+Fot3BC6tCRYI6qBEXm2eqA4GS9IU5uQ45npmzTbQioXmYK7nGW0aoFjgF9sF4o7mTWxVR2",
+	"7cRffUr/WImjBBvIhMQW9udW9cWhbQfd11A4091doltQFAIQzta9L0IS2rsb1g3Gqz0QvyuAPRGrAtoS",
+	"JXtElQYuMkDPKjTBLnwcazXOeyIuTDuEYGMql8XFBMQ+5V6gnKDJhULyRqtUgjoG0KIAOHI5WmjZitgp",
+	"yUSWpSOdIiXHvX65ssBa8Y5iJAo5UGhUEN1xLwZHFzLOgLWA6nPPoAHRJrbdaLj2c9efPPG+Z1p2PZ1j",
+	"1ZaMeZB5F4BKAJYnP2vLMaQgvsMunXfJEKMleJ6lxKvrqkppTQidEINqcZPOgu0UUWtbN8bgqdLvF8+o",
+	"2e+70tUZcHuEGAE7aSJhWXokCtaVuQy0y2z/r0k+7eRj+TvW3omjcJ5IXe6Gi0G71rooAGsjXuRKk1tp",
+	"cw8Hv37ICa+z5kO0dup6zmC6DS/iXo2gDvg+86+ywPihaSpZPqThukplgktn6ZwCzw9yCbyoIZfcmq2t",
+	"pzUI8vkvcNpAxCCfC4gyLymTbrNYY3w3K3/tttqzBkOj0Whuwf8dNAJrp5/KQ5GP8hSo0Ho3BE/6fb6z",
+	"0+8l/Z3XalHtUEi7pip/5/F9JEvLeFdkxYBper6ktLmjJhJmTxsuewJHhfYszw2OY4HV5SnO+ik6Oe+B",
+	"ETdUcm/NN8ar7q8/SPEE1Ra+6MCYUevq1XBNWrcat3bslORqPHoLDMSnz1pP/QN+p+0fgHQ18MMTRgKA",
+	"BeAlyR2lnK6Yj6hm8rHs2eO4R7uhEdWORa5xh18DxSnV8bi0cwqWu99VY8LXEBhBSKYHSK9NRt6N6/1m",
+	"r9HvC3BuwMO31hgxiar5PgigPVcz0eg8w6k4N9jGcg/B6QOwiWcZAOGXs+0ivo6T3Wq+x9z6tFjVNju5",
+	"QYRbv8apbHCUI/2xBkbdsxnHNPNWGJ9kHlMtGtTf8t6g3E1ig1nZYFbW5VIHWxxVrDNVXCbN2leAD4Qi",
+	"yAkg8oeBjU9WzxpYFsCPho11qu32PTjCOkjgFWa2y8EFrIqI6IPjAFLVWrbW6G42GkGLyDp7UJhNR2Jk",
+	"6izOlNbTouKxeJprEEJ9mCmX58oyg4xfi/E1oYsRFmCQocxhUscZR3J291cQh6UKawwrQNGmybmvjKWR",
+	"dcVUubQHvgLUu1p/gIoirM7l9tVHuerybjZ1b/KNsTJCV7S1w1W6j7yU54AzhBRoTx+vLhfts31XnXPG",
+	"E57EhgKTaPdxSC+OiGC734XsqQRY02tvvt682diBlkNAkmwVmMgyuLiscbCzEVxuFxFUD2xBpEHDHkXW",
+	"NC6up11Ti2ov/vL/eP4Xf1F9cTBId5+ds/bSKE3+cqVUfUaL5O7Lqpc2WuMsDZXs/3NPtw2xnEI3gKQ/",
+	"v24bYYhWo8LIhBEV4BEIkviMQek6Cgz4/hazXAUHEGaBCAA7ElNf1gDU6r5NEA4fQzg4Cg2cnhgUmn9e",
+	"aoo03ryUvQN3eFB6vZVQm930mx1KciyuMF1KH51+EzMdVuD4jAp1Glj0xDTRSx/osyxzta2zKZ8wv+IT",
+	"WO7v2XTLIlALzqVamLO7cQ1u61N4K+bpHOqfokClRd1l3SmjdAUucCmSVGeQ+cH8KtA4Quo06OhUL2Uj",
+	"qfHIS88OhsWJtVbzjHRgeJ/VmcCIe6S8BhvI0CX2sIYFqBBuqs+6Y51KoTVT3fdFGedeXq/lDkJUjQHC",
+	"2Cd1i4ggTApwbN3jMmgyAaWs4dMuike1LPq1IJfhBJG/CzAhnpSuIsgGUgNRUhjkRglwUrrz1adQn5cH",
+	"wKgRn0J38aJ9PRHS6Grys7NpmVNolcVaZHmn0pW5DwZcSpGtXbZQkaqfWUWFGXvPOFH1dEfjsurT39Ei",
+	"v3dnpcKJfbd7Xp8uBHSu2RskXPywP8iJczGHXrhNAIVSB0MtBBb0la+V2RQPFlSRN3YgGXWZyvAzWKQS",
+	"rtQ6NSobFflpVqqUZn9hjcrqanF5ocoizj7MomlQluGzmJIYICORGbmwENCTeVoNx+B3EGiXfpplnojC",
+	"dShzRq+zANrSymyCft4RrllPqmT9ypWwfUR5UP0iQ+sEiUdJwqexh/rEUNTuxl/SgxhusDq8LQHEDChd",
+	"0q8Ia8TcbWoKQjFf84yBJU2QVtcfkTqahI+HBi7O4kEYLCb4QV+QUGvL8A2hsDl8YzAPqG0lIl+hm6tj",
+	"T3uFA6I0lYfMC50omPTcEQK+yg4BfzsewUseiSnigq3F0pYOJuvn8khMCSTM7c5k3t6JczHKeE8URf0E",
+	"bHXF1XY9b5Pktysp0bUpPJuAmhnKvAtBHZdcpZSq0CscJqRdWKQhcAwHCjZrAF8GjulUMhg/FG2QQrbG",
+	"Yqnw2945NUW9vOGHBHWGxmA4Mi2kadnVR6svH0voXOgMxEm9Le/CASKqAgCypsbbobhp9uDm3uocjygO",
+	"HYWNAQg8m+pd364UuByMggryOjvgh9ovj+Cmgy1KdEzcFG15qJhRh0Cx50pTMiPyoLI/qDspcmOZUkd2",
+	"xEDcSBObDkUxqbPvbkI4S9Ei102mvZaunBlphADmclddvGrI5bQt6YeE8LbrNRJqBBxAjmOQDkdEsPBZ",
+	"YxsIJGVChJ5XrrzB02ycC40SB0UZoChL3WzguNkTqB1BOUlC7EjcYlK5QxaBfTOWJp8CTtYTUvj4QE7A",
+	"HhJKBSOxkAltHKbTQ8nNOBeMZ2agxofuHnhjwlEXcg1CKyDBATuDhr1MAC/iIDz2zYcj6IWE3wdlCNe2",
+	"t2GDxSTAY7vLRpm9/Yz4xVmgM4B0mPbVhKP8EE8MbOWuoIKAlHrmhFrAc28AJxKxbsSOFSl2GXugs6gA",
+	"oKDCOsEzuSTGRrDkgP4gSM+Tv9J6LSqcIcRf05Ih3G3I08wqa5r0WuvpswoqBfuZypLKBzQbjWb4jJkn",
+	"uGm2Dwnxr42OvbDTrIXPJhTtAbRehc49W42bW40mazZa2w2HslX5A2qxinkJzIO7z375Ry8++NGLD7/7",
+	"/D98tPXxL//2xT/86PkffGCtJSdm7ajG9rnj7dp7a+AMwsW+5LQOiAvsoVuADciJbBVTTDOM/QYTHxR1",
+	"LXi//rRoX/7ij3728T/+7ONf/vL593/865/+6Dcf/PlvvvVfXvz9D198/w+ff//vnv/lByW+z/E2omuD",
+	"GcC1n+tU67AJZ83ilE7W2zwRKwMMygbjSw4w2OAFLsnXgf00dbq6wiY+ZQxwUa4nKBRchBUgW7xHrs9c",
+	"JCe0C6FNQGF8st5AKS2QMhkzQboqoEc2iT0YbTlSqTSZ0LrUF292EAxTWaW77aJxy6RKBAZVpBCJhiAn",
+	"dZCO2StaCHAsJq8i/5O9cVsGrkapG8oChycXSJyQIgLXGdQh8NhZMcVP0Upz4FyIhaKBUZQ1EnOSwYaB",
+	"4FXlYphCBy5CQISPohdzlOuAriLIatyiuXEc8+ABdcfG4ZtTk1odFQMQNrZz1kmwQM9fh5zSbis6Bwjm",
+	"V9fZA5xcuDKV2pANssViKzxMxxpFUO5nx6/djW40InbtesR2GhFrXofXbTBnrVIZoaPIwhvpuM4e+0kg",
+	"T3nE5xo4WkO5LZmfoTglO5t8HgZ3i4hc3N1vqJA8Oxe7LAYFFtCiB/3FrL8BJlzBJ24t2yTnE4k7Fe8I",
+	"3wMzGNdkm2fQptx5QWSrQ04zxT1lfUZX48kdrXzzup8WawzmQHx+oBQY+Pgu2tcJBr1dyKiBmaU5J47J",
+	"XTCcyeQd8lQCQTjeiKx0OlWwF+vFnuqnMtUDATxv8AHvSpUPeVa5ywLYOz2L5pqm0t4h2HW0iee3CpjO",
+	"6JYkSF5q+JGQLB7yJ52EmjrGbpYI0wyTC0NhsZ1TNTYdvK//pZ3I0OdJYOLdO1ZvbPLny08O3ID6kD+5",
+	"477YLT6mITymEVAm344gS4/EJNUimAk/za0ls2d/ufDwteUFhBDQ/3vo2ulSUe+VK+DGUG0zFW4JXVG2",
+	"CkEw+w9yRvF80noBRJWqV1PkVQSMbstVXZA0p8CJmyJKJ/HcVYKjd1bMVli2AM4U/JjqjkOF4OoOihMM",
+	"fhj5376rta+UtkcoXIrKR0CJ8gpPwdtNeBhpQ1WHakMkxRGHdYdojt02LAUpQzy6fiOX6iZE1TFEq2LJ",
+	"UP1c+yGUGHe5AXUITIpuNex1QZPZmWmy6x+hwPMPBtFaemxalKNzaFVBc+aXtMRF7O7rXxiaQoSaJ7RY",
+	"qL2KkIuav94l2+pT9IxDWVhGsC9wU9EebJUvBNyHF1G11o1GVAuFRK118+bN7ZIza78mr/TX/+P3Xvzy",
+	"u5/88Ce//slfr+qvFmtY8oUPwBduNRpfbNxsATzPo8DRFS8LZyxinvF9wW4tlnStWQkuo3u4NCwYBeFY",
+	"tw+a17AOw48Vr5aq1rr1rBR2WG1OZl71rC497M7Ppi9f5Y6/9vK44xXOCJh2ZERbDY8TsfHPN/45EOcg",
+	"B6XzisseOho6vgASE/aJ0OfttLvzsshpvx1QH1egDRawI1iHK7ANw4bqs4C7qGgPBa4Mhqqxt7dIOjg+",
+	"oUv2ZRR2VQqAQGFfLavx6wzxE6xpP7nm4wZYpTsJu2HtUtFuVfsrojaTYL3lwuSpKG7dINuilH9B9h8V",
+	"eMvpPEDRsRNF1GNVhU7yZKDwnTAfUuRYZtFNjpv69MDWuzKZjeqf3vTwIN2KyLndklaLvRcGz7cLmb0D",
+	"OrofMtp0p0DTbbfMGjcsEVYQVCV4yKl0wF2ZXHZlg0NyXr9kJKfrb1EBU9nUB3ze6gOI0wqPRyWO+hzx",
+	"owvV0NMTuFofzBC/rOlbXR4MbB0rcYP8umRq1bL6dWBcl0ebwVadCQsW7nQtNNaVL66FuessCPptEfhX",
+	"R6nANpEQbQKDAmhOYkBi0O/9wbUmAWACphD2IIgUUzIkD6TgP1RuFv3gU8nMxCVDoF0JdllZVAmzT691",
+	"AgHcXep5WjXSBQjS4iWr+crIMazmizgnJXwGfXtHyaXO4n56KK0/OLbbZSB4AhP31Irirduw4PMb5A6V",
+	"LxWbooo6o6BwvUTJ8nlTiOmhpLVxx98d4OUH37oBVVhQe+aSre4U+3dolYEBsqBlOlZTe2I5e+aJlCYX",
+	"iZAm5ZmOmFHK1cBZTynNhXZxTznOsvkT+6YwxXE9f24IolfDCEyV8V0MMiQtuVkiLfEjhmk9FObhscih",
+	"+hxm64Dro1oE1YpQOYjlswBGp4JGK1FIguRwqjqq34EBnM1+ppk7sbQWFu30Ov3zdo6w1X+Ywi+Rll/E",
+	"oVrMLTYRXUDfF0USruPWviMERrFKKQ0cnO8KOLbuv4HAJCUnmd+uSA0FdyjOKCTjiQa2zvYe3fNlqgA6",
+	"tDImlXX2LvCbj7jWE5UnGrPFqJGh6jVIHKMY8BjoRFGm/qAYegk9CW28cBpcuiNXEw+xBpitCqcCIwiv",
+	"xF8yZvRQZtM4YvE+H4r91Ijf2Td52jPxq3VmTyU7uL8PrbtU7sieORvl6gkUYsYHj9/ZP7h7p/Po8cOv",
+	"3ru7Hwc0X/FXt95Q+YTniUi2HuXKqBYbGDPSscMyYBuquNP5ktIGl7tDy1E0Y98XvXEu4l2cFcphBVeX",
+	"L3M9sAh7SdDWKfm54PoI12YqXGrfCY3mFxqboamYq6ErXCtvKLdl3GTb4WqO2dJ90dt6Q5jeYMvOKeZ8",
+	"H+bpYSrjcjbO8R7vsJgGXe/lSuuOttdFiOiw5qrf0vHth4/3Ow8f33vz3oN9yjD3VW6fXqbVg7WXIoXd",
+	"hMYHZo33SBpRPhpgzp6K2U0BzaSzUiHwhZm2GA9vnb7qpEkmCjB0wZFB7xMtuGzIn3QGapzr2GVwe1z7",
+	"7qdC2hdy0Bm7XEmqreyB6Dr2EXPMKHSm6mwPf1zuC9bw9mjQD8zH8ZDRsqB1s5/hXNkNTGEgkWzZLxF2",
+	"Tm0IWgDFRSTUlja54ENYDMePpvrsWiNkQKKSjte5TntlHa8VdvyHPqHu4A7UhEnFJqlM1IQgSv5NF2J2",
+	"Q9V/2vbo9BCQt3kueoYNVK4F6wLP8tQeIvvTkhbGsN36evZSo2wb4+Wg8DsjyqaTwAOptoaXclBSo4E/",
+	"u4Kzsoksfj4MQKuZU0M8OTNuVSpXNQBH426W9qqZR7oqmXa6U2NlwLXGrRvPTrALw1DM0I59eRPXIBYj",
+	"E8hsZYJrUWf779y+fXd/n72y/Sroozf27t2/e4e9svMqNDjIRIFIc98RRGigxlnSyYXJpzEbjU2AOYGW",
+	"Dak0CuGb3xiLsYhYMhYBTMi3T4Bv63CfTiIyPu1QtAZtCfwCrvNfuJIcutbqV/wZmJoxpbMwxwXsKeMR",
+	"GZaPITsFBKoE37HyYMDzYSa0bnkzZbvRgOlwiSjCyASkqDB/iHxD9BDcDLSteMJ7JiMiWJpn13TDNQYK",
+	"fw+FUvZneEWM0jvGRB1ZJ26dgo4UcEXOwbGnhCEuWbASaYEwAutbl+rbiA8dO6Uqlx88VIbAUzqVPWce",
+	"0eKThYNvD6sQz05SUeRYDHPCNSUae+oYaommwngTFqbC2w9kwVJxKAGgqdaK7u05a8Mtad8O2nTQlB9Q",
+	"Z5AsLfh24ZZHQow0GiJuIWgoxRP9IkhAcw1ElvjGHUErDajDQMxnXSrTsb9D07ycfeIsyVM7cjfHC29F",
+	"fTNS3cErKsuWMM1OCvj0eU2HQgk5UwMGab9qCMu1x8E7Y0SDWxDQVrPRA9Fcp1D1n/w/RGUWig8f/PTp",
+	"zNNRYoIlBfdb5YV2QUxMETx8mlf5n9/75B+//+uf/f6LP/3Z3AsRMdGZ38eZRkvf6JRrcdIqbJ9y1Cub",
+	"cbiL1zeNlyvvO0pu+Eg39t2Z8EumTHWLqqhk5gH1cXWYT8jFYb2Mp8MFxtsWlGIvMeF4b+B0pdWHjhWV",
+	"xukbCSqHQw9Kc+sstl5i7IjyKTGOmu7Rw/1ylyl8SEyc58hG5CjjCdBD44ASZqzuQFb+OWXO+33rV8PA",
+	"MPPG9j31ATVXlQUK3mqs6Wy39yXq72y4HjNRZcn6UM5LVqR+go4GGIUEqFQob+lFkH29WvY6a7HWajau",
+	"bZ9ZxkarPWjn/NXSV2rP3ltbxL9ud/Zlh0BO5PYWsDWD+MOp1wJveq1xK7ipI+cmvYv7hKp2S+ZiORZy",
+	"MEi1PQWh3VnUCGhlPRSywpz/Ao09T7WQAYX4GYn1Suu8HoU4ua6beMlvhz6FyL4nJmkgQvWUqrU6fHJz",
+	"5+bNG42bz9ZRwXDnxXjhgNYIQyFBZRdhTgLPHD1v10SGJeOcd7OpK0IlqRaj8vRVj2NJCMUgxjDWouPI",
+	"LuIouBQhvFjn6WAqEZB3bwEztEjYK6Dxfwd7bbXHjcb2DehAgWQL8avRDF0y75n0uGBYsu4xcvwUzYXu",
+	"yZlHsviLWJfE9Ij3RMTi/+WrX4VP3jl4Y+vm7COsTTJRTHxjzDMiPcdKUmtB+LvaJxPtRzfj8ghqcq28",
+	"I2qiOnuU8Z6wU0D1rpx41x0/ungy4kTM4mbSvRYCt0tUUuSBc+Pc9fJrU2EjDE/H8HHRWtnaYKNgNC3Y",
+	"Ig5zFVFgBZKKyJUTuzbPsav9tsZlzqXOiLHpIGiDWCw41GZBiyUatWcTcpWLAD1XgJ+u7PHjEy/lNj+7",
+	"RSzFVfLhRlgS7KAxgAbDX8d+qqFartjidurm595VVNLvnLEKHTPcKqSF9UUxKFxJBNF37IF1LEFB6EqU",
+	"wpBB01XgCirdxQFMFl8flNvZy3dLhxuw82H4CadI2/eKn//873/9z//7i+//ID59G6VRLpK0Z0qtlAZ8",
+	"NBLSGeGubV5FgGhfyGR/eHYum1P2Saoc56fWNak3UNqOhvZh2eQPzlR3iiUpsAGJmAlz73jiQ5vfneNa",
+	"q/bNgZtmXdiiNRS8xWsSyc2zExo8Boel1qpl6jCVW3BHNKYILPi0RInhzlFr8eFKdel0hW+yZDj2maOM",
+	"Y5lCecqsYCzrrfCeRcOcF//+x5/8+e89/+f/9zcf/OfnP//75x/+3b/+6ju//unPn3/07Rd/+rPf/Nc/",
+	"eP7Rn5zU9BJb0VmzdKqNGHY4MhlVLuejQjm5wuBK/VY92mUqc/1RQgK0U4wTXJ1n9GDQXODfrrUfA/0z",
+	"6+/PKqPSItP2pG25u9orLdmMa+RqL67GBKn48ymz8qPc1KqipYZ2jV+B+Qzf6faD2nyTp3/54Luf/PUv",
+	"P/6n//j89//2+Ue/+JcPvoe7+Dd/851f//Rbn/zVt1782U9xHv/1V9/55I9+/OLDnxfzmacKU4XXoW0X",
+	"MiJX9X/K1dgEHPal9qygjchh5bJj+JEofmi/w9Hj4r1Wi2oTkR4OTK21bSVlZWepGvQCsxql1qqBlAYd",
+	"uiAT/yyqQW4tOWlaZ+du9Zk6Y/+r6mGvuS2Xe6o4A648Pw81vGvQSHtvU/268XaLblY8sHi8WzvXdWR5",
+	"JZFzSleKCruQ5cWGhaFBLRp4bVkZFXbjmA8Lu2+WxYX3WD8VmWfFAApY9uX9hw+wZSzeC0GobDJQmUDy",
+	"0oh1RY+PPVoSOGytxHRv3uNZBpS2iBkEP3yh/55icJ1cd55lvmlsUQhLDn0EkLuRdRGsA2cNDOvAEWlm",
+	"0Zk2U9oaS0De5e9BHi4+h0hMuWRxYIBvvSWm6HAiSWsRUaCa4uCxEdH5OnRDsMhtGZIVYztaGNsSvwEC",
+	"eZ8yEeZsbP5gosDu1BHhR4CJCaiPWYoyosK6dRNOwd8LNkujc3gGqMvXbt6CcH7FM95bU8u9nMH3arvh",
+	"xMk6q9HgY/Xb20FgHuQODhH+6U0rv58KW8NFScrRCtfd257pJOVQK477n0L+TuKmhTYr7ukkH90bflE/",
+	"1/h8sBE+jw0+NxbO5Vo4QfzeC9j1bJ1Vg/hzNpHhy3COb6icYnmu437G02HIauZBhC6ID4E/atdOtBJI",
+	"m0Z8G9TKzb0nNeoRWE4KKD+lhSPs8ubUdqNRBzMjzRGPpq2jwJR00MUQQdei4tExz5BUzQONQ7CmjjBc",
+	"LhIs1QDbxr5e0YDfw9cmXON3Iql8eYpMG8eQCbaSfXKIkKqze8ZTwzvMII6Juu8TftBZdW3JcIhB4/wg",
+	"sGpNU+fnAka0zmIlO2PZywTP48I4HAL+vl71Um68bvyegw1I7z13O9Lpe25xwkqOpbYCLpp5rOilCSws",
+	"kJDCKPrKLZuPm0shECVpRwBj27f/QiwpPgCJ9gJAKQwzCLgbLFJqsbQfFFB4GxHtt7KFPvcQPxjtRwPz",
+	"XgZhMqyGcex7xZUEGI1mFtRtMgrosrE8ktaNgNnH3ggVqQBEWnrgY6vkBUBlEcIFAUzqKDPBZcGHre+w",
+	"7BXGnit9ouMqsVvD+SIv29JNHil3v9/CDrm4IeaNafvFBaBUrCVc6orAuwpbDq8OzMTNDSbPLDbllIbV",
+	"LPLkoqElMLuXbNdWmrKz8xdI9rC2Bhj/duz/fe18kCZzsJLyabTafnZNKnAmXjpBxxDIFMBV1D/CQL3a",
+	"UOWiRd0/CpJcl386D/iJ50k8u6mL+2I9MxdeeWPkbozcqZPb3vwLbF1nUZ0Fs3IyFsXe/epTOlFLCYSo",
+	"AGC9KI296PTkQSezeyEBpobkc6ny0GUvo9pp0gVh2obKGjFpPlPC2CyVMCZjsfT7WTSBu3dYHomfQBax",
+	"QztgwT2v36xf/1ptRgPg5STQiM6tdizyEvXTsjhTkVJq2j+ARzqVh50Fmh2zFkvf2hkxlT9q+h9pyDXX",
+	"nn/0vd988K0XH373+bd/UKMSC6y0gjjMbObKLL2rTg+lpzWtyJieDRgb1Yy1BjyZjjI86/im3jcaUW08",
+	"SvhJbz7hqSmusot6No1kT9wdYXianaSWAGa+IdC6ZAItTPCBPzBQE5YpeWgdQbsNRLJeXKOSKmtOpl9F",
+	"QsklgEPi9OTs0d0Hd+49eJNgh+QNA4sAeW/A87BCZdpIyCSVh/E8mh4fttEll6dLLlc/4ANKMt99hBLe",
+	"/bWKXCfJvaIUv3YeUvxkkX128byKYI6YVBN2e+/B7bv379+98/mqGPucCXaUaaUa4gLlCejpM+bmZwS6",
+	"eOJxcpUkaAdFRpganVLrFgcnTcbCsey4+HWPS4Z5bOO+osoPJI6hPjJWZUHLG+R6PlRFO4owxO0Ynz3F",
+	"NGgJBf1zguLogvMaoI+7Ps6FPw36akJ0d8BzkbgnWP1ErFgOUNy1OxLCx2Gr7pCKQH8BoeD2FaGhKD7B",
+	"v3xR/EJvzaQy1K7eUcoRCZAgFiv3pENhWEw16oBERpRUhQq8i8v30ulAPrDWRGsnwn91Ut0Zqlx40biC",
+	"SppRPanuJGMPJptBq1EciZBf8xC106PSovASV2ccXpOr49T+1Qwua0a1yWAKHTw6/bE1xmfQbcV5v2dC",
+	"egPaWrtsp3wcaucINVu5NwVurZMUDAgQuWHQvWQ9QasDcoV7YZxi1ghs6wux/yEZQMjcSgfgoMRVgc2E",
+	"6OoYO7RBe1xshqeZB5pGnmfPtX3iGruoYd8OKSYt51O41sNZBvegZB7WETGU1PYUtaXnliNtBAxyKuHT",
+	"L2hSC5ApRC3m6HkjX7fjz5+uqN6YoenA150g58doJKTvrhS1JSReB2qigYOR5jAJ6jVIQbwSY/uU+NV6",
+	"QS+CORKXRIMEKg1snuOlLe/1CU3m8mBOOfG5+mD2CrRzQjxb7LKKED7nFYm3VyPqiAD9oe2sUn9w31yO",
+	"SlXasmDPKwPKrjVuudIizPXRG+BcohjXraDnITiA2LuvVbI6nHepcvbo8cPbd/f37z14s+hrVwdpJ+av",
+	"Izaa4JeJyFIgdqFfOoEeZNZLCEHodp8EN0BVZS93G8UzwA64BkK48u9zrsVsynHuPOCux98GF48lNJ6w",
+	"AsGNF9cDEoYlQu0eFLTMNPAum292Jwx5IoB3c74jhlG+K0cqtRE8HInvkUjjKF0Z0N6oHB6DXNvADEit",
+	"85Nd2mnciLzYnPbdCZUJkD98v13f75tMpAmHBDfdNlx5VM6H2PESgA5K+nS+3bY+DVRYZ+lsdZlPHtnn",
+	"Bu3J8+NS273gudbz0x3V78NGQDyn/cy9WYgsIAIpPdR1FCj2WkBfqH4/3Ju5Go1Ke9gX7yV8SmWDEPYR",
+	"OTsSI1NNuQPi5uwm4inJCl1HqFrpdMGeUBO5TqU2vEeQOH32Wxu8aW6CN0uCN40LDd74ub/M4A3puw09",
+	"0CYzfMrGMsAKXTTW9IEOqgRWeRAgPNcIkzORl4aYvB2NZrKjBgYePg5q9Hqj4UEPGPbRolW0EYfBIIdw",
+	"hOluHVGOgYxMX2kA3D2IsSxaK4EBXcXUb8/pgXuFlyfE8vWntaXxE2qWmYuesPZqgeNCqXg6jp7qJyIu",
+	"iLwwkNvu6ZR0rp0KarTmOFwOtIIcp5gMPOXLaI3sUp1FqtNOOTFq4vsom0329NKl4f0UuzHnU9dAOHTb",
+	"IehLtZNAPY6F2OcXT9ELReFDKZDG3l6syfUv2GacXIzA3XP06TfYiOcmxe5gryi4Bf2NbkjCpxEbS8D1",
+	"xoNUG5VP6/43nUmamEFcQLfBO9Ho/3pG/1frbF85kn2ALKssYX0Bnr0RSGgvWQyg+JgweJK8nqApJGex",
+	"FE9MpzfOtcrJs8nsemCLfOvbCKKXL//U91NhsbOb+7kaUoTcfWRUzCTPczXBYAz1ZadxKPTlyswugJLH",
+	"LkxWCAvdYnFo+sa7LIZCtk6axLthvWEz/EtotgNPuUYtAbo+oL/rMLrYmj2mmMO0fLfGrm/FhJyl5OqW",
+	"Wnsiv32p03twi+0628syKkxE5zcTdtoBZlu01ITggp0XWFXE2ZdeOQpHHAUjDrqgll4dWYebUbhFoO+F",
+	"91qpcw6MPBVBq6vKOZxttWFnBaN1yC+GdoIZiOG81r7vid1P6IYFuRgcIFhEaRE6rSL8ICWxjoWPbUmt",
+	"+DnRVnhk5/+NNDPQtmbJUH3zUDd7dtjoDi0Yt/tyRRwq/vzZ0kE4cg7wHKsfW3IuV33423jRgb1m+Qgo",
+	"NId0O0V7WKijMSYTCdZFSBbPeafxoonyiZ1Vh7s3Gln7bulAi1Vyp2jpLnM/Ko1ByPEQGqK7aGUtqo1l",
+	"8dd70QyRv1VN9qKtYw6dDEA32UHdCe5g/34nvMtqa+6CX+w2pTHDLrGQzoQ4P14jM0r3Yi3GTonHW0kA",
+	"YXtD1zV5qJqXIBKzesfYk5YGi58wJBGzrjhMZbhgxKOloS90nisrvxJiVnWhrDp7Mz0WUKdkxjpmO47U",
+	"2xoSIAKRrTqYkPI7v/1Wq4F2bdVrU7gkfOUhf3JfyEMzgDb0UW2YSv93NNfQYZUV7VLZdNUAnOpbedah",
+	"XHPZqQiiojropgiBlxjMBlIvwwVDgkDNUtqlZS/tWsA78YGFazkGoutsD82RfkoM90PfdyhTvaPCTCqa",
+	"Nw55glFhn+miYnpuWJL2+8DpUxS+BXexvlyXa2DMGRLllwQiADk2IiqsPsjUSE8xkAPRPJXie3q5fUXJ",
+	"rmJrpwm7/9b+2/ssSROqUDsSLfdGBQNP4gASVC2kxkan9FbwsPqiUxmYYqUl6at8CH5awo3YgsjkenvT",
+	"LZMnQ6Ol2gUJU7YBTxicUaca2gkK25oZ9625W1vhx7fBiL3YzrfW4LCDWuZ8eg/D7iSwkTZ+5+X6nTDr",
+	"EZNickbXMijNMDwLaLrm/M2rWK+xGLUL8TI6d8C7GL95t8yhgvdxWFzMkWMWnh3CKcsZuH6BWc/ZUJiB",
+	"ShzHQG8gsK50lIu+MD3wUdA9Id4VpBuccPAgfQbQSymXjPS4MHTXSqSmPldHJamcCqkdpxp6US3X5GO2",
+	"kLUwXLThU8yCJ1T5bIqaaF+RW2fvUJ7dDQrNnGtWofh0d6mQ0/3kVkCMBu9J+W/sMyhyUQF4tq8Cns0D",
+	"NTlTaaam4txyfSbcPzSvodQMm+L0CwBdWH7tehULSUpLr1LDCVITjZdSeXetdaPRsFuYlro8vHe5r+Df",
+	"afjWyHZl8cPrASvvikO4bodgH1Zr7TTWqOGEmbrUGk4I+BYh1tMkIE9V77mcZ+8UoLSzBVhp4k9o/hqW",
+	"u83UZQNmKu0NQpaE4S6zEzvFqJNUHi4SCPJN4m2TeDsNnhtE6ixtuNt8Z6YP93Lz2vVn65ZqenW+MBx9",
+	"H/k/cPQU2i1ewHWaallbhj4Gc6YcN4+QcTgZuxYU2irNOSoRe+wgKNCWM5zGmqAvJd4T4GhwvcggJ4jE",
+	"bQVsPtVlng2IBLsmXhUEG21J7BKJx+E69g9MmdYrqOUC8wrhXrN0JWB3VClUrZS04qisV9uSFCvg6K5c",
+	"eRf1YP3KlQrjCC0eDHtxSSKMLBp4Btkt6EQCcM3BqMDnTTWz00GPerjAzLLPdp1P6KPIWTRKAp1rLxsD",
+	"1st6n9gq2RDoCkbobC+wcmgpH7gtA7R4kh0qj/rCqffTRZuKfFZYrMzuIWwrM86EswMx3k2GHfyoQHCC",
+	"O2+3GPrjQvYE4AybpU3l7TE0abVhsYaGMq8Q6gpAo7thA10FfnqJ9ubVttwu3dZ3goOWfvDDoTVDtYFM",
+	"jYN0wfnyk5XwaVvuVA+vj76DO4nw02v40z7XMHAHgW3LvYBKCEjOYQsBJDZQcEWoATGwuTjkeQIpIxck",
+	"wp42joRwrMmL9IcFKfEBlosLr3cd7b7B+IfjbYEvAaQKksVMlLfmVJbQ0ro+2HnichnIoFhiSXK7DUpG",
+	"XBkJ7hejqn8aHJ0JUNYX2DpIi/jwep3t4/UEJPY7u/QWsLGwcHHIUwnpRB/2BY7/fto3AzdT9i19zCuV",
+	"/r2dHICHQK/owVgmuUhg/kdKZRSXnKj8iE7sbd4bkHAAVgzrszlMMESYoe+Kw9pCj23rhNmnOxcMAdQo",
+	"Ml6J7Q3F1m0lTa6yFpNqC3gb41fxvGo3HdibBxj7l4vEovwncP7UE3tYiZMD3TR6IedLzftM9h33CnIf",
+	"3+QQhPphqg1Ida4ZB2VEjDiO0tLnNPtgNsF+iFzLzLa07toiUh2pTKdv7SaM6TUbkVXifDTSmM8Mnl70",
+	"mGc8sy76NAq6h8+VuLYlatQ6YXMJUb6QAMjNZbB/wQtNjRZZPzprZ8bCt1wb5UJJkBWCYPYZK4fMrO67",
+	"MOjMxpP6VD2pTfXpS+ytvAQuyrhrd2JXbBU0uAt8lD1S2Iib8DWanmbMcSNyfSQSqwB2oYMyT0oXENbA",
+	"akOX3ayEFTyUvQoUYGXabKxTKbReL/39rsqT6w1MPyy960w+zqc0UmluXCvSGak04lDki29IAMG8Y2dj",
+	"nSzfO1rk9+4svjEA0tdETACJ8+qIiX1nqb0+rX0W8zV2M62Tr/GnouAuvURh+nnMxczPaDkxs+ty9+Do",
+	"UtbUEZ3ar8a5iBxCeTaVE1ZE6TNkdKIFWZu9AHKBpK5FPdlI5MzJCqa674ueiYKGVlY6xISHxvNP1iVg",
+	"q0gQAuSKoeJ3jdG1b4EKoW8fViC/kcoWMXHraC5DFveAvi4A4UlBuZD4/2fv2prjuLHzX0FNUrUyqzW8",
+	"iLK8o/IDLUtex7bs6BKrVmSxMd2YGYQ9QFejm6MpSY95Tu1TXvYP5Clvm6okm1+TxPszUucCNHouJIek",
+	"tGvvPLgs9nSjgdPAuQDnfF+u8oaWEzrER0bIfKqp3NDg9kFUA6bNQibccB5IhKgEC5V/J3/OHzIR/X8C",
+	"4Rl9YS85T2vHWz5HbWUaI937GMQPxYe9jltqUy1jrFbt/DvxnD5y4jmfDT9hW6RZz3SmfEtt9wXtstmK",
+	"q8KXQfBXW6iPCYA/tPaMdxXDKUxstwb7B/eSBfs46GW2qZw69Q+3FVkYve5HrfV++t3v/+e//vinf/tv",
+	"4nki/xf+53bbx5cM26B3eBBTA5GzPS0LLN3vLI3eoPfF999/8/XTr04fff/0ydfPvtuEoQW+wEeG97yG",
+	"eK9UexatxlAYRWzs1AkuNevyszPsHC6GqHrLpwNqQs1sF0dvgDdf8M1iX4KKxNChXFEh5j2CU3QsZTZV",
+	"p25iy961K8KuN1luFJjR/LkyDGhMVLfFAd0eOrXVXj+qR4gvs+jkoKm+lqNycnGQtgtrVLtaZ24t+ifM",
+	"7uftbR8U65h0EGIy+lU42N9/EP46rZDe7tcP+vcvX9SMygj6de/9yc2X+CP0Gy7dgCHvwle+tTSqmCC9",
+	"9f6vu9EBYl3h/qOP35Hx7fvz0RKiptesFCpjGF+1imHM7m4Lhw2rSGb1muTI2w74b5Cf/fNLtBxvlmc5",
+	"3qZZfvw0y/H6LEteGW7jEj5oYPdtLcfvKR4vFPG4rlLc9IqwATlRRY5ZhRBULuKs0BnkuD2pdJyAbuzQ",
+	"5nMCdloO+L7EDryQ4zV29GIJfmmN2s7Ljzcv6Wthcel408l48n7z2vPxU9DMt62vT5Je2awwVz809fqJ",
+	"eFtq93LEjPH2gOkveAkc5QRDMQ67ZJoRl9zmK2KlXt4ND1/iVz3y913pOOevyLthwWzi4QSZb63JR/Zy",
+	"ljwNXF2UFJhANIOnnDq/tvNzbbNzsu7cwi88mDhppab2XKVcB8JuEKeMhmPZVOZ5KpQhnlvKk+GkJY6P",
+	"UQ4eTPDIiyQkgmoTPKyQmsMsQehZJUtYiiLlff6UUH7b0nxNKVnUJw/Q7F84kZz0xiX4SHKV5ypfUcyB",
+	"b/Qm8/qb7fWks9Mu8xw+Y7PfS3rNQQ8VBYgYL97rbUJUBUoSO/mxSVhBYLi9S12nf/P3wHEc9E5uir4V",
+	"hrZew/0YCAkJJ+gXVgSw3V69puZ9Ic8irWubmrL1UHFhimNTtz9rU1uh6xt5NzM1nFh7AW7MSzyqbRP/",
+	"bKFESi2lWC5LtWt2ZvriKJ9q4/CqLIrVaS4/+hduqv3/4pwZHskmzkyQ9nZ79Ua+iZfj2l0YAsG6POxl",
+	"LyKTRTGUGS0DxvR623v7t55ic2jz+d/sNlXxPq503cy0bjSpsM2r2MRXr1bvEeEgME9BnimzGCoJGAKq",
+	"FkN3MuZpt53HhCSG+fXGzoQ16HTAs4RllTZVkSKIRRr1O02E02NDSdOvn9fS5LLKhV/4J3cmdV26we7u",
+	"bDbrO/7Zf9F+ZqefIEAU8xnUE+2ODblkHuhWslqsbC2J6T8A9xBYglNZperUV7qgs0dTArO9ydtao9O4",
+	"Noj9w5nnP8ZffUo0p0lEeCUhnYRcuoBZgs4g5YKHNjuMDOBT8uBpUNg39FkjtQsXPdsDwyzjfdhZD3kS",
+	"UJ0qHFI/pGfvMJKVLFRV41+VOjbtd/TCX+ocVU8PvJObkgxTmjkBZ4XKC7D0+ODA55K3rq2u1ZS/BJg3",
+	"s7ND2GE4B33qC/vcdiQO3rzxFQz7oRS3L56pXFcqq12oEx7ZorCzUM/0jCvAKJ2f5n9crYULAf7gcTMU",
+	"/Ag8//v+PYm474uNE3Fvr/33QSLuJ2J/LxH7h4k4IEyqg0MxsU3lAgCzYfEdHB4b/AWEUQRMPuj5mSrr",
+	"xfLslD/AXcT3SGEk87tH0DPM7plYY5sK039KgpDL5XwQynn87ME2Dw9+jZ25v3cvCXfg648Ny3rOZSYk",
+	"8r74Fkvsu7CBoZ4qVI1AdHRsfoQxypDaRQIOIDRY9kPfFaWbYMVOfE8kfp/WhUlT+1j7wH2IHkg6I0Te",
+	"bdrVNvbYjJrKT0HHBWnOThUxscDXftgWwDGENUyU5zNdI2K5HY1IHXSHQ3Jx4hC+tuWLNDhf8ALyGOlz",
+	"LKVyCSZ2RY1Gnzf4P7LgKem/dd+ORl5BHeV5pZyjyfvCqwlKkptNrEfjluReYX3iUKEgJkqUzbDQmSAT",
+	"q2iQRwzgd7DXWduS9UgMqkRzF64URQuhtrKMA9N6WI33bgDbzcZ58NqHWX0maPZ/8uH6SdJrqqI36HmD",
+	"4Sa27HNDu2jWrx6Wcb8/cry5DuP7ChlS/h5MN+JMo6599vijVxMl/Eub8anTJmtTqWw1Jfg5tMLwzUej",
+	"U896wzjaYGU7+VYus6U/58UcKrC2vUFvNnEqO/3tq8lk+OoL99u///zzCDq7h8DfFxGX+ZFf+tETfLPP",
+	"BifRnKvKoVj2I4iHvaTH8x/TrB7cLLJ/qmZhFl18VtBRyUTxjyLalvpvtwWuf7YxC6p3ozBnRbS/+7Zd",
+	"FgvHzatOgWOdvz0J/pmcBPMXZmckxDGMl4tFWBjIbhw0r2PevniWbM3opWb0F2MoN7OSW+3wscmdr2lI",
+	"Nt2x5WnALAUlAoEubVY90arIIzYszEni7Q/b1ASW1hg+J+mLIzPnQxNRqJp50Ti6HKqF4L4tHfIemd8R",
+	"aOM1wzf74DLEbhSvyZo3NFB5ImlSQhU5FfxvIbLvt3skEmnUVHZGG2GI12DUrNXLDCeCA55IRpzmGiJe",
+	"pAzHwuNdBUbixxXpdRghP7+8Bf8S1cotBHGxttpUMfyAU2Ebgm1tx+3Yjm1EtY2oNs3SZ5X6oYKqXYY+",
+	"1xfgC7xACiKHNBwthx9eYaBqLMyItrIpfbe2i5buwqPWL9ue/FLOXHlI803OXkFe2yyyP0cWGc5oFD/t",
+	"PAcP6AaHt2vr2a/toV66opFcFL2kG7nBKxPXfkDpxOcf3qNk7/ROYNcZKZWf5nLu0k8uOkca8Bkm3oHH",
+	"IojEjucZge8+EBPhGW9KpDd0ksL4dmlt03AS2+HJD4cyquYDMPA+JxJ8dM8ftBcf68Tfno6VYkU2oIL7",
+	"QtUKD72wJJi93EoRftrUVuqhGFtw0wPqvcdM6OjOeqLMkttfIayAdqKudHwClYKcySlLI25eGSD0YlhD",
+	"Y2v+Lkzjyi478t2auYc4TJb5icUiKNcKPlWYYTd0zlHn6tx1UvfwE5ziVVhf9en+3uEBmTFi9ozuRbz9",
+	"tX5jbdeSVr7f3MnDFfURAwHa5SR+fu+47x/sJb12CgROU+nqUy+33oCktv/pQe+W/FsYusovsl6/sTOa",
+	"U1GQGVv9rfO7dX6vZZnB2oRJhTPptr1fClg/jK0k2NKsUoFGnzY/nB4bAjBJ7bmqClkGrFzigpsomauq",
+	"tZLwgKybSqWUuzFBkMdwFZsCXZ0Ip6CPSBkyF66UGeaCs5XDRADqkMOnOU2bgIoRfAU9nBX6HqV0C5sx",
+	"C+PtDe59ure3sUribKrtxsz2bHx7Nr7NgP8znVAg5leYJR50F6fIbVspYmX/cPEcRCILWV/wypRZPDGV",
+	"b/FgAvPHECme09AmdiZ0LWbK1EhSqWMSmlXVPy+U+5BnsXlD7zqdut7gcJ8xmiIKflr9Xh2ihjv17RzC",
+	"JzxTJliVm3vSMNzLvGiW33b35yP7mJIY+WgNGCQWut4mzwrMVybV2ZVl6Vc5JkgiSvjdK8AFHZWl51H9",
+	"cIhBjFXG3MwPkh4TY5waNfNX9w/aywjk53+4l/QiglG+eL/FGPLP7x0c3mwptTK4zHq3GOKB3BY3qYl2",
+	"dFvWcjPUIJLpsGVx7eIjC1mWV8NIXsZAvggwqIxB9onVZD2j2zP83ZO5LT/JDG56bGyFedmEaTnCc/5l",
+	"a3VUltQirMUb7Xl5SK6Y1+tFi2CH5ZbIL4bH+iYXmTTw9xCJH+orMHstoBH2fvrX//jff/538OORtYAW",
+	"b0Az9M79vetBsGPIhe1dZUAPkQFnTkyj1xnKH3/303/+/k9/+Kf/+5c/LA2I9stuPp6AlHbRiK75LS77",
+	"CgfX7PX7DfiaaSJvnmJ+1QzK7VbfNpza0K7QlFwESJZoaW7VvqwyJVejAltBEXoRPSjXopVyTKD70/ZI",
+	"ShuwbYXKRTseBORfbXc+Ni/JyYcANFitHdkzfP32WhwkH4JOBBEuTxFTozfYv5m76r/dRhQjPsFCV+zE",
+	"btGcfl50IcSWjwv/9jXXRMmC4E5Wxoq/oZ9vZL43+kLvceu4qXQ97w1en3RTl1R21io9jhD9flEkGh7T",
+	"SrFQ1eA6wciiILEgoM1azf3EVqKwMhdDWUiTqcoNGGy/soVKE3Gwt9fJVvW8gpimqp0vU2aa+VP4kzNn",
+	"8Z9+kFwQiY8EaHvMw/Xl4MZGbXdYmzNp+HyIBPSQjnVIqSYtOivC6WSZKvF41eSUoUC5EDKwui2UjM+U",
+	"KlPPPUkJvCsO9UGElwCtHlGL4aPy+7DUcyLP1RqgVXhoAwoUaPOZxbX2IWxR5zPCJJthni+8yl+Rpe4h",
+	"L5aDbtwQaQcki0j0l9mBaCrQJLiOxryeQrvaGgYJDqVTYdMXJqB2YqrHeOx4i4u626m3vaF0OjtqQPe9",
+	"PgGHZqhkpapv1NxfcMrR6dHrE5g2zE64YhK/aNdnOKnaJeNPnV+lP9zc1WrKSx25vvySHHj6pZa6AsRC",
+	"Zf+Ee+OPuWi/EDq7/IKysuNK+jdgcTpxJ4LrSMk9hF8zEEeFquqpNHKsqkR8VcmRNDIRhXb11JqzRByV",
+	"ZaWdSsTLEvOBvmmmMhHf2nFtE/HUnjdcTU0IXZxFFHVJqDdlIbVxbd+1GYLRd2t6j3SA2BAnlEbiKW1R",
+	"tCywScuUljD/SofCtsufhGtg1cl6UF6uSz3q/e4reNzqTamy2vUFOCh63FSs2OA31qBhovzKCUnV7wHP",
+	"QQznGAGUmCHV6TOa+eV+vyzBCqkcvxT2uxWSL8Go7AwaruwsERn0C4JklFmdiFI2Dv7CzacG15tnxQIV",
+	"plZ9nR87CXS1jXh++CH8Ch1ob4Jk6E55muPtZ4vIRfEYCOYkP0jfxoKZra0om6LAhL4A5HFsAozKsTk2",
+	"d0Uan3yng2gl+Z0WbADhOHCnPpxCgdFGZ13l4s7zl48ePX7+/JN+p03ab0sHQtdwa4Fj9btpiVdhCL1B",
+	"+XaUyPjk6OtvH3+50JZ6U+rKN9bZqGt5dvmeNS1k4IAURdxGuBQ14sct7jw6evro8bfLDfE6U3matBcb",
+	"014eeLfrXMOUxITB2UQhFAVoK6QtyqlRnAn9kTbaTfBRjyChnSjUCFMgc0shOd47wCNx8nuRBRSmQp4s",
+	"DYm+G27DugXxg89Gb4/nXtwJWRSt44Pv7oBGx++lKSw81EbVEIRKIY3xY2SQGacLmGRJuBAosaNrhZ2d",
+	"srOI05GXNRdWoUbD5En4h/MgIuAuFrquC4Uy64sn8VogjBrqCgHcjHRFWwX8d6WcLc5p5IYWlBiqsTQo",
+	"RBzoujaPzeM29w4GVOW069ACaFAmKrN+cw5RyHCG1dkUBSfI4uJHvqscJg1iz6Cz2mKULN5zJyKZPTar",
+	"koCZ0xhfbESqQdz01QwmrBYI9VTRdLNN/ZDYvOScGMORDarfoo5g9qx0Z/QrKX3NXMlLLOheX1KWE38u",
+	"gplp4VnwpI8ARVip8tnfCgOk3tSMelQWMlMTWyBFr2AqRnREOMQIpBrGMlkvTCWVexMDFopvSXBU9Fjj",
+	"1Km/nka810gXJrNan6tj0z44nAtNCEPvBG0li3covKFCAb0T747Nu7t374b/4M40r+SoTsU7kWpzWqlz",
+	"rWYwH8+tzlUO14cKtMCs0nWtjKCH2ltFaAImMXaq+zgqCRRWe4jBJZLcGD+FLWkHDmnebQK1IPfW3yDe",
+	"xa8LPWgfovujv8VIG1m0eg0J3tDT7vbo2By17BfaCc7gQlfM8HkXnhv5xnlac+kj88bRkKcMNGTUrK2U",
+	"7Eww/ya3xsmBdngV416XP9acEbwRr+xfOSbyZOwvT3POQRL30NPC8dXA8oa55W2XFm5b1bPnemxAIKhQ",
+	"UIngZgctZwc/2ib2etkvXz1E3x124nCdtkVGrJvn7UHuDBUA6+NzSbaifVnrFq5zhbzTkmssqkW3M5eM",
+	"L8RJLCjYygObYemut6MODGm/wx5qTaYLzTmJyWpgynZTD2NM7/d4MDfCUGKYymgfsOOVBXd23jK0e+ws",
+	"XYmsqSqQZAcwaSq1qSX7xC1g5+jYCGouwLuhemdKcuoICLprQtoODFVhcc1gbQR4La2R9cMh0v3Ixadx",
+	"LWI44X4ZViGUZfQGsDQYcggIWixWMUMf2Pbi3Z4yHnHiBDkW8Aj1BRyMWLSIeUbLnyXmgehmxkUOTbLo",
+	"DLdJGkkrQxyXbWrlvGksHLjEikS7wNIPjdPdiDhHH6fTIQg8YrEIN5FeqvFI/OpeQMZKMamEb0oWxovT",
+	"DYtjwozDZ+J2QReiRxUa7qgqvGmtmjLS1LyfhSuYoiZHq8uLGWxU7UQ6U3o8AYXtbIQeTfcw8QcDwg1l",
+	"dlbYcYTj11/Eo9drlecZsofYkY9I54lwTYYVMKmbuhTmVKqmUhdp1OgEPMZiVZuY+lDhhIVFPzbaURCI",
+	"OyNaFqKs1Ei/IU811tdxn7mNFe0fQQiN4LneZZdZwPZeEVi3VVW6EqXMVCIo/QgbYe91MTJd9eJnNC+d",
+	"nDOEQFCR/Ea62vXE+YPFe3zNakP2Xdi6HMK8DZys5F0lrRUCXYITplSVs8YDx2WgiIwIXya8sctGtfzi",
+	"H5TFvVOSkPTgdUHrc4uttVlikFLT+NMFgP9lbIjC2wr46BDC+5x8mCq61BhpsnDtVCGWQoO7Ad4U7Ow8",
+	"ev4POztgV1++eHL3M3GH2quiBT+c1555fiqrs08S8dUX+5/t3dsTd7764ptPUEvCw/ufwiR//CZTBbpu",
+	"ygXMeK4Q8MF0ZqdTmYAXLIRTU53ZAgRf4cnrkCJIqlOTtbBZ1lSOignsCPxBv9eCTiluWXgcQpwjhTYI",
+	"clp+/jBtY9s+DffVt89f7exQr6gBN1Gqi4U5wZMp8pplRCuLd3pYeq8ZxBFu+jSFxCADU7ZrWyENr2uK",
+	"ui++lIiRWeupcgkMuVRVpkxNs9PkIleZnsqCd9nJKlGv3MTOHNP7S3BCiuCMYURTFPjCXI81zGlwGRDr",
+	"lbXZVNZ98Z2qwGJCYOzg7bh7b6uzIeIeUjgiSunczFY5R3L/qLKaA9idnb97/v3TnZ0Eo8OqkugVEbOx",
+	"94umCrpE/UcnNOFeOvwyVVNPBGas0LR7EX+8juTVtKznEThqZotmCrYQsWZhHksK6XH0AcZxry8e45MV",
+	"iAt64c40Y5HwIgv9GYWbIsxZlHiJZ+Eg97742ggYdusT4KaGdbqz98dSSMgn3Ye5sNS7/WTv8LPk/oNP",
+	"8b2JkCQJ//uxuXeQPPj0AaiFSmY1xHMUD4x0oWgO0teg8z2aA9rHEdGmhkC4cwfBZrR4x41ybiAODw4i",
+	"sWK2mUjhDYyhAh/Ci4qE3jHDuHO4Soc34RwKTzPC6YzOFNd44gZd5GBVEreIeS9vNgFnnu5BMdsicqvp",
+	"h1WxAIX83C74EBwJEaBs1AtRNTB/sPyVTPoS6KjrOv4V4X2CX6NdDbeeB4qL2K5RD9ZsTHfP/ShEaUro",
+	"krNV1AyfV7w/ef//AQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -203,7 +203,7 @@ type Standing struct {
 	dbq.Batch
 
 	Counts  Counts
-	Wait    *Wait // why it does not go on now; nil: nothing holds it up
+	Wait    *Wait         // why it does not go on now; nil: nothing holds it up
 	Senders []SenderCount // those that have or had tasks of it
 }
 
@@ -479,8 +479,8 @@ func (s *Service) Acts(ctx context.Context, id int64) ([]dbq.BatchActsRow, error
 
 // Requeued says what a requeue of a batch does.
 type Requeued struct {
-	Count   int64         // FAILED tasks that are sent again
-	Skipped []Skipped     // FAILED tasks that cannot be sent again
+	Count   int64        // FAILED tasks that are sent again
+	Skipped []Skipped    // FAILED tasks that cannot be sent again
 	Job     *dbq.TaskJob // nil: no task can be sent again
 }
 
