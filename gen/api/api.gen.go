@@ -38,9 +38,9 @@ const (
 	AlertQueueDepth       AlertKind = "queue_depth"
 	AlertReceiptsMissing  AlertKind = "receipts_missing"
 	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertStatementDiffers AlertKind = "statement_differs"
 	AlertWaitTime         AlertKind = "wait_time"
 	AlertWebhookFailing   AlertKind = "webhook_failing"
-	StatementDiffers      AlertKind = "statement_differs"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -64,11 +64,11 @@ func (e AlertKind) Valid() bool {
 		return true
 	case AlertSenderSilent:
 		return true
+	case AlertStatementDiffers:
+		return true
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
-		return true
-	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -1026,6 +1026,30 @@ func (e SenderEventDataMark) Valid() bool {
 	}
 }
 
+// Defines values for SenderOutcome.
+const (
+	OutcomeRefused SenderOutcome = "refused"
+	OutcomeSent    SenderOutcome = "sent"
+	OutcomeTrouble SenderOutcome = "trouble"
+	OutcomeUnclear SenderOutcome = "unclear"
+)
+
+// Valid indicates whether the value is a known member of the SenderOutcome enum.
+func (e SenderOutcome) Valid() bool {
+	switch e {
+	case OutcomeRefused:
+		return true
+	case OutcomeSent:
+		return true
+	case OutcomeTrouble:
+		return true
+	case OutcomeUnclear:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SenderRestState.
 const (
 	RestHalfOpen SenderRestState = "half_open"
@@ -1369,6 +1393,7 @@ const (
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
 	EventSimulated   TimelineEventEvent = "simulated"
+	EventUnclear     TimelineEventEvent = "unclear"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -1396,6 +1421,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRequeued:
 		return true
 	case EventSimulated:
+		return true
+	case EventUnclear:
 		return true
 	case EventUnreachable:
 		return true
@@ -1895,7 +1922,7 @@ type AppReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -1984,7 +2011,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -3223,14 +3253,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -3639,7 +3672,7 @@ type KeyRequest struct {
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
 // LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
@@ -4023,6 +4056,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4060,6 +4096,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4068,7 +4112,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4126,6 +4173,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4156,6 +4206,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4229,6 +4282,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4265,6 +4321,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4326,10 +4385,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4380,6 +4442,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4576,13 +4641,41 @@ type PlaceOfItems struct {
 	Place Place `json:"place"`
 }
 
+// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+//
+// Example: 200 {"code":"ERR"}
+type ProviderAnswer = string
+
+// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+type ProviderRequest struct {
+	// Body At most 2000 characters
+	Body    string            `json:"body"`
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of HTTP, or `MAIL`
+	Method string `json:"method"`
+	URL    string `json:"url"`
+}
+
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
+	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
+
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
+	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
+
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
+
+	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
+
+	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
@@ -4832,7 +4925,7 @@ type ReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5121,6 +5214,9 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
+	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	ConfigGaps []string `json:"config_gaps"`
+
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
@@ -5131,7 +5227,7 @@ type Sender struct {
 	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5139,7 +5235,7 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5182,7 +5278,7 @@ type Sender struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
@@ -5202,6 +5298,33 @@ type Sender struct {
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
+}
+
+// SenderAnswer defines model for SenderAnswer.
+type SenderAnswer struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Code The code of a failure
+	Code *string `json:"code"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+	TaskID  string        `json:"task_id"`
+}
+
+// SenderAnswersResponse defines model for SenderAnswersResponse.
+type SenderAnswersResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    []SenderAnswer `json:"data"`
 }
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
@@ -5242,6 +5365,9 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
+// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+type SenderOutcome string
+
 // SenderPage defines model for SenderPage.
 type SenderPage struct {
 	Items []Sender `json:"items"`
@@ -5258,7 +5384,7 @@ type SenderPatch struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5266,7 +5392,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -5292,7 +5418,7 @@ type SenderPatch struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5318,7 +5444,7 @@ type SenderRequest struct {
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers; true by default
+	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -5326,7 +5452,7 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5359,7 +5485,7 @@ type SenderRequest struct {
 	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks
+	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -5395,8 +5521,50 @@ type SenderRestState string
 // SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks
+// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
+
+// SenderTestRequest defines model for SenderTestRequest.
+type SenderTestRequest struct {
+	// Content The text of the test message; the signature of the sender is added
+	Content string `json:"content"`
+
+	// PhoneNumber The recipient of the test message
+	PhoneNumber string `json:"phone_number"`
+}
+
+// SenderTested defines model for SenderTested.
+type SenderTested struct {
+	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	Answer *string `json:"answer"`
+
+	// Code The code of a failure
+	Code       *string `json:"code"`
+	DurationMs int64   `json:"duration_ms"`
+
+	// Error Why the message was not sent
+	Error *string `json:"error"`
+
+	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	Outcome SenderOutcome `json:"outcome"`
+
+	// ProviderNo The provider's number of the message
+	ProviderNo *string `json:"provider_no"`
+
+	// Request Null if no request was made
+	Request *ProviderRequest `json:"request"`
+	TaskID  string           `json:"task_id"`
+}
+
+// SenderTestedResponse defines model for SenderTestedResponse.
+type SenderTestedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    SenderTested `json:"data"`
+}
 
 // SenderView defines model for SenderView.
 type SenderView struct {
@@ -5987,6 +6155,9 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
+
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -6074,6 +6245,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -6605,6 +6779,11 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
+	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	//
+	// Example: 200 {"code":"ERR"}
+	Answer *ProviderAnswer `json:"answer,omitempty"`
+
 	// AppID The sender concerned
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
@@ -6635,7 +6814,8 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
@@ -6658,7 +6838,8 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
+// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -7069,6 +7250,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
 
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
@@ -7725,8 +7909,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -7837,6 +8024,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7992,6 +8182,9 @@ type ChangeBalanceJSONRequestBody = BalanceChange
 
 // PairPhoneJSONRequestBody defines body for PairPhone for application/json ContentType.
 type PairPhoneJSONRequestBody = PairingRequest
+
+// TestSenderJSONRequestBody defines body for TestSender for application/json ContentType.
+type TestSenderJSONRequestBody = SenderTestRequest
 
 // PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
 type PutSettingsJSONRequestBody = SettingsChange
@@ -8298,6 +8491,9 @@ type ServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
@@ -8307,6 +8503,9 @@ type ServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
@@ -8343,7 +8542,7 @@ type ServerInterface interface {
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(w http.ResponseWriter, r *http.Request)
 	// ListTemplates List templates, newest first
@@ -11304,6 +11503,32 @@ func (siw *ServerInterfaceWrapper) UpdateSender(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListSenderAnswers operation middleware
+func (siw *ServerInterfaceWrapper) ListSenderAnswers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSenderAnswers(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ChangeBalance operation middleware
 func (siw *ServerInterfaceWrapper) ChangeBalance(w http.ResponseWriter, r *http.Request) {
 
@@ -11426,6 +11651,32 @@ func (siw *ServerInterfaceWrapper) PairPhone(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PairPhone(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestSender operation middleware
+func (siw *ServerInterfaceWrapper) TestSender(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender_no" -------------
+	var senderNo SenderNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender_no", r.PathValue("sender_no"), &senderNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestSender(w, r, senderNo)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13629,6 +13880,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "status" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "integer", Format: "int16"})
@@ -14474,6 +14738,19 @@ func (siw *ServerInterfaceWrapper) ListOnce(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "send_status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "send_status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
 		}
 		return
 	}
@@ -15399,9 +15676,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.DeleteSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.GetSender)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}", wrapper.UpdateSender)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/answers", wrapper.ListSenderAnswers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/balance", wrapper.ChangeBalance)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/ledger", wrapper.ListLedger)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/pairing", wrapper.PairPhone)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/senders/{sender_no}/test", wrapper.TestSender)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/servers", wrapper.ListServers)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.GetSettings)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
@@ -24577,6 +24856,126 @@ func (response UpdateSender503JSONResponse) VisitUpdateSenderResponse(w http.Res
 	return err
 }
 
+type ListSenderAnswersRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+}
+
+type ListSenderAnswersResponseObject interface {
+	VisitListSenderAnswersResponse(w http.ResponseWriter) error
+}
+
+type ListSenderAnswers200JSONResponse SenderAnswersResponse
+
+func (response ListSenderAnswers200JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListSenderAnswers401JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListSenderAnswers403JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListSenderAnswers404JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListSenderAnswers422JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListSenderAnswers429JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListSenderAnswers500JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSenderAnswers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListSenderAnswers503JSONResponse) VisitListSenderAnswersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangeBalanceRequestObject struct {
 	SenderNo SenderNo `json:"sender_no"`
 	Params   ChangeBalanceParams
@@ -25042,6 +25441,183 @@ func (response PairPhone500JSONResponse) VisitPairPhoneResponse(w http.ResponseW
 type PairPhone503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PairPhone503JSONResponse) VisitPairPhoneResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSenderRequestObject struct {
+	SenderNo SenderNo `json:"sender_no"`
+	Body     *TestSenderJSONRequestBody
+}
+
+type TestSenderResponseObject interface {
+	VisitTestSenderResponse(w http.ResponseWriter) error
+}
+
+type TestSender200JSONResponse SenderTestedResponse
+
+func (response TestSender200JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestSender400JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestSender401JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestSender403JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestSender404JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestSender409JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestSender413JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestSender415JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestSender422JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestSender429JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestSender500JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestSender503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestSender503JSONResponse) VisitTestSenderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38245,6 +38821,9 @@ type StrictServerInterface interface {
 	// UpdateSender Change a sender
 	// (PATCH /api/v1/admin/senders/{sender_no})
 	UpdateSender(ctx context.Context, request UpdateSenderRequestObject) (UpdateSenderResponseObject, error)
+	// ListSenderAnswers List the last answers of a sender's provider, newest first
+	// (GET /api/v1/admin/senders/{sender_no}/answers)
+	ListSenderAnswers(ctx context.Context, request ListSenderAnswersRequestObject) (ListSenderAnswersResponseObject, error)
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
@@ -38254,6 +38833,9 @@ type StrictServerInterface interface {
 	// PairPhone Let a phone with the SMSGate app become this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
+	// TestSender Send one real message through exactly this sender
+	// (POST /api/v1/admin/senders/{sender_no}/test)
+	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
@@ -38290,7 +38872,7 @@ type StrictServerInterface interface {
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(ctx context.Context, request TaskStatusInfoRequestObject) (TaskStatusInfoResponseObject, error)
 	// ListTemplates List templates, newest first
@@ -40491,6 +41073,32 @@ func (sh *strictHandler) UpdateSender(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// ListSenderAnswers operation middleware
+func (sh *strictHandler) ListSenderAnswers(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request ListSenderAnswersRequestObject
+
+	request.SenderNo = senderNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSenderAnswers(ctx, request.(ListSenderAnswersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSenderAnswers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSenderAnswersResponseObject); ok {
+		if err := validResponse.VisitListSenderAnswersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ChangeBalance operation middleware
 func (sh *strictHandler) ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams) {
 	var request ChangeBalanceRequestObject
@@ -40578,6 +41186,39 @@ func (sh *strictHandler) PairPhone(w http.ResponseWriter, r *http.Request, sende
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PairPhoneResponseObject); ok {
 		if err := validResponse.VisitPairPhoneResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestSender operation middleware
+func (sh *strictHandler) TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
+	var request TestSenderRequestObject
+
+	request.SenderNo = senderNo
+
+	var body TestSenderJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestSender(ctx, request.(TestSenderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestSender")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestSenderResponseObject); ok {
+		if err := validResponse.VisitTestSenderResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -43324,1357 +43965,1402 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyTJlR+GfxX/F2E2PUBWdlX1BTNVRsO/py9AA31DVc0MsDPNDK8Mz0xHRbonwj0qO2e2aZBEmvGq",
-	"JU0yk4yiKEpGUXxYmemNayRFfhcuBqs3fQWZn+Pu4RHhkRGZVZPVoC0eMF2REX49fvxcf+fbvbGcL6Rg",
-	"Qqu942/3FjSnc6ZZDn89yliun6fmn1zsHe8tqJ7tDfYEnbO94z1qfh3xdG+wl7PfFjxn6d6xzgs22FPj",
-	"GZtT891E5nOq9473uNAP7+8N9uZc8Hkx3zs+HOzp1YLhT2zK8r337wd7jxYL7DBlapzzhebS9Hw+Y0QU",
-	"8wuWEzkhesaIYiJl+QD/TeeMcEFolhGuFRlnlM8VoSIlOVvIXKu9wR57R+eLzPSn5mpEF4vRwcHh3gBn",
-	"9tuC5atgaotF18R+kLPJ3vHe37hbLuBd/FXdxUmY6Tymmk1lvnoF7UaXcWxf2bo31wd2OKNCsGxdf/jG",
-	"1t29ktiRWeMXfM51fLfm9J3Z53DXqLqsbMThQXz1M2g1HE/KJrTINH5iWzZ/HHTS02M5X1CxeiXbVgN/",
-	"Hwl57QWRhdD5up7g95voqciVzOPLngj2To/G8EbizsoiZ1dcFoos6JS1kDx+Uln1OX33gompnu0dHz6w",
-	"a+0f+NVWOudiCgNrZRU3zCSep2y+kJqJ8eoXbNVciEdkKfOUjGdSMUEuVrAIY5plLCcTmRM944pIwYgZ",
-	"ElN6SB4ZRsGoZql7RrQseYuZDbATWDSy5HpW/ngh09UAnnFBju6TmSxyNSCpZIoIaZ5OyVzmbEiea5Iz",
-	"XeRCwdcTnitNqFBLw8h8ozNGU5aTJJjl/ilbZHTF0mRIzl2/l8yOhJpeWA4DIVOmFbl/dDQkz2RumGDO",
-	"Ah4J9MBzMuEsS5FDmh/NNsEfYyk0E9oSDryYMdMG9mu6xA4OPiXLmfmtnIhbOK4ML17kcpozpYbktfAj",
-	"hHWUuV1G8ylsFFf+jUu2GpKneS5zuzA4SPdvOSFpviJ5IXBmQmpyyRZ66KgaF6+kvHARDa200PdRk7wX",
-	"VGuWmzb/1lf/v/2//faHP9iL0vzcXDDtlA8/b3xLxoheXMhCpK38hePvN8Bffi4vWufzG3lx01f+C670",
-	"RhcJ12yu9ja+O442vTteSX1Op894plmE274W2QrOCx1rc56pJsLwFDw6ihFNp4rMZJa2jVVIPdJ0Whkt",
-	"zq1jn87pFC749zCh5/jJIU7I/eVnRPOcomzwevIZ1eNZy85emN+uI/VA41bueTOTgq1dOeDBC/Oa3dkB",
-	"mcklu2I54cBDljnXmomWtYMvR/jlXt8Rwqhe4TdmlKdszPgVy1vPVG5f6DpUm5L8KRtLMeYZp2ZJWg9b",
-	"XnntJpjIqSw0a5+u+fXG51pka3osshvv8Aw0g9YuUXG4DpssxfvN2AOj41mMPZyQRNPp33z0dXFwcPTQ",
-	"/POzpIXsd8ku3GfxZcSRbLeAfkDQi7psPQBGZbgOS7KNm34+VywX7dMp3M/bduXbN519SWO32Zk5zqky",
-	"kuWSGiY3IUKCWgQS0BXlGb3IWKgi3WtRkcz3vdkejAaGxS5mUrYv9xJ/v9kL/r1pSi2kUAwo9bEUk4yP",
-	"YX2suGn+SReLjI+B0d39jTLr9W25DObNlO0d3z/4dLDHjHRonuWMwotAJkNzm85YlgKZM6WMqmMkCLO0",
-	"iwURcLWYF0DuNJ8MiJLmshlTYeRINBUQDsKkFWbNUhzvHRz+7Kc/P/ri/pcHv/7klw//5Bf3Xj549eM3",
-	"n54enpvO+m0CyLS4HE0ZZ1zkuRG7laaaec2B0CyTSxiuHY7p7okUbJu1QxHXL4wqxmOmVP8JmH5P7Ua2",
-	"zcOpAEuqyJjmOWcpkQUM+5nML3iaMrHdvt+L7Tst9Gw48Q3XNt4w2XHOUiY0p1mpL8CqstQcw1SCHLLz",
-	"De8/MoLLaiZMEqeujnOp1EhxzRIyZ1TY+4WSJbsAHd/cMk6jMq8RZagrICSiZ7kspjNCyUUul4rlQ3JW",
-	"jGfudxxTzn7DxkYnRr1xReZ0RcYzKqYMSXXgTG0XK/LTp+eEi3FWpCwdkuTx69Oz0evT5z99/uosIRlX",
-	"GpVeN0czLDXcA8XG6Fk024YwwCzRJAzumqyQhOuIKJYbZgDfHZPfFlKzcHFGPCXLGRNkJYvb4gqPBOGx",
-	"4Z7AQJNyIAnhQEcTznCBmdC5+TcX1k5qPv5IkUxOcbWvaMbTrU7h0VGw2GhC2Dv+yv6zKZSXK88tP6sI",
-	"/Ei0YyrIBSMpp1nG0r33bwflNjp653bMld18hEYMYtuGN3bPucHmwpU5oqm5vAfkotDevJIzssylmJ6Q",
-	"BNZtiD8kYHBRIBCacbykmblT2Xa7Ej8Cbu3mvu06e/S8AOZgL8EL4DbpsbkX54WCB7C05Odnr18NiMwJ",
-	"JWaRMqYZMS3f3pr7bS/HhlRWGd8eavLPZCG2XN/7a2WOCTRcX9yc4QiJMlwVXt75OtnewKY5lnlaChbs",
-	"HUdh4lzKFzSfbiVQ3D+8t47wtJSjDNpeT3jcCMSSwKvHRC0yXr2pwF7LwBAJW6xmMtdMgKNHs3da3R4B",
-	"wpiBjwlySF7yz2CAn5h/gZ2ZEjCqDMI5wNUMhNlo4eDAfGm35SUVq+2Y9KetopLZkjkVq9GE8qzImapt",
-	"jZTE/EzMzywlVGs2X2hFJrmco8GGpmnOlDomOl8ROqVckIxqlu94D9xAgblWRKkxnbPmeM0OBBb2ujwF",
-	"61KMZ8mglH9AT+eKWAcRKRT7WmjXcc6ULPIxU0OSnDKdr/YfTTTLEzLlV/YeVlVtb/i1+Fo8k3lzzANr",
-	"EMiLjIGukq2Ozcv75Atgbo/ePCeXbKWsCjNl2s4NbOJD8opxEPRSWVkJuF2XhhEViqXNNXEeCzPWjBqh",
-	"nbHLE3jla0EIM2NH94KZraa5Ll2vII/gVYDSoHM0UaWWMk+HZvSPTMf2ll/k8srIkVr5d3qMaC4F7pgg",
-	"M6pKegQbsCJyKczqQtuE6wGh2ow8Y+ZbI2dQMuei0GxIvoRF9w3AvEwTIkouIJQUitmNKRYDcEIoCT9U",
-	"W5lb4shN13itozCeg0vatpIzWBLDPHDbgCwa1OsZdMoWTKRECiOIwu6aRYH1BN6thl+DvvO5MAdb5vyb",
-	"bYWHw1Zu4Q0AFSbxuKa3zLlSXEyJo+xj8MwTioP1jiW36yhBCEfUt6Bqd4zfrqo3xmyllEQvxiJotXEl",
-	"mjPFxyA0GOqSOc15tiLBNyHPhTswu4XV6x7mAG4+uybkgo2pOQKhlYWOkQunVNMLqthJ6Z90d77RM5cy",
-	"v8TLBbdEFQujibH0JUs53U5gebBOYCnKLkZz08cIbFmNrXqM3e6frxbMy8j1AQCdz4tM8wXN9V1z3++b",
-	"CVu5wEgCu9+9JBx64kTopD72xIvSSWQGiWFJ1qksFyyH74iml+bygomBrdEOCMKIwNJ0xrTmYgpPaJpy",
-	"8xnN3uSmDc2Z2jue0Eyxwd4iePTtnmJKofMjYyNk56ppWn2JPwBLloWGOwtJiZp7mSxnfGxuMtsa3G57",
-	"g4gl0/kHHxw9eFhxET5omjYHfnBz+m4Ebv/myH5mHq8ZBcQtCaN/KbZ2RJ/8+GG3y9I+khe/YWMQ8CGE",
-	"CyK7KqtKx5dCLjOWTlk6orpi1U2pZvuagy1cFJllg2gErvm/B9WGLkBi7f7GBY71cVoNfMBSn6aDcJ4+",
-	"r6cs41cst4vSy5kCC/oEv1vtva/7TQZ7TKR+KeqksDSMEF44JokRD+EUJOQOujzlFcs/HpAEvGIoWaWJ",
-	"+zvlyswlTczhtI+Y0XLT5ISYmdqADK7JhBvZvsfumRfX7n/ji0uOWnTnEv2Co1acsSvcu84vXsCb7wd7",
-	"UmSrkVyKUbDz1ZX80gpFCybNLWNtSFpmRmQC5zJaNyHuBxtBqQwtkCyH5aYXstDA60AnS35bsMIs6kLP",
-	"cJGtmjTKqWYQTEWzzLVndIqwKymC9bqQMmMUJLSczWl+2YsajVKRXV3zQDqPar+zVTpD+wwQtAA/vsaW",
-	"oOTuyZpcsCkFCX0mszTkbWspTGmqi37H8AxfNR8VyPEiw7K7Xg7L7fyxVV8EywaEkoWU8F9ckujIivmc",
-	"5tF4M8XMxTpmxKsvYlrQUjFy/ptIq3qWMwUrVNlzWaArsGVTrJH1/WDvimYFa5n4kioyZ1QVObMm7epS",
-	"mN9B00Ij1iDSf62/96Fj8KtKDLB35QOPcCe/3JtBNdiyjEMNPfJujd28wvXxtFGhxICLVY9QwIoHjQuv",
-	"eXP5oxphQJWb4m3bNfuobHHu5NL+gk7JKIK4tAfr49L+1tdfFwcHBwdtwWkt47QqI0VSiQVdweI74nUB",
-	"iZXvEghn5IooLQ11MTHOVwvNUlD30FShZnIphijEBJF2a6dE9v/22x/9IHZQYOw2vrn/ff1KbhT3YLvx",
-	"F3xDcrKE0MUFXeRQecTgdqpdQnBRD8lrc/0IqfnEiuHHeFg5nuAZNXRsGCkEt7sVGGx5Q3gNqD70VWl5",
-	"MaomWgHxfsS4tlr3PS60Mnyq330E57eAaKdtFjq2xuCcQa6w5ZLVeF41KKwyzPYJuGVvZR5Pr5jQT6im",
-	"8QMJuqOckAQmNfxhEpgzQ6uTsLOeUTUkz9ANVSpFeKxpzkjGJprIAryaNdVga+m8QxpvEmKrpPzaT9Rt",
-	"XXKjAvPeH40sXJMJO5ept5h1DTnxluTCXYh4HcLYH7Pw5eSpuOjUypd+YYmciWJuOl1Srkd2jwKFybQV",
-	"aEuGq0iZjQoBzoK0lPIUz4xsNNi7oBkVYzbK5BJ50BU3v+vcTR747EKrkTXRGmbL1aX7gOYa1jH42cWv",
-	"mZHgE4hSMcLYKOWTCctD6c3u+mDv3b6Z3P4VhQA+ZWYJU/+Scn2OM4W/f2mm+8TOFp48wymf4ozh0Rsp",
-	"s8/LWaOeAlM/czOHZ5/h9F/AZPBLuwTnfgXg8aldhpd+miihcHUZfuyWo/aaDfl7ZlfkrdvWF1ZBqUTI",
-	"730zA6kZd9r+scmKPRePZ1ww5Qf/XDwV04yrWdCzY4IlReUCmx3nXPMxNXTL5iyfMjFebbZhriWUFcvm",
-	"8Iot2/SD4Ur7oLaGrIdm447sO/PO+4HhXbQXa39Day7x9d+8tK/VDz+MrWzFDqD1GL+xXVUn6CXo/qav",
-	"mMkryDnrFMfZO23z1+ozcmkdYWut83Gh+5FNi2kIDUbfIvL5KW1oSBznkDy2kfjQRw4f0yyzgngvex4e",
-	"85HiYsyi8gIVVmSYU0GnLE+OCbyMFxTYt2iWKehzaw1jRtWIrlcynQUPexvTPF8R2qJpRu1qvYUvRyle",
-	"CAs4X7cc5l5+74Kkv70JNadYpBuTS5H3M4EXiuUjnl6T/q9YruzG9ckradePbFC9E0vcesaNQeb4+/Hj",
-	"lGPUVCd0d5bKYVdOZGW9OzlKXeAJ9fI967ywh2eTu+mz1atqQ/bpo0p79cHcwv3kur6de6rS+03cV/6i",
-	"+LDurTcuE2+thXDORfj0sKGr15lsh6Gtfup7GN4MRU/lvtdEsIHhK/uPr/C1t+F7+5j0ingSpue9Kdez",
-	"4mI4lvO7ki74viGKKRN3/Xjeh5+rS77Ylwtclf2FhEBoHPL7QeV+79x9by5sXOndNsNrXxRrsym4WmR0",
-	"5fKyLHPv7Obz0xd1Ht/9jTJ6T5Wnr/vojDHxhX213YjsCPnUejY2M3Y3CLdzFlWj9S7p4PYkjQ+LgGps",
-	"L7zY33ZTya3cYbd3f6m4GdfJRkGQoJZZah34mMtDMyP1+Btuo2y7qqejl6tjx1tzC1tSZKxVTfw+okq2",
-	"UgYF2KoDWT3QdSYyH9lw4iZZPZM5mcklyaSY1iyMEJw2k1lKLthE2pitwPMUizdqUtQuzNyO41Wn9nyC",
-	"kApLqiCwWiDckxmQhy6BzrZwu+fhQW0/bM3l6NKcEEimfb8gULzcMe+xAYagNDcKv9kcTIzIUgz5PCEH",
-	"lj2Aa7XfzlmvwPa0I2Qb/bR41daM5fuMS+EZE2OWjgqhebZ97EzF+l8jRQ3GfMHF1AZnKyKFJ8eo9b4z",
-	"dGMbM0AgxNVGKAzfUSwlFytiaMSlag7JGRMp4ZpQRRL7feJi+20Av5YkZZqNtSEBl46Mv0GCTY89W3KR",
-	"ymVIbI2PWlak1ZLgvRo1K4J1boShIbXeq0yzeRQa57RBRb3CVUouUrLw61khiozdhtJfZOyWFH7X840o",
-	"+wXqkh+Cog/zugklP5BUKpFBGyj3d35yfOcnx18d7H/6aP9P6P43o/23f/r118PGg8qz4Wj/7cfVP3/4",
-	"8U/+GCwEFXHtr9esz5ptIn92x2Xad68nC4bwg5uZstaFxX1wK59/yBrjWmG3aym/egsD2Ola1mXvTWg1",
-	"Ii5v8nlFZt2W6/xx0e6NCN5dszKNDM/5nO1wYms0geDcwYl0SbEzvliwFLJ43bNWzSCEISz/FxzUgy7t",
-	"oWvRJpmkuz1721iXeykNfrHuVTOyHh5skAJlxLHtTNWB+NVtK97Uthxcuz4Kp7LdN3ML36oJx4WaovEG",
-	"zgdXCMcLuirXqjTpQMeDdnuORXddLxv0DpGv3b697cpq74O6bHqAFfbm1euNIp1DPPdvRw93BCNRTmD3",
-	"PdgAfrQ2FbIfIwhVt4rh4O16JrFzxXv3SvdZH3Z79ODTo8at1BQfw0ysIGxiwu3l7s2EGwRLPHMfOw+F",
-	"bcF1d74+TLfP9dowxnn3WDNWycbPVzA7EMLasKzkLl3wu1dHd8EyqpIqe6pn8HxSYU8zrRfqJ8d373o+",
-	"tQ//PTr4///kb6zLg0GfXF/jiHn7+ZON3UOLBaD87/BILBbnVF3u3hLVp+qEixsfkkdiBdBDhL0bs4Um",
-	"yTBBShgOk4HP8v789AUCnlvkAwCD5ZAP1VaLYq3W0LRNOJoZomWi+mf45O3HwT0Ys0fgGpwC1l0gJs3p",
-	"u1A+AlquOfKxUkbfSwjitEbBvsYUXgDnsTe+DSo/CXDmHxwckPGM5nSsAR4+ZwAB35AK4Mhvq2qBDEQV",
-	"s5NrDhN+dblG4A0BnEAmUjVwiDIe7MVOBsASozdboKB32cgNjet8NQJIgfa71YHNwm1vhSedr4xopTSj",
-	"KSQTnT49P/316MnTF49+PXr5/NXn50/PkoFFe7TUTi6FXKrAS4RwRrVZ3DuqQBU8vN9TmwldPjNZZOkI",
-	"RtkeL6olzoNQ8uzR8xdPnwC22gkB0d1Ik06Mbu0ykKj7pRrjqShzjR0ocX/s4ZAplZDGvsiMHUYLYzLt",
-	"xDivxz5pEG4FhjH2wk3NoIb36Ma0ZiJxS3/JRKJD3cAJYJcr4gLQUtNsBEVYOssLmT5RBfEwW91hr2EH",
-	"webiBKJLUqRcPxq7CCgnOFmXkXU5TeFfNm+trwhlGn7sm8E/fVvw5xPXoBvHU6Fj2a503CtAK5gJYILo",
-	"tvI0AAq1nEkypynz8AxTdkKSccaP8RqlFpYLkHLgC8c/5XwOSiIXbEheFVmGGNqAx0fVJUvhI17C2774",
-	"xdnLs2Nwsi8WFopMguI58Zh85k4xyg/J2ZQrzXIEKmPZhFDlb33EHpRzhmiZuJwVHCPDfWZUAAhpD9wU",
-	"LfNRLrO2W1CWZiRYAmojBHoDs0wsLH3c1IFfRbLWvEdYMcTGoFmG0o9gS2LEX72yxmfcIEubRJo9SbDK",
-	"EWcqAcg2C5Eh3VUJeHQ0BYjgR2QGuM0WxxXRYO26luhzCbljH36cmN3mmmRSXiqzNxiVsGa9y8O2iYsd",
-	"m73O2uVskdGxTZ72C+hWKrKIZm37L2DO5vLKLOE5ELDHmsUzkhVzoRztOOIckjM2zpm25XQQ547BaxZE",
-	"xTSQ/PCHP0wQ7G4ii5ykfMoRb68G3Wtext3rtfpVs1gElM2CLBrhAqRnC2TM9YpcMCN39Mo3xy9aco3N",
-	"T6NLFv+5d7pzCNgVrb/1q30rP+8/T5NmHFJ3LAvgSo74It6+QygECbNcK4d2NaZbJLSjNIKYGBrSKALu",
-	"FI6oMv2Buxz8uldWuRY+Yc+U40ut9+GOYx9Ml7vXNn2v1415KG/uWw96sPmsKGdsYWJvUwctR+WCKDad",
-	"m1GfQFjawVoLYZvhZ7/2g5A6kL0O3r6Pn/k2ZJZNsFgqtIITjq+jjRmpLpGvztSDTRmhUOapuf4PIVCe",
-	"jS+viSrl2sjlUvWpzgnJi7lc+r+5svILlIbA1vqFlXWASIylmPB8ft35+VZicBTCSprmLvSc1n1BuO7Z",
-	"g1PYmosHxiQPSguyw0xmKcaVRZoqbLnWznJcj/HVLYOSU5YWizXQHddZcaY0n1ONrCLLXk+gkkDnhJ66",
-	"z96/HcS8CdZxVILsGqEFDg+Sn5GpAAHdTADG8W7BxnpkhHyENdh+Ru8WPGfqWqtibw9EHu13EZ1bkNLW",
-	"9FTU0lEujL+Qc5lbwSk8kIcP9/qZoxx7bElk5nBciiwlQYWBXrKQ5fjxQ+N+dTwGSwEAhxp8DzHG8Hbr",
-	"UOBHR2KpNSEAZFIYmdNJ3ogUEbvNFZ+KLUD6tiPDfoYxHHGIwTfnWnseGrHlTHvNQLP5IqOa9d0aba3V",
-	"dQNf7dINChzacGIPJ2c5akBxtSuvJs1Wplo7tcF5qk6lvAPsblZDibGgWuWwOg5spxhhVhWuEyDYOWqt",
-	"RSAHokDt5qxdgTWYGM/uWyWWx1JFYGbDA3xNlKHaZlYwA10va0ZXRNlIYjYXgJDB4F3MwSoOjCQZkMTW",
-	"nTH/TAvESGbW03ORSbOSyYl73QcDJUvKNRdT89Uil2MGeCzmL1tyy/wTIR1sW2MjOGcZVPf90hfVBbbJ",
-	"FblgXEydyDTAOkxAr2RZk6eaWF52lOuV7jldAWMG3HasesxzYstV95TR3AwiPQEn9LGLjx+9evz0xYun",
-	"T9DKYNbf1k4FxMALNpZzZtmnAw83q4FXON7avYbk0deaQ3KIOmD8sKA7Pe8MTwY9KdpCd/R7mZelmXq8",
-	"XdJWX9OFld37HERbHK4nmoX4fhZ7k9Wwh67Z/yuoCARFFlfOool/AtlxRd48ffXk+auf9hlTPT8FrwYc",
-	"Z7l/IZkM/Bksx1jZu3KxPbWE5ykk5OpKtzM7a/m/SR1yC4Gg/fZd4+8KJ7A7M1Bl2XZpCaqqNJF5qk7h",
-	"t6wsa/21S5C0Nb0E/8HSEnnGJnrgSuEvGZ/OSsEZyv6qIXk6X+iVNUjbavlyAgqUvSqGG8myIBLEANJp",
-	"nnGm9IiJlpsJ0tVCJ7TCy8lV02eZYm4yPMdCeVcQlQPlv9HGbfHllLWzuxKGYyrK286a5rm2FQ9cJbSt",
-	"kY8yfsmy1fqZWbTCBR0z650Xcmm97nazoOrFjYCVIgnVFr0yzna67IlICid7OOGCqxkiULaznV71w3vY",
-	"fOLi3CMg6WTKNLSVrJOHNpVqNhU5/riEiV3JBjd661/vNr7Ba3e7hP90wy9aDTwqEnyJh7Eyp37BA3j0",
-	"zeCelY2UDx+XzQWadzxWh0PONFyC1j8JtX3skwiqW7vIUNG+69q7VY4rmq5fXs8tWvncM5nPN4evkSOr",
-	"MFdi9+3bkZKBoL9whZV4Q3Rvr9k5mObENux5WDNwqdOYbNGhERlaTrxXmAtykdMxrH4ZhPjtd//Hf/fd",
-	"P/nH7//f//CP/vBf/5u/+md/5/f/4X/8w3/zL7/7e3/x+3//D/7wP/zv3/29/+sP//x/qQfYHd2/Rty9",
-	"Ny2X4KNg+thrOtb5eIZ6oiEhf5YVKpD2KtfHJIHvk4H1ltto8jB8M5dLGzJwQozmX30XysFZ77ZIfXnJ",
-	"E5IIbFdI00IAkCpwvG7c5se3cbtww8Lc0FFArnHk4dEWuHLxHj2ZSsUEvb4TLEm0eR9Q4SkeEskVYAw8",
-	"PvvCiFO/enH2q7DVCy6wskNTaqqA0TaarSWBOJtalR7vPfh+zOmRMA9fdSbLSttE5UB992f/6Lt//F/9",
-	"/i9+992f/fl3/9O/6ExY6bTZx6w35rcSBD4Mz1BD4mLWoSxi5WVKClXQDGOs7iRhDF8yIMlcXvDMkPsf",
-	"/v4//MM//3ff/dm/HZDhcPixq2EKASm2PUM69JJFSjwM1nsZGmIbFyQxB+RsrpKaIg5eCO/Y/bQrHaHd",
-	"Q+nIk0K5YAL6CCg4cB0oSDoC1xsIkYbMk37kWzFbNvuFFbPKGUj4c4p/E66hiAZArQBitItyc8rW2njw",
-	"CAzKtIVYzC9UFzkb4AwrgC7gfOSC/OXv/slf/u6f1reyD4/HnIXDZ9hCC8e31v965RxNp3hBCU1bdgHj",
-	"nNwV5gKdXNwTaFQ65xdQAM5HCmJzQ/LlTBo65XDf2kLdPvgP7l68SKQYMzI3a+Kh2vHOBkO4Gm5+hmtu",
-	"jMbE7c+1GdurPdl490tZbJ0s8jwmk/WQxYAdtopQbckTgeMVKI2qS7MHk1x2hsE3Tzb0tNv4IOhy5/FB",
-	"Za/XjA/CWJIPIDTIzCdnV5wt2/dsC8/zWMbUD7xOKEnzFckLyCQJ75aIXs0FRG73DtDw7LRiWwL5MixL",
-	"38dg1Bmrv0n9OLncxrQb+OjaXHL9SQ4d2F+YnW7QXVNfb+YQVPei6pDFA9TwcXaR3K7ZhSX0nXMMiDst",
-	"YoZ/n/XQw/zyG3kRDW4VPtres3FMwIkx8g1xvlzShO27c4Y73lG/sLewpTud6C1MUK65EeLhRAGXRcX/",
-	"sKL7DMgRsexjQO55P8mA3A+l4AelIWFAHhJrFRyQH5OcTaBefmii0dI5ptF1GNNQ+txWnUYbBh4YzHKo",
-	"REzNadoSoVfWqetK5QqL1tavnTqUIHk6PHx4/wTsJoJYUyosPVVWkHYQDbwNXzMeFVameA66UTv7lEwF",
-	"WTfei/nNWw1w3/peol0BrkCF5QoMbKrQwqgXasaYJotcTnM6hyKIijQyJje8mRv0FrmqvRk4Jg+hypRp",
-	"c0IuCk0Sb9JO7G66J6ukKtY4di8kZICy3KXbdgdmlXmGG5bYi4kGUaEgCOGqSgdllqKlkXU86Ba0ilO5",
-	"vB3FwnV8E7qFYd8fhnpxKpdNDIrvOyCjn0flVC6f+4GcyuWTYCyncvmZH86pXH7pR2S2KRyUmaAf16lc",
-	"PnNDO5XLx8HoTAflAN3y2LjS9mqm34cLcuMIpfZ437NarK83YaDLHEWBLcJ+I1UG+3s3+4QkRqmpQm09",
-	"InrOWjh7AvYrLqbJsbuU0KiDMYNg6qIi9fGBJDGPVskxCjbg4jCiTZnMYF4phMAmId3BNBlG5Q1JsqBG",
-	"QrIvYKge5AOyLB1+LRIfCXBcxle492b0imEU3wmheNEXjGRMg1RhtHVAux6GQZHH3lPmHkG0hmk0HloO",
-	"l3GCN0FCFF2p4dci8Nu4VYO7gaZQ+hknDXUFzeRQE72WD/Vx2YuV5bEr/MP3Z409tlN0SNYcr1Wf62f8",
-	"m3PrzqhSwwHe1NYNOiCHRMiUkVQKZoRia/Glgsj8goNwDO+7eRoJGR7A9hB6IQz9Z9nKSMvQkqaX5sRJ",
-	"lAOG5DHECCmwZxeKEQleX+uCcDZWnhO5FMSsWgNIumrav3f044c/7jLvP6aaTSUKvG4/gYjMSYPrYi4F",
-	"19JuzowrLXMsAA6nMOagc23erASwLne4ccx3JgI4HIBoPYRpBQC2VVu3b65pfneylJvPrtfQIgJeCyrQ",
-	"Jnp3L4d7cctQkzWF63S+Gs25KDS78ToIXtselascAxf+LwkEP3JSEDPehaw01yQkhPqObIskbwnUaDXf",
-	"U538wV4h+G8LZn+2EKBBv7vlAIJlO1emwn6vqUs5hnLrqpSf043g1m/F4LaofdVgY+vRnHS+eukP2IeG",
-	"YN2Xa95ULTe74zuBxv3gyaH3+q/n82/XrfOO2eKOWaJUTLzYMJrLRysmQcSE1Wh1ToXKKBb1FxDNxDKb",
-	"EgaVoXyYkwL4JilA4cVOyZ0kZQkoIknK9h+dJx/bz8uegnCLMnyLiWZs2TogQbr/zdtvjwb33t/Z/+rR",
-	"/p+8xQf33n/8kzv7d+DJt0fv//Srg/1P4WkLAKPF2tyqnOJmKIyQJRHfHquN1dHQTsjhQRVdrwK10RW6",
-	"ATE07ViFP+VXNtoRYqWq+INGfyfJm9dn5wSBVg/vqrm6C00mTqtFC1CqCHWmoSF55DEaAWMqVxpgKRRR",
-	"ksypWBE7HswJU7Yclwr6/khhEwrxLMIMDaaU6aGSSAYuKUybtckpgkwlqMyECtSOHZiYK19mqGi+0CQ1",
-	"7yFKaCH0kFRws+0gBGMpERL7GG6EwNgLVxJwHTto6EvzTp1DWPKLsoSbB5DtJ1KZflnahga4O5YYjKOJ",
-	"roeb3zwQhzV4OvvigBzVfrCYnsDzJJEiZmBZ64ncAPUUFCg4pVc0Kxi5oONL51lC9NN+BljswaOQt6Ep",
-	"YFikhVXdOiL6prEwB3s6p2O2oHmrK9cVsQ9e9EBgABygjDg2JC85mICtu3dGU2IDysuL6OBg//7F5NOj",
-	"yb0HP/7xxb37KX1I743Zp0efpgfsgN3/8b2H+wcHk4OHP6b04IJ+enB08eN9QBJe71/rhPAM6GDgybS6",
-	"dVFqj3ruzaL87Pz8DSkzNtb6PR9jAGyMW2xWXeEDMLH8F1biDxJHu1cTtulLfLnJO5upPLbdqi1kS9sH",
-	"Nr9jGwR2unsbRNDvdW0Q9tDdvg3CzemPygaxZfWbLc9T26JtqcbvhK1usajfD7t5u279dswxboNbfOlX",
-	"tRUT5iNF1IzmXklXLL/iYzYgOTPK+BWzODHW5YdfcWbUxKqW2FGbI/T2DQ8OI1U5HmMix6b6sE8Iaf+w",
-	"ieYYia6rrA97p5WZnqGiAQjiIVLfMUnGXK8gmir5wbc2A2Vonr1PjK4ICVczqsihWb0HYRGDMvkTszPR",
-	"ay+FzmUWvDYkj4RNV3IQw1D8L0iAOSFU2DBCzOuBuC3/+8CoCcm37xOLIQyfVypSfLs3hiStvT/8z//n",
-	"d//2X/iiOcd7Xzx/Y10E1ZoQPfB/Uy6mmmaXo7bajn3KNLgso5b8IjanvF4k9ejB/R5hamtS/XyciU/2",
-	"W7BcSYHWqWD7wy037b2vWpS++w//8vd/8fcjOUQ3MHHMP61N/KDHvAvF8h6qT1k8ZsnGM6pHcsEEfrbJ",
-	"bMK6qT0gUt3g4owMFnorrNkqa1jPoqGXu+X3d4OPu1wHc7pw9Rh3Xpaxcdw2nGb1+w+vVq076RtOC7/7",
-	"4Kaz5SZ9mHvjmdGGs3FJ9B/YdK7PIjdch+r3H9h6bMGiXebR9glJ7J2V/6rX8zMo+MNdum8hNFFaQglW",
-	"RDawSN8+FRhKSOUMotUuMNW3O+3VZSbhILomukv1IVje3eoQ0PHzksiqt2uaxkAA7Vc2XDflGK7J3mHu",
-	"SB8opjI6bV3L0CLDoFdAC+GTCQM7l4iXlIz0tIX1z33Tgntra5i1iJhckWUuxbSEcsCEkkhyTPJoPGYL",
-	"ve88rEmfJIwJz9io1T7poj+vBReMLGfEt8CmqoFFyqVC1Do+nnm4tyVV5mznfaE/4xAQpx5qFGqoLGV+",
-	"yVJSLIxGNKF5qYKh9iQF64sj3RadbUFebWw2U7qCht8IW4YCQzBNDGC2ZIMRzCdlgHfp8jQk7hfGRcOW",
-	"ocxBBLMNPe8XvoyHuwxRxr+DqGT7wLbZhu0AaW10ims+ZVpVkBk2r1LiiSzI+imJ2wEoWxQwZERhDa0y",
-	"GcSdx8rBrVmZw3PRyQd3bWwOur4Fk3O992sbnsMb5QMwPwfD2Y09dT2i0jF5fPbFANCUDIf4+dnrVz1h",
-	"aWaMtZj5MEMRQLEMH7yQ8jKssBkGNNgaXfXYj42AUJA7rHevTtHoW9s1WJoe23QrZ+82zt2tsJrbYjI3",
-	"yF4+GMay8827jY1Tu3JEWVliQ2KwhsN6Oez19bAba2L7ji9D4CGrKyz2J8NSbbU/M+MksNwjUlmWGWnP",
-	"uvnxPUDCWhG6WGRQLK8C+jawcuaYL3iYK2mjU0mi5irpDeFczwe4F3hI/Al6bIsExBX8fIOd3KY6EafZ",
-	"aJGzCX/X7Vc01Advrs+Hmfbw4Z7iW3+d4uINJHk1miPcGL+oLckv2wZ5QK+7vgyh01u4DMt+r30ZFh9G",
-	"tUA/p5sI8rg2I9gouWADFvHBmbN3nl2C27ytNLDZHfLXZHCzZLAhp3+7bv93zKN3yp+fUJ6tzqWmWax+",
-	"+pgtdMxw/RqEM8UGLpdFVQo8m91nKTn7/PHjp2dnNtzAls8hrtUQCqOfrdKG8sYG9Ah/Uh6uk7tsBT+c",
-	"bQp21mFPXRFsV32KK5L8DV/33cUhR0o+xKAe3SIGMF9ckMO74Pvx8i9IOeO+pawqXKcGoR2CPTo525aU",
-	"dCI62G5loRVPwWZ/9vKsjwk9pauGbLgG8KudomrQKFhw3dGLFBhCn9JVDSc9xzJN+BGk3CjZb8HqGNtR",
-	"bOcAXDtAl+LeynQp5FJcryRkHSLGTzooOHCzNehS2ihzHWLA1KoCVvhneQ4HJY+oFp2oIF8q3cF6disK",
-	"l/3uXBqudd2cqjvtLaklWnMxJUmJEjJ0XySx87aZfB1cBd+7iB2wtS5p+wlabh+XaT/Xt7u05Q9to8n3",
-	"dxyqkap2HAitnak+26jhhWIjX3CgW0hqFitpTbCptFxObTNFuLqzO2YClb53zwia3V9TO64dk1tXkusz",
-	"vJmECH90+y/FOXunex6Gjknszi689STrbGRdC2/Mu698sHp9feJlkTzEP5nJLFVkQXM6ZzrAzPK1AU4I",
-	"rEfV+9bBgloYztsee3M7nOMWuQbseSse74mFJQi3NRnY4n1+z2pVabBYBcTeG8WAajKXWHcEcs7LYH6X",
-	"ap7RfBrEhlgJRYG5fmh3b2TaGP3n3/3rZECODsJM/BMbUDLnuoaNCJBrlsQcmLGt/VMJ+N/7w5//b//P",
-	"f/pvf/9//6e/+u//zR/+3j/9/b//87/6Z3/nD//8H3/3D/7XGy35FBhd4gUFOc0IGhN8LI6ZT/Kjaiz9",
-	"Jw/3qv0e7n/6FsEVDgYP37f0jYFgY9auo0erJn2JK6d8ov6Sqqg+vFHA1CUXabfFyQ35F+ZtQNyKwzWf",
-	"B7aBj1QNqNhSQ7NSAaqtgqHKN6Zik8r8soiVwnfxbKDNkRnLGRoulKaakTuJW2koqO3hhwckCQrsJQDH",
-	"4Atk2wHHVt/iz388sBUeUF0aYcxfYg+TMwuYV3K2AMkKfyuXKVAQt4eHNktql3zCM9YDELq6JeYjvyfb",
-	"YOpXUtljkVjqskYTtuYoyxkB6A02JK8nJJljXvrI/JAcA8wKwIBjrhcqvd3QzzPG87batXTOAkhqSyTA",
-	"Mi1YKMZ32ZI/g/pW5rX9y+VS4dALYZbbDCw5JsvZ6qaiKGvXDRxffx4HFq66TKoPOYo9K35FopdS9agH",
-	"0JbhXkCBHPxT279xnSzJq8BoYB+B+w2JHiDb3OqA8Enz0ZynApIB367lmTvWK3y/u9cpql1fV58oL53b",
-	"1yUC/0UkcWv7S10KdjOkcbObHFuDpzlVNg474mnq3E77+WN8+fsJFWfYR/9QavbOXIYRRvsMs1INw7Pv",
-	"mH9aPFy88xGMOYdYAkB5At66xCSJlJHlzNxJhn3aYZGcCpBveQ6MG3GfAbUIw2wr0SXNO6FeCBzHNRJS",
-	"jxSj+XgWM2tHJrIEy3WAKH3BmCBpDukfNkZmTlf4W5m0CZBQHEVtOyMAeLoCYzmbE1nozWZwI9HzM5bF",
-	"7myYHZrjbQ10I8sj1o+Zhf2xCveNackYPh9uHIB9bxrOviaivF8guT0xZSS5feBDyd/WT3FA/0GUN6yQ",
-	"L+RbEn0LCV0nrrt6yBu78jO5RD0OIvHhqNgD5LIIfFV6KyTUdA2hliwmFz3CHwKnDQb2Yzl+QZLnKZsv",
-	"pGZivNr/BVslG/n7YnFoNMvgUDnNwfadSaWrDq6ePRVpDFMOQ+18BRJ4q9oRzxFPqid5YlHoNSkecoJl",
-	"B5lq9BOU98UHRubs6RakWXZBx5eRXj+TKbdVlt1LZrrlIaRpmjOlQHnBcOq+rsgyvHFd1hOQi/Wr9msZ",
-	"qi+PLtkq0vYT8xsxv5UMZpIzhsj8fdsH44RDV4z2Am+4Uk1bz0RIzSd8DAiRKlr0uPwZ+zDcKQ1uhZ45",
-	"RegfjRGd/SVyljafDuq20V78HW6vA7wJ3LiCDudA/emgQf6G2jfwgo6kNZdUR/Ky4l+GFCQmNNRPHdib",
-	"GQZ1xXIylZpQslCsSKVYzXv27THSYl7e8sdKvAQU7QL5xSk8JRTk4CYZgabTmFpLp2XghCqznADEsW/D",
-	"6nL0G3kRaf3n8qLOncPIX6vWo1CmsYxiv/7UWrkjWLAy2mG7NVOXalRW0VjXqZFUmBVzYG/D0jt9+gIi",
-	"b/YA4C1yQkSTI0A3zvSOTAGASLcKh/XZbUAozbm7hS/PenBLB3wmvHLcrOrsLjynlZsxwoGr56pyBQy8",
-	"WBJSobvS10hJu7UL2E53bhQI+72mRcBpoLduDnCSeU93XD1SDBBptTMNJhYIIBkQLCeP4VwJ4G0AHpJg",
-	"LEXt8HqOvVaMn8B+cW8dRE49Gq3CRrkgRrQXUsP56qqEfl08nffr9mXHh2rHByqX+fWmxlwT6+eWy/wJ",
-	"04ZmtpgfTo8pl9i+3ibcmD4OsdJI62LYQbbjZNT8LOCW/I28GMILI2t9sZnmNejusvw6SgdEsYwZ0aQ3",
-	"JAJW2u/N5J6Z13GPI3yuBXscpwQ/DnNGxzM/nSYiec7GMk97SrIyS5lq7ZBdmaEPkVOOpoZ3Ya/4GcEf",
-	"oGC9VejwC+cvWxTuUm/mElEVS995RJSmFxkAEKB2b/1CWIstp2I8I1IMiCrGM8jkMbs4FFKPJrIQadKJ",
-	"nGV7jhLbVTz+a5vsK0+yGxW6YldtgWO9TZ6qwNY6jyQYkbDD8is/8ophqHWxnrhqXmL1erJ3/FUv3lF+",
-	"+X7Qo4pm/9dDdbb/V1j8sf/7jzKW6+D1t3UBIKnP09z81amYJ9HRmh9qA0rA41vtNXGWNGLDZ8MUit8o",
-	"KYandBmwavjwGYtVNttQRDMNvZ5AU91iWnVd3lClQoR0c3oBjCgxZ3tqAdo7iLavBOcmvENZwa/xTqWF",
-	"q51HNkKXu9czAsprFmrtO2x7wvfa4gDA+b6cMcGuGGq8wCGNlK7Bv2AttQ7FfskuZlJe7vPUELGMXQXm",
-	"ilCazhet4TNkRhcLJtojZlo8LT3mC7Uwo5zfMo5ydF1rfyMa3tUHEToKw7hWUae+RcugyFx4sTuvEVgS",
-	"7BULlouUjVKMbYECpKNFRoWzOARQRfC3qz7qPrRlVdyf7X6oplMuEgrD54xQHVjoMTjGxpXI1JeoFXIZ",
-	"xNphaB8TaVmthU4mbKwJxa/Q+pnYwY6oBuUX4eh86Yph7zPABdec6m6CKeEH5/TdKC1y1F+bplusc1Vq",
-	"BDDqOV1BadeYPO3Rmh8cPXhYxWuOW+NTNuJCbYAFZkivzxxfu/feW/qJGPlew3OjIhitHvnanF4yH4V5",
-	"eHBwULMA3plwcCADppZRPFx5XCnwT3sePgabxgNILPMpVndMPwuWV9qEF9GM+PGQvBYMWwRSyJZ0pRDa",
-	"oeYtXzt3830VjuEoBsewoKtM0k4DxBv7ms0E7Ta9lHM7M++7gk4bHTEgNftZ/WD1vxXKCLc+pmA+Z7LQ",
-	"o5zNbVhV/DhcML1kTBB8j+XqJKgrNgBacj+5CNrNzkq0Jpa1FvW/Wiqn3JLBg4MmHdRd6lYBKsPTPIdv",
-	"vTniBaYTV1rrh0aIB3Pz0Bf7RpNfeA7C33LmFGcAnbJ2vyFJ0Jk1/KH9nholAP6qfBFg0B9jjTBMXpwy",
-	"jZEby5l0fwSfOewU29lrPWM5RI8QKHyNDH8OH94/OhoGIHpupnav3Z++grt7wN4tLJCFexJa+t2zMK3P",
-	"PQtCXp3tfhjcgtGF9AmGQ8Uzq9bi3zkbyzJxEB5lcjm6oBlF5wAu7ITbYA38M2dKZlf9wznMwlo59wy7",
-	"Dx89c4sTPnzqFyh8+jhYpPD5k2BJwuefVxYLfqlXSoeHIauq/4ZK55lbuODZabB4weMXcvmZXz94Dirq",
-	"M7eG5aNTv47mAL1bZJSLHWorpkOBV/5O9ZWg32ZQvdEf4ndD1D45ldUaX1RdDjClGkE6tURA357BKKb3",
-	"EVcjQPmNZgumBbtW1BaefHU93FQ1SouW8UkxKsQ4Y7RbMhKf2xeNCJBzmUMBh2/7VIJrs1ImM5Y5Ayzw",
-	"Jp/mYjgnV2RBC1WBHTWjSQs80liBNaPoi7bRW1ClH1nbCFkUuoPGDGKagXFp3R+l9DM2NmM4C/q1j6Cm",
-	"6wvbu332MxyE/euXbiz271fyzI3IPnkTDsx15cbnXAPFuqQRv1qYs4CvQyHJE1/a0SbBoy6+pKq3IOS7",
-	"v2hJdDbSBdx0vmc/HjOEaJuyiAJDuLw1+F2RlI05BoeOZ75UH13BP30nJ1gZZskVA58aVJNJG6/zWD6b",
-	"u8HUuuqAgRJjx+XQHiyuBBZpsTpdpXt1EuoDRqmDaFKXBWNUoXKxxnJuUTF7S+tISl9wtozZAbAUakv1",
-	"w9dGOHpz+vrx07Oz569+GpYX1cqt3owqMsaykjZBrVJeFSWpoBbpMaZ/VaakoHpjb3IrY0K7aiSe4Ztg",
-	"pp/Pad5Cnqy8OyBWzvpzrludsbXMoQ8ltQyvHJ6/CTw7rvD2gKP6E1ISaOxaDNxfjVsRPGkttyKdszKB",
-	"iGXpCaEkNbvIFjSnqLYzAsV4UIp2pYBi6xYIAdFcsYvMCM0OcNz257NwkB9BLAsX2C8YtDuN1zi/9VH4",
-	"z2Q+fz35Es2KkZtHaSpSmpvbZyGVxhjzxL7/mUxXyRByI6dUM/+Oj/RWM7pgvrquBzqySCw/pdoHqT16",
-	"8xxKRittRD943do6T+C0Wd9gYpiCRekOotz9tWdHa4gCx9Tz+rITOiu/d09cM+8He+bWesGo2rTITXsR",
-	"12e5nGNQKoT8eK5p+ElUqV2rw97U8fTjjRHMzzBn4cwmxm5a72eiWT5KaSzU9RFZ0FxDS5WcAkNxNMuI",
-	"FUjIBUOe6bIngJ+6KtKTIsuIaZ/c+fz88cdIiguqICicizEDaoIC0pg71244uPfwQbfdAEPe10+GK5cN",
-	"gdoymiA55k9iAywFDxsFvRplBcUIE1c8l2LucI2Snz0/O399+uvRk+enSfSunjCWti0v9OrWCZbI6uaQ",
-	"pIDkjrXOFkWW4brbcNmBvcUuZLoCOcYV9zBvQtVcZeMAMEZ+SB65FkG8MJo6dAPmPdM3lD7jENWIxtsZ",
-	"F9Ph2v34NNyMh7HNuGRs0TJ7S7bhXmxIN5i4iHTjMiP9HoNsU9IX4sUNyQGZMyoUsvDhRtQWtehmctp/",
-	"d20Yrg1MtmG4Qdgh/GBJoLHX4xkkwvuMTZZOkT9RJ/jAsUxTVAgvVohihaQNJQ1xENRGp938Wvi1Hy15",
-	"qmdrskNgIF7BxVKKtNw7Q6wWj5UuFhnHEvH+Z1cmRZZVUsiK6eDWQUayZMyIcHMp9CzqCYFAE7WgY9aW",
-	"E+x+N4N9I5We5uzsly9sepglYKwTqCW6P+RSlNcGNgDhfcpC1PErnrEpI49Pnz46f0oMM9JD8hRwjXE7",
-	"Ko0rbZZqiUnImnAAoQ3C7h7e2yAdMRZR91xcyEKkXaBHN4JjVFnh9VeiHdaT4AvD28GdxK/YqNYUzbIe",
-	"4SexRhvBGwC1UD5xW7nImWK6lAnnDEClIb4zeD1BxxT007Z0dUS4HmYo9OJWwVda9L8qwDWaeI0QCJ7r",
-	"p8PDh/cxsd4aL8z9AUJXDR3b0uRxyWWlYHg/QkIXMqVSAs2ZoSisJNKaH9hi8SkdNLDIPWnjDb7cZdTp",
-	"xgVAVuz0w6jzpLsR5ynqRujrpSu+Fq8nE4zXR9wUS0zdwALWo33jKNubhvoHh6AO+YUbVz14bYe7TvMN",
-	"3MBA/wzXyu5IY3ftCgUq73YQ25YIjcLVFeTXPKNw6iy+DcJGOPCLOb00d7ytIlItJHvQPownNXbYP1jd",
-	"3MkUBwQiI03N7YvczRc6Ke1x9nqqMEUL1GEzhc1rtmhuo9xpNWSHpcUiFiSmZ8C6MOvRplGV8pJhOSB7",
-	"c0HGcj43ukmpqOeG0aFo7FZWGlnnEU4R83YgBdEG54OHi1shyPcDlYSDYgOA+OksakZYgbxuwSpIQV/t",
-	"GXE7H4LKhv8EZBdDP70sY46xUT2re7Oj2eFsXeHnwGtaCdM/2Ai/oDqGNeUfYmQe7qC/bOaFwtT6IBd4",
-	"Yfb8xGOolNTo75Sg/rLnSV/t3QcrQO2gHMbOCQA8o0GNZu02XMtlvH87+VFCLtiUlzTGc4dkS8YyZaEh",
-	"F1PbgDRsM1yQOeUiMwT5eMYFjaqIa3GLqPa+hfJyPibU4sG4IQ/8kwlRhpRphkM2R4SWPnxD7qAaUZ/q",
-	"D8Ou2Xw99UP/FeoPRYbGEdgLBIgfDrEcsBq64qXXoEMAFFtbrXyDgxWJdKckCW4Pj2JmWZHVLB2kmadb",
-	"tFZVq4OD99KFmgzHDr2jWRW8QaM6jrYGmXmwlzgeLkjyg2/fJ6hvYEUqtE6E5dbBQJMxmhrVidqAW4dv",
-	"Zhqg5E/JxfsEWbprx+ktS+kgMJT7eIAf/Qg+AuNhMcdahDLzFD8kZ5b47NkH/TT5YYLqe4QYaxz0qx98",
-	"ixfz+7fkB98if39BL1imhuCTh9rhFYa6DQDbjzp43WEsaKTt7jXfXNOLbW7CjI9p1L90nhdQyJUKwmie",
-	"cXunIQaJ81pEGcs2WUATLmg2ChAi49h/NjOUZxm5wAznQXkNJ0b0ShwxWUFwQFimWB0OcGPjPMwJW+Gq",
-	"zGCGRBEmFxlrLQG/Dvq2HTb7Sb4ieSHqqUPuA3JHzWReFsL/uOSTuExGnuvAEenvM9rQngyybcpj5YEr",
-	"01rkzLzFUiO8jeUc0dnMkiZvXp+dk7t0we9eHd5Vc3VXMcyxcaaWpSyyFBzWewP7x5KC/Ip/XLBR6PrG",
-	"hyhkVd7h8yID+u9ZgxOJ6kvz/Rl2Hj76EocQPvqs4goPfzl1o6m9Xg6pJQikQlZrlITdRuf7y27H8flh",
-	"v9eMEndGqVuPEy8Fh5uow3Mt81dXlZTmJzusmHI7Jq1ehqy+YQk1rOJK5bua5rPWjNW1T1+93Xk9mxsw",
-	"q1U3xS07jYLq1jwJYIUrfUZVL0KHYa1rMaH5Ha5k01QYWxiwJaz3pxw+uPfwoOJSeXgjq/Hw/o7rJPUh",
-	"Difs+XAjF0y2Fj+gYT2KSPL78N/DZ3/5u3/yl7/7pzHd8cMrLnUt+298qasei5m1LFoAmmCRH2y1yH8U",
-	"y9pu976pYm2hESEaXQDaTy6LKWpBPz97/erYXklUpISLlL1jauAjlqBCJcxDkTsY2q+GB8Ospu4mHw9B",
-	"g4ZQGhTLIfHG3GqoX2dc6QFJvkLS+psYxf42QWy8wM4jFYOvVJCJpQsFNoAEv0rQegolp2y6gEhdKoBH",
-	"hmq1+Rx02ny21s7d8pt2N5YTArz0+WDn8kJdhnVTkbehFkild5yhXO15gxpw51EY8gCcldpgWi4IJSmq",
-	"tJbO0T5hNDl8FakxUjLH7XWza6sMK5/zCzb9pjV2bzPzPtiLIpqNjQ4JmFibay2oiOU+ckNYt/5eCoyG",
-	"PIL7CVYNnLonJBkXSss55miKlXWn4Do67R+Y1JwKiuLJNKcTClZuw3TmUlzuDfboYpFzxcClpvmc7V8W",
-	"c3hFTjXUSpRXBdRrMr1F4zT8BNrkUZwC/lqTSNWALGdU+2xuCPwupwnBUBaC5qRVom3JxesSbpvUZmdi",
-	"LQ4tMUMzuSSZFFNC0dBX1pzTLkEdjKiQDmJNuog+WaKi0DIlDx1ogsBeEaV5lpEJzxl4ETKudcZIxgCZ",
-	"gQpXSBGoAVBxfUfaNqmG5IXzB4L/wYu8w21k3jWLtItaONeOSakGe/QoGX6DqnIffo/35c1ogb0+tK9H",
-	"taUeDdiz0TP51n4U5N3emHB9XtFc6kylxJFO0Dfl7d0xUbx0HlVzZ68jum/gPdNxiCfr9KxUxaS56V2V",
-	"Fu1taixVYj8s3a25mXYuBN2G+HMWVZbP61H44Wac9NCiq/tSCuV/9a/+3e//4z/87u/++Xd/9hddmvZ2",
-	"mjVMTbP8imYvWyQobn9HgDApgltVokOFvcPAtDnPMl7G6LTfIp88vG+G1xmM+gu2uhkgr97p9K5Mdg/Q",
-	"LVseugNg6xfse6jg30tSNYsXkVB3dmR+wbasie72ICIeFvlClv7HS7aqF+/ansHW5gmDiE3LVdSJmQ9c",
-	"BZ6BqziMP9vCz1hP3dYjUoBhjemb5YH/ZrZ//mV1TvceVCdB9795++3R4N77O/tfPdr/k7f44N77j39y",
-	"Z/8OPPn26P2fYqmwe+8//vgn0UMPCTdnbRZQ+0OtzoJLzYNqa9SmL3OhNKMphNCWSX2j8+cvn77+/Hz0",
-	"8vmrz8+fniXd7KCaEtIdq/kCYuefQiX0yFYEpapslD0Pw8UUg/AbudgvFoYXj2WeszFc33cw3/BilXw8",
-	"AJHbluW6I9iUan7FSIJx7QnuMuRRueQe+AZyBERK7iyk4pEvwL3uv7B5br76F2i+jsVamEibJHICCOQA",
-	"xgKffwxRQDZji+hZzhTuzh3f4cHHQ+KrnmPOghlbgGwOoSaoNyQ2Yn3oMiKSSj4C1skyK4tGKchNcJIQ",
-	"DaaEUS02toRmWTl/G1Fi41UsdEMTM9dhOkS5gP3RYw65nLWetRXWJRPDoviYDN9sZ8CufTPasE2C4IIE",
-	"1a77VEb4Pu+59uS586ASHYZBSHnZrE6GZOojKDxCvUjjIObdBzqTy5FacuukrdfHiZI58FVB5IIJLqaO",
-	"MGyYB1v6hM4tR7OkOdR0+QCGk7M5zS97BI9HazU7Oi6hUsLpVZY+IA3fKxyaTkknYMi70wXCW2CXwg32",
-	"exNhErUZ3G6oBA5m19u38yiXFw6fuV0mASAW97+N3N2ufbVhEP+Z46Xmep8DbNeAzGSRDyA30jAXyIJz",
-	"hmwUxz5CwD3yjRSu/qlNCJRYMbdxty4wVbhza+Dj9wN43wxjow9w/Jt9Ail+/b5437apql+UzzVW5EPz",
-	"32+2PR/i6DehlQ9y/P0J98MafvwUKf0mZ1ecLWPsPyvmonq3dVdAFGOZRsUoRBrFX11hHKN0FuBot8kQ",
-	"xyT5/PzZ/ifJAP9x+BChtH/62eEnB/cOEsv0UCNZyvzyQsrLnlWON7iludKnMgJ2UwcidJMd+MWyPb1d",
-	"v9jbmUomPGvROjKu9DF5fPbFgPzqxdmvzJL9/Oz1q1D6vOACwWGakdQz1uZkxDLPELHgFvskyD1wyWZC",
-	"alsGrmrbXG+s6QJeyVj3Mu5MdAkOym5lF6TE5gRZlsXwYgUrw02QJjcsYKpzGik65136YYLYBQOfp5ZG",
-	"/PCdxbQrpVaxkn9wZKxy6WwFAtMEcrn0pViDwto2BXOFKqjpKkWDznxRdKUyN7z3bYXPq+XmzUiCEWxR",
-	"QguLaeOOudVwS9226Sw9AxST5s7PpIpUijC3AAQ77B0fIQ4fzfhVhF0810RRDtU9l1zPuCBHByRItW0E",
-	"Y+UyYz0QwsxgT+FVSM5gYj2OnMVogTR1GI/FBCN5IfqDxmErUcvGS5oyQo0iTjUeBwAPi4bF2YU7bMAA",
-	"b5xyXR0DYkTwScVF75G2L4WhLN1pnC4nOcDNd3sSJkIH4y6XP6CDGJ29bMvaSVQxHjOlEpt3CHkxZb4O",
-	"oRc2Mgtze8Ad9HjGBVPg6noqphlXM3MXxCrTryXcRr2R6Ak1/BKM0CF+r7e2uhgxyEIGgLgZVUMCMGYq",
-	"MGHakhY589nSUHPffoNsyShjRk5xgDeATzPAEjZgz3W51jSzmZW1UCk0rvVhNPbVAbreDk+ASMJJesRY",
-	"Cy0cAd5N1lSY7c5CAgRaTEPaCEskXiHBLBtA5Wi9QZkEX8Uv2q+d6KpPPtUT927w3cgJBg2Uwo1W2SVh",
-	"YW3UjxSxN3oTU1WkvRA1PTr/Vjveb2WvEcYSYjf3Ryuv5/DVvDaqQSQnNoXZcUwsXFkimEQTBT2s6Ygu",
-	"Fq1GbuvOstXHEQStmYkZwpEqI8NGAZFuaNfWpjT2QLpVssjHLJ4cuYtMxfUhKrY8QCUypTsMxQ1izXV1",
-	"7vJQ2zNdg+Jm1JXuTb2XDdFrDTmYzasB16YckUYRJdW0Q8PM15rtt7cDptWNDNqb/bUMG4EQiwlICCIe",
-	"HVSJgrpREJi0AcviWlu3KXF4/ZBvJLW4FxuPesVy/0oNJR40yPySaTOrWJTpSym4luavLaEUx0WeMzFu",
-	"cRK6X0vsFD5mYcFqON4epVdhEHtKebYiWmqaqQAWbSzFFcu1x+mrRAI8fvXrWhxAvQBoGBQAbv9773/Q",
-	"Vrlo9E20NqivYvFN6Rn3uG7JT5+WWcM0nXNx1zARrjQfWwDe9rkFkG/Q3sRCcgoixXHlI/ypjE+9ZGzh",
-	"qhPCuAY+fGIsxZhnHBF1C2Wj/o1AL52SC+kCiBxXruUjxendMzOwGeWbROQd7H/6aP9P6P43o7s/2m9J",
-	"aVhSrkfjnGs+pll7UpkvS+WDEq5YRhL34foAiaMHnx71CJeCobA5y6eGRjcei//y5gZjXYzrhmK9p17k",
-	"hQDnvMiYIgm0YQg0qQ3VtpsEaQQCHCAVOMTrTyNmIX3FlruPS7PSb3MfL9lqSM4QZxxjxj9jNDdyjbxk",
-	"CKDpw1eVgnqcckI+o4qPCS3MidSuAkdsgJvHw2FQVoevGNdwd8Y6u2e7tNO9YssA/7kftqH74P2gviCK",
-	"jfOYSfYLuCuZwkSIY5IsZ4qNR4nlmZdsZTTxC6pYSFitZgXopDmbt5X57HTbyiXZ5dZ5R3qv8pfoUMf6",
-	"l7Y+jzBC58KI+ORVkWVEihKDER738VC8AlGuvMfoeM42uL7u/OT4zk+Og0ts/+2ffv31sPGg8mw42n/7",
-	"cfXPH7bEEL6S+pTRdGXLSjSooYV3rCnIkTNlZDajTOeyuMgYxNKwFGLsxjwfF1yTi5zRS5afkETI0W8L",
-	"ieVWhRxBXFtyjFDU4Aw23A+yX1zEWA5xXikpFickwfpCVnOniwUE7htJfyGzDMpYaJatAsHUDg/Le0DP",
-	"+E/oGMAKoe5OP/ATt3qnvlH35JX8pW27fPLMduHX3HblC0lE5f6KJbNx2N1nnnWvKapcKXO7bVrPBf+m",
-	"UQysx91XycrsSss0ffQxZ3zGv3GmjI0L9ANoH0tHqFPXgn4ssRwMDgdHg3uD+4MHbwedunu8FBX08yXl",
-	"lj7w7zM0xPq/y4pU8Gel6hQ8eWpD8uzncu6KWL2trO3DjoXdpoZhaXSoHvQDyErjYjogh8RalgfkiGDp",
-	"sQG5R3yFsQG5j0YV4splhkfSr/K2a3zGggU+Y8HqnrFgaUVaWVeRPioH0wAW8iQ48BTvl6LzbPW0csdr",
-	"0AHkk5WUEU8pdgB7HrttThIW3YvbhzvMx7KIQne9Af+CL5QNF6gz28gJuHFcdRtwSleKVPqYAqQgRvNs",
-	"BcmiNHUFt8qkyQRdGUnTYl+Wu+u3craCXk+TKAKe9S0Lj+S5hRXHA6spT+K+0l85wRh9bqPYbGce7mek",
-	"rNTqtMbKevZGrfsaeLGj00HzrIagwhUoYUugXQfY8Iwij8jGpdDTWCxbJbNbz3Iv9r6qdwtaFva885jO",
-	"sPOXNI1Nt+ROfVKK+8A5YtHXgONAIQNzWWW5EdPi1UQ8e4ixOigEUpbjsQkgCOZHQZkHGzBZMX0Cdi9b",
-	"5MZilJQAsCWUYq8IpxgRx+KRtzrYZfh6DPCDgk9ntvKlUFAON4ptemIjuzANmYupz4kfWAQH+JoLW4EG",
-	"nAs55IcObgrHfTuG43lMhZQqZbpsdL0liC6qvolo88pUbHWwW486Dwd16hA5IhgjaZrbyy+SsoI/OkXb",
-	"rn7gPhTmrHDV7kHpKJYZKY4JaNTZaK6mbT7GwB9c9eyXDK2TRo3IM/IosGvPT81FaliI5R+9AiKhoiXc",
-	"c339jUzoaxUH7Xf+PE1EXZORVYcl+MgWpEJ0GaQDX37VYyULhjxbtblOVNzjKyfaeuvtgs8AzoMJz7n6",
-	"ZXltcfeXJcXciagwlXITg7J/bqcq5NSgYTfj7kO6vfr/vWsfneT0GN8zslEjvCTi8qNZBgfYXLpQwNAC",
-	"aVUv/lol/QB9HfzPPifjkq1q1X8Ojz5Zn73fkrdfLc5bi85Ej2IJLGNTJTlmiwxJIGtA3GTAKqyqJdCt",
-	"gnfTsHdICfD6vBDgtlnjcbQnEV3yojrceun8IXkmc3JRKC5AW1stGHkQlgUFGT1xSBzwDcChOQD3OX33",
-	"pMitz3luK+LjmoQN9J/lNsYQO5hOSDL7Wgm9YgccS9MWKWIGWSBtKla16dEscyF6sJ3AoexGx5e1bQ3N",
-	"UshCn4L0laxHCXpw9OBhd5G/PtAwFXmlxIfJ2yLNnoGwKGRqwcMAuptoKQGMCU29QH9UB5nt8L5tFnOX",
-	"Kyj8ibwyXGzOXPROSE5Y4y2HeBJwZXPdn440nXZH10xf0TkL7opOBve5YvnzJ00hNabseqZZEmg3978N",
-	"hfKLXQfaN0hvPe7LAGkmDWUMYP1cEMRfQcoKzpaO4ca4QBsLtR+Cx6DJfrg1RMzNgLHWl+b7sfEOyAOi",
-	"IOLKGaluzrAeDr+0/lZVI2cjq6vFMJTwYWgYrnlJGs9qxveYMtY4Uzu02XZbRTZ1lWxXYDCQxzo1iKoU",
-	"tJ0W0ldm8XdGBWgL62aE+H0yJ0YM54ag8RYGKi5y1nYxdA9xK7NLKKZ0dlEaoteFpS9KwTFA7+yn63yo",
-	"VqCmnLUVQkNFe47FdOZTGBbDulOFwDw6sbIq5N6gl87dH4LMQ2IGaeG9IL376O1dOTHfo+3N+jBY2o03",
-	"WyfXUP7tqaBvXHHxJn0RJTMMdPyqK4elFkQ2VPyrLK1B4rXsoICJBiUXrXXSM5HNaiuGGxcGaDdvt+/3",
-	"wvI1kG6k+i0ThqbTOEi5t6ZE7TmDvZmeZy1GBhwmoYr87Pzli2gqQN/apJrrLB53c21SDii0JFvsr1zq",
-	"6jp4enIrd30quj2nlhuBujVFxI1gW1xdfxqqkO6dqdibUf4GhvAgkyKsiH1/cI3jMyBSZCusfcXmlGfJ",
-	"CUnsO75WHuhmF0zxlEH17i8w29hIdEyN6QIsAVC2T04I2zfNQOgAXCO6YSL4wbemAzrWQ6huZy0F5VOj",
-	"Vd0bI7B+oRn8aV6zMQwlEvmwkSXfZ3d6SgXhXaRqwdN2R3hO0EGyG1XSc6v1NQbW86U6C+p/im6Ti9w6",
-	"E1E36U0MZ7UWIqMd475h7ukdOB13a9YnF1hgNyv1bJEInOG/cvIbZhvtg5EEkfkF16S0SXIxzoo0TFss",
-	"Zx/UIohloxpFazoIXFeHg4ODA2L5i4poZBtvYel7jbiErakyohrTqc2M9mOZMkTG5gLXCkLWnPUy6aMc",
-	"hKbOvvgN9YAnu9tBYy2R7SFTjIeOgHWqS9eIMFfwraBp64KNaYEFhlfwx5xh3ZgMDU1rqlpsvJEwiRj2",
-	"r8zZqC38xMW0mJec3tSIQ7GhcthGgkEnJ9VUscoy3P2Wp+8TF5ySZa5adw/4cRs8gEvfxS5g326HnSu3",
-	"2jvj5Qh9X8Ya74HtQE4mPUPPUY9+bT6y/zSfQsOfi3HGaEukAUWA3KXN5ueKFAKDkZY2xZdWUmoVE/qY",
-	"CGlDlABNt8AO/COsbsSoM3XnhmsWekgSUGhtdL5rtVIoww1E2e9nVEHtGPzckKj9GjKzuSLPHj1/8fQJ",
-	"5hOazzCju1YZ2xaMwdnBWBt2ezs0a5OyeeQg70Gn7nlxYRbwwo8e28G0EYhV9Tjq4KRa5GzMUiYMu3SF",
-	"TvzLZrjW/A+e5XeLjGIldFeyn2PO8nLGM8ijTNmCidQHxITZ7lDx13TqV2dYyXLQgApl5tKToDzdnNpv",
-	"/YNn0AiQ1jim/lvn4wYWbveFsxrciFq/PtrvOS6hDbSDUtwAUKAUl+KY6CAY0G1pnzhACMLw8BPdlm54",
-	"PWAynV8gl76Wkc4hRPQ3OYtRUfKQ9QU8HLNB4YfxK5aP2uNhMNNl1M9seMZEGpgLWTT5tIzjMS9wMUWu",
-	"hZaxftbBa0dAbYGxYBPxWxbJ/95yQGq3TrDB9cM1qBzPesuRPasOLgxUCnfObUeFViqnoU7rYfhSSdOd",
-	"SaaG5Tx29vgabt4mEfqbBN37t0d5KyDFguVjJrTNYPDISkZaTiAnPrGAPweG1xweHFS8RpAXV/YsfPG6",
-	"ro0f7EHj2+QO1HceG4qmElSmv3ZXrq19lvu7vcpZjmZ3wmOwAruVGsc7Np2aHneeB+A7vQHquv3QaDOK",
-	"LaMtry9arU1Vl3n64CCkhM1MKpDJxgX5kj2eUf0RGFfmVA/JI5fB8PDeJ/fJxUojvsrPz16/GpA5o6rI",
-	"Weoh25YzrhlRCzpmIIFDUKAtrkaWOdfmdueCTIoss5bVcHQPDg4ii76lDLOwVFex3h7d3yq409+tUEyg",
-	"xfSAv5lLolAsrMQSOnmtUWajQjlhhviP1o8vkNe6Q9K8n7wlljGUoFHFQwgmf7s0heiaOHSTc2xcqH3O",
-	"Q91jdrMS1Vqut1vGvlumHgSytMX7EzBNSMXIBZvRzFI/RG8TOoYA/5qHqcOn8jq/4JtyXV4GEfWMJDad",
-	"2HiqTcUy/+3A9xtdvCuWx/G8qV4T7WT5x4RPi5z1BGCtQadWw8Vifjv43W6b7clWx6I5C6G9s8y+zWEs",
-	"3bovVMIeYUHuCNQgPC+LIOHrFSxxO7jt6rXILGVKjwDAqBX86GeuRqw3UlmPnM0kSQtMNjDvMIU/mBZZ",
-	"alFFIK3Jm7fSwmJlVcbvc5+sFcm8DQWY6Nx1fQSeBB9kml85QxH4E7BHN4hhVBlpWZBSOclpNIL9HAaz",
-	"YLnFGy4tX5C6c+hxiO3OFELzLBymWRKYqBEK9FKSuXQllto0vhogL8adOuPgdrPjEd/rmYOwHBCaKVmp",
-	"aM1yVka/IoDsdh3LQq+Z0tnnjx8/PTvbpulGLdA97GxtsqLFwFsHtxnWHRMWW9cS6iBcIjDPSkhkEHQe",
-	"QdEVUo/QtNY3A7Xvu3Wobmu/KztcM/VRZVjNRUDPHcBrN1YDjq51uKBx1hyODfx4IRhPBdrj6CDmzjON",
-	"d2EQI68QHi1bM9izYKPAPTOwb5bU7cCRHQIzz4mtLWeLV0Og2nDNMe0FnQBWu5FgEdj2N09fPXn+6qeD",
-	"Zs6fA2AebNJHi9ha74UKrLC+WR8esHYXMBDlmtVnVxlJxLrTJPx6TXtdj250NBy7D92tUL+sS0YSO1fr",
-	"JJwdSsBOptqlFPyGwjptmBn96M1z8vnpC6MmMqFZ7koX0MXi2IOjkwLcQy4liisXPBw4ft2lG+CqL6ie",
-	"eSxULFIeq44YRdhGATBlA3J4RFI+5VoNyVMcoQ4GOdw0+fFzEBLAOUhxVIatQvlVZVr3o7cr309Q/20e",
-	"QzYGQPlfnkJTRM1kkaVQINWCitmkdGp1W5wuJRkXzEPXmNHNWU4r62jaWoIoPAf8RvZODzvDM53xPIzm",
-	"LVOEf5uvI6rtjEyKz1vRvM3Mzp6/dADbIlVD8mWtbLrdnZmUiqlhLADe5xTeW59O+H7d1HbFFdwB3S1T",
-	"yDXXFtq5ZgJcxYVuiAr8BmSOlKtLW8ZWpOwd61mb1F7v1/J8sXcL2ZrHWddCQR0w65cxzQh+unUyDYgB",
-	"ruJbm5CW0hW58/n544+9YuRdvg1lOMYvrLizfnaVLNSF20kXHmSb2HqeWDqsa4VbxrCkCivhIuS5uO6i",
-	"czWyKPvtoUdOmXU1mhE72ggNCOVo9GIuphADErUGArhB68YCESE4dOf2Qdxa53mHl5p1qhx5BQNyLVYW",
-	"YmCPaIVaqiejuouVk7eWG+zW0+O73bm7p9rzNX0+JS+9dcfPG4vW3GLxtL8OyXNN5oXSWHDNhaYjddsY",
-	"VCP/XbLVMUmySzVXo4RMZJbJJSI93L9HMqY1y9XACmEDkuzb8PVRMqwHgtds6kcbVNg3k9pFAK4qxjPA",
-	"5f3Bt4abvIJ4/A/CsfTGiDuvWuSlJ3b1oU+UGVOqZkxZeRsqS+OSkYxRiFdJfpSckMNDI9sfHZDxjOZ0",
-	"bPaylLSSHyW+8IZV7Lkgc8pFZnp4POOCDskjCG1SIHWiToCv0mZFlmr6+eG9Tw4O4P8O1qcMVL0vX3/9",
-	"o598dbD/6Vvzf2S/jVwcD67BBFtmGUT3uUxcYKsDL2+XtxlXRiHIWVniXpvbCtY6gQjAIUksb220C6W5",
-	"2EJDruZc5uykvA8rOSHzahzdGK+p8hq3HfSMqoPpn7pW4K+f+abgzyeuPbdYryfPHZ9r4YPrzD3wEsrr",
-	"yCLQ7mMtGiINSqCYRyxuzNj+4vQ3ZGu4xi8LVrAtK3ssci5zrlejOX3XYZg/wx9s9rYrG2PxDFBEmUrD",
-	"j0BSXM6oZlcMoaZdLzdeisAsFSqwIxt1O2q1t7qKO1QArjXs6EJmWclBbbVOjoGurmWWnuBuL7mCINIp",
-	"04rcP7gfFbYsgjSiXo9grbqXtKy1ZgZUW2EbpDrlGNBq+JE5f1piZC7MqbQNtS/oJw/vd8HPxPTFU+Cq",
-	"1pBSJR6Q/MV0tE3pw82/aVSLxNp+1UG8XTeD3Yl+5aLtUuyrQ8LdNPwIGGaMAsInE5Z7nkcwhhEMOQqD",
-	"uGvh09dGpPYzK5FJysl6i6x/5DFJ/JMQkMQ/RDSSt7hyQRmdmylj4r65aCnRR1eNtqJR2LDYTIxZH0jA",
-	"YBZPgg9t3LPF4K3zxZW1w80XNOdKCk8P3BVoKAtvxSpV9rAtZGzkKh/0eBuRu68Xo001wBm01OhVpSc/",
-	"Q3+yV/dz4P7mloCZBhXRylpQ/QxCOIY1V5GDeMM9rvpzUT51a9E+5eDuEYzmozlPBZ/OIsaNlw6gpfRI",
-	"+SnaGrcTfsU8WJqcENcYVk5p1hk+IUKSkkL7Ip6EZLoBXq6tTV6d1alcVjeznF3OKBTwnVBrnjd3LOIP",
-	"Wqt8v2D2tkoSleKCTsJ1YcC1wtxrU4+gkXP7If71DD5fUy7ApZsdlzMfg6W9zE2DKDgjMTCRQlKRh+gp",
-	"KbnqmTTCGSTLALRyYnkG6gKhFF8IgbMJ6LPhD1s35SqrOvXtVZ8/K1uv/VDiRRUC45HWyhGaajZnQn9u",
-	"Xm46s+v0OKgUAsHzbnfadhjytACExJ34KtsuuVH9jFqiLrlz5dqooUKEfLHl+m9h/w3i+WwFAjq5kHpG",
-	"FDf3Ng7Y+l4gEBsOfJm4CzQWQm4jh3KBJielLm20P4Ty4YIoI+lTn+PY9G47AQ6Up23ZtZCOuIHQAerA",
-	"xvc473N/tm0HpOMjWsdGbV6ZOVctHLMvi1yweNqVWw8fI8EFJqfmET4o7AKZ9/zZd56+eV/+h9VWR0gg",
-	"7SOCdp06MnUBR70LHNj2VUcHbjch7gL2GuPkbGyBrVqKxmEbvkSsWt5jKD4ZpL+YhWwbGJFhuXhDRy8p",
-	"2LIKj3Zn5zjQAPEMWfOWNfH5zc6k0jhpWAt34OD3OQZ0UEEODyB2zS6JAkvMFvX43U1WOaD149HYvibF",
-	"BORcWaVuHvZM5vMNDRqtfg5zJp3Tyl0HEZ9HJVZ60FpZm6Uj3JtI9TncM8hiwqUZy6yYC1uX0VyxxLcS",
-	"RjKtD9OOSLjrQpmA10QXYl7hX2GB7hofo+AXOiaPz74YkF+9OPuVIbyfn71+FS7bBRc0X0VBj4E27eTb",
-	"Ih3Mb0HkRAwQhwa48BvhoZSRPNfZKht5h5eMLutMfG8754/PJivnPqos2AniKrhbyIeEVgoMb7ikFXF4",
-	"HZd8tFhgbqaaMdbiaoWfcMhLmV9eSHl5ElriYOlx3Wc8TZloHXqfZa9scc9l1YAEWFlTeKZuclXXFKGz",
-	"QgvvxS53696s9r1zH2ek+2s6OmtGoFv3dtZ0pK1ikb7v63BzduBFrEjUWOUyAgQKrqOX0lpDN6KD2f91",
-	"+Q+urz42jytOsc+W3s5ZvcVzeu52vzpfWcQ9NrZSXUS/smHyhjMe13SbqlhsdSSnFoH0bGMSL/pqBUy1",
-	"4E8lZuBJAG8FGLtuOAOrpVYquwMyCZGFPiEHNimlv14IQeOq7+mprBHXylvqtHPab6EVwFb5kbjFadv5",
-	"K5bvlspRqt41gWOvTQdZOYZYsih+VsIjdyZdVL8oRxcf1pTH6gnjcyOtPD97Te4dPny4fzgkr0W28pEc",
-	"cC9YDygE3mE+lrRugkLofFXBT2ZXLHefl8JTymlGFjmb8HfV+IjHr/bWgyU+2v+Tt98evY/GP5yCcv8Z",
-	"1ePZdlciWgc2EQvM+66vzUrvNnYQu47vVzCv3Z0YtJRAtzs+Nabnp5OJ+TsqoTD4zVduvTJsy/J/cC9+",
-	"Lb4W+yVSyIBULeIQkICAWxAA4+iSK+uvHMLnIaCWyxm0+SuYbY2vsXczWihdbT1Az3JAdkJalHtUEDI2",
-	"0diAzZ3v+DwOIBZmgDsIMYxFK5PyAcIVobawQz4VMvfjRcpz1jEwxgDAuZQADH/iXVHjGRVTlrrFmRTK",
-	"t0EXC4zbIDOWpX4eLd96T3JyDBj1mDhRJvgF+wjru+B55+qaOywpI/kTyHRcUKVcp96uYsihEOWfZgz+",
-	"bvT2QSzrA++sHFWQR7Y6AQy5YLWGbPygMzeCDxzTnL4WhKSSKasVFkL7wBKYj4uTcksLrePICgWjwif+",
-	"Cyc+xCnScGGOE7V14d3qIfCb2eopvzI6Mx1fDkKoRWj9I0V0kQuS8tTpsYzc8c1+XMW/R7ulmaJ51zwj",
-	"d8p+Px6SRxG8OiBJ1yCiFjjANjJD7xTgSoGUL1I3FPRBRA8jRLGZUQA92j2oLvrwaxF4qiJgPC6tyx9p",
-	"sEo6xCU7XHPz2NntDfbsWYKP4URUygO75BKEpi8NewHZ7CGbNNvb00GGnDGoaw5/l8W34U+HLId/PQ0m",
-	"hE8+99Nyf7vJ4d/n5RTxwXM/UdeBmy7+XSn4bTt1U8e/nwRTdp2mjWenfjH8VbDdZU4Xix5AG175bMDF",
-	"tdbccJ4U9MuFVqkHB2FQKbD5S7bQcYTqPpDQLYGecJ5ascOD02ZlNWDwTKRqUEbmWHQ+h3qSUR71+oQx",
-	"YX2LevQMbSuT0+GzQYjIkpw+PT/99ejJ0xePfj16+fzV5+dPz5KBQw20jMJchYrMPCqAhBim2izuHa2L",
-	"dDvoMyvUCdtSWl3Ehpa2VAl1ziW8AoE4qybA7niNvoU+zc5Gq3z2AcerO3XKOpl4dNZW4a/03ViUI5dM",
-	"PyD3SqgAy3qPBve2j/aCXoO4LvN34POviq3NzE9rLugK7fVmBSuXDwLZSDAVAaaOARFHIIgQLVX5ACpA",
-	"/ygL0KASMNhE/WCpUTFiNkl3I3Xrj35ZwmusPay40vG1NBHmpfzuiVqNwPHqro+empeeME15VlNfIgqF",
-	"eTdQbk13A5DRfO2Y6yJRxtSh+NrC/XfaUvvpy9nqxFdlhLxYl89hhCLMguXdboYNLhs/oO00ajeN9fsb",
-	"zrkl1ljnq5dtlT2fyZykOYi0Nt752Meq2WvBIQ5AiP6kyEPYASfZ+8xJn1DnHeWhojWDQBeo80qeT6xm",
-	"ZvQ5kGxlDvaPQZAB/pEiYykArwcxiOlikXHM4PW2j68OB/cGDwaHB4N7B4OHB4PDTw7eBoxgrVH7k05j",
-	"dtWx2HIBec5xKrNK5Bpms9jgpz1EB4Fk6TkXfcO6ZMbOXDPwBzZl/nmKzZl/PsImYQyFjto5Niyph0Yp",
-	"+35ncOg24bwOE7YP7pk1j7jiTIDZ0hfOaisXq8y7nRjmnd5CB6Kpb1UeabB3xXIVtT0+F2blFTpL0WiI",
-	"NoMhAag7DtVqEvt94sz5+I454ynTbGwUPTEucjBk429q2M9+vmQuNHYtpzL79SW+2kw7sHtZw/SokEeF",
-	"IKvBhHYEds+C0EG3aJuVgoKh7tjva7rcvbvX93pdLy9wnNt37uJ8rPy69rKdcxE+PWzgTXx/pz84yevz",
-	"dJj4wr669SmLL9G2Nb2uc38EUtWDjYo8efjMYSt+5jWukQ/qXrg+J13HPsupvm0njJ0yvN0zuy9ZPI0D",
-	"A6doWdHUGko4ZgfixpCUX/EUL1rE6Zi71/EFVaqjNF05gfqEHFaNGB1RFl3V7M/GcsFeT75kFzMpo4qO",
-	"VNa3o47DWPNCQR2UChIeKm9WbPA4lE56NV+Ul7KRW7O+lTrs8F5PPsc2/N+PfWP+0aMMS3ecMZqPZ+fs",
-	"nd4MYbdDDws5aXTnLUcugzctmCuke3hUN66sYNRl7YtsGUYSnvFvOsseB1bQZiypyyFQEIdv4xM7KWpT",
-	"W6QRG6/hC3aRGr2lB9PfjbiCfc+x8x/MaldM7owJvXsvcLicW1ftjED4sHcYJm/xDuic6UoSCSAejjW/",
-	"KiEyAi3fpojlXt1H8ITEw04LmRAt5cA6ELEGkqu3acsxoRdL2bR8kqi5GtpXRnOp9Og//+5fJyTjc27P",
-	"cXmY/DAFzWxJzhXwdl8babVgA3J0cBAwaztG042PIC77Qc+bjREuw1tdGcwBOXwYtNUot3l0/1qujEr1",
-	"+kjULbCwjxSRS4HAe+g45aqsEvWUjmfoJ51RRaiFLTGsBWxiC5aTxHeTlOl+kM0PqwwbDLMGaD/TFFo8",
-	"0O5zyVbOxxh4TmxdVBuPDC5JrK7l9E+bhwJLmoQVk8wYHAYC3rPe5ESglDtGaJ3XyiQ26cnhdpiZBGHH",
-	"Mza+ZKn1CAemrWCoS6p8Zh+4hCzoRn2G9w8+LWnC+r8S8M078A8kLufnr1K4WU2zeEGqFd7e5lr3Mop5",
-	"y9/kkF+Lr7oNrgQIgb18//Dg/tH+goKPYv0Few3SZO8WbKwBNcKDlMfKOaIz2jq/deWmtWaQrQHfWjEb",
-	"oz1Tu9PX7dgldXdeIkYoEy7d+5oqDPDizkvWVU19g2+b72ZSsABUcS2MSoAnBDiyiD3SIkjPDe9RLiAy",
-	"QDBpFLg7xNrJVyz3VQ6TAXmAT8P6jogT9Qn+MKf5JTNXQDIkj2x3eRCgKipnnkM9SIChghTG1HBEG3hn",
-	"DtVHCvlekU8NLbi5rQeJ/HRjV2h33eQBwk2lIZAw3FRcECxtXMW1pJ7JWTafmKYgaKlQdfykv/pX/+73",
-	"//Effvd3//y7P/uLndVcLjO5I9NeKc3mFrQzuDOiiUkPruf2D4SMTiTq4O7AwSFIjNuMIXklNdFyir5r",
-	"vKN8yW9DnYViI9dCUt2ETE652Hei3LYWkc7JqhhQAc0vVRA4pYB8ysDqITnTVHOl+Vi5RGNN6ILmVgpC",
-	"zGRikSygfkIqg7gsEAa8pEYyfskgPAuupAEpRMaUsro1yG9OrjKXBFNauWi7TDEMuhKVuDXrFjdiihRj",
-	"5m5PD+XDtNHVh72CBMItao9LKLd1JrNUhUJvFd2oJvVuFblQR6gKmXO7lL8zTcaBsu1ck2mH3bGlFAF2",
-	"hwldYu7UMHK2jZgoez/DnvYG1We68iAIpTAPz+1FXgOYyBnNjDSR/H/svXuPG1mWH/hV7nIbaKk6kmKm",
-	"UvWgsJjJklRd6qqSNMqsLk9XyoybjEsyKoP3suMGk2KptJgxvEDbO2uPAe9i4fHYbmONHRh+YeHd8a7H",
-	"Ox9muqpn//JXWNxzzn0EGUEGmanMUg2B7lKSjLjPc889z98pyaVBtgXCyxmZBOm8zWKzoMkUYxErnwMc",
-	"PXNRDKBWhyxEfuHQARaOm22rBzYfG2sUlw5o6K7lDh0XsFFnsow8h7NpRS3X8LJ9iFYEpYzFujDoJW5W",
-	"H8AZROjM+3BMBCS5TyhJ9GUxS/sOdwE+NHNo8QuRG1ksp+PVq4tJoQdxhUAZgGgwDGjCSIhUsnGaZamH",
-	"ot+ixssZzzhVtd3i7f6ISymypkZ7OUiHm+FmWpg8h4CSpxfCbEY9DmabHYt+LggPwyhQImFC9vM5xA4Z",
-	"1q5HRqThmsXvvPNODECIFuU81f5XGD4iZ44gkT8eFcVEd+/cMR/vmHfbjHKSUcvgfbj+sAVd8DmbSoqy",
-	"xktFKwx/5UzDIF3OrDVdUJ5GLsYK8eO8GgyjiWAoRhiA+EFaFjt68q5GUGqIUnAJkwAAVs8E0S8WJrsV",
-	"m089+BDfhp5io9ybebRBcJ7Hvk33E65vXNWkEZqXniMLQCagHM67uF0BErznyn0l9XRcFQl2bI0hCwf1",
-	"x7qMmwBVR6SPqCT6hsguVfAsYsCKcjGYApg7lCDyaA70eHu7w7RNnIJlqb31etZjevQzTVjUNUVaHHIi",
-	"8YwZZM8NBa5biACpKzERU90Dh0WyIq7Sc0ooDATQ+AtQBVJh9RsGaVD6PtaYLkkuy32fpzJpYtQV+Sfm",
-	"SRd3GwS2rnr1U/MwxbrCy6lRDta+hU+Z59Wsp2cpuYEXynHBsTwTGcDPptrRXrBYIEpKReAftAP1Fv9G",
-	"6p8Z04znkqpqLG2YLB2EAc8yjTpqqpE5REHGTkwF2oNGY0TX7Ks8qa4ovdlwLa7cqgV/mOpJxudPzKPW",
-	"1c8veApNXwpnbuvS3rpoRpbPydWghZDNqwJMVJa12ecT2BghXZwcqIoIKo9nCUTIgKLaWxuUyLzcm+Rp",
-	"XzRJUcUK/5gCSy+DELJ/B3yLLmodLK39ObsVj5VMC2U6bNtv49tddnivY0iq0+4c3muzh2G2Lep7faUL",
-	"jUb0+z6eiOLzIHaQbk24dS2vlwzCcZokmm9sYaG10uRlW00G3iG3XRSAL8e+rtoBD0sNhKIrEJXNpKup",
-	"orYRsZCJaT39H5sn30gsA7XvC+KvLVI+yI36jNkhPonMy/vQgoDaX0Gt8u2q2JmV7H2t5Fr6OEnH4hfm",
-	"OQuu0NO1jrFFLaW80R7QbPVO16sj20QL2uj1NZVyk+9zZOEKSAiCCLSaDUkkQeAfBQJ6IakswzmZglYq",
-	"pIxFYYXO1QJ/8UpZIBCXr/mSILLIykuXnFO7AoGRrrOqe9XfW54PRV6VLlHswgmsVm63DZTEw/7IyCQP",
-	"yYhUU38b0KDwLjT62EepyEoQ3SDiuOxeo2MtYxqCAbIyd+upbx0xwqmqBH3ncvxtzq1pyB5TQzn2SUIY",
-	"j5udy0Arrx2OoQB6jjrXJR3JzrhZj4EmX4F/VZX0sHIoA7MLVewq1SwuRrnQI5UlcWDvqSXvZjFBn/H8",
-	"/FM1+8K1QF8cUyOrJLIN9hgKsqUor4kErtnGxddWI9O6RdlgpWdWRrPCPdW5uyQLtLRQfy4/IS1twQLJ",
-	"J5MYMfrvB2D35higMYayQWyMG6RhdFmcqWEcsThJ5bDg2bn5W3Hz35noj3hh/hJjnmYxWWD29BjwA3iW",
-	"zqfSfiqE7AtZwMeSZ4RPJutcIgtBoXzv68p4UEN5UH9mL7BluUFUJ7Zp/YmYP04q99z9jpaS5Wei1ixP",
-	"C/FUZnMUPMxLxVNiDU6wpTrgKzJNzrgWn+dZ6Zaf5mklDjpZb2orNC6EXy1T8kKgNgYuVFR2U0k11Dr5",
-	"RqyZexl9rcJulFSjtvhU5o2GbNfIJ9t8pZ1yUWmFHglOVuhlz32qi8ofvH+8Dglxs1HnFii/Gvq6IDm5",
-	"Kv8jHczLoNjnwkx3NOZ9lH1kwvNkb4ZhlbpiCRb4CbVZxULK5kGEFPaH8d2owRkwYtMTXhf94bzeAIke",
-	"Yk1BKpgUq/y4KyqyVNJXVSybE9T5xGjPRumwrYfFhMMKUADU/KNXhpBfR4ZD2qCKByoRbXbkHCdW63UB",
-	"QGWP8hiUdHB4i5dFlY3VXE9qWhx7g5nnI9UZazX1tEPutszLwhWtogLL7SvYzFDIoo5j1vCSWgYgfjnl",
-	"2YYMy2WybnRi7RVSeZrzMZd0MJuPI6iQvPwsQkFs0mAV49zdC7t74Qd0L/RVPqnhHFfG9uyRiRyjcv1W",
-	"zQok1yoin8q+OKmJGRLyQmRqYlWnCG2eaX/ETGskOWuWC4AEsmrA3FbeJ+q+z+JBrsZxTYoIjmx30ncn",
-	"/S086YawS7dWLTWPRFYXmcetFwaEqvwC60rGjz7+9Gls0by0GovyqSMEaao4XWjrfb/vC9GT+Dfm/VEq",
-	"F3yeXjE1rbbpY7uvxguxk/cOq2ajakhpEtRaXb98E7LOex54797de+uL902y+Ylqtu7bM9yoVaDI5pAO",
-	"Cp4X5jsoJJylfcArkEaSrzqJU6mnZ2azz6xss+ColRTJEbvACYj9/TTVxd7n/mVKS1iu1kpFWXtp8jqO",
-	"zKepFjl8QsPRj17BqryO2+wzQzmTXA1zPtbs2dPjEyzyw249/+gBe79z7/3b5ThOG2IS0MWdYEK/Yzr+",
-	"73z/S6AinWqTfW7drqsPLZAXna6qk2vNLxVXw04yv1LJfEszT9EfNZTn7eW7eDbmEEWFlB9SfZf96JW7",
-	"X15H7EevsNQy/EkXNvxtSdP8bUHR4IOQUJ6zN5Xpy94YX8TopLahTviMYVH0xU4Y2Qkjb4UwsnJ/VtxU",
-	"uE2bmZyWJjAWxUglYe/mmmlFrZ8+Mv999vlJZd+/nApEztu+Zzqsl2ikajUvIzhMm/E+X2Bm28kv0Jfp",
-	"t4q4MjVc5jR6pGYPfD5sRbj+UjuK727cN33j7m6a3U3zvXd8bOAofON8tIIHuhFWzT/w0Fala+zcmrvT",
-	"/Tf7dOeuBsjyNJNzDBCt/BG6XPnjJ2LejGv8QF2rr/bLbtXHyffTqeq2Mty4YPvXuVUxZKaCydUSD59M",
-	"Ngk/2bHcHcv9AbHcjOPa2PF+PepBuSMhe58ftyLz+eNP8N+TLyr3y5xtMvAe24WxrcHug3U8T+HfRKBj",
-	"L69s6upCM4hX+LO9vHyvXTTf9eKRYp/XDkgadHtJRFJKOL5xSFI7o6vAJN3l5u5yc8u5uWP+skQxgWPJ",
-	"k+Blklf/RqSYRq2Xe0O157g1JhG1n9AfX0J09ovwsb10bJ2zE27usdYwLUbTM3AEKj5JAeNlKOQdl5L0",
-	"Onxdn6eTPTXBI7w3UbBF/rrbIN/1mYUX/N4lvX7vVvUtysD9vq3dFunAW+bw7hJe31IS2Tb79ns3j82S",
-	"aNcNH/WG6xz/G0/p3SqJdhvQ+9e18vR28La1CXt1uCVszOdMF2mWwRf3WToI4GshmNNBhxoWcRXICzu0",
-	"np1GsNMIdqAzO9CZnZT5NxBW5XsIYbKFvLMOuuLFCsnmek28N2DefV6JTwuY9Wnen6YFO8sFP6dyouXq",
-	"hHh/QN1sVzQby01SKLYryQ3vznIlh+xczKNQIIE2XIFr9FdBZQPOfjlVBXcSxFSLhE0nFoBulGYllj1T",
-	"+blusy/ge6xyEKuJkHEUPoUXIMG8W1D5GEr4xvatEc8GPXrVQtPbCUPdeyVFANSLYVasnykNAs19C8nL",
-	"TBsagFlAGgGYWkDB5BpK/RphgliKGgDA7SCFvH5zuyJ8MR6S2LfukEgrEHbKJGp6N6Ll8u5+rGZMDQq6",
-	"cZb2eSKkSJhO7Z2IyEg4zcE0CzChG6BkINh+NYVZhv5jjZVLI3Ymhqk0o/apIkTQ9S416zky425FLbd7",
-	"TQs6Cl08xVfNnx/zbAAfX0BaRJFmTXF+FtlMgRAvtAC2scjvS/2hPF4PT76ATs4RmxzOihFHpZIhTOy1",
-	"YYyX2PWy6LUEbKIGAyT0XBRm5WInelmpy22vmYQaDLC+Paxysw3GIT2VLTu6p9CIZX/UlBv7z1Mxq+D3",
-	"XPaM2FEVfboOp8RRUVXW4gLky4+1Qwxus6cymwPXwPIhFoJLiHKJqHZjPJXZioJbVFVrcTSgGmw3lBVF",
-	"KkfzlaXpZ6N5yHUpR9OsvwMhb5/KU7nHYql6cE0YtilVDzBKCVEnF2OeAjPBi8RI/Rbb1AhvCosV+FIs",
-	"1O4ei9W0yLk8BwAb7m4YRNQaAiaT4c0qL0DodnhQ+DIfCZ44gCF41RzJEU+wSI3R2QjFnUqE0FNhJZGJ",
-	"UllYqwFaRkTtHp75cg/4kw3HoclU9rI8YILwWRqxWXSC7YFsrxIuU7k8ftxmH6kc55bYWms4EGdxmFqs",
-	"xlPJSnCNkZMTKBRJGd2H58KpM1grAmgOLq72qQxZA3EFXSATsDSBfwJJAHBYhhhcbnNbUQv2yhBtuLJN",
-	"i6qN5shKvhjNn7vOvxjNn6jfo+7hw0c0gC9G82M7BvNuMIwvRvMjGskXozmCl39IY1mJO2TZUs1dUlyy",
-	"fnzZUgBowQigeLUF412psKhxPEFx7dXiXaeXUwaCAkoVS5VPAbzUlVoQL1MNVr3MAtEt3z7blJGHylu9",
-	"tSXGCDAxzTJ2JgjY30X8UYGT8h5GTGRaLNbuWFEntEkle9f26lL2zTTKE67PA33yzZS/P4bM56sPE7pM",
-	"FM6nQEo4ssr8juWQmheVyVPXpqCakdoa7ouS5IR787DR/dos5pPU3NegQmoqYwMFQuAWTMapTHWR80Ll",
-	"us1iQPoOnyc76WQCv5KN19yKYG6yX4Ad3mouun0q48lUj+IuqZbFKFfT4ahksIJXynX92yzWMyEmcRd1",
-	"3xlq0mOhWTIVbRbPDOOOu7Zgwgz57wR0M7zWc54alRArwZhxUIBg3GWTaaGp5qjht8Br8aUJGLSKkYC6",
-	"CDaksA3Kp1aZgHnktsTOBHi/P3S29kzmfDNzWJfydcwnqbmazPK2gpDWqGUWylzEZuKtqAVThILhWDsV",
-	"sTvNdjcvxX/07DFV3H9A/cHfvk/z8Rn2C9X6qW/z9xfUP/ztxgDv23GUqHCTeDdHuaUSmu8vX1fHQltX",
-	"3FL4cSW8JtymRhrik8lSjVTeh4Kk5GRJodwjfYflf3LQDJvgF5cLTNeMgR4CEkHwh4XBLI8EzLZZdtnK",
-	"cc5grnEBGZw+Wg0I9rauJrQT05g8yCm9tzW+s9krKIZWI/HE7oHHCVySgvdHzH25tHVjjmcplIHWRx0T",
-	"c1xd3BnJsB7SwJwu4BGt7v5SipJ9izqLylWtiUpLe1Vam2rGDku/nd84RO0o4zhcoihxuDYbNNpd0WrD",
-	"RXXTWblQ12eG1rbE/TVe8+gCrwMDXeuugKdcK6+jFhUBXffix/hY+Kb3E62dt3syfP+XUzFdu2S/Zx4K",
-	"39INbpRxMMOFpcZOsZnSFPxKWLDBlRvwAOtpXzYwerdrtbtWu/TXecKDdbu2Ix6sw1ZFsLHOs6s0WmMb",
-	"JxwpztyDq3wVgTf24HBdzfjSOMJSqOuGUnr2SkcRlmmtHgVEEK2sug1DDBuy7pbLjdNWbS3vWH2bH6zL",
-	"WnYNLi79VbS5uJCXaLOmoF9FAVBrWIMdCIoK+jzKsKZgqZSg3Uhtfof2IxvxhiEI4zSRYMz//OTByr18",
-	"/93DUgjC/oqQA/1mz+C7mw3jzRzBDQfR8ATqpYDGtSeQbA7OCercfpcev63vuiJmLKhD6ytbttlT8+ss",
-	"1QI1meZFYNnJSGnKC57xtHAlAVLNimkuRcLUYEDRjBTeaZQ3JQWGNMH9nLSiRrgvxxSCUp7cszwd83wO",
-	"Izzj/fPppMv4WMkhhhdaf4jzXMC2gA/mlrXFhgGphrbAM0YoiLcj66EwM3UWUnQV6cL6iqCgnGkqsp6S",
-	"szk53qB29rKDhjTnVDMlI3DKoC8L5wHOrIh8NeC4X/Tm457Y6urgfcCy31ChdJir6YRoTV0Y9djsjN9B",
-	"d2Hk2j4cDg7CNMB7hsujFMt4PhSuIO8KDxw0zalVHCWWdp7xuQ+1xMBEMz9yZNNK3icDNKwq7JW33kFo",
-	"lt/bBZcU+cQpsLfNPk01RdKCsiYSJsXMbBlMOmKpTMTEvCsLrJtiumxXFjzy18QH7Q/Cq2KPvljCDDl2",
-	"Fbk9miFW4u7xTQowrNFujwueF9tp294K1ShiDII8m9vJPhZZAqGeZTPZvg2Ms5/X2KqdEYK6rxRBcQ2u",
-	"Tcw23YnkQ5sQdn2idthxvcNgUw8drWxT/xwOooGLrrnzMS0wHtsGmlV6IDV2vFnLiykGEMWGnDwtwG1P",
-	"zdpgm1T2s2kikgY1Ymg8DT2MwbJdikK38Qha3MlKCbgimhkerwltccZZeIrlU6kx9t9mAVgfp132cGND",
-	"b2LjyJZaZ+IXFEpicUtcV86fudqneAX+Qd9IsMo1+18IIyp+LtOiJhCaY4Ay+YXue1L2Aft4m8KtOEgz",
-	"wXg24/MwlCpwt1vZtKHLxQzsM/+2+XjsWqAZpLpI+xXWPAqxwLiuZkRGSBw9KWb+vYWD7SUzc4k/e/Tk",
-	"4eMnP4UVgDp/0ihituBxszpPvt9cFPl8054hpJRL22fDHnPVF1qbTjdZIFtOrvk7CwS6vMLVs68Y4WLv",
-	"UXmH6wgcyeOjdDjNha4MtOuLLKvk4X7Bz0TfiOAPjp48ePTpp48eNqzYlvG0slQ2yCAupo1il5Q6v884",
-	"M6uQUhFMkES1oSiAJmnQZQkDp9zpc9EX6aQo+5NpDDxNmFYNu5iir6U3udepyqYDCwHoJKkkJ92IZwMX",
-	"ogGrSgtqNTqVs4+OHn/66GHk64KX66iC7xdOWDIV29X/9AP/4F45yHabJj7Ysgkk2ibUhivSNOwZa6f2",
-	"6pqvIjnzD6iE+LbRm+wuQPYWyiSutKljPUSiTUdG6vTSkB5B90HbsL0Tc1tLSEQSDF5F9axZb+5+qU/z",
-	"LEmYQceu/OxG9Vlt1MfqHcUSsJA62bRZqnvbhFA2KygrL8UjDItysg2fG7HGtUd3ETr8m4Tl8rRYzUW8",
-	"n3+ZhZi3KVIUwzjRbABM902yERz11iyEXt+OfSyK+474gnPm752QjBzjWeYVUXAJhjdImVaCsxXsXLAc",
-	"wdQWLokF1rvARldf3M9UigGDPMueDlrdL5dRSau1L5/aYQMGIQI4YiM1zc2Fk/B5Q3F/Uf2vxE5dq6Eu",
-	"SCKvy/Lrc+sLXRBiF4uorNZKVC56WuT08iqVFJ8q16E1mlINV83TTcKR3KyO8cUqtOhCTMJsGtydVtQy",
-	"2wMGh3ktAJvLx6spvv41JaMkqIYst6G2zLGB3YD3aQLl0tG0TOV9WE3e12ohsqrSNduHyrSwNNFzUZOc",
-	"EfvInzhiMZlQzZ8uJN18oEH0TNcxmIjpPoxImjFfOcmd0vlSbQvcpugUA/8ZZOlFXuIJo7ewyhcGCVOo",
-	"IxweFKIogQht3bbivxHmCaXRN1WGRrAMHBRIGm4qIeMPOol8ggyMFB9psyNz6wrzog2JSzWL/1usbsPp",
-	"nLfZyZJvBdwGqQzbjAuh0ay9uJazES9An8UL1nzLUt0kWg2ASaoysnQftb37zBwgCBfFm5lyJF3Q6SJX",
-	"2pDz4L1RwXgw37p5Q45fLxyBc0B9pdbchJscgZs483i9XPfBn+rHcqCW51miiVd1gfU9uxyhKLn/bp0h",
-	"1rzRrIRS2Hz51TJcyuppXe02NiZvWtMKyr6+rQ11nsWpV6V3P8znLJ/K7oJrGvy6ZLZiM0jrhpw7J7uX",
-	"nHfWL6hcrXUdb5QoWBXfMpVFXh1z7MYMMbP4oB3IZGQYNDLZiKUDdi4x6bUCk/jK02+uPpUmR1dddSpN",
-	"m31BVxeEgETe9+mSf3kZdNy6TnmS2O1wP1tXPKgo2mdXVq2dDZhZszf2sVA7XNA/a5hGCUN5VQ/BdpsL",
-	"61F7P9Ro/YjBfZysaG1GMQ/ky09EP02ELWMYIgakxX2szQ8BEOZ+L/mVneOIpdV4OfV2kNLMQn2ATuYt",
-	"PVK5Fxpue58VUhU/F7pVF+tBlZJW9OhTNalVWgqLoULSjOHGIG0tu9QDsKpOpxTs0edyyaMDSS6U07pB",
-	"up9NzK7UXC6V9bV8WtMkJN37zLBDkNE4S3DpVgd7A75akvbXknEuzFMisb7XNouB6/bMooWZx33Pi9OC",
-	"STVzTxoVP+6ab5Ffn5GNLlkMxjF7UdXAmej54LNyQzb4jEM+RQ66nHsvFxPBbc6wTfhALkk8CBioz0eO",
-	"gfX2zsXcFQqF0BvIvmK4TGdClwaWjqemaxpYCq0GEnQIzwHRpSzWY932QU4xOxdGqEXDKVxjZ8I8hxFN",
-	"vpoB8mY78VyYm1UkGH2Ef7cD/5nfpFbU8vvgPoRr6r7EBSs9Y6e3HtHdOxCJ2hevnSqx4IQPqwQCWfB+",
-	"UYMKMjZn3T5CR2DIRipLdEMXC0Q8JZSy08xKUvDh+tM7RJCppXUZYtoYzqnUf82S+Cj3pQILoqnzG9Hr",
-	"mj49lSiOVDAbsufHPElih8ZG0zHHaINkoEWjWJKQcRGH6oexcl22jBJK1jrIP9cif/xQL2eWrcdVxCk0",
-	"7uD16vldl67nSe06VYETPrze2gQnfHjthQksN1hZotpcQMOITWX6SyPUSwITQu2DPbYwOXDacpWFcfJ0",
-	"c8Z3YkIkokhcqViiKLyC3tYT3gdLjpqC8FeuTPzzx8++/Xf/8rtf/Xk5mG+/Wa4aAu4cdOCf9z66035x",
-	"awmMx/724p3a117c/p3KqEC7c5fMKje3zI0Xdjjhw2sl+Wsmd11REAgKFzeITIJIQIzODNBsy+fmCeXo",
-	"giyHDwGBnwkhrWETpP+7HTDiMz5UHhoMg3R9HLCe9keME/rLFWQbl0ZH+sji6Jr1sUJFD0LyrWnYMAxU",
-	"zO9TEnGYSYCwckterXK5q7Dz0LSxfqxbyFHON7jNW/MmCtRD+2zwnrMKrsR3g6QGGxZuX2VOmF0e1VT0",
-	"6jyJoFjYkHaAJcawTIQ9SseCEr9nARTgSGSJhxkyOwvnx/w0MV8lQdActB/4EoqR2D5NXLyciH7RQ50k",
-	"HYvajdkwG367NlZGbZ5Ueec9Elg5lnPrBQldGg15JxQjM3dKcPxqtffwIURotTOBfT0TmZLDhtoMGJp6",
-	"vlRYrQMXEhTYjAcepPtMSYKMNexUER4zl6CkEiqldT1ZPADLoTeyvn1k9NoONgh2mGk+BPNiodgHzSxv",
-	"QXDfKtyJkqHRKIVuXck2BKbeosgEGcLWUoOLfag97EsEiXYFCMSDnramxFzoaVbUAdGZ31xsElxzAhHJ",
-	"c0AlAzbYqJMCeOS07uLxJj+yvGsK23EW9mZbWG9hPNnesBgFpuIg6r3RcGTRcFNt0KHZU0sPW2+qxSxe",
-	"/6DLvVn/6JvHlYpaRSUQr03KqzJ/VRqap5NkY8FhqkVeeeY/AqnHu89D3ko2TJEjYKMyp0KkiOnfam7P",
-	"KqGJePZX4rxedAvsX7R/5RNWxcncQXdSRfkeLAlbpQX0VFxmVAuXWMCbS0FZgchHdEm7XCEVlK73OiXg",
-	"YSCqLR+qBanKH2eHm+4iKpHBaKpz6Q2bdbFmzZIDgiFCC+bz52ErbhqQc1KKIVt3RiCgayEUy/DGHsXW",
-	"rWY1JX8lvEHwxjEay3u8iD1SkTlwAriRXAid3IgTuaY3uthojNYUTdOLiDla2z5iJWMyEsodEAEcsRnk",
-	"KUqbhYDCrXUCgshL8/RvpwA5FpGKsypCBmVkr+iRQd0L3zjI5QoEG60bhHDUZ86jHELhqGYAwR4yClMO",
-	"YHXRhQNThuOOKV0Ua32JgNNLjS8gxDb70CI4U6RsETSAQ5ZqBvIVfgomGOoqUp2pZM58rOllg1k9/UbL",
-	"Z21hFRZ3bZmDlQ//dRprHMO5bpvN44obNYabj6T/z08esATwb+OejRT7/NPHD++Tiptopo2IdjZn7pKw",
-	"pkVo56BzcHf/oLPf6+x//NOfHfz88IvO77//e+/+4pO7n9178t6zD57vn2ySRtzZ++Bo7xd87+ve3ouf",
-	"/Gidk9NM8WfqrAq2qWhQXIpeP8KHtzR52HfOqotZJ7VxqV4eXkjt/0qdMRd+jcK+i+MOxd67B5Vib202",
-	"SV2fvnrCmaBiAEmpbIJELNSG3adZIfKGS/8RPowhLKke1VxWLpnTLI190qwM6GCFmkwuwey/UmfNc05z",
-	"Meb5eTOR/TyFcTXaiBn44QCwnyUp7gbPMjUD0EI5hzJAzTbAqwpWpsqnYB9s+VUGKRaXrZlg9TN19ty1",
-	"AhvnGvqZOju2bb127dJ5aHbVbnhAkMSYFhn6yGcheRiSoDPZZL0W2CsRQ2Q5iKNnt/V2yHS0/T4H6RRO",
-	"QwiYQ2llFgT+kPjrWLlnVMHOIpvwqR7Nd/MBvKlx/57j29rJx/5orvPCLh5UkCQRX4RDKG/800cn7A6f",
-	"pHcu9u/osb4Dv8ZtdgTbZaN0zGBoR7VLZMV9v+VKkHRul16jSfv3KFqa+leEl+9eP/Qx30xJrI92eY/G",
-	"hq5ku/GbpXHYt5rnKZTN6lejXv1MnT2V2TzUsOirRSXrEibWRYvnqlefmWefOLHYm9M2d3XWAJdsUbLK",
-	"WXVWl6CCp7Y17ZClpgkaEZ3n6/bJQ6c34Jf3/V7aq4zC5ffAs4xzyrisSlavFjLC8oul+1IHFQXJGQBW",
-	"orjSltfIarzqetZGdWzm6vgKJflGe7JEIGh6o9VYs4rXfwwyLm/iGGwZSrWl8rQFqVDUJtoiUWTg0gZk",
-	"eic4ZBqvgYQ8fP/ee2vB57ZUTrzUvxLlGsWR5/jwcqmPskC5ctuumT6vnTav/zK6kZvoqq6hK7yDohZU",
-	"basGX8yxuBWMi6LkczW2cFxpjoBcoRHoSzeL/QNqutVt5aIvJGZAp67sgP3Rgiy/ftEw9v6ZefHpAJHY",
-	"mhUNKS+Pm3PdPl0vKV47GdbVwutYRSti++zZ86cPHh0fw6cDny971+F/HJawbkih6ET70UF0Nzp8sd4l",
-	"W+uxeea8QPDJuc/oCypvSZ8+skq2+fDAoRSA5mpL/VRso1HS6MPK/aEmHrgXtjQLNrYopbpnroYLUS/D",
-	"OQU21SzGh6ultYzL4bS2oJH9FcK9bS6XDd+PS0lr65N5zYEaqaw6vccGwaIBoKIrLEQByKElqD+X+gug",
-	"HOijMCIdzzeqSTGZ5hOlRXUiaV/Iml/AFdpAYT0WMrHaanNnfzM1j9YqVPXKq1e9APahmmzX8InqCpFF",
-	"zqXOfDWRanmxfu09x9nG/X8hcl2JYPwAaw/ZqNChTwsrxMtC++ybVejEa2x+IFqWV7Bi2cOTGtJKFDCX",
-	"8jJbWvP0GJzQhRV33nlnOrRLsnDW6kMFKrn/EjurrrNsf47Y2XwBZAEt0w4wYMznjMokunzQ++AigBS1",
-	"LNVkuNZQpClcm0aXPRrJPBDr3U5n+Xz7aa3JeL3P4ldmQ19jkUwWLGWbHWGgfl9JDQi8asAygdW6UokJ",
-	"ltBkxJJ0mBr1JO7FEYvb6CiL92LXBtgZKRAf4vyherSNyC8lcbEP8zBen0uEmMBEWwIBTiXP5zCBcjD/",
-	"d3/nz377T/7u//ev/+iv//0f/vZf/OF3/+u/f2Ukgdf/9S/+6Lf/+M+++9Wf42QXQ/0JLX87A5hd62sW",
-	"2anX6xfbqWOb3eEX3y/7n/36uz/9y63yKdas8RO1Un8+m9u84OnZOIUyOZr1R0otnEeXcoIQ1KVzeB9S",
-	"rbGarXf3+YxuQDzHwsi2ub3Ysdk4TZDovUJvVHnDcYNGh+mFkGXKzdQwlXt2Gxp6g2/9TvfW73RLPuFv",
-	"Tk/bS1+Uvmv39l7cLn98py79JCSyy6ppVva8eXOhm1XO65CWL3g2pbJ6EJ4V3DCLyf7kQwkutrgLVAJF",
-	"9nl/5NJ8Ib6YiiIfSYYjgkgXKPZ3hincAfmkmhJ8NZHcLE+LQsgu3DBUTxzK/nY678VQKPgIv3SNLgJF",
-	"x+FU4sW5ENxBfD9mZ6KYCXQbjtvsifLJV0zoPp8YDm0e7DKOqwWUfioZ5kamEmvwSyESsFnhbGH2R/QC",
-	"YeGdZVyet9mzcI0hkxufMizfnBvxcsJlIhIqZGhPjmWtrf2Du4f3jFaFIl7r27/4F7/5T38PysBJQSFs",
-	"pbphh+83K6pezZPqJcDK7vCS2aT5hcifF3jrl8o6BVe/i+ExSuRQ7dHXX2kl28/57DPH2N2ve/o8neyp",
-	"CU5hD8B4RI4LUTolhFJ+qYJTl9MvV6iAT1TBCjVEPbDkzdxQAYQMprHgMrC+OoWQMlms9hfs6917q4mI",
-	"73394tVBdPf1rb0vj/Z+8QK/uPv69u/c2rsF37w6eP2NYcfwbRUjLu+o7az9hP74Eh97UdrbdDyhGhsT",
-	"bobZGqbFaHrW7qvxHcUnKdw0QyHvuLG/bk4agfbYSEShx0PdspGKBw9fVu9cscuijMHiM2nKW3ywdAU3",
-	"4Ro2+/Ov/uCP/+oP/lFd9cHv1b5epQbe7Izj41X6eZP3EW5gWTVf+W74bFmxXk1ZQv6cHq12Iltiz8VF",
-	"KmYVCoDLXa4xPgF5wRVtzUCtFfXFVoAYVVYkWk4za2wKs8aEH5IB7IoycdxWrcD4CShsU8OLN60E1FPK",
-	"X1gwfXibiNveF+uJdTsvaEhAK7XakdJCfmqfvmTsi5PZmynH8HTtbXASXgH3A39qhNu7XCH/Gq6FJuzl",
-	"BuwMxNduwtTwzMsbC8iY0mgFGZeYSQrZEaUS8os71tnK6rDd+XhjIq/1cDCj+CWpNiSXxEZJtKJvhGxS",
-	"adJcIUKg4DLR95khzaAQyVopedXIw0P9VgmFjXoyz5akopptKC2miyPM+QBs4rJHJwdDZsE4bjetYVTh",
-	"R+aWe0gNwofH8rltFD4f2ZbxUdf890E4K/tVGr2qLifVLSYyrvNcrOI9189pb4TFHtszWFHOKEAGRDxk",
-	"fqamVJQpS3Wh79t6K+6mRDfIiF8IX4vR+noWbJ5lFv3u4VYc+nj99b5cUwyGJwn3nMI3ZpIS0QJLwKJq",
-	"6Cfw2//t//nN//s/fvs//Jtv/+F/uibhIJjzUhpDM54TtS5UmjTPGKXuLP+xnwMWZL9yXMi94/u0X/2c",
-	"+g4mciJ0cZkrtnlo+Vslsl4izHuLmOy3Sz4ulccK12kVj/u5V8QWyOjSWW3LyzbVUKpVMS0IBRgd8mEK",
-	"My8WDYvrwWECCr46nIVmIRRXFgBxCY3YK7gV8QdrYwdKkQHBDjagmpvx7lLnN+bkDfu/Iv+fs6LdvBtQ",
-	"F48uhCwe0oZUwDXwgoNFbibORkqdt6Hqw1JSFP3aNElyYbzB25XDTMfiF5U5skcOR9Ew4cdHT45gwGdc",
-	"l8WsI53yO8cjLocjnm6Xa3znJ5XZxjS8LJUCVrIiz3g9UlFfyb7IZViq1Te/CUu2xRzXRdiPhAPQ93H2",
-	"ADhxJoZcUh2s/WYYOmv5f2Wicgi6vgwiNhiIfrE+mH6i8uIRPmveuqi1Cp+nCEUAj7RZjDDHANlcBmvy",
-	"lVWGPJUe+h7k9wAcus3iqcwF74/MtRKXYGbUgPFTWUL48oEP8I5IIqZVuWtKTLRQ90GOKowXVy0c74gn",
-	"BP0GZUR5WmgaNdcsHZzKtLDFRWf3wRruoJsgD4M22ZYxj0Mc6yIAsCvD+Tj8X1s+30KNLpTZJx+1TS9G",
-	"1B2qI2Yzbz0KRACoRLBV9DdA4CwWG0MQGnpYpFC9NNiNclmzFfjVldI+HOPnfrz02Q0aPj9wI7c/2+Hb",
-	"190c6As3EXw/mA188chNyfcP84KPn5cmR0+4GcLnYz/NS5dJvmQxY+eGKamNP7awWQ6gPxccUZnmQRVm",
-	"Q/cQHMTOeP88Cs9Vqlmwy1H5+Di+Qo1bckWAHIRgrCy+gGpXLYum3wk1zrGHVdwLszt76aS6xcfPHKDe",
-	"Jo3W2ODgGlmAUqKjWYVSVs/GiyAyvolu52w1C5c5cuGoVRduSrflDdTBKV/UN1kK50RNntUCJZ6UARJ9",
-	"pRJPLRTXB+fLnApNtT0AmmkJhQM23KXBfRAkwHWqCOGkoZazoQl1YZIQmp1KQpy0egtGF9tPFIslXvJ+",
-	"kc0rw9CWHadQTM3mIdkAKy6xHyVFuxw6JaCogMgyxTAyNmJzNc0RCjbVDKNnW8uhRwedio39XFcl2roi",
-	"slMtEuvM7U/z3GxvWGAyYonZRZmwsZLFaEnMTvi8IUeHeojNHqUaig0fhnFtIeNXVWq0zb2oXsm8QpjO",
-	"sl6/PlA9zGiGQ6GF0OWSTi6BNBkb6gNQVG6uooQEVle8j16odA95oX5DzOjm4A8bZRLpnjNuVqT8R61c",
-	"ZWvZ2nOFsTKFmvRCGNeV5zxgZJeAdWziVfncPrcqF+SxNMunsT417TuEL7fZMdY9AichvR8jf+H0DCsU",
-	"S0Qh+gVoZHQ+KaekvUXWiJsabYCjmwVAyTJVL+xAeXfDAIdNsjyw7sQC7MW7h5tEVv/uUmj171bGVv/u",
-	"QnD179ZHV9tqGE1vcJpFKfvjXofi6unz/vK9bl67XuuV6fHaTVau00vaqYD13rhxCmdzFZG3nlkv2H02",
-	"cLOtRf7H8i/aXz2gXQfVPO6jrJaiqmJWw4NSGe7gktcK1K2ZDeVYZ69a5VMo5Tj85C0IwFx7k0241jOV",
-	"r4Vfemafu77b76oCKQ3lbwnLscLWyCcTqtuN5AVEmmp2BjlmhfL5PejcEl6tQNOgEUsJXRxEqDmbqCxL",
-	"5dA03d7EqnqJs3YSVNewswH9GW2LVooj/PylabmnF56igg8QwhJIioB16VtdliahRE+QugcRAYqKNWZG",
-	"ncFQTbL/gb+dh9VFN7dE15zk7/fR2FzIWyNKvag9N9d5xV/79S6XUg71XBdi3OOb58wt+pu7bZTvar6v",
-	"/OnF7Yrv3qlL4QhgWb/gaVGlKCOgcKHAns3SgS2RDoboC57ChXKfdcohZ864cbezzrrxBfqa6vAfVtzw",
-	"3hfQVxPBYp5lcaOCPm8AMXZNJWysNN9Y4AODmA3WWJT6Bjw1TL4HUOR1VYlyXbCJsmZSBLkk8HJXmUJJ",
-	"W8GSawgW375cjXlr3aQ+Uvn46cBu9+uopQaDHpqcqwwHc1caZZYWfcCOHQwMlaWFFtmgy+KhkiJmt9By",
-	"De6BnGCoRMIO9zu3IxbTYsXsVlqwQqlzV6DeXAyD9EJAZarbjWpyqGId3ayPfzCkulYgMQ+VlqpZGgy9",
-	"4LNgtlL/86yShMMbY2GvFs6hebLRQdwk6AKRw82LS/3DadGWlGGf2ZkA8rd+w2ZgdlfmNKcDYbd7wboQ",
-	"XJ1msR13KLORAFYiOCiLx98vywJwbUCs25ooiJw+VEmNURyQ4wFP3qy1Eb00GwkOpmCeCxejsJcmdE59",
-	"jWSYc+RduQt15M3ZtW8bStUFH09idssi3CMr2//gvc6C//w2SonuZRcrFndd9jO74FmaMC36uShYfLEf",
-	"+Wz5M67Fu4em0Y8/O3qwd/zx0cG9d8GwbW7Tu/00gX9FGz+6sZW+NQuDX8TtCpsxyjJczhtUsfDhIK+j",
-	"dSb+MHjk9YtFC3/sfoT4cPBtzSdYnjsuvRy3VmfsmkvJzrsG+BvKJUwmQtaDfNcEZVUkVMTuPoxxtIux",
-	"L2uqxiDkix/yCpmOaD4smbKg0V1F9MdHNppjmQcl0xwLlaGU0IBrIc77qhvUaDpwv0eIWGIYM8QwDKba",
-	"HH90flKUgXWFUhgg4MKI5D6LpSp6fSUl6FXxfRabaatpEXeNTBjgP6aS7XdsLYr7LgOkG8BEBmXNDl6+",
-	"hMZ7eBxjW18+v8Dy42YQakJ2GXymUdk7QzLEyZd+BFPXStB6eB3K/AW3iA+UTG2YJCJWQ6gHpPqgW+sS",
-	"tcXWWBnwvWVWHAfMOvZSHY4+8mgNY54IJtWsVLbGzxYCP8WkBF9fM2g6M2s5RR4ogHWS6icfOi4O9NFI",
-	"kgKqqikjaWt/esLs81U7ELrdQRCuNHVZBrWa3TjKiyzn4eh+R2ZgeyjPoHzw7aEOVs/ThiffBgzseq3s",
-	"C51fu8G9qv9L2t4XL4QbN8O7AZU0zkukFFKDjy6honrnz8FK10/UQpAj+plMzDSAGyHVmyLRKyTN7w1J",
-	"Xo1zaMGU0uhs+jdKtpYG7xLVX0LFRnW5wTufP//0Kp0S1OpzMckwCOVSq24vrTL1haAyZaYiLooeIsTs",
-	"R/vvv65kLJ4r7K93CW9WWqOosAk+ldmc4HZMY/F9I+d4YS0Tg2JVBeIGGe+lJUd/2LLJMhPFClhYqdhg",
-	"msOfKHQZKY3rc/RUVIa2eHpuoAwY4W2VZTCsa6iyROiCxmFTf0wDgKqBiwgOKVfzzyjJgudZaoevMaDZ",
-	"V1Pfsr4010UvlNjXvFElcenWYjuR34/SwrxYv7XXfg85mrqBu+h6Eh1viq9vyKAX3VyhgW7lGl4zwdwI",
-	"oaiC2/3bgFLUhcgzPinXvkRPUff9dw/N1VBfJOLdzuH7nTVOpBW8ejkjGcygajBomH1A7Tw1b9m/zcu+",
-	"ixM6OwtizM6OcyV2nB+M+WCplPUWRoAVZxMz1q+ZCQHp3wAjMpy60g2lphRJAmmIRlxxMRiLsDurHPKj",
-	"opjo3+neufPlf7P339cEd3yh8uRepyKI7RIhI5An35/maTE/NmtmC9zptH80xTDvxXzL6tmCWZIHP2Jc",
-	"rWRHzx6zczFniMXqnocYfTpNNg5JCyghG394dPz4Qe/o85OPe++g/X2SG4JPrBeBzriRHwvNdMFzgMCG",
-	"XYcjYMbvJ2sWF9IUBc9F/omYV9r8aaClduCF5Ya00NXBxxibpM5TLInK6EEbAxQ/e3oclDnEH2Mzb0A+",
-	"Ny3g2x7ANTvXY92zHXotZpKaebw2G5jKQYVy8uknx58dM97vi0mhPeiHuRrZxycnzyKmC5ULj5DLGaRP",
-	"mT+fKV0Mc3H8e5+ib4uq9mkLSEex1GYLJhMNQWC+2nZ0KiG6zLQbhSFjoAFMi74aC0DAfeedR/JCZGoi",
-	"2u+8wx5BUNXPjp8+sRyQ4HvRWyfo0S6LX53C+T1Fw9OpPcWnre5pS2MVkNNWdApn+rTVbbfbr+M2O6L6",
-	"tK5ZswinkhKnuGaxaTSOrF9OG+oUWaK7iFUcw9tt9IoSULwuDGtmhp5h/pNcDXM+huiVs5xLWKx28Da2",
-	"GBPqH6wmfOWUoVmu5LDNfm9qFgNAMwRAzbvELsNjMaE0UQIv2kT0M0CkyQVO0fSvsFtam9hmcRJU8kSo",
-	"SYaogg9GqTSTVTl7JIdZqkdwBo+AcPYs/AfiKsc+VS5maSJkkQ5Siniln8zYVYHV3kdCsrmaQk4SwOX4",
-	"e7xN+01bzTOtWJ/nuWnNaM94aaNr91QyFv+tPVIa9h4ncRQUo6fiYGM+N+cIoZVLxcHYvc5dyCfUpYrl",
-	"LsBIsvi5KPL53tGgEHlMpHmcfk1n2E7snXeQEMKUwCyVwjlyrSMaQ/wKzOB6n32Sfthmnyo5xOQjzYai",
-	"YId39w3NTTJupgq4kjbtBMumI7VTGjYGHLqtJ4xrcIYbarZ97bPP0g/vo1PZOcqhWGnpsffNY2EbZt3N",
-	"8pAIds+uEfL0gr17aCbBJhD/aH5psyOmjXQHMzIT0uyw03H00S6U6pkHLBw3QL9TpsUgzQS7FY+nWZFO",
-	"eF7cMT/umcMa3y5Pp9MxI7XEAO+ZtT649y6Mx/CsLCPiw2gAN5XSqA0B4cDhYNjxhH0BVHlqjgSHHBFt",
-	"Dl8RIDhxOcd8MuQkUMYCj26qy3FN1uxDU4daF2FX96JOp4PVsyi+1KGgu0c6HTYW4zOR6/so8c5SLdjh",
-	"wQFxDoioMg2r3GOKu/2UQhe+v7sHLBMXItMsEWKCXYbjOcABEdi7WWxV8KxN+OzIM7HXcGOQk9EE3Pc+",
-	"4MHMLyBAOlWfKg7xGGbBbAjsO++wE3+nT7Cuk1ggV/PSmUpSrOwSvM4gANgoFG32Edm56EE43mZA0wkr",
-	"1KkM6JqOrMSzePBBmXLH0/4obrNjxRJvPDPUoXFGtms1sHxophATzFBfKofYwfIbp9K9ss9+akgYR5nK",
-	"IYUQzVR+LhI2nbTZA6WLbG5ZzULXRphnxTSX2rSXCdKLXAoRDgegqNqncrEp8yOAlkW4O0JHONqIJfmc",
-	"5VNpfqHlNruCZyliIaKBK6uT5pR+XP7d46BFpxLg8KF4Y8GHOgoRK813lJbrdwZaTHWR9mHienpmZJsz",
-	"j8FmTnEpMdu7xLFyqdEQvTJpWNmpHKSG8989wNVyax8hB/ORQXB5APczd0c6KG3C4kpDRifez6mTbB4K",
-	"MK7RfQw0PlOAQYEbCT3gRiT4aJcdvnxpf4gQn0EkwHTL0ej0aqHo6tPu5oAgo1PZzwVczTxbaEeKwtBX",
-	"KHrf68AYsMBCQVjDluThtuIFO+gEvP8+nW9tB27EBccBjOznbgiUxQbTzO3UwvEZGMmXEfic2T5aLmIW",
-	"6TjFJQdJ1ciRfZUnsJoPcsHh2HD6lp2JuYJg/cy8Zu+kD3zMLmENxPB7m0A4fBgWvsb1qSRZDb6I2+yB",
-	"T8oRLw1JyqEdCZZlMLdzOfwf0nywv4idTQtXQgPLUcEqlCtn7CMPRveLbrMTI0mfSn/CqB6iKwQBo4M6",
-	"EIZRPyau3WX7HWgpqNWETfdHXEqR+c+GLnJ8AF9ByADNeJLQplKK7NITtsZFLoapLiD41Qj7WmTm6j1z",
-	"WSHmRXwzV9MCu8LPRuPzPXtGYb+p4SNms0zHOIVUQuKKhqvqmT8nXXZgfqdpWr5j+wL2Y8fh8z0gc5z4",
-	"j/21zO18tCftZprbE4/dm0l1aWykTOrIHB4KHtPtcJR0RxgJK6y84+o4dM2bhpXRaTiBglD2tkRZk8WF",
-	"+XbCc4DfvvXF3QcMnmOQdf+yuE1qqEMMsA4Xj48OOps5rpjikwu8VVJ6BDW+wan06lyggRuKgGcpf2aS",
-	"q4vUCkmpxKhHKBakWTqU5hRb+boAhEw8Clyfm4kduTh/W9r/Vuc2A0wSSlkyy2eGqTGVRyZBQUp2a/82",
-	"XYbu4ZHKYHwaoUWA80mAxUm1g6u5dXDbsHpC37l19zZwfjsExNMJQq1s3Gd4A/W5JIwjxt2bZjJWU0nh",
-	"epGn0lXHZLcOb7ftlAmKUxOajy74XFMIFXwTsanMhNbWwkJQJ/DALQsNZHhGfJvW97mYZGmfa1xX2i4j",
-	"zUIuU2ZLmdnrdOFqj9zBQQ/cBR4OfyljHC2fJuSjA9X0QuQXqZihzmIYMwyBePuptLhcsAtzGAzIYBnv",
-	"n7MZrgAGcFqRH5IG6AZvs6dS0JqiTmPk0pBPGBU3m/mVAzv0DFGIirSAXBmwigTxyd1Wp73f7oAlHkwt",
-	"e8BY0QqmknnvbF5glRmqHO1cCvv3Xr+OWmoiJJ+krW7rbrvTvtsC89sIXrdmHuChd3gm8mLPZg3AA0MB",
-	"Vnyn1j1OzABTXRyZZ5+7Rwk9U2DZhJroXf/IHdME3J21AbzBwzYQ44U3+sLgDjodNOM6LEQ+ge00I73z",
-	"FaVQoJ11LcBmOJ9S0A3Yrxad6oJNqOiCX67XUeuws1/XkRv5nc8lnxYjladfo2fzsHN3/UsfqfwsTRIB",
-	"Tr/Dg4P1bzxG1obPf7D++ROlPuMSwg7u4cKua78QueQZvnC30bxtahQadafjMc/nRFB+IYHhmu0wJ17M",
-	"DO8CQRCCBIfgf8KfWy/8keBYWRdAvHjS41kG3qiJ0kWVgdilxhimp6xxy0gTpmXTH1zliFM2KAisI59m",
-	"4sfa4rJZ111sGR+eZ94/l2qWiWQIMabSGs4oA1Or7MLJRHHIHOIuyhwlCdQwsVxNh6NAOjqbL1z75Oc5",
-	"m2qjoGiIYGd3D9579z245HBOZN2y7QDrMWIhWh4g2AE7guHap3impDCcF80o1IiRBmg47jX42TzdtQG0",
-	"bpFH4KZjDtwGOTMpKbYdngszFFBVlC0ekiIcjbNYSevBa7PPnApVjHIhiGRoI43OMgULl9OYIMjD/AD7",
-	"nUqsehasY5t9YW5mGoTtcsQT6oBMT5AehTgxOmIznstUDlFPI+3H9uHKXZkrBI2TMMgxl3wocqjIRuZY",
-	"Us74udBkgceciWmeYcoEcuoD5NE6jozmMjKXyFHQIpiXQKswOxQuiCFo0JwYt1A+Zp4YumIaAhKxFl5L",
-	"pV4CE5LKuZVvAlBxRIl3bnwVPE7EeKIKIftzcBe8cEG9NsdmDYOnLFNC3vGrYT6DxQh+IJZLrvrWh+A2",
-	"YfouuVyN2tvqlt93Do6FbyF4Ahwt3Tt3wt/aNJTuB50P7gKPQyN2aSSW4A2v0ujRHPM0M8wsjB5p+bxR",
-	"GltIq35suCFYQsOQLYarfdma7psvDlov4P7a4hK0ATCvy45JCk/d4iJeqgQIMbnWsbr5soQZq62DzsHd",
-	"vf2Dvc7+yX6n2zH/+4VzFnflNMuWckTxyxHXvQXioHiN6mX3wM6tr0fV22D5Hgx4v5xwWDdQoCkc0cIu",
-	"vggkwf3QrWwdSa1t97dewDkJuDeKKA0Egs94NlD52Ao11yMJdRpINg+UHGQp+soP9+82EoU+5TnGQB/u",
-	"32syET2dIIzhZyJJ+Q9RSDtKEGaC7nQnpDUUyxAk5oVpc6XWcedVcHxeo+xWHT0aSHGEsWHkM/IDeChb",
-	"CsNsL11eD+GHxcurirGtXrKHCgvdXBvJH65/44kqPlJTmWx3Rn5glIsbfRXEG1UrxD8VRRMy2t2PP9z7",
-	"8Xt69H9gJ/mnorjMMS6bBjbSUixVPFGgoUxsVs9CCjN4nH0kDLi6M8EvhGZGcdYFn7OpdLXq49LJip3l",
-	"W8lsDukG0zyLydSqZFiiaSQouG2kdEF5qxbcLS0QTsojSKLCTfiRwHvMgKiTkqquizTLKP6IF9bbs3x5",
-	"fg5ndpnrbau4VShKpXN+d3tFBjOwdmrMjk1/j9WYNy7T7fSeLe+cB8Q135zqMyUeuMbZAo/9QBwt00xs",
-	"5GSBue8cLJdysKCNF5byDTpWjAo+w4AtioGTmBNlw2l9wJPNQVWKMj0DbwV4YDz0rGsFRJORyDAsIR6o",
-	"3LlhKC5Sn0pvv3aoOxiG7F+kR9zLFiITvRgwAhsmqKcY+ehrELnBpBo9IuDO+Qbr93zjXvgmePIbcCLo",
-	"kcrME4M0g5Dpb07lN3t7e0v/N43FM54WvSIdi9i0RP6Yb8AcT0mqydSVFrGBZRkG8X7jM5TMbWzTjgqI",
-	"DCJ3EURcRiweK5kWKk/lsA1dkksjWFccSj9Pi7TPM+/3AtQh85MYi3woZH/uf/vGe7Dc2GFaEAfQS8Sk",
-	"GJmn4CNEM9iYq28oOo7rc+09OVQ86H45PguDaynoJcIY7QLqKZuXMl7AWmBT3/geYCBGjprmopfzApaY",
-	"Z1m0PGiV20CNbzCYklO8g/UHmaWcpTJRs4hxlpn7M2d6ZAaOCIP3GS8gtgOi1MZTTQir0IoHfuVEFT7m",
-	"JoikNOOHcKjI/mT9cxBPViqlguFoFAf1jR1KrsaswwrF9s1EMJxtcbKRmyos0ESprDeVEJiRmBUyX5iF",
-	"WiA8PHhSeehL2w68isEt9C6Uca2lDaqHqdMMgoW+8UvPpYcGHvEEPZa0+glUz4B0bHvQJwoqefkTcd8m",
-	"u0B77ih7iyERjwuTNp2YltxJ8odwYZnOeMZlX/QyNSsN2cyafgNGAZHQZyJTM3gKi22E5zPO1Myevrhc",
-	"lqi2cxvN1CtyNT3LxNII+mnen6YFO8sFP0eHNyQc+q2obJdKVukeBGWZ8YSb4YKo0EPY51l2xvvmuEJK",
-	"hkgY12wMcEk2qafqtEjaR6kY9WcOv32jbmhJqs/tYhvtlw5MZsemx5hugYSfajbIBeVJQHw+YtF6lGkI",
-	"O5pqobt2zSd5esELUcoxMrzu48fHJ0+f/37v4ePncc3JwkXFreF5kWLeol9D96V2fEkN2EDMRA6YmxEr",
-	"lKHnVPazKURVERqze5F9Aw+W+7Iwiw7Z8xsvrn6zILsWttJc2RsNZ4eyZmFHqy+Ucr+64IUwhNxL0sFA",
-	"5DqgE8jK4nO4+oQXOGSqRxQoK/tplmJgFI0r4fPI3U+GY75Hq2IGB9cC9iNkHyik/KmCXk7lUXDzqpyI",
-	"z7m6bSYERr8FRaRH6WRihmkYRLBoEFFnvlvMAiFvuw/1X+Mun0KljRt0lQcJCmX/dGim4H3I8CUbgpNI",
-	"WlELpIdWt2WlgsBgYOay/yJquXVvdfcPOhCKJl157rBLar7E/YMuiCW2SvWSqZzwe61SP3c7nY3NRNNM",
-	"3Iyv21pKwhWnb5rYhCTVH8Ck60ASBjiAZltGZh8EiE3Hosuq9xOHVY57anXvvmtmtSBKt7rvmi+nmYAJ",
-	"HZR2DduBHe6LxNbyw2+DbSQLUgODk7cpRS082n4cppWrsDQBgayxMk0zsXOU7wxGzlEuA3X7Cs1Ed17R",
-	"wVrpGX8MEWB4H+XCh3O57BmQvAoQM1yeHqTDhLeevSLJge6TeftqLKDu5Wqf+pRqnP7g/Ok/UPf4JUh2",
-	"nV+8nhR29+juHq28R3dn/9oc6lsc/Mt40qeZuEovOjm/xXhSQFIxpn07Pc3dYlSvC7GpwURIBtAVJj8q",
-	"dhYxyiHTgZoH5cMZADJg5r0LZ4fy42LOhoop6WPCv5omQ48PI8WM8tkp7tzGr6Wa2XNNBnI0pyfWzIaV",
-	"Osz7NnmBMlNxbPcXchnCeG6X7WCtpLORYufS6cNkd988fMAMvDp0IAQHWJnzakMNdMEzrBBQH3EwzcSl",
-	"og3UYFBSQN0dAD5zOCK4BaWnFtltiZceWF4KwGueBQfvB99+sJ2eehOhDLvbdael7uIgdmotxkFE9nIy",
-	"tyTdqW9A2w3jIZbDAtzFBmnbsg8wT5GvZQpoa+aSs6lL7LlTgb1aDJF24Awm4IJ2poa9hM91xe3jwjAq",
-	"QjAqEJepG1CvUxgQ4O0CfNovpyKfe67mChptcNgt0vbraFXvtvA+7UpV55YBhr0vw45alNH9KpTRJiNA",
-	"nl49BPvbBtP/FF553SCi5RrDX1ZfpoQe/uWrVpgfCpcGXiOlr8/m7mszX8B/fi/yNzKFFi5fyYSCBwCX",
-	"QJnwsf52urcUXbgY9Qf35hTcWOXW4N56YW74pDRiI0Guvg2bXfpGvuypmey5WVNAYy7GPD/348WTHSzl",
-	"6lvd8IY1A7So92Yu5HjAkA638p4t6rHuEj4EyL5mVuR5fu/wgGl2y7uf3u10GFTVC4QIEE5IRHzv8KB9",
-	"16xpqVLBFQkIm8RbEQ/eBVxdPuDqsrFW/ldQjEjcr7k177yy/OL1nYChYBXsTZR0oJjHCWrplaFej11p",
-	"JNAoMVUecVAWUt0B2wOQ7YIhjYUsAF6DU1qZOdP3CUTPAa5C5PvyZXzk24GBXkoXtOwkUNTsVy0IBhgh",
-	"xlQu2Jkwmnd/ZGTDpLWpAndUnv11qXG7+2Z336y8b64iFn+13glEtVM8d4rndv5Uz6m8pulQLS4fhD9N",
-	"sMh3pbr5iPdH1vJZxmVxwUYIUzePEEHOBh9FFvstgqsssnBrkQ3DjRxoXLSI8eagraJArwZ0yBC3BgH+",
-	"PBJVkXOpeT8Mp8KBd8HMC0UOUwLxJXgVujXRsjyzuC+QmnasTB8QAP2VOvOgMEOhT+XYRaUuYVymPoiM",
-	"TPZksSavszqV4Ejm5deoaftwm/BWMWB5WUFnms81G6kZxKfZFDaVJzaFjiKyYyGLtJjHzP3ZOxfmYxB4",
-	"Dc/RtsYRi2lj4U/cWvMn7qr5i/bV/AlFnSnQUk7HZyJnhERbDmilMNDYxsLRo+UIT4y7NDRkmrbEYf4m",
-	"8ugReSz0iC+G+V099zJ1WEYGsmBo5dhbPklpbeBHkL/sk+UBn4u5mx5skH2nzwsxBARI+55fCaJoO/aY",
-	"0sNi2zvIHYbOzYTpExF75XzhkeUFLTMIrcYC4aMDaYcaMOTb+0qdVbThKd41QNc4+IYKBUEStAS/zHq5",
-	"ytxSm79NIz52NEwcGI/N0gAkdyYKjaiHhY95PZsz88ZCAKltGyXjhM/tTmAAaXX74iXeCxFLchywylk6",
-	"xi99lK+6EDmeD2gs7vo5068ioX6s14xrwXIuwRf3TUWYI9jKgKs2MZXZkw9+sRThntos7mdpN6bwdiCj",
-	"1CELWuYWzNboCE4Mbn3FZZ3Bi/cLqB7ipZugUMX+yvoXq0tG1hjC7OysJQwCb9WAITMqjZoCI6vH7Z6v",
-	"HPi9NztuQcO1TjvgseXBg5a0t79y9L2gdAWvqs/55pe+niqounwzodcQ9xG+s653OJqpphpzOeak1AwD",
-	"yv1VmmJX1uRbfawwMcKNoabrQm3V8dtofqVVIkmnFRFPcGwDPgJPN5QBYmPUAhBAcAJbXU0NBljOvF6v",
-	"w7UvvwXqxrIiTec74ALBmSkdr6TV3X/PGTxAVW919j/+6c/undz95H2zi2qa90UvnbS6rf0PDtqd9kH7",
-	"vdabMCuaY7CJWZFocmdXvKRd0dBkqgtz5V4IH6RSY2ckIe2qLI0e4WBFxvID+9Bbn69MM9mUzGHyOzq/",
-	"FJ17xNMaynYLXUvZpVzlqmQc2t6bTcW5UGm/EiSy1aXf3D39c/MR07PA6l3k8x6Bkba6X+5H9zaBSaHJ",
-	"31T2i5ubA/pvdb980SyuqPFyRC2dDiUvINPXzY1Mu5vF7lzutnSLvdpWSpO3xL9LKtkZQT36Yt9xq2Ys",
-	"sNboaV+784r+Wsgnqcrq8Kxyh5H4w8VItEZBMCo50G4yruZigHV9NqbA+gyR1WS1u2mu96bZpV1cH47h",
-	"ptzcC7QbiapEDk8MHV8hduGGKQKWr1xLlkDIU7YVyt1hXsgBWD7iqCdvejxvJpZ/xwnfepl7F6nwvYcK",
-	"vDo53dZcqw1QOMJqWeAYo+q1FjZKC8uD0cVOxUwr/XUPXEdvv8UO57mRxc7Nfmeyu5zJztd0rLPZuaVu",
-	"ZrRbpHZXmXMmta3R6F3h4OtTWthfoLQ7FHa0WZbuOS0uRM7DsoaIIWcawyrzhF4GMTC227M5hi/MRDoc",
-	"FRUCCJkVCVjnRs2KULl7LbYP3epHDz57BDuKMxNJ/Ytn6XBBgGg9eGK2k5r6EH7Hdlrdu5uIRtjNdRsk",
-	"K1Zle/EIFnKLtEBarstKPHYFG0o8RKc7K+NOgPFWRse8GjLt9eLLnVf+kDUxNboR7EyNP2BTo4U3bWxq",
-	"bEaGK2yNK+lqd4lcwSWyMyBeowFxU0a9rQUR+7na2ieb2g+tUnst9sOAT2wrfduzGEjRVUf1YHPx+Hot",
-	"hzu+tjMH7qTpy5kDr1CgxpL3teZA5Kq/tPzUVcjPhU0TUnniY+gL8bKwAPqaDTBfyVUFTjXTIzWTFusK",
-	"7WWuKD7kGCJ0NcTXYjXmGKrTxxHWvpcObRLZNmBZx0EgKlZBNu2ay0kzziC7RiRBQoZAbkNQWnZWMJAz",
-	"gaNmZ3Nn0SE4LMAB03XmTlrHpauwKjg64IFNWY25K+sis+2mYD6Fy4SJWAxhvuYPKBqFBRaSVA4Lnp33",
-	"zGBidiaGqdRBJL7ZQkyX6nMtfHGHAipMHLFCsV947M4xBNU7xP7+iOe8X1CNbs70RPRTnrGx4BLSsI4w",
-	"/9luBi35LE+LQkgchULDs7nj45+8/y7V4YCf9IT3hSYkcD0Supyn8bU5IDUB6b9svNTHguf90Yl4WXzf",
-	"YtKb3kpAD5vZq4l8dyL3ddu36eyezdHlkiYlrk7bUsnUMdcLZEojhVeHW0etybSCrR8XKhdY1t0Ngfhr",
-	"m32kcsYlEy9TDemSLnl0EIjk5gZwYPdlWZy4wdQ0ngmeByCKJ5QJqMtlV8Y8lQVPJVaYoAEhekPsmWWM",
-	"CXkEjEivkmh+d1k0NxTahod7NhtzmXk/m4a8e3vpHKcOh3TxvnagDxFVVMQMqD3DknGpzoWY0NDBtxGY",
-	"ye31/OUrKvxH+R3QYKvb2r/7QacD/+n4gu2tbmu633r9wh/6syX7e9AwL4o8PUN/+6tWH/NGvvvTf/vt",
-	"n/+zANrg54+fGaqnUbSy9Hdp/u0+ZBkRn/3uT//Bt3/yJ+WxHNBYYMh1oyjdS5aZay5bvk/4aqFbvxDv",
-	"m4V4v2IhjLzfH/GipyZCwpfq6MMH+wd3YVgbSPs42hsIbx6aDq4gdmEoknXKipeSypfCTl/Z6StbWP+V",
-	"g7Dteza70f22Qmu584rOeSMXALyzQ5B/uyz6dtM2JJlVJvtVdHCVAvhasxCNZEdY127m3oqqolpzN+ib",
-	"E14EhY+tALIoITS9rT/XIn/8EBXQqzQhvKhgps74uioB0z31A4jnAhCWzfRjO/tdPNcl9d2ptb3VxnPZ",
-	"pd4unqtkXjoTmZJDjfj0wiIreVURitFpsGL1AQU/TlKe9Sa5GKQv4zY7djFdNCgwWGGdPs7wsYjpaX/E",
-	"uGY/2Tfizk/eAzVXsjgXQwBbSUQ/TYTuhrAw60aG71rrG74UMZFpUfUK1vvEd9rs8cD3HZSki1hasDPR",
-	"V2OhrWoNTYBqDW4xXmDxStdYYBfE2ULrCMgIimhpKKCLC6jKS9N086G3a8PboIGbDW/rc8kTvqCg2gUy",
-	"Gmanc9CKWgGFmC89S36A75shDJEaHxzBGTCktaLdB0+WWn3/Xd/sb/7Tv/32T/5LK7qSVAHs99rj4RZn",
-	"28TD12BF/EI/WbE+15wiYJe4qU8QKX8XMLdTmYOAOcsOG96KK/x79N6dV/4UNtKW7Qh2AXM/ZPUa7+0N",
-	"AuYakeEq7XsVXe1umeu4ZXamhus0NWzIybeOqIN+rjai7vHAVRYr6UXe+z9IsSWrbkSh7gKlPguRj1Mp",
-	"CNA9YhyrgHNolVZni9g95FvXFLvnWdabz/2lgmGbMoJrDuHbcdq3W57f+czeghi/q9IBEp5m871CFTxb",
-	"XQYrVzNgzhCrl/B5UMrSYpDTQfK4zyXDFS8KMZ4UGgxgcwgRARBwjgWroEYHxH1McnWRQkFMLtmZOJXQ",
-	"US4wzAuwtvfYESATU1Uuh21NCN5jJdNC5akctot0LHpfKyniNjuSdhCLFjZAOZaEUw5FvRAmOxeEYJwW",
-	"Xcb9BCmG8VQyAlU2zxD46ThNZDocFRg/2O+LifkRID3JNmaj5rj5KuHzNotd9YkYFw0A10U6KcwEl4dY",
-	"jESa2+GYUcy4dn1FbDYSUlyIHCuD9tVYtM2axX2lC7D6xVoMzYLr2FYItd/0JnnaF7GXA2glRjyBZrHJ",
-	"mcjpojXdpZLt39nvdDodM7W4P81zIfvzuM2wbksnMENC8zCaE7CtWizqMGKozb4wvY/4ZCIkbbutHc51",
-	"QQVetI0PHKdam602hHFUmZsOtzxEoAKd4wYESepIkRDs6AUBuiPwSRQjzN5ZIcCXWnWl3cySt2sgqh+a",
-	"c3aCx2wNUPVJCL59H8KwEj7XRr5B+rHrVBPMmPB5bzW4bysqA1E3gPk9sYsPR58Oimap7GfTRCRbDnMV",
-	"EPAWg4SIV4vA7Db3Ac+ypaCyoSggMAzkTYoaUwjt/eaDcu0QV4Jw++IujSFyJ5PHydpOYRWru6TT2KNH",
-	"mvX6Gb50Yt6p6xvYLOyJvbeqF9mJjpsu8tsCDW15I4ixv2/WIcCKRvbd6u7DK3RV0Rd3yzjOLarSAPkx",
-	"umh17x2+e9e8VeE84POSINyKfOWkVnd///33ovLGd4147Mo7mK2gy8IMZP+wVHaoZS/r3v6bAH32XHMT",
-	"hyxJMzt7xvW6b0GaQ9rQLEkTI654abHGo5ubu7yfZikS2wqzR0PE6FCgbff1Ra1QCzWK1Qzuhfinj05Y",
-	"fTtxO5CdoPJcWjgxzh5pNhK5oII3AzXNwbM7NqNYEggeQbWMnUiwEwl2IsGbEQnW392FeFncIf7gG16k",
-	"p0pzzu5+uQl7+arrhXHNHhz//BpvGRS/9vR4dWTcQ3zuAdJds3LeC/XZ9CL7unp+tEYgfjZSUnyUZoXI",
-	"W29jzlt5EzaRJBe3Ynfmr1mmXNyA2hO+tFNrfNDVEYJm7xdawkw3zSZBWhmXSSmUMGIjNbMGNxvdlmqb",
-	"uRoUJTbv1PucFkrvtbHruM0+t1lxJXAKIROI2ptbI2Qqh87UZtuoCaorn4kbi60rPdn67t/8y7/+y3/w",
-	"m//yl7/9x3/23a/+0W/+87/57T/5u9/90//p27//a5vM1cPVrcrpcoUIraMs2oo/3CQeXKjVN1uUJs41",
-	"qOIUtVLd09AkYeOuXs8GXrTqNb+Mur+wEc28agsHdhctt3OWzW0WM7pOFjg6xhiEDHzri2SVYHjnVaPc",
-	"syVOvEtBe2ti5BZZz/bySF1MXCPq2F1A378LaHcSry+Q7uqO4aZS8FVG1B3ZqDYXQccHA9Ev2GwkwBhZ",
-	"dZfNONgMi/tsqoWFiRCF91PDbWfGUBfCVsFhrkiQ//ZP/tl3f/qvtj19Nwc8t2OCP3gpfFO2uZPCLxuy",
-	"dlU8eq3EfQcYIEDSb8XMK+t3Pjdt7mSxnSy2k8Xq09OyTM2WTzorFDuDOMICoB3ZWOXi6o6/uMDQlBov",
-	"/yP4GYQgPNEq110MIY0pXrRNEhiAQ9oYUiNXWcmMHpaJyNuZmvVmPJepHMZR6Vs9S4v+CBrpZzwds0Kp",
-	"c8bZGc+4mXahmMLU7hmEmBajXOiRysrt5wJg1aCZJE8vhLQRmH01zRIQC8Hwy2XCzsSQS9OwectGW7qY",
-	"VbPYEZvKIs2C5vsK40wXerVfd8OgT/OPxuQMfJxnIi/agzSn6ePnXGiVXeACSgbf0dBUzkxLhO2mp2df",
-	"GXk2JaGY7NnYSNC+ktm8RzWMwjb5GcaQ2upufdODzCAItFBZYpZUTYcjCu7EpwAaVElh384yV+rZlivC",
-	"l5SkKNmZOBspdd5WgwFsA31GURs22SzuYBCxM9HnU0gkoXjdC5EzLvXMLCU73O+YvoEMpCoAQsDQ4SC9",
-	"gHBeXe4uU7qIuwzpmWD0XN8jblFNC8XMFYUhuGhZSvxIChtaDUGpUiGIQd4tAQUY0ilcRIn9BKEcKVHj",
-	"hOdFao5Qm6JrDWFAMZs+HwuYBgZ8SMXcs+gqod2mIGEflEz9SDZWFyIx88A8H9/VQs/iJRIyYJW6b5Nc",
-	"TSaLX6ZjerRbLs+j1RiXGgdjWzSdD9JM6IhRc4ZKTiVjtiFH9JXBvMhUGjlzaTutC/c8lUmN/xaeLLlu",
-	"g1iXe52oNU6lC30BpdNw7la39be//Nunp9NOp9N58c6PWpvGxFiGp/I1sSd4eOsGuN+53AjfNp8ykMAm",
-	"rmS6p3YQMZfyB7uzyDNa0VqPMBH2ilTKHs+yxhEfo1QXKp+vDCd0fAeSUnKHEQ0cyAHDOK7FvjDs0NxI",
-	"eBOOgXObcWeQVuEBWahzi7xciKHK5yymr+OFBBjNNLC8kZCQC5IL24C5es3NQMkLkJMyUjO4JShEz/FI",
-	"wFFG7lgNa/3MTuR7Dfu0WuHy4ddnc4A43T94FzJZOvAUTh/0HkRWtasTfAV016uIsqY1X9Ca7p50Ot19",
-	"p42Nl9oDzQxIwGY0mpu5qoNJxvuGj1rSfAMB2G6PN2F1E08YO3Z3KXZHiV8oPxjmUuZ2BH4OJ9xKfgEH",
-	"dEf2qnhgKgEuf/v6oFgukSDzV5YIfWy7eusR5Wgmmxwgt86743Op42PXsVZGcAu9FZyctB2wMT8X2icz",
-	"qgFGq4IYAK6bSa6GOR+D6gZZp7E9WdTEnVf0R0+q13GbxRMwY8YEuYYoadBGRKUczlSSUuLkuVQzo6x8",
-	"JoyChxkNwVhjVvBzgho3V4YvXEpyA/Z1n8X9qS7UOIZ0R4kKsVHKEIEhNBHqOCIsN1BGh0rYXFpt9UyN",
-	"yA1G6TayTeR9YH5KueinkxTFOPKSTbjpC5twgk0wGdASXTxcCQDeDOW+C4DD8qrBLL2hCfmOnRnUkgjj",
-	"3AljItzOOFPDQsWw2raayXwiACbCpUrFQYdxlupirOR5zOIxz89FgSYTkLuMxGfIQrNYqsK/X6VvYrge",
-	"MZGbxcADK4wuoVR4om118fcxl3wIWmSJXsx5KhuVQ3D6F1FrQmb7xVZyMRG86FHOb6u7f3jY6QBwnkqE",
-	"XltwtjRA2MRW0Jf9whqu3WOp3ANpEYDpZ+W6tiUuYD4m0wlct3ki8jbAukJGOxSptQZ1/BHPl8jbCEwf",
-	"QRaCefcp1Mn50SvbxmtMbYd7csbnwIVKU9EjNQlngi23NgAHIZL6PpS/bQIQEi46yeLgHU8vRG9hR1K8",
-	"RlBNtEK02wmkAHNEtB9ja8LnmeJJG3fdb8zvq2nOwkPOzBNmd370Knzn9fIWWeJanVy5cEqogMMigU7y",
-	"VOVQewEfWDwV+K1Oh251DAlOtaE8uYrAzU/au4GuEzzFEeBqzw6t6S6sc+dQdiCITvJqLMvV+o/sayUB",
-	"rBy1WabJx0Ug6emCz9vsmZXqEFGKHXYO2SBXY7R3K7ms4mAEob/VdzGfb0vM5/akVx/kuZoOdvft7r69",
-	"qft2x1uuLYp1c8ayJRwk0cFVwkEGRd3EeFIgJCMU8SzbIXIBBghU/pUUFjMLykHORioTG8M9WhNMNdxj",
-	"XdBryHG3VYfVYFBGbHQcYDCADUaeVq85Wp73o1d9NR4reSSlKtBg2ybiQDYXcICN9bubr9+8u212t81b",
-	"rt3tIDG/7/HFV6gRhibZPXu0VsM8PAleOXFvvEGnUlWH6zxMR1nGwrkxP7edn+lSfqaaVfWUGD6wWphr",
-	"SI13Xp2lX8Od8/rOK4pnbJBrWkU2O+vD25RxWklqm1FabbZbRaU6S2Vbl6r7MP3aw0Ct88YjHT8xXYNq",
-	"Mq1gt8+mRS0VbyvJD1KZ6lFFFWRKuvg7f/btv/ov//Uv/ug3//k/f/v3f/2jVwXX52aUr7/7e//7X//6",
-	"j779d3/03a/+GIrN44ZjceHjR/udzqHZm7SACvR/9Qd/HLz7V3/wj7798/+D3t1Arq+a/ZU7cS4zlNUC",
-	"ny5ULhJPujvBbyf4bQXvINAwUckQEdjvbKpTKTTi2zElferAdgxz6W5WFyK/SMWsNh7qc12JMojB98Np",
-	"LiyoT5qXwKjdrxAyWrCx0gU7dMDXKkuCUAOLiWaf2+/YB9tVwJa6yAUfx5TcAWGnHtgbDS3LVpOfiuKp",
-	"newbsBusUkhDm4KLuEzlsGfDEfBLlSVCF70ZTwPF+aB9L2rlVnwf8BSiKjvtQ4xx3z/omAeUuWf29z9o",
-	"H7y24LbwvFRFz4hlcwhnp78+8M/0gge+fGWvTEBLY+9hRViYfUunGcX2h8i5YBp4D246iO0LhwhYvhMh",
-	"EzNRaShs/8B/kYvCnIG7UWuSK0OlqRy2uoedyKnpgCGMcRKX0OHtlq/j6UStOzXiUhbgJa6QajZW43Ky",
-	"bJOYzsbxnGVYxNUq7vOFZ5skv9woqGnC5/Uws5fEmH3bYlDLm7dJKOoiieyO+KUsBQvLeWnA0lXh23Vx",
-	"qycQrFpfdgUTJc0lRmmgnIALoQRJk1Ir6A46F2Jiwzz1NCva7IgNpnkxEvmp9J1jd9Aox2w9lprh0aML",
-	"S3bfVh0TEB7PIWfF6m8u78XDpfA51m8WGmJZ33nnCOF733mH3frZ8dMnt7sshi8A23ukZmxspDQb4AHZ",
-	"oxDJHk9lWnSZL5zinrVfRTZKl5bRln6xNUSg0svj4lRaKFdb0gazYP3jyP8hUxVkH6iIXQhdeHDtUsZn",
-	"UDEHa8eAUFcohbIkJqSSa8xthl2NQZoJsxiGCd7uwj6XSv2Uat5UTjBC6N2/9enx3zKrZVb1PqVhDjEO",
-	"Vsd2Z9L+CDMvqbgP5AtQ5nJQ6Md2ejYP/wx7/7F26axUGuaM98+HudHEIpD1YWfyC5v8urAK6EBhcT6V",
-	"0kXmnsoKeXnhyN55Vf6ilyavaXqGIgacqvxQ6PRJCRA0lTa0uddX2XQsYyrbTXMAxyb+YvMnpnrKMwiZ",
-	"ZrdiV21Bqjhi8VgPU8iEtU4o/HSWfo1/5KKY5hIePpWMxd/9X7/67g///W//4n/59h/+ufn9t//83/7m",
-	"L3/tP3/3f/7hd//hP+KHdrt9u82+GKWFYHrC+4JxWFzGg/lQ9i9mdJjzbUjHF/uxO2TPkCEuTGyGykkT",
-	"s/l6JETB9Mhoq1Ik7NZ+++77j36y37kdQaWiqTRPGX4at30suj1zfhmRK+G3oDZZYrIeZdzxhRcMF4LH",
-	"u4wzMP1Q8DwVyOjBdzpmY8El1HtyP0W29FRsxXL7rFQFm4sCw/IjoERFHInOkCXqJMWMfp7n6YVoswdc",
-	"C0omkIol6WAgciH7Ag8ytm8GgYsYlEyCD6Vo97jPs8ycidgSF3LzH2sW95UcpENLew8fffr4588fRvjH",
-	"o+ePHgL7jr/71R9/+/f/OTHzowcPHj07eRixR0+eP/385BEQ1OdPPnny9Isn9Pg//de//ef/CjfpaKlU",
-	"ludv0wnkfks2UtPcBgConLIRF5i29fIbngFnNy3swW+zp7KqfawWZYYHifbjVE4L5Ki2MhfOKEWMLVoc",
-	"0wESnBQ879lHafalzeh60rG3J95JLwsa+pyN+IUwR8IwgcODA4KcNL/aO8v2Oy2muYgwXJAWowiqPaQA",
-	"lV/wjPiBK2FmTlVkmQSOHvNCfNpCXqKIU5lAvSzoAtEDML3RhSr6NNMjb0pAbh0eKAbIBOa2vw9HYGwa",
-	"tKDGwARKDBJLfQJOAe7xqbSJq+1MDXsJn+sVmQ9l0fVGgYorUjBrSuFELdgzVMMbq9vlqXqbbtQaT7Mi",
-	"NZz2jrmm96zZZPXYzM6B3kKECtVQfDUf4oStbuuv/92v//o//t/f/emvv/uf/0P9nLacxkcqH195+AlZ",
-	"7TOxYLFfDkipDD45OOnsdzv3rIGJnjkzK/gVh7yMqqJJjgFA74SL0RuJXIB9yH5R4DcHNowDLE7BsmM7",
-	"re6hjeKgbzQ8RnTzqqWm5pv9/Q8+wCAO+nkkUvr+/ddRy1+Ora6hswFPMygkaw1lmehZNXuBDKzMXLc0",
-	"B78ATRjQTqC/9+xH7eJJSqwSxrckG7W670etXM1ozCtOjFbTHNKZYV+DEBfnnTHzTQtflAS00Qrz1utg",
-	"Gbcljs4VEkdniTg664ij04g4YDZEHHcvQRz2ixUUYdfDUURnS3J4z5JDpwkt4IwvRQxbs9/VNs8FDX2X",
-	"nbLzShmZBWUkW9nW6cqakvhRBgSpbWYlV1228DYx/ZBHyv+UpeMUUzOd7+Pw3uu1Ft8qZbbWCvxTUVxS",
-	"GCu/ToCLOylgJwXspICdFPCDkQJ2EXHXh/xeXn801pTMsFv7VLa6O+8scIDqavoDtKyfpzKJAmPPfifq",
-	"dDoOvRFtfgu2FGu+JhMsugmqEXTKhPwwGNjlr+3VntcVIIf0U0MEYDfmT8xrb1Wh5+W6znVZF3cNQ4V1",
-	"6S5cEEFai3lt/6Czv9fpdDr775kNB+bvq0YDQ7VMvOD6HIMQ4S/7NiKb9eC/+z1+1k/EoOVvDIQLWz/i",
-	"w2DEi3dW3ZgP9v2Y9+1g999vNNSD5aG2Dt5IuWlHcBsVCfRHyzmjAMfDfECXV+HwUAe73MobwlFzdnF0",
-	"OOPG8NChCE4Gc4N8+snxZ8fMUfQNXSCXqV69YVdxXY3qH+Al8kZLA4f3/+6QX3v43JZnPKL6wVd81i9E",
-	"vve1Gp+lYs8FeNaE5IB7Nr8QORb/gRNwNmdpoUU2cBE5fcE4OTSNdJjqoMxPqpnmA4CZ7/MsAyednIOb",
-	"bvlwP8fRncCo3oD04+/g5xZZnh0wXAsEsmy3UC9ELzvErbS6B5e7vqmvdTqbl53dAHBMu+C2rQ8gLT0E",
-	"LSEKMjqjM8G1YDmXVPW/aRhrbch9rqbrkjGf4yNNAlSxtTdfYLu+a1sG/82FyL51sapmYTYKUcX93l23",
-	"1xzKCsteH8GKu7IVsCq2zTJRQJwqRqFS4JVPpflxGXEVgsvmEyy0IgXGQuZzj0Ia0zeAFZoWDDiWRhjT",
-	"U0k/YnwO4p/SMAiuWM1km31mO4TH3CPU1FARCCqCvSc2NQfCgI7GSg4dJDz9YtN4XBjoECzNumCxVnmB",
-	"gKNTLZI2e8T7IwyzAVBIkQ5HBUtSI9gkNjpST8c2HAkfMCtzKrEPFzQGKSswpi94CmG8bh0HCor4AObK",
-	"NM+FtPtsweppwqlmPIE4VEKAYSr31UhKothYXYgwsgnlnFOJAZk+wjaVLr8Jg76wkMkYoVrrooPMaG4Y",
-	"FVXOLa2tRSNdAAtxwLB1qUGvo1YxgxsiT9ZjnXr6NuvzZC04Sa3hHWnHyGMb2M3NTnwfwESXFqEJAM3q",
-	"hQKahxb3V7or8iLw2Vhwls1AV8LFv5wwjPvRrGoaTHAXw7CLYXAIm0QSze7zNdL6nVf2AK0E1ly6jODm",
-	"oAs1F2OeSvMzttktRztD6ggdfQprdr8HDNr+VHlJs6NBIfIZzxMNQgbKA8pl5ro7X7m8lDxhuRiYqx/U",
-	"bshooFuwDvPT3lg7zI23BnNjm6NQD/a5igB2t+H37DbcnbRr9OVvcMy2hL4EMrhK4MuN4SpRfaoGq7yP",
-	"N8sshZKSLqXCK4cIKOB6a0O2Z1yHcekZzRtDuLSnM3jGfnV3U93h5oEqd7zyh6k57EB8vvfV4a9E2wig",
-	"W7asTiYcmI7j/97YSBZ7yas8ap+mujim/pt4Hmw/xNtTTRnJdR4A+2OzI4wjOcaX6jwQbgigKMWOO8VG",
-	"54lNxzEU5eapJI9kIV4Wtgal170yUZiZsiOjBP0CHZhSFWwM9V9dAmV/xHPeLygHmzM9Ef2UZ5BZm8ph",
-	"G/DTiGe3bH2cqrX45QbLwPP+6ES8LN5OVwhu4ya+EHsEdp7MS/k2nHW+trYsLvN23o2JyrJUDo18iAXb",
-	"h6kuwA3Np4Ua8yLt8yybRwiLXrJS+OpmZsYXPIPThdkfFBLgzt+ITyZCWsHTIXb8ciqmom077U0lpKn3",
-	"aEoAgwHFzVVuXrVBqZOJxqTmYLTFSIy1yC6EbteY54+tV/Mm7fN9ii4IhFSqyQ9lq41YSMGMo6KY7Omx",
-	"4bO+oj/Vtg4K/+Nrjh89I1FuZTqwxUYxBKBTfufY3HwjngL1Ibcr11XD7e2NNYCBmQG4FJ+JyLEc7D1I",
-	"LqZhGLYMDSHgiGB6JLJBrWfh9WZ3yTVb9inJXZuv7x1ELX4hciNl245gXQ5hY9xeYuirRfjrtnAjEeug",
-	"1X0FJeOknhrp0z7bQL6v2IlUW9Q3REJNdQ8Pqf2CyIlPJoaSBNdiEcu9ejMj+DRS09xBxYu8hwE/pW+U",
-	"LEYu4DUkVWo9pFX8ah2RQCSt44krV0TJ3lT2M8HzVreFUHRAAa6CsRZCrmyBgoZ7kzz1G2e/1OnXwXfL",
-	"pAvfFqvbD5Hyq3Ur0op6OTdL22lDglXtIaWkmx6k6nUPOnf3m2lnU42gsrDB+4edqIWbu38AxfJhWztR",
-	"i/bTtPv66hD47cFtpshRAMrOB7RTzJwPyAUlNZJ71ulld16547zSD3RkZR0XiiEuRA5psow7YJk+l0bI",
-	"8Q6X+0bEgdgIwnYqFCAgmYsqZqnUheC1XhknqPwA3TIbn5ofqh8nJKtaN96m1F7v6FlJUzvpaCcd7aSj",
-	"t1I62vkEr88nuJkEsqVXEEnhat2CRy4w0llqCJzToa1lXBesn/F03GZHEm8jn8+Br2uCtgQmvrGzkS68",
-	"a/E2BrfdG3M36kzNRF5vKLkHF1BYLS9qTSXcJgvFPSpuGLgvNraLXKvXcnfv7+793b2/s4rs/Ntvm3/7",
-	"zVlS7jhO/+pSYk+1r2qMMgvPPbiyLVCTG+mF5tcv0gtAUg6klW6pBH4oj4CoIRUCxxYjLsFqQ68xnmVq",
-	"pr0ERRC/apolAI0c9sGkGPIivbD4swcHFZ4oaOVDWqUbdUX1VZ6Lvi1k63M5YISt7t4BgCWNef7/s/f2",
-	"TY4c553gV8nA7YVIuhoDdPe8oUNx15wZkiMOZ8bTPSIl9iwqgUoAxS5kwpVVjYEnJoLatXy0V3uUdr3n",
-	"vV35ZG9Ycdo9n+V17EkKWbY/jDlD6S9/hYt8niezsoACGkC/cEghwhanAVRWvj75vP5+x+ae1FXY7oRr",
-	"NWL5qLINCmi5VmJ5ouKuYM3G7vYqUR+aL5y8y9JvvLDctrkWAG4LD0MwPcKltBREmkJdI458ReBU1WDO",
-	"DJ7p7rknor5I78gsnZx2ASXwUyagrGhz/Wyun3Wun0OQE1jCAJKnJDsBjvICLybcwutkY7kUBi0EJWFp",
-	"wFkv1XuCwewYMqpTsvDErSz1X7lMIBzHsllAnvCIN5XRXwjakHXfeIfsa07HOUte0Vyun3V1v6XO8ogD",
-	"596FKJkPRkJixVUkLDRu3EW2ELTKu1y6vCOgUiiUyYBgUaQlfmCZkJb0oc4g0RFyF4n/BUOJAzXWJFgi",
-	"AaqmebfjklAjIafeYyuYBdAqUi009s72zBIADZTPS+HlS1ETidICi7hxbc37/dBU5oHBpPEJ/lYkvYJj",
-	"YUbUPeRx+pBSJs9UyQwSqbg/3HC6AwW9Nn07uPteLXCaJ+x/cOPMPoufmweQbdJ7rKbjYdtCxa1SZ/wQ",
-	"d+Jl5yNFUQrHEHLEdOvKFTiDdXrqih7qPs/ElaHqxIm4ctIEH5tpptZsbN/cubF7/eq1ZgNyXEdxKnSV",
-	"3tq0euvvpcu/6EiWXnA2BdVN7ineETOyjVK6UUrXuiIhsINixcUaDt47eJtnEMVgHdFVQzEFi3NW9dSI",
-	"U70QTY9+4/FHZrzDLW5GmhO6rIeloTPkzykIr8YqdfcQR8I3R6UTNBqNeXUD2LsLhSEdwN1rmtgywinW",
-	"bZ7EJ8I651MFl8CHNT6KjexKeDzEOIFWiTDTXfJfX9tqNre2d6f812YYiOX53jfuvbnz+NtXv324/+3f",
-	"3X5n+/bO4b133r7+zu63EMY59U1321jjRkVdU+2kWd+tN1BROZPf1/TutFx6byNscujPmkMP0xiwzoTB",
-	"5vMPMeSi69Vh9dyTC0gKDuxvLkIPoF4+q2mhNSJpJoKCUbrW2r0BgOb41ZA/hbCVrrWa1248D2pEewUN",
-	"9TIMcWko3ROAtmkPY0+IiL67HtSOhRjRX5CH3rePmXeNeJrFAOk5jqNs4NhtM7MswNtXa9VAK3BEnTA0",
-	"APfpgo/6/rdqi6M8wKndTWOoSyhidtfMxMB3YijSvmmu+LJ5w31LjrXiux1IW4c6BDAo0lilcTaB+Srz",
-	"d+9cQ2dmda2CnS6yU5Blu40z6/XSbM2h9pa+bQRyuwDfwSUufemzwld9XyrzxO+9YbiGb3gfl5u86n1T",
-	"bqyJEi3KExG1AZyqNHMeTcD0MJrXpr8sv3P2+6k3X8O5bBOZgCWNPpPUxbN4usylM7sRumdKmEkSN5UF",
-	"3lcMxmxXrCOBg9oor1CYDkovWSUhhrgPoUNMSYRfs/YuqU5A3EibnoDPioePxSiDyih4VmaFEplrkaIN",
-	"bqSZVdcEU0mERYhijByaFQZ0Xr421jWhjWpzwmciPMvIumuNxmrpJ9jdy43QbO6/zf23uf8u+v57Vb0q",
-	"G5/H2fJAdHHFLHcRL3Bo4GNXnnV5JvoqnTxfxiS6RT++GPipjXBZVbicSbbYxdzo1pfGL+B0a8Ibtofv",
-	"3HTtlWJrdgPc50OB8bW84vh7qm3p+K+t4oKaUU7UXqSA7DSmtFoeRaCx8eRharqaxcKpMkP+1P8QUpmH",
-	"sSx9FlgqDtX5SHQvEWx2I9++BPJtozt9tXWnadF7DrpUxrNYZ3F3fnzoFqbBqh66HHRBNJgo2SfGi0yp",
-	"Y8BsMd3TIoVqnJRAXPDPnkqR+48ynRA+XYokcOkMtr4ZoOxVylSeddVQ1I8kpt3281RgQq54yruZz/MS",
-	"sHxksW2huAg6W2f7bKRimbGOML3V9ifmEQtuj8NqMQ5jwess1kznnWGcZSI6kpS8YIk9YQKwJNuIe8TT",
-	"x1xh7zGmJMxGxCc4ZfBltytEhF8Cl6F4mgEa/RZ7D/0IjgMRJmzbPK4DBq4E+OTmDn1k/hcn9USkdfYI",
-	"c26GfMI6wrzLjHcPf8VtHK7BJoIDJr/3PlhN0zxPPeTgx4e36uw2PO1/XILTKfwKdedDCOss7KVqGELD",
-	"YaYQx38cR0KKyMx/L08SpjMxwn7sS5ufAthYrquAvQOLp1uYSgT7LUVfGBbH98QYquNhg0E2dQh1NKYT",
-	"Q5WKNn4VIge12bNDs2FMhxLRy8wGgz48FGlXyCxOaP5DmSdJyOIekwp3xZhrNhRc56mIcDmLCjLbZ87M",
-	"PTcwh4EN4v4AqQ8qs/wgnSXzNjVMLc/sD+rswJ1M1hH9WBauPgoPFhABWYkNqYow4JHgUdHgaSBt5rDB",
-	"OwFzmhYd5r2EU+YlcDRK5VGzsGVmQ9SmFRX/LjR3EoREI56JLbOZasEM61hQ1VFhlsLr4h6TamxWDihQ",
-	"3TLP6VhWppVZvxuJkP1sgPsUNu1cMDsxKr0yEj2eJ+adUAgU1ITMh0ZmUzVQYD+P+MQI93JvjLA3D2yd",
-	"8NS8AaT9QSZG79mnzR/vYAvmn7dNKxVj2J8R0zipWuyVZHoPndbZwGyNZWe5MykN2Y6woByyJXrWnzeN",
-	"LRrU6CpYcgbenNxybb85ueVaf3PiSjXfnBCfySG+4M3JA/uKeaCBeNVNESbV2S2eJJQ8UTrgbLexA9PJ",
-	"bYGrBO/7xfMrURadWbACYzE8FpOwzu5mTAoRaRZ2zJ9YVVu8ngpr4cflEQ1zDZAjFnJ+3lCORXm1h/zp",
-	"PTgchUnj/oaSY6Mt1Vq1f/nhvzw6yhuNRuPJG/9i2WMHctfKf8VSkeWpnCGWgV/hNe/STqu6DndH9enc",
-	"Brbvp/HQbF07DvrL9TWWmeiLdCmixdWNMBCiVuw2t3Yah81rHhZvcd0Rszj+88NnsCK2+BUvVCTnzea3",
-	"1uWyK5LEiOptyogBEvztHdMhZCNCVvxGM6hFOd417dHVRq3VqN/Y3fY/vHm11tqpN3Z3Sh/erLVu1K/d",
-	"RFZ2QTT5AhX6tv1sp0nmej7FEw/Fk1eNrkzqliWDdyoWsMA3glou/f5uU2CCetpsXrcfmF42683ru+6D",
-	"m7XWbn336jWzmlDtiYGEzdR4U2PmBu40F3xaWDI7lffpdtwZIw1OtTmAXb9EllMs9BJiYlM9cIksijxi",
-	"Y1RpRyOwFWKJmghqQmgEAdcWn6xAp7iodKDCHk4FHy7MlSRjpa8AcILlxmzAfHrQA1jX5rjDXdtVUsfa",
-	"t5/ZayGQ7MJfW/jC8PUWGoGhOhHpSSzGYWvaPKhgOnY/NvbeNw4e3A+MLeKKAqD8FHMMtmf4xQDQ1GYo",
-	"wKs7E0FvpYwEISMChoZOmvFgaqhR+cJnRzVEyTiqtY5qepBnkRrLo9rzMJj+EhfDfFWgc0CY3LwC+dOy",
-	"gTiSjKWWuM0lNdg+AijrVLtm/NAq2uEhjTHE8Yxi2acBdZWUWHzKxio91ntovo/NBBnlzCizwI5jzDz4",
-	"yuhtzatFIsb00Ikh7og2Uui6V3zR44kWMGQzMnRMZFj5govahbpeQnIz2xQMRo8Plyda4SpwWgMCrDY/",
-	"FinL+LFAQx/rJyTbceuMimfhBqHnXXnZsRAjRIyjpTDqxZGEBGTQ7aMEqkNgDXzLfLtBbZEnqNAQBzzp",
-	"4dK5NOHMH0yixjqwxMSpYJz9Xs7TDPhoj2T43v4H7VsP7t+/c+vw7oP7BzilkDqMJgiUTFOt800Wkhe/",
-	"ninVHubdQVhn+/p48TExJ6LKPj6AAT2g351mHx/QFOOucyz3c47NHmvgR7H1F2WuhhxWZy7xKfqup3Rp",
-	"1DlvXNst6aCNtXTQGTlUUkJr8E2L2ek7kuYAtNizoxrP4PxVlR4f1YIjz5w5oprioxpYT0e11rOj2kjI",
-	"KJb9thTjI6N4PH8Oa7Ii3ziK001k78yRPedY7fNY4pk2/wJ/Lu7pLZCJNOFnuHpNY9EWlLbb7PolL2az",
-	"e7Y+Up35fupvqM6U85ScoOa/IaVf1W0KVTjlzNTgIqyuUTjk+ti0/iqX0i5bCsEJgsGaDksyvdjflFAJ",
-	"ItDyd64WdkojqPXiJMPK51memefmaxnrwfy3Nc3bPlIdKKW4WkAREHTPcTwakeXl0Htsk1BdAVUp0E18",
-	"Auy2WmvnuplXgDTq4jxbrKQzmB20L1bhKIAdvJFYZyquMHM4t4p4SXL1uZXE1VAw+phl47grfPwX0j8s",
-	"XzIyLJO+STZCOepAkTJowJwRpkUiugAHM7ZMIaiKUgE1vo0KSel1RzIVI8GzUkNkwXLL8xxic3hojfL4",
-	"kerU2d1e1cutcxLrUYlMWQb+MOJKcLwjGZpm4YVtUtJDl3dMzRnRK9JUpXW/Y9PjtGrvR6qD+rkx/RCu",
-	"oXvcT43JGzCthoINchkB/QLMJYeYi8t3tiYZalmcpQKqrdAO8yAF7ULwbHZCRARWwZHMbH+4tohYjs4F",
-	"ZkwHaJ1avVgBSuE+hYtABTYiShQqN3f80iiFIXgJWm2sGYm2FuA+hOhkMgImPJIQSCN5DR/BxsDHpGK5",
-	"jBSFmqbXtqi/270RXL1+DYcOFzsGwszm6PCsO4BtnKqx9qER0XTKJfj4w66xy6PQav1mchzyUFHq12jA",
-	"AWVpLo+kW6A6e38QJ4IeS3MJxoNzixd7C8hM3fREdkTzERrNHuQJoO+10xxCVuF8zmwS2V80FNI0J0fF",
-	"rbzoHgUNAYNG773bajQaTbx3PlKd05qld+9cX/0NHi5QCZzJnBBj+q8CsUTrcFGV7HOmuSqziaNCAca6",
-	"Nz3VmkHFHK/Qpnv4/JWwxtI6WPXKltQy1JwqlLA56+7pZT6qIp3GU9SyORO96k56mHB5mtuX7iSj+JMY",
-	"pMvKyKQYU2s8cb/hg9gkYUESFtzFTKWMjiuUmrlgMKc76ixKaAH+6jIWd68+X2AFX3mGx3Nh5ntx2V1A",
-	"LdR5S7Dtxtpm5Fx5NWU0NlcWTudhHp4mlcydsIkzXTK2upH4No2xx1NMY1n9BK+ctv4N1bkbVQFPzZ7s",
-	"K2Zjrg46Zd8wz5Y9nDWAzGQY9d+itkP5qgu7mGmKCwPKmT/G1jFPFkw1EMshXfwUjV2qrNDWK9zxarQR",
-	"XhvhteH/Oau0MycJxd0awq1aSC2RMr4A3tIlvnZdWrmf97pnoS0pp64vsqlfG91rAfCl2belTNfzT8OC",
-	"c94GGQo12l40y37a3C4+Bjx8+8VOUBulyky0+Yo+vFqAz9vnG9u755USs6JV5LIuwHm18VWvbzaA4wzn",
-	"tDOh6bygtBV3MHO9FcuemmsV2OOR67vmZ+d+PGZi5S/+4bsv/vIPPv/+H9bs/dXGh5ynoG2pZO/cv333",
-	"/tu12URPbOCzX/y/0200Z9p49ODWnYOD6mZefvL9F3/8o+k2tqfbOHh8y7RR2Y///uv/8ePpBnamG3hr",
-	"/+69O7dBBTvjAcZVOu0A91Se4vY6Q2jpq4pFC5MTqW4+FDJD3dbM0/LnELMoKTMdDgzwLM0eQTEcJRw5",
-	"HedcijOE+8AdIJiSgrTxOIMCnlyLOnuA4ZrQXXYh/oZ+YJ4KzAPQGqKkzglfU88q4teVJRH08+lcdC+P",
-	"++rZ0rgrs126AhBcK993bff834e69NLqME0Knsr5ifd2qq1xVdQJ2HWzWaeQoODrMiyW3SSPII59ziUC",
-	"XzbEbzvbq0TW3dRvVJYzSk07kXNj7MVUL5aYBSVddVTdvcrVXPIo8jBFQzykQMuPonIe177dMF9sXK+X",
-	"J8lUbIjONlhVXSxfSrjs56gU/P7AdDhPR0qbPz//P//uxd//h5d/+rMXn/7gNx9/5/P/9Ae/+W/f+/VP",
-	"v/P5n38HjryApPpE9cHzgJRWtc//8pef/cO/efHdv3rx6S9qno8gSnkPFs2KczeQ2st/9RO/7Zf/8afP",
-	"jCrz/J9/9b3P/+QnLz/5+TMjcp77D5MMwh76vfJvC+rbFuhFQS1LudQJ3a1Q9lVr1d4RSaIYviBgE3M7",
-	"A/54rBl2gmI/sVUx3WSe60CKZ37yFy//7B9XCjhRU5eMwu3vpSfLU8A0Ee4WTo8tu5zZgQnvioFKEFfr",
-	"wxqtH0zVkzNsUEBEwOs4FTyhcspT9i11NbjY9b6QjbscA9x5kbkV+3A5OjenoG7CmpuwpqO5z4qbc8nr",
-	"fb53kJ678ozikvNI7t+zTDZIFCFSwVIoy6W7H5O0rG4AhQrZQMQpy8TTDEsx6BBhwi+R4OOzcdZiJyr2",
-	"x2YJ8AOWKQBH6CTC/DNR6pjlI6w6spUf81jyPRXjK8iT/1WlvV9/ewdLWfFcekb8tA2/Bwl+6NCONQvt",
-	"myH61TNzH4IZGFdsurdFdsqO22gTG23iVdEmNlLt8lIXVhdpFQb5ikby+bHD77HQPxCEEuT5OFMBAgRz",
-	"rKjNVICWAEnOoRNAIRMSkI6hJjjW+O+S7sB14USANGxQEUL7PLybnozCPV9lsB4JyNtGCW8GAuGxONNH",
-	"EnO7HQKKbaXO9otXOn+taaWnXPr3KBVQUGXujPl5Eu66GKdK9tvU6J5NqO/BvIdHElBP/KLLIXCv+OoP",
-	"S8VJLMagSyH9llGldMBymQgNpYnIPKMZZ+A5aJ3Sp1i2sc2wzvaPpNG4PKmwzKjwkRAz1ykVPJwW02HA",
-	"QnvBmH+X945KWWgugBDIcU3fAeacOPtZhZ5pDsXIyK9prbIiYxy5/Uu38NrsYqNRqk5ENcO/u6OcLN8G",
-	"2Ys7qsz4X1y+WF0MnoaxSqPTXCXuynJ3HF4+//yr7332yz958ckf/ubf/ejFH3735Q//6OV/+GTerXXK",
-	"feXdRau7Ux6CdNk4Uzbqz8aZsmGC+y1B9gxIhfE0mAv0yVwZ4ZW9elLpwozS923FHtGZgGJE1dXutmf3",
-	"qeYvdvUVWN5IwHnm44HoHgvAyYTgqIMDtW1NRlXsJTims17T5p/TorwEQdeqlTB/SYfWxQVTa27v7F69",
-	"VgRsX/zqzz/7xR/V1rgKcUiXHWAY8JR3cUdsbwdFY7V/+vj7/gXzTx//YPbuwMG7u4PGvvL16GFYnb9w",
-	"d/O6WMbbN321RPtGUq8NTAX0xJ5tCDaNhrOEnEr63CV1JlDSnqOYPgAvgPbkKhrD5lWhxY0KwBkORNG+",
-	"+P6asaOtBop2M4j5PaZkMmGcncH+Y49UDtkGWASFjcd9yTOH9uzQh/GGmboXrEO2jGLZmTACb/TAub6m",
-	"LeKl4/cOAxwDspriWrskZXrTHjh1c0vs6L+1IgNZ6OwLz0eYV/t5TldaUAMOW0diXWvu3Gg04H8aq8tl",
-	"M2OXfNn1YsmT9vlccdbaagSAcYQksPAvY7Q0txvNdqP5ztvf2P7m7vuNb9343Wvffnfnvav3rz+8+ah5",
-	"eFbkQyGj0+4zhIiETOSNubK5BNerIxESI6o6c+K3HLO9QLPFBnvnptYCS6KFRUdEdIEezsIt7a6mAY88",
-	"0EYpnoIfFo2RLB6KJJYC63rtQK2DdQp6PcagcWkaFmfgftMO5CsAJLV2xdy0RVDtwjqbw2ptn5NnclwA",
-	"XlR5G6yS3eqOwCbcdvk1BC7ZBKSC3ZnrpseuWzpcXTec6zK3/6zweayRX/+VlTjLHR4zjFVODE7MJhf8",
-	"TLsfJnHuRscpPm2TkzFalbZt1vRsfGxCliNffDRC/VsPddv80Wg0Ye9rjVGyGt9KlOxvuU+CWqoSxFuF",
-	"+h4zKLJ20MZp0sRADN1/11KN2tC716ye6EwM23yVpGMzU5dsIvHEGEguTkZgRnMmuGRrWtKEJQNrum2D",
-	"5+4t5SXJ1KhtOd/AMbhMZKhiHc/Po4jLsVyoyHRkk3O7MaOKnNtcl9CClhCj1df+lWd2ky+EAXJSdiMg",
-	"XnEBsdHrLy+NbvVDuKoK/dhusHNLnquzfcnEcJRNWIjnLGS57MTEECAkbib0ZeAzxBEgej2BhInADgEu",
-	"jFg7aH6J3otYsmysHIWAkg7pFJgIeiplwHdjM6p4nFl/Oh0coo+id4NMAUzWZGKZHwAURGdxkpCnhmfW",
-	"wPKhR+NsQQzBZngBJkIFfhBmbp1Zu5yTgVUIIwvGUGiCc9RDTG+bUhJXVP8uNUFqI9t/a5S/jdP9Vc8R",
-	"splBKrXpQheiQ145FpPFrqR3zQ8u0Mfzrpic5uIxh2v/4V0Gfd0oTZfvDLWTj85Qs3nK/qHAle8ju0Y3",
-	"FRmu1iUqW5UJEESNGWuLaw9pDnqgxhjcORaTefgC7wKn5dqReHsVpSrKEXtw6cvmXTG57Dyw5ZOhkVgS",
-	"lrBtGw2qR3uG+/a+GMMsLHfjmj5tLtzNhbvWhQt7iHFppdxF3LCnlkcfoixiOlMjDXwYsexfhOk2p9LZ",
-	"CrtNkfOXo8h5zd26/g0brByrBIoRMT+BA2KUnp2vEsFCjJ2EQIiCZDDQiHOWTFg+ShSPRBQQIaIuMgWx",
-	"tMtxdL9Jz56RH6wg8IuB56863YNedhqNIOgjdlAFT7dDJjsH2DLoiY9Z9uXLM4EJAq/D9aBGJQILycPs",
-	"b1I1BiRV02xVKmRXyV5sLn8Phrn4rABULhJQnr34v//9i+//2+f//KvvYS7KZ7/6jy//9Z+/+OQXn/3d",
-	"H7/80x+/+ORvXv7wR5ZkBeaikyjTGaSKLoijy0zR5q8cZ0jUWrslKOmY5FHrpo8cC1/5A7RKVWua1bkR",
-	"1GwDN64ifTM8f/PG1efLuWgiEeUj60ipBTWA+fbmTDwdiW7WxvTg2OxS93mcCu39cir5dMjTY5EhjrXN",
-	"L/30ey/+7Xc++8XHLz79qxf/+f+q2TzTrkryIWB4/tG/efnDX7749OfmK+cVwuangLOLSoKb1xtYQAcJ",
-	"v8UPJBUhPFlQR5dmpcEWENyCR8Bzb0m2KcmpOxRtPVAjlMUOlNuvj7MfGRsFqzjPP9UIDv4q6RJWQm8S",
-	"Js5kIdM0zk2ZsNO8TJ3+ihx1xOOFldDAl1ukyQOgc6rGaLQnsc5a+M+wFyciDIBf2sgTJN11ifUy412C",
-	"3WZhxvthnb0dnwgmnvJulkzgNfhjLRyLm2keGM0ylRYEApoNkLTYr/RCnbaFHCp+0T00EgBuuDn57pth",
-	"DPIPesmZV0zkvA78SNIzlpys0CugZB6iI1DED3xnoBLYDs3QzrHXfBDCEH4Xy374umVBw0nHihA1FFjj",
-	"likMxsT6SIYgKcJSARwU/3dET6WA7wp3DpzY0FXkhzzPVJu+g5eb1S9o3iBv8dbBN81EfHDv4ANYQu6R",
-	"sL0XvwldLLjfzGjr8MyQT1hHsMeHb23dCOA/zWumobffbN5o7DTQhWOUpyHXAdNiGHdVAglwKct4R5do",
-	"ENW4gCAQtF4a4Gs5GC8dpY4Dj/NYDwSAuhf4CgOQCeYvIMGmnQioj8Bqznia8okZoOp8JLoZUE8QbDm0",
-	"w5kemUeh6SOpB8ZMlcKsXrO+c+PO7zQb4et0MmjdGV2sLfggivtQepIKliidua2ciafEfefgCGLpMT6b",
-	"cePpoD0XS9ZJeVeAGmdpuCGHkCe5q1hJ1Zh2sMtK7kw88AOoSgEKwSPpF8xBB3GuVa+Y6n0YkDsA9K7e",
-	"zBGJtR31fII82IYXW7YyzJMsHvE0u9JT6XDLqnwlhXBllcsciVqrZsRGvatPautpG1VqwGp37lsqHV6W",
-	"p66kGjvNxMqo2jloELgnTq0wgY5YZvdYs45Adk8Qqpvcp41zbQJBeWOsk/ph5BdtTr2ierQSbRo1eOWZ",
-	"PSvP5/ogDn0m9JR0nDoLhc7iIc8EXEhmzHkmItZL1RBkOVUtOm+BJD8EJXSkUNyIF4VU40qgNytzL1ZA",
-	"bGznje38FbSdz37JLXW7bRzbl52gR0qFEa4kltHmGqP1xsZxkjDKEVrDul7Z//2gh3K6yrHt3S9XUFSt",
-	"XrxftD/PxH+EkWqg2zsRYDohahuxDEkIaEeKiG0Lkj8jueBOu7V//9ade/fu3DZGg/UPWBMKa9+NraCt",
-	"kTpLNL5XZiKHp7TnBxgy3uexrAikw7RsrrrNVbe56jZX3YbQcc278Y7ndSQPIk8SI3zjAsN8VYvq+Sk3",
-	"Goq7i7jS3jJmlFRjpjyPrH+pBYxnLJwWHiEBrw64xuJ96/323YrkeQ2YVClzItsS1AZFfnkIz07DrAIb",
-	"PPnUYHtg57wHJHp025mCntlnEIi1AJIVJQoo07NcC4AGH6pUgCOwAm22+B7eWMIOJ/zaOtuncHSsgQqs",
-	"DO/qYflYcNdpVLbZW9pzRm+u6c01vbmmN9f05ppeGy/Hu5TG3MU9z/l6BjhwDVGP+dyTtw6+SWFDiXE/",
-	"i9rTmWSCqdSYfubAWS++F1Bjo1T1Uz7UTI2E9LK04v4AeOEJNrKFIbGCTthGugDy3Jx8+jJw+DxULaYi",
-	"gSYr1HhhNygUa9FiXIMYVpq9ue48HakUXal3YEJOv75MD67QtBWns6fSIUjQTiw55F5NU0pWnsnUGefG",
-	"0CZBHzB3FUDw1F4gG2fS5WVJqrGEwEM2s0hG21pDXb5wD9KI51pcmAMpUrOeo0LZnOc5GogkCmymMac8",
-	"46W9SHdBWzeKEOI7xpqomFKRpbGIAjrbWTox35mXsUypwL2Jmfs2tQkOFSjAZso2WutGa91orRutdaO1",
-	"rnlXghS1aus5a6ke9nxlfSmBc8/JP5rdTTN6ptMYY02oBCrPWJz5uWfOjwNX00CNIVBRlWifqnEpy95p",
-	"hbHMru3WgI88HuZDqIMjYRLLTPRFWnt+ISnx+JG9D8zBbQZL4NgiTO2p18UUnu/v3LjmQ/pOCzYzO+Y6",
-	"KcG1e8LsHKTJOmDtG436UmzbAdFYeQnGHC09jM8qNlZ5ElEO7CunXlP88iIUbEeFMZVFzDXj7CPVgTxr",
-	"VHgOuT7+huogLxnOHGRpG+Ub032xnpXrqYir+X2dhaDfQU6SWY6h0eBJl08Fe2v/7r07tyHhiO2zXixj",
-	"PRARuSPSXGqK0s74zUuZewE4LYyx4HRS8FaDK8Mqkovd6HV2KCTTeXdghq9triy6w9NcMjAajMq2xwgl",
-	"pcyKFkJ+VT01cyOiCqyXRzg3F6b7wzzXWs3toPaR6oARcPVclCWE5V4k396xC2sz5WBtIXkclm+jS73q",
-	"HkDQPMCQKtYQjgCeOlzFS01/NH3Phxci/CBh3nMdCHIbIEdzLnC4mL8D5ZvwCwpigo/QqJ+YGE/FzoAZ",
-	"hZJJnYgUUt3BSYAAUsaS1H4ZJ8VAM1UlJ8y4Ny6CjYtg4yLYuAg219q6VY6QmwmS2uqTfcWUPGdvAQqN",
-	"OdEsV7cKISpX9bYdNBoNqnI7UDa+5er3OD4z5BPwTrOeGIuUQaG5uWQkqZpYASmVJGe4hSo8EaYxr0w3",
-	"bDl3A5SqZZB4IWyGaumnkNuRJ8kCvIBHZsTLIAZADGMaLqDOQjqRIYtlN8mjMiUwXLVO3tbPEV3gkRp/",
-	"uQEG8Mumf4PW5vEbeY6Q0i9c7k4pzolT3+WSdQSLYg6XKowlT7KSK6V53b8JGp4Atxerxy0E1eEXVDL+",
-	"SI1XqRqHY7pxvVxujTkIgMKKcKFyDOKTQ9SIpS/U8dLlSdLh3WN95ZnTaaD4ak4ioErZKFUnsVF2sL44",
-	"tE2EdoTY0Nc0FU33QxaJXiwF+kAyBReCw9EN2MDxrWPD8A+qAY4jIbM4mwRHEr1WsTHIEBguzhiqixoq",
-	"gbfA7OiKeIQ16DCXEetMSo1/TU/5pOksBkycCGnhb207PE1j0xXP/KGXZ8qN9Ugyl/AAfRihT8g2gjC7",
-	"IHoGsezXTVcfSzMJgBKJd5sr+cfyZtHLmMqhPQAbdmXDcsJKT2I99keim4kIWj60+MSutp9Mri4figDq",
-	"jXcaLOITCzplJKEVgRhypgJvbyhTDRqrrz4z41GqRiMRmTmUyrkdhwSdA7UgEJe+vs0GKk81tgC5kVcb",
-	"QP2np1I5R6lSvSKcPYxlnpkx5Cm4oMBhhc9RoR/PGI+iVGjN+iJju9s3XWl3KrCeMRsIs2DYVp3dcq8t",
-	"vRNcOKBTWC76gImn5l9OY7H7/gDAEwGJCDABQEtpXoOUHW0TdZRMJua1WOKN5yJHBUOD2lJV633Ij8Ut",
-	"esvKxd4HcArvq1PKvN+48kbpGq49O6oNdT+OjmotdmTMuKvN5nbzqBawI7rv8Jvbd+7d/eaj20e159UR",
-	"mEV5OasWXVMnz5z9Y8+uLft0EofkyLpF0CvfkCuXJ381bkjRzdHGBivZ427tivjEab4TK1ToWHO3Tt5V",
-	"aQ3uyqtylHeSuFvCZhHpiYi2wKy2B7fmWzcWReV0cyZR6rgwZ3jGrhqDxj7fKoGbMT00+qTOEJelDNtC",
-	"oGcH6vyNnjq7ZVFhjCTjUWSuARnRXRSxHPJ/wjIQoh1Dhf/+QCSim9lGVxZGh7z/VpxkgLJ96o/vq6z8",
-	"+yojyHPCLY1Qql4142e5ftOsr6Lxu9280fovH3vZATIhWTHm7/U1Hm1zCBHzk1L8gAMZ6BZiP+XYreBS",
-	"tkCFILtCIbE54uwWeJUr+hu+feeQTTcWgmqqi4QN083AwZqCDgkSjvEExJOXYxxrdizVWO4xkWgxA1m1",
-	"lJQMCPRHIR5VUGAoBY1GAzxKVNhaVSyTy6+C5HpycWHTa83tnd2gBlgaTic7g5OCZhtm/jRncmGNbYTW",
-	"F4ClbJZoDal1rpJKpFzn6QLg2X3J6DeQV4Ep4XzCxgM1tNFE3jH2cqXn9o5tf+bw/5ZrFjQxq2gWbq02",
-	"h/RyNQs78XNBK1c7h/PSA8yWEBpIFyYEk4glAzYdaMALN1DPWC4i1UrW2d2M9RVgWs5mVgXmU/MwwqGT",
-	"9ZKnJ+Bc46ybcj3YO5KVuocTD1ee0b/acfQ8RKTngRqzHgdfYEwKCcbLoaoWBIN5CHxjR3KLhUbTAkYu",
-	"BOhDbgyEF6QXIpiJTQTBNl1aSBGmcbFa6wokxxPmjnjt1VkI4YbQtHQkGQvFkMcJ9gAn2rn4iPgCW2pB",
-	"zXhZLoOxF2eEa5kkXs8Ui7M6289YIrgGtnSIdwgRiWiPafMinsBLTSdA7TIdoPUzk1OyGRH3noBBgeuM",
-	"ALXNfquz9zH272WzuYyEOtvH/Lg5xSa4IATSHWcMcgBMn14LByKJQruCRp17fY9phcqfUUCLqiBMgQNH",
-	"pen6W9hvu/zmotIZn7QYx654NdfxUGhcY+yY/TfGdRwOqsqzrhqSpZ0obUEpRTcexZDcRT8EBvu66T9d",
-	"UwJrc0r+VEwjw67GSWkjiacIKeeKnRyNXIhf6dBx27tIIewD72UaU/5Me0MeCTYeIFIrrLW9O1Mui0bb",
-	"UmVtLXgKGXulNxCmJaPFhXd1hJDWwxuYNYFuSAVbt8sl3ccCHLOQNzSgLVPssCNp0VWN5KA8QitXAHAW",
-	"Bl644uMMTAddsVtnKwvNZKyt5q8EjXmKno25LS4aSanZJHiAT5/LvuYr0MvQPX3uFDMrvn2xIk+7zHq8",
-	"6TLYsLxsgCjXg1Ax59npF6vqOYsNjZImsYiUl7b+HMNhxLNBYTcUTdamT+f6JSqvhA/hIsTExn64ZKQ+",
-	"WQhojKRDKhSo86hHnK9JD0rGQrQDRHJNBHTBQXP3VIoVFoACD111H/EsS+MOhIDN5x3Rj6Weg5AASqh4",
-	"mlVAj1ukBKp/IbBY9lqclZoMvx4GLPwd8z9b5n/+15DAwHnndeyzZNwYUakaDVyGdJwFLkuBxUMzCywV",
-	"Q3UiAAKcJsjlS9t4zFBwiTpb7CpTYHKKdGl6gemD0ZyxZMTC8XdSwY+N5dGzSU5mWEaDB5PA4s03Clxy",
-	"N5movY+U1nEnEXtQYU7R8+15AA6/Fe7UauCJpQLNzmjzfPsbgXd5ugNs0rWCMRz4GtaVhdVkIFUCEkXD",
-	"/EyrN1ESOSEypVaf6mOpVwdy6L36yjP8xzxXCuZ2Zbx/JEOwvOlH2IkemLCUMkk2OKYDWYIFzXpQUkfZ",
-	"VwUDA4p1KjBDWfiac8oEHmkD5EINc422bsBC04aRw+hMCVgYxbKf8eS4jd+Aa2UsugOetdVISGiPfC2v",
-	"g3ncmaAfa6gkuzWIpdDUs9fCFz//8YtPf24ewLIM8y9XHmD++M2/+uvP//q/h6/X2b6cMGu62sGaq8DK",
-	"U5sYpcaMR5EuBgp9sMlgkApI2HXgRnCT4NHHd0WSWAoTn2LFzY/zhuMcgZvGzMOYrhfTTQHAHtxzfeEV",
-	"Yz1CqRrrAC9YCw6LDhibshineK96A7PXF1QRmn/YhDXsrZlUoGkJC9SjsBgqhnwW0oMwjx3EkoO87t4I",
-	"PUFGewwYZrhZsSCx5DXzEi0DC2oCHhJ0L7gJFE9jYhTZL7k6C7IWOojaL4YEAh+6L6ESssozcXd4pivz",
-	"nFk7iILDThDRcEB5Se2bdx+++Ov/8vKTn68c6sMxfkEOiqk+LLY/yuJ0AIpVP9/4KTZ+ivV0Ddx1HmFG",
-	"tzjo5+CyIKGzkPC9tP83Uc6F4mGVWKed+43mfrmhTnvReofpfKKeq6rnJTV5kZ+wtMVWv+HhsbtR7cvk",
-	"7lvj0t0cpEv3+ZEHqnSSjBZcMvbO1fNXcXKWwT49LFgJwR9VCVKKCC1Vrjw9UGPtYKSwId/RaU0VskEq",
-	"gUvDfSj12LpHn4U+gWKz4epWCTrU+egg92EAGCxI6leyOk5xoeH5cVioXxrBcQbn2KYc8fJFgYNVhci7",
-	"JxbQDKLSNKQm8Ahhx4PJWV1ivpAQJ0IuKLF4JLI8legbwZ+yjhjEhNCCpQ0sBO93GEAplVUIAgdMTL/K",
-	"FBa8QwVJnR1kQOJaKvZ2JPHAf+rqxLDqItZHMlJStNh4oACcH2vhjPwh6xttfpeZQB1GxKYjeSTfeAN8",
-	"eDKW/fobb7jMadd/8M1Q0ge+FUcxW5Kuxi0PHc++HolSsQgxxR52VRpRR6gLlKZjO8DCMYc6Eu8xzMvh",
-	"1udENVId3j1mucziBL46gYwXqoakmcrioXCYL/i6t5UU5l13aDJ8Hn8NWR1UeCgj6i7Uopi3FF97K5Nw",
-	"b8CveUT/LBzEZqNO6j0horZ5DHxzdv3Nsh9JV7bJM+ehOZIhzRD+tN1XUoQtLErFwI/vONVDfQXSYMIi",
-	"o2wYa21PCESMXNkiLS7MxmMtUu3hcKtEsBAPRwjxFW+bw0FEx97EzywbiKEWyYnQe8iTEUI0QZdqjOK0",
-	"qCUKMaWp/kaIW4knIs3MX32RHUmo8rG7zG+uIKV1+fbjgbJ0iPbDljsjRa+V9HP0WWgugJBygyzb8NBx",
-	"PFd5xx7mSYLbZfb640mixnfMtvymuVdtMH0aNX2q9AkeCMpSxC4S+l1Rclgnptmhe54HExYBH5GAL1kU",
-	"RzYbu9tzUBlg5Uu37JA/vSdkPxvUWs0bZmyZEem1Vu1fftjYuvnkWSNo3nj+LypqF4Mq5WjIn8bDfOgp",
-	"RQiOUN0bqBcr9SYSPQ6ABs1GI6hRaxbx57QchHJ3DhDHyghZQJ7GomlHQAaT7k/bTqO6k+bh6j76Pdzx",
-	"+9dYpn8AwFHsUeA9Z+YxDb0aJVAIgXupql/wBr9fBENxSv6DeeGhefQ59P4uPrRddBkIssG1mk1gO/WA",
-	"hvj0/hOlKRxxUJR5kkApuzt6RuSplL7QcHq1EOQKN7+JMZUVyODnAYu8SpUpBfKH/cQcn+EoIxAQD4LL",
-	"7poVEKjax8JoRhDW2IIjXQBRVTx4vd7c3tm9eu3bs4TVUmVxj4Y2F5CEUgALyK02H40wGVAPNfzRaDQ9",
-	"0JHai09/8JuPv/Pyk++/+OMf1aYRXAl1ZNtDG8F/mZ43txvNdqP5ztvf2P7m7vuNb9343Wvffnfnvav3",
-	"rz+8+ah5WJsGi4KnxUnWJtkG+bEZH45OnQmLvIUTUgeM/hnEExSZZysngpP1ljid4RrPTFk13OBUvcpQ",
-	"1nmS0Kp59gV9sJpH73SYxVh2zMRfeUb/WArqBClVfHwM83Nz9YW+igjMYiicqXUbLxfkzIBE6QHXnmdD",
-	"O6vFWNP4tMvn7wiAS8TigiOJkj2gggXrYKB3FTfBHnwcapWnXREWGiJmcmNEmIXFBIQucl8kSwHtg0K0",
-	"RnOpeOUQcItC3pIN9QKxKKZgSSaSJB7pGJE97vbKBQrGGLBIJYEPpUK9AieRHRgcXQhcQ8oGFLE7IA5w",
-	"WrHtRsNSq119+tSZsHHZgrX22ZFkzOWqdyDfCXLuyVzbskArmCZils5ZdpjqJXiaxIR7a4tTaU0oySGE",
-	"q8VOOvO2U0AErLaP3lul2y8OQrPXsxWwUznyAaYamEkTEUviY1GAt8wEsm2A/H+J0kk7zeXXjb4DNHtu",
-	"nui63PMXg3atsXQgO66DULaVmrvS2V3s/OqeK3zOqA/ByhHwGYXpFgzEDo0yJnA8s0OZo/zQNJU0H7rh",
-	"Okolgkur6axRFgByCYyxIZfcqK2tZ7UTtGnoC7J4jIhBWBgQZU5SRp1mscY4NiN/zbbaNwpDo9FobsH/",
-	"HTY8bacXy75IR2kMiGnda4JHvR7f2el1o97O9VpQ6wtp1lSljx/dQ0y1hHdEUnSYpucdpbPbaixh9nTG",
-	"ZVdgr1Cf5WmG/ZijdTmktF6MRs4TUOKGSu6vOGJ86t7qnRRP8drCgQ6ybNS6csVfk9bNxs0dMyWpykfv",
-	"goL47HnrmXvB14/cCxD1Bn54Sk8g7wHgTVKLRqcr5iOoZWkuu+Y47tNuaAS1E5Fq3OG7cHFKdZKXdk4B",
-	"hvctlVOaDuU0CMn0IB6NILEXlLxrV3vNbqPXE2DcgKPAaGOEL6pm+QTg9lxORaPzDKfi3LI/FlsI9j4A",
-	"nXgaKBB+OU278CFOdqv5hNn1abGqbXY60YJdv8ZaOjjKkV6uAVT3bMoxzbwRxqepx1TSBmW8vDsoszJs",
-	"Ul82qS+rgqeDLo5XrFVVbEDO6FeQZgi1lGNI7B96Oj5pPSukxEAaqk9QU62378MR1l4csFCzbSjPA2fE",
-	"xEA4DiBVjWZrlO5mo+GRJtbZ/UJtOhajrM7CRGk9KQoni7dZog3iGKaQoK3u9AKHLcZXzIAMsI6DFGUO",
-	"k5onHNHY7V+eO5cKtdGtALWfWcpdgS31rCMmykZPcAhQNmvsAaqtMHcuN0MfparDO8nEjuT3cpUJXUH0",
-	"hqt0D+EtzyFdESKpXX2yvFw073bsNOeclngaqApMotnHPsI4Jhab/S5kV0UAnF57+83mjcYOUPcAlrK5",
-	"wESSwMPlGwcZguBxs4hw9cAWRDQ15PoxqnHxPO2aWlB7+Wf/+4v//J+rH/Y6advZeX5GbqDS5C++lKrP",
-	"aBEjflXvpc2tcRZiIvP/3KFygy+nuBtA0p8fvYbvotV4YSQiExU5KOAkcRGD0nPkGHCEFtOQB4fgZgEP",
-	"ADsWE1cdAQjsjsYHu48uHOyFBmhQdArNvi/OimjgrJS9DS3cLw1vqeTPTvz7bQpyzC9UXYhCHf8+RjqM",
-	"wHERFXApB3PfGEd64QtdlGWmRHY65OPHV1wAy/49HW6ZlxuDc6nmxuyu7UKzLoS3ZJzOFg+QF6i0qHus",
-	"M2EUrsAFLnmS6gwiPximBTRIiMB6jEv1UjSSuEdeeZAxrHGstZpnRBXDdpYHFCMIk/IabDKPLpHVGRag",
-	"QripHuvkOpZCa6Y6H4lyunx5vRYbCEF1KhH6PolUIgA3KWR16y6XHhcFVMT6b7soONay6NeCTIZTRP4e",
-	"ZBvxqPQUZX4gwhAFhUFulPJWSi1feQZlfqmXXzXiE+DbLgjdCddGV2Oone2WWeNWmX+LLGb8XBpCYcCl",
-	"FMnK1Q8VofqpVVQYsXfAFVVvt2gwy779sRbp3dvzR7MiJ4i/mj4vyKmDm0lHuEUZByXKQC0EFvqVn5XJ",
-	"BE8KVJc3diC6dJm325eweMVfqVVqVzZ33hdZwVKa/bm1K8vfc4sLWOZh+WFYTMPt57+LKYkeL5KBgfXz",
-	"AGyZg9uwyH6H3nXRi5PEAVRYIjKrxdor/UgaIUwpobeFpaOLlay/8YZPK1HuVK8IucJ95/L14KPQJe6E",
-	"UOluO1+61dB5YG7kI2lBxFydM3qBNKWxWvZCYjHxWy8Cr6YfLhhbqCyQoBBQiB4kPj1wJP0h0QwcKpha",
-	"LwkXkJJjyUYJ72LpAd0HRlcplS8bSRlnRdV3xvuUsAv0VRgJ10JmLTMeVDrSXAJ3ntVPxvUjeQeWmwru",
-	"IR0zzpwahNOwD407pScfkRs08OHtKQU01nuOHhMQCTIFddB1dsj72iaYmlVuI9GGDglh4Uj2FctUH4Di",
-	"bIFFkonUq0/3qieK0Eyi1LHpMcAP0sTGQ1FM6vTYMz+boqBktZNpnqUnp3pKGaBlFld8asjl5EjSDylP",
-	"2azXSKgRINlYpDxiwg0ouXla1wMYRBkRLOUbb7zF4yRPhcbzgQcPkvhKnCzAZ9PjcaItzDad21RwrWSL",
-	"SWWxIwO4jXOZpRNI03SwCs48TSmvhE5RgasrZEQbh+m4L3mWp4LxJBuovG/bwIYpG7g4iGDZg7yB1A3U",
-	"K2UE6Qo2g8SMHBJ0jyR+7yXT725vwwYLSdyEZpeNEtP8lLDAWaAzgKCOZmjCAleIpxls5Y6gtPaYmF98",
-	"meUQJADZh7AjQovtE9qAMYAyVOQ/oHg9RTG+JNxB0DugiN+LDpO63LoeFLo4pv/SkmG21ZDHiblaaNJr",
-	"rWfPKwABzGcqiSpf0Gw0mv47pt5gp9m8xE+/bLTNg+1mzX83JXEeAvkn8M9sNW5sNZqs2WhtN2ySp0rv",
-	"E8knusUxDGs/++WfvPz4xy8/+f6Lf/3p1me//KuX/+PHL/7wY3O3WzFrepWb9+bbtScrhLn9xb7kqAKI",
-	"C2RxLWLdZMO0iimmGUb+18j55CwJ7IfPaigsaq3ayz/52Wd/97PPfvnLFz/8ya9/+uPffPyffvOdf//y",
-	"b//i5Q//6MUP/+bFn31cQq3MtzG505sBXPsZrlQbGj9rEKF0st7jkVg6vl1Wb17x+PYmXH1Jmjnsp4m9",
-	"qys0ujVdUPNCDV6527xQNRVWdUlRn3Ek+HohgN0XzmLWHSilBQL/YiBCV/mTSCcxB+NIjlQss0RoXWJ3",
-	"m+4Ew0hKqbU9NNaZVJFAF4AUItLgYyNa45C9Zgx/oxWPX0cUI9PwkfT05BKnB2glUFxH/iysRkoFlv/H",
-	"mADq6+JTtCDeT1FLs7mh4IpDBaMoziP8nwxp7yAhMxXDGHikKADvv4oGZoHDIbmHMibDFs2NRUqH1NFO",
-	"ntn02jiLzR0VQh5maOasHWGZmXsOkZHtVgQF0Sgt5re6zu7j5MKTsdQZ6SBbLDTCI2sbpQiK1kz/tW3o",
-	"WiNgu1cDttMIWPMqDLfBrLZKxXAW6Akb0mGdPXKTQHbdiE/TEB5Jxg6VAv2X4YOuGMwj8KA7H15MXSIg",
-	"wT3QK0kjHPJYAgo0NkRKLG06WKp6MeW9WMZ6IADMCz7gHanSIU8qF8FLSqZ30dBojk0L3qLQGs/OpKW/",
-	"x/0Oadv8WEgWDvnTdkTMfaGdW8o4BTsBusJCo5GqPGtju+6XZiJ9kyAChdiOsXrd0Zwqvdgbgpuf1oJh",
-	"m1/O3VTGAHlgWUmpNvKNN0CPphJRKlwRuqL6D3wG5h9kDeERohmBFD0qAowRng5yFFs265zECRVW2rGQ",
-	"O52ntqAWzYNiWH7aNmjz8GMq3/Qlks27ds+iIUAGoCMEdgWnZpP6c1b5Cqj0XOIt2NyY+74JlLUot0RU",
-	"HCJYoAdm6saxFizOIGEdQQDdVinljYuqjY7X2oKuurl2XSgBl/IM5DEA0tnVMM95XJ1T02TWP8Agtnsx",
-	"xChKr42Lql4OiP80Z25JS5Cutl03YMDW90Wff2USS4WQ8zg079Dl/gWaZr60KWfwzrGTUCFplR+EuLeT",
-	"ArXWtUZQ809zrXXjxo3tkjVlviaz6Nf/3x+8/OX3P/+Lv/71X//lsgZTsYYlY+wQjLFWo/E7jRstSE9y",
-	"WbBoC5bFHxZxThlfoDgVS7rSrHiPURs2DAXeH7+v24fNXcxDd33Fp6WqtW4+L9m9y83J1FDPalPC7vxy",
-	"GpNV9uD1V8cerNCGgSGDtDijOONEbAzEjYEI+CMI5WfNsrKJiIqOKwDD+GYk9Hlbjfa8zLMab3kIshXB",
-	"2TnV4UbjL8Kmoc9LPZ1wFBQsO7G0ww2RIllEbeyf0KGfzRT45DReIoRPT2Ru/DrDcDNrmk92neGKVYpj",
-	"n1Roj4oWq1iECCFKgvaWiiyNRdF0g3SLUgAAQVSUZ67FswlaFuQlIKpK5Vtp44HCMaFDvnDyT2d3WIjf",
-	"9RP77sho2q28vurhkhQrXLdmS5pb7Invvd0uZPYO3NE9HxikMwG0Y7NlVmiwVLBPkX3vJWvdAXdkdNmZ",
-	"3TaT7eolZ7JZmoCKqP4mP/qrlh9N0EB4PCrzSM8xf27uNfTsFMjL+1PAFyvaVpeXNbOKlrhJlLlkhMry",
-	"9WuTEW0gZyoV5UypM/5O10JjXe38WoA7VoOg3xaeZ3UcC2TbA28TKBQA8xBCKgD93h1coxJAUHoCbg/K",
-	"OmFK+hhs5H2GyrWCVjuWLBtbbzywPiBZxbxKgAMa1sxpnBna3J7OSbgrBlmN10SGYXW9/Dldwme4b28r",
-	"udBYPIj70tiDudkuA8EjmLhnRhRv3YIFn90gt6l8o9gUVdABBRLmJUqWr9qFGPclrY09/vYALz74xgyo",
-	"Sp0zZy7a6kyQBkGrBBSQOczTWE3qgLWA7R5BOVIRCZnFPNEBy5SyNUDGUopToa3fU+ZJMnti3xZZcVzP",
-	"vzae4KXQA1OlfBed9EEbbpRAG1yPYVr7IntwIlKovoXZOuT6uBZAtRZUTmH5IOTuUkGXkSgkQVI4VW3V",
-	"a0MHzqY/08ydWloIi7b+nf5VO0fImO7HkEvYzxdxqOZjK41FB5KVi5xyS1x0YHFVUaxSSAM758jVcmP+",
-	"Z+CYpPAfc9sVoXGgheKMQjSY0DTrbP/hXVemB1lvRsbEss7eB5joEdd6rNJIY64b3shQ9edVYKAYcGml",
-	"kaJQ8WHR9VL6HrAh4TTYcEeqxhDyhuBonLnaAVILwIPwWvhOlo0eyGQSBiw84ENxEGfi6wdZGnez8PU6",
-	"M6eSHd47AAYklVrMXM5GqXoKhWjh4aPHB4d3brcfPnrwwd07B6EHcxR+sPWWSsc8jUS09TBVmWqxQZaN",
-	"dGiD6cjmE7bb7yid4XK3aTkKTusD0c1TEe7hrFAMy3u6/JilEqLkP8qtnJCdC6aPsGw9/lI7QimaX+CH",
-	"QlUxVUNbuFPeUHbL2Mk23dV8AvREB6K79ZbIuoMtM6eYBvggjfuxDMvROAsfu8NC6nS9myqt29o8F2BK",
-	"gVFX3ZYObz14dNB+8Oju23fvH4SBZTI0by/DisHaSxHDbkLlA8O7+ySNKNYMebYO0dZOAc2k1VLB8YWR",
-	"thAPb52+asdRIops3AIjgMYTzHlsyJ+2BypPdWgjuF2uHYmkkGZANnfDLFcUayN7wLuOdEwWGYLOVJ3t",
-	"44/L9EoNp496tErOj4eIfgWslfkM58psYHIDiWjLfIl5z4Tm3oJcUEzF2dJZKvgQFsPiQ6ke2234CDCU",
-	"Af8m13G3fMdrhcTpQLdoD+5AjZlUbBzLSI0pR8aNdG7SqH/1r8syTS8BeZumopuxgUq1YB3AmZ2YQ2R+",
-	"WrqF0W23+j17qV62jfJyWNidAUXTSeCBVFvBSjksXaOePbuEsbLxLH41FEBzM8cZ4YRMmVWxXFYBHOWd",
-	"JO5WIy90VDRpdyaZkQG7jZvXnp+iF/qumKHp+2IuTM8XIyOIbCWCa1FnB49v3bpzcMBe234d7qO39u/e",
-	"u3ObvbbzOuDEJ6LI+bLfUYrQQOVJ1E5Flk5CNsozL+cEkO9jmSnMH/y9XOQiYFFuM5zCR3cOH32rffvO",
-	"vf1vtd+7e//xoVGozI0DzbXhV21y2oS2AiR8b/+DNj5568Hj+4chha0wlgUoEfmIFMhHEIUCoEhK0zHn",
-	"fsDTYSK0bjl1ZLvRgGHbgBPlwnjgjzBPyKyJWULQGNyq4invZgkBXtJ8Wo4Cy6Pi/x4qcszP8IkQpXSI",
-	"ATnSQux6eAD+8ETKwYCnwCAujTfjcZFJBFq2LhWGEu4zEksqGwfsq4ySpHQsu1YNokWmhcLRw/yH05MU",
-	"MFsfVnRzzDUFFLvqBIpWJiJzqipMhdMTSFOlmjnKtKWiHmrbYXP6W8+MDlgNaMoPiUghiQtcUWjyWIiR",
-	"RoXDLgR1pXijWwQJWVsDkUSO58BjHoCEf8yerEuVtc3vUAUvR5k4i9LY9NzO8dymiGYg1m18orI+BsPp",
-	"dNGuH7+02SY+NqSHlOtWDWu1zHFwRhfBfRZAm9Wo2wCo1S6u9M//K0E2+WLCOTld2HI96D/QmKC9ZQa0",
-	"B2JiAhmI6TpD+fsffP53P/z1z7778k9/NjMgAmA583isCrRwRGuuxWmrsL1mr5dW13AXr64CL76kbyu5",
-	"wV3c6HFnylPKypCeeBWV1DmAeK125wk5332X8Hg4R0nbgprfBaoa7w7sXWnuQ4v+SP10vGvK5pt7NaB1",
-	"FhprMLSA4BQAx5vu4YODMikPviQkbGdEXbHQ2JS4Q/2AWlkseEH08ZnLnPd6xn6GjmGEjR24qnHiopRF",
-	"tru5sSbT5NgLrr+z5e9kY1WWrA/krGRFiBtAbkdvI6RE+fKWBoIo09Wy12qLtVazsbt9ZhkbLPeinfO/",
-	"lr5Ze/5kZRH/ptnZl+3qOBXDWMDW9PwMa68FNrrbuOk1akGI6d7FfULloSV1sezzOBzE2pwCX+8sagG0",
-	"MhYKaWHWfgEexLUW0oNKPiOAWGmdV4NKJhN14xf57bhPwYPvEDAamIm65tVa7Sa5sXPjxrXGjeerXMHQ",
-	"8vy8YA/tBV0eXgUX5ZZ4ljla3pYsg0V5yjvJxFY7klQL8fK0ICMsl5SJ6PkYci3aFlUhDLxHMVUXCwpt",
-	"OkoAIMVbgIArIvYa3PhfR06ho7zR2L4GSPtY1R++HkzBwvJuFp8UwDPGPO4DJWFBonJXTr2Shb+D9UdM",
-	"j3hXBCz8nz/4AD55fPjW1o3pVxidZKyY+L2cJwTujHDJRoNwrZo3E75EJ+HyGIo/jbwbxkDwVGcPE94V",
-	"ZgqosJITvrTFgRZPR5wQQOxM2mFhgnYJYYcscJ5Zc708bOL0g+7pED4umGiNDjbyetOCLWJzqwJyrEDw",
-	"EEFZQsuKG9oiY6NcplzqBHFtzM5ydG/FgkMNFlDJUK8dbI2t14UUcwV50pVcJi7AUqYz2St8KbZiDzfC",
-	"AmcH9QFuMPx16KYaquKKLW6mbnbuLU4n/c4qq8AMYFchLrQv8kHhSmKyfNscWAtH47muRMnd6HFUAihN",
-	"qRWbSDL/ea+szjy+VzrckCPvu59wirQZV/ji53/763/8317+8Efh+nQxo1REcTcrUcYM+GgkpFXCLT1Y",
-	"hYPoQMjoYHh20JQ1+WAq+/mFscN0B0qb3tA+LKv83pnqTLD0BDYgIQBhjB1PvK/z23Nca9V+f2CnWRe6",
-	"aA0FbzFMQlN5fgqRnXdYaq1aovqx3IIWUZmipMBnJewFe45a8w9XrEunyx/Jgu6Yd44SjuUI5SkzgrF8",
-	"b/ltFsQgL//VTz7/T3/w4h//n998/O9e/PxvX3zyN//8q+/9+qc/f/HpH7/805/95r/84YtP/4/TyP2Q",
-	"csuopROdiWGbI2RO5XI+LC4nWwBceb9V93bRlbl6LyHQ2S76CabOc3ox3Fxg3660H737Z9ren76MSotM",
-	"25O25d5yQ1qwGVeIyV5cLQlCjqcTZuRHmbyngjpAW4JLgNjCMd26X5sls/mnj7//+V/+8rN/+DcvvvtX",
-	"Lz79xT99/APcxb/5b9/79U+/8/mff+flf/wpzuM//+p7n//JT15+8vNiPtNYYUjwKtATIfJrFc9NqvLM",
-	"w+ou0VDCbUQGK5ftjB+L4ofmO+w9Lt71WlAbi7g/yGqtbSMpKxl0asB5ZG6UWqsGUhru0DkR9+dBDaJz",
-	"0WnTOj13y8/UGXl+qru94rZcbKniDNgy/NS/4S0RHe29TZXrxtotWHu4p/E4s3aGXWFxxZA1SpfyCluX",
-	"5cW6hYGIExW8I1npFbb9mHUL228W+YX3WS8WiUO/GEO66DcOHtxHakxsC5NN2XigEoEomQHriC7PXVYk",
-	"N4aikZh25F2eJEbPptxAsMPn2u8xOtfJdOdJ4sgxi4JXMugDSK0bGRPBGHBGwTAGHKEzFgycidJGWQKU",
-	"KNcGWbj4HkLL5JKFngK+9a6YoMGJaKCFR4Fqh73XWt5/m93gLfKR9GFckXYT+rbAbgBH3heMuDjtmz8c",
-	"K9A7dUAJK4BpBACxLEYZUaHd2gkn5+8Fq6XBObwDrsvrN26CO7/iHU9WvOVeTed7td5w6mSdVWlwvvrt",
-	"bc8xD3IHuwj/dKqV20+FrmG9JGVvhWUxNmc6ijnUhOP+J5e/lbhxcZsVbVrJR23DL+rn6p/3NsJXkchw",
-	"o+Fcrobj+e+dgF1N11nWiT+jE2V8UT7jWyolX55lFk94PPTRy1z6oHXig+OPaKkJPgLh0QhXgyir7DiJ",
-	"kERg2Shk+SktLDCXU6e2G406qBlxivlo2hgKTEmbtOhn0LWoSDTnCYKnuYRiPylTB+guFxGWZIBuY4ZX",
-	"EI279LUx1/idiCoHT57pzEIxgq5k3uxnSNXZ3cxhkNucQewTsYxT/qDV6o4kwy56BOGeY9WoptbOhVzQ",
-	"OguVbOeymwiehoVyOIQ8+3rVoGx/bf8d1hqgqzuQcMRtdyDWlCuZS20EXDD1WtGNI1hYQLuEXvSUXTbn",
-	"N5dCYJak6QH07cD8C3NJ8QUIqOcllEI3PYd7hsVILRb3vEIJpyOi/lbW0Gde4jqjXW9g3stJmAyrXizK",
-	"XvEkJYwGUwtqNxk5dFkuj6UxI2D2kVSkIhSAmZYu8bFVsgKgggjTBSGZ1IJPgsmCL1vdYNkvlD1b4kTH",
-	"VRqb47wzL4+knTy63N1+85lAcUPMKtPmiwvIUjGacAl+n3cUUqsun5iJmxtUnunclDUVq+nMk4tOLYHZ",
-	"vWS9tlKVnZ4/T7LPsLbvmP/79vlkmsyklZRPo7ntp9ekIs/ESSegpoBIATxFRAUZ1KUNVSpaRDNRwM3a",
-	"+NN5pJ84PMSzq7q4L1ZTc2HIGyV3o+ROrNx26p+n61qN6iw5K6fnopjWrzyjE7UQKIgKAFbz0piH1gcJ",
-	"Oh3FC4EuNQSfSxWGNnoZ1NYJF/hhGypfxKD5VKlis1SqGOVi4ffT2QS2bb8MEj+BKGKbdsCcNq/eqF/9",
-	"dm3qBsDHSaARbFvtRKQliKdFfqYipNQ0fwBedCz77Tk3O0YtFo7aKjGVP2q6H2mINddefPqD33z8nZef",
-	"fP/FH/+oRiUWbVgO8MNMR66yha3quC8dfGlFxPRsibFBLTPagAPNURlP2o68+FojqOWjiJ828jGPs+Ip",
-	"s6hnu5HMibstMh4np11LkGa+Acq6ZKAsDPCBPTBQY5Yo2TeGoNkGIlrNr1EJiTUj068gcOSChEPC7uTs",
-	"4Z37t+/ef5vSDskaBrQAst4Az2GJyrSRkFEs++FsNj2+bHOXXN5dcrn3A76gJPPtRyjh7V/LyHWS3EtK",
-	"8d3zkOKni+yzi+dlBHPApBqzW/v3b925d+/O7a9WxdhXTLCjTCvVEBdZnpA9fcbY/JRAF09dnlwl2Nlh",
-	"EREGV7MjQbHppFEuLJqO9V93uWQYx87sV1T5gQAxxMhiriwgj0FM574qaCd8F7dFdnZQ0nBLKOCv8Yqj",
-	"C2xrSH3cc34u/KlH4Aje3QFPRWTfYO4nQr+yCcUdsyPBfewzGPuQA/prmApuhgjMlfgGN/ii+IVGzaTK",
-	"iJbbQscR2I8gtCr7pr7IWEg16pCJjFlSFVfgHVy+V+4O5AOjTbR2AvxXO9btoUqFE41LXElTV0+s21Hu",
-	"ksmmstXIj0SZX7MpautnpQX+I7bO2H8mVSex+avpPdYMauPBBJg62r3cKONT2W3Feb+b+fAGtLX22E75",
-	"ONTOMdVsaQ4K3FqnXTAgQOQGKfeS7wlaHZAr3AnjGKNGoFtfiP4PwQDKzK00AA5LWBVIGkRPA3icRh5W",
-	"ZF3TzCWaBg5Pz9I7cc3iHpgzIhVMinHL2hSW4zZJoA0K5mEdEUNJbU7RkXQYcnQbAVKcivjka5quBYgU",
-	"4i1mYXgDV7fjzp+uqN6YgunA4Y4R82M0EtKxKAVHEgKvAzXWgLVIcxh59Rp0QbwWIk1K+Hq9gBfBGIkN",
-	"okEAlTo2i/FyJO/2KJvMxsHs5cRn6oPZa0DbhPlsoY0qgvucVwTeXg+I+QCIiM2sEhG1o2mjUpUjWaDk",
-	"lRPKdhs3bWkRxvpoBDiXKMZ1yyPXAwMQ8FMoRGc3urUuVcoePnpw687Bwd37bxcMcXWQdmL2OUKj8X4Z",
-	"iSQGYBf6pRXoXmS9lCEIROGR1wBeVeZxu1Ec0uuAawB+K/8+5VpMhxxnzgPuevyt93AugWDCCATbX1wP",
-	"CBiWgLO7UNAyxRRdVt/MThjySAC+5izzRaYc+0YsdSa43xNzBKOUjyX1o/SkB3ujUngNYmoDAmAqINk/",
-	"2qOdxjORFpvTjJ2yMiHlD8e354ilSUUacwhwU7P+yuPl3EdqRUh0UNKF8822dWGgQjuLp6vLXPDIvNfj",
-	"wU5PhN8N773G8tNt1evBRsB8TvOZHZmfWZDBnIZ6qOsoUMyzkH2hej1/b6ZqNCrtYVe8F/EJlQ2C20ek",
-	"7FiMsmrIHRA3Z1cR1wQltMxPtdLpgj2hxnKVSm0Yhxc4ff5b67xpbpw3C5w3jQt13ri5v0znDd13G3ig",
-	"TWR4TQIZQH8uCDSdo4MqgVXqOQjP1cNkVeSFLianR6OabCGAAYePwzV6tdFwSQ/o9tGiVfBVQ2cQKzjA",
-	"cLcOKMZASqarNADsHsyxLCiUQIGuQuQ35/TQDuHVcbF8+Ky20H9CpJip6AqjrxZ5XCgV18PoqX4j5gWR",
-	"FQZy276dgs61tVKNVuyHjYFWgOMUk4GnfBGskVmqs0h12imnek0cX3K2iZ5eujS8FyPrcjqxRMG+2Q5O",
-	"X6qdBIhxLMQ+P3+KnisKH0iBcPXmYU2mf4E2Y+ViAOaehUm/xkY8zWJkAXtNQRP0N5ohEZ8ELJeQ1xsO",
-	"Yp2pdFJ3v2mP4ygbhEXqNlgnGu1fh9z/ep0dKAumDynLKolYT4BlnwkErpcshKT4kHLwJFk9HvkjZ6EU",
-	"T7N2N0+1SsmyScx6xDA8Y9sIgpEv/9TxprDQ6s29VA3JQ24/ylTIJE9TNUZnTKxhLqkfCm25MrILZMkj",
-	"25IRwkK3WOirvuEeC6GQrR1H4Z5fb9j0/xKa7cBbdgn6v+Mc+ns2R7ctlWmNfA6TcmuNPUe5hJilZOqW",
-	"KDwRx95j7Sw1sV1n+0lChYlo/CbCTDuk2RbUmeBcMPMCq4p59qUhB36PA6/HHttpaeiIOtwM/C0C/BbO",
-	"aiWGHOh5LDxKq8o5nKbUMLOC3jrEF0M9IRuI4eytfc8BuJ/CegWxGOwgaERx4TqtAvygS2IVDR/pR434",
-	"OVVXeGjm/604yYCeZkFXHUmonT3TbTSH5vTbfrlkHir+/PnCTlhwDrAcq19bMi6Xffl7+NCheWZxD8g1",
-	"h3A7BQ0s1NFkWSIirIuQLJyxTsN5E+UCO8t2d380Mvrdwo4Wq2RP0cJdZn9U6oOQ+RCIz623shbUcln8",
-	"9SSYAuw3V5N5aOuEA2MB3E2mU7e9Fszfj/1Wlltz6/xityiM6bPBQjgT/Pz4jEwo3Iu1GDslHG8lIQnb",
-	"KbqWzKFqXjxPzPLMsKctDRY/oUsiZB3Rj6W/YISjpYH/OU2VkV8RIataV1advR2fCKhTynIdsh0L6m0U",
-	"CRCBiFbtTUh5zO+922qgXls1bHKX+EMe8qf3hOxnA6CbD2rDWLq/gxnihmVWtENl01UdsFff0rMO5ZqL",
-	"ToXnFdUeayI4XkJQG+h6Gc7pEjhqFsIuLRq0pXq34gML11J0RNfZPqojvZgQ7oeOXyhR3eNCTSpIGoc8",
-	"Qq+wi3RRMT3PWBT3eoDpUxS+ea0YW67DNSDmDAnySwIQgMwzERRaH0RqpIMYSAFonkrxHbzcgaJgV7G1",
-	"44jde/fgvQMWxRFVqB2Llh1RgcAT2QQJqhZSeaZjGhW8rD7vVHqqWGlJeiodgp0W8UxsgWdytb1pl8mB",
-	"odFS7YGEKeuAp3QuU2t17ZQL26gZ94y6W1vix7dAib1YhlujcJhOLTI+nYVhdhLoSBu783LtTpj1gEkx",
-	"PqNp6ZVmZDzxYLpm7M0rWK8xP2sX/GV07gB3MXz7ThlDBduxubgYI8coPOvDKUsZmH6eWs/ZUGQDFVmM",
-	"ge5AYF3pKBU9kXXBRkHzhHBXEG5wzMGCdBFAJ6VsMNLlhaG5VgI1dbE6KknlVEhtMdXQimpZko/pQtZC",
-	"cdEZn2AUPKLK56yoiXYVuXX2mOLstlOo5uyaC8WFu0uFnPYnNz1gNBgnxb+RT1CkoiLh2QwFLJv7anym",
-	"0kxNxbnl+kxo31evodQMyW96RQKdX35tOYmFpEtLL1PDCVITlZdSeXetda3RMFuYlrrcvfe5q+DfaTgK",
-	"ZLOy+OFVD5V3yS5cNV0wL6u1dhor1HDCTF1qDSc4fAsX6zoByLXqPRfj7K2RlHY2BytN/Ckkr36521Rd",
-	"NuRMxd2Bj5Iw3GNmYifodZLKpYt4gnwTeNsE3tbJ5waROg0bbjffmeHDndzcvfp81VJNd53PdUffQ/wP",
-	"7D25dosBWKapltFl6GNQZ8p+8wARh6PcUlBoc2nOQImYYwdOgSM5hWmsKfWlhHsCGA2WiwxiggjcVqTN",
-	"x7qMswGeYEviVQGwcSQJXSJyebgW/QNDpvUKaDlPvcJ0r2m4EtA7qi5UrZQ04qh8rx5Julghj+6NN97H",
-	"e7D+xhsVyhFqPOj24pJEGGk08A7SW9CIhMQ1m0YFNm+smZkOetWDOWqWebdlPqGPAqvRKAlwrt0kh1wv",
-	"Y30iJXJGSVfQQ6t7gZZDS3nfbhmAxZOsr1zWF069my7aVGSzwmIlZg8hrUyeCKsHor+bFDv4UZHBCea8",
-	"2WJojwvZFZBn2CxtKqePoUqrMxZqIJR5jbKuIGl0zyfKVWCnl2BvXj+S26VmHRMcUPrBD4dGDdUZRGps",
-	"ShecLzdZEZ8cyZ3q7vXQdrAnEX66iz/tcQ0dtymwR3LfgxICkHPYQpAS611whasBc2BT0edpBCEj6yRC",
-	"ThsLQphrsiLdYUFIfEjLxYXXexZ2P0P/h8VtgS8hSRUkSzZWTptTSURLa/mu08jGMhBBsYSSZHcblIzY",
-	"MhLcL5mq/ql3dMYAWV/k1kFYxLnX6+wAn6dEYrezS6OAjYWFi0MeSwgnOrcvYPz34l42sDNlRul8XrF0",
-	"47ZyAF4CnNCDXEapiGD+R0ol5Jccq/SYTuwt3h2QcABUDGOz2Zxg8DAD74rNtQUubWOEmbdbEwwTqFFk",
-	"vBaaBsXWLSWzVCUtJtUW4DaGr+N51XY6kJsHEPsXi8Si/Mcz/tRTc1gJkwPNNBqQtaVmbSYzxv0C3MeR",
-	"HIJQ78c6A6nONeNwGREijoW0dDHNHqhNsB8CS5l5JI25Ng9UR6qs3TN6E/r0mo3AXOJ8NNIYz/TeXnDJ",
-	"M54YE30SeCzhMyWuRxJv1Drl5lJG+VwAIDuX3v4FKzTOtEh6wVmZGQvbcuUsFwqCLOEEM+9Y2mVm7r4L",
-	"S53ZWFJfqCW1qT59ha2VV8BEyTtmJ3bEVgGDO8dG2acLG/MmXI2mgxlz2IjAnMoxIuf/ltIMzEVoA5uV",
-	"GQUPZLciAbAyYpbrWAqtV4t8v6/S6GoDIw8LW50KxbloRiyza7tFJCOWmeiLdH6DlBuYts1srBLge6xF",
-	"evf2/IYhF33FZAnAb14+WeKVi72Y3bFK7MXt8AKH9BIF41cxrjI7o+Ugy56Nw4PRShFQC1pqvspTEdhs",
-	"4+mwjF/dpM8QnQnmRGD2rUhCdNaiMGxkbHk6+Ux1PhLdLPCYqcxZDymxGU9zQWKuHV0puKmdC4BsPCox",
-	"xCCrhaT0Edc9qDkvYU4KiluEkYhyPC6gvO67PhvdVRZpW8jqhX9b5D3yZiDZfmCMJFwb24QllyPHS9H2",
-	"mPDmrSVgO2mNT00tFQmPPmJqrO07IVruqdKUVQbzX5RKZuO4K2xLRfiIoa9LpVSbPQtFX31ZXCYMfUep",
-	"Y/LtuViIf4W0mts7wdRV1ap1VZ5q0bYPF3VRYEM2vdZqn//gh5/96u9//dN/QLYl1ELNf/SV4vGZO6ZV",
-	"2932CXpQ5R2OEiigL+3rWqv25oMH7969/3b71oP7b9199N4qPClmBS4ZZHON6V2qAsw7Z648CTnRsRNU",
-	"8FVmSSfwNzgMXg2VTcqLEbuyOBy1Fvx4wZr51zqWaoFaN1untWbx1Xo74kw2EG6SpRE3fU64DeTmJr5T",
-	"FFa9L24BlMu0DgI37Vp6xJPF9tAVcxBjncVdPRdo0+zug+JnFworjIIG4A/tKWw1m9fdX+0UmORuXq9f",
-	"Pf1QEwCiEaKN50/OfsRvgXJwqq8DVQhbZFYwlkIu8kY5X9enYKa1QjsHFbw0x+evbntHCJuec1KwYqC/",
-	"bMFAn9wKBfK0OUW8m83JQzxvA/sMqdBfvpzG/mopjf1NRuPlZzT25yc00snQK1fLmQauPMt4/zmay4lA",
-	"ytQqwY2vcL6+gUgiSOAzluM0pAmG+/pFUFBTrrdUHRVNEENp1qq7DR045P059+jiGbytpNjsy8vbl7ha",
-	"UMfZX3UzPnm+epl3/76RzOctr58EtVFecV09zLP5G/G8xO7p4BT9TSznFT4C+xEiPvSdKywmcCO9+omo",
-	"lMtX3MOn6FW37O+WCp/8Fmk3NDGraDhuzje3ySVrOTOaBpwuzL8LjDWDzu5obeVn7Wvnybywgj14ZuOE",
-	"qRiqExFSyQWpQZSd6cKgIY+ikAmJlLKYkkL5QWQfwzxY3L59OyUu5zKWTsNyWTBEyAOaVTADW8hCcuaH",
-	"CKhbVMHHmP2EfbJYyPaFA075ZVTtDnxSUSSiiroJeKO9Mtf3qGeDkjudR5FZxrxZC2r5dg0EhZli+HCn",
-	"tgonlBGS0MnL5js1EwY+XOw6/pvWA8axXXtyVqArN7T5Eu59x/2HkDxfsXz7jXt1Tcl7yI89qavyDBPj",
-	"QHBBNmGeFV/HMlMszs6k3YxFZ6DUAoiWx9oImyLHTiWChdhSCJWpWCamxrLO9qNhLDV8ypOkOq3kffvC",
-	"VaX/K6fM0EhWUWbcbG/cq2fSTew8zvXCIN7U6WYvaRFdniQd3sVjQPBZz2rP/oVls+yoaPI/XcnT5Llf",
-	"VLra1brSpoI2l7kTP/ig2kcEgzD6ScaPhZw2lZgZAuYt4C8JXrTczh0E7YJUdqnGTElQOsyzCBsV5mkS",
-	"Al5E6PU7DJiO+xLzkz88yLiMeBoxe/CfvDbIspFuXbkyHo/rmr62K1rvquHrgMVE1AHZINZHElUyiynL",
-	"SSymKuNIqu8wchCXQItuKrLQFpWAsodbAhKrUduaI9OoDIf0w7FNp4NvbfYx5UJ40CD7knEj/Uilc/Ag",
-	"oAxi2rVrs0R+YHRKGjwOCvoGOqsnds2HlliBEI3hd9BZm2ziAJRSGFLdZUK/QaBRPBFpBn+l4kgW62gn",
-	"f6ZzWKjcskpuiHMY+hkvSgrM5Icq3+1tm7ZdqLZxJoa0EuZ6k2+8gTBdsAdtfgvp3KrHtp8+tcUCTVf1",
-	"WmePRBSnoptpV5LbU0mixq506BEVW2HmPO5/vzAKDoL5g8ZNqOs9o/lfte8J2FVb1xuwnUbx7+2AXQ1Y",
-	"sxGw5m7AthH+aXuXDVSeaod1LGn6tnePJHxjJiNx8Hem58dilE1XQoe0AFsApRGakUy29k3PIIVnoKTK",
-	"U8jxGSFaW8QnLVc5Y3cPtLm7fRM6c7WxE7hfwOuPJM31hCo6cMrr7B5Us5cR+lzpkivQMNbRkXzfjJG7",
-	"5CucYIf3AhU2uK4wuwEUx/i/8abfZmVBZlQTygyoD94DQWmEQHGNXm2pjmQvT+0W1FT7pdVQIOmJWe29",
-	"otaM0KLNRjkYxxmAg6teD8VBeTg4L5rtmtVW9CEOztaWmPnoxSdQtaQDyN7yGvWW1+k/PKEtade6rno9",
-	"K6D2oygVWuPmPbRiIkfNa6As8DVH9QpKATsCJmIg2CjvJHGX4RUrcJD7hJW33SidbU5yxMcvwr1rPkmS",
-	"Aq2ssmICcndIjNfOgJBNl3PrQ2tm1YkL2f5JwfUnQS1Pk1qrZi8MPVCjOjV0Ba715c0y6vcl25vz4LSX",
-	"SIOyv4GUcTPy2vT9bKE+l5tK869Y9ts6lt0iX0qlQ0R6g1vYrHmv17YEMwRZbW7ZUlKV7qqRjfNCopS5",
-	"bWut2nigRbf97Q8Gg84Hb+pv/+7Xv+6hVNcAY3sRR5gd+amLHsCbbfY1Ts2JSDVMS9NDU2gENdr/kGZ1",
-	"/WyW/X0xdrtocaygJJKRTR+maFNVv3ELrB/bGDvRu5KZU2HtX3lWHIupcHNVFNiX+ZtI8JckEkwrTMqI",
-	"s2MImhbqncCQXdlonkdyvXiXbK7RU6/Rr8xFudotuZEOl82jvOZFsqrHlrYBEQKMAHNzxln1ViySyCOe",
-	"gpwkcn+oPENcslxSnKTO9uWEgiYsERlRkJF12RFTxn1R+WM1MusRKOw1ST+2xqWz3dBe4xk5NEB4Aj9R",
-	"gGU3qfnPlGVfL3wkHBjLRPcYHWEAjSDFuJDLhNwBAx5wAnemQiE6pIR8QuOtwv2w4/LkuhkhPT/rgn8M",
-	"YuUcjDhfWq0qGB7CVtiYYJu743zujo1FtbGoVs3SJ5F6UUbVFUIZjxeU8h8C248GxouCLg8+IUxoKMzw",
-	"XNmYvpup6ZtuYaj1dtGTr0rMlYY0WSX2auZrk0X2RWSRwY6G6UfPs9OAzhC8nVtuvraGeuqJBh5P0JLO",
-	"pAZXJq49hNnx4x9WoyTt9DVHZNMTImpHfKLD1xfFkVoUw4RfQFgEQM8hnuGo5R0HEMR4Q+SXwUgKQcmF",
-	"mQpdJLZESe+CMiKjAJjRPgfc6OiWqqfhh3X8tcewki/IWsjykohMQNAL6n5Jy00FQpUNVSr2WF8ZNd0B",
-	"zFtIg5LszAZCzqj9KaACxJplaexHoEIzz6iUhR4NLndodT6CoFQZrQsxppLKDtSycmLRBINZKmA2jX9V",
-	"QV1qdtgZlXOQuXGkS6l7sARt+NScr6zdbOxu4zWGJJrebwHafq7emKm5/JDPV1fy4ERdoiGAXk6kwreK",
-	"e3O7EdSKLeDoQ7nO2nbeai2ctea17do56bdm6CJadHu9o8a4pzwj07/1N8rvRvld62Y2t43bVLCTzlv7",
-	"RYP1Yu5KRAjtpsIx1qPzQ8d9iSgloToRacJHDpYWadcGgkciLW5J8wDP8lSEmLsxADxF9yk0ZWR1wLQw",
-	"fQR2jgnTI96FXHC65SARADuk4WlK00ZMYEBYAQ2nQt7DLJ2DM2ZqvLXWzrVGY2WRRNlUG8fMJja+iY1v",
-	"MuC/oAgFQHa5XWLxbWGLnPcthQToF2fPGUtkKuvLvDIkwkxI5ZsOTED+GICyUxraQI1ZnLGxkBnwQcY+",
-	"30tV9c+h0BcZi41yfFd7qGut3SYBMXls93j6rTgECde27eyaJTwW0t0qZ9ekzXBP06Jp/jben0vWMTmS",
-	"3+EZkMDhs56TpwJelfhrrvDRyJ5ySJAEQO6tJeCC9kcjS1l6cYhBBEhGNMjXgxpxULSlGNtPm9vFx4DW",
-	"Z7/YCWoelyd9eLXAGLLPN7Z3z3aUijk47fYu4Lodjyw4qZHhc1PWcjbUIJzTTkGYWoYiZnw0Wg6OeBZu",
-	"eBFg0MjHs0cCkfnkaY/ge8ubNvskkaXFfalSyMtG4MoexPlnb6v90QhbNGfxTD4vC8nlU2gdFgh2UG4J",
-	"VF4Q1pcR63Jp/u4Ax0K2BInWFORg7fP/+ssXn/7c6PFAEICH10EWWuV+Zz20czC5oL1lBrQHZDMTJPVc",
-	"Zyh//4PP/+6Hv/7Zd1/+6c9mBoT+srOPxyGlLRrRmmtx2ipsr9nr5ytQI+NGXj3FfNkMyo2rb2NOrXiv",
-	"4JacxjfmcNOc6/1SdZUsx7pVwca5iImTatFGvC8iZvZ6EZKKpbnbEhGxYjwAgF9971w2BciTiwA0qJaO",
-	"pBl++Gwtuo+LYO4AhMs2YGrUWs2zqat27VZi87AJFnFKSuwGzenLxcyBxPRw8M9fcg0ETxDupNJWfAe/",
-	"PtP1vdIKPQfXcZ7G2aTW+vBJOXVJdI8LoUcWovUXeVNDY6qcFqwanDcxPElwWgDQZq7kfkulLFE8Yh2e",
-	"cNkVqW4RVn6qEhEGbLvRKGWrWgo/SFONtS1TJkb3tvmTMmfhn3aQVBAJjzj8esjDteXgUnltlwiSu1xS",
-	"fAgnaA/DOihUgwKdFeB0ul0xgvCqjDBDAXMhuCNQmyoZHwsxCi3NIybwVgT1zRSeArS6jy26RaX3Qann",
-	"gJ+IOUCr5qEVKEdMm48UnLWLuItKy2g22RjyfM2r7Cd8FNeAgkqbbpwRacfMLMDNn3YPeFsBN8E6EnM9",
-	"gbbcGTYz2OFaOKev2YCxZsO4D2HHczzU5U49q3W4jrv7uZF9Hz4xCk1H8FSk74qJ/UALjdGjD5+YbUNE",
-	"gBWb+LA4ny5SdQUvf+x8lfzQE52JIR11oNWyR7JlmY4KfgozLVj2j7g3NsyF/kLT2dkXjFLVT7l9AxSn",
-	"I02hUR0xuQfxa1psPxFpNuSS90UasLdT3uOSByyJdTZU8jhg+6NRGmsRsMcjyAd6Nx/ygN1T/UwF7L46",
-	"yamaGhG6KIvI6xITT0cJj6Uu+h7Ljrn09ZzeA/MeNEQJpd70jFSSFISrQUFKFhBDSokttsxXBGegKrLu",
-	"hJcus3xavXsJjVs8HYlupuvMKChxP09JsJnvSIK6jfI1zThWvzs8B9aZgAUwggypUp/hmp/t9+ORuYVE",
-	"BCsF/S4myZZgpGpsGk7VOGBd0y9jJMOcZQEb8Vybv8D5lMN5syxURoSJqtV5v5RAlymPhoceglUoQXsj",
-	"JEN5y+MeL5bN4/GEMJDZk/Qgro0y12ym2ChPEkjoc0AeR9LBqBzJI7nFQj/yHba8k2Q9LdAAwHGAp95F",
-	"ocylDcq6iNhrB49v3bpzcPB6vdQm+tvCFosz89MExmq9aYEVYQC9gfl2mMj41v7de3duT7Ulno7i1DZW",
-	"ctQVlLb0mzktdI0CkiR+G+4jrxE7bvbarf37t+7cm22IzpmIwqD4MJfFxy2rdp3EZktCwuB4IACKwkgr",
-	"YB2KsFHYCfVeLGM9gEctgkSsWSJ6kAIZKTTJ4bctCImj3guEm2YrRMHMkHDdwA2rp6bf6Gz4dn/v+Z3g",
-	"SVIoPvDuEmi0/17cwsxCbaQ5QqgkXEo7RgKZ0XFiNlngPnDs095niRq3SVmE7UjHmgqrQKJB8qT5h7Yg",
-	"IkZdTOIsSwTMWZ295Z8FxKjBriDATS9O0VVAf6dCq+QERy7xQLGO6HMJkwgDndfmkbxT5N6ZAaUReh0K",
-	"AA3MRCWCbcoh+v/purreNm4l+lf4dhNhLdhJbhLc4D4kbRr0I21Rp0UeXGSpFWWx3iUFcteKAOW/F3Nm",
-	"+LGy/JCHWFxydnY4PDMkz+QTzjQ7p76XA7KY/ChXtSajAfcMwGrhKDlt86Sq53rjzh0ClvLBGNip1pK6",
-	"+as5HFjtQfUU2Nz8NL7helv6wMW5UfJpWVhHcHpWxzv+lZ2+lbLEDwqOJ3/Jp5zkczHNTKFnwU4fE4qI",
-	"U5W9vzMLkPk6CuvRrted2foe1XCVVD0EEJEQIxfVcF7q4pIpmXVaYmiFkiYN3oofm6L5kv7eViWmUe1L",
-	"d6O9NzeuPLg6KMsMQ0fFqWR1hPJWBgo6quONO15cXOR/1LJdB70ZW3VUrXVfgrm3Zk/2eO/t2qzp7ytD",
-	"XmAf7Dgap/ih0lTlLsiIIdT8cTgJKKtsYsgVSelMnkJPNhIgXc+7gBcUaVMDdayHyxKUh7h99X+1sU73",
-	"xa+hsiSQ9lyiG/e2VL+wUckJLkAxJ/td2DdKnYtZy9VHKVjJrzwI0ZAz+3JTcmZgaaT4CMihfmQWI9eV",
-	"tjX3TG8kM/s/UarUCfdXqiguQZJIKCfX0l9zKTecLS8inTQ7J9m1vXWkEDgUOBEkO3g6R/rRTzXqFVx+",
-	"/hWTOALiME/LJSPxzYeykbuHAxB/fK95rSiDFVj4GBRKoGVtcakWsHOthV9IDrFAsSERm+HqblpHIy2k",
-	"y1m1Tu8621s5k9icJ6YsST3EmAn3JDI35lASmsoqDzhDZRnOHkox9MSdZYPqphBIkzPCpEFbN2rBxIWw",
-	"c3PjVC7lz/RucO9S/ZsFIUXPl5AiwMr0HnMGdyMItZRFNr0O17evID6/1ymHE/JluIWw21Uj0EqDkENR",
-	"0OJxi5lkkLUXrVN1dvDEKQYW9AjLQgCjVi04z3j6i8YSEd3exQrQNKdguBzSaIoO8V5+Gk1MS2MfCRIb",
-	"Vu1JQXzqnFuDcY4/zkwgCjxqtai41Umr9Zuk2X3CjNXiUIk0ak7eF+aGyzHZ4vBM3S/5QiCq3PHMVaHR",
-	"o27KaTdKPgszmKOmyLMrqZnWqDGqdm/s7ZYcdvQVezS3kcIfQgi30t1d728rHr/lKR+9fdR53qF6iN+k",
-	"iPTQqDh1uAHTxiG2ZFOtGbTt26rTLSHG/lyfOPoQYLA06W+djRwEIjNidY/q/fYrI9XaX9cySx9n+n9L",
-	"IbSU4mfIrrvM7X0msC63qmxQO92ZRvHxI3Qi6PU0Mj038B9sl1EfhEIgu0gZkf86R+Lyweoc33R+IfuY",
-	"U5crsttcNZXRVVNWIfIlMJidCdG7RBzXkSNyKn+ZPOK8GtXDgX83HrlT1pBO5HXZ60uPZbV5UEHKDPWn",
-	"ywT/D7kh+rRW0EenED6dySdTsTuLSFOU6wcDLoUJ2YC0FCwW313/tVjQuvrnpx8uXqsn3F+oJvzqMKYi",
-	"74MOd08b9eHd1evL55fqyYd3Pz+Fl6SHr16Skb//2pke0M3EzBkvNwRSMN35YdANoWClohls53tSfMDO",
-	"64ojSL6npkflu24KkS8T+A3hwZRrAShFyiLxEMJGeutAcrr7/5u2xLZLft3Pv1x/XixYKu4gbo2Zc2Fu",
-	"sTPFqFlXtWPRMtHSJ8+g3iLpM/UaQQaObI8+oIpunPpxqb7X4Mgc7WBiQ6+8M6EzbmTrdGu1Np0ddC9Z",
-	"dl6VWKq49fsolfQ1gZA+gzFENH2PAdf21pJNE2QA16t4s0GPS/XRBFoxKTCONDqy9z7crcB7yOGI2ukY",
-	"9z6sJZL7x3SjBLCLxU/Xv/26WDSIDkPQQEVcezjhosGQSCw/QGgjUkZ8mTCNW4UTK2x2n+qPN9O8GXbj",
-	"oSJH7Xw/DbQWgmuW7FhzSI+3zzSOl0v1Hk8GUhdJEe+scJHIJMvybHKjinMWGt9hL5z0vlQ/OkWvXTAB",
-	"kho+2lnuT7TQMCa9Ilt4IN1Vc/nidfPfVy8xbqM0ayL9fuOeP2tevXxFbiHobqR4juOBje0N2yB/Dd7f",
-	"YxuwKY6okhoKdOeRgs1q8t5OJsb/qRfPnlVqxWkz1dIIwqFCHyKpipU+W4aROTznw6e8D4XdjLw7Yzsj",
-	"dzyRoKsAVtBIEUsub78lMM9toGbfV7CafzgXC3DIL/0ShpBIiAllKylUmMh+cP2Vl/QHpKNxDvwD830S",
-	"rrFxpKb3ucRFva6xBI8kpuf7fhyiTDsSKfpQdSP7Fd/+/vZvAAAA//8=",
+	"7L1bkyPJlSb2V1y5NGNVE4nKzLqwO9PWqOy6kEXWjZnZXRx21yIcCAfgzIA7GO6RKHRPrVHSymyvml2T",
+	"zCRbjVYrmS77MDLT247tjrT/RcPm6E1/QebnuHt4RHgAAWQ2srg2fGBXBiL8evz4uX7n272RnM2lYEKr",
+	"veNv9+Y0pzOmWQ5/nWYs189T808u9o735lRP93p7gs7Y3vEeNb8OeLrX28vZbwues3TvWOcF6+2p0ZTN",
+	"qPluLPMZ1XvHe1zoRw/2enszLvismO0dH/b29HLO8Cc2Yfnehw+9vdP5HDtMmRrlfK65ND1fTBkRxWzI",
+	"ciLHRE8ZUUykLO/hv+mMES4IzTLCtSKjjPKZIlSkJGdzmWu119tj7+lsnpn+1EwN6Hw+ODg43OvhzH5b",
+	"sHwZTG0+XzexH+RsvHe893fulQt4D39V93ASZjqPqWYTmS9fQbvRZRzZV7buzfWBHU6pECxb1R++sXV3",
+	"ryR2ZNb4BZ9xHd+tGX1v9jncNaouKxtxeBBf/QxaDceTsjEtMo2f2JbNHwdr6emxnM2pWL6SbauBvw+E",
+	"vPaCyELofFVP8PtN9FTkSubxZU8Ee68HI3gjcWdlnrMrLgtF5nTCWkgeP6ms+oy+f8HERE/3jg8f2rX2",
+	"D/xqK51zMYGBtbKKG2YSz1M2m0vNxGj5C7ZsLsQpWcg8JaOpVEyQ4RIWYUSzjOVkLHOip1wRKRgxQ2JK",
+	"98mpYRSMapa6Z0TLkreY2QA7gUUjC66n5Y9DmS578IwLcvSATGWRqx5JJVNESPN0QmYyZ33yXJOc6SIX",
+	"Cr4e81xpQoVaGEbmG50ymrKcJMEs98/YPKNLliZ9cuH6vWR2JNT0wnIYCJkwrciDo6M+eSZzwwRzFvBI",
+	"oAeekzFnWYoc0vxotgn+GEmhmdCWcODFjJk2sF/TJXZw8BlZTM1v5UTcwnFlePE8l5OcKdUnr4UfIayj",
+	"zO0ymk9ho7jyb1yyZZ88zXOZ24XBQbp/yzFJ8yXJC4EzE1KTSzbXfUfVuHgl5YWLaGilhb6PmuQ9p1qz",
+	"3LT59776T/b//rtPfrAXpfmZuWDaKR9+3viWjBG9GMpCpK38hePvN8Bffi6HrfP5jRze9JX/giu90UXC",
+	"NZupvY3vjqNN745XUl/QyTOeaRbhtq9FtoTzQkfanGeqiTA8BY+OYkTTiSJTmaVtYxVSDzSdVEaLc1uz",
+	"Txd0Ahf8B5jQc/zkECfk/vIzonlOUTZ4Pf6c6tG0ZWeH5rfrSD3QuJV73kylYCtXDnjw3Lxmd7ZHpnLB",
+	"rlhOOPCQRc61ZqJl7eDLAX6513WEMKpX+I0Z5RkbMX7F8tYzldsX1h2qTUn+jI2kGPGMU7MkrYctr7x2",
+	"E0zkTBaatU/X/Hrjcy2yFT0W2Y13eA6aQWuXqDhch02W4v15MZwZKk0/X7aQ+cLwBaD1QrGcKPdBRSGh",
+	"oxkbqKmctxC7/2owbL3BDlffYH/v66+Lg4ODg3347+GztutsM4bH6GgaY3gnJNF08ndPTV9Hj8w/P09a",
+	"5rZLBug+ixMGjmQ7kvADgl7UZeuRNkrQdZisbdz084ViuWifTuF+3rYr377p7C2N3c/nhkGlysjKC2rY",
+	"9pgICYoeyHRXlGd0mLGQ2O+3KH3m+86MHEYDw2LDqZTty73A329WZPlgmlJzKRQDSn0sxTjjI1gfK0Cb",
+	"f9L5POMjYN33fqPMen1bLoN5M2V7xw8OPuvtMSPvmmc5o/AikEnfyAdTlqVA5kwpo7wZmcgs7XxOBFyW",
+	"5gWQpM0nPaKkuT5HVBjJGI0fhIN4bMVzsxTHeweHP/vpz4++fPD24E8+/eWjX//i/suHr3785rOzwwvT",
+	"WbdNACkdl6MptY2KPDeKhNJUM68LEZplcgHDtcMx3T2Rgm2zdii0+4VRxWjElOo+AdPvmd3Itnk4pWZB",
+	"FRnRPOcsJbKAYT+T+ZCnKRPb7fv92L7TQk/7Y99wbeMNkx3lLGVCc5qVGhCsKkvNMUwl3DY73/DuIyO4",
+	"rGbCJHEK+CiXSg0U1ywhM0aFvV8oWbAhWC3MLeN0RPMaUYa6AkIieprLYjIllAxzuVAs75PzYjR1v+OY",
+	"cvYbNjJaPmrCSzKjSzKaUjFhSKo9ZzwcLslPn14QLkZZkbK0T5LHr8/OB6/Pnv/0+avzhGRcaVTj3RzN",
+	"sFR/D1Q1c+/SbBvCAENLkzC4a7JCEq4jolhumAF8d0x+W0jNwsUZ8JQspkyQpSxuiyucCsJjwz2BgSbl",
+	"QBLCgY7GnOECM6Fz828urOXXfPxDRTI5wdW+ohlPtzqFR0fBYqNRZO/4K/vPpppRrjy3/KyiwiDRjqgg",
+	"Q0ZSTrOMpXsf3vXKbXT0zu2YK7t5imYZYtuGN3bPucGKxJU5oqm5vHtkWGhvMMoZWeRSTE5IAuvWxx8S",
+	"MCEpEAjNOF7SzNypbLtdiR8Bt3Yz33adPXpeAHOwl+AQuE16bO7FWaHgASwt+fn561c9InNCiVmkjGlG",
+	"TMu3t+Z+28uxIZVVxreHtolnshBbru+DlTLHGBquL27OcIREGa4KL+98nWxvYKUdyTwtBQv2nqMwcSHl",
+	"C5pPthIoHhzeX0V4WspBBm2vJjxuBGJJ4NVjouYZr95UYIFmYFqFLVZTmWsmwHWl2Xutbo8AYczAxwQ5",
+	"JC/55zDAT82/wHJOCZiJeuEc4GoGwmy0cHBgvrTb8pKK5XZM+rNWUclsyYyK5WBMeVbkTNW2Rkpifibm",
+	"Z5YSoxDP5lqRcS5nqJbTNM2ZUsdE50tCJ5QLklHN8h3vgRsoMNeKKDWiM9Ycr9mBwGdQl6dgXYrRNOmV",
+	"8g/o6VwR6/IihWJfC+06zpmSRT5iqk+SM6bz5f7pWLM8IRN+Ze9hVdX2+l+Lr8UzmTfH3LMGgbzIGOgq",
+	"2fLYvLxPvgTmdvrmOblkS2VVmAmzJhK08vfJK8ZB0EtlZSXgdl0YRlQoljbXxPlgzFgzaoR2xi5P4JWv",
+	"BSHMjB0dJma2mua6dCaDPIJXAUqDznVGlVrIPO2b0Z+iEQfGMc/llZEjtfLvdBjRTArcMUGmVJX0CFZt",
+	"ReRCmNWFtgnXPUK1GXnGzLdGzqBkxkWhWZ+8hUX3DcC8TBMiSi4glBSK2Y0p5j1wqygJP1RbmVniyE3X",
+	"eK2jMJ6Dk922kjNYEsM8cNuALBrU6xl0yuZMpEQKI4jC7ppFgfUE3q36X4O+84UwB1vm/JtthYfDVm7h",
+	"DQAVJvG4prfMuFJcTIij7GOINSAUB+tdZW7XUYIQjqhvQdVeM367qt4Ys5VSEr0Yi6DVxpVozhQfgdBg",
+	"qEvmNOfZkgTfhDwX7sDsFlZv/TB7cPPZNSFDNqLmCIRWFjpCLpxSTYdUsZPS4+rufKNnLmR+iZcLbokq",
+	"5kYTY+lLlnK6ncDycJXAUpRdDGamjwHYshpb9Ri73b9YzpmXkesDADqfFZnmc5rre+a+3zcTtnKBkQR2",
+	"v3tJOPTEidBJfeyJF6WTyAwSw5Ksm1zOWQ7fEU0vzeUFEwNbox0QBEaBpemcac3FBJ7QNOXmM5q9yU0b",
+	"mjO1dzymmWK9vXnw6Ns9xZRCd07GBsjOVdO0+hJ/AJYsCw13FpISNfcyWUz5yNxktjW43fZ6EUum83g+",
+	"PHr4qOL0fNg0bfb84Gb0/QACGZoj+5l5vGIUEIkljP6l2MoRffrjR+udsPaRHP6GjUDAh6A0iFWrrCod",
+	"XQq5yFg6YemA6opVN6Wa7WsOtnBRZJYNohG45gLpVRsagsS6/hsXCtfFDdfzIVhdmg4ClLq8nrKMX7Hc",
+	"LkonZwos6BP8brn3oe436e0xkfqlqJPCwjBCeOGYJEY8hFOQkDvoxJVXLL/bIwn4+VCyShP3d8qVmUua",
+	"mMNpHzGj5abJCTEztSEmXJMxN7J9h90zL67c/8YXlxy16LVL9AuOWnHGrnDv1n7xAt780NuTIlsO5EIM",
+	"gp2vruRbKxTNmTS3jLUhaZkZkQnc5WjdhEgmbASlMrRAshyWmw5loYHXgU6W/LZghVnUuZ7iIls1aZBT",
+	"zSA8jGaZa8/oFGFXUgTrNZQyYxQktJzNaH7ZiRqNUpFdXfNAOh9xt7NVune7DBC0AD++xpag5O7JmgzZ",
+	"hIKEPpVZGvK2lRSmNNVFt2N4jq+ajwrkeJFh2V0vh+V2/tiqL4JlPULJXEr4Ly5JdGTFbEbzaASdYuZi",
+	"HTHi1RcxKWipGDn/TaRVPc2ZghWq7Lks0BXYsinWyPqht3dFs4K1THxBFZkxqoqcWZN2dSnM76BpoRGr",
+	"F+m/1t+H0DH4VSWq2QcnAI9wJ7/cm141fLSMrA1jDNwau3mF6+Npo0KJARerHqGAFfcaF17z5vJHNcKA",
+	"KjfFu7Zr9rRscebk0u6CTskogjiFh93iFNriE1rGaVVGiqQSCyODxXfE60IsK98lEKDJFVFaGupiYpQv",
+	"55qloO6hqUJN5UL0UYgJYgdXTons//13P/pB7KDA2G3Edvf7+pXcKO7BduMv+IbkZAlhHRd0sVDlEYPb",
+	"qXYJwUXdJ6/N9SOk5mMrhh/jYeV4gqfU0LFhpBCu71agt+UN4TWg+tCXpeXFqJpoBcT7ESP1at13uNDK",
+	"gLBu9xGc3wLit7ZZ6Ngag3MGucKWS1bjedUwt8ow2yfglr2VeTy9YkI/oZrGDyTojnJMEphU/5MkMGeG",
+	"VidhZz2lqk+eoRuqVIrwWNOckYyNNZEFeDVrqsHW0vkaabxJiK2S8ms/Ubd1yY0KzHt/NLJwTSZcu0yd",
+	"xaxryIm3JBfuQsRbI4z9MQtfTp6Ki06tfOkXlsiZKGam0wXlemD3KFCYTFuBtmS4ipTZoBDgLEhLKU/x",
+	"zMhGvb0hzagYsUEmF8iDrrj5Xedu8sBn51oNrInWMFuuLt0HNNewjsHPLn7NjASfQJSKEcYGKR+PWR5K",
+	"b3bXe3vv983k9q8oBPApM0uY+lvK9QXOFP7+pZnuEztbePIMp3yGM4ZHb6TMvihnjXoKTP3czRyefY7T",
+	"fwGTwS/tElz4FYDHZ3YZXvppooTC1WX4sVuO2ms25O+ZXxGvOMGyPHGr4rb7hVVcKrkAe99MQZpGCrB/",
+	"bLKSz8XjKRdM+Uk9F0/FJONqGvTsmGNJabnAZkc513xEDT2zGcsnTIyWm22kawllyLI5vHrLNv1guNI+",
+	"2K0hA6I5eU2eoXnnQ8/wNNqJ5b+hNVf56m9e2tfqTAHGVrZiB9B6vN/YrqoT9JJ1d5NYzBQWZNetFdPZ",
+	"e20z9eozcgksYWut83FJCpFNi2kOjQugRRT0U9rQwDjKIU1uI7Gii3w+ollmBfROdj48/gPFxYhF5Qgq",
+	"rCgxo4JOWJ4cE3gZLy6we9EsU9Dn1prHlKoBXa18Osse9jaieb4ktEUDjdrbOgtljlK8cBZwvvXymXv5",
+	"gwue/vYm1J9inm5MLkXezTReKJYPeHpN+r9iubIb1yWDpl1vssH2Tlxx6xk3Epnj78ePU45RU53Q3Vkq",
+	"h105kZX1XstR6oJQqK/vWaeGPTyb3E2fL19VG7JPTyvt1QdzC/eT6/p27qlK7zdxX/mL4uO6t964nMOV",
+	"lsMZF+HTw4YOX2eyawxw9VPfwSBnKHoi972Ggg30X9l/fIWvvQvf28f0XkTOMD3vTbieFsP+SM7uSTrn",
+	"+4YoJkzc8+P5EH6uLvl8X85xVfbnEgKkccgfepX7fe3uezNi40pfb0u89kWxMsuCq3lGly5fyzL3td18",
+	"cfaizuPXf6OM5F/l6as+OmdMfGlfbTcuO0I+sx6PzYzgDcJdO4uqMXuXdHB7ksbHRUA1thde7O/WU8mt",
+	"3GG3d3+puHnXyUZB8KCWWWod+5jjQzMj9fgbbqMsvKoHpJMLZMdbcwtbUmSsVU38PqJNtlIGBdiwA1k9",
+	"0HXGMh/YMOMmWT2TOZnKBcmkmNQsjxC0NpVZSoZsLG0sV+CRisUhNSlqF+Zvx/GqU3s+RvCIBVUQcC0Q",
+	"2MoMyIO0QGdbuOPz8KC2H7bmcqzTnBAyp32/IIC83DHvyQGGoDQ3Cr/ZHEyYyFIMBT0hB5Y9gMu1285Z",
+	"b8H2tCNkG/20eNtWjOX7jFfhGRMjlg4KoXm2fUxNxStQI0UNRn7BxcQGbSsihSfHqFV/bUjHNmaAQIir",
+	"jVAYvqNYSoZLYmjEpXD2yTkTKeGaUEUS+33iYv5tYL+WJGWajbQhAZemjL9B4k2HPVtwkcpFSGyNj1pW",
+	"pNWS4L0dNSuCdXqEISO13qtMs3kUGue0QUWdwlhKLlKy8OtZIYqM3YbSX2TslhR+1/ONKPsF6pIfg6IP",
+	"87oJJT+QVCoRQxso93d+cnznJ8dfHex/drr/a7r/zWD/3Z9+/XW/8aDyrD/Yf3e3+ucnd3/yx2AhqIhr",
+	"f7tmXdZsE/lzfbymffd6suBqGJ9VpqxV4XIf3crnH7PGuFLYXbeUX72DAex0Leuy9ya0GhGXN/m8IrNu",
+	"y3X+uGj3RgTvdbMyjfQv+IztcGIrNIHg3MGJdMmyUz6fsxSye92zVs0gBFws/xcc1IN12sO6RRtnku72",
+	"7G1jXe6kNPjFul/N1Hp0sEFqlBHHtjNVB+LXelvxprbl4Nr1UTiV7b6ZW/hWTTguBBWNN3A+uELgYdBV",
+	"uValSQc67rXbcyyO7eYQf9HQ+drt29murPY+qsumAyxjZ1692iiydogX/u3o4Y5gJ8ox7L4HIcCPVqZI",
+	"dmMEoepWMRy8W80kdq54717pPu/Cbo8efnbUuJWa4mOYoRWETYy5vdy9mXCDYIln7mPnobAtuO4uVofv",
+	"drleG8Y47x5rxirZuPoKlgeCdRuWldyjc37v6ugeWEZVUmVP9cyeTyvsaar1XP3k+N69GhTp0cF/+pO/",
+	"syo/Bn1yXY0j5u3nTzZ2D83nUM9gh0diPr+g6nL3lqgu9TVcPHmfnIolQBIR9n7E5pok/QQpod9Pej77",
+	"+4uzFwjtbhERACSWQ55UW9WNlVpD0zbhaKaPlonqn+GTd3eDezBmj8A1OAMMvEBMmtH3oXwEtFxz5GNN",
+	"kK6XEMRpDYJ9jSm8ANpjb3wbbH4SIOo/PDggoynN6UgDEH7OAOy+IRXAkd9W1QIZiCpmJ9ccJvzqcpDA",
+	"GwL4gUykqueQZjwIjJ0MgChGb7ZAQV9nIzc0rvPlAKAG2u9WB0ILt70VnnS+NKKV0oymJcgPwDXYrOg+",
+	"tp2yjC5d20nP4kJa+ieXQi5U4DdC4KPavO4fVUANHj3oqN+ETqCpLLJ0AENqjyDVEmdGKHl2+vzF0yeA",
+	"wnZCQJg38qUTrFu7DGTsbknJeE7KrGQHX9wdpThkUyX4sS+wY4fRwqpMOzFe7FFSGqRcAWyMvXBTM6gh",
+	"Q7oxrZhI3PZfspXoUDdwC9jlijgFtNQ0G0ABmrWllUyfqJR4QK71gbBhB8Hm4gSiS1KkXJ+OXEyUE6Ws",
+	"E8k6oSbwL5vh1lWoMg0/9s3gn74t+POJa9CN46nQsbxYOuoUshXMBNBDdFtpHoCPWkwlmdGUeSCHCTsh",
+	"ySjjx3ixUgvgBZg68IXjqHI2A7WRC9Ynr4osQ7RtQO6j6pKl8BEvgXBf/OL85fkxuN3ncwtaJkEVHXv0",
+	"PnPLGHWI5GzClWY5QpqxbEyo8nIAohTKGUNcTVzOCuKR4T5TKgCutAPCipb5IJdZ270oS8MSLAG1MQOd",
+	"IVzGFsA+bvzAryL5bd5HrBiiaNAsQ3lIsAUxArFeWnM0bpClTSLNniRY4YkzlQC4mwXTkO7yBOQ6mgKY",
+	"8CmZAsKzRXxF3Fi7riVOXULu2Id3E7PbXJNMyktl9gbjFFasd3nYNnG6Y7PXWbuczTM6smnWfgHdSkUW",
+	"0axt9wXM2UxemSW8AAL2qLR4RrJiJpSjHUecfXLORjnTtpQQIuIxeM3CrZgGkk8++SRBWLyxLHKS8glH",
+	"ZL4ayK95GXev0+pXDWUR+DYLx2iEC5CnLeQx10syZEbu6JSZjl+0ZCWbnwaXLP5z58ToENorWnvsV/tW",
+	"ot5/nibNyKT10S2AQDng83j7DssQZM5yrRwu1ohukfqO0giiZ2hIrAi4UziiyvR77nLw615Z5VpAhT1T",
+	"ji+13oc7joYwXe5e//S9XjcKory5bz0Mwma+opyxhdG9TUG0HJULothkZkZ9AoFqBytthm2moP3aD0Lq",
+	"QPY6ePchfubbMFw2QW2p0ApOOL6ONoqkukS+MlUHNmWEQpmn5vo//ODFyCgkQ0UmG0kx5vnMXFtzWijz",
+	"35ypYmYu95yMzPaC6GSuYNqNm42mbHR5Tewr10YuF6pLVVRIpczlwv/NlZWdoIAFttYtyG0N1IVfsOvN",
+	"z7cS2yFhpVxzD3su774gXHfswSmLzcUD05aHzgW5ZSqzFKPcIk0Vtkzu2jJoj/HVLUOkU5YW8xUAI9dZ",
+	"caY0n1GNbCrLXo+h3sHaCT11n31414v5Nqwbq4QCNgITHFwkPyPPAU67mQCM4/2cjfTAKBgIvrD9jN7P",
+	"ec7UtVbF3lyIj9rtErywUKqtybJoIUCZNP5CzmVuhbbwQB4+2utmHHOsuSWtmsNxKbKUBHUQOslh9raJ",
+	"Hxr3q+MxWLAAOFTve4h4hrdbhwI/OhJLrfkCgJ3COKG15I14FjFJQvGJ2AJKcDsy7GaUwxGHSIFldbi4",
+	"HWnSaQaazeYZ1azr1mhrO68bF2sXflBY0gY3e9A7y1EDiqtdeTVJulYIr3Jqg/NUnUp5B9jdrAY2Y9m3",
+	"ymF1HNhOMcKsKlwnwNlz1FqLhw5EgdrNWbsCa2A2nt1XJJlW0emxVBFk3PA0XxMYqbazFZhD18uK0RVR",
+	"npKYnQbsZrC8FzNABQOukvRIYkvlmH+mBcI6M+uEGmbSLGty4l73cUrJgnLNxcR8Nc/liAGEjPnLVgkz",
+	"/0S0CduWF/GSPnnrKxsDD+WKDBkXEyc/9bB0FBAvFngMhKsm/Jgd5Wrtf0aXwKUBah5LT/Oc2JrhHQU2",
+	"N4NIT8AWfVjl49NXj5++ePH0CZo7zPrbArYAcjhkIzljlpc6vHOzGnif4xXeaUgeMK45JAcCBFYYixPU",
+	"8QLxZNCRoi2qSLeXeVlNqsPbJW11taFYQb7LQbT17DoCbYjvZ7E3WQ176Jr9v4IiRlAXculMq/gnkB1X",
+	"5M3TV0+ev/pplzHVU2fwnsBxlvsXkknPn8FyjJW9KxfbU0t4nkJCrq50O7OzLoibVGa3kA7ar+IVjrdw",
+	"AruzR1WWbZcmqap+E5mnWisJl8VwreN4AWK3ppfgyFhYIs/YWPfI0Fa+Z3wyLaVoqL2s+uTpbK6X1jIO",
+	"kYOg2xttyl4V/Y0EWxAJYpjuNM84U3rARMvNBJl0oTdc4eUkpJ6ay5BlirnJ8Bxr+11BwBDUYEdju4XE",
+	"U9bg76oujqgobzvrI+DaFmlwxdu2BmXK+CXLlqtnZgEW53TEbOCAkAvr/rebBYU6bgRfFUmotuiVcbbT",
+	"ZUcQVTjZ/TEXXE0RNLOd7XQq4t7BABQX506BpJMJ09BWskoe2lSq2VTk+OMSJnYlG9zorX+92/gGr93t",
+	"sAjSDb9otfaoSFwoHsbKnLpFMeDRN4N7VjZSPnxcNheo4fGgIQ7p3HAJWkcplCOyTyKAc+0iQ0UVr6vy",
+	"VlOuqL2h+orcopXPPZP5bHNkHTmw2nMlrcC+HalyCPoLV1g8OAQk95qdQ5ZObMOehzUjqNZali2gNYJZ",
+	"y7F3T3NBhjkdweqX8ZHffve//9ff/fN/9uH/+6t/+of//N/8zb/8B7//q//uD//Fv/7uH/7l7//9P/7D",
+	"f/u/fvcP/88//Pn/WI/9O3pwjZQAb2cucVHBDrLX9PDz0RT1RENC/iwrVCDtVa6PSQLfJz3rtreB7mFk",
+	"aS4XNnbhhBjNv/ouVLCzbnaR+oqYJyQR2K6QpoUAu1XgeN24zY/v4kbihrm5oaOAXOPIwwNBcOUCTzoy",
+	"lYo9enUnWEVp8z6gKFU8WpMrgD94fP6lEad+9eL8V2GrQy6wGEVTaqrg5DaareWnOANblR7vP/x+bOuR",
+	"eBNfKCfLSttE5UB992f/9Lt/9p/9/i9/992f/cV3//2/WptLs9aAH7PemN9K3PowTkT1iQunh0qOlZcp",
+	"KVRBMwz2upOEwYRJjyQzOeSZIfc//KN/8oc//3ff/dm/7ZF+v3/XlV2FyBjbniEdeskiVSl6q10ODbGN",
+	"C5KYA3I+U0lNEQeXhPcwf7YuU6LdXenIk0KFYwL6CCg4cB0oyIcCPxwIkYbMk27kWzFbNvuFFbPKGUj4",
+	"M4p/E66h7gegwADItQu3c8rWylD1CELLpIVYzC9UFznr4QwrWDPgieSC/PXv/vlf/+5f1LeyC4/HdIrD",
+	"Z9hCC8e3roB6sR9NJ3hBCU1bdgEDrtwV5iKuXAAWaFQ650OoWedDFrG5Pnk7lYZOOdy3tra4j0KEuxcv",
+	"EilGjMzMmnh0ebyzwSqu+puf4ZpPozFx+3NtxvZqTzbe/VIWWyWLPI/JZB1kMWCHrSJUW15H4IUFSqPq",
+	"0uzBOJdrI/SbJxt62m2gEnS580ClstdrBiphUMtHEKNk5pOzK84W7Xu2hRt6JGPqB14nlKT5kuQFJLmE",
+	"d0tEr+YCQsg7R2t4dlqxLYF8GVbS72IwWps0sEnJO7nYxrQb+OjaXHLdSQ692V+anW7QXVNfbyYzVPei",
+	"6p3FA9RweK4juV2zC0voO+cYEABbxAz/Pv2ig/nlN3IYjbIVPuzfs3HMBIox8g0hyFz2hu177Qx3vKN+",
+	"YW9hS3c60VuYoFxxI8RjiwIui4r/YUX36ZEjYtlHj9z3fpIeeRBKwQ9LQ0KPPCLWKtgjPyY5G0OJ/9BE",
+	"o6VzTKPrMKahdLmt1hptGHhgMN2iEj41o2lLuF5ZWm9dTllYZ7d+7dRRDsnT/uGjBydgNxHEmlJh6amy",
+	"grRDj+Bt0J/xELEy+7S3HlC0S5VXkHXjvZjfvNUA963rJbou2hWosFyBns1Zmhv1Qk0Z02Sey0lOZ1C3",
+	"UZFG6uaGN3OD3iJXtTcDx+QhVJkybU7IsNAk8SbtxO6me7JMqmKNY/dCQioqy10m8PoorTLhccOqgDHR",
+	"ICoUBPFcVemgTJe0NLKKB92CVnEmF7ejWLiOb0K3MOz741AvzuSiCY/xfQdkdPOonMnFcz+QM7l4Eozl",
+	"TC4+98M5k4u3fkRmm8JBmQn6cZ3JxTM3tDO5eByMznRQDtAtjw0ybS/A+n24IDeOUGoP/j2vBf56Ewa6",
+	"zFEU2CIGOFIYsbt3s0tIYpSaKtTWIaLnvIWzJ2C/4mKSHLtLCY06GDMIpi4qUh8fSBLzaJkco2ADLg4j",
+	"2pSZDeaVQghsEnIfTJNhVF6fJJilYl/AUD1ITGRZ2v9aJD4S4LiMr3DvTekVwyi+E0Lxoi8YyZgGqcJo",
+	"6wDE3Q+DIo+9p8w9gmgN02g8zhwu4wRvgoQoulT9r0Xgt3GrBncDTaFaNU4aSiGayaEmei0f6uOyFyvL",
+	"Y1f4h+/PGntsp+iQrDleqz7Xz/k3F9adUaWGA7yprRu0Rw6JkCkjqRTMCMXW4ksFkfmQg3AM77t5GgkZ",
+	"HsD2EDoUhv6zbGmkZWhJ00tz4iTKAX3yGGKEFNizC8WIBK+vdUE4GyvPiVwIYlatgXFdNe3fP/rxox+v",
+	"M+8/pppNJAq8bj+BiMxJg+tiJgXX0m7OlCstc6xZDqcw5qBzbd6sBLAqiblxzHcmAjhAgmiphkkFm7ZV",
+	"W7dvrmh+d7KUm8+u19CCFV4LxdBmnK9fDvfilqEmK2rq6Xw5mHFRaHbjJRq8tj0oVzmGe/wfEz5/5KQg",
+	"nL0LWWmuSUgI9R3ZFuTeEqjRar6n0v69vULw3xbM/mzRSYN+d8sBBMt2rkyF/V5Tl3IM5dZVKT+nG4HU",
+	"34rBbVGWq8HGVsNK6Xz50h+wjw1cuyvXvKkyc3bHd4La+9GTQ+f1X83n361a5x2zxR2zRKmYeLFhNJeP",
+	"VkyCiAmr0eqcCpVBOUIM4ehB8L+NRGI+ZhLT9CfmNaPwYqfkTpKyBBSRJGX7pxfJXft52VMQblGGbzHR",
+	"jC1bhXFI97959+1R7/6HO/tfne7/+h0+uP/h7k/u7N+BJ98effjTrw72P4OnLdiQFgZ0q0qPmwFEQpZE",
+	"fHusNlaHZTshhwdVmL8K5se60A2IoWmHUfwpv7LRjhArVQVCNPo7Sd68Pr8giAF7eE/N1D1oMnFaLVqA",
+	"UkWoMw31yamHjwSwq1whfoYiSpIZFUtix4M5YcpWClNB3z9U2IRCcIswQ4MpZXqoJJKBSwpzaG1yiiAT",
+	"CSozoQK1Y4dq5iqrGSqazTVJzXsIYFoI3ScVSG87CMFYSoTEPvobQUF2grwEgMk1NPTWvFPnEJb8oizh",
+	"5rFtu4lUpl+WtsES7o4lBuNowvzh5jcPxGENJ8++2CNHtR8s3CjwPEmkiBlYVnoiNwBkBQUKTukVzQpG",
+	"hnR06TxLCMzazQCLPXiA9DZoBQyLtIivW0dE3zQoZ29P53TE5jRvdeW6+vrBix6RDFAElBHH+uQlBxOw",
+	"dfdOaUpsQHl5ER0c7D8Yjj87Gt9/+OMfD+8/SOkjen/EPjv6LD1gB+zBj+8/2j84GB88+jGlB0P62cHR",
+	"8Mf7AHK82r+2Fks0oIOeJ9Pq1kWpPeq5N4vys4uLN6TM2Fjp93yMAbAxbrFZ4YePwMTyH1n1QUgcXb+a",
+	"sE1v8eUm72ym8th2q7aQLW0f2PyObRDY6e5tEEG/17VB2EN3+zYIN6c/KhvEloV5tjxPbYu2pRq/E7a6",
+	"xaJ+P+zm3ar12zHHuA1u8davaismzA8VUVOasxK/Pr/iI9YjOTPK+BWzODHW5YdfcWbUxKqWuKZsSOjt",
+	"6x8cRgqGPMZEjk31YZ8Q0v5hE1YyEl1XWR/2XiszPUNFPRDEQ9i+Y5KMuF5CNFXyg29tBkrfPPuQGF0R",
+	"Eq6mVJFDs3oPw/oKZfInZmei114KncsseK1PToVNV3JYx1CXMEiAOSFU2DBCzOuBuC3/e8+oCcm3HxIL",
+	"ZgyfV4plfLs3giStvT/8D//Hd//2X/l6Psd7Xz5/Y10E1XIVHYCIUy4mmmaXg7ayk10qSLgso5b8Ijaj",
+	"vF6/9ejhgw5haitS/XyciU/2m7NcSYHWqWD7wy037X2oWpS++6t//fu//EeRHKIbmDjmn9YmftBh3oVi",
+	"eQfVp6xrs2CjKdUDOWcCP9tkNmFJ1w5YrW5wcUYGC70V6G2VNaxm0dDLvfL7e8HH61wHMzp3pSJ3XjGy",
+	"cdw2nGb1+4+vjK476RtOC7/76Kaz5SZ9nHvjmdGGs3FJ9B/ZdK7PIjdch+r3H9l6bMGiXebR9glJ7L2V",
+	"/6rX8zOoPMRdum8hNFFaQnVYRDawkOM+FRiqW+UMotWGmOq7Pu3VZSbhINZNdJfqQ7C8u9UhoOPnJZFV",
+	"b9c0jYEA2q9suG7KMVyTvcfckS5QTGV02qqWoUWGQa+AFsLHYwZ2LhGvdhnpaQvrn/umBQTXlldrETG5",
+	"IotcikkJ5YAJJZHkmOR0NGJzve88rEmXJIwxz9ig1T7poj+vhR2MLGfAt8CmqoFFyoVC1Do+mnq4twVV",
+	"5mznXaE/4xAQZx5qFIq5LGR+yVJSzI1GNKZ5qYKh9iQF6woq3RadbUFebWw2U7oCjd8IW4ZKRzBNDGC2",
+	"ZIMRzCdlgHfp8jQk7hfGRcOWocxBBLMNPe8WvoyHuwxRxr+DqGT7wLbZhu0AaW10gms+YVpVkBk2L5fi",
+	"iSzI+imJ26EpWxQwZERhMa8yGcSdx8rBrVmZw3Oxlg/u2tgcdH0LJud679c2PIc3ykdgfg6Gsxt76mpE",
+	"pWPy+PzLHqApGQ7x8/PXrzrC0kwZazHzYYYigGIZPjiU8jIs/hkGNNhiYfXYj42AUJA7rHavTtDoW9s1",
+	"WJoO23QrZ+82zt2tsJrbYjI3yF4+Gsay8827jY1Tu3JEWVliQ2KwhsN6pe7Vpboba2L7ji9D4CGrKyz2",
+	"J8NSbdlBM+MksNwjUlmWGWnPuvnxPUDCWhI6n2dQta8C+tazcuaIz3mYK2mjU0miZirpDOFczwe4H3hI",
+	"/Al6bIsExBX8fIOd3KZUEafZYJ6zMX+/3q9oqA/eXJ0PM+ngwz3Dt/42xcUbSPJqNEe4MX5RW5Jftg3y",
+	"gF53fRlCp7dwGZb9XvsyLD6OsoV+TjcR5HFtRrBRcsEGLOKjM2fvPLsEt3lbaWCzO+RvyeBmyWBDTv9u",
+	"1f7vmEfvlD8/oTxbXkhNs1gh9xGb65jh+jUIZ4r1XC6LqlSaNrvPUnL+xePHT8/PbbiBLZ9DXKshFEY3",
+	"W6UN5Y0N6BR/Uh6uk7tsBT+cbap31mFPXTVuV32KK5L8HV+A3sUhR0o+xKAe3SIGMF9ckMN74Pvx8i9I",
+	"OaOupawqXKcGoR2CPTo529aXdCI62G5loRVPwWZ//vK8iwk9pcuGbLgC8KudomrQKFj53dGLFBhCn9Jl",
+	"DSc9xzJN+BGk3CjZbcHqGNtRbOcAXDtAl+LeynQp5EJcrz5kHSLGTzooOHCzNehS2qi3HWLA1EoEVvhn",
+	"eQ57JY+oFp2oIF8qvYb17FYULvvduTRc67o5VXfaW1JLtOZiQpISJaTvvkhi520z+Tq4Cr53ETtga+uk",
+	"7SdouX1cpv1c3+7Slj+0jSbf3XGoBqracSC0rk312UYNLxQb+IID64WkZrGS1gSbSsvl1DZThKs7u2Mm",
+	"UOl794yg2f01tePaMbl1Jbk+w5tJiPBHt/tSXLD3uuNhWDOJ3dmFt55knY2sauGNefeVD1avr0+8LJKH",
+	"+CdTmaWKzGlOZ0wHmFm+NsAJgfWoet/WsKAWhvOuw97cDue4Ra4Be96Kx3tiYQnCbU16tnif37NaVRos",
+	"VgGx90YxoJrMJNYdgZzzMpjfpZpnNJ8EsSFWQlFgru/b3RuYNgb/z+/+t6RHjg7CTPwTG1Ay47qGjQiQ",
+	"a5bEHJixrf1TCfjf+8Nf/M//73/4r37/f/2Hv/lv/s0f/uG/+P2//4u/+Zf/4A9//s+++8f/042WfAqM",
+	"LvGCgpxmBI0JPhbHzCf5UTWW/tNHe9V+D/c/e4fgCge9Rx9a+sZAsBFr19GjVZPe4sopn6i/oCqqD28U",
+	"MHXJRbre4uSG/AvzNiBuxeGaLwLbwA9VDajYUkOzUgGqrYKhyjeiYpMy/bKI1cV38WygzZEpyxkaLpSm",
+	"mpE7iVtpKKjt4Yd7JAkK7CUAx+ALZNsBx1bf4s/f7dkKD6guDTDmL7GHyZkFzCs5m4Nkhb+VyxQoiNvD",
+	"Q5sltUs+5hnrAAhd3RLzkd+TbTD1K6nssUgsdVmjCVtzlOWMAPQG65PXY5LMMC99YH5IjgFmBWDAMdcL",
+	"ld710M9TxvO22rV0xgJIakskwDItWCjGd9mSP736Vua1/cvlQuHQC2GW2wwsOSaL6fKmoihr1w0cX38e",
+	"exauukyqDzmKPSt+RaKXUvWoB9CW4V5AgRz8U9u/cZ0syavAaGAfgfsNiR4g29zqgPBJ88GMpwKSAd+t",
+	"5Jk71it8v7vXKapdX1efKC+d29clAv9FJHFr+0tdCnYzpHGzmxxbg6c5VTYOO+JpWrud9vPH+PL3EyrO",
+	"sI/uodTsvbkMI4z2GWalGoZn3zH/tHi4eOcjGHMOsQSA8gS8dYFJEikji6m5kwz7tMMiORUg3/IcGDfi",
+	"PgNqEYbZVqJLmndCvRA4jmsgpB4oRvPRNGbWjkxkAZbrAFF6yJggaQ7pHzZGZkaX+FuZtAmQUBxFbTsj",
+	"AHi6AmM5mxFZ6M1mcCPR81OWxe5smB2a420NdCPLI9aPmYX9sQr3jWnJGD4fbhyAfW8azr4iorxbILk9",
+	"MWUkuX3gQ8nf1U9xQP9BlDeskC/kWxJ9CwldJ667esgbu/IzuUA9DiLx4ajYA+SyCHxVeisk1HQNoRYs",
+	"Jhed4g+B0wYD+7EcvyDJ85TN5lIzMVru/4Itk438fbE4NJplcKic5mD7zqTSVQdXx56KNIYph6F2vgIJ",
+	"vFXtiOeIJ9WRPLEo9IoUDznGsoNMNfoJyvviAyNzdnQL0iwb0tFlpNfPZcptlWX3kplueQhpmuZMKVBe",
+	"MJy6qyuyDG9clfUE5GL9qt1ahurLg0u2jLT9xPxGzG8lgxnnjCEyf9f2wTjh0BWjvcAbrlTT1jMRUvMx",
+	"HwFCpIoWPS5/xj4Md0qDW6FjThH6R2NEZ3+JnKXNp4O6bbQXf4fb6wBvAjeuoMMZUH/aa5C/ofYNvKAD",
+	"ac0l1ZG8rPiXIQWJCQ31U3v2ZoZBXbGcTKQmlMwVK1IplrOOfXuMtJiXt/yxEi8BRbtAfnEKTwkF2btJ",
+	"RqDpJKbW0kkZOKHKLCcAcezasLoc/EYOI63/XA7r3DmM/LVqPQplGssodutPrZQ7ggUrox22WzN1qQZl",
+	"FY1VnRpJhVkxB/Y2LL3TpS8g8mYPAN4ix0Q0OQJ040zvyBQAiHSrcFif3QaE0py7W/jyrAe3dMBnwivH",
+	"zarO7sJzWrkZIxy4eq4qV0DPiyUhFborfYWUtFu7gO1050aBsN9rWgScBnrr5gAnmXd0x9UjxQCRVjvT",
+	"YGKBAJIewXLyGM6VAN4G4CEJxlLUDq/n2GvF+AnsF/dXQeTUo9EqbJQLYkR7ITWcr3WV0K+Lp/Nh1b7s",
+	"+FDt+EDlMr/e1JhrYvXccpk/YdrQzBbzw+kx5RLbV9uEG9PHIVYaaV0MO8h2nIyanwXckr+Rwz68MLDW",
+	"F5tpXoPuLsuvo3RAFMuYEU06QyJgpf3OTO6ZeR33OMLnWrDHcUrwYz9ndDT102kikudsJPO0oyQrs5Sp",
+	"1g7ZlRl6HznlYGJ4F/aKnxH8AQrWW4UOv3D+snnhLvVmLhFVsfSdU6I0HWYAQIDavfULYS22nIrRlEjR",
+	"I6oYTSGTx+xiX0g9GMtCpMla5Czbc5TYruLxX9tkX3mS3ajQFbtqCxzrbPJUBba29kiCEQk7LL/yI68Y",
+	"hloX64mr5iWWr8d7x1914h3llx96Hapodn89VGe7f4XFH7u/f5qxXAevv6sLAEl9nubmr07FPImO1vxQ",
+	"G1ACHt9qr4mzpBEbPhumUPxGSdE/o4uAVcOHz1isstmGIppp6PUYmlovplXX5Q1VKkRIN6cXwIgSc7Yn",
+	"FqB9DdF2leDchHcoK/g13qm0cLXzyEbocvd6RkB5zUKtXYdtT/heWxwAON8XUybYFUONFzikkdI1+Bes",
+	"pdah2C/YcCrl5T5PDRHL2FVgrgil6WzeGj5DpnQ+Z6I9YqbF09JhvlALM8r5LeMoR7du7W9Ew7v6KEJH",
+	"YRjXKurUtWgZFJlrZP10UOWcIOC8TGB5sFcyWDpSNkgxFgYKlg7mGRXOQhFAG8Hfrlqp+9CWYXF/tvut",
+	"mk68SOgMnzFCdWDRx2AaG4ciU1/SVshFEJuHoYBMpGV1Fzoes5EmFL9Ca2liBzugGpRlhK/zpS76nc8M",
+	"F1xzqtcTWAlXOKPvB2mRo77bNPViXaxSg4BRz+gSSsGeBFMlyZwuM0nT/oy+f2IbjPqoPP7zw6OHj6oI",
+	"0HH7fsoGXKgN0MUMMXdZhdfuvQ+WwiJmw9fw3CgdUjhOOaOXzMd1Hh4cHNRsinfGHFzSgNJlVBlXcFcK",
+	"/NOesLtgJXkIqWo+aeuO6WfO8kqb8CIaJu/2yWvBsEUglmxBlwrBImr+95VzN99XAR6OYgAPdlfXxkHb",
+	"12xu6XoOUM7t3LzvSkRtdAiBGO1n9aPX/Z4pY+a6GJf5jMlCD3I2s4Fa8QMzZHrBmCD4HsvVSVCprAe0",
+	"5H5yMbmbnZVolS1rf+p+WVX4gCWDhwdNOqg76a1KVQa8+Tuj9S6Kl6xOXLGuT4xaAAbsvi8fjkbE8ByE",
+	"v+XMqeIAY2Wvnz5J0D3W/8R+T41aAX9VvghQ7Y+x6himQ06YxliQxVS6P4LPHBqL7ey1nrIc4lEIlNLG",
+	"K2EGHz44OuoHsHxupnav3Z++Jrx7wN7PLTSGexL6DtyzMFHQPQuCaJ03oB/ck9GF9CmLfcUzqyjj3zkb",
+	"yTIVER5lcjEY0oyiuwEXdsxt+Af+mTMls6vuASJmYa3kfI7dh4+eucUJHz71CxQ+fRwsUvj8SbAk4fMv",
+	"KosFv9Rrr8PDkFXVf0M19twtXPDsLFi84PELufjcrx88B6X3mVvD8tGZX0dzgN7PM8rFDvUf06FAoWCn",
+	"GlDQbzNM32gk8bshavGcyGrVMKoue5ikjbCfWiJEcMfwFtP7gKsB4AZH8w/Tgl0rDgxPvroeEqsapEXL",
+	"+KQYFGKUMbpeMhJf2BeNCJBzmUNJiG+71JZrs3smU5Y5ky7wJp84YzgnV2ROC1UBMjWjSQs80ljTNaPo",
+	"3bbxYFD3H1nbAFkUOphGDKKkgXFp3R339HM2MmM4D/q1j6BK7Avbu332MxyE/euXbiz271fy3I3IPnkT",
+	"Dsx15cbnnA3FqjQUv1qYBYGvQ2nKE18s0qbVo3a/oKqzIOS7H7akThvpAm4637MfjxlCtE1ZRKEmXCYc",
+	"/K5IykYcw01HU1/8jy7hn76TE6w1s+CKgZcO6tOkjdd5LEPO3WBqVb3BQM2x43L4ERapAsu+WK2v0r06",
+	"CfUBo/ZBfKrLqzHKUrlYIzmzOJudpXUkpS85W8QsC1hctaWe4msjHL05e/346fn581c/DQuWauVWb0oV",
+	"GWGhSpvyVinYipJUUN30GBPKKlNSUA+yM7mVUabrqi6e45tg+J/NaN5Cnqy8OyD6znqIrlvvsbVwog9O",
+	"tQyvHJ6/CTw7rvD2gKP6E1ISaOxaDBxqjVsRfHMttyKdsTIliWXpCaEkNbvI5jSnqNgzAuV9UIp2xYVi",
+	"6xYIAdHss2FmhGYHYW7783k9yI8gOoYL7BdM5GvN4Ti/1XH9z2Q+ez1+i4bKyM2jNBUpzc3tM5dKY9R6",
+	"Yt//XKbLpA/ZlhOqmX/Hx46rKZ0zX6/XQydZbJefUu3D3k7fPIci1Eob0Q9et9bTEzht1tuYGKZgcb+D",
+	"uHl/7dnRGqLAMXW8vuyEzsvv3RPXzIfenrm1XjCqNi2b014W9lkuZxjmCkFEnmsafhJValfqsDd1PP14",
+	"YwTzM8yCOLeptptWEBprlg9SGguePSVzmmtoqZKlYCiOZhmxAgkZMuSZLh8D+KmrSz0usoyY9smdLy4e",
+	"30VSnFMFYeZcjBhQE5Skxmy8dsPB/UcP19sNMIh+9WS4cvkVqC2jkZJjRiY2wFLw2VHQq1FWUIwwccVz",
+	"KWYOKSn52fPzi9dnfzJ48vwsid7VY8bStuWFXt06wRJZ3RzSHpDcsXravMgyXHcbgNuzt9hQpkuQY1y5",
+	"EPMm1OFVNrIAo+775NS1COKF0dShGzDvmb6hmBqHOEk07065mPRX7sdn4WY8im3GJWPzltlbsg33YkO6",
+	"wVRIpBuXa+n3GGSbkr4Qga5PDsiMUaGQhfc3oraoRTeTk+67awN7baizDewNAhnhB0sCjb0eTSG13ueA",
+	"snSC/Ik6wQeOZZqiQjhcIi4WkjYUScRBUBvvdvNr4dd+sOCpnq7IN4GBeAUXizPScu8MsVqEVzqfZxyL",
+	"zvufXeEVWdZdIUumg1sHGcmCMSPCzaTQ06ivBEJX1JyOWFuWsfvdDPaNVHqSs/NfvrAJZ5aAsfKglugg",
+	"kQtRXhvYAAQMKgt6x694xiaMPD57enrxlBhmpPvkKSAl43ZUGlfaLNUC05o14QBrGwTyPbq/QYJjLEbv",
+	"uRjKQqTrYJRuBBmpssKrr0Q7rCfBF4a3g8OJX7FBrSmaZR0CWmKNNsJBALyhfOK2cp4zxXQpE84YwFRD",
+	"xGjweoKuK+inbenqGHMdzFDoF67CubTof1XIbDTxGiEQfOFP+4ePHmCqvjVemPsDhK4a3ralyeOSy0rB",
+	"8H6EFDFkSqUEmjNDUVibpDXjsMXiUzpoYJE70sYbfHmdUWc90gCyYqcfRp0n6xtxnqL1mH+ddMXX4vV4",
+	"jBkAiMRiiWk9VIH1kd84bvemyQPBIaiDiOHGVQ9e2+Gu03wDiTDQP8O1sjvS2F27QoHKux1otyVCo3Ct",
+	"CxtsnlE4dRYxB4EoHJzGjF6aO97WJamWpj1oH8aTGjvsHv5u7mSKAwKRkabm9kXu5kunlPY4ez1VmKKF",
+	"/rC5x+Y1W4a3UUC1GgTE0mIeCzvTU2BdmEdpE7NKecmwHJC9uSAjOZsZ3aRU1HPD6FA0disrjaxzilPE",
+	"TCBIarTh/uDh4lYI8v1AbeKgfAFgiDqLmhFWIFNcsAr20Fd7RtzO+6Cy4T8BK8bQTyfLmGNsVE/r3uxo",
+	"vjlbVUo68JpWAv8PNkJEqI5hRUGJGJmHO+gvm1mhMFk/yC6emz0/8agsJTX6OyWo6Ox50ld7D8AKUDso",
+	"h7FzApDRaFCjWbsN13IZ799OfpSQIZvwksZ47rBxyUimLDTkYrIckIZthgsyo1xkhiAfT7mgURVxJRIS",
+	"1d63UF7Ox4RahBk35J5/MibKkDLNcMjmiNDSh2/IHVQj6sEDYNg1m6+nfui/Qv2hyNA4AnuBAPFJHwsM",
+	"q74rh3oNOgSIspX1zzc4WJHYeUqS4PbwuGiWFVnN0oGkebpFa1W13jh4L12oSX/k8ECadcYbNKrj+G2Q",
+	"6wd7iePhgiQ/+PZDgvoG1rhC60RYwB0MNBmjqVGdqA3hdYhppgFK/pQMPyTI0l07Tm9ZSAeqodzHPfzo",
+	"R/ARGA+LGVY3lJmn+D45t8Rnzz7op8knCarvEWKscdCvfvAtXswf3pEffIv8/QUdskz1wScP1cgrDHUb",
+	"SLcfreF1h7Ggkba713xzTS+2uQkzPqJR/9JFXkBpWCoIo3nG7Z2GqCbOaxFlLNvkFY25oNkgwJyMowna",
+	"XFOeZWSIOdO98hpOjOiVOGKygmCPsEyxOsDgxsZ5mBO2wlWZEw2pJ0zOM9ZaVH4VmG47EPeTfEnyQtST",
+	"kdwH5I6ayrwsrX+35JO4TEaeW4NM0t1ntKE9GWTblMcKDlemNc+ZeYulRngbyRnivZklTd68Pr8g9+ic",
+	"37s6vKdm6p5imLXjTC0LWWQpOKz3evaPBQX5Ff8YskHo+saHKGRV3uGzIgP671jVE4nqrfn+HDsPH73F",
+	"IYSPPq+4wsNfztxoaq+XQ2oJAqmQ1QolYbfx/v6y23HEf9jvNePOnVHq1iPPS8HhJir7XMv8ta7uSvOT",
+	"HdZguR2TVidDVtewhBr6caWWXk3zWWnGWrdPX73beYWcGzCrVTfFLTuNwvTWPAlghSt9RlUvwhrD2rrF",
+	"hOZ3uJJNU2FsYcCWsNqfcvjw/qODikvl0Y2sxqMHO6681IU4nLDnw41cMNlKRIKG9Sgiye/Dfw+f/fXv",
+	"/vlf/+5fxHTHj69c1bXsv/GlrnosptayaCFtgkV+uNUi/1Esa7vd+6bKv4VGhGh0AWg/uSwmqAX9/Pz1",
+	"q2N7JVGREi5S9p6pno9YgpqXMA9F7mBov+of9LOaupvc7YMGDaE0KJZD4o251VC/zrjSPZJ8haT1dzGK",
+	"/V2CaHuBnUcqBl+pIFdLFwpsAAl+laD1FIpY2XQBkbpUAI811WrzOVhr89laO3fLb9rdWE4IENhnvZ3L",
+	"C3UZ1k1F3oZaIJXecc5ztecNqspdRIHNA7hXaoNpuSCUpKjSWjpH+4TR5PBVpMZIER63182urTKsfBYx",
+	"2PSb1ti9zcz7YC+KaDY2OiRgYm2utaDGlvvIDWHV+nspMBryCO4nWDVw6p6QZFQoLWeYxSmW1p2C6+i0",
+	"f2BSMyooiieTnI4pWLkN05lJcbnX26Pzec4VA5ea5jO2f1nM4BU50VB9UV4VUAHK9BaN0/ATaJNHcQr4",
+	"a00iVT2ymFLt88Mh8LucJgRDWVCbk1aJtiUXb51w26Q2OxNrcWiJGZrKBcmkmBCKhr6yip12Ke9gRIV0",
+	"EGvSRTzLEmeFlil56EATBPaKKM2zjIx5zsCLkHGtM0YyBlgPVLjSjEANgLPrO9K2SdUnL5w/EPwPXuTt",
+	"byPzrlikXVTXuXZMSjXYo0MR8htUlbvwe7wvb0YL7PShfT2qLXVowJ6Njsm39qMg7/bGhOuLiuZSZyol",
+	"MnWCvilv746J4qXzqJo7ex3RfQPvmY6DRlmnZ6XOJs1N76q0aG9TtakS+2HpbsXNtHMh6DbEn/OosnxR",
+	"j8IPN+OkgxZd3ZdSKP+b/+Xf/f7//iff/Zd/8d2f/eU6TXs7zRqmpll+RbOXLRIUt78j5JgUwa0q0aHC",
+	"3mNg2oxnGS9jdNpvkU8fPTDDWxuM+gu2vBlosM7p9K7wdgcYL1tweg1k1y/Y8uY9B50kVbN4EQl1Z0fm",
+	"F2zLKutuDyLiYZHPZel/vGTLejmw7RlsbZ4wiNi0XI2emPnA1fTpuRrG+LMtJY0V2m2FIwWo2Ji+WR74",
+	"b6b7F2+rc7r/sDoJuv/Nu2+Pevc/3Nn/6nT/1+/wwf0Pd39yZ/8OPPn26MOfYvGx+x/u3v1J9NBDws15",
+	"mwXU/lCr3OBS86B+G7Xpy1wozWhaqxVHEkjI7JeprwMHVOEy+NYziGqSyProzRcQTf8Uqq1HNicoh2Xj",
+	"7nkYQKYYBOTI+X4xN9x5JPOcjeBCv4MZiMNlcrcHQrgt/XVHsAnV/IqRBCPdE9x3yKxy6T7wDWQNiJTc",
+	"mUvFI1+Aw91/YTPffIUx0IUd07VQlDZt5ARQzgGeBT6/C3FBNoeL6GnOFO7XHd/hwd0+8ZXVMYvBjC1A",
+	"T4fgE9QkEhvD3nc5EkklQwFrcZmVRTMVZCs42YgGU8I4FxttQrOsnL+NMbERLBbMoYnL61AeonzB/uhx",
+	"ilwWW8f6DavSi2FRfJSGb3ZtCK99M9qwTYvgggQVtbtUX/g+b772dLqLoNodBkZIedmsgIZk6mMqPAq+",
+	"SONA6esPdCYXA7Xg1m1br8ETJXPgtILIOROGDVnCsIEfbOFTPLcczYLmUDfmIxhOzmY0v+wQTh6tB+3o",
+	"uARPCadXWfqANHyvcGjWyj4BQ96ddhDeArsUd7DfmwicqM3gdoMncDC73r6dx728cBjQ7TIJQLO4/23k",
+	"AHftqw3D+s8dLzXX+wyAvHpkKou8B9mShrlAXpwzbaOA9kME6SPfSOFqrNoUQYlVeRt36xyTh9duDXz8",
+	"oQfvm2Fs9AGOf7NPIOmv2xcf2jZVdYv7ucaKfGwe/c2252Mc/Sa08lGOvzvhflzDj58ipd/k7IqzRYz9",
+	"Z8VMVO+29VUWxUimUTEK0UnxV1d8x6ihBbjebXrEMUm+uHi2/2nSw38cPkK47p9+fvjpwf2DxDI91EgW",
+	"Mr8cSnnZsZLyBrc0V/pMRuBv6tCEbrI9v1i2p3erF3s748mYZy1aR8aVPiaPz7/skV+9OP+VWbKfn79+",
+	"FUqfQy4QLqYZWz1lbW5HLCUNMQxusU+CbASXfiaktqXmqtbO1eabdVAsGVu/jDsTXYKDslvZBSmxOUGW",
+	"ZTEEWcHKABSkyQ2LpOqcRgrbeSd/mDI2ZOAF1dKIH76zmHal1DJWVhCOjFUuna1AYOJALhe+3GtQvNsm",
+	"ZS5RBTVdpWjQmc2LdcnNDX9+W3H1akl7M5JgBFuU6cKC3bhjbjXcUrdtOkvPAdekufNTqSLVKMwtAOEP",
+	"e8dHiMxHM34VYRfPNVGUQwXRBddTLsjRAQmSbxvhWbnMWAfMMDPYM3gV0jWYWI0sZ1FbIHEdxmNRwkhe",
+	"iO4wcthK1LLxkqaMUKOIU43HAeDEooFyduEOG8DAGydhV8eAqBF8XHHae3TuS2EoS681V5eT7OHmuz0J",
+	"U6ODcZfLH9BBjM5etuXxJKoYjZhSic1EhEyZMoOH0KGN1cJsH3AQPZ5ywRQ4v56KScbV1NwFser3Kwm3",
+	"UdMkekINvwRkhxDR11tbXdQY5CUDZNyUqj4BYDMVmDBt2Yyc+fxpqOtvv0G2ZJQxI6c4CBxArOlhmRyw",
+	"57rsa5rZXMta8BQa17owGvtqD51xhydAJOEkPYasBRuOQPEmK6rYrs9LAkxaTEzaCF0kXoXBLBuA52i9",
+	"QSkGXykw2q+d6LJLhtUT927w3cAJBg3cwo1W2aVlYf3VHypib/QmyqpIO2FsekT/rXa828peI7AlRHPu",
+	"jl9ez+qreW1Ug0hObFKz45hYHLPENImmDpZuKDqftxq5rYPLVjhHWLRmbmYIUKqMDBuFSLqhXVuZ5NgB",
+	"+1bJIh+xeLrkLnIXVwet2IIBlViV9YEpbhArrqsLl5nanvsaFFCjrjxw6r1siGdryMFsXg3KNuWIPYq4",
+	"qaYdGubC1my/nR0wrY5l0N7sr2UgCQRdjEFCEPF4oUpc1I3CwqQNoBbX2qpNiQPuh3wjqUXC2AjVK5b7",
+	"V2q48aBB5pdMm1nF4k5fSsG1NH9tCa44KvKciVGLk9D9WqKp8BELi2LD8fa4vQrD2lPKsyXRUtNMBUBp",
+	"IymuWK49cl8lNuDxqz+pRQbUi4yGYQIQCHD/ww/aqiMNvonWH/V1Lb4pPeMe6S356dMyj5imMy7uGSbC",
+	"leYjC8nbPrcABA7aG1uQTkGkOK58hD+VEauXjM1dBUQYV88HVIykGPGMI8ZuoWwegBHopVNyIYEAseTK",
+	"tTxVnN47NwObUr5JjN7B/men+7+m+98M7v1ovyXJYUG5HoxyrvmIZu1pZr70lQ9KuGIZSdyHqwMkjh5+",
+	"dtQhgAqGwmYsnxga3Xgs/subG4x1Ma4aivWeepEXQp7zImOKJNCGIdCkNlTbbhIkFghwgFQAEq8/jZiF",
+	"9BVb7D5SzUq/zX28ZMs+OUfkcYwi/5zR3Mg18pIhpKYPaFUKan7KMfmcKj4itDAnUruaHLEBbh4hh2Fa",
+	"a3zFuIa7M9bZPdulne4VWwSI0N3QDt0HH3r1BVFslMdMsl/CXckUpkYck2QxVWw0SCzPvGRLo4kPqWIh",
+	"YbWaFaCT5mzeVeaz020rl2SXW+cd6Z1KbKJDHWts2oo9wgidcyPik1dFlhEpSlRGeNzFQ/EKRLnyHqOj",
+	"Gdvg+rrzk+M7PzkOLrH9d3/69df9xoPKs/5g/93d6p+ftEQVvpL6jNF0aQtNNKihhXesKNGRM2VkNqNM",
+	"57IYZgxiaVgKMXYjno8KrskwZ/SS5SckEXLw20JiSVchBxDXlhwjODU4gw33g3wYFzGWQ5xXSor5CUmw",
+	"4pDV3Ol8DqH8RtKfyyyDwhaaZctAMLXDw4If0DP+EzoG+EKoxNMNDsWt3plv1D15JX9p2y6fPLNd+DW3",
+	"XfnSElG5v2LJbBx295ln3SsKN1dK6W6b6DPk3zTKg3W4+yp5musSNU0fXcwZn/NvnClj48qRAOPH0gHq",
+	"1LWgH0ssB73D3lHvfu9B7+G73lrdPV6cCvp5S7mlD/z7HA2x/u+yRhX8WalDBU+e2pA8+7mcubJW7ypr",
+	"+2jNwm5T1bA0OlQP+gHkqXEx6ZFDYi3LPXJEsBhZj9wnvuZYjzxAowpxJTbDI+lXeds1PmfBAp+zYHXP",
+	"WbC0Iq2sq0hPy8E0oIY8CfY8xfulWHu2Olq541XpAATKSsqIsBQ7gB2P3TYnCcvwxe3Da8zHsoiCeb0B",
+	"/4Ivxg0XqDPbyDG4cVy9G3BKV8pW+pgCpCBG82wJ6aM0dSW4yjTKBF0ZSdNiXxbA67ZytqZeR5MoQqB1",
+	"LT2P5LmFFcdDrSlP4r72XznBGH1uo9hsZx7uZqSsVO+0xsp6Pket+xqcsaPTXvOshjDDFXBhS6DrDrDh",
+	"GUUekY1LoaexWLZu5no9y73Y+areLYxZ2PPOYzrDzl/SNDbdkjt1STLuAvCIZWADjgOlDcxlleVGTIvX",
+	"F/HsIcbqoDRIWaDHJoAgvB8FZR5swGTJ9AnYvWzZG4taUkLCluCKnSKcYkQci0fe6mCX4esxCBAKPp3p",
+	"0hdHQTncKLbpiY3swsRkLiY+S75nMR3gay5sTRpwLuSQMdolBowBAOtGi3OG36TfN8PyPKpCipXCXzY6",
+	"3xLUulNxE9HqlanYemO3HrVe3R2L8RFBLUnT3F6ekZQX/NEp6nb1A/ejMGeNq3YPzJrym5Fym4BvnQ1m",
+	"atLmowz8ydXIgJIhrqVxIzINPK7syvNXc7EaFmT5T7fDpMGdXgjd1V/JhL5WudFu58/TRNS1GVl1WIIf",
+	"2hJXiFeDdOALunr0ZcGQ56s214uKe4zlWFtvv13wKQCEMOE5X7cssS1kh7JImTsRFaZSbmJQSNDtVIWc",
+	"GjTsZrz+kFoWGg8JtpDJlYu1TJz04SBJz3p0pzS1qqPNcAxzJhvS/M3eYG+nS8I18aL0mjzjBpu37a5f",
+	"se0NLt+7vrf2AD7G94w0uo3BpRIAFHHKYnM/VMTIRVB10qKfVUnIiGcQBIujCSDzIUTAp81csmWtZNPh",
+	"0aerIRdawBaqFZVrAbTo9C3RgGw2K8eEnj4JxEEIbQ24sdWGBXq+kPb6naN+4DrNCwGetRVOYcvs8IyJ",
+	"6nBPiJCLwH3fJ89kToaF4gIU6uWckYdhLVdQoxIHnwLfAIadQ92f0fdPityGBWBGiLJrEjbQfZbb2Kvs",
+	"YNbiyNnXSrwcO+BYbr1IEejJop9TsaxNj2aZi6KE7YRLwG50fFnb1tAm3Z+BgJyshnZ6ePTw0frKjF3w",
+	"fCoiYQnqk7cFAz4DeV7I1CK+Ad460VICghZa44H+qA7gCOB92yyml1dKJyTyyrC9GXMBViE5YWG+HEJ+",
+	"INqA6+50pOlkfQDU5BWdseA6XssRv1Asf/6kqQfE7BGey5YEuv66uA2d/8td50I0SG81WE8PaSYNxThg",
+	"/VwQBM1BygrOlo6B/bhYKFsfIUT8Qa9Kf2tcn5tB0K0vzfdjhu+Rh0RBUJwTfm7O9xEOvzTQV7VPZ8as",
+	"Wy5gKOHD0HZfc2Q1ntX8IzF9t3GmdiFmTbpUxscdkjnJmSpm4DcFHcYhNpCcYaFc9BBcGbkDC3PytCvM",
+	"RWcL2qZS3nblKQPJcO3wq+LYdhpnV+HJX14VmDasuhKiP8Jm6Zybk4XiABynImdtN9T6IW6l4ITy0tou",
+	"SqfFqhSGeSnBBtiv3fTaj9hiWBP4tkLzqFhKYvG/+QSGxbBqWSEw51Isrblgr9fJvtIdwM4DqgYQAp0A",
+	"4bvYaNblT92QnSdmZ+3t+VyC9fzTsiDC9QlJ1FJpNjtGkO/kmLz4xfnLc8Mpe1CfSwhZQEwJ/B4N3jc3",
+	"FEvXwyTXz0moAXS0Am1cKPQmHWYlFw4MSVV/I0st9nFoXary0sbZqqWwBdw7qBRqTeCee9X2u3J5blYu",
+	"NKSmMMOgefdv7yXvcov6sl43UtCZCXPQ0jjuvjfnRQ2Kvb2pnmVtNhgYJqGK/Ozi5YvocehabldzncUD",
+	"x65N5gH1liSN/ZVLXV0HT2tu5a5PRbfnlXUjULemprkRbAsV7U9DtUrBWiyBzSh/A09MkAoUFnl/0LvG",
+	"8ekRKbIllnNjM8qz5IQk9h1f/hE01yFTPGVQkP5LTJc3YiZTIzoHOwlUopRjwvZNMxD7AleMbhhQfvCt",
+	"6YCOdB8KNlo7SvnU6Jz3R1grotAM/jSv2SCcEly/34B56LI7HUWV8J5Steh/uyM8J+ih242i7bnV6rIZ",
+	"q/lSnQV1P0W3yUVunYmom3Rnh7NaifHSXrahYQzrHPkf96vXJxfYpzerXm6hNJxbpHLyG0Yt7aPpBJH5",
+	"kGtSWmy5GGVFGnq6ytkH5TVi6dRG+5v0At/pYe/g4IBY/qIiauLGW1g6/yMxCdaQG9HX6cSm9vuxTBiC",
+	"vXOBawUxl862m3TRWEJDcFcAknrEnt3toLGW1IyQKcZjn8AytE4PiTBX8DyhWWnIRrTAmtlL+GPGsBRS",
+	"hma4FYVaNt5ImEQMzlrmbNAWP+WCssxLTqdqBFLZWE9sI8GoqZNqrmNlGe59y9MPiYuuyjJXgL4Dor6N",
+	"XsGlX8cuYN9uh50rt9o74+VYzaEMlt8Dg4YcjzvmTqBy/9p8ZP9pPoWGvxCjjNGWUBeKCM8LC0fBFSkE",
+	"RtMtbI46reSEKyb0MRHSxtgBHHSBHfhHWLCLUecIyA3XLHSfJKDs2vQS12ql9osbiLLfT6mCckj4uSFR",
+	"+zVAC3BFnp0+f/H0CSbEms8QkqBW7N3WQMLZwVgbXg07NGsos0AIIO9Bp+55MTQLOPSjx3Yw7wmCrX1p",
+	"AHDhzXM2YikThl262j3+ZTNc6xwBv/v7eUaxuL+Z/BUD6AdZgNU0g0TglM2ZSH1EVgjXAEWsTad+dfqV",
+	"NB0NsGZmLh0JytPNmf3WP3gGjQBpjWLqv3XNbmD/d184q8GNqPWrw1Wf4xLaSFGoLg9WEqW4FMdEB9Gs",
+	"bku7BLJCFJDHT1lvfofXAyaz9gvk0teyHDqIk+52cDEoSh6yuiaNYzYo/DB+xfJBe0AWpmoNutkyz5lI",
+	"Axsmi2ZPl4Fk5gUuJsi10GrWzXJ4/RC87uZVqi4ZVibkGmXAuMN9Y9QRC03Rsur+95YTV7vGAoqpn9Ze",
+	"5bzXW44QQXVwYehdSApufxu2y4AWK6etfpbC+LzyzKzNwjYs7bFzQtSAJTdJYdkkK8W/PchbEVvmLB8x",
+	"oW2Kj4ceM9J4AqARiUXEOjC87PDgoOIqg8TRsmfh6z2uo4PeHjS+TXJNnRCwoWiuTWX6K3fl2tptub/b",
+	"q7TlaHYnnAYrsFupdLRj06zpceeJMr7TG6Cu24/9N6PYMjj2+qLbSiwHmacPD7YKd7WUs5mJB1JDuSBv",
+	"2eMp1T8EY8+M6j45dSlBj+5/+oAMlxoBi35+/vpVj8wYVUXOUo+BuJhyzYia0xEDjQBCOG39QrLIzeUE",
+	"vvNxkWXW0huO7uHBQWSTtpSp5pZKK9bkowdbheL6qxmqc7SYQvA3c6kUilWLHZWecGsk2qgWVQi58KPV",
+	"4wvkx/UBhD6YoCXyNJToUeVETLN6uHog1NekqZucY+MC7nJ+6h68mxXIVnLJ3V4Eu70EgmiftgQYAqYS",
+	"qRgZsinNLPXTLGM5oSOIeah5vNb4eF7nQ74pl+ZlpFXHuG/TieW1m4px/tue7ze6eFcsjwPkU70iJMzy",
+	"jzGfFDnriGhcwyKuXiWtqRB222xPtgAdzVmIlZ9l9m0OY1mvi0Ox+YENd2lid8LzsqoYvl4B57eD264A",
+	"ksxSpvQAEMFa0cR+5sowe6OZ9RDa1Kq0wNQQ8w5T+INpkaUWpgfy/Ly5LS0s+Fxl/D4Z0Fq1zNtQ0YzO",
+	"XNdH4NnwIcH5lTNcgX8De3SD6EeVl5YFKZWZnEbzDS5gMHOWWwDv0hIHuWyHHtjb7kwhNM/CYZolgYka",
+	"oUAvJJlJV7OsTUOsIVxjlLAzVm43Ox7xBZ873bhHaKZkpWg8y1kZq4yIzNt1LAu9YkrnXzx+/PT8fJum",
+	"G+V297Czldm7FlRyFX5tWMhPWLBqS6i9cInAXCwh7UTQWQSWWkg9QFNf14S4ru/Wse+tPbHscMXUB5Vh",
+	"NRcBPYmAV99YDTi61gGExmJzODbwK4boVhWsnKODmHvRNL4O1Bt5hfDw85rBngUbBe6inn2zpG6HNu7y",
+	"IHlObLFGWx8egur6K45pJywSsCIOBIvUQXjz9NWT569+2msmwTpE894mfbSIrfVeqJDomNmoD48AvQtc",
+	"lXLN6rOrjCRiDWoSfq1xizwSRGI6Go7dh+5WqF/WJSOJnatVEs4OJWAnU+1SCn5DYZ02hAo4ffOcfHH2",
+	"wqiJTGiWu1ogdD4/9tUGSAHuKpfAxpWLsA4c0e7SDQoVzKmeenDhqRQsGlkch6xHATBlPXJ4RFI+4Vr1",
+	"yVMcoQ4G2d80VfULEBLAWUlxVIatQoVjZVr3o7cr301Q/20ey6aGCg2/PIOmiJrKIkuhBrFF6bMoDdTq",
+	"tjhdSjIumMeCMqObsZxW1tG0tQBReAaAqOy97q8NF3XG9jDyuMyZ/22+iqi2M0opPmuFxzczO3/+0iHW",
+	"i1T1yVtrtuG6F8x1NJVSMdWPZQn4DND7q5M/P6ya2q64gjugu2UKuebaYqXXTIbLuNANUYrfgMyRcnVp",
+	"60KLlL1nHYv92uv9Wp449h6TuwZdtFBQB8z6ZUwzgp9unXEEYoArodgmpKV0Se58cfH4rleMvAu6oQzH",
+	"+IUVd1bPrpIzPHc76cKVbBNbzxNr8a1b4ZYxLKjC0tJYQ0Bcd9G5GtiyFe2hUE6ZdUXPEYzdCA2IjWr0",
+	"Yi4mEJMStQYC2kfrxgIRIdr62u2DOLq15x1eahZ+c+QVDMi1WFmInj2iFWqpnozqLlZO3kpusFvPkO92",
+	"5+6has/X9BGVvPTWHUVvLPx5i8XT/tonzzWZFUpjBUMXKo/UbWNijfx3yZbHJMku1UwNEjKWWSYXiMvx",
+	"4D7JmNYsVz0rhPVIsm/D6QdJvx6YXrOpH8W9Gy1ejTc7CQhWxWgKQNc/+NZwk1eQH/BROJbeGHHnVYu8",
+	"9MSuPvSJMmNK1ZQpK29DqXZcMpIxCvEzyY+SE3J4aGT7owMymtKcjsxelpJW8qPEV7Kxij0XZEa5yEwP",
+	"j6dc0D45hVArBVIn6gT4Km2WOKqCBRze//TgAP7vYHUKQ9X78vXXP/rJVwf7n70z/0f228jF8eAa7rZl",
+	"lkG0oUtXBrba8/J2eZtxZRSCnBH3cV+b2wrWOoGIxD5JLG9ttAu17thcQ0LrTObspLwPKzkqs2pc3wiv",
+	"qfIatx10jPKD6Z+5VuCvn/mm4M8nrj23WK/Hzx2fa+GDq8w98BLK68gi0O5jLRoiDWoKmUcsbszY/uL0",
+	"N2RreMcbm9aE9NoSNYthg77kDX5hjkhQow4DQtOcX9loNE/sRvIqeYiRPH52cfGGYOwTrMJQpssTD115",
+	"BFkBwck7h7IEqgqxAXSUfPLJJ0n1/BwdHJBvv4b77uu946/3np6dfb33ocF0D2Knw84s0NxqPg6vw0MI",
+	"pVuJcoTumFjuKsdkyqgvCzSnOZ0xDfzO8J9RzlImNKeZKmeDZ01Jl+UVGgSs6tk08gHOWXO48QXttBZ2",
+	"3O0XS3syQ0lcM6ansuXCxd/MzAw1QBh18vL0+YtoGbQiz7rE7UFv+HY5gx6uToz4f1mwgm1ZJ2pG3w9W",
+	"pvGfAaqDwnMBQjjiO5gDUDGboskCH2G4NFdmLX41OHt6cfYng8evv3h1kZSw3lc8l2IGGFyUGO7FUoAh",
+	"XHCh0N3DdZ+c1vxfUPaAWgAqG9QLYQCWGM2woGiFA9Jrt7eWJXTWFgGa51zmXC8HZrlW++7O8Qe7Sq5U",
+	"mwWowclMJHNrt5hSza7scrpebrz8T6WWoEXXWj+DsSzHb5mVE4ISCPR3TSRg2VKWPuJ08Obs9eOn5+fP",
+	"X/10cPH85dPXX1wMXj5/9cXF0/MYSfTJC9NB6DjQ9JIJv+OuuhbPidUzm54sv0aPDh58Wl2i/sHBYcwZ",
+	"aS2BA5tOMWh1XLlagFRAxQ0Y5lxmWSmK2jriHDMYXMssPcFrc8EVZAdMDL99cPAgXqAYDmbKMrpcv13O",
+	"0WDBNmyRWH+F2ZDlHikEYMVj3gVIKuZcYSrFAKjW72t8K/E4P3n64vRPVu+hYx0Wvp7rm9q+6NaZ4a8/",
+	"nqfh8jQc6koiY7Gf40mFkrrKRhwhhCFb1M7oqpUyLPDt6fMo71s981WHu5y6rYCCVVuqO9hOLWWtYEO2",
+	"NW5liWbCMZ/FiP/mYreSEop9pSumnTl9+ujBOmy+2H17BkqM9VvUriuOTGyb0t2bf9Oodo61qauDeLdq",
+	"BruztJSLtksrSx2S+Kax2eBcKUZSPh6z3KsYTuo2Aw1Ek/4NVlTxMyth28rJegeof+QB2/yTEK3NP0So",
+	"tne4ckEZyJspw+e+GbaUmKbLRlvRJCxYbCY6AMpXZ/Ek+NCmPdkaEk2wYe3CvHKupPD0wF2BsbJwbKzS",
+	"egdTfsYGrnJXh7ex8sz1UrSoBqSjJkSutQ75wLmMBcIVaMxghxGEwkyDir5lLdNu/hccwwqBxeHf4h5X",
+	"w6fQHOTWon3KgYQiGM0HM54KPplGlIeXDjSulOP8FM0NxAUZ8yvmkWTlmLjGsPKfNbJYqjArd0KEJCWF",
+	"dkVhC8l0A7RsuYis5ZlcVDeznJ0Rb4wUMabWG27uWARntk7wbrlsbZXQKsWxnUHJZemYsXTNPIZGLuyH",
+	"+Ncz+HxFuSuXbX5cznwEju0yNR2Czo3EwEQKyrCHDSwpuRoIZIQoyJWF0iCJ5RloeguNZoUQOJuAPhvh",
+	"J6umXGVVZ7696vNnZeu1H0owzUJg+O9KOUJTzYyE94V5uRk7VqfHXqWQHZ53u9O2w5CnBfhk7sRX2XbJ",
+	"jepn1BJ1yZ0r10YNFCrkiy3Xfwv7bxDP50tQdslQ6ilR3NzbOGAb6gB5UnDgS9wOoLGwZAxyKBfXeVKa",
+	"rmfUwQtyQZSRyKmHOGjamZwAB7bKbdm1kI64gdAB6ciG07pgr+5s2w5Ix0e0io3atHJzrlo4ZlcWOWfx",
+	"rGu3Hj4kkQvEpsgjfFDYBTLv+bPvAmtmXfnfBGJ1B0gg7SOCdp06MnHxvZ0LdNn21ZoO3G5CmKODoFWl",
+	"xRir7ltAWowWJtYK3mEoPlezu5iFbBsYkWG5eENHLynYsgqPdmfnONAA8QxZb5K1+frNzqTD3YW1cAcO",
+	"fp9h/CQV5PAAQsXtkihwfHSZfz3/1F5IlQNaPx6N7WtSTEDOlVVaz8OeyXy2oQm1NazAnEln7HfXQSTE",
+	"oJKaFMVEyPgVy1k6wL2JVE/2dvrELs1IZsVM2Lri5oolvpUwcHh1VlREwl0VOQy8psVIHvKvivelysco",
+	"hGEck8fnX/bIr16c/8oQ3s/PX78Kl23IBc2X0YoQQJt28m2Bhea3IFAxhodHg7pEG8GhlYGz19kqG+iO",
+	"l4wu66R9bzvnj88mK+c+qizYCcIquVvIZ2CUFTY2X9KKOLyKS57O54ikoKaMtUQ2wU845IXML4dSXp6E",
+	"9lpYelz3KU9TJlqH3mXZK1vccVk1oBNX1hSeqZtc1RVFlK3Qwjuxy91GE1X73nlIUaT7a8YV1YxAtx5c",
+	"VNORtgr9/b6vw83ZgRexIkHalcsIAKi4jl5KKw3dCA5q/7fOF3d99bF5XHGKXbb0ds7qLZ7TC7f71fnK",
+	"Iu7Xs5WWI/qVzUoznPG4pttUxWKrIzm1CKRnmwIw7KoVMNUCP5mYgScBuiXg/rvhuFJyKeXZkgBVKAQm",
+	"I7LQJ+TA5oB21wvBS6e6np7KGnGtvKVOuxi5LbQC2Co/Erc4bTt/xfLdUjlK1bsmcOy16SArxxDDZsDP",
+	"yliPtTmO1S/K0cWHNbGujHoIyQSC15fk+flrcv/w0aP9wz55LbKlD5yEe8H6ySHOHdOfpXUTFELny0pN",
+	"B3bFcvd5KTylnGZknrMxf18Np3r8am81VvLp/q/ffXv0IRpueAbK/edUj6bbXYloHdhELDDvu74q4vuh",
+	"u2Dc32sQkVzX8f0K5rW7E4OWEuh2x6fG9Px0PDZ/xyt2wm/eTQ91hSz/B/fi1+JrsV8CefVI1SIOwT2I",
+	"twnxpo4uubL+yj58HuJpuhR9my6K4Cb4Gns/pYXS1dYD8EyHYyukrbyDCkLGxhobsFA1az6P44eGgCsO",
+	"QRRDv0sMHEBwR6RN7JBPhMz9eG1wibWOYUESmWOBPKrBj4OuKFvZwi3OuFC+DTqfY3wFmbIs9fNo+dZ7",
+	"kpNjCIPBGMcynz7YR1jfOc/Xrq65w5IycS6BmJE5Vcp16u0qhhwKUf55HIRWVgtW2XeWjirIqa2YBEMu",
+	"WK0hG67vzI3gA8dgn68FIalkymqFhdA+/Agj9WxYsltaaB1HBmCG7on/wokPcYo0XJjjRHUOwSpu9RD3",
+	"1Wz1BAJnh3R02QuRlqH1Hyqii1yQlKdOj2Xkjm/2brUmD9otzRTNu+YZuVP2e7dPTiNwtUCSrkEM2XF4",
+	"rVBeV0uElQQpX6RuKOiDiB5GCGQ1owiDhKuL3v9aBJ6qCFaey6L2Rxqskg4Q0Q7X3Dx2dnu9PXuW4GM4",
+	"EXu9vVEQUWCpdy8wD0JT4V9uezs6yJAzlrEN+LcPbMA/HbAs/vU0mBA++cJPy/3tJod/X5RTxAfP/URd",
+	"B266+HcYRuE6dVPHv58EU3adpo1nZ34x/FWw3WVO5/MOuFZe+WygxbbWAXOeFPTLhVaph5XAZ2Dzl2yu",
+	"4wUqulSEaMmrwKjONlSx4LRZWQ0YPBOp6pWROdUo+1FGedTrE8aEdS001jG0rcSCgc96VQA0zAaBHBkg",
+	"iH4kyDLpORhhyzrM5ajI1MPySIhqqs3r/tGq2LeDLvNELbENU8LFcGhpgxipczfhpQjkWjUKro/g6Fp6",
+	"3ux1tO58F3DbupunrNyOh8kPo11uawswO3JoNj1yv8Tqscz4qHd/+/gv6DWI9DJ/B1EAVUG2Cb1gDQjr",
+	"cmu8ocFK6r1AWhJMRSpVxCoTRDAAET5d+ZAqgN8qy+ShWtDbRCFhqVE6YlZKd0et1yj9soQXW3teT6Xj",
+	"a+kmzMv96ydqdQTHvdd99NS89IRpyrOaQhNRMcy7gbpruuuB1OYLzV0XSTqmIMXXFhjgWUuFyrfT5Ykv",
+	"Yg3AFC6h0ohJCEPB1zseNrh+/IC207HdNFbvbzjnluhjnS9fthVCfybzanaYOvbRa/ZacJH4kCM3LvIQ",
+	"98fJ+h66wGe0e9d5qHpNIfQFyuKT52OrqxkND2RdmYNFpBdAsPxQkZEUAJiHRQnofJ5xhNDw1pCvDnv3",
+	"ew97hwe9+we9Rwe9w08P3gWMYKWZ+9O15u2qq7HlAvKc40xmlVg2TCe14VB7CM8FaCUzLroGesmMnbtm",
+	"4A9syvzzDJsz/zzFJmEMhY5aPjYs/ItmKvv++iLEWwT4Okz3LsCj1mDiqjUCaFpXPMmtnK4yX+/WMO90",
+	"FjqwvMpW9RJ7e1csV1Fr5HNhVl6h+xTNiGhF6BPAmuWQ7ZHY7xNn4Md3zBlPmWYjo/qJUZGDaRt/a+DU",
+	"tCztgrlg2ZWcyuzXW3y1mYhg97IGqlUhjwpBVsML7QjsngXBhG7RNqsNCUPdsSfYdLl7B7Dv9bp+X+A4",
+	"t+/uxflY+XXlZTvjInx62AB8+v5Of3CSV2fuMPGlfXXrUxZfom2LfF7n/gikqocbVX30+NX9VgDra1wj",
+	"H9W9cH1Ouop9llN9104YO2V4u2d2b1k8sQNDqWhZd90aSjjmC+LGkJRf8RQvWgTKmrnX8QVVqqM0XTqB",
+	"+oQcVo0Ya+IuVicY9vbOR3LOXo/fsuFUyqiiI5X19qjjMPq8UFAYrQJFi8qbFRs8ELSTXs0X5aVs5Nas",
+	"a+kuO7zX4y+wDf/3Y9+Yf3SaYS2vc0bz0fSCvdebQdyv0cNCThrdecuRy3BOi6YOCSAeVpUrKxits/9F",
+	"tgxjC8/5N2yd/SSwizajS11WgYLIfBuxuJaiNrVOGrHxGt5hF7vRWXow/d2Ic9j3HDv/wax2xeTOmdC7",
+	"9wuHy7l1Ge8Ihh57j4HzFnDIYab4hAnAzhhpflViVAVavk0ay726j4gqia/78P+z9+9NbiRZfiD6Vfzi",
+	"tlmT1ZEgMpmsR9KuzWSRrC52VZEcMqtL05UUwhPhAKIz4I4ODySIYvFaj0wyG0lzpRkz3bU1jUZSy6Td",
+	"MdnoYWvanVlppPkuO13Vs3/pK6z5OccfEYgAAshksliCWXcxAUT48/jx8/wdqWJWKBWRSxGLItoC3FSf",
+	"Ef1aZPDWLNYT3aVH+hOli/7/9cv/JWZZOknpHPvD5IYpeUY1uhfA212xxMVUROyg1wuYNY3RdONiin0/",
+	"6IujqGEf8GrrYkds/92graX62weHl3JuQGnB/rloiE5EFvZDzdRcIvItulJT7ctGPuCDMXpOx1w7oB/D",
+	"WsAmNhU5i103sU8ABBQIWGXYYJg1YOuaptDigXafc7GwXsfAl0IQOhShDE5KLLdp9U/KTIEljcMSimYM",
+	"FmEE71lncgK0IorZOqnUTV6mJ4sIZGYSBCKPxeBcJOQjDkxbwVDnXLtcP3ASEepVdYaHvQ88TZBHLAZv",
+	"vUXfQuKynv8yhZvVNIsXJF/h7W2udSejmKfcTQ4Zt/io3eBSyBDYy/f2e4cHe1MOPorVF+wlSFO8mIpB",
+	"AWgjrkpIXX1ndE+TO7wo3bRLMBobIq42gibX9sxppy/bsU3zXnuJGKFM2gTwS6owwIvXXrK2jPoTfNq8",
+	"N1ZSBKjGK3HMAkC/AD+oQZCeGN6jbYhkgA+0VPF2H7hSfCFyV/Y4jtgd/DYs+IxAje/jDxOenwtzBcRd",
+	"dkzd5UHIqiyd+RQKRAMOJCQ1JoYjUiieOVQ/1Mj3ZvnI0IKd22qU5g82doWmI9kEUewuDACGS0Ikf7ip",
+	"Usn++pd/+Ne//KMysDR3TI7YfGyagjCmma4CGP7mX//nX/+3f/jN3/uzb/7xX6xGMGx39G1dLxxYAyPw",
+	"ud01017oQkwINTu4M2pTle5cLhAgEDLWloII7g4cHMLG2M3oskeqYIUaoe8a7yi6VmKAS5tp0bctVFDw",
+	"MjVK5Z4V5ba1iKydbB1I3mc8P9dBKBXAWwWh1l32rOBFqot0oG3qccH4lOckBWHRAkbYFlDAKFFBpBYI",
+	"A05SY1l6LiBgC64kB9NUClhAucpcEkIX2sbfZVpgGJYsRbKRW9yIKUoOhL09HbiPKIyu3m0VJBBuUXNc",
+	"gt9WxAMLhN4yKlZF6t0qcqEKERky52Yp/9o0GYuKeu2aTDMQD9VWBiAeIQuPwlNBzdk2YsL3/gx76kTl",
+	"74rSF0EohfnyhC7yCuRELnhmpIm4JJcG+ReI72pkEqTzLovNgiYzjE6sfQ6AbAEkEIplyULkFw4voHLc",
+	"bFt9sPkEEULBAQ3dtdzB0wM4+VyWoV9xNp2o4xpetg/RiqCUUS3Mhl7idgV6nEHEwve5AE2EKLlrIR3x",
+	"y2KeDhwSA3xo59DiFyI3slhOx6vfFJNCD+IKgTIA8WEY0ISREKlkkzTLUl8LZosia2c841Tmfou3B2Mu",
+	"pcjaGu3lMB1tBlxtoTodJkqeXojcI8fWAFEH2KyGjhEtU8hBvoDYIcBaHRuRhmvEXwUkYltmJNX+Vxg+",
+	"QlePIbU/HhfFVB/dumU+3gIkWkZZyqhl8AFcf9iCLviCzSTFXTuUVwiI5UzDIF0WrTVdUOZGLiYKEeW8",
+	"GgyjiWAoRhiAiMIyTKz1rkZQ64+ScgmlABDOzwTRL1YGvRGbT334EN+EnmKj3Jt5dEFwXsS+TfcTrm9c",
+	"16QRmpeeIwtAJqAe3bu4XUEpFs+VkUT6Iz6tiydJhbkq1RBuz2E6ikOk8cEYkYelubih0F5uxqb5hVl7",
+	"h2eOb3ZRme7a9ASQ9fHgY1qaZILnWSpyZ8CFhgjlUN71dTSgvIzTxoFVko88jBhrQs513syBkno2qYuB",
+	"e2bNQBUW9UNdxpAg2E8XXUonG2LaVMGziAETzsVwBnVkoPqhR7agx7vbsZFtIjTsZdJfr2E+pEc/01QG",
+	"o6E+nMMaJW45h0zCkcB1C5FldS2KaKr74KpJVkSUBnjUmUYZUVdgG6TCwnsMUsJ0l33oxDVDWjGfTmPg",
+	"AyT+lmgvqMwI3E67EPpu7ZjPU5m0MYOL/BPzpItdDoKDV70K6LIULwwvp0adWvsWPmWeV/O+nqfkOF+C",
+	"q1Y5ZLDN0UJiaTZYZBC+pSIAFdq5Zh9JK4XZjGnOc0mFwJY2WpYO0JBnmUatPtXITqMg6ynGgXaDRmPE",
+	"sR2oHKNRLzlci823asHvp3qa8cUj86gNjuAXPIWmL4XVt2Ul75xUxfVk+ZScM1oI2b6Q0VRlWZd9PoWN",
+	"EdJFFoJyjXVw8AyC0B1QVHdrExwZ5PvTPB2INmm+hiNrSiOml0Fs278F3lgX+Q+26cGC3YgnSqaFMh12",
+	"7bfxzSN2eKdnSKrX7R3e6bL7YcYyasgDpQuNboe7PgKLIhoh2pLkDJBT7B0hGQQwtUnW39gmRWulyS+5",
+	"mgy8C3O7uAlA821VoImH1ZFCYR+IymYjNhR+3YhYyCi3nv6fmSdfS/QHte9SEUjc6ee1tgmAZc75AIJh",
+	"1TBIxPMaErQgoFwpEFHP0Nb+doV3zUr2v1JyLX2cpBPxM/OcBajo60ZXYlWvK2+0B4VbvdPNCtw28ZU2",
+	"3n9Ncf/kuxyLuQJWg2AWrS5IEkkQKkmhk164Kst+TqaglQopoyqs0Lmq8BevxgaCdPmaLwkiVVZeuuSc",
+	"olpWRwKxky63ulvW32KeK0XeFFGi38p5rDcObBtoikff13ip2EbW137xlVzukq7aXI4lqKQusRRnXcWR",
+	"tSxzI/zmlfVQCRLTwXaud+vZ5JV69OUwv9t69lrJTphZ1I5PP6aHy2ksq9GogvSwouP7i1wdU5hXZDd8",
+	"HaVcMQh76xAdR6k1mvG1moRF/sAI9fdpAnXITAVHSDoUJg31k2HC69JY1sBCDDA1q6nSDT6P2gTSx751",
+	"LFRAleToOwc0YhP/TUP2aBrWa5+kMgdxu4stMAQ2DsewUHqOOtcl44SdcbseA+NhDQhfXZ7VyqEMzS7U",
+	"3fepZnExzoUeqyyJAxNz4/3QLgzxM56ff6rmX7gW6Itn1MgqlWaDPYYizCkqPCIBObV1weXV8NhuUTZY",
+	"6blVcqx2TLWtLylDWFpoPpefkJmj4vQAUwqUk7kbVNwwxwDtv5SAZsNqwa5yxOJMjeKIxUkqRwXPzs3f",
+	"ipv/zsVgzAvzl5jwNIvJ6LunJwBiwrN0MZP2UyHkQMgCPpacsXw6XeeFrcSh872vakPQDeVBzcm9wHzu",
+	"BlGfS6v1J2LxMKndc/c7GmeXn4k68zwtxGOZLfBag4v5MbEGX2nmcF1y2xnX4nOs4uUoY5antZc5GYwb",
+	"q7JXIj7XWlN5g9xjq6bViBPgjrWeteVLt8ZUndRDR3k8hY2GbNfI5/f9XDvtvNbxheXOahvPUl3U/uBD",
+	"cprgWDcbdW6rddTj7xekaNalnKXDRRmZ/1yY6Y4nfIDKg0x4nuzNMZJb1yxBhZ9Qm3UspOyRQFxzfxjf",
+	"jVqcAaN3POJNAWcu0AbqMoSAd5B9KsWq0JHNau7Vh8864ZxPp7m6MFq7bd15J9K8VPUV0OJ/8NIQ8qvI",
+	"cEgbx2XEuC47dlKvNRs5L0c5iGUCVi6IsREvijq3DtVRe+YtzkHFqpUlm2pS4i13W+Zl4YrWUYHl9jVs",
+	"ZiRk0cQxG3hJIwMQv5jxbEOG5fSPjU6svUJqT3M+4ZIOZvtxWESehqLuiCzFC8ppd0WKXD3BkVKJ9Tim",
+	"ksW4FvFdiF5Cg4D32tlfjyCY5+DFCyyx61GBloeLkDibzKmOd++upt3V9D26mgYqnzYwryvjvPbIRI5X",
+	"un7rZgXCcx2Rz+RAnDRESgp5ITI1tdpbhH6LdDBmpjUS3jXLBUCjWU1kwQZcSlVYrLi7LB7mahI3JMbh",
+	"yHYnfXfS38KTbgi7dGs1UvNYZE3xyNx6UkGug0ADc1U/+PjTx7FFNdRqIsqnjpD0/VVPpwLVbt+oeW0w",
+	"TmUlRtXrxqbVLn3sDtSkYiq+c1g3G9VASlOu9VzlSTs9dkoeNs8D79y5fWedIpuLabY4Ue3WfXuGG3UK",
+	"lBodvkvB88J8F3XSyTRLB4DSIo0yUXcSZ1LPzsxmn1nZphJsISl+LXbhYpDx8Gmqi73P/cuUjIWe7EBd",
+	"YPEPXpK5+VUcmU8zLXL4hLarH7yEVXkVd9lnhnKmuRrlfKLZk8fPTrDYGbvx9KN77P3enfdvlqPXbWBd",
+	"QBe3ggn9lun4/+P7b1XQ3AzPhk6sPrRAXnS66k6utQCtcqTslIPviXKwpbGrGIxbqhQNpfvlAsJXcbnC",
+	"g3fEfvDSXXGvIvaDl0k6SgsNf5LMAH/b02H+tviU8EFIqKfdn8n0RX+CL+I+dM0Bgc/k48MvMJnKwgJD",
+	"nCeEGIYDMbsWDMWwAD8c/NHlxpgjuxOxdiLW2yBirdyfFfcvbtNmtrylCUxEMVZJ2Lu5PDtR58cPzH+f",
+	"fH5S2/cvZgJRULfvmc7/JRqpW83LiEOzduzUlw/bdvIV+pqhmtvsMc/UaJnlmEvvngc5qMnBWmpH8Z1A",
+	"8T+AQLG79Xa33nfeu7WBN/i18/RafkwjrJt/4IavSwPc+a53p/t/7NOdu2pTy9NMzjGMvvZH6HLlj5+I",
+	"RTuu8T31n7/cL/vOHybfTc+528pw44LtX+c7x7ioGibXSDx8Ot0kxmjHcncs93vEcjOOa2PH+9W4D4X1",
+	"hOx//qwTmc8ff4L/nnxRu1/mbJMJ/ZldGNsa7D74H/IU/k0Euk7z2qauLv6GeIU/28vL98qFbF4vzjX2",
+	"ee1A1+XY/eUAVcP/KUJ5uZJ7kFvQDQu6pQWjDxVYvaBSXbXqua1HlxaQcF9umlRZF7WNVcPQbw71wnjB",
+	"eJaFAByU4+BLj/gEGasYt4uTprUhVBP65GtX0Re+GhZ9cWI7cYt8FXDihBbyxvHE7YyuAlB8B6yxA9Yo",
+	"A2tM+IsSxQT+UU+Cl8Ff2KEkrEBJMFxwpPbcVYpJYt1H9MeXkB/xPHxsL53Y2IQpN0JGZ5QW49kZ+MEV",
+	"n6YA7DYS8pZLOXsVvq7P0+memuLR35sq2Fovi2wA2fDEYgp/53AbvnOr+haBSHzX1m4LRIstYSh2mA1v",
+	"KYlsCyDxnZvHZjgQ64aPgvZ1jv+1o1JshQOxTaWbV41y+HaY9o0ps02QXWzCF0wXaZbBF3dZOgww6yGW",
+	"2eGFGxZxFeBBO4i+nSax0yR2eGs7vLXXibe2k06/Z4hi30H0ri3kpHWoTc9XSETXa7d/Azb7p7Vg9gAh",
+	"lOaDWVqws1zwc6o9Xi5ljFfHAOBFrQ0da1NTBgM7EwM+s+XR5rmSI3YuFlEoyEAb9rIh3CUog8TZL2aq",
+	"4E7yAEfAbGoxW8dpVmLZc5Wf6y77Ar5Ht0CspkLGUfgUXpxUE8ZWoIlnskiz2L415tmwT6/aOjZ2wnkq",
+	"sDaYR/XH0Dk2yJQGQeiuhVxipg0AkEIpBjDtATKbawDnNUIIsZQAzzdisbld41L8nmvdwZbXIC+VSdT0",
+	"bkTS5d39WM2ZGhZ04yzt81RIkTCd2jsRQQFxmsNZFhSQaIFvg5V56inMMvQfaixzHrEzMUqlGbUPbySC",
+	"bvaTWleNGXcn6rjda1v9WejiMb5q/vyYZ0P4+ByyiYo0awvHVWUzBeKZ0QLYxiK/L82H8tn6WiaVUiYc",
+	"C5nAWRkDPpcMMeWvrSBJiV0vi15LkERqOERCz0VhVi52ohdIXb4eiz0JEeNMirltSA0J7QmkW2jRHlso",
+	"s1Uv29qena6DQbDB2M7EQE3oqAc1ooj9mS6PsLpHWrAbMeR23eLT9NbF/i0oPX6LalPeeumum1e3zAvx",
+	"zQhFBBRPzfuqBPkPtKKGQyAdWJOWhEw+WNlx7lhoxLJ5asrt0YnQxWuqYufLvPjyJ3fLtduWy4DyBMXW",
+	"pRJuZUpdDsGoVFlaHpKLt6gb1zqEotWHvNS5i4hZcbLNqqOi9zZgEV4xvmAyy6HWFGnILW6P7xgiob2w",
+	"GsscBTdaueKRp7a1g8uDQ5llj4edoy/X1A6jTl2Jz+dV65SnBpfOZpZswpPlEW0HvOgxF8M1akJg9JMs",
+	"E8W6c3Pd8jid1uuXyn+ainnNJLnsG923LrVmHcydE2XqECcqiIE/1K7GTZc9ltkCRFcseGkhkIUoFzXu",
+	"tobjm68oEU11oKujAbvWdkNp5i3z8aLpvoBikvPxoiZOyKy/K5vVPZWnco/FUvVBVzGyu1R9qC1BUUa5",
+	"mPAUJFrUZlTua1JoViiF5fV88VBqd4/FalbkXJ5DLJSTTgjReAQouEZBUHkBgo9D4MWX+VjwpBzpZOTC",
+	"MU+wrOqY51Tiy8o2XqJytS+nSmVhdUFoGWtA9VHwLPeAP9lAX5pMbS/LAyYEyKURm0Un1EfI1C/Bevah",
+	"sKQrstRlH6kc55bY6uA4EGcun1ms/FPJSnD5kVNWKchZZRma5q1NDasbAs2B9tQ9laHcRiKbLlBCszSB",
+	"fwJJAHBzhneU21zDFc1eGaINV7ZtGfDxAuW8L8aLp67zL8aLR+p3qHv48BEN4Ivx4pkdg3k3GMYX48Ux",
+	"jeSL8QLLbX1IY1kJW2nZUgM/oxLNtSiN06LO7F3GMC+buSEFGwHsa4+1C4BbbpIuKQ3GQsDJzJOlK1qH",
+	"FWvWFZ9+WIhJfYjv0OKdr8H/dIsQBhli/03LCZ1e7gYMSv7WLFU+g+IRrjigeJFqcEllFvp7+fZxktqq",
+	"/h+Yh+6LgqcZhG+nkmf99eoEAtanWQa1jMDa63IJqCRneQ8jJjItqtUm6y6j4F6vuRjNcB1KjGvbsKGp",
+	"UNOs0S6x3qx5wvV5YNT0Ate6lx4m9cJFPbEYpffqA5AvE3r6KZASjqw2c3Q5jvR5bYr4tcljZqRPVSbq",
+	"zBlT7n2bc5Wfd1nMpylk1wKSOBVehZKWcAsmk1Smush5oXLdZTFUaAqfJ01uOoVfyUFpbkXwedgvQPOz",
+	"krbunsp4OtPj+Ijsm8U4V7PRuOQ1gVdK5lvTg54LMY2P0AA7R3PuRGiWzESXxXPDuOMjW+Jvjvx3CgZC",
+	"vNZznmqhqXapGQelHsRHbDorNHqrIC8ZeC2+NAWvCtQMKxSzyQpdsIBqBQHaYK/RVAp/RN4ePHS2Wmrm",
+	"rDsLWJfydcynqbmazPJ2gmSZqGMWylzEZuKdqANTNP/iKKh2gmod120o4/jJw04Ef92j/uBv36f5+AT7",
+	"NX8+o77N319Q//C3GwO8b8dRosJNgrwd5QKW+IuH+Nb7y9fVM6FtHMlSYlMtOjvcpkYa4tOpN7KhWM74",
+	"oNCMa4oQSIdgtcbvsGBtDmaJTisDBEj0jfo2jIEeAhJB4K7KYJZHAr7DLLtsrXPntdW4gAxOH60GpJHZ",
+	"OAl0VtKYPEY+vbd1fR2zV6A9N0g8sXvgYQKXpOCDMXNfLm3dhONZ2qhqX07McRUxWjJshqMypwt4ROdo",
+	"fyn52b5FnZUII7JUWtqr0trUM3ZY+u1MoCHiWtmstgrhfE1d6XBtNmj0aEWrLRfVTWflQl2f7QUPxfVe",
+	"8xi/1YQlv9ZnDk+5Vl5FnXGqC4V4NKte/BgfC9/0wQpr5+2eDN//xUzM1i7Z75iHwrd0ixtlEsywstTY",
+	"KTZTmoJfCYtVvXID7oE/9NLZQLtda9y1xqW/zhMerNu1HfFgHbZyePUnShf9Cc/PRVEbxHVi7WbgGHEP",
+	"rnKYByFBByEgx35tFGs4DqmKdGhU+LTJve6HUnr2SkcBwZcrRwHhr4Mxz/mgIC0EC9VInjlvIWdhQ9bn",
+	"f7lxTvNU5WmxKO9Yc5sfrMNDcQ1Wl/4q2qwu5CXabChBv7w9n1nDGuxAUAbfIzSEVfBLxe/tRmrzO7Qf",
+	"2XBtjIObpIkEY/7nJ/dW7uX77x6W4uD2V8S96dd7Bt/dbBiv5whuOIiWJ1AvReOvPYFkc3CROM55f+nx",
+	"y6RvdCO9IuA5cNFrR4Vd9tj8Ok+1QE0mdYUrbVwUWgekKkXypkWXnYyVpoCQOU8LV1Eq1ayY5VIkTA2H",
+	"FIpPuQlGeVNSYFwt3M9Jje2z9kqlOMjy5J7k6YTnCxjhGR+cz6ZHjE+UHGFsvPWHOM8FbAv4YG5YW2yY",
+	"TWFoCzxjhGB9M7IeCjNTZyFFV5EurK8ICoGbpiLrKTlbkOMtqAAfOmhIc041UzICpwz6snAe4MyKyFcD",
+	"0WPVkDLcE8rTRw8IYqtCofhRrmZTojV1YdRjszN+B92FkWv7cDg4iBUE7xkuj1Is4/lIkEdtpQcOmubU",
+	"Ko5yBAFCc77weQIYVT/m2kZT0UreJQM0rCrslbfeQXyw39uKS4oCsygrpcs+TTWlgYCyJhImxdxsGUw6",
+	"YqlMxNS8izEs2GW3tuCsvyY+6H4QXhV79MUSGtkzNcsx7tojUeuFLsSkzzep37VGu31W8HzLgCNvhWoV",
+	"tgyZBu3tZB+LLIF8g7KZbN9GZ9vPa2zVzghB3deKoLgG1yZmm+5E8qHNZr4+UTvsuNlhsKmHjla2rX8O",
+	"B9HCRdfe+ZgSDrSNdq71QGrseLOWq/lxEEqNnBywTBJGzdqIz1QOslkikhYlBmk8LT2MwbJdikK38Qha",
+	"wO6W4WH4eENoizPOwlMsn0mNiWs2hc36OO2yhxtbCdpqF9nS6Eysxqu5rpw/c7VP8Qr8g1EQrOVWuWH/",
+	"C2FExc9lWjRk43DMkiG/0F1Pyr7aBcXgQoRgmgnGszlf6MBBE7jbrWza0uViBvaZf9t8fOZaoBmkukgH",
+	"NdY8CrHAlK52REYYX30p5v69ysH2kpm5xJ88eHT/4aMfwwpAnXVpFDFGBbDblQn1/eaiyBeb9gx5DVza",
+	"Plv2mKuB0Np0uskC2QLe7d+pRtEurXD97GtGWO09Ku9wE4EjeXyUjma50LWBdgORZbU83C/4mRgYEfze",
+	"8aN7Dz799MH9lgV/M55O6loGGcTFtFHsklLndxlnZhVSkWA4hpFEtaEoAD1r0WUJXa/c6VMxEOm0KPuT",
+	"aQw8TZhWLbuwUZzTO726VHCwEIBOkkpy0o15NnQhGrCqtKBWo1M5++j44acP7kcus44Z1mtUPefnW+AJ",
+	"S2aiVhxu8KB56dcP/IM75UyPbZr4YMsmkGjbUBuuSNvcm6kyd3m/qfk6kjP/gEqIbxu9ye4CpB6jTGL2",
+	"rcx6iETbjozU6aUhPYDug7Zhe6fmtpaQDSsYvIrqWbve3P3SjFFQkjCDju0SWqJs2SFFfazeUegA8/7b",
+	"NjsYCJG0I5SNBjyTl+IRhkU52YYvjFjj2qO7CB3+bcJyeVqs5iLez7/MQszbFCmKYZxoNgCm+zrZCI56",
+	"axZCr2/HPqriviO+4Jz5eyckI8d4lnlFFFyC4Q1SppXgbAU7FyxHMLXKJVFhvRU2uvrifqJSWUmQqOKd",
+	"12tfPr/QBgxCBHDExmqWmwsn4YuW4n5V/a/N+lmroVYkkVdl+fWp9YVWhNhqAbzVWonKRV+LnF5epZLi",
+	"U56nW02pgavm6SbhSG5Wz/DFulIYhZiGKZ24O52oY7YHDA6LRmhXlxReE0RqTvtXlMqXoBqy3IbaMtET",
+	"dgPepwmE43HLVN6H1eR9rRYiqypds32oTAtLEz0XDckZsY/8iSMWkwnV/OlC0s0HGkTfdB2DiZjuw4ik",
+	"GfOVk9xtvpy2uaIpOsXAfwap4pGXeMLoLazQikHCFOoIhweFKMpiRVs3iO6gD/t8RNdUGdfHMnBQIGm4",
+	"qYRcVOgk8gkyMFJ8pMuOza0rzIs2JC7VLP5/x4T3gue8y06WfCvgNkhl2GYMyapgba6s5XzMC9Bn8YI1",
+	"37JUt4lWA1SturRgPUBt7y4zBwjCRfFmpkR9F3Ra5Uobch68N2oYD4J+tG/I8evKETgHPHlqzU24zRF4",
+	"E2cer5frPvgz/VAO1fI8SzTxsimwvm+XIxQl999tMsSaN9qVvwybL79azqZcPa2r3cbW5E1rWkPZ17e1",
+	"oc5TnXodxsj9fMHymTyquKbBr0tmKzYHbBHIuXOye8l5Z/2C4BVDDTbeKFGwLr5lJou8PubYjRliZvFB",
+	"OxDIBScmG7F0iIjkdaLGa0i/ufpUGsrQrU+l8bgMEAISVdATAEitnOxvXac8Sex2uJ+tKx5UFO2zK+vW",
+	"zgbMrNkb+1ioHVb0zwamUarOsKqHYLvNhfWgux9qtEE+t5rV7rNrzWLWky8/EYM0EbYEdQhbkxZ3mXIB",
+	"EOZ+L/mVneOIpUUtkTTbQUozC/UBOpk39FjlXmi46X1WSFX8XOhOU6wH1YNc0aNP1aRWaSkskBdJM4Yb",
+	"g7S17FIPkBZ7vVKwx4DLJY8OJLlQTusG6X42MbtWc7lU1tfyaU2TkHTvMsMOQUbjLMGlWx3sDeCgSTpY",
+	"S8a5ME+JxPpeuywGrts3ixZmHg88L04LJtXcPWlUfKzFgPz6jGx0STUYx+xFXQNnou+Dz8oN2eAzDvkU",
+	"Oehy7r1cTAW3OcM24QO5JPEgYKA+HzkG1ts/FwtX5L3wCBu4TGdClwaWTmam68RVm+Cl6KQQIwqiS1ms",
+	"J7rrg5xidi6MUIuGU7jGzoR5DiOafJ0k5M124rkwN6tIMPoI/w5xYvwmdaKO3wf3IVxT9yUuWOkZO731",
+	"tWK8A5GovXrt1IkFJ3xUJxDIgg+KBmiqiTnr9hE6AiM2VlmiW7pYIOIpoZSddlaSgo/Wn94RIh0urcuI",
+	"sF9gTqX+G5bER7kvlW4SbZ3fCL3a9umZRHGkhtmQPT/mSRI7KFGajjlGGyQDVY1ihOljh+qHsXJdtowS",
+	"StY6yD/XIn94Xy9nlq0HBcYptO7g1er5XZeu50ntOlWBEz663qpHJ3x07SWPLDeoN6m6uN+CjyI2k+kv",
+	"jFAvCdEOtQ/20GK1wWnLVRbGydPNGd+KCRaPInGlYomi8Ap6W0/5ACw5agbCH1wTLpbvpw+ffPPv/9W3",
+	"v//nVXCtVtF8iPp20IN/3vvoVvf5jSVEOPvb83caX3t+87dqowLtzl0yq9zcMm+8mtEJH10ryV8zueua",
+	"UoNnvBiMW0QmQSQgRmcGUOz1IFUgy+FDQOBnQkhr2ATp/3YPjPiMj5THp8QgXR8HrGeDMeOE/nIF2cal",
+	"0ZE+Uh1duz5WqOhBSL41DRuGgYr5XUoiDjMJENt0yatVLqQZdh6aNtaPdQs5yvkGt3lr0UaBum+fDd7r",
+	"NyPVBZBskNRgw8Ltq8wJszV4daLf5EkExSL1sHM2LBNhj9KJoMTveYBHOxZZ4mGGzM7C+TE/Tc1XSRA0",
+	"B+0HvoRiLLZPExcvpmJQ9FEnSSeicWM2zIbfro2VUZsndd55jwRWjuXcekFCl0ZL3gllTs2dEhy/Ru09",
+	"fAhhwu1MYF/PRKbkqKU2sx7gkgw2CBA554EH6S5TknDLDTtVVEyAS1BSCRrZup4sHoDl0BtZ3z4yem0P",
+	"GwQ7zCwfgXmxUOyDdpa3ILhvFe5EydBolEK3rmQbAlNvUWSCDGEtEBcp9qHxsC8RJNoVIBAPetqaEnOh",
+	"Z1nRBERnfnOxSXDNCSynkQMqGbDBVp0UwCNnTRePN/mR5V1T2I6zsLfbwmYL48n2hsUoMBUHUe+thiOL",
+	"lptqgw7Nnlp62HpTLXD++gdd7s36R7ewMDo+0D9rcKfPNCRcqcDpnBZ3WYwJQEeI6xMfsU8/efbZM5ak",
+	"CRxoLqWayYEg3J8rCFmPOkUtEP0Xvp7rkuWt1sY9myYbyyxmEWrZzUcgcHnPfcjWyXwqcsSKVOZACkSX",
+	"LjrtTWklIBPPeRuAhQPTG5FOZZPLZ72OpzqW4+Sb8o1cEvtK6+nPU5llVq7T4JYohYcFwiedENr0Gvmk",
+	"JGg0qSP3A6FxmbIr8p1nLK6MiIvtRFanqZa3N7E2Rb21S1MIhggtmM+fh624aUD2S2u4X9DEXkVLQWGG",
+	"S/cpym810yt5TuENQvuP0Wzf50XsMZPM+bMQy1JszRNd0xtdsTRGaxSn6UXEpq2XAUsHYFoUSkAQixyx",
+	"OWRMSpsPgWK2dUeC8E3z9G+nAH4WkbK1KlYHpXWvcpJp36sBOMjlgjwbrRsEkzTn8KNERIGxZgDBHjIK",
+	"mA4AftGZBFOG424LZYOScYnQ10uNLyDELvvQFjSgmN0iaACHLNUcJD38FEww1JqkOlPJgvmo18uG1Xr6",
+	"jZbPWmUVqru2zMHKh/86zUaO4Vy39ehhzQUbw0VIesjnJ/dYAki8cd/GrH3+6cP7d0nZTjTTRlg8WzB3",
+	"SVgjJ7Rz0Du4vX/Q2+/39j/+8U8Ofnr4Re933/+dd3/2ye3P7jx678kHT/dPNklo7u19cLz3M773VX/v",
+	"+Y9+sM7daqb4E3VWByBVtKjRSK8f48NbGl/sOyjtLdszGiNkA7D6MsjAz9UZc4HgqHa4iPJQAL99UCuA",
+	"N+a1NPXpiwmdCaqNk5SqCElmseTbdJ9mhchbLv1H+DAG06R63HBZubRSszT2SbMyoA0Wajq9BLP/uTpr",
+	"n/2aiwnPz9spD+cpjKvVRszBIwj1a4zEj3WZskzNAT5RLqAqXrsN8EqLlanyGVgqO36VQajFZWsnWP1E",
+	"nT11rcDGuYZ+os6e2bZeuXbpPLS7ajc8IEhiTIsMvfXzkDwMSdCZbLNeFfZKxBBZDuLo2W29HTIdbb/P",
+	"QWKHUxgC5lBamYrAHxJ/Eyv3jCrYWWQTPumk/W7egzc17t9TfFs7+dgfzXX+4OpBBUkSkU44BBXHP37g",
+	"6/Toib4Fv8ZddgzbZeOFzGBoR7VLqcV9v+EqcvVull6jSfv3KG6b+leE3O9eP/TR50xJLDN6ed/Khk5t",
+	"u/GbJZTYt9pnTJQN/FejXv1EnT2W2SLUsOirqpJ1CWNv1fa6sgyLefaRE4u9YW9zp2sDhMoWFRydfWl1",
+	"RUZ4atswNjLctMFFovN83dEB0OkbiBDw/V7av43C5XfAx41zyrisS5uvFzLCKsal+1IHBXbJLQFWorjW",
+	"tNfKfr3qetZGdWzndPk5SvKt9mSJQND0RquxZhWv/xhkXL6JY7BlUNeWytMWpELxo2iLRJGBSxsa6t3x",
+	"kPO8Bpzy8P07762FwdtSOfFS/0q8bRRHnuLDy0VHygLlym27Zvq8dtq8/svojdxEV3UNXeEdFHWgiGk9",
+	"DGSOZbZgXBSvn6uJBQZLc4QGC41AX7pZ7B9Q052jTi4GQmIuduoKINgfLdzzq+ctswCemBcfDxETrl35",
+	"kvLyuDk37dP1kuK1k2FTadieVbQits+ePH1878GzZ/DpwGfu3nZIJIcl1B1SKHrRfnQQ3Y4On693Djd6",
+	"bJ44LxB8cu4z+oKqPdOnj6ySbT7cc3gJoLnaokM122iUNPqwcn+oiXvuhS3Ngq0tSqnum6vhQjTLcE6B",
+	"TTWL8eF6aS3jcjRrLK1kf4XAc5tVZhMJ4lL63Pq0YnOgxiqrTzSy4bhoAKjpCktiAIZpCXTQJSEDPAj6",
+	"KIxIx/ONqmNMZ/lUaVGf0joQsuEXcIW2UFifCZlYbbV92EE7NY/WKlT1yqtXvwD2oYa82/CJ+lqVRc6l",
+	"znxdk3p5sXntPcfZJhrgQuS6Fkv5HlZBsvGpI5+gVogXhfZ5QKtwktfY/EC0LK9gzbKHJzWklShgLuVl",
+	"trTm6TE4oZUVd955Zzq0S1I5a82hArXcf4mdNVQWpp8jdraowD2gZdpBF0z4glHBRpeZehdcBJAsl6Wa",
+	"DNcaykWFa9PqskcjmYeEvd3rLZ9vP601ubd3WfzSbOgrLNfJgqXssmNMGRgoqQELWA1ZJrBuWCox1ROa",
+	"jFiSjlKjnsT9OGJxFx1l8V7s2gA7I6UEQMYBU7nPDSilk7EP8zBzgEsEu8CUX4IjTiXPFzCBclrBt3/n",
+	"T3/zT//u//1v/+Bv/sPv/eZf/t63//N/eGkkgVf//S//4Df/5E+//f0/x8mur+i9gQHMrvU1i+zU6/WL",
+	"7dSxzTPxi++X/U9/9e2f/NVWmR1r1viRWqk/ny1shvLsbJJCwR7NBmOlKufRJb8gGHbpHN7Fguay7O7z",
+	"ueWAvQ4U6+7tvdix2ThNkOiDQtu8YIbjBo2O0gshy5SbqVEq9+w2tPQG3/itoxu/dVTyCX99etpd+qL0",
+	"Xbe/9/xm+eM7TYkwIZFdVk2zsuebNxe6WeW8CfP5gmczKvAH4VnBDVOFHSAfSnCxxUdAJeZlI8e5hGOI",
+	"dKbyzMeS4Ygg0gXKDp5hMnlAPqmmVGNNJDfP06IQ8ghuGI7hqFCAuNd7L4aSxcf4pWu0Clkdh1OJq3Mh",
+	"4IX4bszORDEX6DacdNkj5dPAmNADPjUc2jx4xDiuFlD6qWSYpZlKyHBhUogEbFY4W5j9Mb1AqHxnGZfn",
+	"XfYkXGPIKcenDMs350a8mHKZiIRKKtqTY1lrZ//g9uEdo1WhiNf55i//5a//4u9DQTopKIStVMHs8P1l",
+	"Ob49T2qWAGu7w0tmk+YrkT/P8dYvFZgKrn4Xw2OUyJHao69/rpXsPuXzzxxjd7/u6fN0uqemOIU9gAUS",
+	"uau3708J4aVfqvTV5fTLFSrgI1WwQo1QDyx5MzdUACGXaiK4DKyvTiGknBqr/QX7evvOaiLie189f3kQ",
+	"3X51Y+/L472fPccvbr+6+Vs39m7ANy8PXn1t2DF8W8eIyztqO+s+oj++xMeel/Y2nUyp2seUm2F2Rmkx",
+	"np11B2pyS/FpCjfNSMhbbuyv2pNGoD22ElHo8VC3bKXiwcOX1TtX7LIoo8H4nJ7yFh8sXcFtuIbNQ/3r",
+	"X/7hX//yj5rqIH6n9vUqNfB2Zxwfr9PP27yPwAfLqvnKd8Nny4r1asoS8qf0aL0T2RJ7Li5SMa9RAFwW",
+	"dYPxCcgLrmhrBuqsqHS2Ak6ptjbScsJba1OYNSZ8nwxgV5QT5LZqBdpQQGGbGl68aSWgnlL+QsX04W0i",
+	"bnufryfW7bygIQGt1GrHSgv5qX36krEvTmZvpxzD0423wUl4BdwN/KkRbu9yrf5ruBbasJc3YGcgvvYm",
+	"TA1PvLxRweiURivIuMScVsiOKBWzr+5Ybyurw3bn47WJvNbDwYzil6TakFwSGyXRir4RskmlSXOFCIGC",
+	"y0TfZYY0g5Ioa6XkVSMPD/VbJRS26sk8W5KKGrahtJgujjDnQ7CJyz6dHAyZBeO43bSWUYUfmVvuPjUI",
+	"Hx7Kp7ZR+HxsW8ZHXfPfBeGs7Fdp9aq6nFRXzWtc57lYxXuun9O+ERb7zJ7BmsJKAUYhIjPzMzWj8lBZ",
+	"qgt911Z+cTclukHG/EL4qpDW11OxeZZZ9LuHW3HoZ+uv9+XqZjA8SQjsFL4xl5SIFlgCqqqhn8Bv/vV/",
+	"/vV/+4ff/L0/++Yf/8U1CQfBnJfSGNrxnKhzodKkfcYodWf5j/0csCD7leNC7h3fp/3qp9R3MJEToYvL",
+	"XLHtQ8vfKpH1EmHeW8Rkv13ycalQV7hOq3jcT70iViGjS2e1rcIwEIRHjA75MIWZF1XD4nqYmoCCrw7x",
+	"oV0IxZUFQFxCI/YKbk38wdrYgVJkQLCDLajmzXh3qfM35uQN+78i/5+zor15N6AuHlwIWdynDamBa+AF",
+	"B4vcXJyNlTrvQv2JpaQo+rVtkmRlvMHbtcNMJ+JntTmyxw7R0TDhh8ePjmHAZ1yXxaxjnfJbz8ZcjsY8",
+	"3S7X+NaParONaXhZKgWsZE2eMUSqr72+CP3iGJ9+FXVaYC0NlByIXIbFZv2wNmHlthzlusj8sXAlAHx8",
+	"PgBVnIkRl1TJa78dCtDae6M2wTmEjV+GQRsOxaBYH4Q/VXnxAJ81b100WpPPU4QwgEe6LEagZgCdLsNN",
+	"+dowI55KD94Pcn8Ab91l8Uzmgg/G5jqKS2g1asj4qSxhlPmACXhHJBHTqtw1JTRasP4gtxXGi6sWjnfM",
+	"EwKvg0KoPC00jZprlg5PZVrY8qjzu2BFd+BTkL9Bm2wLscczOcgEzx0Ot7vNHYJ+Cd6F/PJlnG5bzCY+",
+	"lZovNJuPF3drigRDZfqIzWQmtGaxkn3bOUSjDHmamRUOscGLABSwjFPkMJXpNI0sfKvFnDLinRwI8rbb",
+	"RGmEE6LabDaH2ONZBCBVBAVGf8NMqgXcEE6HHhYpVIQN6KNcKo7mCpd5Izp4rQYDrOmpHzl9dsOHz/fc",
+	"HOzPdiL2dTcb+sJNCd8P5gVfPHCT8/3DDOHj56Vp0hNurvSInTB8fOZnfema1JesHO08TSXN+IcWo8xV",
+	"Q8gFRxyqRUDN5ohC/BM744PzKGQBqWbB9kflk+5YIDVu6RgxgBDvsrbSBWqWjbcJ/U4QfY6TrWK0mMDa",
+	"T6f1LT584tALN2m0wcwIN14FLYrObB0kXPONUwTB/23UV2eOqsgreGFEnaaIWhII3kDRobIs8ibrDp2o",
+	"6ZNGVMqTMhqlLwvjqYVCF+F8mVOhqZAKoE8tAY3AhrtMvw+CHL9eHSGctFTkNrQSVyYJ0eepJHhPq5ph",
+	"ALX9ROFm4gUfFNmiNtJu2TcMletsqpWNIeMS+1FSdMvRYQIqOIgsUwyDfyO2ULMccXdTzTBAuLMcXXXQ",
+	"q9nYz3VdLrGr2DvTIrH+6sEsz832htU8I5aYXZQJmyhZjJc0iYQvWnJ0KD7Z7lEqWNnyYRjXFmpMXVlM",
+	"29zz+pXMa/SFLOsPmmPxw6RtOBRaCF2un+VyZJOJoT5AoOXmKkpItnaVEumFWg+Y1z82BOhuj2+xUbKU",
+	"7jv7bQ2qQdTJVbaWrT1VGA5UqGk/xMxdec4DRnYJIMs2jqPP7XOr0l0eSrN8GouB075DhHaXPcMiU+AH",
+	"pfdj5C+cnmGFYokoxKAA5ZHOJ6XNdLdIjHFTow1wdFOB0CxTdWUHyrsbxnBsksiCRT4qyB7vHm4SPP7b",
+	"S9Hjv10bPv7blfjx324OILelR9re4DSLUoLLnR6lDtDn/eV73bx2vQY60+O1W+Vcp5c0xQHrfeP2N5zN",
+	"VQQXe2ZdMW1t4ElcW2YBa+1of/WAISAonXIXZbUUVRWzGh53y3AHl59XoNLNbLTKOpPcKrdJKY3jR29B",
+	"jOnam2zKtZ6rfC3C1BP73PXdflcVK2oof0vkkRVmUT6dUpF0JC8g0lSzM0ijK5RPYUL/nfBqBVoxjVhK",
+	"UO4gQi3YVGVZKkem6e4mhuNLnLWToJSJnQ3oz2gGtVIcFStYmpZ7uvIUVdeAKJ1AUgQ4T9/qsjQJ9ZCC",
+	"7EQIelBUGTMz6gxGo5KpEkIKeFjKdXNje8NJ/m4fjc2FvDWi1PPGc3OdV/y1X+9yKasSQe/7fPO0wKpL",
+	"/aiL8l3D97U/Pb9Z8907TVkqAfLsFzwt6hRlxEwuFJjeWTq09ejBQn3BU7hQ7rJeOarOGTdu99ZZN75A",
+	"d1oTxMWKG967LQZqKljMsyxuVT3pNYDirik7jmX9Wwt8YBCz8ShVqW/IU8Pk+4C23lQCKtcFmyprJkUc",
+	"T8Jnd2VAlLTlQrmGePjtawOZt9ZN6iOVTx4P7Xa/ijpqOOyjybnOcLBwdWjmaTEAeNzh0FBZWmiRDY9Y",
+	"PFJSxOwGWq7BW5AT0pZI2OF+72aETpZUjmJ2Iy1YodQ5kwrT083FMEwvBJQBu9mqAIoq1tHN+hAPQ6pr",
+	"BRLzUGmp2mX60As+0Wcr9T/Pakk4vDEqe1U5h+bJVgdxk7gSBEc3Ly71D6dFW1KGfWZnAsjfujjb4fVd",
+	"WVwAHQi73RXrQnB1msV23KHMRgLkjOCgVI+/X5YKNm9ArNuaKIicPlRJg1EcwPEBMt+stRG9NBsLDqZg",
+	"ngsXhrGXJnROfUFqmHPkvc6Vov3m7Nq3DaXqgk+mMbthQfyRle1/8F6v4uq/SS5a+7ILh4uPXII3u+BZ",
+	"mjAtBrkoWHyxH3lAgDOuxbuHptGPPzu+t/fs4+ODO++CYdvcprcHaQL/ii5+dGMrfWsWBr+IuzU2Y5Rl",
+	"uFy0KNThI15eRetM/GF8zKvnVQt/7H6EEHjwbS2mWAs9Lr0cd1YnJZtLyc67AdscKkJMp0I245g3xJ3V",
+	"5IzE7j6McbTV8J41dXIQ1cYPeYVMRzQfVoWpaHRXEajykQ08WeZBySzHqnAoJbTgWghlv+oGNZoO3O8R",
+	"grIYxgzhFsOZNscfnZ8UfmBdoRQbAdA3IrnLYqmK/kBJCXpVfJfFZtpqVsRHRiYMIC5TyfZ7ttzGXZfk",
+	"chQgYQY15A5evIDG+3gcY1vMP7/AWu9mEGpKdhl8plWNQUMyxMmXfgRT10pcfngdaioGt4iPBXWxIwjK",
+	"DVEpkM2Ebq1LFHJbY2XA95ZZcRww69hLdTj6yANSTHgimFTzUmUeP1uIhhHTEkJ/w6DpzKzlFHmgADZJ",
+	"qp986Lg4RpRFbeHHGmp22kKrnjAHfNUOhG53EIRrTV2WQa1mN47yIst5OLrfkRnYHsozKB98e6iD1fO0",
+	"4cm3BQO7Xit7pfNrN7jX9X9J23v1QnjjZng3oJLGeYmsSWrwwSVUVO/8OVjp+ok6iONEP5OJmQbwRkj1",
+	"TZHoFZLmd4Ykr8Y5VDGltDqb/o2SraXFu0T1l1CxUV1u8c7nTz+9SqcEtfpUTDMMQrnUqttLq0x9IW5O",
+	"mamIi6KPIDj70f77r2oZi+cK++tdwptVDylqbIKPZbYgRCHTWHzXyDleWMvEsFhV7rlFUn9pydEftmyy",
+	"zESxAvlWKjac5fAnCl1GSuP6HD0VtaEtnp5bKANGeFtlGQxLN6osEbqgcdjsJtMAAIfgIoJDypU1NEqy",
+	"4HmW2uFrjL32peu3LObNddEPJfY1b9RJXLpTbSfy+1FamOfrt/ba7yFHU2/gLrqeXM43xdc3ZNBVN1do",
+	"oFu5htdMMG+EUFTB7f5tQCnqQuQZn5bLe6Kn6Oj9dw/N1dBcB+Pd3uH7vTVOpBW8ejnpGsygajhsmYxA",
+	"7Tw2b9m/zcu+ixM6OxUxZmfHuRI7zvfGfLBUvHsLI8CKs4lJ+dfMhID03wAjMpy61g2lZhRJApmWRlxx",
+	"MRhVZKFVDvlxUUz1bx3duvXl/2vv/9sQ3PGFypM7vZogtkuEjAAUwGCWp8XimVkzW8NPp4PjGYZ5V1NK",
+	"62cLZkke/IhxtZIdP3nIzsWCUVqbfR5i9Ok02TgkLaBKbvzh8bOH9/rHn5983H8H7e/T3BB8Yr0IdMaN",
+	"/FhopgueA8o37DocATN+P1mzuJBRKXgu8k/EotbmTwMttQMvLDekha4PPsbYJHWeYtVXRg/aGKD4yeNn",
+	"QSVH/DE28wZwd9MCvu0xarNzPdF926HXYqapmccrs4GpHNYoJ59+8uyzZ4wPBmJaaI9rYq5G9vHJyZOI",
+	"6ULlwoMAcwbpU+bPJ0oXo1w8+51P0bdFhQm1xdyjWGqzBdOphiAwX1A8OpUQXWbajcKQMdAAZsVATQSA",
+	"/L7zzgN5ITI1Fd133mEPIKjqJ88eP7Ic0GZCgrdO0KNHLH55Cuf3FA1Pp/YUn3aOTjsaC52cdqJTONOn",
+	"naNut/sq7rJjKsHrmjWLcCopcYprFptG48j65bShTpEl+gjhmGN4u4teUcLC14VhzczQM8x/mqtRzicQ",
+	"vXKWcwmL1Q3exhZjAjaE1YSvnDI0z5UcddnvzMxiAC6IADR9l9hleCzmviZK4EWbiEEGoDu5wCma/hV2",
+	"a/NGbXonoUFPhZpmCJx4b5xKM1mVswdylKV6DGfwGAhnzyKcIHR07FPlYpYmQhbpMKWIV/rJjF0VWNB+",
+	"LCRbqBnkJAEikL/Hu7TftNU804oNeJ6b1oz2jJc2unZPJWPx39ojpWHvYRJHQb19qn824QtzjhA9ulT/",
+	"jN3p3YZ8Ql0qyu4CjCSLn4oiX+wdDwuRx0Saz9Kv6Azbib3zDhJCmBKYpVI4R651RGOIX4EZXO+zT9IP",
+	"u+xTJUeYfKTZSBTs8Pa+oblpxs1UIWvXpp1gZXikdsoYx4BDt/UE4w3OcEPNtq999ln6IeYFe0c51GMt",
+	"Pfa+eSxsw6y7WR4Swe7YNUKeXrB3D80k2BTiH80vXXbMtJHuYEZmQpod9nqOPrqFUn3zgEUcB3R7yrQY",
+	"pplgN+LJLCvSKc+LW+bHPXNY45vl6fR6ZqSWGOA9s9YHd96F8RielWVEfBgN4KZSGrUhIBw4HAw7nrAv",
+	"QGNPM0q3NreKGVoAUsXlAvPJkJNApQ48uqkuxzVZsw9NHcp5hF3diXq9HhYIo/hSB/TuHun12ERMzkSu",
+	"76LEO0+1YIcHB8Q5IKLKNKxyD5vu9lMKXfj+bh+wTFyITLNEiCl2GY7nAAdEePZmsVXBsy5B0CPPxF7D",
+	"jUFORhNw3/uABzO/gADpVH2qOMRjmAWzIbDvvMNO/J0+xdJVokKu5qUzlaRYvCZ4nUEAsFEouuwjsnPR",
+	"g3C8zYBmU1aoUxnQNR1ZiWfx4IMy5U5mg3HcZc8US7zxzFCHxhnZrtXQ8qG5QtgzQ32pHGEHy2+cSvfK",
+	"PvuxIWEcZSpHFEI0V/m5SNhs2mX3lC6yhWU1la6NMM+KWS61aS8TpBe5FCIcDqBtdU9ltSnzI+CyRbg7",
+	"Qkc42ogl+QLgBCK33GZX8CxFLARfcJWD0pzSj8u/e6i36FQC4j/Upyz4SEchKKf5jtJy/c5Ai6ku0gFM",
+	"XM/OjGxz5mHmzCkuJWZ7lzgWZzUaolcmDSs7lcPUcP7bB7habu0j5GA+MgguD+B+5u5Ih6VNqK40ZHTi",
+	"/Zw6yea+AOMa3cdA43MFcBm4kdADbkSCjx6xwxcv7A8RQkmIBJhuORqdXi0UXX3a3RwQZHQqB7mAq5ln",
+	"lXakKAx9haL3nR6MAWtIFASnbEkebitesINewPvv0vnWduBGXHAcwMh+7oZAWWw4y9xOVY7P0Ei+jPD1",
+	"zPbRchGzSCcpLjlIqkaOHKg8gdW8lwsOx4bTt+xMLBQE62fmNXsnfeBjdglrIIbfu4QX4sOw8DWuTyXJ",
+	"avBF3GX3fFKOeGFIUo7sSLDyhLmdy+H/kOaD/UXsbFa4KiFYcQtWoVwcZB95MLpfdJedGEn6VPoTRiUf",
+	"Xa0LGB2UujCM+iFx7SO234OWgnJU2PRgzKUUmf9s6CLHB/AVhAzQjCcJbSqlyC49Yct45GKU6gKCX42w",
+	"r0Vmrt4zlxViXsQ3czUrsCv8bDQ+37NnFPabBj5iNst0jFNIJSSuaLiqnvhzcsQOzO80Tct3bF/Afuw4",
+	"fL4HZI4T/7G/lrmdj/ak3Uxze+KxezOpIxobKZM6MoeHgsd0Nxwl3RFGwgqLC7lSFUfmTcPK6DScQM0r",
+	"e1uirMniwnw75TkgjN/44vY9Bs8xyLp/UdwkNdQhBliHi4eAB53NHFdM8ckF3iopPYIa3/BUenUu0MAN",
+	"RcCzlD9jUWxASEolRj1CPSTN0pE0p9jK1wWAgOJR4PrcTOzYxflTUU12o3eTASYJpSyZ5TPD1JjKI5Og",
+	"5ia7sX+TLkP38FhlMD6N0CLA+SQg+KTa4djcOLhpWD0BBd24fRM4vx0CQv8EoVY27jO8gQZcEhwT4+5N",
+	"MxmrqaRwvchT6QqAshuHN7t2yoQ2qgl4SBd8oSmECr5xmD5kYSGoE3jghkUxMjwjvknr+1RMs3TANa4r",
+	"bZeRZiGXKbPV2ux1WrnaI3dw0AN3gYfDX8oYR8tnCfnoQDW9EPlFKuaosxjGDEMg3n4qLfQY7MICBgMy",
+	"WMYH52yOK4ABnFbkh6QBusG77LEUtKao0xi5NOQTRsXN5n7lwA49R3iiIi0gVwasIkF88lGn193v9sAS",
+	"D6aWPWCsaAVTyaJ/tiiwkA4Vx3Yuhf07r15FHTUVkk/TzlHndrfXvd0B89sYXrdmHuCht3gm8mLPZg3A",
+	"AyMBVnyn1j1MzABTXRybZ5+6RwkgVGBliIboXf/ILdME3J2NAbzBwzYQ47k3+sLgDno9NOM6uEc+he00",
+	"I731c0qhQDvrWgzRcD6loBuwX1Wd6oJNqa6EX65XUeewt9/UkRv5rc8lnxVjladfoWfzsHd7/Usfqfws",
+	"TRIBTr/Dg4P1bzxE1obPf7D++ROlPuMSwg7u4MKua78QueQZvnC71bxtahQadWeTCc8XRFB+IYHhmu0w",
+	"J17MDe8CQRCCBEfgf8KfO8/9keBYPBjQvXjS51kG3qip0kWdgdilxhimp6xxy0gTpmXTH1zlCKk2LAis",
+	"I59l4ofaQshZ111sGR+eZz44l2qeiWQEMabSGs4oA1Or7MLJRHHIHOIjlDlKEqhhYrmajcaBdHS2qFz7",
+	"5Oc5m2mjoGiIYGe3D9579z245HBOZN2y7QDrMWIhWh4g2AE7guHap3impDCcF80o1IiRBmg47jX42Tx9",
+	"ZANo3SKPwU3HHLgNcmZSUmw7PBdmKKCqKFsfJUU4GmexktaD12WfORWqGOdCEMnQRhqdZQYWLqcxQZCH",
+	"+QH2O5VY2C1Yxy77wtzMNAjb5Zgn1AGZniA9CnFidMTmPJepHKGeRtqP7cNV9DJXCBonYZATLvlI5FB0",
+	"jsyxpJzxc6HJAo85E7M8w5QJ5NQHyKN1HBnNZWwukeOgRTAvgVZhdihcEEPQoDkxbqF8zDwxdMU0BCRi",
+	"LbyWSr0EJiRVrCvfBKDiiBLv3PgqeJiIyVQVQg4W4C547oJ6bY7NGgZPWaaEvONXw3wGixH8QCyXXPWd",
+	"D8FtwvRtcrkatbdzVH7fOTgq30LwBDhajm7dCn/r0lCOPuh9cBt4HBqxSyOxBG94lUaP5oSnmWFmYfRI",
+	"x+eN0thCWvVjww3BKiGGbDFc7cvObN98cdB5DvfXFpegDYB5VXZMUnjqFhfxUrFDiMm1jtXNlyXMWO0c",
+	"9A5u7+0f7PX2T/Z7Rz3zv585Z/GRnGXZUo4ofjnmul8hDorXqF92j13d+Wpcvw2W78GA98sJh00DBZrC",
+	"EVV28XkgCe6HbmXrSOpsu7/NAs5JwL1RRGkhEHzGs6HKJ1aouR5JqNdCsrmn5DBL0Vd+uH+7lSj0Kc8x",
+	"Bvpw/06biejZFGEMPxNJyr+PQtpxgjATdKc7Ia2lWIYgMc9Nmyu1jlsvg+PzCmW3+ujRQIojjA0jn5Ef",
+	"wKPuUhhmd+nyug8/VC+vOsa2esnuK6zlc20kf7j+jUeq+EjNZLLdGfmeUS5u9FUQb1SvEP9YFG3IaHc/",
+	"fn/vx+/o0f+eneQfi+Iyx7hsGthIS7FU8UiBhjK1WT2VFGbwOPtIGHB1Z4JfCMQ+1wVfsJl05fjj0smK",
+	"neVbyWwB6QazPIvJ1KpkWIVqLCi4bax0QXmrFtwtLRBOyiNIosJN+JHAe8yAqJOSqq6LNMso/ogX1tuz",
+	"fHl+Dmd2mettq7jVKEqlc357e0UGM7B2asyOTX+H1ZjXLtPt9J4t75x7xDVfn+ozIx64xtkCj31PHC2z",
+	"TGzkZIG57xwsl3KwoI0XlvI1OlaMCj7HgC2KgZOYE2XDaX3Ak81BVYoyPQNvBXhgPPSsawVEk7HIMCwh",
+	"HqrcuWEoLlKfSm+/dqg7GIbsX6RH3MsWIhO9GDACGyaoZxj56MslucGkGj0i4M75GksNfe1e+Dp48mtw",
+	"IuixyswTwzSDkOmvT+XXe3t7S/83jcVznhb9Ip2I2LRE/pivwRxPSarJzJUWsYFlGQbxfu0zlMxtbNOO",
+	"CogMIncRRFxGLJ4omRYqT+WoC12SSyNYVxzKIE+LdMAz7/cC1CHzk5iIfCTkYOF/+9p7sNzYYVoQB9BP",
+	"xLQYm6fgI0Qz2Jirryk6jutz7T05VOfobjk+C4NrKeglwhjtAkpGm5cyXsBaYFNf+x5gIEaOmuWin/MC",
+	"lphnWbQ8aJXbQI2vMZiSU7yD9QeZpZynMlHziHGWmfszZ3psBo4Ig3cZLyC2A6LUJjNNCKvQigd+5UQV",
+	"PuYmiKQ044dwqMj+ZP1zEE9WKqWC4WgUB/W1HUquJqzHCsX2zUQwnK062chNFRZoqlTWn0kIzEjMCpkv",
+	"zEJVCA8PnlQe+tK2A69icAu9C5VqG2mDSn7qNINgoa/90nPpoYHHPEGPJa1+AtUzIB3bHvSpgqJj/kTc",
+	"tcku0J47yt5iSMTjwqRNJ6Yld5L8Iaws0xnPuByIfqbmpSGbWdNvwCggEvpMZGoOT2GxjfB8xpma29MX",
+	"l8sSNXZuo5n6Ra5mZ5lYGsEgzQeztGBnueDn6PCGhEO/FbXtUi0r3YegLDOecDN8KTDwEA54lp3xgTmu",
+	"kJIhEsY1mwBckk3qqTstkvZRKkb9mcNv32gaWpLqc7vYRvulA5PZsekJplsg4aeaDXNBeRIQn49YtB5l",
+	"GsKOZlroI7vm0zy94IUo5RgZXvfxw2cnj5/+bv/+w6dxw8nCRcWt4XmRYt6iX0P3pXZ8SQ3ZUMxFDpib",
+	"ESuUoedUDrIZRFURGrN7kX0ND5b7sjCLDtnzay+ufl2RXQtbFK/sjYazQ1mzsKP1F0q5X13wQhhC7ifp",
+	"cChyHdAJZGXxBVx9wgscMtVjCpSVgzRLMTCKxpXwReTuJ8Mx36NVMYODawH7EXIAFFL+VEMvp/I4uHlV",
+	"TsTnXN02EwKj34I62eN0OjXDNAwiWDSIqDPfVbNAyNvuQ/3XuMtnUGnjDbrKgwSFsn86NFPwAWT4kg3B",
+	"SSSdqAPSQ+eoY6WCwGBg5rL/POq4de8c7R/0IBRNugrkYZfUfIn7B10QS+yUSkJTxeT3OqV+bvd6G5uJ",
+	"Zpl4M75uaykJV5y+aWMTklR/AJOuA0kY4ADabRmZfRAgNp2II1a/nzisctxT5+j2u2ZWFVG6c/Su+XKW",
+	"CZjQQWnXsB3Y4YFIbC0//DbYRrIgtTA4eZtS1MGj7cdhWrkKSxMQyBor0ywTO0f5zmDkHOUyULev0Ex0",
+	"6yUdrJWe8YcQAYb3US58OJfLngHJqwAxw+XpQTpMeOvZK5Ic6D6Zd6AmAupervapz6j46ffOn/49dY9f",
+	"gmTX+cWbSWF3j+7u0dp7dHf2r82hvsXBv4wnfZaJq/Sik/NbTKYFJBVj2rfT09wtRvW6EJsaTIRkAF1h",
+	"8qNiZxGjHDIdqHlQV5wBIANm3rtwdqhLLhZspJiSPib857Nk5PFhpJhTPjvFndv4tVQze67JQI7m9MSa",
+	"2bBSh3nfJi9QZiqO7W4llyGM53bZDtZKOh8rKPTuchTA7r55+IAZeH3oQAgOsDLn1YYa6IJnWCGgOeJg",
+	"lolLRRuo4bCkgLo7AHzmcERwC0pPVdltiZceWF4KwGueBQfvB99+sJ2e+iZCGXa3605L3cVB7NRajIOI",
+	"7OVkbkm6U1+DthvGQyyHBbiLDdK25QBgniJfyxTQ1swlZ1OX2FOnAnu1GCLtwBlMwAXdTI36CV/omtvH",
+	"hWHUhGDUIC5TN6BepzAgwNsF+LRfzES+8FzNFTTa4LBbpO1X0arebeF92pW6zi0DDHtfhh21KKP7dSij",
+	"bUaAPL1+CPa3Dab/KbzyqkVEyzWGv6y+TAk9/MuXnTA/FC4NvEZKX58t3NdmvoD//F7kb2QKLVy+kgkF",
+	"DwAugTLhY/PtdGcpurAa9Qf35gzcWOXW4N56bm74pDRiI0Guvg3bXfpGvuyruey7WVNAYy4mPD/348WT",
+	"HSzl6lvd8IY1A7So92Yu5HjAkA638p4t6ok+InwIkH3NrMjz/N7hAdPshnc/vdvrMaiqFwgRIJyQiPje",
+	"4UH3tlnTUqWCKxIQNom3Ih68C7i6fMDVZWOt/K+gGJG433Br3npp+cWrWwFDwSrYmyjpQDEPE9TSa0O9",
+	"HrrSSKBRYqo84qBUUt0B2wOQ7YIhTYQsAF6DU1qZOdN3CUTPAa5C5PvyZXzs24GBXkoXtOwkUNTsVx0I",
+	"BhgjxlQu2JkwmvdgbGTDpLOpAndcnv11qXG7+2Z336y8b64iFn+13glEtVM8d4rndv5Uz6m8pulQLS4f",
+	"hD9LsMh3rbr5gA/G1vJZxmVxwUYIU7eIEEHOBh9FFvstgqsssnBrkQ3DjRxoXFTFeHPQVlGgVwM6ZIhb",
+	"gwB/HomqyLnUfBCGU+HAj8DMC0UOUwLxJXgVujXRsjy3uC+QmvZMmT4gAPrn6syDwoyEPpUTF5W6hHGZ",
+	"+iAyMtmTxZq8zupUgiOZl1+jpu3DXcJbxYDlZQWdab7QbKzmEJ9mU9hUntgUOorIjoUs0mIRM/dn/1yY",
+	"j0HgNTxH2xpHLKaNhT9xa82fuKvmL9pX8ycUdaZASzmbnImcERJtOaCVwkBjGwtHj5YjPDHu0tCQadoS",
+	"h/mbyKNP5FHpEV8M87v67mXqsIwMZMHQyrG3fJrS2sCPIH/ZJ8sDPhcLNz3YIPvOgBdiBAiQ9j2/EkTR",
+	"duwxpYfFtneQOwydmwnTJyL22vnCI8sLWmYQWk0EwkcH0g41YMi3/3N1VtOGp3jXAF3j4BsqFARJ0BL8",
+	"IuvnKnNLbf42jfjY0TBxYDIxSwOQ3JkoNKIeFj7m9WzBzBuVAFLbNkrGCV/YncAA0vr2xQu8FyKW5Dhg",
+	"lbN0gl/6KF91IXI8H9BYfOTnTL+KhPqxXjOuBcu5BF/c1zVhjmArA67axlRmTz74xVKEe+qyeJClRzGF",
+	"twMZpQ5Z0DK3YLZGR3BicOfnXDYZvPiggOohXroJClXsr6x/sbpkZIMhzM7OWsIg8FYNGTKj0qgpMLJ+",
+	"3O752oHfeb3jFjRc67QDHlsePGhJe/srR98PSlfwuvqcr3/pm6mCqsu3E3oNcR/jO+t6h6OZaqoxl2NO",
+	"SsMwoNxfrSl2ZU2+1ccKEyPcGBq6LtRWHb+N5ldaJZJ0OhHxBMc24CPwdEMZIDZGHQABBCew1dXUcIjl",
+	"zJv1Olz78lugbiwr0nS+Ay4QnJnS8Uo6R/vvOYMHqOqd3v7HP/7JnZPbn7xvdlHN8oHop9POUWf/g4Nu",
+	"r3vQfa/zOsyK5hhsYlYkmtzZFS9pVzQ0merCXLkXwgepNNgZSUi7KkujRzhYkbF8zz701ucr00w2JXOY",
+	"/I7OL0XnHvG0gbLdQjdSdilXuS4Zh7b3zabiXKh0UAsS2Tmi39w9/VPzEdOzwOpd5Is+gZF2jr7cj+5s",
+	"ApNCk39T2S9ubg7ov3P05fN2cUWtlyPq6HQkeQGZvm5uZNrdLHbncrelW+zVtlKavCX+XVLJzgjq0RcH",
+	"jlu1Y4GNRk/72q2X9Fcln6Quq8Ozyh1G4vcXI9EaBcGo5EC7ybiaiyHW9dmYApszRFaT1e6mud6bZpd2",
+	"cX04hptycy/QbiSqEjk8MnR8hdiFG6YIWL5yLVkCIU/ZVih3h7mSA7B8xFFP3vR4vplY/h0nfOtl7l2k",
+	"wnceKvDq5HRbc60xQOEYq2WBY4yq11rYKC0sD0YXOxUzrfXX3XMdvf0WO5znRhY7N/udye5yJjtf07HJ",
+	"ZueWup3RrkrtrjLnXGpbo9G7wsHXp7Swv0BpdyjsaLMs3XNaXIich2UNEUPONIZV5gm9DGJgbLdnCwxf",
+	"mIt0NC5qBBAyKxKwzhs1K0Ll7rXYPnSrH9/77AHsKM5MJM0vnqWjigDRuffIbCc19SH8ju10jm5vIhph",
+	"N9dtkKxZle3FI1jILdICabkuK/HYFWwp8RCd7qyMOwHGWxkd82rJtNeLL7de+kPWxtToRrAzNX6PTY0W",
+	"3rS1qbEdGa6wNa6kq90lcgWXyM6AeI0GxE0Z9bYWROznamufbGo/tErttdgPAz6xrfRtz2IgRdcd1YPN",
+	"xePrtRzu+NrOHLiTpi9nDrxCgRpL3jeaA5Gr/sLyU1chPxc2TUjliY+hL8SLwgLoazbEfCVXFTjVTI/V",
+	"XFqsK7SXuaL4kGOI0NUQX4vVmGOoTh9HWPteOrRJZNuAZR0HgahYBdm0ay4nzTiD7BqRBAkZArkNQWnZ",
+	"WcFAzgSOmp0tnEWH4LAAB0w3mTtpHZeuwrrg6IAHtmU15q5sisy2m4L5FC4TJmIxhPmaP6BoFBZYSFI5",
+	"Knh23jeDidmZGKVSB5H4ZgsxXWrAtfDFHQqoMHHMCsV+5rE7JxBU7xD7B2Oe80FBNbo501MxSHnGJoJL",
+	"SMM6xvxnuxm05PM8LQohcRQKDc/mjo9/9P67VIcDftJTPhCakMD1WOhynsZX5oA0BKT/ovVSPxM8H4xP",
+	"xIviuxaT3vZWAnrYzF5N5LsTua/bvk1n92yBLpc0KXF12pZapo65XiBTGim8Ptw66kxnNWz9WaFygWXd",
+	"3RCIv3bZRypnXDLxItWQLumSR4eBSG5uAAd2X5bFiRvMTOOZ4HkAonhCmYC6XHZlwlNZ8FRihQkaEKI3",
+	"xJ5ZxpiQR8CI9CqJ5reXRXNDoV14uG+zMZeZ95NZyLu3l85x6nBIq/e1A32IqKIiZkDtGZaMS3UuxJSG",
+	"Dr6NwExur+cvX1LhP8rvgAY7R5392x/0evCfni/Y3jnqzPY7r577Q3+2ZH8PGuZFkadn6G9/2Rlg3si3",
+	"f/Lvvvnzfx5AG/z04RND9TSKTpb+Ns2/O4AsI+Kz3/7JP/rmj/+4PJYDGgsMuWkUpXvJMnPNZcf3CV9V",
+	"uvUL8b5ZiPdrFsLI+4MxL/pqKiR8qY4/vLd/cBuGtYG0j6N9A+HNI9PBFcQujESyTlnxUlL5UtjpKzt9",
+	"ZQvrv3IQtgPPZje631ZoLbde0jlv5QKAd3YI8m+XRd9u2oYks8pkv4oOrlIAX2sWopHsCOvazdxbUVXU",
+	"aO4GfXPKi6DwsRVAqhJC29v6cy3yh/dRAb1KE8LzGmbqjK+rEjDdU9+DeC4AYdlMP7az38VzXVLfnVnb",
+	"W2M8l13q7eK5SualM5EpOdKITy8sspJXFaEYnQYr1gBQ8OMk5Vl/moth+iLusmcuposGBQYrrNPHGT4W",
+	"MT0bjBnX7Ef7Rtz50Xug5koW52IEYCuJGKSJ0EchLMy6keG71vqGL0VMZFrUvYL1PvGdLns49H0HJeki",
+	"lhbsTAzURGirWkMToFqDW4wXWLzSNRbYBXG20DoCMoIiWhoK6OICqvLSNN186O3G8DZo4M2Gtw245Amv",
+	"KKh2gYyG2esddKJOQCHmS8+S7+H7ZggjpMZ7x3AGDGmtaPfeo6VW33/XN/vrv/h33/zxf+1EV5IqgP1e",
+	"ezxcdbZtPHwtVsQv9KMV63PNKQJ2idv6BJHydwFzO5U5CJiz7LDlrbjCv0fv3XrpT2ErbdmOYBcw931W",
+	"r/He3iBgrhUZrtK+V9HV7pa5jltmZ2q4TlPDhpx864g66OdqI+oeDl1lsZJe5L3/wxRbsupGFOouUOqz",
+	"EPkklYIA3SPGsQo4h1ZpdbaI3UO+dU2xe55lvf7cXyoYtikjuOYQvh2nfbvl+Z3P7C2I8bsqHSDhabbY",
+	"K1TBs9VlsHI1B+YMsXoJXwSlLC0GOR0kj/tcMlzxohCTaaHBALaAEBEAAedYsApqdEDcxzRXFykUxOSS",
+	"nYlTCR3lAsO8AGt7jx0DMjFV5XLY1oTgPVEyLVSeylG3SCei/5WSIu6yY2kHUbWwAcqxJJxyKOqFMNm5",
+	"IATjtDhi3E+QYhhPJSNQZfMMgZ9O0kSmo3GB8YODgZiaHwHSk2xjNmqOm68Svuiy2FWfiHHRAHBdpNPC",
+	"THB5iMVYpLkdjhnFnGvXV8TmYyHFhcixMuhATUTXrFk8ULoAq1+sxcgsuI5thVD7TX+apwMRezmAVmLM",
+	"E2gWm5yLnC5a010q2f6t/V6v1zNTiwezPBdysIi7DOu29AIzJDQPozkB26rFog4jhrrsC9P7mE+nQtK2",
+	"29rhXBdU4EXb+MBJqrXZakMYx7W56XDLQwQq0DluQJCkjhQJwY5eEKA7Ap9EMcLsnRUCfKlVV9rNLHm3",
+	"AaL6vjlnJ3jM1gBVn4Tg23chDCvhC23kG6Qfu04NwYwJX/RXg/t2ojIQdQuY3xO7+HD06aBolspBNktE",
+	"suUwVwEBbzFIiHi1CMxuc+/xLFsKKhuJAgLDQN6kqDGF0N6vPyjXDnElCLcv7tIaInc6fZis7RRWsb5L",
+	"Oo19eqRdr5/hSyfmnaa+gc3Cnth7q36Rnei46SK/LdDQljeCGPu7Zh0CrGhk352jfXiFrir64nYZx7lD",
+	"VRogP0YXnaM7h+/eNm/VOA/4oiQIdyJfOalztL///ntReeOPjHjsyjuYraDLwgxk/7BUdqhjL+v+/usA",
+	"ffZccxOHLEkzO3vG9bpvQZpD2tAsSRMjrnhpscGjm5u7fJBmKRLbCrNHS8ToUKDtDvRFo1ALNYrVHO6F",
+	"+McPTlhzO3E3kJ2g8lxaODHOHmk2FrmggjdDNcvBszsxo1gSCB5AtYydSLATCXYiwesRCdbf3YV4Udwi",
+	"/uAbrtJTrTlnd7+8CXv5quuFcc3uPfvpNd4yKH7t6cnqyLj7+Nw9pLt25bwr9dl0lX1dPT9aIxA/GSsp",
+	"PkqzQuSdtzHnrbwJm0iS1a3YnflrlimrG9B4wpd2ao0Puj5C0Ox9pSXMdNNsGqSVcZmUQgkjNlZza3Cz",
+	"0W2ptpmrQVFi806zz6lSeq+LXcdd9rnNiiuBUwiZQNTewhohUzlypjbbRkNQXflMvLHYutKTnW//7F/9",
+	"zV/9o1//17/6zT/5029//49+/V/+7Df/9O9++8/+f9/8g1/ZZK4+rm5dTpcrRGgdZdFW/OFN4sGFWn27",
+	"RWnjXIMqTlEn1X0NTRI27ur1bOFFq1/zy6j7lY1o51WrHNhdtNzOWbawWczoOqlwdIwxCBn41hfJKsHw",
+	"1stWuWdLnHiXgvbWxMhVWc/28khTTFwr6thdQN+9C2h3Eq8vkO7qjuGmUvBVRtQd26g2F0HHh0MxKNh8",
+	"LMAYWXeXzTnYDIu7bKaFhYkQhfdTw21nxtAUwlbDYa5IkP/mj//5t3/yb7Y9fW8OeG7HBL/3UvimbHMn",
+	"hV82ZO2qePRaifsWMECApN+KmdfW73xq2tzJYjtZbCeLNaenZZmaL590Vih2BnGEBUA7sonKxdUdf3GB",
+	"oSkNXv4H8DMIQXiiVa6PMIQ0pnjRLklgAA5pY0iNXGUlM3pYJiLvZmren/NcpnIUR6Vv9TwtBmNoZJDx",
+	"dMIKpc4ZZ2c842bahWIKU7vnEGJajHOhxyort58LgFWDZpI8vRDSRmAO1CxLQCwEwy+XCTsTIy5Nw+Yt",
+	"G23pYlbNYkdsJos0C5ofKIwzrfRqvz4Kgz7NPxqTM/Bxnom86A7TnKaPn3OhVXaBCygZfEdDUzkzLRG2",
+	"m56d/dzIsykJxWTPxkaC9pXMFn2qYRS2yc8whtRWdxuYHmQGQaCFyhKzpGo2GlNwJz4F0KBKCvt2lrlS",
+	"z7ZcEb6kJEXJzsXZWKnzrhoOYRvoM4rasMlmcYfDiJ2JAZ9BIgnF616InHGp52Yp2eF+z/QNZCBVARAC",
+	"hg6H6QWE8+pyd5nSRXzEkJ4JRs/1PeYW1bRQzFxRGIKLlqXEj6SwodUQlCoVghjkRyWgAEM6hYsosZ8g",
+	"lCMlapzyvEjNEepSdK0hDChmM+ATAdPAgA+pmHsWXSW02xQk7IOSqR/JJupCJGYemOfju6r0LF4gIQNW",
+	"qfs2ydV0Wv0yndCjR+XyPFpNcKlxMLZF0/kwzYSOGDVnqORUMmYbckRfG8yLTKWVM5e207pwz1OZNPhv",
+	"4cmS6zaIdbnTizqTVLrQF1A6DefuHHX+9pd/+/R01uv1es/f+UFn05gYy/BUvib2BA9v0wD3e5cb4dvm",
+	"UwYS2MSVTPfUDiLmUv5gdxZ5Riva6BEmwl6RStnnWdY64mOc6kLli5XhhI7vQFJK7jCigQM5YBjHtdgX",
+	"hh2aGwlvwglwbjPuDNIqPCALdW6RlwsxUvmCxfR1XEmA0UwDyxsLCbkgubANmKvX3AyUvAA5KWM1h1uC",
+	"QvQcjwQcZeSO9bDWT+xEvtOwT6sVLh9+fbYAiNP9g3chk6UHT+H0Qe9BZFW7OsFXQHf9mihrWvOK1nT7",
+	"pNc72nfa2GSpPdDMgARsRqO5mes6mGZ8YPioJc3XEIDt9ngTVjf1hLFjd5did5T4hfKDYS5lbkfg53DC",
+	"reQXcEB3ZK+KB6YS4PK3rw+K5RIJMn9lidCHtqu3HlGOZrLJAXLrvDs+lzo+dh0bZQS30FvByUnbAZvw",
+	"c6F9MqMaYrQqiAHgupnmapTzCahukHUa25NFTdx6SX/0pXoVd1k8BTNmTJBriJIGbURUyuFMJSklTp5L",
+	"NTfKymfCKHiY0RCMNWYFPyeocXNl+MKlJDdgX3dZPJjpQk1iSHeUqBAbpQwRGEIToY4jwnIDZXSkhM2l",
+	"1VbP1IjcYJRuI9tE3gfmp5SLQTpNUYwjL9mUm76wCSfYBJMBLdHFw5UA4M1Q7roAOCyvGszSG5qQ79iZ",
+	"QS2JMM6dMCbC7YwzNSpUDKttq5kspgJgIlyqVBx0GGepLiZKnscsnvD8XBRoMgG5y0h8hiw0i6Uq/Pt1",
+	"+iaG6xETebMYeGCF0SWUCk+0nSP8fcIlH4EWWaIXc57KRuUQnP551JmS2b7aSi6mghd9yvntHO0fHvZ6",
+	"AJynEqHXFpwtDRA2sRP0Zb+whmv3WCr3QFoEYPp5ua5tiQuYj8lsCtdtnoi8C7CukNEORWqtQR1/xPMl",
+	"8i4C00eQhWDefQx1cn7w0rbxClPb4Z6c8wVwodJU9FhNw5lgy50NwEGIpL4L5W/bAISEi06yOHjH0wvR",
+	"r+xIitcIqolWiHY7gRRgjoj2Y+xM+SJTPOnirvuN+V01y1l4yJl5wuzOD16G77xa3iJLXKuTKyunhAo4",
+	"VAl0mqcqh9oL+ED1VOC3Oh251TEkONOG8uQqAjc/ae8Guk7wFEeAqz07tKa7sM6dQ9mBIDrJq7Us1+g/",
+	"sq+VBLBy1GaZJh8WgaSnC77osidWqkNEKXbYO2TDXE3Q3q3ksoqDEYT+Vt/FfL4tMZ/bk15zkOdqOtjd",
+	"t7v79k3dtzvecm1RrJszli3hIIkOrhIOMijqJibTAiEZoYhn2Q6RCzBAoPKvpLCYWVAOcj5WmdgY7tGa",
+	"YOrhHpuCXkOOu606rIbDMmKj4wDDIWww8rRmzdHyvB+8HKjJRMljKVWBBtsuEQeyuYADbKzfvfn6zbvb",
+	"ZnfbvOXa3Q4S87seX3yFGmFokt2zR2s1zMOj4JUT98ZrdCrVdbjOw3ScZSycG/Nz2/mZLuVnalhVT4nh",
+	"A6uFuZbUeOvlWfoV3Dmvbr2keMYWuaZ1ZLOzPrxNGae1pLYZpTVmu9VUqrNUtnWpug/TrzwM1DpvPNLx",
+	"I9M1qCazGnb7ZFY0UvG2kvwwlake11RBpqSLv/On3/yb//rf//IPfv1f/ss3/+BXP3hZcH1uRvnq27//",
+	"v/7Nr/7gm3//B9/+/h9CsXnccCwu/OzBfq93aPYmLaAC/V//8g+Dd//6l3/0zZ//b/TuBnJ93eyv3Ilz",
+	"maGsFvh0oXKReNLdCX47wW8reAeBholahojAfmcznUqhEd+OKelTB7ZjmEt3s7oQ+UUq5o3xUJ/rWpRB",
+	"DL4fzXJhQX3SvARG7X6FkNGCTZQu2KEDvlZZEoQaWEw0+9x+zz7YrQO21EUu+CSm5A4IO/XA3mhoWbaa",
+	"/FgUj+1kX4PdYJVCGtoUXMRlKkd9G46AX6osEbroz3kaKM4H3TtRJ7fi+5CnEFXZ6x5ijPv+Qc88oMw9",
+	"s7//QffglQW3heelKvpGLFtAODv99YF/ph888OVLe2UCWhp7DyvCwuw7Os0otj9EzgXTwHtw00FsXzhE",
+	"wPKdCpmYiUpDYfsH/otcFOYM3I4601wZKk3lqHN02Iucmg4YwhgncQkd3m75Op5O1LpTIy5lAV7iCqlm",
+	"EzUpJ8u2ielsHc9ZhkVcreI+rTzbJvnljYKaJnzRDDN7SYzZty0Gtbx5m4SiVklkd8QvZSmoLOelAUtX",
+	"hW83xa2eQLBqc9kVTJQ0lxilgXICLoQSJG1KraA76FyIqQ3z1LOs6LJjNpzlxVjkp9J3jt1Boxyz9Vhq",
+	"hkePVpbsrq06JiA8nkPOitXfXN6Lh0vhC6zfLDTEsr7zzjHC977zDrvxk2ePH908YjF8AdjeYzVnEyOl",
+	"2QAPyB6FSPZ4JtPiiPnCKe5Z+1Vko3RpGW3pF1tDBCq9PCxOpYVytSVtMAvWP478HzJVQfaBitiF0IUH",
+	"1y5lfAYVc7B2DAh1hVIoS2JCKrnG3GbY1RimmTCLYZjgzSPY51Kpn1LNm9oJRgi9+7c+ffa3zGqZVb1L",
+	"aZgjjIPVsd2ZdDDGzEsq7gP5ApS5HBT6sZ2eLcI/w95/qF06K5WGOeOD81FuNLEIZH3YmfzCJr9WVgEd",
+	"KCzOZ1K6yNxTWSMvV47srZflL/pp8oqmZyhiyKnKD4VOn5QAQVNpQ5v7A5XNJjKmst00B3Bs4i82f2Km",
+	"ZzyDkGl2I3bVFqSKIxZP9CiFTFjrhMJPZ+lX+Ecuilku4eFTyVj87f/x+9/+3n/4zV/+T9/84z83v//m",
+	"X/y7X//Vr/znb//33/v2P/4n/NDtdm922RfjtBBMT/lAMA6Ly3gwH8r+xYwOc74N6fhiP3aH7BkyxIWJ",
+	"zVA5aWo2X4+FKJgeG21VioTd2O/efv/Bj/Z7NyOoVDST5inDT+Ouj0W3Z84vI3Il/BbUJktM1qOMO155",
+	"wXAhePyIcQamHwqepwIZffhOx2wiuIR6T+6nyJaeiq1Ybp+VqmALUWBYfgSUqIgj0RmyRJ2kmNHP8zy9",
+	"EF12j2tByQRSsSQdDkUu5EDgQcb2zSBwEYOSSfChFO0eD3iWmTMRW+JCbv5DzeKBksN0ZGnv/oNPH/70",
+	"6f0I/3jw9MF9YN/xt7//h9/8g39BzPz43r0HT07uR+zBo6ePPz95AAT1+aNPHj3+4hE9/s/+7W/+xb/B",
+	"TTpeKpXl+dtsCrnfko3VLLcBACqnbMQK07ZefsMz4OymhT34XfZY1rWP1aLM8CDRfpLKWYEc1Vbmwhml",
+	"iLFFi2M6QIKTgud9+yjNvrQZR5507O2Jd9KLgoa+YGN+IcyRMEzg8OCAICfNr/bOsv3OilkuIgwXpMUo",
+	"gmoPKUDlFzwjfuBKmJlTFVkmgaPHvBCftpCXKOJUJlAvC7pA9ABMb3Shij7N9NibEpBbhweKATKBue3v",
+	"whGYmAYtqDEwgRKDxFKfgFOAe3wqbeJqN1OjfsIXekXmQ1l0faNAxTUpmA2lcKIO7Bmq4a3V7fJUvU03",
+	"6kxmWZEaTnvLXNN71myyemxm50BvIUKFaii+mg9xws5R52/+/a/+5j/9n9/+ya++/f//x+Y5bTmNj1Q+",
+	"ufLwE7LaZ6JisV8OSKkNPjk46e0f9e5YAxM9c2ZW8Occ8jLqiiY5BgC9Ey5GfyxyAfYh+0WB3xzYMA6w",
+	"OAXLju10jg5tFAd9o+ExopuXHTUz3+zvf/ABBnHQz2OR0vfvv4o6/nLsHBk6G/I0g0Ky1lCWib5Vsytk",
+	"YGXmpqU5+BlowoB2Av29Zz9qF09SYpUwviXZqHP0ftTJ1ZzGvOLEaDXLIZ0Z9jUIcXHeGTPftPBFSUAb",
+	"rTFvvQqWcVvi6F0hcfSWiKO3jjh6rYgDZkPEcfsSxGG/WEERdj0cRfS2JIf3LDn02tACzvhSxLA1+11t",
+	"86xo6LvslJ1XysgsKCPZyrZOV9aUxI8yIEhtcyu56rKFt43phzxS/qcsnaSYmul8H4d3Xq21+NYps41W",
+	"4B+L4pLCWPl1AlzcSQE7KWAnBeykgO+NFLCLiLs+5Pfy+qOxpmSG3dqnstXdeavCAeqr6Q/Rsn6eyiQK",
+	"jD37vajX6zn0RrT5VWwp1nxNJlh0E9Qj6JQJ+X4wsMtf26s9rytADumnlgjAbsyfmNfeqkLPy3Wdm7Iu",
+	"bhuGCutyVLkggrQW89r+QW9/r9fr9fbfMxsOzN9XjQaGapl4wfU5BiHCX/ZtRDbrw3/3+/xskIhhx98Y",
+	"CBe2fsSHwYird1bTmA/2/Zj37WD332811IPloXYOXku5aUdwGxUJ9EfLOaMAx8N8QJdX4fBQh7vcyjeE",
+	"o+bs4uhwxo3hoUMRnAzmBvn0k2efPWOOot/QBXKZ6tUbdhU31aj+Hl4ir7U0cHj/7w75tYfPbXnGI6of",
+	"fMVn/ULke1+pyVkq9lyAZ0NIDrhn8wuRY/EfOAFnC5YW+v9h7+2b3EjOO8GvkoHbC81Q1SDQLxwSHY67",
+	"HpIzooZD0uwejSyBRiVQCaCmC5lQZVWDMIMRI6/tG9vaG2nXu/bZ8snesOJ0ez7L69iTFLJsfxgPOdJf",
+	"/goX+TxPZmUBBTTQb8MZIcIesQFUVVa+PK+/5/eIpO8QOT3BOCU0jXUYa6/NT6yZ5n2gme/xJIEknZxC",
+	"mm7+cD/G0R3BqC7B+il08GPLLM+2Gc4FElnWa+gXYpYdcCu11vb51Dc96zSfrbCd3QBwTBtw25kPIE09",
+	"gJaQBRmT0YngWrCUS+r6vyqMdSHkPlX5acWYj/EnqwBU8W6X32B78aNtG/zLg8h+7rCqZmLWgqjiem/U",
+	"7RVDWWHaFyNYcVXORKyK92aJyACniihUAl4VpTRfKjOuArhsOsZGK1IgFjKdFiykIX0CXKFxxkBiaaQx",
+	"bUv6EvE5yH9KwyC6YjWRdfaufSD8zP2EbjVQRIKKZO+RLc0BGNDBSMmBo4Snb2wZj4OBDiDSrDMWapVm",
+	"SDiaaxHV2V3eGyLMBkghRTwYZiyKjWETWXSkzkcWjoQ/MDPTlvgMBxqDkhUY0/s8Bhivm8e+giY+wLmS",
+	"p6mQdp0tWT29cKwZjwCHSgwwTKVFN5KSKTZSJ8JHNqGd05YIyCwQtrF09U0I+sJGJiOkal2EDjKj+YxZ",
+	"UeXU7rVT2UhnyEIcMeyi0qDnQS2bgIZIo9O5Tov9bebnwankJAsD77h3jD22RtzcrMSrQCY6NwmrENAs",
+	"nyjY83DH5tJ0RZp5ORtLzrIe6Yo/+eczhnE9VuuaBi+4wTBsMAyOYZO2xGr6/BRr/foze4CWEmvOKSPQ",
+	"HKRQUzHisTRf4z1bZbQzlI7Q0SdYs/veE9D2q0olzQ76mUgnPI00GBloDyhXmet0vnJ1KWnEUtE3qh/c",
+	"bqhoIC24iPPTaqwN58bnhnPjLEdhMdnnsg2w0YavmDbcnLQrzOWvcczOSH0J2+AiiS/XpqtE96marHIf",
+	"NcskhpaSrqSicA6RUMA9rQ7VnuEijstC0Fwaw6U9nd5v7Ec76/oOnz1R5UZWfjE9hw2JzyvfHf5CvA2P",
+	"uuWM3cmEI9Nx8r8INlLEXvKqjNr9WGeH9PxVMg/2OSTbY00VyYsyAPbL1Y4wjuQQL1qUgXBDAEcpdNIp",
+	"ND5PaB4cQlNuHkvKSGbiaWZ7UBa+VyIy86bswDhB38AEplQZG0H/V1dA2RvylPcyqsHmTI9FL+YJVNbG",
+	"clAH/jSS2TXbH6dqLr61xjTwtDc8Ek+zz2cqBJdxnVyIPQKbTOa5chsuOr+wtyxO89myG2OVJLEcGPsQ",
+	"G7YPYp1BGprnmRrxLO7xJJkGSIteilIU3c3MG5/wBE4XVn8QJMCdvyEfj4W0hqdj7PhWLnJRtw/t5BLK",
+	"1Dv0SkCDAc3NVWoutaDU8VhjUbM32mwoRlokJ0LXF4TnD21W87OMz/cIXeAZqdSTH9pWG7OQwIzDLBtv",
+	"6ZGRs0VHf+pt7TX+x8ucPHpEptzScmDLjWI2gI759UOj+YY8ht2H0q7cVw2XtzPSQAZmBuBKfMYixXaw",
+	"e1BcTMMwYhluhIQjgumhSPoLMwvP19MlVxzZpyJ3bT7e2w5q/ESkxsq2D4J52YWFcWuJ0FfL8Neq4UIi",
+	"10Gt9ey5/XdnwMdmGz6BD3RuzFF78QoGf8XSxNrSwCE1aqw7eGrtB7S/+HhstpbgWsySu1evbgB/DVWe",
+	"Ou54kXYQAVT6RMls6BCw/t6lu/ubFz86bdcAtNYJyaUzomQnl71E8LTWqiE3HWwJ19JYCyGX3oFQxJ1x",
+	"GhcraT/U8e94n83vZfg0W35/nzq/2tkiN6mTcjO1jTpUXC08tVSF04HavdZ2Y6e5mruWa2SZhQVu7jaC",
+	"Gi5ucxu658OyNoIarae57/OLo+S3J3k1z44QKZuk0MZTc0khh1JayRA6zVG7/swd56WJoQNr/DhshjgR",
+	"KdTNMu6YZnpcGqunyMDsG5sHwBJE9pQpoEQymitksdSZ4AvTNM5y+QLmadY+NV/UxI6/rRbm9dbd7Ysz",
+	"P0v31MZc2phLG3Ppi2EubbKGV5c1XM8kOWPeELfCxSYODxx00sVyiL7T8bElXGesl/B4VGcHEtVTUfGB",
+	"l2sivwSpvnY6kjTgleQjPfV3aQlJnaiJSBeHUvZAAfn99IJaLkGbzLT/qNAwoC/WjpxcaV5zYwhsDIGN",
+	"IbCJm2xS4p/7lPjlxVquU+nF0uJysD0yAYV7PTXCGpseTxLLY5bGJ0LSKAOPxxzvzZCoZMp6fCQcLUvB",
+	"g4C83wcSkmBYbiOXptUPaMwXrjS/+ayGYwbp02DP2vCbdq3Vrt19/Lhde14LTmlQAz1mc6l5HNWCmkhT",
+	"ZW5GjONSZSyHNciUilpMKtY3pqJlpA6BGAPmGO6CCmEhMQZSYgCDB1ij55ZrNLFLO0cSHbDZDnbvbByd",
+	"q6ewgDNpDxicQsfpbbONZ0tZL2wJuLpftJLgcTbns3M5YNV59RF6TzwtiOBtM63U+FEkWHtZfAKs757f",
+	"1HI+l3T2HHpG4PRIhSTX2ZBLCCjTZYwniZrowpcjOnKVJxHQuPvPYFIMeBafWK7s7e2KrDnc5U2apc80",
+	"bd5TaSp6tul2UXcGI6y1traB2G3E02Mj6nRVHwri4BuzfFx5D0q+u7vE8kTFPcGajd3tdTLUNF84eVfl",
+	"aXkQgm1jjwI1IJ6jYPYNV3KPkBUPnZw48j2QU32SBTN4LuVwX0QDkd6VWTo9zfJN4KdMQAnkxu7d2L1n",
+	"UXJHICew3AokT0l2esruUixi3MJnQY46uJUWggCjGnpClGrTIXTnuvlU27l44taW+q8cahHfY1XEoic8",
+	"4g2Lw2diVtpActmipKN3Hgzkwr5kl2pkjjn0B70UI/PhWEisDo2EpfGOe9jZCMOBPS4dRhLavhTGZEAU",
+	"TtI2qQGHihrU1BmAsgFnTZ4johyGaqJJsEQCTE3zbNf3Ro2FnHmOZVsQ0AKWeBtwdHZktlnZUPk9dDxs",
+	"J90iUVog4QSurXm+nzXPPOKqND7B34qkX/SDmRN1j3icPiJ497lYF0AiFfrDvU5vqGDUZmyH996tBc7y",
+	"hP0P8eP5a/FzcwF2xvUuq+l41LG0lutwIjzCnXjV2MkoSuEYAp5Vt65fhzNYp6uu65Ee8ExcH6lunIjr",
+	"J80ihtFsbN/aubn7xt6NZgPw+OM4FbrKbm1au/Vb6eoPasvSA85noLrJPSUsa95sY5RujNIzqUhIMaNY",
+	"cRHOw3cP3+YZ5FNZV/TUSMxQeF28eZoJVEYXrs8ObRNwB6PjSDQYMJ5oZbRbInzVEmsWqn4faoRSoTON",
+	"9T02KOWlhkHmsddswYIWvVRk+vXA78ZIFURF8MoGimOrkHiEMRw7PGgNmnF9bK/t8SQBe8Ua5Nit08xY",
+	"uI8c4MyYlpF9LRmx0Egp80IdoM0PCyP+WIixuYjascXA2CSzOruX6aK9IIQ3MMJNHBNAImVbs7UK9qKM",
+	"Hxv1bBP6zqZCq2GU64zpvN+P7ciAVMnyU2Bu0/0Yurcx8bQnRCSi/eIhA4jEd3nv2Kb17WylgveGImJS",
+	"dVU0taVbwNEHPWAprruzV3SML5WG2TnG3DDMW7hI8RP9hZlRMzpweTS0u6/EDOAj6lJlsAjY4HHOWDgS",
+	"OjsfbqD0y9rL3/3Rp3/+e7/6b9/55Y+//elfffvln/24ub2zu3ejRkUYTs3Xmjs3Gw34T2PdiLoZ9FXr",
+	"/FMzGLNZiijHaYZ0fHO7cWF5C69HaRGfwsloPat1YfFqz9q1Mdd6otIIhnnt2rV2LWjXMgV/fvnmDW/+",
+	"8QWGgtvqzts4VVtHWHM9N11gWGRDBebmw8OjWlDL08SzUzwrpd5To+vXrl0zFy1MuTS/8vZXt7+2+37j",
+	"t27+5o1vvLPz7t6DNx7detw8ql1EZvkIjswyQ+b9uea70PJSH4sI5QY0E4ptcsCaIhuLZ2PxrGnxmB2J",
+	"TaAF1ObaLq6pygdDJp7yXma91DPZO+u3rEItszxZTb/xev9nvMst52GaU2cQjwdRZ9j7tGhWbGSR9cs5",
+	"Nut2bVCDRqOxKDmNo7vUFhJDsN3MLbaMsxbrDk/iE2FRUqkCp/ibNT6OjaRPeDxCBJdWiTBzXgIS3dhq",
+	"Nre2d2eAROY1UPa9+9X7b+689429bxwdfOM3t7+yfWfn6P5X3n7jK7u/hS14Uj+VYW/WuFnBSVE7adZ3",
+	"6w0M3JxLTJrRnVYH7W2ETf3zeeufYRoD1p0y2Hz+IYc6Yr0+Jbq7ckmDuUP7m8uwkWiURuBojV0QEkGo",
+	"QCN9bkIzKvxqxJ8CftAYRzduPg9q1LIYbtTPEGuogXZFQKcEexj7QkT03RtBzfgT9BfUEA/sZeZZY55m",
+	"MdhgkzjKhrUWwNvMVHcTAT3Xa60aWBhKxpmyQU0kZu0BWOjBb9WWw+0mPM46vTSGmvICPHnDTAx8J0Yi",
+	"HZjbFV82b7pvKdFYfLcDJcdQQw5E7/xpB5CLlsJ9xxiAsUrjbApzCHcprobnjlNlVgIa3cQjofJs9tmL",
+	"qtOdxINHRiLh09LQ7DfzT4YHk0et4wSAj7CM3i/MORhpb591jPTvFCytuJ9KX0qVFXw/Fd+X+IDwe29+",
+	"3I1veh+Xb7nnfVO+WRPFZ5QnIuqAAzozF643z+xrNG/Mfll+5vz3M0++gXPZoa5z4NWcV8TjwT9dwJOA",
+	"2Ej4c9VNJImbyoIYOoZMQk+cRdwHtXFeGWDyH7JOXQQ1yYcBMSUpxEIxB7LToMO/C10AQ3Zx8bEYQ5CG",
+	"w7UyK2IQuRYpxqGM/LG2oWAqiZCtRkwYBP8rshd5WUedNX9h7KgTPgevcYJ1iRC90WisV4WAw71aeMxG",
+	"2W6U7UbZfqGU7asaTdrEes5XaqALfbaa1l+SusLLrj/r8UwMVDp9voqzd5t+fDmkyBvhsq5wOZdssYu5",
+	"MeSvrOudM+SpC449fBdm2K+VdbYb4AEfCcw85xXH37OjS8f/zPY0mBnl4uBlBshOY8aE5lEE5iFPHqVm",
+	"qFksnAU04k/9D6F8dhTL0meBbRCpuh+I3hW2QNnIt8+BfNvYTl9s22lW9F6ALZXxLNZZ3Fuc+bqNBU8I",
+	"P5EWijNUE5YoOaA+jJlSx8AkaoanRQoMEClRi+KffZViR3qC0AQW8BE44KpLBE7HwlxOif96W2KB1SBP",
+	"BZZeQYrQ7z4asHzsEC1cZzjYOjtgYxXLjHWFGa22PzGX2JZr+Foti/gBdRZrpvPuKM4yEbUlwVRHcSSh",
+	"H5qZAOQFM+Ieu7xhVZh3GVMSZiPiU0LdmC97iKux9V9SPM2gR9oWexeDFq4zP0zYtrlcBwziFvDJrR36",
+	"yPwXJ/VEpHX2GNHVhN/hGlZnH39lETjNBpsKDp3ivOfBaprbA5TIYo3eO7pdZ3fgav/jEslrEcSou4BF",
+	"WGdhP1WjEDFQmcLucpM4EhJBR/08SZjOxBjHcWCrPZGx2Q0VGGFh8XQLQeOw31IMvCFDW19MgKINNhjU",
+	"zYWQ8DWDGKlUdPCrkGnzImbPjsyGMQNKRD8zGwzG8EikPSGzOKH5D2WeJCGL+0wq3BUTrtlIcJ2nFgxR",
+	"sJbYMXNm9NzQHAY2jAdDbMhXWc8BwOXM29QwtTyzP6izQ3cyWVcMYlnEFSnxWfDUZaUevVVt7B4LHhU3",
+	"PI063Bw2eCZ0QqJFh3kvsWd7UN1GiYFjnkzbbIjarKHi60KjkyDZG/FMbJnNVAvmemEHVQMFJIE3xH0m",
+	"1cSsHILy7DIvGFhWbnZ69mEkQg6yIe5T2LQLKdbFuPTISPR5nphnAtdEUBMyHxmZTYQTgf084lMj3Muj",
+	"McLeXLB1wlPzBJD2h5kYv2uvNn98Be9g/nnH3KXiHQ7mxDROqhb7JZlOIMRsaLbGqrPcnZZe2b5h0QjX",
+	"0sLYeN5sx4sCA7baDLw5ve3u/eb0trv7m1MH83tzSl02j/ABb04f2kcsorJHVTfTxrfObgM2lApbvAPO",
+	"dhs7MJ3ckioh98Dld/0l2KRZsIL5PzwW07DO7mVMChFpFnbNn8jkVDyeyJzgx+U3AhhpV7hGaIte5ViU",
+	"V3vEn96Hw1G4NO5voLky1lKtVfvtb/52u503Go3Gk2v/btVjB3LXyn/FUpHlqZxrdwq/QjXvCoyqhg66",
+	"o/p0bjfAQYtHZuva96C/3FhjmYmBSFdq/7++EwZC1Ird5tZO46h5w+sQU6g75M+hf37zGayIJVxChYp8",
+	"FNniu/W47IkkMaJ6m7A+5t/N7R0zIOyRCx80G00P5Tnea9RajfrN3W3/w1t7tdZOvbG7U/rwVq11s37j",
+	"VlDr8xgedNPMGRr0HfvZTpPc9dz85flwwM+zZ2xlMrcAXtogpiBjYpnB3WoEtVz6492mLAiNtNl8w35g",
+	"RtmsN9/YdR/cqrV267t7N8xqAqEQJhI2U+NNjZkb0Gku07WUlWmmwsftuHNmGpxpcwi7fgX8Viz0CmJi",
+	"Uyd6hb39OQGMsaMEMBaiJYKWEDpB0AGaT9do8r+sSLTCH04FHy1FgZKzMlBAcshy4zZ4NSKsZ6sZQdf2",
+	"lNSx9v1n9lqYiafZdfhrCx8Yvt5CJzBUJyI9icUkbM26B+Hbd49YebTux8bf++rhwweBLayxYAMLaNie",
+	"63oNbTYsHAIe3Z0KeirBH1zVDg4Sy1OMNoL6nGftGlZZAJZeD/MsUhPZrj0Pg9kvcTHMVwUjJOTkzSOw",
+	"q3c2FG3JWGrbiTsEhR0jtAqZua95f7gr+uEhvWOI7zOO5YBeqKekRJoRNlHpsd5H931iJsgYZ8aYhZ6t",
+	"xs2Dr4zd1vQKVmZfnfqWt2kjhW54xRd9nmgBr2zeDAMTGdY446L2gMGF6MShCMlsggJgisVRsAqc1oDa",
+	"KKVQpUD1NcYtxkpZyXbcOqPhWYRB6PrZGiTtlsKYF20JpWZg20cJ1AHDGvie+XaD7mWLspyFOORJH5fO",
+	"AaAz/2USNXF1RsbL5uxbOU8zqNBqy/Ddg693bj988ODu7aN7Dx8c4pQCKBpdECDHIVabWyykKH49U6oz",
+	"ynvDsM4O9PHyY2JORJV/fAgv9JB+d5p/fEhTjLsO32fxsdlnDfwotvGizLEFweos8hQpdj1jS6PNefPG",
+	"bskGbZzJBp2TQyUjtAbftJidvrY0B6DFnrVrPIPzV0UyAwU2hT/RpuqcNhS76Hat9axdGwsZxXLQkWLS",
+	"NobH8+ewJsV7ztr+lVocxekms3fuzJ4LrA54LPFMm39BPBf39BbIRJrwc6hec7NoC0iMbN3AiorZ7J6t",
+	"D1R3cZz6q6o7EzylIKj535CwXnWL1wpngpkaQoTV1RdHXB+bu7/KpCmrFnlwItuyrsOK/Uftb0r8UxFY",
+	"+Tt7hZ/SCGr9OMmQ42a+++lz87WM9XDx05rmaR+oLhSJ7BWkU8QOexyPx+R5OYJYe0uoG4F6GxgmXgF+",
+	"W62184aZV2DN7eE8Wzrec7gdtC/W6ZwHO3gjsc5VNmLmcCFfzGkiaa5AbIYzppr0Tx+zbBL3hM/0Z2vP",
+	"kVaUhZACInuTfIRy1oEyZXADc0aYFonoAfHfxPavRFOUqHLwaUQZQo9ry1SMBc9KNyIPlmd2FHg7PLTG",
+	"ePxAdevsXr/q4TY4iSXJrAvRQ1mqn48rCdnbMjS3hQd2yEgPHciZbmdEL1T81v2Bzb6nNXs/UF20z43r",
+	"h5XsveNBalzegGk1EmyYywiaAsJccsi5OHC1dcnQyuLAHMBT8sM8Gnu7EDybnxARgVfQlpkdD9eWdNk1",
+	"GcWq8wC9U2sXK2DGP6B0EZjARkSJwuQGCxgnFn0RCKsaqzbWjERbCxi+QgwyGQETtiUk0khew0ewMfAy",
+	"qVguI0Wpptm1LSoLd28Ge2/cwFcHxY6JMLM5ujzrDWEbp2qifTp+dJ1yCTH+sGf88ii0Vr+ZHMcxWRQx",
+	"NhpwQFmay7Z0C1Rn7wPHA16W5hKcBxcWL/aWBiJfOz2RfaPFXQHMHuQJELx30hxSVmGViY+tIklkf9ak",
+	"l7OdIiu08jI9ChYCJo3efaeFJL1GUH6guqfd1mK631j/CR4D5FyRuHH91yHTpHW4LP6CBdNchWziaFCA",
+	"s+5NT7VlUDHHa9zTXXzxRlhjZRusemVLZhlaThVG2IJ19+wyn7ifTuMpZtmCiV53Jz1KuDwt7Es6yRj+",
+	"JAZJWRmZFCO0xhP3m6aEGxAWgLBAFyMVERxXhtw2lAzmpKPOY4SuylLgvODrz/B4LkW+F8ruEgqvLlqC",
+	"bTfO7EYulFczTmNzbeF0Ee7haVLJ6IRNnumK+3kZiW9hjH2eIoxl/RO8Nmz9q6p7L6qiGJ0/2dfNxlyf",
+	"js0+YZEvezTvAJnJMOa/7RQGtbIu7WKmKS4cKOf+GF/HXFm0S4VcDtnip1jsUmWFtV4RjlfjjfDaCK9N",
+	"E9pzEy1laozi7gzCrVpIrQAZX0Jk7oCvPQcr93Gv+5bEnDB1A0pRFL82ttcSinOzb0tI14uHYcE574AM",
+	"hYJwL5tlP21uFx9j+TJ9sVMulcYP94r+Zvb6xvbuRUFi1vSKHOoCglebWPXZ3QYInOGcdqc0nZcEW3EH",
+	"M9dbseyrhV6BPR65vmd+dhltrso77MU///6Lv/m9T7/7BzWrvzp4kYsUdCjf/ejugzv3Hrxdmwd64g0+",
+	"+dn/O3uP5tw9Hj+8fffwsPo2Lz/67os/+sHsPbZn73H43m1zj8px/Pdf/o8fzt5gZ/YGbx3cu3/3TtX1",
+	"P/2HFx//l5c/+Wj2Fruzt7h98OD23ftwlyfnFgO41qdi4sz+PEdu6ovatgDnxYnHNU4w4i8J0w5HDboC",
+	"zx9eMRon0NdyoTq12lMLSmFAfynBlBRkx8cZlP7kWtTZQ0z0hE5NEpsu/cBcFZgL4G7IpL8g8U0jq8h8",
+	"VxZT0M9nUeweAnzvfADwSpxMTwDLf+Xzbuxe/PPQCl/ZkKZJwZO4GLJvp9q6ZUWFgV03i1cFaINvBbFY",
+	"9pI8ggz4BRcXfN66wtjZXicn76Z+Y+ycU1zaiVyYnS+mernELBqoV+fj3aNctSZSmlueVUseDd+AqKwv",
+	"Sgha4fuZZgT7eZLMZJXobIM/1sPCp4TLQY6GwO8MzYDzdKy0+fPT/+MfX/zTf375pz958fH3fvXht33y",
+	"cTjyAuD4iRpAzAL7Ldc+/Zuff/LPf/zi9//2xcc/q3nRhSjlfVg0K86XEZs/MxbM83/7xXc+/ZMfvfzo",
+	"p8+MyHnuX0wyCEfoj8rXFjS2LTCHglqWcqkT0q1QMFZr1b4ikkQxfEDApipPsUdNrBkOgrJGsTVO3WRe",
+	"6IsU1/zor1/+5b+slaqiW10xa7u/l56s3iawiRTAcHpswebcDkx4TwxVgkRe36zR+sFUPTnHBgUuBVTH",
+	"qeAJFWKesm9pqMHlrvelbNzV2pNfVKfxYh+u1mvcGaibhOgmIWrUbxRBrbvTnCuq98VxRbru+jPKaEYi",
+	"EegQlXflu7bbITYTwxbfMoJeYi7P4GwDKHHIhiJOWSaeUnsVOkQIFcbn0LVx1mInKvbfjcVSZ4JHAcsU",
+	"0Cp0E2H+mSh1zPIx1ivZmpF5E+MO3N4zMapk+/JVuKOk2KQHr25v45Kda3sHK3nxXHpO/KwPvw/QQAyF",
+	"x5qF9smQN+ubuQ/BDYwrNt3bIjtlx22siY018apYExupdnWgh/VFWoVDvqaTjEgEDp3FZyXiW7FIopU5",
+	"u/dZ6B8I4hfyYpypAAGC6Cy6ZyrASgB4dOgEUMiEBEJmqCaONf67ZDtwXQQRAMCNDd/s9fBsujIK932T",
+	"wUYkAPGNEt68CCTW4ky3JaLCHXeKvUudHRSPdPFac5e+csDxcSqgFMvojMUIC6cuJqmSgw7ddN9C8aHB",
+	"lg7bEvhS/HLNEfSj8c0floqTWEzAlsIWrcaU0gHLZSI0FDVid0LNOIPIQeuUMcWyg/cM6+ygLY3F5UmF",
+	"Vd4KLwkR804g8nBWTIcBC62CMf8u7x2VstAogJCNsEcdsrGjSKyzCjvTHIqxkV+zVmUF1vw9EL8lLXzm",
+	"DrTjcapOyvGMeR3lZPk2yF7cUaVrPOWLdckQaZioNDotVOJUltNxqHz+7Rff+eTnf/Lioz/41X/8wYs/",
+	"+P2X3//Dl//5o0Va6xR95emi9cMpj0C6bIIpG/NnE0zZ9M77NeEEDciE8SyYS4zJXB+jyl4fjroUi/q+",
+	"rfWjritgGFFdttP27AFVC8auMgMLI4lyz3w8FL1jAQybkBx1RKL2XtNxVZMVfKfzqmnzz1lRXiKva9VK",
+	"bMFkQ+tCwdRcd1gSky9+8Vef/OwPa2dQhfhKV51gGPKU93BHbG8HXiPcf/3wu76C+dcPv7eoNa7THfTu",
+	"a6tHj/3q4oW7m9flMt4+6Ysl2jeS+syUVtDM3PMNwafRcJaw9ZO+cEl9tibuS8X0IUQBtCdXve7nRSv3",
+	"yZBnRpCXxPeXNDbhBlGIfjOI+X2mZDJlnJ3D/2OPVQ5oAyyfwpvHA8kzxxM90zp9Ri/YgGyZ/7I7ZUT7",
+	"WGr9brkyXcP8MMB3wE6vuNYO3kxPgt7w2IBdpCfCf2p1G/LPHI+wqGr0glTaxXRAt7P0GfRA78eSJ52L",
+	"UXHW22p8Rk3BT9NnSC4JwMeNu7JRgmdv9W1UoM6c+C3nbC/RbbHJ3oXQWmjmaAnVkUtdYISzCEs71TTk",
+	"kUf3KMVTiMOiM5LFI5HEUmBFsH1RG2CdIW2PMWlcmoblCNyv2Rf5AlBQnbnWbtYjqA5hnS9gdeaYk+dy",
+	"XALTVHkbrINudUdgk267+uIBBzYBqWB35lnhsWctOq6uOM41XL6gUMi8wnvwi1dY4qx2eMxrrHNicGI2",
+	"WPBz7X6YxIUbHaf4tE1OzmgVbNus6fk6uQlZznzx8Rjtbz3SHfNHo9GEva81ZslqfCtRcrDlPglqqUqQ",
+	"qRXqe8xLkbeDPk6TJgZy6P6zVrqpTb17t9VTnYlRh68DOjYzdcUuEk+Mg+TyZESDtGCCS76mbbewYmJN",
+	"d2zy3D2lvCSZGndstzgIDK6SGapYx4uLKOJyrJYqMgPZYG43blSBuc11iWdoBTFarfavP7ObfCmBkJOy",
+	"GwHxiguIjV1/dTC69Q/huib0e3aDXRh4rs4OJBOjcTZlIZ6zkOWyG1NvASFxM2EsA6+h7gKi3xfYahH6",
+	"SkAII9aO1F9i9CKWLJso13xASceRCj0M+ipl0CnHIqp4nNl4Oh0cajxFzwaZAmyuydT2jAA6EZ3FSUKR",
+	"Gp5ZB8snLY2zJTkEi/ACNoUK5iFEbp3bulyAwCqEkaVxKCzBBeYhwttmjMQ1zb8rBUhtZPuvjfG3Cbq/",
+	"6hghiwxSqYULXYoNef1YTJeHkt4xP7jEGM87YnpaiMccroNH9xiMdWM0XX0w1E4+BkPN5inHhwJXvo99",
+	"OXqpyHC1rtDYqgRAUFPNWFtGfIA56KGaYHLnWEwX8Qu8A90wz5yJt6ooVVGOrIUrK5t3xPSqcWCrg6Gx",
+	"JSUsYcfeNKh+23Po2wdiArOwmsY1Y9oo3I3CPZPChT3EuLRS7jI07Knl0Ucoi5jO1FhDJ41YDi7DdVtQ",
+	"6WyF3abI+fNR5HzG3Xp2DRusnauE5iRiMYADcpSen68SwULMnYTQSgXbyMBNXLBkyvJxongkooBaKeoC",
+	"KYilXa6795t07Tk7ixWt/2LoEFgN96CHndaAEOwR+1JFh2/HTHYBtGUwEp+z7POHM4EJgqjDG9hhflAi",
+	"SqaigaWNyOxvUjUBVlbzoCpwZE/JfmzMAY/SufjMe6aDpDx78X/9pxff/Q/P/+0X30F0yie/+LOX//6v",
+	"Xnz0s0/+8Y9e/ukPX3z09y+//wPbsAVmp5soMxhsO100oS53nTZ/5ThnSCzp0VLHJKFat3wWWvjKf0Fr",
+	"ZrVmO0Q3gpq9wc09bAUN19+6ufd8taBNJKJ8bEMrtaAGlOHenImnY9HLOggYjs2+dZ/HqdDeL2fgqCOe",
+	"HosMObEt4vTj77z4D9/+5Gcfvvj4b1/8xf9Zs8jTnkryEfCB/uEfv/z+z198/FPzlYsT4e1nSLiL2oJb",
+	"bzSwpA4gwMUPJJUlPFlSWZdmpZct6LwFj6Bnvm3YTbCn3kh09FCNUTo7gm+/Ys5+ZLwWrOu8ePARiIJ1",
+	"ABRWZm8gFOfymWkaF4Io7DSvUrm/Zr876gmGtdHQe7cAzgM5dKom6MYnsc5a+M+wHyciDKBXtZEn2MDX",
+	"Qe1lxntE4c3CjA/COns7PhFMPOW9LJnCY/DHWriOcOb20B0tU2nRjECzITZA9mu/0MptYT8WvwwfbhIA",
+	"B7k5+e6bUQzyD0bJmVde5OIQvC3pGtvorLA0oIge8iVQ1g+908BIsAOaa2HHXvNpCUP4XSwH4eu2oxpO",
+	"OtaIqJHAqrdMYXom1m0ZgqQISyVxQAfQFX2VAuMr6Bw4saGr0Q95nqkOfQcPN6tftIwDJOPtw6+Zifj6",
+	"/cOvwxJyr6Hbu/GbMMSij5x52zpcM+JT1hXsvaO3tm4G8D/NG+ZGb7/ZvNnYaWBQx5hTI64DpsUo7qkE",
+	"IHEpy3hXl1oqqklBSiBovTQQ2nJwZ7pKHQde/2Q9FEAQXzAuDEEmmL+goTbtROCBhA7pjKcpn5oXVN0P",
+	"RC+DNhZEgQ734UyPzaVw67bUQ+O4SmFWr1nfuXn3y81G+DqdDFp3Roq1BR9E8QCKUVLBEqUzt5Uz8ZT6",
+	"6DmCglh63aPNe+PpoD0XS9ZNeU+AYWdbegOqkCe5q2FJ1YR2sMMpd6ceHQLUqUA7wrb0S+hggDjXql9M",
+	"9QG8kDsA9Kz+3BGJtX3rxc32YBtebiHLKE+yeMzT7HpfpaMtawSWTMS1TS5zJGqtmhEb9Z4+qZ3N2qgy",
+	"A9bTuW+pdHRVsbuSsewsEyujahdgQeCeOLXmBAZiu8THmnUFdgoFobpBQ23CbVNI0xv3ncwPI79oc+o1",
+	"zaO1WrDRDa8/s2fl+cKoxJHfVT0lG6fOQqGzeMQzAQrJvHOeiYj1UzUCWU51jC5+ICkyQRCPFModUVFI",
+	"NamkfrMy93IFxMab3njTvxbe9PnV3kr6bhP8vmoQH5kZRtySoEYvbIL+HJvEScIIR3QGf3vtGPnDPkru",
+	"quC3p3Guo6hav8C/uP8ip/8xZrOhmd+JAGcKmd2oh5GEpHekqG1u0ULQSC7Qcq5rjXEjbMTAOlVYH2+8",
+	"B23d1vk25vvlPudwlfYiAyPGBzyWFcl2mJaN8tsov43y2yi/TQPJC9OWd73IJEUZeZIYcRwXzOfrel3P",
+	"T9FxKO4uQ8m9ZVwtqSZMeVFbX80FjGcsnBUeIdG1DrnGkn8bIfdDjxSdDZhUKXMi2zbEDQpUegjXzpKz",
+	"Qvd5irvB9sDBeRdIjPp2MgUjs9cgfWtBPytKjaPMyHItgFB8pFIBwcIKjtrie3hiiXGcWG/r7ICS2LGG",
+	"BmJlUliPAchSws5yuc3rbS9gvVHcG8W9Udwbxb1R3BfIu+OpqQl32dILVthAK64hV7K4h+Xtw69RslFi",
+	"ttCy/3SnmWAqNe6hOXA29u+l4dg4VYOUjzRTYyE9tFc8GEJneqKfbGEirWhobPNjQJ1uTj59GTieH6o6",
+	"U5FAtxZqxXAYlMC1rDPuhpiMmtdld5+OVYoB2LswIacrNDOC6zRtxensq3QEErQbSw4YrtnWlJVnMnUO",
+	"vHHGSdAHzKkCSLlaBbIJOF0d2lJNJKQrsrlFMvbXGQzoS48yjXmuxaUFmSI1H10qzM9F0aWhSKLAIpY5",
+	"4ZVXjjTdA/vdGELIExlraumUiiyNRRTQ2c7SqfnOPIxlSgXuSczo29TCIirYhM2UbezYjR27sWM3duzG",
+	"jr0w7Qly1RqyF2y3eqz2lZWrRPu9AMc0v5vmLE9nQ8aa+A5UnrE48zFsLtYDymqoJpDeqILwp2pSwu87",
+	"OzGW2Y3dGnQ6j0f5CCrsSJjEMhMDkdaeXwrYHj+y+sAc3GawAkMuEuCeqi5mmIK/fPOGTxY8K9jM7Bh1",
+	"UiKC94TZBUiTs9DAb2zsK/F2h9QgywMqc/T9MKur2ETlSURY2lfO4Kas52WY3K7JxgwamWvG2QeqC3ht",
+	"NHiOuD7+qupixzOcOUB7G3McYcNYKcv1TJ7W/L7OQrDvANtklmNkbHqy7lPB3jq4d//uHQAusQPWj2Ws",
+	"hyKiAEWaS0253bnYegkBGEAYw7gPziaFiDYEN6whuTzUXmdHQjKd94bm9bXF3GLIPM0lAzfCmGz7jPhX",
+	"yv3WQsBp1VMzNyKqYJF5jHNzad4AzHOt1dwOah+oLrgFexdiLCHh9zL59hW7sBZxB2sLIHRYvo0t9arH",
+	"BMHyAEeqWEM4AnjqcBWvFEZpxp6PLkX4AfDeCyYICiRg9+dc4Osi6gcKQ+EXlOiEqKExPxFgT2XUwEaF",
+	"kkmdiBQg8xA2QGoq40lqv0CU8qSZqpIT5r03QYNN0GATNNgEDTaK7uLqJwHjCbLbWpgDxZS84PgBCo0F",
+	"GS9XEQtpLFdPtx00Gg2qnztUNgfmKgM5XjPiU4hgs76YiJRBUbtRO5KMT6ytlEpSwNzSIp4IczOvADhs",
+	"uQAEFMFlANcQFula+ikgQvIkWcJN8Ni88SrsBJDnmKUmqLOQTmTIYtlL8qjcfhiUr5O39QtkMnisJp9v",
+	"MgP8sulr0NqiXkpeaKT0C4f4KeVCcep7XLKuYFHMQanCu+RJVgquNN/wNUHDE+BWsXp9jKDu/JKK0R+r",
+	"yTr16HBMN8GYq61eBwFQ+BUunY6JfgqRGrH0mYZiejxJurx3rK8/czYNlHUtgA+qlI1TdRIbYwcrl0N7",
+	"i9C+Id7oS5rKsQchi0Q/lgKjIpkCheA4ewM2dL3d8cbwD6oujiMhszibBm2JcazYuGhIQhdnDM1FDTXG",
+	"W+CI9EQ8xup2mMuIdaelm39Jz0Sp6SwGTJwIaal27X14msZmKJ5DRA/PlHvXtmQOFAFjGGOUyN4EPQ8Q",
+	"PcNYDupmqO9JMwnASIm6zZEJYOG06GdM5XA/IDZ2BclyykpXYqX3B6KXiQjufGS5kB1rADlhPT4SAVQy",
+	"7zRYxKeW4MpIQisCMS1NpePeq8zc0PiB9bkZj1I1HovIzKFULhA5IpoeqCmB3PUb22yo8lTjHQBRudeA",
+	"NoN6BgA6TpXqFynvUSzzzLxDnkJQCkJYeB2VEPKM8ShKhdZsIDK2u33LFY2nAisls6EwC4b3qrPb7rGl",
+	"Z0JQB2wK2/c+YOKp+ZezWOy+PwSiRmA9ArYBsFKaNwDWoy2YR8lkah6LxeN4LnI0MDSYLVVV5Ef8WNym",
+	"p6xdRn4Ip/CBOqWA/Nr1ayU1XHvWro30II7atRZrGzdur9ncbrZrAWuTvsNv7ty9f+9rj++0a8+rczLL",
+	"sDvrlnPTIM+NELJn1xaUOolDcuSs5dVra8i1C5+/GBpS9HL0scFL9vrE9kR84izfqRUqdKy5WydPVVqH",
+	"u1JVjvNuEvdKrC8iPRHRFrjV9uDWfO/G8rOc7s4kSh0X7gzP2J5xaOz1rRKRGtMjY0/qDBlfyoQwRLB2",
+	"qC7e6amz25ZvxkgyHkVGDciIdFHEcsAIhWXSRfsOFRH9Q5GIXmZvurYwOuKDt+IkA0bvU3/8QGXl31c5",
+	"QV4QbmU2VPWqOT+rjZtmfR2L3+3mjdV/9TzPjuoJGyMjxm+g8WibQ4j8ogQDhH7L0Noh9mHJbgVX8gUq",
+	"BNl1SpItEGe3IapcMd7w7btHbPZmIZimuoBwmGEGjkIVbEiQcIwnIJ48HHKs2bFUE7nPRKLFHBnWSlIy",
+	"IDohhUxXQcHOFDQaDYgoUYFsVYlNLr8IkuvJ5SVSbzS3d3aDGrB0OJvsHEEKmm2Y+dOCyYU3thFanwFv",
+	"s1miM0itC5VUIuU6T5eQ3B5IRr8BpAXCxvmUTYZqZPOLvGv85crI7V17/7nD/2tuWdDErGNZuLXaHNKr",
+	"tSzsxC+kw1zvHC4CDJgtITQ0eJgSASOWFViA0JAXYaC+8VxEqpWss3sZGyhgy5zHWgXmU3MxUq+T95Kn",
+	"JxBc46yXcj3cb8tK28OJh+vP6F+dOHoeIqv0UE1Yn0MsMCaDBPPlUIsLgsFcBLGxttxiobG0oPsXUv9h",
+	"Hw4kLqQHIimKhYbgPR1QpEjTuFytDQVS4AnRJN796iyEdENo7tSWjIVixOMER4AT7UJ81GQD79SCSvOy",
+	"XAZnL86IMTNJvJEpFmd1dpCxRHANndkh3yFEJKJ9ps2DeAIPNYMAs8sMgNbPTE7JZ0SOfaIchb5qRN5t",
+	"9ludvY+5fw/f5hAJdXaAiLkFBSm4IEQIHmcMMABmTK+FQ5FEoV1BY869vs+0QuPPGKBF5RCC4iBQaYb+",
+	"Fo7bLr9RVDrj0xbjOBSvUjseCY1rjAOz/8a8jmNYVXnWUyPytBOlLd2l6MXjGOBe9EPoll834yc1JbB+",
+	"pxRPRWAZDjVOShtJPEWyOlcQ5VrWhfiVDl0ffZcphH3gPUwjCNDcb8QjwSZD5ICFtba6M+WyuGlHqqyj",
+	"BU8Bw1d6ArFlMlpceFZXCGkjvIFZExiGVLB1e1ySPhYQmAUk0ZC2TLHD2tLythrJQchCK1eAyhZevAjF",
+	"xxm4Drpit85XH5rJOLOZvxbp5il2NmJbXDaSwNokeKB3P5cDzddoZUN6+sLb2az59OWGPO0yG/EmZbDp",
+	"KLOhuDwb8Yo5z86+WNfOWe5olCyJZQ2AaesvcBzGPBsWfkNxy9rs6Tx70corEUO4DDGx8R+umPFPFgIa",
+	"M+kAhQJzHu2Ii3XpwchYyoiAHLGJgCE40u++SrHmAvjlYajuI55ladyFFLD5vCsGsdQLWBTACBVPswpS",
+	"c8umQBUxREPLXouz0i3D3wgDFn7Z/GfL/Od/DYlmnHdfxzFLxo0Tlarx0GGm4yxwKAUWj8wssFSM1IkA",
+	"cnGaIIegtvmYkeASbbbY1arA5BQAanqAGYOxnLGIxBL9d1PBj43n0bcgJ/NaxoIHl8Ay2TcKxnM3mWi9",
+	"j5XWcTcR+1CFTtnz7UUkD78W4dRqcoqVEs3OafNi+xuBd3W2A2zSMyVjOHSCOKssrG4zUiUgUTQsRlq9",
+	"iZLICZEZs/rUGEu9OpFDz9XXn+E/FoVSENuV8UFbhuB5049wEH1wYQkyST44woFs6wbN+lBkR+irorcD",
+	"inUqOUNZ+JoLygReOwjAQo1yjb5uwEJzDyOHMZgSsDCK5SDjyXEHv4HQykT0hjzrqLGQcD+KtbwO7nF3",
+	"inGskZLs9jCWQtPIXgtf/PSHLz7+qbkAyzLMv1x5gPnjV7/7d5/+3X8PX6+zAzll1nW1L2tUgZWnFhil",
+	"JoxHkS5eFMZgwWAABSTGOwgjuEnwWtX3RJLY5ih+8xY3Py4ajnMEYRozDxNSL2aYAsg/uBf6QhVjI0Kp",
+	"mugAFawlmcUAjIUsxinqVe/FrPqCukLzDwtYw9GaSYUGMGHBjBQWr4opn6WNR5jXd8S2HXndPRFGgt3z",
+	"MWGY4WbFEsVS1MwDWgaW+AQiJBhecBMonsbUq+SgFOos2sDQQdR+eSS0BiJ9CbWRVZGJe6NzqcwL7gdC",
+	"zT3sBFGDDygvqX3t3qMXf/dfX37007VTffiOn1GAYmYMy/2PsjgdgmE1yDdxik2c4my2Bu46rxVHrzjo",
+	"FxCyIKGztLl8af9vspxLxcM6uU479xvL/WpTnVbReofpYrKe65rnJTN5WZywtMXW1/Bw2b2o9nkK951B",
+	"6W4O0pXH/CgCVTpJxgouOXsXGvmrODmr8KMeFf0OIR5VSWSKnC1VoTw9VBPtiKXwRn6g07oq5INUkpuG",
+	"B1DqsXWfPgv91ozNhqtbJXpRF6MD7MMQWFmwXWDJ6zglhIbnx/Glfm4ExzmCY5tyxKsXBY56FTLvnlhA",
+	"N4hK07ChgddqdjKcnjck5gsJcSLkkhKLxyLLU4mxEfwp64phTJwtWNrAQoh+hwGUUlmDIHDkxfSrTGHB",
+	"O1SQ1NlhBu1hS8XeriE9dFZ1dWJYdRHrtoyUFC02GSqg9MdaOCN/yPtGn98hE2jAyOHUlm157RrE8GQs",
+	"B/Vr1xxy2o0fYjME+sCn4lvMl6SrScvjy7OPxxasWISY4gh7Ko1oIDQEgunYAbBwwqGOxLsMcTncxpyo",
+	"RqrLe8csl1mcwFcngHihakiaqSweCccCg497W0lhnnWXJiMV7FiMM5hcDagOKjyUEQ0XalHMU4qvvZVJ",
+	"uPfCr+GgM8AdhcPYbNRpvS9E1DGXQWzOrr9Z9rZ0ZZs8cxGatgxphvCnnYGSImxhUSomfvzAqR7p6wCD",
+	"CQtE2SjW2p4QyBi5skVaXJiN97RItcfVrRLBQjwcIeRXvG0OBxEDe1MfWTYUIy2SE6H3sbtGCNkEXaox",
+	"itOilihESFP9WohbiScizcxfA5G1JVT52F3m365od+vw9pOhso0W7Yctd0aKUSvpY/RZaBRASNgg28d4",
+	"5LpHV0XHHuVJgttlXv3xJFGTu2Zbfs3oVZtMn2VWnyl9gguCshSxi4RxV5QcNohpdui+F8GERcBLJDBO",
+	"FsWRzcbu9gJWBlj5kpYd8af3hRxkw1qredO8W2ZEeq1V++1vNrZuPXnWCJo3n/+7itrFoMo4GvGn8Sgf",
+	"eUYRkiNUjwbqxUqjiUSfA6FBs9EIanQ3y/hzGgahPJxDZLYyQhbYqbFo2jUyg0n3p22nUT1Ic3H1GP0R",
+	"7vjja6wyPiDgKPYodFRn5jINoxonUAiBe6lqXPAEf1xEQ3EK/sE88Mhc+hxGfw8v2i6GDK23IbSaTWE7",
+	"9aHB8enjp2apcMTBUOZJAqXs7ugZkadS+kLD6dVCUCjc/CZGKCu0mV9ELPIqVaYUzB/2E3N8RuOMSEA8",
+	"Ci67a9ZgoOocC2MZQVpjC450QURVceEb9eb2zu7ejW/Mt8KWKov79GoLCUkIAlhQbnX4eIxgQD3S8Eej",
+	"0fRIR2ovPv7erz789suPvvvij35Qm+V0JdaRbY9tBP9lRt7cbjQ7jeZX3v7q9td232/81s3fvPGNd3be",
+	"3XvwxqNbj5tHtVmyKLhanGQdkm2Aj834aHzqTFjmLZyQOvD4zzGeoMg8XzkRnKy3xOm9s/HMlE3DDU/V",
+	"q0xunScJrZrnX9AH60X0TidejGXXTPz1Z/SPlahOsO2Kz49hfm5UX+ibiNCPDIUz3d3mywUFMwAoPeTa",
+	"i2xo57UYbxqvdnj+rgACRSwuaEuU7AEVLNgAAz2r0AT78HGoVZ72RFhYiIjkxowwC4sJCF3mvgBLQWsI",
+	"hfyNRql45RCgRQG3ZFO90KAUIViSiSSJxzpGZo97/XKBgnEGLFNJ4FOp0KggSGRfDI4uJK4BsgFF7I6I",
+	"A4JWbLvRsA3Z9p4+dS5sXPZgrX/Wlow5rHoX8E6AuSd3bcsSrSBMxCyd8+wQ6iV4msTEhGuLU2lNCOQQ",
+	"gmqxk8687RRQI1c7Ru+p0u0XR6rZ79sK2BmMfIBQAzNpImJJfCwK8pa5RLZNkP8vUTrtpLn8DWPvQHM+",
+	"N0+kLvf9xaBdazwdQMd1kdy20nJXOruHg18/coXXGfMhWDsDPmcw3YYXsa9GiAl8n/lXWWD80DSVLB/S",
+	"cF2lEsGltXTOUBYAcgmcsRGX3JitrWe1E/Rp6AvyeIyIQVoYEGVOUkbdZrHG+G5G/pptdWAMhkaj0dyC",
+	"/ztqeNZOP5YDkY7TGBjTejcEj/p9vrPT70X9nTdqQW0gpFlTlb73+D5yqiW8K5JiwDQ9X1E6u6MmEmZP",
+	"Z1z2BI4K7VmeZjiOBVaXY0rrx+jkPAEjbqTkwZpvjFfdX3+Q4imqLXzRYZaNW9ev+2vSutW4tWOmJFX5",
+	"+B0wEJ89bz1zD/iNtnsAst7AD08ZCeAegN4ktWx0umI+glqW5rJnjuMB7YZGUDsRqcYdvguKU6qTvLRz",
+	"CjK831I5wXQI0yAk08N4PAZgLxh5N/b6zV6j3xfg3ECgwFhjxC+q5jsMgPZczUSj8wyn4sLQH8s9BKsP",
+	"wCaeJQqEX842YvgmTnar+YTZ9Wmxqm12eusFu36NM9ngKEf6uQZS3fMZxzTzRhifZh5TSRuU8fLesNyn",
+	"YQN92UBf1qVTB1scVaw1VWxCzthXADOEWsoJAPtHno1PVs8akBiAofota6rt9gM4wtrLAxZmtk3leeSM",
+	"CAyE4wBS1Vi2xuhuNhpeY8U6e1CYTcdinNVZmCitp0XhZPE023qDOhNTStBWd3qJwxbjayIgA6zjIEOZ",
+	"w6TmCUd+dvuXF86lQm0MK0DtZ5ZyV2BLI+uKqbLZE3wFKJs1/gDVVhidy82rj1PV5d1kat/kW7nKhK5o",
+	"BoerdB/pLS8ArgiZ1J4+WV0umme7fjUXDEs8jVQFJtHsY59hHIHFZr8L2VMREKfX3n6zebOxA818gEvZ",
+	"KDCRJHBxWeNgzyC43CwiqB7Ygsimht1/jGlcXE+7phbUXv7l//7iL/6i+mJvkPY+O8/P2S2oNPnLlVL1",
+	"GS1yxK+qXtpojfO0KjL/zx0rN8RyCt0Akv7iGm74IVqNCiMRmajAoECQxGUMStdRYMC1uJilPDiCMAtE",
+	"ANixmLrqCGBgd419cPgYwsFRaKAGxaDQ/PPirMgGzkvZO3CHB6XXWwn82Y1/p0NJjsWFqktZqOPfwUyH",
+	"ETguowIh5WDhE+NIL32gy7LMlcjOpnz8/IpLYNm/Z9Mti7AxOJdqYc7uxi7c1qXwVszT2eIBigKVFnWf",
+	"daeM0hW4wKVIUp1B5gfTtMAGCRlYrwdTvZSNpN4jrzzJGNY41lrNc7KK4X1WJxQjCpPyGmyQR1fY+RkW",
+	"oEK4qT7r5jqWQmumuh+IMly+vF7LHYSgGkqEsU9qKhFAmBRQ3brHpdeLAipi/addFh1rWfRrQS7DKSJ/",
+	"H9BGPCpdRcgPZBiipDDIjRJupXTn68+gzC/18FVjPoWe3EXTd+K10dUcaufTMmfQKou1yPIeoCtTKAy5",
+	"lCJZu/qhIlU/s4oKM/aOuKLq6ZYNZtWnv6dFeu/OSvUXh3b3vDldiAtds4WIv/h+G5FT52IOvXCbAAql",
+	"noNaCKwLLF8rkykeLChGb+xAMuoqleHnsNbFX6l1Sl02KvKzLHgpzf7CUpfV1eLyepdF1H+YRdOgLP1n",
+	"MSUxQEYiM7BhIWA5c+wclgjwyNMu/ThJHJ+F7VtmjV5rAbSlkdmEIL0jbPe6WMn6tWt+F4ryoPpFhtYK",
+	"Eofwg09DB/UJoTbejr+kBzHcYHR4WwIWGsC+pF8RHYm52zgreMlc6TQGljQhY22LRGqM4j8e+sBYiwfR",
+	"tJjgB31BQq0t/TeE+mj/jcE8oM6VCKCF/quWhO01DsDUWA6YEzqBN+mp5RV8nQ0AxpuP4SWPxRThxcZi",
+	"aUuLtnVzeSymhDXmZmcyZ++EqRgnvCcKbgDCx9oabbOet0nym5WU6NoUno3H8AzV4oWgDkuuUkzF7BUO",
+	"E7I3LNIQOIYjBZvVQ0EDVXUsGYwfaj9IIRtjsVQ/bu4cZ0XZfcYHhJiG/mE4Mi1k1jKrj1ZfmktoXmgN",
+	"xEm9Le/CASLGA8DDxpmzQ3HTHMDNndWZjykOHfj9BQiDG+t917EUKCEyBYXodXbEB9otj+BZBzud6JAo",
+	"LtpyoFimBsDUZytckkykHkGAV75S5MYSpY7NiIH/kSY2HoliUmffPfPhLEWXXDuZ5lq6cmakBMEtN9bF",
+	"q0ZcTtuSfkhAcbNeY6HGQCVkqQrpcASELp81toGHUkbEC3rt2ls8TvJUaJQ4KMoARVlqigPHzZxAbXnO",
+	"SRKmgmslW0wqe8gCsG9ymaVTwMk6XgsXH0gJ2ENCqSA2FjKijcN0PJA8y1PBeJINVT6w98AbExy7kGsQ",
+	"WgEJDtgZNOxlBHgRC+Exbw4I6bbE771qht3tbdhgIQnw0OyycWJuPyN+cRboDCCrpnk1YZlDxNMMtnJX",
+	"UF1BTK13fC3gKDyAWonIO0JLrhTajD2wYlQAUFBhneKZXBHxI1hywKLgpefJX2m9ERTOEOKvackQ7jbi",
+	"cWKUNU16rfXseQUjg/lMJVHlA5qNRtN/xswT7DSbh/j410bHXNhp1vxnE4r2CLqvQgOgrcbNrUaTNRut",
+	"7YZF2ar0AXVZxbwE5sHtZz//k5cf/vDlR9998e8/3vrk53/78n/88MUffGisJStmzahy89x8u/ZkDZyB",
+	"v9hXnNYBcYFtdAuwATmRrWKKaYaxAW/kgqK2C+83n9VQWNRatZd/8pNP/vEnn/z85y++/6Nf/viHv/rw",
+	"z3/17f/08h/++uX3//DF9//+xV9+WKINzbcRXevNAK79XLNai004bxandLLe5ZFYGWBQNhhfcYDBBi9w",
+	"Rb4O7Kep1dUVNvEZY4CLcj1eveEirADZ4j1yfeYiOb5dCN0GCuOT9YZKaYHMy5gJ0lUBPbJJzMFoy7GK",
+	"ZZYIrUvt9WYHwTCVVbrbPhq3TKpIYFBFChFpCHJSX+mQvaaFAMdi8jrSSJkbt6XnapSaqixweFKB/Asx",
+	"InCtQe0Dj60VU/wUrTQLzoVYKBoYRXUkETBl2HcQvKpUjGJo5EUICP9R9GKWuR3QVQRZDVs0N5aqHjyg",
+	"bp5ZfHOcxUZHhQCEDc2cdSKs83PXITW13YrWAYL51XX2ACcXroylzsgG2WKhER5ZxxhFUDVoxq/tjW40",
+	"Ara7F7CdRsCae/C6DWatVapGtExbeCMd1tljNwnkKY/5XB9IYyi3JXMzFMZkZ5PPw+BuAXGU2/uNFHJw",
+	"p2KfhaDAPHZ1r02Z8TfAhCtoyY1lG6V8InGn4h3heyAY45ps8wSal1sviGx1yGnGuKeMz2hLRbllp2/u",
+	"uWkxxmAK/OlHSoGBj++iXbmh1yKGjBqYWZpzoqrcB8OZTN4RjyXwjOONyEqnUwV7sV7sqX4sYz0UQBcH",
+	"H/CuVOmIJ5W7zIO907NormkqzR28XUebeH6rgOmMbkmEHKgZPxaShSP+tBNRb8jQzhJhmmFyYSgsNHOq",
+	"8qyD93W/NBPp+zwRTLx9x+qNTf58+cmeG1Af8ad37Bf7xcc0hMc0AsrkmxEk8bGYxFp4M+GmubVk9swv",
+	"Fx6+tryEEAL6fw9tV16qDb52DdwYKpGmwi2hK6pfIQhm/kHOKJ5PWi+AqFIRbIz0jIDRbdmqC5LmFDix",
+	"U0TpJJ7agnL0zorZ8ssWwJmCH1P5sq8QbN1BcYLBDyP/2zXEdgXX5gj5S1H5CKh0XuEpeLsJ9yNtqOpQ",
+	"bYioOOKw7hDNMduGxSBliI7XbeRS3YSoOoZoVSwZqptrN4QScS/PQB0CIaNdDXOd16t2ZprM+gco8NyD",
+	"QbSWHhsXVe0cOl7QnLklLVEa2/u6F4beEr7m8S0W6tIi5KIesnfJtvoMPWNfFpYR7AvcVLQHW+ULAffh",
+	"RFStdaMR1HwhUWvdvHlzu+TMmq/JK/3l//d7L3/+3U//+u9++Xd/s6q/WqxhyRc+Al+41Wh8uXGzBfA8",
+	"hwJHV7wsnLGIecb3Bbu1WNK1ZsW7jO5h07BgFPhj3T5q7mIdhhsrXi1VrXXreSnssNqczLzqeV162J2f",
+	"T1++yh1/49VxxyucETDtyIg2Gh4nYuOfb/xz4N9BKkvrFZc9dDR0XAEkJuwjoS/aabfnZZHTfttjUK5A",
+	"GyxgRzAOl2cb+n3ZZwF3QdFlClwZDFVji3ARdXB8Qpfsy8BvzuQBgfz2XEbj1xniJ1jTfLLr4gZYpTvx",
+	"m2rtU9FuVRctYkiTYL2lIktjUdy6QbZFKf+CJELK85bjeYCiJTkKqFWr8p3kyVDhO2E+pMixzKKbLMX1",
+	"2YGtd2U0G9U/u+nhQLoVkXOzJY0We+IHz7cLmb0DOrrvE+N0p8D2bbbMGjcsEVYQVMV7yJl0wF0ZXXVl",
+	"g0Vy7l0xktO2yaiAqWzqA75o9QFEjYXHoxJHfYH40YVq6NkplK8PZohf1vStrg4Gto6VuEF+XTFDa1n9",
+	"WjCuzaPNYKvOhQXzd7oWGuvKF9fC3LUWBP22CPyr41hgt0mINoFBATQnISAx6Pfu4BqTADABUwh7EESK",
+	"KelzEFLwHyo3i7bysWTZxCZDoOsJNmtZVAlzSK81dxrnXm3hSBcgSIuXrOYrI8ewmi/igpTwOfTtHSWX",
+	"OouH8UAafzA322UoeAQT98yI4q3bsODzG+QOlS8Vm6KKOqNggr1CyfJFU4jxQNLa2ONvD/Dyg2/cgCos",
+	"qDlz0VZ3im1AtErAAFnQeR2rqR2xnDnzREqTikjILOaJDlimlK2BM55SnApt454yT5L5E/u2yIrjevHc",
+	"EESvhhGYKuO7GKRPWnKzRFriRgzTOhDZwxORQvU5zNYR18e1AKoVoXIQy2cBjE4FjUaikARJ4VR1VL8D",
+	"Azif/Uwzd2ppLSza2XX6F+0cQYdi5afwS9znl3GoFnOLTUQX0PdFkYRt3HVoeYVRrFJKAwfnmgvmxv3P",
+	"IDBJyUnmtitSQ8EdijMKyXhik62zg0f3XJkqgA6NjIllnb0PNOljrvVEpZHGbDFqZKh69RLHKAYcBjpS",
+	"lKk/KoZeQk9CNzCcBpvuSNXEQawBZqv8qcAIwmvhV7Js/FAm0zBg4SEficM4E79xmKVxLwtfrzNzKtnR",
+	"/UPoAKZSyxnN2ThVT6EQMzx6/N7h0d07nUePH3793t3D0KP5Cr++9ZZKJzyNRLT1KFWZarFhlo11aLEM",
+	"2M0q7HS+onSGy92h5Sh6uh+KXp6KcB9nhXJY3tXly2wrLcJeErR1Sn4uuD7Cdqvyl9o1VKP5hf5oaCqm",
+	"amQL18obym4ZO9lmuJpjtvRQ9LbeEllvuGXmFHO+D9N4EMuwnI2z9Mk7LKRB13up0rqjzXUBIjqMueq2",
+	"dHj74ePDzsPH996+9+CQMsx9lZqnl2n1YO2liGE3ofGBWeMDkkaUjwaYs2N0tlNAM2mtVAh8YaYtxMNb",
+	"p686cZSIAgxdcGTQ+wQLLhvxp52hylMd2gxuj2vXRFVI80IWOmOWK4q1kT0QXcd2ZJYZhc5UnR3gj8vt",
+	"xRrOHvXairk4HjJaFrRu5jOcK7OBKQwkoi3zJcLOqZtBC6C4iITa0lkq+AgWw/KjqT7bbfgMSFTS8SbX",
+	"ca+s47WCnvDYbtQe3KGaMKnYJJaRmhBEyb3pQsyur/rP2mWdHgLyNk1FL2NDlWrBusCzPDWHyPy0pIUx",
+	"bLe+nr3SKNvGeDkq/M6Asukk8ECqreGlHJXUqOfPruCsbCKLXwwD0GjmOCOenBm3KparGoDjvJvEvWrm",
+	"ka6Kpp3uNDMyYLdx68bzU+xCPxQzMmNf3gvWi8XICDJbieBa1Nnhe7dv3z08ZK9tvw766K2De/fv3mGv",
+	"7bwOfRISUSDS7HcEERqqPIk6qcjSacjGeeZhTqDzQywzhfDNb+UiFwGLcuHBhFwXBvi2DvfpRCLh0w5F",
+	"a9CWwC/gOveFLcmha41+xZ+BqRlSOgtzXMCeko/JsHwM2SkgUCX4jpEHQ56OEqF1y5kp240GTIdNRBFG",
+	"xiNFhflD5Buih+BmoG3FU97LEiKCpXm2vTtsfyH/91AoZX6GV4QovUNM1JF1YtfJa2wBV6QcHHtKGOKS",
+	"eSsRFwgjsL51qb6N+NCx4aqy+cGBygg8pWPZs+YRLT5ZOPj2sArh7CQVRY7FMCdcU6Kxp06glmgqMmfC",
+	"wlQ4+4EsWCoOJQA01VrRvR1nrb8lzdtBtw+a8iNqMJLEBd8u3PJYiLFGQ8QuBA2leKJbBAlorqFIItf/",
+	"w+vIAXUYiPmsS5V1zO/QNC9nnziL0tiM3M7xwltR+41Yd/CKyrIlTLOTAj57XtOiUHzOVI9B2q0awnLN",
+	"cXDOGNHgFgS01Wz0QDTXKVT9p/83UZn54sMFP10682yUmGBJwf1WeaF9EBNTBA+f5VX+6Xuf/uP3f/mT",
+	"33/5pz+ZeyEiJjr3+1jTaOkbnXEtTluF7TOOemUzDnfx+qbxcuV9R8kNH+nGvjsXfikrU92iKiqZeUB9",
+	"XB3mE3JxWC/h8WiB8bYFpdhLTDjeG1pdafShZUWlcbp+hMri0L3S3DoLjZcYWqJ8Soyjpnv08LDcrAof",
+	"EhLnObIRWcp4AvTQOKCEGas7kJV/Tpnzft/41TAwzLyxQ0d9QD1aZYGCNxprOts0fon6Ox+uJ5uosmR9",
+	"KOclK1I/QUcDjEICVMqXt/QiyL5eLXuttVhrNRu72+eWscFqD9q5eLX0tdrzJ2uL+DfNzr7qEMip3N4C",
+	"tqYXfzjzWuBNdxu3vJtacm7Su7hPqGq3ZC6WYyFHw1ibU+DbnUWNgFbGQyErzPov0B/0TAvpUYifk1iv",
+	"tM7rUYiT67qJl/x66FOI7DtikgYiVM+oWqvDJzd3bt680bj5fB0VDHdejBf2aI0wFOJVdhHmxPPM0fO2",
+	"TWRYlKe8m0xtESpJtRCVp6t6zCUhFL0YQ65Fx5JdhIF3KUJ4sc7TwlQCIO/eAmZoEbHXQOP/BvbaaueN",
+	"xvYN6ECBZAvh68EMXTLvZfFJwbBk3GPk+CmaC92TM49k4ZexLonpMe+JgIX/89e/Dp+8d/TW1s3ZRxib",
+	"ZKKY+FbOEyI9x0pSY0G4u5onE+1HN+HyGGpyjbwjaqI6e5TwnjBTQPWunHjXLT+6eDrmRMxiZ9K+FgK3",
+	"S1RS5IHzzLrr5demwkYYng7h46JDs7HBxt5oWrBFLOYqoMAKJBWRKye03aJDW/ttjMuUS50QY9OR1wax",
+	"WHCozYIWSzRqxyZkKxcBeq4AP13Z48clXsptfvaLWIqt5MONsCTYQWMADYa/Dt1UQ7VcscXN1M3Pva2o",
+	"pN9ZYxU6ZthViAvri2JQuJIIou+YA2tZgrzQlSiFIb3ercAVVLqLBZgsvt4rtzOX75cON2Dn/fATTpE2",
+	"7xW++Ok//PJf/reX3/9BePY2SuNURHEvK7VSGvLxWEhrhNu2eRUBokMho8PR+blsztgnqXKcn1nXpN5Q",
+	"aTMa2odlk987U90plqTABiRiJsy944n3bX57jmut2u8M7TTrwhatoeAtXpNIbp6f0uDROyy1Vi1Rg1hu",
+	"wR3RmCKw4LMSJYY9R63FhyvWpdPlv8mS4ZhnjhOOZQrlKTOCsay3/HsWDXNe/u6PPv3z33vxL//Prz78",
+	"jy9++g8vPvr7f/vFd37545+++PiPXv7pT371X//gxcf/5bSml9iKzpilU52JUYcjk1Hlcj4qlJMtDK7U",
+	"b9WjXaYy1x8lJEA7xTjB1XlODwbNBf7tWvvR0z+z/v6sMiotMm1P2pb7q73Sks24Rq728mpMkIo/nTIj",
+	"P8pNrSpaamjb+BWYz/Cdbj+ozTd5+tcPv/vp3/z8k3/+4xe//7cvPv7Zv374PdzFv/pv3/nlj7/96V99",
+	"++Wf/Rjn8d9+8Z1P/+RHLz/6aTGfaawwVbgHbbuQEbmq/1Oq8szjsC+1ZwVtRA4rl52MH4vih+Y7HD0u",
+	"3hu1oDYR8WCY1VrbRlJWdpaqQS8wo1FqrRpIadChCzLxz4Ma5Nai06Z1du5Wn6lz9r+qHvaa23K5p4oz",
+	"YMvzU1/D2waNtPc21a8bb7foZsU9i8e5tXNdR5ZXElmndKWosA1ZXm5YGBrUooHXlpVRYTuO+bCw/WZZ",
+	"XPiA9WOROFYMoIBlXz18+ABbxuK9EITKJkOVCCQvDVhX9Hju0JLAYWskpn3zHk8SoLRFzCD44Qv99xiD",
+	"6+S68yRxTWOLQlhy6AOA3I2Ni2AcOGNgGAeOSDOLzrSJ0sZYAvIudw/ycPE5RGLKJQs9A3zrHTFFhxNJ",
+	"WouIAtUUe48NiM7Xohu8RW5Ln6wY29HC2Jb4DRDI+4yJMGdj80cTBXanDgg/AkxMQH3MYpQRFdatnXAK",
+	"/l6yWRpcwDNAXb5x8xaE8yue8WRNLfdqBt+r7YZTJ+u8RoOL1W9ve4F5kDs4RPinM63cfipsDRslKUcr",
+	"bHdvc6ajmEOtOO5/CvlbiRsX2qy4p5V8dG/4Rf1C4/PeRvgiNvjcWDhXa+F48XsnYNezdVYN4s/ZRBlf",
+	"hnN8S6UUy7Md9xMej3xWMwcitEF8CPxRu3ailUDaNOLboFZu9j2pUY/AclJA+SktLGGXM6e2G406mBlx",
+	"ing0bRwFpqSFLvoIuhYVj+Y8QVI1BzT2wZo6wHC5iLBUA2wb83pFA34HX5twjd+JqPLlKTKdWYZMsJXM",
+	"k32EVJ3dyxw1vMUM4pio+z7hB61V15YMh+g1zvcCq8Y0tX4uYETrLFSyk8teIngaFsbhCPD39aqXsuO1",
+	"43ccbEB677jbkU7fcYsTVjKX2gi4YOaxohdHsLBAQgqj6Cu7bC5uLoVAlKQZAYzt0PwLsaT4ACTa8wCl",
+	"MEwv4J5hkVKLxX2vgMLZiGi/lS30uYe4wWg3Gpj3MgiTYTWMZd8rriTAaDCzoHaTUUCX5fJYGjcCZh97",
+	"I1SkAhBp6YCPrZIXAJVFCBcEMKmlzASXBR+2vsNyUBh7tvSJjqvEbg0Xi7xsSzt5pNzdfvM75OKGmDem",
+	"zReXgFIxlnCpKwLvKmw5vDowEzc3mDyz2JQzGlazyJPLhpbA7F6xXVtpys7OnyfZ/doaYPzbMf/3jYtB",
+	"mszBSsqn0Wj72TWpwJk46QQdQyBTAFdR/4gM6tVGKhUt6v5RkOTa/NNFwE8cT+L5TV3cF+uZufDKGyN3",
+	"Y+ROrdx25p9n61qL6jyYldOxKObu15/RiVpKIEQFAOtFacxFZycPOp3dCwkwNSSfS5WHNnsZ1M6SLvDT",
+	"NlTWiEnzmRLGZqmEMcrF0u9n0QT23n55JH4CWcQO7YAF99y7Wd/7Rm1GA+DlJNCIzq12ItIS9dOyOFOR",
+	"UmqaP4BHOpaDzgLNjlmLpW9tjZjKHzXdjzTkmmsvPv7erz789suPvvvij35QoxILrLSCOMxs5ipbelcd",
+	"D6SjNa3ImJ4PGBvUMmMNODIdlfGk45p632gEtXwc8dPefMLjrLjKLOr5NJI5cXdExuPkNLUEMPMNgdYV",
+	"E2hhgg/8gaGasETJgXEEzTYQ0XpxjUqqrDmZfh0JJZcADonTk7NHdx/cuffgbYIdkjcMLALkvQHPwwqV",
+	"aWMho1gOwnk0PT5so0uuTpdcrX7AB5Rkvv0IJbz9axW5TpJ7RSm+exFS/HSRfX7xvIpgDphUE3b74MHt",
+	"u/fv373zxaoY+4IJdpRppRriAuUJ6Olz5uZnBLp46nBylSRoR0VGmBqdUusWCyeNcmFZdmz8usclwzx2",
+	"Zr+iyg8kjqE+MkZlQcsb5HoeqKIdhR/itozPjmIatISC/jlecXTBeQ3Qx30X58Kfen01Ibo75KmI7BOM",
+	"fiJWLAso7podCeFjv1W3T0Wgv4RQcPOK0FAUn+Bevih+obdmUmXUrt5SyhEJkCAWK/ukgchYSDXqgERG",
+	"lFSFCryLy/fK6UA+NNZEayfAf3Vi3RmpVDjRuIJKmlE9se5EuQOTzaDVKI5EyK95iNrZUWmBf4mtM/av",
+	"SdVJbP5qepc1g9pkOIUOHp1+bozxGXRbcd7vZT69AW2tfbZTPg61C4SardybArfWaQoGBIjcMOhesZ6g",
+	"1QG5wp0wjjFrBLb1pdj/kAwgZG6lA3BU4qrAZkJ0dYgd2qA9LjbD08wBTQPHs2fbPnGNXdSwb4cUk5b1",
+	"KWzr4SSBe1AyD+uIGEpqc4ra0nHLkTYCBjkV8emXNKkFyBSiFrP0vIGr23HnT1dUb8zQdODrTpDzYzwW",
+	"0nVXCtoSEq9DNdHAwUhzGHn1GqQgXguxfUr4er2gF8EciU2iQQKVBjbP8dKW9/qEJrN5MKuc+Fx9MHsN",
+	"2jkhni20WUUIn/OKxNvrAXVEgP7QZlapP7hrLkelKm1ZsOeVAWW7jVu2tAhzffQGOJcoxnXL63kIDiD2",
+	"7muVrA7rXaqUPXr88Pbdw8N7D94u+trVQdqJ+euIjcb7ZSSSGIhd6JdWoHuZ9RJCELrdR94NUFWZy+1G",
+	"cQywQ66BEK78+5RrMZtynDsPuOvxt97FuYTGE0Yg2PHiekDCsESo3YOClpkG3mXzzeyEEY8E8G7Od8TI",
+	"lOvKEUudCe6PxPVIpHGUrvRob1QKj0GubWAGpNb50T7tNJ6JtNic5t0JlQmQP3y/fdfvm0ykCYcEN93W",
+	"X3lUzgPseAlAByVdOt9sW5cGKqyzeLa6zCWPzHO99uTpSantnvdc4/npjur3YSMgntN8Zt/MRxYQgZQe",
+	"6ToKFHMtoC9Uv+/vzVSNx6U97Ir3Ij6lskEI+4iUHYtxVk25A+Lm/CbiGckKbUeoWul0wZ5QE7lOpTa8",
+	"h5c4ff5rG7xpboI3S4I3jUsN3ri5v8rgDem7DT3QJjN8xsYywApdNNZ0gQ6qBFapFyC80AiTNZGXhpic",
+	"HY1msqUGBh4+Dmp0r9FwoAcM+2jRKtqIw2CQQzjAdLcOKMdARqarNADuHsRYFq2VwICuYuo35/TIvsKr",
+	"E2L55rPa0vgJNctMRU8Ye7XAcaFUPBtHT/UTERdEXhjIbft0SjrXzgQ1WnMcNgdaQY5TTAae8mW0Rmap",
+	"ziPVaaecGjVxfZSzTfb0yqXh/Ri7MadT20DYd9sh6Eu1k0A9joXYFxdP0QtF4UMpkMbeXKzJ9S/YZqxc",
+	"DMDds/TpN9iYp1mM3cFeU3AL+hvdkIhPA5ZLwPWGw1hnKp3W3W86kzjKhmEB3QbvRKP/6xj9X6+zQ2VJ",
+	"9gGyrJKI9QV49plAQnvJQgDFh4TBk+T1eE0hOQuleJp1enmqVUqeTWLWA1vkG99GEL18+aeunwoLrd3c",
+	"T9WIIuT2o0yFTPI0VRMMxlBfdhqHQl+uzOwCKHnswmSEsNAtFvqmb7jPQihk68RRuO/XGzb9v4RmO/CU",
+	"XWoJ0HUB/X2L0cXW7CHFHKbluzX2XSsm5CwlV7fU2hP57Uud3r1bbNfZQZJQYSI6v4kw0w4w26KlJgQX",
+	"zLzAqiLOvvTKgT/iwBux1wW19OrIOtwM/C0CfS+c10qdc2DksfBaXVXO4WyrDTMrGK1DfjG0E7KhGM1r",
+	"7fuO2P2UbliQi8EBgkUUF6HTKsIPUhLrWPjYltSIn1NthUdm/t+Kkwza1iwZqmseamfPDBvdoQXjtl+u",
+	"iEPFnz9fOghLzgGeY/VjS87lqg9/Fy86MtcsHwGF5pBup2gPC3U0WZaICOsiJAvnvNNw0US5xM6qwz0Y",
+	"j419t3SgxSrZU7R0l9kflcYgZD6Chug2WlkLarks/noSzBD5G9VkLto64dDJAHSTGdQd7w7m7/f8u6y2",
+	"5jb4xW5TGtPvEgvpTIjz4zUyoXQv1mLslHi8lQQQtjN0bZOHqnnxIjGrd4w9bWmw+AlDEiHrikEs/QUj",
+	"Hi0NfaHTVBn5FRGzqg1l1dnb8YmAOqUs1yHbsaTexpAAEYhs1d6ElN/53XdaDbRrq16bwiX+K4/40/tC",
+	"DrIhtKEPaqNYur+DuYYOq6xol8qmqwZgVd/Ksw7lmstOhRcV1V43RQi8hGA2kHoZLRgSBGqW0i4te2nb",
+	"At6KDyxcSzEQXWcHaI70Y2K4H7m+Q4nqHRdmUtG8ccQjjAq7TBcV0/OMRXG/D5w+ReGbdxfjy3W5Bsac",
+	"EVF+SSACkHkmgsLqg0yNdBQDKRDNUym+o5c7VJTsKrZ2HLH77xy+e8iiOKIKtWPRsm9UMPBEFiBB1UIq",
+	"z3RMbwUPqy86lZ4pVlqSvkpH4KdFPBNbEJlcb2/aZXJkaLRU+yBhyjbgKYPL1JmGdorCNmbGfWPu1lb4",
+	"8W0wYi+3860xOMygljmfzsMwOwlspI3febV+J8x6wKSYnNO19EozMp54NF1z/uZ1rNdYjNqFeBmdO+Bd",
+	"DN++W+ZQwftYLC7myDELzwZwylIGrp9n1nM2EtlQRZZjoDcUWFc6TkVfZD3wUdA9Id4VpBuccPAgXQbQ",
+	"SSmbjHS4MHTXSqSmLldHJamcCqktpxp6US3b5GO2kLUwXHTGp5gFj6jyOStqol1Fbp29R3l2Oyg0c3aN",
+	"QnHp7lIhp/3JLY8YDd6T8t/YZ1CkogLwbF4FPJsHanKu0kxNxbnl+ky4v29eQ6kZNsXpFwA6v/za9ioW",
+	"kpSWXqWGE6QmGi+l8u5a60ajYbYwLXV5eO9zV8G/03Ctkc3K4od7HivvikPYM0MwD6u1dhpr1HDCTF1p",
+	"DScEfIsQ61kSkGeq91zOs3cGUNr5Aqw08ac0f/XL3WbqsgEzFfeGPkvCaJ+ZiZ1i1EkqBxfxBPkm8bZJ",
+	"vJ0Fzw0idZY23G6+c9OHO7m5u/d83VJNp84XhqPvI/8Hjp5Cu8UL2E5TLWPL0MdgzpTj5gEyDke5bUGh",
+	"jdKcoxIxxw6CAm05w2msCfpS4j0BjgbbiwxygkjcVsDmY13m2YBIsG3iVUGw0ZbELhE5HK5l/8CUab2C",
+	"Ws4zrxDuNUtXAnZHlULVSkkjjsp6tS1JsQKO7tq191EP1q9dqzCO0OLBsBeXJMLIooFnkN2CTiQA1yyM",
+	"CnzeWDMzHfSohwvMLPNs2/mEPgqsRaMk0Ln2khywXsb7xFbJGYGuYITW9gIrh5bygd0yQIsn2UA51BdO",
+	"vZsu2lTks8JiJWYPYVuZPBHWDsR4Nxl28KMCwQnuvNli6I8L2ROAM2yWNpWzx9Ck1RkLNTSUeY1QVwAa",
+	"3fcb6Crw00u0N6+35Xbptq4THLT0gx+OjBmqM8jUWEgXnC83WRGftuVO9fD66DvYkwg/3cWf9rmGgVsI",
+	"bFseeFRCQHIOWwggsZ6CK0INiIFNxYCnEaSMbJAIe9pYEsJckxfpDgtS4gMsFxde71va/QzjH5a3Bb4E",
+	"kCpIlmyinDWnkoiW1vbBTiOby0AGxRJLkt1tUDJiy0hwv2Sq+qfe0ZkAZX2BrYO0iAuv19khXk9AYrez",
+	"S28BGwsLF0c8lpBOdGFf4Pjvx/1saGfKvKWLecXSvbeVA/AQ6BU9zGWUigjmf6xUQnHJiUqP6cTe5r0h",
+	"CQdgxTA+m8UEQ4QZ+q5YrC302DZOmHm6dcEQQI0i47XQ3FBs3VYyS1XSYlJtAW9j+DqeV22nA3vzAGP/",
+	"cpFYlP94zp96ag4rcXKgm0YvZH2peZ/JvONBQe7jmhyCUB/EOgOpzjXjoIyIEcdSWrqcZh/MJtgPgW2Z",
+	"2ZbGXVtEqiNV1ukbuwljes1GYJQ4H4815jO9pxc95hlPjIs+Dbzu4XMlrm2JGrVO2FxClC8kALJz6e1f",
+	"8ELjTIukH5y3M2PhW66NcqEkyApBMPOMlUNmRvddGnRm40l9pp7Upvr0FfZWXgEXJe+andgVWwUN7gIf",
+	"5YAUNuImXI2moxmz3IhcH4vIKIB96KDMo9IFhDUw2tBmNythBQ9lrwIFWJk2y3Ushdbrpb/fV2m018D0",
+	"w9K7zuTjXEojltmN3SKdEctMDES6+IYEEEw7ZjbWyfK9p0V6787iGwMgfU3EBJA4r46YOLSW2pvT2ucx",
+	"X2M20zr5GncqCu7SKxSmX8RczPyMlhMz+zZ3D44uZU0t0an5Kk9FYBHKs6kcvyJKnyOjEyzI2hx4kAsk",
+	"dS3qycYiZVZWMNX9QPSywGtoZaRDSHhoPP9kXQK2igQhQK4YKn7bGF27FqgQ+nZhBfIbqWwRE7eW5tJn",
+	"cffo6zwQnhSUCwkjEeV4nMAgPpCMR6MYyw0lhA+8GrBYziDhulPXRAhLsED4l/BzNsmE7f8D457hCtuZ",
+	"s23tKORzUFSmEdO99UHsq1i3V9OdCqilz9Uaa/tMyNN7Rjzh2WAJiyLNbBL3hL1TMXyGUTaVUlX4PAl+",
+	"tYa6SgL8rlLHFFV0WRhfb7Wa2zvBjH5s1XoqT7Xo2IuLiizwXpve3Wqffu/7n/zin37543/GPk9o/5r/",
+	"0deLy+cUW6u2u+23BkJjezROoHS/dDRqrdqbDx++c+/B253bDx+8de/xu+t0aDErcMX0nmeY3pVqz7zT",
+	"6AqjsBs7DoJKzcr92Yl2Dg6DV71l4YAxsmYWh6PWgh8vWTPflsAiMTAoKyrErEXQAcOS90aio4dqXDtz",
+	"RdjZNsu5HDPcPyvTgPqN6jY8oJukU1Ht9b64Dfwys0YOqOozGSpPljtp180ZjXUW9/RC9k+zuw+Ln10q",
+	"1zHKIOBktKew1Wy+4f7qpNDe7tYb9b3TDzWxMhr52nj+5PxH/DbYDacGYNC6sJVvRRtVAEhvrP+zBjrM",
+	"tFaY/2Djl+b44u157wjhrRecFCxjGKxaxTAgc7egwzaniPeyBeDIi3b4z4HP/vwBLQfr4SwHG5jl1cMs",
+	"B4tRlnQy9NolfOYG159lfPAc/fFEYB/XKsGNj3AByKFIIkAVGqdylmcFc5CDIlOpCYAuVVdFUyR2mnf4",
+	"7sAAjvhggR5dPoN3lBSbfXl1+xJXC4pLB+tuxifP1689Hzwwkvmi5fWToDbOK9TVozxbvBEvSuyezpgx",
+	"2CSYXuEjcBAhDcXARcliYlzS65+ISrl83V18il112/5upXTOr5F1QxOzjoXj5nyjTa7YypmzNOB0ISgw",
+	"MN4MZDnj6MzGz5nVzpNFeQt78MzGCVMxUicipDoQMoMIMurSsiGPopAJiX1uESdDoCXyj2EeLJnggZ0S",
+	"BwSNpbOwHDSHugSBZRXMcSmykOL8IbL8FqX5MUKycEyWoNk+cMgJ9EYl+NDkKopEVFHMAU+0KvPswfZs",
+	"WIq08ygyy5g3a0Et366BoDBTDB/u1NZpVGWEJAzyqpuwmgmD8C4OHf9N6wHvsV17cl72LfdqiyXc+64h",
+	"IfIEfcGKADbh1TNK3iN+7EldlWeI1gPBBRDHPCu+jmWmWJydy7qZiO5QqSW8Me9BqrYA/qlEsBDvFEK5",
+	"LNauqYmss4NoFEsNn/IkqYa5vG8fuK70f+WMGXqTdYwZN9ub8Oq5bBM7jwujMEiCdbrbS1ZEjydJl/fw",
+	"GBCn17Pas39nW2x2VTT9n67nafLcr3RdT7WutangnqvoxK9/vTpGBC8BOAV+LOSsq8TMK4BokfhL4jwt",
+	"3+cuMokBvl6qCVMSjA5zLXJZhXmahEBiEXrjDgOm44FE0PQ3DzMuI55GzB78J68Ns2ysW9evTyaTuqav",
+	"7YrWe2r0OhBEUT+DbBjrtkSTzBLdchKLqco4dvp3xD1IlqBFLxVZaCtdwNjDLQFob7S2Fsg0qg0i+3Bi",
+	"+x/DtxYSTTAJj6/EwUnQpHOcJWAMIhbc3bPUkcHYlPTy+FIwNrBZPbFrPrTdHohmGX4Hg7WUJ47VKYVX",
+	"qjt49jVisuKJSDP4KxVtWayjnfy5wWH1dMsauSHOYYg7x/GsYHkBlB5vb1sseWHaxpkY0UoY9SavXUPu",
+	"MNiDFvpCNrfqs+2nT20FQ9OV4tbZYxHFqehl2tUJ91WSqImrZ3pMFWAI58f971drwUEwf9B7ExV831j+",
+	"e/Y5AduzxcYB22kU/94O2F7Amo2ANXcDto2cVNu7bKjyVDsCZknTt73blvCNmYzEcfKZkR+LcTZbnh3S",
+	"AmwBv0do3mS6dWBGBuieoZIqTwH+M0YKuYhPW66cx+4euOfu9i0YzF5jJ3C/gMe3Jc31lMpMcMrr7D6U",
+	"2JdpA109lasaMd5RW75v3pE7aBdOsCOhgbIfXFeY3QAqdvzfeNNvYV0AmmpC7QONwbsgKL0h9N3GqLZU",
+	"bdnPU7sFNRWkaTUS2InFrPZ+UQBHFNZmoxxO4gwYy1W/j+Kg/Do4L5rtmtVW9OH/z97V7biRY+dXIXSz",
+	"dqMsd7e99kDGXPR47NnNeJ3J2E6MdRstqoqSmC6RBbKqZWHsy1wHucpNXiAvsAES5HGSzWME54csllTq",
+	"//ZiB7oYjLtUxSJZh+eH5/D7aHDhwAvMx1Sf4VEqn2FhV9Jo8nmj/yNLFsnwrYd2Og0K6qgonPKehPdt",
+	"UBNUJLec24DGLcm9wvOJE4UTMVeiaialzgWZWEWDPGIAv8P9ztqWrEdSUCWSXbhSli2EWu8xDizrYTU+",
+	"uAFsNxvn0YcQZg2ZoDn8ycn1j9mgceVgNAgGw89tNeSGHqJZv3xYxv3+yvHmNozvS1RIhXuw3Igrjbr2",
+	"OeCPXm4q4V/azE68NnlbSmXdguDn0ArDN59OTwLrDeNog5Xt1Fv53FYhz4s1VGBtB6PBcu5VfvLH9/P5",
+	"5P13/o9/9+23CXT2AIG/zyMuCyO/8KNn+OZQDU5Tc6acx2k5SCAe9rMByz+WWT29WWT/Wi2jFJ2fK+io",
+	"ZKL4xynaHfXfbQtcP7exjKr3SmFOT7T/8Jd2Waylm/uywKnO32WC/0oywfyF2RmJcQzj5eIhLAxkrxw0",
+	"b2PePl9Kdmb0QjP6qzGUV7OSO+3wtcmdr2lIrrpjy2LALAUVAoFubFa91KosEjYsrEni7Q/b1ASW1hjO",
+	"kwzFkVlx0kSUqmZeNI4uJ2otuG+PDgWPLOwItPGa4ZtDcBljN4rXZM0bGqg8kTQpoxM5Dv63FtkP2z0S",
+	"iTRqKj+ljTDEazBq2eplhhPBAc8lI07zGSJepAzHwuPtAyMJ40r0OoyQn9/cgn+HauUWgrhUW11VMfyE",
+	"orALwXa243Zsxy6i2kVUV63SZ5V6V0HVQ4Y+1+fgC7xFCiKPNBwthx9eYaBqPJiRbGVT+W5t1y3duanW",
+	"79ue/Fpyrjyk1VVyrzBfuyqyv0QVGUo0Tj/tPEcP6AbJ263n2a/toV64opFcFL2kG7nBvYVrP+HspPmP",
+	"4FGyd3ovsutMlSpOCrny4/vn5ZFGnMPEOzAtgkjsmM+IfPeRmAhzvGMivaFMCuPbjWs7jpnYDk9+TMqo",
+	"mhNg4H3OJfjogT9oP03rpN+e0kqpIhvRgftS1QqTXngkmL1cpwg/bWGdeiZmFtz0iHofMBM6urOeK7Ph",
+	"9juEFdBe1E6nGagxzDM5ZeOEm1dGCL0U1tDYmr8L07iyy458t2YVIA6zTX5isQ7K1cOnChJ2Q+ccda4u",
+	"fKd0Dz/BCV6F9VWfHOw/PiQzRsyeyb2It7/Vb6ztVtLKL1d38nBFfcVAgHY5iZ8/OO4Hh/vZoBWByGkq",
+	"fX0S5m0wolk7eHI4uCX/FoauivOs1+/skmQqCTJTq79zfnfO77UsM1ibKFQoSbft/VLAeje2kmBLc6ci",
+	"jT5tfng9MwRgMrZnypWyili5xAU3V7JQrrWS8ICsG6fGVLsxR5DHeBWbAl2dCa+gj0gZshK+kjnWgrOV",
+	"w0IA6pDHp7lMm4CKEXwFPZwefY+zdAubMWvjHYwePdnfv7JK4mqq3cbMLje+y43vKuD/QhkKxPyKUhJA",
+	"d1FEbttKESv73cVzEImsVX3BK8fM4omlfOuJCawfQ6R4LkOb26XQtVgqUyNJpU5JaPpO/7xV/i5zsUVD",
+	"7zpZ+MHo8QFjNCUU/LT6gzpEDXcS2nkMn/BUmWhVbu5Jw3Av8qJ5/na7P1/Zx5TEyEdrwCCx0PU2eXow",
+	"X5lU56GsqrDKsUASUcIfXAIu6KiqAo/q3SEGMVYZczM/zQZMjHFi1DJcPThsLyOQX/jhUTZICEb54m9b",
+	"jKHw/P7h45stpXYOLrLeLYZ4JLfFTWqiHd0da7kZahDN6aRlce3iIwtZVZfDSN7EQD4PMKhKQfaJ1WQ7",
+	"o9vP+Hsgc9t8khnc9MxYh3XZhGk5xTz/prU6qipqEdbijfa8AiRXyuv1tkWww+OWyC+GaX1TiFwa+HuC",
+	"xA/1JZi91tAIB3/+9//8n3/+D/DjkbWAFm9EMwzO/aPrQbBjyIXtXWZAz5ABZ0VMo9cZyn//y5//69/+",
+	"70//9L//+qeNAdF+2c3HE5HSzhvRNb/FRV/h8Jq9/nIFvmYS5KuXmF+2gnK31bcLp65oV0gk1wGSJVqa",
+	"W7UvfabkclRgPRSh59GD8lm0Ss4IdH/RpqS0AdtWqkK040FA/n6787V5ST7eBaBBv3Zkz/DDL9fiILkL",
+	"OhFEuDxBTI3B6OBm7mr4dleiGAkFFtqxE7tDc/rrogshtnxc+LevueZKlgR30hsr/o5+vpH5vtIX+oJb",
+	"x43T9Wow+vCxW7qk8tNW6XGEGPaLkqnhMfVOC50a3DYxsixpWhDQZqvmfmmdKK0sxESW0uTK+RGD7Ttb",
+	"qnEmDvf3O9WqgVcQy1S1D8eUmWb+BP7kyln8ZxgkH4jERyK0PdbhhuPgxiZtd1ibc2k4P0QT9IzSOqRU",
+	"sxadFeF08lxVmF41BVUoUC2EjKxua0fGl0pV48A9SQW8PUl9mMILgFaPqMX4Ufl9eNRzLs/UFqBVeOgK",
+	"FCjQ5s8W19pd2KLOZwQhW2KdL7wqXJGVHiAvlodu3BBpB2YWkegvsgOJKJAQXEdjXk+hXW4NwwxOpFdx",
+	"0xcEUHux0DNMO97iou526pfBRHqdHzWg+z58BIdmoqRT7ke1Che88pQ9+vARxIbZCXuE+G27PmOm6iEZ",
+	"f+p8n/7wK1+rBS915PoKS3IU6Jda6gqYFjr2T7g3Ic1F+4XQ2c0XVM7OnAxvwMPpxJ0IriMV9xB+zUgc",
+	"lcrVC2nkTLlM/ODkVBqZiVL7emHNaSaOqspprzLxrsJ6oB+bhczEKzurbSZe27OGT1MTQhdXESVdEupT",
+	"VUptfNt3bSZg9P2W3iMdIDbEBaXJ9FS2LFsW2KxlSsuYf6VDYdvlT8I10JdZj8rLd6lHg999CY9bfapU",
+	"XvuhAAdFzxrHig1+Yw0aBeU3Xkg6/R7xHMRkhRFAhRVSnT6jmd/s97sKrJAq8Ethv9tJCkcwnF1Cw84u",
+	"M5FDvyBIxjmrM1HJxsNfuPnU4HoLrFigwlTf1/mHTgFdbROeH34Iv0IH2psgGboiTzLefraEXBTTQCCT",
+	"/CB9GwtmtraiasoSC/oikMexiTAqx+bYPBDjNPM9HiUrKey0YAMIx4E79TELBUYbnXVViHtv3j1//uLN",
+	"m/vDTpu03zYeCV3DrSWONeymZUGFIfQG1dtRIePLo9+/evH9WlvqU6VdaKyzUdfy7PI9W1rIwQEpy7SN",
+	"eClpJIxb3Ht+9Pr5i1ebDfE6U8U4ay82pr08Cm7XmQaRxILB5VwhFAVoK6QtKqhRlIThVBvt5/hoQJDQ",
+	"XpRqiiWQhaWQHO8dYUqc/F5kAQVRKLKNIdF3w21Yvzb94LPR21PZSzshy7J1fPDdHdDo9L0kwiJAbbiG",
+	"IFRKaUwYI4PMeF2CkGXxQqTETq6VdnnCziKKIy9rPliFGg2LJ+EfPoCIgLtY6rouFc7ZULxM1wJh1FBX",
+	"COBmqh1tFfDfTnlbntHIDS0oMVEzaXAScaDb2jw2L9raOxiQK2jXoQXQoEpUZv3mGqJY4QyrsylLLpDF",
+	"xY98VwUIDWLPoLPaYpSs33MvIZk9Nn1FwMxpjC82YqxhuumrGSxYLRHqyZG42aZ+RmxeckWM4cgGNWxR",
+	"R7B6VvpT+pWUvmau5A0W9KAvqcqJPxfBzLTwLJjpI0ARVqqc++sxQOpTzahHVSlzNbclUvQKpmJER4RD",
+	"jEiqYSyT9YIoqSKYGLBQfEuGo6LHGq9OwvVxwnuNdGEyr/WZOjbtg5OV0IQw9FnQVrL4jJM3UThBn8Xn",
+	"Y/P5wYMH8T+4c1w4Oa3H4rMYa3Pi1JlWS5DHM6sLVcD1iQItsHS6rpUR9FB7q4hNgBBjp7qPo5LAyWqT",
+	"GHxEkhvjp7Al7cEhLbpNoBbk3oYbxOf0dbEH7UN0f/K3mGojy1avIcEbetrdHh2bo5b9QnvBFVzoihnO",
+	"d2HeKDTOYs1HH5k3joa8YKAho5btScmOgIU3+S1ODrTDqxj3ukJac0nwRryyf+OZyJOxvwLNOQdJ3MNA",
+	"C8dXI8sb1pa3XVq7ra9nb/TMwISgQkElgpsdtJw9/Gib1Otlv7x/iKE77MThOm0PGbFuXrWJ3CUqANbH",
+	"Z5JsRfuy1i3c5goFp6XQeKgW3c5CMr4QF7HgxLoAbIZHd4Md9WBIhx32UGtyXWquScz6gSnbTT2MMYPf",
+	"E8DcCEOJYSqTfcCOVxbd2VXL0B6ws7QTeeMczGQHMGkhtakl+8QtYOf02AhqLsK7oXpnSnLqCEx014S0",
+	"HZio0uKawbMR4LW0RjYMh0j3ExefxrWO4YT7ZXgKoaqSN4ClwZBDQNBi8RQz9IFtL94dKOMRJ06QYwGP",
+	"UF/AwUinFjHPaPnzjAUguqXxiUOTrTvDbZFG1s4hjss2tfLBNJYeXGJFU7vG0g+N092IOEcfp9MhCDzS",
+	"aRF+LsOspiMJq3sNGWuMRSV8U7Y2XhQ3PBwTJQ6fSdsFXYgeVWy4o6rwpq1qykhT834WrmCKmjytrjDN",
+	"YKNqL8ZLpWdzUNjeJujRdA8TfzAg3ETmp6WdJTh+w3U8er1VeZ4ie4idhoh0lQnf5HgCZuwXfgwyNVYL",
+	"qctx0ugcPMayr00sfXAosLDoZ0Z7CgJxZ0TLUlROTfUn8lRTfZ32mdvoaf8IQmgEzw0uu8wjtndPYN2e",
+	"qtJOVDJXmaDyI2yEvdf1yLTvxT+TXHq5YgiBqCL5jXS164nzB0v3+Jp+Q/aHuHU5AbmNnKzkXWWtFQJd",
+	"ggJTKeetCcBxOSgiI+KXiW/sslFtvvgnZXHvlGZIBvC6qPW5xdbabDBIqUX66SLA/yY2RBlsBXx0COFD",
+	"TT6Iiq40Rpo8uXahEEuhwd2AYAr29p6/+fu9PbCr796+fPCNuEftuWTBT1Z1YJ5fSHd6PxM/fHfwzf6j",
+	"fXHvh+9+vI9aEh4+eAJC/uJTrkp03ZSPmPF8QiAE07ldLGQGXrAQXi10bkuYeIeZ1wlFkHROTdbC5nnj",
+	"PB0msFPwB8NeCzqluGURcAhRRkptEOS0+vbZuI1thzTc96/evN/bo15RA36uVBcLc46ZKfKaZUIri3cG",
+	"WPqgGcQRbvo0pcQgA0u2a+uQhtc3ZT0U30vEyKz1QvkMhlwplytTk3SaQhQq1wtZ8i47WSXqlZ/bpWd6",
+	"fwlOSBmdMYxoyhJfWOiZBpkGlwGxXlmbLWQ9FH9QDiwmBMYe3o6799adThD3kMIRUUnvl9YVHMn9o8pr",
+	"DmD39v7mzd++3tvLMDp0TqJXRMzGwS9aKOgS9R+d0Ix76fHLuKaeC6xYIbF7m368zsyrRVWvEnDU3JbN",
+	"AmwhYs2CHEsK6XH0EcZxfyhe4JMOpgt64U81Y5HwIov9mcabEsxZnPEKc+Ew70PxeyNg2K1PgJsa1uvO",
+	"3h/PQkY+6QHIwkbvDrL9x99kv336BN+bCUkzEX4/No8Os6dPnoJacDKvIZ6jeGCqS0UySF+D8nskAzrE",
+	"EcmmhkC4cw/BZrJ4Z43yfiQeHx4m04rVZmIMb2AMFfgQYapo0jtmGHcO+3R4E/NQmM2I2RmdKz7jiRt0",
+	"iYPlJG4R817ecg7OPN2D02zLxK2mH/piAQr5uV3wITgSIkDZpBfCNSA/ePyVTPoG6KjvOv6O8D7Br9G+",
+	"hlvPIsVFateoB1s2prt5PwpRmgq65K1LmuF8xZePX/4/AAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -150,7 +150,7 @@ func (d *email) Target() string {
 }
 
 func (d *email) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, d.limit, d.tools.Began)
+	attempts := newAttempts(ctx, d.limit, d.tools)
 	var open *session
 	defer func() {
 		if open != nil {
@@ -265,14 +265,15 @@ func (d *email) send(open *session, m Message) (o Outcome, isOpen bool) {
 		return Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
 	}
 	open.smtp.SkipSMTPUTF8(!needsUTF8)
-	sent := Outcome{OK: true, ProviderNo: id}
+	d.tools.askedBy(d.Target(), msg)
 	err = open.client.SendWithSMTPClient(open.smtp, msg)
+	sent := Outcome{OK: true, ProviderNo: id, Answer: msg.ServerResponse()}
 	var failure *mail.SendError
 	switch {
 	case err == nil:
 		return sent, true
 	case !errors.As(err, &failure):
-		return unreadable, false
+		return unread("unreadable", "the mail program failed"), false
 	case failure.Reason == mail.ErrSMTPReset: // the server had accepted the message
 		return sent, false
 	default:
@@ -301,7 +302,7 @@ func mailOutcome(failure *mail.SendError) Outcome {
 	case code == 0:
 		return Outcome{Trouble: true, Code: "smtp", Error: "the mail server closed the connection"}
 	}
-	o := Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code)}
+	o := Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code), Answer: failure.Error()}
 	o.Trouble = code == mailClosing || slices.Contains(mailLogin, code) || failure.Reason == mail.ErrSMTPMailFrom && code != mailTooLarge
 	o.Permanent = !o.Trouble && code >= 500
 	return o
@@ -311,7 +312,7 @@ func mailOutcome(failure *mail.SendError) Outcome {
 func loginOutcome(ctx context.Context, err error) Outcome {
 	var answer *textproto.Error
 	if errors.As(err, &answer) {
-		return Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code)}
+		return Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code), Answer: answer.Error()}
 	}
 	return failed(ctx, err)
 }
