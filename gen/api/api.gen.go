@@ -29,18 +29,19 @@ import (
 
 // Defines values for AlertKind.
 const (
-	AlertBalanceLow       AlertKind = "balance_low"
-	AlertDiskLow          AlertKind = "disk_low"
-	AlertFailureRate      AlertKind = "failure_rate"
-	AlertPartitionMissing AlertKind = "partition_missing"
-	AlertPoolUnserved     AlertKind = "pool_unserved"
-	AlertProviderTrouble  AlertKind = "provider_trouble"
-	AlertQueueDepth       AlertKind = "queue_depth"
-	AlertReceiptsMissing  AlertKind = "receipts_missing"
-	AlertSenderSilent     AlertKind = "sender_silent"
-	AlertWaitTime         AlertKind = "wait_time"
-	AlertWebhookFailing   AlertKind = "webhook_failing"
-	StatementDiffers      AlertKind = "statement_differs"
+	AlertBalanceLow        AlertKind = "balance_low"
+	AlertDiskLow           AlertKind = "disk_low"
+	AlertFailureRate       AlertKind = "failure_rate"
+	AlertPartitionMissing  AlertKind = "partition_missing"
+	AlertPoolUnserved      AlertKind = "pool_unserved"
+	AlertProviderTrouble   AlertKind = "provider_trouble"
+	AlertQueueDepth        AlertKind = "queue_depth"
+	AlertReceiptsMissing   AlertKind = "receipts_missing"
+	AlertReceiptsUnmatched AlertKind = "receipts_unmatched"
+	AlertSenderSilent      AlertKind = "sender_silent"
+	AlertStatementDiffers  AlertKind = "statement_differs"
+	AlertWaitTime          AlertKind = "wait_time"
+	AlertWebhookFailing    AlertKind = "webhook_failing"
 )
 
 // Valid indicates whether the value is a known member of the AlertKind enum.
@@ -62,13 +63,15 @@ func (e AlertKind) Valid() bool {
 		return true
 	case AlertReceiptsMissing:
 		return true
+	case AlertReceiptsUnmatched:
+		return true
 	case AlertSenderSilent:
+		return true
+	case AlertStatementDiffers:
 		return true
 	case AlertWaitTime:
 		return true
 	case AlertWebhookFailing:
-		return true
-	case StatementDiffers:
 		return true
 	default:
 		return false
@@ -780,6 +783,27 @@ func (e Place) Valid() bool {
 	case PlaceHistory:
 		return true
 	case PlaceRecent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReceiptState.
+const (
+	ReceiptDelivered   ReceiptState = "delivered"
+	ReceiptOnItsWay    ReceiptState = "on_its_way"
+	ReceiptUndelivered ReceiptState = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the ReceiptState enum.
+func (e ReceiptState) Valid() bool {
+	switch e {
+	case ReceiptDelivered:
+		return true
+	case ReceiptOnItsWay:
+		return true
+	case ReceiptUndelivered:
 		return true
 	default:
 		return false
@@ -2333,6 +2357,86 @@ type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
+
+// Callback defines model for Callback.
+type Callback struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut int64 `json:"left_out"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+}
+
+// CallbackDetail defines model for CallbackDetail.
+type CallbackDetail struct {
+	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	Body string `json:"body"`
+
+	// BodyLength The number of characters of the body
+	BodyLength int32 `json:"body_length"`
+	CallbackID int64 `json:"callback_id"`
+
+	// CreatedAt When it came first
+	CreatedAt time.Time `json:"created_at"`
+
+	// LeftOut The number of items that could not be read among others that could
+	LeftOut  int64         `json:"left_out"`
+	Receipts []ReadReceipt `json:"receipts"`
+
+	// Refused The reason of the error that the provider got; null if the callback was accepted
+	Refused *string `json:"refused"`
+
+	// Repeats How often the same body came again
+	Repeats  int64  `json:"repeats"`
+	SenderNo string `json:"sender_no"`
+	SourceIP string `json:"source_ip"`
+
+	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
+	Unread *string `json:"unread"`
+}
+
+// CallbackListResponse defines model for CallbackListResponse.
+type CallbackListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    CallbackPage `json:"data"`
+}
+
+// CallbackPage defines model for CallbackPage.
+type CallbackPage struct {
+	Items []Callback `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// CallbackResponse defines model for CallbackResponse.
+type CallbackResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message        `json:"message"`
+	Data    CallbackDetail `json:"data"`
+}
 
 // Category defines model for Category.
 type Category string
@@ -4576,6 +4680,9 @@ type PlaceOfItems struct {
 	Place Place `json:"place"`
 }
 
+// ProviderNo The number that the provider gave to the message
+type ProviderNo = string
+
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
@@ -4586,6 +4693,20 @@ type QueueSettings struct {
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
+}
+
+// ReadReceipt A receipt as it is read from the body of a callback
+type ReadReceipt struct {
+	Code *string `json:"code"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt  *time.Time `json:"matched_at"`
+	ProviderNo string     `json:"provider_no"`
+
+	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
+	ReceiptID *int64       `json:"receipt_id"`
+	Recipient *string      `json:"recipient"`
+	State     ReceiptState `json:"state"`
 }
 
 // Readiness defines model for Readiness.
@@ -4603,6 +4724,52 @@ type ReadinessResponse struct {
 	Message Message   `json:"message"`
 	Data    Readiness `json:"data"`
 }
+
+// Receipt defines model for Receipt.
+type Receipt struct {
+	// CallbackID The callback that brought it first
+	CallbackID int64 `json:"callback_id"`
+
+	// Code The provider's code
+	Code      *string   `json:"code"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
+	LookAt *time.Time `json:"look_at"`
+
+	// MatchedAt When its message was found; null if it is not known
+	MatchedAt *time.Time `json:"matched_at"`
+
+	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
+	ProviderNo string `json:"provider_no"`
+	ReceiptID  int64  `json:"receipt_id"`
+
+	// Recipient As the provider wrote it; null if it is not given
+	Recipient *string      `json:"recipient"`
+	SenderNo  string       `json:"sender_no"`
+	State     ReceiptState `json:"state"`
+}
+
+// ReceiptListResponse defines model for ReceiptListResponse.
+type ReceiptListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ReceiptPage `json:"data"`
+}
+
+// ReceiptPage defines model for ReceiptPage.
+type ReceiptPage struct {
+	Items []Receipt `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ReceiptState defines model for ReceiptState.
+type ReceiptState string
 
 // RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
@@ -5843,6 +6010,9 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// SubmitterFilter defines model for SubmitterFilter.
+type SubmitterFilter = string
+
 // Tag defines model for Tag.
 type Tag struct {
 	// Contacts How many contacts the tag holds
@@ -5967,6 +6137,9 @@ type Task struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
+
 	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
@@ -5986,6 +6159,9 @@ type Task struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it
+	SubmittedBy *string `json:"submitted_by,omitempty"`
 
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
@@ -6052,6 +6228,9 @@ type TaskDetail struct {
 	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
+	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	ProviderNo *string `json:"provider_no,omitempty"`
+
 	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
 	QueuedAt *time.Time `json:"queued_at"`
 
@@ -6074,6 +6253,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
+
+	// SubmittedBy The user who submitted it
+	SubmittedBy *string `json:"submitted_by,omitempty"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -6140,7 +6322,10 @@ type TaskJobFilter struct {
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
-	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// CountryNo Example: acme
+	CountryNo   *No                    `json:"country_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
@@ -6152,7 +6337,10 @@ type TaskJobFilter struct {
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
-	Result      *string      `json:"result,omitempty"`
+
+	// ProviderNo The number that the provider gave to the message
+	ProviderNo *ProviderNo `json:"provider_no,omitempty"`
+	Result     *string     `json:"result,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
@@ -6163,8 +6351,10 @@ type TaskJobFilter struct {
 	Source *Source `json:"source,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status *TaskStatus `json:"status,omitempty"`
-	Test   *bool       `json:"test,omitempty"`
+	Status      *TaskStatus       `json:"status,omitempty"`
+	SubmittedBy *SubmitterFilter  `json:"submitted_by,omitempty"`
+	TemplateNo  *TemplateNoFilter `json:"template_no,omitempty"`
+	Test        *bool             `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -6325,6 +6515,9 @@ type TemplateName = string
 //
 // Example: login-code
 type TemplateNo = string
+
+// TemplateNoFilter defines model for TemplateNoFilter.
+type TemplateNoFilter = string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
@@ -6642,6 +6835,9 @@ type TimelineEvent struct {
 
 	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
+
+	// ProviderNo Of `reported`: the number that the provider gave to the message
+	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
@@ -7006,6 +7202,12 @@ type Word50 = string
 // AlertID defines model for AlertId.
 type AlertID = int64
 
+// CameFrom defines model for CameFrom.
+type CameFrom = time.Time
+
+// CameTo defines model for CameTo.
+type CameTo = time.Time
+
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -7064,6 +7266,11 @@ type RouteNo = int64
 
 // RuleNo defines model for RuleNo.
 type RuleNo = int64
+
+// SenderFilter The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+//
+// Example: sms_app_001
+type SenderFilter = AppID
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -7179,6 +7386,30 @@ type ListAuditParams struct {
 
 	// To Only changes before this time
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListCallbacksParams defines parameters for ListCallbacks.
+type ListCallbacksParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
+	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7362,6 +7593,30 @@ type ListInboundsParams struct {
 type CreateInboundParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReceiptsParams defines parameters for ListReceipts.
+type ListReceiptsParams struct {
+	// SenderNo Only those of this sender
+	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// ProviderNo Only receipts with this number of the provider
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
+	// Matched Only receipts whose message is known, or with `false` only the others
+	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
+
+	// From Only those that came at this time or later
+	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only those that came before this time
+	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
@@ -7803,6 +8058,18 @@ type ListTasksParams struct {
 	// Test Only test messages, or with `false` none of them
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
+	// CountryNo Only tasks whose number is of this country
+	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
+
+	// TemplateNo Only tasks whose text was made of this template
+	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
+
+	// SubmittedBy Only tasks that this user submitted
+	SubmittedBy *SubmitterFilter `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+
+	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
+	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
+
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
@@ -8136,6 +8403,12 @@ type ServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
+	// ListCallbacks List callbacks of providers, newest first
+	// (GET /api/v1/admin/callbacks)
+	ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams)
+	// GetCallback Show a callback, and what is read from it
+	// (GET /api/v1/admin/callbacks/{callback_id})
+	GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
@@ -8250,6 +8523,9 @@ type ServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListReceipts List receipts of providers, newest first
+	// (GET /api/v1/admin/receipts)
+	ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
@@ -9165,6 +9441,143 @@ func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListAudit(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListCallbacks operation middleware
+func (siw *ServerInterfaceWrapper) ListCallbacks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCallbacksParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "unreadable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unreadable", r.URL.Query(), &params.Unreadable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unreadable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unreadable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCallbacks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCallback operation middleware
+func (siw *ServerInterfaceWrapper) GetCallback(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "callback_id" -------------
+	var callbackID int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "callback_id", r.PathValue("callback_id"), &callbackID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "callback_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCallback(w, r, callbackID)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -10650,6 +11063,117 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListReceipts operation middleware
+func (siw *ServerInterfaceWrapper) ListReceipts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReceiptsParams
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "matched" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "matched", r.URL.Query(), &params.Matched, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "matched"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "matched", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListReceipts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -14281,6 +14805,58 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// ------------- Optional query parameter "country_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "country_no", r.URL.Query(), &params.CountryNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "country_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "country_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "submitted_by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "submitted_by", r.URL.Query(), &params.SubmittedBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "submitted_by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "submitted_by", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider_no", r.URL.Query(), &params.ProviderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -15345,6 +15921,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alerts", wrapper.ListAlerts)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alerts/{alert_id}/acknowledge", wrapper.AcknowledgeAlert)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/audit", wrapper.ListAudit)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks", wrapper.ListCallbacks)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/callbacks/{callback_id}", wrapper.GetCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
@@ -15383,6 +15961,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/receipts", wrapper.ListReceipts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.ListReconciliations)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/reconciliations", wrapper.CreateReconciliation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/reconciliations/{reconciliation_id}", wrapper.GetReconciliation)
@@ -17326,6 +17905,232 @@ func (response ListAudit500JSONResponse) VisitListAuditResponse(w http.ResponseW
 type ListAudit503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListAudit503JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacksRequestObject struct {
+	Params ListCallbacksParams
+}
+
+type ListCallbacksResponseObject interface {
+	VisitListCallbacksResponse(w http.ResponseWriter) error
+}
+
+type ListCallbacks200JSONResponse CallbackListResponse
+
+func (response ListCallbacks200JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListCallbacks401JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListCallbacks403JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListCallbacks422JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListCallbacks429JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListCallbacks500JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallbacks503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListCallbacks503JSONResponse) VisitListCallbacksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallbackRequestObject struct {
+	CallbackID int64 `json:"callback_id"`
+}
+
+type GetCallbackResponseObject interface {
+	VisitGetCallbackResponse(w http.ResponseWriter) error
+}
+
+type GetCallback200JSONResponse CallbackResponse
+
+func (response GetCallback200JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetCallback401JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetCallback403JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetCallback404JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetCallback422JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetCallback429JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetCallback500JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallback503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetCallback503JSONResponse) VisitGetCallbackResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -22423,6 +23228,112 @@ func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.Respo
 type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceiptsRequestObject struct {
+	Params ListReceiptsParams
+}
+
+type ListReceiptsResponseObject interface {
+	VisitListReceiptsResponse(w http.ResponseWriter) error
+}
+
+type ListReceipts200JSONResponse ReceiptListResponse
+
+func (response ListReceipts200JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListReceipts401JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListReceipts403JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListReceipts422JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListReceipts429JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListReceipts500JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReceipts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListReceipts503JSONResponse) VisitListReceiptsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -38083,6 +38994,12 @@ type StrictServerInterface interface {
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
+	// ListCallbacks List callbacks of providers, newest first
+	// (GET /api/v1/admin/callbacks)
+	ListCallbacks(ctx context.Context, request ListCallbacksRequestObject) (ListCallbacksResponseObject, error)
+	// GetCallback Show a callback, and what is read from it
+	// (GET /api/v1/admin/callbacks/{callback_id})
+	GetCallback(ctx context.Context, request GetCallbackRequestObject) (GetCallbackResponseObject, error)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
@@ -38197,6 +39114,9 @@ type StrictServerInterface interface {
 	// GetOverview Get the figures of this moment
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListReceipts List receipts of providers, newest first
+	// (GET /api/v1/admin/receipts)
+	ListReceipts(ctx context.Context, request ListReceiptsRequestObject) (ListReceiptsResponseObject, error)
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
@@ -38952,6 +39872,58 @@ func (sh *strictHandler) ListAudit(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListAuditResponseObject); ok {
 		if err := validResponse.VisitListAuditResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListCallbacks operation middleware
+func (sh *strictHandler) ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams) {
+	var request ListCallbacksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCallbacks(ctx, request.(ListCallbacksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCallbacks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListCallbacksResponseObject); ok {
+		if err := validResponse.VisitListCallbacksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetCallback operation middleware
+func (sh *strictHandler) GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64) {
+	var request GetCallbackRequestObject
+
+	request.CallbackID = callbackID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCallback(ctx, request.(GetCallbackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCallback")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCallbackResponseObject); ok {
+		if err := validResponse.VisitGetCallbackResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -40022,6 +40994,32 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListReceipts operation middleware
+func (sh *strictHandler) ListReceipts(w http.ResponseWriter, r *http.Request, params ListReceiptsParams) {
+	var request ListReceiptsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReceipts(ctx, request.(ListReceiptsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReceipts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListReceiptsResponseObject); ok {
+		if err := validResponse.VisitListReceiptsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -43324,1354 +44322,1387 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyS5lSb2V6BcmnUVGRmVmXVhd6bJqOy6kEXWjZnZ3SS7a8MR4YgIMD2AoAOeUdE9tUZJu2Z7G82M",
-	"SWaSrUarlWy12oeRmd52bHa0+1922By96S/IcA4Ah3vAwz0isyOLa8MHdqWHOy4HwMG5fuebvZGczaVg",
-	"Qqu942/25jSnM6ZZDn+dZizXz1PzTy72jvfmVE/3enuCztje8R41vw54utfby9lvCp6zdO9Y5wXr7anR",
-	"lM2o+W4s8xnVe8d7XOhHD/Z6ezMu+KyY7R0f9vb0cs7wJzZh+d7797290/kcO0yZGuV8rrk0PV9MGRHF",
-	"bMhyIsdETxlRTKQs7+G/6YwRLgjNMsK1IqOM8pkiVKQkZ3OZa7XX22Pv6Gyemf7UTA3ofD44ODjc6+HM",
-	"flOwfBlMbT5vm9j3cjbeO977e/dKAt7DX9U9nISZzmOq2UTmy1fQbpSMI/vK1r25PrDDKRWCZev6wze2",
-	"7u6VxI4MjV/wGdfx1ZrRd2adw1Wj6rKyEIcHcepn0Go4npSNaZFp/MS2bP44aN1Pj+VsTsXylWyiBv4+",
-	"EPLaBJGF0Pm6nuD3m+ipyJXM42RPBHunByN4I3FnZZ6zKy4LReZ0whq2PH5SofqMvnvBxERP944PH1pa",
-	"+wee2krnXExgYI2s4oaZxPOUzeZSMzFa/owtVwlxShYyT8loKhUTZLgEIoxolrGcjGVO9JQrIgUjZkhM",
-	"6T45NYyCUc1S94xoWfIWMxtgJ0A0suB6Wv44lOmyB8+4IEcPyFQWueqRVDJFhDRPJ2Qmc9YnzzXJmS5y",
-	"oeDrMc+VJlSohWFkvtEpoynLSRLMcv+MzTO6ZGnSJxeu30tmR0JNLyyHgZAJ04o8ODrqk2cyN0wwZwGP",
-	"hP3AczLmLEuRQ5ofzTLBHyMpNBPabhx4MWOmDezXdIkdHHxCFlPzWzkRRziuDC+e53KSM6X65LXwIwQ6",
-	"ytyS0XwKC8WVf+OSLfvkaZ7L3BIGB+n+LcckzZckLwTOTEhNLtlc992uRuKVOy8kotkrDfv7aHV7z6nW",
-	"LDdt/v0v/4v9f/D2+9/bi+75mblgmnc+/LzxLRnb9GIoC5E28heOv98Af/mpHDbO59dyeNNX/guu9EYX",
-	"CddspvY2vjuONr07Xkl9QSfPeKZZhNu+FtkSzgsdaXOeqSbC8BQ8OooRTSeKTGWWNo1VSD3QdFIZLc6t",
-	"ZZ0u6AQu+Pcwoef4ySFOyP3lZ0TznKJs8Hr8KdWjacPKDs1v15F6oHEr97yZSsHWUg548Ny8Zle2R6Zy",
-	"wa5YTjjwkEXOtWaigXbw5QC/3Os6QhjVK/zGjPKMjRi/YnnjmcrtC22HatMtf8ZGUox4xqkhSeNhyyuv",
-	"3QQTOZOFZs3TNb/e+FyLbE2PRXbjHZ6DZtDYJSoO12GTpXi/GXtgdDSNsYcTkmg6+S9PvyoODo4emX9+",
-	"mjRs+12yC/dZnIw4ku0I6AcEvajLxgNgVIbrsCTbuOnnM8Vy0Tydwv28bVe+fdPZFzR2m52b45wqI1ku",
-	"qGFyYyIkqEUgAV1RntFhxkIV6X6DimS+78z2YDQwLDacStlM7gX+frMX/HvTlJpLoRjs1MdSjDM+AvpY",
-	"cdP8k87nGR8Bo7v3a2Xo9U1JBvNmyvaOHxx80ttjRjo0z3JG4UXYJn1zm05ZlsI2Z0oZVcdIEIa08zkR",
-	"cLWYF0DuNJ/0iJLmshlRYeRINBUQDsKkFWYNKY73Dg5/8uOfHn3+4IuDX37880e/+tn9lw9f/fDNJ2eH",
-	"F6azbosAMi2SY1XGGRV5bsRupalmXnMgNMvkAoZrh2O6eyIF24Z2KOJ6wqhiNGJKdZ+A6ffMLmTTPJwK",
-	"sKCKjGiec5YSWcCwn8l8yNOUie3W/X5s3Wmhp/2xb7i28IbJjnKWMqE5zUp9AajKUnMMUwlyyM4XvPvI",
-	"CJLVTJgkTl0d5VKpgeKaJWTGqLD3CyULNgQd39wyTqMyrxFldlewkYie5rKYTAklw1wuFMv75LwYTd3v",
-	"OKac/ZqNjE6MeuOSzOiSjKZUTBhu1Z4ztQ2X5MdPLwgXo6xIWdonyePXZ+eD12fPf/z81XlCMq40Kr1u",
-	"jmZYqr8Hio3Rs2i2zcYAs8TqxuCuycqWcB0RxXLDDOC7Y/KbQmoWEmfAU7KYMkGWsrgtrnAqCI8N9wQG",
-	"mpQDSQiHfTTmDAnMhM7Nv7mwdlLz8UeKZHKC1L6iGU+3OoVHRwGx0YSwd/yl/eeqUF5Snlt+VhH4cdOO",
-	"qCBDRlJOs4yle+/f9spldPud2zFXVvMUjRjEtg1v7J5zg82FK3NEU3N598iw0N68kjOyyKWYnJAE6NbH",
-	"HxIwuCgQCM04XtLM3Klsu1WJHwFHu5lvu84ePS+AOdhLcAjcJj029+KsUPAASEt+ev76VY/InFBiiJQx",
-	"zYhp+fZo7pe9HBvussr49lCTfyYLsSV9H6yVOcbQcJ24OcMREmW4Kry8czrZ3sCmOZJ5WgoW7B1HYeJC",
-	"yhc0n2wlUDw4vL9u42kpBxm0vX7jcSMQSwKvHhM1z3j1pgJ7LQNDJCyxmspcMwGOHs3eaXV7GxDGDHxM",
-	"kEPykn8KA/zY/AvszJSAUaUXzgGuZtiYKy0cHJgv7bK8pGK5HZP+pFFUMksyo2I5GFOeFTlTtaWRkpif",
-	"ifmZpYRqzWZzrcg4lzM02NA0zZlSx0TnS0InlAuSUc3yHa+BGygw14ooNaIztjpeswKBhb0uTwFditE0",
-	"6ZXyD+jpXBHrICKFYl8J7TrOmZJFPmKqT5IzpvPl/ulYszwhE35l72FV1fb6X4mvxDOZr465Zw0CeZEx",
-	"0FWy5bF5eZ98Dszt9M1zcsmWyqowE6bt3MAm3ievGAdBL5UVSsDtujCMqFAsXaWJ81iYsWbUCO2MXZ7A",
-	"K18JQpgZO7oXzGw1zXXpegV5BK8ClAado4kqtZB52jejPzUd21t+nssrI0dq5d/pMKKZFLhigkypKvcj",
-	"2IAVkQthqAttE657hGoz8oyZb42cQcmMi0KzPvkCiO4bgHmZJkR0u4BQUihmF6aY98AJoST8UG1lZjdH",
-	"brrGax2F8Rxc0raVnAFJDPPAZYNtsbJ7PYNO2ZyJlEhhBFFYXUMUoCfwbtX/CvSdz4Q52DLnX28rPBw2",
-	"cgtvAKgwicc1vWXGleJiQtzOPgbPPKE4WO9YcquOEoRwm/oWVO2W8VuqemPMVkpJ9GIsglZXrkRzpvgI",
-	"hAazu2ROc54tSfBNyHPhDsxugXrtw+zBzWdpQoZsRM0RCK0sdIRcOKWaDqliJ6V/0t35Rs9cyPwSLxdc",
-	"ElXMjSbG0pcs5XQ7geXhOoGlKLsYzEwfA7BlrSzVY+x2/2I5Z15Grg8A9vmsyDSf01zfM/f9vpmwlQuM",
-	"JLD71UvCoSdOhE7qY0+8KJ1EZpAYlmSdynLOcviOaHppLi+YGNga7YAgjAgsTedMay4m8ISmKTef0exN",
-	"btrQnKm94zHNFOvtzYNH3+wpphQ6PzI2QHauVk2rL/EHYMmy0HBn4Vai5l4miykfmZvMtga3214vYsl0",
-	"/sGHRw8fVVyED1dNmz0/uBl9NwC3/+rIfmIerxkFxC0Jo38ptnZEH//wUbvL0j6Sw1+zEQj4EMIFkV0V",
-	"qtLRpZCLjKUTlg6orlh1U6rZvuZgCxdFZtkgGoFr/u9etaEhSKzt37jAsS5Oq54PWOrSdBDO0+X1lGX8",
-	"iuWWKJ2cKUDQJ/jdcu993W/S22Mi9aSob4WFYYTwwjFJjHgIpyAhd9DlKa9YfrdHEvCKoWSVJu7vlCsz",
-	"lzQxh9M+YkbLTZMTYmZqAzK4JmNuZPsOq2deXLv+K19cctSiW0n0M45accaucO1av3gBb77v7UmRLQdy",
-	"IQbBylcp+YUViuZMmlvG2pC0zIzIBM5ltG5C3A82glIZWiBZDuSmQ1lo4HWgkyW/KVhhiDrXUySyVZMG",
-	"OdUMgqlolrn2jE4RdiVFQK+hlBmjIKHlbEbzy0670SgV2dU1D6TzqHY7W6UztMsAQQvw41tZEpTc/bYm",
-	"QzahIKFPZZaGvG3tDlOa6qLbMTzHV81HBXK8yLDsqpfDcit/bNUXwbIeoWQuJfwXSRIdWTGb0Twab6aY",
-	"uVhHjHj1RUwKWipGzn8TaVVPc6aAQpU1lwW6AhsWxRpZ3/f2rmhWsIaJL6giM0ZVkTNr0q6SwvwOmhYa",
-	"sXqR/mv9vQ8dg19WYoC9Kx94hDv55dr0qsGWZRxq6JF3NHbzCunj90ZlJwZcrHqEAlbcW7nwVm8uf1Qj",
-	"DKhyU7xtumZPyxZnTi7tLuiUjCKIS3u4Pi7t73/1VXFwcHDQFJzWME6rMlLcKrGgKyC+27wuILHyXQLh",
-	"jFwRpaXZXUyM8uVcsxTUPTRVqKlciD4KMUGk3dopkf1/8PYH34sdFBi7jW/ufl+/khvFPdhu/AW/IjnZ",
-	"jdDGBV3kUHnE4HaqXUJwUffJa3P9CKn52Irhx3hYOZ7gKTX72DBSCG53FOhteUN4Dag+9GVpeTGqJloB",
-	"8X7EuLZa9x0utDJ8qtt9BOe3gGinbQgdozE4Z5ArbEmyGs+rBoVVhtk8AUf2Rubx9IoJ/YRqGj+QoDvK",
-	"MUlgUv3vJ4E5M7Q6CTvrKVV98gzdUKVShMea5oxkbKyJLMCrWVMNtpbOW6Tx1Y3YKCm/9hN1S5fcqMC8",
-	"9wcjC9dkwlYydRazriEn3pJcuAsRr0UY+0MWvpw8FRedGvnSz+wmZ6KYmU4XlOuBXaNAYTJtBdqS4SpS",
-	"ZoNCgLMgLaU8xTMjG/X2hjSjYsQGmVwgD7ri5nedu8kDn51rNbAmWsNsubp0H9BcAx2Dn138mhkJPoEo",
-	"FSOMDVI+HrM8lN7sqvf23u2bye1fUQjgU2aWMPUvKNcXOFP4++dmuk/sbOHJM5zyGc4YHr2RMvusnDXq",
-	"KTD1czdzePYpTv8FTAa/tCS48BSAx2eWDC/9NFFC4eoy/NiRo/aaDfl7Ziny1i3rC6ugVCLk976egtSM",
-	"K23/2IRiz8XjKRdM+cE/F0/FJONqGvTsmGC5o3KBzY5yrvmImn3LZiyfMDFabrZgriWUFcvm8Iot2/SD",
-	"4Ur7oLYVWQ/Nxi3Zd+ad9z3Du2gn1v6G1lzi6795aV+rH34YW9mKHUDjMX5ju6pO0EvQ3U1fMZNXkHPW",
-	"Ko6zd9rmr9Vn5NI6wtYa5+NC9yOLFtMQVhh9g8jnp7ShIXGUQ/LYRuJDFzl8RLPMCuKd7Hl4zAeKixGL",
-	"ygtUWJFhRgWdsDw5JvAyXlBg36JZpqDPrTWMKVUDul7JdBY87G1E83xJaIOmGbWrdRa+3E7xQljA+drl",
-	"MPfyexck/c1NqDnFPN14uxR5NxN4oVg+4Ok19/8Vy5VduC55Jc36kQ2qd2KJo2fcGGSOvx8/Tjm2m+ob",
-	"3Z2lctiVE1mhdytHqQs8oV6+Z50X9vBscjd9unxVbcg+Pa20Vx/MLdxPruvbuacqvd/EfeUvig/r3nrj",
-	"MvHWWghnXIRPD1d09TqTbTG01U99B8Ob2dETue81EWyg/8r+40t87W343j4mvSKehOl5b8L1tBj2R3J2",
-	"T9I53zebYsLEPT+e9+Hn6pLP9+UcqbI/lxAIjUN+36vc762r782FK1d6u83w2hfF2mwKruYZXbq8LMvc",
-	"W7v57OxFnce3f6OM3lPl6es+OmdMfG5fbTYiu418Zj0bmxm7VzZu6yyqRutd7oPbkzQ+rA1UY3vhxf62",
-	"fZfcyh12e/eXiptxnWwUBAlqmaXWgY+5PDQzUo+/4TbKtqt6Ojq5Ona8NLewJEXGGtXE7yKqZCtlUICt",
-	"OpDVA11nLPOBDSde3VbPZE6mckEyKSY1CyMEp01llpIhG0sbsxV4nmLxRqs7ahdmbsfxqlN7PkZIhQVV",
-	"EFgtEO7JDMhDl0BnW7jd8/CgNh+2VXK0aU4IJNO8XhAoXq6Y99gAQ1CaG4XfLA4mRmQphnyekAPLHsC1",
-	"2m3lrFdg+70jZNP+afCqrRnLdxmXwjMmRiwdFELzbPvYmYr1v7YVNRjzBRcTG5ytiBR+O0at962hG9uY",
-	"AQIhrjZCYfiOYikZLonZIy5Vs0/OmUgJ14QqktjvExfbbwP4tSQp02ykzRZw6cj4GyTYdFizBRepXISb",
-	"beWjBoo0WhK8V6NmRbDOjTA0pNZ7lWmuHoWVc7qyizqFq5RcpGTh17NCFBm7DaW/yNgtKfyu5xtR9gvU",
-	"JT8ERR/mdRNKfiCpVCKDNlDu7/zo+M6Pjr882P/kdP9XdP/rwf7bP/rqq/7Kg8qz/mD/7d3qn9+/+6M/",
-	"BAtBRVz7O5p1odkm8md7XKZ993qyYAg/uJkpa11Y3AdH+fxD1hjXCrttpPzyLQxgp7Ssy96b7NWIuLzJ",
-	"5xWZdVuu84e1d29E8G6blWmkf8FnbIcTW6MJBOcOTqRLip3y+ZylkMXrnjVqBiEMYfm/4KAetGkPbUQb",
-	"Z5Lu9uxtY13upDR4Yt2vZmQ9OtggBcqIY9uZqgPxq91WvKltObh2fRROZblv5ha+VROOCzVF4w2cD64Q",
-	"jhd0Va5VadKBjnvN9hyL7rpeNugcIl+7fTvbldXeB3XZdAAr7Myr1xtFWod44d+OHu4IRqIcw+p7sAH8",
-	"aG0qZDdGEKpuFcPB2/VMYueK9+6V7vMu7Pbo4SdHK7fSqvgYZmIFYRNjbi93bybcIFjimfvYeShsC667",
-	"i/Vhul2u1xVjnHePrcYq2fj5CmYHQlgblpXco3N+7+roHlhGVVJlT/UMno8r7Gmq9Vz96PjePc+n9uG/",
-	"Rwf/1Y/+3ro8GPTJdTWOmLefP9nYPTSfA8r/Do/EfH5B1eXuLVFdqk64uPE+ORVLgB4i7N2IzTVJ+gnu",
-	"hH4/6fks78/OXiDguUU+ADBYDvlQTbUo1moNq7YJt2f6aJmo/hk+eXs3uAdj9gikwRlg3QVi0oy+C+Uj",
-	"2Ms1Rz5Wyuh6CUGc1iBY15jCC+A89sa3QeUnAc78w4MDMprSnI40wMPnDCDgV6QCOPLbqlogA1HF7ORW",
-	"hwm/ulwj8IYATiATqeo5RBkP9mInA2CJ0ZstUNDbbORmj+t8OQBIgea71YHNwm1vhSedL41opTSjKSQT",
-	"nT29OPvl4MnTF6e/HLx8/uqzi6fnSc+iPdrdTi6FXKjAS4RwRrVZ3D+qQBU8etBRmwldPlNZZOkARtkc",
-	"L6olzoNQ8uz0+YunTwBb7YSA6G6kSSdGN3YZSNTdUo3xVJS5xg6UuDv2cMiUSkhjX2TGDqOBMZl2YpzX",
-	"Y5+sbNwKDGPshZuaQQ3v0Y1pzUTilv6SiUSHuoETwJIr4gLQUtNsAEVYWssLmT5RBfEwW+1hr2EHweLi",
-	"BKIkKVKuT0cuAsoJTtZlZF1OE/iXzVvrKkKZhh/7ZvBP3xb8+cQ16MbxVOhYtisddQrQCmYCmCC6qTwN",
-	"gEItppLMaMo8PMOEnZBklPFjvEapheUCpBz4wvFPOZuBksgF65NXRZYhhjbg8VF1yVL4iJfwti9+dv7y",
-	"/Bic7PO5hSKToHiOPSafuVOM8kNyNuFKsxyBylg2JlT5Wx+xB+WMIVomkrOCY2S4z5QKACHtgJuiZT7I",
-	"ZdZ0C8rSjAQkoDZCoDMwy9jC0sdNHfhVJGvNe4QVQ2wMmmUo/Qi2IEb81UtrfMYFsnuTSLMmCVY54kwl",
-	"ANlmITKkuyoBj46mABF8SqaA22xxXBEN1tK1RJ9LyB378G5iVptrkkl5qczaYFTCGnqXh20TFzs2ex3a",
-	"5Wye0ZFNnvYEdJSKENHQtjsBczaTV4aEF7CBPdYsnpGsmAnl9o7bnH1yzkY507acDuLcMXjNgqiYBpLv",
-	"f//7CYLdjWWRk5RPOOLt1aB7zcu4ep2oXzWLRUDZLMiiES5AerZAxlwvyZAZuaNTvjl+0ZBrbH4aXLL4",
-	"z53TnUPArmj9rV/sW/l5/3marMYhtceyAK7kgM/j7TuEQpAwS1o5tKsR3SKhHaURxMTQkEYRcKdwRJXp",
-	"99zl4OleoXItfMKeKceXGu/DHcc+mC53r236Xq8b81De3Lce9GDzWVHO2MLE3qQOWo7KBVFsMjOjPoGw",
-	"tIO1FsImw89+7QchdSB7Hbx9Hz/zTcgsm2CxVPYKTjhORxszUiWRr87UgU0ZoVDmqbn+DyFQno0ur4kq",
-	"5drI5UJ1qc4JyYu5XPi/ubLyC5SGwNa6hZW1gEiMpBjzfHbd+flWYnAUwkqa5i70nNZ9Qbju2INT2FaJ",
-	"B8YkD0oLssNUZinGlUWaKmy51tZyXI/x1S2DklOWFvM10B3XoThTms+oRlaRZa/HUEmgdUJP3Wfv3/Zi",
-	"3gTrOCpBdo3QAocHt5+RqQAB3UwAxvFuzkZ6YIR8hDXYfkbv5jxn6lpUsbcHIo92u4guLEhpY3oqauko",
-	"F8ZfyLnMreAUHsjDR3vdzFGOPTYkMnM4LkWWkqDCQCdZyHL8+KFxvzoeg6UAgEP1voMYY3i7cSjwo9ti",
-	"qTUhAGRSGJnTur0RKSJ2mys+EVuA9G23DbsZxnDEIQbfjGvteWjEljPpNAPNZvOMatZ1abS1VtcNfLVL",
-	"NyhwaMOJPZyc5ajBjqtdeTVptjLV2qkNzlN1KuUdYFezGkqMBdUqh9VxYDvFCLOqcJ0Awc7t1loEciAK",
-	"1G7O2hVYg4nx7L5RYnksVQRmNjzA10QZqi1mBTPQ9bJmdEWUjSRmcQEIGQzexQys4sBIkh5JbN0Z88+0",
-	"QIxkZj09w0waSiYn7nUfDJQsKNdcTMxX81yOGOCxmL9syS3zT4R0sG2NjOCcZVDd9wtfVBfYJldkyLiY",
-	"OJGph3WYYL+SRU2eWsXysqNcr3TP6BIYM+C2Y9VjnhNbrrqjjOZmEOkJOKGPXXx8+urx0xcvnj5BK4Oh",
-	"v62dCoiBQzaSM2bZpwMPN9TAKxxv7U5D8uhrq0NyiDpg/LCgOx3vDL8NOu5oC93R7WVelmbq8Ha5t7qa",
-	"Lqzs3uUg2uJwHdEsxHdD7E2oYQ/dav+voCIQFFlcOosm/gnbjivy5umrJ89f/bjLmOr5KXg14DjL9Qu3",
-	"Sc+fwXKMlbUrie13S3iewo1cpXQzs7OW/5vUIbcQCJpv3zX+rnACuzMDVci2S0tQVaWJzFO1Cr9lZVnr",
-	"r12ApK3pJfgPFnaTZ2yse64U/oLxybQUnKHsr+qTp7O5XlqDtK2WL8egQNmror+RLAsiQQwgneYZZ0oP",
-	"mGi4mSBdLXRCK7ycXDV9linmJsNzLJR3BVE5UP4bbdwWX05ZO7srYTiiorztrGmea1vxwFVC2xr5KOOX",
-	"LFuun5lFK5zTEbPeeSEX1utuFwuqXtwIWCluoRrRK+Ns3pcdEUnhZPfHXHA1RQTKZrbTqX54B5tPXJw7",
-	"hS2dTJiGtpJ18tCmUs2mIscfljCxK9ngRm/9693GN3jtbpfwn274RaOBR0WCL/EwVubULXgAj74Z3LOy",
-	"kfLh47K5QPOOx+pwyJmGS9D6J6G2j30SQXVrFhkq2ndde7fKcUXT9eT13KKRzz2T+Wxz+Bo5sApzJXbf",
-	"vh0pGQj6C1dYiTdE9/aanYNpTmzDnoetBi61GpMtOjQiQ8ux9wpzQYY5HQH1yyDEb779P//7b//0j9//",
-	"f3/9z3//3/zbv/0X//B3f/0//f6//Vff/uO//N2//6e//x//j2//8f/9+z//X+sBdkcPrhF3703LJfgo",
-	"mD72Vh3rfDRFPdFsIX+WFSqQ9irXxySB75Oe9ZbbaPIwfDOXCxsycEKM5l99F8rBWe+2SH15yROSCGxX",
-	"SNNCAJAqcLxu3ObHt3G78IqFeUVHAbnGbQ+PtsCVi/foyFQqJuj1nWBJos37gApP8ZBIrgBj4PH550ac",
-	"+sWL81+ErQ65wMoOq1JTBYx2pdlaEoizqVX34/2H3405PRLm4avOZFlpm6gcqG//5J9/+8f/9e/+8rff",
-	"/slffPs//8vWhJVWm33MemN+K0Hgw/AM1ScuZh3KIlZepqRQBc0wxupOEsbwJT2SzOSQZ2a7//6f/LPf",
-	"//lfffsn/65H+v3+XVfDFAJSbHtm69BLFinx0FvvZVgR27ggiTkg5zOV1BRx8EJ4x+4nbekIzR5Ktz0p",
-	"lAsmoI+AggPXgYKkI3C9gRBptnnSbftWzJar/QLFrHIGEv6M4t+EayiiAVArgBjtotycsrU2HjwCgzJp",
-	"2CzmF6qLnPVwhhVAF3A+ckH+5rd/+je//bP6Unbh8ZizcPgMW2jg+Nb6X6+co+kELyihacMqYJyTu8Jc",
-	"oJOLewKNSud8CAXgfKQgNtcnX0yl2acc7ltbqNsH/8HdixeJFCNGZoYmHqod72wwhKv+5me45sZYmbj9",
-	"uTZje7UnG69+KYutk0Wex2SyDrIYsMNGEaopeSJwvMJOo+rSrME4l61h8KsnG3rabXwQdLnz+KCy12vG",
-	"B2EsyQcQGmTmk7MrzhbNa7aF53kkY+oHXieUpPmS5AVkkoR3S0Sv5gIitzsHaHh2WrEtgXwZlqXvYjBq",
-	"jdXfpH6cXGxj2g18dE0uue5bDh3Yn5uVXtl3q/r6ag5BdS2qDlk8QCs+zrYtt2t2YTf6zjkGxJ0WMcO/",
-	"z3roYH75tRxGg1uFj7b3bBwTcGKMfEOcL5c0YftuneGOV9QT9haWdKcTvYUJyjU3QjycKOCyqPgfVnSf",
-	"Hjkiln30yH3vJ+mRB6EU/LA0JPTII2Ktgj3yQ5KzMdTLD000WjrHNLoOYxpKl9uq1WjDwAODWQ6ViKkZ",
-	"TRsi9Mo6dW2pXGHR2vq1U4cSJE/7h48enIDdRBBrSgXSU2UFaQfRwJvwNeNRYWWKZ68dtbNLyVSQdeO9",
-	"mN+81QDXresl2hbgCruwpEDPpgrNjXqhpoxpMs/lJKczKIKoyErG5IY388p+i1zV3gwck4dQZcq0OSHD",
-	"QpPEm7QTu5ruyTKpijWO3QsJGaAsd+m27YFZZZ7hhiX2YqJBVCgIQriq0kGZpWj3yDoedAtaxZlc3I5i",
-	"4Tq+Cd3CsO8PQ704k4tVDIrvOiCjm0flTC6e+4GcycWTYCxncvGpH86ZXHzhR2SWKRyUmaAf15lcPHND",
-	"O5OLx8HoTAflAB15bFxpczXT78IFuXGEUnO873kt1tebMNBljqLAFmG/kSqD3b2bXUISo7upsts6RPSc",
-	"N3D2BOxXXEySY3cpoVEHYwbB1EVF6uMDSWIeLZNjFGzAxWFEmzKZwbxSCIFNQrqDaTKMyuuTZE6NhGRf",
-	"wFA9yAdkWdr/SiQ+EuC4jK9w703pFcMovhNC8aIvGMmYBqnCaOuAdt0PgyKPvafMPYJoDdNoPLQcLuME",
-	"b4KEKLpU/a9E4LdxVIO7gaZQ+hknDXUFzeRQE72WD/Vx2YuV5bEr/MP3Z409tlN0SNYcr1Wf66f86wvr",
-	"zqjuhgO8qa0btEcOiZApI6kUzAjF1uJLBZH5kINwDO+7eRoJGR7A8hA6FGb/Z9nSSMvQkqaX5sRJlAP6",
-	"5DHECCmwZxeKEQleX+uCcDZWnhO5EMRQbQVIumrav3/0w0c/bDPvP6aaTSQKvG49YROZkwbXxUwKrqVd",
-	"nClXWuZYABxOYcxB59q8WQlgXe7wyjHfmQjgcACi9RAmFQDYRm3dvrmm+d3JUm4+u6ahRQS8FlSgTfRu",
-	"J4d7cctQkzWF63S+HMy4KDS78ToIXtselFSOgQv/5wSCHzkpiBnvQlZWaRJuhPqKbIskbzeo0Wq+ozr5",
-	"vb1C8N8UzP5sIUCDfnfLAQTLdq5Mhf1eU5dyDOXWVSk/pxvBrd+KwW1R+2qFja1Hc9L58qU/YB8agnVX",
-	"rnlTtdzsiu8EGveD3w6d6b+ez79dR+cds8Uds0SpmHixYTSXj1ZMgogJq9HqnAqVUSzqLyCaiWU2JQwq",
-	"Q/kwJwXwTVKAwoudkjtJyhJQRJKU7Z9eJHft52VPQbhFGb7FxGps2TogQbr/9dtvjnr339/Z//J0/1dv",
-	"8cH993d/dGf/Djz55uj9H315sP8JPG0AYLRYm1uVU9wMhRGyJOLLY7WxOhraCTk8qKLrVaA22kI3IIam",
-	"Gavwx/zKRjtCrFQVf9Do7yR58/r8giDQ6uE9NVP3oMnEabVoAUoVoc401CenHqMRMKZypQGWQhElyYyK",
-	"JbHjwZwwZctxqaDvjxQ2oRDPIszQYEqZHiqJZOCSwrRZm5wiyESCykyoQO3YgYm58mVmF83mmqTmPUQJ",
-	"LYTukwputh2EYCwlQmIf/Y0QGDvhSgKuY8se+sK8U+cQdvtFWcLNA8h2E6lMvyxtQgPcHUsMxrGKroeL",
-	"v3ogDmvwdPbFHjmq/WAxPYHnSSJFzMCy1hO5AeopKFBwSq9oVjAypKNL51lC9NNuBljswaOQN6EpYFik",
-	"hVXdOiL6prEwe3s6pyM2p3mjK9cVsQ9e9EBgABygjDjWJy85mICtu3dKU2IDysuL6OBg/8Fw/MnR+P7D",
-	"H/5weP9BSh/R+yP2ydEn6QE7YA9+eP/R/sHB+ODRDyk9GNJPDo6GP9wHJOH1/rVWCM9gH/T8Nq0uXXS3",
-	"Rz33hig/ubh4Q8qMjbV+z8cYABvjFptVV/gATCz/mZX4g8TRdmrCMn2BL6/yztVUHttu1Raype0Dm9+x",
-	"DQI73b0NIuj3ujYIe+hu3wbh5vQHZYPYsvrNluepiWhbqvE7YatbEPW7YTdv19FvxxzjNrjFF56qjZgw",
-	"HymipjT3Srpi+RUfsR7JmVHGr5jFibEuP/yKM6MmVrXEltocobevf3AYqcrxGBM5NtWHfUJI84eraI6R",
-	"6LoKfdg7rcz0zC7qgSAeIvUdk2TE9RKiqZLvfWMzUPrm2fvE6IqQcDWlihwa6j0MixiUyZ+YnYleeyl0",
-	"LrPgtT45FTZdyUEMQ/G/IAHmhFBhwwgxrwfitvzvPaMmJN+8TyyGMHxeqUjxzd4IkrT2fv+//F/f/rt/",
-	"6YvmHO99/vyNdRFUa0J0wP9NuZhoml0Ommo7dinT4LKMGvKL2IzyepHUo4cPOoSprUn183EmPtlvznIl",
-	"BVqnguUPl9y0975qUfr2r//V7/7yn0RyiG5g4ph/Wpv4QYd5F4rlHVSfsnjMgo2mVA/knAn8bJPZhHVT",
-	"O0CkusHFGRkQeius2SprWM+ioZd75ff3go/bXAczOnf1GHdelnHluG04zer3H16tWnfSN5wWfvfBTWfL",
-	"Rfow18Yzow1n45LoP7DpXJ9FbkiH6vcfGD22YNEu82j7hCT2zsp/1ev5GRT84S7dtxCaKC2hBCsiG1ik",
-	"b58KDCWkcgbRakNM9W1Pe3WZSTiItonuUn0IyLtbHQI6fl5usurtmqYxEED7lQ3XTTmGa7J3mDvSBYqp",
-	"jE5b1zK0yDDoFdBC+HjMwM4l4iUlIz1tYf1z3zTg3toaZg0iJldkkUsxKaEcMKEkkhyTnI5GbK73nYc1",
-	"6ZKEMeYZGzTaJ13057XggpHlDPgW2FQ1sEi5UIhax0dTD/e2oMqc7bwr9GccAuLMQ41CDZWFzC9ZSoq5",
-	"0YjGNC9VMNSepGBdcaSborMtyKuNzWZKV9DwV8KWocAQTBMDmO22wQjmkzLAu3R5mi3uCeOiYctQ5iCC",
-	"2YaedwtfxsNdhijj30FUsn1g22zCdoC0NjpBmk+YVhVkhs2rlPhNFmT9lJvbAShbFDBkRGENrTIZxJ3H",
-	"ysGtWZnDc9HKB3dtbA66vgWTc733axuewxvlAzA/B8PZjT11PaLSMXl8/nkP0JQMh/jp+etXHWFppow1",
-	"mPkwQxFAsQwfHEp5GVbYDAMabI2ueuzHRkAoyB3Wu1cnaPStrRqQpsMy3crZu41zdyus5raYzA2ylw+G",
-	"sex88W5j4dSuHFFWlthwM1jDYb0c9vp62Cs0sX3HyRB4yOoKi/3JsFRb7c/MOAks94hUlmVG2rNufnwP",
-	"kLCWhM7nGRTLq4C+9aycOeJzHuZK2uhUkqiZSjpDONfzAe4HHhJ/gh7bIgFxBT/fYCW3qU7EaTaY52zM",
-	"37X7Fc3ugzfX58NMOvhwz/Ctv0tx8QaSvBrNES6MJ2pD8su2QR7Q664vQ+j0Fi7Dst9rX4bFh1Et0M/p",
-	"JoI8rs0INkou2IBFfHDm7J1nl+AybysNbHaH/N02uNltsCGnf7tu/XfMo3fKn59Qni0vpKZZrH76iM11",
-	"zHD9GoQzxXoul0VVCjyb1WcpOf/s8eOn5+c23MCWzyGu1RAKo5ut0obyxgZ0ij8pD9fJXbaCH842BTvr",
-	"sKeuCLarPsUVSf6er/vu4pAjJR9iUI+OiAHMFxfk8B74frz8C1LOqGspqwrXqUFoh2CPTs62JSWdiA62",
-	"W1loxVOw2Z+/PO9iQk/pckU2XAP41byjatAoWHDd7RcpMIQ+pcsaTnqOZZrwI0i5UbIbweoY21Fs5wBc",
-	"O0CX4t7KdCnkQlyvJGQdIsZPOig4cLM16FK6UuY6xICpVQWs8M/yHPZKHlEtOlFBvlS6hfXsVhQu+925",
-	"NFzrenWq7rQ3pJZozcWEJCVKSN99kcTO22bydXAVfOcidsDW2qTtJ2i5fVym/Vzf7tKUP7SNJt/dcagG",
-	"qtpxILS2pvpso4YXig18wYF2IWm1WEljgk2l5XJqmynC1ZXdMROo9L17RrDa/TW149oxuXUluT7Dm0mI",
-	"8Ee3Oyku2Dvd8TC0TGJ3duGtJ1lnI+taeGPefeWD1ev0iZdF8hD/ZCqzVJE5zemM6QAzy9cGOCFAj6r3",
-	"rYUFNTCctx3W5nY4xy1yDVjzRjzeEwtLEC5r0rPF+/ya1arSYLEKiL03igHVZCax7gjknJfB/C7VPKP5",
-	"JIgNsRKKAnN9367ewLQx+E+//TdJjxwdhJn4JzagZMZ1DRsRINfsFnNgxrb2TyXgf+/3f/G//7//8b/7",
-	"3f/zH//2f/i3v//Hf/a7f/8Xf/sv/uHv//yPv/2n/9uNlnwKjC7xgoKcZgSNCT4Wx8wn+UE1lv7jR3vV",
-	"fg/3P3mL4AoHvUfvG/rGQLARa9bRo1WTvkDKKZ+ov6Aqqg9vFDB1yUXabnFyQ/6ZeRsQt+JwzReBbeAj",
-	"VQMqtrthtVIBqq2Coco3omKTyvyyiJXCd/FsoM2RKcsZGi6UppqRO4mjNBTU9vDDPZIEBfYSgGPwBbLt",
-	"gGPUt/jzd3u2wgOqSwOM+UvsYXJmAfNKzuYgWeFvJZkCBXF7eGhDUkvyMc9YB0Do6pKYj/yabIOpX0ll",
-	"j0ViqcvanrA1R1nOCEBvsD55PSbJDPPSB+aH5BhgVgAGHHO9UOlth36eMp431a6lMxZAUttNAizTgoVi",
-	"fJct+dOrL2VeW79cLhQOvRCG3GZgyTFZTJc3FUVZu27g+Prz2LNw1WVSfchR7FnxFIleStWjHkBbhmsB",
-	"BXLwT23/RjrZLa8Co4F9BO433PQA2eaoA8InzQczngpIBny7lmfuWK/w/e5ep6h2fV19orx0bl+XCPwX",
-	"kcSt7S91KdjNbI2bXeQYDZ7mVNk47IinqXU57eeP8eXvJlScYR/dQ6nZO3MZRhjtM8xKNQzPvmP+afFw",
-	"8c5HMOYcYgkA5Ql46wKTJFJGFlNzJxn2aYdFcipAvuU5MG7EfQbUIgyzrUSXrN4J9ULgOK6BkHqgGM1H",
-	"05hZOzKRBViuA0TpIWOCpDmkf9gYmRld4m9l0iZAQnEUte2MAODpCozlbEZkoTebwY1Ez09ZFruzYXZo",
-	"jrc10I0sj1g/Zhb2xyrcN6YlY/h8uHAA9r1pOPuaiPJugeT2xJSR5PaBDyV/Wz/Fwf4PoryBQr6Qb7np",
-	"G7bQdeK6q4d8ZVV+Iheox0EkPhwVe4BcFoGvSm+FhJquIdSCxeSiU/whcNpgYD+W4xckeZ6y2VxqJkbL",
-	"/Z+xZbKRvy8Wh0azDA6V0xxs35lUuurg6thTkcYw5TDUzlcggbeqHfEc8aQ6bk8sCr0mxUOOsewgUyv9",
-	"BOV98YGROTu6BWmWDenoMtLrpzLltsqye8lMtzyENE1zphQoLxhO3dUVWYY3rst6gu1i/ardWobqy4NL",
-	"toy0/cT8RsxvJYMZ54whMn/X9sE44dAVo73AG65U09YzEVLzMR8BQqSKFj0uf8Y+DHdKg1uhY04R+kdj",
-	"m87+EjlLm08HddtoL/4Ot9cB3gRuXEGHM9j9aW9l+5vdvoEXdCCtuaQ6kpcV/zKkIDGhoX5qz97MMKgr",
-	"lpOJ1ISSuWJFKsVy1rFvj5EW8/KWP1biJaBoF8gvTuEpoSB7N8kINJ3E1Fo6KQMnVJnlBCCOXRtWl4Nf",
-	"y2Gk9Z/KYZ07h5G/Vq1HoUxjGcVu/am1ckdAsDLaYTuaqUs1KKtorOvUSCrMijmwtmHpnS59wSZf7QHA",
-	"W+SYiFWOAN040zsyBQAi3Soc1me3wUZZnbsjfHnWg1s64DPhleNmVWd34Tmt3IwRDlw9V5UroOfFknAX",
-	"uit9jZS0W7uA7XTnRoGw32taBJwGeuvmACeZd3TH1SPFAJFWO9NgYoEAkh7BcvIYzpUA3gbgIQnGUtQO",
-	"r+fYa8T4CewX99dB5NSj0SpslAtiRHshNZyvtkro18XTeb9uXXZ8qHZ8oHKZX29qzDWxfm65zJ8wbfbM",
-	"FvPD6THlEtvX24RXpo9DrDTSSAw7yGacjJqfBdySv5bDPrwwsNYXm2leg+4uy6+jdEAUy5gRTTpDImCl",
-	"/c5M7pl5Hdc4wucasMdxSvBjP2d0NPXTWUUkz9lI5mlHSVZmKVONHbIrM/Q+csrBxPAu7BU/I/gDFKy3",
-	"Ch1+4fxl88Jd6qu5RFTF0ndOidJ0mAEAAWr31i+EtdhyKkZTIkWPqGI0hUwes4p9IfVgLAuRJq3IWbbn",
-	"6Ga7isd/bZN95bfsRoWu2FVT4Fhnk6cqsLXWIwlGJOyw/MqPvGIYaiTWE1fNSyxfj/eOv+zEO8ov3/c6",
-	"VNHs/nqoznb/Cos/dn//NGO5Dl5/WxcAkvo8zc1fnYp5Eh2t+aE2oAQ8vtVeE2dJIzZ8Nkyh+LWSon9G",
-	"FwGrhg+fsVhlsw1FNNPQ6zE01S6mVenyhioVIqSb0wtgRIk52xML0N6yabtKcG7CO5QVPI13Ki1c7Tyy",
-	"EbrcvZ4R7LzVQq1dh21P+F5THAA43xdTJtgVQ40XOKSR0jX4F6yl1qHYL9hwKuXlPk/NJpaxq8BcEUrT",
-	"2bwxfIZM6XzORHPETIOnpcN8oRZmlPNbxlGOro32N6LhXX0QoaMwjGsVdepatAyKzIUXu/MagSXBXrFg",
-	"uUjZIMXYFihAOphnVDiLQwBVBH+76qPuQ1tWxf3Z7IdadcpFQmH4jBGqAws9BsfYuBKZ+hK1Qi6CWDsM",
-	"7WMiLau10PGYjTSh+BVaPxM72AHVoPwiHJ0vXdHvfAa44JpT3b5hSvjBGX03SIsc9ddV0y3WuSo1Ahj1",
-	"jC6htGtMnvZozQ+PHj6q4jXHrfEpG3ChNsACM1uvyxxfu/fe2/0TMfK9hudGRTBaPfK1Gb1kPgrz8ODg",
-	"oGYBvDPm4EAGTC2jeLjyuFLgn/Y83AWbxkNILPMpVndMP3OWV9qEF9GMeLdPXguGLcJWyBZ0qRDaoeYt",
-	"Xzt3830VjuEoBscwp8tM0lYDxBv7ms0EbTe9lHM7N++7gk4bHTHYavaz+sHqfiuUEW5dTMF8xmShBzmb",
-	"2bCq+HEYMr1gTBB8j+XqJKgr1oO95H5yEbSbnZVoTSxrLep+tVROud0GDw9W90HdpW4VoDI8zXP4xpsj",
-	"XmA6caW1vm+EeDA3932xbzT5hecg/C1nTnEG0Clr9+uTBJ1Z/e/b76lRAuCvyhcBBv0x1gjD5MUJ0xi5",
-	"sZhK90fwmcNOsZ291lOWQ/QIgcLXyPBn8OGDo6N+AKLnZmrX2v3pK7i7B+zd3AJZuCehpd89C9P63LMg",
-	"5NXZ7vvBLRglpE8w7CueWbUW/87ZSJaJg/Aok4vBkGYUnQNI2DG3wRr4Z86UzK66h3MYwlo59xy7Dx89",
-	"c8QJHz71BAqfPg6IFD5/EpAkfP5ZhVjwS71SOjwMWVX9N1Q6zx3hgmdnAfGCxy/k4lNPP3gOKuozR8Py",
-	"0ZmnozlA7+YZ5WKH2orpUOCVv1N9Jeh3Naje6A/xuyFqn5zIao0vqi57mFKNIJ1aIqBvx2AU0/uAqwGg",
-	"/EazBdOCXStqC0++uh5uqhqkRcP4pBgUYpQx2i4Zic/si0YEyLnMoYDDN10qwTVZKZMpy5wBFniTT3Mx",
-	"nJMrMqeFqsCOmtGkBR5prMCaUfRF2+gtqNKPrG2ALArdQSMGMc3AuLTujlL6KRuZMZwH/dpHUNP1he3d",
-	"PvsJDsL+9XM3Fvv3K3nuRmSfvAkH5rpy43OugWJd0oinFuYs4OtQSPLEl3a0SfCoiy+o6iwI+e6HDYnO",
-	"RrqAm8737MdjhhBtUxZRYAiXtwa/K5KyEcfg0NHUl+qjS/in7+QEK8MsuGLgU4NqMunK6zyWz+ZuMLWu",
-	"OmCgxNhxObQHiyuBRVqsTlfpXp2E+oBR6iCa1GXBGFWoJNZIziwqZmdpHbfS55wtYnYALIXaUP3wtRGO",
-	"3py9fvz0/Pz5qx+H5UW1ctSbUkVGWFbSJqhVyquiJBXUIj3G9K/KlBRUb+y83cqY0LYaief4JpjpZzOa",
-	"N2xPVt4dECtn/TnXrc7YWObQh5JahlcOz98Enh1XeHvAUf0JKTdo7FoM3F8rtyJ40hpuRTpjZQIRy9IT",
-	"QklqVpHNaU5RbWcEivGgFO1KAcXoFggB0VyxYWaEZgc4bvvzWTjIjyCWhQvsFwzarcZrnN/6KPxnMp+9",
-	"Hn+BZsXIzaM0FSnNze0zl0pjjHli3/9UpsukD7mRE6qZf8dHeqspnTNfXdcDHVkklh9T7YPUTt88h5LR",
-	"ShvRD163ts4TOG3WN5gYpmBRuoMod3/t2dGaTYFj6nh92Qmdl9+7J66Z9709c2u9YFRtWuSmuYjrs1zO",
-	"MCgVQn481zT8JKrUrtVhb+p4+vHGNsxPMGfh3CbGblrvZ6xZPkhpLNT1lMxprqGlSk6B2XE0y4gVSMiQ",
-	"Ic902RPAT10V6XGRZcS0T+58dvH4Lm7FOVUQFM7FiMFuggLSmDvXbDi4/+hhu90AQ97XT4Yrlw2B2jKa",
-	"IDnmT2IDLAUPGwW9GmUFxQgTVzyXYuZwjZKfPD+/eH32y8GT52dJ9K4eM5Y2kRd6dXQCElndHJIUcLtj",
-	"rbN5kWVIdxsu27O32FCmS5BjXHEP8yZUzVU2DgBj5Pvk1LUI4oXR1KEbMO+ZvqH0GYeoRjTeTrmY9Neu",
-	"xyfhYjyKLcYlY/OG2dttG67FhvsGExdx37jMSL/GINuU+wvx4vrkgMwYFQpZeH+j3Ra16GZy0n11bRiu",
-	"DUy2YbhB2CH8YLfAylqPppAI7zM2WTpB/kSd4APHMk1RIRwuEcUKtzaUNMRBUBuddvO08LQfLHiqp2uy",
-	"Q2AgXsHFUoq0XDuzWS0eK53PM44l4v3PrkyKLKukkCXTwa2DjGTBmBHhZlLoadQTAoEmak5HrCkn2P1u",
-	"BvtGKj3J2fnPX9j0MLuBsU6gluj+kAtRXhvYAIT3KQtRx694xiaMPD57enrxlBhmpPvkKeAa43JUGlfa",
-	"kGqBSciacAChDcLuHt3fIB0xFlH3XAxlIdI20KMbwTGqUHj9lWiH9ST4wvB2cCfxKzaoNUWzrEP4SazR",
-	"leANgFoon7ilnOdMMV3KhDMGoNIQ3xm8nqBjCvppIl0dEa6DGQq9uFXwlQb9rwpwjSZeIwSC5/pp//DR",
-	"A0yst8YLc3+A0FVDx7Z78rjkslIwvB8hoQuZUimB5szsKKwk0pgf2GDxKR00QOSOe+MNvtxm1GnHBUBW",
-	"7PTDqPOkvRHnKWpH6OukK74Wr8djjNdH3BS7mdqBBaxH+8ZRtjcN9Q8OQR3yCxeuevCaDnd9z6/gBgb6",
-	"Z0gruyIrq2spFKi820Fs201oFK62IL/VMwqnzuLbIGyEA7+Y0Utzx9sqItVCsgfNw3hSY4fdg9XNnUxx",
-	"QCAy0tTcvsjdfKGT0h5nr6cKU7RAHTZT2Lxmi+aulDuthuywtJjHgsT0FFgXZj3aNKpSXjIsB2RvLshI",
-	"zmZGNykV9dwwOhSNHWWlkXVOcYqYtwMpiDY4Hzxc3ApBvh+oJBwUGwDET2dRM8IK5HULVkEK+nLPiNt5",
-	"H1Q2/Ccgu5j908ky5hgb1dO6NzuaHc7WFX4OvKaVMP2DjfALqmNYU/4hts3DFfSXzaxQmFof5ALPzZqf",
-	"eAyVcjf6OyWov+x50pd7D8AKUDsoh7FzAgDPaFCjWbMN13IZ799OfpCQIZvwco/x3CHZkpFMWWjIxdQ2",
-	"2Bq2GS7IjHKRmQ35eMoFjaqIa3GLqPa+hfJyPibU4sG4Iff8kzFRZivTDIdsjggtffhmu4NqRH2qPwy7",
-	"ZvP1ux/6r+z+UGRYOQJ7gQDx/T6WA1Z9V7z0GvsQAMXWVivf4GBFIt0pSYLbw6OYWVZkNUsHaeb3LVqr",
-	"qtXBwXvpQk36I4fesVoVfGWP6jjaGmTmwVrieLggyfe+eZ+gvoEVqdA6EZZbBwNNxmhqVCdqA24dvplp",
-	"gJI/IsP3CbJ0147TWxbSQWAo93EPP/oBfATGw2KGtQhl5nd8n5zbzWfPPuinyfcTVN8jm7HGQb/83jd4",
-	"Mb9/S773DfL3F3TIMtUHnzzUDq8w1G0A2H7QwusOY0EjTXev+eaaXmxzE2Z8RKP+pYu8gEKuVBBG84zb",
-	"Ow0xSJzXIspYtskCGnNBs0GAEBnH/rOZoTzLyBAznHvlNZwY0Stxm8kKgj3CMsXqcIAbG+dhTtgKV2UG",
-	"MySKMDnPWGMJ+HXQt82w2U/yJckLUU8dch+QO2oq87IQ/t2STyKZjDzXgiPS3We0oT0ZZNuUx8oDV6Y1",
-	"z5l5i6VGeBvJGaKzGZImb16fX5B7dM7vXR3eUzN1TzHMsXGmloUsshQc1ns9+8eCgvyKfwzZIHR940MU",
-	"sirv8FmRwf7vWIMTN9UX5vtz7Dx89AUOIXz0acUVHv5y5kZTe70cUkMQSGVbrVESdhud7y+7Hcfnh/1e",
-	"M0rcGaVuPU68FBxuog7PtcxfbVVSVj/ZYcWU2zFpdTJkdQ1LqGEVVyrf1TSftWastnX68u3O69ncgFmt",
-	"uiiO7DQKqlvzJIAVrvQZVb0ILYa1NmJC8zuk5KqpMEYYsCWs96ccPrz/6KDiUnl0I9R49GDHdZK6bA4n",
-	"7PlwIxdMthY/YMV6FJHk9+G/h8/+5rd/+je//bOY7vjhFZe6lv03Tuqqx2JqLYsWgCYg8sOtiPwHQdZm",
-	"u/dNFWsLjQjR6ALQfnJZTFAL+un561fH9kqiIiVcpOwdUz0fsQQVKmEeitzB0H7VP+hnNXU3udsHDRpC",
-	"aVAsh8Qbc6uhfp1xZ/WEUlE2zF+kLoTfIzo12moOWm01W2vVjmym3Y3v9wDnfNbb+T1flz3dVORtiPNS",
-	"6R1nFld73qB220UUPjwAVaU2CJYLQkmKqqhNWUG7gtHA8FXcjZFSN26tV7u2Sqzyubpgi1+1ou5tZpYH",
-	"O09EI7FRHQHzaXKJBZWs3EduCOvo76W3aKgiuI2AauCMPSHJqFBazjC3UiytGwTp6LR2YC4zKiiKFZOc",
-	"jilYpw0rmUlxudfbo/N5zhUDV5jmM7Z/WczgFTnRUONQXhVQZ8n0Fo2v8BNokiNxCvhrTZJUPbKYUu2z",
-	"sCFgu5wmBDFZ6JiTRkm0IYeuTShd3W12JtZS0BDrM5ULkkkxIRQNdGWtOO0Sy8H4CWkc1hSLqJElmgkt",
-	"U+nQ8SUIrBVRmmcZGfOcgfU/41pnjGQMEBWocAUQYTcAmq3vSNsmVZ+8cH488Bt4UbW/jay6hki7qGFz",
-	"7ViSapBGh1LfN6jiduH3eF/ejPbW6UP7elTL6dCAPRsdk2btR0G+7I0JxRcVjaPOVEr85wR9St5OHROh",
-	"S6dPNef1OiL3Bl4vHYdmss7KSjVLmpveVWmJ3qY2UiVmw+67NTfTzoWg2xB/zqNK7kU9ej5cjJMO2m91",
-	"XUqh/G//9V/97j/8s2//0V98+yd/2aYhb6cRw9Q0y69o9rJBguL2dwT2kiK4VSU6Qtg7DCib8SzjZWxN",
-	"8y3y8aMHZnitQaQ/Y8ubAeDqnAbvylt3AMuyZZ1bgLF+xr6DyvudJFVDvIiEurMj8zO2ZS1ztwYR8bDI",
-	"57L0G16yZb3o1vYMtjZPGERsWq4STkztd5Vzeq5SMP5sCzZjHXRbR0gB9jSmXZYH/uvp/sUX1Tndf1id",
-	"BN3/+u03R7377+/sf3m6/6u3+OD++7s/urN/B558c/T+j7DE1/33d+/+KHroIVHmvMlyaX+o1UdwKXVQ",
-	"JY3atGMulGY0hdDXMhlvcPH85dPXn10MXj5/9dnF0/OknR1UUznaYyxfQMz7U6hgHlmKoMSUjY7nYZiX",
-	"YhA2I+f7xdzw4pHMczaC6/sO5gkOl8ndHojctpzWHcEmVPMrRhKMR09wlSH/ySXlwDcQ2y9ScmcuFY98",
-	"AW5x/4XNT/NVu0DzdSzWwjva5I4TQA4HEBX4/C5E79hMK6KnOVO4Ond8hwd3+8RXK8dcAzO2AJEcQkRQ",
-	"b0hspHnfZTIklTwCrG9lKAuFFjCnwElCNJgSRqPYmBCaZeX8bSSIjTOxkAurWLcOiyHKBeyPHivI5Zp1",
-	"rImwLgkYiOJjKXyzrYG29s1owzZ5gQsSVKnuUtHgu7znmpPeLoIKchi+IOXlalUx3KY+8sEjy4s0Dj7e",
-	"fqAzuRioBbfO1Xpdm+g2B74qiJwzwcXEbQwbnsEWPhFzy9EsaA61WD6A4eRsRvPLDkHf0RrLbh+XECfh",
-	"9CqkD7aG7xUOTaukEzDk3ekC4S2wS+EG+72J8IbaDG43xAEHs+vl23l0yguHq9wskwCAivvfRm5q177a",
-	"MPj+3PFSc73PAG6rR6ayyHuQ02iYC2SvOUM2imMfIVAe+VoKV7fUJvJJrHS7crfOMcW3dWng4/c9eN8M",
-	"Y6MPcPybfQKped2+eN+0qKpbdM41KPKh+d03W54PcfSb7JUPcvzdN+6HNfz4KVL6Tc6uOFvE2H9WzET1",
-	"bmuvXChGMo2KUYgQir+6gjZG6SzAQW6TGI5J8tnFs/2Pkx7+4/ARQmD/+NPDjw/uHySW6aFGspD55VDK",
-	"y47ViTe4pbnSZzICUlMHEHST7Xli2Z7erif2dqaSMc8atI6MK31MHp9/3iO/eHH+C0Oyn56/fhVKn0Mu",
-	"ENRlNQJ6ypqcjFieGSINHLFPgpwBlyQmpLbl26q2zfXGmjbAlIy1k3FnoktwUHYru+BOXJ0gy7IYzqtg",
-	"ZZgI7skNC4/qnEaKxXmXfpjYNWTg89TSiB++s5h2pdQyVqoPjoxVLp2tQGB4fy4XvoRqUBDbpk4uUQU1",
-	"XaVo0JnNi7YU5BXvfVPB8mqZeDOSYARblL7CIti4Yo4ajtRNi87Sc0AfWV35qVSRCg/mFoBgh73jI8TP",
-	"oxm/irCL55ooyqEq54LrKRfk6IAEKbIrQVS5zFgHZC8z2DN4FZIqmFiP/2axVSC9HMZjsbxIXojuYG/Y",
-	"StSy8ZKmjFCjiFONxwFAv6LhbJZwhyvwvRunSlfHgNgOfFxx0XuE7EthdpZuNU6Xk+zh4rs1CROYg3GX",
-	"5A/2QWyfvWzKtklUMRoxpRKbLwj5LGWeDaFDG5mFOTngDno85YIpcHU9FZOMq6m5C2IV5ddu3JU6IdET",
-	"avglGKFD3F1vbXUxYpA9DMBuU6r6BODHVGDCtKUocuaznKFWvv0G2ZJRxoyc4oBqAFemh6VnwJ7rcqRp",
-	"ZjMia6FSaFzrwmjsqz10vR2ewCYJJ+mRXi0kcAQwN1lTGbY9ewiQYzF9aCMMkHhlA0M2gLjReoPyBr76",
-	"XrRfO9FllzyoJ+7d4LuBEwxW0AU3orJLnsKaph8pYm/0VSxUkXZCwvSo+luteDfKXiOMJcRc7o4yXs+9",
-	"q3lt1MomObGpx45jYsHJEnkkmuDn4UgHdD5vNHJbd5atGo7gZasZlCGMqDIybBTI6IZWbW0qYgeEWiWL",
-	"fMTiSY27yDBcH6JiYf0rkSntYShuEGuuqwuXP9qcoRoUJaOu5G7qvWyIOmu2g1m8GuBsyhEhFNFNTTs0",
-	"zFit2X47O2Aa3cigvdlfy7ARCLEYg4Qg4tFBlSioGwVvSVfgVFxr6xYlDosf8o2kFvdi41GvWO5fqaG7",
-	"gwaZXzJtZhWLMn0pBdfS/LUlBOKoyHMmRg1OQvdriXnCRywsNA3H26PrKgxiTynPlkRLTTMVwJmNpLhi",
-	"ufb4epVIgMevflmLA6gX7gyDAsDtf//995oqDg2+jtb09NUnvi494x6PLfnx0zLbl6YzLu4ZJsKV5iML",
-	"nNs8twCqDdobWyhNQaQ4rnyEP5XxqZeMzV1VQRhXz4dPjKQY8YwjEm6hbNS/EeilU3IhXQAR30panipO",
-	"752bgU0p3yQi72D/k9P9X9H9rwf3frDfkNKwoFwPRjnXfESz5mQwX07KByVcsYwk7sP1ARJHDz856hAu",
-	"BUNhM5ZPzB7deCz+y5sbjHUxrhuK9Z56kRcCnPMiY4ok0IbZoEltqLbdJEgjEOAAqcAYXn8aMQvpK7bY",
-	"fVyalX5X1/GSLfvkHPHBMWb8U0ZzI9fIS4bAlz58VSmooynH5FOq+IjQwpxI7SpnxAa4eTwcBmW1+IqR",
-	"hrsz1tk126Wd7hVbBLjN3TAJ3Qfve3WCKDbKYybZz+GuZAoTIY5JspgqNhoklmdesqXRxIdUsXBjNZoV",
-	"oJPV2bytzGeny1aSZJdL5x3pncpWokMd61baujrCCJ1zI+KTV0WWESlK7ER43MVD8QpEufIeo6MZ2+D6",
-	"uvOj4zs/Og4usf23f/TVV/2VB5Vn/cH+27vVP7/fEEP4SuozRtOlLQexshsaeMeaQho5U0ZmM8p0Loth",
-	"xiCWhqUQYzfi+ajgmgxzRi9ZfkISIQe/KSSWSRVyAHFtyTFCSIMz2HA/yH5xEWM5xHmlpJifkATrAlnN",
-	"nc7nELhvJP25zDIoP6FZtgwEUzs8LMsBPeM/oWMAGYR6Od1ASxz1znyj7skr+XPbdvnkme3C09x25QtA",
-	"ROX+iiVz5bC7zzzrXlMMuVKedtu0niH/eqWIV4e7r5KV2ZaWafroYs74lH/tTBkbF9YHsD2WDlCnrgX9",
-	"2M1y0DvsHfXu9x70Hr7tteru8RJS0M8XlNv9gX+foyHW/11WkoI/K9Wi4MlTG5JnP5czV3zqbYW2j1oI",
-	"u03twdLoUD3oB5CVxsWkRw6JtSz3yBHBkmE9cp/4ymA98gCNKsSVuQyPpKfytjQ+ZwGBz1lA3XMWkFak",
-	"FbqK9LQczAogkN+CPb/jPSlaz1ZHK3e8dhxANVlJGXGQYgew47Hb5iRhsby4fbjFfCyLKOTWG/Av+ALX",
-	"cIE6s40cgxvHVaUBp3SluKSPKcAdxGieLSFZlKauUFaZNJmgKyNZtdiXZeq6Uc5WvutoEkWgsq7l3HF7",
-	"bmHF8YBoym9xX6GvnGBsf26j2GxnHu5mpKzU2LTGynr2Rq37Guiw26e91bMaggFXIIDtBm07wIZnFHlE",
-	"Ni6FnhVi2eqW7XqWe7HzVb1bsLGw553HdIadv6RpbLold+qSUtwFhhGLtQYcBwoQmMsqy42YFq8C4tlD",
-	"jNVBAY+yjI5NAEEQPgrKPNiAyZLpE7B72eI0FlukBG4tIRA7RTjFNnEsHnmrg12Gr8cAPyj4dKZLX8IE",
-	"5XCj2KYnNrIL05C5mPic+J5FcICvubCVY8C5kEN+aO+m8Ne3Yziex1S2UqW8lo2utxuibVffRLR5ZSq2",
-	"qtetR52HgzpziBwRjJE0ze3lF0lZwR+dom2pH7gPhTkrXDV7UFqKXEaKWgKKdDaYqUmTjzHwB1c9+yVD",
-	"a92jRuQZePTWteen5iI1LMTyj04BkVCJEu65rv5GJvS1inp2O39+T0RdkxGqAwk+soWkEF0G94Evm+ox",
-	"jgVDnq2aXCcq7vGVY2299ZbgU4DzYMJzrm5ZXlvc/WUpMHciKkylXMSgXJ9bqcp2WtnDbsbth3R79f87",
-	"1z5at9NjfM/IRivhJRGXH80yOMDm0oXCgxZIq3rx1yrgB6jp4H/2ORmXbFmr2nN49PH67P2GvP1qUd1a",
-	"dCZ6FEtgGZsqyTFbpE8CWQPiJgNWYVUtgW4VvJv6nUNKgNfnhQC3zRqPoz2J6JIX1eHWS973yTOZk2Gh",
-	"uABtbTln5GFYzhNk9MQhccA3pq3EAa/P6LsnRW59zjNbyR5pEjbQfZbbGEPsYFohyexrJfSKHXAsTVuk",
-	"iBlkAbCpWNamR7PMhejBcg6xdj8sdJysTTQ0pJCFPgPpK+nfQFH/LtAwFXmlxIfJmyLNnoGwKGRqwcMA",
-	"cptoKQGMCU29sP+oDjLb4X3bLOYuV9DzE3lluNiMueidcDthbbYc4knAlc11932k6aQ9umbyis5YcFe0",
-	"MrjPFMufP1kVUmPKrmea5QZt5/63oVB+vutA+5Wttx73pYd7Jg1lDGD9XBDEX8GdFZwtHcONcYE2FiI/",
-	"BI9Bk31/a4iYmwFRrZPmu7Hx9shDoiDiyhmpbs6wHg6/tP5WVSNnI6urxTCU8GFoGK55SVae1YzvMWVs",
-	"5Uzt0GbbbhXZ1FWyXWHAQB5r1SCqUtB2WkhXmcXfGRWgLax3EeL3yZwYMZybDY23MOziImdNF0P7ELcy",
-	"u4RiSmsXpSF6XVj6vBQcA/TObrrOh2oFWpWztkJoqGjPsZjOfALDYlgvqhCYRyeWVoXc63XSubtDkHlI",
-	"zCAtvBMUdxe9vS0n5ju0vVkfBkvb8Wbr2zWUfzsq6BtXSrxJX0TJDAMdv+rKYakFkQ0V/ypLW9niteyg",
-	"Sg1/XyrRWic9E9msJmK4cGGA9urt9t1eWL520Y1UrWXC7Ok0Di7urSlRe05vb6pnWYORAYdJqCI/uXj5",
-	"IpoK0LWmqOY6i8fdXHsrBzu03LbYX0nqKh38fnKUu/4uuj2nlhuBujVFxI1gW1xdfxqqkO6tqdib7fwN",
-	"DOFBJkVYyfpB7xrHp4eF/KFmFZtRniUnJLHv+Bp3oJsNmeIpg6rbn2O2sZHomBrROVgCoNyeHBO2b5qB",
-	"0AG4RvSKieB735gO6Ej3oSqdtRSUT41WdX+EwPqFZvCnec3GMJRI5P2VLPkuq9NRKgjvIlULnrYrwnOC",
-	"DpLdqJKeW62vMbCeL9VZUPdTdJtc5NaZiLpJb2I4q7UQGc0Y9yvmns6B03G3Zn1ygQV2sxLNFonAGf4r",
-	"J3/FbKN9MJIgMh9yTUqbJBejrEjDtMVy9kEtglg2qlG0Jr3AdXXYOzg4IJa/qIhGtvESlr7XiEvYmioj",
-	"qjGd2MxoP5YJQ2RsLpBWELLmrJdJF+UgNHV2xW+oBzzZ1Q4aa4hsD5liPHQErFNtukaEuYJvBU1bQzai",
-	"BRYGXsIfM4b1XjI0NK2parHxQsIkYti/MmeDpvATF9NiXnJ600ocig2VwzYSDDo5qaaKVchw7xuevk9c",
-	"cEqWuSrbHeDHbfAAkr6NXcC63Q47V47aO+PlCH1fxhrvge1AjscdQ89Rj35tPrL/NJ9Cw5+JUcZoQ6QB",
-	"RYDchc3m54oUAoORFjbFl1ZSahUT+pgIaUOUAE23wA78I6w+zagzdeeGaxa6TxJQaG10vmu1UijDDUTZ",
-	"76dUQe0Y/NxsUfs1ZGZzRZ6dPn/x9AnmE5rPMKO7VtHaFozB2cFYV+z2dmjWJmXzyEHeg07d82JoCDj0",
-	"o8d2MG0EYlU9jjo4qeY5G7GUCcMuXaET/7IZrjX/g2f53TyjWMHcldrnmLO8mPIM8ihTNmci9QExYbY7",
-	"VOo1nXrq9CtZDhpQocxcOm4ov2/O7Lf+wTNoBLbWKKb+W+fjBhZu94WzGtyIWr8+2u85ktAG2kEJbQAo",
-	"UIpLcUx0EAzolrRLHCAEYXj4iXZLN7weMJnWL5BLX8tI5xAiupucxaAoecj6Ah6O2aDww/gVywfN8TCY",
-	"6TLoZjY8ZyINzIUsmnxaxvGYF7iYINdCy1g36+C1I6C2wFiwifgNRPK/NxyQ2q0TLHD9cPUqx7PecmTN",
-	"qoMLA5XClXPLUdkrldNQ3+th+FK5p1uTTA3Leezs8TXcvE0i9DcJuvdvD/JGQIo5y0dMaJvB4JGVoJY/",
-	"5MQnFvDnwPCaw4ODitcI8uLKnoUvXte28L09aHyb3IH6ymND0VSCyvTXrsq1tc9yfbdXOcvR7E54DCiw",
-	"W6lxtGPTqelx53kAvtMb2F23HxptRrFltOX1Rau1qeoyTx8ehDthM5MKZLJxQb5gj6dUfwTGlRnVfXLq",
-	"Mhge3f/4ARkuNeKr/PT89asemTGqipylHrJtMeWaETWnIwYSOAQF2uJqZJFzbW53Lsi4yDJrWQ1H9/Dg",
-	"IEL0LWWYud11Fevt0YOtgjv93QrFBBpMD/ibuSQKxcJKLKGT1xplNiqUE2aI/2D9+AJ5rT0kzfvJG2IZ",
-	"QwkaVTyEYPK3y6oQXROHbnKOKxdql/NQ95jdrES1luvtlrHvlqkHgSxN8f4ETBNSMTJkU5rZ3Q/R24SO",
-	"IMC/5mFq8am8zod8U67LyyCijpHEphMbT7WpWOa/7fl+o8S7Ynkcz5vqNdFOln+M+aTIWUcA1hp0ajVc",
-	"LOa3g9/tstmebHUsmrMQ2jvL7NscxtKu+/IcAAChkHYEahCel0WQ8PUKlrgd3Hb1WmSWMqUHAGDUCH70",
-	"E1cj1huprEfOZpKkBSYbmHeYwh9Miyy1qCKQ1uTNW2lhsbIq4/e5T9aKZN6GAkx05ro+Ak+CDzLNr5yh",
-	"CPwJ2KMbRD+qjDQQpFROchqNYL+AwcxZbvGGS8sXpO4cehxiuzKF0DwLh2lIAhM1QoFeSDKTrsRSk8ZX",
-	"A+TFuFNnHNxudjziez13EJY9QjMlKxWtWc7K6FcEkN2uY1noNVM6/+zx46fn59s0vVILdA87W5usaDHw",
-	"1sFthnXHhMXWtRu1F5IIzLMSEhkEnUVQdIXUAzStdc1A7fpuHarb2u/KDtdMfVAZ1ioR0HMH8Nor1ICj",
-	"ax0uaJw1h2MDP14IxlOB9jg6iLnzTONtGMTIK4RHy9YM1ixYKHDP9Oyb5e524MgOgZnnxNaWs8WrIVCt",
-	"v+aYdoJOAKvdQLAIbPubp6+ePH/1495qzp8DYO5t0keD2FrvhQqssL5ZHx6wdhcwECXN6rOrjCRi3Vnd",
-	"+PWa9roe3ej2cOw+dLdC/bIuGUnsXK2TcHYoATuZapdS8BsKdNowM/r0zXPy2dkLoyYyoVnuShfQ+fzY",
-	"g6OTAtxDLiWKKxc8HDh+3aUb4KrPqZ56LFQsUh6rjhhF2EYBMGU9cnhEUj7hWvXJUxyhDgbZ3zT58TMQ",
-	"EsA5SHFUhq1C+VVlWvejt5TvJqj/Jo8hGwOg/M/PoCmiprLIUiiQakHFbFI6tbotTpeSjAvmoWvM6GYs",
-	"pxU6mrYWIArPAL+RvdP91vBMZzwPo3nLFOHf5Os21XZGJsVnjWjeZmbnz186gG2Rqj75olY23a7OVErF",
-	"VD8WAO9zCu+vTyd8v25qu+IK7oDulinkmmsL7VwzAS7jQjdEBX4NMkfK1aUtYytS9o51rE1qr/dreb7Y",
-	"u7lszOOsa6GgDhj6ZUwzgp9unUwDYoCr+NYkpKV0Se58dvH4rleMvMt3RRmO8Qsr7qyfXSULde5W0oUH",
-	"2Sa2nieWDmujcMMYFlRhJVyEPBfXJTpXA4uy3xx65JRZV6MZsaON0IBQjkYv5mICMSBRayCAGzQuLGwi",
-	"BIduXT6IW2s97/DSap0qt72CAbkWK4To2SNa2S3Vk1FdxcrJW8sNduvp8d3u3N1T7fmaPp+Sl9664+eN",
-	"RWtusHjaX/vkuSazQmksuOZC03F32xhUI/9dsuUxSbJLNVODhIxllskFIj08uE8ypjXLVc8KYT2S7Nvw",
-	"9UHSrweC12zqRxtU2DeT2kUAripGU8Dl/d43hpu8gnj8D8Kx9MaIO68a5KUnlvrQJ8qMKVVTpqy8DZWl",
-	"kWQkYxTiVZIfJCfk8NDI9kcHZDSlOR2ZtSwlreQHiS+8YRV7LsiMcpGZHh5PuaB9cgqhTQqkTtQJ8FW6",
-	"WpGlmn5+eP/jgwP4v4P1KQNV78tXX/3gR18e7H/y1vwf2W/aLo4H12CCLbMMovtcJi6w1Z6Xt8vbjCuj",
-	"EOSsLHGvzW0FtE4gArBPEstbV9qF0lxsriFXcyZzdlLeh5WckFk1jm6E11R5jdsOOkbVwfTPXCvw1098",
-	"U/DnE9eeI9br8XPH5xr44DpzD7yE8jqyCLT7WIuGSIMSKOYRixsztr84/Q3ZGK7x84IVbMvKHvOcy5zr",
-	"5WBG37UY5s/xB5u97crGWDwDFFEm0vAjkBQXU6rZFUOoadfLjZciMKRCBXZgo24HjfZWV3GHCsC1hhWd",
-	"yywrOait1skx0NW1zNITXO0FVxBEOmFakQcHD6LClkWQRtTrAdCqnaRlrTUzoBqFbZDqhGNAq+FH5vxp",
-	"iZG5MKfSNtRM0I8fPWiDn4npi2fAVa0hpbp5QPIXk8E2pQ83/2alWiTW9qsO4u26GexO9CuJtkuxrw4J",
-	"d9PwI2CYMQoIH49Z7nkewRhGMOQoDOKuhU9fG5Haz6xEJikn6y2y/pHHJPFPQkAS/xDRSN4i5YIyOjdT",
-	"xsR9M2wo0UeXK21Fo7CB2EyMWBdIwGAWT4IPbdyzxeCt88WltcPN5jTnSgq/H7gr0FAW3opVquxgW8jY",
-	"wFU+6PA2IndfL0abaoAzaKjRq0pPfob+ZK/u58D9zS0BMw0qopW1oLoZhHAMa64iB/GGa1z156J86mjR",
-	"POXg7hGM5oMZTwWfTCPGjZcOoKX0SPkp2hq3Y37FPFiaHBPXGFZOWa0zfEKEJOUO7Yp4Em7TDfBybW3y",
-	"6qzO5KK6mOXsckahgO+YWvO8uWMRf9Ba5bsFszdVkqgUF3QSrgsDrhXmXpt6BI1c2A/xr2fw+ZpyAS7d",
-	"7Lic+Qgs7WVuGkTBGYmBiRSSijxET7mTq55JI5xBsgxAKyeWZ6AuEErxhRA4m2B/rvjD1k25yqrOfHvV",
-	"58/K1ms/lHhRhcB4pLVyhKaazZjQn5mXV53Z9f3YqxQCwfNuV9p2GPK0AITEnfgq2y65Uf2M2k1dcufK",
-	"tVFDhQj5YsP138D+VzbPp0sQ0MlQ6ilR3NzbOGDre4FAbDjwZeIu7LEQchs5lAs0OSl1aaP9IZQPF0QZ",
-	"SZ/6HMdV77YT4EB52pZdC+k2N2x0gDqw8T3O+9ydbdsB6fiI1rFRm1dmzlUDx+zKIucsnnbl6OFjJLjA",
-	"5NQ8wgeFJZB5z5995+mbdeV/WG11gBukeUTQrlNHJi7gqHOBA9u+aunArSbEXcBaY5ycjS2wVUvROGzD",
-	"l4hVyzsMxSeDdBezkG0DIzIsF2/o6CUFS1bh0e7sHAcaIJ4ha96yJj6/2JlUGicNtHAHDn6fYUAHFeTw",
-	"AGLXLEkUWGK2qMfvbrLKAa0fj5XlW90xwXauUKmdhz2T+WxDg0ajn8OcSee0ctdBxOdRiZXuNVbWZukA",
-	"1yZSfQ7XDLKYkDQjmRUzYesymiuW+FbCSKb1YdoRCXddKBPwmighZhX+FRborvExCn6hY/L4/PMe+cWL",
-	"81+YjffT89evQrINuaD5Mgp6DHvTTr4p0sH8FkROxABxaIALvxEeShnJc52lspF3eMnoss7Ed7Zy/vhs",
-	"Qjn3UYVgJ4ir4G4hHxJaKTC8IUkr4vA6Lnk6n2Nuppoy1uBqhZ9wyAuZXw6lvDwJLXFAeqT7lKcpE41D",
-	"70L2yhJ3JKsGJMAKTeGZukmqrilCZ4UW3old7ta9We175z7OSPfXdHTWjEC37u2s6UhbxSJ919fh5uzA",
-	"i1iRqLHKZQQIFFxHL6W1hm5EB7P/a/MfXF99XD2uOMUuS3o7Z/UWz+mFW/3qfGUR99jYSnUR/cqGyRvO",
-	"eFzTbapisdWRnFoE0rONSRx21QqYasCfSszAkwDeCjB23XB6VkutVHYHZBIiC31CDmxSSne9EILGVdfT",
-	"U6ER18pb6rRz2m+hFcBS+ZE44jSt/BXLd7vLUare9QbHXlcdZOUYYsmi+FkJj9yadFH9ohxdfFgTHqsn",
-	"jM+NtPL8/DW5f/jo0f5hn7wW2dJHcsC9YD2gEHiH+VjSugkKofNlBT+ZXbHcfV4KTymnGZnnbMzfVeMj",
-	"Hr/aWw+WeLr/q7ffHL2Pxj+cgXL/KdWj6XZXIloHNhELzPuur81K766sIHYdX69gXrs7MWgpgW53fGpM",
-	"z0/HY/N3VEJh8Juv3Hpl2Jbl/+Be/Ep8JfZLpJAeqVrEISABAbcgAMbtS66sv7IPn4eAWi5n0OavYLY1",
-	"vsbeTWmhdLX1AD3LAdkJaVHuUUHI2FhjAzZ3vuXzOIBYmAHuIMQwFq1MygcIV4Tawg75RMjcjxd3nrOO",
-	"gTEGAM6lBGD4E++KGk2pmLDUEWdcKN8Gnc8xboNMWZb6eTR86z3JyTFg1GPiRJngF6wj0HfO81bqmjss",
-	"KSP5E8h0nFOlXKfermK2QyHKP80Y/N3o7YNY1gfeWbpdQU5tdQIYcsFqDdn4QWduBB84pjl9JQhJJVNW",
-	"KyyE9oElMB8XJ+VIC63jyAoFo8In/gsnPsR3pOHCHCdq68I76iHwm1nqCb8yOjMdXfZCqEVo/SNFdJEL",
-	"kvLU6bGM3PHN3q3i36Pd0kzRvGuekTtlv3f75DSCVwdb0jWIqAUOsI1M0TsFuFIg5YvUDQV9ENHDCFFs",
-	"ZhSwH+0aVIne/0oEnqoIGI9L6/JHGqySDnHJDtfcPHZ2e709e5bgYzgRlfLALrkEoelLw16wbfaQTZrl",
-	"7eggQ84Y1DWHv8vi2/CnQ5bDv54GE8Inn/lpub/d5PDvi3KK+OC5n6jrwE0X/64U/Laduqnj30+CKbtO",
-	"05VnZ54Y/irY7jKn83kHoA2vfK7AxTXW3HCeFPTLhVaphwdhUCmw+Us213GE6i6Q0A2BnnCeGrHDg9Nm",
-	"ZTVg8EykqldG5lh0Pod6klEe9fqEMWFdi3p0DG0rk9Phs16IyJKcPb04++XgydMXp78cvHz+6rOLp+dJ",
-	"z6EGWkZhrkJFph4VQEIMU20W94/WRboddJkV6oRNKa0uYkNLW6qEOucSXoGwOasmwPZ4ja6FPs3KRqt8",
-	"dgHHqzt1yjqZeHTWVuGv9L1ClCOXTN8j90uoAMt6j3r3t4/2gl6DuC7zd+Dzr4qtq5mf1lzQFtrrzQpW",
-	"Lu8FspFgKgJMHQMijkAQIVqq8gFUgP5RFqBBJaC3ifrBUqNixGyS7kZq1x89WcJrrDmsuNLxtTQR5qX8",
-	"9olajcDx6raPnpqXnjBNeVZTXyIKhXk3UG5Ndz2Q0XztmOsiUcbUoTht4f47a6j99MV0eeKrMkJerMvn",
-	"MEIRZsHydjfDBpeNH9B2GrWbxvr1DefcEGus8+XLpsqez2RO0hxEWhvvfOxj1ey14BAHIER/XOQh7ICT",
-	"7H3mpE+o847yUNGaQqAL1Hklz8dWMzP6HEi2Mgf7Ry/IAP9IkZEUgNeDGMR0Ps84ZvB628eXh737vYe9",
-	"w4Pe/YPeo4Pe4ccHbwNGsNao/XGrMbvqWGy4gDznOJNZJXINs1ls8NMeooNAsvSMi65hXTJj564Z+AOb",
-	"Mv88w+bMP0+xSRhDoaN2jg1L6qFRyr7fGhy6TTivw4TtgntmzSOuOBNgtnSFs9rKxSrzdieGeaez0IFo",
-	"6luVR+rtXbFcRW2Pz4WhvEJnKRoN0WbQJwB1x6FaTWK/T5w5H98xZzxlmo2MoidGRQ6GbPxN9bvZzxfM",
-	"hcau5VRmvb7AV1fTDuxa1jA9KtujsiGrwYR2BHbNgtBBR7TNSkHBUHfs9zVd7t7d63u9rpcXOM7tO3dx",
-	"PlZ+XXvZzrgInx6u4E18d6c/OMnr83SY+Ny+uvUpi5No25pe17k/Aqnq4UZFnjx8Zr8RP/Ma18gHdS9c",
-	"n5OuY5/lVN82b4ydMrzdM7svWDyNAwOnaFnR1BpKOGYH4sKQlF/xFC9axOmYudfxBVWqozRdOoH6hBxW",
-	"jRgtURZt1ezPR3LOXo+/YMOplFFFRyrr21HHYax5oaAOSgUJD5U3KzZ4HEonvZovykvZyK1Z10oddniv",
-	"x59hG/7vx74x/+g0w9Id54zmo+kFe6c3Q9ht0cNCThpdecuRy+BNC+YK6R4e1Y0rKxi1WfsiS4aRhOf8",
-	"69ayx4EVdDWW1OUQKIjDt/GJrTtqU1ukERuv4Qt2kRqdpQfT3424gn3PsfMfzGpXTO6cCb17L3BIzq2r",
-	"dkYgfNg7DJO3eAd0xnQliQQQD0eaX5UQGYGWb1PEcq/uI3hC4mGnhUyIlrJnHYhYA8nV27TlmNCLpWxa",
-	"PknUTPXtK4OZVHrwn377bxKS8Rm357g8TH6Ygma2JOcSeLuvjbScsx45OjgImLUdo+nGRxCX/aDnzcYI",
-	"l+Gtrgxmjxw+CtpaKbd59OBaroxK9fpI1C2wsI8UkQuBwHvoOOWqrBL1lI6m6CedUkWohS0xrAVsYnOW",
-	"k8R3k5TpfpDND1SGBYZZA7SfaQotHmj3uWRL52MMPCe2LqqNRwaXJFbXcvqnzUMBkiZhxSQzBoeBgPes",
-	"NzkRKOWOEVoXtTKJq/vJ4XaYmQRhx1M2umSp9QgHpq1gqAuqfGYfuIQs6EZ9hg8OPin3hPV/JeCbd+Af",
-	"uLmcn7+6ww01DfGCVCu8vc217mUU85a/ySG/Fl91C1wJEAJ7+f7hwYOj/TkFH8X6C/YaW5O9m7ORBtQI",
-	"D1IeK+eIzmjr/NaVm9aaQbYGfGvEbIz2TO1KX7djl9TdeokYoUy4dO9rqjDAi1svWVc19Q2+bb6bSsEC",
-	"UMW1MCoBnhDgyCL2SIMgPTO8R7mAyADBZKXA3SHWTr5iua9ymPTIQ3wa1ndEnKiP8YcZzS+ZuQKSPjm1",
-	"3eVBgKqonHkO9SABhgpSGFPDEW3gnTlUHynke0U+MXvBzW09SOQnG7tC2+sm9xBuKg2BhOGm4oJgaeMq",
-	"riX1TM6y+cQ0BUFLharjJ/3tv/6r3/2Hf/btP/qLb//kL3dWc7nM5I5Me6k0m1nQzuDOiCYmPbye2z8Q",
-	"MlqRqIO7AweHIDFuMfrkldREywn6rvGO8iW/ze4sFBu4FpLqImRywsW+E+W2tYi0TlbFgApofqmCwCkF",
-	"26cMrO6Tc001V5qPlEs01oTOaW6lIMRMJhbJAuonpDKIywJhwEtqJOOXDMKz4ErqkUJkTCmrW4P85uQq",
-	"c0kwpZWLtssUw6ArUYlbs25xI6ZIMWLu9vRQPkwbXb3fKUggXKLmuIRyWacyS1Uo9FbRjWpS71aRC3WE",
-	"qpA5N0v5O9NkHCjbzjWZZtgdW0oRYHeY0CXmTg0jZ9uIibL3c+xpr1d9pisPglAK8/DCXuQ1gImc0cxI",
-	"E0lFLg2yLRBezsgkuM/7JDEETQuMRYy+Bzh65qIYQ60OoVl+5dEBasfNtTUAm4+LNUoqBzR019L/n713",
-	"73Ejy/IDv8pdbgMtVUdSzFSqHhQWM1mSqltdVZJGmdXl6UqZcZNxSUZn8F523GBSLJUWM4YXaHtn7THg",
-	"XSw8HtttrLEDwy8svDve9Xjnw0xX9exf/gqLe865jyAjyCAzlSnVEOguJcmI+zz33PP8HYeOC9ioM1lG",
-	"nsPZtKKWa3jZPkQrglLGYl0Y9BI3qw/gDCJ05n04JgKS3CeUJPqymKV9h7sAH5o5tPiFyI0sltPx6tXF",
-	"pNCDuEKgDEA0GAY0YSREKtk4zbLUQ9FvUePljGecqtpu8XZ/xKUUWVOjvRykw81wMy1MnkNAydMLYTaj",
-	"HgezzY5FPxeEh2EUKJEwIfv5HGKHDGvXIyPScM3i9957LwYgRItynmr/KwwfkTNHkMgfj4piort37piP",
-	"d8y7bUY5yahl8D5cf9iCLvicTSVFWeOlohWGv3KmYZAuZ9aaLihPIxdjhfhxXg2G0UQwFCMMQPwgLYsd",
-	"PXlXIyg1RCm4hEkAAKtngugXC5Pdis2nHnyIb0NPsVHuzTzaIDjPY9+m+wnXN65q0gjNS8+RBSATUA7n",
-	"fdyuAAnec+W+kno6rooEO7bGkIWD+kNdxk2AqiPSR1QSfUNklyp4FjFgRbkYTAHMHUoQeTQHery93WHa",
-	"Jk7BstTeej3rMT36uSYs6poiLQ45kXjGDLLnhgLXLUSA1JWYiKnugcMiWRFX6TklFAYCaPwFqAKpsPoN",
-	"gzQofR9rTJckl+W+z1OZNDHqivxT86SLuw0CW1e9+pl5mGJd4eXUKAdr38KnzPNq1tOzlNzAC+W44Fie",
-	"iQzgZ1PtaC9YLBAlpSLwD9qBeot/I/XPjGnGc0lVNZY2TJYOwoBnmUYdNdXIHKIgYyemAu1BozGia/ZV",
-	"nlRXlN5suBZXbtWCP0z1JOPzJ+ZR6+rnFzyFpi+FM7d1aW9dNCPL5+Rq0ELI5lUBJirL2uyLCWyMkC5O",
-	"DlRFBJXHswQiZEBR7a0NSmRe7k3ytC+apKhihX9MgaWXQQjZvwO+RRe1DpbW/pzdisdKpoUyHbbtt/Ht",
-	"Lju81zEk1Wl3Du+12cMw2xb1vb7ShUYj+n0fT0TxeRA7SLcm3LqW10sG4ThNEs03trDQWmnysq0mA++Q",
-	"2y4KwJdjX1ftgIelBkLRFYjKZtLVVFHbiFjIxLSe/o/Nk28kloHa9wXx1xYpH+RGfcbsEJ9E5uV9aEFA",
-	"7a+gVvl2VezMSva+VnItfZykY/Fz85wFV+jpWsfYopZS3mgPaLZ6p+vVkW2iBW30+ppKucnbHFm4AhKC",
-	"IAKtZkMSSRD4R4GAXkgqy3BOpqCVCiljUVihc7XAX7xSFgjE5Wu+JIgssvLSJefUrkBgpOus6l7195bn",
-	"Q5FXpUsUu3ACq5XbbQMl8bA/MjLJQzIi1dTfBjQovAuNPvZJKrISRDeIOC671+hYy5iGYICszN166ltH",
-	"jHCqKkHfuRx/m3NrGrLH1FCOfZIQxuNm5zLQymuHYyiAnqPOdUlHsjNu1mOgyVfgX1UlPawcysDsQhW7",
-	"SjWLi1Eu9EhlSRzYe2rJu1lM0Oc8P/9Mzb50LdAXx9TIKolsgz2GgmwpymsigWu2cfG11ci0blE2WOmZ",
-	"ldGscE917i7JAi0t1J/LT0lLW7BA8skkRoz++wHYvTkGaIyhbBAb4wZpGF0WZ2oYRyxOUjkseHZu/lbc",
-	"/Hcm+iNemL/EmKdZTBaYPT0G/ACepfOptJ8KIftCFvCx5Bnhk8k6l8hCUCjf+7oyHtRQHtSf2QtsWW4Q",
-	"1YltWn8q5o+Tyj13v6OlZPmZqDXL00I8ldkcBQ/zUvGUWIMTbKkO+IpMkzOuxRd5Vrrlp3laiYNO1pva",
-	"Co0L4VfLlLwQqI2BCxWV3VRSDbVOvhFr5l5GX6uwGyXVqC0+lXmjIds18sk2v9BOuai0Qo8EJyv0suc+",
-	"1UXlD94/XoeEuNmocwuUXw19XZCcXJX/kQ7mZVDsc2GmOxrzPso+MuF5sjfDsEpdsQQL/ITarGIhZfMg",
-	"Qgr7w/h+1OAMGLHpCa+L/nBeb4BED7GmIBVMilV+3BUVWSrpqyqWzQnqfGK0Z6N02NbDYsJhBSgAav7B",
-	"K0PIryPDIW1QxQOViDY7co4Tq/W6AKCyR3kMSjo4vMXLosrGaq4nNS2OvcHM85HqjLWaetohd1vmZeGK",
-	"VlGB5fYVbGYoZFHHMWt4SS0DEL+c8mxDhuUyWTc6sfYKqTzN+ZhLOpjNxxFUSF5+FqEgNmmwinHu7oXd",
-	"vfA9uhf6Kp/UcI4rY3v2yESOUbl+q2YFkmsVkU9lX5zUxAwJeSEyNbGqU4Q2z7Q/YqY1kpw1ywVAAlk1",
-	"YG4r7xN132fxIFfjuCZFBEe2O+m7k/4OnnRD2KVbq5aaR6pm8SdBddL1HU7Inu25xr17d++tL3c3yeYn",
-	"qtlIt2dRUatAIcdhAxQ8L8x3UHo3S/uQ4S+N7FtFu1Opp2eGCZ1ZaWDBtSkp9iF2oQYQLftZqou9L/zL",
-	"cVhWP6xvSmVMe2ny2ujqP3g11SKHT2hq+cErWJXXcZt9bjjcJFfDnI81e/b0+ATL4rBbzz95wD7s3Pvw",
-	"djny0QZl0DftvhrfCSb0O6bj/873vwTD0ak2cufWUbmazIG8iB6raN0aLCqY6U6WvVJZdkvDSNEfNZSA",
-	"7XW1eDbmEHeElB9SfZf94JXjyK8j9oNXWJwY/qQrDv62pGn+tjBi8EFIKGjZm8r0ZW+ML2I8T9tQJ3zG",
-	"QCL6Ynd9767vd+L6Xrk/K24q3KbNjDRLExiLYqSSsHdzzbSi1o8fmf8+++Kksu9fTgVizW3fMx3WSzRS",
-	"tZqXERymzXifL8my7eQX6Mv0W0VcmRoucxo9UrMHPoO0IsB9qR3Fdzfum75xdzfN7qZ5610FG7jW3jgf",
-	"reCBboRV8w98mlUJDjtH4O50/80+3bmrmrE8zeQcQyorf4QuV/74qZg34xrfU2fkq/2yI/Jx8na6Id1W",
-	"hhsXbP86RyQGmVQwuVri4ZPJJgEbO5a7Y7nfI5abcVwbO96vRz0oECRk74vjVmQ+/+RT/Pfky8r9Mmeb",
-	"DLzHdmFsa7D7YB3PU/g3EegKyyuburpgBuIV/mwvL99rF/92vQie2Oe1Q3gG3V4Sw5NSdG8cxNPO6CpQ",
-	"PHfZrLts1nI265i/LFFM4FjyJHiZdM+/EUmZUevl3lDtOW6NaTftJ/THVxDP/CJ8bC8dW+fshJt7rDVM",
-	"i9H0DByBik9SQEUZCnnHJfG8Dl/X5+lkT03wCO9NFGyRv+42yBB9ZgH53ro00bduVd+hnNW3be22SKDd",
-	"Mut1lyL6jpLItvmqb908Nks7XTd81Buuc/xvPAl2q7TTbWDiX9fK09sBwtamuNUhfbAxnzNdpFkGX9xn",
-	"6SAAfIXwR1/jfyqLq8Aq2OHb7DSCnUawg2nZwbTspMy/gUAkbyHoxxbyzjqwhxcrJJvrNfHegHn3eSWi",
-	"K6C8p3l/mhbsLBf8nApwluv54f0BlaZdmWks0Eih2K6INbw7y5UcsnMxj0KBBNpwJaHRXwW1ADj75VQV",
-	"3EkQUy0SNp1YyLZRmpVY9kzl57rNvoTvsS5ArCZCxlH4FF6ABIxuYdhjKHob27dGPBv06FUL5m4nDJXi",
-	"lRQBtC2GWbF+pjQINPctiC0zbWiAMgFpBIBdATeSayiOa4QJYilqAJCwgxQy4c3tioC/eEhi37rD7qzA",
-	"pCmTqOndiJbLu/sTNWNqUNCNs7TPEyFFwnRq70TEEsJpDqZZgKLcAFcC4emrKcwy9B9qrPUZsTMxTKUZ",
-	"NfqVAbgfCbrepWY9R2bcrajldq9pCUShi6f4qvnzJzwbwMcXkBZRpFlTZJxFNlMgKAotgG0s8vtSfyiP",
-	"1wN6L+B5c0TzhrNixFGpZAisem2o3CV2vSx6LUGBqMEACT0XRQr1+q3oZaUut71mEmowwIrwsMrNNhiH",
-	"9FS27OieQiOW/VFTbuw/S8Wsgt9z2TNiR1X06TpkD0dFVXl+CyApP9QOY7fNnspsDlwDC25Y0CohykWV",
-	"2o0RSGYrSlRRHarF0YBqsN1QVpR1HM1XFnOfjeYh16WsRrP+Dra7fSpP5R6LperBNWHYplQ9QPUkDJpc",
-	"jHkKzAQvEiP1WzRQI7wphPf3xUuo3T0Wq2mRc3kOkC/c3TCIQTUEFCPDm1VegNDtEJTwZT4SPHGQPPCq",
-	"OZIjnmBZF6OzEe45FdWgp8LaGxOlsrC6AbSMGNQ9PPPlHvAnG45Dk6nsZXnABHqzNGKz6AR0A9leJSSj",
-	"ckH5uM0+UTnOLbHVyXAgzuIwteiGp5KVAA4jJydQKJIyug/PhVNnsLoC0BxcXO1TGbIG4gq6QCZgaQL/",
-	"BJIAqK0MUavc5raiFuyVIdpwZZuWIRvNkZV8OZo/d51/OZo/Ub9H3cOHT2gAX47mx3YM5t1gGF+O5kc0",
-	"ki9Hc4T7/pjGshKpx7KlmrukuGTF9bKlAPB1EXLwakusu+JaUeN4guLa66u7Ti+nDAQlhyqWKp8C3Kcr",
-	"TiBephqsepmFblu+fbYpvA61qnpri3IRxGCaZexMEBS+i/ijkiDlPYyYyLRYrHaxorJmk9rvru3Vxd+b",
-	"aZQnXJ8H+uSbKRh/DBn6Vx8mdJkonM+AlHBklfkdyyE1LyqTp65NQTUjtVXPFyXJCffmYaP7tVnMJ6m5",
-	"r0GF1FT4BUpqwC2YjFOZ6iLnhcp1m8WAjR0+T3bSyQR+JRuvuRXB3GS/ADu81Vx0+1TGk6kexV1SLYtR",
-	"rqbDUclgBa+UK+G3WaxnQkziLuq+M9Skx0KzZCraLJ4Zxh13bYmBGfLfCehmeK3nPDUqIdZOMeOgAMG4",
-	"yybTQlOVTsNvgdfiSxMwaBUjAZUEbEhhG5RPrTIB88htUZoJ8H5/6Gy1lsz5ZuawLuXrmE9SczWZ5W0F",
-	"Ia1RyyyUuYjNxFtRC6YIJbax2iiiXZrtbl68/ujZY6pR/4D6g799n+bjM+wX6ttT3+bvL6l/+NuNAd63",
-	"4yhR4Sbxbo5yS0UnP1y+ro6Ftq64pfDjSkBKuE2NNMQnk6WqorwPJTzJyZJCgUT6Dgvm5KAZNkH8LZdk",
-	"rhkDPQQkgvgkC4NZHgmYbbPssrXWnMFc4wIyOH20GhDsbV1NaCemMXlYUHpva0Rks1dQPqxG4ondA48T",
-	"uCQF74+Y+3Jp68Ycz1IoA62POibmuLocMpJhPaSBOV3AI1rd/aUUJfsWdbZQRp+otLRXpbWpZuyw9Nv5",
-	"jUPUjjKOwyXK+IZrs0Gj3RWtNlxUN52VC3V9Zmhti8Jf4zWPLvA6+My17gp4yrXyOmpR2cx1L/4EHwvf",
-	"9H6itfN2T4bv/3IqpmuX7PfMQ+FbusGNMg5muLDU2Ck2U5qCXwkLz7dyAx5gBerLBkbvdq1212qX/jpP",
-	"eLBu13bEg3XYqmw0VkZ2tTlrbON8TJ4m9+AqX0XgjT04XFdlvTSOsHjouqGUnr3SUYSFTatHARFEK+tU",
-	"wxDDhqy75XLjtHVOyztW3+ZH67KWXYOLS38VbS4u5CXarCmBV1Ey0xrWYAeCMnw+jzKswlcqvmc3Upvf",
-	"of3IRrxhCMI4TSQY8784ebByLz98/3CxhH9tyIF+s2fw/c2G8WaO4IaDaHgC9VJA49oTSDYH5wR1br9L",
-	"j99WRF0RMxZUbvW1INvsqfl1lmqBmkzzsqnsZKQ05QXPeFo4EP1Us2KaS5EwNRhQNCOFdxrlTUmBIU1w",
-	"PyetqBHuyzGFoJQn9yxPxzyfwwjPeP98OukyPlZyiOGF1h/iPBewLeCDuWVtsWFAqqEt8IxpNJfcjqyH",
-	"wszUWUjRVaQL6yuCEmymqch6Ss7m5HiDatPLDhrSnFPNlIzAKYO+LJwHOLMi8tWA437Rm497YuuRg/cB",
-	"C2VDTc9hrqYTojV1YdRjszN+B92FkWv7cDg4CNMA7xkuj1Is4/lQuBK2Kzxw0DSnVnGUWAx5xuc+1BID",
-	"E838yJFNK3mfDNCwqrBX3noHoVl+bxdcUuQTp8DeNvss1RRJC8qaSJgUM7NlMOmIpTIRE/OuLLDSiOmy",
-	"XVkiyF8TH7U/Cq+KPfpiCTPk2NWw9miGWLu6xzcpWbBGuz0ueF5sp217K1SjiDEI8mxuJ/uJyBII9Syb",
-	"yfZtYJz9vMZW7YwQ1H2lCIprcG1itulOJB/bhLDrE7XDjusdBpt66Ghlm/rncBANXHTNnY9pgfHYNtCs",
-	"0gOpsePNWl5MMYAoNuTkaQFue2rWBtuksp9NE5E0qKpC42noYQyW7VIUuo1H0OJOVkrAFdHM8HhNaIsz",
-	"zsJTLJ9KjbH/NgvA+jjtsocbu1Cpv1lkS60z8UsKJbG4Ja4r589c7VO8Av+gbyRY5Zr9L4QRFb+QaVET",
-	"CM0xQJn8Qvc9KfuAfbxN4VYcpJlgPJvxeRhKFbjbrWza0OViBva5f9t8PHYt0Aywzv8yAVOIBcZ1NSMy",
-	"QuLoSTHz7y0cbC+ZmUv82aMnDx8/+TGsAFTGk0YRsyWCm1VG8v3mosjnm/YMIaVc2j4b9pirvtDadLrJ",
-	"AtkCbM3fWSDQ5RWunn3FCBd7j8o7XEfgSB6fpMNpLnRloF1fZFklD/cLfib6RgR/cPTkwaPPPnv0sGGN",
-	"s4ynlcWlQQZxMW0Uu6TU+X3GmVmFlMpGgiSqDUUBNEmDLksYOOVOn4u+SCdF2Z9MY+BpwrRq2MUUfS29",
-	"yb1OVTYdWAhAJ0klOelGPBu4EA1YVVpQq9GpnH1y9PizRw8jX0m7XHkUfL9wwpKp2K5iph/4R/fKQbbb",
-	"NPHRlk0g0TahNlyRpmHPWG20V9d8FcmZf0AlxLeN3mR3AbK3UCZxxUAd6yESbToyUqeXhvQIug/ahu2d",
-	"mNtaQiKSYPAqqmfNenP3S32aZ0nCDDp2BVs3qmhqoz5W7ygWTYXUyabNUqXYJoSyWQlWeSkeYViUk234",
-	"3Ig1rj26i9Dh3yQsl6fFai7i/fzLLMS8TZGiGMaJZgNgum+SjeCot2Yh9Pp27GNR3HfEF5wzf++EZOQY",
-	"zzKviIJLMLxByrQSnK1g54LlCKa2cEkssN4FNrr64n6mUgwY5Fn2dNDqfrWMSlqtffnUDhswCBHAERup",
-	"aW4unITPG4r7i+p/JXbqWg11QRJ5XZZfn1tf6IIQu1h2ZLVWonLR0yKnl1eppPhUuXKr0ZRquGqebhKO",
-	"5GZ1jC9WoUUXYhJm0+DutKKW2R4wOMxrAdhcPl5NufKvKRklQTVkuQ21ZY4N7Aa8TxMoF1umZSrvw2ry",
-	"vlYLkVWVrtk+VKaFpYmei5rkjNhH/sQRi8mEav50IenmAw2iZ7qOwURM92FE0oz5yknulM6XalsSNkWn",
-	"GPjPIEsv8hJPGL2FdbEwSJhCHeHwoBBFCURo67Y18o0wTyiNvqkyNIJl4KBA0nBTCRl/0EnkE2RgpPhI",
-	"mx2ZW1eYF21IXKpZ/N9idRtO57zNTpZ8K+A2SGXYZlwIjWbtxbWcjXgB+ixesOZbluom0WoATFKVkaX7",
-	"qO3dZ+YAQbgo3syUI+mCThe50oacB++NCsaD+dbNG3L8euEInAPqK7XmJtzkCNzEmcfr5boP/lQ/lgO1",
-	"PM8STbyqC6zv2eUIRcn99+sMseaNZiWUwubLr5bhUlZP62q3sTF505pWUPb1bW2o8yxOvSq9+2E+Z/lU",
-	"dhdc0+DXJbMVm0FaN+TcOdm95LyzfkFff1/HGyUKVsW3TGWRV8ccuzFDzCw+aAcyGRkGjUw2YumAnUtM",
-	"eq3AJL7y9JurT6XJ0VVXnUrTZl/S1QUhIJH3fbrkX14GHbeuU54kdjvcz9YVDyqK9tmVVWtnA2bW7I19",
-	"LNQOF/TPGqZRwlBe1UOw3ebCetTeDzVaP2JwHycrWptRzAP58hPRTxNBF2AJMSAt7mM1ewiAMPd7ya/s",
-	"HEcsrcbLqbeDlGYW6gN0Mm/pkcq90HDb+6yQqvi50K26WA+qlLSiR5+qSa3SUlgMFZJmDDcGaWvZpR6A",
-	"VXU6pWCPPpdLHh1IcqGc1g3S/WxidqXmcqmsr+XTmiYh6d5nhh2CjMZZgku3Otgb8NWStL+WjHNhnhKJ",
-	"9b22WQxct2cWLcw87ntenBZMqpl70qj4cdd8i/z6jGx0yWIwjtmLqgbORM8Hn5UbssFnHPIpctDl3Hu5",
-	"mAhuc4ZtwgdySeJBwEB9PnIMrLd3LuYgyNpcEcy+YrhMZ0KXBpaOp6ZrGlgKrQYSdAjPAdGlLNZj3fZB",
-	"TjE7F0aoRcMpXGNnwjyHEU2+mgHyZjvxXJibVSQYfYR/twP/md+kVtTy++A+hGvqvsQFKz1jp7ce0d07",
-	"EInaF6+dKrHghA+rBAJZ8H5RgwoyNmfdPkJHYMhGKkt0QxcLRDwllLLTzEpS8OH60ztEkKmldRli2hjO",
-	"qdR/zZL4KPelAguiqfMb0euaPj2VKI5UMBuy58c8SWKHxkbTMcdog2SgRaNYkpBxEYfqh7FyXbaMEkrW",
-	"Osi/0CJ//FAvZ5atx1XEKTTu4PXq+V2XrudJ7TpVgRM+vN7aBCd8eO2FCSw3qDapurjfgg8jNpXpL41Q",
-	"LwlMCLUP9tjC5MBpy1UWxsnTzRnfiQmRiCJxpWKJovAKeltPeB8sOWoKwl+5MvHPHj/79t/9y+9+9efl",
-	"YL79ZrlqCLhz0IF/PvjkTvvFrSUwHvvbi/dqX3tx+3cqowLtzl0yq9zcMjde2OGED6+V5K+Z3HVFQSAo",
-	"XNwgMgkiATE6M0CzLZ+bJ5SjC7IcPgQEfiaEtIZNkP7vdsCIz/hQeWgwDNL1ccB62h8xTugvV5BtXBod",
-	"6SOLo2vWxwoVPQjJt6ZhwzBQMb9PScRhJgHCyi15tcrlrsLOQ9PG+rFuIUc53+A2b82bKFAP7bPBe84q",
-	"uBLfDZIabFi4fZU5YXZ5VFPRq/MkgmJhQ9oBlhjDMhH2KB0LSvyeBVCAI5ElHmbI7CycH/PTxHyVBEFz",
-	"0H7gSyhGYvs0cfFyIvpFD3WSdCxqN2bDbPjt2lgZtXlS5Z33SGDlWM6tFyR0aTTknVCMzNwpwfGr1d7D",
-	"hxCh1c4E9vVMZEoOG2ozYGjq+VJhtQ5cSFBgMx54kO4zJQky1rBTRXjMXIKSSqiU1vVk8QAsh97I+vaJ",
-	"0Ws72CDYYab5EMyLhWIfNbO8BcF9q3AnSoZGoxS6dSXbEJh6iyITZAhbSw0u9qH2sC8RJNoVIBAPetqa",
-	"EnOhp1lRB0RnfnOxSXDNCUQkzwGVDNhgo04K4JHTuovHm/zI8q4pbMdZ2JttYb2F8WR7w2IUmIqDqPdG",
-	"w5FFw021QYdmTy09bL2pFrN4/YMu92b9o28eVypqFZVAvDYpr8r8VWlonk6SjQWHqRZ55Zn/BKQe7z4P",
-	"eSvZMEWOgI3KnAqRIqZ/q7k9q4Qm4tlfifN60S2wf9H+lU9YFSdzB91JFeV7sCRslRbQU3GZUS1cYgFv",
-	"LgVlBSIf0SXtcoVUULre65SAh4GotnyoFqQqf5wdbrqLqEQGo6nOpTds1sWaNUsOCIYILZjPX4StuGlA",
-	"zkkphmzdGYGAroVQLMMbexRbt5rVlPyV8AbBG8doLO/xIvZIRebACeBGciF0ciNO5Jre6GKjMVpTNE0v",
-	"IuZobfuIlYzJSCh3QARwxGaQpyhtFgIKt9YJCCIvzdO/nQLkWEQqzqoIGZSRvaJHBnUvfOMglysQbLRu",
-	"EMJRnzmPcgiFo5oBBHvIKEw5gNVFFw5MGY47pnRRrPUlAk4vNb6AENvsY4vgTJGyRdAADlmqGchX+CmY",
-	"YKirSHWmkjnzsaaXDWb19Bstn7WFVVjctWUOVj7812mscQznum02jytu1BhuPpL+vzh5wBLAv417NlLs",
-	"i88eP7xPKm6imTYi2tmcuUvCmhahnYPOwd39g85+r7P/kx//9OBnh192fv/D33v/55/e/fzekw+effR8",
-	"/2STNOLO3kdHez/ne1/39l786AfrnJxmij9VZ1WwTUWD4lL0+hE+vKXJw75zVl3MOqmNS/Xy8EJq/y/U",
-	"GXPh1yjsuzjuUOy9e1Ap9tZmk9T16asnnAkqBpCUyiZIxEJt2H2aFSJvuPSf4MMYwpLqUc1l5ZI5zdLY",
-	"J83KgA5WqMnkEsz+F+qsec5pLsY8P28msp+nMK5GGzEDPxwA9rMkxd3gWaZmAFoo51AGqNkGeFXBylT5",
-	"FOyDLb/KIMXisjUTrH6qzp67VmDjXEM/VWfHtq3Xrl06D82u2g0PCJIY0yJDH/ksJA9DEnQmm6zXAnsl",
-	"YogsB3H07LbeDpmOtt/nIJ3CaQgBcyitzILAHxJ/HSv3jCrYWWQTPtWj+W4+gDc17t9zfFs7+dgfzXVe",
-	"2MWDCpIk4otwCOWNf/zohN3hk/TOxf4dPdZ34Ne4zY5gu2yUjhkM7ah2iay477dcCZLO7dJrNGn/HkVL",
-	"U/+K8PLd64c+5pspifXRLu/R2NCVbDd+szQO+1bzPIWyWf1q1KufqrOnMpuHGhZ9tahkXcLEumjxXPXq",
-	"M/PsEycWe3Pa5q7OGuCSLUpWOavO6hJU8NS2ph2y1DRBI6LzfN0+eej0Bvzyvt9Le5VRuHwLPMs4p4zL",
-	"qmT1aiEjLL9Yui91UFGQnAFgJYorbXmNrMarrmdtVMdmro5foCTfaE+WCARNb7Qaa1bx+o9BxuVNHIMt",
-	"Q6m2VJ62IBWK2kRbJIoMXNqATO8Eh0zjNZCQhx/e+2At+NyWyomX+leiXKM48hwfXi71URYoV27bNdPn",
-	"tdPm9V9GN3ITXdU1dIV3UNSCqm3V4Is5FreCcVGUfK7GFo4rzRGQKzQCfeVmsX9ATbe6rVz0hcQM6NSV",
-	"HbA/WpDl1y8axt4/My8+HSASW7OiIeXlcXOu26frJcVrJ8O6Wngdq2hFbJ89e/70waPjY/h04PNl7zr8",
-	"j8MS1g0pFJ1oPzqI7kaHL9a7ZGs9Ns+cFwg+OfcZfUHlLenTJ1bJNh8eOJQC0FxtqZ+KbTRKGn1YuT/U",
-	"xAP3wpZmwcYWpVT3zNVwIeplOKfApprF+HC1tJZxOZzWFjSyv0K4t83lsuH7cSlpbX0yrzlQI5VVp/fY",
-	"IFg0AFR0hYUoADm0BPXnUn8BlAN9FEak4/lGNSkm03yitKhOJO0LWfMLuEIbKKzHQiZWW23u7G+m5tFa",
-	"hapeefWqF8A+VJPtGj5RXSGyyLnUma8mUi0v1q+95zjbuP8vRK4rEYwfYO0hGxU69GlhhXhZaJ99swqd",
-	"eI3ND0TL8gpWLHt4UkNaiQLmUl5mS2ueHoMTurDizjvvTId2SRbOWn2oQCX3X2Jn1XWW7c8RO5svgCyg",
-	"ZdoBBoz5nFGZRJcPeh9cBJCilqWaDNcaijSFa9PoskcjmQdivdvpLJ9vP601Ga/3WfzKbOhrLJLJgqVs",
-	"syMM1O8rqQGBVw1YJrBaVyoxwRKajFiSDlOjnsS9OGJxGx1l8V7s2gA7IwXiQ5w/VI+2EfmlJC72cR7G",
-	"63OJEBOYaEsgwKnk+RwmUA7m/+7v/Nlv/8nf/f/+9R/99b//w9/+iz/87n/996+MJPD6v/7FH/32H//Z",
-	"d7/6c5zsYqg/oeVvZwCza33NIjv1ev1iO3Vsszv84vtl/7Nff/enf7lVPsWaNX6iVurPZ3ObFzw9G6dQ",
-	"Jkez/kiphfPoUk4Qgrp0Du9DqjVWs/XuPp/RDYjnWBjZNrcXOzYbpwkSvVfojSpvOG7Q6DC9ELJMuZka",
-	"pnLPbkNDb/Ct3+ne+p1uySf8zelpe+mL0nft3t6L2+WP79Wln4REdlk1zcqeN28udLPKeR3S8gXPplRW",
-	"D8KzghtmMdmffCjBxRZ3gUqgyD7vj1yaL8QXU1HkI8lwRBDpAsX+zjCFOyCfVFOCryaSm+VpUQjZhRuG",
-	"6olD2d9O54MYCgUf4Zeu0UWg6DicSrw4F4I7iO/H7EwUM4Fuw3GbPVE++YoJ3ecTw6HNg13GcbWA0k8l",
-	"w9zIVGINfilEAjYrnC3M/oheICy8s4zL8zZ7Fq4xZHLjU4blm3MjXk64TERChQztybGstbV/cPfwntGq",
-	"UMRrffsX/+I3/+nvQRk4KSiErVQ37PDDZkXVq3lSvQRY2R1eMps0vxD58wJv/VJZp+DqdzE8Rokcqj36",
-	"+hdayfZzPvvcMXb3654+Tyd7aoJT2AMwHpHjQpROCaGUX6rg1OX0yxUq4BNVsEINUQ8seTM3VAAhg2ks",
-	"uAysr04hpEwWq/0F+3r33moi4ntfv3h1EN19fWvvq6O9n7/AL+6+vv07t/ZuwTevDl5/Y9gxfFvFiMs7",
-	"ajtrP6E/vsLHXpT2Nh1PqMbGhJthtoZpMZqetftqfEfxSQo3zVDIO27sr5uTRqA9NhJR6PFQt2yk4sHD",
-	"l9U7V+yyKGOw+Eya8hYfLF3BTbiGzf78qz/447/6g39UV33wrdrXq9TAm51xfLxKP2/yPsINLKvmK98N",
-	"ny0r1qspS8if0aPVTmRL7Lm4SMWsQgFwucs1xicgL7iirRmotaK+2AoQo8qKRMtpZo1NYdaY8H0ygF1R",
-	"Jo7bqhUYPwGFbWp48aaVgHpK+QsLpg9vE3Hb+2I9sW7nBQ0JaKVWO1JayM/s05eMfXEyezPlGJ6uvQ1O",
-	"wivgfuBPjXB7lyvkX8O10IS93ICdgfjaTZgannl5YwEZUxqtIOMSM0khO6JUQn5xxzpbWR22Ox9vTOS1",
-	"Hg5mFL8k1YbkktgoiVb0jZBNKk2aK0QIFFwm+j4zpBkUIlkrJa8aeXio3ymhsFFP5tmSVFSzDaXFdHGE",
-	"OR+ATVz26ORgyCwYx+2mNYwq/MTccg+pQfjwWD63jcLnI9syPuqafxuEs7JfpdGr6nJS3WIi4zrPxSre",
-	"c/2c9kZY7LE9gxXljAJkQMRD5mdqSkWZslQX+r6tt+JuSnSDjPiF8LUYra9nweZZZtHvH27FoY/XX+/L",
-	"NcVgeJJwzyl8YyYpES2wBCyqhn4Cv/3f/p/f/L//47f/w7/59h/+p2sSDoI5L6UxNOM5UetCpUnzjFHq",
-	"zvIf+zlgQfYrx4XcO75P+9XPqO9gIidCF5e5YpuHlr9TIuslwry3iMl+t+TjUnmscJ1W8bifeUVsgYwu",
-	"ndW2vGxTDaVaFdOCUIDRIR+mMPNi0bC4HhwmoOCrw1loFkJxZQEQl9CIvYJbEX+wNnagFBkQ7GADqrkZ",
-	"7y51fmNO3rD/K/L/OSvazbsBdfHoQsjiIW1IBVwDLzhY5GbibKTUeRuqPiwlRdGvTZMkF8YbvF05zHQs",
-	"fl6ZI3vkcBQNE3589OQIBnzGdVnMOtIpv3M84nI44ul2ucZ3flSZbUzDy1IpYCUr8ozXIxX1leyLXIal",
-	"Wn3zm7BkW8xxXYT9SDgAfR9nD4ATZ2LIJdXB2m+GobOW/1cmKoeg68sgYoOB6Bfrg+knKi8e4bPmrYta",
-	"q/B5ilAE8EibxQhzDJDNZbAmX1llyFPpoe9Bfg/Aodssnspc8P7IXCtxCWZGDRg/lSWELx/4AO+IJGJa",
-	"lbumxEQLdR/kqMJ4cdXC8Y54QtBvUEaUp4WmUXPN0sGpTAtbXHR2H6zhDroJ8jBok20Z8zjEsS4CALsy",
-	"nI/D/7Xl8y3U6EKZffJR2/RiRN2hOmI289ajQASASgRbRX8DBM5isTEEoaGHRQrVS4PdKJc1W4FfXSnt",
-	"wzF+7sdLn92g4fMDN3L7sx2+fd3Ngb5wE8H3g9nAF4/clHz/MC/4+EVpcvSEmyF8PvbTvHSZ5EsWM3Zu",
-	"mJLa+EMLm+UA+nPBEZVpHlRhNnQPwUHsjPfPo/BcpZoFuxyVj4/jK9S4JVcEyEEIxsriC6h21bJo+p1Q",
-	"4xx7WMW9MLuzl06qW3z8zAHqbdJojQ0OrpEFKCU6mlUoZfVsvAgi45vods5Ws3CZIxeOWnXhpnRb3kAd",
-	"nPJFfZOlcE7U5FktUOJJGSDRVyrx1EJxfXC+zKnQVNsDoJmWUDhgw10a3EdBAlynihBOGmo5G5pQFyYJ",
-	"odmpJMRJq7dgdLH9RLFY4iXvF9m8Mgxt2XEKxdRsHpINsOIS+1FStMuhUwKKCogsUwwjYyM2V9McoWBT",
-	"zTB6trUcenTQqdjYL3RVoq0rIjvVIrHO3P40z832hgUmI5aYXZQJGytZjJbE7ITPG3J0qIfY7FGqodjw",
-	"YRjXFjJ+VaVG29yL6pXMK4TpLOv16wPVw4xmOBRaCF0u6eQSSJOxoT4AReXmKkpIYHXF++iFSveQF+o3",
-	"xIxuDv6wUSaR7jnjZkXKf9TKVbaWrT1XGCtTqEkvhHFdec4DRnYJWMcmXpUv7HOrckEeS7N8GutT075D",
-	"+HKbHWPdI3AS0vsx8hdOz7BCsUQUol+ARkbnk3JK2ltkjbip0QY4ulkAlCxT9cIOlHc3DHDYJMsD604s",
-	"wF68f7hJZPXvLoVW/25lbPXvLgRX/259dLWthtH0BqdZlLI/7nUorp4+7y/f6+a167VemR6v3WTlOr2k",
-	"nQpY740bp3A2VxF565n1gt1nAzfbWuR/LP+i/dUD2nVQzeM+ymopqipmNTwoleEOLnmtQN2a2VCOdfaq",
-	"VT6FUo7Dj96BAMy1N9mEaz1T+Vr4pWf2ueu7/a4qkNJQ/pawHCtsjXwyobrdSF5ApKlmZ5BjViif34PO",
-	"LeHVCjQNGrGU0MVBhJqzicqyVA5N0+1NrKqXOGsnQXUNOxvQn9G2aKU4ws9fmpZ7euEpKvgAISyBpAhY",
-	"l77VZWkSSvQEqXsQEaCoWGNm1BkM1ST7H/jbeVhddHNLdM1JfruPxuZC3hpR6kXtubnOK/7ar3e5lHKo",
-	"57oQ4x7fPGdu0d/cbaN8V/N95U8vbld8915dCkcAy/olT4sqRRkBhQsF9myWDmyJdDBEX/AULpT7rFMO",
-	"OXPGjbudddaNL9HXVIf/sOKG976AvpoIFvMsixsV9HkDiLFrKmFjpfnGAh8YxGywxqLUN+CpYfI9gCKv",
-	"q0qU64JNlDWTIsglgZe7yhRK2gqWXEOw+Pblasxb6yb1icrHTwd2u19HLTUY9NDkXGU4mLvSKLO06AN2",
-	"7GBgqCwttMgGXRYPlRQxu4WWa3AP5ARDJRJ2uN+5HbGYFitmt9KCFUqduwL15mIYpBcCKlPdblSTQxXr",
-	"6GZ9/IMh1bUCiXmotFTN0mDoBZ8Fs5X6n2eVJBzeGAt7tXAOzZONDuImQReIHG5eXOofTou2pAz7zM4E",
-	"kL/1GzYDs7sypzkdCLvdC9aF4Oo0i+24Q5mNBLASwUFZPP5+WRaAawNi3dZEQeT0sUpqjOKAHA948mat",
-	"jeil2UhwMAXzXLgYhb00oXPqayTDnCPvyl2oI2/Orn3bUKou+HgSs1sW4R5Z2f5HH3QW/Oe3UUp0L7tY",
-	"sbjrsp/ZBc/ShGnRz0XB4ov9yGfLn3Et3j80jf7k86MHe8c/OTq49z4Yts1terefJvCvaONHN7bSt2Zh",
-	"8Iu4XWEzRlmGy3mDKhY+HOR1tM7EHwaPvH6xaOGP3Y8QHw6+rfkEy3PHpZfj1uqMXXMp2XnXAH9DuYTJ",
-	"RMh6kO+aoKyKhIrY3YcxjnYx9mVN1RiEfPFDXiHTEc2HJVMWNLqriP74xEZzLPOgZJpjoTKUEhpwLcR5",
-	"X3WDGk0H7vcIEUsMY4YYhsFUm+OPzk+KMrCuUAoDBFwYkdxnsVRFr6+kBL0qvs9iM201LeKukQkD/MdU",
-	"sv2OrUVx32WAdAOYyKCs2cHLl9B4D49jbOvL5xdYftwMQk3ILoPPNCp7Z0iGOPnSj2DqWglaD69Dmb/g",
-	"FvGBkqkNk0TEagj1gFQfdGtdorbYGisDvrfMiuOAWcdeqsPRRx6tYcwTwaSalcrW+NlC4KeYlODrawZN",
-	"Z2Ytp8gDBbBOUv30Y8fFgT4aSVJAVTVlJG3tT0+Yfb5qB0K3OwjClaYuy6BWsxtHeZHlPBzd78gMbA/l",
-	"GZQPvj3Uwep52vDk24CBXa+VfaHzaze4V/V/Sdv74oVw42Z4N6CSxnmJlEJq8NElVFTv/DlY6fqJWghy",
-	"RD+TiZkGcCOkelMkeoWk+daQ5NU4hxZMKY3Opn+jZGtp8C5R/SVUbFSXG7zzxfPPrtIpQa0+F5MMg1Au",
-	"ter20ipTXwgqU2Yq4qLoIULMfrT/4etKxuK5wv56l/BmpTWKCpvgU5nNCW7HNBbfN3KOF9YyMShWVSBu",
-	"kPFeWnL0hy2bLDNRrICFlYoNpjn8iUKXkdK4PkdPRWVoi6fnBsqAEd5WWQbDuoYqS4QuaBw29cc0AKga",
-	"uIjgkHI1/4ySLHiepXb4GgOafTX1LetLc130Qol9zRtVEpduLbYT+f0oLcyL9Vt77feQo6kbuIuuJ9Hx",
-	"pvj6hgx60c0VGuhWruE1E8yNEIoquN2/DShFXYg845Ny7Uv0FHU/fP/QXA31RSLe7xx+2FnjRFrBq5cz",
-	"ksEMqgaDhtkH1M5T85b927zsuzihs7MgxuzsOFdix/nemA+WSllvYQRYcTYxY/2amRCQ/g0wIsOpK91Q",
-	"akqRJJCGaMQVF4OxCLuzyiE/KoqJ/p3unTtf/Td7/31NcMeXKk/udSqC2C4RMgJ58v1pnhbzY7NmtsCd",
-	"TvtHUwzzXsy3rJ4tmCV58CPG1Up29OwxOxdzhlis7nmI0afTZOOQtIASsvHHR8ePH/SOvjj5Se89tL9P",
-	"ckPwifUi0Bk38mOhmS54DhDYsOtwBMz4/WTN4kKaouC5yD8V80qbPw201A68sNyQFro6+Bhjk9R5iiVR",
-	"GT1oY4DiZ0+PgzKH+GNs5g3I56YFfNsDuGbneqx7tkOvxUxSM4/XZgNTOahQTj779PjzY8b7fTEptAf9",
-	"MFcj+8nJybOI6ULlwiPkcgbpU+bPZ0oXw1wc/95n6Nuiqn3aAtJRLLXZgslEQxCYr7YdnUqILjPtRmHI",
-	"GGgA06KvxgIQcN9775G8EJmaiPZ777FHEFT10+OnTywHJPhe9NYJerTL4lencH5P0fB0ak/xaat72tJY",
-	"BeS0FZ3CmT5tddvt9uu4zY6oPq1r1izCqaTEKa5ZbBqNI+uX04Y6RZboLmIVx/B2G72iBBSvC8OamaFn",
-	"mP8kV8OcjyF65SznEharHbyNLcaE+gerCV85ZWiWKzlss9+bmsUA0AwBUPMuscvwWEwoTZTAizYR/QwQ",
-	"aXKBUzT9K+yW1ia2WZwElTwRapIhquCDUSrNZFXOHslhluoRnMEjIJw9C/+BuMqxT5WLWZoIWaSDlCJe",
-	"6SczdlVgtfeRkGyuppCTBHA5/h5v037TVvNMK9bneW5aM9ozXtro2j2VjMV/a4+Uhr3HSRwFxeipONiY",
-	"z805QmjlUnEwdq9zF/IJdaliuQswkix+Lop8vnc0KEQeE2kep1/TGbYTe+89Aq1GL7QhI15gmtY++zz9",
-	"+D56c52HGqqElh770DzWDtowEzbjItnnnh0cMtOCvX/IPk0/ZhMIPDS/tNkR00asgjwmNhSFZoedjtuY",
-	"dqFUzzxgcbABc51SHAZpJtiteDzNinTC8+KO+XHPnJL4dnk6nY4Zqd0FeM+cioN778N4DLPIMtp1dMO7",
-	"qZRGbXYOBw4UaccT9gUY4amhRQ7JGdpQfRFAJ3E5x0QuPMJQPwLPTKrLAUXW3kJThyITYVf3ok6ng2Wr",
-	"KLDTwY+7RzodNhbjM5Hr+yhqzlIt2OHBAR1ZCGUyDavcg3m7/ZRCF76/uwcsExci0ywRYoJdhuM5wAER",
-	"yrpZbFXwrE3A6MissNdwY5CF0ATc9z7SwMwvIEAi588Uh0AIs2A29vS999iJv0wnWFBJLJCreelMJSmW",
-	"VAleZxB5ayT5NvuEDEz0IJwrM6DphBXqVAZ0TcxVGtJlhwcflSl3PO2P4jY7VizxVitDHRpnZLtWA8sA",
-	"ZgrBuAz1pXKIHSy/cSrdK/vsx4aEcZSpHFLszkzl5yJh00mbPVC6yOb23C90baRoVkxzqU17mSCFxOXu",
-	"4HAAA6p9KhebMj8CWliEuyN0hKONWJLPWT6V5hdabrMreJYiFkIJuHo2aU55v+XfPQBZdCoBhx6qJhZ8",
-	"qKMQKtJ8R/mwfmegxVQXaR8mrqdnRqg48+Bn5hSXMqK9LxpLhhrVzGtxhpWdykFqWO7dA1wtt/YRcjAf",
-	"kgNcG7ifYdrpoLQJiysNqZR4MaZOpHgowKpFFyHQ+EwB+ANuJPSAG5Hgo112+PKl/SFCYASRANMth4HT",
-	"q4WiO0e7TEGI7jmV/VzAncizhXakKAx9hTLvvQ6MASsbFATya0leSTyGB52A99+n863twM097TiAEbrc",
-	"DYFC0GCauZ1aOD4DI3IyQn0z20fLRcwiHae45CAiGgGur/IEVvNBLjgcG07fsjMxVxAln5nX7J30kQ+W",
-	"pST/GH5vE/qFj3/C17g+lSQkwRdxmz3w2TDipSFJObQjwXoI4gJS3IO4e8ivwf4idjYtXO0KrAMFq1Au",
-	"WbGPPBj9HrrNTowIeyr9CaNChK4CA4wOCjAYRv2YuHaX7XegpaBIEjbdH3EpReY/G7rI8QF8BXP1NeNJ",
-	"QptKualLT9jiErkYprqAqFMjZWuRmav3zKVjmBfxzVxNC+wKPxtVy/fsGYX9poaPmM0yHeMUUgkZIxqu",
-	"qmf+nHTZgfmdpmn5ju0L2I8dh0+0gJRt4j/21zK382GWtJtpbk88dm8m1aWxkRanI3N4KGpLt8NR0h1h",
-	"JKyw5I0roNA1bxpWRqfhBCox2dsSRVIWF+bbCc8B9/rWl3cfMHiOQbr7y+I26X8uVd96OjwwOShL5rhi",
-	"bk0u8FZJ6RFUtQan0utRgeprKAKepcSVSa4uUiskpRLDDaFKj2bpUJpTbAXbAqAp8ShwfW4mduQC7G1N",
-	"/Vud2wzAQChXyCyfGabGHBqZBJUg2a3923QZuodHKoPxacT0AM4nAY8m1Q4n5tbBbcPqCfbm1t3bwPnt",
-	"EBDIJohxsgGX4Q3U55LAhRh3b5rJWBUhhetFnkpf1P/W4e22nTJhYGqC0dEFn2uKXYJvIjaVmdDamjYI",
-	"YwQeuGUxeQzPiG/T+j4Xkyztc43rSttlpFlIIspsDTF7nS5c7ZE7OOj6usDD4S9lDGDl04ScY6ATXoj8",
-	"IhUzTDg0jBmGQLz9VFpALNiFOQwGZLCM98/ZDFcAIyetyA/R+nSDt9lTKWhNUacxcmnIJ4xumc38yoEB",
-	"eIbwP0VaQJIKmCOCwOBuq9Peb3fABA42jj1grGh+Usm8dzYvsLwLlWx2tvz9e69fRy01EZJP0la3dbfd",
-	"ad9tgd1rBK9b+wrw0Ds8E3mxZ8P14YGhAPO5U6UfJ2aAqS6OzLPP3aMEWymwXkFN2Kx/5I5pAu7O2sjZ",
-	"4GEbAfHCW1thcAedDtpPHQghn8B2mpHe+QXlLqCBcy2yZTifUrQLGI4WvdmCTajagV+u11HrsLNf15Eb",
-	"+Z0vJJ8WI5WnX6NL8bBzd/1Ln6j8LE0SAd62w4OD9W88RtaGz3+0/vkTpT7nEvz993Bh17VfiFzyDF+4",
-	"22jeNicJranT8ZjncyIov5DAcM12mBMvZoZ3gSAI0XlDcPzgz60X/khwLGkL6Fk86fEsAzfQROmiyjLr",
-	"clIM01PWqmSkCdOy6Q+ucgQIGxSEkpFPM/FDbQHRrM8stowPzzPvn0s1y0QyhOBOaS1WlPqoVXbhZKI4",
-	"ZA5xF2WOkgRqmFiupsNRIB2dzReufXKwnE21UVA0hI6zuwcfvP8BXHI4JzIr2XaA9RixEC0PEGWAHcFw",
-	"7VM8U1IYzotmFGrESAM0HPca/Gye7trIVbfII/CPMYcqg5yZlBTbDs+FGQqoKspW7UgRBybX1sJhXWdt",
-	"9rlToYpRLgSRDG2k0VmmkLjgNCaIrjA/wH6nEsuNBevYZl+am5kGYbsc8YQ6INMT5CUhQIuO2IznMpVD",
-	"1NNI+7F9uDpT5gpBqyAMcswlH4ocSqGRHZSUM34uNJm+MVlhmmeYq4Cc+gB5tI4jo7mMzCVyFLQI5iXQ",
-	"KswOhQtiCBo0J8Ytho6ZJ8aMmIaARKxp1VKpl8CEpDpq5ZsAVBxR4p0bXwWPEzGeqELI/hzs9C9cNK1N",
-	"blnD4Cm9kyBv/GqYz2Axgh+I5ZKPvPUx+CuYvku+TqP2trrl951nYeFbiFoAD0f3zp3wtzYNpftR56O7",
-	"wOPQelwaiSV4w6s0uhLHPM0MMwvDNlo+YZPGFtKqHxtuCNauMGSLcWJftab75ouD1gu4v7a4BG3kyeuy",
-	"R5DiQre4iJdK8EEwrPVobr4sYapo66BzcHdv/2Cvs3+y3+l2zP9+7ry0XTnNsqXkTPxyxHVvgTgoUKJ6",
-	"2T2icuvrUfU2WL4HA94vZ/rVDRRoCke0sIsvAklwP/TnWg9Oa9v9rRdwTgLujSJKA4Hgc54NVD62Qs31",
-	"SEKdBpLNAyUHWYpO6sP9u41Eoc94jsHHh/v3mkxETyeIH/i5SFL+fRTSjhLEd6A73QlpDcUyRGd5Ydpc",
-	"qXXceRUcn9cou1WHbQZSHIFbGPmM/AAeQ5biH9tLl9dD+GHx8qpibKuX7KHCCjPXRvKH6994oopP1FQm",
-	"252R7xnl4kZfBfFG1Qrxj0XRhIx29+P39358S4/+9+wk/1gUlznGZdPARlqKpYonCjSUiU2nWcgdBo+z",
-	"D0EBV3cm+IXQzCjOuuBzNpWuSHxcOlmxs3wrmc0hzn+aZzGZWpUMayONBEWVjZQuKGHUoqqlBeI4eehG",
-	"VLgJuBF4jxkQdVJS1XWRZhkF/vDCenuWL88v4Mwuc71tFbcKRal0zu9ur8hg6tNOjdmx6bdYjXnjMt1O",
-	"79nyznlAXPPNqT5T4oFrnC3w2PfE0TLNxEZOFpj7zsFyKQcL2nhhKd+gY8Wo4DMM2KIYOInJSDaO1Qc8",
-	"2eRPpSjFMvBWgAfGY766VkA0GYkMwxLigcqdG4biIvWp9PZrB3eD8b/+RXrEvWyxKdGLASOwYYJ6ipGP",
-	"vviPG0yq0SMC7pxvsHDON+6Fb4InvwEngh6pzDwxSDOIVf7mVH6zt7e39H/TWDzjadEr0rGITUvkj/kG",
-	"zPGUHZpMXU0PG1iWKTkUuRmETQ0yt7HN9ykgMojcRRBxGbF4rGRaqDyVwzZ0SS6NYF1xKP08LdI+z7zf",
-	"C+B+zE9iLPKhkP25/+0b78FyY4dpQRxALxGTYmSego8QzWBjrr6h6Diuz7X35FDVnvvl+CwMrqWglwiD",
-	"owsoZGxeyngBa4FNfeN7gIEYOWqai17OC1hinmXR8qBVbgM1vsFgSk7xDtYfZJZylspEzSLGWWbuz5zp",
-	"kRk4QvvdZ7yA2A6IUhtPNUGbQisecZUTVfiYmyCS0owfwqEi+5P1z0E8WamGCYajURzUN3YouRqzDisU",
-	"2zcTwXC2xclGbqqwQBOlst5UQmBGYlbIfGEWaoHw8OBJ5TEnbTvwKga30LtQP7WWNqgQpU4zCBb6xi89",
-	"lx6Td8QT9FjS6idQtgLyoO1BnygooeVPxH2bZQLtuaPsLYZEPC5M2nRiWnInyR/ChWU64xmXfdHL1Kw0",
-	"ZDNr+g0YBURCn4lMzeAprHIRns84UzN7+uJyPaDazm00U6/I1fQsE0sj6Kd5f5oW7CwX/Bwd3pDp57ei",
-	"sl2qFaV7EJRlxhNuhguiQg9hn2fZGe+b4wq5ECJhXLMx4BTZbJqq0yJpH6Vi1J85/PaNuqElqT63i220",
-	"XzowmR2bHmOeAxJ+qtkgF5SgAPH5CALr4Z0h7Giqhe7aNZ/k6QUvRCm5x/C6nzw+Pnn6/Pd7Dx8/j2tO",
-	"Fi4qbg3PixQTBv0aui+140tqwAZiJnIAu4xYoQw9p7KfTSGqimCQ3YvsG3iw3JfFN3SQmt94cfWbBdm1",
-	"sCXeyt5oODuUrgo7Wn2hlPvVBS+EIeRekg4GItcBnUA6FJ/D1Se8wCFTPaJAWdlPsxQDo2hcCZ9H7n4y",
-	"HPMDWhUzOLgWsB8h+0Ah5U8V9HIqj4KbV+VEfM7VbTMhMPotqN48SicTM0zDIIJFg4g6891iFgh5232o",
-	"/xp3+RRKXNygqzxIUCj7p0MzBe9Dai3ZEJxE0opaID20ui0rFQQGAzOX/RdRy617q7t/0IFQNOnqYodd",
-	"UvMl7h90QSyxVSpUTHV8P2iV+rnb6WxsJppm4mZ83dZSEq44fdPEJiQJ+B+znQNJGPLwm20ZmX0QmTUd",
-	"iy6r3k8cVjnuqdW9+76Z1YIo3eq+b76cZljC/6C0a9gO7HBfJLaIHn4bbCNZkBoYnLxNKWrh0fbjMK1c",
-	"haUJCGSNlWmaiZ2jfGcwco5yGajbV2gmuvOKDtZKz/hjiADD+ygXPpzLZc+A5FWAmOHy9CAdJrz17BVJ",
-	"DnSfRdtXYwEFJ1f71KdUXPR750//nrrHL0Gy6/zi9aSwu0d392jlPbo7+9fmUN/i4F/Gkz7NxFV60cn5",
-	"LcaTApKKMe3b6WnuFqNCWQgKDSZCMoCuMPlRlbGIUQ6ZDtQ8qNvNAAkBM+9dODvU/RZzNlRMSR8T/otp",
-	"MvTALFLMKJ+d4s5t/FqqmT3XZCBHc3pizWxYIsO8b5MXKDMVx3Z/IZchjOd22Q7WSjobKXYunT5MdvfN",
-	"wwfMwKtDB0JwgJU5rzbUQBc8Q2j++oiDaSYuFW2gBoOSAuruAPCZwxHBLSg9tchuS7z0wPJSQDzzLDh4",
-	"P/j2o+301JsIZdjdrjstdRcHsVNrMQ4ispeTuSXpTn0D2m4YD7EcFuAuNkjbln3AV4p8EVGAOTOXnE1d",
-	"Ys+dCuzVYoi0A2cwARe0MzXsJXyuK24fF4ZREYJRAXVM3YB6ncKAAOgWcMt+ORX53HM1V0log8NuIa5f",
-	"R6t6txXvaVeqOrcMMOx9Ge/TwnvuV8F7NhkB8vTqIdjfNpj+Z/DK6wYRLdcY/rL6MiXY7q9etcL8ULg0",
-	"8BopfX02d1+b+QLw8geRv5EptHD5Sib4OUCWBMqEj/W3072l6MLFqD+4N6fgxiq3BvfWC3PDJ6URGwly",
-	"9W3Y7NI38mVPzWTPzZoCGnMx5vm5Hy+e7GApV9/qhjesGaCFmzdzIccDhnS4lfdsUY91l/AhQPY1syLP",
-	"8weHB0yzW9799H6nw6CcXSBEgHBCIuIHhwftu2ZNSyUCrkhA2CTeinjwLuDq8gFXl4218r+CYkTifs2t",
-	"eeeV5Rev7wQMBctPb6KkA8U8TlBLrwz1euxqEoFGianyiIOykOoO2B6AbBcMaSxkAfAanNLKzJm+TyB6",
-	"DukUIt+XL+Mj3w4M9FK6oGUngaJmv2pBMMAIMaZywc6E0bz7IyMbJq1NFbij8uyvS43b3Te7+2blfXMV",
-	"sfir9U4gqp3iuVM8t/Onek7lNU2HanH5IPxpgtW1K9XNR7w/spbPMi6LCzZCmLp5hAhyNvgosthvEVxl",
-	"kYVbi2wYbuRA46JFjDcHbRUFejWgQ4a4NQjw55GoipxLzfthOBUOvAtmXqgumBYRWl4RXoVuTbQszyzu",
-	"C6SmHSvTBwRA/0KdeVCYodCncuyiUpcwLlMfREYme7JYk9dZnUpwJPPya9S0fbhNeKsYsLysoDPN55qN",
-	"1Azi02wKm8oTm0JHEdmxkEVazGPm/uydC/MxCLyG52hb44jFtLHwJ26t+RN31fxF+2r+hGrKFGgpp+Mz",
-	"kTNCoi0HtFIYaGxj4ejRcoQnxl0aGjJNW+IwfxN59Ig8FnrEF8P8rp57mTosIwNZMLRy7C2fpLQ28CPI",
-	"X/bJ8oDPxdxNDzbIvtPnhRgCAqR9z68EUbQde0zpYbHtHeQOQ+dmwvSJiL1yvvDI8oKWGYRWY4Hw0YG0",
-	"Qw0Y8u39Qp1VtOEp3jVA1zj4hgoFQRK0BL/MernK3FKbv00jPnY0TBwYj83SZKkULBOFRtTDwse8ns2Z",
-	"eWMhgNS2jZJxwud2JzCAtLp98RLvhYglOQ5Y5Swd45c+ylddiBzPBzQWd/2c6VeRUD/Wa8a1YDmX4Iv7",
-	"piLMEWxlwFWbmMrsyQe/WIpwT20W97O0G1N4O5BR6pAFLXMLZmt0BCcGt37BZZ3Bi/cLKNvhpZugQsT+",
-	"ysITq2s11hjC7OysJQwCb9WAITMqjZoCI6vH7Z6vHPi9NztuQcO1TjvgseXBg5a0t79y9L2gZgSvKoz5",
-	"5pe+niqorHszodcQ9xG+s653OJqppuJuOeak1AwD6uxVmmJXFsNbfawwMcKNoabrQm3V8btofqVVIkmn",
-	"FRFPcGwDPgJPN5QBYmPUAhBAcAJbXU0NBlhHvF6vw7UvvwXqxrIiTec74ALBmSkdr6TV3f/AGTxAVW91",
-	"9n/y45/eO7n76YdmF9U074teOml1W/sfHbQ77YP2B603YVY0x2ATsyLR5M6ueEm7oqHJVBfmyr0QPkil",
-	"xs5IQtpVWRo9wsGKjOUH9qF3Pl+ZZrIpmcPkd3R+KTr3iKc1lO0WupayS7nKVck4tL03m4pzodJ+JUhk",
-	"q0u/uXv6Z+YjpmeB1bvI5z0CI211v9qP7m0Ck0KTv6nsFzc3B/Tf6n71ollcUePliFo6HUpeQKavmxuZ",
-	"djeL3bncbekWe7WtlCZviX+XVLIzgnr0xb7jVs1YYK3R07525xX9tZBPUpXV4VnlDiPx+4uRaI2CYFRy",
-	"oN1kXM3FAOv6bEyB9Rkiq8lqd9Nc702zS7u4PhzDTbm5F2g3ElWJHJ4YOr5C7MINUwQsX7mWLIGQp2wr",
-	"lLvDvJADsHzEUU/e9HjeTCz/jhO+8zL3LlLhrYcKvDo53dZcqw1QOMJqWeAYo+q1FjZKC8uD0cVOxUwr",
-	"/XUPXEfvvsUO57mRxc7Nfmeyu5zJztd0rLPZuaVuZrRbpHZXmXMmta3R6F3h4OtTWthfoKY6FHa0WZbu",
-	"OS0uRM7DsoaIIWcaw/LuhF4GMTC227M5hi/MRDocFRUCCJkVCVjnRs2Kk4ynci22D93qRw8+fwQ7ijMT",
-	"Sf2LZ+lwQYBoPXhitpOa+hh+x3Za3bubiEbYzXUbJCtWZXvxCBZyi7RAWq7LSjx2BRtKPESnOyvjToDx",
-	"VkbHvBoy7fXiy51X/pA1MTW6EexMjd9jU6OFN21samxGhitsjSvpaneJXMElsjMgXqMBcVNGva0FEfu5",
-	"2tonm9oPrVJ7LfbDgE9sK33bsxhI0VVH9WBz8fh6LYc7vrYzB+6k6cuZA69QoMaS97XmQOSqv7T81FXI",
-	"z4VNE1J54mPoC/GysAD6mg0wX8lVBU410yM1kxbrCu1lrig+5BgidDXE12I15hiq08cR1r6XDm0S2TZg",
-	"WcdBICpWQTbtmstJM84gu0YkQUKGQG5DUFp2VjCQM4GjZmdzZ9EhOCzAAdN15k5ax6WrsCo4OuCBTVmN",
-	"uSvrIrPtpmA+hcuEiVgMYb7mDygahQUWklQOC56d98xgYnYmhqnUQSS+2UJMl+pzLXxxhwIqTByxQrGf",
-	"e+zOMQTVO8T+/ojnvF9QjW7O9ET0U56xseAS0rCOMP/ZbgYt+SxPi0JIHIVCw7O54+Mfffg+1eGAn/SE",
-	"94UmJHA9Erqcp/G1OSA1Aem/bLzUx4Ln/dGJeFm8bTHpTW8loIfN7NVEvjuR+7rt23R2z+bockmTElen",
-	"balk6pjrBTKlkcKrw62j1mRawdaPC5ULLOvuhkD8tc0+UTnjkomXqYZ0SZc8OghEcnMDOLD7sixO3GBq",
-	"Gs8EzwMQxRPKBNTlsitjnsqCpxIrTNCAEL0h9swyxoQ8AkakV0k0v7ssmhsKbcPDPZuNucy8n01D3r29",
-	"dI5Th0O6eF870IeIKipiBtSeYcm4VOdCTGjo4NsIzOT2ev7qFRX+o/wOaLDVbe3f/ajTgf90fMH2Vrc1",
-	"3W+9fuEP/dmS/T1omBdFnp6hv/1Vq495I9/96b/99s//WQBt8LPHzwzV0yhaWfq7NP92H7KMiM9+96f/",
-	"4Ns/+ZPyWA5oLDDkulGU7iXLzDWXLd8nfLXQrV+ID81CfFixEEbe74940VMTIeFLdfTxg/2DuzCsDaR9",
-	"HO0NhDcPTQdXELswFMk6ZcVLSeVLYaev7PSVLaz/ykHY9j2b3eh+W6G13HlF57yRCwDe2SHIv1sWfbtp",
-	"G5LMKpP9Kjq4SgF8rVmIRrIjrGs3c29FVVGtuRv0zQkvgsLHVgBZlBCa3tZfaJE/fogK6FWaEF5UMFNn",
-	"fF2VgOme+h7EcwEIy2b6sZ39Lp7rkvru1NreauO57FJvF89VMi+diUzJoUZ8emGRlbyqCMXoNFix+oCC",
-	"Hycpz3qTXAzSl3GbHbuYLhoUGKywTh9n+FjE9LQ/YlyzH+0bcedHH4CaK1mciyGArSSinyZCd0NYmHUj",
-	"w3et9Q1fipjItKh6Bet94jtt9njg+w5K0kUsLdiZ6Kux0Fa1hiZAtQa3GC+weKVrLLAL4myhdQRkBEW0",
-	"NBTQxQVU5aVpuvnQ27XhbdDAzYa39bnkCV9QUO0CGQ2z0zloRa2AQsyXniU/wPfNEIZIjQ+O4AwY0lrR",
-	"7oMnS61++L5v9jf/6d9++yf/pRVdSaoA9nvt8XCLs23i4WuwIn6hn6xYn2tOEbBL3NQniJS/C5jbqcxB",
-	"wJxlhw1vxRX+PXrvzit/Chtpy3YEu4C577N6jff2BgFzjchwlfa9iq52t8x13DI7U8N1mho25ORbR9RB",
-	"P1cbUfd44CqLlfQi7/0fpNiSVTeiUHeBUp+FyMepFAToHjGOVcA5tEqrs0XsHvKta4rd8yzrzef+UsGw",
-	"TRnBNYfw7Tjtuy3P73xm70CM31XpAAlPs/leoQqerS6DlasZMGeI1Uv4PChlaTHI6SB53OeS4YoXhRhP",
-	"Cg0GsDmEiAAIOMeCVVCjA+I+Jrm6SKEgJpfsTJxK6CgXGOYFWNt77AiQiakql8O2JgTvsZJpofJUDttF",
-	"Oha9r5UUcZsdSTuIRQsboBxLwimHol4Ik50LQjBOiy7jfoIUw3gqGYEqm2cI/HScJjIdjgqMH+z3xcT8",
-	"CJCeZBuzUXPcfJXweZvFrvpEjIsGgOsinRRmgstDLEYize1wzChmXLu+IjYbCSkuRI6VQftqLNpmzeK+",
-	"0gVY/WIthmbBdWwrhNpvepM87YvYywG0EiOeQLPY5EzkdNGa7lLJ9u/sdzqdjpla3J/muZD9edxmWLel",
-	"E5ghoXkYzQnYVi0WdRgx1GZfmt5HfDIRkrbd1g7nuqACL9rGB45Trc1WG8I4qsxNh1seIlCBznEDgiR1",
-	"pEgIdvSCAN0R+CSKEWbvrBDgS6260m5myds1ENUPzTk7wWO2Bqj6JATfvg9hWAmfayPfIP3YdaoJZkz4",
-	"vLca3LcVlYGoG8D8ntjFh6NPB0WzVPazaSKSLYe5Cgh4i0FCxKtFYHab+4Bn2VJQ2VAUEBgG8iZFjSmE",
-	"9n7zQbl2iCtBuH1xl8YQuZPJ42Rtp7CK1V3SaezRI816/RxfOjHv1PUNbBb2xN5b1YvsRMdNF/ldgYa2",
-	"vBHE2N836xBgRSP7bnX34RW6quiLu2Uc5xZVaYD8GF20uvcO379r3qpwHvB5SRBuRb5yUqu7v//hB1F5",
-	"47tGPHblHcxW0GVhBrJ/WCo71LKXdW//TYA+e665iUOWpJmdPeN63bcgzSFtaJakiRFXvLRY49HNzV3e",
-	"T7MUiW2F2aMhYnQo0Lb7+qJWqIUaxWoG90L840cnrL6duB3ITlB5Li2cGGePNBuJXFDBm4Ga5uDZHZtR",
-	"LAkEj6Baxk4k2IkEO5HgzYgE6+/uQrws7hB/8A0v0lOlOWd3v9yEvXzV9cK4Zg+Of3aNtwyKX3t6vDoy",
-	"7iE+9wDprlk574X6bHqRfV09P1ojED8bKSk+SbNC5K13MeetvAmbSJKLW7E789csUy5uQO0JX9qpNT7o",
-	"6ghBs/cLLWGmm2aTIK2My6QUShixkZpZg5uNbku1zVwNihKbd+p9Tgul99rYddxmX9isuBI4hZAJRO3N",
-	"rREylUNnarNt1ATVlc/EjcXWlZ5sffdv/uVf/+U/+M1/+cvf/uM/++5X/+g3//nf/Paf/N3v/un/9O3f",
-	"/7VN5urh6lbldLlChNZRFm3FH24SDy7U6pstShPnGlRxilqp7mlokrBxV69nAy9a9ZpfRt1f2IhmXrWF",
-	"A7uLlts5y+Y2ixldJwscHWMMQga+9UWySjC886pR7tkSJ96loL0zMXKLrGd7eaQuJq4RdewuoLfvAtqd",
-	"xOsLpLu6Y7ipFHyVEXVHNqrNRdDxwUD0CzYbCTBGVt1lMw42w+I+m2phYSJE4f3UcNuZMdSFsFVwmCsS",
-	"5L/9k3/23Z/+q21P380Bz+2Y4PdeCt+Ube6k8MuGrF0Vj14rcd8BBgiQ9Fsx88r6nc9NmztZbCeL7WSx",
-	"+vS0LFOz5ZPOCsXOII6wAGhHNla5uLrjLy4wNKXGy/8IfgYhCE+0ynUXQ0hjihdtkwQG4JA2htTIVVYy",
-	"o4dlIvJ2pma9Gc9lKodxVPpWz9KiP4JG+hlPx6xQ6pxxdsYzbqZdKKYwtXsGIabFKBd6pLJy+7kAWDVo",
-	"JsnTCyFtBGZfTbMExEIw/HKZsDMx5NI0bN6y0ZYuZtUsdsSmskizoPm+wjjThV7t190w6NP8ozE5Ax/n",
-	"mciL9iDNafr4ORdaZRe4gJLBdzQ0lTPTEmG76enZL4w8m5JQTPZsbCRoX8ls3qMaRmGb/AxjSG11t77p",
-	"QWYQBFqoLDFLqqbDEQV34lMADaqksG9nmSv1bMsV4UtKUpTsTJyNlDpvq8EAtoE+o6gNm2wWdzCI2Jno",
-	"8ykkklC87oXIGZd6ZpaSHe53TN9ABlIVACFg6HCQXkA4ry53lyldxF2G9Ewweq7vEbeopoVi5orCEFy0",
-	"LCV+JIUNrYagVKkQxCDvloACDOkULqLEfoJQjpSoccLzIjVHqE3RtYYwoJhNn48FTAMDPqRi7ll0ldBu",
-	"U5CwD0qmfiQbqwuRmHlgno/vaqFn8RIJGbBK3bdJriaTxS/TMT3aLZfn0WqMS42DsS2azgdpJnTEqDlD",
-	"JaeSMduQI/rKYF5kKo2cubSd1oV7nsqkxn8LT5Zct0Gsy71O1Bqn0oW+gNJpOHer2/rbX/3t09Npp9Pp",
-	"vHjvB61NY2Isw1P5mtgTPLx1A9zvXG6E75pPGUhgE1cy3VM7iJhL+YPdWeQZrWitR5gIe0UqZY9nWeOI",
-	"j1GqC5XPV4YTOr4DSSm5w4gGDuSAYRzXYl8admhuJLwJx8C5zbgzSKvwgCzUuUVeLsRQ5XMW09fxQgKM",
-	"ZhpY3khIyAXJhW3AXL3mZqDkBchJGakZ3BIUoud4JOAoI3eshrV+ZifyVsM+rVa4fPj12RwgTvcP3odM",
-	"lg48hdMHvQeRVe3qBF8B3fUqoqxpzRe0prsnnU5332lj46X2QDMDErAZjeZmrupgkvG+4aOWNN9AALbb",
-	"401Y3cQTxo7dXYrdUeIXyg+GuZS5HYGfwwm3kl/AAd2RvSoemEqAy9++PiiWSyTI/JUlQh/brt55RDma",
-	"ySYHyK3z7vhc6vjYdayVEdxCbwUnJ20HbMzPhfbJjGqA0aogBoDrZpKrYc7HoLpB1mlsTxY1cecV/dGT",
-	"6nXcZvEEzJgxQa4hShq0EVEphzOVpJQ4eS7VzCgrnwuj4GFGQzDWmBX8nKDGzZXhC5eS3IB93Wdxf6oL",
-	"NY4h3VGiQmyUMkRgCE2EOo4Iyw2U0aESNpdWWz1TI3KDUbqNbBN5H5ifUi766SRFMY68ZBNu+sImnGAT",
-	"TAa0RBcPVwKAN0O57wLgsLxqMEtvaEK+Y2cGtSTCOHfCmAi3M87UsFAxrLatZjKfCICJcKlScdBhnKW6",
-	"GCt5HrN4zPNzUaDJBOQuI/EZstAslqrw71fpmxiuR0zkZjHwwAqjSygVnmhbXfx9zCUfghZZohdznspG",
-	"5RCc/kXUmpDZfrGVXEwEL3qU89vq7h8edjoAnKcSodcWnC0NEDaxFfRlv7CGa/dYKvdAWgRg+lm5rm2J",
-	"C5iPyXQC122eiLwNsK6Q0Q5Faq1BHX/E8yXyNgLTR5CFYN59CnVyfvDKtvEaU9vhnpzxOXCh0lT0SE3C",
-	"mWDLrQ3AQYik3obyt00AQsJFJ1kcvOPphegt7EiK1wiqiVaIdjuBFGCOiPZjbE34PFM8aeOu+435fTXN",
-	"WXjImXnC7M4PXoXvvF7eIktcq5MrF04JFXBYJNBJnqocai/gA4unAr/V6dCtjiHBqTaUJ1cRuPlJezfQ",
-	"dYKnOAJc7dmhNd2Fde4cyg4E0UlejWW5Wv+Rfa0kgJWjNss0+bgIJD1d8HmbPbNSHSJKscPOIRvkaoz2",
-	"biWXVRyMIPS3+i7m812J+dye9OqDPFfTwe6+3d23N3Xf7njLtUWxbs5YtoSDJDq4SjjIoKibGE8KhGSE",
-	"Ip5lO0QuwACByr+SwmJmQTnI2UhlYmO4R2uCqYZ7rAt6DTnutuqwGgzKiI2OAwwGsMHI0+o1R8vzfvCq",
-	"r8ZjJY+kVAUabNtEHMjmAg6wsX538/Wbd7fN7rZ5x7W7HSTm2x5ffIUaYWiS3bNHazXMw5PglRP3xht0",
-	"KlV1uM7DdJRlLJwb83Pb+Zku5WeqWVVPieEDq4W5htR459VZ+jXcOa/vvKJ4xga5plVks7M+vEsZp5Wk",
-	"thml1Wa7VVSqs1S2dam6j9OvPQzUOm880vET0zWoJtMKdvtsWtRS8baS/CCVqR5VVEGmpIu/82ff/qv/",
-	"8l//4o9+85//87d//9c/eFVwfW5G+fq7v/e///Wv/+jbf/dH3/3qj6HYPG44Fhc+frTf6RyavUkLqED/",
-	"V3/wx8G7f/UH/+jbP/8/6N0N5Pqq2V+5E+cyQ1kt8OlC5SLxpLsT/HaC31bwDgINE5UMEYH9zqY6lUIj",
-	"vh1T0qcObMcwl+5mdSHyi1TMauOhvtCVKIMYfD+c5sKC+qR5CYza/QohowUbK12wQwd8rbIkCDWwmGj2",
-	"uf2OfbBdBWypi1zwcUzJHRB26oG90dCybDX5sSie2sm+AbvBKoU0tCm4iMtUDns2HAG/VFkidNGb8TRQ",
-	"nA/a96JWbsX3AU8hqrLTPsQY9/2DjnlAmXtmf/+j9sFrC24Lz0tV9IxYNodwdvrrI/9ML3jgq1f2ygS0",
-	"NPYBVoSF2bd0mlFsf4icC6aBD+Cmg9i+cIiA5TsRMjETlYbC9g/8F7kozBm4G7UmuTJUmsphq3vYiZya",
-	"DhjCGCdxCR3ebvk6nk7UulMjLmUBXuIKqWZjNS4nyzaJ6Wwcz1mGRVyt4j5feLZJ8suNgpomfF4PM3tJ",
-	"jNl3LQa1vHmbhKIuksjuiF/KUrCwnJcGLF0Vvl0Xt3oCwar1ZVcwUdJcYpQGygm4EEqQNCm1gu6gcyEm",
-	"NsxTT7OizY7YYJoXI5GfSt85dgeNcszWY6kZHj26sGT3bdUxAeHxHHJWrP7m8l48XAqfY/1moSGW9b33",
-	"jhC+97332K2fHj99crvLYvgCsL1HasbGRkqzAR6QPQqR7PFUpkWX+cIp7ln7VWSjdGkZbekXW0MEKr08",
-	"Lk6lhXK1JW0wC9Y/jvwfMlVB9oGK2IXQhQfXLmV8BhVzsHYMCHWFUihLYkIqucbcZtjVGKSZMIthmODt",
-	"LuxzqdRPqeZN5QQjhN79W58d/y2zWmZV71Ma5hDjYHVsdybtjzDzkor7QL4AZS4HhX5sp2fz8M+w9x9q",
-	"l85KpWHOeP98mBtNLAJZH3Ymv7DJrwurgA4UFudTKV1k7qmskJcXjuydV+UvemnymqZnKGLAqcoPhU6f",
-	"lABBU2lDm3t9lU3HMqay3TQHcGziLzZ/YqqnPIOQaXYrdtUWpIojFo/1MIVMWOuEwk9n6df4Ry6KaS7h",
-	"4VPJWPzd//Wr7/7w3//2L/6Xb//hn5vff/vP/+1v/vLX/vN3/+cffvcf/iN+aLfbt9vsy1FaCKYnvC8Y",
-	"h8VlPJgPZf9iRoc534Z0fLEfu0P2DBniwsRmqJw0MZuvR0IUTI+MtipFwm7tt+9++OhH+53bEVQqmkrz",
-	"lOGncdvHotsz55cRuRJ+C2qTJSbrUcYdX3jBcCF4vMs4A9MPBc9TgYwefKdjNhZcQr0n91NkS0/FViy3",
-	"z0pVsLkoMCw/AkpUxJHoDFmiTlLM6Od5nl6INnvAtaBkAqlYkg4GIheyL/AgY/tmELiIQckk+FCKdo/7",
-	"PMvMmYgtcSE3/6FmcV/JQTq0tPfw0WePf/b8YYR/PHr+6CGw7/i7X/3xt3//nxMzP3rw4NGzk4cRe/Tk",
-	"+dMvTh4BQX3x5NMnT798Qo//03/923/+r3CTjpZKZXn+Np1A7rdkIzXNbQCAyikbcYFpWy+/4RlwdtPC",
-	"Hvw2eyqr2sdqUWZ4kGg/TuW0QI5qK3PhjFLE2KLFMR0gwUnB8559lGZf2oyuJx17e+Kd9LKgoc/ZiF8I",
-	"cyQMEzg8OCDISfOrvbNsv9NimosIwwVpMYqg2kMKUPkFz4gfuBJm5lRFlkng6DEvxKct5CWKOJUJ1MuC",
-	"LhA9ANMbXaiiTzM98qYE5NbhgWKATGBu+/twBMamQQtqDEygxCCx1CfgFOAen0qbuNrO1LCX8LlekflQ",
-	"Fl1vFKi4IgWzphRO1II9QzW8sbpdnqq36Uat8TQrUsNp75hres+aTVaPzewc6C1EqFANxVfzIU7Y6rb+",
-	"+t/9+q//4//93Z/++rv/+T/Uz2nLaXyi8vGVh5+Q1T4TCxb75YCUyuCTg5POfrdzzxqY6Jkzs4K/4JCX",
-	"UVU0yTEA6J1wMXojkQuwD9kvCvzmwIZxgMUpWHZsp9U9tFEc9I2Gx4huXrXU1Hyzv//RRxjEQT+PRErf",
-	"f/g6avnLsdU1dDbgaQaFZK2hLBM9q2YvkIGVmeuW5uDnoAkD2gn094H9qF08SYlVwviWZKNW98OolasZ",
-	"jXnFidFqmkM6M+xrEOLivDNmvmnhi5KANlph3nodLOO2xNG5QuLoLBFHZx1xdBoRB8yGiOPuJYjDfrGC",
-	"Iux6OIrobEkOH1hy6DShBZzxpYhha/a72ua5oKHvslN2Xikjs6CMZCvbOl1ZUxI/yoAgtc2s5KrLFt4m",
-	"ph/ySPmfsnScYmqm830c3nu91uJbpczWWoF/LIpLCmPl1wlwcScF7KSAnRSwkwK+N1LALiLu+pDfy+uP",
-	"xpqSGXZrn8pWd+edBQ5QXU1/gJb181QmUWDs2e9EnU7HoTeizW/BlmLN12SCRTdBNYJOmZAfBgO7/LW9",
-	"2vO6AuSQfmqIAOzG/Kl57Z0q9Lxc17ku6+KuYaiwLt2FCyJIazGv7R909vc6nU5n/wOz4cD8fdVoYKiW",
-	"iRdcn2MQIvxl30Zksx78d7/Hz/qJGLT8jYFwYetHfBiMePHOqhvzwb4f874d7P6HjYZ6sDzU1sEbKTft",
-	"CG6jIoH+aDlnFOB4mA/o8iocHupgl1t5Qzhqzi6ODmfcGB46FMHJYG6Qzz49/vyYOYq+oQvkMtWrN+wq",
-	"rqtR/T28RN5oaeDw/t8d8msPn9vyjEdUP/iKz/qFyPe+VuOzVOy5AM+akBxwz+YXIsfiP3ACzuYsLbTI",
-	"Bi4ipy8YJ4emkQ5THZT5STXTfAAw832eZeCkk3Nw0y0f7uc4uhMY1RuQfvwd/Nwiy7MDhmuBQJbtFuqF",
-	"6GWHuJVW9+By1zf1tU5n87KzGwCOaRfctvUBpKWHoCVEQUZndCa4Fiznkqr+Nw1jrQ25z9V0XTLmc3yk",
-	"SYAqtvbmC2zXd23L4L+5ENl3LlbVLMxGIaq437vr9ppDWWHZ6yNYcVe2AlbFtlkmCohTxShUCrzyqTQ/",
-	"LCOuQnDZfIKFVqTAWMh87lFIY/oGsELTggHH0ghjeirpR4zPQfxTGgbBFauZbLPPbYfwmHuEmhoqAkFF",
-	"sPfEpuZAGNDRWMmhg4SnX2wajwsDHYKlWRcs1iovEHB0qkXSZo94f4RhNgAKKdLhqGBJagSbxEZH6unY",
-	"hiPhA2ZlTiX24YLGIGUFxvQlTyGM163jQEERH8Bcmea5kHafLVg9TTjVjCcQh0oIMEzlvhpJSRQbqwsR",
-	"RjahnHMqMSDTR9im0uU3YdAXFjIZI1RrXXSQGc0No6LKuaW1tWikC2AhDhi2LjXoddQqZnBD5Ml6rFNP",
-	"32Z9nqwFJ6k1vCPtGHlsA7u52Ym3AUx0aRGaANCsXiigeWhxf6W7Ii8Cn40FZ9kMdCVc/MsJw7gfzaqm",
-	"wQR3MQy7GAaHsEkk0ew+XyOt33llD9BKYM2lywhuDrpQczHmqTQ/Y5vdcrQzpI7Q0aewZvd7wKDtT5WX",
-	"NDsaFCKf8TzRIGSgPKBcZq6785XLS8kTlouBufpB7YaMBroF6zA/7Y21w9x4ZzA3tjkK9WCfqwhgdxu+",
-	"Zbfh7qRdoy9/g2O2JfQlkMFVAl9uDFeJ6lM1WOV9vFlmKZSUdCkVXjlEQAHXWxuyPeM6jEvPaN4YwqU9",
-	"ncEz9qu7m+oONw9UueOV30/NYQfi89ZXh78SbSOAbtmyOplwYDqO/3tjI1nsJa/yqH2W6uKY+m/iebD9",
-	"EG9PNWUk13kA7I/NjjCO5BhfqvNAuCGAohQ77hQbnSc2HcdQlJunkjyShXhZ2BqUXvfKRGFmyo6MEvRz",
-	"dGBKVbAx1H91CZT9Ec95v6AcbM70RPRTnkFmbSqHbcBPI57dsvVxqtbilxssA8/7oxPxsng3XSG4jZv4",
-	"QuwR2HkyL+XbcNb52tqyuMzbeTcmKstSOTTyIRZsH6a6ADc0nxZqzIu0z7NsHiEseslK4aubmRlf8AxO",
-	"F2Z/UEiAO38jPpkIaQVPh9jxy6mYirbttDeVkKbeoykBDAYUN1e5edUGpU4mGpOag9EWIzHWIrsQul1j",
-	"nj+2Xs2btM/3KbogEFKpJj+UrTZiIQUzjopisqfHhs/6iv5U2zoo/I+vOX70jES5lenAFhvFEIBO+Z1j",
-	"c/ONeArUh9yuXFcNt7c31gAGZgbgUnwmIsdysPcguZiGYdgyNISAI4LpkcgGtZ6F15vdJdds2ackd22+",
-	"vncQtfiFyI2UbTuCdTmEjXF7iaGvFuGv28KNRKyDVvcVlIyTemqkT/tsA/m+YidSbVHfEAk11T08pPYL",
-	"Iic+mRhKElyLRSz36s2M4NNITXMHFS/yHgb8lL5Rshi5gNeQVKn1kFbxq3VEApG0jieuXBEle1PZzwTP",
-	"W90WQtEBBbgKxloIubIFChruTfLUb5z9UqdfB98tky58W6xuP0TKr9atSCvq5dwsbacNCVa1h5SSbnqQ",
-	"qtc96Nzdb6adTTWCysIG7x92ohZu7v4BFMuHbe1ELdpP0+7rq0Pgtwe3mSJHASg7H9BOMXM+IBeU1Eju",
-	"WaeX3XnljvNKP9CRlXVcKIa4EDmkyTLugGX6XBohxztc7hsRB2IjCNupUICAZC6qmKVSF4LXemWcoPI9",
-	"dMtsfGq+r36ckKxq3XibUnu9o2clTe2ko510tJOO3knpaOcTvD6f4GYSyJZeQSSFq3ULHrnASGepIXBO",
-	"h7aWcV2wfsbTcZsdSbyNfD4Hvq4J2hKY+MbORrrwrsXbGNx2b8zdqDM1E3m9oeQeXEBhtbyoNZVwmywU",
-	"96i4YeC+2Ngucq1ey929v7v3d/f+ziqy82+/a/7tN2dJueM4/atLiT3Vvqoxyiw89+DKtkBNbqQXml+/",
-	"SC8ASTmQVrqlEvihPAKihlQIHFuMuASrDb3GeJapmfYSFEH8qmmWADRy2AeTYsiL9MLizx4cVHiioJWP",
-	"aZVu1BXVV3ku+raQrc/lgBG2unsHAJY05vm5uSd1FbY74VpN2HRS2QY5tFwrqbxQaV+w/c7hwSZeH1ov",
-	"XLzrkm8Ct9yBuRYAbgsPQ7Q4w0ZSCiJNoayRJqEgsFY0qFnBS909n4lkKPJHssjn6y6gDB5lAtKKdtfP",
-	"7vrZ5vo5AT6BKQzAeUq8E+Ao3+DFhCS8TTSWC2HQQlAQlgac9VK+JyjMrkJGdUgWnriNuf5bFwmE82ga",
-	"BRQwj3SXGX0jaEPWfBMcsv+fvbdvcuQ47wS/SgbOFyLpagzQ3fOGDsVdc2ZIjjicGU83RUrEGJVAJYBi",
-	"FzLhyqrGwLMTQXktH21rj9Ku9+yz5ZO9YcVp93yW17EnKWTZ/jDmDKW//BUu8nmezMoCCmig3zikEGGL",
-	"0wAqK1+ffF5/v684HecseUULuX5Oq/utdJbHHDj3LkTJfDAWEiuuImGhceMesoWgVd7j0uUdAZVCoUwG",
-	"BIsiLfEDy4S0pA91BomOkLtI/C8YShyqiSbBEglQNc27HZeEGgs58x5bwSyAVpFqobF3tmeWAGiofF4K",
-	"L1+KmkiUFljEjWtr3u+HpjIPDCaNj/G3IukXHAtzou4hj9OHlDJ5pkpmkEjF/eGG0xsq6LXp28Hdd2qB",
-	"0zxh/4MbZ/5Z/Nw8gGyT3mM1HY86FipunTrjh7gTLzsfKYpSOIaQI6ZbV67AGazTU1f0SA94Jq6MVDdO",
-	"xJXjJvjYTDO1ZmP75s6N3etXrzUbkOM6jlOhq/TWptVbfydd/UVtWXrB2RRUN7kneEfMyDZK6UYpPdUV",
-	"CYEdFCsu1nDwzsGbPIMoBuuKnhqJGVics6qnRpzqpWh69BuPPzLjXW5xM9Kc0GU9LA2dIX9OQXg1Uam7",
-	"hzgSvjkqnaDRaCyqG8DeXSgM6RDuXtPElhFOse7wJD4W1jmfKrgEPqjxcWxkV8LjEcYJtEqEme6S//ra",
-	"VrO5tb074782w0Asz3e+du/1nXe/efWbh/vf/K3tt7Zv7xzee+vN62/tfgNhnFPfdLeNNW5U1DXVjpv1",
-	"3XoDFZUz+X1N707Kpfc2wiaH/qw59DCNAetOGWw+/xBDLrpeH1bPPbmEpODA/uYi9ADq5dOaFlojkmYi",
-	"KBila63dGwBojl+N+BMIW+laq3ntxrOgRrRX0FA/wxCXhtI9AWib9jD2hYjou+tB7UiIMf0FeegD+5h5",
-	"15inWQyQnpM4yoaO3TYzywK8fbVWDbQCR9QJQwNwnx74qO9/o7Y8ygOc2r00hrqEImZ3zUwMfCdGIh2Y",
-	"5oovmzfct+RYK77bgbR1qEMAgyKNVRpnU5ivMn/3zjV0ZlbXKtjpIjsFWbY7OLNeL83WHGlv6TtGIHcK",
-	"8B1c4tKXPit81felMk/83huGa/iG93G5yaveN+XGmijRojwRUQfAqUoz59EEzA6jeW32y/I757+fefM1",
-	"nMsOkQlY0ugzSV08iyfLXDqzG6F7poSZJHFTWeB9xWDM9sRpJHBQG+cVCtNB6SXrJMQQ9yF0iCmJ8GvW",
-	"3iXVCYgbadMT8Fnx8JEYZ1AZBc/KrFAicy1StMGNNLPqmmAqibAIUUyQQ7PCgM7L18ZpTWij2hzzuQjP",
-	"KrLuWqOxXvoJdvdyIzSb+29z/23uv4u+/15Wr8rG53G2PBBdXDGrXcRLHBr42JWnPZ6JgUqnz1YxiW7R",
-	"jy8GfmojXNYVLmeSLXYxN7r1pfELON2a8Ibt4Ts3XXut2JrdAPf5SGB8La84/p5qWzr+p1ZxQc0oJ2ov",
-	"U0B2GjNaLY8i0Nh48jA1Xc1i4VSZEX/ifwipzKNYlj4LLBWH6n4oepcINruRb18A+bbRnb7cutOs6D0H",
-	"XSrjWayzuLc4PnQL02BVH10OuiAaTJQcEONFptQRYLaY7mmRQjVOSiAu+Gdfpcj9R5lOCJ8uRRK4dAZb",
-	"3wxQ9iplKs96aiTqbYlpt4M8FZiQK57wXubzvAQsH1tsWygugs7W2T4bq1hmrCtMb7X9iXnEgtvjsFqM",
-	"w1jwOos103l3FGeZiNqSkhcssSdMAJZkG3GPePqYK+w9xpSE2Yj4FKcMvuz1hIjwS+AyFE8yQKPfYu+g",
-	"H8FxIMKEbZvHdcDAlQCf3Nyhj8z/4qQei7TOHmHOzYhPWVeYd5nx7uGvuI3DNdhUcMDk994Hq2ma56mH",
-	"HPzu4a06uw1P+x+X4HQKv0Ld+RDCOgv7qRqF0HCYKcTxn8SRkCIy89/Pk4TpTIyxH/vS5qcANpbrKmDv",
-	"wOLpFqYSwX5L0ReGxfF9MYHqeNhgkE0dQh2N6cRIpaKDX4XIQW327MhsGNOhRPQzs8GgDw9F2hMyixOa",
-	"/1DmSRKyuM+kwl0x4ZqNBNd5KiJczqKCzPaZM3PPDc1hYMN4METqg8osP0hnybxNDVPLM/uDOjtwJ5N1",
-	"xSCWhauPwoMFREBWYkOqIgx4JHhUNHgSSJs5bPBOwJymRYd5L+GUeQkcjVJ51DxsmdkQtVlFxb8LzZ0E",
-	"IdGIZ2LLbKZaMMc6FlR1VJil8Lq4x6SamJUDClS3zAs6lpVpZU7fjUTIQTbEfQqbdiGYnRiXXhmJPs8T",
-	"804oBApqQuYjI7OpGiiwn0d8aoR7uTdG2JsHto55at4A0v4gE+N37NPmj7ewBfPP26aVijHsz4lpnFQt",
-	"9koyvY9O62xotsaqs9ydloZsR1hQDtkSPevPm8UWDWp0Faw4A69Pb7m2X5/ecq2/PnWlmq9Pic/kEF/w",
-	"+vSBfcUi0EC86mYIk+rsFk8SSp4oHXC229iB6eS2wFWC9/3i+ZUoi84sWIGxGB6JaVhndzMmhYg0C7vm",
-	"T6yqLV5PhbXw4/KIRrkGyBELOb9oKEeivNoj/uQeHI7CpHF/Q8mx0ZZqrdpvf/Db7XbeaDQaj1/7jVWP",
-	"HchdK/8VS0WWp3KOWAZ+hde8Szut6jrcHdWncxvYvp/EI7N17TjoL9fXWGZiINKViBbXN8JAiFqx29za",
-	"aRw2r3lYvMV1R8zi+M8PnsKK2OJXvFCRnDdb3FqPy55IEiOqtykjBkjwt3dMh5CNCFnxG82gFuV413TG",
-	"Vxu1VqN+Y3fb//Dm1Vprp97Y3Sl9eLPWulG/dhNZ2QXR5AtU6Dv2s50mmev5DE88FE9eNboyqVuWDN6p",
-	"WMAC3whqufT7u02BCepps3ndfmB62aw3r++6D27WWrv13avXzGpCtScGEjZT402NmRu401zwaWnJ7Eze",
-	"p9txZ4w0ONXmAHb9CllOsdAriIlN9cAlsijyiE1QpR2PwVaIJWoiqAmhEQRcW3y6Bp3istKBCns4FXy0",
-	"NFeSjJWBAsAJlhuzAfPpQQ9gPZvjDndtT0kda99+Zq+EQLILf23hC8NXW2gEhupYpMexmIStWfOggunY",
-	"/djYe187eHA/MLaIKwqA8lPMMdie4xcDQFOboQCv7k4FvZUyEoSMCBgaOmnGg6mhRuULn7ZriJLRrrXa",
-	"NT3Ms0hNZLv2LAxmv8TFMF8V6BwQJjevQP60bCjakrHUEre5pAbbRwBlnWnXjB9aRTs8pDGGOJ5xLAc0",
-	"oJ6SEotP2USlR3oPzfeJmSCjnBllFthxjJkHXxm9rXm1SMSYHToxxLVpI4Wue8UXfZ5oAUM2I0PHRIaV",
-	"L7ioPajrJSQ3s03BYPT4cHmiFa4CpzUgwGrzY5GyjB8JNPSxfkKyHbfOqHgWbhB63pWXHQkxRsQ4Wgqj",
-	"XrQlJCCDbh8lUB0Ca+Bb5tsNaos8QYWGOORJH5fOpQln/mASNdGBJSZOBePsd3KeZsBH25bhO/vvd249",
-	"uH//zq3Duw/uH+CUQuowmiBQMk21zjdZSF78eqZUZ5T3hmGd7euj5cfEnIgq+/gABvSAfneSfXxAU4y7",
-	"zrHcLzg2e6yBH8XWX5S5GnJYnYXEp+i7ntGlUee8cW23pIM2TqWDzsmhkhJag29azE5fW5oD0GJP2zWe",
-	"wfmrKj1u14K2Z860qaa4XQPrqV1rPW3XxkJGsRx0pJi0jeLx7BmsyZp84yhON5G9M0f2nGN1wGOJZ9r8",
-	"C/y5uKe3QCbShJ/h6jWNRVtQ2m6z61e8mM3u2fpQdRf7qb+mujPOU3KCmv+GlH5VtylU4YwzU4OLsLpG",
-	"4ZDrI9P6y1xKu2opBCcIBms6rMj0Yn9TQiWIQMvfuVrYKY2g1o+TDCuf53lmnpmvZayHi9/WNG/7UHWh",
-	"lOJqAUVA0D1H8XhMlpdD77FNQnUFVKVAN/EJsNtqrZ3rZl4B0qiH82yxks5gdtC+WIejAHbwRmKdqbjC",
-	"zOHCKuIVydUXVhJXQ8HoI5ZN4p7w8V9I/7B8yciwTPom2QjlqANFyqABc0aYFonoARzMxDKFoCpKBdT4",
-	"Niokpde1ZSrGgmelhsiC5ZbnOcTm8NAa5fFD1a2zu/2ql1vnJNajEpmyDPxhxJXgeG0ZmmbhhR1S0kOX",
-	"d0zNGdEr0lSldb9js+O0au+Hqov6uTH9EK6hdzRIjckbMK1Ggg1zGQH9Aswlh5iLy3e2JhlqWZylAqqt",
-	"0A7zIAXtQvBsfkJEBFZBW2a2P1xbRCxH5wIzpgO0Tq1erAClcJ/CRaACGxElCpWbO35plMIQvAStNtaM",
-	"RFsLcB9CdDIZARO2JQTSSF7DR7Ax8DGpWC4jRaGm2bUt6u92bwRXr1/DocPFjoEwszm6POsNYRunaqJ9",
-	"aEQ0nXIJPv6wZ+zyKLRav5kchzxUlPo1GnBAWZrLtnQLVGfvDeNE0GNpLsF4cG7xYm8BmambnsiOaDFC",
-	"o9mDPAH0vU6aQ8gqXMyZTSL784ZCmuXkqLiVl92joCFg0Oidt1uNRqOJ986HqntSs/Tunevrv8HDBSqB",
-	"M5kTYkz/dSCWaB0uqpJ9wTRXZTZxVCjAWPemp1ozqJjjNdp0D5+/EtZYWQerXtmSWoaaU4UStmDdPb3M",
-	"R1Wk03iCWrZgotfdSQ8TLk9y+9KdZBR/EoN0WRmZFGNqjSfuN3wQmyQsSMKCu5iplNFxhVIzFwzmdEed",
-	"RQktwF9dxuLu1WdLrOArT/F4Ls18Ly67C6iFOm8Jtt04tRm5UF7NGI3NtYXTeZiHJ0klcyds4kyXjK1u",
-	"JL5NY+zzFNNY1j/Ba6etf01170ZVwFPzJ/uK2Zjrg07ZNyyyZQ/nDSAzGUb9t6jtUL7qwi5mmuLCgHLm",
-	"j7F1zJMFUw3EckgXP0FjlyortPUKd7wab4TXRnht+H/OKu3MSUJxdwrhVi2kVkgZXwJv6RJfey6t3M97",
-	"3bPQlpRTNxDZzK+N7rUE+NLs21Km6/mnYcE574AMhRptL5plP21uFx8DHr79YieojVNlJtp8RR9eLcDn",
-	"7fON7d3zSolZ0ypyWRfgvNr4qk9vNoDjDOe0O6XpvKC0FXcwc70Vy75aaBXY45Hru+Zn53485mLlz//5",
-	"28//5vc/++4f1Oz91cGHnKegY6lk79y/fff+m7X5RE9s4NOf/b+zbTTn2nj04Nadg4PqZl58/N3nf/SD",
-	"2Ta2Z9s4ePeWaaOyH//9l//jh7MN7Mw28Mb+3Xt3boMKdsYDjKt00gHuqzzF7XWG0NKXFYsWJidSvXwk",
-	"ZIa6rZmn1c8hZlFSZjocGOBZmj+CYjROOHI6LrgU5wj3gTtAMCUFaeNxBgU8uRZ19gDDNaG77EL8Df3A",
-	"PBWYB6A1REldEL6mnlXErytLIujns7noXh731bOlcVdmu/QEILhWvu/a7vm/D3XpldVhmhQ8lYsT7+1U",
-	"W+OqqBOw62azTiFBwddlWCx7SR5BHPucSwS+aIjfdrbXiay7qd+oLGeUmnYiF8bYi6leLjELSrrqqLp7",
-	"lau55FHkYYqGeEiBlh9F5SKufbthPt+4Xj9PkpnYEJ1tsKp6WL6UcDnIUSn43aHpcJ6OlTZ/fvZ//uPz",
-	"f/rPL/70J88/+d6vPvrWZ3/++7/6b9/55Y+/9dlffQuOvICk+kQNwPOAlFa1z/7m55/+8x8///bfPv/k",
-	"ZzXPRxClvA+LZsW5G0jtxe/9yG/7xZ/9+KlRZZ792y++89mf/OjFxz99akTOM/9hkkHYQ79X/m1BfdsC",
-	"vSioZSmXOqG7Fcq+aq3aWyJJFMMXBGxqbmfAH481w05Q7Ce2KqabzHMdSPHMj/76xV/+y1oBJ2rqklG4",
-	"/b30eHUKmCbC3cLpsWWXczsw4T0xVAnian1Qo/WDqXp8hg0KiAh4HaeCJ1ROecK+pa4GF7veF7JxV2OA",
-	"Oy8yt2Ifrkbn5hTUTVhzE9Z0NPdZcXOueL0v9g7Sc1eeUlxyEcn9O5bJBokiRCpYCmW5dPdjkpbVDaBQ",
-	"IRuKOGWZeJJhKQYdIkz4JRJ8fDbOWuxYxf7YLAF+wDIF4AjdRJh/JkodsXyMVUe28mMRS76nYnwJefK/",
-	"rLT3p9/ewUpWPJeeET9rw+9Bgh86tGPNQvtmiH71zdyHYAbGFZvuTZGdsOM22sRGm3hZtImNVLu81IX1",
-	"RVqFQb6mkXx+7PB7LPQPBKEEeT7OVIAAwRwrajMVoCVAknPoBFDIhASkY6gJjjX+u6Q7cF04ESANG1SE",
-	"0D4P76Yno3DPVxmsRwLytlHCm4FAeCzOdFtibrdDQLGt1Nl+8UrnrzWt9JVL/x6nAgqqzJ2xOE/CXReT",
-	"VMlBhxrdswn1fZj3sC0B9cQvuhwB94qv/rBUHMdiAroU0m8ZVUoHLJeJ0FCaiMwzmnEGnoPWCX2KZQfb",
-	"DOtsvy2NxuVJhVVGhY+EmLlOqeDhrJgOAxbaC8b8u7x3VMpCcwGEQI5r+g4w58TZzyr0THMoxkZ+zWqV",
-	"FRnjyO1fuoVPzS42HqfqWFQz/Ls7ysnybZC9uKPKjP/F5YvVxeBpmKg0OslV4q4sd8fh5fNvv/jOpz//",
-	"k+cf/8Gv/uMPnv/Bt198/w9f/OePF91aJ9xX3l20vjvlIUiXjTNlo/5snCkbJrhfE2TPgFQYT4O5QJ/M",
-	"lTFe2esnlS7NKH3PVuwRnQkoRlRd7W57dp9q/mJXX4HljQScZz4eit6RAJxMCI46OFDb1nRcxV6CYzrr",
-	"NW3+OSvKSxB0rVoJ85d0aF1cMLXm9s7u1WtFwPb5L/7q05/9Ye0UVyEO6bIDDEOe8h7uiO3toGis9q8f",
-	"fde/YP71o+/N3x04eHd30NjXvh49DKvzF+5uXpfLePumL5do30jqUwNTAT2xZxuCTaPhLCGnkj53SZ0J",
-	"lLTnKKYPwAugPbmKxrB5VWhxowJwhgNRtC++v2LsaKuBot0MYn6PKZlMGWdnsP/YI5VDtgEWQWHj8UDy",
-	"zKE9O/RhvGFm7gXrkC2jWHanjMAbPXCur2iLeOn4vcMAx4CsprjWLkmZ3rQHTt3cEjv6b63IQBY6+9zz",
-	"ERbVfp7TlRbUgMPWkVjXmjs3Gg34n8b6ctnM2CVfdv1Y8qRzPlectbYaAWAcIQks/MsYLc3tRrPTaL71",
-	"5te2v777XuMbN37r2jff3nnn6v3rD28+ah6eFflQyOik+wwhIiETeWOubC7B09WRCIkRVZ058VuO2V6g",
-	"2WKDvQtTa4El0cKiIyK6QA9n4ZZ2V9OQRx5ooxRPwA+LxkgWj0QSS4F1vXag1sE6A70eY9C4NA3LM3C/",
-	"bgfyJQCSOnXF3KxFUO3COpvD6tQ+J8/kuAC8qPI2WCe71R2BTbjt8msIXLIJSAW7M0+bHnva0uHquuFc",
-	"l7n954XPuxr59V9aibPa4THDWOfE4MRscsHPtPthEhdudJzikzY5GaNVadtmTc/GxyZkOfLFx2PUv/VI",
-	"d8wfjUYT9r7WGCWr8a1EycGW+ySopSpBvFWo7zGDImsHbZwmTQzE0P13rdSoDb17zeqpzsSow9dJOjYz",
-	"dckmEk+MgeTiZARmtGCCS7amJU1YMbCmOzZ47t5SXpJMjTuW8w0cg6tEhirW8fw8irgcq4WKTEc2Obcb",
-	"M6rIuc11CS1oBTFafe1feWo3+VIYICdlNwLiJRcQG73+8tLo1j+E66rQ79oNdm7Jc3W2L5kYjbMpC/Gc",
-	"hSyX3ZgYAoTEzYS+DHyGOAJEvy+QMBHYIcCFEWsHzS/RexFLlk2UoxBQ0iGdAhNBX6UM+G5sRhWPM+tP",
-	"p4ND9FH0bpApgMmaTC3zA4CC6CxOEvLU8MwaWD70aJwtiSHYDC/ARKjAD8LMrTNrlwsysAphZMEYCk1w",
-	"gXqI6W0zSuKa6t+lJkhtZPuvjfK3cbq/7DlCNjNIpTZd6EJ0yCtHYrrclfS2+cEF+njeFtOTXDzmcO0/",
-	"vMugrxul6fKdoXby0RlqNk/ZPxS48n1k1+ilIsPVukRlqzIBgqgxY21x7SHNQQ/VBIM7R2K6CF/gbeC0",
-	"PHUk3l5FqYpyxB5c+bJ5W0wvOw9s9WRoJJaEJezYRoPq0Z7hvr0vJjALq924pk+bC3dz4Z7qwoU9xLi0",
-	"Uu4ibtgTy6MPURYxnamxBj6MWA4uwnRbUOlshd2myPmLUeR8yt16+hs2WDtWCRQjYnECB8QoPTtfJYKF",
-	"GDsJgRAFyWCgEecsmbJ8nCgeiSggQkRdZApiaZfj6H6dnj0jP1hB4BcDz191uge97CQaQdBH7KAKnm6H",
-	"THYOsGXQEx+z7IuXZwITBF6H60GNSgSWkofZ36RqAkiqptmqVMiekv3YXP4eDHPxWQGoXCSgPH3+f/+n",
-	"59/9D8/+7RffwVyUT3/xZy/+/V89//hnn/7jH7340x8+//jvX3z/B5ZkBeaimyjTGaSKLoijy0zR5q8c",
-	"Z0jUWrslKOmY5FHrpo8cC1/5A7RKVWuW1bkR1GwDN64ifTM8f/PG1WeruWgiEeVj60ipBTWA+fbmTDwZ",
-	"i17WwfTg2OxS93mcCu39cib5dMTTI5EhjrXNL/3kO8//w7c+/dlHzz/52+d/8X/VbJ5pTyX5CDA8//CP",
-	"X3z/588/+an5ynmFsPkZ4OyikuDm9QYW0EHCb/EDSUUIj5fU0aVZabAFBLfgEfDcW5JtSnLqjURHD9UY",
-	"ZbED5fbr4+xHxkbBKs7zTzWCg79OuoSV0JuEiTNZyDSNC1Mm7DSvUqe/Jkcd8XhhJTTw5RZp8gDonKoJ",
-	"Gu1JrLMW/jPsx4kIA+CXNvIESXddYr3MeI9gt1mY8UFYZ2/Gx4KJJ7yXJVN4Df5YC8fiZpoHRrNMpQWB",
-	"gGZDJC32K71Qp20hh4pfdA+NBIAbbk6++2YUg/yDXnLmFRM5rwNvS3rGkpMVegWUzEN0BIr4ge8MVALb",
-	"oTnaOfaKD0IYwu9iOQhftSxoOOlYEaJGAmvcMoXBmFi3ZQiSIiwVwEHxf1f0VQr4rnDnwIkNXUV+yPNM",
-	"deg7eLlZ/YLmDfIWbx183UzE+/cO3ocl5B4J2zvx69DFgvvNjLYOz4z4lHUFe/fwja0bAfynec009Obr",
-	"zRuNnQa6cIzyNOI6YFqM4p5KIAEuZRnv6hINopoUEASC1ksDfC0H46Wr1FHgcR7roQBQ9wJfYQgywfwF",
-	"JNi0EwH1EVjNGU9TPjUDVN0PRS8D6gmCLYd2ONNj8yg03ZZ6aMxUKczqNes7N+78ZrMRvkong9ad0cXa",
-	"gg+ieAClJ6lgidKZ28qZeELcdw6OIJYe47MZN54O2nOxZN2U9wSocZaGG3IIeZK7ipVUTWgHu6zk7tQD",
-	"P4CqFKAQbEu/YA46iHOt+sVU78OA3AGgd/Xnjkis7agXE+TBNrzYspVRnmTxmKfZlb5KR1tW5SsphGur",
-	"XOZI1Fo1IzbqPX1cO522UaUGrHfnvqHS0WV56kqqsdNMrIyqnYMGgXvixAoT6Ihldo816wpk9wShusl9",
-	"2jjXphCUN8Y6qR9GftHm1GuqR2vRplGDV57as/JsoQ/i0GdCT0nHqbNQ6Cwe8UzAhWTGnGciYv1UjUCW",
-	"U9Wi8xZI8kNQQkcKxY14UUg1qQR6szL3YgXExnbe2M5fQtv57JfcSrfbxrF92Ql6pFQY4UpiGW2uCVpv",
-	"bBInCaMcoVNY12v7vx/0UU5XOba9++UKiqr1i/eL9heZ+I8wUg10e8cCTCdEbSOWIQkB7UgRsW1B8mck",
-	"F9xpt/bv37pz796d28ZosP4Ba0Jh7buxFbQ1UueJxvfKTOTwlPb8ACPGBzyWFYF0mJbNVbe56jZX3eaq",
-	"2xA6nvJuvON5HcmDyJPECN+4wDBf16J6dsKNhuLuIq60N4wZJdWEKc8j619qAeMZC2eFR0jAq0OusXjf",
-	"er99tyJ5XgMmVcqcyLYEtUGRXx7Cs7Mwq8AGTz412B7YOe8BiR7dTqagZ/YZBGItgGRFiQLK9CzXAqDB",
-	"RyoV4AisQJstvoc3lrDDCb+2zvYpHB1roAIrw7t6WD4W3HUWlW3+lvac0ZtrenNNb67pzTW9uaZPjZfj",
-	"XUoT7uKe53w9Axy4hqjHYu7JWwdfp7ChxLifRe3pTjPBVGpMP3PgrBffC6ixcaoGKR9ppsZCella8WAI",
-	"vPAEG9nCkFhBJ2wjXQB5bk4+fRk4fB6qFlORQJMVarywGxSKtWgxrkEMK83fXHeejFWKrtQ7MCEnX1+m",
-	"B1do2orT2VfpCCRoN5Yccq9mKSUrz2TqjHNjaJOgD5i7CiB4ai+QjTPp8rIk1URC4CGbWySjbZ1CXb5w",
-	"D9KY51pcmAMpUvOeo0LZXOQ5GookCmymMac845W9SHdBWzeKEOI7xpqomFKRpbGIAjrbWTo135mXsUyp",
-	"wL2Jmfs2tQkOFSjAZso2WutGa91orRutdaO1nvKuBClq1dZz1lI97PnK+lIC516QfzS/m+b0TKcxxppQ",
-	"CVSesTjzc8+cHweupqGaQKCiKtE+VZNSlr3TCmOZXdutAR95PMpHUAdHwiSWmRiItPbsQlLi8SN7H5iD",
-	"2wxWwLFFmNoTr4sZPN/fvHHNh/SdFWxmdsx1UoJr94TZOUiT04C1bzTqS7Fth0Rj5SUYc7T0MD6r2ETl",
-	"SUQ5sC+dek3xy4tQsB0VxkwWMdeMsw9VF/KsUeE55Proa6qLvGQ4c5ClbZRvTPfFelauZyKu5vd1FoJ+",
-	"BzlJZjlGRoMnXT4V7I39u/fu3IaEI7bP+rGM9VBE5I5Ic6kpSjvnNy9l7gXgtDDGgtNJwVsNrgyrSC53",
-	"o9fZoZBM572hGb62ubLoDk9zycBoMCrbHiOUlDIrWgj5VfXUzI2IKrBeHuHcXJjuD/NcazW3g9qHqgtG",
-	"wNVzUZYQlnuZfHvLLqzNlIO1heRxWL6NLvWyewBB8wBDqlhDOAJ46nAVLzX90fQ9H12I8IOEec91IMht",
-	"gBzNucDhYv4OlG/CLyiICT5Co35iYjwVOwNmFEomdSxSSHUHJwECSBlLUvtlnBQDzVSVnDDj3rgINi6C",
-	"jYtg4yLYXGunrXKE3EyQ1FafHCim5Dl7C1BoLIhmubpVCFG5qrftoNFoUJXbgbLxLVe/x/GZEZ+Cd5r1",
-	"xUSkDArNzSUjSdXECkipJDnDLVThsTCNeWW6Ycu5G6BULYPEC2EzVEs/hdyOPEmW4AU8MiNeBTEAYhiz",
-	"cAF1FtKJDFkse0kelSmB4ap18rZ+jugCj9Tkiw0wgF82/Ru0tojfyHOElH7hcndKcU6c+h6XrCtYFHO4",
-	"VGEseZKVXCnN6/5N0PAEuL1YPW4hqA6/oJLxR2qyTtU4HNON6+Vya8xBABRWhAuVYxCfHKJGLH2ujpce",
-	"T5Iu7x3pK0+dTgPFVwsSAVXKxqk6jo2yg/XFoW0itCPEhr6iqWh6ELJI9GMp0AeSKbgQHI5uwIaObx0b",
-	"hn9QDXAcCZnF2TRoS/RaxcYgQ2C4OGOoLmqoBN4Cs6Mn4jHWoMNcRqw7LTX+FT3jk6azGDBxLKSFv7Xt",
-	"8DSNTVc884denik31rZkLuEB+jBGn5BtBGF2QfQMYzmom66+K80kAEok3m2u5B/Lm0U/YyqH9gBs2JUN",
-	"yykrPYn12B+KXiYiaPnQ4hO72n4yuXp8JAKoN95psIhPLeiUkYRWBGLImQq8vaHMNGisvvrcjEepGo9F",
-	"ZOZQKud2HBF0DtSCQFz6+jYbqjzV2ALkRl5tAPWfnknlHKdK9Ytw9iiWeWbGkKfgggKHFT5HhX48YzyK",
-	"UqE1G4iM7W7fdKXdqcB6xmwozIJhW3V2y7229E5w4YBOYbnoAyaemH85jcXu+wMATwQkIsAEAC2leQ1S",
-	"drRN1FEymZrXYok3noscFQwNaktVrfchPxK36C1rF3sfwCm8r04o837tymula7j2tF0b6UEctWst1jZm",
-	"3NVmc7vZrgWsTfcdfnP7zr27X390u117Vh2BWZaXs27RNXXyzNk/9uzask8ncUiOnLYIeu0bcu3y5C/H",
-	"DSl6OdrYYCV73K09ER87zXdqhQoda+7WybsqrcFdeVWO824S90rYLCI9FtEWmNX24NZ868aiqJxsziRK",
-	"HRXmDM/YVWPQ2OdbJXAzpkdGn9QZ4rKUYVsI9OxAnb/RU2e3LCqMkWQ8isw1ICO6iyKWQ/5PWAZCtGOo",
-	"8N8fiET0Mtvo2sLokA/eiJMMULZP/PF9lZV/X2UEeU64lRFK1ctm/KzWb5r1dTR+t5s3Wv/lYy87QCYk",
-	"K8b8vYHGo20OIWJ+UoofcCAD3ULspxy7FVzJFqgQZFcoJLZAnN0Cr3JFf8M37xyy2cZCUE11kbBhuhk4",
-	"WFPQIUHCMZ6AePJyjGPNjqSayD0mEi3mIKtWkpIBgf4oxKMKCgyloNFogEeJClurimVy+WWQXI8vLmx6",
-	"rbm9sxvUAEvD6WRncFLQbMPMn+RMLqyxjdD6HLCUzRKdQmqdq6QSKdd5ugR4dl8y+g3kVWBKOJ+yyVCN",
-	"bDSRd429XOm5vWPbnzv8v+aaBU3MOpqFW6vNIb1czcJO/ELQyvXO4aL0ALMlhAbShSnBJGLJgE0HGvLC",
-	"DdQ3lotItZJ1djdjAwWYlvOZVYH51DyMcOhkveTpMTjXOOulXA/32rJS93Di4cpT+lcnjp6FiPQ8VBPW",
-	"5+ALjEkhwXg5VNWCYDAPgW+sLbdYaDQtYORCgD7kxkB4QXohgpnYRBBs06WFFGEaF6u1rkByPGHuiNde",
-	"nYUQbghNS23JWChGPE6wBzjRzsVHxBfYUgtqxstyGYy9OCNcyyTxeqZYnNXZfsYSwTWwpUO8Q4hIRHtM",
-	"mxfxBF5qOgFql+kArZ+ZnJLNiLj3BAwKXGcEqG32W529h7F/L5vNZSTU2T7mxy0oNsEFIZDuOGOQA2D6",
-	"9Eo4FEkU2hU06tyre0wrVP6MAlpUBWEKHDgqTdffwH7b5TcXlc74tMU4dsWruY5HQuMaY8fsvzGu43BQ",
-	"VZ711Igs7URpC0opevE4huQu+iEw2NdN/+maElibU/KnYhoZdjVOShtJPEFIOVfs5GjkQvxKh47b3kUK",
-	"YR94L9OY8mfaG/FIsMkQkVphre3dmXJZNNqRKutowVPI2Cu9gTAtGS0uvKsrhLQe3sCsCXRDKti6PS7p",
-	"PhbgmIW8oSFtmWKHtaVFVzWSg/IIrVwBwFkYeOGKjzMwHXTFbp2vLDSTcWo1fy1ozBP0bMxtcdFISs0m",
-	"wQN8+lwONF+DXobu6XOnmFnz7csVedpl1uNNl8GG5WUDRHk6CBVznp1+sa6es9zQKGkSy0h5aesvMBzG",
-	"PBsWdkPRZG32dJ6+ROWl8CFchJjY2A+XjNQnCwGNkXRIhQJ1HvWI8zXpQclYinaASK6JgC44aO6+SrHC",
-	"AlDgoavuI55ladyFELD5vCsGsdQLEBJACRVPsgrocYuUQPUvBBbLXomzUpPhV8OAhb9p/mfL/M//GhIY",
-	"OO++in2WjBsjKlXjocuQjrPAZSmweGRmgaVipI4FQIDTBLl8aRuPGQkuUWeLXWUKTE6RLk0vMH0wmjOW",
-	"jFg4/m4q+JGxPPo2yckMy2jwYBJYvPlGgUvuJhO197HSOu4mYg8qzCl6vr0IwOHXwp1aDTyxUqDZGW2e",
-	"b38j8C5Pd4BNeqpgDAe+htPKwmoykCoBiaJhcabV6yiJnBCZUatP9LHUqwM59F595Sn+Y5ErBXO7Mj5o",
-	"yxAsb/oRdqIPJiylTJINjulAlmBBsz6U1FH2VcHAgGKdCsxQFr7inDKBR9oAuVCjXKOtG7DQtGHkMDpT",
-	"AhZGsRxkPDnq4DfgWpmI3pBnHTUWEtojX8urYB53p+jHGinJbg1jKTT17JXw+U9/+PyTn5oHsCzD/MuV",
-	"B5g/fvV7f/fZ3/338NU625dTZk1XO1hzFVh5ahOj1ITxKNLFQKEPNhkMUgEJuw7cCG4SPPr4nkgSS2Hi",
-	"U6y4+XHecJwjcNOYeZjQ9WK6KQDYg3uuL7xirEcoVRMd4AVrwWHRAWNTFuMU71VvYPb6gipC8w+bsIa9",
-	"NZMKNC1hgXoUFkPFkM9SehDmsYNYcpBX3RuhJ8hojwHDDDcrFiSWvGZeomVgQU3AQ4LuBTeB4klMjCL7",
-	"JVdnQdZCB1H7xZBA4EP3JVRCVnkm7o7OdGWeM2sHUXDYCSIaDigvqX397sPnf/dfXnz807VDfTjGz8lB",
-	"MdOH5fZHWZwOQbEa5Bs/xcZPcTpdA3edR5jRKw76ObgsSOgsJXwv7f9NlHOpeFgn1mnnfqO5X26o0160",
-	"3mE6n6jnuup5SU1e5icsbbH1b3h47G5U+yK5+05x6W4O0qX7/MgDVTpJRgsuGXvn6vmrODmrYJ8eFqyE",
-	"4I+qBClFhJYqV54eqol2MFLYkO/otKYK2SCVwKXhPpR6bN2jz0KfQLHZcHWrBB3qfHSQ+zAEDBYk9StZ",
-	"HSe40PD8OCzUL4zgOINzbFOOePmiwMGqQuTdEwtoBlFpGlITeISwk+H0rC4xX0iIYyGXlFg8ElmeSvSN",
-	"4E9ZVwxjQmjB0gYWgvc7DKCUyioEgQMmpl9lCgveoYKkzg4yIHEtFXs7knjgP3V1Ylh1Eeu2jJQULTYZ",
-	"KgDnx1o4I3/I+kab32UmUIcRsakt2/K118CHJ2M5qL/2msucdv0H3wwlfeBbcRTzJelq0vLQ8ezrkSgV",
-	"ixBT7GFPpRF1hLpAaTq2AyyccKgj8R7DvBxufU5UI9XlvSOWyyxO4KtjyHihakiaqSweCYf5gq97U0lh",
-	"3nWHJsPn8deQ1UGFhzKi7kItinlL8bW3Mgn3BvyKR/TPwmFsNuq03hci6pjHwDdn198se1u6sk2eOQ9N",
-	"W4Y0Q/jTzkBJEbawKBUDP77jVI/0FUiDCYuMslGstT0hEDFyZYu0uDAb72qRag+HWyWChXg4QoiveNsc",
-	"DiI69qZ+ZtlQjLRIjoXeQ56MEKIJulRjFKdFLVGIKU3110LcSjwRaWb+GoisLaHKx+4yv7mClNbl20+G",
-	"ytIh2g9b7owUvVbSz9FnobkAQsoNsmzDI8fxXOUde5gnCW6Xk3AV9stHY89zOpYkhlkQCcCQRVVjs7G7",
-	"vQBOAZasdD2O+JN7Qg6yYa3VvGE6lRlZXGvVfvuDxtbNx0+bQfPGs9+oKDoMqrSaEX8Sj/KRp80gqkF1",
-	"b6DQq9SbSPQ5IBE0G42gRq1ZqJ6TkgfK3TlAACojHQEyGqudHXMYzKA/bTuN6k6ah6v76Pdwx+9fY5X+",
-	"AXJGsbmAsJyZxzT0apxABQNmVFT1C97g94vwI05IXDAvPDSPPoPe38WHtosuA7M1+ESzKWynPvAHn9x/",
-	"4iKFswkaLk8SqEF3Z8bIKpXSFxqOnRaCfNjmNzHmoAKL+yJEkJeppKSA7LCfmOMzGmeE3uFhZ9ldswZ0",
-	"VOdIGJUG4hFbcKQLBKmKB6/Xm9s7u1evfXOeaVqqLO7T0BYiiVDuXoGV1eHjMWbx6ZGGPxqNpocWUnv+",
-	"yfd+9dG3Xnz83ed/9IPaLPQqwYVsezAh+C/T8+Z2o9lpNN9682vbX999r/GNG7917Ztv77xz9f71hzcf",
-	"NQ9rsyhP8LQ4zjok2yCxNeOj8YkzYSGzcELqAK4/B1WCIvNsdUBwst4QJ1NT45kp63QbgKmXGYM6TxJa",
-	"Nc8woA/Wc8WdjI8Yy66Z+CtP6R8rYZQgF4oPbGF+bq6+0NftgBIMhTO1bgPdgrwQkOFszPvCJaGduWHM",
-	"YHzaJeJ3BeAcYlVAW6JkD6jSwHoG6F3FTbAHH4da5WlPhIVqhynYGMplYTEBoQu5F1lOwNegEGbRXCpe",
-	"HQPcopBwZGO0wAiKuVOSiSSJxzpGSI67/XJlgdHiLcRI4GOgUK/Au2MHBkcXIs6QawHV5w5BA7xNbLvR",
-	"sJxoV588cbZnXDY9rWHVloy5JPMuJCpBsjzZWVsWIQXzO8zSOZMMc7QET5OYAGttVSmtCWUnhHC12Eln",
-	"3nYKiDnV9tF7q3T7xWFf9vu2dHUmuT3AHAEzaSJiSXwkCtSVuQi0jWz/L1E67aS5/KrRd4Afz80TXZd7",
-	"/mLQrjUmCqS1dRGDtlLlVjq7i51f3+WEzxn1IVg7dD2nMN2CgdihUaoDjmd+KAuUH5qmkuZDN1xXqURw",
-	"aTWdU+Tzg1wCK2rEJTdqa+tpDZx87gucNhAxiOcCosxJyqjbLNYYx2bkr9lW+0ZhaDQazS34v8OGp+30",
-	"YzkQ6TiNAeqsd03wqN/nOzv9XtTfuV4LagMhzZqq9N1H9xAMLeFdkRQdpul5S+nstppImD2dcdkT2CvU",
-	"Z3maYT8WaF0O4qwfo5HzGJS4kZL7a44Yn7q3fifFE7y2cKDDLBu3rlzx16R1s3Fzx0xJqvLx26AgPn3W",
-	"eupe8NW2ewHC1cAPT+gJJCwALklqYeR0xXwEtSzNZc8cx33aDY2gdixSjTt8Fy5OqY7z0s4pUOy+oXLK",
-	"r6FkBCGZHsbjMWTkgpJ37Wq/2Wv0+wKMG7DwjTZGwKBqnggAbs/VVDQ6z3Aqzi1tY7mFYO8D0IlnEf7g",
-	"l7N8CR/gZLeaj5ldnxar2mYnMyTY9WucSgdHOdLPNaDhnk05ppk3wvgk9Zhq0aD+lveGZTqFTc7KJmdl",
-	"XdRz0MXxirWqio2kGf0K8gOhCHICGfkjT8cnrWeNXBbIH/WZZar19n04wtoL4BVqto3BeaiKmNEHxwGk",
-	"qtFsjdLdbDQ8tsM6u1+oTUdinNVZmCitp0XFY/E2y5BB5MAUy7NlmV7Er8X4mqmLARZgkKLMYVLzhCOM",
-	"uv3L88NShTW6FaBoM0u5q4ylnnXFVNmwBw4B6l2NPUBFEebO5Wbo41R1eTeZ2pH8Tq4yoSsY2nCV7iEu",
-	"5TnkGUIItKePV5eL5t2OVuac8wlPQkOBSTT72IcGx4xgs9+F7KkIEM9rb77evNHYAc4dAEE2F5hIEni4",
-	"fOMgtQ88bhYRrh7YggiDhiQ9RjUunqddUwtqL/7yf3/+F39R/bDXSdvOzrMzkvqUJn/5pVR9Rovg7st6",
-	"L21ujbMwCpn/5w5OG3w5xd0Akv78eDF8F63GCyMRmahIHgEniYsYlJ4jx4BjopjFKjgENwt4ANiRmLqy",
-	"BoBOd/w72H104WAvNGB6olNo/n1xVoTx5qXsbWjhfml4K2VtduPf7VCQY3GF6VL46Ph3MdJhBI6LqIBL",
-	"OVj4xjjSS1/ooixzta2zIR8/vuICWPbv2XDLoqQWnEu1MGZ3bReadSG8FeN0NuufvEClRd1j3SmjcAUu",
-	"cMmTVGcQ+cH4KsA4QujUo0qql6KRRBry0qODYXFirdU8IxwYtrM6Ehhhj5TXYJMydIl0zLAAFcJN9Vk3",
-	"17EUWjPV/VCU89zL67XcQAiqc4DQ90lsEAG4SSEdW/e49EgkoJTVf9tF4aiWRb8WZDKcIPL3IE2IR6Wn",
-	"KGUDoYEoKAxyo5RwUmr5ylOoz0u9xKgxnwJRdsHEToA0uhr87Gy3zClulcW3yHKqzpWxD4ZcSpGsXbZQ",
-	"EaqfWUWFEXuHOFH1dgvjsurb39UivXt78WjWJPPwV9Mn9DhxcHPpCLco46DE9aeFwAq98rMymeJJgbLw",
-	"xg5Ely7zdvsCVp34K7VO0cnmzvs8S09Ks7+w6GT1e2555ckiED4Mi2m4/fx3MSXR40UyMLB+HsAbczgZ",
-	"FpLv0Lsu+nGSOGQJyyBmtVh7pbelEcKUy3lbWB65WMn6a6/5fBDlTvWLkCvcdy7nET4KXeJOCCXqtvOl",
-	"Ww2dB+ZGbkuL/uUKlNELpCn/1NIOEv2I33oReDX9cMHYQmWBBIWAQvQg8emBtvSHRDNwqGBqvexZgDiO",
-	"JRsnvIc1A3QfGF2lVHdsJGWcFeXaGR9Qpi3wTmEkXAuZtcx4UOlIcwmkd1Y/mdTb8g4sN1XKQx5lnDk1",
-	"CKdhHxp3Sk8+Jjdo4OPSU+5mrPccryVACWQKCpjr7JAPtM0MNavcQYYMHRI0QlsOFMvUABDebGVEkonU",
-	"Kyz3yh6K0Eyi1JHpMeAG0sTGI1FM6uzYMz+bouBStZNpnqUnZ3oaYP5smX4VnxpxOW1L+iElGJv1Ggs1",
-	"BggaC3FHFLYBZSXP6nqAXygjwpN87bU3eJzkqdB4PvDgQRJfiUwFiGj6PE60xcemc5sKrpVsMaks6GMA",
-	"t3Eus3QKaZoOD8GZpynlldApKgBxhYxo4zAdDyTP8lQwnmRDlQ9sG9gwpfEWBxEse5A3kLqBeqWMIF3B",
-	"ZpCYkY/GQMWD33tZ8Lvb27DBQhI3odll48Q0PyMscBboDCAaoxmasIgT4kkGW7krKB89JsoWX2Y56AeA",
-	"5CHQh9CC8oQ2YAxoChX5DyheT1CMLwkwEPQOqL73osOkLreuB4Uujum/tGSYbTXicWKuFpr0Wuvps4pK",
-	"fvOZSqLKFzQbjab/jpk32Gk2L/HTLxsd82CnWfPfTUmch8DaCcQxW40bW40mazZa2w2b5KnS+8TOiW5x",
-	"DMPaz37+Jy8++uGLj7/7/N9/svXpz//2xf/44fM/+Mjc7VbMml7l5r35du3xGmFuf7EvOaoA4gLpV4tY",
-	"N9kwrWKKaYaRuDVyPjnL3vrB0xoKi1qr9uJPfvLpP/7k05///Pn3f/TLH//wVx/9+a++9Z9e/MNfv/j+",
-	"Hz7//t8//8uPSnCT+TYmd3ozgGs/R3JqQ+NnDSKUTtY7PBIrx7fL6s1LHt/ehKsvSTOH/TS1d3WFRndK",
-	"F9SiUINXp7YoVE0VUT1S1OccCb5eCCj1hbOY9YZKaYGIvRiI0FX+JNJJzMFoy7GKZZYIrUu0bLOdYBhJ",
-	"KbW2h8Y6kyoS6AKQQkQafGzERxyyV4zhb7TiyasIP2QabktPTy6RcYBWAlVx5M/CMqJUYN1+jAmgvi4+",
-	"w+fh/RS1NJsbCq44VDCKqjoC7smQrw4SMlMxioEAigLw/qtoYBbxG5J7KGMybNHcWIhzSB3t5plNr42z",
-	"2NxRIeRhhmbOOhHWh7nnENLYbkVQEI3SYn6r6+w+Ti48GUudkQ6yxUIjPLKOUYqg2sz0X9uGrjUCtns1",
-	"YDuNgDWvwnAbzGqrVMVmEZqwIR3W2SM3CWTXjfksf2BbMnaoFOi/DB90VVwe8wbd+fBi6hIhAO6BXkka",
-	"4YjHEuCbsSFSYmnTwVLViynvxzLWQwEoXPAB70qVjnhSuQheUjK9i4ZGc2xa8BaF1nh+Ji1vPe53SNvm",
-	"R0KycMSfdCKi3Avt3FLGKdgJ0BUWGo1U5VkH23W/NBPpmwQRKMR2jNXrjuZU6cXeENz8tJYM2/xy4aYy",
-	"BsgDSydKRY2vvQZ6NNV2UuGK0BVle+AzMP8gawiPEM0IpOhR9V6MuHKQo9iyWeckTqgi0o6F3Ok8tZWw",
-	"aB4Uw/LTtkGbhx9T3aUvkWzetXsWDQEyAB2Tr6sUNZvUn7PKV0CJ5gpvweYm3PdNoKxFuSWi4hDBAj0w",
-	"UzeJtWBxBgnriN7ntkopb1xUbXS81pZ01c2160IJcZRnII8BSc6uhnnOI9mcmSaz/gEGsd2LIUZRem1c",
-	"lONygOqnOXNLWsJite26AQMovi/6/CuT6CWEXER+eYcu98/RNPOlTTmDd4GdhApJq/wgxL2dFKi1rjWC",
-	"mn+aa60bN25sl6wp8zWZRb/8/37/xc+/+9lf/90v/+5vVjWYijUsGWOHYIy1Go3fbNxoQXqSy4JFW7As",
-	"/rCIc8b4AsWpWNK1ZsV7jNqwYSjw/vh93T5s7mIeuusrPi1VrXXzWcnuXW1OZoZ6VpsSducX05issgev",
-	"vzz2YIU2DNQWpMUZxRknYmMgbgxEAA5BDD5rlpVNRFR0XAEYxjcjoc/barTnZZHVeMuDfq0Izi6oDjca",
-	"fxE2DX1C6dmEo6Cgx4mlHW6I3MYi6mD/hA79bKbAZ5XxEiF8XiFz49cZhptZ03yy6wxXrFKc+GxAe1S0",
-	"WEX/Q9BOErS3VGRpLIqmG6RblAIAiH6iPHMtnk/QsugsAXFMKt9KmwwVjgkd8oWTfza7w2Lznj6x746M",
-	"Zt3Kp1c9XJJihevWbElziz32vbfbhczegTu67yN6dKcAU2y2zBoNlgr2KbLvveRUd8AdGV12ZrfNZLt6",
-	"yZlsFt+/Iqq/yY/+suVHE6YPHo/KPNJzzJ9beA09PQGr8v4M8MWattXlZc2soyVuEmUuGVqyfP3aZEQb",
-	"yJlJRTlT6oy/07XQWFe7uBbgjtUg6LeF51kdxQJp8sDbBAoFwDyEkApAv3cH16gEEJSegtuDsk6Ykj54",
-	"GnmfoXKt4MOOJcsm1hsPdA3IMrGoEuCAhnUCANYd4nys6umChLtikNV4TWQYVtfLn9MlfIb79raSS43F",
-	"g3ggjT2Ym+0yFDyCiXtqRPHWLVjw+Q1ym8o3ik1RBR1QQFheomT5sl2I8UDS2tjjbw/w8oNvzICq1Dlz",
-	"5qKt7hT5C7RKQAFZQBmN1aQOWAto6hGUIxWRkFnMEx2wTClbA2QspTgV2vo9ZZ4k8yf2TZEVx/X8a+MJ",
-	"Xgo9MFXKd9FJH7ThRgm0wfUYpnUgsgfHIoXqW5itQ66PagFUa0HlFJYPQu4uFXQZiUISJIVT1VH9DnTg",
-	"bPozzdyJpYWwaKe/079s5wipzv0Ycgm0+SIO1WJspYnoQrJykVNuGYcOLCAqilUKaWDnHCtabsz/DByT",
-	"FP5jbrsiNA60UJxRiAYTDGad7T+868r0IOvNyJhY1tl7gO885lpPVBppzHXDGxmq/rwKDBQDLq00UhQq",
-	"Piy6XkrfAxojnAYb7kjVBELeEByNM1c7QGoBeBBeCd/KsvEDmUzDgIUHfCQO4kx89SBL414Wvlpn5lSy",
-	"w3sHQF2kUgt2y9k4VU+gEC08fPTuweGd252Hjx68f/fOQejBHIXvb72h0glPIxFtPUxVplpsmGVjHdpg",
-	"OtLwhJ3OW0pnuNwdWo6CjPpA9PJUhHs4KxTD8p4uP2Y5gCj5j3Irp2TngukjLM2Ov9SOCYrmF4idUFVM",
-	"1cgW7pQ3lN0ydrJNdzWfAq/QgehtvSGy3nDLzCmmAT5I40Esw3I0zuK+7rCQOl3vpUrrjjbPBZhSYNRV",
-	"t6XDWw8eHXQePLr75t37B2FgKQjN28uwYrD2UsSwm1D5wPDuPkkjijVDnq2DorVTQDNptVRwfGGkLcTD",
-	"W6evOnGUiCIbt8AIoPEECx4b8SedocpTHdoIbo9rx/4opBmQzd0wyxXF2sge8K4jj5JFhqAzVWf7+OMy",
-	"L1LD6aMeH5Lz4yGiXwFrZT7DuTIbmNxAItoyX2LeM8GwtyAXFFNxtnSWCj6CxbD4UKrPdhs+AgxlwL/O",
-	"ddwr3/FaIeM58CTagztUEyYVm8QyUhPKkXEjXZg06l/9p6WHppeAvE1T0cvYUKVasC7gzE7NITI/Ld3C",
-	"6LZb/569VC/bRnk5LOzOgKLpJPBAqq1hpRyWrlHPnl3BWNl4Fr8cCqC5meOMcEJmzKpYrqoAjvNuEveq",
-	"kRe6Kpp2utPMyIDdxs1rz07QC31XzMj0fTmJpeeLkRFEthLBtaizg3dv3bpzcMBe2X4V7qM39u/eu3Ob",
-	"vbLzKgC8J6LI+bLfUYrQUOVJ1ElFlk5DNs4zL+cEIOtjmSnMH/ydXOQiYFFuM5zCR3cOH32jc/vOvf1v",
-	"dN65e//dQ6NQmRsHmuvArzrktAltBUj4zv77HXzy1oN37x+GFLbCWBagRORjUiAfQRQKgCIpTcec+yFP",
-	"R4nQuuXUke1GA4ZtA06UC+OBP8I8ISUmZglBY3Criie8lyUEeEnzackFLAGK/3uoyDE/wydClNIhBuRI",
-	"C7Hr4SHvwxMpBwOeAoO4NN6Mx0UmEWjZulQYSrjPyAipbBxwoDJKktKx7Fk1iBaZFgpHD/Mfzk5SwGx9",
-	"WNHNCdcUUOypYyhamYrMqaowFU5PIE2VauYo05aKeqhth83pbz0zOqAjoCk/JAaEJC5wRaHJIyHGGhUO",
-	"uxDUleKNbhEkZG0NRRI5ggKPMgAS/jF7si5V1jG/QxW8HGXiLEpj03M7xwubIn6AWHfwicr6GAyn00V7",
-	"+vilzTbxsSE9pFy3alirZY6DM7oI7rMA2qxG3QZArU5xpX/2XwmyyRcTzsnpwpang/4DjQnaW2VAeyAm",
-	"ppCBmJ5mKP/0vc/+8fu//Mm3X/zpT+YGRAAsZx6PVYGWjuiUa3HSKmyfstcrq2u4i9dXgZdf0reV3OAu",
-	"bvS4M+UpZWVIT7yKSuocQLxWu/OEXOy+S3g8WqCkbUHN7xJVjfeG9q4096FFf6R+OsI0ZfPNvRrQOguN",
-	"NRhaQHAKgONN9/DBQZlNB18SErYzoq5YaGxK3KF+QK0sFrwg+vjcZc77fWM/Q8cwwsYOXNU4kUjKItvd",
-	"3FjTWVbrJdff2fJ3sokqS9YHcl6yIsQNILejtxFSonx5SwNBlOlq2Wu1xVqr2djdPrOMDVZ70c75X0tf",
-	"rz17vLaIf93s7Mt2dZyIYSxga3p+hlOvBTa627jpNWpBiOnexX1C5aEldbHs8zgcxtqcAl/vLGoBtDIW",
-	"Cmlh1n4BAsNTLaQHlXxGALHSOq8HlUwm6sYv8utxn4IH3yFgNDAT9ZRXa7Wb5MbOjRvXGjeerXMFQ8uL",
-	"84I9tBd0eXgVXJRb4lnmaHlbsgwW5SnvJlNb7UhSLcTL04KMsFxSJqLnY8i16FhUhTDwHsVUXSwotOko",
-	"AYAUbwECrojYK3DjfxU5hdp5o7F9DZD2sao/fDWYgYXlvSw+LoBnjHk8AC7BgkTlrpx5JQt/E+uPmB7z",
-	"nghY+D+//z588u7hG1s3Zl9hdJKJYuJ3cp4QuDPCJRsNwrVq3kz4Et2EyyMo/jTybhQDwVOdPUx4T5gp",
-	"oMJKTvjSFgdaPBlzQgCxM2mHhQnaJYQdssB5Zs318rCJjA+6p0P4uKCQNTrY2OtNC7aIza0KyLECwUME",
-	"ZQktnW1oi4yNcplyqRPEtTE7y9G9FQsONVhAJUO9drA1tl4XUswV5ElXcpm4AEuZzmSv8KXYij3cCEuc",
-	"HdQHuMHw16GbaqiKK7a4mbr5ubc4nfQ7q6wCM4BdhbjQvsgHhSuJyfIdc2AtHI3nuhIld6NHLgmgNKVW",
-	"bCLJ4ue9sjrz+F7pcEOOvO9+winSZlzh85/+wy//5X978f0fhKenixmnIop7WYkyZsjHYyGtEm7pwSoc",
-	"RAdCRgejs4OmnJIPprKfnxs7TG+otOkN7cOyyu+dqe4US09gAxICEMbY8cT7Or89x7VW7XeHdpp1oYvW",
-	"UPAWwyQ0lWcnENl5h6XWqiVqEMstaBGVKUoKfFrCXrDnqLX4cMW6dLr8kSzpjnnnOOFYjlCeMiMYy/eW",
-	"32ZBDPLi93702Z///vN/+X9+9dF/fP7Tf3j+8d//2y++88sf//T5J3/04k9/8qv/8gfPP/k/TiL3Q8ot",
-	"o5ZOdSZGHY6QOZXL+bC4nGwBcOX9Vt3bZVfm+r2EQGen6CeYOs/oxXBzgX271n707p9Ze3/2MiotMm1P",
-	"2pZ7qw1pyWZcIyZ7cbUkCDmeTpmRH2XyngrqAG0JLgFiC8d0635tnszmXz/67md/8/NP//mPn3/7b59/",
-	"8rN//eh7uIt/9d++88sff+uzv/rWiz/7Mc7jv/3iO5/9yY9efPzTYj7TWGFI8CrQEyHyaxXPTaryzMPq",
-	"LtFQwm1EBiuXnYwfieKH5jvsPS7e9VpQm4h4MMxqrW0jKSsZdGrAeWRulFqrBlIa7tAFEfdnQQ2ic9FJ",
-	"0zo7d6vP1Bl5fqq7vea2XG6p4gzYMvzUv+EtER3tvU2V68baLVh7uKfxOLN2jl1hecWQNUpX8gpbl+XF",
-	"uoWBiBMVvLas9Arbfsy7he03y/zC+6wfi8ShX0wgXfRrBw/uIzUmtoXJpmwyVIlAlMyAdUWP5y4rkhtD",
-	"0UhMO/IeTxKjZ1NuINjhC+33GJ3rZLrzJHHkmEXBKxn0AaTWjY2JYAw4o2AYA47QGQsGzkRpoywBSpRr",
-	"gyxcfA+hZXLJQk8B33pbTNHgRDTQwqNAtcPeay1hv81u8Ba5LX0YV6TdhL4tsRvAkfc5Iy7O+uYPJwr0",
-	"Th1QwgpgGgFALItRRlRot3bCyfl7wWppcA7vgOvy+o2b4M6veMfjNW+5l9P5Xq03nDhZZ1UanK9+e9tz",
-	"zIPcwS7CP51q5fZToWtYL0nZW2FZjM2ZjmIONeG4/8nlbyVuXNxmRZtW8lHb8Iv6ufrnvY3wZSQy3Gg4",
-	"l6vheP57J2DX03VWdeLP6UQZX5bP+IZKyZdnmcUTHo989DKXPmid+OD4I1pqgo9AeDTC1SDKKjtOIiQR",
-	"WDYKWX5KCwvM5dSp7UajDmpGnGI+mjaGAlPSJi36GXQtKhLNeYLgaS6h2E/K1AG6y0WEJRmg25jhFUTj",
-	"Ln1twjV+J6LKwZNnOrNQjKArmTf7GVJ1djdzGOQ2ZxD7RCzjlD9otbq2ZNhFjyDcc6wa1dTauZALWmeh",
-	"kp1c9hLB07BQDkeQZ1+vGpTtr+2/w1oDdHUHEo647Q7EmnIlc6mNgAtmXit6cQQLC2iX0Iu+ssvm/OZS",
-	"CMySND2Avh2Yf2EuKb4AAfW8hFLopudwz7AYqcXivlco4XRE1N/KGvrcS1xntOsNzHs5CZNh1YtF2Sue",
-	"pITRYGZB7SYjhy7L5ZE0ZgTMPpKKVIQCMNPSJT62SlYAVBBhuiAkk1rwSTBZ8GXrGyz7hbJnS5zouEpj",
-	"c5x35mVb2smjy93tN58JFDfEvDJtvriALBWjCZfg93lXIbXq6omZuLlB5ZnNTTmlYjWbeXLRqSUwu5es",
-	"11aqsrPz50n2Odb2HfN/3zyfTJO5tJLyaTS3/eyaVOSZOOkE1BQQKYCniKggg7q0kUpFi2gmCrhZG386",
-	"j/QTh4d4dlUX98V6ai4MeaPkbpTcqZXbTv3zdF2rUZ0lZ+XkXBTT+pWndKKWAgVRAcB6Xhrz0OlBgk5G",
-	"8UKgSw3B51KFoY1eBrXThAv8sA2VL2LQfKZUsVkqVYxysfT72WwC27ZfBomfQBSxQztgQZtXb9SvfrM2",
-	"cwPg4yTQCLatdizSEsTTMj9TEVJqmj8ALzqWg86Cmx2jFktHbZWYyh813Y80xJprzz/53q8++taLj7/7",
-	"/I9+UKMSiw4sB/hhZiNX2dJWdTyQDr60ImJ6tsTYoJYZbcCB5qiMJx1HXnytEdTyccRPGvmEx1nxlFnU",
-	"s91I5sTdFhmPk5OuJUgz3wBlXTJQFgb4wB4YqglLlBwYQ9BsAxGt59eohMSak+lXEDhyScIhYXdy9vDO",
-	"/dt3779JaYdkDQNaAFlvgOewQmXaWMgoloNwPpseX7a5Sy7vLrnc+wFfUJL59iOU8PavVeQ6Se4Vpfju",
-	"eUjxk0X22cXzKoI5YFJN2K39+7fu3Lt35/aXq2LsSybYUaaVaoiLLE/Inj5jbH5GoIsnLk+uEuzssIgI",
-	"g6vZkaDYdNIoFxZNx/qve1wyjGNn9iuq/ECAGGJkMVcWkMcgpvNAFbQTvovbIjs7KGm4JRTw13jF0QW2",
-	"NaQ+7jk/F/7UI3AE7+6QpyKybzD3E6Ff2YTirtmR4D72GYx9yAH9FUwFN0ME5kp8gxt8UfxCo2ZSZUTL",
-	"baHjCOxHEFqVfdNAZCykGnXIRMYsqYor8A4u30t3B/Kh0SZaOwH+qxPrzkilwonGFa6kmasn1p0od8lk",
-	"M9lq5EeizK/5FLXTZ6UF/iO2zth/JlXHsfmr6T3WDGqT4RSYOjr93CjjM9ltxXm/m/nwBrS19thO+TjU",
-	"zjHVbGUOCtxaJ10wIEDkBin3ku8JWh2QK9wJ4xijRqBbX4j+D8EAysytNAAOS1gVSBpETwN4nEYeVmRd",
-	"08wlmgYOT8/SO3HN4j6YMyIVTIpJy9oUluM2SaANCuZhHRFDSW1OUVs6DDm6jQApTkV8+hVN1wJECvEW",
-	"szC8gavbcedPV1RvzMB04HAniPkxHgvpWJSCtoTA61BNNGAt0hxGXr0GXRCvhEiTEr5aL+BFMEZig2gQ",
-	"QKWOzWO8tOXdPmWT2TiYvZz4XH0wewVomzCfLbRRRXCf84rA26sBMR8AEbGZVSKidjRtVKrSlgVKXjmh",
-	"bLdx05YWYayPRoBziWJctzxyPTAAAT+FQnR2o1vrUqXs4aMHt+4cHNy9/2bBEFcHaSfmnyM0Gu+XkUhi",
-	"AHahX1qB7kXWSxmCQBQeeQ3gVWUetxvFIb0OuQbgt/LvU67FbMhx7jzgrsffeg/nEggmjECw/cX1gIBh",
-	"CTi7BwUtM0zRZfXN7IQRjwTga84zX2TKsW/EUmeC+z0xRzBK+URSP0pPerA3KoXXIKY2IACmApL9oz3a",
-	"aTwTabE5zdgpKxNS/nB8e45YmlSkCYcANzXrrzxezgOkVoREByVdON9sWxcGKrSzeLa6zAWPzHs9Huz0",
-	"WPjd8N5rLD/dUf0+bATM5zSf2ZH5mQUZzGmoR7qOAsU8C9kXqt/392aqxuPSHnbFexGfUtkguH1Eyo7E",
-	"OKuG3AFxc3YV8ZSghJb5qVY6XbAn1ESuU6kN4/ACp89+bZ03zY3zZonzpnGhzhs395fpvKH7bgMPtIkM",
-	"n5JABtCfCwJN5+igSmCVeg7Cc/UwWRV5qYvJ6dGoJlsIYMDh43CNXm00XNIDun20aBV81dAZxAoOMNyt",
-	"A4oxkJLpKg0AuwdzLAsKJVCgqxD5zTk9tEN4eVwsHzytLfWfEClmKnrC6KtFHhdKxdNh9FS/EfOCyAoD",
-	"uW3fTkHn2qlSjdbsh42BVoDjFJOBp3wZrJFZqrNIddopJ3pNHF9ytomeXro0vBcj63I6tUTBvtkOTl+q",
-	"nQSIcSzEPj9/il4oCh9IgXD15mFNpn+BNmPlYgDmnoVJv8bGPM1iZAF7RUET9DeaIRGfBiyXkNcbDmOd",
-	"qXRad7/pTOIoG4ZF6jZYJxrtX4fc/2qdHSgLpg8pyyqJWF+AZZ8JBK6XLISk+JBy8CRZPR75I2ehFE+y",
-	"Ti9PtUrJsknMesQwPGPbCIKRL//U8aaw0OrN/VSNyENuP8pUyCRPUzVBZ0ysYS6pHwptuTKyC2TJI9uS",
-	"EcJCt1joq77hHguhkK0TR+GeX2/Y9P8Smu3AW3YJ+r/rHPp7Nke3I5VpjXwO03JrjT1HuYSYpWTqlig8",
-	"EcfeY+0sNbFdZ/tJQoWJaPwmwkw7pNkW1JngXDDzAquKefalIQd+jwOvxx7baWnoiDrcDPwtAvwWzmol",
-	"hhzoeSw8SqvKOZyl1DCzgt46xBdDPSEbitH8rX3PAbifwHoFsRjsIGhEceE6rQL8oEtiHQ0f6UeN+DlR",
-	"V3ho5v+NOMmAnmZJVx1JqJ090200hxb02365Yh4q/vzZ0k5YcA6wHKtfWzIuV335O/jQoXlmeQ/INYdw",
-	"OwUNLNTRZFkiIqyLkCycs07DRRPlAjurdnd/PDb63dKOFqtkT9HSXWZ/VOqDkPkIiM+tt7IW1HJZ/PU4",
-	"mAHsN1eTeWjrmANjAdxNplO3vRbM3+/6ray25tb5xW5RGNNng4VwJvj58RmZULgXazF2SjjeSkIStlN0",
-	"LZlD1bx4npjVmWFPWhosfkKXRMi6YhBLf8EIR0sD/3OaKiO/IkJWta6sOnszPhZQp5TlOmQ7FtTbKBIg",
-	"AhGt2puQ8pjfebvVQL22atjkLvGHPOJP7gk5yIZANx/URrF0fwdzxA2rrGiXyqarOmCvvpVnHco1l50K",
-	"zyuqPdZEcLyEoDbQ9TJa0CVw1CyFXVo2aEv1bsUHFq6l6Iius31UR/oxIdyPHL9QonpHhZpUkDSOeIRe",
-	"YRfpomJ6nrEo7vcB06cofPNaMbZcl2tAzBkR5JcEIACZZyIotD6I1EgHMZAC0DyV4jt4uQNFwa5ia8cR",
-	"u/f2wTsHLIojqlA7Ei07ogKBJ7IJElQtpPJMxzQqeFl90an0VLHSkvRVOgI7LeKZ2ALP5Hp70y6TA0Oj",
-	"pdoDCVPWAU/oXKZO1bUTLmyjZtwz6m5thR/fAiX2YhlujcJhOrXM+HQWhtlJoCNt7M7LtTth1gMmxeSM",
-	"pqVXmpHxxIPpmrM3r2C9xuKsXfCX0bkD3MXwzTtlDBVsx+biYowco/BsAKcsZWD6eWo9ZyORDVVkMQZ6",
-	"Q4F1peNU9EXWAxsFzRPCXUG4wQkHC9JFAJ2UssFIlxeG5loJ1NTF6qgklVMhtcVUQyuqZUk+ZgtZC8VF",
-	"Z3yKUfCIKp+zoibaVeTW2bsUZ7edQjVn11woLtxdKuS0P7npAaPBOCn+jXyCIhUVCc9mKGDZ3FeTM5Vm",
-	"airOLddnQvu+eg2lZkh+0y8S6Pzya8tJLCRdWnqVGk6Qmqi8lMq7a61rjYbZwrTU5e69x10F/07DUSCb",
-	"lcUPr3qovCt24arpgnlZrbXTWKOGE2bqUms4weFbuFhPE4A8Vb3ncpy9UySlnc3BShN/AsmrX+42U5cN",
-	"OVNxb+ijJIz2mJnYKXqdpHLpIp4g3wTeNoG30+Rzg0idhQ23m+/M8OFObu5efbZuqaa7zhe6o+8h/gf2",
-	"nly7xQAs01TL6DL0MagzZb95gIjDUW4pKLS5NOegRMyxA6dAW85gGmtKfSnhngBGg+Uig5ggArcVafOx",
-	"LuNsgCfYknhVAGy0JaFLRC4P16J/YMi0XgEt56lXmO41C1cCekfVhaqVkkYcle/VtqSLFfLoXnvtPbwH",
-	"66+9VqEcocaDbi8uSYSRRgPvIL0FjUhIXLNpVGDzxpqZ6aBXPVigZpl3W+YT+iiwGo2SAOfaS3LI9TLW",
-	"J1IiZ5R0BT20uhdoObSU9+2WAVg8yQbKZX3h1Lvpok1FNissVmL2ENLK5ImweiD6u0mxgx8VGZxgzpst",
-	"hva4kD0BeYbN0qZy+hiqtDpjoQZCmVco6wqSRvd8olwFdnoJ9ubVttwuNeuY4IDSD344MmqoziBSY1O6",
-	"4Hy5yYr4tC13qrvXR9vBnkT46S7+tM81dNymwLblvgclBCDnsIUgJda74ApXA+bApmLA0whCRtZJhJw2",
-	"FoQw12RFusOCkPiQlosLr/cs7H6G/g+L2wJfQpIqSJZsopw2p5KIltbyXaeRjWUggmIJJcnuNigZsWUk",
-	"uF8yVf1T7+hMALK+yK2DsIhzr9fZAT5PicRuZ5dGARsLCxdHPJYQTnRuX8D478f9bGhnyozS+bxi6cZt",
-	"5QC8BDihh7mMUhHB/I+VSsgvOVHpEZ3YW7w3JOEAqBjGZrM5weBhBt4Vm2sLXNrGCDNvtyYYJlCjyHgl",
-	"NA2KrVtKZqlKWkyqLcBtDF/F86rtdCA3DyD2LxeJRfmPZ/ypJ+awEiYHmmk0IGtLzdtMZoz7BbiPIzkE",
-	"oT6IdQZSnWvG4TIiRBwLaelimn1Qm2A/BJYysy2NubYIVEeqrNM3ehP69JqNwFzifDzWGM/03l5wyTOe",
-	"GBN9Gngs4XMlrm2JN2qdcnMpo3whAJCdS2//ghUaZ1ok/eCszIyFbbl2lgsFQVZwgpl3rOwyM3ffhaXO",
-	"bCypz9WS2lSfvsTWyktgouRdsxO7YquAwV1go+zThY15E65G08GMOWxEYE7lGJHzf0tpBuYitIHNyoyC",
-	"B7JXkQBYGTHLdSyF1utFvt9TaXS1gZGHpa3OhOJcNCOW2bXdIpIRy0wMRLq4QcoNTDtmNtYJ8L2rRXr3",
-	"9uKGIRd9zWQJwG9ePVnipYu9mN2xTuzF7fACh/QSBeOXMa4yP6PlIMuejcOD0UoRUAtaar7KUxHYbOPZ",
-	"sIxf3aTPEJ0JFkRg9q1IQnTWojBsbGx5OvlMdT8UvSzwmKnMWQ8psRlPc0Firh1dKbipnQuAbDwqMcQg",
-	"q4Wk9BHXPag5L2FOCopbhJGIcjwuoLzuuz4b3VUWaVvI6oV/W+Q98mYg2X5gjCRcG9uEJZcjx0vR9oTw",
-	"5q0lYDtpjU9NLRUJjz5iaqztOyFa7qnSlFUG81+USmaTuCdsS0X4iKGvS6VUmz0PRV99WVwmDH1XqSPy",
-	"7blYiH+FtJrbO8HMVdWq9VSeatGxDxd1UWBDNr3Wap997/uf/uKffvnjf0a2JdRCzX/0leLxuTumVdvd",
-	"9gl6UOUdjRMooC/t61qr9vqDB2/fvf9m59aD+2/cffTOOjwpZgUuGWTzFNO7UgWYd85ceRJyomMnqOCr",
-	"zJJO4G9wGLwaKpuUFyN2ZXE4ai348ZI18691LNUCtW6+TuuUxVen2xFnsoFwk6yMuOlzwm0gNzfxnaKw",
-	"6j1xC6BcZnUQuGlPpUc8Xm4PXTEHMdZZ3NMLgTbN7j4ofnahsMIoaAD+0J7CVrN53f3VSYFJ7ub1+tWT",
-	"DzUBIBoh2nj2+OxH/BYoByf6OlCFsEVmBWMp5CJvlPPT+hTMtFZo56CCl+b4/NVt7whh0wtOClYMDFYt",
-	"GBiQW6FAnjaniPeyBXmI521gnyEV+ouX0zhYL6VxsMlovPyMxsHihEY6GXrtajnTwJWnGR88Q3M5EUiZ",
-	"WiW48RXO1zcUSQQJfMZynIU0wXDfoAgKasr1lqqroiliKM1bdbehA4d8sOAeXT6Dt5UUm315efsSVwvq",
-	"OAfrbsbHz9Yv8x7cN5L5vOX146A2ziuuq4d5tngjnpfYPRmcYrCJ5bzER2A/QsSHgXOFxQRupNc/EZVy",
-	"+Yp7+AS96pb93Urhk18j7YYmZh0Nx8355ja5ZC1nTtOA04X5d4GxZtDZHZ1a+Tn1tfN4UVjBHjyzccJU",
-	"jNSxCKnkgtQgys50YdCQR1HIhERKWUxJofwgso9hHixu376dEpdzGUunYbksGCLkAc0qmIMtZCE580ME",
-	"1C2q4GPMfsI+WSxk+8Ihp/wyqnYHPqkoElFF3QS80V6Zp/eoZ8OSO51HkVnGvFkLavl2DQSFmWL4cKe2",
-	"DieUEZLQycvmOzUTBj5c7Dr+m9YDxrFde3xWoCs3tMUS7j3H/YeQPF+yfPuNe/WUkveQH3lSV+UZJsaB",
-	"4IJswjwrvo5lplicnUm7mYjuUKklEC3vaiNsihw7lQgWYkshVKZimZiayDrbj0ax1PApT5LqtJL37AvX",
-	"lf4vnTJDI1lHmXGzvXGvnkk3sfO40AuDeFMnm72kRfR4knR5D48BwWc9rT39Dctm2VXR9H+6kqfJM7+o",
-	"dL2rda1NBW2ucie+/361jwgGYfSTjB8JOWsqMTMEzFvAXxK8aLmdOwjaBansUk2YkqB0mGcRNirM0yQE",
-	"vIjQ63cYMB0PJOYnf3CQcRnxNGL24D9+ZZhlY926cmUymdQ1fW1XtN5To1cBi4moA7JhrNsSVTKLKctJ",
-	"LKYq40iq7zByEJdAi14qstAWlYCyh1sCEqtR21og06gMh/TDiU2ng29t9jHlQnjQIPuScSP9SKVz8CCg",
-	"DGLatWuzRH5gdEoaPA4K+gY6qyd2zYeWWIEQjeF30FmbbOIAlFIYUt1lQr9GoFE8EWkGf6WiLYt1tJM/",
-	"1zksVG5ZJTfEOQz9jBclBWbyQ5Xv9rZN2y5U2zgTI1oJc73J115DmC7Ygza/hXRu1WfbT57YYoGmq3qt",
-	"s0ciilPRy7Qrye2rJFETVzr0iIqtMHMe979fGAUHwfxB4ybU9b7R/K/a9wTsqq3rDdhOo/j3dsCuBqzZ",
-	"CFhzN2DbCP+0vcuGKk+1wzqWNH3bu20J35jJSBz8nen5kRhns5XQIS3AFkBphGYk06190zNI4RkqqfIU",
-	"cnzGiNYW8WnLVc7Y3QNt7m7fhM5cbewE7hfw+rakuZ5SRQdOeZ3dg2r2MkKfK11yBRrGOmrL98wYuUu+",
-	"wgl2eC9QYYPrCrMbQHGM/xtv+m1WFmRGNaHMgPrgPRCURggU1+jVlqot+3lqt6Cm2i+tRgJJT8xq7xW1",
-	"ZoQWbTbKwSTOABxc9fsoDsrDwXnRbNestqIPcXC2tsTMRz8+hqolHUD2lteot7xO/+EJbUm71nXV71sB",
-	"tR9FqdAaN++hFRM5al5DZYGvOapXUArYFTARQ8HGeTeJewyvWIGD3CesvO1G6WxzkiM+fhHuXfNJkhRo",
-	"ZZUVE5C7Q2K8dgaEbLqcWx9YM6tOXMj2TwquPw5qeZrUWjV7YeihGtepoStwra9ullG/L9neXASnvUIa",
-	"lP0NpIybkddm72cL9bnaVJp/xXLQ0bHsFflSKh0h0hvcwmbN+/2OJZghyGpzy5aSqnRPjW2cFxKlzG1b",
-	"a9UmQy16nW++Pxx2339df/O3vvpVD6W6BhjbyzjC7MhPXPQA3myzr3FqjkWqYVqaHppCI6jR/oc0q+tn",
-	"s+zvi4nbRctjBSWRjGz6MEWbqvqNW+D0sY2JE71rmTkV1v6Vp8WxmAk3V0WBfZm/iQR/QSLBtMKkjDg7",
-	"hqBpod4JDNm1jeZFJNfLd8nmGj3xGv3SXJTr3ZIb6XDZPMqnvEjW9djSNiBCgDFgbs45q96IRRJ5xFOQ",
-	"k0TuD5VniEuWS4qT1Nm+nFLQhCUiIwoysi67Ysa4Lyp/rEZmPQKFvSbpx9a4dLYb2ms8I4cGCE/gJwqw",
-	"7CY1/5mx7OuFj4QDY5noHaEjDKARpJgUcpmQO2DAQ07gzlQoRIeUkE9ovFW4H3Zcnlw3I6Tn513w74JY",
-	"OQcjzpdW6wqGh7AVNibY5u44n7tjY1FtLKp1s/RJpF6UUXWFUMbjJaX8h8D2o4HxoqDLg08IExoKMzxX",
-	"NqbvZmr2plsaar1d9OTLEnOlIU3Xib2a+dpkkX0eWWSwo2H60fPsNKAzBG8XlpufWkM98UQDjydoSWdS",
-	"gysT1x7C7PjxD6tRknb6iiOy6QsRdSI+1eGry+JILYphwi8gLAKg5xDPcNTyjgMIYrwh8stgJIWg5MJM",
-	"hS4SW6Kkd0EZkVEAzGifQ250dEvV0/DDOv7aY1jJF2QtZHlJRCYg6AV1v6TlpgKhykYqFXtsoIya7gDm",
-	"LaRBSXZmQyHn1P4UUAFizbI09iNQoZlnVMpCjwaXO7Q6H0FQqozWhRhTSWUHalk5tWiCwTwVMJvFv6qg",
-	"LjU77IzKOcjcONKl1D1Ygg58as5X1mk2drfxGkMSTe+3AG2/UG/M1EJ+yGfrK3lwoi7REEAvJ1LhW8W9",
-	"ud0IasUWcPShXGcdO2+1Fs5a89p27Zz0WzN0ES27vd5SE9xTnpHp3/ob5Xej/J7qZja3jdtUsJPOW/tF",
-	"g/Vi7kpECO2lwjHWo/NDxwOJKCWhOhZpwscOlhZp14aCRyItbknzAM/yVISYuzEEPEX3KTRlZHXAtDB9",
-	"BHaOKdNj3oNccLrlIBEAO6ThaUrTRkxgQFgBDadC3sMsnYMzZma8tdbOtUZjbZFE2VQbx8wmNr6JjW8y",
-	"4D+nCAVAdrldYvFtYYuc9y2FBOgXZ88ZS2Qm68u8MiTCTEjlmw1MQP4YgLJTGtpQTVicsYmQGfBBxj7f",
-	"S1X1z6HQFxmLjXJ8V2eka63dJgExeWz3ePqtOAQJ17Ht7JolPBLS3Spn16TNcE/Somn+Nt6fS9YxOZLf",
-	"4RmQwOFzOidPBbwq8ddc4eOxPeWQIAmA3FsrwAXtj8eWsvTiEIMIkIxokK8HNeKg6EgxsZ82t4uPAa3P",
-	"frET1DwuT/rwaoExZJ9vbO+e7SgVc3DS7V3AdTseWXBSI8PnpqzlbKhBOKfdgjC1DEXM+Hi8GhzxPNzw",
-	"MsCgsY9njwQii8nTHsH3ljdt/kkiS4sHUqWQl43AlX2I88/fVvvjMbZozuKZfF4Wksun0DosEOyg3BKo",
-	"vCCsLyPW49L83QWOhWwFEq0ZyMHaZ//1588/+anR44EgAA+vgyy0yv3O6dDOweSC9lYZ0B6QzUyR1PM0",
-	"Q/mn7332j9//5U++/eJPfzI3IPSXnX08Dilt2YhOuRYnrcL2KXv9bA1qZNzI66eYr5pBuXH1bcypNe8V",
-	"3JKz+MYcbppzvV+qrpLVWLcq2DiXMXFSLdqYD0TEzF4vQlKxNHdbIiJWjAcA8KvvncumAHl8EYAG1dKR",
-	"NMMPnp6K7uMimDsA4bIDmBq1VvNs6qpdu7XYPGyCRZySErtBc/piMXMgMT0c/POXXEPBE4Q7qbQV38Kv",
-	"z3R9r7VCz8B1nKdxNq21PnhcTl0SvaNC6JGFaP1F3tTQmCqnBasGF00MTxKcFgC0WSi531ApSxSPWJcn",
-	"XPZEqluElZ+qRIQB2240StmqlsIP0lRjbcuUidG9Y/6kzFn4px0kFUTCIw6/HvJwbTm4VF7bJYLkHpcU",
-	"H8IJ2sOwDgrVoEBnBTidXk+MIbwqI8xQwFwI7gjUZkrGJ0KMQ0vziAm8FUF9M4UnAK3uY4tuUel9UOo5",
-	"5MdiAdCqeWgNyhHT5iMFZ+0i7qLSMppNNoE8X/Mq+wkfxzWgoNKmG2dE2jEzC3DzJ90D3lbATXAaiXk6",
-	"gbbaGTYz2OVaOKev2YCxZqN4AGHHczzU5U49rXW5jnv7uZF9Hzw2Ck1X8FSkb4up/UALjdGjDx6bbUNE",
-	"gBWb+LA4ny5SdQUvf+x8lfzQU52JER11oNWyR7JlmY4KfgozLVj2j7g3NsyF/kLT2fkXjFM1SLl9AxSn",
-	"I02hUR0xuQfxa1psPxFpNuKSD0QasDdT3ueSByyJdTZS8ihg++NxGmsRsHfHkA/0dj7iAbunBpkK2H11",
-	"nFM1NSJ0URaR1yUmnowTHktd9D2WXXPp6wW9B+Y9aIgSSr3pGaskKQhXg4KULCCGlBJbbJmvCM5AVWTd",
-	"CS9dZvm0evcKGrd4Mha9TNeZUVDiQZ6SYDPfkQR1G+UrmnGsfnd4Dqw7BQtgDBlSpT7DNT/f73fH5hYS",
-	"EawU9LuYJFuCkaqJaThVk4D1TL+MkQxzlgVszHNt/gLnUw7nzbJQGREmqlbnvVICXaY8Gh56CFahBO2N",
-	"kAzlLY97vFg2j8cTwkBmT9KDuDbKXLOZYuM8SSChzwF5tKWDUWnLttxioR/5DlveSbKeFmgA4DjAU++i",
-	"UObSBmVdROyVg3dv3bpzcPBqvdQm+tvCFosz89MExmq9aYEVYQC9gfl2mMj4xv7de3duz7Qlnozj1DZW",
-	"ctQVlLb0mwUt9IwCkiR+G+4jrxE7bvbKrf37t+7cm2+IzpmIwqD4MJfFxy2rdh3HZktCwuBkKACKwkgr",
-	"YB2KsFHYCfV+LGM9hEctgkSsWSL6kAIZKTTJ8bfwmL9p/Kd5khQaCzxUQnsGhk6zd0g1kopZjIw0R+yT",
-	"hEtpO0foMDpOzO4I3AeONtr7LFGTDml5sI/oPFJFFIgiyHo0/9AW/cPoeUmcZYmAwdbZG/4mRnAZ7Aoi",
-	"0/TjFG18+jsVWiXHOHKJJ4F1xYBL2LUw0EVttuWdImnODCiN0F1QIF9gCikxY1Pyj0tNNscqTxLKbIVT",
-	"CzxTkVltAI0BLbMAF5n9zSseEWtbVmXvEu8vvFiyMDbTjasmIdM0AYymFPeJyrM9JMriU2TVBq6megEX",
-	"AmmvXB/htyitY+ITnmMKt4IO05NouRAfpsBVgRAdIoGQNKSgXcXNIZ5kBFc0TnhPDFUCNLaM6ApBgyDb",
-	"wLFhSEWEtmYricjeDeZqoZ8EMCp8LNeiYz8PPW5ooOnivSw+Fm1ZPNidshihgf4dQx8w+3cweV0BE/T/",
-	"03U1vW3cQPSv8NZEWAu2k9pGih6cNg36kbao0yIHFxW1oiTWu6RA7lox4Pz3YN4MP1aWDznE4pKzs8Ph",
-	"myH55lE93rrHk5OT/I9aLlZBr4eFelQL6/4L5t6aPdnjvbcrs6K/Lw1N332ww2Cc4odKU5W7ICOGUNPH",
-	"cX8Dyiq7D3K3UTqTp9CTjYQkV9Mu4L5E2tRAPdbDZQnKQ9y++r9aW6e74pBQEhIQeSrRrbsuZStsVHL0",
-	"ChjKyUYVNnxS52LWcmdRKk3yK/fCEOTMvlxxnBhYGik+g06oH5nFSFKl/cg98xLJzP4mSnk5Ie1KpcAl",
-	"uhEJ5chZ+muuwYZD4UWkg2bHJLuxG0cKgUOBE0GWgqdzpB/9WMNVAdTHXzGJI+gL87TcDhLf/FB2YPdw",
-	"AOKP7zWvFWWwgueewzAJbawsbsMCL660EAPJ6RMoNiRGMty5TQtgpBVwPimz6V1rOyuHCZvjjJIlG4fg",
-	"MAGWxMLG5EfCL1kl8CZwKuPQh1LFPJFe2aDaMQTS5ITpqNfWDVrAbGHaXN86lWvwMy8b3LuU7WZBSNHT",
-	"JaQIsDSdx5zBpQaCG2WRTa/DhekrbM7vdUi+hEQXrg/sdtUItNIgVlAUbXhcPyYZZO1F61RWHQRvigEZ",
-	"PcKyBKNXtWpBVsbTXzSWGOT2Lr7hicuhxQGKLacrmqJDvJcfBxPT0thFwrKGVXtQyZ4659agiuOPMxGI",
-	"IoZaLSpuddJq/SZpdh9QWi1wGkQaNQfvC3PDrZZscXim7pd8IRBV7njiqtDoWTfltBskEYUZzOFO5NmV",
-	"1Exr1BDVYm/sZksOO/qK9pnbSMUOYXJb6vau85uKgG9+SCRvn3Wedyj74dcplHxoVBxbXF1ZxD4uyKYW",
-	"pte2W1Sdbgkxdsf6xJmFAIOlSb9xNnL0hpSG1R3K7tvPjFRrf13LLH0c6f+aYl+poc9YW7eZlPtIRFyu",
-	"Q9mgdro1FLr3VkxT0OthSHls4L/YLqN+kLv/2UXKiPzXKRKXD1Yn58bjC9mHnHNckt3mcqeMrpqyCpEv",
-	"gcHsTIjeJca3lhyRU/nL5BGnZaSeDvyn8Uh6soZ0Yp3LXl96LKvNk9JPpq8/XWbmf0rq0KW1gj46xd7p",
-	"MD2Zit1ZhIiiXN8bkCCMCOPTUjCb/XDzz2xG6+rfH386uVIvuL9QTfjlw5Cqs/c63L1s1Pu3Z1enr07V",
-	"i/dvf30JL0kPn12Qkb/73JoO0M3ETPYuR/tTFNz6vtcNoWCloult6ztSfMCW6ZJDP75gpgfl23YMkW8B",
-	"+DXhwZQkAShFriERCMJGOuvATrr7/rtFCUrn/Lqffrv5NJuxVNxB3BozJbHcYkuJUbOuir6iZeKTT55B",
-	"XSNbM3YaQQbOWg8+oPxtHLthrn7UILccbG9iQ6+8M6E1bmDrdCu1Mq3tdSfpcV6VWKq49fsoJfA1gZAu",
-	"gzFENF2HAVd2Y8mmCTKApFW8Wa+HufpgAq2YFKRHGh1pdx/uliAs5HBE7XSMex9WEsn9b9pBAtjZ7Jeb",
-	"P36fzRpEhyFooCIuGpxwUW9IJJYfILQRKSO+TBiHrcJREza7j/XHm2iey/wXVtPWd2NPayFIYsmONdJP",
-	"/PaZf/F0rt7hyUDqIininRUSEZlkWZ51blSRxULjO2xik97n6men6LULJkA2wkc7SdqJFhrGpGdkC0+k",
-	"O2tOX181315eYNxGadZE+v3WvTpvLi8uyS0E3Q4Uz3E8sLadYRvkr8Ebc2wDNsUREtyg/jx4yiMFm9Xk",
-	"3Ywmxjfq9fl5pVYcE1MLGkHIT+hDJFWx0ifLMFJ+x3z4mDeQsA2Rt1Vsa+RyJjJrFcAKGrldScLttwTm",
-	"uQ3U7LsKVvMPx2IBDvmlX8IQEgkxE2wlhQoj2Q/urfKS/oQtNE6Bf2CiTsI1Ng7U9D7XpqjXNZbgmYzy",
-	"dMOOQ5RxRyJFH6puZKPhy79fvgYAAP//",
+	"7L3rkyS5tR/2r8AtRnCGrK7p7nlwtzsU6955kEPOi909uyR3R5WoSlQV2FlAMYHsmtq9o6BtOUJPXyns",
+	"CDtkWZYdtqwP1xH+phuSbP0vulxef/O/4MA5ABKZiazKqu6tHirED9zprEw8DoCD8/ydb/dGcjaXggmt",
+	"9o6/3ZvTnM6YZjn8dZqxXD9PzT+52Dvem1M93evtCTpje8d71Pw64Oleby9nvyt4ztK9Y50XrLenRlM2",
+	"o+a7scxnVO8d73GhHz3Y6+3NuOCzYrZ3fNjb08s5w5/YhOV7Hz709k7nc+wwZWqU87nm0vR8MWVEFLMh",
+	"y4kcEz1lRDGRsryH/6YzRrggNMsI14qMMspnilCRkpzNZa7VXm+PvaezeWb6UzM1oPP54ODgcK+HM/td",
+	"wfJlMLX5fN3EfpCz8d7x3t+4VxLwHv6q7uEkzHQe0xl7lstZc0avRbYkeioVI3pKNRmZOVBN9JQrovmM",
+	"EZmTjGqWt4xxbJqNkjqlmu2bJvY8iZXOuZj4IV3IjgMasrHMWTmolrFoud1INJvIfPkKGonusZF9Zeul",
+	"cH1gh1MqBMtW9YdvbN3dK4kdmQ34gs+4jm/lGX1vDkG4pam6rOzSw4M4qTNoNRxPysa0yDR+Yls2fxys",
+	"PWyP5WxOxfKVbKMG/j4Q8toEkYXQ+aqe4Peb6KnIlczjZE8Ee68HI3gjcYxknrMrLgtF5nTStr/xkwrV",
+	"Z/T9CyYmerp3fPjQ0to/iO32Vj56wxz0ecpmc6mZGC1/wZZNQpyShcxTMjInXZDhEogwolnGcjKWOZ51",
+	"KRgxQ2JK98mp4aKMapa6Z0TLkvGa2QCvBaKRBdfT8sehTJc9eMYFOXpAprLIVY+kkikipHk6ITOZsz55",
+	"rknOdJELBV+Pea40oUItDJf3jU4ZTVlOkmCW+2dsntElS5M+uXD9XjI7Emp6YTkMhEyYVuTB0VGfPJO5",
+	"uSGAt7kLBPYDz8mYsyzF68P8KIAzi5SMpNBMaLtx4MWMmTawX9MldnDwKVlMzW/lRBzhuDIX1TyXk5wp",
+	"1SevhR8h0FHmlozmU1gorvwbl2zZJ0/zXOaWMDhI9285Jmm+JHkhcGZCanLJ5rrvdjUSr9x5IRHNXmnZ",
+	"30fN7T2nWrPctPm3vvrP9v/2ux/9IMrhn8/M7du+8+HnjUWI2KYXQ1mItJW/cPz9BvjLz+WwdT6/lcOb",
+	"lodecKU3uki4ZjO1t/HdcbTp3fFK6gs6ecYzI6HEhQlzXuhIK5QnhOEpeHSMiEEnikxllraNVUg90HRS",
+	"GS3Obc06XdAJXPAfYELP8ZNDnJD7y8+I5jlF2eD1+HOqR9OWlR2a364jEkLjVih8M5WCraQc8OC5ec2u",
+	"bI9M5YJdsZxw4CGLnGvNRAvt4MsBfrnXdYQwqlf4jRnlGRsxfsXy1jOV2xfWHapNt/wZG0kx4hmnhiSt",
+	"hy2vvHYTTORMFpq1T9f8euNzLbIVPRbZjXd4DmrTms1ndAA4qVxZPatlo+GPOMZNVSMcSevkw6avq4Vt",
+	"xqgYHU1jjOqEJJpO/ubp18XBwdEj88/PkzZ9aIeMy30WJyOOZDsC+gFBL+qy9Sga5eU6zNE2bvp5q1gu",
+	"2qdTuJ+37cq3bzr7ksbu1XPDWFJlZNwFNex2TIQEBQ1ksSvKMzrMWKis3W9R1sz3nY8GjAaGxYZTKdvJ",
+	"vcDfb1bU+GCaUnMpFIOd+liKccZHQB8r+Jp/0vk84yNgufd+qwy9vi3JYN5M2d7xg4NPe3vMyKnmWc4o",
+	"vAjbpG/u9SnLUtjmTCmjdBlZxpB2PicCLjnzAkjA5pMeUdJceyMqjESLFh3CQay1YrUhxfHeweHPfvrz",
+	"oy8efHnw609++eg3v7j/8uGrn7z59OzwwnTWbRFAukZyNKWtUZHnRgFQmmrmdRhCs0wuYLh2OKa7J1Kw",
+	"bWiHwrYnjCpGI6ZU9wmYfs/sQrbNwykjC6rIiOY5ZymRBQz7mcyHPE2Z2G7d78fWnRZ62h/7hmsLb5js",
+	"KGcpE5rTrNRcgKosNccwlXAX7XzBu4+MIFnNhEniFOdRLpUaKK5ZQmaMCnu/ULJgQ7A2mFvG6XbmNXPZ",
+	"6nAjET3NZTGZEkqGuVwolvfJeTGaut9xTDn7LRsZ7Rw12CWZ0SUZTamYMNyqPWcRHS7JT59eEC5GWZGy",
+	"tE+Sx6/Pzgevz57/9Pmr84RkXGlUv90czbBUfw9ULKPx0WybjQEGkubG4K7JypZwHRHFcsMM4Ltj8rtC",
+	"ahYSZ8BTspgyQZayuC2ucCoIjw33BAaalANJCId9NOYMCcyEzs2/ubDmbPPxDxXJ5ASpfUUznm51Co+O",
+	"AmKjMWPv+Cv7z6Z6UFKeW35WUT2cNViQISMpp1nG0r0P73rlMrr9zu2YK6t5iuYUYtuGN3bPucH6w5U5",
+	"oqm5vHtkWGhv6MkZWeRSTE5IAnTr4w8JmH4UCIRmHC9pZu5Utt2qxI+Ao93Mt11nj54XwBzsJTgEbpMe",
+	"m3txVih4AKQlPz9//apHZE4oMUTKmGbEtHx7NPfLXo4Nd1llfHtoU3gmC7ElfR+slDnG0HCduDnDERJl",
+	"uCq8vHM62d7AujqSeVoKFuw9R2HiQsoXNJ9sJVA8OLy/auNpKQcZtL1643EjEEsCrx4TNc949aYCyzED",
+	"kygssZrKXDMB/jjN3mt1exsQxgx8TJBD8pJ/DgP8xPwLLN6UgHmnF84BrmbYmI0WDg7Ml3ZZXlKx3I5J",
+	"f9oqKpklmVGxHIwpz4qcqdrSSEnMz8T8zFJCtWazuVZknMsZKu00TXOm1DHR+ZLQCeUCXYk7XgM3UGCu",
+	"FVEKnIuN8ZoVCGz9dXkK6FKMpkmvlH+cmcK6qkih2NdCu45zpmSRj5jqk+SM6Xy5fzrWLE/IhF/Ze1hV",
+	"tb3+1+Jr8UzmzTH3rEEgLzIGukq2PDYv75MvgLmdvnlOLtlSWRVmwqwvF63zffKKcRD0UlmhBNyuC8OI",
+	"CsXSJk2c78SMNaNGaGfs8gRe+VoQwszY0dFhZqtprksPOcgjeBWgNOhcXlSphczTvhn9qenY3vLzXF4Z",
+	"OVIr/06HEc2kwBUTZEpVuR/BGq2IXAhDXWibcN0jVJuRZ8x8a+QMSmZcFJr1yZdAdN8AzMs0IaLbBYSS",
+	"AvzVZmGKeQ/cIUrCD9VWZnZz5KZrvNZRGM8hcsC2kjMgiWEeuGywLRq71zPolM2ZSIkURhCF1TVEAXoC",
+	"71b9r0HfeSvMwZY5/2Zb4eGwlVt4A0CFSTyu6S0zrhQXE+J29jEY9gjFwXoXl1t1lCCE29S3oGqvGb+l",
+	"qjfGbKWURC/GImi1cSWaM8VHIDSY3SVzmvNsSYJvQp4Ld2B2C9RbP8we3HyWJmTIRtQcgdDKQkfIhVOq",
+	"6ZAqdlJ6St2db/TMhcwvbZwKLIkq5kYTY+lLlnK6ncDycJXAUpRdDGamjwHYshpL9Ri73b9YzpmXkesD",
+	"gH0+KzLN5zTX98x9v28mbOUCIwnsfvWScOiJE6GT+tgTL0onkRkkhiVZ97acsxy+I5pemssLJga2Rjsg",
+	"iPYCS9M505qLCTyhacrNZzR7k5s2NGdq73hMM8V6e/Pg0bd7iimFbpiMDZCdq6Zp9SX+ACxZFhruLNxK",
+	"1NzLZDHlI3OT2dbgdtvrRSyZzlP58Ojho4qz8mHTtNnzg5vR9wMIQGiO7Gfm8YpRQHiZMPqXYitH9MlP",
+	"Hq13ntpHcvhbNgIBHyLtIACvQlU6uhRykbF0wtIB1a2xVaLILBtEI3DNE9+rNjQEiXX9Ny6+r4v7rOdD",
+	"p7o0HQQWdXk9ZRm/YrklSidnChD0CX633PtQ95v09phIPSnqW2FhGCG8cEwSIx7CKUjIHXS+yiuW3+2R",
+	"BPxzKFmlifs75crMJU3M4bSPmNFy0+SEmJna0BCuyZgb2b7D6pkXV65/44tLjlr0WhL9gqNWnLErXLu1",
+	"X7yANz/09qTIlgO5EINg5auU/NIKRXMmzS1jbUhaZkZkAk8jWjchAgkbQakMLZAsB3LToSw08DrQyZLf",
+	"FawwRJ3rKRLZqkmDnGoGYV00y1x7RqcIu5IioNdQyoxRkNByNqP5ZafdaJSK7OqaB9L5drudrdIZ2mWA",
+	"oAX48TWWBCV3v63JkE0oSOhTmaUhb1u5w5Smuuh2DM/xVfNRgRwvMiy76uWw3MofW/VFsKxHKJlLCf/1",
+	"funmyIrZjObRyDfFzMU6YsSrL2JS0FIxcv6bSKt6mjMFFKqsuSzQFdiyKNbI+qG3d0WzgrVMfEEVmTGq",
+	"ipxZk3aVFOZ30LTQiNWL9F/r70PoGPyqEqrtgwqAR7iTX65Nrxr2WUbEVpz9lsZuXiF9/N6o7MSAi1WP",
+	"UMCKe40Lr3lz+aMaYUCVm+Jd2zV7WrY4c3Jpd0GnZBRBhNzD1RFyf+vrr4uDg4ODtjC5lnFalZHiVomF",
+	"fwHx3eZ1oZGV7xIIrOSKKC3N7mJilC/nmqWg7qGpQk3lQvRRiAli/lZOiez/7Xc//kHsoMDYbaR19/v6",
+	"ldwo7sF24y/4huRkN8I6LuhimMojBrdT7RKCi7pPXpvrR0jNx1YMP8bDyvEET6nZx4aRQg6Co0BvyxvC",
+	"a0D1oS9Ly4tRNdEKiPcjRtjVuu9woZWBXN3uIzi/BcRdbUPoGI3BOYNcYUuS1XheNTytMsz2CTiytzKP",
+	"p1dM6CdU0/iBBN1RjkkCk+r/KAnMmaHVSdhZT6nqk2fohiqVIjzWNGckY2NNZAFezZpqsLV0vkYab27E",
+	"Vkn5tZ+oW7rkRgXmvT8ZWbgmE64lU2cx6xpy4i3JhbsQ8dYIY3/KwpeTp+KiUytf+oXd5EwUM9PpgnI9",
+	"sGsUKEymrUBbMlxFymxQCHAWpKWUp3hmZKPe3pBmVIzYIJML5EFX3Pyuczd54LNzrQbWRBs+KsSM6tEU",
+	"Gk65unSt0FwDcYNvXFCbGR4+gdAVI6ENUj4eszwU6exW6O293zcz3r+iENWnzNSBHl9Sri9w+vD3Lw0N",
+	"nlgSwJNnSIczJAM8eiNl9rYkBSovQI9zRw549jnS5AVMBr+0dLnwZIHHZ5YQL/00K4/fBuRBeYary7BV",
+	"R6fa9zZA8JknlVezgF5PHLnc5nhh1ZxKxP/eN1OQvXG/2D82IfFz8XjKBVN+ts/FUzHJuJoGPTtWWu7L",
+	"XGCzo5xrPqJm97MZyydMjJabrbBrCSXOsjm8qMs2/WC40j40riExovF5TTaheedDz3BA2umCeENrjvXV",
+	"37y0r9VZCIytbMUOoJUZvLFdVSfo5fDuBrSY4SzIoVsr1LP32ubj1Wfk0lTC1lrn41IRIosW0zMa10WL",
+	"4OintKE5cpRDMtxGQkgXaX5Es8yK852sgnj8B4qLEYtKHVRYwWNGBZ2wPDkm8DJec2Alo1mmoM+t9ZQp",
+	"VQO6WlV1dkDsbUTzfEloi74atc51FuHcTvGiXMD51ktz7uUPLtT625tQlop5uvF2KfJuhvRCsXzA02vu",
+	"/yuWK7twXfJk2rUsG5rvhBtHz7hJyRx/P36ccmw31Te6O0vlsCsnskLvtRylLjaF2v2edYHYw7PJ3fT5",
+	"8lW1Ifv0tNJefTC3cD+5rm/nnqr0fhP3lb8oPq57643LLFxpZ5xxET49bGj8dSa7xlxXP/UdzHdmR0/k",
+	"vtdnsIH+K/uPr/C1d+F7+5jEi+Ahpue9CdfTYtgfydk9Sed832yKCRP3/Hg+hJ+rSz7fl3Okyv5cQjg1",
+	"DvlDr3K/r119b3RsXOnrLY/XvihW5mRwNc/o0mV3Wea+tpu3Zy/qPH79N8pI/lWevuqjc8bEF/bVdlO0",
+	"28hn1j+ymcm8sXHXzqJq+t7lPrg9SePj2kA1thde7O/W75JbucNu7/5ScWOwk42CUEMts9SGAWBGEM2M",
+	"1ONvuI1y9qr+kk4Okx0vzS0sSZGxVjXx+4hN2UoZFGDxDmT1QNcZy3xgg5Kb2+qZzMlULkgmxaRmp4QQ",
+	"t6nM0hK0qeK/ikUtNXfULozljuNVp/Z8jBARC6ogPFsgtpcZkIdigc62cN7n4UFtP2xNcqzTnBAYp329",
+	"INy8XDHv9wGGoDQ3Cr9ZHEyvyFIMHD0hB5Y9gIO228pZ38L2e0fItv3T4ptbMZbvM7qFZ0yMWDoohObZ",
+	"9hE4FR9CbStqcAkILiY2xFsRKfx2jPoA1gaAbGMGCIS42giF4TuKpWS4JGaPuITPPjlnIiVcE6pIYr9P",
+	"XIaATQPQkqRMs5E2W8AlNeNvkKbTYc0WXKRyEW62xkctFGm1JHjfSM2KYF0kYYBJrfcq02wehcY5beyi",
+	"TkEvJRcpWfj1rBBFxm5D6S8ydksKv+v5RpT9AnXJj0HRh3ndhJIfSCqV+KINlPs7nx3f+ez4q4P9T0/3",
+	"f0P3vxnsv/uzr7/uNx5UnvUH++/uVv/80d3P/hQsBBVx7T/RrAvNNpE/10d32nevJwuGcIqbmbJWBdd9",
+	"dJTPP2aNcaWwu46UX72DAeyUlnXZe5O9GhGXN/m8IrNuy3X+tPbujQje62ZlGulf8Bnb4cRWaALBuYMT",
+	"6VJrp3w+ZynkArtnrZpBCKtY/i84qAfrtId1RBtnku727G1jXe6kNHhi3a/mdT062CCRyohj25mqA/Fr",
+	"va14U9tycO36KJzKct/MLXyrJhwXsIrGGzgfXCG8MOiqXKvSpAMd99rtORatdrVs0DnQvnb7drYrq72P",
+	"6rLpAHnYmVevNoqsHeKFfzt6uCNIi3IMq+8hC/CjlQmV3RhBqLpVDAfvVjOJnSveu1e6z7uw26OHnx41",
+	"bqWm+BjmcwVhE2Oeu8hPaybcIFjimfvYeShsC667i9XBvl2u14YxzrvHmrFKNgq/gvyBkNyGZSX36Jzf",
+	"uzq6B5ZRlVTZUz0P6JMKe5pqPVefHd+75/nUPvz36OA//+xvrMqmQZ9cV+OIefv5k43dQ/M5VC3Y4ZGY",
+	"zy+outy9JapLiREXfd4np2IJAEaEvR+xuSZJP8Gd0O8nPZ8r/vbsBQK4W/wEgJTlkFXVVnhkpdbQtE24",
+	"PdNHy0T1z/DJu7vBPRizRyANzgAxLxCTZvR9KB/BXq458rEsStdLCOK0BsG6xhRegPixN74NTT8JcPMf",
+	"HhyQ0ZTmdKQB7j5nAGnfkArgyG+raoEMRBWzk2sOE351GUvgDQG0QSZS1XO4NB4yxk4GIBejN1ugoK+z",
+	"kZs9rvPlAIAJ2u9WB1kLt70VnnS+NKKV0oymkJJ09vTi7NeDJ09fnP568PL5q7cXT8+TnsWMtLudXAq5",
+	"UIGXCEGRarO4f1QBPHj0oKM2E7p8prLI0gGMsj1eVEucB6Hk2enzF0+fAELbCQHR3UiTToxu7TKQqLsl",
+	"LOOpKDOWHbRxdwTjkCmVwMi+opAdRgtjMu3EOK9HUGls3AqYY+yFm5pBDTXSjWnFROKW/pKJRIe6gRPA",
+	"kiviAtBS02wARWXW1pIyfaIK4sG61oe9hh0Ei4sTiJKkSLk+HbkIKCc4WZeRdTlNMFEGs9+6ilCm4ce+",
+	"GfzTtwV/PnENunE8FTqWM0tHnQK0gpkAsohuK7cD0FKLqSQzmjIP8jBhJyQZZfwYr1Fqwb0Abwe+cPxT",
+	"zmagJHLB+uRVkWWIxA2oflRdshQ+4iVI7otfnL88PwYn+3xuAc0kKJ5jj+xn7hSorpWzCVea5Qh3xrIx",
+	"ocrf+ohgKGcMMTeRnBU0JMN9plQAlGkH9BUt80Eus7ZbUJZmJCABtRECneFdxhbcPm7qwK8iuW/eI6wY",
+	"ImzQLEPpR7AFMeKvXlrjMy6Q3ZtEmjVJsGoTZyoB4DdZqyAGqHY0BaDhUzIF9GeLBouYspauJYZdQu7Y",
+	"h3cTs9pck0zKS2XWBqMSVtC7PGybuNix2evQLmfzjI5sCrYnoKNUhIiGtt0JmLOZvDIkvIAN7BFr8Yxk",
+	"xUwot3fc5uyTczbKmbblgRAtj8FrForFNJD86Ec/ShAybyyLnKR8whG1rwYAbF7G1etE/apZLALtZqEa",
+	"jXAB0rOFQ+Z6SYbMyB2dstbxi5aMZfPT4JLFf+6cNB3CfkXrif1q38rP+8/TpBmHtD6WBdApB3web9/h",
+	"HIKEWdLKYWaN6BZp8SiNILKGhjSKgDuFI6pMv+cuB0/3CpVr4RP2TDm+1Hof7jj2wXS5e23T93rdmIfy",
+	"5r71oAebAItyxhYm9jZ10HJULohik5kZ9QmEpR2stBC2GX72az8IqQPZ6+Ddh/iZb8N32QTRpbJXcMJx",
+	"OtqYkSqJfLWpDmzKCIUyT831fwiB8mx0eU1sKtdGLheqSylWSF7M5cL/zZWVX6DABLbWLaxsDRTFSIox",
+	"z2fXnZ9vJQZqIaykae5Cz2ndF4Trjj04ha1JPDAmeWhbkB2mMksxrizSVGFr864tL/YYX90yKDllaTFf",
+	"AQByHYozpfmMamQVWfZ6DPUI1k7oqfvsw7tezJtgHUclVK8RWuDw4PYzMhXgqJsJwDjez9lID4yQj+AI",
+	"28/o/ZznTF2LKvb2QPzSbhfRhYU6bU1PRS0d5cL4CzmXuRWcwgN5+GivmznKsceWRGYOx6XIUhLUKegk",
+	"C1mOHz807lfHY7CgAHCo3vcQYwxvtw4FfnRbLLUmBABeCiNz1m5vhJaI3eaKT8QWUH/bbcNuhjEccYjk",
+	"N+Naex4aseVMOs1As9k8o5p1XRptrdV1A1/t0g0KNtpwYg9KZzlqsONqV15Nmq1MtXZqg/NUnUp5B9jV",
+	"rIYSY1m2ymF1HNhOMcKsKlwnwMFzu7UWgRyIArWbs3YF1sBmPLtvlVgeSxUBqw0P8DWximqLWUEedL2s",
+	"GF0RZSOJWVyAUwaDdzEDqzgwkqRHElu9xvwzLRBpmVlPzzCThpLJiXvdBwMlC8o1FxPz1TyXIwY4LeYv",
+	"W7jL/BMhHWxbIyM4ZxlUK/7SFwkGtskVGTIuJk5k6mE1J9ivZFGTp5qIYHaUq5XuGV0CYwb0d6zizHNi",
+	"y293lNHcDCI9ASf0sYuPT189fvrixdMnaGUw9Le1YAF3cMhGcsYs+3QQ5IYaeIXjrd1pSB7DrTkkh7UD",
+	"xg+L0tPxzvDboOOOttAd3V7mZYGnDm+Xe6ur6cLK7l0Ooi0x1xHNQnw/xN6EGvbQNft/BXWFoFTj0lk0",
+	"8U/YdlyRN09fPXn+6qddxlTPT8GrAcdZrl+4TXr+DJZjrKxdSWy/W8LzFG7kKqXbmZ21/N+kDrmFQNB+",
+	"+67wd4UT2J0ZqEK2XVqCqipNZJ5qrfBb1qe1/toFSNqaXoL/YGE3ecbGuudK+y8Yn0xLwRnKGKs+eTqb",
+	"66U1SNvq/3IMCpS9KvobybIgEsRg1mmecab0gImWmwnS1UInNNYcNrfU1FyGLFPMTYbnWG7vCqJyoJw5",
+	"2rgtSp2ydnZXCHFERXnbWdM817ZugquntjXyUcYvWbZcPTOLeTinI2a980IurNfdLhbUzrgRyFPcQjWi",
+	"V8bZvi874prCye6PueBqijiW7WynUz30DjafuDh3Cls6mTANbSWr5KFNpZpNRY4/LWFiV7LBjd7617uN",
+	"b/Da3S7hP93wi1YDj4oEX+JhrMypW/AAHn0zuGdlI+XDx2VzgeYdj9XhkDMNl6D1T0KFIPskgurWLjJU",
+	"tO+69m6V44qm68nruUUrn3sm89nm8DVyYBXmSuy+fTtSeBD0FyyerysY4V6zc2DPiW3Y87Bm4NJaY7LF",
+	"mEZ8aTn2XmEuyDCnI6B+GYT47Xf/x3/73T/+Rx/+v3/3D//4X/6rv/6nf+cP/+5/+ON/9S+++7t/+Yd/",
+	"+/f/+N//79/93f/rj//sf64H2B09uEbcvTctl+CjYPrYazrW+WiKeqLZQv4sK1Qg7VWuj0kC3yc96y23",
+	"0eRh+GYuFzZk4IQYzb/6LhSVs95tkfoilSckEdiukKaFACBV4HjduM2P7+J24YaFuaGjgFzjtodHW+DK",
+	"xXt0ZCoVE/TqTrCw0eZ9QJ2oeEgkV4Ax8Pj8CyNO/erF+a/CVodcYH2IptRUAaNtNFtLAnE2tep+vP/w",
+	"+zGnR8I8fO2aLCttE5UD9d2f/8Pv/tF/8Ye//P13f/4X3/2P/3xtwspam33MemN+K6Hkw/AM1ScuZh2K",
+	"K1ZepqRQBc0wxupOEsbwJT2SzOSQZ2a7//Hv/YM//rN/892f/+se6ff7d10lVAhIse2ZrUMvWaRQRG+1",
+	"l6EhtnFBEnNAzmcqqSni4IXwjt1P16UjtHso3fakUHSYgD4CCg5cBwqSjsD1BkKk2eZJt+1bMVs2+wWK",
+	"WeUMJPwZxb8J11CKA6BWAGLaRbk5ZWtlPHgEBmXSslnML1QXOevhDCuALuB85IL81e//8V/9/p/Ul7IL",
+	"j8echcNn2EILx7fW/3r9HU0neEEJTVtWAeOc3BXmAp1c3BNoVDrnQygj5yMFsbk++XIqzT7lcN/act8+",
+	"+A/uXrxIpBgxMjM08YDveGeDIVz1Nz/DNTdGY+L259qM7dWebLz6pSy2ShZ5HpPJOshiwA5bRai25InA",
+	"8Qo7japLswbjXK4Ng2+ebOhpt/FB0OXO44PKXq8ZH4SxJB9BaJCZT86uOFu0r9kWnueRjKkfeJ1QkuZL",
+	"kheQSRLeLRG9mguI3O4coOHZacW2BPJlWNy+i8Fobaz+JlXo5GIb027go2tzyXXfcujA/sKsdGPfNfX1",
+	"Zg5BdS2qDlk8QA0f57ott2t2YTf6zjkGxJ0WMcO/z3roYH75rRxGg1uFj7b3bBwTcGKMfEOcL5c0Yfte",
+	"O8Mdr6gn7C0s6U4negsTlCtuhHg4UcBlUfE/rOg+PXJELPvokfveT9IjD0Ip+GFpSOiRR8RaBXvkJyRn",
+	"Y6i6H5potHSOaXQdxjSULrfVWqMNAw8MZjlUIqZmNG2J0Cur3a1L5QpL39avnTqUIHnaP3z04ATsJoJY",
+	"UyqQniorSDuIBt6GrxmPCitTPHvrUTu7FF4FWTfei/nNWw1w3bpeousCXGEXlhTo2VShuVEv1JQxTea5",
+	"nOR0BqUUFWlkTG54Mzf2W+Sq9mbgmDyEKlOmzQkZFpok3qSd2NV0T5ZJVaxx7F5IyABluUu3XR+YVeYZ",
+	"blioLyYaRIWCIISrKh2UWYp2j6ziQbegVZzJxe0oFq7jm9AtDPv+ONSLM7loYlB83wEZ3TwqZ3Lx3A/k",
+	"TC6eBGM5k4vP/XDO5OJLPyKzTOGgzAT9uM7k4pkb2plcPA5GZzooB+jIY+NK22uifh8uyI0jlNrjfc9r",
+	"sb7ehIEucxQFtgj7jdQq7O7d7BKSGN1Nld3WIaLnvIWzJ2C/4mKSHLtLCY06GDMIpi4qUh8fSBLzaJkc",
+	"o2ADLg4j2pTJDOaVQghsEtIdTJNhVF6fJHNqJCT7AobqQT4gy9L+1yLxkQDHZXyFe29KrxhG8Z0Qihd9",
+	"wUjGNEgVRlsHtOt+GBR57D1l7hFEa5hG46HlcBkneBMkRNGl6n8tAr+NoxrcDTSFAtI4aShEaCaHmui1",
+	"fKiPy16sLI9d4R++P2vssZ2iQ7LmeK36XD/n31xYd0Z1NxzgTW3doD1ySIRMGUmlYEYothZfKojMhxyE",
+	"Y3jfzdNIyPAAlofQoTD7P8uWRlqGljS9NCdOohzQJ48hRkiBPbtQjEjw+loXhLOx8pzIhSCGag0g6app",
+	"//7RTx79ZJ153/Q5pKMIIsJQpssWKySmh4NQTWes9LQGKCLAR95IpSc5O//lC4fZAiWyT9CehAG5WtmU",
+	"8cODCg5JNJFYpstBZm22q2XKYCiWxcF8IigbsTgVpMkGpX8rAQuRsq+WVDjVzq7BjI31QBZrARbgZrcJ",
+	"3/XDS+hMignupfCdroj3oL11QZYBKJrSNu1iU8lE6qr868gLPIiORmyuu1XjQ4C4CN/+GSTGaetmUIbQ",
+	"NvLMqJiGAd7IVRZmEq+JEgt2UDUroRJUEWYC2+0ZbvGS/MFWKMkQu97ccX7CNEVQum65YJ4NfOh926jG",
+	"jwHHnSVZw5htlHJMmC0EpCtF7RFCEtsdxBXaLXzssArtbqMCNxtcW4kFkRJy4Kie1BB3zD6zWAEYrwx7",
+	"DhQw94n5Y1FCYDh+EY6iv1159DkILXbSzSV7FyzabrUm1+vOtaZKx9fUmoJ9e8takxvJ7hfQnvXdLqFm",
+	"E4lmMicFguhpmBqQayYF19KKdFNu7v0lQByA7B4L63Ft3iwBVyGONKa1O/pZ9KBoFaVJBTa+1cZv31zR",
+	"/A63oh3MrmlocYSvBTBs4WHWk8O9uGWA6opytzpfDmZcFJrdePUkb6MflFSOlST4j6l0TuSkYKUZF+ja",
+	"pEm4Eeorsm39GbtBza3e+T7DTRmCiq7CFDVyBf9dwezPFjg86He3HECwbPfCRNDvdWUJu09uX5Rwc7qR",
+	"ajdbMbgtKmY22NhqHUHny5f+gH1sdS+6cs2bqgBrV3wngPof/XboTP/VfP7dKjrvmC3umCVKxcSLDWPA",
+	"fY5DEsRZWju4zqlQGVQKxsDPHqQM2vhl5u1/iOczMa9RkRLslNxJUpaA+TJJ2f7pRXLXfl72FARplkHf",
+	"TDQj0lfBD9P9b959e9S7/+HO/len+795hw/uf7j72Z39O/Dk26MPf/bVwf6n8LQFttkidG9VhHkz7GbI",
+	"rYwvj7Xh1jFUT8jhQRWTtwLQtS7gEyJv2xGOf8qvbI4ERFhXbSiKLhVJ3rw+vyAIz354T83UPWgycbZw",
+	"9BulilDnUOqTU4/sDMiUudIAZqWIkmRGxZLY8aBlRtkiniro+4cKm1CIghXmdTKlTA+V9HM0MwPYhk1p",
+	"FWQiwdBOqECbuoMgdUVPzS6azTVJzXuILV4I3SeVaht2EIKxlAiJffQ3wm3uhEYNaNBr9tCX5p06h7Db",
+	"L8oSbh52vptIZfplaRuG8O5YYjCOJiYvLn7zQBzWQG3tiz1yVPvBIoEDz5NEiphbZmX80gZY6aBAwSm9",
+	"olnBCFjSbTwKYqZ3s3VjD752SRsGEyZTWDD2rfOobhpBu7enczpic5q3BoBNobQNSYIXPXwowA0pI471",
+	"yUsOjmMbJDalKbFpaOVFdHCw/2A4/vRofP/hT34yvP8gpY/o/RH79OjT9IAdsAc/uf9o/+BgfPDoJ5Qe",
+	"DOmnB0fDn+xD/YHV9uG1wN/BPuj5bVpduuhuj8b7GaL87OLiDSnzPFdGSz3GtJkYt9isJtNHYGL5j6ww",
+	"MMBNrKcmLNOX+HKTdzYTgG27VVvIlrYPbH7HNgjsdPc2iKDf69og7KG7fRuEm9OflA1iy5p5W56nNqJt",
+	"qcbvhK1uQdTvh928W0W/HXOM2+AWX3qqtiLJ/VARNaW5V9IVy6/4iPVIzowyfsUsupwNFMKvODNqYlVL",
+	"XFPRK4wR6h8cRmp5Pcb0z031YZ9G2v5hEwM6EpNfoQ97r5WZnoDQIyOIh/i+xyQZcb2EGOzkB9/avNW+",
+	"efYhMboipGlPqSKHhnoPw5CjMpAJMR0w1k8KncsseK1PToVNcnaFCaBkcJA2ewIxCpB8gNnAEGzgf+8Z",
+	"NSH59kNiKw/A55U6Vt/ujSC1e++P/9P/+d2//ue+1N7x3hfP31gXQbWSVIeqASkXE02zy0FbReguxZ1c",
+	"bnJLVjKb2biTMOn54YMO0T0rAAJ8dKqHCJizXEmB1qlg+cMlN+19qFqUvvt3/+IPf/n3IpnHNzBxRK2o",
+	"Tfygw7wLxfIOqk9Zcm7BRlOqB3LOBH62yWzCausdgNXd4OKMDAi9FUJ9lTWsZtHQy73y+3vBx+tcBzM6",
+	"d1Wcd17MuXHcNpxm9fuPr8K9O+kbTgu/++ims+UifZxr45nRhrNx0Dsf2XSuzyI3pEP1+4+MHluwaJev",
+	"vH0aM3tv5b/q9fwMygS6wF5AUVZaQuF2xEOy9UE8gAgUnswZxLgPESBkPViGy2fGQayb6C7Vh4C8u9Uh",
+	"oOPn5Sar3q5pGovZtl/ZKPCUY5w4e89VR5txEJ22qmVokWGqDGCM8fGYgZ1LxAtRrwuo72awc9+0oOXb",
+	"yqctIiZXZJFLMSkBoDANNZJSm5xC/PC+87AmXWLXxzxjg1b7pMsZuVaRAWQ53ZMWAkTLGsS0XCjEuuWj",
+	"qQeJXVCF6RtdUweiwFFnHqAcKq8tZH7JUlLMjUY0pnmpgqH2JAXrWn2iLafLQsO7IHKlKzV0mvkSMrfT",
+	"xLQnu20w7+mkTAsrXZ5mi3vCuGjYMgEqyHuyCWvdkp7wcJeJTfh3kMtkH9g22xChIBmeTpDmE6ZVBc9p",
+	"89pmfpMFucLl5nZlFyx2KDKisPJmmULqzmPl4NaszOG5WMsHd21sDrq+BZNzvfdrG57DG+UjMD8Hw9mN",
+	"PXU1DuMxeXz+RQ8wGA2H+Pn561cdweymjLWY+RDXAKA0DR8cSnkZ1uUOAxpsZc967MdG8GnIHVa7Vydo",
+	"9K2tGpCmwzLdytm7jXN3K6zmtpjMDbKXj4ax7HzxbmPh1K4cUVaW2HAzWMNhLd79YGXEe5Mmtu84GQIP",
+	"WV1hsT8ZlmprBJsZJ4HlHvFNs8xIe9bNj+8BfuaS0Pk8gxK7FajYnpUzR3zOQ4QFG51KEjVTSefCD/V8",
+	"gPuBh8SfoMe2tFBcwc83WMltahpymg3mORvz9+v9imb3wZur82EmHXy4Z/jWf0px8QaSvBrNES6MJ2pL",
+	"8su2QR7Q664vQ+j0Fi7Dst9rX4bFx1Fj2M/pJoI8rs0INkou2IBFfHTm7J1nl+AybysNbHaH/KdtcLPb",
+	"YENO/27V+u+YR++UPz+hPFteSE0jGcEeZKRxjb8G4UyxnstlCY2TGPXMUnL+9vHjp+fnx1VgE9dqCKDV",
+	"zVZpQ3ljAzrFn5QHUuEuW8EPZ5sy33WwdAuH4WtWckWSv4HlM12Nj3il7BhAtCNiAA7KBTm8B74fL/+C",
+	"lDPqWgCzwnVqhTdCiGgnZ9tC1E5EB9utLLTiKdjsz1+edzGhp3TZkA1XwIS276gaoBpsJ79fpMAQ+pQu",
+	"a9VVHPgJfAQpN0p2I1i9Mke0IkRQkiPApOTeynQp5EJcr5B0HVjOTzooU3SzlWtTSISulhMOAHdqtYQr",
+	"/LM8h729AIgoLFVVwctWeg3r2a0oXPa7c2m41nVzqu60t6SWaM3FhCQlSkjffZHEzttm8nVwFXzvInbA",
+	"1tZJ20/Qcvu4TPu5vt2lLX9oG02+u+NQDVS140BoXZvqs40aXig28GWK1gtJzRJnrQk2lZbLqW2mCFdX",
+	"dsdMoNL37hlBs/trase1Y3LrSnJ9hjeTEOGPbndSXLD3uuNhWDOJ3dmFt55knY2sauGNefeVD1av0yde",
+	"TNEXBiJTmaWKzGlOZ0wHSJu+otAJAXpUvW9rWFALw3nXYW1uh3PcIteANW9F8T+xsAThsiY9W/LXr1mt",
+	"lh2WuILYe6MYUE1mEquVQc55gA5qU80zmk+C2BAroSgw1/ft6g1MG4P/8Pt/mfTI0UGYiX9iA0pmXNcQ",
+	"lQGo1W4xVwLBVgysBPzv/fEv/tf/99//N3/4v//9X/93/+qPf/ef/OHf/sVf/9O/88d/9o+++/v/y40W",
+	"igyMLvEyxJxmBI0JPhbHzCf5cTWW/pNHe9V+D/c/fYfgCge9Rx9a+sZAsBFr19FXYagqn6i/oCqqD28U",
+	"MHXJRbre4uSG/AvzNiBuxYs8XAS2gR+qWnkDuxua9Y1QbRXMIrOWcJNdJiCLXLXHs4E2R6YsZ2i4UJpq",
+	"Ru4kjtJJLyxa0CNJUJY3QWxNGzvlBhyjvq1ac7dn60KhujTAmL/EHiZnFjCvIHypaVVXQGwDBXH7ohI5",
+	"IMG64gysQxmJ6pKYj/yabFOJp5LKHovEUpe1PWErlbOcEYDeYH3yekySGealD8wPyTHArAD0KeZ6odK7",
+	"vmDElPG8reI9nbGgkIXdJMAyLcQ4xnfZQoG9+lLmtfXL5ULh0BHs1AwsOSaL6fKmoihr1w0cX38ee7bI",
+	"RZlUH3IUe1Y8RaKXUvWoB9CW4VpAWT38U9u/kU52y6vAaGAfecxeW/zaUQeET5oPZjwVkAz4biXP3LFe",
+	"4fvdvU5R7fq6+kR56dy+LhH4LyKJW9tf6lKwm9kaN7vIMRo8zamycdgRT9Pa5bSfP8aXv59QcYZ9dA+l",
+	"Zu/NZRhhtM8wK9UwPPuO+afFw8U7H0s45BBLAChPwFsXmCSRMrKYmjsJEdZhWCSnAuRbngPjxmoRgFqE",
+	"YbaV6JLmnVA7AXZcAyH1QDGaj6Yxs3ZkIguwXAd1KIaMCZLmkP5hY2RmdIm/lUmbAAnFUdS2MwKApysw",
+	"lrMZkYXebAY3Ej0/ZVnszobZoTkeyyOCLI9YP2YW9sdqkRBMS8bw+XDhoETIpuHsKyLKuwWS2xNTRpLb",
+	"Bz6U/F39FAf7P4jyBgr58v/lpm/ZQteJ664e8ijeP+hxEIkPR8UeIJdFgMBfPCdWSKjpGkItWEwuOsUf",
+	"AqcNBvbDelJBkucpm82lZmK03P8FWyYb+fticWg0y+BQOc3B9p1JpasOro49FWkMUw5D7XzdMnir2hHP",
+	"EU+q4/aEQsSDFSkecozFiplq9GNFRou9xnOQOTu6BR1cf7PXz2XKsV51ienPRXAIaZrmTClQXjCcuqsr",
+	"sgxvXJX1BNvF+lW7tZyytJgPLtky0vYT8xsxv5UMZpyzjcpZWOOEQ1eM9gJvuAKPW89ESM3HfAQIkZFu",
+	"XoU/Yx+GO6XBrdC1HElZi6K26ewvkbO0+XRQt4324u9wex3gTeDGFXQ4g92f9hrb3+z2DbygA2nNJdWR",
+	"vKz4lyEFiQkNVdd79maGQV1hBRZCyVyxIpViOevYt8dIi3l5yx8r8RJQrQTkF6fwlFCQvZtkBJpOYmot",
+	"nZSBE6rMcgIQx64Nq8vBb+Uw0vrP5bDOncPIX6vWo1Cmsfhyt/7USrkjIFgZ7bAdzdSlGpS1t1Z1aiQV",
+	"ZsUcWNuwYF+XvmCTN3sA8BY5JqLJEaAbZ3pHpgBApFuFw/rsNtgozbk7wpdnPbile2HllvLKcbOqs7vw",
+	"nFZuxggHrp6ryhXQ82JJuAvdlb5CStqtXcB2unOjQNjvNS0CTgO9dXOAk8w7uuPqkWKASKudaTCxQABJ",
+	"jyTAlzCcKwG8DcBDEoylqB1ez7HXivET2C/ur4LIqUejVdgoF8SI9kJqOF9V58fR+jy3DcEiPqxalx0f",
+	"qh0fqFzm15sac02snlsu8+1rFOH0mHKJ7WsKr9Wnj0OsNNJKjLJoWgtORs3PAm7J38phH14YWOuLzTSv",
+	"QXeXhfFQOiCKZWwERcg6QiKMOcvS7kzumXkd1zjC51qwx3FK8GM/Z3Q09dNpIpLnbCTztKMkK7OUqdYO",
+	"2ZUZeh855WBieBf2ip8R/IGMczmzCh1+4fxl88Jd6s1cIqpi6TunRGk6zACAALV76xfCCq45FaMpkaJH",
+	"VDGaQiaPWcW+kHowloVIk731xd+g5+hmu4rHf22TfVXW+duk0BW7agsc62zyVAW2tvZIghEJOyy/8iOv",
+	"GIZaifXEVfMSyw7FDC3vKL/80OtQe7v766E62/0rLBnd/f3TjOU6eP1dXQBI6vM0N391KuZJdLTmh9qA",
+	"EvD4VntNnCWN2PDZMIXit0qK/hldBKwaPnzGYpXNNhTRTEOvx9DUejGtSpc3VKkQId2cXgAjSszZnliA",
+	"9jWbtqsE5ya8Q1nB03in0sLVziMbocvd6xnBzmuWd+86bHvC99riAMD5vpgywa4YarzAIY2UrsG/YC21",
+	"DsV+wYZTKS/3eWo2sYxdBeaKUJrO5u0liKd0PmeiPWKmxdPSYb5QQTvK+S3jKEe3jvY3ouFdfRShozCM",
+	"axV16lq0DIrMhRe78xqBJcFesWC5SNkgxdgWKFs+mGdUOItDAFUEf7ua5e5DW1bF/dnuh2o65SKhMHzG",
+	"CNWBhR6DY2xciUx9YXshF0GsHYb2MZGW1VroeMxGmlD8Cq2fiR3sgGpQfhGOzpeu6Hc+A1xwzalev2FK",
+	"+MEZfT9Iixz116bpFutclRoBjHpGl1AQPiZPe7Tmh0cPH1XxmuPW+JQNuFAbYIGZrddljq/dex/s/okY",
+	"+V7Dc6MiGK0e+dqMXjIfhQmV3qsWwDtjDg5kwNQyiocrqi8F/mnPw12waTyExDKfYnXH9DNneaVNeBHN",
+	"iHf75LVg2CJshWxBlwqhHWre8pVzN99X4RiOYnAMc7rMJF1rgHhjX7OZoOtNL+Xczs37rqDTRkcMtpr9",
+	"rH6wut8KZYRbF1MwnzFZ6EHOZjasKn4chkwvGBME32O5OgnqivVgL7mfXATtZmclWhPLWou6Xy2VU263",
+	"wcOD5j6ou9StAlSGp3kO33pzXERz+RJXWutHRogHc3PfMVtr8gvPQfhbzpziDKBT1u7X9zXUf2S/p0YJ",
+	"gL8qXwQY9MdYIwyTFydMY+TGYirdH8FnDjvFdvZaT1kO0SPE8Htr8Z/Bhw+OjvoBiJ6bqV1r96eF0Ssf",
+	"sPdzC2ThnoSWfvcsTOtzz4KQV2e77we3YJSQPsGwr3hm1Vr8O2cjWSYOwqNMLgZDmlF0DiBhx9wGa+Cf",
+	"OVMyu+oezmEIa+Xcc+w+fPTMESd8+NQTKHz6OCBS+PxJQJLw+dsKseAXUDcDTEJ4GLKq+m+odJ47wgXP",
+	"zgLiBY9fyMXnnn7wHFTUZ46G5aMzT0dzgN7PM8rFDrUV06HAK3+n+krQbzOo3ugP8bshap+cyGqNL6ou",
+	"e5hSjSCdWiKgb8dgFNP7gKsBoPxGswXTgl0ragtPvroebqoapEXL+KQYFGKUMbpeMhJv7YtGBMi5zKGA",
+	"w7ddKsG1WSmTKcucARZ4k09zMZyTKzKnharAjprRpAUeaazAmlH0RdvoLajSj6xtgCwK3UEjBjHNwLi0",
+	"7o5S+jkbmTGcB/3aR1DT9YXt3T77GQ7C/vVLNxb79yt57kZkn7wJB+a6cuNzroFiVdKIpxbmLODrUEjy",
+	"xJd2tEnwqIsvqOosCPnuhy2Jzka6gJvO9+zHY4YQbVMWUWAIl7cGvyuSshHH4NDR1Jfqo0v4p+/kBCvD",
+	"LLhi4FODajJp43Uey2dzN5haVR0wUGLsuBzag8WVwCItVqerdK9OQn3AKHUQTeqyYIwqVBJrJGcWFbOz",
+	"tI5b6QvOFjE7AJZCbal++NoIR2/OXj9+en7+/NVPw/KiWjnqTakiIywraRPUKuVVUZIKapEeY/pXZUoK",
+	"qjd23m5lTOi6Gonn+CaY6WczmrdsT1beHRArZ/05163O2Frm0IeSWoZXDs/fBJ4dV3h7wFH9CSk3aOxa",
+	"DNxfjVsRPGkttyKdsTKBiGXpCaEkNavI5jSnqLYzAsV4UIp2pYBidAuEgGiu2DAzQrMDHLf9+Swc5EcQ",
+	"y8IF9gsG7bXGa5zf6ij8ZzKfvR5/iWbFyM2jNBUpzc3tM5dKY4x5Yt//XKbLpA+5kROqmX/HR3qrKZ0z",
+	"X13XAx1ZJJafUu2D1E7fPIeS0Uob0Q9et7bOEzht1jeYGKZgUbqDKHd/7dnRmk2BY+p4fdkJnZffuyeu",
+	"mQ+9PXNrvWBUbVrkpr2I67NczjAoFUJ+PNc0/CSq1K7UYW/qePrxxjbMzzBn4dwmxm5a72esWT5IaSzU",
+	"9ZTMaa6hpUpOgdlxNMuIFUjIkCHPdNkTwE9dFelxkWXEtE/uvL14fBe34pwqCArnYsRgN0EBacydazcc",
+	"3H/0cL3dAEPeV0+GK5cNgdoymiA55k9iAywFDxsFvRplBcUIE1c8l2LmcI2Snz0/v3h99uvBk+dnSfSu",
+	"HjOWtpEXenV0AhJZ3RySFHC7Y62zeZFlSHcbLtuzt9hQpkuQY1xxD/MmVM1VNg4AY+T75NS1COKF0dSh",
+	"GzDvmb6h9BmHqEY03k65mPRXrsen4WI8ii3GJWPzltnbbRuuxYb7BhMXcd+4zEi/xiDblPsL8eL65IDM",
+	"GBUKWXh/o90WtehmctJ9dW0Yrg1MtmG4Qdgh/GC3QGOtR1NIhPcZmyydIH+iTvCBY5mmqBAOl4hihVsb",
+	"ShriIKiNTrt5WnjaDxY81dMV2SEwEK/gYilFWq6d2awWj5XO5xnHEvH+Z1cmRZZVUsiS6eDWQUayYMyI",
+	"cDMp9DTqCYFAEzWnI9aWE+x+N4N9I5We5Oz8ly9sepjdwFgnUEt0f8iFKK8NbADC+5SFqONXPGMTRh6f",
+	"PT29eEoMM9J98hRwjXE5Ko0rbUi1wCRkTTiA0AZhd4/ub5COGIuoey6GshDpOtCjG8ExqlB49ZVoh/Uk",
+	"+MLwdnAn8Ss2qDVFs6xD+Ems0UbwBkAtlE/cUs5zppguZcIZA1BpiO8MXk/QMQX9tJGujgjXwQyFXtwq",
+	"+EqL/lcFuEYTrxECwXP9tH/46AEm1lvjhbk/QOiqoWPbPXlcclkpGN6PkNCFTKmUQHNmdhRWEmnND2yx",
+	"+JQOGiByx73xBl9eZ9RZjwuArNjph1HnyfpGnKdoPUJfJ13xtXg9HmO8PuKm2M20HljAerRvHGV701D/",
+	"4BDUIb9w4aoHr+1w1/d8Azcw0D9DWtkVaayupVCg8m4HsW03oVG41gX5Nc8onDqLb4OwEQ78YkYvzR1v",
+	"q4hUC8ketA/jSY0ddg9WN3cyxQGByEhTc/sid/OFTkp7nL2eKkzRAnXYTGHzmi2a2yh3Wg3ZYWkxjwWJ",
+	"6SmwLsx6tGlUpbxkWA7I3lyQkZzNjG5SKuq5YXQoGjvKSiPrnOIUMW8HUhBtcD54uLgVgnw/UEk4KDYA",
+	"iJ/OomaEFcjrFqyCFPTVnhG38z6obPhPQHYx+6eTZcwxNqqndW92NDucrSr8HHhNK2H6BxvhF1THsKL8",
+	"Q2ybhyvoL5tZoTC1PsgFnps1P/EYKuVu9HdKUH/Z86Sv9h6AFaB2UA5j5wQAntGgRrN2G67lMt6/nfw4",
+	"IUM24eUe47lDsiUjmbLQkIupbbA1bDNckBnlIjMb8vGUCxpVEVfiFlHtfQvl5XxMqMWDcUPu+SdjosxW",
+	"phkO2RwRWvrwzXYH1Yj6VH8Yds3m63c/9F/Z/aHI0DgCe4EA8aM+lgNWfVe89Br7EADFVlYr3+BgRSLd",
+	"KUmC28OjmFlWZDVLB2nm9y1aq6rVwcF76UJN+iOH3tGsCt7YozqOtgaZebCWOB4uSPKDbz8kqG9gRSq0",
+	"ToTl1sFAkzGaGtWJ2oBbh29mGqDkz8jwQ4Is3bXj9JaFdBAYyn3cw49+DB+B8bCYYS1Cmfkd3yfndvPZ",
+	"sw/6afKjBNX3yGascdCvfvAtXswf3pEffIv8/QUdskz1wScPtcMrDHUbALYfr+F1h7Ggkba713xzTS+2",
+	"uQkzPqJR/9JFXkAhVyoIo3nG7Z2GGCTOaxFlLNtkAY25oNkgQIiMY//ZzFCeZWSIGc698hpOjOiVuM1k",
+	"BcEeYZlidTjAjY3zMCdshasygxkSRZicZ6y1BPwq6Nt22Own+ZLkhainDrkPyB01lXlZCP9uySeRTEae",
+	"W4Mj0t1ntKE9GWTblMfKA1emNc+ZeYulRngbyRmisxmSJm9en1+Qe3TO710d3lMzdU8xzLFxppaFLLIU",
+	"HNZ7PfvHgoL8in8M2SB0feNDFLIq7/BZkcH+71iDEzfVl+b7c+w8fPQlDiF89HnFFR7+cuZGU3u9HFJL",
+	"EEhlW61QEnYbne8vux3H54f9XjNK3Bmlbj1OvBQcbqIOz7XMX+uqpDQ/2WHFlNsxaXUyZHUNS6hhFVcq",
+	"39U0n5VmrHXr9NW7ndezuQGzWnVRHNlpFFS35kkAK1zpM6p6EdYY1tYRE5rfISWbpsIYYcCWsNqfcvjw",
+	"/qODikvl0Y1Q49GDHddJ6rI5nLDnw41cMNlK/ICG9Sgiye/Dfw+f/dXv//Ff/f6fxHTHj6+41LXsv3FS",
+	"Vz0WU2tZtAA0AZEfbkXkPwmyttu9b6pYW2hEiEYXgPaTy2KCWtDPz1+/OrZXEhUp4SJl75nq+YglqFAJ",
+	"81DkDob2q/5BP6upu8ndPmjQEEqDYjkk3phbDfXrjDurJ5SKsmH+InUh/B7RqdVWc7DWVrO1Vu3IZtrd",
+	"+H4PcM5nvZ3f83XZ001F3oY4L5XecWZxtecNarddROHDA1BVaoNguSCUpKiK2pQVtCsYDQxfxd0YKXXj",
+	"1rrZtVVilc/VBVt804q6t5lZHuw8EY3ERnUEzKfNJRZUsnIfuSGsor+X3qKhiuA2AqqBM/aEJKNCaTnD",
+	"3EqxtG4QpKPT2oG5zKigKFZMcjqmYJ02rGQmxeVeb4/O5zlXDFxhms/Y/mUxg1fkREONQ3lVQJ0l01s0",
+	"vsJPoE2OxCngrzVJUvXIYkq1z8KGgO1ymhDEZKFjTlol0ZYcunVCaXO32ZlYS0FLrM9ULkgmxYRQNNCV",
+	"teK0SywH4yekcVhTLKJGlmgmtEylQ8eXILBWRGmeZWTMcwbW/4xrnTGSMUBUoMIVQITdAGi2viNtm1R9",
+	"8sL58cBv4EXV/jay6goi7aKGzbVjSapBGh1Kfd+gituF3+N9eTPaW6cP7etRLadDA/ZsdEyatR8F+bI3",
+	"JhRfVDSOOlMp8Z8T9Cl5O3VMhC6dPtWc1+uI3Bt4vXQcmsk6KyvVLGluelelJXqb2kiVmA2771bcTDsX",
+	"gm5D/DmPKrkX9ej5cDFOOmi/1XUphfK//t/+zR/+n3/w3X/9F9/9+V+u05C304hhaprlVzR72SJBcfs7",
+	"AntJEdyqEh0h7D0GlM14lvEytqb9Fvnk0QMzvLVBpL9gy5sB4OqcBu/KW3cAy7JlndcAY/2CfQ+V9ztJ",
+	"qoZ4EQl1Z0fmF2zLWuZuDSLiYZHPZek3vGTLetGt7RlsbZ4wiNi0XCWcmNrvKuf0XKVg/NkWbMY66LaO",
+	"kALsaUy7LA/8N9P9iy+rc7r/sDoJuv/Nu2+Pevc/3Nn/6nT/N+/wwf0Pdz+7s38Hnnx79OHPsMTX/Q93",
+	"734WPfSQKHPeZrm0P9TqI7iUOqiSRm3aMRdKM5pC6GuZjDe4eP7y6eu3F4OXz1+9vXh6nqxnB9VUjvUx",
+	"li8g5v0pVDCPLEVQYspGx/MwzEsxCJuR8/1ibnjxSOY5G8H1fQfzBIfL5G4PRG5bTuuOYBOq+RUjCcaj",
+	"J7jKkP/kknLgG4jtFym5M5eKR74At7j/wuan+apdoPk6FmvhHW1yxwkghwOICnx+F6J3bKYV0dOcKVyd",
+	"O77Dg7t94quVY66BGVuASA4hIqg3JDbSvO8yGZJKHgHWtzKUhUILmFPgJCEaTAmjUWxMCM2ycv42EsTG",
+	"mVjIhSbWrcNiiHIB+6PHCnK5Zh1rIqxKAgai+FgK3+zaQFv7ZrRhm7zABQmqVHepaPB93nPtSW8XQQU5",
+	"DF+Q8rJZVQy3qY988MjyIo2Dj68/0JlcDNSCW+dqva5NdJsDXxVEzpngYuI2hg3PYAufiLnlaBY0h1os",
+	"H8Fwcjaj+WWHoO9ojWW3j0uIk3B6FdIHW8P3CodmraQTMOTd6QLhLbBL4Qb7vYnwhtoMbjfEAQez6+Xb",
+	"eXTKC4er3C6TAICK+99GbmrXvtow+P7c8VJzvc8AbqtHprLIe5DTaJgLZK85QzaKYz9EoDzyjRSubqlN",
+	"5JNY6bZxt84xxXft0sDHH3rwvhnGRh/g+Df7BFLzun3xoW1RVbfonGtQ5GPzu2+2PB/j6DfZKx/l+Ltv",
+	"3I9r+PFTpPSbnF1xtoix/6yYierdtr5yoRjJNCpGIUIo/uoK2hilswAHuU1iOCbJ24tn+58kPfzH4SOE",
+	"wP7p54efHNw/SCzTQ41kIfPLoZSXHasTb3BLc6XPZASkpg4g6Cbb88SyPb1bTeztTCVjnrVoHRlX+pg8",
+	"Pv+iR3714vxXhmQ/P3/9KpQ+h1wgqEszAnrK2pyMWJ4ZIg0csU+CnAGXJCaktuXbqrbN1caadYApGVtP",
+	"xp2JLsFB2a3sgjuxOUGWZTGcV8HKMBHckxsWHtU5jRSL8y79MLFryMDnqaURP3xnMe1KqWWsVB8cGatc",
+	"OluBwPD+XC58CdWgILZNnVyiCmq6StGgM5sX61KQG977toLl1TLxZiTBCLYofYVFsHHFHDUcqdsWnaXn",
+	"gD7SXPmpVJEKD+YWgGCHveMjxM+jGb+KsIvnmijKoSrnguspF+TogAQpso0gqlxmrAOylxnsGbwKSRVM",
+	"rMZ/s9gqkF4O47FYXiQvRHewN2wlatl4SVNGqFHEqcbjAKBf0XA2S7jDBnzvxqnS1TEgtgMfV1z0HiH7",
+	"Upidpdcap8tJ9nDx3ZqECczBuEvyB/sgts9etmXbJKoYjZhSic0XhHyWMs+G0KGNzMKcHHAHPZ5ywRS4",
+	"up6KScbV1NwFsYryKzduo05I9IQafglG6BB311tbXYwYZA8DsNuUqj4B+DEVmDBtKYqc+SxnqJVvv0G2",
+	"ZJQxI6c4oBrAlelh6Rmw57ocaZrZjMhaqBQa17owGvtqD11vhyewScJJeqRXCwkcAcxNVlSGXZ89BMix",
+	"mD60EQZIvLKBIRtA3Gi9QXkDX30v2q+d6LJLHtQT927w3cAJBg10wY2o7JKnsKbpDxWxN3oTC1WknZAw",
+	"Par+VivejbLXCGMJMZe7o4zXc+9qXhvV2CQnNvXYcUwsOFkij0QT/Dwc6YDO561GbuvOslXDEbysmUEZ",
+	"wogqI8NGgYxuaNVWpiJ2QKhVsshHLJ7UuIsMw9UhKhbWvxKZsj4MxQ1ixXV14fJH2zNUg6Jk1JXcTb2X",
+	"DVFnzXYwi1cDnE05IoQiuqlph4YZqzXbb2cHTKsbGbQ3+2sZNgIhFmOQEEQ8OqgSBXWj4C1pA07FtbZq",
+	"UeKw+CHfSGpxLzYe9Yrl/pUaujtokPkl02ZWsSjTl1JwLc1fW0Igjoo8Z2LU4iR0v5aYJ3zEwkLTcLw9",
+	"uq7CIPaU8mxJtNQ0UwGc2UiKK5Zrj69XiQR4/OrXtTiAeuHOMCgA3P73P/ygreLQ4JtoTU9ffeKb0jPu",
+	"8diSnz4ts31pOuPinmEiXGk+ssC57XMLoNqgvbGF0hREiuPKR/hTGZ96ydjcVRWEcfV8+MRIihHPOCLh",
+	"FspG/RuBXjolF9IFEPGtpOWp4vTeuRnYlPJNIvIO9j893f8N3f9mcO/H+y0pDQvK9WCUc81HNGtPBvPl",
+	"pHxQwhXLSOI+XB0gcfTw06MO4VIwFDZj+cTs0Y3H4r+8ucFYF+OqoVjvqRd5IcA5LzKmSAJtmA2a1IZq",
+	"202CNAIBDpAKjOH1pxGzkL5ii93HpVnpt7mOl2zZJ+eID44x458zmhu5Rl4yBL704atKQR1NOSafU8VH",
+	"hBbmRGpXOSM2wM3j4TAoa42vGGm4O2OdXbNd2ulesUWA29wNk9B98KFXJ4hiozxmkv0C7kqmMBHimCSL",
+	"qWKjQWJ55iVbGk18SBULN1arWQE6ac7mXWU+O122kiS7XDrvSO9UthId6li30tbVEUbonBsRn7wqsoxI",
+	"UWInwuMuHopXIMqV9xgdzdgG19edz47vfHYcXGL77/7s66/7jQeVZ/3B/ru71T9/1BJD+ErqM0bTpS0H",
+	"0dgNLbxjRSGNnCkjsxllOpfFMGMQS8NSiLEb8XxUcE2GOaOXLD8hiZCD3xUSy6QKOYC4tuQYIaTBGWy4",
+	"H2S/uIixHOK8UlLMT0iCdYGs5k7ncwjcN5L+XGYZlJ/QLFsGgqkdHpblgJ7xn9AxgAxCvZxuoCWOeme+",
+	"Uffklfylbbt88sx24Wluu/IFIKJyf8WS2Tjs7jPPulcUQ66Up902rWfIv2kU8epw91WyMtelZZo+upgz",
+	"PuffOFPGxoX1AWyPpQPUqWtBP3azHPQOe0e9+70HvYfvemt193gJKejnS8rt/sC/z9EQ6/8uK0nBn5Vq",
+	"UfDkqQ3Js5/LmSs+9a5C20drCLtN7cHS6FA96AeQlcbFpEcOibUs98gRwZJhPXKf+MpgPfIAjSrElbkM",
+	"j6Sn8rY0PmcBgc9ZQN1zFpBWpBW6ivS0HEwDEMhvwZ7f8Z4Ua89WRyt3vHYcQDVZSRlxkGIHsOOx2+Yk",
+	"YbG8uH14jflYFlHIrTfgX/AFruECdWYbOQY3jqtKA07pSnFJH1OAO4jRPFtCsihNXaGsMmkyQVdG0rTY",
+	"l2XqulHOVr7raBJFoLKu5dxxe25hxfGAaMpvcV+hr5xgbH9uo9hsZx7uZqSs1Ni0xsp69kat+xrosNun",
+	"veZZDcGAKxDAdoOuO8CGZxR5RDYuhZ4GsWx1y/V6lnux81W9W7CxsOedx3SGnb+kaWy6JXfqklLcBYYR",
+	"i7UGHAcKEJjLKsuNmBavAuLZQ4zVQQGPsoyOTQBBED4KyjzYgMmS6ROwe9niNBZbpARuLSEQO0U4xTZx",
+	"LB55q4Ndhq/HAD8o+HSmS1/CBOVwo9imJzayC9OQuZj4nPieRXCAr7mwlWPAuZBDfmjvpvDXt2M4nsdU",
+	"tlKlvJaNrrcbYt2uvolo88pUbFWvW486Dwd15hA5IhgjaZrbyy+SsoI/OkXbUj9wHwpzVrhq96CsKXIZ",
+	"KWoJKNLZYKYmbT7GwB9c9eyXDG3tHjUiz8Cjt648PzUXqWEhln90CoiESpRwz3X1NzKhr1XUs9v583si",
+	"6pqMUB1I8ENbSArRZXAf+LKpHuNYMOTZqs11ouIeXznW1ltvCT4FOA8mPOfqluW1xd1flgJzJ6LCVMpF",
+	"DMr1uZWqbKfGHnYzXn9It1f/v3ftY+12eozvGdmoEV4ScfnRLIMDbC5dKDxogbSqF3+tAn6Amg7+Z5+T",
+	"ccmWtao9h0efrM7eb8nbrxbVrUVnokexBJaxqZIcs0X6JJA1IG4yYBVW1RLoVsG7qd85pAR4fV4IcNus",
+	"8Djak4gueVEdbr3kfZ88kzkZFooL0NaWc0YehuU8QUZPHBIHfGPaShzw+oy+f1Lk1uc8s5XskSZhA91n",
+	"uY0xxA5mLSSZfa2EXrEDjqVpixQxgywANhXL2vRolrkQPVjOIdbuh4WOk7WNhoYUstBnIH0l/Rso6t8F",
+	"GqYir5T4MHlbpNkzEBaFTC14GEBuEy0lgDGhqRf2H9VBZju8b5vF3OUKen4irwwXmzEXvRNuJ6zNlkM8",
+	"Cbiyue6+jzSdrI+umbyiMxbcFWsZ3FvF8udPmkJqTNn1TLPcoOu5/20olF/sOtC+sfVW4770cM+koYwB",
+	"rJ8LgvgruLOCs6VjuDEu0MZC5IfgMWiy728NEXMzIKp10nw/Nt4eeUgURFw5I9XNGdbD4ZfW36pq5Gxk",
+	"dbUYhhI+DA3DNS9J41nN+B5Txhpnaoc22/VWkU1dJdsVBgzksbUaRFUK2k4L6Sqz+DujArSF9S5C/D6Z",
+	"EyOGc7Oh8RaGXVzkrO1iWD/ErcwuoZiytovSEL0qLH1eCo4Bemc3XedjtQI15aytEBoq2nMspjOfwLAY",
+	"1osqBObRiaVVIfd6nXTu7hBkHhIzSAvvBMXdRW9flxPzPdrerA+DpevxZuvbNZR/OyroG1dKvElfRMkM",
+	"Ax2/6sphqQWRDRX/KktrbPFadlClhr8vlWitk56JbFYTMVy4MEC7ebt9vxeWr110I1VrmTB7Oo2Di3tr",
+	"StSe09ub6lnWYmTAYRKqyM8uXr6IpgJ0rSmquc7icTfX3srBDi23LfZXkrpKB7+fHOWuv4tuz6nlRqBu",
+	"TRFxI9gWV9efhiqk+9pU7M12/gaG8CCTIqxk/aB3jePTw0L+ULOKzSjPkhOS2Hd8jTvQzYZM8ZRB1e0v",
+	"MNvYSHRMjegcLAFQbk+OCds3zUDoAFwjumEi+MG3pgM60n2oSmctBeVTo1XdHyGwfqEZ/GleszEMJRJ5",
+	"v5El32V1OkoF4V2kasHTdkV4TtBBshtV0nOr1TUGVvOlOgvqfopuk4vcOhNRN+lNDGe1EiKjHeO+Ye7p",
+	"HDgdd2vWJxdYYDcr0WyRCJzhv3LyG2Yb7YORBJH5kGtS2iS5GGVFGqYtlrMPahHEslGNojXpBa6rw97B",
+	"wQGx/EVFNLKNl7D0vUZcwtZUGVGN6cRmRvuxTBgiY3OBtIKQNWe9TLooB6Gpsyt+Qz3gya520FhLZHvI",
+	"FOOhI2CdWqdrRJgr+FbQtDVkI1pgYeAl/DFjWO8lQ0PTiqoWGy8kTCKG/StzNmgLP3ExLeYlpzc14lBs",
+	"qBy2kWDQyUk1VaxChnvf8vRD4oJTssxV2e4AP26DB5D069gFrNvtsHPlqL0zXo7Q92Ws8R7YDuR43DH0",
+	"HPXo1+Yj+0/zKTT8VowyRlsiDSgC5C5sNj9XpBAYjLSwKb60klKrmNDHREgbogRougV24B9h9WlGnak7",
+	"N1yz0H2SgEJro/Ndq5VCGW4gyn4/pQpqx+DnZovaryEzmyvy7PT5i6dPMJ/QfIYZ3bWK1rZgDM4Oxtqw",
+	"29uhWZuUzSMHeQ86dc+LoSHg0I8e28G0EYhV9Tjq4KSa52zEUiYMu3SFTvzLZrjW/A+e5ffzjGIFc1dq",
+	"n2PO8mLKM8ijTNmcidQHxITZ7lCp13TqqdOvZDloQIUyc+m4ofy+ObPf+gfPoBHYWqOY+m+djxtYuN0X",
+	"zmpwI2r96mi/50hCG2gHJbQBoEApLsUx0UEwoFvSLnGAEITh4SfWW7rh9YDJrP0CufS1jHQOIaK7yVkM",
+	"ipKHrC7g4ZgNCj+MX7F80B4Pg5kug25mw3Mm0sBcyKLJp2Ucj3mBiwlyLbSMdbMOXjsCaguMBZuI30Ik",
+	"/3vLAandOsEC1w9Xr3I86y1H1qw6uDBQKVw5txyVvVI5DfW9HoYvlXt6bZKpYTmPnT2+hpu3SYT+JkH3",
+	"/u1B3gpIMWf5iAltMxg8shLU8oec+MQC/hwYXnN4cFDxGkFeXNmz8MXr1i18bw8a3yZ3oL7y2FA0laAy",
+	"/ZWrcm3ts1zf7VXOcjS7Ex4DCuxWahzt2HRqetx5HoDv9AZ21+2HRptRbBlteX3RamWquszThwfhTtjM",
+	"pAKZbFyQL9njKdU/BOPKjOo+OXUZDI/uf/KADJca8VV+fv76VY/MGFVFzlIP2baYcs2ImtMRAwkcggJt",
+	"cTWyyLk2tzsXZFxkmbWshqN7eHAQIfqWMszc7rqK9fbowVbBnf5uhWICLaYH/M1cEoViYSWW0MlrjTIb",
+	"FcoJM8R/vHp8gby2PiTN+8lbYhlDCRpVPIRg8rdLU4iuiUM3OcfGhdrlPNQ9ZjcrUa3kertl7Ltl6kEg",
+	"S1u8PwHThFSMDNmUZnb3Q/Q2oSMI8K95mNb4VF7nQ74p1+VlEFHHSGLTiY2n2lQs89/2fL9R4l2xPI7n",
+	"TfWKaCfLP8Z8UuSsIwBrDTq1Gi4W89vB73bZbE+2OhbNWQjtnWX2bQ5jWa/78hwAAKGQdgRqEJ6XRZDw",
+	"9QqWuB3cdvVaZJYypQcAYNQKfvQzVyPWG6msR85mkqQFJhuYd5jCH0yLLLWoIpDW5M1baWGxsirj97lP",
+	"1opk3oYCTHTmuj4CT4IPMs2vnKEI/AnYoxtEP6qMtBCkVE5yGo1gv4DBzFlu8YZLyxek7hx6HGK7MoXQ",
+	"PAuHaUgCEzVCgV5IMpOuxFKbxlcD5MW4U2cc3G52POJ7PXcQlj1CMyUrFa1ZzsroVwSQ3a5jWegVUzp/",
+	"+/jx0/PzbZpu1ALdw85WJitaDLxVcJth3TFhsXXtRu2FJALzrIREBkFnERRdIfUATWtdM1C7vluH6rb2",
+	"u7LDFVMfVIbVJAJ67gBeu0ENOLrW4YLGWXM4NvDjhWA8FWiPo4OYO880vg6DGHmF8GjZmsGaBQsF7pme",
+	"fbPc3Q4c2SEw85zY2nK2eDUEqvVXHNNO0AlgtRsIFoFtf/P01ZPnr37aa+b8OQDm3iZ9tIit9V6owArr",
+	"m/XhAWt3AQNR0qw+u8pIItad5sav17TX9ehGt4dj96G7FeqXdclIYudqlYSzQwnYyVS7lILfUKDThpnR",
+	"p2+ek7dnL4yayIRmuStdQOfzYw+OTgpwD7mUKK5c8HDg+HWXboCrPqd66rFQsUh5rDpiFGEbBcCU9cjh",
+	"EUn5hGvVJ09xhDoYZH/T5Me3ICSAc5DiqAxbhfKryrTuR28p301Q/10eQzYGQPlfnkFTRE1lkaVQINWC",
+	"itmkdGp1W5wuJRkXzEPXmNHNWE4rdDRtLUAUngF+I3uv+2vDM53xPIzmLVOEf5ev2lTbGZkUn7WieZuZ",
+	"nT9/6QC2Rar65Mta2XS7OlMpFVP9WAC8zym8vzqd8MOqqe2KK7gDulumkGuuLbRzzQS4jAvdEBX4Dcgc",
+	"KVeXtoytSNl71rE2qb3er+X5Yu/nsjWPs66Fgjpg6JcxzQh+unUyDYgBruJbm5CW0iW58/bi8V2vGHmX",
+	"b0MZjvELK+6snl0lC3XuVtKFB9kmtp4nlg5bR+GWMSyowkq4CHkurkt0rgYWZb899Mgps65GM2JHG6EB",
+	"oRyNXszFBGJAotZAADdoXVjYRAgOvXb5IG5t7XmHl5p1qtz2CgbkWqwQomePaGW3VE9GdRUrJ28lN9it",
+	"p8d3u3N3T7Xna/p8Sl56646fNxatucXiaX/tk+eazAqlseCaC03H3W1jUI38d8mWxyTJLtVMDRIyllkm",
+	"F4j08OA+yZjWLFc9K4T1SLJvw9cHSb8eCF6zqR9tUGHfTGoXAbiqGE0Bl/cH3xpu8gri8T8Kx9IbI+68",
+	"apGXnljqQ58oM6ZUTZmy8jZUlkaSkYxRiFdJfpyckMNDI9sfHZDRlOZ0ZNaylLSSHye+8IZV7LkgM8pF",
+	"Znp4POWC9skphDYpkDpRJ8BXabMiSzX9/PD+JwcH8H8Hq1MGqt6Xr7/+8WdfHex/+s78H9lv2y6OB9dg",
+	"gi2zDKL7XCYusNWel7fL24wroxDkrCxxr81tBbROIAKwTxLLWxvtQmkuNteQqzmTOTsp78NKTsisGkc3",
+	"wmuqvMZtBx2j6mD6Z64V+Otnvin484lrzxHr9fi543MtfHCVuQdeQnkdWQTafaxFQ6RBCRTziMWNGdtf",
+	"nP6GbA3XeGPTiF7JlXPxwZwu7YhMYIVkDXtrdc7JBoztlwUr2JYVR+Y5lznXy8GMvl/jMDjHH2xWuStn",
+	"Y3EWUHSaSMMnQYJdTKlmVwwhsF0vN14iwSwhKtYDGw08aLUDu0pAVADeNizTXGZZydltFVGOAbiuZZae",
+	"4C5ccAXBrROmFXlw8CAqBFpka0TjHgCt1pO0rAFnBlSjsA2enXAMtDV80vAFu5/wfJQ2q3aCfvLowTpY",
+	"nJgee8ZoavgAj1WNO8VyRnNtmTWQjab+mBJIpod44xHNsiEdXTYBbrvGoM6oHk1XF3lTlRBwKOZrnTfo",
+	"y+dlqUOxtTLhznUbmrAlSTQdMfCcgaTgyMcVMcyVWdvNSApwSFKvDWFpG1/wz+5Y9zmUBGRGPU23cxnm",
+	"IfJhp+x51gE4z4ztHN5tcNuAhmHvru2ek8IDYlZ2wLuWrQoBDs0rCJRnMRlsUz10828aBVexPGZ1ECtn",
+	"sDvtqSTaLjWngKPU4a6RTbQm87oXbM3fXBaTKVRqBe7dzYLUbhNu1lBcexi2CfnPpLzsxse4IuZlho51",
+	"o7hVGJpncz1rozDsLfjACY1bM7uPlOlujnbaryaKqZm6B0L2Z0HLfzOB0uWqjFXot8afeQbfyf8bcNdG",
+	"2cmKrLjIpTZSRoyCRgQQndBN2qty3Aj3rjDl8MT2KpU9OjP5CihDsOPKg7KCh+zW2GQ73bmpKez3moYm",
+	"x3tv3cxU2WOVjMIB12qwAMulr1G619sLKpZ2VGNtF6/Fc62+hPbskydBs/bR27B1HF4F+femUebA/6YY",
+	"Sfl4zPJSZsZUFbh/FMrOtSy5axce8TMrAejKyXrHu3/koef8kxB3zj9E0DlLuaBa4s1Uq3PfDFsqMdNl",
+	"o61osh0Qm4kR63JOglk8CT606W221EL9UlxaEX42pzlXUvj9wF0drrK+aqwgeQcXUsYGrsBVh7exQMv1",
+	"UvGQKccUGrRK+oDNDMMGvVcnBxnGKN0w06DwbVnys5vUhmNYodk7JF9c42rYHt6ijhbtUw5UecFoPpjx",
+	"VPDJNHJzv3Q4fGXgkZ+iUei5IGN+xTwmrhwT1xgWyLPGPbsrDOVOjF5Y7tCuwHbhNt1AKJGLCC3P5KK6",
+	"mOXsQLNXkoypjcKQhbYw0zb4olvO4irRxNeQdneBy/YyY+maYQ6NXNgP8a9n8PmKqlAOVeC4nPkIAipK",
+	"CAJIdjCSIbPitkdiLHdyNQBtxqiAnGiooJFYnoEm39BYWwiBswn2ZyPsac01F+yBM99e9fmzsvXaDyUs",
+	"aCEw7Hylrmsu7BkT+q15OSIc1vZjVSrE825X2nYY8rQAa86d+CrbLrlR/YzaTV1y58q1UZMzQ77YIp20",
+	"sP/G5vl8CfZOMpR6ShQ39zYO2IbYQL4dHPgSnwX2WFhZBTmUiyc+KV0mM+oQG7kgil2xnHooi2YQozMy",
+	"gI18W3YtpNvcsNEB0cqGcbsgw+5s2w5Ix0e0io1a+ABzrlo4ZlcWOWfx7HpHDx8KywVikOQRPigsgcx7",
+	"/uy7gK5ZV/6HRfUHuEHaRwTtOuvuxMWVd65jZdtXazpwqwkKGaw1pkPYEFJbnB5jAGyUOrHelw5D8Tm/",
+	"3cUsZNvAiAzLxRs6eknBklV4tDs7x4FBHc+Q9WJaT65f7EwqjZMGWlQ8ODOM26WCHB5AioIliQKHW5f5",
+	"1/OY7YVUOaD149FYvuaOCbZzhUrredgzmc829A+1hrOYM+lik9x1EAltqaTERbEvrMY1wLWJFBnGNYNk",
+	"dSTNSGbFTNjy2+aKJaGO6FXg1dl4EQl3VcQ68JooIWYV/lWx5VT5GIXwn2Py+PyLHvnVi/NfmY338/PX",
+	"r0KyDbmg+TJa2wL2pp18W0Cr+S0IkI2ZxGhnF2QEpBkDtq+zVDbBomIUJEumv7eV88dnE8q5jyoEO0H4",
+	"LHcL+cyfslbI5iStiMOruOTpfI4QHGrKWEtEHfyEQ17I/HIo5eVJ6NgE0iPdpzxNmWgdeheyV5a4I1k1",
+	"AD5XaArP1E1SdUWtYSu08E7scueGxaDv27Av1ru/vpkxNAJ9DNbGUEfaKuT8+74ON2cHXsSKJAdULiMA",
+	"GuM6eimtjBtAEFj7v3XhGNdXH5vHFafYZUlv56ze4jm9cKtfna8s4gEwtiBxRL+y2ZCGMx7XdJuqWGx1",
+	"JKcWgfRsU0+GXbUCplpgRhMz8CRAMYVSCm44PaulppRnSwK7QiEAHZGFPiEHNve4u14IuYGq6+mp0Ihr",
+	"5S112sVmbqEVwFL5kTjitK38Fct3u8tRqt71Bsdem0Ec5RhiPln8rKyCsTa3tvpFObr4sCbWlVFTReG5",
+	"kVaen78m9w8fPdo/7JPXIlv6gF24F2xAGeRXYNq9tG6CQuh8WSmTwa5Y7j4vhaeU04zMczbm76thsI9f",
+	"7a3GxD7d/827b48+RIMHz0C5/5zq0XS7KxGtA5uIBeZ911dFfD90F4z7ew2ylus6vl7BvHZ3YtBSAt3u",
+	"+NSYnp+Ox+bvqITC4DdfoP/KsC3L/8G9+LX4WuyXgHA9UrWIQ3wn4qpCnLPblxC4ZhSBPnwe4qY6aAib",
+	"poygOvgaez+lhdLV1gOQVIdXLKQtZoQKQsbGGhuwEElrPo/jxIZAPw4pFlMOSuwlQOpHRFXskE+EzP14",
+	"cec56xgYYyAkT0qo/3PiXVE2bM8RZ1wo3wadzzEMlkxZlvp5tHzrPcnJMZQiwvzYEschWEeg75zna6lr",
+	"7rCkTNhMANBiTpVynXq7itkOgfMdxuDvRm8fxOqN8M7S7QpyaotQwZALVmvIpok4cyP4wDGb/WtBSCqZ",
+	"slphIbSP04X5uMgmR1poHUdWKBgVPvFfOPEhviMNF+Y4UZ0DToWjHuL7mqWG+BsypKPLXoioDa3/UBFd",
+	"5IKkPHV6LCN3fLN3q2WO0G5ppmjeNc/InbLfu31yGoElhi3pGsTIIIfLS6bonQL4UJDyReqGgj6I6GGE",
+	"ZAUzCtiPdg2qRO9/LQJPVQRz0WXv+yMNVkkHrGmHa24eO7u93p49S/AxnAiIIiojCuzuXRH8gWzSLG9H",
+	"BxlyxjK2Af/2gQ34pwMQxr+eBhPCJ2/9tNzfbnL490U5RXzw3E/UdeCmi3+HYRSuUzd1/DsMU3Gdpo1n",
+	"Z54Y/irY7jKn83kHPDWvfDZQgVtLqzlPCvrlQqvUw4MwdwjY/CWb63ghki6VP1qyJOA8tUaVBqfNymrA",
+	"4JlIVa+MzLEgzA7cLqM86vUJQ+y71m7rmClQYhDBZ70QeC85e3px9uvBk6cvTn89ePn81duLp+dJz4FD",
+	"W0ZhrkJFph78SUIMU20W949WJQ4cdJkV6oRtyCUuYkNLW5GOOucSXoGwOasmwPXxGl3ruZuVjRZz74KB",
+	"XHfqlOXQ8ej4YbRLaW3hZEcOM6lH7peIUJb1HvXubx/tBb0GcV3m78DnXxVbmwAf1lywLoPLmxWsXN4L",
+	"ZCPBVKT+SKzeRARpEkHxlQ+gApC3ss4gKgG9TdQPlhoVI2aTdDfSev3RkyW8xtqzxyodX0sTYV7KXz9R",
+	"qxE4Xr3uo6fmpSdMU57V1JeIQmHeDZRb010PZDRfIvC6gOMxdShOW7j/zlpKfH45XZ744tsAf+LSdo1Q",
+	"hGAnXN9kSp4f0HYatZvG6vUN59ySuqXz5cu2Au7PZE7SHERamz527GPV7LXggKUgE3Nc5CG6lJPsPUCG",
+	"x03wjvJQ0ZpCoAuU8yfPXVC70edAspU52D96AdAPZGCEWVB0Ps84ArV428dXh737vYe9w4Pe/YPeo4Pe",
+	"4ScH7wJGsNKo/claY3bVsdhyAXnOcSazSuQaJi3b4Kc9BIEDTJwZF13DumTGzl0z8Ac2Zf55hs2Zf55i",
+	"kzCGQkftHBtWTkajlH3/e8mAcdD/XeBtrXnE1eAEaL6uqKVbuVhlvt6JYd7pLHRg0ZytqmD29q5YrqK2",
+	"x+fCUF6hsxSNhmgz6BNANOaQlpnY7xNnzsd3zBlPmWYjo+iJUZGDIRt/a6AhtZB2wVxo7EpOZdbrS3y1",
+	"mRpn17IG3VbZHpUNWQ0mtCOwaxaEDjqibVbxE4a6Y7+v6XL37l7f63W9vMBxbt+5i/Ox8uvKy3bGRfj0",
+	"sAEr9v2d/uAkr84lZeIL++rWpyxOom1Lt17n/gikqocb1fL0KOn9Vpj0a1wjH9W9cH1Ouop9llN9174x",
+	"dsrwds/svmTxNA4MnKJl4XprKOGYBYoLQ1J+xVO8aBGObeZexxdUqY7SdOkE6hNyWDVirImyWI3O0Ns7",
+	"H8k5ez3+kg2nUkYVHamsb0cdh7HmhYJydxXAY1TerNjg4cad9Gq+KC9lI7dmXQuy2eG9Hr/FNvzfj31j",
+	"/tFphhXazhnNR9ML9l5vVkhhjR4WctLoyluOXAZvWsx+SPfw4L3c4S+ss/ZFlgwjCc/5N2yd/SSwgjZj",
+	"SV0OgYI4fBufuHZHbWqLNGLjNXzBLlKjs/Rg+rsRV7DvOXb+g1ntismdM6F37wUOybl1cfYIUiN7rz3k",
+	"yJzmdMZ0JYkEgK1Hml+VSGiBlm9TxHKv7iNGVuKriwiZEC1lzzoQsdSlK6tuq26iF0tZlCOSqJnq21cG",
+	"M6n04D/8/l8mJOMzbs9xeZj8MAXNbOX1ZQW2wNCxR44ODgJmbcdouvERxGU/6HmzMcJleKurdt4jh4+C",
+	"thpV1Y8eXMuVAQUjB5ds2Y6QAfYTuRCIr4yOU65KLISndDRFP+mUKkItOp1hLWATm7P8/2fv3ZvcyLL7",
+	"wK9yFzsRQ/Zkgagi2Y9iOKQakj3D6W6SYlVPW9OkkRfICyCnEvdi8iYKjWZzQ3LYEbKttaUI78aGZdke",
+	"hx2rcMiP2PCutLZsfRhN92j/8lfYuOec+8hEJpBAFYvNFiJmmgUg8z7PPfc8f4fFrpvYp/sBOBKsMmww",
+	"zBoQnE1TaPFAu8+5WFofY+A5ofL3FI8MLklEkLD6J+WhwJLGYWFMMwYLKYX3rDM5IcgQRmidVaphr9KT",
+	"hWczMwnCjidieC4S8ggHpq1gqACyQ5l94BIibLXqDO/0PvA0Qf6vGHzzFuMNicv6+csUblbTLF6QaoW3",
+	"t7nWnYxinnI3OeTX4qN2g0sBQmAvPzjs3Tk6mHEC0ll3wV6CNMUXMzEsAITL1aKpq9qNzmhyfhelm5bM",
+	"IDvj+jZCc9f2zGmnL9uxTereeIkYoUzadO9LqjDAizdesrY4/lN82rw3UVIE2Nlr0fIC2EjAYUEotwZB",
+	"emp4j7YBkQEg3Eod40PgSvGFyF0x6zhid/HbsIw3woG+jz9MeX4uzBUQd9kJdZcHAaqydOZTKPsNaKOQ",
+	"wpgYjkiBd+ZQfV8j35vnY0MLdm7rscA/2NoVmo5lExC2uzAAfjAJ60XATZVK9le/8wd/9Tt/WIYv547J",
+	"EZuPTVMQtDTXVZjMX/+b//Kr//6Pvv77f/r1P/nz9TiZ7Y6+rR6HA2tgBD6Tu2baS12IKWGzB3dGbWLS",
+	"3cu5/QMhY2PBkeDuwMEh5p7djC57rApWqDH6rvGOomslNvJNPNeib1uIy5uQqXEqD6wot6tFZONkdR1Q",
+	"Ac/PdRA4pYF8fGB1l50WvEh1kQ61TTQuGJ/xnKQgLI3BCMkCymQlKojLAmHASWosS88FhGfBlRSxucyE",
+	"1qRbg/xm5SpzSQhdaBttl2mBQVeyFLdGbnEjpihAv8Pb0yEjCkBs6rYKEgi3qDkuwW/rRGWJDoXeMlhk",
+	"RerdKXKhCo0XMudmKf/aNBmLvXvtmkwz7A5VzAbYHSELj7lTwcjZNWLC936KPXWi8ndF6YsglMJ8eUYX",
+	"eQVgIhc8M9JEXJJLg2wLRBE2MgnSeZfFZkGTOcYi1j4HcMnmohgBWpgsRH7h0AEqx8221Qebj401iksH",
+	"NHTXclcEASDwF7IMMIyz6UQd1/CqfYhWBKWMavk/9BK3KwPlDCJ05n04JgKS3COUJPqyWKRDh7sAH9o5",
+	"tPiFyI0sltPx6jfFpNCDuEKgDEA0GAY0YSREKtk0zbLUVxzaAZdzwDMuh6LW1bn57eGESymytkZ7OUrH",
+	"28GjW9Rhh4CSpxfCbEYz3HmXnYphLggPA0FPmZDDfAmxQ4a164kRabhm8TvvvBMD3rUtZpNq/ysMHwHS",
+	"J5DIH0+KYqaPb90yH2+Zd7uMcpJRy+BDuP6wBV3wJZtLirLGS0UrDH/lTMMgXc6sNV1QnkYupgrheL0a",
+	"DKOJYChGGID4QVoWO3ryrkZQUZJScAmTAHD0B4LoF+vP3ojNpz58iG9CT7FF2+uC4LyMfZvuJ1zfuK5J",
+	"IzSvPEcWgExA1cN3cbsC4EPPlYdK6vm0LhLs1BpDKgf1+7qMmwDF5WSAD4z0DZFdquBZxIAV5WI0h5o9",
+	"gJfr0Rzo8e5uh2mXOAXLUvub9axH9OgnmkqONNTic0DUxDMWkD03FrhuIaC2roWYTnUfHBbJmrhKzymh",
+	"/iNUQKpAFUiFRQ4ZpEHpe8wsW1lyWe37PJVJG6OuyD8yT7q42yCwdd2rH5uHKdYVXk6NcrDxLXwKcFUX",
+	"fb1IyQ1cQdqEYzkQGVQZSLWjvWCxQJSUisA/aAeaLf6t1D8zpgXPJRVPq4FQDQ/CiGeZRh011cgcoiBj",
+	"J8aBdoNGY0TdHqo8qUd/3m64Fldu3YI/SPUs48vH5lHr6ucXPIWmL4Uzt2P185wUn81k+YxcDVoI2b74",
+	"00xlWZd9OoONEdLFyYGqiHDeeJZAhAwoqruzQYnMy/1Zng5FmxRVw1k1pcDSyyCEHN4C36KLWgdL63DJ",
+	"bsRTJdNCmQ679tv45jG7c7dnSKrX7d2522UPwmxb1PeGShcajej3fDwRxedB7CDdmnDrWl4vmZItE823",
+	"trDQWmnysq0nA++Q2y0KAID9WxW14mFFqVB0BaKymXQNxXK3IhYyMW2m/1Pz5GuJZaD2XWA95Qr181pN",
+	"G2qd5UZ9xuwQn0Tm5X1oQUCJVyCinqGtw92KFZuV7H+p5Eb6OEun4mfmOQuu0NeNjrGqllLeaA9otn6n",
+	"m9WRXaIFbfT6ujl+qlGd/7ZGFq6BhCCIQKvZkEQSBP5RIKAXksoynJMpaKVCyqgKK3SuKvzFK2WBQFy+",
+	"5kuCSJWVly45p3YFAiNdZ3X3qr+3PB+KvCpdotjKCaxXbncNlMTD/tDIJA/IiFQHilJwRIPCu9DoYx+m",
+	"IitVPAERx2X3Gh1rFdMQDJC1uVtPfOtYcoWKh9F3Lsff5tyahuwxNZRjn6SCLXG7cxlo5Y3DMRRAz1Hn",
+	"uqQj2Rm3rFjgNfka/Ku6pIe1QxmZXahjV6lmcTHJhZ6oLIkDe08jebeLCfqE5+cfq8VnrgX64pQaWSeR",
+	"bbHHC6xIAPKaSOCabV1jdz0yrVuULVZ6YWU0K9xTOeNLskBLC83n8iPS0ioWSD6bxVjy6F5QO8gcAzTG",
+	"UDaIjXGDNIxjFmdqHEcsTlI5Lnh2bv5W3Px3IYYTXpi/xJSnWUwWmAM9BfwAnqXLubSfCiGHQhbwseQZ",
+	"4bPZJpdIJSiUH3xZGw9qKA/KDB4Etiw3iPrENq0/EstHSe2eu9/RUrL6TNRZ5GkhnshsiYKHeal4QqzB",
+	"Cbbv3tmUaTLgWnyaZ6Vbfp6ntTjoto5SUyHuSvjVKiVXArUxcKGmgK9K6qHWyTdizdyr6Gs1dqOkHrXF",
+	"pzJvNWS7Rj7Z5ufaKRe1VuiJ4GSFXvXcp7qo/cH7x5uQELcbdakKSHNVjrr8j3S0LINin0MhkMmUD1H2",
+	"kQnPk4MFhlXqmiWo8BNqs46FlM2DCCnsD+O7UYszYMSmx7wp+sN5vQESPcSaglQwKdb5cdcUuKulr7pY",
+	"Nieo85nRno3SYVt3gTtpXir0CUDN33tpCPlVZDikDaq4rxLRZSdhvR7Qel0AUNmjPAUlHRze4ouizsZq",
+	"ric1L069wczzkfqMNavk1OSnWu62ysvCFa2jAsvta9jMWMiiiWM28JJGBiB+MefZlgzLZbJudWLtFVJ7",
+	"mvMpl3Qw24/DgmHUPotQENs0WMc49/fC/l74Dt0LQ5XPGjjHlbE9e2Qix6hcv3WzAsm1jsjncijOGmKG",
+	"hLwQmZpZ1SlCm2c6nDDTGknOmuUCIIGsGrBkQy6lKixG0j0Wj3I1jRtSRHBk+5O+P+lv4Uk3hF26tRqp",
+	"eaIaFn8WFKHf3OGM7Nmea9y9e/vu5urBs2x5ptqNdHcWFXUKFHIcNkDB88J8F3XS6SxLh5DhL43sW0e7",
+	"c6nnA8OEBlYaqLg2JcU+xC7UAKJlP051cfCpf5kC+VfL2FO1+n6avDK6+vdezrXI4ROaWr73ElblVdxl",
+	"nxgON8vVOOdTzZ4+OT3DsjjsxrMP77P3e3ffv1mOfLRBGfRNd6imt4IJ/Ybp+G/5/ldgOHr1Ru7cOirX",
+	"kzmQF9FjHa1bg0UNM93Lslcqy+5oGCmGk5YSsL2uqmdjCXFHSPkh1R+z7710HPlVxL73MknHaaHhT7ri",
+	"4G9LmuZvCyMGH4SE+uD9uUy/6E/xRYzn6RrqhM8YSERf7K/v/fX9Vlzfa/dnzU2F27SdkWZlAlNRTFQS",
+	"9m6umU7U+dFD89+nn57V9v2LuUCsud17psN6iUbqVvMygsO8He/zJVl2nXyFvky/dcSVqfEqp9ETtbjv",
+	"M0hrAtxX2lF8f+O+7ht3f9Psb5pvvatgC9faa+ejNTzQjbBu/oFPsy7BYe8I3J/uv9mnO3dVM1anmZxj",
+	"SGXtj9Dl2h8/Est2XOM76ox8eVh2RD5Kvp1uSLeV4cYF27/JEYlBJjVMrpF4+Gy2TcDGnuXuWe53iOVm",
+	"HNfGjvfLSR8KBAnZ//S0E5nPP/4I/z37rHa/zNkmA++pXRjbGuw+WMfzFP5NBLrC8tqmri6YgXiFP9ur",
+	"y/fKxb9dL4In9nntEJ5Bt5fE8KQU3TcO4mlndBUonvts1n02azmbdcq/KFFM4FjyJHiZdM+/EUmZUeeL",
+	"g7E6cNwa0266j+mPzyGe+UX42EE6tc7ZGTf3WGecFpP5AByBis9SQEUZC3nLJfG8Cl/X5+nsQM3wCB/M",
+	"FGyRv+62yBB9agH5vnVpot+6VX2Lcla/bWu3QwLtjlmv+xTRt5REds1X/dbNY7u0003DR73hOsf/2pNg",
+	"d0o73QUm/lWjPL0bIGxjilsT0geb8iXTRZpl8MU9lo4CwFcIf/Q1/ueyuAqsgj2+zV4j2GsEe5iWPUzL",
+	"Xsr8GwhE8i0E/dhB3tkE9vBijWRzvSbeN2DefVaL6Aoo72k+nKcFG+SCn1MBznI9P7w/oNK0KzONBRop",
+	"FNsVsYZ3F7mSY3YullEokEAbriQ0+qugFgBnv5irgjsJYq5FwuYzC9k2SbMSy16o/Fx32WfwPdYFiNVM",
+	"yDgKn8ILkIDRLQx7DEVvY/vWhGejPr1qwdzthKFSvJIigLbFMCs2zJQGgeaeBbFlpg0NUCYgjQCwK+BG",
+	"cg3FcY0wQSxFjQASdpRCJry5XRHwFw9J7Ft32J01mDRlEjW9G9FydXd/rBZMjQq6cVb2eSakSJhO7Z2I",
+	"WEI4zdE8C1CUW+BKIDx9PYVZhv59jbU+IzYQ41SaUaNfGYD7kaCbXWrWc2TG3Yk6bvfalkAUuniCr5o/",
+	"f8yzEXx8AWkRRZq1RcapspkCQVFoAWxjkd+X5kN5uhnQu4LnzRHNG86KEUelkiGw6rWhcpfY9arotQIF",
+	"okYjJPRcFCnU67eil5W63PaaSajRCCvCwyq322Ac0hPZsaN7Ao1Y9kdNubH/NBWLGn7PZd+IHXXRp5uQ",
+	"PRwV1eX5VUBSvq8dxm6XPZHZErgGFtywoFVClIsqdVsjkCzWlKiiOlTV0YBqsNtQ1pR1nCzXFnNfTJYh",
+	"16WsRrP+Dra7+1w+lwcslqoP14Rhm1L1AdWTMGhyMeUpMBO8SIzUb9FAjfCmEN7fFy+hdg9YrOZFzuU5",
+	"QL5wd8MgBtUYUIwMb1Z5AUK3Q1DCl/lE8MRB8sCr5khOeIJlXYzORrjnVFSDngprb8yUysLqBtAyYlD3",
+	"8cyXe8CfbDgOTaa2l9UBE+jNyojNohPQDWR7lZCMygXl4y77UOU4t8RWJ8OBOIvD3KIbPpesBHAYOTmB",
+	"QpGU0X14Lpw6g9UVgObg4uo+lyFrIK6gC2QClibwTyAJgNrKELXKbW4n6sBeGaINV7ZtGbLJElnJZ5Pl",
+	"M9f5Z5PlY/Vb1D18+JAG8NlkeWrHYN4NhvHZZHlCI/lsskS47x/SWNYi9Vi21HCXFJesuF62FAC+LkIO",
+	"Xm2JdVdcK2odT1Bce3111+nllIGg5FDNUuVzgPt0xQnEF6kGq15modtWb59dCq9Drar+xqJcBDGYZhkb",
+	"CILCdxF/VBKkvIcRE5kW1WoXayprtqn97tpeX/y9nUZ5xvV5oE++noLxp5Chf/VhQpeJwvkYSAlHVpvf",
+	"sRpS86I2eeraFFQzUlv1vCpJzrg3Dxvdr8tiPkvNfQ0qpKbCL1BSA27BZJrKVBc5L1SuuywGbOzwebKT",
+	"zmbwK9l4za0I5ib7Bdjhreaiu89lPJvrSXxMqmUxydV8PCkZrOCVciX8Lov1QohZfIy67wI16anQLJmL",
+	"LosXhnHHx7bEwAL57wx0M7zWc54alRBrp5hxUIBgfMxm80JTlU7Db4HX4kszMGgVEwGVBGxIYReUT60y",
+	"AfPIbVGaGfB+f+hstZbM+WaWsC7l65jPUnM1meXtBCGtUccslLmIzcQ7UQemCCW2sdoool2a7W5fvP7k",
+	"6SOqUX+f+oO/fZ/m41PsF+rbU9/m78+of/jbjQHet+MoUeE28W6OcktFJ99fva5OhbauuJXw41pASrhN",
+	"jTTEZ7OVqqJ8CCU8ycmSQoFE+g4L5uSgGbZB/C2XZG4YAz0EJIL4JJXBrI4EzLZZdtlaa85grnEBGZw+",
+	"Wg0I9rauJrQT05g8LCi9tzMistkrKB/WIPHE7oFHCVySgg8nzH25snVTjmcplIE2Rx0Tc1xfDhnJsBnS",
+	"wJwu4BGd48OVFCX7FnVWKaNPVFraq9La1DN2WPrd/MYhakcZx+ESZXzDtdmi0eM1rbZcVDedtQt1fWZo",
+	"bYvCX+M1jy7wJvjMje4KeMq18irqUNnMTS/+GB8L3/R+oo3zdk+G7/9iLuYbl+y3zEPhW7rFjTINZlhZ",
+	"auwUmylNwa+EhedbuwH3sQL1ZQOj97vWuGuNS3+dJzxYt2s74sE67FQ2Gisju9qcDbZxPiVPk3twna8i",
+	"8MYe3dlUZb00jrB46KahlJ690lGEhU3rRwERRGvrVMMQw4asu+Vy47R1Tss71tzmB5uyll2D1aW/ijar",
+	"C3mJNhtK4NWUzLSGNdiBoAyfz6MMq/CViu/ZjdTmd2g/shFvGIIwTRMJxvxPz+6v3cv3371TLeHfGHKg",
+	"X+8ZfHe7YbyeI7jlIFqeQL0S0LjxBJLNwTlBndvv0uO3FVHXxIwFlVt9Lcgue2J+XaRaoCbTvmwqO5so",
+	"TXnBC54WDkQ/1ayY51IkTI1GFM1I4Z1GeVNSYEgT3M9JJ2qF+3JKISjlyT3N0ynPlzDCAR+ez2fHjE+V",
+	"HGN4ofWHOM8FbAv4YG5YW2wYkGpoCzxjGs0lNyProTAzdRZSdBXpwvqKoASbaSqynpLBkhxvUG161UFD",
+	"mnOqmZIROGXQl4XzAGdWRL4acNxXvfm4J7YeOXgfsFA21PQc52o+I1pTF0Y9Njvjd9BdGLm2D4eDgzAN",
+	"8J7h8ijFMp6PhSthu8YDB01zahVHicWQF3zpQy0xMNHMjxzZtJL3yAANqwp75a13EJrl97bikiKfOAX2",
+	"dtnHqaZIWlDWRMKkWJgtg0lHLJWJmJl3ZYGVRkyX3doSQf6a+KD7QXhVHNAXK5ghp66GtUczxNrVfb5N",
+	"yYIN2u1pwfNiN23bW6FaRYxBkGd7O9mPRZZAqGfZTHZoA+Ps5w22ameEoO5rRVBcg2sTs013IvmhTQi7",
+	"PlE77LjZYbCth45Wtq1/DgfRwkXX3vmYFhiPbQPNaj2QGjveruVqigFEsSEnTwtw21OzNtgmlcNsnoik",
+	"RVUVGk9LD2OwbJei0F08ghZ3slYCrolmhscbQluccRaeYvlcaoz9t1kA1sdplz3c2Eql/naRLY3OxM8o",
+	"lMTilriunD9zvU/xCvyDvpFglRv2vxBGVPxUpkVDIDTHAGXyC93zpOwD9vE2hVtxlGaC8WzBl2EoVeBu",
+	"t7JpS5eLGdgn/m3z8dS1QDPAOv+rBEwhFhjX1Y7ICImjL8XCv1c52F4yM5f404ePHzx6/CNYAaiMJ40i",
+	"ZksEt6uM5PvNRZEvt+0ZQkq5tH227DFXQ6G16XSbBbIF2Nq/UyHQ1RWun33NCKu9R+UdbiJwJI8P0/E8",
+	"F7o20G4osqyWh/sFH4ihEcHvnzy+//Djjx8+aFnjLONpbXFpkEFcTBvFLil1fo9xZlYhpbKRIIlqQ1EA",
+	"TdKiyxIGTrnTZ2Io0llR9ifTGHiaMK1adjFHX0t/drdXl00HFgLQSVJJTroJz0YuRANWlRbUanQqZx+e",
+	"PPr44YPIV9IuVx4F3y+csGQudquY6Qf+wd1ykO0uTXywYxNItG2oDVekbdgzVhvtNzVfR3LmH1AJ8W2j",
+	"N9ldgOwtlElcMVDHeohE246M1OmVIT2E7oO2YXtn5raWkIgkGLyK6lm73tz90pzmWZIwg45dwdatKpra",
+	"qI/1O4pFUyF1sm2zVCm2DaFsV4JVXopHGBblZBu+NGKNa4/uInT4twnL5Wmxnot4P/8qCzFvU6QohnGi",
+	"2QCY7utkIzjqnVkIvb4b+6iK+474gnPm752QjBzjWeUVUXAJhjdImVaCsxXsXLAcwdQql0SF9VbY6PqL",
+	"+6lKMWCQZ9mTUef481VU0nrty6d22IBBiACO2ETNc3PhJHzZUtyvqv+12KkbNdSKJPKqLL8+s77QihBb",
+	"LTuyXitRuehrkdPL61RSfKpcudVoSg1cNU+3CUdyszrFF+vQogsxC7NpcHc6UcdsDxgclo0AbC4fr6Fc",
+	"+ZeUjJKgGrLahtoxxwZ2A96nCZSLLdMylfdhPXlfq4XIqkrXbB8q08LKRM9FQ3JG7CN/4ojFZEI1f7qQ",
+	"dPOBBtE3XcdgIqb7MCJpxnzlJHdK50u1LQmbolMM/GeQpRd5iSeM3sK6WBgkTKGOcHhQiKIEIrR12xr5",
+	"RpgnlEbfVBkawTJwUCBpuKmEjD/oJPIJMjBSfKTLTsytK8yLNiQu1Sz+n7G6Dadz3mVnK74VcBukMmwz",
+	"LoRGs3Z1LRcTXoA+ixes+Zaluk20GgCT1GVk6SFqe/eYOUAQLoo3M+VIuqDTKlfakvPgvVHDeDDfun1D",
+	"jl9XjsA5oL5Sa27CbY7AmzjzeL1c98Gf60dypFbnWaKJl02B9X27HKEoefhukyHWvNGuhFLYfPnVMlzK",
+	"+mld7Ta2Jm9a0xrKvr6tDXWe6tTr0rsf5EuWz+VxxTUNfl0yW7EFpHVDzp2T3UvOO+sX9PX3dbxVomBd",
+	"fMtcFnl9zLEbM8TM4oN2ILOJYdDIZCOWjti5xKTXGkziK0+/ufpUmhxddfWpNF32GV1dEAISed+nS/7l",
+	"ZdBx6zrlSWK3w/1sXfGgomifXVm3djZgZsPe2MdC7bCifzYwjRKG8roegu02F9bD7mGo0foRg/s4WdPa",
+	"gmIeyJefiGGaCLoAS4gBaXEPq9lDAIS530t+Zec4Ymk9Xk6zHaQ0s1AfoJN5Q09U7oWGm95nhVTFz4Xu",
+	"NMV6UKWkNT36VE1qlZbCYqiQNGO4MUhbqy71AKyq1ysFewy5XPHoQJIL5bRuke5nE7NrNZdLZX2tntY0",
+	"CUn3HjPsEGQ0zhJcuvXB3oCvlqTDjWScC/OUSKzvtcti4Lp9s2hh5vHQ8+K0YFIt3JNGxY+PzbfIrwdk",
+	"o0uqwThmL+oaGIi+Dz4rN2SDzzjkU+Sgy7n3cjET3OYM24QP5JLEg4CB+nzkGFhv/1wsQZC1uSKYfcVw",
+	"mQZClwaWTuemaxpYCq0GEnQIzwHRpSzWU931QU4xOxdGqEXDKVxjA2Gew4gmX80AebOdeC7MzSoSjD7C",
+	"v7uB/8xvUifq+H1wH8I1dV/igpWesdPbjOjuHYhE7dVrZ51YkH+YZgVi3QcRJYeXSpg44+M6YUMWfFg0",
+	"II5MDR+xj9DxGrOJyhLd0n0D0VQJpQO1s8AUfLyZM4wRwGplzceYkoZzKvVft9xnfOwj6FeKN4i2jnVE",
+	"xmv79FyiqFPDyMhXEPMkiR3SG03HHNEtEo2qBrckIcMlDtUPY+267BiBlGx0vn+qRf7ogV7NWtuM2YhT",
+	"aN3Bq/Xzuy490pPadaoZZ3x8vXUPzvj42oseWG5Qb651McUFH0dsLtNfGIVBElARajbskYXggdOWqyyM",
+	"wadbOb4VE9oRRflKxRJFoRv0tp7xIViJ1BwEy3LV458+evr1f/jX3/zen5UDBVuydQTzOerBP+99eKv7",
+	"4sYK0I/97cU7ja+9uPkbTdfDVdSNMLfMGy8accbH10ry10zuuqbYEBRFbhH1BFGGGPkZIOWWz81jyv8F",
+	"OREfAgIfCCGt0RQ0i9s9cBAwPlYedgwDgH2MsZ4PJ4wTsswVZDKXRke6TnV07fpYo/4H4f7W7GwYBir9",
+	"9yhBOcxSQMi6FY9ZuZRW2HloNtk81h3kKOd33OWtZRvl7IF9NnjPWRzXYsdBwoQNObevMicor45qLvpN",
+	"XkpQWmy4PEAeY8gnQiqlU0FJ5YsAZnAissRDGJmdhfNjfpqZr5IgIA/aD/wUxUTsnoIuvpiJYdFHfSed",
+	"isaN2TLTfrc21kaEntV5/j3KWDlOdOcFCd0lLXknFDozd0pw/BotA+FDiP5qZwL7OhCZkuOW2gwYsfq+",
+	"DFmjcxiSH9iCB96pe0xJgqM17FQR1jOXoAAT4qV1a1msAcuht7LsfWh05h42CDaeeT4G02Wh2AftrHpB",
+	"4OA6TIuSEdMohW5dye4EZuSiyAQZ2Tb7vIhFNEJY0AIXKwDDY34hGIU8OVuDjVMy15I1kjuTa0MdRxfa",
+	"0chvVs4Emk0gzhAmu/NhyIWeZ0UTzp75rTQlHKpZ6lwAEviyXScFsOl5093nLZq0ZpqikpwDoR0VNRtQ",
+	"z3a3m0aBJTwI6m81HFm03FQbU2n21NLDzptqIZk3P+hSizY/uoMB1bGi/qAhWmCuIZ9MBT71tLiCCPuo",
+	"U9RCFtv0xTpDYa1Jfj5LthaDzKRqOdiHIMP5QIPwpiBrr8gR2lKZAyZSrH7QaW/5K+GueGZeuke8IBpY",
+	"CokUyoe1ji87nuFkpPKtXhIdSwvoD0SZ51Wu5OCmKYWvBQIskTjtco2MUxJWmlSaB4HguUqaFRmx5gJw",
+	"safIqzRVBPUm4KaovHZpFMEQoQXz+dOwFTcNyM4pRdttOiMQ+lYJWjNstk9RiOu5VsmzC28QEHSMboU+",
+	"L2KP6WQOnADGJitBplsxNdf0VnckjdEa7Wl6EfFZ6wVBVGlM20IpCmKlI7aAjE5p8zVQVLfuUhDgaZ7+",
+	"7RTA2SJS2NbFEqHE79VWcj14VQIHuVqrYat1g2CXZowBlKoocNcMINhDK90EAMTo7IIpw3HH5DeKSr9E",
+	"aO6lxhcQYpf90GJdU0xxETSAQ5ZqAdIifgomGGpeUg1UsmQ+KveyYb+efqPVs1ZZhequrXKw8uG/TtOT",
+	"YzjXbYF6VHOjxnDzkS7z6dl9lgBScNy3MXWffvzowT1S2BPNtJH2BkvmLglrKIV2jnpHtw+Peof93uGP",
+	"f/STo5/e+az32+//1rs/++j2J3cfv/f0g2eHZ9skXPcOPjg5+Bk/+LJ/8OIH39vkDjZT/Ika1AFcFS3K",
+	"cNHrJ/jwjgYc+86gvux30hjB60XrCgjCz9WAuUB11BtcxHsoQd8+qpWgG/Numvr0dSYGgsomJKUCExJR",
+	"Y1t273yiLZaeHKgY7JPqScNl5dJezdLYJ83KgDpXqNnsEsz+52rQPjs3F1Oen7eT/s9TGFerjViAVxFK",
+	"G7Akxd3gWaYWAO8ol1Awqd0GeK3DylT5HKydHb/KIMXisrUTrH6iBs9cK7BxrqGfqMGpbeuVa5fOQ7ur",
+	"dssDgiTGtMgwmmARkochCTqTbdarwl6JGCLLQRw9u623Q6aj7fc5SDxxGkLAHEorUxH4Q+JvYuWeUQU7",
+	"i2zCJ8W038378KbG/XuGb2snH/ujucmnXD2oIEkiEguHoOf4Rw/P2C0+S29dHN7SU30Lfo277AS2y8Yz",
+	"mcHQjmqX8ov7fsMVa+ndLL1Gk/bvUVw59a+osoB7/Y6PjmdKYiW5y/tntnSMl30KLZ4nQtkuQca+1T4D",
+	"pOxUuBp17Cdq8ERmy1Ajo6+qStklDMxVe++6V5+aZx87MbpiyFz7Jj1qoxusCfDKAn92qCLmLFHrq4LB",
+	"U1dkjlrbUyUsCixKGFvbYlpn9OhjFb6OBqk28FTEtq47kAI6fQPBFL7fS4cCoAz9LQgHwDllXNahF9TL",
+	"UmE9zpJYoIMSk+TBAc4b15osW9nZ10kh2mjI7fxTP0eFpdWerBAIWhhpNTas4vUfg4zLN3EMdox/21FH",
+	"3IFUKIwXTa4oGXFpI3R95AKknm/ACL3z/t33NqIR7qiDeeVmLew5Sl3P8OHV2i9luXnttl0zfV47bV7/",
+	"ZfRGbqKruoau8A6KOlDGrx6NM8dqZzAuSpvI1dTis6U5IrSFtq7P3SwOj6jpznEnF0MhMSU+dXUo7I8W",
+	"dfvVi5bJGE/Ni09GCM3XropMeXncnJv26XpJ8drJsKk4Ys/qkxE7ZE+fPbn/8PQUPh35BOrbDhDmTgn8",
+	"iPSgXnQYHUW3ozsvNjuxGx1TT52zCz45LyF9QfVO6dOH1pZgPtx3sBWgoNvaTzXbaHRR+tBG2L7vXtjR",
+	"+tnacJbqvrkaLkSzDOf09FSzGB+ul9YyLsfzxgpX9leI0XcKCLlv41IW4+ZIF3OgJiqrz/eykcto56jp",
+	"CiuTAJRsCfvR5YIDSgu6YoxIx/OtipTM5vlMaVGfWTwUsuEX8Pi20LNPhUyskt0+PKKdkklrFSSOVVav",
+	"fgGcOlmf/ryicK7+nnOpM19epl5ebF57z3F2iXK4ELmuhbS+j8WobCjv2OcJFuKLQvt0rHVw1RtMmyBa",
+	"llewZtnDkxrSShQwl/IyW1rz9Bic0MqKuyAEZyG1S1I5a80REbXcf4Wd1Rfetj9HbLCsoG6gAd4hSEz5",
+	"klHdTJcgfA88IZCzmKWa7PMaqnaFa9Pqskczkkfmvd3rrZ5vP60NKdD3WPzSbOgrrJrKgqXsshPMrhgq",
+	"qQGSWY1YJrB8Wyox4xaajFiSjlOjnsT9OGJxF/2B8UHs2gBzKmVPQHIGlBO3aRSlrD72wzxMsuASMUcw",
+	"85pQoVPJ8yVMoJyB8c3f/ZNf/7O/9//9u9//6//4u7/+V7/7zf/xH18aSeDV//iL3//1P/2Tb37vz3Cy",
+	"1fwMKp+wY94drfU1i+zU6/WL7dbaRozUL75f9j/55Td//Jc7JcFsWOPH68NGB0ubKD4fTFOom6TZcKJU",
+	"5Ty6PCHEJC+dw3uQe4/ljb1X06f4AwQ+Vsq2zR3Ejs3GaYJE7xV6o8objhs0Ok4vhCxTbqbGqTyw29DS",
+	"6X3jN45v/MZxyfX91fPn3ZUvSt91+wcvbpY/vtOUM1S1rF5pvmpIwZfVAa1g++ZtkW5WOW/C9b7g2ZyK",
+	"OEKIW3B9VaElyA8V3JrxMZCgedkIiS6pHCLOqQT3iWQ4IogWgtKSAwQMCGgz1ZROromeF3laFEIew/VF",
+	"1euhyHSv914MZalP8EvXaBWWPA6nElfnQuAa8b2YDUSxEOh6nXbZY+XT8ZjQQz4z7N88eMw4rhYco+eS",
+	"YbZsKiG8m0khEjCI4Wxh9if0AiEvDjIuz7vsabjGgBuAT5n7xBxK8cWMy0QkVDbTHkvLtzuHR7fv3DUq",
+	"G8qPna//4l/96s//ARQdlILCAEtV6u68366Ef/3haBYva7vDG2yb5ivRUy9QpCgVEQvkChcHZTTUsTqg",
+	"r3+ulew+44tP3K3hfj3Q5+nsQM1wCgcA/WT4h1mI0ikhTPxLlTe7nPK6Rr98rApWqDEqmSWP8JbaJeS0",
+	"TQWXgWnXaZuU22RVy2Bfb99dT0T84MsXL4+i269uHHx+cvCzF/jF7Vc3f+PGwQ345uXRq68Mr4dv67h8",
+	"eUdtZ93H9Mfn+NiL0t6m0xlVdJlxM8zOOC0m80F3qKa3FJ+lcI2Nhbzlxv6qPWkEqmkr+YceDxXXVvoj",
+	"PHxZpXbNLosy4o/PrSpv8dHKFdqGa9h84L/6nT/4q9/5w6Zal9+qfb1K9b7dGcfH65T/Vt5kAKBY1fvX",
+	"vhs+W9ba11OWkD+lR+s91JbYc3GRikWNduGy2RssW0BecEVbG1NnTTW7NZBZtfWvVhMPW9vZrKXiu2Rd",
+	"u6LEKLdVaxClAgrb1qrj7TYB9ZRyQCp2FW9wcdv7YjOx7uZiDQlorco8UVrIj+3Tl4wHcjJ7O80bnm68",
+	"Dc7CK+Be4KyNcHsr0vH1XAtt2MsbMGIQX3sTdoynXt6o4LBKoxVkXGJuMWSYJNNUprrIeaHgSFQLU++g",
+	"/u52Pl6byGvdJ8wofkmqDcklsVESregbIZtUmjRXCD8ouEz0PWZIMyh7s1FKXjfy8FC/VUJhq57MsyWp",
+	"qGEbSovpYitzPgKDu+zTycGwY7C8201rGWn5obnlHlCD8OGRfGYbhc8ntmV81DX/bRDOdokSvJxUV00G",
+	"3eQWWcd7rp/TvhEWe2rPYE3xrCCfH9G3+UDNqQRYlupC37PVfdxNiT6WCQAC2Mqf1pFUMaiWWfS7d3bi",
+	"0Kebr/fVCnYwPEko+xQbspCUzBdYAqqqoZ/Ar//Nf/nVf/9HX//9P/36n/z5NQkHwZxXUkHa8Zyoc6HS",
+	"pH3WLXVn+Y/9HLAg+5XjQu4d36f96qfUdzCRM6GLy1yx7cPt3yqR9RKh7zuEm79d8nGpGFu4Tut43E+9",
+	"IlYho0tnBq4DchCEOY3e/jANnBdVw+JmuKCAgq8O9qJdfMaVRVdcQiP2Cm5NcMPGwIRS2EGwgy2o5s24",
+	"jqnzN+ZBDvu/Iv+fs6K9eTegLh5eCFk8oA2pgbzgBQeL3EIMJkqdd6HGyEpiGf3aNtG0Mt7g7dphplPx",
+	"s9o84xOHrGmY8KOTxycw4AHXZTHrRKf81umEy/GEp7vla9/6QW3GNg0vS6WAlazJ1d6MXTVUcihyGRYG",
+	"9s1vw5Jt6dBN4fsTUUaigsAsAO0YiDGXVHXtsB2k0Ub+X5vsHUL8r8LKjUZiWGyO1J+pvHiIz5q3Lhqt",
+	"wucpwjnAI10WI6g2AISXsbN8HZ8xT6UvtADyewBF3mXxXOaCDyfmWolLUD1qxPhzWcJ881EV8I5IIqZV",
+	"uWtK7rSFFYI8Xxgvrlo43glPCAwQitbytNA0aq5ZOnou08KWsl3cA2u4Q9KCJA/aZFs0Pw5R04sA0rAM",
+	"ieQQoYl2xxZ81sJVGaFIDgX5qG2KNiIXUdU6m73skTQCfCtCEaO/AUaoWtoOgXzoYZFCrdxgN8pF9Nag",
+	"pddK+3CMn/nx0mc3aPh8343c/myHb193c6Av3ETw/WA28MVDNyXfP8wLPn5amhw94WYIn0/9NC9dlPuS",
+	"pbOdG6akNn7fopi5chC54IhstQxqfhu6h8gjNuDD8yg8V6lmwS5H5ePj+Ao1bskVQYYQlLOzLdjfkxGw",
+	"CtjbuFRpoxX2Xz2yH6h5jVcC/U64hY4dreOWmCjbT2f1LT566iAdt2m0weYH11YF/opYQR1IXfO1UQRh",
+	"/m10SWcbqggPyPWjTlPsLN3Ob6DKU1kweJOFns7U7GkjVOdZGaLT1+Hx1EJBinCezSnUVLkG4LRWkFNg",
+	"w11O3wdBNl+vjhDOWmpVW5psK5OEOPNUEuap1ZMwVNp+otgv8QUfFtmyNuxt1VELpQJtUpUN6OIS+1FS",
+	"dMuhWgLKWogsUwzDfCO2VPMcwYhTzTAUuLMa6nTUq9nYT3Vd1rArkTzXIrHO4+E8z832huVTI5aYXZQJ",
+	"mypZTFbE+oQvW94gUO2z3aNUIbTlwzCuHXSKujqktrkX9SuZ1wjvWdYfNkfdh+nZcCi0ELpcsMxlwyZT",
+	"Q30Ay8vN1ZeQgOxKU9ILte4or0RsiVreHoBjq7Qo3XfG1Br8gqiTq2wjW3umMDanULN+CCS89pwHjOwS",
+	"UJxtvDif2ufWJbY8kmb5NFZfp32HWOwuO8WqXuCUpPdj5C+cnjHSQiIKMSxAA6TzSQky3R1SYNzUaAMc",
+	"3VRAQMtUXdmB8u6GARXbpKxg5ZNKKPa7d7YJE//NlTjx36wNFP/NSqT4bzaHitt6LG1vcJpFKZXlbo8C",
+	"yunz4eq9bl67XmuZ6fHaTWSu00vaxYD1vnFjGM7mKiJ9PbOu2Jm2cOttrD2BBYi0v3pAmw/qydxDWS1F",
+	"1cishgcSM9zBZeIVqMszGzqyyT62zodRStj4wVsQ8LnxJptxrRcq3wiZ9dQ+d32331UFbhrK3xFjZI1t",
+	"k89mVJUeyQuINNVsAAlzhfLJSuhME16tQFOkEUsJXB5EqCWbqSxL5dg03d3GinuJs3YW1HexswH9GW2Z",
+	"VoqjCg4r03JPV56ikiMQMhNIioBP6ltdlSahSFSQhwgRCIpKkWZGncHQULI3gn+fh7Vzt7d8N5zkb/fR",
+	"2F7I2yBKvWg8N9d5xV/79S5X8if1Uhdi2ufbJwBW/dvHXZTvGr6v/enFzZrv3mlKGQmgdD/jaVGnKCMI",
+	"dKHAfs7SEZPKG74veAoXyj3WK4e4OePG7d4m68Zn6NtqArNYc8N738NQzQSLeZbFrUpKvQaU3w113sEG",
+	"117gA4OYDQ6pSn0jnhom3wf4+Ka6WLku2ExZMykCkxLgvCtMoqStz8o1BKfvXjDJvLVpUh+qfPpkZLf7",
+	"VdRRo1EfTdx1hoOlK86zSIsh4P2ORobK0kKLbHTM4rGSImY30FIO7oicMLVEwu4c9m5GLKbFitmNtGCF",
+	"UudMKkxENxfDKL0QUBvtZquSLKrYRDeb4y0MqW4USMxDpaVql3ZDL/ism53U/zyrJeHwxqjsVeUcmidb",
+	"HcRtgjwQ7d28uNI/nBZtSRn2mQ0EkL/1U7ZD5rsyJz0dCLvdFetCcHWaxXbcocxGAoyM4KBUj79flgrY",
+	"cECsu5ooiJx+qJIGozig/UMNALPWRvTSbCI4mIJ5LlxMxEGa0Dn1FcBhzpF3HfMC83nIBWvOrn3bUKou",
+	"+HQWsxu2KgGyssMP3utV/PU3UUp0L7vYtPjYZVuzC56lCdNimIuCxReHkU/9H3At3r1jGv3xJyf3D05/",
+	"fHJ0910wbJvb9PYwTeBf0cWPbmylb83C4Bdxt8ZmjLIMl8sWlUd8+MmraJOJPwxWefWiauGP3Y8Qjw6+",
+	"reUMi8/HpZfjzvoMYXMp2Xk3gLVDiYvZTMhmYPaGILCaBI7Y3YcxjrYaa7Oh0g/i1/ghr5HpiObDMjcV",
+	"je4qok0+tNEjqzwomedYKg+lhBZcC7H5192gRtOB+z1C+BXDmCFmYjTX5vij85P8t9YVSmGHAHIjknss",
+	"lqroD5WUoFfF91hspq3mRXxsZMIAzDKV7LBn64fccxknxwHmZVBY7+iLL6DxPh5HGoUW+QUW1zeDUDOy",
+	"y+AzrQovGpIhTr7yI5i61hYagNeh0GRwi/jAzNSGZSLKOISWQGoRurUuUVpug5UB31tlxXHArGMv1eHo",
+	"I48OMeWJYFItSqWG/Gwh0FTMSiUHGgZNZ2Yjp8gDBbBJUv3oh46LA320kqSAqhoKmdrqs54wh3zdDoRu",
+	"dxCEa01dlkGtZzeO8iLLeTi635EZ2B7KMygffHuog9XztOHJtwUDu14re6Xzaze41/V/Sdt79UJ442Z4",
+	"N6CSxnmJFEZq8OElVFTv/Dla6/qJOojYRD+TiZkG8EZI9U2R6BWS5reGJK/GOVQxpbQ6m/6Nkq2lxbtE",
+	"9ZdQsVFdbvHOp88+vkqnBLX6TMwyDEK51KrbS6tMfSGITZmpiIuij4g0h9Hh+69qGYvnCoebXcLblTcp",
+	"6mIRZbYkeB/TWHzPyDleWMvEqFhXA7tFhn1pydEftmqyzESxBuNWKjaa5/AnCl1GSuP6HD0VtaEtnp5b",
+	"KANGeFtnGQxrUaosEbqgcdhUI9MAoHjgIoJDytVpNEqy4HmW2uFrDKD29fx3rHDOddEPJfYNb9RJXLpT",
+	"bSfy+1FamBebt/ba7yFHU2/gLrqexMo3xde3ZNBVN1dooFu7htdMMG+EUFTB7f5tQSnqQuQZn5XrlaKn",
+	"6Pj9d++Yq6G54sW7vTvv9zY4kdbw6tUMaDCDqtGoZbYDtfPEvGX/Ni/7Ls7o7FTEmL0d50rsON8Z88FK",
+	"+fEdjABrziZmyF8zEwLSfwOMyHDqWjeUmlMkCaQ9GnHFxWBUYX7WOeQnRTHTv3F869bn/9PB/9IQ3PGZ",
+	"ypO7vZogtkuEjEBe/nCep8Xy1KyZLUqo0+HJHMO8q/md9bMFsyQPfsS4WslOnj5i52LJEPvVPQ8x+nSa",
+	"bBySFlD2N/7hyemj+/2TT89+3H8H7e+z3BB8Yr0IdMaN/FhopgueA5437DocATN+P1mzuJAWKXgu8o/E",
+	"stbmTwMttQMvrDakha4PPsbYJHWeYhlbRg/aGKD46ZPToDQl/hibeQOMu2kB3/aAsdm5nuq+7dBrMbPU",
+	"zOOV2cBUjmqUk48/Ov3klPHhUMwK7UFGzNXIfnx29jRiulC58Ii8nEG6lvnzqdLFOBenv/Ux+raocqK2",
+	"AHgUS222YDbTEATmK6RHzyVEl5l2ozBkDDSAeTFUUwGIu++881BeiEzNRPedd9hDCKr6yemTx5YDElww",
+	"eusEPXrM4pfP4fw+R8PTc3uKn3eOn3c0ljR53omew5l+3jnudruv4i47oZrCrlmzCM8lJU5xzWLTaBxZ",
+	"v5w21CmyRB8jNnIMb3fRK0qo97owrJkZeob5z3I1zvkUolcGOZewWN3gbWwxJpRBWE34yilDi1zJcZf9",
+	"1twsBoB0CMDNd4ldhsdiAmuiBF60iRhmgICTC5yi6V9ht7Q2sc0aJWjmmVCzDFEM709SaSarcvZQjrNU",
+	"T+AMngDhHFi4EcRxjn2qXMzSRMgiHaUU8Uo/mbGrAiv0T4RkSzWHnCSA5/H3eJf2m7aaZ1qxIc9z05rR",
+	"nvHSRtfuc8lY/LcPSGk4eJTEkYdbtJXOpnxpzhFCOZcqnbG7vduQv6hLVeZdgJFk8TNR5MuDk1Eh8phI",
+	"8zT9ks6wndg77xBINnqhDRnxAtO0Dtkn6Q/voTfXeaihsmvpsffNY92gDTNhMy6Sfe7awSEzLdi7d9hH",
+	"6Q/ZDAIPzS9ddsK0Easgj4mNRaHZnV7PbUy3UKpvHrC42wAgTykOozQT7EY8nWdFOuN5ccv8eGBOSXyz",
+	"PJ1ez4zU7gK8Z07F0d13YTyGWWQZ7Tq64d1USqM2O4cDB4q04wn7Akzy1NAih+QMbai+CKCauFxiIhce",
+	"YSiGgWcm1eWAImtvoalDxYywq7tRr9fDGlwU2Ongzt0jvR6biulA5PoeipqLVAt25+iIjiyEMpmGVe7B",
+	"w91+SqEL39/tI5aJC5Fplggxwy7D8RzhgAjV3Sy2KnjWJSB2ZFbYa7gxyEJoAu57H2lg5hcQIJHzx4pD",
+	"IIRZMBt7+s477MxfpjOsDiUq5GpeGqgkxfowwesMIm+NJN9lH5KBiR6Ec2UGNJ+xQj2XAV0Tc5WGdNmd",
+	"ow/KlDudDydxl50qlnirlaEOjTOyXauRZQALheBfhvpSOcYOVt94Lt0rh+xHhoRxlKkcU+zOQuXnImHz",
+	"WZfdV7rIlvbcV7o2UjQr5rnUpr1MkELicndwOIA51X0uq02ZHwGdLMLdETrC0UYsyZcsn0vzCy232RU8",
+	"SxELoQtccZ40p7zf8u8e8Cx6LgH3HkpAFnysoxCa0nxH+bB+Z6DFVBfpECau5wMjVAw82Jo5xaWMaO+L",
+	"xvqnRjXzWpxhZc/lKDUs9/YRrpZb+wg5mA/JAa4N3M8w7XRU2oTqSkMqJV6MqRMpHgiwatFFCDS+UAA2",
+	"gRsJPeBGJPjoMbvzxRf2hwiBGEQCTLccBk6vForuHO0yBSG657kc5gLuRJ5V2pGiMPQVyrx3ezAGrKRQ",
+	"EKiwJXkl8Rge9QLef4/Ot7YDN/e04wBG6HI3BApBo3nmdqpyfEZG5GSEMme2j5aLmEU6TXHJQUQ0AtxQ",
+	"5Qms5v1ccDg2nL5lA7FUECWfmdfsnfSBD5YlUIEYfu8S2oaPf8LXuH4uSUiCL+Iuu++zYcQXhiTl2I4E",
+	"6y+IC0hxD+LuIb8G+4vYYF64WhlY1ApWoVwi4xB5MPo9dJedGRH2ufQnjKoquooPMDoo+GAY9SPi2sfs",
+	"sActBRWfsOnhhEspMv8ZqrHjA/gK5uprxpOENpVyU1eesMUscjFOdQFRp0bK1iIzV+/ApWOYF/HNXM0L",
+	"7Ao/G1XL9+wZhf2mgY+YzTId4xRSCRkjGq6qp/6cHLMj8ztN0/Id2xewHzsOn2gBKdvEf+yvZW7nwyxp",
+	"N9Pcnnjs3kzqmMZGWpyOzOGhqC3dDUdJd4SRsML6Pa5gw7F507AyOg1nUFbK3pYokrK4MN/OeA442zc+",
+	"u32fwXMM0t2/KG6S/udS9a2nwwOhg7Jkjivm1uQCb5WUHkFVa/Rcej0qUH0NRcCzlLhiMS9ASEolhhtC",
+	"ySHN0rE0p9gKtgVAYeJR4PrcTOzEBdhT3Up2o3eTAfgI5QqZ5TPD1JhDI5OgrCW7cXiTLkP38ERlMD6N",
+	"GCLA+STg36Ta4dLcOLppWD3B7Ny4fRM4vx0CAucEMU424DK8gYZcEpgR4+5NMxmrIqRwvcjn0tXYZDfu",
+	"3OzaKRPmpibYHl3wpabYJfgmYnOZCa2taYMwTeCBGxYDyPCM+Cat7zMxy9Ih17iutF1GmoUkoswWRLPX",
+	"aeVqj9zBQdfXBR4OfyljACufJ+QcA53wQuQXqVhgwqFhzDAE4u3PpQXggl1YwmBABsv48JwtcAUwctKK",
+	"/BCtTzd4lz2RgtYUdRojl4Z8wuiW2cKvHBiAFwg3VKQFJKmAOSIIDD7u9LqH3R6YwMHGcQCMFc1PKln2",
+	"B8sCy8lQ/Wlnyz+8++pV1FEzIfks7Rx3bnd73dsdsHtN4HVrXwEeeotnIi8ObLg+PDAWYD53qvSjxAww",
+	"1cWJefaZe5RgMgXWR2gIm/WP3DJNwN3ZGDkbPGwjIF54aysM7qjXQ/upAz3kM9hOM9JbP6fcBTRwbkTS",
+	"DOdTinYBw1HVmy3YjKor+OV6FXXu9A6bOnIjv/Wp5PNiovL0S3Qp3und3vzShyofpEkiwNt25+ho8xuP",
+	"kLXh8x9sfv5MqU+4BH//XVzYTe0XIpc8wxdut5q3zUlCa+p8OuX5kgjKLyQwXLMd5sSLheFdIAhCdN4Y",
+	"HD/4c+eFPxIc6/MCWhdP+jzLwA00U7qos8y6nBTD9JS1KhlpwrRs+oOrHAHJRgWhZOTzTHxfWwA26zOL",
+	"LePD88yH51ItMpGMIbhTWosVpT5qlV04mSgOmUN8jDJHSQI1TCxX8/EkkI4Gy8q1Tw6WwVwbBUVD6Di7",
+	"ffTeu+/BJYdzIrOSbQdYjxEL0fIAUQbYEQzXPsUzJYXhvGhGoUaMNEDDca/Bz+bpYxu56hZ5Av4x5lBl",
+	"kDOTkmLb4bkwQwFVRdkqISniwOTaWjis66zLPnEqVDHJhSCSoY00OsscEhecxgTRFeYH2O9UYnmzYB27",
+	"7DNzM9MgbJcTnlAHZHqCvCQEaNERW/BcpnKMehppP7YPV9fKXCFoFYRBTrnkY5FD6TWyg5Jyxs+FJtM3",
+	"JivM8wxzFZBTHyGP1nFkNJeJuUROghbBvARahdmhcEEMQYPmxLjF0DHzxJgR0xCQiDWtWir1EpiQVLet",
+	"fBOAiiNKvHPrq+BRIqYzVQg5XIKd/oWLprXJLRsYPKV3EuSNXw3zGSxG8AOxXPKRd34I/gqmb5Ov06i9",
+	"nePy+86zUPkWohbAw3F861b4W5eGcvxB74PbwOPQelwaiSV4w6s0uhKnPM0MMwvDNjo+YZPGFtKqHxtu",
+	"CNbKMGSLcWKfd+aH5oujzgu4v3a4BG3kyauyR5DiQne4iFdK/kEwrPVobr8sYapo56h3dPvg8Oigd3h2",
+	"2Dvumf/9zHlpj+U8y1aSM/HLCdf9CnFQoET9snsE586Xk/ptsHwPBnxYzvRrGijQFI6ososvAknwMPTn",
+	"Wg9OZ9f9bRZwzgLujSJKC4HgE56NVD61Qs31SEK9FpLNfSVHWYpO6juHt1uJQh/zHIOP7xzebTMRPZ8h",
+	"fuAnIkn5d1FIO0kQ34HudCektRTLEJ3lhWlzrdZx62VwfF6h7FYfthlIcQRuYeQz8gN4zFqKf+yuXF4P",
+	"4Ifq5VXH2NYv2QOFFW2ujeTvbH7jsSo+VHOZ7HZGvmOUixt9FcQb1SvEPxJFGzLa34/f3fvxW3r0v2Mn",
+	"+UeiuMwxLpsGttJSLFU8VqChzGw6TSV3GDzOPgQFXN2Z4BdCM6M464Iv2Vy6ivdx6WTFzvKtZLaEOP95",
+	"nsVkalUyrMU0ERRVNlG6oIRRi6qWFojj5KEbUeEm4EbgPWZA1ElJVddFmmUU+MML6+1ZvTw/hTO7yvV2",
+	"VdxqFKXSOb+9uyKDqU97NWbPpr/Fasxrl+n2es+Od8594pqvT/WZEw/c4GyBx74jjpZ5JrZyssDc9w6W",
+	"SzlY0MYLS/kaHStGBV9gwBbFwElMRrJxrD7gySZ/KkUploG3AjwwHvPVtQKiyURkGJYQj1Tu3DAUF6mf",
+	"S2+/dnA3GP/rX6RH3MsWmxK9GDACGyao5xj56IsNucGkGj0i4M75Cgv1fOVe+Cp48itwIuiJyswTozSD",
+	"WOWvnsuvDg4OVv5vGosXPC36RToVsWmJ/DFfgTmeskOTuashYgPLMiXHIjeDsKlB5ja2+T4FRAaRuwgi",
+	"LiMWT5VMC5WnctyFLsmlEawrDmWYp0U65Jn3ewHcj/lJTEU+FnK49L995T1YbuwwLYgD6CdiVkzMU/AR",
+	"ohlszNVXFB3H9bn2nhyqEnSvHJ+FwbUU9BJhcHQBhZPNSxkvYC2wqa98DzAQI0fNc9HPeQFLzLMsWh20",
+	"ym2gxlcYTMkp3sH6g8xSLlKZqEXEOMvM/ZkzPTEDR2i/e4wXENsBUWrTuSZoU2jFI65yogofcxNEUprx",
+	"QzhUZH+y/jmIJyvVMMFwNIqD+soOJVdT1mOFYodmIhjOVp1s5KYKCzRTKuvPJQRmJGaFzBdmoSqEhwdP",
+	"Ko85aduBVzG4hd6Feq2NtEGFL3WaQbDQV37pufSYvBOeoMeSVj+BshWQB20P+kxByS5/Iu7ZLBNozx1l",
+	"bzEk4nFh0qYT05I7Sf4QVpZpwDMuh6KfqUVpyGbW9BswCoiEHohMLeAprHIRns84Uwt7+uJy/aHGzl0F",
+	"oCJX80EmVkYwTPPhPC3YIBf8HB3ekOnnt6K2XapNpfsQlGXGE26GLxwEHsIhz7IBH5rjCrkQImFcsyng",
+	"FNlsmrrTImkfpWLUnzn89o2NQ5vLKVw0SXlw1LN9DNIDV7unGPMLwagRMwpbdwmi5xbKunnvBeHjEDpn",
+	"TpSNWv3K99Q04iTV55Y8jL5ORzyzq6mnmJmBRzXVbJQLSqmAjAKErfWA1BAoNddCH1sqmeXpBS9EKR3J",
+	"cOcfPzo9e/Lst/sPHj2LG3gBkgESE8+LFFMc/a67L7XjpGrERmIhcoDnjFihzAlM5TCbQxwYATe7F9lX",
+	"8GC5L4vI6EBAv/IC9lcVabuwRfDK/nM47ZRgCzRYfwWW+9UFL4Q5ev0kHY1ErgPigQQuvoTLWngRSaZ6",
+	"QqG9cphmKYZy0bgSvozcjWp4/Hu0KmZwcJFhP0IOgabLn2ro5bk8CWQFlVt6tc55m7uB8XpBfetJOpuZ",
+	"YRqWFiwaxACa76p5KxQf4JMTNjj451CU4w0694OUirJHPTSs8CEkA5PVw8lQnagD8k7nuGPlmMDEYeZy",
+	"+CLquHXvHB8e9SB4TrrK4WGX1Hzpvgq6ICbeKZVypkrH73VK/dzu9bY2bM0z8Wa889a2E644fdPGiiWp",
+	"VAHmZweyOyAHtNsyMlQhlmw6Fcesfj9xWOVIrc7x7XfNrCrCf+f4XfPlPBMwoaPSrmE7sMNDkdgyg/ht",
+	"sI1k82phIvNWsKiDR9uPw7RyFbYxIJANdrF5Jvau/b2Jy7n2ZWAguELD1q2XdLDW+vIfQcwa3ke58AFo",
+	"Lt8HZMUCxAyXWQgJPOGtZ69Icvn7vN+hmgooybk+CmBO5Ve/cxEA31GH/iVIdpMnv5kU9vfo/h6tvUf3",
+	"Z//aQgB2OPiX8f3PM3GVfn9y14vprIA0aExUd3qau8WotBfCWINRk0y2a4yUVBctYpT1pgM1DyqbM8Bu",
+	"QKwAF4APldHFko0VU9JHsf98now9lIwUC8rAp0h5G3GXambPNZn00QGQWMMgFvUw79t0C8qlxbHdq2Rf",
+	"hBHoLj/D2nUXE8XOpdOHyVOwfcCDGXh9sEMIZ7A2S9cGR+iCZ1hMoDlGYp6JS8VHqNGopIC6OwC8/HBE",
+	"cAtKT1XZbYmXHlleChhtngUH7wfffrCbnvomgi/2t+teS91HbuzVWozciOzlZG5JulNfg7YbRnCsBjK4",
+	"iw0SzeUQEKEiX/YUgNnMJWeTrdgzpwJ7tRhiA8F9TVAL3UyN+wlf6prbxwWO1ASN1IAzUzegXqcwIIDm",
+	"BaS1X8xFvvRczdU+2uKwW1DuV9G63m2NftqVus4tAwx7X0UotYCkh3WApG1GgDy9fgj2ty2m/zG88qpF",
+	"DM41Buysv0wJaPzzl50woxUuDbxGSl8Plu5rM1+Ain4v8jcyBUOuXskEmAdYmECZ8LH5drq7Eg9ZjVOE",
+	"e3MObqxya3BvvTA3fFIasZEg19+G7S59I1/21UL23awpBDMXU56f+/HiyQ6Wcv2tbnjDhgFagHwzF3I8",
+	"YBCKW3nPFvVUHxOiBci+ZlbkK3/vzhHT7IZ3P73b6zEowBcIESCckIj43p2j7m2zpqWiBlckIGwTIUY8",
+	"eB8idvkQsctGh/lfQTEicb/h1rz10vKLV7cChoIFs7dR0oFiHiWopdcGpz1yVZRAo8TkfkRuqSTnAxoJ",
+	"YPEFQ5oKWQAgCKdEOHOm7xHsn8NmhVj91cv4xLcDA72ULmjZSaCo2a86EAwwQVSsXLCBMJr3cGJkw6Sz",
+	"rQJ3Up79dalx+/tmf9+svW+uIntgvd4JRLVXPPeK527+VM+pvKbpcDgunzYwT7AeeK26+ZAPJ9byWUaS",
+	"ccFGCKy3jBDzzgYfRRatLoKrLLIAcZENHI4czF1URaVzYFxRoFcDnmWItIOQhB47q8i51HwYhlPhwI/B",
+	"zAv1ENMiQssrAsLQrYmW5YVFqoFkulNl+oCQ7Z+rgYexGQv9XE5dHO0KKmfqg8jIZE8Wa/I6q+cSHMm8",
+	"/Bo1bR/uEkIshlivKuhM86VmE7WA+DSbdKfyxCb9UQx5LGSRFsuYuT/758J8DELF4Tna1jhiMW0s/Ilb",
+	"a/7EXTV/0b6aP6H+M4WGyvl0IHJG2LnlEFwKXI1tLBw9Wo5JxXBMQ0OmaUsc5m8ijz6RR6VHfDHMSOu7",
+	"l6nDMpaRhW8rRwvzWUprAz+C/GWfLA/4XCzd9GCD7DtDXogxYFba9/xKEEXbsceU0Bbb3kHuMHRuJkyf",
+	"iNhr5wuPrC5omUFoNRUIeB1IO9SAId/+z9Wgpg1P8a4BusbBN1QoCJKgJfhF1s9V5pba/G0a8bGjYarD",
+	"dGqWJkulYJkoNOI0Fj5Kd7Bk5o1KAKltGyXjhC/tTmAAaX374gu8FyKW5DhglbN0il/64F91IXI8H9BY",
+	"fOznTL+KhPqxXjOuBcu5BF/cVzVhjmArA67axlRmTz74xVIEqOqyeJilxzEF5AMZpQ4L0TK3YLZGR3Bi",
+	"cOfnXDYZvPiwgEIjXroJalocri2Vsb66ZIMhzM7OWsIg8FaNGDKj0qgpMLJ+3O752oHffb3jFjRc67QD",
+	"HlsePGhJB4drR98PqlzwulKer3/pm6mCCtG3E3oNcZ/gO5t6h6OZaipHl2MWTcMwoDJgrSl2bfm+9ccK",
+	"UzncGBq6LtROHb+N5ldaJZJ0OhHxBMc24CPwdEMZIDZGHYAtBCew1dXUaISVz5v1Olz78lugbqwq0nS+",
+	"Ay4QnJnS8Uo6x4fvOYMHqOqd3uGPf/STu2e3P3rf7KKa50PRT2ed487hB0fdXveo+17ndZgVzTHYxqxI",
+	"NLm3K17SrmhoMtWFuXIvhA9SabAzkpB2VZZGl57UqDPd9wlMoZvtdg9yOYzGAARheqaMTwdi7t/E1IqI",
+	"acVStBSCSQMzZeA4I1wlortjtSYJaJgY3IqxKJA6Ewd0T8XaoJQGppGRjxCzW0uPgoETCs+duUJuZaH9",
+	"+zoYcqqZnqiFhJo+77zzToMX0a3O1ukfWProQ8hr7DSwfVuZBocEkuEAEEULn1jlb/GyXO/S0CwF1V0U",
+	"LkWu4jVcxyie0juPVfN1VR4z1Fq1eiTUTroQfteNojzPMKNwgISEYV1YEpdnWsQYn+SQUXXDdObSvA0n",
+	"LZzNakm7zdcXn4oPzQXe8tkz1fl23aDt9tKS71Z835H8nvNfivP7U6JG7riu4/yQtrzWILYt17/10v7Z",
+	"T5NXjXfAmY3bxLoYiY/3Gyo5SsdU/dHrrha/nyOGOztVBBXNA/NbjC937RAgMpH4rkYDVsjIvq+Z4efB",
+	"si3MtaD5cpU1/0g4zrzKmIFzzHgRYPsEq9CpunF2j6a4jpO7yVpvZ7aPw76+0306UQtD6bT0gUHWnh8K",
+	"btrydNccZAeptQYi57596K0HyKGZbKulwOT3l9XlLisHsd9wPbmFblRMSuA4dbnUtL1vNpP6QqXDWlTy",
+	"zjH95m6Nn5qPmF0Pt0aRL/sEi9A5/vwwursNLh9N/k0lL7u5ucpSnePPX7QLC2+9HFFHp2PJC4CWcXMj",
+	"z/x2odeXM3a4xd5weeLkLfHvc4L3PmwP9z103KodC9x4id96SX9V0oHrknI9q9yDcn93QbmtTxf0Klcl",
+	"hnzjuRhhIcmtKbA5wXc9We1vmuu9afba2vUBZ2/Lzb1Au5WoSuTw2NDxFYJlb5nhafnKtSR5hjxlV6Hc",
+	"HeZKCufqEUeD17bH882kYu454Vsvc+8DTb/12NRXJ6fbIr+NdvITtO5BXBNwS49TqoXlweTywur59U5F",
+	"19Hbb7HDeW5lsXOz35vsLmey80XEm2x2bqnbGe2q1O5KwS+ktkXBfSQjOKKVFvYXLhOqJG5BMtxzWlyI",
+	"nId1tBG02DQGKMgWLhdCmG23gyVGny5EOp4UNQIImRUJF/GNmhVnGU/lRmhGutVP7n/yEHYUZyaS5hcH",
+	"6bgiQHTuPzbbSU39EH7HdjrHt7cRjbCb6zZI1qzK7uIRLOQOqA60XJeVeOwKtpR4iE73Vsa9AOOtjI55",
+	"tWTam8WXWy/9IWtjanQj2Jsav8OmRoun39rU2I4M19ga19LV/hK5gktkb0C8RgPitox6Vwsi9nO1xfa2",
+	"tR9apfZa7IcBn9hV+rZnMZCi647q0fbi8fVaDvd8bW8O3EvTlzMHXqFADUmwzeZA5Kq/sPyUHoc8Csry",
+	"VnniI/YL8UVhKzZpNsJ0cy4TNHq4hASCKkV72ZRDWLy8snwKXkrnYJAcLZIgt0AgtyEkVDsrGMhA4KjZ",
+	"YOksOoRmCjCuusncSetYH6lbifEPeGBbVrMuU8FuCqbDukTmiMWQpWX+gCqlWNErSeW44Nl53wwmZgMx",
+	"TmWYgmG2EBNMhlwLX02sgJJmJ6xQ7Gceen0KOZGuRNRwwnM+LChumjM9E8OUZ2wquIQs+hOEr7GbQUu+",
+	"yNOiEBJHQXkT5o6Pf/D+u1T4DX7SMz4Umgq56InQ5TTbL80Bacir+EXrpT4VPB9OzsQXxbctpbDtrQT0",
+	"sJ29msh3L3Jft32bzu5giS4XCN73XJ22pZapY6o+yJRGCq/Pm4g6s3kNWz8tVG4OUpb5IRB/7bIPVc64",
+	"ZOKLVAPahcP+GAUiubkBXK2isixO3GBuGs8EzwMM7DMCctDlOn9TnsqCpxJLmtGAEHwr9swyRjwFwrWm",
+	"V0k0v70qmhsK7cLDfQumscq8n85D3r27dI5Th0Nava8dZldEJbwxgf3AsGRcqnMhZjR08G0EZnJ7PX/+",
+	"kipNU3ouNNg57hze/qDXg//0Oq4oc+e4Mz/svHrhD/1gxf4eNMyLIk8H6G9/2Rli2u83f/zvv/6zfxEg",
+	"U/300VND9TSKTpb+Js2/O4QkceKz3/zxP/76j/6oPJYjGgsMuWkUpXvJMnPNZcf3CV9VuvUL8b5ZiPdr",
+	"FsLI+8MJL/pqJiR8qU5+eP/w6DYMawtpH0f7BsKbx6aDK4hdGItkk7LipaTypbDXV/b6yg7Wf+UqEAw9",
+	"m93qflujtdx6See8lQsA3tkXAHq7LPp207YkmXUm+3V0cJUC+EazEI1kT1jXbubeiaqiRnN3TTauFUDW",
+	"ZeKuo6FPtcgfPUAF9CpNCC9qmKkzvq5LwHRPfQfiuQBDbzv92M5+H891SX13bm1vjfFcdql3i+cqmZcG",
+	"IlNyrLG8kLDAmF5VhFrCusAa0QDsmKQ8689yMUq/iLvs1MV00aDAYIVlljnDxyKm58MJ45r94NCIOz94",
+	"D9RcyeJcjAErLxHDNBH6OET12zQyfNda3/CliIlMi7pXsMA8vtNlj0a+76CicMTSgg3EUE2Ftqo1NAGq",
+	"NbjFeIHV0l1jgV0QZwutI542KKKloYAubpZsaafp5kNvN4a3QQNvNrxtyCVPeEVBtQtkNMxe76gTdQIK",
+	"MV96lnwf3zdDGBPu0AmcAUNaa9q9/3il1fff9c3+6s///dd/9N860ZWkCmC/1x4PV51tGw9fixXxC/14",
+	"zfpcc4qAXeK2PkGk/H3A3F5lDgLmLDtseSuu8e/Re7de+lPYSlu2I9gHzH2X1Wu8t7cImGtFhuu073V0",
+	"tb9lruOW2ZsartPUsCUn3zmiDvq52oi6RyNXGLakF3nv/yjFlqy6EYW6C1RqL0Q+TaWgejwRg6iQnHFo",
+	"lVZnh9g95FvXFLvnWdbrz/2leq/bMoJrDuHbc9q3W57f+8zeghi/q9IBEp5my4NCFTxbX8U0VwtgzhCr",
+	"l/BlUInclpChg+TLdpQMV7woxHRWaDCALSFEBCADOdYbhRJrEPfhgH2HXLKBeC6ho1xgmBeUSjlgJ1BY",
+	"goqqOpRjKsAyVTItVJ7KcbdIp6L/pZIi7rITaQdRtbBBkQpJZWagJivie+aCClCkxTHjfoIUw/hcMqqJ",
+	"YZ4h7Pppmsh0PCkwfnA4FDPzI6KDom3MRs1x81XCl10Wu+JhMS6a9vjHSq4OsZiINLfDMaNYcO36igAc",
+	"WlyIHAu7D9VUdM2axUOlC7D6xVqMzYLr2BZ4t9/0Z3k6FHEN0ilhTkOTAHgMAzXdpZId3jrs9Xo9RD2d",
+	"57mQw2XcZVh2rxeYIaF5GM0Z2FZtKZEwYqjLPjO9T/hsJiRtO8WTZlwXVJ9P2/jAaaq12WpDGCe1uelw",
+	"y0MEKtA5bkCQpI4UCcGOXhCgOwKfRDHC7J0VAnylfAcZbpa821Bh5IE5Z2d4zDbUGTkLa6fcgzCshC+1",
+	"kW+Qfuw6NQQzJnzZX1+boROV64i0qNJwZhcfjj4dFM1SOczmiUh2HOa6Og47DBIiXm0BDbe593mWrQSV",
+	"jUUBgWEgb1LUmMLKLK8/KNcOcW0NFV+br3WFg9nsUbKxU1jF+i7pNPbpkXa9foIvnZl3mvoGNgt7Yu+t",
+	"+kV2ouO2i/y2VPawvBHE2N826xCU+kD23Tk+hFfoqqIvbpfLcHSoyBbkx+iic3z3zru3zVs1zgO+LAnC",
+	"ncgXvuwcHx6+/15U3vhjIx676lxmK+iyMAM5vFOqGukB9g9fR80OzzW3cciSNLO3Z1yv+xakOYJ5Zkma",
+	"GHHFS4sNHt3c3OXDNEuR2NaYPVpCv4cCbXeoL9ZivudqAfdC/KOHZ6y5nbgbyE5QODgtnBhnjzSbiFxQ",
+	"vcKRmufg2Z2aUawIBA+h2NleJNiLBHuR4PWIBJvv7kJ8Udwi/rBSScXRU605Z3+/vAl7+brrhXHN7p/+",
+	"9BpvGRS/DvR0fWTcA3zuPtKdblVislJeV1fZ19Xzow0C8dOJkiIo5PS2xfSVN2EbSbK6Ffszf80yZXUD",
+	"Gk/4yk5t8EHXRwiava+0hJlums2CtDIuk1IoYcQmamENbja6LdU2c7XLTshmBdbKZp9TpXJyF7uOu+xT",
+	"mxVXAqcQMoGovaU1QqZy7Extto2GoLrymXhjsXWlJzvf/Om//uu//Me/+m9/+et/+iff/N4f/uq//umv",
+	"/9nf++af/69f/8Nf2mSuPq5uXU6XqyNtHWXRTvzhTeLBhVp9u0Vp41yDIpxRJ9V9DU0SNu769WzhRatf",
+	"88uo+5WNaOdVqxzYfbTc3lm2tFnM6DqpcHSMMQgZ+M4XyTrB8NbLVrlnK5x4n4L21sTIVVnP7vJIU0xc",
+	"K+rYX0DfvgtofxKvL5Du6o7htlLwVUbUndioNhdBx0cjMSzYYiLAGFl3ly042AyLe2yuhYWJEIX3U8Nt",
+	"Z8bQFMJWw2GuSJD/+o/+xTd//G93PX1vDnhuzwS/81L4tmxzL4VfNmTtqnj0Ron7FjBAgKTfiZnX1u98",
+	"Ztrcy2J7WWwvizWnp2UZlIWuiiiFYgOIIywA2pFNVS6u7viLCwxNafDyP4SfQQjCE61yfYwhpDHFi3ZJ",
+	"AgNwSBtDauQqK5nRwzIReTdTi/6C5zKV4zgqfasXaTGcQCPDjKdTVih1zjgb8IybaReKKUztXkCIaTHJ",
+	"hZ6orNx+LgBWDZpJ8vRCSBuBOVTzLAGxEAy/XCZsIMZcmobNWzba0sWsmsWO2FwWaRY0P1QYZ1rp1X59",
+	"HAZ9mn80Jmfg4zwTedEdpTlNHz/nQqvsAhdQMviOhqZyZloibDc9H/zcyLMpCcVkz8ZGgvaVzJZ9qmEU",
+	"tskHGENqq7sNTQ8ygyDQQmWJWVI1H08ouBOfAmhQJYV9O8tcqWdbrghfUpKiZBdiMFHqvKtGI9gG+oyi",
+	"NmyyWdzRKGIDMeRzSCSheN0LkTMu9cIsJbtz2DN9AxlIVQCEgKHDUXoB4by63F2mdBEfM6RngtFzfU+4",
+	"RTUtFDNXFIbgomUp8SMpbGg1BKVKhSAG+XEJKMCQTuEiSuwnCOVIiRpnPC9Sc4S6FF1rCAOK2Qz5VMA0",
+	"MOBDKuaeRVcJ7TYFCfugZOpHsqm6EImZB+b5+K4qPYsvkJABq9R9m+RqNqt+mU7p0eNyeR6tprjUOBjb",
+	"oul8lGZCR4yaM1TyXDJmG3JEXxvMi0yllTOXttO6cM9TmTT4b+HJkus2iHW524s601S60BdQOg3n7hx3",
+	"/s7nf+f583mv1+u9eOd7nW1jYizDU/mG2BM8vE0DPOxdboRvm08ZSGAbVzLdU3uImEv5g91Z5BmtaKNH",
+	"mAh7TSpln2dZ64iPSaoLlS/XhhM6vgNJKbnDiAYO5IBhHNdinxl2aG4kvAmnwLnNuDNIq/CALNS5RV4u",
+	"xFjlSxbT13ElAUYzDSxvIiTkguTCNmCuXnMzUPIC5KRM1AJuCQrRczwScJSRO9bDWj+1E/lWwz6tV7h8",
+	"+PVgCRCnh0fvQiZLD57C6YPeg8iqdnWCr4Du+jVR1rTmFa3p9lmvd3zotLHpSnugmQEJ2IxGczPXdTDL",
+	"+NDwUUuaryEA2+3xNqxu5gljz+4uxe4o8QvlB8NcytyOwM/hhFvJL+CA7sheFQ9MJcDl714fFMslEmT+",
+	"2hKhj2xXbz2iHM1kmwPk1nl/fC51fOw6NsoIbqF3gpOTtgM25edC+2RGNcJoVRADwHUzy9U451NQ3SDr",
+	"NLYni5q49ZL+6Ev1Ku6yeAZmzJgg1xAlDdqIqJTDQCUpJU6eS7Uwysonwih4mNEQjDVmBT8nqHFzZfjC",
+	"pSQ3YF/3WDyc60JNY0h3lKgQG6UMERhCE6GOI8JyA2V0rITNpdVWz9SI3GCUbiPbRN4H5qeUi2E6S1GM",
+	"Iy/ZjJu+sAkn2ASTAS3RxcOVAODNUO65ADgsrxrM0huakO/YmUEtiTDOnTAmwu2MMzUuVAyrbauZLGcC",
+	"YCJcqlQcdBhnqS6mSp7HLJ7y/FwUaDIBuctIfIYsNIulKvz7dfomhusRE3mzGHhghdEllApPtJ1j/H3K",
+	"JR+DFlmiF3OeykblEJz+RdSZkdm+2kouZoIXfcr57Rwf3rnT6wFwnkqE3lhwtjRA2MRO0Jf9whqu3WOp",
+	"PABpEYDpF+W6tiUuYD4m8xlct3ki8i7AukJGOxSptQZ1/BHPl8i7CEwfQRaCefcJ1Mn53kvbxitMbYd7",
+	"csGXwIVKU9ETNQtngi13tgAHIZL6NpS/bQMQEi46yeLgHU8vRL+yIyleI6gmWiHa7QRSgDki2o+xM+PL",
+	"TPGki7vuN+a31Txn4SFn5gmzO997Gb7zanWLLHGtT66snBIq4FAl0FmeqhxqL+AD1VOB3+p07FbHkOBc",
+	"G8qT6wjc/KS9G+g6wVMcAa737NCa7sM69w5lB4LoJK/Wslyj/8i+VhLAylGbZZp8VASSni74ssueWqkO",
+	"EaXYnd4dNsrVFO3dSq6qOBhB6G/1fczn2xLzuTvpNQd5rqeD/X27v2/f1H275y3XFsW6PWPZEQ6S6OAq",
+	"4SCDom5iOisQkhGKeJbtELkAAwQq/0oKi5kF5SAXE5WJreEerQmmHu6xKeg15Li7qsNqNCojNjoOMBrB",
+	"BiNPa9YcLc/73suhmk6VPJFSFWiw7RJxIJsLOMDW+t2br9+8v232t81brt3tITG/7fHFV6gRhibZA3u0",
+	"1sM8PA5eOXNvvEanUl2HmzxMJ1nGwrkxP7e9n+lSfqaGVfWUGD6wXphrSY23Xg7SL+HOeXXrJcUztsg1",
+	"rSObvfXhbco4rSW17SitMdutplKdpbKdS9X9MP3Sw0Bt8sYjHT82XYNqMq9ht0/nRSMV7yrJj1KZ6klN",
+	"FWRKuvi7f/L1v/1v/+Mvfv9X//W/fv0Pf/m9lwXX52aUr775B//nX//y97/+D7//ze/9ARSbxw3H4sKn",
+	"Dw97vTtmb9ICKtD/1e/8QfDuX/3OH379Z/8XvbuFXF83+yt34lxmKOsFPl2oXCSedPeC317w2wneQaBh",
+	"opYhIrDfYK5TKTTi2zElferAbgxz5W5WFyK/SMWiMR7qU12LMojB9+N5LiyoT5qXwKjdrxAyWrCp0gW7",
+	"44CvVZYEoQYWE80+d9izD3brgC11kQs+jSm5A8JOPbA3GlpWrSY/EsUTO9nXYDdYp5CGNgUXcZnKcd+G",
+	"I+CXKkuELvoLngaK81H3btTJrfg+4ilEVfa6dzDG/fCoZx5Q5p45PPyge/TKgtvC81IVfSOWLSGcnf76",
+	"wD/TDx74/KW9MgEtjb2HFWFh9h2dZhTbHyLngmngPbjpILYvHCJg+c6ETMxEpaGwwyP/RS4KcwZuR51Z",
+	"rgyVpnLcOb7Ti5yaDhjCGCdxCR3ebvkmnk7UulcjLmUBXuEKqWZTNS0ny7aJ6Wwdz2lrDDTyL8DhH/Is",
+	"G/DhOYSVA8NJ5Tjz8VH3oCAotORg9QWljQHoKyQFQTpalz2zZQ1KyPm3e5gQRcZfqLgqkr8FZisXVYVh",
+	"b7YGQ4oQCRD6dszSAouvghF4IFim1LlIoO0bsfnQ50V8s8tOMMbSrJKmjLDDXtTr9Xy9BWKjEdPKNjtR",
+	"WcJGYgEVHMQUTMySxVk6TYsYEsykkgKN4NYOfWGk9TgIx6bcpAwCE6GbtNBMSKqrUHrUVlCtj421a7h1",
+	"NNgpsJ8AybEmL8itgy/uSoB2LlgQEb8b8oQcIPgWOJRP6Z01+Lh+WFUqAAqATYARx0g0NrePAjB1E7wt",
+	"UlpppGTJHSiVCS7baS58Kj7M1bTT8tkz9VYCaRLhbRPK7FjM/m64lInJl4MZuRO4LvcJhZh14mz7OyKA",
+	"zl1vBn1WebZNguQbBb5O+LIZivySOORv4eEONm/LM17a9v1Rv+xRD5fz0qDW61J8mnIbziChobk0F4pO",
+	"RtEhqABO4LYJX7Yrx4XS0rkQM5sKoOdZYSS00Tw3V/Zz6TvH7qBRjhndIELZRytLds9WphSaJNJUM2vj",
+	"c7mRHlKLL7HGv9CQ7/DOOycI8f7OO+zGT06fPL55zGL4AuSyiVqwqdHkrfwbyB5zmRbHzBfXcs/ar6KS",
+	"COXLg9k6U1AN7FHxXFq4b1v2DJES/OOoIwCaAejHqRlHIXThCzCUUAGCqmpYXwwU/0IptDcgaAGFT7jN",
+	"sKsxSjNhFsMwwZvHsM+lcnClumi1E4wQnv1vf3z6t81qmVW9R6n6Y8yV0LHdmXQ4wex8KgAH0jqhWwTF",
+	"4Gyng2X4Z9j797WDPKDyYUaNGedqLpMI7EGwM/mFBUiorAI62Vmcz6V02RvPZY1NpXJkb70sf9FPk1c0",
+	"PUMRI06V4Ci95qwEGp1Km/7SH6psPpVxxESmhZ0DCLb4i82xm+s5zyCtht2IAwE8jlg81eMU0BJsoAJ+",
+	"GqRf4h+5KOa5hIefS8bib/6f3/vmd//jr//if//6n/yZ+f3X//Lf/+ovf+k/f/N//+43/+k/44dut3uz",
+	"yz6bpIVgesaHgnFYXMaD+RBCBGb9mfNtSMcXhLM7ZM+QIS4Ev4DqejNQ1SZCFExPVF5AQbgbh93b7z/8",
+	"wWHvZgTV7ObSPGX4adz1+Ur2zPllRK6E34ICaonJKp6445UXDBeCx48ZZ+AeoAQrKqLUh+90zKaCS6gJ",
+	"6H6KbHnC2Jpu7LNGd12KwmovhhIVcSQ6Q5aokxRRX3iepxeiy+5zo/8Af5aKJeloJHIBurWhI2zfDAIX",
+	"MSirBx9KGVGxVe1jS1zIzb+vWTxUcpSOLe09ePjxo58+exDhHw+fPXwA7Dv+5vf+4Ot/+C+JmZ/cv//w",
+	"6dmDiD18/OzJp2cPgaA+ffzR4yefPabH//m/+/W//Le4SScr5RQ9f5vPAB9Esoma5zZITOWUsV5h2jYS",
+	"zPAMOLtGr0ay6rInsq59rChohgdgLNNUzgvkqLZ6I86IjAy0OKYDJDgpeN63j9LsS5tx7EnH3p54J31R",
+	"0NCXaCNIkcveOToiWGLzq72zbL/zYp6LCEPKaTGKoCJQCuVUCp4RP3BlLs2piiyTwNGX1GcN+DQBRTyX",
+	"CdRUhC4QYQZT4F04u4ciOPHmZuTW4YFigF5jbvt7cASmpkELfA9MoMQgsRw0YNngHj+XFtygm6lxP+FL",
+	"vSY7riy6vlEw+5o0/YZyaVEH9gxNta1NsuWper9f1JnOsyI1nPaWuaYPrGl9/djMzoHeQoQKFbN8xTfi",
+	"hJ3jzl//h1/+9X/+f7/5419+87/9p+Y57TiND1U+vfIQRfLsZqLi1V0NWqwNUDw66x0e9+5aJwQ9MzAr",
+	"+HMOuXt1hfUcA4DeCTupPxG5AB+C/aLAb45sqB94JYJlx3Y6x3dspB99o+ExopuXHTU33xwefvABBvrR",
+	"zxOR0vfvv4o6/nLsHBs6G/E0g2Lj1pmSib5VsytkYGXmpqU5+hlowmhCM/29Zz9qF3NYYpUwvhXZqHP8",
+	"ftTJ1YLGvObEaDXPAfIC9jUIg3QefDPftPCFq0AbrXGBvAqWcVfi6F0hcfRWiKO3iTh6rYgDZkPEcfsS",
+	"xGG/WEMRdj0cRfR2JIf3LDn02tACzvhSxLAz+13vF6to6PsMxn3kgpFZUEay1c+drqwJ6AVlQJDaFlZy",
+	"1WUvYBvTz4qZF9xVwHqcf/zO3VcbLb51ymyjFfhHorikMFZ+nUB591LAXgrYSwF7KeA7IwXso6avrzpI",
+	"ef3RWFMyw+7sU9np7rxV4QC1gTdPRmhZP09lEgXGHgpWscEzaPOr2FKs+dqHbfA1kSTBmw+CgV3+2l7v",
+	"eV0DhEs/tUSJd2P+yLz2LfO8tgWftIbJpsy824ahwrocVy6IIPXRvHZ41Ds86PV6vcP3zIYD83etd4Ch",
+	"WiZecH2Ogerwl30b0S/78N/DPh8MEzHq+BsDISU3j/hOMOLqndU05qNDP+ZDO9jD91sN9Wh1qJ2j14GI",
+	"6Qluq0Ky/mg5ZxRgPZkP6PIqHGb2aJ9//4awNp1dHB3OuDE8dCiCk8HcIB9/dPrJKXMU/YYukC5VMG+E",
+	"JDYSFDigdnJahl3Fq1fIQ0DD/Q5eIq+1fHx4/+8P+bWHWO94xiOqMX/FZ/1C5AdfqukgFQcuCaAhJAfc",
+	"s/mFyLFAHJyAwZKlhRbZyEXkDAXj5NA00mGqg1JwqWaaj6AUyZBnGTjp5BLcdKuH+xmO7gxG9RqkH38H",
+	"P7PVR9gRw7VAsONuB/VC9LJD3Ern+Ohy1zf1tUln87KzGwCOaR/ctvMBpKWHoCVEykdndCa4Fiznkqn5",
+	"NqkOjWlZuZpvSth/ho+0CVDF1tydQ+lIDddOkKzUPp+zOegduwZg3dcaIvvWxaqahdkqRBX3e3/dXnMo",
+	"Kyx7cwQr7spO4NvYNstEAXGqGIVKgVc+3fL7ZVRuCC5bzrAYlxQYC5kvPVJ1TN8AnnRaMOBYGqGun0v6",
+	"EeNzECObhkGQ9mohu+wT2yE85h6hpsaKgLKxIEhi0zchDOhkquTYlQ2hX1z+kw0DHYOlWRcs1iovEJR6",
+	"rkXSZQ/5cIJhNgAcLNLxpGBJagSbxEZH6vnUhiPhA2ZlnkvswwWNQVojjOkznkIY7//P3t8/OXKcd4L4",
+	"v5KB735DJF2NAfplOIMOxV1zZkiOOJwZTzdFSmouKoFKAMUuZEKVVY2BJiaC2rV9tFd7lHa9Z58tn+wN",
+	"K06357O8jj1JIcv2H2POUPrJ/8JFPs+TWVlAAQ2gXzgcIcIWpwFUVVa+PK+f5/O4eewpaPQGvFx5mgpp",
+	"19k2NKEXjjXjEeBQiSWMqbToWFUyxYbqVPjIJrRzjiUCMguEbSxdDSyCvrDZ1RDpvOehg8xovmDmbDmx",
+	"e+1MxuopQilHHj6vfPRpUMvGoCHS6Gw+7GJ/m/m5fyaB1dzAO+4dY4+tEDc3K/EiEE7PTMIyJGWLJwr2",
+	"PNyxuTBdkWZezsYSeK1GzOVP/vmMYVyP5TprwgtuMAwbDINjYaYtsZw+P8Nav/bEHqCF5Mszygg0BynU",
+	"VAx5LM3XeM9WGe0MpSN09AnW7L73BLT9qlJJs4NeJtIxTyMNRgbaA8qxNzidr1xdShqxVPSM6ge3Gyoa",
+	"SAvO44W2GmvDy/Sl4WVa5yjMJ4RetAE22vAF04abk3aFufwVjtma9MiwDS6SHHllSmN0n6oJjfdRs4xj",
+	"aDvsSioK5xBJZ9zT6lDtGc7jQS4EzaWxINvT6f3GfrSzqu/wxZMZb2Tly+k5bIjeXnSG34vxNjx6rzU7",
+	"WApHuObkfxFspIi95FUZtXuxzg7p+ctkHuxzCiYeOvtzMgD2y+WOMI7kEC+al4FwQwBHKXTSKTQ+T2ge",
+	"HDIjZHksKSOZiceZ7VNc+F6JyMybsgPjBH0TE5hSZWwIPcJdAWV3wFPezagGmzM9Et2YJ1BZG8t+HTg2",
+	"SWbXbA+1qrn49grTwNPu4Eg8zr6cqRBcxlVyIfYIbDKZ58ptuOj8Ohw8Z2Y3RipJYtk39iGLNUtFP9YZ",
+	"pKF5nqkhz+IuT5JJgK0zSlGKogOmeeNTnsDpwuoPggS48zfgo5GQ1vB0jB3fzkUu6vah7VxCmXqbXglo",
+	"MFSvB2H5uOdAqaORxqJmb7TZQAy1SE6Frs8Jzx/arOYXGZ/vErrAM1I7POGyK2qtJjYDJzDjIMtGW3po",
+	"5Gyixm09jsFFaJqfmA/GPJVAx9iEqywpZEGaNr8c2HKjmA2gY37t0Gi+AY9h96G0K/fexOVtDzUQRpoB",
+	"uBKfkUixZfgeFBfTMIxYhhsh4YhgeiCS3tzMwtPVdMkVR/apyF2bj/e2gxo/Famxsu2DYF52YWHcWiL0",
+	"1bLAtmq4kMh1UGs9gbaiUufG+rS/XcK+r1iJWFtmUGTLjnUbD6n9gLYTH43MThJci+l+H9WLGcBfA5Wn",
+	"rp2ISNsI+Cl9omQ2cIBXf6vS3f29ih+dtUkASetk4sIZUbKdy24ieFpr1ZCuFHaA63KvhZAL70Cg4fYo",
+	"jYuFsx/q+DveZ7NbFz7NFt/f76ZS7VuRV9ROuZnaRh0KrOYeUiq6aUOpXmu7sdNczjvLNRKPwwI3dxtB",
+	"DRe3uR3U7LI2ghqtp7nv04vr0mIP7nKOHAFQNjmgjWPmckAOlLQK9+Bcv+zaE3ecF+aBDqyt46AY4lSk",
+	"UCbLuCOW6XJpjJwi4bJvTBzARhC3U6aAAckoqpDFUmeCz83KOEPlJUzLrHxqXtY8jr+t5qbxVt3t8xM9",
+	"C/fUxjraWEcb6+hLaR1tcoJXlxNczQJZMyuIW+Fi04IHDhjpIjVEzunY1hKuM9ZNeDysswOJ2qio58DL",
+	"NVFbghBfOdlICu9Kso2etru0dKNO1Fik8wMle6CA/I6qQS2XoE2mGkBVaBjQFyvHRa40a7nR+xu9v9H7",
+	"m6jIJr/9ZctvX14k5ZqT9E/OZfZU56qGaLPwtCBXtk3MUmO90Pt1s/gUmJQ9a6XlLB3pxCraI2BqSIXE",
+	"sdBuJ860vYzxJFFjXVhQRPGr8iQCamT/GUyKPs/iU8s/u71dkYmCu7xBs/SFpqK6Kk1F1zY7L2o5YIS1",
+	"1tY2kCUNeXpi9KSu4nYnXqsRy0eV96CElrtLLE9V3BWs2djdXiXrQ/OFk3dV9o2Xlts2agHotvAwBNNv",
+	"uJSVgkxTaGvEkW8InGkazJnBc+meeyLqi/SOzNLJWQoogZ8yAWVFG/WzUT/rqJ8jkBNYwgCSpyQ7gY7y",
+	"EhUTbuF10FgOwqCFIBCWBp71Ur0nOMyuQ0Y1JAtP3MpS/4VDAuF7LIsC8oRHvKmM/kLYhmz4xjtkX3E2",
+	"znlwRXN7/axr+y11lkcc+rJeipH5YCQkVlxFwlLjxl3sFoJeeZdLhzuCVgqFMRkQLYq0jR9YJqRt+lBn",
+	"D7BTYKxt/xdMJQ7UWJNgiQSYmubZrpeEGgk59RxbwSyg9S7VQuPo7MhsA6CB8vtSeHgpukWitMAiblxb",
+	"83w/NZV5ZDBpfIq/FUmv6LEwI+oe8jh9SJDJc1Uyg0Qq9Id7ne5AwajN2A7vvlsLnOUJ+x/COLPX4ufm",
+	"AuxI7F1W0/GwbaniVqkzfog78arxSFGUwjEEjJhuXbsGZ7BOV13TQ93nmbg2VJ04EddOmxBjM7epNRvb",
+	"N3du7L6+d73ZAIzrKE6FrrJbm9Zu/Xa6/IOOZekB5zNQ3eSeER0xb7YxSjdG6VoqEhI7KFZcruHw3cO3",
+	"eAZZDNYRXTUUU7Q45zVPjTjVC9n06Dde/8iMd7jlzUhzYpf1uDR0hv1zioZXY5U6PcSx4ZtrpRM0Go15",
+	"dQM4ukulIR2A7jW32DLCKdZtnsSnwgbnUwVK4Fs1PoqN7Ep4PMQ8gVaJMNNdil9f32o2t7Z3p+LX5jWQ",
+	"y/Pdr917Y+e9b+598+jgm7+7/fb27Z2je2+/9frbu99AGufUd93tzRo3KuqaaqfN+m69gYbKueK+ZnRn",
+	"Yem9jbDB0J8XQw/TGLDOhMHm8w8xYNH16rR67soFTQoO7W8uww6gUT6paaE1MmkmgpJRutbavQGE5vjV",
+	"kD+GtJWutZrXbzwNatT2Cm7UyzDFpaF0TwDbpj2MPSEi+u71oHYixIj+Ahx6315mnjXiaRYDpec4jrKB",
+	"626bmWWBvn21Vg2sAteoE14NyH26EKO+/43a4izPmMdZu5vGUJdQ5Oyum4mB78RQpH1zu+LL5g33LQXW",
+	"iu92ALYOdQjgUKSxSuNsAvMFVxS/vI7BzOpaBTtd5KfoOIEUGMysN0qzNYfaW/q2EcjtgnwHl7j0pVRZ",
+	"UcZZ8X2pzBO/917D3fiG93H5lnveN+WbNVGiRXkiojaQU5VmzmsTMP0azevTX5afOfv91JOv41y2qZmA",
+	"bRp9LqmLZ/FsmUtndiN0zwWYSRI3lQXfVwzObFesI4GD2iivMJgOSw9ZBRBDvQ9hQExJpF+z/i6ZTtC4",
+	"kTY9EZ8VF5+IUQaVUXCtzAojMtciRR/cSDNrrgmmkgiLEMUYe2hWONB5WW2s60Ib0+aUz2R4lpF11xuN",
+	"1eAnONyrzdBs9N9G/23032Xrvxc1qrKJeZwPB6ILFbOcIl4Q0MDLrj3p8kz0VTp5uoxLdIt+fDn0Uxvh",
+	"sqpwOZdssYu5sa2vrL+As62Jb9gevguztVfKrdkNcJ8PBebX8orj75m2peO/tokLZkYZqL3IANlpTFm1",
+	"PIrAYuPJw9QMNYuFM2WG/LH/IUCZh7EsfRbYVhyq85HoXiHZ7Ea+fQnk28Z2erltp2nRewG2VMazWGdx",
+	"d35+6BbCYFUPQw66aDSYKNmnjheZUifA2WKGp0UK1Tgpkbjgnz2VYu8/QjohfboUSeDgDLa+GajsVcpU",
+	"nnXVUNSPJcJu+3kqEJArHvNu5vd5CVg+sty2UFwEg62zAzZSscxYR5jRavsTc4klt8fXajEO74LqLNZM",
+	"551hnGUiOpYEXrCNPWECsCTbiHvk00essHcZUxJmI+ITnDL4stsVIsIvoZeheJwBG/0WexfjCK4HIkzY",
+	"trlcBwxCCfDJzR36yPwvTuqpSOvsEWJuhnzCOsI8y7zvPv6K2zxcg00EB05+73mwmub2PPWYg987ulVn",
+	"t+Fq/+MSnU4RV6i7GEJYZ2EvVcMQbhxmCnn8x3EkpIjM/PfyJGE6EyMcx4G0+BTgxnJDBe4dWDzdQigR",
+	"7LcUY2FYHN8TY6iOhw0GaOoQ6mjMIIYqFW38KsQe1GbPDs2GMQNKRC8zGwzG8FCkXSGzOKH5D2WeJCGL",
+	"e0wq3BVjrtlQcJ2nIsLlLCrI7Jg5M3puYA4DG8T9AbY+qET5AZwl8zY1TC3P7A/q7NCdTNYR/VgWoT5K",
+	"DxYUAVmpG1JVw4BHgkfFDc8iaTOHDZ4JnNO06DDvJZ4yD8DRKJVHzdKWmQ1RmzZUfF1odBKkRCOeiS2z",
+	"mWrBTNexoGqgwiyFN8R9JtXYrBy0QHXLPGdgWbmtzPrDSITsZwPcp7Bp55LZiVHpkZHo8Twxz4RCoKAm",
+	"ZD40MpuqgQL7ecQnRriXR2OEvblg65Sn5gkg7Q8zMXrXXm3+eBvvYP5529yl4h0OZsQ0TqoW+yWZ3sOg",
+	"dTYwW2PZWe5MSq9s37BoOWRL9Gw8b5pbNKiRKlhyBt6Y3HL3fmNyy939jYkr1XxjQv1MjvABb0we2EfM",
+	"Iw1EVTfVMKnObvEkIfBE6YCz3cYOTCe3Ba4Sou+X31+JUHRmwQqOxfBETMI6u5sxKUSkWdgxf2JVbfF4",
+	"KqyFH5ffaJhroByxlPPzXuVElFd7yB/fg8NRuDTubyg5NtZSrVX7t9/6t8fHeaPRaHz42r9Z9tiB3LXy",
+	"X7FUZHkqZxrLwK9QzTvYadXQQXdUn85t6Pb9OB6arWvfg/5yY41lJvoiXarR4upOGAhRK3abWzuNo+Z1",
+	"j4u3UHfUWRz/+a0nsCK2+BUVKjbnzebfrctlVySJEdXbhIiBJvjbO2ZA2I0Iu+I3mkEtylHXtEd7jVqr",
+	"Ub+xu+1/eHOv1tqpN3Z3Sh/erLVu1K/fxK7sgtrkCzTo2/aznSa56/lUn3gontwztjKZW7YZvDOxoAt8",
+	"I6jl0h/vNiUmaKTN5uv2AzPKZr35+q774GattVvf3btuVhOqPTGRsJkab2rM3IBOc8mnhSWzU7hPt+PO",
+	"mWlwps0h7PolUE6x0EuIiU31wBV2UeQRG6NJOxqBrxBLtETQEkInCHpt8ckK7RQXlQ5U+MOp4MOFWEly",
+	"VvoKCCdYbtwGxNODHcC6FuMOurarpI617z+zV0Josgt/beEDw1db6ASG6lSkp7EYh61p96Ci07H7sfH3",
+	"vnb44H5gfBFXFADlp4gx2J7pLwaEphahAI/uTAQ9lRAJQkZEDA2DNO+D0FBj8oVPjmvIknFcax3X9CDP",
+	"IjWWx7WnYTD9JS6G+apg54A0uXkE9k/LBuJYMpbaxm0O1GDHCKSsU/c17w93RT88pHcM8X1GsezTC3WV",
+	"lFh8ysYqPdH76L6PzQQZ48wYs9Adx7h58JWx25p7BRBj+tWpQ9wxbaTQDa/4oscTLeCVzZthYCLDyhdc",
+	"1C7U9RKTm9mm4DB6/XB5ohWuAqc1IMJq82ORsoyfCHT0sX5Csh23zmh4FmEQut6Vl50IMULGOFoKY14c",
+	"SwAgg20fJVAdAmvge+bbDboXRYIKC3HAkx4unYMJZ/7LJGqsA9uYOBWMs2/nPM2gH+2xDN89+KB968H9",
+	"+3duHd19cP8QpxSgw+iCQMk01TrfZCFF8euZUu1h3h2EdXagTxYfE3MiqvzjQ3ihB/S7s/zjQ5pi3HWu",
+	"y/2cY7PPGvhRbONFmashh9WZ2/gUY9dTtjTanDeu75Zs0MZaNuiMHCoZoTX4psXs9B1LcwBa7MlxjWdw",
+	"/qpKj49rwbHnzhxTTfFxDbyn41rryXFtJGQUy35bivGxMTyePoU1WbHfOIrTTWbv3Jk9F1jt81jimTb/",
+	"gngu7uktkIk04edQveZm0RaUtlt0/ZKK2eyerY9UZ36c+muqMxU8pSCo+W9I8Ku6hVCFU8FMDSHC6hqF",
+	"I65PzN1f5FLaZUshOFEwWNdhyU4v9jclVoIIrPydvcJPaQS1XpxkWPk822fmqflaxnow/2lN87SPVAdK",
+	"KfYKKgKi7jmJRyPyvBx7j70lVFdAVQoME68Av63W2nndzCtQGnVxni1X0jncDtoXq/QogB28kVjnKq4w",
+	"czi3injJ5upzK4mrqWD0CcvGcVf4/C9kf9h+ydhhmexN8hHKWQfKlMENzBlhWiSiC3QwY9spBE1RKqDG",
+	"p1EhKT3uWKZiJHhWuhF5sNz2eQ7xdnhojfH4kerU2d1e1cNtcBLrUamZsgz814gryfGOZWhuCw9sk5Ee",
+	"Otwx3c6IXpGmKq37A5t+T2v2fqQ6aJ8b1w/pGron/dS4vAHTaijYIJcRtF+AueSQc3F4Z+uSoZXFWSqg",
+	"2gr9MI9S0C4Ez2YnRETgFRzLzI6Ha8uI5dq5wIzpAL1TaxcrYCk8oHQRmMBGRInC5OauvzRKYUheglUb",
+	"a0airQW8DyEGmYyACY8lJNJIXsNHsDHwMqlYLiNFqabptS3q73ZvBHuvX8dXB8WOiTCzOTo86w5gG6dq",
+	"rH1qRHSdcgkx/rBr/PIotFa/mRzHPFSU+jUacEBZmstj6Raozt4fxImgy9JcgvPgwuLF3oJmpm56IvtG",
+	"8xkazR7kCbDvtdMcUlbh/J7ZJLK/aCqk6Z4cFVp5kR4FCwGTRu++02o0Gk3UOx+pzlm3pWfvvL76Ezxe",
+	"oBI5kzkhxvVfhWKJ1uGyKtnnTHMVsomjQQHOujc91ZZBxRyvcE938cUbYY2lbbDqlS2ZZWg5VRhhc9bd",
+	"s8t8VkU6jWeYZXMmetWd9DDh8qywL+kkY/iTGCRlZWRSjNAaT9xv+kFsQFgAwgJdzFTK6LhCqZlLBnPS",
+	"UecxQgvyV4dY3N17usALvvYEj+dC5Huh7C6hFuqiJdh2Y203cq68mnIamysLp4twD8+SSkYnbPJMV8yt",
+	"biS+hTH2eIowltVP8Mqw9a+pzt2oinhq9mRfMxtzddIp+4R5vuzRrANkJsOY/5a1HcpXXdrFTFNcOFDO",
+	"/TG+jrmy6FQDuRyyxc+w2KXKCmu9IhyvRhvhtRFem/4/55V25iShuFtDuFULqSUg4wvoLR3wtetg5T7u",
+	"dd9SWxKmri+yqV8b22sB8aXZtyWk68XDsOCct0GGQo22l82ynza3i4+BD99+sRPURqkyE22+og/3CvJ5",
+	"e31je/eiIDErekUOdQHBq02sen23AQJnOKedCU3nJcFW3MHM9VYse2quV2CPR67vmp9d+PGYyZU/+6ff",
+	"f/bXv/f59/+gZvVXGy9ykYK2bSV75/7tu/ffqs0CPfEGn/3i/5m+R3PmHo8e3LpzeFh9m+effP/ZH/1o",
+	"+h7b0/c4fO+WuUflOP77r//Hj6dvsDN9gzcP7t67cxtMsHMeYFylsw5wT+Upbq9zpJZeVi5amJxIdfOh",
+	"kBnatmaelj+HiKIkZDocGOizNHsExXCUcOzpOEcpzjTch94BgikpyBqPMyjgybWosweYrgmdsgvxN/QD",
+	"c1VgLoC7IUvqnPQ1jawif11ZEkE/n8aiezjuvfPBuCvRLl0BDK6Vz7u+e/HPQ1t6aXOYJgVP5XzgvZ1q",
+	"61wVdQJ23SzqFAAKvi3DYtlN8gjy2BdcIvBlY/y2s71KZt1N/cZkOafUtBM5N8deTPViiVm0pKvOqrtH",
+	"uZpLHkUep2iIhxTa8qOonNdr326YLzav18uTZCo3RGcbvKouli8lXPZzNAq+MzADztOR0ubPz//3f3j2",
+	"j//l+Z/87NmnP/jNx9/9/M9+7zf/7Xu//ul3P//L78KRFwCqT1QfIg/Y0qr2+V//8rN/+g/Pfv9vnn36",
+	"i5oXI4hS3oNFs+LcvUjt+b/7iX/v53/60yfGlHn6r7/63ud//JPnn/z8iRE5T/2LSQbhCP1R+dqCxrYF",
+	"dlFQy1IudUK6Fcq+aq3a2yJJFMMHBGxitDPwj8ea4SAo9xNbE9NN5oW+SHHNT/7q+V/880oJJ7rVFbNw",
+	"+3vpw+VbwDSR7hZOjy27nNmBCe+KgUqQV+tbNVo/mKoPz7FBgREB1XEqeELllGfsWxpqcLnrfSkbd7kO",
+	"cBfVzK3Yh8u1c3MG6iatuUlrujb3WaE5l1Tv86ODdN21J5SXnNfk/l3byQYbRYhUsBTKckn3I0jL2gZQ",
+	"qJANRJyyTDzOsBSDDhECfqkJPl4bZy12qmL/3WwD/IBlCsgROokw/0yUOmH5CKuObOXHvC75nonxEvbJ",
+	"f1nb3q+/vYOlvHguPSd+2offB4AfBrRjzUL7ZMh+9czch+AGxhWb7i2RnbHjNtbExpp4UayJjVS7OujC",
+	"6iKtwiFf0Um+uO7w+yz0DwSxBHkxzlSAAEGMFd0zFWAlAMg5dAIoZEIC0zHUBMca/12yHbgugggAwwYT",
+	"IbTXw7Ppyijc900GG5EA3DZKePMikB6LM30sEdvtGFDsXersoHiki9eau/SUg3+PUgEFVUZnzMdJOHUx",
+	"TpXst+mm+xZQ34N5D48lsJ74RZdD6L3imz8sFaexGIMthe23jCmlA5bLRGgoTcTOM5pxBpGD1hljimUb",
+	"7xnW2cGxNBaXJxWWeSu8JETkOkHBw2kxHQYstArG/Lu8d1TKQqMAQmiOa8YONOfUs59V2JnmUIyM/Jq2",
+	"KisQ49jbv6SF1+4uNhql6lRUd/h3OsrJ8m2Qvbijyh3/C+WL1cUQaRirNDorVOJUltNxqHz+9Vff++yX",
+	"f/zskz/4zX/60bM/+P3nP/zD5//lk3la6wx95emi1cMpD0G6bIIpG/NnE0zZdIL7LWH2DMiE8SyYS4zJ",
+	"XBuhyl4dVLoQUfq+rdijdiZgGFF1tdP27D7V/MWuvgLLG4k4z3w8EN0TATyZkBx1dKD2XpNRVfcSfKfz",
+	"qmnzz2lRXqKga9VKnL9kQ+tCwdSa2zu7e9eLhO2zX/3lZ7/4w9oaqhBf6aoTDAOe8i7uiO3toLhZ7V8+",
+	"/r6vYP7l4x/M6g58eac76N1XVo8eh9XFC3c3r4tlvH3SyyXaN5J6bWIqaE/s+Ybg02g4S9hTSV+4pM4E",
+	"StoLFNOHEAXQnlxFZ9g8KrS8UQEEw6FRtC++v2L8aGuBot8MYn6fKZlMGGfn8P/YI5UD2gCLoPDmcV/y",
+	"zLE9O/Zh1DBTesEGZMsslp0JI/JGj5zrK9oyXrr+3mGA74BdTXGtHUiZnrQPQd3cNnb0n1qBQBY6+8Lx",
+	"CPNqPy9IpQU16GHrmljXmjs3Gg34n8bqctnM2BUru14sedK+GBVnva1GABxH2AQW/mWcluZ2o9luNN9+",
+	"62vbX999v/GNG797/Zvv7Ly7d//1hzcfNY/Oy3woZHSWPkOKSEAib9yVjRJcr45ESMyo6syJ33LO9hLd",
+	"FpvsnQuthS6JlhYdGdEFRjiLsLRTTQMeeaSNUjyGOCw6I1k8FEksBdb12he1AdYp6vUYk8alaViMwP26",
+	"fZGXgEhq7Yq5aY+gOoR1voDV2jEnz+W4BL6o8jZYBd3qjsAm3Xb1NQQObAJSwe7MdeGx65YOV9cN57rc",
+	"239W+Lynsb/+Cytxljs85jVWOTE4MRss+Ll2P0zi3I2OU3zWJidntAq2bdb0fP3YhCxnvvhohPa3Huq2",
+	"+aPRaMLe1xqzZDW+lSjZ33KfBLVUJci3CvU95qXI20Efp0kTAzl0/1lL3dSm3r3b6onOxLDNVwEdm5m6",
+	"YheJJ8ZBcnkyIjOaM8ElX9M2TVgysabbNnnunlJekkyN2rbnGwQGl8kMVazjxUUUcTmWSxWZgWwwtxs3",
+	"qsDc5rrEFrSEGK1W+9ee2E2+kAbISdmNgHjBBcTGrr86GN3qh3BVE/o9u8EuDDxXZweSieEom7AQz1nI",
+	"ctmJqUOAkLiZMJaB11CPANHrCWyYCN0hIIQRa0fNLzF6EUuWjZVrIaCkYzqFTgQ9lTLod2MRVTzObDyd",
+	"Dg61j6Jng0wBTtZkYjs/ACmIzuIkoUgNz6yD5VOPxtmCHIJFeAEnQgV/ECK3zm1dzkFgFcLIkjEUluAc",
+	"8xDhbVNG4orm35UCpDay/bfG+NsE3V90jJBFBqnUwoUuxYa8diImi0NJ75gfXGKM5x0xOSvEYw7XwcO7",
+	"DMa6MZquPhhqJx+DoWbzlONDgSvfx+4a3VRkuFpXaGxVAiCoNWasLa89wBz0QI0xuXMiJvP4Bd6BnpZr",
+	"Z+KtKkpVlCP34NLK5h0xuWoc2PJgaGwsCUvYtjcNqt/2HPr2vhjDLCyncc2YNgp3o3DXUriwhxiXVspd",
+	"hoY9szz6CGUR05kaaeiHEcv+ZbhucyqdrbDbFDl/OYqc19yt62vYYOVcJbQYEfMBHJCj9Px8lQgWYu4k",
+	"hIYo2AwGbuKCJROWjxLFIxEF1BBRF0hBLO1yPbrfoGvP2R+saOAXQ5+/argHPeysNoJgj9iXKvp0O2ay",
+	"C6Atg5H4nGVfPpwJTBBEHV4PalQisLB5mP1NqsbApGpuWwWF7CrZi43y92iYi88KQuUCgPLk2f/5n599",
+	"/z8+/ddffQ+xKJ/96k+f//u/fPbJLz77hz96/ic/fvbJ3z3/4Y9skxWYi06izGCwVXTROLrcKdr8leMM",
+	"iVprt0QlHZM8at30mWPhK/8FrVHVmu7q3Ahq9gY39rB9M1x/88be0+VCNJGI8pENpNSCGtB8e3MmHo9E",
+	"N2sjPDg2u9R9HqdCe7+cAp8OeXoiMuSxtvjST7/37D9+97NffPzs07959uf/R83iTLsqyYfA4fmH/+H5",
+	"D3/57NOfm69cVAhvP0WcXVQS3Hy9gQV0APgtfiCpCOHDBXV0aVZ62YKCW/AI+tzbJtsEcuoORVsP1Ahl",
+	"sSPl9uvj7EfGR8EqzouHGsHBXwUuYSX0BjBxLg+ZpnEuZMJO8zJ1+iv2qKM+XlgJDf1yC5g8EDqnaoxO",
+	"exLrrIX/DHtxIsIA+ksbeYJNdx2wXma8S7TbLMx4P6yzt+JTwcRj3s2SCTwGf6yF6+Jmbg8dzTKVFg0E",
+	"NBtg02K/0gtt2hb2UPGL7uEmAfCGm5PvvhnGIP9glJx5xUQu6sCPJV1jm5MVdgWUzEN2BIr4od8ZmAR2",
+	"QDNt59grPglhCL+LZT981XZBw0nHihA1FFjjlilMxsT6WIYgKcJSARwU/3dET6XA7wo6B05s6CryQ55n",
+	"qk3fwcPN6hdt3gC3eOvw62YiPrh3+AEsIfeasL0bvwFDLHq/mbetwzVDPmEdwd47enPrRgD/aV43N3rr",
+	"jeaNxk4DQzjGeBpyHTAthnFXJQCAS1nGO7rUBlGNCwoCQeulgb6Wg/PSUeok8Hoe64EAUveCX2EAMsH8",
+	"BU2waScC6yN0NWc8TfnEvKDqfCS6GbSeINpyuA9nemQuhVsfSz0wbqoUZvWa9Z0bd36n2QhfpZNB685I",
+	"sbbggyjuQ+lJKliidOa2ciYeU+87R0cQS6/js3lvPB2052LJOinvCjDjbBtuwBDyJHcVK6ka0w52qOTO",
+	"xCM/gKoUaCF4LP2CORggzrXqFVN9AC/kDgA9qzdzRGJt33p+gzzYhpdbtjLMkywe8TS71lPpcMuafCWD",
+	"cGWTyxyJWqtmxEa9q09r61kbVWbAajr3TZUOrypSVzKNnWViZVTtAiwI3BNnVpjAQGxn91izjsDuniBU",
+	"N9inTXBtAkl546yT+WHkF21OvaJ5tFLbNLrhtSf2rDydG4M48juhp2Tj1FkodBYPeSZAIZl3zjMRsV6q",
+	"hiDLqWrRRQskxSEI0JFCcSMqCqnGlURvVuZeroDY+M4b3/kl9J3Pr+SW0m6bwPZVA/TIqDDClcQy+lxj",
+	"9N7YOE4SRhihNbzrlePfD3oop6sC255+uYaiavXi/eL+81z8R5iphnZ7pwJcJ2Rtoy5DEhLakaLGtkWT",
+	"PyO5QKfdOrh/6869e3duG6fBxgesC4W178ZX0NZJnW00vl/uRA5XaS8OMGS8z2NZkUiHadmouo2q26i6",
+	"jarbNHRcUzfe8aKOFEHkSWKEb1xwmK/qUT09Q6OhuLsMlfamcaOkGjPlRWR9pRYwnrFwWniERLw64BqL",
+	"92302w8rUuQ1YFKlzIls26A2KPDlIVw7TbMK3eAppgbbAwfnXSAxotvOFIzMXoNErAWRrCi1gDIjy7UA",
+	"avChSgUEAivYZovv4Ykl7nDir62zA0pHxxpagZXpXT0uH0vuOs3KNqulvWD0Rk1v1PRGTW/U9EZNr82X",
+	"4ymlMXd5zwtWz0AHriHrMb/35K3Dr1PaUGLez7L2dCaZYCo1rp85cDaK7yXU2ChV/ZQPNVMjIT2UVtwf",
+	"QF94oo1sYUqsaCdsM11AeW5OPn0ZOH4eqhZTkUCXFWq8cBiUirVsMe6GmFaa1Vx3Ho9UiqHUOzAhZ6sv",
+	"M4JrNG3F6eypdAgStBNLDtir6ZaSlWcydc65cbRJ0AfMqQJInloFsgkmXR1KUo0lJB6ymUUy1tYa5vKl",
+	"R5BGPNfi0gJIkZqNHBXG5rzI0UAkUWCRxpxwxktHke6CtW4MIeR3jDW1YkpFlsYiCuhsZ+nEfGcexjKl",
+	"AvckZvRtagEOFSzAZso2VuvGat1YrRurdWO1rqkrQYpas/WCrVSPe76yvpTIuefgj2Z304yd6SzGWBMr",
+	"gcozFmc+9szFcUA1DdQYEhVVQPtUjUsoe2cVxjK7vluDfuTxMB9CHRwJk1hmoi/S2tNLgcTjR1YfmIPb",
+	"DJbgsUWa2jPVxRSf7+/cuO5T+k4LNjM7Rp2U6No9YXYB0mQdsvaNRX0lvu2A2lh5AGOOnh7mZxUbqzyJ",
+	"CAP7wpnXlL+8DAPbtcKYQhFzzTj7SHUAZ40GzxHXJ19THexLhjMHKG1jfCPcF+tZuZ7KuJrf11kI9h1g",
+	"ksxyDI0FT7Z8KtibB3fv3bkNgCN2wHqxjPVARBSOSHOpKUs7EzcvIfcCCFoYZ8HZpBCthlCGNSQXh9Hr",
+	"7EhIpvPuwLy+tlhZDIenuWTgNBiTbZ8RS0q5K1oI+Kp6auZGRBVcL49wbi7N9od5rrWa20HtI9UBJ2Dv",
+	"QowlpOVeJN/etgtrkXKwtgAeh+Xb2FIvegQQLA9wpIo1hCOApw5X8Urhj2bs+fBShB8A5r3QgaCwAfZo",
+	"zgW+LuJ3oHwTfkFJTIgRGvMTgfFU7AycUSiZ1KlIAeoOQQIkkDKepPbLOCkHmqkqOWHeexMi2IQINiGC",
+	"TYhgo9bWrXIEbCZIamtP9hVT8oKjBSg05mSzXN0qpKhc1dt20Gg0qMrtUNn8lqvf43jNkE8gOs16YixS",
+	"BoXmRslIMjWxAlIqScFwS1V4KszNvDLdsOXCDVCqlgHwQliEaumngO3Ik2QBX8Aj88bLMAZADmOaLqDO",
+	"QjqRIYtlN8mjcktgULVO3tYvkF3gkRp/uQkG8Mumr0Fr8/obeYGQ0i8cdqeU58Sp73LJOoJFMQelCu+S",
+	"J1kplNJ83dcEDU+AW8Xq9RaC6vBLKhl/pMarVI3DMd2EXq62xhwEQOFFuFQ5JvEpIGrE0hcaeOnyJOnw",
+	"7om+9sTZNFB8NQcIqFI2StVpbIwdrC8O7S1C+4Z4o69oKpruhywSvVgKjIFkChSC49EN2MD1W8cbwz+o",
+	"BjiOhMzibBIcS4xaxcYhQ2K4OGNoLmqoBN4Ct6Mr4hHWoMNcRqwzKd38K3oqJk1nMWDiVEhLf2vvw9M0",
+	"NkPx3B96eKbcux5L5gAPMIYRxoTsTZBmF0TPIJb9uhnqe9JMArBEom5zJf9Y3ix6GVM53A/Ihl3ZsJyw",
+	"0pVYj/2R6GYigjsfWX5iV9tPLleXD0UA9cY7DRbxiSWdMpLQikBMOVOBt/cqUzc0Xl+9POOIp7SxRhK0",
+	"PQirUTr69W02UHmq7ZeJUiciwgJoSmzXWfjWnSNWpueiJ+iQSADjzH8J9848ilKhNfX/BwwM1lZTrtt5",
+	"qL0emgzeTQrCIJZwbVcMStllwXeQiixOaZYR0rnXgI6FegqBOkqV6hVZ+GEs88xMfZ5C5AzibHgd1Sfy",
+	"zA2/LzK2u33TVaSnAssws4Ew+wzvVWe33GNLz4TIE5hCtoV+wMRj8y9naNnjegicj0CgBFQGYFw1rwPS",
+	"SFt8kZLJxDwWK9PxOOdoF2mwtqpK1I/4ibhFT1m5Rv0QVuu+OqM6/bVrr5Wsh9qT49pQ9+PouNZix8b7",
+	"3Gs2t5vHtYAdk5rGb27fuXf3649uH9eeVieOFsGJVq0Vp0GeG7RkRY6tVnWCksTfurXbKyv2lauqXw7F",
+	"Lro5hgbAufdaznZFfOoM9omVhXSsuVsnT8PbOEGlhh/lnSTulihlRHoqoi2IBtiDW/OdMkv+crYXZsRt",
+	"4YXxjO0ZP8xe3ypxsjE9NGawzpBOpsw2Q1xth+rifbU6u2XJbIwk41FktJeMSCBHLAdRHpYVhH2HirTD",
+	"oUhEN7M3XVkYHfH+m3GSATn4mT++r7Ly76t8Ny92uDSxqnrRfLblxk2zvoqj4nbzxlm5espoxyOFPZYR",
+	"dtjXeLTNIUSqUkImQutm6BIR+0hpt4JLuTAVguwaZfLmiLNbEAyvGG/JcHQSASxqXeBMzDADx8YK1h1I",
+	"OMYTEE8eNDrW7ESqsdxnItFihmlrKSkZEFeRQhqtoKB+ChqNBgTCqB63qsYnly+D5Prw8rK915vbO7tB",
+	"DShAnE12jtgKzTbM/Fkx8MKJ3AitL4AC2izRGlLrQiWVSLnO0wV8uQeS0W8ADoJIdj4xvvLQJkF5x7j5",
+	"lQHnO/b+M4f/t9yyoIlZxbJwa7U5pFdrWdiJn8u1udo5nIdqMFtCaOgVMSF2R6x0sCimAS+iVz3juYhU",
+	"K1lndzPWV0DFOQsIC8yn5mJkcSfvJU9PISbIWTflerB/LCttDycerj2hf7Xj6GmIBNUDNWY9DiHMmAwS",
+	"TPNDMTAIBnMRBJuO5RYLjaUFjcSQVxBbeiArIj0QOVgsfgXv6dAsRXbJpZhtBJMCTwh58e5XZyFkSUJz",
+	"p2PJWCiGPE5wBDjRLjJJ/TrwTi0odS/LZXD24ozoOJPEG5licVZnBxlLBNfQ5B0ChEJEItpn2jyIJ/BQ",
+	"Mwgwu8wAaP3M5JR8RqTrJz5TaNFGPOBmv9XZ+whZ8EB4DkhRZwcI65tTI4MLQqHCOGMAXTBjeiUciCQK",
+	"7Qoac+7VfaYVGn/GAC2KmRC5B/FVM/Q3cdx2+Y2i0hmftBjHoXil4vFQaFxjHJj9N6ajHH2ryrOuGpKn",
+	"nShtuTRFNx7FgEmjH0Lj/boZP6kpgSVFpTAwot9wqHFS2kjiMTLhuRot1/0uxK906FryuwQn7APvYRqR",
+	"iuZ+Qx4JNh4gwSystdWdKZfFTdtSZW0teApAw9ITiIqT0eLCszpCSBalajQye0IrHIZUsHW7XJI+FhCY",
+	"BbjTgLZMscOOpSWFNZKD4I9WrgBPLrx4kUGIM3AddMVunS2INJOxtpm/EqPnGXY2QnJcEpUQ5SR4aq3a",
+	"d8xrar5CVxzS0xfeGWfFpy825GmX2Yg3KYNNc5oNf+Z6zC/mPDv7YlU7Z7GjUbIkFvUSpq0/x3EY8WxQ",
+	"+A3FLWvTp3P9ypoXIoZwGWJi4z9cMcGgLAQ0AgAAwQXmPNoRF+vSg5GxkKQBCWgTAUNwjOI9lWJhCJDX",
+	"u/wyfMSzLI07kAI2n3dEP5Z6DrEDGKHicVbBmG4JHqhshzhu2StxVrpl+NUwYOHvmP/ZMv/zP4fEYc47",
+	"r+KYJePGiUrVaOCA3XEWOHAFi4dmFlgqhupUAHM5TZBLhdt8zFBwiTZb7ApqYHIKlDc9wIzBWM5Y6WK7",
+	"CHRSwU8gJ29RAea1jAUPLoGlyW8UdOpuMtF6Hymt404i9gE/QNnz7Xm8E78V4dRqvoylEs3OafNi+xuB",
+	"d3W2A2zStZIxHNpMrCsLq3uYVAlIFA3zAWJvoCRyQmTKrD4zxlKvTuTQc/W1J/iPeaEUhKRlvH8sQ/C8",
+	"6Uc4iB64sIT0JB8cUUy2L4QmyBKBxorGESjWqS4OZeErLigTeL0mAMI1zDX6ugELzT2MHMZgSsDCKJb9",
+	"jCcnbfwGQitj0R3wrK1GQsL9KNbyKrjHnQnGsYZKsluDWApNI3slfPbzHz/79OfmAqwmMf9yVQ3mj9/8",
+	"u7/9/G//e/hqnR3ICbOuq31ZowqsPLV4LjVmPIp08aIwBothAwQjUe5BGMFNgtf1viuSxHZe8TvDuPlx",
+	"0XCcIwjTmHkYk3oxwxTAR8K90BeqGBsRStVYB6hgLactBmAs0jJOUa96L2bVFxQ/mn9YnB2O1kwqdJcJ",
+	"C7KmsHhVTPks7GrCvKYmtqfJq+6JMBJsxI8Jwww3K9ZRlqJmHj40sFwsECHB8IKbQPE4pkYoB6VQZ9Fj",
+	"hg6i9ms4oe8Q6Uso4KyKTNwdnktlXnCzEeocYieIuodAVUzt63cfPvvb//r8k5+vnOrDd/yCAhRTY1js",
+	"f5TF6QAMq36+iVNs4hTr2Rq467w+H93ioF9AyIKEzsI+9aX9v8lyLhQPq+Q67dxvLPerTXVaResdpovJ",
+	"eq5qnpfM5EVxwtIWW13Dw2V3o9qXKdy3htLdHKQrj/lRBKp0kowVXHL2LjTyV3FylqFsPSqaKUI8qpJb",
+	"FYllqkJ5tqIl8Loy+oFO66qQD1LJtxoeQKnH1j36LPT7PjYbrtyWGE9djA6wDwOgjsFehCWv44wQGp4f",
+	"R+H6pREc5wiObaoor14UODZYyLx7YgHdIKqow44KXh/b8WBy3pCYLyTEqZALSiweiSxPJcZG8KesIwYx",
+	"EctgaQMLIfodBlBKZQ2CwPEp068yhXX6UEFSZ4cZ9J4t1agXpWpjlZ64OjGsuoj1sYyUFC02HijoKYAl",
+	"fEb+kPeNPr9DJtCAkWjqWB7L116DGJ6MZb/+2msOOe3GD7EZAn3gU/EtZivp1bjlkfrZx2N/V6ydTHGE",
+	"XZVGNBAaAsF07ABYOOZQR+JdhrgcbmNOVCPV4d0TlsssTuCrU0C8UBEnzVQWD4WjqsHHvaWkMM+6Q5OR",
+	"CnYiRlhnqAHVQfWSMqLhQi2KeUrx9XQRoX3hV3DQGeCOwkFsNuqk3hMiapvLIDZn198s+7F01aY8cxGa",
+	"YxnSDOFP230lRdjCWlpM/PiBUz3U1wAGExaIsmGstT0hkDFyZYu0uDAb72mRao8+XCWChXg4QsiveNsc",
+	"DiIG9iY+smwghlokp0LvY3uPELIJulRjFKdFLVGIkKb6ayFuJZ6INDN/9UV2LKHKx+4y/3ZFL12Htx8P",
+	"lO3iaD9suTNSjFpJH6PPQqMAQsIG2SbJQ9eauio69jBPEtwuZ9FBHJSPxr4XdCxJDLMgEvgsi6rGZmN3",
+	"ew4LBCxZST0O+eN7QvazQa3VvGEGlRlZXGvV/u23Gls3P3zSDJo3nv6biqLDoMqqGfLH8TAfetYMkjFU",
+	"jwYKvUqjiUSPA4FCs9EIanQ3yzB0FnigPJxD5M0y0hGYrrFI2zU8gxn0p22nUT1Ic3H1GP0R7vjjaywz",
+	"PiD8KDYX9Fln5jINoxolUMGAiIqqccET/HER7cUZwAXzwCNz6VMY/V28aLsYMjTkhphoNoHt1IO2x2eP",
+	"n1qowtkEC5cnCZTOuzNjZJVK6QsNx04LQTFs85sYMajQfH4ekcmLVFJSMI3YT8zxGY4yIh3xKL/srlmB",
+	"8ap9IoxJA/mILTjSBfFVxYWv15vbO7t717852yBbqizu0avNJUAh7F5B8dXmoxGi+PRQwx+NRtMjOak9",
+	"+/QHv/n4u88/+f6zP/pRbZoxllhOtj12E/yXGXlzu9FsN5pvv/W17a/vvt/4xo3fvf7Nd3be3bv/+sOb",
+	"j5pHtWlyKrhanGZtkm0AbM34cHTmTFimL5yQOvQEmGFYQZF5vjogOFlvirM7auOZKdt0G16sF5k6O08S",
+	"WjXPMaAPVgvFnU3rGMuOmfhrT+gfS1GrYAsXn4/D/NyovtC37aCTGQpnurtNdAuKQgDC2bj3RUhCO3fD",
+	"uMF4tQPidwTQM2JVwLFEyR5QpYGNDNCzCk2wDx+HWuVpV4SFaYcQbEzlsrCYgNCl3AuUE7SZUMgOaZSK",
+	"V8cAWhQARzZHC41METslmUiSeKRjJAG52ytXFhgr3jKjBD51C40Kojv2xeDoQsYZsBZQfe4YNCDaxLYb",
+	"DdvKbe/xY+d7xmXX0zpWx5IxBzLvAFAJwPLkZ21ZYhfEd5ilcy4ZYrQET5OYeHZtVSmtCaETQlAtdtKZ",
+	"t50Cavhqx+g9Vbr9UiJEwZmYArcHiBEwkyYilsQnouBDmclA28z2/xSlk3aay68aewfa+rl5InW57y8G",
+	"7VrjogCsrYPUuZUmt9LZXRz86iEnvM6YD8HKqesZg+kWvIh9NYI64PvMvsoc44emqWT5kIbrKJUILq2l",
+	"swaeH+QSeFFDLrkxW1tPahDkc1/gtIGIQT4XEGVOUkadZrHG+G5G/pptdWAMhkaj0dyC/ztqeNZOL5Z9",
+	"kY7SGBjautcFj3o9vrPT60a9nddrQa0vpFlTlb736B5yuCW8I5JiwDQ9byud3VZjCbOnMy67AkeF9ixP",
+	"MxzHHKvLMbP1YnRyPgQjbqjkwYpvjFfdW32Q4jGqLXzRQZaNWteu+WvSutm4uWOmJFX56B0wEJ88bT1x",
+	"D/jqsXsA0tXAD88YCQAWgJcktex3umI+glqW5rJrjuMB7YZGUDsVqcYdvguKU6rTvLRzCvK9b6ic8DUE",
+	"RhCS6UE8GgEiF4y863u9ZrfR6wlwbsDDN9YY8Zmq2f4FoD2XM9HoPMOpuDDYxmIPweoDsImniQnhl9Nt",
+	"Hr6Fk91qfsjs+rRY1TY7u7GDXb/GWjY4ypFeroHE93zGMc28EcZnmcdUiwb1t7w7KHeB2GBWNpiVVcna",
+	"wRZHFWtNFZtJM/YV4AOhCHIMiPyhZ+OT1bMClgXwo35DnGq7/QCOsPYSeIWZbXNwHhkkIvrgOIBUNZat",
+	"MbqbjYbXpLHO7hdm04kYZXUWJkrrSVHxWDzNNvYgDj7K5dmyTC/j12J8RehigAUYZChzmNQ84cj+bv/y",
+	"4rBUYY1hBSjazFLuKmNpZB0xUTbtga8A9a7GH6CiCKNzuXn1Uao6vJNM7Jt8O1eZ0BWN5XCV7iGd5gXg",
+	"DCEF2tWny8tF82zXDeeC8YRnsaHAJJp97DOaIyLY7HchuyoCovbaW280bzR2oFUQcDcbBSaSBC4uaxzs",
+	"SASXm0UE1QNbEGnQsLeQMY2L62nX1ILa87/4X5/9+Z9XX+wN0t5n5+k5exGVJn+xUqo+o0Vy90XVSxut",
+	"cZ5GSOb/uWMBh1hOoRtA0l9cOw8/RKtRYSQiExXgEQiSuIxB6ToKDLgGGtNcBUcQZoEIADsRE1fWAIzv",
+	"rm0QDh9DODgKDZyeGBSafV6cFWm8WSl7G+5wv/R6S6E2O/F32pTkmF9hupD1Ov4OZjqMwHEZFQgpB3Of",
+	"GEd64QNdlmWmtnU65ePnV1wCy/49nW6ZB2rBuVRzc3bXd+G2LoW3ZJ7Oov4pClRa1H3WmTBKV+AClyJJ",
+	"dQaZH8yvAo0jpE69Dk/1UjaSep288OxgWJxYazXPSQeG91meCYy4R8prsIEMXWEXaViACuGmeqyT61gK",
+	"rZnqfCTKOPfyei12EIJqDBDGPqmJRQBhUoBj6y6XXu8LKGX1n3ZZPKpl0a8FuQxniPx9gAnxqHQVQTaQ",
+	"GoiSwiA3SoCT0p2vPYH6vNQDRo34BPp7Fw3kiZBGV5OfnU/LrKFV5muRxR1Gl+Y+GHApRbJy2UJFqn5q",
+	"FRVm7B3jRNXTLY3Lsk9/T4v07u35b7NiDxJ/Nf0+JGe+3Awc4RYhDkotCrUQWKFXvlYmEzwpUBbe2CGu",
+	"+avTbl/CqhN/pVYpOtnovC+y9KQ0+3OLTpbXc4srT+aR8GFaTIP285/FlMSIF8nAwMZ5gG/M8WRYSr4j",
+	"T1304iRxzBK28Zm1Yq1KP5ZGCBOW87aw7e9iJeuvvea3sSgPqlekXEHfOcwjfBQ64E4IJep28CWthsED",
+	"o5GPpWX/cgXKGAXShD+13RKpa4p/9yLxasbhkrGFyQIAhYBS9CDx6YJj6b8SzcCRgqn10LNAcRxLNkp4",
+	"F2sGSB8YW6VUd2wkZZwV5doZ7xPSFtplYSZcC5m1zPug0ZHmEnr1WftkXD+Wd2C5qVIecJRx5swgnIYD",
+	"uLkzevIRhUEDn5eesJux3nftOIFKIFPUMOSI97VFhppVbmOHDB0SNcKx7CuWqT4wvNnKiCQTqVdY7pU9",
+	"FKmZRKkTM2LgDaSJjYeimNTpd898NEXRAtZOprmWrpwaaYD42XLXWLxqyOXkWNIPCWBs1msk1AgoaCzF",
+	"HXXeDQiVPG3rAX+hjIhP8rXX3uRxkqdC4/nAgwcgvlIPGOif0+Nxoi0/Np3bVHCtZItJZUkfA9DGuczS",
+	"CcA0HR+Cc09TwpXQKSoIcYWMaOMwHfclz/JUMJ5kA5X37T3wxgTjLQ4iePYgbwC6gXaljACu4LWiAYR4",
+	"cCzxew8Fv7u9DRssJHETml02Ssztp4QFzgKdAWRjNK8mLOOEeJzBVu4IwqPH1LLFl1mO+gEoeYj0IbSk",
+	"PKFNGAObQgX+AcXrGYbxFREGgt0B1fdedpjM5dbrQWGLI/yXlgzRVkMeJ0a10KTXWk+eVlTym89UElU+",
+	"oNloNP1nTD3BTrN5iA+/bLTNhe1mzX82gTiPoNkoNI7ZatzYajRZs9HabliQp0rvU1NRDItjGtZ+9ss/",
+	"fv7xj59/8v1n//7Trc9++TfP/8ePn/3Bx0a3WzFrRpWb5+bbtQ9XSHP7i33FWQUQF9g1tsh1kw/TKqaY",
+	"Zhj7zUYuJmebzn7rSQ2FRa1Ve/7HP/vsH3722S9/+eyHP/n1T3/8m4//7Dff/c/P//6vnv/wD5/98O+e",
+	"/cXHJbrJfBvBnd4M4NrP9Ga1qfHzJhFKJ+tdHoml89tl8+YFz29v0tVXZJnDfppYXV1h0a0ZgpqXavDq",
+	"1OalqqkiqkuG+kwgwbcLgaW+CBaz7kApLZCxFxMRuiqeRDaJORjHcqRimSVC61I3uelBMMyklO62T93b",
+	"pIoEhgCkEJGGGBu1UQ7ZK8bxN1bx+FWkHzI3PpaenVxqxgFWCVTFUTwLy4hSgXX7MQJAfVt8qp+H91O0",
+	"0iw2FEJxaGAUVXVE3JNhmz0AZKZiGEMDKErA+4+iF7OM3wDuIcRk2KK5sRTnAB3t5JmF18ZZbHRUCDjM",
+	"0MxZO8L6MHcdUhrbrQgGojFazG91nd3HyYUrY6kzskG2WGiER9Y2RhFUm5nxa3uj642A7e4FbKcRsOYe",
+	"vG6DWWuVqtgsQxPeSId19shNAvl1Iz7d9vBYMnakFNi/DC90VVxe5w3S+fBgGhIxAO6DXUkW4ZDHEuib",
+	"8UZkxNKmg6WqF1Pei2WsBwJYuOAD3pEqHfKkchE8UDI9i16N5tjcwVsUWuPZmbTt9nG/A2ybnwjJwiF/",
+	"3I6o5V5o55YQp+AnwFBYaCxSlWdtvK/7pZlI3yWIwCC271i97uhOlR7svYKbn9aC1za/nLupjAPywHZB",
+	"paLG114DO5pqO6lwReiKsj2IGZh/kDeER4hmBCB6VL0XI68cYBRbFnVO4oQqIu27UDidp7YSFt2D4rV8",
+	"2DZY8/Bjqrv0JZLFXbtr0REgB9A1IHaVomaT+nNW+Qgo0VziKXi7MfdjEyhrUW5Rt81igR6YqRvHWrA4",
+	"A8A6sve5rVLCjYuqjY5qbcFQ3Vy7IZQYR3kG8hiY5OxqmOu8JptT02TWP8Aktnsw5ChKj42LclwOVP00",
+	"Z25JS1ys9r7uhYEU3xd9vsqk9hJCzmt+eYeU+xfomvnSpozgneMnoUHSKl8IeW8nBWqt642g5p/mWuvG",
+	"jRvbJW/KfE1u0a//3997/svvf/5Xf/vrv/3rZR2mYg1LztgROGOtRuN3GjdaAE9yKFj0BcviD4s4p5wv",
+	"MJyKJV1pVrzL6B42DQXRH3+s20fNXcShu7Hi1VLVWjeflvze5eZk6lXP61PC7vxyOpNV/uDrL44/WGEN",
+	"Q2sLsuKM4YwTsXEQNw4iEIcgB591y8ouIho6rgAM85uR0BftNdrzMs9rvOVRv1YkZ+dUhxuLv0ibhn5D",
+	"6WnAUVC0x4mlfd0QexuLqI3jEzr00UyB31XGA0L4fYWMxq8zTDezpvlk1zmuWKU49rsB7VPRYlX7H6J2",
+	"kmC9pSJLY1HcukG2RSkBgOwnynPX4lmAlmVnCajHpPK9tPFA4TthQL4I8k+jOyw37/rAvjsymg4rr296",
+	"OJBiRejWbEmjxT70o7fbhczeAR3d8xk9OhOgKTZbZoUblgr2KbPvPWQtHXBHRleN7LZItr0rRrJZfv+K",
+	"rP4GH/2y4aOJ0wePRyWO9ALxc3PV0JMzuCrvTxFfrOhbXR1qZhUrcQOUuWJqybL6tWBEm8iZgqKcCzrj",
+	"73QtNNbVzq8FuGMtCPptEXlWJ7HANnkQbQKDAmgeQoAC0O/dwTUmASSlJxD2INQJU9InT6PoM1SuFf2w",
+	"Y8mysY3GQ7sG7DIxrxLgkF7rDAKsO9TzsWqkcwB3xUtW8zWRY1hdL39BSvgc+va2kgudxcO4L40/mJvt",
+	"MhA8gol7YkTx1i1Y8NkNcpvKN4pNUUUdUFBYXqFkedkUYtyXtDb2+NsDvPjgGzegCjpnzly01Zlg/wKt",
+	"EjBA5rSMxmpSR6wFbeqRlCMVkZBZzBMdsEwpWwNkPKU4FdrGPWWeJLMn9i2RFcf14mvjiV4KIzBVxncx",
+	"SJ+04UaJtMGNGKa1L7IHpyKF6luYrSOuT2oBVGtB5RSWDwJ2lwq6jEQhCZLCqWqrXhsGcD77mWbuzNJC",
+	"WLT1dfrLdo6w1bmfQy6RNl/GoZrPrTQWHQArF5hy23Ho0BKiolillAYOznVFy437n0FgktJ/zG1XpMaB",
+	"OxRnFLLBRINZZwcP77oyPUC9GRkTyzp7H/idR1zrsUojjVg31MhQ9edVYKAYcLDSSFGq+KgYegm+B22M",
+	"cBpsuiNVY0h5Q3I0zlztAJkFEEF4JXw7y0YPZDIJAxYe8qE4jDPx1cMsjbtZ+GqdmVPJju4dQusilVqy",
+	"W85GqXoMhWjh0aP3Do/u3G4/fPTgg7t3DkOP5ij8YOtNlY55Golo62GqMtVigywb6dAm07ENT9huv610",
+	"hsvdpuUomlEfim6einAfZ4VyWN7V5ctsDyAC/xG2ckJ+Lrg+wrbZ8ZfadYKi+YXGTmgqpmpoC3fKG8pu",
+	"GTvZZriaT6Cv0KHobr0psu5gy8wpwgAfpHE/lmE5G2d5X3dYSIOud1OldVub6wKEFBhz1W3p8NaDR4ft",
+	"B4/uvnX3/mEY2BaE5ullWjFYeyli2E1ofGB694CkEeWaAWfrqGjtFNBMWisVAl+YaQvx8Nbpq3YcJaJA",
+	"4xYcAfQ+wZzLhvxxe6DyVIc2g9vl2nV/FNK8kMVumOWKYm1kD0TXsY+SZYagM1VnB/jjcl+khrNHvX5I",
+	"Lo6HjH4FrZX5DOfKbGAKA4loy3yJuGeiYW8BFhShOFs6SwUfwmJYfijVY7sNnwGGEPBvcB13yzpeK+x4",
+	"Dn0S7cEdqDGTio1jGakxYWTcm84Fjfqqf9320PQQkLdpKroZG6hUC9YBntmJOUTmpyUtjGG71fXslUbZ",
+	"NsbLUeF3BpRNJ4EHUm0FL+WopEY9f3YJZ2UTWXw5DECjmeOMeEKm3KpYLmsAjvJOEnermRc6Kpq0O5PM",
+	"yIDdxs3rT8+wC/1QzNCMfXETSy8WIyPIbCWCa1Fnh+/dunXn8JC9sv0q6KM3D+7eu3ObvbLzKhC8J6LA",
+	"fNnvCCI0UHkStVORpZOQjfLMw5wAZX0sM4X4wW/nIhcBi3KLcAof3Tl69I327Tv3Dr7Rfvfu/feOjEFl",
+	"NA7crg2/alPQJrQVIOG7Bx+08cpbD967fxRS2gpzWcASkY/IgHwEWSggiiSYjjn3A54OE6F1y5kj240G",
+	"vLZNOBEWxiN/hHnClpiIEoKbgVYVj3k3S4jwkubTNhewDVD830NFjvkZXhGilA4xIUdWiF0Pj3kfrkg5",
+	"OPCUGMSl8WY8LpBEYGXrUmEo8T5jR0hl84B9lRFISseya80gWmRaKHx7mP9wepICZuvDimGOuaaEYled",
+	"QtHKRGTOVIWpcHYCWapUM0dIWyrqoXs7bk5/65m3g3YENOVH1AEhiQteUbjliRAjjQaHXQgaSvFEtwgS",
+	"UFsDkUSuQYHXMgAA/4ierEuVtc3v0AQvZ5k4i9LYjNzO8dxbUX+AWLfxisr6GEynk6JdP39p0SY+N6TH",
+	"lOtWDWu1zHFwThfRfRZEm9Ws20Co1S5U+uf/F1E2+WLCBTld2nI96j+wmOB+y7zQPoiJCSAQ03Ve5R9/",
+	"8Pk//PDXP/v953/ys5kXIgKWc7+PNYEWvtGaa3HWKmyvOeqlzTXcxaubwIuV9G0lN7yLGzvuXDilrEzp",
+	"iaqoZM4BxWt1OE/I+eG7hMfDOUbaFtT8LjDVeHdgdaXRh5b9kcbpGqYpizf3akDrLDTeYGgJwSkBjpru",
+	"4YPDcjcdfEhI3M7IumKpsQm4Q+OAWlkseEH28Rllzns94z/DwDDDxg5d1Tg1kZQF2t1orMl0V+sF6u98",
+	"+J1srMqS9YGclaxIcQPM7RhtBEiUL2/pRZBlulr2Wmux1mo2drfPLWOD5R60c/Fq6eu1px+uLOLfMDv7",
+	"qkMdZ3IYC9iaXpxh7bXAm+42bno3tSTEpHdxn1B5aMlcLMc8jgaxNqfAtzuLWgCtjIdCVpj1X6CB4VoL",
+	"6VEln5NArLTOq1Elk4u6iYv8duhTiOA7BowGIlHXVK3VYZIbOzduXG/ceLqKCoY7z8cFe2wvGPLwKrgI",
+	"W+J55uh522YZLMpT3kkmttqRpFqIytOSjLBcEhLRizHkWrQtq0IYeJciVBcLCi0cJQCS4i1gwBURewU0",
+	"/lexp9Bx3mhsXwemfazqD18NpmhheTeLTwviGeMe96GXYNFE5a6ceiQLfwfrj5ge8a4IWPj//+AD+OS9",
+	"oze3bkw/wtgkY8XEt3OeELkz0iUbC8Ld1TyZ+CU6CZcnUPxp5N0whgZPdfYw4V1hpoAKKznxS1seaPF4",
+	"xIkBxM6kfS0EaJcYdsgD55l118uvTc34YHg6hI+LFrLGBht5o2nBFrHYqoACK5A8RFKW0LazDW2RsTEu",
+	"Uy51grw2Zme5dm/FgkMNFrSSoVE72hpbrwsQcwU46cpeJi7BUm5nsl/EUmzFHm6EBcEOGgNoMPx16KYa",
+	"quKKLW6mbnbuLU8n/c4aq9AZwK5CXFhfFIPClUSwfNscWEtH44WuRCnc6DWXBFKa0l0skGT+9V5Znbl8",
+	"v3S4ASPvh59wirR5r/DZz//+1//8vzz/4Y/C9dvFjFIRxd2s1DJmwEcjIa0RbtuDVQSIDoWMDofnJ01Z",
+	"sx9M5Ti/sO4w3YHSZjS0D8smv3emOhMsPYENSAxAmGPHE+/b/PYc11q17wzsNOvCFq2h4C1ek9hUnp7R",
+	"yM47LLVWLVH9WG7BHdGYIlDgkxL3gj1HrfmHK9al0+W/yYLhmGeOEo7lCOUpM4KxrLf8exaNQZ7/u598",
+	"/me/9+yf/+/ffPyfnv3875998nf/+qvv/fqnP3/26R89/5Of/ea//sGzT/+3s5r7YcstY5ZOdCaGbY6U",
+	"OZXL+bBQTrYAuFK/VY92kcpcfZSQ6GwX4wRX5yk9GDQX+Lcr7UdP/0z7+9PKqLTItD1pW+4v90oLNuMK",
+	"OdnLqyVByvF0woz8KDfvqWgdoG2DS6DYwne6db8228zmXz7+/ud//cvP/uk/PPv9v3n26S/+5eMf4C7+",
+	"zX/73q9/+t3P//K7z//0pziP//qr733+xz95/snPi/lMY4UpwT1oT4TMr1V9blKVZx5Xd6kNJWgjcli5",
+	"bGf8RBQ/NN/h6HHxXq8FtbGI+4Os1to2krKyg04Neh4ZjVJr1UBKgw6dk3F/GtQgOxedNa3Tc7f8TJ2z",
+	"z0/1sFfclos9VZwBW4af+hreNqKjvbepct14u0XXHu5ZPM6tnemusLhiyDqlS0WFbcjycsPC0IgTDbxj",
+	"WRkVtuOYDQvbbxbFhQ9YLxaJY78YA1z0a4cP7mNrTLwXgk3ZeKASgSyZAeuILs8dKpIbR9FITPvmXZ4k",
+	"xs4mbCD44XP99xiD6+S68yRxzTGLgldy6AOA1o2Mi2AcOGNgGAeO2BmLDpyJ0sZYApYodw/ycPE5xJbJ",
+	"JQs9A3zrHTFBhxPZQIuIAtUOe4+1DfstusFb5GPp07hi200Y2wK/AQJ5XzDj4nRs/miswO7UAQFWgNMI",
+	"CGJZjDKiwrq1E07B30s2S4MLeAaoy9dv3IRwfsUzPlxRy72Ywfdqu+HMyTqv0eBi9dvbXmAe5A4OEf7p",
+	"TCu3nwpbw0ZJytEK28XYnOko5lATjvufQv5W4saFNivuaSUf3Rt+Ub/Q+Ly3EV7GRoYbC+dqLRwvfu8E",
+	"7Gq2zrJB/BmbKOOL8IxvqpRiebazeMLjoc9e5uCDNogPgT9qS030EUiPRrwa1LLKvic1JBFYNgooP6WF",
+	"JeZy5tR2o1EHMyNOEY+mjaPAlLSgRR9B16Ii0ZwnSJ7mAMU+KFMHGC4XEZZkgG1jXq9oNO7ga2Ou8TsR",
+	"Vb48RaYzS8UItpJ5so+QqrO7meMgt5hBHBN1GSf8oLXqjiXDIXoNwr3AqjFNrZ8LWNA6C5Vs57KbCJ6G",
+	"hXE4BJx9veql7Hjt+B3XGrCrO5Jw5G13JNaElcylNgIumHqs6MYRLCywXcIoesoum4ubSyEQJWlGAGM7",
+	"NP9CLCk+AAn1PEApDNMLuGdYjNRicc8rlHA2ItpvZQt95iFuMNqNBua9DMJkWPViWfaKKwkwGkwtqN1k",
+	"FNBluTyRxo2A2cemIhWpAERaOuBjq+QFQAURwgUBTGrJJ8FlwYet7rAcFMaeLXGi4yqNz3HRyMtjaSeP",
+	"lLvbb34nUNwQs8a0+eISUCrGEi7R7/OOwtaqywMzcXODyTONTVnTsJpGnlw2tARm94rt2kpTdnr+PMk+",
+	"07V9x/zfNy8GaTIDKymfRqPtp9ekAmfipBO0poBMAVxFjQoyqEsbqlS0qM1EQTdr808XAT9xfIjnN3Vx",
+	"X6xm5sIrb4zcjZE7sXLbmX+erWstqvNgVs7Gopi7X3tCJ2ohURAVAKwWpTEXrU8SdDaLFxJdakg+lyoM",
+	"bfYyqK2TLvDTNlS+iEnzqVLFZqlUMcrFwu+n0QT23n4ZJH4CWcQ27YA599y7Ud/7Zm1KA+DlJNCItq12",
+	"KtISxdOiOFORUmqaP4AvOpb99hzNjlmLhW9tjZjKHzXdjzTkmmvPPv3Bbz7+7vNPvv/sj35UoxKLNiwH",
+	"xGGmM1fZwrvquC8dfWlFxvR8wNiglhlrwJHmqIwnbde8+HojqOWjiJ/15mMeZ8VVZlHPp5HMibstMh4n",
+	"Z6klgJlviLKumCgLE3zgDwzUmCVK9o0jaLaBiFaLa1RSYs3I9GtIHLkAcEjcnZw9vHP/9t37bxHskLxh",
+	"YAsg7w34HJaoTBsJGcWyH86i6fFhG11ydbrkavUDPqAk8+1HKOHtX8vIdZLcS0rx3YuQ4meL7POL52UE",
+	"c8CkGrNbB/dv3bl3787tl6ti7CUT7CjTSjXEBcoT0NPnzM1PCXTx2OHkKsnOjoqMMISaXRMUCyeNcmHZ",
+	"dGz8usslwzx2Zr+iyg8kiKGOLEZlQfMY5HTuq6LthB/itszOjkoatISC/jVecXTBbQ3Qx30X58Kfeg0c",
+	"Ibo74KmI7BOMfiL2Kwso7pgdCeFjv4OxTzmgv4JQcPOK0LkSn+Bevih+obdmUmXUlttSxxHZjyC2Kvuk",
+	"vshYSDXqgERGlFSFCryDy/fC6UA+MNZEayfAf7Vj3R6qVDjRuIRKmlI9sW5HuQOTTaHVKI5EyK9ZiNr6",
+	"qLTAv8TWGfvXpOo0Nn81vcuaQW08mECnjnYvN8b4FLqtOO93M5/egLbWPtspH4faBULNlu5BgVvrLAUD",
+	"AkRumHKvWE/Q6oBc4U4Yx5g1Atv6Uux/SAYQMrfSATgqcVVg0yC6GsjjNPZhxa5rmjmgaeD49Gx7J65Z",
+	"3AN3RqSCSTFuWZ/C9rhNErgHJfOwjoihpDan6Fg6DjnSRsAUpyI++YomtQCZQtRiloY3cHU77vzpiuqN",
+	"KZoOfN0xcn6MRkK6LkrBsYTE60CNNXAt0hxGXr0GKYhXQmyTEr5aL+hFMEdik2iQQKWBzXK8HMu7PUKT",
+	"2TyYVU58pj6YvQJtmxDPFtqsIoTPeUXi7dWAOh9AI2Izq9SI2rVpo1KVY1mw5JUBZbuNm7a0CHN99AY4",
+	"lyjGdctrrgcOIPCnUIrObnTrXaqUPXz04Nadw8O7998qOsTVQdqJ2euIjcb7ZSSSGIhd6JdWoHuZ9RJC",
+	"EBqFR94NUFWZy+1GcUyvA66B+K38+5RrMZ1ynDkPuOvxt97FuYQGE0Yg2PHiekDCsESc3YWClqlO0WXz",
+	"zeyEIY8E8GvOdr7IlOu+EUudCe6PxBzBKOVjSeMoXenR3qgUHoOc2sAAmAoA+0f7tNN4JtJic5p3J1Qm",
+	"QP7w/fZdY2kykcYcEtx0W3/lUTn3sbUiAB2UdOl8s21dGqiwzuLp6jKXPDLP9fpgp6fCH4b3XOP56bbq",
+	"9WAjIJ7TfGbfzEcWZDCnoR7qOgoUcy2gL1Sv5+/NVI1GpT3sivciPqGyQQj7iJSdiFFWTbkD4ub8JuKa",
+	"pIS281OtdLpgT6ixXKVSG97DS5w+/a0N3jQ3wZsFwZvGpQZv3NxfZfCG9N2GHmiTGV6zgQywPxcNNF2g",
+	"gyqBVeoFCC80wmRN5IUhJmdHo5lsKYCBh4+DGt1rNBzoAcM+WrSKftUwGOQKDjDdrQPKMZCR6SoNgLsH",
+	"MZZFCyUwoKsY+c05PbKv8OKEWL71pLYwfkJNMVPRFcZeLXBcKBXX4+ipfiLigsgLA7ltn05J59paUKMV",
+	"x2FzoBXkOMVk4ClfRGtkluo8Up12yplRE9cvOdtkT69cGt6LsetyOrGNgn23HYK+VDsJFONYiH1x8RQ9",
+	"VxQ+kALp6s3Fmlz/gm3GysUA3D1Lk36djXiaxdgF7BUFt6C/0Q2J+CRguQRcbziIdabSSd39pj2Oo2wQ",
+	"FtBt8E40+r+Ouf/VOjtUlkwfIMsqiVhPgGefCSSulywEUHxIGDxJXo/X/JGzUIrHWbubp1ql5NkkZj1i",
+	"eD3j2wiikS//1PVNYaG1m3upGlKE3H6UqZBJnqZqjMGYWMNc0jgU+nJlZhdAyWO3JSOEhW6x0IV1pQr3",
+	"WehbwuZvqGtrx1G475cfNv2/hGY78NBd6gTQcfH9fQvZpbtTCGJSvlvD/Mz2g2x37LdAkw+UpuQJlzp8",
+	"Is2919SzdMvtOjtIEqpbRN84EWZVAIVbdNaE2IOZNlh0hOH7MxJMzUjgv1DgvZDXG7U0M8hR3Az8DQXd",
+	"MJyPS/104EVi4TXAqpzi6QYcZpIwtodsZGhVZAMxnNXx9xzd+xk9siBzgwME+ykuAq1V9CCkUlbxB7BZ",
+	"qRFWZ1oWD838vxknGTSzWTBUt4Xs7Jlho/M0Z9z2yyVRq/jzpwsHYak8wM+sfmzJFV324e/iRUfmmsUj",
+	"oEAekvMUTWOh6ibLEhFhFYWEjV72ZcN5E+XSQMsO92A0MtbgwoEWq2RP0cJdZn9UGoOQ+RDapNvYZi2o",
+	"5bL468Ngit7fKDJz0dYph/4GoMnMoG57dzB/v+ffZbk1t6EydouSnn7vWEh+QlYAr5EJJYexcmOnxPqt",
+	"JEC2nVlsWz9UzYsXt1m+j+xZS4OlUhjACFlH9GPpLxixbmnoFp2mysiviHhYrfiss7fiUwFVTVmuQ7Zj",
+	"KcCN2QEiELmtvQkpv/O777QaaAVXvTYFV/xXHvLH94TsZwNoTh/UhrF0fwczbR6WWdEOFVlXDcBqxqVn",
+	"HYo7F50KL4aqvR6LEKYJwcgg9TKcMyQI6ywkaTp70Qtur2JbQzSvtDZAylK9G13o74J3I2TTbBy/kLMF",
+	"WVAxOo8GZ95EFaw5S6stuua+sspoSTEMdoxTTqWB6oEazZO5nkG0vIqii9Klhqh6tp9YiZ4CBl1UZwFn",
+	"EZ1pX3U4G8kddGcYuZMe99ylMA9FsgPvr8snfruxvddsbjebjR1z8i09V9X0eANYenYe0jVnbjgysZld",
+	"QSz4TDGBU2cHaMb3YuoMMXR9uRLVPSnci6K5KWxZ86HLEBMJBc9YFPd6wIVVFIx6d4l4xjtcA9PUkKjy",
+	"JBBoyDwTQeEtQYZTOmqOFBo0EIWFo2U8VJQkLo5VHLF77xy+e8iiOKLKzhPRsm9UMFdFFlhEVXYqz3RM",
+	"bwUPq8+TCJ4LU1qqnkqHEN+IeCa2IKK/mpS2y+RIBGmp9kHXln2nMwaXqbWGdobpagzue8ZNrC3x41vg",
+	"/F1uZ2hjeptBLQraOM/c7CTwFjbxmquN18CsB0yK8TlDMl5JU8YTj95uJk5zDeuc5qPdIc5M5w74SsO3",
+	"7pS5h/A+FsOO2BJEr7A+nLKUQcjEc3CN3skGKrLcHN2BwHrsUSp6IuuC845+O/EVIU3nmEPkxSkTJ6Vs",
+	"Et/hKTHMUSIDdjluKuXmREBguQgxvNCyzXGmC8ALE15nfILokYgYA7KCS8BVstfZe4RPsYNCg3/XKBQH",
+	"EykVQNuf3PQIBeE9CTeCfThFKioKBcyrgI9/X43PVdKsqai9XNcM9/ctHCjRxKZRvQJ46tMW2F7eQpLS",
+	"0svUPoPURDO+RItQa11vNMwWpqUuD+997pgvdhqudbhZWfxwz2OzXnIIe2YI5mG11k5jhdpnmKkrrX2G",
+	"REmRmlgncb9WnfRifso1wJznS0zQxJ/RHNkvE53iMwCsoTGLPXaR4T4zEzvBaK1UDmblCfJNwnqTsF6n",
+	"DgJE6jTdvt1856bdd3Jzd+/pqiXOTp3PTePcQ94cHD2lRIoXsB3aWsaWoY/BnCnnmwJk6o5y27pFG6U5",
+	"Q8Fjjh2Ex47lFBe4JshYiS8IuE1sDz/IpSPhYVFuEusyPw1kUGzzuwpimmNJrCyRw69b1hyEGtQrKBk9",
+	"8wphktM0P2B3VClUrZQ04qisV48lKVbAn7722vuoB+uvvVZhHKHFgwFgLkmEkUUDzyC7BZ1IAHxa+CH4",
+	"vLFmZjroUQ/mmFnm2bZjEH0UWItGSaBB7iY5YCSN94mtxDMCK8IIre0FVg4t5X27ZYBOUrK+cmhJnHo3",
+	"XbSpyGeFxUrMHsJ2THkirB2IiSAy7OBHBfIZ3HmzxdAfF7IrAJ/bLG0qZ4+hSaszFmpoxPQKRUoAbL3v",
+	"N5hW4KeX6KJePZbbpdu6DorQChN+ODRmqM4gw2nDMHC+3GRFfHIsd6qH10PfwZ5E+Oku/rTHNQzcQseP",
+	"5YFHwQXNAWALAZTcU3BFqAGx46no8zSCVKsNxmEvKEvemWvyIt1hwVYSAGfHhdf7tl1FhvEPy3cEXwK4",
+	"GyRLNlbOmlNJREtr+8SnkU3yIfNoiV3M7jYotbLlV7hfMlX9U+/ojKHVQ4FJhXyhC83V2SFeTwB8t7NL",
+	"bwEbCwt+hzyWkIZ3CRDojdGLe9nAzpR5Sxf9jaV7bysH4CHQS32QyygVEcz/SKmEIvRjlZ7Qib3FuwMS",
+	"DsAmY3w2i6WHXAv0K7IYdehBb5ww83TrgmHhAYqMV0JzQ7F1S8ksVUmLSbUFfKfhq3hetZ0O7GkFIb/F",
+	"IrEom/OcP/XYHFbiskE3jV7I+lKzPpN5x4OCFMs1BwWh3o91BlKda8ZBGRGTlKWCdViAHphNsB8C22r2",
+	"WBp3bR4ZlVRZu2fsJozpNRuBUeJ8NNKIA/CebgxJLZJT86KJcdEngdddf6Y0/FiiRq0Tpp0qMeYSZ9m5",
+	"9PYveKFxpkXSC87b0bTwLVdGh1E6cIkgmHnG0iEzo/suDXK28aS+UE9qU7X9AnsrL4CLknfMTuyIrYI+",
+	"eo6PckAKmxJxtrbZ0fM5TlHoOMwxN+3/lgA3RhHaFH8ltuaB7FYAZytzx7mOpdB6NQzI+yqN9hqYeVh4",
+	"16mktMtmxDK7vltkMmKZib7NElbn2AFTm7bNbKyS6n5Pi/Tu7fk3hhqOFWFDwHu+PGzohcu9mN2xSu7F",
+	"7fCCv/cKBePLmFeZndFykmXfIlLAaaUMqCX7NV/lqQgsSn86LeNXBepzZGeCORmYAyuSkNW4KKgcGV+e",
+	"Tj5TnY9ENwu8jm7mrIdUEICnuWj+r12bXwhTuxAA+XhUmotJVkvl6ncq8CgaPaCpFJS3CCMR5XhcwHg9",
+	"cGM2tqssAIzYDQ//toyVFM2AqqkwME4Sro29hW3KSIGX4t5j6tNgPQE7SOt8arpTART2mYZjbZ8J2XLP",
+	"lCZ8Jcx/AZjIxnFX2DsV6SOGsS6VEqfBbAuHamVxle0bOkqdUGzP5UJ8FdJqbu8EU6oKAD6pFm17cVFP",
+	"CD5k07tb7fMf/PCzX/3jr3/6T9ilDK1Q8x99rbh8Rse0arvbfmMrNHmHowSIJ0r7utaqvfHgwTt377/V",
+	"vvXg/pt3H727Sn8hswJXTE67xvQuVTnpnTNX1ge4vDYOggol4RPnEBBpIhwGr/bQwlNj5HwtDketBT9e",
+	"sGa+WscSRzDrZusb1yxaXG9HnMsHwk2yNFOt30txQ1W7ye8UBYnvi1tAgTRtg4CmXcuO+HCxP3TNHMRY",
+	"Z3FXzyWoNbv7sPjZpdJxo6AB2lB7ClvN5uvur3YKHRhvvl7fO/tQE3GoEaKNpx+e/4jfAuPgzFgHmhC2",
+	"OLPo9Auo/I1xvm5MwUxrhXUOJnhpji/e3PaOEN56zknB2pn+sqUzfQorFIzt5hTxbjYHh3jRDvY5igK+",
+	"fJjG/mqQxv4G0Xj1iMb+fEAjnQy9cpWpucG1JxnvP0V3ORHYarhKcOMjXKxvIJIIAHzGc5ymAsJ0X79I",
+	"CmrCekvVUdEEucdmvbrbMIAj3p+jRxfP4G0lxWZfXt2+xNWC+uf+qpvxw6er0yP07xvJfNHy+sOgNsor",
+	"1NXDPJu/ES9K7J5N6tLf5HJe4CNwECFTSt+FwmIiBdOrn4hKuXzNXXyGXXXL/m6p9MlvkXVDE7OKhePm",
+	"fKNNrtjKmbE04HQh/i4w3gwGu6O1jZ+11c6H89IK9uCZjROmYqhORUglF2QGETrTpUFDHkUhExJbMSMk",
+	"hfBB5B/DPFi+ywM7JQ5zGUtnYTkUDDWyAssqmKH7ZCEF80Mkoi7oIWJEP+GYLIe4feCAE76MaCCgD1sU",
+	"iaiibgKeaFXm+hH1bFAKp/MoMsuYN2tBLd+ugaAwUwwf7tRW6aVmhCQM8qr7BJsJgxguDh3/TesB77Fd",
+	"+/C8BHHu1eZLuPddz0yksnrJ8Pab8OqakveIn3hSV+UZAuNAcAGaMM+Kr2OZKRZn57JuxqIzUGoBtdF7",
+	"2gibAmOnEmH5bUKoTMUyMTWWdXYQDWOp4VOeJNWwkvftA1eV/i+cMUNvsoox42Z7E149l21i53FuFAZ5",
+	"2s52e8mK6PIk6fAuHgOinXtSe/JvbBfYjoom/79reZo89YtKV1OtK20quOcyOvGDD6pjRPASxj7J+ImQ",
+	"064SM6+AuAX8JdHylu9zB8nuAMou1ZgpCUaHuRbp1sI8TUJgUQi9cYcB03FfIj75W4cZlxFPI2YP/oev",
+	"DLJspFvXro3H47qmr+2K1rtq+CpwmFHLjWwQ62OJJpnlYuYkFlOVwRwDBgTZopCXQItuKrLQFpWAsYdb",
+	"AoDVaG3NkWlUhkP24djC6eBbiz4mLIRHknMgGTfSj0w6R5QDxiDCrt09S01DjE1JL48vBWMDm9UTu+ZD",
+	"25CEmMDhdzBYCzZxzGIpvFLdIaFfI7I1nog0g79ScSyLdbSTPzM4LFRuWSM3xDkMfcSLkgKR/FDlu71t",
+	"YduFaRtnYkgrYdSbfO01pLeDPWjxLWRzqx7bfvzYFgs0XdVrnT0SUZyKbqZdSW5PJYkau9KhR1Rshch5",
+	"3P9+YRQcBPMHvTd1K+gZy3/PPidge7auN2A7jeLf2wHbC1izEbDmbsC2kQhte5cNVJ5qxxEuafq2d48l",
+	"fGMmI3G0kWbkJ2KUTVdCh7QAW0ClEZo3mWwdmJEBhGegpMpTwPiMkOUw4pOWq5yxuwfuubt9Ewaz19gJ",
+	"3C/g8ceS5npCFR045XV2D6rZy8yWrnTJFWgY7+hYvm/ekTvwFU6wYz6CChtcV5jdAIpj/N94029RWYCM",
+	"akKZAY3BuyAovSG0hseotlTHspendgtqqv3SaiiwWZBZ7f2i1oxY1s1GORzHGZDqq14PxUH5dXBeNNs1",
+	"q63oQ3w5W1ti5qMXn0LVkg4AveXd1FteZ//whLakXeu66vWsgDqIolRojZv3yIqJHC2vgbKE8RzNKygF",
+	"7AiYiIFgo7yTxF2GKlbgSx4Qx+R2o3S2OckRn8kL9675JEkK3r7KignA7pAYr52DWZ6Uc+tb1s2qUw9x",
+	"+ycl1z8Manma1Fo1qzD0QI3qdKNroNaXd8to3Ffsb86joV8CBmV/A5BxolYq62dLkbvcVJp/xbLf1rHs",
+	"FngplQ6R8xC0sFnzXq9tGzMR1bvRsiVQle6qkc3zAlDKaNtaqzYeaNFtf/ODwaDzwRv6m7/71a967O41",
+	"4KZf1FvPvvmZix7Aky36GqfmVKQapqXpsSk0ghrtf4BZvX4+z/6+GLtdtDhXUBLJ0NkHp2hTVb8JC6yf",
+	"2xg70buSm1Ph7V97UhyLqXRzVRbYl/mbTPCXJBNMK0zGiPNjiNIZ6p3AkV3ZaZ7XHH7xLtmo0TPV6Euj",
+	"KFfTkhvpcNX9x9dUJKtGbGkbUCONEbDPzgSr3oxFEnkN2wCTROEPlWfIS5ZLypPU2YGcUNKEJSKj1n3k",
+	"XXbElHNfVP5Yi8xGBAp/TdKPrXPpfDf013hGAQ0QntDXK8Cym9T8Z8qzrxcxEg6d/kT3BANhQI0gxbiQ",
+	"y8TcAS+MTKViaAuF6JAS8wm9bxXvh30vT66bN6TrZ0Pw74FYuQAnzpdWqwqGh7AVNi7YRndcjO7YeFQb",
+	"j2pVlD6J1Mtyqq4R3368oJT/CLpkaegUU7SZhE+IHR0KM7xQNsJ3MzWt6RamWm8XI3lZcq70SpNVcq9m",
+	"vjYosi8CRQY7GqYfI8/OAjpH8nZuufnaFuqZJxr634KVdC4zuBK49hBmx89/WIuSrNNXXAOonhBRO+IT",
+	"Hb66KI/Uohwm/ALSIkB6DvkMZRsnud5ZkOMNsS8TZlKISi7MVOgyse66UlJGZJQAM9bngBsb3ba4avhp",
+	"HX/tMa3kC7IWtj9KRCYg6QV1v2TlpgKpyoYqFfusr4yZ7gjmLaVBSXZmAyFnzP4UWAFizbI09jNQoZln",
+	"NMpCr300d2x1PoOgVBmtC3UaJpMdWjnIiWUTDGZbaLNp/quKlr9mh53TOAeZG0e6BN2DJWjDp+Z8Ze1m",
+	"Y3cb1Rg2n/V+C9T2c+3GTM3tq/p0dSMPTtQVOgIY5TRPKAz35nYjqBVbwLXd5Tpr23mrtXDWmte3axdk",
+	"35pXF9Ei7fW2GuOe8pxMX+tvjN+N8buWZjbaxm0q2EkXbf2iw3o5uhIZQrupyKySwuCHjvsSWUpCdSrS",
+	"hI8cLS22KxwIHom00JLmAp7lqQgRuzEAPkX3KdzKyOqAaWHGCN05JkyPeBew4KTlAAiAA9JwNcG0kRMY",
+	"GFbAwqmQ9zBLFxCMmXrfWmvneqOxskgiNNUmMLPJjW9y4xsE/BeUoQDKLrdLLL8tbJGL1lLQYe4S/Tnj",
+	"iUyhvswjQ+osC1C+6cQE4MeAlJ1gaAM1ZnHGxkJm0Bk19vu9/H/sXd1uHLf1fxVCN3GE0UaSnTiQ8b9Q",
+	"HDn/NE5aRHYbwDK03BnuLisuOSBntFpEvux10ave9AX6AinQoo/Tpo9RnA8OObuzsT7iAAV8YcCaHXLI",
+	"w8PDc8jD32/o9s8LFd7lWWzV0rfOF2Hn6NEBAzF1BjHO/mgO0cKdx3oewRBeKNutKvf3pKG7b/OiWX7v",
+	"d39+YR9TEg0kzQGLHD532+QZgFdl/pqPZF3HWY4JkgjIvXcDuKDjuo7kve8OMYgByZg+/HGxwxwU51Yt",
+	"49ODw/QY0friDw+LnYzVlh9+nDCGYvn9w0f3m0pJBm9bvRNcd8eojJvUxHX7/lrL/VCDSKaTRB3chyIW",
+	"sq5vBke8CTf8U4BBdY5nTwQi28nTvsXfI2/aZkkmS9Mz6zzmZRNw5RTP+TdXq+O6phphLt5rzytCcuUU",
+	"Wi8Sgh1et0QqLzzWt5UopYW/J8ix0NyARGsNcnDnx7/+/V9//Bv48UgQQJO3gyyMzv3Du6GdY8iF9d2k",
+	"Q0+QbGZFpJ536co///TjP/7ynx/+8O8//7DRIdovu39/OqS0n+rRHcfibaNweMdWv7kFSTgp8u1TzG+a",
+	"Qfl+q+99OHXLdYVUch3fWOJK87OuL0NLyc1YtwbYOH+KiZPvotVypioBup6OpLSFtc2oSqT+IAD+8Lrz",
+	"S1OAvH4XgAbD1pE9w1ff34nu410wdyDC5TliauwcHdzPXY1jdys2j5hgoT07se/RnP63mDkK4jtC5O2f",
+	"3XLNlTQEdzIYK/4//Xyv5ftWI/QGt45br5vVztGr1/3UJVVeJKPHEWLcL8pEw30aFAvdGtwmGGkMiQUB",
+	"bbZa7mfOC+NkJSbSSFsqH44YK987o8aFONzf72WrRgq/yMvP15SZ0f0c/uTMWfxv7CRfiMQiHX495uHG",
+	"6+DWZXX3CJJLafl8iAT0hI51yKgWCZ0V4XTKUtV4vGorylCgXAjZEaitXRlfKlWPI80jJfAOHOqDCN8C",
+	"tHpMNXaDyt/Dq55zeam2AK1CoVtQjkCd3zqca+9iLeoNIyjZEvN84VPxiaz1DlJQBWjGPZF2QLIIN/+2",
+	"dSBTBVKCu1jMuxm0m81hkOBEBtVt+oIC6iAWeobHjj/jpO436vudiQy6PG7B9r16DQ7NREmv/FdqFR8E",
+	"Fej06NVrUBsmAhxQ4hdpfnYnVR/R4k+NH7IfYRUateCpjrRacUoeRaajxE8BYqFr/4R7E4+5aL8QGrv5",
+	"gdq7mZfxC3g5nWgKwXWk5B7CrzkSx0b5ZiGtnClfiC+8nEorC2F0aBbOXhTiuK69DqoQL2vMB/qqXchC",
+	"PHezxhXiG3fZ8m1qQujiLKKsSUJd1UZqG1LbtZ3Aoh+2tB6Z97AiTijNxFM7YxLhapFIyQpmSOmxxfb5",
+	"inAODJ2sd8Yr9Fk+o999A49bXdWqbMJIgIOiZ61nwwa/sQXtFOWDICTdfu/wHMRkhRFAjRlSvTbjMr/Z",
+	"7pc1rEKqwpHCdichxSsY3i2hYu+WhSihXRAko8yaQtSyDfAXbj61ON8iCxWYMDU0Or/rJdA1LqPh4UI4",
+	"Cj1ob4Jk6Ks86XgatozHE4+BQCe5II2Ng2W2caJujcGEvg7I48x2MCpn9szuiXF+8j0+ymZS3GnBChCO",
+	"A3fqu1MoWLTRWVeVeHD68unTk9PTD0e9Omm/bXwkdAOvGuxr3E0roglD6A3Kt6NExmfHXz4/+XytLnVV",
+	"ax8r623UJUpbfmdLDSU4IMbkdXSPskpiv8WDp8ffPD15vlkRzzNVjYv0sLXp8VF0uy41qCQmDC7nCqEo",
+	"wFoh61BFlaImjKba6jDHohFBQgdh1BRTICtHITm9i8VypclLS2OSx4KFemjPyNAJusOukXUiYmT4lrBP",
+	"jLQ2No7RYYI2oB1F96Cjjc6eGbc8Zy8P9YjnI9+IQlOEWY/wnxDRP8DPM7ppjMLOjsSzXIkJXIaaQsg0",
+	"U+0pxue/vQrOXFLPLc0EMVEzaVFrsaPb6jyzJylpDjrkK9ouSMgXlELKzNic/NOlJsO0ao3hzFactcgz",
+	"VcFoI2gMepkJXGT9nQcZEeuZHcreZd5f/LAVYw3iplGzmGlqEKPJk564tnlCRFlyRazayNU0SnAhmPYq",
+	"wwX9StZaM5/wBlN4NHSUnsTDRfgwCVcFj+gICYStIR/aDawc6qphuKLayFLNnUEaW8F0hehBcGzQsWFY",
+	"x4S2oEqqimsDLC38SoG9omJtUOfx+TjjhkaaLlk2+lKd2VRwshKaoIGuBe0Bi2sU3kShgK7F9Zm93tvb",
+	"6/7Bm+PKy2kzFtdirO25V5daLUEfL52uVAXPJwqm79LrplFWUKH0quiqACXGRvWL4/0NFFY6feC7jVwZ",
+	"l8KadABPsupXgeaLWxtfENf557oWpEL0fva3mGorTTJISAmJLnK/RWf2ONFW6CA49Qp9KMsHVXjgEytn",
+	"teY7i8w0SV1eMEKQVct0xbGnYPFLYYt3AvXwLMZNqngeuSRcIp7ZHwSml2PQrkgFztENt5BTzuLTjoMN",
+	"k8JTk9ZeG2rZqZ5ZEAgaFDQiuEtB0znAj67N3VV2qIe7GJvD3hfO03Q7iG3zKp3ALtEAsD2+lLRWpI8l",
+	"f26bDxO9jUrjbVj0FyvJwECcfYKC9RGRDO/cxgUwwAo46tFsOltqozmZsBhGlEy7cRgcRoclorAR+BHj",
+	"S2YbeD13qvNDV4nFPIJeaS/K1nuQZA/paCG1bSQ7swlpc3pmRcfBT7hsaN6ZtpsaAoLuLyGpARNlHM4Z",
+	"vNQA7kZaZGN3iJg+882pX+vgS7jRhdcH6jr7Aqw0GCsIiDYcXj+GNvDai29HWnUEeBPkkEERaotXsspF",
+	"i2BlNP1ZYhFBbmnDEU1cCi3WvNiUXVEkGWK/XNuoEJdGE8CXVSTaNSZ7qJzeRqg4GpxegyBiyMUiwlxG",
+	"qeY9ibN7DdJqjNkg/FKx1l9UN7zV0mkclsnrBVuIHlVXcc9U4UtbzZSVtuGNKJzBFO4Eml1RzLBGNUGM",
+	"l0rP5mCwg8tgn+kdZuxgJLeJLC+Mm2UAfKN1IHm91XheIO2Hm8ZQclWI0JZ4dWUcFmEMOjVWC6nNOKt0",
+	"Dh6jGaoTcxY8KixM+pnVgaI33NLQ0iDtvr4iTzW313mbuY6B+o8h9mUOffK1ZdmBcg9ExOk6lPailqWC",
+	"0H2hWTXZe10PKYc+/C3pZZArvvvfmUj+Ij3te+I8YPnmXDu8kH3d7TlOQG87ulPyroq0CoEtQYWplQ/O",
+	"RsS3EgyRFd3IdF/s00htfvg3yuGmJ0lIRtS5zupzjWm12aB+Uot86Dpk/k1QBxPXChh0iL1jMj2oiq41",
+	"hogsXLdQCILQYhgfl4Ld3aenv93dhXX15Ytne5+KB1Sfzyb8ZNVEdvaF9BcfFuKLzw4+3X+4Lx588dlX",
+	"H6KVhMIHn4CSn1yVyqDrpkIH9s6p/TEKLt1iIQvwgoUIaqFLZ0DwHo9MJxT60QUz2QhXlq0PdAvATcEf",
+	"jJsk6JTiXkMEEEQdMdoiOmn9f0/GKSgdUXe/e3763e4utYoqCHOl+iCWczxSIq9ZZqSv+GbEk4+WQRzj",
+	"bk1rJAYZmGvdOI/0t6E1zUh8LhHcstELFQrocq18qWxD2mkrUalSL6Th7XFalahVYe6WgSnwJTghpnPG",
+	"MKIxBj9Y6ZkGnQaXAUFa2ZotZDMSXysPKyYE6QG+jtvuzl9MELCQwhFRyxCWzlccyf1elQ0HsLu7vzr9",
+	"9Te7uwVGh95L9IqINDj6RQsFTaL2oxNacCsDjoxvm7nAVBNSuxf54PUkTzT/CdW0dKZdwFqIILGgxxK3",
+	"n6j3Hf7i/kicYEkP4oJWhAvNICI8ybr2TLuXMrBYlHiNh9gg95H40grodvIJcDfCBd3btGMpFOSTHoAu",
+	"bLTuoNh/9Gnx8eNP8LuFkCSJ+PuZfXhYPP7kMZgFL8sG4jmKB6baKNJBGg06mCMd0DGO4OAG+ecRpzxA",
+	"sJlN3lmrQjgSjw4PM7FimpgYwxcY/AQGIoqKhN5bhnHLb8iGt90BEh5DdMcqulR8ORN31jIHy0vc2+VN",
+	"uOUcnHl6B8XsTOZW0w9DsQCF/Fwv+BAcCRESbNYK4VvQH7y3Skv6Blpo6Dv+noA6wa/RoYFXLztuinxd",
+	"oxZs2VHuH9hRiNLW0KTgfFYNHzS8ef3mvwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
