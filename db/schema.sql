@@ -384,21 +384,21 @@ $$;
 
 COMMENT ON FUNCTION public.feed_is_heard(of_company bigint) IS 'Whether somebody listens to the events of a company; 0: of the service itself.';
 
-CREATE FUNCTION public.first_id_since(of regclass, since timestamp with time zone) RETURNS bigint
+CREATE FUNCTION public.first_id_since(of_table regclass, since timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql STABLE
     AS $_$
 DECLARE
     low bigint;
     high bigint; -- rows before low are older than since, and rows from high on are not
     middle bigint;
-    found record;
+    nearest record;
 BEGIN
-    EXECUTE format('SELECT min(id), max(id) + 1 FROM %s', of) INTO low, high;
+    EXECUTE format('SELECT min(id), max(id) + 1 FROM %s', of_table) INTO low, high;
     WHILE low < high LOOP
         middle := low + (high - low) / 2;
-        EXECUTE format('SELECT id, created_at FROM %s WHERE id >= $1 ORDER BY id LIMIT 1', of) INTO found USING middle;
-        IF found.created_at < since THEN
-            low := found.id + 1;
+        EXECUTE format('SELECT id, created_at FROM %s WHERE id >= $1 ORDER BY id LIMIT 1', of_table) INTO nearest USING middle;
+        IF nearest.created_at < since THEN
+            low := nearest.id + 1;
         ELSE
             high := middle;
         END IF;
@@ -406,7 +406,7 @@ BEGIN
     RETURN coalesce(low, 0);
 END $_$;
 
-COMMENT ON FUNCTION public.first_id_since(of regclass, since timestamp with time zone) IS 'The first id from which on the rows of callbacks or receipts are not older than a time; about, because created_at is when a transaction began. Callers allow for that, and compare created_at too.';
+COMMENT ON FUNCTION public.first_id_since(of_table regclass, since timestamp with time zone) IS 'The first id from which on the rows of callbacks or receipts are not older than a time; about, because created_at is when a transaction began. Callers allow for that, and compare created_at too.';
 
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE

@@ -4134,8 +4134,14 @@ type NotificationPage struct {
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
 	// Address The address on the channel; empty if none is known
-	Address string    `json:"address"`
-	DueAt   time.Time `json:"due_at"`
+	Address string `json:"address"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string   `json:"delivery_code,omitempty"`
+	DueAt        time.Time `json:"due_at"`
 
 	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`

@@ -1091,12 +1091,12 @@ func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskState
 const taskTimeline = `-- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template,
-    CASE WHEN e.event = 'reported' THEN (
+    (
         SELECT d.provider_no FROM deliveries d
-        WHERE d.task_id = $1 AND d.lease_id = e.lease_id AND d.provider_no IS NOT NULL
+        WHERE e.event = 'reported' AND d.task_id = $1 AND d.lease_id = e.lease_id AND d.provider_no IS NOT NULL
         ORDER BY d.id DESC
         LIMIT 1
-    ) END AS provider_no
+    ) AS provider_no
 FROM (
     SELECT
         0 AS step, m.submission_id AS id, 'received' AS event, m.created_at,
@@ -1154,7 +1154,7 @@ type TaskTimelineRow struct {
 	SourceIp     *string
 	By           *string
 	Template     []byte
-	ProviderNo   interface{}
+	ProviderNo   *string
 }
 
 // TaskTimeline returns what happened to one task, oldest first. Three kinds of rows are unbounded, so only the latest 500 of each are

@@ -1,10 +1,10 @@
 package job_test
 
 import (
-	"net/url"
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -122,6 +122,7 @@ func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 func TestTasksAreSelectedByCountryTemplateSubmitterAndProviderNo(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("GB", "44", nil)
+	b.AddCountry("CN", "86", nil)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "code", "template_name": "n", "template_content": "{code}"})
 	acme, jane := b.AddCompany("acme", 1), b.AddUser("jane", "submit", map[string]any{"company_no": "default"})
 	send := func(auth []string, body map[string]any) {

@@ -186,26 +186,28 @@ func TestOnlyAdminsSeeCallbacksAndReceipts(t *testing.T) {
 // Receipts come for days after a message. Those of a sender that is off or retired count; a number that was never used belongs to nobody.
 func TestLateReceiptsOfSendersThatAreOffOrRetiredCount(t *testing.T) {
 	for _, status := range []string{"off", "retired"} {
-		b, _ := apptest.NewReceiving(t, nil)
-		first, second := b.Submit("x"), b.Submit("y")
-		b.AwaitStatus(first, queue.Success)
-		b.AwaitStatus(second, queue.Success)
-		number := func(id string) string {
-			return apptest.Scan[string](b, "SELECT provider_no FROM deliveries WHERE task_id = $1", id)
-		}
-		sender := b.GetSender("pushed")
-		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"version": sender.Version, "status": status})
-		callBack(b, 200, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number(first)))
-		if got := deliveryOf(b, first); got != "delivered" {
-			t.Errorf("%s: the delivery is %q", status, got)
-		}
-		callBack(b, 403, "?token=wrong-token-of-a-stranger", "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number(second)))
-		b.Expect(409, "", "DELETE", "/api/v1/admin/senders/pushed", nil)
-		b.Expect(409, "", "POST", "/api/v1/admin/senders", map[string]any{"sender_no": "pushed", "name": "stranger", "kind": "app"})
-		b.Exec("UPDATE senders SET updated_at = now() - interval '31 days'")
-		b.App.Receipts.Changed()
-		wanted := map[string]int{"off": 200, "retired": 403}[status]
-		callBack(b, wanted, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number(second)))
+		t.Run(status, func(t *testing.T) {
+			b, _ := apptest.NewReceiving(t, nil)
+			first, second := b.Submit("x"), b.Submit("y")
+			b.AwaitStatus(first, queue.Success)
+			b.AwaitStatus(second, queue.Success)
+			number := func(id string) string {
+				return apptest.Scan[string](b, "SELECT provider_no FROM deliveries WHERE task_id = $1", id)
+			}
+			sender := b.GetSender("pushed")
+			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"version": sender.Version, "status": status})
+			callBack(b, 200, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number(first)))
+			if got := deliveryOf(b, first); got != "delivered" {
+				t.Errorf("%s: the delivery is %q", status, got)
+			}
+			callBack(b, 403, "?token=wrong-token-of-a-stranger", "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number(second)))
+			b.Expect(409, "in_use", "DELETE", "/api/v1/admin/senders/pushed", nil)
+			b.Expect(409, "exists", "POST", "/api/v1/admin/senders", map[string]any{"sender_no": "pushed", "name": "stranger", "kind": "app"})
+			b.Exec("UPDATE senders SET updated_at = now() - interval '31 days'")
+			b.App.Receipts.Changed()
+			wanted := map[string]int{"off": 200, "retired": 403}[status]
+			callBack(b, wanted, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number(second)))
+		})
 	}
 }
 
