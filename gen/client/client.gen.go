@@ -1911,7 +1911,7 @@ type AppReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -2000,7 +2000,10 @@ type BalanceChange struct {
 
 // Batch defines model for Batch.
 type Batch struct {
-	BatchID   int64      `json:"batch_id"`
+	BatchID int64 `json:"batch_id"`
+
+	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	ChangedBy *string    `json:"changed_by"`
 	CheckedAt *time.Time `json:"checked_at"`
 
 	// CheckedRows The number of the last row of the list that was checked
@@ -3319,14 +3322,17 @@ type EventPage struct {
 
 // EventRequest defines model for EventRequest.
 type EventRequest struct {
-	Channels ChannelList       `json:"channels"`
-	Event    EventRequestEvent `json:"event"`
+	Channels ChannelList `json:"channels"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Event     EventRequestEvent `json:"event"`
 
 	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take
+	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
@@ -3735,7 +3741,7 @@ type KeyRequest struct {
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
 // LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
@@ -4119,6 +4125,9 @@ type NotificationMade struct {
 	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
+	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	Replaces *NotificationReplaced `json:"replaces,omitempty"`
+
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 }
@@ -4162,6 +4171,14 @@ type NotificationRecipient struct {
 	UserID string `json:"user_id"`
 }
 
+// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+type NotificationReplaced struct {
+	NotificationID int64 `json:"notification_id"`
+
+	// Remark Why it failed
+	Remark string `json:"remark"`
+}
+
 // NotificationRequest defines model for NotificationRequest.
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
@@ -4170,7 +4187,10 @@ type NotificationRequest struct {
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// DedupKey The company's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
 	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
@@ -4228,6 +4248,9 @@ type NotificationSummary struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4258,6 +4281,9 @@ type NotificationSummary struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
@@ -4331,6 +4357,9 @@ type NotificationView struct {
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
+	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	ChangedBy *string `json:"changed_by"`
+
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
@@ -4367,6 +4396,9 @@ type NotificationView struct {
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
+
+	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
@@ -4428,10 +4460,13 @@ type Once struct {
 	SendStatus SendStatus `json:"send_status"`
 
 	// Sends How often sending was started
-	Sends        int64      `json:"sends"`
-	SentAt       *time.Time `json:"sent_at"`
-	TemplateID   string     `json:"template_id"`
-	TemplateType string     `json:"template_type"`
+	Sends  int64      `json:"sends"`
+	SentAt *time.Time `json:"sent_at"`
+
+	// SubmittedBy The user who asked for it first
+	SubmittedBy  string `json:"submitted_by"`
+	TemplateID   string `json:"template_id"`
+	TemplateType string `json:"template_type"`
 }
 
 // OnceCount defines model for OnceCount.
@@ -4482,6 +4517,9 @@ type OncePage struct {
 type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
 
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
@@ -4683,11 +4721,23 @@ type ProviderNo = string
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
+	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
+
 	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
+	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
+
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
+
+	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
+
+	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
 	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
@@ -4997,7 +5047,7 @@ type ReportRequest struct {
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5304,7 +5354,7 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -5431,7 +5481,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -5491,7 +5541,7 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
 	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
@@ -6158,8 +6208,8 @@ type Task struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// SubmittedBy The user who submitted it
-	SubmittedBy *string `json:"submitted_by,omitempty"`
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test      bool      `json:"test"`
@@ -6252,8 +6302,8 @@ type TaskDetail struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// SubmittedBy The user who submitted it
-	SubmittedBy *string `json:"submitted_by,omitempty"`
+	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
 	Test bool `json:"test"`
@@ -7275,6 +7325,9 @@ type SenderFilter = AppID
 // Example: sms_app_001
 type SenderNo = AppID
 
+// SubmittedBy defines model for SubmittedBy.
+type SubmittedBy = string
+
 // TagFilter defines model for TagFilter.
 type TagFilter = []TagName
 
@@ -7978,8 +8031,11 @@ type ListNotificationsParams struct {
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// UserID Only notifications to this person
-	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
-	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+	UserID *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -8062,8 +8118,8 @@ type ListTasksParams struct {
 	// TemplateNo Only tasks whose text was made of this template
 	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
 
-	// SubmittedBy Only tasks that this user submitted
-	SubmittedBy *SubmitterFilter `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
 	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
@@ -8102,6 +8158,9 @@ type ListOnceParams struct {
 	BusinessID     *int64      `form:"business_id,omitempty" json:"business_id,omitempty"`
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
+
+	// SubmittedBy Only what this user submitted
+	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -9453,7 +9512,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TaskStatusInfo List the four documented states
+	// TaskStatusInfo List the states of tasks
 	//
 	// Corresponds with GET /api/v1/admin/task-status-info (the `TaskStatusInfo` operationId).
 	TaskStatusInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -9948,9 +10007,12 @@ type ClientInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -9974,9 +10036,12 @@ type ClientInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -10004,12 +10069,17 @@ type ClientInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -10035,12 +10105,17 @@ type ClientInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -10141,7 +10216,7 @@ type ClientInterface interface {
 	// ReportTaskWithBody Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -10161,7 +10236,7 @@ type ClientInterface interface {
 	// ReportTask Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -10455,14 +10530,14 @@ type ClientInterface interface {
 
 	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user sees the messages that it sent; a read user sees those of its company.
+	// A submit user sees the messages that it asked for; a read user sees those of its company.
 	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10471,7 +10546,7 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12846,7 +12921,7 @@ func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditor
 	return c.Client.Do(req)
 }
 
-// TaskStatusInfo List the four documented states
+// TaskStatusInfo List the states of tasks
 //
 // Corresponds with GET /api/v1/admin/task-status-info (the `TaskStatusInfo` operationId).
 func (c *Client) TaskStatusInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13861,9 +13936,12 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -13897,9 +13975,12 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -13937,12 +14018,17 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -13978,12 +14064,17 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -14164,7 +14255,7 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 // ReportTaskWithBody Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -14194,7 +14285,7 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 // ReportTask Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -14678,7 +14769,7 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 
 // ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user sees the messages that it sent; a read user sees those of its company.
+// A submit user sees the messages that it asked for; a read user sees those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14695,7 +14786,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14714,7 +14805,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -22354,6 +22445,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 
 		}
 
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
@@ -23600,6 +23703,18 @@ func NewListOnceRequest(server string, params *ListOnceParams) (*http.Request, e
 		if params.SendStatus != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "send_status", *params.SendStatus, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SubmittedBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "submitted_by", *params.SubmittedBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -25884,7 +25999,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*TaskStatisticsResponse, error)
 
-	// TaskStatusInfoWithResponse List the four documented states
+	// TaskStatusInfoWithResponse List the states of tasks
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26439,9 +26554,12 @@ type ClientWithResponsesInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -26465,9 +26583,12 @@ type ClientWithResponsesInterface interface {
 	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 	// type.
 	//
-	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-	// notification.
+	// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+	// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+	// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+	// request with the key makes a new one, and `replaces` says what was wrong.
+	//
+	// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 	//
 	// **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 	// Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -26495,12 +26616,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -26526,12 +26652,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `task_created`: notifies everybody but the `initiator`.
 	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+	//   another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+	//   was sent already is sent again only if its new time is at least 15 minutes later.
 	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	//   until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+	//   likewise.
 	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+	//
+	// An admin may name the company in `company_no`; by default it is that of the caller.
 	//
 	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 	//
@@ -26638,7 +26769,7 @@ type ClientWithResponsesInterface interface {
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -26658,7 +26789,7 @@ type ClientWithResponsesInterface interface {
 	// ReportTaskWithResponse Report the outcome of a task
 	//
 	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+	// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 	//
 	// - Repeating a report is harmless: it gets 200 and changes nothing.
 	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -26964,7 +27095,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user sees the messages that it sent; a read user sees those of its company.
+	// A submit user sees the messages that it asked for; a read user sees those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26973,7 +27104,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26982,7 +27113,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+	// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -45452,7 +45583,7 @@ func (c *ClientWithResponses) TaskStatisticsWithResponse(ctx context.Context, re
 	return ParseTaskStatisticsResponse(rsp)
 }
 
-// TaskStatusInfoWithResponse List the four documented states
+// TaskStatusInfoWithResponse List the states of tasks
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -46319,9 +46450,12 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -46351,9 +46485,12 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 // Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
 // type.
 //
-// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
-// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
-// notification.
+// **Deduplication.** A repeated notification of the same company with the same `dedup_key` on a channel returns the first one,
+// whichever of its users sends it, even if several requests arrive at once. The `dedup_key` of a business event belongs to another
+// notification. A notification that failed and reached nobody (a missing parameter, template or address) gives up its key: the next
+// request with the key makes a new one, and `replaces` says what was wrong.
+//
+// **Company.** An admin may name the company in `company_no`; by default it is that of the caller. Others get 403 for another one.
 //
 // **To a tag.** With `tag` in place of `user_ids`, all contacts get it that the tag holds when it is sent: at `next_run_time`, or now.
 // Each contact gets it at most once. A tag may hold up to 100,000 contacts for this; a batch goes to more. Tags and `repeat_minutes` do not
@@ -46387,12 +46524,17 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -46424,12 +46566,17 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //
 //   - `task_created`: notifies everybody but the `initiator`.
 //   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
-//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out. With
+//     another `in_time` for an orbit, its reminders move there; `ended` counts those of the old time that were withdrawn. A reminder that
+//     was sent already is sent again only if its new time is at least 15 minutes later.
 //     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
 //   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
 //   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
-//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//     until the node is finished. Needs `node_inst_id`, and `max_duration` or `payload.maxDuration`; `payload.timeoutRemind` is read
+//     likewise.
 //   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
+//
+// An admin may name the company in `company_no`; by default it is that of the caller.
 //
 // **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
 //
@@ -46584,7 +46731,7 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 // ReportTaskWithBodyWithResponse Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -46610,7 +46757,7 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 // ReportTaskWithResponse Report the outcome of a task
 //
 // Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
-// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
+// the queue, due after the setting `queue.retry_delay_seconds` or `retry_after_seconds`, until `queue.max_retry_count` retries are used up.
 //
 //   - Repeating a report is harmless: it gets 200 and changes nothing.
 //   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
@@ -47030,7 +47177,7 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 
 // ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user sees the messages that it sent; a read user sees those of its company.
+// A submit user sees the messages that it asked for; a read user sees those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -47045,7 +47192,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47060,7 +47207,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
+// A company sends one message per business object, `template_type` and receiver, whichever of its users asks, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. An admin may name the company in `company_no`; by default it is that of the caller. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

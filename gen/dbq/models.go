@@ -154,6 +154,8 @@ type Batch struct {
 	// when the first row became a task
 	StartedAt *time.Time
 	EndedAt   *time.Time
+	// the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by
+	ChangedBy *string
 }
 
 // A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.

@@ -104,11 +104,11 @@ func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api
 	row, times, err := s.tasks.Detail(ctx, viewer(ctx), req.TaskID)
 	t, err := s.taskAnswer(ctx, row, err)
 	return api.GetTask200JSONResponse{Code: ok, Message: success, Data: api.TaskDetail{
-		TaskID: t.TaskID, CompanyNo: t.CompanyNo, Channel: t.Channel, NotificationID: t.NotificationID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, RetryCount: t.RetryCount,
+		TaskID: t.TaskID, CompanyNo: t.CompanyNo, Channel: t.Channel, NotificationID: t.NotificationID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, SubmittedBy: t.SubmittedBy, RetryCount: t.RetryCount,
 		ProcessingAppID: t.ProcessingAppID, Result: t.Result, DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt,
 		UpdatedAt: t.UpdatedAt, SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: t.MessageType, Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.Test, ExpectSendTime: t.ExpectSendTime, ExpiresAt: t.ExpiresAt,
-		UserID: t.UserID, BatchID: t.BatchID, Delivery: t.Delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt, ProviderNo: t.ProviderNo, SubmittedBy: t.SubmittedBy,
+		UserID: t.UserID, BatchID: t.BatchID, Delivery: t.Delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt, ProviderNo: t.ProviderNo,
 		QueuedAt: times.QueuedAt, FirstClaimedAt: times.FirstClaimedAt, WaitSeconds: secondsOf(times.Wait), TotalSeconds: secondsOf(times.Total),
 	}}, err
 }
@@ -318,12 +318,12 @@ func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
 	return api.Task{
 		TaskID: t.TaskID, CompanyNo: from.CompanyNo, Channel: from.Channel, NotificationID: from.NotificationID,
 		PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
-		Source: t.Source, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
+		Source: t.Source, SubmittedBy: t.SubmittedBy, RetryCount: t.RetryCount, ProcessingAppID: t.ProcessingAppID, Result: t.Result,
 		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 		SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: messageTypes[t.MessageType], Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.IsTest, ExpectSendTime: t.ExpectSendTime,
 		ExpiresAt: t.ExpiresAt, UserID: t.UserID, BatchID: t.BatchID, Delivery: deliveryOf(t.Delivery), DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
-		ProviderNo: from.ProviderNo, SubmittedBy: &t.SubmittedBy,
+		ProviderNo: from.ProviderNo,
 	}
 }
 
